@@ -1,0 +1,165 @@
+# Stax: build, tests, benchmarks. `make help` lists the targets.
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+
+# ---- configuration -------------------------------------------------------------------------------
+BUILD    ?= build
+PREFIX   ?= /usr/local
+CUDA_HOME ?= /usr/local/cuda
+CC       ?= gcc
+CXX      ?= g++
+OPT      ?= -O2 -g
+SAN      ?=
+VERSION  := 0.1.0
+
+LLVM_CONFIG := llvm-config-19
+LLVM_INC := $(shell $(LLVM_CONFIG) --includedir 2>/dev/null)
+LLVM_LIB := $(shell $(LLVM_CONFIG) --libdir 2>/dev/null)
+
+WARN  := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+CSTD  := -std=c11 -D_GNU_SOURCE -DSTX_VERSION='"$(VERSION)"'
+CFLAGS_ALL := $(CSTD) $(OPT) $(SAN) -fPIC -fno-math-errno -ffp-contract=off $(WARN) -MMD -MP
+CXXFLAGS_ALL := -std=c++17 $(OPT) $(SAN) -fPIC -fno-exceptions -fno-rtti -Wall -Wextra -Werror -MMD -MP
+LDFLAGS_ALL := $(SAN) -Wl,--as-needed -Wl,-z,relro,-z,now
+
+GEN := $(BUILD)/gen
+# Generated schemas: envelopes for proto, server and client; graphs for kernels/1_graph/import.
+GEN_ENV  := $(GEN)/env
+GEN_WIRE := $(GEN)/wire
+
+# ---- folders: sources and the include paths each is allowed (tests/layers.sh checks the same) -----
+I_BASE   := -Iproto/base
+I_PROTO  := $(I_BASE) -Iproto -I$(GEN_ENV)
+I_1      := $(I_BASE) -Ikernels/1_graph
+I_IMPORT := $(I_1) -Ikernels/1_graph/import -I$(GEN_WIRE)
+I_2      := $(I_1) -Ikernels/2_autodiff
+I_3      := $(I_2) -Ikernels/3_lower
+I_4      := $(I_3) -Ikernels/4_schedule
+I_5      := $(I_4) -Ikernels/5_codegen
+I_6      := $(I_4) -Ikernels/6_tune
+I_REF    := $(I_1) -Ikernels/ref
+I_COMPILE := $(I_5) -Ikernels/6_tune -Ikernels/ref -Ikernels/1_graph/import -Ikernels
+I_CACHE  := $(I_BASE) -Icache
+I_SERVER := $(I_PROTO) -Icache -Ikernels -Iserver
+I_CLIENT := $(I_PROTO) -Iclient
+I_TESTS  := $(I_COMPILE) $(I_PROTO) -I$(GEN_WIRE) -Icache -Iserver -Iclient -Iclient/tool -Itests
+
+src = $(sort $(wildcard $(1)))
+obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
+
+SRC_BASE   := $(call src,proto/base/*.c)
+SRC_PROTO  := $(call src,proto/*.c)
+SRC_1      := $(call src,kernels/1_graph/*.c)
+SRC_IMPORT := $(call src,kernels/1_graph/import/*.c)
+SRC_2      := $(call src,kernels/2_autodiff/*.c)
+SRC_3      := $(call src,kernels/3_lower/*.c)
+SRC_4      := $(call src,kernels/4_schedule/*.c)
+SRC_5      := $(call src,kernels/5_codegen/*.c kernels/5_codegen/templates/*.c)
+SRC_5CXX   := $(call src,kernels/5_codegen/*.cc)
+SRC_6      := $(call src,kernels/6_tune/*.c)
+SRC_REF    := $(call src,kernels/ref/*.c)
+SRC_COMPILE := $(call src,kernels/*.c)
+SRC_CACHE  := $(call src,cache/*.c)
+SRC_SERVER := $(call src,server/*.c)
+SRC_CLIENT := $(call src,client/*.c)
+SRC_TOOL   := $(call src,client/tool/*.c)
+
+PB_ENV  := $(GEN_ENV)/stax.pb-c.c
+PB_WIRE := $(GEN_WIRE)/graph.pb-c.c $(GEN_WIRE)/onnx.pb-c.c
+
+OBJ_BASE  := $(call obj,$(SRC_BASE))
+OBJ_PROTO := $(call obj,$(SRC_PROTO)) $(PB_ENV:.c=.o)
+OBJ_KERNELS := $(call obj,$(SRC_1) $(SRC_IMPORT) $(SRC_2) $(SRC_3) $(SRC_4) $(SRC_5) $(SRC_5CXX) \
+               $(SRC_6) $(SRC_REF) $(SRC_COMPILE)) $(PB_WIRE:.c=.o)
+OBJ_CACHE := $(call obj,$(SRC_CACHE))
+OBJ_SERVER := $(call obj,$(filter-out server/main.c,$(SRC_SERVER)))
+OBJ_CLIENT := $(call obj,$(SRC_CLIENT))
+OBJ_TOOL  := $(call obj,$(SRC_TOOL))
+
+LIB_LLVM := -L$(LLVM_LIB) -llldELF -llldCommon -lLLVM-19 -lstdc++
+LIB_BASE := -lcrypto -lpthread -lm
+LIB_CACHE := -lsqlite3 -lzstd
+LIB_SERVER := -luv -lprotobuf-c -lseccomp
+LIB_CLIENT := -lprotobuf-c -ldl
+
+all: $(BUILD)/staxd $(BUILD)/stax $(BUILD)/libstax.so
+
+# Per-folder include paths: the layers of shared design, enforced by the compiler.
+$(BUILD)/obj/proto/base/%.o:               INC = $(I_BASE)
+$(BUILD)/obj/proto/%.o:                    INC = $(I_PROTO)
+$(BUILD)/obj/kernels/%.o:                  INC = $(I_COMPILE)
+$(BUILD)/obj/kernels/1_graph/%.o:          INC = $(I_1)
+$(BUILD)/obj/kernels/1_graph/import/%.o:   INC = $(I_IMPORT)
+$(BUILD)/obj/kernels/2_autodiff/%.o:       INC = $(I_2)
+$(BUILD)/obj/kernels/3_lower/%.o:          INC = $(I_3)
+$(BUILD)/obj/kernels/4_schedule/%.o:       INC = $(I_4)
+$(BUILD)/obj/kernels/5_codegen/%.o:        INC = $(I_5) -isystem $(LLVM_INC)
+$(BUILD)/obj/kernels/6_tune/%.o:           INC = $(I_6)
+$(BUILD)/obj/kernels/ref/%.o:              INC = $(I_REF)
+$(BUILD)/obj/cache/%.o:                    INC = $(I_CACHE)
+$(BUILD)/obj/server/%.o:                   INC = $(I_SERVER)
+$(BUILD)/obj/client/%.o:                   INC = $(I_CLIENT)
+$(BUILD)/obj/tests/%.o:                    INC = $(I_TESTS) -isystem $(LLVM_INC)
+
+$(BUILD)/obj/%.c.o: %.c Makefile | generated
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(INC) -c $< -o $@
+$(BUILD)/obj/%.cc.o: %.cc Makefile | generated
+	@mkdir -p $(@D)
+	$(CXX) $(CXXFLAGS_ALL) $(INC) -c $< -o $@
+
+# ---- generated code ------------------------------------------------------------------------------
+ONNX_PROTO_DIR := /usr/include/onnx
+generated: $(PB_ENV) $(PB_WIRE)
+.PHONY: generated
+$(GEN_ENV)/stax.pb-c.c: proto/stax.proto
+	@mkdir -p $(@D)
+	protoc-c --proto_path=proto --c_out=$(@D) $<
+$(GEN_WIRE)/graph.pb-c.c: proto/graph.proto
+	@mkdir -p $(@D)
+	protoc-c --proto_path=proto --c_out=$(@D) $<
+$(GEN_WIRE)/onnx.pb-c.c: $(ONNX_PROTO_DIR)/onnx.proto
+	@mkdir -p $(@D)
+	protoc-c --proto_path=$(ONNX_PROTO_DIR) --c_out=$(@D) $<
+$(GEN)/%.pb-c.o: $(GEN)/%.pb-c.c
+	$(CC) $(CSTD) $(OPT) $(SAN) -fPIC -w -c $< -o $@
+
+# ---- libraries and programs ----------------------------------------------------------------------
+$(BUILD)/libkernels.a: $(OBJ_KERNELS)
+	@rm -f $@; ar rcs $@ $^
+$(BUILD)/libproto.a: $(OBJ_PROTO) $(OBJ_BASE)
+	@rm -f $@; ar rcs $@ $^
+$(BUILD)/libcache.a: $(OBJ_CACHE)
+	@rm -f $@; ar rcs $@ $^
+$(BUILD)/libserver.a: $(OBJ_SERVER)
+	@rm -f $@; ar rcs $@ $^
+
+$(BUILD)/staxd: $(call obj,server/main.c) $(BUILD)/libserver.a $(BUILD)/libcache.a $(BUILD)/libkernels.a $(BUILD)/libproto.a
+	$(CXX) $(LDFLAGS_ALL) -o $@ $^ $(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) $(LIB_BASE)
+$(BUILD)/libstax.so: $(OBJ_CLIENT) $(BUILD)/libproto.a client/stax.map
+	$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libstax.so.0 -Wl,--version-script=client/stax.map -o $@ \
+		$(OBJ_CLIENT) $(BUILD)/libproto.a $(LIB_CLIENT) $(LIB_BASE)
+	@ln -sf libstax.so $(BUILD)/libstax.so.0
+$(BUILD)/stax: $(OBJ_TOOL) $(BUILD)/libstax.so $(BUILD)/libproto.a
+	$(CC) $(LDFLAGS_ALL) -o $@ $(OBJ_TOOL) $(BUILD)/libproto.a -L$(BUILD) -lstax \
+		-Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' $(LIB_CLIENT) $(LIB_BASE)
+
+# ---- tests ---------------------------------------------------------------------------------------
+# One program a file under tests/unit, tests/property, tests/conformance; each is a cmocka group.
+TEST_SRC := $(call src,tests/unit/*/test_*.c tests/unit/test_*.c tests/property/test_*.c tests/conformance/test_*.c)
+TEST_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+TEST_LIBS := $(BUILD)/libserver.a $(BUILD)/libcache.a $(BUILD)/libkernels.a $(BUILD)/libproto.a
+$(BUILD)/tests/%: $(BUILD)/obj/tests/%.c.o $(call obj,$(call src,tests/*.c)) $(TEST_LIBS) $(BUILD)/libstax.so
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) -L$(BUILD) -lstax -Wl,-rpath,$(abspath $(BUILD)) -lcmocka \
+		$(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) $(LIB_CLIENT) $(LIB_BASE)
+tests-build: $(TEST_BIN)
+.PHONY: all tests-build
+.SECONDARY:
+
+clean:
+	rm -rf $(BUILD)
+.PHONY: clean
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

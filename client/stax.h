@@ -1,0 +1,144 @@
+/* stax.h
+ * libstax: the client of the Stax compile service. Connect, compile, load, run. The one public header.
+ *
+ * Threads: a stax_client is used by one thread at a time; a stax_artifact may be run from several threads
+ * at once (each run has its own workspace). Ownership: every *_new / out-pointer object is freed by its own
+ * *_free; strings inside a struct live as long as the struct. Errors: functions return 0 or a negative
+ * stax error code (stax_error_name); details are in the struct stax_error given, which may be NULL.
+ * Nothing here links LLVM, opens a graphics device or starts a thread before the first run. */
+#ifndef STAX_H
+#define STAX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stax_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STAX_API __attribute__((visibility("default")))
+
+struct stax_client;
+struct stax_artifact;
+
+struct stax_error {
+	int code;           /* 0 or negative */
+	char stage[24], node[96], location[160], text[512];
+};
+STAX_API const char *stax_error_name(int code);
+STAX_API int stax_exit_code(int code); /* exit code a command-line tool should use */
+
+/* ---- connection ---- */
+
+/* server: "unix:PATH", "tcp:HOST:PORT", "none" (a private `staxd --worker` child), or NULL: $STAX_SERVER, else
+ * $XDG_RUNTIME_DIR/stax/stax.sock (fallback: $XDG_CACHE_HOME or ~/.cache, stax/run/stax.sock). */
+STAX_API int stax_connect(const char *server, struct stax_client **out, struct stax_error *err);
+STAX_API void stax_client_free(struct stax_client *c);
+
+/* ---- compile ---- */
+
+enum stax_format { STAX_WIRE = 1, STAX_TEXT = 2, STAX_ONNX = 3 };
+
+/* Value of an input whose contents fix shapes (dense row-major). */
+struct stax_value {
+	const char *input;
+	int dtype;          /* enum stx_dtype */
+	int rank;
+	const int64_t *sizes;
+	const void *data;
+	size_t bytes;
+};
+
+struct stax_request {
+	enum stax_format format;
+	const void *graph; /* its bytes; borrowed during the call */
+	size_t graph_bytes;
+	const char *target; /* NULL or "cpu": this host's level */
+	int training, dynamic, fast, allow_fallback, recache;
+	uint32_t deadline_ms; /* 0: the server's default */
+	const char *ns;       /* NULL: $STAX_NAMESPACE or "default" */
+	const struct stax_value *values;
+	size_t nvalues;
+	void (*progress)(void *ctx, const char *stage, uint32_t done, uint32_t total, uint64_t ms);
+	void *progress_ctx;
+};
+
+struct stax_kernel_info {
+	const char *name, *config, *chosen_by;
+	uint32_t grid[3], block[3], shared_bytes, registers, spills;
+	int reused;
+};
+struct stax_stage_info {
+	const char *name;
+	uint64_t us;
+};
+struct stax_needed {
+	const char *input, *why;
+};
+
+/* What the server said. Freed by stax_answer_free. */
+struct stax_answer {
+	char key[65], digest[65];
+	uint64_t size_bytes;
+	const char *path, *reason;
+	int hit, stored;
+	const struct stax_stage_info *stages; size_t nstages;
+	const struct stax_kernel_info *kernels; size_t nkernels;
+	const char *const *guards; size_t nguards;
+	const char *const *input_names; size_t ninputs;
+	const char *const *output_names; size_t noutputs;
+	const char *const *report; size_t nreport;
+	const struct stax_needed *needed; size_t nneeded; /* with code NEED_VALUES */
+	uint64_t bytes_read, bytes_written, bytes_min;
+};
+
+/* Looks up, sends the graph on a miss, waits. On NEED_VALUES *out is set as well and says which. Retries
+ * a lost connection up to three times. */
+STAX_API int stax_compile(struct stax_client *c, const struct stax_request *r, struct stax_answer **out,
+                          struct stax_error *err);
+STAX_API void stax_answer_free(struct stax_answer *a);
+
+/* ---- load and run ---- */
+
+/* Opens the answer's path without following links, copies it into a sealed memfd, verifies the digest,
+ * loads that; fetches the bytes from the server when the path does not serve. */
+STAX_API int stax_load(struct stax_client *c, const struct stax_answer *a, struct stax_artifact **out,
+                       struct stax_error *err);
+/* The same from a file on disk, without a server. */
+STAX_API int stax_load_file(const char *path, struct stax_artifact **out, struct stax_error *err);
+STAX_API void stax_artifact_free(struct stax_artifact *a);
+
+/* Argument `i` of the call: dtype, sizes, strides as compiled (at the size hints), flags, name. */
+STAX_API int stax_ninputs(const struct stax_artifact *a);
+STAX_API int stax_noutputs(const struct stax_artifact *a);
+STAX_API int stax_input(const struct stax_artifact *a, int i, struct stx_tensor *out, const char **name);
+STAX_API int stax_output(const struct stax_artifact *a, int i, struct stx_tensor *out, const char **name);
+
+/* Output shapes and workspace for these inputs (only sizes are read). outputs: [stax_noutputs], data NULL. */
+STAX_API int stax_query(const struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
+                        struct stx_tensor *outputs, size_t *workspace_bytes, struct stax_error *err);
+/* Runs. Inputs are checked against the plan (dtype, sizes, strides: MISMATCH names the input); outputs are the
+ * caller's memory, contiguous row-major unless their strides say otherwise, and must not overlap inputs
+ * unless donated. env NULL: own threads ($STAX_THREADS or all cores) and malloc. BOUNDS names the kernel. */
+STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
+                      struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
+                      struct stax_error *err);
+
+/* ---- service ---- */
+STAX_API int stax_stats(struct stax_client *c, int zero, char ***names, uint64_t **values, size_t *n,
+                        struct stax_error *err); /* free with stax_stats_free */
+STAX_API void stax_stats_free(char **names, uint64_t *values, size_t n);
+struct stax_pong {
+	char version[64], sandbox[128], fingerprint[65];
+	uint32_t workers, busy;
+	uint64_t uptime_ms, rtt_ns;
+	uint32_t worker_pids[64], nworker_pids;
+};
+STAX_API int stax_ping(struct stax_client *c, struct stax_pong *out, struct stax_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,157 @@
+/* graph.h
+ * the operator-level graph: nodes that name one overload each, tensors with symbolic shapes.
+ *
+ * Everything lives in the graph's arena. Nodes are in topological order (verify checks it). A graph
+ * belongs to one request and one thread. Sources: seed 000 5.1; conformance OG-*. */
+#ifndef STX_GRAPH_H
+#define STX_GRAPH_H
+
+#include <stdint.h>
+
+#include "arena.h"
+#include "dtype.h"
+#include "expr.h"
+#include "ops.h"
+#include "prims.h"
+#include "status.h"
+
+#define STX_MAX_DIMS 16 /* equals STX_MAX_RANK of the ABI */
+
+struct stx_graph;
+struct stx_node;
+
+struct stx_type { /* of one tensor value */
+	enum stx_dtype dtype;
+	uint8_t rank;
+	const stx_ex *sizes; /* [rank] */
+};
+
+/* A tensor value: result `out` of `node`. */
+struct stx_val {
+	struct stx_node *node;
+	uint32_t out;
+};
+
+enum stx_arg_kind {
+	STX_ARG_NONE,
+	STX_ARG_TENSOR,
+	STX_ARG_TENSORS, /* list; an entry may be absent (node == NULL), as in index.Tensor */
+	STX_ARG_INT,     /* an index expression: a constant, or a size symbol */
+	STX_ARG_INTS,
+	STX_ARG_FLOAT,
+	STX_ARG_BOOL,
+	STX_ARG_SCALAR,  /* number: `is_float` tells which of f and i holds it */
+	STX_ARG_STRING,
+	STX_ARG_DTYPE
+};
+
+struct stx_arg {
+	enum stx_arg_kind kind;
+	uint8_t is_float; /* SCALAR */
+	uint32_t n;       /* TENSORS, INTS */
+	union {
+		struct stx_val tensor;
+		const struct stx_val *tensors;
+		stx_ex ex;
+		const stx_ex *exs;
+		double f;
+		int64_t i; /* BOOL, SCALAR integer */
+		const char *str;
+		enum stx_dtype dtype;
+	} u;
+};
+
+/* Constant payload of a `constant` node: dense row-major elements, dtype and sizes from its type. */
+struct stx_const_data {
+	const uint8_t *bytes;
+	size_t n;
+};
+
+struct stx_node {
+	uint32_t id;     /* position in the graph */
+	enum stx_op op;
+	const char *name; /* unique in the graph */
+	uint32_t nargs;   /* always the full schema, defaults made explicit (OG-04) */
+	struct stx_arg *args;
+	uint32_t nouts;
+	struct stx_type *outs;
+	uint32_t num_users;  /* uses by other nodes' arguments (kept by stx_graph_count_users) */
+	uint64_t serial;     /* program order of random, assert, mutating nodes (from 1); else 0 */
+	struct stx_const_data data; /* STX_OP_CONSTANT */
+	uint8_t is_param;    /* placeholder: a weight that stays with the client */
+	const char *origin;  /* where it came from: "model.onnx: node 'x'", or NULL; not in keys */
+};
+
+/* A placeholder's layout as the caller passes it: strides in elements (NULL: row-major contiguous). */
+struct stx_input {
+	struct stx_node *node;
+	const stx_ex *strides; /* [rank] or NULL */
+};
+
+struct stx_output {
+	struct stx_val val;
+	const char *name; /* what the client calls it, or NULL */
+};
+
+/* A size symbol of a dynamic graph. */
+struct stx_symbol {
+	const char *name;
+	struct stx_interval range;
+	int64_t hint;
+};
+
+struct stx_graph {
+	struct stx_arena *arena;
+	struct stx_exprs *ex;
+	STX_VEC(struct stx_node *) nodes; /* topological order, placeholders included */
+	STX_VEC(struct stx_input) inputs;
+	STX_VEC(struct stx_output) outputs;
+	STX_VEC(struct stx_symbol) symbols;
+	struct stx_names *name_table; /* hash set of used names */
+	uint64_t next_serial;
+};
+
+/* Construction. All return NULL / an error with d filled: over budget, wrong argument, bad shape. */
+struct stx_graph *stx_graph_new(struct stx_arena *a);
+struct stx_node *stx_graph_input(struct stx_graph *g, const char *name, struct stx_type type,
+                                 const stx_ex *strides, int is_param, struct stx_diag *d);
+/* data is copied. */
+struct stx_node *stx_graph_constant(struct stx_graph *g, const char *name, struct stx_type type,
+                                    const void *data, size_t n, struct stx_diag *d);
+/* Adds a call: args are matched to the op's schema by position (missing trailing ones take their
+ * defaults, kinds are checked and converted: int to scalar, one int to a list, ...), then shape and
+ * dtype inference fills outs. name NULL: the op's base name, made unique (OG-07). */
+struct stx_node *stx_graph_call(struct stx_graph *g, enum stx_op op, const char *name,
+                                const struct stx_arg *args, uint32_t nargs, struct stx_diag *d);
+stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name, struct stx_diag *d);
+void stx_graph_count_users(struct stx_graph *g);
+
+/* Short forms for building arguments. */
+static inline struct stx_val stx_val(struct stx_node *n, uint32_t out)
+{
+	return (struct stx_val){ n, out };
+}
+struct stx_arg stx_arg_tensor(struct stx_val v);
+struct stx_arg stx_arg_node(struct stx_node *n); /* its first result */
+struct stx_arg stx_arg_tensors(struct stx_graph *g, const struct stx_val *v, uint32_t n);
+struct stx_arg stx_arg_int(struct stx_graph *g, int64_t v);
+struct stx_arg stx_arg_ex(stx_ex e);
+struct stx_arg stx_arg_ints(struct stx_graph *g, const int64_t *v, uint32_t n);
+struct stx_arg stx_arg_exs(struct stx_graph *g, const stx_ex *v, uint32_t n);
+struct stx_arg stx_arg_float(double v);
+struct stx_arg stx_arg_scalar_i(int64_t v);
+struct stx_arg stx_arg_scalar_f(double v);
+struct stx_arg stx_arg_bool(int v);
+struct stx_arg stx_arg_str(struct stx_graph *g, const char *s);
+struct stx_arg stx_arg_dtype(enum stx_dtype t);
+struct stx_arg stx_arg_none(void);
+
+static inline const struct stx_type *stx_val_type(struct stx_val v)
+{
+	return &v.node->outs[v.out];
+}
+struct stx_type stx_type_make(struct stx_graph *g, enum stx_dtype t, int rank, const int64_t *sizes);
+stx_ex stx_type_numel(struct stx_graph *g, const struct stx_type *t); /* product of sizes */
+int stx_type_eq(const struct stx_type *a, const struct stx_type *b);
+
+#endif

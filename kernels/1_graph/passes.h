@@ -1,0 +1,52 @@
+/* passes.h
+ * what is done to a graph before lowering: inference, verification, canonical form, digest,
+ * simplification, decomposition, text. */
+#ifndef STX_PASSES_H
+#define STX_PASSES_H
+
+#include "bytes.h"
+#include "graph.h"
+#include "hash.h"
+
+/* Result dtype and shape of n from its arguments, through the op's shape rule (infer.c). */
+stx_err stx_infer_node(struct stx_graph *g, struct stx_node *n, struct stx_diag *d);
+/* Broadcast of shapes, right-aligned; mismatch is an error that names the dimension (LO-08). */
+stx_err stx_infer_broadcast(struct stx_graph *g, const struct stx_type *const *types, uint32_t n,
+                            struct stx_type *out, struct stx_diag *d);
+enum stx_dtype stx_promote(enum stx_dtype a, enum stx_dtype b);
+
+/* Checks a whole graph: topological order, arities and kinds, types as inference gives them, unique
+ * names, limits (nodes, rank, element count, constant bytes). requires nothing; never changes g. */
+stx_err stx_graph_verify(struct stx_graph *g, struct stx_diag *d);
+/* Also: every node's op is tagged basis, and none mutates (OG-08). */
+stx_err stx_graph_verify_basis(struct stx_graph *g, struct stx_diag *d);
+
+/* The text form, and its inverse. Printing is deterministic: same graph, same bytes (OG-07, OG-11).
+ * One node a line:
+ *   %primals_1 : f32[64,128] [num_users=1] = placeholder()
+ *   %add : f32[64,128] [num_users=1] = add.Tensor(%primals_1, %primals_2, alpha=1)
+ *   return (%sum_0,)
+ * A placeholder may carry strides=[...] and param=True; a constant carries its dtype's values in
+ * lossless form. In input text the types of call nodes and num_users are optional; when given they are
+ * checked. '#' starts a comment. Errors carry line:column. */
+stx_err stx_graph_print(const struct stx_graph *g, struct stx_bytes *out);
+stx_err stx_graph_parse(struct stx_arena *a, const char *text, size_t n, struct stx_graph **out,
+                        struct stx_diag *d);
+
+/* A new graph in canonical form: nodes in the order of an iterative depth-first walk from the outputs
+ * (effects in serial order first), equal nodes merged (never random or effect ones), dead nodes gone,
+ * canonical names (primals_k in input order; a dead input stays an input), view arguments normalised
+ * (negative dims, explicit sizes). Equal graphs up to node names, order of independent nodes and
+ * explicit defaults become identical. */
+stx_err stx_graph_canonical(const struct stx_graph *g, struct stx_arena *a, struct stx_graph **out,
+                            struct stx_diag *d);
+/* SHA-256 over the printed form of a canonical graph without origins. */
+stx_err stx_graph_digest(const struct stx_graph *canonical, struct stx_digest *out,
+                         struct stx_diag *d);
+
+/* Rewrites, each returning a new graph or the same one changed in place; class BIT (SE-11, DF-07). */
+stx_err stx_graph_decompose_to_basis(struct stx_graph **g, struct stx_diag *d);      /* DF-01, DF-02 */
+stx_err stx_graph_simplify(struct stx_graph **g, struct stx_diag *d);                /* OP-03, OP-04 */
+stx_err stx_graph_decompose_to_primitives(struct stx_graph **g, struct stx_diag *d); /* composites */
+
+#endif

@@ -1,0 +1,52 @@
+/* log.c: logging. The level and component are set once by main and read only afterwards. */
+#include "log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static enum stx_log_level max_level = STX_LOG_WARN;
+static char component_name[24] = "stax";
+static const char *const level_names[] = { "error", "warn", "info", "debug" };
+
+void stx_log_init(const char *component)
+{
+	snprintf(component_name, sizeof component_name, "%s", component);
+	const char *want = getenv("STAX_LOG");
+	for (unsigned i = 0; want && i < sizeof level_names / sizeof *level_names; i++)
+		if (!strcmp(want, level_names[i]))
+			max_level = (enum stx_log_level)i;
+}
+
+int stx_log_enabled(enum stx_log_level level)
+{
+	return level <= max_level;
+}
+
+void stx_log(enum stx_log_level level, const char *fmt, ...)
+{
+	if (level > max_level)
+		return;
+	char text[1024], line[1200];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	for (char *p = text; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			*p = '?';
+	struct timespec ts;
+	struct tm tm;
+	clock_gettime(CLOCK_REALTIME, &ts);
+	gmtime_r(&ts.tv_sec, &tm);
+	int n = snprintf(line, sizeof line, "%02d:%02d:%02d.%03ld %-5s %s[%d] %s\n", tm.tm_hour,
+	                 tm.tm_min, tm.tm_sec, ts.tv_nsec / 1000000, level_names[level],
+	                 component_name, (int)getpid(), text);
+	if (n >= (int)sizeof line)
+		n = (int)sizeof line - 1;
+	ssize_t written = write(2, line, (size_t)n);
+	(void)written;
+}

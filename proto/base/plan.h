@@ -1,0 +1,39 @@
+/* plan.h
+ * reading a data plan: validation, access, expression evaluation; and finding it in an artifact.
+ * Shared by the client, the daemon's artifact checker and the tests. Nothing here allocates. */
+#ifndef STX_PLAN_H
+#define STX_PLAN_H
+
+#include "bytes.h"
+#include "stax_abi.h"
+#include "status.h"
+
+struct stx_plan { /* borrowed views into the plan's bytes */
+	const struct stx_plan_header *h;
+	const struct stx_plan_sym *syms;
+	const struct stx_plan_value *values;
+	const struct stx_plan_kernel *kernels;
+	const struct stx_plan_step *steps;
+	const struct stx_plan_expr *exprs;
+	const uint8_t *base;
+};
+
+/* Checks everything a later access relies on: magic, version, bounds of every table, string, array,
+ * expression (well-formed bytecode within the stack limit), indices, step order (a value is not used
+ * before ALLOC or after RELEASE). base must be 8-byte aligned. CORRUPT or VERSION on failure. */
+stx_err stx_plan_open(struct stx_span bytes, struct stx_plan *out, struct stx_diag *d);
+
+const char *stx_plan_string(const struct stx_plan *p, uint32_t off);
+static inline const uint32_t *stx_plan_u32s(const struct stx_plan *p, uint32_t off)
+{
+	return (const uint32_t *)(const void *)(p->base + off);
+}
+/* Value of expression e with the given symbol values; *ok becomes 0 on overflow or division by 0. */
+int64_t stx_plan_eval(const struct stx_plan *p, uint32_t e, const int64_t *syms, int *ok);
+
+/* The plan section of an ELF64 shared object in memory (bounds-checked parser; never dlopens). */
+stx_err stx_artifact_plan(struct stx_span elf, struct stx_span *plan, struct stx_diag *d);
+/* 1 when the object has executable code (CPU kernels), else 0. Requires a valid ELF. */
+int stx_artifact_has_code(struct stx_span elf);
+
+#endif
