@@ -114,6 +114,34 @@ static union stx_scalar scalar_arg(const struct stx_arg *a, enum stx_dtype t)
 	return convert(v, from, t);
 }
 
+/* The primitive an operator is on the operands at hand; 0 when it is more than one. */
+static int folded_prim(const struct fold *f, enum stx_prim *prim)
+{
+	const struct stx_arg *a = f->n->args;
+	int p = stx_op_info(f->n->op)->prim;
+	switch (f->n->op) {
+	case STX_OP_ADD:
+	case STX_OP_ADD_SCALAR:
+	case STX_OP_SUB:
+	case STX_OP_SUB_SCALAR:
+		if (a[2].is_float ? a[2].u.f != 1 : a[2].u.i != 1)
+			return 0;
+		*prim = f->n->op == STX_OP_ADD || f->n->op == STX_OP_ADD_SCALAR ? STX_P_ADD : STX_P_SUB;
+		return 1;
+	case STX_OP_DIV_MODE:
+		if (stx_dtype_is_float(f->dtype) || a[2].kind != STX_ARG_STRING)
+			return 0;
+		*prim = !strcmp(a[2].u.str, "floor") ? STX_P_FLOORDIV : STX_P_DIV;
+		return 1;
+	case STX_OP_REMAINDER:
+		*prim = STX_P_MOD;
+		return !stx_dtype_is_float(f->dtype);
+	default:
+		*prim = (enum stx_prim)p;
+		return p >= 0 && p < (int)STX_P_FIRST_ELEMENTARY;
+	}
+}
+
 static int fold_pointwise(struct fold *f)
 {
 	const struct stx_op_info *info = stx_op_info(f->n->op);
@@ -121,16 +149,9 @@ static int fold_pointwise(struct fold *f)
 	union stx_scalar scalars[3] = { { .u = 0 } };
 	int kinds[3] = { 0 }; /* 1 tensor, 2 scalar */
 	int n = 0;
-	enum stx_prim prim = (enum stx_prim)info->prim;
-	if (f->n->op == STX_OP_ADD || f->n->op == STX_OP_SUB || f->n->op == STX_OP_ADD_SCALAR ||
-	    f->n->op == STX_OP_SUB_SCALAR) {
-		const struct stx_arg *alpha = &f->n->args[2];
-		if (alpha->is_float ? alpha->u.f != 1 : alpha->u.i != 1)
-			return 0;
-		prim = f->n->op == STX_OP_ADD || f->n->op == STX_OP_ADD_SCALAR ? STX_P_ADD : STX_P_SUB;
-	} else if (info->prim < 0 || info->prim >= STX_P_FIRST_ELEMENTARY) {
+	enum stx_prim prim;
+	if (!folded_prim(f, &prim))
 		return 0;
-	}
 	int arity = stx_prim_info(prim)->arity;
 	enum stx_dtype common = f->dtype;
 	const struct stx_type *first = NULL;
@@ -152,8 +173,9 @@ static int fold_pointwise(struct fold *f)
 			return 0;
 		}
 	}
-	if (info->promote == STX_PROMOTE_NONE)
-		common = STX_BOOL; /* logical operators */
+	if (f->n->op == STX_OP_LOGICAL_AND || f->n->op == STX_OP_LOGICAL_OR ||
+	    f->n->op == STX_OP_LOGICAL_XOR || f->n->op == STX_OP_LOGICAL_NOT)
+		common = STX_BOOL;
 	for (int i = 0; i < n; i++)
 		if (kinds[i] == 2)
 			scalars[i] = scalar_arg(&f->n->args[i], common);

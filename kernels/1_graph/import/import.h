@@ -16,7 +16,7 @@ struct stx_given_value {
 	enum stx_dtype dtype;
 	uint32_t rank;
 	const int64_t *sizes;
-	const uint8_t *bytes; /* dense row-major */
+	const uint8_t *bytes; /* dense row-major; none with sizes that are not empty: only the shape is fixed */
 	size_t n;
 };
 

@@ -197,12 +197,15 @@ static stx_err need_inputs_of(struct onnx *c, V v, const char *what)
 	                             c->n->name && *c->n->name ? c->n->name : c->n->output[0], what);
 	if (!seen || !why)
 		return onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
+	const struct stx_node *blocker = v.node; /* the first node that folding stopped at */
 	stx_push(c->arena, &stack, v.node);
 	while (stack.n) {
 		struct stx_node *n = stack.at[--stack.n];
 		if (seen[n->id])
 			continue;
 		seen[n->id] = 1;
+		if (n->op != STX_OP_CONSTANT)
+			blocker = n;
 		if (n->op == STX_OP_PLACEHOLDER)
 			need(c, n, why);
 		for (uint32_t i = 0; i < n->nargs; i++) {
@@ -214,7 +217,9 @@ static stx_err need_inputs_of(struct onnx *c, V v, const char *what)
 		}
 	}
 	if (!c->needed.n)
-		return onnx_fail(c, STX_E_UNSUPPORTED, "%s must be known when compiling", what);
+		return onnx_fail(c, STX_E_UNSUPPORTED,
+		                 "%s must be known when compiling, and is computed by %s, which is not folded", what,
+		                 stx_op_info(blocker->op)->overload);
 	return onnx_fail(c, STX_E_NEED_VALUES, "%s must be known when compiling: give the value of input '%s'",
 	                 what, c->needed.at[0].input);
 }
@@ -232,6 +237,15 @@ static const struct stx_given_value *given(const struct onnx *c, const char *nam
 		if (!strcmp(c->options->values[i].input, name))
 			return &c->options->values[i];
 	return NULL;
+}
+
+/* Sizes may be given without data: then they only fix the shape. */
+static int has_value(const struct stx_given_value *v)
+{
+	int64_t count = 1;
+	for (uint32_t i = 0; i < v->rank; i++)
+		count = v->sizes[i] ? count : 0;
+	return v->n || count == 0;
 }
 
 V onnx_constant(struct onnx *c, const char *name, enum stx_dtype t, int rank, const int64_t *sizes,
@@ -291,7 +305,7 @@ static void import_initializer(struct onnx *c, const Onnx__TensorProto *t)
 	if (!stx_dtype_is_float(dtype))
 		limit = 4096;
 	const struct stx_given_value *v = given(c, name);
-	if (v && v->n) {
+	if (v && has_value(v)) {
 		bind(c, name, onnx_constant(c, NULL, v->dtype, (int)v->rank, v->sizes, v->bytes, v->n));
 	} else if (count > limit / stx_dtype_bytes(dtype) || (count && !onnx_tensor_has_data(t))) {
 		bind(c, name, add_input(c, name, dtype, (int)t->n_dims, sizes, 1));
@@ -318,7 +332,7 @@ static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
 		          onnx_dtype_name(t->elem_type));
 		return;
 	}
-	if (v && v->n) {
+	if (v && has_value(v)) {
 		if (v->dtype != dtype) {
 			onnx_fail(c, STX_E_MISMATCH, "the value given for input '%s' is %s, the model says %s", name,
 			          stx_dtype_name(v->dtype), stx_dtype_name(dtype));

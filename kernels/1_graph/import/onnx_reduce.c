@@ -1,6 +1,7 @@
 /* onnx_reduce.c: ONNX reductions, softmax family, normalisations over dimensions. */
 #include "onnx_import.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Dimensions to reduce: attribute or input 1; all when absent. *skip is set for noop_with_empty_axes. */
@@ -85,6 +86,46 @@ static V square(struct onnx *c, V x)
 	return onnx_2(c, STX_OP_MUL, x, x);
 }
 
+/* The identity of a maximum or minimum over nothing: ONNX gives -inf/inf, or the least/greatest integer. */
+static struct stx_arg empty_extreme(enum stx_dtype t, int is_max)
+{
+	int bits = 8 * stx_dtype_bytes(t);
+	if (stx_dtype_is_float(t))
+		return stx_arg_scalar_f(is_max ? -INFINITY : INFINITY);
+	if (t == STX_BOOL)
+		return stx_arg_scalar_i(!is_max);
+	if (stx_dtype_kind(t) == STX_KIND_UINT) /* -1 wraps to all ones */
+		return stx_arg_scalar_i(is_max ? 0 : -1);
+	int64_t least = (int64_t)(UINT64_MAX << (bits - 1));
+	return stx_arg_scalar_i(is_max ? least : ~least);
+}
+
+/* 1 when some reduced dimension is empty and the reduction has no identity of its own in the graph. */
+static int empty_reduction(struct onnx *c, V x, const int64_t *dims, int n, int keep, int kind, V *out)
+{
+	int64_t sizes[STX_MAX_DIMS];
+	uint32_t reduced = 0;
+	int empty = 0, k = 0;
+	if (kind != R_MAX && kind != R_MIN && kind != R_LOGSUMEXP)
+		return 0;
+	for (int i = 0; i < n; i++) {
+		reduced |= 1u << dims[i];
+		empty |= onnx_dim(c, x, (int)dims[i]) == 0;
+	}
+	if (!empty || c->err)
+		return 0;
+	for (int i = 0; i < onnx_rank(x); i++)
+		if (!(reduced >> i & 1))
+			sizes[k++] = onnx_dim(c, x, i);
+		else if (keep)
+			sizes[k++] = 1;
+	enum stx_dtype t = onnx_dtype(x);
+	struct stx_arg args[3] = { stx_arg_ints(c->g, sizes, (uint32_t)k), empty_extreme(t, kind != R_MIN),
+		                   stx_arg_dtype(t) };
+	*out = onnx_call(c, STX_OP_FULL, args, 3);
+	return 1;
+}
+
 static stx_err map_reduce(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
@@ -96,6 +137,8 @@ static stx_err map_reduce(struct onnx *c, V *out)
 		return c->err;
 	if (skip)
 		n = 0;
+	if (empty_reduction(c, x, dims, n, keep, kind, &out[0]))
+		return c->err;
 	V v = x;
 	if (kind == R_L1)
 		v = onnx_1(c, STX_OP_ABS, x);
