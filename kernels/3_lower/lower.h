@@ -50,10 +50,6 @@ int stx__const_arg(struct stx__lower *l, const struct stx_node *n, stx_ex e, int
 /* A scalar argument converted to dtype t as NUMERICS.md converts values. */
 union stx_scalar stx__scalar(const struct stx_arg *a, enum stx_dtype t);
 
-/* ---- storage.c: elements in memory ---- */
-union stx_scalar stx__scalar_load(enum stx_dtype t, const void *p);
-void stx__scalar_store(enum stx_dtype t, void *p, union stx_scalar v);
-
 /* ---- realize.c ---- */
 /* Writes the node's value to a buffer of its own; its inner function becomes a load of it. reason: see
  * stx_buffer.realized_by. */
