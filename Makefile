@@ -21,7 +21,7 @@ WARN  := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 CSTD  := -std=c11 -D_GNU_SOURCE -DSTX_VERSION='"$(VERSION)"'
 CFLAGS_ALL := $(CSTD) $(OPT) $(SAN) -fPIC -fno-math-errno -ffp-contract=off $(WARN) -MMD -MP
 CXXFLAGS_ALL := -std=c++17 $(OPT) $(SAN) -fPIC -fno-exceptions -fno-rtti -Wall -Wextra -Werror -MMD -MP
-LDFLAGS_ALL := $(SAN) -Wl,--as-needed -Wl,-z,relro,-z,now
+LDFLAGS_ALL := $(SAN) -Wl,--build-id -Wl,--as-needed -Wl,-z,relro,-z,now
 
 GEN := $(BUILD)/gen
 # Generated schemas: envelopes for proto, server and client; graphs for kernels/1_graph/import.
