@@ -215,3 +215,28 @@ stx_err stx__dir_swap(const char *dir, struct stx_diag *d)
 	free(old);
 	return e;
 }
+
+void stx__dir_mark_damaged(const char *dir)
+{
+	char *p = stx__path(dir, "damaged");
+	int fd = p ? open(p, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+	if (fd >= 0)
+		close(fd);
+	free(p);
+}
+
+int stx__dir_is_damaged(const char *dir)
+{
+	char *p = stx__path(dir, "damaged");
+	int yes = p && access(p, F_OK) == 0;
+	free(p);
+	return yes;
+}
+
+void stx__dir_clear_damaged(const char *dir)
+{
+	char *p = stx__path(dir, "damaged");
+	if (p)
+		unlink(p);
+	free(p);
+}

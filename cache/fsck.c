@@ -165,7 +165,7 @@ static stx_err check_db(struct check *k, const char *path)
 	int64_t version = 0;
 	if (access(path, F_OK) && errno == ENOENT)
 		return STX_E_OK;
-	stx_err e = stx__sql_open(&k->db, path, 0, &first);
+	stx_err e = stx__sql_open(&k->db, path, STX__NORMAL, &first);
 	if (!e)
 		e = stx__schema_version(k->db.h, &version, &first);
 	if (e == STX_E_CORRUPT) {
@@ -269,7 +269,7 @@ static stx_err repair_db(struct check *k, const char *path)
 	k->f->r->repaired += second.damaged ? second.damaged : 1;
 	if (second.lost_bytes > k->f->r->lost_bytes)
 		k->f->r->lost_bytes = second.lost_bytes;
-	return stx__sql_open(&k->db, path, 0, k->d);
+	return stx__sql_open(&k->db, path, STX__NORMAL, k->d);
 }
 
 static stx_err check_all(struct check *k)
@@ -280,6 +280,10 @@ static stx_err check_all(struct check *k)
 		e = STX_E_NOMEM;
 	if (!e)
 		e = check_db(k, path);
+	if (!e && stx__dir_is_damaged(k->f->dir)) {
+		stx__fsck_say(k->f, "the store met damage while it ran");
+		k->wrong = 1;
+	}
 	if (!e && k->wrong) {
 		k->f->r->clean = 0;
 		if (k->repair)

@@ -35,10 +35,11 @@ static void reset_index(struct stx_cache *c)
 	memset(c->count, 0, sizeof c->count);
 }
 
-static stx_err open_db(struct stx_cache *c, const char *path, int full, struct stx_diag *d)
+static stx_err open_db(struct stx_cache *c, const char *path, enum stx__sql_mode mode,
+                       struct stx_diag *d)
 {
 	int64_t max_id = 0;
-	stx_err e = stx__sql_open(&c->writer.db, path, full, d);
+	stx_err e = stx__sql_open(&c->writer.db, path, mode, d);
 	if (!e)
 		e = stx__schema_migrate(c->writer.db.h, stx__schema_steps, stx__schema_n, d);
 	if (!e)
@@ -57,19 +58,31 @@ static void log_line(void *ctx, const char *text)
 	stx_log(STX_LOG_WARN, "cache: %s", text);
 }
 
-/* A database that cannot even be read through is rebuilt from what can: a cache must not keep the
- * service from starting. */
-static stx_err open_or_repair(struct stx_cache *c, const char *path, int full, struct stx_diag *d)
+static stx_err rebuild(struct stx_cache *c, const char *why, struct stx_diag *d)
+{
+	struct stx_fsck_report r = {0};
+	struct stx__fsck f = {c->dir, log_line, NULL, &r};
+	stx_log(STX_LOG_WARN, "cache: %s; rebuilding from the rows that verify", why);
+	stx_err e = stx__repair(&f, d);
+	c->damaged += r.damaged;
+	return e;
+}
+
+/* A database that cannot be read through, or could not be written to when last open, is rebuilt from
+ * what can be read: a cache must not keep the service from starting. */
+static stx_err open_or_repair(struct stx_cache *c, const char *path, enum stx__sql_mode mode,
+                              struct stx_diag *d)
 {
 	struct stx_diag first = {0};
-	stx_err e = open_db(c, path, full, &first);
+	stx_err e = open_db(c, path, mode, &first);
+	if (!e && stx__dir_is_damaged(c->dir)) {
+		stx__sql_close(&c->writer.db);
+		reset_index(c);
+		e = stx_fail(&first, STX_E_CORRUPT, "cache", "", "the database was found damaged");
+	}
 	if (e == STX_E_CORRUPT) {
-		struct stx_fsck_report r = {0};
-		struct stx__fsck f = {c->dir, log_line, NULL, &r};
-		stx_log(STX_LOG_WARN, "cache: %s; rebuilding", first.text);
-		e = stx__repair(&f, d);
-		c->damaged += r.damaged;
-		return e ? e : open_db(c, path, full, d);
+		e = rebuild(c, first.text, d);
+		return e ? e : open_db(c, path, mode, d);
 	}
 	if (e && d && !d->code)
 		*d = first;
@@ -78,16 +91,17 @@ static stx_err open_or_repair(struct stx_cache *c, const char *path, int full, s
 
 static stx_err start(struct stx_cache *c, const struct stx_cache_config *k, struct stx_diag *d)
 {
+	enum stx__sql_mode mode = k->synchronous_full ? STX__FULL : STX__NORMAL;
 	stx_err e = stx__dir_prepare(c->dir, d);
 	char *path = stx__path(c->dir, "db/stax.db");
 	if (!e && !path)
 		e = STX_E_NOMEM;
 	if (!e)
-		e = open_or_repair(c, path, k->synchronous_full, d);
+		e = open_or_repair(c, path, mode, d);
 	if (!e && stx__files_scan(c))
 		e = STX_E_NOMEM;
 	if (!e)
-		e = stx__sql_open(&c->writer.ckpt_db, path, k->synchronous_full, d);
+		e = stx__sql_open(&c->writer.ckpt_db, path, mode, d);
 	c->done.wake = k->wake;
 	c->done.wake_ctx = k->wake_ctx;
 	c->writer.done = c->readers.done = &c->done;

@@ -50,7 +50,7 @@ stx_err stx__readers_start(struct stx__readers *r, const char *db_path, struct s
 {
 	for (uint32_t i = 0; i < r->n; i++) {
 		r->at[i].all = r;
-		stx_err e = stx__sql_open(&r->at[i].db, db_path, 0, d);
+		stx_err e = stx__sql_open(&r->at[i].db, db_path, STX__NORMAL, d);
 		if (e)
 			return e;
 		if (pthread_create(&r->at[i].thread, NULL, reader, &r->at[i])) {

@@ -221,12 +221,12 @@ static stx_err copy_all(struct rebuild *b)
 static stx_err build(struct rebuild *b, const char *old_path, const char *new_path)
 {
 	struct stx_diag ignored = {0};
-	stx_err e = stx__sql_open(&b->fresh, new_path, 0, b->d);
+	stx_err e = stx__sql_open(&b->fresh, new_path, STX__NORMAL, b->d);
 	if (!e)
 		e = stx__schema_migrate(b->fresh.h, stx__schema_steps, stx__schema_n, b->d);
 	if (e)
 		return e;
-	e = stx__sql_open(&b->old, old_path, 0, &ignored);
+	e = stx__sql_open(&b->old, old_path, STX__LENIENT, &ignored);
 	if (e == STX_E_CORRUPT) {
 		struct stat st;
 		b->f->r->lost_bytes += stat(old_path, &st) ? 0 : (uint64_t)st.st_size;
@@ -262,6 +262,8 @@ stx_err stx__repair(struct stx__fsck *f, struct stx_diag *d)
 			e = stx__dir_swap(f->dir, d);
 		if (e)
 			stx__remove_tree(folder);
+		else
+			stx__dir_clear_damaged(f->dir);
 	}
 	free(folder);
 	free(fresh);

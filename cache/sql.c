@@ -56,7 +56,8 @@ int stx__sql_int(sqlite3 *h, const char *sql, int64_t *out)
 	return rc;
 }
 
-static stx_err open_handle(struct stx__db *db, const char *path, struct stx_diag *d)
+static stx_err open_handle(struct stx__db *db, const char *path, enum stx__sql_mode mode,
+                           struct stx_diag *d)
 {
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
 	int rc = sqlite3_open_v2(path, &db->h, flags, NULL);
@@ -67,7 +68,7 @@ static stx_err open_handle(struct stx__db *db, const char *path, struct stx_diag
 	/* A row larger than we ever write is damage or an attack: never allocate for it. */
 	sqlite3_limit(db->h, SQLITE_LIMIT_LENGTH, STX__VALUE_MAX + (1 << 20));
 	sqlite3_limit(db->h, SQLITE_LIMIT_ATTACHED, 0);
-	sqlite3_db_config(db->h, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(db->h, SQLITE_DBCONFIG_DEFENSIVE, mode != STX__LENIENT, NULL);
 	sqlite3_db_config(db->h, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(db->h, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
 	sqlite3_db_config(db->h, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
@@ -92,10 +93,13 @@ static stx_err check_wal(sqlite3 *h, struct stx_diag *d)
 	return e;
 }
 
-stx_err stx__sql_open(struct stx__db *db, const char *path, int full, struct stx_diag *d)
+stx_err stx__sql_open(struct stx__db *db, const char *path, enum stx__sql_mode mode, struct stx_diag *d)
 {
 	memset(db, 0, sizeof *db);
-	stx_err e = open_handle(db, path, d);
+	stx_err e = open_handle(db, path, mode, d);
+	/* With it SQLite accepts a file shorter than its header says. */
+	if (!e && mode == STX__LENIENT)
+		e = stx__sql_exec(db->h, "PRAGMA writable_schema=ON", d);
 	/* auto_vacuum has an effect only before the first table, journal_mode only outside transactions. */
 	if (!e)
 		e = stx__sql_exec(db->h, "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL;"
@@ -106,7 +110,10 @@ stx_err stx__sql_open(struct stx__db *db, const char *path, int full, struct stx
 	if (!e)
 		e = check_wal(db->h, d);
 	if (!e)
-		e = stx__sql_exec(db->h, full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", d);
+		e = stx__sql_exec(db->h, mode == STX__FULL ? "PRAGMA synchronous=FULL"
+		                                           : "PRAGMA synchronous=NORMAL", d);
+	if (!e && mode == STX__LENIENT)
+		e = stx__sql_exec(db->h, "PRAGMA cell_size_check=OFF", d);
 	if (e)
 		stx__sql_close(db);
 	return e;

@@ -212,7 +212,8 @@ struct stx__db {
 	sqlite3 *h;
 	sqlite3_stmt *st[STX__S_COUNT];
 };
-stx_err stx__sql_open(struct stx__db *db, const char *path, int full, struct stx_diag *d);
+enum stx__sql_mode { STX__NORMAL, STX__FULL, STX__LENIENT }; /* LENIENT: reads what it can of a damaged file */
+stx_err stx__sql_open(struct stx__db *db, const char *path, enum stx__sql_mode mode, struct stx_diag *d);
 void stx__sql_close(struct stx__db *db);
 /* Prepared, reset, without bindings; NULL on error (sqlite3_errcode tells). */
 sqlite3_stmt *stx__sql(struct stx__db *db, enum stx__statement s);
@@ -293,6 +294,7 @@ struct stx__writer {
 	int started, ckpt_started;
 	struct stx__db db, ckpt_db; /* used by their thread only */
 	int64_t next_id;            /* writer thread */
+	int marked;                 /* writer thread: the note of damage is written */
 	struct stx__done *done;
 	const char *dir;
 	_Atomic uint64_t wal_bytes, commits, writes, write_errors;
@@ -417,6 +419,10 @@ const char *stx__fs_refused(unsigned long magic); /* name of a network or FUSE f
 stx_err stx__dir_lock(const char *dir, char **real, int *lock_fd, struct stx_diag *d);
 stx_err stx__dir_prepare(const char *dir, struct stx_diag *d); /* folders made, leftovers removed */
 stx_err stx__dir_swap(const char *dir, struct stx_diag *d);    /* db.new becomes db */
+/* A note for the next open that the database must be rebuilt. */
+void stx__dir_mark_damaged(const char *dir);
+int stx__dir_is_damaged(const char *dir);
+void stx__dir_clear_damaged(const char *dir);
 int stx__remove_tree(const char *path); /* one level of files, as the store makes them */
 char *stx__path(const char *dir, const char *name);
 

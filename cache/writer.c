@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "log.h"
+
 #define GROUP_JOBS 256
 
 void stx__queue_init(struct stx__queue *q)
@@ -277,6 +279,12 @@ static void run_alone(struct stx__writer *w, struct stx__job *j)
 		e = transaction(w, &j, 1, &d);
 	if (!e)
 		return;
+	if (e == STX_E_CORRUPT && !w->marked) {
+		stx_log(STX_LOG_ERROR, "cache: %s; what is stored is served on, the database is rebuilt when "
+		        "next opened", d.text);
+		stx__dir_mark_damaged(w->dir);
+		w->marked = 1;
+	}
 	if (j->kind == STX__JOB_PUT)
 		atomic_fetch_add(&w->write_errors, 1);
 	j->e = e;

@@ -22,7 +22,7 @@
 #include "store.h"
 
 struct fixture {
-	char dir[256];
+	char dir[96];
 	int wake[2];
 	struct stx_cache *c;
 	struct stx_cache_config k;
