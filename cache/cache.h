@@ -17,7 +17,7 @@
 struct stx_cache;
 
 struct stx_cache_config {
-	const char *dir;          /* must exist; refused on network and FUSE file systems */
+	const char *dir;          /* must exist and be ours, made 0700; refused on network and FUSE file systems */
 	uint64_t max_bytes;       /* of stored contents; 0: 10 GiB */
 	int synchronous_full;     /* power-loss durability */
 	uint32_t readers;         /* reader threads; 0: 2 */
@@ -27,11 +27,14 @@ struct stx_cache_config {
 };
 
 /* Locks dir exclusively (BUSY names the holder's pid), opens or creates the database, migrates an older
- * schema additively, refuses a newer one (VERSION), loads the index, removes leftovers. */
+ * schema additively, refuses a newer one (VERSION), loads the index, removes leftovers. A database that
+ * cannot be read through is rebuilt from the rows that verify. USAGE: a file system or a database that
+ * cannot be used; DENIED: the directory is not ours, or open to others and in use for something else. */
 stx_err stx_cache_open(const struct stx_cache_config *c, struct stx_cache **out, struct stx_diag *d);
-/* Waits for queued writes, checkpoints, closes, unlocks. Pending callbacks get CANCELED. */
+/* Waits for queued writes, checkpoints, closes, unlocks. What finished gets its result, reads that had not
+ * begun get CANCELED, all before this returns. Not to be called from a callback. */
 void stx_cache_close(struct stx_cache *c);
-/* Runs the completions that are ready; returns how many. */
+/* Runs the completions that are ready; returns how many callbacks ran. */
 int stx_cache_poll(struct stx_cache *c);
 
 /* ---- artifacts ---- */
@@ -51,11 +54,15 @@ typedef void stx_cache_done_fn(void *ctx, stx_err e, const struct stx_diag *d);
 typedef void stx_cache_read_fn(void *ctx, stx_err e, struct stx_span contents);
 
 /* Stores contents and meta under key, all in one transaction with whatever else is queued. The bytes are
- * copied. done runs after the commit (or with IO, e.g. disk full: then nothing is stored). The first
- * writer of a key wins: a second put of it succeeds without changing it, unless replace. */
+ * copied. done (may be NULL) runs in poll after the commit, or with an error: then nothing is stored. IO: e.g.
+ * disk full; BUSY: 256 MiB wait to be written; TOO_LARGE: contents over 64 MiB, meta over 16 MiB, ns over
+ * 255 bytes; UNTRUSTED: a->digest is not that of contents; CORRUPT: the database is damaged there, and is
+ * rebuilt when next opened. Only NOMEM and, while closing, CANCELED may come before this returns. The
+ * first writer of a key wins: a second put of it succeeds without changing it, unless replace.
+ * a->size_bytes is not read. */
 void stx_cache_put(struct stx_cache *c, const struct stx_cache_artifact *a, struct stx_span contents,
                    int replace, stx_cache_done_fn *done, void *ctx);
-/* Reads and verifies contents by digest on a reader thread. */
+/* Reads and verifies contents by digest on a reader thread. The span is valid during the call of done. */
 void stx_cache_read(struct stx_cache *c, const char *ns, const struct stx_digest *digest,
                     stx_cache_read_fn *done, void *ctx);
 /* Path of the materialised file (0444, never rewritten), made if needed; ctx gets the path's bytes. */
@@ -81,8 +88,8 @@ void stx_cache_failure_put(struct stx_cache *c, const char *ns, const struct stx
                            const struct stx_diag *d);
 void stx_cache_failure_drop(struct stx_cache *c, const char *ns, const struct stx_digest *key);
 
-/* Calls fn for the artifacts nearest in `meta` order: used to explain a miss. Newest first; stops when fn
- * returns non-zero. */
+/* Calls fn for the namespace's artifacts, the newest put first: used to explain a miss. Stops when fn returns
+ * non-zero; fn makes no call to the store. */
 void stx_cache_each(struct stx_cache *c, const char *ns,
                     int (*fn)(void *ctx, const struct stx_cache_artifact *a), void *ctx);
 
@@ -92,14 +99,15 @@ struct stx_cache_stats {
 	uint64_t evictions, damaged, writes, commits, write_errors, wal_bytes;
 };
 void stx_cache_stats(const struct stx_cache *c, struct stx_cache_stats *out);
-/* One slice (at most about 5 ms of work queued on the writer): eviction to the cap, vacuum, recency flush,
- * removal of expired files. Call from a timer. */
+/* One slice (at most about 5 ms of work queued on the writer; more only far over the cap): eviction to the
+ * cap, vacuum, recency flush, removal of expired files. Call from a timer, about each second; now_ms from
+ * any monotonic clock. Grace is counted from the first tick after a file was handed out. */
 void stx_cache_tick(struct stx_cache *c, uint64_t now_ms);
 
 /* ---- offline ---- */
 struct stx_fsck_report {
 	uint64_t artifacts, kernels, memos, files, damaged, lost_bytes, repaired, orphans;
-	int clean; /* 1: nothing was wrong */
+	int clean; /* 1: nothing was wrong (leftover temporary and orphaned files are counted, not wrong) */
 };
 /* Checks schema, SQLite integrity, every digest, chunk counts, materialised files. With repair, rebuilds
  * from readable rows and removes what is damaged. Prints findings through `line`. Takes the same lock. */

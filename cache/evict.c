@@ -18,17 +18,22 @@ static void take(struct stx__job *j, struct stx__entry *e)
 
 void stx__evict_slice(struct stx_cache *c)
 {
-	if (c->dropping || c->closing || (stx__list_empty(&c->broken) && !over_cap(c)))
+	if (c->dropping || c->drop_failed || c->closing || (stx__list_empty(&c->broken) && !over_cap(c)))
 		return;
+	/* Far over the cap (a flood of puts): larger slices without a time limit, so that eviction keeps up
+	 * with what makes it necessary. */
+	int behind = c->bytes - c->dying_bytes > c->max_bytes + c->max_bytes / 32;
+	size_t most = behind ? STX__SLICE_JOBS * 16 : STX__SLICE_JOBS;
 	struct stx__job *j = stx__job_new(STX__JOB_DROP);
-	if (!j || !(j->victims = calloc(STX__SLICE_JOBS, sizeof *j->victims))) {
+	if (!j || !(j->victims = calloc(most, sizeof *j->victims))) {
 		stx__job_free(c, j);
 		return;
 	}
+	j->more = behind;
 	struct stx__link *l = c->broken.next;
-	for (; l != &c->broken && j->n_victims < STX__SLICE_JOBS; l = l->next)
+	for (; l != &c->broken && j->n_victims < most; l = l->next)
 		take(j, stx__of(l, struct stx__entry, lru));
-	for (l = c->lru.next; l != &c->lru && j->n_victims < STX__SLICE_JOBS && over_cap(c); l = l->next) {
+	for (l = c->lru.next; l != &c->lru && j->n_victims < most && over_cap(c); l = l->next) {
 		struct stx__entry *e = stx__of(l, struct stx__entry, lru);
 		if (e->state != STX__LIVE)
 			continue;
@@ -54,8 +59,8 @@ void stx__drop_finish(struct stx_cache *c, struct stx__job *j)
 			stx__index_set_state(c, e, STX__LIVE);
 		}
 	}
-	if (!j->e)
-		stx__evict_slice(c); /* after an error the next tick tries again */
+	c->drop_failed = j->e != 0;
+	stx__evict_slice(c);
 }
 
 void stx__recency_flush(struct stx_cache *c, size_t most)
@@ -89,6 +94,7 @@ static void vacuum(struct stx_cache *c)
 
 void stx__upkeep_tick(struct stx_cache *c)
 {
+	c->drop_failed = 0;
 	stx__evict_slice(c);
 	if (c->vacuum_wanted && !c->vacuuming && !c->dropping)
 		vacuum(c);

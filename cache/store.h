@@ -162,7 +162,7 @@ struct stx__job {
 	struct stx__ns *ns;        /* counted */
 	struct stx_digest digest;
 	uint64_t raw_bytes;
-	int damaged, absent, stale, more; /* more: vacuum has not finished */
+	int damaged, absent, stale, more; /* more: vacuum has not finished; drop: no time limit */
 	struct stx__file *file;
 	/* drop, recency, unlink */
 	struct stx__victim *victims;
@@ -342,6 +342,7 @@ struct stx_cache {
 	uint64_t evictions, damaged;
 	/* jobs */
 	size_t queued_bytes, reading_bytes, pending_puts;
+	int drop_failed; /* until the next tick: a full disk must not make poll spin */
 	int dropping, vacuuming, vacuum_wanted, flushing, unlinking; /* at most one job of each */
 	struct stx__queue deferred;
 	size_t n_deferred;

@@ -144,7 +144,7 @@ static stx_err do_erase(struct stx__writer *w, struct stx__job *j)
 
 static stx_err do_drop(struct stx__writer *w, struct stx__job *j)
 {
-	uint64_t end = stx__now_us() + STX__SLICE_US;
+	uint64_t end = j->more ? UINT64_MAX : stx__now_us() + STX__SLICE_US;
 	int rc = SQLITE_OK;
 	for (size_t i = 0; i < j->n_victims; i++)
 		j->victims[i].done = 0;
