@@ -1,0 +1,146 @@
+/* loops.h
+ * the loop-level IR: inner functions, buffers, and the lowering of a graph to them.
+ *
+ * A tensor is a function from an index space to values (seed 000 Definition 6.1). An inner function is a
+ * small record {rule, operands, map, ranges}; composing two copies nothing. It reads its own index
+ * variables: variable number d (expr.h) is axis d of its ranges; a reduction's axes follow its iteration
+ * axes. When a value is realised, stx_loops_body plays the rules once, with an explicit work stack,
+ * through a recording builder into a flat SSA body. Handlers (reads and writes, counts, text, reference
+ * evaluation; code generation in later stages) are tables indexed by instruction over such bodies.
+ * Everything lives in the arena of the graph being lowered; one thread. Conformance: LO, IR, LV, RZ, LN. */
+#ifndef STX_LOOPS_H
+#define STX_LOOPS_H
+
+#include "bytes.h"
+#include "graph.h"
+
+enum stx_monoid {
+#define STX_MONOID(name, text, nvals, state, split) STX_MONOID_##name,
+#include "monoids.def"
+#undef STX_MONOID
+	STX_MONOID_COUNT
+};
+struct stx_monoid_info {
+	const char *text;
+	uint8_t nvals, state, split;
+};
+const struct stx_monoid_info *stx_monoid_info(enum stx_monoid m);
+int stx_monoid_parse(const char *text, int n); /* -1 when unknown */
+/* Identity of the first state value in dtype t. */
+union stx_scalar stx_monoid_identity(enum stx_monoid m, enum stx_dtype t);
+
+/* ---- bodies: flat SSA, one iteration point ---- */
+
+enum stx_bop { /* instruction: a primitive (enum stx_prim) or one of these */
+	STX_B_CONST = STX_PRIM_COUNT, /* k */
+	STX_B_INDEX,    /* value of index expression ex, as dtype */
+	STX_B_LOAD,     /* buffer a at element ex; mask c or STX_NONE: masked-off lanes do not touch
+	                   memory and give 0 */
+	STX_B_INDIRECT, /* run-time value a (i64) becomes index atom number = this instruction's own number,
+	                   with range [0, bound ex - 1]; flag STX_BF_WRAP adds the bound when negative
+	                   (LO-14); flag STX_BF_CHECK reports out of range (LO-15); mask c: lanes not checked */
+	STX_B_COUNT
+};
+#define STX_NONE 0xffffffffu
+enum { STX_BF_WRAP = 1, STX_BF_CHECK = 2 };
+
+struct stx_binst {
+	uint8_t op;    /* enum stx_prim or enum stx_bop */
+	uint8_t dtype; /* of the result */
+	uint8_t flags, axis;
+	uint32_t a, b, c; /* operand instruction numbers; LOAD: a = buffer id, c = mask */
+	stx_ex ex;
+	union stx_scalar k;
+};
+
+struct stx_body {
+	struct stx_binst *at;
+	uint32_t n;
+	uint32_t result[3];
+	uint32_t nresults;
+};
+
+/* ---- buffers ---- */
+
+struct stx_layout { /* address of i = offset + sum strides[d]*i[d], in elements (LV-01) */
+	uint8_t rank;
+	uint8_t flexible; /* strides may still be chosen by the readers (LV-02, LV-11) */
+	const stx_ex *sizes, *strides;
+	stx_ex offset;
+};
+
+enum stx_buffer_kind { STX_BUF_INPUT, STX_BUF_CONST, STX_BUF_TEMP, STX_BUF_OUTPUT };
+enum stx_def_kind { STX_DEF_NONE, STX_DEF_POINTWISE, STX_DEF_REDUCTION };
+
+struct stx_buffer {
+	uint32_t id;
+	enum stx_buffer_kind kind;
+	const char *name;       /* "primals_1", "buf2" */
+	enum stx_dtype dtype;
+	struct stx_layout layout;
+	uint32_t index;         /* INPUT, OUTPUT: position in the call */
+	struct stx_const_data data; /* CONST */
+	/* Definition of TEMP and OUTPUT buffers: at every point of ranges, store the body's result (POINTWISE)
+	 * or the combination over rranges (REDUCTION). Body variables: 0..nranges-1 then the reduction axes. */
+	enum stx_def_kind def;
+	uint32_t nranges, nrranges;
+	const stx_ex *ranges, *rranges;
+	stx_ex store;           /* element written at a point of ranges, over iteration variables 0..nranges-1;
+	                           ranges need not have the layout's rank (views of outputs, LN-02) */
+	enum stx_monoid monoid;
+	enum stx_dtype acc;     /* accumulator dtype (f32 for half precision) */
+	struct stx_body body;
+	const char *const *origins; /* graph node names (LV-15) */
+	uint32_t norigins;
+	const char *realized_by;    /* rule that realised it: "output", "reduction", "reads>4", ... (RZ-10) */
+};
+
+/* A graph output that is the same storage as an input, or as an earlier output's buffer, is copied into its
+ * own buffer (B21): outputs never share unless the graph says view and the ABI value is ALIAS. */
+struct stx_loops {
+	struct stx_graph *g;
+	struct stx_exprs *ex;
+	STX_VEC(struct stx_buffer *) buffers; /* definition order; id == position */
+	STX_VEC(uint32_t) outputs;            /* buffer id of each graph output */
+};
+
+struct stx_lower_options {
+	int target_gpu;   /* thresholds of RZ-04..RZ-08 */
+	int no_inline;    /* realise every node: the unfused form used by tests */
+};
+
+/* Lowers a graph over primitives and basis ops. requires: stx_graph_verify_basis and
+ * decompose_to_primitives done. ensures: every output realised, verify passes. An operator without a rule
+ * is UNSUPPORTED by name. */
+stx_err stx_lower(struct stx_graph *g, const struct stx_lower_options *o, struct stx_loops **out,
+                  struct stx_diag *d);
+/* Checks: definitions before uses, dtypes of instructions, index expressions within layouts where
+ * provable, masks bool, variables within ranges. */
+stx_err stx_loops_verify(const struct stx_loops *l, struct stx_diag *d);
+/* Removes size-1 axes, merges neighbours (Proposition 6.3), orders axes by stride (LN). */
+stx_err stx_loops_normalize(struct stx_loops *l, struct stx_diag *d);
+/* Text, in the style of the seed's listing 6.2; parse is its inverse. */
+stx_err stx_loops_print(const struct stx_loops *l, struct stx_bytes *out);
+stx_err stx_loops_parse(struct stx_arena *a, const char *text, size_t n, struct stx_loops **out,
+                        struct stx_diag *d);
+
+/* ---- handlers over a buffer's definition (IR-05..IR-12) ---- */
+struct stx_access {
+	uint32_t buffer;
+	stx_ex ex;
+	uint8_t is_write, masked, indirect;
+};
+/* Reads in instruction order, then the write. */
+stx_err stx_handler_accesses(const struct stx_loops *l, const struct stx_buffer *b,
+                             struct stx_arena *a, struct stx_access **out, uint32_t *n);
+struct stx_counts {
+	uint32_t ops, reads, consts;
+	uint64_t used[(STX_B_COUNT + 63) / 64]; /* set of operations */
+};
+void stx_handler_counts(const struct stx_buffer *b, struct stx_counts *out);
+/* `tmp0 = ops.load('primals_1', 128*i0 + r0_0)` a line (IR-07). */
+stx_err stx_handler_text(const struct stx_loops *l, const struct stx_buffer *b, struct stx_bytes *out);
+/* Reference evaluation of the whole loop program (IR-12): buffers[id] = storage, inputs filled. */
+stx_err stx_handler_evaluate(const struct stx_loops *l, void **buffers, struct stx_diag *d);
+
+#endif

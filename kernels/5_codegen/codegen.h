@@ -1,0 +1,47 @@
+/* codegen.h
+ * code generation: kernel IR to object code, the data plan, the link, the artifact check. */
+#ifndef STX_CODEGEN_H
+#define STX_CODEGEN_H
+
+#include "bytes.h"
+#include "kernel.h"
+#include "schedule.h"
+
+struct stx_cpu_target {
+	int level;              /* 2, 3, 4: x86-64-v2 .. v4 */
+	unsigned avx512bf16 : 1;
+	unsigned vector_bytes;  /* 16, 32, 64 */
+};
+stx_err stx_cpu_target_parse(const char *text, struct stx_cpu_target *out, struct stx_diag *d);
+
+/* ---- LLVM (emit_llvm.c) ---- */
+struct stx_llvm; /* initialised target machines; one a process */
+stx_err stx_llvm_new(struct stx_llvm **out, struct stx_diag *d);
+void stx_llvm_free(struct stx_llvm *l);
+const char *stx_llvm_version(void);
+
+enum stx_emit_stage { STX_EMIT_OBJECT, STX_EMIT_LLVM_IR, STX_EMIT_OPTIMIZED_IR, STX_EMIT_ASM };
+struct stx_emit_info {
+	uint32_t vector_elems, spills;
+	uint64_t us_build, us_opt, us_emit;
+};
+/* One kernel to an ELF object (or text). The function's symbol is stx_kernel_symbol of its digest. Any
+ * error diagnostic of LLVM is a failure. */
+stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k, const struct stx_cpu_target *t,
+                      int fast, enum stx_emit_stage stage, struct stx_bytes *out,
+                      struct stx_emit_info *info, struct stx_diag *d);
+
+/* ---- plan (plan_write.c) ---- */
+/* The data plan of a schedule for a CPU target. Kernel symbols from digests. */
+stx_err stx_plan_write(const struct stx_schedule *s, const char *target, struct stx_bytes *out,
+                       struct stx_diag *d);
+/* An ELF64 relocatable with the plan in section .stax.plan (plan_object.c). */
+stx_err stx_plan_object(struct stx_span plan, struct stx_bytes *out, struct stx_diag *d);
+
+/* ---- link (link.cc behind lld.h: lld in process, memfds) ---- */
+stx_err stx_link_shared(const struct stx_span *objects, uint32_t n, struct stx_bytes *out,
+                        struct stx_diag *d);
+/* Runs one small link so that everything it needs is mapped before the sandbox closes. */
+stx_err stx_link_warm(struct stx_diag *d);
+
+#endif
