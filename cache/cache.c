@@ -34,12 +34,12 @@ static int describe(struct stx__entry *e, struct stx_cache_artifact *out)
 	out->digest = e->blob->digest;
 	out->size_bytes = e->blob->raw_bytes;
 	out->ns = e->ns->name;
-	out->meta = (struct stx_span){e->value, e->value_bytes};
+	out->meta = (struct stx_span){ e->value, e->value_bytes };
 	return 1;
 }
 
 static struct stx__entry *find_live(struct stx_cache *c, int kind, const struct stx__ns *ns,
-                                    const struct stx_digest *key)
+				    const struct stx_digest *key)
 {
 	struct stx__entry *e = stx__entry_find(c, kind, ns, key);
 	if (!e || e->state != STX__LIVE)
@@ -49,14 +49,15 @@ static struct stx__entry *find_live(struct stx_cache *c, int kind, const struct 
 }
 
 int stx_cache_find(struct stx_cache *c, const char *ns, const struct stx_digest *key,
-                   struct stx_cache_artifact *out)
+		   struct stx_cache_artifact *out)
 {
 	struct stx__entry *e = find_live(c, STX__ARTIFACT, stx__ns_find(c, ns), key);
 	return e ? describe(e, out) : 0;
 }
 
-static struct stx__blob *find_blob(struct stx_cache *c, const char *ns, const struct stx_digest *digest,
-                                   int kind, struct stx__entry **entry)
+static struct stx__blob *find_blob(struct stx_cache *c, const char *ns,
+				   const struct stx_digest *digest, int kind,
+				   struct stx__entry **entry)
 {
 	struct stx__blob *b = stx__blob_find(c, stx__ns_find(c, ns), digest);
 	struct stx__link *l = b && b->live ? b->entries.next : NULL;
@@ -71,7 +72,7 @@ static struct stx__blob *find_blob(struct stx_cache *c, const char *ns, const st
 }
 
 int stx_cache_find_digest(struct stx_cache *c, const char *ns, const struct stx_digest *digest,
-                          struct stx_cache_artifact *out)
+			  struct stx_cache_artifact *out)
 {
 	struct stx__entry *e;
 	if (!find_blob(c, ns, digest, STX__ARTIFACT, &e))
@@ -81,7 +82,7 @@ int stx_cache_find_digest(struct stx_cache *c, const char *ns, const struct stx_
 }
 
 void stx_cache_each(struct stx_cache *c, const char *ns,
-                    int (*fn)(void *ctx, const struct stx_cache_artifact *a), void *ctx)
+		    int (*fn)(void *ctx, const struct stx_cache_artifact *a), void *ctx)
 {
 	struct stx__ns *n = stx__ns_find(c, ns);
 	struct stx__link *l = n ? n->artifacts.prev : NULL;
@@ -125,16 +126,17 @@ static stx_err fill_put(struct stx_cache *c, struct stx__job *j, const struct pu
 	if (!p->has_contents)
 		return STX_E_OK;
 	j->blob = stx__blob_new(j->ns, &p->digest);
-	return !j->blob || stx_bytes_put(&j->raw, p->contents.at, p->contents.n) ? STX_E_NOMEM : STX_E_OK;
+	return !j->blob || stx_bytes_put(&j->raw, p->contents.at, p->contents.n) ? STX_E_NOMEM
+										 : STX_E_OK;
 }
 
 static void submit(struct stx_cache *c, const struct put *p, stx_cache_done_fn *done, void *ctx)
 {
-	struct stx_diag d = {0};
+	struct stx_diag d = { 0 };
 	struct stx__job *j = c->closing ? NULL : stx__job_new(STX__JOB_NOTE);
 	if (!j) {
 		stx_err e = stx_fail(&d, c->closing ? STX_E_CANCELED : STX_E_NOMEM, "cache", "",
-		                     c->closing ? "the store is closing" : "out of memory");
+				     c->closing ? "the store is closing" : "out of memory");
 		if (done)
 			done(ctx, e, &d);
 		return;
@@ -151,7 +153,8 @@ static void submit(struct stx_cache *c, const struct put *p, stx_cache_done_fn *
 		stx__note(c, j, STX_E_OK, NULL);
 		return;
 	}
-	size_t cost = p->value.n + (p->has_contents ? p->contents.n : 0) + sizeof *j + sizeof *j->entry;
+	size_t cost =
+		p->value.n + (p->has_contents ? p->contents.n : 0) + sizeof *j + sizeof *j->entry;
 	if (c->queued_bytes && c->queued_bytes + cost > STX__QUEUE_BYTES) {
 		stx__note(c, j, STX_E_BUSY, "too much is waiting to be written: the disk is slow");
 		return;
@@ -169,17 +172,17 @@ static void submit(struct stx_cache *c, const struct put *p, stx_cache_done_fn *
 	stx__writer_push(&c->writer, j);
 }
 
-void stx_cache_put(struct stx_cache *c, const struct stx_cache_artifact *a, struct stx_span contents,
-                   int replace, stx_cache_done_fn *done, void *ctx)
+void stx_cache_put(struct stx_cache *c, const struct stx_cache_artifact *a,
+		   struct stx_span contents, int replace, stx_cache_done_fn *done, void *ctx)
 {
-	struct put p = {STX__ARTIFACT, a->ns, a->key, a->digest, a->meta, contents, 1, replace};
+	struct put p = { STX__ARTIFACT, a->ns, a->key, a->digest, a->meta, contents, 1, replace };
 	submit(c, &p, done, ctx);
 }
 
 void stx_cache_kernel_put(struct stx_cache *c, const char *ns, const struct stx_digest *kernel,
-                          struct stx_span value, stx_cache_done_fn *done, void *ctx)
+			  struct stx_span value, stx_cache_done_fn *done, void *ctx)
 {
-	struct put p = {STX__KERNEL, ns, *kernel, {{0}}, {0}, value, 1, 0};
+	struct put p = { STX__KERNEL, ns, *kernel, { { 0 } }, { 0 }, value, 1, 0 };
 	struct stx__entry *old = stx__entry_find(c, STX__KERNEL, stx__ns_find(c, ns), kernel);
 	/* Hashing is left out where nothing will be stored. */
 	if (!(old && old->state == STX__LIVE) && value.n <= STX__CONTENT_MAX)
@@ -192,7 +195,7 @@ static struct stx__job *read_job(struct stx_cache *c, stx_cache_read_fn *done, v
 {
 	struct stx__job *j = c->closing ? NULL : stx__job_new(STX__JOB_NOTE);
 	if (!j) {
-		done(ctx, c->closing ? STX_E_CANCELED : STX_E_NOMEM, (struct stx_span){0});
+		done(ctx, c->closing ? STX_E_CANCELED : STX_E_NOMEM, (struct stx_span){ 0 });
 		return NULL;
 	}
 	j->read_done = done;
@@ -226,7 +229,7 @@ static void read_blob(struct stx_cache *c, struct stx__blob *b, stx_cache_read_f
 }
 
 void stx_cache_read(struct stx_cache *c, const char *ns, const struct stx_digest *digest,
-                    stx_cache_read_fn *done, void *ctx)
+		    stx_cache_read_fn *done, void *ctx)
 {
 	struct stx__entry *e;
 	read_blob(c, find_blob(c, ns, digest, STX__ARTIFACT, &e), done, ctx);
@@ -238,14 +241,14 @@ int stx_cache_kernel_has(struct stx_cache *c, const char *ns, const struct stx_d
 }
 
 void stx_cache_kernel_read(struct stx_cache *c, const char *ns, const struct stx_digest *kernel,
-                           stx_cache_read_fn *done, void *ctx)
+			   stx_cache_read_fn *done, void *ctx)
 {
 	struct stx__entry *e = find_live(c, STX__KERNEL, stx__ns_find(c, ns), kernel);
 	read_blob(c, e ? e->blob : NULL, done, ctx);
 }
 
 void stx_cache_materialise(struct stx_cache *c, const char *ns, const struct stx_digest *digest,
-                           stx_cache_read_fn *done, void *ctx)
+			   stx_cache_read_fn *done, void *ctx)
 {
 	struct stx__entry *e;
 	struct stx__job *j = read_job(c, done, ctx);
@@ -275,11 +278,12 @@ void stx_cache_materialise(struct stx_cache *c, const char *ns, const struct stx
 	stx__read_start(c, j);
 }
 
-int stx_cache_path(struct stx_cache *c, const char *ns, const struct stx_digest *digest,
-                   char *path, size_t cap)
+int stx_cache_path(struct stx_cache *c, const char *ns, const struct stx_digest *digest, char *path,
+		   size_t cap)
 {
 	struct stx__entry *e;
-	struct stx__file *f = find_blob(c, ns, digest, STX__ARTIFACT, &e) ? stx__file_find(c, digest) : NULL;
+	struct stx__file *f =
+		find_blob(c, ns, digest, STX__ARTIFACT, &e) ? stx__file_find(c, digest) : NULL;
 	if (!f || f->state != STX__F_READY)
 		return 0;
 	char hex[STX_DIGEST_HEX];
@@ -296,14 +300,14 @@ int stx_cache_memo_find(struct stx_cache *c, const struct stx_digest *memo, stru
 {
 	struct stx__entry *e = find_live(c, STX__MEMO, NULL, memo);
 	if (e)
-		*value = (struct stx_span){e->value, e->value_bytes};
+		*value = (struct stx_span){ e->value, e->value_bytes };
 	return e != NULL;
 }
 
 void stx_cache_memo_put(struct stx_cache *c, const char *ns, const struct stx_digest *memo,
-                        struct stx_span value)
+			struct stx_span value)
 {
-	struct put p = {STX__MEMO, ns, *memo, {{0}}, value, {0}, 0, 1};
+	struct put p = { STX__MEMO, ns, *memo, { { 0 } }, value, { 0 }, 0, 1 };
 	struct stx__entry *e = stx__entry_find(c, STX__MEMO, NULL, memo);
 	if (e && e->state == STX__LIVE && e->value_bytes == value.n &&
 	    (!value.n || !memcmp(e->value, value.at, value.n)))
@@ -334,31 +338,32 @@ static int unpack_text(struct stx_span *s, char *out, size_t cap)
 }
 
 void stx_cache_failure_put(struct stx_cache *c, const char *ns, const struct stx_digest *key,
-                           const struct stx_diag *d)
+			   const struct stx_diag *d)
 {
-	struct stx_bytes b = {0};
+	struct stx_bytes b = { 0 };
 	stx_bytes_u32(&b, (uint32_t)d->code);
 	pack_text(&b, d->stage, sizeof d->stage);
 	pack_text(&b, d->node, sizeof d->node);
 	pack_text(&b, d->location, sizeof d->location);
 	pack_text(&b, d->text, sizeof d->text);
-	struct put p = {STX__FAILURE, ns, *key, {{0}}, {b.at, b.n}, {0}, 0, 1};
+	struct put p = { STX__FAILURE, ns, *key, { { 0 } }, { b.at, b.n }, { 0 }, 0, 1 };
 	if (!b.oom)
 		submit(c, &p, NULL, NULL);
 	stx_bytes_free(&b);
 }
 
 int stx_cache_failure_find(struct stx_cache *c, const char *ns, const struct stx_digest *key,
-                           struct stx_diag *out)
+			   struct stx_diag *out)
 {
 	struct stx__entry *e = find_live(c, STX__FAILURE, stx__ns_find(c, ns), key);
-	struct stx_diag d = {0};
+	struct stx_diag d = { 0 };
 	if (!e || e->value_bytes < 4)
 		return 0;
-	struct stx_span s = {e->value + 4, e->value_bytes - 4};
+	struct stx_span s = { e->value + 4, e->value_bytes - 4 };
 	d.code = (stx_err)stx_load_u32(e->value);
 	if (!stx_err_is_known(d.code) || !d.code || unpack_text(&s, d.stage, sizeof d.stage) ||
-	    unpack_text(&s, d.node, sizeof d.node) || unpack_text(&s, d.location, sizeof d.location) ||
+	    unpack_text(&s, d.node, sizeof d.node) ||
+	    unpack_text(&s, d.location, sizeof d.location) ||
 	    unpack_text(&s, d.text, sizeof d.text))
 		return 0;
 	*out = d;
@@ -374,7 +379,7 @@ void stx_cache_failure_drop(struct stx_cache *c, const char *ns, const struct st
 	struct stx__job *j = stx__job_new(STX__JOB_ERASE);
 	struct stx__ns *n = stx__ns_get(c, ns);
 	if (j && n)
-		j->entry = stx__entry_new(n, STX__FAILURE, key, (struct stx_span){0});
+		j->entry = stx__entry_new(n, STX__FAILURE, key, (struct stx_span){ 0 });
 	stx__ns_put(c, n);
 	if (!j || !j->entry) {
 		stx__job_free(c, j);
@@ -391,12 +396,18 @@ void stx_cache_failure_drop(struct stx_cache *c, const char *ns, const struct st
 void stx_cache_stats(const struct stx_cache *c, struct stx_cache_stats *out)
 {
 	*out = (struct stx_cache_stats){
-		.artifacts = c->count[STX__ARTIFACT], .kernels = c->count[STX__KERNEL],
-		.memos = c->count[STX__MEMO], .failures = c->count[STX__FAILURE],
-		.bytes = c->bytes, .max_bytes = c->max_bytes,
-		.files = c->n_files, .file_bytes = c->file_bytes,
-		.evictions = c->evictions, .damaged = c->damaged,
-		.writes = atomic_load(&c->writer.writes), .commits = atomic_load(&c->writer.commits),
+		.artifacts = c->count[STX__ARTIFACT],
+		.kernels = c->count[STX__KERNEL],
+		.memos = c->count[STX__MEMO],
+		.failures = c->count[STX__FAILURE],
+		.bytes = c->bytes,
+		.max_bytes = c->max_bytes,
+		.files = c->n_files,
+		.file_bytes = c->file_bytes,
+		.evictions = c->evictions,
+		.damaged = c->damaged,
+		.writes = atomic_load(&c->writer.writes),
+		.commits = atomic_load(&c->writer.commits),
 		.write_errors = atomic_load(&c->writer.write_errors),
 		.wal_bytes = atomic_load(&c->writer.wal_bytes),
 	};

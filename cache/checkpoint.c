@@ -19,8 +19,9 @@ static int on_wal(void *ctx, sqlite3 *h, const char *name, int pages)
 static int run(struct stx__writer *w, int truncate)
 {
 	int log = 0, moved = 0;
-	int rc = sqlite3_wal_checkpoint_v2(w->ckpt_db.h, NULL, truncate ? SQLITE_CHECKPOINT_TRUNCATE
-	                                   : SQLITE_CHECKPOINT_PASSIVE, &log, &moved);
+	int rc = sqlite3_wal_checkpoint_v2(
+		w->ckpt_db.h, NULL,
+		truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, &log, &moved);
 	if (rc == SQLITE_OK && truncate)
 		atomic_store(&w->wal_bytes, 0);
 	return rc != SQLITE_OK || log != moved;

@@ -10,8 +10,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Magic numbers from statfs(2) and the kernel's own headers. SQLite's locks and shared memory do not hold
- * on these across hosts, and FUSE ones may hang. */
+/* Magic numbers from statfs(2) and the kernel's own headers. SQLite's locks and shared memory do
+ * not hold on these across hosts, and FUSE ones may hang. */
+/* clang-format off */
 static const struct {
 	unsigned long magic;
 	const char *name;
@@ -38,6 +39,7 @@ static const struct {
 	{0xbacbacbcul, "VMware shared folder"},
 	{0x20030528,   "OrangeFS"},
 };
+/* clang-format on */
 
 const char *stx__fs_refused(unsigned long magic)
 {
@@ -58,8 +60,8 @@ char *stx__path(const char *dir, const char *name)
 static stx_err make_private(int fd, const char *dir, const struct stat *st, struct stx_diag *d)
 {
 	if (st->st_uid != geteuid())
-		return stx_fail(d, STX_E_DENIED, "cache", "", "%s belongs to user %ld, not to us", dir,
-		                (long)st->st_uid);
+		return stx_fail(d, STX_E_DENIED, "cache", "", "%s belongs to user %ld, not to us",
+				dir, (long)st->st_uid);
 	if (!(st->st_mode & 077))
 		return STX_E_OK;
 	int ours = faccessat(fd, "lock", F_OK, 0) == 0, others = 0;
@@ -69,9 +71,11 @@ static stx_err make_private(int fd, const char *dir, const struct stat *st, stru
 	if (l)
 		closedir(l);
 	if (others)
-		return stx_fail(d, STX_E_DENIED, "cache", "",
-		                "%s is open to others (mode %03o) and holds other files: give the cache a "
-		                "directory of its own, mode 0700", dir, (unsigned)st->st_mode & 0777);
+		return stx_fail(
+			d, STX_E_DENIED, "cache", "",
+			"%s is open to others (mode %03o) and holds other files: give the cache a "
+			"directory of its own, mode 0700",
+			dir, (unsigned)st->st_mode & 0777);
 	if (fchmod(fd, 0700))
 		return stx_fail(d, STX_E_IO, "cache", "", "chmod %s: %s", dir, strerror(errno));
 	return STX_E_OK;
@@ -85,10 +89,11 @@ static stx_err check_dir(int fd, const char *dir, struct stx_diag *d)
 		return stx_fail(d, STX_E_IO, "cache", "", "%s: %s", dir, strerror(errno));
 	const char *name = stx__fs_refused((unsigned long)fs.f_type);
 	if (name)
-		return stx_fail(d, STX_E_USAGE, "cache", "",
-		                "%s is on %s: a network or FUSE file system cannot hold the store; use a "
-		                "local directory, e.g. --cache-dir /var/tmp/stax-%ld", dir, name,
-		                (long)geteuid());
+		return stx_fail(
+			d, STX_E_USAGE, "cache", "",
+			"%s is on %s: a network or FUSE file system cannot hold the store; use a "
+			"local directory, e.g. --cache-dir /var/tmp/stax-%ld",
+			dir, name, (long)geteuid());
 	return make_private(fd, dir, &st, d);
 }
 
@@ -103,12 +108,15 @@ static stx_err take_lock(int dir_fd, const char *dir, int *lock_fd, struct stx_d
 		ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
 		pid[n > 0 ? n : 0] = 0;
 		long holder = strtol(pid, NULL, 10);
-		stx_fail(d, e, "cache", "", e == STX_E_BUSY
-		         ? "%s is in use by process %ld" : "%s cannot be locked (process %ld)", dir, holder);
+		stx_fail(d, e, "cache", "",
+			 e == STX_E_BUSY ? "%s is in use by process %ld"
+					 : "%s cannot be locked (process %ld)",
+			 dir, holder);
 		close(fd);
 		return e;
 	}
-	/* The number is for people; what excludes others is the lock, so a full disk does not matter. */
+	/* The number is for people; what excludes others is the lock, so a full disk does not
+	 * matter. */
 	int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
 	if (ftruncate(fd, 0) == 0 && pwrite(fd, pid, (size_t)n, 0) != n)
 		(void)!ftruncate(fd, 0);
@@ -122,8 +130,8 @@ stx_err stx__dir_lock(const char *dir, char **real, int *lock_fd, struct stx_dia
 	*real = realpath(dir, NULL);
 	int fd = *real ? open(*real, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
 	stx_err e = fd < 0 ? stx_fail(d, errno == ENOMEM ? STX_E_NOMEM : STX_E_IO, "cache", "",
-	                              "cache directory %s: %s", dir, strerror(errno))
-	                   : check_dir(fd, *real, d);
+				      "cache directory %s: %s", dir, strerror(errno))
+			   : check_dir(fd, *real, d);
 	if (!e)
 		e = take_lock(fd, *real, lock_fd, d);
 	if (fd >= 0)
@@ -162,7 +170,8 @@ static stx_err make_dir(const char *dir, const char *name, struct stx_diag *d)
 stx_err stx__dir_prepare(const char *dir, struct stx_diag *d)
 {
 	stx_err e = STX_E_NOMEM;
-	char *db = stx__path(dir, "db"), *fresh = stx__path(dir, "db.new"), *old = stx__path(dir, "db.old");
+	char *db = stx__path(dir, "db"), *fresh = stx__path(dir, "db.new"),
+	     *old = stx__path(dir, "db.old");
 	char *tmp = stx__path(dir, "tmp");
 	if (db && fresh && old && tmp) {
 		/* A swap without RENAME_EXCHANGE was cut between its two renames: finish it. */
@@ -196,14 +205,16 @@ static void sync_dir(const char *dir)
 stx_err stx__dir_swap(const char *dir, struct stx_diag *d)
 {
 	stx_err e = STX_E_NOMEM;
-	char *db = stx__path(dir, "db"), *fresh = stx__path(dir, "db.new"), *old = stx__path(dir, "db.old");
+	char *db = stx__path(dir, "db"), *fresh = stx__path(dir, "db.new"),
+	     *old = stx__path(dir, "db.old");
 	if (db && fresh && old) {
 		/* The folder is exchanged, so that a database never meets another one's log. */
 		sync_dir(fresh);
 		int rc = renameat2(AT_FDCWD, db, AT_FDCWD, fresh, RENAME_EXCHANGE);
 		if (rc && (errno == EINVAL || errno == ENOSYS))
 			rc = rename(db, old) || rename(fresh, db);
-		e = rc ? stx_fail(d, STX_E_IO, "cache", "", "rename %s: %s", db, strerror(errno)) : STX_E_OK;
+		e = rc ? stx_fail(d, STX_E_IO, "cache", "", "rename %s: %s", db, strerror(errno))
+		       : STX_E_OK;
 		sync_dir(dir);
 		if (!e) {
 			stx__remove_tree(fresh);

@@ -1,5 +1,5 @@
-/* evict.c: upkeep in slices: eviction to the cap, damaged rows, vacuum, recency. Each slice is one job of
- * at most about 5 ms on the writer, and at most one of each kind is queued. */
+/* evict.c: upkeep in slices: eviction to the cap, damaged rows, vacuum, recency. Each slice is one
+ * job of at most about 5 ms on the writer, and at most one of each kind is queued. */
 #include "store.h"
 
 static int over_cap(const struct stx_cache *c)
@@ -18,10 +18,11 @@ static void take(struct stx__job *j, struct stx__entry *e)
 
 void stx__evict_slice(struct stx_cache *c)
 {
-	if (c->dropping || c->drop_failed || c->closing || (stx__list_empty(&c->broken) && !over_cap(c)))
+	if (c->dropping || c->drop_failed || c->closing ||
+	    (stx__list_empty(&c->broken) && !over_cap(c)))
 		return;
-	/* Far over the cap (a flood of puts): larger slices without a time limit, so that eviction keeps up
-	 * with what makes it necessary. */
+	/* Far over the cap (a flood of puts): larger slices without a time limit, so that eviction
+	 * keeps up with what makes it necessary. */
 	int behind = c->bytes - c->dying_bytes > c->max_bytes + c->max_bytes / 32;
 	size_t most = behind ? STX__SLICE_JOBS * 16 : STX__SLICE_JOBS;
 	struct stx__job *j = stx__job_new(STX__JOB_DROP);

@@ -1,5 +1,6 @@
-/* files.c: materialised files: dir/files/<2 hex>/<digest>.so, 0444, renamed into place, never rewritten.
- * They are derived: not synced, verified before they are handed out for the first time after a start. */
+/* files.c: materialised files: dir/files/<2 hex>/<digest>.so, 0444, renamed into place, never
+ * rewritten. They are derived: not synced, verified before they are handed out for the first time
+ * after a start. */
 #include "store.h"
 
 #include <dirent.h>
@@ -51,7 +52,8 @@ static int write_all(int fd, struct stx_span s)
 	return 0;
 }
 
-static stx_err place(const char *temp, char *path, int fd, struct stx_span contents, struct stx_diag *d)
+static stx_err place(const char *temp, char *path, int fd, struct stx_span contents,
+		     struct stx_diag *d)
 {
 	int bad = write_all(fd, contents) || fchmod(fd, 0444);
 	if (!bad && rename(temp, path)) {
@@ -68,9 +70,9 @@ static stx_err place(const char *temp, char *path, int fd, struct stx_span conte
 }
 
 stx_err stx__file_write(const char *dir, uint64_t seq, const struct stx_digest *digest,
-                        struct stx_span contents, struct stx_diag *d)
+			struct stx_span contents, struct stx_diag *d)
 {
-	struct stx_bytes path = {0}, temp = {0};
+	struct stx_bytes path = { 0 }, temp = { 0 };
 	stx__file_path(dir, digest, &path);
 	stx_bytes_printf(&temp, "%s/tmp/%ld.%llu", dir, (long)getpid(), (unsigned long long)seq);
 	const char *t = stx_bytes_cstr(&temp);
@@ -140,7 +142,8 @@ void stx__file_doom(struct stx_cache *c, const struct stx_digest *digest)
 		stx__list_push(&c->doomed, &f->doomed);
 }
 
-static void set_on_disk(struct stx_cache *c, struct stx__file *f, enum stx__file_state s, uint64_t bytes)
+static void set_on_disk(struct stx_cache *c, struct stx__file *f, enum stx__file_state s,
+			uint64_t bytes)
 {
 	c->file_bytes -= f->bytes;
 	c->n_files -= f->bytes != 0;
@@ -168,7 +171,7 @@ int stx__file_finish(struct stx_cache *c, struct stx__job *j)
 	} else {
 		stx__file_forget(c, f);
 	}
-	struct stx_span path = {j->raw.at, j->raw.n};
+	struct stx_span path = { j->raw.at, j->raw.n };
 	ran += stx__job_call(j, path);
 	for (struct stx__job *next; waiters; waiters = next) {
 		next = waiters->next;
@@ -190,7 +193,7 @@ void stx__file_cancel(struct stx_cache *c)
 		for (; j; j = next) {
 			next = j->next;
 			j->e = STX_E_CANCELED;
-			stx__job_call(j, (struct stx_span){0});
+			stx__job_call(j, (struct stx_span){ 0 });
 			stx__job_free(c, j);
 		}
 	}
@@ -253,7 +256,8 @@ void stx__files_tick(struct stx_cache *c)
 	}
 	uint64_t left = c->file_bytes;
 	l = c->file_lru.next;
-	for (int i = 0; i < STX__SLICE_JOBS && l != &c->file_lru && left > c->max_bytes; i++, l = l->next) {
+	for (int i = 0; i < STX__SLICE_JOBS && l != &c->file_lru && left > c->max_bytes;
+	     i++, l = l->next) {
 		struct stx__file *f = stx__of(l, struct stx__file, lru);
 		if (removable(c, f))
 			take_victim(j, f);
@@ -292,7 +296,8 @@ void stx__unlink_finish(struct stx_cache *c, struct stx__job *j)
 }
 
 /* ---- walking the folder ---- */
-static int each_in(const char *dir, int (*fn)(void *, const char *, const struct stx_digest *), void *ctx)
+static int each_in(const char *dir, int (*fn)(void *, const char *, const struct stx_digest *),
+		   void *ctx)
 {
 	DIR *l = opendir(dir);
 	int rc = 0;
@@ -303,7 +308,7 @@ static int each_in(const char *dir, int (*fn)(void *, const char *, const struct
 		struct stx_digest d;
 		size_t n = strlen(e->d_name), folder = strlen(dir) - 2;
 		int ours = n == STX_DIGEST_HEX + 2 && !strcmp(e->d_name + n - 3, ".so") &&
-		           !strncmp(dir + folder, e->d_name, 2);
+			   !strncmp(dir + folder, e->d_name, 2);
 		snprintf(hex, sizeof hex, "%.64s", e->d_name);
 		ours = ours && stx_digest_parse(hex, &d) == STX_E_OK;
 		rc = path ? fn(ctx, path, ours ? &d : NULL) : -1;
@@ -315,7 +320,8 @@ static int each_in(const char *dir, int (*fn)(void *, const char *, const struct
 }
 
 int stx__files_each(const char *dir,
-                    int (*fn)(void *ctx, const char *path, const struct stx_digest *digest), void *ctx)
+		    int (*fn)(void *ctx, const char *path, const struct stx_digest *digest),
+		    void *ctx)
 {
 	int rc = 0;
 	for (int i = 0; i < 256 && !rc; i++) {

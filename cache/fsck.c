@@ -1,4 +1,5 @@
-/* fsck.c: the offline check: schema, SQLite's own check, every digest, chunks, materialised files. */
+/* fsck.c: the offline check: schema, SQLite's own check, every digest, chunks, materialised files.
+ */
 #include "store.h"
 
 #include <dirent.h>
@@ -68,11 +69,13 @@ static stx_err check_blobs(struct check *k)
 	sqlite3_stmt *st = NULL;
 	stx_err e = STX_E_OK;
 	int64_t at = 0;
-	int rc = sqlite3_prepare_v2(k->db.h, "SELECT " STX__BLOB_COLUMNS " FROM blob WHERE id>?1"
-	                            " ORDER BY id LIMIT 1", -1, &st, NULL);
+	int rc = sqlite3_prepare_v2(k->db.h,
+				    "SELECT " STX__BLOB_COLUMNS " FROM blob WHERE id>?1"
+				    " ORDER BY id LIMIT 1",
+				    -1, &st, NULL);
 	while (rc == SQLITE_OK && !e) {
 		struct stx__blob_row r;
-		struct stx_bytes raw = {0};
+		struct stx_bytes raw = { 0 };
 		/* One row at a time: the contents are read in a transaction of their own. */
 		sqlite3_bind_int64(st, 1, at);
 		rc = sqlite3_step(st);
@@ -117,8 +120,8 @@ static void check_entries(struct check *k)
 {
 	struct stx_fsck_report *n = k->f->r;
 	sqlite3_stmt *st = NULL;
-	int rc = sqlite3_prepare_v2(k->db.h, "SELECT " STX__ENTRY_COLUMNS " FROM entry ORDER BY id", -1, &st,
-	                            NULL);
+	int rc = sqlite3_prepare_v2(k->db.h, "SELECT " STX__ENTRY_COLUMNS " FROM entry ORDER BY id",
+				    -1, &st, NULL);
 	while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		struct stx__entry_row r;
 		rc = SQLITE_OK;
@@ -140,13 +143,13 @@ static void check_orphans(struct check *k)
 	static const struct {
 		const char *what, *sql;
 	} q[] = {
-		{"contents no entry refers to",
-		 "SELECT count(*) FROM blob WHERE NOT EXISTS (SELECT 1 FROM entry WHERE entry.blob=blob.id)"},
-		{"parts of no contents",
-		 "SELECT count(*) FROM chunk WHERE NOT EXISTS (SELECT 1 FROM blob WHERE blob.id=chunk.id/256"
-		 " AND chunk.id%256<blob.chunks)"},
-		{"times of use of no entry",
-		 "SELECT count(*) FROM recency WHERE NOT EXISTS (SELECT 1 FROM entry WHERE entry.id=recency.id)"},
+		{ "contents no entry refers to", "SELECT count(*) FROM blob WHERE NOT EXISTS "
+						 "(SELECT 1 FROM entry WHERE entry.blob=blob.id)" },
+		{ "parts of no contents", "SELECT count(*) FROM chunk WHERE NOT EXISTS (SELECT 1 "
+					  "FROM blob WHERE blob.id=chunk.id/256"
+					  " AND chunk.id%256<blob.chunks)" },
+		{ "times of use of no entry", "SELECT count(*) FROM recency WHERE NOT EXISTS "
+					      "(SELECT 1 FROM entry WHERE entry.id=recency.id)" },
 	};
 	for (size_t i = 0; i < sizeof q / sizeof *q; i++) {
 		int64_t n = 0;
@@ -161,7 +164,7 @@ static void check_orphans(struct check *k)
 
 static stx_err check_db(struct check *k, const char *path)
 {
-	struct stx_diag first = {0};
+	struct stx_diag first = { 0 };
 	int64_t version = 0;
 	if (access(path, F_OK) && errno == ENOENT)
 		return STX_E_OK;
@@ -176,11 +179,13 @@ static stx_err check_db(struct check *k, const char *path)
 	}
 	int64_t last = stx__schema_steps[stx__schema_n - 1].version;
 	if (!e && version > last)
-		e = stx_fail(&first, STX_E_VERSION, "cache", "", "the store has schema %lld, this program "
-		             "knows up to %lld", (long long)version, (long long)last);
+		e = stx_fail(&first, STX_E_VERSION, "cache", "",
+			     "the store has schema %lld, this program "
+			     "knows up to %lld",
+			     (long long)version, (long long)last);
 	if (!e && version && version < last)
-		stx__fsck_say(k->f, "schema %lld, brought to %lld when next opened", (long long)version,
-		              (long long)last);
+		stx__fsck_say(k->f, "schema %lld, brought to %lld when next opened",
+			      (long long)version, (long long)last);
 	if (!e && version) {
 		check_sqlite(k);
 		e = check_blobs(k);
@@ -199,8 +204,8 @@ static int is_artifact(struct check *k, const struct stx_digest *digest)
 {
 	sqlite3_stmt *st = NULL;
 	int found = 0;
-	if (k->db.h && sqlite3_prepare_v2(k->db.h, "SELECT 1 FROM temp.artifact WHERE digest=?1", -1, &st,
-	                                  NULL) == SQLITE_OK) {
+	if (k->db.h && sqlite3_prepare_v2(k->db.h, "SELECT 1 FROM temp.artifact WHERE digest=?1",
+					  -1, &st, NULL) == SQLITE_OK) {
 		sqlite3_bind_blob(st, 1, digest->b, sizeof digest->b, SQLITE_STATIC);
 		found = sqlite3_step(st) == SQLITE_ROW;
 	}
@@ -215,7 +220,7 @@ static int check_file(void *ctx, const char *path, const struct stx_digest *dige
 	if (lstat(path, &st))
 		return 0;
 	int sound = digest && S_ISREG(st.st_mode) && (st.st_mode & 07777) == 0444 &&
-	            stx__file_verify(path, digest, (uint64_t)st.st_size);
+		    stx__file_verify(path, digest, (uint64_t)st.st_size);
 	int known = sound && is_artifact(k, digest);
 	if (sound)
 		k->f->r->files++;
@@ -254,15 +259,16 @@ static void check_temp(struct check *k)
 /* ---- all ---- */
 static stx_err repair_db(struct check *k, const char *path)
 {
-	struct stx_fsck_report second = {0};
-	struct stx__fsck f = {k->f->dir, k->f->line, k->f->ctx, &second};
+	struct stx_fsck_report second = { 0 };
+	struct stx__fsck f = { k->f->dir, k->f->line, k->f->ctx, &second };
 	stx__sql_close(&k->db);
 	stx_err e = stx__repair(&f, k->d);
 	if (e)
 		return e;
-	stx__fsck_say(k->f, "rebuilt: %llu artifacts, %llu kernels, %llu memos kept; %llu rows lost",
-	              (unsigned long long)second.artifacts, (unsigned long long)second.kernels,
-	              (unsigned long long)second.memos, (unsigned long long)second.damaged);
+	stx__fsck_say(k->f,
+		      "rebuilt: %llu artifacts, %llu kernels, %llu memos kept; %llu rows lost",
+		      (unsigned long long)second.artifacts, (unsigned long long)second.kernels,
+		      (unsigned long long)second.memos, (unsigned long long)second.damaged);
 	k->f->r->artifacts = second.artifacts;
 	k->f->r->kernels = second.kernels;
 	k->f->r->memos = second.memos;
@@ -290,12 +296,14 @@ static stx_err check_all(struct check *k)
 			e = repair_db(k, path);
 	}
 	if (!e) {
-		/* Digests of artifacts, indexed for the files' sake. Fails on an empty or damaged database:
-		 * then every file counts as one of no artifact. */
+		/* Digests of artifacts, indexed for the files' sake. Fails on an empty or damaged
+		 * database: then every file counts as one of no artifact. */
 		if (k->db.h)
-			sqlite3_exec(k->db.h, "CREATE TEMP TABLE artifact AS SELECT digest FROM main.entry"
-			             " WHERE kind=1; CREATE INDEX temp.artifact_digest ON artifact(digest)",
-			             NULL, NULL, NULL);
+			sqlite3_exec(k->db.h,
+				     "CREATE TEMP TABLE artifact AS SELECT digest FROM main.entry"
+				     " WHERE kind=1; CREATE INDEX temp.artifact_digest ON "
+				     "artifact(digest)",
+				     NULL, NULL, NULL);
 		if (stx__files_each(k->f->dir, check_file, k))
 			e = STX_E_NOMEM;
 		check_temp(k);
@@ -306,7 +314,7 @@ static stx_err check_all(struct check *k)
 }
 
 stx_err stx_cache_fsck(const char *dir, int repair, void (*line)(void *ctx, const char *text),
-                       void *ctx, struct stx_fsck_report *out, struct stx_diag *d)
+		       void *ctx, struct stx_fsck_report *out, struct stx_diag *d)
 {
 	char *real = NULL;
 	int lock_fd = -1;
@@ -315,8 +323,8 @@ stx_err stx_cache_fsck(const char *dir, int repair, void (*line)(void *ctx, cons
 	stx_err e = stx__dir_lock(dir, &real, &lock_fd, d);
 	if (e)
 		return e;
-	struct stx__fsck f = {real, line, ctx, out};
-	struct check k = {.f = &f, .repair = repair, .d = d};
+	struct stx__fsck f = { real, line, ctx, out };
+	struct check k = { .f = &f, .repair = repair, .d = d };
 	e = check_all(&k);
 	if (e) {
 		out->clean = 0;

@@ -55,7 +55,7 @@ static uint64_t entry_key_hash(int kind, const struct stx__ns *ns, const struct 
 }
 
 struct stx__entry *stx__entry_find(struct stx_cache *c, int kind, const struct stx__ns *ns,
-                                   const struct stx_digest *key)
+				   const struct stx_digest *key)
 {
 	if (!ns && kind != STX__MEMO)
 		return NULL;
@@ -63,13 +63,14 @@ struct stx__entry *stx__entry_find(struct stx_cache *c, int kind, const struct s
 	size_t at = SIZE_MAX;
 	struct stx__entry *e;
 	while ((e = stx__map_next(&c->entries, h, &at)))
-		if (e->kind == kind && (kind == STX__MEMO || e->ns == ns) && stx_digest_eq(&e->key, key))
+		if (e->kind == kind && (kind == STX__MEMO || e->ns == ns) &&
+		    stx_digest_eq(&e->key, key))
 			return e;
 	return NULL;
 }
 
 struct stx__blob *stx__blob_find(struct stx_cache *c, const struct stx__ns *ns,
-                                 const struct stx_digest *digest)
+				 const struct stx_digest *digest)
 {
 	if (!ns)
 		return NULL;
@@ -84,7 +85,7 @@ struct stx__blob *stx__blob_find(struct stx_cache *c, const struct stx__ns *ns,
 
 /* ---- elements ---- */
 struct stx__entry *stx__entry_new(struct stx__ns *ns, int kind, const struct stx_digest *key,
-                                  struct stx_span value)
+				  struct stx_span value)
 {
 	struct stx__entry *e = malloc(sizeof *e + value.n);
 	if (!e)
@@ -190,7 +191,8 @@ void stx__index_add(struct stx_cache *c, struct stx__entry *e, struct stx__blob 
 	c->index_bytes += entry_memory(e);
 }
 
-/* dying_bytes paces eviction: what will leave with the queued drop, the blob with its last live entry. */
+/* dying_bytes paces eviction: what will leave with the queued drop, the blob with its last live
+ * entry. */
 void stx__index_set_state(struct stx_cache *c, struct stx__entry *e, enum stx__state s)
 {
 	if (e->state == STX__LIVE && s != STX__LIVE) {

@@ -44,7 +44,7 @@ int stx__job_call(struct stx__job *j, struct stx_span contents)
 	if (j->done)
 		j->done(j->ctx, j->e, j->e ? &j->diag : NULL);
 	if (j->read_done)
-		j->read_done(j->ctx, j->e, j->e ? (struct stx_span){0} : contents);
+		j->read_done(j->ctx, j->e, j->e ? (struct stx_span){ 0 } : contents);
 	j->done = NULL;
 	j->read_done = NULL;
 	return any;
@@ -68,7 +68,8 @@ static int finish_put(struct stx_cache *c, struct stx__job *j)
 		return 0;
 	struct stx__entry *old = stx__entry_find(c, n->kind, n->ns, &n->key);
 	if (j->existed) {
-		/* The row that won is not one we serve: damaged since, or left by a failed removal. */
+		/* The row that won is not one we serve: damaged since, or left by a failed removal.
+		 */
 		if (old && old->state == STX__LIVE)
 			return 0;
 		if (c->closing) {
@@ -106,7 +107,7 @@ static void start_deferred(struct stx_cache *c)
 {
 	while (!c->closing && c->n_deferred &&
 	       (!c->reading_bytes ||
-	        c->reading_bytes + c->deferred.first->charged_bytes <= STX__READING_BYTES)) {
+		c->reading_bytes + c->deferred.first->charged_bytes <= STX__READING_BYTES)) {
 		struct stx__job *j = stx__queue_pop(&c->deferred);
 		c->n_deferred--;
 		c->reading_bytes += j->charged_bytes;
@@ -124,7 +125,8 @@ void stx__read_damage(struct stx_cache *c, struct stx__job *j)
 		return;
 	char hex[STX_DIGEST_HEX];
 	stx_digest_hex(&j->digest, hex);
-	stx_log(STX_LOG_WARN, "cache: contents %s are %s; dropped", hex, j->damaged ? "damaged" : "gone");
+	stx_log(STX_LOG_WARN, "cache: contents %s are %s; dropped", hex,
+		j->damaged ? "damaged" : "gone");
 	c->damaged += (uint64_t)(j->damaged != 0);
 	for (struct stx__link *l = b->entries.next; l != &b->entries; l = l->next)
 		stx__index_set_state(c, stx__of(l, struct stx__entry, in_blob), STX__DAMAGED);
@@ -145,8 +147,7 @@ int stx__job_finish(struct stx_cache *c, struct stx__job *j)
 {
 	int ran = 0;
 	switch (j->kind) {
-	case STX__JOB_NOTE:
-		break;
+	case STX__JOB_NOTE: break;
 	case STX__JOB_PUT:
 		c->queued_bytes -= j->charged_bytes;
 		if (finish_put(c, j))
@@ -156,19 +157,13 @@ int stx__job_finish(struct stx_cache *c, struct stx__job *j)
 		c->queued_bytes -= j->charged_bytes;
 		finish_erase(c, j);
 		break;
-	case STX__JOB_DROP:
-		stx__drop_finish(c, j);
-		break;
-	case STX__JOB_RECENCY:
-		c->flushing = 0;
-		break;
+	case STX__JOB_DROP: stx__drop_finish(c, j); break;
+	case STX__JOB_RECENCY: c->flushing = 0; break;
 	case STX__JOB_VACUUM:
 		c->vacuuming = 0;
 		c->vacuum_wanted |= j->more;
 		break;
-	case STX__JOB_UNLINK:
-		stx__unlink_finish(c, j);
-		break;
+	case STX__JOB_UNLINK: stx__unlink_finish(c, j); break;
 	case STX__JOB_READ:
 		c->reading_bytes -= j->charged_bytes;
 		stx__read_damage(c, j);
@@ -180,7 +175,7 @@ int stx__job_finish(struct stx_cache *c, struct stx__job *j)
 		ran = stx__file_finish(c, j);
 		break;
 	}
-	ran += stx__job_call(j, (struct stx_span){j->raw.at, j->raw.n});
+	ran += stx__job_call(j, (struct stx_span){ j->raw.at, j->raw.n });
 	stx__job_free(c, j);
 	return ran;
 }

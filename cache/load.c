@@ -23,10 +23,11 @@ static int ids_add(struct ids *v, int64_t id)
 }
 
 static stx_err load_blobs(struct stx_cache *c, sqlite3 *h, int64_t *max_id, struct ids *bad,
-                          struct stx_diag *d)
+			  struct stx_diag *d)
 {
 	sqlite3_stmt *st = NULL;
-	int rc = sqlite3_prepare_v2(h, "SELECT " STX__BLOB_COLUMNS " FROM blob ORDER BY id", -1, &st, NULL);
+	int rc = sqlite3_prepare_v2(h, "SELECT " STX__BLOB_COLUMNS " FROM blob ORDER BY id", -1,
+				    &st, NULL);
 	stx_err e = STX_E_OK;
 	while (rc == SQLITE_OK && !e && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		struct stx__blob_row r;
@@ -70,7 +71,7 @@ static int take_entry(struct stx_cache *c, const struct stx__entry_row *r, uint6
 	struct stx__blob *b = r->blob_id ? stx__blob_find(c, ns, &r->digest) : NULL;
 	struct stx__entry *e = NULL;
 	int ok = !(r->blob_id && (!b || b->id != r->blob_id || b->raw_bytes != r->size)) &&
-	         !stx__entry_find(c, r->kind, ns, &r->key);
+		 !stx__entry_find(c, r->kind, ns, &r->key);
 	if (ok) {
 		e = stx__entry_new(ns, r->kind, &r->key, r->value);
 		ok = e ? 1 : -1;
@@ -87,12 +88,15 @@ static int take_entry(struct stx_cache *c, const struct stx__entry_row *r, uint6
 }
 
 static stx_err load_entries(struct stx_cache *c, sqlite3 *h, int64_t *max_id, struct ids *bad,
-                            struct stx_diag *d)
+			    struct stx_diag *d)
 {
 	sqlite3_stmt *st = NULL;
-	int rc = sqlite3_prepare_v2(h, "SELECT entry.id, hash, kind, ns, key, blob, digest, size, sum, value,"
-	                            " ifnull(used, 0) FROM entry LEFT JOIN recency ON recency.id=entry.id"
-	                            " ORDER BY entry.id", -1, &st, NULL);
+	int rc = sqlite3_prepare_v2(
+		h,
+		"SELECT entry.id, hash, kind, ns, key, blob, digest, size, sum, value,"
+		" ifnull(used, 0) FROM entry LEFT JOIN recency ON recency.id=entry.id"
+		" ORDER BY entry.id",
+		-1, &st, NULL);
 	stx_err e = STX_E_OK;
 	while (rc == SQLITE_OK && !e && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		struct stx__entry_row r;
@@ -118,7 +122,8 @@ static stx_err load_entries(struct stx_cache *c, sqlite3 *h, int64_t *max_id, st
 
 static int by_used(const void *a, const void *b)
 {
-	const struct stx__entry *x = *(struct stx__entry *const *)a, *y = *(struct stx__entry *const *)b;
+	const struct stx__entry *x = *(struct stx__entry *const *)a,
+				*y = *(struct stx__entry *const *)b;
 	if (x->used != y->used)
 		return x->used < y->used ? -1 : 1;
 	return x->id < y->id ? -1 : x->id > y->id;
@@ -170,11 +175,12 @@ static void drop_bad(struct stx__db *db, const struct ids *entries, const struct
 		bad = del_row(db, STX__S_BLOB_DEL, id, 0);
 		if (!bad && id > 0 && id < INT64_MAX / STX__CHUNKS_MAX - 1)
 			bad = del_row(db, STX__S_CHUNK_DEL, id * STX__CHUNKS_MAX,
-			              id * STX__CHUNKS_MAX + STX__CHUNKS_MAX - 1);
+				      id * STX__CHUNKS_MAX + STX__CHUNKS_MAX - 1);
 	}
 	if (bad || stx__sql_run(db, STX__S_COMMIT) != SQLITE_OK) {
 		stx__sql_run(db, STX__S_ROLLBACK);
-		stx_log(STX_LOG_WARN, "cache: damaged rows could not be removed; fsck --repair does");
+		stx_log(STX_LOG_WARN,
+			"cache: damaged rows could not be removed; fsck --repair does");
 	}
 }
 
@@ -205,9 +211,10 @@ static void forget_orphans(struct stx_cache *c)
 	}
 }
 
-stx_err stx__index_load(struct stx_cache *c, struct stx__db *db, int64_t *max_id, struct stx_diag *d)
+stx_err stx__index_load(struct stx_cache *c, struct stx__db *db, int64_t *max_id,
+			struct stx_diag *d)
 {
-	struct ids entries = {0}, blobs = {0};
+	struct ids entries = { 0 }, blobs = { 0 };
 	*max_id = 0;
 	stx_err e = load_blobs(c, db->h, max_id, &blobs, d);
 	if (!e)

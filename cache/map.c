@@ -20,7 +20,7 @@ int stx__map_reserve(struct stx__map *m, size_t more)
 	void **slot = calloc(cap, sizeof *slot);
 	if (!slot)
 		return -1;
-	struct stx__map next = {slot, cap, 0};
+	struct stx__map next = { slot, cap, 0 };
 	for (size_t i = 0; i < m->cap; i++)
 		if (m->slot[i])
 			stx__map_add(&next, m->slot[i]);

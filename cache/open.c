@@ -36,7 +36,7 @@ static void reset_index(struct stx_cache *c)
 }
 
 static stx_err open_db(struct stx_cache *c, const char *path, enum stx__sql_mode mode,
-                       struct stx_diag *d)
+		       struct stx_diag *d)
 {
 	int64_t max_id = 0;
 	stx_err e = stx__sql_open(&c->writer.db, path, mode, d);
@@ -60,20 +60,20 @@ static void log_line(void *ctx, const char *text)
 
 static stx_err rebuild(struct stx_cache *c, const char *why, struct stx_diag *d)
 {
-	struct stx_fsck_report r = {0};
-	struct stx__fsck f = {c->dir, log_line, NULL, &r};
+	struct stx_fsck_report r = { 0 };
+	struct stx__fsck f = { c->dir, log_line, NULL, &r };
 	stx_log(STX_LOG_WARN, "cache: %s; rebuilding from the rows that verify", why);
 	stx_err e = stx__repair(&f, d);
 	c->damaged += r.damaged;
 	return e;
 }
 
-/* A database that cannot be read through, or could not be written to when last open, is rebuilt from
- * what can be read: a cache must not keep the service from starting. */
+/* A database that cannot be read through, or could not be written to when last open, is rebuilt
+ * from what can be read: a cache must not keep the service from starting. */
 static stx_err open_or_repair(struct stx_cache *c, const char *path, enum stx__sql_mode mode,
-                              struct stx_diag *d)
+			      struct stx_diag *d)
 {
-	struct stx_diag first = {0};
+	struct stx_diag first = { 0 };
 	stx_err e = open_db(c, path, mode, &first);
 	if (!e && stx__dir_is_damaged(c->dir)) {
 		stx__sql_close(&c->writer.db);
@@ -124,10 +124,11 @@ static void cancel_all(struct stx_cache *c, struct stx__queue *q)
 	for (struct stx__job *j; (j = stx__queue_pop(q));) {
 		j->e = STX_E_CANCELED;
 		if (j->kind == STX__JOB_FILE && j->file) {
-			/* The leader of its file: those that wait for it go with stx__file_cancel. */
+			/* The leader of its file: those that wait for it go with stx__file_cancel.
+			 */
 			j->file->state = STX__F_NONE;
 		}
-		stx__job_call(j, (struct stx_span){0});
+		stx__job_call(j, (struct stx_span){ 0 });
 		stx__job_free(c, j);
 	}
 }

@@ -11,7 +11,7 @@ static void read_blob(struct stx__reader *r, struct stx__job *j, struct stx_byte
 static void make_file(struct stx__reader *r, struct stx__job *j)
 {
 	const char *dir = r->all->dir;
-	struct stx_bytes path = {0}, contents = {0};
+	struct stx_bytes path = { 0 }, contents = { 0 };
 	stx__file_path(dir, &j->digest, &path);
 	const char *p = stx_bytes_cstr(&path);
 	if (path.oom) {
@@ -19,8 +19,9 @@ static void make_file(struct stx__reader *r, struct stx__job *j)
 	} else if (!j->stale || !stx__file_verify(p, &j->digest, j->raw_bytes)) {
 		read_blob(r, j, &contents);
 		if (!j->e)
-			j->e = stx__file_write(dir, atomic_fetch_add(&r->all->temp_seq, 1), &j->digest,
-			                       (struct stx_span){contents.at, contents.n}, &j->diag);
+			j->e = stx__file_write(
+				dir, atomic_fetch_add(&r->all->temp_seq, 1), &j->digest,
+				(struct stx_span){ contents.at, contents.n }, &j->diag);
 	}
 	stx_bytes_free(&contents);
 	j->raw = path;

@@ -1,8 +1,9 @@
 /* repair.c: rebuilds the database from the rows that can be read and verified.
  *
- * Requires: the directory's lock. Ensures: on success dir/db holds a database in which every row verifies;
- * on failure dir/db is as before. Rows are found by walking tables and their hash indexes from both ends,
- * so that one damaged page hides only what lay on it; each is then fetched and verified by itself. */
+ * Requires: the directory's lock. Ensures: on success dir/db holds a database in which every row
+ * verifies; on failure dir/db is as before. Rows are found by walking tables and their hash indexes
+ * from both ends, so that one damaged page hides only what lay on it; each is then fetched and
+ * verified by itself. */
 #include "store.h"
 
 #include <errno.h>
@@ -60,13 +61,15 @@ static stx_err collect(sqlite3 *h, const char *table, struct ids *v)
 	/* A column outside every index, so that the table itself is walked. */
 	snprintf(sql, sizeof sql, "SELECT id, ns FROM %s NOT INDEXED ORDER BY id", table);
 	if (!walk(h, sql, v)) {
-		snprintf(sql, sizeof sql, "SELECT id, ns FROM %s NOT INDEXED ORDER BY id DESC", table);
+		snprintf(sql, sizeof sql, "SELECT id, ns FROM %s NOT INDEXED ORDER BY id DESC",
+			 table);
 		walk(h, sql, v);
 	}
-	snprintf(sql, sizeof sql, "SELECT id FROM %s INDEXED BY %s_hash ORDER BY hash", table, table);
+	snprintf(sql, sizeof sql, "SELECT id FROM %s INDEXED BY %s_hash ORDER BY hash", table,
+		 table);
 	if (!walk(h, sql, v)) {
-		snprintf(sql, sizeof sql, "SELECT id FROM %s INDEXED BY %s_hash ORDER BY hash DESC", table,
-		         table);
+		snprintf(sql, sizeof sql, "SELECT id FROM %s INDEXED BY %s_hash ORDER BY hash DESC",
+			 table, table);
 		walk(h, sql, v);
 	}
 	if (v->oom)
@@ -106,8 +109,8 @@ static int is_fatal(stx_err e)
 static stx_err copy_blob(struct rebuild *b, sqlite3_stmt *st, int64_t id)
 {
 	struct stx__blob_row r;
-	struct stx_bytes raw = {0}, stored = {0};
-	struct stx_diag ignored = {0};
+	struct stx_bytes raw = { 0 }, stored = { 0 };
+	struct stx_diag ignored = { 0 };
 	int encoding = 0;
 	sqlite3_reset(st);
 	sqlite3_bind_int64(st, 1, id);
@@ -119,10 +122,10 @@ static stx_err copy_blob(struct rebuild *b, sqlite3_stmt *st, int64_t id)
 		/* An unreadable sector of the old file loses the row, no more. */
 		return e == STX_E_NOMEM ? e : STX_E_CORRUPT;
 	}
-	e = stx__encode((struct stx_span){raw.at, raw.n}, &stored, &encoding);
+	e = stx__encode((struct stx_span){ raw.at, raw.n }, &stored, &encoding);
 	if (!e)
 		e = stx__blob_write(&b->fresh, id, r.ns, &r.digest, raw.n, encoding,
-		                    (struct stx_span){stored.at, stored.n}, &ignored);
+				    (struct stx_span){ stored.at, stored.n }, &ignored);
 	if (e && is_fatal(e) && b->d && !b->d->code)
 		*b->d = ignored;
 	if (!e)
@@ -157,7 +160,7 @@ static uint64_t old_recency(struct rebuild *b, int64_t id)
 static stx_err copy_entry(struct rebuild *b, sqlite3_stmt *st, int64_t id)
 {
 	struct stx__entry_row r;
-	struct stx_diag ignored = {0};
+	struct stx_diag ignored = { 0 };
 	sqlite3_reset(st);
 	sqlite3_bind_int64(st, 1, id);
 	if (sqlite3_step(st) != SQLITE_ROW || stx__entry_row(st, &r))
@@ -179,9 +182,9 @@ static stx_err copy_entry(struct rebuild *b, sqlite3_stmt *st, int64_t id)
 }
 
 static stx_err copy_table(struct rebuild *b, const char *table, const char *sql,
-                          stx_err (*copy)(struct rebuild *, sqlite3_stmt *, int64_t))
+			  stx_err (*copy)(struct rebuild *, sqlite3_stmt *, int64_t))
 {
-	struct ids v = {0};
+	struct ids v = { 0 };
 	sqlite3_stmt *st = NULL;
 	stx_err e = collect(b->old.h, table, &v);
 	if (!e && sqlite3_prepare_v2(b->old.h, sql, -1, &st, NULL) != SQLITE_OK) {
@@ -206,21 +209,25 @@ static stx_err copy_all(struct rebuild *b)
 {
 	stx_err e = stx__sql_exec(b->fresh.h, "PRAGMA wal_autocheckpoint=1000; BEGIN", b->d);
 	if (!e)
-		e = copy_table(b, "blob", "SELECT " STX__BLOB_COLUMNS " FROM blob WHERE id=?1", copy_blob);
+		e = copy_table(b, "blob", "SELECT " STX__BLOB_COLUMNS " FROM blob WHERE id=?1",
+			       copy_blob);
 	if (!e)
-		e = copy_table(b, "entry", "SELECT " STX__ENTRY_COLUMNS " FROM entry WHERE id=?1", copy_entry);
+		e = copy_table(b, "entry", "SELECT " STX__ENTRY_COLUMNS " FROM entry WHERE id=?1",
+			       copy_entry);
 	if (!e)
-		e = stx__sql_exec(b->fresh.h, "DELETE FROM blob WHERE NOT EXISTS"
-		                  " (SELECT 1 FROM entry WHERE entry.blob=blob.id);"
-		                  "DELETE FROM chunk WHERE NOT EXISTS"
-		                  " (SELECT 1 FROM blob WHERE blob.id=chunk.id/256);"
-		                  "COMMIT", b->d);
+		e = stx__sql_exec(b->fresh.h,
+				  "DELETE FROM blob WHERE NOT EXISTS"
+				  " (SELECT 1 FROM entry WHERE entry.blob=blob.id);"
+				  "DELETE FROM chunk WHERE NOT EXISTS"
+				  " (SELECT 1 FROM blob WHERE blob.id=chunk.id/256);"
+				  "COMMIT",
+				  b->d);
 	return e;
 }
 
 static stx_err build(struct rebuild *b, const char *old_path, const char *new_path)
 {
-	struct stx_diag ignored = {0};
+	struct stx_diag ignored = { 0 };
 	stx_err e = stx__sql_open(&b->fresh, new_path, STX__NORMAL, b->d);
 	if (!e)
 		e = stx__schema_migrate(b->fresh.h, stx__schema_steps, stx__schema_n, b->d);
@@ -234,26 +241,29 @@ static stx_err build(struct rebuild *b, const char *old_path, const char *new_pa
 		stx__fsck_say(b->f, "nothing can be read: %s", ignored.text);
 		e = STX_E_OK;
 	} else if (!e) {
-		/* Damaged cells are skipped by their own checks: what can be read should be read. */
+		/* Damaged cells are skipped by their own checks: what can be read should be read.
+		 */
 		e = copy_all(b);
 	} else if (b->d && !b->d->code) {
 		*b->d = ignored;
 	}
-	if (!e && sqlite3_wal_checkpoint_v2(b->fresh.h, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL))
+	if (!e &&
+	    sqlite3_wal_checkpoint_v2(b->fresh.h, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL))
 		e = stx__sql_err(b->fresh.h, sqlite3_extended_errcode(b->fresh.h), b->d);
 	return e;
 }
 
 stx_err stx__repair(struct stx__fsck *f, struct stx_diag *d)
 {
-	struct rebuild b = {.f = f, .d = d};
+	struct rebuild b = { .f = f, .d = d };
 	char *folder = stx__path(f->dir, "db.new"), *fresh = stx__path(f->dir, "db.new/stax.db");
 	char *old = stx__path(f->dir, "db/stax.db");
 	stx_err e = STX_E_NOMEM;
 	if (folder && fresh && old) {
 		stx__remove_tree(folder);
 		e = mkdir(folder, 0700) ? stx_fail(d, STX_E_IO, "cache", "", "mkdir %s: %s", folder,
-		                                   strerror(errno)) : STX_E_OK;
+						   strerror(errno))
+					: STX_E_OK;
 		if (!e)
 			e = build(&b, old, fresh);
 		stx__sql_close(&b.old);

@@ -20,7 +20,8 @@ stx_err stx__encode(struct stx_span raw, struct stx_bytes *out, int *encoding)
 }
 
 /* Requires: raw_bytes within STX__CONTENT_MAX, so that no more than that is ever allocated. */
-static stx_err decode(int encoding, struct stx_bytes *stored, uint64_t raw_bytes, struct stx_bytes *out)
+static stx_err decode(int encoding, struct stx_bytes *stored, uint64_t raw_bytes,
+		      struct stx_bytes *out)
 {
 	if (encoding == STX__RAW) {
 		if (stored->n != raw_bytes)
@@ -41,7 +42,7 @@ static stx_err decode(int encoding, struct stx_bytes *stored, uint64_t raw_bytes
 }
 
 static stx_err read_chunks(struct stx__db *db, int64_t id, int chunks, uint64_t stored_bytes,
-                           struct stx_bytes *out, struct stx_diag *d)
+			   struct stx_bytes *out, struct stx_diag *d)
 {
 	if (stx_bytes_reserve(out, (size_t)stored_bytes))
 		return STX_E_NOMEM;
@@ -66,8 +67,9 @@ static stx_err read_chunks(struct stx__db *db, int64_t id, int chunks, uint64_t 
 	return STX_E_OK;
 }
 
-static stx_err read_stored(struct stx__db *db, sqlite3_stmt *st, int64_t id, struct stx_bytes *stored,
-                           uint64_t *raw_bytes, int *encoding, struct stx_diag *d)
+static stx_err read_stored(struct stx__db *db, sqlite3_stmt *st, int64_t id,
+			   struct stx_bytes *stored, uint64_t *raw_bytes, int *encoding,
+			   struct stx_diag *d)
 {
 	int64_t raw = sqlite3_column_int64(st, 0), n = sqlite3_column_int64(st, 1);
 	int64_t chunks = sqlite3_column_int64(st, 3);
@@ -89,9 +91,9 @@ static stx_err read_stored(struct stx__db *db, sqlite3_stmt *st, int64_t id, str
 }
 
 stx_err stx__blob_read(struct stx__db *db, int64_t id, const struct stx_digest *digest,
-                       struct stx_bytes *out, struct stx_diag *d)
+		       struct stx_bytes *out, struct stx_diag *d)
 {
-	struct stx_bytes stored = {0};
+	struct stx_bytes stored = { 0 };
 	uint64_t raw_bytes = 0;
 	int encoding = 0;
 	/* One read transaction, so that a row and its chunks are of one moment. */
@@ -134,11 +136,13 @@ static int step_done(sqlite3_stmt *st)
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-stx_err stx__blob_write(struct stx__db *db, int64_t id, const char *ns, const struct stx_digest *digest,
-                        uint64_t raw_bytes, int encoding, struct stx_span stored, struct stx_diag *d)
+stx_err stx__blob_write(struct stx__db *db, int64_t id, const char *ns,
+			const struct stx_digest *digest, uint64_t raw_bytes, int encoding,
+			struct stx_span stored, struct stx_diag *d)
 {
 	size_t chunks = stored.n > STX__CHUNK_BYTES
-	                ? (stored.n + STX__CHUNK_BYTES - 1) / STX__CHUNK_BYTES : 0;
+				? (stored.n + STX__CHUNK_BYTES - 1) / STX__CHUNK_BYTES
+				: 0;
 	struct stx_digest hash = stx__blob_hash(ns, digest);
 	sqlite3_stmt *st = stx__sql(db, STX__S_BLOB_PUT);
 	if (!st)
@@ -153,7 +157,7 @@ stx_err stx__blob_write(struct stx__db *db, int64_t id, const char *ns, const st
 	sqlite3_bind_int(st, 8, (int)chunks);
 	if (!chunks)
 		sqlite3_bind_blob(st, 9, stored.n ? (const void *)stored.at : "", (int)stored.n,
-		                  SQLITE_STATIC);
+				  SQLITE_STATIC);
 	int rc = step_done(st);
 	for (size_t i = 0; i < chunks && rc == SQLITE_OK; i++) {
 		size_t at = i * STX__CHUNK_BYTES, n = stored.n - at;
@@ -162,7 +166,8 @@ stx_err stx__blob_write(struct stx__db *db, int64_t id, const char *ns, const st
 			return stx__sql_err(db->h, sqlite3_extended_errcode(db->h), d);
 		sqlite3_bind_int64(st, 1, id * STX__CHUNKS_MAX + (int64_t)i);
 		sqlite3_bind_blob(st, 2, stored.at + at,
-		                  (int)(n < STX__CHUNK_BYTES ? n : STX__CHUNK_BYTES), SQLITE_STATIC);
+				  (int)(n < STX__CHUNK_BYTES ? n : STX__CHUNK_BYTES),
+				  SQLITE_STATIC);
 		rc = step_done(st);
 	}
 	return rc == SQLITE_OK ? STX_E_OK : stx__sql_err(db->h, rc, d);
@@ -170,7 +175,7 @@ stx_err stx__blob_write(struct stx__db *db, int64_t id, const char *ns, const st
 
 struct stx_digest stx__entry_hash(int kind, const char *ns, const struct stx_digest *key)
 {
-	struct stx_bytes b = {0};
+	struct stx_bytes b = { 0 };
 	/* A memo's digest covers its namespace already, and is looked up without one. */
 	if (kind == STX__MEMO)
 		ns = "";
@@ -189,10 +194,11 @@ struct stx_digest stx__blob_hash(const char *ns, const struct stx_digest *digest
 }
 
 struct stx_digest stx__entry_sum(int kind, const char *ns, const struct stx_digest *key,
-                                 const struct stx_digest *digest, uint64_t size, struct stx_span value)
+				 const struct stx_digest *digest, uint64_t size,
+				 struct stx_span value)
 {
 	struct stx_digest v = stx_digest_of(value.at, value.n);
-	struct stx_bytes b = {0};
+	struct stx_bytes b = { 0 };
 	stx_bytes_u64(&b, (uint64_t)kind);
 	stx_bytes_u64(&b, strlen(ns));
 	stx_bytes_puts(&b, ns);
@@ -223,8 +229,9 @@ int stx__entry_row(sqlite3_stmt *st, struct stx__entry_row *r)
 	const void *key = stx__sql_blob(st, 4, STX_DIGEST_BYTES);
 	const void *sum = stx__sql_blob(st, 8, STX_DIGEST_BYTES);
 	r->ns = column_ns(st, 3);
-	if (!hash || !key || !sum || !r->ns || kind < STX__ARTIFACT || kind >= STX__KINDS || r->id <= 0 ||
-	    size < 0 || size > STX__CONTENT_MAX || sqlite3_column_type(st, 9) != SQLITE_BLOB)
+	if (!hash || !key || !sum || !r->ns || kind < STX__ARTIFACT || kind >= STX__KINDS ||
+	    r->id <= 0 || size < 0 || size > STX__CONTENT_MAX ||
+	    sqlite3_column_type(st, 9) != SQLITE_BLOB)
 		return -1;
 	r->kind = (int)kind;
 	r->size = (uint64_t)size;
@@ -243,7 +250,8 @@ int stx__entry_row(sqlite3_stmt *st, struct stx__entry_row *r)
 	if (r->value.n > STX__VALUE_MAX)
 		return -1;
 	struct stx_digest h = stx__entry_hash(r->kind, r->ns, &r->key);
-	struct stx_digest s = stx__entry_sum(r->kind, r->ns, &r->key, &r->digest, r->size, r->value);
+	struct stx_digest s =
+		stx__entry_sum(r->kind, r->ns, &r->key, &r->digest, r->size, r->value);
 	return memcmp(h.b, hash, sizeof h.b) || memcmp(s.b, sum, sizeof s.b) ? -1 : 0;
 }
 
@@ -258,7 +266,8 @@ int stx__blob_row(sqlite3_stmt *st, struct stx__blob_row *r)
 	r->ns = column_ns(st, 2);
 	if (!hash || !digest || !r->ns || r->id <= 0 || r->id > INT64_MAX / STX__CHUNKS_MAX - 1 ||
 	    raw < 0 || raw > STX__CONTENT_MAX || stored < 0 || stored > raw ||
-	    (encoding != STX__RAW && encoding != STX__ZSTD) || chunks < 0 || chunks >= STX__CHUNKS_MAX)
+	    (encoding != STX__RAW && encoding != STX__ZSTD) || chunks < 0 ||
+	    chunks >= STX__CHUNKS_MAX)
 		return -1;
 	memcpy(r->digest.b, digest, sizeof r->digest.b);
 	r->raw_bytes = (uint64_t)raw;
@@ -270,10 +279,11 @@ int stx__blob_row(sqlite3_stmt *st, struct stx__blob_row *r)
 }
 
 stx_err stx__entry_write(struct stx__db *db, const struct stx__entry_row *r, uint64_t used,
-                         struct stx_diag *d)
+			 struct stx_diag *d)
 {
 	struct stx_digest hash = stx__entry_hash(r->kind, r->ns, &r->key);
-	struct stx_digest sum = stx__entry_sum(r->kind, r->ns, &r->key, &r->digest, r->size, r->value);
+	struct stx_digest sum =
+		stx__entry_sum(r->kind, r->ns, &r->key, &r->digest, r->size, r->value);
 	sqlite3_stmt *st = stx__sql(db, STX__S_ENTRY_PUT);
 	if (!st)
 		return stx__sql_err(db->h, sqlite3_extended_errcode(db->h), d);
@@ -289,12 +299,13 @@ stx_err stx__entry_write(struct stx__db *db, const struct stx__entry_row *r, uin
 	sqlite3_bind_int64(st, 8, (int64_t)r->size);
 	sqlite3_bind_blob(st, 9, sum.b, sizeof sum.b, SQLITE_STATIC);
 	sqlite3_bind_blob(st, 10, r->value.n ? (const void *)r->value.at : "", (int)r->value.n,
-	                  SQLITE_STATIC);
+			  SQLITE_STATIC);
 	int rc = step_done(st);
 	if (rc == SQLITE_OK && (st = stx__sql(db, STX__S_RECENCY_PUT))) {
 		sqlite3_bind_int64(st, 1, r->id);
 		sqlite3_bind_int64(st, 2, (int64_t)used);
 		rc = step_done(st);
 	}
-	return rc == SQLITE_OK && st ? STX_E_OK : stx__sql_err(db->h, sqlite3_extended_errcode(db->h), d);
+	return rc == SQLITE_OK && st ? STX_E_OK
+				     : stx__sql_err(db->h, sqlite3_extended_errcode(db->h), d);
 }

@@ -2,22 +2,22 @@
 #include "store.h"
 
 /* Columns that are looked at without the contents come first: SQLite then reads no overflow page.
- * entry.hash = SHA-256(kind, ns, key); blob.hash = SHA-256(ns, digest); chunk.id = blob id * 256 + part;
- * entry.sum covers every other column that is served. recency is apart because updating a wide row
- * rewrites it. */
+ * entry.hash = SHA-256(kind, ns, key); blob.hash = SHA-256(ns, digest); chunk.id = blob id * 256 +
+ * part; entry.sum covers every other column that is served. recency is apart because updating a
+ * wide row rewrites it. */
 const struct stx__migration stx__schema_steps[] = {
-	{1,
-	 "CREATE TABLE entry(id INTEGER PRIMARY KEY, hash BLOB NOT NULL, kind INTEGER NOT NULL,"
-	 " ns TEXT NOT NULL, key BLOB NOT NULL, blob INTEGER, digest BLOB, size INTEGER NOT NULL,"
-	 " sum BLOB NOT NULL, value BLOB NOT NULL);"
-	 "CREATE UNIQUE INDEX entry_hash ON entry(hash);"
-	 "CREATE INDEX entry_blob ON entry(blob) WHERE blob IS NOT NULL;"
-	 "CREATE TABLE blob(id INTEGER PRIMARY KEY, hash BLOB NOT NULL, ns TEXT NOT NULL,"
-	 " digest BLOB NOT NULL, raw_bytes INTEGER NOT NULL, stored_bytes INTEGER NOT NULL,"
-	 " encoding INTEGER NOT NULL, chunks INTEGER NOT NULL, data BLOB);"
-	 "CREATE UNIQUE INDEX blob_hash ON blob(hash);"
-	 "CREATE TABLE chunk(id INTEGER PRIMARY KEY, data BLOB NOT NULL);"
-	 "CREATE TABLE recency(id INTEGER PRIMARY KEY, used INTEGER NOT NULL);"},
+	{ 1,
+	  "CREATE TABLE entry(id INTEGER PRIMARY KEY, hash BLOB NOT NULL, kind INTEGER NOT NULL,"
+	  " ns TEXT NOT NULL, key BLOB NOT NULL, blob INTEGER, digest BLOB, size INTEGER NOT NULL,"
+	  " sum BLOB NOT NULL, value BLOB NOT NULL);"
+	  "CREATE UNIQUE INDEX entry_hash ON entry(hash);"
+	  "CREATE INDEX entry_blob ON entry(blob) WHERE blob IS NOT NULL;"
+	  "CREATE TABLE blob(id INTEGER PRIMARY KEY, hash BLOB NOT NULL, ns TEXT NOT NULL,"
+	  " digest BLOB NOT NULL, raw_bytes INTEGER NOT NULL, stored_bytes INTEGER NOT NULL,"
+	  " encoding INTEGER NOT NULL, chunks INTEGER NOT NULL, data BLOB);"
+	  "CREATE UNIQUE INDEX blob_hash ON blob(hash);"
+	  "CREATE TABLE chunk(id INTEGER PRIMARY KEY, data BLOB NOT NULL);"
+	  "CREATE TABLE recency(id INTEGER PRIMARY KEY, used INTEGER NOT NULL);" },
 };
 const size_t stx__schema_n = sizeof stx__schema_steps / sizeof *stx__schema_steps;
 
@@ -33,8 +33,9 @@ stx_err stx__schema_version(sqlite3 *h, int64_t *version, struct stx_diag *d)
 	if (!tables)
 		return STX_E_OK;
 	if (app != STX__APPLICATION_ID)
-		return stx_fail(d, STX_E_USAGE, "cache", "",
-		                "the database there belongs to another program: choose another directory");
+		return stx_fail(
+			d, STX_E_USAGE, "cache", "",
+			"the database there belongs to another program: choose another directory");
 	rc = stx__sql_int(h, "SELECT version FROM schema_version", version);
 	if (rc == SQLITE_NOTFOUND || rc == SQLITE_ERROR)
 		rc = SQLITE_CORRUPT;
@@ -42,14 +43,16 @@ stx_err stx__schema_version(sqlite3 *h, int64_t *version, struct stx_diag *d)
 }
 
 static stx_err run_steps(sqlite3 *h, const struct stx__migration *steps, size_t n, int64_t from,
-                         struct stx_diag *d)
+			 struct stx_diag *d)
 {
 	char sql[128];
 	stx_err e = STX_E_OK;
 	if (!from) {
-		snprintf(sql, sizeof sql, "PRAGMA application_id=%d;"
-		         "CREATE TABLE schema_version(version INTEGER NOT NULL);"
-		         "INSERT INTO schema_version VALUES(0);", STX__APPLICATION_ID);
+		snprintf(sql, sizeof sql,
+			 "PRAGMA application_id=%d;"
+			 "CREATE TABLE schema_version(version INTEGER NOT NULL);"
+			 "INSERT INTO schema_version VALUES(0);",
+			 STX__APPLICATION_ID);
 		e = stx__sql_exec(h, sql, d);
 	}
 	for (size_t i = 0; i < n && !e; i++) {
@@ -64,7 +67,7 @@ static stx_err run_steps(sqlite3 *h, const struct stx__migration *steps, size_t 
 }
 
 stx_err stx__schema_migrate(sqlite3 *h, const struct stx__migration *steps, size_t n,
-                            struct stx_diag *d)
+			    struct stx_diag *d)
 {
 	int64_t version = 0;
 	int64_t last = n ? steps[n - 1].version : 0;
@@ -72,9 +75,11 @@ stx_err stx__schema_migrate(sqlite3 *h, const struct stx__migration *steps, size
 	if (e)
 		return e;
 	if (version > last)
-		return stx_fail(d, STX_E_VERSION, "cache", "",
-		                "the store has schema %lld, this program knows up to %lld: use a newer "
-		                "program or another cache directory", (long long)version, (long long)last);
+		return stx_fail(
+			d, STX_E_VERSION, "cache", "",
+			"the store has schema %lld, this program knows up to %lld: use a newer "
+			"program or another cache directory",
+			(long long)version, (long long)last);
 	if (version == last)
 		return STX_E_OK;
 	e = stx__sql_exec(h, "BEGIN IMMEDIATE", d);

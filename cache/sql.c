@@ -12,13 +12,22 @@ static const char *const statements[STX__S_COUNT] = {
 stx_err stx__sql_code(int rc)
 {
 	switch (rc & 0xff) {
-	case SQLITE_OK: case SQLITE_DONE: case SQLITE_ROW: return STX_E_OK;
-	case SQLITE_FULL: case SQLITE_IOERR: case SQLITE_CANTOPEN: case SQLITE_READONLY:
+	case SQLITE_OK:
+	case SQLITE_DONE:
+	case SQLITE_ROW: return STX_E_OK;
+	case SQLITE_FULL:
+	case SQLITE_IOERR:
+	case SQLITE_CANTOPEN:
+	case SQLITE_READONLY:
 	case SQLITE_PERM: return STX_E_IO;
 	case SQLITE_NOMEM: return STX_E_NOMEM;
-	case SQLITE_BUSY: case SQLITE_LOCKED: return STX_E_BUSY;
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED: return STX_E_BUSY;
 	case SQLITE_TOOBIG: return STX_E_TOO_LARGE;
-	case SQLITE_CORRUPT: case SQLITE_NOTADB: case SQLITE_CONSTRAINT: case SQLITE_MISMATCH:
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+	case SQLITE_CONSTRAINT:
+	case SQLITE_MISMATCH:
 	case SQLITE_SCHEMA: return STX_E_CORRUPT;
 	default: return STX_E_INTERNAL;
 	}
@@ -57,7 +66,7 @@ int stx__sql_int(sqlite3 *h, const char *sql, int64_t *out)
 }
 
 static stx_err open_handle(struct stx__db *db, const char *path, enum stx__sql_mode mode,
-                           struct stx_diag *d)
+			   struct stx_diag *d)
 {
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
 	int rc = sqlite3_open_v2(path, &db->h, flags, NULL);
@@ -76,7 +85,8 @@ static stx_err open_handle(struct stx__db *db, const char *path, enum stx__sql_m
 	return STX_E_OK;
 }
 
-/* journal_mode=WAL answers with the mode in force, without an error, when the system cannot do it. */
+/* journal_mode=WAL answers with the mode in force, without an error, when the system cannot do it.
+ */
 static stx_err check_wal(sqlite3 *h, struct stx_diag *d)
 {
 	sqlite3_stmt *st = NULL;
@@ -87,31 +97,38 @@ static stx_err check_wal(sqlite3 *h, struct stx_diag *d)
 	if (rc != SQLITE_ROW)
 		e = stx__sql_err(h, rc, d);
 	else if (sqlite3_stricmp((const char *)sqlite3_column_text(st, 0), "wal"))
-		e = stx_fail(d, STX_E_USAGE, "cache", "", "the file system cannot hold a database with a "
-		             "write-ahead log: use another directory");
+		e = stx_fail(d, STX_E_USAGE, "cache", "",
+			     "the file system cannot hold a database with a "
+			     "write-ahead log: use another directory");
 	sqlite3_finalize(st);
 	return e;
 }
 
-stx_err stx__sql_open(struct stx__db *db, const char *path, enum stx__sql_mode mode, struct stx_diag *d)
+stx_err stx__sql_open(struct stx__db *db, const char *path, enum stx__sql_mode mode,
+		      struct stx_diag *d)
 {
 	memset(db, 0, sizeof *db);
 	stx_err e = open_handle(db, path, mode, d);
 	/* With it SQLite accepts a file shorter than its header says. */
 	if (!e && mode == STX__LENIENT)
 		e = stx__sql_exec(db->h, "PRAGMA writable_schema=ON", d);
-	/* auto_vacuum has an effect only before the first table, journal_mode only outside transactions. */
+	/* auto_vacuum has an effect only before the first table, journal_mode only outside
+	 * transactions. */
 	if (!e)
-		e = stx__sql_exec(db->h, "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL;"
-		                  "PRAGMA secure_delete=OFF; PRAGMA wal_autocheckpoint=0;"
-		                  "PRAGMA journal_size_limit=4194304; PRAGMA temp_store=MEMORY;"
-		                  "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON;"
-		                  "PRAGMA cache_size=-8192;", d);
+		e = stx__sql_exec(db->h,
+				  "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL;"
+				  "PRAGMA secure_delete=OFF; PRAGMA wal_autocheckpoint=0;"
+				  "PRAGMA journal_size_limit=4194304; PRAGMA temp_store=MEMORY;"
+				  "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON;"
+				  "PRAGMA cache_size=-8192;",
+				  d);
 	if (!e)
 		e = check_wal(db->h, d);
 	if (!e)
-		e = stx__sql_exec(db->h, mode == STX__FULL ? "PRAGMA synchronous=FULL"
-		                                           : "PRAGMA synchronous=NORMAL", d);
+		e = stx__sql_exec(db->h,
+				  mode == STX__FULL ? "PRAGMA synchronous=FULL"
+						    : "PRAGMA synchronous=NORMAL",
+				  d);
 	if (!e && mode == STX__LENIENT)
 		e = stx__sql_exec(db->h, "PRAGMA cell_size_check=OFF", d);
 	if (e)
@@ -130,7 +147,7 @@ void stx__sql_close(struct stx__db *db)
 sqlite3_stmt *stx__sql(struct stx__db *db, enum stx__statement s)
 {
 	if (!db->st[s] && sqlite3_prepare_v3(db->h, statements[s], -1, SQLITE_PREPARE_PERSISTENT,
-	                                     &db->st[s], NULL) != SQLITE_OK)
+					     &db->st[s], NULL) != SQLITE_OK)
 		return NULL;
 	sqlite3_reset(db->st[s]);
 	sqlite3_clear_bindings(db->st[s]);

@@ -1,9 +1,10 @@
 /* store.h
  * internals shared by the files of cache/: the in-memory index, jobs, threads, the SQL layer.
  *
- * Ownership by thread: everything in struct stx_cache is touched by the owner's thread alone, except the
- * parts named in struct stx__writer, stx__readers and stx__done, which their mutex guards. A job is owned
- * by exactly one side at a time: owner -> queue -> thread -> completion list -> owner. */
+ * Ownership by thread: everything in struct stx_cache is touched by the owner's thread alone,
+ * except the parts named in struct stx__writer, stx__readers and stx__done, which their mutex
+ * guards. A job is owned by exactly one side at a time: owner -> queue -> thread -> completion list
+ * -> owner. */
 #ifndef STX_STORE_H
 #define STX_STORE_H
 
@@ -17,30 +18,36 @@
 #include "cache.h"
 
 /* ---- limits ---- */
-#define STX__CONTENT_MAX (64u << 20)   /* raw bytes of one artifact or kernel: the frame's body limit */
-#define STX__VALUE_MAX (16u << 20)     /* meta of an artifact, value of a memo */
-#define STX__NS_MAX 255
-#define STX__CHUNK_BYTES (1u << 20)
-#define STX__CHUNKS_MAX 256            /* chunk ids are blob id * 256 + sequence */
-#define STX__QUEUE_BYTES (256u << 20)  /* copied bytes waiting for the writer; above: BUSY */
+#define STX__CONTENT_MAX   (64u << 20) /* raw bytes of an artifact or kernel: a frame's body */
+#define STX__VALUE_MAX     (16u << 20) /* meta of an artifact, value of a memo */
+#define STX__NS_MAX        255
+#define STX__CHUNK_BYTES   (1u << 20)
+#define STX__CHUNKS_MAX    256          /* chunk ids are blob id * 256 + sequence */
+#define STX__QUEUE_BYTES   (256u << 20) /* copied bytes waiting for the writer; above: BUSY */
 #define STX__READING_BYTES (256u << 20) /* contents between reader threads and poll */
-#define STX__DEFERRED_MAX 65536u       /* reads waiting for that; above: BUSY */
-#define STX__INDEX_BYTES (1ull << 30)  /* memory of the index; above: eviction, as for max_bytes */
-#define STX__GROUP_BYTES (8u << 20)    /* one commit takes waiting jobs up to this */
-#define STX__WAL_SOFT (4u << 20)       /* checkpoint wanted */
-#define STX__WAL_STALL (24u << 20)     /* the writer waits for a checkpoint; one more artifact may follow */
-#define STX__WAL_HARD (64u << 20)      /* nothing is written beyond while checkpoints fail */
-#define STX__SLICE_US 5000
-#define STX__SLICE_JOBS 64
-#define STX__RECENCY_MS 60000
+#define STX__DEFERRED_MAX  65536u       /* reads waiting for that; above: BUSY */
+#define STX__INDEX_BYTES   (1ull << 30) /* memory of the index; above: eviction, as for max_bytes */
+#define STX__GROUP_BYTES   (8u << 20)   /* one commit takes waiting jobs up to this */
+#define STX__WAL_SOFT      (4u << 20)   /* checkpoint wanted */
+#define STX__WAL_STALL     (24u << 20)  /* the writer waits for a checkpoint before a group */
+#define STX__WAL_HARD      (64u << 20)  /* nothing is written beyond while checkpoints fail */
+#define STX__SLICE_US      5000
+#define STX__SLICE_JOBS    64
+#define STX__RECENCY_MS    60000
 
 /* ---- intrusive circular lists ---- */
 struct stx__link {
 	struct stx__link *prev, *next;
 };
-#define stx__of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
-static inline void stx__list_init(struct stx__link *l) { l->prev = l->next = l; }
-static inline int stx__list_empty(const struct stx__link *l) { return l->next == l; }
+#define stx__of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+static inline void stx__list_init(struct stx__link *l)
+{
+	l->prev = l->next = l;
+}
+static inline int stx__list_empty(const struct stx__link *l)
+{
+	return l->next == l;
+}
 static inline void stx__list_del(struct stx__link *l)
 {
 	l->prev->next = l->next;
@@ -152,14 +159,14 @@ struct stx__job {
 	/* put, erase */
 	struct stx__entry *entry;
 	struct stx__blob *blob;
-	struct stx_digest hash;    /* of the entry's row */
-	struct stx_bytes raw;      /* put: contents; read: result; note: path */
-	struct stx_bytes stored;   /* put: encoded */
+	struct stx_digest hash;  /* of the entry's row */
+	struct stx_bytes raw;    /* put: contents; read: result; note: path */
+	struct stx_bytes stored; /* put: encoded */
 	int encoding, prepared, replace, existed;
 	uint64_t used;
 	/* read, file */
 	int64_t blob_id;
-	struct stx__ns *ns;        /* counted */
+	struct stx__ns *ns; /* counted */
 	struct stx_digest digest;
 	uint64_t raw_bytes;
 	int damaged, absent, stale, more; /* more: vacuum has not finished; drop: no time limit */
@@ -177,34 +184,36 @@ void stx__queue_push(struct stx__queue *q, struct stx__job *j);
 struct stx__job *stx__queue_pop(struct stx__queue *q);
 
 /* ---- SQL layer (sql.c) ---- */
-#define STX__STATEMENTS(X) \
-	X(BEGIN, "BEGIN IMMEDIATE") \
-	X(COMMIT, "COMMIT") \
-	X(ROLLBACK, "ROLLBACK") \
-	X(ENTRY_FIND, "SELECT id, blob FROM entry WHERE hash=?1") \
+#define STX__STATEMENTS(X)                                                                         \
+	X(BEGIN, "BEGIN IMMEDIATE")                                                                \
+	X(COMMIT, "COMMIT")                                                                        \
+	X(ROLLBACK, "ROLLBACK")                                                                    \
+	X(ENTRY_FIND, "SELECT id, blob FROM entry WHERE hash=?1")                                  \
 	X(ENTRY_PUT, "INSERT INTO entry(id, hash, kind, ns, key, blob, digest, size, sum, value) " \
-	             "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)") \
-	X(ENTRY_DEL, "DELETE FROM entry WHERE id=?1") \
-	X(ENTRY_OF_BLOB, "SELECT 1 FROM entry WHERE blob=?1 LIMIT 1") \
-	X(BLOB_FIND, "SELECT id FROM blob WHERE hash=?1") \
-	X(BLOB_PUT, "INSERT INTO blob(id, hash, ns, digest, raw_bytes, stored_bytes, encoding, chunks, " \
-	            "data) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)") \
-	X(BLOB_GET, "SELECT raw_bytes, stored_bytes, encoding, chunks, data FROM blob WHERE id=?1") \
-	X(BLOB_DEL, "DELETE FROM blob WHERE id=?1") \
-	X(CHUNK_PUT, "INSERT OR REPLACE INTO chunk(id, data) VALUES(?1,?2)") \
-	X(CHUNK_GET, "SELECT data FROM chunk WHERE id=?1") \
-	X(CHUNK_DEL, "DELETE FROM chunk WHERE id BETWEEN ?1 AND ?2") \
-	X(RECENCY_PUT, "INSERT OR REPLACE INTO recency(id, used) VALUES(?1,?2)") \
-	X(RECENCY_SET, "UPDATE recency SET used=?2 WHERE id=?1") \
-	X(RECENCY_DEL, "DELETE FROM recency WHERE id=?1") \
-	X(FREE_PAGES, "PRAGMA freelist_count") \
-	X(ALL_PAGES, "PRAGMA page_count") \
+		     "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)")                                     \
+	X(ENTRY_DEL, "DELETE FROM entry WHERE id=?1")                                              \
+	X(ENTRY_OF_BLOB, "SELECT 1 FROM entry WHERE blob=?1 LIMIT 1")                              \
+	X(BLOB_FIND, "SELECT id FROM blob WHERE hash=?1")                                          \
+	X(BLOB_PUT,                                                                                \
+	  "INSERT INTO blob(id, hash, ns, digest, raw_bytes, stored_bytes, encoding, chunks, "     \
+	  "data) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)")                                              \
+	X(BLOB_GET,                                                                                \
+	  "SELECT raw_bytes, stored_bytes, encoding, chunks, data FROM blob WHERE id=?1")          \
+	X(BLOB_DEL, "DELETE FROM blob WHERE id=?1")                                                \
+	X(CHUNK_PUT, "INSERT OR REPLACE INTO chunk(id, data) VALUES(?1,?2)")                       \
+	X(CHUNK_GET, "SELECT data FROM chunk WHERE id=?1")                                         \
+	X(CHUNK_DEL, "DELETE FROM chunk WHERE id BETWEEN ?1 AND ?2")                               \
+	X(RECENCY_PUT, "INSERT OR REPLACE INTO recency(id, used) VALUES(?1,?2)")                   \
+	X(RECENCY_SET, "UPDATE recency SET used=?2 WHERE id=?1")                                   \
+	X(RECENCY_DEL, "DELETE FROM recency WHERE id=?1")                                          \
+	X(FREE_PAGES, "PRAGMA freelist_count")                                                     \
+	X(ALL_PAGES, "PRAGMA page_count")                                                          \
 	X(VACUUM, "PRAGMA incremental_vacuum(32)")
 enum stx__statement {
 #define X(name, sql) STX__S_##name,
 	STX__STATEMENTS(X)
 #undef X
-	STX__S_COUNT
+		STX__S_COUNT
 };
 
 /* A connection with its prepared statements; one thread at a time. */
@@ -212,12 +221,18 @@ struct stx__db {
 	sqlite3 *h;
 	sqlite3_stmt *st[STX__S_COUNT];
 };
-enum stx__sql_mode { STX__NORMAL, STX__FULL, STX__LENIENT }; /* LENIENT: reads what it can of a damaged file */
-stx_err stx__sql_open(struct stx__db *db, const char *path, enum stx__sql_mode mode, struct stx_diag *d);
+enum stx__sql_mode {
+	STX__NORMAL,
+	STX__FULL,
+	STX__LENIENT
+}; /* LENIENT: reads what it can of a damaged file */
+stx_err stx__sql_open(struct stx__db *db, const char *path, enum stx__sql_mode mode,
+		      struct stx_diag *d);
 void stx__sql_close(struct stx__db *db);
 /* Prepared, reset, without bindings; NULL on error (sqlite3_errcode tells). */
 sqlite3_stmt *stx__sql(struct stx__db *db, enum stx__statement s);
-int stx__sql_run(struct stx__db *db, enum stx__statement s); /* no bindings, no rows: SQLITE_DONE is OK */
+int stx__sql_run(struct stx__db *db,
+		 enum stx__statement s); /* no bindings, no rows: SQLITE_DONE is OK */
 stx_err stx__sql_exec(sqlite3 *h, const char *sql, struct stx_diag *d);
 int stx__sql_int(sqlite3 *h, const char *sql, int64_t *out); /* SQLite code */
 stx_err stx__sql_err(sqlite3 *h, int rc, struct stx_diag *d);
@@ -237,20 +252,22 @@ extern const size_t stx__schema_n;
 stx_err stx__schema_version(sqlite3 *h, int64_t *version, struct stx_diag *d);
 /* Brings the database to the last step's version in one transaction; VERSION when it is newer. */
 stx_err stx__schema_migrate(sqlite3 *h, const struct stx__migration *steps, size_t n,
-                            struct stx_diag *d);
+			    struct stx_diag *d);
 
 /* ---- row.c: encoding of contents, row digests; any thread ---- */
 enum { STX__RAW, STX__ZSTD };
 stx_err stx__encode(struct stx_span raw, struct stx_bytes *out, int *encoding);
 /* Reads and verifies a blob. CORRUPT: damaged; NOT_FOUND: no such row; IO, NOMEM. */
 stx_err stx__blob_read(struct stx__db *db, int64_t id, const struct stx_digest *digest,
-                       struct stx_bytes *out, struct stx_diag *d);
-stx_err stx__blob_write(struct stx__db *db, int64_t id, const char *ns, const struct stx_digest *digest,
-                        uint64_t raw_bytes, int encoding, struct stx_span stored, struct stx_diag *d);
+		       struct stx_bytes *out, struct stx_diag *d);
+stx_err stx__blob_write(struct stx__db *db, int64_t id, const char *ns,
+			const struct stx_digest *digest, uint64_t raw_bytes, int encoding,
+			struct stx_span stored, struct stx_diag *d);
 struct stx_digest stx__entry_hash(int kind, const char *ns, const struct stx_digest *key);
 struct stx_digest stx__blob_hash(const char *ns, const struct stx_digest *digest);
 struct stx_digest stx__entry_sum(int kind, const char *ns, const struct stx_digest *key,
-                                 const struct stx_digest *digest, uint64_t size, struct stx_span value);
+				 const struct stx_digest *digest, uint64_t size,
+				 struct stx_span value);
 /* One row of the entry table, checked. The pointers are borrowed from the statement. */
 #define STX__ENTRY_COLUMNS "id, hash, kind, ns, key, blob, digest, size, sum, value"
 struct stx__entry_row {
@@ -272,7 +289,7 @@ struct stx__blob_row {
 };
 int stx__blob_row(sqlite3_stmt *st, struct stx__blob_row *r);
 stx_err stx__entry_write(struct stx__db *db, const struct stx__entry_row *r, uint64_t used,
-                         struct stx_diag *d);
+			 struct stx_diag *d);
 
 /* ---- threads ---- */
 /* Completions on their way to the owner. */
@@ -289,7 +306,7 @@ struct stx__writer {
 	pthread_cond_t cv, ckpt_cv;
 	struct stx__queue q;
 	int stop, ckpt_stop, ckpt_want, ckpt_failed;
-	uint64_t ckpt_round;      /* counts finished checkpoints */
+	uint64_t ckpt_round; /* counts finished checkpoints */
 	pthread_t thread, ckpt_thread;
 	int started, ckpt_started;
 	struct stx__db db, ckpt_db; /* used by their thread only */
@@ -356,14 +373,14 @@ struct stx__ns *stx__ns_find(struct stx_cache *c, const char *name);
 struct stx__ns *stx__ns_get(struct stx_cache *c, const char *name); /* counted; NULL: no memory */
 void stx__ns_put(struct stx_cache *c, struct stx__ns *ns);
 struct stx__entry *stx__entry_find(struct stx_cache *c, int kind, const struct stx__ns *ns,
-                                   const struct stx_digest *key); /* any state */
+				   const struct stx_digest *key); /* any state */
 /* Detached; takes its own count of ns. */
 struct stx__entry *stx__entry_new(struct stx__ns *ns, int kind, const struct stx_digest *key,
-                                  struct stx_span value);
+				  struct stx_span value);
 void stx__entry_free(struct stx_cache *c, struct stx__entry *e);
 void stx__entry_unpin(struct stx_cache *c, struct stx__entry *e);
 struct stx__blob *stx__blob_find(struct stx_cache *c, const struct stx__ns *ns,
-                                 const struct stx_digest *digest);
+				 const struct stx_digest *digest);
 struct stx__blob *stx__blob_new(struct stx__ns *ns, const struct stx_digest *digest);
 void stx__blob_free(struct stx_cache *c, struct stx__blob *b);
 int stx__index_reserve(struct stx_cache *c);
@@ -376,7 +393,8 @@ void stx__index_touch(struct stx_cache *c, struct stx__entry *e);
 uint64_t stx__entry_bytes(const struct stx__entry *e); /* what eviction counts, without the blob */
 void stx__index_free(struct stx_cache *c);
 /* load.c: fills the index from db; drops damaged and orphaned rows. */
-stx_err stx__index_load(struct stx_cache *c, struct stx__db *db, int64_t *max_id, struct stx_diag *d);
+stx_err stx__index_load(struct stx_cache *c, struct stx__db *db, int64_t *max_id,
+			struct stx_diag *d);
 
 /* jobs.c: the owner's side of jobs */
 struct stx__job *stx__job_new(enum stx__job_kind kind);
@@ -384,7 +402,8 @@ void stx__job_free(struct stx_cache *c, struct stx__job *j);
 void stx__note(struct stx_cache *c, struct stx__job *j, stx_err e, const char *text);
 void stx__read_start(struct stx_cache *c, struct stx__job *j);
 int stx__job_finish(struct stx_cache *c, struct stx__job *j); /* frees j; callbacks run */
-int stx__job_call(struct stx__job *j, struct stx_span contents); /* runs the callback once: 1 or 0 */
+int stx__job_call(struct stx__job *j,
+		  struct stx_span contents); /* runs the callback once: 1 or 0 */
 /* A reader found the blob damaged or absent: its entries are hidden and will be dropped. */
 void stx__read_damage(struct stx_cache *c, struct stx__job *j);
 
@@ -399,15 +418,16 @@ int stx__files_scan(struct stx_cache *c);
 /* Reader thread: verifies what is there, or writes contents to a temporary name and renames. */
 int stx__file_verify(const char *path, const struct stx_digest *digest, uint64_t bytes);
 stx_err stx__file_write(const char *dir, uint64_t seq, const struct stx_digest *digest,
-                        struct stx_span contents, struct stx_diag *d);
+			struct stx_span contents, struct stx_diag *d);
 int stx__file_finish(struct stx_cache *c, struct stx__job *j); /* callbacks run */
 void stx__file_cancel(struct stx_cache *c); /* at close: jobs that wait for a file */
 void stx__files_tick(struct stx_cache *c);
 void stx__unlink_finish(struct stx_cache *c, struct stx__job *j);
-/* Calls fn for the files below dir/files; digest is NULL when the name is foreign. Stops when fn returns
- * non-zero, and returns that. */
+/* Calls fn for the files below dir/files; digest is NULL when the name is foreign. Stops when fn
+ * returns non-zero, and returns that. */
 int stx__files_each(const char *dir,
-                    int (*fn)(void *ctx, const char *path, const struct stx_digest *digest), void *ctx);
+		    int (*fn)(void *ctx, const char *path, const struct stx_digest *digest),
+		    void *ctx);
 
 /* evict.c */
 void stx__evict_slice(struct stx_cache *c);
@@ -416,7 +436,8 @@ void stx__drop_finish(struct stx_cache *c, struct stx__job *j);
 void stx__recency_flush(struct stx_cache *c, size_t most);
 
 /* dir.c */
-const char *stx__fs_refused(unsigned long magic); /* name of a network or FUSE file system, or NULL */
+const char *
+stx__fs_refused(unsigned long magic); /* name of a network or FUSE file system, or NULL */
 stx_err stx__dir_lock(const char *dir, char **real, int *lock_fd, struct stx_diag *d);
 stx_err stx__dir_prepare(const char *dir, struct stx_diag *d); /* folders made, leftovers removed */
 stx_err stx__dir_swap(const char *dir, struct stx_diag *d);    /* db.new becomes db */

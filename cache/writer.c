@@ -1,5 +1,5 @@
-/* writer.c: the one thread that changes the database. Waiting jobs share a commit; when a commit fails
- * each of its jobs is tried alone, so that one that does not fit harms no other. */
+/* writer.c: the one thread that changes the database. Waiting jobs share a commit; when a commit
+ * fails each of its jobs is tried alone, so that one that does not fit harms no other. */
 #include "store.h"
 
 #include <errno.h>
@@ -68,12 +68,13 @@ static int delete_entry(struct stx__db *db, int64_t id, int64_t blob_id)
 		return rc == SQLITE_ROW ? SQLITE_OK : rc;
 	rc = run_id(db, STX__S_BLOB_DEL, blob_id, 0);
 	int64_t first = blob_id * STX__CHUNKS_MAX;
-	return rc == SQLITE_OK ? run_id(db, STX__S_CHUNK_DEL, first, first + STX__CHUNKS_MAX - 1) : rc;
+	return rc == SQLITE_OK ? run_id(db, STX__S_CHUNK_DEL, first, first + STX__CHUNKS_MAX - 1)
+			       : rc;
 }
 
 /* 1: found, with its columns 0 and 1; 0: not; a negative SQLite code otherwise. */
 static int find_hash(struct stx__db *db, enum stx__statement s, const struct stx_digest *hash,
-                     int64_t *id, int64_t *blob_id)
+		     int64_t *id, int64_t *blob_id)
 {
 	sqlite3_stmt *st = stx__sql(db, s);
 	if (!st)
@@ -97,9 +98,9 @@ static stx_err put_blob(struct stx__writer *w, struct stx__job *j)
 	if (found)
 		return found > 0 ? STX_E_OK : stx__sql_err(w->db.h, -found, &j->diag);
 	j->blob_id = w->next_id++;
-	struct stx_span stored = {j->stored.at, j->stored.n};
-	return stx__blob_write(&w->db, j->blob_id, b->ns->name, &b->digest, b->raw_bytes, j->encoding,
-	                       stored, &j->diag);
+	struct stx_span stored = { j->stored.at, j->stored.n };
+	return stx__blob_write(&w->db, j->blob_id, b->ns->name, &b->digest, b->raw_bytes,
+			       j->encoding, stored, &j->diag);
 }
 
 static stx_err do_put(struct stx__writer *w, struct stx__job *j)
@@ -123,8 +124,12 @@ static stx_err do_put(struct stx__writer *w, struct stx__job *j)
 	stx_err e = j->blob ? put_blob(w, j) : STX_E_OK;
 	if (e)
 		return e;
-	struct stx__entry_row r = {.id = w->next_id++, .blob_id = j->blob_id, .kind = n->kind,
-		.ns = n->ns->name, .key = n->key, .value = {n->value, n->value_bytes}};
+	struct stx__entry_row r = { .id = w->next_id++,
+				    .blob_id = j->blob_id,
+				    .kind = n->kind,
+				    .ns = n->ns->name,
+				    .key = n->key,
+				    .value = { n->value, n->value_bytes } };
 	if (j->blob) {
 		r.digest = j->blob->digest;
 		r.size = j->blob->raw_bytes;
@@ -148,7 +153,8 @@ static stx_err do_drop(struct stx__writer *w, struct stx__job *j)
 	int rc = SQLITE_OK;
 	for (size_t i = 0; i < j->n_victims; i++)
 		j->victims[i].done = 0;
-	for (size_t i = 0; i < j->n_victims && rc == SQLITE_OK && (!i || stx__now_us() < end); i++) {
+	for (size_t i = 0; i < j->n_victims && rc == SQLITE_OK && (!i || stx__now_us() < end);
+	     i++) {
 		rc = delete_entry(&w->db, j->victims[i].id, j->victims[i].blob_id);
 		j->victims[i].done = 1;
 	}
@@ -159,7 +165,8 @@ static stx_err do_recency(struct stx__writer *w, struct stx__job *j)
 {
 	int rc = SQLITE_OK;
 	for (size_t i = 0; i < j->n_victims && rc == SQLITE_OK; i++)
-		rc = run_id(&w->db, STX__S_RECENCY_SET, j->victims[i].id, (int64_t)j->victims[i].used);
+		rc = run_id(&w->db, STX__S_RECENCY_SET, j->victims[i].id,
+			    (int64_t)j->victims[i].used);
 	return rc == SQLITE_OK ? STX_E_OK : stx__sql_err(w->db.h, rc, &j->diag);
 }
 
@@ -204,7 +211,7 @@ static stx_err do_job(struct stx__writer *w, struct stx__job *j)
 static void unlink_files(struct stx__writer *w, struct stx__job *j)
 {
 	for (size_t i = 0; i < j->n_victims; i++) {
-		struct stx_bytes path = {0};
+		struct stx_bytes path = { 0 };
 		stx__file_path(w->dir, &j->victims[i].digest, &path);
 		const char *p = stx_bytes_cstr(&path);
 		j->victims[i].done = !path.oom && (unlink(p) == 0 || errno == ENOENT);
@@ -223,11 +230,12 @@ static void prepare(struct stx__writer *w, struct stx__job *j)
 		return;
 	struct stx_digest got = stx_digest_of(j->raw.at, j->raw.n);
 	if (!stx_digest_eq(&got, &j->blob->digest)) {
-		j->e = stx_fail(&j->diag, STX_E_UNTRUSTED, "cache", "", "the contents do not have their digest");
+		j->e = stx_fail(&j->diag, STX_E_UNTRUSTED, "cache", "",
+				"the contents do not have their digest");
 		return;
 	}
 	j->blob->raw_bytes = j->raw.n;
-	j->e = stx__encode((struct stx_span){j->raw.at, j->raw.n}, &j->stored, &j->encoding);
+	j->e = stx__encode((struct stx_span){ j->raw.at, j->raw.n }, &j->stored, &j->encoding);
 	if (j->e)
 		stx_fail(&j->diag, j->e, "cache", "", "%s", stx_err_text(j->e));
 	j->blob->stored_bytes = j->stored.n;
@@ -270,18 +278,21 @@ static int needs_database(const struct stx__job *j)
 
 static void run_alone(struct stx__writer *w, struct stx__job *j)
 {
-	struct stx_diag d = {0};
+	struct stx_diag d = { 0 };
 	stx_err e;
 	if (stx__checkpoint_wait(w))
-		e = stx_fail(&d, STX_E_IO, "cache", "", "the write-ahead log is full and cannot be "
-		             "checkpointed: is the disk full?");
+		e = stx_fail(&d, STX_E_IO, "cache", "",
+			     "the write-ahead log is full and cannot be "
+			     "checkpointed: is the disk full?");
 	else
 		e = transaction(w, &j, 1, &d);
 	if (!e)
 		return;
 	if (e == STX_E_CORRUPT && !w->marked) {
-		stx_log(STX_LOG_ERROR, "cache: %s; what is stored is served on, the database is rebuilt when "
-		        "next opened", d.text);
+		stx_log(STX_LOG_ERROR,
+			"cache: %s; what is stored is served on, the database is rebuilt when "
+			"next opened",
+			d.text);
 		stx__dir_mark_damaged(w->dir);
 		w->marked = 1;
 	}

@@ -36,7 +36,7 @@ static void wake(void *ctx)
 
 static inline void fixture_open(struct fixture *f)
 {
-	struct stx_diag d = {0};
+	struct stx_diag d = { 0 };
 	f->k.dir = f->dir;
 	f->k.wake = wake;
 	f->k.wake_ctx = f;
@@ -79,7 +79,7 @@ static inline void fixture_end(struct fixture *f)
 static inline void pump(struct fixture *f)
 {
 	char buf[256];
-	struct pollfd p = {f->wake[0], POLLIN, 0};
+	struct pollfd p = { f->wake[0], POLLIN, 0 };
 	if (poll(&p, 1, 20000) <= 0)
 		fail_msg("no completion within 20 s");
 	while (read(f->wake[0], buf, sizeof buf) > 0)
@@ -121,7 +121,7 @@ static inline stx_err finish(struct fixture *f, struct result *r)
 
 static inline struct stx_span span(const void *p, size_t n)
 {
-	return (struct stx_span){p, n};
+	return (struct stx_span){ p, n };
 }
 
 static inline struct stx_digest key_of(unsigned n)
@@ -132,30 +132,30 @@ static inline struct stx_digest key_of(unsigned n)
 }
 
 static inline stx_err put(struct fixture *f, const char *ns, unsigned key, struct stx_span contents,
-                          const char *meta, int replace)
+			  const char *meta, int replace)
 {
-	struct result r = {0};
-	struct stx_cache_artifact a = {key_of(key), stx_digest_of(contents.at, contents.n), contents.n, ns,
-	                               span(meta, strlen(meta))};
+	struct result r = { 0 };
+	struct stx_cache_artifact a = { key_of(key), stx_digest_of(contents.at, contents.n),
+					contents.n, ns, span(meta, strlen(meta)) };
 	stx_cache_put(f->c, &a, contents, replace, on_done, &r);
 	return finish(f, &r);
 }
 
 /* Caller frees out. */
 static inline stx_err get(struct fixture *f, const char *ns, const struct stx_digest *digest,
-                          struct stx_bytes *out)
+			  struct stx_bytes *out)
 {
-	struct result r = {0};
+	struct result r = { 0 };
 	stx_cache_read(f->c, ns, digest, on_read, &r);
 	finish(f, &r);
 	*out = r.bytes;
 	return r.e;
 }
 
-static inline stx_err materialise(struct fixture *f, const char *ns, const struct stx_digest *digest,
-                                  char path[512])
+static inline stx_err materialise(struct fixture *f, const char *ns,
+				  const struct stx_digest *digest, char path[512])
 {
-	struct result r = {0};
+	struct result r = { 0 };
 	stx_cache_materialise(f->c, ns, digest, on_read, &r);
 	finish(f, &r);
 	snprintf(path, 512, "%.*s", (int)r.bytes.n, r.bytes.n ? (char *)r.bytes.at : "");
@@ -164,12 +164,12 @@ static inline stx_err materialise(struct fixture *f, const char *ns, const struc
 }
 
 /* Requires: the key is there with these contents and this meta, in memory and on disk. */
-static inline void assert_stored(struct fixture *f, const char *ns, unsigned key, struct stx_span want,
-                                 const char *meta)
+static inline void assert_stored(struct fixture *f, const char *ns, unsigned key,
+				 struct stx_span want, const char *meta)
 {
 	struct stx_digest k = key_of(key), d = stx_digest_of(want.at, want.n);
 	struct stx_cache_artifact a;
-	struct stx_bytes got = {0};
+	struct stx_bytes got = { 0 };
 	assert_int_equal(stx_cache_find(f->c, ns, &k, &a), 1);
 	assert_true(stx_digest_eq(&a.digest, &d));
 	assert_int_equal(a.size_bytes, want.n);
@@ -195,7 +195,8 @@ static inline uint64_t next_random(uint64_t *s)
 static inline uint64_t pick_seed(void)
 {
 	const char *s = getenv("STAX_SEED");
-	uint64_t seed = s ? strtoull(s, NULL, 0) : (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
+	uint64_t seed =
+		s ? strtoull(s, NULL, 0) : (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
 	print_message("STAX_SEED=%llu\n", (unsigned long long)seed);
 	return seed;
 }
@@ -206,8 +207,9 @@ static inline uint8_t *make_bytes(uint64_t seed, size_t n, int soft)
 	uint8_t *p = malloc(n ? n : 1);
 	assert_non_null(p);
 	for (size_t i = 0; i < n; i++)
-		p[i] = soft ? (uint8_t)("stax"[(i + seed) & 3] + (i % 97 == 0 ? (int)(next_random(&seed) & 7) : 0))
-		            : (uint8_t)(next_random(&seed) >> 33);
+		p[i] = soft ? (uint8_t)("stax"[(i + seed) & 3] +
+					(i % 97 == 0 ? (int)(next_random(&seed) & 7) : 0))
+			    : (uint8_t)(next_random(&seed) >> 33);
 	return p;
 }
 
@@ -236,7 +238,7 @@ static void print_line(void *ctx, const char *text)
 static inline struct stx_fsck_report fsck(struct fixture *f, int repair)
 {
 	struct stx_fsck_report r;
-	struct stx_diag d = {0};
+	struct stx_diag d = { 0 };
 	stx_err e = stx_cache_fsck(f->dir, repair, print_line, NULL, &r, &d);
 	if (e)
 		fail_msg("fsck: %s: %s", stx_err_name(e), d.text);

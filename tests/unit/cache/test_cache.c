@@ -21,19 +21,21 @@ static int teardown(void **state)
 static void test_cache_put_survives_reopen(void **state)
 {
 	struct fixture *f = *state;
-	static const size_t sizes[] = {0, 1, 100, 4096, 65536, 1 << 20, (1 << 20) + 1};
+	static const size_t sizes[] = { 0, 1, 100, 4096, 65536, 1 << 20, (1 << 20) + 1 };
 	for (unsigned i = 0; i < 7; i++)
 		for (int soft = 0; soft < 2; soft++) {
 			uint8_t *p = make_bytes(i * 2 + (unsigned)soft, sizes[i], soft);
-			assert_int_equal(put(f, "a", i * 2 + (unsigned)soft, span(p, sizes[i]), "meta", 0),
-			                 STX_E_OK);
+			assert_int_equal(
+				put(f, "a", i * 2 + (unsigned)soft, span(p, sizes[i]), "meta", 0),
+				STX_E_OK);
 			free(p);
 		}
 	for (int round = 0; round < 2; round++) {
 		for (unsigned i = 0; i < 7; i++)
 			for (int soft = 0; soft < 2; soft++) {
 				uint8_t *p = make_bytes(i * 2 + (unsigned)soft, sizes[i], soft);
-				assert_stored(f, "a", i * 2 + (unsigned)soft, span(p, sizes[i]), "meta");
+				assert_stored(f, "a", i * 2 + (unsigned)soft, span(p, sizes[i]),
+					      "meta");
 				free(p);
 			}
 		fixture_reopen(f);
@@ -56,10 +58,11 @@ static void test_cache_first_writer_wins(void **state)
 	assert_int_equal(put(f, "a", 1, span("second", 6), "m2", 0), STX_E_OK);
 	assert_stored(f, "a", 1, span("first", 5), "m1");
 	/* Both waiting at once: the order of the calls decides. */
-	struct result r[8] = {{0}};
+	struct result r[8] = { { 0 } };
 	for (unsigned i = 0; i < 8; i++) {
-		char text[2] = {(char)('0' + i), 0};
-		struct stx_cache_artifact a = {key_of(2), stx_digest_of(text, 1), 1, "a", span(text, 1)};
+		char text[2] = { (char)('0' + i), 0 };
+		struct stx_cache_artifact a = { key_of(2), stx_digest_of(text, 1), 1, "a",
+						span(text, 1) };
 		stx_cache_put(f->c, &a, span(text, 1), 0, on_done, &r[i]);
 	}
 	for (unsigned i = 0; i < 8; i++)
@@ -76,7 +79,7 @@ static void test_cache_replace_changes_and_frees_old(void **state)
 	struct stx_cache_stats s;
 	uint8_t *p = make_bytes(5, 3 << 20, 0);
 	struct stx_digest old = stx_digest_of(p, 3 << 20);
-	struct stx_bytes got = {0};
+	struct stx_bytes got = { 0 };
 	put(f, "a", 1, span(p, 3 << 20), "m1", 0);
 	assert_int_equal(put(f, "a", 1, span("new", 3), "m2", 1), STX_E_OK);
 	assert_stored(f, "a", 1, span("new", 3), "m2");
@@ -109,7 +112,7 @@ static void test_cache_namespaces_do_not_see_each_other(void **state)
 	struct fixture *f = *state;
 	struct stx_digest k = key_of(1), d = stx_digest_of("same", 4);
 	struct stx_cache_artifact a;
-	struct stx_bytes got = {0};
+	struct stx_bytes got = { 0 };
 	char path[512];
 	put(f, "a", 1, span("same", 4), "m", 0);
 	for (int round = 0; round < 2; round++) {
@@ -132,8 +135,8 @@ static void test_cache_namespaces_do_not_see_each_other(void **state)
 static void test_cache_wrong_digest_is_refused(void **state)
 {
 	struct fixture *f = *state;
-	struct result r = {0};
-	struct stx_cache_artifact a = {key_of(1), key_of(9), 4, "a", {0}}, out;
+	struct result r = { 0 };
+	struct stx_cache_artifact a = { key_of(1), key_of(9), 4, "a", { 0 } }, out;
 	stx_cache_put(f->c, &a, span("abcd", 4), 0, on_done, &r);
 	assert_int_equal(finish(f, &r), STX_E_UNTRUSTED);
 	assert_int_equal(stx_cache_find(f->c, "a", &a.key, &out), 0);
@@ -159,10 +162,10 @@ static void test_cache_full_queue_answers_busy(void **state)
 	size_t n = 32u << 20;
 	uint8_t *p = make_bytes(3, n, 1);
 	struct stx_digest d = stx_digest_of(p, n);
-	struct result r[12] = {{0}};
+	struct result r[12] = { { 0 } };
 	int busy = 0, ok = 0;
 	for (unsigned i = 0; i < 12; i++) {
-		struct stx_cache_artifact a = {key_of(i), d, n, "a", {0}};
+		struct stx_cache_artifact a = { key_of(i), d, n, "a", { 0 } };
 		stx_cache_put(f->c, &a, span(p, n), 0, on_done, &r[i]);
 	}
 	for (unsigned i = 0; i < 12; i++) {
@@ -183,9 +186,9 @@ static void test_cache_memo_kernel_failure_survive_reopen(void **state)
 {
 	struct fixture *f = *state;
 	struct stx_digest m = key_of(1), k = key_of(2), x = key_of(3);
-	struct stx_diag d = {0}, got;
+	struct stx_diag d = { 0 }, got;
 	struct stx_span v;
-	struct result r = {0}, read = {0};
+	struct result r = { 0 }, read = { 0 };
 	uint8_t *p = make_bytes(8, 3 << 20, 0);
 	stx_fail(&d, STX_E_COMPILE, "codegen", "node 7", "does not %s", "compile");
 	stx_diag_at(&d, "a.txt:3:4");
@@ -245,7 +248,7 @@ static int on_each(void *ctx, const struct stx_cache_artifact *a)
 static void test_cache_each_goes_newest_first(void **state)
 {
 	struct fixture *f = *state;
-	struct seen s = {.stop = 99}, t = {.stop = 2}, none = {.stop = 99};
+	struct seen s = { .stop = 99 }, t = { .stop = 2 }, none = { .stop = 99 };
 	put(f, "a", 1, span("1", 1), "1", 0);
 	put(f, "b", 2, span("2", 1), "2", 0);
 	put(f, "a", 3, span("3", 1), "3", 0);
@@ -263,11 +266,11 @@ static void test_cache_each_goes_newest_first(void **state)
 static void damaged_read(struct fixture *f, unsigned key, size_t n, int soft, const char *change)
 {
 	uint8_t *p = make_bytes(key, n, soft);
-	struct stx_span contents = {p, n};
+	struct stx_span contents = { p, n };
 	struct stx_digest k = key_of(key), d = stx_digest_of(contents.at, contents.n);
 	struct stx_cache_artifact a;
 	struct stx_cache_stats s;
-	struct stx_bytes got = {0};
+	struct stx_bytes got = { 0 };
 	char path[512];
 	assert_int_equal(put(f, "a", key, contents, "m", 0), STX_E_OK);
 	fixture_close(f);
@@ -297,21 +300,28 @@ static void test_cache_damaged_rows_are_never_returned(void **state)
 {
 	struct fixture *f = *state;
 #define LAST "(SELECT max(id) FROM blob)"
-	damaged_read(f, 1, 3000, 0, "UPDATE blob SET data=CAST(x'00'||substr(data,2) AS BLOB) WHERE id=" LAST);
-	damaged_read(f, 2, 30000, 1, "UPDATE blob SET data=CAST(substr(data,1,length(data)-9)||x'010203040506070809'"
-	             " AS BLOB) WHERE id=" LAST);
+	damaged_read(f, 1, 3000, 0,
+		     "UPDATE blob SET data=CAST(x'00'||substr(data,2) AS BLOB) WHERE id=" LAST);
+	damaged_read(
+		f, 2, 30000, 1,
+		"UPDATE blob SET data=CAST(substr(data,1,length(data)-9)||x'010203040506070809'"
+		" AS BLOB) WHERE id=" LAST);
 	damaged_read(f, 3, 30000, 1, "UPDATE blob SET data=substr(data,1,10) WHERE id=" LAST);
 	damaged_read(f, 4, 3000, 0, "UPDATE blob SET data=NULL WHERE id=" LAST);
 	damaged_read(f, 5, 30000, 1, "UPDATE blob SET encoding=0 WHERE id=" LAST);
 	damaged_read(f, 6, 30000, 1, "UPDATE blob SET raw_bytes=60000000 WHERE id=" LAST);
 	damaged_read(f, 7, 30000, 1, "UPDATE blob SET raw_bytes=1<<60 WHERE id=" LAST);
 	damaged_read(f, 8, 3 << 20, 0, "DELETE FROM chunk WHERE id=(SELECT max(id) FROM chunk)");
-	damaged_read(f, 9, 3 << 20, 0, "UPDATE chunk SET data=zeroblob(1048576) WHERE id=" LAST "*256+1");
+	damaged_read(f, 9, 3 << 20, 0,
+		     "UPDATE chunk SET data=zeroblob(1048576) WHERE id=" LAST "*256+1");
 	damaged_read(f, 10, 3 << 20, 0, "UPDATE blob SET chunks=2 WHERE id=" LAST);
 	damaged_read(f, 11, 3000, 0, "DELETE FROM blob WHERE id=" LAST);
-	damaged_read(f, 12, 3000, 0, "UPDATE entry SET value=x'6e' WHERE id=(SELECT max(id) FROM entry)");
-	damaged_read(f, 13, 3000, 0, "UPDATE entry SET ns='b' WHERE id=(SELECT max(id) FROM entry)");
-	damaged_read(f, 14, 3000, 0, "UPDATE entry SET kind=77 WHERE id=(SELECT max(id) FROM entry)");
+	damaged_read(f, 12, 3000, 0,
+		     "UPDATE entry SET value=x'6e' WHERE id=(SELECT max(id) FROM entry)");
+	damaged_read(f, 13, 3000, 0,
+		     "UPDATE entry SET ns='b' WHERE id=(SELECT max(id) FROM entry)");
+	damaged_read(f, 14, 3000, 0,
+		     "UPDATE entry SET kind=77 WHERE id=(SELECT max(id) FROM entry)");
 }
 
 static void test_cache_damage_while_open_is_noticed(void **state)
@@ -320,7 +330,7 @@ static void test_cache_damage_while_open_is_noticed(void **state)
 	struct stx_digest d = stx_digest_of("contents", 8), k = key_of(1);
 	struct stx_cache_artifact a;
 	struct stx_cache_stats s;
-	struct stx_bytes got = {0};
+	struct stx_bytes got = { 0 };
 	put(f, "a", 1, span("contents", 8), "m", 0);
 	sql(f, "UPDATE blob SET data=CAST('xontents' AS BLOB)");
 	assert_int_equal(stx_cache_find(f->c, "a", &k, &a), 1);
@@ -337,11 +347,13 @@ static void test_cache_damage_while_open_is_noticed(void **state)
 static void test_cache_close_commits_queued_and_answers_all(void **state)
 {
 	struct fixture *f = *state;
-	struct result r[64] = {{0}}, reads[64] = {{0}};
+	struct result r[64] = { { 0 } }, reads[64] = { { 0 } };
 	uint8_t *p = make_bytes(4, 64 * 1024, 0);
 	for (unsigned i = 0; i < 64; i++) {
 		p[0] = (uint8_t)i;
-		struct stx_cache_artifact a = {key_of(i), stx_digest_of(p, 64 * 1024), 0, "a", {0}};
+		struct stx_cache_artifact a = {
+			key_of(i), stx_digest_of(p, 64 * 1024), 0, "a", { 0 }
+		};
 		stx_cache_put(f->c, &a, span(p, 64 * 1024), 0, on_done, &r[i]);
 		stx_cache_read(f->c, "a", &a.digest, on_read, &reads[i]);
 	}

@@ -5,7 +5,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 
-#define KEYS 40u
+#define KEYS   40u
 #define ROUNDS 25
 
 /* What version v of a key holds: its bytes follow from key and version alone. */
@@ -36,14 +36,15 @@ static void on_commit(void *ctx, stx_err e, const struct stx_diag *d)
 {
 	struct report *r = ctx;
 	(void)d;
-	struct commit m = {r->key, r->version};
+	struct commit m = { r->key, r->version };
 	/* A pipe takes such a small record whole or not at all. */
 	if (!e)
 		(void)!write(r->fd, &m, sizeof m);
 	free(r);
 }
 
-/* The child: replaces keys at random, tells the parent of each commit, materialises, until killed. */
+/* The child: replaces keys at random, tells the parent of each commit, materialises, until killed.
+ */
 static void write_until_killed(struct fixture *f, uint64_t seed, uint64_t first_version, int fd)
 {
 	for (uint64_t v = first_version;; v++) {
@@ -55,8 +56,8 @@ static void write_until_killed(struct fixture *f, uint64_t seed, uint64_t first_
 		uint8_t *p = version_bytes(r->key, v, &n);
 		char meta[32];
 		snprintf(meta, sizeof meta, "%llu", (unsigned long long)v);
-		struct stx_cache_artifact a = {key_of(r->key), stx_digest_of(p, n), n, "a",
-		                               span(meta, strlen(meta))};
+		struct stx_cache_artifact a = { key_of(r->key), stx_digest_of(p, n), n, "a",
+						span(meta, strlen(meta)) };
 		stx_cache_put(f->c, &a, span(p, n), 1, on_commit, r);
 		free(p);
 		if (next_random(&seed) % 3 == 0)
@@ -102,7 +103,7 @@ static void test_crash_kill_during_writes_loses_nothing_committed(void **state)
 {
 	(void)state;
 	struct fixture f;
-	uint64_t seed = pick_seed(), version = 1, committed[KEYS] = {0}, total = 0;
+	uint64_t seed = pick_seed(), version = 1, committed[KEYS] = { 0 }, total = 0;
 	fixture_init(&f, NULL);
 	for (int round = 0; round < ROUNDS; round++) {
 		int p[2];
@@ -116,7 +117,8 @@ static void test_crash_kill_during_writes_loses_nothing_committed(void **state)
 		}
 		close(p[1]);
 		usleep((useconds_t)(2000 + next_random(&seed) % 60000));
-		/* The pipe is read only after the kill: it holds 4096 records, more than a round commits. */
+		/* The pipe is read only after the kill: it holds 4096 records, more than a round
+		 * commits. */
 		kill(child, SIGKILL);
 		assert_int_equal(waitpid(child, NULL, 0), child);
 		struct commit m;
@@ -139,7 +141,7 @@ static void test_crash_holder_is_named_and_lock_freed_by_kill(void **state)
 	struct fixture f;
 	int p[2];
 	char byte, pid[32];
-	struct stx_diag d = {0};
+	struct stx_diag d = { 0 };
 	fixture_init(&f, NULL);
 	assert_int_equal(pipe(p), 0);
 	pid_t child = fork();
@@ -233,7 +235,8 @@ static void test_crash_full_disk_stores_nothing_and_recovers(void **state)
 	struct fixture f;
 	assert_non_null(mkdtemp(dir));
 	if (mount("none", dir, "tmpfs", 0, "size=6m")) {
-		print_message("no right to mount a small disk: the file size limit test stands for it\n");
+		print_message(
+			"no right to mount a small disk: the file size limit test stands for it\n");
 		rmdir(dir);
 		skip();
 	}
@@ -276,7 +279,7 @@ static void test_crash_small_puts_pass_beside_one_too_large(void **state)
 	(void)state;
 	struct fixture f;
 	struct rlimit lim;
-	struct result r[21] = {{0}};
+	struct result r[21] = { { 0 } };
 	uint8_t *p = make_bytes(1, 3 << 20, 0);
 	signal(SIGXFSZ, SIG_IGN);
 	fixture_init(&f, NULL);
@@ -287,7 +290,7 @@ static void test_crash_small_puts_pass_beside_one_too_large(void **state)
 	for (unsigned i = 0; i < 21; i++) {
 		size_t n = i == 10 ? 3u << 20 : 1000;
 		p[0] = (uint8_t)i;
-		struct stx_cache_artifact a = {key_of(i), stx_digest_of(p, n), n, "a", {0}};
+		struct stx_cache_artifact a = { key_of(i), stx_digest_of(p, n), n, "a", { 0 } };
 		stx_cache_put(f.c, &a, span(p, n), 0, on_done, &r[i]);
 	}
 	for (unsigned i = 0; i < 21; i++)

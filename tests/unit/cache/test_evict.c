@@ -1,4 +1,5 @@
-/* test_evict.c: eviction and recency, materialised files and their grace, the log's size, vacuum. */
+/* test_evict.c: eviction and recency, materialised files and their grace, the log's size, vacuum.
+ */
 #include "support.h"
 
 static int setup(void **state)
@@ -63,7 +64,7 @@ static void test_evict_least_recently_used_goes_first(void **state)
 		settle(f, 2);
 		assert_in_range(stats(f).bytes, 0, f->k.max_bytes);
 	}
-	static const int want[15] = {1, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+	static const int want[15] = { 1, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1 };
 	for (unsigned i = 0; i < 15; i++)
 		assert_int_equal(has(f, i), want[i]);
 	assert_int_equal(stats(f).evictions, 5);
@@ -84,7 +85,7 @@ static void test_evict_recency_survives_reopen(void **state)
 	f->k.max_bytes = 4 * (SIZE + 300); /* a smaller cap: eviction at open */
 	fixture_open(f);
 	settle(f, 1);
-	static const int want[10] = {1, 0, 1, 0, 0, 0, 0, 0, 1, 1};
+	static const int want[10] = { 1, 0, 1, 0, 0, 0, 0, 0, 1, 1 };
 	for (unsigned i = 0; i < 10; i++)
 		assert_int_equal(has(f, i), want[i]);
 }
@@ -220,7 +221,7 @@ static void test_evict_file_is_private_and_never_rewritten(void **state)
 static void test_evict_waiting_for_one_file_share_it(void **state)
 {
 	struct fixture *f = *state;
-	struct result r[20] = {{0}};
+	struct result r[20] = { { 0 } };
 	uint8_t *p = make_bytes(1, SIZE, 0);
 	struct stx_digest d = stx_digest_of(p, SIZE);
 	fixture_open(f);
@@ -287,7 +288,8 @@ static void test_evict_file_of_live_artifact_stays_and_path_extends(void **state
 	assert_int_equal(access(path, F_OK), 0);
 	assert_int_equal(stx_cache_path(f->c, "a", &d, other, sizeof other), 1);
 	settle(f, 900001);
-	assert_int_equal(put(f, "a", 0, span("x", 1), "m", 1), STX_E_OK); /* the old contents are gone */
+	assert_int_equal(put(f, "a", 0, span("x", 1), "m", 1),
+			 STX_E_OK); /* the old contents are gone */
 	settle(f, 901000);
 	assert_int_equal(access(path, F_OK), 0);
 	settle(f, 901001);
@@ -343,7 +345,8 @@ static void test_evict_leftovers_go_at_open(void **state)
 	fixture_open(f);
 	assert_int_equal(access(path, F_OK), -1);
 	settle(f, 10);
-	assert_int_equal(access(orphan, F_OK), 0); /* somebody may have been handed it just before */
+	assert_int_equal(access(orphan, F_OK),
+			 0); /* somebody may have been handed it just before */
 	settle(f, 1010);
 	assert_int_equal(access(orphan, F_OK), -1);
 	free(p);

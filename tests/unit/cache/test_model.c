@@ -2,7 +2,7 @@
 #include "support.h"
 
 #define SPACES 3u
-#define KEYS 24u
+#define KEYS   24u
 
 /* A version of 0: absent. Contents, metas and values follow from kind, slot and version. */
 struct model {
@@ -11,7 +11,7 @@ struct model {
 	int lossy; /* a small cap: an absent entry may have been evicted */
 };
 
-static const char *const spaces[SPACES] = {"", "team", "other"};
+static const char *const spaces[SPACES] = { "", "team", "other" };
 
 static uint8_t *contents_of(unsigned key, unsigned version, size_t *n)
 {
@@ -30,7 +30,7 @@ static void meta_of(unsigned version, char meta[64])
 
 static struct stx_diag diag_of(unsigned version)
 {
-	struct stx_diag d = {0};
+	struct stx_diag d = { 0 };
 	stx_fail(&d, STX_E_COMPILE, "lower", "n", "failure %u", version);
 	return d;
 }
@@ -38,13 +38,14 @@ static struct stx_diag diag_of(unsigned version)
 /* Puts in one go without waiting; all must succeed. */
 static void burst(struct fixture *f, struct model *m, uint64_t *seed)
 {
-	struct result r[16] = {{0}};
+	struct result r[16] = { { 0 } };
 	unsigned n = 1 + (unsigned)(next_random(seed) % 16);
 	for (unsigned i = 0; i < n; i++) {
-		unsigned s = (unsigned)(next_random(seed) % SPACES), k = (unsigned)(next_random(seed) % KEYS);
+		unsigned s = (unsigned)(next_random(seed) % SPACES),
+			 k = (unsigned)(next_random(seed) % KEYS);
 		unsigned v = ++m->next, kind = (unsigned)(next_random(seed) % 3);
-		/* Where entries may have been evicted nobody knows who was first: replace, and give a kernel
-		 * always the same contents. */
+		/* Where entries may have been evicted nobody knows who was first: replace, and give
+		 * a kernel always the same contents. */
 		int replace = m->lossy || next_random(seed) % 3 == 0;
 		if (m->lossy && kind == 0)
 			v = k + 1;
@@ -58,8 +59,8 @@ static void burst(struct fixture *f, struct model *m, uint64_t *seed)
 			if (!m->kernel[s][k])
 				m->kernel[s][k] = v;
 		} else {
-			struct stx_cache_artifact a = {key, stx_digest_of(p, len), len, spaces[s],
-			                               span(meta, strlen(meta))};
+			struct stx_cache_artifact a = { key, stx_digest_of(p, len), len, spaces[s],
+							span(meta, strlen(meta)) };
 			stx_cache_put(f->c, &a, span(p, len), replace, on_done, &r[i]);
 			if (replace || !m->artifact[s][k])
 				m->artifact[s][k] = v;
@@ -72,10 +73,11 @@ static void burst(struct fixture *f, struct model *m, uint64_t *seed)
 
 static void small_puts(struct fixture *f, struct model *m, uint64_t *seed)
 {
-	struct result r = {0};
+	struct result r = { 0 };
 	struct stx_digest fence = key_of(1000000 + m->next);
 	for (unsigned i = 0; i < 6; i++) {
-		unsigned s = (unsigned)(next_random(seed) % SPACES), k = (unsigned)(next_random(seed) % KEYS);
+		unsigned s = (unsigned)(next_random(seed) % SPACES),
+			 k = (unsigned)(next_random(seed) % KEYS);
 		unsigned v = ++m->next;
 		struct stx_digest key = key_of(k);
 		struct stx_diag d = diag_of(v);
@@ -88,9 +90,7 @@ static void small_puts(struct fixture *f, struct model *m, uint64_t *seed)
 			stx_cache_failure_put(f->c, spaces[s], &key, &d);
 			m->failure[s][k] = v;
 			break;
-		default:
-			stx_cache_failure_drop(f->c, spaces[s], &key);
-			m->failure[s][k] = 0;
+		default: stx_cache_failure_drop(f->c, spaces[s], &key); m->failure[s][k] = 0;
 		}
 	}
 	/* Jobs are done in order: once this one is, those are. */
@@ -113,7 +113,7 @@ static void check_artifact(struct fixture *f, struct model *m, unsigned s, unsig
 	size_t n;
 	uint8_t *p = contents_of(k, v, &n);
 	struct stx_digest d = a.digest;
-	struct stx_bytes got = {0};
+	struct stx_bytes got = { 0 };
 	meta_of(v, meta);
 	assert_int_equal(a.meta.n, strlen(meta));
 	assert_memory_equal(a.meta.at, meta, a.meta.n);
@@ -140,7 +140,7 @@ static void check_kernel(struct fixture *f, struct model *m, unsigned s, unsigne
 {
 	struct stx_digest key = key_of(k);
 	unsigned v = m->kernel[s][k];
-	struct result r = {0};
+	struct result r = { 0 };
 	if (!stx_cache_kernel_has(f->c, spaces[s], &key)) {
 		assert_true(!v || m->lossy);
 		m->kernel[s][k] = 0;
@@ -189,21 +189,27 @@ static void check_all(struct fixture *f, struct model *m)
 static void run(uint64_t max_bytes, int steps)
 {
 	struct fixture f;
-	struct model m = {.lossy = max_bytes != 0};
+	struct model m = { .lossy = max_bytes != 0 };
 	uint64_t seed = pick_seed(), now = 1;
 	fixture_init(&f, NULL);
 	f.k.max_bytes = max_bytes;
 	f.k.grace_ms = 500;
 	fixture_open(&f);
 	for (int i = 0; i < steps; i++) {
-		unsigned s = (unsigned)(next_random(&seed) % SPACES), k = (unsigned)(next_random(&seed) % KEYS);
+		unsigned s = (unsigned)(next_random(&seed) % SPACES),
+			 k = (unsigned)(next_random(&seed) % KEYS);
 		switch (next_random(&seed) % 12) {
-		case 0: case 1: burst(&f, &m, &seed); break;
+		case 0:
+		case 1: burst(&f, &m, &seed); break;
 		case 2: small_puts(&f, &m, &seed); break;
-		case 3: case 4: case 5: check_artifact(&f, &m, s, k); break;
-		case 6: case 7: check_kernel(&f, &m, s, k); break;
+		case 3:
+		case 4:
+		case 5: check_artifact(&f, &m, s, k); break;
+		case 6:
+		case 7: check_kernel(&f, &m, s, k); break;
 		case 8: check_small(&f, &m, s, k); break;
-		case 9: case 10:
+		case 9:
+		case 10:
 			now += next_random(&seed) % 40000;
 			stx_cache_tick(f.c, now);
 			break;

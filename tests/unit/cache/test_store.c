@@ -14,10 +14,10 @@ static void test_store_network_and_fuse_are_refused_by_name(void **state)
 	assert_string_equal(stx__fs_refused(0xFF534D42ul), "CIFS");
 	/* As a sign-extended 32-bit word, which some kernels report. */
 	assert_string_equal(stx__fs_refused((unsigned long)(int)0xFE534D42), "SMB2");
-	assert_null(stx__fs_refused(0xEF53));     /* ext4 */
-	assert_null(stx__fs_refused(0x58465342)); /* xfs */
+	assert_null(stx__fs_refused(0xEF53));       /* ext4 */
+	assert_null(stx__fs_refused(0x58465342));   /* xfs */
 	assert_null(stx__fs_refused(0x9123683Eul)); /* btrfs */
-	assert_null(stx__fs_refused(0x01021994)); /* tmpfs */
+	assert_null(stx__fs_refused(0x01021994));   /* tmpfs */
 }
 
 static void test_store_directory_is_made_private(void **state)
@@ -26,7 +26,7 @@ static void test_store_directory_is_made_private(void **state)
 	struct fixture f;
 	struct stat st;
 	char path[300];
-	struct stx_diag d = {0};
+	struct stx_diag d = { 0 };
 	fixture_init(&f, NULL);
 	assert_int_equal(chmod(f.dir, 0755), 0);
 	fixture_open(&f);
@@ -57,7 +57,7 @@ static void test_store_directory_is_made_private(void **state)
 static int64_t version_of(sqlite3 *h)
 {
 	int64_t v = -1;
-	struct stx_diag d = {0};
+	struct stx_diag d = { 0 };
 	assert_int_equal(stx__schema_version(h, &v, &d), STX_E_OK);
 	return v;
 }
@@ -66,14 +66,14 @@ static void test_store_migration_runs_missing_steps_only(void **state)
 {
 	(void)state;
 	static const struct stx__migration steps[] = {
-		{1, "CREATE TABLE t(a); INSERT INTO t VALUES(7)"},
-		{2, "ALTER TABLE t ADD COLUMN b DEFAULT 8"},
-		{3, "CREATE TABLE u(c)"},
-		{4, "CREATE TABLE v(c); CREATE TABLE t(a)"}, /* fails half way */
+		{ 1, "CREATE TABLE t(a); INSERT INTO t VALUES(7)" },
+		{ 2, "ALTER TABLE t ADD COLUMN b DEFAULT 8" },
+		{ 3, "CREATE TABLE u(c)" },
+		{ 4, "CREATE TABLE v(c); CREATE TABLE t(a)" }, /* fails half way */
 	};
 	sqlite3 *h;
 	int64_t n = 0;
-	struct stx_diag d = {0};
+	struct stx_diag d = { 0 };
 	sqlite3_open(":memory:", &h);
 	assert_int_equal(version_of(h), 0);
 	assert_int_equal(stx__schema_migrate(h, steps, 1, &d), STX_E_OK);
@@ -85,7 +85,8 @@ static void test_store_migration_runs_missing_steps_only(void **state)
 	assert_int_equal(stx__schema_migrate(h, steps, 3, &d), STX_E_OK);
 	assert_true(stx__schema_migrate(h, steps, 4, &d) < 0);
 	assert_int_equal(version_of(h), 3);
-	assert_int_equal(stx__sql_int(h, "SELECT count(*) FROM sqlite_schema WHERE name='v'", &n), SQLITE_OK);
+	assert_int_equal(stx__sql_int(h, "SELECT count(*) FROM sqlite_schema WHERE name='v'", &n),
+			 SQLITE_OK);
 	assert_int_equal(n, 0);
 	memset(&d, 0, sizeof d);
 	assert_int_equal(stx__schema_migrate(h, steps, 2, &d), STX_E_VERSION);
@@ -96,7 +97,7 @@ static void test_store_newer_schema_is_refused_and_kept(void **state)
 {
 	(void)state;
 	struct fixture f;
-	struct stx_diag d = {0};
+	struct stx_diag d = { 0 };
 	struct stx_fsck_report r;
 	fixture_init(&f, NULL);
 	fixture_open(&f);
@@ -117,7 +118,7 @@ static void test_store_foreign_database_is_refused(void **state)
 {
 	(void)state;
 	struct fixture f;
-	struct stx_diag d = {0};
+	struct stx_diag d = { 0 };
 	fixture_init(&f, NULL);
 	fixture_open(&f);
 	fixture_close(&f);
@@ -158,10 +159,10 @@ static void test_store_map_agrees_with_a_list(void **state)
 {
 	(void)state;
 	uint64_t seed = pick_seed();
-	struct stx__map m = {0};
+	struct stx__map m = { 0 };
 	enum { N = 300 };
 	static uint64_t items[N];
-	int in[N] = {0};
+	int in[N] = { 0 };
 	size_t n = 0;
 	for (int i = 0; i < N; i++)
 		items[i] = next_random(&seed) % 40 * 64; /* many equal, many of one home slot */
@@ -220,7 +221,7 @@ static unsigned survivors(struct fixture *f)
 		uint8_t *p = bytes_of(i, &n);
 		if (stx_cache_find(f->c, "a", &k, &a)) {
 			struct stx_digest d = stx_digest_of(p, n);
-			struct stx_bytes got = {0};
+			struct stx_bytes got = { 0 };
 			assert_true(stx_digest_eq(&a.digest, &d));
 			stx_err e = get(f, "a", &d, &got);
 			assert_true(e == STX_E_OK || e == STX_E_NOT_FOUND);
@@ -239,7 +240,8 @@ static unsigned survivors(struct fixture *f)
 static void copy_db(struct fixture *f, const char *from, const char *to)
 {
 	char cmd[700];
-	snprintf(cmd, sizeof cmd, "rm -rf '%s/%s' && cp -r '%s/%s' '%s/%s'", f->dir, to, f->dir, from, f->dir, to);
+	snprintf(cmd, sizeof cmd, "rm -rf '%s/%s' && cp -r '%s/%s' '%s/%s'", f->dir, to, f->dir,
+		 from, f->dir, to);
 	assert_int_equal(system(cmd), 0);
 }
 
@@ -261,8 +263,8 @@ static void overwrite(struct fixture *f, off_t at, const void *p, size_t n)
 	close(fd);
 }
 
-/* Any page may be damaged: fsck finds it, repair leaves a clean store with what could be read, and the
- * store itself opens and never serves a wrong byte. */
+/* Any page may be damaged: fsck finds it, repair leaves a clean store with what could be read, and
+ * the store itself opens and never serves a wrong byte. */
 static void test_store_damaged_pages_are_survived(void **state)
 {
 	(void)state;
@@ -288,15 +290,16 @@ static void test_store_damaged_pages_are_survived(void **state)
 			overwrite(&f, page * 4096, junk, sizeof junk);
 		struct stx_fsck_report r;
 		if (round & 1) {
-			struct stx_diag d = {0};
+			struct stx_diag d = { 0 };
 			stx_err e = stx_cache_fsck(f.dir, 1, print_line, NULL, &r, &d);
-			/* The header may now name another program or a newer schema: then nothing is touched. */
+			/* The header may now name another program or a newer schema: then nothing
+			 * is touched. */
 			if (e == STX_E_USAGE || e == STX_E_VERSION)
 				continue;
 			assert_int_equal(e, STX_E_OK);
 			assert_int_equal(fsck(&f, 0).clean, 1);
 		}
-		struct stx_diag d = {0};
+		struct stx_diag d = { 0 };
 		f.k.dir = f.dir;
 		f.k.wake = wake;
 		f.k.wake_ctx = &f;
@@ -308,7 +311,8 @@ static void test_store_damaged_pages_are_survived(void **state)
 		unsigned n = survivors(&f);
 		if (n > best)
 			best = n;
-		/* One page holds few entries (about 5 with such meta) unless it is the root of the schema. */
+		/* One page holds few entries (about 5 with such meta) unless it is the root of the
+		 * schema. */
 		if (page >= 12)
 			assert_in_range(n, KEYS - 12, KEYS);
 		/* Damage that only a write meets is repaired at the next open. */
@@ -357,7 +361,8 @@ static void test_store_repair_keeps_sound_rows_and_recency(void **state)
 	struct stx_cache_artifact a;
 	assert_int_equal(stx_cache_find(f.c, "a", &k, &a), 1); /* the most recent one from here */
 	fixture_close(&f);
-	sql(&f, "UPDATE blob SET data=x'00' WHERE id=(SELECT blob FROM entry WHERE kind=1 ORDER BY id"
+	sql(&f,
+	    "UPDATE blob SET data=x'00' WHERE id=(SELECT blob FROM entry WHERE kind=1 ORDER BY id"
 	    " LIMIT 1 OFFSET 3)");
 	struct stx_fsck_report r = fsck(&f, 0);
 	assert_int_equal(r.clean, 0);
