@@ -15,7 +15,7 @@ static stx_err put(char *dst, size_t cap, const char *src, size_t n, struct stx_
 	return STX_E_OK;
 }
 
-stx_err stx__address_parse(const char *text, struct stx__address *out, struct stx_diag *d)
+stx_err stx__server_parse(const char *text, struct stx__server *out, struct stx_diag *d)
 {
 	memset(out, 0, sizeof *out);
 	stx_err e = put(out->text, sizeof out->text, text, strlen(text), d);
@@ -69,5 +69,5 @@ int stax_default_server(char *out, size_t cap, int *from_env, struct stax_error 
 		             "no server is named: set STAX_SERVER, XDG_RUNTIME_DIR or HOME");
 	else if ((size_t)n >= cap)
 		e = stx_fail(&d, STX_E_USAGE, "connect", "", "the server's address is too long");
-	return stx__return(e, &d, err);
+	return stx__give_error(e, &d, err);
 }

@@ -160,7 +160,7 @@ static stx_err load_code(struct stax_artifact *a, int has_code, struct stx_diag 
 			return stx_fail(d, STX_E_UNSUPPORTED, "load", stx_plan_string(p, p->kernels[i].name),
 			                "GPU kernels cannot be run by this client yet");
 	if (has_code) {
-		stx_err e = stx__target_check(p->h->flags, d);
+		stx_err e = stx__cpu_check(p->h->flags, d);
 		if (e)
 			return e;
 		char path[48];
@@ -209,7 +209,7 @@ static stx_err load_fd(int fd, const struct stx_digest *digest, const struct sta
 		return e;
 	}
 	a->fd = fd;
-	if ((e = stx__map(fd, ARTIFACT_MAX, &elf, d)) || (digest && (e = verify(elf, digest, d))) ||
+	if ((e = stx__map_fd(fd, ARTIFACT_MAX, &elf, d)) || (digest && (e = verify(elf, digest, d))) ||
 	    (e = stx_artifact_plan(elf, &plan, d)) || (e = copy_plan(a, plan, d)) ||
 	    (e = index_arguments(a, names, d)) || (e = count_launches(a, d)) ||
 	    (e = load_code(a, stx_artifact_has_code(elf), d)) || (e = first_context(a, d)))
@@ -233,13 +233,13 @@ int stax_load_file(const char *path, struct stax_artifact **out, struct stax_err
 	stx_err e = fd < 0 ? d.code : load_fd(fd, NULL, NULL, out, &d);
 	if (e && !d.location[0])
 		stx_diag_at(&d, "%s", path);
-	return stx__return(e, &d, err);
+	return stx__give_error(e, &d, err);
 }
 
 /* ---- the bytes of an answer ---- */
 
 static stx_err fetch_remote(struct stax_client *c, const struct stax_answer *a,
-                            const struct stx_digest *digest, struct stx__reply *r,
+                            const struct stx_digest *digest, struct stx__received *r,
                             struct stx_diag *d)
 {
 	Stx__Envelope m = STX__ENVELOPE__INIT;
@@ -261,7 +261,7 @@ static int answer_fd(struct stax_client *c, const struct stax_answer *a, struct 
 {
 	struct stx_digest digest;
 	struct stx_span bytes = { NULL, 0 };
-	struct stx__reply r = { 0 };
+	struct stx__received r = { 0 };
 	struct stx_diag hint; /* why the path did not serve: of no interest when fetching works */
 	int fd = -1;
 	if (stx_digest_parse(a->digest, &digest)) {
@@ -270,7 +270,7 @@ static int answer_fd(struct stax_client *c, const struct stax_answer *a, struct 
 	}
 	stx__diag_init(&hint);
 	if (a->path && *a->path && (fd = sealed_copy(a->path, a->size_bytes, 1, &hint)) >= 0) {
-		if (!stx__map(fd, ARTIFACT_MAX, &bytes, &hint) && !verify(bytes, &digest, &hint)) {
+		if (!stx__map_fd(fd, ARTIFACT_MAX, &bytes, &hint) && !verify(bytes, &digest, &hint)) {
 			munmap((void *)(uintptr_t)bytes.at, bytes.n);
 			return fd;
 		}
@@ -283,11 +283,11 @@ static int answer_fd(struct stax_client *c, const struct stax_answer *a, struct 
 		stx_fail(d, STX_E_NOT_FOUND, "load", "", "%s", hint.text[0] ? hint.text : "no path");
 	else if (c->at.kind == STX__NONE) {
 		if (!stx__private_fetch(c, &digest, &bytes, d))
-			fd = stx__memfd("stax-artifact", bytes.at, bytes.n, d);
+			fd = stx__sealed("stax-artifact", bytes.at, bytes.n, d);
 	} else {
 		if (!fetch_remote(c, a, &digest, &r, d))
-			fd = stx__memfd("stax-artifact", r.body.at, r.body.n, d);
-		stx__reply_free(&r);
+			fd = stx__sealed("stax-artifact", r.body.at, r.body.n, d);
+		stx__received_free(&r);
 	}
 	return fd;
 }
@@ -301,14 +301,14 @@ int stax_load(struct stax_client *c, const struct stax_answer *a, struct stax_ar
 	stx__diag_init(&d);
 	*out = NULL;
 	/* Before anything is downloaded: code for a better host than this one is refused by name. */
-	stx_err e = a->target[0] ? stx__target_resolve(a->target, target, &need, &d) : STX_E_OK;
+	stx_err e = a->target[0] ? stx__cpu_resolve(a->target, target, &need, &d) : STX_E_OK;
 	if (!e && a->target[0])
-		e = stx__target_check(need, &d);
+		e = stx__cpu_check(need, &d);
 	if (!e) {
 		int fd = answer_fd(c, a, &d);
 		e = fd < 0 ? d.code : load_fd(fd, NULL, a, out, &d);
 	}
-	return stx__return(e, &d, err);
+	return stx__give_error(e, &d, err);
 }
 
 int stax_fetch(struct stax_client *c, const struct stax_answer *a, void **bytes, size_t *n,
@@ -319,7 +319,7 @@ int stax_fetch(struct stax_client *c, const struct stax_answer *a, void **bytes,
 	stx__diag_init(&d);
 	*bytes = NULL;
 	int fd = answer_fd(c, a, &d);
-	stx_err e = fd < 0 ? d.code : stx__map(fd, ARTIFACT_MAX, &map, &d);
+	stx_err e = fd < 0 ? d.code : stx__map_fd(fd, ARTIFACT_MAX, &map, &d);
 	if (!e && !(*bytes = malloc(map.n ? map.n : 1)))
 		e = stx_fail(&d, STX_E_NOMEM, "load", "", "out of memory");
 	if (!e) {
@@ -330,7 +330,7 @@ int stax_fetch(struct stax_client *c, const struct stax_answer *a, void **bytes,
 		munmap((void *)(uintptr_t)map.at, map.n);
 	if (fd >= 0)
 		close(fd);
-	return stx__return(e, &d, err);
+	return stx__give_error(e, &d, err);
 }
 
 /* ---- questions ---- */

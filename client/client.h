@@ -23,7 +23,7 @@ static inline void stx__diag_init(struct stx_diag *d)
 	d->stage[0] = d->node[0] = d->location[0] = d->text[0] = 0;
 }
 /* Copies d to err (which may be NULL) and returns e. */
-int stx__return(stx_err e, const struct stx_diag *d, struct stax_error *err);
+int stx__give_error(stx_err e, const struct stx_diag *d, struct stax_error *err);
 
 /* ---- targets (target.c) ---- */
 
@@ -32,18 +32,18 @@ int stx__return(stx_err e, const struct stx_diag *d, struct stax_error *err);
 uint32_t stx__host_cpu(void);
 /* "cpu", NULL or "cpu:x86-64-vN[+avx512bf16]" to its exact form; other kinds ("cuda...") pass unchanged.
  * *need: what the host must offer (0 for other kinds). */
-stx_err stx__target_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t *need,
+stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t *need,
                             struct stx_diag *d);
 /* UNSUPPORTED, saying what is missing, when this host cannot run code that needs `need`. */
-stx_err stx__target_check(uint32_t need, struct stx_diag *d);
+stx_err stx__cpu_check(uint32_t need, struct stx_diag *d);
 
 /* ---- time and memfds (util.c) ---- */
 
-uint64_t stx__now_ns(void); /* monotonic */
+uint64_t stx__clock_ns(void); /* monotonic */
 /* A sealed memfd holding p[0, n); -1 and d on failure. */
-int stx__memfd(const char *name, const void *p, size_t n, struct stx_diag *d);
+int stx__sealed(const char *name, const void *p, size_t n, struct stx_diag *d);
 /* Maps a descriptor's whole content read-only, at most `max` bytes. Freed with munmap(at, n) when n > 0. */
-stx_err stx__map(int fd, size_t max, struct stx_span *out, struct stx_diag *d);
+stx_err stx__map_fd(int fd, size_t max, struct stx_span *out, struct stx_diag *d);
 
 /* ---- a call (connection.c) ---- */
 
@@ -53,38 +53,36 @@ struct stx__wait {
 	void *progress_ctx;
 };
 
-/* One received message. Freed by stx__reply_free. */
-struct stx__reply {
+/* One received message. Freed by stx__received_free. */
+struct stx__received {
 	Stx__Envelope *e;
 	uint8_t *raw;         /* the frame's body, malloc'd; NULL when mapped or empty */
 	struct stx_span body; /* without a spilled envelope */
 	struct stx_span map;  /* private worker: mapped memfd */
 };
-void stx__reply_free(struct stx__reply *r);
-/* Replaces a Spill by the envelope at the start of body. */
-stx_err stx__reply_unspill(struct stx__reply *r, struct stx_diag *d);
+void stx__received_free(struct stx__received *r);
 
 struct stx__private;
-struct stx__address {
+struct stx__server {
 	enum { STX__UNIX, STX__TCP, STX__NONE } kind;
 	char text[256];           /* as shown to people */
 	char path[108];           /* UNIX */
 	char host[128], port[16]; /* TCP */
 };
 struct stax_client {
-	struct stx__address at;
+	struct stx__server at;
 	int fd; /* -1: not connected */
 	uint64_t next_id;
 	uint32_t version;
 	struct stx__private *private_worker; /* NULL until needed */
 };
 
-stx_err stx__address_parse(const char *text, struct stx__address *out, struct stx_diag *d);
+stx_err stx__server_parse(const char *text, struct stx__server *out, struct stx_diag *d);
 /* Sends e (its request_id is set here) with body; waits for the reply of that id, passing Progress on.
  * An Error reply becomes the returned code. A lost connection is opened again and the request sent again,
  * three times at most: every request is safe to repeat. */
 stx_err stx__roundtrip(struct stax_client *c, Stx__Envelope *e, struct stx_span body,
-                       const struct stx__wait *w, struct stx__reply *out, struct stx_diag *d);
+                       const struct stx__wait *w, struct stx__received *out, struct stx_diag *d);
 
 /* ---- requests to messages (message.c) ---- */
 
@@ -94,26 +92,30 @@ stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, con
 /* An answer from its message (strings copied). target as resolved. NULL when out of memory. */
 struct stax_answer *stx__answer_new(const Stx__Answer *m, const char *target, const char *ns);
 const char *stx__answer_namespace(const struct stax_answer *a);
-const char *stx__namespace(const char *ns); /* NULL: $STAX_NAMESPACE, else "default" */
+const char *stx__request_namespace(const char *ns); /* NULL: $STAX_NAMESPACE, else "default" */
 
-/* ---- private worker (private.c, worker.c) ---- */
+/* ---- private worker (child.c, private.c) ---- */
 
 struct stx__job_reply {
-	struct stx__reply r;
+	struct stx__received r;
 	const Stx__JobReply *m; /* in r */
 };
-struct stx__worker;
+struct stx__child;
 /* Starts `staxd --worker`; NOT_FOUND names the places searched. */
-stx_err stx__worker_new(struct stx__worker **out, struct stx_diag *d);
-void stx__worker_free(struct stx__worker *w); /* ends the child */
-int stx__worker_alive(const struct stx__worker *w);
-/* One job. On DEADLINE and CRASHED the child has been ended. On NEED_VALUES out is set as well. */
-stx_err stx__worker_run(struct stx__worker *w, Stx__Job *job, struct stx_span body,
-                        const struct stx__wait *wait, struct stx__job_reply *out, struct stx_diag *d);
-const struct stx_digest *stx__worker_fingerprint(const struct stx__worker *w);
-const char *stx__worker_sandbox(const struct stx__worker *w);
-int stx__worker_pid(const struct stx__worker *w);
+stx_err stx__child_new(struct stx__child **out, struct stx_diag *d);
+void stx__child_free(struct stx__child *w); /* ends the child */
+int stx__child_alive(const struct stx__child *w);
+/* One job. body: the pieces, concatenated; piece_bytes of the job is set by the caller. On DEADLINE and
+ * CRASHED the child has been ended. On NEED_VALUES out is set as well. */
+stx_err stx__child_run(struct stx__child *w, Stx__Job *job, const struct stx_span *pieces,
+                       uint32_t npieces, const struct stx__wait *wait, struct stx__job_reply *out,
+                       struct stx_diag *d);
+const struct stx_digest *stx__child_fingerprint(const struct stx__child *w);
+const char *stx__child_sandbox(const struct stx__child *w);
+int stx__child_pid(const struct stx__child *w);
 
+/* The client's live child: started on first use, and again after a crash. Owned by the client. */
+stx_err stx__private_child(struct stax_client *c, struct stx__child **out, struct stx_diag *d);
 stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r, const char *target,
                              struct stax_answer **out, struct stx_diag *d);
 /* The artifact a private compile made, from this client's memory; borrowed until the client is freed. */
@@ -126,13 +128,13 @@ void stx__private_free(struct stx__private *p);
 /* ---- threads (threads.c) ---- */
 
 typedef void stx__body_fn(void *arg, int64_t begin, int64_t end);
-struct stx__pool;
+struct stx__threads;
 /* nthreads: callers included, at least 1. Threads start here. NULL when out of memory. */
-struct stx__pool *stx__pool_new(int nthreads);
-void stx__pool_free(struct stx__pool *p); /* no job may be running */
+struct stx__threads *stx__threads_new(int nthreads);
+void stx__threads_free(struct stx__threads *p); /* no job may be running */
 /* Calls body over [0, n) in pieces of at least `grain`; inline when one piece does, or when the pool
  * is busy with another caller's job. */
-void stx__pool_for(struct stx__pool *p, int64_t n, int64_t grain, stx__body_fn *body, void *arg);
+void stx__threads_for(struct stx__threads *p, int64_t n, int64_t grain, stx__body_fn *body, void *arg);
 /* The process-wide choice: an OpenMP runtime that is already loaded, else a pool made on first use. */
 void stx__parallel_for(int64_t n, int64_t grain, stx__body_fn *body, void *arg);
 int stx__thread_count(void); /* $STAX_THREADS, else the CPUs of the affinity mask */
@@ -202,7 +204,7 @@ void stx__context_put(const struct stax_artifact *a, struct stx__context *x);
 stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x, struct stx_diag *d);
 
 /* Strided copy of elements of 1, 2, 4 or 8 bytes; pointers to element [0,...,0]; strides in elements. */
-void stx__copy_strided(void *dst, const int64_t *dst_strides, const void *src,
+void stx__client_copy(void *dst, const int64_t *dst_strides, const void *src,
                        const int64_t *src_strides, const int64_t *sizes, int rank, int elem_bytes);
 
 #endif

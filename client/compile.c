@@ -7,17 +7,17 @@
 #define GRACE_MS 2000 /* the server keeps the deadline; this much later it is taken for hung */
 
 static stx_err ask(struct stax_client *c, Stx__Envelope *m, struct stx_span body,
-                   const struct stx__wait *w, struct stx__reply *r, struct stx_diag *d)
+                   const struct stx__wait *w, struct stx__received *r, struct stx_diag *d)
 {
 	stx_err e = stx__roundtrip(c, m, body, w, r, d);
 	if (e || r->e->msg_case == STX__ENVELOPE__MSG_ANSWER)
 		return e;
-	stx__reply_free(r);
+	stx__received_free(r);
 	return stx_fail(d, STX_E_PROTOCOL, "compile", "", "unexpected reply to a compile request");
 }
 
 static stx_err look_up(struct stax_client *c, Stx__Lookup *what, const struct stx__wait *w,
-                       struct stx__reply *r, struct stx_diag *d)
+                       struct stx__received *r, struct stx_diag *d)
 {
 	Stx__Envelope m = STX__ENVELOPE__INIT;
 	m.msg_case = STX__ENVELOPE__MSG_LOOKUP;
@@ -26,7 +26,7 @@ static stx_err look_up(struct stax_client *c, Stx__Lookup *what, const struct st
 }
 
 static stx_err send_graph(struct stax_client *c, const struct stax_request *q, Stx__Lookup *what,
-                          const struct stx__wait *w, struct stx__reply *r, struct stx_diag *d)
+                          const struct stx__wait *w, struct stx__received *r, struct stx_diag *d)
 {
 	Stx__Envelope m = STX__ENVELOPE__INIT;
 	Stx__Compile f = STX__COMPILE__INIT;
@@ -41,7 +41,7 @@ static stx_err send_graph(struct stax_client *c, const struct stax_request *q, S
 	m.compile = &f;
 	stx_err e = ask(c, &m, (struct stx_span){ q->graph, q->graph_bytes }, w, r, d);
 	if (!e && r->e->answer->need_body) {
-		stx__reply_free(r);
+		stx__received_free(r);
 		e = stx_fail(d, STX_E_PROTOCOL, "compile", "", "the server asks for the graph twice");
 	}
 	return e;
@@ -50,7 +50,7 @@ static stx_err send_graph(struct stax_client *c, const struct stax_request *q, S
 static stx_err compile_remote(struct stax_client *c, const struct stax_request *q,
                               const char *target, struct stax_answer **out, struct stx_diag *d)
 {
-	struct stx__reply r = { 0 };
+	struct stx__received r = { 0 };
 	struct stx__wait w = { 0, q->progress, q->progress_ctx };
 	const char *recache = getenv("STAX_RECACHE");
 	int skip = q->recache || (recache && *recache && strcmp(recache, "0"));
@@ -59,17 +59,17 @@ static stx_err compile_remote(struct stax_client *c, const struct stax_request *
 	if (!a)
 		return stx_fail(d, STX_E_NOMEM, "compile", "", "out of memory");
 	if (q->deadline_ms)
-		w.deadline_ns = stx__now_ns() + (q->deadline_ms + (uint64_t)GRACE_MS) * 1000000u;
+		w.deadline_ns = stx__clock_ns() + (q->deadline_ms + (uint64_t)GRACE_MS) * 1000000u;
 	stx_err e = stx__lookup_build(a, q, target, &what, d);
 	if (!e && !skip)
 		e = look_up(c, what, &w, &r, d);
 	if (!e && (skip || r.e->answer->need_body)) {
-		stx__reply_free(&r);
+		stx__received_free(&r);
 		e = send_graph(c, q, what, &w, &r, d);
 	}
 	if (!e && !(*out = stx__answer_new(r.e->answer, target, what->ns)))
 		e = stx_fail(d, STX_E_NOMEM, "compile", "", "out of memory");
-	stx__reply_free(&r);
+	stx__received_free(&r);
 	stx_arena_free(a);
 	return e;
 }
@@ -93,7 +93,7 @@ int stax_compile(struct stax_client *c, const struct stax_request *r, struct sta
 	uint32_t need;
 	stx__diag_init(&d);
 	*out = NULL;
-	stx_err e = stx__target_resolve(r->target, target, &need, &d);
+	stx_err e = stx__cpu_resolve(r->target, target, &need, &d);
 	if (!e)
 		e = c->at.kind == STX__NONE ? stx__private_compile(c, r, target, out, &d) :
 		                              compile_remote(c, r, target, out, &d);
@@ -103,5 +103,5 @@ int stax_compile(struct stax_client *c, const struct stax_request *r, struct sta
 		stax_answer_free(*out);
 		*out = NULL;
 	}
-	return stx__return(e, &d, err);
+	return stx__give_error(e, &d, err);
 }

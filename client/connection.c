@@ -31,7 +31,7 @@ static int wait_for(int fd, short events, uint64_t deadline_ns)
 	for (;;) {
 		int ms = -1;
 		if (deadline_ns) {
-			uint64_t now = stx__now_ns();
+			uint64_t now = stx__clock_ns();
 			if (now >= deadline_ns)
 				return 0;
 			uint64_t left = (deadline_ns - now + 999999) / 1000000;
@@ -98,7 +98,7 @@ static stx_err receive_all(int fd, void *p, size_t n, uint64_t deadline, struct 
 
 /* ---- frames ---- */
 
-void stx__reply_free(struct stx__reply *r)
+void stx__received_free(struct stx__received *r)
 {
 	if (r->e)
 		stx__envelope__free_unpacked(r->e, NULL);
@@ -106,27 +106,6 @@ void stx__reply_free(struct stx__reply *r)
 	if (r->map.n)
 		munmap((void *)(uintptr_t)r->map.at, r->map.n);
 	memset(r, 0, sizeof *r);
-}
-
-stx_err stx__reply_unspill(struct stx__reply *r, struct stx_diag *d)
-{
-	if (r->e->msg_case != STX__ENVELOPE__MSG_SPILL)
-		return STX_E_OK;
-	size_t n = r->e->spill->envelope_bytes;
-	uint64_t id = r->e->request_id;
-	if (n > r->body.n)
-		return stx_fail(d, STX_E_PROTOCOL, "connect", "", "a spilled envelope is cut short");
-	stx__envelope__free_unpacked(r->e, NULL);
-	r->e = NULL;
-	stx_err e = stx_frame_unpack((struct stx_span){ r->body.at, n }, &r->e, d);
-	if (e)
-		return e;
-	if (r->e->msg_case == STX__ENVELOPE__MSG_SPILL)
-		return stx_fail(d, STX_E_PROTOCOL, "connect", "", "a spilled envelope spills again");
-	if (r->e->request_id == 0)
-		r->e->request_id = id;
-	r->body = (struct stx_span){ r->body.at + n, r->body.n - n };
-	return STX_E_OK;
 }
 
 static stx_err send_frame(int fd, const Stx__Envelope *m, struct stx_span body, uint64_t deadline,
@@ -148,10 +127,11 @@ static stx_err send_frame(int fd, const Stx__Envelope *m, struct stx_span body, 
 	return e;
 }
 
-static stx_err receive_frame(int fd, struct stx__reply *r, uint64_t deadline, struct stx_diag *d)
+static stx_err receive_frame(int fd, struct stx__received *r, uint64_t deadline, struct stx_diag *d)
 {
 	uint8_t prefix[STX_FRAME_PREFIX];
 	uint32_t head, body;
+	size_t spilled = 0;
 	memset(r, 0, sizeof *r);
 	stx_err e = receive_all(fd, prefix, sizeof prefix, deadline, d);
 	if (e || (e = stx_frame_prefix(prefix, &head, &body, d)))
@@ -162,13 +142,13 @@ static stx_err receive_frame(int fd, struct stx__reply *r, uint64_t deadline, st
 		e = stx_fail(d, STX_E_NOMEM, "connect", "", "out of memory");
 	else if (!(e = receive_all(fd, header, head, deadline, d)) &&
 	         !(e = receive_all(fd, r->raw, body, deadline, d)))
-		e = stx_frame_unpack((struct stx_span){ header, head }, &r->e, d);
+		e = stx_frame_unpack_reply((struct stx_span){ header, head },
+		                           (struct stx_span){ r->raw, body }, &r->e, &spilled, d);
 	free(header);
-	r->body = (struct stx_span){ r->raw, body };
 	if (!e)
-		e = stx__reply_unspill(r, d);
+		r->body = (struct stx_span){ r->raw + spilled, body - spilled };
 	if (e)
-		stx__reply_free(r);
+		stx__received_free(r);
 	return e;
 }
 
@@ -199,7 +179,7 @@ static int finish_connect(int fd, const struct sockaddr *sa, socklen_t n, uint64
 static int open_unix(const char *path, uint64_t deadline)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	memcpy(sa.sun_path, path, strlen(path) + 1); /* checked by stx__address_parse */
+	memcpy(sa.sun_path, path, strlen(path) + 1); /* checked by stx__server_parse */
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	return fd < 0 ? -1 : finish_connect(fd, (struct sockaddr *)&sa, sizeof sa, deadline);
 }
@@ -242,8 +222,8 @@ static stx_err say_hello(struct stax_client *c, struct stx_diag *d)
 {
 	Stx__Envelope m = STX__ENVELOPE__INIT;
 	Stx__Hello h = STX__HELLO__INIT;
-	struct stx__reply r;
-	uint64_t deadline = stx__now_ns() + HELLO_TIMEOUT_MS * 1000000ull;
+	struct stx__received r;
+	uint64_t deadline = stx__clock_ns() + HELLO_TIMEOUT_MS * 1000000ull;
 	h.version_min = h.version_max = STX_PROTOCOL_VERSION;
 	h.client = (char *)(uintptr_t)"stax " STX_VERSION;
 	m.msg_case = STX__ENVELOPE__MSG_HELLO;
@@ -262,7 +242,7 @@ static stx_err say_hello(struct stax_client *c, struct stx_diag *d)
 		             r.e->hello_reply->server, r.e->hello_reply->version, STX_PROTOCOL_VERSION);
 	else
 		c->version = r.e->hello_reply->version;
-	stx__reply_free(&r);
+	stx__received_free(&r);
 	return e;
 }
 
@@ -275,7 +255,7 @@ static void hang_up(struct stax_client *c)
 
 static stx_err open_connection(struct stax_client *c, struct stx_diag *d)
 {
-	uint64_t deadline = stx__now_ns() + CONNECT_TIMEOUT_MS * 1000000ull;
+	uint64_t deadline = stx__clock_ns() + CONNECT_TIMEOUT_MS * 1000000ull;
 	c->fd = c->at.kind == STX__UNIX ? open_unix(c->at.path, deadline) :
 	                                  open_tcp(c->at.host, c->at.port, deadline);
 	if (c->fd < 0) {
@@ -304,16 +284,16 @@ int stax_connect(const char *server, struct stax_client **out, struct stax_error
 	}
 	struct stax_client *c = calloc(1, sizeof *c);
 	if (!c)
-		return stx__return(stx_fail(&d, STX_E_NOMEM, "connect", "", "out of memory"), &d, err);
+		return stx__give_error(stx_fail(&d, STX_E_NOMEM, "connect", "", "out of memory"), &d, err);
 	c->fd = -1;
-	stx_err e = stx__address_parse(server, &c->at, &d);
+	stx_err e = stx__server_parse(server, &c->at, &d);
 	if (!e && c->at.kind != STX__NONE)
 		e = open_connection(c, &d);
 	if (e)
 		stax_client_free(c);
 	else
 		*out = c;
-	return stx__return(e, &d, err);
+	return stx__give_error(e, &d, err);
 }
 
 void stax_client_free(struct stax_client *c)
@@ -334,7 +314,7 @@ const char *stax_client_server(const struct stax_client *c)
 
 /* Waits for the reply of id; Progress is passed on, replies to requests given up earlier are dropped. */
 static stx_err await(struct stax_client *c, uint64_t id, const struct stx__wait *w,
-                     struct stx__reply *r, struct stx_diag *d)
+                     struct stx__received *r, struct stx_diag *d)
 {
 	for (;;) {
 		stx_err e = receive_frame(c->fd, r, w->deadline_ns, d);
@@ -344,7 +324,7 @@ static stx_err await(struct stax_client *c, uint64_t id, const struct stx__wait 
 		if (r->e->msg_case == STX__ENVELOPE__MSG_ERROR &&
 		    (r->e->request_id == id || r->e->request_id == 0)) {
 			e = reply_error(r->e, d);
-			stx__reply_free(r);
+			stx__received_free(r);
 			return e;
 		}
 		if (r->e->request_id == id && r->e->msg_case == STX__ENVELOPE__MSG_PROGRESS) {
@@ -354,13 +334,13 @@ static stx_err await(struct stax_client *c, uint64_t id, const struct stx__wait 
 		} else if (r->e->request_id == id) {
 			return STX_E_OK;
 		}
-		stx__reply_free(r);
+		stx__received_free(r);
 	}
 }
 
 /* One attempt. *again: the connection was lost, so another one may succeed. */
 static stx_err attempt(struct stax_client *c, Stx__Envelope *m, struct stx_span body,
-                       const struct stx__wait *w, struct stx__reply *out, int *again,
+                       const struct stx__wait *w, struct stx__received *out, int *again,
                        struct stx_diag *d)
 {
 	*again = 1;
@@ -374,11 +354,11 @@ static stx_err attempt(struct stax_client *c, Stx__Envelope *m, struct stx_span 
 	if (e == STX_E_CONNECT) {
 		/* The server may have said why before it closed: that is the better error. */
 		struct stx_diag why;
-		struct stx__wait soon = { .deadline_ns = stx__now_ns() + 100000000u };
+		struct stx__wait soon = { .deadline_ns = stx__clock_ns() + 100000000u };
 		stx__diag_init(&why);
 		stx_err said = await(c, m->request_id, &soon, out, &why);
 		if (!said)
-			stx__reply_free(out);
+			stx__received_free(out);
 		else if (said != STX_E_CONNECT && said != STX_E_DEADLINE && said != STX_E_PROTOCOL) {
 			e = said;
 			*d = why;
@@ -397,7 +377,7 @@ static void back_off(int attempt_number)
 {
 	uint32_t r = 0;
 	if (getrandom(&r, sizeof r, GRND_NONBLOCK) != sizeof r)
-		r = (uint32_t)stx__now_ns();
+		r = (uint32_t)stx__clock_ns();
 	uint64_t ms = (uint64_t)BACKOFF_MS << attempt_number;
 	ms = ms / 2 + r % ms; /* 64 ranks that lose one server do not return together */
 	struct timespec t = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
@@ -405,7 +385,7 @@ static void back_off(int attempt_number)
 }
 
 stx_err stx__roundtrip(struct stax_client *c, Stx__Envelope *m, struct stx_span body,
-                       const struct stx__wait *w, struct stx__reply *out, struct stx_diag *d)
+                       const struct stx__wait *w, struct stx__received *out, struct stx_diag *d)
 {
 	struct stx_diag last;
 	stx_err e = STX_E_CONNECT;
@@ -416,7 +396,7 @@ stx_err stx__roundtrip(struct stax_client *c, Stx__Envelope *m, struct stx_span 
 		e = attempt(c, m, body, w, out, &again, &last);
 		if (!again || i == RETRIES)
 			break;
-		if (w->deadline_ns && stx__now_ns() >= w->deadline_ns) {
+		if (w->deadline_ns && stx__clock_ns() >= w->deadline_ns) {
 			stx__diag_init(&last);
 			e = late(&last);
 			break;

@@ -16,7 +16,7 @@ int stax_exit_code(int code)
 	return stx_err_exit_code(code);
 }
 
-int stx__return(stx_err e, const struct stx_diag *d, struct stax_error *err)
+int stx__give_error(stx_err e, const struct stx_diag *d, struct stax_error *err)
 {
 	if (!err)
 		return e;

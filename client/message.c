@@ -7,7 +7,7 @@
 
 #define GIVEN_VALUE_MAX (64u << 10)
 
-const char *stx__namespace(const char *ns)
+const char *stx__request_namespace(const char *ns)
 {
 	if (!ns || !*ns)
 		ns = getenv("STAX_NAMESPACE");
@@ -75,7 +75,7 @@ stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, con
 	m->format = (uint32_t)r->format;
 	m->target = stx_arena_strdup(a, target);
 	m->options = o;
-	m->ns = borrow(stx__namespace(r->ns));
+	m->ns = borrow(stx__request_namespace(r->ns));
 	for (size_t i = 0; i < r->nvalues; i++) {
 		stx_err e = build_value(a, &r->values[i], &values[i], d);
 		if (e)

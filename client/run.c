@@ -60,7 +60,7 @@ static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
 		if (!s->fn) {
 			const struct stx__value *from = &x->values[s->from], *to = &x->values[s->to];
 			const struct stx_plan_value *v = &a->plan.values[s->to];
-			stx__copy_strided(to->ptr, to->strides, from->ptr, from->strides, to->sizes,
+			stx__client_copy(to->ptr, to->strides, from->ptr, from->strides, to->sizes,
 			                  v->rank, stx_dtype_bytes(v->dtype));
 			continue;
 		}
@@ -257,7 +257,7 @@ static void finish_copies(const struct stax_artifact *a, struct stx__context *x,
 			continue;
 		int bytes = stx_dtype_bytes(t->dtype);
 		if (done)
-			stx__copy_strided((char *)t->data + t->offset * bytes, t->strides, v->ptr,
+			stx__client_copy((char *)t->data + t->offset * bytes, t->strides, v->ptr,
 			                  v->strides, v->sizes, t->rank, bytes);
 		env_free(env, v->ptr, (size_t)v->bytes);
 	}
@@ -277,7 +277,7 @@ static void finish_aliases(const struct stax_artifact *a, const struct stx__cont
 		int bytes = stx_dtype_bytes(pv->dtype), in_bytes = stx_dtype_bytes(in->dtype);
 		char *at = (char *)in->data + in->offset * in_bytes + v->offset * bytes;
 		if (t->data) {
-			stx__copy_strided((char *)t->data + t->offset * bytes, t->strides, at, v->strides,
+			stx__client_copy((char *)t->data + t->offset * bytes, t->strides, at, v->strides,
 			                  v->sizes, pv->rank, bytes);
 			continue;
 		}
@@ -359,12 +359,12 @@ int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninpu
 	struct stx_diag d;
 	stx__diag_init(&d);
 	if (noutputs < 0 || (uint32_t)noutputs != a->plan.h->noutputs)
-		return stx__return(stx_fail(&d, STX_E_MISMATCH, "run", "",
+		return stx__give_error(stx_fail(&d, STX_E_MISMATCH, "run", "",
 		                            "%d outputs given, the artifact makes %u", noutputs,
 		                            a->plan.h->noutputs), &d, err);
 	struct stx__context *x = stx__context_take(a);
 	if (!x)
-		return stx__return(stx_fail(&d, STX_E_NOMEM, "run", "", "out of memory"), &d, err);
+		return stx__give_error(stx_fail(&d, STX_E_NOMEM, "run", "", "out of memory"), &d, err);
 	int copies = 0;
 	stx_err e = bind_inputs(a, x, inputs, ninputs, &d);
 	if (!e && !(e = check_inputs(a, x, inputs, &d))) {
@@ -376,7 +376,7 @@ int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninpu
 	}
 	forget_outputs(a, x);
 	stx__context_put(a, x);
-	return stx__return(e, &d, err);
+	return stx__give_error(e, &d, err);
 }
 
 int stax_query(const struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
@@ -386,7 +386,7 @@ int stax_query(const struct stax_artifact *a, const struct stx_tensor *inputs, i
 	stx__diag_init(&d);
 	struct stx__context *x = stx__context_take(a);
 	if (!x)
-		return stx__return(stx_fail(&d, STX_E_NOMEM, "run", "", "out of memory"), &d, err);
+		return stx__give_error(stx_fail(&d, STX_E_NOMEM, "run", "", "out of memory"), &d, err);
 	stx_err e = bind_inputs(a, x, inputs, ninputs, &d);
 	for (uint32_t i = 0; !e && i < a->plan.h->ninputs; i++) {
 		const struct stx__value *v = &x->values[a->input_value[i]];
@@ -404,5 +404,5 @@ int stax_query(const struct stax_artifact *a, const struct stx_tensor *inputs, i
 	if (!e && workspace_bytes)
 		*workspace_bytes = x->workspace_bytes;
 	stx__context_put(a, x);
-	return stx__return(e, &d, err);
+	return stx__give_error(e, &d, err);
 }

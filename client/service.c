@@ -8,13 +8,13 @@
 #define REPLY_MS 10000
 
 static stx_err ask(struct stax_client *c, Stx__Envelope *m, Stx__Envelope__MsgCase want,
-                   struct stx__reply *r, struct stx_diag *d)
+                   struct stx__received *r, struct stx_diag *d)
 {
-	struct stx__wait w = { .deadline_ns = stx__now_ns() + REPLY_MS * 1000000ull };
+	struct stx__wait w = { .deadline_ns = stx__clock_ns() + REPLY_MS * 1000000ull };
 	stx_err e = stx__roundtrip(c, m, (struct stx_span){ NULL, 0 }, &w, r, d);
 	if (e || r->e->msg_case == want)
 		return e;
-	stx__reply_free(r);
+	stx__received_free(r);
 	return stx_fail(d, STX_E_PROTOCOL, "service", "", "unexpected reply");
 }
 
@@ -60,7 +60,7 @@ int stax_stats(struct stax_client *c, int zero, char ***names, uint64_t **values
                struct stax_error *err)
 {
 	struct stx_diag d;
-	struct stx__reply r = { 0 };
+	struct stx__received r = { 0 };
 	Stx__Envelope m = STX__ENVELOPE__INIT;
 	Stx__Stats s = STX__STATS__INIT;
 	stx__diag_init(&d);
@@ -68,7 +68,7 @@ int stax_stats(struct stax_client *c, int zero, char ***names, uint64_t **values
 	*values = NULL;
 	*n = 0;
 	if (c->at.kind == STX__NONE)
-		return stx__return(private_stats(c, names, values, n, &d), &d, err);
+		return stx__give_error(private_stats(c, names, values, n, &d), &d, err);
 	s.zero = zero != 0;
 	m.msg_case = STX__ENVELOPE__MSG_STATS;
 	m.stats = &s;
@@ -78,8 +78,8 @@ int stax_stats(struct stax_client *c, int zero, char ***names, uint64_t **values
 		size_t count = p->n_names < p->n_values ? p->n_names : p->n_values;
 		e = give_stats(p->names, p->values, count, names, values, n, &d);
 	}
-	stx__reply_free(&r);
-	return stx__return(e, &d, err);
+	stx__received_free(&r);
+	return stx__give_error(e, &d, err);
 }
 
 static void fill_pong(struct stax_pong *out, const Stx__Pong *p)
@@ -103,20 +103,20 @@ static void fill_pong(struct stax_pong *out, const Stx__Pong *p)
 int stax_ping(struct stax_client *c, struct stax_pong *out, struct stax_error *err)
 {
 	struct stx_diag d;
-	struct stx__reply r = { 0 };
+	struct stx__received r = { 0 };
 	Stx__Envelope m = STX__ENVELOPE__INIT;
 	Stx__Ping p = STX__PING__INIT;
 	stx__diag_init(&d);
 	memset(out, 0, sizeof *out);
 	if (c->at.kind == STX__NONE)
-		return stx__return(stx__private_ping(c, out, &d), &d, err);
+		return stx__give_error(stx__private_ping(c, out, &d), &d, err);
 	m.msg_case = STX__ENVELOPE__MSG_PING;
 	m.ping = &p;
-	uint64_t start = stx__now_ns();
+	uint64_t start = stx__clock_ns();
 	stx_err e = ask(c, &m, STX__ENVELOPE__MSG_PONG, &r, &d);
-	out->rtt_ns = stx__now_ns() - start;
+	out->rtt_ns = stx__clock_ns() - start;
 	if (!e)
 		fill_pong(out, r.e->pong);
-	stx__reply_free(&r);
-	return stx__return(e, &d, err);
+	stx__received_free(&r);
+	return stx__give_error(e, &d, err);
 }

@@ -43,6 +43,10 @@ STAX_API int stax_default_server(char *out, size_t cap, int *from_env, struct st
 /* This host's CPU target, "cpu:x86-64-v4+avx512bf16": level, and the extra features code may use. */
 STAX_API int stax_host_target(char *out, size_t cap, struct stax_error *err);
 
+/* The staxd program this library would start: $STAX_STAXD, else beside the program, beside the library, in
+ * PATH. NOT_FOUND says where it looked. */
+STAX_API int stax_find_daemon(char *out, size_t cap, struct stax_error *err);
+
 /* ---- compile ---- */
 
 enum stax_format { STAX_WIRE = 1, STAX_TEXT = 2, STAX_ONNX = 3 };

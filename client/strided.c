@@ -16,7 +16,7 @@ static void copy_row(char *dst, int64_t ds, const char *src, int64_t ss, int64_t
 		memcpy(dst + i * ds, src + i * ss, (size_t)bytes);
 }
 
-void stx__copy_strided(void *dst, const int64_t *dst_strides, const void *src,
+void stx__client_copy(void *dst, const int64_t *dst_strides, const void *src,
                        const int64_t *src_strides, const int64_t *sizes, int rank, int elem_bytes)
 {
 	int64_t at[STX_MAX_RANK] = { 0 };

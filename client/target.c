@@ -64,7 +64,7 @@ static void target_text(uint32_t need, char out[STX_TARGET_BYTES])
 	         need & STX_PLAN_CPU_AVX512BF16 ? "+avx512bf16" : "");
 }
 
-stx_err stx__target_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t *need,
+stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t *need,
                             struct stx_diag *d)
 {
 	static const char prefix[] = "cpu:x86-64-v";
@@ -95,7 +95,7 @@ stx_err stx__target_resolve(const char *text, char out[STX_TARGET_BYTES], uint32
 	                "or cpu:x86-64-v4+avx512bf16", text);
 }
 
-stx_err stx__target_check(uint32_t need, struct stx_diag *d)
+stx_err stx__cpu_check(uint32_t need, struct stx_diag *d)
 {
 	uint32_t have = stx__host_cpu();
 	uint32_t level = need & STX_PLAN_CPU_LEVEL;
@@ -115,8 +115,8 @@ int stax_host_target(char *out, size_t cap, struct stax_error *err)
 	char text[STX_TARGET_BYTES];
 	uint32_t need;
 	stx__diag_init(&d);
-	stx_err e = stx__target_resolve(NULL, text, &need, &d);
+	stx_err e = stx__cpu_resolve(NULL, text, &need, &d);
 	if (!e && (size_t)snprintf(out, cap, "%s", text) >= cap)
 		e = stx_fail(&d, STX_E_USAGE, "target", "", "the buffer is too short");
-	return stx__return(e, &d, err);
+	return stx__give_error(e, &d, err);
 }

@@ -21,7 +21,7 @@
 #define MAX_THREADS 1024
 
 /* One job at a time. Fields of the job are written with `open` 0 and no thread active. */
-struct stx__pool {
+struct stx__threads {
 	int nthreads;
 	pthread_t *threads; /* [nthreads-1] */
 	atomic_flag busy;
@@ -44,7 +44,7 @@ static void futex_wake(_Atomic uint32_t *word, int n)
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-static void work(struct stx__pool *p)
+static void work(struct stx__threads *p)
 {
 	for (;;) {
 		int64_t begin = atomic_fetch_add(&p->next, p->chunk);
@@ -57,20 +57,20 @@ static void work(struct stx__pool *p)
 
 static int spin_until_changed(_Atomic uint32_t *word, uint32_t seen)
 {
-	uint64_t end = stx__now_ns() + SPIN_NS;
+	uint64_t end = stx__clock_ns() + SPIN_NS;
 	do {
 		for (int i = 0; i < 64; i++) {
 			if (atomic_load(word) != seen)
 				return 1;
 			__builtin_ia32_pause();
 		}
-	} while (stx__now_ns() < end);
+	} while (stx__clock_ns() < end);
 	return 0;
 }
 
 static void *thread_main(void *arg)
 {
-	struct stx__pool *p = arg;
+	struct stx__threads *p = arg;
 	uint32_t seen = 0;
 	while (!atomic_load(&p->stop)) {
 		if (!spin_until_changed(&p->epoch, seen)) {
@@ -92,13 +92,13 @@ static void *thread_main(void *arg)
 }
 
 /* requires: p->open is 0. ensures: no thread runs the job's body. */
-static void wait_idle(struct stx__pool *p)
+static void wait_idle(struct stx__threads *p)
 {
 	uint32_t a = atomic_load(&p->active);
 	if (a == 0)
 		return;
-	uint64_t end = stx__now_ns() + SPIN_NS;
-	while ((a = atomic_load(&p->active)) != 0 && stx__now_ns() < end)
+	uint64_t end = stx__clock_ns() + SPIN_NS;
+	while ((a = atomic_load(&p->active)) != 0 && stx__clock_ns() < end)
 		__builtin_ia32_pause();
 	atomic_store(&p->waiting, 1);
 	while ((a = atomic_load(&p->active)) != 0)
@@ -111,7 +111,7 @@ static int64_t pieces(int64_t n, int64_t grain)
 	return n / grain + (n % grain != 0);
 }
 
-void stx__pool_for(struct stx__pool *p, int64_t n, int64_t grain, stx__body_fn *body, void *arg)
+void stx__threads_for(struct stx__threads *p, int64_t n, int64_t grain, stx__body_fn *body, void *arg)
 {
 	if (n <= 0)
 		return;
@@ -140,9 +140,9 @@ void stx__pool_for(struct stx__pool *p, int64_t n, int64_t grain, stx__body_fn *
 	atomic_flag_clear(&p->busy);
 }
 
-struct stx__pool *stx__pool_new(int nthreads)
+struct stx__threads *stx__threads_new(int nthreads)
 {
-	struct stx__pool *p = aligned_alloc(64, (sizeof *p + 63) & ~(size_t)63);
+	struct stx__threads *p = aligned_alloc(64, (sizeof *p + 63) & ~(size_t)63);
 	if (!p)
 		return NULL;
 	memset(p, 0, sizeof *p);
@@ -160,7 +160,7 @@ struct stx__pool *stx__pool_new(int nthreads)
 	return p;
 }
 
-void stx__pool_free(struct stx__pool *p)
+void stx__threads_free(struct stx__threads *p)
 {
 	if (!p)
 		return;
@@ -272,7 +272,7 @@ static void openmp_for(const struct openmp *o, int threads, int64_t n, int64_t g
 struct choice {
 	struct openmp omp;
 	int threads;
-	struct stx__pool *pool; /* NULL with OpenMP or one thread */
+	struct stx__threads *pool; /* NULL with OpenMP or one thread */
 };
 
 /* Made once under the lock and constant afterwards; forgotten in a forked child, whose threads are gone. */
@@ -301,7 +301,7 @@ static struct choice *choose(void)
 		c->threads = c->omp.parallel && !getenv("STAX_THREADS") ? c->omp.max_threads() :
 		                                                          stx__thread_count();
 		if (!c->omp.parallel && c->threads > 1)
-			c->pool = stx__pool_new(c->threads);
+			c->pool = stx__threads_new(c->threads);
 		atomic_store(&chosen, c);
 	}
 	pthread_mutex_unlock(&choosing);
@@ -318,7 +318,7 @@ void stx__parallel_for(int64_t n, int64_t grain, stx__body_fn *body, void *arg)
 	if (n > grain && !c)
 		c = choose();
 	if (c && c->pool)
-		stx__pool_for(c->pool, n, grain, body, arg);
+		stx__threads_for(c->pool, n, grain, body, arg);
 	else if (c && c->omp.parallel)
 		openmp_for(&c->omp, c->threads, n, grain, body, arg);
 	else

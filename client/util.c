@@ -9,14 +9,14 @@
 
 #include "client.h"
 
-uint64_t stx__now_ns(void)
+uint64_t stx__clock_ns(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-int stx__memfd(const char *name, const void *p, size_t n, struct stx_diag *d)
+int stx__sealed(const char *name, const void *p, size_t n, struct stx_diag *d)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
@@ -40,7 +40,7 @@ fail:
 	return -1;
 }
 
-stx_err stx__map(int fd, size_t max, struct stx_span *out, struct stx_diag *d)
+stx_err stx__map_fd(int fd, size_t max, struct stx_span *out, struct stx_diag *d)
 {
 	struct stat st;
 	*out = (struct stx_span){ NULL, 0 };
