@@ -31,7 +31,7 @@ static const char *const graphs[] = {
 	"%e = constant_pad_nd.default(%g, [1, 2], -inf)\n%m = isnan.default(%e)\n%u = mul.Tensor(%c, %c)\n"
 	"return (%m, %e, %u)\n",
 	"%x : u8[3,0] = placeholder()\n%s = sum.dim_IntList(%x, [1], True)\n%p = argmax.default(%s)\n"
-	"%k = full.default([2], True, dtype=bool)\nreturn (%s, %p, %k)\n",
+	"%k = full.default([2], 1, dtype=bool)\nreturn (%s, %p, %k)\n",
 	"%a : bf16[3,4] = placeholder()\n%b : bf16[4,5] = placeholder()\n%m = mm.default(%a, %b)\n"
 	"%v = view.default(%m, [15])\nreturn (%v,)\n",
 };
