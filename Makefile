@@ -77,7 +77,10 @@ OBJ_SERVER := $(call obj,$(filter-out server/main.c,$(SRC_SERVER)))
 OBJ_CLIENT := $(call obj,$(SRC_CLIENT))
 OBJ_TOOL  := $(call obj,$(SRC_TOOL))
 
-LIB_LLVM := -L$(LLVM_LIB) -llldELF -llldCommon -lLLVM-19 -lstdc++
+# lld reads and writes memory instead of files: kernels/5_codegen/link.h.
+LLD_WRAP := -Wl,--wrap=_ZN4llvm12MemoryBuffer7getFileERKNS_5TwineEbbbSt8optionalINS_5AlignEE \
+            -Wl,--wrap=_ZN4llvm16FileOutputBuffer6createENS_9StringRefEmj
+LIB_LLVM := $(LLD_WRAP) -L$(LLVM_LIB) -llldELF -llldCommon -lLLVM-19 -lz -lzstd -lstdc++
 LIB_BASE := -lcrypto -lpthread -lm
 LIB_CACHE := -lsqlite3 -lzstd
 LIB_SERVER := -luv -lprotobuf-c -lseccomp

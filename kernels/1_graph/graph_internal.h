@@ -80,4 +80,18 @@ void stx__print_ex(const struct stx_graph *g, stx_ex e, struct stx_bytes *out);
 void stx__print_type(const struct stx_graph *g, const struct stx_type *t, struct stx_bytes *out);
 void stx__print_float(double v, struct stx_bytes *out);
 
+/* ---- value numbering (valnum.c) ---- */
+struct stx__valnum;
+struct stx__valnum *stx__valnum_new(struct stx_arena *a); /* NULL over budget */
+/* The node entered earlier that computes the same, or n itself, now entered. NULL over budget. */
+struct stx_node *stx__valnum_enter(struct stx__valnum *t, struct stx_node *n);
+
+/* Arguments of n in their one normal spelling (canonical_args.c): dimensions counted from the front and
+ * sorted where order does not matter, sizes and dtypes explicit, slices clamped. out has n->nargs entries;
+ * lists go to g's arena. requires: n passed inference. */
+stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
+                         struct stx_diag *d);
+/* 1 when operands 0 and 1 may be exchanged without changing a bit. */
+int stx__commutes(const struct stx_node *n);
+
 #endif

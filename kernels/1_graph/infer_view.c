@@ -165,8 +165,12 @@ stx_err stx_shape_squeeze(struct stx_graph *g, struct stx_node *n, struct stx_di
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
 	stx_ex sizes[STX_MAX_DIMS];
-	uint32_t set, rank = 0;
-	stx_err e = stx__infer_dims(g, n, 1, x->rank, 0, &set, d);
+	uint32_t set = (1u << x->rank) - 1, rank = 0;
+	stx_err e = 0;
+	if (n->op == STX_OP_SQUEEZE)
+		e = stx__infer_dims(g, n, 1, x->rank, 0, &set, d);
+	else if (n->op == STX_OP_SQUEEZE_DIM && !(e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank, &set, d)))
+		set = 1u << set;
 	if (e)
 		return e;
 	for (uint32_t i = 0; i < x->rank; i++) {
@@ -176,6 +180,31 @@ stx_err stx_shape_squeeze(struct stx_graph *g, struct stx_node *n, struct stx_di
 		else if (!is_one(g, x->sizes[i]))
 			return STX__INFER_FAIL(d, n, "dimension %u may or may not be 1", i);
 	}
+	return stx__infer_set(g, n, x->dtype, rank, sizes, d);
+}
+
+stx_err stx_shape_flatten(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_type *x = stx__infer_type(n, 0);
+	stx_ex sizes[STX_MAX_DIMS], p = stx_ex_const(g->ex, 1);
+	uint32_t from, to, rank = 0;
+	stx_err e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank, &from, d);
+	e = e ? e : stx__infer_dim(g, n, n->args[2].u.ex, x->rank, &to, d);
+	if (e)
+		return e;
+	if (from > to)
+		return STX__INFER_FAIL(d, n, "start_dim comes after end_dim");
+	for (uint32_t i = 0; i < x->rank; i++) {
+		if (i < from || i > to) {
+			sizes[rank++] = x->sizes[i];
+			continue;
+		}
+		p = stx_ex_mul(g->ex, p, x->sizes[i]);
+		if (i == to)
+			sizes[rank++] = p;
+	}
+	if (x->rank == 0)
+		sizes[rank++] = p;
 	return stx__infer_set(g, n, x->dtype, rank, sizes, d);
 }
 
@@ -443,6 +472,62 @@ stx_err stx_shape_cat(struct stx_graph *g, struct stx_node *n, struct stx_diag *
 	return stx__infer_set(g, n, t, first->rank, sizes, d);
 }
 
+stx_err stx_shape_stack(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_arg *list = &n->args[0];
+	stx_ex sizes[STX_MAX_DIMS];
+	uint32_t at;
+	if (list->n == 0 || !list->u.tensors[0].node)
+		return STX__INFER_FAIL(d, n, "no tensors to stack");
+	const struct stx_type *x = stx_val_type(list->u.tensors[0]);
+	stx_err e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank + 1u, &at, d);
+	if (e)
+		return e;
+	if (x->rank == STX_MAX_DIMS)
+		return too_many_dims(n, d);
+	for (uint32_t i = 1; i < list->n; i++) {
+		struct stx_val v = list->u.tensors[i];
+		struct stx_type same = *x;
+		if (v.node)
+			same.dtype = stx_val_type(v)->dtype;
+		if (!v.node || !stx_type_eq(&same, stx_val_type(v)))
+			return STX__INFER_FAIL(d, n, "tensor %u is missing or differs in shape", i);
+	}
+	enum stx_dtype t = stx__infer_common(n, 0);
+	if (t == STX_DTYPE_NONE)
+		return stx__infer_no_common(n, d);
+	for (uint32_t i = 0; i <= x->rank; i++)
+		sizes[i] = i < at ? x->sizes[i] : i == at ? stx_ex_const(g->ex, list->n) : x->sizes[i - 1];
+	return stx__infer_set(g, n, t, x->rank + 1u, sizes, d);
+}
+
+stx_err stx_shape_repeat(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_type *x = stx__infer_type(n, 0);
+	const struct stx_arg *r = &n->args[1];
+	stx_ex sizes[STX_MAX_DIMS];
+	if (r->n > STX_MAX_DIMS)
+		return too_many_dims(n, d);
+	if (r->n < x->rank)
+		return STX__INFER_FAIL(d, n, "%u repeats for rank %u", r->n, x->rank);
+	for (uint32_t i = 0; i < r->n; i++) {
+		uint32_t lead = r->n - x->rank;
+		if (stx_ex_interval(g->ex, r->u.exs[i]).lo < 0)
+			return STX__INFER_FAIL(d, n, "a repeat is or may be negative");
+		sizes[i] = i < lead ? r->u.exs[i] : stx_ex_mul(g->ex, r->u.exs[i], x->sizes[i - lead]);
+	}
+	return stx__infer_set(g, n, x->dtype, r->n, sizes, d);
+}
+
+stx_err stx_shape_triangle(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_type *x = stx__infer_type(n, 0);
+	if (x->rank < 2)
+		return STX__INFER_FAIL(d, n, "%s needs 2 dimensions, not %u", stx_op_info(n->op)->overload,
+		                       x->rank);
+	return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
+}
+
 stx_err stx_shape_pad(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
@@ -602,6 +687,20 @@ stx_err stx_shape_softmax(struct stx_graph *g, struct stx_node *n, struct stx_di
 		return STX__INFER_FAIL(d, n, "half_to_float is for f16 operands, not %s",
 		                       stx_dtype_name(x->dtype));
 	return stx__infer_set(g, n, n->args[2].u.i ? STX_F32 : x->dtype, x->rank, x->sizes, d);
+}
+
+stx_err stx_shape_softmax_int(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_type *x = stx__infer_type(n, 0);
+	enum stx_dtype t = n->args[2].kind == STX_ARG_DTYPE ? n->args[2].u.dtype : x->dtype;
+	uint32_t dim;
+	stx_err e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank, &dim, d);
+	if (e)
+		return e;
+	if (!stx_dtype_is_float(t))
+		return STX__INFER_FAIL(d, n, "%s needs a floating-point operand or dtype=, not %s",
+		                       stx_op_info(n->op)->overload, stx_dtype_name(t));
+	return stx__infer_set(g, n, t, x->rank, x->sizes, d);
 }
 
 stx_err stx_shape_layer_norm(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)

@@ -23,6 +23,7 @@ struct stx_plan { /* borrowed views into the plan's bytes */
  * before ALLOC or after RELEASE). base must be 8-byte aligned. CORRUPT or VERSION on failure. */
 stx_err stx_plan_open(struct stx_span bytes, struct stx_plan *out, struct stx_diag *d);
 
+/* off: one of the string offsets of the plan's records. */
 const char *stx_plan_string(const struct stx_plan *p, uint32_t off);
 static inline const uint32_t *stx_plan_u32s(const struct stx_plan *p, uint32_t off)
 {

@@ -4,8 +4,10 @@
  * An artifact is one ELF shared object. Section ".stax.plan" (allocated, read-only) holds the data plan
  * below; CPU kernels are functions named in it; GPU kernels will be cubins in sections of their own.
  * There is no generated host code: libstax runs the plan. An artifact without CPU code is parsed, never
- * dlopened. All numbers are little-endian; every offset is from the start of the plan; a reader checks
- * every offset and count (plan.h) before using them. */
+ * dlopened. All numbers are little-endian; every offset (strings and bytecode too) is from the start of
+ * the plan unless said otherwise; tables do not overlap; arrays of uint32 are 4-byte aligned; a reader
+ * checks every offset and count (plan.h) before using them. ALLOC applies to TEMP values only, RELEASE to
+ * TEMP and INPUT values; ALIAS values are not arguments of steps. */
 #ifndef STX_ABI_H
 #define STX_ABI_H
 
@@ -84,9 +86,14 @@ struct stx_plan_header {
 	uint32_t workspace_expr;        /* bytes of workspace for all temporaries */
 	uint32_t strings_off, strings_bytes; /* NUL-terminated names */
 	uint32_t data_off, data_bytes;  /* constants, 64-byte aligned */
-	uint32_t flags;                 /* 0 */
+	uint32_t flags;                 /* STX_PLAN_*: what the host must offer to run the code */
 	uint64_t bytes_read, bytes_written, bytes_min; /* traffic report at the size hints */
 };
+
+/* Header flags. CPU level: x86-64-v<level>, 0 when the artifact has no CPU code or does not say. */
+#define STX_PLAN_CPU_LEVEL 0xfu
+#define STX_PLAN_CPU_AVX512BF16 0x10u
+#define STX_PLAN_FLAGS_KNOWN (STX_PLAN_CPU_LEVEL | STX_PLAN_CPU_AVX512BF16)
 
 /* Where a dynamic size comes from: size `dim` of input `input`. */
 struct stx_plan_sym {
@@ -113,7 +120,7 @@ struct stx_plan_value {
 	uint32_t sizes, strides; /* offsets of uint32 arrays [rank] of expression numbers */
 	uint32_t bytes_expr;   /* storage in bytes, from element 0 */
 	uint32_t offset_expr;  /* TEMP: workspace offset in bytes; ALIAS: element offset */
-	uint32_t const_off;
+	uint32_t const_off;    /* from data_off */
 };
 
 enum stx_kernel_kind { STX_KERNEL_POI, STX_KERNEL_RED, STX_KERNEL_PER, STX_KERNEL_TEM };
@@ -159,6 +166,7 @@ enum stx_plan_op { /* one byte each; CONST is followed by 8 bytes, SYM by 4 */
 };
 #define STX_PLAN_MAX_STACK 64
 
+_Static_assert(sizeof(struct stx_plan_header) == 120, "plan layout");
 _Static_assert(sizeof(struct stx_plan_sym) == 40, "plan layout");
 _Static_assert(sizeof(struct stx_plan_value) == 40, "plan layout");
 _Static_assert(sizeof(struct stx_plan_kernel) == 104, "plan layout");
