@@ -131,7 +131,9 @@ struct stx_kernel {
 	STX_VEC(uint32_t) scalars;   /* size symbols passed as scalar arguments, by number, ascending; the text
 	                                calls them s0, s1, ... by position and a parsed kernel has them so */
 	STX_VEC(stx_ex) scalar_ex;   /* their expressions (range, hint), beside scalars */
-	uint8_t index_bits;          /* 32 or 64 (VR-08) */
+	uint8_t index_bits;          /* 32 or 64 (VR-08): width in which index expressions of LOAD, STORE and
+	                                INDEX may be computed, variables included; sizes of axes, bounds and
+	                                grid points always have 64 */
 	uint8_t target_gpu;
 	stx_ex grid;                 /* grid points = size of axis 0; over scalars only */
 	stx_ex grain;                /* fewest grid points worth a thread; over scalars only */
@@ -140,7 +142,7 @@ struct stx_kernel {
 #define STX_KERNEL_MAX_PARAMS 256
 #define STX_KERNEL_MAX_AXES 64
 #define STX_KERNEL_MAX_INSTS 65536
-#define STX_KERNEL_MAX_LOOPS 16 /* nesting */
+#define STX_KERNEL_MAX_LOOPS 32 /* nesting */
 
 stx_err stx_kernel_verify(const struct stx_kernel *k, struct stx_diag *d);
 /* Text:
