@@ -66,6 +66,22 @@ static inline struct stx_val *stx__next_operand(const struct stx_node *n, struct
 	return NULL;
 }
 
+/* ---- replacing nodes (rewrite.c) ----
+ * begin empties the graph's list; then, for i from 0 to n-1 in order: operands of old[i] are brought up to
+ * date, nodes may be appended, and old[i] is kept or replaced by earlier or new values; end updates the
+ * outputs. On an error in between the graph is lost. */
+struct stx__rewrite {
+	struct stx_graph *g;
+	struct stx_node **old;
+	uint32_t n;
+	struct stx_val **repl; /* by old id */
+};
+stx_err stx__rewrite_begin(struct stx__rewrite *w, struct stx_graph *g, struct stx_diag *d);
+void stx__rewrite_operands(const struct stx__rewrite *w, struct stx_node *n);
+stx_err stx__rewrite_keep(struct stx__rewrite *w, struct stx_node *n, struct stx_diag *d);
+void stx__rewrite_replace(struct stx__rewrite *w, uint32_t i, struct stx_val *results);
+void stx__rewrite_end(struct stx__rewrite *w);
+
 /* Removes nodes that neither an output, an input entry nor an effect needs, and renumbers ids. Linear. */
 stx_err stx__graph_sweep(struct stx_graph *g, struct stx_diag *d);
 
@@ -79,5 +95,19 @@ int stx__infer_cat_skips(struct stx_graph *g, const struct stx_type *t);
 void stx__print_ex(const struct stx_graph *g, stx_ex e, struct stx_bytes *out);
 void stx__print_type(const struct stx_graph *g, const struct stx_type *t, struct stx_bytes *out);
 void stx__print_float(double v, struct stx_bytes *out);
+
+/* ---- value numbering (valnum.c) ---- */
+struct stx__valnum;
+struct stx__valnum *stx__valnum_new(struct stx_arena *a); /* NULL over budget */
+/* The node entered earlier that computes the same, or n itself, now entered. NULL over budget. */
+struct stx_node *stx__valnum_enter(struct stx__valnum *t, struct stx_node *n);
+
+/* Arguments of n in their one normal spelling (canonical_args.c): dimensions counted from the front and
+ * sorted where order does not matter, sizes and dtypes explicit, slices clamped. out has n->nargs entries;
+ * lists go to g's arena. requires: n passed inference. */
+stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
+                         struct stx_diag *d);
+/* 1 when operands 0 and 1 may be exchanged without changing a bit. */
+int stx__commutes(const struct stx_node *n);
 
 #endif

@@ -51,7 +51,7 @@ void stx_handler_counts(const struct stx_buffer *b, struct stx_counts *out)
 
 /* ---- text ---- */
 
-void stx__axis_name(void *ctx, enum stx_atom_kind kind, uint32_t number, char *out, size_t cap)
+void stx__loops_axis(void *ctx, enum stx_atom_kind kind, uint32_t number, char *out, size_t cap)
 {
 	const struct stx__names *n = ctx;
 
@@ -67,9 +67,9 @@ void stx__axis_name(void *ctx, enum stx_atom_kind kind, uint32_t number, char *o
 		snprintf(out, cap, "s%u", number);
 }
 
-void stx__print_ex(const struct stx__names *n, stx_ex e, struct stx_bytes *out)
+void stx__loops_ex(const struct stx__names *n, stx_ex e, struct stx_bytes *out)
 {
-	stx_ex_print(n->l->ex, e, stx__axis_name, (void *)n, out);
+	stx_ex_print(n->l->ex, e, stx__loops_axis, (void *)n, out);
 }
 
 /* Shortest of %.9g (f32 and narrower) and %.17g; integers of any size in full. */
@@ -109,7 +109,7 @@ static void print_prim(const struct stx_binst *in, struct stx_bytes *out)
 	stx_bytes_puts(out, ")");
 }
 
-void stx__print_inst(const struct stx__names *n, const struct stx_binst *in, struct stx_bytes *out)
+void stx__loops_inst(const struct stx__names *n, const struct stx_binst *in, struct stx_bytes *out)
 {
 	switch (in->op) {
 	case STX_B_CONST:
@@ -119,18 +119,18 @@ void stx__print_inst(const struct stx__names *n, const struct stx_binst *in, str
 		break;
 	case STX_B_INDEX:
 		stx_bytes_puts(out, "ops.index_expr(");
-		stx__print_ex(n, in->ex, out);
+		stx__loops_ex(n, in->ex, out);
 		stx_bytes_printf(out, ", %s)", stx_dtype_name(in->dtype));
 		break;
 	case STX_B_LOAD:
 		stx_bytes_printf(out, "ops.load('%s', ", n->l->buffers.at[in->a]->name);
-		stx__print_ex(n, in->ex, out);
+		stx__loops_ex(n, in->ex, out);
 		print_mask(in->c, out);
 		stx_bytes_puts(out, ")");
 		break;
 	case STX_B_INDIRECT:
 		stx_bytes_printf(out, "ops.indirect_indexing('tmp%u', ", in->a);
-		stx__print_ex(n, in->ex, out);
+		stx__loops_ex(n, in->ex, out);
 		stx_bytes_puts(out, in->flags & STX_BF_WRAP ? ", wrap" : "");
 		stx_bytes_puts(out, in->flags & STX_BF_CHECK ? ", check" : "");
 		print_mask(in->c, out);
@@ -148,7 +148,7 @@ stx_err stx_handler_text(const struct stx_loops *l, const struct stx_buffer *b, 
 
 	for (i = 0; i < b->body.n; i++) {
 		stx_bytes_printf(out, "tmp%u = ", i);
-		stx__print_inst(&n, &b->body.at[i], out);
+		stx__loops_inst(&n, &b->body.at[i], out);
 		stx_bytes_puts(out, "\n");
 	}
 	return out->oom ? STX_E_NOMEM : 0;

@@ -11,9 +11,9 @@ struct stx__names { /* names of variables in b: i0.., r0_0.. */
 };
 
 /* A stx_ex_name_fn; ctx is a struct stx__names. */
-void stx__axis_name(void *ctx, enum stx_atom_kind kind, uint32_t number, char *out, size_t cap);
-void stx__print_ex(const struct stx__names *n, stx_ex e, struct stx_bytes *out);
+void stx__loops_axis(void *ctx, enum stx_atom_kind kind, uint32_t number, char *out, size_t cap);
+void stx__loops_ex(const struct stx__names *n, stx_ex e, struct stx_bytes *out);
 /* `ops.load('primals_1', 128*i0 + r0_0)` */
-void stx__print_inst(const struct stx__names *n, const struct stx_binst *in, struct stx_bytes *out);
+void stx__loops_inst(const struct stx__names *n, const struct stx_binst *in, struct stx_bytes *out);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "elementary.h"
 #include "lower.h"
+#include "scalar.h"
 
 /* One rule a category; an operator of a category without one is UNSUPPORTED by name (LO-04). */
 static stx__rule_fn *const rules[] = {
@@ -86,8 +87,10 @@ static struct stx__inner *lower_constant(struct stx__lower *l, const struct stx_
 	struct stx_buffer *b;
 	stx_ex *strides;
 
+	if (stx__shape_is_empty(l->ex, s))
+		return stx__inner_const(l->g, t, s, (union stx_scalar){ .u = 0 });
 	if (n->data.n == (size_t)stx_dtype_bytes(t))
-		return stx__inner_const(l->g, t, s, stx__scalar_load(t, n->data.bytes));
+		return stx__inner_const(l->g, t, s, stx_scalar_load(t, n->data.bytes));
 	b = stx__new_buffer(l, STX_BUF_CONST, n->name, t, s);
 	strides = STX_NEW_ARRAY(l->arena, stx_ex, s.rank + 1u);
 	if (!b || !strides)

@@ -16,6 +16,7 @@ struct stx__value { /* of one graph node */
 	uint8_t is_realized;  /* fn loads a whole buffer written for this node */
 	uint8_t wanted;       /* some user certainly needs it realised (LO-28) */
 	uint32_t mark;        /* of the last origin walk */
+	const struct stx_node *base; /* this value is a reshape of base's; NULL: of its own */
 };
 
 struct stx__lower {
@@ -49,10 +50,6 @@ uint32_t stx__dim(int64_t dim, uint32_t rank);
 int stx__const_arg(struct stx__lower *l, const struct stx_node *n, stx_ex e, int64_t *v);
 /* A scalar argument converted to dtype t as NUMERICS.md converts values. */
 union stx_scalar stx__scalar(const struct stx_arg *a, enum stx_dtype t);
-
-/* ---- storage.c: elements in memory ---- */
-union stx_scalar stx__scalar_load(enum stx_dtype t, const void *p);
-void stx__scalar_store(enum stx_dtype t, void *p, union stx_scalar v);
 
 /* ---- realize.c ---- */
 /* Writes the node's value to a buffer of its own; its inner function becomes a load of it. reason: see

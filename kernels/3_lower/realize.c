@@ -13,6 +13,7 @@
  *                 beyond the rules above, without which a chain of shared values could not terminate
  * "Users" are distinct nodes for pointwise users, which play an operand used twice once, and occurrences
  * for others (cat of x with x). Counts are saturating, so doubling 64 times cannot overflow. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "lower.h"

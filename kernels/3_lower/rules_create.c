@@ -13,10 +13,10 @@ static struct stx__inner *integer_range(struct stx__lower *l, const struct stx_n
 	struct stx_interval r, v = stx_ex_interval(l->ex, e);
 	int64_t k;
 
-	if (e == STX_EX_BAD || !stx__dtype_range(n->outs[0].dtype, &r) || v.lo < r.lo || v.hi > r.hi ||
-	    v.lo == STX_NEG_INF || v.hi == STX_POS_INF)
-		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "arange leaves the range of %s",
-		                       stx_dtype_name(n->outs[0].dtype));
+	if (e == STX_EX_BAD || v.lo == STX_NEG_INF || v.hi == STX_POS_INF)
+		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "arange leaves 64-bit integers");
+	if (!stx__dtype_range(n->outs[0].dtype, &r) || v.lo < r.lo || v.hi > r.hi) /* wraps */
+		return stx__inner_cast(l->g, stx__inner_index(l->g, STX_I64, s, e), n->outs[0].dtype);
 	if (stx_ex_is_const(l->ex, e, &k))
 		return stx__inner_const(l->g, n->outs[0].dtype, s, (union stx_scalar){ .i = k });
 	return stx__inner_index(l->g, n->outs[0].dtype, s, e);

@@ -11,6 +11,7 @@
 
 #include "elementary.h"
 #include "lower.h"
+#include "passes.h"
 
 #define MAX_STEPS 64
 
@@ -342,44 +343,38 @@ static pv c_same(struct prog *p, const pv *v)
 	return v[0];
 }
 
-/* How operands get their dtype: compute in the result's, the inputs' common, or the first input's. */
-enum work_from { FROM_RESULT, FROM_INPUTS, FROM_EACH };
-
-static const struct composite {
-	composite_fn *fn;
-	enum work_from work;
-} composites[STX_OP_COUNT] = {
-	/* op                 steps           working dtype */
-	[STX_OP_ADD]         = { c_add,        FROM_RESULT },
-	[STX_OP_ADD_SCALAR]  = { c_add,        FROM_RESULT },
-	[STX_OP_SUB]         = { c_sub,        FROM_RESULT },
-	[STX_OP_SUB_SCALAR]  = { c_sub,        FROM_RESULT },
-	[STX_OP_RSUB_SCALAR] = { c_rsub,       FROM_RESULT },
-	[STX_OP_MUL]         = { c_mul,        FROM_RESULT },
-	[STX_OP_MUL_SCALAR]  = { c_mul,        FROM_RESULT },
-	[STX_OP_DIV_MODE]    = { c_div_mode,   FROM_RESULT },
-	[STX_OP_REMAINDER]   = { c_remainder,  FROM_RESULT },
-	[STX_OP_SIGN]        = { c_sign,       FROM_RESULT },
-	[STX_OP_RECIPROCAL]  = { c_reciprocal, FROM_RESULT },
-	[STX_OP_FLOOR]       = { c_round_like, FROM_RESULT },
-	[STX_OP_CEIL]        = { c_round_like, FROM_RESULT },
-	[STX_OP_TRUNC]       = { c_round_like, FROM_RESULT },
-	[STX_OP_ROUND]       = { c_round_like, FROM_RESULT },
-	[STX_OP_ISNAN]       = { c_isnan,      FROM_INPUTS },
-	[STX_OP_ISINF]       = { c_isinf,      FROM_INPUTS },
-	[STX_OP_LOGICAL_AND] = { c_logical,    FROM_EACH },
-	[STX_OP_LOGICAL_OR]  = { c_logical,    FROM_EACH },
-	[STX_OP_LOGICAL_XOR] = { c_logical,    FROM_EACH },
-	[STX_OP_LOGICAL_NOT] = { c_logical,    FROM_EACH },
-	[STX_OP_WHERE]       = { c_where,      FROM_RESULT },
-	[STX_OP_CLAMP]       = { c_clamp,      FROM_RESULT },
-	[STX_OP_TO_COPY]     = { c_same,       FROM_EACH },
-	[STX_OP_CLONE]       = { c_same,       FROM_EACH },
+static composite_fn *const composites[STX_OP_COUNT] = {
+	/* op                   steps          */
+	[STX_OP_ADD]         = c_add,
+	[STX_OP_ADD_SCALAR]  = c_add,
+	[STX_OP_SUB]         = c_sub,
+	[STX_OP_SUB_SCALAR]  = c_sub,
+	[STX_OP_RSUB_SCALAR] = c_rsub,
+	[STX_OP_MUL]         = c_mul,
+	[STX_OP_MUL_SCALAR]  = c_mul,
+	[STX_OP_DIV_MODE]    = c_div_mode,
+	[STX_OP_REMAINDER]   = c_remainder,
+	[STX_OP_SIGN]        = c_sign,
+	[STX_OP_RECIPROCAL]  = c_reciprocal,
+	[STX_OP_FLOOR]       = c_round_like,
+	[STX_OP_CEIL]        = c_round_like,
+	[STX_OP_TRUNC]       = c_round_like,
+	[STX_OP_ROUND]       = c_round_like,
+	[STX_OP_ISNAN]       = c_isnan,
+	[STX_OP_ISINF]       = c_isinf,
+	[STX_OP_LOGICAL_AND] = c_logical,
+	[STX_OP_LOGICAL_OR]  = c_logical,
+	[STX_OP_LOGICAL_XOR] = c_logical,
+	[STX_OP_LOGICAL_NOT] = c_logical,
+	[STX_OP_WHERE]       = c_where,
+	[STX_OP_CLAMP]       = c_clamp,
+	[STX_OP_TO_COPY]     = c_same,
+	[STX_OP_CLONE]       = c_same,
 };
 
 int stx__pointwise_has_rule(enum stx_op op)
 {
-	return composites[op].fn || stx_op_info(op)->prim >= 0;
+	return composites[op] || stx_op_info(op)->prim >= 0;
 }
 
 /* ---- the helper ---- */
@@ -388,29 +383,6 @@ static int is_scalar_arg(const struct stx_arg *a)
 {
 	return a->kind == STX_ARG_SCALAR || a->kind == STX_ARG_INT || a->kind == STX_ARG_FLOAT ||
 	       a->kind == STX_ARG_BOOL;
-}
-
-/* Common dtype of a comparison's operands; a scalar only raises the kind (LO-20). */
-static enum stx_dtype common_dtype(const struct stx_node *n)
-{
-	enum stx_dtype t = STX_DTYPE_NONE;
-	uint32_t i;
-
-	for (i = 0; i < n->nargs; i++)
-		if (n->args[i].kind == STX_ARG_TENSOR) {
-			enum stx_dtype u = stx_val_type(n->args[i].u.tensor)->dtype;
-
-			t = t == STX_DTYPE_NONE ? u : stx_promote(t, u);
-		}
-	for (i = 0; i < n->nargs; i++) {
-		const struct stx_arg *a = &n->args[i];
-
-		if (a->kind == STX_ARG_SCALAR && a->is_float && !stx_dtype_is_float(t))
-			t = STX_F32;
-		else if (a->kind == STX_ARG_SCALAR && !a->is_float && t == STX_BOOL)
-			t = STX_I64;
-	}
-	return t;
 }
 
 /* alpha of add and sub: 1 as an integer or a float. */
@@ -425,35 +397,36 @@ static int has_alpha(enum stx_op op)
 	       op == STX_OP_SUB_SCALAR || op == STX_OP_RSUB_SCALAR;
 }
 
-/* Gathers operands in argument order, cast to the working dtype (FROM_EACH: to each one's own). */
-static uint32_t gather(struct prog *p, enum stx_dtype t, enum work_from from, pv *v)
+/* Operands of logical operators are compared with 0 in their own dtype. */
+static int keeps_dtype(const struct prog *p, uint32_t i)
 {
-	enum stx_dtype own[8];
+	return p->n->op == STX_OP_WHERE ? i == 0 : composites[p->n->op] == c_logical;
+}
+
+/* Gathers operands in argument order, cast to the working dtype. t: the dtype before widening. */
+static void gather(struct prog *p, enum stx_dtype t, pv *v)
+{
 	uint32_t i, n = 0;
 	uint32_t last = has_alpha(p->n->op) ? 2 : p->n->nargs;
 
 	for (i = 0; i < last && n < 4 && !p->l->err; i++) {
 		const struct stx_arg *a = &p->n->args[i];
 
-		if (a->kind == STX_ARG_TENSOR) {
-			own[n] = stx__work_dtype(stx_val_type(a->u.tensor)->dtype);
+		if (a->kind == STX_ARG_TENSOR)
 			v[n++] = operand(p, tensor(p, i));
-		} else if (is_scalar_arg(a) && p->n->op != STX_OP_TO_COPY) {
-			own[n] = p->work;
+		else if (is_scalar_arg(a))
 			v[n++] = operand(p, scalar(p, i, t));
-		}
 	}
 	if (has_alpha(p->n->op) && !alpha_is_one(&p->n->args[2]))
 		v[n++] = operand(p, scalar(p, 2, t));
 	for (i = 0; i < n && !p->l->err; i++)
-		if (!(p->n->op == STX_OP_WHERE && i == 0))
-			v[i] = cast(p, v[i], from == FROM_EACH ? own[i] : p->work);
+		v[i] = cast(p, v[i], keeps_dtype(p, i)
+			? stx__work_dtype(pv_dtype(p, v[i])) : p->work);
 	if (has_alpha(p->n->op) && !alpha_is_one(&p->n->args[2]) && !p->l->err) {
 		uint32_t scaled = p->n->op == STX_OP_RSUB_SCALAR ? 0 : 1;
 
 		v[scaled] = op2(p, STX_P_MUL, v[scaled], v[n - 1]);
 	}
-	return n;
 }
 
 static struct stx__inner *build(struct prog *p, pv result)
@@ -476,8 +449,8 @@ static pv apply(struct prog *p, const pv *v)
 	const struct stx_op_info *info = stx_op_info(p->n->op);
 	enum stx_prim op = (enum stx_prim)info->prim;
 
-	if (composites[p->n->op].fn)
-		return composites[p->n->op].fn(p, v);
+	if (composites[p->n->op])
+		return composites[p->n->op](p, v);
 	if (!stx_prim_accepts(op, p->work)) {
 		stx__lower_fail(p->l, STX_E_UNSUPPORTED, p->n, "%s does not take %s", info->overload,
 		                stx_dtype_name(p->work));
@@ -490,8 +463,7 @@ struct stx__inner *stx__rule_pointwise(struct stx__lower *l, const struct stx_no
 {
 	const struct stx_op_info *info = stx_op_info(n->op);
 	struct prog p = { .l = l, .n = n };
-	enum work_from from = info->promote == STX_PROMOTE_BOOL ? FROM_INPUTS : composites[n->op].work;
-	enum stx_dtype t = from == FROM_RESULT ? n->outs[0].dtype : common_dtype(n);
+	enum stx_dtype t = stx_infer_operand_dtype(n);
 	pv v[8], r;
 
 	if (!stx__pointwise_has_rule(n->op))
@@ -506,7 +478,7 @@ struct stx__inner *stx__rule_pointwise(struct stx__lower *l, const struct stx_no
 		r = cast(&p, v[0], n->outs[0].dtype);
 		return l->err ? NULL : build(&p, r);
 	}
-	gather(&p, t, from, v);
+	gather(&p, t, v);
 	if (l->err)
 		return NULL;
 	r = apply(&p, v);

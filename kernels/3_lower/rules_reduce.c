@@ -21,7 +21,8 @@ static const struct reduce_op {
 	[STX_OP_ARGMIN]  = { 1, STX_MONOID_ARGMIN, 0, 1 },
 };
 
-/* Bit d of *reduced: dimension d is reduced. No dims, or an empty list, means all. */
+/* Bit d of *reduced: dimension d is reduced. No dims, or an empty list, means all; an empty list of any
+ * and all means none, as in PyTorch. */
 static int reduced_dims(struct stx__lower *l, const struct stx_node *n, uint32_t rank, uint32_t *reduced)
 {
 	const struct stx_arg *a = n->nargs > 1 ? &n->args[1] : NULL;
@@ -36,7 +37,7 @@ static int reduced_dims(struct stx__lower *l, const struct stx_node *n, uint32_t
 		if (rank)
 			*reduced |= 1u << stx__dim(dim, rank);
 	}
-	if (!count)
+	if (!count && !(a && a->kind == STX_ARG_INTS && reduce_ops[n->op].truth))
 		*reduced = (1u << rank) - 1;
 	return 1;
 }
@@ -64,8 +65,8 @@ static struct stx__inner *prepare(struct stx__lower *l, const struct stx_node *n
 	return stx__inner_cast(l->g, x, acc);
 }
 
-/* A 0-d operand: the reduction has one element and no axis. */
-static struct stx__inner *reduce_scalar(struct stx__lower *l, const struct stx_node *n,
+/* No axis to reduce, as on a 0-d operand: every reduction has one element. */
+static struct stx__inner *reduce_nothing(struct stx__lower *l, const struct stx_node *n,
                                         struct stx__inner *x)
 {
 	if (reduce_ops[n->op].arg)
@@ -92,8 +93,8 @@ struct stx__inner *stx__rule_reduce(struct stx__lower *l, const struct stx_node 
 	r.acc = o->truth ? STX_BOOL : stx__work_dtype(o->arg ? (enum stx_dtype)x->dtype : r.dtype);
 	keepdim = r.ranges.rank == x->rank;
 	x = prepare(l, n, x, r.acc);
-	if (!x || !x->rank)
-		return x ? reduce_scalar(l, n, x) : NULL;
+	if (!x || !reduced)
+		return x ? reduce_nothing(l, n, x) : NULL;
 	for (d = 0; d < r.ranges.rank; d++)
 		sizes[d] = r.ranges.sizes[d];
 	for (d = 0; d < x->rank; d++) {

@@ -38,7 +38,7 @@ stx_err stx_plan_write(const struct stx_schedule *s, const char *target, struct 
 /* An ELF64 relocatable with the plan in section .stax.plan (plan_object.c). */
 stx_err stx_plan_object(struct stx_span plan, struct stx_bytes *out, struct stx_diag *d);
 
-/* ---- link (link.cc behind link.h: lld in process, memfds) ---- */
+/* ---- link (link.cc behind lld.h: lld in process, memfds) ---- */
 stx_err stx_link_shared(const struct stx_span *objects, uint32_t n, struct stx_bytes *out,
                         struct stx_diag *d);
 /* Runs one small link so that everything it needs is mapped before the sandbox closes. */
