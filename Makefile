@@ -203,7 +203,10 @@ $(BUILD)/fuzz/obj/%.c.o: %.c Makefile | generated
 	$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -ffp-contract=off $(I_IMPORT) $(I_PROTO) -w -MMD -MP -c $< -o $@
 $(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_OBJ)
 	$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -fsanitize=fuzzer $(I_IMPORT) $(I_PROTO) -Wall -Wextra -o $@ $^ -lprotobuf-c -lcrypto -lm
-fuzz-build: $(FUZZ_BIN)
+$(BUILD)/fuzz/seeds: tests/fuzz/seeds.c $(BUILD)/libproto.a $(GEN_WIRE)/graph.pb-c.o
+	@mkdir -p $(@D)
+	$(CC) $(CSTD) $(OPT) $(I_PROTO) -I$(GEN_WIRE) -Wall -Wextra -o $@ $^ -lprotobuf-c $(LIB_BASE)
+fuzz-build: $(FUZZ_BIN) $(BUILD)/fuzz/seeds
 fuzz: fuzz-build
 	@tests/fuzz/long.sh $(FUZZ_SECONDS)
 .PHONY: fuzz fuzz-build
