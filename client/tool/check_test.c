@@ -104,8 +104,9 @@ static int read_test(struct test *t, struct stx_tool_result *r)
 {
 	char path[4096];
 	struct stx_diag d = { 0 };
-	snprintf(path, sizeof path, "%s/model.onnx", t->dir);
-	if (stx_tool_graph_read(path, &t->graph, &d)) {
+	if ((size_t)snprintf(path, sizeof path, "%s/model.onnx", t->dir) >= sizeof path)
+		stx_fail(&d, STX_E_USAGE, "check", "", "the path is too long");
+	if (d.code || stx_tool_graph_read(path, &t->graph, &d)) {
 		failed(r, &d);
 		return 0;
 	}
@@ -174,7 +175,8 @@ static stx_err run_and_compare(struct test *t, const char *set, struct stx_diag 
 		struct stx_host want;
 		double worst;
 		stax_output(t->artifact, i, NULL, &name);
-		snprintf(path, sizeof path, "%s/%s/output_%d.pb", t->dir, set, i);
+		if ((size_t)snprintf(path, sizeof path, "%s/%s/output_%d.pb", t->dir, set, i) >= sizeof path)
+			return stx_fail(d, STX_E_USAGE, "check", "", "the path is too long");
 		if ((e = stx_onnx_tensor_read(path, &want, d)))
 			return e;
 		if ((e = stx_host_compare(name, &args.out[i], &want, t->rtol, t->atol, &worst, d)))
