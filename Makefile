@@ -52,7 +52,7 @@ I_COMPILE := $(I_5) -Ikernels/6_tune -Ikernels/ref -Ikernels/1_graph/import -Ike
 I_CACHE  := $(I_BASE) -Icache
 I_SERVER := $(I_PROTO) -Icache -Ikernels -Iserver
 I_CLIENT := $(I_PROTO) -Iclient
-I_TESTS  := $(I_COMPILE) $(I_PROTO) -I$(GEN_WIRE) -Icache -Iserver -Iclient -Iclient/tool -Itests
+I_TESTS  := $(I_COMPILE) $(I_PROTO) -I$(GEN_WIRE) -Icache -Iserver -Iclient -Iclient/tool -Itests -Itests/e2e
 
 src = $(sort $(wildcard $(1)))
 obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))

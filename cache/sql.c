@@ -23,7 +23,7 @@ stx_err stx__sql_code(int rc)
 	case SQLITE_NOMEM: return STX_E_NOMEM;
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED: return STX_E_BUSY;
-	case SQLITE_TOOBIG: return STX_E_TOO_LARGE;
+	case SQLITE_TOOBIG: /* larger than any row we write */
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
 	case SQLITE_CONSTRAINT:
@@ -37,7 +37,7 @@ stx_err stx__sql_err(sqlite3 *h, int rc, struct stx_diag *d)
 {
 	stx_err e = stx__sql_code(rc);
 	const char *text = sqlite3_errstr(rc);
-	if (h && sqlite3_errcode(h) == (rc & 0xff))
+	if (h && (sqlite3_errcode(h) & 0xff) == (rc & 0xff))
 		text = sqlite3_errmsg(h);
 	return e ? stx_fail(d, e, "cache", "", "database: %s (SQLite %d)", text, rc) : e;
 }

@@ -67,6 +67,11 @@ int stax_dump(struct stax_client *c, const struct stax_request *r, const char *s
 		q.job.dump_format = (char *)(uintptr_t)format;
 		e = stx__child_run(q.child, &q.job, &body, 1, &q.wait, &q.reply, &d);
 	}
+	if (e == STX_E_NEED_VALUES && q.reply.m && q.reply.m->n_need_values) {
+		const Stx__NeededValue *v = q.reply.m->need_values[0];
+		stx_diag_clear(&d);
+		stx_fail(&d, e, "import", v->input, "%s", v->why);
+	}
 	struct stx_span out = q.reply.r.body;
 	if (!e && !(*text = malloc(out.n + 1)))
 		e = no_memory(&d);

@@ -142,7 +142,8 @@ STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, 
 /* ---- tools: these always use a private worker, started on the first call ---- */
 
 /* One stage of the compiler as text. stage: graph|basis|loops|kernels|plan|source|llvm|asm; format: text|dot.
- * Of the request: format, graph, target, options, values, deadline. *text is NUL-terminated, freed with free(). */
+ * Of the request: format, graph, target, options, values, deadline. *text is NUL-terminated, freed with free().
+ * On NEED_VALUES err->node is the first input whose value is needed. */
 STAX_API int stax_dump(struct stax_client *c, const struct stax_request *r, const char *stage,
                        const char *format, char **text, size_t *n, struct stax_error *err);
 /* Evaluates the graph with the oracle. inputs: dense row-major, in graph order, parameters included.

@@ -322,6 +322,11 @@ static void test_cache_damaged_rows_are_never_returned(void **state)
 		     "UPDATE entry SET ns='b' WHERE id=(SELECT max(id) FROM entry)");
 	damaged_read(f, 14, 3000, 0,
 		     "UPDATE entry SET kind=77 WHERE id=(SELECT max(id) FROM entry)");
+	/* A row far larger than any we write is not even allocated. */
+	damaged_read(f, 15, 3000, 0, "UPDATE blob SET data=zeroblob(40000000) WHERE id=" LAST);
+	damaged_read(f, 16, 3000, 0,
+		     "UPDATE entry SET value=zeroblob(40000000)"
+		     " WHERE id=(SELECT max(id) FROM entry)");
 }
 
 static void test_cache_damage_while_open_is_noticed(void **state)
