@@ -3,6 +3,15 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
+# V=1 shows the commands.
+ifeq ($(V),)
+Q := @
+say = @echo '  $(1) $(2)'
+else
+Q :=
+say = @:
+endif
+
 # ---- configuration -------------------------------------------------------------------------------
 BUILD    ?= build
 PREFIX   ?= /usr/local
@@ -21,7 +30,7 @@ WARN  := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 CSTD  := -std=c11 -D_GNU_SOURCE -DSTX_VERSION='"$(VERSION)"'
 CFLAGS_ALL := $(CSTD) $(OPT) $(SAN) -fPIC -fno-math-errno -ffp-contract=off $(WARN) -MMD -MP
 CXXFLAGS_ALL := -std=c++17 $(OPT) $(SAN) -fPIC -fno-exceptions -fno-rtti -Wall -Wextra -Werror -MMD -MP
-LDFLAGS_ALL := $(SAN) -Wl,--as-needed -Wl,-z,relro,-z,now
+LDFLAGS_ALL := $(SAN) -Wl,--build-id -Wl,--as-needed -Wl,-z,relro,-z,now
 
 GEN := $(BUILD)/gen
 # Generated schemas: envelopes for proto, server and client; graphs for kernels/1_graph/import.
@@ -43,7 +52,7 @@ I_COMPILE := $(I_5) -Ikernels/6_tune -Ikernels/ref -Ikernels/1_graph/import -Ike
 I_CACHE  := $(I_BASE) -Icache
 I_SERVER := $(I_PROTO) -Icache -Ikernels -Iserver
 I_CLIENT := $(I_PROTO) -Iclient
-I_TESTS  := $(I_COMPILE) $(I_PROTO) -I$(GEN_WIRE) -Icache -Iserver -Iclient -Iclient/tool -Itests
+I_TESTS  := $(I_COMPILE) $(I_PROTO) -I$(GEN_WIRE) -Icache -Iserver -Iclient -Iclient/tool -Itests -Itests/e2e
 
 src = $(sort $(wildcard $(1)))
 obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
@@ -77,7 +86,10 @@ OBJ_SERVER := $(call obj,$(filter-out server/main.c,$(SRC_SERVER)))
 OBJ_CLIENT := $(call obj,$(SRC_CLIENT))
 OBJ_TOOL  := $(call obj,$(SRC_TOOL))
 
-LIB_LLVM := -L$(LLVM_LIB) -llldELF -llldCommon -lLLVM-19 -lstdc++
+# lld reads and writes memory instead of files: kernels/5_codegen/link.h.
+LLD_WRAP := -Wl,--wrap=_ZN4llvm12MemoryBuffer7getFileERKNS_5TwineEbbbSt8optionalINS_5AlignEE \
+            -Wl,--wrap=_ZN4llvm16FileOutputBuffer6createENS_9StringRefEmj
+LIB_LLVM := $(LLD_WRAP) -L$(LLVM_LIB) -llldELF -llldCommon -lLLVM-19 -lz -lzstd -lstdc++
 LIB_BASE := -lcrypto -lpthread -lm
 LIB_CACHE := -lsqlite3 -lzstd
 LIB_SERVER := -luv -lprotobuf-c -lseccomp
@@ -104,10 +116,12 @@ $(BUILD)/obj/tests/%.o:                    INC = $(I_TESTS) -isystem $(LLVM_INC)
 
 $(BUILD)/obj/%.c.o: %.c Makefile | generated
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(INC) -c $< -o $@
+	$(call say,CC ,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) $(INC) -c $< -o $@
 $(BUILD)/obj/%.cc.o: %.cc Makefile | generated
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS_ALL) $(INC) -c $< -o $@
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) $(INC) -c $< -o $@
 
 # ---- generated code ------------------------------------------------------------------------------
 ONNX_PROTO_DIR := /usr/include/onnx
@@ -115,15 +129,15 @@ generated: $(PB_ENV) $(PB_WIRE)
 .PHONY: generated
 $(GEN_ENV)/stax.pb-c.c: proto/stax.proto
 	@mkdir -p $(@D)
-	protoc-c --proto_path=proto --c_out=$(@D) $<
+	$(Q)protoc-c --proto_path=proto --c_out=$(@D) $<
 $(GEN_WIRE)/graph.pb-c.c: proto/graph.proto
 	@mkdir -p $(@D)
-	protoc-c --proto_path=proto --c_out=$(@D) $<
+	$(Q)protoc-c --proto_path=proto --c_out=$(@D) $<
 $(GEN_WIRE)/onnx.pb-c.c: $(ONNX_PROTO_DIR)/onnx.proto
 	@mkdir -p $(@D)
-	protoc-c --proto_path=$(ONNX_PROTO_DIR) --c_out=$(@D) $<
+	$(Q)protoc-c --proto_path=$(ONNX_PROTO_DIR) --c_out=$(@D) $<
 $(GEN)/%.pb-c.o: $(GEN)/%.pb-c.c
-	$(CC) $(CSTD) $(OPT) $(SAN) -fPIC -w -c $< -o $@
+	$(Q)$(CC) $(CSTD) $(OPT) $(SAN) -fPIC -w -c $< -o $@
 
 # ---- libraries and programs ----------------------------------------------------------------------
 $(BUILD)/libkernels.a: $(OBJ_KERNELS)
@@ -136,13 +150,16 @@ $(BUILD)/libserver.a: $(OBJ_SERVER)
 	@rm -f $@; ar rcs $@ $^
 
 $(BUILD)/staxd: $(call obj,server/main.c) $(BUILD)/libserver.a $(BUILD)/libcache.a $(BUILD)/libkernels.a $(BUILD)/libproto.a
-	$(CXX) $(LDFLAGS_ALL) -o $@ $^ $(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) $(LIB_BASE)
+	$(call say,LD ,$@)
+	$(Q)$(CXX) $(LDFLAGS_ALL) -o $@ $^ $(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) $(LIB_BASE)
 $(BUILD)/libstax.so: $(OBJ_CLIENT) $(BUILD)/libproto.a client/stax.map
-	$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libstax.so.0 -Wl,--version-script=client/stax.map -o $@ \
+	$(call say,LD ,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libstax.so.0 -Wl,--version-script=client/stax.map -o $@ \
 		$(OBJ_CLIENT) $(BUILD)/libproto.a $(LIB_CLIENT) $(LIB_BASE)
 	@ln -sf libstax.so $(BUILD)/libstax.so.0
 $(BUILD)/stax: $(OBJ_TOOL) $(BUILD)/libstax.so $(BUILD)/libproto.a
-	$(CC) $(LDFLAGS_ALL) -o $@ $(OBJ_TOOL) $(BUILD)/libproto.a -L$(BUILD) -lstax \
+	$(call say,LD ,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(OBJ_TOOL) $(BUILD)/libproto.a -L$(BUILD) -lstax \
 		-Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' $(LIB_CLIENT) $(LIB_BASE)
 
 # ---- tests ---------------------------------------------------------------------------------------
@@ -157,14 +174,95 @@ $(BUILD)/libtool.a: $(filter-out %/main.c.o,$(OBJ_TOOL))
 TEST_LIBS := $(BUILD)/libtool.a $(BUILD)/libclient.a $(BUILD)/libserver.a $(BUILD)/libcache.a $(BUILD)/libkernels.a $(BUILD)/libproto.a
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.c.o $(call obj,$(call src,tests/*.c)) $(TEST_LIBS) $(BUILD)/libstax.so
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) -L$(BUILD) -lstax -Wl,-rpath,$(abspath $(BUILD)) -lcmocka \
+	$(call say,LD ,$@)
+	$(Q)$(CXX) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) -L$(BUILD) -lstax -Wl,-rpath,$(abspath $(BUILD)) -lcmocka \
 		$(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) $(LIB_CLIENT) $(LIB_BASE)
 tests-build: $(TEST_BIN)
 .PHONY: all tests-build
 .SECONDARY:
 
+# Programs under tests/e2e and tests/bench: C programs and scripts that start a daemon of their own.
+E2E_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(call src,tests/e2e/*.c tests/bench/*.c))
+E2E_SH  := $(call src,tests/e2e/test_*.sh)
+e2e-build: $(E2E_BIN)
+.PHONY: e2e-build
+
+export STAX_BUILD := $(abspath $(BUILD))
+ONNX_CORPUS ?= ../shared/onnx/onnx-backend-tests.tar.gz
+
+# `make check`: everything, from a bare machine; the last line is `N passed, N failed, N skipped`.
+check:
+	@$(MAKE) --no-print-directory deps
+	@$(MAKE) --no-print-directory check-run
+check-run: all tests-build e2e-build fuzz-build layers
+	@ONNX_CORPUS=$(ONNX_CORPUS) tests/run.sh -j 2 -t 900 $(TEST_BIN) $(E2E_SH) tests/fuzz/short.sh tests/onnx_corpus.sh
+check-onnx: all
+	@tests/check_onnx.sh "$(ONNX_TESTS)"
+.PHONY: check check-run check-onnx
+
+demo:
+	@$(MAKE) --no-print-directory deps
+	@$(MAKE) --no-print-directory all e2e-build
+	@tests/e2e/demo.sh
+.PHONY: demo
+
+bench:
+	@$(MAKE) --no-print-directory all e2e-build
+	@tests/bench/bench.sh
+.PHONY: bench
+
+# ---- fuzzing: libFuzzer targets, built by clang against the same sources ------------------------
+FUZZ_NAMES := frame wire onnx text
+FUZZ_CC   := clang
+FUZZ_SRC  := $(SRC_BASE) $(SRC_PROTO) $(SRC_1) $(SRC_IMPORT) $(PB_ENV) $(PB_WIRE)
+FUZZ_OBJ  := $(patsubst %,$(BUILD)/fuzz/obj/%.o,$(FUZZ_SRC))
+FUZZ_BIN  := $(patsubst %,$(BUILD)/fuzz/fuzz_%,$(FUZZ_NAMES))
+FUZZ_FLAGS := -g -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+$(BUILD)/fuzz/obj/%.c.o: %.c Makefile | generated
+	@mkdir -p $(@D)
+	$(Q)$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -ffp-contract=off $(I_IMPORT) $(I_PROTO) -w -MMD -MP -c $< -o $@
+$(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_OBJ)
+	$(Q)$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -fsanitize=fuzzer $(I_IMPORT) $(I_PROTO) -Wall -Wextra -o $@ $^ -lprotobuf-c -lcrypto -lm
+$(BUILD)/fuzz/seeds: tests/fuzz/seeds.c $(BUILD)/libproto.a $(GEN_WIRE)/graph.pb-c.o
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CSTD) $(OPT) $(I_PROTO) -I$(GEN_WIRE) -Wall -Wextra -o $@ $^ -lprotobuf-c $(LIB_BASE)
+fuzz-build: $(FUZZ_BIN) $(BUILD)/fuzz/seeds
+fuzz: fuzz-build
+	@tests/fuzz/long.sh $(FUZZ_SECONDS)
+.PHONY: fuzz fuzz-build
+
+# ---- upkeep --------------------------------------------------------------------------------------
+deps:
+	@tests/deps.sh
+layers:
+	@tests/layers.sh
+C_FILES := $(shell find proto kernels cache server client tests -name '*.[ch]' 2>/dev/null)
+fmt:
+	clang-format -i --style=file $(C_FILES)
+lint: generated
+	@tests/lint.sh
+# The unit, property and end-to-end tests under the address and undefined-behaviour sanitizers.
+san:
+	@$(MAKE) --no-print-directory BUILD=build-san OPT="-O1 -g -fno-omit-frame-pointer" \
+		SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" san-run
+san-run: all tests-build e2e-build
+	@tests/run.sh -j 2 -t 1800 $(TEST_BIN) $(E2E_SH)
+.PHONY: deps layers fmt lint san san-run
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include/stax
+	install -m 755 $(BUILD)/staxd $(BUILD)/stax $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(BUILD)/libstax.so $(DESTDIR)$(PREFIX)/lib/libstax.so.0
+	ln -sf libstax.so.0 $(DESTDIR)$(PREFIX)/lib/libstax.so
+	install -m 644 client/stax.h proto/base/stax_abi.h $(DESTDIR)$(PREFIX)/include/stax
+.PHONY: install
+
+help:
+	@sed -nE 's/^# `make ([^`]+)`: (.*)/make \1\n    \2/p' Makefile; \
+	echo "targets: all deps demo check check-onnx bench lint fmt san fuzz layers install clean"
+
 clean:
 	rm -rf $(BUILD)
-.PHONY: clean
+.PHONY: clean help
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -34,6 +34,7 @@ struct stx_elem_inst {
 };
 #define STX_ELEM_CONST 254
 #define STX_ELEM_ARG 255
+#define STX_ELEM_MAX 1024 /* instructions of the longest body: a bound for builders' tables */
 struct stx_elem_program {
 	const struct stx_elem_inst *at;
 	uint32_t n;

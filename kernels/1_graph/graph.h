@@ -42,7 +42,8 @@ enum stx_arg_kind {
 	STX_ARG_BOOL,
 	STX_ARG_SCALAR,  /* number: `is_float` tells which of f and i holds it */
 	STX_ARG_STRING,
-	STX_ARG_DTYPE
+	STX_ARG_DTYPE,
+	STX_ARG_DEFAULT  /* in calls only: take the parameter's default */
 };
 
 struct stx_arg {
@@ -75,7 +76,8 @@ struct stx_node {
 	struct stx_arg *args;
 	uint32_t nouts;
 	struct stx_type *outs;
-	uint32_t num_users;  /* uses by other nodes' arguments (kept by stx_graph_count_users) */
+	uint32_t num_users;  /* distinct nodes that use it, the graph's return counted as one (set by
+	                        stx_graph_count_users) */
 	uint64_t serial;     /* program order of random, assert, mutating nodes (from 1); else 0 */
 	struct stx_const_data data; /* STX_OP_CONSTANT */
 	uint8_t is_param;    /* placeholder: a weight that stays with the client */
@@ -111,7 +113,10 @@ struct stx_graph {
 	uint64_t next_serial;
 };
 
-/* Construction. All return NULL / an error with d filled: over budget, wrong argument, bad shape. */
+/* Construction. All return NULL / an error with d filled: over budget, wrong argument, bad shape.
+ * A name is a candidate: characters outside [A-Za-z0-9_] become _, and repeated names and Python's
+ * builtins and keywords get a numeric suffix (sum_0, matmul_0). NULL: primals_k for inputs, "constant",
+ * the base name of a call. Strides equal to the row-major ones are stored as NULL. */
 struct stx_graph *stx_graph_new(struct stx_arena *a);
 struct stx_node *stx_graph_input(struct stx_graph *g, const char *name, struct stx_type type,
                                  const stx_ex *strides, int is_param, struct stx_diag *d);
@@ -119,12 +124,15 @@ struct stx_node *stx_graph_input(struct stx_graph *g, const char *name, struct s
 struct stx_node *stx_graph_constant(struct stx_graph *g, const char *name, struct stx_type type,
                                     const void *data, size_t n, struct stx_diag *d);
 /* Adds a call: args are matched to the op's schema by position (missing trailing ones take their
- * defaults, kinds are checked and converted: int to scalar, one int to a list, ...), then shape and
- * dtype inference fills outs. name NULL: the op's base name, made unique (OG-07). */
+ * defaults, and so do entries of kind STX_ARG_DEFAULT; kinds are checked and converted: int to scalar,
+ * one int to a list, ...), then shape and dtype inference fills outs. args may be freed afterwards. */
 struct stx_node *stx_graph_call(struct stx_graph *g, enum stx_op op, const char *name,
                                 const struct stx_arg *args, uint32_t nargs, struct stx_diag *d);
 stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name, struct stx_diag *d);
 void stx_graph_count_users(struct stx_graph *g);
+/* The overload of base ("add", "sum") that fits positional arguments of these kinds (OG-03): the first row
+ * of the op table, or -1. For front ends; a graph always names the overload. */
+int stx_op_choose(const char *base, const struct stx_arg *args, uint32_t nargs);
 
 /* Short forms for building arguments. */
 static inline struct stx_val stx_val(struct stx_node *n, uint32_t out)
@@ -145,6 +153,7 @@ struct stx_arg stx_arg_bool(int v);
 struct stx_arg stx_arg_str(struct stx_graph *g, const char *s);
 struct stx_arg stx_arg_dtype(enum stx_dtype t);
 struct stx_arg stx_arg_none(void);
+struct stx_arg stx_arg_default(void);
 
 static inline const struct stx_type *stx_val_type(struct stx_val v)
 {

@@ -13,7 +13,11 @@ stx_err stx_infer_node(struct stx_graph *g, struct stx_node *n, struct stx_diag 
 /* Broadcast of shapes, right-aligned; mismatch is an error that names the dimension (LO-08). */
 stx_err stx_infer_broadcast(struct stx_graph *g, const struct stx_type *const *types, uint32_t n,
                             struct stx_type *out, struct stx_diag *d);
+/* Common type of two dtypes; STX_DTYPE_NONE when there is none (u64 with signed, mixed 8-bit floats). */
 enum stx_dtype stx_promote(enum stx_dtype a, enum stx_dtype b);
+/* For POINTWISE nodes: the dtype operands are converted to before the primitive is applied (bool for
+ * logical_*; where: of its two values). STX_DTYPE_NONE for other nodes. */
+enum stx_dtype stx_infer_operand_dtype(const struct stx_node *n);
 
 /* Checks a whole graph: topological order, arities and kinds, types as inference gives them, unique
  * names, limits (nodes, rank, element count, constant bytes). requires nothing; never changes g. */

@@ -85,6 +85,8 @@ struct stx_buffer {
 	enum stx_def_kind def;
 	uint32_t nranges, nrranges;
 	const stx_ex *ranges, *rranges;
+	stx_ex store;           /* element written at a point of ranges, over iteration variables 0..nranges-1;
+	                           ranges need not have the layout's rank (views of outputs, LN-02) */
 	enum stx_monoid monoid;
 	enum stx_dtype acc;     /* accumulator dtype (f32 for half precision) */
 	struct stx_body body;

@@ -6,24 +6,27 @@
 #include "kernel.h"
 #include "loops.h"
 
-struct stx_group { /* buffers computed by one kernel, in order (fuse.c) */
+struct stx_group { /* buffers computed by one kernel, in order: reductions, then pointwise (fuse.c) */
 	STX_VEC(uint32_t) buffers;
-	const char *why_not; /* why it was not fused with the group before it, for the report */
+	const char *why_not; /* why its first buffer did not join an earlier group, for the report */
 };
 
 struct stx_slot { /* where a TEMP buffer lives in the workspace (memory.c) */
-	uint64_t offset_bytes, size_bytes;
-	uint32_t first_step, last_step; /* launches between which it is live */
+	stx_ex offset, size;              /* bytes; STX_EX_BAD: no slot (not a TEMP, or never in memory) */
+	uint64_t offset_bytes, size_bytes; /* the same when static, size rounded up to 64; else 0 */
+	uint32_t first_step, last_step;   /* launches between which it is live */
 };
 
 struct stx_schedule {
 	struct stx_loops *loops;
 	STX_VEC(struct stx_group) groups;     /* launch order */
 	STX_VEC(struct stx_kernel *) kernels; /* one a group */
-	struct stx_slot *slots;               /* [loops->buffers.n]; size 0 when not a TEMP */
-	uint64_t workspace_bytes;
-	uint64_t bytes_read, bytes_written, bytes_min;
-	STX_VEC(const char *) report;
+	struct stx_slot *slots;               /* [loops->buffers.n] */
+	uint64_t workspace_bytes;             /* of the slots of static size */
+	stx_ex workspace;                     /* bytes of all slots */
+	uint64_t bytes_read, bytes_written;   /* of all launches, at the size hints: each parameter once */
+	uint64_t bytes_min;                   /* inputs and constants read once, outputs written once */
+	STX_VEC(const char *) report;         /* a line a group: what it computes, why it stands alone */
 };
 
 struct stx_schedule_options {

@@ -16,7 +16,7 @@ struct stx_given_value {
 	enum stx_dtype dtype;
 	uint32_t rank;
 	const int64_t *sizes;
-	const uint8_t *bytes; /* dense row-major */
+	const uint8_t *bytes; /* dense row-major; none with sizes that are not empty: only the shape is fixed */
 	size_t n;
 };
 
@@ -49,8 +49,10 @@ stx_err stx_import(struct stx_arena *a, enum stx_graph_format f, struct stx_span
                    const struct stx_import_options *o, struct stx_import_result *out,
                    struct stx_diag *d);
 
-/* Walks protobuf wire format without unpacking: limits on depth and on fields in all. */
-stx_err stx_proto_prescan(struct stx_span body, uint32_t max_depth, uint64_t max_fields,
-                          struct stx_diag *d);
+/* Walks protobuf wire format of a message of the given type without unpacking: well-formed lengths, and
+ * limits on depth and on fields in all (packed elements count). Constant memory. */
+struct ProtobufCMessageDescriptor;
+stx_err stx_proto_prescan(struct stx_span body, const struct ProtobufCMessageDescriptor *type,
+                          uint32_t max_depth, uint64_t max_fields, struct stx_diag *d);
 
 #endif

@@ -1,0 +1,212 @@
+/* canonical_args.c: the one spelling of a node's arguments that canonical graphs use.
+ * Every rule is an equality of values, bit for bit, and of result types. */
+#include <math.h>
+#include <string.h>
+
+#include "graph_internal.h"
+#include "infer.h"
+#include "passes.h"
+
+static struct stx_arg dim_arg(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t rank)
+{
+	uint32_t dim = 0;
+	stx__infer_dim(g, n, n->args[i].u.ex, rank, &dim, NULL);
+	return stx_arg_int(g, dim);
+}
+
+/* The set of dimensions of list argument i, in order; those of a 0-d operand vanish. */
+static struct stx_arg dims_arg(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t rank,
+                               int empty_is_all)
+{
+	int64_t v[STX_MAX_DIMS];
+	uint32_t set = 0, k = 0;
+	stx__infer_dims(g, n, i, rank, empty_is_all, &set, NULL);
+	for (uint32_t dim = 0; dim < rank; dim++)
+		if (set & 1u << dim)
+			v[k++] = dim;
+	return stx_arg_ints(g, v, k);
+}
+
+/* The same, keeping the order given (permute). */
+static struct stx_arg order_arg(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t rank)
+{
+	int64_t v[STX_MAX_DIMS];
+	uint32_t dim = 0;
+	for (uint32_t k = 0; k < n->args[i].n && k < STX_MAX_DIMS; k++) {
+		stx__infer_dim(g, n, n->args[i].u.exs[k], rank, &dim, NULL);
+		v[k] = dim;
+	}
+	return stx_arg_ints(g, v, n->args[i].n);
+}
+
+/* For a floating-point operation 2.0 and 2 become the same constant of the operation's dtype: the integer is
+ * the normal spelling. -0.0 is no integer, and beyond 2^53 the two may differ. */
+static void whole_scalar(struct stx_arg *a)
+{
+	double limit = 9007199254740992.0;
+	if (a->kind == STX_ARG_SCALAR && a->is_float && a->u.f >= -limit && a->u.f <= limit &&
+	    a->u.f == (double)(int64_t)a->u.f && !(a->u.f == 0 && signbit(a->u.f)))
+		*a = stx_arg_scalar_i((int64_t)a->u.f);
+}
+
+/* Only where the number does not decide the type: the tensors are floats already. */
+static void pointwise_scalars(const struct stx_node *n, struct stx_arg *out)
+{
+	int floats = stx_op_info(n->op)->promote == STX_PROMOTE_FLOAT;
+	for (uint32_t i = 0; i < n->nargs && !floats; i++)
+		floats = n->args[i].kind == STX_ARG_TENSOR &&
+		         stx_dtype_is_float(stx__infer_type(n, i)->dtype);
+	for (uint32_t i = 0; i < n->nargs && floats; i++)
+		whole_scalar(&out[i]);
+}
+
+static stx_err slice_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
+                          struct stx_diag *d)
+{
+	uint32_t dim;
+	int64_t step;
+	stx_ex start, end;
+	stx_err e = stx__infer_slice(g, n, &dim, &start, &end, &step, d);
+	if (e)
+		return e;
+	out[1] = stx_arg_int(g, dim);
+	out[2] = stx_arg_ex(start);
+	out[3] = stx_arg_ex(end);
+	return 0;
+}
+
+static void select_args(struct stx_graph *g, const struct stx_node *n, uint32_t rank,
+                        struct stx_arg *out)
+{
+	int64_t at, size;
+	const struct stx_type *x = stx__infer_type(n, 0);
+	uint32_t dim = 0;
+	stx__infer_dim(g, n, n->args[1].u.ex, rank, &dim, NULL);
+	out[1] = stx_arg_int(g, dim);
+	if (stx_ex_is_const(g->ex, n->args[2].u.ex, &at) && at < 0 &&
+	    stx_ex_is_const(g->ex, x->sizes[dim], &size))
+		out[2] = stx_arg_int(g, at + size);
+}
+
+static void transpose_args(struct stx_graph *g, const struct stx_node *n, uint32_t rank,
+                           struct stx_arg *out)
+{
+	uint32_t a = 0, b = 0;
+	stx__infer_dim(g, n, n->args[1].u.ex, rank, &a, NULL);
+	stx__infer_dim(g, n, n->args[2].u.ex, rank, &b, NULL);
+	out[1] = stx_arg_int(g, a < b ? a : b);
+	out[2] = stx_arg_int(g, a < b ? b : a);
+}
+
+static void pad_args(const struct stx_graph *g, struct stx_arg *out)
+{
+	uint32_t k = out[1].n;
+	while (k >= 2 && stx_ex_equals(g->ex, out[1].u.exs[k - 1], 0) &&
+	       stx_ex_equals(g->ex, out[1].u.exs[k - 2], 0))
+		k -= 2;
+	out[1].n = k;
+}
+
+static void reduce_args(struct stx_graph *g, const struct stx_node *n, uint32_t rank,
+                        struct stx_arg *out)
+{
+	const struct stx_op_info *info = stx_op_info(n->op);
+	for (uint32_t i = 0; i < n->nargs; i++) {
+		const char *name = info->params[i].name;
+		int keeps_empty = n->op == STX_OP_ANY_DIM || n->op == STX_OP_ALL_DIM;
+		if (!strcmp(name, "dim") && info->params[i].kind == STX_PARAM_INT)
+			out[i] = dim_arg(g, n, i, rank);
+		else if (!strcmp(name, "dim"))
+			out[i] = dims_arg(g, n, i, rank, !keeps_empty);
+		else if (!strcmp(name, "dtype"))
+			out[i] = stx_arg_dtype(n->outs[0].dtype);
+		else if (!strcmp(name, "correction") && out[i].kind == STX_ARG_NONE)
+			out[i] = stx_arg_scalar_i(1);
+		else if (!strcmp(name, "correction"))
+			whole_scalar(&out[i]);
+	}
+}
+
+stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
+                         struct stx_diag *d)
+{
+	uint32_t rank = n->nargs && n->args[0].kind == STX_ARG_TENSOR ? stx__infer_type(n, 0)->rank : 0;
+	const struct stx_type *o = n->outs;
+	memcpy(out, n->args, n->nargs * sizeof *out);
+	switch (n->op) {
+	case STX_OP_VIEW: case STX_OP_EXPAND:
+		out[1] = stx_arg_exs(g, o->sizes, o->rank);
+		break;
+	case STX_OP_PERMUTE:
+		out[1] = order_arg(g, n, 1, rank);
+		break;
+	case STX_OP_SQUEEZE: case STX_OP_FLIP:
+		out[1] = dims_arg(g, n, 1, rank, 0);
+		break;
+	case STX_OP_TRANSPOSE:
+		transpose_args(g, n, rank, out);
+		break;
+	case STX_OP_UNSQUEEZE:
+		out[1] = dim_arg(g, n, 1, rank + 1);
+		break;
+	case STX_OP_SLICE:
+		return slice_args(g, n, out, d);
+	case STX_OP_SELECT:
+		select_args(g, n, rank, out);
+		break;
+	case STX_OP_DIAGONAL:
+		out[2] = dim_arg(g, n, 2, rank);
+		out[3] = dim_arg(g, n, 3, rank);
+		break;
+	case STX_OP_GATHER: case STX_OP_INDEX_SELECT: case STX_OP_SOFTMAX: case STX_OP_LOG_SOFTMAX:
+		out[1] = dim_arg(g, n, 1, rank);
+		break;
+	case STX_OP_CAT:
+		out[1] = dim_arg(g, n, 1, o->rank);
+		break;
+	case STX_OP_INDEX:
+		while (out[1].n && !out[1].u.tensors[out[1].n - 1].node)
+			out[1].n--;
+		break;
+	case STX_OP_PAD:
+		pad_args(g, out);
+		if (stx_dtype_is_float(o->dtype))
+			whole_scalar(&out[2]);
+		break;
+	case STX_OP_FULL:
+		if (stx_dtype_is_float(o->dtype))
+			whole_scalar(&out[1]);
+		break;
+	case STX_OP_TO_COPY:
+		out[1] = stx_arg_dtype(o->dtype);
+		break;
+	case STX_OP_ARGMAX: case STX_OP_ARGMIN:
+		if (out[1].kind == STX_ARG_INT)
+			out[1] = rank ? dim_arg(g, n, 1, rank) : stx_arg_none();
+		else if (rank == 1)
+			out[1] = stx_arg_int(g, 0);
+		break;
+	default:
+		if (stx_op_info(n->op)->category == STX_CAT_REDUCE)
+			reduce_args(g, n, rank, out);
+		else if (stx_op_info(n->op)->category == STX_CAT_POINTWISE)
+			pointwise_scalars(n, out);
+		else if (stx_op_info(n->op)->category == STX_CAT_COMPOSITE ||
+		         (n->op == STX_OP_ADDMM && stx_dtype_is_float(o->dtype)))
+			for (uint32_t i = 0; i < n->nargs; i++)
+				whole_scalar(&out[i]);
+	}
+	return stx_arena_oom(g->arena) ? stx__over_budget("canonical", n->name, d) : 0;
+}
+
+int stx__commutes(const struct stx_node *n)
+{
+	if (!(stx_op_info(n->op)->tags & STX_TAG_COMMUTES))
+		return 0;
+	for (uint32_t i = 2; i < n->nargs; i++) { /* alpha of add weighs one side unless it is 1 */
+		const struct stx_arg *a = &n->args[i];
+		if (a->kind != STX_ARG_SCALAR || (a->is_float ? a->u.f != 1 : a->u.i != 1))
+			return 0;
+	}
+	return 1;
+}

@@ -1,0 +1,243 @@
+/* elementary_log.c: logarithms, and the inverse hyperbolic functions made of them.
+ *
+ * x = 2^k * (1+f); log(1+f) from s = f/(2+f): log(1+f) = f - (f^2/2 - s*(f^2/2 + R(s^2))) as in FreeBSD's
+ * msun (e_log.c), which needs neither FMA nor tables. f32 functions other than log compute in f64 with
+ * a shorter polynomial. */
+#include "elementary_body.h"
+
+#include <math.h>
+
+/* (log((1+s)/(1-s))/s - 2)/z in z = s^2 on [0, 0.02945]: 2^-30.2, 2^-59.5 of the logarithm */
+static const double log_f32[] = { 0x1.55557ap-1, 0x1.995ed2p-2, 0x1.31e136p-2 };
+static const double log_f64[] = { 0x1.5555555555593p-1, 0x1.999999997f9fbp-2, 0x1.249249422a07fp-2,
+	0x1.c71c51d80e062p-3, 0x1.746649a02433bp-3, 0x1.39a0975a3be0ep-3, 0x1.2f116a88064c9p-3 };
+/* log((1+s)/(1-s))/s: 2^-45.1 */
+static const double log_lite[] = { 0x1.fffffffffff0ep+0, 0x1.5555555674ea4p-1, 0x1.99999623ee05cp-2,
+	0x1.24943b44b2b94p-2, 0x1.c61fef39019c4p-3, 0x1.91a1024d23bdep-3 };
+
+struct stx__el_log_parts stx__el_log_split(const struct el *e, stx_ev x, int subnormals)
+{
+	int w = is_f64(e);
+	int64_t sqrt_half = w ? 0x3fe6a09e667f3bcd : 0x3f3504f3, one = w ? 0x3ff0000000000000 : 0x3f800000;
+	int64_t mask = w ? 0xfffffffffffff : 0x7fffff, integer = w ? 0x4330000000000000 : 0x4b000000;
+	stx_ev shift = 0, i, k, m;
+
+	if (subnormals) {
+		stx_ev tiny = lt(e, x, fk(e, w ? 0x1p-1022 : 0x1p-126));
+
+		x = sel(e, tiny, mulk(e, x, 0x1p54), x);
+		shift = sel(e, tiny, fk(e, -54), fk(e, 0));
+	}
+	i = iaddk(e, bits(e, x), one - sqrt_half);
+	/* the biased exponent becomes a float by placing it in the low bits of 2^mant */
+	k = subk(e, unbits(e, ior(e, ilshr(e, i, mant_bits(e)), integer)),
+	         (w ? 0x1p52 : 0x1p23) + exp_bias(e));
+	if (subnormals)
+		k = add(e, k, shift);
+	m = unbits(e, iaddk(e, iand(e, i, mask), sqrt_half));
+	return (struct stx__el_log_parts){ k, subk(e, m, 1) };
+}
+
+/* What a logarithm gives outside (0, inf): r there, -inf at 0, NaN below, inf and NaN themselves. */
+static stx_ev edges(const struct el *e, stx_ev r, stx_ev x)
+{
+	stx_ev out = sel(e, eq(e, x, fk(e, 0)), fk(e, -INFINITY), fk(e, NAN));
+
+	r = sel(e, gt(e, x, fk(e, 0)), r, out);
+	return sel(e, eq(e, x, fk(e, INFINITY)), fk(e, INFINITY), r);
+}
+
+/* pieces of log(1+f): hfsq = f^2/2 and tail = s*(hfsq + R) */
+struct tail {
+	stx_ev hfsq, tail;
+};
+
+static struct tail log_tail(const struct el *e, stx_ev f)
+{
+	stx_ev hfsq = mul(e, mulk(e, f, 0.5), f), s = quo(e, f, addk(e, f, 2)), z = mul(e, s, s);
+	stx_ev r = mul(e, z, is_f64(e) ? POLY(e, z, log_f64) : POLY(e, z, log_f32));
+
+	return (struct tail){ hfsq, mul(e, s, add(e, hfsq, r)) };
+}
+
+/* k*ln2 + log(1+f) + c */
+static stx_ev log_sum(const struct el *e, struct stx__el_log_parts p, const stx_ev *c)
+{
+	int w = is_f64(e);
+	struct tail t = log_tail(e, p.f);
+	stx_ev lo = mulk(e, p.k, w ? 0x1.a39ef35793c76p-33 : 0x1.2fefa2p-17);
+
+	if (c)
+		lo = add(e, lo, *c);
+	lo = add(e, t.tail, lo);
+	return sub(e, mulk(e, p.k, w ? 0x1.62e42feep-1 : 0x1.62e3p-1), sub(e, sub(e, t.hfsq, lo), p.f));
+}
+
+/* log(1+f), for results in f32 */
+static stx_ev log_short(const struct el *w, stx_ev f)
+{
+	stx_ev s = quo(w, f, addk(w, f, 2));
+
+	return mul(w, s, POLY(w, mul(w, s, s), log_lite));
+}
+
+stx_ev stx__el_log(const struct el *e, stx_ev x)
+{
+	return edges(e, log_sum(e, stx__el_log_split(e, x, 1), NULL), x);
+}
+
+/* scale*log(x) for f32 in f64, k*scaled_ln2 apart */
+static stx_ev log_base_f32(const struct el *e, stx_ev x, double per_octave, double scale)
+{
+	struct el w = el_make(e->b, STX_F64);
+	struct stx__el_log_parts p = stx__el_log_split(&w, widen(&w, x), 0);
+	stx_ev k = per_octave == 1 ? p.k : mulk(&w, p.k, per_octave);
+
+	return edges(e, narrow(e, add(&w, k, mulk(&w, log_short(&w, p.f), scale))), x);
+}
+
+/* log(1+f) as hi + lo with hi of few bits, so that products by a split constant are exact */
+static void log_split_sum(const struct el *e, stx_ev f, stx_ev *hi, stx_ev *lo)
+{
+	struct tail t = log_tail(e, f);
+
+	*hi = unbits(e, iand(e, bits(e, sub(e, f, t.hfsq)), (int64_t)0xffffffff00000000u));
+	*lo = add(e, sub(e, sub(e, f, *hi), t.hfsq), t.tail);
+}
+
+/* y + vhi + vlo, y the larger */
+static stx_ev sum3(const struct el *e, stx_ev y, stx_ev vhi, stx_ev vlo)
+{
+	stx_ev s = add(e, y, vhi);
+
+	return add(e, add(e, vlo, add(e, sub(e, y, s), vhi)), s);
+}
+
+stx_ev stx__el_log2(const struct el *e, stx_ev x)
+{
+	const double c_hi = 0x1.7154765200000p+0, c_lo = 0x1.705fc2eefa200p-33;
+	struct stx__el_log_parts p;
+	stx_ev hi, lo, vlo;
+
+	if (!is_f64(e))
+		return log_base_f32(e, x, 1, 0x1.71547652b82fep+0);
+	p = stx__el_log_split(e, x, 1);
+	log_split_sum(e, p.f, &hi, &lo);
+	vlo = add(e, mulk(e, add(e, lo, hi), c_lo), mulk(e, lo, c_hi));
+	return edges(e, sum3(e, p.k, mulk(e, hi, c_hi), vlo), x);
+}
+
+stx_ev stx__el_log10(const struct el *e, stx_ev x)
+{
+	const double c_hi = 0x1.bcb7b15200000p-2, c_lo = 0x1.b9438ca9aadd5p-36;
+	const double k_hi = 0x1.34413509f6000p-2, k_lo = 0x1.9fef311f12b36p-42;
+	struct stx__el_log_parts p;
+	stx_ev hi, lo, vlo;
+
+	if (!is_f64(e))
+		return log_base_f32(e, x, 0x1.34413509f79ffp-2, 0x1.bcb7b1526e50ep-2);
+	p = stx__el_log_split(e, x, 1);
+	log_split_sum(e, p.f, &hi, &lo);
+	vlo = add(e, add(e, mulk(e, p.k, k_lo), mulk(e, add(e, lo, hi), c_lo)), mulk(e, lo, c_hi));
+	return edges(e, sum3(e, mulk(e, p.k, k_hi), mulk(e, hi, c_hi), vlo), x);
+}
+
+/* log(1+x) in f64 to f32 accuracy; x > -1 finite (else what it gives is replaced by the caller) */
+static stx_ev log1p_short(const struct el *w, stx_ev x)
+{
+	struct stx__el_log_parts p = stx__el_log_split(w, addk(w, x, 1), 0);
+	stx_ev f = sel(w, eq(w, p.k, fk(w, 0)), x, p.f); /* 1+x need not be exact: near 1, f is x itself */
+
+	return add(w, mulk(w, p.k, 0x1.62e42fefa39efp-1), log_short(w, f));
+}
+
+/* log(u) with u = 1+x rounded, corrected by what the rounding lost; plus `octaves` times ln2 */
+static stx_ev log1p_sum(const struct el *e, stx_ev x, stx_ev u, const stx_ev *octaves)
+{
+	struct stx__el_log_parts p = stx__el_log_split(e, u, 0);
+	stx_ev near = eq(e, p.k, fk(e, 0));
+	stx_ev lost = sel(e, gt(e, x, fk(e, 1)), ksub(e, 1, sub(e, u, x)), sub(e, x, subk(e, u, 1)));
+	stx_ev c = sel(e, near, fk(e, 0), quo(e, lost, u));
+
+	p.f = sel(e, near, x, p.f);
+	if (octaves) {
+		c = sel(e, eq(e, *octaves, fk(e, 0)), c, fk(e, 0));
+		p.k = add(e, p.k, *octaves);
+	}
+	return log_sum(e, p, &c);
+}
+
+stx_ev stx__el_log1p(const struct el *e, stx_ev x)
+{
+	stx_ev r, u = addk(e, x, 1);
+
+	if (is_f64(e)) {
+		r = log1p_sum(e, x, u, NULL);
+	} else {
+		struct el w = el_make(e->b, STX_F64);
+
+		r = narrow(e, log1p_short(&w, widen(&w, x)));
+	}
+	r = sel(e, gt(e, x, fk(e, -1)), r, sel(e, eq(e, x, fk(e, -1)), fk(e, -INFINITY), fk(e, NAN)));
+	r = sel(e, eq(e, x, fk(e, INFINITY)), x, r);
+	return sel(e, eq(e, x, fk(e, 0)), x, r);
+}
+
+/* sign(x) * log1p(a + a^2/(1 + sqrt(1 + a^2))); for huge a log(2a). */
+stx_ev stx__el_asinh(const struct el *e, stx_ev x)
+{
+	struct el w = el_make(e->b, STX_F64);
+	stx_ev a = mag(&w, is_f64(e) ? x : widen(&w, x)), z = mul(&w, a, a), y, r;
+
+	y = add(&w, a, quo(&w, z, addk(&w, root(&w, addk(&w, z, 1)), 1)));
+	if (is_f64(e)) {
+		stx_ev huge = gt(e, a, fk(e, 0x1p28));
+
+		y = sel(e, huge, a, y);
+		stx_ev oct = sel(e, huge, fk(e, 1), fk(e, 0)), u = sel(e, huge, a, addk(e, y, 1));
+		r = log1p_sum(e, y, u, &oct);
+	} else {
+		r = narrow(e, log1p_short(&w, y));
+	}
+	a = mag(e, x);
+	return sign_of(e, sel(e, lt(e, a, fk(e, INFINITY)), r, a), x);
+}
+
+/* log1p(t + sqrt(2t + t^2)), t = x - 1; for huge x log(2x). NaN below 1. */
+stx_ev stx__el_acosh(const struct el *e, stx_ev x)
+{
+	struct el w = el_make(e->b, STX_F64);
+	stx_ev v = is_f64(e) ? x : widen(&w, x), t = subk(&w, v, 1), y, r;
+
+	y = add(&w, t, root(&w, add(&w, add(&w, t, t), mul(&w, t, t))));
+	if (is_f64(e)) {
+		stx_ev huge = gt(e, x, fk(e, 0x1p28));
+
+		y = sel(e, huge, x, y);
+		stx_ev oct = sel(e, huge, fk(e, 1), fk(e, 0)), u = sel(e, huge, x, addk(e, y, 1));
+		r = log1p_sum(e, y, u, &oct);
+	} else {
+		r = narrow(e, log1p_short(&w, y));
+	}
+	r = sel(e, ge(e, x, fk(e, 1)), r, fk(e, NAN));
+	return sel(e, eq(e, x, fk(e, INFINITY)), x, r);
+}
+
+/* log1p(2a/(1-a))/2; below 1/2 as 2a + 2a*a/(1-a), where 1-a is rounded. */
+stx_ev stx__el_atanh(const struct el *e, stx_ev x)
+{
+	struct el w = el_make(e->b, STX_F64);
+	stx_ev a = mag(&w, is_f64(e) ? x : widen(&w, x)), a2 = add(&w, a, a), d = ksub(&w, 1, a), y, r;
+
+	if (is_f64(e)) {
+		stx_ev low = lt(e, a, fk(e, 0.5)), q = quo(e, sel(e, low, mul(e, a2, a), a2), d);
+
+		y = sel(e, low, add(e, a2, q), q);
+		r = mulk(e, log1p_sum(e, y, addk(e, y, 1), NULL), 0.5);
+	} else {
+		r = narrow(e, mulk(&w, log1p_short(&w, quo(&w, a2, d)), 0.5));
+	}
+	a = mag(e, x);
+	r = sel(e, lt(e, a, fk(e, 1)), r, sel(e, eq(e, a, fk(e, 1)), fk(e, INFINITY), fk(e, NAN)));
+	return sign_of(e, r, x);
+}

@@ -1,0 +1,298 @@
+/* elementary_trig.c: sine, cosine, tangent and their inverses.
+ *
+ * f32: the argument is multiplied by 2/pi in exact pieces (Payne and Hanek with 28-bit pieces in f64), so
+ * every finite argument is reduced correctly. f64: three-part pi/2 (Cody and Waite), exact for
+ * |x| < 2^20 * pi/2; beyond, accuracy fades (NUMERICS.md). */
+#include "elementary_body.h"
+
+#include <math.h>
+
+/* sin(pi/2 f)/f and cos(pi/2 f) in f^2, |f| <= 1/2: 2^-37.1, 2^-34.1 */
+static const double sin_lite[] = { 0x1.921fb5443b586p+0, -0x1.4abbce56ad6fep-1, 0x1.466bbac76d446p-4,
+	-0x1.32ca9cc0058cfp-8, 0x1.4bc81f06cb522p-13 };
+static const double cos_lite[] = { 0x1.ffffffff84785p-1, -0x1.3bd3cc6e69b0bp+0, 0x1.03c1daa61b5abp-2,
+	-0x1.55c4e6a56d25ep-6, 0x1.d99e75a99b511p-11 };
+/* (sin(r)/r - 1)/z and (cos(r) - 1 + z/2)/z^2 in z = r^2, |r| <= pi/4: 2^-58, 2^-64.2 */
+static const double sin_f64[] = { -0x1.5555555555549p-3, 0x1.111111110f896p-7, -0x1.a01a019c12eb5p-13,
+	0x1.71de3577a36c5p-19, -0x1.ae5e657a6e2b4p-26, 0x1.5d92a192618ebp-33 };
+static const double cos_f64[] = { 0x1.555555555554cp-5, -0x1.6c16c16c15213p-10, 0x1.a01a019cbd5dcp-16,
+	-0x1.27e4f810c7011p-22, 0x1.1ee9efbdd46e3p-29, -0x1.8fb041852b924p-37 };
+/* (asin(s)/s - 1)/z on z = s^2 in [0, 1/4]: 2^-35.8, 2^-62.6 */
+static const double asin_lite[] = { 0x1.555556091558dp-3, 0x1.3332a809d7d14p-4, 0x1.6ddb2662e9351p-5,
+	0x1.ed53972349479p-6, 0x1.9358a581704dfp-6, 0x1.e982705f256bcp-8, 0x1.1c33e84fab40bp-5 };
+static const double asin_f64[] = { 0x1.5555555555553p-3, 0x1.33333333339f3p-4, 0x1.6db6db6d49978p-5,
+	0x1.f1c71ca900e0cp-6, 0x1.6e8b9ab7e1a8cp-6, 0x1.1c4f8c8768603p-6, 0x1.c97fdefd65436p-7,
+	0x1.7bb01f2a3af25p-7, 0x1.3663e2ad73b8ep-7, 0x1.4a0f37ccf880fp-7, 0x1.da15d6ad53c6cp-12,
+	0x1.9fa84094f9e5ap-6, -0x1.b8b06e820db72p-6, 0x1.175907de3659fp-5 };
+/* (atan(t)/t - 1)/z in z = t^2: |t| <= tan(pi/8), 2^-35.4; |t| <= 7/16, 2^-57.7 */
+static const double atan_lite[] = { -0x1.555554c88e221p-2, 0x1.99991a40c546ep-3, -0x1.247f059f4dc20p-3,
+	0x1.c467eafe89dc3p-4, -0x1.5b44e085e6e0bp-4, 0x1.84f362e49394bp-5 };
+static const double atan_f64[] = { -0x1.555555555550cp-2, 0x1.999999998e9d5p-3, -0x1.2492491ffd724p-3,
+	0x1.c71c6fde6484fp-4, -0x1.745cdbf1ba57fp-4, 0x1.3b0f24b641004p-4, -0x1.10d62952c99f6p-4,
+	0x1.dddf7a740da69p-5, -0x1.97a6e7a224596p-5, 0x1.2b24449b5ad78p-5, -0x1.0a93aea9c85e3p-6 };
+/* 2/pi in 28-bit pieces with their weights */
+static const double two_over_pi[] = { 0xa2f9836p-28, 0xe4e4415p-56, 0x29fc275p-84, 0x7d1f534p-112,
+	0xddc0db6p-140, 0x295993cp-168, 0x439041fp-196 };
+
+#define PI 0x1.921fb54442d18p+1
+#define PI_LO 0x1.1a62633145c07p-53
+
+/* sin and cos of the reduced argument, and the quadrant in the low two bits of n. */
+struct angle {
+	stx_ev s, c, n;
+};
+
+static stx_ev mod4(const struct el *w, stx_ev v)
+{
+	stx_ev q = subk(w, addk(w, mulk(w, v, 0.25), magic(w)), magic(w));
+
+	return sub(w, v, mulk(w, q, 4)); /* exact: v has few bits */
+}
+
+/* x (an f32 value) times 2/pi, modulo 4, as n + f with |f| <= 1/2. Pieces whose product with x is a
+ * multiple of 4 are skipped, three windows up to 2^128; each product of 24 by 28 bits is exact. */
+static stx_ev reduce_f32(const struct el *w, stx_ev x, stx_ev *n)
+{
+	stx_ev a = mag(w, x), over[3] = { ge(w, a, fk(w, 0x1p53)), ge(w, a, fk(w, 0x1p81)), ge(w, a, fk(w, 0x1p109)) };
+	stx_ev p[4], s, t, low, r;
+
+	for (int i = 0; i < 4; i++) {
+		p[i] = fk(w, two_over_pi[i]);
+		for (int k = 0; k < 3; k++)
+			p[i] = sel(w, over[k], fk(w, two_over_pi[i + k + 1]), p[i]);
+		p[i] = mul(w, x, p[i]);
+	}
+	p[0] = mod4(w, p[0]);
+	p[1] = mod4(w, p[1]);
+	s = add(w, p[0], p[1]);
+	t = sub(w, s, p[0]);
+	low = add(w, sub(w, p[0], sub(w, s, t)), sub(w, p[1], t)); /* what the sum lost */
+	low = add(w, low, add(w, p[2], p[3]));
+	r = addk(w, s, magic(w));
+	*n = bits(w, r);
+	return add(w, sub(w, s, subk(w, r, magic(w))), low);
+}
+
+static struct angle angle_f32(const struct el *w, stx_ev x)
+{
+	struct angle g;
+	stx_ev f = reduce_f32(w, x, &g.n), z = mul(w, f, f);
+
+	g.s = mul(w, f, POLY(w, z, sin_lite));
+	g.c = POLY(w, z, cos_lite);
+	return g;
+}
+
+/* x = n*pi/2 + r + lo, then sin and cos of r + lo. */
+static struct angle angle_f64(const struct el *e, stx_ev x)
+{
+	struct angle g;
+	stx_ev t = addk(e, mulk(e, x, 0x1.45f306dc9c883p-1), magic(e)), n = subk(e, t, magic(e));
+	stx_ev a = sub(e, x, mulk(e, n, 0x1.921fb544p+0)), b = mulk(e, n, 0x1.0b4611a6p-34);
+	stx_ev s = sub(e, a, b), lost = sub(e, sub(e, a, s), b);
+	stx_ev c = sub(e, mulk(e, n, 0x1.3198a2e037073p-69), lost);
+	stx_ev r = sub(e, s, c), lo = sub(e, sub(e, s, r), c), z = mul(e, r, r), h, w;
+
+	g.n = bits(e, t);
+	/* sin: r + (lo + r*z*S - lo*z/2) */
+	g.s = add(e, r, add(e, mul(e, mul(e, r, z), POLY(e, z, sin_f64)), sub(e, lo, mul(e, mulk(e, z, 0.5), lo))));
+	/* cos: 1 - z/2 + (z^2*C - r*lo), the rounding of 1 - z/2 put back */
+	h = mulk(e, z, 0.5);
+	w = ksub(e, 1, h);
+	g.c = add(e, w, add(e, sub(e, ksub(e, 1, w), h), sub(e, mul(e, mul(e, z, z), POLY(e, z, cos_f64)), mul(e, r, lo))));
+	return g;
+}
+
+/* odd quadrants take the other function; bit 1 of n + shift is the sign. */
+static stx_ev quadrant(const struct el *w, struct angle g, int shift)
+{
+	stx_ev n = shift ? iaddk(w, g.n, shift) : g.n;
+	stx_ev odd = ne(w, iand(w, n, 1), ik(w, 0));
+	stx_ev v = sel(w, odd, g.c, g.s);
+
+	return unbits(w, ixor(w, bits(w, v), ishl(w, iand(w, n, 2), 62)));
+}
+
+static stx_ev sine(const struct el *e, stx_ev x, int shift)
+{
+	struct el w = el_make(e->b, STX_F64);
+
+	if (is_f64(e))
+		return quadrant(e, angle_f64(e, x), shift);
+	return narrow(e, quadrant(&w, angle_f32(&w, widen(&w, x)), shift));
+}
+
+stx_ev stx__el_sin(const struct el *e, stx_ev x)
+{
+	return sel(e, eq(e, x, fk(e, 0)), x, sine(e, x, 0));
+}
+
+stx_ev stx__el_cos(const struct el *e, stx_ev x)
+{
+	return sine(e, x, 1);
+}
+
+stx_ev stx__el_tan(const struct el *e, stx_ev x)
+{
+	struct el w = el_make(e->b, STX_F64);
+	struct angle g = is_f64(e) ? angle_f64(e, x) : angle_f32(&w, widen(&w, x));
+	stx_ev odd = ne(&w, iand(&w, g.n, 1), ik(&w, 0));
+	stx_ev r = quo(&w, sel(&w, odd, neg(&w, g.c), g.s), sel(&w, odd, g.s, g.c));
+
+	if (!is_f64(e))
+		r = narrow(e, r);
+	return sel(e, eq(e, x, fk(e, 0)), x, r);
+}
+
+/* ---- inverses ---- */
+
+/* asin(s) - s for s in [0, 1/2], z = s^2 */
+static stx_ev asin_rest(const struct el *w, stx_ev s, stx_ev z, int f64)
+{
+	return mul(w, mul(w, s, z), f64 ? POLY(w, z, asin_f64) : POLY(w, z, asin_lite));
+}
+
+/* Above 1/2: asin(a) = pi/2 - 2 asin(sqrt((1-a)/2)), and acos without the subtraction. NaN above 1 comes
+ * from the square root. `root_lo` is what the root lost (f64 only). */
+struct arc {
+	stx_ev big, s, rest, root_lo;
+};
+
+static struct arc arc_parts(const struct el *w, stx_ev a, int f64)
+{
+	struct arc r;
+	stx_ev z, half = mulk(w, ksub(w, 1, a), 0.5);
+
+	r.big = gt(w, a, fk(w, 0.5));
+	z = sel(w, r.big, half, mul(w, a, a));
+	r.s = sel(w, r.big, root(w, half), a);
+	r.rest = asin_rest(w, r.s, z, f64);
+	r.root_lo = 0;
+	if (f64) { /* half = s^2 + 2 s lo: with s cut to 26 bits the square is exact */
+		stx_ev head = unbits(w, iand(w, bits(w, r.s), (int64_t)0xfffffffff8000000u));
+
+		r.root_lo = quo(w, sub(w, half, mul(w, head, head)), add(w, r.s, head));
+		r.root_lo = sub(w, r.root_lo, sub(w, r.s, head));
+		r.root_lo = sel(w, r.big, sel(w, eq(w, half, fk(w, 0)), half, r.root_lo), fk(w, 0));
+	}
+	return r;
+}
+
+stx_ev stx__el_asin(const struct el *e, stx_ev x)
+{
+	struct el w = el_make(e->b, STX_F64);
+	int f64 = is_f64(e);
+	stx_ev a = mag(&w, f64 ? x : widen(&w, x)), big, small, r;
+	struct arc p = arc_parts(&w, a, f64);
+
+	small = add(&w, p.s, p.rest);
+	if (f64) { /* pi/2 - 2s - 2(rest + lo) */
+		stx_ev t = add(&w, p.rest, p.root_lo);
+
+		big = ksub(&w, PI / 4, p.s);
+		t = sub(&w, sub(&w, sub(&w, ksub(&w, PI / 4, big), p.s), t), fk(&w, -PI_LO / 4));
+		big = mulk(&w, add(&w, big, t), 2);
+	} else {
+		big = ksub(&w, PI / 2, add(&w, small, small));
+	}
+	r = sel(&w, p.big, big, small);
+	return sign_of(e, f64 ? r : narrow(e, r), x);
+}
+
+stx_ev stx__el_acos(const struct el *e, stx_ev x)
+{
+	struct el w = el_make(e->b, STX_F64);
+	int f64 = is_f64(e);
+	stx_ev v = f64 ? x : widen(&w, x), r, mid, high, low, two;
+	struct arc p = arc_parts(&w, mag(&w, v), f64);
+
+	two = f64 ? add(&w, p.s, add(&w, p.rest, p.root_lo)) : add(&w, p.s, p.rest);
+	two = add(&w, two, two);
+	high = two;                                      /* x > 1/2 */
+	low = sub(&w, fk(&w, PI), sub(&w, two, fk(&w, PI_LO * 2))); /* x < -1/2 */
+	/* pi/2 - (x + rest(x)) */
+	mid = sub(&w, fk(&w, PI / 2), sub(&w, v, sub(&w, fk(&w, PI_LO / 2), sign_of(&w, p.rest, v))));
+	r = sel(&w, p.big, sel(&w, lt(&w, v, fk(&w, 0)), low, high), mid);
+	return f64 ? r : narrow(e, r);
+}
+
+/* atan(num/den), 0 <= num <= den, in f64 to f32 accuracy */
+static stx_ev atan_short(const struct el *w, stx_ev num, stx_ev den)
+{
+	stx_ev far = gt(w, num, mulk(w, den, 0.41421356237309503)), t, z, p;
+
+	t = quo(w, sel(w, far, sub(w, num, den), num), sel(w, far, add(w, num, den), den));
+	z = mul(w, t, t);
+	p = add(w, t, mul(w, mul(w, t, z), POLY(w, z, atan_lite)));
+	return add(w, p, sel(w, far, fk(w, PI / 4), fk(w, 0)));
+}
+
+/* atan(a) for a >= 0 in f64: five intervals around 0, 1/2, 1, 3/2, inf (msun's s_atan.c) as selections */
+static stx_ev atan_wide(const struct el *e, stx_ev a)
+{
+	static const struct {
+		double from, hi, lo;
+	} at[] = {
+		{ 0.4375, 0x1.dac670561bb4fp-2, 0x1.a2b7f222f65e2p-56 },
+		{ 0.6875, PI / 4, PI_LO / 4 },
+		{ 1.1875, 0x1.f730bd281f69bp-1, 0x1.007887af0cbbdp-56 },
+		{ 2.4375, PI / 2, PI_LO / 2 },
+	};
+	stx_ev num[4] = { subk(e, add(e, a, a), 1), subk(e, a, 1), subk(e, a, 1.5), fk(e, -1) };
+	stx_ev den[4] = { addk(e, a, 2), addk(e, a, 1), addk(e, mulk(e, a, 1.5), 1), a };
+	stx_ev n = a, d = fk(e, 1), hi = fk(e, 0), lo = fk(e, 0), t, z, p;
+
+	for (int i = 0; i < 4; i++) {
+		stx_ev c = ge(e, a, fk(e, at[i].from));
+
+		n = sel(e, c, num[i], n);
+		d = sel(e, c, den[i], d);
+		hi = sel(e, c, fk(e, at[i].hi), hi);
+		lo = sel(e, c, fk(e, at[i].lo), lo);
+	}
+	t = quo(e, n, d);
+	z = mul(e, t, t);
+	p = mul(e, mul(e, t, z), POLY(e, z, atan_f64));
+	return add(e, hi, add(e, t, add(e, p, lo)));
+}
+
+stx_ev stx__el_atan(const struct el *e, stx_ev x)
+{
+	struct el w = el_make(e->b, STX_F64);
+	stx_ev a, big, r;
+
+	if (is_f64(e))
+		return sign_of(e, atan_wide(e, mag(e, x)), x);
+	a = mag(&w, widen(&w, x));
+	big = gt(&w, a, fk(&w, 1));
+	r = atan_short(&w, sel(&w, big, fk(&w, 1), a), sel(&w, big, a, fk(&w, 1)));
+	r = sel(&w, big, ksub(&w, PI / 2, r), r);
+	return sign_of(e, narrow(e, r), x);
+}
+
+/* The angle of (x, y): atan(|y|/|x|), reflected for negative x (a negative zero too), signed by y. */
+stx_ev stx__el_atan2(const struct el *e, stx_ev y, stx_ev x)
+{
+	struct el w = el_make(e->b, STX_F64);
+	int f64 = is_f64(e);
+	stx_ev vx = f64 ? x : widen(&w, x), ay = mag(&w, f64 ? y : widen(&w, y)), ax = mag(&w, vx), r;
+	stx_ev left = lt(&w, sign_of(&w, fk(&w, 1), vx), fk(&w, 0));
+
+	if (f64) {
+		stx_ev q = sel(e, eq(e, ay, ax), fk(e, 1), quo(e, ay, ax)); /* inf/inf */
+
+		r = atan_wide(e, sel(e, eq(e, ay, fk(e, 0)), ay, q));
+		r = sel(e, left, sub(e, fk(e, PI), subk(e, r, PI_LO)), r);
+	} else {
+		stx_ev steep = gt(&w, ay, ax), same = eq(&w, ay, ax);
+		stx_ev num = sel(&w, steep, ax, ay), den = sel(&w, steep, ay, ax);
+
+		den = sel(&w, same, fk(&w, 1), den);
+		num = sel(&w, both(&w, same, gt(&w, ay, fk(&w, 0))), fk(&w, 1), num);
+		r = atan_short(&w, num, den);
+		r = sel(&w, steep, ksub(&w, PI / 2, r), r);
+		r = sel(&w, left, ksub(&w, PI, r), r);
+	}
+	r = sel(&w, eq(&w, vx, vx), r, vx);
+	return sign_of(e, f64 ? r : narrow(e, r), y);
+}

@@ -1,0 +1,124 @@
+/* onnx_import.h
+ * private to the ONNX reader: its context, and short builders used by the operator mappings.
+ *
+ * Errors are sticky: once c->err is set every builder returns an empty value and does nothing, so a mapping
+ * is written as plain expressions and returns c->err at its end. */
+#ifndef STX_ONNX_IMPORT_H
+#define STX_ONNX_IMPORT_H
+
+#include "import.h"
+#include "onnx.pb-c.h"
+
+typedef struct stx_val V;
+#define NO_V ((V){ NULL, 0 })
+
+struct onnx_binding { /* name -> value, open addressing */
+	const char *name;
+	uint64_t hash;
+	V v;
+};
+struct onnx_scope {
+	struct onnx_binding *at;
+	uint32_t n, cap;
+	const struct onnx_scope *parent; /* attributes of a function call, NULL at the top */
+	const Onnx__NodeProto *caller;
+};
+
+struct onnx {
+	struct stx_arena *arena;
+	struct stx_graph *g;
+	const struct stx_import_options *options;
+	const Onnx__ModelProto *model;
+	struct stx_diag *d;
+	stx_err err;
+	int64_t opset;            /* of the default domain, in the scope at hand */
+	int depth;                /* of function calls */
+	struct onnx_scope *scope;
+	const Onnx__NodeProto *n; /* node being mapped */
+	STX_VEC(struct stx_needed_value) needed;
+	STX_VEC(const char *) input_names;
+};
+
+/* One mapping: fills out[0..n_output-1]; outputs it cannot give stay NO_V and are an error when named. */
+typedef stx_err onnx_map_fn(struct onnx *c, V *out);
+struct onnx_mapping {
+	const char *op_type;
+	onnx_map_fn *map;
+	int arg; /* passed through onnx_arg() */
+};
+const struct onnx_mapping *onnx_find_mapping(const char *op_type);
+/* The tables, one a family. */
+extern const struct onnx_mapping onnx_pointwise_map[], onnx_shape_map[], onnx_reduce_map[],
+	onnx_nn_map[];
+
+/* ---- errors ---- */
+stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+stx_err onnx_unsupported_attr(struct onnx *c, const char *attr, const char *value);
+
+/* ---- inputs and attributes of the node at hand ---- */
+int onnx_has(const struct onnx *c, unsigned i);  /* input i is there */
+V onnx_in(struct onnx *c, unsigned i);           /* required */
+V onnx_opt(struct onnx *c, unsigned i);          /* NO_V when absent */
+const Onnx__AttributeProto *onnx_attr(const struct onnx *c, const char *name); /* through ref_attr_name */
+int64_t onnx_int(const struct onnx *c, const char *name, int64_t otherwise);
+double onnx_float(const struct onnx *c, const char *name, double otherwise);
+const char *onnx_str(const struct onnx *c, const char *name, const char *otherwise);
+/* Integers of an attribute; returns how many, -1 when absent. *v borrowed. */
+int onnx_ints(const struct onnx *c, const char *name, const int64_t **v);
+int onnx_arg(const struct onnx *c);
+
+/* ---- questions about values ---- */
+enum stx_dtype onnx_dtype(V v);
+int onnx_rank(V v);
+int64_t onnx_dim(struct onnx *c, V v, int i); /* static; sets err when symbolic */
+int onnx_is_float(V v);
+int onnx_is_const(V v);
+/* Elements of a value that must be known now, as i64 (floats are refused). At most cap; sets NEED_VALUES with
+ * the graph inputs it depends on, or an error. Returns the count. */
+int onnx_known_ints(struct onnx *c, V v, const char *what, int64_t *out, int cap);
+int onnx_known_scalar(struct onnx *c, V v, const char *what, struct stx_arg *out);
+int onnx_known_floats(struct onnx *c, V v, const char *what, double *out, int cap);
+/* v must be a constant and is not: NEED_VALUES with the graph inputs it depends on, or UNSUPPORTED. */
+stx_err onnx_need(struct onnx *c, V v, const char *what);
+int onnx_axis(struct onnx *c, int64_t axis, int rank); /* normalised; sets err */
+
+/* ---- builders ---- */
+V onnx_call(struct onnx *c, enum stx_op op, const struct stx_arg *args, uint32_t n);
+V onnx_1(struct onnx *c, enum stx_op op, V a);
+V onnx_2(struct onnx *c, enum stx_op op, V a, V b);
+V onnx_cast(struct onnx *c, V a, enum stx_dtype t);
+V onnx_view(struct onnx *c, V a, const int64_t *sizes, int n);
+V onnx_expand(struct onnx *c, V a, const int64_t *sizes, int n); /* exact result shape */
+V onnx_permute(struct onnx *c, V a, const int64_t *dims, int n);
+V onnx_unsqueeze(struct onnx *c, V a, int dim);
+V onnx_slice(struct onnx *c, V a, int dim, int64_t start, int64_t end, int64_t step);
+V onnx_cat(struct onnx *c, const V *v, uint32_t n, int dim);
+V onnx_full(struct onnx *c, const int64_t *sizes, int n, double value, enum stx_dtype t);
+V onnx_number(struct onnx *c, double value, enum stx_dtype t); /* 0-d constant */
+V onnx_ints_const(struct onnx *c, const int64_t *v, int n);    /* 1-d i64 */
+V onnx_arange(struct onnx *c, int64_t start, int64_t end, int64_t step, enum stx_dtype t);
+V onnx_reduce(struct onnx *c, enum stx_op op, V a, const int64_t *dims, int n, int keepdim);
+V onnx_where(struct onnx *c, V cond, V a, V b);
+V onnx_index_select(struct onnx *c, V a, int dim, V index);
+V onnx_scale(struct onnx *c, V a, double k); /* a * k in a's type */
+V onnx_shift(struct onnx *c, V a, double k); /* a + k */
+V onnx_matmul(struct onnx *c, V a, V b);
+V onnx_reverse(struct onnx *c, V a, int dim);
+
+/* ---- tensors (onnx_tensor.c) ---- */
+enum stx_dtype onnx_dtype_of(int32_t data_type); /* STX_DTYPE_NONE when Stax has none */
+const char *onnx_dtype_name(int32_t data_type);  /* ONNX's own name */
+/* Dense bytes of an initialiser in the arena; out of range sizes, short or external data are errors. */
+stx_err onnx_tensor_bytes(struct onnx *c, const Onnx__TensorProto *t, enum stx_dtype *dtype, int *rank,
+                          int64_t *sizes, const uint8_t **bytes, size_t *n);
+int onnx_tensor_has_data(const Onnx__TensorProto *t);
+V onnx_constant(struct onnx *c, const char *name, enum stx_dtype t, int rank, const int64_t *sizes,
+                const void *bytes, size_t n);
+
+stx_err stx_import_onnx(struct stx_arena *a, struct stx_span body, const struct stx_import_options *o,
+                        struct stx_import_result *out, struct stx_diag *d);
+stx_err stx_import_wire(struct stx_arena *a, struct stx_span body, const struct stx_import_options *o,
+                        struct stx_import_result *out, struct stx_diag *d);
+
+#endif

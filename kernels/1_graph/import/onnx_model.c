@@ -1,0 +1,562 @@
+/* onnx_model.c: an ONNX model to a graph: initialisers, inputs, nodes in order, functions, outputs.
+ *
+ * Requires: the pre-scan passed. Ensures: a graph that verify accepts, or an error naming node and operator.
+ * Integer arithmetic on shapes is folded as it is built (fold.c), so that a Reshape whose shape is computed
+ * from Shape, Gather and Concat sees constants. What a node needs by value and is not constant is traced back
+ * to the graph inputs it depends on: those are the needed values. Source: onnx.proto, ONNX operator spec. */
+#include "onnx_import.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fold.h"
+#include "hash.h"
+
+#define ONNX_MAX_FIELDS 6000000u
+#define ONNX_MAX_DEPTH 40u
+#define ONNX_CALL_DEPTH 16
+#define ONNX_MAX_NODES 2000000u
+
+/* ---- names ---- */
+
+static uint64_t hash_name(const char *s)
+{
+	uint64_t h = 1469598103934665603u;
+	for (; *s; s++)
+		h = (h ^ (uint8_t)*s) * 1099511628211u;
+	return h ? h : 1;
+}
+
+static V lookup(const struct onnx_scope *s, const char *name)
+{
+	if (!s->cap)
+		return NO_V;
+	uint64_t h = hash_name(name);
+	for (uint32_t i = (uint32_t)h & (s->cap - 1); s->at[i].hash; i = (i + 1) & (s->cap - 1))
+		if (s->at[i].hash == h && !strcmp(s->at[i].name, name))
+			return s->at[i].v;
+	return NO_V;
+}
+
+static void place(struct onnx_scope *s, struct onnx_binding b)
+{
+	uint32_t i = (uint32_t)b.hash & (s->cap - 1);
+	while (s->at[i].hash && !(s->at[i].hash == b.hash && !strcmp(s->at[i].name, b.name)))
+		i = (i + 1) & (s->cap - 1);
+	s->n += !s->at[i].hash;
+	s->at[i] = b;
+}
+
+static void bind(struct onnx *c, const char *name, V v)
+{
+	struct onnx_scope *s = c->scope;
+	if (c->err || !v.node)
+		return;
+	if (s->n * 2 >= s->cap) {
+		struct onnx_scope old = *s;
+		s->cap = old.cap ? old.cap * 2 : 64;
+		s->n = 0;
+		s->at = STX_NEW_ARRAY(c->arena, struct onnx_binding, s->cap);
+		if (!s->at) {
+			*s = old;
+			onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
+			return;
+		}
+		for (uint32_t i = 0; i < old.cap; i++)
+			if (old.at[i].hash)
+				place(s, old.at[i]);
+	}
+	place(s, (struct onnx_binding){ name, hash_name(name), v });
+}
+
+/* ---- errors ---- */
+
+stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
+{
+	char node[96] = "";
+	va_list ap;
+	if (c->err)
+		return c->err;
+	c->err = code;
+	if (c->n)
+		snprintf(node, sizeof node, "%s '%s'", c->n->op_type ? c->n->op_type : "?",
+		         c->n->name && *c->n->name ? c->n->name
+		         : c->n->n_output          ? c->n->output[0]
+		                                   : "");
+	va_start(ap, fmt);
+	stx_vfail(c->d, code, "import", node, fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+stx_err onnx_unsupported_attr(struct onnx *c, const char *attr, const char *value)
+{
+	return onnx_fail(c, STX_E_UNSUPPORTED, "operator %s: attribute %s=%s is not supported",
+	                 c->n->op_type, attr, value);
+}
+
+/* ---- inputs and attributes ---- */
+
+int onnx_has(const struct onnx *c, unsigned i)
+{
+	return i < c->n->n_input && c->n->input[i][0];
+}
+
+V onnx_opt(struct onnx *c, unsigned i)
+{
+	if (c->err || !onnx_has(c, i))
+		return NO_V;
+	V v = lookup(c->scope, c->n->input[i]);
+	if (!v.node)
+		onnx_fail(c, STX_E_INVALID,
+		          "input %u names '%s', which no earlier node, input or initialiser gives "
+		          "(a cycle, or nodes out of order)", i, c->n->input[i]);
+	return v;
+}
+
+V onnx_in(struct onnx *c, unsigned i)
+{
+	if (!c->err && !onnx_has(c, i))
+		onnx_fail(c, STX_E_INVALID, "operator %s needs input %u, which is missing", c->n->op_type, i);
+	return onnx_opt(c, i);
+}
+
+static const Onnx__AttributeProto *find_attr(const Onnx__NodeProto *n, const char *name)
+{
+	for (size_t i = 0; i < n->n_attribute; i++)
+		if (n->attribute[i]->name && !strcmp(n->attribute[i]->name, name))
+			return n->attribute[i];
+	return NULL;
+}
+
+const Onnx__AttributeProto *onnx_attr(const struct onnx *c, const char *name)
+{
+	const Onnx__AttributeProto *a = find_attr(c->n, name);
+	const struct onnx_scope *s = c->scope;
+	while (a && a->ref_attr_name && *a->ref_attr_name) { /* of the function's caller */
+		if (!s || !s->caller)
+			return NULL;
+		a = find_attr(s->caller, a->ref_attr_name);
+		s = s->parent;
+	}
+	return a;
+}
+
+int64_t onnx_int(const struct onnx *c, const char *name, int64_t otherwise)
+{
+	const Onnx__AttributeProto *a = onnx_attr(c, name);
+	return a && a->has_i ? a->i : otherwise;
+}
+
+double onnx_float(const struct onnx *c, const char *name, double otherwise)
+{
+	const Onnx__AttributeProto *a = onnx_attr(c, name);
+	return a && a->has_f ? (double)a->f : otherwise;
+}
+
+const char *onnx_str(const struct onnx *c, const char *name, const char *otherwise)
+{
+	const Onnx__AttributeProto *a = onnx_attr(c, name);
+	if (!a || !a->has_s)
+		return otherwise;
+	char *s = stx_arena_strndup(c->arena, (const char *)a->s.data, a->s.len);
+	return s ? s : otherwise;
+}
+
+int onnx_ints(const struct onnx *c, const char *name, const int64_t **v)
+{
+	const Onnx__AttributeProto *a = onnx_attr(c, name);
+	if (!a)
+		return -1;
+	*v = a->ints;
+	return (int)a->n_ints;
+}
+
+/* ---- needed values ---- */
+
+static void need(struct onnx *c, const struct stx_node *placeholder, const char *what)
+{
+	const char *name = NULL;
+	for (unsigned i = 0; i < c->g->inputs.n; i++)
+		if (c->g->inputs.at[i].node == placeholder)
+			name = c->input_names.at[i];
+	for (unsigned i = 0; i < c->needed.n; i++)
+		if (name && !strcmp(c->needed.at[i].input, name))
+			return;
+	struct stx_needed_value v = { name ? name : placeholder->name, what };
+	stx_push(c->arena, &c->needed, v);
+}
+
+/* Walks back from v to the placeholders it depends on. */
+static stx_err need_inputs_of(struct onnx *c, V v, const char *what)
+{
+	STX_VEC(struct stx_node *) stack = { 0 };
+	uint8_t *seen = STX_NEW_ARRAY(c->arena, uint8_t, c->g->nodes.n + 1);
+	char *why = stx_arena_printf(c->arena, "%s '%s': %s", c->n->op_type,
+	                             c->n->name && *c->n->name ? c->n->name : c->n->output[0], what);
+	if (!seen || !why)
+		return onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
+	const struct stx_node *blocker = v.node; /* the first node that folding stopped at */
+	stx_push(c->arena, &stack, v.node);
+	while (stack.n) {
+		struct stx_node *n = stack.at[--stack.n];
+		if (seen[n->id])
+			continue;
+		seen[n->id] = 1;
+		if (n->op != STX_OP_CONSTANT)
+			blocker = n;
+		if (n->op == STX_OP_PLACEHOLDER)
+			need(c, n, why);
+		for (uint32_t i = 0; i < n->nargs; i++) {
+			if (n->args[i].kind == STX_ARG_TENSOR)
+				stx_push(c->arena, &stack, n->args[i].u.tensor.node);
+			for (uint32_t k = 0; n->args[i].kind == STX_ARG_TENSORS && k < n->args[i].n; k++)
+				if (n->args[i].u.tensors[k].node)
+					stx_push(c->arena, &stack, n->args[i].u.tensors[k].node);
+		}
+	}
+	if (!c->needed.n)
+		return onnx_fail(c, STX_E_UNSUPPORTED,
+		                 "%s must be known when compiling, and is computed by %s, which is not folded", what,
+		                 stx_op_info(blocker->op)->overload);
+	return onnx_fail(c, STX_E_NEED_VALUES, "%s must be known when compiling: give the value of input '%s'",
+	                 what, c->needed.at[0].input);
+}
+
+stx_err onnx_need(struct onnx *c, V v, const char *what)
+{
+	return c->err ? c->err : need_inputs_of(c, v, what);
+}
+
+/* ---- initialisers and inputs ---- */
+
+static const struct stx_given_value *given(const struct onnx *c, const char *name)
+{
+	for (uint32_t i = 0; i < c->options->nvalues; i++)
+		if (!strcmp(c->options->values[i].input, name))
+			return &c->options->values[i];
+	return NULL;
+}
+
+/* Sizes may be given without data: then they only fix the shape. */
+static int has_value(const struct stx_given_value *v)
+{
+	int64_t count = 1;
+	for (uint32_t i = 0; i < v->rank; i++)
+		count = v->sizes[i] ? count : 0;
+	return v->n || count == 0;
+}
+
+V onnx_constant(struct onnx *c, const char *name, enum stx_dtype t, int rank, const int64_t *sizes,
+                const void *bytes, size_t n)
+{
+	if (c->err)
+		return NO_V;
+	struct stx_type type = stx_type_make(c->g, t, rank, sizes);
+	struct stx_node *node = stx_graph_constant(c->g, name, type, bytes, n, c->d);
+	if (!node) {
+		c->err = c->d && c->d->code ? c->d->code : STX_E_INVALID;
+		return NO_V;
+	}
+	return stx_val(node, 0);
+}
+
+static V add_input(struct onnx *c, const char *name, enum stx_dtype t, int rank, const int64_t *sizes,
+                   int is_param)
+{
+	struct stx_type type = stx_type_make(c->g, t, rank, sizes);
+	struct stx_node *node = stx_graph_input(c->g, name, type, NULL, is_param, c->d);
+	if (!node || stx_push(c->arena, &c->input_names, name)) {
+		c->err = c->d && c->d->code ? c->d->code : STX_E_TOO_LARGE;
+		return NO_V;
+	}
+	return stx_val(node, 0);
+}
+
+/* Float initialisers over 64 bytes and others over 4 KiB become parameters, keyed by shape and dtype; the
+ * client may have left their data out (design, A request, 3). */
+static void import_initializer(struct onnx *c, const Onnx__TensorProto *t)
+{
+	enum stx_dtype dtype = onnx_dtype_of(t->data_type);
+	const char *name = t->name ? t->name : "";
+	int64_t sizes[STX_MAX_DIMS], count = 1;
+	int rank;
+	const uint8_t *bytes;
+	size_t n;
+	if (dtype == STX_DTYPE_NONE) {
+		onnx_fail(c, STX_E_UNSUPPORTED, "initialiser '%s' has element type %s", name,
+		          onnx_dtype_name(t->data_type));
+		return;
+	}
+	if (t->n_dims > STX_MAX_DIMS) {
+		onnx_fail(c, STX_E_TOO_LARGE, "initialiser '%s' has rank %zu; the limit is %d", name, t->n_dims,
+		          STX_MAX_DIMS);
+		return;
+	}
+	for (size_t i = 0; i < t->n_dims; i++) {
+		sizes[i] = t->dims[i];
+		if (sizes[i] < 0 || __builtin_mul_overflow(count, sizes[i], &count)) {
+			onnx_fail(c, STX_E_INVALID, "initialiser '%s' has an impossible shape", name);
+			return;
+		}
+	}
+	uint32_t limit = c->options->float_initializer_bytes ? c->options->float_initializer_bytes : 64;
+	if (!stx_dtype_is_float(dtype))
+		limit = 4096;
+	const struct stx_given_value *v = given(c, name);
+	if (v && has_value(v)) {
+		bind(c, name, onnx_constant(c, NULL, v->dtype, (int)v->rank, v->sizes, v->bytes, v->n));
+	} else if (count > limit / stx_dtype_bytes(dtype) || (count && !onnx_tensor_has_data(t))) {
+		bind(c, name, add_input(c, name, dtype, (int)t->n_dims, sizes, 1));
+	} else if (!onnx_tensor_bytes(c, t, &dtype, &rank, sizes, &bytes, &n)) {
+		bind(c, name, onnx_constant(c, NULL, dtype, rank, sizes, bytes, n));
+	}
+}
+
+static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
+{
+	const char *name = in->name ? in->name : "";
+	if (lookup(c->scope, name).node)
+		return; /* an initialiser's name among the inputs: its default value, IR version < 4 */
+	if (!in->type || in->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
+		onnx_fail(c, STX_E_UNSUPPORTED, "input '%s' is not a tensor (sequence, optional or map)", name);
+		return;
+	}
+	const Onnx__TypeProto__Tensor *t = in->type->tensor_type;
+	enum stx_dtype dtype = onnx_dtype_of(t->elem_type);
+	const struct stx_given_value *v = given(c, name);
+	int64_t sizes[STX_MAX_DIMS];
+	if (dtype == STX_DTYPE_NONE) {
+		onnx_fail(c, STX_E_UNSUPPORTED, "input '%s' has element type %s", name,
+		          onnx_dtype_name(t->elem_type));
+		return;
+	}
+	if (v && has_value(v)) {
+		if (v->dtype != dtype) {
+			onnx_fail(c, STX_E_MISMATCH, "the value given for input '%s' is %s, the model says %s", name,
+			          stx_dtype_name(v->dtype), stx_dtype_name(dtype));
+			return;
+		}
+		bind(c, name, onnx_constant(c, NULL, v->dtype, (int)v->rank, v->sizes, v->bytes, v->n));
+		return;
+	}
+	size_t rank = t->shape ? t->shape->n_dim : 0;
+	if (rank > STX_MAX_DIMS) {
+		onnx_fail(c, STX_E_TOO_LARGE, "input '%s' has rank %zu; the limit is %d", name, rank, STX_MAX_DIMS);
+		return;
+	}
+	for (size_t i = 0; i < rank; i++) {
+		const Onnx__TensorShapeProto__Dimension *dim = t->shape->dim[i];
+		if (v && v->rank == rank) /* sizes given without data */
+			sizes[i] = v->sizes[i];
+		else if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
+			sizes[i] = dim->dim_value;
+		else {
+			onnx_fail(c, STX_E_UNSUPPORTED,
+			          "input '%s': dimension %zu is not fixed (%s); give the input's sizes", name, i,
+			          dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
+				          ? dim->dim_param : "unknown");
+			return;
+		}
+		if (sizes[i] < 0) {
+			onnx_fail(c, STX_E_INVALID, "input '%s' has a negative dimension", name);
+			return;
+		}
+	}
+	bind(c, name, add_input(c, name, dtype, (int)rank, sizes, 0));
+}
+
+/* ---- nodes ---- */
+
+static int is_default_domain(const char *domain)
+{
+	return !domain || !*domain || !strcmp(domain, "ai.onnx");
+}
+
+static int64_t default_opset(Onnx__OperatorSetIdProto *const *sets, size_t n, int64_t otherwise)
+{
+	for (size_t i = 0; i < n; i++)
+		if (is_default_domain(sets[i]->domain) && sets[i]->has_version)
+			return sets[i]->version;
+	return otherwise;
+}
+
+static const Onnx__FunctionProto *find_function(const struct onnx *c, const Onnx__NodeProto *n)
+{
+	for (size_t i = 0; i < c->model->n_functions; i++) {
+		const Onnx__FunctionProto *f = c->model->functions[i];
+		const char *fd = f->domain ? f->domain : "", *nd = n->domain ? n->domain : "";
+		if (f->name && n->op_type && !strcmp(f->name, n->op_type) && !strcmp(fd, nd))
+			return f;
+	}
+	return NULL;
+}
+
+static stx_err import_nodes(struct onnx *c, Onnx__NodeProto *const *nodes, size_t n);
+
+/* A model-local function: its body is mapped in a scope of its own with the caller's attributes. */
+static stx_err call_function(struct onnx *c, const Onnx__FunctionProto *f, V *out)
+{
+	if (++c->depth > ONNX_CALL_DEPTH)
+		return onnx_fail(c, STX_E_INVALID, "function '%s' calls itself or nests more than %d deep",
+		                 f->name, ONNX_CALL_DEPTH);
+	struct onnx_scope inner = { .parent = c->scope, .caller = c->n };
+	struct onnx_scope *outer = c->scope;
+	const Onnx__NodeProto *caller = c->n;
+	int64_t opset = c->opset;
+	V args[64];
+	if (f->n_input > 64 || f->n_output > 64)
+		return onnx_fail(c, STX_E_TOO_LARGE, "function '%s' has more than 64 inputs or outputs", f->name);
+	for (size_t i = 0; i < f->n_input; i++)
+		args[i] = onnx_opt(c, (unsigned)i);
+	c->scope = &inner;
+	c->opset = default_opset(f->opset_import, f->n_opset_import, opset);
+	for (size_t i = 0; i < f->n_input; i++)
+		bind(c, f->input[i], args[i]);
+	import_nodes(c, f->node, f->n_node);
+	for (size_t i = 0; i < f->n_output && i < caller->n_output && !c->err; i++)
+		out[i] = lookup(&inner, f->output[i]);
+	c->scope = outer;
+	c->n = caller;
+	c->opset = opset;
+	c->depth--;
+	return c->err;
+}
+
+#define MAX_OUTPUTS 256
+
+static stx_err import_node(struct onnx *c, const Onnx__NodeProto *n)
+{
+	V out[MAX_OUTPUTS] = { { NULL, 0 } };
+	c->n = n;
+	if (!n->op_type)
+		return onnx_fail(c, STX_E_INVALID, "a node has no operator");
+	if (n->n_output > MAX_OUTPUTS)
+		return onnx_fail(c, STX_E_TOO_LARGE, "more than %d outputs", MAX_OUTPUTS);
+	const Onnx__FunctionProto *f = find_function(c, n);
+	const struct onnx_mapping *m = is_default_domain(n->domain) ? onnx_find_mapping(n->op_type) : NULL;
+	if (f)
+		call_function(c, f, out);
+	else if (m)
+		m->map(c, out);
+	else
+		return onnx_fail(c, STX_E_UNSUPPORTED, "operator %s%s%s is not supported",
+		                 n->domain ? n->domain : "", n->domain && *n->domain ? "." : "", n->op_type);
+	for (size_t i = 0; i < n->n_output && !c->err; i++) {
+		if (!n->output[i][0])
+			continue;
+		if (!out[i].node)
+			return onnx_fail(c, STX_E_UNSUPPORTED, "operator %s: output %zu ('%s') is not supported",
+			                 n->op_type, i, n->output[i]);
+		bind(c, n->output[i], out[i]);
+	}
+	return c->err;
+}
+
+static stx_err import_nodes(struct onnx *c, Onnx__NodeProto *const *nodes, size_t n)
+{
+	for (size_t i = 0; i < n && !c->err; i++)
+		import_node(c, nodes[i]);
+	c->n = NULL;
+	return c->err;
+}
+
+int onnx_arg(const struct onnx *c)
+{
+	return onnx_find_mapping(c->n->op_type)->arg;
+}
+
+const struct onnx_mapping *onnx_find_mapping(const char *op_type)
+{
+	const struct onnx_mapping *const tables[] = { onnx_pointwise_map, onnx_shape_map, onnx_reduce_map,
+		                                      onnx_nn_map };
+	for (unsigned t = 0; t < sizeof tables / sizeof *tables; t++)
+		for (const struct onnx_mapping *m = tables[t]; m->op_type; m++)
+			if (!strcmp(m->op_type, op_type))
+				return m;
+	return NULL;
+}
+
+/* ---- the model ---- */
+
+static stx_err import_graph(struct onnx *c, const Onnx__GraphProto *g)
+{
+	if (g->n_sparse_initializer)
+		return onnx_fail(c, STX_E_UNSUPPORTED, "sparse initialisers are not supported");
+	if (g->n_node > ONNX_MAX_NODES)
+		return onnx_fail(c, STX_E_TOO_LARGE, "the model has %zu nodes; the limit is %u", g->n_node,
+		                 ONNX_MAX_NODES);
+	/* Inputs first, in the model's order; then parameters; so argument positions are predictable. */
+	struct onnx_scope probe = { 0 }; /* a set of the initialisers' names */
+	struct stx_node present = { 0 };
+	struct onnx_scope *real = c->scope;
+	c->scope = &probe;
+	for (size_t i = 0; i < g->n_initializer && !c->err; i++)
+		if (g->initializer[i]->name)
+			bind(c, g->initializer[i]->name, stx_val(&present, 0));
+	c->scope = real;
+	for (size_t i = 0; i < g->n_input && !c->err; i++)
+		if (!lookup(&probe, g->input[i]->name ? g->input[i]->name : "").node)
+			import_input(c, g->input[i]);
+	for (size_t i = 0; i < g->n_initializer && !c->err; i++)
+		import_initializer(c, g->initializer[i]);
+	return import_nodes(c, g->node, g->n_node);
+}
+
+static stx_err import_outputs(struct onnx *c, const Onnx__GraphProto *g, struct stx_import_result *out)
+{
+	out->output_names = STX_NEW_ARRAY(c->arena, const char *, g->n_output);
+	if (!out->output_names)
+		return onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
+	if (!g->n_output)
+		return onnx_fail(c, STX_E_INVALID, "the model has no outputs");
+	for (size_t i = 0; i < g->n_output; i++) {
+		const char *name = g->output[i]->name ? g->output[i]->name : "";
+		const char *copy = stx_arena_strdup(c->arena, name);
+		V v = lookup(c->scope, name);
+		if (!v.node)
+			return onnx_fail(c, STX_E_INVALID, "output '%s' is not computed by any node", name);
+		if (!copy)
+			return onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
+		out->output_names[i] = copy;
+		c->err = stx_graph_output(c->g, v, copy, c->d);
+		if (c->err)
+			return c->err;
+	}
+	return STX_E_OK;
+}
+
+static void free_model(void *p)
+{
+	onnx__model_proto__free_unpacked(p, NULL);
+}
+
+stx_err stx_import_onnx(struct stx_arena *a, struct stx_span body, const struct stx_import_options *o,
+                        struct stx_import_result *out, struct stx_diag *d)
+{
+	stx_err e = stx_proto_prescan(body, &onnx__model_proto__descriptor, ONNX_MAX_DEPTH, ONNX_MAX_FIELDS, d);
+	if (e)
+		return e;
+	Onnx__ModelProto *m = onnx__model_proto__unpack(NULL, body.n, body.at);
+	if (!m || stx_arena_on_free(a, free_model, m))
+		return stx_fail(d, STX_E_INVALID, "import", NULL, "not an ONNX model");
+	if (!m->graph)
+		return stx_fail(d, STX_E_INVALID, "import", NULL, "the ONNX model has no graph");
+	struct onnx_scope top = { 0 };
+	struct onnx c = { .arena = a, .options = o, .model = m, .d = d, .scope = &top };
+	c.opset = default_opset(m->opset_import, m->n_opset_import, 1);
+	c.g = stx_graph_new(a);
+	if (!c.g)
+		return stx_fail(d, STX_E_TOO_LARGE, "import", NULL, "the model is over its memory budget");
+	e = import_graph(&c, m->graph);
+	if (!e)
+		e = import_outputs(&c, m->graph, out);
+	out->graph = c.g;
+	out->needed = c.needed.at;
+	out->nneeded = c.needed.n;
+	out->input_names = STX_NEW_ARRAY(a, const char *, c.input_names.n);
+	for (unsigned i = 0; out->input_names && i < c.input_names.n; i++)
+		out->input_names[i] = stx_arena_strdup(a, c.input_names.at[i]);
+	return e;
+}

@@ -1,0 +1,154 @@
+/* ops.c: the operator table, built once from ops.def: schemas parsed, overloads hashed. */
+#include "ops.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "infer.h"
+
+/* ---- rows as written ---- */
+static const struct row {
+	const char *overload;
+	enum stx_op_category category;
+	enum stx_promote promote;
+	stx_shape_fn *shape;
+	int prim;
+	unsigned tags;
+	const char *schema;
+} rows[] = {
+#define STX_OP(name, overload, cat, promote, shape, prim, tags, schema)                       \
+	[STX_OP_##name] = { overload, STX_CAT_##cat, STX_PROMOTE_##promote, stx_shape_##shape, \
+		            prim, tags, schema },
+#include "ops.def"
+#undef STX_OP
+};
+
+/* ---- the built table: immutable once build() has run ---- */
+#define SLOTS 2048 /* power of two, at least four times STX_OP_COUNT */
+_Static_assert(STX_OP_COUNT * 4 <= SLOTS, "enlarge SLOTS");
+
+static struct stx_op_info infos[STX_OP_COUNT];
+static struct stx_param params[STX_OP_COUNT * 6];
+static char texts[64 * 1024]; /* names and defaults, each with its NUL */
+static uint16_t slots[SLOTS]; /* op + 1, or 0 */
+static uint32_t nparams, ntext;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static const char *keep(const char *s, size_t n)
+{
+	assert(ntext + n + 1 <= sizeof texts);
+	char *p = texts + ntext;
+	memcpy(p, s, n);
+	p[n] = 0;
+	ntext += (uint32_t)n + 1;
+	return p;
+}
+
+static const struct {
+	const char *text;
+	enum stx_param_kind kind;
+} kinds[] = {
+	{ "T", STX_PARAM_TENSOR }, { "T?", STX_PARAM_OPT_TENSOR }, { "T[]", STX_PARAM_TENSORS },
+	{ "i", STX_PARAM_INT }, { "i?", STX_PARAM_OPT_INT }, { "i[]", STX_PARAM_INTS },
+	{ "i[]?", STX_PARAM_OPT_INTS }, { "f", STX_PARAM_FLOAT }, { "f?", STX_PARAM_OPT_FLOAT },
+	{ "b", STX_PARAM_BOOL }, { "s", STX_PARAM_SCALAR }, { "s?", STX_PARAM_OPT_SCALAR },
+	{ "S", STX_PARAM_STRING }, { "D", STX_PARAM_DTYPE }, { "D?", STX_PARAM_OPT_DTYPE },
+};
+
+static enum stx_param_kind kind_of(const char *s, size_t n)
+{
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		if (strlen(kinds[i].text) == n && !memcmp(kinds[i].text, s, n))
+			return kinds[i].kind;
+	assert(!"unknown parameter kind in ops.def");
+	return STX_PARAM_TENSOR;
+}
+
+/* One parameter, "kind name" or "kind name=default"; a comma inside [] or '' belongs to the default. */
+static const char *parse_param(const char *s, int is_kwarg)
+{
+	assert(nparams < sizeof params / sizeof params[0]);
+	struct stx_param *p = &params[nparams++];
+	size_t n = strcspn(s, " ");
+	p->kind = kind_of(s, n);
+	p->is_kwarg = (uint8_t)is_kwarg;
+	s += n + 1;
+	n = strcspn(s, "=,");
+	p->name = keep(s, n);
+	s += n;
+	if (*s != '=')
+		return s;
+	const char *from = ++s;
+	for (int depth = 0, quoted = 0; *s && (*s != ',' || depth || quoted); s++) {
+		depth += (*s == '[') - (*s == ']');
+		quoted ^= *s == '\'';
+	}
+	p->has_default = 1;
+	p->default_text = keep(from, (size_t)(s - from));
+	return s;
+}
+
+static void parse_schema(struct stx_op_info *info)
+{
+	int kwarg = 0;
+	uint32_t first = nparams;
+	for (const char *s = info->schema; *s;) {
+		if (*s == ',' || *s == ' ') {
+			s++;
+		} else if (*s == '*') {
+			kwarg = 1;
+			s++;
+		} else {
+			s = parse_param(s, kwarg);
+		}
+	}
+	info->params = params + first;
+	info->nparams = nparams - first;
+}
+
+static uint32_t hash(const char *s, size_t n)
+{
+	uint32_t h = 2166136261u;
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (uint8_t)s[i]) * 16777619u;
+	return h ^ h >> 15;
+}
+
+static void build(void)
+{
+	for (int i = 0; i < STX_OP_COUNT; i++) {
+		const struct row *r = &rows[i];
+		struct stx_op_info *o = &infos[i];
+		o->overload = r->overload;
+		o->base = keep(r->overload, strcspn(r->overload, "."));
+		o->category = r->category;
+		o->promote = r->promote;
+		o->shape = r->shape;
+		o->prim = r->prim;
+		o->tags = r->tags;
+		o->schema = r->schema;
+		parse_schema(o);
+		uint32_t k = hash(r->overload, strlen(r->overload)) & (SLOTS - 1);
+		while (slots[k])
+			k = (k + 1) & (SLOTS - 1);
+		slots[k] = (uint16_t)(i + 1);
+	}
+}
+
+const struct stx_op_info *stx_op_info(enum stx_op op)
+{
+	pthread_once(&once, build);
+	return &infos[op];
+}
+
+int stx_op_find(const char *overload, size_t n)
+{
+	pthread_once(&once, build);
+	for (uint32_t k = hash(overload, n) & (SLOTS - 1); slots[k]; k = (k + 1) & (SLOTS - 1)) {
+		const char *s = infos[slots[k] - 1].overload;
+		if (strlen(s) == n && !memcmp(s, overload, n))
+			return slots[k] - 1;
+	}
+	return -1;
+}

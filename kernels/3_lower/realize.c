@@ -1,0 +1,320 @@
+/* realize.c
+ * which values are written to memory, and the writing (seed 000 6.6; conformance RZ-*, LO-28, B21, B69).
+ *
+ * Rules are tried in order; the first that holds realises the value when it is produced and names itself:
+ *   output        the value is a result of the graph (RZ-09)
+ *   wanted        a user with more than one consumer around needs it in memory (LO-28)
+ *   expensive     several users, and on the CPU an exp, log, ..., tanh inside (RZ-04)
+ *   users>5       on the CPU: more than 5 users and more than 4/5 of the operation limit: "near" it (RZ-05)
+ *   ops>30|50     several users, more operations than the limit of GPU|CPU (RZ-06)
+ *   reads>4       several users, more than 4 buffers read (RZ-07)
+ *   loads>8|12    several users, more accumulated loads than the limit (RZ-08)
+ *   size>4096     any value whose body would pass 4096 operations and loads: a bound on compile time, far
+ *                 beyond the rules above, without which a chain of shared values could not terminate
+ * "Users" are distinct nodes for pointwise users, which play an operand used twice once, and occurrences
+ * for others (cat of x with x). Counts are saturating, so doubling 64 times cannot overflow. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lower.h"
+
+enum { MAX_READ_BUFFERS = 4, MANY_USERS = 5, MAX_BODY = 4096 };
+
+void stx__count_uses(struct stx__lower *l)
+{
+	uint32_t i, j, k;
+
+	for (i = 0; i < l->g->nodes.n; i++) {
+		const struct stx_node *n = l->g->nodes.at[i];
+		const struct stx_op_info *info = stx_op_info(n->op);
+
+		for (j = 0; j < n->nargs; j++) {
+			const struct stx_arg *a = &n->args[j];
+			uint32_t count = a->kind == STX_ARG_TENSOR ? 1
+				: a->kind == STX_ARG_TENSORS ? a->n : 0;
+
+			for (k = 0; k < count; k++) {
+				const struct stx_node *o = a->kind == STX_ARG_TENSOR
+					? a->u.tensor.node : a->u.tensors[k].node;
+				struct stx__value *v;
+
+				if (!o)
+					continue;
+				v = &l->vals[o->id];
+				if (info->category == STX_CAT_CONTRACT)
+					v->wanted = 1;
+				if (info->category == STX_CAT_POINTWISE && v->mark == i + 1)
+					continue;
+				v->mark = i + 1;
+				v->uses++;
+			}
+		}
+	}
+	for (i = 0; i < l->g->outputs.n; i++) {
+		l->vals[l->g->outputs.at[i].val.node->id].uses++;
+		l->vals[l->g->outputs.at[i].val.node->id].is_output = 1;
+	}
+	for (i = 0; i < l->g->nodes.n; i++)
+		l->vals[i].mark = 0;
+}
+
+static int uses_any(const struct stx__inner *fn, const uint8_t *ops, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		if (fn->used[ops[i] / 64] >> ops[i] % 64 & 1)
+			return 1;
+	return 0;
+}
+
+static const char *multi_user_reason(const struct stx__lower *l, const struct stx__value *v)
+{
+	static const uint8_t expensive[] = { STX_P_EXP, STX_P_LOG, STX_P_LOG10, STX_P_LOG1P, STX_P_LOG2,
+		                             STX_P_SIGMOID, STX_P_TANH };
+	const struct stx__inner *fn = v->fn;
+	int gpu = l->opts->target_gpu;
+	uint32_t max_ops = gpu ? 30 : 50, max_loads = gpu ? 8 : 12;
+
+	if (!gpu && uses_any(fn, expensive, sizeof expensive))
+		return "expensive";
+	if (!gpu && v->uses > MANY_USERS && fn->ops > max_ops * 4 / 5)
+		return "users>5";
+	if (fn->ops > max_ops)
+		return gpu ? "ops>30" : "ops>50";
+	if (fn->nbufs > MAX_READ_BUFFERS)
+		return "reads>4";
+	if (fn->reads > max_loads)
+		return gpu ? "loads>8" : "loads>12";
+	return NULL;
+}
+
+const char *stx__realize_reason(const struct stx__lower *l, const struct stx_node *n)
+{
+	const struct stx__value *v = &l->vals[n->id];
+	const char *reason;
+
+	if (v->fn->rule == STX_IN_LOAD)
+		return NULL; /* a view of a buffer: in memory already */
+	if (v->is_output)
+		return "output";
+	if (v->fn->rule == STX_IN_CONST)
+		return NULL;
+	if (l->opts->no_inline)
+		return "no_inline";
+	if (v->uses > 1 && v->wanted)
+		return "wanted";
+	if (v->uses > 1 && (reason = multi_user_reason(l, v)))
+		return reason;
+	if (v->fn->ops > MAX_BODY || v->fn->reads > MAX_BODY)
+		return "size>4096";
+	return NULL;
+}
+
+/* ---- buffers ---- */
+
+struct stx_buffer *stx__new_buffer(struct stx__lower *l, enum stx_buffer_kind kind, const char *name,
+                                   enum stx_dtype t, struct stx__shape s)
+{
+	struct stx_buffer *b = STX_NEW(l->arena, struct stx_buffer);
+
+	if (!b)
+		return NULL;
+	b->id = l->loops->buffers.n;
+	b->kind = kind;
+	b->name = name ? name : stx_arena_printf(l->arena, "buf%u", b->id);
+	b->dtype = t;
+	b->layout = (struct stx_layout){ .rank = s.rank, .sizes = s.sizes,
+		                         .offset = stx_ex_const(l->ex, 0) };
+	if (!b->name || stx_push(l->arena, &l->loops->buffers, b))
+		return NULL;
+	return b;
+}
+
+/* Whether the value of v is inlined in its users, so that an origin walk goes through it. */
+static int is_inlined(const struct stx__value *v)
+{
+	return !v->is_realized;
+}
+
+static int cmp_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+typedef STX_VEC(uint32_t) id_list;
+
+static void visit_origin(struct stx__lower *l, const struct stx_node *n, id_list *seen)
+{
+	struct stx__value *v = &l->vals[n->id];
+
+	if (v->mark == l->walk || (!is_inlined(v) && n->op != STX_OP_PLACEHOLDER))
+		return;
+	v->mark = l->walk;
+	(void)stx_push(l->arena, seen, n->id); /* over budget: seen by the caller's check */
+}
+
+/* Names of the nodes whose computation b holds, in graph order (LV-15): n, and what is inlined in it. */
+static void find_origins(struct stx__lower *l, struct stx_buffer *b, const struct stx_node *n)
+{
+	id_list seen = { 0 };
+	const char **names;
+	uint32_t i, j, k;
+
+	l->walk++;
+	l->vals[n->id].mark = l->walk;
+	(void)stx_push(l->arena, &seen, n->id);
+	for (i = 0; i < seen.n; i++) {
+		const struct stx_node *m = l->g->nodes.at[seen.at[i]];
+
+		if (m != n && !is_inlined(&l->vals[m->id]))
+			continue; /* a placeholder: named, nothing behind it */
+		for (j = 0; j < m->nargs; j++) {
+			const struct stx_arg *a = &m->args[j];
+
+			if (a->kind == STX_ARG_TENSOR)
+				visit_origin(l, a->u.tensor.node, &seen);
+			for (k = 0; a->kind == STX_ARG_TENSORS && k < a->n; k++)
+				if (a->u.tensors[k].node)
+					visit_origin(l, a->u.tensors[k].node, &seen);
+		}
+	}
+	names = STX_NEW_ARRAY(l->arena, const char *, seen.n + 1u);
+	if (!names)
+		return;
+	qsort(seen.at, seen.n, sizeof *seen.at, cmp_u32);
+	for (i = 0; i < seen.n; i++)
+		names[i] = l->g->nodes.at[seen.at[i]]->name;
+	b->origins = names;
+	b->norigins = seen.n;
+}
+
+/* Defines b by playing fn over its ranges (fn's own index space), then settles the layout. */
+static stx_err define(struct stx__lower *l, struct stx_buffer *b, struct stx__inner *const *fns,
+                      uint32_t nfns, const struct stx_node *n, const char *reason)
+{
+	stx_err e = stx__body_play(l->g, (const struct stx__inner *const *)fns, nfns, &b->body, l->d);
+
+	if (e)
+		return l->err = e;
+	find_origins(l, b, n);
+	b->realized_by = reason;
+	stx__layout_settle(l->ex, l->arena, b);
+	if (stx_arena_oom(l->arena))
+		return l->err = stx_fail(l->d, STX_E_NOMEM, "lower", n->name, "out of memory budget");
+	return 0;
+}
+
+static struct stx_buffer *pointwise_buffer(struct stx__lower *l, struct stx__inner *fn,
+                                           const struct stx_node *n, enum stx_buffer_kind kind,
+                                           const char *reason)
+{
+	struct stx__shape s = { fn->rank, fn->sizes };
+	struct stx_buffer *b = stx__new_buffer(l, kind, NULL, fn->dtype, s);
+
+	if (!b) {
+		stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget");
+		return NULL;
+	}
+	b->def = STX_DEF_POINTWISE;
+	b->nranges = s.rank;
+	b->ranges = s.sizes;
+	b->acc = fn->dtype;
+	b->layout.flexible = kind == STX_BUF_TEMP && strcmp(reason, "output") &&
+	                     strcmp(reason, "wanted");
+	return define(l, b, &fn, 1, n, reason) ? NULL : b;
+}
+
+static struct stx__inner *load_of(struct stx__lower *l, const struct stx_buffer *b)
+{
+	struct stx__shape s = { b->layout.rank, b->layout.sizes };
+
+	return stx__inner_load(l->g, b->id, b->dtype, s,
+	                       stx__address(l->ex, s, b->layout.strides, b->layout.offset));
+}
+
+stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, const char *reason)
+{
+	struct stx__value *v = &l->vals[n->id];
+	struct stx_buffer *b = pointwise_buffer(l, v->fn, n, STX_BUF_TEMP, reason);
+
+	if (!b)
+		return l->err;
+	v->fn = load_of(l, b);
+	v->is_realized = 1;
+	return v->fn ? 0 : STX_E_NOMEM;
+}
+
+struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx_node *n,
+                                          const struct stx__reduction *r, const char *reason)
+{
+	struct stx_buffer *b = stx__new_buffer(l, STX_BUF_TEMP, NULL, r->dtype, r->ranges);
+
+	if (!b || !r->fn[0])
+		return stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget");
+	b->def = STX_DEF_REDUCTION;
+	b->monoid = r->monoid;
+	b->acc = r->acc;
+	b->nranges = r->ranges.rank;
+	b->ranges = r->ranges.sizes;
+	b->nrranges = r->rranges.rank;
+	b->rranges = r->rranges.sizes;
+	if (define(l, b, r->fn, r->fn[1] ? 2 : 1, n, reason))
+		return NULL;
+	l->vals[n->id].is_realized = 1;
+	return load_of(l, b);
+}
+
+/* ---- outputs ---- */
+
+static int same_elements(struct stx__lower *l, const struct stx_buffer *b, struct stx__shape s)
+{
+	stx_ex p = stx_ex_const(l->ex, 1), q = p;
+	uint32_t d;
+
+	for (d = 0; d < s.rank; d++)
+		p = stx_ex_mul(l->ex, p, s.sizes[d]);
+	for (d = 0; d < b->layout.rank; d++)
+		q = stx_ex_mul(l->ex, q, b->layout.sizes[d]);
+	return p == q && p != STX_EX_BAD;
+}
+
+/* The TEMP buffer whose whole storage fn reads in row-major order, or NULL: it can be the output itself. */
+static struct stx_buffer *whole_buffer(struct stx__lower *l, const struct stx__inner *fn,
+                                       const stx_ex *strides)
+{
+	struct stx__shape s = { fn->rank, fn->sizes };
+	struct stx_buffer *b;
+
+	if (fn->rule != STX_IN_LOAD)
+		return NULL;
+	b = l->loops->buffers.at[fn->u.load.buffer];
+	if (b->kind != STX_BUF_TEMP || b->dtype != fn->dtype || !same_elements(l, b, s))
+		return NULL;
+	return fn->u.load.ex == stx__address(l->ex, s, strides, stx_ex_const(l->ex, 0)) ? b : NULL;
+}
+
+stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, uint32_t index)
+{
+	struct stx__inner *fn = l->vals[o->val.node->id].fn;
+	struct stx__shape s = { fn->rank, fn->sizes };
+	stx_ex *strides = STX_NEW_ARRAY(l->arena, stx_ex, s.rank + 1u);
+	struct stx_buffer *b;
+
+	if (!strides)
+		return stx__lower_fail(l, STX_E_NOMEM, o->val.node, "out of memory budget"), l->err;
+	stx__row_major(l->ex, s, strides);
+	b = whole_buffer(l, fn, strides);
+	if (!b) /* a view, an input, an output returned twice: copied (B21) */
+		b = pointwise_buffer(l, fn, o->val.node, STX_BUF_OUTPUT, "output");
+	if (!b)
+		return l->err;
+	b->kind = STX_BUF_OUTPUT;
+	b->index = index;
+	b->layout = (struct stx_layout){ .rank = s.rank, .sizes = s.sizes, .strides = strides,
+		                         .offset = stx_ex_const(l->ex, 0) };
+	return stx_push(l->arena, &l->loops->outputs, b->id)
+		? stx_fail(l->d, STX_E_NOMEM, "lower", "", "out of memory budget") : 0;
+}

@@ -1,0 +1,88 @@
+/* rules_contract.c
+ * matrix products as reductions: DOT over k, or a sum of products for integers.
+ *
+ * Both operands are read once for every row or column, so a computed operand is realised first ("wanted");
+ * views of memory that are affine stay loads (LO-27). */
+#include "lower.h"
+
+static int is_affine_load(struct stx__lower *l, const struct stx__inner *fn)
+{
+	stx_ex coeff, rest = STX_EX_BAD;
+	uint32_t d;
+
+	if (fn->rule != STX_IN_LOAD)
+		return 0;
+	for (d = 0; d < fn->rank; d++)
+		if (!stx_ex_linear_in(l->ex, fn->u.load.ex, d, &coeff, &rest) ||
+		    stx_ex_uses_kind(l->ex, coeff, STX_ATOM_VAR))
+			return 0;
+	return 1;
+}
+
+static struct stx__inner *operand(struct stx__lower *l, const struct stx_node *n, uint32_t i)
+{
+	struct stx__inner *fn = stx__arg(l, n, i);
+
+	if (!fn)
+		return NULL;
+	if (fn->reads && !is_affine_load(l, fn) &&
+	    stx__realize_node(l, n->args[i].u.tensor.node, "wanted"))
+		return NULL;
+	return stx__arg(l, n, i);
+}
+
+/* x [batch.., p, q] over the index space out ++ [k]: batch axes, then the axes given. */
+static struct stx__inner *place(struct stx__lower *l, struct stx__inner *x, struct stx__shape space,
+                                uint32_t p, uint32_t q)
+{
+	stx_ex *map = STX_NEW_ARRAY(l->arena, stx_ex, STX_MAX_DIMS);
+	uint32_t d;
+
+	if (!x || !map)
+		return NULL;
+	for (d = 0; d + 2 < x->rank; d++)
+		map[d] = stx__axis(l->ex, d, space.sizes[d]);
+	map[x->rank - 2] = stx__axis(l->ex, p, space.sizes[p]);
+	map[x->rank - 1] = stx__axis(l->ex, q, space.sizes[q]);
+	return stx__inner_view(l->g, x, space, map);
+}
+
+struct stx__inner *stx__rule_contract(struct stx__lower *l, const struct stx_node *n)
+{
+	struct stx__shape out = stx__node_shape(n), space = { 0 };
+	enum stx_dtype t = n->outs[0].dtype, work = stx__work_dtype(t);
+	struct stx__step mul = { .op = STX_P_MUL, .dtype = (uint8_t)work, .a = 0, .b = 1 };
+	struct stx__reduction r = { .acc = work, .dtype = t, .ranges = out };
+	struct stx__inner *a, *b;
+	stx_ex *sizes;
+	uint32_t d;
+
+	if (n->op != STX_OP_MM && n->op != STX_OP_BMM)
+		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
+		                       stx_op_info(n->op)->overload);
+	a = operand(l, n, 0);
+	b = a ? operand(l, n, 1) : NULL;
+	sizes = STX_NEW_ARRAY(l->arena, stx_ex, out.rank + 1u);
+	if (!b || !sizes)
+		return NULL;
+	a = stx__arg(l, n, 0); /* realising b may have replaced it */
+	for (d = 0; d < out.rank; d++)
+		sizes[d] = out.sizes[d];
+	sizes[out.rank] = a->sizes[a->rank - 1];
+	space = (struct stx__shape){ (uint8_t)(out.rank + 1), sizes };
+	r.rranges = (struct stx__shape){ 1, sizes + out.rank };
+	a = stx__inner_cast(l->g, place(l, a, space, out.rank - 2u, out.rank), work);
+	b = stx__inner_cast(l->g, place(l, b, space, out.rank, out.rank - 1u), work);
+	if (!a || !b)
+		return NULL;
+	r.monoid = stx_dtype_is_float(t) ? STX_MONOID_DOT : STX_MONOID_SUM;
+	r.fn[0] = a;
+	r.fn[1] = b;
+	if (r.monoid == STX_MONOID_SUM) {
+		struct stx__inner *ops[2] = { a, b };
+
+		r.fn[0] = stx__inner_map(l->g, space, ops, 2, &mul, 1);
+		r.fn[1] = NULL;
+	}
+	return stx__realize_reduction(l, n, &r, "contraction");
+}

@@ -1,0 +1,254 @@
+/* fuse.c: which buffers are computed by one kernel.
+ *
+ * requires: buffers in definition order. ensures: every buffer with elements is in one group; groups in
+ * order never read what a later one computes; inside a group every buffer has the ranges of the first, a
+ * read of a group's own buffer is at the reader's own point, reductions stand before pointwise buffers.
+ * A buffer joins the group of its latest producer (then the value never goes through memory), else the
+ * newest group over the same space that shares an input with it; it starts a group otherwise, and the
+ * group says why. One pass, a hash table of spaces: linear. */
+#include "schedule_impl.h"
+
+#define MAX_GROUP_BUFFERS 32
+#define MAX_GROUP_INSTS 2000
+#define MAX_GROUP_READS 64
+
+struct fused { /* what fusion knows of a group besides its list */
+	uint32_t reads[MAX_GROUP_READS]; /* buffers outside the group */
+	uint32_t nreads, ninsts;
+	uint8_t has_reduction, has_dot;
+};
+
+struct space_slot {
+	uint32_t group; /* + 1 */
+	uint64_t hash;
+};
+
+struct fuse {
+	struct stx_schedule *s;
+	struct stx_loops *l;
+	struct stx_arena *arena;
+	uint32_t *group_of;
+	STX_VEC(struct fused *) info;
+	struct space_slot *spaces; /* newest group of each space */
+	uint32_t nslots;
+	const char *why;
+};
+
+int stx__reads_at_point(const struct stx_binst *in, const struct stx_buffer *p)
+{
+	return in->c == STX_NONE && in->ex == p->store;
+}
+
+static const struct stx_buffer *head(const struct fuse *f, uint32_t group)
+{
+	return f->l->buffers.at[f->s->groups.at[group].buffers.at[0]];
+}
+
+static int same_exs(const stx_ex *p, uint32_t np, const stx_ex *q, uint32_t nq)
+{
+	return np == nq && (!np || !memcmp(p, q, np * sizeof *p));
+}
+
+/* ---- spaces ---- */
+
+static uint64_t space_hash(const struct stx_buffer *b, int with_reduction)
+{
+	uint64_t h = b->nranges;
+	for (uint32_t i = 0; i < b->nranges; i++)
+		h = stx_mix64(h, b->ranges[i]);
+	for (uint32_t i = 0; with_reduction && i < b->nrranges; i++)
+		h = stx_mix64(h, (uint64_t)b->rranges[i] << 32);
+	return stx_mix64(h, (uint64_t)with_reduction);
+}
+
+static int same_space(const struct stx_buffer *p, const struct stx_buffer *q)
+{
+	if (p->def != q->def || !same_exs(p->ranges, p->nranges, q->ranges, q->nranges))
+		return 0;
+	return p->def != STX_DEF_REDUCTION || same_exs(p->rranges, p->nrranges, q->rranges, q->nrranges);
+}
+
+static struct space_slot *space_slot(struct fuse *f, const struct stx_buffer *b)
+{
+	uint64_t h = space_hash(b, b->def == STX_DEF_REDUCTION);
+	uint32_t mask = f->nslots - 1, at = (uint32_t)h & mask;
+	while (f->spaces[at].group &&
+	       (f->spaces[at].hash != h || !same_space(head(f, f->spaces[at].group - 1), b)))
+		at = (at + 1) & mask;
+	f->spaces[at].hash = h;
+	return &f->spaces[at];
+}
+
+/* ---- legality and worth ---- */
+
+static uint32_t latest_producer(const struct fuse *f, const struct stx_buffer *b)
+{
+	uint32_t latest = STX_NONE;
+	for (uint32_t i = 0; i < b->body.n; i++) {
+		if (b->body.at[i].op != STX_B_LOAD)
+			continue;
+		uint32_t g = f->group_of[b->body.at[i].a];
+		if (g != STX_NONE && (latest == STX_NONE || g > latest))
+			latest = g;
+	}
+	return latest;
+}
+
+static int reads_at_own_points(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	for (uint32_t i = 0; i < b->body.n; i++) {
+		const struct stx_binst *in = &b->body.at[i];
+		if (in->op == STX_B_LOAD && f->group_of[in->a] == group &&
+		    !stx__reads_at_point(in, f->l->buffers.at[in->a])) {
+			f->why = "it reads the group's results at other points";
+			return 0;
+		}
+	}
+	return 1;
+}
+
+static int has_room(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	const struct fused *g = f->info.at[group];
+	if (f->s->groups.at[group].buffers.n >= MAX_GROUP_BUFFERS || g->nreads >= MAX_GROUP_READS / 2 ||
+	    g->ninsts + b->body.n > MAX_GROUP_INSTS) {
+		f->why = "the kernel would be too large";
+		return 0;
+	}
+	return 1;
+}
+
+static int shares_read(const struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	const struct fused *g = f->info.at[group];
+	for (uint32_t i = 0; i < b->body.n; i++)
+		for (uint32_t j = 0; b->body.at[i].op == STX_B_LOAD && j < g->nreads; j++)
+			if (g->reads[j] == b->body.at[i].a)
+				return 1;
+	return 0;
+}
+
+/* Pointwise b after what the group computes. */
+static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	const struct stx_buffer *h = head(f, group);
+	if (b->def != STX_DEF_POINTWISE) {
+		f->why = "a reduction over other kernels' results starts a kernel";
+		return 0;
+	}
+	if (!same_exs(h->ranges, h->nranges, b->ranges, b->nranges)) {
+		f->why = "its iteration space differs";
+		return 0;
+	}
+	return reads_at_own_points(f, b, group) && has_room(f, b, group);
+}
+
+/* b beside the group's buffers, none of which it reads at all or only at its own points. */
+static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	const struct fused *g = f->info.at[group];
+	if (b->def == STX_DEF_REDUCTION && (g->has_dot || b->monoid == STX_MONOID_DOT)) {
+		f->why = "a matrix product stands alone";
+		return 0;
+	}
+	if (!shares_read(f, b, group)) {
+		f->why = "it shares no input with the kernel over its space";
+		return 0;
+	}
+	return reads_at_own_points(f, b, group) && has_room(f, b, group);
+}
+
+/* ---- joining ---- */
+
+static int note_reads(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	struct fused *g = f->info.at[group];
+	g->ninsts += b->body.n;
+	g->has_reduction |= b->def == STX_DEF_REDUCTION;
+	g->has_dot |= b->def == STX_DEF_REDUCTION && b->monoid == STX_MONOID_DOT;
+	for (uint32_t i = 0; i < b->body.n; i++) {
+		const struct stx_binst *in = &b->body.at[i];
+		uint32_t j = 0;
+		if (in->op != STX_B_LOAD || f->group_of[in->a] == group)
+			continue;
+		while (j < g->nreads && g->reads[j] != in->a)
+			j++;
+		if (j == g->nreads && j < MAX_GROUP_READS)
+			g->reads[g->nreads++] = in->a;
+	}
+	return 0;
+}
+
+/* Reductions stay before pointwise buffers. */
+static int join(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	struct stx_group *g = &f->s->groups.at[group];
+	if (stx_push(f->arena, &g->buffers, b->id))
+		return -1;
+	for (uint32_t i = g->buffers.n - 1; b->def == STX_DEF_REDUCTION && i > 0; i--) {
+		if (f->l->buffers.at[g->buffers.at[i - 1]]->def == STX_DEF_REDUCTION)
+			break;
+		g->buffers.at[i] = g->buffers.at[i - 1];
+		g->buffers.at[i - 1] = b->id;
+	}
+	f->group_of[b->id] = group;
+	return note_reads(f, b, group);
+}
+
+static int start(struct fuse *f, const struct stx_buffer *b)
+{
+	struct stx_group g = { .why_not = f->why };
+	struct fused *info = STX_NEW(f->arena, struct fused);
+	if (!info || stx_push(f->arena, &f->s->groups, g) || stx_push(f->arena, &f->info, info))
+		return -1;
+	return join(f, b, f->s->groups.n - 1);
+}
+
+static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
+{
+	uint32_t latest = latest_producer(f, b);
+	f->why = fuse_at_all ? "it reads no other kernel's result" : "fusion is off";
+	if (!fuse_at_all)
+		return start(f, b);
+	if (latest != STX_NONE && may_follow(f, b, latest))
+		return join(f, b, latest);
+	const char *why = f->why;
+	struct space_slot *slot = space_slot(f, b);
+	uint32_t beside = slot->group ? slot->group - 1 : STX_NONE;
+	if (beside != STX_NONE && (latest == STX_NONE || beside >= latest) && may_stand_beside(f, b, beside))
+		return join(f, b, beside);
+	if (latest != STX_NONE) /* the nearer chance */
+		f->why = why;
+	if (start(f, b))
+		return -1;
+	slot->group = f->s->groups.n;
+	return 0;
+}
+
+static int has_elements(const struct stx_exprs *x, const struct stx_buffer *b)
+{
+	for (uint32_t i = 0; i < b->nranges; i++)
+		if (stx_ex_equals(x, b->ranges[i], 0))
+			return 0;
+	return b->def != STX_DEF_NONE;
+}
+
+stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o, uint32_t *group_of,
+                  struct stx_diag *d)
+{
+	struct fuse f = { .s = s, .l = s->loops, .arena = s->loops->g->arena, .group_of = group_of };
+	f.nslots = 64;
+	while (f.nslots < f.l->buffers.n * 2)
+		f.nslots *= 2;
+	f.spaces = STX_NEW_ARRAY(f.arena, struct space_slot, f.nslots);
+	if (!f.spaces)
+		return stx_fail(d, STX_E_NOMEM, "schedule", NULL, "the memory budget is exceeded");
+	for (uint32_t i = 0; i < f.l->buffers.n; i++)
+		group_of[i] = STX_NONE;
+	for (uint32_t i = 0; i < f.l->buffers.n; i++) {
+		const struct stx_buffer *b = f.l->buffers.at[i];
+		if (has_elements(f.l->ex, b) && place(&f, b, !o->no_fuse))
+			return stx_fail(d, STX_E_NOMEM, "schedule", b->name, "the memory budget is exceeded");
+	}
+	return STX_E_OK;
+}

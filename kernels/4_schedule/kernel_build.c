@@ -1,0 +1,452 @@
+/* kernel_build.c: one group of buffers to one kernel.
+ *
+ * requires: a group as build.h describes, bodies that pass stx_loops_verify. ensures: the kernel passes
+ * stx_kernel_verify and computes, at every point, the values of the bodies rounded as they are recorded.
+ * Each body is played once for every row of the block, its variables replaced by the kernel's axes; equal
+ * values merge on the way (kernel_values.c). */
+#include "build.h"
+
+static stx_err oom(struct stx__build *b)
+{
+	return stx_fail(b->d, STX_E_NOMEM, "schedule", b->def->name, "the memory budget is exceeded");
+}
+
+stx_ex stx__position(struct stx_exprs *x, const struct stx_buffer *b)
+{
+	stx_ex e = stx_ex_const(x, 0);
+	for (uint32_t i = 0; i < b->nrranges; i++)
+		e = stx_ex_add(x, stx_ex_mul(x, e, b->rranges[i]),
+		               stx_ex_var(x, b->nranges + i, b->rranges[i]));
+	return e;
+}
+
+int stx__in_group(const struct stx__group_def *def, uint32_t buffer)
+{
+	for (uint32_t i = 0; i < def->n; i++)
+		if (def->buffers[i]->id == buffer)
+			return (int)i;
+	return -1;
+}
+
+static int is_arg(enum stx_monoid m)
+{
+	return m == STX_MONOID_ARGMAX || m == STX_MONOID_ARGMIN;
+}
+
+/* ---- what the bodies address ---- */
+
+static stx_err note(struct stx__build *b, stx_ex e, int load, int store, enum stx_dtype t)
+{
+	struct stx__access a = { e, (uint8_t)load, (uint8_t)store, (uint8_t)stx_dtype_bytes(t) };
+	if (e == STX_EX_BAD)
+		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
+		                "an index expression overflows 64 bits");
+	return stx_push(b->arena, &b->accesses, a) ? oom(b) : STX_E_OK;
+}
+
+static stx_err collect_body(struct stx__build *b, const struct stx_buffer *buf)
+{
+	for (uint32_t i = 0; i < buf->body.n; i++) {
+		const struct stx_binst *in = &buf->body.at[i];
+		stx_err err = STX_E_OK;
+		if (in->op < STX_PRIM_COUNT)
+			b->nops += (uint64_t)stx_prim_info((enum stx_prim)in->op)->cost *
+			           (in->op >= STX_P_FIRST_ELEMENTARY ? 16 : 1);
+		else if (in->op == STX_B_LOAD && stx__in_group(b->def, in->a) < 0)
+			err = note(b, in->ex, 1, 0, (enum stx_dtype)in->dtype);
+		else if (in->op == STX_B_INDEX || in->op == STX_B_INDIRECT)
+			err = note(b, in->ex, 0, 0, STX_I64);
+		if (err)
+			return err;
+	}
+	return STX_E_OK;
+}
+
+static stx_err collect(struct stx__build *b)
+{
+	for (uint32_t i = 0; i < b->def->n; i++) {
+		const struct stx_buffer *buf = b->def->buffers[i];
+		stx_err err = note(b, buf->store, 0, 1, buf->dtype);
+		if (!err)
+			err = collect_body(b, buf);
+		if (!err && buf->def == STX_DEF_REDUCTION && is_arg(buf->monoid))
+			err = note(b, stx__position(b->ex, buf), 0, 0, STX_I64);
+		if (err)
+			return err;
+	}
+	return STX_E_OK;
+}
+
+/* ---- parameters ---- */
+
+/* 1 + the largest element a layout reaches; 0 when it has no elements. */
+static stx_ex reach(struct stx_exprs *x, const struct stx_layout *l)
+{
+	stx_ex e = stx_ex_addi(x, l->offset, 1);
+	for (uint32_t i = 0; i < l->rank; i++) {
+		if (stx_ex_equals(x, l->sizes[i], 0))
+			return stx_ex_const(x, 0);
+		stx_ex span = stx_ex_mul(x, stx_ex_addi(x, l->sizes[i], -1), l->strides[i]);
+		if (stx_ex_interval(x, l->strides[i]).lo >= 0)
+			e = stx_ex_add(x, e, span);
+		else
+			e = stx_ex_add(x, e, stx_ex_max(x, span, stx_ex_const(x, 0)));
+	}
+	return e;
+}
+
+static uint32_t find_param(const struct stx_kernel *k, uint32_t buffer)
+{
+	for (uint32_t i = 0; i < k->params.n; i++)
+		if (k->params.at[i].buffer == buffer)
+			return i;
+	return STX_NONE;
+}
+
+static stx_err add_param(struct stx__build *b, struct stx_kernel *k, const struct stx_buffer *buf, int write)
+{
+	uint32_t known = find_param(k, buf->id);
+	if (known != STX_NONE) {
+		k->params.at[known].is_written |= (uint8_t)write;
+		k->params.at[known].is_read |= (uint8_t)!write;
+		return STX_E_OK;
+	}
+	struct stx_kparam p = { .name = buf->name, .dtype = buf->dtype, .is_written = (uint8_t)write,
+		                .is_read = (uint8_t)!write, .elems = reach(b->ex, &buf->layout),
+		                .buffer = buf->id };
+	if (k->params.n >= STX_KERNEL_MAX_PARAMS)
+		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name, "a kernel of more than %d buffers",
+		                STX_KERNEL_MAX_PARAMS);
+	return stx_push(b->arena, &k->params, p) ? oom(b) : STX_E_OK;
+}
+
+static stx_err collect_params(struct stx__build *b, struct stx_kernel *k)
+{
+	for (uint32_t i = 0; i < b->def->n; i++) {
+		const struct stx_body *body = &b->def->buffers[i]->body;
+		for (uint32_t j = 0; j < body->n; j++) {
+			const struct stx_binst *in = &body->at[j];
+			if (in->op != STX_B_LOAD || stx__in_group(b->def, in->a) >= 0)
+				continue;
+			stx_err err = add_param(b, k, b->l->buffers.at[in->a], 0);
+			if (err)
+				return err;
+		}
+	}
+	for (uint32_t i = 0; i < b->def->n; i++) {
+		stx_err err = b->def->is_stored[i] ? add_param(b, k, b->def->buffers[i], 1) : STX_E_OK;
+		if (err)
+			return err;
+	}
+	return STX_E_OK;
+}
+
+/* ---- playing bodies ---- */
+
+struct play {
+	struct stx__build *b;
+	struct stx__values *v;
+	uint32_t (*value)[STX__MAX_ROWS]; /* [group][row]: value of each buffer at the point */
+	uint32_t *at;                     /* temps of the body being played */
+	stx_ex *indirects;                /* its indirect atoms, or NULL when it has none */
+};
+
+static stx_ex place(struct play *p, const struct stx_body *body, uint32_t row, stx_ex e)
+{
+	struct stx__build *b = p->b;
+	if (p->indirects)
+		e = stx_ex_subst_kind(b->ex, e, STX_ATOM_INDIRECT, p->indirects, body->n);
+	return stx_ex_subst(b->ex, e, b->axes.map[row], b->nout_dims + b->nred_dims);
+}
+
+static uint32_t temp_of(const struct play *p, uint32_t operand)
+{
+	return operand == STX_NONE ? STX_NONE : p->at[operand];
+}
+
+static void play_inst(struct play *p, const struct stx_body *body, uint32_t i, uint32_t row)
+{
+	const struct stx_binst *in = &body->at[i];
+	struct stx__values *v = p->v;
+	enum stx_dtype t = (enum stx_dtype)in->dtype;
+	if (in->op < STX_PRIM_COUNT) {
+		p->at[i] = stx__value_prim(v, (enum stx_prim)in->op, t, temp_of(p, in->a), temp_of(p, in->b),
+		                           temp_of(p, in->c));
+		return;
+	}
+	switch (in->op) {
+	case STX_B_CONST:
+		p->at[i] = stx__value_const(v, t, in->k);
+		break;
+	case STX_B_INDEX:
+		p->at[i] = stx__value_index(v, t, place(p, body, row, in->ex));
+		break;
+	case STX_B_LOAD: {
+		int mine = stx__in_group(p->b->def, in->a);
+		p->at[i] = mine >= 0 ? p->value[mine][row]
+		                     : stx__value_load(v, t, find_param(v->k, in->a),
+		                                       place(p, body, row, in->ex), temp_of(p, in->c));
+		break;
+	}
+	default: /* STX_B_INDIRECT */
+		p->at[i] = stx__value_indirect(v, in, temp_of(p, in->a), temp_of(p, in->c),
+		                               place(p, body, row, in->ex));
+		p->indirects[i] = stx__indirect_atom(v, p->at[i]);
+	}
+}
+
+static stx_err play_body(struct play *p, const struct stx_body *body, uint32_t row)
+{
+	int indirect = 0;
+	p->at = STX_NEW_ARRAY(p->b->arena, uint32_t, body->n + 1);
+	for (uint32_t i = 0; i < body->n; i++)
+		indirect |= body->at[i].op == STX_B_INDIRECT;
+	p->indirects = indirect ? STX_NEW_ARRAY(p->b->arena, stx_ex, body->n) : NULL;
+	if (!p->at || (indirect && !p->indirects))
+		return oom(p->b);
+	for (uint32_t i = 0; i < body->n && !p->v->oom; i++)
+		play_inst(p, body, i, row);
+	return p->v->oom ? oom(p->b) : STX_E_OK;
+}
+
+/* Bit-exact in any order, so that no order need be kept (kernel.h). */
+static int is_exact(const struct stx_buffer *buf)
+{
+	switch (buf->monoid) {
+	case STX_MONOID_SUM:
+	case STX_MONOID_PROD:
+	case STX_MONOID_DOT:
+	case STX_MONOID_WELFORD:
+		return !stx_dtype_is_float(buf->acc);
+	default:
+		return 1;
+	}
+}
+
+static enum stx_order order_of(struct stx__build *b, const struct stx_buffer *buf)
+{
+	if (b->axes.lanes)
+		return STX_ORDER_LANES;
+	if (buf->monoid == STX_MONOID_DOT || is_exact(buf))
+		return STX_ORDER_PLAIN;
+	stx_ex total = stx_ex_const(b->ex, 1);
+	for (uint32_t i = 0; i < buf->nrranges; i++)
+		total = stx_ex_mul(b->ex, total, buf->rranges[i]);
+	int64_t hi = total == STX_EX_BAD ? STX_POS_INF : stx_ex_interval(b->ex, total).hi;
+	return hi <= STX_SERIAL_CHUNK ? STX_ORDER_PLAIN : STX_ORDER_SERIAL;
+}
+
+static stx_err play_reduction(struct play *p, uint32_t pos, uint32_t row, uint32_t *acc)
+{
+	struct stx__build *b = p->b;
+	const struct stx_buffer *buf = b->def->buffers[pos];
+	struct stx_kinst i = { .op = STX_K_ACC, .dtype = (uint8_t)buf->acc, .flags = (uint8_t)buf->monoid,
+		               .axis = (uint8_t)order_of(b, buf), .a = b->axes.nest[b->axes.nout],
+		               .b = STX_NONE, .c = STX_NONE };
+	stx_err err = play_body(p, &buf->body, row);
+	if (err)
+		return err;
+	*acc = stx__value_marker(p->v, i);
+	struct stx_kinst u = { .op = STX_K_UPDATE, .dtype = (uint8_t)buf->acc, .a = *acc, .c = STX_NONE };
+	u.b = stx__value_cast(p->v, buf->acc, p->at[buf->body.result[0]]);
+	if (buf->monoid == STX_MONOID_DOT)
+		u.c = stx__value_cast(p->v, buf->acc, p->at[buf->body.result[1]]);
+	else if (is_arg(buf->monoid))
+		u.c = stx__value_index(p->v, STX_I64, place(p, &buf->body, row, stx__position(b->ex, buf)));
+	return p->v->oom || stx_push(b->arena, &p->v->updates, u) ? oom(b) : STX_E_OK;
+}
+
+static stx_err play_reductions(struct play *p)
+{
+	struct stx__build *b = p->b;
+	uint32_t (*acc)[STX__MAX_ROWS] = stx_arena_zalloc(b->arena, b->def->n, sizeof *acc);
+	if (!acc)
+		return oom(b);
+	for (uint32_t i = 0; i < b->def->n && b->def->buffers[i]->def == STX_DEF_REDUCTION; i++)
+		for (uint32_t r = 0; r < b->axes.rows; r++) {
+			stx_err err = play_reduction(p, i, r, &acc[i][r]);
+			if (err)
+				return err;
+		}
+	p->v->post = 1;
+	for (uint32_t i = 0; i < b->def->n && b->def->buffers[i]->def == STX_DEF_REDUCTION; i++)
+		for (uint32_t r = 0; r < b->axes.rows; r++) {
+			const struct stx_buffer *buf = b->def->buffers[i];
+			int arg = is_arg(buf->monoid);
+			struct stx_kinst res = { .op = STX_K_RESULT, .flags = (uint8_t)arg, .a = acc[i][r],
+				                 .b = STX_NONE, .c = STX_NONE };
+			res.dtype = (uint8_t)(arg ? STX_I64 : buf->acc);
+			p->value[i][r] = stx__value_cast(p->v, buf->dtype, stx__value_marker(p->v, res));
+		}
+	return p->v->oom ? oom(b) : STX_E_OK;
+}
+
+static stx_err play_pointwise(struct play *p)
+{
+	struct stx__build *b = p->b;
+	for (uint32_t r = 0; r < b->axes.rows; r++)
+		for (uint32_t i = 0; i < b->def->n; i++) {
+			const struct stx_buffer *buf = b->def->buffers[i];
+			if (buf->def != STX_DEF_POINTWISE)
+				continue;
+			stx_err err = play_body(p, &buf->body, r);
+			if (err)
+				return err;
+			p->value[i][r] = stx__value_cast(p->v, buf->dtype, p->at[buf->body.result[0]]);
+		}
+	return STX_E_OK;
+}
+
+static stx_err play_stores(struct play *p)
+{
+	struct stx__build *b = p->b;
+	for (uint32_t i = 0; i < b->def->n; i++)
+		for (uint32_t r = 0; b->def->is_stored[i] && r < b->axes.rows; r++) {
+			const struct stx_buffer *buf = b->def->buffers[i];
+			struct stx_kinst s = { .op = STX_K_STORE, .dtype = (uint8_t)buf->dtype,
+				               .a = find_param(p->v->k, buf->id), .b = p->value[i][r],
+				               .c = STX_NONE };
+			s.ex = stx_ex_subst(b->ex, buf->store, b->axes.map[r], b->nout_dims);
+			if (stx_push(b->arena, &p->v->stores, s))
+				return oom(b);
+		}
+	return STX_E_OK;
+}
+
+static stx_err play_all(struct stx__build *b, struct stx_kernel *k)
+{
+	struct stx__values v;
+	struct play p = { .b = b, .v = &v };
+	stx_err err = stx__values_init(&v, b, k);
+	p.value = stx_arena_zalloc(b->arena, b->def->n, sizeof *p.value);
+	if (err || !p.value)
+		return oom(b);
+	if (b->space->def == STX_DEF_REDUCTION)
+		err = play_reductions(&p);
+	if (!err)
+		err = play_pointwise(&p);
+	if (!err)
+		err = play_stores(&p);
+	if (!err && stx__values_finish(&v))
+		err = v.temps.n >= STX_KERNEL_MAX_INSTS
+		              ? stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name, "a kernel is too long")
+		              : oom(b);
+	return err;
+}
+
+/* ---- scalars, grain, kind ---- */
+
+struct seen {
+	struct stx__build *b;
+	struct stx_kernel *k;
+};
+
+static stx_err see_symbol(void *ctx, const struct stx_ex_atom *a)
+{
+	struct seen *s = ctx;
+	struct stx_kernel *k = s->k;
+	if (a->kind == STX_ATOM_VAR) /* its size may mention symbols, but is an axis' size: seen there */
+		return STX_E_OK;
+	if (a->kind != STX_ATOM_SYM || stx__kernel_scalar(k, a->number) >= 0)
+		return STX_E_OK;
+	stx_ex e = stx_ex_sym(s->b->ex, a->number, a->range, a->hint);
+	if (stx_push(s->b->arena, &k->scalars, a->number) || stx_push(s->b->arena, &k->scalar_ex, e))
+		return STX_E_NOMEM;
+	for (uint32_t i = k->scalars.n - 1; i > 0 && k->scalars.at[i - 1] > k->scalars.at[i]; i--) {
+		uint32_t number = k->scalars.at[i];
+		k->scalars.at[i] = k->scalars.at[i - 1];
+		k->scalars.at[i - 1] = number;
+		e = k->scalar_ex.at[i];
+		k->scalar_ex.at[i] = k->scalar_ex.at[i - 1];
+		k->scalar_ex.at[i - 1] = e;
+	}
+	return STX_E_OK;
+}
+
+static stx_err collect_scalars(struct stx__build *b, struct stx_kernel *k)
+{
+	struct seen s = { b, k };
+	stx_err err = STX_E_OK;
+	for (uint32_t i = 0; i < k->axes.n && !err; i++)
+		err = stx__ex_walk(b->ex, k->axes.at[i].size, see_symbol, &s);
+	for (uint32_t i = 0; i < k->params.n && !err; i++)
+		err = stx__ex_walk(b->ex, k->params.at[i].elems, see_symbol, &s);
+	for (uint32_t i = 0; i < k->insts.n && !err; i++)
+		err = stx__ex_walk(b->ex, k->insts.at[i].ex, see_symbol, &s);
+	return err == STX_E_NOMEM ? oom(b) : err;
+}
+
+/* A thread should have some 20 us of work: 0.1 ns a byte, 0.08 ns an operation. */
+static int64_t grain_of(const struct stx__build *b)
+{
+	int64_t per = 0, ops = b->nops > 100000 ? 100000 : (int64_t)b->nops;
+	for (uint32_t i = 0; i < b->accesses.n; i++)
+		if (b->accesses.at[i].is_load || (b->accesses.at[i].is_store && !b->nred_dims))
+			per += 100 * b->accesses.at[i].bytes;
+	int64_t point = stx__sat_mul(b->axes.point_elems, per + 80 * ops + 20);
+	int64_t grain = 20000000 / (point < 1 ? 1 : point);
+	return grain < 1 ? 1 : grain;
+}
+
+static enum stx_kernel_kind kind_of(const struct stx__build *b)
+{
+	if (b->space->def != STX_DEF_REDUCTION)
+		return STX_KERNEL_POI;
+	int64_t n = 1;
+	for (uint32_t i = 0; i < b->space->nrranges; i++)
+		n = stx__sat_mul(n, stx_ex_hint(b->ex, b->space->rranges[i]));
+	return b->axes.lanes && n <= 1024 ? STX_KERNEL_PER : STX_KERNEL_RED; /* GK-15, GR-02 */
+}
+
+static stx_err build(struct stx__build *b, struct stx_kernel *k)
+{
+	stx_err err = collect(b);
+	if (!err)
+		err = stx__choose_axes(b);
+	if (!err)
+		err = collect_params(b, k);
+	for (uint32_t i = 0; i < b->axes.naxes && !err; i++)
+		if (stx_push(b->arena, &k->axes, b->axes.axis[i]))
+			err = oom(b);
+	if (!err)
+		err = play_all(b, k);
+	if (err)
+		return err;
+	k->kind = kind_of(b);
+	k->index_bits = b->axes.index_bits;
+	k->grid = b->axes.grid;
+	k->grain = stx_ex_const(b->ex, grain_of(b));
+	return collect_scalars(b, k);
+}
+
+stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def *def,
+                          struct stx_kernel **out, struct stx_diag *d)
+{
+	struct stx_arena *a = l->g->arena;
+	struct stx__build *b = STX_NEW(a, struct stx__build);
+	struct stx_kernel *k = STX_NEW(a, struct stx_kernel);
+	*out = NULL;
+	if (!b || !k)
+		return stx_fail(d, STX_E_NOMEM, "schedule", def->name, "the memory budget is exceeded");
+	b->l = l;
+	b->ex = l->ex;
+	b->arena = a;
+	b->def = def;
+	b->space = def->buffers[0];
+	b->nout_dims = b->space->nranges;
+	b->nred_dims = b->space->def == STX_DEF_REDUCTION ? b->space->nrranges : 0;
+	b->d = d;
+	if (b->nout_dims + b->nred_dims > STX__MAX_DIMS - 3)
+		return stx_fail(d, STX_E_TOO_LARGE, "schedule", def->name, "a loop nest of %u axes",
+		                b->nout_dims + b->nred_dims);
+	k->arena = a;
+	k->ex = l->ex;
+	k->name = def->name;
+	k->target_gpu = (uint8_t)def->target_gpu;
+	stx_err err = build(b, k);
+	if (!err)
+		err = stx_kernel_verify(k, d);
+	if (!err)
+		*out = k;
+	return err;
+}

@@ -1,0 +1,418 @@
+/* kernel_values.c: value numbering and placement of pure instructions (GK-16, LO-29; loop-invariant code).
+ *
+ * A value equal to an earlier one is that one: the key is the whole instruction, and operands are value
+ * numbers already. Loads are numbered too: inside a kernel nothing that is loaded is stored before (all
+ * stores stand at the end of a point; values of the same group are passed on, not re-read). Each value
+ * goes to the outermost region that has its operands and variables. Terminates: every value once. */
+#include "build.h"
+#include "elementary.h"
+
+static uint32_t *operand(struct stx_kinst *i, int j)
+{
+	return j == 0 ? &i->a : j == 1 ? &i->b : &i->c;
+}
+
+/* Which of a, b, c are values. */
+static unsigned value_operands(const struct stx_kinst *i)
+{
+	if (i->op < STX_PRIM_COUNT)
+		return 7;
+	switch (i->op) {
+	case STX_K_LOAD:     return 4;
+	case STX_K_STORE:    return 6;
+	case STX_K_INDIRECT: return 5;
+	case STX_K_UPDATE:   return 7;
+	case STX_K_RESULT:   return 1;
+	default:             return 0;
+	}
+}
+
+stx_err stx__values_init(struct stx__values *v, struct stx__build *b, struct stx_kernel *k)
+{
+	memset(v, 0, sizeof *v);
+	v->b = b;
+	v->k = k;
+	v->nslots = 256;
+	v->slots = STX_NEW_ARRAY(b->arena, uint32_t, v->nslots); /* temp + 1 */
+	return v->slots ? STX_E_OK : STX_E_NOMEM;
+}
+
+/* ---- regions ---- */
+
+struct region_walk {
+	const struct stx__values *v;
+	uint32_t region;
+};
+
+static stx_err region_atom(void *ctx, const struct stx_ex_atom *a)
+{
+	struct region_walk *w = ctx;
+	const struct stx__axes *x = &w->v->b->axes;
+	uint32_t r = 0;
+	if (a->kind == STX_ATOM_INDIRECT && a->number < w->v->temps.n)
+		r = w->v->temps.at[a->number].region;
+	else if (a->kind == STX_ATOM_VAR)
+		for (uint32_t i = 0; i < x->nnest; i++)
+			if (x->nest[i] == a->number)
+				r = i + 1;
+	if (r > w->region)
+		w->region = r;
+	return STX_E_OK;
+}
+
+static uint8_t region_of(const struct stx__values *v, const struct stx_kinst *i)
+{
+	struct region_walk w = { .v = v };
+	if (i->ex != STX_EX_BAD)
+		stx__ex_walk(v->b->ex, i->ex, region_atom, &w);
+	for (int j = 0; j < 3; j++) {
+		uint32_t t = *operand((struct stx_kinst *)i, j);
+		if ((value_operands(i) >> j & 1) && t != STX_NONE && v->temps.at[t].region > w.region)
+			w.region = v->temps.at[t].region;
+	}
+	/* What the epilogue needs only there is not kept alive across the reduction loops. */
+	const struct stx__axes *x = &v->b->axes;
+	if (v->post && x->nnest > x->nout && w.region == x->nout && i->op != STX_K_CONST)
+		return STX__POST;
+	return (uint8_t)w.region;
+}
+
+/* ---- numbering ---- */
+
+static uint64_t hash_of(const struct stx_kinst *i)
+{
+	uint64_t h = (uint64_t)i->op | (uint64_t)i->dtype << 8 | (uint64_t)i->flags << 16 |
+	             (uint64_t)i->axis << 24 | (uint64_t)i->a << 32;
+	h = stx_mix64(h, (uint64_t)i->b | (uint64_t)i->c << 32);
+	return stx_mix64(h, i->ex ^ i->k.u * 0x9e3779b97f4a7c15u);
+}
+
+static int same(const struct stx_kinst *p, const struct stx_kinst *q)
+{
+	return p->op == q->op && p->dtype == q->dtype && p->flags == q->flags && p->axis == q->axis &&
+	       p->a == q->a && p->b == q->b && p->c == q->c && p->ex == q->ex && p->k.u == q->k.u;
+}
+
+static void grow(struct stx__values *v)
+{
+	uint32_t n = v->nslots * 2;
+	uint32_t *slots = STX_NEW_ARRAY(v->b->arena, uint32_t, n);
+	if (!slots) {
+		v->oom = 1;
+		return;
+	}
+	for (uint32_t i = 0; i < v->nslots; i++) {
+		if (!v->slots[i])
+			continue;
+		uint32_t at = (uint32_t)hash_of(&v->temps.at[v->slots[i] - 1].i) & (n - 1);
+		while (slots[at])
+			at = (at + 1) & (n - 1);
+		slots[at] = v->slots[i];
+	}
+	v->slots = slots;
+	v->nslots = n;
+}
+
+static uint32_t append(struct stx__values *v, struct stx_kinst i)
+{
+	struct stx__temp t = { .i = i, .region = region_of(v, &i) };
+	if (v->temps.n >= STX_KERNEL_MAX_INSTS || stx_push(v->b->arena, &v->temps, t)) {
+		v->oom = 1;
+		return 0;
+	}
+	return v->temps.n - 1;
+}
+
+static uint32_t number(struct stx__values *v, struct stx_kinst i)
+{
+	if (v->oom)
+		return 0;
+	if ((v->temps.n + 1) * 2 > v->nslots)
+		grow(v);
+	uint32_t mask = v->nslots - 1, at = (uint32_t)hash_of(&i) & mask;
+	for (; v->slots[at]; at = (at + 1) & mask)
+		if (same(&v->temps.at[v->slots[at] - 1].i, &i))
+			return v->slots[at] - 1;
+	uint32_t t = append(v, i);
+	if (!v->oom)
+		v->slots[at] = t + 1;
+	return t;
+}
+
+static struct stx_kinst inst(int op, enum stx_dtype t)
+{
+	return (struct stx_kinst){ .op = (uint8_t)op, .dtype = (uint8_t)t, .a = STX_NONE, .b = STX_NONE,
+		                   .c = STX_NONE };
+}
+
+uint32_t stx__value_const(struct stx__values *v, enum stx_dtype t, union stx_scalar k)
+{
+	struct stx_kinst i = inst(STX_K_CONST, t);
+	i.k = k;
+	return number(v, i);
+}
+
+uint32_t stx__value_index(struct stx__values *v, enum stx_dtype t, stx_ex e)
+{
+	struct stx_kinst i = inst(STX_K_INDEX, t);
+	int64_t c;
+	if (stx_ex_is_const(v->b->ex, e, &c)) {
+		union stx_scalar k = { .i = c };
+		if (stx_dtype_is_float(t))
+			k.f = (double)c;
+		/* Narrow types round and wrap: left to INDEX. */
+		if (t == STX_I64 || (t == STX_F64 && c > -(1ll << 53) && c < (1ll << 53)))
+			return stx__value_const(v, t, k);
+	}
+	i.ex = e;
+	return number(v, i);
+}
+
+uint32_t stx__value_load(struct stx__values *v, enum stx_dtype t, uint32_t param, stx_ex e, uint32_t mask)
+{
+	struct stx_kinst i = inst(STX_K_LOAD, t);
+	i.a = param;
+	i.ex = e;
+	i.c = mask;
+	return number(v, i);
+}
+
+uint32_t stx__value_indirect(struct stx__values *v, const struct stx_binst *from, uint32_t a, uint32_t mask,
+                             stx_ex bound)
+{
+	struct stx_kinst i = inst(STX_K_INDIRECT, STX_I64);
+	i.a = a;
+	i.c = mask;
+	i.ex = bound;
+	i.flags = from->flags & (STX_BF_WRAP | STX_BF_CHECK);
+	i.axis = from->axis;
+	return number(v, i);
+}
+
+static struct stx_interval indirect_range(const struct stx_exprs *x, stx_ex bound)
+{
+	struct stx_interval r = stx_ex_interval(x, bound);
+	r.lo = 0;
+	r.hi = r.hi == STX_POS_INF ? r.hi : r.hi < 1 ? 0 : r.hi - 1;
+	return r;
+}
+
+stx_ex stx__indirect_atom(struct stx__values *v, uint32_t temp)
+{
+	if (v->oom)
+		return STX_EX_BAD;
+	return stx_ex_indirect(v->b->ex, temp, indirect_range(v->b->ex, v->temps.at[temp].i.ex));
+}
+
+uint32_t stx__value_marker(struct stx__values *v, struct stx_kinst i)
+{
+	uint32_t t = append(v, i);
+	if (v->oom)
+		return 0;
+	v->temps.at[t].region = i.op == STX_K_ACC ? (uint8_t)v->b->axes.nout : STX__POST;
+	return t;
+}
+
+/* ---- primitives ---- */
+
+static uint32_t raw_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype t, uint32_t a, uint32_t b,
+                         uint32_t c)
+{
+	struct stx_kinst i = inst(op, t);
+	int arity = stx_prim_info(op)->arity;
+	i.a = a;
+	i.b = arity > 1 ? b : STX_NONE;
+	i.c = arity > 2 ? c : STX_NONE;
+	return number(v, i);
+}
+
+static stx_ev elem_emit(void *ctx, enum stx_prim op, enum stx_dtype t, stx_ev a, stx_ev b, stx_ev c)
+{
+	return raw_prim(ctx, op, t, a, b, c);
+}
+
+static stx_ev elem_const(void *ctx, enum stx_dtype t, union stx_scalar k)
+{
+	return stx__value_const(ctx, t, k);
+}
+
+uint32_t stx__value_cast(struct stx__values *v, enum stx_dtype t, uint32_t a)
+{
+	if (v->oom || v->temps.at[a].i.dtype == t)
+		return a;
+	return raw_prim(v, STX_P_CAST, t, a, STX_NONE, STX_NONE);
+}
+
+static uint32_t expand(struct stx__values *v, enum stx_prim op, enum stx_dtype t, uint32_t a, uint32_t b)
+{
+	struct stx_elem_builder e = { .ctx = v, .emit = elem_emit, .constant = elem_const };
+	stx_ev out = 0;
+	if (!stx_elementary_expand(&e, op, t, a, b == STX_NONE ? 0 : b, &out)) {
+		stx_fail(v->b->d, STX_E_UNSUPPORTED, "schedule", v->b->def->name, "%s has no body for %s",
+		         stx_prim_info(op)->text, stx_dtype_name(t));
+		v->oom = 1;
+		return 0;
+	}
+	return out;
+}
+
+/* t is the result's dtype as recorded in the body. Narrow floats compute in f32 and round once. */
+uint32_t stx__value_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype t, uint32_t a, uint32_t b,
+                         uint32_t c)
+{
+	if (v->oom)
+		return 0;
+	int moves = op == STX_P_SELECT || op == STX_P_CAST || op == STX_P_BITCAST;
+	enum stx_dtype from = (enum stx_dtype)v->temps.at[a].i.dtype;
+	int arity = stx_prim_info(op)->arity;
+	if (op == STX_P_CAST && from == t)
+		return a;
+	if (!moves && stx__dtype_is_narrow_float(from)) {
+		uint32_t wide[3] = { a, b, c };
+		for (int j = 0; j < arity; j++)
+			wide[j] = stx__value_cast(v, STX_F32, wide[j]);
+		int same_type = stx_prim_info(op)->result == STX_RESULT_SAME;
+		uint32_t r = stx__value_prim(v, op, same_type ? STX_F32 : t, wide[0], wide[1], wide[2]);
+		return same_type ? stx__value_cast(v, t, r) : r;
+	}
+	return op >= STX_P_FIRST_ELEMENTARY ? expand(v, op, t, a, b) : raw_prim(v, op, t, a, b, c);
+}
+
+/* ---- finish ---- */
+
+static stx_err mark_atom(void *ctx, const struct stx_ex_atom *a)
+{
+	struct stx__values *v = ctx;
+	if (a->kind == STX_ATOM_INDIRECT)
+		v->temps.at[a->number].live = 1;
+	return STX_E_OK;
+}
+
+static void mark(struct stx__values *v, const struct stx_kinst *i)
+{
+	for (int j = 0; j < 3; j++) {
+		uint32_t t = *operand((struct stx_kinst *)i, j);
+		if ((value_operands(i) >> j & 1) && t != STX_NONE)
+			v->temps.at[t].live = 1;
+	}
+	if (i->ex != STX_EX_BAD && stx_ex_uses_kind(v->b->ex, i->ex, STX_ATOM_INDIRECT))
+		stx__ex_walk(v->b->ex, i->ex, mark_atom, v);
+}
+
+static void mark_live(struct stx__values *v)
+{
+	for (uint32_t i = 0; i < v->stores.n; i++)
+		mark(v, &v->stores.at[i]);
+	for (uint32_t i = 0; i < v->updates.n; i++)
+		mark(v, &v->updates.at[i]);
+	for (uint32_t t = v->temps.n; t-- > 0;) {
+		struct stx__temp *p = &v->temps.at[t];
+		p->live |= p->i.op == STX_K_INDIRECT && (p->i.flags & STX_BF_CHECK);
+		if (p->live)
+			mark(v, &p->i);
+	}
+}
+
+/* Operands and indirect atoms from temps to instruction numbers. */
+static stx_ex final_ex(struct stx__values *v, stx_ex e)
+{
+	if (e == STX_EX_BAD || !stx_ex_uses_kind(v->b->ex, e, STX_ATOM_INDIRECT))
+		return e;
+	return stx_ex_subst_kind(v->b->ex, e, STX_ATOM_INDIRECT, v->indirects, v->temps.n);
+}
+
+static uint32_t put(struct stx__values *v, struct stx_kinst i)
+{
+	unsigned values = value_operands(&i);
+	for (int j = 0; j < 3; j++) {
+		uint32_t *t = operand(&i, j);
+		if ((values >> j & 1) && *t != STX_NONE)
+			*t = v->temps.at[*t].final;
+	}
+	i.ex = final_ex(v, i.ex);
+	if (v->k->insts.n >= STX_KERNEL_MAX_INSTS || stx_push(v->b->arena, &v->k->insts, i)) {
+		v->oom = 1;
+		return 0;
+	}
+	return v->k->insts.n - 1;
+}
+
+struct by_region { /* live temps by region, in order of creation */
+	uint32_t *at;
+	uint32_t start[STX__POST + 2];
+};
+
+static void sort_by_region(struct stx__values *v, struct by_region *r)
+{
+	memset(r->start, 0, sizeof r->start);
+	r->at = STX_NEW_ARRAY(v->b->arena, uint32_t, v->temps.n + 1);
+	if (!r->at) {
+		v->oom = 1;
+		return;
+	}
+	for (uint32_t t = 0; t < v->temps.n; t++)
+		r->start[v->temps.at[t].region + 1] += v->temps.at[t].live;
+	for (uint32_t i = 0; i <= STX__POST; i++)
+		r->start[i + 1] += r->start[i];
+	uint32_t next[STX__POST + 1];
+	memcpy(next, r->start, sizeof next);
+	for (uint32_t t = 0; t < v->temps.n; t++)
+		if (v->temps.at[t].live)
+			r->at[next[v->temps.at[t].region]++] = t;
+}
+
+/* accs: 1 only the accumulators, 0 all but them. */
+static void put_region(struct stx__values *v, const struct by_region *r, uint32_t region, int accs)
+{
+	for (uint32_t j = r->start[region]; j < r->start[region + 1] && !v->oom; j++) {
+		struct stx__temp *t = &v->temps.at[r->at[j]];
+		if ((t->i.op == STX_K_ACC) != accs)
+			continue;
+		t->final = put(v, t->i);
+		if (t->i.op == STX_K_INDIRECT)
+			v->indirects[r->at[j]] = stx_ex_indirect(v->b->ex, t->final,
+			                                         indirect_range(v->b->ex, t->i.ex));
+	}
+}
+
+stx_err stx__values_finish(struct stx__values *v)
+{
+	const struct stx__axes *x = &v->b->axes;
+	struct by_region r;
+	uint32_t loops[STX__MAX_DIMS];
+	v->indirects = STX_NEW_ARRAY(v->b->arena, stx_ex, v->temps.n + 1);
+	if (v->oom || !v->indirects)
+		return STX_E_NOMEM;
+	mark_live(v);
+	sort_by_region(v, &r);
+	if (v->oom)
+		return STX_E_NOMEM;
+	for (uint32_t n = 0; n <= x->nnest && !v->oom; n++) {
+		if (n) {
+			struct stx_kinst loop = inst(STX_K_LOOP, STX_DTYPE_NONE);
+			loop.a = x->nest[n - 1];
+			loops[n - 1] = put(v, loop);
+		}
+		put_region(v, &r, n, 0);
+		if (n == x->nout)
+			put_region(v, &r, n, 1);
+	}
+	for (uint32_t i = 0; i < v->updates.n && !v->oom; i++)
+		put(v, v->updates.at[i]);
+	for (uint32_t n = x->nnest; n-- > 0 && !v->oom;) {
+		if (n + 1 == x->nout)
+			break;
+		struct stx_kinst end = inst(STX_K_END, STX_DTYPE_NONE);
+		end.a = loops[n];
+		put(v, end);
+	}
+	put_region(v, &r, STX__POST, 0);
+	for (uint32_t i = 0; i < v->stores.n && !v->oom; i++)
+		put(v, v->stores.at[i]);
+	if (x->nout && !v->oom) {
+		struct stx_kinst end = inst(STX_K_END, STX_DTYPE_NONE);
+		end.a = loops[0];
+		put(v, end);
+	}
+	return v->oom ? STX_E_NOMEM : STX_E_OK;
+}

@@ -1,0 +1,187 @@
+/* schedule.c: fuse -> build each kernel -> name it -> plan memory -> count traffic. */
+#include "schedule_impl.h"
+
+#include <ctype.h>
+
+#define MAX_NAME 80 /* bytes of a kernel's name */
+
+struct scheduling {
+	struct stx_schedule *s;
+	const struct stx_schedule_options *o;
+	struct stx_loops *l;
+	struct stx_arena *arena;
+	uint32_t *group_of;
+	uint8_t *needed; /* buffer must be in memory: an output, or read by another kernel */
+	struct stx_diag *d;
+};
+
+static stx_err oom(struct scheduling *c)
+{
+	return stx_fail(c->d, STX_E_NOMEM, "schedule", NULL, "the memory budget is exceeded");
+}
+
+static void find_needed(struct scheduling *c)
+{
+	for (uint32_t i = 0; i < c->l->buffers.n; i++) {
+		const struct stx_buffer *b = c->l->buffers.at[i];
+		c->needed[i] |= b->kind == STX_BUF_OUTPUT;
+		for (uint32_t j = 0; j < b->body.n; j++)
+			if (b->body.at[j].op == STX_B_LOAD &&
+			    c->group_of[b->body.at[j].a] != c->group_of[i])
+				c->needed[b->body.at[j].a] = 1;
+	}
+	for (uint32_t i = 0; i < c->l->outputs.n; i++)
+		c->needed[c->l->outputs.at[i]] = 1;
+}
+
+/* ---- names ---- */
+
+/* A node's name without its number and without anything but letters, digits and '_'. */
+static size_t base_name(const char *node, char out[32])
+{
+	size_t n = strlen(node), len = 0;
+	while (n > 1 && isdigit((unsigned char)node[n - 1]))
+		n--;
+	if (n > 1 && node[n - 1] == '_')
+		n--;
+	else
+		n = strlen(node);
+	for (size_t i = 0; i < n && len < 31; i++)
+		if (isalnum((unsigned char)node[i]) || (node[i] == '_' && len && out[len - 1] != '_'))
+			out[len++] = (char)tolower((unsigned char)node[i]);
+	out[len] = 0;
+	return len;
+}
+
+/* `_name_` occurs in text, which begins and ends with '_'. */
+static int has_word(const char *text, size_t n, const char *word, size_t len)
+{
+	for (size_t i = 0; i + len + 2 <= n; i++)
+		if (text[i] == '_' && !memcmp(text + i + 1, word, len) && text[i + 1 + len] == '_')
+			return 1;
+	return 0;
+}
+
+/* <poi|red|per|tem>_fused_<op>_..._<n> (GK-15): origins in order, each once. */
+static const char *kernel_name(struct scheduling *c, const struct stx_group *g, const struct stx_kernel *k,
+                               uint32_t n)
+{
+	char ops[MAX_NAME] = "_";
+	size_t len = 1;
+	int full = 0;
+	for (uint32_t i = 0; i < g->buffers.n && !full; i++) {
+		const struct stx_buffer *b = c->l->buffers.at[g->buffers.at[i]];
+		for (uint32_t j = 0; j < b->norigins && !full; j++) {
+			char word[32];
+			size_t w = base_name(b->origins[j], word);
+			if (!w || has_word(ops, len, word, w))
+				continue;
+			full = len + w + 1 > MAX_NAME - 30;
+			if (full)
+				break;
+			memcpy(ops + len, word, w);
+			len += w;
+			ops[len++] = '_';
+		}
+	}
+	ops[len] = 0;
+	return stx_arena_printf(c->arena, "%s_fused%s%u", stx_kernel_kind_name(k->kind), ops, n);
+}
+
+/* ---- kernels ---- */
+
+static stx_err build_group(struct scheduling *c, uint32_t number)
+{
+	const struct stx_group *g = &c->s->groups.at[number];
+	const struct stx_buffer **buffers = STX_NEW_ARRAY(c->arena, const struct stx_buffer *, g->buffers.n);
+	uint8_t *stored = STX_NEW_ARRAY(c->arena, uint8_t, g->buffers.n);
+	struct stx_kernel *k;
+	if (!buffers || !stored)
+		return oom(c);
+	for (uint32_t i = 0; i < g->buffers.n; i++) {
+		buffers[i] = c->l->buffers.at[g->buffers.at[i]];
+		stored[i] = c->needed[g->buffers.at[i]];
+	}
+	struct stx__group_def def = { .buffers = buffers, .n = g->buffers.n, .is_stored = stored,
+		                      .name = buffers[0]->name, .target_gpu = c->o->target_gpu };
+	stx_err err = stx__kernel_build(c->l, &def, &k, c->d);
+	if (err)
+		return err;
+	k->name = kernel_name(c, g, k, number);
+	const char *line = stx_arena_printf(c->arena, "%s: %s%s%s, %u buffer%s: %s", k->name ? k->name : "",
+	                                    g->buffers.n > 1 ? "fused from " : "", buffers[0]->name,
+	                                    g->buffers.n > 1 ? " on" : "", g->buffers.n,
+	                                    g->buffers.n > 1 ? "s" : "", g->why_not);
+	if (!k->name || !line || stx_push(c->arena, &c->s->kernels, k) ||
+	    stx_push(c->arena, &c->s->report, line))
+		return oom(c);
+	return STX_E_OK;
+}
+
+/* ---- traffic ---- */
+
+static uint64_t param_bytes(const struct scheduling *c, const struct stx_kparam *q)
+{
+	const struct stx_layout *layout = &c->l->buffers.at[q->buffer]->layout;
+	int64_t reach = stx_ex_hint(c->l->ex, q->elems), n = 1;
+	for (uint32_t i = 0; i < layout->rank; i++)
+		n = stx__sat_mul(n, stx_ex_hint(c->l->ex, layout->sizes[i]));
+	n = n < reach ? n : reach;
+	return n < 0 ? 0 : (uint64_t)stx__sat_mul(n, stx_dtype_bytes(q->dtype));
+}
+
+static uint64_t sat_add(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+static stx_err count_traffic(struct scheduling *c)
+{
+	uint8_t *seen = STX_NEW_ARRAY(c->arena, uint8_t, c->l->buffers.n + 1);
+	if (!seen)
+		return oom(c);
+	for (uint32_t i = 0; i < c->s->kernels.n; i++) {
+		const struct stx_kernel *k = c->s->kernels.at[i];
+		for (uint32_t j = 0; j < k->params.n; j++) {
+			const struct stx_kparam *q = &k->params.at[j];
+			uint64_t bytes = param_bytes(c, q);
+			int temp = c->l->buffers.at[q->buffer]->kind == STX_BUF_TEMP;
+			if (q->is_read)
+				c->s->bytes_read = sat_add(c->s->bytes_read, bytes);
+			if (q->is_written)
+				c->s->bytes_written = sat_add(c->s->bytes_written, bytes);
+			if (!temp && !seen[q->buffer])
+				c->s->bytes_min = sat_add(c->s->bytes_min, bytes);
+			seen[q->buffer] = 1;
+		}
+	}
+	return STX_E_OK;
+}
+
+stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o, struct stx_schedule **out,
+                     struct stx_diag *d)
+{
+	struct stx_arena *a = l->g->arena;
+	struct scheduling c = { .s = STX_NEW(a, struct stx_schedule), .o = o, .l = l, .arena = a, .d = d };
+	*out = NULL;
+	c.group_of = STX_NEW_ARRAY(a, uint32_t, l->buffers.n + 1);
+	c.needed = STX_NEW_ARRAY(a, uint8_t, l->buffers.n + 1);
+	if (!c.s || !c.group_of || !c.needed)
+		return oom(&c);
+	c.s->loops = l;
+	stx_err err = stx__fuse(c.s, o, c.group_of, d);
+	if (err)
+		return err;
+	find_needed(&c);
+	for (uint32_t i = 0; i < c.s->groups.n; i++) {
+		err = build_group(&c, i);
+		if (err)
+			return err;
+	}
+	err = stx__memory_plan(c.s, c.group_of, d);
+	if (!err)
+		err = count_traffic(&c);
+	if (!err)
+		*out = c.s;
+	return err;
+}
