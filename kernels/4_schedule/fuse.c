@@ -212,10 +212,13 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 		return start(f, b);
 	if (latest != STX_NONE && may_follow(f, b, latest))
 		return join(f, b, latest);
+	const char *why = f->why;
 	struct space_slot *slot = space_slot(f, b);
 	uint32_t beside = slot->group ? slot->group - 1 : STX_NONE;
 	if (beside != STX_NONE && (latest == STX_NONE || beside >= latest) && may_stand_beside(f, b, beside))
 		return join(f, b, beside);
+	if (latest != STX_NONE) /* the nearer chance */
+		f->why = why;
 	if (start(f, b))
 		return -1;
 	slot->group = f->s->groups.n;
