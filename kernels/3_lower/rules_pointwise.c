@@ -19,6 +19,7 @@
 struct prog {
 	struct stx__lower *l;
 	const struct stx_node *n;
+	enum stx_dtype common;             /* dtype operands are converted to */
 	enum stx_dtype work;               /* dtype of the computation */
 	struct stx__inner *operands[8];
 	uint32_t nops;
@@ -173,11 +174,12 @@ static struct stx__inner *tensor(struct prog *p, uint32_t arg)
 	return stx__inner_broadcast(p->l->g, stx__arg(p->l, p->n, arg), stx__node_shape(p->n));
 }
 
-/* A scalar as the constant the operator sees: converted once, to the dtype it computes in. */
+/* A scalar as the constant the operator sees: converted to the operands' dtype (LO-09), whose every value the
+ * dtype computed in holds. */
 static struct stx__inner *scalar(struct prog *p, uint32_t arg)
 {
 	return stx__inner_const(p->l->g, p->work, stx__node_shape(p->n),
-	                        stx__scalar(&p->n->args[arg], p->work));
+	                        stx__scalar(&p->n->args[arg], p->common));
 }
 
 /* ---- composites of primitives ---- */
@@ -403,7 +405,15 @@ static int keeps_dtype(const struct prog *p, uint32_t i)
 	return p->n->op == STX_OP_WHERE ? i == 0 : composites[p->n->op] == c_logical;
 }
 
-/* Gathers operands in argument order, cast to the working dtype. */
+/* Tensor operand i as computed on: converted to the common dtype, then widened. */
+static pv converted(struct prog *p, pv v, uint32_t i)
+{
+	if (keeps_dtype(p, i))
+		return cast(p, v, stx__work_dtype(pv_dtype(p, v)));
+	return cast(p, cast(p, v, p->common), p->work);
+}
+
+/* Gathers operands in argument order, in the working dtype. */
 static void gather(struct prog *p, pv *v)
 {
 	uint32_t i, n = 0;
@@ -419,9 +429,9 @@ static void gather(struct prog *p, pv *v)
 	}
 	if (has_alpha(p->n->op) && !alpha_is_one(&p->n->args[2]))
 		v[n++] = operand(p, scalar(p, 2));
-	for (i = 0; i < n && !p->l->err; i++)
-		v[i] = cast(p, v[i], keeps_dtype(p, i)
-			? stx__work_dtype(pv_dtype(p, v[i])) : p->work);
+	for (i = 0; i < n && i < last && !p->l->err; i++) /* no step before the last operand: they share numbers */
+		if (p->n->args[i].kind == STX_ARG_TENSOR)
+			v[i] = converted(p, v[i], i);
 	if (has_alpha(p->n->op) && !alpha_is_one(&p->n->args[2]) && !p->l->err) {
 		uint32_t scaled = p->n->op == STX_OP_RSUB_SCALAR ? 0 : 1;
 
@@ -467,7 +477,8 @@ struct stx__inner *stx__rule_pointwise(struct stx__lower *l, const struct stx_no
 
 	if (!stx__pointwise_has_rule(n->op))
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule", info->overload);
-	p.work = stx__work_dtype(stx_infer_operand_dtype(n));
+	p.common = stx_infer_operand_dtype(n);
+	p.work = stx__work_dtype(p.common);
 	if (n->op == STX_OP_TO_COPY || n->op == STX_OP_CLONE) { /* one conversion, never through f32 */
 		struct stx__inner *x = stx__arg(l, n, 0);
 
