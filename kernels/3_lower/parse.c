@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lower.h"
+#include "scalar.h"
 
 struct parse {
 	const char *start, *p, *end;
@@ -223,7 +224,7 @@ static int constant(struct parse *s, struct stx_binst *in)
 		return 1;
 	}
 	if (stx_dtype_is_float(in->dtype))
-		in->k.f = strtod(text, &stop);
+		in->k.f = stx_scalar_round(in->dtype, strtod(text, &stop));
 	else if (stx_dtype_kind(in->dtype) == STX_KIND_UINT)
 		in->k.u = strtoull(text, &stop, 10);
 	else

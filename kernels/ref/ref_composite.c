@@ -24,7 +24,7 @@ static double fn(const struct stx_elem_program *p, double x)
 
 static stx_err inside_make(struct stx__ref *r, const struct stx_node *n, struct inside *c)
 {
-	c->t = stx__ref_work((enum stx_dtype)stx__ref_arg(r, n, 0)->dtype);
+	c->t = stx__ref_work(n->outs[0].dtype);
 	c->exp = stx__ref_program(r, STX_P_EXP, c->t);
 	c->expm1 = stx__ref_program(r, STX_P_EXPM1, c->t);
 	c->log = stx__ref_program(r, STX_P_LOG, c->t);
@@ -55,10 +55,23 @@ static double number(const struct inside *c, const struct stx_node *n, uint32_t 
 	return rd(c, stx__ref_scalar_f(&n->args[i]));
 }
 
+static double softplus(const struct inside *c, double x, double beta, double threshold)
+{
+	double z = rd(c, x * beta);
+
+	return z > threshold ? x : rd(c, fn(c->log1p, fn(c->exp, z)) / beta);
+}
+
+static double clamp(const struct inside *c, double x, double lo, double hi)
+{
+	union stx_scalar v = { .f = x }, a = { .f = lo }, b = { .f = hi };
+
+	v = stx_prim_eval(STX_P_MAX, c->t, c->t, v, a, a);
+	return stx_prim_eval(STX_P_MIN, c->t, c->t, v, b, b).f;
+}
+
 static double activation(const struct inside *c, const struct stx_node *n, double x)
 {
-	union stx_scalar a, b, v = { .f = x };
-
 	switch (n->op) {
 	case STX_OP_GELU:
 		return gelu(c, n, x);
@@ -67,17 +80,17 @@ static double activation(const struct inside *c, const struct stx_node *n, doubl
 	case STX_OP_ELU: /* alpha, scale, input_scale */
 		if (x > 0)
 			return rd(c, x * number(c, n, 2));
-		return rd(c, fn(c->expm1, rd(c, x * number(c, n, 3))) * rd(c, number(c, n, 1) * number(c, n, 2)));
-	case STX_OP_SOFTPLUS: { /* beta, threshold */
-		double z = rd(c, x * number(c, n, 1));
-
-		return z > number(c, n, 2) ? x : rd(c, fn(c->log1p, fn(c->exp, z)) / number(c, n, 1));
-	}
+		return rd(c, fn(c->expm1, rd(c, x * number(c, n, 3))) * rd(c, stx__ref_scalar_f(&n->args[1]) * stx__ref_scalar_f(&n->args[2])));
+	case STX_OP_SOFTPLUS:
+		return softplus(c, x, number(c, n, 1), number(c, n, 2));
+	case STX_OP_MISH:
+		return rd(c, x * fn(c->tanh, softplus(c, x, 1, 20)));
 	case STX_OP_HARDTANH:
-		a.f = number(c, n, 1);
-		b.f = number(c, n, 2);
-		v = stx_prim_eval(STX_P_MAX, c->t, c->t, v, a, a);
-		return stx_prim_eval(STX_P_MIN, c->t, c->t, v, b, b).f;
+		return clamp(c, x, number(c, n, 1), number(c, n, 2));
+	case STX_OP_HARDSIGMOID:
+		return rd(c, clamp(c, rd(c, x + 3), 0, 6) / 6);
+	case STX_OP_HARDSWISH:
+		return rd(c, rd(c, x * clamp(c, rd(c, x + 3), 0, 6)) / 6);
 	default: /* silu */
 		return rd(c, x * fn(c->sigmoid, x));
 	}
@@ -108,6 +121,12 @@ stx_err stx__ref_activation(struct stx__ref *r, const struct stx_node *n)
 
 /* ---- softmax ---- */
 
+/* Element as softmax sees it: dtype= converts first. */
+static double softmax_in(const struct stx_node *n, const struct stx_tensor *x, int64_t off)
+{
+	return stx__ref_cast(n->outs[0].dtype, (enum stx_dtype)x->dtype, stx__ref_load(x, off)).f;
+}
+
 static union stx_scalar max_of(enum stx_dtype t, union stx_scalar a, union stx_scalar b)
 {
 	return stx_prim_eval(STX_P_MAX, t, t, a, b, b);
@@ -119,16 +138,17 @@ static void softmax_row(const struct inside *c, const struct stx_node *n, const 
 {
 	union stx_scalar top = { .f = -INFINITY };
 	struct stx__ref_sum s = { 0, 0 };
+	int log = n->op == STX_OP_LOG_SOFTMAX || n->op == STX_OP_LOG_SOFTMAX_INT;
 	double total;
 
 	for (int64_t i = 0; i < count; i++)
-		top = max_of(c->t, top, stx__ref_load(x, xo + i * xs));
+		top = max_of(c->t, top, (union stx_scalar){ .f = softmax_in(n, x, xo + i * xs) });
 	for (int64_t i = 0; i < count; i++)
-		stx__ref_sum_add(&s, fn(c->exp, rd(c, stx__ref_load(x, xo + i * xs).f - top.f)));
+		stx__ref_sum_add(&s, fn(c->exp, rd(c, softmax_in(n, x, xo + i * xs) - top.f)));
 	total = stx__ref_round_wide(c->t, stx__ref_sum_value(&s));
 	for (int64_t i = 0; i < count; i++) {
-		double d = rd(c, stx__ref_load(x, xo + i * xs).f - top.f);
-		double v = n->op == STX_OP_SOFTMAX ? rd(c, fn(c->exp, d) / total) : rd(c, d - fn(c->log, total));
+		double d = rd(c, softmax_in(n, x, xo + i * xs) - top.f);
+		double v = log ? rd(c, d - fn(c->log, total)) : rd(c, fn(c->exp, d) / total);
 
 		stx__ref_store(out, oo + i * os, (union stx_scalar){ .f = stx_scalar_round(n->outs[0].dtype, v) });
 	}

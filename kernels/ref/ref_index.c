@@ -234,3 +234,70 @@ stx_err stx__ref_pad(struct stx__ref *r, const struct stx_node *n)
 	copy_into(out, offset, &from, from.sizes);
 	return 0;
 }
+
+stx_err stx__ref_stack(struct stx__ref *r, const struct stx_node *n)
+{
+	const struct stx_arg *list = &n->args[0];
+	struct stx_tensor *out, part;
+	uint32_t at;
+	stx_err e = stx__ref_dim(r, n, n->args[1].u.ex, n->outs[0].rank, &at);
+
+	if (e)
+		return e;
+	out = stx__ref_result(r, n);
+	if (!out)
+		return stx__ref_error(r);
+	part = *out; /* out without the stacked dimension */
+	memmove(part.strides + at, part.strides + at + 1, (out->rank - at - 1) * sizeof *part.strides);
+	for (uint32_t i = 0; i < list->n; i++) {
+		const struct stx_tensor *x = &r->values[list->u.tensors[i].node->id][list->u.tensors[i].out].t;
+
+		copy_into(&part, i * out->strides[at], x, x->sizes);
+	}
+	return 0;
+}
+
+stx_err stx__ref_repeat(struct stx__ref *r, const struct stx_node *n)
+{
+	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
+	struct stx_tensor *out = stx__ref_result(r, n);
+	struct stx__ref_walk w;
+
+	if (!out)
+		return stx__ref_error(r);
+	stx__ref_walk_start(&w, out->rank, out->sizes);
+	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w)) {
+		int64_t off = x->offset;
+
+		for (uint32_t d = 0; d < x->rank; d++)
+			off += w.at[out->rank - x->rank + d] % x->sizes[d] * x->strides[d];
+		stx__ref_store(out, i, stx__ref_load(x, off));
+	}
+	return 0;
+}
+
+/* Keeps j - i <= diagonal (tril) or >= diagonal (triu) of the last two dimensions, zero elsewhere. */
+stx_err stx__ref_triangle(struct stx__ref *r, const struct stx_node *n)
+{
+	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
+	union stx_scalar zero = { .u = 0 };
+	struct stx_tensor *out;
+	struct stx__ref_walk w;
+	int64_t k;
+	stx_err e = stx__ref_int(r, n, n->args[1].u.ex, &k);
+
+	if (e)
+		return e;
+	out = stx__ref_result(r, n);
+	if (!out)
+		return stx__ref_error(r);
+	stx__ref_walk_start(&w, out->rank, out->sizes);
+	stx__ref_walk_add(&w, x->strides, x->offset);
+	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w)) {
+		int64_t by = w.at[w.rank - 1] - w.at[w.rank - 2];
+		int keep = n->op == STX_OP_TRIL ? by <= k : by >= k;
+
+		stx__ref_store(out, i, keep ? stx__ref_load(x, w.off[0]) : zero);
+	}
+	return 0;
+}

@@ -1,7 +1,7 @@
 /* ref_pointwise.c: elementwise operators, element by element.
  *
- * Operands, numbers (scalars) included, are converted once, to the type computed in: their common type after
- * promotion, f32 when that is a smaller float. The result is rounded once to the node's type. */
+ * Operands are converted to their common type after promotion; a number is a 0-d tensor of that type. Smaller
+ * floats are then computed on in f32. The result is rounded once to the node's type. */
 #include "ref_internal.h"
 
 #include <math.h>
@@ -12,6 +12,7 @@
 struct op {
 	struct stx__ref *r;
 	const struct stx_node *n;
+	enum stx_dtype common; /* of the operands */
 	enum stx_dtype t;      /* computed in */
 	uint32_t nops;
 	const struct stx_tensor *tensor[3];   /* NULL: a scalar */
@@ -71,10 +72,8 @@ static double floor_div_f(enum stx_dtype t, double a, double b)
 	return rounded(t, q - f) > 0.5 ? rounded(t, f + 1) : f;
 }
 
-static union stx_scalar div_mode(const struct op *o, union stx_scalar a, union stx_scalar b)
+static union stx_scalar divide(const struct op *o, union stx_scalar a, union stx_scalar b, int is_floor)
 {
-	int is_floor = !strcmp(o->n->args[2].u.str, "floor");
-
 	if (!stx_dtype_is_float(o->t))
 		return prim(is_floor ? STX_P_FLOORDIV : STX_P_DIV, o->t, a, b);
 	if (is_floor)
@@ -118,9 +117,11 @@ static union stx_scalar apply(const struct op *o, union stx_scalar a, union stx_
 	switch (o->n->op) {
 	case STX_OP_ADD: case STX_OP_ADD_SCALAR: return sum(o, a, b, 0);
 	case STX_OP_SUB: case STX_OP_SUB_SCALAR: return sum(o, a, b, 1);
-	case STX_OP_RSUB_SCALAR: return sum(o, b, a, 1);
-	case STX_OP_DIV_MODE: return div_mode(o, a, b);
-	case STX_OP_REMAINDER:
+	case STX_OP_RSUB: case STX_OP_RSUB_SCALAR: return sum(o, b, a, 1);
+	case STX_OP_DIV_MODE: return divide(o, a, b, !strcmp(o->n->args[2].u.str, "floor"));
+	case STX_OP_FLOOR_DIVIDE: return divide(o, a, b, 1);
+	case STX_OP_FMOD_SCALAR: return prim(STX_P_REM, o->t, a, b);
+	case STX_OP_REMAINDER: case STX_OP_REMAINDER_SCALAR:
 		return is_float ? real(remainder_f(o->t, a.f, b.f)) : prim(STX_P_MOD, o->t, a, b);
 	case STX_OP_SIGN: return sign(o->t, a);
 	case STX_OP_RECIPROCAL: return prim(STX_P_DIV, o->t, real(1), a);
@@ -141,19 +142,10 @@ static union stx_scalar apply(const struct op *o, union stx_scalar a, union stx_
 
 /* ---- operands ---- */
 
-/* Type of the operands after promotion; logical operators look at each one by itself. */
-static enum stx_dtype operand_type(const struct stx_node *n)
-{
-	switch (n->op) {
-	case STX_OP_ISNAN: case STX_OP_ISINF: return stx_val_type(n->args[0].u.tensor)->dtype;
-	default: return stx_infer_operand_dtype(n);
-	}
-}
-
 static int is_scaled(enum stx_op op)
 {
 	return op == STX_OP_ADD || op == STX_OP_ADD_SCALAR || op == STX_OP_SUB || op == STX_OP_SUB_SCALAR ||
-	       op == STX_OP_RSUB_SCALAR;
+	       op == STX_OP_RSUB_SCALAR || op == STX_OP_RSUB;
 }
 
 static void add_operand(struct op *o, uint32_t i)
@@ -166,10 +158,10 @@ static void add_operand(struct op *o, uint32_t i)
 	if (a->kind == STX_ARG_TENSOR) {
 		o->tensor[k] = stx__ref_arg(o->r, o->n, i);
 		o->from[k] = (enum stx_dtype)o->tensor[k]->dtype;
-		o->to[k] = o->n->op == STX_OP_WHERE && i == 0 ? STX_BOOL : o->t;
+		o->to[k] = o->n->op == STX_OP_WHERE && i == 0 ? STX_BOOL : o->common;
 		o->nops++;
 	} else if (a->kind == STX_ARG_SCALAR) {
-		o->scalar[k] = stx__ref_scalar(a, o->t);
+		o->scalar[k] = stx__ref_scalar(a, o->common);
 		o->nops++;
 	}
 }
@@ -178,13 +170,13 @@ static stx_err prepare(struct op *o, struct stx__ref *r, const struct stx_node *
 {
 	const struct stx_op_info *info = stx_op_info(n->op);
 	uint32_t last = is_scaled(n->op) ? 2 : n->nargs;
-	enum stx_dtype t = operand_type(n);
+	enum stx_dtype t = stx_infer_operand_dtype(n);
 
-	*o = (struct op){ .r = r, .n = n, .t = stx__ref_work(t) };
+	*o = (struct op){ .r = r, .n = n, .common = t, .t = stx__ref_work(t) };
 	for (uint32_t i = 0; i < last; i++)
 		add_operand(o, i);
 	if (is_scaled(n->op)) {
-		o->alpha = stx__ref_scalar(&n->args[2], o->t);
+		o->alpha = stx__ref_scalar(&n->args[2], o->common);
 		o->has_alpha = stx__ref_scalar_f(&n->args[2]) != 1;
 	}
 	if (info->prim >= STX_P_FIRST_ELEMENTARY && stx_dtype_is_float(o->t)) {
@@ -195,6 +187,7 @@ static stx_err prepare(struct op *o, struct stx__ref *r, const struct stx_node *
 	return 0;
 }
 
+/* A tensor operand's element in the common type, which f32 holds exactly when it is a smaller float. */
 static union stx_scalar fetch(const struct op *o, uint32_t k, int64_t off)
 {
 	return stx__ref_cast(o->to[k], o->from[k], stx__ref_load(o->tensor[k], off));

@@ -82,6 +82,7 @@ struct fold {
 	const struct space *s;
 	enum stx_dtype from, t; /* element type; type elements are converted to first */
 	double correction;
+	const struct stx_elem_program *exp, *log; /* logsumexp */
 };
 typedef union stx_scalar fold_fn(const struct fold *f, int64_t base);
 
@@ -161,7 +162,7 @@ static union stx_scalar fold_extreme(const struct fold *f, int64_t base)
 
 static union stx_scalar fold_truth(const struct fold *f, int64_t base)
 {
-	int all = f->n->op == STX_OP_ALL_DIM, v = all;
+	int all = f->n->op == STX_OP_ALL_DIM || f->n->op == STX_OP_ALL, v = all;
 	struct stx__ref_walk w;
 
 	for (start(f, base, &w); w.left > 0; stx__ref_walk_next(&w))
@@ -185,6 +186,29 @@ static union stx_scalar fold_var(const struct fold *f, int64_t base)
 	if (divisor < 0)
 		divisor = 0;
 	return (union stx_scalar){ .f = stx__ref_round_wide(f->t, stx__ref_sum_value(&a) / divisor) };
+}
+
+/* Composite: max out, exp and log in f32 or f64; a max of inf is not taken out (B07), none is -inf. */
+static union stx_scalar fold_logsumexp(const struct fold *f, int64_t base)
+{
+	enum stx_dtype wide = stx__ref_work(f->t);
+	union stx_scalar top = { .f = -INFINITY }, v;
+	struct stx__ref_sum a = { 0, 0 };
+	struct stx__ref_walk w;
+
+	for (start(f, base, &w); w.left > 0; stx__ref_walk_next(&w)) {
+		v = element(f, &w);
+		top = stx_prim_eval(STX_P_MAX, wide, wide, top, v, v);
+	}
+	if (isinf(top.f))
+		top.f = 0;
+	for (start(f, base, &w); w.left > 0; stx__ref_walk_next(&w)) {
+		v.f = stx_scalar_round(wide, element(f, &w).f - top.f);
+		stx__ref_sum_add(&a, stx_elementary_eval(f->exp, v, v).f);
+	}
+	v.f = stx__ref_round_wide(wide, stx__ref_sum_value(&a));
+	v.f = stx_scalar_round(wide, stx_elementary_eval(f->log, v, v).f + top.f);
+	return (union stx_scalar){ .f = stx_scalar_round(f->t, v.f) };
 }
 
 static stx_err run(struct stx__ref *r, const struct stx_node *n, struct fold *f, enum stx_dtype has,
@@ -216,11 +240,24 @@ stx_err stx__ref_reduce(struct stx__ref *r, const struct stx_node *n)
 
 	switch (n->op) {
 	case STX_OP_SUM: case STX_OP_SUM_DIM: return run(r, n, &f, f.t, fold_sum);
-	case STX_OP_MEAN_DIM: return run(r, n, &f, f.t, fold_mean);
+	case STX_OP_MEAN: case STX_OP_MEAN_DIM: return run(r, n, &f, f.t, fold_mean);
 	case STX_OP_PROD_DIM: return run(r, n, &f, f.t, fold_prod);
-	case STX_OP_ANY_DIM: case STX_OP_ALL_DIM: return run(r, n, &f, STX_BOOL, fold_truth);
+	case STX_OP_ANY: case STX_OP_ALL: case STX_OP_ANY_DIM: case STX_OP_ALL_DIM:
+		f.t = STX_BOOL;
+		return run(r, n, &f, STX_BOOL, fold_truth);
 	default: return run(r, n, &f, f.t, fold_extreme);
 	}
+}
+
+stx_err stx__ref_logsumexp(struct stx__ref *r, const struct stx_node *n)
+{
+	struct fold f = { .t = n->outs[0].dtype };
+
+	f.exp = stx__ref_program(r, STX_P_EXP, stx__ref_work(f.t));
+	f.log = stx__ref_program(r, STX_P_LOG, stx__ref_work(f.t));
+	if (!f.exp || !f.log)
+		return stx__ref_fail(r, n, STX_E_NOMEM, "out of memory");
+	return run(r, n, &f, f.t, fold_logsumexp);
 }
 
 stx_err stx__ref_var(struct stx__ref *r, const struct stx_node *n)
