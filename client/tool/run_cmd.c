@@ -39,11 +39,8 @@ static stx_err load_graph(struct session *s, const struct flags *f, struct stx_d
 	struct stax_request q = { .target = f->target };
 	struct stx_tool_progress p;
 	struct stax_error err;
-	stx_err e = stx_tool_connect(1, &s->client, d);
-	if (e)
-		return e;
 	stx_tool_progress_start(&p, &q);
-	e = stx_tool_compile_graph(s->client, &s->graph, &s->values, &q, &s->answer, d);
+	stx_err e = stx_tool_compile_started(&s->client, &s->graph, &s->values, &q, &s->answer, d);
 	stx_tool_progress_end(&p);
 	if (!e && (e = stax_load(s->client, s->answer, &s->artifact, &err)))
 		stx_tool_diag(d, &err);
