@@ -72,7 +72,7 @@ static enum stx_dtype pick_dtype(uint64_t *seed)
 
 static struct stx_arg random_scalar(uint64_t *seed)
 {
-	static const double floats[] = { 0.0, -0.0, 1.0, 2.0, 0.5, -1.5, 3e38, __builtin_inf(), -4.0 };
+	static const double floats[] = { 0.0, -0.0, 1.0, 2.0, 0.5, -1.5, 3.0, __builtin_inf(), -4.0 };
 	if (pick(seed, 2))
 		return stx_arg_scalar_i(pick(seed, 7) - 2);
 	return stx_arg_scalar_f(floats[pick(seed, 9)]);
@@ -132,7 +132,8 @@ static struct stx_arg random_arg(struct stx_graph *g, const struct stx_param *p,
 	return stx_arg_none();
 }
 
-static void random_inputs(struct stx_graph *g, uint64_t *seed)
+/* tame: constants of ordinary size instead of random bits. */
+static void random_inputs(struct stx_graph *g, uint64_t *seed, int tame)
 {
 	int n = 2 + pick(seed, 5);
 	for (int i = 0; i < n; i++) {
@@ -152,7 +153,8 @@ static void random_inputs(struct stx_graph *g, uint64_t *seed)
 	uint8_t data[16];
 	for (int i = 0; i < 16; i++)
 		data[i] = (uint8_t)gen_next(seed);
-	stx_graph_constant(g, NULL, stx_type_make(g, STX_F32, 1, &two), data, 8, NULL);
+	float values[2] = { (float)pick(seed, 9) - 4, (float)pick(seed, 100) / 16 };
+	stx_graph_constant(g, NULL, stx_type_make(g, STX_F32, 1, &two), tame ? (void *)values : data, 8, NULL);
 	stx_graph_constant(g, NULL, stx_type_make(g, STX_I64, 1, &two), data, 16, NULL);
 	data[0] = 1;
 	stx_graph_constant(g, NULL, stx_type_make(g, STX_BOOL, 0, NULL), data, 1, NULL);
@@ -163,7 +165,7 @@ struct stx_graph *gen_random(struct stx_arena *a, uint64_t *seed, int ncalls)
 	struct stx_graph *g = stx_graph_new(a);
 	struct stx_arg args[16];
 	struct stx_diag d = { 0 };
-	random_inputs(g, seed);
+	random_inputs(g, seed, 0);
 	for (int made = 0, tries = 0; made < ncalls && tries < ncalls * 40; tries++) {
 		enum stx_op op = (enum stx_op)(2 + pick(seed, STX_OP_COUNT - 2));
 		const struct stx_op_info *info = stx_op_info(op);
@@ -177,6 +179,27 @@ struct stx_graph *gen_random(struct stx_arena *a, uint64_t *seed, int ncalls)
 	if (stx_graph_verify(g, &d))
 		die("gen_random", &d);
 	return g;
+}
+
+struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op)
+{
+	const struct stx_op_info *info = stx_op_info(op);
+	struct stx_arg args[16];
+	struct stx_graph *g = NULL;
+	for (int tries = 0; tries < 20000; tries++) {
+		if (tries % 20 == 0) { /* other inputs from time to time */
+			g = stx_graph_new(a);
+			random_inputs(g, seed, 1);
+		}
+		for (uint32_t i = 0; i < info->nparams; i++)
+			args[i] = random_arg(g, &info->params[i], seed);
+		struct stx_node *n = stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+		if (!n || !n->nouts)
+			continue;
+		stx_graph_output(g, stx_val(n, 0), NULL, NULL);
+		return g;
+	}
+	return NULL;
 }
 
 /* ---- the same program in another spelling ---- */

@@ -107,18 +107,14 @@ static struct stx_val mean_over(struct stx__build *b, struct stx_val x, uint32_t
 	return DIVS(stx__b_sum(b, x, set, keepdim, t), count);
 }
 
+/* The operand takes the result's type first, as PyTorch says, then the wide one. */
 static int mean_dim(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
-	uint32_t set = stx__b_dims(b, n, 1, 1);
-	out[0] = rounded(b, n, mean_over(b, stx__operand(n, 0), set, (int)stx__arg(n, 2)->u.i,
-	                                 stx__wide(n->outs[0].dtype)));
-	return 0;
-}
-
-static int mean_default(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	out[0] = rounded(b, n, mean_over(b, stx__operand(n, 0), all_dims(n), 0,
-	                                 stx__wide(n->outs[0].dtype)));
+	enum stx_dtype t = n->outs[0].dtype;
+	uint32_t set = n->op == STX_OP_MEAN ? all_dims(n) : stx__b_dims(b, n, 1, 1);
+	int keepdim = n->op == STX_OP_MEAN ? 0 : (int)stx__arg(n, 2)->u.i;
+	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), t);
+	out[0] = rounded(b, n, mean_over(b, x, set, keepdim, stx__wide(t)));
 	return 0;
 }
 
@@ -521,7 +517,7 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_FLOOR_DIVIDE] = floor_divide,
 	[STX_OP_FULL_LIKE] = full_like,
 	[STX_OP_SUM] = sum_default,
-	[STX_OP_MEAN] = mean_default,
+	[STX_OP_MEAN] = mean_dim,
 	[STX_OP_MEAN_DIM] = mean_dim,
 	[STX_OP_ANY] = any_default,
 	[STX_OP_ALL] = any_default,
