@@ -1,4 +1,5 @@
-/* names.c: the names of a graph's nodes: a hash table, and the rule that makes them unique (OG-07). */
+/* names.c: the names of a graph's nodes: a hash table, and the rule that makes them unique (OG-07).
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,17 +21,25 @@ struct stx_names {
 
 /* Sorted, for bsearch. */
 static const char *const reserved[] = {
-	"False", "None", "True", "abs", "aiter", "all", "and", "anext", "any", "as", "ascii", "assert",
-	"async", "await", "bin", "bool", "break", "breakpoint", "bytearray", "bytes", "callable", "chr",
-	"class", "classmethod", "compile", "complex", "continue", "copyright", "credits", "def", "del",
-	"delattr", "dict", "dir", "divmod", "elif", "else", "enumerate", "eval", "except", "exec", "exit",
-	"filter", "finally", "float", "for", "format", "from", "frozenset", "getattr", "global", "globals",
-	"hasattr", "hash", "help", "hex", "id", "if", "import", "in", "input", "int", "is", "isinstance",
-	"issubclass", "iter", "lambda", "len", "license", "list", "locals", "map", "max", "memoryview",
-	"min", "next", "nonlocal", "not", "object", "oct", "open", "or", "ord", "pass", "pow", "print",
-	"property", "quit", "raise", "range", "repr", "return", "reversed", "round", "set", "setattr",
-	"slice", "sorted", "staticmethod", "str", "sum", "super", "try", "tuple", "type", "vars", "while",
-	"with", "yield", "zip",
+	"False",     "None",       "True",         "abs",        "aiter",      "all",
+	"and",       "anext",      "any",          "as",         "ascii",      "assert",
+	"async",     "await",      "bin",          "bool",       "break",      "breakpoint",
+	"bytearray", "bytes",      "callable",     "chr",        "class",      "classmethod",
+	"compile",   "complex",    "continue",     "copyright",  "credits",    "def",
+	"del",       "delattr",    "dict",         "dir",        "divmod",     "elif",
+	"else",      "enumerate",  "eval",         "except",     "exec",       "exit",
+	"filter",    "finally",    "float",        "for",        "format",     "from",
+	"frozenset", "getattr",    "global",       "globals",    "hasattr",    "hash",
+	"help",      "hex",        "id",           "if",         "import",     "in",
+	"input",     "int",        "is",           "isinstance", "issubclass", "iter",
+	"lambda",    "len",        "license",      "list",       "locals",     "map",
+	"max",       "memoryview", "min",          "next",       "nonlocal",   "not",
+	"object",    "oct",        "open",         "or",         "ord",        "pass",
+	"pow",       "print",      "property",     "quit",       "raise",      "range",
+	"repr",      "return",     "reversed",     "round",      "set",        "setattr",
+	"slice",     "sorted",     "staticmethod", "str",        "sum",        "super",
+	"try",       "tuple",      "type",         "vars",       "while",      "with",
+	"yield",     "zip",
 };
 
 struct key {
@@ -50,7 +59,7 @@ int stx__name_is_reserved(const char *s, size_t n)
 {
 	struct key k = { s, n };
 	return bsearch(&k, reserved, sizeof reserved / sizeof reserved[0], sizeof reserved[0],
-	               compare) != NULL;
+		       compare) != NULL;
 }
 
 static int starts_name(char c)
@@ -137,8 +146,8 @@ const char *stx__name_claim(struct stx_graph *g, const char *s, size_t n, struct
 	return e->s;
 }
 
-/* base alone when it is neither reserved nor taken, else base_0, base_1, ...: the count is kept in the
- * base's entry, so that making n names takes time linear in n. */
+/* base alone when it is neither reserved nor taken, else base_0, base_1, ...: the count is kept in
+ * the base's entry, so that making n names takes time linear in n. */
 const char *stx__name_unique(struct stx_graph *g, const char *candidate, struct stx_node *node)
 {
 	char base[STX__MAX_NAME + 1], name[STX__MAX_NAME + 16];

@@ -13,8 +13,8 @@ stx_err stx__rewrite_begin(struct stx__rewrite *w, struct stx_graph *g, struct s
 	return 0;
 }
 
-/* A node that stays carries its new position as id and stands there; a replaced one keeps its old id and is
- * found in repl. */
+/* A node that stays carries its new position as id and stands there; a replaced one keeps its old
+ * id and is found in repl. */
 static struct stx_val remap(const struct stx__rewrite *w, struct stx_val v)
 {
 	uint32_t id = v.node->id;

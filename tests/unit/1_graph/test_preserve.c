@@ -1,5 +1,5 @@
-/* test_preserve.c: passes keep what a graph computes, by the oracle: bit for bit, or within rounding where a
- * composite is expanded. Random graphs over the whole op table (OP-13). */
+/* test_preserve.c: passes keep what a graph computes, by the oracle: bit for bit, or within
+ * rounding where a composite is expanded. Random graphs over the whole op table (OP-13). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,12 @@
 #include "scalar.h"
 
 /* cmocka's messages are cut short; graphs are long. */
-#define fail_long(...) do { fprintf(stderr, __VA_ARGS__); fputc('\n', stderr); fail(); } while (0)
+#define fail_long(...)                                                                             \
+	do {                                                                                       \
+		fprintf(stderr, __VA_ARGS__);                                                      \
+		fputc('\n', stderr);                                                               \
+		fail();                                                                            \
+	} while (0)
 
 static double random_double(uint64_t *seed, int special)
 {
@@ -34,7 +39,8 @@ static void fill(struct stx_tensor *t, int64_t span, uint64_t *seed, int special
 	for (int64_t i = 0; i < span; i++) {
 		union stx_scalar v;
 		if (stx_dtype_is_float((enum stx_dtype)t->dtype))
-			v.f = stx_scalar_round((enum stx_dtype)t->dtype, random_double(seed, special));
+			v.f = stx_scalar_round((enum stx_dtype)t->dtype,
+					       random_double(seed, special));
 		else if (t->dtype == STX_BOOL)
 			v.i = (int64_t)(gen_next(seed) & 1);
 		else
@@ -43,8 +49,8 @@ static void fill(struct stx_tensor *t, int64_t span, uint64_t *seed, int special
 	}
 }
 
-static struct stx_tensor make_input(const struct stx_graph *g, const struct stx_input *in, uint64_t *seed,
-                                    int special)
+static struct stx_tensor make_input(const struct stx_graph *g, const struct stx_input *in,
+				    uint64_t *seed, int special)
 {
 	const struct stx_type *type = &in->node->outs[0];
 	struct stx_tensor t = { .dtype = (uint8_t)type->dtype, .rank = type->rank };
@@ -95,9 +101,11 @@ static int same_bits(const struct stx_tensor *x, const struct stx_tensor *y)
 	enum stx_dtype t = (enum stx_dtype)x->dtype;
 	size_t size = (size_t)stx_dtype_bytes(t);
 	for (int64_t i = 0; i < n; i++) {
-		const char *a = (const char *)x->data + (size_t)i * size, *b = (const char *)y->data + (size_t)i * size;
-		if (memcmp(a, b, size) && !(stx_dtype_is_float(t) && isnan(stx_scalar_load(t, a).f) &&
-		                            isnan(stx_scalar_load(t, b).f)))
+		const char *a = (const char *)x->data + (size_t)i * size,
+			   *b = (const char *)y->data + (size_t)i * size;
+		if (memcmp(a, b, size) &&
+		    !(stx_dtype_is_float(t) && isnan(stx_scalar_load(t, a).f) &&
+		      isnan(stx_scalar_load(t, b).f)))
 			return 0;
 	}
 	return 1;
@@ -105,7 +113,8 @@ static int same_bits(const struct stx_tensor *x, const struct stx_tensor *y)
 
 #define MAX_INPUTS 16
 
-static void make_inputs(const struct stx_graph *g, struct stx_tensor *in, uint64_t *seed, int special)
+static void make_inputs(const struct stx_graph *g, struct stx_tensor *in, uint64_t *seed,
+			int special)
 {
 	assert_true(g->inputs.n <= MAX_INPUTS);
 	for (uint32_t i = 0; i < g->inputs.n; i++)
@@ -113,7 +122,7 @@ static void make_inputs(const struct stx_graph *g, struct stx_tensor *in, uint64
 }
 
 static void expect_same(struct stx_arena *a, const char *pass, uint64_t first, struct stx_graph *x,
-                        struct stx_graph *y, const struct stx_tensor *in)
+			struct stx_graph *y, const struct stx_tensor *in)
 {
 	struct outcome ox, oy;
 	evaluate(x, in, &ox);
@@ -121,13 +130,13 @@ static void expect_same(struct stx_arena *a, const char *pass, uint64_t first, s
 		return;
 	evaluate(y, in, &oy);
 	if (oy.err)
-		fail_long("%s, seed %llu: %s [%s] %s\n%s\n%s", pass, (unsigned long long)first, oy.d.stage, oy.d.node,
-		         oy.d.text, gen_print(a, x), gen_print(a, y));
+		fail_long("%s, seed %llu: %s [%s] %s\n%s\n%s", pass, (unsigned long long)first,
+			  oy.d.stage, oy.d.node, oy.d.text, gen_print(a, x), gen_print(a, y));
 	assert_int_equal(ox.n, oy.n);
 	for (uint32_t i = 0; i < ox.n; i++)
 		if (!same_bits(&ox.out[i], &oy.out[i]))
-			fail_long("%s changes output %u, seed %llu\n%s\n%s", pass, i, (unsigned long long)first,
-			         gen_print(a, x), gen_print(a, y));
+			fail_long("%s changes output %u, seed %llu\n%s\n%s", pass, i,
+				  (unsigned long long)first, gen_print(a, x), gen_print(a, y));
 	release(&ox);
 	release(&oy);
 }
@@ -167,7 +176,8 @@ static void tolerance(enum stx_dtype t, struct stx_compare *c)
 	*c = (struct stx_compare){ .rtol = 8 * eps, .atol = 8 * eps };
 }
 
-static void check_rule(enum stx_op op, stx_err (*pass)(struct stx_graph **, struct stx_diag *), int rounds)
+static void check_rule(enum stx_op op, stx_err (*pass)(struct stx_graph **, struct stx_diag *),
+		       int rounds)
 {
 	uint64_t seed = ((uint64_t)op + 1) * 0x9e3779b97f4a7c15u;
 	int done = 0;
@@ -180,7 +190,7 @@ static void check_rule(enum stx_op op, stx_err (*pass)(struct stx_graph **, stru
 		struct stx_diag d = { 0 };
 		if (!g)
 			fail_long("no valid call of %s", stx_op_info(op)->overload);
-		make_inputs(g, in, &seed, stx_op_info(op)->category != STX_CAT_REDUCE);
+		make_inputs(g, in, &seed, 1);
 		const char *text = gen_print(a, g);
 		h = gen_parse(a, text);
 		stx_err e = pass(&h, &d);
@@ -191,11 +201,13 @@ static void check_rule(enum stx_op op, stx_err (*pass)(struct stx_graph **, stru
 			struct stx_compare c;
 			evaluate(h, in, &oh);
 			if (oh.err)
-				fail_long("%s: %s\n%s", stx_op_info(op)->overload, oh.d.text, gen_print(a, h));
+				fail_long("%s: %s\n%s", stx_op_info(op)->overload, oh.d.text,
+					  gen_print(a, h));
 			tolerance((enum stx_dtype)og.out[0].dtype, &c);
 			if (stx_ref_compare(&oh.out[0], &og.out[0], &c, &d))
-				fail_long("%s, seed %llx: %s\n%s%s", stx_op_info(op)->overload, (unsigned long long)before,
-				         d.text, text, gen_print(a, h));
+				fail_long("%s, seed %llx: %s\n%s%s", stx_op_info(op)->overload,
+					  (unsigned long long)before, d.text, text,
+					  gen_print(a, h));
 			release(&oh);
 			done++;
 		}
@@ -205,7 +217,8 @@ static void check_rule(enum stx_op op, stx_err (*pass)(struct stx_graph **, stru
 		stx_arena_free(a);
 	}
 	if (done < rounds / 4)
-		fail_long("%s: only %d of %d calls were evaluated", stx_op_info(op)->overload, done, rounds);
+		fail_long("%s: only %d of %d calls were evaluated", stx_op_info(op)->overload, done,
+			  rounds);
 }
 
 static void test_preserve_basis_rules(void **state)
