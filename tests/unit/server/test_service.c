@@ -263,6 +263,9 @@ static void test_service_a_diagnostic_is_cached_until_recache(void **state)
 			assert_error(&r, STX_E_INVALID);
 			assert_string_equal(r.e->error->node, "node1");
 			reply_free(&r);
+			/* The reply does not wait for the failure's commit. */
+			for (int t = 0; t < 500 && stat_of(fd, "store_failures") < i + 1; t++)
+				usleep(10000);
 		}
 		assert_int_equal(stat_of(fd, "failures_cached"), before + 1);
 		struct ask a = { .graph = graphs[i], .recache = 1 };
