@@ -457,7 +457,7 @@ stx_err stx_graph_canonical(const struct stx_graph *g, struct stx_arena *a, stru
 	struct canon c = { .g = &head, .d = d ? d : &own };
 	stx_err e;
 	*out = NULL;
-	c.scratch = stx_arena_new(0);
+	c.scratch = stx__scratch_arena(g);
 	c.out = stx_graph_new(a);
 	head.arena = c.scratch;
 	if (!c.scratch)

@@ -42,6 +42,9 @@ struct stx_node *stx__graph_constant_named(struct stx_graph *g, const char *name
 					   struct stx_type type, const void *data, size_t nbytes,
 					   struct stx_diag *d);
 stx_err stx__over_budget(const char *stage, const char *name, struct stx_diag *d);
+/* An arena for what a pass needs while it runs, with a budget in proportion to the graph's memory. NULL
+ * when out of memory; freed by the caller. */
+struct stx_arena *stx__scratch_arena(const struct stx_graph *g);
 /* Sizes are sane: not negative, fewer than 2^40 elements (at the hints when symbolic). */
 stx_err stx__check_type(struct stx_graph *g, const char *name, const struct stx_type *t,
 			struct stx_diag *d);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph_internal.h"
+#include "hash.h"
 
 struct entry {
 	const char *s;
@@ -77,12 +78,15 @@ int stx__name_is_valid(const char *s, size_t n)
 	return 1;
 }
 
-static uint32_t hash(const char *s, size_t n)
+/* Seeded by the table's address, so that no client can choose names that collide. */
+static uint32_t hash(const struct stx_names *t, const char *s, size_t n)
 {
-	uint32_t h = 2166136261u;
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (uint8_t)s[i]) * 16777619u;
-	return h ^ h >> 15;
+	uint64_t h = stx_mix64((uintptr_t)t, n), tail = 0;
+	for (; n >= 8; n -= 8, s += 8)
+		h = stx_mix64(h, stx_load_u64(s));
+	memcpy(&tail, s, n);
+	h = stx_mix64(h, tail);
+	return (uint32_t)(h ^ h >> 32);
 }
 
 static struct entry *probe(const struct stx_names *t, const char *s, size_t n, uint32_t h)
@@ -116,7 +120,7 @@ static struct entry *enter(struct stx_graph *g, const char *s, size_t n)
 	struct stx_names *t = g->name_table;
 	if ((t->n + 1) * 4 > t->cap * 3 && grow(g, t))
 		return NULL;
-	uint32_t h = hash(s, n);
+	uint32_t h = hash(t, s, n);
 	struct entry *e = probe(t, s, n, h);
 	if (!e->s) {
 		const char *copy = stx_arena_strndup(g->arena, s, n);
@@ -133,7 +137,7 @@ struct stx_node *stx__name_find(const struct stx_graph *g, const char *s, size_t
 	const struct stx_names *t = g->name_table;
 	if (!t || !t->cap)
 		return NULL;
-	const struct entry *e = probe(t, s, n, hash(s, n));
+	const struct entry *e = probe(t, s, n, hash(t, s, n));
 	return e->s ? e->node : NULL;
 }
 

@@ -3,6 +3,11 @@
 
 #include "graph_internal.h"
 
+struct stx_arena *stx__scratch_arena(const struct stx_graph *g)
+{
+	return stx_arena_new(4 * stx_arena_used(g->arena) + ((size_t)1 << 20));
+}
+
 stx_err stx__rewrite_begin(struct stx__rewrite *w, struct stx_graph *g, struct stx_diag *d)
 {
 	*w = (struct stx__rewrite){ .g = g, .old = g->nodes.at, .n = g->nodes.n };

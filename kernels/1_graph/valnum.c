@@ -91,12 +91,13 @@ static int same_arg(const struct stx_arg *a, const struct stx_arg *b)
 	return a->u.i == b->u.i;
 }
 
-static uint64_t hash_node(const struct stx_node *n)
+/* Seeded by the table's address: contents cannot be chosen to collide. */
+static uint64_t hash_node(const struct stx__valnum *t, const struct stx_node *n)
 {
-	uint64_t h = stx_mix64(0, n->op);
+	uint64_t h = stx_mix64((uintptr_t)t, n->op);
 	uint32_t first = 0;
 	if (stx__commutes(n)) {
-		h = stx_mix64(h, mix_arg(0, &n->args[0]) + mix_arg(0, &n->args[1]));
+		h = stx_mix64(h, mix_arg(h, &n->args[0]) + mix_arg(h, &n->args[1]));
 		first = 2;
 	}
 	for (uint32_t i = first; i < n->nargs; i++)
@@ -159,7 +160,7 @@ struct stx_node *stx__valnum_enter(struct stx__valnum *t, struct stx_node *n)
 		return n;
 	if ((t->n + 1) * 4 > t->cap * 3 && grow(t))
 		return NULL;
-	uint64_t h = hash_node(n);
+	uint64_t h = hash_node(t, n);
 	struct slot *s = probe(t, h, n);
 	if (!s->node) {
 		*s = (struct slot){ h, n };

@@ -176,7 +176,7 @@ stx_err stx_graph_verify(struct stx_graph *g, struct stx_diag *d)
 	if (g->nodes.n > STX__MAX_NODES)
 		return stx_fail(d, STX_E_TOO_LARGE, "verify", "", "%u nodes; the limit is %u",
 				g->nodes.n, STX__MAX_NODES);
-	scratch = stx_arena_new(0);
+	scratch = stx__scratch_arena(g);
 	if (!scratch)
 		return stx_fail(d, STX_E_NOMEM, "verify", "", "out of memory");
 	w.arena = scratch;
