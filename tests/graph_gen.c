@@ -131,6 +131,23 @@ static struct stx_arg random_arg(struct stx_graph *g, const struct stx_param *p,
 	return stx_arg_none();
 }
 
+static stx_ex symbol(struct stx_graph *g, int i)
+{
+	const struct stx_symbol *y = &g->symbols.at[i];
+	return stx_ex_sym(g->ex, (uint32_t)i, y->range, y->hint);
+}
+
+static stx_ex random_size(struct stx_graph *g, uint64_t *seed)
+{
+	stx_ex n = symbol(g, pick(seed, (int)g->symbols.n));
+	switch (pick(seed, 5)) {
+	case 0: return stx_ex_muli(g->ex, n, 2);
+	case 1: return stx_ex_addi(g->ex, n, 3);
+	case 2: return stx_ex_ceildiv(g->ex, n, stx_ex_const(g->ex, 2));
+	default: return n;
+	}
+}
+
 /* tame: constants of ordinary size instead of random bits. */
 static void random_inputs(struct stx_graph *g, uint64_t *seed, int tame)
 {
@@ -145,6 +162,9 @@ static void random_inputs(struct stx_graph *g, uint64_t *seed, int tame)
 			se[k] = stx_ex_const(g->ex, strides[k]);
 		}
 		struct stx_type t = stx_type_make(g, pick_dtype(seed), rank, sizes);
+		for (int k = 0; g->symbols.n && k < rank; k++)
+			if (pick(seed, 2))
+				((stx_ex *)t.sizes)[k] = random_size(g, seed);
 		if (!stx_graph_input(g, NULL, t, strided ? se : NULL, pick(seed, 4) == 0, NULL))
 			abort();
 	}
@@ -160,9 +180,8 @@ static void random_inputs(struct stx_graph *g, uint64_t *seed, int tame)
 	stx_graph_constant(g, NULL, stx_type_make(g, STX_BOOL, 0, NULL), data, 1, NULL);
 }
 
-struct stx_graph *gen_random(struct stx_arena *a, uint64_t *seed, int ncalls)
+static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int ncalls)
 {
-	struct stx_graph *g = stx_graph_new(a);
 	struct stx_arg args[16];
 	struct stx_diag d = { 0 };
 	random_inputs(g, seed, 0);
@@ -179,6 +198,22 @@ struct stx_graph *gen_random(struct stx_arena *a, uint64_t *seed, int ncalls)
 	if (stx_graph_verify(g, &d))
 		die("gen_random", &d);
 	return g;
+}
+
+struct stx_graph *gen_random(struct stx_arena *a, uint64_t *seed, int ncalls)
+{
+	return fill_graph(stx_graph_new(a), seed, ncalls);
+}
+
+struct stx_graph *gen_random_dynamic(struct stx_arena *a, uint64_t *seed, int ncalls)
+{
+	struct stx_graph *g = stx_graph_new(a);
+	static const struct stx_symbol symbols[] = { { "n", { 0, STX_POS_INF }, 4 },
+						     { "m", { 2, 64 }, 3 } };
+	for (int i = 0; i < 2; i++)
+		if (stx_push(a, &g->symbols, symbols[i]))
+			abort();
+	return fill_graph(g, seed, ncalls);
 }
 
 struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op)

@@ -20,6 +20,8 @@ uint64_t gen_next(uint64_t *seed); /* xorshift; the seed must not be 0 */
 /* A verified graph of up to ncalls calls of random operators on random arguments; at least one
  * output. */
 struct stx_graph *gen_random(struct stx_arena *a, uint64_t *seed, int ncalls);
+/* The same with symbolic sizes among those of the inputs. */
+struct stx_graph *gen_random_dynamic(struct stx_arena *a, uint64_t *seed, int ncalls);
 /* A graph of one call of op on random arguments, or NULL when none of many tries is valid. */
 struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op);
 /* The same program: nodes in another topological order, other names, defaults left out where equal.

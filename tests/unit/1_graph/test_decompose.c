@@ -225,20 +225,26 @@ static void test_decompose_trivial_dtypes(void **state)
 	stx_arena_free(a);
 }
 
-/* Random graphs decompose, verify and canonicalise. Rules may say that they do not apply. */
+/* Random graphs print, parse, decompose, verify and canonicalise, with static and with symbolic
+ * sizes. Rules may say that they do not apply. */
 static void test_decompose_random_graphs_verify(void **state)
 {
 	(void)state;
-	for (uint64_t first = 1; first <= 200; first++) {
+	for (uint64_t first = 1; first <= 400; first++) {
 		uint64_t seed = first * 0x9e3779b97f4a7c15u;
 		struct stx_arena *a = stx_arena_new(0);
-		struct stx_graph *g = gen_random(a, &seed, 40);
+		struct stx_graph *g =
+			first % 2 ? gen_random(a, &seed, 40) : gen_random_dynamic(a, &seed, 40);
 		struct stx_diag d = { 0 };
+		const char *text = gen_print(a, g);
+		assert_string_equal(text, gen_print(a, gen_parse(a, text)));
+		text = gen_canonical(a, g);
+		assert_string_equal(text, gen_canonical(a, gen_parse(a, text)));
 		stx_err e = stx_graph_decompose_to_basis(&g, &d);
 		e = e ? e : stx_graph_verify_basis(g, &d);
-		e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
-		e = e ? e : stx_graph_verify_basis(g, &d);
 		e = e ? e : stx_graph_simplify(&g, &d);
+		e = e ? e : stx_graph_verify_basis(g, &d);
+		e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
 		e = e ? e : stx_graph_verify_basis(g, &d);
 		if (e && e != STX_E_UNSUPPORTED && e != STX_E_TOO_LARGE)
 			fail_msg("seed %llu: %s [%s] %s", (unsigned long long)first, d.stage,
