@@ -72,8 +72,13 @@ static stx_err slice_args(struct stx_graph *g, const struct stx_node *n, struct 
 	if (e)
 		return e;
 	out[1] = stx_arg_int(g, dim);
-	out[2] = stx_arg_ex(start);
-	out[3] = stx_arg_ex(end);
+	/* Bounds that depend on a symbol stay as given: clamping them twice is another expression. */
+	if (stx_ex_is_const(g->ex, start, NULL))
+		out[2] = stx_arg_ex(start);
+	if (out[3].kind == STX_ARG_NONE)
+		out[3] = stx_arg_ex(stx__infer_type(n, 0)->sizes[dim]);
+	else if (stx_ex_is_const(g->ex, end, NULL))
+		out[3] = stx_arg_ex(end);
 	return 0;
 }
 

@@ -231,7 +231,7 @@ static struct stx_val slicing(struct simplify *s, struct stx_node *n)
 
 static struct stx_val flipping(struct simplify *s, struct stx_node *n)
 {
-	for (uint32_t i = 0; i < n->args[1].n; i++)
+	for (uint32_t i = 0; n->outs[0].rank && i < n->args[1].n; i++)
 		if (!stx_ex_equals(s->g->ex, n->outs[0].sizes[dim_at(s, n, i)], 1))
 			return nothing();
 	return operand(n, 0);
