@@ -31,28 +31,28 @@ static const struct function {
 } functions[] = {
 	/* name     op             ref          f32   f64   f64 range */
 	{ "relu",    STX_P_RELU,    relu_ref,    0,    0,    0 },
-	{ "exp",     STX_P_EXP,     expl,        0.85, 0.85, 0 },
-	{ "exp2",    STX_P_EXP2,    exp2l,       0.85, 0.85, 0 },
-	{ "expm1",   STX_P_EXPM1,   expm1l,      1.0,  0.9,  0 },
+	{ "exp",     STX_P_EXP,     expl,        0.9,  0.9, 0 },
+	{ "exp2",    STX_P_EXP2,    exp2l,       0.9,  0.9, 0 },
+	{ "expm1",   STX_P_EXPM1,   expm1l,      1.2,  1.2,  0 },
 	{ "log",     STX_P_LOG,     logl,        0.85, 0.85, 0 },
 	{ "log2",    STX_P_LOG2,    log2l,       0.51, 0.75, 0 },
 	{ "log10",   STX_P_LOG10,   log10l,      0.51, 0.75, 0 },
 	{ "log1p",   STX_P_LOG1P,   log1pl,      0.51, 0.9,  0 },
-	{ "tanh",    STX_P_TANH,    tanhl,       1.95, 1.95, 0 },
-	{ "sigmoid", STX_P_SIGMOID, sigmoid_ref, 1.95, 1.95, 0 },
+	{ "tanh",    STX_P_TANH,    tanhl,       1.5,  1.5, 0 },
+	{ "sigmoid", STX_P_SIGMOID, sigmoid_ref, 0.51, 1.5, 0 },
 	{ "erf",     STX_P_ERF,     erfl,        1.2,  1.2,  0 },
-	{ "sin",     STX_P_SIN,     sinl,        0.51, 0.85, 0x1p20 },
-	{ "cos",     STX_P_COS,     cosl,        0.51, 0.85, 0x1p20 },
-	{ "tan",     STX_P_TAN,     tanl,        0.51, 2.0,  0x1p20 },
+	{ "sin",     STX_P_SIN,     sinl,        0.55, 0.85, 0x1p20 },
+	{ "cos",     STX_P_COS,     cosl,        0.55, 0.85, 0x1p20 },
+	{ "tan",     STX_P_TAN,     tanl,        0.55, 1.6,  0x1p20 },
 	{ "asin",    STX_P_ASIN,    asinl,       0.51, 0.75, 0 },
 	{ "acos",    STX_P_ACOS,    acosl,       0.51, 1.1,  0 },
 	{ "atan",    STX_P_ATAN,    atanl,       0.51, 0.9,  0 },
-	{ "sinh",    STX_P_SINH,    sinhl,       0.51, 2.0,  0 },
-	{ "cosh",    STX_P_COSH,    coshl,       1.3,  1.3,  0 },
+	{ "sinh",    STX_P_SINH,    sinhl,       0.51, 1.8,  0 },
+	{ "cosh",    STX_P_COSH,    coshl,       1.4,  1.4,  0 },
 	{ "asinh",   STX_P_ASINH,   asinhl,      0.51, 1.7,  0 },
-	{ "acosh",   STX_P_ACOSH,   acoshl,      0.51, 1.7,  0 },
+	{ "acosh",   STX_P_ACOSH,   acoshl,      0.51, 1.95,  0 },
 	{ "atanh",   STX_P_ATANH,   atanhl,      0.51, 1.6,  0 },
-	{ "rsqrt",   STX_P_RSQRT,   rsqrt_ref,   0.51, 1.5,  0 },
+	{ "rsqrt",   STX_P_RSQRT,   rsqrt_ref,   0.51, 1.55,  0 },
 };
 #define NFUNCTIONS (sizeof functions / sizeof *functions)
 
@@ -122,11 +122,11 @@ static void measure(const struct function *fn, enum stx_dtype t, const struct st
 	}
 }
 
-static void report(const struct function *fn, const char *t, const struct stx_elem_program *p, struct worst w, double max)
+/* 1 when the limit is exceeded */
+static int report(const struct function *fn, const char *t, const struct stx_elem_program *p, struct worst w, double max)
 {
 	print_message("%s %-8s %3u instructions, largest error %.3f ulp at %a (allowed %.2f)\n", t, fn->name, p->n, w.err, w.at, max);
-	if (!(w.err <= max))
-		fail_msg("%s %s: error %g ulp at %a", t, fn->name, w.err, w.at);
+	return !(w.err <= max);
 }
 
 /* Bit patterns at a constant stride with jitter: every exponent, both signs, NaN, infinities, subnormals. */
@@ -134,6 +134,7 @@ static void test_elementary_f32_errors_stay_below_limit(void **s)
 {
 	struct stx_arena *a = stx_arena_new(0);
 	size_t n = points();
+	int failed = 0;
 
 	(void)s;
 	print_message("seed %llx\n", (unsigned long long)seed);
@@ -152,9 +153,10 @@ static void test_elementary_f32_errors_stay_below_limit(void **s)
 				m = 0;
 			}
 		}
-		report(&functions[k], "f32", p, w, functions[k].max32);
+		failed += report(&functions[k], "f32", p, w, functions[k].max32);
 	}
 	stx_arena_free(a);
+	assert_int_equal(failed, 0);
 }
 
 /* A third each: any bit pattern, uniform in a moderate range, logarithmic around 1. */
@@ -174,6 +176,7 @@ static void test_elementary_f64_errors_stay_below_limit(void **s)
 {
 	struct stx_arena *a = stx_arena_new(0);
 	size_t n = points() > 20000000 ? 20000000 : points();
+	int failed = 0;
 
 	(void)s;
 	print_message("seed %llx\n", (unsigned long long)seed);
@@ -188,9 +191,10 @@ static void test_elementary_f64_errors_stay_below_limit(void **s)
 				x[j] = f64_point(&functions[k], i + j);
 			measure(&functions[k], STX_F64, p, x, 256, &w);
 		}
-		report(&functions[k], "f64", p, w, functions[k].max64);
+		failed += report(&functions[k], "f64", p, w, functions[k].max64);
 	}
 	stx_arena_free(a);
+	assert_int_equal(failed, 0);
 }
 
 /* ---- special values: the same for f32 and f64 ---- */
@@ -325,7 +329,7 @@ static void test_elementary_pow_and_atan2_errors(void **s)
 			double u = (double)(rnd() >> 11) * 0x1p-53 * 2 - 1, v = (double)(rnd() >> 11) * 0x1p-53 * 2 - 1;
 			double spread = i % 3 == 0 ? 80 : i % 3 == 1 ? 4 : 0.004, e;
 			double x = stx_scalar_round(t, exp(u * spread) * (op == STX_P_ATAN2 && rnd() % 2 ? -1 : 1));
-			double y = stx_scalar_round(t, op == STX_P_POW ? v * 80 / spread : v * exp(u * 3));
+			double y = stx_scalar_round(t, op == STX_P_POW ? v * (k & 1 ? 700 : 85) / spread : v * exp(u * 3));
 			union stx_scalar r = stx_elementary_eval(p, f_(x), f_(y));
 
 			e = error_of(t, r.f, op == STX_P_POW ? powl(x, y) : atan2l(x, y));
