@@ -4,8 +4,6 @@
  * reported instead of followed. Linear in the size of the result. DF-01, DF-02. */
 #include "decompose.h"
 
-#include <string.h>
-
 #include "infer.h"
 #include "passes.h"
 
@@ -181,23 +179,6 @@ uint32_t stx__b_dim(struct stx__build *b, const struct stx_node *n, uint32_t i)
 
 /* ---- engine ---- */
 
-/* A value of the old list in the new one. A node that stays carries its new position as id and stands
- * there; a replaced one keeps its old id and is found in repl. */
-static struct stx_val remap(const struct stx_graph *g, struct stx_val *const *repl, struct stx_val v)
-{
-	uint32_t id = v.node->id;
-	if (id < g->nodes.n && g->nodes.at[id] == v.node)
-		return v;
-	return repl[id] ? repl[id][v.out] : v;
-}
-
-static void remap_operands(const struct stx_graph *g, struct stx_val *const *repl, struct stx_node *n)
-{
-	struct stx__cursor c = { 0 };
-	for (struct stx_val *v; (v = stx__next_operand(n, &c));)
-		*v = remap(g, repl, *v);
-}
-
 /* Runs the rule of n: 1 kept, 0 replaced by repl, or an error. */
 static int apply(struct stx_graph *g, stx__rule_fn *rule, struct stx_node *n, struct stx_val **repl,
                  struct stx_diag *d)
@@ -224,28 +205,25 @@ static int apply(struct stx_graph *g, stx__rule_fn *rule, struct stx_node *n, st
 static stx_err round_of(struct stx_graph *g, stx__rule_fn *const *table, int *changed,
                         struct stx_diag *d)
 {
-	struct stx_node **old = g->nodes.at;
-	uint32_t n = g->nodes.n;
-	struct stx_val **repl = STX_NEW_ARRAY(g->arena, struct stx_val *, n + 1);
-	if (!repl)
-		return stx__over_budget("decompose", "", d);
-	memset(&g->nodes, 0, sizeof g->nodes);
+	struct stx__rewrite w;
+	stx_err e = stx__rewrite_begin(&w, g, d);
 	*changed = 0;
-	for (uint32_t i = 0; i < n; i++) {
-		struct stx_node *node = old[i];
-		stx__rule_fn *rule = table[node->op];
-		remap_operands(g, repl, node);
-		int kept = rule ? apply(g, rule, node, &repl[i], d) : 1;
+	for (uint32_t i = 0; !e && i < w.n; i++) {
+		struct stx_node *n = w.old[i];
+		struct stx_val *results = NULL;
+		stx__rewrite_operands(&w, n);
+		int kept = table[n->op] ? apply(g, table[n->op], n, &results, d) : 1;
 		if (kept < 0)
 			return kept;
 		*changed |= !kept;
-		stx_err e = kept ? stx__graph_append(g, node, d) : 0;
-		if (e)
-			return e;
+		if (kept)
+			e = stx__rewrite_keep(&w, n, d);
+		else
+			stx__rewrite_replace(&w, i, results);
 	}
-	for (uint32_t i = 0; i < g->outputs.n; i++)
-		g->outputs.at[i].val = remap(g, repl, g->outputs.at[i].val);
-	return 0;
+	if (!e)
+		stx__rewrite_end(&w);
+	return e;
 }
 
 static const struct stx_node *has_rule(const struct stx_graph *g, stx__rule_fn *const *table)

@@ -12,7 +12,12 @@ struct stx_cpu_target {
 	unsigned avx512bf16 : 1;
 	unsigned vector_bytes;  /* 16, 32, 64 */
 };
+/* A resolved name: "cpu:x86-64-v3", "cpu:x86-64-v4+avx512bf16". */
 stx_err stx_cpu_target_parse(const char *text, struct stx_cpu_target *out, struct stx_diag *d);
+/* As in compile.h, which tells what they do. */
+stx_err stx_target_resolve(const char *text, char out[64], struct stx_diag *d);
+int stx_target_runs_here(const char *target);
+stx_err stx_artifact_check(struct stx_span elf, struct stx_diag *d);
 
 /* ---- LLVM (emit_llvm.c) ---- */
 struct stx_llvm; /* initialised target machines; one a process */
@@ -38,7 +43,7 @@ stx_err stx_plan_write(const struct stx_schedule *s, const char *target, struct 
 /* An ELF64 relocatable with the plan in section .stax.plan (plan_object.c). */
 stx_err stx_plan_object(struct stx_span plan, struct stx_bytes *out, struct stx_diag *d);
 
-/* ---- link (link.cc behind link.h: lld in process, memfds) ---- */
+/* ---- link (link.cc behind lld.h: lld in process, memfds) ---- */
 stx_err stx_link_shared(const struct stx_span *objects, uint32_t n, struct stx_bytes *out,
                         struct stx_diag *d);
 /* Runs one small link so that everything it needs is mapped before the sandbox closes. */

@@ -1,5 +1,5 @@
 /* link.c: objects to one shared object, with the options every artifact is linked with. */
-#include "link.h"
+#include "lld.h"
 
 #include <stdio.h>
 #include <stdlib.h>

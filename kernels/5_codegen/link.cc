@@ -1,5 +1,5 @@
-// link.cc: the one C++ file of the compiler: runs lld::elf::link on memory (link.h says how).
-#include "link.h"
+// link.cc: the one C++ file of the compiler: runs lld::elf::link on memory (lld.h says how).
+#include "lld.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +15,7 @@ LLD_HAS_DRIVER(elf)
 
 namespace {
 
-// The link that is running; null between links. One at a time: see link.h.
+// The link that is running; null between links. One at a time: see lld.h.
 struct Running {
 	const stx__lld_input *in;
 	unsigned nin;

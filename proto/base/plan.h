@@ -32,6 +32,9 @@ static inline const uint32_t *stx_plan_u32s(const struct stx_plan *p, uint32_t o
 /* Value of expression e with the given symbol values; *ok becomes 0 on overflow or division by 0. */
 int64_t stx_plan_eval(const struct stx_plan *p, uint32_t e, const int64_t *syms, int *ok);
 
+/* The plan as text, for `stax dump --stage plan`: a line a value, kernel and step. Opens it first. */
+stx_err stx_plan_print(struct stx_span bytes, struct stx_bytes *out, struct stx_diag *d);
+
 /* The plan section of an ELF64 shared object in memory (bounds-checked parser; never dlopens). */
 stx_err stx_artifact_plan(struct stx_span elf, struct stx_span *plan, struct stx_diag *d);
 /* 1 when the object has executable code (CPU kernels), else 0. Requires a valid ELF. */

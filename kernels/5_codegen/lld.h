@@ -1,4 +1,4 @@
-/* link.h
+/* lld.h
  * lld in process, over memory only: what link.c and link.cc say to each other.
  *
  * The link touches no file. lld reads its inputs with llvm::MemoryBuffer::getFile and writes its output
@@ -12,8 +12,8 @@
  *
  * One link at a time, never beside a code generation in another thread. lld calls _exit on an internal
  * fault or a corrupt input it cannot recover from: link in a worker. */
-#ifndef STX_LINK_H
-#define STX_LINK_H
+#ifndef STX_LLD_H
+#define STX_LLD_H
 
 #include <stddef.h>
 

@@ -1,0 +1,326 @@
+/* emit_llvm.c: one kernel to LLVM IR, optimised IR, assembly or an ELF object.
+ *
+ * The kernel becomes `void SYMBOL(const struct stx_kernel_frame *, i64 begin, i64 end)`, a loop over grid
+ * points around its instructions. Context and module live for one call; target machines are kept, one a
+ * level. No fast-math flags: what LLVM may change keeps every bit. MXCSR is set to its default (nearest,
+ * subnormals kept) at entry and restored at exit, whatever the calling thread has there. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+#include "emit_llvm.h"
+
+#define TRIPLE "x86_64-unknown-linux-gnu"
+#define MXCSR_DEFAULT 0x1f80u /* all exceptions masked, round to nearest, no FTZ, no DAZ */
+
+/* mem2reg first: accumulators are built in allocas. Unrolling only where the kernel asks for it. */
+#define PASSES "function(mem2reg,early-cse,loop-mssa(licm),instcombine<no-verify-fixpoint>)"
+#define PASSES_UNROLL \
+	"function(mem2reg,early-cse,loop-mssa(licm),loop-unroll<O2>,instcombine<no-verify-fixpoint>)"
+
+struct stx_llvm {
+	LLVMTargetRef target;
+	LLVMTargetMachineRef machine[5][2]; /* by level and avx512bf16; made at first use */
+	LLVMPassBuilderOptionsRef options;
+};
+
+stx_err stx_llvm_new(struct stx_llvm **out, struct stx_diag *d)
+{
+	char *text = NULL;
+	struct stx_llvm *l = calloc(1, sizeof *l);
+	if (!l)
+		return stx_fail(d, STX_E_NOMEM, "codegen", NULL, "out of memory");
+	LLVMInitializeX86TargetInfo();
+	LLVMInitializeX86Target();
+	LLVMInitializeX86TargetMC();
+	LLVMInitializeX86AsmPrinter();
+	if (LLVMGetTargetFromTriple(TRIPLE, &l->target, &text)) {
+		stx_fail(d, STX_E_INTERNAL, "codegen", NULL, "LLVM: %s", text);
+		LLVMDisposeMessage(text);
+		free(l);
+		return STX_E_INTERNAL;
+	}
+	l->options = LLVMCreatePassBuilderOptions();
+	*out = l;
+	return STX_E_OK;
+}
+
+void stx_llvm_free(struct stx_llvm *l)
+{
+	if (!l)
+		return;
+	for (int i = 0; i < 5; i++)
+		for (int j = 0; j < 2; j++)
+			if (l->machine[i][j])
+				LLVMDisposeTargetMachine(l->machine[i][j]);
+	LLVMDisposePassBuilderOptions(l->options);
+	free(l);
+}
+
+const char *stx_llvm_version(void)
+{
+	static char text[32]; /* written with the same bytes by every call */
+	unsigned major, minor, patch;
+	LLVMGetVersion(&major, &minor, &patch);
+	snprintf(text, sizeof text, "%u.%u.%u", major, minor, patch);
+	return text;
+}
+
+static LLVMTargetMachineRef machine_of(struct stx_llvm *l, const struct stx_cpu_target *t)
+{
+	static const char *const cpu[5] = { NULL, NULL, "x86-64-v2", "x86-64-v3", "x86-64-v4" };
+	if (t->level < 2 || t->level > 4)
+		return NULL;
+	LLVMTargetMachineRef *m = &l->machine[t->level][t->avx512bf16];
+	if (!*m)
+		*m = LLVMCreateTargetMachine(l->target, TRIPLE, cpu[t->level],
+		                             t->avx512bf16 ? "+avx512bf16" : "", LLVMCodeGenLevelDefault,
+		                             LLVMRelocPIC, LLVMCodeModelDefault);
+	return *m;
+}
+
+/* ---- diagnostics ---- */
+
+struct messages {
+	int errors;
+	char text[256]; /* the first */
+};
+
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx)
+{
+	struct messages *m = ctx;
+	if (LLVMGetDiagInfoSeverity(info) != LLVMDSError)
+		return;
+	char *text = LLVMGetDiagInfoDescription(info);
+	if (!m->errors++)
+		snprintf(m->text, sizeof m->text, "%s", text);
+	LLVMDisposeMessage(text);
+}
+
+/* ---- the function ---- */
+
+static void make_types(struct stx__emit *e)
+{
+	e->i1 = LLVMInt1TypeInContext(e->c);
+	e->i8 = LLVMInt8TypeInContext(e->c);
+	e->i16 = LLVMInt16TypeInContext(e->c);
+	e->i32 = LLVMInt32TypeInContext(e->c);
+	e->i64 = LLVMInt64TypeInContext(e->c);
+	e->f16 = LLVMHalfTypeInContext(e->c);
+	e->f32 = LLVMFloatTypeInContext(e->c);
+	e->f64 = LLVMDoubleTypeInContext(e->c);
+	e->ptr = LLVMPointerTypeInContext(e->c, 0);
+}
+
+static void add_attribute(struct stx__emit *e, const char *name, size_t n)
+{
+	unsigned kind = LLVMGetEnumAttributeKindForName(name, n);
+	LLVMAddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex,
+	                        LLVMCreateEnumAttribute(e->c, kind, 0));
+}
+
+static LLVMValueRef frame_field(struct stx__emit *e, size_t offset)
+{
+	LLVMValueRef at = stx__i64(e, (int64_t)offset);
+	LLVMValueRef p = LLVMBuildGEP2(e->b, e->i8, LLVMGetParam(e->fn, 0), &at, 1, "");
+	return LLVMBuildLoad2(e->b, e->ptr, p, "");
+}
+
+static void load_frame(struct stx__emit *e)
+{
+	const struct stx_kernel *k = e->k;
+	LLVMValueRef buffers = frame_field(e, offsetof(struct stx_kernel_frame, buffers));
+	for (uint32_t i = 0; i < k->params.n; i++) {
+		LLVMValueRef at = stx__i64(e, i);
+		LLVMValueRef p = LLVMBuildGEP2(e->b, e->ptr, buffers, &at, 1, "");
+		e->params[i] = LLVMBuildLoad2(e->b, e->ptr, p, "");
+	}
+	LLVMValueRef scalars = frame_field(e, offsetof(struct stx_kernel_frame, scalars));
+	for (uint32_t i = 0; i < k->scalars.n; i++) {
+		LLVMValueRef at = stx__i64(e, i);
+		LLVMValueRef p = LLVMBuildGEP2(e->b, e->i64, scalars, &at, 1, "");
+		e->scalars[i] = LLVMBuildLoad2(e->b, e->i64, p, "");
+	}
+	e->bounds = frame_field(e, offsetof(struct stx_kernel_frame, bounds));
+	LLVMTypeRef slot = LLVMVectorType(e->i64, 2);
+	e->zero_slot = stx__alloca(e, slot, 16);
+	e->scratch_slot = stx__alloca(e, slot, 16);
+	LLVMBuildStore(e->b, LLVMConstNull(slot), e->zero_slot);
+}
+
+static int uses_floats(const struct stx_kernel *k)
+{
+	for (uint32_t n = 0; n < k->insts.n; n++)
+		if (k->insts.at[n].op <= STX_K_LOAD && k->insts.at[n].dtype < STX_DTYPE_COUNT &&
+		    stx_dtype_is_float((enum stx_dtype)k->insts.at[n].dtype))
+			return 1;
+	return 0;
+}
+
+static void control_word(struct stx__emit *e, const char *intrinsic, LLVMValueRef slot)
+{
+	stx__call(e, intrinsic, NULL, 0, &slot, 1);
+}
+
+static void build_function(struct stx__emit *e, const char *symbol)
+{
+	LLVMTypeRef args[3] = { e->ptr, e->i64, e->i64 };
+	LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->c), args, 3, 0);
+	LLVMValueRef saved = NULL, standard;
+	struct stx__for grid;
+	e->fn = LLVMAddFunction(e->m, symbol, type);
+	add_attribute(e, "nounwind", 8);
+	e->entry = stx__block(e, "entry");
+	LLVMBasicBlockRef start = stx__block(e, "start");
+	LLVMPositionBuilderAtEnd(e->b, e->entry);
+	LLVMBuildBr(e->b, start);
+	LLVMPositionBuilderAtEnd(e->b, start);
+	if (uses_floats(e->k)) {
+		saved = stx__alloca(e, e->i32, 4);
+		standard = stx__alloca(e, e->i32, 4);
+		control_word(e, "llvm.x86.sse.stmxcsr", saved);
+		LLVMBuildStore(e->b, LLVMConstInt(e->i32, MXCSR_DEFAULT, 0), standard);
+		control_word(e, "llvm.x86.sse.ldmxcsr", standard);
+	}
+	load_frame(e);
+	e->axis[0] = stx__for_begin(e, &grid, LLVMGetParam(e->fn, 1), LLVMGetParam(e->fn, 2),
+	                            stx__i64(e, 1));
+	stx__emit_range(e, 0, e->k->insts.n);
+	stx__for_end(e, &grid);
+	if (saved)
+		control_word(e, "llvm.x86.sse.ldmxcsr", saved);
+	LLVMBuildRetVoid(e->b);
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static stx_err build(struct stx__emit *e)
+{
+	struct stx_digest digest;
+	char symbol[64], *text = NULL;
+	stx_err err = stx_kernel_digest(e->k, &digest, e->d);
+	if (err)
+		return err;
+	stx_kernel_symbol(&digest, symbol);
+	e->params = STX_NEW_ARRAY(e->arena, LLVMValueRef, e->k->params.n + 1);
+	e->scalars = STX_NEW_ARRAY(e->arena, LLVMValueRef, e->k->scalars.n + 1);
+	if (!e->params || !e->scalars)
+		return stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
+	make_types(e);
+	err = stx__analyse(e);
+	if (err)
+		return err;
+	build_function(e, symbol);
+	if (!e->err && LLVMVerifyModule(e->m, LLVMReturnStatusAction, &text))
+		stx__fail(e, STX_E_INTERNAL, "LLVM IR is not valid: %s", text);
+	LLVMDisposeMessage(text);
+	return e->err;
+}
+
+/* ---- from the module on ---- */
+
+static stx_err optimise(struct stx__emit *e, struct stx_llvm *l, LLVMTargetMachineRef machine)
+{
+	int unroll = 0;
+	for (uint32_t i = 0; i < e->k->axes.n; i++)
+		unroll |= e->k->axes.at[i].binding == STX_AXIS_UNROLL;
+	LLVMErrorRef bad = LLVMRunPasses(e->m, unroll ? PASSES_UNROLL : PASSES, machine, l->options);
+	if (!bad)
+		return STX_E_OK;
+	char *text = LLVMGetErrorMessage(bad);
+	stx__fail(e, STX_E_INTERNAL, "LLVM passes: %s", text);
+	LLVMDisposeErrorMessage(text);
+	return e->err;
+}
+
+static stx_err put_text(struct stx__emit *e, struct stx_bytes *out)
+{
+	char *text = LLVMPrintModuleToString(e->m);
+	int bad = stx_bytes_puts(out, text);
+	LLVMDisposeMessage(text);
+	return bad ? stx__fail(e, STX_E_NOMEM, "out of memory") : STX_E_OK;
+}
+
+static stx_err put_code(struct stx__emit *e, LLVMTargetMachineRef machine, int assembly,
+                        struct stx_bytes *out)
+{
+	char *text = NULL;
+	LLVMMemoryBufferRef code = NULL;
+	if (LLVMTargetMachineEmitToMemoryBuffer(machine, e->m, assembly ? LLVMAssemblyFile : LLVMObjectFile,
+	                                        &text, &code))
+		stx__fail(e, STX_E_COMPILE, "LLVM: %s", text ? text : "no code");
+	else if (stx_bytes_put(out, LLVMGetBufferStart(code), LLVMGetBufferSize(code)))
+		stx__fail(e, STX_E_NOMEM, "out of memory");
+	LLVMDisposeMessage(text);
+	if (code)
+		LLVMDisposeMemoryBuffer(code);
+	return e->err;
+}
+
+static stx_err emit_stages(struct stx__emit *e, struct stx_llvm *l, LLVMTargetMachineRef machine,
+                           enum stx_emit_stage stage, struct stx_bytes *out, struct stx_emit_info *info)
+{
+	uint64_t t0 = now_us(), t1;
+	stx_err err = build(e);
+	t1 = now_us();
+	info->us_build = t1 - t0;
+	info->vector_elems = e->vector_elems ? e->vector_elems : 1;
+	if (err || stage == STX_EMIT_LLVM_IR)
+		return err ? err : put_text(e, out);
+	err = optimise(e, l, machine);
+	t0 = now_us();
+	info->us_opt = t0 - t1;
+	if (err || stage == STX_EMIT_OPTIMIZED_IR)
+		return err ? err : put_text(e, out);
+	err = put_code(e, machine, stage == STX_EMIT_ASM, out);
+	info->us_emit = now_us() - t0;
+	return err;
+}
+
+stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k, const struct stx_cpu_target *t,
+                      int fast, enum stx_emit_stage stage, struct stx_bytes *out,
+                      struct stx_emit_info *info, struct stx_diag *d)
+{
+	struct stx__emit e = { .k = k, .t = t, .fast = fast, .d = d };
+	struct messages messages = { 0 };
+	struct stx_emit_info unused;
+	size_t before = out->n;
+	LLVMTargetMachineRef machine = machine_of(l, t);
+	if (!machine)
+		return stx_fail(d, STX_E_UNSUPPORTED, "codegen", k->name, "CPU level %d", t->level);
+	e.arena = stx_arena_new(0);
+	if (!e.arena)
+		return stx_fail(d, STX_E_NOMEM, "codegen", k->name, "out of memory");
+	info = info ? info : &unused;
+	*info = (struct stx_emit_info){ 0 };
+	e.c = LLVMContextCreate();
+	LLVMContextSetDiscardValueNames(e.c, 1);
+	LLVMContextSetDiagnosticHandler(e.c, on_diagnostic, &messages);
+	e.m = LLVMModuleCreateWithNameInContext("stax", e.c);
+	LLVMSetTarget(e.m, TRIPLE);
+	LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+	LLVMSetModuleDataLayout(e.m, layout);
+	LLVMDisposeTargetData(layout);
+	e.b = LLVMCreateBuilderInContext(e.c);
+	stx_err err = emit_stages(&e, l, machine, stage, out, info);
+	if (!err && messages.errors)
+		err = stx_fail(d, STX_E_COMPILE, "codegen", k->name, "LLVM: %s", messages.text);
+	LLVMDisposeBuilder(e.b);
+	LLVMDisposeModule(e.m);
+	LLVMContextDispose(e.c);
+	stx_arena_free(e.arena);
+	if (err)
+		out->n = before;
+	return err;
+}

@@ -1,0 +1,290 @@
+/* emit_llvm_index.c: index expressions to LLVM: uniform ones as i64, varying ones as vectors.
+ *
+ * Offsets are affine in the vector axis in nearly every kernel, so an access is classified first: uniform,
+ * contiguous, strided, or, for what is left (division of the axis, varying indirect values), a vector of
+ * indices. Scalars are always 64 bits wide, which costs nothing; vectors are 32 bits wide where the
+ * kernel allows it and the intervals of all parts prove it. Expressions nest no deeper than the limit. */
+#include "emit_llvm.h"
+
+#define MAX_NESTING 64
+
+
+static int atom_varies(struct stx__emit *e, uint32_t id, unsigned depth);
+
+static int varies(struct stx__emit *e, stx_ex ex, unsigned depth)
+{
+	uint32_t n = stx_ex_nterms(e->k->ex, ex);
+	for (uint32_t i = 0; i < n; i++) {
+		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
+		for (uint32_t j = 0; j < t.natoms; j++)
+			if (atom_varies(e, t.atoms[j], depth))
+				return 1;
+	}
+	return 0;
+}
+
+static int atom_varies(struct stx__emit *e, uint32_t id, unsigned depth)
+{
+	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, id);
+	if (depth > MAX_NESTING) {
+		stx__fail(e, STX_E_TOO_LARGE, "an index expression is nested more than %d deep", MAX_NESTING);
+		return 0;
+	}
+	switch (a.kind) {
+	case STX_ATOM_VAR: return e->w > 1 && a.number == e->vaxis;
+	case STX_ATOM_SYM: return 0;
+	case STX_ATOM_INDIRECT: return stx__lanes_of(e, a.number) > 1;
+	default: return varies(e, a.a, depth + 1) || varies(e, a.b, depth + 1);
+	}
+}
+
+int stx__ex_varies(struct stx__emit *e, stx_ex ex)
+{
+	return varies(e, ex, 0);
+}
+
+/* ---- arithmetic on scalars and vectors alike ---- */
+
+struct range2 { /* intervals of both operands of a division */
+	struct stx_interval a, b;
+};
+
+static LLVMValueRef safe_divisor(struct stx__emit *e, LLVMValueRef b, struct stx_interval r)
+{
+	if (r.lo > 0)
+		return b;
+	LLVMTypeRef t = LLVMTypeOf(b);
+	return stx__select(e, stx__icmp(e, LLVMIntEQ, b, stx__int(t, 0)), stx__int(t, 1), b);
+}
+
+static LLVMValueRef build_div(struct stx__emit *e, enum stx_atom_kind kind, LLVMValueRef a, LLVMValueRef b,
+                              struct range2 r)
+{
+	LLVMTypeRef t = LLVMTypeOf(a);
+	b = safe_divisor(e, b, r.b);
+	if (r.a.lo >= 0)
+		return kind == STX_ATOM_MOD ? LLVMBuildURem(e->b, a, b, "") : LLVMBuildUDiv(e->b, a, b, "");
+	LLVMValueRef q = LLVMBuildSDiv(e->b, a, b, "");
+	if (kind == STX_ATOM_TRUNCDIV)
+		return q;
+	/* the divisor is positive: floor when the remainder is negative */
+	LLVMValueRef rem = LLVMBuildSub(e->b, a, LLVMBuildMul(e->b, q, b, ""), "");
+	LLVMValueRef neg = stx__icmp(e, LLVMIntSLT, rem, stx__int(t, 0));
+	if (kind == STX_ATOM_MOD)
+		return LLVMBuildAdd(e->b, rem, stx__select(e, neg, b, stx__int(t, 0)), "");
+	return LLVMBuildSub(e->b, q, stx__select(e, neg, stx__int(t, 1), stx__int(t, 0)), "");
+}
+
+static LLVMValueRef build_pair(struct stx__emit *e, const struct stx_ex_atom *a, LLVMValueRef x,
+                               LLVMValueRef y)
+{
+	LLVMTypeRef t = LLVMTypeOf(x);
+	LLVMValueRef args[2] = { x, y };
+	switch (a->kind) {
+	case STX_ATOM_MIN: return stx__call(e, "llvm.smin", &t, 1, args, 2);
+	case STX_ATOM_MAX: return stx__call(e, "llvm.smax", &t, 1, args, 2);
+	default:
+		return build_div(e, a->kind, x, y,
+		                 (struct range2){ stx_ex_interval(e->k->ex, a->a),
+		                                  stx_ex_interval(e->k->ex, a->b) });
+	}
+}
+
+/* ---- uniform ---- */
+
+static LLVMValueRef scalar_ex(struct stx__emit *e, stx_ex ex, unsigned depth);
+
+static LLVMValueRef scalar_symbol(struct stx__emit *e, uint32_t number)
+{
+	for (uint32_t i = 0; i < e->k->scalars.n; i++)
+		if (e->k->scalars.at[i] == number)
+			return e->scalars[i];
+	stx__fail(e, STX_E_INVALID, "size symbol %u is not a scalar argument", number);
+	return stx__i64(e, 0);
+}
+
+static LLVMValueRef scalar_atom(struct stx__emit *e, uint32_t id, unsigned depth)
+{
+	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, id);
+	LLVMValueRef v;
+	switch (a.kind) {
+	case STX_ATOM_VAR:
+		v = a.number < STX_KERNEL_MAX_AXES ? e->axis[a.number] : NULL;
+		if (v)
+			return v;
+		stx__fail(e, STX_E_INVALID, "variable %u is used outside its loop", a.number);
+		return stx__i64(e, 0);
+	case STX_ATOM_SYM: return scalar_symbol(e, a.number);
+	case STX_ATOM_INDIRECT: return stx__get(e, a.number, 1).v;
+	default:
+		return build_pair(e, &a, scalar_ex(e, a.a, depth + 1), scalar_ex(e, a.b, depth + 1));
+	}
+}
+
+static LLVMValueRef scalar_ex(struct stx__emit *e, stx_ex ex, unsigned depth)
+{
+	LLVMValueRef sum = NULL;
+	int64_t c = stx_ex_constant(e->k->ex, ex);
+	uint32_t n = stx_ex_nterms(e->k->ex, ex);
+	if (depth > MAX_NESTING) {
+		stx__fail(e, STX_E_TOO_LARGE, "an index expression is nested more than %d deep", MAX_NESTING);
+		return stx__i64(e, 0);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
+		LLVMValueRef v = scalar_atom(e, t.atoms[0], depth);
+		for (uint32_t j = 1; j < t.natoms; j++)
+			v = LLVMBuildMul(e->b, v, scalar_atom(e, t.atoms[j], depth), "");
+		if (t.coeff != 1)
+			v = LLVMBuildMul(e->b, v, stx__i64(e, t.coeff), "");
+		sum = sum ? LLVMBuildAdd(e->b, sum, v, "") : v;
+	}
+	if (!sum)
+		return stx__i64(e, c);
+	return c ? LLVMBuildAdd(e->b, sum, stx__i64(e, c), "") : sum;
+}
+
+LLVMValueRef stx__ex_scalar(struct stx__emit *e, stx_ex ex)
+{
+	return scalar_ex(e, ex, 0);
+}
+
+/* ---- varying ---- */
+
+static int fits32(struct stx__emit *e, stx_ex ex, unsigned depth)
+{
+	struct stx_interval r = stx_ex_interval(e->k->ex, ex);
+	uint32_t n = stx_ex_nterms(e->k->ex, ex);
+	if (depth > MAX_NESTING || r.lo < INT32_MIN || r.hi > INT32_MAX)
+		return 0;
+	for (uint32_t i = 0; i < n; i++) {
+		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
+		for (uint32_t j = 0; j < t.natoms; j++) {
+			struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, t.atoms[j]);
+			if (a.kind >= STX_ATOM_FLOORDIV &&
+			    (!fits32(e, a.a, depth + 1) || !fits32(e, a.b, depth + 1)))
+				return 0;
+		}
+	}
+	return 1;
+}
+
+/* i64 scalar to a vector of t. */
+static LLVMValueRef spread(struct stx__emit *e, LLVMValueRef v, LLVMTypeRef t)
+{
+	if (t == e->i32)
+		v = LLVMBuildTrunc(e->b, v, t, "");
+	return stx__splat(e, v, e->w);
+}
+
+static LLVMValueRef axis_lanes(struct stx__emit *e, LLVMTypeRef t)
+{
+	LLVMValueRef at = LLVMBuildAdd(e->b, e->axis[e->vaxis], stx__i64(e, (int64_t)e->copy * e->w), "");
+	return LLVMBuildAdd(e->b, spread(e, at, t), stx__iota(e, t, e->w, 1), "");
+}
+
+static LLVMValueRef vector_ex(struct stx__emit *e, stx_ex ex, LLVMTypeRef t, unsigned depth);
+
+static LLVMValueRef vector_atom(struct stx__emit *e, uint32_t id, LLVMTypeRef t, unsigned depth)
+{
+	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, id);
+	if (!atom_varies(e, id, 0))
+		return spread(e, scalar_atom(e, id, depth), t);
+	if (a.kind == STX_ATOM_VAR)
+		return axis_lanes(e, t);
+	if (a.kind == STX_ATOM_INDIRECT) {
+		LLVMValueRef v = stx__get(e, a.number, e->w).v;
+		return t == e->i32 ? LLVMBuildTrunc(e->b, v, stx__vec(t, e->w), "") : v;
+	}
+	return build_pair(e, &a, vector_ex(e, a.a, t, depth + 1), vector_ex(e, a.b, t, depth + 1));
+}
+
+static LLVMValueRef vector_ex(struct stx__emit *e, stx_ex ex, LLVMTypeRef t, unsigned depth)
+{
+	LLVMValueRef sum = spread(e, stx__i64(e, stx_ex_constant(e->k->ex, ex)), t);
+	uint32_t n = stx_ex_nterms(e->k->ex, ex);
+	if (depth > MAX_NESTING) {
+		stx__fail(e, STX_E_TOO_LARGE, "an index expression is nested more than %d deep", MAX_NESTING);
+		return sum;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct stx_ex_term m = stx_ex_term_at(e->k->ex, ex, i);
+		LLVMValueRef v = vector_atom(e, m.atoms[0], t, depth);
+		for (uint32_t j = 1; j < m.natoms; j++)
+			v = LLVMBuildMul(e->b, v, vector_atom(e, m.atoms[j], t, depth), "");
+		if (m.coeff != 1)
+			v = LLVMBuildMul(e->b, v, stx__int(stx__vec(t, e->w), (uint64_t)m.coeff), "");
+		sum = LLVMBuildAdd(e->b, sum, v, "");
+	}
+	return sum;
+}
+
+LLVMValueRef stx__ex_lanes(struct stx__emit *e, stx_ex ex)
+{
+	LLVMTypeRef t = e->k->index_bits == 32 && fits32(e, ex, 0) ? e->i32 : e->i64;
+	return vector_ex(e, ex, t, 0);
+}
+
+struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex)
+{
+	struct stx__index x = { STX__UNIFORM, NULL, NULL, NULL };
+	stx_ex coeff, rest;
+	if (!stx__ex_varies(e, ex)) {
+		x.at = stx__ex_scalar(e, ex);
+		return x;
+	}
+	if (!stx_ex_linear_in(e->k->ex, ex, e->vaxis, &coeff, &rest) || stx__ex_varies(e, rest) ||
+	    stx__ex_varies(e, coeff)) {
+		x.kind = STX__GATHER;
+		x.lanes = stx__ex_lanes(e, ex);
+		return x;
+	}
+	/* the copy's distance is added last: it becomes the displacement of an address */
+	LLVMValueRef first = e->axis[e->vaxis], ahead = stx__i64(e, (int64_t)e->copy * e->w);
+	x.at = stx__ex_scalar(e, rest);
+	x.kind = STX__CONTIGUOUS;
+	if (!stx_ex_equals(e->k->ex, coeff, 1)) {
+		x.kind = STX__STRIDED;
+		x.stride = stx__ex_scalar(e, coeff);
+		first = LLVMBuildMul(e->b, first, x.stride, "");
+		ahead = LLVMBuildMul(e->b, ahead, x.stride, "");
+	}
+	x.at = LLVMBuildAdd(e->b, x.at, first, "");
+	if (e->copy)
+		x.at = LLVMBuildAdd(e->b, x.at, ahead, "");
+	return x;
+}
+
+/* ---- bounds ---- */
+
+static LLVMValueRef ok_of(struct stx__emit *e, stx_ex ex, int all, unsigned w, LLVMValueRef so_far,
+                          unsigned depth)
+{
+	uint32_t n = depth > MAX_NESTING ? 0 : stx_ex_nterms(e->k->ex, ex);
+	for (uint32_t i = 0; i < n; i++) {
+		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
+		for (uint32_t j = 0; j < t.natoms; j++) {
+			struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, t.atoms[j]);
+			if (a.kind >= STX_ATOM_FLOORDIV) {
+				so_far = ok_of(e, a.a, all, w, so_far, depth + 1);
+				so_far = ok_of(e, a.b, all, w, so_far, depth + 1);
+			}
+			if (a.kind != STX_ATOM_INDIRECT)
+				continue;
+			LLVMValueRef ok = e->ok[(size_t)a.number * e->stride +
+			                        (e->varying[a.number] ? e->copy : 0)];
+			stx_ex bound = e->k->insts.at[a.number].ex;
+			if (!ok || (!all && stx_ex_interval(e->k->ex, bound).lo > 0))
+				continue;
+			if (stx__lanes_of(e, a.number) < w)
+				ok = stx__splat(e, ok, w);
+			so_far = so_far ? LLVMBuildAnd(e->b, so_far, ok, "") : ok;
+		}
+	}
+	return so_far;
+}
+
+LLVMValueRef stx__ex_ok(struct stx__emit *e, stx_ex ex, int all, unsigned w)
+{
+	return ok_of(e, ex, all, w, NULL, 0);
+}

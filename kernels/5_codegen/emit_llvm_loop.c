@@ -1,0 +1,345 @@
+/* emit_llvm_loop.c: loops, and the walk over a kernel's instructions.
+ *
+ * A VECTOR loop becomes a main loop of `copies` vectors an iteration and a tail of single vectors, the last
+ * one masked; there is no scalar remainder. With binding lane accumulators the main loop takes 64
+ * iterations at a time, one register a copy. When those registers would not fit the target's, or the body
+ * is large, they live in an array instead and the iteration picks its place; the tail always does.
+ * Recursion is as deep as the kernel's loops, which stx_kernel_verify limits. */
+#include "emit_llvm.h"
+
+/* ---- control flow ---- */
+
+static int is_const(LLVMValueRef v, int64_t *out)
+{
+	if (!LLVMIsAConstantInt(v))
+		return 0;
+	*out = LLVMConstIntGetSExtValue(v);
+	return 1;
+}
+
+LLVMBasicBlockRef stx__if_begin(struct stx__emit *e, LLVMValueRef cond)
+{
+	int64_t c;
+	if (is_const(cond, &c) && c)
+		return NULL;
+	LLVMBasicBlockRef then = stx__block(e, "then"), after = stx__block(e, "after");
+	LLVMBuildCondBr(e->b, cond, then, after);
+	LLVMPositionBuilderAtEnd(e->b, then);
+	return after;
+}
+
+void stx__if_end(struct stx__emit *e, LLVMBasicBlockRef after)
+{
+	if (!after)
+		return;
+	LLVMBuildBr(e->b, after);
+	LLVMPositionBuilderAtEnd(e->b, after);
+}
+
+/* A loop known to run once is its body. */
+LLVMValueRef stx__for_begin(struct stx__emit *e, struct stx__for *f, LLVMValueRef begin, LLVMValueRef end,
+                            LLVMValueRef step)
+{
+	int64_t b, n, s;
+	*f = (struct stx__for){ .end = end, .step = step };
+	if (is_const(begin, &b) && is_const(end, &n) && is_const(step, &s) && b < n && n - b <= s) {
+		f->i = begin;
+		return begin;
+	}
+	LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
+	LLVMValueRef enter = stx__icmp(e, LLVMIntSLT, begin, end);
+	f->head = stx__block(e, "loop");
+	f->after = stx__block(e, "done");
+	if (is_const(enter, &b) && b)
+		LLVMBuildBr(e->b, f->head);
+	else
+		LLVMBuildCondBr(e->b, enter, f->head, f->after);
+	LLVMPositionBuilderAtEnd(e->b, f->head);
+	f->i = LLVMBuildPhi(e->b, e->i64, "");
+	LLVMAddIncoming(f->i, &begin, &before, 1);
+	return f->i;
+}
+
+void stx__for_end(struct stx__emit *e, struct stx__for *f)
+{
+	if (!f->head)
+		return;
+	LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->b);
+	LLVMValueRef next = LLVMBuildAdd(e->b, f->i, f->step, "");
+	LLVMSetNSW(next, 1);
+	LLVMAddIncoming(f->i, &next, &latch, 1);
+	LLVMBuildCondBr(e->b, stx__icmp(e, LLVMIntSLT, next, f->end), f->head, f->after);
+	LLVMPositionBuilderAtEnd(e->b, f->after);
+}
+
+/* ---- instructions ---- */
+
+static void emit_const(struct stx__emit *e, uint32_t n)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	enum stx_dtype t = (enum stx_dtype)i->dtype;
+	struct stx__val v = { stx__const(e, t, i->k, 1), NULL };
+	if (stx__is_narrow(t))
+		v.raw = stx__narrow(e, t, v.v, 1);
+	stx__set(e, n, v);
+}
+
+static void emit_inst(struct stx__emit *e, uint32_t n)
+{
+	switch (e->k->insts.at[n].op) {
+	case STX_K_CONST: emit_const(e, n); break;
+	case STX_K_INDEX: stx__emit_index(e, n); break;
+	case STX_K_LOAD: stx__emit_load(e, n); break;
+	case STX_K_STORE: stx__emit_store(e, n); break;
+	case STX_K_INDIRECT: stx__emit_indirect(e, n); break;
+	case STX_K_ACC: stx__acc_open(e, n); break;
+	case STX_K_UPDATE: stx__acc_update(e, n); break;
+	case STX_K_RESULT: stx__acc_result(e, n); break;
+	case STX_K_BARRIER: break;
+	default: stx__emit_prim(e, n);
+	}
+}
+
+/* Straight-line code, one copy after the other; what is uniform or opens an accumulator only once. */
+static void emit_segment(struct stx__emit *e, uint32_t from, uint32_t to)
+{
+	unsigned copies = e->w ? e->copies : 1;
+	for (e->copy = 0; e->copy < copies && !e->err; e->copy++)
+		for (uint32_t n = from; n < to && !e->err; n++)
+			if (e->copy == 0 || (e->varying[n] && e->k->insts.at[n].op != STX_K_ACC))
+				emit_inst(e, n);
+	e->copy = 0;
+}
+
+/* ---- serial loops ---- */
+
+static LLVMValueRef loop_size(struct stx__emit *e, uint32_t n, struct stx_interval *r)
+{
+	stx_ex size = e->k->axes.at[e->k->insts.at[n].a].size;
+	*r = stx_ex_interval(e->k->ex, size);
+	LLVMValueRef v = stx__ex_scalar(e, size);
+	if (r->lo >= 0)
+		return v;
+	LLVMTypeRef t = e->i64;
+	LLVMValueRef args[2] = { v, stx__i64(e, 0) };
+	return stx__call(e, "llvm.smax", &t, 1, args, 2);
+}
+
+static LLVMValueRef smaller(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
+{
+	LLVMTypeRef t = e->i64;
+	LLVMValueRef args[2] = { a, b };
+	int64_t x, y;
+	if (is_const(a, &x) && is_const(b, &y))
+		return stx__i64(e, x < y ? x : y);
+	return stx__call(e, "llvm.smin", &t, 1, args, 2);
+}
+
+static void reset_parted(struct stx__emit *e, struct stx__acc *a)
+{
+	for (; a; a = a->next_inner)
+		if (a->parted)
+			stx__acc_reset(e, a);
+}
+
+static void part_parted(struct stx__emit *e, struct stx__acc *a)
+{
+	for (; a; a = a->next_inner)
+		if (a->parted)
+			stx__acc_part(e, a);
+}
+
+static int any_parted(const struct stx__acc *a)
+{
+	for (; a; a = a->next_inner)
+		if (a->parted)
+			return 1;
+	return 0;
+}
+
+static void serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMValueRef end)
+{
+	struct stx__for f;
+	uint32_t axis = e->k->insts.at[n].a;
+	e->axis[axis] = stx__for_begin(e, &f, begin, end, stx__i64(e, 1));
+	stx__emit_range(e, n + 1, e->loop[n].end);
+	stx__for_end(e, &f);
+	e->axis[axis] = NULL;
+}
+
+static void emit_serial(struct stx__emit *e, uint32_t n)
+{
+	struct stx__loop_info *l = &e->loop[n];
+	struct stx_interval r;
+	LLVMValueRef size = loop_size(e, n, &r), zero = stx__i64(e, 0);
+	struct stx__for f;
+	if (r.hi <= 0)
+		return;
+	if (!any_parted(l->inner)) {
+		serial_body(e, n, zero, size);
+		return;
+	}
+	LLVMValueRef chunk = stx__i64(e, STX_SERIAL_CHUNK);
+	if (r.hi <= STX_SERIAL_CHUNK) { /* one chunk a run, none when it does not run */
+		LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSGT, size, zero));
+		reset_parted(e, l->inner);
+		serial_body(e, n, zero, size);
+		part_parted(e, l->inner);
+		stx__if_end(e, after);
+		return;
+	}
+	LLVMValueRef at = stx__for_begin(e, &f, zero, size, chunk);
+	LLVMValueRef left = smaller(e, LLVMBuildSub(e->b, size, at, ""), chunk);
+	reset_parted(e, l->inner);
+	serial_body(e, n, at, LLVMBuildAdd(e->b, at, left, ""));
+	part_parted(e, l->inner);
+	stx__for_end(e, &f);
+}
+
+/* ---- vector loops ---- */
+
+static void each_binding(struct stx__emit *e, struct stx__acc *a,
+                         void (*fn)(struct stx__emit *, struct stx__acc *))
+{
+	for (; a; a = a->next_inner)
+		if (a->order == STX_ORDER_LANES && !a->exact)
+			fn(e, a);
+}
+
+static unsigned log2_of(unsigned v)
+{
+	unsigned n = 0;
+	while (v >>= 1)
+		n++;
+	return n;
+}
+
+/* The body for iterations i, i+1, ... of the vector axis: `copies` vectors; rest: how many of the first
+ * vector's lanes are active, or NULL for all. */
+static void vector_body(struct stx__emit *e, uint32_t n, LLVMValueRef i, unsigned copies,
+                        LLVMValueRef rest, int in_memory)
+{
+	const struct stx__loop_info *l = &e->loop[n];
+	e->vaxis = e->k->insts.at[n].a;
+	e->w = l->w;
+	e->copies = copies;
+	e->axis[e->vaxis] = i;
+	e->mask = NULL;
+	e->rest = rest;
+	if (in_memory) {
+		e->slot = LLVMBuildLShr(e->b, i, stx__i64(e, log2_of(l->w)), "");
+		e->slot = LLVMBuildAnd(e->b, e->slot, stx__i64(e, STX_LANES / l->w - 1), "");
+	}
+	if (rest) {
+		LLVMTypeRef t = stx__int_type(e, e->mask_bits);
+		LLVMValueRef limit = t == e->i64 ? rest : LLVMBuildTrunc(e->b, rest, t, "");
+		e->mask = stx__icmp(e, LLVMIntULT, stx__iota(e, t, l->w, 1), stx__splat(e, limit, l->w));
+	}
+	stx__emit_range(e, n + 1, l->end);
+	e->axis[e->vaxis] = NULL;
+	e->w = 0;
+	e->copies = 1;
+	e->mask = e->rest = e->slot = NULL;
+}
+
+/* What is left of [at, end) after the main loop, one vector at a time. */
+static void vector_tail(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValueRef end)
+{
+	const struct stx__loop_info *l = &e->loop[n];
+	struct stx__for f;
+	int64_t b = 0, c = 1;
+	int constant = is_const(at, &b) && is_const(end, &c);
+	LLVMValueRef w = stx__i64(e, l->w), rest = NULL;
+	LLVMBasicBlockRef after = NULL;
+	int spill = !l->in_memory && l->inner;
+	if (spill) {
+		after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, at, end));
+		each_binding(e, l->inner, stx__acc_to_array);
+	}
+	LLVMValueRef i = stx__for_begin(e, &f, at, end, w);
+	if (!constant || (c - b) % l->w) {
+		rest = smaller(e, LLVMBuildSub(e->b, end, i, ""), w);
+		e->mask_bits = l->widest ? 8u * l->widest : 32;
+		if (l->w == 64) /* the number of lanes must fit */
+			e->mask_bits = 8;
+	}
+	vector_body(e, n, i, 1, l->w > 1 ? rest : NULL, 1);
+	stx__for_end(e, &f);
+	if (spill) {
+		each_binding(e, l->inner, stx__acc_from_array);
+		stx__if_end(e, after);
+	}
+}
+
+/* Iterations [at, at + count); at is a multiple of 64 when there are lane accumulators. */
+static void vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValueRef count)
+{
+	const struct stx__loop_info *l = &e->loop[n];
+	unsigned step = (unsigned)l->w * l->copies;
+	LLVMValueRef main = LLVMBuildAnd(e->b, count, stx__i64(e, -(int64_t)step), "");
+	LLVMValueRef middle = LLVMBuildAdd(e->b, at, main, "");
+	LLVMValueRef end = LLVMBuildAdd(e->b, at, count, "");
+	int64_t c;
+	int constant = is_const(count, &c);
+	if (l->in_memory)
+		each_binding(e, l->inner, stx__acc_to_array);
+	if (!constant || c >= step) {
+		struct stx__for f;
+		LLVMValueRef i = stx__for_begin(e, &f, at, middle, stx__i64(e, step));
+		vector_body(e, n, i, l->copies, NULL, l->in_memory);
+		stx__for_end(e, &f);
+	}
+	if (step > 1 && (!constant || c % step))
+		vector_tail(e, n, middle, end);
+	if (l->in_memory)
+		each_binding(e, l->inner, stx__acc_from_array);
+}
+
+static void emit_vector(struct stx__emit *e, uint32_t n)
+{
+	struct stx__loop_info *l = &e->loop[n];
+	struct stx_interval r;
+	LLVMValueRef size = loop_size(e, n, &r), zero = stx__i64(e, 0);
+	if (r.hi <= 0)
+		return;
+	if ((unsigned)l->w * l->copies > e->vector_elems)
+		e->vector_elems = (unsigned)l->w * l->copies;
+	if (!any_parted(l->inner)) {
+		vector_part(e, n, zero, size);
+	} else if (r.hi <= STX_LANES_CHUNK) {
+		LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSGT, size, zero));
+		reset_parted(e, l->inner);
+		vector_part(e, n, zero, size);
+		part_parted(e, l->inner);
+		stx__if_end(e, after);
+	} else {
+		struct stx__for f;
+		LLVMValueRef chunk = stx__i64(e, STX_LANES_CHUNK);
+		LLVMValueRef at = stx__for_begin(e, &f, zero, size, chunk);
+		LLVMValueRef left = smaller(e, LLVMBuildSub(e->b, size, at, ""), chunk);
+		reset_parted(e, l->inner);
+		vector_part(e, n, at, left);
+		part_parted(e, l->inner);
+		stx__for_end(e, &f);
+	}
+}
+
+void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to)
+{
+	while (from < to && !e->err) {
+		uint32_t n = from;
+		while (n < to && e->k->insts.at[n].op != STX_K_LOOP)
+			n++;
+		emit_segment(e, from, n);
+		if (n == to)
+			return;
+		struct stx__loop_info *l = &e->loop[n];
+		if (e->k->axes.at[e->k->insts.at[n].a].binding == STX_AXIS_VECTOR)
+			emit_vector(e, n);
+		else
+			emit_serial(e, n);
+		for (struct stx__acc *a = l->accs; a; a = a->next_loop)
+			stx__acc_finish(e, a);
+		from = l->end + 1;
+	}
+}

@@ -1,0 +1,281 @@
+/* emit_llvm_memory.c: loads, stores, run-time indices with their bounds checks, index values.
+ *
+ * A lane that is off touches no memory: contiguous accesses use llvm.masked.load and store, others gather
+ * and scatter with a mask; a uniform access under a mask goes to a slot of the stack instead of branching.
+ * Where the level has no masked move (x86-64-v2; 8 and 16 bits in v3) LLVM would make one branch a lane,
+ * so the tail, whose mask is a prefix, copies through a small buffer in a loop. */
+#include <stddef.h>
+
+#include "emit_llvm.h"
+
+static LLVMValueRef element(struct stx__emit *e, const struct stx_kinst *i, LLVMValueRef index)
+{
+	LLVMTypeRef t = stx__mem_type(e, (enum stx_dtype)i->dtype);
+	return LLVMBuildGEP2(e->b, t, e->params[i->a], &index, 1, "");
+}
+
+static LLVMValueRef both(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
+{
+	if (!a || !b)
+		return a ? a : b;
+	return LLVMBuildAnd(e->b, a, b, "");
+}
+
+static LLVMValueRef aligned(LLVMValueRef access, enum stx_dtype t)
+{
+	LLVMSetAlignment(access, (unsigned)stx_dtype_bytes(t));
+	return access;
+}
+
+static int has_masked_moves(const struct stx__emit *e, enum stx_dtype t)
+{
+	return e->t->level >= 4 || (e->t->level == 3 && stx_dtype_bytes(t) >= 4);
+}
+
+/* Copies the first e->rest elements from one array of t to the other. */
+static void copy_prefix(struct stx__emit *e, enum stx_dtype t, LLVMValueRef to, LLVMValueRef from)
+{
+	LLVMTypeRef type = stx__mem_type(e, t);
+	struct stx__for f;
+	LLVMValueRef i = stx__for_begin(e, &f, stx__i64(e, 0), e->rest, stx__i64(e, 1));
+	LLVMValueRef v = LLVMBuildLoad2(e->b, type, LLVMBuildGEP2(e->b, type, from, &i, 1, ""), "");
+	LLVMValueRef s = LLVMBuildStore(e->b, aligned(v, t), LLVMBuildGEP2(e->b, type, to, &i, 1, ""));
+	aligned(s, t);
+	stx__for_end(e, &f);
+}
+
+static LLVMValueRef buffer(struct stx__emit *e, enum stx_dtype t, unsigned w)
+{
+	return stx__alloca(e, LLVMVectorType(stx__mem_type(e, t), w), 64);
+}
+
+/* ---- loads ---- */
+
+static LLVMValueRef vector_load(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p, LLVMValueRef mask,
+                                unsigned w)
+{
+	LLVMTypeRef type = stx__vec(stx__mem_type(e, t), w);
+	if (!mask)
+		return aligned(LLVMBuildLoad2(e->b, type, p, ""), t);
+	LLVMValueRef zero = LLVMConstNull(type);
+	if (mask == e->mask && !has_masked_moves(e, t)) {
+		LLVMValueRef buf = buffer(e, t, w);
+		LLVMBuildStore(e->b, zero, buf);
+		copy_prefix(e, t, buf, p);
+		return LLVMBuildLoad2(e->b, type, buf, "");
+	}
+	LLVMValueRef args[4] = { p, LLVMConstInt(e->i32, (unsigned)stx_dtype_bytes(t), 0), mask, zero };
+	LLVMTypeRef types[2] = { type, e->ptr };
+	return stx__call(e, "llvm.masked.load", types, 2, args, 4);
+}
+
+static LLVMValueRef lane_pointers(struct stx__emit *e, const struct stx_kinst *i,
+                                  const struct stx__index *x, unsigned w)
+{
+	LLVMTypeRef t = stx__mem_type(e, (enum stx_dtype)i->dtype);
+	LLVMValueRef lanes = x->lanes;
+	LLVMValueRef base = e->params[i->a];
+	if (x->kind == STX__STRIDED) {
+		base = element(e, i, x->at);
+		lanes = LLVMBuildMul(e->b, stx__splat(e, x->stride, w), stx__iota(e, e->i64, w, 1), "");
+	}
+	return LLVMBuildGEP2(e->b, t, base, &lanes, 1, "");
+}
+
+static LLVMValueRef gather(struct stx__emit *e, const struct stx_kinst *i, const struct stx__index *x,
+                           LLVMValueRef mask, unsigned w)
+{
+	enum stx_dtype t = (enum stx_dtype)i->dtype;
+	LLVMTypeRef type = stx__vec(stx__mem_type(e, t), w);
+	LLVMValueRef all = stx__int(LLVMVectorType(e->i1, w), 1);
+	LLVMValueRef args[4] = { lane_pointers(e, i, x, w),
+		                 LLVMConstInt(e->i32, (unsigned)stx_dtype_bytes(t), 0),
+		                 mask ? mask : all, LLVMConstNull(type) };
+	LLVMTypeRef types[2] = { type, LLVMVectorType(e->ptr, w) };
+	return stx__call(e, "llvm.masked.gather", types, 2, args, 4);
+}
+
+/* A uniform element under a mask (scalar or of w lanes): read once when any lane wants it. */
+static LLVMValueRef masked_uniform(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p,
+                                   LLVMValueRef mask, unsigned w)
+{
+	LLVMTypeRef type = stx__mem_type(e, t);
+	p = stx__select(e, stx__any(e, mask, w), p, e->zero_slot);
+	LLVMValueRef v = aligned(LLVMBuildLoad2(e->b, type, p, ""), t);
+	if (w <= 1)
+		return v;
+	v = stx__splat(e, v, w);
+	return stx__select(e, mask, v, LLVMConstNull(LLVMTypeOf(v)));
+}
+
+void stx__emit_load(struct stx__emit *e, uint32_t n)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	enum stx_dtype t = (enum stx_dtype)i->dtype;
+	unsigned w = stx__lanes_of(e, n);
+	struct stx__index x = stx__ex_index(e, i->ex);
+	LLVMValueRef v, mask = i->c == STX_NONE ? NULL : stx__get(e, i->c, w).v;
+	mask = both(e, mask, stx__ex_ok(e, i->ex, 0, w));
+	if (x.kind == STX__UNIFORM) {
+		LLVMValueRef p = element(e, i, x.at);
+		if (mask)
+			v = masked_uniform(e, t, p, w > 1 ? both(e, mask, e->mask) : mask, w);
+		else
+			v = aligned(LLVMBuildLoad2(e->b, stx__mem_type(e, t), p, ""), t);
+	} else {
+		mask = both(e, mask, e->mask);
+		v = x.kind == STX__CONTIGUOUS ? vector_load(e, t, element(e, i, x.at), mask, w)
+		                              : gather(e, i, &x, mask, w);
+	}
+	stx__set(e, n, stx__from_memory(e, t, v, w));
+}
+
+/* ---- stores ---- */
+
+static void vector_store(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p, LLVMValueRef v,
+                         LLVMValueRef mask, unsigned w)
+{
+	if (!mask) {
+		aligned(LLVMBuildStore(e->b, v, p), t);
+	} else if (mask == e->mask && !has_masked_moves(e, t)) {
+		LLVMValueRef buf = buffer(e, t, w);
+		LLVMBuildStore(e->b, v, buf);
+		copy_prefix(e, t, p, buf);
+	} else {
+		LLVMValueRef args[4] = { v, p, LLVMConstInt(e->i32, (unsigned)stx_dtype_bytes(t), 0), mask };
+		LLVMTypeRef types[2] = { LLVMTypeOf(v), e->ptr };
+		stx__call(e, "llvm.masked.store", types, 2, args, 4);
+	}
+}
+
+static void scatter(struct stx__emit *e, const struct stx_kinst *i, const struct stx__index *x,
+                    LLVMValueRef v, LLVMValueRef mask, unsigned w)
+{
+	LLVMValueRef all = stx__int(LLVMVectorType(e->i1, w), 1);
+	unsigned bytes = (unsigned)stx_dtype_bytes((enum stx_dtype)i->dtype);
+	LLVMValueRef args[4] = { v, lane_pointers(e, i, x, w), LLVMConstInt(e->i32, bytes, 0),
+		                 mask ? mask : all };
+	LLVMTypeRef types[2] = { LLVMTypeOf(v), LLVMVectorType(e->ptr, w) };
+	stx__call(e, "llvm.masked.scatter", types, 2, args, 4);
+}
+
+/* One element for all lanes: lanes that are on hold equal values (kernel.h), so the first one stores. */
+static void store_uniform(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p, struct stx__val v,
+                          LLVMValueRef mask, unsigned w)
+{
+	LLVMValueRef m = stx__to_memory(e, t, v, w);
+	if (mask)
+		p = stx__select(e, stx__any(e, mask, w), p, e->scratch_slot);
+	if (w > 1) {
+		LLVMValueRef lane = LLVMConstInt(e->i32, 0, 0);
+		if (mask) { /* the highest bit stops the count inside the vector */
+			LLVMTypeRef bits = LLVMIntTypeInContext(e->c, w);
+			LLVMValueRef b = LLVMBuildBitCast(e->b, mask, bits, "");
+			b = LLVMBuildOr(e->b, b, LLVMConstInt(bits, (uint64_t)1 << (w - 1), 0), "");
+			LLVMValueRef args[2] = { b, LLVMConstInt(e->i1, 1, 0) };
+			lane = stx__call(e, "llvm.cttz", &bits, 1, args, 2);
+		}
+		m = LLVMBuildExtractElement(e->b, m, lane, "");
+	}
+	aligned(LLVMBuildStore(e->b, m, p), t);
+}
+
+void stx__emit_store(struct stx__emit *e, uint32_t n)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	enum stx_dtype t = (enum stx_dtype)i->dtype;
+	unsigned w = stx__lanes_of(e, n);
+	struct stx__index x = stx__ex_index(e, i->ex);
+	LLVMValueRef mask = i->c == STX_NONE ? NULL : stx__get(e, i->c, w).v;
+	mask = both(e, mask, stx__ex_ok(e, i->ex, 1, w));
+	if (w > 1)
+		mask = both(e, mask, e->mask);
+	struct stx__val v = stx__get(e, i->b, w);
+	if (x.kind == STX__UNIFORM) {
+		store_uniform(e, t, element(e, i, x.at), v, mask, w);
+		return;
+	}
+	LLVMValueRef m = stx__to_memory(e, t, v, w);
+	if (x.kind == STX__CONTIGUOUS)
+		vector_store(e, t, element(e, i, x.at), m, mask, w);
+	else
+		scatter(e, i, &x, m, mask, w);
+}
+
+/* ---- run-time indices ---- */
+
+static void store_field(struct stx__emit *e, size_t offset, LLVMValueRef v)
+{
+	LLVMValueRef at = stx__i64(e, (int64_t)offset);
+	LLVMBuildStore(e->b, v, LLVMBuildGEP2(e->b, e->i8, e->bounds, &at, 1, ""));
+}
+
+/* Cold: the first violation of the run wins the record. `kernel` is left to who launched the kernel. */
+static void record(struct stx__emit *e, const struct stx_kinst *i, LLVMValueRef bad, LLVMValueRef index,
+                   LLVMValueRef bound, unsigned w)
+{
+	LLVMBasicBlockRef after = stx__if_begin(e, stx__any(e, bad, w));
+	if (w > 1) {
+		LLVMTypeRef bits = LLVMIntTypeInContext(e->c, w);
+		LLVMValueRef args[2] = { LLVMBuildBitCast(e->b, bad, bits, ""), LLVMConstInt(e->i1, 1, 0) };
+		LLVMValueRef lane = stx__call(e, "llvm.cttz", &bits, 1, args, 2);
+		index = LLVMBuildExtractElement(e->b, index, lane, "");
+		bound = LLVMBuildExtractElement(e->b, bound, lane, "");
+	}
+	LLVMValueRef zero = LLVMConstInt(e->i32, 0, 0), one = LLVMConstInt(e->i32, 1, 0);
+	LLVMValueRef x = LLVMBuildAtomicCmpXchg(e->b, e->bounds, zero, one,
+	                                        LLVMAtomicOrderingAcquireRelease,
+	                                        LLVMAtomicOrderingMonotonic, 0);
+	LLVMBasicBlockRef done = stx__if_begin(e, LLVMBuildExtractValue(e->b, x, 1, ""));
+	store_field(e, offsetof(struct stx_bounds_record, axis), LLVMConstInt(e->i32, i->axis, 0));
+	store_field(e, offsetof(struct stx_bounds_record, index), index);
+	store_field(e, offsetof(struct stx_bounds_record, bound), bound);
+	stx__if_end(e, done);
+	stx__if_end(e, after);
+}
+
+void stx__emit_indirect(struct stx__emit *e, uint32_t n)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	unsigned w = stx__lanes_of(e, n);
+	LLVMValueRef given = stx__get(e, i->a, w).v, v = given, bound, ok, bad;
+	LLVMTypeRef t = LLVMTypeOf(v);
+	LLVMValueRef mask = i->c == STX_NONE ? NULL : stx__get(e, i->c, w).v;
+	if (stx__ex_varies(e, i->ex)) {
+		bound = stx__ex_lanes(e, i->ex);
+		bound = LLVMBuildSExt(e->b, bound, t, "");
+	} else {
+		bound = stx__splat(e, stx__ex_scalar(e, i->ex), w);
+	}
+	if (i->flags & STX_BF_WRAP) {
+		LLVMValueRef up = LLVMBuildAdd(e->b, v, bound, "");
+		v = stx__select(e, stx__icmp(e, LLVMIntSLT, v, stx__int(t, 0)), up, v);
+	}
+	e->ok[(size_t)n * e->stride + (e->varying[n] ? e->copy : 0)] = NULL;
+	if (i->flags & STX_BF_CHECK) {
+		ok = stx__icmp(e, LLVMIntULT, v, bound);
+		bad = both(e, LLVMBuildNot(e->b, ok, ""), mask);
+		if (w > 1)
+			bad = both(e, bad, e->mask);
+		record(e, i, bad, given, bound, w);
+		v = stx__select(e, ok, v, stx__int(t, 0));
+		e->ok[(size_t)n * e->stride + (e->varying[n] ? e->copy : 0)] = ok;
+	}
+	if (mask)
+		v = stx__select(e, mask, v, stx__int(t, 0));
+	stx__set(e, n, (struct stx__val){ v, NULL });
+}
+
+/* ---- index values ---- */
+
+/* Through i64: a vector of 32 bits is used only when its values are the same. */
+void stx__emit_index(struct stx__emit *e, uint32_t n)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	unsigned w = stx__lanes_of(e, n);
+	LLVMValueRef v = w > 1 ? stx__ex_lanes(e, i->ex) : stx__ex_scalar(e, i->ex);
+	LLVMTypeRef t = w > 1 ? LLVMGetElementType(LLVMTypeOf(v)) : e->i64;
+	enum stx_dtype from = t == e->i32 ? STX_I32 : STX_I64;
+	struct stx__val x = { v, NULL };
+	stx__set(e, n, stx__cast(e, (enum stx_dtype)i->dtype, from, x, w));
+}

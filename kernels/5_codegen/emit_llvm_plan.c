@@ -1,0 +1,271 @@
+/* emit_llvm_plan.c: what is decided about a kernel before a line of IR is built: which values vary in their
+ * vector loop, how many lanes and copies each vector loop has, how each accumulator is kept.
+ *
+ * requires: stx_kernel_verify. Two passes over the instructions: the first pairs loops with their ends
+ * and accumulators with their loops, the second decides. */
+#include "emit_llvm.h"
+
+struct plan {
+	struct stx__emit *e;
+	uint32_t open[STX_KERNEL_MAX_LOOPS + 1];
+	uint32_t depth;
+	uint32_t vector;   /* the open VECTOR loop, or STX_NONE */
+	struct stx__acc *pending;
+};
+
+static const struct stx_axis *axis_of(const struct stx__emit *e, uint32_t loop)
+{
+	return &e->k->axes.at[e->k->insts.at[loop].a];
+}
+
+/* ---- first pass ---- */
+
+static int is_exact(enum stx_monoid m, enum stx_dtype t)
+{
+	if (m == STX_MONOID_WELFORD)
+		return 0;
+	return !stx_dtype_is_float(t) ||
+	       (m != STX_MONOID_SUM && m != STX_MONOID_PROD && m != STX_MONOID_DOT);
+}
+
+static void open_acc(struct plan *p, uint32_t n)
+{
+	struct stx__emit *e = p->e;
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	struct stx__acc *a = STX_NEW(e->arena, struct stx__acc);
+	if (!a) {
+		stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
+		return;
+	}
+	a->inst = n;
+	a->monoid = i->flags;
+	a->order = i->axis;
+	a->dtype = (enum stx_dtype)i->dtype;
+	a->nstates = stx_monoid_info((enum stx_monoid)i->flags)->state;
+	a->exact = (uint8_t)is_exact((enum stx_monoid)i->flags, a->dtype);
+	a->next_loop = p->pending;
+	p->pending = a;
+	e->acc[n] = a;
+}
+
+static void open_loop(struct plan *p, uint32_t n)
+{
+	struct stx__emit *e = p->e;
+	const struct stx_axis *x = axis_of(e, n);
+	e->loop[n].accs = p->pending;
+	for (struct stx__acc *a = p->pending; a; a = a->next_loop)
+		a->loop = n;
+	p->pending = NULL;
+	if (p->depth)
+		e->loop[p->open[p->depth - 1]].has_loop = 1;
+	if (p->vector != STX_NONE && stx_ex_uses_var(e->k->ex, x->size, e->k->insts.at[p->vector].a))
+		e->loop[p->vector].scalar = 1;
+	if (x->binding == STX_AXIS_VECTOR)
+		p->vector = n;
+	if (p->depth < STX_KERNEL_MAX_LOOPS)
+		p->open[p->depth++] = n;
+	else
+		stx__fail(e, STX_E_INVALID, "loops are nested too deeply");
+}
+
+static void close_loop(struct plan *p, uint32_t n)
+{
+	uint32_t loop = p->e->k->insts.at[n].a;
+	p->e->loop[loop].end = n;
+	p->depth--;
+	if (p->vector == loop)
+		p->vector = STX_NONE;
+}
+
+static void see_update(struct plan *p, uint32_t n)
+{
+	struct stx__emit *e = p->e;
+	struct stx__acc *a = e->acc[e->k->insts.at[n].a];
+	a->update = n;
+	a->inner = p->open[p->depth - 1];
+	a->next_inner = e->loop[a->inner].inner;
+	e->loop[a->inner].inner = a;
+	int64_t hi = stx_ex_interval(e->k->ex, axis_of(e, a->inner)->size).hi;
+	int64_t chunk = a->order == STX_ORDER_LANES ? STX_LANES_CHUNK : STX_SERIAL_CHUNK;
+	a->parted = !a->exact && a->order != STX_ORDER_PLAIN && (a->loop != a->inner || hi > chunk);
+}
+
+static void first_pass(struct plan *p)
+{
+	struct stx__emit *e = p->e;
+	for (uint32_t n = 0; n < e->k->insts.n && !e->err; n++) {
+		switch (e->k->insts.at[n].op) {
+		case STX_K_ACC: open_acc(p, n); break;
+		case STX_K_LOOP: open_loop(p, n); break;
+		case STX_K_END: close_loop(p, n); break;
+		case STX_K_UPDATE: see_update(p, n); break;
+		default: break;
+		}
+	}
+}
+
+/* ---- second pass ---- */
+
+static unsigned cost_of(const struct stx_kinst *i)
+{
+	enum stx_dtype t = i->dtype < STX_DTYPE_COUNT ? (enum stx_dtype)i->dtype : STX_F32;
+	switch (i->op) {
+	case STX_K_CONST: return 0;
+	case STX_K_INDIRECT: return 8;
+	case STX_P_DIV:
+	case STX_P_FLOORDIV:
+	case STX_P_MOD:
+	case STX_P_REM: return stx_dtype_is_float(t) && i->op == STX_P_DIV ? 1 : 16;
+	case STX_K_LOAD:
+	case STX_K_STORE:
+	case STX_P_CAST: return stx__is_narrow(t) ? 4 : 1;
+	default: return 1;
+	}
+}
+
+/* Bytes a lane of the value takes in a register; 0: it does not decide. */
+static unsigned width_of(const struct stx_kinst *i)
+{
+	if (i->op == STX_K_INDEX || i->op == STX_K_CONST || i->op == STX_K_INDIRECT ||
+	    i->op == STX_K_LOOP || i->op == STX_K_END || i->dtype == STX_BOOL ||
+	    i->dtype >= STX_DTYPE_COUNT)
+		return 0;
+	enum stx_dtype t = (enum stx_dtype)i->dtype;
+	return stx__is_narrow(t) ? 4 : (unsigned)stx_dtype_bytes(t);
+}
+
+static int operand_varies(const struct stx__emit *e, uint32_t n)
+{
+	return n != STX_NONE && e->varying[n];
+}
+
+static int inst_varies(struct stx__emit *e, uint32_t n)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	switch (i->op) {
+	case STX_K_CONST:
+	case STX_K_ACC:
+	case STX_K_LOOP:
+	case STX_K_END:
+	case STX_K_BARRIER: return 0;
+	case STX_K_INDEX: return stx__ex_varies(e, i->ex);
+	case STX_K_LOAD: return stx__ex_varies(e, i->ex) || operand_varies(e, i->c);
+	case STX_K_STORE:
+		return stx__ex_varies(e, i->ex) || operand_varies(e, i->b) || operand_varies(e, i->c);
+	case STX_K_INDIRECT:
+		return operand_varies(e, i->a) || operand_varies(e, i->c) || stx__ex_varies(e, i->ex);
+	case STX_K_UPDATE:
+		return e->acc[i->a]->order == STX_ORDER_LANES || operand_varies(e, i->b) ||
+		       operand_varies(e, i->c);
+	case STX_K_RESULT: return operand_varies(e, i->a);
+	default:
+		return operand_varies(e, i->a) || operand_varies(e, i->b) || operand_varies(e, i->c);
+	}
+}
+
+/* Vectors an iteration of the main loop: enough independent ones for a short body, one for a long one. */
+static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_info *l)
+{
+	if (l->has_loop) /* accumulators are live through the inner loop */
+		return l->cost <= 24 ? (e->t->level >= 4 ? 8 : 4) : l->cost <= 64 ? 2 : 1;
+	return l->cost <= 16 ? 4 : l->cost <= 48 ? 2 : 1;
+}
+
+static void plan_vector(struct stx__emit *e, uint32_t n)
+{
+	struct stx__loop_info *l = &e->loop[n];
+	int64_t hi = stx_ex_interval(e->k->ex, axis_of(e, n)->size).hi;
+	unsigned registers = 0, w = e->t->vector_bytes / (l->widest ? l->widest : 4), copies;
+	if (l->scalar)
+		w = 1;
+	for (struct stx__acc *a = l->inner; a; a = a->next_inner)
+		if (a->order == STX_ORDER_LANES && !a->exact)
+			registers += STX_LANES / w * a->nstates;
+	while (!registers && w > 2 && w / 2 >= hi)
+		w /= 2;
+	copies = copies_for(e, l);
+	if (registers) {
+		unsigned all = STX_LANES / w;
+		l->in_memory = registers > (e->t->level >= 4 ? 24u : 12u) || l->cost * all > 192 || w == 1;
+		if (!l->in_memory || copies > all)
+			copies = all;
+	} else {
+		while (copies > 1 && (int64_t)w * copies > hi)
+			copies /= 2;
+	}
+	if (w == 1)
+		copies = 1;
+	l->w = (uint8_t)w;
+	l->copies = (uint8_t)copies;
+	if (copies > e->stride)
+		e->stride = copies;
+}
+
+static void second_end(struct plan *p, uint32_t n)
+{
+	struct stx__emit *e = p->e;
+	uint32_t loop = e->k->insts.at[n].a;
+	p->depth--;
+	if (p->depth) {
+		struct stx__loop_info *outer = &e->loop[p->open[p->depth - 1]];
+		outer->cost += e->loop[loop].cost;
+		if (e->loop[loop].widest > outer->widest)
+			outer->widest = e->loop[loop].widest;
+	}
+	if (p->vector == loop) {
+		plan_vector(e, loop);
+		p->vector = STX_NONE;
+		e->w = 0;
+	}
+}
+
+static void second_pass(struct plan *p)
+{
+	struct stx__emit *e = p->e;
+	for (uint32_t n = 0; n < e->k->insts.n && !e->err; n++) {
+		const struct stx_kinst *i = &e->k->insts.at[n];
+		if (i->op == STX_K_END) {
+			second_end(p, n);
+			continue;
+		}
+		if (i->op == STX_K_LOOP) {
+			p->open[p->depth++] = n;
+			if (axis_of(e, n)->binding == STX_AXIS_VECTOR) {
+				p->vector = n;
+				e->vaxis = i->a;
+				e->w = e->loop[n].scalar ? 1 : 2; /* stx__ex_varies asks for more than 1 */
+			}
+			continue;
+		}
+		e->varying[n] = e->w > 1 && inst_varies(e, n);
+		if (i->op == STX_K_UPDATE && e->varying[n] && e->acc[i->a]->order != STX_ORDER_LANES)
+			e->varying[i->a] = 1;
+		if (!p->depth)
+			continue;
+		struct stx__loop_info *l = &e->loop[p->open[p->depth - 1]];
+		l->cost += cost_of(i);
+		if (e->varying[n] && width_of(i) > l->widest)
+			l->widest = (uint8_t)width_of(i);
+	}
+}
+
+stx_err stx__analyse(struct stx__emit *e)
+{
+	uint32_t n = e->k->insts.n;
+	struct plan p = { .e = e, .vector = STX_NONE };
+	e->loop = STX_NEW_ARRAY(e->arena, struct stx__loop_info, n + 1);
+	e->acc = STX_NEW_ARRAY(e->arena, struct stx__acc *, n + 1);
+	e->varying = STX_NEW_ARRAY(e->arena, uint8_t, n + 1);
+	if (!e->loop || !e->acc || !e->varying)
+		return stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
+	e->stride = 1;
+	first_pass(&p);
+	second_pass(&p);
+	e->w = 0;
+	e->copies = 1;
+	e->val = STX_NEW_ARRAY(e->arena, struct stx__val, (size_t)(n + 1) * e->stride);
+	e->ok = STX_NEW_ARRAY(e->arena, LLVMValueRef, (size_t)(n + 1) * e->stride);
+	if (!e->val || !e->ok)
+		return stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
+	return e->err;
+}

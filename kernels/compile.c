@@ -1,0 +1,605 @@
+/* compile.c: the compiler, end to end. pass.def lists the passes in order; each is a few lines below.
+ *
+ *   source --KEY passes--> canonical graph, digest       stx_compile_key    (one job)
+ *   graph  --PLAN passes-> kernels as text, data plan    stx_compile_plan   (one job)
+ *   kernel --emit--------> object                        stx_compile_emit   (a job a kernel)
+ *   plan, objects --link-> shared object, checked        stx_compile_link   (one job)
+ *
+ * Every call owns one arena (struct run) and frees it before it returns. */
+#include "compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "codegen.h"
+#include "fingerprint.h"
+#include "import.h"
+#include "passes.h"
+#include "plan.h"
+#include "ref.h"
+
+struct stx_compiler {
+	struct stx_llvm *llvm;
+	struct stx_digest fingerprint;
+};
+
+/* One call: what the passes read and write, in the order they fill it. */
+struct run {
+	struct stx_arena *arena;
+	struct stx_diag *d;
+	const struct stx_source *source;
+	const struct stx_compile_options *options;
+	struct stx_span text; /* canonical graph, input of PLAN */
+	struct stx_import_result imported;
+	struct stx_graph *graph;
+	struct stx_digest digest;
+	struct stx_loops *loops;
+	struct stx_schedule *schedule;
+	struct stx_bytes plan; /* freed with the run */
+	struct stx_stage_time stages[STX_MAX_STAGES];
+	uint32_t nstages;
+};
+
+#define DEFAULT_MEMORY ((size_t)1 << 30)
+
+/* ---- the passes, as pass.def names them ---- */
+
+static stx_err pass_import(struct run *r)
+{
+	struct stx_given_value *v = STX_NEW_ARRAY(r->arena, struct stx_given_value, r->source->nvalues);
+	if (!v)
+		return STX_E_TOO_LARGE;
+	for (uint32_t i = 0; i < r->source->nvalues; i++) {
+		const struct stx_source_value *s = &r->source->values[i];
+		v[i] = (struct stx_given_value){ .input = s->input, .dtype = s->dtype, .rank = s->rank,
+			                         .sizes = s->sizes, .bytes = s->bytes.at, .n = s->bytes.n };
+	}
+	struct stx_import_options o = { .values = v, .nvalues = r->source->nvalues };
+	stx_err e = stx_import(r->arena, (enum stx_graph_format)r->source->format, r->source->body, &o,
+	                       &r->imported, r->d);
+	r->graph = r->imported.graph;
+	return e;
+}
+
+static stx_err pass_verify(struct run *r)
+{
+	return stx_graph_verify(r->graph, r->d);
+}
+
+static stx_err pass_basis(struct run *r)
+{
+	stx_err e = stx_graph_decompose_to_basis(&r->graph, r->d);
+	return e ? e : stx_graph_verify_basis(r->graph, r->d);
+}
+
+static stx_err pass_canonical(struct run *r)
+{
+	struct stx_graph *c;
+	stx_err e = stx_graph_canonical(r->graph, r->arena, &c, r->d);
+	if (e)
+		return e;
+	r->graph = c;
+	return stx_graph_digest(c, &r->digest, r->d);
+}
+
+static stx_err pass_read(struct run *r)
+{
+	stx_err e = stx_graph_parse(r->arena, (const char *)r->text.at, r->text.n, &r->graph, r->d);
+	return e ? e : stx_graph_verify_basis(r->graph, r->d);
+}
+
+static stx_err pass_simplify(struct run *r)
+{
+	stx_err e = stx_graph_simplify(&r->graph, r->d);
+	return e ? e : stx_graph_verify_basis(r->graph, r->d);
+}
+
+static stx_err pass_primitives(struct run *r)
+{
+	stx_err e = stx_graph_decompose_to_primitives(&r->graph, r->d);
+	return e ? e : stx_graph_verify_basis(r->graph, r->d);
+}
+
+static stx_err pass_lower(struct run *r)
+{
+	struct stx_lower_options o = { 0 };
+	stx_err e = stx_lower(r->graph, &o, &r->loops, r->d);
+	return e ? e : stx_loops_verify(r->loops, r->d);
+}
+
+static stx_err pass_normalize(struct run *r)
+{
+	stx_err e = stx_loops_normalize(r->loops, r->d);
+	return e ? e : stx_loops_verify(r->loops, r->d);
+}
+
+static stx_err pass_schedule(struct run *r)
+{
+	struct stx_schedule_options o = { 0 };
+	stx_err e = stx_schedule(r->loops, &o, &r->schedule, r->d);
+	for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++)
+		e = stx_kernel_verify(r->schedule->kernels.at[i], r->d);
+	return e;
+}
+
+static stx_err pass_write_plan(struct run *r)
+{
+	struct stx_plan p;
+	stx_err e = stx_plan_write(r->schedule, r->options->target, &r->plan, r->d);
+	return e ? e : stx_plan_open((struct stx_span){ r->plan.at, r->plan.n }, &p, r->d);
+}
+
+enum which_run { KEY, PLAN };
+enum pass_class { NONE, BIT, TOL };
+
+static const struct pass {
+	enum which_run run;
+	const char *name;
+	enum pass_class class;
+	const char *stage;
+	stx_err (*fn)(struct run *);
+} passes[] = {
+#define STX_PASS(run, name, class, stage) { run, #name, class, stage, pass_##name },
+#include "pass.def"
+#undef STX_PASS
+};
+#define NPASSES (sizeof passes / sizeof *passes)
+
+/* ---- running them ---- */
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void add_stage(struct stx_stage_time *stages, uint32_t *n, const char *name, uint64_t us)
+{
+	if (*n == STX_MAX_STAGES)
+		return;
+	size_t len = strlen(name);
+	if (len >= sizeof stages->name)
+		len = sizeof stages->name - 1;
+	memcpy(stages[*n].name, name, len);
+	stages[*n].name[len] = 0;
+	stages[(*n)++].us = us;
+}
+
+static stx_err run_open(struct run *r, const struct stx_compile_options *o, struct stx_diag *d)
+{
+	memset(r, 0, sizeof *r);
+	r->options = o;
+	r->d = d;
+	r->arena = stx_arena_new(o->memory_bytes ? o->memory_bytes : DEFAULT_MEMORY);
+	return r->arena ? STX_E_OK : stx_fail(d, STX_E_NOMEM, "compile", NULL, "out of memory");
+}
+
+static void run_close(struct run *r)
+{
+	stx_bytes_free(&r->plan);
+	stx_arena_free(r->arena);
+}
+
+/* Runs the passes of one run, up to and including the one whose product is `until` (NULL: all). */
+static stx_err run_passes(struct run *r, enum which_run which, const char *until)
+{
+	for (unsigned i = 0; i < NPASSES; i++) {
+		const struct pass *p = &passes[i];
+		if (p->run != which)
+			continue;
+		uint64_t start = now_us();
+		stx_err e = p->fn(r);
+		add_stage(r->stages, &r->nstages, p->name, now_us() - start);
+		if (!e && stx_arena_oom(r->arena))
+			e = STX_E_TOO_LARGE;
+		if (e && stx_arena_oom(r->arena) && r->d && e != STX_E_NEED_VALUES) {
+			stx_diag_clear(r->d);
+			return stx_fail(r->d, STX_E_TOO_LARGE, p->name, NULL,
+			                "the graph needs more than the %zu MiB a compile may use",
+			                (r->options->memory_bytes ? r->options->memory_bytes : DEFAULT_MEMORY) >> 20);
+		}
+		if (e)
+			return stx_fail(r->d, e, p->name, NULL, "%s", stx_err_text(e));
+		if (until && p->stage && !strcmp(p->stage, until))
+			return STX_E_OK;
+	}
+	return STX_E_OK;
+}
+
+/* ---- the compiler object ---- */
+
+static stx_err warm_up(struct stx_compiler *c, struct stx_diag *d);
+
+stx_err stx_compiler_new(struct stx_compiler **out, struct stx_diag *d)
+{
+	struct stx_compiler *c = calloc(1, sizeof *c);
+	*out = NULL;
+	if (!c)
+		return stx_fail(d, STX_E_NOMEM, "warm", NULL, "out of memory");
+	stx_err e = stx_llvm_new(&c->llvm, d);
+	if (!e)
+		e = stx_link_warm(d);
+	if (!e)
+		e = stx_fingerprint_loaded(stx_llvm_version(), &c->fingerprint, d);
+	if (!e)
+		e = warm_up(c, d);
+	if (e) {
+		stx_compiler_free(c);
+		return e;
+	}
+	*out = c;
+	return STX_E_OK;
+}
+
+void stx_compiler_free(struct stx_compiler *c)
+{
+	if (!c)
+		return;
+	stx_llvm_free(c->llvm);
+	free(c);
+}
+
+struct stx_digest stx_compiler_fingerprint(const struct stx_compiler *c)
+{
+	return c->fingerprint;
+}
+
+/* ---- key ---- */
+
+static stx_err copy_names(struct stx_name_list *l, const char *const *names, uint32_t n)
+{
+	l->at = calloc(n ? n : 1, sizeof *l->at);
+	if (!l->at)
+		return STX_E_NOMEM;
+	for (l->n = 0; l->n < n; l->n++)
+		if (!(l->at[l->n] = strdup(names[l->n] ? names[l->n] : "")))
+			return STX_E_NOMEM;
+	return STX_E_OK;
+}
+
+static stx_err copy_needed(struct stx_key_result *out, const struct stx_import_result *in)
+{
+	out->needed.at = calloc(in->nneeded ? in->nneeded : 1, sizeof(char *));
+	out->needed_why.at = calloc(in->nneeded ? in->nneeded : 1, sizeof(char *));
+	if (!out->needed.at || !out->needed_why.at)
+		return STX_E_NOMEM;
+	for (uint32_t i = 0; i < in->nneeded; i++) {
+		out->needed.at[i] = strdup(in->needed[i].input);
+		out->needed_why.at[i] = strdup(in->needed[i].why);
+		out->needed.n = out->needed_why.n = i + 1;
+		if (!out->needed.at[i] || !out->needed_why.at[i])
+			return STX_E_NOMEM;
+	}
+	return STX_E_OK;
+}
+
+stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
+                        const struct stx_compile_options *o, struct stx_key_result *out,
+                        struct stx_diag *d)
+{
+	struct run r;
+	(void)c;
+	memset(out, 0, sizeof *out);
+	stx_err e = run_open(&r, o, d);
+	if (e)
+		return e;
+	r.source = s;
+	e = run_passes(&r, KEY, NULL);
+	if (e == STX_E_NEED_VALUES && copy_needed(out, &r.imported))
+		e = STX_E_NOMEM;
+	if (!e) {
+		e = stx_graph_print(r.graph, &out->graph);
+		out->graph_digest = r.digest;
+	}
+	if (!e)
+		e = copy_names(&out->inputs, r.imported.input_names, r.imported.graph->inputs.n);
+	if (!e)
+		e = copy_names(&out->outputs, r.imported.output_names, r.imported.graph->outputs.n);
+	memcpy(out->stages, r.stages, sizeof out->stages);
+	out->nstages = r.nstages;
+	run_close(&r);
+	return e;
+}
+
+/* ---- plan ---- */
+
+static uint32_t clamp_u32(int64_t v)
+{
+	return v < 0 ? 0 : v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+}
+
+static stx_err describe_kernel(const struct stx_kernel *k, struct stx_kernel_desc *out,
+                               struct stx_diag *d)
+{
+	stx_err e = stx_kernel_print(k, &out->ir);
+	if (!e)
+		e = stx_kernel_digest(k, &out->digest, d);
+	size_t n = strlen(k->name);
+	n = n < sizeof out->name ? n : sizeof out->name - 1;
+	memcpy(out->name, k->name, n);
+	out->grid[0] = clamp_u32(stx_ex_hint(k->ex, k->grid));
+	out->grid[1] = out->grid[2] = 1;
+	out->block[0] = out->block[1] = out->block[2] = 1;
+	return e;
+}
+
+stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
+                         const struct stx_compile_options *o, struct stx_plan_result *out,
+                         struct stx_diag *d)
+{
+	struct run r;
+	(void)c;
+	memset(out, 0, sizeof *out);
+	stx_err e = run_open(&r, o, d);
+	if (e)
+		return e;
+	r.text = graph;
+	e = run_passes(&r, PLAN, NULL);
+	if (!e) {
+		const struct stx_schedule *s = r.schedule;
+		out->kernels = calloc(s->kernels.n ? s->kernels.n : 1, sizeof *out->kernels);
+		if (!out->kernels)
+			e = stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory");
+		for (unsigned i = 0; !e && i < s->kernels.n; i++) {
+			e = describe_kernel(s->kernels.at[i], &out->kernels[i], d);
+			out->nkernels = i + 1;
+		}
+		if (!e)
+			e = copy_names(&out->report, s->report.at, s->report.n);
+		out->bytes_read = s->bytes_read;
+		out->bytes_written = s->bytes_written;
+		out->bytes_min = s->bytes_min;
+		out->plan = r.plan; /* moved */
+		memset(&r.plan, 0, sizeof r.plan);
+	}
+	memcpy(out->stages, r.stages, sizeof out->stages);
+	out->nstages = r.nstages;
+	run_close(&r);
+	return e;
+}
+
+/* ---- emit and link ---- */
+
+static stx_err emit_text(struct stx_compiler *c, struct stx_span ir, const struct stx_compile_options *o,
+                         enum stx_emit_stage stage, struct stx_bytes *out, struct stx_emit_info *info,
+                         struct stx_diag *d)
+{
+	struct run r;
+	struct stx_kernel *k;
+	struct stx_cpu_target target;
+	stx_err e = stx_cpu_target_parse(o->target, &target, d);
+	if (e)
+		return e;
+	if ((e = run_open(&r, o, d)))
+		return e;
+	e = stx_kernel_parse(r.arena, (const char *)ir.at, ir.n, &k, d);
+	if (!e)
+		e = stx_kernel_verify(k, d);
+	if (!e)
+		e = stx_emit_llvm(c->llvm, k, &target, o->fast, stage, out, info, d);
+	run_close(&r);
+	return e;
+}
+
+stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
+                         const struct stx_compile_options *o, struct stx_emit_result *out,
+                         struct stx_diag *d)
+{
+	struct stx_emit_info info = { 0 };
+	memset(out, 0, sizeof *out);
+	uint64_t start = now_us();
+	stx_err e = emit_text(c, ir, o, STX_EMIT_OBJECT, &out->object, &info, d);
+	uint64_t total = now_us() - start, known = info.us_build + info.us_opt + info.us_emit;
+	out->block[0] = info.vector_elems;
+	out->block[1] = out->block[2] = 1;
+	out->spills = info.spills;
+	add_stage(out->stages, &out->nstages, "parse", total > known ? total - known : 0);
+	add_stage(out->stages, &out->nstages, "build", info.us_build);
+	add_stage(out->stages, &out->nstages, "optimize", info.us_opt);
+	add_stage(out->stages, &out->nstages, "emit", info.us_emit);
+	return e;
+}
+
+stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan, const struct stx_span *objects,
+                         uint32_t nobjects, struct stx_bytes *out, struct stx_diag *d)
+{
+	struct stx_bytes plan_object = { 0 };
+	(void)c;
+	struct stx_span *all = calloc((size_t)nobjects + 1, sizeof *all);
+	if (!all)
+		return stx_fail(d, STX_E_NOMEM, "link", NULL, "out of memory");
+	stx_err e = stx_plan_object(plan, &plan_object, d);
+	if (e)
+		goto done;
+	all[0] = (struct stx_span){ plan_object.at, plan_object.n };
+	if (nobjects)
+		memcpy(all + 1, objects, nobjects * sizeof *all);
+	e = stx_link_shared(all, nobjects + 1, out, d);
+	if (!e)
+		e = stx_artifact_check((struct stx_span){ out->at, out->n }, d);
+done:
+	stx_bytes_free(&plan_object);
+	free(all);
+	return e;
+}
+
+/* ---- warm: one small graph through everything, so that the sandboxed worker opens no file later ---- */
+
+static stx_err warm_up(struct stx_compiler *c, struct stx_diag *d)
+{
+	static const char text[] = "%primals_1 : f32[4,16] = placeholder()\n"
+				   "%exp = exp.default(%primals_1)\n"
+				   "%sum_0 = sum.dim_IntList(%exp, [-1], False)\n"
+				   "return (%sum_0,)\n";
+	struct stx_source s = { .format = STX_FORMAT_TEXT, .body = { (const uint8_t *)text, sizeof text - 1 } };
+	struct stx_compile_options o = { .target = "cpu:x86-64-v3" };
+	struct stx_key_result key = { 0 };
+	struct stx_plan_result plan = { 0 };
+	struct stx_emit_result object = { 0 };
+	struct stx_bytes so = { 0 };
+	stx_err e = stx_compile_key(c, &s, &o, &key, d);
+	if (!e)
+		e = stx_compile_plan(c, (struct stx_span){ key.graph.at, key.graph.n }, &o, &plan, d);
+	static const char *const levels[] = { "cpu:x86-64-v2", "cpu:x86-64-v4", "cpu:x86-64-v3" };
+	for (unsigned i = 0; !e && i < sizeof levels / sizeof *levels; i++) {
+		o.target = levels[i];
+		stx_emit_result_free(&object);
+		struct stx_span ir = { plan.kernels[0].ir.at, plan.kernels[0].ir.n };
+		e = stx_compile_emit(c, ir, &o, &object, d);
+	}
+	struct stx_span obj = { object.object.at, object.object.n };
+	if (!e)
+		e = stx_compile_link(c, (struct stx_span){ plan.plan.at, plan.plan.n }, &obj, 1, &so, d);
+	stx_bytes_free(&so);
+	stx_emit_result_free(&object);
+	stx_plan_result_free(&plan);
+	stx_key_result_free(&key);
+	return e;
+}
+
+/* ---- tools ---- */
+
+static stx_err dump_kernels(struct stx_compiler *c, struct run *r, const char *stage,
+                            struct stx_bytes *out, struct stx_diag *d)
+{
+	int text = !strcmp(stage, "kernels");
+	enum stx_emit_stage what = !strcmp(stage, "source") ? STX_EMIT_LLVM_IR
+	                           : !strcmp(stage, "llvm") ? STX_EMIT_OPTIMIZED_IR
+	                                                    : STX_EMIT_ASM;
+	stx_err e = STX_E_OK;
+	for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++) {
+		struct stx_emit_info info;
+		struct stx_bytes ir = { 0 };
+		if (text) {
+			e = stx_kernel_print(r->schedule->kernels.at[i], out);
+		} else {
+			stx_bytes_printf(out, "; ---- %s ----\n", r->schedule->kernels.at[i]->name);
+			e = stx_kernel_print(r->schedule->kernels.at[i], &ir);
+			if (!e)
+				e = emit_text(c, (struct stx_span){ ir.at, ir.n }, r->options, what, out, &info, d);
+		}
+		stx_bytes_puts(out, "\n");
+		stx_bytes_free(&ir);
+	}
+	return e;
+}
+
+static stx_err dump_product(struct stx_compiler *c, struct run *r, const char *stage,
+                            struct stx_bytes *out, struct stx_diag *d)
+{
+	if (!strcmp(stage, "graph") || !strcmp(stage, "basis") || !strcmp(stage, "primitives"))
+		return stx_graph_print(r->graph, out);
+	if (!strcmp(stage, "loops"))
+		return stx_loops_print(r->loops, out);
+	if (!strcmp(stage, "plan"))
+		return stx_plan_print((struct stx_span){ r->plan.at, r->plan.n }, out, d);
+	return dump_kernels(c, r, stage, out, d);
+}
+
+static int known_stage(const char *stage, const char **until)
+{
+	static const char *const emitted[] = { "source", "llvm", "asm" };
+	for (unsigned i = 0; i < NPASSES; i++)
+		if (passes[i].stage && !strcmp(passes[i].stage, stage)) {
+			*until = passes[i].stage;
+			return 1;
+		}
+	*until = "kernels";
+	for (unsigned i = 0; i < sizeof emitted / sizeof *emitted; i++)
+		if (!strcmp(emitted[i], stage))
+			return 1;
+	return 0;
+}
+
+stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
+                         const struct stx_compile_options *o, const char *stage, const char *format,
+                         struct stx_bytes *out, struct stx_diag *d)
+{
+	struct run r;
+	struct stx_bytes text = { 0 };
+	const char *until;
+	if (!known_stage(stage, &until))
+		return stx_fail(d, STX_E_USAGE, "dump", NULL,
+		                "stage '%s' is unknown; CPU targets have graph, basis, primitives, loops, kernels, "
+		                "plan, source, llvm, asm", stage);
+	if (strcmp(format, "text"))
+		return stx_fail(d, STX_E_UNSUPPORTED, "dump", NULL, "format '%s' is not offered; use text", format);
+	stx_err e = run_open(&r, o, d);
+	if (e)
+		return e;
+	r.source = s;
+	e = run_passes(&r, KEY, until);
+	int in_key = !strcmp(until, "graph") || !strcmp(until, "basis");
+	if (!e && !in_key) {
+		e = stx_graph_print(r.graph, &text);
+		r.text = (struct stx_span){ text.at, text.n };
+		if (!e)
+			e = run_passes(&r, PLAN, until);
+	}
+	if (!e)
+		e = dump_product(c, &r, stage, out, d);
+	stx_bytes_free(&text);
+	run_close(&r);
+	return e;
+}
+
+stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tensor *inputs,
+                              uint32_t ninputs, struct stx_tensor *outputs, uint32_t *noutputs,
+                              struct stx_diag *d)
+{
+	struct run r;
+	struct stx_compile_options o = { .target = "cpu:x86-64-v2" };
+	stx_err e = run_open(&r, &o, d);
+	if (e)
+		return e;
+	r.source = s;
+	e = pass_import(&r);
+	if (!e)
+		e = pass_verify(&r);
+	if (!e && r.graph->outputs.n > *noutputs)
+		e = stx_fail(d, STX_E_TOO_LARGE, "reference", NULL, "the graph has %u outputs, room for %u",
+		             r.graph->outputs.n, *noutputs);
+	if (!e) {
+		*noutputs = r.graph->outputs.n;
+		e = stx_ref_evaluate(r.graph, inputs, ninputs, outputs, 0, d);
+	}
+	run_close(&r);
+	return e;
+}
+
+/* ---- results ---- */
+
+void stx_name_list_free(struct stx_name_list *l)
+{
+	for (uint32_t i = 0; i < l->n; i++)
+		free(l->at[i]);
+	free(l->at);
+	memset(l, 0, sizeof *l);
+}
+
+void stx_key_result_free(struct stx_key_result *r)
+{
+	stx_bytes_free(&r->graph);
+	stx_name_list_free(&r->inputs);
+	stx_name_list_free(&r->outputs);
+	stx_name_list_free(&r->needed);
+	stx_name_list_free(&r->needed_why);
+}
+
+void stx_plan_result_free(struct stx_plan_result *r)
+{
+	stx_bytes_free(&r->plan);
+	for (uint32_t i = 0; i < r->nkernels; i++)
+		stx_bytes_free(&r->kernels[i].ir);
+	free(r->kernels);
+	stx_name_list_free(&r->report);
+	stx_name_list_free(&r->guards);
+	memset(r, 0, sizeof *r);
+}
+
+void stx_emit_result_free(struct stx_emit_result *r)
+{
+	stx_bytes_free(&r->object);
+}

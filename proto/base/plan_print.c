@@ -1,0 +1,102 @@
+/* plan_print.c: a data plan as text. */
+#include "plan.h"
+
+#include "dtype.h"
+
+static void put_expr(const struct stx_plan *p, uint32_t e, struct stx_bytes *out)
+{
+	static const char *const names[] = { "?",   "const", "sym", "add", "sub", "mul", "floordiv", "truncdiv",
+		                             "mod", "min",   "max", "eq",  "ne",  "lt",  "le",       "and", "or" };
+	const uint8_t *at = p->base + p->exprs[e].off, *end = at + p->exprs[e].bytes;
+	const char *sep = "";
+	while (at < end) {
+		uint8_t op = *at++;
+		if (op == STX_X_CONST) {
+			stx_bytes_printf(out, "%s%lld", sep, (long long)stx_load_u64(at));
+			at += 8;
+		} else if (op == STX_X_SYM) {
+			stx_bytes_printf(out, "%ss%u", sep, stx_load_u32(at));
+			at += 4;
+		} else {
+			stx_bytes_printf(out, "%s%s", sep, names[op <= STX_X_OR ? op : 0]);
+		}
+		sep = " ";
+	}
+}
+
+static void put_list(const struct stx_plan *p, uint32_t off, uint32_t n, struct stx_bytes *out)
+{
+	const uint32_t *e = stx_plan_u32s(p, off);
+	stx_bytes_u8(out, '[');
+	for (uint32_t i = 0; i < n; i++) {
+		if (i)
+			stx_bytes_u8(out, ',');
+		put_expr(p, e[i], out);
+	}
+	stx_bytes_u8(out, ']');
+}
+
+static void put_values(const struct stx_plan *p, struct stx_bytes *out)
+{
+	static const char *const kinds[] = { "input", "output", "temp", "const", "alias" };
+	for (uint32_t i = 0; i < p->h->nvalues; i++) {
+		const struct stx_plan_value *v = &p->values[i];
+		stx_bytes_printf(out, "value v%u %s %s %s", i, kinds[v->kind <= STX_VALUE_ALIAS ? v->kind : 0],
+		                 stx_plan_string(p, v->name), stx_dtype_name((enum stx_dtype)v->dtype));
+		put_list(p, v->sizes, v->rank, out);
+		stx_bytes_puts(out, " strides ");
+		put_list(p, v->strides, v->rank, out);
+		stx_bytes_puts(out, " bytes ");
+		put_expr(p, v->bytes_expr, out);
+		if (v->kind == STX_VALUE_TEMP) {
+			stx_bytes_puts(out, " at ");
+			put_expr(p, v->offset_expr, out);
+		}
+		stx_bytes_puts(out, v->flags & STX_TENSOR_PARAM ? " param\n" : "\n");
+	}
+}
+
+static void put_steps(const struct stx_plan *p, struct stx_bytes *out)
+{
+	for (uint32_t i = 0; i < p->h->nsteps; i++) {
+		const struct stx_plan_step *s = &p->steps[i];
+		const uint32_t *args;
+		switch (s->kind) {
+		case STX_STEP_ALLOC: stx_bytes_printf(out, "alloc v%u\n", s->a); break;
+		case STX_STEP_RELEASE: stx_bytes_printf(out, "release v%u\n", s->a); break;
+		case STX_STEP_COPY: stx_bytes_printf(out, "copy v%u <- v%u\n", s->b, s->a); break;
+		case STX_STEP_LAUNCH:
+			args = stx_plan_u32s(p, s->args);
+			stx_bytes_printf(out, "launch k%u(", s->a);
+			for (uint32_t k = 0; k < s->nargs; k++)
+				stx_bytes_printf(out, k ? ", v%u" : "v%u", args[k]);
+			stx_bytes_puts(out, ")\n");
+			break;
+		default: stx_bytes_printf(out, "extern %s\n", stx_plan_string(p, s->a)); break;
+		}
+	}
+}
+
+stx_err stx_plan_print(struct stx_span bytes, struct stx_bytes *out, struct stx_diag *d)
+{
+	struct stx_plan p;
+	stx_err e = stx_plan_open(bytes, &p, d);
+	if (e)
+		return e;
+	stx_bytes_printf(out, "plan version %u, %u inputs, %u outputs, workspace ", p.h->version, p.h->ninputs,
+	                 p.h->noutputs);
+	put_expr(&p, p.h->workspace_expr, out);
+	stx_bytes_puts(out, "\n");
+	put_values(&p, out);
+	for (uint32_t i = 0; i < p.h->nkernels; i++) {
+		const struct stx_plan_kernel *k = &p.kernels[i];
+		stx_bytes_printf(out, "kernel k%u %s symbol %s grid ", i, stx_plan_string(&p, k->name),
+		                 stx_plan_string(&p, k->symbol));
+		put_expr(&p, k->grid_expr[0], out);
+		stx_bytes_puts(out, " grain ");
+		put_expr(&p, k->grain_expr, out);
+		stx_bytes_puts(out, "\n");
+	}
+	put_steps(&p, out);
+	return out->oom ? stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory") : STX_E_OK;
+}

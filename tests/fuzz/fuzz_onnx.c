@@ -1,0 +1,7 @@
+/* fuzz_onnx.c: the onnx reader; see fuzz_graph.h for what must hold. */
+#include "fuzz_graph.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	return fuzz_import(STX_FORMAT_ONNX, data, n);
+}

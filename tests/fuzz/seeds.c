@@ -1,0 +1,116 @@
+/* seeds.c: writes the seed corpora of the fuzzers: valid envelopes, wire graphs and texts.
+ * Usage: seeds DIR (gets DIR/frame, DIR/wire, DIR/text) */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "frame.h"
+#include "graph.pb-c.h"
+
+static void put(const char *dir, const char *kind, const char *name, const void *p, size_t n)
+{
+	char path[4096];
+	snprintf(path, sizeof path, "%s/%s", dir, kind);
+	mkdir(path, 0755);
+	snprintf(path, sizeof path, "%s/%s/%s", dir, kind, name);
+	FILE *f = fopen(path, "wb");
+	if (!f || fwrite(p, 1, n, f) != n || fclose(f)) {
+		perror(path);
+		exit(1);
+	}
+}
+
+static void put_frame(const char *dir, const char *name, const Stx__Envelope *e)
+{
+	struct stx_bytes b = { 0 };
+	if (!stx_frame_pack(e, 0, &b))
+		put(dir, "frame", name, b.at + STX_FRAME_PREFIX, b.n - STX_FRAME_PREFIX);
+	stx_bytes_free(&b);
+}
+
+static void frames(const char *dir)
+{
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	Stx__Hello hello = STX__HELLO__INIT;
+	Stx__Lookup lookup = STX__LOOKUP__INIT;
+	Stx__Compile compile = STX__COMPILE__INIT;
+	uint8_t digest[32] = { 1, 2, 3 };
+	e.request_id = 7;
+	hello.version_min = hello.version_max = 1;
+	hello.client = "fuzz";
+	e.msg_case = STX__ENVELOPE__MSG_HELLO;
+	e.hello = &hello;
+	put_frame(dir, "hello", &e);
+	lookup.body_digest = (ProtobufCBinaryData){ 32, digest };
+	lookup.format = 2;
+	lookup.target = "cpu:x86-64-v3";
+	e.msg_case = STX__ENVELOPE__MSG_LOOKUP;
+	e.lookup = &lookup;
+	put_frame(dir, "lookup", &e);
+	compile.what = &lookup;
+	e.msg_case = STX__ENVELOPE__MSG_COMPILE;
+	e.compile = &compile;
+	put_frame(dir, "compile", &e);
+}
+
+static void wires(const char *dir)
+{
+	Stx__WireGraph g = STX__WIRE_GRAPH__INIT;
+	Stx__WireInput in = STX__WIRE_INPUT__INIT, *ins[1] = { &in };
+	Stx__WireDim dim[2] = { STX__WIRE_DIM__INIT, STX__WIRE_DIM__INIT }, *dims[2] = { &dim[0], &dim[1] };
+	Stx__WireNode node = STX__WIRE_NODE__INIT, *nodes[1] = { &node };
+	Stx__WireRef ref = STX__WIRE_REF__INIT, out_ref = STX__WIRE_REF__INIT;
+	Stx__WireArg arg = STX__WIRE_ARG__INIT, *args[1] = { &arg };
+	Stx__WireOutput out = STX__WIRE_OUTPUT__INIT, *outs[1] = { &out };
+	g.version = 1;
+	in.name = "x";
+	in.dtype = 11;
+	for (int i = 0; i < 2; i++) {
+		dim[i].d_case = STX__WIRE_DIM__D_VALUE;
+		dim[i].value = 4 + i;
+	}
+	in.sizes = dims;
+	in.n_sizes = 2;
+	g.inputs = ins;
+	g.n_inputs = 1;
+	ref.name = "x";
+	arg.v_case = STX__WIRE_ARG__V_TENSOR;
+	arg.tensor = &ref;
+	node.name = "y";
+	node.target = "relu.default";
+	node.args = args;
+	node.n_args = 1;
+	g.nodes = nodes;
+	g.n_nodes = 1;
+	out_ref.name = "y";
+	out.name = "out";
+	out.value = &out_ref;
+	g.outputs = outs;
+	g.n_outputs = 1;
+	uint8_t buf[1024];
+	size_t n = stx__wire_graph__pack(&g, buf);
+	put(dir, "wire", "relu", buf, n);
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const texts[] = {
+		"%primals_1 : f32[64,128] = placeholder()\n%primals_2 : f32[64,128] = placeholder()\n"
+		"%add = add.Tensor(%primals_1, %primals_2)\n%relu = relu.default(%add)\n"
+		"%mul = mul.Scalar(%relu, 2)\n%sum_0 = sum.dim_IntList(%mul, [-1])\nreturn (%sum_0,)\n",
+		"%a : i64[2,3] = placeholder()\n%v = view.default(%a, [3,2])\n%p = permute.default(%v, [1,0])\n"
+		"%c = cat.default([%p, %a], 0)\nreturn (%c, %v)\n",
+	};
+	if (argc != 2)
+		return 2;
+	mkdir(argv[1], 0755);
+	frames(argv[1]);
+	wires(argv[1]);
+	for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
+		char name[16];
+		snprintf(name, sizeof name, "t%u", i);
+		put(argv[1], "text", name, texts[i], strlen(texts[i]));
+	}
+	return 0;
+}

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Each fuzzer for a few seconds on its seeds (and the ONNX corpus' models when it is there): part of
+# `make check`. Prints the usual line. FUZZ_SECONDS sets the time of each.
+set -u
+build=${STAX_BUILD:-build}
+seconds=${FUZZ_SECONDS:-8}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$build/fuzz/seeds" "$work" || exit 1
+mkdir -p "$work/onnx"
+corpus=${ONNX_CORPUS:-}
+if [ -n "$corpus" ] && [ -e "$corpus" ]; then
+  tar xzf "$corpus" -C "$work" --wildcards 'node/test_a*/model.onnx' 'node/test_re*/model.onnx' 2>/dev/null
+  n=0
+  while IFS= read -r m; do
+    n=$((n + 1))
+    cp "$m" "$work/onnx/$n"
+  done < <(find "$work/node" -name model.onnx -size -8k 2>/dev/null | sort | head -120)
+  rm -rf "$work/node"
+fi
+passed=0 failed=0
+for t in frame wire onnx text; do
+  if "$build/fuzz/fuzz_$t" -max_total_time="$seconds" -rss_limit_mb=2000 -timeout=20 -max_len=65536 \
+    -print_final_stats=1 -artifact_prefix="$work/crash-$t-" "$work/$t" >"$work/$t.log" 2>&1; then
+    passed=$((passed + 1))
+    grep -E 'stat::number_of_executed_units' "$work/$t.log" | sed "s/^/fuzz_$t /"
+  else
+    failed=$((failed + 1))
+    tail -40 "$work/$t.log"
+    for c in "$work/crash-$t-"*; do
+      [ -e "$c" ] && { echo "input of fuzz_$t, base64:"; base64 -w 120 "$c" | head -40; }
+    done
+  fi
+done
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed = 0 ]
