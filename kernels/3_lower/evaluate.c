@@ -199,6 +199,7 @@ static stx_err run_buffer(struct eval *e)
 {
 	const struct stx_buffer *b = e->b;
 	char *out = e->storage[b->id];
+	int width = stx_dtype_bytes(b->dtype);
 
 	if (is_empty(e, 0, b->nranges))
 		return 0;
@@ -212,7 +213,7 @@ static stx_err run_buffer(struct eval *e)
 			v = e->value[b->body.result[0]];
 		}
 		if (!e->err)
-			stx_scalar_store(b->dtype, out + at_point(e, b->store) * stx_dtype_bytes(b->dtype), v);
+			stx_scalar_store(b->dtype, out + at_point(e, b->store) * width, v);
 	} while (!e->err && advance(e, 0, b->nranges));
 	return e->err;
 }

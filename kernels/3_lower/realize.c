@@ -222,8 +222,8 @@ static struct stx_buffer *pointwise_buffer(struct stx__lower *l, struct stx__inn
 	b->nranges = s.rank;
 	b->ranges = s.sizes;
 	b->acc = fn->dtype;
-	b->layout.flexible = kind == STX_BUF_TEMP && strcmp(reason, "output") &&
-	                     strcmp(reason, "wanted");
+	b->layout.flexible = kind == STX_BUF_TEMP && strcmp(reason, "output") != 0 &&
+	                     strcmp(reason, "wanted") != 0;
 	return define(l, b, &fn, 1, n, reason) ? NULL : b;
 }
 

@@ -466,7 +466,7 @@ struct stx__inner *stx__rule_pointwise(struct stx__lower *l, const struct stx_no
 {
 	const struct stx_op_info *info = stx_op_info(n->op);
 	struct prog p = { .l = l, .n = n };
-	pv v[8], r;
+	pv v[8] = { 0 }, r;
 
 	if (!stx__pointwise_has_rule(n->op))
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule", info->overload);

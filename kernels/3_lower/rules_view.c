@@ -1,5 +1,5 @@
 /* rules_view.c
- * views as index maps: pi(i) for every dimension of the viewed tensor (seed 000 6.4, Proposition 6.2; LV-03..09).
+ * views as index maps: pi(i) for every dimension of the viewed tensor (seed 000 6.4; LV-03..09).
  *
  * Nothing is copied. On a buffer the map is substituted into the address, so a chain of affine views stays
  * one (strides, offset); a reshape whose dimensions do not merge keeps div and mod in the expression. When

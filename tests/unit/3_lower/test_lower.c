@@ -32,7 +32,7 @@ static void test_lower_example_1_1_is_one_reduction(void **state)
 	low_end(&w);
 }
 
-/* IR-10, IR-07: the six lines exactly. IR-05: two reads at 128*i0 + r0_0. IR-06: {add, relu, mul}, constant. */
+/* IR-10, IR-07: the six lines exactly. IR-05: two reads at 128*i0 + r0_0. IR-06: three ops, a constant. */
 static void test_lower_example_1_1_handlers_give_six_lines(void **state)
 {
 	struct low w;
