@@ -116,6 +116,8 @@ struct stx_lower_options {
  * is UNSUPPORTED by name. */
 stx_err stx_lower(struct stx_graph *g, const struct stx_lower_options *o, struct stx_loops **out,
                   struct stx_diag *d);
+/* 1 when op has a lowering rule (LO-10, LO-11); 0: it must be decomposed, or is UNSUPPORTED. */
+int stx_lower_has_rule(enum stx_op op);
 /* Checks: definitions before uses, dtypes of instructions, index expressions within layouts where
  * provable, masks bool, variables within ranges. */
 stx_err stx_loops_verify(const struct stx_loops *l, struct stx_diag *d);

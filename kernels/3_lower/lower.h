@@ -37,6 +37,8 @@ stx__rule_fn stx__rule_pointwise, stx__rule_create, stx__rule_reduce, stx__rule_
 	stx__rule_indirect, stx__rule_piecewise, stx__rule_contract;
 /* 1 when op has a rule. */
 int stx__pointwise_has_rule(enum stx_op op);
+int stx__view_has_rule(enum stx_op op);
+int stx__reduce_has_rule(enum stx_op op);
 
 /* Records the error (INVALID, UNSUPPORTED, ...) at node n; returns NULL. */
 struct stx__inner *stx__lower_fail(struct stx__lower *l, stx_err e, const struct stx_node *n,
