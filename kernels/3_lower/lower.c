@@ -196,7 +196,7 @@ static void lower_node(struct stx__lower *l, const struct stx_node *n)
 	struct stx__value *v = &l->vals[n->id];
 	const char *reason;
 
-	if (n->op == STX_OP_PLACEHOLDER)
+	if (n->op == STX_OP_PLACEHOLDER || !v->is_live)
 		return;
 	v->fn = apply_rule(l, n);
 	if (!v->fn || l->err) {

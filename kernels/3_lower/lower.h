@@ -13,6 +13,7 @@ struct stx__value { /* of one graph node */
 	struct stx__inner *fn;
 	uint32_t uses;        /* distinct pointwise users, occurrences in others, outputs */
 	uint8_t is_output;
+	uint8_t is_live;      /* an output or an effect depends on it; others are not lowered (DF-09) */
 	uint8_t is_realized;  /* fn loads a whole buffer written for this node */
 	uint8_t wanted;       /* some user certainly needs it realised (LO-28) */
 	uint32_t mark;        /* of the last origin walk */
