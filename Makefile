@@ -52,7 +52,7 @@ I_COMPILE := $(I_5) -Ikernels/6_tune -Ikernels/ref -Ikernels/1_graph/import -Ike
 I_CACHE  := $(I_BASE) -Icache
 I_SERVER := $(I_PROTO) -Icache -Ikernels -Iserver
 I_CLIENT := $(I_PROTO) -Iclient
-I_TESTS  := $(I_COMPILE) $(I_PROTO) -I$(GEN_WIRE) -Icache -Iserver -Iclient -Iclient/tool -Itests
+I_TESTS  := $(I_COMPILE) $(I_PROTO) -I$(GEN_WIRE) -Icache -Iserver -Iclient -Iclient/tool -Itests -Itests/e2e
 
 src = $(sort $(wildcard $(1)))
 obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
@@ -166,7 +166,12 @@ $(BUILD)/stax: $(OBJ_TOOL) $(BUILD)/libstax.so $(BUILD)/libproto.a
 # One program a file under tests/unit, tests/property, tests/conformance; each is a cmocka group.
 TEST_SRC := $(call src,tests/unit/*/test_*.c tests/unit/test_*.c tests/property/test_*.c tests/conformance/test_*.c)
 TEST_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
-TEST_LIBS := $(BUILD)/libserver.a $(BUILD)/libcache.a $(BUILD)/libkernels.a $(BUILD)/libproto.a
+# Client code is linked statically, so that tests reach what libstax.so does not export.
+$(BUILD)/libclient.a: $(OBJ_CLIENT)
+	@rm -f $@; ar rcs $@ $^
+$(BUILD)/libtool.a: $(filter-out %/main.c.o,$(OBJ_TOOL))
+	@rm -f $@; ar rcs $@ $^
+TEST_LIBS := $(BUILD)/libtool.a $(BUILD)/libclient.a $(BUILD)/libserver.a $(BUILD)/libcache.a $(BUILD)/libkernels.a $(BUILD)/libproto.a
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.c.o $(call obj,$(call src,tests/*.c)) $(TEST_LIBS) $(BUILD)/libstax.so
 	@mkdir -p $(@D)
 	$(call say,LD ,$@)

@@ -49,6 +49,11 @@ const char *stx__fs_refused(unsigned long magic)
 	return NULL;
 }
 
+int stx__is_dots(const char *name)
+{
+	return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
+}
+
 char *stx__path(const char *dir, const char *name)
 {
 	char *p;
@@ -67,7 +72,7 @@ static stx_err make_private(int fd, const char *dir, const struct stat *st, stru
 	int ours = faccessat(fd, "lock", F_OK, 0) == 0, others = 0;
 	DIR *l = ours ? NULL : opendir(dir);
 	for (struct dirent *e; l && (e = readdir(l));)
-		others |= strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+		others |= !stx__is_dots(e->d_name);
 	if (l)
 		closedir(l);
 	if (others)
@@ -149,7 +154,7 @@ int stx__remove_tree(const char *path)
 	if (!l)
 		return errno == ENOENT ? 0 : -1;
 	for (struct dirent *e; (e = readdir(l));)
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+		if (!stx__is_dots(e->d_name))
 			unlinkat(dirfd(l), e->d_name, 0);
 	closedir(l);
 	return rmdir(path) && errno != ENOENT ? -1 : 0;

@@ -302,7 +302,7 @@ static int each_in(const char *dir, int (*fn)(void *, const char *, const struct
 	DIR *l = opendir(dir);
 	int rc = 0;
 	for (struct dirent *e; l && !rc && (e = readdir(l));) {
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+		if (stx__is_dots(e->d_name))
 			continue;
 		char hex[STX_DIGEST_HEX], *path = stx__path(dir, e->d_name);
 		struct stx_digest d;

@@ -42,7 +42,7 @@ static void check_sqlite(struct check *k)
 	while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		const char *text = (const char *)sqlite3_column_text(st, 0);
 		rc = SQLITE_OK;
-		if (!text || strcmp(text, "ok")) {
+		if (!text || strcmp(text, "ok") != 0) {
 			stx__fsck_say(k->f, "SQLite: %s", text ? text : "out of memory");
 			k->wrong = 1;
 		}
@@ -244,7 +244,7 @@ static void check_temp(struct check *k)
 	char *path = stx__path(k->f->dir, "tmp");
 	DIR *l = path ? opendir(path) : NULL;
 	for (struct dirent *e; l && (e = readdir(l));) {
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+		if (stx__is_dots(e->d_name))
 			continue;
 		stx__fsck_say(k->f, "left over: %s/%s", path, e->d_name);
 		k->f->r->orphans++;

@@ -133,13 +133,13 @@ static stx_err sort_lru(struct stx_cache *c)
 {
 	if (!c->entries.n)
 		return STX_E_OK;
-	struct stx__entry **all = malloc(c->entries.n * sizeof *all);
+	struct stx__entry **all = malloc(c->entries.n * sizeof(void *));
 	if (!all)
 		return STX_E_NOMEM;
 	size_t n = 0;
 	for (struct stx__link *l = c->lru.next; l != &c->lru; l = l->next)
 		all[n++] = stx__of(l, struct stx__entry, lru);
-	qsort(all, n, sizeof *all, by_used);
+	qsort(all, n, sizeof(void *), by_used);
 	stx__list_init(&c->lru);
 	for (size_t i = 0; i < n; i++)
 		stx__list_push(&c->lru, &all[i]->lru);

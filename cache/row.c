@@ -252,7 +252,7 @@ int stx__entry_row(sqlite3_stmt *st, struct stx__entry_row *r)
 	struct stx_digest h = stx__entry_hash(r->kind, r->ns, &r->key);
 	struct stx_digest s =
 		stx__entry_sum(r->kind, r->ns, &r->key, &r->digest, r->size, r->value);
-	return memcmp(h.b, hash, sizeof h.b) || memcmp(s.b, sum, sizeof s.b) ? -1 : 0;
+	return !memcmp(h.b, hash, sizeof h.b) && !memcmp(s.b, sum, sizeof s.b) ? 0 : -1;
 }
 
 int stx__blob_row(sqlite3_stmt *st, struct stx__blob_row *r)
@@ -275,7 +275,7 @@ int stx__blob_row(sqlite3_stmt *st, struct stx__blob_row *r)
 	r->encoding = (int)encoding;
 	r->chunks = (int)chunks;
 	struct stx_digest h = stx__blob_hash(r->ns, &r->digest);
-	return memcmp(h.b, hash, sizeof h.b) ? -1 : 0;
+	return !memcmp(h.b, hash, sizeof h.b) ? 0 : -1;
 }
 
 stx_err stx__entry_write(struct stx__db *db, const struct stx__entry_row *r, uint64_t used,

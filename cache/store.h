@@ -184,31 +184,33 @@ void stx__queue_push(struct stx__queue *q, struct stx__job *j);
 struct stx__job *stx__queue_pop(struct stx__queue *q);
 
 /* ---- SQL layer (sql.c) ---- */
-#define STX__STATEMENTS(X)                                                                         \
-	X(BEGIN, "BEGIN IMMEDIATE")                                                                \
-	X(COMMIT, "COMMIT")                                                                        \
-	X(ROLLBACK, "ROLLBACK")                                                                    \
-	X(ENTRY_FIND, "SELECT id, blob FROM entry WHERE hash=?1")                                  \
-	X(ENTRY_PUT, "INSERT INTO entry(id, hash, kind, ns, key, blob, digest, size, sum, value) " \
-		     "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)")                                     \
-	X(ENTRY_DEL, "DELETE FROM entry WHERE id=?1")                                              \
-	X(ENTRY_OF_BLOB, "SELECT 1 FROM entry WHERE blob=?1 LIMIT 1")                              \
-	X(BLOB_FIND, "SELECT id FROM blob WHERE hash=?1")                                          \
-	X(BLOB_PUT,                                                                                \
-	  "INSERT INTO blob(id, hash, ns, digest, raw_bytes, stored_bytes, encoding, chunks, "     \
-	  "data) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)")                                              \
-	X(BLOB_GET,                                                                                \
-	  "SELECT raw_bytes, stored_bytes, encoding, chunks, data FROM blob WHERE id=?1")          \
-	X(BLOB_DEL, "DELETE FROM blob WHERE id=?1")                                                \
-	X(CHUNK_PUT, "INSERT OR REPLACE INTO chunk(id, data) VALUES(?1,?2)")                       \
-	X(CHUNK_GET, "SELECT data FROM chunk WHERE id=?1")                                         \
-	X(CHUNK_DEL, "DELETE FROM chunk WHERE id BETWEEN ?1 AND ?2")                               \
-	X(RECENCY_PUT, "INSERT OR REPLACE INTO recency(id, used) VALUES(?1,?2)")                   \
-	X(RECENCY_SET, "UPDATE recency SET used=?2 WHERE id=?1")                                   \
-	X(RECENCY_DEL, "DELETE FROM recency WHERE id=?1")                                          \
-	X(FREE_PAGES, "PRAGMA freelist_count")                                                     \
-	X(ALL_PAGES, "PRAGMA page_count")                                                          \
-	X(VACUUM, "PRAGMA incremental_vacuum(32)")
+/* clang-format off */
+#define STX__STATEMENTS(X) \
+	/* name       text */ \
+	X(BEGIN,         "BEGIN IMMEDIATE") \
+	X(COMMIT,        "COMMIT") \
+	X(ROLLBACK,      "ROLLBACK") \
+	X(ENTRY_FIND,    "SELECT id, blob FROM entry WHERE hash=?1") \
+	X(ENTRY_PUT,     ("INSERT INTO entry(id, hash, kind, ns, key, blob, digest, size, sum, value)" \
+	                  " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)")) \
+	X(ENTRY_DEL,     "DELETE FROM entry WHERE id=?1") \
+	X(ENTRY_OF_BLOB, "SELECT 1 FROM entry WHERE blob=?1 LIMIT 1") \
+	X(BLOB_FIND,     "SELECT id FROM blob WHERE hash=?1") \
+	X(BLOB_PUT,      ("INSERT INTO blob(id, hash, ns, digest, raw_bytes, stored_bytes, encoding," \
+	                  " chunks, data) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)")) \
+	X(BLOB_GET,      ("SELECT raw_bytes, stored_bytes, encoding, chunks, data FROM blob" \
+	                  " WHERE id=?1")) \
+	X(BLOB_DEL,      "DELETE FROM blob WHERE id=?1") \
+	X(CHUNK_PUT,     "INSERT OR REPLACE INTO chunk(id, data) VALUES(?1,?2)") \
+	X(CHUNK_GET,     "SELECT data FROM chunk WHERE id=?1") \
+	X(CHUNK_DEL,     "DELETE FROM chunk WHERE id BETWEEN ?1 AND ?2") \
+	X(RECENCY_PUT,   "INSERT OR REPLACE INTO recency(id, used) VALUES(?1,?2)") \
+	X(RECENCY_SET,   "UPDATE recency SET used=?2 WHERE id=?1") \
+	X(RECENCY_DEL,   "DELETE FROM recency WHERE id=?1") \
+	X(FREE_PAGES,    "PRAGMA freelist_count") \
+	X(ALL_PAGES,     "PRAGMA page_count") \
+	X(VACUUM,        "PRAGMA incremental_vacuum(32)")
+/* clang-format on */
 enum stx__statement {
 #define X(name, sql) STX__S_##name,
 	STX__STATEMENTS(X)
@@ -447,6 +449,7 @@ int stx__dir_is_damaged(const char *dir);
 void stx__dir_clear_damaged(const char *dir);
 int stx__remove_tree(const char *path); /* one level of files, as the store makes them */
 char *stx__path(const char *dir, const char *name);
+int stx__is_dots(const char *name); /* "." or ".." */
 
 /* fsck.c, repair.c */
 struct stx__fsck {

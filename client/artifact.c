@@ -149,6 +149,15 @@ static stx_err count_launches(struct stax_artifact *a, struct stx_diag *d)
 	return STX_E_OK;
 }
 
+stx_err stx__artifact_prepare(struct stax_artifact *a, struct stx_span plan,
+                              const struct stax_answer *names, struct stx_diag *d)
+{
+	stx_err e = copy_plan(a, plan, d);
+	if (!e)
+		e = index_arguments(a, names, d);
+	return e ? e : count_launches(a, d);
+}
+
 static stx_err load_code(struct stax_artifact *a, int has_code, struct stx_diag *d)
 {
 	const struct stx_plan *p = &a->plan;
@@ -180,7 +189,7 @@ static stx_err load_code(struct stax_artifact *a, int has_code, struct stx_diag 
 }
 
 /* The first context is bound at the size hints, so that a static plan is checked in full here. */
-static stx_err first_context(struct stax_artifact *a, struct stx_diag *d)
+stx_err stx__artifact_finish(struct stax_artifact *a, struct stx_diag *d)
 {
 	struct stx__context *x = stx__context_new(a);
 	if (!x)
@@ -210,9 +219,8 @@ static stx_err load_fd(int fd, const struct stx_digest *digest, const struct sta
 	}
 	a->fd = fd;
 	if ((e = stx__map_fd(fd, ARTIFACT_MAX, &elf, d)) || (digest && (e = verify(elf, digest, d))) ||
-	    (e = stx_artifact_plan(elf, &plan, d)) || (e = copy_plan(a, plan, d)) ||
-	    (e = index_arguments(a, names, d)) || (e = count_launches(a, d)) ||
-	    (e = load_code(a, stx_artifact_has_code(elf), d)) || (e = first_context(a, d)))
+	    (e = stx_artifact_plan(elf, &plan, d)) || (e = stx__artifact_prepare(a, plan, names, d)) ||
+	    (e = load_code(a, stx_artifact_has_code(elf), d)) || (e = stx__artifact_finish(a, d)))
 		goto fail;
 	munmap((void *)(uintptr_t)elf.at, elf.n);
 	*out = a;

@@ -67,7 +67,7 @@ static stx_err find_staxd(char out[PATH_MAX], struct stx_diag *d)
 	if (named && *named) {
 		if (snprintf(out, PATH_MAX, "%s", named) < PATH_MAX && usable(out))
 			return STX_E_OK;
-		return stx_fail(d, STX_E_NOT_FOUND, "worker", "", "STAX_STAXD names '%s', which cannot be "
+		return stx_fail(d, STX_E_CONNECT, "worker", "", "STAX_STAXD names '%s', which cannot be "
 		                "executed", named);
 	}
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -81,7 +81,7 @@ static stx_err find_staxd(char out[PATH_MAX], struct stx_diag *d)
 		return STX_E_OK;
 	if (in_path(out))
 		return STX_E_OK;
-	return stx_fail(d, STX_E_NOT_FOUND, "worker", "", "staxd was not found beside this program, "
+	return stx_fail(d, STX_E_CONNECT, "worker", "", "staxd was not found beside this program, "
 	                "beside libstax or in PATH: set STAX_STAXD");
 }
 

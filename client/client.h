@@ -101,7 +101,7 @@ struct stx__job_reply {
 	const Stx__JobReply *m; /* in r */
 };
 struct stx__child;
-/* Starts `staxd --worker`; NOT_FOUND names the places searched. */
+/* Starts `staxd --worker`; CONNECT names the places searched. */
 stx_err stx__child_new(struct stx__child **out, struct stx_diag *d);
 void stx__child_free(struct stx__child *w); /* ends the child */
 int stx__child_alive(const struct stx__child *w);
@@ -157,6 +157,13 @@ struct stax_artifact {
 	uint64_t ndims;          /* sum of the ranks of all values */
 	_Atomic(struct stx__context *) spare[STX__SPARES];
 };
+
+/* The parts of loading, in order. prepare: copies and checks the plan, indexes arguments (names: the
+ * producer's, or NULL for the plan's own); then fns is filled; finish: makes the first context, bound at the
+ * size hints. a->arena is set by the caller; on failure stax_artifact_free. */
+stx_err stx__artifact_prepare(struct stax_artifact *a, struct stx_span plan,
+                              const struct stax_answer *names, struct stx_diag *d);
+stx_err stx__artifact_finish(struct stax_artifact *a, struct stx_diag *d);
 
 /* Everything a run needs, for one set of dynamic sizes. Used by one thread at a time. */
 struct stx__step {

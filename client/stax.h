@@ -44,7 +44,7 @@ STAX_API int stax_default_server(char *out, size_t cap, int *from_env, struct st
 STAX_API int stax_host_target(char *out, size_t cap, struct stax_error *err);
 
 /* The staxd program this library would start: $STAX_STAXD, else beside the program, beside the library, in
- * PATH. NOT_FOUND says where it looked. */
+ * PATH. CONNECT says where it looked. */
 STAX_API int stax_find_daemon(char *out, size_t cap, struct stax_error *err);
 
 /* ---- compile ---- */

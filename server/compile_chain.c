@@ -205,7 +205,7 @@ static void plan_done(struct stx__job *j, struct stx__outcome *o)
 		end_with(c, STX_E_INTERNAL, "plan", "a bad reply of a plan job, or out of memory");
 		return;
 	}
-	c->kernels_start_us = stx__now_us();
+	c->kernels_start_us = stx__clock_us();
 	stx__flight_progress(&c->c.flight, "kernels", 0, c->nslots);
 	c->refs++;
 	pump_kernels(c);
@@ -385,7 +385,7 @@ static void link_done(struct stx__job *j, struct stx__outcome *o)
 static void start_link(struct stx__compile_chain *c)
 {
 	struct stx__job *j = &c->c.job;
-	stx__stages_add(&c->stages, "kernels", stx__now_us() - c->kernels_start_us);
+	stx__stages_add(&c->stages, "kernels", stx__clock_us() - c->kernels_start_us);
 	j->kind = STX__JOB_KIND__JOB_LINK;
 	j->fresh = 0;
 	j->send = send_link;
@@ -570,7 +570,7 @@ static struct stx__compile_chain *new_chain(struct stx__server *s, const struct 
 	stx__chain_link(&c->c, s);
 	c->c.kind = STX__CHAIN_COMPILE;
 	c->c.spec = stx__spec_ref(from->c.spec);
-	c->c.start_us = stx__now_us();
+	c->c.start_us = stx__clock_us();
 	c->c.job.ns = c->c.spec->ns;
 	c->key = memo->key;
 	c->graph = memo->graph;

@@ -45,7 +45,7 @@ struct stx__process {
 struct stx__pool {
 	struct stx__pool_config c;
 	struct stx__process *first;
-	struct stx__queue keys, others;
+	struct stx__jobq keys, others;
 	struct stx__job *failed;
 	uv_timer_t kick;
 	uint64_t job_id;
@@ -133,11 +133,11 @@ static struct stx__job *job_of(struct stx__queued *q)
 	return (struct stx__job *)(void *)((char *)q - offsetof(struct stx__job, queued));
 }
 
-static void fail_queue(struct stx__pool *p, struct stx__queue *q, const struct stx_diag *d)
+static void fail_queue(struct stx__pool *p, struct stx__jobq *q, const struct stx_diag *d)
 {
 	while (q->n) {
-		struct stx__job *j = job_of(stx__queue_top(q));
-		stx__queue_remove(q, &j->queued);
+		struct stx__job *j = job_of(stx__jobq_top(q));
+		stx__jobq_remove(q, &j->queued);
 		job_failed_later(p, j, d);
 	}
 }
@@ -515,16 +515,16 @@ static int give(struct stx__pool *p, struct stx__process *w, struct stx__job *j)
 	return 0;
 }
 
-static void dispatch_queue(struct stx__pool *p, struct stx__queue *q, uint32_t room)
+static void dispatch_queue(struct stx__pool *p, struct stx__jobq *q, uint32_t room)
 {
 	while (room && q->n) {
-		struct stx__job *j = job_of(stx__queue_top(q));
+		struct stx__job *j = job_of(stx__jobq_top(q));
 		struct stx__process *w = choose(p, j);
 		if (!w)
 			return;
-		stx__queue_remove(q, &j->queued);
+		stx__jobq_remove(q, &j->queued);
 		if (give(p, w, j))
-			stx__queue_push(q, &j->queued, 1);
+			stx__jobq_push(q, &j->queued, 1);
 		else
 			room--;
 	}
@@ -579,14 +579,14 @@ struct stx__pool *stx__pool_new(const struct stx__pool_config *c)
 
 stx_err stx__pool_submit(struct stx__pool *p, struct stx__job *j)
 {
-	struct stx__queue *q = j->kind == STX__JOB_KIND__JOB_KEY ? &p->keys : &p->others;
+	struct stx__jobq *q = j->kind == STX__JOB_KIND__JOB_KEY ? &p->keys : &p->others;
 	if (p->closing) {
 		struct stx_diag d = { 0 };
 		stx_fail(&d, STX_E_CANCELED, "queue", "", "the server is shutting down");
 		job_failed_later(p, j, &d);
 		return STX_E_OK;
 	}
-	if (stx__queue_push(q, &j->queued, 0))
+	if (stx__jobq_push(q, &j->queued, 0))
 		return STX_E_NOMEM;
 	dispatch(p);
 	return STX_E_OK;
@@ -595,7 +595,7 @@ stx_err stx__pool_submit(struct stx__pool *p, struct stx__job *j)
 void stx__pool_cancel(struct stx__pool *p, struct stx__job *j)
 {
 	if (j->queued.pos)
-		stx__queue_remove(j->kind == STX__JOB_KIND__JOB_KEY ? &p->keys : &p->others, &j->queued);
+		stx__jobq_remove(j->kind == STX__JOB_KIND__JOB_KEY ? &p->keys : &p->others, &j->queued);
 	if (j->process) {
 		j->process->job = NULL;
 		j->process->state = LEAVING;
@@ -613,7 +613,7 @@ void stx__pool_cancel(struct stx__pool *p, struct stx__job *j)
 
 void stx__pool_raise(struct stx__pool *p, struct stx__job *j, uint32_t priority)
 {
-	stx__queue_raise(j->kind == STX__JOB_KIND__JOB_KEY ? &p->keys : &p->others, &j->queued, priority);
+	stx__jobq_raise(j->kind == STX__JOB_KIND__JOB_KEY ? &p->keys : &p->others, &j->queued, priority);
 }
 
 /* Private memory now, in bytes; 0 when unknown. */
@@ -701,7 +701,7 @@ void stx__pool_free(struct stx__pool *p)
 {
 	if (!p)
 		return;
-	stx__queue_free(&p->keys);
-	stx__queue_free(&p->others);
+	stx__jobq_free(&p->keys);
+	stx__jobq_free(&p->others);
 	free(p);
 }

@@ -9,13 +9,13 @@ static int before(const struct stx__queued *a, const struct stx__queued *b)
 	return a->priority != b->priority ? a->priority > b->priority : a->seq < b->seq;
 }
 
-static void put(struct stx__queue *q, uint32_t i, struct stx__queued *e)
+static void put(struct stx__jobq *q, uint32_t i, struct stx__queued *e)
 {
 	q->at[i] = e;
 	e->pos = i + 1;
 }
 
-static void sift_up(struct stx__queue *q, uint32_t i, struct stx__queued *e)
+static void sift_up(struct stx__jobq *q, uint32_t i, struct stx__queued *e)
 {
 	while (i && before(e, q->at[(i - 1) / 2])) {
 		put(q, i, q->at[(i - 1) / 2]);
@@ -24,7 +24,7 @@ static void sift_up(struct stx__queue *q, uint32_t i, struct stx__queued *e)
 	put(q, i, e);
 }
 
-static void sift_down(struct stx__queue *q, uint32_t i, struct stx__queued *e)
+static void sift_down(struct stx__jobq *q, uint32_t i, struct stx__queued *e)
 {
 	for (;;) {
 		uint32_t child = 2 * i + 1;
@@ -38,7 +38,7 @@ static void sift_down(struct stx__queue *q, uint32_t i, struct stx__queued *e)
 	put(q, i, e);
 }
 
-int stx__queue_push(struct stx__queue *q, struct stx__queued *e, int keep_seq)
+int stx__jobq_push(struct stx__jobq *q, struct stx__queued *e, int keep_seq)
 {
 	assert(!e->pos);
 	if (q->n == q->cap) {
@@ -56,12 +56,12 @@ int stx__queue_push(struct stx__queue *q, struct stx__queued *e, int keep_seq)
 	return 0;
 }
 
-struct stx__queued *stx__queue_top(const struct stx__queue *q)
+struct stx__queued *stx__jobq_top(const struct stx__jobq *q)
 {
 	return q->n ? q->at[0] : NULL;
 }
 
-void stx__queue_remove(struct stx__queue *q, struct stx__queued *e)
+void stx__jobq_remove(struct stx__jobq *q, struct stx__queued *e)
 {
 	assert(e->pos && q->at[e->pos - 1] == e);
 	uint32_t i = e->pos - 1;
@@ -75,7 +75,7 @@ void stx__queue_remove(struct stx__queue *q, struct stx__queued *e)
 		sift_down(q, i, last);
 }
 
-void stx__queue_raise(struct stx__queue *q, struct stx__queued *e, uint32_t priority)
+void stx__jobq_raise(struct stx__jobq *q, struct stx__queued *e, uint32_t priority)
 {
 	if (priority <= e->priority)
 		return;
@@ -84,8 +84,8 @@ void stx__queue_raise(struct stx__queue *q, struct stx__queued *e, uint32_t prio
 		sift_up(q, e->pos - 1, e);
 }
 
-void stx__queue_free(struct stx__queue *q)
+void stx__jobq_free(struct stx__jobq *q)
 {
 	free(q->at);
-	*q = (struct stx__queue){ 0 };
+	*q = (struct stx__jobq){ 0 };
 }

@@ -12,8 +12,8 @@ struct stx__queued {
 	uint64_t seq;
 };
 
-/* A binary heap; zero-initialise, stx__queue_free at the end. Entries are the owner's. */
-struct stx__queue {
+/* A binary heap; zero-initialise, stx__jobq_free at the end. Entries are the owner's. */
+struct stx__jobq {
 	struct stx__queued **at;
 	uint32_t n, cap;
 	uint64_t seq;
@@ -21,11 +21,11 @@ struct stx__queue {
 
 /* 0, or -1 when out of memory. A job that was in the queue before keeps its place in the order of arrival
  * when keep_seq is set. */
-int stx__queue_push(struct stx__queue *q, struct stx__queued *e, int keep_seq);
-struct stx__queued *stx__queue_top(const struct stx__queue *q); /* NULL when empty */
-void stx__queue_remove(struct stx__queue *q, struct stx__queued *e);
+int stx__jobq_push(struct stx__jobq *q, struct stx__queued *e, int keep_seq);
+struct stx__queued *stx__jobq_top(const struct stx__jobq *q); /* NULL when empty */
+void stx__jobq_remove(struct stx__jobq *q, struct stx__queued *e);
 /* Raises only; e need not be in the queue. */
-void stx__queue_raise(struct stx__queue *q, struct stx__queued *e, uint32_t priority);
-void stx__queue_free(struct stx__queue *q);
+void stx__jobq_raise(struct stx__jobq *q, struct stx__queued *e, uint32_t priority);
+void stx__jobq_free(struct stx__jobq *q);
 
 #endif

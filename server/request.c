@@ -15,7 +15,7 @@
 #define TARGET_MAX 63u               /* stx_target_resolve */
 #define PIDS_MAX 128
 
-uint64_t stx__now_us(void)
+uint64_t stx__clock_us(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -238,7 +238,7 @@ static enum found find_memory(struct stx__server *s, struct stx__spec *p, struct
 static void send_answer(struct stx__pending *p, struct stx__blob *answer, const char *stage)
 {
 	uint8_t tail[48];
-	size_t n = stx__answer_stage(tail, sizeof tail, stage, stx__now_us() - p->start_us);
+	size_t n = stx__answer_stage(tail, sizeof tail, stage, stx__clock_us() - p->start_us);
 	stx__conn_answer(p->conn, p->request_id, answer, tail, n);
 }
 
@@ -270,7 +270,7 @@ static void send_progress(struct stx__waiter *w, const char *stage, uint32_t don
 	g.stage = (char *)stage;
 	g.done = done;
 	g.total = total;
-	g.elapsed_ms = (stx__now_us() - p->start_us) / 1000;
+	g.elapsed_ms = (stx__clock_us() - p->start_us) / 1000;
 	stx__conn_send(p->conn, &e, NULL);
 }
 
@@ -483,7 +483,7 @@ static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd
 	p->conn = c;
 	p->spec = spec;
 	p->request_id = e->request_id;
-	p->start_us = stx__now_us();
+	p->start_us = stx__clock_us();
 	p->is_lookup = is_lookup;
 	p->recache = !is_lookup && e->compile->recache;
 	p->waiter.deadline_ms = deadline_of(s, is_lookup ? 0 : e->compile->deadline_ms);

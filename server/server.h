@@ -82,7 +82,7 @@ static inline uint64_t stx__now_ms(const struct stx__server *s)
 {
 	return uv_now(s->loop);
 }
-uint64_t stx__now_us(void); /* monotonic, for durations */
+uint64_t stx__clock_us(void); /* monotonic, for durations */
 /* Work has begun: the tick becomes fast. */
 void stx__server_busy(struct stx__server *s);
 /* drain.c: called by the tick; moves an orderly end along. */

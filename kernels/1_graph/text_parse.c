@@ -406,9 +406,8 @@ static int put_element(struct stx__parser *s, const char *at, enum stx_dtype t, 
 		return stx__t_fail(s, at, "write %s constants as hex=", stx_dtype_name(t));
 	if (is_float)
 		return stx__t_fail(s, at, "expected an integer");
-	int64_t lo = stx_dtype_kind(t) == STX_KIND_INT ? -((int64_t)1 << (bits - 1)) : 0;
-	int64_t hi = stx_dtype_kind(t) == STX_KIND_INT ? ~lo : bits == 64 ? INT64_MAX
-	                                                                  : ((int64_t)1 << bits) - 1;
+	int64_t hi = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - (stx_dtype_kind(t) == STX_KIND_INT))) - 1;
+	int64_t lo = stx_dtype_kind(t) == STX_KIND_INT ? -hi - 1 : 0;
 	if (t == STX_BOOL)
 		hi = 1;
 	if (i < lo || i > hi)

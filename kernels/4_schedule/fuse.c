@@ -107,6 +107,15 @@ static int reads_at_own_points(struct fuse *f, const struct stx_buffer *b, uint3
 	return 1;
 }
 
+/* A reduction that reads a result of the group needs it complete: it would have to be a later phase. */
+static int reads_group(const struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	for (uint32_t i = 0; i < b->body.n; i++)
+		if (b->body.at[i].op == STX_B_LOAD && f->group_of[b->body.at[i].a] == group)
+			return 1;
+	return 0;
+}
+
 static int has_room(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct fused *g = f->info.at[group];
@@ -149,6 +158,10 @@ static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t
 	const struct fused *g = f->info.at[group];
 	if (b->def == STX_DEF_REDUCTION && (g->has_dot || b->monoid == STX_MONOID_DOT)) {
 		f->why = "a matrix product stands alone";
+		return 0;
+	}
+	if (b->def == STX_DEF_REDUCTION && reads_group(f, b, group)) {
+		f->why = "it reduces over what the kernel computes";
 		return 0;
 	}
 	if (!shares_read(f, b, group)) {

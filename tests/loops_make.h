@@ -1,6 +1,6 @@
 /* loops_make.h
  * loop programs built by hand, their direct evaluation, and running a schedule with the kernel
- * interpreter: shared by the tests of this folder. */
+ * interpreter: shared by the tests of scheduling and of plans. */
 #ifndef TEST_LOOPS_MAKE_H
 #define TEST_LOOPS_MAKE_H
 
