@@ -164,6 +164,12 @@ static inline uint32_t mk_constant(struct maker *m, enum stx_dtype t, double v)
 	return mk_inst(m, i);
 }
 
+static inline uint32_t mk_indirect(struct maker *m, uint32_t a, stx_ex bound, uint32_t mask)
+{
+	return mk_inst(m, (struct stx_binst){ .op = STX_B_INDIRECT, .dtype = STX_I64, .a = a, .b = STX_NONE,
+	                                      .c = mask, .ex = bound, .flags = STX_BF_WRAP | STX_BF_CHECK });
+}
+
 static inline uint32_t mk_index(struct maker *m, enum stx_dtype t, stx_ex e)
 {
 	return mk_inst(m, (struct stx_binst){ .op = STX_B_INDEX, .dtype = (uint8_t)t, .a = STX_NONE,
@@ -240,7 +246,10 @@ static inline union stx_scalar ref_prim(struct maker *m, enum stx_prim p, enum s
 {
 	if (p < STX_P_FIRST_ELEMENTARY)
 		return stx_prim_eval(p, t, from, a, b, c);
-	return stx_elementary_eval(stx_elementary_record(m->a, p, t), a, b);
+	union stx_scalar none = { .u = 0 };
+	enum stx_dtype wide = stx_dtype_bytes(t) < 4 && stx_dtype_is_float(t) ? STX_F32 : t;
+	a = stx_elementary_eval(stx_elementary_record(m->a, p, wide), a, b);
+	return wide == t ? a : stx_prim_eval(STX_P_CAST, t, wide, a, none, none);
 }
 
 static inline void ref_point(struct maker *m, const struct stx_buffer *b, void **data, const int64_t *vars,

@@ -80,10 +80,27 @@ static stx_ex random_index(struct maker *m, const struct stx_buffer *b)
 	return e;
 }
 
+/* The first dimension of b is indexed by a value of buffer 0, an i64 input in [-8, 8]. */
+static stx_ex indirect_index(struct maker *m, const struct stx_buffer *b, stx_ex e)
+{
+	stx_ex size = b->layout.sizes[0];
+	struct stx_interval r = { 0, mk_eval(m, size) - 1 };
+	const struct stx_buffer *from = m->l->buffers.at[0];
+	uint32_t n = mk_indirect(m, mk_load(m, from, random_index(m, from)), size, STX_NONE);
+	if (stx_ex_interval(m->x, size).hi > r.hi + 1) /* dynamic */
+		r.hi = stx_ex_interval(m->x, size).hi - 1;
+	return stx_ex_add(m->x, e, stx_ex_mul(m->x, stx_ex_indirect(m->x, n, r), b->layout.strides[0]));
+}
+
 static uint32_t random_load(struct maker *m, enum stx_dtype t)
 {
 	const struct stx_buffer *b = m->l->buffers.at[rnd(m->l->buffers.n)];
 	uint32_t mask = STX_NONE;
+	if (b->layout.rank == 1 && !rnd(3) && mk_eval(m, b->layout.sizes[0]) > 8) {
+		stx_ex e = indirect_index(m, b, b->layout.offset);
+		uint32_t v = mk_load(m, b, e);
+		return b->dtype == t ? v : mk_op(m, STX_P_CAST, t, v, 0);
+	}
 	if (m->nranges && !rnd(5)) {
 		uint32_t i = mk_index(m, STX_I64, mk_var(m, 0));
 		mask = mk_op(m, STX_P_LT, STX_BOOL, i, mk_constant(m, STX_I64, 3));
@@ -99,6 +116,11 @@ static uint32_t random_value(struct maker *m, enum stx_dtype t)
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t w = rnd(4) ? random_load(m, t) : rnd(2) ? mk_constant(m, t, 2) : v;
 		v = mk_op(m, ops[rnd(5)], t, v, w);
+	}
+	if (stx_dtype_is_float(t) && !rnd(4)) {
+		static const enum stx_prim functions[] = { STX_P_TANH, STX_P_SIGMOID, STX_P_ERF, STX_P_SIN, STX_P_ATAN };
+		v = mk_op(m, functions[rnd(5)], t, v, 0);
+		v = mk_op(m, STX_P_RINT, t, mk_op(m, STX_P_MUL, t, v, mk_constant(m, t, 5)), 0);
 	}
 	if (m->nranges && !rnd(6))
 		v = mk_op(m, STX_P_ADD, t, v, mk_op(m, STX_P_CAST, t, mk_index(m, STX_I32, mk_var(m, m->nranges - 1)), 0));
@@ -189,6 +211,7 @@ static void run_one(unsigned start, int64_t symbolic)
 	if (symbolic)
 		mk_symbolic(&m, symbolic);
 	uint32_t ninputs = 1 + rnd(3), ndefs = 1 + rnd(10);
+	mk_input(&m, STX_I64, 1, &some_sizes[rnd(12)]);
 	for (uint32_t i = 0; i < ninputs; i++)
 		random_input(&m);
 	for (uint32_t i = 0; i < ndefs; i++) {
