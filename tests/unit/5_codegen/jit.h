@@ -29,14 +29,14 @@ struct jit {
 
 static struct jit jit;
 
-static int jit_setup(void **state)
+static inline int jit_setup(void **state)
 {
 	struct stx_diag d = { 0 };
 	(void)state;
 	return stx_llvm_new(&jit.llvm, &d);
 }
 
-static int jit_teardown(void **state)
+static inline int jit_teardown(void **state)
 {
 	(void)state;
 	stx_llvm_free(jit.llvm);
