@@ -3,6 +3,15 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
+# V=1 shows the commands.
+ifeq ($(V),)
+Q := @
+say = @echo '  $(1) $(2)'
+else
+Q :=
+say = @:
+endif
+
 # ---- configuration -------------------------------------------------------------------------------
 BUILD    ?= build
 PREFIX   ?= /usr/local
@@ -43,7 +52,7 @@ I_COMPILE := $(I_5) -Ikernels/6_tune -Ikernels/ref -Ikernels/1_graph/import -Ike
 I_CACHE  := $(I_BASE) -Icache
 I_SERVER := $(I_PROTO) -Icache -Ikernels -Iserver
 I_CLIENT := $(I_PROTO) -Iclient
-I_TESTS  := $(I_COMPILE) $(I_PROTO) -I$(GEN_WIRE) -Icache -Iserver -Iclient -Iclient/tool -Itests
+I_TESTS  := $(I_COMPILE) $(I_PROTO) -I$(GEN_WIRE) -Icache -Iserver -Iclient -Iclient/tool -Itests -Itests/e2e
 
 src = $(sort $(wildcard $(1)))
 obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
@@ -107,10 +116,12 @@ $(BUILD)/obj/tests/%.o:                    INC = $(I_TESTS) -isystem $(LLVM_INC)
 
 $(BUILD)/obj/%.c.o: %.c Makefile | generated
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(INC) -c $< -o $@
+	$(call say,CC ,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) $(INC) -c $< -o $@
 $(BUILD)/obj/%.cc.o: %.cc Makefile | generated
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS_ALL) $(INC) -c $< -o $@
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) $(INC) -c $< -o $@
 
 # ---- generated code ------------------------------------------------------------------------------
 ONNX_PROTO_DIR := /usr/include/onnx
@@ -118,15 +129,15 @@ generated: $(PB_ENV) $(PB_WIRE)
 .PHONY: generated
 $(GEN_ENV)/stax.pb-c.c: proto/stax.proto
 	@mkdir -p $(@D)
-	protoc-c --proto_path=proto --c_out=$(@D) $<
+	$(Q)protoc-c --proto_path=proto --c_out=$(@D) $<
 $(GEN_WIRE)/graph.pb-c.c: proto/graph.proto
 	@mkdir -p $(@D)
-	protoc-c --proto_path=proto --c_out=$(@D) $<
+	$(Q)protoc-c --proto_path=proto --c_out=$(@D) $<
 $(GEN_WIRE)/onnx.pb-c.c: $(ONNX_PROTO_DIR)/onnx.proto
 	@mkdir -p $(@D)
-	protoc-c --proto_path=$(ONNX_PROTO_DIR) --c_out=$(@D) $<
+	$(Q)protoc-c --proto_path=$(ONNX_PROTO_DIR) --c_out=$(@D) $<
 $(GEN)/%.pb-c.o: $(GEN)/%.pb-c.c
-	$(CC) $(CSTD) $(OPT) $(SAN) -fPIC -w -c $< -o $@
+	$(Q)$(CC) $(CSTD) $(OPT) $(SAN) -fPIC -w -c $< -o $@
 
 # ---- libraries and programs ----------------------------------------------------------------------
 $(BUILD)/libkernels.a: $(OBJ_KERNELS)
@@ -139,23 +150,32 @@ $(BUILD)/libserver.a: $(OBJ_SERVER)
 	@rm -f $@; ar rcs $@ $^
 
 $(BUILD)/staxd: $(call obj,server/main.c) $(BUILD)/libserver.a $(BUILD)/libcache.a $(BUILD)/libkernels.a $(BUILD)/libproto.a
-	$(CXX) $(LDFLAGS_ALL) -o $@ $^ $(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) $(LIB_BASE)
+	$(call say,LD ,$@)
+	$(Q)$(CXX) $(LDFLAGS_ALL) -o $@ $^ $(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) $(LIB_BASE)
 $(BUILD)/libstax.so: $(OBJ_CLIENT) $(BUILD)/libproto.a client/stax.map
-	$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libstax.so.0 -Wl,--version-script=client/stax.map -o $@ \
+	$(call say,LD ,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libstax.so.0 -Wl,--version-script=client/stax.map -o $@ \
 		$(OBJ_CLIENT) $(BUILD)/libproto.a $(LIB_CLIENT) $(LIB_BASE)
 	@ln -sf libstax.so $(BUILD)/libstax.so.0
 $(BUILD)/stax: $(OBJ_TOOL) $(BUILD)/libstax.so $(BUILD)/libproto.a
-	$(CC) $(LDFLAGS_ALL) -o $@ $(OBJ_TOOL) $(BUILD)/libproto.a -L$(BUILD) -lstax \
+	$(call say,LD ,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(OBJ_TOOL) $(BUILD)/libproto.a -L$(BUILD) -lstax \
 		-Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' $(LIB_CLIENT) $(LIB_BASE)
 
 # ---- tests ---------------------------------------------------------------------------------------
 # One program a file under tests/unit, tests/property, tests/conformance; each is a cmocka group.
 TEST_SRC := $(call src,tests/unit/*/test_*.c tests/unit/test_*.c tests/property/test_*.c tests/conformance/test_*.c)
 TEST_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
-TEST_LIBS := $(BUILD)/libserver.a $(BUILD)/libcache.a $(BUILD)/libkernels.a $(BUILD)/libproto.a
+# Client code is linked statically, so that tests reach what libstax.so does not export.
+$(BUILD)/libclient.a: $(OBJ_CLIENT)
+	@rm -f $@; ar rcs $@ $^
+$(BUILD)/libtool.a: $(filter-out %/main.c.o,$(OBJ_TOOL))
+	@rm -f $@; ar rcs $@ $^
+TEST_LIBS := $(BUILD)/libtool.a $(BUILD)/libclient.a $(BUILD)/libserver.a $(BUILD)/libcache.a $(BUILD)/libkernels.a $(BUILD)/libproto.a
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.c.o $(call obj,$(call src,tests/*.c)) $(TEST_LIBS) $(BUILD)/libstax.so
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) -L$(BUILD) -lstax -Wl,-rpath,$(abspath $(BUILD)) -lcmocka \
+	$(call say,LD ,$@)
+	$(Q)$(CXX) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) -L$(BUILD) -lstax -Wl,-rpath,$(abspath $(BUILD)) -lcmocka \
 		$(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) $(LIB_CLIENT) $(LIB_BASE)
 tests-build: $(TEST_BIN)
 .PHONY: all tests-build
@@ -200,12 +220,12 @@ FUZZ_BIN  := $(patsubst %,$(BUILD)/fuzz/fuzz_%,$(FUZZ_NAMES))
 FUZZ_FLAGS := -g -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 $(BUILD)/fuzz/obj/%.c.o: %.c Makefile | generated
 	@mkdir -p $(@D)
-	$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -ffp-contract=off $(I_IMPORT) $(I_PROTO) -w -MMD -MP -c $< -o $@
+	$(Q)$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -ffp-contract=off $(I_IMPORT) $(I_PROTO) -w -MMD -MP -c $< -o $@
 $(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_OBJ)
-	$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -fsanitize=fuzzer $(I_IMPORT) $(I_PROTO) -Wall -Wextra -o $@ $^ -lprotobuf-c -lcrypto -lm
+	$(Q)$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -fsanitize=fuzzer $(I_IMPORT) $(I_PROTO) -Wall -Wextra -o $@ $^ -lprotobuf-c -lcrypto -lm
 $(BUILD)/fuzz/seeds: tests/fuzz/seeds.c $(BUILD)/libproto.a $(GEN_WIRE)/graph.pb-c.o
 	@mkdir -p $(@D)
-	$(CC) $(CSTD) $(OPT) $(I_PROTO) -I$(GEN_WIRE) -Wall -Wextra -o $@ $^ -lprotobuf-c $(LIB_BASE)
+	$(Q)$(CC) $(CSTD) $(OPT) $(I_PROTO) -I$(GEN_WIRE) -Wall -Wextra -o $@ $^ -lprotobuf-c $(LIB_BASE)
 fuzz-build: $(FUZZ_BIN) $(BUILD)/fuzz/seeds
 fuzz: fuzz-build
 	@tests/fuzz/long.sh $(FUZZ_SECONDS)

@@ -36,6 +36,16 @@ STAX_API int stax_exit_code(int code); /* exit code a command-line tool should u
  * $XDG_RUNTIME_DIR/stax/stax.sock (fallback: $XDG_CACHE_HOME or ~/.cache, stax/run/stax.sock). */
 STAX_API int stax_connect(const char *server, struct stax_client **out, struct stax_error *err);
 STAX_API void stax_client_free(struct stax_client *c);
+/* The address in use ("unix:/...", "none"); lives as long as the client. */
+STAX_API const char *stax_client_server(const struct stax_client *c);
+/* What stax_connect(NULL) would use; *from_env says that $STAX_SERVER named it. */
+STAX_API int stax_default_server(char *out, size_t cap, int *from_env, struct stax_error *err);
+/* This host's CPU target, "cpu:x86-64-v4+avx512bf16": level, and the extra features code may use. */
+STAX_API int stax_host_target(char *out, size_t cap, struct stax_error *err);
+
+/* The staxd program this library would start: $STAX_STAXD, else beside the program, beside the library, in
+ * PATH. CONNECT says where it looked. */
+STAX_API int stax_find_daemon(char *out, size_t cap, struct stax_error *err);
 
 /* ---- compile ---- */
 
@@ -80,7 +90,7 @@ struct stax_needed {
 
 /* What the server said. Freed by stax_answer_free. */
 struct stax_answer {
-	char key[65], digest[65];
+	char key[65], digest[65], target[64]; /* target: as asked, "cpu" resolved */
 	uint64_t size_bytes;
 	const char *path, *reason;
 	int hit, stored;
@@ -99,6 +109,9 @@ struct stax_answer {
 STAX_API int stax_compile(struct stax_client *c, const struct stax_request *r, struct stax_answer **out,
                           struct stax_error *err);
 STAX_API void stax_answer_free(struct stax_answer *a);
+/* The artifact's verified bytes, from the path or from the server. *bytes is freed with free(). */
+STAX_API int stax_fetch(struct stax_client *c, const struct stax_answer *a, void **bytes, size_t *n,
+                        struct stax_error *err);
 
 /* ---- load and run ---- */
 
@@ -125,6 +138,19 @@ STAX_API int stax_query(const struct stax_artifact *a, const struct stx_tensor *
 STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
                       struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
                       struct stax_error *err);
+
+/* ---- tools: these always use a private worker, started on the first call ---- */
+
+/* One stage of the compiler as text. stage: graph|basis|loops|kernels|plan|source|llvm|asm; format: text|dot.
+ * Of the request: format, graph, target, options, values, deadline. *text is NUL-terminated, freed with free().
+ * On NEED_VALUES err->node is the first input whose value is needed. */
+STAX_API int stax_dump(struct stax_client *c, const struct stax_request *r, const char *stage,
+                       const char *format, char **text, size_t *n, struct stax_error *err);
+/* Evaluates the graph with the oracle. inputs: dense row-major, in graph order, parameters included.
+ * On success outputs[0, *noutputs) is malloc'd, and so is the data of each, dense row-major. */
+STAX_API int stax_reference(struct stax_client *c, const struct stax_request *r,
+                            const struct stx_tensor *inputs, int ninputs, struct stx_tensor **outputs,
+                            int *noutputs, struct stax_error *err);
 
 /* ---- service ---- */
 STAX_API int stax_stats(struct stax_client *c, int zero, char ***names, uint64_t **values, size_t *n,

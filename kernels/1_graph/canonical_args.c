@@ -1,5 +1,6 @@
 /* canonical_args.c: the one spelling of a node's arguments that canonical graphs use.
  * Every rule is an equality of values, bit for bit, and of result types. */
+#include <math.h>
 #include <string.h>
 
 #include "graph_internal.h"
@@ -38,22 +39,25 @@ static struct stx_arg order_arg(struct stx_graph *g, const struct stx_node *n, u
 	return stx_arg_ints(g, v, n->args[i].n);
 }
 
-/* A whole number given to a floating-point operation is that float: both become the same constant of the
- * operation's dtype. Beyond 2^53 the two spellings may differ. */
-static void float_scalar(struct stx_arg *a)
+/* For a floating-point operation 2.0 and 2 become the same constant of the operation's dtype: the integer is
+ * the normal spelling. -0.0 is no integer, and beyond 2^53 the two may differ. */
+static void whole_scalar(struct stx_arg *a)
 {
-	int64_t limit = (int64_t)1 << 53;
-	if (a->kind == STX_ARG_SCALAR && !a->is_float && a->u.i >= -limit && a->u.i <= limit)
-		*a = stx_arg_scalar_f((double)a->u.i);
+	double limit = 9007199254740992.0;
+	if (a->kind == STX_ARG_SCALAR && a->is_float && a->u.f >= -limit && a->u.f <= limit &&
+	    a->u.f == (double)(int64_t)a->u.f && !(a->u.f == 0 && signbit(a->u.f)))
+		*a = stx_arg_scalar_i((int64_t)a->u.f);
 }
 
+/* Only where the number does not decide the type: the tensors are floats already. */
 static void pointwise_scalars(const struct stx_node *n, struct stx_arg *out)
 {
-	enum stx_dtype t = stx_infer_operand_dtype(n);
-	if (t == STX_DTYPE_NONE || !stx_dtype_is_float(t))
-		return;
-	for (uint32_t i = 0; i < n->nargs; i++)
-		float_scalar(&out[i]);
+	int floats = stx_op_info(n->op)->promote == STX_PROMOTE_FLOAT;
+	for (uint32_t i = 0; i < n->nargs && !floats; i++)
+		floats = n->args[i].kind == STX_ARG_TENSOR &&
+		         stx_dtype_is_float(stx__infer_type(n, i)->dtype);
+	for (uint32_t i = 0; i < n->nargs && floats; i++)
+		whole_scalar(&out[i]);
 }
 
 static stx_err slice_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
@@ -103,12 +107,6 @@ static void pad_args(const struct stx_graph *g, struct stx_arg *out)
 	out[1].n = k;
 }
 
-static void fill_args(struct stx_arg *out, enum stx_dtype t)
-{
-	if (stx_dtype_is_float(t))
-		float_scalar(&out[1]);
-}
-
 static void reduce_args(struct stx_graph *g, const struct stx_node *n, uint32_t rank,
                         struct stx_arg *out)
 {
@@ -123,9 +121,9 @@ static void reduce_args(struct stx_graph *g, const struct stx_node *n, uint32_t 
 		else if (!strcmp(name, "dtype"))
 			out[i] = stx_arg_dtype(n->outs[0].dtype);
 		else if (!strcmp(name, "correction") && out[i].kind == STX_ARG_NONE)
-			out[i] = stx_arg_scalar_f(1);
+			out[i] = stx_arg_scalar_i(1);
 		else if (!strcmp(name, "correction"))
-			float_scalar(&out[i]);
+			whole_scalar(&out[i]);
 	}
 }
 
@@ -173,10 +171,11 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 	case STX_OP_PAD:
 		pad_args(g, out);
 		if (stx_dtype_is_float(o->dtype))
-			float_scalar(&out[2]);
+			whole_scalar(&out[2]);
 		break;
 	case STX_OP_FULL:
-		fill_args(out, o->dtype);
+		if (stx_dtype_is_float(o->dtype))
+			whole_scalar(&out[1]);
 		break;
 	case STX_OP_TO_COPY:
 		out[1] = stx_arg_dtype(o->dtype);
@@ -195,7 +194,7 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 		else if (stx_op_info(n->op)->category == STX_CAT_COMPOSITE ||
 		         (n->op == STX_OP_ADDMM && stx_dtype_is_float(o->dtype)))
 			for (uint32_t i = 0; i < n->nargs; i++)
-				float_scalar(&out[i]);
+				whole_scalar(&out[i]);
 	}
 	return stx_arena_oom(g->arena) ? stx__over_budget("canonical", n->name, d) : 0;
 }

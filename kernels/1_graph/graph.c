@@ -591,32 +591,3 @@ void stx_graph_count_users(struct stx_graph *g)
 	}
 	free(last);
 }
-
-stx_err stx__graph_sweep(struct stx_graph *g, struct stx_diag *d)
-{
-	uint8_t *live = stx_arena_zalloc(g->arena, g->nodes.n + 1, 1);
-	if (!live)
-		return stx__over_budget("graph", "", d);
-	for (uint32_t i = 0; i < g->nodes.n; i++)
-		g->nodes.at[i]->id = i;
-	for (uint32_t i = 0; i < g->outputs.n; i++)
-		live[g->outputs.at[i].val.node->id] = 1;
-	for (uint32_t i = g->nodes.n; i-- > 0;) { /* users stand after what they use */
-		struct stx_node *n = g->nodes.at[i];
-		struct stx__cursor c = { 0 };
-		if (n->op == STX_OP_PLACEHOLDER || (stx_op_info(n->op)->tags & STX_TAG_EFFECT))
-			live[i] = 1;
-		for (struct stx_val *v; live[i] && (v = stx__next_operand(n, &c));)
-			live[v->node->id] = 1;
-	}
-	uint32_t kept = 0;
-	for (uint32_t i = 0; i < g->nodes.n; i++) {
-		if (!live[i])
-			continue;
-		g->nodes.at[kept] = g->nodes.at[i];
-		g->nodes.at[kept]->id = kept;
-		kept++;
-	}
-	g->nodes.n = kept;
-	return 0;
-}

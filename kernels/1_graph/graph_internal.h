@@ -66,6 +66,22 @@ static inline struct stx_val *stx__next_operand(const struct stx_node *n, struct
 	return NULL;
 }
 
+/* ---- replacing nodes (rewrite.c) ----
+ * begin empties the graph's list; then, for i from 0 to n-1 in order: operands of old[i] are brought up to
+ * date, nodes may be appended, and old[i] is kept or replaced by earlier or new values; end updates the
+ * outputs. On an error in between the graph is lost. */
+struct stx__rewrite {
+	struct stx_graph *g;
+	struct stx_node **old;
+	uint32_t n;
+	struct stx_val **repl; /* by old id */
+};
+stx_err stx__rewrite_begin(struct stx__rewrite *w, struct stx_graph *g, struct stx_diag *d);
+void stx__rewrite_operands(const struct stx__rewrite *w, struct stx_node *n);
+stx_err stx__rewrite_keep(struct stx__rewrite *w, struct stx_node *n, struct stx_diag *d);
+void stx__rewrite_replace(struct stx__rewrite *w, uint32_t i, struct stx_val *results);
+void stx__rewrite_end(struct stx__rewrite *w);
+
 /* Removes nodes that neither an output, an input entry nor an effect needs, and renumbers ids. Linear. */
 stx_err stx__graph_sweep(struct stx_graph *g, struct stx_diag *d);
 

@@ -295,7 +295,8 @@ static int accepts(const struct stx_node *n, enum stx_dtype t)
 		return 1;
 	case STX_OP_FLOOR: case STX_OP_CEIL: case STX_OP_TRUNC: case STX_OP_ROUND:
 	case STX_OP_SUB: case STX_OP_SUB_SCALAR: case STX_OP_RSUB_SCALAR:
-	case STX_OP_REMAINDER: case STX_OP_CLAMP: case STX_OP_DIV_MODE:
+	case STX_OP_REMAINDER: case STX_OP_CLAMP: case STX_OP_DIV_MODE: case STX_OP_RSUB:
+	case STX_OP_FMOD_SCALAR: case STX_OP_REMAINDER_SCALAR: case STX_OP_FLOOR_DIVIDE:
 		return k != STX_KIND_BOOL;
 	case STX_OP_RECIPROCAL:
 		return k == STX_KIND_FLOAT;
@@ -406,6 +407,13 @@ stx_err stx_shape_full(struct stx_graph *g, struct stx_node *n, struct stx_diag 
 	return stx__infer_set(g, n, n->args[2].u.dtype, s->n, s->u.exs, d);
 }
 
+stx_err stx_shape_full_like(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_type *x = stx__infer_type(n, 0);
+	enum stx_dtype t = n->args[2].kind == STX_ARG_DTYPE ? n->args[2].u.dtype : x->dtype;
+	return stx__infer_set(g, n, t, x->rank, x->sizes, d);
+}
+
 static double scalar_f(const struct stx_arg *a)
 {
 	return a->is_float ? a->u.f : (double)a->u.i;
@@ -501,12 +509,12 @@ static stx_err reduce_dtype(const struct stx_node *n, enum stx_dtype *t, struct 
 		if (!given && !stx_dtype_is_float(x))
 			*t = STX_I64;
 		return 0;
-	case STX_OP_MEAN_DIM: case STX_OP_VAR:
+	case STX_OP_MEAN: case STX_OP_MEAN_DIM: case STX_OP_VAR: case STX_OP_LOGSUMEXP:
 		if (!stx_dtype_is_float(*t))
 			return STX__INFER_FAIL(d, n, "%s needs floating-point operands or dtype=, not %s",
 			                       stx_op_info(n->op)->overload, stx_dtype_name(*t));
 		return 0;
-	case STX_OP_ANY_DIM: case STX_OP_ALL_DIM:
+	case STX_OP_ANY: case STX_OP_ALL: case STX_OP_ANY_DIM: case STX_OP_ALL_DIM:
 		*t = STX_BOOL;
 		return 0;
 	default:

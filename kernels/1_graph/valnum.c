@@ -88,7 +88,12 @@ static int same_arg(const struct stx_arg *a, const struct stx_arg *b)
 static uint64_t hash_node(const struct stx_node *n)
 {
 	uint64_t h = stx_mix64(0, n->op);
-	for (uint32_t i = 0; i < n->nargs; i++)
+	uint32_t first = 0;
+	if (stx__commutes(n)) {
+		h = stx_mix64(h, mix_arg(0, &n->args[0]) + mix_arg(0, &n->args[1]));
+		first = 2;
+	}
+	for (uint32_t i = first; i < n->nargs; i++)
 		h = mix_arg(h, &n->args[i]);
 	if (n->op == STX_OP_CONSTANT) {
 		h = stx_mix64(h, n->outs[0].dtype);
@@ -101,9 +106,13 @@ static uint64_t hash_node(const struct stx_node *n)
 /* Results follow from operator and arguments, except a constant's. */
 static int same_node(const struct stx_node *a, const struct stx_node *b)
 {
+	uint32_t first = 0;
 	if (a->op != b->op || a->nargs != b->nargs)
 		return 0;
-	for (uint32_t i = 0; i < a->nargs; i++)
+	if (stx__commutes(a) && stx__commutes(b) && same_arg(&a->args[0], &b->args[1]) &&
+	    same_arg(&a->args[1], &b->args[0]))
+		first = 2;
+	for (uint32_t i = first; i < a->nargs; i++)
 		if (!same_arg(&a->args[i], &b->args[i]))
 			return 0;
 	return a->op != STX_OP_CONSTANT ||

@@ -206,6 +206,12 @@ static int play_conds(struct player *p, const struct frame *f, const struct stx_
 	return 1;
 }
 
+/* Whether fn reads memory or checks an index, so that lanes where it is not wanted must be masked. */
+static int needs_mask(const struct stx__inner *fn)
+{
+	return fn->reads || fn->used[STX_B_INDIRECT / 64] >> STX_B_INDIRECT % 64 & 1;
+}
+
 /* The value stack above base holds (condition, value) pairs; the first piece whose condition is proven, or
  * the last, is the else branch. */
 static void play_pieces(struct player *p)
@@ -217,7 +223,7 @@ static void play_pieces(struct player *p)
 	while (f->next < fn->nops && !p->oom) {
 		uint32_t k = f->next++;
 
-		if (k + 1 == fn->nops && !fn->operands[k]->reads) {
+		if (k + 1 == fn->nops && !needs_mask(fn->operands[k])) {
 			cond = STX_NONE; /* the default touches no memory: nothing to guard */
 		} else if (!play_conds(p, f, &fn->u.pieces[k], &cond)) {
 			continue;
@@ -226,7 +232,7 @@ static void play_pieces(struct player *p)
 		}
 		push_value(p, cond);
 		push_frame(p, fn->operands[k], f->idx,
-		           fn->operands[k]->reads ? and_mask(p, f->mask, cond) : f->mask);
+		           needs_mask(fn->operands[k]) ? and_mask(p, f->mask, cond) : f->mask);
 		return;
 	}
 	if (p->oom)

@@ -87,6 +87,8 @@ static struct stx__inner *lower_constant(struct stx__lower *l, const struct stx_
 	struct stx_buffer *b;
 	stx_ex *strides;
 
+	if (stx__shape_is_empty(l->ex, s))
+		return stx__inner_const(l->g, t, s, (union stx_scalar){ .u = 0 });
 	if (n->data.n == (size_t)stx_dtype_bytes(t))
 		return stx__inner_const(l->g, t, s, stx_scalar_load(t, n->data.bytes));
 	b = stx__new_buffer(l, STX_BUF_CONST, n->name, t, s);

@@ -16,6 +16,7 @@ struct stx__value { /* of one graph node */
 	uint8_t is_realized;  /* fn loads a whole buffer written for this node */
 	uint8_t wanted;       /* some user certainly needs it realised (LO-28) */
 	uint32_t mark;        /* of the last origin walk */
+	const struct stx_node *base; /* this value is a reshape of base's; NULL: of its own */
 };
 
 struct stx__lower {

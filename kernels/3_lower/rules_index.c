@@ -49,23 +49,36 @@ static struct stx__inner *spread(struct stx__lower *l, const struct stx_node *n,
 	if (!index || !map)
 		return NULL;
 	for (e = 0; e < index->rank; e++)
-		map[e] = stx_ex_equals(l->ex, index->sizes[e], 1)
+		map[e] = stx_ex_equals(l->ex, index->sizes[e], 1) || first + e >= s.rank
 			? stx_ex_const(l->ex, 0) : stx__axis(l->ex, first + e, s.sizes[first + e]);
 	return stx__inner_view(l->g, index, s, map);
+}
+
+/* The indexed operand; a 0-d one is indexed as a tensor of size 1. */
+static struct stx__inner *indexed(struct stx__lower *l, const struct stx_node *n)
+{
+	struct stx__inner *x = stx__arg(l, n, 0);
+	stx_ex *one;
+
+	if (!x || x->rank)
+		return x;
+	one = STX_NEW_ARRAY(l->arena, stx_ex, 1);
+	if (!one)
+		return NULL;
+	*one = stx_ex_const(l->ex, 1);
+	return stx__inner_view(l->g, x, (struct stx__shape){ 1, one }, one);
 }
 
 static struct stx__inner *lower_gather(struct stx__lower *l, const struct stx_node *n)
 {
 	struct stx__shape s = stx__node_shape(n);
-	struct indirect x = { .fn = { stx__arg(l, n, 0) } };
+	struct indirect x = { .fn = { indexed(l, n) } };
 	struct stx__inner *index = stx__arg(l, n, 2);
 	int64_t dim;
 	uint32_t d, k;
 
 	if (!x.fn[0] || !index || !stx__const_arg(l, n, n->args[1].u.ex, &dim))
 		return NULL;
-	if (!x.fn[0]->rank) /* a 0-d tensor gathers as one of size 1 */
-		return x.fn[0];
 	k = stx__dim(dim, x.fn[0]->rank);
 	for (d = 0; d < s.rank; d++)
 		x.map[d] = stx__axis(l->ex, d, s.sizes[d]);
@@ -76,14 +89,12 @@ static struct stx__inner *lower_gather(struct stx__lower *l, const struct stx_no
 static struct stx__inner *lower_index_select(struct stx__lower *l, const struct stx_node *n)
 {
 	struct stx__shape s = stx__node_shape(n);
-	struct indirect x = { .fn = { stx__arg(l, n, 0) } };
+	struct indirect x = { .fn = { indexed(l, n) } };
 	int64_t dim;
 	uint32_t d, k;
 
 	if (!x.fn[0] || !stx__const_arg(l, n, n->args[1].u.ex, &dim))
 		return NULL;
-	if (!x.fn[0]->rank)
-		return x.fn[0];
 	k = stx__dim(dim, x.fn[0]->rank);
 	for (d = 0; d < s.rank; d++)
 		x.map[d] = stx__axis(l->ex, d, s.sizes[d]);

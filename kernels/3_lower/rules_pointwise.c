@@ -173,11 +173,11 @@ static struct stx__inner *tensor(struct prog *p, uint32_t arg)
 	return stx__inner_broadcast(p->l->g, stx__arg(p->l, p->n, arg), stx__node_shape(p->n));
 }
 
-/* A scalar as the constant the operator sees: of the node's dtype, then widened to the working one. */
-static struct stx__inner *scalar(struct prog *p, uint32_t arg, enum stx_dtype t)
+/* A scalar as the constant the operator sees: converted once, to the dtype it computes in. */
+static struct stx__inner *scalar(struct prog *p, uint32_t arg)
 {
-	return stx__inner_const(p->l->g, stx__work_dtype(t), stx__node_shape(p->n),
-	                        stx__scalar(&p->n->args[arg], t));
+	return stx__inner_const(p->l->g, p->work, stx__node_shape(p->n),
+	                        stx__scalar(&p->n->args[arg], p->work));
 }
 
 /* ---- composites of primitives ---- */
@@ -403,8 +403,8 @@ static int keeps_dtype(const struct prog *p, uint32_t i)
 	return p->n->op == STX_OP_WHERE ? i == 0 : composites[p->n->op] == c_logical;
 }
 
-/* Gathers operands in argument order, cast to the working dtype. t: the dtype before widening. */
-static void gather(struct prog *p, enum stx_dtype t, pv *v)
+/* Gathers operands in argument order, cast to the working dtype. */
+static void gather(struct prog *p, pv *v)
 {
 	uint32_t i, n = 0;
 	uint32_t last = has_alpha(p->n->op) ? 2 : p->n->nargs;
@@ -415,17 +415,17 @@ static void gather(struct prog *p, enum stx_dtype t, pv *v)
 		if (a->kind == STX_ARG_TENSOR)
 			v[n++] = operand(p, tensor(p, i));
 		else if (is_scalar_arg(a))
-			v[n++] = operand(p, scalar(p, i, t));
+			v[n++] = operand(p, scalar(p, i));
 	}
 	if (has_alpha(p->n->op) && !alpha_is_one(&p->n->args[2]))
-		v[n++] = operand(p, scalar(p, 2, t));
+		v[n++] = operand(p, scalar(p, 2));
 	for (i = 0; i < n && !p->l->err; i++)
 		v[i] = cast(p, v[i], keeps_dtype(p, i)
 			? stx__work_dtype(pv_dtype(p, v[i])) : p->work);
 	if (has_alpha(p->n->op) && !alpha_is_one(&p->n->args[2]) && !p->l->err) {
 		uint32_t scaled = p->n->op == STX_OP_RSUB_SCALAR ? 0 : 1;
 
-		v[scaled] = op2(p, STX_P_MUL, v[scaled], v[n - 1]);
+		v[scaled] = c_mul(p, (pv[]){ v[scaled], v[n - 1] });
 	}
 }
 
@@ -463,12 +463,11 @@ struct stx__inner *stx__rule_pointwise(struct stx__lower *l, const struct stx_no
 {
 	const struct stx_op_info *info = stx_op_info(n->op);
 	struct prog p = { .l = l, .n = n };
-	enum stx_dtype t = stx_infer_operand_dtype(n);
 	pv v[8], r;
 
 	if (!stx__pointwise_has_rule(n->op))
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule", info->overload);
-	p.work = stx__work_dtype(t);
+	p.work = stx__work_dtype(stx_infer_operand_dtype(n));
 	if (n->op == STX_OP_TO_COPY || n->op == STX_OP_CLONE) { /* one conversion, never through f32 */
 		struct stx__inner *x = stx__arg(l, n, 0);
 
@@ -478,7 +477,7 @@ struct stx__inner *stx__rule_pointwise(struct stx__lower *l, const struct stx_no
 		r = cast(&p, v[0], n->outs[0].dtype);
 		return l->err ? NULL : build(&p, r);
 	}
-	gather(&p, t, v);
+	gather(&p, v);
 	if (l->err)
 		return NULL;
 	r = apply(&p, v);

@@ -113,6 +113,12 @@ stx_err stx_loops_print(const struct stx_loops *l, struct stx_bytes *out)
 		                             "ComputedBuffer" };
 	uint32_t i;
 
+	for (i = 0; l->g && i < l->g->symbols.n; i++) {
+		const struct stx_symbol *y = &l->g->symbols.at[i];
+
+		stx_bytes_printf(out, "Symbol(name='%s', range=[%lld, %lld], hint=%lld)\n", y->name,
+		                 (long long)y->range.lo, (long long)y->range.hi, (long long)y->hint);
+	}
 	for (i = 0; i < l->buffers.n; i++) {
 		const struct stx_buffer *b = l->buffers.at[i];
 		struct stx__names n = { l, b };

@@ -107,6 +107,15 @@ static int reads_at_own_points(struct fuse *f, const struct stx_buffer *b, uint3
 	return 1;
 }
 
+/* A reduction that reads a result of the group needs it complete: it would have to be a later phase. */
+static int reads_group(const struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	for (uint32_t i = 0; i < b->body.n; i++)
+		if (b->body.at[i].op == STX_B_LOAD && f->group_of[b->body.at[i].a] == group)
+			return 1;
+	return 0;
+}
+
 static int has_room(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct fused *g = f->info.at[group];
@@ -149,6 +158,10 @@ static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t
 	const struct fused *g = f->info.at[group];
 	if (b->def == STX_DEF_REDUCTION && (g->has_dot || b->monoid == STX_MONOID_DOT)) {
 		f->why = "a matrix product stands alone";
+		return 0;
+	}
+	if (b->def == STX_DEF_REDUCTION && reads_group(f, b, group)) {
+		f->why = "it reduces over what the kernel computes";
 		return 0;
 	}
 	if (!shares_read(f, b, group)) {
@@ -212,10 +225,13 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 		return start(f, b);
 	if (latest != STX_NONE && may_follow(f, b, latest))
 		return join(f, b, latest);
+	const char *why = f->why;
 	struct space_slot *slot = space_slot(f, b);
 	uint32_t beside = slot->group ? slot->group - 1 : STX_NONE;
 	if (beside != STX_NONE && (latest == STX_NONE || beside >= latest) && may_stand_beside(f, b, beside))
 		return join(f, b, beside);
+	if (latest != STX_NONE) /* the nearer chance */
+		f->why = why;
 	if (start(f, b))
 		return -1;
 	slot->group = f->s->groups.n;

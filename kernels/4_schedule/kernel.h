@@ -34,7 +34,8 @@
  * from ACC to UPDATE are reduction axes. Its value starts at the monoid's identity for dtype (loops.h); a
  * loop that never runs leaves the identity. combine(x, y) has x as the earlier operand.
  *   SUM PROD MAX MIN ANY ALL  UPDATE b (dtype of ACC)
- *   DOT                       UPDATE b, c (dtype of ACC): state = fma(b, c, state); partial states add
+ *   DOT                       UPDATE b, c (dtype of ACC): state = fma(b, c, state) (integers: b*c + state,
+ *                             wrapping); partial states add
  *   ARGMAX ARGMIN             UPDATE b (dtype of ACC), c (i64 position): states (value, position); NaN beats
  *                             all; equal values (or two NaNs): the lower position. Identity position INT64_MAX
  *   WELFORD                   UPDATE b: states (mean, m2, weight), weight + 1
@@ -66,7 +67,8 @@ enum stx_order {
 	STX_ORDER_LANES,  /* the innermost loop around UPDATE is the reduction VECTOR axis v. 64 virtual lanes,
 	                     each from the identity: iteration v goes to lane v mod 64, in order. Every 4096
 	                     iterations of v and at its end the lanes merge pairwise, combine(l, l+32), then
-	                     +16, +8, +4, +2, +1: one chunk. Every run of the v loop starts a new chunk */
+	                     +16, +8, +4, +2, +1: one chunk. Every run of the v loop starts a new chunk; one without
+	                     iterations makes none */
 	STX_ORDER_SERIAL, /* no VECTOR loop between ACC and UPDATE. One running value from the identity, in
 	                     order of iterations; every 1024 iterations of the innermost loop around UPDATE
 	                     and at its end: one chunk */

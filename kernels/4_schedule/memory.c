@@ -248,41 +248,48 @@ struct planning {
 	struct stx_arena *arena;
 	const uint32_t *group_of;
 	uint32_t *item_of;     /* buffer -> item, STX_NONE */
+	uint32_t *param_of;    /* buffer -> parameter of the kernel at hand */
 	struct stx__mem_item *items;
 	uint32_t *buffer_of;   /* item -> buffer */
 	uint32_t nitems;
 };
 
-/* The operand of `group` whose place buffer b may take: ends here, as large, read only where b is written. */
-static uint32_t in_place_of(struct planning *p, uint32_t group, const struct stx_buffer *b)
+/* For every buffer that kernel `group` reads: the one element expression of all its loads, or BAD when they
+ * differ. Written to at[], indexed by parameter. */
+static void read_points(struct planning *p, uint32_t group, stx_ex at[STX_KERNEL_MAX_PARAMS])
 {
 	const struct stx_group *g = &p->s->groups.at[group];
+	const struct stx_kernel *k = p->s->kernels.at[group];
 	const struct stx_loops *l = p->s->loops;
-	if (l->buffers.at[g->buffers.at[0]]->def != STX_DEF_POINTWISE)
-		return STX_NONE;
-	uint32_t found = STX_NONE;
-	for (uint32_t i = 0; i < b->body.n && found == STX_NONE; i++) {
-		const struct stx_binst *in = &b->body.at[i];
-		uint32_t item = in->op == STX_B_LOAD ? p->item_of[in->a] : STX_NONE;
-		if (item == STX_NONE || p->group_of[in->a] == group || p->items[item].last != group)
-			continue;
-		if (stx_dtype_bytes(l->buffers.at[in->a]->dtype) == stx_dtype_bytes(b->dtype) &&
-		    in->ex == b->store)
-			found = in->a;
+	for (uint32_t i = 0; i < k->params.n; i++) {
+		p->param_of[k->params.at[i].buffer] = i;
+		at[i] = STX_NONE;
 	}
-	for (uint32_t j = 0; j < g->buffers.n && found != STX_NONE; j++) {
+	for (uint32_t j = 0; j < g->buffers.n; j++) {
 		const struct stx_body *body = &l->buffers.at[g->buffers.at[j]]->body;
-		for (uint32_t i = 0; i < body->n; i++)
-			if (body->at[i].op == STX_B_LOAD && body->at[i].a == found &&
-			    body->at[i].ex != b->store)
-				return STX_NONE;
+		for (uint32_t i = 0; i < body->n; i++) {
+			const struct stx_binst *in = &body->at[i];
+			if (in->op != STX_B_LOAD || p->group_of[in->a] == group)
+				continue;
+			stx_ex *e = &at[p->param_of[in->a]];
+			*e = *e == STX_NONE || *e == in->ex ? in->ex : STX_EX_BAD;
+		}
 	}
-	return found == STX_NONE ? STX_NONE : p->item_of[found];
 }
 
-static uint32_t last_use(const uint32_t *last, uint32_t buffer)
+/* The operand of its kernel whose place buffer b may take: a temporary that ends here, of the same width,
+ * read only where b is written. */
+static uint32_t in_place_of(struct planning *p, const struct stx_kernel *k, const struct stx_buffer *b,
+                            uint32_t group, const stx_ex *at)
 {
-	return last[buffer];
+	for (uint32_t i = 0; i < k->params.n; i++) {
+		const struct stx_kparam *q = &k->params.at[i];
+		uint32_t item = p->item_of[q->buffer];
+		if (q->is_read && !q->is_written && item != STX_NONE && p->items[item].last == group &&
+		    stx_dtype_bytes(q->dtype) == stx_dtype_bytes(b->dtype) && at[i] == b->store)
+			return item;
+	}
+	return STX_NONE;
 }
 
 /* last[buffer] = last kernel that has the buffer as a parameter. */
@@ -314,7 +321,7 @@ static stx_err add_items(struct planning *p, const uint32_t *last)
 				continue;
 			int64_t bytes;
 			slot->first_step = i;
-			slot->last_step = last_use(last, q->buffer);
+			slot->last_step = last[q->buffer];
 			slot->size = buffer_bytes(p, q);
 			if (slot->size == STX_EX_BAD)
 				return STX_E_TOO_LARGE;
@@ -332,10 +339,18 @@ static stx_err add_items(struct planning *p, const uint32_t *last)
 
 static void find_in_place(struct planning *p)
 {
+	stx_ex at[STX_KERNEL_MAX_PARAMS];
+	uint32_t ready = STX_NONE;
 	for (uint32_t i = 0; i < p->nitems; i++) {
 		uint32_t group = p->items[i].first;
-		uint32_t from = in_place_of(p, group, p->s->loops->buffers.at[p->buffer_of[i]]);
-		p->items[i].in_place = from;
+		const struct stx_buffer *head = p->s->loops->buffers.at[p->s->groups.at[group].buffers.at[0]];
+		if (head->def != STX_DEF_POINTWISE)
+			continue;
+		if (ready != group)
+			read_points(p, group, at);
+		ready = group;
+		p->items[i].in_place = in_place_of(p, p->s->kernels.at[group],
+		                                   p->s->loops->buffers.at[p->buffer_of[i]], group, at);
 	}
 }
 
@@ -378,9 +393,10 @@ static stx_err plan(struct planning *p)
 	uint32_t n = p->s->loops->buffers.n, *last = last_uses(p);
 	p->item_of = STX_NEW_ARRAY(p->arena, uint32_t, n + 1);
 	p->buffer_of = STX_NEW_ARRAY(p->arena, uint32_t, n + 1);
+	p->param_of = STX_NEW_ARRAY(p->arena, uint32_t, n + 1);
 	p->items = STX_NEW_ARRAY(p->arena, struct stx__mem_item, n + 1);
 	p->s->slots = STX_NEW_ARRAY(p->arena, struct stx_slot, n + 1);
-	if (!last || !p->item_of || !p->buffer_of || !p->items || !p->s->slots)
+	if (!last || !p->item_of || !p->buffer_of || !p->param_of || !p->items || !p->s->slots)
 		return STX_E_NOMEM;
 	for (uint32_t i = 0; i < n; i++)
 		p->item_of[i] = STX_NONE;

@@ -30,5 +30,8 @@ struct stx_compare {
 };
 stx_err stx_ref_compare(const struct stx_tensor *got, const struct stx_tensor *want,
                         struct stx_compare *c, struct stx_diag *d);
+/* RD-12: bound of a sum's error, coefficient * unit roundoff of t * sum of absolute values. The coefficient is
+ * n-1 for a running sum, (n/k - 1) + (k - 1) for k segments, ceil(log2 n) for a tree (RD-07..RD-09). */
+double stx_ref_sum_bound(enum stx_dtype t, double coefficient, double sum_abs);
 
 #endif

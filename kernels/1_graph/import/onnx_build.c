@@ -283,6 +283,13 @@ V onnx_where(struct onnx *c, V cond, V a, V b)
 	return onnx_call(c, STX_OP_WHERE, args, 3);
 }
 
+V onnx_wrap_index(struct onnx *c, V index, int64_t n)
+{
+	V i = onnx_cast(c, index, STX_I64);
+	V low = onnx_2(c, STX_OP_LT, i, onnx_number(c, 0, STX_I64));
+	return onnx_where(c, low, onnx_2(c, STX_OP_ADD, i, onnx_number(c, (double)n, STX_I64)), i);
+}
+
 /* ONNX index tensors have any rank: the result has them in place of `dim`. Negative ones count from the end. */
 V onnx_index_select(struct onnx *c, V a, int dim, V index)
 {
@@ -302,7 +309,7 @@ V onnx_index_select(struct onnx *c, V a, int dim, V index)
 	}
 	for (int i = dim + 1; i < arank; i++)
 		sizes[rank++] = onnx_dim(c, a, i);
-	V flat = onnx_cast(c, onnx_view(c, index, &n, 1), STX_I64);
+	V flat = onnx_wrap_index(c, onnx_view(c, index, &n, 1), c->err ? 0 : onnx_dim(c, a, dim));
 	if (c->err)
 		return NO_V;
 	struct stx_arg args[3] = { stx_arg_tensor(a), stx_arg_int(c->g, dim), stx_arg_tensor(flat) };

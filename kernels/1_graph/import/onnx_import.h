@@ -100,6 +100,7 @@ V onnx_ints_const(struct onnx *c, const int64_t *v, int n);    /* 1-d i64 */
 V onnx_arange(struct onnx *c, int64_t start, int64_t end, int64_t step, enum stx_dtype t);
 V onnx_reduce(struct onnx *c, enum stx_op op, V a, const int64_t *dims, int n, int keepdim);
 V onnx_where(struct onnx *c, V cond, V a, V b);
+V onnx_wrap_index(struct onnx *c, V index, int64_t n); /* as i64, negative ones counted from n */
 V onnx_index_select(struct onnx *c, V a, int dim, V index);
 V onnx_scale(struct onnx *c, V a, double k); /* a * k in a's type */
 V onnx_shift(struct onnx *c, V a, double k); /* a + k */

@@ -186,6 +186,19 @@ static V add(struct onnx *c, V a, V b)
 	return onnx_2(c, STX_OP_ADD, a, b);
 }
 
+/* An activation is one operator: half precision computes in f32 inside and rounds once (NUMERICS.md). */
+static V wide_in(struct onnx *c)
+{
+	V x = onnx_in(c, 0);
+	return onnx_is_float(x) && stx_dtype_bytes(onnx_dtype(x)) < 4 ? onnx_cast(c, x, STX_F32) : x;
+}
+
+static stx_err narrow_out(struct onnx *c, V *out, V y)
+{
+	out[0] = onnx_cast(c, y, onnx_dtype(onnx_in(c, 0)));
+	return c->err;
+}
+
 static V positive(struct onnx *c, V x)
 {
 	return onnx_2(c, STX_OP_GT, x, constant_like(c, x, 0));
@@ -221,31 +234,28 @@ static V exp_minus_1(struct onnx *c, V x)
 
 static stx_err map_elu(struct onnx *c, V *out)
 {
-	V x = onnx_in(c, 0);
+	V x = wide_in(c);
 	V neg = mul(c, exp_minus_1(c, x), constant_like(c, x, onnx_float(c, "alpha", 1)));
-	out[0] = onnx_where(c, onnx_2(c, STX_OP_LT, x, constant_like(c, x, 0)), neg, x);
-	return c->err;
+	return narrow_out(c, out, onnx_where(c, onnx_2(c, STX_OP_LT, x, constant_like(c, x, 0)), neg, x));
 }
 
 static stx_err map_selu(struct onnx *c, V *out)
 {
-	V x = onnx_in(c, 0);
+	V x = wide_in(c);
 	double alpha = onnx_float(c, "alpha", 1.67326319217681884765625);
 	double gamma = onnx_float(c, "gamma", 1.05070102214813232421875);
 	V neg = mul(c, exp_minus_1(c, x), constant_like(c, x, alpha));
 	V y = onnx_where(c, positive(c, x), x, neg);
-	out[0] = mul(c, y, constant_like(c, x, gamma));
-	return c->err;
+	return narrow_out(c, out, mul(c, y, constant_like(c, x, gamma)));
 }
 
 static stx_err map_celu(struct onnx *c, V *out)
 {
-	V x = onnx_in(c, 0), zero = constant_like(c, x, 0);
+	V x = wide_in(c), zero = constant_like(c, x, 0);
 	double alpha = onnx_float(c, "alpha", 1);
 	V e = exp_minus_1(c, onnx_2(c, STX_OP_DIV, x, constant_like(c, x, alpha)));
 	V neg = onnx_2(c, STX_OP_MINIMUM, zero, mul(c, e, constant_like(c, x, alpha)));
-	out[0] = add(c, onnx_2(c, STX_OP_MAXIMUM, zero, x), neg);
-	return c->err;
+	return narrow_out(c, out, add(c, onnx_2(c, STX_OP_MAXIMUM, zero, x), neg));
 }
 
 static stx_err map_thresholded_relu(struct onnx *c, V *out)
@@ -265,15 +275,13 @@ static V hard_sigmoid(struct onnx *c, V x, double alpha, double beta)
 
 static stx_err map_hard_sigmoid(struct onnx *c, V *out)
 {
-	out[0] = hard_sigmoid(c, onnx_in(c, 0), onnx_float(c, "alpha", 0.2f), onnx_float(c, "beta", 0.5));
-	return c->err;
+	return narrow_out(c, out, hard_sigmoid(c, wide_in(c), onnx_float(c, "alpha", 0.2f), onnx_float(c, "beta", 0.5)));
 }
 
 static stx_err map_hard_swish(struct onnx *c, V *out)
 {
-	V x = onnx_in(c, 0);
-	out[0] = mul(c, x, hard_sigmoid(c, x, 1.0 / 6, 0.5));
-	return c->err;
+	V x = wide_in(c);
+	return narrow_out(c, out, mul(c, x, hard_sigmoid(c, x, 1.0 / 6, 0.5)));
 }
 
 /* log(1 + e^x) = max(x, 0) + log1p(e^-|x|): no overflow at either end. */
@@ -285,32 +293,28 @@ static V softplus(struct onnx *c, V x)
 
 static stx_err map_softplus(struct onnx *c, V *out)
 {
-	out[0] = softplus(c, onnx_in(c, 0));
-	return c->err;
+	return narrow_out(c, out, softplus(c, wide_in(c)));
 }
 
 static stx_err map_mish(struct onnx *c, V *out)
 {
-	V x = onnx_in(c, 0);
-	out[0] = mul(c, x, onnx_1(c, STX_OP_TANH, softplus(c, x)));
-	return c->err;
+	V x = wide_in(c);
+	return narrow_out(c, out, mul(c, x, onnx_1(c, STX_OP_TANH, softplus(c, x))));
 }
 
 static stx_err map_swish(struct onnx *c, V *out)
 {
-	V x = onnx_in(c, 0);
+	V x = wide_in(c);
 	double alpha = onnx_float(c, "alpha", 1);
 	V s = onnx_1(c, STX_OP_SIGMOID, alpha == 1 ? x : mul(c, x, constant_like(c, x, alpha)));
-	out[0] = mul(c, x, s);
-	return c->err;
+	return narrow_out(c, out, mul(c, x, s));
 }
 
 static stx_err map_softsign(struct onnx *c, V *out)
 {
-	V x = onnx_in(c, 0);
+	V x = wide_in(c);
 	V d = add(c, onnx_1(c, STX_OP_ABS, x), constant_like(c, x, 1));
-	out[0] = onnx_2(c, STX_OP_DIV, x, d);
-	return c->err;
+	return narrow_out(c, out, onnx_2(c, STX_OP_DIV, x, d));
 }
 
 static stx_err map_shrink(struct onnx *c, V *out)

@@ -474,20 +474,13 @@ static stx_err map_gather(struct onnx *c, V *out)
 	return c->err;
 }
 
-static V wrap_index(struct onnx *c, V index, int64_t n)
-{
-	V i = onnx_cast(c, index, STX_I64);
-	V low = onnx_2(c, STX_OP_LT, i, onnx_number(c, 0, STX_I64));
-	return onnx_where(c, low, onnx_2(c, STX_OP_ADD, i, onnx_number(c, (double)n, STX_I64)), i);
-}
-
 static stx_err map_gather_elements(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0), index = onnx_in(c, 1);
 	int axis = onnx_axis(c, onnx_int(c, "axis", 0), onnx_rank(x));
 	if (c->err)
 		return c->err;
-	V i = wrap_index(c, index, onnx_dim(c, x, axis));
+	V i = onnx_wrap_index(c, index, onnx_dim(c, x, axis));
 	if (c->err)
 		return c->err;
 	struct stx_arg args[3] = { stx_arg_tensor(x), stx_arg_int(c->g, axis), stx_arg_tensor(i) };
@@ -517,7 +510,7 @@ static stx_err map_gather_nd(struct onnx *c, V *out)
 	for (int d = 0; d < k && !c->err; d++) {
 		int64_t col[2] = { nb, tuples };
 		V i = onnx_view(c, onnx_slice(c, i3, 2, d, d + 1, 1), col, 2);
-		i = wrap_index(c, i, have[batch + d]);
+		i = onnx_wrap_index(c, i, have[batch + d]);
 		int64_t stride = product(have, batch + d + 1, batch + k);
 		row = onnx_2(c, STX_OP_ADD, row,
 		             onnx_2(c, STX_OP_MUL, i, onnx_number(c, (double)stride, STX_I64)));

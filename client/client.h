@@ -1,0 +1,217 @@
+/* client.h
+ * inside libstax: the connection, one round trip, the private worker, artifacts, threads. Not installed. */
+#ifndef STX_CLIENT_H
+#define STX_CLIENT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "bytes.h"
+#include "hash.h"
+#include "plan.h"
+#include "stax.h"
+#include "stax.pb-c.h"
+#include "status.h"
+
+/* ---- errors (error.c) ---- */
+
+/* Empty without clearing the texts: stx_fail writes what it sets. */
+static inline void stx__diag_init(struct stx_diag *d)
+{
+	d->code = 0;
+	d->stage[0] = d->node[0] = d->location[0] = d->text[0] = 0;
+}
+/* Copies d to err (which may be NULL) and returns e. */
+int stx__give_error(stx_err e, const struct stx_diag *d, struct stax_error *err);
+
+/* ---- targets (target.c) ---- */
+
+#define STX_TARGET_BYTES 64
+/* Flags of the plan header (STX_PLAN_CPU_*) that this host offers. */
+uint32_t stx__host_cpu(void);
+/* "cpu", NULL or "cpu:x86-64-vN[+avx512bf16]" to its exact form; other kinds ("cuda...") pass unchanged.
+ * *need: what the host must offer (0 for other kinds). */
+stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t *need,
+                            struct stx_diag *d);
+/* UNSUPPORTED, saying what is missing, when this host cannot run code that needs `need`. */
+stx_err stx__cpu_check(uint32_t need, struct stx_diag *d);
+
+/* ---- time and memfds (util.c) ---- */
+
+uint64_t stx__clock_ns(void); /* monotonic */
+/* A sealed memfd holding p[0, n); -1 and d on failure. */
+int stx__sealed(const char *name, const void *p, size_t n, struct stx_diag *d);
+/* Maps a descriptor's whole content read-only, at most `max` bytes. Freed with munmap(at, n) when n > 0. */
+stx_err stx__map_fd(int fd, size_t max, struct stx_span *out, struct stx_diag *d);
+
+/* ---- a call (connection.c) ---- */
+
+struct stx__wait {
+	uint64_t deadline_ns; /* monotonic; 0: none */
+	void (*progress)(void *ctx, const char *stage, uint32_t done, uint32_t total, uint64_t ms);
+	void *progress_ctx;
+};
+
+/* One received message. Freed by stx__received_free. */
+struct stx__received {
+	Stx__Envelope *e;
+	uint8_t *raw;         /* the frame's body, malloc'd; NULL when mapped or empty */
+	struct stx_span body; /* without a spilled envelope */
+	struct stx_span map;  /* private worker: mapped memfd */
+};
+void stx__received_free(struct stx__received *r);
+
+struct stx__private;
+struct stx__server {
+	enum { STX__UNIX, STX__TCP, STX__NONE } kind;
+	char text[256];           /* as shown to people */
+	char path[108];           /* UNIX */
+	char host[128], port[16]; /* TCP */
+};
+struct stax_client {
+	struct stx__server at;
+	int fd; /* -1: not connected */
+	uint64_t next_id;
+	uint32_t version;
+	struct stx__private *private_worker; /* NULL until needed */
+};
+
+stx_err stx__server_parse(const char *text, struct stx__server *out, struct stx_diag *d);
+/* Sends e (its request_id is set here) with body; waits for the reply of that id, passing Progress on.
+ * An Error reply becomes the returned code. A lost connection is opened again and the request sent again,
+ * three times at most: every request is safe to repeat. */
+stx_err stx__roundtrip(struct stax_client *c, Stx__Envelope *e, struct stx_span body,
+                       const struct stx__wait *w, struct stx__received *out, struct stx_diag *d);
+
+/* ---- requests to messages (message.c) ---- */
+
+/* A request as protobuf messages; everything lives in the arena, texts and values are the request's. */
+stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, const char *target,
+                          Stx__Lookup **out, struct stx_diag *d);
+/* An answer from its message (strings copied). target as resolved. NULL when out of memory. */
+struct stax_answer *stx__answer_new(const Stx__Answer *m, const char *target, const char *ns);
+const char *stx__answer_namespace(const struct stax_answer *a);
+const char *stx__request_namespace(const char *ns); /* NULL: $STAX_NAMESPACE, else "default" */
+
+/* ---- private worker (child.c, private.c) ---- */
+
+struct stx__job_reply {
+	struct stx__received r;
+	const Stx__JobReply *m; /* in r */
+};
+struct stx__child;
+/* Starts `staxd --worker`; CONNECT names the places searched. */
+stx_err stx__child_new(struct stx__child **out, struct stx_diag *d);
+void stx__child_free(struct stx__child *w); /* ends the child */
+int stx__child_alive(const struct stx__child *w);
+/* One job. body: the pieces, concatenated; piece_bytes of the job is set by the caller. On DEADLINE and
+ * CRASHED the child has been ended. On NEED_VALUES out is set as well. */
+stx_err stx__child_run(struct stx__child *w, Stx__Job *job, const struct stx_span *pieces,
+                       uint32_t npieces, const struct stx__wait *wait, struct stx__job_reply *out,
+                       struct stx_diag *d);
+const struct stx_digest *stx__child_fingerprint(const struct stx__child *w);
+const char *stx__child_sandbox(const struct stx__child *w);
+int stx__child_pid(const struct stx__child *w);
+
+/* The client's live child: started on first use, and again after a crash. Owned by the client. */
+stx_err stx__private_child(struct stax_client *c, struct stx__child **out, struct stx_diag *d);
+stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r, const char *target,
+                             struct stax_answer **out, struct stx_diag *d);
+/* The artifact a private compile made, from this client's memory; borrowed until the client is freed. */
+stx_err stx__private_fetch(struct stax_client *c, const struct stx_digest *digest,
+                           struct stx_span *out, struct stx_diag *d);
+stx_err stx__private_ping(struct stax_client *c, struct stax_pong *out, struct stx_diag *d);
+void stx__private_stats(const struct stax_client *c, uint64_t out[4]); /* requests hits misses kernels */
+void stx__private_free(struct stx__private *p);
+
+/* ---- threads (threads.c) ---- */
+
+typedef void stx__body_fn(void *arg, int64_t begin, int64_t end);
+struct stx__threads;
+/* nthreads: callers included, at least 1. Threads start here. NULL when out of memory. */
+struct stx__threads *stx__threads_new(int nthreads);
+void stx__threads_free(struct stx__threads *p); /* no job may be running */
+/* Calls body over [0, n) in pieces of at least `grain`; inline when one piece does, or when the pool
+ * is busy with another caller's job. */
+void stx__threads_for(struct stx__threads *p, int64_t n, int64_t grain, stx__body_fn *body, void *arg);
+/* The process-wide choice: an OpenMP runtime that is already loaded, else a pool made on first use. */
+void stx__parallel_for(int64_t n, int64_t grain, stx__body_fn *body, void *arg);
+int stx__thread_count(void); /* $STAX_THREADS, else the CPUs of the affinity mask */
+
+/* ---- artifacts (artifact.c, bind.c, run.c) ---- */
+
+struct stx__context;
+#define STX__SPARES 4
+struct stax_artifact {
+	struct stx_plan plan;
+	uint8_t *plan_bytes; /* aligned copy that plan points into */
+	int fd;              /* the sealed memfd: stays open as long as the library (design: reply) */
+	void *dl;            /* NULL: no CPU code */
+	stx_kernel_fn **fns; /* [nkernels] */
+	struct stx_arena *arena; /* names, fns, indices below */
+	uint32_t *input_value, *output_value; /* value number of each position */
+	const char **input_names, **output_names;
+	uint32_t nlaunch_args;   /* arguments of all launches */
+	uint32_t nscalars;       /* scalars of all launches */
+	uint64_t ndims;          /* sum of the ranks of all values */
+	_Atomic(struct stx__context *) spare[STX__SPARES];
+};
+
+/* The parts of loading, in order. prepare: copies and checks the plan, indexes arguments (names: the
+ * producer's, or NULL for the plan's own); then fns is filled; finish: makes the first context, bound at the
+ * size hints. a->arena is set by the caller; on failure stax_artifact_free. */
+stx_err stx__artifact_prepare(struct stax_artifact *a, struct stx_span plan,
+                              const struct stax_answer *names, struct stx_diag *d);
+stx_err stx__artifact_finish(struct stax_artifact *a, struct stx_diag *d);
+
+/* Everything a run needs, for one set of dynamic sizes. Used by one thread at a time. */
+struct stx__step {
+	stx_kernel_fn *fn;   /* NULL: a copy */
+	int64_t n, grain;
+	uint32_t kernel;     /* number in the plan */
+	uint32_t from, to;   /* copy: values */
+	struct stx_kernel_frame frame;
+};
+struct stx__value {
+	int64_t *sizes, *strides; /* [rank], in the context's dims */
+	int64_t bytes, offset;    /* storage; TEMP: workspace offset in bytes, ALIAS: in elements */
+	void *ptr;
+};
+struct stx__patch { /* buffer `slot` follows value `value`, whose address changes */
+	uint32_t slot, value;
+};
+struct stx__context {
+	struct stx_arena *arena;
+	int bound;
+	int64_t *syms;
+	int64_t *exprs;
+	uint8_t *expr_ok;
+	int64_t *dims;
+	struct stx__value *values;
+	void **buffers;
+	int64_t *scalars;
+	struct stx__step *steps;
+	uint32_t nsteps;
+	struct stx__patch *fixed, *moving; /* temporaries and constants; inputs and outputs */
+	uint32_t nfixed, nmoving;
+	size_t workspace_bytes;
+	void *workspace;     /* own memory, NULL until needed */
+	size_t own_bytes;
+	void *patched_for;   /* workspace the fixed buffers point into */
+	struct stx_bounds_record bounds;
+};
+
+struct stx__context *stx__context_new(const struct stax_artifact *a); /* NULL: out of memory */
+void stx__context_free(struct stx__context *x);
+struct stx__context *stx__context_take(const struct stax_artifact *a); /* a spare or a new one */
+void stx__context_put(const struct stax_artifact *a, struct stx__context *x);
+/* Evaluates everything for x->syms: guards, sizes, offsets, grids; checks that each value lies within
+ * its storage and the workspace. MISMATCH for a guard, CORRUPT for a plan that contradicts itself. */
+stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x, struct stx_diag *d);
+
+/* Strided copy of elements of 1, 2, 4 or 8 bytes; pointers to element [0,...,0]; strides in elements. */
+void stx__client_copy(void *dst, const int64_t *dst_strides, const void *src,
+                       const int64_t *src_strides, const int64_t *sizes, int rank, int elem_bytes);
+
+#endif

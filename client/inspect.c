@@ -1,0 +1,206 @@
+/* inspect.c: for tools: one stage of the compiler as text, and the oracle's results. Private worker only. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+#include "dtype.h"
+
+struct ask {
+	struct stx_arena *arena;
+	struct stx__child *child;
+	struct stx__wait wait;
+	Stx__Job job;
+	struct stx__job_reply reply;
+};
+
+static stx_err no_memory(struct stx_diag *d)
+{
+	return stx_fail(d, STX_E_NOMEM, "worker", "", "out of memory");
+}
+
+static stx_err start(struct ask *q, struct stax_client *c, const struct stax_request *r,
+                     struct stx_diag *d)
+{
+	char target[STX_TARGET_BYTES];
+	uint32_t need;
+	Stx__Lookup *what;
+	memset(q, 0, sizeof *q);
+	stx__job__init(&q->job);
+	stx_err e = stx__cpu_resolve(r->target, target, &need, d);
+	if (e)
+		return e;
+	if (!(q->arena = stx_arena_new(0)))
+		return no_memory(d);
+	if ((e = stx__lookup_build(q->arena, r, target, &what, d)) ||
+	    (e = stx__private_child(c, &q->child, d)))
+		return e;
+	q->wait = (struct stx__wait){ 0, r->progress, r->progress_ctx };
+	if (r->deadline_ms)
+		q->wait.deadline_ns = stx__clock_ns() + r->deadline_ms * 1000000ull;
+	q->job.format = what->format;
+	q->job.target = what->target;
+	q->job.options = what->options;
+	q->job.n_values = what->n_values;
+	q->job.values = what->values;
+	return STX_E_OK;
+}
+
+static void finish(struct ask *q)
+{
+	stx__received_free(&q->reply.r);
+	stx_arena_free(q->arena);
+}
+
+int stax_dump(struct stax_client *c, const struct stax_request *r, const char *stage,
+              const char *format, char **text, size_t *n, struct stax_error *err)
+{
+	struct stx_diag d;
+	struct ask q;
+	struct stx_span body = { r->graph, r->graph_bytes };
+	stx__diag_init(&d);
+	*text = NULL;
+	*n = 0;
+	stx_err e = start(&q, c, r, &d);
+	if (!e) {
+		q.job.kind = STX__JOB_KIND__JOB_DUMP;
+		q.job.stage = (char *)(uintptr_t)stage;
+		q.job.dump_format = (char *)(uintptr_t)format;
+		e = stx__child_run(q.child, &q.job, &body, 1, &q.wait, &q.reply, &d);
+	}
+	if (e == STX_E_NEED_VALUES && q.reply.m && q.reply.m->n_need_values) {
+		const Stx__NeededValue *v = q.reply.m->need_values[0];
+		stx_diag_clear(&d);
+		stx_fail(&d, e, "import", v->input, "%s", v->why);
+	}
+	struct stx_span out = q.reply.r.body;
+	if (!e && !(*text = malloc(out.n + 1)))
+		e = no_memory(&d);
+	if (!e) {
+		if (out.n)
+			memcpy(*text, out.at, out.n);
+		(*text)[out.n] = 0;
+		*n = out.n;
+	}
+	finish(&q);
+	return stx__give_error(e, &d, err);
+}
+
+/* Bytes of a dense tensor, -1 when its type or sizes are not valid. */
+static int64_t dense_bytes(uint32_t dtype, size_t rank, const int64_t *sizes)
+{
+	if (dtype >= STX_DTYPE_COUNT || rank > STX_MAX_RANK)
+		return -1;
+	int64_t n = stx_dtype_bytes((enum stx_dtype)dtype);
+	for (size_t i = 0; i < rank; i++)
+		if (sizes[i] < 0 || __builtin_mul_overflow(n, sizes[i], &n))
+			return -1;
+	return n;
+}
+
+/* pieces[0] is the graph. */
+static stx_err put_inputs(struct ask *q, const struct stx_tensor *inputs, size_t n,
+                          struct stx_span *pieces, struct stx_diag *d)
+{
+	Stx__Tensor *at = STX_NEW_ARRAY(q->arena, Stx__Tensor, n);
+	q->job.tensors = STX_NEW_ARRAY(q->arena, Stx__Tensor *, n);
+	q->job.piece_bytes = STX_NEW_ARRAY(q->arena, uint64_t, n + 1);
+	if (!at || !q->job.tensors || !q->job.piece_bytes)
+		return no_memory(d);
+	q->job.n_tensors = n;
+	q->job.n_piece_bytes = n + 1;
+	q->job.piece_bytes[0] = pieces[0].n;
+	for (size_t i = 0; i < n; i++) {
+		const struct stx_tensor *t = &inputs[i];
+		int64_t bytes = dense_bytes(t->dtype, t->rank, t->sizes);
+		if (bytes < 0)
+			return stx_fail(d, STX_E_USAGE, "reference", "", "input %zu: bad type or sizes", i);
+		stx__tensor__init(&at[i]);
+		at[i].dtype = t->dtype;
+		at[i].n_sizes = t->rank;
+		at[i].sizes = (int64_t *)(uintptr_t)t->sizes;
+		q->job.tensors[i] = &at[i];
+		pieces[i + 1] = (struct stx_span){
+			(const uint8_t *)t->data + t->offset * stx_dtype_bytes(t->dtype), (size_t)bytes
+		};
+		q->job.piece_bytes[i + 1] = (uint64_t)bytes;
+	}
+	return STX_E_OK;
+}
+
+static stx_err take_output(const Stx__Tensor *m, struct stx_span bytes, struct stx_tensor *t,
+                           struct stx_diag *d)
+{
+	int64_t stride = 1, n = dense_bytes(m->dtype, m->n_sizes, m->sizes);
+	if (n < 0 || (uint64_t)n > bytes.n)
+		return stx_fail(d, STX_E_PROTOCOL, "reference", "", "an output that is cut short");
+	t->dtype = (uint8_t)m->dtype;
+	t->rank = (uint8_t)m->n_sizes;
+	for (int i = t->rank - 1; i >= 0; i--) {
+		t->sizes[i] = m->sizes[i];
+		t->strides[i] = stride;
+		stride *= m->sizes[i] > 0 ? m->sizes[i] : 1;
+	}
+	if (!(t->data = malloc(n ? (size_t)n : 1)))
+		return no_memory(d);
+	if (n)
+		memcpy(t->data, bytes.at, (size_t)n);
+	return STX_E_OK;
+}
+
+static stx_err take_outputs(const struct ask *q, struct stx_tensor **out, int *nout,
+                            struct stx_diag *d)
+{
+	const Stx__JobReply *m = q->reply.m;
+	struct stx_span body = q->reply.r.body;
+	stx_err e = STX_E_OK;
+	if (m->n_piece_bytes != m->n_tensors || m->n_tensors > INT32_MAX)
+		return stx_fail(d, STX_E_PROTOCOL, "reference", "", "outputs without their bytes");
+	struct stx_tensor *t = calloc(m->n_tensors + 1, sizeof *t);
+	if (!t)
+		return no_memory(d);
+	for (size_t i = 0; !e && i < m->n_tensors; i++) {
+		uint64_t n = m->piece_bytes[i];
+		if (n > body.n)
+			e = stx_fail(d, STX_E_PROTOCOL, "reference", "", "a reply that is cut short");
+		else
+			e = take_output(m->tensors[i], (struct stx_span){ body.at, (size_t)n }, &t[i], d);
+		if (!e)
+			body = (struct stx_span){ body.at + n, body.n - (size_t)n };
+	}
+	if (e) {
+		for (size_t i = 0; i < m->n_tensors; i++)
+			free(t[i].data);
+		free(t);
+		return e;
+	}
+	*out = t;
+	*nout = (int)m->n_tensors;
+	return STX_E_OK;
+}
+
+int stax_reference(struct stax_client *c, const struct stax_request *r,
+                   const struct stx_tensor *inputs, int ninputs, struct stx_tensor **outputs,
+                   int *noutputs, struct stax_error *err)
+{
+	struct stx_diag d;
+	struct ask q;
+	size_t n = ninputs > 0 ? (size_t)ninputs : 0;
+	stx__diag_init(&d);
+	*outputs = NULL;
+	*noutputs = 0;
+	stx_err e = start(&q, c, r, &d);
+	struct stx_span *pieces = e ? NULL : STX_NEW_ARRAY(q.arena, struct stx_span, n + 1);
+	if (!e && !pieces)
+		e = no_memory(&d);
+	if (!e) {
+		pieces[0] = (struct stx_span){ r->graph, r->graph_bytes };
+		q.job.kind = STX__JOB_KIND__JOB_REFERENCE;
+		e = put_inputs(&q, inputs, n, pieces, &d);
+	}
+	if (!e)
+		e = stx__child_run(q.child, &q.job, pieces, (uint32_t)n + 1, &q.wait, &q.reply, &d);
+	if (!e)
+		e = take_outputs(&q, outputs, noutputs, &d);
+	finish(&q);
+	return stx__give_error(e, &d, err);
+}

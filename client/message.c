@@ -1,0 +1,202 @@
+/* message.c: requests as protobuf messages, answers as public structs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+#include "dtype.h"
+
+#define GIVEN_VALUE_MAX (64u << 10)
+
+const char *stx__request_namespace(const char *ns)
+{
+	if (!ns || !*ns)
+		ns = getenv("STAX_NAMESPACE");
+	return ns && *ns ? ns : "default";
+}
+
+/* Protobuf messages have char * fields for strings that are only read. */
+static char *borrow(const char *s)
+{
+	return (char *)(uintptr_t)s;
+}
+
+static stx_err build_value(struct stx_arena *a, const struct stax_value *v, Stx__GivenValue **out,
+                           struct stx_diag *d)
+{
+	const char *name = v->input ? v->input : "";
+	if (v->rank < 0 || v->rank > STX_MAX_RANK || v->dtype < 0 || v->dtype >= STX_DTYPE_COUNT)
+		return stx_fail(d, STX_E_USAGE, "request", name, "value of '%s': bad rank or type", name);
+	if (v->bytes > GIVEN_VALUE_MAX)
+		return stx_fail(d, STX_E_TOO_LARGE, "request", name,
+		                "value of '%s': %zu bytes, at most %u can be specialised", name, v->bytes,
+		                GIVEN_VALUE_MAX);
+	size_t want = (size_t)stx_dtype_bytes((enum stx_dtype)v->dtype);
+	for (int i = 0; i < v->rank; i++)
+		if (v->sizes[i] < 0 || __builtin_mul_overflow(want, (size_t)v->sizes[i], &want))
+			return stx_fail(d, STX_E_USAGE, "request", name, "value of '%s': bad sizes", name);
+	if (want != v->bytes)
+		return stx_fail(d, STX_E_USAGE, "request", name,
+		                "value of '%s': %zu bytes for a tensor of %zu", name, v->bytes, want);
+	Stx__GivenValue *m = STX_NEW(a, Stx__GivenValue);
+	if (!m)
+		return stx_fail(d, STX_E_NOMEM, "request", "", "out of memory");
+	stx__given_value__init(m);
+	m->input = borrow(name);
+	m->dtype = (uint32_t)v->dtype;
+	m->n_sizes = (size_t)v->rank;
+	m->sizes = (int64_t *)(uintptr_t)v->sizes;
+	m->data.len = v->bytes;
+	m->data.data = (uint8_t *)(uintptr_t)v->data;
+	*out = m;
+	return STX_E_OK;
+}
+
+stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, const char *target,
+                          Stx__Lookup **out, struct stx_diag *d)
+{
+	Stx__Lookup *m = STX_NEW(a, Stx__Lookup);
+	Stx__Options *o = STX_NEW(a, Stx__Options);
+	uint8_t *digest = stx_arena_alloc(a, STX_DIGEST_BYTES);
+	Stx__GivenValue **values = STX_NEW_ARRAY(a, Stx__GivenValue *, r->nvalues);
+	if (!m || !o || !digest || !values)
+		return stx_fail(d, STX_E_NOMEM, "request", "", "out of memory");
+	if (r->format < STAX_WIRE || r->format > STAX_ONNX)
+		return stx_fail(d, STX_E_USAGE, "request", "", "unknown graph format %d", r->format);
+	stx__lookup__init(m);
+	stx__options__init(o);
+	o->training = r->training != 0;
+	o->dynamic = r->dynamic != 0;
+	o->fast = r->fast != 0;
+	o->allow_fallback = r->allow_fallback != 0;
+	struct stx_digest body = stx_digest_of(r->graph, r->graph_bytes);
+	memcpy(digest, body.b, sizeof body.b);
+	m->body_digest.len = sizeof body.b;
+	m->body_digest.data = digest;
+	m->format = (uint32_t)r->format;
+	m->target = stx_arena_strdup(a, target);
+	m->options = o;
+	m->ns = borrow(stx__request_namespace(r->ns));
+	for (size_t i = 0; i < r->nvalues; i++) {
+		stx_err e = build_value(a, &r->values[i], &values[i], d);
+		if (e)
+			return e;
+	}
+	m->n_values = r->nvalues;
+	m->values = values;
+	*out = m;
+	return m->target ? STX_E_OK : stx_fail(d, STX_E_NOMEM, "request", "", "out of memory");
+}
+
+/* ---- answers ---- */
+
+struct answer {
+	struct stax_answer pub; /* first: freed through it */
+	struct stx_arena *arena;
+	const char *ns;
+};
+
+const char *stx__answer_namespace(const struct stax_answer *a)
+{
+	return ((const struct answer *)(const void *)a)->ns;
+}
+
+static const char *const *copy_strings(struct stx_arena *a, char *const *at, size_t n, size_t *out_n)
+{
+	const char **list = STX_NEW_ARRAY(a, const char *, n);
+	for (size_t i = 0; list && i < n; i++)
+		list[i] = stx_arena_strdup(a, at[i]);
+	*out_n = list ? n : 0;
+	return list;
+}
+
+static void hex(const ProtobufCBinaryData *b, char out[STX_DIGEST_HEX])
+{
+	struct stx_digest d;
+	out[0] = 0;
+	if (b->len != sizeof d.b)
+		return;
+	memcpy(d.b, b->data, sizeof d.b);
+	stx_digest_hex(&d, out);
+}
+
+static void three(uint32_t out[3], const uint32_t *at, size_t n)
+{
+	for (size_t i = 0; i < 3; i++)
+		out[i] = i < n ? at[i] : 1;
+}
+
+static void copy_kernels(struct stx_arena *a, struct stax_answer *p, const Stx__Answer *m)
+{
+	struct stax_kernel_info *k = STX_NEW_ARRAY(a, struct stax_kernel_info, m->n_kernels);
+	if (!k)
+		return;
+	for (size_t i = 0; i < m->n_kernels; i++) {
+		const Stx__Kernel *f = m->kernels[i];
+		k[i] = (struct stax_kernel_info){
+			.name = stx_arena_strdup(a, f->name), .config = stx_arena_strdup(a, f->config),
+			.chosen_by = stx_arena_strdup(a, f->chosen_by), .shared_bytes = f->shared_bytes,
+			.registers = f->registers, .spills = f->spills, .reused = f->reused
+		};
+		three(k[i].grid, f->grid, f->n_grid);
+		three(k[i].block, f->block, f->n_block);
+	}
+	p->kernels = k;
+	p->nkernels = m->n_kernels;
+}
+
+static void copy_lists(struct stx_arena *a, struct stax_answer *p, const Stx__Answer *m)
+{
+	struct stax_stage_info *s = STX_NEW_ARRAY(a, struct stax_stage_info, m->n_stages);
+	struct stax_needed *need = STX_NEW_ARRAY(a, struct stax_needed, m->n_need_values);
+	for (size_t i = 0; s && i < m->n_stages; i++)
+		s[i] = (struct stax_stage_info){ stx_arena_strdup(a, m->stages[i]->name),
+		                                 m->stages[i]->us };
+	for (size_t i = 0; need && i < m->n_need_values; i++)
+		need[i] = (struct stax_needed){ stx_arena_strdup(a, m->need_values[i]->input),
+		                                stx_arena_strdup(a, m->need_values[i]->why) };
+	p->stages = s;
+	p->nstages = s ? m->n_stages : 0;
+	p->needed = need;
+	p->nneeded = need ? m->n_need_values : 0;
+	p->guards = copy_strings(a, m->guards, m->n_guards, &p->nguards);
+	p->input_names = copy_strings(a, m->input_names, m->n_input_names, &p->ninputs);
+	p->output_names = copy_strings(a, m->output_names, m->n_output_names, &p->noutputs);
+	p->report = copy_strings(a, m->report, m->n_report, &p->nreport);
+}
+
+struct stax_answer *stx__answer_new(const Stx__Answer *m, const char *target, const char *ns)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	struct answer *x = a ? STX_NEW(a, struct answer) : NULL;
+	if (!x) {
+		stx_arena_free(a);
+		return NULL;
+	}
+	struct stax_answer *p = &x->pub;
+	x->arena = a;
+	x->ns = stx_arena_strdup(a, ns);
+	hex(&m->key, p->key);
+	hex(&m->digest, p->digest);
+	strncpy(p->target, target, sizeof p->target - 1);
+	p->size_bytes = m->size_bytes;
+	p->path = stx_arena_strdup(a, m->path);
+	p->reason = stx_arena_strdup(a, m->reason);
+	p->hit = m->hit;
+	p->stored = m->stored;
+	p->bytes_read = m->bytes_read;
+	p->bytes_written = m->bytes_written;
+	p->bytes_min = m->bytes_min;
+	copy_kernels(a, p, m);
+	copy_lists(a, p, m);
+	if (stx_arena_oom(a)) {
+		stx_arena_free(a);
+		return NULL;
+	}
+	return p;
+}
+
+void stax_answer_free(struct stax_answer *a)
+{
+	if (a)
+		stx_arena_free(((struct answer *)(void *)a)->arena);
+}

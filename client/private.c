@@ -1,0 +1,514 @@
+/* private.c: compiling without a server (STAX_SERVER=none): this process plays the daemon's part for itself:
+ * key, plan, kernels, link, each a job of the private worker. Kernels and artifacts made are kept in memory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+#define KEY_FORMAT 1u                    /* as the daemon's, so that both give one key */
+#define STORE_MAX ((size_t)256 << 20)    /* kept bytes of each kind */
+#define KERNELS_MAX (1u << 16)
+
+/* ---- what is kept ---- */
+
+struct entry {
+	struct stx_digest id;
+	struct stx_digest content; /* of bytes */
+	struct stx_bytes bytes, meta;
+};
+/* Open addressing; emptied as a whole when it holds too much. */
+struct store {
+	struct entry **at;
+	size_t n, cap, bytes;
+};
+
+struct stx__private {
+	struct stx__child *child;
+	struct store kernels;   /* objects; meta: packed Kernel */
+	struct store artifacts; /* by key; meta: packed Answer */
+	uint64_t requests, hits, misses, compiled;
+};
+
+static void store_clear(struct store *s)
+{
+	for (size_t i = 0; i < s->cap; i++)
+		if (s->at[i]) {
+			stx_bytes_free(&s->at[i]->bytes);
+			stx_bytes_free(&s->at[i]->meta);
+			free(s->at[i]);
+		}
+	free(s->at);
+	memset(s, 0, sizeof *s);
+}
+
+static struct entry **store_slot(const struct store *s, const struct stx_digest *id)
+{
+	size_t i = (size_t)stx_digest_short(id) & (s->cap - 1);
+	while (s->at[i] && !stx_digest_eq(&s->at[i]->id, id))
+		i = (i + 1) & (s->cap - 1);
+	return &s->at[i];
+}
+
+static const struct entry *store_find(const struct store *s, const struct stx_digest *id)
+{
+	return s->cap ? *store_slot(s, id) : NULL;
+}
+
+static int store_grow(struct store *s)
+{
+	struct store bigger = { .cap = s->cap ? s->cap * 2 : 64, .n = s->n, .bytes = s->bytes };
+	if ((s->n + 1) * 2 <= s->cap)
+		return 0;
+	bigger.at = calloc(bigger.cap, sizeof *bigger.at);
+	if (!bigger.at)
+		return -1;
+	for (size_t i = 0; i < s->cap; i++)
+		if (s->at[i])
+			*store_slot(&bigger, &s->at[i]->id) = s->at[i];
+	free(s->at);
+	*s = bigger;
+	return 0;
+}
+
+/* Copies bytes; takes meta over. Returns the entry, NULL when out of memory. */
+static const struct entry *store_put(struct store *s, const struct stx_digest *id,
+                                     struct stx_span bytes, struct stx_bytes *meta)
+{
+	if (s->bytes + bytes.n > STORE_MAX)
+		store_clear(s);
+	struct entry *e = store_grow(s) ? NULL : calloc(1, sizeof *e);
+	if (!e || stx_bytes_put(&e->bytes, bytes.at, bytes.n)) {
+		free(e);
+		stx_bytes_free(meta);
+		return NULL;
+	}
+	e->id = *id;
+	e->content = stx_digest_of(e->bytes.at, e->bytes.n);
+	e->meta = *meta;
+	memset(meta, 0, sizeof *meta);
+	struct entry **slot = store_slot(s, id);
+	if (*slot) { /* compiled again on request */
+		s->bytes -= (*slot)->bytes.n;
+		stx_bytes_free(&(*slot)->bytes);
+		stx_bytes_free(&(*slot)->meta);
+		free(*slot);
+		s->n--;
+	}
+	*slot = e;
+	s->n++;
+	s->bytes += bytes.n;
+	return e;
+}
+
+void stx__private_free(struct stx__private *p)
+{
+	if (!p)
+		return;
+	stx__child_free(p->child);
+	store_clear(&p->kernels);
+	store_clear(&p->artifacts);
+	free(p);
+}
+
+void stx__private_stats(const struct stax_client *c, uint64_t out[4])
+{
+	const struct stx__private *p = c->private_worker;
+	out[0] = p ? p->requests : 0;
+	out[1] = p ? p->hits : 0;
+	out[2] = p ? p->misses : 0;
+	out[3] = p ? p->compiled : 0;
+}
+
+stx_err stx__private_child(struct stax_client *c, struct stx__child **out, struct stx_diag *d)
+{
+	if (!c->private_worker && !(c->private_worker = calloc(1, sizeof *c->private_worker)))
+		return stx_fail(d, STX_E_NOMEM, "worker", "", "out of memory");
+	struct stx__private *p = c->private_worker;
+	stx_err e = STX_E_OK;
+	if (!p->child || !stx__child_alive(p->child)) {
+		stx__child_free(p->child);
+		p->child = NULL;
+		e = stx__child_new(&p->child, d);
+	}
+	*out = p->child;
+	return e;
+}
+
+/* ---- keys (the daemon's formulas) ---- */
+
+static struct stx_digest code_digest(const char *what, const struct stx_digest *of,
+                                     const char *target, uint32_t options,
+                                     const struct stx_digest *fingerprint)
+{
+	struct stx_bytes b = { 0 };
+	stx_bytes_u64(&b, strlen(what));
+	stx_bytes_puts(&b, what);
+	stx_bytes_u32(&b, KEY_FORMAT);
+	stx_bytes_put(&b, of->b, sizeof of->b);
+	stx_bytes_u64(&b, strlen(target));
+	stx_bytes_puts(&b, target);
+	stx_bytes_u32(&b, options);
+	stx_bytes_put(&b, fingerprint->b, sizeof fingerprint->b);
+	struct stx_digest d = stx_digest_of(b.at, b.oom ? 0 : b.n);
+	stx_bytes_free(&b);
+	return d;
+}
+
+enum { BIT_TRAINING = 1, BIT_DYNAMIC = 2, BIT_FAST = 4, BIT_FALLBACK = 8 };
+
+static uint32_t option_bits(const struct stax_request *r)
+{
+	return (r->training ? BIT_TRAINING : 0u) | (r->dynamic ? BIT_DYNAMIC : 0u) |
+	       (r->fast ? BIT_FAST : 0u) | (r->allow_fallback ? BIT_FALLBACK : 0u);
+}
+
+/* ---- one compile ---- */
+
+struct work {
+	struct stx__private *p;
+	const struct stax_request *r;
+	const char *target;
+	struct stx_arena *arena;
+	Stx__Lookup *lookup;
+	struct stx__wait wait;
+	struct stx__job_reply key, plan, link;
+	struct stx_span *plan_pieces; /* plan, then each kernel's IR */
+	Stx__Answer answer;
+	STX_VEC(Stx__Stage *) stages;
+};
+
+static stx_err no_memory(struct stx_diag *d)
+{
+	return stx_fail(d, STX_E_NOMEM, "compile", "", "out of memory");
+}
+
+static void progress(struct work *w, const char *stage, uint32_t done, uint32_t total)
+{
+	if (w->r->progress)
+		w->r->progress(w->r->progress_ctx, stage, done, total, 0);
+}
+
+/* Adds a job's stage times to the answer's, equal names together. Lists are short. */
+static stx_err add_stages(struct work *w, const Stx__JobReply *m, struct stx_diag *d)
+{
+	for (size_t i = 0; i < m->n_stages; i++) {
+		unsigned k = 0;
+		while (k < w->stages.n && strcmp(w->stages.at[k]->name, m->stages[i]->name))
+			k++;
+		if (k < w->stages.n) {
+			w->stages.at[k]->us += m->stages[i]->us;
+			continue;
+		}
+		Stx__Stage *s = STX_NEW(w->arena, Stx__Stage);
+		if (!s || stx_push(w->arena, &w->stages, s))
+			return no_memory(d);
+		stx__stage__init(s);
+		s->us = m->stages[i]->us;
+		if (!(s->name = stx_arena_strdup(w->arena, m->stages[i]->name)))
+			return no_memory(d);
+	}
+	return STX_E_OK;
+}
+
+static stx_err run_job(struct work *w, Stx__JobKind kind, const struct stx_span *pieces,
+                       uint32_t npieces, struct stx__job_reply *out, struct stx_diag *d)
+{
+	Stx__Job job = STX__JOB__INIT;
+	job.kind = kind;
+	job.format = w->lookup->format;
+	job.target = w->lookup->target;
+	job.options = w->lookup->options;
+	if (kind == STX__JOB_KIND__JOB_KEY) {
+		job.n_values = w->lookup->n_values;
+		job.values = w->lookup->values;
+	}
+	if (npieces > 1) {
+		job.n_piece_bytes = npieces;
+		job.piece_bytes = STX_NEW_ARRAY(w->arena, uint64_t, npieces);
+		if (!job.piece_bytes)
+			return no_memory(d);
+		for (uint32_t i = 0; i < npieces; i++)
+			job.piece_bytes[i] = pieces[i].n;
+	}
+	stx_err e = stx__child_run(w->p->child, &job, pieces, npieces, &w->wait, out, d);
+	return e ? e : add_stages(w, out->m, d);
+}
+
+/* Splits a reply's body by its piece sizes: exactly n pieces. */
+static stx_err pieces_of(struct work *w, const struct stx__job_reply *r, size_t n,
+                         struct stx_span **out, struct stx_diag *d)
+{
+	struct stx_span body = r->r.body;
+	struct stx_span *at = STX_NEW_ARRAY(w->arena, struct stx_span, n);
+	if (!at)
+		return no_memory(d);
+	if (r->m->n_piece_bytes != n)
+		return stx_fail(d, STX_E_PROTOCOL, "worker", "", "a reply with %zu pieces instead of %zu",
+		                r->m->n_piece_bytes, n);
+	for (size_t i = 0; i < n; i++) {
+		if (r->m->piece_bytes[i] > body.n)
+			return stx_fail(d, STX_E_PROTOCOL, "worker", "", "a reply that is cut short");
+		at[i] = (struct stx_span){ body.at, (size_t)r->m->piece_bytes[i] };
+		body = (struct stx_span){ body.at + at[i].n, body.n - at[i].n };
+	}
+	*out = at;
+	return STX_E_OK;
+}
+
+static stx_err pack_message(const ProtobufCMessage *m, struct stx_bytes *out, struct stx_diag *d)
+{
+	size_t n = protobuf_c_message_get_packed_size(m);
+	if (stx_bytes_reserve(out, n ? n : 1))
+		return no_memory(d);
+	out->n = protobuf_c_message_pack(m, out->at);
+	return STX_E_OK;
+}
+
+/* One kernel's object, from memory or compiled now; k gets what emission found. */
+static stx_err one_kernel(struct work *w, Stx__Kernel *k, struct stx_span ir,
+                          const struct entry **out, struct stx_diag *d)
+{
+	struct stx_digest ir_digest, id;
+	struct stx__job_reply r = { 0 };
+	struct stx_span *object;
+	struct stx_bytes meta = { 0 };
+	stx_err e = STX_E_OK;
+	if (k->digest.len != sizeof ir_digest.b)
+		return stx_fail(d, STX_E_PROTOCOL, "worker", k->name, "a kernel without a digest");
+	memcpy(ir_digest.b, k->digest.data, sizeof ir_digest.b);
+	id = code_digest("stax-kernel-v1", &ir_digest, w->target, option_bits(w->r) & BIT_FAST,
+	                 stx__child_fingerprint(w->p->child));
+	*out = store_find(&w->p->kernels, &id);
+	k->reused = *out != NULL;
+	if (!*out) {
+		e = run_job(w, STX__JOB_KIND__JOB_KERNEL, &ir, 1, &r, d);
+		if (!e)
+			e = pieces_of(w, &r, 1, &object, d);
+		if (!e && r.m->n_kernels != 1)
+			e = stx_fail(d, STX_E_PROTOCOL, "worker", k->name, "a reply without its kernel");
+		if (!e)
+			e = pack_message(&r.m->kernels[0]->base, &meta, d);
+		if (!e && !(*out = store_put(&w->p->kernels, &id, object[0], &meta)))
+			e = no_memory(d);
+		stx_bytes_free(&meta);
+		stx__received_free(&r.r);
+		w->p->compiled += !e;
+	}
+	if (e)
+		return e;
+	Stx__Kernel *emitted = stx__kernel__unpack(NULL, (*out)->meta.n, (*out)->meta.at);
+	if (!emitted)
+		return no_memory(d);
+	k->registers = emitted->registers;
+	k->spills = emitted->spills;
+	k->shared_bytes = emitted->shared_bytes;
+	for (size_t i = 0; i < k->n_block && i < emitted->n_block; i++)
+		k->block[i] = emitted->block[i];
+	stx__kernel__free_unpacked(emitted, NULL);
+	return STX_E_OK;
+}
+
+/* Objects of all kernels, equal ones once. objects[0] is the plan. */
+static stx_err all_kernels(struct work *w, struct stx_span *objects, uint32_t *nobjects,
+                           struct stx_diag *d)
+{
+	const Stx__JobReply *m = w->plan.m;
+	struct store seen = { 0 };
+	stx_err e = STX_E_OK;
+	objects[0] = w->plan_pieces[0];
+	*nobjects = 1;
+	for (size_t i = 0; !e && i < m->n_kernels; i++) {
+		const struct entry *k = NULL;
+		struct stx_bytes none = { 0 };
+		progress(w, "kernels", (uint32_t)i, (uint32_t)m->n_kernels);
+		if ((e = one_kernel(w, m->kernels[i], w->plan_pieces[i + 1], &k, d)))
+			break;
+		if (store_find(&seen, &k->id))
+			continue;
+		if (!store_put(&seen, &k->id, (struct stx_span){ NULL, 0 }, &none))
+			e = no_memory(d);
+		/* Copied: the store may be emptied while later kernels are added. */
+		uint8_t *copy = e ? NULL : stx_arena_copy(w->arena, k->bytes.at, k->bytes.n);
+		if (!e && !copy)
+			e = no_memory(d);
+		objects[(*nobjects)++] = (struct stx_span){ copy, k->bytes.n };
+	}
+	store_clear(&seen);
+	return e;
+}
+
+static stx_err build(struct work *w, const struct stx_digest *key, struct stx_diag *d)
+{
+	struct stx_span *graph, *artifact;
+	stx_err e = pieces_of(w, &w->key, 1, &graph, d);
+	if (e)
+		return e;
+	progress(w, "plan", 0, 1);
+	if ((e = run_job(w, STX__JOB_KIND__JOB_PLAN, graph, 1, &w->plan, d)))
+		return e;
+	size_t n = w->plan.m->n_kernels;
+	if (n > KERNELS_MAX)
+		return stx_fail(d, STX_E_TOO_LARGE, "compile", "", "%zu kernels", n);
+	if ((e = pieces_of(w, &w->plan, n + 1, &w->plan_pieces, d)))
+		return e;
+	struct stx_span *objects = STX_NEW_ARRAY(w->arena, struct stx_span, n + 1);
+	uint32_t nobjects;
+	if (!objects)
+		return no_memory(d);
+	if ((e = all_kernels(w, objects, &nobjects, d)))
+		return e;
+	progress(w, "link", 0, 1);
+	if ((e = run_job(w, STX__JOB_KIND__JOB_LINK, objects, nobjects, &w->link, d)) ||
+	    (e = pieces_of(w, &w->link, 1, &artifact, d)))
+		return e;
+	Stx__Answer *a = &w->answer;
+	const Stx__JobReply *m = w->plan.m;
+	uint8_t *digest = stx_arena_alloc(w->arena, STX_DIGEST_BYTES);
+	if (!digest)
+		return no_memory(d);
+	struct stx_digest content = stx_digest_of(artifact->at, artifact->n);
+	memcpy(digest, content.b, sizeof content.b);
+	a->digest = (ProtobufCBinaryData){ STX_DIGEST_BYTES, digest };
+	a->size_bytes = artifact->n;
+	a->kernels = m->kernels;
+	a->n_kernels = m->n_kernels;
+	a->guards = m->guards;
+	a->n_guards = m->n_guards;
+	a->report = m->report;
+	a->n_report = m->n_report;
+	a->bytes_read = m->bytes_read;
+	a->bytes_written = m->bytes_written;
+	a->bytes_min = m->bytes_min;
+	struct stx_bytes meta = { 0 };
+	if ((e = pack_message(&a->base, &meta, d)))
+		return e;
+	return store_put(&w->p->artifacts, key, *artifact, &meta) ? STX_E_OK : no_memory(d);
+}
+
+/* From the stored description (kept alive in *held) and this request's names. */
+static stx_err hit(struct work *w, const struct entry *found, Stx__Answer **held, struct stx_diag *d)
+{
+	*held = stx__answer__unpack(NULL, found->meta.n, found->meta.at);
+	if (!*held)
+		return no_memory(d);
+	w->answer = **held;
+	w->answer.hit = 1;
+	w->answer.reason = (char *)(uintptr_t)"made earlier by this process";
+	return STX_E_OK;
+}
+
+static stx_err compile(struct work *w, struct stax_answer **out, struct stx_diag *d)
+{
+	struct stx_span body = { w->r->graph, w->r->graph_bytes };
+	struct stx_digest graph, key;
+	Stx__Answer *held = NULL;
+	progress(w, "key", 0, 1);
+	stx_err e = run_job(w, STX__JOB_KIND__JOB_KEY, &body, 1, &w->key, d);
+	const Stx__JobReply *m = w->key.m;
+	if (e == STX_E_NEED_VALUES && m->n_need_values) {
+		stx_diag_clear(d);
+		w->answer.need_values = m->need_values;
+		w->answer.n_need_values = m->n_need_values;
+		e = STX_E_OK;
+		goto answer;
+	}
+	if (e)
+		return e;
+	if (m->graph_digest.len != sizeof graph.b)
+		return stx_fail(d, STX_E_PROTOCOL, "worker", "", "a key without its graph digest");
+	memcpy(graph.b, m->graph_digest.data, sizeof graph.b);
+	key = code_digest("stax-key-v1", &graph, w->target, option_bits(w->r),
+	                  stx__child_fingerprint(w->p->child));
+	const struct entry *found = w->r->recache ? NULL : store_find(&w->p->artifacts, &key);
+	w->answer.reason = (char *)(uintptr_t)"not yet compiled by this process";
+	e = found ? hit(w, found, &held, d) : build(w, &key, d);
+	if (e)
+		goto end;
+	w->p->hits += found != NULL;
+	w->p->misses += !found;
+	w->answer.key = (ProtobufCBinaryData){ sizeof key.b, key.b };
+	w->answer.input_names = m->input_names;
+	w->answer.n_input_names = m->n_input_names;
+	w->answer.output_names = m->output_names;
+	w->answer.n_output_names = m->n_output_names;
+answer:
+	w->answer.stages = w->stages.at;
+	w->answer.n_stages = w->stages.n;
+	*out = stx__answer_new(&w->answer, w->target, w->lookup->ns);
+	if (!*out)
+		e = no_memory(d);
+end:
+	if (held)
+		stx__answer__free_unpacked(held, NULL);
+	return e;
+}
+
+static stx_err start(struct work *w, struct stax_client *c, const struct stax_request *r,
+                     const char *target, struct stx_diag *d)
+{
+	memset(w, 0, sizeof *w);
+	stx__answer__init(&w->answer);
+	struct stx__child *child;
+	stx_err e = stx__private_child(c, &child, d);
+	if (e)
+		return e;
+	w->p = c->private_worker;
+	w->r = r;
+	w->target = target;
+	w->wait = (struct stx__wait){ 0, r->progress, r->progress_ctx };
+	if (r->deadline_ms)
+		w->wait.deadline_ns = stx__clock_ns() + r->deadline_ms * 1000000ull;
+	w->arena = stx_arena_new(0);
+	return w->arena ? stx__lookup_build(w->arena, r, target, &w->lookup, d) : no_memory(d);
+}
+
+static void finish(struct work *w)
+{
+	stx__received_free(&w->key.r);
+	stx__received_free(&w->plan.r);
+	stx__received_free(&w->link.r);
+	stx_arena_free(w->arena);
+}
+
+stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r, const char *target,
+                             struct stax_answer **out, struct stx_diag *d)
+{
+	struct work w;
+	stx_err e = start(&w, c, r, target, d);
+	if (!e) {
+		w.p->requests++;
+		e = compile(&w, out, d);
+	}
+	finish(&w);
+	return e;
+}
+
+stx_err stx__private_fetch(struct stax_client *c, const struct stx_digest *digest,
+                           struct stx_span *out, struct stx_diag *d)
+{
+	const struct store *s = c->private_worker ? &c->private_worker->artifacts : NULL;
+	for (size_t i = 0; s && i < s->cap; i++) {
+		if (!s->at[i] || !stx_digest_eq(&s->at[i]->content, digest))
+			continue;
+		*out = (struct stx_span){ s->at[i]->bytes.at, s->at[i]->bytes.n };
+		return STX_E_OK;
+	}
+	return stx_fail(d, STX_E_NOT_FOUND, "fetch", "", "this process has not made that artifact");
+}
+
+stx_err stx__private_ping(struct stax_client *c, struct stax_pong *out, struct stx_diag *d)
+{
+	uint64_t before = stx__clock_ns();
+	struct stx__child *w;
+	stx_err e = stx__private_child(c, &w, d);
+	if (e)
+		return e;
+	out->rtt_ns = stx__clock_ns() - before;
+	out->workers = 1;
+	snprintf(out->version, sizeof out->version, "%s (private worker)", STX_VERSION);
+	snprintf(out->sandbox, sizeof out->sandbox, "%s", stx__child_sandbox(w));
+	stx_digest_hex(stx__child_fingerprint(w), out->fingerprint);
+	out->worker_pids[out->nworker_pids++] = (uint32_t)stx__child_pid(w);
+	return STX_E_OK;
+}

@@ -1,0 +1,408 @@
+/* run.c: checking arguments and running the plan. The common path takes a spare context, compares the
+ * arguments with it, writes the moving addresses and calls the kernels: no allocation, no lock. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xmmintrin.h>
+
+#include "client.h"
+#include "dtype.h"
+
+#define WORKSPACE_ALIGN 64
+#define MXCSR_DEFAULT 0x1f80u /* all exceptions masked, nearest, subnormals kept (design: numerics) */
+
+/* ---- launches ---- */
+
+struct launch {
+	stx_kernel_fn *fn;
+	const struct stx_kernel_frame *frame;
+};
+
+static void run_chunk(void *arg, int64_t begin, int64_t end)
+{
+	const struct launch *l = arg;
+	unsigned saved = _mm_getcsr();
+	if (saved != MXCSR_DEFAULT)
+		_mm_setcsr(MXCSR_DEFAULT);
+	l->fn(l->frame, begin, end);
+	if (_mm_getcsr() != saved)
+		_mm_setcsr(saved);
+}
+
+static void launch(const struct stx__step *s, const struct stx_env *env)
+{
+	struct launch l = { s->fn, &s->frame };
+	if (s->n == 0)
+		return;
+	if (s->n <= s->grain)
+		run_chunk(&l, 0, s->n);
+	else if (env && env->parallel_for)
+		env->parallel_for(env->ctx, s->n, s->grain, run_chunk, &l);
+	else
+		stx__parallel_for(s->n, s->grain, run_chunk, &l);
+}
+
+static stx_err bounds_error(const struct stax_artifact *a, const struct stx__context *x,
+                            uint32_t kernel, struct stx_diag *d)
+{
+	const char *name = stx_plan_string(&a->plan, a->plan.kernels[kernel].name);
+	return stx_fail(d, STX_E_BOUNDS, "run", name,
+	                "kernel %s: index %lld on axis %d is out of bounds: it must be in [0, %lld)", name,
+	                (long long)x->bounds.index, x->bounds.axis, (long long)x->bounds.bound);
+}
+
+static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
+                         const struct stx_env *env, struct stx_diag *d)
+{
+	x->bounds.taken = 0;
+	for (uint32_t i = 0; i < x->nsteps; i++) {
+		const struct stx__step *s = &x->steps[i];
+		if (!s->fn) {
+			const struct stx__value *from = &x->values[s->from], *to = &x->values[s->to];
+			const struct stx_plan_value *v = &a->plan.values[s->to];
+			stx__client_copy(to->ptr, to->strides, from->ptr, from->strides, to->sizes,
+			                  v->rank, stx_dtype_bytes(v->dtype));
+			continue;
+		}
+		launch(s, env);
+		if (x->bounds.taken)
+			return bounds_error(a, x, s->kernel, d);
+	}
+	return STX_E_OK;
+}
+
+/* ---- arguments ---- */
+
+static void shape_text(const int64_t *n, int rank, char *out, size_t cap)
+{
+	size_t used = 0;
+	out[used++] = '[';
+	for (int i = 0; i < rank && used + 24 < cap; i++)
+		used += (size_t)snprintf(out + used, cap - used, i ? ",%lld" : "%lld",
+		                         (long long)n[i]);
+	snprintf(out + used, cap - used, "]");
+}
+
+static int same_sizes(const struct stx_tensor *t, const struct stx__value *v, int rank)
+{
+	for (int i = 0; i < rank; i++)
+		if (t->sizes[i] != v->sizes[i])
+			return 0;
+	return 1;
+}
+
+/* Strides matter only where a second element is reached. */
+static int same_strides(const struct stx_tensor *t, const struct stx__value *v, int rank)
+{
+	int differ = 0, empty = 0;
+	for (int i = 0; i < rank; i++) {
+		differ |= t->strides[i] != v->strides[i] && v->sizes[i] > 1;
+		empty |= v->sizes[i] == 0;
+	}
+	return !differ || empty;
+}
+
+static int is_empty(const struct stx_tensor *t)
+{
+	for (int i = 0; i < t->rank; i++)
+		if (t->sizes[i] == 0)
+			return 1;
+	return 0;
+}
+
+static stx_err mismatch_shape(const char *what, const char *name, const char *field,
+                              const int64_t *got, const int64_t *want, int rank, struct stx_diag *d)
+{
+	char a[160], b[160];
+	shape_text(got, rank, a, sizeof a);
+	shape_text(want, rank, b, sizeof b);
+	return stx_fail(d, STX_E_MISMATCH, "run", name, "%s '%s': %s are %s, the artifact was compiled "
+	                "for %s", what, name, field, a, b);
+}
+
+/* dtype and rank, before anything is read by dimension. */
+static stx_err check_kind(const struct stx_tensor *t, const struct stx_plan_value *v,
+                          const char *what, const char *name, struct stx_diag *d)
+{
+	if (t->dtype != v->dtype)
+		return stx_fail(d, STX_E_MISMATCH, "run", name, "%s '%s': type %s, expected %s", what,
+		                name, stx_dtype_name(t->dtype), stx_dtype_name(v->dtype));
+	if (t->rank != v->rank)
+		return stx_fail(d, STX_E_MISMATCH, "run", name, "%s '%s': rank %d, expected %d", what,
+		                name, t->rank, v->rank);
+	return STX_E_OK;
+}
+
+/* The address of element [0,...,0], checked. */
+static stx_err address(const struct stx_tensor *t, const char *what, const char *name, void **out,
+                       struct stx_diag *d)
+{
+	int bytes = stx_dtype_bytes(t->dtype);
+	char *p = (char *)t->data + t->offset * bytes;
+	if (!t->data && !is_empty(t))
+		return stx_fail(d, STX_E_USAGE, "run", name, "%s '%s': no data", what, name);
+	if ((uintptr_t)p % (unsigned)bytes)
+		return stx_fail(d, STX_E_MISMATCH, "run", name,
+		                "%s '%s': its address is not aligned to its %d-byte elements", what, name,
+		                bytes);
+	*out = p;
+	return STX_E_OK;
+}
+
+/* Rank and dtype of all inputs, then the dynamic sizes; binds the context when they changed. */
+static stx_err bind_inputs(const struct stax_artifact *a, struct stx__context *x,
+                           const struct stx_tensor *inputs, int ninputs, struct stx_diag *d)
+{
+	const struct stx_plan *p = &a->plan;
+	if (ninputs < 0 || (uint32_t)ninputs != p->h->ninputs)
+		return stx_fail(d, STX_E_MISMATCH, "run", "", "%d inputs given, the artifact takes %u",
+		                ninputs, p->h->ninputs);
+	for (int i = 0; i < ninputs; i++) {
+		stx_err e = check_kind(&inputs[i], &p->values[a->input_value[i]], "input",
+		                       a->input_names[i], d);
+		if (e)
+			return e;
+	}
+	int same = x->bound;
+	for (uint32_t i = 0; i < p->h->nsyms; i++) {
+		int64_t v = inputs[p->syms[i].input].sizes[p->syms[i].dim];
+		same = same && v == x->syms[i];
+		x->syms[i] = v;
+	}
+	return same ? STX_E_OK : stx__context_bind(a, x, d);
+}
+
+static stx_err check_inputs(const struct stax_artifact *a, struct stx__context *x,
+                            const struct stx_tensor *inputs, struct stx_diag *d)
+{
+	for (uint32_t i = 0; i < a->plan.h->ninputs; i++) {
+		const struct stx_tensor *t = &inputs[i];
+		struct stx__value *v = &x->values[a->input_value[i]];
+		const char *name = a->input_names[i];
+		if (!same_sizes(t, v, t->rank))
+			return mismatch_shape("input", name, "sizes", t->sizes, v->sizes, t->rank, d);
+		if (!same_strides(t, v, t->rank))
+			return mismatch_shape("input", name, "strides", t->strides, v->strides, t->rank, d);
+		stx_err e = address(t, "input", name, &v->ptr, d);
+		if (e)
+			return e;
+	}
+	return STX_E_OK;
+}
+
+/* ---- outputs ---- */
+
+static void *env_alloc(const struct stx_env *env, size_t bytes)
+{
+	if (env && env->allocate)
+		return env->allocate(env->ctx, bytes, WORKSPACE_ALIGN);
+	return bytes > SIZE_MAX / 2 ? NULL :
+	       aligned_alloc(WORKSPACE_ALIGN, (bytes + WORKSPACE_ALIGN) & ~(size_t)(WORKSPACE_ALIGN - 1));
+}
+
+static void env_free(const struct stx_env *env, void *p, size_t bytes)
+{
+	if (env && env->allocate) {
+		if (env->release)
+			env->release(env->ctx, p, bytes);
+	} else {
+		free(p);
+	}
+}
+
+/* An output whose strides are not the plan's is computed beside and copied. */
+static int needs_copy(const struct stax_artifact *a, const struct stx__context *x, uint32_t i,
+                      const struct stx_tensor *t)
+{
+	return a->plan.values[a->output_value[i]].kind == STX_VALUE_OUTPUT &&
+	       !same_strides(t, &x->values[a->output_value[i]], t->rank);
+}
+
+static stx_err check_outputs(const struct stax_artifact *a, struct stx__context *x,
+                             const struct stx_tensor *outputs, const struct stx_env *env, int *copies,
+                             struct stx_diag *d)
+{
+	*copies = 0;
+	for (uint32_t i = 0; i < a->plan.h->noutputs; i++) {
+		const struct stx_tensor *t = &outputs[i];
+		const struct stx_plan_value *pv = &a->plan.values[a->output_value[i]];
+		struct stx__value *v = &x->values[a->output_value[i]];
+		const char *name = a->output_names[i];
+		stx_err e = check_kind(t, pv, "output", name, d);
+		if (e)
+			return e;
+		if (!same_sizes(t, v, t->rank))
+			return mismatch_shape("output", name, "sizes", t->sizes, v->sizes, t->rank, d);
+		if (pv->kind == STX_VALUE_ALIAS)
+			continue;
+		if ((e = address(t, "output", name, &v->ptr, d)))
+			return e;
+		if (needs_copy(a, x, i, t)) {
+			++*copies;
+			if (!(v->ptr = env_alloc(env, (size_t)v->bytes)))
+				return stx_fail(d, STX_E_NOMEM, "run", name, "no memory for output '%s'", name);
+		}
+	}
+	return STX_E_OK;
+}
+
+/* Copies outputs computed beside to where they belong (when done) and frees them. */
+static void finish_copies(const struct stax_artifact *a, struct stx__context *x,
+                          struct stx_tensor *outputs, const struct stx_env *env, int done)
+{
+	for (uint32_t i = 0; i < a->plan.h->noutputs; i++) {
+		struct stx_tensor *t = &outputs[i];
+		struct stx__value *v = &x->values[a->output_value[i]];
+		if (!v->ptr || !needs_copy(a, x, i, t))
+			continue;
+		int bytes = stx_dtype_bytes(t->dtype);
+		if (done)
+			stx__client_copy((char *)t->data + t->offset * bytes, t->strides, v->ptr,
+			                  v->strides, v->sizes, t->rank, bytes);
+		env_free(env, v->ptr, (size_t)v->bytes);
+	}
+}
+
+/* An output that is a view of an input: described when the caller gave no memory, else copied. */
+static void finish_aliases(const struct stax_artifact *a, const struct stx__context *x,
+                           const struct stx_tensor *inputs, struct stx_tensor *outputs)
+{
+	for (uint32_t i = 0; i < a->plan.h->noutputs; i++) {
+		const struct stx_plan_value *pv = &a->plan.values[a->output_value[i]];
+		const struct stx__value *v = &x->values[a->output_value[i]];
+		struct stx_tensor *t = &outputs[i];
+		if (pv->kind != STX_VALUE_ALIAS)
+			continue;
+		const struct stx_tensor *in = &inputs[pv->index2];
+		int bytes = stx_dtype_bytes(pv->dtype), in_bytes = stx_dtype_bytes(in->dtype);
+		char *at = (char *)in->data + in->offset * in_bytes + v->offset * bytes;
+		if (t->data) {
+			stx__client_copy((char *)t->data + t->offset * bytes, t->strides, at, v->strides,
+			                  v->sizes, pv->rank, bytes);
+			continue;
+		}
+		t->data = at;
+		t->offset = 0;
+		memcpy(t->strides, v->strides, pv->rank * sizeof *t->strides);
+	}
+}
+
+/* ---- workspace and the run ---- */
+
+static stx_err own_workspace(struct stx__context *x, struct stx_diag *d)
+{
+	if (x->own_bytes >= x->workspace_bytes)
+		return STX_E_OK;
+	free(x->workspace);
+	x->own_bytes = 0;
+	x->patched_for = NULL;
+	x->workspace = env_alloc(NULL, x->workspace_bytes);
+	if (!x->workspace)
+		return stx_fail(d, STX_E_NOMEM, "run", "", "no memory for a workspace of %zu bytes",
+		                x->workspace_bytes);
+	x->own_bytes = x->workspace_bytes;
+	return STX_E_OK;
+}
+
+static void patch_fixed(const struct stax_artifact *a, struct stx__context *x, char *workspace)
+{
+	/* A plan without a workspace still has constants: any non-NULL mark will do. */
+	void *mark = workspace ? workspace : (char *)x;
+	if (x->patched_for == mark)
+		return;
+	for (uint32_t i = 0; i < a->plan.h->nvalues; i++)
+		if (a->plan.values[i].kind == STX_VALUE_TEMP)
+			x->values[i].ptr = workspace ? workspace + x->values[i].offset : (char *)x;
+	for (uint32_t i = 0; i < x->nfixed; i++)
+		x->buffers[x->fixed[i].slot] = x->values[x->fixed[i].value].ptr;
+	x->patched_for = mark;
+}
+
+static stx_err run(const struct stax_artifact *a, struct stx__context *x,
+                   const struct stx_tensor *inputs, struct stx_tensor *outputs,
+                   const struct stx_env *env, struct stx_diag *d)
+{
+	stx_err e;
+	int foreign = env && env->allocate && x->workspace_bytes;
+	void *workspace = NULL;
+	if (foreign) {
+		workspace = env_alloc(env, x->workspace_bytes);
+		if (!workspace)
+			return stx_fail(d, STX_E_NOMEM, "run", "",
+			                "no memory for a workspace of %zu bytes", x->workspace_bytes);
+	} else if ((e = own_workspace(x, d))) {
+		return e;
+	} else {
+		workspace = x->workspace;
+	}
+	patch_fixed(a, x, workspace);
+	for (uint32_t i = 0; i < x->nmoving; i++)
+		x->buffers[x->moving[i].slot] = x->values[x->moving[i].value].ptr;
+	e = run_steps(a, x, env, d);
+	if (!e)
+		finish_aliases(a, x, inputs, outputs);
+	if (foreign)
+		env_free(env, workspace, x->workspace_bytes);
+	return e;
+}
+
+static void forget_outputs(const struct stax_artifact *a, struct stx__context *x)
+{
+	for (uint32_t i = 0; i < a->plan.h->noutputs; i++)
+		x->values[a->output_value[i]].ptr = NULL;
+}
+
+int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
+             struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
+             struct stax_error *err)
+{
+	struct stx_diag d;
+	stx__diag_init(&d);
+	if (noutputs < 0 || (uint32_t)noutputs != a->plan.h->noutputs)
+		return stx__give_error(stx_fail(&d, STX_E_MISMATCH, "run", "",
+		                            "%d outputs given, the artifact makes %u", noutputs,
+		                            a->plan.h->noutputs), &d, err);
+	struct stx__context *x = stx__context_take(a);
+	if (!x)
+		return stx__give_error(stx_fail(&d, STX_E_NOMEM, "run", "", "out of memory"), &d, err);
+	int copies = 0;
+	stx_err e = bind_inputs(a, x, inputs, ninputs, &d);
+	if (!e && !(e = check_inputs(a, x, inputs, &d))) {
+		e = check_outputs(a, x, outputs, env, &copies, &d);
+		if (!e)
+			e = run(a, x, inputs, outputs, env, &d);
+		if (copies)
+			finish_copies(a, x, outputs, env, !e);
+	}
+	forget_outputs(a, x);
+	stx__context_put(a, x);
+	return stx__give_error(e, &d, err);
+}
+
+int stax_query(const struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
+               struct stx_tensor *outputs, size_t *workspace_bytes, struct stax_error *err)
+{
+	struct stx_diag d;
+	stx__diag_init(&d);
+	struct stx__context *x = stx__context_take(a);
+	if (!x)
+		return stx__give_error(stx_fail(&d, STX_E_NOMEM, "run", "", "out of memory"), &d, err);
+	stx_err e = bind_inputs(a, x, inputs, ninputs, &d);
+	for (uint32_t i = 0; !e && i < a->plan.h->ninputs; i++) {
+		const struct stx__value *v = &x->values[a->input_value[i]];
+		if (!same_sizes(&inputs[i], v, inputs[i].rank))
+			e = mismatch_shape("input", a->input_names[i], "sizes", inputs[i].sizes, v->sizes,
+			                   inputs[i].rank, &d);
+	}
+	for (uint32_t i = 0; !e && i < a->plan.h->noutputs; i++) {
+		const struct stx_plan_value *pv = &a->plan.values[a->output_value[i]];
+		const struct stx__value *v = &x->values[a->output_value[i]];
+		outputs[i] = (struct stx_tensor){ .dtype = pv->dtype, .rank = pv->rank };
+		memcpy(outputs[i].sizes, v->sizes, pv->rank * sizeof *v->sizes);
+		memcpy(outputs[i].strides, v->strides, pv->rank * sizeof *v->strides);
+	}
+	if (!e && workspace_bytes)
+		*workspace_bytes = x->workspace_bytes;
+	stx__context_put(a, x);
+	return stx__give_error(e, &d, err);
+}

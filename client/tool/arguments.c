@@ -1,0 +1,151 @@
+/* arguments.c: from named values to the arguments of a run. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+
+static uint64_t name_seed(uint64_t seed, const char *name)
+{
+	uint64_t h = 0xcbf29ce484222325u ^ seed;
+	for (; *name; name++)
+		h = (h ^ (unsigned char)*name) * 0x100000001b3u;
+	return h;
+}
+
+/* The value of one input: a copy of its own, since plans may write inputs. */
+static stx_err fill(const struct stx_tool_graph *g, const struct stx_tool_values *values, int random,
+                    uint64_t seed, const char *name, const struct stx_tensor *want,
+                    struct stx_host *h, struct stx_diag *d)
+{
+	const struct stx_host *given = stx_tool_values_find(values, name);
+	const struct stx_model_tensor *init = NULL;
+	if (given)
+		return stx_host_copy(h, &given->t, d);
+	if (g && g->format == STAX_ONNX)
+		init = stx_model_find(&g->model, name);
+	if (init)
+		return stx_onnx_tensor(init->proto, g->model.dir, h, d);
+	if (!random)
+		return stx_fail(d, STX_E_NOT_FOUND, "run", name, "no value for input '%s'", name);
+	stx_err e = stx_host_new(h, want->dtype, want->rank, want->sizes, d);
+	if (e)
+		return e;
+	char shape[256];
+	stx_host_shape(&h->t, shape, sizeof shape);
+	fprintf(stderr, "stax: input %s: %s%s, random, seed %llu\n", name, stx_dtype_name(want->dtype),
+	        shape, (unsigned long long)seed);
+	stx_host_random(h, name_seed(seed, name));
+	return STX_E_OK;
+}
+
+/* The plan may want other strides than the dense ones of a file: then the data is laid out again. */
+static stx_err lay_out(struct stx_host *h, const struct stx_tensor *want, struct stx_tensor *t,
+                       struct stx_diag *d)
+{
+	int same = h->t.rank == want->rank;
+	for (int i = 0; same && i < want->rank; i++)
+		same = h->t.sizes[i] == want->sizes[i];
+	*t = h->t;
+	if (!same || !memcmp(h->t.strides, want->strides, want->rank * sizeof *want->strides))
+		return STX_E_OK; /* other sizes: stax_run says what is wrong, or they are dynamic */
+	int bytes = stx_dtype_bytes(h->t.dtype);
+	int64_t lo = 0, hi = 0, at[STX_MAX_RANK] = { 0 };
+	for (int i = 0; i < want->rank; i++) {
+		int64_t far = (want->sizes[i] - 1) * want->strides[i];
+		if (want->sizes[i] == 0)
+			return STX_E_OK;
+		lo += far < 0 ? far : 0;
+		hi += far > 0 ? far : 0;
+	}
+	if (hi - lo >= (int64_t)(STX_HOST_BYTES_MAX / 8))
+		return stx_fail(d, STX_E_TOO_LARGE, "run", "", "an input's strides span too much memory");
+	char *data = calloc((size_t)(hi - lo + 1), (size_t)bytes);
+	if (!data)
+		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	int64_t n = stx_host_elems(want->sizes, want->rank), off = -lo;
+	for (int64_t k = 0; k < n; k++) {
+		memcpy(data + off * bytes, (char *)h->t.data + k * bytes, (size_t)bytes);
+		for (int i = want->rank - 1; i >= 0; i--) {
+			off += want->strides[i];
+			if (++at[i] < want->sizes[i])
+				break;
+			off -= want->strides[i] * want->sizes[i];
+			at[i] = 0;
+		}
+	}
+	free(h->t.data);
+	h->t.data = data;
+	t->data = data;
+	t->offset = -lo;
+	memcpy(t->strides, want->strides, sizeof t->strides);
+	return STX_E_OK;
+}
+
+static stx_err make_outputs(const struct stax_artifact *a, struct stx_tool_arguments *args,
+                            struct stx_diag *d)
+{
+	struct stax_error err;
+	int e = stax_query(a, args->in_t, args->nin, args->out_t, NULL, &err);
+	if (e) {
+		stx_tool_diag(d, &err);
+		return e;
+	}
+	for (int i = 0; i < args->nout; i++) {
+		const struct stx_tensor *t = &args->out_t[i];
+		if ((e = stx_host_new(&args->out[i], t->dtype, t->rank, t->sizes, d)))
+			return e;
+		memset(args->out[i].t.data, 0xaa, args->out[i].bytes); /* what is not written shows */
+		args->out_t[i] = args->out[i].t;
+	}
+	return STX_E_OK;
+}
+
+stx_err stx_tool_bind(const struct stax_artifact *a, const struct stx_tool_graph *g,
+                      const struct stx_tool_values *values, int random, uint64_t seed,
+                      struct stx_tool_arguments *args, struct stx_diag *d)
+{
+	memset(args, 0, sizeof *args);
+	args->nin = stax_ninputs(a);
+	args->nout = stax_noutputs(a);
+	args->in = calloc((size_t)args->nin + 1, sizeof *args->in);
+	args->out = calloc((size_t)args->nout + 1, sizeof *args->out);
+	args->in_t = calloc((size_t)args->nin + 1, sizeof *args->in_t);
+	args->out_t = calloc((size_t)args->nout + 1, sizeof *args->out_t);
+	stx_err e = args->in && args->out && args->in_t && args->out_t ? STX_E_OK :
+	            stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	for (int i = 0; !e && i < args->nin; i++) {
+		struct stx_tensor want;
+		const char *name;
+		if ((e = stax_input(a, i, &want, &name)))
+			stx_fail(d, e, "run", "", "the artifact's plan cannot be read");
+		else if (!(e = fill(g, values, random, seed, name, &want, &args->in[i], d)))
+			e = lay_out(&args->in[i], &want, &args->in_t[i], d);
+	}
+	if (!e)
+		e = make_outputs(a, args, d);
+	if (e)
+		stx_tool_arguments_free(args);
+	return e;
+}
+
+stx_err stx_tool_execute(struct stax_artifact *a, struct stx_tool_arguments *args, struct stx_diag *d)
+{
+	struct stax_error err;
+	int e = stax_run(a, args->in_t, args->nin, args->out_t, args->nout, NULL, &err);
+	if (e)
+		stx_tool_diag(d, &err);
+	return e;
+}
+
+void stx_tool_arguments_free(struct stx_tool_arguments *args)
+{
+	for (int i = 0; args->in && i < args->nin; i++)
+		stx_host_free(&args->in[i]);
+	for (int i = 0; args->out && i < args->nout; i++)
+		stx_host_free(&args->out[i]);
+	free(args->in);
+	free(args->out);
+	free(args->in_t);
+	free(args->out_t);
+	memset(args, 0, sizeof *args);
+}

@@ -1,0 +1,76 @@
+/* dump_cmd.c: stax dump: one stage of the compiler as text, through a private worker. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+
+struct flags {
+	const char *stage, *format, *target;
+	struct stx_option_list files;
+};
+
+static const char *const stages[] = { "graph", "basis", "joint", "forward", "backward", "loops", "kernels",
+	                              "plan", "source", "llvm", "asm", "ptx" };
+
+static stx_err check_flags(const struct flags *f, struct stx_diag *d)
+{
+	int known = 0;
+	if (f->files.n != 1)
+		return stx_fail(d, STX_E_USAGE, "usage", "", "dump takes one graph file");
+	if (!f->stage)
+		return stx_fail(d, STX_E_USAGE, "usage", "", "dump needs --stage: graph, basis, loops, kernels, "
+		                "plan, source, llvm or asm");
+	for (unsigned i = 0; i < sizeof stages / sizeof *stages; i++)
+		known |= !strcmp(stages[i], f->stage);
+	if (!known)
+		return stx_fail(d, STX_E_USAGE, "usage", "", "--stage %s: no such stage", f->stage);
+	if (strcmp(f->format, "text") && strcmp(f->format, "dot"))
+		return stx_fail(d, STX_E_USAGE, "usage", "", "--format %s: text or dot (dot -Tsvg draws it)",
+		                f->format);
+	return STX_E_OK;
+}
+
+static stx_err dump(const struct flags *f, struct stx_bytes *out, struct stx_diag *d)
+{
+	struct stx_tool_graph g;
+	struct stax_client *c = NULL;
+	struct stax_error err;
+	char *text = NULL;
+	size_t n = 0;
+	stx_err e = stx_tool_graph_read(f->files.at[0], &g, d);
+	if (!e && stax_connect("none", &c, &err)) {
+		stx_tool_diag(d, &err);
+		e = d->code;
+	}
+	if (!e) {
+		struct stax_request q = { .target = f->target };
+		struct stx_tool_values values = { 0 };
+		struct stx_diag ignored = { 0 };
+		stx_tool_values_from_tests(&g, "test_data_set_0", &values, &ignored);
+		e = stx_tool_dump_graph(c, &g, &values, &q, f->stage, f->format, &text, &n, d);
+		stx_tool_values_free(&values);
+	}
+	if (!e)
+		stx_bytes_put(out, text, n);
+	free(text);
+	stx_tool_graph_free(&g);
+	stax_client_free(c);
+	return e;
+}
+
+int stx_tool_dump(int argc, char **argv)
+{
+	struct flags f = { .format = "text" };
+	struct stx_diag d = { 0 };
+	struct stx_bytes out = { 0 };
+	const struct stx_option table[] = {
+		{ "stage", STX_OPT_TEXT, &f.stage },
+		{ "format", STX_OPT_TEXT, &f.format },
+		{ "target", STX_OPT_TEXT, &f.target },
+		{ NULL, STX_OPT_FLAG, NULL },
+	};
+	stx_err e = stx_options_parse(argc, argv, table, &f.files, &d);
+	if (!e && !(e = check_flags(&f, &d)))
+		e = dump(&f, &out, &d);
+	return e ? stx_tool_fail(&d, 0) : stx_tool_emit(&out);
+}

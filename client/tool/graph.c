@@ -1,0 +1,289 @@
+/* graph.c: graph files, values by name, and the compile that gives the values a server asks for. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+
+#define GRAPH_MAX ((size_t)64 << 20)
+#define ROUNDS 16 /* each must ask for values not yet given */
+
+/* ---- files ---- */
+
+static int has_suffix(const char *s, const char *suffix)
+{
+	size_t n = strlen(s), k = strlen(suffix);
+	return n >= k && !strcmp(s + n - k, suffix);
+}
+
+int stx_tool_is_artifact(const char *path)
+{
+	char head[4] = "";
+	FILE *f = fopen(path, "rbe");
+	size_t n = f ? fread(head, 1, sizeof head, f) : 0;
+	if (f)
+		fclose(f);
+	return n == 4 && !memcmp(head, "\177ELF", 4);
+}
+
+/* Text has no control characters in its first bytes; protobuf has some in its first tags. */
+static int looks_like_text(struct stx_span s)
+{
+	size_t n = s.n < 256 ? s.n : 256;
+	for (size_t i = 0; i < n; i++)
+		if (s.at[i] < 0x20 && s.at[i] != '\n' && s.at[i] != '\t' && s.at[i] != '\r')
+			return 0;
+	return n > 0;
+}
+
+stx_err stx_tool_graph_read(const char *path, struct stx_tool_graph *g, struct stx_diag *d)
+{
+	memset(g, 0, sizeof *g);
+	g->path = path;
+	g->format = STAX_ONNX;
+	stx_err e = STX_E_OK;
+	if (!has_suffix(path, ".onnx")) {
+		e = stx_file_read(path, GRAPH_MAX, &g->text, d);
+		if (e)
+			return e;
+		if (has_suffix(path, ".stax") || has_suffix(path, ".txt") ||
+		    looks_like_text((struct stx_span){ g->text.at, g->text.n }))
+			g->format = STAX_TEXT;
+		else if (has_suffix(path, ".wire") || has_suffix(path, ".staxpb"))
+			g->format = STAX_WIRE;
+		if (g->format != STAX_ONNX)
+			return STX_E_OK;
+		stx_bytes_free(&g->text);
+	}
+	return stx_model_read(path, &g->model, d);
+}
+
+void stx_tool_graph_free(struct stx_tool_graph *g)
+{
+	stx_model_free(&g->model);
+	stx_bytes_free(&g->text);
+}
+
+static struct stx_span graph_bytes(const struct stx_tool_graph *g)
+{
+	const struct stx_bytes *b = g->format == STAX_ONNX ? &g->model.request : &g->text;
+	return (struct stx_span){ b->at, b->n };
+}
+
+/* ---- values ---- */
+
+stx_err stx_tool_values_add(struct stx_tool_values *v, const char *name, struct stx_host *h,
+                            struct stx_diag *d)
+{
+	if (v->n == v->cap) {
+		int cap = v->cap ? v->cap * 2 : 8;
+		void *p = realloc(v->at, (size_t)cap * sizeof *v->at);
+		if (!p) {
+			stx_host_free(h);
+			return stx_fail(d, STX_E_NOMEM, "tensor", "", "out of memory");
+		}
+		v->at = p;
+		v->cap = cap;
+	}
+	struct stx_tool_value *x = &v->at[v->n++];
+	snprintf(x->name, sizeof x->name, "%s", name);
+	x->h = *h;
+	memset(h, 0, sizeof *h);
+	return STX_E_OK;
+}
+
+const struct stx_host *stx_tool_values_find(const struct stx_tool_values *v, const char *name)
+{
+	for (int i = 0; v && i < v->n; i++)
+		if (!strcmp(v->at[i].name, name))
+			return &v->at[i].h;
+	return NULL;
+}
+
+void stx_tool_values_free(struct stx_tool_values *v)
+{
+	for (int i = 0; i < v->n; i++)
+		stx_host_free(&v->at[i].h);
+	free(v->at);
+	memset(v, 0, sizeof *v);
+}
+
+stx_err stx_tool_tensor_read(const char *path, enum stx_dtype as, struct stx_host *h,
+                             struct stx_diag *d)
+{
+	if (has_suffix(path, ".npy"))
+		return stx_npy_read(path, as, h, d);
+	if (has_suffix(path, ".pb"))
+		return stx_onnx_tensor_read(path, h, d);
+	return stx_fail(d, STX_E_USAGE, "tensor", "", "%s: tensors are read from .npy or .pb files", path);
+}
+
+stx_err stx_tool_values_from_tests(const struct stx_tool_graph *g, const char *set,
+                                   struct stx_tool_values *v, struct stx_diag *d)
+{
+	int k = 0; /* files count the inputs that are not initialisers */
+	for (unsigned i = 0; g->format == STAX_ONNX && i < g->model.inputs.n; i++) {
+		const struct stx_model_input *in = &g->model.inputs.at[i];
+		char path[4096];
+		struct stx_host h;
+		struct stx_diag mine = { 0 };
+		if (in->initialiser)
+			continue;
+		if ((size_t)snprintf(path, sizeof path, "%s/%s/input_%d.pb", g->model.dir, set, k++) >=
+		    sizeof path)
+			return stx_fail(d, STX_E_USAGE, "tensor", "", "the path is too long");
+		if (stx_tool_values_find(v, in->name))
+			continue; /* given by the user */
+		stx_err e = stx_onnx_tensor_read(path, &h, &mine);
+		if (e == STX_E_NOT_FOUND)
+			continue;
+		if (e) {
+			*d = mine;
+			return e;
+		}
+		if ((e = stx_tool_values_add(v, in->name, &h, d)))
+			return e;
+	}
+	return STX_E_OK;
+}
+
+/* ---- compile ---- */
+
+struct given {
+	struct stax_value at[256];
+	struct stx_host loaded[256]; /* initialisers read for this; data NULL otherwise */
+	unsigned n;
+};
+
+static void given_free(struct given *g)
+{
+	for (unsigned i = 0; i < g->n; i++)
+		stx_host_free(&g->loaded[i]);
+	free(g);
+}
+
+static int is_given(const struct given *g, const char *name)
+{
+	for (unsigned i = 0; i < g->n; i++)
+		if (!strcmp(g->at[i].input, name))
+			return 1;
+	return 0;
+}
+
+static stx_err give(struct given *v, const struct stx_tool_graph *g, const struct stx_tool_values *values,
+                    const char *name, const char *why, struct stx_diag *d)
+{
+	const struct stx_host *h = stx_tool_values_find(values, name);
+	if (v->n == sizeof v->at / sizeof *v->at)
+		return stx_fail(d, STX_E_TOO_LARGE, "compile", name, "too many inputs fix shapes");
+	struct stx_host *mine = &v->loaded[v->n];
+	if (!h && g->format == STAX_ONNX) {
+		const struct stx_model_tensor *t = stx_model_find(&g->model, name);
+		if (t) {
+			stx_err e = stx_onnx_tensor(t->proto, g->model.dir, mine, d);
+			if (e)
+				return e;
+			h = mine;
+		}
+	}
+	if (!h)
+		return stx_fail(d, STX_E_NEED_VALUES, "import", name, "the value of input '%s' fixes shapes "
+		                "(%s): give it with --input %s=FILE", name, why, name);
+	struct stax_value *x = &v->at[v->n++];
+	*x = (struct stax_value){ name, h->t.dtype, h->t.rank, h->t.sizes, h->t.data, h->bytes };
+	return STX_E_OK;
+}
+
+/* The names needed belong to the answer: kept until the end. */
+static stx_err give_all(struct given *v, const struct stx_tool_graph *g,
+                        const struct stx_tool_values *values, const struct stax_answer *a,
+                        struct stx_diag *d)
+{
+	unsigned before = v->n;
+	for (size_t i = 0; i < a->nneeded; i++) {
+		if (is_given(v, a->needed[i].input))
+			continue;
+		stx_err e = give(v, g, values, a->needed[i].input, a->needed[i].why, d);
+		if (e)
+			return e;
+	}
+	if (v->n == before)
+		return stx_fail(d, STX_E_PROTOCOL, "compile", "", "the server asks again for values it has");
+	return STX_E_OK;
+}
+
+stx_err stx_tool_compile_graph(struct stax_client *c, const struct stx_tool_graph *g,
+                               const struct stx_tool_values *values, struct stax_request *q,
+                               struct stax_answer **out, struct stx_diag *d)
+{
+	struct stx_span body = graph_bytes(g);
+	struct given *given = calloc(1, sizeof *given);
+	struct stax_answer *asked[ROUNDS] = { NULL };
+	struct stax_error err;
+	stx_err e = STX_E_OK;
+	*out = NULL;
+	if (!given)
+		return stx_fail(d, STX_E_NOMEM, "compile", "", "out of memory");
+	q->format = g->format;
+	q->graph = body.at;
+	q->graph_bytes = body.n;
+	for (int round = 0; round < ROUNDS; round++) {
+		q->values = given->at;
+		q->nvalues = given->n;
+		e = stax_compile(c, q, out, &err);
+		if (e)
+			stx_tool_diag(d, &err);
+		if (e != STX_E_NEED_VALUES || !*out || round + 1 == ROUNDS)
+			break;
+		asked[round] = *out;
+		*out = NULL;
+		stx_diag_clear(d);
+		if ((e = give_all(given, g, values, asked[round], d)))
+			break;
+	}
+	if (e)
+		stx_diag_at(d, "%s", g->path);
+	if (e && *out) {
+		stax_answer_free(*out);
+		*out = NULL;
+	}
+	q->values = NULL;
+	q->nvalues = 0;
+	given_free(given);
+	for (int i = 0; i < ROUNDS; i++)
+		stax_answer_free(asked[i]);
+	return e;
+}
+
+stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *g,
+                            const struct stx_tool_values *values, struct stax_request *q,
+                            const char *stage, const char *format, char **text, size_t *n,
+                            struct stx_diag *d)
+{
+	struct stx_span body = graph_bytes(g);
+	struct given *given = calloc(1, sizeof *given);
+	struct stax_error err[ROUNDS]; /* each holds the name that was asked for */
+	stx_err e = STX_E_NOMEM;
+	if (!given)
+		return stx_fail(d, e, "dump", "", "out of memory");
+	q->format = g->format;
+	q->graph = body.at;
+	q->graph_bytes = body.n;
+	for (int round = 0; round < ROUNDS; round++) {
+		q->values = given->at;
+		q->nvalues = given->n;
+		e = stax_dump(c, q, stage, format, text, n, &err[round]);
+		if (e != STX_E_NEED_VALUES || is_given(given, err[round].node)) {
+			if (e)
+				stx_tool_diag(d, &err[round]);
+			break;
+		}
+		if ((e = give(given, g, values, err[round].node, err[round].text, d)))
+			break;
+	}
+	if (e)
+		stx_diag_at(d, "%s", g->path);
+	q->values = NULL;
+	q->nvalues = 0;
+	given_free(given);
+	return e;
+}

@@ -1,0 +1,68 @@
+/* main.c: the stax tool: a table of commands. */
+#include <signal.h>
+#include <string.h>
+
+#include "log.h"
+#include "tool.h"
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *usage;
+} commands[] = {
+	{ "compile", stx_tool_compile, "FILE [--target cpu|cpu:x86-64-v3[+FEATURE]|cuda|...] [--training] "
+	  "[--dynamic] [--fast] [--allow-fallback] [--input NAME=FILE]... [--json] [--out DIR]" },
+	{ "run", stx_tool_run, "FILE|ARTIFACT.so [--target T] [--input NAME=FILE.npy|.pb]... "
+	  "[--expect NAME=FILE]... [--rtol R] [--atol A] [--time N] [--seed N] [--out DIR]" },
+	{ "check-onnx", stx_tool_check_onnx, "DIR [--target T] [--jobs N] [--filter GLOB] [--timeout S]" },
+	{ "dump", stx_tool_dump, "FILE --stage graph|basis|loops|kernels|plan|source|llvm|asm "
+	  "[--format text|dot] [--target T]" },
+	{ "stats", stx_tool_stats, "[--zero] [--format text|json|prometheus]" },
+	{ "ping", stx_tool_ping, "" },
+	{ "fsck", stx_tool_fsck, "[--repair] [--cache-dir DIR]" },
+};
+
+/* Commands of the contract that this version does not have. */
+static const char *const later[] = { "compare", "why", "jobs", "top", "quarantine", "keys", "promote", "warm",
+	                             "export", "import", "gc", "backup", "tune", "grad" };
+
+static int usage(FILE *f, int status)
+{
+	fputs("usage: stax COMMAND ...\n", f);
+	for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++)
+		fprintf(f, "  stax %s %s\n", commands[i].name, commands[i].usage);
+	fputs("exit status: 0 success, 1 the graph or its result is wrong, 2 usage, 3 cannot connect, 4 denied,\n"
+	      "  5 busy or over quota, 6 deadline, 7 protocol or version, 8 internal\n", f);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	signal(SIGPIPE, SIG_IGN);
+	stx_log_init("stax");
+	if (argc < 2)
+		return usage(stderr, 2);
+	const char *name = argv[1];
+	if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
+		return usage(stdout, 0);
+	if (!strcmp(name, "--version")) {
+		printf("stax %s\n", STX_VERSION);
+		return 0;
+	}
+	for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++) {
+		if (strcmp(commands[i].name, name))
+			continue;
+		if (argc > 2 && !strcmp(argv[2], "--help")) {
+			printf("usage: stax %s %s\n", name, commands[i].usage);
+			return 0;
+		}
+		return commands[i].run(argc - 1, argv + 1);
+	}
+	for (unsigned i = 0; i < sizeof later / sizeof *later; i++)
+		if (!strcmp(later[i], name)) {
+			fprintf(stderr, "stax: '%s' is not offered by this version yet\n", name);
+			return 2;
+		}
+	fprintf(stderr, "stax: unknown command '%s'\n", name);
+	return usage(stderr, 2);
+}

@@ -1,0 +1,54 @@
+/* report.c: results on stdout, errors on stderr. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+_Static_assert(sizeof(struct stax_error) == sizeof(struct stx_diag), "one layout, two names");
+
+void stx_tool_diag(struct stx_diag *d, const struct stax_error *e)
+{
+	memcpy(d, e, sizeof *d);
+}
+
+int stx_tool_emit(struct stx_bytes *b)
+{
+	int status = b->oom ? 8 : 0;
+	for (size_t done = 0; !status && done < b->n;) {
+		ssize_t w = write(1, b->at + done, b->n - done);
+		if (w < 0 && errno == EINTR)
+			continue;
+		if (w < 0 && errno == EPIPE)
+			break; /* the reader has seen enough */
+		if (w <= 0) {
+			fprintf(stderr, "stax: standard output: %s\n", strerror(errno));
+			status = 8;
+			break;
+		}
+		done += (size_t)w;
+	}
+	stx_bytes_free(b);
+	return status;
+}
+
+int stx_tool_fail(const struct stx_diag *d, int json)
+{
+	const char *text = d->text[0] ? d->text : stx_err_text(d->code);
+	fprintf(stderr, "stax: %s%s%s%s%s\n", d->location, d->location[0] ? ": " : "",
+	        d->node[0] && !strstr(text, d->node) ? d->node : "",
+	        d->node[0] && !strstr(text, d->node) ? ": " : "", text);
+	if (json) {
+		struct stx_json j = { 0 };
+		stx_json_open(&j, NULL, '{');
+		stx_json_str(&j, "code", stx_err_name(d->code));
+		stx_json_str(&j, "stage", d->stage);
+		stx_json_str(&j, "node", d->node);
+		stx_json_str(&j, "location", d->location);
+		stx_json_str(&j, "text", text);
+		stx_json_close(&j, '}');
+		stx_bytes_u8(&j.b, '\n');
+		stx_tool_emit(&j.b);
+	}
+	return stx_err_exit_code(d->code);
+}

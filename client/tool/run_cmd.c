@@ -1,0 +1,252 @@
+/* run_cmd.c: stax run: a graph file or an artifact, with values from files, checked against files. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tool.h"
+
+struct flags {
+	const char *target, *out;
+	double rtol, atol;
+	int64_t time, seed;
+	struct stx_option_list inputs, expects, files;
+};
+
+/* What a run needs and leaves behind. */
+struct session {
+	struct stax_client *client;
+	struct stx_tool_graph graph;
+	int has_graph;
+	struct stx_tool_values values;
+	struct stax_answer *answer;
+	struct stax_artifact *artifact;
+	struct stx_tool_arguments args;
+};
+
+static stx_err load_artifact(struct session *s, const char *path, struct stx_diag *d)
+{
+	struct stax_error err;
+	int e = stax_load_file(path, &s->artifact, &err);
+	if (e)
+		stx_tool_diag(d, &err);
+	return e;
+}
+
+static stx_err load_graph(struct session *s, const struct flags *f, struct stx_diag *d)
+{
+	struct stax_request q = { .target = f->target };
+	struct stx_tool_progress p;
+	struct stax_error err;
+	stx_err e = stx_tool_connect(1, &s->client, d);
+	if (e)
+		return e;
+	stx_tool_progress_start(&p, &q);
+	e = stx_tool_compile_graph(s->client, &s->graph, &s->values, &q, &s->answer, d);
+	stx_tool_progress_end(&p);
+	if (!e && (e = stax_load(s->client, s->answer, &s->artifact, &err)))
+		stx_tool_diag(d, &err);
+	return e;
+}
+
+/* Before anything is compiled, so that a mistyped file name costs nothing. */
+static stx_err read_values(struct session *s, const struct flags *f, struct stx_diag *d)
+{
+	for (int i = 0; i < f->inputs.n; i++) {
+		char name[256];
+		const char *path;
+		struct stx_host h;
+		if (stx_option_pair(f->inputs.at[i], name, sizeof name, &path))
+			return stx_fail(d, STX_E_USAGE, "usage", "", "--input %s: NAME=FILE expected",
+			                f->inputs.at[i]);
+		stx_err e = stx_tool_tensor_read(path, STX_DTYPE_NONE, &h, d);
+		if (e || (e = stx_tool_values_add(&s->values, name, &h, d)))
+			return e;
+	}
+	return STX_E_OK;
+}
+
+static int find_input(const struct stax_artifact *a, const char *name, struct stx_tensor *t)
+{
+	for (int i = 0; i < stax_ninputs(a); i++) {
+		const char *n;
+		if (!stax_input(a, i, t, &n) && !strcmp(n, name))
+			return i;
+	}
+	return -1;
+}
+
+static int find_output(const struct stax_artifact *a, const char *name, struct stx_tensor *t)
+{
+	for (int i = 0; i < stax_noutputs(a); i++) {
+		const char *n;
+		if (!stax_output(a, i, t, &n) && !strcmp(n, name))
+			return i;
+	}
+	return -1;
+}
+
+/* Each --input must name an input; those whose values fixed shapes are inputs of the graph only. */
+static stx_err check_values(struct session *s, struct stx_diag *d)
+{
+	for (int i = 0; i < s->values.n; i++) {
+		struct stx_tool_value *v = &s->values.at[i];
+		struct stx_tensor t;
+		int k = find_input(s->artifact, v->name, &t), known = k >= 0;
+		for (unsigned n = 0; !known && s->has_graph && n < s->graph.model.inputs.n; n++)
+			known = !strcmp(s->graph.model.inputs.at[n].name, v->name);
+		if (!known && !(s->has_graph && s->graph.format == STAX_WIRE))
+			return stx_fail(d, STX_E_USAGE, "run", v->name, "there is no input '%s'", v->name);
+	}
+	return STX_E_OK;
+}
+
+static stx_err expect(struct session *s, const struct flags *f, const char *text, FILE *out,
+                      struct stx_diag *d)
+{
+	char name[256];
+	const char *path;
+	struct stx_tensor t;
+	struct stx_host want;
+	double worst;
+	if (stx_option_pair(text, name, sizeof name, &path))
+		return stx_fail(d, STX_E_USAGE, "usage", "", "--expect %s: NAME=FILE expected", text);
+	int i = find_output(s->artifact, name, &t);
+	if (i < 0)
+		return stx_fail(d, STX_E_USAGE, "run", name, "there is no output '%s'", name);
+	stx_err e = stx_tool_tensor_read(path, t.dtype, &want, d);
+	if (e)
+		return e;
+	e = stx_host_compare(name, &s->args.out[i], &want, f->rtol, f->atol, &worst, d);
+	if (!e)
+		fprintf(out, "%s: as expected, largest difference %.3g\n", name, worst);
+	stx_host_free(&want);
+	return e;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static stx_err time_runs(struct session *s, int64_t n, FILE *out, struct stx_diag *d)
+{
+	double *us = calloc((size_t)n, sizeof *us);
+	stx_err e = us ? STX_E_OK : stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	for (int64_t i = 0; !e && i < n; i++) {
+		uint64_t start = stx_tool_clock_ns();
+		e = stx_tool_execute(s->artifact, &s->args, d);
+		us[i] = (double)(stx_tool_clock_ns() - start) * 1e-3;
+	}
+	if (!e) {
+		qsort(us, (size_t)n, sizeof *us, by_value);
+		fprintf(out, "time: median %.3f us, least %.3f us, p90 %.3f us, %lld runs\n", us[n / 2], us[0],
+		        us[n * 9 / 10], (long long)n);
+	}
+	free(us);
+	return e;
+}
+
+/* Names may hold characters a file name must not. */
+static void file_name(const char *name, char *out, size_t cap)
+{
+	size_t i = 0;
+	for (; name[i] && i + 1 < cap; i++)
+		out[i] = name[i] == '/' || (unsigned char)name[i] < 0x20 ? '_' : name[i];
+	out[i] = 0;
+}
+
+static stx_err write_outputs(struct session *s, const char *dir, FILE *out, struct stx_diag *d)
+{
+	if (mkdir(dir, 0777) && errno != EEXIST)
+		return stx_fail(d, STX_E_IO, "file", "", "%s: %s", dir, strerror(errno));
+	for (int i = 0; i < s->args.nout; i++) {
+		const char *name;
+		char base[200], path[4096];
+		struct stx_bytes b = { 0 };
+		stax_output(s->artifact, i, NULL, &name);
+		file_name(name, base, sizeof base);
+		stx_err e = STX_E_OK;
+		if ((size_t)snprintf(path, sizeof path, "%s/%s%s.npy", dir, base[0] == '.' ? "_" : "", base) >=
+		    sizeof path)
+			e = stx_fail(d, STX_E_USAGE, "file", "", "the path is too long");
+		if (!e && !(e = stx_npy_format(&s->args.out[i], &b, d)))
+			e = stx_file_write(path, (struct stx_span){ b.at, b.n }, d);
+		stx_bytes_free(&b);
+		if (e)
+			return e;
+		fprintf(out, "wrote %s\n", path);
+	}
+	return STX_E_OK;
+}
+
+static stx_err run(struct session *s, const struct flags *f, FILE *out, struct stx_diag *d)
+{
+	const char *file = f->files.at[0];
+	stx_err e = read_values(s, f, d);
+	if (e)
+		return e;
+	if (stx_tool_is_artifact(file)) {
+		e = load_artifact(s, file, d);
+	} else if (!(e = stx_tool_graph_read(file, &s->graph, d))) {
+		s->has_graph = 1;
+		e = load_graph(s, f, d);
+	}
+	if (e || (e = check_values(s, d)) ||
+	    (e = stx_tool_bind(s->artifact, s->has_graph ? &s->graph : NULL, &s->values, 1,
+	                       (uint64_t)f->seed, &s->args, d)) ||
+	    (e = stx_tool_execute(s->artifact, &s->args, d)))
+		return e;
+	for (int i = 0; i < s->args.nout; i++) {
+		const char *name;
+		stax_output(s->artifact, i, NULL, &name);
+		stx_host_print(out, name, &s->args.out[i]);
+	}
+	if (f->out && (e = write_outputs(s, f->out, out, d)))
+		return e;
+	for (int i = 0; i < f->expects.n; i++) {
+		stx_err x = expect(s, f, f->expects.at[i], out, d); /* all are checked, the first is told */
+		e = e ? e : x;
+	}
+	return !e && f->time > 0 ? time_runs(s, f->time, out, d) : e;
+}
+
+static void close_session(struct session *s)
+{
+	stx_tool_arguments_free(&s->args);
+	stax_artifact_free(s->artifact);
+	stax_answer_free(s->answer);
+	stx_tool_values_free(&s->values);
+	stx_tool_graph_free(&s->graph);
+	stax_client_free(s->client);
+}
+
+int stx_tool_run(int argc, char **argv)
+{
+	struct flags f = { .rtol = 1e-3, .atol = 1e-7 };
+	struct stx_diag d = { 0 };
+	struct session s = { 0 };
+	const struct stx_option table[] = {
+		{ "target", STX_OPT_TEXT, &f.target },
+		{ "input", STX_OPT_LIST, &f.inputs },
+		{ "expect", STX_OPT_LIST, &f.expects },
+		{ "rtol", STX_OPT_REAL, &f.rtol },
+		{ "atol", STX_OPT_REAL, &f.atol },
+		{ "time", STX_OPT_COUNT, &f.time },
+		{ "seed", STX_OPT_COUNT, &f.seed },
+		{ "out", STX_OPT_TEXT, &f.out },
+		{ NULL, STX_OPT_FLAG, NULL },
+	};
+	stx_err e = stx_options_parse(argc, argv, table, &f.files, &d);
+	if (!e && f.files.n != 1)
+		e = stx_fail(&d, STX_E_USAGE, "usage", "", "run takes one graph file or artifact");
+	if (!e && f.time > 100000000)
+		e = stx_fail(&d, STX_E_USAGE, "usage", "", "--time: at most 100000000 runs");
+	if (!e)
+		e = run(&s, &f, stdout, &d);
+	fflush(stdout);
+	close_session(&s);
+	return e ? stx_tool_fail(&d, 0) : 0;
+}

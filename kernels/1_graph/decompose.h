@@ -1,0 +1,72 @@
+/* decompose.h
+ * internal to 1_graph: decomposition rules, the tables they stand in, and the builder they use. */
+#ifndef STX_DECOMPOSE_H
+#define STX_DECOMPOSE_H
+
+#include "graph_internal.h"
+
+/* What a rule builds with. After the first error every call returns a value without a node and does
+ * nothing, so that a rule needs no checks; the engine reports b->err. */
+struct stx__build {
+	struct stx_graph *g;
+	const struct stx_node *n; /* the node being replaced; its operands are values of the new graph */
+	struct stx_diag *d;
+	stx_err err;
+};
+
+/* Fills out[n->nouts] with values equal to n's results. STX__KEEP: this node stays as it is. */
+#define STX__KEEP 1
+typedef int stx__rule_fn(struct stx__build *b, const struct stx_node *n, struct stx_val *out);
+
+/* Tables indexed by operator; NULL: no rule. */
+extern stx__rule_fn *const stx__basis_rules[STX_OP_COUNT];
+extern stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT];
+
+/* Applies a table until no node has a rule left. A table that never ends is INTERNAL, naming an operator of
+ * the cycle (DF-01). */
+stx_err stx__decompose(struct stx_graph *g, stx__rule_fn *const *table, struct stx_diag *d);
+
+/* ---- building ---- */
+struct stx_val stx__b_call(struct stx__build *b, enum stx_op op, uint32_t nargs,
+                           const struct stx_arg *args);
+struct stx_val stx__b_one(struct stx__build *b, enum stx_op op, struct stx_val x);
+struct stx_val stx__b_two(struct stx__build *b, enum stx_op op, struct stx_val x, struct stx_val y);
+struct stx_val stx__b_scalar(struct stx__build *b, enum stx_op op, struct stx_val x, double s);
+struct stx_val stx__b_number(struct stx__build *b, enum stx_op op, struct stx_val x, struct stx_arg s);
+struct stx_val stx__b_where(struct stx__build *b, struct stx_val c, struct stx_val x, struct stx_val y);
+struct stx_val stx__b_cast(struct stx__build *b, struct stx_val x, enum stx_dtype t); /* x if it is t */
+struct stx_val stx__b_view(struct stx__build *b, struct stx_val x, uint32_t rank, const stx_ex *sizes);
+struct stx_val stx__b_expand(struct stx__build *b, struct stx_val x, uint32_t rank, const stx_ex *sizes);
+struct stx_val stx__b_swap(struct stx__build *b, struct stx_val x, uint32_t i, uint32_t j);
+/* sum.dim_IntList (accumulated and returned in t), amax.default: over the dimensions in set. */
+struct stx_val stx__b_sum(struct stx__build *b, struct stx_val x, uint32_t set, int keepdim,
+                          enum stx_dtype t);
+struct stx_val stx__b_amax(struct stx__build *b, struct stx_val x, uint32_t set, int keepdim);
+/* 0-d or shaped constant. */
+struct stx_val stx__b_full(struct stx__build *b, uint32_t rank, const stx_ex *sizes, struct stx_arg value,
+                           enum stx_dtype t);
+struct stx_val stx__b_arange(struct stx__build *b, int64_t n);
+stx_err stx__b_fail(struct stx__build *b, stx_err e, const char *text);
+
+/* f32 for the half and 8-bit types, else t: what composites compute in (NUMERICS: round once). */
+enum stx_dtype stx__wide(enum stx_dtype t);
+/* Number of elements over the dimensions in set; 0 and an error in b when it is not a constant. */
+int stx__b_count(struct stx__build *b, const struct stx_type *t, uint32_t set, double *count);
+/* Dimensions of argument i of n as a set, and one dimension as a set (empty for a 0-d operand). */
+uint32_t stx__b_dims(struct stx__build *b, const struct stx_node *n, uint32_t i, int empty_is_all);
+uint32_t stx__b_dim(struct stx__build *b, const struct stx_node *n, uint32_t i);
+
+static inline const struct stx_arg *stx__arg(const struct stx_node *n, uint32_t i)
+{
+	return &n->args[i];
+}
+static inline struct stx_val stx__operand(const struct stx_node *n, uint32_t i)
+{
+	return n->args[i].u.tensor;
+}
+static inline double stx__number(const struct stx_arg *a)
+{
+	return a->kind == STX_ARG_FLOAT || a->is_float ? a->u.f : (double)a->u.i;
+}
+
+#endif

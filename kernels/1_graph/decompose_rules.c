@@ -1,0 +1,569 @@
+/* decompose_rules.c: the decomposition rules, one short function an operator, and their two tables.
+ * Composites compute in f32 for the half types and round once; every other rule is exact. */
+#include <math.h>
+#include <string.h>
+
+#include "decompose.h"
+#include "infer.h"
+
+#define ADD(x, y) stx__b_two(b, STX_OP_ADD, x, y)
+#define SUB(x, y) stx__b_two(b, STX_OP_SUB, x, y)
+#define MUL(x, y) stx__b_two(b, STX_OP_MUL, x, y)
+#define DIV(x, y) stx__b_two(b, STX_OP_DIV, x, y)
+#define ADDS(x, s) stx__b_scalar(b, STX_OP_ADD_SCALAR, x, s)
+#define MULS(x, s) stx__b_scalar(b, STX_OP_MUL_SCALAR, x, s)
+#define DIVS(x, s) stx__b_scalar(b, STX_OP_DIV_SCALAR, x, s)
+#define CALL1(op, x) stx__b_one(b, STX_OP_##op, x)
+
+/* Operand i in the type composites compute in, and a result rounded to n's type. */
+static struct stx_val widened(struct stx__build *b, const struct stx_node *n, uint32_t i)
+{
+	struct stx_val x = stx__operand(n, i);
+	return stx__b_cast(b, x, stx__wide(stx_val_type(x)->dtype));
+}
+
+static struct stx_val rounded(struct stx__build *b, const struct stx_node *n, struct stx_val x)
+{
+	return stx__b_cast(b, x, n->outs[0].dtype);
+}
+
+static uint32_t all_dims(const struct stx_node *n)
+{
+	return (1u << stx__infer_type(n, 0)->rank) - 1;
+}
+
+static int is_empty(struct stx__build *b, const struct stx_type *t)
+{
+	return stx_ex_equals(b->g->ex, stx_type_numel(b->g, t), 0);
+}
+
+/* ---- arithmetic ---- */
+
+/* other - alpha*self, as (-alpha*self) + other: subtraction is addition of the negative, bit for bit. */
+static int rsub_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	int whole = !stx__arg(n, 2)->is_float && stx__arg(n, 2)->u.i == 1;
+	enum stx_dtype t = n->outs[0].dtype;
+	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), whole ? t : stx__wide(t));
+	if (!whole)
+		x = stx__b_number(b, STX_OP_MUL_SCALAR, x, *stx__arg(n, 2));
+	out[0] = rounded(b, n, stx__b_number(b, STX_OP_ADD_SCALAR, CALL1(NEG, x), *stx__arg(n, 1)));
+	return 0;
+}
+
+static int rsub(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_arg a[] = { *stx__arg(n, 1), *stx__arg(n, 0), *stx__arg(n, 2) };
+	out[0] = stx__b_call(b, STX_OP_SUB, 3, a);
+	return 0;
+}
+
+/* An operator with a number for its second operand: the number becomes a 0-d tensor of the result type. */
+static struct stx_val scalar_form(struct stx__build *b, const struct stx_node *n, enum stx_op op)
+{
+	struct stx_val s = stx__b_full(b, 0, NULL, *stx__arg(n, 1), n->outs[0].dtype);
+	return stx__b_two(b, op, stx__operand(n, 0), s);
+}
+
+static int fmod_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	out[0] = scalar_form(b, n, STX_OP_FMOD);
+	return 0;
+}
+
+static int remainder_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	out[0] = scalar_form(b, n, STX_OP_REMAINDER);
+	return 0;
+}
+
+static int floor_divide(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_arg a[] = { *stx__arg(n, 0), *stx__arg(n, 1), stx_arg_str(b->g, "floor") };
+	out[0] = stx__b_call(b, STX_OP_DIV_MODE, 3, a);
+	return 0;
+}
+
+static int full_like(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	out[0] = stx__b_full(b, n->outs[0].rank, n->outs[0].sizes, *stx__arg(n, 1), n->outs[0].dtype);
+	return 0;
+}
+
+/* ---- reductions ---- */
+
+static int sum_default(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	out[0] = stx__b_sum(b, stx__operand(n, 0), all_dims(n), 0, n->outs[0].dtype);
+	return 0;
+}
+
+static struct stx_val mean_over(struct stx__build *b, struct stx_val x, uint32_t set, int keepdim,
+                                enum stx_dtype t)
+{
+	double count = 0;
+	if (b->err || !stx__b_count(b, stx_val_type(x), set, &count))
+		return x;
+	return DIVS(stx__b_sum(b, x, set, keepdim, t), count);
+}
+
+static int mean_dim(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	uint32_t set = stx__b_dims(b, n, 1, 1);
+	out[0] = rounded(b, n, mean_over(b, stx__operand(n, 0), set, (int)stx__arg(n, 2)->u.i,
+	                                 stx__wide(n->outs[0].dtype)));
+	return 0;
+}
+
+static int mean_default(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	out[0] = rounded(b, n, mean_over(b, stx__operand(n, 0), all_dims(n), 0,
+	                                 stx__wide(n->outs[0].dtype)));
+	return 0;
+}
+
+static int any_default(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	out[0] = stx__b_one(b, n->op == STX_OP_ANY ? STX_OP_ANY_DIM : STX_OP_ALL_DIM, stx__operand(n, 0));
+	return 0;
+}
+
+/* Sum of squared distances from the mean over max(0, n - correction); the divisor may be 0 (B43). */
+static int var_correction(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_arg *c = stx__arg(n, 2);
+	struct stx_val x = widened(b, n, 0);
+	uint32_t set = stx__b_dims(b, n, 1, 1);
+	double count = 0;
+	if (b->err || !stx__b_count(b, stx_val_type(x), set, &count))
+		return 0;
+	enum stx_dtype t = stx_val_type(x)->dtype;
+	struct stx_val far = SUB(x, mean_over(b, x, set, 1, t));
+	struct stx_val s = stx__b_sum(b, MUL(far, far), set, (int)stx__arg(n, 3)->u.i, t);
+	out[0] = rounded(b, n, DIVS(s, fmax(0, count - (c->kind == STX_ARG_NONE ? 1 : stx__number(c)))));
+	return 0;
+}
+
+/* The maximum is taken out first; where it is infinite, 0 is, so that no inf - inf arises (B07). */
+static int logsumexp(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	uint32_t set = stx__b_dims(b, n, 1, 1);
+	int keep = (int)stx__arg(n, 2)->u.i;
+	struct stx_val x = widened(b, n, 0);
+	if (b->err)
+		return 0;
+	enum stx_dtype t = stx_val_type(x)->dtype;
+	double count = 1;
+	if (!stx__b_count(b, stx_val_type(x), set, &count))
+		return 0;
+	if (count == 0) {
+		out[0] = rounded(b, n, CALL1(LOG, stx__b_sum(b, x, set, keep, t)));
+		return 0;
+	}
+	struct stx_val m = stx__b_amax(b, x, set, 1), zero = stx__b_full(b, 0, NULL, stx_arg_scalar_f(0), t);
+	m = stx__b_where(b, CALL1(ISINF, m), zero, m);
+	struct stx_val s = stx__b_sum(b, CALL1(EXP, SUB(x, m)), set, keep, t);
+	struct stx_val shift = m;
+	if (!keep && !b->err)
+		shift = stx__b_view(b, m, n->outs[0].rank, n->outs[0].sizes);
+	out[0] = rounded(b, n, ADD(CALL1(LOG, s), shift));
+	return 0;
+}
+
+/* ---- softmax, normalisation ---- */
+
+static int softmax(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	uint32_t set = stx__b_dim(b, n, 1);
+	struct stx_val x = widened(b, n, 0);
+	if (!b->err && is_empty(b, stx_val_type(x))) {
+		out[0] = rounded(b, n, x);
+		return 0;
+	}
+	if (b->err)
+		return 0;
+	enum stx_dtype t = stx_val_type(x)->dtype;
+	struct stx_val d = SUB(x, stx__b_amax(b, x, set, 1)), e = CALL1(EXP, d);
+	struct stx_val s = stx__b_sum(b, e, set, 1, t);
+	if (n->op == STX_OP_SOFTMAX)
+		out[0] = rounded(b, n, DIV(e, s));
+	else
+		out[0] = rounded(b, n, SUB(d, CALL1(LOG, s)));
+	return 0;
+}
+
+static int softmax_int(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), n->outs[0].dtype);
+	out[0] = stx__b_number(b, n->op == STX_OP_SOFTMAX_INT ? STX_OP_SOFTMAX : STX_OP_LOG_SOFTMAX, x,
+	                       *stx__arg(n, 1));
+	return 0;
+}
+
+static int layer_norm(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_val x = widened(b, n, 0);
+	uint32_t rank = n->outs[0].rank, k = stx__arg(n, 1)->n;
+	uint32_t set = ((1u << k) - 1) << (rank - k);
+	if (b->err)
+		return 0;
+	enum stx_dtype t = stx_val_type(x)->dtype;
+	struct stx_val far = SUB(x, mean_over(b, x, set, 1, t));
+	struct stx_val var = mean_over(b, MUL(far, far), set, 1, t);
+	struct stx_val y = MUL(far, CALL1(RSQRT, ADDS(var, stx__arg(n, 4)->u.f)));
+	if (stx__arg(n, 2)->kind == STX_ARG_TENSOR)
+		y = MUL(y, widened(b, n, 2));
+	if (stx__arg(n, 3)->kind == STX_ARG_TENSOR)
+		y = ADD(y, widened(b, n, 3));
+	out[0] = rounded(b, n, y);
+	return 0;
+}
+
+/* ---- activations ---- */
+
+static struct stx_val positive(struct stx__build *b, struct stx_val x)
+{
+	return stx__b_scalar(b, STX_OP_GT_SCALAR, x, 0);
+}
+
+static int leaky_relu(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_val x = widened(b, n, 0);
+	struct stx_val y = MULS(x, stx__number(stx__arg(n, 1)));
+	out[0] = rounded(b, n, stx__b_where(b, positive(b, x), x, y));
+	return 0;
+}
+
+/* Where x <= 0: alpha*scale*expm1(x*input_scale), else scale*x; NaN takes the second branch and stays. */
+static int elu(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	double alpha = stx__number(stx__arg(n, 1)), scale = stx__number(stx__arg(n, 2));
+	struct stx_val x = widened(b, n, 0);
+	struct stx_val low = stx__b_scalar(b, STX_OP_LE_SCALAR, x, 0);
+	struct stx_val y = CALL1(EXPM1, MULS(x, stx__number(stx__arg(n, 3))));
+	out[0] = rounded(b, n, stx__b_where(b, low, MULS(y, alpha * scale), MULS(x, scale)));
+	return 0;
+}
+
+static int softplus(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	double beta = stx__number(stx__arg(n, 1));
+	struct stx_val x = widened(b, n, 0), xb = MULS(x, beta);
+	struct stx_val high = stx__b_scalar(b, STX_OP_GT_SCALAR, xb, stx__number(stx__arg(n, 2)));
+	struct stx_val y = DIVS(CALL1(LOG1P, CALL1(EXP, xb)), beta);
+	out[0] = rounded(b, n, stx__b_where(b, high, x, y));
+	return 0;
+}
+
+static struct stx_val clamp(struct stx__build *b, struct stx_val x, struct stx_arg lo, struct stx_arg hi)
+{
+	struct stx_arg a[] = { stx_arg_tensor(x), lo, hi };
+	return stx__b_call(b, STX_OP_CLAMP, 3, a);
+}
+
+static int hardtanh(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	out[0] = clamp(b, stx__operand(n, 0), *stx__arg(n, 1), *stx__arg(n, 2));
+	return 0;
+}
+
+static int silu(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_val x = widened(b, n, 0);
+	out[0] = rounded(b, n, MUL(x, CALL1(SIGMOID, x)));
+	return 0;
+}
+
+/* hardsigmoid(x) = clamp(x + 3, 0, 6) / 6; hardswish(x) = x * clamp(x + 3, 0, 6) / 6 */
+static int hardsigmoid(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_val x = widened(b, n, 0);
+	struct stx_val y = clamp(b, ADDS(x, 3), stx_arg_scalar_f(0), stx_arg_scalar_f(6));
+	out[0] = rounded(b, n, DIVS(n->op == STX_OP_HARDSWISH ? MUL(x, y) : y, 6));
+	return 0;
+}
+
+static int mish(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_val x = widened(b, n, 0);
+	out[0] = rounded(b, n, MUL(x, CALL1(TANH, CALL1(SOFTPLUS, x))));
+	return 0;
+}
+
+static int gelu(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_val x = widened(b, n, 0), y;
+	if (!strcmp(stx__arg(n, 1)->u.str, "none")) {
+		y = CALL1(ERF, MULS(x, 0.70710678118654752440)); /* 1/sqrt(2) */
+	} else {
+		struct stx_val cube = MUL(MUL(x, x), x);
+		y = ADD(x, MULS(cube, 0.044715));
+		y = CALL1(TANH, MULS(y, 0.79788456080286535588)); /* sqrt(2/pi) */
+	}
+	out[0] = rounded(b, n, MUL(MULS(x, 0.5), ADDS(y, 1)));
+	return 0;
+}
+
+/* ---- products ---- */
+
+static stx_ex product(struct stx__build *b, const struct stx_type *t, uint32_t from, uint32_t to)
+{
+	stx_ex p = stx_ex_const(b->g->ex, 1);
+	for (uint32_t i = from; i < to; i++)
+		p = stx_ex_mul(b->g->ex, p, t->sizes[i]);
+	return p;
+}
+
+/* At most one operand has batch dimensions and it is the left one: they join the rows of one mm. */
+static struct stx_val matmul_folded(struct stx__build *b, struct stx_val x, struct stx_val y)
+{
+	const struct stx_type *tx = stx_val_type(x), *ty = stx_val_type(y);
+	stx_ex k = tx->sizes[tx->rank - 1];
+	if (tx->rank != 2)
+		x = stx__b_view(b, x, 2, (stx_ex[]){ product(b, tx, 0, tx->rank - 1u), k });
+	if (ty->rank == 1)
+		y = stx__b_view(b, y, 2, (stx_ex[]){ k, stx_ex_const(b->g->ex, 1) });
+	return stx__b_two(b, STX_OP_MM, x, y);
+}
+
+/* Operand as [batch, rows, columns], batch sizes expanded to those of the result. */
+static struct stx_val batched(struct stx__build *b, struct stx_val x, uint32_t nbatch, const stx_ex *batch,
+                              int is_left)
+{
+	const struct stx_type *t = stx_val_type(x);
+	stx_ex sizes[STX_MAX_DIMS], one = stx_ex_const(b->g->ex, 1);
+	stx_ex rows = t->rank > 1 ? t->sizes[t->rank - 2] : is_left ? one : t->sizes[0];
+	stx_ex cols = t->rank > 1 ? t->sizes[t->rank - 1] : is_left ? t->sizes[0] : one;
+	struct stx_type bt = { .rank = (uint8_t)nbatch, .sizes = batch };
+	if (t->rank == 1)
+		x = stx__b_view(b, x, 2, (stx_ex[]){ rows, cols });
+	memcpy(sizes, batch, nbatch * sizeof *sizes);
+	sizes[nbatch] = rows;
+	sizes[nbatch + 1] = cols;
+	x = stx__b_expand(b, x, nbatch + 2, sizes);
+	return nbatch == 1 ? x : stx__b_view(b, x, 3, (stx_ex[]){ product(b, &bt, 0, nbatch), rows, cols });
+}
+
+static int matmul(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_val x = stx__operand(n, 0), y = stx__operand(n, 1), z;
+	uint32_t rx = stx_val_type(x)->rank, ry = stx_val_type(y)->rank;
+	uint32_t nbatch = n->outs[0].rank - (rx > 1) - (ry > 1);
+	if (ry <= 2) {
+		z = matmul_folded(b, x, y);
+		if (rx == 2 && ry == 2) {
+			out[0] = z;
+			return 0;
+		}
+	} else if (nbatch + 2 > STX_MAX_DIMS) {
+		return stx__b_fail(b, STX_E_TOO_LARGE, "too many dimensions");
+	} else {
+		z = stx__b_two(b, STX_OP_BMM, batched(b, x, nbatch, n->outs[0].sizes, 1),
+		               batched(b, y, nbatch, n->outs[0].sizes, 0));
+	}
+	out[0] = !b->err && stx_type_eq(stx_val_type(z), &n->outs[0])
+	                 ? z : stx__b_view(b, z, n->outs[0].rank, n->outs[0].sizes);
+	return 0;
+}
+
+/* beta*self + alpha*(mat1 @ mat2); self is not read when beta is 0. */
+static int addmm(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_arg *beta = stx__arg(n, 3), *alpha = stx__arg(n, 4);
+	struct stx_val p = stx__b_two(b, STX_OP_MM, widened(b, n, 1), widened(b, n, 2));
+	if (stx__number(alpha) != 1)
+		p = stx__b_number(b, STX_OP_MUL_SCALAR, p, *alpha);
+	if (stx__number(beta) != 0) {
+		struct stx_val c = widened(b, n, 0);
+		if (stx__number(beta) != 1)
+			c = stx__b_number(b, STX_OP_MUL_SCALAR, c, *beta);
+		p = ADD(p, c);
+	}
+	out[0] = rounded(b, n, p);
+	return 0;
+}
+
+static int linear(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_val x = stx__operand(n, 0), w = stx__b_swap(b, stx__operand(n, 1), 0, 1), y;
+	const struct stx_type *t = stx_val_type(x);
+	if (t->rank != 2)
+		x = stx__b_view(b, x, 2, (stx_ex[]){ product(b, t, 0, t->rank - 1u),
+		                                     t->sizes[t->rank - 1] });
+	if (stx__arg(n, 2)->kind == STX_ARG_TENSOR) {
+		struct stx_arg a[] = { *stx__arg(n, 2), stx_arg_tensor(x), stx_arg_tensor(w) };
+		y = stx__b_call(b, STX_OP_ADDMM, 3, a);
+	} else {
+		y = stx__b_two(b, STX_OP_MM, x, w);
+	}
+	out[0] = t->rank == 2 ? y : stx__b_view(b, y, n->outs[0].rank, n->outs[0].sizes);
+	return 0;
+}
+
+/* ---- views ---- */
+
+static int transpose(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	uint32_t i = 0, j = 1, rank = stx__infer_type(n, 0)->rank;
+	if (n->op == STX_OP_TRANSPOSE) {
+		stx__infer_dim(b->g, n, stx__arg(n, 1)->u.ex, rank, &i, b->d);
+		stx__infer_dim(b->g, n, stx__arg(n, 2)->u.ex, rank, &j, b->d);
+	}
+	out[0] = rank < 2 ? stx__operand(n, 0) : stx__b_swap(b, stx__operand(n, 0), i, j);
+	return 0;
+}
+
+/* Views that only regroup elements in order: reshape, flatten, squeeze. */
+static int regroup(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	out[0] = stx__b_view(b, stx__operand(n, 0), n->outs[0].rank, n->outs[0].sizes);
+	return 0;
+}
+
+static int stack(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_arg *list = stx__arg(n, 0);
+	struct stx_val *v = STX_NEW_ARRAY(b->g->arena, struct stx_val, list->n);
+	if (!v)
+		return stx__b_fail(b, STX_E_TOO_LARGE, "over the memory budget");
+	for (uint32_t i = 0; i < list->n; i++)
+		v[i] = stx__b_number(b, STX_OP_UNSQUEEZE, list->u.tensors[i], *stx__arg(n, 1));
+	uint32_t dim = 0;
+	stx__infer_dim(b->g, n, stx__arg(n, 1)->u.ex, n->outs[0].rank, &dim, b->d);
+	struct stx_arg a[] = { stx_arg_tensors(b->g, v, list->n), stx_arg_int(b->g, dim) };
+	out[0] = stx__b_call(b, STX_OP_CAT, 2, a);
+	return 0;
+}
+
+/* Each size s repeated r times: [1, s] expanded to [r, s], read as r*s. */
+static int repeat(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *t = stx__infer_type(n, 0);
+	const struct stx_arg *r = stx__arg(n, 1);
+	stx_ex narrow[STX_MAX_DIMS], wide[STX_MAX_DIMS], one = stx_ex_const(b->g->ex, 1);
+	uint32_t k = 0;
+	for (uint32_t i = 0; i < r->n; i++) {
+		uint32_t lead = r->n - t->rank;
+		stx_ex s = i < lead ? one : t->sizes[i - lead];
+		int once = stx_ex_equals(b->g->ex, r->u.exs[i], 1);
+		int single = stx_ex_equals(b->g->ex, s, 1);
+		if (k + 2 > STX_MAX_DIMS)
+			return stx__b_fail(b, STX_E_TOO_LARGE, "too many repeated dimensions");
+		if (!once && !single) {
+			narrow[k] = one;
+			wide[k++] = r->u.exs[i];
+		}
+		narrow[k] = s;
+		wide[k++] = single && !once ? r->u.exs[i] : s;
+	}
+	struct stx_val x = stx__b_view(b, stx__operand(n, 0), k, narrow);
+	x = stx__b_expand(b, x, k, wide);
+	out[0] = stx__b_view(b, x, n->outs[0].rank, n->outs[0].sizes);
+	return 0;
+}
+
+/* Element (i, j) stays where j - i <= diagonal (tril), j - i >= diagonal (triu); others become 0. */
+static int triangle(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *t = &n->outs[0];
+	int64_t rows, cols, k;
+	if (!stx_ex_is_const(b->g->ex, t->sizes[t->rank - 2], &rows) ||
+	    !stx_ex_is_const(b->g->ex, t->sizes[t->rank - 1], &cols) ||
+	    !stx_ex_is_const(b->g->ex, stx__arg(n, 1)->u.ex, &k))
+		return stx__b_fail(b, STX_E_UNSUPPORTED, "sizes are symbolic");
+	stx_ex column[2] = { stx_ex_const(b->g->ex, rows), stx_ex_const(b->g->ex, 1) };
+	struct stx_val i = stx__b_view(b, stx__b_arange(b, rows), 2, column), j = stx__b_arange(b, cols);
+	i = stx__b_number(b, STX_OP_ADD_SCALAR, i, stx_arg_scalar_i(k));
+	struct stx_val in = stx__b_two(b, n->op == STX_OP_TRIL ? STX_OP_LE : STX_OP_GE, j, i);
+	struct stx_val zero = stx__b_full(b, 0, NULL, stx_arg_scalar_i(0), t->dtype);
+	out[0] = stx__b_where(b, in, stx__operand(n, 0), zero);
+	return 0;
+}
+
+/* ---- operators whose primitive does not take every dtype the operator does ---- */
+
+static int on_bool(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	if (n->outs[0].dtype != STX_BOOL)
+		return STX__KEEP;
+	if (n->op == STX_OP_ADD && stx__arg(n, 2)->u.i == 0)
+		return stx__b_fail(b, STX_E_UNSUPPORTED, "alpha=0 with bool operands");
+	out[0] = stx__b_two(b, n->op == STX_OP_ADD ? STX_OP_LOGICAL_OR : STX_OP_LOGICAL_AND,
+	                    stx__operand(n, 0), stx__operand(n, 1));
+	return 0;
+}
+
+/* Rounding an integer, the sign of a bool: the operand itself. */
+static int unchanged(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	enum stx_dtype_kind k = stx_dtype_kind(n->outs[0].dtype);
+	(void)b;
+	if (k == STX_KIND_FLOAT || (n->op == STX_OP_SIGN && k != STX_KIND_BOOL))
+		return STX__KEEP;
+	out[0] = stx__operand(n, 0);
+	return 0;
+}
+
+/* No integer is NaN or infinite. */
+static int never(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	if (stx_dtype_is_float(stx__infer_type(n, 0)->dtype))
+		return STX__KEEP;
+	out[0] = stx__b_full(b, n->outs[0].rank, n->outs[0].sizes, stx_arg_scalar_i(0), STX_BOOL);
+	return 0;
+}
+
+stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
+	[STX_OP_RSUB_SCALAR] = rsub_scalar,
+	[STX_OP_RSUB] = rsub,
+	[STX_OP_FMOD_SCALAR] = fmod_scalar,
+	[STX_OP_REMAINDER_SCALAR] = remainder_scalar,
+	[STX_OP_FLOOR_DIVIDE] = floor_divide,
+	[STX_OP_FULL_LIKE] = full_like,
+	[STX_OP_SUM] = sum_default,
+	[STX_OP_MEAN] = mean_default,
+	[STX_OP_MEAN_DIM] = mean_dim,
+	[STX_OP_ANY] = any_default,
+	[STX_OP_ALL] = any_default,
+	[STX_OP_VAR] = var_correction,
+	[STX_OP_LOGSUMEXP] = logsumexp,
+	[STX_OP_SOFTMAX] = softmax,
+	[STX_OP_LOG_SOFTMAX] = softmax,
+	[STX_OP_SOFTMAX_INT] = softmax_int,
+	[STX_OP_LOG_SOFTMAX_INT] = softmax_int,
+	[STX_OP_LAYER_NORM] = layer_norm,
+	[STX_OP_LEAKY_RELU] = leaky_relu,
+	[STX_OP_ELU] = elu,
+	[STX_OP_SOFTPLUS] = softplus,
+	[STX_OP_HARDTANH] = hardtanh,
+	[STX_OP_SILU] = silu,
+	[STX_OP_HARDSIGMOID] = hardsigmoid,
+	[STX_OP_HARDSWISH] = hardsigmoid,
+	[STX_OP_MISH] = mish,
+	[STX_OP_MATMUL] = matmul,
+	[STX_OP_ADDMM] = addmm,
+	[STX_OP_LINEAR] = linear,
+	[STX_OP_T] = transpose,
+	[STX_OP_TRANSPOSE] = transpose,
+	[STX_OP_RESHAPE] = regroup,
+	[STX_OP_FLATTEN] = regroup,
+	[STX_OP_SQUEEZE_DIM] = regroup,
+	[STX_OP_SQUEEZE_ALL] = regroup,
+	[STX_OP_STACK] = stack,
+	[STX_OP_REPEAT] = repeat,
+	[STX_OP_TRIL] = triangle,
+	[STX_OP_TRIU] = triangle,
+};
+
+stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
+	[STX_OP_GELU] = gelu,
+	[STX_OP_ADD] = on_bool,
+	[STX_OP_MUL] = on_bool,
+	[STX_OP_FLOOR] = unchanged,
+	[STX_OP_CEIL] = unchanged,
+	[STX_OP_TRUNC] = unchanged,
+	[STX_OP_ROUND] = unchanged,
+	[STX_OP_SIGN] = unchanged,
+	[STX_OP_ISNAN] = never,
+	[STX_OP_ISINF] = never,
+};

@@ -1,0 +1,268 @@
+/* evaluate.c
+ * reference evaluation of a loop program with concrete values: one more handler over the same bodies (seed
+ * 000 6.7, 6.9; IR-12, SE-02).
+ *
+ * Reductions fold left from the identity in lexicographic order of their range. Primitives and elementary
+ * functions are the scalar reference of elementary.h. Slow by design; bounded by the program's iteration
+ * counts. Symbols take their hints. An index out of bounds is BOUNDS and names buffer, index and extent. */
+#include <string.h>
+
+#include "elementary.h"
+#include "lower.h"
+#include "scalar.h"
+
+struct eval {
+	const struct stx_loops *l;
+	const struct stx_buffer *b;
+	void **storage;
+	struct stx_arena *arena;  /* of this buffer's evaluation */
+	struct stx_diag *d;
+	stx_err err;
+	union stx_scalar *value;  /* [body.n] */
+	int64_t *indirect;        /* [body.n] */
+	const struct stx_elem_program **program; /* [body.n], for elementary functions */
+	int64_t vars[2 * STX_MAX_DIMS], sizes[2 * STX_MAX_DIMS];
+	const int64_t *syms;
+	uint32_t nsyms;
+};
+
+struct state { /* of an accumulator */
+	union stx_scalar v;
+	int64_t index;
+	int any;
+};
+
+static int64_t at_point(struct eval *e, stx_ex ex)
+{
+	struct stx_ex_env env = { .vars = e->vars, .syms = e->syms, .indirects = e->indirect,
+		                  .nvars = 2 * STX_MAX_DIMS, .nsyms = e->nsyms,
+		                  .nindirects = e->b->body.n };
+	int ok = 1;
+	int64_t v = stx_ex_eval(e->l->ex, ex, &env, &ok);
+
+	if (!ok && !e->err)
+		e->err = stx_fail(e->d, STX_E_INTERNAL, "evaluate", e->b->name,
+		                  "an index expression of %s cannot be evaluated", e->b->name);
+	return v;
+}
+
+static int masked_off(const struct eval *e, const struct stx_binst *in)
+{
+	return in->c != STX_NONE && !e->value[in->c].u;
+}
+
+static union stx_scalar load(struct eval *e, const struct stx_binst *in)
+{
+	const struct stx_buffer *src = e->l->buffers.at[in->a];
+	const char *base = e->storage[in->a];
+
+	if (masked_off(e, in))
+		return (union stx_scalar){ .u = 0 };
+	if (!base)
+		base = (const char *)src->data.bytes;
+	return stx_scalar_load(src->dtype, base + at_point(e, in->ex) * stx_dtype_bytes(src->dtype));
+}
+
+static int64_t indirect(struct eval *e, const struct stx_binst *in)
+{
+	int64_t v = e->value[in->a].i, bound;
+
+	if (masked_off(e, in))
+		return 0;
+	bound = at_point(e, in->ex);
+	if ((in->flags & STX_BF_WRAP) && v < 0)
+		v += bound;
+	if ((v < 0 || v >= bound) && !e->err)
+		e->err = stx_fail(e->d, STX_E_BOUNDS, "evaluate", e->b->name,
+		                  "index out of bounds: 0 <= %lld < %lld", (long long)v, (long long)bound);
+	return v;
+}
+
+static union stx_scalar primitive(struct eval *e, const struct stx_binst *in, uint32_t i)
+{
+	int arity = stx_prim_info(in->op)->arity;
+	union stx_scalar none = { .u = 0 }, a = e->value[in->a];
+	union stx_scalar b = arity > 1 ? e->value[in->b] : none, c = arity > 2 ? e->value[in->c] : none;
+	enum stx_dtype src = e->b->body.at[in->a].dtype;
+
+	if (e->program[i])
+		return stx_elementary_eval(e->program[i], a, b);
+	return stx_prim_eval(in->op, in->dtype, src, a, b, c);
+}
+
+/* One iteration point: every instruction once. */
+static void run_body(struct eval *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < e->b->body.n && !e->err; i++) {
+		const struct stx_binst *in = &e->b->body.at[i];
+
+		switch (in->op) {
+		case STX_B_CONST:
+			e->value[i] = in->k;
+			break;
+		case STX_B_INDEX:
+			e->value[i].i = at_point(e, in->ex);
+			break;
+		case STX_B_LOAD:
+			e->value[i] = load(e, in);
+			break;
+		case STX_B_INDIRECT:
+			e->value[i].i = e->indirect[i] = indirect(e, in);
+			break;
+		default:
+			e->value[i] = primitive(e, in, i);
+		}
+	}
+}
+
+/* NaN before everything, then the larger (or smaller); the first of equals stays. */
+static int beats(const struct eval *e, union stx_scalar v, union stx_scalar best)
+{
+	enum stx_prim op = e->b->monoid == STX_MONOID_ARGMAX ? STX_P_GT : STX_P_LT;
+	int is_float = stx_dtype_is_float(e->b->acc);
+
+	if (is_float && best.f != best.f)
+		return 0;
+	if (is_float && v.f != v.f)
+		return 1;
+	return (int)stx_prim_eval(op, STX_BOOL, e->b->acc, v, best, v).u;
+}
+
+static void combine(struct eval *e, struct state *s, int64_t index)
+{
+	const enum stx_prim ops[] = { [STX_MONOID_SUM] = STX_P_ADD, [STX_MONOID_PROD] = STX_P_MUL,
+		                      [STX_MONOID_MAX] = STX_P_MAX, [STX_MONOID_MIN] = STX_P_MIN,
+		                      [STX_MONOID_ANY] = STX_P_OR, [STX_MONOID_ALL] = STX_P_AND };
+	enum stx_dtype t = e->b->acc;
+	union stx_scalar v = e->value[e->b->body.result[0]];
+
+	switch (e->b->monoid) {
+	case STX_MONOID_ARGMAX:
+	case STX_MONOID_ARGMIN:
+		if (!s->any || beats(e, v, s->v)) {
+			s->v = v;
+			s->index = index;
+		}
+		break;
+	case STX_MONOID_DOT:
+		s->v = stx_prim_eval(STX_P_FMA, t, t, v, e->value[e->b->body.result[1]], s->v);
+		break;
+	case STX_MONOID_WELFORD:
+		e->err = stx_fail(e->d, STX_E_UNSUPPORTED, "evaluate", e->b->name, "welford");
+		break;
+	default:
+		s->v = stx_prim_eval(ops[e->b->monoid], t, t, s->v, v, v);
+	}
+	s->any = 1;
+}
+
+/* Next point of axes [from, to), last fastest; 0 after the last one. */
+static int advance(struct eval *e, uint32_t from, uint32_t to)
+{
+	while (to-- > from) {
+		if (++e->vars[to] < e->sizes[to])
+			return 1;
+		e->vars[to] = 0;
+	}
+	return 0;
+}
+
+static int is_empty(const struct eval *e, uint32_t from, uint32_t to)
+{
+	for (; from < to; from++)
+		if (e->sizes[from] <= 0)
+			return 1;
+	return 0;
+}
+
+static union stx_scalar reduce(struct eval *e)
+{
+	uint32_t from = e->b->nranges, to = from + e->b->nrranges;
+	struct state s = { .v = stx_monoid_identity(e->b->monoid, e->b->acc) };
+	int64_t index = 0;
+
+	if (!is_empty(e, from, to))
+		do {
+			run_body(e);
+			if (!e->err)
+				combine(e, &s, index++);
+		} while (!e->err && advance(e, from, to));
+	if (e->b->monoid == STX_MONOID_ARGMAX || e->b->monoid == STX_MONOID_ARGMIN)
+		return (union stx_scalar){ .i = s.index };
+	return e->b->acc == e->b->dtype ? s.v
+		: stx_prim_eval(STX_P_CAST, e->b->dtype, e->b->acc, s.v, s.v, s.v);
+}
+
+static stx_err run_buffer(struct eval *e)
+{
+	const struct stx_buffer *b = e->b;
+	char *out = e->storage[b->id];
+
+	if (is_empty(e, 0, b->nranges))
+		return 0;
+	do {
+		union stx_scalar v;
+
+		if (b->def == STX_DEF_REDUCTION) {
+			v = reduce(e);
+		} else {
+			run_body(e);
+			v = e->value[b->body.result[0]];
+		}
+		if (!e->err)
+			stx_scalar_store(b->dtype, out + at_point(e, b->store) * stx_dtype_bytes(b->dtype), v);
+	} while (!e->err && advance(e, 0, b->nranges));
+	return e->err;
+}
+
+static stx_err prepare(struct eval *e)
+{
+	const struct stx_buffer *b = e->b;
+	uint32_t i;
+
+	e->value = STX_NEW_ARRAY(e->arena, union stx_scalar, b->body.n + 1u);
+	e->indirect = STX_NEW_ARRAY(e->arena, int64_t, b->body.n + 1u);
+	e->program = STX_NEW_ARRAY(e->arena, const struct stx_elem_program *, b->body.n + 1u);
+	if (!e->value || !e->indirect || !e->program)
+		return stx_fail(e->d, STX_E_NOMEM, "evaluate", b->name, "out of memory");
+	for (i = 0; i < b->body.n; i++) {
+		const struct stx_binst *in = &b->body.at[i];
+
+		if (in->op < STX_P_FIRST_ELEMENTARY || in->op >= STX_PRIM_COUNT)
+			continue;
+		e->program[i] = stx_elementary_record(e->arena, in->op, in->dtype);
+		if (!e->program[i])
+			return stx_fail(e->d, STX_E_UNSUPPORTED, "evaluate", b->name, "no body for %s of %s",
+			                stx_prim_info(in->op)->text, stx_dtype_name(in->dtype));
+	}
+	for (i = 0; i < b->nranges + b->nrranges; i++)
+		e->sizes[i] = at_point(e, i < b->nranges ? b->ranges[i] : b->rranges[i - b->nranges]);
+	return e->err;
+}
+
+stx_err stx_handler_evaluate(const struct stx_loops *l, void **buffers, struct stx_diag *d)
+{
+	uint32_t nsyms = l->g ? l->g->symbols.n : 0, i, k;
+	stx_err err = 0;
+
+	for (i = 0; i < l->buffers.n && !err; i++) {
+		struct eval e = { .l = l, .b = l->buffers.at[i], .storage = buffers, .d = d };
+		int64_t *syms;
+
+		if (e.b->def == STX_DEF_NONE)
+			continue;
+		e.arena = stx_arena_new(0);
+		syms = e.arena ? STX_NEW_ARRAY(e.arena, int64_t, nsyms + 1u) : NULL;
+		for (k = 0; syms && k < nsyms; k++)
+			syms[k] = l->g->symbols.at[k].hint;
+		e.syms = syms;
+		e.nsyms = nsyms;
+		err = syms ? prepare(&e) : stx_fail(d, STX_E_NOMEM, "evaluate", "", "out of memory");
+		if (!err)
+			err = run_buffer(&e);
+		stx_arena_free(e.arena);
+	}
+	return err;
+}

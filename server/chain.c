@@ -1,0 +1,112 @@
+/* chain.c: what key chains and compile chains share: the list, deadlines, priorities, job messages. */
+#include "chain.h"
+
+#include <stdio.h>
+
+void stx__chain_link(struct stx__chain *c, struct stx__server *s)
+{
+	c->s = s;
+	c->prev = NULL;
+	c->next = s->chains;
+	if (c->next)
+		c->next->prev = c;
+	s->chains = c;
+}
+
+void stx__chain_unlink(struct stx__chain *c)
+{
+	*(c->prev ? &c->prev->next : &c->s->chains) = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	c->s->last_active_ms = stx__now_ms(c->s);
+}
+
+void stx__chain_raised(struct stx__chain *c)
+{
+	c->job.deadline_ms = c->flight.deadline_ms;
+	stx__pool_raise(c->s->pool, &c->job, c->flight.joins);
+	if (c->kind == STX__CHAIN_COMPILE) {
+		struct stx__compile_chain *k = (struct stx__compile_chain *)c;
+		for (uint32_t i = 0; i < k->next_slot; i++)
+			if (k->slots[i].job)
+				stx__kernel_job_raised(k->slots[i].job);
+	}
+}
+
+void stx__chain_waiter_left(struct stx__chain *c)
+{
+	struct stx__server *s = c->s;
+	if (!c->flight.nwaiters && stx__pool_queued(s->pool) >= s->cfg.queue)
+		stx__chain_abort(c);
+}
+
+void stx__chain_abort(struct stx__chain *c)
+{
+	if (c->kind == STX__CHAIN_KEY)
+		stx__key_chain_abort((struct stx__key_chain *)c);
+	else
+		stx__compile_chain_abort((struct stx__compile_chain *)c);
+}
+
+void stx__chains_tick(struct stx__server *s, uint64_t now_ms)
+{
+	for (struct stx__chain *c = s->chains, *next; c; c = next) {
+		next = c->next;
+		if (c->flight.nwaiters)
+			stx__flight_expire(&c->flight, now_ms);
+		if (!c->flight.nwaiters && c->flight.table && c->flight.deadline_ms <= now_ms)
+			stx__chain_abort(c);
+	}
+}
+
+/* ---- stages ---- */
+
+void stx__stages_add(struct stx__stages *t, const char *name, uint64_t us)
+{
+	for (uint32_t i = 0; i < t->n; i++)
+		if (!strcmp(t->at[i].name, name)) {
+			t->at[i].us += us;
+			return;
+		}
+	if (t->n == STX__STAGES_MAX)
+		return;
+	snprintf(t->at[t->n].name, sizeof t->at[t->n].name, "%s", name);
+	t->at[t->n++].us = us;
+}
+
+void stx__stages_add_all(struct stx__stages *t, Stx__Stage **list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		stx__stages_add(t, list[i]->name, list[i]->us);
+}
+
+/* ---- messages ---- */
+
+stx_err stx__job_send(const struct stx__spec *spec, Stx__JobKind kind, int sock, uint64_t id,
+                      const struct stx_span *pieces, uint32_t n, int fd, struct stx_diag *d)
+{
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	Stx__Job j = STX__JOB__INIT;
+	uint64_t one = 0, *sizes = n > 1 ? calloc(n, sizeof *sizes) : &one;
+	if (!sizes)
+		return stx_fail(d, STX_E_NOMEM, "channel", "", "out of memory");
+	for (uint32_t i = 0; i < n; i++)
+		sizes[i] = pieces[i].n;
+	e.request_id = id;
+	e.msg_case = STX__ENVELOPE__MSG_JOB;
+	e.job = &j;
+	j.kind = kind;
+	j.target = spec->what->target;
+	j.options = spec->what->options;
+	if (kind == STX__JOB_KIND__JOB_KEY) {
+		j.format = spec->what->format;
+		j.values = spec->what->values;
+		j.n_values = spec->what->n_values;
+	}
+	j.piece_bytes = sizes;
+	j.n_piece_bytes = n;
+	stx_err err = stx__channel_send(sock, &e, pieces, n, fd, d);
+	if (sizes != &one)
+		free(sizes);
+	return err;
+}

@@ -1,0 +1,617 @@
+/* compile_chain.c: a miss: PLAN, KERNEL jobs side by side, LINK, commit, reply. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "chain.h"
+#include "log.h"
+
+#define HASH_INLINE_BYTES STX__SLICE_BYTES /* more is hashed on another thread */
+
+static void start_plan(struct stx__compile_chain *c);
+static void pump_kernels(struct stx__compile_chain *c);
+static void start_link(struct stx__compile_chain *c);
+static void commit(struct stx__compile_chain *c);
+
+static struct stx__compile_chain *chain_of(struct stx__job *j)
+{
+	struct stx__chain *c = (struct stx__chain *)(void *)((char *)j - offsetof(struct stx__chain, job));
+	return (struct stx__compile_chain *)c;
+}
+
+/* ---- ends ---- */
+
+/* Forgets the plan and everything made from it. */
+static void drop_plan(struct stx__compile_chain *c)
+{
+	for (uint32_t i = 0; i < c->nslots; i++) {
+		stx__kernel_job_leave(c, i);
+		stx__blob_drop(c->slots[i].value);
+	}
+	free(c->slots);
+	free(c->slot_of);
+	free(c->pieces);
+	if (c->has_plan)
+		stx__message_free(&c->plan);
+	c->slots = NULL;
+	c->slot_of = NULL;
+	c->pieces = NULL;
+	c->has_plan = 0;
+	c->nslots = c->next_slot = c->running = c->ready = 0;
+	c->generation++;
+}
+
+static void free_chain(struct stx__compile_chain *c)
+{
+	stx__chain_unlink(&c->c);
+	drop_plan(c);
+	if (c->has_link)
+		stx__message_free(&c->link);
+	if (c->graph_fd >= 0)
+		close(c->graph_fd);
+	stx__blob_drop(c->answer);
+	stx__spec_drop(c->c.spec);
+	free(c);
+}
+
+/* The flight has landed and its waiters know. */
+static void end(struct stx__compile_chain *c)
+{
+	stx__flight_land(&c->c.flight);
+	stx__pool_cancel(c->c.s->pool, &c->c.job);
+	drop_plan(c);
+	c->dead = 1;
+	if (!c->refs)
+		free_chain(c);
+}
+
+void stx__compile_release(struct stx__compile_chain *c)
+{
+	if (--c->refs == 0 && c->dead)
+		free_chain(c);
+}
+
+static void end_with(struct stx__compile_chain *c, stx_err e, const char *stage, const char *text)
+{
+	struct stx_diag d = { 0 };
+	stx_fail(&d, e, stage, "", "%s", text);
+	stx__flight_land(&c->c.flight);
+	stx__flight_finish(&c->c.flight, &d);
+	end(c);
+}
+
+void stx__compile_chain_abort(struct stx__compile_chain *c)
+{
+	if (!c->dead && !c->has_link) /* a linked artifact is committed in any case */
+		end(c);
+}
+
+static void restart(struct stx__compile_chain *c)
+{
+	stx__pool_cancel(c->c.s->pool, &c->c.job);
+	drop_plan(c);
+	memset(&c->c.attempts, 0, sizeof c->c.attempts);
+	memset(&c->stages, 0, sizeof c->stages);
+	start_plan(c);
+}
+
+static void follow(struct stx__compile_chain *c, enum stx__next next, const struct stx__outcome *o)
+{
+	struct stx__server *s = c->c.s;
+	if (stx__failure_is_final(o))
+		stx_cache_failure_put(s->cache, c->c.spec->ns, &c->key, &o->diag);
+	if (next != STX__NEXT_END) {
+		restart(c);
+		return;
+	}
+	stx__flight_land(&c->c.flight);
+	stx__flight_finish(&c->c.flight, &o->diag); /* nobody is left, as a rule */
+	end(c);
+}
+
+static void submit(struct stx__compile_chain *c)
+{
+	c->c.job.deadline_ms = c->c.flight.deadline_ms;
+	c->c.job.queued.priority = c->c.flight.joins;
+	if (stx__pool_submit(c->c.s->pool, &c->c.job))
+		end_with(c, STX_E_NOMEM, "queue", "out of memory");
+}
+
+/* PLAN or LINK went wrong. 1: the same job runs again. */
+static void job_failed(struct stx__compile_chain *c, const struct stx__outcome *o)
+{
+	enum stx__next next = stx__failure_route(c->c.s, &c->c.flight, &c->c.attempts, o);
+	if (next == STX__NEXT_RETRY) {
+		c->c.job.fresh = o->fate == STX__FATE_CRASHED;
+		submit(c);
+	} else {
+		follow(c, next, o);
+	}
+}
+
+/* ---- plan ---- */
+
+static stx_err send_plan(struct stx__job *j, int sock, uint64_t id, struct stx_diag *d)
+{
+	struct stx__compile_chain *c = chain_of(j);
+	stx__flight_progress(&c->c.flight, "plan", 0, 1);
+	return stx__job_send(c->c.spec, j->kind, sock, id, NULL, 0, c->graph_fd, d);
+}
+
+/* Splits the reply: plan, then one IR a kernel. 0, or -1 when it does not add up. */
+static int split_plan(struct stx__compile_chain *c)
+{
+	const Stx__JobReply *r = c->plan.e->job_reply;
+	size_t n = r->n_kernels, at = 0;
+	if (r->n_piece_bytes != n + 1 || n >= UINT32_MAX)
+		return -1;
+	c->pieces = calloc(n + 1, sizeof *c->pieces);
+	if (!c->pieces)
+		return -1;
+	for (size_t i = 0; i <= n; i++) {
+		if (r->piece_bytes[i] > c->plan.body.n - at)
+			return -1;
+		c->pieces[i] = (struct stx_span){ c->plan.body.at + at, (size_t)r->piece_bytes[i] };
+		at += c->pieces[i].n;
+	}
+	return at == c->plan.body.n ? 0 : -1;
+}
+
+/* One slot for each distinct kernel, in order of first use: the order LINK takes the objects in. */
+static int make_slots(struct stx__compile_chain *c)
+{
+	const Stx__JobReply *r = c->plan.e->job_reply;
+	struct stx__table seen = { 0 };
+	int bad = 0;
+	c->slots = calloc(r->n_kernels + 1, sizeof *c->slots);
+	c->slot_of = calloc(r->n_kernels + 1, sizeof *c->slot_of);
+	if (!c->slots || !c->slot_of)
+		return -1;
+	for (size_t i = 0; i < r->n_kernels && !bad; i++) {
+		struct stx_digest ir;
+		if (r->kernels[i]->digest.len != STX_DIGEST_BYTES) {
+			bad = 1;
+			break;
+		}
+		memcpy(ir.b, r->kernels[i]->digest.data, STX_DIGEST_BYTES);
+		uintptr_t slot = (uintptr_t)stx__table_get(&seen, &ir);
+		if (!slot) {
+			struct stx__kernel_slot *x = &c->slots[c->nslots];
+			slot = ++c->nslots; /* counted from 1: 0 is absent */
+			x->id = stx__kernel_digest(&ir, c->c.spec->what->target, c->c.spec->options,
+			                           &c->c.s->fingerprint);
+			x->piece = (uint32_t)i + 1;
+			bad = stx__table_set(&seen, &ir, (void *)slot);
+		}
+		c->slot_of[i] = (uint32_t)slot - 1;
+	}
+	stx__table_free(&seen);
+	return bad ? -1 : 0;
+}
+
+static void plan_done(struct stx__job *j, struct stx__outcome *o)
+{
+	struct stx__compile_chain *c = chain_of(j);
+	if (o->fate != STX__FATE_OK) {
+		job_failed(c, o);
+		return;
+	}
+	c->plan = *o->message;
+	c->has_plan = 1;
+	memset(o->message, 0, sizeof *o->message);
+	o->message->fd = -1;
+	const Stx__JobReply *r = c->plan.e->job_reply;
+	stx__stages_add_all(&c->stages, r->stages, r->n_stages);
+	if (split_plan(c) || make_slots(c)) {
+		end_with(c, STX_E_INTERNAL, "plan", "a bad reply of a plan job, or out of memory");
+		return;
+	}
+	c->kernels_start_us = stx__clock_us();
+	stx__flight_progress(&c->c.flight, "kernels", 0, c->nslots);
+	c->refs++;
+	pump_kernels(c);
+	stx__compile_release(c);
+}
+
+static void start_plan(struct stx__compile_chain *c)
+{
+	struct stx__job *j = &c->c.job;
+	j->kind = STX__JOB_KIND__JOB_PLAN;
+	j->send = send_plan;
+	j->done = plan_done;
+	submit(c);
+}
+
+/* ---- kernels ---- */
+
+struct kernel_read {
+	struct stx__compile_chain *c;
+	uint32_t slot, generation;
+};
+
+static void slot_filled(struct stx__compile_chain *c, uint32_t slot, struct stx__blob *value, int reused)
+{
+	struct stx__kernel_slot *x = &c->slots[slot];
+	struct stx__kernel_value v;
+	if (!value || stx__kernel_decode((struct stx_span){ value->at, value->n }, &v)) {
+		end_with(c, STX_E_INTERNAL, "kernel", "a bad kernel value, or out of memory");
+		return;
+	}
+	x->value = stx__blob_ref(value);
+	x->reused = reused;
+	c->c.s->stats.kernels_reused += (uint64_t)reused;
+	c->running--;
+	c->ready++;
+	stx__flight_progress(&c->c.flight, "kernels", c->ready, c->nslots);
+	pump_kernels(c);
+}
+
+void stx__compile_kernel_done(struct stx__compile_chain *c, uint32_t slot, struct stx__blob *value,
+                              int reused, Stx__Stage **stages, size_t nstages)
+{
+	if (c->dead)
+		return;
+	stx__stages_add_all(&c->stages, stages, nstages);
+	slot_filled(c, slot, value, reused);
+}
+
+static void compile_slot(struct stx__compile_chain *c, uint32_t slot)
+{
+	if (stx__kernel_job_join(c, slot))
+		end_with(c, STX_E_NOMEM, "kernel", "out of memory");
+}
+
+void stx__compile_kernel_again(struct stx__compile_chain *c, uint32_t slot)
+{
+	if (!c->dead && slot < c->nslots && !c->slots[slot].job && !c->slots[slot].value)
+		compile_slot(c, slot);
+}
+
+void stx__compile_kernel_failed(struct stx__compile_chain *c, enum stx__next next,
+                                const struct stx__outcome *o)
+{
+	if (!c->dead)
+		follow(c, next, o);
+}
+
+static void kernel_read(void *ctx, stx_err e, struct stx_span contents)
+{
+	struct kernel_read *k = ctx;
+	struct stx__compile_chain *c = k->c;
+	if (!c->dead && k->generation == c->generation) {
+		struct stx__kernel_value v;
+		if (e || stx__kernel_decode(contents, &v)) { /* damaged, or gone meanwhile */
+			compile_slot(c, k->slot);
+		} else {
+			struct stx__blob *b = stx__blob_copy(contents.at, contents.n);
+			slot_filled(c, k->slot, b, 1);
+			stx__blob_drop(b);
+		}
+	}
+	stx__compile_release(c);
+	free(k);
+}
+
+static void start_slot(struct stx__compile_chain *c, uint32_t slot)
+{
+	struct stx__server *s = c->c.s;
+	const struct stx_digest *id = &c->slots[slot].id;
+	struct kernel_read *k;
+	if (!stx_cache_kernel_has(s->cache, c->c.spec->ns, id) || !(k = malloc(sizeof *k))) {
+		compile_slot(c, slot);
+		return;
+	}
+	*k = (struct kernel_read){ c, slot, c->generation };
+	c->refs++;
+	stx_cache_kernel_read(s->cache, c->c.spec->ns, id, kernel_read, k);
+}
+
+/* A few at a time, so that one graph with thousands of kernels does not fill the queue. The caller holds a
+ * reference. */
+static void pump_kernels(struct stx__compile_chain *c)
+{
+	uint32_t window = 2 * (uint32_t)c->c.s->cfg.workers + 2;
+	while (!c->dead && c->running < window && c->next_slot < c->nslots) {
+		c->running++;
+		start_slot(c, c->next_slot++);
+	}
+	if (!c->dead && c->ready == c->nslots)
+		start_link(c);
+}
+
+/* ---- link ---- */
+
+static stx_err send_link(struct stx__job *j, int sock, uint64_t id, struct stx_diag *d)
+{
+	struct stx__compile_chain *c = chain_of(j);
+	struct stx_span *pieces = calloc((size_t)c->nslots + 1, sizeof *pieces);
+	if (!pieces)
+		return stx_fail(d, STX_E_NOMEM, "link", "", "out of memory");
+	pieces[0] = c->pieces[0];
+	for (uint32_t i = 0; i < c->nslots; i++) {
+		struct stx__kernel_value v;
+		struct stx__blob *b = c->slots[i].value;
+		stx__kernel_decode((struct stx_span){ b->at, b->n }, &v);
+		pieces[i + 1] = v.object;
+	}
+	stx__flight_progress(&c->c.flight, "link", 0, 1);
+	stx_err e = stx__job_send(c->c.spec, j->kind, sock, id, pieces, c->nslots + 1, -1, d);
+	free(pieces);
+	return e;
+}
+
+static void hash_artifact(uv_work_t *w)
+{
+	struct stx__compile_chain *c = w->data;
+	c->artifact = stx_digest_of(c->link.body.at, c->link.body.n);
+}
+
+static void hashed(uv_work_t *w, int status)
+{
+	struct stx__compile_chain *c = w->data;
+	if (status)
+		hash_artifact(w);
+	commit(c);
+	stx__compile_release(c);
+}
+
+static void link_done(struct stx__job *j, struct stx__outcome *o)
+{
+	struct stx__compile_chain *c = chain_of(j);
+	if (o->fate != STX__FATE_OK) {
+		job_failed(c, o);
+		return;
+	}
+	const Stx__JobReply *r = o->message->e->job_reply;
+	stx__stages_add_all(&c->stages, r->stages, r->n_stages);
+	if (!o->message->body.n || o->message->body.n > STX_FRAME_BODY_MAX) {
+		end_with(c, o->message->body.n ? STX_E_TOO_LARGE : STX_E_INTERNAL, "link",
+		         o->message->body.n ? "the artifact is larger than 64 MiB" : "an empty artifact");
+		return;
+	}
+	c->link = *o->message;
+	c->has_link = 1;
+	memset(o->message, 0, sizeof *o->message);
+	o->message->fd = -1;
+	c->hashing.data = c;
+	c->refs++;
+	if (c->link.body.n > HASH_INLINE_BYTES &&
+	    !uv_queue_work(c->c.s->loop, &c->hashing, hash_artifact, hashed))
+		return;
+	hash_artifact(&c->hashing);
+	commit(c);
+	stx__compile_release(c);
+}
+
+static void start_link(struct stx__compile_chain *c)
+{
+	struct stx__job *j = &c->c.job;
+	stx__stages_add(&c->stages, "kernels", stx__clock_us() - c->kernels_start_us);
+	j->kind = STX__JOB_KIND__JOB_LINK;
+	j->fresh = 0;
+	j->send = send_link;
+	j->done = link_done;
+	submit(c);
+}
+
+/* ---- commit ---- */
+
+struct answer_parts {
+	Stx__Kernel *kernels, **kernel_list;
+	uint32_t (*blocks)[3];
+	Stx__Stage *stages, **stage_list;
+};
+
+static int fill_kernels(struct stx__compile_chain *c, Stx__Answer *a, struct answer_parts *p)
+{
+	const Stx__JobReply *r = c->plan.e->job_reply;
+	size_t n = r->n_kernels;
+	p->kernels = calloc(n + 1, sizeof *p->kernels);
+	p->kernel_list = calloc(n + 1, sizeof *p->kernel_list);
+	p->blocks = calloc(n + 1, sizeof *p->blocks);
+	if (!p->kernels || !p->kernel_list || !p->blocks)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		struct stx__kernel_slot *x = &c->slots[c->slot_of[i]];
+		struct stx__kernel_value v;
+		stx__kernel_decode((struct stx_span){ x->value->at, x->value->n }, &v);
+		Stx__Kernel *k = &p->kernels[i];
+		*k = *r->kernels[i];
+		if (v.block[0]) { /* what was really emitted */
+			memcpy(p->blocks[i], v.block, sizeof v.block);
+			k->block = p->blocks[i];
+			k->n_block = 3;
+		}
+		k->registers = v.registers;
+		k->spills = v.spills;
+		k->shared_bytes = v.shared_bytes;
+		/* The second use of a kernel in one graph is a reuse as well. */
+		k->reused = x->reused || (size_t)x->piece != i + 1;
+		p->kernel_list[i] = k;
+	}
+	a->kernels = p->kernel_list;
+	a->n_kernels = n;
+	return 0;
+}
+
+static int fill_stages(struct stx__compile_chain *c, Stx__Answer *a, struct answer_parts *p)
+{
+	const struct stx__stages *t[2] = { &c->key_stages, &c->stages };
+	size_t n = 0;
+	p->stages = calloc(t[0]->n + t[1]->n + 1, sizeof *p->stages);
+	p->stage_list = calloc(t[0]->n + t[1]->n + 1, sizeof *p->stage_list);
+	if (!p->stages || !p->stage_list)
+		return -1;
+	for (int k = 0; k < 2; k++)
+		for (uint32_t i = 0; i < t[k]->n; i++, n++) {
+			stx__stage__init(&p->stages[n]);
+			p->stages[n].name = (char *)t[k]->at[i].name;
+			p->stages[n].us = t[k]->at[i].us;
+			p->stage_list[n] = &p->stages[n];
+		}
+	a->stages = p->stage_list;
+	a->n_stages = n;
+	return 0;
+}
+
+/* The part of the answer every request for this artifact gets, packed. */
+static struct stx__blob *pack_answer(struct stx__compile_chain *c)
+{
+	const Stx__JobReply *r = c->plan.e->job_reply;
+	struct answer_parts p = { 0 };
+	struct stx__blob *b = NULL;
+	Stx__Answer a = STX__ANSWER__INIT;
+	a.key = (ProtobufCBinaryData){ STX_DIGEST_BYTES, c->key.b };
+	a.digest = (ProtobufCBinaryData){ STX_DIGEST_BYTES, c->artifact.b };
+	a.size_bytes = c->link.body.n;
+	a.guards = r->guards;
+	a.n_guards = r->n_guards;
+	a.report = r->report;
+	a.n_report = r->n_report;
+	a.bytes_read = r->bytes_read;
+	a.bytes_written = r->bytes_written;
+	a.bytes_min = r->bytes_min;
+	if (!fill_kernels(c, &a, &p) && !fill_stages(c, &a, &p) &&
+	    (b = stx__blob_new(stx__answer__get_packed_size(&a))))
+		stx__answer__pack(&a, b->at);
+	free(p.kernels);
+	free(p.kernel_list);
+	free(p.blocks);
+	free(p.stages);
+	free(p.stage_list);
+	return b;
+}
+
+static void finish(struct stx__compile_chain *c)
+{
+	struct stx__server *s = c->c.s;
+	s->stats.compiles++;
+	stx__quarantine_forget(&s->quarantine, &c->c.flight.id);
+	if (c->recache)
+		stx_cache_failure_drop(s->cache, c->c.spec->ns, &c->key);
+	stx__flight_land(&c->c.flight);
+	stx__flight_finish(&c->c.flight, NULL);
+	end(c);
+}
+
+static void have_file(void *ctx, stx_err e, struct stx_span path)
+{
+	struct stx__compile_chain *c = ctx;
+	(void)path;
+	if (e)
+		stx_log(STX_LOG_WARN, "materialising an artifact: %s", stx_err_text(e));
+	finish(c);
+	stx__compile_release(c);
+}
+
+static void committed(void *ctx, stx_err e, const struct stx_diag *d)
+{
+	struct stx__compile_chain *c = ctx;
+	struct stx__server *s = c->c.s;
+	if (e) {
+		stx_log(STX_LOG_ERROR, "storing an artifact: %s", d && d->text[0] ? d->text : stx_err_text(e));
+		s->stats.not_stored++;
+		stx__unstored_put(s, c->c.spec->ns, &c->artifact, c->link.body);
+		finish(c);
+		stx__compile_release(c);
+		return;
+	}
+	c->stored = 1;
+	stx_cache_materialise(s->cache, c->c.spec->ns, &c->artifact, have_file, c);
+}
+
+/* Requires: linked and hashed. The reply comes after the commit. */
+static void commit(struct stx__compile_chain *c)
+{
+	struct stx__server *s = c->c.s;
+	const char *target = c->c.spec->what->target;
+	struct stx_bytes meta = { 0 };
+	if (!s->cache) {
+		end_with(c, STX_E_CANCELED, "commit", "the server is shutting down");
+		return;
+	}
+	c->answer = pack_answer(c);
+	if (!c->answer) {
+		end_with(c, STX_E_NOMEM, "commit", "out of memory");
+		return;
+	}
+	struct stx__meta m = { .format_version = STX__FORMAT_VERSION, .options = c->c.spec->options,
+		               .graph = c->graph, .fingerprint = s->fingerprint,
+		               .target = { (const uint8_t *)target, strlen(target) },
+		               .answer = { c->answer->at, c->answer->n } };
+	if (stx__meta_encode(&m, &meta)) {
+		stx_bytes_free(&meta);
+		end_with(c, STX_E_NOMEM, "commit", "out of memory");
+		return;
+	}
+	stx__flight_progress(&c->c.flight, "commit", 0, 1);
+	struct stx_cache_artifact a = { .key = c->key, .digest = c->artifact,
+		                        .size_bytes = c->link.body.n, .ns = c->c.spec->ns,
+		                        .meta = { meta.at, meta.n } };
+	c->refs++;
+	stx_cache_put(s->cache, &a, c->link.body, c->recache, committed, c);
+	stx_bytes_free(&meta);
+}
+
+/* ---- joining ---- */
+
+static struct stx__compile_chain *new_chain(struct stx__server *s, const struct stx_digest *id,
+                                            struct stx__key_chain *from, const struct stx__memo *memo)
+{
+	struct stx__compile_chain *c = calloc(1, sizeof *c);
+	if (!c)
+		return NULL;
+	c->graph_fd = dup(from->graph_fd);
+	if (c->graph_fd < 0 || stx__flight_start(&s->compile_flights, &c->c.flight, id)) {
+		if (c->graph_fd >= 0)
+			close(c->graph_fd);
+		free(c);
+		return NULL;
+	}
+	stx__chain_link(&c->c, s);
+	c->c.kind = STX__CHAIN_COMPILE;
+	c->c.spec = stx__spec_ref(from->c.spec);
+	c->c.start_us = stx__clock_us();
+	c->c.job.ns = c->c.spec->ns;
+	c->key = memo->key;
+	c->graph = memo->graph;
+	c->recache = from->recache;
+	c->key_stages = from->stages;
+	stx__explain_miss(s, c->c.spec, &memo->graph, c->reason, sizeof c->reason);
+	return c;
+}
+
+void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p, struct stx__key_chain *from,
+                             const struct stx__memo *memo)
+{
+	struct stx_digest id = stx__scoped_digest(from->c.spec->ns, &memo->key);
+	struct stx__flight *f = stx__flight_find(&s->compile_flights, &id);
+	struct stx__compile_chain *c = (struct stx__compile_chain *)f;
+	struct stx_cache_artifact a;
+	if (p)
+		s->stats.misses++;
+	if (f) {
+		c->recache |= from->recache;
+		if (p) {
+			s->stats.joins += !p->joined;
+			p->joined = 1;
+			stx__flight_join(f, &p->waiter);
+			stx__chain_raised(&c->c);
+		}
+		return;
+	}
+	if (!p && (stx_cache_find(s->cache, from->c.spec->ns, &memo->key, &a) ||
+	           stx__pool_queued(s->pool) >= s->cfg.queue))
+		return;
+	c = new_chain(s, &id, from, memo);
+	if (!c) {
+		struct stx_diag d = { 0 };
+		stx_fail(&d, STX_E_NOMEM, "request", "", "out of memory");
+		if (p)
+			p->waiter.done(&p->waiter, NULL, &d);
+		return;
+	}
+	c->c.flight.deadline_ms = from->c.flight.deadline_ms;
+	if (p)
+		stx__flight_join(&c->c.flight, &p->waiter);
+	start_plan(c);
+}

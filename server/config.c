@@ -1,0 +1,404 @@
+/* config.c: flags, environment, file, defaults. */
+#include "config.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORKERS_MAX 64
+#define LINE_BYTES 4600
+
+enum kind { COUNT, SIZE, FLAG, SCHED };
+/* Where a value came from: a later source never overrides an earlier, stronger one. */
+enum source { SOURCE_NONE, SOURCE_FILE, SOURCE_ENV, SOURCE_FLAG };
+
+struct setting {
+	const char *name;
+	enum kind kind;
+	uint64_t initial;
+	const char *env, *text;
+	size_t offset;
+};
+
+static const struct setting settings[] = {
+#define STX_SETTING(name, kind, def, env, text) \
+	{ #name, kind, def, env, text, offsetof(struct stx_config, name) },
+#include "config.def"
+#undef STX_SETTING
+};
+#define NSETTINGS (sizeof settings / sizeof *settings)
+
+static const char *const sched_names[] = { "normal", "nice", "idle" };
+
+struct reader {
+	struct stx_config *c;
+	stx__getenv_fn *env;
+	enum source set[NSETTINGS], listen, cache_dir;
+	const char *file;
+	struct stx_diag *d;
+};
+
+static uint64_t *value_of(struct stx_config *c, const struct setting *s)
+{
+	return (uint64_t *)(void *)((char *)c + s->offset);
+}
+
+/* ---- values ---- */
+
+int stx__size_parse(const char *text, uint64_t *out)
+{
+	static const struct { const char *suffix; unsigned shift; } units[] = {
+		{ "", 0 }, { "B", 0 }, { "K", 10 }, { "KiB", 10 }, { "M", 20 }, { "MiB", 20 },
+		{ "G", 30 }, { "GiB", 30 }, { "T", 40 }, { "TiB", 40 }
+	};
+	char *end;
+	if (*text < '0' || *text > '9')
+		return -1;
+	errno = 0;
+	unsigned long long v = strtoull(text, &end, 10);
+	if (errno)
+		return -1;
+	while (*end == ' ')
+		end++;
+	for (unsigned i = 0; i < sizeof units / sizeof *units; i++) {
+		if (strcmp(end, units[i].suffix))
+			continue;
+		if (v > UINT64_MAX >> units[i].shift)
+			return -1;
+		*out = (uint64_t)v << units[i].shift;
+		return 0;
+	}
+	return -1;
+}
+
+static int parse_value(enum kind kind, const char *text, uint64_t *out)
+{
+	switch (kind) {
+	case SIZE:
+		return stx__size_parse(text, out);
+	case COUNT: {
+		char *end;
+		errno = 0;
+		*out = strtoull(text, &end, 10);
+		return *text >= '0' && *text <= '9' && !*end && !errno && *out < 1ull << 40 ? 0 : -1;
+	}
+	case FLAG:
+		if (!strcmp(text, "1") || !strcmp(text, "yes") || !strcmp(text, "true"))
+			*out = 1;
+		else if (!strcmp(text, "0") || !strcmp(text, "no") || !strcmp(text, "false"))
+			*out = 0;
+		else
+			return -1;
+		return 0;
+	case SCHED:
+		for (unsigned i = 0; i < 3; i++)
+			if (!strcmp(text, sched_names[i])) {
+				*out = i;
+				return 0;
+			}
+		return -1;
+	}
+	return -1;
+}
+
+/* ---- addresses ---- */
+
+static int is_loopback(const char *host)
+{
+	struct in_addr a4;
+	struct in6_addr a6;
+	if (inet_pton(AF_INET, host, &a4) == 1)
+		return ntohl(a4.s_addr) >> 24 == 127;
+	return inet_pton(AF_INET6, host, &a6) == 1 && IN6_IS_ADDR_LOOPBACK(&a6);
+}
+
+static stx_err parse_tcp(const char *rest, const char *text, struct stx__address *out,
+                         struct stx_diag *d)
+{
+	const char *colon = strrchr(rest, ':');
+	char host[64], *end;
+	size_t n = colon ? (size_t)(colon - rest) : 0;
+	unsigned long port = colon ? strtoul(colon + 1, &end, 10) : 0;
+	if (!n || n >= sizeof host || colon[1] < '0' || colon[1] > '9' || *end || port > 65535)
+		return stx_fail(d, STX_E_USAGE, "config", "", "%s: want tcp:HOST:PORT", text);
+	memcpy(host, rest, n);
+	host[n] = 0;
+	if (host[0] == '[' && host[n - 1] == ']') {
+		memmove(host, host + 1, n - 2);
+		host[n - 2] = 0;
+	}
+	snprintf(out->host, sizeof out->host, "%s", strcmp(host, "localhost") ? host : "127.0.0.1");
+	if (!is_loopback(out->host))
+		return stx_fail(d, STX_E_USAGE, "config", "",
+		                "%s: TCP beyond loopback is refused without TLS, which is not offered yet; "
+		                "use tcp:127.0.0.1:PORT or a unix socket", text);
+	out->tcp = 1;
+	out->port = (uint16_t)port;
+	return STX_E_OK;
+}
+
+stx_err stx__address_parse(const char *text, struct stx__address *out, struct stx_diag *d)
+{
+	memset(out, 0, sizeof *out);
+	if (!strncmp(text, "tls:", 4))
+		return stx_fail(d, STX_E_USAGE, "config", "",
+		                "%s: TLS is not offered yet; use a unix socket or loopback TCP", text);
+	if (!strncmp(text, "tcp:", 4))
+		return parse_tcp(text + 4, text, out, d);
+	if (strncmp(text, "unix:", 5) || !text[5])
+		return stx_fail(d, STX_E_USAGE, "config", "",
+		                "%s: want unix:PATH or tcp:HOST:PORT", text);
+	if (strlen(text + 5) >= sizeof out->path - sizeof ".lock")
+		return stx_fail(d, STX_E_USAGE, "config", "",
+		                "%s: the path of a unix socket has at most %zu bytes", text,
+		                sizeof out->path - sizeof ".lock" - 1);
+	snprintf(out->path, sizeof out->path, "%s", text + 5);
+	return STX_E_OK;
+}
+
+void stx__address_text(const struct stx__address *a, char *out, size_t cap)
+{
+	if (!a->tcp)
+		snprintf(out, cap, "unix:%s", a->path);
+	else if (strchr(a->host, ':'))
+		snprintf(out, cap, "tcp:[%s]:%u", a->host, a->port);
+	else
+		snprintf(out, cap, "tcp:%s:%u", a->host, a->port);
+}
+
+/* ---- one setting from any source ---- */
+
+/* key is as in a file: "max_size" or "max-size". where names the source in an error. */
+static stx_err set(struct reader *r, enum source from, const char *key, const char *value,
+                   const char *where)
+{
+	struct stx_config *c = r->c;
+	char name[64];
+	snprintf(name, sizeof name, "%s", key);
+	for (char *p = name; *p; p++)
+		if (*p == '-')
+			*p = '_';
+	if (!strcmp(name, "listen")) {
+		if (from < r->listen)
+			return STX_E_OK;
+		if (from > r->listen)
+			c->nlisten = 0;
+		r->listen = from;
+		if (c->nlisten == STX__LISTEN_MAX)
+			return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: more than %d addresses",
+			                where, STX__LISTEN_MAX);
+		return stx__address_parse(value, &c->listen[c->nlisten++], r->d);
+	}
+	if (!strcmp(name, "cache_dir")) {
+		if (from < r->cache_dir)
+			return STX_E_OK;
+		r->cache_dir = from;
+		if (!*value || strlen(value) >= sizeof c->cache_dir)
+			return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: bad path", where);
+		snprintf(c->cache_dir, sizeof c->cache_dir, "%s", value);
+		return STX_E_OK;
+	}
+	if (!strcmp(name, "http"))
+		return stx_fail(r->d, STX_E_USAGE, "config", "",
+		                "%s: the HTTP status page is not offered yet", where);
+	for (size_t i = 0; i < NSETTINGS; i++) {
+		if (strcmp(name, settings[i].name))
+			continue;
+		if (from < r->set[i])
+			return STX_E_OK;
+		r->set[i] = from;
+		if (parse_value(settings[i].kind, value, value_of(c, &settings[i])))
+			return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: bad value '%s' for %s (%s)",
+			                where, value, key, settings[i].text);
+		return STX_E_OK;
+	}
+	return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: unknown setting '%s'", where, key);
+}
+
+/* ---- sources ---- */
+
+static char *trim(char *s)
+{
+	while (*s == ' ' || *s == '\t')
+		s++;
+	char *end = s + strlen(s);
+	while (end > s && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\n' || end[-1] == '\r'))
+		*--end = 0;
+	return s;
+}
+
+static stx_err read_file(struct reader *r)
+{
+	char line[LINE_BYTES], where[PATH_MAX + 24];
+	FILE *f = fopen(r->file, "re");
+	stx_err e = STX_E_OK;
+	if (!f)
+		return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: %s", r->file, strerror(errno));
+	for (unsigned n = 1; !e && fgets(line, sizeof line, f); n++) {
+		char *key = trim(line), *eq = strchr(key, '=');
+		snprintf(where, sizeof where, "%s:%u", r->file, n);
+		if (!*key || *key == '#' || *key == ';' || *key == '[')
+			continue;
+		if (!eq) {
+			e = stx_fail(r->d, STX_E_USAGE, "config", "", "%s: want name = value", where);
+			break;
+		}
+		*eq = 0;
+		e = set(r, SOURCE_FILE, trim(key), trim(eq + 1), where);
+	}
+	fclose(f);
+	return e;
+}
+
+static stx_err read_env(struct reader *r)
+{
+	const char *dir = r->env("STAX_CACHE_DIR"), *v;
+	stx_err e = dir && *dir ? set(r, SOURCE_ENV, "cache_dir", dir, "STAX_CACHE_DIR") : STX_E_OK;
+	for (size_t i = 0; !e && i < NSETTINGS; i++)
+		if (*settings[i].env && (v = r->env(settings[i].env)) && *v)
+			e = set(r, SOURCE_ENV, settings[i].name, v, settings[i].env);
+	return e;
+}
+
+static int is_switch(const char *name)
+{
+	if (!strcmp(name, "require-sandbox") || !strcmp(name, "synchronous-full"))
+		return 1;
+	return 0;
+}
+
+/* "--name value", "--name=value" and switches. */
+static stx_err read_flags(struct reader *r, int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *a = argv[i];
+		static const struct { const char *flag; enum stx__mode mode; } modes[] = {
+			{ "--show-config", STX__MODE_SHOW }, { "--fsck", STX__MODE_FSCK },
+			{ "--help", STX__MODE_HELP }, { "--version", STX__MODE_VERSION }
+		};
+		int known = 0;
+		for (unsigned k = 0; k < sizeof modes / sizeof *modes; k++)
+			if (!strcmp(a, modes[k].flag)) {
+				r->c->mode = modes[k].mode;
+				known = 1;
+			}
+		if (!strcmp(a, "--repair"))
+			known = r->c->repair = 1;
+		if (known)
+			continue;
+		if (strncmp(a, "--", 2))
+			return stx_fail(r->d, STX_E_USAGE, "config", "", "unexpected argument '%s'", a);
+		char name[64];
+		const char *eq = strchr(a, '='), *value;
+		snprintf(name, sizeof name, "%.*s", eq ? (int)(eq - a - 2) : 60, a + 2);
+		if (eq)
+			value = eq + 1;
+		else if (is_switch(name))
+			value = "1";
+		else if (i + 1 < argc)
+			value = argv[++i];
+		else
+			return stx_fail(r->d, STX_E_USAGE, "config", "", "%s needs a value", a);
+		if (!strcmp(name, "config")) {
+			r->file = value;
+			continue;
+		}
+		stx_err e = set(r, SOURCE_FLAG, name, value, a);
+		if (e)
+			return e;
+	}
+	if (r->c->repair && r->c->mode != STX__MODE_FSCK)
+		return stx_fail(r->d, STX_E_USAGE, "config", "", "--repair goes with --fsck");
+	return STX_E_OK;
+}
+
+/* ---- defaults ---- */
+
+/* $variable/suffix, else ~/home_suffix. */
+static stx_err xdg(struct reader *r, const char *variable, const char *suffix,
+                   const char *home_suffix, char *out, size_t cap)
+{
+	const char *dir = r->env(variable), *home = r->env("HOME");
+	int n;
+	if (dir && *dir == '/')
+		n = snprintf(out, cap, "%s/%s", dir, suffix);
+	else if (home && *home == '/')
+		n = snprintf(out, cap, "%s/%s", home, home_suffix);
+	else
+		return stx_fail(r->d, STX_E_USAGE, "config", "",
+		                "neither %s nor HOME is set: name paths with --listen and --cache-dir",
+		                variable);
+	return n >= 0 && (size_t)n < cap ? STX_E_OK :
+	       stx_fail(r->d, STX_E_USAGE, "config", "", "the path below %s is too long", variable);
+}
+
+static stx_err fill_defaults(struct reader *r)
+{
+	struct stx_config *c = r->c;
+	stx_err e = STX_E_OK;
+	if (!r->cache_dir)
+		e = xdg(r, "XDG_CACHE_HOME", "stax", ".cache/stax", c->cache_dir, sizeof c->cache_dir);
+	if (!e && !r->listen && c->mode != STX__MODE_FSCK) {
+		char path[PATH_MAX], text[PATH_MAX + 8];
+		const char *run = r->env("XDG_RUNTIME_DIR");
+		if (run && *run == '/')
+			e = xdg(r, "XDG_RUNTIME_DIR", "stax/stax.sock", "", path, sizeof path);
+		else
+			e = xdg(r, "XDG_CACHE_HOME", "stax/run/stax.sock", ".cache/stax/run/stax.sock",
+			        path, sizeof path);
+		snprintf(text, sizeof text, "unix:%s", path);
+		if (!e)
+			e = stx__address_parse(text, &c->listen[0], r->d);
+		c->nlisten = 1;
+	}
+	if (!c->workers) {
+		long n = sysconf(_SC_NPROCESSORS_ONLN) - 1;
+		c->workers = n < 1 ? 1 : n > 16 ? 16 : (uint64_t)n;
+	}
+	if (!e && c->workers > WORKERS_MAX)
+		e = stx_fail(r->d, STX_E_USAGE, "config", "", "more than %d workers", WORKERS_MAX);
+	return e;
+}
+
+stx_err stx_config_read(struct stx_config *c, int argc, char **argv, stx__getenv_fn *env,
+                        struct stx_diag *d)
+{
+	struct reader r = { .c = c, .env = env, .d = d };
+	memset(c, 0, sizeof *c);
+	for (size_t i = 0; i < NSETTINGS; i++)
+		*value_of(c, &settings[i]) = settings[i].initial;
+	stx_err e = read_flags(&r, argc, argv);
+	if (!e)
+		e = read_env(&r);
+	if (!e && r.file)
+		e = read_file(&r);
+	if (!e)
+		e = fill_defaults(&r);
+	return e;
+}
+
+void stx_config_show(const struct stx_config *c, void (*line)(void *ctx, const char *text), void *ctx)
+{
+	char text[PATH_MAX + 64], address[160];
+	for (uint32_t i = 0; i < c->nlisten; i++) {
+		stx__address_text(&c->listen[i], address, sizeof address);
+		snprintf(text, sizeof text, "listen = %s", address);
+		line(ctx, text);
+	}
+	snprintf(text, sizeof text, "cache_dir = %s", c->cache_dir);
+	line(ctx, text);
+	for (size_t i = 0; i < NSETTINGS; i++) {
+		const struct setting *s = &settings[i];
+		uint64_t v = *value_of((struct stx_config *)c, s);
+		if (s->kind == SCHED)
+			snprintf(text, sizeof text, "%s = %s", s->name, sched_names[v]);
+		else if (s->kind == SIZE && v >= 1 << 20 && v % (1 << 20) == 0)
+			snprintf(text, sizeof text, "%s = %lluMiB", s->name, (unsigned long long)(v >> 20));
+		else
+			snprintf(text, sizeof text, "%s = %llu", s->name, (unsigned long long)v);
+		line(ctx, text);
+	}
+}

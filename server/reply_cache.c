@@ -1,0 +1,73 @@
+/* reply_cache.c: LRU of serialised replies. */
+#include "reply_cache.h"
+
+static void unlink_reply(struct stx__reply_cache *c, struct stx__reply *r)
+{
+	*(r->newer ? &r->newer->older : &c->newest) = r->older;
+	*(r->older ? &r->older->newer : &c->oldest) = r->newer;
+}
+
+static void link_front(struct stx__reply_cache *c, struct stx__reply *r)
+{
+	r->newer = NULL;
+	r->older = c->newest;
+	*(c->newest ? &c->newest->newer : &c->oldest) = r;
+	c->newest = r;
+}
+
+static uint64_t cost(const struct stx__blob *b)
+{
+	return b->n + sizeof(struct stx__reply) + sizeof *b + 64;
+}
+
+struct stx__reply *stx__reply_find(struct stx__reply_cache *c, const struct stx_digest *memo)
+{
+	struct stx__reply *r = stx__table_get(&c->table, memo);
+	if (r && r != c->newest) {
+		unlink_reply(c, r);
+		link_front(c, r);
+	}
+	return r;
+}
+
+struct stx__reply *stx__reply_put(struct stx__reply_cache *c, const struct stx_digest *memo,
+                                  const struct stx_digest *key, const struct stx_digest *artifact,
+                                  int has_path, struct stx__blob *answer)
+{
+	struct stx__reply *r = stx__table_get(&c->table, memo);
+	if (r)
+		stx__reply_drop(c, r);
+	if (cost(answer) > c->max_bytes / 4)
+		return NULL;
+	while (c->oldest && c->bytes + cost(answer) > c->max_bytes)
+		stx__reply_drop(c, c->oldest);
+	r = calloc(1, sizeof *r);
+	if (!r || stx__table_set(&c->table, memo, r)) {
+		free(r);
+		return NULL;
+	}
+	r->memo = *memo;
+	r->key = *key;
+	r->artifact = *artifact;
+	r->has_path = has_path;
+	r->answer = stx__blob_ref(answer);
+	c->bytes += cost(answer);
+	link_front(c, r);
+	return r;
+}
+
+void stx__reply_drop(struct stx__reply_cache *c, struct stx__reply *r)
+{
+	stx__table_del(&c->table, &r->memo);
+	unlink_reply(c, r);
+	c->bytes -= cost(r->answer);
+	stx__blob_drop(r->answer);
+	free(r);
+}
+
+void stx__reply_cache_clear(struct stx__reply_cache *c)
+{
+	while (c->oldest)
+		stx__reply_drop(c, c->oldest);
+	stx__table_free(&c->table);
+}

@@ -1,0 +1,31 @@
+/* reply_cache.h
+ * serialised replies of hot requests by memo digest, least recently used out first. */
+#ifndef STX_REPLY_CACHE_H
+#define STX_REPLY_CACHE_H
+
+#include "blob.h"
+#include "table.h"
+
+struct stx__reply {
+	struct stx__reply *newer, *older;
+	struct stx_digest memo, key, artifact;
+	int has_path;
+	struct stx__blob *answer; /* packed Answer, without this request's stage */
+};
+
+struct stx__reply_cache {
+	struct stx__table table;
+	struct stx__reply *newest, *oldest;
+	uint64_t bytes, max_bytes;
+};
+
+/* Moves it to the front. NULL: not there. */
+struct stx__reply *stx__reply_find(struct stx__reply_cache *c, const struct stx_digest *memo);
+/* Replaces one of the same memo; takes a reference of answer. NULL when it does not fit (no harm). */
+struct stx__reply *stx__reply_put(struct stx__reply_cache *c, const struct stx_digest *memo,
+                                  const struct stx_digest *key, const struct stx_digest *artifact,
+                                  int has_path, struct stx__blob *answer);
+void stx__reply_drop(struct stx__reply_cache *c, struct stx__reply *r);
+void stx__reply_cache_clear(struct stx__reply_cache *c);
+
+#endif

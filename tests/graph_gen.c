@@ -1,0 +1,283 @@
+/* graph_gen.c: graphs for tests. Static sizes only. */
+#include "graph_gen.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes.h"
+
+static void die(const char *what, const struct stx_diag *d)
+{
+	fprintf(stderr, "%s: %s [%s] %s: %s\n", what, d->stage, d->node, d->location, d->text);
+	abort();
+}
+
+struct stx_graph *gen_parse(struct stx_arena *a, const char *text)
+{
+	struct stx_graph *g;
+	struct stx_diag d = { 0 };
+	if (stx_graph_parse(a, text, strlen(text), &g, &d) || stx_graph_verify(g, &d))
+		die(text, &d);
+	return g;
+}
+
+const char *gen_print(struct stx_arena *a, const struct stx_graph *g)
+{
+	struct stx_bytes b = { 0 };
+	if (stx_graph_print(g, &b))
+		abort();
+	const char *s = stx_arena_strndup(a, (const char *)b.at, b.n);
+	stx_bytes_free(&b);
+	return s;
+}
+
+const char *gen_canonical(struct stx_arena *a, const struct stx_graph *g)
+{
+	struct stx_graph *c;
+	struct stx_diag d = { 0 };
+	if (stx_graph_canonical(g, a, &c, &d) || stx_graph_verify(c, &d))
+		die(gen_print(a, g), &d);
+	return gen_print(a, c);
+}
+
+const char *gen_error(struct stx_arena *a, const char *text)
+{
+	struct stx_graph *g;
+	struct stx_diag d = { 0 };
+	if (!stx_graph_parse(a, text, strlen(text), &g, &d) && !stx_graph_verify(g, &d))
+		return NULL;
+	return stx_arena_printf(a, "%s: %s", d.location, d.text);
+}
+
+uint64_t gen_next(uint64_t *seed)
+{
+	*seed ^= *seed << 13;
+	*seed ^= *seed >> 7;
+	return *seed ^= *seed << 17;
+}
+
+static int pick(uint64_t *seed, int n)
+{
+	return (int)((gen_next(seed) >> 20) % (uint64_t)n);
+}
+
+static const enum stx_dtype dtypes[] = { STX_F32, STX_F32, STX_F32, STX_F64, STX_I64, STX_I64, STX_I32,
+	                                 STX_BOOL, STX_F16, STX_U8, STX_I8 };
+
+static enum stx_dtype pick_dtype(uint64_t *seed)
+{
+	return dtypes[pick(seed, (int)(sizeof dtypes / sizeof dtypes[0]))];
+}
+
+static struct stx_arg random_scalar(uint64_t *seed)
+{
+	static const double floats[] = { 0.0, -0.0, 1.0, 2.0, 0.5, -1.5, 3e38, __builtin_inf(), -4.0 };
+	if (pick(seed, 2))
+		return stx_arg_scalar_i(pick(seed, 7) - 2);
+	return stx_arg_scalar_f(floats[pick(seed, 9)]);
+}
+
+static struct stx_val random_val(struct stx_graph *g, uint64_t *seed)
+{
+	for (;;) {
+		struct stx_node *n = g->nodes.at[pick(seed, (int)g->nodes.n)];
+		if (n->nouts)
+			return stx_val(n, (uint32_t)pick(seed, (int)n->nouts));
+	}
+}
+
+static struct stx_arg random_arg(struct stx_graph *g, const struct stx_param *p, uint64_t *seed)
+{
+	static const char *const words[] = { "none", "tanh", "floor", "trunc" };
+	int64_t ints[4];
+	struct stx_val vals[3];
+	int n;
+	if (p->has_default && pick(seed, 3) == 0)
+		return stx_arg_default();
+	switch (p->kind) {
+	case STX_PARAM_OPT_TENSOR:
+		if (pick(seed, 2))
+			return stx_arg_none();
+		return stx_arg_tensor(random_val(g, seed));
+	case STX_PARAM_TENSOR:
+		return stx_arg_tensor(random_val(g, seed));
+	case STX_PARAM_TENSORS:
+		n = 1 + pick(seed, 3);
+		for (int i = 0; i < n; i++)
+			vals[i] = pick(seed, 6) ? random_val(g, seed) : stx_val(NULL, 0);
+		return stx_arg_tensors(g, vals, (uint32_t)n);
+	case STX_PARAM_OPT_INT:
+		if (pick(seed, 2))
+			return stx_arg_none();
+		return stx_arg_int(g, pick(seed, 6) - 2);
+	case STX_PARAM_INT:
+		return stx_arg_int(g, pick(seed, 6) - 2);
+	case STX_PARAM_OPT_INTS: case STX_PARAM_INTS:
+		n = pick(seed, 5);
+		for (int i = 0; i < n; i++)
+			ints[i] = pick(seed, 6) - 2;
+		return stx_arg_ints(g, ints, (uint32_t)n);
+	case STX_PARAM_FLOAT: case STX_PARAM_OPT_FLOAT:
+		return stx_arg_float(1e-5);
+	case STX_PARAM_BOOL:
+		return stx_arg_bool(pick(seed, 2));
+	case STX_PARAM_SCALAR: case STX_PARAM_OPT_SCALAR:
+		return random_scalar(seed);
+	case STX_PARAM_STRING:
+		return stx_arg_str(g, words[pick(seed, 4)]);
+	case STX_PARAM_DTYPE: case STX_PARAM_OPT_DTYPE:
+		return stx_arg_dtype(pick_dtype(seed));
+	}
+	return stx_arg_none();
+}
+
+static void random_inputs(struct stx_graph *g, uint64_t *seed)
+{
+	int n = 2 + pick(seed, 5);
+	for (int i = 0; i < n; i++) {
+		int64_t sizes[4], strides[4];
+		stx_ex se[4];
+		int rank = pick(seed, 4), strided = pick(seed, 6) == 0;
+		for (int k = 0; k < rank; k++) {
+			sizes[k] = pick(seed, 8) ? 1 + pick(seed, 3) : 0;
+			strides[k] = pick(seed, 5);
+			se[k] = stx_ex_const(g->ex, strides[k]);
+		}
+		struct stx_type t = stx_type_make(g, pick_dtype(seed), rank, sizes);
+		if (!stx_graph_input(g, NULL, t, strided ? se : NULL, pick(seed, 4) == 0, NULL))
+			abort();
+	}
+	int64_t two = 2;
+	uint8_t data[16];
+	for (int i = 0; i < 16; i++)
+		data[i] = (uint8_t)gen_next(seed);
+	stx_graph_constant(g, NULL, stx_type_make(g, STX_F32, 1, &two), data, 8, NULL);
+	stx_graph_constant(g, NULL, stx_type_make(g, STX_I64, 1, &two), data, 16, NULL);
+	data[0] = 1;
+	stx_graph_constant(g, NULL, stx_type_make(g, STX_BOOL, 0, NULL), data, 1, NULL);
+}
+
+struct stx_graph *gen_random(struct stx_arena *a, uint64_t *seed, int ncalls)
+{
+	struct stx_graph *g = stx_graph_new(a);
+	struct stx_arg args[16];
+	struct stx_diag d = { 0 };
+	random_inputs(g, seed);
+	for (int made = 0, tries = 0; made < ncalls && tries < ncalls * 40; tries++) {
+		enum stx_op op = (enum stx_op)(2 + pick(seed, STX_OP_COUNT - 2));
+		const struct stx_op_info *info = stx_op_info(op);
+		for (uint32_t i = 0; i < info->nparams; i++)
+			args[i] = random_arg(g, &info->params[i], seed);
+		made += stx_graph_call(g, op, NULL, args, info->nparams, NULL) != NULL;
+	}
+	for (int i = 1 + pick(seed, 3); i > 0; i--)
+		stx_graph_output(g, random_val(g, seed), NULL, &d);
+	stx_graph_count_users(g);
+	if (stx_graph_verify(g, &d))
+		die("gen_random", &d);
+	return g;
+}
+
+/* ---- the same program in another spelling ---- */
+
+static struct stx_arg copy_arg(struct stx_graph *to, const struct stx_graph *from, const struct stx_arg *a,
+                               struct stx_node *const *made)
+{
+	struct stx_arg r = *a;
+	int64_t v;
+	if (a->kind == STX_ARG_TENSOR) {
+		r.u.tensor.node = made[a->u.tensor.node->id];
+	} else if (a->kind == STX_ARG_TENSORS) {
+		r = stx_arg_tensors(to, a->u.tensors, a->n);
+		for (uint32_t i = 0; i < a->n; i++)
+			if (a->u.tensors[i].node)
+				((struct stx_val *)r.u.tensors)[i].node = made[a->u.tensors[i].node->id];
+	} else if (a->kind == STX_ARG_INT) {
+		stx_ex_is_const(from->ex, a->u.ex, &v);
+		r.u.ex = stx_ex_const(to->ex, v);
+	} else if (a->kind == STX_ARG_INTS) {
+		stx_ex *e = STX_NEW_ARRAY(to->arena, stx_ex, a->n ? a->n : 1);
+		for (uint32_t i = 0; i < a->n; i++) {
+			stx_ex_is_const(from->ex, a->u.exs[i], &v);
+			e[i] = stx_ex_const(to->ex, v);
+		}
+		r.u.exs = e;
+	}
+	return r;
+}
+
+static struct stx_type copy_type(struct stx_graph *to, const struct stx_graph *from,
+                                 const struct stx_type *t)
+{
+	int64_t sizes[STX_MAX_DIMS];
+	for (int i = 0; i < t->rank; i++)
+		stx_ex_is_const(from->ex, t->sizes[i], &sizes[i]);
+	return stx_type_make(to, t->dtype, t->rank, sizes);
+}
+
+static int ready(const struct stx_graph *g, const struct stx_node *n, struct stx_node *const *made)
+{
+	for (uint32_t i = 0; i < n->nargs; i++) {
+		const struct stx_arg *a = &n->args[i];
+		if (a->kind == STX_ARG_TENSOR && !made[a->u.tensor.node->id])
+			return 0;
+		for (uint32_t k = 0; a->kind == STX_ARG_TENSORS && k < a->n; k++)
+			if (a->u.tensors[k].node && !made[a->u.tensors[k].node->id])
+				return 0;
+	}
+	for (uint32_t i = 0; n->serial && i < g->nodes.n; i++) /* effects keep their order */
+		if (g->nodes.at[i]->serial && g->nodes.at[i]->serial < n->serial && !made[i])
+			return 0;
+	return n->op != STX_OP_PLACEHOLDER;
+}
+
+static struct stx_node *copy_node(struct stx_graph *to, const struct stx_graph *from,
+                                  const struct stx_node *n, struct stx_node *const *made,
+                                  struct stx_diag *d)
+{
+	struct stx_arg args[16];
+	const char *name = stx_arena_printf(to->arena, "other_%u", n->id);
+	if (n->op == STX_OP_CONSTANT)
+		return stx_graph_constant(to, name, copy_type(to, from, &n->outs[0]), n->data.bytes,
+		                          n->data.n, d);
+	for (uint32_t i = 0; i < n->nargs; i++)
+		args[i] = copy_arg(to, from, &n->args[i], made);
+	return stx_graph_call(to, n->op, name, args, n->nargs, d);
+}
+
+struct stx_graph *gen_shuffled(struct stx_arena *a, const struct stx_graph *g, uint64_t *seed)
+{
+	struct stx_graph *to = stx_graph_new(a);
+	struct stx_node **made = STX_NEW_ARRAY(a, struct stx_node *, g->nodes.n);
+	struct stx_diag d = { 0 };
+	uint32_t left = g->nodes.n - g->inputs.n;
+	for (uint32_t i = 0; i < g->inputs.n; i++) {
+		const struct stx_node *n = g->inputs.at[i].node;
+		stx_ex strides[STX_MAX_DIMS];
+		for (int k = 0; g->inputs.at[i].strides && k < n->outs[0].rank; k++) {
+			int64_t v;
+			stx_ex_is_const(g->ex, g->inputs.at[i].strides[k], &v);
+			strides[k] = stx_ex_const(to->ex, v);
+		}
+		made[n->id] = stx_graph_input(to, stx_arena_printf(a, "in_%u", n->id),
+		                              copy_type(to, g, &n->outs[0]),
+		                              g->inputs.at[i].strides ? strides : NULL, n->is_param, &d);
+	}
+	while (left) {
+		struct stx_node *n = g->nodes.at[pick(seed, (int)g->nodes.n)];
+		if (made[n->id] || !ready(g, n, made))
+			continue;
+		if (!(made[n->id] = copy_node(to, g, n, made, &d)))
+			die("gen_shuffled", &d);
+		left--;
+	}
+	for (uint32_t i = 0; i < g->outputs.n; i++) {
+		struct stx_val v = g->outputs.at[i].val;
+		stx_graph_output(to, stx_val(made[v.node->id], v.out), "result", &d);
+	}
+	stx_graph_count_users(to);
+	if (stx_graph_verify(to, &d))
+		die("gen_shuffled", &d);
+	return to;
+}

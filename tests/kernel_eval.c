@@ -1,0 +1,351 @@
+/* kernel_eval.c: reference interpreter of kernel IR. */
+#include "kernel_eval.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "elementary.h"
+#include "scalar.h"
+
+struct state {
+	union stx_scalar v[3];
+};
+
+struct chunked { /* binary counter */
+	struct state at[64];
+	int rank[64];
+	int n;
+};
+
+struct acc {
+	struct state lane[STX_LANES];
+	struct chunked chunks;
+	int64_t count;   /* updates in the current chunk */
+	uint32_t inner;  /* innermost LOOP around its UPDATE */
+};
+
+struct eval {
+	const struct stx_kernel *k;
+	void *const *buffers;
+	const int64_t *elems, *scalars;
+	struct stx_bounds_record *bounds;
+	union stx_scalar *value;
+	struct acc **acc;       /* by ACC instruction */
+	uint32_t *end_of;       /* LOOP -> END */
+	int64_t vars[STX_KERNEL_MAX_AXES];
+	int64_t *indirects, *syms;
+	uint32_t nsyms;
+	const char *why;
+};
+
+static int64_t index_of(struct eval *e, stx_ex x)
+{
+	struct stx_ex_env env = { .vars = e->vars, .syms = e->syms, .indirects = e->indirects,
+		                  .nvars = e->k->axes.n, .nsyms = e->nsyms,
+		                  .nindirects = e->k->insts.n };
+	int ok = 1;
+	int64_t v = stx_ex_eval(e->k->ex, x, &env, &ok);
+	if (!ok)
+		e->why = "an index expression overflows";
+	return v;
+}
+
+static const union stx_scalar none;
+
+static union stx_scalar prim(enum stx_prim p, enum stx_dtype t, union stx_scalar a, union stx_scalar b)
+{
+	return stx_prim_eval(p, t, t, a, b, none);
+}
+
+/* ---- accumulators ---- */
+
+static struct state identity(const struct stx_kinst *a)
+{
+	struct state s = { { { .u = 0 }, { .u = 0 }, { .u = 0 } } };
+	s.v[0] = stx_monoid_identity((enum stx_monoid)a->flags, (enum stx_dtype)a->dtype);
+	if (a->flags == STX_MONOID_ARGMAX || a->flags == STX_MONOID_ARGMIN)
+		s.v[1].i = INT64_MAX;
+	return s;
+}
+
+static int is_nan(enum stx_dtype t, union stx_scalar v)
+{
+	return stx_dtype_is_float(t) && isnan(v.f);
+}
+
+/* Is (v, i) of p to be kept against q? */
+static int arg_first(const struct stx_kinst *a, struct state p, struct state q)
+{
+	enum stx_dtype t = (enum stx_dtype)a->dtype;
+	int np = is_nan(t, p.v[0]), nq = is_nan(t, q.v[0]);
+	if (np || nq)
+		return np && nq ? p.v[1].i <= q.v[1].i : np;
+	union stx_scalar eq = stx_prim_eval(STX_P_EQ, STX_BOOL, t, p.v[0], q.v[0], none);
+	if (eq.i & 1)
+		return p.v[1].i <= q.v[1].i;
+	enum stx_prim better = a->flags == STX_MONOID_ARGMAX ? STX_P_GT : STX_P_LT;
+	return (int)(stx_prim_eval(better, STX_BOOL, t, p.v[0], q.v[0], none).i & 1);
+}
+
+static struct state combine(const struct stx_kinst *a, struct state p, struct state q)
+{
+	enum stx_dtype t = (enum stx_dtype)a->dtype;
+	static const enum stx_prim op[] = { [STX_MONOID_SUM] = STX_P_ADD, [STX_MONOID_PROD] = STX_P_MUL,
+		                            [STX_MONOID_MAX] = STX_P_MAX, [STX_MONOID_MIN] = STX_P_MIN,
+		                            [STX_MONOID_ANY] = STX_P_OR,  [STX_MONOID_ALL] = STX_P_AND,
+		                            [STX_MONOID_DOT] = STX_P_ADD };
+	switch (a->flags) {
+	case STX_MONOID_ARGMAX:
+	case STX_MONOID_ARGMIN:
+		return arg_first(a, p, q) ? p : q;
+	case STX_MONOID_WELFORD:
+		abort(); /* no kernel is built with it yet */
+	default:
+		p.v[0] = prim(op[a->flags], t, p.v[0], q.v[0]);
+		return p;
+	}
+}
+
+static void push_chunk(const struct stx_kinst *a, struct chunked *c, struct state s)
+{
+	c->at[c->n] = s;
+	c->rank[c->n++] = 0;
+	while (c->n > 1 && c->rank[c->n - 1] == c->rank[c->n - 2]) {
+		c->at[c->n - 2] = combine(a, c->at[c->n - 2], c->at[c->n - 1]);
+		c->rank[c->n - 2]++;
+		c->n--;
+	}
+}
+
+static void reset_lanes(const struct stx_kinst *a, struct acc *s)
+{
+	for (int i = 0; i < STX_LANES; i++)
+		s->lane[i] = identity(a);
+	s->count = 0;
+}
+
+static void flush(const struct stx_kinst *a, struct acc *s)
+{
+	if (a->axis == STX_ORDER_PLAIN || !s->count)
+		return;
+	if (a->axis == STX_ORDER_LANES)
+		for (int step = STX_LANES / 2; step; step /= 2)
+			for (int i = 0; i < step; i++)
+				s->lane[i] = combine(a, s->lane[i], s->lane[i + step]);
+	push_chunk(a, &s->chunks, s->lane[0]);
+	reset_lanes(a, s);
+}
+
+static void open_acc(struct eval *e, uint32_t n)
+{
+	const struct stx_kinst *a = &e->k->insts.at[n];
+	e->acc[n]->chunks.n = 0;
+	reset_lanes(a, e->acc[n]);
+}
+
+static void update(struct eval *e, const struct stx_kinst *u)
+{
+	const struct stx_kinst *a = &e->k->insts.at[u->a];
+	struct acc *s = e->acc[u->a];
+	int64_t at = e->vars[e->k->insts.at[s->inner].a];
+	struct state *lane = &s->lane[a->axis == STX_ORDER_LANES ? at % STX_LANES : 0];
+	struct state v = { { e->value[u->b], { .u = 0 }, { .u = 0 } } };
+	if (u->c != STX_NONE)
+		v.v[1] = e->value[u->c];
+	enum stx_dtype t = (enum stx_dtype)a->dtype;
+	if (a->flags == STX_MONOID_DOT && stx_dtype_is_float(t))
+		lane->v[0] = stx_prim_eval(STX_P_FMA, t, t, v.v[0], v.v[1], lane->v[0]);
+	else if (a->flags == STX_MONOID_DOT)
+		lane->v[0] = prim(STX_P_ADD, t, prim(STX_P_MUL, t, v.v[0], v.v[1]), lane->v[0]);
+	else
+		*lane = combine(a, *lane, v);
+	s->count++;
+	if ((a->axis == STX_ORDER_LANES && s->count == STX_LANES_CHUNK) ||
+	    (a->axis == STX_ORDER_SERIAL && s->count == STX_SERIAL_CHUNK))
+		flush(a, s);
+}
+
+static union stx_scalar result(struct eval *e, const struct stx_kinst *r)
+{
+	const struct stx_kinst *a = &e->k->insts.at[r->a];
+	struct acc *s = e->acc[r->a];
+	if (a->axis == STX_ORDER_PLAIN)
+		return s->lane[0].v[r->flags];
+	if (!s->chunks.n)
+		return identity(a).v[r->flags];
+	struct state v = s->chunks.at[s->chunks.n - 1];
+	for (int i = s->chunks.n - 1; i-- > 0;)
+		v = combine(a, s->chunks.at[i], v);
+	return v.v[r->flags];
+}
+
+/* ---- instructions ---- */
+
+static int on(struct eval *e, uint32_t mask)
+{
+	return mask == STX_NONE || (e->value[mask].i & 1);
+}
+
+static char *element(struct eval *e, const struct stx_kinst *i)
+{
+	int64_t at = index_of(e, i->ex);
+	if (at < 0 || at >= e->elems[i->a]) {
+		e->why = "an access is out of bounds";
+		return NULL;
+	}
+	return (char *)e->buffers[i->a] + at * stx_dtype_bytes((enum stx_dtype)i->dtype);
+}
+
+static void indirect(struct eval *e, uint32_t n, const struct stx_kinst *i)
+{
+	int64_t at = e->value[i->a].i, bound = index_of(e, i->ex);
+	if ((i->flags & STX_BF_WRAP) && at < 0)
+		at += bound;
+	if (!on(e, i->c))
+		at = 0;
+	if (at < 0 || at >= bound) {
+		if (!(i->flags & STX_BF_CHECK))
+			e->why = "an unchecked index is out of bounds";
+		else if (!e->bounds->taken)
+			*e->bounds = (struct stx_bounds_record){ .taken = 1, .axis = i->axis,
+				                                 .index = e->value[i->a].i, .bound = bound };
+		at = 0;
+	}
+	e->value[n].i = at;
+	e->indirects[n] = at;
+}
+
+/* Everything but loops. */
+static void run_one(struct eval *e, uint32_t n)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	enum stx_dtype t = (enum stx_dtype)i->dtype;
+	union stx_scalar v[3] = { none, none, none };
+	const uint32_t operand[3] = { i->a, i->b, i->c };
+	char *p;
+	if (i->op < STX_PRIM_COUNT) {
+		for (int j = 0; j < 3; j++)
+			if (operand[j] != STX_NONE)
+				v[j] = e->value[operand[j]];
+		uint32_t from = i->op == STX_P_SELECT ? i->b : i->a;
+		e->value[n] = stx_prim_eval((enum stx_prim)i->op, t,
+		                            (enum stx_dtype)e->k->insts.at[from].dtype, v[0], v[1], v[2]);
+		return;
+	}
+	switch (i->op) {
+	case STX_K_CONST:
+		e->value[n] = i->k;
+		break;
+	case STX_K_INDEX:
+		v[0].i = index_of(e, i->ex);
+		e->value[n] = stx_prim_eval(STX_P_CAST, t, STX_I64, v[0], none, none);
+		break;
+	case STX_K_LOAD:
+		e->value[n] = none;
+		if (on(e, i->c) && (p = element(e, i)))
+			e->value[n] = stx_scalar_load(t, p);
+		break;
+	case STX_K_STORE:
+		if (on(e, i->c) && (p = element(e, i)))
+			stx_scalar_store(t, p, e->value[i->b]);
+		break;
+	case STX_K_INDIRECT:
+		indirect(e, n, i);
+		break;
+	case STX_K_ACC:
+		open_acc(e, n);
+		break;
+	case STX_K_UPDATE:
+		update(e, i);
+		break;
+	case STX_K_RESULT:
+		e->value[n] = result(e, i);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Instructions [from, to). Recursion is as deep as loops nest. */
+static void run(struct eval *e, uint32_t from, uint32_t to)
+{
+	for (uint32_t n = from; n < to && !e->why; n++) {
+		const struct stx_kinst *i = &e->k->insts.at[n];
+		if (i->op != STX_K_LOOP) {
+			run_one(e, n);
+			continue;
+		}
+		int64_t size = index_of(e, e->k->axes.at[i->a].size);
+		for (int64_t j = 0; j < size && !e->why; j++) {
+			e->vars[i->a] = j;
+			run(e, n + 1, e->end_of[n]);
+		}
+		for (uint32_t m = 0; m < n; m++)
+			if (e->acc[m] && e->acc[m]->inner == n)
+				flush(&e->k->insts.at[m], e->acc[m]);
+		n = e->end_of[n];
+	}
+}
+
+static void prepare(struct eval *e)
+{
+	uint32_t open[STX_KERNEL_MAX_LOOPS], depth = 0;
+	for (uint32_t n = 0; n < e->k->insts.n; n++) {
+		const struct stx_kinst *i = &e->k->insts.at[n];
+		if (i->op == STX_K_LOOP)
+			open[depth++] = n;
+		else if (i->op == STX_K_END)
+			e->end_of[open[--depth]] = n;
+		else if (i->op == STX_K_ACC)
+			e->acc[n] = calloc(1, sizeof *e->acc[n]);
+		else if (i->op == STX_K_UPDATE)
+			e->acc[i->a]->inner = open[depth - 1];
+	}
+	for (uint32_t i = 0; i < e->k->scalars.n; i++)
+		if (e->k->scalars.at[i] >= e->nsyms)
+			e->nsyms = e->k->scalars.at[i] + 1;
+	e->syms = calloc(e->nsyms + 1, sizeof *e->syms);
+	for (uint32_t i = 0; i < e->k->scalars.n; i++)
+		e->syms[e->k->scalars.at[i]] = e->scalars[i];
+}
+
+int64_t kernel_eval_grid(const struct stx_kernel *k, const int64_t *scalars)
+{
+	struct eval e = { .k = k, .scalars = scalars };
+	for (uint32_t i = 0; i < k->scalars.n; i++)
+		if (k->scalars.at[i] >= e.nsyms)
+			e.nsyms = k->scalars.at[i] + 1;
+	e.syms = calloc(e.nsyms + 1, sizeof *e.syms);
+	for (uint32_t i = 0; i < k->scalars.n; i++)
+		e.syms[k->scalars.at[i]] = scalars[i];
+	int64_t n = index_of(&e, k->grid);
+	free(e.syms);
+	return n;
+}
+
+int kernel_eval(const struct stx_kernel *k, void *const *buffers, const int64_t *elems,
+                const int64_t *scalars, struct stx_bounds_record *bounds, int64_t begin, int64_t end,
+                const char **why)
+{
+	struct eval e = { .k = k, .buffers = buffers, .elems = elems, .scalars = scalars, .bounds = bounds };
+	uint32_t n = k->insts.n + 1;
+	e.value = calloc(n, sizeof *e.value);
+	e.acc = calloc(n, sizeof(struct acc *));
+	e.end_of = calloc(n, sizeof *e.end_of);
+	e.indirects = calloc(n, sizeof *e.indirects);
+	prepare(&e);
+	for (int64_t g = begin; g < end && !e.why; g++) {
+		e.vars[0] = g;
+		run(&e, 0, k->insts.n);
+	}
+	for (uint32_t i = 0; i < n; i++)
+		free(e.acc[i]);
+	free(e.acc);
+	free(e.value);
+	free(e.end_of);
+	free(e.indirects);
+	free(e.syms);
+	if (why)
+		*why = e.why;
+	return e.why ? -1 : 0;
+}

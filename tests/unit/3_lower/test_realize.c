@@ -1,0 +1,187 @@
+/* test_realize.c: which values are realised, at the limits the seed states (RZ items). */
+#include "lowering.h"
+
+static struct stx_bytes text;
+
+static void add(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void add(const char *fmt, ...)
+{
+	char line[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	stx_bytes_puts(&text, line);
+}
+
+/* The rule that realised the value %v with two users, or NULL when it was inlined. */
+static const char *rule_for(const char *head, int gpu, uint32_t users)
+{
+	struct low w;
+	static char rule[32];
+	const char *found = NULL;
+	uint32_t i;
+
+	stx_bytes_clear(&text);
+	stx_bytes_puts(&text, head);
+	for (i = 0; i < users; i++)
+		add("%%u%u = neg.default(%%v)\n", i);
+	add("return (");
+	for (i = 0; i < users; i++)
+		add("%%u%u,", i);
+	add(")\n");
+	low_start(&w, stx_bytes_cstr(&text), (struct stx_lower_options){ .target_gpu = gpu });
+	for (i = 0; i < w.l->buffers.n; i++)
+		if (w.l->buffers.at[i]->kind == STX_BUF_TEMP) {
+			snprintf(rule, sizeof rule, "%s", w.l->buffers.at[i]->realized_by);
+			found = rule;
+		}
+	low_end(&w);
+	return found;
+}
+
+/* %v after n operations on one input. */
+static const char *chain(uint32_t n)
+{
+	static char out[16384];
+	size_t at = (size_t)snprintf(out, sizeof out, "%%x0 : f32[8] = placeholder()\n");
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		at += (size_t)snprintf(out + at, sizeof out - at, "%%%s%u = neg.default(%%x%u)\n",
+		                       i + 1 == n ? "v" : "x", i + 1, i);
+	/* the last is %v<n>; name it %v through a view that adds no operation */
+	snprintf(out + at, sizeof out - at, "%%v = clone.default(%%v%u)\n", n);
+	return out;
+}
+
+/* %v = sum of `loads` reads of `buffers` inputs. */
+static const char *reads(uint32_t loads, uint32_t buffers)
+{
+	static char out[16384];
+	size_t at = 0;
+	uint32_t i;
+
+	for (i = 0; i < buffers; i++)
+		at += (size_t)snprintf(out + at, sizeof out - at, "%%x%u : f32[8] = placeholder()\n", i);
+	at += (size_t)snprintf(out + at, sizeof out - at, "%%s1 = clone.default(%%x0)\n");
+	for (i = 1; i < loads; i++)
+		at += (size_t)snprintf(out + at, sizeof out - at, "%%s%u = add.Tensor(%%s%u, %%x%u)\n", i + 1,
+		                       i, i % buffers);
+	snprintf(out + at, sizeof out - at, "%%v = clone.default(%%s%u)\n", loads);
+	return out;
+}
+
+/* RZ-06: 30/31 on the GPU, 50/51 on the CPU. */
+static void test_realize_operation_limit(void **state)
+{
+	(void)state;
+	assert_null(rule_for(chain(30), 1, 2));
+	assert_string_equal(rule_for(chain(31), 1, 2), "ops>30");
+	assert_null(rule_for(chain(50), 0, 2));
+	assert_string_equal(rule_for(chain(51), 0, 2), "ops>50");
+}
+
+/* RZ-07: 4/5 buffers. */
+static void test_realize_buffer_limit(void **state)
+{
+	(void)state;
+	assert_null(rule_for(reads(4, 4), 0, 2));
+	assert_string_equal(rule_for(reads(5, 5), 0, 2), "reads>4");
+	assert_null(rule_for(reads(4, 4), 1, 2));
+	assert_string_equal(rule_for(reads(5, 5), 1, 2), "reads>4");
+}
+
+/* RZ-08: 8/9 accumulated reads on the GPU, 12/13 on the CPU. */
+static void test_realize_accumulated_reads_limit(void **state)
+{
+	(void)state;
+	assert_null(rule_for(reads(8, 2), 1, 2));
+	assert_string_equal(rule_for(reads(9, 2), 1, 2), "loads>8");
+	assert_null(rule_for(reads(12, 2), 0, 2));
+	assert_string_equal(rule_for(reads(13, 2), 0, 2), "loads>12");
+}
+
+/* RZ-04, RZ-11: a two-user tanh is realised on the CPU and inlined on the GPU. */
+static void test_realize_expensive_functions_on_cpu_only(void **state)
+{
+	static const char *const ops[] = { "exp", "log", "log10", "log1p", "log2", "sigmoid", "tanh" };
+	char head[128];
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < 7; i++) {
+		snprintf(head, sizeof head, "%%x : f32[8] = placeholder()\n%%v = %s.default(%%x)\n", ops[i]);
+		assert_string_equal(rule_for(head, 0, 2), "expensive");
+		assert_null(rule_for(head, 1, 2));
+	}
+	assert_null(rule_for("%x : f32[8] = placeholder()\n%v = sin.default(%x)\n", 0, 2));
+}
+
+/* RZ-05: more than 5 users and near the limit (above 40 of 50), CPU only. */
+static void test_realize_many_users_near_the_limit(void **state)
+{
+	(void)state;
+	assert_null(rule_for(chain(41), 0, 5));
+	assert_null(rule_for(chain(40), 0, 6));
+	assert_string_equal(rule_for(chain(41), 0, 6), "users>5");
+	assert_null(rule_for(chain(30), 1, 6));
+}
+
+/* RZ-01: a single-user value is inlined whatever it holds. */
+static void test_realize_single_user_is_inlined(void **state)
+{
+	(void)state;
+	assert_null(rule_for(chain(200), 0, 1));
+	assert_null(rule_for(reads(40, 10), 1, 1));
+	assert_null(rule_for("%x : f32[8] = placeholder()\n%v = exp.default(%x)\n", 0, 1));
+}
+
+/* RZ-09, LO-28: an output is realised when produced, and its other users read it. */
+static void test_realize_output_is_read_by_other_users(void **state)
+{
+	struct low w;
+
+	(void)state;
+	low_cpu(&w, "%x : f32[8] = placeholder()\n%a = neg.default(%x)\n%b = abs.default(%a)\n"
+	            "return (%b, %a)\n");
+	assert_string_equal(low_output(&w, 1)->realized_by, "output");
+	assert_has(low_body(&w, low_output(&w, 0)), "ops.load('buf1', i0)");
+	low_end(&w);
+}
+
+/* LO-28: a product needs %r in memory, so the user placed before it reads the buffer as well. */
+static void test_realize_wanted_by_a_product_when_produced(void **state)
+{
+	struct low w;
+
+	(void)state;
+	low_cpu(&w, "%x : f32[4,4] = placeholder()\n%r = relu.default(%x)\n%n = neg.default(%r)\n"
+	            "%m = mm.default(%r, %x)\nreturn (%n, %m)\n");
+	assert_string_equal(w.l->buffers.at[1]->realized_by, "wanted");
+	assert_has(low_body(&w, low_output(&w, 0)), "ops.load('buf1', 4*i0 + i1)");
+	low_end(&w);
+}
+
+static int close_text(void **state)
+{
+	(void)state;
+	stx_bytes_free(&text);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_realize_operation_limit),
+		cmocka_unit_test(test_realize_buffer_limit),
+		cmocka_unit_test(test_realize_accumulated_reads_limit),
+		cmocka_unit_test(test_realize_expensive_functions_on_cpu_only),
+		cmocka_unit_test(test_realize_many_users_near_the_limit),
+		cmocka_unit_test(test_realize_single_user_is_inlined),
+		cmocka_unit_test(test_realize_output_is_read_by_other_users),
+		cmocka_unit_test(test_realize_wanted_by_a_product_when_produced),
+	};
+	return cmocka_run_group_tests(tests, NULL, close_text);
+}

@@ -1,0 +1,450 @@
+/* test_plan.c: data plans: what is accepted, what is refused, and that no byte string reads outside. */
+#include <elf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plan.h"
+#include "planbuild.h"
+
+/* One dynamic size n; x[n] -> t[n] (temporary) -> y[n], with a constant, a guard, a scalar, a copy. */
+static struct stx_bytes example(void)
+{
+	struct planbuild b = { 0 };
+	uint32_t sym = pb_size(&b, "n", 0, 0, 1, 1000, 16);
+	uint32_t n = pb_sym(&b, sym), one = pb_const(&b, 1), zero = pb_const(&b, 0), four = pb_const(&b, 4);
+	uint32_t bytes = pb_bin(&b, STX_X_MUL, n, four);
+	uint32_t x = pb_value(&b, STX_VALUE_INPUT, STX_F32, "x", 1, &n, &one, bytes, zero);
+	uint32_t t = pb_value(&b, STX_VALUE_TEMP, STX_F32, "t", 1, &n, &one, bytes, zero);
+	uint32_t y = pb_value(&b, STX_VALUE_OUTPUT, STX_F32, "y", 1, &n, &one, bytes, zero);
+	uint32_t z = pb_value(&b, STX_VALUE_OUTPUT, STX_F32, "z", 1, &n, &one, bytes, zero);
+	uint32_t c = pb_dense(&b, STX_VALUE_CONST, STX_I64, "c", 1, (int64_t[]){ 2 }, 0);
+	stx_bytes_put(&b.data, (int64_t[]){ 7, 9 }, 16);
+	uint32_t k = pb_kernel(&b, "poi_add_0", n, one, 1, &n);
+	pb_step(&b, STX_STEP_ALLOC, t, 0);
+	pb_launch(&b, k, 3, (uint32_t[]){ x, c, t });
+	pb_launch(&b, k, 2, (uint32_t[]){ t, y });
+	pb_step(&b, STX_STEP_COPY, t, z);
+	pb_step(&b, STX_STEP_RELEASE, t, 0);
+	pb_guard(&b, pb_bin(&b, STX_X_LT, zero, n));
+	b.workspace = bytes;
+	return pb_finish(&b);
+}
+
+static struct stx_span span(const struct stx_bytes *b)
+{
+	return (struct stx_span){ b->at, b->n };
+}
+
+static struct stx_plan_header *head(struct stx_bytes *b)
+{
+	return (struct stx_plan_header *)(void *)b->at;
+}
+
+static void refused(struct stx_bytes *b, const char *part)
+{
+	struct stx_plan p;
+	struct stx_diag d = { 0 };
+	assert_int_equal(stx_plan_open(span(b), &p, &d), STX_E_CORRUPT);
+	assert_non_null(strstr(d.text, part));
+	stx_bytes_free(b);
+}
+
+static void test_plan_valid_opens(void **state)
+{
+	(void)state;
+	struct stx_bytes b = example();
+	struct stx_plan p;
+	struct stx_diag d = { 0 };
+	int ok = 1;
+	assert_int_equal(stx_plan_open(span(&b), &p, &d), 0);
+	assert_string_equal(stx_plan_string(&p, p.kernels[0].name), "poi_add_0");
+	assert_int_equal(stx_plan_eval(&p, p.h->workspace_expr, (int64_t[]){ 5 }, &ok), 20);
+	assert_true(ok);
+	stx_bytes_free(&b);
+}
+
+static void test_plan_other_version_refused(void **state)
+{
+	(void)state;
+	struct stx_bytes b = example();
+	struct stx_plan p;
+	head(&b)->version = 2;
+	assert_int_equal(stx_plan_open(span(&b), &p, NULL), STX_E_VERSION);
+	head(&b)->version = STX_ABI_VERSION;
+	head(&b)->flags = 1u << 31;
+	assert_int_equal(stx_plan_open(span(&b), &p, NULL), STX_E_VERSION);
+	stx_bytes_free(&b);
+}
+
+static void test_plan_every_truncation_refused(void **state)
+{
+	(void)state;
+	struct stx_bytes b = example();
+	for (size_t n = 0; n < b.n; n++) {
+		struct stx_plan p;
+		uint8_t *copy = malloc(n ? n : 1);
+		memcpy(copy, b.at, n);
+		assert_int_not_equal(stx_plan_open((struct stx_span){ copy, n }, &p, NULL), 0);
+		free(copy);
+	}
+	stx_bytes_free(&b);
+}
+
+static void test_plan_misaligned_base_refused(void **state)
+{
+	(void)state;
+	struct stx_bytes b = example();
+	struct stx_plan p;
+	uint8_t *copy = malloc(b.n + 4);
+	memcpy(copy + 4, b.at, b.n);
+	assert_int_equal(stx_plan_open((struct stx_span){ copy + 4, b.n }, &p, NULL), STX_E_CORRUPT);
+	free(copy);
+	stx_bytes_free(&b);
+}
+
+static void test_plan_table_faults_refused(void **state)
+{
+	(void)state;
+	struct stx_bytes b = example();
+	head(&b)->values_off = head(&b)->kernels_off;
+	refused(&b, "overlap");
+	b = example();
+	head(&b)->nexprs = UINT32_MAX;
+	refused(&b, "outside");
+	b = example();
+	head(&b)->steps_off += 4;
+	refused(&b, "misaligned");
+	b = example();
+	head(&b)->syms_off = 8; /* over the header */
+	refused(&b, "outside");
+	b = example();
+	b.at[head(&b)->strings_off + head(&b)->strings_bytes - 1] = 'x';
+	refused(&b, "terminated");
+	b = example();
+	head(&b)->ninputs = 2;
+	refused(&b, "missing");
+	b = example();
+	head(&b)->workspace_expr = head(&b)->nexprs;
+	refused(&b, "workspace");
+}
+
+static struct stx_plan_step *steps(struct stx_bytes *b)
+{
+	return (struct stx_plan_step *)(void *)(b->at + head(b)->steps_off);
+}
+
+static void test_plan_step_order_faults_refused(void **state)
+{
+	(void)state;
+	struct stx_bytes b = example();
+	struct stx_plan_step s = steps(&b)[0];
+	steps(&b)[0] = steps(&b)[4]; /* released before it was allocated */
+	steps(&b)[4] = s;
+	refused(&b, "before its allocation");
+	b = example();
+	steps(&b)[2] = steps(&b)[0]; /* allocated twice */
+	refused(&b, "before its allocation");
+	b = example();
+	s = steps(&b)[3];
+	steps(&b)[3] = steps(&b)[4]; /* used after its release */
+	steps(&b)[4] = s;
+	refused(&b, "after its release");
+	b = example();
+	steps(&b)[1].kind = 17;
+	refused(&b, "malformed step");
+	b = example();
+	steps(&b)[1].nargs = 1u << 20;
+	refused(&b, "malformed step");
+}
+
+static void test_plan_bytecode_faults_refused(void **state)
+{
+	(void)state;
+	static const struct {
+		uint8_t code[12];
+		uint32_t n;
+	} bad[] = {
+		{ { 0 }, 0 },                                       /* empty */
+		{ { STX_X_ADD }, 1 },                               /* too few operands */
+		{ { STX_X_SYM, 1, 0, 0, 0 }, 5 },                   /* no such symbol */
+		{ { STX_X_CONST, 1, 2, 3 }, 4 },                    /* cut short */
+		{ { 99 }, 1 },                                      /* no such operator */
+		{ { STX_X_SYM, 0, 0, 0, 0, STX_X_SYM, 0, 0, 0, 0 }, 10 }, /* two results */
+	};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct planbuild b = { 0 };
+		pb_string(&b, "");
+		pb_size(&b, "n", 0, 0, 0, 9, 1);
+		uint32_t n = pb_const(&b, 1);
+		pb_value(&b, STX_VALUE_INPUT, STX_U8, "x", 1, &n, &n, n, n);
+		pb_code(&b, bad[i].code, bad[i].n);
+		struct stx_bytes plan = pb_finish(&b);
+		refused(&plan, "malformed expression");
+	}
+}
+
+static void test_plan_deep_stack_refused(void **state)
+{
+	(void)state;
+	for (int depth = STX_PLAN_MAX_STACK; depth <= STX_PLAN_MAX_STACK + 1; depth++) {
+		struct planbuild b = { 0 };
+		struct stx_bytes code = { 0 };
+		struct stx_plan p;
+		pb_string(&b, "");
+		for (int i = 0; i < depth; i++) {
+			stx_bytes_u8(&code, STX_X_CONST);
+			stx_bytes_u64(&code, 1);
+		}
+		for (int i = 1; i < depth; i++)
+			stx_bytes_u8(&code, STX_X_ADD);
+		b.workspace = pb_code(&b, code.at, (uint32_t)code.n);
+		struct stx_bytes plan = pb_finish(&b);
+		int ok = 1, e = stx_plan_open(span(&plan), &p, NULL);
+		assert_int_equal(e, depth > STX_PLAN_MAX_STACK ? STX_E_CORRUPT : 0);
+		if (!e)
+			assert_int_equal(stx_plan_eval(&p, 0, NULL, &ok), depth);
+		stx_bytes_free(&code);
+		stx_bytes_free(&plan);
+	}
+}
+
+/* Arrays that many records share must not make the check longer than the plan. */
+static void test_plan_shared_arrays_bounded(void **state)
+{
+	(void)state;
+	struct planbuild b = { 0 };
+	uint32_t one = pb_const(&b, 1);
+	uint32_t x = pb_value(&b, STX_VALUE_INPUT, STX_U8, "x", 1, &one, &one, one, one);
+	uint32_t k = pb_kernel(&b, "k", one, one, 0, NULL);
+	uint32_t *args = malloc(4096 * sizeof *args);
+	for (int i = 0; i < 4096; i++)
+		args[i] = x;
+	pb_launch(&b, k, 4096, args);
+	for (int i = 0; i < 64; i++)
+		pb_launch(&b, k, 0, args);
+	struct stx_bytes plan = pb_finish(&b);
+	for (uint32_t i = 1; i < 65; i++) { /* all steps use the one array */
+		steps(&plan)[i].nargs = 4096;
+		steps(&plan)[i].args = steps(&plan)[0].args;
+	}
+	refused(&plan, "malformed step");
+	free(args);
+}
+
+static int64_t eval2(enum stx_plan_op op, int64_t x, int64_t y, int *ok)
+{
+	struct planbuild b = { 0 };
+	struct stx_plan p;
+	pb_string(&b, "");
+	b.workspace = pb_bin(&b, op, pb_const(&b, x), pb_const(&b, y));
+	struct stx_bytes plan = pb_finish(&b);
+	assert_int_equal(stx_plan_open(span(&plan), &p, NULL), 0);
+	*ok = 1;
+	int64_t v = stx_plan_eval(&p, p.h->workspace_expr, NULL, ok);
+	stx_bytes_free(&plan);
+	return v;
+}
+
+static void test_plan_eval_operators(void **state)
+{
+	(void)state;
+	static const struct {
+		enum stx_plan_op op;
+		int64_t x, y, want;
+	} t[] = {
+		{ STX_X_ADD, 2, 3, 5 }, { STX_X_SUB, 2, 3, -1 }, { STX_X_MUL, -2, 3, -6 },
+		{ STX_X_FLOORDIV, -7, 2, -4 }, { STX_X_FLOORDIV, 7, -2, -4 }, { STX_X_FLOORDIV, -7, -2, 3 },
+		{ STX_X_TRUNCDIV, -7, 2, -3 }, { STX_X_MOD, -7, 2, 1 }, { STX_X_MOD, 7, -2, -1 },
+		{ STX_X_MOD, 6, 3, 0 }, { STX_X_MIN, -1, 1, -1 }, { STX_X_MAX, -1, 1, 1 },
+		{ STX_X_EQ, 4, 4, 1 }, { STX_X_NE, 4, 4, 0 }, { STX_X_LT, 3, 4, 1 }, { STX_X_LE, 4, 4, 1 },
+		{ STX_X_AND, 2, 4, 1 }, { STX_X_AND, 2, 0, 0 }, { STX_X_OR, 0, 4, 1 }, { STX_X_OR, 0, 0, 0 },
+	};
+	for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+		int ok;
+		assert_int_equal(eval2(t[i].op, t[i].x, t[i].y, &ok), t[i].want);
+		assert_true(ok);
+	}
+}
+
+static void test_plan_eval_overflow_detected(void **state)
+{
+	(void)state;
+	static const struct {
+		enum stx_plan_op op;
+		int64_t x, y;
+	} t[] = {
+		{ STX_X_ADD, INT64_MAX, 1 }, { STX_X_SUB, INT64_MIN, 1 }, { STX_X_MUL, INT64_MAX, 2 },
+		{ STX_X_FLOORDIV, INT64_MIN, -1 }, { STX_X_TRUNCDIV, INT64_MIN, -1 }, { STX_X_MOD, INT64_MIN, -1 },
+		{ STX_X_FLOORDIV, 1, 0 }, { STX_X_TRUNCDIV, 1, 0 }, { STX_X_MOD, 1, 0 },
+	};
+	for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+		int ok;
+		eval2(t[i].op, t[i].x, t[i].y, &ok);
+		assert_false(ok);
+	}
+}
+
+/* ---- hostile bytes ---- */
+
+static uint64_t random_state = 0x5eed;
+static uint64_t next_random(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+static volatile uint64_t sink; /* reads are not optimised away */
+
+/* Everything a reader may do with an accepted plan. */
+static void use(const struct stx_plan *p)
+{
+	int64_t *syms = calloc(p->h->nsyms + 1, sizeof *syms);
+	for (uint32_t i = 0; i < p->h->nsyms; i++)
+		syms[i] = p->syms[i].hint;
+	for (uint32_t i = 0; i < p->h->nexprs; i++) {
+		int ok = 1;
+		sink += (uint64_t)stx_plan_eval(p, i, syms, &ok);
+	}
+	for (uint32_t i = 0; i < p->h->nvalues; i++) {
+		const struct stx_plan_value *v = &p->values[i];
+		sink += strlen(stx_plan_string(p, v->name));
+		for (int k = 0; k < v->rank; k++)
+			sink += p->exprs[stx_plan_u32s(p, v->sizes)[k]].off +
+			        p->exprs[stx_plan_u32s(p, v->strides)[k]].off;
+	}
+	for (uint32_t i = 0; i < p->h->nkernels; i++)
+		sink += strlen(stx_plan_string(p, p->kernels[i].symbol));
+	for (uint32_t i = 0; i < p->h->nsteps; i++)
+		for (uint32_t k = 0; k < p->steps[i].nargs && p->steps[i].kind >= STX_STEP_LAUNCH &&
+		                     p->steps[i].kind != STX_STEP_COPY; k++)
+			sink += p->values[stx_plan_u32s(p, p->steps[i].args)[k]].kind;
+	for (uint32_t i = 0; i < p->h->nguards; i++)
+		sink += p->exprs[stx_plan_u32s(p, p->h->guards_off)[i]].off;
+	free(syms);
+}
+
+static void test_plan_mutated_bytes_never_read_outside(void **state)
+{
+	(void)state;
+	struct stx_bytes b = example();
+	unsigned accepted = 0;
+	print_message("seed 0x%llx\n", (unsigned long long)random_state);
+	for (int i = 0; i < 100000; i++) {
+		struct stx_plan p;
+		uint8_t *copy = malloc(b.n); /* exact, so that a sanitizer sees the first byte beyond */
+		memcpy(copy, b.at, b.n);
+		for (uint64_t k = 1 + next_random() % 4; k; k--) {
+			uint64_t r = next_random();
+			uint8_t *at = &copy[r % b.n];
+			*at = r >> 40 & 1 ? (uint8_t)(r >> 32) : (uint8_t)(*at + (r >> 32) % 9 - 4);
+		}
+		if (!stx_plan_open((struct stx_span){ copy, b.n }, &p, NULL)) {
+			accepted++;
+			use(&p);
+		}
+		free(copy);
+	}
+	assert_true(accepted > 0); /* or the test says nothing about readers */
+	stx_bytes_free(&b);
+}
+
+/* ---- ELF ---- */
+
+static struct stx_bytes elf_with(const struct stx_bytes *plan)
+{
+	static const char names[] = "\0.shstrtab\0.text\0.stax.plan";
+	struct stx_bytes b = { 0 };
+	Elf64_Ehdr h = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+		         .e_type = ET_DYN, .e_machine = EM_X86_64, .e_version = EV_CURRENT,
+		         .e_ehsize = sizeof h, .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 4,
+		         .e_shstrndx = 1 };
+	Elf64_Shdr s[4] = { 0 };
+	stx_bytes_put(&b, &h, sizeof h);
+	s[1] = (Elf64_Shdr){ .sh_name = 1, .sh_type = SHT_STRTAB, .sh_offset = b.n, .sh_size = sizeof names };
+	stx_bytes_put(&b, names, sizeof names);
+	stx_bytes_align(&b, 64);
+	s[2] = (Elf64_Shdr){ .sh_name = 11, .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+		             .sh_offset = b.n, .sh_size = 4 };
+	stx_bytes_u32(&b, 0xc3c3c3c3);
+	stx_bytes_align(&b, 64);
+	s[3] = (Elf64_Shdr){ .sh_name = 17, .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC, .sh_offset = b.n,
+		             .sh_size = plan->n };
+	stx_bytes_put(&b, plan->at, plan->n);
+	stx_bytes_align(&b, 8);
+	h.e_shoff = b.n;
+	stx_bytes_put(&b, s, sizeof s);
+	memcpy(b.at, &h, sizeof h);
+	return b;
+}
+
+static void test_artifact_plan_found(void **state)
+{
+	(void)state;
+	struct stx_bytes plan = example(), elf = elf_with(&plan);
+	struct stx_span found;
+	assert_int_equal(stx_artifact_plan(span(&elf), &found, NULL), 0);
+	assert_int_equal(found.n, plan.n);
+	assert_memory_equal(found.at, plan.at, plan.n);
+	assert_int_equal(stx_artifact_has_code(span(&elf)), 1);
+	assert_int_equal(stx_artifact_plan(span(&plan), &found, NULL), STX_E_CORRUPT);
+	stx_bytes_free(&plan);
+	stx_bytes_free(&elf);
+}
+
+static void test_artifact_mutated_bytes_never_read_outside(void **state)
+{
+	(void)state;
+	struct stx_bytes plan = example(), elf = elf_with(&plan);
+	for (int i = 0; i < 100000; i++) {
+		struct stx_span found;
+		size_t n = i % 8 ? elf.n : next_random() % elf.n; /* cut short at times */
+		uint8_t *copy = malloc(n ? n : 1);
+		memcpy(copy, elf.at, n);
+		for (int k = 0; k < 3 && n; k++) {
+			uint64_t r = next_random();
+			/* Mostly in the headers, which the parser reads. */
+			size_t at = r & 1 ? r / 2 % n : (r & 2 ? r / 4 % 64 : elf.n - 1 - r / 4 % 256);
+			if (at < n)
+				copy[at] = (uint8_t)(r >> 48);
+		}
+		if (!stx_artifact_plan((struct stx_span){ copy, n }, &found, NULL)) {
+			assert_true(found.at >= copy && found.n <= n &&
+			            (size_t)(found.at - copy) <= n - found.n);
+			for (size_t k = 0; k < found.n; k += 64)
+				sink += found.at[k];
+		}
+		sink += (uint64_t)stx_artifact_has_code((struct stx_span){ copy, n });
+		free(copy);
+	}
+	stx_bytes_free(&plan);
+	stx_bytes_free(&elf);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_plan_valid_opens),
+		cmocka_unit_test(test_plan_other_version_refused),
+		cmocka_unit_test(test_plan_every_truncation_refused),
+		cmocka_unit_test(test_plan_misaligned_base_refused),
+		cmocka_unit_test(test_plan_table_faults_refused),
+		cmocka_unit_test(test_plan_step_order_faults_refused),
+		cmocka_unit_test(test_plan_bytecode_faults_refused),
+		cmocka_unit_test(test_plan_deep_stack_refused),
+		cmocka_unit_test(test_plan_shared_arrays_bounded),
+		cmocka_unit_test(test_plan_eval_operators),
+		cmocka_unit_test(test_plan_eval_overflow_detected),
+		cmocka_unit_test(test_plan_mutated_bytes_never_read_outside),
+		cmocka_unit_test(test_artifact_plan_found),
+		cmocka_unit_test(test_artifact_mutated_bytes_never_read_outside),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

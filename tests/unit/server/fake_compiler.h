@@ -1,0 +1,302 @@
+/* fake_compiler.h: a test double of compile.h. Graphs are lines of text:
+ *   name IN OUT         names of the reply; not part of the canonical graph
+ *   kernel TEXT         one kernel with this IR; its object is "obj:TEXT"
+ *   do STAGE VERB [N]   STAGE key|plan|link; VERB as in fake_act
+ *   need INPUT          NEED_VALUES unless INPUT is given
+ * A kernel's IR may begin with a VERB and a number as well: "sleep 50 a". Included by one file a program. */
+#ifndef FAKE_COMPILER_H
+#define FAKE_COMPILER_H
+
+#include "compile.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+struct stx_compiler {
+	int calls;
+};
+
+static stx_err fake_act(const char *verb, long n, struct stx_diag *d)
+{
+	if (!strcmp(verb, "crash")) {
+		signal(SIGSEGV, SIG_DFL);
+		raise(SIGSEGV);
+	} else if (!strcmp(verb, "abort")) {
+		abort();
+	} else if (!strcmp(verb, "exit")) {
+		_exit((int)n);
+	} else if (!strcmp(verb, "kill")) {
+		/* as somebody else would; the sandbox leaves no other way */
+		syscall(234 /* tgkill */, getpid(), getpid(), SIGKILL);
+	} else if (!strcmp(verb, "spin")) {
+		for (volatile int on = 1; on;)
+			;
+	} else if (!strcmp(verb, "sleep")) { /* busy: the sandbox has no sleeping call but futex */
+		struct timespec a, b;
+		clock_gettime(CLOCK_MONOTONIC, &a);
+		do
+			clock_gettime(CLOCK_MONOTONIC, &b);
+		while ((b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000 < n);
+	} else if (!strcmp(verb, "eat")) { /* n MiB, a MiB at a time */
+		for (long i = 0; i < n; i++) {
+			char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			if (p == MAP_FAILED)
+				return stx_fail(d, STX_E_NOMEM, "fake", "", "no memory after %ld MiB", i);
+			memset(p, 1, 1 << 20);
+		}
+	} else if (!strcmp(verb, "invalid")) {
+		return stx_fail(d, STX_E_INVALID, "fake", "node1", "told to be invalid %ld", n);
+	} else if (!strcmp(verb, "internal")) {
+		return stx_fail(d, STX_E_INTERNAL, "fake", "", "told to be internal");
+	}
+	return STX_E_OK;
+}
+
+/* Runs every "do STAGE ..." line. */
+static stx_err fake_stage(struct stx_span text, const char *stage, struct stx_diag *d)
+{
+	for (size_t at = 0; at < text.n;) {
+		char line[256], name[16], verb[16];
+		long n = 0;
+		size_t end = at;
+		while (end < text.n && text.at[end] != '\n')
+			end++;
+		snprintf(line, sizeof line, "%.*s", (int)(end - at), (const char *)text.at + at);
+		at = end + 1;
+		if (sscanf(line, "do %15s %15s %ld", name, verb, &n) >= 2 && !strcmp(name, stage)) {
+			stx_err e = fake_act(verb, n, d);
+			if (e)
+				return e;
+		}
+	}
+	return STX_E_OK;
+}
+
+static void fake_name(struct stx_name_list *l, const char *s)
+{
+	l->at = realloc(l->at, (l->n + 1) * sizeof *l->at);
+	l->at[l->n++] = strdup(s);
+}
+
+stx_err stx_compiler_new(struct stx_compiler **out, struct stx_diag *d)
+{
+	const char *no = getenv("FAKE_NO_START");
+	if (no)
+		return stx_fail(d, STX_E_INTERNAL, "fake", "", "told not to start");
+	*out = calloc(1, sizeof **out);
+	return STX_E_OK;
+}
+
+void stx_compiler_free(struct stx_compiler *c)
+{
+	free(c);
+}
+
+struct stx_digest stx_compiler_fingerprint(const struct stx_compiler *c)
+{
+	(void)c;
+	return stx_digest_of("fake", 4);
+}
+
+stx_err stx_target_resolve(const char *text, char out[64], struct stx_diag *d)
+{
+	(void)d;
+	snprintf(out, 64, "%s", text);
+	return STX_E_OK;
+}
+
+int stx_target_runs_here(const char *target)
+{
+	(void)target;
+	return 1;
+}
+
+static int fake_given(const struct stx_source *s, const char *name)
+{
+	for (uint32_t i = 0; i < s->nvalues; i++)
+		if (!strcmp(s->values[i].input, name))
+			return 1;
+	return 0;
+}
+
+stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
+                        const struct stx_compile_options *o, struct stx_key_result *out, struct stx_diag *d)
+{
+	(void)o;
+	c->calls++;
+	memset(out, 0, sizeof *out);
+	stx_err e = fake_stage(s->body, "key", d);
+	if (e)
+		return e;
+	for (size_t at = 0; at < s->body.n;) {
+		char line[256], a[64], b[64];
+		size_t end = at;
+		while (end < s->body.n && s->body.at[end] != '\n')
+			end++;
+		snprintf(line, sizeof line, "%.*s", (int)(end - at), (const char *)s->body.at + at);
+		at = end + 1;
+		if (sscanf(line, "name %63s %63s", a, b) == 2) {
+			fake_name(&out->inputs, a);
+			fake_name(&out->outputs, b);
+		} else if (sscanf(line, "need %63s", a) == 1 && !fake_given(s, a)) {
+			fake_name(&out->needed, a);
+			fake_name(&out->needed_why, "it fixes a shape");
+		} else {
+			stx_bytes_puts(&out->graph, line);
+			stx_bytes_puts(&out->graph, "\n");
+		}
+	}
+	if (out->needed.n)
+		return stx_fail(d, STX_E_NEED_VALUES, "fake", out->needed.at[0], "values are needed");
+	out->graph_digest = stx_digest_of(out->graph.at, out->graph.n);
+	snprintf(out->stages[0].name, sizeof out->stages[0].name, "import");
+	out->stages[0].us = 7;
+	out->nstages = 1;
+	return STX_E_OK;
+}
+
+stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph, const struct stx_compile_options *o,
+                         struct stx_plan_result *out, struct stx_diag *d)
+{
+	(void)o;
+	c->calls++;
+	memset(out, 0, sizeof *out);
+	stx_err e = fake_stage(graph, "plan", d);
+	if (e)
+		return e;
+	out->kernels = calloc(graph.n / 7 + 1, sizeof *out->kernels);
+	for (size_t at = 0; at < graph.n;) {
+		size_t end = at;
+		while (end < graph.n && graph.at[end] != '\n')
+			end++;
+		if (end - at > 7 && !memcmp(graph.at + at, "kernel ", 7)) {
+			struct stx_kernel_desc *k = &out->kernels[out->nkernels++];
+			stx_bytes_put(&k->ir, graph.at + at + 7, end - at - 7);
+			k->digest = stx_digest_of(k->ir.at, k->ir.n);
+			snprintf(k->name, sizeof k->name, "poi_%u", out->nkernels);
+			k->grid[0] = 4;
+			k->block[0] = 8;
+		}
+		at = end + 1;
+	}
+	stx_bytes_put(&out->plan, graph.at, graph.n);
+	fake_name(&out->report, "a report line");
+	fake_name(&out->guards, "s0 > 1");
+	out->bytes_read = 11;
+	snprintf(out->stages[0].name, sizeof out->stages[0].name, "plan");
+	out->stages[0].us = 9;
+	out->nstages = 1;
+	return STX_E_OK;
+}
+
+stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir, const struct stx_compile_options *o,
+                         struct stx_emit_result *out, struct stx_diag *d)
+{
+	char text[64], verb[16];
+	long n = 0;
+	(void)o;
+	c->calls++;
+	memset(out, 0, sizeof *out);
+	snprintf(text, sizeof text, "%.*s", (int)(ir.n < 63 ? ir.n : 63), (const char *)ir.at);
+	if (sscanf(text, "%15s %ld", verb, &n) >= 1) {
+		stx_err e = fake_act(verb, n, d);
+		if (e)
+			return e;
+	}
+	stx_bytes_puts(&out->object, "obj:");
+	stx_bytes_put(&out->object, ir.at, ir.n);
+	out->block[0] = 16;
+	out->registers = 5;
+	snprintf(out->stages[0].name, sizeof out->stages[0].name, "emit");
+	out->stages[0].us = 3;
+	out->nstages = 1;
+	return STX_E_OK;
+}
+
+stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan, const struct stx_span *objects,
+                         uint32_t nobjects, struct stx_bytes *out, struct stx_diag *d)
+{
+	c->calls++;
+	stx_err e = fake_stage(plan, "link", d);
+	if (e)
+		return e;
+	stx_bytes_puts(out, "ARTIFACT\n");
+	stx_bytes_put(out, plan.at, plan.n);
+	for (uint32_t i = 0; i < nobjects; i++) {
+		stx_bytes_puts(out, "|");
+		stx_bytes_put(out, objects[i].at, objects[i].n);
+	}
+	return STX_E_OK;
+}
+
+stx_err stx_artifact_check(struct stx_span elf, struct stx_diag *d)
+{
+	(void)elf;
+	(void)d;
+	return STX_E_OK;
+}
+
+stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
+                         const struct stx_compile_options *o, const char *stage, const char *format,
+                         struct stx_bytes *out, struct stx_diag *d)
+{
+	(void)c, (void)s, (void)o, (void)d;
+	stx_bytes_printf(out, "dump of %s as %s", stage, format);
+	return STX_E_OK;
+}
+
+/* Every input comes back as an output. */
+stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tensor *inputs, uint32_t ninputs,
+                              struct stx_tensor *outputs, uint32_t *noutputs, struct stx_diag *d)
+{
+	(void)s, (void)d;
+	for (uint32_t i = 0; i < ninputs; i++) {
+		size_t n = (size_t)stx_dtype_bytes((enum stx_dtype)inputs[i].dtype);
+		for (int k = 0; k < inputs[i].rank; k++)
+			n *= (size_t)inputs[i].sizes[k];
+		outputs[i] = inputs[i];
+		outputs[i].data = malloc(n + 1);
+		memcpy(outputs[i].data, inputs[i].data, n);
+	}
+	*noutputs = ninputs;
+	return STX_E_OK;
+}
+
+void stx_name_list_free(struct stx_name_list *l)
+{
+	for (uint32_t i = 0; i < l->n; i++)
+		free(l->at[i]);
+	free(l->at);
+	memset(l, 0, sizeof *l);
+}
+
+void stx_key_result_free(struct stx_key_result *r)
+{
+	stx_bytes_free(&r->graph);
+	stx_name_list_free(&r->inputs);
+	stx_name_list_free(&r->outputs);
+	stx_name_list_free(&r->needed);
+	stx_name_list_free(&r->needed_why);
+}
+
+void stx_plan_result_free(struct stx_plan_result *r)
+{
+	for (uint32_t i = 0; i < r->nkernels; i++)
+		stx_bytes_free(&r->kernels[i].ir);
+	free(r->kernels);
+	stx_bytes_free(&r->plan);
+	stx_name_list_free(&r->report);
+	stx_name_list_free(&r->guards);
+}
+
+void stx_emit_result_free(struct stx_emit_result *r)
+{
+	stx_bytes_free(&r->object);
+}
+
+#endif

@@ -1,0 +1,323 @@
+/* harness.h: a daemon with the fake compiler, run by a child process, and a blocking client of it. The program's
+ * main must begin with harness_main: workers are this program again. */
+#ifndef HARNESS_H
+#define HARNESS_H
+
+#include "fake_compiler.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "config.h"
+#include "frame.h"
+#include "log.h"
+#include "server.h"
+#include "worker.h"
+
+#define WAIT_MS 30000
+
+struct harness {
+	char dir[64], socket[96];
+	pid_t pid;
+};
+
+static int harness_main(int argc, char **argv)
+{
+	stx_log_init("test");
+	signal(SIGPIPE, SIG_IGN);
+	if (argc > 1 && !strcmp(argv[1], "--worker"))
+		exit(stx_worker_main(argc - 2, argv + 2));
+	return 0;
+}
+
+/* settings: "name=value" flags without the dashes, NULL at the end; may be NULL. */
+static void harness_serve(struct harness *h, const char *const *settings)
+{
+	char flags[32][128];
+	char *argv[40] = { "staxd" };
+	int n = 1;
+	snprintf(flags[0], sizeof flags[0], "--listen=unix:%s", h->socket);
+	snprintf(flags[1], sizeof flags[1], "--cache-dir=%s/cache", h->dir);
+	argv[n++] = flags[0];
+	argv[n++] = flags[1];
+	for (int i = 0; settings && settings[i]; i++) {
+		snprintf(flags[n], sizeof flags[n], "--%s", settings[i]);
+		argv[n] = flags[n];
+		n++;
+	}
+	struct stx_config c;
+	struct stx_diag d = { 0 };
+	struct stx__server *s;
+	uv_loop_t loop;
+	uv_loop_init(&loop);
+	stx_err e = stx_config_read(&c, n, argv, (stx__getenv_fn *)getenv, &d);
+	if (!e)
+		e = stx_server_new(&loop, &c, &s, &d);
+	if (e) {
+		fprintf(stderr, "harness: %s\n", d.text);
+		_exit(100);
+	}
+	uv_run(&loop, UV_RUN_DEFAULT);
+	int status = stx_server_free(s);
+	if (uv_loop_close(&loop))
+		status = 101;
+	exit(status);
+}
+
+static void harness_start(struct harness *h, const char *const *settings)
+{
+	if (!h->dir[0]) {
+		const char *base = getenv("TMPDIR");
+		snprintf(h->dir, sizeof h->dir, "%s/stax-test-XXXXXX", base && strlen(base) < 30 ? base : "/tmp");
+		assert_non_null(mkdtemp(h->dir));
+		snprintf(h->socket, sizeof h->socket, "%s/run/s", h->dir);
+	}
+	fflush(NULL);
+	h->pid = fork();
+	if (h->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		harness_serve(h, settings);
+	}
+}
+
+/* Exit status of the daemon, or minus its signal. */
+static int harness_wait(struct harness *h)
+{
+	int status = -1;
+	waitpid(h->pid, &status, 0);
+	h->pid = 0;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static int harness_stop(struct harness *h)
+{
+	kill(h->pid, SIGTERM);
+	return harness_wait(h);
+}
+
+static void harness_remove(struct harness *h)
+{
+	char command[128];
+	snprintf(command, sizeof command, "rm -rf '%s'", h->dir);
+	if (h->dir[0] && system(command))
+		print_message("could not remove %s\n", h->dir);
+	memset(h, 0, sizeof *h);
+}
+
+/* ---- client ---- */
+
+static int client_connect(struct harness *h)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	snprintf(a.sun_path, sizeof a.sun_path, "%s", h->socket);
+	for (int i = 0; i < WAIT_MS / 10; i++) {
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (!connect(fd, (struct sockaddr *)&a, sizeof a))
+			return fd;
+		close(fd);
+		struct timespec t = { 0, 10000000 };
+		nanosleep(&t, NULL);
+	}
+	fail_msg("cannot connect to the daemon");
+	return -1;
+}
+
+static void client_write(int fd, const void *p, size_t n)
+{
+	const char *at = p;
+	while (n) {
+		ssize_t w = send(fd, at, n, MSG_NOSIGNAL);
+		if (w <= 0)
+			return; /* the reader sees what happened */
+		at += w;
+		n -= (size_t)w;
+	}
+}
+
+static void client_send(int fd, const Stx__Envelope *e, const void *body, size_t n)
+{
+	struct stx_bytes b = { 0 };
+	assert_int_equal(stx_frame_pack(e, (uint32_t)n, &b), 0);
+	stx_bytes_put(&b, body, n);
+	client_write(fd, b.at, b.n);
+	stx_bytes_free(&b);
+}
+
+/* 0, or -1 at the end of the stream or after WAIT_MS. */
+static int client_read(int fd, void *p, size_t n)
+{
+	char *at = p;
+	while (n) {
+		struct pollfd pf = { fd, POLLIN, 0 };
+		if (poll(&pf, 1, WAIT_MS) <= 0)
+			return -1;
+		ssize_t r = recv(fd, at, n, 0);
+		if (r <= 0)
+			return -1;
+		at += r;
+		n -= (size_t)r;
+	}
+	return 0;
+}
+
+struct reply {
+	Stx__Envelope *e; /* NULL: the connection ended */
+	struct stx_bytes body;
+	size_t off;
+};
+
+static struct reply client_receive(int fd)
+{
+	struct reply r = { 0 };
+	uint8_t prefix[STX_FRAME_PREFIX];
+	uint32_t h, b;
+	if (client_read(fd, prefix, sizeof prefix))
+		return r;
+	assert_int_equal(stx_frame_prefix(prefix, &h, &b, NULL), 0);
+	uint8_t *header = malloc(h);
+	assert_int_equal(client_read(fd, header, h), 0);
+	stx_bytes_reserve(&r.body, b + 1);
+	assert_int_equal(client_read(fd, r.body.at, b), 0);
+	r.body.n = b;
+	struct stx_diag d = { 0 };
+	if (stx_frame_unpack_reply((struct stx_span){ header, h }, (struct stx_span){ r.body.at, b }, &r.e,
+	                           &r.off, &d))
+		fail_msg("bad reply: %s", d.text);
+	free(header);
+	return r;
+}
+
+static void reply_free(struct reply *r)
+{
+	stx__envelope__free_unpacked(r->e, NULL);
+	stx_bytes_free(&r->body);
+	memset(r, 0, sizeof *r);
+}
+
+struct ask {
+	const char *graph, *target, *ns;
+	uint32_t deadline_ms;
+	int recache, progress, fast;
+	const char *give; /* name of an input whose value is given */
+};
+
+static void fill_lookup(Stx__Lookup *l, Stx__Options *o, const struct ask *a, struct stx_digest *digest)
+{
+	*digest = stx_digest_of(a->graph, strlen(a->graph));
+	stx__lookup__init(l);
+	stx__options__init(o);
+	l->body_digest = (ProtobufCBinaryData){ 32, digest->b };
+	l->format = 2;
+	l->target = (char *)(a->target ? a->target : "cpu:x86-64-v3");
+	l->ns = (char *)(a->ns ? a->ns : "");
+	o->fast = a->fast;
+	l->options = o;
+}
+
+static void send_lookup(int fd, uint64_t id, const struct ask *a)
+{
+	Stx__Lookup l;
+	Stx__Options o;
+	struct stx_digest digest;
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	fill_lookup(&l, &o, a, &digest);
+	e.request_id = id;
+	e.msg_case = STX__ENVELOPE__MSG_LOOKUP;
+	e.lookup = &l;
+	client_send(fd, &e, NULL, 0);
+}
+
+static void send_compile(int fd, uint64_t id, const struct ask *a)
+{
+	Stx__Lookup l;
+	Stx__Options o;
+	Stx__Compile c = STX__COMPILE__INIT;
+	struct stx_digest digest;
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	Stx__GivenValue v = STX__GIVEN_VALUE__INIT, *values[1] = { &v };
+	int64_t one = 1, data = 3;
+	fill_lookup(&l, &o, a, &digest);
+	if (a->give) {
+		v.input = (char *)a->give;
+		v.dtype = STX_I64;
+		v.sizes = &one;
+		v.n_sizes = 1;
+		v.data = (ProtobufCBinaryData){ 8, (uint8_t *)&data };
+		l.values = values;
+		l.n_values = 1;
+	}
+	e.request_id = id;
+	e.msg_case = STX__ENVELOPE__MSG_COMPILE;
+	e.compile = &c;
+	c.what = &l;
+	c.deadline_ms = a->deadline_ms;
+	c.recache = a->recache;
+	c.want_progress = a->progress;
+	client_send(fd, &e, a->graph, strlen(a->graph));
+}
+
+/* The next reply that is no Progress. */
+static struct reply receive_final(int fd)
+{
+	for (;;) {
+		struct reply r = client_receive(fd);
+		if (!r.e || r.e->msg_case != STX__ENVELOPE__MSG_PROGRESS)
+			return r;
+		reply_free(&r);
+	}
+}
+
+static struct reply compile_graph(int fd, uint64_t id, const char *graph)
+{
+	struct ask a = { .graph = graph };
+	send_compile(fd, id, &a);
+	return receive_final(fd);
+}
+
+static void assert_answer(const struct reply *r)
+{
+	assert_non_null(r->e);
+	if (r->e->msg_case == STX__ENVELOPE__MSG_ERROR)
+		fail_msg("error %d: %s", r->e->error->code, r->e->error->text);
+	assert_int_equal(r->e->msg_case, STX__ENVELOPE__MSG_ANSWER);
+}
+
+static void assert_error(const struct reply *r, stx_err code)
+{
+	assert_non_null(r->e);
+	assert_int_equal(r->e->msg_case, STX__ENVELOPE__MSG_ERROR);
+	if (r->e->error->code != code)
+		fail_msg("error %s instead of %s: %s", stx_err_name(r->e->error->code), stx_err_name(code),
+		         r->e->error->text);
+}
+
+/* Value of a counter, UINT64_MAX when there is none of the name. */
+static uint64_t stat_of(int fd, const char *name)
+{
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	Stx__Stats q = STX__STATS__INIT;
+	e.msg_case = STX__ENVELOPE__MSG_STATS;
+	e.request_id = 999999;
+	e.stats = &q;
+	client_send(fd, &e, NULL, 0);
+	struct reply r = receive_final(fd);
+	assert_non_null(r.e);
+	assert_int_equal(r.e->msg_case, STX__ENVELOPE__MSG_STATS_REPLY);
+	uint64_t v = UINT64_MAX;
+	for (size_t i = 0; i < r.e->stats_reply->n_names; i++)
+		if (!strcmp(r.e->stats_reply->names[i], name))
+			v = r.e->stats_reply->values[i];
+	reply_free(&r);
+	return v;
+}
+
+#endif
