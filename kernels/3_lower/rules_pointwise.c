@@ -20,7 +20,7 @@ struct prog {
 	struct stx__lower *l;
 	const struct stx_node *n;
 	enum stx_dtype common;             /* dtype operands are converted to */
-	enum stx_dtype work;               /* dtype of the computation */
+	enum stx_dtype work;               /* dtype of the computation: common, or f32 for half precision */
 	struct stx__inner *operands[8];
 	uint32_t nops;
 	struct stx__step steps[MAX_STEPS];
@@ -174,8 +174,7 @@ static struct stx__inner *tensor(struct prog *p, uint32_t arg)
 	return stx__inner_broadcast(p->l->g, stx__arg(p->l, p->n, arg), stx__node_shape(p->n));
 }
 
-/* A scalar as the constant the operator sees: converted to the operands' dtype (LO-09), whose every value the
- * dtype computed in holds. */
+/* A scalar as the constant the operator sees: of the operands' dtype, which the working one holds. */
 static struct stx__inner *scalar(struct prog *p, uint32_t arg)
 {
 	return stx__inner_const(p->l->g, p->work, stx__node_shape(p->n),
@@ -405,33 +404,27 @@ static int keeps_dtype(const struct prog *p, uint32_t i)
 	return p->n->op == STX_OP_WHERE ? i == 0 : composites[p->n->op] == c_logical;
 }
 
-/* Tensor operand i as computed on: converted to the common dtype, then widened. */
-static pv converted(struct prog *p, pv v, uint32_t i)
-{
-	if (keeps_dtype(p, i))
-		return cast(p, v, stx__work_dtype(pv_dtype(p, v)));
-	return cast(p, cast(p, v, p->common), p->work);
-}
-
-/* Gathers operands in argument order, in the working dtype. */
+/* Gathers operands in argument order, cast to the working dtype. */
 static void gather(struct prog *p, pv *v)
 {
-	uint32_t i, n = 0;
+	uint32_t i, n = 0, ntensors = 0;
 	uint32_t last = has_alpha(p->n->op) ? 2 : p->n->nargs;
 
 	for (i = 0; i < last && n < 4 && !p->l->err; i++) {
 		const struct stx_arg *a = &p->n->args[i];
 
-		if (a->kind == STX_ARG_TENSOR)
+		if (a->kind == STX_ARG_TENSOR) { /* in every schema before the scalars */
 			v[n++] = operand(p, tensor(p, i));
-		else if (is_scalar_arg(a))
+			ntensors = n;
+		} else if (is_scalar_arg(a)) {
 			v[n++] = operand(p, scalar(p, i));
+		}
 	}
 	if (has_alpha(p->n->op) && !alpha_is_one(&p->n->args[2]))
 		v[n++] = operand(p, scalar(p, 2));
-	for (i = 0; i < n && i < last && !p->l->err; i++) /* no step before the last operand: they share numbers */
-		if (p->n->args[i].kind == STX_ARG_TENSOR)
-			v[i] = converted(p, v[i], i);
+	for (i = 0; i < ntensors && !p->l->err; i++)
+		v[i] = keeps_dtype(p, i) ? cast(p, v[i], stx__work_dtype(pv_dtype(p, v[i])))
+		                         : cast(p, cast(p, v[i], p->common), p->work);
 	if (has_alpha(p->n->op) && !alpha_is_one(&p->n->args[2]) && !p->l->err) {
 		uint32_t scaled = p->n->op == STX_OP_RSUB_SCALAR ? 0 : 1;
 
@@ -473,7 +466,7 @@ struct stx__inner *stx__rule_pointwise(struct stx__lower *l, const struct stx_no
 {
 	const struct stx_op_info *info = stx_op_info(n->op);
 	struct prog p = { .l = l, .n = n };
-	pv v[8], r;
+	pv v[8] = { 0 }, r;
 
 	if (!stx__pointwise_has_rule(n->op))
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule", info->overload);
