@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "arena.h"
+#include "plan.h"
 #include "sandbox.h"
 #include "worker.h"
 
@@ -168,6 +169,20 @@ static stx_err put_needed(struct run *r)
 	return STX_E_OK;
 }
 
+/* Configuration and its origin are in the plan; strings of the plan, which outlives the reply. */
+static void put_configs(struct run *r, Stx__Kernel *at)
+{
+	struct stx_plan p;
+	struct stx_span bytes = { r->plan.plan.at, r->plan.plan.n };
+	if ((uintptr_t)bytes.at % 8 || stx_plan_open(bytes, &p, NULL) ||
+	    p.h->nkernels != r->plan.nkernels)
+		return;
+	for (uint32_t i = 0; i < p.h->nkernels; i++) {
+		at[i].config = (char *)stx_plan_string(&p, p.kernels[i].config);
+		at[i].chosen_by = (char *)stx_plan_string(&p, p.kernels[i].chosen_by);
+	}
+}
+
 static stx_err put_plan_kernels(struct run *r)
 {
 	uint32_t n = r->plan.nkernels;
@@ -186,6 +201,7 @@ static stx_err put_plan_kernels(struct run *r)
 		at[i].digest = (ProtobufCBinaryData){ STX_DIGEST_BYTES, k->digest.b };
 		list[i] = &at[i];
 	}
+	put_configs(r, at);
 	r->reply.kernels = list;
 	r->reply.n_kernels = n;
 	return STX_E_OK;

@@ -268,9 +268,12 @@ static void test_connection_too_many_are_turned_away(void **state)
 	assert_error(&r, STX_E_BUSY);
 	reply_free(&r);
 	assert_closed(fourth);
-	for (int i = 0; i < 3; i++)
+	for (int i = 1; i < 3; i++)
 		close(fd[i]);
+	for (int i = 0; i < 500 && stat_of(fd[0], "connections") > 1; i++)
+		usleep(10000);
 	assert_alive();
+	close(fd[0]);
 }
 
 static struct reply hello(int fd, uint32_t min, uint32_t max)
