@@ -38,8 +38,9 @@ static void test_connection_bad_prefix_is_answered_and_closed(void **state)
 {
 	(void)state;
 	harness_start(&h, NULL);
-	static const uint32_t prefixes[][2] = { { 65537, 0 }, { 0xffffffff, 0xffffffff }, { 10, 0x7fffffff },
-		                                { 0, 0 } };
+	static const uint32_t prefixes[][2] = {
+		{ 65537, 0 }, { 0xffffffff, 0xffffffff }, { 10, 0x7fffffff }, { 0, 0 }
+	};
 	for (unsigned i = 0; i < 4; i++) {
 		int fd = client_connect(&h);
 		client_write(fd, prefixes[i], 8);

@@ -1,4 +1,5 @@
-/* test_worker.c: a private worker on a socket pair: the sandbox refuses, every kind of job works. */
+/* test_worker.c: a private worker on a socket pair: the sandbox refuses, every kind of job works.
+ */
 #include "harness.h"
 
 #include "channel.h"
@@ -11,7 +12,8 @@ static pid_t worker;
 static void hide_landlock(void)
 {
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
-	if (!f || seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(landlock_create_ruleset), 0) ||
+	if (!f ||
+	    seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(landlock_create_ruleset), 0) ||
 	    seccomp_load(f))
 		_exit(126);
 	seccomp_release(f);
@@ -71,7 +73,8 @@ static void stop(int sock)
 #endif
 }
 
-static void ask(int sock, Stx__Job *j, const struct stx_span *pieces, uint32_t n, struct stx__message *m)
+static void ask(int sock, Stx__Job *j, const struct stx_span *pieces, uint32_t n,
+		struct stx__message *m)
 {
 	Stx__Envelope e = STX__ENVELOPE__INIT;
 	uint64_t sizes[8];
@@ -152,9 +155,20 @@ static void refuses_and_compiles(const char *option, const char *level)
 	ask(sock, &j, NULL, 0, &m);
 	const Stx__JobReply *r = m.e->job_reply;
 	assert_null(r->error);
-	static const char *const names[] = { "open", "openat", "creat", "unlink", "socket", "connect", "fork",
-		                             "clone", "exec", "ptrace", "process_vm_readv", "kill",
-		                             "sendmsg elsewhere", "mmap exec" };
+	static const char *const names[] = { "open",
+					     "openat",
+					     "creat",
+					     "unlink",
+					     "socket",
+					     "connect",
+					     "fork",
+					     "clone",
+					     "exec",
+					     "ptrace",
+					     "process_vm_readv",
+					     "kill",
+					     "sendmsg elsewhere",
+					     "mmap exec" };
 	assert_int_equal(r->n_report, sizeof names / sizeof *names);
 	for (size_t i = 0; i < r->n_report; i++) {
 		char want[64];
@@ -248,7 +262,9 @@ static void test_worker_pieces_that_do_not_add_up_are_refused(void **state)
 	char sandbox[96];
 	start(&sock, NULL);
 	hello(sock, sandbox, sizeof sandbox);
-	static const uint64_t sizes[][2] = { { 1, 1 }, { 5, 6 }, { UINT64_MAX, 11 }, { 11, UINT64_MAX } };
+	static const uint64_t sizes[][2] = {
+		{ 1, 1 }, { 5, 6 }, { UINT64_MAX, 11 }, { 11, UINT64_MAX }
+	};
 	for (unsigned i = 0; i < 4; i++) {
 		struct stx__message m;
 		Stx__Job j = STX__JOB__INIT;
