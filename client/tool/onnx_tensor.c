@@ -215,7 +215,7 @@ static int open_below(const char *dir, char *path, struct stx_diag *d)
 refused:
 	if (at >= 0)
 		close(at);
-	stx_fail(d, STX_E_DENIED, "onnx", "",
+	stx_fail(d, STX_E_INVALID, "onnx", "",
 	         "external data must lie in the model's folder: its path may not be absolute or contain "
 	         "'.' or '..'");
 	return -1;
