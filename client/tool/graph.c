@@ -277,7 +277,13 @@ stx_err stx_tool_compile_started(struct stax_client **c, const struct stx_tool_g
                                  const struct stx_tool_values *values, struct stax_request *q,
                                  struct stax_answer **out, struct stx_diag *d)
 {
-	stx_err e = *c ? STX_E_OK : stx_tool_connect(1, c, d);
+	char target[64];
+	struct stax_error err;
+	stx_err e = stax_target(q->target, target, sizeof target, &err); /* before a server is started */
+	if (e)
+		stx_tool_diag(d, &err);
+	else if (!*c)
+		e = stx_tool_connect(1, c, d);
 	if (!e)
 		e = stx_tool_compile_graph(*c, g, values, q, out, d);
 	if (e != STX_E_CONNECT || !*c)
