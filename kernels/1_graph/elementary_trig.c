@@ -1,8 +1,8 @@
 /* elementary_trig.c: sine, cosine, tangent and their inverses.
  *
  * f32: the argument is multiplied by 2/pi in exact pieces (Payne and Hanek with 29-bit pieces in f64), so
- * every finite argument is reduced correctly. f64: three-part pi/2 (Cody and Waite), exact for
- * |x| < 2^20 * pi/2; beyond, accuracy fades (NUMERICS.md). */
+ * every finite argument is reduced correctly. f64: three-part pi/2 (Cody and Waite), good for |x| < 2^41
+ * (NUMERICS.md). */
 #include "elementary_body.h"
 
 #include <math.h>
@@ -84,16 +84,24 @@ static struct angle angle_f32(const struct el *w, stx_ev x)
 	return g;
 }
 
-/* x = n*pi/2 + r + lo, then sin and cos of r + lo. */
+/* x = n*pi/2 + r + lo, then sin and cos of r + lo. n is cut in two parts of 20 bits, so that its products with the
+ * 33-bit parts of pi/2 are exact while |n| < 2^41; beyond, r is held within [-1, 1] and has no meaning. */
 static struct angle angle_f64(const struct el *e, stx_ev x)
 {
 	struct angle g;
 	stx_ev t = addk(e, mulk(e, x, 0x1.45f306dc9c883p-1), magic(e)), n = subk(e, t, magic(e));
-	stx_ev a = sub(e, x, mulk(e, n, 0x1.921fb544p+0)), b = mulk(e, n, 0x1.0b4611a6p-34);
-	stx_ev s = sub(e, a, b), lost = sub(e, sub(e, a, s), b);
-	stx_ev c = sub(e, mulk(e, n, 0x1.3198a2e037073p-69), lost);
-	stx_ev r = sub(e, s, c), lo = sub(e, sub(e, s, r), c), z = mul(e, r, r), h, w;
+	stx_ev nh = subk(e, addk(e, n, 0x1.8p73), 0x1.8p73), nl = sub(e, n, nh), b = mulk(e, nl, 0x1.0b4611a6p-34);
+	stx_ev a = sub(e, sub(e, x, mulk(e, nh, 0x1.921fb544p+0)), mulk(e, nl, 0x1.921fb544p+0)), s, lost, c, r, lo, z, h, w;
 
+	a = sub(e, a, mulk(e, nh, 0x1.0b4611a6p-34));
+	a = maxi(e, mini(e, a, fk(e, 1)), fk(e, -1));
+	s = sub(e, a, b);
+	lost = sub(e, sub(e, a, s), b);
+	c = sub(e, mulk(e, n, 0x1.3198a2e037073p-69), lost);
+	c = maxi(e, mini(e, c, fk(e, 1)), fk(e, -1));
+	r = sub(e, s, c);
+	lo = sub(e, sub(e, s, r), c);
+	z = mul(e, r, r);
 	g.n = bits(e, t);
 	/* sin: r + (lo + r*z*S - lo*z/2) */
 	c = add(e, mul(e, mul(e, r, z), POLY(e, z, sin_f64)), sub(e, lo, mul(e, mulk(e, z, 0.5), lo)));

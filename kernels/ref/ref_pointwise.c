@@ -1,7 +1,7 @@
 /* ref_pointwise.c: elementwise operators, element by element.
  *
- * Operands are converted to their common type after promotion; a number is a 0-d tensor of that type. Smaller
- * floats are then computed on in f32. The result is rounded once to the node's type. */
+ * Operands, numbers (scalars) included, are converted once, to the type computed in: their common type after
+ * promotion, f32 when that is a smaller float. The result is rounded once to the node's type. */
 #include "ref_internal.h"
 
 #include <math.h>
@@ -12,7 +12,6 @@
 struct op {
 	struct stx__ref *r;
 	const struct stx_node *n;
-	enum stx_dtype common; /* of the operands */
 	enum stx_dtype t;      /* computed in */
 	uint32_t nops;
 	const struct stx_tensor *tensor[3];   /* NULL: a scalar */
@@ -158,10 +157,10 @@ static void add_operand(struct op *o, uint32_t i)
 	if (a->kind == STX_ARG_TENSOR) {
 		o->tensor[k] = stx__ref_arg(o->r, o->n, i);
 		o->from[k] = (enum stx_dtype)o->tensor[k]->dtype;
-		o->to[k] = o->n->op == STX_OP_WHERE && i == 0 ? STX_BOOL : o->common;
+		o->to[k] = o->n->op == STX_OP_WHERE && i == 0 ? STX_BOOL : o->t;
 		o->nops++;
 	} else if (a->kind == STX_ARG_SCALAR) {
-		o->scalar[k] = stx__ref_scalar(a, o->common);
+		o->scalar[k] = stx__ref_scalar(a, o->t);
 		o->nops++;
 	}
 }
@@ -172,11 +171,11 @@ static stx_err prepare(struct op *o, struct stx__ref *r, const struct stx_node *
 	uint32_t last = is_scaled(n->op) ? 2 : n->nargs;
 	enum stx_dtype t = stx_infer_operand_dtype(n);
 
-	*o = (struct op){ .r = r, .n = n, .common = t, .t = stx__ref_work(t) };
+	*o = (struct op){ .r = r, .n = n, .t = stx__ref_work(t) };
 	for (uint32_t i = 0; i < last; i++)
 		add_operand(o, i);
 	if (is_scaled(n->op)) {
-		o->alpha = stx__ref_scalar(&n->args[2], o->common);
+		o->alpha = stx__ref_scalar(&n->args[2], o->t);
 		o->has_alpha = stx__ref_scalar_f(&n->args[2]) != 1;
 	}
 	if (info->prim >= STX_P_FIRST_ELEMENTARY && stx_dtype_is_float(o->t)) {
@@ -187,7 +186,6 @@ static stx_err prepare(struct op *o, struct stx__ref *r, const struct stx_node *
 	return 0;
 }
 
-/* A tensor operand's element in the common type, which f32 holds exactly when it is a smaller float. */
 static union stx_scalar fetch(const struct op *o, uint32_t k, int64_t off)
 {
 	return stx__ref_cast(o->to[k], o->from[k], stx__ref_load(o->tensor[k], off));

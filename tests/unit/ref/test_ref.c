@@ -293,6 +293,17 @@ static void test_ref_bf16_chain_rounds_every_node(void **s)
 	       STX_BF16, DIMS(1), VALS(256));
 }
 
+/* Numbers and integers are converted to the type computed in, f32 for halves, not to the half type first. */
+static void test_ref_numbers_are_not_rounded_to_half(void **s)
+{
+	(void)s;
+	/* with 0.1 rounded to bf16 first it would be 0.90234375; 257 would become 256 */
+	expect(RUN("%x : bf16[1] = placeholder()\n%y = mul.Scalar(%x, 0.1)\nreturn (%y,)\n", make(STX_BF16, DIMS(1), VALS(9))),
+	       STX_BF16, DIMS(1), VALS(0.8984375));
+	expect(RUN("%x : bf16[1] = placeholder()\n%i : i32[1] = placeholder()\n%y = sub.Tensor(%i, %x)\nreturn (%y,)\n",
+	           make(STX_BF16, DIMS(1), VALS(256)), make(STX_I32, DIMS(1), VALS(257))), STX_BF16, DIMS(1), VALS(1));
+}
+
 static void test_ref_select_clamp_sign(void **s)
 {
 	(void)s;
@@ -752,6 +763,7 @@ int main(void)
 		cmocka_unit_test(test_ref_nan_survives),
 		cmocka_unit_test(test_ref_promotion_kinds),
 		cmocka_unit_test(test_ref_bf16_chain_rounds_every_node),
+		cmocka_unit_test(test_ref_numbers_are_not_rounded_to_half),
 		cmocka_unit_test(test_ref_select_clamp_sign),
 		cmocka_unit_test(test_ref_argreduce_nan_and_ties),
 		cmocka_unit_test(test_ref_empty_reductions_give_identities),
