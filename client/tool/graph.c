@@ -254,6 +254,22 @@ stx_err stx_tool_compile_graph(struct stax_client *c, const struct stx_tool_grap
 	return e;
 }
 
+stx_err stx_tool_compile_started(struct stax_client **c, const struct stx_tool_graph *g,
+                                 const struct stx_tool_values *values, struct stax_request *q,
+                                 struct stax_answer **out, struct stx_diag *d)
+{
+	stx_err e = *c ? STX_E_OK : stx_tool_connect(1, c, d);
+	if (!e)
+		e = stx_tool_compile_graph(*c, g, values, q, out, d);
+	if (e != STX_E_CONNECT || !*c)
+		return e;
+	stax_client_free(*c);
+	*c = NULL;
+	stx_diag_clear(d);
+	e = stx_tool_connect(1, c, d);
+	return e ? e : stx_tool_compile_graph(*c, g, values, q, out, d);
+}
+
 /* ---- private worker calls: the error names one needed value at a time ---- */
 
 struct inspection {

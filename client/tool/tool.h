@@ -78,6 +78,11 @@ stx_err stx_tool_compile_graph(struct stax_client *c, const struct stx_tool_grap
                                const struct stx_tool_values *values, struct stax_request *q,
                                struct stax_answer **out, struct stx_diag *d);
 
+/* The same, connecting first (*c NULL) and starting a server when there is none, or when the one there was
+ * has gone and does not come back. */
+stx_err stx_tool_compile_started(struct stax_client **c, const struct stx_tool_graph *g,
+                                 const struct stx_tool_values *values, struct stax_request *q,
+                                 struct stax_answer **out, struct stx_diag *d);
 /* stax_dump with the same care for values. *text is freed with free(). */
 stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *g,
                             const struct stx_tool_values *values, struct stax_request *q,
