@@ -10,7 +10,7 @@
 
 struct stx__quarantine {
 	struct stx__table table;
-	uint64_t period_ms;
+	uint64_t period_ms, next_scan_ms;
 };
 
 /* Counts one kill. Returns 1 when the graph is quarantined from now on. */

@@ -179,9 +179,9 @@ static stx_err compile(const struct flags *f, struct stx_bytes *out, struct stx_
 	struct stax_request q = { .target = f->target, .training = f->training, .dynamic = f->dynamic,
 		                  .fast = f->fast, .allow_fallback = f->fallback };
 	stx_err e = stx_tool_graph_read(file, &g, d);
-	if (!e && !(e = read_inputs(f, &g, &values, d)) && !(e = stx_tool_connect(1, &c, d))) {
+	if (!e && !(e = read_inputs(f, &g, &values, d))) {
 		stx_tool_progress_start(&p, &q);
-		e = stx_tool_compile_graph(c, &g, &values, &q, &a, d);
+		e = stx_tool_compile_started(&c, &g, &values, &q, &a, d);
 		stx_tool_progress_end(&p);
 	}
 	if (!e && f->out)

@@ -254,24 +254,52 @@ stx_err stx_tool_compile_graph(struct stax_client *c, const struct stx_tool_grap
 	return e;
 }
 
-stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *g,
-                            const struct stx_tool_values *values, struct stax_request *q,
-                            const char *stage, const char *format, char **text, size_t *n,
-                            struct stx_diag *d)
+stx_err stx_tool_compile_started(struct stax_client **c, const struct stx_tool_graph *g,
+                                 const struct stx_tool_values *values, struct stax_request *q,
+                                 struct stax_answer **out, struct stx_diag *d)
+{
+	stx_err e = *c ? STX_E_OK : stx_tool_connect(1, c, d);
+	if (!e)
+		e = stx_tool_compile_graph(*c, g, values, q, out, d);
+	if (e != STX_E_CONNECT || !*c)
+		return e;
+	stax_client_free(*c);
+	*c = NULL;
+	stx_diag_clear(d);
+	e = stx_tool_connect(1, c, d);
+	return e ? e : stx_tool_compile_graph(*c, g, values, q, out, d);
+}
+
+/* ---- private worker calls: the error names one needed value at a time ---- */
+
+struct inspection {
+	struct stax_client *client;
+	const char *stage, *format;
+	char **text;
+	size_t *n;
+	const struct stx_tool_arguments *args;
+	struct stx_tensor **outputs;
+	int *noutputs;
+};
+
+static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_values *values,
+                       struct stax_request *q, const struct inspection *ask, struct stx_diag *d)
 {
 	struct stx_span body = graph_bytes(g);
 	struct given *given = calloc(1, sizeof *given);
 	struct stax_error err[ROUNDS]; /* each holds the name that was asked for */
 	stx_err e = STX_E_NOMEM;
 	if (!given)
-		return stx_fail(d, e, "dump", "", "out of memory");
+		return stx_fail(d, e, "inspect", "", "out of memory");
 	q->format = g->format;
 	q->graph = body.at;
 	q->graph_bytes = body.n;
 	for (int round = 0; round < ROUNDS; round++) {
 		q->values = given->at;
 		q->nvalues = given->n;
-		e = stax_dump(c, q, stage, format, text, n, &err[round]);
+		e = ask->text ? stax_dump(ask->client, q, ask->stage, ask->format, ask->text, ask->n, &err[round])
+		              : stax_reference(ask->client, q, ask->args->in_t, ask->args->nin, ask->outputs,
+		                               ask->noutputs, &err[round]);
 		if (e != STX_E_NEED_VALUES || is_given(given, err[round].node)) {
 			if (e)
 				stx_tool_diag(d, &err[round]);
@@ -286,4 +314,22 @@ stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *
 	q->nvalues = 0;
 	given_free(given);
 	return e;
+}
+
+stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *g,
+                            const struct stx_tool_values *values, struct stax_request *q,
+                            const char *stage, const char *format, char **text, size_t *n,
+                            struct stx_diag *d)
+{
+	struct inspection ask = { .client = c, .stage = stage, .format = format, .text = text, .n = n };
+	return inspect(g, values, q, &ask, d);
+}
+
+stx_err stx_tool_reference_graph(struct stax_client *c, const struct stx_tool_graph *g,
+                                 const struct stx_tool_values *values, struct stax_request *q,
+                                 const struct stx_tool_arguments *args, struct stx_tensor **outputs,
+                                 int *noutputs, struct stx_diag *d)
+{
+	struct inspection ask = { .client = c, .args = args, .outputs = outputs, .noutputs = noutputs };
+	return inspect(g, values, q, &ask, d);
 }

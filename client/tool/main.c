@@ -14,6 +14,8 @@ static const struct command {
 	  "[--dynamic] [--fast] [--allow-fallback] [--input NAME=FILE]... [--json] [--out DIR]" },
 	{ "run", stx_tool_run, "FILE|ARTIFACT.so [--target T] [--input NAME=FILE.npy|.pb]... "
 	  "[--expect NAME=FILE]... [--rtol R] [--atol A] [--time N] [--seed N] [--out DIR]" },
+	{ "compare", stx_tool_compare, "FILE [--target T] [--input NAME=FILE.npy|.pb]... [--rtol R] [--atol A] "
+	  "[--seed N]" },
 	{ "check-onnx", stx_tool_check_onnx, "DIR [--target T] [--jobs N] [--filter GLOB] [--timeout S]" },
 	{ "dump", stx_tool_dump, "FILE --stage graph|basis|loops|kernels|plan|source|llvm|asm "
 	  "[--format text|dot] [--target T]" },
@@ -23,7 +25,7 @@ static const struct command {
 };
 
 /* Commands of the contract that this version does not have. */
-static const char *const later[] = { "compare", "why", "jobs", "top", "quarantine", "keys", "promote", "warm",
+static const char *const later[] = { "why", "jobs", "top", "quarantine", "keys", "promote", "warm",
 	                             "export", "import", "gc", "backup", "tune", "grad" };
 
 static int usage(FILE *f, int status)

@@ -17,6 +17,7 @@
 int stx_tool_compile(int argc, char **argv);
 int stx_tool_run(int argc, char **argv);
 int stx_tool_check_onnx(int argc, char **argv);
+int stx_tool_compare(int argc, char **argv);
 int stx_tool_dump(int argc, char **argv);
 int stx_tool_stats(int argc, char **argv);
 int stx_tool_ping(int argc, char **argv);
@@ -77,6 +78,11 @@ stx_err stx_tool_compile_graph(struct stax_client *c, const struct stx_tool_grap
                                const struct stx_tool_values *values, struct stax_request *q,
                                struct stax_answer **out, struct stx_diag *d);
 
+/* The same, connecting first (*c NULL) and starting a server when there is none, or when the one there was
+ * has gone and does not come back. */
+stx_err stx_tool_compile_started(struct stax_client **c, const struct stx_tool_graph *g,
+                                 const struct stx_tool_values *values, struct stax_request *q,
+                                 struct stax_answer **out, struct stx_diag *d);
 /* stax_dump with the same care for values. *text is freed with free(). */
 stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *g,
                             const struct stx_tool_values *values, struct stax_request *q,
@@ -98,6 +104,11 @@ stx_err stx_tool_bind(const struct stax_artifact *a, const struct stx_tool_graph
                       struct stx_tool_arguments *args, struct stx_diag *d);
 stx_err stx_tool_execute(struct stax_artifact *a, struct stx_tool_arguments *args, struct stx_diag *d);
 void stx_tool_arguments_free(struct stx_tool_arguments *args);
+/* stax_reference on the same arguments, with the same care for values. */
+stx_err stx_tool_reference_graph(struct stax_client *c, const struct stx_tool_graph *g,
+                                 const struct stx_tool_values *values, struct stax_request *q,
+                                 const struct stx_tool_arguments *args, struct stx_tensor **outputs,
+                                 int *noutputs, struct stx_diag *d);
 
 /* ---- progress on stderr (progress.c) ---- */
 

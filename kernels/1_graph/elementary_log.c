@@ -151,18 +151,21 @@ static stx_ev log1p_short(const struct el *w, stx_ev x)
 	return add(w, mulk(w, p.k, 0x1.62e42fefa39efp-1), log_short(w, f));
 }
 
-/* log(u) with u = 1+x rounded, corrected by what the rounding lost; plus `octaves` times ln2 */
-static stx_ev log1p_sum(const struct el *e, stx_ev x, stx_ev u, const stx_ev *octaves)
+/* log(1 + x + lo), u = 1+x rounded; corrected by what that lost. `huge` (optional): there u is used as it is and
+ * the result is log(2u). */
+static stx_ev log1p_sum(const struct el *e, stx_ev x, const stx_ev *lo, stx_ev u, const stx_ev *huge)
 {
 	struct stx__el_log_parts p = stx__el_log_split(e, u, 0);
-	stx_ev near = eq(e, p.k, fk(e, 0));
-	stx_ev lost = sel(e, gt(e, x, fk(e, 1)), ksub(e, 1, sub(e, u, x)), sub(e, x, subk(e, u, 1)));
-	stx_ev c = sel(e, near, fk(e, 0), quo(e, lost, u));
+	stx_ev near = eq(e, p.k, fk(e, 0)), zero = fk(e, 0);
+	stx_ev lost = sel(e, gt(e, x, fk(e, 1)), ksub(e, 1, sub(e, u, x)), sub(e, x, subk(e, u, 1))), c;
 
+	if (lo)
+		lost = add(e, lost, *lo);
+	c = sel(e, near, lo ? *lo : zero, quo(e, lost, u));
 	p.f = sel(e, near, x, p.f);
-	if (octaves) {
-		c = sel(e, eq(e, *octaves, fk(e, 0)), c, fk(e, 0));
-		p.k = add(e, p.k, *octaves);
+	if (huge) {
+		c = sel(e, *huge, zero, c);
+		p.k = add(e, p.k, sel(e, *huge, fk(e, 1), zero));
 	}
 	return log_sum(e, p, &c);
 }
@@ -172,7 +175,7 @@ stx_ev stx__el_log1p(const struct el *e, stx_ev x)
 	stx_ev r, u = addk(e, x, 1);
 
 	if (is_f64(e)) {
-		r = log1p_sum(e, x, u, NULL);
+		r = log1p_sum(e, x, NULL, u, NULL);
 	} else {
 		struct el w = el_make(e->b, STX_F64);
 
@@ -187,15 +190,15 @@ stx_ev stx__el_log1p(const struct el *e, stx_ev x)
 stx_ev stx__el_asinh(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
-	stx_ev a = mag(&w, is_f64(e) ? x : widen(&w, x)), z = mul(&w, a, a), y, r;
+	stx_ev a = mag(&w, is_f64(e) ? x : widen(&w, x)), z = mul(&w, a, a), q, y, r;
 
-	y = add(&w, a, quo(&w, z, addk(&w, root(&w, addk(&w, z, 1)), 1)));
+	q = quo(&w, z, addk(&w, root(&w, addk(&w, z, 1)), 1));
+	y = add(&w, a, q);
 	if (is_f64(e)) {
-		stx_ev huge = gt(e, a, fk(e, 0x1p28));
+		stx_ev huge = gt(e, a, fk(e, 0x1p28)), lo = sub(e, q, sub(e, y, a));
 
 		y = sel(e, huge, a, y);
-		stx_ev oct = sel(e, huge, fk(e, 1), fk(e, 0)), u = sel(e, huge, a, addk(e, y, 1));
-		r = log1p_sum(e, y, u, &oct);
+		r = log1p_sum(e, y, &lo, sel(e, huge, a, addk(e, y, 1)), &huge);
 	} else {
 		r = narrow(e, log1p_short(&w, y));
 	}
@@ -207,15 +210,15 @@ stx_ev stx__el_asinh(const struct el *e, stx_ev x)
 stx_ev stx__el_acosh(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
-	stx_ev v = is_f64(e) ? x : widen(&w, x), t = subk(&w, v, 1), y, r;
+	stx_ev v = is_f64(e) ? x : widen(&w, x), t = subk(&w, v, 1), q, y, r;
 
-	y = add(&w, t, root(&w, add(&w, add(&w, t, t), mul(&w, t, t))));
+	q = root(&w, add(&w, add(&w, t, t), mul(&w, t, t)));
+	y = add(&w, q, t);
 	if (is_f64(e)) {
-		stx_ev huge = gt(e, x, fk(e, 0x1p28));
+		stx_ev huge = gt(e, x, fk(e, 0x1p28)), lo = sub(e, t, sub(e, y, q));
 
 		y = sel(e, huge, x, y);
-		stx_ev oct = sel(e, huge, fk(e, 1), fk(e, 0)), u = sel(e, huge, x, addk(e, y, 1));
-		r = log1p_sum(e, y, u, &oct);
+		r = log1p_sum(e, y, &lo, sel(e, huge, x, addk(e, y, 1)), &huge);
 	} else {
 		r = narrow(e, log1p_short(&w, y));
 	}
@@ -227,13 +230,15 @@ stx_ev stx__el_acosh(const struct el *e, stx_ev x)
 stx_ev stx__el_atanh(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
-	stx_ev a = mag(&w, is_f64(e) ? x : widen(&w, x)), a2 = add(&w, a, a), d = ksub(&w, 1, a), y, r;
+	stx_ev a = mag(&w, is_f64(e) ? x : widen(&w, x)), a2 = add(&w, a, a), d = ksub(&w, 1, a), r;
 
 	if (is_f64(e)) {
 		stx_ev low = lt(e, a, fk(e, 0.5)), q = quo(e, sel(e, low, mul(e, a2, a), a2), d);
+		stx_ev y = add(e, a2, q), lo = sub(e, q, sub(e, y, a2));
 
-		y = sel(e, low, add(e, a2, q), q);
-		r = mulk(e, log1p_sum(e, y, addk(e, y, 1), NULL), 0.5);
+		y = sel(e, low, y, q);
+		lo = sel(e, low, lo, fk(e, 0));
+		r = mulk(e, log1p_sum(e, y, &lo, addk(e, y, 1), NULL), 0.5);
 	} else {
 		r = narrow(e, mulk(&w, log1p_short(&w, quo(&w, a2, d)), 0.5));
 	}

@@ -73,7 +73,7 @@ static struct dd dd_add(const struct el *e, struct dd a, struct dd b)
 static struct dd log2_long(const struct el *e, stx_ev x)
 {
 	const struct dd log2e = { fk(e, 0x1.71547652b82fep+0), fk(e, 0x1.777d0ffda0d24p-56) };
-	const struct dd third = { fk(e, 0x1.5555555555555p-1), fk(e, 0x1.5555555555555p-55) };
+	const struct dd third = { fk(e, log_long[0]), fk(e, 0) }; /* 2/3, as the table was fitted */
 	struct stx__el_log_parts p = stx__el_log_split(e, x, 1);
 	struct dd den = two_sum(e, fk(e, 2), p.f), s, z, q, back;
 	stx_ev r;

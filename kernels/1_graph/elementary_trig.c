@@ -1,6 +1,6 @@
 /* elementary_trig.c: sine, cosine, tangent and their inverses.
  *
- * f32: the argument is multiplied by 2/pi in exact pieces (Payne and Hanek with 28-bit pieces in f64), so
+ * f32: the argument is multiplied by 2/pi in exact pieces (Payne and Hanek with 29-bit pieces in f64), so
  * every finite argument is reduced correctly. f64: three-part pi/2 (Cody and Waite), exact for
  * |x| < 2^20 * pi/2; beyond, accuracy fades (NUMERICS.md). */
 #include "elementary_body.h"
@@ -30,9 +30,9 @@ static const double atan_lite[] = { -0x1.555554c88e221p-2, 0x1.99991a40c546ep-3,
 static const double atan_f64[] = { -0x1.555555555550cp-2, 0x1.999999998e9d5p-3, -0x1.2492491ffd724p-3,
 	0x1.c71c6fde6484fp-4, -0x1.745cdbf1ba57fp-4, 0x1.3b0f24b641004p-4, -0x1.10d62952c99f6p-4,
 	0x1.dddf7a740da69p-5, -0x1.97a6e7a224596p-5, 0x1.2b24449b5ad78p-5, -0x1.0a93aea9c85e3p-6 };
-/* 2/pi in 28-bit pieces with their weights */
-static const double two_over_pi[] = { 0xa2f9836p-28, 0xe4e4415p-56, 0x29fc275p-84, 0x7d1f534p-112,
-	0xddc0db6p-140, 0x295993cp-168, 0x439041fp-196 };
+/* 2/pi in 29-bit pieces with their weights */
+static const double two_over_pi[] = { 0x145f306dp-29, 0x19391054p-58, 0x14fe13abp-87, 0x1d1f534dp-116,
+	0x1b81b6c5p-145, 0x5664f10p-174, 0x1c820ff2p-203 };
 
 #define PI 0x1.921fb54442d18p+1
 #define PI_LO 0x1.1a62633145c07p-53
@@ -40,20 +40,21 @@ static const double two_over_pi[] = { 0xa2f9836p-28, 0xe4e4415p-56, 0x29fc275p-8
 /* sin and cos of the reduced argument, and the quadrant in the low two bits of n. */
 struct angle {
 	stx_ev s, c, n;
+	stx_ev s_lo, c_lo; /* f64: what rounding s and c lost */
 };
 
 static stx_ev mod4(const struct el *w, stx_ev v)
 {
-	stx_ev q = subk(w, addk(w, mulk(w, v, 0.25), magic(w)), magic(w));
+	stx_ev q = emit(w, STX_P_RINT, w->t, mulk(w, v, 0.25), 0, 0);
 
-	return sub(w, v, mulk(w, q, 4)); /* exact: v has few bits */
+	return sub(w, v, mulk(w, q, 4)); /* exact: the result's bits are some of v's */
 }
 
 /* x (an f32 value) times 2/pi, modulo 4, as n + f with |f| <= 1/2. Pieces whose product with x is a
- * multiple of 4 are skipped, three windows up to 2^128; each product of 24 by 28 bits is exact. */
+ * multiple of 4 are skipped, three windows up to 2^128; each product of 24 by 29 bits is exact. */
 static stx_ev reduce_f32(const struct el *w, stx_ev x, stx_ev *n)
 {
-	stx_ev a = mag(w, x), over[3] = { ge(w, a, fk(w, 0x1p53)), ge(w, a, fk(w, 0x1p81)), ge(w, a, fk(w, 0x1p109)) };
+	stx_ev a = mag(w, x), over[3] = { ge(w, a, fk(w, 0x1p54)), ge(w, a, fk(w, 0x1p83)), ge(w, a, fk(w, 0x1p112)) };
 	stx_ev p[4], s, t, low, r;
 
 	for (int i = 0; i < 4; i++) {
@@ -95,11 +96,15 @@ static struct angle angle_f64(const struct el *e, stx_ev x)
 
 	g.n = bits(e, t);
 	/* sin: r + (lo + r*z*S - lo*z/2) */
-	g.s = add(e, r, add(e, mul(e, mul(e, r, z), POLY(e, z, sin_f64)), sub(e, lo, mul(e, mulk(e, z, 0.5), lo))));
+	c = add(e, mul(e, mul(e, r, z), POLY(e, z, sin_f64)), sub(e, lo, mul(e, mulk(e, z, 0.5), lo)));
+	g.s = add(e, r, c);
+	g.s_lo = sub(e, c, sub(e, g.s, r));
 	/* cos: 1 - z/2 + (z^2*C - r*lo), the rounding of 1 - z/2 put back */
 	h = mulk(e, z, 0.5);
 	w = ksub(e, 1, h);
-	g.c = add(e, w, add(e, sub(e, ksub(e, 1, w), h), sub(e, mul(e, mul(e, z, z), POLY(e, z, cos_f64)), mul(e, r, lo))));
+	c = add(e, sub(e, ksub(e, 1, w), h), sub(e, mul(e, mul(e, z, z), POLY(e, z, cos_f64)), mul(e, r, lo)));
+	g.c = add(e, w, c);
+	g.c_lo = sub(e, c, sub(e, g.c, w));
 	return g;
 }
 
@@ -132,15 +137,22 @@ stx_ev stx__el_cos(const struct el *e, stx_ev x)
 	return sine(e, x, 1);
 }
 
+/* s/c, or -c/s in odd quadrants. f64: corrected by what numerator and denominator lost; 1/c is c*(1 + tan^2). */
 stx_ev stx__el_tan(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
 	struct angle g = is_f64(e) ? angle_f64(e, x) : angle_f32(&w, widen(&w, x));
 	stx_ev odd = ne(&w, iand(&w, g.n, 1), ik(&w, 0));
-	stx_ev r = quo(&w, sel(&w, odd, neg(&w, g.c), g.s), sel(&w, odd, g.s, g.c));
+	stx_ev num = sel(&w, odd, neg(&w, g.c), g.s), den = sel(&w, odd, g.s, g.c), r = quo(&w, num, den);
 
-	if (!is_f64(e))
+	if (is_f64(e)) {
+		stx_ev num_lo = sel(e, odd, neg(e, g.c_lo), g.s_lo), den_lo = sel(e, odd, g.s_lo, g.c_lo);
+		stx_ev fix = mul(e, sub(e, num_lo, mul(e, r, den_lo)), mul(e, den, addk(e, mul(e, r, r), 1)));
+
+		r = add(e, r, fix);
+	} else {
 		r = narrow(e, r);
+	}
 	return sel(e, eq(e, x, fk(e, 0)), x, r);
 }
 

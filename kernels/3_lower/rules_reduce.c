@@ -21,6 +21,11 @@ static const struct reduce_op {
 	[STX_OP_ARGMIN]  = { 1, STX_MONOID_ARGMIN, 0, 1 },
 };
 
+int stx__reduce_has_rule(enum stx_op op)
+{
+	return reduce_ops[op].known;
+}
+
 /* Bit d of *reduced: dimension d is reduced. No dims, or an empty list, means all; an empty list of any
  * and all means none, as in PyTorch. */
 static int reduced_dims(struct stx__lower *l, const struct stx_node *n, uint32_t rank, uint32_t *reduced)

@@ -15,6 +15,7 @@
 #include <llvm-c/Transforms/PassBuilder.h>
 
 #include "emit_llvm.h"
+#include "lld.h"
 
 #define TRIPLE "x86_64-unknown-linux-gnu"
 #define MXCSR_DEFAULT 0x1f80u /* all exceptions masked, round to nearest, no FTZ, no DAZ */
@@ -257,6 +258,8 @@ static stx_err put_code(struct stx__emit *e, LLVMTargetMachineRef machine, int a
 {
 	char *text = NULL;
 	LLVMMemoryBufferRef code = NULL;
+	if (stx__llvm_options())
+		return stx__fail(e, STX_E_INTERNAL, "this LLVM has no option disable-lsr");
 	if (LLVMTargetMachineEmitToMemoryBuffer(machine, e->m, assembly ? LLVMAssemblyFile : LLVMObjectFile,
 	                                        &text, &code))
 		stx__fail(e, STX_E_COMPILE, "LLVM: %s", text ? text : "no code");

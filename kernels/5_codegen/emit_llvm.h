@@ -68,6 +68,8 @@ struct stx__emit {
 	LLVMValueRef bounds, zero_slot, scratch_slot; /* frame->bounds; 16 zero bytes; 16 to write */
 	LLVMValueRef *params, *scalars;
 	LLVMValueRef axis[STX_KERNEL_MAX_AXES]; /* i64; of the vector axis: lane 0 of copy 0 */
+	uint8_t axis_depth[STX_KERNEL_MAX_AXES]; /* of its loop; 0 for the grid */
+	unsigned depth;                          /* loops open around the current instruction */
 
 	struct stx__loop_info *loop;  /* by LOOP instruction */
 	struct stx__acc **acc;        /* by ACC instruction */
@@ -131,9 +133,13 @@ LLVMValueRef stx__fmod(struct stx__emit *e, LLVMValueRef x, LLVMValueRef y, unsi
 
 /* ---- index expressions (emit_llvm_index.c) ---- */
 enum stx__access { STX__UNIFORM, STX__CONTIGUOUS, STX__STRIDED, STX__GATHER };
+struct stx__sum { /* a uniform i64 by the loop its parts change in: the outer ones can leave the inner */
+	LLVMValueRef at[STX_KERNEL_MAX_LOOPS + 2]; /* by depth, NULL: none; 0: the grid */
+	int64_t constant;
+};
 struct stx__index {
 	enum stx__access kind;
-	LLVMValueRef at;     /* i64: uniform index, or that of lane 0 */
+	struct stx__sum sum; /* uniform index, or that of lane 0; not for GATHER */
 	LLVMValueRef stride; /* i64: STRIDED */
 	LLVMValueRef lanes;  /* GATHER: <w x i32 or i64> */
 };

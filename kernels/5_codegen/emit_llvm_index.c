@@ -121,14 +121,57 @@ static LLVMValueRef scalar_atom(struct stx__emit *e, uint32_t id, unsigned depth
 	}
 }
 
-static LLVMValueRef scalar_ex(struct stx__emit *e, stx_ex ex, unsigned depth)
+/* The innermost loop whose variable an expression mentions. */
+static unsigned depth_of(struct stx__emit *e, stx_ex ex, unsigned nesting);
+
+static unsigned atom_depth(struct stx__emit *e, uint32_t id, unsigned nesting)
 {
-	LLVMValueRef sum = NULL;
-	int64_t c = stx_ex_constant(e->k->ex, ex);
+	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, id);
+	switch (a.kind) {
+	case STX_ATOM_VAR: return a.number < STX_KERNEL_MAX_AXES ? e->axis_depth[a.number] : 0;
+	case STX_ATOM_SYM: return 0;
+	case STX_ATOM_INDIRECT: return e->depth;
+	default: {
+		unsigned x = depth_of(e, a.a, nesting + 1), y = depth_of(e, a.b, nesting + 1);
+		return x > y ? x : y;
+	}
+	}
+}
+
+static unsigned term_depth(struct stx__emit *e, const struct stx_ex_term *t, unsigned nesting)
+{
+	unsigned deepest = 0;
+	for (uint32_t j = 0; j < t->natoms; j++) {
+		unsigned d = atom_depth(e, t->atoms[j], nesting);
+		deepest = d > deepest ? d : deepest;
+	}
+	return deepest;
+}
+
+static unsigned depth_of(struct stx__emit *e, stx_ex ex, unsigned nesting)
+{
+	unsigned deepest = 0;
+	uint32_t n = nesting > MAX_NESTING ? 0 : stx_ex_nterms(e->k->ex, ex);
+	for (uint32_t i = 0; i < n; i++) {
+		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
+		unsigned d = term_depth(e, &t, nesting);
+		deepest = d > deepest ? d : deepest;
+	}
+	return deepest;
+}
+
+static void add_part(struct stx__emit *e, struct stx__sum *s, unsigned depth, LLVMValueRef v)
+{
+	s->at[depth] = s->at[depth] ? LLVMBuildAdd(e->b, s->at[depth], v, "") : v;
+}
+
+static struct stx__sum sum_of(struct stx__emit *e, stx_ex ex, unsigned depth)
+{
+	struct stx__sum s = { .constant = stx_ex_constant(e->k->ex, ex) };
 	uint32_t n = stx_ex_nterms(e->k->ex, ex);
 	if (depth > MAX_NESTING) {
 		stx__fail(e, STX_E_TOO_LARGE, "an index expression is nested more than %d deep", MAX_NESTING);
-		return stx__i64(e, 0);
+		return s;
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
@@ -137,11 +180,21 @@ static LLVMValueRef scalar_ex(struct stx__emit *e, stx_ex ex, unsigned depth)
 			v = LLVMBuildMul(e->b, v, scalar_atom(e, t.atoms[j], depth), "");
 		if (t.coeff != 1)
 			v = LLVMBuildMul(e->b, v, stx__i64(e, t.coeff), "");
-		sum = sum ? LLVMBuildAdd(e->b, sum, v, "") : v;
+		add_part(e, &s, term_depth(e, &t, depth), v);
 	}
+	return s;
+}
+
+static LLVMValueRef scalar_ex(struct stx__emit *e, stx_ex ex, unsigned depth)
+{
+	struct stx__sum s = sum_of(e, ex, depth);
+	LLVMValueRef sum = NULL;
+	for (unsigned d = 0; d < sizeof s.at / sizeof *s.at; d++)
+		if (s.at[d])
+			sum = sum ? LLVMBuildAdd(e->b, sum, s.at[d], "") : s.at[d];
 	if (!sum)
-		return stx__i64(e, c);
-	return c ? LLVMBuildAdd(e->b, sum, stx__i64(e, c), "") : sum;
+		return stx__i64(e, s.constant);
+	return s.constant ? LLVMBuildAdd(e->b, sum, stx__i64(e, s.constant), "") : sum;
 }
 
 LLVMValueRef stx__ex_scalar(struct stx__emit *e, stx_ex ex)
@@ -227,10 +280,11 @@ LLVMValueRef stx__ex_lanes(struct stx__emit *e, stx_ex ex)
 
 struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex)
 {
-	struct stx__index x = { STX__UNIFORM, NULL, NULL, NULL };
+	struct stx__index x = { .kind = STX__UNIFORM };
 	stx_ex coeff, rest;
+	int64_t c, ahead = (int64_t)e->copy * e->w;
 	if (!stx__ex_varies(e, ex)) {
-		x.at = stx__ex_scalar(e, ex);
+		x.sum = sum_of(e, ex, 0);
 		return x;
 	}
 	if (!stx_ex_linear_in(e->k->ex, ex, e->vaxis, &coeff, &rest) || stx__ex_varies(e, rest) ||
@@ -239,19 +293,21 @@ struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex)
 		x.lanes = stx__ex_lanes(e, ex);
 		return x;
 	}
-	/* the copy's distance is added last: it becomes the displacement of an address */
-	LLVMValueRef first = e->axis[e->vaxis], ahead = stx__i64(e, (int64_t)e->copy * e->w);
-	x.at = stx__ex_scalar(e, rest);
+	LLVMValueRef first = e->axis[e->vaxis];
+	unsigned depth = e->axis_depth[e->vaxis];
+	x.sum = sum_of(e, rest, 0);
 	x.kind = STX__CONTIGUOUS;
 	if (!stx_ex_equals(e->k->ex, coeff, 1)) {
 		x.kind = STX__STRIDED;
 		x.stride = stx__ex_scalar(e, coeff);
 		first = LLVMBuildMul(e->b, first, x.stride, "");
-		ahead = LLVMBuildMul(e->b, ahead, x.stride, "");
 	}
-	x.at = LLVMBuildAdd(e->b, x.at, first, "");
-	if (e->copy)
-		x.at = LLVMBuildAdd(e->b, x.at, ahead, "");
+	add_part(e, &x.sum, depth, first);
+	/* the copy's distance becomes the displacement of the address */
+	if (stx_ex_is_const(e->k->ex, coeff, &c))
+		x.sum.constant = (int64_t)((uint64_t)x.sum.constant + (uint64_t)ahead * (uint64_t)c);
+	else if (ahead)
+		add_part(e, &x.sum, depth, LLVMBuildMul(e->b, stx__i64(e, ahead), x.stride, ""));
 	return x;
 }
 

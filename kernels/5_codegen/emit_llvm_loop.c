@@ -162,7 +162,9 @@ static void serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLV
 	struct stx__for f;
 	uint32_t axis = e->k->insts.at[n].a;
 	e->axis[axis] = stx__for_begin(e, &f, begin, end, stx__i64(e, 1));
+	e->axis_depth[axis] = (uint8_t)++e->depth;
 	stx__emit_range(e, n + 1, e->loop[n].end);
+	e->depth--;
 	stx__for_end(e, &f);
 	e->axis[axis] = NULL;
 }
@@ -235,7 +237,9 @@ static void vector_body(struct stx__emit *e, uint32_t n, LLVMValueRef i, unsigne
 		LLVMValueRef limit = t == e->i64 ? rest : LLVMBuildTrunc(e->b, rest, t, "");
 		e->mask = stx__icmp(e, LLVMIntULT, stx__iota(e, t, l->w, 1), stx__splat(e, limit, l->w));
 	}
+	e->axis_depth[e->vaxis] = (uint8_t)++e->depth;
 	stx__emit_range(e, n + 1, l->end);
+	e->depth--;
 	e->axis[e->vaxis] = NULL;
 	e->w = 0;
 	e->copies = 1;

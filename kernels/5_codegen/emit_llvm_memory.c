@@ -8,10 +8,15 @@
 
 #include "emit_llvm.h"
 
-static LLVMValueRef element(struct stx__emit *e, const struct stx_kinst *i, LLVMValueRef index)
+/* Outer parts first: what does not change in a loop is added before it. */
+static LLVMValueRef element(struct stx__emit *e, const struct stx_kinst *i, const struct stx__sum *s)
 {
 	LLVMTypeRef t = stx__mem_type(e, (enum stx_dtype)i->dtype);
-	return LLVMBuildGEP2(e->b, t, e->params[i->a], &index, 1, "");
+	LLVMValueRef p = e->params[i->a], c = stx__i64(e, s->constant);
+	for (unsigned d = 0; d < sizeof s->at / sizeof *s->at; d++)
+		if (s->at[d])
+			p = LLVMBuildGEP2(e->b, t, p, (LLVMValueRef *)&s->at[d], 1, "");
+	return s->constant ? LLVMBuildGEP2(e->b, t, p, &c, 1, "") : p;
 }
 
 static LLVMValueRef both(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
@@ -76,7 +81,7 @@ static LLVMValueRef lane_pointers(struct stx__emit *e, const struct stx_kinst *i
 	LLVMValueRef lanes = x->lanes;
 	LLVMValueRef base = e->params[i->a];
 	if (x->kind == STX__STRIDED) {
-		base = element(e, i, x->at);
+		base = element(e, i, &x->sum);
 		lanes = LLVMBuildMul(e->b, stx__splat(e, x->stride, w), stx__iota(e, e->i64, w, 1), "");
 	}
 	return LLVMBuildGEP2(e->b, t, base, &lanes, 1, "");
@@ -117,14 +122,14 @@ void stx__emit_load(struct stx__emit *e, uint32_t n)
 	LLVMValueRef v, mask = i->c == STX_NONE ? NULL : stx__get(e, i->c, w).v;
 	mask = both(e, mask, stx__ex_ok(e, i->ex, 0, w));
 	if (x.kind == STX__UNIFORM) {
-		LLVMValueRef p = element(e, i, x.at);
+		LLVMValueRef p = element(e, i, &x.sum);
 		if (mask)
 			v = masked_uniform(e, t, p, w > 1 ? both(e, mask, e->mask) : mask, w);
 		else
 			v = aligned(LLVMBuildLoad2(e->b, stx__mem_type(e, t), p, ""), t);
 	} else {
 		mask = both(e, mask, e->mask);
-		v = x.kind == STX__CONTIGUOUS ? vector_load(e, t, element(e, i, x.at), mask, w)
+		v = x.kind == STX__CONTIGUOUS ? vector_load(e, t, element(e, i, &x.sum), mask, w)
 		                              : gather(e, i, &x, mask, w);
 	}
 	stx__set(e, n, stx__from_memory(e, t, v, w));
@@ -192,12 +197,12 @@ void stx__emit_store(struct stx__emit *e, uint32_t n)
 		mask = both(e, mask, e->mask);
 	struct stx__val v = stx__get(e, i->b, w);
 	if (x.kind == STX__UNIFORM) {
-		store_uniform(e, t, element(e, i, x.at), v, mask, w);
+		store_uniform(e, t, element(e, i, &x.sum), v, mask, w);
 		return;
 	}
 	LLVMValueRef m = stx__to_memory(e, t, v, w);
 	if (x.kind == STX__CONTIGUOUS)
-		vector_store(e, t, element(e, i, x.at), m, mask, w);
+		vector_store(e, t, element(e, i, &x.sum), m, mask, w);
 	else
 		scatter(e, i, &x, m, mask, w);
 }

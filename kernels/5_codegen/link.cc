@@ -7,6 +7,7 @@
 #include "lld/Common/CommonLinkerContext.h"
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileOutputBuffer.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
@@ -97,4 +98,14 @@ int stx__lld_link(const char *const *argv, int argc, const stx__lld_input *in, u
 		err[n] = 0;
 	}
 	return ok ? 0 : -1;
+}
+
+int stx__llvm_options(void)
+{
+	auto &all = llvm::cl::getRegisteredOptions();
+	auto found = all.find("disable-lsr");
+	if (found == all.end())
+		return -1;
+	static_cast<llvm::cl::opt<bool> *>(found->second)->setValue(true);
+	return 0;
 }

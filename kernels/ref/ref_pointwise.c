@@ -193,9 +193,22 @@ static union stx_scalar fetch(const struct op *o, uint32_t k, int64_t off)
 	return stx__ref_cast(o->to[k], o->from[k], stx__ref_load(o->tensor[k], off));
 }
 
+#define BLOCK 64 /* elements computed together: elementary functions are faster so */
+
+static void apply_block(const struct op *o, union stx_scalar v[3][BLOCK], union stx_scalar *r, int n)
+{
+	if (o->program) {
+		stx_elementary_eval_n(o->program, v[0], v[1], r, (size_t)n);
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		r[i] = apply(o, v[0][i], v[1][i], v[2][i]);
+}
+
 stx_err stx__ref_pointwise(struct stx__ref *r, const struct stx_node *n)
 {
-	enum stx_dtype out_t = n->outs[0].dtype, has = STX_DTYPE_NONE;
+	enum stx_dtype out_t = n->outs[0].dtype, has;
+	union stx_scalar v[3][BLOCK] = { 0 }, got[BLOCK];
 	struct stx__ref_walk w;
 	struct stx_tensor *out;
 	uint32_t at[3];
@@ -212,12 +225,15 @@ stx_err stx__ref_pointwise(struct stx__ref *r, const struct stx_node *n)
 	stx__ref_walk_start(&w, out->rank, out->sizes);
 	for (uint32_t k = 0; k < o.nops; k++)
 		at[k] = o.tensor[k] ? stx__ref_walk_broadcast(&w, o.tensor[k]) : 0;
-	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w)) {
-		union stx_scalar v[3] = { { .u = 0 }, { .u = 0 }, { .u = 0 } };
+	for (int64_t done = 0; w.left > 0;) {
+		int m = 0;
 
-		for (uint32_t k = 0; k < o.nops; k++)
-			v[k] = o.tensor[k] ? fetch(&o, k, w.off[at[k]]) : o.scalar[k];
-		stx__ref_store(out, i, stx__ref_cast(out_t, has, apply(&o, v[0], v[1], v[2])));
+		for (; m < BLOCK && w.left > 0; m++, stx__ref_walk_next(&w))
+			for (uint32_t k = 0; k < o.nops; k++)
+				v[k][m] = o.tensor[k] ? fetch(&o, k, w.off[at[k]]) : o.scalar[k];
+		apply_block(&o, v, got, m);
+		for (int i = 0; i < m; i++)
+			stx__ref_store(out, done++, stx__ref_cast(out_t, has, got[i]));
 	}
 	return 0;
 }

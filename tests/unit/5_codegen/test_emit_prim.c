@@ -31,7 +31,7 @@ static union stx_scalar value(enum stx_dtype t, int i)
 	static const uint64_t whole[] = { 0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 63, 64, 100, 127, 128, 255,
 		256, 32767, 32768, 65535, 0x7fffffff, 0x80000000, 0xffffffff, 0x7fffffffffffffff,
 		0x8000000000000000, (uint64_t)-1, (uint64_t)-2, (uint64_t)-7, (uint64_t)-128,
-		0x20000000000001, 0x1000020000000001, 0x1000010000000000, 33685505, 16777217 };
+		0x20000000000001, 0x1010000000000001, 0xefefffffffffffff, 0x1010000000000000, 33685505, 16777217 };
 	int nspecial = (int)(sizeof special / sizeof *special), nwhole = (int)(sizeof whole / sizeof *whole);
 	uint64_t r = jit_random(&seed);
 	if (stx_dtype_is_float(t)) {
