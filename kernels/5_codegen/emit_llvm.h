@@ -32,6 +32,7 @@ struct stx__acc {
 	unsigned w;        /* lanes of one state: 1, or the vector loop's */
 	unsigned slots;    /* vectors a state has */
 	unsigned copies;   /* results: 1, or the copies of the vector loop around the whole reduction */
+	unsigned ranks;    /* places of the stack of partial results */
 	LLVMValueRef state[3][STX__MAX_COPIES]; /* allocas */
 	LLVMValueRef array[3];                  /* allocas of [slots], or NULL */
 	LLVMValueRef stack[3], count;           /* allocas */
@@ -43,6 +44,7 @@ struct stx__acc {
 struct stx__loop_info {
 	uint32_t end;          /* its END */
 	uint32_t cost;         /* weighted instructions inside */
+	uint32_t states;       /* accumulator values kept for each lane through inner loops */
 	uint8_t widest;        /* bytes of the widest value a vector of it holds */
 	uint8_t has_loop;      /* another loop inside */
 	uint8_t scalar;        /* VECTOR, but an inner size varies: one lane at a time */

@@ -12,8 +12,6 @@
  * w = wx + wy, f = wy/w (0 when w is 0), d = my - mx, mean = mx + d*f, m2 = m2x + m2y + d*d*(wx*f). */
 #include "emit_llvm.h"
 
-#define MAX_RANKS 52 /* more chunks than 2^52 are never run */
-
 struct state {
 	LLVMValueRef v[3];
 };
@@ -207,7 +205,7 @@ unsigned stx__acc_slots(const struct stx__acc *a, unsigned copies, unsigned w)
 		return copies;
 	if (!a->exact)
 		return STX_LANES / w;
-	return copies < 4 ? copies : 4;
+	return copies < 8 ? copies : 8;
 }
 
 /* ---- partial results ---- */
@@ -397,7 +395,7 @@ void stx__acc_open(struct stx__emit *e, uint32_t n)
 		LLVMBuildStore(e->b, stx__i64(e, 0), a->count);
 		LLVMTypeRef t = stx__vec(stx__type(e, a->dtype), result_lanes(a));
 		for (int s = 0; s < a->nstates; s++)
-			a->stack[s] = stx__alloca(e, LLVMArrayType2(t, MAX_RANKS * a->copies), 64);
+			a->stack[s] = stx__alloca(e, LLVMArrayType2(t, (uint64_t)a->ranks * a->copies), 64);
 	} else {
 		stx__acc_reset(e, a);
 	}
