@@ -25,6 +25,7 @@ struct jit {
 		stx_kernel_fn *fn;
 	} made[4096];
 	int nmade;
+	int fast; /* numerics of what is made next */
 };
 
 static struct jit jit;
@@ -77,6 +78,7 @@ static inline stx_kernel_fn *jit_kernel(const char *target, const char *text)
 	struct stx_hasher *hasher = stx_hasher_new();
 	stx_hasher_str(hasher, target);
 	stx_hasher_str(hasher, text);
+	stx_hasher_u64(hasher, (uint64_t)jit.fast);
 	struct stx_digest key = stx_hasher_final(hasher);
 	for (int i = jit.nmade - 1; i >= 0; i--)
 		if (stx_digest_eq(&jit.made[i].digest, &key))
@@ -84,7 +86,7 @@ static inline stx_kernel_fn *jit_kernel(const char *target, const char *text)
 	struct stx_arena *a = stx_arena_new(0);
 	struct stx_kernel *k = jit_parse(a, text);
 	assert_int_equal(stx_cpu_target_parse(target, &t, &d), 0);
-	if (stx_emit_llvm(jit.llvm, k, &t, 0, STX_EMIT_OBJECT, &object, NULL, &d))
+	if (stx_emit_llvm(jit.llvm, k, &t, jit.fast, STX_EMIT_OBJECT, &object, NULL, &d))
 		fail_msg("%s: %s in\n%s", target, d.text, text);
 	struct stx_span in = { object.at, object.n };
 	if (stx_link_shared(&in, 1, &shared, &d))

@@ -305,24 +305,42 @@ static void test_emit_cast_out_of_range_to_8_bits_wraps_through_i32(void **state
 	}
 }
 
+static const char square_minus[] =
+	"kernel \"k\" poi bits 32 target cpu\nparam p0 f32 read elems 37 \"a\"\n"
+	"param p1 f32 write elems 37 \"b\"\naxis x0 grid 1\naxis x1 vector 37\ngrain 1\nbegin\n"
+	"t9 = const f32 0x1.002p+0\nloop x1\nt0 = load f32 p0[x1]\nt1 = mul f32 t0 t0\n"
+	"t2 = sub f32 t1 t9\nstore f32 p1[x1] t2\nend\nend\n";
+
 /* SE-06: x*x - (1 + 2^-11) with x = 1 + 2^-12 is 0 without contraction, 2^-24 with. */
 static void test_emit_multiply_and_subtract_is_not_contracted(void **state)
 {
-	static const char text[] =
-		"kernel \"k\" poi bits 32 target cpu\nparam p0 f32 read elems 37 \"a\"\n"
-		"param p1 f32 write elems 37 \"b\"\naxis x0 grid 1\naxis x1 vector 37\ngrain 1\nbegin\n"
-		"t9 = const f32 0x1.002p+0\nloop x1\nt0 = load f32 p0[x1]\nt1 = mul f32 t0 t0\n"
-		"t2 = sub f32 t1 t9\nstore f32 p1[x1] t2\nend\nend\n";
 	float a[37], b[37];
 	(void)state;
 	for (int i = 0; i < 37; i++)
 		a[i] = 1 + 0x1p-12f;
 	for (const char *const *target = jit_targets(); *target; target++) {
 		void *buffers[2] = { a, b };
-		jit_run(jit_kernel(*target, text), buffers, NULL, 0, 1);
+		jit_run(jit_kernel(*target, square_minus), buffers, NULL, 0, 1);
 		for (int i = 0; i < 37; i++)
 			assert_true(b[i] == 0 && !signbit(b[i]));
 	}
+}
+
+/* `fast` contracts where the level can. */
+static void test_emit_multiply_and_subtract_is_contracted_in_fast(void **state)
+{
+	float a[37], b[37];
+	(void)state;
+	for (int i = 0; i < 37; i++)
+		a[i] = 1 + 0x1p-12f;
+	jit.fast = 1;
+	for (const char *const *target = jit_targets(); *target; target++) {
+		void *buffers[2] = { a, b };
+		jit_run(jit_kernel(*target, square_minus), buffers, NULL, 0, 1);
+		for (int i = 0; i < 37; i++)
+			assert_true(b[i] == ((*target)[12] == '2' ? 0 : 0x1p-24f));
+	}
+	jit.fast = 0;
 }
 
 int main(void)
@@ -334,6 +352,7 @@ int main(void)
 		cmocka_unit_test(test_emit_copy_of_16_bit_floats_keeps_every_bit),
 		cmocka_unit_test(test_emit_cast_out_of_range_to_8_bits_wraps_through_i32),
 		cmocka_unit_test(test_emit_multiply_and_subtract_is_not_contracted),
+		cmocka_unit_test(test_emit_multiply_and_subtract_is_contracted_in_fast),
 	};
 	return cmocka_run_group_tests(tests, jit_setup, jit_teardown);
 }
