@@ -103,9 +103,22 @@ static stx_err warm_object(struct stx_bytes *out, struct stx_diag *d)
 	return err;
 }
 
+static int compare_bytes(const void *a, const void *b)
+{
+	return *(const unsigned char *)a - *(const unsigned char *)b;
+}
+
+/* The first qsort of more than 1 KiB makes glibc ask for the size of memory (sysinfo), once. */
+static void warm_qsort(void)
+{
+	unsigned char many[2048] = { 0 };
+	qsort(many, sizeof many, 1, compare_bytes);
+}
+
 stx_err stx_link_warm(struct stx_diag *d)
 {
 	struct stx_bytes object = { 0 }, shared = { 0 };
+	warm_qsort();
 	stx_err err = warm_object(&object, d);
 	if (!err) {
 		struct stx_span in = { object.at, object.n };

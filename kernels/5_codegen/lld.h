@@ -7,7 +7,7 @@
  * Any other path is ENOENT. So neither memfds nor descriptors are needed and the process's stdout stays
  * its own. System calls of an emission and a link in a warm process, as
  * tests/unit/5_codegen/test_link.c allows them: malloc's (brk, mmap, munmap, mremap, madvise), futex,
- * sched_getaffinity, and access("-"), which may be refused with an error. No thread is started
+ * sched_getaffinity, clock_gettime, and access("-"), which may be refused with an error. No thread is started
  * (--threads=1), no signal handler installed, no file opened, not even in the first link.
  *
  * One link at a time, never beside a code generation in another thread. lld calls _exit on an internal
