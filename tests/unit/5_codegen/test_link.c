@@ -37,8 +37,8 @@ static void small_object(const char *name, int add, struct stx_bytes *out)
 	LLVMBuildRet(b, LLVMBuildAdd(b, LLVMGetParam(f, 0), LLVMConstInt(i32, add, 0), ""));
 	assert_int_equal(LLVMGetTargetFromTriple("x86_64-unknown-linux-gnu", &target, &text), 0);
 	LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
-		target, "x86_64-unknown-linux-gnu", "x86-64-v2", "", LLVMCodeGenLevelDefault, LLVMRelocPIC,
-		LLVMCodeModelDefault);
+		target, "x86_64-unknown-linux-gnu", "x86-64-v2", "", LLVMCodeGenLevelDefault,
+		LLVMRelocPIC, LLVMCodeModelDefault);
 	assert_int_equal(
 		LLVMTargetMachineEmitToMemoryBuffer(machine, m, LLVMObjectFile, &text, &object), 0);
 	stx_bytes_put(out, LLVMGetBufferStart(object), LLVMGetBufferSize(object));
@@ -53,12 +53,14 @@ static void small_object(const char *name, int add, struct stx_bytes *out)
 static int close_sandbox(void)
 {
 	static const int allowed[] = {
-		SCMP_SYS(brk), SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
-		SCMP_SYS(mprotect), SCMP_SYS(futex), SCMP_SYS(write), SCMP_SYS(exit_group),
-		SCMP_SYS(sched_getaffinity), /* lld counts CPUs */
+		SCMP_SYS(brk),        SCMP_SYS(mmap),
+		SCMP_SYS(munmap),     SCMP_SYS(mremap),
+		SCMP_SYS(madvise),    SCMP_SYS(mprotect),
+		SCMP_SYS(futex),      SCMP_SYS(write),
+		SCMP_SYS(exit_group), SCMP_SYS(sched_getaffinity), /* lld counts CPUs */
 	};
 	static const int refused[] = { SCMP_SYS(access), SCMP_SYS(stat), SCMP_SYS(newfstatat),
-		                       SCMP_SYS(lstat) };
+				       SCMP_SYS(lstat) };
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_KILL_PROCESS);
 	int rc = f ? 0 : -1;
 	for (size_t i = 0; !rc && i < sizeof allowed / sizeof *allowed; i++)
@@ -108,7 +110,7 @@ static struct stx_kernel *parse(const char *text)
 
 /* text_rowsum, named by its digest, and text_flat, emitted and linked. 0 on success. */
 static int emit_and_link(struct stx_llvm *l, struct stx_kernel *const k[2], const char *target,
-                         struct stx_bytes *shared)
+			 struct stx_bytes *shared)
 {
 	struct stx_bytes o[2] = { { 0 }, { 0 } };
 	struct stx_cpu_target t;
@@ -121,7 +123,8 @@ static int emit_and_link(struct stx_llvm *l, struct stx_kernel *const k[2], cons
 	return stx_link_shared(in, 2, shared, NULL);
 }
 
-/* The worker's life: warm up, close the sandbox, compile and link; somebody else loads the result. */
+/* The worker's life: warm up, close the sandbox, compile and link; somebody else loads the result.
+ */
 static void test_link_emission_and_link_under_seccomp_give_a_loadable_object(void **state)
 {
 	(void)state;
