@@ -59,12 +59,14 @@ static int rsub(struct stx__build *b, const struct stx_node *n, struct stx_val *
 	return 0;
 }
 
-/* An operator with a number for its second operand: the number becomes a 0-d tensor of the result
- * type. */
+/* An operator with a number for its second operand: the number becomes a 0-d tensor of the type
+ * computed in, which is f32 for smaller floats (NUMERICS.md). */
 static struct stx_val scalar_form(struct stx__build *b, const struct stx_node *n, enum stx_op op)
 {
-	struct stx_val s = stx__b_full(b, 0, NULL, *stx__arg(n, 1), n->outs[0].dtype);
-	return stx__b_two(b, op, stx__operand(n, 0), s);
+	enum stx_dtype t = stx__wide(n->outs[0].dtype);
+	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), t);
+	struct stx_val s = stx__b_full(b, 0, NULL, *stx__arg(n, 1), t);
+	return rounded(b, n, stx__b_two(b, op, x, s));
 }
 
 static int fmod_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
