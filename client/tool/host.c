@@ -258,7 +258,7 @@ stx_err stx_host_compare(const char *name, const struct stx_host *got, const str
 	*worst = 0;
 	stx_host_shape(&got->t, a, sizeof a);
 	stx_host_shape(&want->t, b, sizeof b);
-	if (got->t.dtype != want->t.dtype || got->t.rank != want->t.rank || strcmp(a, b))
+	if (got->t.dtype != want->t.dtype || got->t.rank != want->t.rank || strcmp(a, b) != 0)
 		return stx_fail(d, STX_E_MISMATCH, "compare", name, "output '%s' is %s%s, expected %s%s", name,
 		                stx_dtype_name(got->t.dtype), a, stx_dtype_name(want->t.dtype), b);
 	int64_t n = stx_host_elems(got->t.sizes, got->t.rank), wrong = 0, first = 0;
