@@ -135,7 +135,7 @@ int stx_worker_main(int argc, char **argv)
 	stx__sandbox_priority(o.sched);
 	if (!o.no_sandbox)
 		stx__sandbox_close(w.sandbox, sizeof w.sandbox);
-	if (o.require_sandbox && strncmp(w.sandbox, "seccomp", 7)) {
+	if (o.require_sandbox && strncmp(w.sandbox, "seccomp", 7) != 0) {
 		stx_fail(&d, STX_E_DENIED, "sandbox", "", "--require-sandbox: %s", w.sandbox);
 		start_failed(&d);
 	} else if (!say_hello(&w)) {
