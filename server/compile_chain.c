@@ -61,8 +61,8 @@ void stx__compile_chain_free(struct stx__compile_chain *c)
 	free(c);
 }
 
-/* The flight has landed and its waiters know. The tick frees the chain, so that whoever is still on the stack
- * may look at it. */
+/* The flight has landed and its waiters know. The tick frees the chain, so that whoever is still on
+ * the stack may look at it. */
 static void end(struct stx__compile_chain *c)
 {
 	stx__flight_land(&c->c.flight);

@@ -131,7 +131,8 @@ static stx_err parse_tcp(const char *rest, const char *text, struct stx__address
 		memmove(host, host + 1, n - 2);
 		host[n - 2] = 0;
 	}
-	snprintf(out->host, sizeof out->host, "%s", strcmp(host, "localhost") != 0 ? host : "127.0.0.1");
+	snprintf(out->host, sizeof out->host, "%s",
+		 strcmp(host, "localhost") != 0 ? host : "127.0.0.1");
 	if (!is_loopback(out->host))
 		return stx_fail(
 			d, STX_E_USAGE, "config", "",

@@ -88,8 +88,8 @@ static void fake_name(struct stx_name_list *l, const char *s)
 
 stx_err stx_compiler_new(struct stx_compiler **out, struct stx_diag *d)
 {
-	const char *no = getenv("FAKE_NO_START");
-	if (no)
+	if (!access("FAKE_NO_START",
+		    F_OK)) /* in the daemon's directory: a worker has no environment */
 		return stx_fail(d, STX_E_INTERNAL, "fake", "", "told not to start");
 	*out = calloc(1, sizeof **out);
 	return STX_E_OK;
