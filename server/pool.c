@@ -324,8 +324,7 @@ static void on_message(uv_poll_t *h, int status, int events)
 	if (e ==
 	    STX_E_CONNECT) { /* its end follows; a process that only closes the channel is ended */
 		uv_poll_stop(&w->sock_poll);
-		if (!w->killed)
-			kill(w->pid, SIGTERM);
+		kill(w->pid, SIGKILL);
 		return;
 	}
 	if (e || m.e->msg_case != STX__ENVELOPE__MSG_JOB_REPLY) {

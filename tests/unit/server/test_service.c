@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <sched.h>
+#include <seccomp.h>
 #include <sys/mount.h>
 
 static struct harness h;
@@ -753,6 +754,52 @@ static void test_service_full_disk_returns_the_artifact_unstored(void **state)
 	close(fd);
 }
 
+/* As in a container that forbids filters. */
+static void forbid_seccomp(void)
+{
+	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
+	if (!f || seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(seccomp), 0) ||
+	    seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prctl), 1,
+			     SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP)) ||
+	    seccomp_load(f))
+		_exit(126);
+	seccomp_release(f);
+}
+
+static void test_service_required_sandbox_that_is_missing_ends_the_daemon(void **state)
+{
+	(void)state;
+	static const char *const required[] = { "require-sandbox=1", NULL };
+	harness_prepare(&h);
+	for (int i = 0; i < 2; i++) {
+		fflush(NULL);
+		h.pid = fork();
+		if (h.pid == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			forbid_seccomp();
+			harness_serve(&h, i ? NULL : required);
+		}
+		if (i == 0) {
+			assert_int_equal(harness_wait(&h), 4);
+			continue;
+		}
+		/* Not required: it works, and says so. */
+		int fd = client_connect(&h);
+		struct reply r = compile_graph(fd, 1, two_kernels);
+		assert_answer(&r);
+		reply_free(&r);
+		Stx__Envelope e = STX__ENVELOPE__INIT;
+		Stx__Ping q = STX__PING__INIT;
+		e.msg_case = STX__ENVELOPE__MSG_PING;
+		e.ping = &q;
+		client_send(fd, &e, NULL, 0);
+		r = receive_final(fd);
+		assert_int_equal(strncmp(r.e->pong->sandbox, "none: seccomp", 13), 0);
+		reply_free(&r);
+		close(fd);
+	}
+}
+
 #define T(name) cmocka_unit_test_teardown(name, teardown)
 int main(int argc, char **argv)
 {
@@ -786,6 +833,7 @@ int main(int argc, char **argv)
 		T(test_service_joiners_have_deadlines_of_their_own),
 		T(test_service_recycled_workers_go_unnoticed),
 		T(test_service_workers_that_do_not_start_are_reported),
+		T(test_service_required_sandbox_that_is_missing_ends_the_daemon),
 		T(test_service_full_disk_returns_the_artifact_unstored),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
