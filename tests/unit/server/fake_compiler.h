@@ -106,19 +106,6 @@ struct stx_digest stx_compiler_fingerprint(const struct stx_compiler *c)
 	return stx_digest_of("fake", 4);
 }
 
-stx_err stx_target_resolve(const char *text, char out[64], struct stx_diag *d)
-{
-	(void)d;
-	snprintf(out, 64, "%s", text);
-	return STX_E_OK;
-}
-
-int stx_target_runs_here(const char *target)
-{
-	(void)target;
-	return 1;
-}
-
 static int fake_given(const struct stx_source *s, const char *name)
 {
 	for (uint32_t i = 0; i < s->nvalues; i++)
