@@ -2,8 +2,9 @@
  *
  * Requires: nothing. Ensures: equal ids for equal canonical forms; intervals contain every value.
  * Terms and atoms are ordered structurally, never by creation order, so that printing a parsed expression
- * gives the same bytes. Nesting of atoms is limited to STX_EX_MAX_DEPTH and terms to STX_EX_MAX_TERMS; beyond
- * that the result is STX_EX_BAD and the caller materialises instead. */
+ * gives the same bytes. Nesting of atoms is limited to STX_EX_MAX_DEPTH, terms to STX_EX_MAX_TERMS, and
+ * the written form to STX_EX_MAX_WEIGHT atoms, since walks follow shared operands each time they meet them;
+ * beyond that the result is STX_EX_BAD and the caller materialises instead. */
 #include "expr_impl.h"
 
 #include <string.h>
@@ -211,6 +212,7 @@ static void summarise(const struct stx_exprs *x, struct ex_node *n)
 			n->depth = a->depth > n->depth ? a->depth : n->depth;
 			n->vars |= a->vars;
 			n->kinds |= a->kinds;
+			n->weight += a->weight;
 		}
 		n->range = range_add(n->range, r);
 		hint += h;
@@ -247,6 +249,8 @@ stx_ex stx__intern(struct stx_exprs *x, int64_t constant, const struct stx_ex_te
 	}
 	n.terms = copy;
 	summarise(x, &n);
+	if (n.weight > STX_EX_MAX_WEIGHT)
+		return STX_EX_BAD;
 	uint32_t id = x->nodes.n;
 	if (stx_push(x->arena, &x->nodes, n))
 		return STX_EX_BAD;
@@ -274,8 +278,12 @@ stx_ex stx__atom_expr(struct stx_exprs *x, const struct ex_atom *proto)
 		}
 	}
 	if (id == UINT32_MAX) {
+		struct ex_atom a = *proto;
+		a.weight = 1;
+		if (a.kind >= STX_ATOM_FLOORDIV)
+			a.weight += x->nodes.at[a.a].weight + x->nodes.at[a.b].weight;
 		id = x->atoms.n;
-		if (stx_push(x->arena, &x->atoms, *proto))
+		if (stx_push(x->arena, &x->atoms, a))
 			return STX_EX_BAD;
 		table_put(&x->atom_table, h, id + 1);
 	}

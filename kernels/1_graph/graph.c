@@ -66,8 +66,11 @@ stx_err stx__check_type(struct stx_graph *g, const char *name, const struct stx_
 		return stx_fail(d, STX_E_INVALID, "verify", name, "the type is not complete");
 	for (uint32_t i = 0; i < t->rank; i++) {
 		if (t->sizes[i] == STX_EX_BAD)
-			return stx_fail(d, STX_E_TOO_LARGE, "verify", name,
-					"the size of dimension %u does not fit in 64 bits", i);
+			return stx_fail(
+				d, STX_E_TOO_LARGE, "verify", name,
+				"the size of dimension %u does not fit in 64 bits, or depends on "
+				"symbols in too complicated a way",
+				i);
 		if (stx_ex_interval(g->ex, t->sizes[i]).lo < 0)
 			return stx_fail(d, STX_E_INVALID, "verify", name,
 					"the size of dimension %u is or may be negative", i);
