@@ -2,9 +2,8 @@
  *
  * Requires: nothing. Ensures: equal ids for equal canonical forms; intervals contain every value.
  * Terms and atoms are ordered structurally, never by creation order, so that printing a parsed expression
- * gives the same bytes. Nesting of atoms is limited to STX_EX_MAX_DEPTH, terms to STX_EX_MAX_TERMS, and
- * the written form to STX_EX_MAX_WEIGHT atoms, since walks follow shared operands each time they meet them;
- * beyond that the result is STX_EX_BAD and the caller materialises instead. */
+ * gives the same bytes. Nesting of atoms is limited to STX_EX_MAX_DEPTH and terms to STX_EX_MAX_TERMS; beyond
+ * that the result is STX_EX_BAD and the caller materialises instead. */
 #include "expr_impl.h"
 
 #include <string.h>
@@ -197,6 +196,11 @@ static uint64_t hash_terms(int64_t constant, const struct stx_ex_term *terms, ui
 	return h;
 }
 
+static uint32_t add_weight(uint32_t a, uint32_t b)
+{
+	return a + b < STX_EX_TOP_WEIGHT ? a + b : STX_EX_TOP_WEIGHT;
+}
+
 static void summarise(const struct stx_exprs *x, struct ex_node *n)
 {
 	n->range = (struct stx_interval){ n->constant, n->constant };
@@ -212,7 +216,7 @@ static void summarise(const struct stx_exprs *x, struct ex_node *n)
 			n->depth = a->depth > n->depth ? a->depth : n->depth;
 			n->vars |= a->vars;
 			n->kinds |= a->kinds;
-			n->weight += a->weight;
+			n->weight = add_weight(n->weight, a->weight);
 		}
 		n->range = range_add(n->range, r);
 		hint += h;
@@ -249,8 +253,6 @@ stx_ex stx__intern(struct stx_exprs *x, int64_t constant, const struct stx_ex_te
 	}
 	n.terms = copy;
 	summarise(x, &n);
-	if (n.weight > STX_EX_MAX_WEIGHT)
-		return STX_EX_BAD;
 	uint32_t id = x->nodes.n;
 	if (stx_push(x->arena, &x->nodes, n))
 		return STX_EX_BAD;
@@ -281,7 +283,7 @@ stx_ex stx__atom_expr(struct stx_exprs *x, const struct ex_atom *proto)
 		struct ex_atom a = *proto;
 		a.weight = 1;
 		if (a.kind >= STX_ATOM_FLOORDIV)
-			a.weight += x->nodes.at[a.a].weight + x->nodes.at[a.b].weight;
+			a.weight = add_weight(1, add_weight(x->nodes.at[a.a].weight, x->nodes.at[a.b].weight));
 		id = x->atoms.n;
 		if (stx_push(x->arena, &x->atoms, a))
 			return STX_EX_BAD;
@@ -465,6 +467,11 @@ stx_ex stx_ex_mul(struct stx_exprs *x, stx_ex a, stx_ex b)
 }
 
 /* ---- questions ---- */
+
+uint32_t stx_ex_weight(const struct stx_exprs *x, stx_ex e)
+{
+	return x->nodes.at[e].weight;
+}
 
 int stx_ex_is_const(const struct stx_exprs *x, stx_ex e, int64_t *value)
 {

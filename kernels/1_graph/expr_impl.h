@@ -9,7 +9,7 @@
 #define STX_EX_MAX_DEPTH 96   /* nesting of divisions, mods, min, max */
 #define STX_EX_MAX_TERMS 256  /* of one sum */
 #define STX_EX_MAX_DEGREE 32  /* atoms in one product */
-#define STX_EX_MAX_WEIGHT 4096 /* atoms when written out: shared operands count each time */
+#define STX_EX_TOP_WEIGHT (1u << 30) /* where weights saturate */
 
 struct ex_atom {
 	uint8_t kind; /* enum stx_atom_kind */
