@@ -134,7 +134,7 @@ static inline void mk_begin_ints(struct maker *m, uint32_t n, const int64_t *ran
 /* Variable i of the definition; reduction variables follow. */
 static inline stx_ex mk_var(struct maker *m, uint32_t i)
 {
-	return stx_ex_var(m->x, i, i < m->nranges ? m->ranges[i] : m->rranges[i - m->nranges]);
+	return stx_ex_var(m->x, i, i < m->nranges ? m->ranges[i] : m->rranges[(i - m->nranges) & 15]);
 }
 
 static inline uint32_t mk_inst(struct maker *m, struct stx_binst i)

@@ -400,7 +400,7 @@ int stx_op_choose(const char *base, const struct stx_arg *args, uint32_t nargs)
 {
 	for (int op = 0; op < STX_OP_COUNT; op++) {
 		const struct stx_op_info *info = stx_op_info((enum stx_op)op);
-		if (strcmp(info->base, base) || info->category == STX_CAT_INPUT)
+		if (strcmp(info->base, base) != 0 || info->category == STX_CAT_INPUT)
 			continue;
 		int fits = nargs <= info->nparams;
 		for (uint32_t i = 0; fits && i < info->nparams; i++)

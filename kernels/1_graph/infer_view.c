@@ -269,7 +269,7 @@ stx_err stx__infer_slice(struct stx_graph *g, const struct stx_node *n, uint32_t
 stx_err stx_shape_slice(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
-	stx_ex sizes[STX_MAX_DIMS], start, end;
+	stx_ex sizes[STX_MAX_DIMS], start = STX_EX_BAD, end = STX_EX_BAD;
 	uint32_t dim;
 	int64_t step;
 	stx_err e = stx__infer_slice(g, n, &dim, &start, &end, &step, d);
