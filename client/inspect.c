@@ -45,6 +45,28 @@ static stx_err start(struct ask *q, struct stax_client *c, const struct stax_req
 	return STX_E_OK;
 }
 
+/* Runs the job. On NEED_VALUES the error's node is the first input concerned: only key jobs name it. */
+static stx_err run(struct ask *q, const struct stx_span *pieces, uint32_t n, struct stx_diag *d)
+{
+	stx_err e = stx__child_run(q->child, &q->job, pieces, n, &q->wait, &q->reply, d);
+	if (e != STX_E_NEED_VALUES)
+		return e;
+	Stx__Job key = q->job;
+	struct stx__job_reply names = { 0 };
+	struct stx_diag again;
+	stx__diag_init(&again);
+	key.kind = STX__JOB_KIND__JOB_KEY;
+	key.n_piece_bytes = key.n_tensors = 0;
+	if (stx__child_run(q->child, &key, pieces, 1, &q->wait, &names, &again) == e &&
+	    names.m->n_need_values) {
+		const Stx__NeededValue *v = names.m->need_values[0];
+		stx_diag_clear(d);
+		stx_fail(d, e, "import", v->input, "%s", v->why);
+	}
+	stx__received_free(&names.r);
+	return e;
+}
+
 static void finish(struct ask *q)
 {
 	stx__received_free(&q->reply.r);
@@ -65,12 +87,7 @@ int stax_dump(struct stax_client *c, const struct stax_request *r, const char *s
 		q.job.kind = STX__JOB_KIND__JOB_DUMP;
 		q.job.stage = (char *)(uintptr_t)stage;
 		q.job.dump_format = (char *)(uintptr_t)format;
-		e = stx__child_run(q.child, &q.job, &body, 1, &q.wait, &q.reply, &d);
-	}
-	if (e == STX_E_NEED_VALUES && q.reply.m && q.reply.m->n_need_values) {
-		const Stx__NeededValue *v = q.reply.m->need_values[0];
-		stx_diag_clear(&d);
-		stx_fail(&d, e, "import", v->input, "%s", v->why);
+		e = run(&q, &body, 1, &d);
 	}
 	struct stx_span out = q.reply.r.body;
 	if (!e && !(*text = malloc(out.n + 1)))
@@ -198,7 +215,7 @@ int stax_reference(struct stax_client *c, const struct stax_request *r,
 		e = put_inputs(&q, inputs, n, pieces, &d);
 	}
 	if (!e)
-		e = stx__child_run(q.child, &q.job, pieces, (uint32_t)n + 1, &q.wait, &q.reply, &d);
+		e = run(&q, pieces, (uint32_t)n + 1, &d);
 	if (!e)
 		e = take_outputs(&q, outputs, noutputs, &d);
 	finish(&q);

@@ -108,12 +108,6 @@ static stx_err pass_lower(struct run *r)
 	return e ? e : stx_loops_verify(r->loops, r->d);
 }
 
-static stx_err pass_normalize(struct run *r)
-{
-	stx_err e = stx_loops_normalize(r->loops, r->d);
-	return e ? e : stx_loops_verify(r->loops, r->d);
-}
-
 static stx_err pass_schedule(struct run *r)
 {
 	struct stx_schedule_options o = { 0 };

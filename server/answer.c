@@ -1,11 +1,11 @@
-/* answer.c: packed Answers, put together from stored pieces. Wire format concatenates: repeated fields
- * append, and a later scalar replaces an earlier one. */
+/* answer.c: packed Answers, put together from stored pieces. Wire format concatenates: repeated
+ * fields append, and a later scalar replaces an earlier one. */
 #include <stdio.h>
 
 #include "request.h"
 
-struct stx__blob *stx__answer_build(struct stx_span stored, struct stx_span names, int hit, int stored_now,
-                                    const char *reason, const char *path)
+struct stx__blob *stx__answer_build(struct stx_span stored, struct stx_span names, int hit,
+				    int stored_now, const char *reason, const char *path)
 {
 	Stx__Answer own = STX__ANSWER__INIT;
 	own.hit = hit;

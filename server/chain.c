@@ -1,4 +1,5 @@
-/* chain.c: what key chains and compile chains share: the list, deadlines, priorities, job messages. */
+/* chain.c: what key chains and compile chains share: the list, deadlines, priorities, job messages.
+ */
 #include "chain.h"
 
 #include <stdio.h>
@@ -83,7 +84,7 @@ void stx__stages_add_all(struct stx__stages *t, Stx__Stage **list, size_t n)
 /* ---- messages ---- */
 
 stx_err stx__job_send(const struct stx__spec *spec, Stx__JobKind kind, int sock, uint64_t id,
-                      const struct stx_span *pieces, uint32_t n, int fd, struct stx_diag *d)
+		      const struct stx_span *pieces, uint32_t n, int fd, struct stx_diag *d)
 {
 	Stx__Envelope e = STX__ENVELOPE__INIT;
 	Stx__Job j = STX__JOB__INIT;

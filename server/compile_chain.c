@@ -14,7 +14,8 @@ static void commit(struct stx__compile_chain *c);
 
 static struct stx__compile_chain *chain_of(struct stx__job *j)
 {
-	struct stx__chain *c = (struct stx__chain *)(void *)((char *)j - offsetof(struct stx__chain, job));
+	struct stx__chain *c =
+		(struct stx__chain *)(void *)((char *)j - offsetof(struct stx__chain, job));
 	return (struct stx__compile_chain *)c;
 }
 
@@ -178,7 +179,7 @@ static int make_slots(struct stx__compile_chain *c)
 			struct stx__kernel_slot *x = &c->slots[c->nslots];
 			slot = ++c->nslots; /* counted from 1: 0 is absent */
 			x->id = stx__kernel_digest(&ir, c->c.spec->what->target, c->c.spec->options,
-			                           &c->c.s->fingerprint);
+						   &c->c.s->fingerprint);
 			x->piece = (uint32_t)i + 1;
 			bad = stx__table_set(&seen, &ir, (void *)slot);
 		}
@@ -228,7 +229,8 @@ struct kernel_read {
 	uint32_t slot, generation;
 };
 
-static void slot_filled(struct stx__compile_chain *c, uint32_t slot, struct stx__blob *value, int reused)
+static void slot_filled(struct stx__compile_chain *c, uint32_t slot, struct stx__blob *value,
+			int reused)
 {
 	struct stx__kernel_slot *x = &c->slots[slot];
 	struct stx__kernel_value v;
@@ -246,7 +248,7 @@ static void slot_filled(struct stx__compile_chain *c, uint32_t slot, struct stx_
 }
 
 void stx__compile_kernel_done(struct stx__compile_chain *c, uint32_t slot, struct stx__blob *value,
-                              int reused, Stx__Stage **stages, size_t nstages)
+			      int reused, Stx__Stage **stages, size_t nstages)
 {
 	if (c->dead)
 		return;
@@ -267,7 +269,7 @@ void stx__compile_kernel_again(struct stx__compile_chain *c, uint32_t slot)
 }
 
 void stx__compile_kernel_failed(struct stx__compile_chain *c, enum stx__next next,
-                                const struct stx__outcome *o)
+				const struct stx__outcome *o)
 {
 	if (!c->dead)
 		follow(c, next, o);
@@ -305,8 +307,8 @@ static void start_slot(struct stx__compile_chain *c, uint32_t slot)
 	stx_cache_kernel_read(s->cache, c->c.spec->ns, id, kernel_read, k);
 }
 
-/* A few at a time, so that one graph with thousands of kernels does not fill the queue. The caller holds a
- * reference. */
+/* A few at a time, so that one graph with thousands of kernels does not fill the queue. The caller
+ * holds a reference. */
 static void pump_kernels(struct stx__compile_chain *c)
 {
 	uint32_t window = 2 * (uint32_t)c->c.s->cfg.workers + 2;
@@ -365,7 +367,8 @@ static void link_done(struct stx__job *j, struct stx__outcome *o)
 	stx__stages_add_all(&c->stages, r->stages, r->n_stages);
 	if (!o->message->body.n || o->message->body.n > STX_FRAME_BODY_MAX) {
 		end_with(c, o->message->body.n ? STX_E_TOO_LARGE : STX_E_INTERNAL, "link",
-		         o->message->body.n ? "the artifact is larger than 64 MiB" : "an empty artifact");
+			 o->message->body.n ? "the artifact is larger than 64 MiB"
+					    : "an empty artifact");
 		return;
 	}
 	c->link = *o->message;
@@ -508,7 +511,8 @@ static void committed(void *ctx, stx_err e, const struct stx_diag *d)
 	struct stx__compile_chain *c = ctx;
 	struct stx__server *s = c->c.s;
 	if (e) {
-		stx_log(STX_LOG_ERROR, "storing an artifact: %s", d && d->text[0] ? d->text : stx_err_text(e));
+		stx_log(STX_LOG_ERROR, "storing an artifact: %s",
+			d && d->text[0] ? d->text : stx_err_text(e));
 		s->stats.not_stored++;
 		stx__unstored_put(s, c->c.spec->ns, &c->artifact, c->link.body);
 		finish(c);
@@ -534,19 +538,23 @@ static void commit(struct stx__compile_chain *c)
 		end_with(c, STX_E_NOMEM, "commit", "out of memory");
 		return;
 	}
-	struct stx__meta m = { .format_version = STX__FORMAT_VERSION, .options = c->c.spec->options,
-		               .graph = c->graph, .fingerprint = s->fingerprint,
-		               .target = { (const uint8_t *)target, strlen(target) },
-		               .answer = { c->answer->at, c->answer->n } };
+	struct stx__meta m = { .format_version = STX__FORMAT_VERSION,
+			       .options = c->c.spec->options,
+			       .graph = c->graph,
+			       .fingerprint = s->fingerprint,
+			       .target = { (const uint8_t *)target, strlen(target) },
+			       .answer = { c->answer->at, c->answer->n } };
 	if (stx__meta_encode(&m, &meta)) {
 		stx_bytes_free(&meta);
 		end_with(c, STX_E_NOMEM, "commit", "out of memory");
 		return;
 	}
 	stx__flight_progress(&c->c.flight, "commit", 0, 1);
-	struct stx_cache_artifact a = { .key = c->key, .digest = c->artifact,
-		                        .size_bytes = c->link.body.n, .ns = c->c.spec->ns,
-		                        .meta = { meta.at, meta.n } };
+	struct stx_cache_artifact a = { .key = c->key,
+					.digest = c->artifact,
+					.size_bytes = c->link.body.n,
+					.ns = c->c.spec->ns,
+					.meta = { meta.at, meta.n } };
 	c->refs++;
 	stx_cache_put(s->cache, &a, c->link.body, c->recache, committed, c);
 	stx_bytes_free(&meta);
@@ -555,7 +563,8 @@ static void commit(struct stx__compile_chain *c)
 /* ---- joining ---- */
 
 static struct stx__compile_chain *new_chain(struct stx__server *s, const struct stx_digest *id,
-                                            struct stx__key_chain *from, const struct stx__memo *memo)
+					    struct stx__key_chain *from,
+					    const struct stx__memo *memo)
 {
 	struct stx__compile_chain *c = calloc(1, sizeof *c);
 	if (!c)
@@ -580,8 +589,8 @@ static struct stx__compile_chain *new_chain(struct stx__server *s, const struct 
 	return c;
 }
 
-void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p, struct stx__key_chain *from,
-                             const struct stx__memo *memo)
+void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p,
+			     struct stx__key_chain *from, const struct stx__memo *memo)
 {
 	struct stx_digest id = stx__scoped_digest(from->c.spec->ns, &memo->key);
 	struct stx__flight *f = stx__flight_find(&s->compile_flights, &id);
@@ -600,7 +609,7 @@ void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p, stru
 		return;
 	}
 	if (!p && (stx_cache_find(s->cache, from->c.spec->ns, &memo->key, &a) ||
-	           stx__pool_queued(s->pool) >= s->cfg.queue))
+		   stx__pool_queued(s->pool) >= s->cfg.queue))
 		return;
 	c = new_chain(s, &id, from, memo);
 	if (!c) {

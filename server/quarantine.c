@@ -35,8 +35,11 @@ int stx__quarantine_count(struct stx__quarantine *q, const struct stx_digest *id
 {
 	struct entry *e = find(q, id, now_ms);
 	if (!e) {
-		if (q->table.n >= STX__QUARANTINE_ENTRIES_MAX)
+		/* Full: looked through now and then, not for every kill. */
+		if (q->table.n >= STX__QUARANTINE_ENTRIES_MAX && now_ms >= q->next_scan_ms) {
 			expire_all(q, now_ms);
+			q->next_scan_ms = now_ms + q->period_ms / 8 + 1;
+		}
 		if (q->table.n >= STX__QUARANTINE_ENTRIES_MAX || !(e = calloc(1, sizeof *e)))
 			return 0;
 		if (stx__table_set(&q->table, id, e)) {
@@ -49,7 +52,7 @@ int stx__quarantine_count(struct stx__quarantine *q, const struct stx_digest *id
 }
 
 int stx__quarantine_has(struct stx__quarantine *q, const struct stx_digest *id, uint64_t now_ms,
-                        uint64_t *until_ms)
+			uint64_t *until_ms)
 {
 	struct entry *e = q->table.n ? find(q, id, now_ms) : NULL;
 	if (!e || e->kills < STX__QUARANTINE_KILLS)

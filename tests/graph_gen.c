@@ -62,8 +62,8 @@ static int pick(uint64_t *seed, int n)
 	return (int)((gen_next(seed) >> 20) % (uint64_t)n);
 }
 
-static const enum stx_dtype dtypes[] = { STX_F32, STX_F32, STX_F32, STX_F64, STX_I64, STX_I64, STX_I32,
-	                                 STX_BOOL, STX_F16, STX_U8, STX_I8 };
+static const enum stx_dtype dtypes[] = { STX_F32, STX_F32,  STX_F32, STX_F64, STX_I64, STX_I64,
+					 STX_I32, STX_BOOL, STX_F16, STX_U8,  STX_I8 };
 
 static enum stx_dtype pick_dtype(uint64_t *seed)
 {
@@ -72,7 +72,9 @@ static enum stx_dtype pick_dtype(uint64_t *seed)
 
 static struct stx_arg random_scalar(uint64_t *seed)
 {
-	static const double floats[] = { 0.0, -0.0, 1.0, 2.0, 0.5, -1.5, 3e38, __builtin_inf(), -4.0 };
+	static const double floats[] = {
+		0.0, -0.0, 1.0, 2.0, 0.5, -1.5, 3.0, __builtin_inf(), -4.0
+	};
 	if (pick(seed, 2))
 		return stx_arg_scalar_i(pick(seed, 7) - 2);
 	return stx_arg_scalar_f(floats[pick(seed, 9)]);
@@ -100,8 +102,7 @@ static struct stx_arg random_arg(struct stx_graph *g, const struct stx_param *p,
 		if (pick(seed, 2))
 			return stx_arg_none();
 		return stx_arg_tensor(random_val(g, seed));
-	case STX_PARAM_TENSOR:
-		return stx_arg_tensor(random_val(g, seed));
+	case STX_PARAM_TENSOR: return stx_arg_tensor(random_val(g, seed));
 	case STX_PARAM_TENSORS:
 		n = 1 + pick(seed, 3);
 		for (int i = 0; i < n; i++)
@@ -111,28 +112,44 @@ static struct stx_arg random_arg(struct stx_graph *g, const struct stx_param *p,
 		if (pick(seed, 2))
 			return stx_arg_none();
 		return stx_arg_int(g, pick(seed, 6) - 2);
-	case STX_PARAM_INT:
-		return stx_arg_int(g, pick(seed, 6) - 2);
-	case STX_PARAM_OPT_INTS: case STX_PARAM_INTS:
+	case STX_PARAM_INT: return stx_arg_int(g, pick(seed, 6) - 2);
+	case STX_PARAM_OPT_INTS:
+	case STX_PARAM_INTS:
 		n = pick(seed, 5);
 		for (int i = 0; i < n; i++)
 			ints[i] = pick(seed, 6) - 2;
 		return stx_arg_ints(g, ints, (uint32_t)n);
-	case STX_PARAM_FLOAT: case STX_PARAM_OPT_FLOAT:
-		return stx_arg_float(1e-5);
-	case STX_PARAM_BOOL:
-		return stx_arg_bool(pick(seed, 2));
-	case STX_PARAM_SCALAR: case STX_PARAM_OPT_SCALAR:
-		return random_scalar(seed);
-	case STX_PARAM_STRING:
-		return stx_arg_str(g, words[pick(seed, 4)]);
-	case STX_PARAM_DTYPE: case STX_PARAM_OPT_DTYPE:
-		return stx_arg_dtype(pick_dtype(seed));
+	case STX_PARAM_FLOAT:
+	case STX_PARAM_OPT_FLOAT: return stx_arg_float(1e-5);
+	case STX_PARAM_BOOL: return stx_arg_bool(pick(seed, 2));
+	case STX_PARAM_SCALAR:
+	case STX_PARAM_OPT_SCALAR: return random_scalar(seed);
+	case STX_PARAM_STRING: return stx_arg_str(g, words[pick(seed, 4)]);
+	case STX_PARAM_DTYPE:
+	case STX_PARAM_OPT_DTYPE: return stx_arg_dtype(pick_dtype(seed));
 	}
 	return stx_arg_none();
 }
 
-static void random_inputs(struct stx_graph *g, uint64_t *seed)
+static stx_ex symbol(struct stx_graph *g, int i)
+{
+	const struct stx_symbol *y = &g->symbols.at[i];
+	return stx_ex_sym(g->ex, (uint32_t)i, y->range, y->hint);
+}
+
+static stx_ex random_size(struct stx_graph *g, uint64_t *seed)
+{
+	stx_ex n = symbol(g, pick(seed, (int)g->symbols.n));
+	switch (pick(seed, 5)) {
+	case 0: return stx_ex_muli(g->ex, n, 2);
+	case 1: return stx_ex_addi(g->ex, n, 3);
+	case 2: return stx_ex_ceildiv(g->ex, n, stx_ex_const(g->ex, 2));
+	default: return n;
+	}
+}
+
+/* tame: constants of ordinary size instead of random bits. */
+static void random_inputs(struct stx_graph *g, uint64_t *seed, int tame)
 {
 	int n = 2 + pick(seed, 5);
 	for (int i = 0; i < n; i++) {
@@ -145,6 +162,9 @@ static void random_inputs(struct stx_graph *g, uint64_t *seed)
 			se[k] = stx_ex_const(g->ex, strides[k]);
 		}
 		struct stx_type t = stx_type_make(g, pick_dtype(seed), rank, sizes);
+		for (int k = 0; g->symbols.n && k < rank; k++)
+			if (pick(seed, 2))
+				((stx_ex *)t.sizes)[k] = random_size(g, seed);
 		if (!stx_graph_input(g, NULL, t, strided ? se : NULL, pick(seed, 4) == 0, NULL))
 			abort();
 	}
@@ -152,18 +172,19 @@ static void random_inputs(struct stx_graph *g, uint64_t *seed)
 	uint8_t data[16];
 	for (int i = 0; i < 16; i++)
 		data[i] = (uint8_t)gen_next(seed);
-	stx_graph_constant(g, NULL, stx_type_make(g, STX_F32, 1, &two), data, 8, NULL);
+	float values[2] = { (float)pick(seed, 9) - 4, (float)pick(seed, 100) / 16 };
+	stx_graph_constant(g, NULL, stx_type_make(g, STX_F32, 1, &two),
+			   tame ? (void *)values : data, 8, NULL);
 	stx_graph_constant(g, NULL, stx_type_make(g, STX_I64, 1, &two), data, 16, NULL);
 	data[0] = 1;
 	stx_graph_constant(g, NULL, stx_type_make(g, STX_BOOL, 0, NULL), data, 1, NULL);
 }
 
-struct stx_graph *gen_random(struct stx_arena *a, uint64_t *seed, int ncalls)
+static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int ncalls)
 {
-	struct stx_graph *g = stx_graph_new(a);
 	struct stx_arg args[16];
 	struct stx_diag d = { 0 };
-	random_inputs(g, seed);
+	random_inputs(g, seed, 0);
 	for (int made = 0, tries = 0; made < ncalls && tries < ncalls * 40; tries++) {
 		enum stx_op op = (enum stx_op)(2 + pick(seed, STX_OP_COUNT - 2));
 		const struct stx_op_info *info = stx_op_info(op);
@@ -179,10 +200,47 @@ struct stx_graph *gen_random(struct stx_arena *a, uint64_t *seed, int ncalls)
 	return g;
 }
 
+struct stx_graph *gen_random(struct stx_arena *a, uint64_t *seed, int ncalls)
+{
+	return fill_graph(stx_graph_new(a), seed, ncalls);
+}
+
+struct stx_graph *gen_random_dynamic(struct stx_arena *a, uint64_t *seed, int ncalls)
+{
+	struct stx_graph *g = stx_graph_new(a);
+	static const struct stx_symbol symbols[] = { { "n", { 0, STX_POS_INF }, 4 },
+						     { "m", { 2, 64 }, 3 } };
+	for (int i = 0; i < 2; i++)
+		if (stx_push(a, &g->symbols, symbols[i]))
+			abort();
+	return fill_graph(g, seed, ncalls);
+}
+
+struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op)
+{
+	const struct stx_op_info *info = stx_op_info(op);
+	struct stx_arg args[16];
+	struct stx_graph *g = NULL;
+	for (int tries = 0; tries < 20000; tries++) {
+		if (tries % 20 == 0) { /* other inputs from time to time */
+			g = stx_graph_new(a);
+			random_inputs(g, seed, 1);
+		}
+		for (uint32_t i = 0; i < info->nparams; i++)
+			args[i] = random_arg(g, &info->params[i], seed);
+		struct stx_node *n = stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+		if (!n || !n->nouts)
+			continue;
+		stx_graph_output(g, stx_val(n, 0), NULL, NULL);
+		return g;
+	}
+	return NULL;
+}
+
 /* ---- the same program in another spelling ---- */
 
-static struct stx_arg copy_arg(struct stx_graph *to, const struct stx_graph *from, const struct stx_arg *a,
-                               struct stx_node *const *made)
+static struct stx_arg copy_arg(struct stx_graph *to, const struct stx_graph *from,
+			       const struct stx_arg *a, struct stx_node *const *made)
 {
 	struct stx_arg r = *a;
 	int64_t v;
@@ -192,7 +250,8 @@ static struct stx_arg copy_arg(struct stx_graph *to, const struct stx_graph *fro
 		r = stx_arg_tensors(to, a->u.tensors, a->n);
 		for (uint32_t i = 0; i < a->n; i++)
 			if (a->u.tensors[i].node)
-				((struct stx_val *)r.u.tensors)[i].node = made[a->u.tensors[i].node->id];
+				((struct stx_val *)r.u.tensors)[i].node =
+					made[a->u.tensors[i].node->id];
 	} else if (a->kind == STX_ARG_INT) {
 		stx_ex_is_const(from->ex, a->u.ex, &v);
 		r.u.ex = stx_ex_const(to->ex, v);
@@ -208,7 +267,7 @@ static struct stx_arg copy_arg(struct stx_graph *to, const struct stx_graph *fro
 }
 
 static struct stx_type copy_type(struct stx_graph *to, const struct stx_graph *from,
-                                 const struct stx_type *t)
+				 const struct stx_type *t)
 {
 	int64_t sizes[STX_MAX_DIMS];
 	for (int i = 0; i < t->rank; i++)
@@ -233,14 +292,14 @@ static int ready(const struct stx_graph *g, const struct stx_node *n, struct stx
 }
 
 static struct stx_node *copy_node(struct stx_graph *to, const struct stx_graph *from,
-                                  const struct stx_node *n, struct stx_node *const *made,
-                                  struct stx_diag *d)
+				  const struct stx_node *n, struct stx_node *const *made,
+				  struct stx_diag *d)
 {
 	struct stx_arg args[16];
 	const char *name = stx_arena_printf(to->arena, "other_%u", n->id);
 	if (n->op == STX_OP_CONSTANT)
 		return stx_graph_constant(to, name, copy_type(to, from, &n->outs[0]), n->data.bytes,
-		                          n->data.n, d);
+					  n->data.n, d);
 	for (uint32_t i = 0; i < n->nargs; i++)
 		args[i] = copy_arg(to, from, &n->args[i], made);
 	return stx_graph_call(to, n->op, name, args, n->nargs, d);
@@ -260,9 +319,9 @@ struct stx_graph *gen_shuffled(struct stx_arena *a, const struct stx_graph *g, u
 			stx_ex_is_const(g->ex, g->inputs.at[i].strides[k], &v);
 			strides[k] = stx_ex_const(to->ex, v);
 		}
-		made[n->id] = stx_graph_input(to, stx_arena_printf(a, "in_%u", n->id),
-		                              copy_type(to, g, &n->outs[0]),
-		                              g->inputs.at[i].strides ? strides : NULL, n->is_param, &d);
+		made[n->id] = stx_graph_input(
+			to, stx_arena_printf(a, "in_%u", n->id), copy_type(to, g, &n->outs[0]),
+			g->inputs.at[i].strides ? strides : NULL, n->is_param, &d);
 	}
 	while (left) {
 		struct stx_node *n = g->nodes.at[pick(seed, (int)g->nodes.n)];

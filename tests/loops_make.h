@@ -25,6 +25,9 @@ struct maker {
 	STX_VEC(struct stx_binst) body;
 	stx_ex ranges[16], rranges[16];
 	uint32_t nranges, nrranges;
+	/* when set, sizes equal to sym_value are the size symbol 0, whose value that is */
+	stx_ex sym;
+	int64_t sym_value;
 };
 
 static inline void maker_init(struct maker *m)
@@ -40,6 +43,29 @@ static inline void maker_init(struct maker *m)
 static inline stx_ex mk_const(struct maker *m, int64_t v)
 {
 	return stx_ex_const(m->x, v);
+}
+
+static inline stx_ex mk_size(struct maker *m, int64_t v)
+{
+	return m->sym && v == m->sym_value ? m->sym : mk_const(m, v);
+}
+
+static inline void mk_symbolic(struct maker *m, int64_t value)
+{
+	struct stx_symbol s = { "s0", { 1, 1000 }, 12 };
+	assert_int_equal(stx_push(m->a, &m->l->g->symbols, s), 0);
+	m->sym = stx_ex_sym(m->x, 0, s.range, s.hint);
+	m->sym_value = value;
+}
+
+/* Value of an expression free of variables. */
+static inline int64_t mk_eval(struct maker *m, stx_ex e)
+{
+	struct stx_ex_env env = { .syms = &m->sym_value, .nsyms = 1 };
+	int ok = 1;
+	int64_t v = stx_ex_eval(m->x, e, &env, &ok);
+	assert_true(ok);
+	return v;
 }
 
 static inline struct stx_layout mk_layout(struct maker *m, uint32_t rank, const stx_ex *sizes,
@@ -75,7 +101,7 @@ static inline struct stx_buffer *mk_input(struct maker *m, enum stx_dtype t, uin
 {
 	stx_ex s[16];
 	for (uint32_t i = 0; i < rank; i++)
-		s[i] = mk_const(m, sizes[i]);
+		s[i] = mk_size(m, sizes[i]);
 	struct stx_buffer *b = mk_buffer(m, STX_BUF_INPUT, t, mk_layout(m, rank, s, NULL));
 	for (uint32_t i = 0; i < b->id; i++)
 		b->index += m->l->buffers.at[i]->kind == STX_BUF_INPUT;
@@ -99,16 +125,16 @@ static inline void mk_begin_ints(struct maker *m, uint32_t n, const int64_t *ran
 {
 	stx_ex s[16], r[16];
 	for (uint32_t i = 0; i < n; i++)
-		s[i] = mk_const(m, ranges[i]);
+		s[i] = mk_size(m, ranges[i]);
 	for (uint32_t i = 0; i < nr; i++)
-		r[i] = mk_const(m, rranges[i]);
+		r[i] = mk_size(m, rranges[i]);
 	mk_begin(m, n, s, nr, r);
 }
 
 /* Variable i of the definition; reduction variables follow. */
 static inline stx_ex mk_var(struct maker *m, uint32_t i)
 {
-	return stx_ex_var(m->x, i, i < m->nranges ? m->ranges[i] : m->rranges[i - m->nranges]);
+	return stx_ex_var(m->x, i, i < m->nranges ? m->ranges[i] : m->rranges[(i - m->nranges) & 15]);
 }
 
 static inline uint32_t mk_inst(struct maker *m, struct stx_binst i)
@@ -136,6 +162,12 @@ static inline uint32_t mk_constant(struct maker *m, enum stx_dtype t, double v)
 	else
 		i.k.i = (int64_t)v;
 	return mk_inst(m, i);
+}
+
+static inline uint32_t mk_indirect(struct maker *m, uint32_t a, stx_ex bound, uint32_t mask)
+{
+	return mk_inst(m, (struct stx_binst){ .op = STX_B_INDIRECT, .dtype = STX_I64, .a = a, .b = STX_NONE,
+	                                      .c = mask, .ex = bound, .flags = STX_BF_WRAP | STX_BF_CHECK });
 }
 
 static inline uint32_t mk_index(struct maker *m, enum stx_dtype t, stx_ex e)
@@ -195,18 +227,16 @@ static inline void mk_origins(struct maker *m, struct stx_buffer *b, uint32_t n,
 	b->norigins = n;
 }
 
-/* ---- direct evaluation of loops (static sizes) ---- */
+/* ---- direct evaluation of loops ---- */
 
 static inline int64_t mk_elems(struct maker *m, const struct stx_buffer *b)
 {
-	int64_t n = stx_ex_constant(m->x, b->layout.offset) + 1;
+	int64_t n = mk_eval(m, b->layout.offset) + 1;
 	for (uint32_t i = 0; i < b->layout.rank; i++) {
-		int64_t size, stride;
-		assert_true(stx_ex_is_const(m->x, b->layout.sizes[i], &size));
-		assert_true(stx_ex_is_const(m->x, b->layout.strides[i], &stride));
+		int64_t size = mk_eval(m, b->layout.sizes[i]);
 		if (!size)
 			return 0;
-		n += (size - 1) * stride;
+		n += (size - 1) * mk_eval(m, b->layout.strides[i]);
 	}
 	return n;
 }
@@ -216,7 +246,10 @@ static inline union stx_scalar ref_prim(struct maker *m, enum stx_prim p, enum s
 {
 	if (p < STX_P_FIRST_ELEMENTARY)
 		return stx_prim_eval(p, t, from, a, b, c);
-	return stx_elementary_eval(stx_elementary_record(m->a, p, t), a, b);
+	union stx_scalar none = { .u = 0 };
+	enum stx_dtype wide = stx_dtype_bytes(t) < 4 && stx_dtype_is_float(t) ? STX_F32 : t;
+	a = stx_elementary_eval(stx_elementary_record(m->a, p, wide), a, b);
+	return wide == t ? a : stx_prim_eval(STX_P_CAST, t, wide, a, none, none);
 }
 
 static inline void ref_point(struct maker *m, const struct stx_buffer *b, void **data, const int64_t *vars,
@@ -225,7 +258,8 @@ static inline void ref_point(struct maker *m, const struct stx_buffer *b, void *
 	for (uint32_t i = 0; i < b->body.n; i++) {
 		const struct stx_binst *in = &b->body.at[i];
 		enum stx_dtype t = (enum stx_dtype)in->dtype;
-		struct stx_ex_env env = { .vars = vars, .nvars = 16, .indirects = indirects, .nindirects = b->body.n };
+		struct stx_ex_env env = { .vars = vars, .nvars = 16, .indirects = indirects, .nindirects = b->body.n,
+			                  .syms = &m->sym_value, .nsyms = 1 };
 		union stx_scalar none = { .u = 0 }, q[3] = { none, none, none };
 		const uint32_t operand[3] = { in->a, in->b, in->c };
 		int ok = 1;
@@ -284,7 +318,7 @@ static inline void ref_buffer(struct maker *m, const struct stx_buffer *b, void 
 	union stx_scalar *v = calloc(b->body.n + 1, sizeof *v), none = { .u = 0 };
 	int64_t *indirects = calloc(b->body.n + 1, sizeof *indirects);
 	for (uint32_t i = 0; i < b->nranges + b->nrranges; i++) {
-		assert_true(stx_ex_is_const(m->x, i < b->nranges ? b->ranges[i] : b->rranges[i - b->nranges], &size[i]));
+		size[i] = mk_eval(m, i < b->nranges ? b->ranges[i] : b->rranges[i - b->nranges]);
 		*(i < b->nranges ? &total : &rtotal) *= size[i];
 	}
 	for (int64_t p = 0; p < total; p++) {
@@ -314,7 +348,7 @@ static inline void ref_buffer(struct maker *m, const struct stx_buffer *b, void 
 			else
 				s = stx_prim_eval(STX_P_CAST, b->dtype, b->acc, s, none, none);
 		}
-		struct stx_ex_env env = { .vars = vars, .nvars = 16 };
+		struct stx_ex_env env = { .vars = vars, .nvars = 16, .syms = &m->sym_value, .nsyms = 1 };
 		int ok = 1;
 		int64_t at = stx_ex_eval(m->x, b->store, &env, &ok);
 		assert_true(ok && at >= 0 && at < mk_elems(m, b));
@@ -333,14 +367,15 @@ static inline void run_schedule(struct maker *m, const struct stx_schedule *s, v
 	uint32_t n = m->l->buffers.n;
 	void **data = calloc(n + 1, sizeof *data);
 	int64_t *elems = calloc(n + 1, sizeof *elems);
-	char *workspace = malloc(s->workspace_bytes + 1);
-	memset(workspace, 0xab, s->workspace_bytes + 1);
+	size_t bytes = (size_t)mk_eval(m, s->workspace);
+	char *workspace = malloc(bytes + 1);
+	memset(workspace, 0xab, bytes + 1);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct stx_buffer *b = m->l->buffers.at[i];
 		elems[i] = mk_elems(m, b);
 		data[i] = b->def == STX_DEF_NONE ? inputs[i] : outputs[i];
 		if (b->kind == STX_BUF_TEMP)
-			data[i] = s->slots[i].size_bytes ? workspace + s->slots[i].offset_bytes : NULL;
+			data[i] = s->slots[i].size == STX_EX_BAD ? NULL : workspace + mk_eval(m, s->slots[i].offset);
 	}
 	for (uint32_t i = 0; i < s->kernels.n; i++) {
 		const struct stx_kernel *k = s->kernels.at[i];
@@ -353,8 +388,8 @@ static inline void run_schedule(struct maker *m, const struct stx_schedule *s, v
 		}
 		struct stx_bounds_record bounds = { 0 };
 		const char *why = NULL;
-		for (int64_t g = kernel_eval_grid(k, NULL); g-- > 0;)
-			if (kernel_eval(k, buffers, sizes, NULL, &bounds, g, g + 1, &why))
+		for (int64_t g = kernel_eval_grid(k, &m->sym_value); g-- > 0;)
+			if (kernel_eval(k, buffers, sizes, &m->sym_value, &bounds, g, g + 1, &why))
 				fail_msg("%s: %s", k->name, why);
 	}
 	free(workspace);

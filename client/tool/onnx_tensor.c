@@ -11,7 +11,7 @@
 #include "wire.h"
 
 enum { T_FLOAT = 1, T_U8, T_I8, T_U16, T_I16, T_I32, T_I64, T_STRING, T_BOOL, T_F16, T_F64, T_U32, T_U64,
-       T_C64, T_C128, T_BF16, T_E4M3FN, T_E4M3FNUZ, T_E5M2, T_E5M2FNUZ, T_COUNT = 25 };
+       T_C64, T_C128, T_BF16, T_E4M3FN, T_E4M3FNUZ, T_E5M2, T_E5M2FNUZ, T_COUNT = 27 };
 
 static const struct {
 	const char *name;
@@ -28,7 +28,8 @@ static const struct {
 	[T_E4M3FNUZ] = { "float8e4m3fnuz", STX_F8E4M3FNUZ }, [T_E5M2] = { "float8e5m2", STX_F8E5M2 },
 	[T_E5M2FNUZ] = { "float8e5m2fnuz", STX_F8E5M2FNUZ }, [21] = { "uint4", STX_DTYPE_NONE },
 	[22] = { "int4", STX_DTYPE_NONE }, [23] = { "float4e2m1", STX_DTYPE_NONE },
-	[24] = { "float8e8m0", STX_DTYPE_NONE },
+	[24] = { "float8e8m0", STX_DTYPE_NONE }, [25] = { "uint2", STX_DTYPE_NONE },
+	[26] = { "int2", STX_DTYPE_NONE },
 };
 
 const char *stx_onnx_type_name(int t)
@@ -55,7 +56,8 @@ struct proto {
 static void copy_name(char out[96], struct stx_span s)
 {
 	size_t n = s.n < 95 ? s.n : 95;
-	memcpy(out, s.at, n);
+	if (n)
+		memcpy(out, s.at, n);
 	out[n] = 0;
 }
 
@@ -213,7 +215,7 @@ static int open_below(const char *dir, char *path, struct stx_diag *d)
 refused:
 	if (at >= 0)
 		close(at);
-	stx_fail(d, STX_E_DENIED, "onnx", "",
+	stx_fail(d, STX_E_INVALID, "onnx", "",
 	         "external data must lie in the model's folder: its path may not be absolute or contain "
 	         "'.' or '..'");
 	return -1;

@@ -35,9 +35,11 @@ int stx_tool_emit(struct stx_bytes *b)
 int stx_tool_fail(const struct stx_diag *d, int json)
 {
 	const char *text = d->text[0] ? d->text : stx_err_text(d->code);
-	fprintf(stderr, "stax: %s%s%s%s%s\n", d->location, d->location[0] ? ": " : "",
-	        d->node[0] && !strstr(text, d->node) ? d->node : "",
-	        d->node[0] && !strstr(text, d->node) ? ": " : "", text);
+	/* Many texts name the file or the node already. */
+	int where = d->location[0] && !strstr(text, d->location);
+	int what = d->node[0] && !strstr(text, d->node);
+	fprintf(stderr, "stax: %s%s%s%s%s\n", where ? d->location : "", where ? ": " : "",
+	        what ? d->node : "", what ? ": " : "", text);
 	if (json) {
 		struct stx_json j = { 0 };
 		stx_json_open(&j, NULL, '{');

@@ -39,11 +39,8 @@ static stx_err load_graph(struct session *s, const struct flags *f, struct stx_d
 	struct stax_request q = { .target = f->target };
 	struct stx_tool_progress p;
 	struct stax_error err;
-	stx_err e = stx_tool_connect(1, &s->client, d);
-	if (e)
-		return e;
 	stx_tool_progress_start(&p, &q);
-	e = stx_tool_compile_graph(s->client, &s->graph, &s->values, &q, &s->answer, d);
+	stx_err e = stx_tool_compile_started(&s->client, &s->graph, &s->values, &q, &s->answer, d);
 	stx_tool_progress_end(&p);
 	if (!e && (e = stax_load(s->client, s->answer, &s->artifact, &err)))
 		stx_tool_diag(d, &err);
@@ -67,24 +64,35 @@ static stx_err read_values(struct session *s, const struct flags *f, struct stx_
 	return STX_E_OK;
 }
 
-static int find_input(const struct stax_artifact *a, const char *name, struct stx_tensor *t)
+/* By name; in an artifact file, whose arguments have no names of the producer's, a number is a position. */
+static int position(const char *name, int n)
 {
-	for (int i = 0; i < stax_ninputs(a); i++) {
-		const char *n;
-		if (!stax_input(a, i, t, &n) && !strcmp(n, name))
+	char *end;
+	long i = strtol(name, &end, 10);
+	return *name >= '0' && *name <= '9' && !*end && i < n ? (int)i : -1;
+}
+
+static int find_input(const struct stax_artifact *a, const char *name, const char **found)
+{
+	for (int i = 0; i < stax_ninputs(a); i++)
+		if (!stax_input(a, i, NULL, found) && !strcmp(*found, name))
 			return i;
-	}
-	return -1;
+	int i = position(name, stax_ninputs(a));
+	if (i >= 0)
+		stax_input(a, i, NULL, found);
+	return i;
 }
 
 static int find_output(const struct stax_artifact *a, const char *name, struct stx_tensor *t)
 {
-	for (int i = 0; i < stax_noutputs(a); i++) {
-		const char *n;
+	const char *n;
+	for (int i = 0; i < stax_noutputs(a); i++)
 		if (!stax_output(a, i, t, &n) && !strcmp(n, name))
 			return i;
-	}
-	return -1;
+	int i = position(name, stax_noutputs(a));
+	if (i >= 0)
+		stax_output(a, i, t, &n);
+	return i;
 }
 
 /* Each --input must name an input; those whose values fixed shapes are inputs of the graph only. */
@@ -92,8 +100,10 @@ static stx_err check_values(struct session *s, struct stx_diag *d)
 {
 	for (int i = 0; i < s->values.n; i++) {
 		struct stx_tool_value *v = &s->values.at[i];
-		struct stx_tensor t;
-		int k = find_input(s->artifact, v->name, &t), known = k >= 0;
+		const char *name;
+		int known = find_input(s->artifact, v->name, &name) >= 0;
+		if (known)
+			snprintf(v->name, sizeof v->name, "%s", name);
 		for (unsigned n = 0; !known && s->has_graph && n < s->graph.model.inputs.n; n++)
 			known = !strcmp(s->graph.model.inputs.at[n].name, v->name);
 		if (!known && !(s->has_graph && s->graph.format == STAX_WIRE))

@@ -129,7 +129,7 @@ static stx_err start_server(const char *listen, struct stax_client **out, struct
 	const char *path = listen + strlen("unix:");
 	char lock_path[PATH_MAX], log_path[PATH_MAX];
 	if (make_folders(path) ||
-	    (size_t)snprintf(lock_path, sizeof lock_path, "%s.lock", path) >= sizeof lock_path ||
+	    (size_t)snprintf(lock_path, sizeof lock_path, "%s.start", path) >= sizeof lock_path ||
 	    (size_t)snprintf(log_path, sizeof log_path, "%s.log", path) >= sizeof log_path)
 		return stx_fail(d, STX_E_CONNECT, "connect", "", "cannot make the folder of %s: %s", path,
 		                strerror(errno));

@@ -20,7 +20,13 @@ static void stats_text(struct stx_bytes *b, char **names, const uint64_t *values
 	stx_table_write(&t, b);
 }
 
-/* Names come from the server; only what a metric may be called is let through. */
+static int has_unit(const char *name)
+{
+	const char *last = strrchr(name, '_');
+	return last && (!strcmp(last, "_bytes") || !strcmp(last, "_ms") || !strcmp(last, "_us"));
+}
+
+/* stax_<subsystem>_<noun>_<unit>. Names come from the server; only what a metric may be called passes. */
 static void stats_prometheus(struct stx_bytes *b, char **names, const uint64_t *values, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -29,7 +35,7 @@ static void stats_prometheus(struct stx_bytes *b, char **names, const uint64_t *
 		for (const char *p = names[i]; *p; p++)
 			stx_bytes_u8(b, (uint8_t)((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') ||
 			                          (*p >= 'A' && *p <= 'Z') ? *p : '_'));
-		stx_bytes_printf(b, "%s %llu\n", *prefix ? "_count" : "", (unsigned long long)values[i]);
+		stx_bytes_printf(b, "%s %llu\n", has_unit(names[i]) ? "" : "_count", (unsigned long long)values[i]);
 	}
 }
 

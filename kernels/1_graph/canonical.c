@@ -1,8 +1,8 @@
 /* canonical.c: canonical form and digest of a graph.
- * requires: a graph that passed verify. ensures: graphs equal up to node names, the order of independent
- * nodes, spelling of arguments, operand order of commutative operators, repeated and unused nodes give the
- * same canonical graph, byte for byte; others do not. Linear: every live node is visited once, on an
- * explicit stack. Sources: design (keys), OG-04, OG-11, OP-07, DF-06. */
+ * requires: a graph that passed verify. ensures: graphs equal up to node names, the order of
+ * independent nodes, spelling of arguments, operand order of commutative operators, repeated and
+ * unused nodes give the same canonical graph, byte for byte; others do not. Linear: every live node
+ * is visited once, on an explicit stack. Sources: design (keys), OG-04, OG-11, OP-07, DF-06. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +11,18 @@
 #include "passes.h"
 
 struct canon {
-	struct stx_graph *g;       /* old; its arena is the scratch one */
+	struct stx_graph *g; /* old; its arena is the scratch one */
 	struct stx_graph *out;
 	struct stx_arena *scratch;
 	struct stx_diag *d;
-	uint8_t *live;             /* by old id */
-	struct stx_arg **args;     /* by old id: normal spelling, operands still old */
-	uint64_t *hash;            /* by old id: structure, independent of names and order */
-	uint64_t *serial;          /* by old id: 1, 2, ... in program order */
-	struct stx_node **made;    /* by old id: the new node */
-	uint32_t *symbol;          /* by old symbol number: 1 + new number */
+	uint8_t *live;          /* by old id */
+	struct stx_arg **args;  /* by old id: normal spelling, operands still old */
+	uint64_t *hash;         /* by old id: structure, independent of names and order */
+	uint64_t *serial;       /* by old id: 1, 2, ... in program order */
+	struct stx_node **made; /* by old id: the new node */
+	uint32_t *symbol;       /* by old symbol number: 1 + new number */
 	uint32_t nsymbols;
-	stx_ex *ex_new;            /* by old expression: translation, its hash */
+	stx_ex *ex_new; /* by old expression: translation, its hash */
 	uint64_t *ex_hash;
 	uint32_t ex_cap;
 	struct stx__valnum *values;
@@ -86,7 +86,8 @@ static stx_err make_symbols(struct canon *c)
 
 /* ---- expressions of the old context in the new one ---- */
 
-static void new_symbol_name(void *ctx, enum stx_atom_kind kind, uint32_t number, char *out, size_t cap)
+static void new_symbol_name(void *ctx, enum stx_atom_kind kind, uint32_t number, char *out,
+			    size_t cap)
 {
 	const struct canon *c = ctx;
 	if (kind == STX_ATOM_SYM && number < c->g->symbols.n)
@@ -117,8 +118,8 @@ static stx_err translate_slow(struct canon *c, stx_ex e, stx_ex *out, uint64_t *
 	*hash = 0;
 	for (size_t i = 0; i < text.n; i++)
 		*hash = stx_mix64(*hash, text.at[i]);
-	stx_err err = stx_ex_parse(c->out->ex, &p, (const char *)text.at + text.n, find_new_symbol, c, out,
-	                           c->d);
+	stx_err err = stx_ex_parse(c->out->ex, &p, (const char *)text.at + text.n, find_new_symbol,
+				   c, out, c->d);
 	stx_bytes_free(&text);
 	return err;
 }
@@ -176,7 +177,8 @@ static stx_err translate_list(struct canon *c, const stx_ex *e, uint32_t n, cons
 
 static int by_serial(const void *a, const void *b)
 {
-	uint64_t x = (*(struct stx_node *const *)a)->serial, y = (*(struct stx_node *const *)b)->serial;
+	uint64_t x = (*(struct stx_node *const *)a)->serial,
+		 y = (*(struct stx_node *const *)b)->serial;
 	return (x > y) - (x < y);
 }
 
@@ -214,17 +216,14 @@ static stx_err hash_arg(struct canon *c, const struct stx_arg *a, uint64_t *h)
 	stx_err e = 0;
 	*h = stx_mix64(*h, (uint64_t)a->kind << 8 | a->is_float);
 	switch (a->kind) {
-	case STX_ARG_NONE: case STX_ARG_DEFAULT:
-		break;
-	case STX_ARG_TENSOR:
-		*h = stx_mix64(*h, hash_val(c, a->u.tensor));
-		break;
+	case STX_ARG_NONE:
+	case STX_ARG_DEFAULT: break;
+	case STX_ARG_TENSOR: *h = stx_mix64(*h, hash_val(c, a->u.tensor)); break;
 	case STX_ARG_TENSORS:
 		for (uint32_t i = 0; i < a->n; i++)
 			*h = stx_mix64(*h, hash_val(c, a->u.tensors[i]));
 		break;
-	case STX_ARG_INT:
-		return translate(c, a->u.ex, NULL, h);
+	case STX_ARG_INT: return translate(c, a->u.ex, NULL, h);
 	case STX_ARG_INTS:
 		for (uint32_t i = 0; !e && i < a->n; i++)
 			e = translate(c, a->u.exs[i], NULL, h);
@@ -233,12 +232,10 @@ static stx_err hash_arg(struct canon *c, const struct stx_arg *a, uint64_t *h)
 		for (const char *s = a->u.str; *s; s++)
 			*h = stx_mix64(*h, (uint8_t)*s);
 		break;
-	case STX_ARG_DTYPE:
-		*h = stx_mix64(*h, a->u.dtype);
-		break;
-	case STX_ARG_FLOAT: case STX_ARG_BOOL: case STX_ARG_SCALAR:
-		*h = stx_mix64(*h, (uint64_t)a->u.i);
-		break;
+	case STX_ARG_DTYPE: *h = stx_mix64(*h, a->u.dtype); break;
+	case STX_ARG_FLOAT:
+	case STX_ARG_BOOL:
+	case STX_ARG_SCALAR: *h = stx_mix64(*h, (uint64_t)a->u.i); break;
 	}
 	return e;
 }
@@ -252,8 +249,8 @@ static stx_err hash_type(struct canon *c, const struct stx_type *t, uint64_t *h)
 	return e;
 }
 
-/* Orders commutative operands by hash. Equal hashes are equal values (or a collision, which costs no more
- * than a missed merge). */
+/* Orders commutative operands by hash. Equal hashes are equal values (or a collision, which costs
+ * no more than a missed merge). */
 static void order_operands(struct canon *c, const struct stx_node *n)
 {
 	struct stx_arg *a = c->args[n->id];
@@ -301,23 +298,18 @@ static stx_err new_arg(struct canon *c, const struct stx_arg *a, struct stx_arg 
 {
 	*out = *a;
 	switch (a->kind) {
-	case STX_ARG_TENSOR:
-		out->u.tensor = new_val(c, a->u.tensor);
-		return 0;
+	case STX_ARG_TENSOR: out->u.tensor = new_val(c, a->u.tensor); return 0;
 	case STX_ARG_TENSORS:
 		*out = stx_arg_tensors(c->out, a->u.tensors, a->n);
 		for (uint32_t i = 0; out->u.tensors && i < a->n; i++)
 			((struct stx_val *)out->u.tensors)[i] = new_val(c, a->u.tensors[i]);
 		return out->u.tensors ? 0 : no_room(c);
-	case STX_ARG_INT:
-		return translate(c, a->u.ex, &out->u.ex, NULL);
-	case STX_ARG_INTS:
-		return translate_list(c, a->u.exs, a->n, &out->u.exs);
+	case STX_ARG_INT: return translate(c, a->u.ex, &out->u.ex, NULL);
+	case STX_ARG_INTS: return translate_list(c, a->u.exs, a->n, &out->u.exs);
 	case STX_ARG_STRING:
 		*out = stx_arg_str(c->out, a->u.str);
 		return out->u.str ? 0 : no_room(c);
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 
@@ -377,7 +369,8 @@ static stx_err make_inputs(struct canon *c)
 			e = translate_list(c, in->strides, t.rank, &strides);
 		if (e)
 			return e;
-		c->made[in->node->id] = stx_graph_input(c->out, NULL, t, strides, in->node->is_param, c->d);
+		c->made[in->node->id] =
+			stx_graph_input(c->out, NULL, t, strides, in->node->is_param, c->d);
 		if (!c->made[in->node->id])
 			return c->d->code;
 	}
@@ -457,14 +450,14 @@ static stx_err build(struct canon *c)
 }
 
 stx_err stx_graph_canonical(const struct stx_graph *g, struct stx_arena *a, struct stx_graph **out,
-                            struct stx_diag *d)
+			    struct stx_diag *d)
 {
 	struct stx_diag own = { 0 };
 	struct stx_graph head = *g; /* same nodes; new lists go to the scratch arena */
 	struct canon c = { .g = &head, .d = d ? d : &own };
 	stx_err e;
 	*out = NULL;
-	c.scratch = stx_arena_new(0);
+	c.scratch = stx__scratch_arena(g);
 	c.out = stx_graph_new(a);
 	head.arena = c.scratch;
 	if (!c.scratch)
@@ -477,7 +470,8 @@ stx_err stx_graph_canonical(const struct stx_graph *g, struct stx_arena *a, stru
 	return e;
 }
 
-stx_err stx_graph_digest(const struct stx_graph *canonical, struct stx_digest *out, struct stx_diag *d)
+stx_err stx_graph_digest(const struct stx_graph *canonical, struct stx_digest *out,
+			 struct stx_diag *d)
 {
 	struct stx_bytes text = { 0 };
 	stx_err e = stx_graph_print(canonical, &text);

@@ -7,7 +7,8 @@
 #include "infer.h"
 #include "passes.h"
 
-static struct stx_arg dim_arg(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t rank)
+static struct stx_arg dim_arg(struct stx_graph *g, const struct stx_node *n, uint32_t i,
+			      uint32_t rank)
 {
 	uint32_t dim = 0;
 	stx__infer_dim(g, n, n->args[i].u.ex, rank, &dim, NULL);
@@ -15,8 +16,8 @@ static struct stx_arg dim_arg(struct stx_graph *g, const struct stx_node *n, uin
 }
 
 /* The set of dimensions of list argument i, in order; those of a 0-d operand vanish. */
-static struct stx_arg dims_arg(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t rank,
-                               int empty_is_all)
+static struct stx_arg dims_arg(struct stx_graph *g, const struct stx_node *n, uint32_t i,
+			       uint32_t rank, int empty_is_all)
 {
 	int64_t v[STX_MAX_DIMS];
 	uint32_t set = 0, k = 0;
@@ -28,7 +29,8 @@ static struct stx_arg dims_arg(struct stx_graph *g, const struct stx_node *n, ui
 }
 
 /* The same, keeping the order given (permute). */
-static struct stx_arg order_arg(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t rank)
+static struct stx_arg order_arg(struct stx_graph *g, const struct stx_node *n, uint32_t i,
+				uint32_t rank)
 {
 	int64_t v[STX_MAX_DIMS];
 	uint32_t dim = 0;
@@ -39,8 +41,8 @@ static struct stx_arg order_arg(struct stx_graph *g, const struct stx_node *n, u
 	return stx_arg_ints(g, v, n->args[i].n);
 }
 
-/* For a floating-point operation 2.0 and 2 become the same constant of the operation's dtype: the integer is
- * the normal spelling. -0.0 is no integer, and beyond 2^53 the two may differ. */
+/* For a floating-point operation 2.0 and 2 become the same constant of the operation's dtype: the
+ * integer is the normal spelling. -0.0 is no integer, and beyond 2^53 the two may differ. */
 static void whole_scalar(struct stx_arg *a)
 {
 	double limit = 9007199254740992.0;
@@ -55,13 +57,13 @@ static void pointwise_scalars(const struct stx_node *n, struct stx_arg *out)
 	int floats = stx_op_info(n->op)->promote == STX_PROMOTE_FLOAT;
 	for (uint32_t i = 0; i < n->nargs && !floats; i++)
 		floats = n->args[i].kind == STX_ARG_TENSOR &&
-		         stx_dtype_is_float(stx__infer_type(n, i)->dtype);
+			 stx_dtype_is_float(stx__infer_type(n, i)->dtype);
 	for (uint32_t i = 0; i < n->nargs && floats; i++)
 		whole_scalar(&out[i]);
 }
 
 static stx_err slice_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
-                          struct stx_diag *d)
+			  struct stx_diag *d)
 {
 	uint32_t dim;
 	int64_t step;
@@ -70,13 +72,18 @@ static stx_err slice_args(struct stx_graph *g, const struct stx_node *n, struct 
 	if (e)
 		return e;
 	out[1] = stx_arg_int(g, dim);
-	out[2] = stx_arg_ex(start);
-	out[3] = stx_arg_ex(end);
+	/* Bounds that depend on a symbol stay as given: clamping them twice is another expression. */
+	if (stx_ex_is_const(g->ex, start, NULL))
+		out[2] = stx_arg_ex(start);
+	if (out[3].kind == STX_ARG_NONE)
+		out[3] = stx_arg_ex(stx__infer_type(n, 0)->sizes[dim]);
+	else if (stx_ex_is_const(g->ex, end, NULL))
+		out[3] = stx_arg_ex(end);
 	return 0;
 }
 
 static void select_args(struct stx_graph *g, const struct stx_node *n, uint32_t rank,
-                        struct stx_arg *out)
+			struct stx_arg *out)
 {
 	int64_t at, size;
 	const struct stx_type *x = stx__infer_type(n, 0);
@@ -89,7 +96,7 @@ static void select_args(struct stx_graph *g, const struct stx_node *n, uint32_t 
 }
 
 static void transpose_args(struct stx_graph *g, const struct stx_node *n, uint32_t rank,
-                           struct stx_arg *out)
+			   struct stx_arg *out)
 {
 	uint32_t a = 0, b = 0;
 	stx__infer_dim(g, n, n->args[1].u.ex, rank, &a, NULL);
@@ -108,7 +115,7 @@ static void pad_args(const struct stx_graph *g, struct stx_arg *out)
 }
 
 static void reduce_args(struct stx_graph *g, const struct stx_node *n, uint32_t rank,
-                        struct stx_arg *out)
+			struct stx_arg *out)
 {
 	const struct stx_op_info *info = stx_op_info(n->op);
 	for (uint32_t i = 0; i < n->nargs; i++) {
@@ -128,42 +135,31 @@ static void reduce_args(struct stx_graph *g, const struct stx_node *n, uint32_t 
 }
 
 stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
-                         struct stx_diag *d)
+			 struct stx_diag *d)
 {
-	uint32_t rank = n->nargs && n->args[0].kind == STX_ARG_TENSOR ? stx__infer_type(n, 0)->rank : 0;
+	uint32_t rank =
+		n->nargs && n->args[0].kind == STX_ARG_TENSOR ? stx__infer_type(n, 0)->rank : 0;
 	const struct stx_type *o = n->outs;
 	memcpy(out, n->args, n->nargs * sizeof *out);
 	switch (n->op) {
-	case STX_OP_VIEW: case STX_OP_EXPAND:
-		out[1] = stx_arg_exs(g, o->sizes, o->rank);
-		break;
-	case STX_OP_PERMUTE:
-		out[1] = order_arg(g, n, 1, rank);
-		break;
-	case STX_OP_SQUEEZE: case STX_OP_FLIP:
-		out[1] = dims_arg(g, n, 1, rank, 0);
-		break;
-	case STX_OP_TRANSPOSE:
-		transpose_args(g, n, rank, out);
-		break;
-	case STX_OP_UNSQUEEZE:
-		out[1] = dim_arg(g, n, 1, rank + 1);
-		break;
-	case STX_OP_SLICE:
-		return slice_args(g, n, out, d);
-	case STX_OP_SELECT:
-		select_args(g, n, rank, out);
-		break;
+	case STX_OP_VIEW:
+	case STX_OP_EXPAND: out[1] = stx_arg_exs(g, o->sizes, o->rank); break;
+	case STX_OP_PERMUTE: out[1] = order_arg(g, n, 1, rank); break;
+	case STX_OP_SQUEEZE:
+	case STX_OP_FLIP: out[1] = dims_arg(g, n, 1, rank, 0); break;
+	case STX_OP_TRANSPOSE: transpose_args(g, n, rank, out); break;
+	case STX_OP_UNSQUEEZE: out[1] = dim_arg(g, n, 1, rank + 1); break;
+	case STX_OP_SLICE: return slice_args(g, n, out, d);
+	case STX_OP_SELECT: select_args(g, n, rank, out); break;
 	case STX_OP_DIAGONAL:
 		out[2] = dim_arg(g, n, 2, rank);
 		out[3] = dim_arg(g, n, 3, rank);
 		break;
-	case STX_OP_GATHER: case STX_OP_INDEX_SELECT: case STX_OP_SOFTMAX: case STX_OP_LOG_SOFTMAX:
-		out[1] = dim_arg(g, n, 1, rank);
-		break;
-	case STX_OP_CAT:
-		out[1] = dim_arg(g, n, 1, o->rank);
-		break;
+	case STX_OP_GATHER:
+	case STX_OP_INDEX_SELECT:
+	case STX_OP_SOFTMAX:
+	case STX_OP_LOG_SOFTMAX: out[1] = dim_arg(g, n, 1, rank); break;
+	case STX_OP_CAT: out[1] = dim_arg(g, n, 1, o->rank); break;
 	case STX_OP_INDEX:
 		while (out[1].n && !out[1].u.tensors[out[1].n - 1].node)
 			out[1].n--;
@@ -177,10 +173,9 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 		if (stx_dtype_is_float(o->dtype))
 			whole_scalar(&out[1]);
 		break;
-	case STX_OP_TO_COPY:
-		out[1] = stx_arg_dtype(o->dtype);
-		break;
-	case STX_OP_ARGMAX: case STX_OP_ARGMIN:
+	case STX_OP_TO_COPY: out[1] = stx_arg_dtype(o->dtype); break;
+	case STX_OP_ARGMAX:
+	case STX_OP_ARGMIN:
 		if (out[1].kind == STX_ARG_INT)
 			out[1] = rank ? dim_arg(g, n, 1, rank) : stx_arg_none();
 		else if (rank == 1)
@@ -192,7 +187,7 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 		else if (stx_op_info(n->op)->category == STX_CAT_POINTWISE)
 			pointwise_scalars(n, out);
 		else if (stx_op_info(n->op)->category == STX_CAT_COMPOSITE ||
-		         (n->op == STX_OP_ADDMM && stx_dtype_is_float(o->dtype)))
+			 (n->op == STX_OP_ADDMM && stx_dtype_is_float(o->dtype)))
 			for (uint32_t i = 0; i < n->nargs; i++)
 				whole_scalar(&out[i]);
 	}

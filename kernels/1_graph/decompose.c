@@ -1,7 +1,8 @@
 /* decompose.c: the engine that applies decomposition tables, and the builder of their rules.
- * requires: a verified graph. ensures: the same results, types included; no node of the table's operators
- * left (except those a rule keeps); dead nodes removed. Ends: rounds are limited, so that a cyclic table is
- * reported instead of followed. Linear in the size of the result. DF-01, DF-02. */
+ * requires: a verified graph. ensures: the same results, types included; no node of the table's
+ * operators left (except those a rule keeps); dead nodes removed. Ends: rounds are limited, so that
+ * a cyclic table is reported instead of followed. Linear in the size of the result. DF-01, DF-02.
+ */
 #include "decompose.h"
 
 #include "infer.h"
@@ -15,12 +16,12 @@ stx_err stx__b_fail(struct stx__build *b, stx_err e, const char *text)
 {
 	if (!b->err)
 		b->err = stx_fail(b->d, e, "decompose", b->n->name, "%s: %s",
-		                  stx_op_info(b->n->op)->overload, text);
+				  stx_op_info(b->n->op)->overload, text);
 	return b->err;
 }
 
 struct stx_val stx__b_call(struct stx__build *b, enum stx_op op, uint32_t nargs,
-                           const struct stx_arg *args)
+			   const struct stx_arg *args)
 {
 	if (b->err)
 		return stx_val(NULL, 0);
@@ -45,7 +46,8 @@ struct stx_val stx__b_two(struct stx__build *b, enum stx_op op, struct stx_val x
 	return stx__b_call(b, op, 2, a);
 }
 
-struct stx_val stx__b_number(struct stx__build *b, enum stx_op op, struct stx_val x, struct stx_arg s)
+struct stx_val stx__b_number(struct stx__build *b, enum stx_op op, struct stx_val x,
+			     struct stx_arg s)
 {
 	struct stx_arg a[] = { stx_arg_tensor(x), s };
 	return stx__b_call(b, op, 2, a);
@@ -56,7 +58,8 @@ struct stx_val stx__b_scalar(struct stx__build *b, enum stx_op op, struct stx_va
 	return stx__b_number(b, op, x, stx_arg_scalar_f(s));
 }
 
-struct stx_val stx__b_where(struct stx__build *b, struct stx_val c, struct stx_val x, struct stx_val y)
+struct stx_val stx__b_where(struct stx__build *b, struct stx_val c, struct stx_val x,
+			    struct stx_val y)
 {
 	struct stx_arg a[] = { stx_arg_tensor(c), stx_arg_tensor(x), stx_arg_tensor(y) };
 	return stx__b_call(b, STX_OP_WHERE, 3, a);
@@ -70,19 +73,21 @@ struct stx_val stx__b_cast(struct stx__build *b, struct stx_val x, enum stx_dtyp
 	return stx__b_call(b, STX_OP_TO_COPY, 2, a);
 }
 
-static struct stx_val with_sizes(struct stx__build *b, enum stx_op op, struct stx_val x, uint32_t rank,
-                                 const stx_ex *sizes)
+static struct stx_val with_sizes(struct stx__build *b, enum stx_op op, struct stx_val x,
+				 uint32_t rank, const stx_ex *sizes)
 {
 	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_exs(b->g, sizes, rank) };
 	return stx__b_call(b, op, 2, a);
 }
 
-struct stx_val stx__b_view(struct stx__build *b, struct stx_val x, uint32_t rank, const stx_ex *sizes)
+struct stx_val stx__b_view(struct stx__build *b, struct stx_val x, uint32_t rank,
+			   const stx_ex *sizes)
 {
 	return with_sizes(b, STX_OP_VIEW, x, rank, sizes);
 }
 
-struct stx_val stx__b_expand(struct stx__build *b, struct stx_val x, uint32_t rank, const stx_ex *sizes)
+struct stx_val stx__b_expand(struct stx__build *b, struct stx_val x, uint32_t rank,
+			     const stx_ex *sizes)
 {
 	return with_sizes(b, STX_OP_EXPAND, x, rank, sizes);
 }
@@ -110,10 +115,10 @@ static struct stx_arg set_arg(struct stx_graph *g, uint32_t set)
 }
 
 struct stx_val stx__b_sum(struct stx__build *b, struct stx_val x, uint32_t set, int keepdim,
-                          enum stx_dtype t)
+			  enum stx_dtype t)
 {
 	struct stx_arg a[] = { stx_arg_tensor(x), set_arg(b->g, set), stx_arg_bool(keepdim),
-		               stx_arg_dtype(t) };
+			       stx_arg_dtype(t) };
 	return stx__b_call(b, STX_OP_SUM_DIM, 4, a);
 }
 
@@ -123,8 +128,8 @@ struct stx_val stx__b_amax(struct stx__build *b, struct stx_val x, uint32_t set,
 	return stx__b_call(b, STX_OP_AMAX, 3, a);
 }
 
-struct stx_val stx__b_full(struct stx__build *b, uint32_t rank, const stx_ex *sizes, struct stx_arg value,
-                           enum stx_dtype t)
+struct stx_val stx__b_full(struct stx__build *b, uint32_t rank, const stx_ex *sizes,
+			   struct stx_arg value, enum stx_dtype t)
 {
 	struct stx_arg a[] = { stx_arg_exs(b->g, sizes, rank), value, stx_arg_dtype(t) };
 	return stx__b_call(b, STX_OP_FULL, 3, a);
@@ -133,7 +138,7 @@ struct stx_val stx__b_full(struct stx__build *b, uint32_t rank, const stx_ex *si
 struct stx_val stx__b_arange(struct stx__build *b, int64_t n)
 {
 	struct stx_arg a[] = { stx_arg_scalar_i(0), stx_arg_scalar_i(n), stx_arg_scalar_i(1),
-		               stx_arg_dtype(STX_I64) };
+			       stx_arg_dtype(STX_I64) };
 	return stx__b_call(b, STX_OP_ARANGE, 4, a);
 }
 
@@ -181,7 +186,7 @@ uint32_t stx__b_dim(struct stx__build *b, const struct stx_node *n, uint32_t i)
 
 /* Runs the rule of n: 1 kept, 0 replaced by repl, or an error. */
 static int apply(struct stx_graph *g, stx__rule_fn *rule, struct stx_node *n, struct stx_val **repl,
-                 struct stx_diag *d)
+		 struct stx_diag *d)
 {
 	struct stx__build b = { .g = g, .n = n, .d = d };
 	struct stx_val *out = STX_NEW_ARRAY(g->arena, struct stx_val, n->nouts ? n->nouts : 1);
@@ -195,15 +200,15 @@ static int apply(struct stx_graph *g, stx__rule_fn *rule, struct stx_node *n, st
 	for (uint32_t i = 0; i < n->nouts; i++)
 		if (!out[i].node || !stx_type_eq(stx_val_type(out[i]), &n->outs[i]))
 			return stx_fail(d, STX_E_INTERNAL, "decompose", n->name,
-			                "the decomposition of %s changes the type of its result",
-			                stx_op_info(n->op)->overload);
+					"the decomposition of %s changes the type of its result",
+					stx_op_info(n->op)->overload);
 	*repl = out;
 	return 0;
 }
 
 /* One walk over the nodes. *changed: some node was replaced. */
 static stx_err round_of(struct stx_graph *g, stx__rule_fn *const *table, int *changed,
-                        struct stx_diag *d)
+			struct stx_diag *d)
 {
 	struct stx__rewrite w;
 	stx_err e = stx__rewrite_begin(&w, g, d);
@@ -242,9 +247,10 @@ stx_err stx__decompose(struct stx_graph *g, stx__rule_fn *const *table, struct s
 	d = d ? d : &own;
 	while (changed && (n = has_rule(g, table))) {
 		if (rounds++ == MAX_ROUNDS)
-			return stx_fail(d, STX_E_INTERNAL, "decompose", n->name,
-			                "the decomposition of %s does not end: the table has a cycle",
-			                stx_op_info(n->op)->overload);
+			return stx_fail(
+				d, STX_E_INTERNAL, "decompose", n->name,
+				"the decomposition of %s does not end: the table has a cycle",
+				stx_op_info(n->op)->overload);
 		stx_err e = round_of(g, table, &changed, d);
 		if (e)
 			return e;

@@ -9,7 +9,8 @@
  * nothing, so that a rule needs no checks; the engine reports b->err. */
 struct stx__build {
 	struct stx_graph *g;
-	const struct stx_node *n; /* the node being replaced; its operands are values of the new graph */
+	const struct stx_node
+		*n; /* the node being replaced; its operands are values of the new graph */
 	struct stx_diag *d;
 	stx_err err;
 };
@@ -22,29 +23,34 @@ typedef int stx__rule_fn(struct stx__build *b, const struct stx_node *n, struct 
 extern stx__rule_fn *const stx__basis_rules[STX_OP_COUNT];
 extern stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT];
 
-/* Applies a table until no node has a rule left. A table that never ends is INTERNAL, naming an operator of
- * the cycle (DF-01). */
+/* Applies a table until no node has a rule left. A table that never ends is INTERNAL, naming an
+ * operator of the cycle (DF-01). */
 stx_err stx__decompose(struct stx_graph *g, stx__rule_fn *const *table, struct stx_diag *d);
 
 /* ---- building ---- */
 struct stx_val stx__b_call(struct stx__build *b, enum stx_op op, uint32_t nargs,
-                           const struct stx_arg *args);
+			   const struct stx_arg *args);
 struct stx_val stx__b_one(struct stx__build *b, enum stx_op op, struct stx_val x);
 struct stx_val stx__b_two(struct stx__build *b, enum stx_op op, struct stx_val x, struct stx_val y);
 struct stx_val stx__b_scalar(struct stx__build *b, enum stx_op op, struct stx_val x, double s);
-struct stx_val stx__b_number(struct stx__build *b, enum stx_op op, struct stx_val x, struct stx_arg s);
-struct stx_val stx__b_where(struct stx__build *b, struct stx_val c, struct stx_val x, struct stx_val y);
-struct stx_val stx__b_cast(struct stx__build *b, struct stx_val x, enum stx_dtype t); /* x if it is t */
-struct stx_val stx__b_view(struct stx__build *b, struct stx_val x, uint32_t rank, const stx_ex *sizes);
-struct stx_val stx__b_expand(struct stx__build *b, struct stx_val x, uint32_t rank, const stx_ex *sizes);
+struct stx_val stx__b_number(struct stx__build *b, enum stx_op op, struct stx_val x,
+			     struct stx_arg s);
+struct stx_val stx__b_where(struct stx__build *b, struct stx_val c, struct stx_val x,
+			    struct stx_val y);
+struct stx_val stx__b_cast(struct stx__build *b, struct stx_val x,
+			   enum stx_dtype t); /* x if it is t */
+struct stx_val stx__b_view(struct stx__build *b, struct stx_val x, uint32_t rank,
+			   const stx_ex *sizes);
+struct stx_val stx__b_expand(struct stx__build *b, struct stx_val x, uint32_t rank,
+			     const stx_ex *sizes);
 struct stx_val stx__b_swap(struct stx__build *b, struct stx_val x, uint32_t i, uint32_t j);
 /* sum.dim_IntList (accumulated and returned in t), amax.default: over the dimensions in set. */
 struct stx_val stx__b_sum(struct stx__build *b, struct stx_val x, uint32_t set, int keepdim,
-                          enum stx_dtype t);
+			  enum stx_dtype t);
 struct stx_val stx__b_amax(struct stx__build *b, struct stx_val x, uint32_t set, int keepdim);
 /* 0-d or shaped constant. */
-struct stx_val stx__b_full(struct stx__build *b, uint32_t rank, const stx_ex *sizes, struct stx_arg value,
-                           enum stx_dtype t);
+struct stx_val stx__b_full(struct stx__build *b, uint32_t rank, const stx_ex *sizes,
+			   struct stx_arg value, enum stx_dtype t);
 struct stx_val stx__b_arange(struct stx__build *b, int64_t n);
 stx_err stx__b_fail(struct stx__build *b, stx_err e, const char *text);
 

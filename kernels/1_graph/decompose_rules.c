@@ -6,13 +6,13 @@
 #include "decompose.h"
 #include "infer.h"
 
-#define ADD(x, y) stx__b_two(b, STX_OP_ADD, x, y)
-#define SUB(x, y) stx__b_two(b, STX_OP_SUB, x, y)
-#define MUL(x, y) stx__b_two(b, STX_OP_MUL, x, y)
-#define DIV(x, y) stx__b_two(b, STX_OP_DIV, x, y)
-#define ADDS(x, s) stx__b_scalar(b, STX_OP_ADD_SCALAR, x, s)
-#define MULS(x, s) stx__b_scalar(b, STX_OP_MUL_SCALAR, x, s)
-#define DIVS(x, s) stx__b_scalar(b, STX_OP_DIV_SCALAR, x, s)
+#define ADD(x, y)    stx__b_two(b, STX_OP_ADD, x, y)
+#define SUB(x, y)    stx__b_two(b, STX_OP_SUB, x, y)
+#define MUL(x, y)    stx__b_two(b, STX_OP_MUL, x, y)
+#define DIV(x, y)    stx__b_two(b, STX_OP_DIV, x, y)
+#define ADDS(x, s)   stx__b_scalar(b, STX_OP_ADD_SCALAR, x, s)
+#define MULS(x, s)   stx__b_scalar(b, STX_OP_MUL_SCALAR, x, s)
+#define DIVS(x, s)   stx__b_scalar(b, STX_OP_DIV_SCALAR, x, s)
 #define CALL1(op, x) stx__b_one(b, STX_OP_##op, x)
 
 /* Operand i in the type composites compute in, and a result rounded to n's type. */
@@ -39,7 +39,8 @@ static int is_empty(struct stx__build *b, const struct stx_type *t)
 
 /* ---- arithmetic ---- */
 
-/* other - alpha*self, as (-alpha*self) + other: subtraction is addition of the negative, bit for bit. */
+/* other - alpha*self, as (-alpha*self) + other: subtraction is addition of the negative, bit for
+ * bit. */
 static int rsub_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	int whole = !stx__arg(n, 2)->is_float && stx__arg(n, 2)->u.i == 1;
@@ -58,11 +59,14 @@ static int rsub(struct stx__build *b, const struct stx_node *n, struct stx_val *
 	return 0;
 }
 
-/* An operator with a number for its second operand: the number becomes a 0-d tensor of the result type. */
+/* An operator with a number for its second operand: the number becomes a 0-d tensor of the type
+ * computed in, which is f32 for smaller floats (NUMERICS.md). */
 static struct stx_val scalar_form(struct stx__build *b, const struct stx_node *n, enum stx_op op)
 {
-	struct stx_val s = stx__b_full(b, 0, NULL, *stx__arg(n, 1), n->outs[0].dtype);
-	return stx__b_two(b, op, stx__operand(n, 0), s);
+	enum stx_dtype t = stx__wide(n->outs[0].dtype);
+	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), t);
+	struct stx_val s = stx__b_full(b, 0, NULL, *stx__arg(n, 1), t);
+	return rounded(b, n, stx__b_two(b, op, x, s));
 }
 
 static int fmod_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
@@ -86,7 +90,8 @@ static int floor_divide(struct stx__build *b, const struct stx_node *n, struct s
 
 static int full_like(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
-	out[0] = stx__b_full(b, n->outs[0].rank, n->outs[0].sizes, *stx__arg(n, 1), n->outs[0].dtype);
+	out[0] = stx__b_full(b, n->outs[0].rank, n->outs[0].sizes, *stx__arg(n, 1),
+			     n->outs[0].dtype);
 	return 0;
 }
 
@@ -99,7 +104,7 @@ static int sum_default(struct stx__build *b, const struct stx_node *n, struct st
 }
 
 static struct stx_val mean_over(struct stx__build *b, struct stx_val x, uint32_t set, int keepdim,
-                                enum stx_dtype t)
+				enum stx_dtype t)
 {
 	double count = 0;
 	if (b->err || !stx__b_count(b, stx_val_type(x), set, &count))
@@ -107,28 +112,26 @@ static struct stx_val mean_over(struct stx__build *b, struct stx_val x, uint32_t
 	return DIVS(stx__b_sum(b, x, set, keepdim, t), count);
 }
 
+/* The operand takes the result's type first, as PyTorch says, then the wide one. */
 static int mean_dim(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
-	uint32_t set = stx__b_dims(b, n, 1, 1);
-	out[0] = rounded(b, n, mean_over(b, stx__operand(n, 0), set, (int)stx__arg(n, 2)->u.i,
-	                                 stx__wide(n->outs[0].dtype)));
-	return 0;
-}
-
-static int mean_default(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	out[0] = rounded(b, n, mean_over(b, stx__operand(n, 0), all_dims(n), 0,
-	                                 stx__wide(n->outs[0].dtype)));
+	enum stx_dtype t = n->outs[0].dtype;
+	uint32_t set = n->op == STX_OP_MEAN ? all_dims(n) : stx__b_dims(b, n, 1, 1);
+	int keepdim = n->op == STX_OP_MEAN ? 0 : (int)stx__arg(n, 2)->u.i;
+	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), t);
+	out[0] = rounded(b, n, mean_over(b, x, set, keepdim, stx__wide(t)));
 	return 0;
 }
 
 static int any_default(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
-	out[0] = stx__b_one(b, n->op == STX_OP_ANY ? STX_OP_ANY_DIM : STX_OP_ALL_DIM, stx__operand(n, 0));
+	out[0] = stx__b_one(b, n->op == STX_OP_ANY ? STX_OP_ANY_DIM : STX_OP_ALL_DIM,
+			    stx__operand(n, 0));
 	return 0;
 }
 
-/* Sum of squared distances from the mean over max(0, n - correction); the divisor may be 0 (B43). */
+/* Sum of squared distances from the mean over max(0, n - correction); the divisor may be 0 (B43).
+ */
 static int var_correction(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	const struct stx_arg *c = stx__arg(n, 2);
@@ -140,7 +143,8 @@ static int var_correction(struct stx__build *b, const struct stx_node *n, struct
 	enum stx_dtype t = stx_val_type(x)->dtype;
 	struct stx_val far = SUB(x, mean_over(b, x, set, 1, t));
 	struct stx_val s = stx__b_sum(b, MUL(far, far), set, (int)stx__arg(n, 3)->u.i, t);
-	out[0] = rounded(b, n, DIVS(s, fmax(0, count - (c->kind == STX_ARG_NONE ? 1 : stx__number(c)))));
+	out[0] = rounded(b, n,
+			 DIVS(s, fmax(0, count - (c->kind == STX_ARG_NONE ? 1 : stx__number(c)))));
 	return 0;
 }
 
@@ -160,7 +164,8 @@ static int logsumexp(struct stx__build *b, const struct stx_node *n, struct stx_
 		out[0] = rounded(b, n, CALL1(LOG, stx__b_sum(b, x, set, keep, t)));
 		return 0;
 	}
-	struct stx_val m = stx__b_amax(b, x, set, 1), zero = stx__b_full(b, 0, NULL, stx_arg_scalar_f(0), t);
+	struct stx_val m = stx__b_amax(b, x, set, 1),
+		       zero = stx__b_full(b, 0, NULL, stx_arg_scalar_f(0), t);
 	m = stx__b_where(b, CALL1(ISINF, m), zero, m);
 	struct stx_val s = stx__b_sum(b, CALL1(EXP, SUB(x, m)), set, keep, t);
 	struct stx_val shift = m;
@@ -195,8 +200,8 @@ static int softmax(struct stx__build *b, const struct stx_node *n, struct stx_va
 static int softmax_int(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), n->outs[0].dtype);
-	out[0] = stx__b_number(b, n->op == STX_OP_SOFTMAX_INT ? STX_OP_SOFTMAX : STX_OP_LOG_SOFTMAX, x,
-	                       *stx__arg(n, 1));
+	out[0] = stx__b_number(b, n->op == STX_OP_SOFTMAX_INT ? STX_OP_SOFTMAX : STX_OP_LOG_SOFTMAX,
+			       x, *stx__arg(n, 1));
 	return 0;
 }
 
@@ -234,7 +239,8 @@ static int leaky_relu(struct stx__build *b, const struct stx_node *n, struct stx
 	return 0;
 }
 
-/* Where x <= 0: alpha*scale*expm1(x*input_scale), else scale*x; NaN takes the second branch and stays. */
+/* Where x <= 0: alpha*scale*expm1(x*input_scale), else scale*x; NaN takes the second branch and
+ * stays. */
 static int elu(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	double alpha = stx__number(stx__arg(n, 1)), scale = stx__number(stx__arg(n, 2));
@@ -255,7 +261,8 @@ static int softplus(struct stx__build *b, const struct stx_node *n, struct stx_v
 	return 0;
 }
 
-static struct stx_val clamp(struct stx__build *b, struct stx_val x, struct stx_arg lo, struct stx_arg hi)
+static struct stx_val clamp(struct stx__build *b, struct stx_val x, struct stx_arg lo,
+			    struct stx_arg hi)
 {
 	struct stx_arg a[] = { stx_arg_tensor(x), lo, hi };
 	return stx__b_call(b, STX_OP_CLAMP, 3, a);
@@ -327,8 +334,8 @@ static struct stx_val matmul_folded(struct stx__build *b, struct stx_val x, stru
 }
 
 /* Operand as [batch, rows, columns], batch sizes expanded to those of the result. */
-static struct stx_val batched(struct stx__build *b, struct stx_val x, uint32_t nbatch, const stx_ex *batch,
-                              int is_left)
+static struct stx_val batched(struct stx__build *b, struct stx_val x, uint32_t nbatch,
+			      const stx_ex *batch, int is_left)
 {
 	const struct stx_type *t = stx_val_type(x);
 	stx_ex sizes[STX_MAX_DIMS], one = stx_ex_const(b->g->ex, 1);
@@ -341,7 +348,9 @@ static struct stx_val batched(struct stx__build *b, struct stx_val x, uint32_t n
 	sizes[nbatch] = rows;
 	sizes[nbatch + 1] = cols;
 	x = stx__b_expand(b, x, nbatch + 2, sizes);
-	return nbatch == 1 ? x : stx__b_view(b, x, 3, (stx_ex[]){ product(b, &bt, 0, nbatch), rows, cols });
+	return nbatch == 1
+		       ? x
+		       : stx__b_view(b, x, 3, (stx_ex[]){ product(b, &bt, 0, nbatch), rows, cols });
 }
 
 static int matmul(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
@@ -359,10 +368,11 @@ static int matmul(struct stx__build *b, const struct stx_node *n, struct stx_val
 		return stx__b_fail(b, STX_E_TOO_LARGE, "too many dimensions");
 	} else {
 		z = stx__b_two(b, STX_OP_BMM, batched(b, x, nbatch, n->outs[0].sizes, 1),
-		               batched(b, y, nbatch, n->outs[0].sizes, 0));
+			       batched(b, y, nbatch, n->outs[0].sizes, 0));
 	}
 	out[0] = !b->err && stx_type_eq(stx_val_type(z), &n->outs[0])
-	                 ? z : stx__b_view(b, z, n->outs[0].rank, n->outs[0].sizes);
+			 ? z
+			 : stx__b_view(b, z, n->outs[0].rank, n->outs[0].sizes);
 	return 0;
 }
 
@@ -388,8 +398,9 @@ static int linear(struct stx__build *b, const struct stx_node *n, struct stx_val
 	struct stx_val x = stx__operand(n, 0), w = stx__b_swap(b, stx__operand(n, 1), 0, 1), y;
 	const struct stx_type *t = stx_val_type(x);
 	if (t->rank != 2)
-		x = stx__b_view(b, x, 2, (stx_ex[]){ product(b, t, 0, t->rank - 1u),
-		                                     t->sizes[t->rank - 1] });
+		x = stx__b_view(
+			b, x, 2,
+			(stx_ex[]){ product(b, t, 0, t->rank - 1u), t->sizes[t->rank - 1] });
 	if (stx__arg(n, 2)->kind == STX_ARG_TENSOR) {
 		struct stx_arg a[] = { *stx__arg(n, 2), stx_arg_tensor(x), stx_arg_tensor(w) };
 		y = stx__b_call(b, STX_OP_ADDMM, 3, a);
@@ -462,7 +473,8 @@ static int repeat(struct stx__build *b, const struct stx_node *n, struct stx_val
 	return 0;
 }
 
-/* Element (i, j) stays where j - i <= diagonal (tril), j - i >= diagonal (triu); others become 0. */
+/* Element (i, j) stays where j - i <= diagonal (tril), j - i >= diagonal (triu); others become 0.
+ */
 static int triangle(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	const struct stx_type *t = &n->outs[0];
@@ -472,7 +484,8 @@ static int triangle(struct stx__build *b, const struct stx_node *n, struct stx_v
 	    !stx_ex_is_const(b->g->ex, stx__arg(n, 1)->u.ex, &k))
 		return stx__b_fail(b, STX_E_UNSUPPORTED, "sizes are symbolic");
 	stx_ex column[2] = { stx_ex_const(b->g->ex, rows), stx_ex_const(b->g->ex, 1) };
-	struct stx_val i = stx__b_view(b, stx__b_arange(b, rows), 2, column), j = stx__b_arange(b, cols);
+	struct stx_val i = stx__b_view(b, stx__b_arange(b, rows), 2, column),
+		       j = stx__b_arange(b, cols);
 	i = stx__b_number(b, STX_OP_ADD_SCALAR, i, stx_arg_scalar_i(k));
 	struct stx_val in = stx__b_two(b, n->op == STX_OP_TRIL ? STX_OP_LE : STX_OP_GE, j, i);
 	struct stx_val zero = stx__b_full(b, 0, NULL, stx_arg_scalar_i(0), t->dtype);
@@ -486,10 +499,29 @@ static int on_bool(struct stx__build *b, const struct stx_node *n, struct stx_va
 {
 	if (n->outs[0].dtype != STX_BOOL)
 		return STX__KEEP;
+	struct stx_val other = stx__operand(n, 1);
 	if (n->op == STX_OP_ADD && stx__arg(n, 2)->u.i == 0)
-		return stx__b_fail(b, STX_E_UNSUPPORTED, "alpha=0 with bool operands");
+		other = stx__b_two(b, STX_OP_LOGICAL_AND, other,
+				   stx__b_full(b, 0, NULL, stx_arg_scalar_i(0), STX_BOOL));
 	out[0] = stx__b_two(b, n->op == STX_OP_ADD ? STX_OP_LOGICAL_OR : STX_OP_LOGICAL_AND,
-	                    stx__operand(n, 0), stx__operand(n, 1));
+			    stx__operand(n, 0), other);
+	return 0;
+}
+
+/* dtype=bool: a sum is any, a product all, of the elements as bools. */
+static int reduce_to_bool(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	int sum = n->op == STX_OP_SUM_DIM;
+	struct stx_arg dim = *stx__arg(n, 1);
+	if (n->outs[0].dtype != STX_BOOL)
+		return STX__KEEP;
+	if (!sum)
+		dim = stx_arg_exs(b->g, &stx__arg(n, 1)->u.ex, 1);
+	else if (dim.kind == STX_ARG_INTS && dim.n == 0)
+		dim = stx_arg_none(); /* all dimensions; any.dims would take none */
+	struct stx_arg a[] = { stx_arg_tensor(stx__b_cast(b, stx__operand(n, 0), STX_BOOL)), dim,
+			       *stx__arg(n, 2) };
+	out[0] = stx__b_call(b, sum ? STX_OP_ANY_DIM : STX_OP_ALL_DIM, 3, a);
 	return 0;
 }
 
@@ -521,7 +553,7 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_FLOOR_DIVIDE] = floor_divide,
 	[STX_OP_FULL_LIKE] = full_like,
 	[STX_OP_SUM] = sum_default,
-	[STX_OP_MEAN] = mean_default,
+	[STX_OP_MEAN] = mean_dim,
 	[STX_OP_MEAN_DIM] = mean_dim,
 	[STX_OP_ANY] = any_default,
 	[STX_OP_ALL] = any_default,
@@ -556,14 +588,8 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 };
 
 stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
-	[STX_OP_GELU] = gelu,
-	[STX_OP_ADD] = on_bool,
-	[STX_OP_MUL] = on_bool,
-	[STX_OP_FLOOR] = unchanged,
-	[STX_OP_CEIL] = unchanged,
-	[STX_OP_TRUNC] = unchanged,
-	[STX_OP_ROUND] = unchanged,
-	[STX_OP_SIGN] = unchanged,
-	[STX_OP_ISNAN] = never,
-	[STX_OP_ISINF] = never,
+	[STX_OP_GELU] = gelu,       [STX_OP_ADD] = on_bool,    [STX_OP_MUL] = on_bool,
+	[STX_OP_FLOOR] = unchanged, [STX_OP_CEIL] = unchanged, [STX_OP_TRUNC] = unchanged,
+	[STX_OP_ROUND] = unchanged, [STX_OP_SIGN] = unchanged, [STX_OP_ISNAN] = never,
+	[STX_OP_ISINF] = never,     [STX_OP_SUM_DIM] = reduce_to_bool, [STX_OP_PROD_DIM] = reduce_to_bool,
 };

@@ -9,6 +9,8 @@
 #ifndef STX_ELEMENTARY_H
 #define STX_ELEMENTARY_H
 
+#include <stddef.h>
+
 #include "arena.h"
 #include "prims.h"
 
@@ -45,6 +47,9 @@ const struct stx_elem_program *stx_elementary_record(struct stx_arena *a, enum s
                                                      enum stx_dtype t);
 union stx_scalar stx_elementary_eval(const struct stx_elem_program *p, union stx_scalar x,
                                      union stx_scalar y);
+/* The same over n elements, faster; y may be x when the function takes one operand. */
+void stx_elementary_eval_n(const struct stx_elem_program *p, const union stx_scalar *x,
+                           const union stx_scalar *y, union stx_scalar *out, size_t n);
 
 /* One primitive on scalars, exactly as NUMERICS.md defines it (rounding to t included): the reference
  * semantics every emitter is tested against. src is the operands' dtype (CAST, BITCAST, comparisons). */

@@ -144,7 +144,6 @@ static int folded_prim(const struct fold *f, enum stx_prim *prim)
 
 static int fold_pointwise(struct fold *f)
 {
-	const struct stx_op_info *info = stx_op_info(f->n->op);
 	struct operand o[3];
 	union stx_scalar scalars[3] = { { .u = 0 } };
 	int kinds[3] = { 0 }; /* 1 tensor, 2 scalar */
@@ -153,34 +152,23 @@ static int fold_pointwise(struct fold *f)
 	if (!folded_prim(f, &prim))
 		return 0;
 	int arity = stx_prim_info(prim)->arity;
-	enum stx_dtype common = f->dtype;
-	const struct stx_type *first = NULL;
+	enum stx_dtype common = stx_infer_operand_dtype(f->n);
 	for (int i = 0; i < arity && i < (int)f->n->nargs; i++, n++) {
 		if (f->n->args[i].kind == STX_ARG_TENSOR) {
 			if (!get_operand(f->g, f->n->args[i].u.tensor, &o[i]))
 				return 0;
-			const struct stx_type *t = stx_val_type(f->n->args[i].u.tensor);
-			if (info->promote == STX_PROMOTE_BOOL)
-				common = first ? stx_promote(common, t->dtype) : t->dtype;
-			first = t;
 			kinds[i] = 1;
 		} else if (f->n->args[i].kind == STX_ARG_SCALAR) {
-			if (f->n->args[i].is_float && info->promote == STX_PROMOTE_BOOL &&
-			    !stx_dtype_is_float(common))
-				return 0; /* compared in a float type: left to the compiler */
 			kinds[i] = 2;
 		} else {
 			return 0;
 		}
 	}
-	if (f->n->op == STX_OP_LOGICAL_AND || f->n->op == STX_OP_LOGICAL_OR ||
-	    f->n->op == STX_OP_LOGICAL_XOR || f->n->op == STX_OP_LOGICAL_NOT)
-		common = STX_BOOL;
+	if (common == STX_DTYPE_NONE || !stx_prim_accepts(prim, common))
+		return 0;
 	for (int i = 0; i < n; i++)
 		if (kinds[i] == 2)
 			scalars[i] = scalar_arg(&f->n->args[i], common);
-	if (!stx_prim_accepts(prim, common))
-		return 0;
 	enum stx_dtype result = stx_prim_info(prim)->result == STX_RESULT_BOOL ? STX_BOOL : common;
 	for (int64_t k = 0; k < f->count; k++) {
 		int64_t at[STX_MAX_DIMS];

@@ -11,7 +11,8 @@
 
 stx_err stx__over_budget(const char *stage, const char *name, struct stx_diag *d)
 {
-	return stx_fail(d, STX_E_TOO_LARGE, stage, name, "the memory budget of the request is used up");
+	return stx_fail(d, STX_E_TOO_LARGE, stage, name,
+			"the memory budget of the request is used up");
 }
 
 struct stx_graph *stx_graph_new(struct stx_arena *a)
@@ -32,7 +33,9 @@ struct stx_type stx_type_make(struct stx_graph *g, enum stx_dtype t, int rank, c
 	stx_ex *s = STX_NEW_ARRAY(g->arena, stx_ex, (size_t)(rank > 0 ? rank : 1));
 	for (int i = 0; s && i < rank; i++)
 		s[i] = stx_ex_const(g->ex, sizes[i]);
-	return (struct stx_type){ .dtype = s ? t : STX_DTYPE_NONE, .rank = (uint8_t)rank, .sizes = s };
+	return (struct stx_type){ .dtype = s ? t : STX_DTYPE_NONE,
+				  .rank = (uint8_t)rank,
+				  .sizes = s };
 }
 
 stx_ex stx_type_numel(struct stx_graph *g, const struct stx_type *t)
@@ -53,29 +56,31 @@ int stx_type_eq(const struct stx_type *a, const struct stx_type *b)
 }
 
 stx_err stx__check_type(struct stx_graph *g, const char *name, const struct stx_type *t,
-                        struct stx_diag *d)
+			struct stx_diag *d)
 {
 	__int128 n = 1;
 	if (t->rank > STX_MAX_DIMS)
-		return stx_fail(d, STX_E_TOO_LARGE, "verify", name, "rank %u; at most %d dimensions",
-		                t->rank, STX_MAX_DIMS);
+		return stx_fail(d, STX_E_TOO_LARGE, "verify", name,
+				"rank %u; at most %d dimensions", t->rank, STX_MAX_DIMS);
 	if ((unsigned)t->dtype >= STX_DTYPE_COUNT || (t->rank && !t->sizes))
 		return stx_fail(d, STX_E_INVALID, "verify", name, "the type is not complete");
 	for (uint32_t i = 0; i < t->rank; i++) {
 		if (t->sizes[i] == STX_EX_BAD)
 			return stx_fail(d, STX_E_TOO_LARGE, "verify", name,
-			                "the size of dimension %u does not fit in 64 bits", i);
+					"the size of dimension %u does not fit in 64 bits", i);
 		if (stx_ex_interval(g->ex, t->sizes[i]).lo < 0)
 			return stx_fail(d, STX_E_INVALID, "verify", name,
-			                "the size of dimension %u is or may be negative", i);
+					"the size of dimension %u is or may be negative", i);
 		int64_t s = stx_ex_hint(g->ex, t->sizes[i]);
 		n *= s > 1 ? s : 1; /* zero-size tensors have strides too */
 		if (n >= STX__MAX_ELEMS)
-			return stx_fail(d, STX_E_TOO_LARGE, "verify", name,
-			                "the tensor has %s%lld or more elements (dimension %u is %lld); "
-			                "the limit is 2^40", n > INT64_MAX ? "over " : "",
-			                n > INT64_MAX ? (long long)INT64_MAX : (long long)n, i,
-			                (long long)s);
+			return stx_fail(
+				d, STX_E_TOO_LARGE, "verify", name,
+				"the tensor has %s%lld or more elements (dimension %u is %lld); "
+				"the limit is 2^40",
+				n > INT64_MAX ? "over " : "",
+				n > INT64_MAX ? (long long)INT64_MAX : (long long)n, i,
+				(long long)s);
 	}
 	return 0;
 }
@@ -99,8 +104,9 @@ struct stx_arg stx_arg_node(struct stx_node *n)
 
 struct stx_arg stx_arg_tensors(struct stx_graph *g, const struct stx_val *v, uint32_t n)
 {
-	return (struct stx_arg){ .kind = STX_ARG_TENSORS, .n = n,
-		                 .u.tensors = stx_arena_copy(g->arena, v, n * sizeof *v) };
+	return (struct stx_arg){ .kind = STX_ARG_TENSORS,
+				 .n = n,
+				 .u.tensors = stx_arena_copy(g->arena, v, n * sizeof *v) };
 }
 
 struct stx_arg stx_arg_ex(stx_ex e)
@@ -115,8 +121,9 @@ struct stx_arg stx_arg_int(struct stx_graph *g, int64_t v)
 
 struct stx_arg stx_arg_exs(struct stx_graph *g, const stx_ex *v, uint32_t n)
 {
-	return (struct stx_arg){ .kind = STX_ARG_INTS, .n = n,
-		                 .u.exs = stx_arena_copy(g->arena, v, n * sizeof *v) };
+	return (struct stx_arg){ .kind = STX_ARG_INTS,
+				 .n = n,
+				 .u.exs = stx_arena_copy(g->arena, v, n * sizeof *v) };
 }
 
 struct stx_arg stx_arg_ints(struct stx_graph *g, const int64_t *v, uint32_t n)
@@ -243,9 +250,10 @@ static int to_tensors(struct stx_graph *g, const struct stx_arg *a, struct stx_a
 	return 1;
 }
 
-/* Converts a to kind k; 0 when it does not fit. Lists are copied: the node owns what it refers to. */
+/* Converts a to kind k; 0 when it does not fit. Lists are copied: the node owns what it refers to.
+ */
 static int convert(struct stx_graph *g, enum stx_param_kind k, const struct stx_arg *a,
-                   struct stx_arg *out)
+		   struct stx_arg *out)
 {
 	if (a->kind == STX_ARG_NONE) {
 		*out = stx_arg_none();
@@ -253,27 +261,25 @@ static int convert(struct stx_graph *g, enum stx_param_kind k, const struct stx_
 	}
 	*out = *a;
 	switch (k) {
-	case STX_PARAM_TENSOR: case STX_PARAM_OPT_TENSOR:
-		return a->kind == STX_ARG_TENSOR && val_ok(g, a->u.tensor);
-	case STX_PARAM_TENSORS:
-		return to_tensors(g, a, out);
-	case STX_PARAM_INT: case STX_PARAM_OPT_INT:
-		return to_int(g, a, out);
-	case STX_PARAM_INTS: case STX_PARAM_OPT_INTS:
-		return to_ints(g, a, out);
-	case STX_PARAM_FLOAT: case STX_PARAM_OPT_FLOAT:
-		return to_float(g, a, out);
-	case STX_PARAM_SCALAR: case STX_PARAM_OPT_SCALAR:
-		return to_scalar(g, a, out);
-	case STX_PARAM_BOOL:
-		out->u.i = a->u.i != 0;
-		return a->kind == STX_ARG_BOOL;
+	case STX_PARAM_TENSOR:
+	case STX_PARAM_OPT_TENSOR: return a->kind == STX_ARG_TENSOR && val_ok(g, a->u.tensor);
+	case STX_PARAM_TENSORS: return to_tensors(g, a, out);
+	case STX_PARAM_INT:
+	case STX_PARAM_OPT_INT: return to_int(g, a, out);
+	case STX_PARAM_INTS:
+	case STX_PARAM_OPT_INTS: return to_ints(g, a, out);
+	case STX_PARAM_FLOAT:
+	case STX_PARAM_OPT_FLOAT: return to_float(g, a, out);
+	case STX_PARAM_SCALAR:
+	case STX_PARAM_OPT_SCALAR: return to_scalar(g, a, out);
+	case STX_PARAM_BOOL: out->u.i = a->u.i != 0; return a->kind == STX_ARG_BOOL;
 	case STX_PARAM_STRING:
 		if (a->kind != STX_ARG_STRING || !a->u.str)
 			return 0;
 		*out = stx_arg_str(g, a->u.str);
 		return 1;
-	case STX_PARAM_DTYPE: case STX_PARAM_OPT_DTYPE:
+	case STX_PARAM_DTYPE:
+	case STX_PARAM_OPT_DTYPE:
 		return a->kind == STX_ARG_DTYPE && (unsigned)a->u.dtype < STX_DTYPE_COUNT;
 	}
 	return 0;
@@ -282,9 +288,21 @@ static int convert(struct stx_graph *g, enum stx_param_kind k, const struct stx_
 static const char *kind_text(enum stx_param_kind k)
 {
 	static const char *const text[] = {
-		"a tensor", "a tensor or None", "a list of tensors", "an integer", "an integer or None",
-		"a list of integers", "a list of integers or None", "a number", "a number or None",
-		"True or False", "a number", "a number or None", "a string", "a dtype", "a dtype or None",
+		"a tensor",
+		"a tensor or None",
+		"a list of tensors",
+		"an integer",
+		"an integer or None",
+		"a list of integers",
+		"a list of integers or None",
+		"a number",
+		"a number or None",
+		"True or False",
+		"a number",
+		"a number or None",
+		"a string",
+		"a dtype",
+		"a dtype or None",
 	};
 	return text[k];
 }
@@ -315,16 +333,17 @@ static struct stx_arg default_arg(struct stx_graph *g, const struct stx_param *p
 		return stx_arg_scalar_f(strtod(s, NULL));
 	int64_t v = strtoll(s, NULL, 10);
 	return p->kind == STX_PARAM_INT || p->kind == STX_PARAM_OPT_INT ? stx_arg_int(g, v)
-	                                                                : stx_arg_scalar_i(v);
+									: stx_arg_scalar_i(v);
 }
 
 static stx_err match_args(struct stx_graph *g, struct stx_node *n, const struct stx_arg *args,
-                          uint32_t nargs, struct stx_diag *d)
+			  uint32_t nargs, struct stx_diag *d)
 {
 	const struct stx_op_info *info = stx_op_info(n->op);
 	if (nargs > info->nparams)
-		return stx_fail(d, STX_E_INVALID, "graph", n->name, "%s takes %u arguments, %u given",
-		                info->overload, info->nparams, nargs);
+		return stx_fail(d, STX_E_INVALID, "graph", n->name,
+				"%s takes %u arguments, %u given", info->overload, info->nparams,
+				nargs);
 	n->nargs = info->nparams;
 	n->args = STX_NEW_ARRAY(g->arena, struct stx_arg, info->nparams);
 	if (!n->args)
@@ -336,14 +355,16 @@ static stx_err match_args(struct stx_graph *g, struct stx_node *n, const struct 
 		if (!a || a->kind == STX_ARG_DEFAULT) {
 			if (!p->has_default)
 				return stx_fail(d, STX_E_INVALID, "graph", n->name,
-				                "%s: argument '%s' is missing", info->overload, p->name);
+						"%s: argument '%s' is missing", info->overload,
+						p->name);
 			dflt = default_arg(g, p);
 			a = &dflt;
 		}
 		if (!convert(g, p->kind, a, &n->args[i]))
-			return stx_fail(d, stx_arena_oom(g->arena) ? STX_E_TOO_LARGE : STX_E_INVALID,
-			                "graph", n->name, "%s: argument '%s' must be %s", info->overload,
-			                p->name, kind_text(p->kind));
+			return stx_fail(d,
+					stx_arena_oom(g->arena) ? STX_E_TOO_LARGE : STX_E_INVALID,
+					"graph", n->name, "%s: argument '%s' must be %s",
+					info->overload, p->name, kind_text(p->kind));
 	}
 	return stx_arena_oom(g->arena) ? stx__over_budget("graph", n->name, d) : 0;
 }
@@ -356,10 +377,12 @@ static int arg_fits(enum stx_param_kind k, const struct stx_arg *a)
 	case STX_ARG_TENSORS: return k == STX_PARAM_TENSORS;
 	case STX_ARG_INT:
 		return k == STX_PARAM_INT || k == STX_PARAM_OPT_INT || k == STX_PARAM_INTS ||
-		       k == STX_PARAM_OPT_INTS || k == STX_PARAM_SCALAR || k == STX_PARAM_OPT_SCALAR ||
-		       k == STX_PARAM_FLOAT || k == STX_PARAM_OPT_FLOAT;
+		       k == STX_PARAM_OPT_INTS || k == STX_PARAM_SCALAR ||
+		       k == STX_PARAM_OPT_SCALAR || k == STX_PARAM_FLOAT ||
+		       k == STX_PARAM_OPT_FLOAT;
 	case STX_ARG_INTS: return k == STX_PARAM_INTS || k == STX_PARAM_OPT_INTS;
-	case STX_ARG_FLOAT: case STX_ARG_SCALAR:
+	case STX_ARG_FLOAT:
+	case STX_ARG_SCALAR:
 		if (a->kind == STX_ARG_SCALAR && !a->is_float && k >= STX_PARAM_INT &&
 		    k <= STX_PARAM_OPT_INTS)
 			return 1;
@@ -377,13 +400,13 @@ int stx_op_choose(const char *base, const struct stx_arg *args, uint32_t nargs)
 {
 	for (int op = 0; op < STX_OP_COUNT; op++) {
 		const struct stx_op_info *info = stx_op_info((enum stx_op)op);
-		if (strcmp(info->base, base) || info->category == STX_CAT_INPUT)
+		if (strcmp(info->base, base) != 0 || info->category == STX_CAT_INPUT)
 			continue;
 		int fits = nargs <= info->nparams;
 		for (uint32_t i = 0; fits && i < info->nparams; i++)
 			fits = i < nargs ? !info->params[i].is_kwarg &&
-			                           arg_fits(info->params[i].kind, &args[i])
-			                 : info->params[i].has_default;
+						   arg_fits(info->params[i].kind, &args[i])
+					 : info->params[i].has_default;
 		if (fits)
 			return op;
 	}
@@ -396,7 +419,7 @@ stx_err stx__graph_append(struct stx_graph *g, struct stx_node *n, struct stx_di
 {
 	if (g->nodes.n >= STX__MAX_NODES)
 		return stx_fail(d, STX_E_TOO_LARGE, "graph", n->name, "more than %u nodes",
-		                STX__MAX_NODES);
+				STX__MAX_NODES);
 	n->id = g->nodes.n;
 	if (!n->serial && (stx_op_info(n->op)->tags & (STX_TAG_RANDOM | STX_TAG_EFFECT)))
 		n->serial = g->next_serial++;
@@ -404,10 +427,10 @@ stx_err stx__graph_append(struct stx_graph *g, struct stx_node *n, struct stx_di
 }
 
 static const char *claim_name(struct stx_graph *g, const char *name, int exact, const char *base,
-                              struct stx_node *n, struct stx_diag *d)
+			      struct stx_node *n, struct stx_diag *d)
 {
 	const char *s = exact && name ? stx__name_claim(g, name, strlen(name), n)
-	                              : stx__name_unique(g, name ? name : base, n);
+				      : stx__name_unique(g, name ? name : base, n);
 	if (!s && stx_arena_oom(g->arena))
 		stx__over_budget("graph", base, d);
 	else if (!s)
@@ -415,8 +438,9 @@ static const char *claim_name(struct stx_graph *g, const char *name, int exact, 
 	return s;
 }
 
-struct stx_node *stx__graph_call_named(struct stx_graph *g, enum stx_op op, const char *name, int exact,
-                                       const struct stx_arg *args, uint32_t nargs, struct stx_diag *d)
+struct stx_node *stx__graph_call_named(struct stx_graph *g, enum stx_op op, const char *name,
+				       int exact, const struct stx_arg *args, uint32_t nargs,
+				       struct stx_diag *d)
 {
 	if ((unsigned)op >= STX_OP_COUNT || stx_op_info(op)->category == STX_CAT_INPUT) {
 		stx_fail(d, STX_E_INVALID, "graph", name, "not an operator that can be called");
@@ -439,14 +463,14 @@ struct stx_node *stx__graph_call_named(struct stx_graph *g, enum stx_op op, cons
 }
 
 struct stx_node *stx_graph_call(struct stx_graph *g, enum stx_op op, const char *name,
-                                const struct stx_arg *args, uint32_t nargs, struct stx_diag *d)
+				const struct stx_arg *args, uint32_t nargs, struct stx_diag *d)
 {
 	return stx__graph_call_named(g, op, name, 0, args, nargs, d);
 }
 
 /* A node without arguments and with one result of the given type, which is copied. */
 static struct stx_node *new_source(struct stx_graph *g, enum stx_op op, const char *name,
-                                   const struct stx_type *type, struct stx_diag *d)
+				   const struct stx_type *type, struct stx_diag *d)
 {
 	if (stx__check_type(g, name, type, d))
 		return NULL;
@@ -467,7 +491,7 @@ static struct stx_node *new_source(struct stx_graph *g, enum stx_op op, const ch
 
 /* Strides that are exactly the row-major ones are not kept: NULL says the same (OG-04). */
 static stx_err copy_strides(struct stx_graph *g, const char *name, const struct stx_type *t,
-                            const stx_ex *strides, const stx_ex **out, struct stx_diag *d)
+			    const stx_ex *strides, const stx_ex **out, struct stx_diag *d)
 {
 	int same = 1;
 	stx_ex want = stx_ex_const(g->ex, 1);
@@ -476,7 +500,7 @@ static stx_err copy_strides(struct stx_graph *g, const char *name, const struct 
 		struct stx_interval r = stx_ex_interval(g->ex, strides[i]);
 		if (!strides[i] || r.lo < 0)
 			return stx_fail(d, STX_E_INVALID, "graph", name,
-			                "the stride of dimension %u is or may be negative", i);
+					"the stride of dimension %u is or may be negative", i);
 		same &= strides[i] == want || stx_ex_equals(g->ex, t->sizes[i], 1);
 		want = stx_ex_mul(g->ex, want, t->sizes[i]);
 	}
@@ -487,8 +511,8 @@ static stx_err copy_strides(struct stx_graph *g, const char *name, const struct 
 }
 
 struct stx_node *stx__graph_input_named(struct stx_graph *g, const char *name, int exact,
-                                        struct stx_type type, const stx_ex *strides, int is_param,
-                                        struct stx_diag *d)
+					struct stx_type type, const stx_ex *strides, int is_param,
+					struct stx_diag *d)
 {
 	char made[32];
 	snprintf(made, sizeof made, "primals_%u", g->inputs.n + 1);
@@ -508,14 +532,14 @@ struct stx_node *stx__graph_input_named(struct stx_graph *g, const char *name, i
 }
 
 struct stx_node *stx_graph_input(struct stx_graph *g, const char *name, struct stx_type type,
-                                 const stx_ex *strides, int is_param, struct stx_diag *d)
+				 const stx_ex *strides, int is_param, struct stx_diag *d)
 {
 	return stx__graph_input_named(g, name, 0, type, strides, is_param, d);
 }
 
 struct stx_node *stx__graph_constant_named(struct stx_graph *g, const char *name, int exact,
-                                           struct stx_type type, const void *data, size_t nbytes,
-                                           struct stx_diag *d)
+					   struct stx_type type, const void *data, size_t nbytes,
+					   struct stx_diag *d)
 {
 	int64_t count;
 	struct stx_node *n = new_source(g, STX_OP_CONSTANT, name ? name : "constant", &type, d);
@@ -523,14 +547,14 @@ struct stx_node *stx__graph_constant_named(struct stx_graph *g, const char *name
 		return NULL;
 	if (!stx_ex_is_const(g->ex, stx_type_numel(g, &type), &count) ||
 	    (uint64_t)count * (uint64_t)stx_dtype_bytes(type.dtype) != nbytes) {
-		stx_fail(d, STX_E_INVALID, "graph", name, "a constant of %zu bytes does not fill its type",
-		         nbytes);
+		stx_fail(d, STX_E_INVALID, "graph", name,
+			 "a constant of %zu bytes does not fill its type", nbytes);
 		return NULL;
 	}
 	if (nbytes > STX__MAX_CONST_BYTES) {
 		stx_fail(d, STX_E_TOO_LARGE, "graph", name,
-		         "a constant of %zu bytes; over %u it must be a parameter", nbytes,
-		         STX__MAX_CONST_BYTES);
+			 "a constant of %zu bytes; over %u it must be a parameter", nbytes,
+			 STX__MAX_CONST_BYTES);
 		return NULL;
 	}
 	n->data.bytes = stx_arena_copy(g->arena, data, nbytes);
@@ -541,7 +565,8 @@ struct stx_node *stx__graph_constant_named(struct stx_graph *g, const char *name
 	}
 	for (size_t i = 0; type.dtype == STX_BOOL && i < nbytes; i++)
 		if (n->data.bytes[i] > 1) {
-			stx_fail(d, STX_E_INVALID, "graph", name, "a bool element is neither 0 nor 1");
+			stx_fail(d, STX_E_INVALID, "graph", name,
+				 "a bool element is neither 0 nor 1");
 			return NULL;
 		}
 	n->name = claim_name(g, name, exact, "constant", n, d);
@@ -549,16 +574,18 @@ struct stx_node *stx__graph_constant_named(struct stx_graph *g, const char *name
 }
 
 struct stx_node *stx_graph_constant(struct stx_graph *g, const char *name, struct stx_type type,
-                                    const void *data, size_t n, struct stx_diag *d)
+				    const void *data, size_t n, struct stx_diag *d)
 {
 	return stx__graph_constant_named(g, name, 0, type, data, n, d);
 }
 
-stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name, struct stx_diag *d)
+stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name,
+			 struct stx_diag *d)
 {
 	struct stx_output o = { .val = v };
 	if (!val_ok(g, v))
-		return stx_fail(d, STX_E_INVALID, "graph", name, "an output is not a value of this graph");
+		return stx_fail(d, STX_E_INVALID, "graph", name,
+				"an output is not a value of this graph");
 	if (name && !(o.name = stx_arena_strdup(g->arena, name)))
 		return stx__over_budget("graph", name, d);
 	return stx_push(g->arena, &g->outputs, o) ? stx__over_budget("graph", name, d) : 0;
@@ -566,7 +593,8 @@ stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name
 
 void stx_graph_count_users(struct stx_graph *g)
 {
-	/* last[id] = 1 + id of the last user counted, so that one that uses a value twice counts once */
+	/* last[id] = 1 + id of the last user counted, so that one that uses a value twice counts
+	 * once */
 	uint32_t *last = calloc(g->nodes.n ? g->nodes.n : 1, sizeof *last);
 	for (uint32_t i = 0; i < g->nodes.n; i++)
 		g->nodes.at[i]->num_users = 0;

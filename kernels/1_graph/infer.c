@@ -1,5 +1,5 @@
-/* infer.c: result types of pointwise, creation, reduction and effect operators; promotion, broadcasting.
- * Promotion and shapes are PyTorch's (seed 000 6.2; LO-08, LO-20, LO-21, LO-30). */
+/* infer.c: result types of pointwise, creation, reduction and effect operators; promotion,
+ * broadcasting. Promotion and shapes are PyTorch's (seed 000 6.2; LO-08, LO-20, LO-21, LO-30). */
 #include "infer.h"
 
 #include <math.h>
@@ -16,12 +16,12 @@ const struct stx_type *stx__infer_type(const struct stx_node *n, uint32_t i)
 }
 
 stx_err stx__infer_set(struct stx_graph *g, struct stx_node *n, enum stx_dtype t, uint32_t rank,
-                       const stx_ex *sizes, struct stx_diag *d)
+		       const stx_ex *sizes, struct stx_diag *d)
 {
 	if (rank > STX_MAX_DIMS)
 		return stx_fail(d, STX_E_TOO_LARGE, "infer", n->name,
-		                "result of rank %u; at most %d dimensions are supported", rank,
-		                STX_MAX_DIMS);
+				"result of rank %u; at most %d dimensions are supported", rank,
+				STX_MAX_DIMS);
 	struct stx_type *o = STX_NEW(g->arena, struct stx_type);
 	stx_ex *s = stx_arena_copy(g->arena, sizes, rank * sizeof *s);
 	if (!o || !s)
@@ -33,21 +33,21 @@ stx_err stx__infer_set(struct stx_graph *g, struct stx_node *n, enum stx_dtype t
 }
 
 stx_err stx__infer_dim(struct stx_graph *g, const struct stx_node *n, stx_ex e, uint32_t rank,
-                       uint32_t *dim, struct stx_diag *d)
+		       uint32_t *dim, struct stx_diag *d)
 {
 	int64_t v, r = rank ? rank : 1;
 	if (!stx_ex_is_const(g->ex, e, &v))
 		return STX__INFER_FAIL(d, n, "a dimension number must be a constant");
 	if (v < -r || v >= r)
-		return STX__INFER_FAIL(d, n,
-		                       "dimension %lld is out of range: expected %lld to %lld for rank %u",
-		                       (long long)v, (long long)-r, (long long)(r - 1), rank);
+		return STX__INFER_FAIL(
+			d, n, "dimension %lld is out of range: expected %lld to %lld for rank %u",
+			(long long)v, (long long)-r, (long long)(r - 1), rank);
 	*dim = (uint32_t)(v < 0 ? v + r : v);
 	return 0;
 }
 
 stx_err stx__infer_dims(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t rank,
-                        int empty_is_all, uint32_t *set, struct stx_diag *d)
+			int empty_is_all, uint32_t *set, struct stx_diag *d)
 {
 	const struct stx_arg *a = &n->args[i];
 	*set = 0;
@@ -56,7 +56,7 @@ stx_err stx__infer_dims(struct stx_graph *g, const struct stx_node *n, uint32_t 
 		return 0;
 	}
 	for (uint32_t k = 0; k < a->n; k++) {
-		uint32_t dim;
+		uint32_t dim = 0;
 		stx_err e = stx__infer_dim(g, n, a->u.exs[k], rank, &dim, d);
 		if (e)
 			return e;
@@ -69,8 +69,9 @@ stx_err stx__infer_dims(struct stx_graph *g, const struct stx_node *n, uint32_t 
 
 /* ---- promotion ---- */
 
-/* Mixes of one unsigned with one signed type of the same width take the next wider signed type; there is
- * none for u64, and none between different 8-bit floats (or one of them and another float). */
+/* Mixes of one unsigned with one signed type of the same width take the next wider signed type;
+ * there is none for u64, and none between different 8-bit floats (or one of them and another
+ * float). */
 static enum stx_dtype promote_ints(enum stx_dtype a, enum stx_dtype b)
 {
 	int wa = stx_dtype_bytes(a), wb = stx_dtype_bytes(b);
@@ -157,7 +158,7 @@ enum stx_dtype stx__infer_common(const struct stx_node *n, uint32_t first)
 				if (a->u.tensors[k].node)
 					promotion_tensor(&p, a->u.tensors[k]);
 			}
-		else if (a->kind == STX_ARG_SCALAR && strcmp(info->params[i].name, "alpha"))
+		else if (a->kind == STX_ARG_SCALAR && strcmp(info->params[i].name, "alpha") != 0)
 			promotion_add(&p, 2, a->is_float ? STX_F32 : STX_I64);
 	}
 	if (p.failed)
@@ -168,15 +169,17 @@ enum stx_dtype stx__infer_common(const struct stx_node *n, uint32_t first)
 
 stx_err stx__infer_no_common(const struct stx_node *n, struct stx_diag *d)
 {
-	return STX__INFER_FAIL(d, n, "the operand types of %s have no common type; convert one of them",
-	                       stx_op_info(n->op)->overload);
+	return STX__INFER_FAIL(d, n,
+			       "the operand types of %s have no common type; convert one of them",
+			       stx_op_info(n->op)->overload);
 }
 
 enum stx_dtype stx_infer_operand_dtype(const struct stx_node *n)
 {
 	const struct stx_op_info *info = stx_op_info(n->op);
 	uint32_t first = n->op == STX_OP_WHERE ? 1 : 0;
-	if (info->category != STX_CAT_POINTWISE || n->nargs == 0 || n->args[0].kind != STX_ARG_TENSOR)
+	if (info->category != STX_CAT_POINTWISE || n->nargs == 0 ||
+	    n->args[0].kind != STX_ARG_TENSOR)
 		return STX_DTYPE_NONE;
 	if (n->op == STX_OP_LOGICAL_AND || n->op == STX_OP_LOGICAL_OR ||
 	    n->op == STX_OP_LOGICAL_XOR || n->op == STX_OP_LOGICAL_NOT)
@@ -214,7 +217,7 @@ static void size_text(struct stx_graph *g, stx_ex e, char out[48])
 
 /* out->sizes must have room for STX_MAX_DIMS. */
 static stx_err broadcast(struct stx_graph *g, const char *name, const struct stx_type *const *types,
-                         uint32_t n, uint32_t *rank, stx_ex *sizes, struct stx_diag *d)
+			 uint32_t n, uint32_t *rank, stx_ex *sizes, struct stx_diag *d)
 {
 	*rank = 0;
 	for (uint32_t i = 0; i < n; i++)
@@ -230,15 +233,15 @@ static stx_err broadcast(struct stx_graph *g, const char *name, const struct stx
 			size_text(g, sizes[at], a);
 			size_text(g, types[i]->sizes[k], b);
 			return stx_fail(d, STX_E_INVALID, "infer", name,
-			                "shapes do not broadcast: %s and %s at dimension %u of %u", a, b,
-			                at, *rank);
+					"shapes do not broadcast: %s and %s at dimension %u of %u",
+					a, b, at, *rank);
 		}
 	}
 	return 0;
 }
 
 stx_err stx_infer_broadcast(struct stx_graph *g, const struct stx_type *const *types, uint32_t n,
-                            struct stx_type *out, struct stx_diag *d)
+			    struct stx_type *out, struct stx_diag *d)
 {
 	stx_ex sizes[STX_MAX_DIMS];
 	uint32_t rank;
@@ -254,7 +257,7 @@ stx_err stx_infer_broadcast(struct stx_graph *g, const struct stx_type *const *t
 
 /* Sets the result of a pointwise node: all tensor arguments broadcast, with dtype t. */
 static stx_err set_broadcast(struct stx_graph *g, struct stx_node *n, enum stx_dtype t,
-                             struct stx_diag *d)
+			     struct stx_diag *d)
 {
 	const struct stx_type *types[8];
 	stx_ex sizes[STX_MAX_DIMS];
@@ -280,28 +283,40 @@ stx_err stx_shape_none(struct stx_graph *g, struct stx_node *n, struct stx_diag 
 static stx_err not_for(const struct stx_node *n, enum stx_dtype t, struct stx_diag *d)
 {
 	return stx_fail(d, STX_E_INVALID, "infer", n->name, "%s does not accept %s operands",
-	                stx_op_info(n->op)->overload, stx_dtype_name(t));
+			stx_op_info(n->op)->overload, stx_dtype_name(t));
 }
 
 /* Which operand types an operator refuses beyond what its primitive says. Booleans: addition and
- * multiplication stand for or, and; rounding and the predicates accept integers and change nothing. */
+ * multiplication stand for or, and; rounding and the predicates accept integers and change nothing.
+ */
 static int accepts(const struct stx_node *n, enum stx_dtype t)
 {
 	int prim = stx_op_info(n->op)->prim;
 	enum stx_dtype_kind k = stx_dtype_kind(t);
 	switch (n->op) {
-	case STX_OP_ADD: case STX_OP_ADD_SCALAR: case STX_OP_MUL: case STX_OP_MUL_SCALAR:
-	case STX_OP_WHERE: case STX_OP_CLONE: case STX_OP_SIGN:
-		return 1;
-	case STX_OP_FLOOR: case STX_OP_CEIL: case STX_OP_TRUNC: case STX_OP_ROUND:
-	case STX_OP_SUB: case STX_OP_SUB_SCALAR: case STX_OP_RSUB_SCALAR:
-	case STX_OP_REMAINDER: case STX_OP_CLAMP: case STX_OP_DIV_MODE: case STX_OP_RSUB:
-	case STX_OP_FMOD_SCALAR: case STX_OP_REMAINDER_SCALAR: case STX_OP_FLOOR_DIVIDE:
-		return k != STX_KIND_BOOL;
-	case STX_OP_RECIPROCAL:
-		return k == STX_KIND_FLOAT;
-	default:
-		return prim < 0 || stx_prim_accepts((enum stx_prim)prim, t);
+	case STX_OP_ADD:
+	case STX_OP_ADD_SCALAR:
+	case STX_OP_MUL:
+	case STX_OP_MUL_SCALAR:
+	case STX_OP_WHERE:
+	case STX_OP_CLONE:
+	case STX_OP_SIGN: return 1;
+	case STX_OP_FLOOR:
+	case STX_OP_CEIL:
+	case STX_OP_TRUNC:
+	case STX_OP_ROUND:
+	case STX_OP_SUB:
+	case STX_OP_SUB_SCALAR:
+	case STX_OP_RSUB_SCALAR:
+	case STX_OP_REMAINDER:
+	case STX_OP_CLAMP:
+	case STX_OP_DIV_MODE:
+	case STX_OP_RSUB:
+	case STX_OP_FMOD_SCALAR:
+	case STX_OP_REMAINDER_SCALAR:
+	case STX_OP_FLOOR_DIVIDE: return k != STX_KIND_BOOL;
+	case STX_OP_RECIPROCAL: return k == STX_KIND_FLOAT;
+	default: return prim < 0 || stx_prim_accepts((enum stx_prim)prim, t);
 	}
 }
 
@@ -313,7 +328,7 @@ static stx_err check_alpha(const struct stx_node *n, enum stx_dtype t, struct st
 		if (!strcmp(info->params[i].name, "alpha") && n->args[i].is_float &&
 		    !stx_dtype_is_float(t))
 			return STX__INFER_FAIL(d, n, "alpha must be an integer for %s operands",
-			                       stx_dtype_name(t));
+					       stx_dtype_name(t));
 	return 0;
 }
 
@@ -321,7 +336,7 @@ stx_err stx_shape_pointwise(struct stx_graph *g, struct stx_node *n, struct stx_
 {
 	enum stx_promote promote = stx_op_info(n->op)->promote;
 	enum stx_dtype t = promote == STX_PROMOTE_SAME ? stx__infer_type(n, 0)->dtype
-	                                               : stx__infer_common(n, 0);
+						       : stx__infer_common(n, 0);
 	if (t == STX_DTYPE_NONE)
 		return stx__infer_no_common(n, d);
 	if (promote == STX_PROMOTE_FLOAT && !stx_dtype_is_float(t))
@@ -339,9 +354,11 @@ stx_err stx_shape_pointwise(struct stx_graph *g, struct stx_node *n, struct stx_
 stx_err stx_shape_div_mode(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const char *mode = n->args[2].u.str;
-	if (strcmp(mode, "floor") && strcmp(mode, "trunc"))
-		return STX__INFER_FAIL(d, n, "rounding_mode is '%.32s'; it must be 'floor' or 'trunc' "
-		                       "(without rounding use div.Tensor)", mode);
+	if (strcmp(mode, "floor") != 0 && strcmp(mode, "trunc") != 0)
+		return STX__INFER_FAIL(d, n,
+				       "rounding_mode is '%.32s'; it must be 'floor' or 'trunc' "
+				       "(without rounding use div.Tensor)",
+				       mode);
 	enum stx_dtype t = stx__infer_common(n, 0);
 	if (t == STX_DTYPE_NONE)
 		return stx__infer_no_common(n, d);
@@ -371,7 +388,7 @@ stx_err stx_shape_where(struct stx_graph *g, struct stx_node *n, struct stx_diag
 {
 	if (stx__infer_type(n, 0)->dtype != STX_BOOL)
 		return STX__INFER_FAIL(d, n, "the condition must be bool, it is %s",
-		                       stx_dtype_name(stx__infer_type(n, 0)->dtype));
+				       stx_dtype_name(stx__infer_type(n, 0)->dtype));
 	enum stx_dtype t = stx__infer_common(n, 1);
 	return t == STX_DTYPE_NONE ? stx__infer_no_common(n, d) : set_broadcast(g, n, t, d);
 }
@@ -389,10 +406,10 @@ stx_err stx_shape_same(struct stx_graph *g, struct stx_node *n, struct stx_diag 
 	const struct stx_type *x = stx__infer_type(n, 0);
 	if (!stx_dtype_is_float(x->dtype))
 		return not_for(n, x->dtype, d);
-	if (n->op == STX_OP_GELU && strcmp(n->args[1].u.str, "none") &&
-	    strcmp(n->args[1].u.str, "tanh"))
+	if (n->op == STX_OP_GELU && strcmp(n->args[1].u.str, "none") != 0 &&
+	    strcmp(n->args[1].u.str, "tanh") != 0)
 		return STX__INFER_FAIL(d, n, "approximate is '%.32s'; it must be 'none' or 'tanh'",
-		                       n->args[1].u.str);
+				       n->args[1].u.str);
 	return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
 }
 
@@ -449,14 +466,16 @@ static stx_err arange_count(const struct stx_node *n, int64_t *count, struct stx
 			by = -by;
 		}
 		if (span < 0)
-			return STX__INFER_FAIL(d, n, "the bounds do not agree with the sign of step");
+			return STX__INFER_FAIL(d, n,
+					       "the bounds do not agree with the sign of step");
 		__int128 c = (span + by - 1) / by;
 		*count = c > INT64_MAX ? INT64_MAX : (int64_t)c;
 		return 0;
 	}
 	double c = ceil((scalar_f(&a[1]) - scalar_f(&a[0])) / scalar_f(&a[2]));
 	if (!(c >= 0))
-		return STX__INFER_FAIL(d, n, "start, end and step give no finite number of elements");
+		return STX__INFER_FAIL(d, n,
+				       "start, end and step give no finite number of elements");
 	*count = c >= 9e18 ? INT64_MAX : (int64_t)c;
 	return 0;
 }
@@ -475,7 +494,7 @@ stx_err stx_shape_arange(struct stx_graph *g, struct stx_node *n, struct stx_dia
 
 /* Sizes of x without the dimensions in set, or with size 1 there. */
 static stx_err set_reduced(struct stx_graph *g, struct stx_node *n, uint32_t set, int keepdim,
-                           enum stx_dtype t, struct stx_diag *d)
+			   enum stx_dtype t, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
 	stx_ex sizes[STX_MAX_DIMS];
@@ -505,20 +524,26 @@ static stx_err reduce_dtype(const struct stx_node *n, enum stx_dtype *t, struct 
 	int given = at >= 0 && n->args[at].kind == STX_ARG_DTYPE;
 	*t = given ? n->args[at].u.dtype : x;
 	switch (n->op) {
-	case STX_OP_SUM: case STX_OP_SUM_DIM: case STX_OP_PROD_DIM:
+	case STX_OP_SUM:
+	case STX_OP_SUM_DIM:
+	case STX_OP_PROD_DIM:
 		if (!given && !stx_dtype_is_float(x))
 			*t = STX_I64;
 		return 0;
-	case STX_OP_MEAN: case STX_OP_MEAN_DIM: case STX_OP_VAR: case STX_OP_LOGSUMEXP:
+	case STX_OP_MEAN:
+	case STX_OP_MEAN_DIM:
+	case STX_OP_VAR:
+	case STX_OP_LOGSUMEXP:
 		if (!stx_dtype_is_float(*t))
-			return STX__INFER_FAIL(d, n, "%s needs floating-point operands or dtype=, not %s",
-			                       stx_op_info(n->op)->overload, stx_dtype_name(*t));
+			return STX__INFER_FAIL(d, n,
+					       "%s needs floating-point operands or dtype=, not %s",
+					       stx_op_info(n->op)->overload, stx_dtype_name(*t));
 		return 0;
-	case STX_OP_ANY: case STX_OP_ALL: case STX_OP_ANY_DIM: case STX_OP_ALL_DIM:
-		*t = STX_BOOL;
-		return 0;
-	default:
-		return 0;
+	case STX_OP_ANY:
+	case STX_OP_ALL:
+	case STX_OP_ANY_DIM:
+	case STX_OP_ALL_DIM: *t = STX_BOOL; return 0;
+	default: return 0;
 	}
 }
 
@@ -538,11 +563,12 @@ stx_err stx_shape_reduce(struct stx_graph *g, struct stx_node *n, struct stx_dia
 	enum stx_dtype t;
 	stx_err e = 0;
 	if (at >= 0 && n->args[at].kind == STX_ARG_INT) {
-		uint32_t dim;
+		uint32_t dim = 0;
 		e = stx__infer_dim(g, n, n->args[at].u.ex, x->rank, &dim, d);
 		set = e ? 0 : 1u << dim;
 	} else if (at >= 0) {
-		/* PyTorch: an empty list means every dimension, except for any.dims and all.dims. */
+		/* PyTorch: an empty list means every dimension, except for any.dims and all.dims.
+		 */
 		int all = n->op != STX_OP_ANY_DIM && n->op != STX_OP_ALL_DIM;
 		e = stx__infer_dims(g, n, (uint32_t)at, x->rank, all, &set, d);
 	}
@@ -550,7 +576,7 @@ stx_err stx_shape_reduce(struct stx_graph *g, struct stx_node *n, struct stx_dia
 		return e;
 	if ((n->op == STX_OP_AMAX || n->op == STX_OP_AMIN) && zero_sized(g, x, set))
 		return STX__INFER_FAIL(d, n, "%s over a dimension of size 0 has no identity",
-		                       stx_op_info(n->op)->overload);
+				       stx_op_info(n->op)->overload);
 	e = reduce_dtype(n, &t, d);
 	return e ? e : set_reduced(g, n, set, kd >= 0 && n->args[kd].u.i, t, d);
 }
@@ -558,7 +584,7 @@ stx_err stx_shape_reduce(struct stx_graph *g, struct stx_node *n, struct stx_dia
 stx_err stx_shape_argreduce(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
-	uint32_t set = (1u << x->rank) - 1, dim;
+	uint32_t set = (1u << x->rank) - 1, dim = 0;
 	if (n->args[1].kind == STX_ARG_INT) {
 		stx_err e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank, &dim, d);
 		if (e)
@@ -569,7 +595,7 @@ stx_err stx_shape_argreduce(struct stx_graph *g, struct stx_node *n, struct stx_
 		return not_for(n, x->dtype, d);
 	if (zero_sized(g, x, set))
 		return STX__INFER_FAIL(d, n, "%s over a dimension of size 0 has no answer",
-		                       stx_op_info(n->op)->overload);
+				       stx_op_info(n->op)->overload);
 	return set_reduced(g, n, set, (int)n->args[2].u.i, STX_I64, d);
 }
 

@@ -5,7 +5,7 @@
 
 #include "graph.h"
 
-#define STX_OP(name, overload, cat, promote, shape, prim, tags, schema) \
+#define STX_OP(name, overload, cat, promote, shape, prim, tags, schema)                            \
 	stx_shape_fn stx_shape_##shape;
 #include "ops.def"
 #undef STX_OP
@@ -14,16 +14,16 @@
 
 /* Gives n one result; sizes is copied. */
 stx_err stx__infer_set(struct stx_graph *g, struct stx_node *n, enum stx_dtype t, uint32_t rank,
-                       const stx_ex *sizes, struct stx_diag *d);
+		       const stx_ex *sizes, struct stx_diag *d);
 /* Type of tensor argument i. */
 const struct stx_type *stx__infer_type(const struct stx_node *n, uint32_t i);
 /* A dimension given as a constant that may be negative: 0 <= *dim < rank (0-d counts as rank 1). */
 stx_err stx__infer_dim(struct stx_graph *g, const struct stx_node *n, stx_ex e, uint32_t rank,
-                       uint32_t *dim, struct stx_diag *d);
+		       uint32_t *dim, struct stx_diag *d);
 /* The dimensions of list argument i as a bit set; repeated ones are an error. NONE or an empty list
  * with empty_is_all gives all. */
 stx_err stx__infer_dims(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t rank,
-                        int empty_is_all, uint32_t *set, struct stx_diag *d);
+			int empty_is_all, uint32_t *set, struct stx_diag *d);
 /* Common type of the tensor and scalar arguments, alpha and beta left out (NONE: there is none). */
 enum stx_dtype stx__infer_common(const struct stx_node *n, uint32_t first);
 stx_err stx__infer_no_common(const struct stx_node *n, struct stx_diag *d);

@@ -18,30 +18,32 @@ static int is_one(struct stx_graph *g, stx_ex e)
 /* ---- contractions ---- */
 
 static stx_err check_product(const struct stx_node *n, const struct stx_type *a,
-                             const struct stx_type *b, struct stx_diag *d)
+			     const struct stx_type *b, struct stx_diag *d)
 {
 	if (a->dtype != b->dtype)
 		return STX__INFER_FAIL(d, n, "operands are %s and %s; they must be the same type",
-		                       stx_dtype_name(a->dtype), stx_dtype_name(b->dtype));
+				       stx_dtype_name(a->dtype), stx_dtype_name(b->dtype));
 	if (a->dtype == STX_BOOL)
 		return STX__INFER_FAIL(d, n, "%s does not accept bool operands",
-		                       stx_op_info(n->op)->overload);
+				       stx_op_info(n->op)->overload);
 	return 0;
 }
 
 static stx_err no_match(struct stx_graph *g, const struct stx_node *n, stx_ex a, stx_ex b,
-                        struct stx_diag *d)
+			struct stx_diag *d)
 {
-	return STX__INFER_FAIL(d, n, "the inner sizes %lld and %lld differ or cannot be proved equal",
-	                       (long long)stx_ex_hint(g->ex, a), (long long)stx_ex_hint(g->ex, b));
+	return STX__INFER_FAIL(d, n,
+			       "the inner sizes %lld and %lld differ or cannot be proved equal",
+			       (long long)stx_ex_hint(g->ex, a), (long long)stx_ex_hint(g->ex, b));
 }
 
 static stx_err mm_ranks(const struct stx_node *n, uint32_t i, uint32_t j, uint32_t rank,
-                        struct stx_diag *d)
+			struct stx_diag *d)
 {
 	uint32_t a = stx__infer_type(n, i)->rank, b = stx__infer_type(n, j)->rank;
 	if (a != rank || b != rank)
-		return STX__INFER_FAIL(d, n, "operands have ranks %u and %u; both must be %u", a, b, rank);
+		return STX__INFER_FAIL(d, n, "operands have ranks %u and %u; both must be %u", a, b,
+				       rank);
 	return check_product(n, stx__infer_type(n, i), stx__infer_type(n, j), d);
 }
 
@@ -108,12 +110,13 @@ stx_err stx_shape_addmm(struct stx_graph *g, struct stx_node *n, struct stx_diag
 	stx_ex sizes[2] = { a->sizes[0], b->sizes[1] };
 	if (c->dtype != a->dtype)
 		return STX__INFER_FAIL(d, n, "self is %s, the product %s", stx_dtype_name(c->dtype),
-		                       stx_dtype_name(a->dtype));
+				       stx_dtype_name(a->dtype));
 	if (!stx_dtype_is_float(a->dtype) && (n->args[3].is_float || n->args[4].is_float))
 		return STX__INFER_FAIL(d, n, "alpha and beta must be integers for %s operands",
-		                       stx_dtype_name(a->dtype));
+				       stx_dtype_name(a->dtype));
 	for (uint32_t i = 0; i < c->rank; i++)
-		if (c->rank > 2 || (c->sizes[i] != sizes[2 - c->rank + i] && !is_one(g, c->sizes[i])))
+		if (c->rank > 2 ||
+		    (c->sizes[i] != sizes[2 - c->rank + i] && !is_one(g, c->sizes[i])))
 			return STX__INFER_FAIL(d, n, "self does not broadcast to the product");
 	return stx__infer_set(g, n, a->dtype, 2, sizes, d);
 }
@@ -150,10 +153,10 @@ stx_err stx_shape_softmax(struct stx_graph *g, struct stx_node *n, struct stx_di
 		return e;
 	if (!stx_dtype_is_float(x->dtype))
 		return STX__INFER_FAIL(d, n, "%s needs floating-point operands, not %s",
-		                       stx_op_info(n->op)->overload, stx_dtype_name(x->dtype));
+				       stx_op_info(n->op)->overload, stx_dtype_name(x->dtype));
 	if (n->args[2].u.i && x->dtype != STX_F16)
 		return STX__INFER_FAIL(d, n, "half_to_float is for f16 operands, not %s",
-		                       stx_dtype_name(x->dtype));
+				       stx_dtype_name(x->dtype));
 	return stx__infer_set(g, n, n->args[2].u.i ? STX_F32 : x->dtype, x->rank, x->sizes, d);
 }
 
@@ -167,7 +170,7 @@ stx_err stx_shape_softmax_int(struct stx_graph *g, struct stx_node *n, struct st
 		return e;
 	if (!stx_dtype_is_float(t))
 		return STX__INFER_FAIL(d, n, "%s needs a floating-point operand or dtype=, not %s",
-		                       stx_op_info(n->op)->overload, stx_dtype_name(t));
+				       stx_op_info(n->op)->overload, stx_dtype_name(t));
 	return stx__infer_set(g, n, t, x->rank, x->sizes, d);
 }
 
@@ -177,12 +180,13 @@ stx_err stx_shape_layer_norm(struct stx_graph *g, struct stx_node *n, struct stx
 	const struct stx_arg *s = &n->args[1];
 	if (!stx_dtype_is_float(x->dtype))
 		return STX__INFER_FAIL(d, n, "layer_norm needs floating-point operands, not %s",
-		                       stx_dtype_name(x->dtype));
+				       stx_dtype_name(x->dtype));
 	int ok = s->n >= 1 && s->n <= x->rank;
 	for (uint32_t i = 0; ok && i < s->n; i++)
 		ok = s->u.exs[i] == x->sizes[x->rank - s->n + i];
 	if (!ok)
-		return STX__INFER_FAIL(d, n, "normalized_shape is not the end of the input's shape");
+		return STX__INFER_FAIL(d, n,
+				       "normalized_shape is not the end of the input's shape");
 	for (uint32_t k = 2; k < 4; k++) {
 		if (n->args[k].kind != STX_ARG_TENSOR)
 			continue;
@@ -191,8 +195,9 @@ stx_err stx_shape_layer_norm(struct stx_graph *g, struct stx_node *n, struct stx
 		for (uint32_t i = 0; ok && i < s->n; i++)
 			ok = w->sizes[i] == s->u.exs[i];
 		if (!ok)
-			return STX__INFER_FAIL(d, n, "%s must have normalized_shape and the input's type",
-			                       k == 2 ? "weight" : "bias");
+			return STX__INFER_FAIL(d, n,
+					       "%s must have normalized_shape and the input's type",
+					       k == 2 ? "weight" : "bias");
 	}
 	return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
 }

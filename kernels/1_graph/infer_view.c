@@ -19,15 +19,17 @@ static int is_one(struct stx_graph *g, stx_ex e)
 
 static stx_err too_many_dims(const struct stx_node *n, struct stx_diag *d)
 {
-	return stx_fail(d, STX_E_TOO_LARGE, "infer", n->name, "more than %d dimensions", STX_MAX_DIMS);
+	return stx_fail(d, STX_E_TOO_LARGE, "infer", n->name, "more than %d dimensions",
+			STX_MAX_DIMS);
 }
 
 /* ---- reshape ---- */
 
-/* Divides the elements of x by the product of the sizes given (all but the one at `skip`): equal factors
- * are cancelled first, so that symbolic sizes divide too. STX_EX_BAD when it does not come out even. */
+/* Divides the elements of x by the product of the sizes given (all but the one at `skip`): equal
+ * factors are cancelled first, so that symbolic sizes divide too. STX_EX_BAD when it does not come
+ * out even. */
 static stx_ex infer_size(struct stx_graph *g, const struct stx_type *x, const struct stx_arg *s,
-                         uint32_t skip)
+			 uint32_t skip)
 {
 	uint32_t used = 0;
 	stx_ex num = stx_ex_const(g->ex, 1), den = stx_ex_const(g->ex, 1);
@@ -36,7 +38,7 @@ static stx_ex infer_size(struct stx_graph *g, const struct stx_type *x, const st
 		if (i == skip)
 			continue;
 		while (k < x->rank && (used & 1u << k || x->sizes[k] != s->u.exs[i] ||
-		                       stx_ex_interval(g->ex, x->sizes[k]).lo < 1))
+				       stx_ex_interval(g->ex, x->sizes[k]).lo < 1))
 			k++;
 		if (k < x->rank)
 			used |= 1u << k;
@@ -75,16 +77,19 @@ stx_err stx_shape_view(struct stx_graph *g, struct stx_node *n, struct stx_diag 
 	if (hole != UINT32_MAX) {
 		sizes[hole] = infer_size(g, x, s, hole);
 		if (!sizes[hole])
-			return STX__INFER_FAIL(d, n, "the elements of the operand do not fill the sizes "
-			                       "given, or cannot be proved to");
+			return STX__INFER_FAIL(d, n,
+					       "the elements of the operand do not fill the sizes "
+					       "given, or cannot be proved to");
 		return stx__infer_set(g, n, x->dtype, s->n, sizes, d);
 	}
 	struct stx_type t = { .dtype = x->dtype, .rank = (uint8_t)s->n, .sizes = sizes };
 	stx_ex have = stx_type_numel(g, x), want = stx_type_numel(g, &t);
 	if (!have || have != want)
-		return STX__INFER_FAIL(d, n, "the number of elements changes, or cannot be proved equal "
-		                       "(hints: %lld and %lld)", (long long)stx_ex_hint(g->ex, have),
-		                       (long long)stx_ex_hint(g->ex, want));
+		return STX__INFER_FAIL(d, n,
+				       "the number of elements changes, or cannot be proved equal "
+				       "(hints: %lld and %lld)",
+				       (long long)stx_ex_hint(g->ex, have),
+				       (long long)stx_ex_hint(g->ex, want));
 	return stx__infer_set(g, n, x->dtype, s->n, sizes, d);
 }
 
@@ -99,7 +104,8 @@ stx_err stx_shape_permute(struct stx_graph *g, struct stx_node *n, struct stx_di
 	if (e)
 		return e;
 	if (n->args[1].n != x->rank)
-		return STX__INFER_FAIL(d, n, "%u dimensions given for rank %u", n->args[1].n, x->rank);
+		return STX__INFER_FAIL(d, n, "%u dimensions given for rank %u", n->args[1].n,
+				       x->rank);
 	for (uint32_t i = 0; i < x->rank; i++) {
 		stx__infer_dim(g, n, n->args[1].u.exs[i], x->rank, &dim, d);
 		sizes[i] = x->sizes[dim];
@@ -156,7 +162,8 @@ stx_err stx_shape_expand(struct stx_graph *g, struct stx_node *n, struct stx_dia
 		if (stx_ex_interval(g->ex, sizes[i]).lo < 0)
 			return STX__INFER_FAIL(d, n, "size %u is or may be negative", i);
 		if (sizes[i] != have && !is_one(g, have))
-			return STX__INFER_FAIL(d, n, "dimension %u cannot be expanded: it is not 1", i);
+			return STX__INFER_FAIL(d, n, "dimension %u cannot be expanded: it is not 1",
+					       i);
 	}
 	return stx__infer_set(g, n, x->dtype, s->n, sizes, d);
 }
@@ -169,7 +176,8 @@ stx_err stx_shape_squeeze(struct stx_graph *g, struct stx_node *n, struct stx_di
 	stx_err e = 0;
 	if (n->op == STX_OP_SQUEEZE)
 		e = stx__infer_dims(g, n, 1, x->rank, 0, &set, d);
-	else if (n->op == STX_OP_SQUEEZE_DIM && !(e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank, &set, d)))
+	else if (n->op == STX_OP_SQUEEZE_DIM &&
+		 !(e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank, &set, d)))
 		set = 1u << set;
 	if (e)
 		return e;
@@ -219,7 +227,9 @@ stx_err stx_shape_unsqueeze(struct stx_graph *g, struct stx_node *n, struct stx_
 	if (x->rank == STX_MAX_DIMS)
 		return too_many_dims(n, d);
 	for (uint32_t i = 0; i <= x->rank; i++)
-		sizes[i] = i < at ? x->sizes[i] : i == at ? stx_ex_const(g->ex, 1) : x->sizes[i - 1];
+		sizes[i] = i < at    ? x->sizes[i]
+			   : i == at ? stx_ex_const(g->ex, 1)
+				     : x->sizes[i - 1];
 	return stx__infer_set(g, n, x->dtype, x->rank + 1u, sizes, d);
 }
 
@@ -234,8 +244,8 @@ static stx_ex slice_bound(struct stx_graph *g, stx_ex e, stx_ex size)
 	return r.hi < 0 ? stx_ex_const(g->ex, 0) : STX_EX_BAD;
 }
 
-stx_err stx__infer_slice(struct stx_graph *g, const struct stx_node *n, uint32_t *dim, stx_ex *start,
-                         stx_ex *end, int64_t *step, struct stx_diag *d)
+stx_err stx__infer_slice(struct stx_graph *g, const struct stx_node *n, uint32_t *dim,
+			 stx_ex *start, stx_ex *end, int64_t *step, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
 	const struct stx_arg *a = n->args;
@@ -248,7 +258,7 @@ stx_err stx__infer_slice(struct stx_graph *g, const struct stx_node *n, uint32_t
 	if (!stx_ex_is_const(g->ex, a[4].u.ex, step) || *step < 1)
 		return STX__INFER_FAIL(d, n, "step must be a positive constant");
 	*start = a[2].kind == STX_ARG_NONE ? stx_ex_const(g->ex, 0)
-	                                   : slice_bound(g, a[2].u.ex, size);
+					   : slice_bound(g, a[2].u.ex, size);
 	*end = a[3].kind == STX_ARG_NONE ? size : slice_bound(g, a[3].u.ex, size);
 	if (!*start || !*end)
 		return STX__INFER_FAIL(d, n, "the sign of a bound is not known");
@@ -259,14 +269,15 @@ stx_err stx__infer_slice(struct stx_graph *g, const struct stx_node *n, uint32_t
 stx_err stx_shape_slice(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
-	stx_ex sizes[STX_MAX_DIMS], start, end;
+	stx_ex sizes[STX_MAX_DIMS], start = STX_EX_BAD, end = STX_EX_BAD;
 	uint32_t dim;
 	int64_t step;
 	stx_err e = stx__infer_slice(g, n, &dim, &start, &end, &step, d);
 	if (e)
 		return e;
 	copy_sizes(x, sizes);
-	sizes[dim] = stx_ex_ceildiv(g->ex, stx_ex_sub(g->ex, end, start), stx_ex_const(g->ex, step));
+	sizes[dim] =
+		stx_ex_ceildiv(g->ex, stx_ex_sub(g->ex, end, start), stx_ex_const(g->ex, step));
 	return stx__infer_set(g, n, x->dtype, x->rank, sizes, d);
 }
 
@@ -285,8 +296,9 @@ stx_err stx_shape_select(struct stx_graph *g, struct stx_node *n, struct stx_dia
 	if (!stx_ex_is_const(g->ex, n->args[2].u.ex, &at))
 		return STX__INFER_FAIL(d, n, "index must be a constant");
 	if (at >= least || at < -least)
-		return STX__INFER_FAIL(d, n, "index %lld is out of range for dimension %u of size %lld",
-		                       (long long)at, dim, (long long)least);
+		return STX__INFER_FAIL(d, n,
+				       "index %lld is out of range for dimension %u of size %lld",
+				       (long long)at, dim, (long long)least);
 	copy_sizes(x, sizes);
 	for (uint32_t i = dim; i + 1 < x->rank; i++)
 		sizes[i] = sizes[i + 1];
@@ -331,8 +343,9 @@ static stx_err check_index(const struct stx_node *n, const struct stx_type *t, s
 {
 	if (t->dtype == STX_I64 || t->dtype == STX_I32)
 		return 0;
-	return stx_fail(d, t->dtype == STX_BOOL ? STX_E_UNSUPPORTED : STX_E_INVALID, "infer", n->name,
-	                "an index tensor must be i64 or i32, not %s", stx_dtype_name(t->dtype));
+	return stx_fail(d, t->dtype == STX_BOOL ? STX_E_UNSUPPORTED : STX_E_INVALID, "infer",
+			n->name, "an index tensor must be i64 or i32, not %s",
+			stx_dtype_name(t->dtype));
 }
 
 stx_err stx_shape_gather(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
@@ -348,8 +361,8 @@ stx_err stx_shape_gather(struct stx_graph *g, struct stx_node *n, struct stx_dia
 	for (uint32_t i = 0; i < x->rank; i++)
 		if (i != dim && t->sizes[i] != x->sizes[i] &&
 		    stx_ex_interval(g->ex, stx_ex_sub(g->ex, t->sizes[i], x->sizes[i])).hi > 0)
-			return STX__INFER_FAIL(d, n, "index is or may be larger than self in dimension %u",
-			                       i);
+			return STX__INFER_FAIL(
+				d, n, "index is or may be larger than self in dimension %u", i);
 	return stx__infer_set(g, n, x->dtype, t->rank, t->sizes, d);
 }
 
@@ -429,7 +442,8 @@ int stx__infer_cat_skips(struct stx_graph *g, const struct stx_type *t)
 	return t->rank == 1 && stx_ex_equals(g->ex, t->sizes[0], 0);
 }
 
-/* One-dimensional tensors of size 0 are left out whatever the other shapes are, as in PyTorch (B25). */
+/* One-dimensional tensors of size 0 are left out whatever the other shapes are, as in PyTorch
+ * (B25). */
 stx_err stx_shape_cat(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_arg *list = &n->args[0];
@@ -443,7 +457,8 @@ stx_err stx_shape_cat(struct stx_graph *g, struct stx_node *n, struct stx_diag *
 			return STX__INFER_FAIL(d, n, "tensor %u is missing", i);
 		const struct stx_type *t = stx_val_type(list->u.tensors[i]);
 		if (t->rank == 0)
-			return STX__INFER_FAIL(d, n, "tensor %u is 0-d and cannot be concatenated", i);
+			return STX__INFER_FAIL(d, n, "tensor %u is 0-d and cannot be concatenated",
+					       i);
 		if (stx__infer_cat_skips(g, t))
 			continue;
 		if (!first) {
@@ -458,8 +473,8 @@ stx_err stx_shape_cat(struct stx_graph *g, struct stx_node *n, struct stx_diag *
 		for (uint32_t k = 0; same && k < t->rank; k++)
 			same = k == dim || t->sizes[k] == first->sizes[k];
 		if (!same)
-			return STX__INFER_FAIL(d, n, "tensor %u differs in shape outside dimension %u", i,
-			                       dim);
+			return STX__INFER_FAIL(
+				d, n, "tensor %u differs in shape outside dimension %u", i, dim);
 		sizes[dim] = stx_ex_add(g->ex, sizes[dim], t->sizes[dim]);
 	}
 	enum stx_dtype t = stx__infer_common(n, 0);
@@ -497,7 +512,9 @@ stx_err stx_shape_stack(struct stx_graph *g, struct stx_node *n, struct stx_diag
 	if (t == STX_DTYPE_NONE)
 		return stx__infer_no_common(n, d);
 	for (uint32_t i = 0; i <= x->rank; i++)
-		sizes[i] = i < at ? x->sizes[i] : i == at ? stx_ex_const(g->ex, list->n) : x->sizes[i - 1];
+		sizes[i] = i < at    ? x->sizes[i]
+			   : i == at ? stx_ex_const(g->ex, list->n)
+				     : x->sizes[i - 1];
 	return stx__infer_set(g, n, t, x->rank + 1u, sizes, d);
 }
 
@@ -514,7 +531,8 @@ stx_err stx_shape_repeat(struct stx_graph *g, struct stx_node *n, struct stx_dia
 		uint32_t lead = r->n - x->rank;
 		if (stx_ex_interval(g->ex, r->u.exs[i]).lo < 0)
 			return STX__INFER_FAIL(d, n, "a repeat is or may be negative");
-		sizes[i] = i < lead ? r->u.exs[i] : stx_ex_mul(g->ex, r->u.exs[i], x->sizes[i - lead]);
+		sizes[i] =
+			i < lead ? r->u.exs[i] : stx_ex_mul(g->ex, r->u.exs[i], x->sizes[i - lead]);
 	}
 	return stx__infer_set(g, n, x->dtype, r->n, sizes, d);
 }
@@ -523,8 +541,8 @@ stx_err stx_shape_triangle(struct stx_graph *g, struct stx_node *n, struct stx_d
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
 	if (x->rank < 2)
-		return STX__INFER_FAIL(d, n, "%s needs 2 dimensions, not %u", stx_op_info(n->op)->overload,
-		                       x->rank);
+		return STX__INFER_FAIL(d, n, "%s needs 2 dimensions, not %u",
+				       stx_op_info(n->op)->overload, x->rank);
 	return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
 }
 
@@ -534,15 +552,16 @@ stx_err stx_shape_pad(struct stx_graph *g, struct stx_node *n, struct stx_diag *
 	const struct stx_arg *p = &n->args[1];
 	stx_ex sizes[STX_MAX_DIMS];
 	if (p->n % 2 || p->n / 2 > x->rank)
-		return STX__INFER_FAIL(d, n, "%u pad values for rank %u: pairs, from the last dimension",
-		                       p->n, x->rank);
+		return STX__INFER_FAIL(d, n,
+				       "%u pad values for rank %u: pairs, from the last dimension",
+				       p->n, x->rank);
 	copy_sizes(x, sizes);
 	for (uint32_t i = 0; i < p->n / 2; i++) {
 		stx_ex *s = &sizes[x->rank - 1 - i];
 		*s = stx_ex_add(g->ex, *s, stx_ex_add(g->ex, p->u.exs[2 * i], p->u.exs[2 * i + 1]));
 		if (!*s || stx_ex_interval(g->ex, *s).lo < 0)
 			return STX__INFER_FAIL(d, n, "the size of dimension %u becomes negative",
-			                       x->rank - 1 - i);
+					       x->rank - 1 - i);
 	}
 	return stx__infer_set(g, n, x->dtype, x->rank, sizes, d);
 }

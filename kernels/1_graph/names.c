@@ -1,10 +1,12 @@
-/* names.c: the names of a graph's nodes: a hash table, and the rule that makes them unique (OG-07). */
+/* names.c: the names of a graph's nodes: a hash table, and the rule that makes them unique (OG-07).
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph_internal.h"
+#include "hash.h"
 
 struct entry {
 	const char *s;
@@ -20,17 +22,25 @@ struct stx_names {
 
 /* Sorted, for bsearch. */
 static const char *const reserved[] = {
-	"False", "None", "True", "abs", "aiter", "all", "and", "anext", "any", "as", "ascii", "assert",
-	"async", "await", "bin", "bool", "break", "breakpoint", "bytearray", "bytes", "callable", "chr",
-	"class", "classmethod", "compile", "complex", "continue", "copyright", "credits", "def", "del",
-	"delattr", "dict", "dir", "divmod", "elif", "else", "enumerate", "eval", "except", "exec", "exit",
-	"filter", "finally", "float", "for", "format", "from", "frozenset", "getattr", "global", "globals",
-	"hasattr", "hash", "help", "hex", "id", "if", "import", "in", "input", "int", "is", "isinstance",
-	"issubclass", "iter", "lambda", "len", "license", "list", "locals", "map", "max", "memoryview",
-	"min", "next", "nonlocal", "not", "object", "oct", "open", "or", "ord", "pass", "pow", "print",
-	"property", "quit", "raise", "range", "repr", "return", "reversed", "round", "set", "setattr",
-	"slice", "sorted", "staticmethod", "str", "sum", "super", "try", "tuple", "type", "vars", "while",
-	"with", "yield", "zip",
+	"False",     "None",       "True",         "abs",        "aiter",      "all",
+	"and",       "anext",      "any",          "as",         "ascii",      "assert",
+	"async",     "await",      "bin",          "bool",       "break",      "breakpoint",
+	"bytearray", "bytes",      "callable",     "chr",        "class",      "classmethod",
+	"compile",   "complex",    "continue",     "copyright",  "credits",    "def",
+	"del",       "delattr",    "dict",         "dir",        "divmod",     "elif",
+	"else",      "enumerate",  "eval",         "except",     "exec",       "exit",
+	"filter",    "finally",    "float",        "for",        "format",     "from",
+	"frozenset", "getattr",    "global",       "globals",    "hasattr",    "hash",
+	"help",      "hex",        "id",           "if",         "import",     "in",
+	"input",     "int",        "is",           "isinstance", "issubclass", "iter",
+	"lambda",    "len",        "license",      "list",       "locals",     "map",
+	"max",       "memoryview", "min",          "next",       "nonlocal",   "not",
+	"object",    "oct",        "open",         "or",         "ord",        "pass",
+	"pow",       "print",      "property",     "quit",       "raise",      "range",
+	"repr",      "return",     "reversed",     "round",      "set",        "setattr",
+	"slice",     "sorted",     "staticmethod", "str",        "sum",        "super",
+	"try",       "tuple",      "type",         "vars",       "while",      "with",
+	"yield",     "zip",
 };
 
 struct key {
@@ -50,7 +60,7 @@ int stx__name_is_reserved(const char *s, size_t n)
 {
 	struct key k = { s, n };
 	return bsearch(&k, reserved, sizeof reserved / sizeof reserved[0], sizeof reserved[0],
-	               compare) != NULL;
+		       compare) != NULL;
 }
 
 static int starts_name(char c)
@@ -68,12 +78,15 @@ int stx__name_is_valid(const char *s, size_t n)
 	return 1;
 }
 
-static uint32_t hash(const char *s, size_t n)
+/* Seeded by the table's address, so that no client can choose names that collide. */
+static uint32_t hash(const struct stx_names *t, const char *s, size_t n)
 {
-	uint32_t h = 2166136261u;
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (uint8_t)s[i]) * 16777619u;
-	return h ^ h >> 15;
+	uint64_t h = stx_mix64((uintptr_t)t, n), tail = 0;
+	for (; n >= 8; n -= 8, s += 8)
+		h = stx_mix64(h, stx_load_u64(s));
+	memcpy(&tail, s, n);
+	h = stx_mix64(h, tail);
+	return (uint32_t)(h ^ h >> 32);
 }
 
 static struct entry *probe(const struct stx_names *t, const char *s, size_t n, uint32_t h)
@@ -107,7 +120,7 @@ static struct entry *enter(struct stx_graph *g, const char *s, size_t n)
 	struct stx_names *t = g->name_table;
 	if ((t->n + 1) * 4 > t->cap * 3 && grow(g, t))
 		return NULL;
-	uint32_t h = hash(s, n);
+	uint32_t h = hash(t, s, n);
 	struct entry *e = probe(t, s, n, h);
 	if (!e->s) {
 		const char *copy = stx_arena_strndup(g->arena, s, n);
@@ -124,7 +137,7 @@ struct stx_node *stx__name_find(const struct stx_graph *g, const char *s, size_t
 	const struct stx_names *t = g->name_table;
 	if (!t || !t->cap)
 		return NULL;
-	const struct entry *e = probe(t, s, n, hash(s, n));
+	const struct entry *e = probe(t, s, n, hash(t, s, n));
 	return e->s ? e->node : NULL;
 }
 
@@ -137,8 +150,8 @@ const char *stx__name_claim(struct stx_graph *g, const char *s, size_t n, struct
 	return e->s;
 }
 
-/* base alone when it is neither reserved nor taken, else base_0, base_1, ...: the count is kept in the
- * base's entry, so that making n names takes time linear in n. */
+/* base alone when it is neither reserved nor taken, else base_0, base_1, ...: the count is kept in
+ * the base's entry, so that making n names takes time linear in n. */
 const char *stx__name_unique(struct stx_graph *g, const char *candidate, struct stx_node *node)
 {
 	char base[STX__MAX_NAME + 1], name[STX__MAX_NAME + 16];

@@ -17,9 +17,10 @@ static const struct row {
 	unsigned tags;
 	const char *schema;
 } rows[] = {
-#define STX_OP(name, overload, cat, promote, shape, prim, tags, schema)                       \
-	[STX_OP_##name] = { overload, STX_CAT_##cat, STX_PROMOTE_##promote, stx_shape_##shape, \
-		            prim, tags, schema },
+#define STX_OP(name, overload, cat, promote, shape, prim, tags, schema)                            \
+	[STX_OP_##                                                                                 \
+		name] = { overload, STX_CAT_##cat, STX_PROMOTE_##promote, stx_shape_##shape, prim, \
+			  tags,     schema },
 #include "ops.def"
 #undef STX_OP
 };
@@ -49,11 +50,14 @@ static const struct {
 	const char *text;
 	enum stx_param_kind kind;
 } kinds[] = {
-	{ "T", STX_PARAM_TENSOR }, { "T?", STX_PARAM_OPT_TENSOR }, { "T[]", STX_PARAM_TENSORS },
-	{ "i", STX_PARAM_INT }, { "i?", STX_PARAM_OPT_INT }, { "i[]", STX_PARAM_INTS },
-	{ "i[]?", STX_PARAM_OPT_INTS }, { "f", STX_PARAM_FLOAT }, { "f?", STX_PARAM_OPT_FLOAT },
-	{ "b", STX_PARAM_BOOL }, { "s", STX_PARAM_SCALAR }, { "s?", STX_PARAM_OPT_SCALAR },
-	{ "S", STX_PARAM_STRING }, { "D", STX_PARAM_DTYPE }, { "D?", STX_PARAM_OPT_DTYPE },
+	{ "T", STX_PARAM_TENSOR },      { "T?", STX_PARAM_OPT_TENSOR },
+	{ "T[]", STX_PARAM_TENSORS },   { "i", STX_PARAM_INT },
+	{ "i?", STX_PARAM_OPT_INT },    { "i[]", STX_PARAM_INTS },
+	{ "i[]?", STX_PARAM_OPT_INTS }, { "f", STX_PARAM_FLOAT },
+	{ "f?", STX_PARAM_OPT_FLOAT },  { "b", STX_PARAM_BOOL },
+	{ "s", STX_PARAM_SCALAR },      { "s?", STX_PARAM_OPT_SCALAR },
+	{ "S", STX_PARAM_STRING },      { "D", STX_PARAM_DTYPE },
+	{ "D?", STX_PARAM_OPT_DTYPE },
 };
 
 static enum stx_param_kind kind_of(const char *s, size_t n)
@@ -65,7 +69,8 @@ static enum stx_param_kind kind_of(const char *s, size_t n)
 	return STX_PARAM_TENSOR;
 }
 
-/* One parameter, "kind name" or "kind name=default"; a comma inside [] or '' belongs to the default. */
+/* One parameter, "kind name" or "kind name=default"; a comma inside [] or '' belongs to the
+ * default. */
 static const char *parse_param(const char *s, int is_kwarg)
 {
 	assert(nparams < sizeof params / sizeof params[0]);

@@ -26,13 +26,18 @@ stx_err stx_graph_verify(struct stx_graph *g, struct stx_diag *d);
 stx_err stx_graph_verify_basis(struct stx_graph *g, struct stx_diag *d);
 
 /* The text form, and its inverse. Printing is deterministic: same graph, same bytes (OG-07, OG-11).
- * One node a line:
- *   %primals_1 : f32[64,128] [num_users=1] = placeholder()
- *   %add : f32[64,128] [num_users=1] = add.Tensor(%primals_1, %primals_2, alpha=1)
- *   return (%sum_0,)
- * A placeholder may carry strides=[...] and param=True; a constant carries its dtype's values in
- * lossless form. In input text the types of call nodes and num_users are optional; when given they are
- * checked. '#' starts a comment. Errors carry line:column. */
+ *   sym n = [2,4096] hint 64
+ *   %primals_1 : f32[n,128] [num_users=1] = placeholder()
+ *   %constant : f32[2] [num_users=1] = constant(hex='0000803f00000040')
+ *   %add : f32[n,128] [num_users=1] = add.Tensor(%primals_1, %primals_1, alpha=1)
+ *   %e : () [num_users=0] [serial=1] = _assert_async.msg(%c, 'text')
+ *   return (%add,)
+ * A placeholder may carry strides=[...] and param=True; a constant is the bytes of its elements, in input
+ * text also a list of numbers. %x:1 is a node's second result; an output may be followed by: as 'name'.
+ * Floats are shortest decimals with a point or exponent, inf, nan, nan(0x7ff8000000000001). Integer
+ * arguments and sizes may be index expressions over the symbols; a symbol's upper end may be inf. In input
+ * text types of calls, num_users and defaults are optional; what is given is checked. '#' starts a comment:
+ * origins print as such. Errors carry line:column. */
 stx_err stx_graph_print(const struct stx_graph *g, struct stx_bytes *out);
 stx_err stx_graph_parse(struct stx_arena *a, const char *text, size_t n, struct stx_graph **out,
                         struct stx_diag *d);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const struct stx_prim_info prims[] = {
-#define STX_PRIM(name, text, arity, result, on, cost) \
+#define STX_PRIM(name, text, arity, result, on, cost)                                              \
 	{ text, arity, STX_RESULT_##result, on, cost },
 #include "prims.def"
 #undef STX_PRIM
@@ -29,7 +29,7 @@ int stx_prim_accepts(enum stx_prim p, enum stx_dtype t)
 		return 0;
 	switch (stx_dtype_kind(t)) {
 	case STX_KIND_FLOAT: return strchr(prims[p].on, 'F') != NULL;
-	case STX_KIND_BOOL:  return strchr(prims[p].on, 'B') != NULL;
-	default:             return strchr(prims[p].on, 'I') != NULL;
+	case STX_KIND_BOOL: return strchr(prims[p].on, 'B') != NULL;
+	default: return strchr(prims[p].on, 'I') != NULL;
 	}
 }

@@ -3,6 +3,11 @@
 
 #include "graph_internal.h"
 
+struct stx_arena *stx__scratch_arena(const struct stx_graph *g)
+{
+	return stx_arena_new(4 * stx_arena_used(g->arena) + ((size_t)1 << 20));
+}
+
 stx_err stx__rewrite_begin(struct stx__rewrite *w, struct stx_graph *g, struct stx_diag *d)
 {
 	*w = (struct stx__rewrite){ .g = g, .old = g->nodes.at, .n = g->nodes.n };
@@ -13,8 +18,8 @@ stx_err stx__rewrite_begin(struct stx__rewrite *w, struct stx_graph *g, struct s
 	return 0;
 }
 
-/* A node that stays carries its new position as id and stands there; a replaced one keeps its old id and is
- * found in repl. */
+/* A node that stays carries its new position as id and stands there; a replaced one keeps its old
+ * id and is found in repl. */
 static struct stx_val remap(const struct stx__rewrite *w, struct stx_val v)
 {
 	uint32_t id = v.node->id;

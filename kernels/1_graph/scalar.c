@@ -7,13 +7,13 @@
 
 /* A binary format below 32 bits. */
 struct format {
-	int mant, bias;  /* stored mantissa bits, exponent bias */
-	int top;         /* largest biased exponent of finite values */
-	uint32_t max;    /* bits of the largest finite value */
-	uint32_t inf;    /* bits an overflow gives */
+	int mant, bias; /* stored mantissa bits, exponent bias */
+	int top;        /* largest biased exponent of finite values */
+	uint32_t max;   /* bits of the largest finite value */
+	uint32_t inf;   /* bits an overflow gives */
 	uint32_t nan;
-	uint32_t sign;   /* sign bit */
-	int nuz;         /* no negative zero: its pattern is the NaN */
+	uint32_t sign; /* sign bit */
+	int nuz;       /* no negative zero: its pattern is the NaN */
 };
 
 static const struct format *format_of(enum stx_dtype t)
@@ -59,7 +59,8 @@ static uint32_t encode(const struct format *f, double v)
 	e = (int)(u >> 52 & 0x7ff);
 	frac = u & 0xfffffffffffffu;
 	if (e == 0)
-		return f->nuz ? 0 : sign; /* zero, or far below half of any format's smallest value */
+		return f->nuz ? 0
+			      : sign; /* zero, or far below half of any format's smallest value */
 	e += f->bias - 1023;
 	if (e > 0) {
 		if (e > f->top)

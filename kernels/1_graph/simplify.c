@@ -1,8 +1,9 @@
-/* simplify.c: rewrites that keep every bit: identities, compositions of views, constants, equal nodes.
- * requires: a verified graph. ensures: same results on all inputs, NaN, -0 and infinities included (class
- * BIT; x+0, x*0 and x-x are left alone: OP-05, OP-06, DF-07). Random and effect nodes are untouched (DF-06).
- * One walk in topological order, constant work a node: operands are in simplest form when their user is
- * reached, so a second walk finds nothing. Sources: OP-03, OP-04, OP-07, OP-09. */
+/* simplify.c: rewrites that keep every bit: identities, compositions of views, constants, equal
+ * nodes. requires: a verified graph. ensures: same results on all inputs, NaN, -0 and infinities
+ * included (class BIT; x+0, x*0 and x-x are left alone: OP-05, OP-06, DF-07). Random and effect
+ * nodes are untouched (DF-06). One walk in topological order, constant work a node: operands are in
+ * simplest form when their user is reached, so a second walk finds nothing. Sources: OP-03, OP-04,
+ * OP-07, OP-09. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@
 #include "passes.h"
 #include "scalar.h"
 
-#define FOLD_MAX_BYTES 4096u /* a larger result stays computed: keys and artifacts carry constants */
+#define FOLD_MAX_BYTES                                                                             \
+	4096u /* a larger result stays computed: keys and artifacts carry constants */
 
 struct simplify {
 	struct stx_graph *g;
@@ -58,7 +60,7 @@ static int all_are(struct stx_val v, double x)
 	if (stx_dtype_is_float(t) ? s.f != x || signbit(s.f) : s.u != (uint64_t)x)
 		return 0;
 	for (size_t i = size; i < n->data.n; i += size)
-		if (memcmp(n->data.bytes + i, n->data.bytes, size))
+		if (memcmp(n->data.bytes + i, n->data.bytes, size) != 0)
 			return 0;
 	return 1;
 }
@@ -74,32 +76,34 @@ static struct stx_val arithmetic(const struct stx_node *n)
 {
 	int ints = !stx_dtype_is_float(n->outs[0].dtype);
 	switch (n->op) {
-	case STX_OP_MUL_SCALAR: case STX_OP_DIV_SCALAR:
+	case STX_OP_MUL_SCALAR:
+	case STX_OP_DIV_SCALAR:
 		return scalar_is(&n->args[1], 1) ? if_same(n, operand(n, 0)) : nothing();
 	case STX_OP_SUB_SCALAR:
-		return scalar_is(&n->args[1], 0) && alpha_is_one(n) ? if_same(n, operand(n, 0)) : nothing();
+		return scalar_is(&n->args[1], 0) && alpha_is_one(n) ? if_same(n, operand(n, 0))
+								    : nothing();
 	case STX_OP_ADD_SCALAR: /* -0 + 0 is +0: integers only */
 		return ints && scalar_is(&n->args[1], 0) ? if_same(n, operand(n, 0)) : nothing();
 	case STX_OP_MUL:
 		if (all_are(operand(n, 1), 1))
 			return if_same(n, operand(n, 0));
 		return all_are(operand(n, 0), 1) ? if_same(n, operand(n, 1)) : nothing();
-	case STX_OP_DIV:
-		return all_are(operand(n, 1), 1) ? if_same(n, operand(n, 0)) : nothing();
+	case STX_OP_DIV: return all_are(operand(n, 1), 1) ? if_same(n, operand(n, 0)) : nothing();
 	case STX_OP_SUB:
-		return all_are(operand(n, 1), 0) && alpha_is_one(n) ? if_same(n, operand(n, 0)) : nothing();
+		return all_are(operand(n, 1), 0) && alpha_is_one(n) ? if_same(n, operand(n, 0))
+								    : nothing();
 	case STX_OP_ADD:
 		if (ints && alpha_is_one(n) && all_are(operand(n, 0), 0))
 			return if_same(n, operand(n, 1));
 		return ints && all_are(operand(n, 1), 0) ? if_same(n, operand(n, 0)) : nothing();
-	default:
-		return nothing();
+	default: return nothing();
 	}
 }
 
 /* ---- conversions ---- */
 
-/* Every value of type a is one of type b, and converting a to b to c is converting a to c for all c. */
+/* Every value of type a is one of type b, and converting a to b to c is converting a to c for all
+ * c. */
 static int widens(enum stx_dtype a, enum stx_dtype b)
 {
 	enum stx_dtype_kind ka = stx_dtype_kind(a), kb = stx_dtype_kind(b);
@@ -139,7 +143,8 @@ static struct stx_val regroup(struct simplify *s, struct stx_node *n)
 		n->args[0].u.tensor = x;
 		return nothing();
 	}
-	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_exs(s->g, n->outs[0].sizes, n->outs[0].rank) };
+	struct stx_arg a[] = { stx_arg_tensor(x),
+			       stx_arg_exs(s->g, n->outs[0].sizes, n->outs[0].rank) };
 	struct stx_node *v = stx_graph_call(s->g, STX_OP_VIEW, NULL, a, 2, s->d);
 	if (!v) {
 		s->err = s->d->code;
@@ -178,7 +183,8 @@ static struct stx_val permutation(struct simplify *s, struct stx_node *n)
 static struct stx_val expansion(struct simplify *s, struct stx_node *n)
 {
 	struct stx_node *from = operand(n, 0).node;
-	if (from->op == STX_OP_EXPAND) { /* the sizes asked for may say -1: those of the result are known */
+	if (from->op ==
+	    STX_OP_EXPAND) { /* the sizes asked for may say -1: those of the result are known */
 		n->args[0].u.tensor = operand(from, 0);
 		n->args[1] = stx_arg_exs(s->g, n->outs[0].sizes, n->outs[0].rank);
 		if (!n->args[1].u.exs)
@@ -189,7 +195,7 @@ static struct stx_val expansion(struct simplify *s, struct stx_node *n)
 
 /* Constant start, step and length of a slice. */
 static int slice_parts(struct simplify *s, const struct stx_node *n, uint32_t *dim, int64_t *start,
-                       int64_t *step, int64_t *count)
+		       int64_t *step, int64_t *count)
 {
 	stx_ex from, to;
 	return !stx__infer_slice(s->g, n, dim, &from, &to, step, NULL) &&
@@ -206,8 +212,9 @@ static struct stx_val slicing(struct simplify *s, struct stx_node *n)
 	struct stx_val same = if_same(n, operand(n, 0));
 	if (same.node || !slice_parts(s, n, &dim, &start, &step, &count))
 		return same; /* as many elements as before: all of them, in order */
-	if (from->op != STX_OP_SLICE || !slice_parts(s, from, &inner_dim, &inner_start, &inner_step,
-	                                             &inner_count) || dim != inner_dim)
+	if (from->op != STX_OP_SLICE ||
+	    !slice_parts(s, from, &inner_dim, &inner_start, &inner_step, &inner_count) ||
+	    dim != inner_dim)
 		return nothing();
 	if (__builtin_mul_overflow(start, inner_step, &start) ||
 	    __builtin_add_overflow(start, inner_start, &start) ||
@@ -224,7 +231,7 @@ static struct stx_val slicing(struct simplify *s, struct stx_node *n)
 
 static struct stx_val flipping(struct simplify *s, struct stx_node *n)
 {
-	for (uint32_t i = 0; i < n->args[1].n; i++)
+	for (uint32_t i = 0; n->outs[0].rank && i < n->args[1].n; i++)
 		if (!stx_ex_equals(s->g->ex, n->outs[0].sizes[dim_at(s, n, i)], 1))
 			return nothing();
 	return operand(n, 0);
@@ -259,7 +266,9 @@ static struct stx_val identity(struct simplify *s, struct stx_node *n)
 	switch (n->op) {
 	case STX_OP_CLONE: return operand(n, 0);
 	case STX_OP_TO_COPY: return conversion(n);
-	case STX_OP_VIEW: case STX_OP_SQUEEZE: case STX_OP_UNSQUEEZE: return regroup(s, n);
+	case STX_OP_VIEW:
+	case STX_OP_SQUEEZE:
+	case STX_OP_UNSQUEEZE: return regroup(s, n);
 	case STX_OP_PERMUTE: return permutation(s, n);
 	case STX_OP_EXPAND: return expansion(s, n);
 	case STX_OP_SLICE: return slicing(s, n);
@@ -272,7 +281,8 @@ static struct stx_val identity(struct simplify *s, struct stx_node *n)
 
 /* ---- constants ---- */
 
-/* 1 when n has tensor operands, all constants, and its result is small. A constant is not spread out. */
+/* 1 when n has tensor operands, all constants, and its result is small. A constant is not spread
+ * out. */
 static int may_fold(struct stx_graph *g, const struct stx_node *n)
 {
 	struct stx__cursor c = { 0 };
@@ -305,7 +315,7 @@ static struct stx_val folded(struct simplify *s, const struct stx_node *n)
 
 /* What stands for n from now on: n itself, or a value computed earlier. */
 static stx_err replacement(struct simplify *s, struct stx__valnum *values, struct stx_node *n,
-                           struct stx_val *out)
+			   struct stx_val *out)
 {
 	*out = stx_val(n, 0);
 	if (n->op == STX_OP_PLACEHOLDER || n->serial)
@@ -342,7 +352,8 @@ static stx_err walk(struct simplify *s, struct stx__valnum *values)
 			e = stx__rewrite_keep(&w, n, s->d);
 			continue;
 		}
-		struct stx_val *results = STX_NEW_ARRAY(s->g->arena, struct stx_val, n->nouts ? n->nouts : 1);
+		struct stx_val *results =
+			STX_NEW_ARRAY(s->g->arena, struct stx_val, n->nouts ? n->nouts : 1);
 		if (!results)
 			return stx__over_budget("simplify", n->name, s->d);
 		for (uint32_t k = 0; k < n->nouts; k++)

@@ -1,5 +1,5 @@
-/* text_parse.c: the text form of graphs, read. Hostile input: one pass, no recursion, every error carries
- * line:column. Statements delimit themselves, so line ends are plain space. */
+/* text_parse.c: the text form of graphs, read. Hostile input: one pass, no recursion, every error
+ * carries line:column. Statements delimit themselves, so line ends are plain space. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "text_tokens.h"
 
 #define MAX_SYMBOLS 256u
-#define MAX_LIST 65536u /* entries of one list argument */
+#define MAX_LIST    65536u /* entries of one list argument */
 
 /* ---- expressions, types, references ---- */
 
@@ -67,14 +67,15 @@ static int parse_dtype(struct stx__parser *s, enum stx_dtype *t)
 	*t = stx_dtype_parse((const char *)w.at, (int)(w.n > 64 ? 64 : w.n));
 	if (*t == STX_DTYPE_NONE)
 		return stx__t_fail(s, (const char *)w.at, "'%.*s' is not a dtype", stx__t_shown(w),
-		            (const char *)w.at);
+				   (const char *)w.at);
 	return 0;
 }
 
 static int parse_type(struct stx__parser *s, struct stx_type *t)
 {
 	const char *at = s->p;
-	if (parse_dtype(s, &t->dtype) || stx__t_expect(s, '[') || parse_ex_list(s, ']', STX_MAX_DIMS))
+	if (parse_dtype(s, &t->dtype) || stx__t_expect(s, '[') ||
+	    parse_ex_list(s, ']', STX_MAX_DIMS))
 		return -1;
 	t->rank = (uint8_t)s->exs.n;
 	t->sizes = stx_arena_copy(s->a, s->exs.at, s->exs.n * sizeof(stx_ex));
@@ -91,14 +92,16 @@ static int parse_ref(struct stx__parser *s, struct stx_val *v)
 	struct stx_span w = stx__t_word(s, "");
 	v->node = stx__name_find(s->g, (const char *)w.at, w.n);
 	if (!v->node)
-		return stx__t_fail(s, at, "%%%.*s is not defined above", stx__t_shown(w), (const char *)w.at);
+		return stx__t_fail(s, at, "%%%.*s is not defined above", stx__t_shown(w),
+				   (const char *)w.at);
 	if (s->p < s->end && *s->p == ':') {
 		s->p++;
 		if (stx__t_i64(s, &out))
 			return -1;
 	}
 	if (out < 0 || out >= (int64_t)v->node->nouts)
-		return stx__t_fail(s, at, "%%%s has %" PRIu32 " results", v->node->name, v->node->nouts);
+		return stx__t_fail(s, at, "%%%s has %" PRIu32 " results", v->node->name,
+				   v->node->nouts);
 	v->out = (uint32_t)out;
 	return 0;
 }
@@ -194,17 +197,17 @@ static int parse_arg(struct stx__parser *s, enum stx_param_kind k, struct stx_ar
 		return 0;
 	}
 	switch (k) {
-	case STX_PARAM_TENSOR: case STX_PARAM_OPT_TENSOR:
-		a->kind = STX_ARG_TENSOR;
-		return parse_ref(s, &a->u.tensor);
-	case STX_PARAM_TENSORS:
-		return parse_tensors(s, a);
-	case STX_PARAM_INT: case STX_PARAM_OPT_INT:
-		a->kind = STX_ARG_INT;
-		return parse_ex(s, &a->u.ex);
-	case STX_PARAM_INTS: case STX_PARAM_OPT_INTS:
-		return parse_ints(s, a);
-	case STX_PARAM_FLOAT: case STX_PARAM_OPT_FLOAT: case STX_PARAM_SCALAR: case STX_PARAM_OPT_SCALAR:
+	case STX_PARAM_TENSOR:
+	case STX_PARAM_OPT_TENSOR: a->kind = STX_ARG_TENSOR; return parse_ref(s, &a->u.tensor);
+	case STX_PARAM_TENSORS: return parse_tensors(s, a);
+	case STX_PARAM_INT:
+	case STX_PARAM_OPT_INT: a->kind = STX_ARG_INT; return parse_ex(s, &a->u.ex);
+	case STX_PARAM_INTS:
+	case STX_PARAM_OPT_INTS: return parse_ints(s, a);
+	case STX_PARAM_FLOAT:
+	case STX_PARAM_OPT_FLOAT:
+	case STX_PARAM_SCALAR:
+	case STX_PARAM_OPT_SCALAR:
 		if (stx__t_number(s, &is_float, &f, &i))
 			return -1;
 		*a = is_float ? stx_arg_scalar_f(f) : stx_arg_scalar_i(i);
@@ -214,12 +217,9 @@ static int parse_arg(struct stx__parser *s, enum stx_param_kind k, struct stx_ar
 			return -1;
 		*a = stx_arg_bool(b);
 		return 0;
-	case STX_PARAM_STRING:
-		a->kind = STX_ARG_STRING;
-		return parse_string(s, &a->u.str);
-	case STX_PARAM_DTYPE: case STX_PARAM_OPT_DTYPE:
-		a->kind = STX_ARG_DTYPE;
-		return parse_dtype(s, &a->u.dtype);
+	case STX_PARAM_STRING: a->kind = STX_ARG_STRING; return parse_string(s, &a->u.str);
+	case STX_PARAM_DTYPE:
+	case STX_PARAM_OPT_DTYPE: a->kind = STX_ARG_DTYPE; return parse_dtype(s, &a->u.dtype);
 	}
 	return -1;
 }
@@ -239,13 +239,15 @@ static int keyword(struct stx__parser *s, const struct stx_op_info *info)
 			s->p++;
 			return (int)i;
 		}
-	stx__t_fail(s, from, "%s has no argument '%.*s'", info->overload, stx__t_shown(w), (const char *)w.at);
+	stx__t_fail(s, from, "%s has no argument '%.*s'", info->overload, stx__t_shown(w),
+		    (const char *)w.at);
 	return -1;
 }
 
 #define MAX_PARAMS 16
 
-static int parse_call_args(struct stx__parser *s, const struct stx_op_info *info, struct stx_arg *args)
+static int parse_call_args(struct stx__parser *s, const struct stx_op_info *info,
+			   struct stx_arg *args)
 {
 	uint32_t next = 0;
 	int named = 0;
@@ -259,14 +261,17 @@ static int parse_call_args(struct stx__parser *s, const struct stx_op_info *info
 		named |= k >= 0;
 		if (k < 0) {
 			if (named)
-				return stx__t_fail(s, at, "a positional argument after a named one");
+				return stx__t_fail(s, at,
+						   "a positional argument after a named one");
 			if (next >= info->nparams || info->params[next].is_kwarg)
-				return stx__t_fail(s, at, "%s takes %" PRIu32 " positional arguments",
-				            info->overload, next);
+				return stx__t_fail(s, at,
+						   "%s takes %" PRIu32 " positional arguments",
+						   info->overload, next);
 			k = (int)next++;
 		}
 		if (args[k].kind != STX_ARG_DEFAULT)
-			return stx__t_fail(s, at, "argument '%s' is given twice", info->params[k].name);
+			return stx__t_fail(s, at, "argument '%s' is given twice",
+					   info->params[k].name);
 		if (parse_arg(s, info->params[k].kind, &args[k]))
 			return -1;
 		if (!stx__t_accept(s, ','))
@@ -310,7 +315,9 @@ static int parse_attributes(struct stx__parser *s, struct definition *f)
 	while (stx__t_accept(s, '[')) {
 		const char *at = s->p;
 		struct stx_span w = stx__t_word(s, "");
-		int64_t *into = stx__t_is(w, "num_users") ? &f->users : stx__t_is(w, "serial") ? &f->serial : NULL;
+		int64_t *into = stx__t_is(w, "num_users") ? &f->users
+				: stx__t_is(w, "serial")  ? &f->serial
+							  : NULL;
 		if (!into || *into != -1)
 			return stx__t_fail(s, at, "expected num_users or serial, once");
 		if (stx__t_expect(s, '=') || stx__t_i64(s, into) || stx__t_expect(s, ']'))
@@ -328,11 +335,15 @@ static int parse_head(struct stx__parser *s, struct definition *f)
 	struct stx_span w = stx__t_word(s, "");
 	const char *name = (const char *)w.at;
 	if (!stx__name_is_valid(name, w.n))
-		return stx__t_fail(s, f->at, "a name is letters, digits and _, does not begin with a digit, and "
-		            "has at most %d characters", STX__MAX_NAME);
+		return stx__t_fail(
+			s, f->at,
+			"a name is letters, digits and _, does not begin with a digit, and "
+			"has at most %d characters",
+			STX__MAX_NAME);
 	if (stx__name_is_reserved(name, w.n))
-		return stx__t_fail(s, f->at, "'%.*s' is a Python builtin or keyword; name it %.*s_0", stx__t_shown(w),
-		            name, stx__t_shown(w), name);
+		return stx__t_fail(s, f->at,
+				   "'%.*s' is a Python builtin or keyword; name it %.*s_0",
+				   stx__t_shown(w), name, stx__t_shown(w), name);
 	if (stx__name_find(s->g, name, w.n))
 		return stx__t_fail(s, f->at, "%%%.*s is defined twice", stx__t_shown(w), name);
 	memcpy(f->name, name, w.n);
@@ -354,10 +365,12 @@ static struct stx_node *parse_placeholder(struct stx__parser *s, struct definiti
 		const char *at = s->p;
 		struct stx_span w = stx__t_word(s, "");
 		if (stx__t_is(w, "strides") && !strides) {
-			if (stx__t_expect(s, '=') || stx__t_expect(s, '[') || parse_ex_list(s, ']', STX_MAX_DIMS))
+			if (stx__t_expect(s, '=') || stx__t_expect(s, '[') ||
+			    parse_ex_list(s, ']', STX_MAX_DIMS))
 				return NULL;
 			if (s->exs.n != f->types[0].rank) {
-				stx__t_fail(s, at, "%u strides for rank %u", s->exs.n, f->types[0].rank);
+				stx__t_fail(s, at, "%u strides for rank %u", s->exs.n,
+					    f->types[0].rank);
 				return NULL;
 			}
 			strides = stx_arena_copy(s->a, s->exs.at, s->exs.n * sizeof(stx_ex));
@@ -386,14 +399,15 @@ static int parse_hex(struct stx__parser *s, struct stx_bytes *out)
 		if (hi < 0 || lo < 0)
 			return stx__t_fail(s, s->p, "expected two hexadecimal digits");
 		if (out->n > STX__MAX_CONST_BYTES)
-			return stx__t_fail(s, at, "a constant of more than %u bytes", STX__MAX_CONST_BYTES);
+			return stx__t_fail(s, at, "a constant of more than %u bytes",
+					   STX__MAX_CONST_BYTES);
 		stx_bytes_u8(out, (uint8_t)(hi << 4 | lo));
 	}
 	return stx__t_expect(s, '\'');
 }
 
-static int put_element(struct stx__parser *s, const char *at, enum stx_dtype t, int is_float, double f,
-                       int64_t i, struct stx_bytes *out)
+static int put_element(struct stx__parser *s, const char *at, enum stx_dtype t, int is_float,
+		       double f, int64_t i, struct stx_bytes *out)
 {
 	float f32 = is_float ? (float)f : (float)i;
 	double f64 = is_float ? f : (double)i;
@@ -406,7 +420,8 @@ static int put_element(struct stx__parser *s, const char *at, enum stx_dtype t, 
 		return stx__t_fail(s, at, "write %s constants as hex=", stx_dtype_name(t));
 	if (is_float)
 		return stx__t_fail(s, at, "expected an integer");
-	int64_t hi = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - (stx_dtype_kind(t) == STX_KIND_INT))) - 1;
+	int64_t hi = bits == 64 ? INT64_MAX
+				: ((int64_t)1 << (bits - (stx_dtype_kind(t) == STX_KIND_INT))) - 1;
 	int64_t lo = stx_dtype_kind(t) == STX_KIND_INT ? -hi - 1 : 0;
 	if (t == STX_BOOL)
 		hi = 1;
@@ -428,7 +443,8 @@ static int parse_elements(struct stx__parser *s, enum stx_dtype t, struct stx_by
 		else if (!stx__t_accept_word(s, "False") && stx__t_number(s, &is_float, &f, &i))
 			return -1;
 		if (out->n > STX__MAX_CONST_BYTES)
-			return stx__t_fail(s, at, "a constant of more than %u bytes", STX__MAX_CONST_BYTES);
+			return stx__t_fail(s, at, "a constant of more than %u bytes",
+					   STX__MAX_CONST_BYTES);
 		if (put_element(s, at, t, is_float, f, i, out))
 			return -1;
 		if (!stx__t_accept(s, ','))
@@ -447,23 +463,26 @@ static struct stx_node *parse_constant(struct stx__parser *s, struct definition 
 	}
 	stx__t_skip(s);
 	int bad = stx__t_accept(s, '[') ? parse_elements(s, f->types[0].dtype, &data)
-	          : stx__t_accept_word(s, "hex") ? parse_hex(s, &data)
-	                                  : stx__t_fail(s, s->p, "expected hex='...' or a list of numbers");
+		  : stx__t_accept_word(s, "hex")
+			  ? parse_hex(s, &data)
+			  : stx__t_fail(s, s->p, "expected hex='...' or a list of numbers");
 	if (!bad && data.oom)
 		bad = stx__t_over_budget(s, f->at);
 	if (!bad && !stx__t_expect(s, ')'))
-		n = stx__graph_constant_named(s->g, f->name, 1, f->types[0], data.at ? data.at : (uint8_t *)"",
-		                              data.n, s->d);
+		n = stx__graph_constant_named(s->g, f->name, 1, f->types[0],
+					      data.at ? data.at : (uint8_t *)"", data.n, s->d);
 	stx_bytes_free(&data);
 	return n;
 }
 
 static struct stx_node *parse_call(struct stx__parser *s, struct definition *f, enum stx_op op)
 {
-	struct stx_arg args[MAX_PARAMS];
+	struct stx_arg args[MAX_PARAMS] = { 0 };
 	const struct stx_op_info *info = stx_op_info(op);
 	if (info->nparams > MAX_PARAMS) {
-		stx__t_failed(s, f->at, stx_fail(s->d, STX_E_INTERNAL, "parse", f->name, "too many parameters"));
+		stx__t_failed(
+			s, f->at,
+			stx_fail(s->d, STX_E_INTERNAL, "parse", f->name, "too many parameters"));
 		return NULL;
 	}
 	if (parse_call_args(s, info, args))
@@ -476,16 +495,16 @@ static int check_types(struct stx__parser *s, struct definition *f, const struct
 	if (f->ntypes < 0)
 		return 0;
 	if ((uint32_t)f->ntypes != n->nouts)
-		return stx__t_fail(s, f->at, "%%%s has %" PRIu32 " results, %d are stated", f->name, n->nouts,
-		            f->ntypes);
+		return stx__t_fail(s, f->at, "%%%s has %" PRIu32 " results, %d are stated", f->name,
+				   n->nouts, f->ntypes);
 	for (int i = 0; i < f->ntypes; i++) {
 		if (stx_type_eq(&f->types[i], &n->outs[i]))
 			continue;
 		struct stx_bytes a = { 0 }, b = { 0 };
 		stx__print_type(s->g, &f->types[i], &a);
 		stx__print_type(s->g, &n->outs[i], &b);
-		stx__t_fail(s, f->at, "%%%s is stated as %s, but is %s", f->name, stx_bytes_cstr(&a),
-		     stx_bytes_cstr(&b));
+		stx__t_fail(s, f->at, "%%%s is stated as %s, but is %s", f->name,
+			    stx_bytes_cstr(&a), stx_bytes_cstr(&b));
 		stx_bytes_free(&a);
 		stx_bytes_free(&b);
 		return -1;
@@ -506,7 +525,8 @@ static int parse_definition(struct stx__parser *s)
 		return -1;
 	int op = stx_op_find((const char *)w.at, w.n);
 	if (op < 0)
-		return stx__t_fail(s, at, "'%.*s' is not an operator overload", stx__t_shown(w), (const char *)w.at);
+		return stx__t_fail(s, at, "'%.*s' is not an operator overload", stx__t_shown(w),
+				   (const char *)w.at);
 	if (op == STX_OP_PLACEHOLDER)
 		n = parse_placeholder(s, &f);
 	else if (op == STX_OP_CONSTANT)
@@ -534,13 +554,16 @@ static int parse_symbol(struct stx__parser *s)
 	struct stx_symbol y = { 0 };
 	struct stx_span w = stx__t_word(s, "");
 	stx_ex known = STX_EX_BAD;
-	if (!stx__name_is_valid((const char *)w.at, w.n) || stx__t_is(w, "None") || stx__t_is(w, "min") || stx__t_is(w, "max"))
+	if (!stx__name_is_valid((const char *)w.at, w.n) || stx__t_is(w, "None") ||
+	    stx__t_is(w, "min") || stx__t_is(w, "max"))
 		return stx__t_fail(s, at, "not a name for a symbol");
 	known = find_symbol(s->g, (const char *)w.at, w.n);
 	if (known || s->g->symbols.n >= MAX_SYMBOLS)
-		return stx__t_fail(s, at, known ? "the symbol is declared twice" : "more than %u symbols",
-		            MAX_SYMBOLS);
-	if (stx__t_expect(s, '=') || stx__t_expect(s, '[') || stx__t_i64(s, &y.range.lo) || stx__t_expect(s, ','))
+		return stx__t_fail(s, at,
+				   known ? "the symbol is declared twice" : "more than %u symbols",
+				   MAX_SYMBOLS);
+	if (stx__t_expect(s, '=') || stx__t_expect(s, '[') || stx__t_i64(s, &y.range.lo) ||
+	    stx__t_expect(s, ','))
 		return -1;
 	stx__t_skip(s);
 	if (stx__t_accept_word(s, "inf"))
@@ -598,8 +621,9 @@ static int parse_graph(struct stx__parser *s)
 		} else if (c >= 0 && stx__t_accept_word(s, "return")) {
 			return parse_return(s);
 		} else {
-			return stx__t_fail(s, at, c < 0 ? "the text ends without a return"
-			                         : "expected %%name, sym or return");
+			return stx__t_fail(s, at,
+					   c < 0 ? "the text ends without a return"
+						 : "expected %%name, sym or return");
 		}
 	}
 }
@@ -610,8 +634,8 @@ static int check_users(struct stx__parser *s)
 	for (uint32_t i = 0; i < s->users.n; i++) {
 		const struct stx__users *u = &s->users.at[i];
 		if (u->node->num_users != u->stated)
-			return stx__t_fail(s, u->at, "%%%s has %" PRIu32 " users, not %" PRIu64, u->node->name,
-			            u->node->num_users, u->stated);
+			return stx__t_fail(s, u->at, "%%%s has %" PRIu32 " users, not %" PRIu64,
+					   u->node->name, u->node->num_users, u->stated);
 	}
 	return 0;
 }
@@ -630,10 +654,12 @@ static void set_location(const struct stx__parser *s)
 }
 
 stx_err stx_graph_parse(struct stx_arena *a, const char *text, size_t n, struct stx_graph **out,
-                        struct stx_diag *d)
+			struct stx_diag *d)
 {
 	struct stx_diag own = { 0 };
-	struct stx__parser s = { .a = a, .text = text, .p = text, .end = text + n, .d = d ? d : &own };
+	struct stx__parser s = {
+		.a = a, .text = text, .p = text, .end = text + n, .d = d ? d : &own
+	};
 	*out = NULL;
 	s.g = stx_graph_new(a);
 	if (!s.g)

@@ -1,4 +1,5 @@
-/* text_print.c: the text form of graphs, written (passes.h; OG-07, OG-11). Same graph, same bytes. */
+/* text_print.c: the text form of graphs, written (passes.h; OG-07, OG-11). Same graph, same bytes.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,8 +26,8 @@ void stx__print_ex(const struct stx_graph *g, stx_ex e, struct stx_bytes *out)
 		stx_ex_print(g->ex, e, symbol_name, (void *)g, out);
 }
 
-/* Shortest decimal that reads back to the same bits; always recognisable as a float. NaNs other than the
- * default quiet one carry their bits. */
+/* Shortest decimal that reads back to the same bits; always recognisable as a float. NaNs other
+ * than the default quiet one carry their bits. */
 void stx__print_float(double v, struct stx_bytes *out)
 {
 	char s[40];
@@ -85,7 +86,8 @@ void stx__print_type(const struct stx_graph *g, const struct stx_type *t, struct
 	stx_bytes_u8(out, ']');
 }
 
-static void print_ints(const struct stx_graph *g, const stx_ex *e, uint32_t n, struct stx_bytes *out)
+static void print_ints(const struct stx_graph *g, const stx_ex *e, uint32_t n,
+		       struct stx_bytes *out)
 {
 	stx_bytes_u8(out, '[');
 	for (uint32_t i = 0; i < n; i++) {
@@ -113,7 +115,8 @@ static void print_tensors(const struct stx_arg *a, struct stx_bytes *out)
 static void print_arg(const struct stx_graph *g, const struct stx_arg *a, struct stx_bytes *out)
 {
 	switch (a->kind) {
-	case STX_ARG_NONE: case STX_ARG_DEFAULT: stx_bytes_puts(out, "None"); break;
+	case STX_ARG_NONE:
+	case STX_ARG_DEFAULT: stx_bytes_puts(out, "None"); break;
 	case STX_ARG_TENSOR: print_ref(a->u.tensor, out); break;
 	case STX_ARG_TENSORS: print_tensors(a, out); break;
 	case STX_ARG_INT: stx__print_ex(g, a->u.ex, out); break;
@@ -131,7 +134,8 @@ static void print_arg(const struct stx_graph *g, const struct stx_arg *a, struct
 	}
 }
 
-static void print_call_args(const struct stx_graph *g, const struct stx_node *n, struct stx_bytes *out)
+static void print_call_args(const struct stx_graph *g, const struct stx_node *n,
+			    struct stx_bytes *out)
 {
 	const struct stx_op_info *info = stx_op_info(n->op);
 	for (uint32_t i = 0; i < n->nargs; i++) {
@@ -144,7 +148,7 @@ static void print_call_args(const struct stx_graph *g, const struct stx_node *n,
 }
 
 static void print_placeholder_args(const struct stx_graph *g, const struct stx_node *n,
-                                   const stx_ex *strides, struct stx_bytes *out)
+				   const stx_ex *strides, struct stx_bytes *out)
 {
 	if (strides) {
 		stx_bytes_puts(out, "strides=");
@@ -175,7 +179,7 @@ static void print_origin(const char *s, struct stx_bytes *out)
 }
 
 static void print_node(const struct stx_graph *g, const struct stx_node *n, const stx_ex *strides,
-                       struct stx_bytes *out)
+		       struct stx_bytes *out)
 {
 	stx_bytes_printf(out, "%%%s : ", n->name);
 	if (n->nouts != 1)

@@ -70,10 +70,12 @@ int stx__t_expect(struct stx__parser *s, char c)
 
 static int is_word(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_';
 }
 
-/* A word (letters, digits, _, and the characters of extra) at the cursor; empty when there is none. */
+/* A word (letters, digits, _, and the characters of extra) at the cursor; empty when there is none.
+ */
 struct stx_span stx__t_word(struct stx__parser *s, const char *extra)
 {
 	stx__t_skip(s);
@@ -120,8 +122,8 @@ static int number_text(struct stx__parser *s, char out[64], const char **at)
 		out[n++] = *p++;
 	while (p < s->end && n < 60 &&
 	       ((*p >= '0' && *p <= '9') || *p == '.' ||
-	        ((*p == 'e' || *p == 'E') && n && out[n - 1] != '-') ||
-	        ((*p == '-' || *p == '+') && n && (out[n - 1] == 'e' || out[n - 1] == 'E'))))
+		((*p == 'e' || *p == 'E') && n && out[n - 1] != '-') ||
+		((*p == '-' || *p == '+') && n && (out[n - 1] == 'e' || out[n - 1] == 'E'))))
 		out[n++] = *p++;
 	out[n] = 0;
 	s->p = p;
@@ -156,7 +158,9 @@ static int parse_nan_bits(struct stx__parser *s, int negative, double *v)
 		     (bits & 0x000fffffffffffffu) && !negative;
 	}
 	if (!ok)
-		return stx__t_fail(s, at, "expected the 16 hexadecimal digits of a NaN: nan(0x7ff8000000000001)");
+		return stx__t_fail(
+			s, at,
+			"expected the 16 hexadecimal digits of a NaN: nan(0x7ff8000000000001)");
 	memcpy(v, &bits, 8);
 	return stx__t_expect(s, ')');
 }

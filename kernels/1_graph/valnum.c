@@ -47,7 +47,8 @@ static uint64_t mix_arg(uint64_t h, const struct stx_arg *a)
 {
 	h = stx_mix64(h, (uint64_t)a->kind << 8 | a->is_float);
 	switch (a->kind) {
-	case STX_ARG_NONE: case STX_ARG_DEFAULT: return h;
+	case STX_ARG_NONE:
+	case STX_ARG_DEFAULT: return h;
 	case STX_ARG_TENSOR: return mix_val(h, a->u.tensor);
 	case STX_ARG_TENSORS:
 		for (uint32_t i = 0; i < a->n; i++)
@@ -57,7 +58,9 @@ static uint64_t mix_arg(uint64_t h, const struct stx_arg *a)
 	case STX_ARG_INTS: return mix_bytes(h, a->u.exs, a->n * sizeof *a->u.exs);
 	case STX_ARG_STRING: return mix_bytes(h, a->u.str, strlen(a->u.str));
 	case STX_ARG_DTYPE: return stx_mix64(h, a->u.dtype);
-	case STX_ARG_FLOAT: case STX_ARG_BOOL: case STX_ARG_SCALAR: break;
+	case STX_ARG_FLOAT:
+	case STX_ARG_BOOL:
+	case STX_ARG_SCALAR: break;
 	}
 	return stx_mix64(h, (uint64_t)a->u.i); /* the bits of f too: same union */
 }
@@ -67,7 +70,8 @@ static int same_arg(const struct stx_arg *a, const struct stx_arg *b)
 	if (a->kind != b->kind || a->is_float != b->is_float || a->n != b->n)
 		return 0;
 	switch (a->kind) {
-	case STX_ARG_NONE: case STX_ARG_DEFAULT: return 1;
+	case STX_ARG_NONE:
+	case STX_ARG_DEFAULT: return 1;
 	case STX_ARG_TENSOR:
 		return a->u.tensor.node == b->u.tensor.node && a->u.tensor.out == b->u.tensor.out;
 	case STX_ARG_TENSORS:
@@ -80,17 +84,20 @@ static int same_arg(const struct stx_arg *a, const struct stx_arg *b)
 	case STX_ARG_INTS: return !a->n || !memcmp(a->u.exs, b->u.exs, a->n * sizeof *a->u.exs);
 	case STX_ARG_STRING: return !strcmp(a->u.str, b->u.str);
 	case STX_ARG_DTYPE: return a->u.dtype == b->u.dtype;
-	case STX_ARG_FLOAT: case STX_ARG_BOOL: case STX_ARG_SCALAR: break;
+	case STX_ARG_FLOAT:
+	case STX_ARG_BOOL:
+	case STX_ARG_SCALAR: break;
 	}
 	return a->u.i == b->u.i;
 }
 
-static uint64_t hash_node(const struct stx_node *n)
+/* Seeded by the table's address: contents cannot be chosen to collide. */
+static uint64_t hash_node(const struct stx__valnum *t, const struct stx_node *n)
 {
-	uint64_t h = stx_mix64(0, n->op);
+	uint64_t h = stx_mix64((uintptr_t)t, n->op);
 	uint32_t first = 0;
 	if (stx__commutes(n)) {
-		h = stx_mix64(h, mix_arg(0, &n->args[0]) + mix_arg(0, &n->args[1]));
+		h = stx_mix64(h, mix_arg(h, &n->args[0]) + mix_arg(h, &n->args[1]));
 		first = 2;
 	}
 	for (uint32_t i = first; i < n->nargs; i++)
@@ -117,7 +124,7 @@ static int same_node(const struct stx_node *a, const struct stx_node *b)
 			return 0;
 	return a->op != STX_OP_CONSTANT ||
 	       (stx_type_eq(&a->outs[0], &b->outs[0]) && a->data.n == b->data.n &&
-	        !memcmp(a->data.bytes, b->data.bytes, a->data.n));
+		!memcmp(a->data.bytes, b->data.bytes, a->data.n));
 }
 
 static struct slot *probe(struct stx__valnum *t, uint64_t h, const struct stx_node *n)
@@ -153,7 +160,7 @@ struct stx_node *stx__valnum_enter(struct stx__valnum *t, struct stx_node *n)
 		return n;
 	if ((t->n + 1) * 4 > t->cap * 3 && grow(t))
 		return NULL;
-	uint64_t h = hash_node(n);
+	uint64_t h = hash_node(t, n);
 	struct slot *s = probe(t, h, n);
 	if (!s->node) {
 		*s = (struct slot){ h, n };

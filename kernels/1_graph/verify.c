@@ -1,5 +1,5 @@
-/* verify.c: checks a whole graph: order, arities, kinds, types as inference gives them, names, limits.
- * requires nothing of the graph; never changes it. Linear, apart from sorting serials. */
+/* verify.c: checks a whole graph: order, arities, kinds, types as inference gives them, names,
+ * limits. requires nothing of the graph; never changes it. Linear, apart from sorting serials. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static stx_err check_args(const struct stx_graph *g, const struct stx_node *n, s
 		const struct stx_arg *a = &n->args[i];
 		if (!kind_fits(info->params[i].kind, a->kind))
 			return stx_fail(d, STX_E_INVALID, "verify", n->name,
-			                "argument '%s' has the wrong kind", info->params[i].name);
+					"argument '%s' has the wrong kind", info->params[i].name);
 		if ((a->kind == STX_ARG_TENSOR && !a->u.tensor.node) ||
 		    (a->kind == STX_ARG_STRING && !a->u.str))
 			return bad(n, d, "an argument is missing");
@@ -70,8 +70,10 @@ static stx_err check_source(struct stx_graph *w, const struct stx_node *n, struc
 	    n->data.n != (uint64_t)count * (uint64_t)stx_dtype_bytes(n->outs[0].dtype))
 		return bad(n, d, "the constant's data does not fill its type");
 	if (n->data.n > STX__MAX_CONST_BYTES)
-		return stx_fail(d, STX_E_TOO_LARGE, "verify", n->name, "a constant of %zu bytes; the limit "
-		                "is %u", n->data.n, STX__MAX_CONST_BYTES);
+		return stx_fail(d, STX_E_TOO_LARGE, "verify", n->name,
+				"a constant of %zu bytes; the limit "
+				"is %u",
+				n->data.n, STX__MAX_CONST_BYTES);
 	return 0;
 }
 
@@ -106,15 +108,17 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Random and effect nodes have distinct serials, other nodes none. */
-static stx_err check_serials(const struct stx_graph *g, struct stx_arena *scratch, struct stx_diag *d)
+static stx_err check_serials(const struct stx_graph *g, struct stx_arena *scratch,
+			     struct stx_diag *d)
 {
 	STX_VEC(uint64_t) s = { 0 };
 	for (uint32_t i = 0; i < g->nodes.n; i++) {
 		const struct stx_node *n = g->nodes.at[i];
 		int ordered = (stx_op_info(n->op)->tags & (STX_TAG_RANDOM | STX_TAG_EFFECT)) != 0;
 		if (ordered != (n->serial != 0))
-			return bad(n, d, ordered ? "a node with an effect needs a serial"
-			                         : "a node without effect has a serial");
+			return bad(n, d,
+				   ordered ? "a node with an effect needs a serial"
+					   : "a node without effect has a serial");
 		if (ordered && stx_push(scratch, &s, n->serial))
 			return stx__over_budget("verify", "", d);
 	}
@@ -122,13 +126,13 @@ static stx_err check_serials(const struct stx_graph *g, struct stx_arena *scratc
 		qsort(s.at, s.n, sizeof *s.at, by_value);
 	for (uint32_t i = 1; i < s.n; i++)
 		if (s.at[i] == s.at[i - 1])
-			return stx_fail(d, STX_E_INVALID, "verify", "", "serial %" PRIu64 " is used twice",
-			                s.at[i]);
+			return stx_fail(d, STX_E_INVALID, "verify", "",
+					"serial %" PRIu64 " is used twice", s.at[i]);
 	return 0;
 }
 
-/* Names are unique: each is entered in the graph's table as this very node's. Passes that replace nodes
- * keep the table. */
+/* Names are unique: each is entered in the graph's table as this very node's. Passes that replace
+ * nodes keep the table. */
 static stx_err check_name(const struct stx_graph *g, const struct stx_node *n, struct stx_diag *d)
 {
 	size_t len = n->name ? strlen(n->name) : 0;
@@ -159,7 +163,7 @@ static stx_err check_ends(const struct stx_graph *g, struct stx_diag *d)
 		if (!v.node || v.node->id >= g->nodes.n || g->nodes.at[v.node->id] != v.node ||
 		    v.out >= v.node->nouts)
 			return stx_fail(d, STX_E_INVALID, "verify", "",
-			                "output %" PRIu32 " is not a value of the graph", i);
+					"output %" PRIu32 " is not a value of the graph", i);
 	}
 	return 0;
 }
@@ -170,9 +174,9 @@ stx_err stx_graph_verify(struct stx_graph *g, struct stx_diag *d)
 	struct stx_graph w = *g;
 	stx_err e = 0;
 	if (g->nodes.n > STX__MAX_NODES)
-		return stx_fail(d, STX_E_TOO_LARGE, "verify", "", "%u nodes; the limit is %u", g->nodes.n,
-		                STX__MAX_NODES);
-	scratch = stx_arena_new(0);
+		return stx_fail(d, STX_E_TOO_LARGE, "verify", "", "%u nodes; the limit is %u",
+				g->nodes.n, STX__MAX_NODES);
+	scratch = stx__scratch_arena(g);
 	if (!scratch)
 		return stx_fail(d, STX_E_NOMEM, "verify", "", "out of memory");
 	w.arena = scratch;
@@ -196,7 +200,7 @@ stx_err stx_graph_verify_basis(struct stx_graph *g, struct stx_diag *d)
 		const struct stx_op_info *info = stx_op_info(g->nodes.at[i]->op);
 		if (!(info->tags & STX_TAG_BASIS))
 			e = stx_fail(d, STX_E_UNSUPPORTED, "verify", g->nodes.at[i]->name,
-			             "%s is outside the back end's basis", info->overload);
+				     "%s is outside the back end's basis", info->overload);
 	}
 	return e;
 }

@@ -108,9 +108,12 @@ static void finish(struct player *p, uint32_t value)
 
 static void play_load(struct player *p, const struct frame *f)
 {
-	struct stx_interval r = anything;
+	struct stx_interval r = f->fn->u.load.range;
 
-	stx__dtype_range(f->fn->dtype, &r);
+	if (f->mask != STX_NONE) { /* masked-off lanes give 0 */
+		r.lo = r.lo > 0 ? 0 : r.lo;
+		r.hi = r.hi < 0 ? 0 : r.hi;
+	}
 	finish(p, emit(p, (struct stx_binst){ .op = STX_B_LOAD, .dtype = f->fn->dtype,
 	                                      .a = f->fn->u.load.buffer, .b = STX_NONE, .c = f->mask,
 	                                      .ex = at_index(p, f, f->fn->u.load.ex) }, r));

@@ -5,7 +5,7 @@
  * Reductions fold left from the identity in lexicographic order of their range. Primitives and elementary
  * functions are the scalar reference of elementary.h. Slow by design; bounded by the program's iteration
  * counts. Symbols take their hints. An index out of bounds is BOUNDS and names buffer, index and extent. */
-#include <string.h>
+#include <stdlib.h>
 
 #include "elementary.h"
 #include "lower.h"
@@ -199,6 +199,7 @@ static stx_err run_buffer(struct eval *e)
 {
 	const struct stx_buffer *b = e->b;
 	char *out = e->storage[b->id];
+	int width = stx_dtype_bytes(b->dtype);
 
 	if (is_empty(e, 0, b->nranges))
 		return 0;
@@ -212,7 +213,7 @@ static stx_err run_buffer(struct eval *e)
 			v = e->value[b->body.result[0]];
 		}
 		if (!e->err)
-			stx_scalar_store(b->dtype, out + at_point(e, b->store) * stx_dtype_bytes(b->dtype), v);
+			stx_scalar_store(b->dtype, out + at_point(e, b->store) * width, v);
 	} while (!e->err && advance(e, 0, b->nranges));
 	return e->err;
 }
@@ -245,24 +246,25 @@ static stx_err prepare(struct eval *e)
 stx_err stx_handler_evaluate(const struct stx_loops *l, void **buffers, struct stx_diag *d)
 {
 	uint32_t nsyms = l->g ? l->g->symbols.n : 0, i, k;
+	int64_t *syms = calloc(nsyms + 1u, sizeof *syms);
 	stx_err err = 0;
 
+	if (!syms)
+		return stx_fail(d, STX_E_NOMEM, "evaluate", "", "out of memory");
+	for (k = 0; k < nsyms; k++)
+		syms[k] = l->g->symbols.at[k].hint;
 	for (i = 0; i < l->buffers.n && !err; i++) {
-		struct eval e = { .l = l, .b = l->buffers.at[i], .storage = buffers, .d = d };
-		int64_t *syms;
+		struct eval e = { .l = l, .b = l->buffers.at[i], .storage = buffers, .d = d,
+			          .syms = syms, .nsyms = nsyms };
 
 		if (e.b->def == STX_DEF_NONE)
 			continue;
 		e.arena = stx_arena_new(0);
-		syms = e.arena ? STX_NEW_ARRAY(e.arena, int64_t, nsyms + 1u) : NULL;
-		for (k = 0; syms && k < nsyms; k++)
-			syms[k] = l->g->symbols.at[k].hint;
-		e.syms = syms;
-		e.nsyms = nsyms;
-		err = syms ? prepare(&e) : stx_fail(d, STX_E_NOMEM, "evaluate", "", "out of memory");
+		err = e.arena ? prepare(&e) : STX_E_NOMEM;
 		if (!err)
 			err = run_buffer(&e);
 		stx_arena_free(e.arena);
 	}
+	free(syms);
 	return err;
 }

@@ -1,5 +1,5 @@
 /* handlers.c
- * interpretations of a buffer's definition: reads and writes, counts, text (seed 000 6.7; IR-05..IR-07, IR-11).
+ * interpretations of a buffer's definition: reads and writes, counts, text (seed 000 6.7; IR-05..07).
  *
  * Each walks the flat body once; what an instruction is comes from prims.def, so a new primitive needs no
  * change here. */
@@ -102,7 +102,7 @@ static void print_prim(const struct stx_binst *in, struct stx_bytes *out)
 	int k;
 
 	stx_bytes_printf(out, "ops.%s(", info->text);
-	for (k = 0; k < info->arity; k++)
+	for (k = 0; k < info->arity && k < 3; k++)
 		stx_bytes_printf(out, "%s'tmp%u'", k ? ", " : "", operand[k]);
 	if (info->result == STX_RESULT_CAST)
 		stx_bytes_printf(out, ", %s", stx_dtype_name(in->dtype));

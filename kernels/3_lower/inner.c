@@ -133,6 +133,8 @@ struct stx__inner *stx__inner_load(struct stx_graph *g, uint32_t buffer, enum st
 		return NULL;
 	n->u.load.buffer = buffer;
 	n->u.load.ex = address;
+	n->u.load.range = (struct stx_interval){ STX_NEG_INF, STX_POS_INF };
+	stx__dtype_range(t, &n->u.load.range);
 	n->reads = 1;
 	add_buffer(n, buffer);
 	use(n, STX_B_LOAD);
@@ -224,8 +226,11 @@ struct stx__inner *stx__inner_view(struct stx_graph *g, struct stx__inner *x, st
 		return x;
 	switch (x->rule) {
 	case STX_IN_LOAD:
-		return stx__inner_load(g, x->u.load.buffer, x->dtype, s,
-		                       stx_ex_subst(g->ex, x->u.load.ex, map, x->rank));
+		n = stx__inner_load(g, x->u.load.buffer, x->dtype, s,
+		                    stx_ex_subst(g->ex, x->u.load.ex, map, x->rank));
+		if (n)
+			n->u.load.range = x->u.load.range;
+		return n;
 	case STX_IN_CONST:
 		return stx__inner_const(g, x->dtype, s, x->u.k);
 	case STX_IN_INDEX:

@@ -53,7 +53,7 @@ struct stx__inner {
 	const stx_ex *sizes;                 /* [rank] */
 	struct stx__inner *const *operands;  /* [nops] */
 	union {
-		struct { uint32_t buffer; stx_ex ex; } load;
+		struct { uint32_t buffer; stx_ex ex; struct stx_interval range; } load; /* of values */
 		union stx_scalar k;
 		stx_ex ex;                                           /* INDEX */
 		struct { const struct stx__step *at; uint32_t n; } steps;

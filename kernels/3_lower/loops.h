@@ -4,8 +4,8 @@
  * A tensor is a function from an index space to values (seed 000 Definition 6.1). An inner function is a
  * small record {rule, operands, map, ranges}; composing two copies nothing. It reads its own index
  * variables: variable number d (expr.h) is axis d of its ranges; a reduction's axes follow its iteration
- * axes. When a value is realised, stx_loops_body plays the rules once, with an explicit work stack,
- * through a recording builder into a flat SSA body. Handlers (reads and writes, counts, text, reference
+ * axes. When a value is realised, body.c plays the rules once, with an explicit work stack, through a
+ * recording builder into a flat SSA body. Handlers (reads and writes, counts, text, reference
  * evaluation; code generation in later stages) are tables indexed by instruction over such bodies.
  * Everything lives in the arena of the graph being lowered; one thread. Conformance: LO, IR, LV, RZ, LN. */
 #ifndef STX_LOOPS_H
@@ -38,7 +38,8 @@ enum stx_bop { /* instruction: a primitive (enum stx_prim) or one of these */
 	                   memory and give 0 */
 	STX_B_INDIRECT, /* run-time value a (i64) becomes index atom number = this instruction's own number,
 	                   with range [0, bound ex - 1]; flag STX_BF_WRAP adds the bound when negative
-	                   (LO-14); flag STX_BF_CHECK reports out of range (LO-15); mask c: lanes not checked */
+	                   (LO-14); flag STX_BF_CHECK reports out of range (LO-15); mask c: lanes that are
+	                   masked off are not checked and give 0 */
 	STX_B_COUNT
 };
 #define STX_NONE 0xffffffffu
@@ -80,13 +81,14 @@ struct stx_buffer {
 	struct stx_layout layout;
 	uint32_t index;         /* INPUT, OUTPUT: position in the call */
 	struct stx_const_data data; /* CONST */
-	/* Definition of TEMP and OUTPUT buffers: at every point of ranges, store the body's result (POINTWISE)
-	 * or the combination over rranges (REDUCTION). Body variables: 0..nranges-1 then the reduction axes. */
+	/* Definition of TEMP and OUTPUT buffers: at every point of ranges, store the body's result
+	 * (POINTWISE) or the combination over rranges (REDUCTION). Body variables: 0..nranges-1, then the
+	 * reduction axes. */
 	enum stx_def_kind def;
 	uint32_t nranges, nrranges;
 	const stx_ex *ranges, *rranges;
-	stx_ex store;           /* element written at a point of ranges, over iteration variables 0..nranges-1;
-	                           ranges need not have the layout's rank (views of outputs, LN-02) */
+	stx_ex store;           /* element written at a point of ranges, over variables 0..nranges-1; ranges
+	                           need not have the layout's rank (views of outputs, LN-02) */
 	enum stx_monoid monoid;
 	enum stx_dtype acc;     /* accumulator dtype (f32 for half precision) */
 	struct stx_body body;
@@ -114,6 +116,8 @@ struct stx_lower_options {
  * is UNSUPPORTED by name. */
 stx_err stx_lower(struct stx_graph *g, const struct stx_lower_options *o, struct stx_loops **out,
                   struct stx_diag *d);
+/* 1 when op has a lowering rule (LO-10, LO-11); 0: it must be decomposed, or is UNSUPPORTED. */
+int stx_lower_has_rule(enum stx_op op);
 /* Checks: definitions before uses, dtypes of instructions, index expressions within layouts where
  * provable, masks bool, variables within ranges. */
 stx_err stx_loops_verify(const struct stx_loops *l, struct stx_diag *d);

@@ -79,11 +79,28 @@ union stx_scalar stx__scalar(const struct stx_arg *a, enum stx_dtype t)
 	return t == STX_I64 ? k : stx_prim_eval(STX_P_CAST, t, STX_I64, k, k, k);
 }
 
+/* Least and greatest element of an integer constant: indices taken from it need no check (VR-05). */
+static struct stx_interval value_range(enum stx_dtype t, const struct stx_const_data *data)
+{
+	size_t width = (size_t)stx_dtype_bytes(t), i;
+	struct stx_interval r = { STX_POS_INF, STX_NEG_INF };
+
+	for (i = 0; i + width <= data->n; i += width) {
+		int64_t v = stx_scalar_load(t, data->bytes + i).i;
+
+		r.lo = v < r.lo ? v : r.lo;
+		r.hi = v > r.hi ? v : r.hi;
+	}
+	return r;
+}
+
 /* A constant of one element is its value (LO-09); a larger one a buffer. */
 static struct stx__inner *lower_constant(struct stx__lower *l, const struct stx_node *n)
 {
 	struct stx__shape s = stx__node_shape(n);
 	enum stx_dtype t = n->outs[0].dtype;
+	struct stx__inner *fn;
+	struct stx_interval r;
 	struct stx_buffer *b;
 	stx_ex *strides;
 
@@ -98,7 +115,10 @@ static struct stx__inner *lower_constant(struct stx__lower *l, const struct stx_
 	stx__row_major(l->ex, s, strides);
 	b->layout.strides = strides;
 	b->data = n->data;
-	return stx__inner_load(l->g, b->id, t, s, stx__address(l->ex, s, strides, b->layout.offset));
+	fn = stx__inner_load(l->g, b->id, t, s, stx__address(l->ex, s, strides, b->layout.offset));
+	if (fn && stx__dtype_range(t, &r))
+		fn->u.load.range = value_range(t, &n->data);
+	return fn;
 }
 
 static struct stx__inner *lower_input(struct stx__lower *l, const struct stx_node *n, uint32_t index,
@@ -149,12 +169,34 @@ static struct stx__inner *apply_rule(struct stx__lower *l, const struct stx_node
 	return rules[c](l, n);
 }
 
+int stx_lower_has_rule(enum stx_op op)
+{
+	static const struct { stx__rule_fn *rule; int (*has)(enum stx_op op); } coverage[] = {
+		{ stx__rule_pointwise, stx__pointwise_has_rule }, { stx__rule_view, stx__view_has_rule },
+		{ stx__rule_reduce, stx__reduce_has_rule },
+	};
+	enum stx_op_category c = stx_op_info(op)->category;
+	uint32_t i;
+
+	for (i = 0; i < sizeof coverage / sizeof *coverage; i++)
+		if (rules[c] == coverage[i].rule)
+			return coverage[i].has(op);
+	switch (op) {
+	case STX_OP_PLACEHOLDER: case STX_OP_CONSTANT: case STX_OP_FULL: case STX_OP_ARANGE:
+	case STX_OP_GATHER: case STX_OP_INDEX_SELECT: case STX_OP_EMBEDDING: case STX_OP_INDEX:
+	case STX_OP_CAT: case STX_OP_PAD: case STX_OP_MM: case STX_OP_BMM:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
 static void lower_node(struct stx__lower *l, const struct stx_node *n)
 {
 	struct stx__value *v = &l->vals[n->id];
 	const char *reason;
 
-	if (n->op == STX_OP_PLACEHOLDER)
+	if (n->op == STX_OP_PLACEHOLDER || !v->is_live)
 		return;
 	v->fn = apply_rule(l, n);
 	if (!v->fn || l->err) {

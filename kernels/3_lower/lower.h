@@ -13,6 +13,7 @@ struct stx__value { /* of one graph node */
 	struct stx__inner *fn;
 	uint32_t uses;        /* distinct pointwise users, occurrences in others, outputs */
 	uint8_t is_output;
+	uint8_t is_live;      /* an output or an effect depends on it; others are not lowered (DF-09) */
 	uint8_t is_realized;  /* fn loads a whole buffer written for this node */
 	uint8_t wanted;       /* some user certainly needs it realised (LO-28) */
 	uint32_t mark;        /* of the last origin walk */
@@ -37,6 +38,8 @@ stx__rule_fn stx__rule_pointwise, stx__rule_create, stx__rule_reduce, stx__rule_
 	stx__rule_indirect, stx__rule_piecewise, stx__rule_contract;
 /* 1 when op has a rule. */
 int stx__pointwise_has_rule(enum stx_op op);
+int stx__view_has_rule(enum stx_op op);
+int stx__reduce_has_rule(enum stx_op op);
 
 /* Records the error (INVALID, UNSUPPORTED, ...) at node n; returns NULL. */
 struct stx__inner *stx__lower_fail(struct stx__lower *l, stx_err e, const struct stx_node *n,

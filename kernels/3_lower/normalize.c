@@ -1,10 +1,10 @@
 /* normalize.c
- * loop normalisation: drops axes of size 1, orders axes by stride, merges neighbours (seed 000 6.8; LN-02..06).
+ * loop normalisation: drops axes of size 1, orders by stride, merges neighbours (seed 000 6.8; LN-02..06).
  *
  * Requires: a verified program. Ensures: every address is unchanged at the corresponding point (Proposition
  * 6.3); layouts are not touched, only ranges, bodies and store addresses. Pointwise results stay bit for bit
- * the same; reduction axes of argmax, argmin and dot keep their order. An index expression used as a value is an
- * access like any other. Terminates: each merge removes an axis. */
+ * the same; reduction axes of argmax, argmin and dot keep their order. An index expression used as a value
+ * is an access like any other. Terminates: each merge removes an axis. */
 #include <string.h>
 
 #include "lower.h"

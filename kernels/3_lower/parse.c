@@ -52,7 +52,7 @@ static int take(struct parse *s, const char *word)
 
 	while (s->p < s->end && isspace((unsigned char)*s->p))
 		s->p++;
-	if ((size_t)(s->end - s->p) < n || memcmp(s->p, word, n))
+	if ((size_t)(s->end - s->p) < n || memcmp(s->p, word, n) != 0)
 		return 0;
 	s->p += n;
 	return 1;
@@ -131,7 +131,7 @@ static uint32_t suffix(const char *name, size_t n, const char *prefix)
 	size_t k = strlen(prefix), i;
 	uint64_t v = 0;
 
-	if (n <= k || memcmp(name, prefix, k))
+	if (n <= k || memcmp(name, prefix, k) != 0)
 		return UINT32_MAX;
 	for (i = k; i < n; i++) {
 		if (!isdigit((unsigned char)name[i]) || v > 1000000)
@@ -271,7 +271,7 @@ static int primitive(struct parse *s, struct stx_binst *in)
 	uint32_t *operand[3] = { &in->a, &in->b, &in->c };
 	int k;
 
-	for (k = 0; k < info->arity; k++)
+	for (k = 0; k < info->arity && k < 3; k++)
 		if ((k && !need(s, ",")) || !need(s, "'") || !value_ref(s, operand[k]) || !need(s, "'"))
 			return 0;
 	if (info->result == STX_RESULT_CAST)
@@ -319,7 +319,7 @@ static int body(struct parse *s)
 {
 	struct stx_body *b = &s->b->body;
 	struct stx_binst in;
-	uint32_t i;
+	uint32_t i = 0;
 
 	s->insts.at = NULL;
 	s->insts.n = s->insts.cap = 0;
@@ -350,8 +350,8 @@ static int body(struct parse *s)
 static int layout(struct parse *s)
 {
 	struct stx_buffer *b = s->b;
-	uint32_t rank, nstrides;
-	uint8_t t;
+	uint32_t rank = 0, nstrides = 0;
+	uint8_t t = 0;
 
 	if (!need(s, "layout=FixedLayout(") || !dtype(s, &t) || !need(s, ", size=") ||
 	    !list(s, &b->layout.sizes, &rank) || !need(s, ", stride=") ||
@@ -376,7 +376,8 @@ static int skip_body(struct parse *s, const char **from)
 	while ((q = memchr(s->p, '\n', (size_t)(stop - s->p))) && q < stop) { /* axis lines */
 		const char *eol = memchr(q + 1, '\n', (size_t)(s->end - q - 1));
 
-		if (!eol || !memmem(q, (size_t)(eol - q), "index", 5) || memmem(q, (size_t)(eol - q), "ops.", 4))
+		if (!eol || !memmem(q, (size_t)(eol - q), "index", 5) ||
+		    memmem(q, (size_t)(eol - q), "ops.", 4))
 			break;
 		s->p = eol;
 	}
@@ -412,7 +413,7 @@ static int reduction_fields(struct parse *s)
 {
 	size_t n;
 	const char *name;
-	uint8_t t;
+	uint8_t t = 0;
 	int m;
 
 	if (!need(s, "reduction_ranges=") || !list(s, &s->b->rranges, &s->b->nrranges) || !need(s, ",") ||

@@ -20,39 +20,46 @@
 
 enum { MAX_READ_BUFFERS = 4, MANY_USERS = 5, MAX_BODY = 4096 };
 
+/* One use of o by node number `user`; a pointwise user counts once however often it names o. */
+static void count_use(struct stx__lower *l, const struct stx_node *o, uint32_t user)
+{
+	enum stx_op_category c = stx_op_info(l->g->nodes.at[user]->op)->category;
+	struct stx__value *v = &l->vals[o->id];
+
+	v->is_live = 1;
+	if (c == STX_CAT_CONTRACT)
+		v->wanted = 1;
+	if (c == STX_CAT_POINTWISE && v->mark == user + 1)
+		return;
+	v->mark = user + 1;
+	v->uses++;
+}
+
+/* Users before operands, so that only uses by live nodes count; effects are live. */
 void stx__count_uses(struct stx__lower *l)
 {
 	uint32_t i, j, k;
 
-	for (i = 0; i < l->g->nodes.n; i++) {
-		const struct stx_node *n = l->g->nodes.at[i];
-		const struct stx_op_info *info = stx_op_info(n->op);
-
-		for (j = 0; j < n->nargs; j++) {
-			const struct stx_arg *a = &n->args[j];
-			uint32_t count = a->kind == STX_ARG_TENSOR ? 1
-				: a->kind == STX_ARG_TENSORS ? a->n : 0;
-
-			for (k = 0; k < count; k++) {
-				const struct stx_node *o = a->kind == STX_ARG_TENSOR
-					? a->u.tensor.node : a->u.tensors[k].node;
-				struct stx__value *v;
-
-				if (!o)
-					continue;
-				v = &l->vals[o->id];
-				if (info->category == STX_CAT_CONTRACT)
-					v->wanted = 1;
-				if (info->category == STX_CAT_POINTWISE && v->mark == i + 1)
-					continue;
-				v->mark = i + 1;
-				v->uses++;
-			}
-		}
-	}
 	for (i = 0; i < l->g->outputs.n; i++) {
-		l->vals[l->g->outputs.at[i].val.node->id].uses++;
-		l->vals[l->g->outputs.at[i].val.node->id].is_output = 1;
+		struct stx__value *v = &l->vals[l->g->outputs.at[i].val.node->id];
+
+		v->uses++;
+		v->is_live = v->is_output = 1;
+	}
+	for (i = l->g->nodes.n; i-- > 0;) {
+		const struct stx_node *n = l->g->nodes.at[i];
+
+		if (stx_op_info(n->op)->tags & STX_TAG_EFFECT)
+			l->vals[i].is_live = 1;
+		for (j = 0; l->vals[i].is_live && j < n->nargs; j++) {
+			const struct stx_arg *a = &n->args[j];
+
+			if (a->kind == STX_ARG_TENSOR)
+				count_use(l, a->u.tensor.node, i);
+			for (k = 0; a->kind == STX_ARG_TENSORS && k < a->n; k++)
+				if (a->u.tensors[k].node)
+					count_use(l, a->u.tensors[k].node, i);
+		}
 	}
 	for (i = 0; i < l->g->nodes.n; i++)
 		l->vals[i].mark = 0;
@@ -222,8 +229,8 @@ static struct stx_buffer *pointwise_buffer(struct stx__lower *l, struct stx__inn
 	b->nranges = s.rank;
 	b->ranges = s.sizes;
 	b->acc = fn->dtype;
-	b->layout.flexible = kind == STX_BUF_TEMP && strcmp(reason, "output") &&
-	                     strcmp(reason, "wanted");
+	b->layout.flexible = kind == STX_BUF_TEMP && strcmp(reason, "output") != 0 &&
+	                     strcmp(reason, "wanted") != 0;
 	return define(l, b, &fn, 1, n, reason) ? NULL : b;
 }
 

@@ -19,7 +19,8 @@
 struct prog {
 	struct stx__lower *l;
 	const struct stx_node *n;
-	enum stx_dtype work;               /* dtype of the computation */
+	enum stx_dtype common;             /* dtype operands are converted to */
+	enum stx_dtype work;               /* dtype of the computation: common, or f32 for half precision */
 	struct stx__inner *operands[8];
 	uint32_t nops;
 	struct stx__step steps[MAX_STEPS];
@@ -173,11 +174,11 @@ static struct stx__inner *tensor(struct prog *p, uint32_t arg)
 	return stx__inner_broadcast(p->l->g, stx__arg(p->l, p->n, arg), stx__node_shape(p->n));
 }
 
-/* A scalar as the constant the operator sees: converted once, to the dtype it computes in. */
+/* A scalar as the constant the operator sees: of the operands' dtype, which the working one holds. */
 static struct stx__inner *scalar(struct prog *p, uint32_t arg)
 {
 	return stx__inner_const(p->l->g, p->work, stx__node_shape(p->n),
-	                        stx__scalar(&p->n->args[arg], p->work));
+	                        stx__scalar(&p->n->args[arg], p->common));
 }
 
 /* ---- composites of primitives ---- */
@@ -406,22 +407,24 @@ static int keeps_dtype(const struct prog *p, uint32_t i)
 /* Gathers operands in argument order, cast to the working dtype. */
 static void gather(struct prog *p, pv *v)
 {
-	uint32_t i, n = 0;
+	uint32_t i, n = 0, ntensors = 0;
 	uint32_t last = has_alpha(p->n->op) ? 2 : p->n->nargs;
 
 	for (i = 0; i < last && n < 4 && !p->l->err; i++) {
 		const struct stx_arg *a = &p->n->args[i];
 
-		if (a->kind == STX_ARG_TENSOR)
+		if (a->kind == STX_ARG_TENSOR) { /* in every schema before the scalars */
 			v[n++] = operand(p, tensor(p, i));
-		else if (is_scalar_arg(a))
+			ntensors = n;
+		} else if (is_scalar_arg(a)) {
 			v[n++] = operand(p, scalar(p, i));
+		}
 	}
 	if (has_alpha(p->n->op) && !alpha_is_one(&p->n->args[2]))
 		v[n++] = operand(p, scalar(p, 2));
-	for (i = 0; i < n && !p->l->err; i++)
-		v[i] = cast(p, v[i], keeps_dtype(p, i)
-			? stx__work_dtype(pv_dtype(p, v[i])) : p->work);
+	for (i = 0; i < ntensors && !p->l->err; i++)
+		v[i] = keeps_dtype(p, i) ? cast(p, v[i], stx__work_dtype(pv_dtype(p, v[i])))
+		                         : cast(p, cast(p, v[i], p->common), p->work);
 	if (has_alpha(p->n->op) && !alpha_is_one(&p->n->args[2]) && !p->l->err) {
 		uint32_t scaled = p->n->op == STX_OP_RSUB_SCALAR ? 0 : 1;
 
@@ -463,11 +466,12 @@ struct stx__inner *stx__rule_pointwise(struct stx__lower *l, const struct stx_no
 {
 	const struct stx_op_info *info = stx_op_info(n->op);
 	struct prog p = { .l = l, .n = n };
-	pv v[8], r;
+	pv v[8] = { 0 }, r;
 
 	if (!stx__pointwise_has_rule(n->op))
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule", info->overload);
-	p.work = stx__work_dtype(stx_infer_operand_dtype(n));
+	p.common = stx_infer_operand_dtype(n);
+	p.work = stx__work_dtype(p.common);
 	if (n->op == STX_OP_TO_COPY || n->op == STX_OP_CLONE) { /* one conversion, never through f32 */
 		struct stx__inner *x = stx__arg(l, n, 0);
 

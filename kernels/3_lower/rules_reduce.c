@@ -21,6 +21,11 @@ static const struct reduce_op {
 	[STX_OP_ARGMIN]  = { 1, STX_MONOID_ARGMIN, 0, 1 },
 };
 
+int stx__reduce_has_rule(enum stx_op op)
+{
+	return reduce_ops[op].known;
+}
+
 /* Bit d of *reduced: dimension d is reduced. No dims, or an empty list, means all; an empty list of any
  * and all means none, as in PyTorch. */
 static int reduced_dims(struct stx__lower *l, const struct stx_node *n, uint32_t rank, uint32_t *reduced)
@@ -90,6 +95,10 @@ struct stx__inner *stx__rule_reduce(struct stx__lower *l, const struct stx_node 
 		                       stx_op_info(n->op)->overload);
 	if (!x || !sizes || !map || !reduced_dims(l, n, x->rank, &reduced))
 		return NULL;
+	if (r.dtype == STX_BOOL && r.monoid == STX_MONOID_SUM) /* bool + bool is or, bool * bool and */
+		r.monoid = STX_MONOID_ANY;
+	if (r.dtype == STX_BOOL && r.monoid == STX_MONOID_PROD)
+		r.monoid = STX_MONOID_ALL;
 	r.acc = o->truth ? STX_BOOL : stx__work_dtype(o->arg ? (enum stx_dtype)x->dtype : r.dtype);
 	keepdim = r.ranges.rank == x->rank;
 	x = prepare(l, n, x, r.acc);

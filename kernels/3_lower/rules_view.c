@@ -1,5 +1,5 @@
 /* rules_view.c
- * views as index maps: pi(i) for every dimension of the viewed tensor (seed 000 6.4, Proposition 6.2; LV-03..09).
+ * views as index maps: pi(i) for every dimension of the viewed tensor (seed 000 6.4; LV-03..09).
  *
  * Nothing is copied. On a buffer the map is substituted into the address, so a chain of affine views stays
  * one (strides, offset); a reshape whose dimensions do not merge keeps div and mod in the expression. When
@@ -336,6 +336,11 @@ static view_fn *const views[STX_OP_COUNT] = {
 	[STX_OP_DIAGONAL]  = view_diagonal,
 };
 
+int stx__view_has_rule(enum stx_op op)
+{
+	return views[op] != NULL;
+}
+
 static int has_bad(const struct stx__inner *fn)
 {
 	uint32_t d;
@@ -378,8 +383,14 @@ static struct stx__inner *build(struct view *v)
 	v->address = STX_EX_BAD;
 	if (!v->x || !v->map || !views[v->n->op](v))
 		return NULL;
-	if (v->n->op == STX_OP_VIEW && v->address != STX_EX_BAD)
-		return stx__inner_load(l->g, v->x->u.load.buffer, v->x->dtype, v->s, v->address);
+	if (v->n->op == STX_OP_VIEW && v->address != STX_EX_BAD) {
+		struct stx__inner *r = stx__inner_load(l->g, v->x->u.load.buffer, v->x->dtype, v->s,
+		                                       v->address);
+
+		if (r)
+			r->u.load.range = v->x->u.load.range;
+		return r;
+	}
 	return stx__inner_view(l->g, v->x, v->s, v->map);
 }
 

@@ -84,8 +84,8 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 	if (b->def == STX_DEF_REDUCTION) {
 		stx_bytes_puts(out, "  reduction_ranges=");
 		print_list(n, b->rranges, b->nrranges, out);
-		stx_bytes_printf(out, ",\n  reduction_type=%s,\n  acc=%s,\n", stx_monoid_info(b->monoid)->text,
-		                 stx_dtype_name(b->acc));
+		stx_bytes_printf(out, ",\n  reduction_type=%s,\n  acc=%s,\n",
+		                 stx_monoid_info(b->monoid)->text, stx_dtype_name(b->acc));
 	}
 	if (b->store != layout_address(n)) {
 		stx_bytes_puts(out, "  store=");

@@ -71,10 +71,10 @@ static stx_err check_prim(const struct check *c, const struct stx_binst *in, uin
 	uint32_t first = in->op == STX_P_SELECT; /* operands from here on share a dtype */
 	int k;
 
-	for (k = 0; k < info->arity; k++)
+	for (k = 0; k < info->arity && k < 3; k++)
 		if (operand[k] >= i)
 			return bad(c, "an operand that is not defined before", i);
-	for (k = (int)first + 1; k < info->arity; k++)
+	for (k = (int)first + 1; k < info->arity && k < 3; k++)
 		if (at[operand[k]].dtype != at[operand[first]].dtype)
 			return bad(c, "operands of different dtypes", i);
 	if (first && !is_bool(c, in->a))
@@ -157,7 +157,8 @@ stx_err stx_loops_verify(const struct stx_loops *l, struct stx_diag *d)
 			return e;
 	}
 	for (i = 0; i < l->outputs.n; i++)
-		if (l->outputs.at[i] >= l->buffers.n || l->buffers.at[l->outputs.at[i]]->kind != STX_BUF_OUTPUT)
+		if (l->outputs.at[i] >= l->buffers.n ||
+		    l->buffers.at[l->outputs.at[i]]->kind != STX_BUF_OUTPUT)
 			return stx_fail(d, STX_E_INTERNAL, "verify", "", "output %u has no buffer", i);
 	return 0;
 }

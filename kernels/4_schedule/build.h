@@ -111,5 +111,8 @@ stx_err stx__values_finish(struct stx__values *v);
 /* kernel_build.c */
 stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def *def,
                           struct stx_kernel **out, struct stx_diag *d);
+/* 1 when a kernel of this reduction alone would run along the reduction axis: then what follows it in the
+ * kernel is scalar code. */
+int stx__runs_in_lanes(const struct stx_loops *l, const struct stx_buffer *reduction);
 
 #endif

@@ -16,6 +16,7 @@ struct fused { /* what fusion knows of a group besides its list */
 	uint32_t reads[MAX_GROUP_READS]; /* buffers outside the group */
 	uint32_t nreads, ninsts;
 	uint8_t has_reduction, has_dot;
+	uint8_t lanes; /* of the reduction: 0 not asked yet, 1 no, 2 yes */
 };
 
 struct space_slot {
@@ -137,6 +138,37 @@ static int shares_read(const struct fuse *f, const struct stx_buffer *b, uint32_
 	return 0;
 }
 
+static int64_t points(const struct stx_exprs *x, const stx_ex *ranges, uint32_t n)
+{
+	int64_t p = 1;
+	for (uint32_t i = 0; i < n; i++)
+		p = stx__sat_mul(p, stx_ex_hint(x, ranges[i]));
+	return p;
+}
+
+/* After a reduction along vector lanes a pointwise result is scalar code. Not worth it when that outweighs
+ * both the reduction itself (16 elements at a time) and a kernel of its own. */
+static int is_cheap_in_scalars(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	struct fused *g = f->info.at[group];
+	const struct stx_buffer *h = head(f, group);
+	int64_t ops = 0;
+	if (!g->has_reduction)
+		return 1;
+	for (uint32_t i = 0; i < b->body.n; i++)
+		if (b->body.at[i].op < STX_PRIM_COUNT)
+			ops += b->body.at[i].op >= STX_P_FIRST_ELEMENTARY && b->body.at[i].op != STX_P_RELU
+			               ? 64 : stx_prim_info((enum stx_prim)b->body.at[i].op)->cost;
+	if (ops * 16 <= points(f->l->ex, h->rranges, h->nrranges) ||
+	    stx__sat_mul(ops, points(f->l->ex, h->ranges, h->nranges)) <= 20000)
+		return 1;
+	if (!g->lanes)
+		g->lanes = stx__runs_in_lanes(f->l, h) ? 2 : 1;
+	if (g->lanes == 2)
+		f->why = "it would be scalar code behind a reduction along vector lanes";
+	return g->lanes == 1;
+}
+
 /* Pointwise b after what the group computes. */
 static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
@@ -149,7 +181,7 @@ static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group
 		f->why = "its iteration space differs";
 		return 0;
 	}
-	return reads_at_own_points(f, b, group) && has_room(f, b, group);
+	return reads_at_own_points(f, b, group) && has_room(f, b, group) && is_cheap_in_scalars(f, b, group);
 }
 
 /* b beside the group's buffers, none of which it reads at all or only at its own points. */

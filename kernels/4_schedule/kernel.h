@@ -141,7 +141,7 @@ struct stx_kernel {
 	stx_ex grain;                /* fewest grid points worth a thread; over scalars only */
 };
 
-#define STX_KERNEL_MAX_PARAMS 256
+#define STX_KERNEL_MAX_PARAMS 4096
 #define STX_KERNEL_MAX_AXES 64
 #define STX_KERNEL_MAX_INSTS 65536
 #define STX_KERNEL_MAX_LOOPS 32 /* nesting */

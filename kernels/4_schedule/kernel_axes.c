@@ -217,7 +217,8 @@ static void choose_vector(struct chooser *c)
 
 /* ---- rows ---- */
 
-/* The output axis to block: some load does not depend on it, best one that runs along the vector axis. */
+/* The output axis to block: some load does not depend on it, best one that runs along the vector axis. Of equals
+ * the shorter: it will be the fastest of the grid, so what depends on it is read again and again. */
 static void choose_row(struct chooser *c)
 {
 	struct stx__build *b = c->b;
@@ -235,7 +236,8 @@ static void choose_row(struct chooser *c)
 			if (a->is_load && !stx_ex_uses_var(c->x, a->ex, d->var))
 				score += stx_ex_uses_var(c->x, a->ex, c->vector->var) ? 4 : 1;
 		}
-		if (score > best) {
+		if (score > best || (score && score == best &&
+		                     hint_of(c->x, d->size) < hint_of(c->x, c->row->size))) {
 			best = score;
 			c->row = d;
 		}

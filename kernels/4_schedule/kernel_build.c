@@ -398,11 +398,41 @@ static enum stx_kernel_kind kind_of(const struct stx__build *b)
 	return b->axes.lanes && n <= 1024 ? STX_KERNEL_PER : STX_KERNEL_RED; /* GK-15, GR-02 */
 }
 
+static void init(struct stx__build *b, const struct stx_loops *l, const struct stx__group_def *def,
+                 struct stx_diag *d)
+{
+	b->l = l;
+	b->ex = l->ex;
+	b->arena = l->g->arena;
+	b->def = def;
+	b->space = def->buffers[0];
+	b->nout_dims = b->space->nranges;
+	b->nred_dims = b->space->def == STX_DEF_REDUCTION ? b->space->nrranges : 0;
+	b->d = d;
+}
+
+static stx_err choose(struct stx__build *b)
+{
+	if (b->nout_dims + b->nred_dims > STX__MAX_DIMS - 3)
+		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name, "a loop nest of %u axes",
+		                b->nout_dims + b->nred_dims);
+	stx_err err = collect(b);
+	return err ? err : stx__choose_axes(b);
+}
+
+int stx__runs_in_lanes(const struct stx_loops *l, const struct stx_buffer *reduction)
+{
+	struct stx__build *b = STX_NEW(l->g->arena, struct stx__build);
+	struct stx__group_def def = { .buffers = &reduction, .n = 1, .name = reduction->name };
+	if (!b)
+		return 0;
+	init(b, l, &def, NULL);
+	return !choose(b) && b->axes.lanes;
+}
+
 static stx_err build(struct stx__build *b, struct stx_kernel *k)
 {
-	stx_err err = collect(b);
-	if (!err)
-		err = stx__choose_axes(b);
+	stx_err err = choose(b);
 	if (!err)
 		err = collect_params(b, k);
 	for (uint32_t i = 0; i < b->axes.naxes && !err; i++)
@@ -428,17 +458,7 @@ stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def
 	*out = NULL;
 	if (!b || !k)
 		return stx_fail(d, STX_E_NOMEM, "schedule", def->name, "the memory budget is exceeded");
-	b->l = l;
-	b->ex = l->ex;
-	b->arena = a;
-	b->def = def;
-	b->space = def->buffers[0];
-	b->nout_dims = b->space->nranges;
-	b->nred_dims = b->space->def == STX_DEF_REDUCTION ? b->space->nrranges : 0;
-	b->d = d;
-	if (b->nout_dims + b->nred_dims > STX__MAX_DIMS - 3)
-		return stx_fail(d, STX_E_TOO_LARGE, "schedule", def->name, "a loop nest of %u axes",
-		                b->nout_dims + b->nred_dims);
+	init(b, l, def, d);
 	k->arena = a;
 	k->ex = l->ex;
 	k->name = def->name;

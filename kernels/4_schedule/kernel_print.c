@@ -1,4 +1,5 @@
-/* kernel_print.c: kernel IR to text (grammar: kernel.h). Lossless but for symbol and buffer numbers. */
+/* kernel_print.c: kernel IR to text (grammar: kernel.h). Lossless but for symbol and buffer numbers. Digests
+ * are taken of this text on the path of every compile, so nothing here goes through printf. */
 #include <math.h>
 #include <stdio.h>
 
@@ -10,11 +11,76 @@ struct printer {
 	int normalised;
 };
 
+/* ---- numbers ---- */
+
+static void put_u64(struct stx_bytes *out, uint64_t v)
+{
+	char text[20];
+	size_t n = sizeof text;
+	do {
+		text[--n] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	stx_bytes_put(out, text + n, sizeof text - n);
+}
+
+static void put_i64(struct stx_bytes *out, int64_t v)
+{
+	if (v < 0)
+		stx_bytes_u8(out, '-');
+	put_u64(out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+}
+
+static void put_hex(struct stx_bytes *out, uint64_t v, int digits)
+{
+	for (int i = digits; i-- > 0;)
+		stx_bytes_u8(out, (uint8_t)"0123456789abcdef"[v >> (4 * i) & 15]);
+}
+
+/* 0x1.8p+3, as printf's %a writes it. v is finite. */
+static void put_float(struct stx_bytes *out, double v)
+{
+	uint64_t bits;
+	memcpy(&bits, &v, sizeof bits);
+	uint64_t mantissa = bits & 0xfffffffffffffu;
+	int exponent = (int)(bits >> 52 & 0x7ff), digits = 13;
+	stx_bytes_puts(out, bits >> 63 ? "-0x" : "0x");
+	stx_bytes_u8(out, exponent ? '1' : '0');
+	while (digits && !(mantissa & 15)) {
+		mantissa >>= 4;
+		digits--;
+	}
+	if (digits) {
+		stx_bytes_u8(out, '.');
+		put_hex(out, mantissa, digits);
+	}
+	stx_bytes_u8(out, 'p');
+	exponent = exponent ? exponent - 1023 : digits ? -1022 : 0;
+	if (exponent >= 0)
+		stx_bytes_u8(out, '+');
+	put_i64(out, exponent);
+}
+
+static void put_value(struct stx_bytes *out, uint32_t v)
+{
+	stx_bytes_puts(out, " t");
+	put_u64(out, v);
+}
+
+static void put_word(struct stx_bytes *out, const char *word)
+{
+	stx_bytes_puts(out, word);
+	stx_bytes_u8(out, ' ');
+}
+
+/* ---- pieces ---- */
+
 static void name_of(void *ctx, enum stx_atom_kind kind, uint32_t number, char *out, size_t cap)
 {
 	const struct printer *p = ctx;
-	if (kind == STX_ATOM_VAR && number < p->k->axes.n)
-		snprintf(out, cap, "%s", p->k->axes.at[number].name);
+	size_t n = kind == STX_ATOM_VAR && number < p->k->axes.n ? strlen(p->k->axes.at[number].name) : cap;
+	if (n < cap)
+		memcpy(out, p->k->axes.at[number].name, n + 1);
 	else if (kind == STX_ATOM_SYM)
 		snprintf(out, cap, "s%d", stx__kernel_scalar(p->k, number));
 	else
@@ -31,10 +97,12 @@ static void put_string(struct stx_bytes *out, const char *s)
 	stx_bytes_u8(out, '"');
 	for (; *s; s++) {
 		unsigned char c = (unsigned char)*s;
-		if (c < 32 || c >= 127 || c == '"' || c == '\\')
-			stx_bytes_printf(out, "\\x%02x", c);
-		else
+		if (c < 32 || c >= 127 || c == '"' || c == '\\') {
+			stx_bytes_puts(out, "\\x");
+			put_hex(out, c, 2);
+		} else {
 			stx_bytes_u8(out, c);
+		}
 	}
 	stx_bytes_u8(out, '"');
 }
@@ -43,38 +111,59 @@ static void put_scalar(struct stx_bytes *out, enum stx_dtype t, union stx_scalar
 {
 	if (!stx_dtype_is_float(t)) {
 		if (stx_dtype_kind(t) == STX_KIND_UINT)
-			stx_bytes_printf(out, "%llu", (unsigned long long)v.u);
+			put_u64(out, v.u);
 		else
-			stx_bytes_printf(out, "%lld", (long long)v.i);
+			put_i64(out, v.i);
 	} else if (isnan(v.f)) {
-		stx_bytes_printf(out, "nan(0x%llx)", (unsigned long long)v.u);
+		stx_bytes_puts(out, "nan(0x");
+		put_hex(out, v.u, 16);
+		stx_bytes_u8(out, ')');
 	} else if (isinf(v.f)) {
 		stx_bytes_puts(out, v.f < 0 ? "-inf" : "inf");
 	} else {
-		stx_bytes_printf(out, "%a", v.f);
+		put_float(out, v.f);
 	}
 }
 
 static void put_access(struct printer *p, const struct stx_kinst *i)
 {
-	stx_bytes_printf(p->out, "%s p%u[", stx_dtype_name((enum stx_dtype)i->dtype), i->a);
+	stx_bytes_puts(p->out, stx_dtype_name((enum stx_dtype)i->dtype));
+	stx_bytes_puts(p->out, " p");
+	put_u64(p->out, i->a);
+	stx_bytes_u8(p->out, '[');
 	put_ex(p, i->ex);
 	stx_bytes_u8(p->out, ']');
 }
 
 static void put_mask(struct printer *p, uint32_t mask)
 {
-	if (mask != STX_NONE)
-		stx_bytes_printf(p->out, " mask t%u", mask);
+	if (mask == STX_NONE)
+		return;
+	stx_bytes_puts(p->out, " mask");
+	put_value(p->out, mask);
 }
 
 static void put_prim(struct printer *p, const struct stx_kinst *i)
 {
 	const struct stx_prim_info *info = stx_prim_info((enum stx_prim)i->op);
 	const uint32_t operand[3] = { i->a, i->b, i->c };
-	stx_bytes_printf(p->out, "%s %s", info->text, stx_dtype_name((enum stx_dtype)i->dtype));
+	put_word(p->out, info->text);
+	stx_bytes_puts(p->out, stx_dtype_name((enum stx_dtype)i->dtype));
 	for (int j = 0; j < info->arity && j < 3; j++)
-		stx_bytes_printf(p->out, " t%u", operand[j]);
+		put_value(p->out, operand[j]);
+}
+
+static void put_indirect(struct printer *p, const struct stx_kinst *i)
+{
+	stx_bytes_puts(p->out, "indirect");
+	put_value(p->out, i->a);
+	stx_bytes_puts(p->out, " bound ");
+	put_ex(p, i->ex);
+	stx_bytes_puts(p->out, " axis ");
+	put_u64(p->out, i->axis);
+	stx_bytes_puts(p->out, i->flags & STX_BF_WRAP ? " wrap" : "");
+	stx_bytes_puts(p->out, i->flags & STX_BF_CHECK ? " check" : "");
+	put_mask(p, i->c);
 }
 
 static void put_special(struct printer *p, const struct stx_kinst *i)
@@ -83,52 +172,56 @@ static void put_special(struct printer *p, const struct stx_kinst *i)
 	const char *dtype = stx_dtype_name((enum stx_dtype)i->dtype);
 	switch (i->op) {
 	case STX_K_CONST:
-		stx_bytes_printf(out, "const %s ", dtype);
+		put_word(out, "const");
+		put_word(out, dtype);
 		put_scalar(out, (enum stx_dtype)i->dtype, i->k);
 		break;
 	case STX_K_INDEX:
-		stx_bytes_printf(out, "index %s ", dtype);
+		put_word(out, "index");
+		put_word(out, dtype);
 		put_ex(p, i->ex);
 		break;
 	case STX_K_LOAD:
-		stx_bytes_puts(out, "load ");
+		put_word(out, "load");
 		put_access(p, i);
 		put_mask(p, i->c);
 		break;
 	case STX_K_STORE:
-		stx_bytes_puts(out, "store ");
+		put_word(out, "store");
 		put_access(p, i);
-		stx_bytes_printf(out, " t%u", i->b);
+		put_value(out, i->b);
 		put_mask(p, i->c);
 		break;
 	case STX_K_INDIRECT:
-		stx_bytes_printf(out, "indirect t%u bound ", i->a);
-		put_ex(p, i->ex);
-		stx_bytes_printf(out, " axis %u%s%s", i->axis, i->flags & STX_BF_WRAP ? " wrap" : "",
-		                 i->flags & STX_BF_CHECK ? " check" : "");
-		put_mask(p, i->c);
+		put_indirect(p, i);
 		break;
 	case STX_K_ACC:
-		stx_bytes_printf(out, "acc %s %s %s %s", stx_monoid_info((enum stx_monoid)i->flags)->text,
-		                 stx__order_name((enum stx_order)i->axis), dtype,
-		                 p->k->axes.at[i->a].name);
+		put_word(out, "acc");
+		put_word(out, stx_monoid_info((enum stx_monoid)i->flags)->text);
+		put_word(out, stx__order_name((enum stx_order)i->axis));
+		put_word(out, dtype);
+		stx_bytes_puts(out, p->k->axes.at[i->a].name);
 		break;
 	case STX_K_UPDATE:
-		stx_bytes_printf(out, "update t%u t%u", i->a, i->b);
+		stx_bytes_puts(out, "update");
+		put_value(out, i->a);
+		put_value(out, i->b);
 		if (i->c != STX_NONE)
-			stx_bytes_printf(out, " t%u", i->c);
+			put_value(out, i->c);
 		break;
 	case STX_K_RESULT:
-		stx_bytes_printf(out, "result %s t%u %u", dtype, i->a, i->flags);
+		put_word(out, "result");
+		stx_bytes_puts(out, dtype);
+		put_value(out, i->a);
+		stx_bytes_u8(out, ' ');
+		put_u64(out, i->flags);
 		break;
 	case STX_K_LOOP:
-		stx_bytes_printf(out, "loop %s", p->k->axes.at[i->a].name);
-		break;
-	case STX_K_BARRIER:
-		stx_bytes_puts(out, "barrier");
+		put_word(out, "loop");
+		stx_bytes_puts(out, p->k->axes.at[i->a].name);
 		break;
 	default:
-		stx_bytes_puts(out, "?");
+		stx_bytes_puts(out, i->op == STX_K_BARRIER ? "barrier" : "?");
 	}
 }
 
@@ -145,8 +238,11 @@ static void put_insts(struct printer *p)
 			stx_bytes_puts(p->out, "end\n");
 			continue;
 		}
-		if (stx__kinst_defines(i))
-			stx_bytes_printf(p->out, "t%u = ", n);
+		if (stx__kinst_defines(i)) {
+			stx_bytes_u8(p->out, 't');
+			put_u64(p->out, n);
+			stx_bytes_puts(p->out, " = ");
+		}
 		if (i->op < STX_PRIM_COUNT)
 			put_prim(p, i);
 		else

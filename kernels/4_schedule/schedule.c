@@ -2,6 +2,7 @@
 #include "schedule_impl.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 
 #define MAX_NAME 80 /* bytes of a kernel's name */
 
@@ -12,6 +13,8 @@ struct scheduling {
 	struct stx_arena *arena;
 	uint32_t *group_of;
 	uint8_t *needed; /* buffer must be in memory: an output, or read by another kernel */
+	const char **inputs; /* names of the graph's inputs, sorted */
+	uint32_t ninputs;
 	struct stx_diag *d;
 };
 
@@ -35,6 +38,28 @@ static void find_needed(struct scheduling *c)
 }
 
 /* ---- names ---- */
+
+static int by_text(const void *p, const void *q)
+{
+	return strcmp(*(const char *const *)p, *(const char *const *)q);
+}
+
+static stx_err collect_inputs(struct scheduling *c)
+{
+	c->ninputs = c->l->g->inputs.n;
+	c->inputs = STX_NEW_ARRAY(c->arena, const char *, c->ninputs + 1);
+	if (!c->inputs)
+		return oom(c);
+	for (uint32_t i = 0; i < c->ninputs; i++)
+		c->inputs[i] = c->l->g->inputs.at[i].node->name;
+	qsort(c->inputs, c->ninputs, sizeof *c->inputs, by_text);
+	return STX_E_OK;
+}
+
+static int is_input(const struct scheduling *c, const char *name)
+{
+	return bsearch(&name, c->inputs, c->ninputs, sizeof *c->inputs, by_text) != NULL;
+}
 
 /* A node's name without its number and without anything but letters, digits and '_'. */
 static size_t base_name(const char *node, char out[32])
@@ -73,7 +98,7 @@ static const char *kernel_name(struct scheduling *c, const struct stx_group *g, 
 		const struct stx_buffer *b = c->l->buffers.at[g->buffers.at[i]];
 		for (uint32_t j = 0; j < b->norigins && !full; j++) {
 			char word[32];
-			size_t w = base_name(b->origins[j], word);
+			size_t w = is_input(c, b->origins[j]) ? 0 : base_name(b->origins[j], word);
 			if (!w || has_word(ops, len, word, w))
 				continue;
 			full = len + w + 1 > MAX_NAME - 30;
@@ -170,6 +195,9 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o, 
 		return oom(&c);
 	c.s->loops = l;
 	stx_err err = stx__fuse(c.s, o, c.group_of, d);
+	if (err)
+		return err;
+	err = collect_inputs(&c);
 	if (err)
 		return err;
 	find_needed(&c);

@@ -1,5 +1,6 @@
-/* ref_reduce.c: reductions. Float sums are compensated in extended precision and rounded once; integers wrap in
- * the result's type; NaN beats everything in max, min, argmax and argmin, the first one winning (B01). */
+/* ref_reduce.c: reductions. Float sums are compensated in extended precision and rounded once;
+ * integers wrap in the result's type; NaN beats everything in max, min, argmax and argmin, the
+ * first one winning (B01). */
 #include "ref_internal.h"
 
 #include <math.h>
@@ -170,7 +171,8 @@ static union stx_scalar fold_truth(const struct fold *f, int64_t base)
 	return (union stx_scalar){ .i = v };
 }
 
-/* Mean, then the squares of the differences from it. The divisor is max(0, n - correction) (B43). */
+/* Mean, then the squares of the differences from it. The divisor is max(0, n - correction) (B43).
+ */
 static union stx_scalar fold_var(const struct fold *f, int64_t base)
 {
 	long double mean = float_sum(f, base) / (long double)f->s->count, divisor;
@@ -185,10 +187,12 @@ static union stx_scalar fold_var(const struct fold *f, int64_t base)
 	divisor = (long double)f->s->count - f->correction;
 	if (divisor < 0)
 		divisor = 0;
-	return (union stx_scalar){ .f = stx__ref_round_wide(f->t, stx__ref_sum_value(&a) / divisor) };
+	return (union stx_scalar){ .f = stx__ref_round_wide(f->t,
+							    stx__ref_sum_value(&a) / divisor) };
 }
 
-/* Composite: max out, exp and log in f32 or f64; a max of inf is not taken out (B07), none is -inf. */
+/* Composite: max out, exp and log in f32 or f64; a max of inf is not taken out (B07), none is -inf.
+ */
 static union stx_scalar fold_logsumexp(const struct fold *f, int64_t base)
 {
 	enum stx_dtype wide = stx__ref_work(f->t);
@@ -212,7 +216,7 @@ static union stx_scalar fold_logsumexp(const struct fold *f, int64_t base)
 }
 
 static stx_err run(struct stx__ref *r, const struct stx_node *n, struct fold *f, enum stx_dtype has,
-                   fold_fn *fn)
+		   fold_fn *fn)
 {
 	struct stx_tensor *out;
 	struct stx__ref_walk w;
@@ -239,12 +243,15 @@ stx_err stx__ref_reduce(struct stx__ref *r, const struct stx_node *n)
 	struct fold f = { .t = n->outs[0].dtype };
 
 	switch (n->op) {
-	case STX_OP_SUM: case STX_OP_SUM_DIM: return run(r, n, &f, f.t, fold_sum);
-	case STX_OP_MEAN: case STX_OP_MEAN_DIM: return run(r, n, &f, f.t, fold_mean);
+	case STX_OP_SUM:
+	case STX_OP_SUM_DIM: return run(r, n, &f, f.t, fold_sum);
+	case STX_OP_MEAN:
+	case STX_OP_MEAN_DIM: return run(r, n, &f, f.t, fold_mean);
 	case STX_OP_PROD_DIM: return run(r, n, &f, f.t, fold_prod);
-	case STX_OP_ANY: case STX_OP_ALL: case STX_OP_ANY_DIM: case STX_OP_ALL_DIM:
-		f.t = STX_BOOL;
-		return run(r, n, &f, STX_BOOL, fold_truth);
+	case STX_OP_ANY:
+	case STX_OP_ALL:
+	case STX_OP_ANY_DIM:
+	case STX_OP_ALL_DIM: f.t = STX_BOOL; return run(r, n, &f, STX_BOOL, fold_truth);
 	default: return run(r, n, &f, f.t, fold_extreme);
 	}
 }
@@ -263,7 +270,8 @@ stx_err stx__ref_logsumexp(struct stx__ref *r, const struct stx_node *n)
 stx_err stx__ref_var(struct stx__ref *r, const struct stx_node *n)
 {
 	const struct stx_arg *c = arg_named(n, "correction");
-	struct fold f = { .t = n->outs[0].dtype, .correction = c->kind == STX_ARG_NONE ? 1 : stx__ref_scalar_f(c) };
+	struct fold f = { .t = n->outs[0].dtype,
+			  .correction = c->kind == STX_ARG_NONE ? 1 : stx__ref_scalar_f(c) };
 
 	return run(r, n, &f, f.t, fold_var);
 }

@@ -32,7 +32,7 @@ start_daemon() {
     sleep 0.05
   done
   echo "staxd did not start:"
-  tail -20 "$work/staxd.log"
+  tail -n 20 "$work/staxd.log"
   return 1
 }
 ok() { # description command...
@@ -43,7 +43,7 @@ ok() { # description command...
   else
     failed=$((failed + 1))
     echo "FAILED: $what: $* (exit $?)"
-    tail -15 "$work/out" "$work/err"
+    tail -n 15 "$work/out" "$work/err"
   fi
 }
 # exits CODE description command...: the exit code must be exactly CODE
@@ -57,7 +57,7 @@ exits() {
   else
     failed=$((failed + 1))
     echo "FAILED: $what: exit $rc, want $want: $*"
-    tail -15 "$work/out" "$work/err"
+    tail -n 15 "$work/out" "$work/err"
   fi
 }
 says() { # description pattern: in the output or errors of the last command
@@ -66,7 +66,7 @@ says() { # description pattern: in the output or errors of the last command
   else
     failed=$((failed + 1))
     echo "FAILED: $1: '$2' not found in:"
-    tail -15 "$work/out" "$work/err"
+    tail -n 15 "$work/out" "$work/err"
   fi
 }
 finish() {

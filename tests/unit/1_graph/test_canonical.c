@@ -28,7 +28,8 @@ static void test_canonical_defaults_same(void **state)
 	(void)state;
 	static const char *const pairs[][2] = {
 		{ "%c = add.Tensor(%a, %b)", "%c = add.Tensor(%a, %b, alpha=1)" },
-		{ "%c = sum.dim_IntList(%a, [-1])", "%c = sum.dim_IntList(%a, [1], False, dtype=None)" },
+		{ "%c = sum.dim_IntList(%a, [-1])",
+		  "%c = sum.dim_IntList(%a, [1], False, dtype=None)" },
 		{ "%c = sum.dim_IntList(%a, [])", "%c = sum.dim_IntList(%a, [0, -1], dtype=f32)" },
 		{ "%c = gelu.default(%a)", "%c = gelu.default(%a, approximate='none')" },
 		{ "%c = view.default(%a, [-1])", "%c = view.default(%a, [32])" },
@@ -39,7 +40,8 @@ static void test_canonical_defaults_same(void **state)
 		{ "%c = mul.Scalar(%a, 2)", "%c = mul.Scalar(%a, 2.0)" },
 		{ "%c = amax.default(%a)", "%c = amax.default(%a, [1, 0], False)" },
 		{ "%c = var.correction(%a)", "%c = var.correction(%a, [0, 1], correction=1)" },
-		{ "%c = constant_pad_nd.default(%a, [1, 1, 0, 0])", "%c = constant_pad_nd.default(%a, [1, 1], 0.0)" },
+		{ "%c = constant_pad_nd.default(%a, [1, 1, 0, 0])",
+		  "%c = constant_pad_nd.default(%a, [1, 1], 0.0)" },
 		{ "%c = cat.default([%a, %b], -1)", "%c = cat.default([%a, %b], 1)" },
 		{ "%c = flip.default(%a, [1, 0])", "%c = flip.default(%a, [0, -1])" },
 		{ "%c = expand.default(%a, [2, -1, -1])", "%c = expand.default(%a, [2, 4, 8])" },
@@ -57,9 +59,12 @@ static void test_canonical_defaults_same(void **state)
 static void test_canonical_commutative_operands_share(void **state)
 {
 	(void)state;
-	expect(IN2 "%c = add.Tensor(%a, %b)\nreturn (%c,)", IN2 "%c = add.Tensor(%b, %a)\nreturn (%c,)", 1);
-	expect(IN2 "%c = mul.Tensor(%a, %b)\nreturn (%c,)", IN2 "%c = mul.Tensor(%b, %a)\nreturn (%c,)", 1);
-	expect(IN2 "%c = sub.Tensor(%a, %b)\nreturn (%c,)", IN2 "%c = sub.Tensor(%b, %a)\nreturn (%c,)", 0);
+	expect(IN2 "%c = add.Tensor(%a, %b)\nreturn (%c,)",
+	       IN2 "%c = add.Tensor(%b, %a)\nreturn (%c,)", 1);
+	expect(IN2 "%c = mul.Tensor(%a, %b)\nreturn (%c,)",
+	       IN2 "%c = mul.Tensor(%b, %a)\nreturn (%c,)", 1);
+	expect(IN2 "%c = sub.Tensor(%a, %b)\nreturn (%c,)",
+	       IN2 "%c = sub.Tensor(%b, %a)\nreturn (%c,)", 0);
 	expect(IN2 "%c = add.Tensor(%a, %b, alpha=3)\nreturn (%c,)",
 	       IN2 "%c = add.Tensor(%b, %a, alpha=3)\nreturn (%c,)", 0);
 	expect(IN2 "%c = add.Tensor(%a, %b)\n%d = add.Tensor(%b, %a)\nreturn (%c, %d)",
@@ -73,12 +78,13 @@ static void test_canonical_dead_nodes_removed(void **state)
 {
 	(void)state;
 	struct stx_arena *a = stx_arena_new(0);
-	const char *c = gen_canonical(a, gen_parse(a, IN2 "%dead = exp.default(%b)\n%gone = sin.default(%dead)\n"
-	                                              "%c = neg.default(%a)\nreturn (%c,)"));
+	const char *c = gen_canonical(
+		a, gen_parse(a, IN2 "%dead = exp.default(%b)\n%gone = sin.default(%dead)\n"
+				    "%c = neg.default(%a)\nreturn (%c,)"));
 	assert_string_equal(c, "%primals_1 : f32[4,8] [num_users=1] = placeholder()\n"
-	                       "%primals_2 : f32[4,8] [num_users=0] = placeholder()\n"
-	                       "%neg : f32[4,8] [num_users=1] = neg.default(%primals_1)\n"
-	                       "return (%neg,)\n");
+			       "%primals_2 : f32[4,8] [num_users=0] = placeholder()\n"
+			       "%neg : f32[4,8] [num_users=1] = neg.default(%primals_1)\n"
+			       "return (%neg,)\n");
 	stx_arena_free(a);
 }
 
@@ -91,14 +97,23 @@ static void test_canonical_semantic_change_differs(void **state)
 		"%c = add.Scalar(%a, 2)\n%s = sum.dim_IntList(%c, [1])\n%g = gelu.default(%c)\n"
 		"return (%s, %g, %k)";
 	static const char *const changes[][2] = {
-		{ "[4,8]", "[8,4]" }, { "f32[4,8]", "f64[4,8]" }, { "placeholder()", "placeholder(param=True)" },
-		{ "placeholder()", "placeholder(strides=[1,4])" }, { "[1.0, 0.0]", "[1.0, -0.0]" },
-		{ "[1.0, 0.0]", "[1.0, nan]" }, { "gt.Scalar", "ge.Scalar" }, { "'m'", "'n'" },
-		{ "add.Scalar(%a, 2)", "add.Scalar(%a, 2.5)" }, { "add.Scalar(%a, 2)", "add.Scalar(%a, -0.0)" },
-		{ "add.Scalar(%a, 2)", "add.Scalar(%a, 2, 3)" }, { "(%c, [1])", "(%c, [0])" },
-		{ "(%c, [1])", "(%c, [1], True)" }, { "(%c, [1])", "(%c, [1], dtype=f64)" },
+		{ "[4,8]", "[8,4]" },
+		{ "f32[4,8]", "f64[4,8]" },
+		{ "placeholder()", "placeholder(param=True)" },
+		{ "placeholder()", "placeholder(strides=[1,4])" },
+		{ "[1.0, 0.0]", "[1.0, -0.0]" },
+		{ "[1.0, 0.0]", "[1.0, nan]" },
+		{ "gt.Scalar", "ge.Scalar" },
+		{ "'m'", "'n'" },
+		{ "add.Scalar(%a, 2)", "add.Scalar(%a, 2.5)" },
+		{ "add.Scalar(%a, 2)", "add.Scalar(%a, -0.0)" },
+		{ "add.Scalar(%a, 2)", "add.Scalar(%a, 2, 3)" },
+		{ "(%c, [1])", "(%c, [0])" },
+		{ "(%c, [1])", "(%c, [1], True)" },
+		{ "(%c, [1])", "(%c, [1], dtype=f64)" },
 		{ "gelu.default(%c)", "gelu.default(%c, approximate='tanh')" },
-		{ "(%s, %g, %k)", "(%g, %s, %k)" }, { "(%s, %g, %k)", "(%s, %g)" },
+		{ "(%s, %g, %k)", "(%g, %s, %k)" },
+		{ "(%s, %g, %k)", "(%s, %g)" },
 		{ "(%s, %g, %k)", "(%s, %g, %k, %k)" },
 	};
 	for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
@@ -106,7 +121,7 @@ static void test_canonical_semantic_change_differs(void **state)
 		const char *at = strstr(base, changes[i][0]);
 		assert_non_null(at);
 		snprintf(other, sizeof other, "%.*s%s%s", (int)(at - base), base, changes[i][1],
-		         at + strlen(changes[i][0]));
+			 at + strlen(changes[i][0]));
 		expect(base, other, 0);
 	}
 }
@@ -118,14 +133,17 @@ static void test_canonical_effects_never_merge(void **state)
 	struct stx_arena *a = stx_arena_new(0);
 	const char *c = gen_canonical(
 		a, gen_parse(a, "%a : bool[] = placeholder()\n%x : f32[2] = placeholder()\n"
-	                        "%e = _assert_async.msg(%a, 'm')\n%f = _assert_async.msg(%a, 'm')\n"
-	                        "%y = neg.default(%x)\nreturn (%y,)"));
+				"%e = _assert_async.msg(%a, 'm')\n%f = _assert_async.msg(%a, 'm')\n"
+				"%y = neg.default(%x)\nreturn (%y,)"));
 	assert_non_null(strstr(c, "%_assert_async : () [num_users=0] [serial=1] = "));
 	assert_non_null(strstr(c, "%_assert_async_0 : () [num_users=0] [serial=2] = "));
-	expect("%a : bool[] = placeholder()\n%b : bool[] = placeholder()\n%e = _assert_async.msg(%a, 'm')\n"
+	expect("%a : bool[] = placeholder()\n%b : bool[] = placeholder()\n%e = "
+	       "_assert_async.msg(%a, 'm')\n"
 	       "%f = _assert_async.msg(%b, 'm')\nreturn (%a,)",
-	       "%a : bool[] = placeholder()\n%b : bool[] = placeholder()\n%e = _assert_async.msg(%b, 'm')\n"
-	       "%f = _assert_async.msg(%a, 'm')\nreturn (%a,)", 0);
+	       "%a : bool[] = placeholder()\n%b : bool[] = placeholder()\n%e = "
+	       "_assert_async.msg(%b, 'm')\n"
+	       "%f = _assert_async.msg(%a, 'm')\nreturn (%a,)",
+	       0);
 	stx_arena_free(a);
 }
 
@@ -135,12 +153,14 @@ static void test_canonical_symbol_names_do_not_count(void **state)
 	expect("sym n = [2,64] hint 8\nsym m = [1,9] hint 4\n%a : f32[m,n] = placeholder()\n"
 	       "%v = view.default(%a, [-1])\nreturn (%v,)",
 	       "sym p = [1,9] hint 4\nsym q = [2,64] hint 8\n%x : f32[p,q] = placeholder()\n"
-	       "%w = view.default(%x, [q*p])\nreturn (%w,)", 1);
+	       "%w = view.default(%x, [q*p])\nreturn (%w,)",
+	       1);
 	expect("sym n = [2,64] hint 8\n%a : f32[n] = placeholder()\nreturn (%a,)",
 	       "sym n = [2,65] hint 8\n%a : f32[n] = placeholder()\nreturn (%a,)", 0);
 }
 
-/* OG-11 as a property: other names, another order of independent nodes; and canonical is a fixpoint. */
+/* OG-11 as a property: other names, another order of independent nodes; and canonical is a
+ * fixpoint. */
 static void test_canonical_random_graphs_invariant(void **state)
 {
 	(void)state;
@@ -152,7 +172,8 @@ static void test_canonical_random_graphs_invariant(void **state)
 		const char *y = gen_canonical(a, gen_shuffled(a, g, &seed));
 		const char *z = gen_canonical(a, gen_parse(a, x));
 		if (strcmp(x, y) || strcmp(x, z)) {
-			print_message("seed %llu\n%s\n%s\n%s\n", (unsigned long long)first, x, y, z);
+			print_message("seed %llu\n%s\n%s\n%s\n", (unsigned long long)first, x, y,
+				      z);
 			fail();
 		}
 		stx_arena_free(a);
@@ -163,7 +184,9 @@ static void test_canonical_digest_is_hash_of_text(void **state)
 {
 	(void)state;
 	struct stx_arena *a = stx_arena_new(0);
-	struct stx_graph *g = gen_parse(a, IN2 "%c = add.Tensor(%a, %b)\nreturn (%c as 'sum of both',)"), *c;
+	struct stx_graph *g = gen_parse(a, IN2
+					"%c = add.Tensor(%a, %b)\nreturn (%c as 'sum of both',)"),
+			 *c;
 	struct stx_digest d1, d2;
 	assert_int_equal(stx_graph_canonical(g, a, &c, NULL), 0);
 	assert_int_equal(stx_graph_digest(c, &d1, NULL), 0);

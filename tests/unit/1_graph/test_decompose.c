@@ -30,7 +30,9 @@ static void test_decompose_softmax_five_operators(void **state)
 	(void)state;
 	struct stx_arena *a = stx_arena_new(0);
 	assert_string_equal(
-		basis(a, "%x : f32[2,3] = placeholder()\n%y = _softmax.default(%x, -1)\nreturn (%y)", 0),
+		basis(a,
+		      "%x : f32[2,3] = placeholder()\n%y = _softmax.default(%x, -1)\nreturn (%y)",
+		      0),
 		"%x : f32[2,3] [num_users=2] = placeholder()\n"
 		"%amax : f32[2,1] [num_users=1] = amax.default(%x, [1], True)\n"
 		"%sub : f32[2,3] [num_users=1] = sub.Tensor(%x, %amax, alpha=1)\n"
@@ -40,7 +42,9 @@ static void test_decompose_softmax_five_operators(void **state)
 		"return (%div,)\n");
 	/* half types: f32 inside, rounded once */
 	assert_string_equal(
-		basis(a, "%x : bf16[2,3] = placeholder()\n%y = _softmax.default(%x, 0)\nreturn (%y)", 0),
+		basis(a,
+		      "%x : bf16[2,3] = placeholder()\n%y = _softmax.default(%x, 0)\nreturn (%y)",
+		      0),
 		"%x : bf16[2,3] [num_users=1] = placeholder()\n"
 		"%_to_copy : f32[2,3] [num_users=2] = _to_copy.default(%x, dtype=f32)\n"
 		"%amax : f32[1,3] [num_users=1] = amax.default(%_to_copy, [0], True)\n"
@@ -57,7 +61,8 @@ static void test_decompose_softmax_five_operators(void **state)
 static void test_decompose_gelu_whole_until_primitives(void **state)
 {
 	(void)state;
-	static const char *const text = "%x : f32[2] = placeholder()\n%y = gelu.default(%x)\nreturn (%y)";
+	static const char *const text =
+		"%x : f32[2] = placeholder()\n%y = gelu.default(%x)\nreturn (%y)";
 	struct stx_arena *a = stx_arena_new(0);
 	assert_non_null(strstr(basis(a, text, 0), "gelu.default"));
 	assert_null(strstr(basis(a, text, 0), "erf"));
@@ -96,10 +101,15 @@ static int to_wrong_type(struct stx__build *b, const struct stx_node *n, struct 
 static void test_decompose_repeats_and_detects_cycles(void **state)
 {
 	(void)state;
-	static stx__rule_fn *const chain[STX_OP_COUNT] = { [STX_OP_NEG] = neg_to_abs, [STX_OP_ABS] = abs_to_relu };
-	static stx__rule_fn *const cycle[STX_OP_COUNT] = { [STX_OP_NEG] = neg_to_abs, [STX_OP_ABS] = abs_to_neg };
+	static stx__rule_fn *const chain[STX_OP_COUNT] = {
+		[STX_OP_NEG] = neg_to_abs, [STX_OP_ABS] = abs_to_relu
+	};
+	static stx__rule_fn *const cycle[STX_OP_COUNT] = {
+		[STX_OP_NEG] = neg_to_abs, [STX_OP_ABS] = abs_to_neg
+	};
 	static stx__rule_fn *const wrong[STX_OP_COUNT] = { [STX_OP_NEG] = to_wrong_type };
-	static const char *const text = "%x : f32[2] = placeholder()\n%y = neg.default(%x)\nreturn (%y)";
+	static const char *const text =
+		"%x : f32[2] = placeholder()\n%y = neg.default(%x)\nreturn (%y)";
 	struct stx_arena *a = stx_arena_new(0);
 	struct stx_diag d = { 0 };
 	struct stx_graph *g = gen_parse(a, text);
@@ -159,18 +169,25 @@ static void test_decompose_matmul_ranks(void **state)
 	count("%a : f32[6,1,2,3] = placeholder()\n%b : f32[5,3,4] = placeholder()", 3 + 6, r);
 	count("%a : f32[3] = placeholder()\n%b : f32[5,3,4] = placeholder()", 3 + 5, r);
 	count("%a : f32[0,2,3] = placeholder()\n%b : f32[3,4] = placeholder()", 3 + 3, r);
-	count("sym n = [1,9] hint 3\n%a : f32[n,2,3] = placeholder()\n%b : f32[3,4] = placeholder()", 4 + 3, r);
+	count("sym n = [1,9] hint 3\n%a : f32[n,2,3] = placeholder()\n%b : f32[3,4] = "
+	      "placeholder()",
+	      4 + 3, r);
 }
 
-/* Division by n - correction that is not positive: inf or NaN at run time, never a wrong sign (B43). */
+/* Division by n - correction that is not positive: inf or NaN at run time, never a wrong sign
+ * (B43). */
 static void test_decompose_var_divisor_not_negative(void **state)
 {
 	(void)state;
 	struct stx_arena *a = stx_arena_new(0);
-	static const char *const fmt = "%%x : f32[3] = placeholder()\n%%y = var.correction(%%x, correction=%s)\nreturn (%%y)";
-	assert_non_null(strstr(basis(a, stx_arena_printf(a, fmt, "5"), 0), "div.Scalar(%sum_1, 0.0)"));
-	assert_non_null(strstr(basis(a, stx_arena_printf(a, fmt, "2.5"), 0), "div.Scalar(%sum_1, 0.5)"));
-	assert_non_null(strstr(basis(a, stx_arena_printf(a, fmt, "None"), 0), "div.Scalar(%sum_1, 2.0)"));
+	static const char *const fmt = "%%x : f32[3] = placeholder()\n%%y = var.correction(%%x, "
+				       "correction=%s)\nreturn (%%y)";
+	assert_non_null(
+		strstr(basis(a, stx_arena_printf(a, fmt, "5"), 0), "div.Scalar(%sum_1, 0.0)"));
+	assert_non_null(
+		strstr(basis(a, stx_arena_printf(a, fmt, "2.5"), 0), "div.Scalar(%sum_1, 0.5)"));
+	assert_non_null(
+		strstr(basis(a, stx_arena_printf(a, fmt, "None"), 0), "div.Scalar(%sum_1, 2.0)"));
 	stx_arena_free(a);
 }
 
@@ -179,9 +196,12 @@ static void test_decompose_effects_kept(void **state)
 {
 	(void)state;
 	struct stx_arena *a = stx_arena_new(0);
-	const char *p = basis(a, "%x : f32[2] = placeholder()\n%m = mean.default(%x)\n%c = gt.Scalar(%m, 0)\n"
-	                         "%e = _assert_async.msg(%c, 'one')\n%f = _assert_async.msg(%c, 'two')\n"
-	                         "return (%x)", 1);
+	const char *p =
+		basis(a,
+		      "%x : f32[2] = placeholder()\n%m = mean.default(%x)\n%c = gt.Scalar(%m, 0)\n"
+		      "%e = _assert_async.msg(%c, 'one')\n%f = _assert_async.msg(%c, 'two')\n"
+		      "return (%x)",
+		      1);
 	const char *one = strstr(p, "[serial=1] = _assert_async.msg(%c, 'one')");
 	assert_non_null(one);
 	assert_non_null(strstr(one, "[serial=2] = _assert_async.msg(%c, 'two')"));
@@ -194,31 +214,41 @@ static void test_decompose_trivial_dtypes(void **state)
 {
 	(void)state;
 	struct stx_arena *a = stx_arena_new(0);
-	const char *p = basis(a, "%i : i32[2] = placeholder()\n%p : bool[2] = placeholder()\n"
-	                         "%a = floor.default(%i)\n%b = add.Tensor(%p, %p)\n%c = mul.Tensor(%p, %p)\n"
-	                         "%d = isnan.default(%i)\n%e = sign.default(%p)\n%f = sign.default(%i)\n"
-	                         "return (%a, %b, %c, %d, %e, %f)", 1);
+	const char *p =
+		basis(a,
+		      "%i : i32[2] = placeholder()\n%p : bool[2] = placeholder()\n"
+		      "%a = floor.default(%i)\n%b = add.Tensor(%p, %p)\n%c = mul.Tensor(%p, %p)\n"
+		      "%d = isnan.default(%i)\n%e = sign.default(%p)\n%f = sign.default(%i)\n"
+		      "return (%a, %b, %c, %d, %e, %f)",
+		      1);
 	assert_non_null(strstr(p, "return (%i, %logical_or, %logical_and, %full, %p, %f)"));
 	stx_arena_free(a);
 }
 
-/* Random graphs decompose, verify and canonicalise. Rules may say that they do not apply. */
+/* Random graphs print, parse, decompose, verify and canonicalise, with static and with symbolic
+ * sizes. Rules may say that they do not apply. */
 static void test_decompose_random_graphs_verify(void **state)
 {
 	(void)state;
-	for (uint64_t first = 1; first <= 200; first++) {
+	for (uint64_t first = 1; first <= 400; first++) {
 		uint64_t seed = first * 0x9e3779b97f4a7c15u;
 		struct stx_arena *a = stx_arena_new(0);
-		struct stx_graph *g = gen_random(a, &seed, 40);
+		struct stx_graph *g =
+			first % 2 ? gen_random(a, &seed, 40) : gen_random_dynamic(a, &seed, 40);
 		struct stx_diag d = { 0 };
+		const char *text = gen_print(a, g);
+		assert_string_equal(text, gen_print(a, gen_parse(a, text)));
+		text = gen_canonical(a, g);
+		assert_string_equal(text, gen_canonical(a, gen_parse(a, text)));
 		stx_err e = stx_graph_decompose_to_basis(&g, &d);
-		e = e ? e : stx_graph_verify_basis(g, &d);
-		e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
 		e = e ? e : stx_graph_verify_basis(g, &d);
 		e = e ? e : stx_graph_simplify(&g, &d);
 		e = e ? e : stx_graph_verify_basis(g, &d);
+		e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
+		e = e ? e : stx_graph_verify_basis(g, &d);
 		if (e && e != STX_E_UNSUPPORTED && e != STX_E_TOO_LARGE)
-			fail_msg("seed %llu: %s [%s] %s", (unsigned long long)first, d.stage, d.node, d.text);
+			fail_msg("seed %llu: %s [%s] %s", (unsigned long long)first, d.stage,
+				 d.node, d.text);
 		stx_arena_free(a);
 	}
 }

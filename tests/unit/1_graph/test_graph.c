@@ -9,16 +9,17 @@
 #include "graph_gen.h"
 #include "passes.h"
 
-#define EXAMPLE \
-	"%primals_1 : f32[64,128] [num_users=1] = placeholder()\n" \
-	"%primals_2 : f32[64,128] [num_users=1] = placeholder()\n" \
-	"%add : f32[64,128] [num_users=1] = add.Tensor(%primals_1, %primals_2, alpha=1)\n" \
-	"%relu : f32[64,128] [num_users=1] = relu.default(%add)\n" \
-	"%mul : f32[64,128] [num_users=1] = mul.Scalar(%relu, 2)\n" \
-	"%sum_0 : f32[64] [num_users=1] = sum.dim_IntList(%mul, [-1], False, dtype=None)\n" \
+#define EXAMPLE                                                                                    \
+	"%primals_1 : f32[64,128] [num_users=1] = placeholder()\n"                                 \
+	"%primals_2 : f32[64,128] [num_users=1] = placeholder()\n"                                 \
+	"%add : f32[64,128] [num_users=1] = add.Tensor(%primals_1, %primals_2, alpha=1)\n"         \
+	"%relu : f32[64,128] [num_users=1] = relu.default(%add)\n"                                 \
+	"%mul : f32[64,128] [num_users=1] = mul.Scalar(%relu, 2)\n"                                \
+	"%sum_0 : f32[64] [num_users=1] = sum.dim_IntList(%mul, [-1], False, dtype=None)\n"        \
 	"return (%sum_0,)\n"
 
-static struct stx_node *call(struct stx_graph *g, const char *base, const struct stx_arg *args, uint32_t n)
+static struct stx_node *call(struct stx_graph *g, const char *base, const struct stx_arg *args,
+			     uint32_t n)
 {
 	int op = stx_op_choose(base, args, n);
 	assert_true(op >= 0);
@@ -36,7 +37,8 @@ static struct stx_graph *example(struct stx_arena *a)
 	struct stx_type t = stx_type_make(g, STX_F32, 2, (int64_t[]){ 64, 128 });
 	struct stx_node *x = stx_graph_input(g, NULL, t, NULL, 0, NULL);
 	struct stx_node *y = stx_graph_input(g, NULL, t, NULL, 0, NULL);
-	struct stx_node *n = call(g, "add", (struct stx_arg[]){ stx_arg_node(x), stx_arg_node(y) }, 2);
+	struct stx_node *n =
+		call(g, "add", (struct stx_arg[]){ stx_arg_node(x), stx_arg_node(y) }, 2);
 	n = call(g, "relu", (struct stx_arg[]){ stx_arg_node(n) }, 1);
 	n = call(g, "mul", (struct stx_arg[]){ stx_arg_node(n), stx_arg_scalar_i(2) }, 2);
 	n = call(g, "sum", (struct stx_arg[]){ stx_arg_node(n), stx_arg_int(g, -1) }, 2);
@@ -76,12 +78,13 @@ static void test_graph_example_1_1_from_text_identical(void **state)
 	struct stx_arena *a = stx_arena_new(0);
 	assert_string_equal(gen_print(a, gen_parse(a, EXAMPLE)), EXAMPLE);
 	assert_string_equal(gen_print(a, gen_parse(a, "%primals_1 : f32[64,128] = placeholder()\n"
-	                                              "%primals_2 : f32[64,128] = placeholder()\n"
-	                                              "%add = add.Tensor(%primals_1, %primals_2)\n"
-	                                              "%relu = relu.default(%add)\n"
-	                                              "%mul = mul.Scalar(%relu, 2)\n"
-	                                              "%sum_0 = sum.dim_IntList(%mul, -1)\n"
-	                                              "return (%sum_0)")), EXAMPLE);
+						      "%primals_2 : f32[64,128] = placeholder()\n"
+						      "%add = add.Tensor(%primals_1, %primals_2)\n"
+						      "%relu = relu.default(%add)\n"
+						      "%mul = mul.Scalar(%relu, 2)\n"
+						      "%sum_0 = sum.dim_IntList(%mul, -1)\n"
+						      "return (%sum_0)")),
+			    EXAMPLE);
 	stx_arena_free(a);
 }
 
@@ -89,11 +92,14 @@ static void test_graph_example_1_1_from_text_identical(void **state)
 static void test_graph_unknown_overload_rejected(void **state)
 {
 	(void)state;
-	static const char *const bad[] = { "operator.add", "F.gelu", "add", "add.Tensr", "gelu", "aten.add.Tensor" };
+	static const char *const bad[] = { "operator.add", "F.gelu", "add",
+					   "add.Tensr",    "gelu",   "aten.add.Tensor" };
 	struct stx_arena *a = stx_arena_new(0);
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-		const char *e = gen_error(a, stx_arena_printf(a, "%%a : f32[2] = placeholder()\n"
-		                                              "%%b = %s(%%a, %%a)\nreturn (%%b,)", bad[i]));
+		const char *e = gen_error(a, stx_arena_printf(a,
+							      "%%a : f32[2] = placeholder()\n"
+							      "%%b = %s(%%a, %%a)\nreturn (%%b,)",
+							      bad[i]));
 		assert_non_null(e);
 		assert_non_null(strstr(e, stx_arena_printf(a, "2:6: '%s'", bad[i])));
 	}
@@ -107,7 +113,8 @@ static void test_graph_unknown_overload_rejected(void **state)
 static void test_graph_overload_by_argument_kinds(void **state)
 {
 	(void)state;
-	struct stx_arg t = { .kind = STX_ARG_TENSOR }, s = stx_arg_scalar_i(2), f = stx_arg_scalar_f(2);
+	struct stx_arg t = { .kind = STX_ARG_TENSOR }, s = stx_arg_scalar_i(2),
+		       f = stx_arg_scalar_f(2);
 	struct stx_arg i = stx_arg_ex(1);
 	assert_int_equal(stx_op_choose("add", (struct stx_arg[]){ t, t }, 2), STX_OP_ADD);
 	assert_int_equal(stx_op_choose("mul", (struct stx_arg[]){ t, s }, 2), STX_OP_MUL_SCALAR);
@@ -126,11 +133,12 @@ static void test_graph_defaults_made_explicit(void **state)
 {
 	(void)state;
 	struct stx_arena *a = stx_arena_new(0);
-	struct stx_graph *g = gen_parse(a, "%x : f32[2,3] = placeholder()\n%add = add.Tensor(%x, %x)\n"
-	                                   "%three = add.Tensor(%x, %x, alpha=3)\n"
-	                                   "%total = sum.dim_IntList(%x, [-1])\n"
-	                                   "%kept = sum.dim_IntList(%x, [-1], True)\n%gelu = gelu.default(%x)\n"
-	                                   "return (%add, %three, %total, %kept, %gelu)");
+	struct stx_graph *g =
+		gen_parse(a, "%x : f32[2,3] = placeholder()\n%add = add.Tensor(%x, %x)\n"
+			     "%three = add.Tensor(%x, %x, alpha=3)\n"
+			     "%total = sum.dim_IntList(%x, [-1])\n"
+			     "%kept = sum.dim_IntList(%x, [-1], True)\n%gelu = gelu.default(%x)\n"
+			     "return (%add, %three, %total, %kept, %gelu)");
 	struct stx_node **n = g->nodes.at;
 	int64_t v;
 	assert_int_equal(n[1]->nargs, 3);
@@ -154,18 +162,32 @@ static void test_graph_names_unique(void **state)
 	static const struct {
 		const char *candidate, *got;
 	} cases[] = {
-		{ "matmul", "matmul" }, { "matmul", "matmul_0" }, { "matmul", "matmul_1" }, { "sum", "sum_0" },
-		{ "sum", "sum_1" }, { "max", "max_0" }, { "slice", "slice_0" }, { "lambda", "lambda_0" },
-		{ "round", "round_0" }, { "summer", "summer" }, { "su", "su" }, { "model/conv:0", "model_conv_0" },
-		{ "7up", "_7up" }, { "", "_" }, { "matmul_2", "matmul_2" }, { "matmul", "matmul_3" },
+		{ "matmul", "matmul" },
+		{ "matmul", "matmul_0" },
+		{ "matmul", "matmul_1" },
+		{ "sum", "sum_0" },
+		{ "sum", "sum_1" },
+		{ "max", "max_0" },
+		{ "slice", "slice_0" },
+		{ "lambda", "lambda_0" },
+		{ "round", "round_0" },
+		{ "summer", "summer" },
+		{ "su", "su" },
+		{ "model/conv:0", "model_conv_0" },
+		{ "7up", "_7up" },
+		{ "", "_" },
+		{ "matmul_2", "matmul_2" },
+		{ "matmul", "matmul_3" },
 	};
 	struct stx_arena *a = stx_arena_new(0);
 	struct stx_graph *g = stx_graph_new(a);
-	struct stx_node *x = stx_graph_input(g, NULL, stx_type_make(g, STX_F32, 0, NULL), NULL, 0, NULL);
+	struct stx_node *x =
+		stx_graph_input(g, NULL, stx_type_make(g, STX_F32, 0, NULL), NULL, 0, NULL);
 	struct stx_arg arg = stx_arg_node(x);
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-		assert_string_equal(stx_graph_call(g, STX_OP_NEG, cases[i].candidate, &arg, 1, NULL)->name,
-		                    cases[i].got);
+		assert_string_equal(
+			stx_graph_call(g, STX_OP_NEG, cases[i].candidate, &arg, 1, NULL)->name,
+			cases[i].got);
 	assert_string_equal(stx_graph_call(g, STX_OP_ABS, NULL, &arg, 1, NULL)->name, "abs_0");
 	stx_arena_free(a);
 }
@@ -188,9 +210,11 @@ static void test_graph_wrong_arguments_rejected(void **state)
 	};
 	struct stx_arena *a = stx_arena_new(0);
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-		const char *e = gen_error(a, stx_arena_printf(a, "%%a : f32[2] = placeholder()\n"
-		                                              "%%b : i64[2] = placeholder()\n"
-		                                              "%%c = %s\nreturn (%%c,)", bad[i][0]));
+		const char *e = gen_error(a, stx_arena_printf(a,
+							      "%%a : f32[2] = placeholder()\n"
+							      "%%b : i64[2] = placeholder()\n"
+							      "%%c = %s\nreturn (%%c,)",
+							      bad[i][0]));
 		if (!e || !strstr(e, bad[i][1]))
 			fail_msg("%s: %s", bad[i][0], e ? e : "accepted");
 		assert_memory_equal(e, "3:", 2);
@@ -220,19 +244,23 @@ static void test_graph_limits_too_large(void **state)
 	static const char *const bad[] = {
 		"%a : f32[1048576,1048576] = placeholder()\nreturn (%a,)",
 		"%a : f32[9223372036854775806,9223372036854775806] = placeholder()\nreturn (%a,)",
-		"%a : f32[] = placeholder()\n%big = expand.default(%a, [1048576, 1048576])\nreturn (%big,)",
-		"%a : f32[1] = placeholder()\n%big = expand.default(%a, [1099511627776])\nreturn (%big,)",
+		"%a : f32[] = placeholder()\n%big = expand.default(%a, [1048576, 1048576])\nreturn "
+		"(%big,)",
+		"%a : f32[1] = placeholder()\n%big = expand.default(%a, [1099511627776])\nreturn "
+		"(%big,)",
 	};
 	struct stx_graph *g;
 	struct stx_arena *a = stx_arena_new(0);
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		struct stx_diag d = { 0 };
-		assert_int_equal(stx_graph_parse(a, bad[i], strlen(bad[i]), &g, &d), STX_E_TOO_LARGE);
+		assert_int_equal(stx_graph_parse(a, bad[i], strlen(bad[i]), &g, &d),
+				 STX_E_TOO_LARGE);
 		assert_string_equal(d.node, i < 2 ? "a" : "big");
 		assert_non_null(strstr(d.text, "2^40"));
 	}
 	assert_null(gen_error(a, "%a : f32[1048575,1048576] = placeholder()\nreturn (%a,)"));
-	assert_non_null(gen_error(a, "%a : f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] = placeholder()\nreturn (%a,)"));
+	assert_non_null(gen_error(
+		a, "%a : f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] = placeholder()\nreturn (%a,)"));
 	assert_non_null(gen_error(a, "%a : f32[-1] = placeholder()\nreturn (%a,)"));
 	stx_arena_free(a);
 }

@@ -22,7 +22,8 @@ static void test_text_random_graphs_round_trip(void **state)
 		const char *x = gen_print(a, g);
 		h = gen_parse(a, x);
 		if (strcmp(x, gen_print(a, h))) {
-			print_message("seed %llu\n%s\n%s", (unsigned long long)first, x, gen_print(a, h));
+			print_message("seed %llu\n%s\n%s", (unsigned long long)first, x,
+				      gen_print(a, h));
 			fail();
 		}
 		assert_int_equal(g->nodes.n, h->nodes.n);
@@ -36,24 +37,38 @@ static void test_text_random_graphs_round_trip(void **state)
 	assert_true(n > STX_OP_COUNT * 9 / 10); /* the generator reaches nearly every operator */
 }
 
-/* Floats are lossless: the sign of zero, infinities, NaN payloads, subnormals, shortest decimals. */
+/* Floats are lossless: the sign of zero, infinities, NaN payloads, subnormals, shortest decimals.
+ */
 static void test_text_floats_lossless(void **state)
 {
 	(void)state;
 	static const struct {
 		const char *in, *out;
 	} cases[] = {
-		{ "0.1", "0.1" }, { "-0.0", "-0.0" }, { "1e300", "1e+300" }, { "5e-324", "4.94065645841247e-324" },
-		{ "inf", "inf" }, { "-inf", "-inf" }, { "nan", "nan" }, { "-nan", "nan(0xfff8000000000000)" },
+		{ "0.1", "0.1" },
+		{ "-0.0", "-0.0" },
+		{ "1e300", "1e+300" },
+		{ "5e-324", "4.94065645841247e-324" },
+		{ "inf", "inf" },
+		{ "-inf", "-inf" },
+		{ "nan", "nan" },
+		{ "-nan", "nan(0xfff8000000000000)" },
 		{ "nan(0x7ff8000000000123)", "nan(0x7ff8000000000123)" },
 		{ "nan(0xfff0000000000001)", "nan(0xfff0000000000001)" },
-		{ "0.30000000000000004", "0.30000000000000004" }, { "3.0", "3.0" }, { "3", "3" },
-		{ "-9223372036854775808", "-9223372036854775808" }, { "1E2", "100.0" }, { "123456789012345680.0", "1.2345678901234568e+17" },
+		{ "0.30000000000000004", "0.30000000000000004" },
+		{ "3.0", "3.0" },
+		{ "3", "3" },
+		{ "-9223372036854775808", "-9223372036854775808" },
+		{ "1E2", "100.0" },
+		{ "123456789012345680.0", "1.2345678901234568e+17" },
 	};
 	struct stx_arena *a = stx_arena_new(0);
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		const char *p = gen_print(a, gen_parse(a, stx_arena_printf(a, "%%a : f32[1] = placeholder()\n"
-			"%%r = mul.Scalar(%%a, %s)\nreturn (%%r,)", cases[i].in)));
+		const char *p = gen_print(
+			a, gen_parse(a, stx_arena_printf(a,
+							 "%%a : f32[1] = placeholder()\n"
+							 "%%r = mul.Scalar(%%a, %s)\nreturn (%%r,)",
+							 cases[i].in)));
 		const char *want = stx_arena_printf(a, "mul.Scalar(%%a, %s)\n", cases[i].out);
 		if (!strstr(p, want))
 			fail_msg("%s: %s", cases[i].in, p);
@@ -65,7 +80,8 @@ static void test_text_floats_lossless(void **state)
 		double v;
 		memcpy(&v, &bits, 8);
 		struct stx_graph *g = stx_graph_new(a);
-		struct stx_node *x = stx_graph_input(g, NULL, stx_type_make(g, STX_F64, 0, NULL), NULL, 0, NULL);
+		struct stx_node *x =
+			stx_graph_input(g, NULL, stx_type_make(g, STX_F64, 0, NULL), NULL, 0, NULL);
 		struct stx_arg args[] = { stx_arg_node(x), stx_arg_scalar_f(v) };
 		struct stx_node *n = stx_graph_call(g, STX_OP_MUL_SCALAR, NULL, args, 2, NULL);
 		stx_graph_output(g, stx_val(n, 0), NULL, NULL);
@@ -80,18 +96,22 @@ static void test_text_constants_and_names(void **state)
 {
 	(void)state;
 	struct stx_arena *a = stx_arena_new(0);
-	const char *p = gen_print(a, gen_parse(a,
-		"# a comment\nsym n = [0,inf] hint 4 # another\n"
-		"%x : f32[n,3] = placeholder(strides=[6, 2], param=True)\n"
-		"%c : f32[2,2] = constant([1, -0.0, inf, nan])\n%b : bool[2] = constant([True, 0])\n"
-		"%h : f16[1] = constant(hex='003C')\n%z : f32[0] = constant([])\n"
-		"%k : i64[2] = constant([-1, 1])\n%y = index.Tensor(%c, [None, %k])\n"
-		"return (%c as 'it\\'s \\x0a \\\\', %b, %h, %z, %y)"));
-	assert_string_equal(p,
+	const char *p = gen_print(
+		a,
+		gen_parse(a, "# a comment\nsym n = [0,inf] hint 4 # another\n"
+			     "%x : f32[n,3] = placeholder(strides=[6, 2], param=True)\n"
+			     "%c : f32[2,2] = constant([1, -0.0, inf, nan])\n%b : bool[2] = "
+			     "constant([True, 0])\n"
+			     "%h : f16[1] = constant(hex='003C')\n%z : f32[0] = constant([])\n"
+			     "%k : i64[2] = constant([-1, 1])\n%y = index.Tensor(%c, [None, %k])\n"
+			     "return (%c as 'it\\'s \\x0a \\\\', %b, %h, %z, %y)"));
+	assert_string_equal(
+		p,
 		"sym n = [0,inf] hint 4\n"
 		"%x : f32[n,3] [num_users=0] = placeholder(strides=[6, 2], param=True)\n"
 		"%c : f32[2,2] [num_users=2] = constant(hex='0000803f000000800000807f0000c07f')\n"
-		"%b : bool[2] [num_users=1] = constant(hex='0100')\n%h : f16[1] [num_users=1] = constant(hex='003c')\n"
+		"%b : bool[2] [num_users=1] = constant(hex='0100')\n%h : f16[1] [num_users=1] = "
+		"constant(hex='003c')\n"
 		"%z : f32[0] [num_users=1] = constant(hex='')\n"
 		"%k : i64[2] [num_users=1] = constant(hex='ffffffffffffffff0100000000000000')\n"
 		"%y : f32[2,2] [num_users=1] = index.Tensor(%c, [None, %k])\n"
@@ -107,22 +127,31 @@ static void test_text_errors_carry_line_and_column(void **state)
 		const char *text, *error;
 	} cases[] = {
 		{ "", "1:1: the text ends without a return" },
-		{ "%a : f32[2] = placeholder()\n  %a : f32[2] = placeholder()\n", "2:3: %a is defined twice" },
-		{ "%sum : f32[2] = placeholder()", "1:1: 'sum' is a Python builtin or keyword; name it sum_0" },
+		{ "%a : f32[2] = placeholder()\n  %a : f32[2] = placeholder()\n",
+		  "2:3: %a is defined twice" },
+		{ "%sum : f32[2] = placeholder()",
+		  "1:1: 'sum' is a Python builtin or keyword; name it sum_0" },
 		{ "%a : f33[2] = placeholder()", "1:6: 'f33' is not a dtype" },
 		{ "%a : f32[2 = placeholder()", "1:12: expected ']'" },
 		{ "%a = placeholder()", "1:1: a placeholder must state one type" },
-		{ "%a : f32[2] = placeholder()\n%b = neg.default(%c)\nreturn (%b)", "2:18: %c is not defined above" },
-		{ "%a : f32[2] = placeholder()\n%b = neg.default(%a:1)\nreturn (%b)", "2:18: %a has 1 results" },
-		{ "%a : f32[2] [num_users=3] = placeholder()\nreturn (%a)", "1:1: %a has 1 users, not 3" },
+		{ "%a : f32[2] = placeholder()\n%b = neg.default(%c)\nreturn (%b)",
+		  "2:18: %c is not defined above" },
+		{ "%a : f32[2] = placeholder()\n%b = neg.default(%a:1)\nreturn (%b)",
+		  "2:18: %a has 1 results" },
+		{ "%a : f32[2] [num_users=3] = placeholder()\nreturn (%a)",
+		  "1:1: %a has 1 users, not 3" },
 		{ "%a : f32[2] = placeholder()\nreturn (%a) x", "2:13: text after the return" },
-		{ "%c : u8[1] = constant([256])\nreturn (%c)", "1:24: the value does not fit in u8" },
-		{ "%c : f32[2] = constant(hex='00')\nreturn (%c)", "1:1: a constant of 1 bytes does not fill its type" },
-		{ "%c : bool[1] = constant(hex='02')\nreturn (%c)", "1:1: a bool element is neither 0 nor 1" },
+		{ "%c : u8[1] = constant([256])\nreturn (%c)",
+		  "1:24: the value does not fit in u8" },
+		{ "%c : f32[2] = constant(hex='00')\nreturn (%c)",
+		  "1:1: a constant of 1 bytes does not fill its type" },
+		{ "%c : bool[1] = constant(hex='02')\nreturn (%c)",
+		  "1:1: a bool element is neither 0 nor 1" },
 		{ "sym n = [3,2] hint 2\n", "1:5: a symbol needs 0 <= low <= hint <= high" },
 		{ "%a : f32[2] = placeholder()\n%b = mul.Scalar(%a, 99999999999999999999)\n",
 		  "2:21: the integer does not fit in 64 bits" },
-		{ "%a : f32[2] = placeholder()\n%b = gelu.default(%a, approximate='x\n", "2:35: the string is not closed" },
+		{ "%a : f32[2] = placeholder()\n%b = gelu.default(%a, approximate='x\n",
+		  "2:35: the string is not closed" },
 	};
 	struct stx_arena *a = stx_arena_new(0);
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -130,11 +159,13 @@ static void test_text_errors_carry_line_and_column(void **state)
 	stx_arena_free(a);
 }
 
-/* Mutations of valid texts: parsed or refused, never a crash; what is accepted prints and parses again. */
+/* Mutations of valid texts: parsed or refused, never a crash; what is accepted prints and parses
+ * again. */
 static void test_text_mutations_never_crash(void **state)
 {
 	(void)state;
-	static const char alphabet[] = "%()[]=,:.'#-+*0123456789abcdefghijklmnopqrstuvwxyz_ \n\\\"\xff";
+	static const char alphabet[] =
+		"%()[]=,:.'#-+*0123456789abcdefghijklmnopqrstuvwxyz_ \n\\\"\xff";
 	uint64_t seed = 0x1234567;
 	for (int round = 0; round < 60; round++) {
 		struct stx_arena *a = stx_arena_new(0);
@@ -145,8 +176,10 @@ static void test_text_mutations_never_crash(void **state)
 			char *m = malloc(2 * n + 64); /* exact end for the address sanitizer */
 			size_t len = n;
 			memcpy(m, text, n);
-			for (int edits = 1 + (int)(gen_next(&seed) % 4); edits > 0 && len; edits--) {
-				size_t at = gen_next(&seed) % len, cut = gen_next(&seed) % (len - at + 1) % 40;
+			for (int edits = 1 + (int)(gen_next(&seed) % 4); edits > 0 && len;
+			     edits--) {
+				size_t at = gen_next(&seed) % len,
+				       cut = gen_next(&seed) % (len - at + 1) % 40;
 				switch (gen_next(&seed) % 4) {
 				case 0:
 					m[at] = alphabet[gen_next(&seed) % (sizeof alphabet - 1)];
@@ -161,8 +194,7 @@ static void test_text_mutations_never_crash(void **state)
 						len += cut;
 					}
 					break;
-				default:
-					len = at;
+				default: len = at;
 				}
 			}
 			char *exact = malloc(len ? len : 1);

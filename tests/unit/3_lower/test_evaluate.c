@@ -1,4 +1,4 @@
-/* test_evaluate.c: loop programs of random graphs, evaluated, against the oracle (IR-12, RZ-12, LV-13, LN-07).
+/* test_evaluate.c: loop programs of random graphs against the oracle (IR-12, RZ-12, LV-13, LN-07).
  *
  * Two families of graphs. `exact`: every operator but float sums and products; results must have the
  * oracle's bits. `linear`: f64 and i64 with values so small that sums and matrix products are exact in any
@@ -99,11 +99,11 @@ static void add_pointwise(struct gen *q)
 {
 	static const enum stx_op two[] = { STX_OP_ADD, STX_OP_SUB, STX_OP_MUL, STX_OP_DIV, STX_OP_FMOD,
 		STX_OP_REMAINDER, STX_OP_MAXIMUM, STX_OP_MINIMUM, STX_OP_EQ, STX_OP_LT, STX_OP_GE, STX_OP_NE,
-		STX_OP_LOGICAL_AND, STX_OP_LOGICAL_XOR, STX_OP_BITWISE_OR, STX_OP_SHL, STX_OP_SHR, STX_OP_COPYSIGN,
-		STX_OP_ATAN2, STX_OP_POW };
+		STX_OP_LOGICAL_AND, STX_OP_LOGICAL_XOR, STX_OP_BITWISE_OR, STX_OP_SHL, STX_OP_SHR,
+		STX_OP_COPYSIGN, STX_OP_ATAN2, STX_OP_POW };
 	static const enum stx_op one[] = { STX_OP_NEG, STX_OP_ABS, STX_OP_SIGN, STX_OP_RELU, STX_OP_FLOOR,
-		STX_OP_CEIL, STX_OP_ROUND, STX_OP_SQRT, STX_OP_RSQRT, STX_OP_RECIPROCAL, STX_OP_EXP, STX_OP_LOG,
-		STX_OP_TANH, STX_OP_SIGMOID, STX_OP_ERF, STX_OP_LOGICAL_NOT, STX_OP_BITWISE_NOT, STX_OP_ISNAN,
+		STX_OP_CEIL, STX_OP_ROUND, STX_OP_SQRT, STX_OP_RSQRT, STX_OP_RECIPROCAL, STX_OP_EXP,
+		STX_OP_LOG, STX_OP_TANH, STX_OP_SIGMOID, STX_OP_ERF, STX_OP_LOGICAL_NOT, STX_OP_BITWISE_NOT, STX_OP_ISNAN,
 		STX_OP_ISINF, STX_OP_CLONE, STX_OP_TRUNC, STX_OP_SIN };
 	static const enum stx_op linear_two[] = { STX_OP_ADD, STX_OP_SUB, STX_OP_MAXIMUM, STX_OP_MINIMUM };
 	static const enum stx_op linear_one[] = { STX_OP_NEG, STX_OP_ABS, STX_OP_RELU, STX_OP_SIGN };
@@ -295,8 +295,9 @@ static struct stx_node *random_index(struct gen *q, int64_t bound)
 	}
 	k = stx_graph_call(q->g, STX_OP_FULL, NULL, (struct stx_arg[]){
 		stx_arg_ints(q->g, &n, 0), stx_arg_scalar_i(bound), stx_arg_dtype(STX_I64) }, 3, NULL);
-	return a && k ? stx_graph_call(q->g, STX_OP_REMAINDER, NULL, (struct stx_arg[]){ N(a), N(k) }, 2, NULL)
-	              : NULL;
+	if (!a || !k)
+		return NULL;
+	return stx_graph_call(q->g, STX_OP_REMAINDER, NULL, (struct stx_arg[]){ N(a), N(k) }, 2, NULL);
 }
 
 static void add_indirect(struct gen *q)
@@ -336,7 +337,8 @@ static void add_contraction(struct gen *q)
 
 	if (!q->linear)
 		return;
-	t = a->outs[0].rank == 2 ? stx_graph_call(q->g, STX_OP_T, NULL, (struct stx_arg[]){ N(a) }, 1, NULL) : b;
+	t = a->outs[0].rank != 2 ? b
+		: stx_graph_call(q->g, STX_OP_T, NULL, (struct stx_arg[]){ N(a) }, 1, NULL);
 	CALL(q, a->outs[0].rank == 3 ? STX_OP_BMM : STX_OP_MM, N(a), N(rnd(2) ? b : t));
 }
 

@@ -32,7 +32,7 @@ static void test_lower_example_1_1_is_one_reduction(void **state)
 	low_end(&w);
 }
 
-/* IR-10, IR-07: the six lines exactly. IR-05: two reads at 128*i0 + r0_0. IR-06: {add, relu, mul}, constant. */
+/* IR-10, IR-07: the six lines exactly. IR-05: two reads at 128*i0 + r0_0. IR-06: three ops, a constant. */
 static void test_lower_example_1_1_handlers_give_six_lines(void **state)
 {
 	struct low w;
@@ -387,6 +387,40 @@ static void test_lower_shared_values_stay_bounded(void **state)
 	}
 }
 
+/* A dead reduction makes no buffer, and its operand has one user less. */
+static void test_lower_dead_nodes_are_left_out(void **state)
+{
+	struct low w;
+
+	(void)state;
+	low_cpu(&w, "%x : f32[8] = placeholder()\n%e = exp.default(%x)\n%s = amax.default(%e)\n"
+	            "%n = neg.default(%s)\n%m = neg.default(%e)\nreturn (%m,)\n");
+	assert_int_equal(low_computed(&w), 1);
+	low_end(&w);
+}
+
+/* Index expressions that outgrow their limits are cut by writing the value down. */
+static void test_lower_nested_reshapes_are_realised(void **state)
+{
+	struct low w;
+	struct stx_bytes t = { 0 };
+	uint32_t i;
+
+	(void)state;
+	stx_bytes_puts(&t, "%x : f32[6,5] = placeholder()\n%v0 = relu.default(%x)\n");
+	for (i = 0; i < 300; i++)
+		stx_bytes_printf(&t, "%%t%u = t.default(%%v%u)\n%%v%u = view.default(%%t%u, [6, 5])\n", i, i,
+		                 i + 1, i);
+	stx_bytes_puts(&t, "return (%v300,)\n");
+	low_cpu(&w, stx_bytes_cstr(&t));
+	assert_true(low_computed(&w) > 1);
+	for (i = 0; i < w.l->buffers.n; i++)
+		if (w.l->buffers.at[i]->kind == STX_BUF_TEMP)
+			assert_string_equal(w.l->buffers.at[i]->realized_by, "index size");
+	stx_bytes_free(&t);
+	low_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -407,6 +441,8 @@ int main(void)
 		cmocka_unit_test(test_lower_index_arithmetic_keeps_value_semantics),
 		cmocka_unit_test(test_lower_outputs_are_distinct_buffers),
 		cmocka_unit_test(test_lower_operator_without_rule_is_unsupported),
+		cmocka_unit_test(test_lower_dead_nodes_are_left_out),
+		cmocka_unit_test(test_lower_nested_reshapes_are_realised),
 		cmocka_unit_test(test_lower_deep_graphs_stay_linear),
 		cmocka_unit_test(test_lower_shared_values_stay_bounded),
 	};

@@ -377,6 +377,36 @@ static void test_schedule_names_are_bounded_and_clean(void **state)
 	stx_arena_free(m.a);
 }
 
+/* Workspace of x -> t -> u -> out, each backwards over the last; u adds t at its own and perhaps another point. */
+static uint64_t workspace_of(int64_t other)
+{
+	struct maker m;
+	maker_init(&m);
+	struct stx_buffer *b[3] = { mk_input(&m, STX_F32, 1, (int64_t[]){ 100 }) };
+	for (int i = 0; i < 3; i++) {
+		mk_begin_ints(&m, 1, (int64_t[]){ 100 }, 0, NULL);
+		stx_ex here = mk_var(&m, 0), back = stx_ex_sub(m.x, mk_const(&m, 99), here);
+		uint32_t v = mk_load(&m, b[i], i == 1 ? here : back);
+		if (i == 1) {
+			uint32_t w = mk_load(&m, b[1], other ? back : here);
+			v = mk_op(&m, STX_P_ADD, STX_F32, v, w);
+		}
+		struct stx_buffer *r = mk_pointwise(&m, i == 2 ? STX_BUF_OUTPUT : STX_BUF_TEMP, STX_F32, v);
+		if (i < 2)
+			b[i + 1] = r;
+	}
+	uint64_t bytes = must_schedule(&m, 1)->workspace_bytes;
+	stx_arena_free(m.a);
+	return bytes;
+}
+
+static void test_schedule_place_is_taken_only_when_read_at_its_own_points(void **state)
+{
+	(void)state; /* GF-07 */
+	assert_int_equal(workspace_of(0), 448);
+	assert_int_equal(workspace_of(1), 2 * 448);
+}
+
 /* A chain of 20,000 operations is scheduled in time linear in it; a square would not end here. */
 static void test_schedule_long_chain_is_linear(void **state)
 {
@@ -410,6 +440,7 @@ int main(void)
 		cmocka_unit_test(test_schedule_narrow_floats_round_after_every_node),
 		cmocka_unit_test(test_schedule_empty_result_has_no_kernel_empty_reduction_has_its_identity),
 		cmocka_unit_test(test_schedule_names_are_bounded_and_clean),
+		cmocka_unit_test(test_schedule_place_is_taken_only_when_read_at_its_own_points),
 		cmocka_unit_test(test_schedule_long_chain_is_linear),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

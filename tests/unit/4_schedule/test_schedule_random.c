@@ -34,8 +34,8 @@ static struct stx_buffer *random_input(struct maker *m)
 {
 	static const enum stx_dtype types[] = { STX_F32, STX_F32, STX_BF16, STX_F64, STX_I32, STX_F16 };
 	uint32_t rank = rnd(4);
-	int64_t sizes[4], stride = 1;
-	stx_ex strides[4];
+	int64_t sizes[4];
+	stx_ex strides[4], stride = mk_const(m, 1);
 	uint32_t perm[4] = { 0, 1, 2, 3 };
 	for (uint32_t i = 0; i < rank; i++)
 		sizes[i] = some_size();
@@ -47,8 +47,8 @@ static struct stx_buffer *random_input(struct maker *m)
 	}
 	for (uint32_t i = rank; i-- > 0;) {
 		int expanded = !rnd(8);
-		strides[perm[i]] = mk_const(m, expanded ? 0 : stride);
-		stride *= expanded ? 1 : sizes[perm[i]];
+		strides[perm[i]] = expanded ? mk_const(m, 0) : stride;
+		stride = expanded ? stride : stx_ex_mul(m->x, stride, b->layout.sizes[perm[i]]);
 	}
 	stx_ex exs[4];
 	memcpy(exs, b->layout.sizes, rank * sizeof *exs);
@@ -80,10 +80,27 @@ static stx_ex random_index(struct maker *m, const struct stx_buffer *b)
 	return e;
 }
 
+/* The first dimension of b is indexed by a value of buffer 0, an i64 input in [-8, 8]. */
+static stx_ex indirect_index(struct maker *m, const struct stx_buffer *b, stx_ex e)
+{
+	stx_ex size = b->layout.sizes[0];
+	struct stx_interval r = { 0, mk_eval(m, size) - 1 };
+	const struct stx_buffer *from = m->l->buffers.at[0];
+	uint32_t n = mk_indirect(m, mk_load(m, from, random_index(m, from)), size, STX_NONE);
+	if (stx_ex_interval(m->x, size).hi > r.hi + 1) /* dynamic */
+		r.hi = stx_ex_interval(m->x, size).hi - 1;
+	return stx_ex_add(m->x, e, stx_ex_mul(m->x, stx_ex_indirect(m->x, n, r), b->layout.strides[0]));
+}
+
 static uint32_t random_load(struct maker *m, enum stx_dtype t)
 {
 	const struct stx_buffer *b = m->l->buffers.at[rnd(m->l->buffers.n)];
 	uint32_t mask = STX_NONE;
+	if (b->layout.rank == 1 && !rnd(3) && mk_eval(m, b->layout.sizes[0]) > 8) {
+		stx_ex e = indirect_index(m, b, b->layout.offset);
+		uint32_t v = mk_load(m, b, e);
+		return b->dtype == t ? v : mk_op(m, STX_P_CAST, t, v, 0);
+	}
 	if (m->nranges && !rnd(5)) {
 		uint32_t i = mk_index(m, STX_I64, mk_var(m, 0));
 		mask = mk_op(m, STX_P_LT, STX_BOOL, i, mk_constant(m, STX_I64, 3));
@@ -99,6 +116,11 @@ static uint32_t random_value(struct maker *m, enum stx_dtype t)
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t w = rnd(4) ? random_load(m, t) : rnd(2) ? mk_constant(m, t, 2) : v;
 		v = mk_op(m, ops[rnd(5)], t, v, w);
+	}
+	if (stx_dtype_is_float(t) && !rnd(4)) {
+		static const enum stx_prim functions[] = { STX_P_TANH, STX_P_SIGMOID, STX_P_ERF, STX_P_SIN, STX_P_ATAN };
+		v = mk_op(m, functions[rnd(5)], t, v, 0);
+		v = mk_op(m, STX_P_RINT, t, mk_op(m, STX_P_MUL, t, v, mk_constant(m, t, 5)), 0);
 	}
 	if (m->nranges && !rnd(6))
 		v = mk_op(m, STX_P_ADD, t, v, mk_op(m, STX_P_CAST, t, mk_index(m, STX_I32, mk_var(m, m->nranges - 1)), 0));
@@ -118,7 +140,7 @@ static void random_definition(struct maker *m, enum stx_buffer_kind kind)
 	if (rnd(3) && like->layout.rank <= 3) { /* the space of something there is */
 		n = like->layout.rank;
 		for (uint32_t i = 0; i < n; i++)
-			assert_true(stx_ex_is_const(m->x, like->layout.sizes[i], &ranges[i]));
+			ranges[i] = mk_eval(m, like->layout.sizes[i]);
 	} else {
 		for (uint32_t i = 0; i < n; i++)
 			ranges[i] = some_size();
@@ -180,13 +202,16 @@ static void compare(struct maker *m, void **expected, void **got, int no_fuse, u
 	}
 }
 
-static void run_one(unsigned start)
+static void run_one(unsigned start, int64_t symbolic)
 {
 	struct maker m;
 	void *expected[64], *got[64];
 	seed = start;
 	maker_init(&m);
+	if (symbolic)
+		mk_symbolic(&m, symbolic);
 	uint32_t ninputs = 1 + rnd(3), ndefs = 1 + rnd(10);
+	mk_input(&m, STX_I64, 1, &some_sizes[rnd(12)]);
 	for (uint32_t i = 0; i < ninputs; i++)
 		random_input(&m);
 	for (uint32_t i = 0; i < ndefs; i++) {
@@ -224,13 +249,24 @@ static void test_schedule_random_programs_give_the_bits_of_direct_evaluation(voi
 	unsigned start = getenv("STAX_TEST_SEED") ? (unsigned)strtoul(getenv("STAX_TEST_SEED"), NULL, 0) : 71000;
 	print_message("seeds %u .. %u\n", start, start + rounds - 1);
 	for (unsigned i = 0; i < rounds; i++)
-		run_one(start + i);
+		run_one(start + i, 0);
+}
+
+/* The same with one size dynamic: every extent of that size is a symbol, known only when kernels run. */
+static void test_schedule_random_programs_with_a_dynamic_size_give_the_same_bits(void **state)
+{
+	(void)state;
+	unsigned rounds = getenv("STAX_TEST_ROUNDS") ? (unsigned)atoi(getenv("STAX_TEST_ROUNDS")) : 150;
+	print_message("seeds 1 .. %u\n", rounds);
+	for (unsigned i = 1; i <= rounds; i++)
+		run_one(i, some_sizes[i % (sizeof some_sizes / sizeof *some_sizes)]);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_schedule_random_programs_give_the_bits_of_direct_evaluation),
+		cmocka_unit_test(test_schedule_random_programs_with_a_dynamic_size_give_the_same_bits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

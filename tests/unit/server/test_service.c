@@ -184,7 +184,8 @@ static void test_service_pipelined_hits_overtake_a_compile(void **state)
 	struct reply r = compile_graph(fd, 1, two_kernels);
 	assert_answer(&r);
 	reply_free(&r);
-	struct ask slow = { .graph = "name i o\nkernel sleep 300 slow\n" }, hot = { .graph = two_kernels };
+	struct ask slow = { .graph = "name i o\nkernel sleep 300 slow\n" },
+		   hot = { .graph = two_kernels };
 	send_compile(fd, 10, &slow);
 	for (int i = 0; i < 500; i++)
 		send_lookup(fd, 100 + (uint64_t)i, &hot);
@@ -219,7 +220,9 @@ static void test_service_progress_names_the_stages(void **state)
 		seen |= !strcmp(r.e->progress->stage, "plan") ? 1 : 0;
 		seen |= !strcmp(r.e->progress->stage, "link") ? 2 : 0;
 		seen |= !strcmp(r.e->progress->stage, "kernels") && r.e->progress->done == 2 &&
-		        r.e->progress->total == 2 ? 4 : 0;
+					r.e->progress->total == 2
+				? 4
+				: 0;
 		reply_free(&r);
 	}
 	assert_int_equal(seen, 7);
@@ -254,8 +257,10 @@ static void test_service_a_diagnostic_is_cached_until_recache(void **state)
 	(void)state;
 	harness_start(&h, NULL);
 	int fd = client_connect(&h);
-	static const char *const graphs[] = { "name i o\ndo key invalid 3\n", "name i o\ndo plan invalid 3\n",
-		                              "name i o\nkernel invalid 3\n", "name i o\ndo link invalid 3\n" };
+	static const char *const graphs[] = { "name i o\ndo key invalid 3\n",
+					      "name i o\ndo plan invalid 3\n",
+					      "name i o\nkernel invalid 3\n",
+					      "name i o\ndo link invalid 3\n" };
 	for (unsigned i = 0; i < 4; i++) {
 		uint64_t before = stat_of(fd, "failures_cached");
 		for (int k = 0; k < 2; k++) {
@@ -284,8 +289,10 @@ static void test_service_a_graph_that_crashes_twice_is_quarantined(void **state)
 	static const char *const settings[] = { "workers=2", NULL };
 	harness_start(&h, settings);
 	int fd = client_connect(&h);
-	static const char *const graphs[] = { "name i o\ndo key crash\n", "name i o\ndo plan abort\n",
-		                              "name i o\nkernel crash 1\n", "name i o\ndo link exit 1\n" };
+	static const char *const graphs[] = { "name i o\ndo key crash\n",
+					      "name i o\ndo plan abort\n",
+					      "name i o\nkernel crash 1\n",
+					      "name i o\ndo link exit 1\n" };
 	for (unsigned i = 0; i < 4; i++) {
 		struct reply r = compile_graph(fd, 1, graphs[i]);
 		assert_error(&r, STX_E_CRASHED);
@@ -443,7 +450,8 @@ static void test_service_a_miss_names_what_differs(void **state)
 	send_compile(fd, 2, &a);
 	r = receive_final(fd);
 	assert_answer(&r);
-	assert_non_null(strstr(r.e->answer->reason, "target: cpu:x86-64-v4 here, cpu:x86-64-v3 there"));
+	assert_non_null(
+		strstr(r.e->answer->reason, "target: cpu:x86-64-v4 here, cpu:x86-64-v3 there"));
 	assert_non_null(strstr(r.e->answer->reason, "options: fast here, strict there"));
 	reply_free(&r);
 	close(fd);
@@ -495,7 +503,8 @@ static void test_service_killed_workers_lose_no_request(void **state)
 		kill((pid_t)r.e->pong->worker_pids[i], SIGKILL);
 	reply_free(&r);
 	r = receive_final(fd);
-	assert_answer(&r); /* tried again on another worker; no quarantine for a kill from outside */
+	assert_answer(
+		&r); /* tried again on another worker; no quarantine for a kill from outside */
 	reply_free(&r);
 	assert_true(stat_of(fd, "restarts") >= 1);
 	close(fd);
