@@ -66,8 +66,8 @@ enum stx_binding {
  * top: v = top; v = combine(next, v) down to the bottom. One chunk: its result unchanged. */
 enum stx_order {
 	STX_ORDER_LANES,  /* the innermost loop around UPDATE is the reduction VECTOR axis v. 64 virtual
-	                     lanes, each from the identity: iteration v goes to lane v mod 64, in order. Every 4096
-	                     iterations of v and at its end the lanes merge pairwise, combine(l, l+32), then
+	                     lanes, each from the identity: iteration v goes to lane v mod 64, in order. Every
+	                     4096 iterations of v and at its end the lanes merge pairwise, combine(l, l+32), then
 	                     +16, +8, +4, +2, +1: one chunk. Every run of the v loop starts a new
 	                     chunk; one without iterations makes none */
 	STX_ORDER_SERIAL, /* no VECTOR loop between ACC and UPDATE. One running value from the identity, in
@@ -133,7 +133,7 @@ struct stx_kernel {
 	STX_VEC(struct stx_axis) axes;
 	STX_VEC(struct stx_kinst) insts;
 	STX_VEC(uint32_t) scalars;   /* size symbols passed as scalar arguments, by number, ascending; the
-	                                text calls them s0, s1, ... by position and a parsed kernel has them so */
+	                                text calls them s0, s1, ... by position */
 	STX_VEC(stx_ex) scalar_ex;   /* their expressions (range, hint), beside scalars */
 	uint8_t index_bits;          /* 32 or 64 (VR-08): width in which index expressions of LOAD, STORE and
 	                                INDEX may be computed, variables included; sizes of axes, bounds and
