@@ -40,9 +40,9 @@ STAX_API void stax_client_free(struct stax_client *c);
 STAX_API const char *stax_client_server(const struct stax_client *c);
 /* What stax_connect(NULL) would use; *from_env says that $STAX_SERVER named it. */
 STAX_API int stax_default_server(char *out, size_t cap, int *from_env, struct stax_error *err);
-/* This host's CPU target, "cpu:x86-64-v4+avx512bf16": level, and the extra features code may use. */
-STAX_API int stax_host_target(char *out, size_t cap, struct stax_error *err);
-
+/* The exact form of a target: NULL or "cpu" becomes this host's level and the extra features code may use,
+ * "cpu:x86-64-v4+avx512bf16". USAGE lists the CPU targets there are; others ("cuda...") pass unchanged. */
+STAX_API int stax_target(const char *text, char *out, size_t cap, struct stax_error *err);
 /* The staxd program this library would start: $STAX_STAXD, else beside the program, beside the library, in
  * PATH. CONNECT says where it looked. */
 STAX_API int stax_find_daemon(char *out, size_t cap, struct stax_error *err);

@@ -109,14 +109,14 @@ stx_err stx__cpu_check(uint32_t need, struct stx_diag *d)
 	                "the artifact needs %s, this host offers %s: compile for this host", a, b);
 }
 
-int stax_host_target(char *out, size_t cap, struct stax_error *err)
+int stax_target(const char *text, char *out, size_t cap, struct stax_error *err)
 {
 	struct stx_diag d;
-	char text[STX_TARGET_BYTES];
+	char exact[STX_TARGET_BYTES];
 	uint32_t need;
 	stx__diag_init(&d);
-	stx_err e = stx__cpu_resolve(NULL, text, &need, &d);
-	if (!e && (size_t)snprintf(out, cap, "%s", text) >= cap)
+	stx_err e = stx__cpu_resolve(text, exact, &need, &d);
+	if (!e && (size_t)snprintf(out, cap, "%s", exact) >= cap)
 		e = stx_fail(&d, STX_E_USAGE, "target", "", "the buffer is too short");
 	return stx__give_error(e, &d, err);
 }

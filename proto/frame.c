@@ -5,19 +5,19 @@
 #include <stdlib.h>
 
 stx_err stx_frame_prefix(const uint8_t prefix[STX_FRAME_PREFIX], uint32_t *header_bytes,
-                         uint32_t *body_bytes, struct stx_diag *d)
+			 uint32_t *body_bytes, struct stx_diag *d)
 {
 	uint32_t header = stx_load_u32(prefix), body = stx_load_u32(prefix + 4);
 	if (header > STX_FRAME_HEADER_MAX)
 		return stx_fail(d, STX_E_PROTOCOL, "frame", "",
-		                "a header of %u bytes is larger than the limit of %u bytes", header,
-		                STX_FRAME_HEADER_MAX);
+				"a header of %u bytes is larger than the limit of %u bytes", header,
+				STX_FRAME_HEADER_MAX);
 	if (header == 0)
 		return stx_fail(d, STX_E_PROTOCOL, "frame", "", "an empty header");
 	if (body > STX_FRAME_BODY_MAX)
 		return stx_fail(d, STX_E_PROTOCOL, "frame", "",
-		                "a body of %u bytes is larger than the limit of %u bytes", body,
-		                STX_FRAME_BODY_MAX);
+				"a body of %u bytes is larger than the limit of %u bytes", body,
+				STX_FRAME_BODY_MAX);
 	*header_bytes = header;
 	*body_bytes = body;
 	return STX_E_OK;
@@ -86,7 +86,7 @@ static int read_varint(struct scan *s)
 }
 
 static stx_err malformed(struct stx_diag *d, const char *what, const uint8_t *at,
-                         struct stx_span header)
+			 struct stx_span header)
 {
 	stx_fail(d, STX_E_PROTOCOL, "frame", "", "malformed header: %s", what);
 	stx_diag_at(d, "byte %zu", (size_t)(at - header.at));
@@ -98,8 +98,8 @@ static int is_oneof(const ProtobufCFieldDescriptor *f)
 	return f && (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF);
 }
 
-/* Requires: nothing of the bytes. Ensures: what protobuf-c will allocate is bounded by the field count
- * and by the length. Terminates: every turn consumes a byte or leaves a message. */
+/* Requires: nothing of the bytes. Ensures: what protobuf-c will allocate is bounded by the field
+ * count and by the length. Terminates: every turn consumes a byte or leaves a message. */
 static stx_err prescan(struct stx_span header, uint32_t fields_max, struct stx_diag *d)
 {
 	struct {
@@ -123,7 +123,7 @@ static stx_err prescan(struct stx_span header, uint32_t fields_max, struct stx_d
 		const uint8_t *start = s.at;
 		if (++fields > fields_max)
 			return stx_fail(d, STX_E_PROTOCOL, "frame", "",
-			                "a header with more than %u fields", fields_max);
+					"a header with more than %u fields", fields_max);
 		if (read_varint(&s) || s.value > UINT32_MAX || s.value >> 3 == 0)
 			return malformed(d, "bad field tag", start, header);
 		unsigned wire = s.value & 7;
@@ -148,7 +148,8 @@ static stx_err prescan(struct stx_span header, uint32_t fields_max, struct stx_d
 			}
 			if (depth + 1 >= STX_FRAME_DEPTH_MAX)
 				return stx_fail(d, STX_E_PROTOCOL, "frame", "",
-				                "messages nested deeper than %u", STX_FRAME_DEPTH_MAX);
+						"messages nested deeper than %u",
+						STX_FRAME_DEPTH_MAX);
 			s.end = s.at + s.value;
 			depth++;
 			stack[depth].end = s.end;
@@ -168,9 +169,10 @@ stx_err stx_frame_prescan(struct stx_span header, struct stx_diag *d)
 stx_err stx_frame_prescan_spilled(struct stx_span envelope, struct stx_diag *d)
 {
 	if (envelope.n > STX_FRAME_SPILL_MAX)
-		return stx_fail(d, STX_E_PROTOCOL, "frame", "",
-		                "a spilled envelope of %zu bytes is larger than the limit of %u bytes",
-		                envelope.n, STX_FRAME_SPILL_MAX);
+		return stx_fail(
+			d, STX_E_PROTOCOL, "frame", "",
+			"a spilled envelope of %zu bytes is larger than the limit of %u bytes",
+			envelope.n, STX_FRAME_SPILL_MAX);
 	return prescan(envelope, STX_FRAME_SPILL_FIELDS_MAX, d);
 }
 
@@ -181,7 +183,8 @@ static stx_err unpack(struct stx_span header, Stx__Envelope **out, struct stx_di
 {
 	*out = stx__envelope__unpack(NULL, header.n, header.at);
 	if (!*out)
-		return stx_fail(d, STX_E_PROTOCOL, "frame", "", "the header is not a valid Envelope");
+		return stx_fail(d, STX_E_PROTOCOL, "frame", "",
+				"the header is not a valid Envelope");
 	return STX_E_OK;
 }
 
@@ -193,28 +196,30 @@ stx_err stx_frame_unpack(struct stx_span header, Stx__Envelope **out, struct stx
 }
 
 stx_err stx_frame_unpack_reply(struct stx_span header, struct stx_span body, Stx__Envelope **out,
-                               size_t *body_off, struct stx_diag *d)
+			       size_t *body_off, struct stx_diag *d)
 {
 	*body_off = 0;
 	stx_err e = stx_frame_unpack(header, out, d);
-	if (e || (*out)->msg_case != STX__ENVELOPE__MSG_SPILL)
+	if (e || !*out || (*out)->msg_case != STX__ENVELOPE__MSG_SPILL)
 		return e;
 	uint64_t id = (*out)->request_id;
 	size_t n = (*out)->spill->envelope_bytes;
 	stx__envelope__free_unpacked(*out, NULL);
 	*out = NULL;
 	if (n > body.n)
-		return stx_fail(d, STX_E_PROTOCOL, "frame", "", "a spilled envelope beyond the body");
+		return stx_fail(d, STX_E_PROTOCOL, "frame", "",
+				"a spilled envelope beyond the body");
 	struct stx_span envelope = { body.at, n };
 	e = stx_frame_prescan_spilled(envelope, d);
 	if (!e)
 		e = unpack(envelope, out, d);
-	if (e)
+	if (e || !*out)
 		return e;
 	if ((*out)->msg_case == STX__ENVELOPE__MSG_SPILL || (*out)->request_id != id) {
 		stx__envelope__free_unpacked(*out, NULL);
 		*out = NULL;
-		return stx_fail(d, STX_E_PROTOCOL, "frame", "", "a spilled envelope that contradicts its header");
+		return stx_fail(d, STX_E_PROTOCOL, "frame", "",
+				"a spilled envelope that contradicts its header");
 	}
 	*body_off = n;
 	return STX_E_OK;

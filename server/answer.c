@@ -1,11 +1,11 @@
-/* answer.c: packed Answers, put together from stored pieces. Wire format concatenates: repeated fields
- * append, and a later scalar replaces an earlier one. */
+/* answer.c: packed Answers, put together from stored pieces. Wire format concatenates: repeated
+ * fields append, and a later scalar replaces an earlier one. */
 #include <stdio.h>
 
 #include "request.h"
 
-struct stx__blob *stx__answer_build(struct stx_span stored, struct stx_span names, int hit, int stored_now,
-                                    const char *reason, const char *path)
+struct stx__blob *stx__answer_build(struct stx_span stored, struct stx_span names, int hit,
+				    int stored_now, const char *reason, const char *path)
 {
 	Stx__Answer own = STX__ANSWER__INIT;
 	own.hit = hit;
@@ -42,8 +42,8 @@ size_t stx__answer_stage(uint8_t *out, size_t cap, const char *name, uint64_t us
 	*p++ = (uint8_t)inner;
 	*p++ = TAG_NAME;
 	*p++ = (uint8_t)nname;
-	memcpy(p, name, nname);
-	p += nname;
+	while (*name)
+		*p++ = (uint8_t)*name++;
 	*p++ = TAG_US;
 	memcpy(p, number, nnumber);
 	return (size_t)(p + nnumber - out);

@@ -1,5 +1,6 @@
 /* blob.h
- * a counted immutable byte string: replies and objects that several requests share without copies. */
+ * a counted immutable byte string: replies and objects that several requests share without copies.
+ */
 #ifndef STX_BLOB_H
 #define STX_BLOB_H
 

@@ -1,4 +1,5 @@
-/* chain.c: what key chains and compile chains share: the list, deadlines, priorities, job messages. */
+/* chain.c: what key chains and compile chains share: the list, deadlines, priorities, job messages.
+ */
 #include "chain.h"
 
 #include <stdio.h>
@@ -48,8 +49,19 @@ void stx__chain_abort(struct stx__chain *c)
 		stx__compile_chain_abort((struct stx__compile_chain *)c);
 }
 
+void stx__chains_reap(struct stx__server *s, int all)
+{
+	for (struct stx__chain *c = s->chains, *next; c; c = next) {
+		struct stx__compile_chain *k = (struct stx__compile_chain *)c;
+		next = c->next;
+		if (c->kind == STX__CHAIN_COMPILE && k->dead && (all || !k->refs))
+			stx__compile_chain_free(k);
+	}
+}
+
 void stx__chains_tick(struct stx__server *s, uint64_t now_ms)
 {
+	stx__chains_reap(s, 0);
 	for (struct stx__chain *c = s->chains, *next; c; c = next) {
 		next = c->next;
 		if (c->flight.nwaiters)
@@ -83,7 +95,7 @@ void stx__stages_add_all(struct stx__stages *t, Stx__Stage **list, size_t n)
 /* ---- messages ---- */
 
 stx_err stx__job_send(const struct stx__spec *spec, Stx__JobKind kind, int sock, uint64_t id,
-                      const struct stx_span *pieces, uint32_t n, int fd, struct stx_diag *d)
+		      const struct stx_span *pieces, uint32_t n, int fd, struct stx_diag *d)
 {
 	Stx__Envelope e = STX__ENVELOPE__INIT;
 	Stx__Job j = STX__JOB__INIT;

@@ -1,6 +1,7 @@
 /* chain.h
- * the jobs behind a flight. Key chain: one KEY job, a flight on the memo. Compile chain: PLAN, KERNEL jobs
- * side by side, LINK, commit, a flight on the canonical key. Kernel jobs are shared between chains. */
+ * the jobs behind a flight. Key chain: one KEY job, a flight on the memo. Compile chain: PLAN,
+ * KERNEL jobs side by side, LINK, commit, a flight on the canonical key. Kernel jobs are shared
+ * between chains. */
 #ifndef STX_CHAIN_H
 #define STX_CHAIN_H
 
@@ -15,7 +16,10 @@ struct stx__attempts {
 
 #define STX__STAGES_MAX 48
 struct stx__stages {
-	struct { char name[24]; uint64_t us; } at[STX__STAGES_MAX];
+	struct {
+		char name[24];
+		uint64_t us;
+	} at[STX__STAGES_MAX];
 	uint32_t n;
 };
 /* Adds to the stage of that name, or appends it. */
@@ -24,11 +28,11 @@ void stx__stages_add_all(struct stx__stages *t, Stx__Stage **list, size_t n);
 
 /* What both kinds have. Embedded first. */
 struct stx__chain {
-	struct stx__flight flight; /* first member */
+	struct stx__flight flight;      /* first member */
 	struct stx__chain *next, *prev; /* of the server */
 	struct stx__server *s;
 	enum stx__chain_kind kind;
-	struct stx__spec *spec;    /* the first leader's: namespace, target, options */
+	struct stx__spec *spec; /* the first leader's: namespace, target, options */
 	struct stx__job job;
 	struct stx__attempts attempts;
 	uint64_t start_us;
@@ -36,18 +40,18 @@ struct stx__chain {
 
 struct stx__key_chain {
 	struct stx__chain c;
-	struct stx__blob *memo;    /* value, once the job is done */
-	int graph_fd;              /* canonical graph, sealed; -1 before */
+	struct stx__blob *memo; /* value, once the job is done */
+	int graph_fd;           /* canonical graph, sealed; -1 before */
 	struct stx__stages stages;
-	int recache;               /* someone asked for a new compile */
+	int recache; /* someone asked for a new compile */
 };
 
 struct stx__kernel_job;
 /* One distinct kernel of a plan. */
 struct stx__kernel_slot {
-	struct stx_digest id;      /* in the store */
-	uint32_t piece;            /* of the plan's reply: its IR */
-	struct stx__blob *value;   /* encoded kernel, once there */
+	struct stx_digest id;    /* in the store */
+	uint32_t piece;          /* of the plan's reply: its IR */
+	struct stx__blob *value; /* encoded kernel, once there */
 	struct stx__kernel_job *job;
 	int reused;
 };
@@ -57,42 +61,45 @@ struct stx__compile_chain {
 	int graph_fd;
 	struct stx_digest key, graph; /* the flight's id is the key within the namespace */
 	char reason[400];
-	int recache;               /* replace what is stored */
-	int dead;                  /* aborted; freed when refs is 0 */
-	uint32_t refs;             /* store operations under way */
-	uint32_t generation;       /* of the plan: results of an earlier one are ignored */
+	int recache;         /* replace what is stored */
+	int dead;            /* at its end: the tick frees it when refs is 0 */
+	uint32_t refs;       /* callbacks that will still come */
+	uint32_t generation; /* of the plan: results of an earlier one are ignored */
 	struct stx__stages key_stages, stages;
-	struct stx__message plan;  /* reply of PLAN */
+	struct stx__message plan; /* reply of PLAN */
 	int has_plan;
-	struct stx_span *pieces;   /* of the plan's body: plan, then each kernel's IR */
+	struct stx_span *pieces; /* of the plan's body: plan, then each kernel's IR */
 	struct stx__kernel_slot *slots;
 	uint32_t nslots, next_slot, running, ready;
-	uint32_t *slot_of;         /* [kernels of the plan] */
-	struct stx__message link;  /* reply of LINK */
+	uint32_t *slot_of;        /* [kernels of the plan] */
+	struct stx__message link; /* reply of LINK */
 	int has_link;
 	struct stx_digest artifact;
-	int stored;                /* committed */
-	struct stx__blob *answer;  /* packed, the stored part */
+	int stored;               /* committed */
+	struct stx__blob *answer; /* packed, the stored part */
 	uint64_t kernels_start_us;
-	uv_work_t hashing;         /* of a large artifact, off the loop */
+	uv_work_t hashing; /* of a large artifact, off the loop */
 };
 
 void stx__key_chain_abort(struct stx__key_chain *k);
 void stx__compile_chain_abort(struct stx__compile_chain *c);
-/* Drops a reference taken by c->refs++; frees an aborted chain with the last one. */
+void stx__compile_chain_free(struct stx__compile_chain *c);
+/* Drops a reference taken by c->refs++. */
 void stx__compile_release(struct stx__compile_chain *c);
 
 /* Finds or starts the flight for p's memo and joins it. On failure p has been answered. */
 void stx__key_chain_join(struct stx__pending *p);
-/* Finds or starts the flight on the key: graph_fd is duplicated. p may be NULL: nobody waits any more, the
- * result is stored all the same. */
-void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p, struct stx__key_chain *from,
-                             const struct stx__memo *memo);
+/* Finds or starts the flight on the key: graph_fd is duplicated. p may be NULL: nobody waits any
+ * more, the result is stored all the same. */
+void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p,
+			     struct stx__key_chain *from, const struct stx__memo *memo);
 /* The last waiter has left, or the deadline has passed, or the server stops. */
 void stx__chain_abort(struct stx__chain *c);
 void stx__chain_waiter_left(struct stx__chain *c);
 /* Deadlines of waiters and chains. */
 void stx__chains_tick(struct stx__server *s, uint64_t now_ms);
+/* Frees chains that have ended; with all, those whose callbacks will not come any more as well. */
+void stx__chains_reap(struct stx__server *s, int all);
 /* A waiter came or the deadline moved: tell the jobs. */
 void stx__chain_raised(struct stx__chain *c);
 void stx__chain_link(struct stx__chain *c, struct stx__server *s);
@@ -104,27 +111,27 @@ enum stx__next {
 	STX__NEXT_RESTART, /* the leader is out; the others still want it */
 	STX__NEXT_END
 };
-enum stx__next stx__failure_route(struct stx__server *s, struct stx__flight *f, struct stx__attempts *a,
-                                  const struct stx__outcome *o);
+enum stx__next stx__failure_route(struct stx__server *s, struct stx__flight *f,
+				  struct stx__attempts *a, const struct stx__outcome *o);
 /* The diagnostic of an outcome that any later run would repeat: may be cached. */
 int stx__failure_is_final(const struct stx__outcome *o);
 
 /* kernel_job.c */
-/* Gets slot i of c compiled, or joins the job that does; the chain is told by stx__compile_kernel_done or
- * stx__compile_kernel_failed, never from inside. 0 or NOMEM. */
+/* Gets slot i of c compiled, or joins the job that does; the chain is told by
+ * stx__compile_kernel_done or stx__compile_kernel_failed, never from inside. 0 or NOMEM. */
 stx_err stx__kernel_job_join(struct stx__compile_chain *c, uint32_t slot);
 void stx__kernel_job_leave(struct stx__compile_chain *c, uint32_t slot);
 void stx__kernel_job_raised(struct stx__kernel_job *k);
 void stx__compile_kernel_done(struct stx__compile_chain *c, uint32_t slot, struct stx__blob *value,
-                              int reused, Stx__Stage **stages, size_t nstages);
+			      int reused, Stx__Stage **stages, size_t nstages);
 /* next: what the router said for this chain. */
 void stx__compile_kernel_failed(struct stx__compile_chain *c, enum stx__next next,
-                                const struct stx__outcome *o);
+				const struct stx__outcome *o);
 /* The job died with its leader; slot must be tried anew. */
 void stx__compile_kernel_again(struct stx__compile_chain *c, uint32_t slot);
 
 /* A job message with the given pieces or descriptor as body. */
 stx_err stx__job_send(const struct stx__spec *spec, Stx__JobKind kind, int sock, uint64_t id,
-                      const struct stx_span *pieces, uint32_t n, int fd, struct stx_diag *d);
+		      const struct stx_span *pieces, uint32_t n, int fd, struct stx_diag *d);
 
 #endif

@@ -36,17 +36,19 @@ static stx_err send_packet(int sock, const struct stx_bytes *header, int fd, str
 	return stx_fail(d, STX_E_CONNECT, "channel", "", "sending to a worker: errno %d", errno);
 }
 
-/* A sealed memfd with the envelope (when it spills) and the pieces; -1 in *fd when there is nothing. */
+/* A sealed memfd with the envelope (when it spills) and the pieces; -1 in *fd when there is
+ * nothing. */
 static stx_err make_body(const struct stx_span *envelope, const struct stx_span *pieces,
-                         uint32_t npieces, int *fd, struct stx_diag *d)
+			 uint32_t npieces, int *fd, struct stx_diag *d)
 {
 	size_t total = envelope->n;
 	*fd = -1;
 	for (uint32_t i = 0; i < npieces; i++) {
 		if (pieces[i].n > STX__MEMFD_MAX - total)
-			return stx_fail(d, STX_E_TOO_LARGE, "channel", "",
-			                "a message between daemon and worker over the limit of %u bytes",
-			                STX__MEMFD_MAX);
+			return stx_fail(
+				d, STX_E_TOO_LARGE, "channel", "",
+				"a message between daemon and worker over the limit of %u bytes",
+				STX__MEMFD_MAX);
 		total += pieces[i].n;
 	}
 	if (!total)
@@ -71,12 +73,13 @@ fail:
 }
 
 stx_err stx__channel_send(int sock, const Stx__Envelope *e, const struct stx_span *pieces,
-                          uint32_t npieces, int body_fd, struct stx_diag *d)
+			  uint32_t npieces, int body_fd, struct stx_diag *d)
 {
 	struct stx_bytes header = { 0 };
 	struct stx_span spilled = { 0 };
 	int fd = -1;
-	stx_err err = body_fd >= 0 ? stx_frame_pack(e, 0, &header) : stx_frame_pack_reply(e, 0, &header);
+	stx_err err =
+		body_fd >= 0 ? stx_frame_pack(e, 0, &header) : stx_frame_pack_reply(e, 0, &header);
 	if (err) {
 		stx_fail(d, err, "channel", "", "the envelope of a message does not fit");
 		goto out;
@@ -130,8 +133,10 @@ stx_err stx__channel_recv(int sock, struct stx__message *out, struct stx_diag *d
 		char space[CMSG_SPACE(4 * sizeof(int))];
 	} control;
 	struct iovec iov = { buf, STX_FRAME_HEADER_MAX };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space,
-		              .msg_controllen = sizeof control.space };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.space,
+			      .msg_controllen = sizeof control.space };
 	stx_err err = STX_E_OK;
 	size_t off = 0;
 	ssize_t n;

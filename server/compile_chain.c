@@ -1,4 +1,5 @@
 /* compile_chain.c: a miss: PLAN, KERNEL jobs side by side, LINK, commit, reply. */
+#include <assert.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -14,8 +15,15 @@ static void commit(struct stx__compile_chain *c);
 
 static struct stx__compile_chain *chain_of(struct stx__job *j)
 {
-	struct stx__chain *c = (struct stx__chain *)(void *)((char *)j - offsetof(struct stx__chain, job));
+	struct stx__chain *c =
+		(struct stx__chain *)(void *)((char *)j - offsetof(struct stx__chain, job));
 	return (struct stx__compile_chain *)c;
+}
+
+/* Not freed before stx__compile_release. */
+static void hold(struct stx__compile_chain *c)
+{
+	c->refs++;
 }
 
 /* ---- ends ---- */
@@ -40,7 +48,7 @@ static void drop_plan(struct stx__compile_chain *c)
 	c->generation++;
 }
 
-static void free_chain(struct stx__compile_chain *c)
+void stx__compile_chain_free(struct stx__compile_chain *c)
 {
 	stx__chain_unlink(&c->c);
 	drop_plan(c);
@@ -53,21 +61,22 @@ static void free_chain(struct stx__compile_chain *c)
 	free(c);
 }
 
-/* The flight has landed and its waiters know. */
+/* The flight has landed and its waiters know. The tick frees the chain, so that whoever is still on
+ * the stack may look at it. */
 static void end(struct stx__compile_chain *c)
 {
 	stx__flight_land(&c->c.flight);
 	stx__pool_cancel(c->c.s->pool, &c->c.job);
 	drop_plan(c);
+	stx__spec_drop(c->c.spec);
+	c->c.spec = NULL;
 	c->dead = 1;
-	if (!c->refs)
-		free_chain(c);
 }
 
 void stx__compile_release(struct stx__compile_chain *c)
 {
-	if (--c->refs == 0 && c->dead)
-		free_chain(c);
+	assert(c->refs);
+	c->refs--;
 }
 
 static void end_with(struct stx__compile_chain *c, stx_err e, const char *stage, const char *text)
@@ -178,7 +187,7 @@ static int make_slots(struct stx__compile_chain *c)
 			struct stx__kernel_slot *x = &c->slots[c->nslots];
 			slot = ++c->nslots; /* counted from 1: 0 is absent */
 			x->id = stx__kernel_digest(&ir, c->c.spec->what->target, c->c.spec->options,
-			                           &c->c.s->fingerprint);
+						   &c->c.s->fingerprint);
 			x->piece = (uint32_t)i + 1;
 			bad = stx__table_set(&seen, &ir, (void *)slot);
 		}
@@ -207,7 +216,7 @@ static void plan_done(struct stx__job *j, struct stx__outcome *o)
 	}
 	c->kernels_start_us = stx__clock_us();
 	stx__flight_progress(&c->c.flight, "kernels", 0, c->nslots);
-	c->refs++;
+	hold(c);
 	pump_kernels(c);
 	stx__compile_release(c);
 }
@@ -228,7 +237,8 @@ struct kernel_read {
 	uint32_t slot, generation;
 };
 
-static void slot_filled(struct stx__compile_chain *c, uint32_t slot, struct stx__blob *value, int reused)
+static void slot_filled(struct stx__compile_chain *c, uint32_t slot, struct stx__blob *value,
+			int reused)
 {
 	struct stx__kernel_slot *x = &c->slots[slot];
 	struct stx__kernel_value v;
@@ -246,7 +256,7 @@ static void slot_filled(struct stx__compile_chain *c, uint32_t slot, struct stx_
 }
 
 void stx__compile_kernel_done(struct stx__compile_chain *c, uint32_t slot, struct stx__blob *value,
-                              int reused, Stx__Stage **stages, size_t nstages)
+			      int reused, Stx__Stage **stages, size_t nstages)
 {
 	if (c->dead)
 		return;
@@ -267,7 +277,7 @@ void stx__compile_kernel_again(struct stx__compile_chain *c, uint32_t slot)
 }
 
 void stx__compile_kernel_failed(struct stx__compile_chain *c, enum stx__next next,
-                                const struct stx__outcome *o)
+				const struct stx__outcome *o)
 {
 	if (!c->dead)
 		follow(c, next, o);
@@ -301,12 +311,12 @@ static void start_slot(struct stx__compile_chain *c, uint32_t slot)
 		return;
 	}
 	*k = (struct kernel_read){ c, slot, c->generation };
-	c->refs++;
+	hold(c);
 	stx_cache_kernel_read(s->cache, c->c.spec->ns, id, kernel_read, k);
 }
 
-/* A few at a time, so that one graph with thousands of kernels does not fill the queue. The caller holds a
- * reference. */
+/* A few at a time, so that one graph with thousands of kernels does not fill the queue. The caller
+ * holds a reference. */
 static void pump_kernels(struct stx__compile_chain *c)
 {
 	uint32_t window = 2 * (uint32_t)c->c.s->cfg.workers + 2;
@@ -365,7 +375,8 @@ static void link_done(struct stx__job *j, struct stx__outcome *o)
 	stx__stages_add_all(&c->stages, r->stages, r->n_stages);
 	if (!o->message->body.n || o->message->body.n > STX_FRAME_BODY_MAX) {
 		end_with(c, o->message->body.n ? STX_E_TOO_LARGE : STX_E_INTERNAL, "link",
-		         o->message->body.n ? "the artifact is larger than 64 MiB" : "an empty artifact");
+			 o->message->body.n ? "the artifact is larger than 64 MiB"
+					    : "an empty artifact");
 		return;
 	}
 	c->link = *o->message;
@@ -373,7 +384,7 @@ static void link_done(struct stx__job *j, struct stx__outcome *o)
 	memset(o->message, 0, sizeof *o->message);
 	o->message->fd = -1;
 	c->hashing.data = c;
-	c->refs++;
+	hold(c);
 	if (c->link.body.n > HASH_INLINE_BYTES &&
 	    !uv_queue_work(c->c.s->loop, &c->hashing, hash_artifact, hashed))
 		return;
@@ -406,7 +417,7 @@ static int fill_kernels(struct stx__compile_chain *c, Stx__Answer *a, struct ans
 	const Stx__JobReply *r = c->plan.e->job_reply;
 	size_t n = r->n_kernels;
 	p->kernels = calloc(n + 1, sizeof *p->kernels);
-	p->kernel_list = calloc(n + 1, sizeof *p->kernel_list);
+	p->kernel_list = calloc(n + 1, sizeof(void *));
 	p->blocks = calloc(n + 1, sizeof *p->blocks);
 	if (!p->kernels || !p->kernel_list || !p->blocks)
 		return -1;
@@ -438,7 +449,7 @@ static int fill_stages(struct stx__compile_chain *c, Stx__Answer *a, struct answ
 	const struct stx__stages *t[2] = { &c->key_stages, &c->stages };
 	size_t n = 0;
 	p->stages = calloc(t[0]->n + t[1]->n + 1, sizeof *p->stages);
-	p->stage_list = calloc(t[0]->n + t[1]->n + 1, sizeof *p->stage_list);
+	p->stage_list = calloc(t[0]->n + t[1]->n + 1, sizeof(void *));
 	if (!p->stages || !p->stage_list)
 		return -1;
 	for (int k = 0; k < 2; k++)
@@ -508,7 +519,8 @@ static void committed(void *ctx, stx_err e, const struct stx_diag *d)
 	struct stx__compile_chain *c = ctx;
 	struct stx__server *s = c->c.s;
 	if (e) {
-		stx_log(STX_LOG_ERROR, "storing an artifact: %s", d && d->text[0] ? d->text : stx_err_text(e));
+		stx_log(STX_LOG_ERROR, "storing an artifact: %s",
+			d && d->text[0] ? d->text : stx_err_text(e));
 		s->stats.not_stored++;
 		stx__unstored_put(s, c->c.spec->ns, &c->artifact, c->link.body);
 		finish(c);
@@ -522,6 +534,8 @@ static void committed(void *ctx, stx_err e, const struct stx_diag *d)
 /* Requires: linked and hashed. The reply comes after the commit. */
 static void commit(struct stx__compile_chain *c)
 {
+	if (c->dead)
+		return;
 	struct stx__server *s = c->c.s;
 	const char *target = c->c.spec->what->target;
 	struct stx_bytes meta = { 0 };
@@ -534,20 +548,24 @@ static void commit(struct stx__compile_chain *c)
 		end_with(c, STX_E_NOMEM, "commit", "out of memory");
 		return;
 	}
-	struct stx__meta m = { .format_version = STX__FORMAT_VERSION, .options = c->c.spec->options,
-		               .graph = c->graph, .fingerprint = s->fingerprint,
-		               .target = { (const uint8_t *)target, strlen(target) },
-		               .answer = { c->answer->at, c->answer->n } };
+	struct stx__meta m = { .format_version = STX__FORMAT_VERSION,
+			       .options = c->c.spec->options,
+			       .graph = c->graph,
+			       .fingerprint = s->fingerprint,
+			       .target = { (const uint8_t *)target, strlen(target) },
+			       .answer = { c->answer->at, c->answer->n } };
 	if (stx__meta_encode(&m, &meta)) {
 		stx_bytes_free(&meta);
 		end_with(c, STX_E_NOMEM, "commit", "out of memory");
 		return;
 	}
 	stx__flight_progress(&c->c.flight, "commit", 0, 1);
-	struct stx_cache_artifact a = { .key = c->key, .digest = c->artifact,
-		                        .size_bytes = c->link.body.n, .ns = c->c.spec->ns,
-		                        .meta = { meta.at, meta.n } };
-	c->refs++;
+	struct stx_cache_artifact a = { .key = c->key,
+					.digest = c->artifact,
+					.size_bytes = c->link.body.n,
+					.ns = c->c.spec->ns,
+					.meta = { meta.at, meta.n } };
+	hold(c);
 	stx_cache_put(s->cache, &a, c->link.body, c->recache, committed, c);
 	stx_bytes_free(&meta);
 }
@@ -555,7 +573,8 @@ static void commit(struct stx__compile_chain *c)
 /* ---- joining ---- */
 
 static struct stx__compile_chain *new_chain(struct stx__server *s, const struct stx_digest *id,
-                                            struct stx__key_chain *from, const struct stx__memo *memo)
+					    struct stx__key_chain *from,
+					    const struct stx__memo *memo)
 {
 	struct stx__compile_chain *c = calloc(1, sizeof *c);
 	if (!c)
@@ -580,8 +599,8 @@ static struct stx__compile_chain *new_chain(struct stx__server *s, const struct 
 	return c;
 }
 
-void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p, struct stx__key_chain *from,
-                             const struct stx__memo *memo)
+void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p,
+			     struct stx__key_chain *from, const struct stx__memo *memo)
 {
 	struct stx_digest id = stx__scoped_digest(from->c.spec->ns, &memo->key);
 	struct stx__flight *f = stx__flight_find(&s->compile_flights, &id);
@@ -600,7 +619,7 @@ void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p, stru
 		return;
 	}
 	if (!p && (stx_cache_find(s->cache, from->c.spec->ns, &memo->key, &a) ||
-	           stx__pool_queued(s->pool) >= s->cfg.queue))
+		   stx__pool_queued(s->pool) >= s->cfg.queue))
 		return;
 	c = new_chain(s, &id, from, memo);
 	if (!c) {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define WORKERS_MAX 64
-#define LINE_BYTES 4600
+#define LINE_BYTES  4600
 
 enum kind { COUNT, SIZE, FLAG, SCHED };
 /* Where a value came from: a later source never overrides an earlier, stronger one. */
@@ -24,7 +24,7 @@ struct setting {
 };
 
 static const struct setting settings[] = {
-#define STX_SETTING(name, kind, def, env, text) \
+#define STX_SETTING(name, kind, def, env, text)                                                    \
 	{ #name, kind, def, env, text, offsetof(struct stx_config, name) },
 #include "config.def"
 #undef STX_SETTING
@@ -50,10 +50,11 @@ static uint64_t *value_of(struct stx_config *c, const struct setting *s)
 
 int stx__size_parse(const char *text, uint64_t *out)
 {
-	static const struct { const char *suffix; unsigned shift; } units[] = {
-		{ "", 0 }, { "B", 0 }, { "K", 10 }, { "KiB", 10 }, { "M", 20 }, { "MiB", 20 },
-		{ "G", 30 }, { "GiB", 30 }, { "T", 40 }, { "TiB", 40 }
-	};
+	static const struct {
+		const char *suffix;
+		unsigned shift;
+	} units[] = { { "", 0 },     { "B", 0 },  { "K", 10 },   { "KiB", 10 }, { "M", 20 },
+		      { "MiB", 20 }, { "G", 30 }, { "GiB", 30 }, { "T", 40 },   { "TiB", 40 } };
 	char *end;
 	if (*text < '0' || *text > '9')
 		return -1;
@@ -64,7 +65,7 @@ int stx__size_parse(const char *text, uint64_t *out)
 	while (*end == ' ')
 		end++;
 	for (unsigned i = 0; i < sizeof units / sizeof *units; i++) {
-		if (strcmp(end, units[i].suffix))
+		if (strcmp(end, units[i].suffix) != 0)
 			continue;
 		if (v > UINT64_MAX >> units[i].shift)
 			return -1;
@@ -77,13 +78,13 @@ int stx__size_parse(const char *text, uint64_t *out)
 static int parse_value(enum kind kind, const char *text, uint64_t *out)
 {
 	switch (kind) {
-	case SIZE:
-		return stx__size_parse(text, out);
+	case SIZE: return stx__size_parse(text, out);
 	case COUNT: {
 		char *end;
 		errno = 0;
 		*out = strtoull(text, &end, 10);
-		return *text >= '0' && *text <= '9' && !*end && !errno && *out < 1ull << 40 ? 0 : -1;
+		return *text >= '0' && *text <= '9' && !*end && !errno && *out < 1ull << 40 ? 0
+											    : -1;
 	}
 	case FLAG:
 		if (!strcmp(text, "1") || !strcmp(text, "yes") || !strcmp(text, "true"))
@@ -116,7 +117,7 @@ static int is_loopback(const char *host)
 }
 
 static stx_err parse_tcp(const char *rest, const char *text, struct stx__address *out,
-                         struct stx_diag *d)
+			 struct stx_diag *d)
 {
 	const char *colon = strrchr(rest, ':');
 	char host[64], *end;
@@ -130,11 +131,14 @@ static stx_err parse_tcp(const char *rest, const char *text, struct stx__address
 		memmove(host, host + 1, n - 2);
 		host[n - 2] = 0;
 	}
-	snprintf(out->host, sizeof out->host, "%s", strcmp(host, "localhost") ? host : "127.0.0.1");
+	snprintf(out->host, sizeof out->host, "%s",
+		 strcmp(host, "localhost") != 0 ? host : "127.0.0.1");
 	if (!is_loopback(out->host))
-		return stx_fail(d, STX_E_USAGE, "config", "",
-		                "%s: TCP beyond loopback is refused without TLS, which is not offered yet; "
-		                "use tcp:127.0.0.1:PORT or a unix socket", text);
+		return stx_fail(
+			d, STX_E_USAGE, "config", "",
+			"%s: TCP beyond loopback is refused without TLS, which is not offered yet; "
+			"use tcp:127.0.0.1:PORT or a unix socket",
+			text);
 	out->tcp = 1;
 	out->port = (uint16_t)port;
 	return STX_E_OK;
@@ -145,16 +149,17 @@ stx_err stx__address_parse(const char *text, struct stx__address *out, struct st
 	memset(out, 0, sizeof *out);
 	if (!strncmp(text, "tls:", 4))
 		return stx_fail(d, STX_E_USAGE, "config", "",
-		                "%s: TLS is not offered yet; use a unix socket or loopback TCP", text);
+				"%s: TLS is not offered yet; use a unix socket or loopback TCP",
+				text);
 	if (!strncmp(text, "tcp:", 4))
 		return parse_tcp(text + 4, text, out, d);
-	if (strncmp(text, "unix:", 5) || !text[5])
-		return stx_fail(d, STX_E_USAGE, "config", "",
-		                "%s: want unix:PATH or tcp:HOST:PORT", text);
+	if (strncmp(text, "unix:", 5) != 0 || !text[5])
+		return stx_fail(d, STX_E_USAGE, "config", "", "%s: want unix:PATH or tcp:HOST:PORT",
+				text);
 	if (strlen(text + 5) >= sizeof out->path - sizeof ".lock")
 		return stx_fail(d, STX_E_USAGE, "config", "",
-		                "%s: the path of a unix socket has at most %zu bytes", text,
-		                sizeof out->path - sizeof ".lock" - 1);
+				"%s: the path of a unix socket has at most %zu bytes", text,
+				sizeof out->path - sizeof ".lock" - 1);
 	snprintf(out->path, sizeof out->path, "%s", text + 5);
 	return STX_E_OK;
 }
@@ -173,7 +178,7 @@ void stx__address_text(const struct stx__address *a, char *out, size_t cap)
 
 /* key is as in a file: "max_size" or "max-size". where names the source in an error. */
 static stx_err set(struct reader *r, enum source from, const char *key, const char *value,
-                   const char *where)
+		   const char *where)
 {
 	struct stx_config *c = r->c;
 	char name[64];
@@ -188,8 +193,8 @@ static stx_err set(struct reader *r, enum source from, const char *key, const ch
 			c->nlisten = 0;
 		r->listen = from;
 		if (c->nlisten == STX__LISTEN_MAX)
-			return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: more than %d addresses",
-			                where, STX__LISTEN_MAX);
+			return stx_fail(r->d, STX_E_USAGE, "config", "",
+					"%s: more than %d addresses", where, STX__LISTEN_MAX);
 		return stx__address_parse(value, &c->listen[c->nlisten++], r->d);
 	}
 	if (!strcmp(name, "cache_dir")) {
@@ -203,16 +208,17 @@ static stx_err set(struct reader *r, enum source from, const char *key, const ch
 	}
 	if (!strcmp(name, "http"))
 		return stx_fail(r->d, STX_E_USAGE, "config", "",
-		                "%s: the HTTP status page is not offered yet", where);
+				"%s: the HTTP status page is not offered yet", where);
 	for (size_t i = 0; i < NSETTINGS; i++) {
-		if (strcmp(name, settings[i].name))
+		if (strcmp(name, settings[i].name) != 0)
 			continue;
 		if (from < r->set[i])
 			return STX_E_OK;
 		r->set[i] = from;
 		if (parse_value(settings[i].kind, value, value_of(c, &settings[i])))
-			return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: bad value '%s' for %s (%s)",
-			                where, value, key, settings[i].text);
+			return stx_fail(r->d, STX_E_USAGE, "config", "",
+					"%s: bad value '%s' for %s (%s)", where, value, key,
+					settings[i].text);
 		return STX_E_OK;
 	}
 	return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: unknown setting '%s'", where, key);
@@ -236,14 +242,16 @@ static stx_err read_file(struct reader *r)
 	FILE *f = fopen(r->file, "re");
 	stx_err e = STX_E_OK;
 	if (!f)
-		return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: %s", r->file, strerror(errno));
+		return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: %s", r->file,
+				strerror(errno));
 	for (unsigned n = 1; !e && fgets(line, sizeof line, f); n++) {
 		char *key = trim(line), *eq = strchr(key, '=');
 		snprintf(where, sizeof where, "%s:%u", r->file, n);
 		if (!*key || *key == '#' || *key == ';' || *key == '[')
 			continue;
 		if (!eq) {
-			e = stx_fail(r->d, STX_E_USAGE, "config", "", "%s: want name = value", where);
+			e = stx_fail(r->d, STX_E_USAGE, "config", "", "%s: want name = value",
+				     where);
 			break;
 		}
 		*eq = 0;
@@ -275,10 +283,13 @@ static stx_err read_flags(struct reader *r, int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *a = argv[i];
-		static const struct { const char *flag; enum stx__mode mode; } modes[] = {
-			{ "--show-config", STX__MODE_SHOW }, { "--fsck", STX__MODE_FSCK },
-			{ "--help", STX__MODE_HELP }, { "--version", STX__MODE_VERSION }
-		};
+		static const struct {
+			const char *flag;
+			enum stx__mode mode;
+		} modes[] = { { "--show-config", STX__MODE_SHOW },
+			      { "--fsck", STX__MODE_FSCK },
+			      { "--help", STX__MODE_HELP },
+			      { "--version", STX__MODE_VERSION } };
 		int known = 0;
 		for (unsigned k = 0; k < sizeof modes / sizeof *modes; k++)
 			if (!strcmp(a, modes[k].flag)) {
@@ -289,8 +300,9 @@ static stx_err read_flags(struct reader *r, int argc, char **argv)
 			known = r->c->repair = 1;
 		if (known)
 			continue;
-		if (strncmp(a, "--", 2))
-			return stx_fail(r->d, STX_E_USAGE, "config", "", "unexpected argument '%s'", a);
+		if (strncmp(a, "--", 2) != 0)
+			return stx_fail(r->d, STX_E_USAGE, "config", "", "unexpected argument '%s'",
+					a);
 		char name[64];
 		const char *eq = strchr(a, '='), *value;
 		snprintf(name, sizeof name, "%.*s", eq ? (int)(eq - a - 2) : 60, a + 2);
@@ -319,7 +331,7 @@ static stx_err read_flags(struct reader *r, int argc, char **argv)
 
 /* $variable/suffix, else ~/home_suffix. */
 static stx_err xdg(struct reader *r, const char *variable, const char *suffix,
-                   const char *home_suffix, char *out, size_t cap)
+		   const char *home_suffix, char *out, size_t cap)
 {
 	const char *dir = r->env(variable), *home = r->env("HOME");
 	int n;
@@ -328,11 +340,13 @@ static stx_err xdg(struct reader *r, const char *variable, const char *suffix,
 	else if (home && *home == '/')
 		n = snprintf(out, cap, "%s/%s", home, home_suffix);
 	else
-		return stx_fail(r->d, STX_E_USAGE, "config", "",
-		                "neither %s nor HOME is set: name paths with --listen and --cache-dir",
-		                variable);
-	return n >= 0 && (size_t)n < cap ? STX_E_OK :
-	       stx_fail(r->d, STX_E_USAGE, "config", "", "the path below %s is too long", variable);
+		return stx_fail(
+			r->d, STX_E_USAGE, "config", "",
+			"neither %s nor HOME is set: name paths with --listen and --cache-dir",
+			variable);
+	return n >= 0 && (size_t)n < cap ? STX_E_OK
+					 : stx_fail(r->d, STX_E_USAGE, "config", "",
+						    "the path below %s is too long", variable);
 }
 
 static stx_err fill_defaults(struct reader *r)
@@ -340,15 +354,16 @@ static stx_err fill_defaults(struct reader *r)
 	struct stx_config *c = r->c;
 	stx_err e = STX_E_OK;
 	if (!r->cache_dir)
-		e = xdg(r, "XDG_CACHE_HOME", "stax", ".cache/stax", c->cache_dir, sizeof c->cache_dir);
+		e = xdg(r, "XDG_CACHE_HOME", "stax", ".cache/stax", c->cache_dir,
+			sizeof c->cache_dir);
 	if (!e && !r->listen && c->mode != STX__MODE_FSCK) {
 		char path[PATH_MAX], text[PATH_MAX + 8];
 		const char *run = r->env("XDG_RUNTIME_DIR");
 		if (run && *run == '/')
 			e = xdg(r, "XDG_RUNTIME_DIR", "stax/stax.sock", "", path, sizeof path);
 		else
-			e = xdg(r, "XDG_CACHE_HOME", "stax/run/stax.sock", ".cache/stax/run/stax.sock",
-			        path, sizeof path);
+			e = xdg(r, "XDG_CACHE_HOME", "stax/run/stax.sock",
+				".cache/stax/run/stax.sock", path, sizeof path);
 		snprintf(text, sizeof text, "unix:%s", path);
 		if (!e)
 			e = stx__address_parse(text, &c->listen[0], r->d);
@@ -364,7 +379,7 @@ static stx_err fill_defaults(struct reader *r)
 }
 
 stx_err stx_config_read(struct stx_config *c, int argc, char **argv, stx__getenv_fn *env,
-                        struct stx_diag *d)
+			struct stx_diag *d)
 {
 	struct reader r = { .c = c, .env = env, .d = d };
 	memset(c, 0, sizeof *c);
@@ -380,7 +395,8 @@ stx_err stx_config_read(struct stx_config *c, int argc, char **argv, stx__getenv
 	return e;
 }
 
-void stx_config_show(const struct stx_config *c, void (*line)(void *ctx, const char *text), void *ctx)
+void stx_config_show(const struct stx_config *c, void (*line)(void *ctx, const char *text),
+		     void *ctx)
 {
 	char text[PATH_MAX + 64], address[160];
 	for (uint32_t i = 0; i < c->nlisten; i++) {
@@ -396,7 +412,8 @@ void stx_config_show(const struct stx_config *c, void (*line)(void *ctx, const c
 		if (s->kind == SCHED)
 			snprintf(text, sizeof text, "%s = %s", s->name, sched_names[v]);
 		else if (s->kind == SIZE && v >= 1 << 20 && v % (1 << 20) == 0)
-			snprintf(text, sizeof text, "%s = %lluMiB", s->name, (unsigned long long)(v >> 20));
+			snprintf(text, sizeof text, "%s = %lluMiB", s->name,
+				 (unsigned long long)(v >> 20));
 		else
 			snprintf(text, sizeof text, "%s = %llu", s->name, (unsigned long long)v);
 		line(ctx, text);

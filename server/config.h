@@ -12,13 +12,19 @@
 
 #define STX__LISTEN_MAX 8
 
-enum stx__mode { STX__MODE_SERVE, STX__MODE_SHOW, STX__MODE_FSCK, STX__MODE_HELP, STX__MODE_VERSION };
+enum stx__mode {
+	STX__MODE_SERVE,
+	STX__MODE_SHOW,
+	STX__MODE_FSCK,
+	STX__MODE_HELP,
+	STX__MODE_VERSION
+};
 
 struct stx__address {
-	int tcp;        /* 0: unix */
-	uint16_t port;  /* 0: the system chooses */
-	char host[64];  /* tcp: numeric loopback address */
-	char path[sizeof ((struct sockaddr_un *)0)->sun_path]; /* unix */
+	int tcp;                                              /* 0: unix */
+	uint16_t port;                                        /* 0: the system chooses */
+	char host[64];                                        /* tcp: numeric loopback address */
+	char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* unix */
 };
 
 struct stx_config {
@@ -35,12 +41,15 @@ struct stx_config {
 
 typedef const char *stx__getenv_fn(const char *name);
 
-/* Reads everything. USAGE names the argument, variable or file:line. env is getenv outside tests. */
+/* Reads everything. USAGE names the argument, variable or file:line. env is getenv outside tests.
+ */
 stx_err stx_config_read(struct stx_config *c, int argc, char **argv, stx__getenv_fn *env,
-                        struct stx_diag *d);
+			struct stx_diag *d);
 /* Prints the settings in the form of a configuration file. */
-void stx_config_show(const struct stx_config *c, void (*line)(void *ctx, const char *text), void *ctx);
-/* "unix:PATH", "tcp:HOST:PORT". Explains what is refused: tls (not yet), tcp beyond loopback without it. */
+void stx_config_show(const struct stx_config *c, void (*line)(void *ctx, const char *text),
+		     void *ctx);
+/* "unix:PATH", "tcp:HOST:PORT". Explains what is refused: tls (not yet), tcp beyond loopback
+ * without it. */
 stx_err stx__address_parse(const char *text, struct stx__address *out, struct stx_diag *d);
 void stx__address_text(const struct stx__address *a, char *out, size_t cap);
 /* "10GiB", "512MiB", "4096". 0 or -1. */

@@ -11,8 +11,8 @@
 #include "log.h"
 #include "memfd.h"
 
-#define WRITE_PIECES 64
-#define ERROR_ID_NONE 0
+#define WRITE_PIECES      64
+#define ERROR_ID_NONE     0
 #define BODY_BYTES_PER_MS 16 /* a body that arrives more slowly is given up */
 
 /* One queued reply: head, a shared middle, tail. */
@@ -41,7 +41,7 @@ static void update_events(struct stx__conn *c)
 	int stop = halted(c);
 	/* Held input goes on in a turn of its own, which a writable socket gives. */
 	int want = (stop || c->held.n ? 0 : UV_READABLE) |
-	           (c->first || (c->held.n && !stop) ? UV_WRITABLE : 0) | UV_DISCONNECT;
+		   (c->first || (c->held.n && !stop) ? UV_WRITABLE : 0) | UV_DISCONNECT;
 	if (c->closing || want == c->events)
 		return;
 	c->events = want;
@@ -64,10 +64,12 @@ static void drop_out(struct stx__conn *c)
 
 static int gather(const struct stx__out *o, struct iovec *v)
 {
-	struct { const uint8_t *at; size_t n; } parts[3] = {
-		{ o->head, o->nhead }, { o->mid ? o->mid->at : NULL, o->mid ? o->mid->n : 0 },
-		{ o->tail, o->ntail }
-	};
+	struct {
+		const uint8_t *at;
+		size_t n;
+	} parts[3] = { { o->head, o->nhead },
+		       { o->mid ? o->mid->at : NULL, o->mid ? o->mid->n : 0 },
+		       { o->tail, o->ntail } };
 	size_t skip = o->sent;
 	int n = 0;
 	for (int i = 0; i < 3; i++) {
@@ -173,11 +175,17 @@ static uint8_t *put_varint(uint8_t *p, uint64_t v)
 	return p;
 }
 
-enum { TAG_REQUEST_ID = 1 << 3, TAG_ANSWER = 6 << 3 | 2, TAG_SPILL = 18 << 3 | 2, TAG_SPILL_BYTES = 1 << 3 };
+enum {
+	TAG_REQUEST_ID = 1 << 3,
+	TAG_ANSWER = 6 << 3 | 2,
+	TAG_SPILL = 18 << 3 | 2,
+	TAG_SPILL_BYTES = 1 << 3
+};
 
-/* The Envelope is written by hand around the packed Answer, so that a hit neither packs nor copies it. */
+/* The Envelope is written by hand around the packed Answer, so that a hit neither packs nor copies
+ * it. */
 void stx__conn_answer(struct stx__conn *c, uint64_t request_id, struct stx__blob *answer,
-                      const uint8_t *tail, size_t ntail)
+		      const uint8_t *tail, size_t ntail)
 {
 	struct stx__out *o = new_out(c);
 	if (!o)
@@ -208,7 +216,7 @@ void stx__conn_answer(struct stx__conn *c, uint64_t request_id, struct stx__blob
 		struct stx_diag d = { 0 };
 		free(o);
 		stx_fail(&d, STX_E_TOO_LARGE, "reply", "", "a reply over the limit of %u bytes",
-		         STX_FRAME_SPILL_MAX);
+			 STX_FRAME_SPILL_MAX);
 		stx__conn_error(c, request_id, &d);
 		return;
 	}
@@ -281,12 +289,13 @@ static void start_body(struct stx__conn *c)
 		stx_fail(&d, STX_E_PROTOCOL, "frame", "", "a body where none belongs");
 	else if (c->received + c->body_bytes > s->cfg.connection_received)
 		stx_fail(&d, STX_E_BUSY, "frame", "",
-		         "the unanswered requests of this connection exceed connection_received = %lluMiB",
-		         (unsigned long long)(s->cfg.connection_received >> 20));
+			 "the unanswered requests of this connection exceed connection_received = "
+			 "%lluMiB",
+			 (unsigned long long)(s->cfg.connection_received >> 20));
 	else if (s->received_bytes + c->body_bytes > s->cfg.total_received)
 		stx_fail(&d, STX_E_BUSY, "frame", "",
-		         "the unanswered requests of all clients exceed total_received = %lluMiB",
-		         (unsigned long long)(s->cfg.total_received >> 20));
+			 "the unanswered requests of all clients exceed total_received = %lluMiB",
+			 (unsigned long long)(s->cfg.total_received >> 20));
 	else if (!(c->hasher = stx_hasher_new()) || (c->body_fd = stx__memfd_new("stax-graph")) < 0)
 		stx_fail(&d, STX_E_NOMEM, "frame", "", "no memory for the body");
 	if (d.code) {
@@ -548,8 +557,9 @@ void stx__conns_tick(struct stx__server *s, uint64_t now_ms)
 		const struct stx_config *f = &s->cfg;
 		int header = c->in.n && now_ms - c->progress_ms > f->header_timeout;
 		int body = c->state == STX__CONN_BODY &&
-		           (now_ms - c->progress_ms > f->stall_timeout ||
-		            now_ms - c->body_since_ms > f->stall_timeout + c->body_bytes / BODY_BYTES_PER_MS);
+			   (now_ms - c->progress_ms > f->stall_timeout ||
+			    now_ms - c->body_since_ms >
+				    f->stall_timeout + c->body_bytes / BODY_BYTES_PER_MS);
 		int unread = c->first && now_ms - c->written_ms > f->stall_timeout;
 		int idle = !c->npending && !c->first && now_ms - c->request_ms > f->idle_timeout;
 		if (header || body || unread || idle)

@@ -21,12 +21,12 @@ struct stx__conn {
 	struct stx__conn *next, *prev;
 	struct stx__server *s;
 	int fd;
-	int own_user;       /* the peer is the daemon's own user */
+	int own_user; /* the peer is the daemon's own user */
 	uv_poll_t poll;
-	int events;         /* polled for */
-	int closing;        /* uv_close called */
-	int close_after;    /* when everything is written */
-	int corked;         /* replies are collected and written at once */
+	int events;      /* polled for */
+	int closing;     /* uv_close called */
+	int close_after; /* when everything is written */
+	int corked;      /* replies are collected and written at once */
 
 	/* input */
 	enum stx__conn_state state;
@@ -36,9 +36,9 @@ struct stx__conn {
 	uint32_t body_left, body_bytes;
 	int body_fd, discard;
 	struct stx_hasher *hasher;
-	uint64_t progress_ms;  /* last byte of input that mattered, or first byte of a header */
+	uint64_t progress_ms; /* last byte of input that mattered, or first byte of a header */
 	uint64_t body_since_ms;
-	uint64_t request_ms;   /* last request */
+	uint64_t request_ms; /* last request */
 
 	/* output */
 	struct stx__out *first, *last;
@@ -48,7 +48,7 @@ struct stx__conn {
 	struct stx__fetch_ref *fetches;
 	struct stx__pending *pendings;
 	uint32_t npending;
-	uint64_t received;     /* bodies of pending requests */
+	uint64_t received; /* bodies of pending requests */
 };
 
 /* Takes fd (non-blocking is set here). own_user: may see worker pids. */
@@ -61,7 +61,7 @@ void stx__conns_tick(struct stx__server *s, uint64_t now_ms);
 /* Replies. On any failure the connection is closed. */
 void stx__conn_send(struct stx__conn *c, const Stx__Envelope *e, struct stx__blob *body);
 void stx__conn_answer(struct stx__conn *c, uint64_t request_id, struct stx__blob *answer,
-                      const uint8_t *tail, size_t ntail);
+		      const uint8_t *tail, size_t ntail);
 void stx__conn_error(struct stx__conn *c, uint64_t request_id, const struct stx_diag *d);
 /* A promised reply of so many bytes counts against the client until it is sent or given up. */
 void stx__conn_reserve(struct stx__conn *c, int64_t bytes);

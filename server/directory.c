@@ -21,7 +21,8 @@ stx_err stx__directory_make(const char *path, struct stx_diag *d)
 		char kept = *p;
 		*p = 0;
 		if (mkdir(part, 0700) && errno != EEXIST && (errno != EROFS || stat(part, &st)))
-			return stx_fail(d, STX_E_IO, "directory", "", "%.400s: %s", part, strerror(errno));
+			return stx_fail(d, STX_E_IO, "directory", "", "%.400s: %s", part,
+					strerror(errno));
 		*p = kept;
 		if (!kept)
 			break;

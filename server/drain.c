@@ -26,8 +26,8 @@ void stx__drain_end(struct stx__server *s)
 		stx__chain_abort(c);
 	}
 	if (s->cache) {
-		/* Writes that are queued are done first. The callbacks of the rest run in here, and may look at
-		 * the store no more. */
+		/* Writes that are queued are done first. The callbacks of the rest run in here, and
+		 * may look at the store no more. */
 		struct stx_cache *cache = s->cache;
 		stx_cache_close(cache);
 		s->cache = NULL;

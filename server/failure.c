@@ -30,7 +30,8 @@ static enum stx__next quarantined(struct stx__flight *f, const struct stx_diag *
 {
 	struct stx_diag refused = { 0 };
 	stx_fail(&refused, STX_E_QUARANTINED, d->stage, "",
-	         "this graph has brought workers down %u times: %s", STX__QUARANTINE_KILLS, d->text);
+		 "this graph has brought workers down %u times: %s", STX__QUARANTINE_KILLS,
+		 d->text);
 	stx__flight_land(f);
 	stx__flight_fail_leader(f, d);
 	stx__flight_finish(f, &refused);
@@ -38,7 +39,7 @@ static enum stx__next quarantined(struct stx__flight *f, const struct stx_diag *
 }
 
 static enum stx__next died(struct stx__server *s, struct stx__flight *f, struct stx__attempts *a,
-                           const struct stx__outcome *o)
+			   const struct stx__outcome *o)
 {
 	int bad = stx__quarantine_count(&s->quarantine, &f->id, stx__now_ms(s));
 	if (bad)
@@ -51,30 +52,29 @@ static enum stx__next died(struct stx__server *s, struct stx__flight *f, struct 
 	return STX__NEXT_RETRY;
 }
 
-static enum stx__next diagnosed(struct stx__server *s, struct stx__flight *f, const struct stx__outcome *o)
+static enum stx__next diagnosed(struct stx__server *s, struct stx__flight *f,
+				const struct stx__outcome *o)
 {
 	if (stx__flight_deterministic(o->diag.code) || o->diag.code == STX_E_INTERNAL)
 		return end_for_all(f, &o->diag);
 	if (o->diag.code == STX_E_NOMEM) {
 		struct stx_diag d = { 0 };
 		stx_fail(&d, STX_E_TOO_LARGE, o->diag.stage, o->diag.node,
-		         "out of memory within the limit worker_memory = %lluMiB: %s",
-		         (unsigned long long)(s->cfg.worker_memory >> 20), o->diag.text);
+			 "out of memory within the limit worker_memory = %lluMiB: %s",
+			 (unsigned long long)(s->cfg.worker_memory >> 20), o->diag.text);
 		return end_for_leader(f, &d);
 	}
 	return end_for_leader(f, &o->diag);
 }
 
-enum stx__next stx__failure_route(struct stx__server *s, struct stx__flight *f, struct stx__attempts *a,
-                                  const struct stx__outcome *o)
+enum stx__next stx__failure_route(struct stx__server *s, struct stx__flight *f,
+				  struct stx__attempts *a, const struct stx__outcome *o)
 {
 	switch (o->fate) {
-	case STX__FATE_DIAGNOSED:
-		return diagnosed(s, f, o);
+	case STX__FATE_DIAGNOSED: return diagnosed(s, f, o);
 	case STX__FATE_CRASHED:
 	case STX__FATE_MEMORY:
-	case STX__FATE_CPU:
-		return died(s, f, a, o);
+	case STX__FATE_CPU: return died(s, f, a, o);
 	case STX__FATE_DEADLINE:
 		stx__flight_expire(f, stx__now_ms(s));
 		if (f->nwaiters)
@@ -88,7 +88,6 @@ enum stx__next stx__failure_route(struct stx__server *s, struct stx__flight *f, 
 		}
 		a->outside = 0;
 		return end_for_leader(f, &o->diag);
-	default:
-		return end_for_all(f, &o->diag);
+	default: return end_for_all(f, &o->diag);
 	}
 }

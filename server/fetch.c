@@ -30,7 +30,7 @@ void stx__fetch_unlink(struct stx__fetch_ref *f)
 }
 
 static void send_artifact(struct stx__conn *c, uint64_t id, const struct stx_digest *digest,
-                          struct stx__blob *bytes)
+			  struct stx__blob *bytes)
 {
 	Stx__Envelope e = STX__ENVELOPE__INIT;
 	Stx__FetchReply r = STX__FETCH_REPLY__INIT;
@@ -60,7 +60,8 @@ static void on_read(void *ctx, stx_err e, struct stx_span contents)
 		if (b)
 			send_artifact(c, f->request_id, &f->digest, b);
 		else
-			not_found(c, f->request_id, e ? e : STX_E_NOMEM, "reading the artifact from the store");
+			not_found(c, f->request_id, e ? e : STX_E_NOMEM,
+				  "reading the artifact from the store");
 		stx__conn_reserve(c, -(int64_t)f->size_bytes);
 		stx__blob_drop(b);
 	}
@@ -83,8 +84,10 @@ void stx__fetch(struct stx__conn *c, const Stx__Envelope *e)
 		send_artifact(c, e->request_id, &digest, kept);
 		return;
 	}
-	if (!stx_cache_find_digest(c->s->cache, ns, &digest, &a) || a.size_bytes > STX_FRAME_BODY_MAX) {
-		not_found(c, e->request_id, STX_E_NOT_FOUND, "no artifact of this digest in the namespace");
+	if (!stx_cache_find_digest(c->s->cache, ns, &digest, &a) ||
+	    a.size_bytes > STX_FRAME_BODY_MAX) {
+		not_found(c, e->request_id, STX_E_NOT_FOUND,
+			  "no artifact of this digest in the namespace");
 		return;
 	}
 	struct fetch *f = calloc(1, sizeof *f);

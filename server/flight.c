@@ -69,7 +69,8 @@ uint32_t stx__flight_expire(struct stx__flight *f, uint64_t now_ms)
 		if (w->deadline_ms > now_ms)
 			continue;
 		struct stx_diag d = { 0 };
-		stx_fail(&d, STX_E_DEADLINE, f->stage, "", "the deadline passed in stage %s", f->stage);
+		stx_fail(&d, STX_E_DEADLINE, f->stage, "", "the deadline passed in stage %s",
+			 f->stage);
 		stx__flight_leave(w);
 		w->done(w, f, &d);
 		n++;

@@ -1,10 +1,11 @@
 /* flight.h
- * flights: requests for the same thing share one computation. Knows nothing of workers, sockets or time
- * sources; the owner embeds struct stx__flight and runs the jobs.
+ * flights: requests for the same thing share one computation. Knows nothing of workers, sockets or
+ * time sources; the owner embeds struct stx__flight and runs the jobs.
  *
- * Rules (design: a request, 5): a joiner raises the priority; the deadline of a flight is the latest one of
- * any waiter it ever had; only a deterministic compiler diagnostic reaches every waiter, anything else the
- * leader alone, and the flight then goes on for the others under a new leader. */
+ * Rules (design: a request, 5): a joiner raises the priority; the deadline of a flight is the
+ * latest one of any waiter it ever had; only a deterministic compiler diagnostic reaches every
+ * waiter, anything else the leader alone, and the flight then goes on for the others under a new
+ * leader. */
 #ifndef STX_FLIGHT_H
 #define STX_FLIGHT_H
 
@@ -26,19 +27,20 @@ struct stx__waiter {
 
 struct stx__flight {
 	struct stx_digest id;
-	struct stx__table *table;   /* NULL once it landed */
+	struct stx__table *table;         /* NULL once it landed */
 	struct stx__waiter *first, *last; /* first is the leader */
 	uint32_t nwaiters;
-	uint32_t joins;             /* waiters beyond the first: the priority */
+	uint32_t joins; /* waiters beyond the first: the priority */
 	uint64_t deadline_ms;
-	const char *stage;          /* what it is doing, for messages */
+	const char *stage; /* what it is doing, for messages */
 };
 
 /* The flight of id in the table, or NULL. */
 struct stx__flight *stx__flight_find(const struct stx__table *t, const struct stx_digest *id);
 /* Enters a zeroed flight. 0, or -1 when out of memory. */
 int stx__flight_start(struct stx__table *t, struct stx__flight *f, const struct stx_digest *id);
-/* Takes it out of the table, so that no one joins any more. Waiters stay. Harmless when done already. */
+/* Takes it out of the table, so that no one joins any more. Waiters stay. Harmless when done
+ * already. */
 void stx__flight_land(struct stx__flight *f);
 
 void stx__flight_join(struct stx__flight *f, struct stx__waiter *w);

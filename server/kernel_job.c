@@ -116,13 +116,13 @@ static void succeed(struct stx__kernel_job *k, struct stx__message *m)
 	k->s->stats.kernels_compiled++;
 	if (value)
 		stx_cache_kernel_put(k->s->cache, k->spec->ns, &k->store_id,
-		                     (struct stx_span){ value->at, value->n }, NULL, NULL);
+				     (struct stx_span){ value->at, value->n }, NULL, NULL);
 	struct user *users = detach(k, &n);
 	free_job(k);
 	hold(users, n);
 	for (uint32_t i = 0; i < n; i++)
 		stx__compile_kernel_done(users[i].chain, users[i].slot, value, i > 0,
-		                         i ? NULL : r->stages, i ? 0 : r->n_stages);
+					 i ? NULL : r->stages, i ? 0 : r->n_stages);
 	release(users, n);
 	stx__blob_drop(value);
 	free(users);
@@ -133,7 +133,7 @@ static void fail(struct stx__kernel_job *k, const struct stx__outcome *o)
 	struct stx__server *s = k->s;
 	uint32_t n = k->nusers;
 	int final = o->fate == STX__FATE_DIAGNOSED &&
-	            (stx__failure_is_final(o) || o->diag.code == STX_E_INTERNAL);
+		    (stx__failure_is_final(o) || o->diag.code == STX_E_INTERNAL);
 	hold(k->users, n);
 	enum stx__next next = stx__failure_route(s, &k->users[0].chain->c.flight, &k->attempts, o);
 	if (next == STX__NEXT_RETRY) {
@@ -153,7 +153,8 @@ static void fail(struct stx__kernel_job *k, const struct stx__outcome *o)
 		if (!final)
 			stx__compile_kernel_again(c, users[i].slot);
 		else if (c != users[0].chain)
-			stx__compile_kernel_failed(c, stx__failure_route(s, &c->c.flight, &c->c.attempts, o), o);
+			stx__compile_kernel_failed(
+				c, stx__failure_route(s, &c->c.flight, &c->c.attempts, o), o);
 	}
 	release(users, n);
 	free(users);
@@ -212,7 +213,8 @@ void stx__kernel_job_leave(struct stx__compile_chain *c, uint32_t slot)
 	c->slots[slot].job = NULL;
 	for (uint32_t i = 0; i < k->nusers; i++)
 		if (k->users[i].chain == c && k->users[i].slot == slot) {
-			memmove(&k->users[i], &k->users[i + 1], (k->nusers - i - 1) * sizeof *k->users);
+			memmove(&k->users[i], &k->users[i + 1],
+				(k->nusers - i - 1) * sizeof *k->users);
 			k->nusers--;
 			break;
 		}

@@ -16,7 +16,8 @@ static void free_chain(struct stx__key_chain *k)
 
 static stx_err send_key(struct stx__job *j, int sock, uint64_t id, struct stx_diag *d)
 {
-	struct stx__chain *c = (struct stx__chain *)(void *)((char *)j - offsetof(struct stx__chain, job));
+	struct stx__chain *c =
+		(struct stx__chain *)(void *)((char *)j - offsetof(struct stx__chain, job));
 	stx__flight_progress(&c->flight, "key", 0, 1);
 	return stx__job_send(c->spec, j->kind, sock, id, NULL, 0, c->spec->body_fd, d);
 }
@@ -47,7 +48,8 @@ static struct stx__blob *encode_memo(const struct stx__memo *m)
 }
 
 /* Names (or needed values) as the packed part of an Answer. */
-static struct stx__blob *make_memo(struct stx__key_chain *k, const Stx__JobReply *r, int need_values)
+static struct stx__blob *make_memo(struct stx__key_chain *k, const Stx__JobReply *r,
+				   int need_values)
 {
 	Stx__Answer a = STX__ANSWER__INIT;
 	struct stx__memo m = { .need_values = need_values };
@@ -65,7 +67,7 @@ static struct stx__blob *make_memo(struct stx__key_chain *k, const Stx__JobReply
 	if (!need_values) {
 		memcpy(m.graph.b, r->graph_digest.data, STX_DIGEST_BYTES);
 		m.key = stx__key_digest(&m.graph, k->c.spec->what->target, k->c.spec->options,
-		                        &k->c.s->fingerprint);
+					&k->c.s->fingerprint);
 	}
 	struct stx__blob *out = encode_memo(&m);
 	stx__blob_drop(packed);
@@ -119,7 +121,8 @@ static void succeed(struct stx__key_chain *k, struct stx__message *m, int need_v
 
 static void done(struct stx__job *j, struct stx__outcome *o)
 {
-	struct stx__chain *c = (struct stx__chain *)(void *)((char *)j - offsetof(struct stx__chain, job));
+	struct stx__chain *c =
+		(struct stx__chain *)(void *)((char *)j - offsetof(struct stx__chain, job));
 	struct stx__key_chain *k = (struct stx__key_chain *)c;
 	struct stx__server *s = c->s;
 	if (o->fate == STX__FATE_OK) {

@@ -26,8 +26,8 @@ struct stx__listener {
 
 /* ---- binding ---- */
 
-/* Holds PATH.lock for as long as it listens: whoever has it owns the path, so a socket file found there is
- * stale. The lock file stays: removing it would let two daemons lock different files. */
+/* Holds PATH.lock for as long as it listens: whoever has it owns the path, so a socket file found
+ * there is stale. The lock file stays: removing it would let two daemons lock different files. */
 static stx_err take_lock(struct stx__listener *l, struct stx_diag *d)
 {
 	char path[sizeof l->address.path + 8];
@@ -39,8 +39,9 @@ static stx_err take_lock(struct stx__listener *l, struct stx_diag *d)
 		char pid[24] = "";
 		ssize_t n = pread(l->lock, pid, sizeof pid - 1, 0);
 		pid[n > 0 ? n : 0] = 0;
-		return stx_fail(d, STX_E_BUSY, "listen", "", "another staxd (pid %.*s) listens on %s",
-		                (int)strcspn(pid, "\n"), pid, l->address.path);
+		return stx_fail(d, STX_E_BUSY, "listen", "",
+				"another staxd (pid %.*s) listens on %s", (int)strcspn(pid, "\n"),
+				pid, l->address.path);
 	}
 	char pid[24];
 	int n = snprintf(pid, sizeof pid, "%d\n", (int)getpid());
@@ -62,7 +63,8 @@ static stx_err bind_unix(struct stx__listener *l, struct stx_diag *d)
 		return e;
 	if (!lstat(path, &st)) {
 		if (!S_ISSOCK(st.st_mode))
-			return stx_fail(d, STX_E_USAGE, "listen", "", "%s exists and is not a socket", path);
+			return stx_fail(d, STX_E_USAGE, "listen", "",
+					"%s exists and is not a socket", path);
 		unlink(path);
 	}
 	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -80,14 +82,15 @@ static stx_err bind_tcp(struct stx__listener *l, struct stx_diag *d)
 	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(l->address.port) };
 	int six = inet_pton(AF_INET, l->address.host, &a4.sin_addr) != 1, one = 1;
 	if (six && inet_pton(AF_INET6, l->address.host, &a6.sin6_addr) != 1)
-		return stx_fail(d, STX_E_USAGE, "listen", "", "%s: not an address", l->address.host);
+		return stx_fail(d, STX_E_USAGE, "listen", "", "%s: not an address",
+				l->address.host);
 	struct sockaddr *a = six ? (struct sockaddr *)&a6 : (struct sockaddr *)&a4;
 	socklen_t n = six ? sizeof a6 : sizeof a4;
 	l->fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (l->fd < 0 || setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) ||
 	    bind(l->fd, a, n) || listen(l->fd, SOMAXCONN) || getsockname(l->fd, a, &n))
 		return stx_fail(d, STX_E_IO, "listen", "", "tcp:%s:%u: %s", l->address.host,
-		                l->address.port, strerror(errno));
+				l->address.port, strerror(errno));
 	l->address.port = ntohs(six ? a6.sin6_port : a4.sin_port);
 	return STX_E_OK;
 }
@@ -164,7 +167,8 @@ static void on_incoming(uv_poll_t *h, int status, int events)
 void stx__listen_resume(struct stx__server *s)
 {
 	for (struct stx__listener *l = s->listeners; l; l = l->next)
-		if (!uv_is_closing((uv_handle_t *)&l->poll) && !uv_is_active((uv_handle_t *)&l->poll))
+		if (!uv_is_closing((uv_handle_t *)&l->poll) &&
+		    !uv_is_active((uv_handle_t *)&l->poll))
 			uv_poll_start(&l->poll, UV_READABLE, on_incoming);
 }
 

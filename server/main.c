@@ -42,8 +42,9 @@ static int fsck(const struct stx_config *c)
 	if (e)
 		return complain(&d);
 	printf("%llu artifacts, %llu kernels, %llu memos, %llu files; %llu damaged, %llu orphans, "
-	       "%llu bytes lost, %llu repaired: %s\n", (unsigned long long)r.artifacts,
-	       (unsigned long long)r.kernels, (unsigned long long)r.memos, (unsigned long long)r.files,
+	       "%llu bytes lost, %llu repaired: %s\n",
+	       (unsigned long long)r.artifacts, (unsigned long long)r.kernels,
+	       (unsigned long long)r.memos, (unsigned long long)r.files,
 	       (unsigned long long)r.damaged, (unsigned long long)r.orphans,
 	       (unsigned long long)r.lost_bytes, (unsigned long long)r.repaired,
 	       r.clean ? "clean" : "not clean");
@@ -97,18 +98,10 @@ int main(int argc, char **argv)
 	if (stx_config_read(&c, argc, argv, (stx__getenv_fn *)getenv, &d))
 		return complain(&d);
 	switch (c.mode) {
-	case STX__MODE_HELP:
-		fputs(usage, stdout);
-		return 0;
-	case STX__MODE_VERSION:
-		puts("staxd " STX_VERSION);
-		return 0;
-	case STX__MODE_SHOW:
-		stx_config_show(&c, print_line, stdout);
-		return 0;
-	case STX__MODE_FSCK:
-		return fsck(&c);
-	default:
-		return serve(&c);
+	case STX__MODE_HELP: fputs(usage, stdout); return 0;
+	case STX__MODE_VERSION: puts("staxd " STX_VERSION); return 0;
+	case STX__MODE_SHOW: stx_config_show(&c, print_line, stdout); return 0;
+	case STX__MODE_FSCK: return fsck(&c);
+	default: return serve(&c);
 	}
 }

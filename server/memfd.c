@@ -40,13 +40,14 @@ stx_err stx__memfd_map(int fd, size_t max, struct stx__map *out, struct stx_diag
 	*out = (struct stx__map){ 0 };
 	int seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || (seals & ALL_SEALS) != ALL_SEALS)
-		return stx_fail(d, STX_E_PROTOCOL, "channel", "", "a body that is not a sealed memfd");
+		return stx_fail(d, STX_E_PROTOCOL, "channel", "",
+				"a body that is not a sealed memfd");
 	if (fstat(fd, &st) || st.st_size < 0)
 		return stx_fail(d, STX_E_IO, "channel", "", "fstat of a body: errno %d", errno);
 	if ((uint64_t)st.st_size > max)
 		return stx_fail(d, STX_E_TOO_LARGE, "channel", "",
-		                "a body of %lld bytes is larger than the limit of %zu bytes",
-		                (long long)st.st_size, max);
+				"a body of %lld bytes is larger than the limit of %zu bytes",
+				(long long)st.st_size, max);
 	if (st.st_size == 0)
 		return STX_E_OK;
 	void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);

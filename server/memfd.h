@@ -1,12 +1,14 @@
 /* memfd.h
- * sealed memory files: how bodies travel between daemon and workers. Written once, sealed, then only read. */
+ * sealed memory files: how bodies travel between daemon and workers. Written once, sealed, then
+ * only read. */
 #ifndef STX_MEMFD_H
 #define STX_MEMFD_H
 
 #include "bytes.h"
 #include "status.h"
 
-#define STX__MEMFD_MAX (256u << 20) /* most a message between daemon and worker may carry, in bytes */
+#define STX__MEMFD_MAX                                                                             \
+	(256u << 20) /* most a message between daemon and worker may carry, in bytes */
 
 /* A descriptor (close-on-exec, sealable), or -1 with errno. */
 int stx__memfd_new(const char *name);
@@ -19,7 +21,8 @@ struct stx__map {
 	void *at; /* NULL when empty */
 	size_t n;
 };
-/* Maps a descriptor somebody else made: refused (PROTOCOL) unless fully sealed and at most max bytes. */
+/* Maps a descriptor somebody else made: refused (PROTOCOL) unless fully sealed and at most max
+ * bytes. */
 stx_err stx__memfd_map(int fd, size_t max, struct stx__map *out, struct stx_diag *d);
 void stx__memfd_unmap(struct stx__map *m);
 

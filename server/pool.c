@@ -16,11 +16,11 @@
 
 #include "log.h"
 
-#define NS_BYTES 65
-#define BACKOFF_MS 100u
-#define BACKOFF_MAX_MS 10000u
+#define NS_BYTES         65
+#define BACKOFF_MS       100u
+#define BACKOFF_MAX_MS   10000u
 #define START_TIMEOUT_MS 120000u
-#define GRACE_MS 2000u /* for a retired worker to leave by itself */
+#define GRACE_MS         2000u /* for a retired worker to leave by itself */
 
 enum state { STARTING, IDLE, BUSY, LEAVING };
 
@@ -31,12 +31,12 @@ struct stx__process {
 	pid_t pid;
 	int sock, pidfd, statm;
 	uv_poll_t sock_poll, pid_poll;
-	int handles;             /* not yet closed */
+	int handles; /* not yet closed */
 	struct stx__job *job;
 	uint64_t job_id, jobs;
-	char ns[NS_BYTES];       /* "": serves nobody yet */
-	enum stx__fate killed;   /* why, when we did it; OK: not */
-	uint64_t since_ms;       /* in this state */
+	char ns[NS_BYTES];     /* "": serves nobody yet */
+	enum stx__fate killed; /* why, when we did it; OK: not */
+	uint64_t since_ms;     /* in this state */
 	uint64_t cpu_start_us;
 	struct stx_diag start_error;
 	struct stx_digest fingerprint;
@@ -49,7 +49,7 @@ struct stx__pool {
 	struct stx__job *failed;
 	uv_timer_t kick;
 	uint64_t job_id;
-	int known;               /* fingerprint is set */
+	int known; /* fingerprint is set */
 	struct stx_digest fingerprint;
 	uint32_t differing;      /* workers in a row with another fingerprint */
 	uint32_t start_failures; /* in a row */
@@ -144,7 +144,8 @@ static void fail_queue(struct stx__pool *p, struct stx__jobq *q, const struct st
 
 static const char *kind_name(Stx__JobKind k)
 {
-	static const char *const names[] = { "key", "plan", "kernel", "link", "dump", "reference", "probe" };
+	static const char *const names[] = { "key",  "plan",      "kernel", "link",
+					     "dump", "reference", "probe" };
 	return (unsigned)k < sizeof names / sizeof *names ? names[k] : "job";
 }
 
@@ -156,38 +157,39 @@ static void explain_end(struct stx__process *w, int status, uint64_t peak, struc
 	uint64_t limit = c->memory_bytes;
 	o->fate = w->killed;
 	if (o->fate == STX__FATE_OK) {
-		o->fate = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? STX__FATE_KILLED :
-		          STX__FATE_CRASHED;
+		o->fate = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? STX__FATE_KILLED
+									     : STX__FATE_CRASHED;
 		if (limit && peak > limit - limit / 8)
 			o->fate = STX__FATE_MEMORY;
 	}
 	switch (o->fate) {
 	case STX__FATE_DEADLINE:
 		c->stats->killed_deadline++;
-		stx_fail(&o->diag, STX_E_DEADLINE, job, "", "the deadline passed while the %s job ran", job);
+		stx_fail(&o->diag, STX_E_DEADLINE, job, "",
+			 "the deadline passed while the %s job ran", job);
 		break;
 	case STX__FATE_MEMORY:
 		c->stats->killed_memory++;
 		stx_fail(&o->diag, STX_E_TOO_LARGE, job, "",
-		         "the %s job needs more memory than the limit worker_memory = %lluMiB", job,
-		         (unsigned long long)(limit >> 20));
+			 "the %s job needs more memory than the limit worker_memory = %lluMiB", job,
+			 (unsigned long long)(limit >> 20));
 		break;
 	case STX__FATE_CPU:
 		c->stats->killed_cpu++;
 		stx_fail(&o->diag, STX_E_DEADLINE, job, "",
-		         "the %s job needs more processor time than the limit worker_cpu = %llu s", job,
-		         (unsigned long long)c->cpu_s);
+			 "the %s job needs more processor time than the limit worker_cpu = %llu s",
+			 job, (unsigned long long)c->cpu_s);
 		break;
 	default:
 		c->stats->crashes += o->fate == STX__FATE_CRASHED;
 		if (WIFSIGNALED(status))
 			stx_fail(&o->diag, STX_E_CRASHED, job, "",
-			         "the worker died in the %s job by signal %d (%s)", job,
-			         WTERMSIG(status), strsignal(WTERMSIG(status)));
+				 "the worker died in the %s job by signal %d (%s)", job,
+				 WTERMSIG(status), strsignal(WTERMSIG(status)));
 		else
 			stx_fail(&o->diag, STX_E_CRASHED, job, "",
-			         "the worker ended in the %s job with status %d", job,
-			         WEXITSTATUS(status));
+				 "the worker ended in the %s job with status %d", job,
+				 WEXITSTATUS(status));
 	}
 }
 
@@ -196,10 +198,11 @@ static void start_failed(struct stx__pool *p, struct stx__process *w, int status
 	struct stx_diag d = w->start_error;
 	if (!d.code)
 		stx_fail(&d, STX_E_INTERNAL, "worker", "", "a worker ended while starting (%s %d)",
-		         WIFSIGNALED(status) ? "signal" : "status",
-		         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+			 WIFSIGNALED(status) ? "signal" : "status",
+			 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	uint32_t n = ++p->start_failures;
-	uint64_t wait = (uint64_t)BACKOFF_MS << (n < 8 ? n : 8);
+	/* Once may be chance, or somebody's kill: at once again. */
+	uint64_t wait = n < 2 ? 0 : (uint64_t)BACKOFF_MS << (n < 9 ? n - 2 : 7);
 	p->next_start_ms = now_of(p) + (wait < BACKOFF_MAX_MS ? wait : BACKOFF_MAX_MS);
 	stx_log(STX_LOG_ERROR, "%s", d.text);
 	int fatal = d.code == STX_E_DENIED && p->c.require_sandbox;
@@ -256,8 +259,8 @@ static void adopt(struct stx__pool *p, const struct stx_digest *fingerprint)
 	p->c.ready(p->c.ctx, fingerprint);
 }
 
-/* A worker that differs is drained. When several in a row differ the libraries on disk have changed, and
- * the new build takes over. */
+/* A worker that differs is drained. When several in a row differ the libraries on disk have
+ * changed, and the new build takes over. */
 static void hello(struct stx__process *w, const Stx__JobReply *r)
 {
 	struct stx__pool *p = w->pool;
@@ -301,7 +304,8 @@ static void job_reply(struct stx__process *w, struct stx__message *m)
 		o.fate = STX__FATE_DIAGNOSED;
 		stx_error_to_diag(r->error, &o.diag);
 	}
-	if (w->jobs >= p->c.jobs_max || (p->c.recycle_bytes && r->peak_bytes > p->c.recycle_bytes) ||
+	if (w->jobs >= p->c.jobs_max ||
+	    (p->c.recycle_bytes && r->peak_bytes > p->c.recycle_bytes) ||
 	    !stx_digest_eq(&w->fingerprint, &p->fingerprint))
 		retire(w);
 	j->done(j, &o);
@@ -318,10 +322,10 @@ static void on_message(uv_poll_t *h, int status, int events)
 	stx_err e = stx__channel_recv(w->sock, &m, &d);
 	if (e == STX_E_BUSY)
 		return;
-	if (e == STX_E_CONNECT) { /* its end follows; a process that only closes the channel is ended */
+	if (e ==
+	    STX_E_CONNECT) { /* its end follows; a process that only closes the channel is ended */
 		uv_poll_stop(&w->sock_poll);
-		if (!w->killed)
-			kill(w->pid, SIGTERM);
+		kill(w->pid, SIGKILL);
 		return;
 	}
 	if (e || m.e->msg_case != STX__ENVELOPE__MSG_JOB_REPLY) {
@@ -351,8 +355,9 @@ static int spawn(struct stx__pool *p, int child_sock, pid_t *pid)
 	snprintf(memory, sizeof memory, "memory=%llu", (unsigned long long)p->c.memory_bytes);
 	snprintf(sched, sizeof sched, "sched=%s", p->c.sched);
 	snprintf(level, sizeof level, "STAX_LOG=%s", log ? log : "warn");
-	char *argv[] = { "staxd", "--worker", parent, memory, sched,
-		         p->c.require_sandbox ? "require-sandbox=1" : NULL, NULL };
+	char *argv[] = { "staxd", "--worker", parent,
+			 memory,  sched,      p->c.require_sandbox ? "require-sandbox=1" : NULL,
+			 NULL };
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
 	sigset_t none, all;
@@ -370,7 +375,8 @@ static int spawn(struct stx__pool *p, int child_sock, pid_t *pid)
 	posix_spawn_file_actions_addclosefrom_np(&fa, 4);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+						POSIX_SPAWN_SETSID);
 	int e = posix_spawn(pid, p->c.exe ? p->c.exe : "/proc/self/exe", &fa, &attr, argv, env);
 	posix_spawn_file_actions_destroy(&fa);
 	posix_spawnattr_destroy(&attr);
@@ -462,8 +468,8 @@ static uint64_t cpu_us(const struct stx__process *w)
 	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
 }
 
-/* An idle worker that may run j: best one already bound to its namespace, else an unbound one. When all
- * idle ones serve others, one of them is replaced and NULL returned. */
+/* An idle worker that may run j: best one already bound to its namespace, else an unbound one. When
+ * all idle ones serve others, one of them is replaced and NULL returned. */
 static struct stx__process *choose(struct stx__pool *p, const struct stx__job *j)
 {
 	struct stx__process *unbound = NULL, *other = NULL;
@@ -595,7 +601,8 @@ stx_err stx__pool_submit(struct stx__pool *p, struct stx__job *j)
 void stx__pool_cancel(struct stx__pool *p, struct stx__job *j)
 {
 	if (j->queued.pos)
-		stx__jobq_remove(j->kind == STX__JOB_KIND__JOB_KEY ? &p->keys : &p->others, &j->queued);
+		stx__jobq_remove(j->kind == STX__JOB_KIND__JOB_KEY ? &p->keys : &p->others,
+				 &j->queued);
 	if (j->process) {
 		j->process->job = NULL;
 		j->process->state = LEAVING;
@@ -613,7 +620,8 @@ void stx__pool_cancel(struct stx__pool *p, struct stx__job *j)
 
 void stx__pool_raise(struct stx__pool *p, struct stx__job *j, uint32_t priority)
 {
-	stx__jobq_raise(j->kind == STX__JOB_KIND__JOB_KEY ? &p->keys : &p->others, &j->queued, priority);
+	stx__jobq_raise(j->kind == STX__JOB_KIND__JOB_KEY ? &p->keys : &p->others, &j->queued,
+			priority);
 }
 
 /* Private memory now, in bytes; 0 when unknown. */

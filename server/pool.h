@@ -1,8 +1,8 @@
 /* pool.h
  * worker processes: start, hand out jobs, watch, kill, replace.
  *
- * --workers processes and one more, so that a KEY job never waits for a compile. A worker serves one
- * namespace. Whatever happens to a worker hits the one job it runs. Loop thread only. */
+ * --workers processes and one more, so that a KEY job never waits for a compile. A worker serves
+ * one namespace. Whatever happens to a worker hits the one job it runs. Loop thread only. */
 #ifndef STX_POOL_H
 #define STX_POOL_H
 
@@ -25,13 +25,15 @@ enum stx__fate {
 	STX__FATE_CPU,       /* killed: the processor time limit */
 	STX__FATE_CRASHED,   /* died by itself */
 	STX__FATE_KILLED,    /* killed by somebody else */
-	STX__FATE_NOT_RUN    /* never reached a worker: out of memory, no worker starts, shutting down */
+	STX__FATE_NOT_RUN /* never reached a worker: out of memory, no worker starts, shutting down
+			   */
 };
 
 struct stx__outcome {
 	enum stx__fate fate;
-	struct stx_diag diag;          /* unless OK */
-	struct stx__message *message;  /* the reply, for OK and DIAGNOSED; done may take its contents */
+	struct stx_diag diag; /* unless OK */
+	struct stx__message
+		*message; /* the reply, for OK and DIAGNOSED; done may take its contents */
 };
 
 /* One unit of work. Embedded by its owner, who fills the first part, zeroes the rest. */
@@ -52,17 +54,17 @@ struct stx__job {
 
 struct stx__pool_config {
 	uv_loop_t *loop;
-	const char *exe;         /* NULL: /proc/self/exe */
+	const char *exe; /* NULL: /proc/self/exe */
 	uint32_t workers;
 	uint64_t memory_bytes, cpu_s, jobs_max, recycle_bytes;
-	const char *sched;       /* "normal", "nice", "idle" */
+	const char *sched; /* "normal", "nice", "idle" */
 	int require_sandbox;
 	struct stx__stats *stats;
-	/* The fingerprint every usable worker has; called at the first one, and again when a new build has
-	 * taken over. */
+	/* The fingerprint every usable worker has; called at the first one, and again when a new
+	 * build has taken over. */
 	void (*ready)(void *ctx, const struct stx_digest *fingerprint);
-	/* Workers do not start; called at every failure beyond the second in a row. fatal: a sandbox was
-	 * required and there is none. */
+	/* Workers do not start; called at every failure beyond the second in a row. fatal: a
+	 * sandbox was required and there is none. */
 	void (*broken)(void *ctx, const struct stx_diag *d, int fatal);
 	void *ctx;
 };
@@ -81,8 +83,8 @@ uint32_t stx__pool_busy(const struct stx__pool *p);
 const char *stx__pool_sandbox(const struct stx__pool *p); /* level of the last worker, "" before */
 uint32_t stx__pool_pids(const struct stx__pool *p, uint32_t *pids, uint32_t cap);
 
-/* Every waiting job fails (NOT_RUN), no worker is started any more, all are killed. Run the loop until it has
- * no handles left, then free. */
+/* Every waiting job fails (NOT_RUN), no worker is started any more, all are killed. Run the loop
+ * until it has no handles left, then free. */
 void stx__pool_close(struct stx__pool *p);
 void stx__pool_free(struct stx__pool *p);
 

@@ -52,7 +52,7 @@ int stx__quarantine_count(struct stx__quarantine *q, const struct stx_digest *id
 }
 
 int stx__quarantine_has(struct stx__quarantine *q, const struct stx_digest *id, uint64_t now_ms,
-                        uint64_t *until_ms)
+			uint64_t *until_ms)
 {
 	struct entry *e = q->table.n ? find(q, id, now_ms) : NULL;
 	if (!e || e->kills < STX__QUARANTINE_KILLS)

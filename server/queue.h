@@ -19,8 +19,8 @@ struct stx__jobq {
 	uint64_t seq;
 };
 
-/* 0, or -1 when out of memory. A job that was in the queue before keeps its place in the order of arrival
- * when keep_seq is set. */
+/* 0, or -1 when out of memory. A job that was in the queue before keeps its place in the order of
+ * arrival when keep_seq is set. */
 int stx__jobq_push(struct stx__jobq *q, struct stx__queued *e, int keep_seq);
 struct stx__queued *stx__jobq_top(const struct stx__jobq *q); /* NULL when empty */
 void stx__jobq_remove(struct stx__jobq *q, struct stx__queued *e);

@@ -4,7 +4,11 @@
 #include <stdio.h>
 #include <sys/random.h>
 
-enum { MEMO_MAGIC = 0x314d5853, META_MAGIC = 0x31415853, KERNEL_MAGIC = 0x314b5853 }; /* SXM1 SXA1 SXK1 */
+enum {
+	MEMO_MAGIC = 0x314d5853,
+	META_MAGIC = 0x31415853,
+	KERNEL_MAGIC = 0x314b5853
+}; /* SXM1 SXA1 SXK1 */
 enum { MEMO_HEAD = 8 + 64, META_HEAD = 16 + 64, KERNEL_HEAD = 28 };
 enum { BIT_TRAINING = 1, BIT_DYNAMIC = 2, BIT_FAST = 4, BIT_FALLBACK = 8 };
 
@@ -19,8 +23,8 @@ uint32_t stx__option_bits(const Stx__Options *o)
 void stx__option_text(uint32_t bits, char *out, size_t cap)
 {
 	snprintf(out, cap, "%s%s%s%s", bits & BIT_TRAINING ? "training " : "",
-	         bits & BIT_DYNAMIC ? "dynamic " : "", bits & BIT_FAST ? "fast " : "strict ",
-	         bits & BIT_FALLBACK ? "allow-fallback " : "");
+		 bits & BIT_DYNAMIC ? "dynamic " : "", bits & BIT_FAST ? "fast " : "strict ",
+		 bits & BIT_FALLBACK ? "allow-fallback " : "");
 	size_t n = strlen(out);
 	if (n && out[n - 1] == ' ')
 		out[n - 1] = 0;
@@ -114,13 +118,13 @@ static struct stx_digest digest_and_free(struct stx_bytes *b)
 	if (!b->oom)
 		d = stx_digest_of(b->at, b->n);
 	else if (getrandom(d.b, sizeof d.b, 0) < 0) /* out of memory: a digest nobody shares */
-		memcpy(d.b, &b, sizeof b);
+		memcpy(d.b, &(uintptr_t){ (uintptr_t)b }, sizeof(uintptr_t));
 	stx_bytes_free(b);
 	return d;
 }
 
 struct stx_digest stx__memo_digest(const Stx__Lookup *l, const struct stx_digest *body,
-                                   const struct stx_digest *fingerprint)
+				   const struct stx_digest *fingerprint)
 {
 	struct stx_bytes b = { 0 };
 	put_str(&b, "stax-memo-v1");
@@ -145,8 +149,8 @@ struct stx_digest stx__memo_digest(const Stx__Lookup *l, const struct stx_digest
 }
 
 static struct stx_digest code_digest(const char *what, const struct stx_digest *of,
-                                     const char *target, uint32_t options,
-                                     const struct stx_digest *fingerprint)
+				     const char *target, uint32_t options,
+				     const struct stx_digest *fingerprint)
 {
 	struct stx_bytes b = { 0 };
 	put_str(&b, what);
@@ -158,14 +162,14 @@ static struct stx_digest code_digest(const char *what, const struct stx_digest *
 	return digest_and_free(&b);
 }
 
-struct stx_digest stx__key_digest(const struct stx_digest *graph, const char *target, uint32_t options,
-                                  const struct stx_digest *fingerprint)
+struct stx_digest stx__key_digest(const struct stx_digest *graph, const char *target,
+				  uint32_t options, const struct stx_digest *fingerprint)
 {
 	return code_digest("stax-key-v1", graph, target, options, fingerprint);
 }
 
-struct stx_digest stx__kernel_digest(const struct stx_digest *ir, const char *target, uint32_t options,
-                                     const struct stx_digest *fingerprint)
+struct stx_digest stx__kernel_digest(const struct stx_digest *ir, const char *target,
+				     uint32_t options, const struct stx_digest *fingerprint)
 {
 	return code_digest("stax-kernel-v1", ir, target, options & BIT_FAST, fingerprint);
 }

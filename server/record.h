@@ -1,13 +1,15 @@
 /* record.h
- * what the daemon keeps in the store beside contents: memo values, artifact metadata, kernel values.
- * The reply's fields are stored packed: wire format concatenates, so a hit unpacks nothing. */
+ * what the daemon keeps in the store beside contents: memo values, artifact metadata, kernel
+ * values. The reply's fields are stored packed: wire format concatenates, so a hit unpacks nothing.
+ */
 #ifndef STX_RECORD_H
 #define STX_RECORD_H
 
 #include "frame.h"
 #include "hash.h"
 
-#define STX__FORMAT_VERSION 1u /* of keys: counts up when equal requests must not meet older entries */
+#define STX__FORMAT_VERSION                                                                        \
+	1u /* of keys: counts up when equal requests must not meet older entries */
 
 /* Options that change code, as bits. */
 uint32_t stx__option_bits(const Stx__Options *o);
@@ -20,7 +22,7 @@ struct stx__memo {
 	struct stx_span answer;
 };
 int stx__memo_encode(const struct stx__memo *m, struct stx_bytes *out); /* 0 or -1 */
-int stx__memo_decode(struct stx_span v, struct stx__memo *out);         /* borrows v; -1: not ours */
+int stx__memo_decode(struct stx_span v, struct stx__memo *out); /* borrows v; -1: not ours */
 
 /* Metadata of an artifact: what its key was made of, and the packed Answer. */
 struct stx__meta {
@@ -41,12 +43,12 @@ int stx__kernel_decode(struct stx_span v, struct stx__kernel_value *out);
 
 /* Digests. */
 struct stx_digest stx__memo_digest(const Stx__Lookup *l, const struct stx_digest *body,
-                                   const struct stx_digest *fingerprint);
-struct stx_digest stx__key_digest(const struct stx_digest *graph, const char *target, uint32_t options,
-                                  const struct stx_digest *fingerprint);
+				   const struct stx_digest *fingerprint);
+struct stx_digest stx__key_digest(const struct stx_digest *graph, const char *target,
+				  uint32_t options, const struct stx_digest *fingerprint);
 /* Of a kernel in the store: its IR with target, numerics and compiler. */
-struct stx_digest stx__kernel_digest(const struct stx_digest *ir, const char *target, uint32_t options,
-                                     const struct stx_digest *fingerprint);
+struct stx_digest stx__kernel_digest(const struct stx_digest *ir, const char *target,
+				     uint32_t options, const struct stx_digest *fingerprint);
 /* Of a key or kernel within its namespace: flights, jobs and quarantine never cross namespaces. */
 struct stx_digest stx__scoped_digest(const char *ns, const struct stx_digest *d);
 

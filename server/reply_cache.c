@@ -31,8 +31,8 @@ struct stx__reply *stx__reply_find(struct stx__reply_cache *c, const struct stx_
 }
 
 struct stx__reply *stx__reply_put(struct stx__reply_cache *c, const struct stx_digest *memo,
-                                  const struct stx_digest *key, const struct stx_digest *artifact,
-                                  int has_path, struct stx__blob *answer)
+				  const struct stx_digest *key, const struct stx_digest *artifact,
+				  int has_path, struct stx__blob *answer)
 {
 	struct stx__reply *r = stx__table_get(&c->table, memo);
 	if (r)

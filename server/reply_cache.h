@@ -21,10 +21,11 @@ struct stx__reply_cache {
 
 /* Moves it to the front. NULL: not there. */
 struct stx__reply *stx__reply_find(struct stx__reply_cache *c, const struct stx_digest *memo);
-/* Replaces one of the same memo; takes a reference of answer. NULL when it does not fit (no harm). */
+/* Replaces one of the same memo; takes a reference of answer. NULL when it does not fit (no harm).
+ */
 struct stx__reply *stx__reply_put(struct stx__reply_cache *c, const struct stx_digest *memo,
-                                  const struct stx_digest *key, const struct stx_digest *artifact,
-                                  int has_path, struct stx__blob *answer);
+				  const struct stx_digest *key, const struct stx_digest *artifact,
+				  int has_path, struct stx__blob *answer);
 void stx__reply_drop(struct stx__reply_cache *c, struct stx__reply *r);
 void stx__reply_cache_clear(struct stx__reply_cache *c);
 

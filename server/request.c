@@ -12,8 +12,8 @@
 #include "log.h"
 
 #define VALUES_MAX_BYTES (60u << 10) /* a Job must fit a header too */
-#define TARGET_MAX 63u               /* stx_target_resolve */
-#define PIDS_MAX 128
+#define TARGET_MAX       63u         /* stx_target_resolve */
+#define PIDS_MAX         128
 
 uint64_t stx__clock_us(void)
 {
@@ -99,8 +99,8 @@ static int valid_ns(const char *ns)
 		return 0;
 	for (size_t i = 0; i < n; i++) {
 		char c = ns[i];
-		int ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-		         c == '_' || c == '-' || (c == '.' && i);
+		int ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			 (c >= '0' && c <= '9') || c == '_' || c == '-' || (c == '.' && i);
 		if (!ok)
 			return 0;
 	}
@@ -108,26 +108,30 @@ static int valid_ns(const char *ns)
 }
 
 static stx_err check_lookup(const Stx__Lookup *l, const struct stx_digest *body, int has_body,
-                            struct stx_diag *d)
+			    struct stx_diag *d)
 {
 	if (!l)
 		return stx_fail(d, STX_E_PROTOCOL, "request", "", "a compile that says nothing");
 	if (!valid_ns(l->ns))
 		return stx_fail(d, STX_E_DENIED, "request", "",
-		                "a namespace has at most %d of A-Z a-z 0-9 . _ -", STX__NS_MAX);
+				"a namespace has at most %d of A-Z a-z 0-9 . _ -", STX__NS_MAX);
 	if (l->format < 1 || l->format > 3)
-		return stx_fail(d, STX_E_UNSUPPORTED, "request", "", "unknown graph format %u", l->format);
+		return stx_fail(d, STX_E_UNSUPPORTED, "request", "", "unknown graph format %u",
+				l->format);
 	if (!l->target[0] || strlen(l->target) > TARGET_MAX)
-		return stx_fail(d, STX_E_UNSUPPORTED, "request", "", "bad target '%.80s'", l->target);
+		return stx_fail(d, STX_E_UNSUPPORTED, "request", "", "bad target '%.80s'",
+				l->target);
 	if (stx__lookup__get_packed_size(l) > VALUES_MAX_BYTES)
 		return stx_fail(d, STX_E_TOO_LARGE, "request", "",
-		                "the given values exceed the limit of %u bytes", VALUES_MAX_BYTES);
-	if (has_body && l->body_digest.len && (l->body_digest.len != STX_DIGEST_BYTES ||
-	    memcmp(l->body_digest.data, body->b, STX_DIGEST_BYTES)))
+				"the given values exceed the limit of %u bytes", VALUES_MAX_BYTES);
+	if (has_body && l->body_digest.len &&
+	    (l->body_digest.len != STX_DIGEST_BYTES ||
+	     memcmp(l->body_digest.data, body->b, STX_DIGEST_BYTES) != 0))
 		return stx_fail(d, STX_E_PROTOCOL, "request", "",
-		                "the graph's bytes do not have the digest the request says");
+				"the graph's bytes do not have the digest the request says");
 	if (!has_body && l->body_digest.len != STX_DIGEST_BYTES)
-		return stx_fail(d, STX_E_PROTOCOL, "request", "", "a lookup needs the graph's digest");
+		return stx_fail(d, STX_E_PROTOCOL, "request", "",
+				"a lookup needs the graph's digest");
 	return STX_E_OK;
 }
 
@@ -150,9 +154,11 @@ static void materialised(void *ctx, stx_err e, struct stx_span path)
 	free(m);
 }
 
-static void materialise_for_later(struct stx__server *s, const char *ns, const struct stx_digest *digest)
+static void materialise_for_later(struct stx__server *s, const char *ns,
+				  const struct stx_digest *digest)
 {
-	struct materialising *m = stx__table_get(&s->materialising, digest) ? NULL : malloc(sizeof *m);
+	struct materialising *m =
+		stx__table_get(&s->materialising, digest) ? NULL : malloc(sizeof *m);
 	if (!m)
 		return;
 	m->s = s;
@@ -163,10 +169,11 @@ static void materialise_for_later(struct stx__server *s, const char *ns, const s
 		stx_cache_materialise(s->cache, ns, digest, materialised, m);
 }
 
-/* The packed answer of the artifact of this memo, from the LRU or built now; borrowed. NULL: not stored. */
-static struct stx__blob *find_answer(struct stx__server *s, const char *ns, const struct stx_digest *memo,
-                                     const struct stx_digest *key, struct stx_span names,
-                                     struct stx__blob **built)
+/* The packed answer of the artifact of this memo, from the LRU or built now; borrowed. NULL: not
+ * stored. */
+static struct stx__blob *find_answer(struct stx__server *s, const char *ns,
+				     const struct stx_digest *memo, const struct stx_digest *key,
+				     struct stx_span names, struct stx__blob **built)
 {
 	struct stx_cache_artifact a;
 	char path[PATH_MAX];
@@ -180,7 +187,8 @@ static struct stx__blob *find_answer(struct stx__server *s, const char *ns, cons
 		return r->answer;
 	if (!stx_cache_find(s->cache, ns, key, &a) || stx__meta_decode(a.meta, &meta))
 		return NULL;
-	*built = stx__answer_build(meta.answer, names, 1, 1, "in the store", has_path ? path : NULL);
+	*built =
+		stx__answer_build(meta.answer, names, 1, 1, "in the store", has_path ? path : NULL);
 	if (!*built)
 		return NULL;
 	stx__reply_put(&s->replies, memo, key, &digest, has_path, *built);
@@ -192,13 +200,14 @@ static struct stx__blob *find_answer(struct stx__server *s, const char *ns, cons
 static void quarantine_diag(struct stx__server *s, uint64_t until_ms, struct stx_diag *d)
 {
 	stx_fail(d, STX_E_QUARANTINED, "request", "",
-	         "this graph has brought workers down %u times and is refused for another %llu s",
-	         STX__QUARANTINE_KILLS, (unsigned long long)((until_ms - stx__now_ms(s) + 999) / 1000));
+		 "this graph has brought workers down %u times and is refused for another %llu s",
+		 STX__QUARANTINE_KILLS,
+		 (unsigned long long)((until_ms - stx__now_ms(s) + 999) / 1000));
 }
 
 /* By key: 1 with a diagnostic. */
 static int key_quarantined(struct stx__server *s, const char *ns, const struct stx_digest *key,
-                           struct stx_diag *d)
+			   struct stx_diag *d)
 {
 	uint64_t until;
 	if (!s->quarantine.table.n)
@@ -212,7 +221,7 @@ static int key_quarantined(struct stx__server *s, const char *ns, const struct s
 
 /* By memo digest. *answer is borrowed, or owned through *built. */
 static enum found find_memory(struct stx__server *s, struct stx__spec *p, struct stx__blob **answer,
-                              struct stx__blob **built, struct stx_diag *d)
+			      struct stx__blob **built, struct stx_diag *d)
 {
 	struct stx_span value;
 	struct stx__memo m;
@@ -222,7 +231,8 @@ static enum found find_memory(struct stx__server *s, struct stx__spec *p, struct
 		return FOUND_QUARANTINED;
 	}
 	if (!stx_cache_memo_find(s->cache, &p->memo, &value) || stx__memo_decode(value, &m))
-		return stx_cache_failure_find(s->cache, p->ns, &p->memo, d) ? FOUND_FAILURE : FOUND_NOTHING;
+		return stx_cache_failure_find(s->cache, p->ns, &p->memo, d) ? FOUND_FAILURE
+									    : FOUND_NOTHING;
 	if (m.need_values) {
 		*answer = *built = stx__blob_copy(m.answer.at, m.answer.n);
 		return *answer ? FOUND_NEEDED : FOUND_NOTHING;
@@ -274,7 +284,8 @@ static void send_progress(struct stx__waiter *w, const char *stage, uint32_t don
 	stx__conn_send(p->conn, &e, NULL);
 }
 
-static void compile_done(struct stx__waiter *w, struct stx__flight *f, const struct stx_diag *failure)
+static void compile_done(struct stx__waiter *w, struct stx__flight *f,
+			 const struct stx_diag *failure)
 {
 	struct stx__pending *p = (struct stx__pending *)w;
 	struct stx__compile_chain *c = (struct stx__compile_chain *)f;
@@ -286,9 +297,11 @@ static void compile_done(struct stx__waiter *w, struct stx__flight *f, const str
 	struct stx_span stored = { c->answer->at, c->answer->n };
 	char path[PATH_MAX], reason[sizeof c->reason + 64];
 	int has_path = c->stored && p->s->cache &&
-	               stx_cache_path(p->s->cache, p->spec->ns, &c->artifact, path, sizeof path);
-	snprintf(reason, sizeof reason, "%s%s", p->joined ? "joined a compile under way; " : "", c->reason);
-	struct stx__blob *b = stx__answer_build(stored, names, 0, c->stored, reason, has_path ? path : NULL);
+		       stx_cache_path(p->s->cache, p->spec->ns, &c->artifact, path, sizeof path);
+	snprintf(reason, sizeof reason, "%s%s", p->joined ? "joined a compile under way; " : "",
+		 c->reason);
+	struct stx__blob *b =
+		stx__answer_build(stored, names, 0, c->stored, reason, has_path ? path : NULL);
 	if (b)
 		send_answer(p, b, "request");
 	else
@@ -402,15 +415,20 @@ void stx__request_ready(struct stx__server *s)
 {
 	while (s->parked) {
 		struct stx__pending *p = s->parked;
-		unpark(p);
+		s->parked = p->next_parked;
+		p->parked = 0;
 		process(p);
 	}
 }
 
 void stx__request_broken(struct stx__server *s, const struct stx_diag *d)
 {
-	while (s->parked)
-		reply_error(s->parked, d);
+	while (s->parked) {
+		struct stx__pending *p = s->parked;
+		s->parked = p->next_parked;
+		p->parked = 0;
+		reply_error(p, d);
+	}
 }
 
 void stx__request_expire_parked(struct stx__server *s, uint64_t now_ms)
@@ -418,7 +436,8 @@ void stx__request_expire_parked(struct stx__server *s, uint64_t now_ms)
 	for (struct stx__pending *p = s->parked, *next; p; p = next) {
 		next = p->next_parked;
 		if (p->waiter.deadline_ms <= now_ms)
-			fail(p, STX_E_DEADLINE, "start", "the deadline passed before a worker was ready");
+			fail(p, STX_E_DEADLINE, "start",
+			     "the deadline passed before a worker was ready");
 	}
 }
 
@@ -429,7 +448,7 @@ static uint64_t deadline_of(struct stx__server *s, uint32_t wanted_ms)
 }
 
 static struct stx__spec *new_spec(struct stx__server *s, Stx__Envelope *e, const Stx__Lookup *what,
-                                  int body_fd, uint32_t body_bytes, const struct stx_digest *body)
+				  int body_fd, uint32_t body_bytes, const struct stx_digest *body)
 {
 	struct stx__spec *p = calloc(1, sizeof *p);
 	if (!p)
@@ -450,7 +469,7 @@ static struct stx__spec *new_spec(struct stx__server *s, Stx__Envelope *e, const
 }
 
 static void refuse(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t body_bytes,
-                   const struct stx_diag *d)
+		   const struct stx_diag *d)
 {
 	c->s->stats.requests++;
 	stx__conn_error(c, e->request_id, d);
@@ -461,8 +480,8 @@ static void refuse(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t 
 	}
 }
 
-static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t body_bytes,
-                              const struct stx_digest *body)
+static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd,
+			      uint32_t body_bytes, const struct stx_digest *body)
 {
 	struct stx__server *s = c->s;
 	int is_lookup = e->msg_case == STX__ENVELOPE__MSG_LOOKUP;
@@ -470,7 +489,8 @@ static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd
 	struct stx_diag d = { 0 };
 	stx_err err = check_lookup(what, body, body_fd >= 0, &d);
 	if (!err && !is_lookup && body_fd < 0)
-		err = stx_fail(&d, STX_E_PROTOCOL, "request", "", "a compile needs the graph as its body");
+		err = stx_fail(&d, STX_E_PROTOCOL, "request", "",
+			       "a compile needs the graph as its body");
 	struct stx__pending *p = err ? NULL : calloc(1, sizeof *p);
 	struct stx__spec *spec = p ? new_spec(s, e, what, body_fd, body_bytes, body) : NULL;
 	if (!spec) {
@@ -512,9 +532,11 @@ static void hello(struct stx__conn *c, const Stx__Envelope *in)
 	struct stx_diag d = { 0 };
 	Stx__Envelope e = STX__ENVELOPE__INIT;
 	Stx__HelloReply r = STX__HELLO_REPLY__INIT;
-	if (in->hello->version_min > STX_PROTOCOL_VERSION || in->hello->version_max < STX_PROTOCOL_VERSION) {
-		stx_fail(&d, STX_E_VERSION, "hello", "", "this server speaks protocol version %u, the client %u to %u",
-		         STX_PROTOCOL_VERSION, in->hello->version_min, in->hello->version_max);
+	if (in->hello->version_min > STX_PROTOCOL_VERSION ||
+	    in->hello->version_max < STX_PROTOCOL_VERSION) {
+		stx_fail(&d, STX_E_VERSION, "hello", "",
+			 "this server speaks protocol version %u, the client %u to %u",
+			 STX_PROTOCOL_VERSION, in->hello->version_min, in->hello->version_max);
 		c->close_after = 1;
 		stx__conn_error(c, in->request_id, &d);
 		return;
@@ -561,7 +583,8 @@ static void stats(struct stx__conn *c, const Stx__Envelope *in)
 	Stx__StatsReply r = STX__STATS_REPLY__INIT;
 	struct stx_diag d = { 0 };
 	if (in->stats->zero && !c->own_user) {
-		stx_fail(&d, STX_E_DENIED, "stats", "", "only the daemon's own user may zero its counters");
+		stx_fail(&d, STX_E_DENIED, "stats", "",
+			 "only the daemon's own user may zero its counters");
 		stx__conn_error(c, in->request_id, &d);
 		return;
 	}
@@ -600,7 +623,7 @@ static void refuse_message(struct stx__conn *c, const Stx__Envelope *in)
 }
 
 void stx__request_frame(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t body_bytes,
-                        const struct stx_digest *body)
+			const struct stx_digest *body)
 {
 	switch (e->msg_case) {
 	case STX__ENVELOPE__MSG_LOOKUP:

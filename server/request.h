@@ -16,8 +16,8 @@ struct stx__spec {
 	Stx__Envelope *e;        /* Lookup or Compile */
 	const Stx__Lookup *what; /* inside e */
 	char ns[STX__NS_MAX + 1];
-	uint32_t options;        /* bits */
-	int body_fd;             /* sealed memfd, -1 for a Lookup */
+	uint32_t options; /* bits */
+	int body_fd;      /* sealed memfd, -1 for a Lookup */
 	uint32_t body_bytes;
 	struct stx_digest body, memo;
 };
@@ -26,7 +26,7 @@ void stx__spec_drop(struct stx__spec *p);
 
 /* A compile that waits for its answer. Belongs to its connection. */
 struct stx__pending {
-	struct stx__waiter waiter; /* first member */
+	struct stx__waiter waiter;        /* first member */
 	struct stx__pending *next, *prev; /* of the connection */
 	struct stx__pending *next_parked;
 	int parked;
@@ -41,7 +41,7 @@ struct stx__pending {
 
 /* A whole frame has arrived. Takes e and body_fd (-1: no body). body: digest of the bytes. */
 void stx__request_frame(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t body_bytes,
-                        const struct stx_digest *body);
+			const struct stx_digest *body);
 /* The connection goes: its requests leave their flights. */
 void stx__request_abandon(struct stx__pending *p);
 /* The fingerprint is known or has changed: parked requests go on. */
@@ -52,9 +52,10 @@ void stx__request_expire_parked(struct stx__server *s, uint64_t now_ms);
 /* Removes p from its connection and frees it. */
 void stx__pending_free(struct stx__pending *p);
 
-/* answer.c: the packed Answer of an artifact: stored fields, names, and what only this reply says. */
-struct stx__blob *stx__answer_build(struct stx_span stored, struct stx_span names, int hit, int stored_now,
-                                    const char *reason, const char *path);
+/* answer.c: the packed Answer of an artifact: stored fields, names, and what only this reply says.
+ */
+struct stx__blob *stx__answer_build(struct stx_span stored, struct stx_span names, int hit,
+				    int stored_now, const char *reason, const char *path);
 /* One more Stage field of an Answer, packed. Returns its length, at most cap (40 is enough). */
 size_t stx__answer_stage(uint8_t *out, size_t cap, const char *name, uint64_t us);
 
@@ -66,13 +67,13 @@ struct stx__unstored {
 	struct stx__blob *bytes;
 };
 void stx__unstored_put(struct stx__server *s, const char *ns, const struct stx_digest *digest,
-                       struct stx_span bytes);
+		       struct stx_span bytes);
 struct stx__blob *stx__unstored_find(struct stx__server *s, const char *ns,
-                                     const struct stx_digest *digest); /* borrowed */
+				     const struct stx_digest *digest); /* borrowed */
 void stx__unstored_clear(struct stx__server *s);
 
 /* explain.c: why this is a miss: the nearest entry's differing fields, by name and value. */
-void stx__explain_miss(struct stx__server *s, const struct stx__spec *p, const struct stx_digest *graph,
-                       char *out, size_t cap);
+void stx__explain_miss(struct stx__server *s, const struct stx__spec *p,
+		       const struct stx_digest *graph, char *out, size_t cap);
 
 #endif

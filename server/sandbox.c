@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define CHANNEL_FD 3
-#define NOBODY 65534
+#define NOBODY     65534
 #ifdef __SANITIZE_ADDRESS__
 #define SANITIZED 1 /* shadow memory is data: a limit would end every worker */
 #else
@@ -39,18 +39,24 @@ static void limit(int what, uint64_t value)
 stx_err stx__sandbox_prepare(int64_t parent, uint64_t memory_bytes, struct stx_diag *d)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
-		return stx_fail(d, STX_E_INTERNAL, "sandbox", "", "PR_SET_PDEATHSIG: errno %d", errno);
+		return stx_fail(d, STX_E_INTERNAL, "sandbox", "", "PR_SET_PDEATHSIG: errno %d",
+				errno);
 	if (parent && getppid() != (pid_t)parent)
 		return stx_fail(d, STX_E_CANCELED, "sandbox", "", "the daemon is gone already");
 	clearenv();
 	limit(RLIMIT_CORE, 0);
 	limit(RLIMIT_FSIZE, FILE_LIMIT_BYTES);
-	/* RLIMIT_AS would count LLVM's mapped code and reserved address space; RLIMIT_DATA counts what is
-	 * really private and writable. It is the backstop for growth between two looks of the daemon. */
+	/* RLIMIT_AS would count LLVM's mapped code and reserved address space; RLIMIT_DATA counts
+	 * what is really private and writable. It is the backstop for growth between two looks of
+	 * the daemon. */
 	if (memory_bytes && memory_bytes < UINT64_MAX / 2 && !SANITIZED)
 		limit(RLIMIT_DATA, memory_bytes + memory_bytes / 4);
 	signal(SIGPIPE, SIG_IGN);
+	/* A terminal or a service manager signals the whole group; the daemon alone says when a
+	 * worker ends, by closing its channel. */
 	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
 	return STX_E_OK;
 }
 
@@ -70,7 +76,8 @@ static int drop_capabilities(void)
 	struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct none[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
 	for (int c = 0; c <= 63; c++)
-		prctl(PR_CAPBSET_DROP, c, 0, 0, 0); /* fails beyond the last one or without the right */
+		prctl(PR_CAPBSET_DROP, c, 0, 0,
+		      0); /* fails beyond the last one or without the right */
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	return (int)syscall(SYS_capset, &h, none);
 }
@@ -103,7 +110,8 @@ struct ruleset_attr {
 	uint64_t fs, net, scoped;
 };
 
-/* No rule is added: nothing on any file system may be opened, no TCP, no signals to others. 0 or -1. */
+/* No rule is added: nothing on any file system may be opened, no TCP, no signals to others. 0 or
+ * -1. */
 static int close_landlock(void)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
@@ -126,49 +134,91 @@ static int close_landlock(void)
 /* ---- seccomp ---- */
 
 /* Calls allowed with any arguments: memory, open descriptors, time, own signals, end. */
-static const int allowed[] = {
-	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(writev),
-	SCMP_SYS(pwrite64), SCMP_SYS(lseek), SCMP_SYS(close), SCMP_SYS(fstat), SCMP_SYS(ftruncate),
-	SCMP_SYS(fallocate), SCMP_SYS(memfd_create), SCMP_SYS(dup), SCMP_SYS(dup2), SCMP_SYS(dup3),
-	SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk), SCMP_SYS(msync),
-	SCMP_SYS(futex), SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity), SCMP_SYS(getrandom),
-	SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres), SCMP_SYS(gettimeofday), SCMP_SYS(time),
-	SCMP_SYS(getrusage), SCMP_SYS(times), SCMP_SYS(getpid), SCMP_SYS(gettid), SCMP_SYS(getppid),
-	SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid), SCMP_SYS(uname),
-	SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sigaltstack),
-	SCMP_SYS(restart_syscall), SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(membarrier),
-	SCMP_SYS(exit), SCMP_SYS(exit_group)
-};
+static const int allowed[] = { SCMP_SYS(read),
+			       SCMP_SYS(readv),
+			       SCMP_SYS(pread64),
+			       SCMP_SYS(write),
+			       SCMP_SYS(writev),
+			       SCMP_SYS(pwrite64),
+			       SCMP_SYS(lseek),
+			       SCMP_SYS(close),
+			       SCMP_SYS(fstat),
+			       SCMP_SYS(ftruncate),
+			       SCMP_SYS(fallocate),
+			       SCMP_SYS(memfd_create),
+			       SCMP_SYS(dup),
+			       SCMP_SYS(dup2),
+			       SCMP_SYS(dup3),
+			       SCMP_SYS(munmap),
+			       SCMP_SYS(mremap),
+			       SCMP_SYS(madvise),
+			       SCMP_SYS(brk),
+			       SCMP_SYS(msync),
+			       SCMP_SYS(futex),
+			       SCMP_SYS(sched_yield),
+			       SCMP_SYS(sched_getaffinity),
+			       SCMP_SYS(getrandom),
+			       SCMP_SYS(clock_gettime),
+			       SCMP_SYS(clock_getres),
+			       SCMP_SYS(gettimeofday),
+			       SCMP_SYS(time),
+			       SCMP_SYS(getrusage),
+			       SCMP_SYS(times),
+			       SCMP_SYS(getpid),
+			       SCMP_SYS(gettid),
+			       SCMP_SYS(getppid),
+			       SCMP_SYS(getuid),
+			       SCMP_SYS(geteuid),
+			       SCMP_SYS(getgid),
+			       SCMP_SYS(getegid),
+			       SCMP_SYS(uname),
+			       SCMP_SYS(rt_sigaction),
+			       SCMP_SYS(rt_sigprocmask),
+			       SCMP_SYS(rt_sigreturn),
+			       SCMP_SYS(sigaltstack),
+			       SCMP_SYS(restart_syscall),
+			       SCMP_SYS(set_robust_list),
+			       SCMP_SYS(rseq),
+			       SCMP_SYS(membarrier),
+			       SCMP_SYS(exit),
+			       SCMP_SYS(exit_group) };
 
-static const int fcntl_commands[] = { F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL,
-	                              F_ADD_SEALS, F_GET_SEALS };
+static const int fcntl_commands[] = { F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD,    F_SETFD,
+				      F_GETFL, F_ADD_SEALS,     F_GET_SEALS };
 
 /* Calls allowed for some arguments only. 0 or a negative errno. */
 static int allow_with_arguments(scmp_filter_ctx f)
 {
 	int e = 0;
 	/* No new executable memory, so code cannot be brought in. */
-	e = e ? e : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
-	                             SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	e = e ? e : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
-	                             SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	e = e ? e
+	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
+				 SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	e = e ? e
+	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
+				 SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	/* Messages on the channel only. */
-	e = e ? e : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(sendmsg), 1,
-	                             SCMP_A0(SCMP_CMP_EQ, CHANNEL_FD));
-	e = e ? e : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(recvmsg), 1,
-	                             SCMP_A0(SCMP_CMP_EQ, CHANNEL_FD));
+	e = e ? e
+	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(sendmsg), 1,
+				 SCMP_A0(SCMP_CMP_EQ, CHANNEL_FD));
+	e = e ? e
+	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(recvmsg), 1,
+				 SCMP_A0(SCMP_CMP_EQ, CHANNEL_FD));
 	/* fstat of newer C libraries. */
-	e = e ? e : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), 1,
-	                             SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
+	e = e ? e
+	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), 1,
+				 SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
 	/* abort() */
-	e = e ? e : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
-	                             SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+	e = e ? e
+	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+				 SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
 	/* getrlimit of itself */
-	e = e ? e : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2,
-	                             SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A2(SCMP_CMP_EQ, 0));
+	e = e ? e
+	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_EQ, 0),
+				 SCMP_A2(SCMP_CMP_EQ, 0));
 	for (size_t i = 0; !e && i < sizeof fcntl_commands / sizeof *fcntl_commands; i++)
 		e = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
-		                     SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)fcntl_commands[i]));
+				     SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)fcntl_commands[i]));
 	return e;
 }
 
@@ -238,7 +288,8 @@ void stx__sandbox_probe(void (*fn)(void *ctx, const char *name, int err), void *
 	/* A path that does not exist: allowed, it would fail with ENOENT. */
 	fn(ctx, "exec", errno_of(syscall(SYS_execve, "/nonexistent/stax", none, none)));
 	fn(ctx, "ptrace", errno_of(syscall(SYS_ptrace, PTRACE_PEEKDATA, getppid(), 0, 0)));
-	fn(ctx, "process_vm_readv", errno_of(syscall(SYS_process_vm_readv, getppid(), 0, 0, 0, 0, 0)));
+	fn(ctx, "process_vm_readv",
+	   errno_of(syscall(SYS_process_vm_readv, getppid(), 0, 0, 0, 0, 0)));
 	fn(ctx, "kill", errno_of(syscall(SYS_kill, getppid(), 0)));
 	fn(ctx, "sendmsg elsewhere", errno_of(syscall(SYS_sendmsg, 2, NULL, 0)));
 	void *p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -14,7 +14,7 @@
 
 #define TICK_BUSY_MS 50u
 #define TICK_IDLE_MS 1000u
-#define UPKEEP_MS 1000u
+#define UPKEEP_MS    1000u
 
 /* ---- the store's completions ---- */
 
@@ -59,13 +59,18 @@ static const char *sched_name(uint64_t v)
 
 static struct stx__pool *start_pool(struct stx__server *s)
 {
-	struct stx__pool_config c = {
-		.loop = s->loop, .workers = (uint32_t)s->cfg.workers,
-		.memory_bytes = s->cfg.worker_memory, .cpu_s = s->cfg.worker_cpu,
-		.jobs_max = s->cfg.worker_jobs, .recycle_bytes = s->cfg.worker_recycle,
-		.sched = sched_name(s->cfg.worker_sched), .require_sandbox = (int)s->cfg.require_sandbox,
-		.stats = &s->stats, .ready = on_workers_ready, .broken = on_workers_broken, .ctx = s
-	};
+	struct stx__pool_config c = { .loop = s->loop,
+				      .workers = (uint32_t)s->cfg.workers,
+				      .memory_bytes = s->cfg.worker_memory,
+				      .cpu_s = s->cfg.worker_cpu,
+				      .jobs_max = s->cfg.worker_jobs,
+				      .recycle_bytes = s->cfg.worker_recycle,
+				      .sched = sched_name(s->cfg.worker_sched),
+				      .require_sandbox = (int)s->cfg.require_sandbox,
+				      .stats = &s->stats,
+				      .ready = on_workers_ready,
+				      .broken = on_workers_broken,
+				      .ctx = s };
 	return stx__pool_new(&c);
 }
 
@@ -119,9 +124,11 @@ static void on_signal(uv_signal_t *h, int signo)
 
 static stx_err open_store(struct stx__server *s, struct stx_diag *d)
 {
-	struct stx_cache_config c = { .dir = s->cfg.cache_dir, .max_bytes = s->cfg.max_size,
-		                      .synchronous_full = (int)s->cfg.synchronous_full,
-		                      .wake = wake, .wake_ctx = &s->cache_wake };
+	struct stx_cache_config c = { .dir = s->cfg.cache_dir,
+				      .max_bytes = s->cfg.max_size,
+				      .synchronous_full = (int)s->cfg.synchronous_full,
+				      .wake = wake,
+				      .wake_ctx = &s->cache_wake };
 	stx_err e = stx__directory_make(s->cfg.cache_dir, d);
 	return e ? e : stx_cache_open(&c, &s->cache, d);
 }
@@ -142,7 +149,7 @@ static int start_handles(struct stx__server *s)
 }
 
 stx_err stx_server_new(uv_loop_t *loop, const struct stx_config *cfg, struct stx__server **out,
-                       struct stx_diag *d)
+		       struct stx_diag *d)
 {
 	struct stx__server *s = calloc(1, sizeof *s);
 	*out = NULL;
@@ -181,6 +188,7 @@ stx_err stx_server_adopt(struct stx__server *s, int fd, int own_user)
 int stx_server_free(struct stx__server *s)
 {
 	int status = s->exit_status;
+	stx__chains_reap(s, 1);
 	stx__listen_free(s);
 	stx__pool_free(s->pool);
 	stx__reply_cache_clear(&s->replies);

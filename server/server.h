@@ -1,7 +1,8 @@
 /* server.h
  * the daemon as one object: what its modules share. One loop thread owns everything here.
  *
- * Order of dependence: connection -> request -> chains (key, compile, kernel jobs) -> flights, pool, store. */
+ * Order of dependence: connection -> request -> chains (key, compile, kernel jobs) -> flights,
+ * pool, store. */
 #ifndef STX_SERVER_H
 #define STX_SERVER_H
 
@@ -68,10 +69,11 @@ struct stx__server {
 
 /* Opens the store, starts the first worker and listens. The loop is the caller's. */
 stx_err stx_server_new(uv_loop_t *loop, const struct stx_config *cfg, struct stx__server **out,
-                       struct stx_diag *d);
+		       struct stx_diag *d);
 /* An already connected stream socket becomes a connection (tests, inherited sockets). Takes fd. */
 stx_err stx_server_adopt(struct stx__server *s, int fd, int own_user);
-/* Orderly end: no new connections, flights finish within a limit, then the loop runs out of handles. */
+/* Orderly end: no new connections, flights finish within a limit, then the loop runs out of
+ * handles. */
 void stx_server_drain(struct stx__server *s);
 /* After the loop has ended: closes the store and frees everything. Returns the exit status. */
 int stx_server_free(struct stx__server *s);

@@ -11,7 +11,8 @@ struct stx__stats {
 #undef STX_STAT
 };
 
-/* Reply to Stats: names in a fixed order and their values. Both arrays have STX__STATS_LIST entries. */
+/* Reply to Stats: names in a fixed order and their values. Both arrays have STX__STATS_LIST
+ * entries. */
 #define STX__STATS_LIST_MAX 64
 struct stx__stats_list {
 	const char *names[STX__STATS_LIST_MAX];

@@ -1,5 +1,6 @@
 /* table.h
- * a hash table from digests to pointers, in memory only. Digests are uniform, so their first bytes index. */
+ * a hash table from digests to pointers, in memory only. Digests are uniform, so their first bytes
+ * index. */
 #ifndef STX_TABLE_H
 #define STX_TABLE_H
 

@@ -1,4 +1,5 @@
 /* unstored.c: artifacts whose commit failed, in memory until newer ones push them out. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "request.h"
@@ -8,6 +9,7 @@
 static void drop_oldest(struct stx__server *s)
 {
 	struct stx__unstored *u = s->unstored;
+	assert(u && u->bytes);
 	s->unstored = u->next;
 	if (!s->unstored)
 		s->unstored_last = NULL;
@@ -17,7 +19,7 @@ static void drop_oldest(struct stx__server *s)
 }
 
 void stx__unstored_put(struct stx__server *s, const char *ns, const struct stx_digest *digest,
-                       struct stx_span bytes)
+		       struct stx_span bytes)
 {
 	if (stx__unstored_find(s, ns, digest))
 		return;
@@ -35,7 +37,8 @@ void stx__unstored_put(struct stx__server *s, const char *ns, const struct stx_d
 	s->unstored_bytes += bytes.n;
 }
 
-struct stx__blob *stx__unstored_find(struct stx__server *s, const char *ns, const struct stx_digest *digest)
+struct stx__blob *stx__unstored_find(struct stx__server *s, const char *ns,
+				     const struct stx_digest *digest)
 {
 	for (struct stx__unstored *u = s->unstored; u; u = u->next)
 		if (stx_digest_eq(&u->digest, digest) && !strcmp(u->ns, ns))

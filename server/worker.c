@@ -37,8 +37,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 		else if (v && n == 6 && !memcmp(argv[i], "memory", n))
 			o->memory_bytes = strtoull(v + 1, NULL, 10);
 		else if (v && n == 5 && !memcmp(argv[i], "sched", n))
-			o->sched = !strcmp(v + 1, "idle") ? STX__SCHED_IDLE :
-			           !strcmp(v + 1, "nice") ? STX__SCHED_NICE : STX__SCHED_NORMAL;
+			o->sched = !strcmp(v + 1, "idle")   ? STX__SCHED_IDLE
+				   : !strcmp(v + 1, "nice") ? STX__SCHED_NICE
+							    : STX__SCHED_NORMAL;
 		else if (v && n == 15 && !memcmp(argv[i], "require-sandbox", n))
 			o->require_sandbox = atoi(v + 1);
 		else
@@ -47,7 +48,8 @@ static int parse_options(int argc, char **argv, struct options *o)
 	return 0;
 }
 
-/* One allocation pattern after another: keep memory instead of giving it back (design: measured facts). */
+/* One allocation pattern after another: keep memory instead of giving it back (design: measured
+ * facts). */
 static void tune_malloc(void)
 {
 	mallopt(M_MMAP_THRESHOLD, 64 << 20);
@@ -116,13 +118,15 @@ int stx_worker_main(int argc, char **argv)
 		return 2;
 	}
 	if (getsockopt(STX__WORKER_FD, SOL_SOCKET, SO_TYPE, &type, &n) || type != SOCK_SEQPACKET) {
-		fprintf(stderr, "staxd --worker: descriptor 3 is not a SOCK_SEQPACKET socket; workers are "
-		                "started by staxd or libstax\n");
+		fprintf(stderr,
+			"staxd --worker: descriptor 3 is not a SOCK_SEQPACKET socket; workers are "
+			"started by staxd or libstax\n");
 		return 2;
 	}
 	tune_malloc();
 	w.memory_bytes = o.memory_bytes;
-	if (stx__sandbox_prepare(o.parent, o.memory_bytes, &d) || stx_compiler_new(&w.compiler, &d)) {
+	if (stx__sandbox_prepare(o.parent, o.memory_bytes, &d) ||
+	    stx_compiler_new(&w.compiler, &d)) {
 		stx_log(STX_LOG_ERROR, "worker: %s", d.text);
 		start_failed(&d);
 		return 1;
@@ -131,12 +135,15 @@ int stx_worker_main(int argc, char **argv)
 	stx__sandbox_priority(o.sched);
 	if (!o.no_sandbox)
 		stx__sandbox_close(w.sandbox, sizeof w.sandbox);
-	if (o.require_sandbox && strncmp(w.sandbox, "seccomp", 7)) {
+	if (o.require_sandbox && strncmp(w.sandbox, "seccomp", 7) != 0) {
 		stx_fail(&d, STX_E_DENIED, "sandbox", "", "--require-sandbox: %s", w.sandbox);
 		start_failed(&d);
 	} else if (!say_hello(&w)) {
 		status = serve(&w);
 	}
 	stx_compiler_free(w.compiler);
+#ifdef __SANITIZE_ADDRESS__
+	_exit(status); /* the leak check needs threads, which the sandbox refuses */
+#endif
 	return status;
 }

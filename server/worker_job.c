@@ -8,10 +8,11 @@
 #include <time.h>
 
 #include "arena.h"
+#include "plan.h"
 #include "sandbox.h"
 #include "worker.h"
 
-#define SEND_ARENA_BYTES ((size_t)64 << 20)
+#define SEND_ARENA_BYTES      ((size_t)64 << 20)
 #define REFERENCE_OUTPUTS_MAX 4096u
 
 /* What one job owns while it runs. The results are freed after the reply was sent. */
@@ -19,10 +20,13 @@ struct run {
 	struct stx__worker *w;
 	const Stx__Job *job;
 	struct stx_span body;
-	struct stx_span *in;      /* pieces of the body */
+	struct stx_span *in; /* pieces of the body */
 	uint32_t nin;
-	struct arena_pieces { struct stx_span *at; uint32_t n; } out; /* reply body */
-	struct stx_arena *arena;  /* of the reply's repeated fields */
+	struct arena_pieces {
+		struct stx_span *at;
+		uint32_t n;
+	} out;                   /* reply body */
+	struct stx_arena *arena; /* of the reply's repeated fields */
 	Stx__JobReply reply;
 	struct stx_compile_options options;
 	struct stx_diag diag;
@@ -43,7 +47,8 @@ static uint64_t now_us(void)
 
 static stx_err out_of_memory(struct run *r)
 {
-	return stx_fail(&r->diag, STX_E_NOMEM, "worker", "", "out of memory while building a reply");
+	return stx_fail(&r->diag, STX_E_NOMEM, "worker", "",
+			"out of memory while building a reply");
 }
 
 static stx_err invalid(struct run *r, const char *text)
@@ -92,9 +97,10 @@ static stx_err make_source(struct run *r, struct stx_source *s)
 	const Stx__Job *j = r->job;
 	memset(s, 0, sizeof *s);
 	if (j->format < 1 || j->format > 3)
-		return stx_fail(&r->diag, STX_E_UNSUPPORTED, "import", "", "unknown graph format %u",
-		                j->format);
-	struct stx_source_value *v = STX_NEW_ARRAY(r->arena, struct stx_source_value, j->n_values + 1);
+		return stx_fail(&r->diag, STX_E_UNSUPPORTED, "import", "",
+				"unknown graph format %u", j->format);
+	struct stx_source_value *v =
+		STX_NEW_ARRAY(r->arena, struct stx_source_value, j->n_values + 1);
 	if (!v)
 		return out_of_memory(r);
 	for (size_t i = 0; i < j->n_values; i++) {
@@ -102,10 +108,12 @@ static stx_err make_source(struct run *r, struct stx_source *s)
 		int64_t n = dense_bytes(g->dtype, g->n_sizes, g->sizes);
 		if (n < 0 || (uint64_t)n != g->data.len)
 			return stx_fail(&r->diag, STX_E_INVALID, "import", g->input,
-			                "the given value's type, sizes and data do not agree");
-		v[i] = (struct stx_source_value){ g->input, (enum stx_dtype)g->dtype,
-			                          (uint32_t)g->n_sizes, g->sizes,
-			                          { g->data.data, g->data.len } };
+					"the given value's type, sizes and data do not agree");
+		v[i] = (struct stx_source_value){ g->input,
+						  (enum stx_dtype)g->dtype,
+						  (uint32_t)g->n_sizes,
+						  g->sizes,
+						  { g->data.data, g->data.len } };
 	}
 	s->format = (int)j->format;
 	s->body = r->in[0];
@@ -168,6 +176,20 @@ static stx_err put_needed(struct run *r)
 	return STX_E_OK;
 }
 
+/* Configuration and its origin are in the plan; strings of the plan, which outlives the reply. */
+static void put_configs(struct run *r, Stx__Kernel *at)
+{
+	struct stx_plan p;
+	struct stx_span bytes = { r->plan.plan.at, r->plan.plan.n };
+	if ((uintptr_t)bytes.at % 8 || stx_plan_open(bytes, &p, NULL) ||
+	    p.h->nkernels != r->plan.nkernels)
+		return;
+	for (uint32_t i = 0; i < p.h->nkernels; i++) {
+		at[i].config = (char *)stx_plan_string(&p, p.kernels[i].config);
+		at[i].chosen_by = (char *)stx_plan_string(&p, p.kernels[i].chosen_by);
+	}
+}
+
 static stx_err put_plan_kernels(struct run *r)
 {
 	uint32_t n = r->plan.nkernels;
@@ -186,6 +208,7 @@ static stx_err put_plan_kernels(struct run *r)
 		at[i].digest = (ProtobufCBinaryData){ STX_DIGEST_BYTES, k->digest.b };
 		list[i] = &at[i];
 	}
+	put_configs(r, at);
 	r->reply.kernels = list;
 	r->reply.n_kernels = n;
 	return STX_E_OK;
@@ -202,7 +225,8 @@ static stx_err put_tensors(struct run *r)
 		struct stx_tensor *t = &r->outputs[i];
 		int64_t bytes = dense_bytes(t->dtype, t->rank, t->sizes);
 		if (bytes < 0)
-			return stx_fail(&r->diag, STX_E_INTERNAL, "reference", "", "a bad output type");
+			return stx_fail(&r->diag, STX_E_INTERNAL, "reference", "",
+					"a bad output type");
 		stx__tensor__init(&at[i]);
 		at[i].dtype = t->dtype;
 		at[i].sizes = t->sizes;
@@ -286,7 +310,8 @@ static stx_err run_kernel(struct run *r)
 static stx_err run_link(struct run *r)
 {
 	uint64_t start = now_us();
-	stx_err e = stx_compile_link(r->w->compiler, r->in[0], r->in + 1, r->nin - 1, &r->bytes, &r->diag);
+	stx_err e = stx_compile_link(r->w->compiler, r->in[0], r->in + 1, r->nin - 1, &r->bytes,
+				     &r->diag);
 	uint64_t linked = now_us();
 	if (e)
 		return e;
@@ -309,8 +334,8 @@ static stx_err run_dump(struct run *r)
 	struct stx_source s;
 	stx_err e = make_source(r, &s);
 	if (!e)
-		e = stx_compile_dump(r->w->compiler, &s, &r->options, r->job->stage, r->job->dump_format,
-		                     &r->bytes, &r->diag);
+		e = stx_compile_dump(r->w->compiler, &s, &r->options, r->job->stage,
+				     r->job->dump_format, &r->bytes, &r->diag);
 	if (e)
 		return e;
 	if (put_pieces(r, 1))
@@ -328,7 +353,7 @@ static stx_err reference_inputs(struct run *r, struct stx_tensor *t)
 		int64_t n = dense_bytes(p->dtype, p->n_sizes, p->sizes);
 		if (n < 0 || (uint64_t)n != r->in[i + 1].n)
 			return stx_fail(&r->diag, STX_E_INVALID, "reference", p->name,
-			                "the input's type, sizes and data do not agree");
+					"the input's type, sizes and data do not agree");
 		t[i].dtype = (uint8_t)p->dtype;
 		t[i].rank = (uint8_t)p->n_sizes;
 		int64_t stride = 1;
@@ -363,7 +388,7 @@ static stx_err run_reference(struct run *r)
 		return e;
 	r->noutputs = REFERENCE_OUTPUTS_MAX;
 	e = stx_compile_reference(&s, in, (uint32_t)r->job->n_tensors, r->outputs, &r->noutputs,
-	                          &r->diag);
+				  &r->diag);
 	if (e) {
 		r->noutputs = 0;
 		return e;
@@ -440,8 +465,8 @@ static void free_results(struct run *r)
 	stx_arena_free(r->arena);
 }
 
-/* Sends success, or the error alone (with needed values); an error that cannot be sent whole is sent
- * without its reply. */
+/* Sends success, or the error alone (with needed values); an error that cannot be sent whole is
+ * sent without its reply. */
 static stx_err send_reply(struct run *r, uint64_t id, stx_err err, uint64_t start)
 {
 	Stx__Envelope e = STX__ENVELOPE__INIT;

@@ -146,8 +146,7 @@ static stx_err copy_artifact(struct stax_client *c, const struct stax_answer *a,
 	return e;
 }
 
-static stx_err read_inputs(const struct flags *f, const struct stx_tool_graph *g,
-                           struct stx_tool_values *values, struct stx_diag *d)
+static stx_err read_inputs(const struct flags *f, struct stx_tool_values *values, struct stx_diag *d)
 {
 	for (int i = 0; i < f->inputs.n; i++) {
 		char name[256];
@@ -160,9 +159,6 @@ static stx_err read_inputs(const struct flags *f, const struct stx_tool_graph *g
 		if (e || (e = stx_tool_values_add(values, name, &h, d)))
 			return e;
 	}
-	/* Beside a model of a test corpus lie values for the inputs that fix shapes. Not needed as a rule. */
-	struct stx_diag ignored = { 0 };
-	stx_tool_values_from_tests(g, "test_data_set_0", values, &ignored);
 	return STX_E_OK;
 }
 
@@ -179,7 +175,7 @@ static stx_err compile(const struct flags *f, struct stx_bytes *out, struct stx_
 	struct stax_request q = { .target = f->target, .training = f->training, .dynamic = f->dynamic,
 		                  .fast = f->fast, .allow_fallback = f->fallback };
 	stx_err e = stx_tool_graph_read(file, &g, d);
-	if (!e && !(e = read_inputs(f, &g, &values, d))) {
+	if (!e && !(e = read_inputs(f, &values, d))) {
 		stx_tool_progress_start(&p, &q);
 		e = stx_tool_compile_started(&c, &g, &values, &q, &a, d);
 		stx_tool_progress_end(&p);

@@ -44,11 +44,8 @@ static stx_err dump(const struct flags *f, struct stx_bytes *out, struct stx_dia
 	}
 	if (!e) {
 		struct stax_request q = { .target = f->target };
-		struct stx_tool_values values = { 0 };
-		struct stx_diag ignored = { 0 };
-		stx_tool_values_from_tests(&g, "test_data_set_0", &values, &ignored);
-		e = stx_tool_dump_graph(c, &g, &values, &q, f->stage, f->format, &text, &n, d);
-		stx_tool_values_free(&values);
+		struct stx_tool_values none = { 0 };
+		e = stx_tool_dump_graph(c, &g, &none, &q, f->stage, f->format, &text, &n, d);
 	}
 	if (!e)
 		stx_bytes_put(out, text, n);

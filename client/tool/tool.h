@@ -72,8 +72,8 @@ stx_err stx_tool_values_from_tests(const struct stx_tool_graph *g, const char *s
 /* A .npy or .pb file. as: what untyped .npy bytes are. */
 stx_err stx_tool_tensor_read(const char *path, enum stx_dtype as, struct stx_host *h, struct stx_diag *d);
 
-/* Compiles, giving the values the server asks for (from values, then the file's initialisers) and asking
- * again. q: options, target, progress; graph fields are filled here. */
+/* Compiles, giving the values the server asks for (from values, then the file's initialisers, then test data
+ * beside the model) and asking again. q: options, target, progress; graph fields are filled here. */
 stx_err stx_tool_compile_graph(struct stax_client *c, const struct stx_tool_graph *g,
                                const struct stx_tool_values *values, struct stax_request *q,
                                struct stax_answer **out, struct stx_diag *d);

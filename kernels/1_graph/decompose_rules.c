@@ -59,12 +59,14 @@ static int rsub(struct stx__build *b, const struct stx_node *n, struct stx_val *
 	return 0;
 }
 
-/* An operator with a number for its second operand: the number becomes a 0-d tensor of the result
- * type. */
+/* An operator with a number for its second operand: the number becomes a 0-d tensor of the type
+ * computed in, which is f32 for smaller floats (NUMERICS.md). */
 static struct stx_val scalar_form(struct stx__build *b, const struct stx_node *n, enum stx_op op)
 {
-	struct stx_val s = stx__b_full(b, 0, NULL, *stx__arg(n, 1), n->outs[0].dtype);
-	return stx__b_two(b, op, stx__operand(n, 0), s);
+	enum stx_dtype t = stx__wide(n->outs[0].dtype);
+	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), t);
+	struct stx_val s = stx__b_full(b, 0, NULL, *stx__arg(n, 1), t);
+	return rounded(b, n, stx__b_two(b, op, x, s));
 }
 
 static int fmod_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
@@ -497,10 +499,29 @@ static int on_bool(struct stx__build *b, const struct stx_node *n, struct stx_va
 {
 	if (n->outs[0].dtype != STX_BOOL)
 		return STX__KEEP;
+	struct stx_val other = stx__operand(n, 1);
 	if (n->op == STX_OP_ADD && stx__arg(n, 2)->u.i == 0)
-		return stx__b_fail(b, STX_E_UNSUPPORTED, "alpha=0 with bool operands");
+		other = stx__b_two(b, STX_OP_LOGICAL_AND, other,
+				   stx__b_full(b, 0, NULL, stx_arg_scalar_i(0), STX_BOOL));
 	out[0] = stx__b_two(b, n->op == STX_OP_ADD ? STX_OP_LOGICAL_OR : STX_OP_LOGICAL_AND,
-			    stx__operand(n, 0), stx__operand(n, 1));
+			    stx__operand(n, 0), other);
+	return 0;
+}
+
+/* dtype=bool: a sum is any, a product all, of the elements as bools. */
+static int reduce_to_bool(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	int sum = n->op == STX_OP_SUM_DIM;
+	struct stx_arg dim = *stx__arg(n, 1);
+	if (n->outs[0].dtype != STX_BOOL)
+		return STX__KEEP;
+	if (!sum)
+		dim = stx_arg_exs(b->g, &stx__arg(n, 1)->u.ex, 1);
+	else if (dim.kind == STX_ARG_INTS && dim.n == 0)
+		dim = stx_arg_none(); /* all dimensions; any.dims would take none */
+	struct stx_arg a[] = { stx_arg_tensor(stx__b_cast(b, stx__operand(n, 0), STX_BOOL)), dim,
+			       *stx__arg(n, 2) };
+	out[0] = stx__b_call(b, sum ? STX_OP_ANY_DIM : STX_OP_ALL_DIM, 3, a);
 	return 0;
 }
 
@@ -570,5 +591,5 @@ stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
 	[STX_OP_GELU] = gelu,       [STX_OP_ADD] = on_bool,    [STX_OP_MUL] = on_bool,
 	[STX_OP_FLOOR] = unchanged, [STX_OP_CEIL] = unchanged, [STX_OP_TRUNC] = unchanged,
 	[STX_OP_ROUND] = unchanged, [STX_OP_SIGN] = unchanged, [STX_OP_ISNAN] = never,
-	[STX_OP_ISINF] = never,
+	[STX_OP_ISINF] = never,     [STX_OP_SUM_DIM] = reduce_to_bool, [STX_OP_PROD_DIM] = reduce_to_bool,
 };

@@ -52,12 +52,13 @@ static stx_ev float_body(const struct el *e, enum stx_prim op, stx_ev x, stx_ev 
 }
 
 static int expand_int(struct stx_elem_builder *b, enum stx_prim op, enum stx_dtype t, stx_ev x,
-                      stx_ev y, stx_ev *out)
+		      stx_ev y, stx_ev *out)
 {
 	if (t == STX_BOOL)
 		return 0;
 	if (op == STX_P_RELU)
-		*out = b->emit(b->ctx, STX_P_MAX, t, x, b->constant(b->ctx, t, (union stx_scalar){ .u = 0 }), 0);
+		*out = b->emit(b->ctx, STX_P_MAX, t, x,
+			       b->constant(b->ctx, t, (union stx_scalar){ .u = 0 }), 0);
 	else if (op == STX_P_POW)
 		*out = stx__el_pow_int(b, t, x, y);
 	else
@@ -66,7 +67,7 @@ static int expand_int(struct stx_elem_builder *b, enum stx_prim op, enum stx_dty
 }
 
 int stx_elementary_expand(struct stx_elem_builder *b, enum stx_prim op, enum stx_dtype t, stx_ev x,
-                          stx_ev y, stx_ev *out)
+			  stx_ev y, stx_ev *out)
 {
 	struct el e;
 
@@ -104,10 +105,14 @@ static stx_ev record_push(struct recorder *r, struct stx_elem_inst i)
 	return r->v.n - 1;
 }
 
-static stx_ev record_emit(void *ctx, enum stx_prim op, enum stx_dtype t, stx_ev a, stx_ev b, stx_ev c)
+static stx_ev record_emit(void *ctx, enum stx_prim op, enum stx_dtype t, stx_ev a, stx_ev b,
+			  stx_ev c)
 {
-	return record_push(ctx, (struct stx_elem_inst){ .op = (uint8_t)op, .dtype = (uint8_t)t,
-		.a = (uint16_t)a, .b = (uint16_t)b, .c = (uint16_t)c });
+	return record_push(ctx, (struct stx_elem_inst){ .op = (uint8_t)op,
+							.dtype = (uint8_t)t,
+							.a = (uint16_t)a,
+							.b = (uint16_t)b,
+							.c = (uint16_t)c });
 }
 
 static stx_ev record_constant(void *ctx, enum stx_dtype t, union stx_scalar k)
@@ -115,21 +120,25 @@ static stx_ev record_constant(void *ctx, enum stx_dtype t, union stx_scalar k)
 	struct recorder *r = ctx;
 
 	for (uint32_t i = 0; i < r->v.n; i++)
-		if (r->v.at[i].op == STX_ELEM_CONST && r->v.at[i].dtype == t && r->v.at[i].k.u == k.u)
+		if (r->v.at[i].op == STX_ELEM_CONST && r->v.at[i].dtype == t &&
+		    r->v.at[i].k.u == k.u)
 			return i;
-	return record_push(r, (struct stx_elem_inst){ .op = STX_ELEM_CONST, .dtype = (uint8_t)t, .k = k });
+	return record_push(
+		r, (struct stx_elem_inst){ .op = STX_ELEM_CONST, .dtype = (uint8_t)t, .k = k });
 }
 
 const struct stx_elem_program *stx_elementary_record(struct stx_arena *a, enum stx_prim op,
-                                                     enum stx_dtype t)
+						     enum stx_dtype t)
 {
 	struct recorder r = { .a = a };
 	struct stx_elem_builder b = { &r, record_emit, record_constant };
 	struct stx_elem_program *p;
 	stx_ev x, y, out;
 
-	x = record_push(&r, (struct stx_elem_inst){ .op = STX_ELEM_ARG, .dtype = (uint8_t)t, .k.u = 0 });
-	y = record_push(&r, (struct stx_elem_inst){ .op = STX_ELEM_ARG, .dtype = (uint8_t)t, .k.u = 1 });
+	x = record_push(
+		&r, (struct stx_elem_inst){ .op = STX_ELEM_ARG, .dtype = (uint8_t)t, .k.u = 0 });
+	y = record_push(
+		&r, (struct stx_elem_inst){ .op = STX_ELEM_ARG, .dtype = (uint8_t)t, .k.u = 1 });
 	if (!stx_elementary_expand(&b, op, t, x, y, &out) || r.failed)
 		return NULL;
 	p = STX_NEW(a, struct stx_elem_program);
@@ -140,7 +149,7 @@ const struct stx_elem_program *stx_elementary_record(struct stx_arena *a, enum s
 }
 
 union stx_scalar stx_elementary_eval(const struct stx_elem_program *p, union stx_scalar x,
-                                     union stx_scalar y)
+				     union stx_scalar y)
 {
 	union stx_scalar v[STX_ELEM_MAX];
 
@@ -154,7 +163,8 @@ union stx_scalar stx_elementary_eval(const struct stx_elem_program *p, union stx
 			v[i] = q->k.u ? y : x;
 		else
 			v[i] = stx_prim_eval((enum stx_prim)q->op, (enum stx_dtype)q->dtype,
-			                     (enum stx_dtype)p->at[q->a].dtype, v[q->a], v[q->b], v[q->c]);
+					     (enum stx_dtype)p->at[q->a].dtype, v[q->a], v[q->b],
+					     v[q->c]);
 	}
 	return v[p->result];
 }

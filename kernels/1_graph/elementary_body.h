@@ -39,44 +39,71 @@ static inline stx_ev ik(const struct el *e, int64_t v)
 	return e->b->constant(e->b->ctx, e->it, (union stx_scalar){ .i = v });
 }
 
-/* float arithmetic */
-static inline stx_ev add(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_ADD, e->t, a, b, 0); }
-static inline stx_ev sub(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_SUB, e->t, a, b, 0); }
-static inline stx_ev mul(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_MUL, e->t, a, b, 0); }
-static inline stx_ev quo(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_DIV, e->t, a, b, 0); }
-static inline stx_ev maxi(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_MAX, e->t, a, b, 0); }
-static inline stx_ev mini(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_MIN, e->t, a, b, 0); }
-static inline stx_ev neg(const struct el *e, stx_ev a) { return emit(e, STX_P_NEG, e->t, a, 0, 0); }
-static inline stx_ev mag(const struct el *e, stx_ev a) { return emit(e, STX_P_ABS, e->t, a, 0, 0); }
-static inline stx_ev root(const struct el *e, stx_ev a) { return emit(e, STX_P_SQRT, e->t, a, 0, 0); }
-static inline stx_ev sign_of(const struct el *e, stx_ev a, stx_ev s) { return emit(e, STX_P_COPYSIGN, e->t, a, s, 0); }
-static inline stx_ev addk(const struct el *e, stx_ev a, double k) { return add(e, a, fk(e, k)); }
-static inline stx_ev subk(const struct el *e, stx_ev a, double k) { return sub(e, a, fk(e, k)); }
-static inline stx_ev mulk(const struct el *e, stx_ev a, double k) { return mul(e, a, fk(e, k)); }
-static inline stx_ev ksub(const struct el *e, double k, stx_ev a) { return sub(e, fk(e, k), a); }
+/* Float arithmetic, comparisons, selection; then integers of the float's width, and bits. */
+#define UNARY(name, op, t) \
+	static inline stx_ev name(const struct el *e, stx_ev a) \
+	{ \
+		return emit(e, STX_P_##op, t, a, 0, 0); \
+	}
+#define BINARY(name, op, t) \
+	static inline stx_ev name(const struct el *e, stx_ev a, stx_ev b) \
+	{ \
+		return emit(e, STX_P_##op, t, a, b, 0); \
+	}
+#define WITH_FLOAT(name, of) /* second operand a constant */ \
+	static inline stx_ev name(const struct el *e, stx_ev a, double k) \
+	{ \
+		return of(e, a, fk(e, k)); \
+	}
+#define WITH_INT(name, op) \
+	static inline stx_ev name(const struct el *e, stx_ev a, int64_t k) \
+	{ \
+		return emit(e, STX_P_##op, e->it, a, ik(e, k), 0); \
+	}
+BINARY(add, ADD, e->t)
+BINARY(sub, SUB, e->t)
+BINARY(mul, MUL, e->t)
+BINARY(quo, DIV, e->t)
+BINARY(maxi, MAX, e->t)
+BINARY(mini, MIN, e->t)
+BINARY(sign_of, COPYSIGN, e->t) /* magnitude of a, sign of b */
+UNARY(neg, NEG, e->t)
+UNARY(mag, ABS, e->t)
+UNARY(root, SQRT, e->t)
+WITH_FLOAT(addk, add)
+WITH_FLOAT(subk, sub)
+WITH_FLOAT(mulk, mul)
+BINARY(eq, EQ, STX_BOOL)
+BINARY(ne, NE, STX_BOOL)
+BINARY(lt, LT, STX_BOOL)
+BINARY(ge, GE, STX_BOOL)
+BINARY(gt, GT, STX_BOOL)
+BINARY(both, AND, STX_BOOL)
+BINARY(either, OR, STX_BOOL)
+UNARY(not, NOT, STX_BOOL)
+UNARY(bits, BITCAST, e->it)
+UNARY(unbits, BITCAST, e->t)
+BINARY(iadd, ADD, e->it)
+BINARY(isub, SUB, e->it)
+BINARY(ixor, XOR, e->it)
+WITH_INT(iaddk, ADD)
+WITH_INT(iand, AND)
+WITH_INT(ior, OR)
+WITH_INT(ishl, SHL)
+WITH_INT(ilshr, LSHR)
+#undef UNARY
+#undef BINARY
+#undef WITH_FLOAT
+#undef WITH_INT
 
-/* comparisons and selection */
-static inline stx_ev eq(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_EQ, STX_BOOL, a, b, 0); }
-static inline stx_ev ne(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_NE, STX_BOOL, a, b, 0); }
-static inline stx_ev lt(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_LT, STX_BOOL, a, b, 0); }
-static inline stx_ev ge(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_GE, STX_BOOL, a, b, 0); }
-static inline stx_ev gt(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_GT, STX_BOOL, a, b, 0); }
-static inline stx_ev both(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_AND, STX_BOOL, a, b, 0); }
-static inline stx_ev either(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_OR, STX_BOOL, a, b, 0); }
-static inline stx_ev not(const struct el *e, stx_ev a) { return emit(e, STX_P_NOT, STX_BOOL, a, 0, 0); }
-static inline stx_ev sel(const struct el *e, stx_ev c, stx_ev a, stx_ev b) { return emit(e, STX_P_SELECT, e->t, c, a, b); }
-
-/* integers of the float's width, and bits */
-static inline stx_ev bits(const struct el *e, stx_ev a) { return emit(e, STX_P_BITCAST, e->it, a, 0, 0); }
-static inline stx_ev unbits(const struct el *e, stx_ev a) { return emit(e, STX_P_BITCAST, e->t, a, 0, 0); }
-static inline stx_ev iadd(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_ADD, e->it, a, b, 0); }
-static inline stx_ev isub(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_SUB, e->it, a, b, 0); }
-static inline stx_ev iand(const struct el *e, stx_ev a, int64_t k) { return emit(e, STX_P_AND, e->it, a, ik(e, k), 0); }
-static inline stx_ev ior(const struct el *e, stx_ev a, int64_t k) { return emit(e, STX_P_OR, e->it, a, ik(e, k), 0); }
-static inline stx_ev ixor(const struct el *e, stx_ev a, stx_ev b) { return emit(e, STX_P_XOR, e->it, a, b, 0); }
-static inline stx_ev ishl(const struct el *e, stx_ev a, int n) { return emit(e, STX_P_SHL, e->it, a, ik(e, n), 0); }
-static inline stx_ev ilshr(const struct el *e, stx_ev a, int n) { return emit(e, STX_P_LSHR, e->it, a, ik(e, n), 0); }
-static inline stx_ev iaddk(const struct el *e, stx_ev a, int64_t k) { return iadd(e, a, ik(e, k)); }
+static inline stx_ev ksub(const struct el *e, double k, stx_ev a)
+{
+	return sub(e, fk(e, k), a);
+}
+static inline stx_ev sel(const struct el *e, stx_ev c, stx_ev a, stx_ev b)
+{
+	return emit(e, STX_P_SELECT, e->t, c, a, b);
+}
 
 /* f32 <-> f64 */
 static inline stx_ev widen(const struct el *wide, stx_ev a) { return emit(wide, STX_P_CAST, STX_F64, a, 0, 0); }

@@ -1,7 +1,8 @@
-/* elementary_eval.c: the interpreter over many elements: instruction by instruction over short blocks.
+/* elementary_eval.c: the interpreter over many elements: instruction by instruction over short
+ * blocks.
  *
- * The frequent instructions have loops of their own; they compute what stx_prim_eval computes (tested), which
- * the others call. */
+ * The frequent instructions have loops of their own; they compute what stx_prim_eval computes
+ * (tested), which the others call. */
 #include "elementary.h"
 
 #include <assert.h>
@@ -11,14 +12,15 @@
 
 typedef union stx_scalar block[BLOCK];
 
-#define LOOP(expr) \
-	do { \
-		for (int i = 0; i < BLOCK; i++) \
-			expr; \
-		return 1; \
+#define LOOP(expr)                                                                                 \
+	do {                                                                                       \
+		for (int i = 0; i < BLOCK; i++)                                                    \
+			expr;                                                                      \
+		return 1;                                                                          \
 	} while (0)
 
-static int run_f64(enum stx_prim op, const union stx_scalar *a, const union stx_scalar *b, union stx_scalar *r)
+static int run_f64(enum stx_prim op, const union stx_scalar *a, const union stx_scalar *b,
+		   union stx_scalar *r)
 {
 	switch (op) {
 	case STX_P_ADD: LOOP(r[i].f = a[i].f + b[i].f);
@@ -31,7 +33,8 @@ static int run_f64(enum stx_prim op, const union stx_scalar *a, const union stx_
 	}
 }
 
-static int run_f32(enum stx_prim op, const union stx_scalar *a, const union stx_scalar *b, union stx_scalar *r)
+static int run_f32(enum stx_prim op, const union stx_scalar *a, const union stx_scalar *b,
+		   union stx_scalar *r)
 {
 	switch (op) {
 	case STX_P_ADD: LOOP(r[i].f = (float)a[i].f + (float)b[i].f);
@@ -44,7 +47,8 @@ static int run_f32(enum stx_prim op, const union stx_scalar *a, const union stx_
 	}
 }
 
-static int run_i64(enum stx_prim op, const union stx_scalar *a, const union stx_scalar *b, union stx_scalar *r)
+static int run_i64(enum stx_prim op, const union stx_scalar *a, const union stx_scalar *b,
+		   union stx_scalar *r)
 {
 	switch (op) {
 	case STX_P_ADD: LOOP(r[i].u = a[i].u + b[i].u);
@@ -56,7 +60,8 @@ static int run_i64(enum stx_prim op, const union stx_scalar *a, const union stx_
 	}
 }
 
-static int compare_f(enum stx_prim op, const union stx_scalar *a, const union stx_scalar *b, union stx_scalar *r)
+static int compare_f(enum stx_prim op, const union stx_scalar *a, const union stx_scalar *b,
+		     union stx_scalar *r)
 {
 	switch (op) {
 	case STX_P_EQ: LOOP(r[i].i = a[i].f == b[i].f);
@@ -70,7 +75,7 @@ static int compare_f(enum stx_prim op, const union stx_scalar *a, const union st
 
 /* Bits of an f64 are the union's own; those of an f32 go through float. */
 static int move(enum stx_prim op, enum stx_dtype t, enum stx_dtype from, const union stx_scalar *a,
-                const union stx_scalar *b, const union stx_scalar *c, union stx_scalar *r)
+		const union stx_scalar *b, const union stx_scalar *c, union stx_scalar *r)
 {
 	if (op == STX_P_SELECT)
 		LOOP(r[i] = a[i].i ? b[i] : c[i]);
@@ -83,7 +88,8 @@ static int move(enum stx_prim op, enum stx_dtype t, enum stx_dtype from, const u
 	return 0;
 }
 
-static void run(const struct stx_elem_program *p, const struct stx_elem_inst *q, block *v, union stx_scalar *r)
+static void run(const struct stx_elem_program *p, const struct stx_elem_inst *q, block *v,
+		union stx_scalar *r)
 {
 	enum stx_prim op = (enum stx_prim)q->op;
 	enum stx_dtype t = (enum stx_dtype)q->dtype, from = (enum stx_dtype)p->at[q->a].dtype;
@@ -103,8 +109,8 @@ static void run(const struct stx_elem_program *p, const struct stx_elem_inst *q,
 		r[i] = stx_prim_eval(op, t, from, a[i], b[i], c[i]);
 }
 
-void stx_elementary_eval_n(const struct stx_elem_program *p, const union stx_scalar *x, const union stx_scalar *y,
-                           union stx_scalar *out, size_t n)
+void stx_elementary_eval_n(const struct stx_elem_program *p, const union stx_scalar *x,
+			   const union stx_scalar *y, union stx_scalar *out, size_t n)
 {
 	block v[STX_ELEM_MAX];
 
@@ -119,7 +125,8 @@ void stx_elementary_eval_n(const struct stx_elem_program *p, const union stx_sca
 				for (int i = 0; i < BLOCK; i++)
 					v[k][i] = q->k;
 			} else if (q->op == STX_ELEM_ARG) {
-				for (size_t i = 0; i < BLOCK; i++) /* a short block repeats its last element */
+				for (size_t i = 0; i < BLOCK;
+				     i++) /* a short block repeats its last element */
 					v[k][i] = (q->k.u ? y : x)[at + (i < m ? i : m - 1)];
 			} else {
 				run(p, q, v, v[k]);

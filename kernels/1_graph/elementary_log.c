@@ -1,8 +1,8 @@
 /* elementary_log.c: logarithms, and the inverse hyperbolic functions made of them.
  *
- * x = 2^k * (1+f); log(1+f) from s = f/(2+f): log(1+f) = f - (f^2/2 - s*(f^2/2 + R(s^2))) as in FreeBSD's
- * msun (e_log.c), which needs neither FMA nor tables. f32 functions other than log compute in f64 with
- * a shorter polynomial. */
+ * x = 2^k * (1+f); log(1+f) from s = f/(2+f): log(1+f) = f - (f^2/2 - s*(f^2/2 + R(s^2))) as in
+ * FreeBSD's msun (e_log.c), which needs neither FMA nor tables. f32 functions other than log
+ * compute in f64 with a shorter polynomial. */
 #include "elementary_body.h"
 
 #include <math.h>
@@ -10,16 +10,21 @@
 /* (log((1+s)/(1-s))/s - 2)/z in z = s^2 on [0, 0.02945]: 2^-30.2, 2^-59.5 of the logarithm */
 static const double log_f32[] = { 0x1.55557ap-1, 0x1.995ed2p-2, 0x1.31e136p-2 };
 static const double log_f64[] = { 0x1.5555555555593p-1, 0x1.999999997f9fbp-2, 0x1.249249422a07fp-2,
-	0x1.c71c51d80e062p-3, 0x1.746649a02433bp-3, 0x1.39a0975a3be0ep-3, 0x1.2f116a88064c9p-3 };
+				  0x1.c71c51d80e062p-3, 0x1.746649a02433bp-3, 0x1.39a0975a3be0ep-3,
+				  0x1.2f116a88064c9p-3 };
 /* log((1+s)/(1-s))/s: 2^-45.1 */
-static const double log_lite[] = { 0x1.fffffffffff0ep+0, 0x1.5555555674ea4p-1, 0x1.99999623ee05cp-2,
-	0x1.24943b44b2b94p-2, 0x1.c61fef39019c4p-3, 0x1.91a1024d23bdep-3 };
+static const double log_lite[] = {
+	0x1.fffffffffff0ep+0, 0x1.5555555674ea4p-1, 0x1.99999623ee05cp-2,
+	0x1.24943b44b2b94p-2, 0x1.c61fef39019c4p-3, 0x1.91a1024d23bdep-3
+};
 
 struct stx__el_log_parts stx__el_log_split(const struct el *e, stx_ev x, int subnormals)
 {
 	int w = is_f64(e);
-	int64_t sqrt_half = w ? 0x3fe6a09e667f3bcd : 0x3f3504f3, one = w ? 0x3ff0000000000000 : 0x3f800000;
-	int64_t mask = w ? 0xfffffffffffff : 0x7fffff, integer = w ? 0x4330000000000000 : 0x4b000000;
+	int64_t sqrt_half = w ? 0x3fe6a09e667f3bcd : 0x3f3504f3,
+		one = w ? 0x3ff0000000000000 : 0x3f800000;
+	int64_t mask = w ? 0xfffffffffffff : 0x7fffff,
+		integer = w ? 0x4330000000000000 : 0x4b000000;
 	stx_ev shift = 0, i, k, m;
 
 	if (subnormals) {
@@ -31,14 +36,15 @@ struct stx__el_log_parts stx__el_log_split(const struct el *e, stx_ev x, int sub
 	i = iaddk(e, bits(e, x), one - sqrt_half);
 	/* the biased exponent becomes a float by placing it in the low bits of 2^mant */
 	k = subk(e, unbits(e, ior(e, ilshr(e, i, mant_bits(e)), integer)),
-	         (w ? 0x1p52 : 0x1p23) + exp_bias(e));
+		 (w ? 0x1p52 : 0x1p23) + exp_bias(e));
 	if (subnormals)
 		k = add(e, k, shift);
 	m = unbits(e, iaddk(e, iand(e, i, mask), sqrt_half));
 	return (struct stx__el_log_parts){ k, subk(e, m, 1) };
 }
 
-/* What a logarithm gives outside (0, inf): r there, -inf at 0, NaN below, inf and NaN themselves. */
+/* What a logarithm gives outside (0, inf): r there, -inf at 0, NaN below, inf and NaN themselves.
+ */
 static stx_ev edges(const struct el *e, stx_ev r, stx_ev x)
 {
 	stx_ev out = sel(e, eq(e, x, fk(e, 0)), fk(e, -INFINITY), fk(e, NAN));
@@ -70,7 +76,8 @@ static stx_ev log_sum(const struct el *e, struct stx__el_log_parts p, const stx_
 	if (c)
 		lo = add(e, lo, *c);
 	lo = add(e, t.tail, lo);
-	return sub(e, mulk(e, p.k, w ? 0x1.62e42feep-1 : 0x1.62e3p-1), sub(e, sub(e, t.hfsq, lo), p.f));
+	return sub(e, mulk(e, p.k, w ? 0x1.62e42feep-1 : 0x1.62e3p-1),
+		   sub(e, sub(e, t.hfsq, lo), p.f));
 }
 
 /* log(1+f), for results in f32 */
@@ -146,18 +153,22 @@ stx_ev stx__el_log10(const struct el *e, stx_ev x)
 static stx_ev log1p_short(const struct el *w, stx_ev x)
 {
 	struct stx__el_log_parts p = stx__el_log_split(w, addk(w, x, 1), 0);
-	stx_ev f = sel(w, eq(w, p.k, fk(w, 0)), x, p.f); /* 1+x need not be exact: near 1, f is x itself */
+	stx_ev f = sel(w, eq(w, p.k, fk(w, 0)), x,
+		       p.f); /* 1+x need not be exact: near 1, f is x itself */
 
 	return add(w, mulk(w, p.k, 0x1.62e42fefa39efp-1), log_short(w, f));
 }
 
-/* log(1 + x + lo), u = 1+x rounded; corrected by what that lost. `huge` (optional): there u is used as it is and
- * the result is log(2u). */
-static stx_ev log1p_sum(const struct el *e, stx_ev x, const stx_ev *lo, stx_ev u, const stx_ev *huge)
+/* log(1 + x + lo), u = 1+x rounded; corrected by what that lost. `huge` (optional): there u is used
+ * as it is and the result is log(2u). */
+static stx_ev log1p_sum(const struct el *e, stx_ev x, const stx_ev *lo, stx_ev u,
+			const stx_ev *huge)
 {
 	struct stx__el_log_parts p = stx__el_log_split(e, u, 0);
 	stx_ev near = eq(e, p.k, fk(e, 0)), zero = fk(e, 0);
-	stx_ev lost = sel(e, gt(e, x, fk(e, 1)), ksub(e, 1, sub(e, u, x)), sub(e, x, subk(e, u, 1))), c;
+	stx_ev lost = sel(e, gt(e, x, fk(e, 1)), ksub(e, 1, sub(e, u, x)),
+			  sub(e, x, subk(e, u, 1))),
+	       c;
 
 	if (lo)
 		lost = add(e, lost, *lo);
@@ -181,7 +192,8 @@ stx_ev stx__el_log1p(const struct el *e, stx_ev x)
 
 		r = narrow(e, log1p_short(&w, widen(&w, x)));
 	}
-	r = sel(e, gt(e, x, fk(e, -1)), r, sel(e, eq(e, x, fk(e, -1)), fk(e, -INFINITY), fk(e, NAN)));
+	r = sel(e, gt(e, x, fk(e, -1)), r,
+		sel(e, eq(e, x, fk(e, -1)), fk(e, -INFINITY), fk(e, NAN)));
 	r = sel(e, eq(e, x, fk(e, INFINITY)), x, r);
 	return sel(e, eq(e, x, fk(e, 0)), x, r);
 }

@@ -4,20 +4,25 @@
 #include <math.h>
 
 /* log((1+s)/(1-s))/s in s^2: 2^-45.1 */
-static const double log_lite[] = { 0x1.fffffffffff0ep+0, 0x1.5555555674ea4p-1, 0x1.99999623ee05cp-2,
-	0x1.24943b44b2b94p-2, 0x1.c61fef39019c4p-3, 0x1.91a1024d23bdep-3 };
+static const double log_lite[] = {
+	0x1.fffffffffff0ep+0, 0x1.5555555674ea4p-1, 0x1.99999623ee05cp-2,
+	0x1.24943b44b2b94p-2, 0x1.c61fef39019c4p-3, 0x1.91a1024d23bdep-3
+};
 /* (2^r - 1)/r on |r| <= 1/2: 2^-34.3 */
-static const double exp2_lite[] = { 0x1.62e42fef7b4d4p-1, 0x1.ebfbe07ab84aep-3, 0x1.c6b08df482802p-5,
-	0x1.3b29f0fdf8a95p-7, 0x1.5d872380b64fap-10, 0x1.445e6aa47a4e1p-13, 0x1.00f14bf1fc0d1p-16 };
+static const double exp2_lite[] = { 0x1.62e42fef7b4d4p-1,  0x1.ebfbe07ab84aep-3,
+				    0x1.c6b08df482802p-5,  0x1.3b29f0fdf8a95p-7,
+				    0x1.5d872380b64fap-10, 0x1.445e6aa47a4e1p-13,
+				    0x1.00f14bf1fc0d1p-16 };
 /* log2(1+f) beyond its first term: (log((1+s)/(1-s))/s - 2)/z: 2^-66.6 of the logarithm */
 static const double log_long[] = { 0x1.5555555555555p-1, 0x1.9999999999d12p-2, 0x1.2492492439609p-2,
-	0x1.c71c724b938cbp-3, 0x1.745ce1b9064f9p-3, 0x1.3b20276c9b1b2p-3, 0x1.0f66fe39fdf88p-3,
-	0x1.0f106dc0a39b0p-3 };
+				   0x1.c71c724b938cbp-3, 0x1.745ce1b9064f9p-3, 0x1.3b20276c9b1b2p-3,
+				   0x1.0f66fe39fdf88p-3, 0x1.0f106dc0a39b0p-3 };
 /* (2^r - 1)/r, 2^-56 */
-static const double exp2_f64[] = { 0x1.62e42fefa39efp-1, 0x1.ebfbdff82c58fp-3, 0x1.c6b08d704a0d1p-5,
-	0x1.3b2ab6fba4e82p-7, 0x1.5d87fe78a22cep-10, 0x1.430912f868d4ap-13, 0x1.ffcbfc75e4306p-17,
-	0x1.62c0224da5d8dp-20, 0x1.b524db538b597p-24, 0x1.e4cee83fdfaf2p-28, 0x1.ea041f9b759eep-32,
-	0x1.c4da972569546p-36 };
+static const double exp2_f64[] = {
+	0x1.62e42fefa39efp-1,  0x1.ebfbdff82c58fp-3,  0x1.c6b08d704a0d1p-5,  0x1.3b2ab6fba4e82p-7,
+	0x1.5d87fe78a22cep-10, 0x1.430912f868d4ap-13, 0x1.ffcbfc75e4306p-17, 0x1.62c0224da5d8dp-20,
+	0x1.b524db538b597p-24, 0x1.e4cee83fdfaf2p-28, 0x1.ea041f9b759eep-32, 0x1.c4da972569546p-36
+};
 
 /* ---- sums of two doubles (Dekker, Knuth), without FMA ---- */
 struct dd {
@@ -47,7 +52,8 @@ static stx_ev head(const struct el *e, stx_ev a)
 
 static struct dd two_prod(const struct el *e, stx_ev a, stx_ev b)
 {
-	stx_ev p = mul(e, a, b), ah = head(e, a), al = sub(e, a, ah), bh = head(e, b), bl = sub(e, b, bh);
+	stx_ev p = mul(e, a, b), ah = head(e, a), al = sub(e, a, ah), bh = head(e, b),
+	       bl = sub(e, b, bh);
 	stx_ev err = sub(e, mul(e, ah, bh), p);
 
 	err = add(e, add(e, err, mul(e, ah, bl)), mul(e, al, bh));
@@ -100,15 +106,18 @@ static stx_ev exp2_long(const struct el *e, struct dd t)
 	/* 1 + (f*ln2 + f^2*P): the first product in two parts */
 	struct dd a = two_prod(e, f.h, fk(e, exp2_f64[0]));
 	stx_ev p = poly(e, f.h, exp2_f64 + 1, (int)(sizeof(exp2_f64) / sizeof *exp2_f64) - 1);
-	stx_ev small = add(e, mul(e, mul(e, f.h, f.h), p),
-	                   add(e, a.l, add(e, mulk(e, f.l, exp2_f64[0]), mulk(e, f.h, 0x1.abc9e3b39803fp-56))));
+	stx_ev small =
+		add(e, mul(e, mul(e, f.h, f.h), p),
+		    add(e, a.l,
+			add(e, mulk(e, f.l, exp2_f64[0]), mulk(e, f.h, 0x1.abc9e3b39803fp-56))));
 	struct dd s = fast_sum(e, fk(e, 1), a.h);
 
 	return stx__el_scale(e, add(e, s.h, add(e, s.l, small)),
-	                     iaddk(e, bits(e, m), 2 * exp_bias(e) - magic_bits(e)));
+			     iaddk(e, bits(e, m), 2 * exp_bias(e) - magic_bits(e)));
 }
 
-/* |x|^y for x, y held in f64, without special cases beyond what the arithmetic gives: log2(0) = -inf */
+/* |x|^y for x, y held in f64, without special cases beyond what the arithmetic gives: log2(0) =
+ * -inf */
 static stx_ev power_f64(const struct el *e, stx_ev a, stx_ev y)
 {
 	struct dd l = log2_long(e, a), t;
@@ -143,8 +152,8 @@ static stx_ev whole(const struct el *e, stx_ev y)
 	return eq(e, emit(e, STX_P_TRUNC, e->t, y, 0, 0), y);
 }
 
-/* C99 Annex F. The core sees |x| in (0, inf); what 0 and inf give is chosen by the sign of y, as is what an
- * infinite y gives by |x| against 1. */
+/* C99 Annex F. The core sees |x| in (0, inf); what 0 and inf give is chosen by the sign of y, as is
+ * what an infinite y gives by |x| against 1. */
 stx_ev stx__el_pow(const struct el *e, stx_ev x, stx_ev y)
 {
 	struct el w = el_make(e->b, STX_F64);
@@ -177,7 +186,10 @@ stx_ev stx__el_pow_int(struct stx_elem_builder *b, enum stx_dtype t, stx_ev x, s
 	stx_ev r = one, p = x, rest, odd;
 
 	for (int i = 0; i < n; i++) {
-		stx_ev bit = OP(AND, t, y, b->constant(b->ctx, t, (union stx_scalar){ .i = (int64_t)((uint64_t)1 << i) }), 0);
+		stx_ev bit = OP(AND, t, y,
+				b->constant(b->ctx, t,
+					    (union stx_scalar){ .i = (int64_t)((uint64_t)1 << i) }),
+				0);
 
 		r = OP(SELECT, t, OP(NE, STX_BOOL, bit, zero, 0), OP(MUL, t, r, p, 0), r);
 		if (i + 1 < n)

@@ -1,40 +1,52 @@
 /* elementary_trig.c: sine, cosine, tangent and their inverses.
  *
- * f32: the argument is multiplied by 2/pi in exact pieces (Payne and Hanek with 29-bit pieces in f64), so
- * every finite argument is reduced correctly. f64: three-part pi/2 (Cody and Waite), exact for
- * |x| < 2^20 * pi/2; beyond, accuracy fades (NUMERICS.md). */
+ * f32: the argument is multiplied by 2/pi in exact pieces (Payne and Hanek with 29-bit pieces in
+ * f64), so every finite argument is reduced correctly. f64: three-part pi/2 (Cody and Waite), good
+ * for |x| < 2^41 (NUMERICS.md). */
 #include "elementary_body.h"
 
 #include <math.h>
 
 /* sin(pi/2 f)/f and cos(pi/2 f) in f^2, |f| <= 1/2: 2^-37.1, 2^-34.1 */
-static const double sin_lite[] = { 0x1.921fb5443b586p+0, -0x1.4abbce56ad6fep-1, 0x1.466bbac76d446p-4,
-	-0x1.32ca9cc0058cfp-8, 0x1.4bc81f06cb522p-13 };
-static const double cos_lite[] = { 0x1.ffffffff84785p-1, -0x1.3bd3cc6e69b0bp+0, 0x1.03c1daa61b5abp-2,
-	-0x1.55c4e6a56d25ep-6, 0x1.d99e75a99b511p-11 };
+static const double sin_lite[] = { 0x1.921fb5443b586p+0, -0x1.4abbce56ad6fep-1,
+				   0x1.466bbac76d446p-4, -0x1.32ca9cc0058cfp-8,
+				   0x1.4bc81f06cb522p-13 };
+static const double cos_lite[] = { 0x1.ffffffff84785p-1, -0x1.3bd3cc6e69b0bp+0,
+				   0x1.03c1daa61b5abp-2, -0x1.55c4e6a56d25ep-6,
+				   0x1.d99e75a99b511p-11 };
 /* (sin(r)/r - 1)/z and (cos(r) - 1 + z/2)/z^2 in z = r^2, |r| <= pi/4: 2^-58, 2^-64.2 */
-static const double sin_f64[] = { -0x1.5555555555549p-3, 0x1.111111110f896p-7, -0x1.a01a019c12eb5p-13,
-	0x1.71de3577a36c5p-19, -0x1.ae5e657a6e2b4p-26, 0x1.5d92a192618ebp-33 };
-static const double cos_f64[] = { 0x1.555555555554cp-5, -0x1.6c16c16c15213p-10, 0x1.a01a019cbd5dcp-16,
-	-0x1.27e4f810c7011p-22, 0x1.1ee9efbdd46e3p-29, -0x1.8fb041852b924p-37 };
+static const double sin_f64[] = { -0x1.5555555555549p-3,  0x1.111111110f896p-7,
+				  -0x1.a01a019c12eb5p-13, 0x1.71de3577a36c5p-19,
+				  -0x1.ae5e657a6e2b4p-26, 0x1.5d92a192618ebp-33 };
+static const double cos_f64[] = { 0x1.555555555554cp-5,  -0x1.6c16c16c15213p-10,
+				  0x1.a01a019cbd5dcp-16, -0x1.27e4f810c7011p-22,
+				  0x1.1ee9efbdd46e3p-29, -0x1.8fb041852b924p-37 };
 /* (asin(s)/s - 1)/z on z = s^2 in [0, 1/4]: 2^-35.8, 2^-62.6 */
-static const double asin_lite[] = { 0x1.555556091558dp-3, 0x1.3332a809d7d14p-4, 0x1.6ddb2662e9351p-5,
-	0x1.ed53972349479p-6, 0x1.9358a581704dfp-6, 0x1.e982705f256bcp-8, 0x1.1c33e84fab40bp-5 };
-static const double asin_f64[] = { 0x1.5555555555553p-3, 0x1.33333333339f3p-4, 0x1.6db6db6d49978p-5,
-	0x1.f1c71ca900e0cp-6, 0x1.6e8b9ab7e1a8cp-6, 0x1.1c4f8c8768603p-6, 0x1.c97fdefd65436p-7,
-	0x1.7bb01f2a3af25p-7, 0x1.3663e2ad73b8ep-7, 0x1.4a0f37ccf880fp-7, 0x1.da15d6ad53c6cp-12,
-	0x1.9fa84094f9e5ap-6, -0x1.b8b06e820db72p-6, 0x1.175907de3659fp-5 };
+static const double asin_lite[] = { 0x1.555556091558dp-3, 0x1.3332a809d7d14p-4,
+				    0x1.6ddb2662e9351p-5, 0x1.ed53972349479p-6,
+				    0x1.9358a581704dfp-6, 0x1.e982705f256bcp-8,
+				    0x1.1c33e84fab40bp-5 };
+static const double asin_f64[] = {
+	0x1.5555555555553p-3,  0x1.33333333339f3p-4, 0x1.6db6db6d49978p-5,  0x1.f1c71ca900e0cp-6,
+	0x1.6e8b9ab7e1a8cp-6,  0x1.1c4f8c8768603p-6, 0x1.c97fdefd65436p-7,  0x1.7bb01f2a3af25p-7,
+	0x1.3663e2ad73b8ep-7,  0x1.4a0f37ccf880fp-7, 0x1.da15d6ad53c6cp-12, 0x1.9fa84094f9e5ap-6,
+	-0x1.b8b06e820db72p-6, 0x1.175907de3659fp-5
+};
 /* (atan(t)/t - 1)/z in z = t^2: |t| <= tan(pi/8), 2^-35.4; |t| <= 7/16, 2^-57.7 */
-static const double atan_lite[] = { -0x1.555554c88e221p-2, 0x1.99991a40c546ep-3, -0x1.247f059f4dc20p-3,
-	0x1.c467eafe89dc3p-4, -0x1.5b44e085e6e0bp-4, 0x1.84f362e49394bp-5 };
-static const double atan_f64[] = { -0x1.555555555550cp-2, 0x1.999999998e9d5p-3, -0x1.2492491ffd724p-3,
-	0x1.c71c6fde6484fp-4, -0x1.745cdbf1ba57fp-4, 0x1.3b0f24b641004p-4, -0x1.10d62952c99f6p-4,
-	0x1.dddf7a740da69p-5, -0x1.97a6e7a224596p-5, 0x1.2b24449b5ad78p-5, -0x1.0a93aea9c85e3p-6 };
+static const double atan_lite[] = { -0x1.555554c88e221p-2, 0x1.99991a40c546ep-3,
+				    -0x1.247f059f4dc20p-3, 0x1.c467eafe89dc3p-4,
+				    -0x1.5b44e085e6e0bp-4, 0x1.84f362e49394bp-5 };
+static const double atan_f64[] = {
+	-0x1.555555555550cp-2, 0x1.999999998e9d5p-3, -0x1.2492491ffd724p-3, 0x1.c71c6fde6484fp-4,
+	-0x1.745cdbf1ba57fp-4, 0x1.3b0f24b641004p-4, -0x1.10d62952c99f6p-4, 0x1.dddf7a740da69p-5,
+	-0x1.97a6e7a224596p-5, 0x1.2b24449b5ad78p-5, -0x1.0a93aea9c85e3p-6
+};
 /* 2/pi in 29-bit pieces with their weights */
-static const double two_over_pi[] = { 0x145f306dp-29, 0x19391054p-58, 0x14fe13abp-87, 0x1d1f534dp-116,
-	0x1b81b6c5p-145, 0x5664f10p-174, 0x1c820ff2p-203 };
+static const double two_over_pi[] = { 0x145f306dp-29,  0x19391054p-58,  0x14fe13abp-87,
+				      0x1d1f534dp-116, 0x1b81b6c5p-145, 0x5664f10p-174,
+				      0x1c820ff2p-203 };
 
-#define PI 0x1.921fb54442d18p+1
+#define PI    0x1.921fb54442d18p+1
 #define PI_LO 0x1.1a62633145c07p-53
 
 /* sin and cos of the reduced argument, and the quadrant in the low two bits of n. */
@@ -54,7 +66,8 @@ static stx_ev mod4(const struct el *w, stx_ev v)
  * multiple of 4 are skipped, three windows up to 2^128; each product of 24 by 29 bits is exact. */
 static stx_ev reduce_f32(const struct el *w, stx_ev x, stx_ev *n)
 {
-	stx_ev a = mag(w, x), over[3] = { ge(w, a, fk(w, 0x1p54)), ge(w, a, fk(w, 0x1p83)), ge(w, a, fk(w, 0x1p112)) };
+	stx_ev a = mag(w, x), over[3] = { ge(w, a, fk(w, 0x1p54)), ge(w, a, fk(w, 0x1p83)),
+					  ge(w, a, fk(w, 0x1p112)) };
 	stx_ev p[4], s, t, low, r;
 
 	for (int i = 0; i < 4; i++) {
@@ -84,25 +97,46 @@ static struct angle angle_f32(const struct el *w, stx_ev x)
 	return g;
 }
 
-/* x = n*pi/2 + r + lo, then sin and cos of r + lo. */
+static stx_ev within_one(const struct el *e, stx_ev v)
+{
+	return maxi(e, mini(e, v, fk(e, 1)), fk(e, -1));
+}
+
+/* x = n*pi/2 + r + lo. n is cut in two parts of 20 bits, so that its products with the 33-bit parts
+ * of pi/2 are exact while |n| < 2^41; beyond, r stays small and has no meaning. */
+static stx_ev reduce_f64(const struct el *e, stx_ev x, stx_ev *n_bits, stx_ev *lo)
+{
+	const double p1 = 0x1.921fb544p+0, p2 = 0x1.0b4611a6p-34, p3 = 0x1.3198a2e037073p-69;
+	stx_ev t = addk(e, mulk(e, x, 0x1.45f306dc9c883p-1), magic(e)), n = subk(e, t, magic(e));
+	stx_ev nh = subk(e, addk(e, n, 0x1.8p73), 0x1.8p73), nl = sub(e, n, nh);
+	stx_ev a, b, s, c, lost, r;
+
+	a = sub(e, sub(e, x, mulk(e, nh, p1)), mulk(e, nl, p1));
+	a = within_one(e, sub(e, a, mulk(e, nh, p2)));
+	b = mulk(e, nl, p2);
+	s = sub(e, a, b);
+	lost = sub(e, sub(e, a, s), b);
+	c = within_one(e, sub(e, mulk(e, n, p3), lost));
+	r = sub(e, s, c);
+	*n_bits = bits(e, t);
+	*lo = sub(e, sub(e, s, r), c);
+	return r;
+}
+
 static struct angle angle_f64(const struct el *e, stx_ev x)
 {
 	struct angle g;
-	stx_ev t = addk(e, mulk(e, x, 0x1.45f306dc9c883p-1), magic(e)), n = subk(e, t, magic(e));
-	stx_ev a = sub(e, x, mulk(e, n, 0x1.921fb544p+0)), b = mulk(e, n, 0x1.0b4611a6p-34);
-	stx_ev s = sub(e, a, b), lost = sub(e, sub(e, a, s), b);
-	stx_ev c = sub(e, mulk(e, n, 0x1.3198a2e037073p-69), lost);
-	stx_ev r = sub(e, s, c), lo = sub(e, sub(e, s, r), c), z = mul(e, r, r), h, w;
+	stx_ev lo, r = reduce_f64(e, x, &g.n, &lo), z = mul(e, r, r), h = mulk(e, z, 0.5);
+	stx_ev w = ksub(e, 1, h), c;
 
-	g.n = bits(e, t);
 	/* sin: r + (lo + r*z*S - lo*z/2) */
-	c = add(e, mul(e, mul(e, r, z), POLY(e, z, sin_f64)), sub(e, lo, mul(e, mulk(e, z, 0.5), lo)));
+	c = mul(e, mul(e, r, z), POLY(e, z, sin_f64));
+	c = add(e, c, sub(e, lo, mul(e, h, lo)));
 	g.s = add(e, r, c);
 	g.s_lo = sub(e, c, sub(e, g.s, r));
 	/* cos: 1 - z/2 + (z^2*C - r*lo), the rounding of 1 - z/2 put back */
-	h = mulk(e, z, 0.5);
-	w = ksub(e, 1, h);
-	c = add(e, sub(e, ksub(e, 1, w), h), sub(e, mul(e, mul(e, z, z), POLY(e, z, cos_f64)), mul(e, r, lo)));
+	c = sub(e, mul(e, mul(e, z, z), POLY(e, z, cos_f64)), mul(e, r, lo));
+	c = add(e, sub(e, ksub(e, 1, w), h), c);
 	g.c = add(e, w, c);
 	g.c_lo = sub(e, c, sub(e, g.c, w));
 	return g;
@@ -137,17 +171,21 @@ stx_ev stx__el_cos(const struct el *e, stx_ev x)
 	return sine(e, x, 1);
 }
 
-/* s/c, or -c/s in odd quadrants. f64: corrected by what numerator and denominator lost; 1/c is c*(1 + tan^2). */
+/* s/c, or -c/s in odd quadrants. f64: corrected by what numerator and denominator lost; 1/c is c*(1
+ * + tan^2). */
 stx_ev stx__el_tan(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
 	struct angle g = is_f64(e) ? angle_f64(e, x) : angle_f32(&w, widen(&w, x));
 	stx_ev odd = ne(&w, iand(&w, g.n, 1), ik(&w, 0));
-	stx_ev num = sel(&w, odd, neg(&w, g.c), g.s), den = sel(&w, odd, g.s, g.c), r = quo(&w, num, den);
+	stx_ev num = sel(&w, odd, neg(&w, g.c), g.s), den = sel(&w, odd, g.s, g.c),
+	       r = quo(&w, num, den);
 
 	if (is_f64(e)) {
-		stx_ev num_lo = sel(e, odd, neg(e, g.c_lo), g.s_lo), den_lo = sel(e, odd, g.s_lo, g.c_lo);
-		stx_ev fix = mul(e, sub(e, num_lo, mul(e, r, den_lo)), mul(e, den, addk(e, mul(e, r, r), 1)));
+		stx_ev num_lo = sel(e, odd, neg(e, g.c_lo), g.s_lo),
+		       den_lo = sel(e, odd, g.s_lo, g.c_lo);
+		stx_ev fix = mul(e, sub(e, num_lo, mul(e, r, den_lo)),
+				 mul(e, den, addk(e, mul(e, r, r), 1)));
 
 		r = add(e, r, fix);
 	} else {
@@ -164,8 +202,8 @@ static stx_ev asin_rest(const struct el *w, stx_ev s, stx_ev z, int f64)
 	return mul(w, mul(w, s, z), f64 ? POLY(w, z, asin_f64) : POLY(w, z, asin_lite));
 }
 
-/* Above 1/2: asin(a) = pi/2 - 2 asin(sqrt((1-a)/2)), and acos without the subtraction. NaN above 1 comes
- * from the square root. `root_lo` is what the root lost (f64 only). */
+/* Above 1/2: asin(a) = pi/2 - 2 asin(sqrt((1-a)/2)), and acos without the subtraction. NaN above 1
+ * comes from the square root. `root_lo` is what the root lost (f64 only). */
 struct arc {
 	stx_ev big, s, rest, root_lo;
 };
@@ -220,10 +258,11 @@ stx_ev stx__el_acos(const struct el *e, stx_ev x)
 
 	two = f64 ? add(&w, p.s, add(&w, p.rest, p.root_lo)) : add(&w, p.s, p.rest);
 	two = add(&w, two, two);
-	high = two;                                      /* x > 1/2 */
+	high = two;                                                 /* x > 1/2 */
 	low = sub(&w, fk(&w, PI), sub(&w, two, fk(&w, PI_LO * 2))); /* x < -1/2 */
 	/* pi/2 - (x + rest(x)) */
-	mid = sub(&w, fk(&w, PI / 2), sub(&w, v, sub(&w, fk(&w, PI_LO / 2), sign_of(&w, p.rest, v))));
+	mid = sub(&w, fk(&w, PI / 2),
+		  sub(&w, v, sub(&w, fk(&w, PI_LO / 2), sign_of(&w, p.rest, v))));
 	r = sel(&w, p.big, sel(&w, lt(&w, v, fk(&w, 0)), low, high), mid);
 	return f64 ? r : narrow(e, r);
 }
@@ -239,7 +278,8 @@ static stx_ev atan_short(const struct el *w, stx_ev num, stx_ev den)
 	return add(w, p, sel(w, far, fk(w, PI / 4), fk(w, 0)));
 }
 
-/* atan(a) for a >= 0 in f64: five intervals around 0, 1/2, 1, 3/2, inf (msun's s_atan.c) as selections */
+/* atan(a) for a >= 0 in f64: five intervals around 0, 1/2, 1, 3/2, inf (msun's s_atan.c) as
+ * selections */
 static stx_ev atan_wide(const struct el *e, stx_ev a)
 {
 	static const struct {
@@ -282,12 +322,14 @@ stx_ev stx__el_atan(const struct el *e, stx_ev x)
 	return sign_of(e, narrow(e, r), x);
 }
 
-/* The angle of (x, y): atan(|y|/|x|), reflected for negative x (a negative zero too), signed by y. */
+/* The angle of (x, y): atan(|y|/|x|), reflected for negative x (a negative zero too), signed by y.
+ */
 stx_ev stx__el_atan2(const struct el *e, stx_ev y, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
 	int f64 = is_f64(e);
-	stx_ev vx = f64 ? x : widen(&w, x), ay = mag(&w, f64 ? y : widen(&w, y)), ax = mag(&w, vx), r;
+	stx_ev vx = f64 ? x : widen(&w, x), ay = mag(&w, f64 ? y : widen(&w, y)), ax = mag(&w, vx),
+	       r;
 	stx_ev left = lt(&w, sign_of(&w, fk(&w, 1), vx), fk(&w, 0));
 
 	if (f64) {

@@ -65,9 +65,13 @@ stx_err stx__check_type(struct stx_graph *g, const char *name, const struct stx_
 	if ((unsigned)t->dtype >= STX_DTYPE_COUNT || (t->rank && !t->sizes))
 		return stx_fail(d, STX_E_INVALID, "verify", name, "the type is not complete");
 	for (uint32_t i = 0; i < t->rank; i++) {
-		if (t->sizes[i] == STX_EX_BAD)
-			return stx_fail(d, STX_E_TOO_LARGE, "verify", name,
-					"the size of dimension %u does not fit in 64 bits", i);
+		if (t->sizes[i] == STX_EX_BAD ||
+		    stx_ex_weight(g->ex, t->sizes[i]) > STX__MAX_SIZE_WEIGHT)
+			return stx_fail(
+				d, STX_E_TOO_LARGE, "verify", name,
+				"the size of dimension %u does not fit in 64 bits, or depends on "
+				"symbols in too complicated a way",
+				i);
 		if (stx_ex_interval(g->ex, t->sizes[i]).lo < 0)
 			return stx_fail(d, STX_E_INVALID, "verify", name,
 					"the size of dimension %u is or may be negative", i);
@@ -400,7 +404,7 @@ int stx_op_choose(const char *base, const struct stx_arg *args, uint32_t nargs)
 {
 	for (int op = 0; op < STX_OP_COUNT; op++) {
 		const struct stx_op_info *info = stx_op_info((enum stx_op)op);
-		if (strcmp(info->base, base) || info->category == STX_CAT_INPUT)
+		if (strcmp(info->base, base) != 0 || info->category == STX_CAT_INPUT)
 			continue;
 		int fits = nargs <= info->nparams;
 		for (uint32_t i = 0; fits && i < info->nparams; i++)

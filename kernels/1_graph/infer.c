@@ -56,7 +56,7 @@ stx_err stx__infer_dims(struct stx_graph *g, const struct stx_node *n, uint32_t 
 		return 0;
 	}
 	for (uint32_t k = 0; k < a->n; k++) {
-		uint32_t dim;
+		uint32_t dim = 0;
 		stx_err e = stx__infer_dim(g, n, a->u.exs[k], rank, &dim, d);
 		if (e)
 			return e;
@@ -158,7 +158,7 @@ enum stx_dtype stx__infer_common(const struct stx_node *n, uint32_t first)
 				if (a->u.tensors[k].node)
 					promotion_tensor(&p, a->u.tensors[k]);
 			}
-		else if (a->kind == STX_ARG_SCALAR && strcmp(info->params[i].name, "alpha"))
+		else if (a->kind == STX_ARG_SCALAR && strcmp(info->params[i].name, "alpha") != 0)
 			promotion_add(&p, 2, a->is_float ? STX_F32 : STX_I64);
 	}
 	if (p.failed)
@@ -354,7 +354,7 @@ stx_err stx_shape_pointwise(struct stx_graph *g, struct stx_node *n, struct stx_
 stx_err stx_shape_div_mode(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const char *mode = n->args[2].u.str;
-	if (strcmp(mode, "floor") && strcmp(mode, "trunc"))
+	if (strcmp(mode, "floor") != 0 && strcmp(mode, "trunc") != 0)
 		return STX__INFER_FAIL(d, n,
 				       "rounding_mode is '%.32s'; it must be 'floor' or 'trunc' "
 				       "(without rounding use div.Tensor)",
@@ -406,8 +406,8 @@ stx_err stx_shape_same(struct stx_graph *g, struct stx_node *n, struct stx_diag 
 	const struct stx_type *x = stx__infer_type(n, 0);
 	if (!stx_dtype_is_float(x->dtype))
 		return not_for(n, x->dtype, d);
-	if (n->op == STX_OP_GELU && strcmp(n->args[1].u.str, "none") &&
-	    strcmp(n->args[1].u.str, "tanh"))
+	if (n->op == STX_OP_GELU && strcmp(n->args[1].u.str, "none") != 0 &&
+	    strcmp(n->args[1].u.str, "tanh") != 0)
 		return STX__INFER_FAIL(d, n, "approximate is '%.32s'; it must be 'none' or 'tanh'",
 				       n->args[1].u.str);
 	return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
@@ -563,7 +563,7 @@ stx_err stx_shape_reduce(struct stx_graph *g, struct stx_node *n, struct stx_dia
 	enum stx_dtype t;
 	stx_err e = 0;
 	if (at >= 0 && n->args[at].kind == STX_ARG_INT) {
-		uint32_t dim;
+		uint32_t dim = 0;
 		e = stx__infer_dim(g, n, n->args[at].u.ex, x->rank, &dim, d);
 		set = e ? 0 : 1u << dim;
 	} else if (at >= 0) {
@@ -584,7 +584,7 @@ stx_err stx_shape_reduce(struct stx_graph *g, struct stx_node *n, struct stx_dia
 stx_err stx_shape_argreduce(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
-	uint32_t set = (1u << x->rank) - 1, dim;
+	uint32_t set = (1u << x->rank) - 1, dim = 0;
 	if (n->args[1].kind == STX_ARG_INT) {
 		stx_err e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank, &dim, d);
 		if (e)

@@ -1,16 +1,22 @@
 /* prim_eval.c: one primitive on scalars: the reference semantics of NUMERICS.md.
  *
- * f32 arithmetic is done in float and f64 in double (the build turns contraction off). Half and smaller
- * formats compute in f32 and round once more, which for + - * / sqrt is the correctly rounded result
- * (24 bits are more than 2p+1); FMA on them is rounded once from an exact sum. */
+ * f32 arithmetic is done in float and f64 in double (the build turns contraction off). Half and
+ * smaller formats compute in f32 and round once more, which for + - * / sqrt is the correctly
+ * rounded result (24 bits are more than 2p+1); FMA on them is rounded once from an exact sum. */
 #include "elementary.h"
 #include "scalar.h"
 
 #include <assert.h>
 #include <math.h>
 
-static union stx_scalar of_f(double v) { return (union stx_scalar){ .f = v }; }
-static union stx_scalar of_b(int v) { return (union stx_scalar){ .i = v != 0 }; }
+static union stx_scalar of_f(double v)
+{
+	return (union stx_scalar){ .f = v };
+}
+static union stx_scalar of_b(int v)
+{
+	return (union stx_scalar){ .i = v != 0 };
+}
 
 static int is_signed(enum stx_dtype t)
 {
@@ -119,7 +125,7 @@ static double eval_float(enum stx_prim op, enum stx_dtype t, double a, double b,
 
 /* Truncating quotient and its remainder, with the total rules; floor = 1: towards -inf. */
 static void divide(enum stx_dtype t, union stx_scalar a, union stx_scalar b, int floor,
-                   union stx_scalar *quot, union stx_scalar *rem)
+		   union stx_scalar *quot, union stx_scalar *rem)
 {
 	uint64_t q = 0, r = 0;
 
@@ -153,12 +159,13 @@ static uint64_t shift(enum stx_prim op, enum stx_dtype t, union stx_scalar a, un
 	if (op == STX_P_SHL)
 		return n >= w ? 0 : a.u << n;
 	if (op == STX_P_SHR && is_signed(t))
-		return (uint64_t)(a.i >> (n >= w ? w - 1 : n)); /* arithmetic on every supported compiler */
+		return (uint64_t)(a.i >> (n >= w ? w - 1
+						 : n)); /* arithmetic on every supported compiler */
 	return n >= w ? 0 : (a.u & mask) >> n;
 }
 
 static union stx_scalar eval_int(enum stx_prim op, enum stx_dtype t, union stx_scalar a,
-                                 union stx_scalar b)
+				 union stx_scalar b)
 {
 	int sg = is_signed(t), less = sg ? a.i < b.i : a.u < b.u;
 	union stx_scalar q, r;
@@ -187,7 +194,7 @@ static union stx_scalar eval_int(enum stx_prim op, enum stx_dtype t, union stx_s
 }
 
 static union stx_scalar compare(enum stx_prim op, enum stx_dtype src, union stx_scalar a,
-                                union stx_scalar b)
+				union stx_scalar b)
 {
 	int lt, eq, gt;
 
@@ -224,11 +231,15 @@ static union stx_scalar float_to_int(enum stx_dtype t, double v)
 	case STX_I32:
 		if (isnan(v))
 			return stx_scalar_wrap(t, 0);
-		return (union stx_scalar){ .i = x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : (int64_t)x };
+		return (union stx_scalar){ .i = x < INT32_MIN   ? INT32_MIN
+						: x > INT32_MAX ? INT32_MAX
+								: (int64_t)x };
 	case STX_I64:
 		if (isnan(v))
 			return stx_scalar_wrap(t, 0);
-		return (union stx_scalar){ .i = x < -0x1p63 ? INT64_MIN : x >= 0x1p63 ? INT64_MAX : (int64_t)x };
+		return (union stx_scalar){ .i = x < -0x1p63   ? INT64_MIN
+						: x >= 0x1p63 ? INT64_MAX
+							      : (int64_t)x };
 	case STX_U32:
 		if (!(x > 0))
 			return stx_scalar_wrap(t, 0);
@@ -243,8 +254,8 @@ static union stx_scalar float_to_int(enum stx_dtype t, double v)
 	}
 }
 
-/* Correctly rounded from the integer: f32 directly, the others from a double rounded to odd, which is
- * exact below 2^53 and keeps on which side the integer lies above. */
+/* Correctly rounded from the integer: f32 directly, the others from a double rounded to odd, which
+ * is exact below 2^53 and keeps on which side the integer lies above. */
 static double int_to_float(enum stx_dtype t, enum stx_dtype src, union stx_scalar v)
 {
 	int neg = is_signed(src) && v.i < 0;
@@ -258,7 +269,8 @@ static double int_to_float(enum stx_dtype t, enum stx_dtype src, union stx_scala
 	else {
 		uint64_t m = mag;
 
-		if (m >> 53) { /* drop 11 bits, stickily: 53 bits and more than any small format has */
+		if (m >>
+		    53) { /* drop 11 bits, stickily: 53 bits and more than any small format has */
 			int lost = (m & 0x7ff) != 0;
 
 			m = (m & ~(uint64_t)0x7ff) | (lost ? (uint64_t)0x800 : 0);
@@ -308,11 +320,13 @@ static stx_ev direct_push(struct direct *d, enum stx_dtype t, union stx_scalar v
 	return d->n++;
 }
 
-static stx_ev direct_emit(void *ctx, enum stx_prim op, enum stx_dtype t, stx_ev a, stx_ev b, stx_ev c)
+static stx_ev direct_emit(void *ctx, enum stx_prim op, enum stx_dtype t, stx_ev a, stx_ev b,
+			  stx_ev c)
 {
 	struct direct *d = ctx;
 
-	return direct_push(d, t, stx_prim_eval(op, t, (enum stx_dtype)d->dtype[a], d->v[a], d->v[b], d->v[c]));
+	return direct_push(
+		d, t, stx_prim_eval(op, t, (enum stx_dtype)d->dtype[a], d->v[a], d->v[b], d->v[c]));
 }
 
 static stx_ev direct_constant(void *ctx, enum stx_dtype t, union stx_scalar v)
@@ -321,7 +335,7 @@ static stx_ev direct_constant(void *ctx, enum stx_dtype t, union stx_scalar v)
 }
 
 static union stx_scalar eval_elementary(enum stx_prim op, enum stx_dtype t, union stx_scalar a,
-                                        union stx_scalar b)
+					union stx_scalar b)
 {
 	struct direct d;
 	struct stx_elem_builder eb = { &d, direct_emit, direct_constant };
@@ -337,7 +351,7 @@ static union stx_scalar eval_elementary(enum stx_prim op, enum stx_dtype t, unio
 }
 
 union stx_scalar stx_prim_eval(enum stx_prim op, enum stx_dtype t, enum stx_dtype src,
-                               union stx_scalar a, union stx_scalar b, union stx_scalar c)
+			       union stx_scalar a, union stx_scalar b, union stx_scalar c)
 {
 	switch (op) {
 	case STX_P_SELECT: return a.i ? b : c;

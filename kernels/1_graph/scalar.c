@@ -7,13 +7,13 @@
 
 /* A binary format below 32 bits. */
 struct format {
-	int mant, bias;  /* stored mantissa bits, exponent bias */
-	int top;         /* largest biased exponent of finite values */
-	uint32_t max;    /* bits of the largest finite value */
-	uint32_t inf;    /* bits an overflow gives */
+	int mant, bias; /* stored mantissa bits, exponent bias */
+	int top;        /* largest biased exponent of finite values */
+	uint32_t max;   /* bits of the largest finite value */
+	uint32_t inf;   /* bits an overflow gives */
 	uint32_t nan;
-	uint32_t sign;   /* sign bit */
-	int nuz;         /* no negative zero: its pattern is the NaN */
+	uint32_t sign; /* sign bit */
+	int nuz;       /* no negative zero: its pattern is the NaN */
 };
 
 static const struct format *format_of(enum stx_dtype t)
@@ -59,7 +59,8 @@ static uint32_t encode(const struct format *f, double v)
 	e = (int)(u >> 52 & 0x7ff);
 	frac = u & 0xfffffffffffffu;
 	if (e == 0)
-		return f->nuz ? 0 : sign; /* zero, or far below half of any format's smallest value */
+		return f->nuz ? 0
+			      : sign; /* zero, or far below half of any format's smallest value */
 	e += f->bias - 1023;
 	if (e > 0) {
 		if (e > f->top)
@@ -139,6 +140,11 @@ double stx_scalar_round(enum stx_dtype t, double v)
 	return stx_scalar_from_bits(t, stx_scalar_bits(t, v));
 }
 
+static int64_t extend(uint64_t v, int bits)
+{
+	return (int64_t)(v << (64 - bits)) >> (64 - bits); /* arithmetic on every supported compiler */
+}
+
 union stx_scalar stx_scalar_wrap(enum stx_dtype t, uint64_t v)
 {
 	union stx_scalar r = { .u = 0 };
@@ -149,9 +155,9 @@ union stx_scalar stx_scalar_wrap(enum stx_dtype t, uint64_t v)
 	case STX_U16: r.u = (uint16_t)v; break;
 	case STX_U32: r.u = (uint32_t)v; break;
 	case STX_U64: r.u = v; break;
-	case STX_I8: r.i = (int8_t)v; break;
-	case STX_I16: r.i = (int16_t)v; break;
-	case STX_I32: r.i = (int32_t)v; break;
+	case STX_I8: r.i = extend(v, 8); break;
+	case STX_I16: r.i = extend(v, 16); break;
+	case STX_I32: r.i = extend(v, 32); break;
 	case STX_I64: r.i = (int64_t)v; break;
 	default: assert(!"integer type"); break;
 	}

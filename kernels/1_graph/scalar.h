@@ -2,9 +2,9 @@
  * scalar values of every element type: in memory, rounded to a type, wrapped to a width.
  *
  * The union's member follows the dtype (prims.h). All conversions round once, to nearest even, with
- * subnormals kept. f16, bf16 and the fp8 formats are converted by hand: no target's library is trusted
- * for them. Overflow: f16, bf16 and f8e5m2 give infinity; f8e4m3fn and the fnuz formats, which have
- * none, give NaN. Thread-safe. */
+ * subnormals kept. f16, bf16 and the fp8 formats are converted by hand: no target's library is
+ * trusted for them. Overflow: f16, bf16 and f8e5m2 give infinity; f8e4m3fn and the fnuz formats,
+ * which have none, give NaN. Thread-safe. */
 #ifndef STX_SCALAR_H
 #define STX_SCALAR_H
 

@@ -60,7 +60,7 @@ static int all_are(struct stx_val v, double x)
 	if (stx_dtype_is_float(t) ? s.f != x || signbit(s.f) : s.u != (uint64_t)x)
 		return 0;
 	for (size_t i = size; i < n->data.n; i += size)
-		if (memcmp(n->data.bytes + i, n->data.bytes, size))
+		if (memcmp(n->data.bytes + i, n->data.bytes, size) != 0)
 			return 0;
 	return 1;
 }

@@ -477,7 +477,7 @@ static struct stx_node *parse_constant(struct stx__parser *s, struct definition 
 
 static struct stx_node *parse_call(struct stx__parser *s, struct definition *f, enum stx_op op)
 {
-	struct stx_arg args[MAX_PARAMS];
+	struct stx_arg args[MAX_PARAMS] = { 0 };
 	const struct stx_op_info *info = stx_op_info(op);
 	if (info->nparams > MAX_PARAMS) {
 		stx__t_failed(

@@ -4,8 +4,8 @@
  * A tensor is a function from an index space to values (seed 000 Definition 6.1). An inner function is a
  * small record {rule, operands, map, ranges}; composing two copies nothing. It reads its own index
  * variables: variable number d (expr.h) is axis d of its ranges; a reduction's axes follow its iteration
- * axes. When a value is realised, stx_loops_body plays the rules once, with an explicit work stack,
- * through a recording builder into a flat SSA body. Handlers (reads and writes, counts, text, reference
+ * axes. When a value is realised, body.c plays the rules once, with an explicit work stack, through a
+ * recording builder into a flat SSA body. Handlers (reads and writes, counts, text, reference
  * evaluation; code generation in later stages) are tables indexed by instruction over such bodies.
  * Everything lives in the arena of the graph being lowered; one thread. Conformance: LO, IR, LV, RZ, LN. */
 #ifndef STX_LOOPS_H

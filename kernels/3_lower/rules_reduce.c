@@ -95,6 +95,10 @@ struct stx__inner *stx__rule_reduce(struct stx__lower *l, const struct stx_node 
 		                       stx_op_info(n->op)->overload);
 	if (!x || !sizes || !map || !reduced_dims(l, n, x->rank, &reduced))
 		return NULL;
+	if (r.dtype == STX_BOOL && r.monoid == STX_MONOID_SUM) /* bool + bool is or, bool * bool and */
+		r.monoid = STX_MONOID_ANY;
+	if (r.dtype == STX_BOOL && r.monoid == STX_MONOID_PROD)
+		r.monoid = STX_MONOID_ALL;
 	r.acc = o->truth ? STX_BOOL : stx__work_dtype(o->arg ? (enum stx_dtype)x->dtype : r.dtype);
 	keepdim = r.ranges.rank == x->rank;
 	x = prepare(l, n, x, r.acc);

@@ -1,19 +1,20 @@
 /* artifact_check.c: refuses a shared object that a client must not load.
  *
- * requires: nothing of the bytes, they may come from a worker that was taken over. ensures: what the dynamic
- * loader will do with the object is to map it, apply relative and symbol relocations to its writable data
- * and bind memcpy, memmove and memset; no code runs before a kernel is called, no other file is opened.
- * Everything is read as the loader reads it, by address through the PT_LOAD segments; section headers
- * are not believed. Tags, segments, symbol types and relocations not known to be harmless are refused.
- * One pass over each table; their sizes are bounded by the file's. */
+ * requires: nothing of the bytes, they may come from a worker that was taken over. ensures: what
+ * the dynamic loader will do with the object is to map it, apply relative and symbol relocations to
+ * its writable data and bind memcpy, memmove and memset; no code runs before a kernel is called, no
+ * other file is opened. Everything is read as the loader reads it, by address through the PT_LOAD
+ * segments; section headers are not believed. Tags, segments, symbol types and relocations not
+ * known to be harmless are refused. One pass over each table; their sizes are bounded by the
+ * file's. */
 #include <elf.h>
 #include <string.h>
 
 #include "codegen.h"
 
 #define MAX_SEGMENTS 32
-#define MAX_ADDRESS ((uint64_t)1 << 36)
-#define PAGE 4096u
+#define MAX_ADDRESS  ((uint64_t)1 << 36)
+#define PAGE         4096u
 
 struct check {
 	struct stx_span f;
@@ -122,8 +123,8 @@ static stx_err once(struct check *c, uint64_t *field, const Elf64_Dyn *e)
 static stx_err expect(struct check *c, const Elf64_Dyn *e, uint64_t allowed)
 {
 	if (e->d_un.d_val & ~allowed)
-		return BAD(c, "dynamic tag 0x%llx has the value 0x%llx", (unsigned long long)e->d_tag,
-		           (unsigned long long)e->d_un.d_val);
+		return BAD(c, "dynamic tag 0x%llx has the value 0x%llx",
+			   (unsigned long long)e->d_tag, (unsigned long long)e->d_un.d_val);
 	return STX_E_OK;
 }
 
@@ -147,17 +148,16 @@ static stx_err check_tag(struct check *c, const Elf64_Dyn *e)
 	case DT_SYMENT:
 		return v == sizeof(Elf64_Sym) ? STX_E_OK : BAD(c, "the size of a symbol is wrong");
 	case DT_RELAENT:
-		return v == sizeof(Elf64_Rela) ? STX_E_OK : BAD(c, "the size of a relocation is wrong");
-	case DT_PLTREL:
-		return v == DT_RELA ? STX_E_OK : BAD(c, "relocations of an unknown form");
+		return v == sizeof(Elf64_Rela) ? STX_E_OK
+					       : BAD(c, "the size of a relocation is wrong");
+	case DT_PLTREL: return v == DT_RELA ? STX_E_OK : BAD(c, "relocations of an unknown form");
 	case DT_FLAGS: return expect(c, e, DF_SYMBOLIC | DF_BIND_NOW);
 	case DT_FLAGS_1: return expect(c, e, DF_1_NOW | DF_1_NODELETE);
 	case DT_PLTGOT:
 	case DT_RELACOUNT:
 	case DT_SYMBOLIC:
 	case DT_BIND_NOW: return STX_E_OK;
-	default:
-		return BAD(c, "dynamic tag 0x%llx is not allowed", (unsigned long long)e->d_tag);
+	default: return BAD(c, "dynamic tag 0x%llx is not allowed", (unsigned long long)e->d_tag);
 	}
 }
 
@@ -216,8 +216,10 @@ static stx_err count_symbols(struct check *c)
 	if (!c->hash || !p)
 		return BAD(c, "there is no symbol hash table");
 	memcpy(h, p, sizeof h);
-	uint64_t buckets = c->hash + sizeof h + (uint64_t)h[2] * 8, chains = buckets + (uint64_t)h[0] * 4;
-	if (!h[0] || !h[2] || (h[2] & (h[2] - 1)) || h[3] > 63 || !at(c, c->hash + sizeof h, (uint64_t)h[2] * 8))
+	uint64_t buckets = c->hash + sizeof h + (uint64_t)h[2] * 8,
+		 chains = buckets + (uint64_t)h[0] * 4;
+	if (!h[0] || !h[2] || (h[2] & (h[2] - 1)) || h[3] > 63 ||
+	    !at(c, c->hash + sizeof h, (uint64_t)h[2] * 8))
 		return BAD(c, "the symbol hash table has an impossible shape");
 	const uint8_t *b = at(c, buckets, (uint64_t)h[0] * 4);
 	if (!b)
@@ -249,7 +251,8 @@ static stx_err check_symbols(struct check *c)
 	if (err)
 		return err;
 	const uint8_t *p = c->nsyms <= c->f.n / sizeof(Elf64_Sym) && c->nsyms
-		? at(c, c->symtab, c->nsyms * sizeof(Elf64_Sym)) : NULL;
+				   ? at(c, c->symtab, c->nsyms * sizeof(Elf64_Sym))
+				   : NULL;
 	if (!p)
 		return BAD(c, "the symbol table lies outside the object");
 	for (uint64_t i = 1; i < c->nsyms; i++) {
@@ -292,12 +295,12 @@ static stx_err check_relocations(struct check *c, uint64_t table, uint64_t bytes
 		Elf64_Rela r;
 		memcpy(&r, p + i * sizeof r, sizeof r);
 		uint32_t type = ELF64_R_TYPE(r.r_info), symbol = ELF64_R_SYM(r.r_info);
-		if (type != R_X86_64_RELATIVE && type != R_X86_64_GLOB_DAT && type != R_X86_64_JUMP_SLOT &&
-		    type != R_X86_64_64)
+		if (type != R_X86_64_RELATIVE && type != R_X86_64_GLOB_DAT &&
+		    type != R_X86_64_JUMP_SLOT && type != R_X86_64_64)
 			return BAD(c, "relocation type %u is not allowed", type);
 		if (symbol >= c->nsyms)
 			return BAD(c, "a relocation names symbol %u of %llu", symbol,
-			           (unsigned long long)c->nsyms);
+				   (unsigned long long)c->nsyms);
 		if (!may_relocate(c, r.r_offset))
 			return BAD(c, "a relocation changes code or read-only data");
 	}

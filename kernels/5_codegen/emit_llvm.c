@@ -1,9 +1,10 @@
 /* emit_llvm.c: one kernel to LLVM IR, optimised IR, assembly or an ELF object.
  *
- * The kernel becomes `void SYMBOL(const struct stx_kernel_frame *, i64 begin, i64 end)`, a loop over grid
- * points around its instructions. Context and module live for one call; target machines are kept, one a
- * level. No fast-math flags: what LLVM may change keeps every bit. MXCSR is set to its default (nearest,
- * subnormals kept) at entry and restored at exit, whatever the calling thread has there. */
+ * The kernel becomes `void SYMBOL(const struct stx_kernel_frame *, i64 begin, i64 end)`, a loop
+ * over grid points around its instructions. Context and module live for one call; target machines
+ * are kept, one a level. No fast-math flags: what LLVM may change keeps every bit. MXCSR is set to
+ * its default (nearest, subnormals kept) at entry and restored at exit, whatever the calling thread
+ * has there. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +18,14 @@
 #include "emit_llvm.h"
 #include "lld.h"
 
-#define TRIPLE "x86_64-unknown-linux-gnu"
+#define TRIPLE        "x86_64-unknown-linux-gnu"
 #define MXCSR_DEFAULT 0x1f80u /* all exceptions masked, round to nearest, no FTZ, no DAZ */
 
 /* mem2reg first: accumulators are built in allocas. Unrolling only where the kernel asks for it. */
 #define PASSES "function(mem2reg,early-cse,loop-mssa(licm),instcombine<no-verify-fixpoint>)"
-#define PASSES_UNROLL \
-	"function(mem2reg,early-cse,loop-mssa(licm),loop-unroll<O2>,instcombine<no-verify-fixpoint>)"
+#define PASSES_UNROLL                                                                              \
+	"function(mem2reg,early-cse,loop-mssa(licm),loop-unroll<O2>,instcombine<no-verify-"        \
+	"fixpoint>)"
 
 struct stx_llvm {
 	LLVMTargetRef target;
@@ -80,9 +82,9 @@ static LLVMTargetMachineRef machine_of(struct stx_llvm *l, const struct stx_cpu_
 		return NULL;
 	LLVMTargetMachineRef *m = &l->machine[t->level][t->avx512bf16];
 	if (!*m)
-		*m = LLVMCreateTargetMachine(l->target, TRIPLE, cpu[t->level],
-		                             t->avx512bf16 ? "+avx512bf16" : "", LLVMCodeGenLevelDefault,
-		                             LLVMRelocPIC, LLVMCodeModelDefault);
+		*m = LLVMCreateTargetMachine(
+			l->target, TRIPLE, cpu[t->level], t->avx512bf16 ? "+avx512bf16" : "",
+			LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
 	return *m;
 }
 
@@ -123,7 +125,7 @@ static void add_attribute(struct stx__emit *e, const char *name, size_t n)
 {
 	unsigned kind = LLVMGetEnumAttributeKindForName(name, n);
 	LLVMAddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex,
-	                        LLVMCreateEnumAttribute(e->c, kind, 0));
+				LLVMCreateEnumAttribute(e->c, kind, 0));
 }
 
 static LLVMValueRef frame_field(struct stx__emit *e, size_t offset)
@@ -191,7 +193,7 @@ static void build_function(struct stx__emit *e, const char *symbol)
 	}
 	load_frame(e);
 	e->axis[0] = stx__for_begin(e, &grid, LLVMGetParam(e->fn, 1), LLVMGetParam(e->fn, 2),
-	                            stx__i64(e, 1));
+				    stx__i64(e, 1));
 	stx__emit_range(e, 0, e->k->insts.n);
 	stx__for_end(e, &grid);
 	if (saved)
@@ -236,7 +238,8 @@ static stx_err optimise(struct stx__emit *e, struct stx_llvm *l, LLVMTargetMachi
 	int unroll = 0;
 	for (uint32_t i = 0; i < e->k->axes.n; i++)
 		unroll |= e->k->axes.at[i].binding == STX_AXIS_UNROLL;
-	LLVMErrorRef bad = LLVMRunPasses(e->m, unroll ? PASSES_UNROLL : PASSES, machine, l->options);
+	LLVMErrorRef bad =
+		LLVMRunPasses(e->m, unroll ? PASSES_UNROLL : PASSES, machine, l->options);
 	if (!bad)
 		return STX_E_OK;
 	char *text = LLVMGetErrorMessage(bad);
@@ -254,14 +257,14 @@ static stx_err put_text(struct stx__emit *e, struct stx_bytes *out)
 }
 
 static stx_err put_code(struct stx__emit *e, LLVMTargetMachineRef machine, int assembly,
-                        struct stx_bytes *out)
+			struct stx_bytes *out)
 {
 	char *text = NULL;
 	LLVMMemoryBufferRef code = NULL;
 	if (stx__llvm_options())
 		return stx__fail(e, STX_E_INTERNAL, "this LLVM has no option disable-lsr");
-	if (LLVMTargetMachineEmitToMemoryBuffer(machine, e->m, assembly ? LLVMAssemblyFile : LLVMObjectFile,
-	                                        &text, &code))
+	if (LLVMTargetMachineEmitToMemoryBuffer(
+		    machine, e->m, assembly ? LLVMAssemblyFile : LLVMObjectFile, &text, &code))
 		stx__fail(e, STX_E_COMPILE, "LLVM: %s", text ? text : "no code");
 	else if (stx_bytes_put(out, LLVMGetBufferStart(code), LLVMGetBufferSize(code)))
 		stx__fail(e, STX_E_NOMEM, "out of memory");
@@ -272,7 +275,8 @@ static stx_err put_code(struct stx__emit *e, LLVMTargetMachineRef machine, int a
 }
 
 static stx_err emit_stages(struct stx__emit *e, struct stx_llvm *l, LLVMTargetMachineRef machine,
-                           enum stx_emit_stage stage, struct stx_bytes *out, struct stx_emit_info *info)
+			   enum stx_emit_stage stage, struct stx_bytes *out,
+			   struct stx_emit_info *info)
 {
 	uint64_t t0 = now_us(), t1;
 	stx_err err = build(e);
@@ -291,9 +295,9 @@ static stx_err emit_stages(struct stx__emit *e, struct stx_llvm *l, LLVMTargetMa
 	return err;
 }
 
-stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k, const struct stx_cpu_target *t,
-                      int fast, enum stx_emit_stage stage, struct stx_bytes *out,
-                      struct stx_emit_info *info, struct stx_diag *d)
+stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k,
+		      const struct stx_cpu_target *t, int fast, enum stx_emit_stage stage,
+		      struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
 {
 	struct stx__emit e = { .k = k, .t = t, .fast = fast, .d = d };
 	struct messages messages = { 0 };

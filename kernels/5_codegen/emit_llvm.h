@@ -1,14 +1,14 @@
 /* emit_llvm.h
  * state of one kernel's translation to LLVM IR, shared by emit_llvm*.c only.
  *
- * Values. A kernel value is uniform (one LLVM scalar) or, inside the VECTOR loop that is being emitted,
- * varying: `copies` vectors of `w` lanes, so that one pass through the loop handles copies*w iterations.
- * bool is i1. Floats below 32 bits have two forms, both made where the value is defined (unused ones
- * are dead and go): `v`, the value widened to f32, and `raw`, its bits as an integer.
- * Straight-line pieces between loop markers are emitted copy by copy, so register pressure is that of
- * one copy and the stores of a copy come after its loads.
- * Control flow: one builder that always stands at the end of the current block; all allocas in `entry`.
- * Accumulators and nothing else live in allocas; the mem2reg pass turns those that can be into SSA. */
+ * Values. A kernel value is uniform (one LLVM scalar) or, inside the VECTOR loop that is being
+ * emitted, varying: `copies` vectors of `w` lanes, so that one pass through the loop handles
+ * copies*w iterations. bool is i1. Floats below 32 bits have two forms, both made where the value
+ * is defined (unused ones are dead and go): `v`, the value widened to f32, and `raw`, its bits as
+ * an integer. Straight-line pieces between loop markers are emitted copy by copy, so register
+ * pressure is that of one copy and the stores of a copy come after its loads. Control flow: one
+ * builder that always stands at the end of the current block; all allocas in `entry`. Accumulators
+ * and nothing else live in allocas; the mem2reg pass turns those that can be into SSA. */
 #ifndef STX_EMIT_LLVM_H
 #define STX_EMIT_LLVM_H
 
@@ -23,7 +23,8 @@ struct stx__val {
 };
 
 struct stx__acc {
-	uint32_t inst, loop, inner, update; /* ACC, its first LOOP, the LOOP around UPDATE, UPDATE */
+	uint32_t inst, loop, inner,
+		update; /* ACC, its first LOOP, the LOOP around UPDATE, UPDATE */
 	uint8_t monoid, order, nstates;
 	enum stx_dtype dtype;
 	uint8_t exact;     /* any order of combination gives the same bits */
@@ -31,24 +32,29 @@ struct stx__acc {
 	uint8_t in_memory; /* LANES: the registers are in `array` now, chosen by e->slot */
 	unsigned w;        /* lanes of one state: 1, or the vector loop's */
 	unsigned slots;    /* vectors a state has */
-	unsigned copies;   /* results: 1, or the copies of the vector loop around the whole reduction */
+	unsigned copies; /* results: 1, or the copies of the vector loop around the whole reduction
+			  */
+	unsigned ranks;  /* places of the stack of partial results */
 	LLVMValueRef state[3][STX__MAX_COPIES]; /* allocas */
 	LLVMValueRef array[3];                  /* allocas of [slots], or NULL */
 	LLVMValueRef stack[3], count;           /* allocas */
 	LLVMValueRef final[3][STX__MAX_COPIES];
-	struct stx__acc *next_inner, *next_loop; /* others of the same `inner`, of the same `loop` */
+	struct stx__acc *next_inner,
+		*next_loop; /* others of the same `inner`, of the same `loop` */
 };
 
 /* What is known about a LOOP before emission, and for a VECTOR loop how it will be emitted. */
 struct stx__loop_info {
-	uint32_t end;          /* its END */
-	uint32_t cost;         /* weighted instructions inside */
-	uint8_t widest;        /* bytes of the widest value a vector of it holds */
-	uint8_t has_loop;      /* another loop inside */
-	uint8_t scalar;        /* VECTOR, but an inner size varies: one lane at a time */
-	uint8_t in_memory;     /* binding lane accumulators stay in their arrays */
-	uint8_t w, copies;     /* of the main part; the tail does one copy at a time */
-	struct stx__acc *inner, *accs; /* accumulators updated right inside; those that start with it */
+	uint32_t end;      /* its END */
+	uint32_t cost;     /* weighted instructions inside */
+	uint32_t states;   /* accumulator values kept for each lane through inner loops */
+	uint8_t widest;    /* bytes of the widest value a vector of it holds */
+	uint8_t has_loop;  /* another loop inside */
+	uint8_t scalar;    /* VECTOR, but an inner size varies: one lane at a time */
+	uint8_t in_memory; /* binding lane accumulators stay in their arrays */
+	uint8_t w, copies; /* of the main part; the tail does one copy at a time */
+	struct stx__acc *inner,
+		*accs; /* accumulators updated right inside; those that start with it */
 };
 
 struct stx__emit {
@@ -65,34 +71,37 @@ struct stx__emit {
 	LLVMValueRef fn;
 	LLVMBasicBlockRef entry; /* allocas, before its terminator */
 	LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
-	LLVMValueRef bounds, zero_slot, scratch_slot; /* frame->bounds; 16 zero bytes; 16 to write */
+	LLVMValueRef bounds, zero_slot,
+		scratch_slot; /* frame->bounds; 16 zero bytes; 16 to write */
 	LLVMValueRef *params, *scalars;
-	LLVMValueRef axis[STX_KERNEL_MAX_AXES]; /* i64; of the vector axis: lane 0 of copy 0 */
+	LLVMValueRef axis[STX_KERNEL_MAX_AXES];  /* i64; of the vector axis: lane 0 of copy 0 */
 	uint8_t axis_depth[STX_KERNEL_MAX_AXES]; /* of its loop; 0 for the grid */
 	unsigned depth;                          /* loops open around the current instruction */
 
-	struct stx__loop_info *loop;  /* by LOOP instruction */
-	struct stx__acc **acc;        /* by ACC instruction */
-	uint8_t *varying;             /* by instruction */
-	struct stx__val *val;         /* [instruction * stride + copy] */
-	LLVMValueRef *ok;             /* INDIRECT: lanes within bounds, NULL when not needed */
-	unsigned stride;              /* copies a value has room for */
+	struct stx__loop_info *loop; /* by LOOP instruction */
+	struct stx__acc **acc;       /* by ACC instruction */
+	uint8_t *varying;            /* by instruction */
+	struct stx__val *val;        /* [instruction * stride + copy] */
+	LLVMValueRef *ok;            /* INDIRECT: lanes within bounds, NULL when not needed */
+	unsigned stride;             /* copies a value has room for */
 
 	/* The vector loop being emitted; w == 0: none. */
 	uint32_t vaxis;
 	unsigned w, copies, mask_bits;
-	unsigned copy;         /* being emitted */
-	LLVMValueRef mask;     /* prefix mask of the tail, or NULL: every lane is active */
-	LLVMValueRef rest;     /* i64: active lanes, when mask is set */
-	LLVMValueRef slot;     /* i64: register of lane accumulators that copy 0 belongs to; NULL: the copy's */
+	unsigned copy;     /* being emitted */
+	LLVMValueRef mask; /* prefix mask of the tail, or NULL: every lane is active */
+	LLVMValueRef rest; /* i64: active lanes, when mask is set */
+	LLVMValueRef slot; /* i64: register of lane accumulators that copy 0 belongs to; NULL: the
+			      copy's */
 	unsigned vector_elems; /* largest w*copies, for the report */
 };
 
 /* ---- types and small pieces (emit_llvm_types.c) ---- */
 stx_err stx__fail(struct stx__emit *e, stx_err err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-LLVMTypeRef stx__type(struct stx__emit *e, enum stx_dtype t);     /* of v: f32 for narrow floats */
-LLVMTypeRef stx__mem_type(struct stx__emit *e, enum stx_dtype t); /* in memory: an integer for those */
+LLVMTypeRef stx__type(struct stx__emit *e, enum stx_dtype t); /* of v: f32 for narrow floats */
+LLVMTypeRef stx__mem_type(struct stx__emit *e,
+			  enum stx_dtype t); /* in memory: an integer for those */
 LLVMTypeRef stx__int_type(struct stx__emit *e, unsigned bits);
 LLVMTypeRef stx__vec(LLVMTypeRef t, unsigned w); /* t when w <= 1 */
 int stx__is_narrow(enum stx_dtype t);
@@ -104,8 +113,8 @@ LLVMValueRef stx__i64(struct stx__emit *e, int64_t v);
 LLVMValueRef stx__const(struct stx__emit *e, enum stx_dtype t, union stx_scalar v, unsigned w);
 LLVMValueRef stx__iota(struct stx__emit *e, LLVMTypeRef t, unsigned w, int64_t step);
 LLVMValueRef stx__splat(struct stx__emit *e, LLVMValueRef v, unsigned w);
-LLVMValueRef stx__call(struct stx__emit *e, const char *intrinsic, LLVMTypeRef *types, unsigned ntypes,
-                       LLVMValueRef *args, unsigned nargs);
+LLVMValueRef stx__call(struct stx__emit *e, const char *intrinsic, LLVMTypeRef *types,
+		       unsigned ntypes, LLVMValueRef *args, unsigned nargs);
 LLVMValueRef stx__alloca(struct stx__emit *e, LLVMTypeRef t, unsigned align);
 LLVMBasicBlockRef stx__block(struct stx__emit *e, const char *name);
 LLVMValueRef stx__any(struct stx__emit *e, LLVMValueRef mask, unsigned w); /* i1 */
@@ -121,19 +130,21 @@ LLVMValueRef stx__widen(struct stx__emit *e, enum stx_dtype t, LLVMValueRef raw,
 LLVMValueRef stx__narrow(struct stx__emit *e, enum stx_dtype t, LLVMValueRef f32, unsigned w);
 struct stx__val stx__from_memory(struct stx__emit *e, enum stx_dtype t, LLVMValueRef v, unsigned w);
 LLVMValueRef stx__to_memory(struct stx__emit *e, enum stx_dtype t, struct stx__val v, unsigned w);
-struct stx__val stx__cast(struct stx__emit *e, enum stx_dtype to, enum stx_dtype from, struct stx__val v,
-                          unsigned w);
+struct stx__val stx__cast(struct stx__emit *e, enum stx_dtype to, enum stx_dtype from,
+			  struct stx__val v, unsigned w);
 
 /* ---- primitives (emit_llvm_prim.c) ---- */
 void stx__emit_prim(struct stx__emit *e, uint32_t n);
 LLVMValueRef stx__float_max(struct stx__emit *e, int max, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef stx__fma(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 LLVMValueRef stx__contract(struct stx__emit *e, LLVMValueRef v); /* marks v for `fast` */
-LLVMValueRef stx__fmod(struct stx__emit *e, LLVMValueRef x, LLVMValueRef y, unsigned bits, unsigned w);
+LLVMValueRef stx__fmod(struct stx__emit *e, LLVMValueRef x, LLVMValueRef y, unsigned bits,
+		       unsigned w);
 
 /* ---- index expressions (emit_llvm_index.c) ---- */
 enum stx__access { STX__UNIFORM, STX__CONTIGUOUS, STX__STRIDED, STX__GATHER };
-struct stx__sum { /* a uniform i64 by the loop its parts change in: the outer ones can leave the inner */
+struct stx__sum { /* a uniform i64 by the loop its parts change in: the outer ones can leave the
+		     inner */
 	LLVMValueRef at[STX_KERNEL_MAX_LOOPS + 2]; /* by depth, NULL: none; 0: the grid */
 	int64_t constant;
 };
@@ -147,8 +158,8 @@ int stx__ex_varies(struct stx__emit *e, stx_ex ex);
 LLVMValueRef stx__ex_scalar(struct stx__emit *e, stx_ex ex); /* uniform ex, as i64 */
 struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex);
 LLVMValueRef stx__ex_lanes(struct stx__emit *e, stx_ex ex); /* any ex, <w x i32 or i64> */
-/* AND of the in-bounds masks of the INDIRECTs in ex; NULL when there are none. All: also of those whose
- * bound is known to be 1 at least, where element 0 may be read but not written. */
+/* AND of the in-bounds masks of the INDIRECTs in ex; NULL when there are none. All: also of those
+ * whose bound is known to be 1 at least, where element 0 may be read but not written. */
 LLVMValueRef stx__ex_ok(struct stx__emit *e, stx_ex ex, int all, unsigned w);
 
 /* ---- memory (emit_llvm_memory.c) ---- */
@@ -161,8 +172,9 @@ void stx__emit_index(struct stx__emit *e, uint32_t n);
 void stx__acc_open(struct stx__emit *e, uint32_t n);
 void stx__acc_update(struct stx__emit *e, uint32_t n);
 void stx__acc_result(struct stx__emit *e, uint32_t n);
-void stx__acc_reset(struct stx__emit *e, struct stx__acc *a);      /* states := identity */
-void stx__acc_to_array(struct stx__emit *e, struct stx__acc *a);   /* before a loop that uses e->slot */
+void stx__acc_reset(struct stx__emit *e, struct stx__acc *a); /* states := identity */
+void stx__acc_to_array(struct stx__emit *e,
+		       struct stx__acc *a); /* before a loop that uses e->slot */
 void stx__acc_from_array(struct stx__emit *e, struct stx__acc *a); /* and after it */
 void stx__acc_part(struct stx__emit *e, struct stx__acc *a);       /* a chunk is complete */
 void stx__acc_finish(struct stx__emit *e, struct stx__acc *a);     /* after the END of a->loop */
@@ -174,10 +186,11 @@ struct stx__for {
 	LLVMValueRef i, end, step;
 };
 /* for (i = begin; i < end; i += step): returns i. The builder stands in the body. */
-LLVMValueRef stx__for_begin(struct stx__emit *e, struct stx__for *f, LLVMValueRef begin, LLVMValueRef end,
-                            LLVMValueRef step);
+LLVMValueRef stx__for_begin(struct stx__emit *e, struct stx__for *f, LLVMValueRef begin,
+			    LLVMValueRef end, LLVMValueRef step);
 void stx__for_end(struct stx__emit *e, struct stx__for *f);
-LLVMBasicBlockRef stx__if_begin(struct stx__emit *e, LLVMValueRef cond); /* returns the block after */
+LLVMBasicBlockRef stx__if_begin(struct stx__emit *e,
+				LLVMValueRef cond); /* returns the block after */
 void stx__if_end(struct stx__emit *e, LLVMBasicBlockRef after);
 stx_err stx__analyse(struct stx__emit *e); /* loop, acc, varying */
 void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to);

@@ -1,19 +1,21 @@
 /* emit_llvm_cast.c: value conversions between element types, total as NUMERICS.md has them.
  *
- * Nothing here becomes a library call at any level: floats below 32 bits are converted with F16C where the
- * level has it (x86-64-v3) and with integer arithmetic elsewhere; vcvtneps2bf16 is not used, it flushes
- * subnormals. Float to integer clamps before it converts, because the conversion of an out-of-range
- * value is poison in LLVM and llvm.fptosi.sat is split into lanes. */
+ * Nothing here becomes a library call at any level: floats below 32 bits are converted with F16C
+ * where the level has it (x86-64-v3) and with integer arithmetic elsewhere; vcvtneps2bf16 is not
+ * used, it flushes subnormals. Float to integer clamps before it converts, because the conversion
+ * of an out-of-range value is poison in LLVM and llvm.fptosi.sat is split into lanes. */
 #include "emit_llvm.h"
 
-struct format { /* as in memory: sign, exponent, mantissa */
+struct format {                           /* as in memory: sign, exponent, mantissa */
 	uint8_t bits, mant, has_inf, nuz; /* nuz: no negative zero, its pattern is the NaN */
 	int bias;
-	uint32_t max, over, nan; /* largest finite value, what an overflow gives, NaN; without sign */
+	uint32_t max, over,
+		nan; /* largest finite value, what an overflow gives, NaN; without sign */
 };
 
 static const struct format *format_of(enum stx_dtype t)
 {
+	/* clang-format off */
 	/*                                       bits mant inf nuz bias  max     over    nan    */
 	static const struct format f16 =        { 16, 10, 1, 0,  15, 0x7bff, 0x7c00, 0x7e00 };
 	static const struct format bf16 =       { 16,  7, 1, 0, 127, 0x7f7f, 0x7f80, 0x7fc0 };
@@ -21,6 +23,7 @@ static const struct format *format_of(enum stx_dtype t)
 	static const struct format f8e5m2 =     {  8,  2, 1, 0,  15,   0x7b,   0x7c,   0x7e };
 	static const struct format f8e4m3fnuz = {  8,  3, 0, 1,   8,   0x7f,   0x80,   0x80 };
 	static const struct format f8e5m2fnuz = {  8,  2, 0, 1,  16,   0x7f,   0x80,   0x80 };
+	/* clang-format on */
 	switch (t) {
 	case STX_F16: return &f16;
 	case STX_BF16: return &bf16;
@@ -43,8 +46,8 @@ static double power_of_2(int n)
 
 /* ---- floats below 32 bits ---- */
 
-/* Bits to f32, exactly: the magnitude is moved to f32's place and scaled by the difference of biases,
- * which turns subnormals into normal numbers. */
+/* Bits to f32, exactly: the magnitude is moved to f32's place and scaled by the difference of
+ * biases, which turns subnormals into normal numbers. */
 LLVMValueRef stx__widen(struct stx__emit *e, enum stx_dtype t, LLVMValueRef raw, unsigned w)
 {
 	const struct format *f = format_of(t);
@@ -55,14 +58,15 @@ LLVMValueRef stx__widen(struct stx__emit *e, enum stx_dtype t, LLVMValueRef raw,
 	}
 	LLVMValueRef u = LLVMBuildZExt(e->b, raw, i32, "");
 	if (t == STX_BF16)
-		return LLVMBuildBitCast(e->b, LLVMBuildShl(e->b, u, stx__int(i32, 16), ""), f32, "");
+		return LLVMBuildBitCast(e->b, LLVMBuildShl(e->b, u, stx__int(i32, 16), ""), f32,
+					"");
 	uint32_t sign_bit = 1u << (f->bits - 1);
 	LLVMValueRef sign = LLVMBuildAnd(e->b, u, stx__int(i32, sign_bit), "");
 	LLVMValueRef mag = LLVMBuildAnd(e->b, u, stx__int(i32, sign_bit - 1), "");
 	sign = LLVMBuildShl(e->b, sign, stx__int(i32, 32u - f->bits), "");
 	LLVMValueRef v = LLVMBuildShl(e->b, mag, stx__int(i32, 23u - f->mant), "");
-	v = LLVMBuildFMul(e->b, LLVMBuildBitCast(e->b, v, f32, ""), stx__real(f32, power_of_2(127 - f->bias)),
-	                  "");
+	v = LLVMBuildFMul(e->b, LLVMBuildBitCast(e->b, v, f32, ""),
+			  stx__real(f32, power_of_2(127 - f->bias)), "");
 	v = LLVMBuildBitCast(e->b, v, i32, "");
 	if (!f->nuz) {
 		LLVMValueRef big = stx__icmp(e, LLVMIntUGT, mag, stx__int(i32, f->max));
@@ -74,7 +78,7 @@ LLVMValueRef stx__widen(struct stx__emit *e, enum stx_dtype t, LLVMValueRef raw,
 	v = LLVMBuildOr(e->b, v, sign, "");
 	if (f->nuz)
 		v = stx__select(e, stx__icmp(e, LLVMIntEQ, u, stx__int(i32, f->nan)),
-		                stx__int(i32, 0x7fc00000), v);
+				stx__int(i32, 0x7fc00000), v);
 	return LLVMBuildBitCast(e->b, v, f32, "");
 }
 
@@ -151,7 +155,8 @@ LLVMValueRef stx__to_memory(struct stx__emit *e, enum stx_dtype t, struct stx__v
 
 /* ---- casts ---- */
 
-/* f64 to f32 rounded to odd: a second rounding, to fewer bits, then gives what one rounding would. */
+/* f64 to f32 rounded to odd: a second rounding, to fewer bits, then gives what one rounding would.
+ */
 static LLVMValueRef round_to_odd(struct stx__emit *e, LLVMValueRef x, unsigned w)
 {
 	LLVMTypeRef i32 = stx__vec(e->i32, w), f32 = stx__vec(e->f32, w), f64 = stx__vec(e->f64, w);
@@ -166,7 +171,7 @@ static LLVMValueRef round_to_odd(struct stx__emit *e, LLVMValueRef x, unsigned w
 	LLVMValueRef u = LLVMBuildBitCast(e->b, f, i32, "");
 	LLVMValueRef step = stx__select(e, above, stx__int(i32, UINT32_MAX), stx__int(i32, 1));
 	LLVMValueRef even = stx__icmp(e, LLVMIntEQ, LLVMBuildAnd(e->b, u, stx__int(i32, 1), ""),
-	                              stx__int(i32, 0));
+				      stx__int(i32, 0));
 	LLVMValueRef fix = LLVMBuildAnd(e->b, inexact, even, "");
 	u = stx__select(e, fix, LLVMBuildAdd(e->b, u, step, ""), u);
 	return LLVMBuildBitCast(e->b, u, f32, "");
@@ -179,12 +184,13 @@ static LLVMValueRef fcmp(struct stx__emit *e, LLVMRealPredicate p, LLVMValueRef 
 
 /* x in [lo, hi) converted to an integer type; elsewhere, and for NaN, 0. */
 static LLVMValueRef convert_inside(struct stx__emit *e, LLVMValueRef x, double lo, double hi,
-                                   int is_signed, LLVMTypeRef to)
+				   int is_signed, LLVMTypeRef to)
 {
 	LLVMValueRef in = LLVMBuildAnd(e->b, fcmp(e, is_signed ? LLVMRealOGE : LLVMRealOGT, x, lo),
-	                               fcmp(e, LLVMRealOLT, x, hi), "");
+				       fcmp(e, LLVMRealOLT, x, hi), "");
 	LLVMValueRef safe = stx__select(e, in, x, stx__real(LLVMTypeOf(x), 0));
-	return is_signed ? LLVMBuildFPToSI(e->b, safe, to, "") : LLVMBuildFPToUI(e->b, safe, to, "");
+	return is_signed ? LLVMBuildFPToSI(e->b, safe, to, "")
+			 : LLVMBuildFPToUI(e->b, safe, to, "");
 }
 
 static LLVMValueRef float_to_int(struct stx__emit *e, enum stx_dtype to, LLVMValueRef x, unsigned w)
@@ -193,8 +199,8 @@ static LLVMValueRef float_to_int(struct stx__emit *e, enum stx_dtype to, LLVMVal
 	LLVMTypeRef type = stx__vec(stx__int_type(e, bits), w);
 	int is_signed = stx_dtype_kind(to) == STX_KIND_INT;
 	if (bits < 32) { /* through i32; what does not fit there is 0; low bits kept */
-		int wide = LLVMGetTypeKind(w > 1 ? LLVMGetElementType(LLVMTypeOf(x)) : LLVMTypeOf(x)) ==
-		           LLVMDoubleTypeKind;
+		int wide = LLVMGetTypeKind(w > 1 ? LLVMGetElementType(LLVMTypeOf(x))
+						 : LLVMTypeOf(x)) == LLVMDoubleTypeKind;
 		LLVMTypeRef i32 = stx__vec(e->i32, w);
 		LLVMValueRef v;
 		if (wide) { /* truncation first: -2147483648.5 is inside */
@@ -233,7 +239,7 @@ static LLVMValueRef sticky(struct stx__emit *e, LLVMValueRef v, int is_signed)
 }
 
 static struct stx__val int_to_float(struct stx__emit *e, enum stx_dtype to, enum stx_dtype from,
-                                    LLVMValueRef v, unsigned w)
+				    LLVMValueRef v, unsigned w)
 {
 	int is_signed = stx_dtype_kind(from) == STX_KIND_INT;
 	int bytes = stx_dtype_bytes(from);
@@ -256,18 +262,20 @@ static struct stx__val int_to_float(struct stx__emit *e, enum stx_dtype to, enum
 }
 
 static struct stx__val float_to_float(struct stx__emit *e, enum stx_dtype to, enum stx_dtype from,
-                                      LLVMValueRef v, unsigned w)
+				      LLVMValueRef v, unsigned w)
 {
 	if (to == STX_F64)
 		return (struct stx__val){ LLVMBuildFPExt(e->b, v, stx__vec(e->f64, w), ""), NULL };
 	if (to == STX_F32)
-		return (struct stx__val){ from == STX_F64 ? LLVMBuildFPTrunc(e->b, v, stx__vec(e->f32, w), "")
-			                                  : v, NULL };
+		return (struct stx__val){
+			from == STX_F64 ? LLVMBuildFPTrunc(e->b, v, stx__vec(e->f32, w), "") : v,
+			NULL
+		};
 	return both(e, to, from == STX_F64 ? round_to_odd(e, v, w) : v, w);
 }
 
-struct stx__val stx__cast(struct stx__emit *e, enum stx_dtype to, enum stx_dtype from, struct stx__val v,
-                          unsigned w)
+struct stx__val stx__cast(struct stx__emit *e, enum stx_dtype to, enum stx_dtype from,
+			  struct stx__val v, unsigned w)
 {
 	if (to == from)
 		return v;
@@ -282,7 +290,8 @@ struct stx__val stx__cast(struct stx__emit *e, enum stx_dtype to, enum stx_dtype
 		return int_to_float(e, to, from, v.v, w);
 	if (to == STX_BOOL)
 		return (struct stx__val){
-			stx__icmp(e, LLVMIntNE, v.v, stx__int(LLVMTypeOf(v.v), 0)), NULL };
+			stx__icmp(e, LLVMIntNE, v.v, stx__int(LLVMTypeOf(v.v), 0)), NULL
+		};
 	LLVMTypeRef type = stx__vec(stx__type(e, to), w);
 	int is_signed = stx_dtype_kind(from) == STX_KIND_INT;
 	if (stx_dtype_bytes(to) == stx_dtype_bytes(from) && from != STX_BOOL)
@@ -290,5 +299,6 @@ struct stx__val stx__cast(struct stx__emit *e, enum stx_dtype to, enum stx_dtype
 	if (stx_dtype_bytes(to) < stx_dtype_bytes(from))
 		return (struct stx__val){ LLVMBuildTrunc(e->b, v.v, type, ""), NULL };
 	return (struct stx__val){ is_signed ? LLVMBuildSExt(e->b, v.v, type, "")
-		                            : LLVMBuildZExt(e->b, v.v, type, ""), NULL };
+					    : LLVMBuildZExt(e->b, v.v, type, ""),
+				  NULL };
 }

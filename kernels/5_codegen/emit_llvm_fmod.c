@@ -1,14 +1,14 @@
 /* emit_llvm_fmod.c: the remainder of floats, exact, by long division in integers (fmod in C).
  *
- * LLVM's frem is a call to fmod. The classic loop subtracts the divisor's mantissa bit by bit while the
- * dividend's exponent is above the divisor's; all lanes run together until none is active, so the cost
- * is the largest difference of exponents in the vector. Terminates: each pass lowers every active lane's
- * exponent by one. */
+ * LLVM's frem is a call to fmod. The classic loop subtracts the divisor's mantissa bit by bit while
+ * the dividend's exponent is above the divisor's; all lanes run together until none is active, so
+ * the cost is the largest difference of exponents in the vector. Terminates: each pass lowers every
+ * active lane's exponent by one. */
 #include "emit_llvm.h"
 
 struct fmod {
 	struct stx__emit *e;
-	LLVMTypeRef t;   /* integers of the float's width */
+	LLVMTypeRef t; /* integers of the float's width */
 	unsigned bits, mant, w;
 };
 
@@ -53,7 +53,8 @@ static LLVMValueRef join(const struct fmod *f, LLVMValueRef m, LLVMValueRef ex)
 	LLVMValueRef s = shift_of(f, m);
 	LLVMValueRef shifted = LLVMBuildShl(e->b, m, s, "");
 	ex = LLVMBuildSub(e->b, ex, s, "");
-	LLVMValueRef high = LLVMBuildShl(e->b, LLVMBuildSub(e->b, ex, k(f, 1), ""), k(f, f->mant), "");
+	LLVMValueRef high =
+		LLVMBuildShl(e->b, LLVMBuildSub(e->b, ex, k(f, 1), ""), k(f, f->mant), "");
 	LLVMValueRef normal = LLVMBuildAdd(e->b, shifted, high, "");
 	LLVMValueRef down = LLVMBuildSub(e->b, k(f, 1), ex, "");
 	LLVMValueRef inside = stx__icmp(e, LLVMIntULT, down, k(f, f->bits));
@@ -62,16 +63,19 @@ static LLVMValueRef join(const struct fmod *f, LLVMValueRef m, LLVMValueRef ex)
 	return stx__select(e, stx__icmp(e, LLVMIntEQ, m, k(f, 0)), k(f, 0), r);
 }
 
-LLVMValueRef stx__fmod(struct stx__emit *e, LLVMValueRef x, LLVMValueRef y, unsigned bits, unsigned w)
+LLVMValueRef stx__fmod(struct stx__emit *e, LLVMValueRef x, LLVMValueRef y, unsigned bits,
+		       unsigned w)
 {
 	struct fmod f = { e, stx__vec(stx__int_type(e, bits), w), bits, bits == 32 ? 23 : 52, w };
 	LLVMTypeRef ft = LLVMTypeOf(x);
-	uint64_t sign = (uint64_t)1 << (bits - 1), inf = bits == 32 ? 0x7f800000 : (uint64_t)0x7ff << 52;
-	LLVMValueRef ux = LLVMBuildBitCast(e->b, x, f.t, ""), uy = LLVMBuildBitCast(e->b, y, f.t, "");
+	uint64_t sign = (uint64_t)1 << (bits - 1),
+		 inf = bits == 32 ? 0x7f800000 : (uint64_t)0x7ff << 52;
+	LLVMValueRef ux = LLVMBuildBitCast(e->b, x, f.t, ""),
+		     uy = LLVMBuildBitCast(e->b, y, f.t, "");
 	LLVMValueRef ax = LLVMBuildAnd(e->b, ux, k(&f, sign - 1), "");
 	LLVMValueRef ay = LLVMBuildAnd(e->b, uy, k(&f, sign - 1), "");
 	LLVMValueRef bad = LLVMBuildOr(e->b, stx__icmp(e, LLVMIntEQ, ay, k(&f, 0)),
-	                               stx__icmp(e, LLVMIntUGT, ay, k(&f, inf)), "");
+				       stx__icmp(e, LLVMIntUGT, ay, k(&f, inf)), "");
 	bad = LLVMBuildOr(e->b, bad, stx__icmp(e, LLVMIntUGE, ax, k(&f, inf)), "");
 	LLVMValueRef smaller = stx__icmp(e, LLVMIntULT, ax, ay);
 	LLVMValueRef mx, my, ex, ey;

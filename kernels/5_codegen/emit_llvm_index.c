@@ -1,13 +1,13 @@
 /* emit_llvm_index.c: index expressions to LLVM: uniform ones as i64, varying ones as vectors.
  *
- * Offsets are affine in the vector axis in nearly every kernel, so an access is classified first: uniform,
- * contiguous, strided, or, for what is left (division of the axis, varying indirect values), a vector of
- * indices. Scalars are always 64 bits wide, which costs nothing; vectors are 32 bits wide where the
- * kernel allows it and the intervals of all parts prove it. Expressions nest no deeper than the limit. */
+ * Offsets are affine in the vector axis in nearly every kernel, so an access is classified first:
+ * uniform, contiguous, strided, or, for what is left (division of the axis, varying indirect
+ * values), a vector of indices. Scalars are always 64 bits wide, which costs nothing; vectors are
+ * 32 bits wide where the kernel allows it and the intervals of all parts prove it. Expressions nest
+ * no deeper than the limit. */
 #include "emit_llvm.h"
 
 #define MAX_NESTING 64
-
 
 static int atom_varies(struct stx__emit *e, uint32_t id, unsigned depth);
 
@@ -27,7 +27,8 @@ static int atom_varies(struct stx__emit *e, uint32_t id, unsigned depth)
 {
 	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, id);
 	if (depth > MAX_NESTING) {
-		stx__fail(e, STX_E_TOO_LARGE, "an index expression is nested more than %d deep", MAX_NESTING);
+		stx__fail(e, STX_E_TOO_LARGE, "an index expression is nested more than %d deep",
+			  MAX_NESTING);
 		return 0;
 	}
 	switch (a.kind) {
@@ -45,25 +46,28 @@ int stx__ex_varies(struct stx__emit *e, stx_ex ex)
 
 /* ---- arithmetic on scalars and vectors alike ---- */
 
-struct range2 { /* intervals of both operands of a division */
-	struct stx_interval a, b;
-};
-
-static LLVMValueRef safe_divisor(struct stx__emit *e, LLVMValueRef b, struct stx_interval r)
+/* A vector of divisors is made at least 1: in lanes beyond the end of the axis the interval does
+ * not hold, and a division by zero in one lane is undefined for all. */
+static LLVMValueRef safe_divisor(struct stx__emit *e, stx_ex ex, LLVMValueRef b)
 {
-	if (r.lo > 0)
-		return b;
 	LLVMTypeRef t = LLVMTypeOf(b);
-	return stx__select(e, stx__icmp(e, LLVMIntEQ, b, stx__int(t, 0)), stx__int(t, 1), b);
+	int vector = LLVMGetTypeKind(t) == LLVMVectorTypeKind;
+	if (stx_ex_is_const(e->k->ex, ex, NULL) ||
+	    (!vector && stx_ex_interval(e->k->ex, ex).lo > 0))
+		return b;
+	LLVMValueRef args[2] = { b, stx__int(t, 1) };
+	return stx__call(e, "llvm.smax", &t, 1, args, 2);
 }
 
-static LLVMValueRef build_div(struct stx__emit *e, enum stx_atom_kind kind, LLVMValueRef a, LLVMValueRef b,
-                              struct range2 r)
+static LLVMValueRef build_div(struct stx__emit *e, const struct stx_ex_atom *atom, LLVMValueRef a,
+			      LLVMValueRef b)
 {
 	LLVMTypeRef t = LLVMTypeOf(a);
-	b = safe_divisor(e, b, r.b);
-	if (r.a.lo >= 0)
-		return kind == STX_ATOM_MOD ? LLVMBuildURem(e->b, a, b, "") : LLVMBuildUDiv(e->b, a, b, "");
+	enum stx_atom_kind kind = atom->kind;
+	b = safe_divisor(e, atom->b, b);
+	if (stx_ex_interval(e->k->ex, atom->a).lo >= 0)
+		return kind == STX_ATOM_MOD ? LLVMBuildURem(e->b, a, b, "")
+					    : LLVMBuildUDiv(e->b, a, b, "");
 	LLVMValueRef q = LLVMBuildSDiv(e->b, a, b, "");
 	if (kind == STX_ATOM_TRUNCDIV)
 		return q;
@@ -76,17 +80,14 @@ static LLVMValueRef build_div(struct stx__emit *e, enum stx_atom_kind kind, LLVM
 }
 
 static LLVMValueRef build_pair(struct stx__emit *e, const struct stx_ex_atom *a, LLVMValueRef x,
-                               LLVMValueRef y)
+			       LLVMValueRef y)
 {
 	LLVMTypeRef t = LLVMTypeOf(x);
 	LLVMValueRef args[2] = { x, y };
 	switch (a->kind) {
 	case STX_ATOM_MIN: return stx__call(e, "llvm.smin", &t, 1, args, 2);
 	case STX_ATOM_MAX: return stx__call(e, "llvm.smax", &t, 1, args, 2);
-	default:
-		return build_div(e, a->kind, x, y,
-		                 (struct range2){ stx_ex_interval(e->k->ex, a->a),
-		                                  stx_ex_interval(e->k->ex, a->b) });
+	default: return build_div(e, a, x, y);
 	}
 }
 
@@ -117,7 +118,8 @@ static LLVMValueRef scalar_atom(struct stx__emit *e, uint32_t id, unsigned depth
 	case STX_ATOM_SYM: return scalar_symbol(e, a.number);
 	case STX_ATOM_INDIRECT: return stx__get(e, a.number, 1).v;
 	default:
-		return build_pair(e, &a, scalar_ex(e, a.a, depth + 1), scalar_ex(e, a.b, depth + 1));
+		return build_pair(e, &a, scalar_ex(e, a.a, depth + 1),
+				  scalar_ex(e, a.b, depth + 1));
 	}
 }
 
@@ -170,7 +172,8 @@ static struct stx__sum sum_of(struct stx__emit *e, stx_ex ex, unsigned depth)
 	struct stx__sum s = { .constant = stx_ex_constant(e->k->ex, ex) };
 	uint32_t n = stx_ex_nterms(e->k->ex, ex);
 	if (depth > MAX_NESTING) {
-		stx__fail(e, STX_E_TOO_LARGE, "an index expression is nested more than %d deep", MAX_NESTING);
+		stx__fail(e, STX_E_TOO_LARGE, "an index expression is nested more than %d deep",
+			  MAX_NESTING);
 		return s;
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -232,7 +235,8 @@ static LLVMValueRef spread(struct stx__emit *e, LLVMValueRef v, LLVMTypeRef t)
 
 static LLVMValueRef axis_lanes(struct stx__emit *e, LLVMTypeRef t)
 {
-	LLVMValueRef at = LLVMBuildAdd(e->b, e->axis[e->vaxis], stx__i64(e, (int64_t)e->copy * e->w), "");
+	LLVMValueRef at =
+		LLVMBuildAdd(e->b, e->axis[e->vaxis], stx__i64(e, (int64_t)e->copy * e->w), "");
 	return LLVMBuildAdd(e->b, spread(e, at, t), stx__iota(e, t, e->w, 1), "");
 }
 
@@ -257,7 +261,8 @@ static LLVMValueRef vector_ex(struct stx__emit *e, stx_ex ex, LLVMTypeRef t, uns
 	LLVMValueRef sum = spread(e, stx__i64(e, stx_ex_constant(e->k->ex, ex)), t);
 	uint32_t n = stx_ex_nterms(e->k->ex, ex);
 	if (depth > MAX_NESTING) {
-		stx__fail(e, STX_E_TOO_LARGE, "an index expression is nested more than %d deep", MAX_NESTING);
+		stx__fail(e, STX_E_TOO_LARGE, "an index expression is nested more than %d deep",
+			  MAX_NESTING);
 		return sum;
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -266,7 +271,8 @@ static LLVMValueRef vector_ex(struct stx__emit *e, stx_ex ex, LLVMTypeRef t, uns
 		for (uint32_t j = 1; j < m.natoms; j++)
 			v = LLVMBuildMul(e->b, v, vector_atom(e, m.atoms[j], t, depth), "");
 		if (m.coeff != 1)
-			v = LLVMBuildMul(e->b, v, stx__int(stx__vec(t, e->w), (uint64_t)m.coeff), "");
+			v = LLVMBuildMul(e->b, v, stx__int(stx__vec(t, e->w), (uint64_t)m.coeff),
+					 "");
 		sum = LLVMBuildAdd(e->b, sum, v, "");
 	}
 	return sum;
@@ -305,7 +311,8 @@ struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex)
 	add_part(e, &x.sum, depth, first);
 	/* the copy's distance becomes the displacement of the address */
 	if (stx_ex_is_const(e->k->ex, coeff, &c))
-		x.sum.constant = (int64_t)((uint64_t)x.sum.constant + (uint64_t)ahead * (uint64_t)c);
+		x.sum.constant =
+			(int64_t)((uint64_t)x.sum.constant + (uint64_t)ahead * (uint64_t)c);
 	else if (ahead)
 		add_part(e, &x.sum, depth, LLVMBuildMul(e->b, stx__i64(e, ahead), x.stride, ""));
 	return x;
@@ -314,7 +321,7 @@ struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex)
 /* ---- bounds ---- */
 
 static LLVMValueRef ok_of(struct stx__emit *e, stx_ex ex, int all, unsigned w, LLVMValueRef so_far,
-                          unsigned depth)
+			  unsigned depth)
 {
 	uint32_t n = depth > MAX_NESTING ? 0 : stx_ex_nterms(e->k->ex, ex);
 	for (uint32_t i = 0; i < n; i++) {
@@ -328,7 +335,7 @@ static LLVMValueRef ok_of(struct stx__emit *e, stx_ex ex, int all, unsigned w, L
 			if (a.kind != STX_ATOM_INDIRECT)
 				continue;
 			LLVMValueRef ok = e->ok[(size_t)a.number * e->stride +
-			                        (e->varying[a.number] ? e->copy : 0)];
+						(e->varying[a.number] ? e->copy : 0)];
 			stx_ex bound = e->k->insts.at[a.number].ex;
 			if (!ok || (!all && stx_ex_interval(e->k->ex, bound).lo > 0))
 				continue;

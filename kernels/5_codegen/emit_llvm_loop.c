@@ -1,10 +1,11 @@
 /* emit_llvm_loop.c: loops, and the walk over a kernel's instructions.
  *
- * A VECTOR loop becomes a main loop of `copies` vectors an iteration and a tail of single vectors, the last
- * one masked; there is no scalar remainder. With binding lane accumulators the main loop takes 64
- * iterations at a time, one register a copy. When those registers would not fit the target's, or the body
- * is large, they live in an array instead and the iteration picks its place; the tail always does.
- * Recursion is as deep as the kernel's loops, which stx_kernel_verify limits. */
+ * A VECTOR loop becomes a main loop of `copies` vectors an iteration and a tail of single vectors,
+ * the last one masked; there is no scalar remainder. With binding lane accumulators the main loop
+ * takes 64 iterations at a time, one register a copy. When those registers would not fit the
+ * target's, or the body is large, they live in an array instead and the iteration picks its place;
+ * the tail always does. Recursion is as deep as the kernel's loops, which stx_kernel_verify limits.
+ */
 #include "emit_llvm.h"
 
 /* ---- control flow ---- */
@@ -37,8 +38,8 @@ void stx__if_end(struct stx__emit *e, LLVMBasicBlockRef after)
 }
 
 /* A loop known to run once is its body. */
-LLVMValueRef stx__for_begin(struct stx__emit *e, struct stx__for *f, LLVMValueRef begin, LLVMValueRef end,
-                            LLVMValueRef step)
+LLVMValueRef stx__for_begin(struct stx__emit *e, struct stx__for *f, LLVMValueRef begin,
+			    LLVMValueRef end, LLVMValueRef step)
 {
 	int64_t b, n, s;
 	*f = (struct stx__for){ .end = end, .step = step };
@@ -100,7 +101,8 @@ static void emit_inst(struct stx__emit *e, uint32_t n)
 	}
 }
 
-/* Straight-line code, one copy after the other; what is uniform or opens an accumulator only once. */
+/* Straight-line code, one copy after the other; what is uniform or opens an accumulator only once.
+ */
 static void emit_segment(struct stx__emit *e, uint32_t from, uint32_t to)
 {
 	unsigned copies = e->w ? e->copies : 1;
@@ -201,7 +203,7 @@ static void emit_serial(struct stx__emit *e, uint32_t n)
 /* ---- vector loops ---- */
 
 static void each_binding(struct stx__emit *e, struct stx__acc *a,
-                         void (*fn)(struct stx__emit *, struct stx__acc *))
+			 void (*fn)(struct stx__emit *, struct stx__acc *))
 {
 	for (; a; a = a->next_inner)
 		if (a->order == STX_ORDER_LANES && !a->exact)
@@ -216,10 +218,10 @@ static unsigned log2_of(unsigned v)
 	return n;
 }
 
-/* The body for iterations i, i+1, ... of the vector axis: `copies` vectors; rest: how many of the first
- * vector's lanes are active, or NULL for all. */
+/* The body for iterations i, i+1, ... of the vector axis: `copies` vectors; rest: how many of the
+ * first vector's lanes are active, or NULL for all. */
 static void vector_body(struct stx__emit *e, uint32_t n, LLVMValueRef i, unsigned copies,
-                        LLVMValueRef rest, int in_memory)
+			LLVMValueRef rest, int in_memory)
 {
 	const struct stx__loop_info *l = &e->loop[n];
 	e->vaxis = e->k->insts.at[n].a;
@@ -235,7 +237,8 @@ static void vector_body(struct stx__emit *e, uint32_t n, LLVMValueRef i, unsigne
 	if (rest) {
 		LLVMTypeRef t = stx__int_type(e, e->mask_bits);
 		LLVMValueRef limit = t == e->i64 ? rest : LLVMBuildTrunc(e->b, rest, t, "");
-		e->mask = stx__icmp(e, LLVMIntULT, stx__iota(e, t, l->w, 1), stx__splat(e, limit, l->w));
+		e->mask = stx__icmp(e, LLVMIntULT, stx__iota(e, t, l->w, 1),
+				    stx__splat(e, limit, l->w));
 	}
 	e->axis_depth[e->vaxis] = (uint8_t)++e->depth;
 	stx__emit_range(e, n + 1, l->end);

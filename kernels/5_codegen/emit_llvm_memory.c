@@ -1,15 +1,17 @@
 /* emit_llvm_memory.c: loads, stores, run-time indices with their bounds checks, index values.
  *
- * A lane that is off touches no memory: contiguous accesses use llvm.masked.load and store, others gather
- * and scatter with a mask; a uniform access under a mask goes to a slot of the stack instead of branching.
- * Where the level has no masked move (x86-64-v2; 8 and 16 bits in v3) LLVM would make one branch a lane,
- * so the tail, whose mask is a prefix, copies through a small buffer in a loop. */
+ * A lane that is off touches no memory: contiguous accesses use llvm.masked.load and store, others
+ * gather and scatter with a mask; a uniform access under a mask goes to a slot of the stack instead
+ * of branching. Where the level has no masked move (x86-64-v2; 8 and 16 bits in v3) LLVM would make
+ * one branch a lane, so the tail, whose mask is a prefix, copies through a small buffer in a loop.
+ */
 #include <stddef.h>
 
 #include "emit_llvm.h"
 
 /* Outer parts first: what does not change in a loop is added before it. */
-static LLVMValueRef element(struct stx__emit *e, const struct stx_kinst *i, const struct stx__sum *s)
+static LLVMValueRef element(struct stx__emit *e, const struct stx_kinst *i,
+			    const struct stx__sum *s)
 {
 	LLVMTypeRef t = stx__mem_type(e, (enum stx_dtype)i->dtype);
 	LLVMValueRef p = e->params[i->a], c = stx__i64(e, s->constant);
@@ -44,7 +46,8 @@ static void copy_prefix(struct stx__emit *e, enum stx_dtype t, LLVMValueRef to, 
 	struct stx__for f;
 	LLVMValueRef i = stx__for_begin(e, &f, stx__i64(e, 0), e->rest, stx__i64(e, 1));
 	LLVMValueRef v = LLVMBuildLoad2(e->b, type, LLVMBuildGEP2(e->b, type, from, &i, 1, ""), "");
-	LLVMValueRef s = LLVMBuildStore(e->b, aligned(v, t), LLVMBuildGEP2(e->b, type, to, &i, 1, ""));
+	LLVMValueRef s =
+		LLVMBuildStore(e->b, aligned(v, t), LLVMBuildGEP2(e->b, type, to, &i, 1, ""));
 	aligned(s, t);
 	stx__for_end(e, &f);
 }
@@ -56,8 +59,8 @@ static LLVMValueRef buffer(struct stx__emit *e, enum stx_dtype t, unsigned w)
 
 /* ---- loads ---- */
 
-static LLVMValueRef vector_load(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p, LLVMValueRef mask,
-                                unsigned w)
+static LLVMValueRef vector_load(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p,
+				LLVMValueRef mask, unsigned w)
 {
 	LLVMTypeRef type = stx__vec(stx__mem_type(e, t), w);
 	if (!mask)
@@ -69,40 +72,42 @@ static LLVMValueRef vector_load(struct stx__emit *e, enum stx_dtype t, LLVMValue
 		copy_prefix(e, t, buf, p);
 		return LLVMBuildLoad2(e->b, type, buf, "");
 	}
-	LLVMValueRef args[4] = { p, LLVMConstInt(e->i32, (unsigned)stx_dtype_bytes(t), 0), mask, zero };
+	LLVMValueRef args[4] = { p, LLVMConstInt(e->i32, (unsigned)stx_dtype_bytes(t), 0), mask,
+				 zero };
 	LLVMTypeRef types[2] = { type, e->ptr };
 	return stx__call(e, "llvm.masked.load", types, 2, args, 4);
 }
 
 static LLVMValueRef lane_pointers(struct stx__emit *e, const struct stx_kinst *i,
-                                  const struct stx__index *x, unsigned w)
+				  const struct stx__index *x, unsigned w)
 {
 	LLVMTypeRef t = stx__mem_type(e, (enum stx_dtype)i->dtype);
 	LLVMValueRef lanes = x->lanes;
 	LLVMValueRef base = e->params[i->a];
 	if (x->kind == STX__STRIDED) {
 		base = element(e, i, &x->sum);
-		lanes = LLVMBuildMul(e->b, stx__splat(e, x->stride, w), stx__iota(e, e->i64, w, 1), "");
+		lanes = LLVMBuildMul(e->b, stx__splat(e, x->stride, w), stx__iota(e, e->i64, w, 1),
+				     "");
 	}
 	return LLVMBuildGEP2(e->b, t, base, &lanes, 1, "");
 }
 
-static LLVMValueRef gather(struct stx__emit *e, const struct stx_kinst *i, const struct stx__index *x,
-                           LLVMValueRef mask, unsigned w)
+static LLVMValueRef gather(struct stx__emit *e, const struct stx_kinst *i,
+			   const struct stx__index *x, LLVMValueRef mask, unsigned w)
 {
 	enum stx_dtype t = (enum stx_dtype)i->dtype;
 	LLVMTypeRef type = stx__vec(stx__mem_type(e, t), w);
 	LLVMValueRef all = stx__int(LLVMVectorType(e->i1, w), 1);
 	LLVMValueRef args[4] = { lane_pointers(e, i, x, w),
-		                 LLVMConstInt(e->i32, (unsigned)stx_dtype_bytes(t), 0),
-		                 mask ? mask : all, LLVMConstNull(type) };
+				 LLVMConstInt(e->i32, (unsigned)stx_dtype_bytes(t), 0),
+				 mask ? mask : all, LLVMConstNull(type) };
 	LLVMTypeRef types[2] = { type, LLVMVectorType(e->ptr, w) };
 	return stx__call(e, "llvm.masked.gather", types, 2, args, 4);
 }
 
 /* A uniform element under a mask (scalar or of w lanes): read once when any lane wants it. */
 static LLVMValueRef masked_uniform(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p,
-                                   LLVMValueRef mask, unsigned w)
+				   LLVMValueRef mask, unsigned w)
 {
 	LLVMTypeRef type = stx__mem_type(e, t);
 	p = stx__select(e, stx__any(e, mask, w), p, e->zero_slot);
@@ -130,7 +135,7 @@ void stx__emit_load(struct stx__emit *e, uint32_t n)
 	} else {
 		mask = both(e, mask, e->mask);
 		v = x.kind == STX__CONTIGUOUS ? vector_load(e, t, element(e, i, &x.sum), mask, w)
-		                              : gather(e, i, &x, mask, w);
+					      : gather(e, i, &x, mask, w);
 	}
 	stx__set(e, n, stx__from_memory(e, t, v, w));
 }
@@ -138,7 +143,7 @@ void stx__emit_load(struct stx__emit *e, uint32_t n)
 /* ---- stores ---- */
 
 static void vector_store(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p, LLVMValueRef v,
-                         LLVMValueRef mask, unsigned w)
+			 LLVMValueRef mask, unsigned w)
 {
 	if (!mask) {
 		aligned(LLVMBuildStore(e->b, v, p), t);
@@ -147,26 +152,29 @@ static void vector_store(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p, 
 		LLVMBuildStore(e->b, v, buf);
 		copy_prefix(e, t, p, buf);
 	} else {
-		LLVMValueRef args[4] = { v, p, LLVMConstInt(e->i32, (unsigned)stx_dtype_bytes(t), 0), mask };
+		LLVMValueRef args[4] = { v, p,
+					 LLVMConstInt(e->i32, (unsigned)stx_dtype_bytes(t), 0),
+					 mask };
 		LLVMTypeRef types[2] = { LLVMTypeOf(v), e->ptr };
 		stx__call(e, "llvm.masked.store", types, 2, args, 4);
 	}
 }
 
 static void scatter(struct stx__emit *e, const struct stx_kinst *i, const struct stx__index *x,
-                    LLVMValueRef v, LLVMValueRef mask, unsigned w)
+		    LLVMValueRef v, LLVMValueRef mask, unsigned w)
 {
 	LLVMValueRef all = stx__int(LLVMVectorType(e->i1, w), 1);
 	unsigned bytes = (unsigned)stx_dtype_bytes((enum stx_dtype)i->dtype);
 	LLVMValueRef args[4] = { v, lane_pointers(e, i, x, w), LLVMConstInt(e->i32, bytes, 0),
-		                 mask ? mask : all };
+				 mask ? mask : all };
 	LLVMTypeRef types[2] = { LLVMTypeOf(v), LLVMVectorType(e->ptr, w) };
 	stx__call(e, "llvm.masked.scatter", types, 2, args, 4);
 }
 
-/* One element for all lanes: lanes that are on hold equal values (kernel.h), so the first one stores. */
+/* One element for all lanes: lanes that are on hold equal values (kernel.h), so the first one
+ * stores. */
 static void store_uniform(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p, struct stx__val v,
-                          LLVMValueRef mask, unsigned w)
+			  LLVMValueRef mask, unsigned w)
 {
 	LLVMValueRef m = stx__to_memory(e, t, v, w);
 	if (mask)
@@ -215,22 +223,24 @@ static void store_field(struct stx__emit *e, size_t offset, LLVMValueRef v)
 	LLVMBuildStore(e->b, v, LLVMBuildGEP2(e->b, e->i8, e->bounds, &at, 1, ""));
 }
 
-/* Cold: the first violation of the run wins the record. `kernel` is left to who launched the kernel. */
-static void record(struct stx__emit *e, const struct stx_kinst *i, LLVMValueRef bad, LLVMValueRef index,
-                   LLVMValueRef bound, unsigned w)
+/* Cold: the first violation of the run wins the record. `kernel` is left to who launched the
+ * kernel. */
+static void record(struct stx__emit *e, const struct stx_kinst *i, LLVMValueRef bad,
+		   LLVMValueRef index, LLVMValueRef bound, unsigned w)
 {
 	LLVMBasicBlockRef after = stx__if_begin(e, stx__any(e, bad, w));
 	if (w > 1) {
 		LLVMTypeRef bits = LLVMIntTypeInContext(e->c, w);
-		LLVMValueRef args[2] = { LLVMBuildBitCast(e->b, bad, bits, ""), LLVMConstInt(e->i1, 1, 0) };
+		LLVMValueRef args[2] = { LLVMBuildBitCast(e->b, bad, bits, ""),
+					 LLVMConstInt(e->i1, 1, 0) };
 		LLVMValueRef lane = stx__call(e, "llvm.cttz", &bits, 1, args, 2);
 		index = LLVMBuildExtractElement(e->b, index, lane, "");
 		bound = LLVMBuildExtractElement(e->b, bound, lane, "");
 	}
 	LLVMValueRef zero = LLVMConstInt(e->i32, 0, 0), one = LLVMConstInt(e->i32, 1, 0);
-	LLVMValueRef x = LLVMBuildAtomicCmpXchg(e->b, e->bounds, zero, one,
-	                                        LLVMAtomicOrderingAcquireRelease,
-	                                        LLVMAtomicOrderingMonotonic, 0);
+	LLVMValueRef x =
+		LLVMBuildAtomicCmpXchg(e->b, e->bounds, zero, one, LLVMAtomicOrderingAcquireRelease,
+				       LLVMAtomicOrderingMonotonic, 0);
 	LLVMBasicBlockRef done = stx__if_begin(e, LLVMBuildExtractValue(e->b, x, 1, ""));
 	store_field(e, offsetof(struct stx_bounds_record, axis), LLVMConstInt(e->i32, i->axis, 0));
 	store_field(e, offsetof(struct stx_bounds_record, index), index);

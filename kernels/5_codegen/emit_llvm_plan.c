@@ -1,15 +1,18 @@
-/* emit_llvm_plan.c: what is decided about a kernel before a line of IR is built: which values vary in their
- * vector loop, how many lanes and copies each vector loop has, how each accumulator is kept.
+/* emit_llvm_plan.c: what is decided about a kernel before a line of IR is built: which values vary
+ * in their vector loop, how many lanes and copies each vector loop has, how each accumulator is
+ * kept.
  *
- * requires: stx_kernel_verify. Two passes over the instructions: the first pairs loops with their ends
- * and accumulators with their loops, the second decides. */
+ * requires: stx_kernel_verify. Two passes over the instructions: the first pairs loops with their
+ * ends and accumulators with their loops, the second decides. */
 #include "emit_llvm.h"
+
+#define MAX_CHUNKS ((uint64_t)1 << 52) /* more are never run */
 
 struct plan {
 	struct stx__emit *e;
 	uint32_t open[STX_KERNEL_MAX_LOOPS + 1];
 	uint32_t depth;
-	uint32_t vector;   /* the open VECTOR loop, or STX_NONE */
+	uint32_t vector; /* the open VECTOR loop, or STX_NONE */
 	struct stx__acc *pending;
 };
 
@@ -58,7 +61,8 @@ static void open_loop(struct plan *p, uint32_t n)
 	p->pending = NULL;
 	if (p->depth)
 		e->loop[p->open[p->depth - 1]].has_loop = 1;
-	if (p->vector != STX_NONE && stx_ex_uses_var(e->k->ex, x->size, e->k->insts.at[p->vector].a))
+	if (p->vector != STX_NONE &&
+	    stx_ex_uses_var(e->k->ex, x->size, e->k->insts.at[p->vector].a))
 		e->loop[p->vector].scalar = 1;
 	if (x->binding == STX_AXIS_VECTOR)
 		p->vector = n;
@@ -77,6 +81,28 @@ static void close_loop(struct plan *p, uint32_t n)
 		p->vector = STX_NONE;
 }
 
+/* Places for partial results: one more than the bits of the number of chunks. */
+static unsigned ranks_of(const struct plan *p, const struct stx__acc *a, int64_t chunk)
+{
+	const struct stx__emit *e = p->e;
+	uint64_t chunks = 1;
+	unsigned ranks = 1;
+	for (uint32_t i = p->depth; i-- > 0;) {
+		int64_t hi = stx_ex_interval(e->k->ex, axis_of(e, p->open[i])->size).hi;
+		uint64_t n = hi > 0 ? (uint64_t)hi : 1;
+		if (p->open[i] == a->inner)
+			n = (n + (uint64_t)chunk - 1) / (uint64_t)chunk;
+		if (n > MAX_CHUNKS / chunks)
+			n = MAX_CHUNKS / chunks;
+		chunks *= n;
+		if (p->open[i] == a->loop)
+			break;
+	}
+	while (chunks >>= 1)
+		ranks++;
+	return ranks;
+}
+
 static void see_update(struct plan *p, uint32_t n)
 {
 	struct stx__emit *e = p->e;
@@ -88,6 +114,7 @@ static void see_update(struct plan *p, uint32_t n)
 	int64_t hi = stx_ex_interval(e->k->ex, axis_of(e, a->inner)->size).hi;
 	int64_t chunk = a->order == STX_ORDER_LANES ? STX_LANES_CHUNK : STX_SERIAL_CHUNK;
 	a->parted = !a->exact && a->order != STX_ORDER_PLAIN && (a->loop != a->inner || hi > chunk);
+	a->ranks = ranks_of(p, a, chunk);
 }
 
 static void first_pass(struct plan *p)
@@ -151,24 +178,37 @@ static int inst_varies(struct stx__emit *e, uint32_t n)
 	case STX_K_INDEX: return stx__ex_varies(e, i->ex);
 	case STX_K_LOAD: return stx__ex_varies(e, i->ex) || operand_varies(e, i->c);
 	case STX_K_STORE:
-		return stx__ex_varies(e, i->ex) || operand_varies(e, i->b) || operand_varies(e, i->c);
+		return stx__ex_varies(e, i->ex) || operand_varies(e, i->b) ||
+		       operand_varies(e, i->c);
 	case STX_K_INDIRECT:
-		return operand_varies(e, i->a) || operand_varies(e, i->c) || stx__ex_varies(e, i->ex);
+		return operand_varies(e, i->a) || operand_varies(e, i->c) ||
+		       stx__ex_varies(e, i->ex);
 	case STX_K_UPDATE:
 		return e->acc[i->a]->order == STX_ORDER_LANES || operand_varies(e, i->b) ||
 		       operand_varies(e, i->c);
 	case STX_K_RESULT: return operand_varies(e, i->a);
 	default:
-		return operand_varies(e, i->a) || operand_varies(e, i->b) || operand_varies(e, i->c);
+		return operand_varies(e, i->a) || operand_varies(e, i->b) ||
+		       operand_varies(e, i->c);
 	}
 }
 
-/* Vectors an iteration of the main loop: enough independent ones for a short body, one for a long one. */
+/* Vectors an iteration of the main loop: enough independent ones for a short body, one for a long
+ * one. */
 static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_info *l)
 {
-	if (l->has_loop) /* accumulators are live through the inner loop */
-		return l->cost <= 24 ? (e->t->level >= 4 ? 8 : 4) : l->cost <= 64 ? 2 : 1;
-	return l->cost <= 16 ? 4 : l->cost <= 48 ? 2 : 1;
+	/* registers for accumulators, measured on a matmul of 8 rows: a few spills beat one copy */
+	static const unsigned budget[5] = { 0, 0, 12, 16, 28 };
+	unsigned n = e->t->level >= 4 ? 8 : 4, registers = budget[e->t->level];
+	if (!l->states) {
+		for (const struct stx__acc *a = l->inner; a; a = a->next_inner)
+			if (a->exact && stx_dtype_is_float(a->dtype) && l->cost <= 12)
+				return 8; /* NaN and signed zeros make long chains: more of them */
+		return l->cost <= 16 ? 4 : l->cost <= 48 ? 2 : 1;
+	}
+	while (n > 1 && (l->states * n > registers || l->cost * n > 192))
+		n /= 2;
+	return n;
 }
 
 static void plan_vector(struct stx__emit *e, uint32_t n)
@@ -186,7 +226,8 @@ static void plan_vector(struct stx__emit *e, uint32_t n)
 	copies = copies_for(e, l);
 	if (registers) {
 		unsigned all = STX_LANES / w;
-		l->in_memory = registers > (e->t->level >= 4 ? 24u : 12u) || l->cost * all > 192 || w == 1;
+		l->in_memory =
+			registers > (e->t->level >= 4 ? 24u : 12u) || l->cost * all > 192 || w == 1;
 		if (!l->in_memory || copies > all)
 			copies = all;
 	} else {
@@ -233,12 +274,17 @@ static void second_pass(struct plan *p)
 			if (axis_of(e, n)->binding == STX_AXIS_VECTOR) {
 				p->vector = n;
 				e->vaxis = i->a;
-				e->w = e->loop[n].scalar ? 1 : 2; /* stx__ex_varies asks for more than 1 */
+				e->w = e->loop[n].scalar
+					       ? 1
+					       : 2; /* stx__ex_varies asks for more than 1 */
 			}
 			continue;
 		}
 		e->varying[n] = e->w > 1 && inst_varies(e, n);
-		if (i->op == STX_K_UPDATE && e->varying[n] && e->acc[i->a]->order != STX_ORDER_LANES)
+		if (i->op == STX_K_ACC && p->vector != STX_NONE)
+			e->loop[p->vector].states += e->acc[n]->nstates;
+		if (i->op == STX_K_UPDATE && e->varying[n] &&
+		    e->acc[i->a]->order != STX_ORDER_LANES)
 			e->varying[i->a] = 1;
 		if (!p->depth)
 			continue;

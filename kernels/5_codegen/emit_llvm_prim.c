@@ -1,9 +1,11 @@
-/* emit_llvm_prim.c: primitives on scalars and vectors, with the meaning of stx_prim_eval (elementary.h).
+/* emit_llvm_prim.c: primitives on scalars and vectors, with the meaning of stx_prim_eval
+ * (elementary.h).
  *
- * Every one is total and safe on any bits, because lanes that a mask turns off compute too: divisors are
- * replaced before a division that would trap. Vector integer division of 8 to 32 bits goes through
- * floating point, which is exact there: for |a| < 2^p, with p mantissa bits, rounding a/b cannot reach
- * the next integer. 64 bits divide lane by lane. No fast-math flag but `contract`, and that in `fast`. */
+ * Every one is total and safe on any bits, because lanes that a mask turns off compute too:
+ * divisors are replaced before a division that would trap. Vector integer division of 8 to 32 bits
+ * goes through floating point, which is exact there: for |a| < 2^p, with p mantissa bits, rounding
+ * a/b cannot reach the next integer. 64 bits divide lane by lane. No fast-math flag but `contract`,
+ * and that in `fast`. */
 #include "emit_llvm.h"
 
 LLVMValueRef stx__contract(struct stx__emit *e, LLVMValueRef v)
@@ -47,19 +49,24 @@ struct divided {
 	LLVMValueRef quot, rem; /* truncating; x/0 = 0, x rem 0 = 0; MIN/-1 = MIN, rem 0 */
 };
 
+/* A constant, in every lane, that needs no guard. */
 static int is_const_divisor(LLVMValueRef b)
 {
-	LLVMValueRef one = LLVMIsAConstant(b);
-	if (one && LLVMGetTypeKind(LLVMTypeOf(b)) == LLVMVectorTypeKind)
-		one = LLVMGetAggregateElement(b, 0);
-	if (!one || !LLVMIsAConstantInt(one))
+	LLVMTypeRef t = LLVMTypeOf(b);
+	unsigned n = LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetVectorSize(t) : 0;
+	if (!LLVMIsAConstant(b))
 		return 0;
-	long long v = LLVMConstIntGetSExtValue(one);
-	return v != 0 && v != -1;
+	for (unsigned i = 0; i < (n ? n : 1); i++) {
+		LLVMValueRef one = n ? LLVMGetAggregateElement(b, i) : b;
+		if (!one || !LLVMIsAConstantInt(one) || LLVMConstIntGetSExtValue(one) == 0 ||
+		    LLVMConstIntGetSExtValue(one) == -1)
+			return 0;
+	}
+	return 1;
 }
 
 static LLVMValueRef divide_through_float(struct stx__emit *e, enum stx_dtype t, LLVMValueRef a,
-                                         LLVMValueRef b, unsigned w)
+					 LLVMValueRef b, unsigned w)
 {
 	int is_signed = stx_dtype_kind(t) == STX_KIND_INT, bytes = stx_dtype_bytes(t);
 	LLVMTypeRef type = LLVMTypeOf(a), i32 = stx__vec(e->i32, w);
@@ -87,7 +94,7 @@ static LLVMValueRef divide_through_float(struct stx__emit *e, enum stx_dtype t, 
 }
 
 static struct divided divide(struct stx__emit *e, enum stx_dtype t, LLVMValueRef a, LLVMValueRef b,
-                             unsigned w)
+			     unsigned w)
 {
 	int is_signed = stx_dtype_kind(t) == STX_KIND_INT;
 	unsigned bits = 8 * (unsigned)stx_dtype_bytes(t);
@@ -98,9 +105,9 @@ static struct divided divide(struct stx__emit *e, enum stx_dtype t, LLVMValueRef
 		LLVMValueRef bad = by_zero;
 		if (is_signed) {
 			LLVMValueRef min = stx__int(type, (uint64_t)1 << (bits - 1));
-			LLVMValueRef wraps = LLVMBuildAnd(e->b, stx__icmp(e, LLVMIntEQ, a, min),
-			                                  stx__icmp(e, LLVMIntEQ, b, stx__int(type, UINT64_MAX)),
-			                                  "");
+			LLVMValueRef wraps = LLVMBuildAnd(
+				e->b, stx__icmp(e, LLVMIntEQ, a, min),
+				stx__icmp(e, LLVMIntEQ, b, stx__int(type, UINT64_MAX)), "");
 			bad = LLVMBuildOr(e->b, bad, wraps, "");
 		}
 		safe = stx__select(e, bad, stx__int(type, 1), b);
@@ -116,8 +123,8 @@ static struct divided divide(struct stx__emit *e, enum stx_dtype t, LLVMValueRef
 }
 
 /* Towards minus infinity: the remainder takes the divisor's sign. */
-static struct divided divide_floor(struct stx__emit *e, enum stx_dtype t, LLVMValueRef a, LLVMValueRef b,
-                                   unsigned w)
+static struct divided divide_floor(struct stx__emit *e, enum stx_dtype t, LLVMValueRef a,
+				   LLVMValueRef b, unsigned w)
 {
 	struct divided r = divide(e, t, a, b, w);
 	if (stx_dtype_kind(t) != STX_KIND_INT)
@@ -133,8 +140,8 @@ static struct divided divide_floor(struct stx__emit *e, enum stx_dtype t, LLVMVa
 
 /* ---- groups of primitives ---- */
 
-static LLVMValueRef emit_shift(struct stx__emit *e, enum stx_prim op, enum stx_dtype t, LLVMValueRef a,
-                               LLVMValueRef b)
+static LLVMValueRef emit_shift(struct stx__emit *e, enum stx_prim op, enum stx_dtype t,
+			       LLVMValueRef a, LLVMValueRef b)
 {
 	LLVMTypeRef type = LLVMTypeOf(a);
 	unsigned bits = 8 * (unsigned)stx_dtype_bytes(t);
@@ -144,27 +151,27 @@ static LLVMValueRef emit_shift(struct stx__emit *e, enum stx_prim op, enum stx_d
 	if (op == STX_P_SHR && stx_dtype_kind(t) == STX_KIND_INT)
 		return LLVMBuildAShr(e->b, a, count, "");
 	LLVMValueRef r = op == STX_P_SHL ? LLVMBuildShl(e->b, a, count, "")
-	                                 : LLVMBuildLShr(e->b, a, count, "");
+					 : LLVMBuildLShr(e->b, a, count, "");
 	return stx__select(e, fits, r, stx__int(type, 0));
 }
 
-static LLVMValueRef emit_compare(struct stx__emit *e, enum stx_prim op, enum stx_dtype t, LLVMValueRef a,
-                                 LLVMValueRef b)
+static LLVMValueRef emit_compare(struct stx__emit *e, enum stx_prim op, enum stx_dtype t,
+				 LLVMValueRef a, LLVMValueRef b)
 {
 	static const LLVMRealPredicate real[6] = { LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT,
-		                                   LLVMRealOLE, LLVMRealOGT, LLVMRealOGE };
-	static const LLVMIntPredicate sign[6] = { LLVMIntEQ, LLVMIntNE, LLVMIntSLT,
-		                                  LLVMIntSLE, LLVMIntSGT, LLVMIntSGE };
-	static const LLVMIntPredicate uns[6] = { LLVMIntEQ, LLVMIntNE, LLVMIntULT,
-		                                 LLVMIntULE, LLVMIntUGT, LLVMIntUGE };
+						   LLVMRealOLE, LLVMRealOGT, LLVMRealOGE };
+	static const LLVMIntPredicate sign[6] = { LLVMIntEQ,  LLVMIntNE,  LLVMIntSLT,
+						  LLVMIntSLE, LLVMIntSGT, LLVMIntSGE };
+	static const LLVMIntPredicate uns[6] = { LLVMIntEQ,  LLVMIntNE,  LLVMIntULT,
+						 LLVMIntULE, LLVMIntUGT, LLVMIntUGE };
 	int i = (int)op - (int)STX_P_EQ;
 	if (stx_dtype_is_float(t))
 		return LLVMBuildFCmp(e->b, real[i], a, b, "");
 	return stx__icmp(e, (stx_dtype_kind(t) == STX_KIND_INT ? sign : uns)[i], a, b);
 }
 
-static LLVMValueRef emit_float(struct stx__emit *e, enum stx_prim op, LLVMValueRef a, LLVMValueRef b,
-                               LLVMValueRef c, unsigned bits, unsigned w)
+static LLVMValueRef emit_float(struct stx__emit *e, enum stx_prim op, LLVMValueRef a,
+			       LLVMValueRef b, LLVMValueRef c, unsigned bits, unsigned w)
 {
 	switch (op) {
 	case STX_P_ADD: return stx__contract(e, LLVMBuildFAdd(e->b, a, b, ""));
@@ -187,8 +194,8 @@ static LLVMValueRef emit_float(struct stx__emit *e, enum stx_prim op, LLVMValueR
 	}
 }
 
-static LLVMValueRef emit_int(struct stx__emit *e, enum stx_prim op, enum stx_dtype t, LLVMValueRef a,
-                             LLVMValueRef b, unsigned w)
+static LLVMValueRef emit_int(struct stx__emit *e, enum stx_prim op, enum stx_dtype t,
+			     LLVMValueRef a, LLVMValueRef b, unsigned w)
 {
 	int sg = stx_dtype_kind(t) == STX_KIND_INT;
 	switch (op) {
@@ -232,14 +239,15 @@ static LLVMValueRef emit_bool(struct stx__emit *e, enum stx_prim op, LLVMValueRe
 }
 
 static struct stx__val emit_bitcast(struct stx__emit *e, enum stx_dtype to, enum stx_dtype from,
-                                    struct stx__val v, unsigned w)
+				    struct stx__val v, unsigned w)
 {
 	LLVMValueRef bits = stx__is_narrow(from) ? v.raw : v.v;
 	if (to == from)
 		return v;
 	if (stx__is_narrow(to))
 		return (struct stx__val){ stx__widen(e, to, bits, w), bits };
-	return (struct stx__val){ LLVMBuildBitCast(e->b, bits, stx__vec(stx__type(e, to), w), ""), NULL };
+	return (struct stx__val){ LLVMBuildBitCast(e->b, bits, stx__vec(stx__type(e, to), w), ""),
+				  NULL };
 }
 
 static struct stx__val emit_moves(struct stx__emit *e, const struct stx_kinst *i, unsigned w)
@@ -287,7 +295,7 @@ void stx__emit_prim(struct stx__emit *e, uint32_t n)
 		r = t == STX_BOOL ? emit_bool(e, op, a, b) : emit_int(e, op, t, a, b, w);
 	if (!r) {
 		stx__fail(e, STX_E_UNSUPPORTED, "primitive %s on %s", stx_prim_info(op)->text,
-		          stx_dtype_name(t));
+			  stx_dtype_name(t));
 		r = LLVMGetPoison(stx__vec(stx__type(e, (enum stx_dtype)i->dtype), w));
 	}
 	stx__set(e, n, (struct stx__val){ r, NULL });

@@ -1,18 +1,16 @@
 /* emit_llvm_reduce.c: accumulators in the orders of kernel.h.
  *
- * State. LANES: `slots` registers of w lanes; for the binding monoids slots*w = 64, so virtual lane l is lane
- * l mod w of register l / w on every target, and the pairwise merge l with l+32, ... +1 first folds
- * registers, then halves of one register: same operands, same order at any width. SERIAL and PLAIN: one
- * running value, or one vector a copy when the whole reduction stands inside a vector loop.
- * Chunks. A reduction of one loop that fits one chunk is its merged state. Otherwise (`parted`) each
- * chunk is pushed on a stack in memory: bit k of the count says that a partial of rank k is at place k,
- * which is the binary-counter order of kernel.h.
- * Where combination is exact, the state simply runs through all loops and merges once at the end.
- * WELFORD. update: w1 = w + 1, d = x - mean, mean1 = mean + d/w1, m2 + d*(x - mean1). combine(x, y):
- * w = wx + wy, f = wy/w (0 when w is 0), d = my - mx, mean = mx + d*f, m2 = m2x + m2y + d*d*(wx*f). */
+ * State. LANES: `slots` registers of w lanes; for the binding monoids slots*w = 64, so virtual lane
+ * l is lane l mod w of register l / w on every target, and the pairwise merge l with l+32, ... +1
+ * first folds registers, then halves of one register: same operands, same order at any width.
+ * SERIAL and PLAIN: one running value, or one vector a copy when the whole reduction stands inside
+ * a vector loop. Chunks. A reduction of one loop that fits one chunk is its merged state. Otherwise
+ * (`parted`) each chunk is pushed on a stack in memory: bit k of the count says that a partial of
+ * rank k is at place k, which is the binary-counter order of kernel.h. Where combination is exact,
+ * the state simply runs through all loops and merges once at the end. WELFORD. update: w1 = w + 1,
+ * d = x - mean, mean1 = mean + d/w1, m2 + d*(x - mean1). combine(x, y): w = wx + wy, f = wy/w (0
+ * when w is 0), d = my - mx, mean = mx + d*f, m2 = m2x + m2y + d*d*(wx*f). */
 #include "emit_llvm.h"
-
-#define MAX_RANKS 52 /* more chunks than 2^52 are never run */
 
 struct state {
 	LLVMValueRef v[3];
@@ -30,8 +28,9 @@ static struct state identity(struct stx__emit *e, const struct stx__acc *a, unsi
 	union stx_scalar first = stx_monoid_identity((enum stx_monoid)a->monoid, a->dtype);
 	r.v[0] = stx__const(e, a->dtype, first, w);
 	for (int s = 1; s < a->nstates; s++)
-		r.v[s] = a->monoid == STX_MONOID_WELFORD ? stx__real(stx__vec(stx__type(e, a->dtype), w), 0)
-		                                         : stx__int(stx__vec(e->i64, w), INT64_MAX);
+		r.v[s] = a->monoid == STX_MONOID_WELFORD
+				 ? stx__real(stx__vec(stx__type(e, a->dtype), w), 0)
+				 : stx__int(stx__vec(e->i64, w), INT64_MAX);
 	return r;
 }
 
@@ -40,10 +39,11 @@ static struct state identity(struct stx__emit *e, const struct stx__acc *a, unsi
 static LLVMValueRef add(struct stx__emit *e, enum stx_dtype t, LLVMValueRef x, LLVMValueRef y)
 {
 	return stx_dtype_is_float(t) ? stx__contract(e, LLVMBuildFAdd(e->b, x, y, ""))
-	                             : LLVMBuildAdd(e->b, x, y, "");
+				     : LLVMBuildAdd(e->b, x, y, "");
 }
 
-static LLVMValueRef extreme(struct stx__emit *e, enum stx_dtype t, int max, LLVMValueRef x, LLVMValueRef y)
+static LLVMValueRef extreme(struct stx__emit *e, enum stx_dtype t, int max, LLVMValueRef x,
+			    LLVMValueRef y)
 {
 	if (stx_dtype_is_float(t))
 		return stx__float_max(e, max, x, y);
@@ -56,8 +56,10 @@ static LLVMValueRef extreme(struct stx__emit *e, enum stx_dtype t, int max, LLVM
 	return stx__call(e, name, &type, 1, args, 2);
 }
 
-/* (value, position): y replaces x when it is better, or equal with the lower position. NaN is best. */
-static struct state better(struct stx__emit *e, const struct stx__acc *a, struct state x, struct state y)
+/* (value, position): y replaces x when it is better, or equal with the lower position. NaN is best.
+ */
+static struct state better(struct stx__emit *e, const struct stx__acc *a, struct state x,
+			   struct state y)
 {
 	int max = a->monoid == STX_MONOID_ARGMAX, sg = stx_dtype_kind(a->dtype) == STX_KIND_INT;
 	LLVMValueRef lower = stx__icmp(e, LLVMIntSLT, y.v[1], x.v[1]), beats, equal;
@@ -69,13 +71,15 @@ static struct state better(struct stx__emit *e, const struct stx__acc *a, struct
 		equal = LLVMBuildFCmp(e->b, LLVMRealOEQ, y.v[0], x.v[0], "");
 		equal = LLVMBuildOr(e->b, equal, LLVMBuildAnd(e->b, xn, yn, ""), "");
 	} else {
-		LLVMIntPredicate p = max ? (sg ? LLVMIntSGT : LLVMIntUGT) : sg ? LLVMIntSLT : LLVMIntULT;
+		LLVMIntPredicate p = max  ? (sg ? LLVMIntSGT : LLVMIntUGT)
+				     : sg ? LLVMIntSLT
+					  : LLVMIntULT;
 		beats = stx__icmp(e, p, y.v[0], x.v[0]);
 		equal = stx__icmp(e, LLVMIntEQ, y.v[0], x.v[0]);
 	}
 	LLVMValueRef take = LLVMBuildOr(e->b, beats, LLVMBuildAnd(e->b, equal, lower, ""), "");
 	return (struct state){ { stx__select(e, take, y.v[0], x.v[0]),
-		                 stx__select(e, take, y.v[1], x.v[1]), NULL } };
+				 stx__select(e, take, y.v[1], x.v[1]), NULL } };
 }
 
 static struct state welford_combine(struct stx__emit *e, struct state x, struct state y)
@@ -88,7 +92,7 @@ static struct state welford_combine(struct stx__emit *e, struct state x, struct 
 	LLVMValueRef d = LLVMBuildFSub(e->b, y.v[0], x.v[0], "");
 	LLVMValueRef mean = LLVMBuildFAdd(e->b, x.v[0], LLVMBuildFMul(e->b, d, f, ""), "");
 	LLVMValueRef cross = LLVMBuildFMul(e->b, LLVMBuildFMul(e->b, d, d, ""),
-	                                   LLVMBuildFMul(e->b, x.v[2], f, ""), "");
+					   LLVMBuildFMul(e->b, x.v[2], f, ""), "");
 	LLVMValueRef m2 = LLVMBuildFAdd(e->b, LLVMBuildFAdd(e->b, x.v[1], y.v[1], ""), cross, "");
 	return (struct state){ { mean, m2, w } };
 }
@@ -104,7 +108,8 @@ static struct state welford_update(struct stx__emit *e, struct state s, LLVMValu
 	return (struct state){ { mean, m2, w } };
 }
 
-static struct state combine(struct stx__emit *e, const struct stx__acc *a, struct state x, struct state y)
+static struct state combine(struct stx__emit *e, const struct stx__acc *a, struct state x,
+			    struct state y)
 {
 	struct state r = { { NULL } };
 	switch (a->monoid) {
@@ -112,8 +117,8 @@ static struct state combine(struct stx__emit *e, const struct stx__acc *a, struc
 	case STX_MONOID_DOT: r.v[0] = add(e, a->dtype, x.v[0], y.v[0]); break;
 	case STX_MONOID_PROD:
 		r.v[0] = stx_dtype_is_float(a->dtype)
-			? stx__contract(e, LLVMBuildFMul(e->b, x.v[0], y.v[0], ""))
-			: LLVMBuildMul(e->b, x.v[0], y.v[0], "");
+				 ? stx__contract(e, LLVMBuildFMul(e->b, x.v[0], y.v[0], ""))
+				 : LLVMBuildMul(e->b, x.v[0], y.v[0], "");
 		break;
 	case STX_MONOID_MAX:
 	case STX_MONOID_MIN:
@@ -127,8 +132,8 @@ static struct state combine(struct stx__emit *e, const struct stx__acc *a, struc
 	return r;
 }
 
-static struct state updated(struct stx__emit *e, const struct stx__acc *a, struct state s, LLVMValueRef b,
-                            LLVMValueRef c)
+static struct state updated(struct stx__emit *e, const struct stx__acc *a, struct state s,
+			    LLVMValueRef b, LLVMValueRef c)
 {
 	if (a->monoid == STX_MONOID_WELFORD)
 		return welford_update(e, s, b);
@@ -207,32 +212,34 @@ unsigned stx__acc_slots(const struct stx__acc *a, unsigned copies, unsigned w)
 		return copies;
 	if (!a->exact)
 		return STX_LANES / w;
-	return copies < 4 ? copies : 4;
+	return copies < 8 ? copies : 8;
 }
 
 /* ---- partial results ---- */
 
 static struct state load_rank(struct stx__emit *e, const struct stx__acc *a, LLVMValueRef rank,
-                              unsigned copy, unsigned w)
+			      unsigned copy, unsigned w)
 {
 	struct state r = { { NULL } };
 	for (int s = 0; s < a->nstates; s++) {
 		LLVMTypeRef t = stx__vec(stx__type(e, a->dtype), w);
-		LLVMValueRef i = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, rank, stx__i64(e, a->copies), ""),
-		                              stx__i64(e, copy), "");
+		LLVMValueRef i =
+			LLVMBuildAdd(e->b, LLVMBuildMul(e->b, rank, stx__i64(e, a->copies), ""),
+				     stx__i64(e, copy), "");
 		LLVMValueRef p = LLVMBuildGEP2(e->b, t, a->stack[s], &i, 1, "");
 		r.v[s] = LLVMBuildLoad2(e->b, t, p, "");
 	}
 	return r;
 }
 
-static void store_rank(struct stx__emit *e, const struct stx__acc *a, LLVMValueRef rank, unsigned copy,
-                       struct state v)
+static void store_rank(struct stx__emit *e, const struct stx__acc *a, LLVMValueRef rank,
+		       unsigned copy, struct state v)
 {
 	for (int s = 0; s < a->nstates; s++) {
 		LLVMTypeRef t = LLVMTypeOf(v.v[s]);
-		LLVMValueRef i = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, rank, stx__i64(e, a->copies), ""),
-		                              stx__i64(e, copy), "");
+		LLVMValueRef i =
+			LLVMBuildAdd(e->b, LLVMBuildMul(e->b, rank, stx__i64(e, a->copies), ""),
+				     stx__i64(e, copy), "");
 		LLVMBuildStore(e->b, v.v[s], LLVMBuildGEP2(e->b, t, a->stack[s], &i, 1, ""));
 	}
 }
@@ -257,7 +264,8 @@ static void push(struct stx__emit *e, struct stx__acc *a, const struct state *pa
 	for (unsigned c = 0; c < a->copies; c++)
 		for (int s = 0; s < a->nstates; s++)
 			phi[c].v[s] = LLVMBuildPhi(e->b, LLVMTypeOf(part[c].v[s]), "");
-	LLVMValueRef bit = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, count, rank, ""), stx__i64(e, 1), "");
+	LLVMValueRef bit =
+		LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, count, rank, ""), stx__i64(e, 1), "");
 	LLVMBuildCondBr(e->b, stx__icmp(e, LLVMIntNE, bit, stx__i64(e, 0)), body, after);
 	LLVMPositionBuilderAtEnd(e->b, body);
 	for (unsigned c = 0; c < a->copies; c++)
@@ -269,7 +277,8 @@ static void push(struct stx__emit *e, struct stx__acc *a, const struct state *pa
 	LLVMAddIncoming(rank, (LLVMValueRef[]){ stx__i64(e, 0), next }, from, 2);
 	for (unsigned c = 0; c < a->copies; c++)
 		for (int s = 0; s < a->nstates; s++)
-			LLVMAddIncoming(phi[c].v[s], (LLVMValueRef[]){ part[c].v[s], sum[c].v[s] }, from, 2);
+			LLVMAddIncoming(phi[c].v[s], (LLVMValueRef[]){ part[c].v[s], sum[c].v[s] },
+					from, 2);
 	LLVMPositionBuilderAtEnd(e->b, after);
 	for (unsigned c = 0; c < a->copies; c++)
 		store_rank(e, a, rank, c, phi[c]);
@@ -312,15 +321,16 @@ static struct state fold(struct stx__emit *e, struct stx__acc *a, unsigned copy)
 	LLVMValueRef next = clear_lowest(e, more);
 	LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->b);
 	LLVMBuildBr(e->b, head);
-	LLVMAddIncoming(more, (LLVMValueRef[]){ left, next }, (LLVMBasicBlockRef[]){ first, latch }, 2);
+	LLVMAddIncoming(more, (LLVMValueRef[]){ left, next }, (LLVMBasicBlockRef[]){ first, latch },
+			2);
 	for (int s = 0; s < a->nstates; s++)
 		LLVMAddIncoming(out[0].v[s], (LLVMValueRef[]){ top.v[s], out[1].v[s] },
-		                (LLVMBasicBlockRef[]){ first, latch }, 2);
+				(LLVMBasicBlockRef[]){ first, latch }, 2);
 	LLVMPositionBuilderAtEnd(e->b, after);
 	for (int s = 0; s < a->nstates; s++) {
 		out[2].v[s] = LLVMBuildPhi(e->b, LLVMTypeOf(id.v[s]), "");
 		LLVMAddIncoming(out[2].v[s], (LLVMValueRef[]){ id.v[s], out[0].v[s] },
-		                (LLVMBasicBlockRef[]){ empty, head }, 2);
+				(LLVMBasicBlockRef[]){ empty, head }, 2);
 	}
 	return out[2];
 }
@@ -335,7 +345,8 @@ static LLVMValueRef lanes(struct stx__emit *e, LLVMValueRef v, unsigned from, un
 		return LLVMBuildExtractElement(e->b, v, LLVMConstInt(e->i32, from, 0), "");
 	for (unsigned i = 0; i < n; i++)
 		mask[i] = LLVMConstInt(e->i32, from + i, 0);
-	return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(mask, n), "");
+	return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)),
+				      LLVMConstVector(mask, n), "");
 }
 
 static struct state merge_lanes(struct stx__emit *e, struct stx__acc *a)
@@ -397,7 +408,8 @@ void stx__acc_open(struct stx__emit *e, uint32_t n)
 		LLVMBuildStore(e->b, stx__i64(e, 0), a->count);
 		LLVMTypeRef t = stx__vec(stx__type(e, a->dtype), result_lanes(a));
 		for (int s = 0; s < a->nstates; s++)
-			a->stack[s] = stx__alloca(e, LLVMArrayType2(t, MAX_RANKS * a->copies), 64);
+			a->stack[s] = stx__alloca(
+				e, LLVMArrayType2(t, (uint64_t)a->ranks * a->copies), 64);
 	} else {
 		stx__acc_reset(e, a);
 	}
@@ -414,7 +426,8 @@ void stx__acc_update(struct stx__emit *e, uint32_t n)
 		array_slot(e, a, p);
 	} else {
 		unsigned slot = a->order == STX_ORDER_LANES ? e->copy % a->slots
-		                                            : a->copies > 1 ? e->copy : 0;
+				: a->copies > 1             ? e->copy
+							    : 0;
 		for (int s = 0; s < a->nstates; s++)
 			p[s] = a->state[s][slot];
 	}

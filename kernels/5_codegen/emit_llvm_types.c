@@ -1,4 +1,5 @@
-/* emit_llvm_types.c: LLVM types of element types, constants, splats, intrinsics, values of operands. */
+/* emit_llvm_types.c: LLVM types of element types, constants, splats, intrinsics, values of
+ * operands. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -121,18 +122,19 @@ LLVMValueRef stx__splat(struct stx__emit *e, LLVMValueRef v, unsigned w)
 	LLVMTypeRef t = LLVMVectorType(LLVMTypeOf(v), w);
 	if (LLVMIsAConstantInt(v) || LLVMIsAConstantFP(v))
 		return repeat(t, v);
-	LLVMValueRef one = LLVMBuildInsertElement(e->b, LLVMGetPoison(t), v,
-	                                          LLVMConstInt(e->i32, 0, 0), "");
+	LLVMValueRef one =
+		LLVMBuildInsertElement(e->b, LLVMGetPoison(t), v, LLVMConstInt(e->i32, 0, 0), "");
 	return LLVMBuildShuffleVector(e->b, one, LLVMGetPoison(t),
-	                              LLVMConstNull(LLVMVectorType(e->i32, w)), "");
+				      LLVMConstNull(LLVMVectorType(e->i32, w)), "");
 }
 
-LLVMValueRef stx__call(struct stx__emit *e, const char *intrinsic, LLVMTypeRef *types, unsigned ntypes,
-                       LLVMValueRef *args, unsigned nargs)
+LLVMValueRef stx__call(struct stx__emit *e, const char *intrinsic, LLVMTypeRef *types,
+		       unsigned ntypes, LLVMValueRef *args, unsigned nargs)
 {
 	unsigned id = LLVMLookupIntrinsicID(intrinsic, strlen(intrinsic));
 	LLVMValueRef f = LLVMGetIntrinsicDeclaration(e->m, id, types, ntypes);
-	return LLVMBuildCall2(e->b, LLVMIntrinsicGetType(e->c, id, types, ntypes), f, args, nargs, "");
+	return LLVMBuildCall2(e->b, LLVMIntrinsicGetType(e->c, id, types, ntypes), f, args, nargs,
+			      "");
 }
 
 LLVMValueRef stx__alloca(struct stx__emit *e, LLVMTypeRef t, unsigned align)
@@ -183,7 +185,8 @@ struct stx__val stx__get(struct stx__emit *e, uint32_t n, unsigned w)
 		v.raw = stx__splat(e, v.raw, w);
 	}
 	if (e->err)
-		v.v = LLVMGetPoison(stx__vec(stx__type(e, (enum stx_dtype)e->k->insts.at[n].dtype), w));
+		v.v = LLVMGetPoison(
+			stx__vec(stx__type(e, (enum stx_dtype)e->k->insts.at[n].dtype), w));
 	return v;
 }
 

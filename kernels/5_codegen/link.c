@@ -17,20 +17,35 @@ static int append(void *ctx, const void *at, size_t n)
 
 #define MAX_OBJECTS 100000u
 
-/* requires: relocatables for x86-64 from stx_emit_llvm and stx_plan_object. ensures: equal inputs in equal
- * order give equal bytes (no build id, no time, no paths). */
+/* requires: relocatables for x86-64 from stx_emit_llvm and stx_plan_object. ensures: equal inputs
+ * in equal order give equal bytes (no build id, no time, no paths). */
 stx_err stx_link_shared(const struct stx_span *objects, uint32_t n, struct stx_bytes *out,
-                        struct stx_diag *d)
+			struct stx_diag *d)
 {
 	static const char *const options[] = {
-		"ld.lld", "-shared", "-m", "elf_x86_64", "--threads=1", "--build-id=none",
-		"--hash-style=gnu", "-z", "norelro", "-z", "noexecstack", "-z", "text",
-		"-Bsymbolic", "--strip-all", "--no-undefined-version", "-o", "-",
+		"ld.lld",
+		"-shared",
+		"-m",
+		"elf_x86_64",
+		"--threads=1",
+		"--build-id=none",
+		"--hash-style=gnu",
+		"-z",
+		"norelro",
+		"-z",
+		"noexecstack",
+		"-z",
+		"text",
+		"-Bsymbolic",
+		"--strip-all",
+		"--no-undefined-version",
+		"-o",
+		"-",
 	};
 	enum { NOPTIONS = sizeof options / sizeof *options, NAME = 24 };
 	if (n == 0 || n > MAX_OBJECTS)
-		return stx_fail(d, STX_E_TOO_LARGE, "link", NULL, "%u objects to link, 1 to %u allowed", n,
-		                MAX_OBJECTS);
+		return stx_fail(d, STX_E_TOO_LARGE, "link", NULL,
+				"%u objects to link, 1 to %u allowed", n, MAX_OBJECTS);
 	const char **argv = malloc((NOPTIONS + (size_t)n) * sizeof *argv);
 	struct stx__lld_input *in = calloc(n, sizeof *in);
 	char *names = malloc((size_t)n * NAME);
@@ -83,15 +98,17 @@ static stx_err warm_object(struct stx_bytes *out, struct stx_diag *d)
 	LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(c, f, ""));
 	LLVMBuildRetVoid(b);
 	if (!LLVMGetTargetFromTriple("x86_64-unknown-linux-gnu", &target, &text))
-		machine = LLVMCreateTargetMachine(target, "x86_64-unknown-linux-gnu", "x86-64-v2", "",
-		                                  LLVMCodeGenLevelDefault, LLVMRelocPIC,
-		                                  LLVMCodeModelDefault);
+		machine = LLVMCreateTargetMachine(target, "x86_64-unknown-linux-gnu", "x86-64-v2",
+						  "", LLVMCodeGenLevelDefault, LLVMRelocPIC,
+						  LLVMCodeModelDefault);
 	if (machine &&
 	    !LLVMTargetMachineEmitToMemoryBuffer(machine, m, LLVMObjectFile, &text, &object))
 		err = stx_bytes_put(out, LLVMGetBufferStart(object), LLVMGetBufferSize(object))
-			? STX_E_NOMEM : STX_E_OK;
+			      ? STX_E_NOMEM
+			      : STX_E_OK;
 	if (err)
-		stx_fail(d, err, "link", NULL, "warm-up object: %s", text ? text : "no target machine");
+		stx_fail(d, err, "link", NULL, "warm-up object: %s",
+			 text ? text : "no target machine");
 	if (object)
 		LLVMDisposeMemoryBuffer(object);
 	if (machine)
@@ -103,9 +120,22 @@ static stx_err warm_object(struct stx_bytes *out, struct stx_diag *d)
 	return err;
 }
 
+static int compare_bytes(const void *a, const void *b)
+{
+	return *(const unsigned char *)a - *(const unsigned char *)b;
+}
+
+/* The first qsort of more than 1 KiB makes glibc ask for the size of memory (sysinfo), once. */
+static void warm_qsort(void)
+{
+	unsigned char many[2048] = { 0 };
+	qsort(many, sizeof many, 1, compare_bytes);
+}
+
 stx_err stx_link_warm(struct stx_diag *d)
 {
 	struct stx_bytes object = { 0 }, shared = { 0 };
+	warm_qsort();
 	stx_err err = warm_object(&object, d);
 	if (!err) {
 		struct stx_span in = { object.at, object.n };

@@ -14,7 +14,8 @@
 
 LLD_HAS_DRIVER(elf)
 
-namespace {
+namespace
+{
 
 // The link that is running; null between links. One at a time: see lld.h.
 struct Running {
@@ -26,10 +27,13 @@ struct Running {
 Running *running;
 
 // lld's output, in memory: the bytes reach the caller when lld commits them.
-class MemoryOutput final : public llvm::FileOutputBuffer {
-public:
+class MemoryOutput final : public llvm::FileOutputBuffer
+{
+      public:
 	MemoryOutput(llvm::StringRef path, uint8_t *at, size_t n)
-		: FileOutputBuffer(path), at_(at), n_(n) {}
+	    : FileOutputBuffer(path), at_(at), n_(n)
+	{
+	}
 	~MemoryOutput() override { free(at_); }
 	uint8_t *getBufferStart() const override { return at_; }
 	uint8_t *getBufferEnd() const override { return at_ + n_; }
@@ -37,11 +41,12 @@ public:
 	llvm::Error commit() override
 	{
 		if (!running || running->put(running->ctx, at_, n_))
-			return llvm::errorCodeToError(std::make_error_code(std::errc::not_enough_memory));
+			return llvm::errorCodeToError(
+				std::make_error_code(std::errc::not_enough_memory));
 		return llvm::Error::success();
 	}
 
-private:
+      private:
 	uint8_t *at_;
 	size_t n_;
 };
@@ -54,10 +59,10 @@ using OutputOr = llvm::Expected<std::unique_ptr<llvm::FileOutputBuffer>>;
 // The linker option --wrap sends lld's calls here. The names are the mangled ones of
 // llvm::MemoryBuffer::getFile(Twine const &, bool, bool, bool, std::optional<Align>) and
 // llvm::FileOutputBuffer::create(StringRef, size_t, unsigned) with __wrap_ in front.
-BufferOr wrap_get_file(const llvm::Twine &path, bool, bool, bool, std::optional<llvm::Align>)
-	asm("__wrap__ZN4llvm12MemoryBuffer7getFileERKNS_5TwineEbbbSt8optionalINS_5AlignEE");
-OutputOr wrap_create(llvm::StringRef path, size_t n, unsigned)
-	asm("__wrap__ZN4llvm16FileOutputBuffer6createENS_9StringRefEmj");
+BufferOr wrap_get_file(const llvm::Twine &path, bool, bool, bool, std::optional<llvm::Align>) asm(
+	"__wrap__ZN4llvm12MemoryBuffer7getFileERKNS_5TwineEbbbSt8optionalINS_5AlignEE");
+OutputOr wrap_create(llvm::StringRef path, size_t n,
+		     unsigned) asm("__wrap__ZN4llvm16FileOutputBuffer6createENS_9StringRefEmj");
 
 BufferOr wrap_get_file(const llvm::Twine &path, bool, bool, bool, std::optional<llvm::Align>)
 {
@@ -82,13 +87,14 @@ OutputOr wrap_create(llvm::StringRef path, size_t n, unsigned)
 }
 
 int stx__lld_link(const char *const *argv, int argc, const stx__lld_input *in, unsigned nin,
-                  stx__lld_put *put, void *ctx, char *err, size_t cap)
+		  stx__lld_put *put, void *ctx, char *err, size_t cap)
 {
 	std::string text;
 	llvm::raw_string_ostream messages(text);
-	Running r = {in, nin, put, ctx};
+	Running r = { in, nin, put, ctx };
 	running = &r;
-	bool ok = lld::elf::link(llvm::ArrayRef<const char *>(argv, argc), messages, messages, false, false);
+	bool ok = lld::elf::link(llvm::ArrayRef<const char *>(argv, argc), messages, messages,
+				 false, false);
 	lld::CommonLinkerContext::destroy();
 	running = nullptr;
 	messages.flush();

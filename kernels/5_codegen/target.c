@@ -5,27 +5,34 @@
 
 #include "codegen.h"
 
-#define V2_ECX1 (1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23) /* sse3 .. popcnt */
-#define V3_ECX1 (1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29) /* fma movbe osxsave avx f16c */
-#define V3_EBX7 (1u << 3 | 1u << 5 | 1u << 8)                          /* bmi1 avx2 bmi2 */
-#define V4_EBX7 (1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31) /* avx512 f dq cd bw vl */
-#define LAHF_ECX 1u
+#define V2_ECX1 (1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23) /* sse3 .. popcnt  \
+										 */
+#define V3_ECX1                                                                                    \
+	(1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29) /* fma movbe osxsave avx f16c */
+#define V3_EBX7   (1u << 3 | 1u << 5 | 1u << 8)                /* bmi1 avx2 bmi2 */
+#define V4_EBX7   (1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31) /* avx512 f dq cd bw vl */
+#define LAHF_ECX  1u
 #define LZCNT_ECX (1u << 5)
-#define BF16_EAX (1u << 5)
-#define XCR0_YMM 0x6u  /* register state the operating system saves: xmm, ymm */
-#define XCR0_ZMM 0xe6u /* and opmask, zmm */
+#define BF16_EAX  (1u << 5)
+#define XCR0_YMM  0x6u  /* register state the operating system saves: xmm, ymm */
+#define XCR0_ZMM  0xe6u /* and opmask, zmm */
 
 static stx_err unknown(const char *text, struct stx_diag *d)
 {
-	return stx_fail(d, STX_E_UNSUPPORTED, "target", NULL,
-	                "target '%s' is not one of cpu, cpu:x86-64-v2, cpu:x86-64-v3, cpu:x86-64-v4, "
-	                "cpu:x86-64-v4+avx512bf16", text ? text : "");
+	return stx_fail(
+		d, STX_E_UNSUPPORTED, "target", NULL,
+		"target '%s' is not one of cpu, cpu:x86-64-v2, cpu:x86-64-v3, cpu:x86-64-v4, "
+		"cpu:x86-64-v4+avx512bf16",
+		text ? text : "");
 }
 
 static struct stx_cpu_target make(int level, int bf16)
 {
-	return (struct stx_cpu_target){ .level = level, .avx512bf16 = bf16 != 0,
-		                        .vector_bytes = level == 4 ? 64 : level == 3 ? 32 : 16 };
+	return (struct stx_cpu_target){ .level = level,
+					.avx512bf16 = bf16 != 0,
+					.vector_bytes = level == 4   ? 64
+							: level == 3 ? 32
+								     : 16 };
 }
 
 stx_err stx_cpu_target_parse(const char *text, struct stx_cpu_target *out, struct stx_diag *d)
@@ -75,8 +82,9 @@ stx_err stx_target_resolve(const char *text, char out[64], struct stx_diag *d)
 	if (text && !strcmp(text, "cpu")) {
 		t = host();
 		if (t.level < 2)
-			return stx_fail(d, STX_E_UNSUPPORTED, "target", NULL,
-			                "this host is older than x86-64-v2, the lowest level supported");
+			return stx_fail(
+				d, STX_E_UNSUPPORTED, "target", NULL,
+				"this host is older than x86-64-v2, the lowest level supported");
 	} else {
 		stx_err err = stx_cpu_target_parse(text, &t, d);
 		if (err)

@@ -1,7 +1,8 @@
-/* evaluate.c: the oracle's driver: binds inputs, evaluates nodes in order, frees values after their last use.
+/* evaluate.c: the oracle's driver: binds inputs, evaluates nodes in order, frees values after their
+ * last use.
  *
- * requires: a verified graph. Each operator runs by itself (table below); nothing is fused, folded or
- * shared with lowering. */
+ * requires: a verified graph. Each operator runs by itself (table below); nothing is fused, folded
+ * or shared with lowering. */
 #include "ref_internal.h"
 
 #include <stdlib.h>
@@ -11,35 +12,69 @@
 
 static stx__ref_fn *const table[STX_OP_COUNT] = {
 	[STX_OP_ASSERT] = stx__ref_assert,
-	[STX_OP_TO_COPY] = stx__ref_copy, [STX_OP_CLONE] = stx__ref_copy,
-	[STX_OP_FULL] = stx__ref_full, [STX_OP_FULL_LIKE] = stx__ref_full, [STX_OP_ARANGE] = stx__ref_arange,
-	[STX_OP_SUM] = stx__ref_reduce, [STX_OP_SUM_DIM] = stx__ref_reduce,
-	[STX_OP_MEAN_DIM] = stx__ref_reduce, [STX_OP_PROD_DIM] = stx__ref_reduce,
-	[STX_OP_AMAX] = stx__ref_reduce, [STX_OP_AMIN] = stx__ref_reduce,
-	[STX_OP_ANY_DIM] = stx__ref_reduce, [STX_OP_ALL_DIM] = stx__ref_reduce,
-	[STX_OP_ARGMAX] = stx__ref_argreduce, [STX_OP_ARGMIN] = stx__ref_argreduce,
-	[STX_OP_MEAN] = stx__ref_reduce, [STX_OP_ANY] = stx__ref_reduce, [STX_OP_ALL] = stx__ref_reduce,
-	[STX_OP_VAR] = stx__ref_var, [STX_OP_LOGSUMEXP] = stx__ref_logsumexp,
-	[STX_OP_VIEW] = stx__ref_view, [STX_OP_PERMUTE] = stx__ref_permute, [STX_OP_T] = stx__ref_transpose,
-	[STX_OP_TRANSPOSE] = stx__ref_transpose, [STX_OP_EXPAND] = stx__ref_expand,
-	[STX_OP_SQUEEZE] = stx__ref_squeeze, [STX_OP_UNSQUEEZE] = stx__ref_unsqueeze,
-	[STX_OP_SLICE] = stx__ref_slice, [STX_OP_SELECT] = stx__ref_select, [STX_OP_FLIP] = stx__ref_flip,
+	[STX_OP_TO_COPY] = stx__ref_copy,
+	[STX_OP_CLONE] = stx__ref_copy,
+	[STX_OP_FULL] = stx__ref_full,
+	[STX_OP_FULL_LIKE] = stx__ref_full,
+	[STX_OP_ARANGE] = stx__ref_arange,
+	[STX_OP_SUM] = stx__ref_reduce,
+	[STX_OP_SUM_DIM] = stx__ref_reduce,
+	[STX_OP_MEAN_DIM] = stx__ref_reduce,
+	[STX_OP_PROD_DIM] = stx__ref_reduce,
+	[STX_OP_AMAX] = stx__ref_reduce,
+	[STX_OP_AMIN] = stx__ref_reduce,
+	[STX_OP_ANY_DIM] = stx__ref_reduce,
+	[STX_OP_ALL_DIM] = stx__ref_reduce,
+	[STX_OP_ARGMAX] = stx__ref_argreduce,
+	[STX_OP_ARGMIN] = stx__ref_argreduce,
+	[STX_OP_MEAN] = stx__ref_reduce,
+	[STX_OP_ANY] = stx__ref_reduce,
+	[STX_OP_ALL] = stx__ref_reduce,
+	[STX_OP_VAR] = stx__ref_var,
+	[STX_OP_LOGSUMEXP] = stx__ref_logsumexp,
+	[STX_OP_VIEW] = stx__ref_view,
+	[STX_OP_PERMUTE] = stx__ref_permute,
+	[STX_OP_T] = stx__ref_transpose,
+	[STX_OP_TRANSPOSE] = stx__ref_transpose,
+	[STX_OP_EXPAND] = stx__ref_expand,
+	[STX_OP_SQUEEZE] = stx__ref_squeeze,
+	[STX_OP_UNSQUEEZE] = stx__ref_unsqueeze,
+	[STX_OP_SLICE] = stx__ref_slice,
+	[STX_OP_SELECT] = stx__ref_select,
+	[STX_OP_FLIP] = stx__ref_flip,
 	[STX_OP_DIAGONAL] = stx__ref_diagonal,
-	[STX_OP_RESHAPE] = stx__ref_view, [STX_OP_FLATTEN] = stx__ref_view,
-	[STX_OP_SQUEEZE_DIM] = stx__ref_view, [STX_OP_SQUEEZE_ALL] = stx__ref_view,
-	[STX_OP_GATHER] = stx__ref_gather, [STX_OP_INDEX_SELECT] = stx__ref_index_select,
-	[STX_OP_EMBEDDING] = stx__ref_embedding, [STX_OP_INDEX] = stx__ref_index,
-	[STX_OP_CAT] = stx__ref_cat, [STX_OP_PAD] = stx__ref_pad, [STX_OP_STACK] = stx__ref_stack,
-	[STX_OP_REPEAT] = stx__ref_repeat, [STX_OP_TRIL] = stx__ref_triangle, [STX_OP_TRIU] = stx__ref_triangle,
-	[STX_OP_MM] = stx__ref_matmul, [STX_OP_BMM] = stx__ref_matmul, [STX_OP_MATMUL] = stx__ref_matmul,
-	[STX_OP_ADDMM] = stx__ref_addmm, [STX_OP_LINEAR] = stx__ref_linear,
-	[STX_OP_SOFTMAX] = stx__ref_softmax, [STX_OP_LOG_SOFTMAX] = stx__ref_softmax,
-	[STX_OP_SOFTMAX_INT] = stx__ref_softmax, [STX_OP_LOG_SOFTMAX_INT] = stx__ref_softmax,
+	[STX_OP_RESHAPE] = stx__ref_view,
+	[STX_OP_FLATTEN] = stx__ref_view,
+	[STX_OP_SQUEEZE_DIM] = stx__ref_view,
+	[STX_OP_SQUEEZE_ALL] = stx__ref_view,
+	[STX_OP_GATHER] = stx__ref_gather,
+	[STX_OP_INDEX_SELECT] = stx__ref_index_select,
+	[STX_OP_EMBEDDING] = stx__ref_embedding,
+	[STX_OP_INDEX] = stx__ref_index,
+	[STX_OP_CAT] = stx__ref_cat,
+	[STX_OP_PAD] = stx__ref_pad,
+	[STX_OP_STACK] = stx__ref_stack,
+	[STX_OP_REPEAT] = stx__ref_repeat,
+	[STX_OP_TRIL] = stx__ref_triangle,
+	[STX_OP_TRIU] = stx__ref_triangle,
+	[STX_OP_MM] = stx__ref_matmul,
+	[STX_OP_BMM] = stx__ref_matmul,
+	[STX_OP_MATMUL] = stx__ref_matmul,
+	[STX_OP_ADDMM] = stx__ref_addmm,
+	[STX_OP_LINEAR] = stx__ref_linear,
+	[STX_OP_SOFTMAX] = stx__ref_softmax,
+	[STX_OP_LOG_SOFTMAX] = stx__ref_softmax,
+	[STX_OP_SOFTMAX_INT] = stx__ref_softmax,
+	[STX_OP_LOG_SOFTMAX_INT] = stx__ref_softmax,
 	[STX_OP_LAYER_NORM] = stx__ref_layer_norm,
-	[STX_OP_GELU] = stx__ref_activation, [STX_OP_LEAKY_RELU] = stx__ref_activation,
-	[STX_OP_ELU] = stx__ref_activation, [STX_OP_SOFTPLUS] = stx__ref_activation,
-	[STX_OP_HARDTANH] = stx__ref_activation, [STX_OP_SILU] = stx__ref_activation,
-	[STX_OP_HARDSIGMOID] = stx__ref_activation, [STX_OP_HARDSWISH] = stx__ref_activation,
+	[STX_OP_GELU] = stx__ref_activation,
+	[STX_OP_LEAKY_RELU] = stx__ref_activation,
+	[STX_OP_ELU] = stx__ref_activation,
+	[STX_OP_SOFTPLUS] = stx__ref_activation,
+	[STX_OP_HARDTANH] = stx__ref_activation,
+	[STX_OP_SILU] = stx__ref_activation,
+	[STX_OP_HARDSIGMOID] = stx__ref_activation,
+	[STX_OP_HARDSWISH] = stx__ref_activation,
 	[STX_OP_MISH] = stx__ref_activation,
 };
 
@@ -65,7 +100,8 @@ static struct stx__ref_value *value_of(const struct stx__ref *r, struct stx_val 
 	return &r->values[v.node->id][v.out];
 }
 
-const struct stx_tensor *stx__ref_arg(const struct stx__ref *r, const struct stx_node *n, uint32_t i)
+const struct stx_tensor *stx__ref_arg(const struct stx__ref *r, const struct stx_node *n,
+				      uint32_t i)
 {
 	return n->args[i].kind == STX_ARG_TENSOR ? &value_of(r, n->args[i].u.tensor)->t : NULL;
 }
@@ -76,10 +112,12 @@ stx_err stx__ref_int(struct stx__ref *r, const struct stx_node *n, stx_ex e, int
 	int ok = 1;
 
 	*out = stx_ex_eval(r->g->ex, e, &env, &ok);
-	return ok ? 0 : stx__ref_fail(r, n, STX_E_INVALID, "a size or index expression has no value");
+	return ok ? 0
+		  : stx__ref_fail(r, n, STX_E_INVALID, "a size or index expression has no value");
 }
 
-stx_err stx__ref_dim(struct stx__ref *r, const struct stx_node *n, stx_ex e, uint32_t rank, uint32_t *dim)
+stx_err stx__ref_dim(struct stx__ref *r, const struct stx_node *n, stx_ex e, uint32_t rank,
+		     uint32_t *dim)
 {
 	int64_t v, count = rank ? rank : 1;
 	stx_err err = stx__ref_int(r, n, e, &v);
@@ -87,14 +125,17 @@ stx_err stx__ref_dim(struct stx__ref *r, const struct stx_node *n, stx_ex e, uin
 	if (err)
 		return err;
 	if (v < -count || v >= count)
-		return stx__ref_fail(r, n, STX_E_INVALID, "dimension %lld of a tensor of rank %u", (long long)v, rank);
+		return stx__ref_fail(r, n, STX_E_INVALID, "dimension %lld of a tensor of rank %u",
+				     (long long)v, rank);
 	*dim = (uint32_t)(v < 0 ? v + count : v);
 	return 0;
 }
 
 double stx__ref_scalar_f(const struct stx_arg *a)
 {
-	return a->kind == STX_ARG_FLOAT || (a->kind == STX_ARG_SCALAR && a->is_float) ? a->u.f : (double)a->u.i;
+	return a->kind == STX_ARG_FLOAT || (a->kind == STX_ARG_SCALAR && a->is_float)
+		       ? a->u.f
+		       : (double)a->u.i;
 }
 
 union stx_scalar stx__ref_scalar(const struct stx_arg *a, enum stx_dtype t)
@@ -104,7 +145,8 @@ union stx_scalar stx__ref_scalar(const struct stx_arg *a, enum stx_dtype t)
 	return stx__ref_cast(t, STX_I64, (union stx_scalar){ .i = a->u.i });
 }
 
-const struct stx_elem_program *stx__ref_program(struct stx__ref *r, enum stx_prim op, enum stx_dtype t)
+const struct stx_elem_program *stx__ref_program(struct stx__ref *r, enum stx_prim op,
+						enum stx_dtype t)
 {
 	const struct stx_elem_program **p = &r->programs[op][t == STX_F64];
 
@@ -115,12 +157,14 @@ const struct stx_elem_program *stx__ref_program(struct stx__ref *r, enum stx_pri
 
 /* ---- storage ---- */
 
-static struct stx__ref_storage *storage_new(struct stx__ref *r, const struct stx_node *n, size_t bytes)
+static struct stx__ref_storage *storage_new(struct stx__ref *r, const struct stx_node *n,
+					    size_t bytes)
 {
 	struct stx__ref_storage *s;
 
 	if (bytes > r->budget - r->used) {
-		stx__ref_fail(r, n, STX_E_TOO_LARGE, "the reference evaluation needs more than %zu bytes", r->budget);
+		stx__ref_fail(r, n, STX_E_TOO_LARGE,
+			      "the reference evaluation needs more than %zu bytes", r->budget);
 		return NULL;
 	}
 	s = calloc(1, sizeof *s);
@@ -158,7 +202,7 @@ static void storage_drop(struct stx__ref *r, struct stx__ref_storage *s)
 
 /* Fills dtype, rank and sizes from a node's type. */
 static stx_err set_type(struct stx__ref *r, const struct stx_node *n, const struct stx_type *t,
-                        struct stx_tensor *out)
+			struct stx_tensor *out)
 {
 	memset(out, 0, sizeof *out);
 	out->dtype = (uint8_t)t->dtype;
@@ -209,8 +253,8 @@ struct stx_tensor *stx__ref_result(struct stx__ref *r, const struct stx_node *n)
 	return &v->t;
 }
 
-stx_err stx__ref_alias(struct stx__ref *r, const struct stx_node *n, uint32_t i, const int64_t *strides,
-                       int64_t offset)
+stx_err stx__ref_alias(struct stx__ref *r, const struct stx_node *n, uint32_t i,
+		       const int64_t *strides, int64_t offset)
 {
 	struct stx__ref_value *from = value_of(r, n->args[i].u.tensor), *v = r->values[n->id];
 	stx_err e = set_type(r, n, &n->outs[0], &v->t);
@@ -249,7 +293,8 @@ static stx_err bind_symbols(struct stx__ref *r, const struct stx_tensor *inputs)
 			if (term.coeff != 1 || term.natoms != 1)
 				continue;
 			atom = stx_ex_atom_at(g->ex, term.atoms[0]);
-			if (atom.kind != STX_ATOM_SYM || atom.number >= g->symbols.n || known[atom.number])
+			if (atom.kind != STX_ATOM_SYM || atom.number >= g->symbols.n ||
+			    known[atom.number])
 				continue;
 			known[atom.number] = 1;
 			r->syms[atom.number] = inputs[i].sizes[k];
@@ -269,13 +314,15 @@ static stx_err bind_input(struct stx__ref *r, const struct stx_node *n, const st
 	if (e)
 		return e;
 	if (in->dtype != v->t.dtype || in->rank != v->t.rank)
-		return stx__ref_fail(r, n, STX_E_MISMATCH, "the input is %s of rank %u, the graph wants %s of rank %u",
-		                     stx_dtype_name((enum stx_dtype)in->dtype), in->rank,
-		                     stx_dtype_name((enum stx_dtype)v->t.dtype), v->t.rank);
+		return stx__ref_fail(r, n, STX_E_MISMATCH,
+				     "the input is %s of rank %u, the graph wants %s of rank %u",
+				     stx_dtype_name((enum stx_dtype)in->dtype), in->rank,
+				     stx_dtype_name((enum stx_dtype)v->t.dtype), v->t.rank);
 	for (uint32_t i = 0; i < in->rank; i++)
 		if (in->sizes[i] != v->t.sizes[i])
-			return stx__ref_fail(r, n, STX_E_MISMATCH, "size %u of the input is %lld, the graph wants %lld", i,
-			                     (long long)in->sizes[i], (long long)v->t.sizes[i]);
+			return stx__ref_fail(r, n, STX_E_MISMATCH,
+					     "size %u of the input is %lld, the graph wants %lld",
+					     i, (long long)in->sizes[i], (long long)v->t.sizes[i]);
 	v->t = *in;
 	v->st = storage_borrow(in->data);
 	return v->st ? 0 : stx__ref_fail(r, n, STX_E_NOMEM, "out of memory");
@@ -291,7 +338,8 @@ static stx_err bind_constant(struct stx__ref *r, const struct stx_node *n)
 		return e;
 	bytes = set_dense(&v->t);
 	if (bytes < 0 || (size_t)bytes != n->data.n)
-		return stx__ref_fail(r, n, STX_E_INVALID, "a constant of %zu bytes does not fill its shape", n->data.n);
+		return stx__ref_fail(r, n, STX_E_INVALID,
+				     "a constant of %zu bytes does not fill its shape", n->data.n);
 	v->t.data = (void *)(uintptr_t)n->data.bytes; /* never written */
 	v->st = storage_borrow(v->t.data);
 	return v->st ? 0 : stx__ref_fail(r, n, STX_E_NOMEM, "out of memory");
@@ -311,10 +359,12 @@ static stx_err copy_out(struct stx__ref *r, struct stx_val val, struct stx_tenso
 	out->data = NULL;
 	bytes = set_dense(out);
 	if (bytes < 0 || (size_t)bytes > r->budget - r->used)
-		return stx__ref_fail(r, val.node, STX_E_TOO_LARGE, "the outputs need more than %zu bytes", r->budget);
+		return stx__ref_fail(r, val.node, STX_E_TOO_LARGE,
+				     "the outputs need more than %zu bytes", r->budget);
 	out->data = malloc(bytes ? (size_t)bytes : 1);
 	if (!out->data)
-		return stx__ref_fail(r, val.node, STX_E_NOMEM, "out of memory: %lld bytes", (long long)bytes);
+		return stx__ref_fail(r, val.node, STX_E_NOMEM, "out of memory: %lld bytes",
+				     (long long)bytes);
 	r->used += (size_t)bytes;
 	stx__ref_walk_start(&w, t->rank, t->sizes);
 	for (stx__ref_walk_broadcast(&w, t); w.left > 0; stx__ref_walk_next(&w), k += width)
@@ -381,7 +431,8 @@ static stx_err run_node(struct stx__ref *r, const struct stx_node *n)
 		return table[n->op](r, n);
 	if (stx_op_info(n->op)->category == STX_CAT_POINTWISE)
 		return stx__ref_pointwise(r, n);
-	return stx__ref_fail(r, n, STX_E_UNSUPPORTED, "the oracle has no rule for %s", stx_op_info(n->op)->overload);
+	return stx__ref_fail(r, n, STX_E_UNSUPPORTED, "the oracle has no rule for %s",
+			     stx_op_info(n->op)->overload);
 }
 
 static stx_err prepare(struct stx__ref *r, const struct stx_tensor *inputs, uint32_t ninputs)
@@ -390,7 +441,8 @@ static stx_err prepare(struct stx__ref *r, const struct stx_tensor *inputs, uint
 	stx_err e;
 
 	if (ninputs != g->inputs.n)
-		return stx__ref_fail(r, NULL, STX_E_MISMATCH, "%u inputs given, the graph has %u", ninputs, g->inputs.n);
+		return stx__ref_fail(r, NULL, STX_E_MISMATCH, "%u inputs given, the graph has %u",
+				     ninputs, g->inputs.n);
 	r->values = STX_NEW_ARRAY(r->arena, struct stx__ref_value *, g->nodes.n + 1);
 	r->uses = STX_NEW_ARRAY(r->arena, uint32_t, g->nodes.n + 1);
 	r->syms = STX_NEW_ARRAY(r->arena, int64_t, g->symbols.n + 1);
@@ -412,11 +464,13 @@ static stx_err prepare(struct stx__ref *r, const struct stx_tensor *inputs, uint
 	return e;
 }
 
-stx_err stx_ref_evaluate_visit(struct stx_graph *g, const struct stx_tensor *inputs, uint32_t ninputs,
-                               struct stx_tensor *outputs, size_t budget_bytes, stx_ref_visit_fn *fn,
-                               void *ctx, struct stx_diag *d)
+stx_err stx_ref_evaluate_visit(struct stx_graph *g, const struct stx_tensor *inputs,
+			       uint32_t ninputs, struct stx_tensor *outputs, size_t budget_bytes,
+			       stx_ref_visit_fn *fn, void *ctx, struct stx_diag *d)
 {
-	struct stx__ref r = { .g = g, .budget = budget_bytes ? budget_bytes : DEFAULT_BUDGET, .d = d };
+	struct stx__ref r = { .g = g,
+			      .budget = budget_bytes ? budget_bytes : DEFAULT_BUDGET,
+			      .d = d };
 	uint32_t done = 0;
 	stx_err e;
 
@@ -453,7 +507,7 @@ stx_err stx_ref_evaluate_visit(struct stx_graph *g, const struct stx_tensor *inp
 }
 
 stx_err stx_ref_evaluate(struct stx_graph *g, const struct stx_tensor *inputs, uint32_t ninputs,
-                         struct stx_tensor *outputs, size_t budget_bytes, struct stx_diag *d)
+			 struct stx_tensor *outputs, size_t budget_bytes, struct stx_diag *d)
 {
 	return stx_ref_evaluate_visit(g, inputs, ninputs, outputs, budget_bytes, NULL, NULL, d);
 }

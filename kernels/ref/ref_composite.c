@@ -1,5 +1,5 @@
-/* ref_composite.c: composite operators as one: f32 inside (f64 for f64), one rounding at the end. The formulas
- * are PyTorch's; sums inside are compensated. */
+/* ref_composite.c: composite operators as one: f32 inside (f64 for f64), one rounding at the end.
+ * The formulas are PyTorch's; sums inside are compensated. */
 #include "ref_internal.h"
 
 #include <math.h>
@@ -73,26 +73,20 @@ static double clamp(const struct inside *c, double x, double lo, double hi)
 static double activation(const struct inside *c, const struct stx_node *n, double x)
 {
 	switch (n->op) {
-	case STX_OP_GELU:
-		return gelu(c, n, x);
-	case STX_OP_LEAKY_RELU:
-		return x > 0 ? x : rd(c, x * number(c, n, 1));
+	case STX_OP_GELU: return gelu(c, n, x);
+	case STX_OP_LEAKY_RELU: return x > 0 ? x : rd(c, x * number(c, n, 1));
 	case STX_OP_ELU: /* alpha, scale, input_scale */
 		if (x > 0)
 			return rd(c, x * number(c, n, 2));
-		return rd(c, fn(c->expm1, rd(c, x * number(c, n, 3))) * rd(c, stx__ref_scalar_f(&n->args[1]) * stx__ref_scalar_f(&n->args[2])));
-	case STX_OP_SOFTPLUS:
-		return softplus(c, x, number(c, n, 1), number(c, n, 2));
-	case STX_OP_MISH:
-		return rd(c, x * fn(c->tanh, softplus(c, x, 1, 20)));
-	case STX_OP_HARDTANH:
-		return clamp(c, x, number(c, n, 1), number(c, n, 2));
-	case STX_OP_HARDSIGMOID:
-		return rd(c, clamp(c, rd(c, x + 3), 0, 6) / 6);
-	case STX_OP_HARDSWISH:
-		return rd(c, rd(c, x * clamp(c, rd(c, x + 3), 0, 6)) / 6);
-	default: /* silu */
-		return rd(c, x * fn(c->sigmoid, x));
+		return rd(c, fn(c->expm1, rd(c, x * number(c, n, 3))) *
+				     rd(c, stx__ref_scalar_f(&n->args[1]) *
+						   stx__ref_scalar_f(&n->args[2])));
+	case STX_OP_SOFTPLUS: return softplus(c, x, number(c, n, 1), number(c, n, 2));
+	case STX_OP_MISH: return rd(c, x * fn(c->tanh, softplus(c, x, 1, 20)));
+	case STX_OP_HARDTANH: return clamp(c, x, number(c, n, 1), number(c, n, 2));
+	case STX_OP_HARDSIGMOID: return rd(c, clamp(c, rd(c, x + 3), 0, 6) / 6);
+	case STX_OP_HARDSWISH: return rd(c, rd(c, x * clamp(c, rd(c, x + 3), 0, 6)) / 6);
+	default: /* silu */ return rd(c, x * fn(c->sigmoid, x));
 	}
 }
 
@@ -114,7 +108,8 @@ stx_err stx__ref_activation(struct stx__ref *r, const struct stx_node *n)
 	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w)) {
 		double v = activation(&c, n, stx__ref_load(x, w.off[0]).f);
 
-		stx__ref_store(out, i, (union stx_scalar){ .f = stx_scalar_round(n->outs[0].dtype, v) });
+		stx__ref_store(out, i,
+			       (union stx_scalar){ .f = stx_scalar_round(n->outs[0].dtype, v) });
 	}
 	return 0;
 }
@@ -132,9 +127,11 @@ static union stx_scalar max_of(enum stx_dtype t, union stx_scalar a, union stx_s
 	return stx_prim_eval(STX_P_MAX, t, t, a, b, b);
 }
 
-/* One row: count elements of x from xo with stride xs. -inf everywhere gives NaN, as plain softmax does (B07). */
-static void softmax_row(const struct inside *c, const struct stx_node *n, const struct stx_tensor *x, int64_t xo,
-                        int64_t xs, struct stx_tensor *out, int64_t oo, int64_t os, int64_t count)
+/* One row: count elements of x from xo with stride xs. -inf everywhere gives NaN, as plain softmax
+ * does (B07). */
+static void softmax_row(const struct inside *c, const struct stx_node *n,
+			const struct stx_tensor *x, int64_t xo, int64_t xs, struct stx_tensor *out,
+			int64_t oo, int64_t os, int64_t count)
 {
 	union stx_scalar top = { .f = -INFINITY };
 	struct stx__ref_sum s = { 0, 0 };
@@ -150,7 +147,8 @@ static void softmax_row(const struct inside *c, const struct stx_node *n, const 
 		double d = rd(c, softmax_in(n, x, xo + i * xs) - top.f);
 		double v = log ? rd(c, d - fn(c->log, total)) : rd(c, fn(c->exp, d) / total);
 
-		stx__ref_store(out, oo + i * os, (union stx_scalar){ .f = stx_scalar_round(n->outs[0].dtype, v) });
+		stx__ref_store(out, oo + i * os,
+			       (union stx_scalar){ .f = stx_scalar_round(n->outs[0].dtype, v) });
 	}
 }
 
@@ -177,8 +175,8 @@ stx_err stx__ref_softmax(struct stx__ref *r, const struct stx_node *n)
 	stx__ref_walk_start(&w, x->rank, sizes);
 	stx__ref_walk_add(&w, x->strides, x->offset);
 	for (stx__ref_walk_add(&w, out->strides, 0); w.left > 0; stx__ref_walk_next(&w))
-		softmax_row(&c, n, x, w.off[0], x->rank ? x->strides[d] : 0, out, w.off[1], x->rank ? out->strides[d] : 0,
-		            x->rank ? x->sizes[d] : 1);
+		softmax_row(&c, n, x, w.off[0], x->rank ? x->strides[d] : 0, out, w.off[1],
+			    x->rank ? out->strides[d] : 0, x->rank ? x->sizes[d] : 1);
 	return 0;
 }
 
@@ -189,7 +187,8 @@ struct moments {
 };
 
 /* Mean and 1/sqrt(var + eps) of the elements a walk visits. */
-static struct moments moments_of(const struct inside *c, const struct stx_tensor *x, struct stx__ref_walk w, double eps)
+static struct moments moments_of(const struct inside *c, const struct stx_tensor *x,
+				 struct stx__ref_walk w, double eps)
 {
 	struct stx__ref_walk again = w;
 	struct stx__ref_sum s = { 0, 0 }, q = { 0, 0 };
@@ -204,12 +203,14 @@ static struct moments moments_of(const struct inside *c, const struct stx_tensor
 		stx__ref_sum_add(&q, d * d);
 	}
 	return (struct moments){ stx__ref_round_wide(c->t, mean),
-		stx__ref_round_wide(c->t, 1 / sqrtl(stx__ref_sum_value(&q) / count + eps)) };
+				 stx__ref_round_wide(
+					 c->t, 1 / sqrtl(stx__ref_sum_value(&q) / count + eps)) };
 }
 
 stx_err stx__ref_layer_norm(struct stx__ref *r, const struct stx_node *n)
 {
-	const struct stx_tensor *x = stx__ref_arg(r, n, 0), *wt = stx__ref_arg(r, n, 2), *bias = stx__ref_arg(r, n, 3);
+	const struct stx_tensor *x = stx__ref_arg(r, n, 0), *wt = stx__ref_arg(r, n, 2),
+				*bias = stx__ref_arg(r, n, 3);
 	struct stx_tensor *out = stx__ref_result(r, n);
 	struct inside c = { .t = stx__ref_work((enum stx_dtype)x->dtype) };
 	uint32_t inner = n->args[1].n, outer = x->rank - inner;
@@ -239,7 +240,9 @@ stx_err stx__ref_layer_norm(struct stx__ref *r, const struct stx_node *n)
 				v = rd(&c, v * stx__ref_load(wt, w.off[iw]).f);
 			if (bias)
 				v = rd(&c, v + stx__ref_load(bias, w.off[ib]).f);
-			stx__ref_store(out, w.off[1], (union stx_scalar){ .f = stx_scalar_round(n->outs[0].dtype, v) });
+			stx__ref_store(
+				out, w.off[1],
+				(union stx_scalar){ .f = stx_scalar_round(n->outs[0].dtype, v) });
 		}
 	}
 	return 0;

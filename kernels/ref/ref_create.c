@@ -15,7 +15,8 @@ stx_err stx__ref_full(struct stx__ref *r, const struct stx_node *n)
 	return 0;
 }
 
-/* Integers wrap at the node's type; floats are start + step*i in f64, each operation rounded there. */
+/* Integers wrap at the node's type; floats are start + step*i in f64, each operation rounded there.
+ */
 stx_err stx__ref_arange(struct stx__ref *r, const struct stx_node *n)
 {
 	struct stx_tensor *out = stx__ref_result(r, n);
@@ -27,11 +28,14 @@ stx_err stx__ref_arange(struct stx__ref *r, const struct stx_node *n)
 	count = out->sizes[0];
 	for (int64_t i = 0; i < count; i++) {
 		if (stx_dtype_is_float(t)) {
-			double v = stx__ref_scalar_f(&n->args[0]) + stx__ref_scalar_f(&n->args[2]) * (double)i;
+			double v = stx__ref_scalar_f(&n->args[0]) +
+				   stx__ref_scalar_f(&n->args[2]) * (double)i;
 
-			stx__ref_store(out, i, stx__ref_cast(t, STX_F64, (union stx_scalar){ .f = v }));
+			stx__ref_store(out, i,
+				       stx__ref_cast(t, STX_F64, (union stx_scalar){ .f = v }));
 		} else {
-			uint64_t start = stx__ref_scalar(&n->args[0], STX_I64).u, step = stx__ref_scalar(&n->args[2], STX_I64).u;
+			uint64_t start = stx__ref_scalar(&n->args[0], STX_I64).u,
+				 step = stx__ref_scalar(&n->args[2], STX_I64).u;
 
 			stx__ref_store(out, i, stx_scalar_wrap(t, start + step * (uint64_t)i));
 		}
@@ -51,6 +55,8 @@ stx_err stx__ref_copy(struct stx__ref *r, const struct stx_node *n)
 	stx__ref_walk_start(&w, out->rank, out->sizes);
 	stx__ref_walk_broadcast(&w, x);
 	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w))
-		stx__ref_store(out, i, stx__ref_cast(n->outs[0].dtype, (enum stx_dtype)x->dtype, stx__ref_load(x, w.off[0])));
+		stx__ref_store(out, i,
+			       stx__ref_cast(n->outs[0].dtype, (enum stx_dtype)x->dtype,
+					     stx__ref_load(x, w.off[0])));
 	return 0;
 }

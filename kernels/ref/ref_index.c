@@ -5,16 +5,17 @@
 #include <string.h>
 
 /* The index at element off of t, checked. */
-static stx_err index_at(struct stx__ref *r, const struct stx_node *n, const struct stx_tensor *t, int64_t off,
-                        uint32_t dim, int64_t size, int wrap, int64_t *out)
+static stx_err index_at(struct stx__ref *r, const struct stx_node *n, const struct stx_tensor *t,
+			int64_t off, uint32_t dim, int64_t size, int wrap, int64_t *out)
 {
 	int64_t v = stx__ref_load(t, off).i;
 
 	*out = wrap && v < 0 && v >= -size ? v + size : v;
 	if (*out >= 0 && *out < size)
 		return 0;
-	return stx__ref_fail(r, n, STX_E_BOUNDS, "index %lld is out of bounds for dimension %u of size %lld",
-	                     (long long)v, dim, (long long)size);
+	return stx__ref_fail(r, n, STX_E_BOUNDS,
+			     "index %lld is out of bounds for dimension %u of size %lld",
+			     (long long)v, dim, (long long)size);
 }
 
 stx_err stx__ref_gather(struct stx__ref *r, const struct stx_node *n)
@@ -48,8 +49,8 @@ stx_err stx__ref_gather(struct stx__ref *r, const struct stx_node *n)
 	return 0;
 }
 
-/* Reads x with `count` of its dimensions indexed. Walk operand 0 is x with those strides 0; operand 1+k is
- * index k over the result's dimensions. */
+/* Reads x with `count` of its dimensions indexed. Walk operand 0 is x with those strides 0; operand
+ * 1+k is index k over the result's dimensions. */
 struct indexed {
 	const struct stx_tensor *x, *ix[STX_MAX_DIMS];
 	uint32_t dim[STX_MAX_DIMS], count;
@@ -76,7 +77,8 @@ static stx_err read_indexed(struct stx__ref *r, const struct stx_node *n, const 
 
 			for (uint32_t d = 0; d < w.rank; d++)
 				o += w.at[d] * q->over[k][d];
-			e = index_at(r, n, q->ix[k], o, q->dim[k], q->x->sizes[q->dim[k]], q->wrap, &at);
+			e = index_at(r, n, q->ix[k], o, q->dim[k], q->x->sizes[q->dim[k]], q->wrap,
+				     &at);
 			if (e)
 				return e;
 			off += at * q->x->strides[q->dim[k]];
@@ -109,7 +111,10 @@ stx_err stx__ref_index_select(struct stx__ref *r, const struct stx_node *n)
 		int64_t at;
 
 		for (int64_t i = 0; i < stx__ref_numel(q.ix[0]); i++) {
-			e = index_at(r, n, q.ix[0], q.ix[0]->offset + (q.ix[0]->rank ? i * q.ix[0]->strides[0] : 0), 0, 1, 0, &at);
+			e = index_at(r, n, q.ix[0],
+				     q.ix[0]->offset +
+					     (q.ix[0]->rank ? i * q.ix[0]->strides[0] : 0),
+				     0, 1, 0, &at);
 			if (e)
 				return e;
 		}
@@ -167,15 +172,17 @@ stx_err stx__ref_index(struct stx__ref *r, const struct stx_node *n)
 }
 
 /* Copies x into the part of out that starts at element `offset` of it. */
-static void copy_into(struct stx_tensor *out, int64_t offset, const struct stx_tensor *x, const int64_t *sizes)
+static void copy_into(struct stx_tensor *out, int64_t offset, const struct stx_tensor *x,
+		      const int64_t *sizes)
 {
 	struct stx__ref_walk w;
 
 	stx__ref_walk_start(&w, x->rank, sizes);
 	stx__ref_walk_add(&w, x->strides, x->offset);
 	for (stx__ref_walk_add(&w, out->strides, offset); w.left > 0; stx__ref_walk_next(&w))
-		stx__ref_store(out, w.off[1], stx__ref_cast((enum stx_dtype)out->dtype, (enum stx_dtype)x->dtype,
-		                                            stx__ref_load(x, w.off[0])));
+		stx__ref_store(out, w.off[1],
+			       stx__ref_cast((enum stx_dtype)out->dtype, (enum stx_dtype)x->dtype,
+					     stx__ref_load(x, w.off[0])));
 }
 
 stx_err stx__ref_cat(struct stx__ref *r, const struct stx_node *n)
@@ -192,7 +199,8 @@ stx_err stx__ref_cat(struct stx__ref *r, const struct stx_node *n)
 	if (!out)
 		return stx__ref_error(r);
 	for (uint32_t i = 0; i < list->n; i++) {
-		const struct stx_tensor *x = &r->values[list->u.tensors[i].node->id][list->u.tensors[i].out].t;
+		const struct stx_tensor *x =
+			&r->values[list->u.tensors[i].node->id][list->u.tensors[i].out].t;
 
 		if (x->rank == 1 && x->sizes[0] == 0) /* left out whatever the others' rank (B25) */
 			continue;
@@ -248,9 +256,11 @@ stx_err stx__ref_stack(struct stx__ref *r, const struct stx_node *n)
 	if (!out)
 		return stx__ref_error(r);
 	part = *out; /* out without the stacked dimension */
-	memmove(part.strides + at, part.strides + at + 1, (out->rank - at - 1) * sizeof *part.strides);
+	memmove(part.strides + at, part.strides + at + 1,
+		(out->rank - at - 1) * sizeof *part.strides);
 	for (uint32_t i = 0; i < list->n; i++) {
-		const struct stx_tensor *x = &r->values[list->u.tensors[i].node->id][list->u.tensors[i].out].t;
+		const struct stx_tensor *x =
+			&r->values[list->u.tensors[i].node->id][list->u.tensors[i].out].t;
 
 		copy_into(&part, i * out->strides[at], x, x->sizes);
 	}
@@ -276,7 +286,8 @@ stx_err stx__ref_repeat(struct stx__ref *r, const struct stx_node *n)
 	return 0;
 }
 
-/* Keeps j - i <= diagonal (tril) or >= diagonal (triu) of the last two dimensions, zero elsewhere. */
+/* Keeps j - i <= diagonal (tril) or >= diagonal (triu) of the last two dimensions, zero elsewhere.
+ */
 stx_err stx__ref_triangle(struct stx__ref *r, const struct stx_node *n)
 {
 	const struct stx_tensor *x = stx__ref_arg(r, n, 0);

@@ -1,5 +1,6 @@
 /* ref_internal.h
- * inside the oracle: values with shared storage, element walks, and the functions that evaluate operators. */
+ * inside the oracle: values with shared storage, element walks, and the functions that evaluate
+ * operators. */
 #ifndef STX_REF_INTERNAL_H
 #define STX_REF_INTERNAL_H
 
@@ -27,24 +28,28 @@ struct stx__ref {
 	uint32_t *uses;                 /* [node id]: readers still to come */
 	int64_t *syms;                  /* values of size symbols */
 	size_t budget, used;            /* bytes of live storage */
-	const struct stx_elem_program *programs[STX_PRIM_COUNT][2]; /* f32, f64; made on first use */
+	const struct stx_elem_program
+		*programs[STX_PRIM_COUNT][2]; /* f32, f64; made on first use */
 	struct stx_diag *d;
-	stx_err err;                    /* last error reported */
+	stx_err err; /* last error reported */
 };
 
 typedef stx_err stx__ref_fn(struct stx__ref *r, const struct stx_node *n);
 
 /* Tensor argument i (absent optional ones: NULL). */
-const struct stx_tensor *stx__ref_arg(const struct stx__ref *r, const struct stx_node *n, uint32_t i);
-/* The first result, allocated dense and row-major; NULL with the error reported when it does not fit. */
+const struct stx_tensor *stx__ref_arg(const struct stx__ref *r, const struct stx_node *n,
+				      uint32_t i);
+/* The first result, allocated dense and row-major; NULL with the error reported when it does not
+ * fit. */
 struct stx_tensor *stx__ref_result(struct stx__ref *r, const struct stx_node *n);
 /* The first result as a view of argument i's storage; its type comes from the node. */
 stx_err stx__ref_alias(struct stx__ref *r, const struct stx_node *n, uint32_t i,
-                       const int64_t *strides, int64_t offset);
+		       const int64_t *strides, int64_t offset);
 /* Value of a size or index expression. 0, or an error reported. */
 stx_err stx__ref_int(struct stx__ref *r, const struct stx_node *n, stx_ex e, int64_t *out);
 /* Dimension number (may be negative) of a tensor of this rank. */
-stx_err stx__ref_dim(struct stx__ref *r, const struct stx_node *n, stx_ex e, uint32_t rank, uint32_t *dim);
+stx_err stx__ref_dim(struct stx__ref *r, const struct stx_node *n, stx_ex e, uint32_t rank,
+		     uint32_t *dim);
 /* The error already reported by a function that returned NULL. */
 stx_err stx__ref_error(const struct stx__ref *r);
 stx_err stx__ref_fail(struct stx__ref *r, const struct stx_node *n, stx_err e, const char *fmt, ...)
@@ -58,12 +63,14 @@ static inline enum stx_dtype stx__ref_work(enum stx_dtype t)
 {
 	return stx_dtype_is_float(t) && t != STX_F64 ? STX_F32 : t;
 }
-static inline union stx_scalar stx__ref_cast(enum stx_dtype to, enum stx_dtype from, union stx_scalar v)
+static inline union stx_scalar stx__ref_cast(enum stx_dtype to, enum stx_dtype from,
+					     union stx_scalar v)
 {
 	return to == from ? v : stx_prim_eval(STX_P_CAST, to, from, v, v, v);
 }
 /* An elementary function on f32 or f64 values (t says which). NULL when over the memory budget. */
-const struct stx_elem_program *stx__ref_program(struct stx__ref *r, enum stx_prim op, enum stx_dtype t);
+const struct stx_elem_program *stx__ref_program(struct stx__ref *r, enum stx_prim op,
+						enum stx_dtype t);
 
 /* ---- elements ---- */
 int64_t stx__ref_numel(const struct stx_tensor *t);
@@ -84,7 +91,7 @@ static inline void stx__ref_store(const struct stx_tensor *t, int64_t off, union
 /* Visits an index space in row-major order, keeping the element offset of several operands. */
 struct stx__ref_walk {
 	uint32_t rank, nops;
-	int64_t left;                       /* points still to visit, this one included */
+	int64_t left; /* points still to visit, this one included */
 	int64_t sizes[STX_MAX_DIMS], at[STX_MAX_DIMS];
 	int64_t strides[STX__REF_OPERANDS][STX_MAX_DIMS];
 	int64_t off[STX__REF_OPERANDS];
@@ -98,21 +105,22 @@ uint32_t stx__ref_walk_broadcast(struct stx__ref_walk *w, const struct stx_tenso
 void stx__ref_walk_next(struct stx__ref_walk *w);
 
 /* ---- operators, by file ---- */
-stx__ref_fn stx__ref_pointwise, stx__ref_assert;              /* ref_pointwise.c */
-stx__ref_fn stx__ref_full, stx__ref_arange, stx__ref_copy;    /* ref_create.c */
+stx__ref_fn stx__ref_pointwise, stx__ref_assert;           /* ref_pointwise.c */
+stx__ref_fn stx__ref_full, stx__ref_arange, stx__ref_copy; /* ref_create.c */
 stx__ref_fn stx__ref_reduce, stx__ref_argreduce, stx__ref_var,
-	stx__ref_logsumexp;                                   /* ref_reduce.c */
+	stx__ref_logsumexp; /* ref_reduce.c */
 stx__ref_fn stx__ref_view, stx__ref_permute, stx__ref_transpose, stx__ref_expand, stx__ref_squeeze,
 	stx__ref_unsqueeze, stx__ref_slice, stx__ref_select, stx__ref_flip,
-	stx__ref_diagonal;                                    /* ref_view.c */
-stx__ref_fn stx__ref_gather, stx__ref_index_select, stx__ref_embedding, stx__ref_index, stx__ref_cat,
-	stx__ref_pad, stx__ref_stack, stx__ref_repeat, stx__ref_triangle; /* ref_index.c */
-stx__ref_fn stx__ref_matmul, stx__ref_addmm, stx__ref_linear;  /* ref_contract.c */
+	stx__ref_diagonal; /* ref_view.c */
+stx__ref_fn stx__ref_gather, stx__ref_index_select, stx__ref_embedding, stx__ref_index,
+	stx__ref_cat, stx__ref_pad, stx__ref_stack, stx__ref_repeat,
+	stx__ref_triangle;                                              /* ref_index.c */
+stx__ref_fn stx__ref_matmul, stx__ref_addmm, stx__ref_linear;           /* ref_contract.c */
 stx__ref_fn stx__ref_activation, stx__ref_softmax, stx__ref_layer_norm; /* ref_composite.c */
 
 /* ---- sums ---- */
-/* A compensated sum (Neumaier) in extended precision: what f32 and f64 sums are rounded from. Infinities
- * and NaN come out as plain addition gives them. */
+/* A compensated sum (Neumaier) in extended precision: what f32 and f64 sums are rounded from.
+ * Infinities and NaN come out as plain addition gives them. */
 struct stx__ref_sum {
 	long double s, c;
 };

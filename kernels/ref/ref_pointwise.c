@@ -1,7 +1,8 @@
 /* ref_pointwise.c: elementwise operators, element by element.
  *
- * Operands are converted to their common type after promotion; a number is a 0-d tensor of that type. Smaller
- * floats are then computed on in f32. The result is rounded once to the node's type. */
+ * Operands, numbers (scalars) included, are converted once, to the type computed in: their common
+ * type after promotion, f32 when that is a smaller float. The result is rounded once to the node's
+ * type. */
 #include "ref_internal.h"
 
 #include <math.h>
@@ -12,24 +13,30 @@
 struct op {
 	struct stx__ref *r;
 	const struct stx_node *n;
-	enum stx_dtype common; /* of the operands */
-	enum stx_dtype t;      /* computed in */
+	enum stx_dtype t; /* computed in */
 	uint32_t nops;
-	const struct stx_tensor *tensor[3];   /* NULL: a scalar */
+	const struct stx_tensor *tensor[3]; /* NULL: a scalar */
 	union stx_scalar scalar[3];
-	enum stx_dtype from[3], to[3];        /* type of a tensor operand, and what it is converted to */
+	enum stx_dtype from[3], to[3]; /* type of a tensor operand, and what it is converted to */
 	union stx_scalar alpha;
 	int has_alpha;
 	const struct stx_elem_program *program;
 };
 
-static union stx_scalar prim(enum stx_prim p, enum stx_dtype t, union stx_scalar a, union stx_scalar b)
+static union stx_scalar prim(enum stx_prim p, enum stx_dtype t, union stx_scalar a,
+			     union stx_scalar b)
 {
 	return stx_prim_eval(p, t, t, a, b, b);
 }
 
-static union stx_scalar real(double v) { return (union stx_scalar){ .f = v }; }
-static union stx_scalar truth(int v) { return (union stx_scalar){ .i = v != 0 }; }
+static union stx_scalar real(double v)
+{
+	return (union stx_scalar){ .f = v };
+}
+static union stx_scalar truth(int v)
+{
+	return (union stx_scalar){ .i = v != 0 };
+}
 
 static double rounded(enum stx_dtype t, double v)
 {
@@ -72,7 +79,8 @@ static double floor_div_f(enum stx_dtype t, double a, double b)
 	return rounded(t, q - f) > 0.5 ? rounded(t, f + 1) : f;
 }
 
-static union stx_scalar divide(const struct op *o, union stx_scalar a, union stx_scalar b, int is_floor)
+static union stx_scalar divide(const struct op *o, union stx_scalar a, union stx_scalar b,
+			       int is_floor)
 {
 	if (!stx_dtype_is_float(o->t))
 		return prim(is_floor ? STX_P_FLOORDIV : STX_P_DIV, o->t, a, b);
@@ -90,7 +98,8 @@ static union stx_scalar sign(enum stx_dtype t, union stx_scalar a)
 	}
 }
 
-static union stx_scalar clamp(const struct op *o, union stx_scalar a, union stx_scalar b, union stx_scalar c)
+static union stx_scalar clamp(const struct op *o, union stx_scalar a, union stx_scalar b,
+			      union stx_scalar c)
 {
 	int low = o->n->args[1].kind != STX_ARG_NONE, high = o->n->args[2].kind != STX_ARG_NONE;
 
@@ -109,34 +118,43 @@ static union stx_scalar logical(const struct op *o, union stx_scalar a, union st
 	}
 }
 
-static union stx_scalar apply(const struct op *o, union stx_scalar a, union stx_scalar b, union stx_scalar c)
+static union stx_scalar apply(const struct op *o, union stx_scalar a, union stx_scalar b,
+			      union stx_scalar c)
 {
 	int is_float = stx_dtype_is_float(o->t);
 	enum stx_prim p = (enum stx_prim)stx_op_info(o->n->op)->prim;
 
 	switch (o->n->op) {
-	case STX_OP_ADD: case STX_OP_ADD_SCALAR: return sum(o, a, b, 0);
-	case STX_OP_SUB: case STX_OP_SUB_SCALAR: return sum(o, a, b, 1);
-	case STX_OP_RSUB: case STX_OP_RSUB_SCALAR: return sum(o, b, a, 1);
+	case STX_OP_ADD:
+	case STX_OP_ADD_SCALAR: return sum(o, a, b, 0);
+	case STX_OP_SUB:
+	case STX_OP_SUB_SCALAR: return sum(o, a, b, 1);
+	case STX_OP_RSUB:
+	case STX_OP_RSUB_SCALAR: return sum(o, b, a, 1);
 	case STX_OP_DIV_MODE: return divide(o, a, b, !strcmp(o->n->args[2].u.str, "floor"));
 	case STX_OP_FLOOR_DIVIDE: return divide(o, a, b, 1);
 	case STX_OP_FMOD_SCALAR: return prim(STX_P_REM, o->t, a, b);
-	case STX_OP_REMAINDER: case STX_OP_REMAINDER_SCALAR:
+	case STX_OP_REMAINDER:
+	case STX_OP_REMAINDER_SCALAR:
 		return is_float ? real(remainder_f(o->t, a.f, b.f)) : prim(STX_P_MOD, o->t, a, b);
 	case STX_OP_SIGN: return sign(o->t, a);
 	case STX_OP_RECIPROCAL: return prim(STX_P_DIV, o->t, real(1), a);
-	case STX_OP_LOGICAL_AND: case STX_OP_LOGICAL_OR: case STX_OP_LOGICAL_XOR: case STX_OP_LOGICAL_NOT:
-		return logical(o, a, b);
+	case STX_OP_LOGICAL_AND:
+	case STX_OP_LOGICAL_OR:
+	case STX_OP_LOGICAL_XOR:
+	case STX_OP_LOGICAL_NOT: return logical(o, a, b);
 	case STX_OP_ISNAN: return truth(is_float && isnan(a.f));
 	case STX_OP_ISINF: return truth(is_float && isinf(a.f));
 	case STX_OP_WHERE: return a.i ? b : c;
 	case STX_OP_CLAMP: return clamp(o, a, b, c);
-	case STX_OP_MUL: case STX_OP_MUL_SCALAR:
+	case STX_OP_MUL:
+	case STX_OP_MUL_SCALAR:
 		return o->t == STX_BOOL ? truth(a.i & b.i) : prim(STX_P_MUL, o->t, a, b);
-	case STX_OP_FLOOR: case STX_OP_CEIL: case STX_OP_TRUNC: case STX_OP_ROUND:
-		return is_float ? prim(p, o->t, a, b) : a;
-	default:
-		return o->program ? stx_elementary_eval(o->program, a, b) : prim(p, o->t, a, b);
+	case STX_OP_FLOOR:
+	case STX_OP_CEIL:
+	case STX_OP_TRUNC:
+	case STX_OP_ROUND: return is_float ? prim(p, o->t, a, b) : a;
+	default: return o->program ? stx_elementary_eval(o->program, a, b) : prim(p, o->t, a, b);
 	}
 }
 
@@ -144,8 +162,8 @@ static union stx_scalar apply(const struct op *o, union stx_scalar a, union stx_
 
 static int is_scaled(enum stx_op op)
 {
-	return op == STX_OP_ADD || op == STX_OP_ADD_SCALAR || op == STX_OP_SUB || op == STX_OP_SUB_SCALAR ||
-	       op == STX_OP_RSUB_SCALAR || op == STX_OP_RSUB;
+	return op == STX_OP_ADD || op == STX_OP_ADD_SCALAR || op == STX_OP_SUB ||
+	       op == STX_OP_SUB_SCALAR || op == STX_OP_RSUB_SCALAR || op == STX_OP_RSUB;
 }
 
 static void add_operand(struct op *o, uint32_t i)
@@ -158,10 +176,10 @@ static void add_operand(struct op *o, uint32_t i)
 	if (a->kind == STX_ARG_TENSOR) {
 		o->tensor[k] = stx__ref_arg(o->r, o->n, i);
 		o->from[k] = (enum stx_dtype)o->tensor[k]->dtype;
-		o->to[k] = o->n->op == STX_OP_WHERE && i == 0 ? STX_BOOL : o->common;
+		o->to[k] = o->n->op == STX_OP_WHERE && i == 0 ? STX_BOOL : o->t;
 		o->nops++;
 	} else if (a->kind == STX_ARG_SCALAR) {
-		o->scalar[k] = stx__ref_scalar(a, o->common);
+		o->scalar[k] = stx__ref_scalar(a, o->t);
 		o->nops++;
 	}
 }
@@ -172,11 +190,11 @@ static stx_err prepare(struct op *o, struct stx__ref *r, const struct stx_node *
 	uint32_t last = is_scaled(n->op) ? 2 : n->nargs;
 	enum stx_dtype t = stx_infer_operand_dtype(n);
 
-	*o = (struct op){ .r = r, .n = n, .common = t, .t = stx__ref_work(t) };
+	*o = (struct op){ .r = r, .n = n, .t = stx__ref_work(t) };
 	for (uint32_t i = 0; i < last; i++)
 		add_operand(o, i);
 	if (is_scaled(n->op)) {
-		o->alpha = stx__ref_scalar(&n->args[2], o->common);
+		o->alpha = stx__ref_scalar(&n->args[2], o->t);
 		o->has_alpha = stx__ref_scalar_f(&n->args[2]) != 1;
 	}
 	if (info->prim >= STX_P_FIRST_ELEMENTARY && stx_dtype_is_float(o->t)) {
@@ -187,7 +205,6 @@ static stx_err prepare(struct op *o, struct stx__ref *r, const struct stx_node *
 	return 0;
 }
 
-/* A tensor operand's element in the common type, which f32 holds exactly when it is a smaller float. */
 static union stx_scalar fetch(const struct op *o, uint32_t k, int64_t off)
 {
 	return stx__ref_cast(o->to[k], o->from[k], stx__ref_load(o->tensor[k], off));
@@ -195,7 +212,8 @@ static union stx_scalar fetch(const struct op *o, uint32_t k, int64_t off)
 
 #define BLOCK 64 /* elements computed together: elementary functions are faster so */
 
-static void apply_block(const struct op *o, union stx_scalar v[3][BLOCK], union stx_scalar *r, int n)
+static void apply_block(const struct op *o, union stx_scalar v[3][BLOCK], union stx_scalar *r,
+			int n)
 {
 	if (o->program) {
 		stx_elementary_eval_n(o->program, v[0], v[1], r, (size_t)n);
@@ -241,7 +259,9 @@ stx_err stx__ref_pointwise(struct stx__ref *r, const struct stx_node *n)
 stx_err stx__ref_assert(struct stx__ref *r, const struct stx_node *n)
 {
 	const struct stx_tensor *t = stx__ref_arg(r, n, 0);
-	union stx_scalar v = stx__ref_cast(STX_BOOL, (enum stx_dtype)t->dtype, stx__ref_load(t, t->offset));
+	union stx_scalar v =
+		stx__ref_cast(STX_BOOL, (enum stx_dtype)t->dtype, stx__ref_load(t, t->offset));
 
-	return v.i ? 0 : stx__ref_fail(r, n, STX_E_MISMATCH, "assertion failed: %s", n->args[1].u.str);
+	return v.i ? 0
+		   : stx__ref_fail(r, n, STX_E_MISMATCH, "assertion failed: %s", n->args[1].u.str);
 }

@@ -1,5 +1,6 @@
-/* ref_reduce.c: reductions. Float sums are compensated in extended precision and rounded once; integers wrap in
- * the result's type; NaN beats everything in max, min, argmax and argmin, the first one winning (B01). */
+/* ref_reduce.c: reductions. Float sums are compensated in extended precision and rounded once;
+ * integers wrap in the result's type; NaN beats everything in max, min, argmax and argmin, the
+ * first one winning (B01). */
 #include "ref_internal.h"
 
 #include <math.h>
@@ -79,7 +80,7 @@ static stx_err make_space(struct stx__ref *r, const struct stx_node *n, struct s
 /* One reduction starting at element `base`. */
 struct fold {
 	const struct stx_node *n;
-	const struct space *s;
+	struct space s;
 	enum stx_dtype from, t; /* element type; type elements are converted to first */
 	double correction;
 	const struct stx_elem_program *exp, *log; /* logsumexp */
@@ -88,13 +89,13 @@ typedef union stx_scalar fold_fn(const struct fold *f, int64_t base);
 
 static void start(const struct fold *f, int64_t base, struct stx__ref_walk *w)
 {
-	stx__ref_walk_start(w, f->s->nred, f->s->red);
-	stx__ref_walk_add(w, f->s->red_strides, base);
+	stx__ref_walk_start(w, f->s.nred, f->s.red);
+	stx__ref_walk_add(w, f->s.red_strides, base);
 }
 
 static union stx_scalar element(const struct fold *f, const struct stx__ref_walk *w)
 {
-	return stx__ref_cast(f->t, f->from, stx__ref_load(f->s->x, w->off[0]));
+	return stx__ref_cast(f->t, f->from, stx__ref_load(f->s.x, w->off[0]));
 }
 
 static long double float_sum(const struct fold *f, int64_t base)
@@ -121,7 +122,7 @@ static union stx_scalar fold_sum(const struct fold *f, int64_t base)
 
 static union stx_scalar fold_mean(const struct fold *f, int64_t base)
 {
-	long double m = float_sum(f, base) / (long double)f->s->count; /* none: 0/0 is NaN */
+	long double m = float_sum(f, base) / (long double)f->s.count; /* none: 0/0 is NaN */
 
 	return (union stx_scalar){ .f = stx__ref_round_wide(f->t, m) };
 }
@@ -170,10 +171,11 @@ static union stx_scalar fold_truth(const struct fold *f, int64_t base)
 	return (union stx_scalar){ .i = v };
 }
 
-/* Mean, then the squares of the differences from it. The divisor is max(0, n - correction) (B43). */
+/* Mean, then the squares of the differences from it. The divisor is max(0, n - correction) (B43).
+ */
 static union stx_scalar fold_var(const struct fold *f, int64_t base)
 {
-	long double mean = float_sum(f, base) / (long double)f->s->count, divisor;
+	long double mean = float_sum(f, base) / (long double)f->s.count, divisor;
 	struct stx__ref_sum a = { 0, 0 };
 	struct stx__ref_walk w;
 
@@ -182,13 +184,15 @@ static union stx_scalar fold_var(const struct fold *f, int64_t base)
 
 		stx__ref_sum_add(&a, d * d);
 	}
-	divisor = (long double)f->s->count - f->correction;
+	divisor = (long double)f->s.count - f->correction;
 	if (divisor < 0)
 		divisor = 0;
-	return (union stx_scalar){ .f = stx__ref_round_wide(f->t, stx__ref_sum_value(&a) / divisor) };
+	return (union stx_scalar){ .f = stx__ref_round_wide(f->t,
+							    stx__ref_sum_value(&a) / divisor) };
 }
 
-/* Composite: max out, exp and log in f32 or f64; a max of inf is not taken out (B07), none is -inf. */
+/* Composite: max out, exp and log in f32 or f64; a max of inf is not taken out (B07), none is -inf.
+ */
 static union stx_scalar fold_logsumexp(const struct fold *f, int64_t base)
 {
 	enum stx_dtype wide = stx__ref_work(f->t);
@@ -212,12 +216,11 @@ static union stx_scalar fold_logsumexp(const struct fold *f, int64_t base)
 }
 
 static stx_err run(struct stx__ref *r, const struct stx_node *n, struct fold *f, enum stx_dtype has,
-                   fold_fn *fn)
+		   fold_fn *fn)
 {
 	struct stx_tensor *out;
 	struct stx__ref_walk w;
-	struct space s;
-	stx_err e = make_space(r, n, &s);
+	stx_err e = make_space(r, n, &f->s);
 
 	if (e)
 		return e;
@@ -225,10 +228,9 @@ static stx_err run(struct stx__ref *r, const struct stx_node *n, struct fold *f,
 	if (!out)
 		return stx__ref_error(r);
 	f->n = n;
-	f->s = &s;
-	f->from = (enum stx_dtype)s.x->dtype;
-	stx__ref_walk_start(&w, s.nkept, s.kept);
-	stx__ref_walk_add(&w, s.kept_strides, s.x->offset);
+	f->from = (enum stx_dtype)f->s.x->dtype;
+	stx__ref_walk_start(&w, f->s.nkept, f->s.kept);
+	stx__ref_walk_add(&w, f->s.kept_strides, f->s.x->offset);
 	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w))
 		stx__ref_store(out, i, stx__ref_cast(n->outs[0].dtype, has, fn(f, w.off[0])));
 	return 0;
@@ -239,12 +241,15 @@ stx_err stx__ref_reduce(struct stx__ref *r, const struct stx_node *n)
 	struct fold f = { .t = n->outs[0].dtype };
 
 	switch (n->op) {
-	case STX_OP_SUM: case STX_OP_SUM_DIM: return run(r, n, &f, f.t, fold_sum);
-	case STX_OP_MEAN: case STX_OP_MEAN_DIM: return run(r, n, &f, f.t, fold_mean);
+	case STX_OP_SUM:
+	case STX_OP_SUM_DIM: return run(r, n, &f, f.t, fold_sum);
+	case STX_OP_MEAN:
+	case STX_OP_MEAN_DIM: return run(r, n, &f, f.t, fold_mean);
 	case STX_OP_PROD_DIM: return run(r, n, &f, f.t, fold_prod);
-	case STX_OP_ANY: case STX_OP_ALL: case STX_OP_ANY_DIM: case STX_OP_ALL_DIM:
-		f.t = STX_BOOL;
-		return run(r, n, &f, STX_BOOL, fold_truth);
+	case STX_OP_ANY:
+	case STX_OP_ALL:
+	case STX_OP_ANY_DIM:
+	case STX_OP_ALL_DIM: f.t = STX_BOOL; return run(r, n, &f, STX_BOOL, fold_truth);
 	default: return run(r, n, &f, f.t, fold_extreme);
 	}
 }
@@ -263,7 +268,8 @@ stx_err stx__ref_logsumexp(struct stx__ref *r, const struct stx_node *n)
 stx_err stx__ref_var(struct stx__ref *r, const struct stx_node *n)
 {
 	const struct stx_arg *c = arg_named(n, "correction");
-	struct fold f = { .t = n->outs[0].dtype, .correction = c->kind == STX_ARG_NONE ? 1 : stx__ref_scalar_f(c) };
+	struct fold f = { .t = n->outs[0].dtype,
+			  .correction = c->kind == STX_ARG_NONE ? 1 : stx__ref_scalar_f(c) };
 
 	return run(r, n, &f, f.t, fold_var);
 }

@@ -1,10 +1,11 @@
-/* ref_view.c: views: new sizes, strides and offset over the same storage; a reshape copies when it must. */
+/* ref_view.c: views: new sizes, strides and offset over the same storage; a reshape copies when it
+ * must. */
 #include "ref_internal.h"
 
 #include <string.h>
 
-/* Strides of x under sizes `to`, when a view without copying exists: 1, else 0. Runs of dimensions that are
- * contiguous among themselves are matched against runs of the new sizes. */
+/* Strides of x under sizes `to`, when a view without copying exists: 1, else 0. Runs of dimensions
+ * that are contiguous among themselves are matched against runs of the new sizes. */
 static int restride(const struct stx_tensor *x, uint32_t rank, const int64_t *to, int64_t *strides)
 {
 	int64_t sizes[STX_MAX_DIMS], st[STX_MAX_DIMS];
@@ -73,7 +74,8 @@ stx_err stx__ref_view(struct stx__ref *r, const struct stx_node *n)
 	for (uint32_t i = 0; i < n->outs[0].rank; i++)
 		want *= sizes[i];
 	if (have != want)
-		return stx__ref_fail(r, n, STX_E_INVALID, "view of %lld elements as %lld", (long long)have, (long long)want);
+		return stx__ref_fail(r, n, STX_E_INVALID, "view of %lld elements as %lld",
+				     (long long)have, (long long)want);
 	if (have > 0 && restride(x, n->outs[0].rank, sizes, strides))
 		return stx__ref_alias(r, n, 0, strides, x->offset);
 	out = stx__ref_result(r, n);
@@ -151,7 +153,8 @@ stx_err stx__ref_squeeze(struct stx__ref *r, const struct stx_node *n)
 		if (!(set & 1u << d) || x->sizes[d] != 1)
 			strides[rank++] = x->strides[d];
 	if (rank != n->outs[0].rank)
-		return stx__ref_fail(r, n, STX_E_INVALID, "squeeze of a dimension whose size is 1 only at run time");
+		return stx__ref_fail(r, n, STX_E_INVALID,
+				     "squeeze of a dimension whose size is 1 only at run time");
 	return stx__ref_alias(r, n, 0, strides, x->offset);
 }
 
@@ -204,8 +207,8 @@ stx_err stx__ref_select(struct stx__ref *r, const struct stx_node *n)
 	if (e)
 		return e;
 	if (at < -x->sizes[d] || at >= x->sizes[d])
-		return stx__ref_fail(r, n, STX_E_BOUNDS, "index %lld of a dimension of size %lld", (long long)at,
-		                     (long long)x->sizes[d]);
+		return stx__ref_fail(r, n, STX_E_BOUNDS, "index %lld of a dimension of size %lld",
+				     (long long)at, (long long)x->sizes[d]);
 	at += at < 0 ? x->sizes[d] : 0;
 	for (uint32_t i = 0, k = 0; i < x->rank; i++)
 		if (i != d)

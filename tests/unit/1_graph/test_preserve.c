@@ -23,11 +23,16 @@
 		fail();                                                                            \
 	} while (0)
 
+enum { NON_FINITE = 5, EXTREME = 8 };
+
+/* special: how many of the special values may occur. Where two roundings are compared the extreme
+ * ones are left out: an intermediate result may overflow in one and not in the other. */
 static double random_double(uint64_t *seed, int special)
 {
-	static const double values[] = { 0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-40, -1e30, 65504 };
-	if (special && gen_next(seed) % 6 == 0)
-		return values[gen_next(seed) % 8];
+	static const double values[EXTREME] = { 0.0, -0.0,  INFINITY, -INFINITY,
+						NAN, 1e-40, -1e30,    65504 };
+	if (gen_next(seed) % 6 == 0)
+		return values[gen_next(seed) % (uint64_t)special];
 	return ((double)(gen_next(seed) % 4001) - 2000) / 500;
 }
 
@@ -152,7 +157,7 @@ static void test_preserve_canonical_and_simplify_bits(void **state)
 		struct stx_tensor in[MAX_INPUTS];
 		struct stx_diag d = { 0 };
 		struct outcome o;
-		make_inputs(g, in, &seed, 1);
+		make_inputs(g, in, &seed, EXTREME);
 		assert_int_equal(stx_graph_canonical(g, a, &c, &d), 0);
 		expect_same(a, "canonical", first, g, c, in);
 		assert_int_equal(stx_graph_canonical(g, a, &s, &d), 0);
@@ -190,7 +195,7 @@ static void check_rule(enum stx_op op, stx_err (*pass)(struct stx_graph **, stru
 		struct stx_diag d = { 0 };
 		if (!g)
 			fail_long("no valid call of %s", stx_op_info(op)->overload);
-		make_inputs(g, in, &seed, 1);
+		make_inputs(g, in, &seed, NON_FINITE);
 		const char *text = gen_print(a, g);
 		h = gen_parse(a, text);
 		stx_err e = pass(&h, &d);

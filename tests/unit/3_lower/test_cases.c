@@ -235,6 +235,37 @@ static void test_cases_written_narrowing_is_kept(void **state)
 	       IN(x), 0, D(27.14208984375));
 }
 
+/* SE-06, SE-05: no contraction: x*x - (1 + 2^-11) at x = 1 + 2^-12 is 0, not 2^-24; rounding is at each node. */
+static void test_cases_multiply_add_is_not_contracted(void **state)
+{
+	const float x = 1 + 0x1p-12f;
+
+	(void)state;
+	expect("%x : f32[] = placeholder()\n%m = mul.Tensor(%x, %x)\n%s = sub.Scalar(%m, 1.00048828125)\n"
+	       "return (%s,)\n", IN(&x), 0, D(0));
+}
+
+/* SE-02: the reference folds left in lexicographic order; pairwise these would give 0. */
+static void test_cases_reference_sum_folds_left(void **state)
+{
+	const float x[] = { 1e8f, 1, -1e8f, 1 };
+
+	(void)state;
+	expect("%x : f32[2,2] = placeholder()\n%s = sum.dim_IntList(%x, [0, 1])\nreturn (%s,)\n", IN(x), 0, D(1));
+}
+
+/* SE-16, RD-01, RD-06: -inf is the identity of max, and NaN wins. */
+static void test_cases_extremes_over_extended_reals(void **state)
+{
+	const float x[] = { -INFINITY, -INFINITY, 3, NAN };
+
+	(void)state;
+	expect("%x : f32[2,2] = placeholder()\n%a = amax.default(%x, [1])\nreturn (%a,)\n", IN(x), 0,
+	       D(-INFINITY, NAN));
+	expect("%x : f32[2,2] = placeholder()\n%a = amin.default(%x, [1])\nreturn (%a,)\n", IN(x), 0,
+	       D(-INFINITY, NAN));
+}
+
 /* An index from a constant is checked while compiling. */
 static void test_cases_constant_index_needs_no_check(void **state)
 {
@@ -282,6 +313,9 @@ int main(void)
 		cmocka_unit_test(test_cases_float_floor_division),
 		cmocka_unit_test(test_cases_narrow_integers_wrap),
 		cmocka_unit_test(test_cases_written_narrowing_is_kept),
+		cmocka_unit_test(test_cases_multiply_add_is_not_contracted),
+		cmocka_unit_test(test_cases_reference_sum_folds_left),
+		cmocka_unit_test(test_cases_extremes_over_extended_reals),
 		cmocka_unit_test(test_cases_constant_index_needs_no_check),
 		cmocka_unit_test(test_cases_basis_rows_have_rules),
 	};

@@ -1,5 +1,6 @@
 /* jit.h
- * shared by the code generation tests: kernel text to a loaded function, levels of this host, random bits. */
+ * shared by the code generation tests: kernel text to a loaded function, levels of this host,
+ * random bits. */
 #ifndef TEST_JIT_H
 #define TEST_JIT_H
 
@@ -20,11 +21,12 @@
 
 struct jit {
 	struct stx_llvm *llvm;
-	struct jit_entry { /* kernels made so far */
+	struct jit_entry {                /* kernels made so far */
 		struct stx_digest digest; /* of target and text */
 		stx_kernel_fn *fn;
 	} made[4096];
 	int nmade;
+	int fast; /* numerics of what is made next */
 };
 
 static struct jit jit;
@@ -65,8 +67,8 @@ static inline struct stx_kernel *jit_parse(struct stx_arena *a, const char *text
 	return k;
 }
 
-/* A kernel as a function. The library and its descriptor stay open: glibc would otherwise find the old
- * library when a descriptor's number is used again. */
+/* A kernel as a function. The library and its descriptor stay open: glibc would otherwise find the
+ * old library when a descriptor's number is used again. */
 static inline stx_kernel_fn *jit_kernel(const char *target, const char *text)
 {
 	struct stx_diag d = { 0 };
@@ -77,6 +79,7 @@ static inline stx_kernel_fn *jit_kernel(const char *target, const char *text)
 	struct stx_hasher *hasher = stx_hasher_new();
 	stx_hasher_str(hasher, target);
 	stx_hasher_str(hasher, text);
+	stx_hasher_u64(hasher, (uint64_t)jit.fast);
 	struct stx_digest key = stx_hasher_final(hasher);
 	for (int i = jit.nmade - 1; i >= 0; i--)
 		if (stx_digest_eq(&jit.made[i].digest, &key))
@@ -84,7 +87,7 @@ static inline stx_kernel_fn *jit_kernel(const char *target, const char *text)
 	struct stx_arena *a = stx_arena_new(0);
 	struct stx_kernel *k = jit_parse(a, text);
 	assert_int_equal(stx_cpu_target_parse(target, &t, &d), 0);
-	if (stx_emit_llvm(jit.llvm, k, &t, 0, STX_EMIT_OBJECT, &object, NULL, &d))
+	if (stx_emit_llvm(jit.llvm, k, &t, jit.fast, STX_EMIT_OBJECT, &object, NULL, &d))
 		fail_msg("%s: %s in\n%s", target, d.text, text);
 	struct stx_span in = { object.at, object.n };
 	if (stx_link_shared(&in, 1, &shared, &d))
@@ -111,7 +114,7 @@ static inline stx_kernel_fn *jit_kernel(const char *target, const char *text)
 }
 
 static inline struct stx_bounds_record jit_run(stx_kernel_fn *fn, void *const *buffers,
-                                               const int64_t *scalars, int64_t begin, int64_t end)
+					       const int64_t *scalars, int64_t begin, int64_t end)
 {
 	struct stx_bounds_record bounds = { .kernel = -1 };
 	struct stx_kernel_frame frame = { buffers, scalars, &bounds };
@@ -132,7 +135,8 @@ static inline uint64_t jit_random(uint64_t *s)
 static inline void *jit_guarded(size_t n)
 {
 	size_t page = 4096, body = (n + page - 1) / page * page;
-	uint8_t *p = mmap(NULL, body + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p =
+		mmap(NULL, body + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(p != MAP_FAILED);
 	assert_int_equal(mprotect(p + body, page, PROT_NONE), 0);
 	return p + body - n;

@@ -1,4 +1,5 @@
-/* test_artifact_check.c: what is accepted and refused before a client may load it; damaged objects. */
+/* test_artifact_check.c: what is accepted and refused before a client may load it; damaged objects.
+ */
 #include "jit.h"
 
 #include <elf.h>
@@ -45,11 +46,13 @@ static struct stx_bytes finish(struct module *m)
 	struct stx_diag d = { 0 };
 	assert_int_equal(LLVMGetTargetFromTriple("x86_64-unknown-linux-gnu", &target, &text), 0);
 	LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
-		target, "x86_64-unknown-linux-gnu", "x86-64-v2", "", LLVMCodeGenLevelDefault, LLVMRelocPIC,
-		LLVMCodeModelDefault);
+		target, "x86_64-unknown-linux-gnu", "x86-64-v2", "", LLVMCodeGenLevelDefault,
+		LLVMRelocPIC, LLVMCodeModelDefault);
 	assert_int_equal(
-		LLVMTargetMachineEmitToMemoryBuffer(machine, m->m, LLVMObjectFile, &text, &object), 0);
-	struct stx_span in = { (const uint8_t *)LLVMGetBufferStart(object), LLVMGetBufferSize(object) };
+		LLVMTargetMachineEmitToMemoryBuffer(machine, m->m, LLVMObjectFile, &text, &object),
+		0);
+	struct stx_span in = { (const uint8_t *)LLVMGetBufferStart(object),
+			       LLVMGetBufferSize(object) };
 	if (stx_link_shared(&in, 1, &out, &d))
 		fail_msg("%s", d.text);
 	LLVMDisposeMemoryBuffer(object);
@@ -198,9 +201,10 @@ static void test_artifact_check_changed_segments_are_refused(void **state)
 
 static void test_artifact_check_changed_tags_are_refused(void **state)
 {
-	static const int64_t tags[] = { DT_INIT, DT_FINI, DT_INIT_ARRAY, DT_FINI_ARRAY, DT_PREINIT_ARRAY,
-		                        DT_RPATH, DT_RUNPATH, DT_TEXTREL, DT_AUDIT, DT_FILTER, DT_AUXILIARY,
-		                        DT_REL, DT_RELR, DT_DEBUG, 0x7abcdef0 };
+	static const int64_t tags[] = { DT_INIT,          DT_FINI,   DT_INIT_ARRAY, DT_FINI_ARRAY,
+					DT_PREINIT_ARRAY, DT_RPATH,  DT_RUNPATH,    DT_TEXTREL,
+					DT_AUDIT,         DT_FILTER, DT_AUXILIARY,  DT_REL,
+					DT_RELR,          DT_DEBUG,  0x7abcdef0 };
 	(void)state;
 	for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
 		struct stx_bytes b = plain();
@@ -259,14 +263,16 @@ static void test_artifact_check_damaged_objects_are_answered_without_reading_out
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_artifact_check_plain_object_and_memory_functions_are_accepted),
+		cmocka_unit_test(
+			test_artifact_check_plain_object_and_memory_functions_are_accepted),
 		cmocka_unit_test(test_artifact_check_undefined_symbol_is_refused),
 		cmocka_unit_test(test_artifact_check_constructor_is_refused),
 		cmocka_unit_test(test_artifact_check_ifunc_is_refused),
 		cmocka_unit_test(test_artifact_check_thread_local_data_is_refused),
 		cmocka_unit_test(test_artifact_check_changed_segments_are_refused),
 		cmocka_unit_test(test_artifact_check_changed_tags_are_refused),
-		cmocka_unit_test(test_artifact_check_damaged_objects_are_answered_without_reading_outside),
+		cmocka_unit_test(
+			test_artifact_check_damaged_objects_are_answered_without_reading_outside),
 	};
 	return cmocka_run_group_tests(tests, jit_setup, jit_teardown);
 }

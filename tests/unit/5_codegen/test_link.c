@@ -19,6 +19,7 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 
+#include "../4_schedule/kernels.h"
 #include "codegen.h"
 
 /* int NAME(int x) { return x + add; } as an object. */
@@ -36,8 +37,8 @@ static void small_object(const char *name, int add, struct stx_bytes *out)
 	LLVMBuildRet(b, LLVMBuildAdd(b, LLVMGetParam(f, 0), LLVMConstInt(i32, add, 0), ""));
 	assert_int_equal(LLVMGetTargetFromTriple("x86_64-unknown-linux-gnu", &target, &text), 0);
 	LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
-		target, "x86_64-unknown-linux-gnu", "x86-64-v2", "", LLVMCodeGenLevelDefault, LLVMRelocPIC,
-		LLVMCodeModelDefault);
+		target, "x86_64-unknown-linux-gnu", "x86-64-v2", "", LLVMCodeGenLevelDefault,
+		LLVMRelocPIC, LLVMCodeModelDefault);
 	assert_int_equal(
 		LLVMTargetMachineEmitToMemoryBuffer(machine, m, LLVMObjectFile, &text, &object), 0);
 	stx_bytes_put(out, LLVMGetBufferStart(object), LLVMGetBufferSize(object));
@@ -52,12 +53,14 @@ static void small_object(const char *name, int add, struct stx_bytes *out)
 static int close_sandbox(void)
 {
 	static const int allowed[] = {
-		SCMP_SYS(brk), SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
-		SCMP_SYS(mprotect), SCMP_SYS(futex), SCMP_SYS(write), SCMP_SYS(exit_group),
-		SCMP_SYS(sched_getaffinity), /* lld counts CPUs */
+		SCMP_SYS(brk),        SCMP_SYS(mmap),
+		SCMP_SYS(munmap),     SCMP_SYS(mremap),
+		SCMP_SYS(madvise),    SCMP_SYS(mprotect),
+		SCMP_SYS(futex),      SCMP_SYS(write),
+		SCMP_SYS(exit_group), SCMP_SYS(sched_getaffinity), /* lld counts CPUs */
 	};
 	static const int refused[] = { SCMP_SYS(access), SCMP_SYS(stat), SCMP_SYS(newfstatat),
-		                       SCMP_SYS(lstat) };
+				       SCMP_SYS(lstat) };
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_KILL_PROCESS);
 	int rc = f ? 0 : -1;
 	for (size_t i = 0; !rc && i < sizeof allowed / sizeof *allowed; i++)
@@ -95,12 +98,44 @@ static void link_two(struct stx_bytes *shared)
 	stx_bytes_free(&b);
 }
 
-static void test_link_under_seccomp_gives_loadable_object(void **state)
+static struct stx_kernel *parse(const char *text)
+{
+	struct stx_diag d = { 0 };
+	struct stx_kernel *k = NULL;
+	struct stx_arena *a = stx_arena_new(0); /* lives as long as the test */
+	if (stx_kernel_parse(a, text, strlen(text), &k, &d))
+		fail_msg("%s", d.text);
+	return k;
+}
+
+/* text_rowsum, named by its digest, and text_flat, emitted and linked. 0 on success. */
+static int emit_and_link(struct stx_llvm *l, struct stx_kernel *const k[2], const char *target,
+			 struct stx_bytes *shared)
+{
+	struct stx_bytes o[2] = { { 0 }, { 0 } };
+	struct stx_cpu_target t;
+	if (stx_cpu_target_parse(target, &t, NULL))
+		return -1;
+	for (int i = 0; i < 2; i++)
+		if (stx_emit_llvm(l, k[i], &t, 0, STX_EMIT_OBJECT, &o[i], NULL, NULL))
+			return -1;
+	struct stx_span in[2] = { { o[0].at, o[0].n }, { o[1].at, o[1].n } };
+	return stx_link_shared(in, 2, shared, NULL);
+}
+
+/* The worker's life: warm up, close the sandbox, compile and link; somebody else loads the result.
+ */
+static void test_link_emission_and_link_under_seccomp_give_a_loadable_object(void **state)
 {
 	(void)state;
 	struct stx_diag d = { 0 };
+	struct stx_llvm *l = NULL;
+	struct stx_kernel *k[2] = { parse(text_rowsum), parse(text_flat) };
+	struct stx_bytes warm = { 0 };
 	int pipefd[2];
+	assert_int_equal(stx_llvm_new(&l, &d), 0);
 	assert_int_equal(stx_link_warm(&d), 0);
+	assert_int_equal(emit_and_link(l, k, "cpu:x86-64-v2", &warm), 0);
 	assert_int_equal(pipe(pipefd), 0);
 	fflush(NULL);
 	pid_t pid = fork();
@@ -108,9 +143,14 @@ static void test_link_under_seccomp_gives_loadable_object(void **state)
 		struct stx_bytes shared = { 0 };
 		if (close_sandbox())
 			_exit(3);
-		link_two(&shared);
+		if (emit_and_link(l, k, "cpu:x86-64-v4", &shared) ||
+		    emit_and_link(l, k, "cpu:x86-64-v3", &shared))
+			_exit(4);
+		stx_bytes_clear(&shared);
+		if (emit_and_link(l, k, "cpu:x86-64-v2", &shared))
+			_exit(4);
 		ssize_t w = write(pipefd[1], shared.at, shared.n);
-		_exit(w == (ssize_t)shared.n ? 0 : 4);
+		_exit(w == (ssize_t)shared.n ? 0 : 5);
 	}
 	close(pipefd[1]);
 	static uint8_t got[1 << 16];
@@ -122,13 +162,28 @@ static void test_link_under_seccomp_gives_loadable_object(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_false(WIFSIGNALED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(n, warm.n);
+	assert_memory_equal(got, warm.at, n);
+
+	struct stx_digest digest;
+	char symbol[64];
+	assert_int_equal(stx_kernel_digest(k[0], &digest, &d), 0);
+	stx_kernel_symbol(&digest, symbol);
 	void *h = load(got, n);
-	int (*a)(int) = (int (*)(int))(uintptr_t)dlsym(h, "stx_k_a");
-	int (*b)(int) = (int (*)(int))(uintptr_t)dlsym(h, "stx_k_b");
-	assert_non_null(a);
-	assert_non_null(b);
-	assert_int_equal(a(1), 6);
-	assert_int_equal(b(1), 8);
+	stx_kernel_fn *fn = (stx_kernel_fn *)(uintptr_t)dlsym(h, symbol);
+	assert_non_null(fn);
+	static float a[8192], b[8192], out[64];
+	for (int i = 0; i < 8192; i++) {
+		a[i] = 1;
+		b[i] = i / 128 % 2 ? -3 : 2;
+	}
+	struct stx_bounds_record bounds = { 0 };
+	struct stx_kernel_frame frame = { (void *[]){ a, b, out }, NULL, &bounds };
+	fn(&frame, 0, 64);
+	for (int i = 0; i < 64; i++)
+		assert_true(out[i] == (i % 2 ? 0 : 768)); /* 128 * relu(a + b) * 2 */
+	stx_bytes_free(&warm);
+	stx_llvm_free(l);
 }
 
 static void test_link_equal_inputs_give_equal_bytes(void **state)
@@ -174,7 +229,7 @@ static void test_link_duplicate_symbols_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_link_under_seccomp_gives_loadable_object),
+		cmocka_unit_test(test_link_emission_and_link_under_seccomp_give_a_loadable_object),
 		cmocka_unit_test(test_link_equal_inputs_give_equal_bytes),
 		cmocka_unit_test(test_link_bad_object_is_an_error_and_the_next_link_works),
 		cmocka_unit_test(test_link_duplicate_symbols_is_an_error),

@@ -13,9 +13,18 @@ static void test_target_every_name_resolves_or_is_refused_by_name(void **state)
 		{ "cpu:x86-64-v4", 4, 0, 64 },
 		{ "cpu:x86-64-v4+avx512bf16", 4, 1, 64 },
 	};
-	static const char *const bad[] = { "", "cp", "cpu:", "cpu:x86-64", "cpu:x86-64-v1", "cpu:x86-64-v5",
-		                           "cpu:x86-64-v33", "cpu:x86-64-v3+avx512bf16", "cuda",
-		                           "cpu:x86-64-v4+avx512bf16+x", "cuda:sm_90", "cpu:x86-64-v4+" };
+	static const char *const bad[] = { "",
+					   "cp",
+					   "cpu:",
+					   "cpu:x86-64",
+					   "cpu:x86-64-v1",
+					   "cpu:x86-64-v5",
+					   "cpu:x86-64-v33",
+					   "cpu:x86-64-v3+avx512bf16",
+					   "cuda",
+					   "cpu:x86-64-v4+avx512bf16+x",
+					   "cuda:sm_90",
+					   "cpu:x86-64-v4+" };
 	char out[64];
 	struct stx_cpu_target t;
 	struct stx_diag d = { 0 };

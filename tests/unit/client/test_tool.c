@@ -149,7 +149,7 @@ static void test_target_texts_resolved(void **state)
 	assert_int_equal(need, stx__host_cpu());
 	assert_int_equal(stx__cpu_resolve("cpu", out, &need, NULL), 0);
 	assert_string_equal(out, host);
-	assert_int_equal(stax_host_target(out, sizeof out, NULL), 0);
+	assert_int_equal(stax_target(NULL, out, sizeof out, NULL), 0);
 	assert_string_equal(out, host);
 	static const char *const bad[] = { "cpu:", "cpu:x86-64-v1", "cpu:x86-64-v5", "cpu:x86-64-v3+sse9",
 		                           "cpu:x86-64-v3 ", "cpu:native", "cpux" };

@@ -39,8 +39,8 @@ static void test_frame_prefix_over_a_limit_names_the_limit(void **state)
 {
 	(void)state;
 	static const uint32_t bad[][2] = { { STX_FRAME_HEADER_MAX + 1, 0 },
-		                           { 4, STX_FRAME_BODY_MAX + 1 },
-		                           { UINT32_MAX, UINT32_MAX } };
+					   { 4, STX_FRAME_BODY_MAX + 1 },
+					   { UINT32_MAX, UINT32_MAX } };
 	static const char *const limit[] = { "65536", "67108864", "65536" };
 	for (unsigned i = 0; i < 3; i++) {
 		struct stx_diag d = { 0 };
@@ -108,7 +108,8 @@ static void test_frame_prescan_a_million_unknown_fields_refused(void **state)
 	stx_diag_clear(&d);
 	/* Exactly at the limit is accepted, one more is not. */
 	assert_int_equal(stx_frame_prescan((struct stx_span){ b.at, 3 * 4096 }, &d), 0);
-	assert_int_equal(stx_frame_prescan((struct stx_span){ b.at, 3 * 4097 }, &d), STX_E_PROTOCOL);
+	assert_int_equal(stx_frame_prescan((struct stx_span){ b.at, 3 * 4097 }, &d),
+			 STX_E_PROTOCOL);
 	stx_bytes_free(&b);
 }
 
@@ -137,7 +138,8 @@ static void put_varint(struct stx_bytes *b, uint64_t v)
 	stx_bytes_u8(b, (uint8_t)v);
 }
 
-/* Wraps `levels` times as a length-delimited field `tag`, from the inside out, into a fresh buffer. */
+/* Wraps `levels` times as a length-delimited field `tag`, from the inside out, into a fresh buffer.
+ */
 static struct stx_bytes nested(uint32_t tag, int levels)
 {
 	struct stx_bytes b = { 0 };
@@ -155,8 +157,8 @@ static struct stx_bytes nested(uint32_t tag, int levels)
 static void test_frame_unpack_of_10000_nested_messages_is_bounded(void **state)
 {
 	(void)state;
-	/* Field 2 is a message only at the first level (Hello): the rest is skipped or refused, never
-	 * descended into; the program must not overflow its stack. */
+	/* Field 2 is a message only at the first level (Hello): the rest is skipped or refused,
+	 * never descended into; the program must not overflow its stack. */
 	for (uint32_t tag = 1; tag < 20; tag++) {
 		struct stx_bytes b = nested(tag, 10000);
 		struct stx_span s = { b.at, b.n };
@@ -204,7 +206,7 @@ static void test_frame_unpack_truncated_anywhere_never_succeeds_in_part(void **s
 		uint8_t *copy = malloc(n); /* exact size, so that a checker sees an overrun */
 		memcpy(copy, b.at + STX_FRAME_PREFIX, n);
 		assert_int_equal(stx_frame_unpack((struct stx_span){ copy, n }, &got, NULL),
-		                 STX_E_PROTOCOL);
+				 STX_E_PROTOCOL);
 		assert_null(got);
 		free(copy);
 	}
@@ -235,7 +237,8 @@ static void test_frame_unpack_random_bytes_terminates(void **state)
 		}
 		free(p);
 	}
-	assert_true(accepted > 0); /* short ones are valid now and then: the test reaches the unpacker */
+	assert_true(accepted >
+		    0); /* short ones are valid now and then: the test reaches the unpacker */
 }
 
 static void test_frame_reply_that_spills_round_trips(void **state)
@@ -274,8 +277,10 @@ static void test_frame_reply_that_spills_round_trips(void **state)
 		assert_int_equal(got->msg_case == STX__ENVELOPE__MSG_SPILL, large);
 		stx__envelope__free_unpacked(got, NULL);
 		if (large) /* cut body */
-			assert_int_equal(stx_frame_unpack_reply(head, (struct stx_span){ body.at, 100 },
-			                                        &got, &off, NULL), STX_E_PROTOCOL);
+			assert_int_equal(stx_frame_unpack_reply(head,
+								(struct stx_span){ body.at, 100 },
+								&got, &off, NULL),
+					 STX_E_PROTOCOL);
 		stx_bytes_free(&b);
 		free(k);
 		free(list);

@@ -3,7 +3,8 @@
  *   kernel TEXT         one kernel with this IR; its object is "obj:TEXT"
  *   do STAGE VERB [N]   STAGE key|plan|link; VERB as in fake_act
  *   need INPUT          NEED_VALUES unless INPUT is given
- * A kernel's IR may begin with a VERB and a number as well: "sleep 50 a". Included by one file a program. */
+ * A kernel's IR may begin with a VERB and a number as well: "sleep 50 a". Included by one file a
+ * program. */
 #ifndef FAKE_COMPILER_H
 #define FAKE_COMPILER_H
 
@@ -44,9 +45,11 @@ static stx_err fake_act(const char *verb, long n, struct stx_diag *d)
 		while ((b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000 < n);
 	} else if (!strcmp(verb, "eat")) { /* n MiB, a MiB at a time */
 		for (long i = 0; i < n; i++) {
-			char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 			if (p == MAP_FAILED)
-				return stx_fail(d, STX_E_NOMEM, "fake", "", "no memory after %ld MiB", i);
+				return stx_fail(d, STX_E_NOMEM, "fake", "",
+						"no memory after %ld MiB", i);
 			memset(p, 1, 1 << 20);
 		}
 	} else if (!strcmp(verb, "invalid")) {
@@ -85,8 +88,8 @@ static void fake_name(struct stx_name_list *l, const char *s)
 
 stx_err stx_compiler_new(struct stx_compiler **out, struct stx_diag *d)
 {
-	const char *no = getenv("FAKE_NO_START");
-	if (no)
+	if (!access("FAKE_NO_START",
+		    F_OK)) /* in the daemon's directory: a worker has no environment */
 		return stx_fail(d, STX_E_INTERNAL, "fake", "", "told not to start");
 	*out = calloc(1, sizeof **out);
 	return STX_E_OK;
@@ -103,19 +106,6 @@ struct stx_digest stx_compiler_fingerprint(const struct stx_compiler *c)
 	return stx_digest_of("fake", 4);
 }
 
-stx_err stx_target_resolve(const char *text, char out[64], struct stx_diag *d)
-{
-	(void)d;
-	snprintf(out, 64, "%s", text);
-	return STX_E_OK;
-}
-
-int stx_target_runs_here(const char *target)
-{
-	(void)target;
-	return 1;
-}
-
 static int fake_given(const struct stx_source *s, const char *name)
 {
 	for (uint32_t i = 0; i < s->nvalues; i++)
@@ -125,7 +115,8 @@ static int fake_given(const struct stx_source *s, const char *name)
 }
 
 stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
-                        const struct stx_compile_options *o, struct stx_key_result *out, struct stx_diag *d)
+			const struct stx_compile_options *o, struct stx_key_result *out,
+			struct stx_diag *d)
 {
 	(void)o;
 	c->calls++;
@@ -152,7 +143,8 @@ stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 		}
 	}
 	if (out->needed.n)
-		return stx_fail(d, STX_E_NEED_VALUES, "fake", out->needed.at[0], "values are needed");
+		return stx_fail(d, STX_E_NEED_VALUES, "fake", out->needed.at[0],
+				"values are needed");
 	out->graph_digest = stx_digest_of(out->graph.at, out->graph.n);
 	snprintf(out->stages[0].name, sizeof out->stages[0].name, "import");
 	out->stages[0].us = 7;
@@ -160,8 +152,9 @@ stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 	return STX_E_OK;
 }
 
-stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph, const struct stx_compile_options *o,
-                         struct stx_plan_result *out, struct stx_diag *d)
+stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
+			 const struct stx_compile_options *o, struct stx_plan_result *out,
+			 struct stx_diag *d)
 {
 	(void)o;
 	c->calls++;
@@ -194,8 +187,9 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph, const st
 	return STX_E_OK;
 }
 
-stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir, const struct stx_compile_options *o,
-                         struct stx_emit_result *out, struct stx_diag *d)
+stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
+			 const struct stx_compile_options *o, struct stx_emit_result *out,
+			 struct stx_diag *d)
 {
 	char text[64], verb[16];
 	long n = 0;
@@ -218,8 +212,9 @@ stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir, const struc
 	return STX_E_OK;
 }
 
-stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan, const struct stx_span *objects,
-                         uint32_t nobjects, struct stx_bytes *out, struct stx_diag *d)
+stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
+			 const struct stx_span *objects, uint32_t nobjects, struct stx_bytes *out,
+			 struct stx_diag *d)
 {
 	c->calls++;
 	stx_err e = fake_stage(plan, "link", d);
@@ -242,8 +237,8 @@ stx_err stx_artifact_check(struct stx_span elf, struct stx_diag *d)
 }
 
 stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
-                         const struct stx_compile_options *o, const char *stage, const char *format,
-                         struct stx_bytes *out, struct stx_diag *d)
+			 const struct stx_compile_options *o, const char *stage, const char *format,
+			 struct stx_bytes *out, struct stx_diag *d)
 {
 	(void)c, (void)s, (void)o, (void)d;
 	stx_bytes_printf(out, "dump of %s as %s", stage, format);
@@ -251,8 +246,9 @@ stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
 }
 
 /* Every input comes back as an output. */
-stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tensor *inputs, uint32_t ninputs,
-                              struct stx_tensor *outputs, uint32_t *noutputs, struct stx_diag *d)
+stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tensor *inputs,
+			      uint32_t ninputs, struct stx_tensor *outputs, uint32_t *noutputs,
+			      struct stx_diag *d)
 {
 	(void)s, (void)d;
 	for (uint32_t i = 0; i < ninputs; i++) {

@@ -1,5 +1,5 @@
-/* harness.h: a daemon with the fake compiler, run by a child process, and a blocking client of it. The program's
- * main must begin with harness_main: workers are this program again. */
+/* harness.h: a daemon with the fake compiler, run by a child process, and a blocking client of it.
+ * The program's main must begin with harness_main: workers are this program again. */
 #ifndef HARNESS_H
 #define HARNESS_H
 
@@ -23,14 +23,15 @@
 #include "server.h"
 #include "worker.h"
 
-#define WAIT_MS 30000
+#define WAIT_MS      30000
+#define MAYBE_UNUSED __attribute__((unused)) /* not every program needs every helper */
 
 struct harness {
 	char dir[64], socket[96];
 	pid_t pid;
 };
 
-static int harness_main(int argc, char **argv)
+MAYBE_UNUSED static int harness_main(int argc, char **argv)
 {
 	stx_log_init("test");
 	signal(SIGPIPE, SIG_IGN);
@@ -40,7 +41,7 @@ static int harness_main(int argc, char **argv)
 }
 
 /* settings: "name=value" flags without the dashes, NULL at the end; may be NULL. */
-static void harness_serve(struct harness *h, const char *const *settings)
+MAYBE_UNUSED static void harness_serve(struct harness *h, const char *const *settings)
 {
 	char flags[32][128];
 	char *argv[40] = { "staxd" };
@@ -58,6 +59,8 @@ static void harness_serve(struct harness *h, const char *const *settings)
 	struct stx_diag d = { 0 };
 	struct stx__server *s;
 	uv_loop_t loop;
+	if (chdir(h->dir))
+		_exit(102);
 	uv_loop_init(&loop);
 	stx_err e = stx_config_read(&c, n, argv, (stx__getenv_fn *)getenv, &d);
 	if (!e)
@@ -73,14 +76,21 @@ static void harness_serve(struct harness *h, const char *const *settings)
 	exit(status);
 }
 
-static void harness_start(struct harness *h, const char *const *settings)
+/* Makes the daemon's folder. */
+MAYBE_UNUSED static void harness_prepare(struct harness *h)
 {
-	if (!h->dir[0]) {
-		const char *base = getenv("TMPDIR");
-		snprintf(h->dir, sizeof h->dir, "%s/stax-test-XXXXXX", base && strlen(base) < 30 ? base : "/tmp");
-		assert_non_null(mkdtemp(h->dir));
-		snprintf(h->socket, sizeof h->socket, "%s/run/s", h->dir);
-	}
+	if (h->dir[0])
+		return;
+	const char *base = getenv("TMPDIR");
+	snprintf(h->dir, sizeof h->dir, "%s/stax-test-XXXXXX",
+		 base && strlen(base) < 30 ? base : "/tmp");
+	assert_non_null(mkdtemp(h->dir));
+	snprintf(h->socket, sizeof h->socket, "%s/run/s", h->dir);
+}
+
+MAYBE_UNUSED static void harness_start(struct harness *h, const char *const *settings)
+{
+	harness_prepare(h);
 	fflush(NULL);
 	h->pid = fork();
 	if (h->pid == 0) {
@@ -90,7 +100,7 @@ static void harness_start(struct harness *h, const char *const *settings)
 }
 
 /* Exit status of the daemon, or minus its signal. */
-static int harness_wait(struct harness *h)
+MAYBE_UNUSED static int harness_wait(struct harness *h)
 {
 	int status = -1;
 	waitpid(h->pid, &status, 0);
@@ -98,13 +108,13 @@ static int harness_wait(struct harness *h)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-static int harness_stop(struct harness *h)
+MAYBE_UNUSED static int harness_stop(struct harness *h)
 {
 	kill(h->pid, SIGTERM);
 	return harness_wait(h);
 }
 
-static void harness_remove(struct harness *h)
+MAYBE_UNUSED static void harness_remove(struct harness *h)
 {
 	char command[128];
 	snprintf(command, sizeof command, "rm -rf '%s'", h->dir);
@@ -115,7 +125,7 @@ static void harness_remove(struct harness *h)
 
 /* ---- client ---- */
 
-static int client_connect(struct harness *h)
+MAYBE_UNUSED static int client_connect(struct harness *h)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	snprintf(a.sun_path, sizeof a.sun_path, "%s", h->socket);
@@ -131,7 +141,7 @@ static int client_connect(struct harness *h)
 	return -1;
 }
 
-static void client_write(int fd, const void *p, size_t n)
+MAYBE_UNUSED static void client_write(int fd, const void *p, size_t n)
 {
 	const char *at = p;
 	while (n) {
@@ -143,7 +153,7 @@ static void client_write(int fd, const void *p, size_t n)
 	}
 }
 
-static void client_send(int fd, const Stx__Envelope *e, const void *body, size_t n)
+MAYBE_UNUSED static void client_send(int fd, const Stx__Envelope *e, const void *body, size_t n)
 {
 	struct stx_bytes b = { 0 };
 	assert_int_equal(stx_frame_pack(e, (uint32_t)n, &b), 0);
@@ -153,7 +163,7 @@ static void client_send(int fd, const Stx__Envelope *e, const void *body, size_t
 }
 
 /* 0, or -1 at the end of the stream or after WAIT_MS. */
-static int client_read(int fd, void *p, size_t n)
+MAYBE_UNUSED static int client_read(int fd, void *p, size_t n)
 {
 	char *at = p;
 	while (n) {
@@ -175,7 +185,7 @@ struct reply {
 	size_t off;
 };
 
-static struct reply client_receive(int fd)
+MAYBE_UNUSED static struct reply client_receive(int fd)
 {
 	struct reply r = { 0 };
 	uint8_t prefix[STX_FRAME_PREFIX];
@@ -189,14 +199,14 @@ static struct reply client_receive(int fd)
 	assert_int_equal(client_read(fd, r.body.at, b), 0);
 	r.body.n = b;
 	struct stx_diag d = { 0 };
-	if (stx_frame_unpack_reply((struct stx_span){ header, h }, (struct stx_span){ r.body.at, b }, &r.e,
-	                           &r.off, &d))
+	if (stx_frame_unpack_reply((struct stx_span){ header, h },
+				   (struct stx_span){ r.body.at, b }, &r.e, &r.off, &d))
 		fail_msg("bad reply: %s", d.text);
 	free(header);
 	return r;
 }
 
-static void reply_free(struct reply *r)
+MAYBE_UNUSED static void reply_free(struct reply *r)
 {
 	stx__envelope__free_unpacked(r->e, NULL);
 	stx_bytes_free(&r->body);
@@ -210,7 +220,8 @@ struct ask {
 	const char *give; /* name of an input whose value is given */
 };
 
-static void fill_lookup(Stx__Lookup *l, Stx__Options *o, const struct ask *a, struct stx_digest *digest)
+MAYBE_UNUSED static void fill_lookup(Stx__Lookup *l, Stx__Options *o, const struct ask *a,
+				     struct stx_digest *digest)
 {
 	*digest = stx_digest_of(a->graph, strlen(a->graph));
 	stx__lookup__init(l);
@@ -223,7 +234,7 @@ static void fill_lookup(Stx__Lookup *l, Stx__Options *o, const struct ask *a, st
 	l->options = o;
 }
 
-static void send_lookup(int fd, uint64_t id, const struct ask *a)
+MAYBE_UNUSED static void send_lookup(int fd, uint64_t id, const struct ask *a)
 {
 	Stx__Lookup l;
 	Stx__Options o;
@@ -236,7 +247,7 @@ static void send_lookup(int fd, uint64_t id, const struct ask *a)
 	client_send(fd, &e, NULL, 0);
 }
 
-static void send_compile(int fd, uint64_t id, const struct ask *a)
+MAYBE_UNUSED static void send_compile(int fd, uint64_t id, const struct ask *a)
 {
 	Stx__Lookup l;
 	Stx__Options o;
@@ -266,7 +277,7 @@ static void send_compile(int fd, uint64_t id, const struct ask *a)
 }
 
 /* The next reply that is no Progress. */
-static struct reply receive_final(int fd)
+MAYBE_UNUSED static struct reply receive_final(int fd)
 {
 	for (;;) {
 		struct reply r = client_receive(fd);
@@ -276,14 +287,14 @@ static struct reply receive_final(int fd)
 	}
 }
 
-static struct reply compile_graph(int fd, uint64_t id, const char *graph)
+MAYBE_UNUSED static struct reply compile_graph(int fd, uint64_t id, const char *graph)
 {
 	struct ask a = { .graph = graph };
 	send_compile(fd, id, &a);
 	return receive_final(fd);
 }
 
-static void assert_answer(const struct reply *r)
+MAYBE_UNUSED static void assert_answer(const struct reply *r)
 {
 	assert_non_null(r->e);
 	if (r->e->msg_case == STX__ENVELOPE__MSG_ERROR)
@@ -291,17 +302,17 @@ static void assert_answer(const struct reply *r)
 	assert_int_equal(r->e->msg_case, STX__ENVELOPE__MSG_ANSWER);
 }
 
-static void assert_error(const struct reply *r, stx_err code)
+MAYBE_UNUSED static void assert_error(const struct reply *r, stx_err code)
 {
 	assert_non_null(r->e);
 	assert_int_equal(r->e->msg_case, STX__ENVELOPE__MSG_ERROR);
 	if (r->e->error->code != code)
-		fail_msg("error %s instead of %s: %s", stx_err_name(r->e->error->code), stx_err_name(code),
-		         r->e->error->text);
+		fail_msg("error %s instead of %s: %s", stx_err_name(r->e->error->code),
+			 stx_err_name(code), r->e->error->text);
 }
 
 /* Value of a counter, UINT64_MAX when there is none of the name. */
-static uint64_t stat_of(int fd, const char *name)
+MAYBE_UNUSED static uint64_t stat_of(int fd, const char *name)
 {
 	Stx__Envelope e = STX__ENVELOPE__INIT;
 	Stx__Stats q = STX__STATS__INIT;

@@ -10,7 +10,8 @@
 
 #include "config.h"
 
-static const char *env_cache, *env_workers, *env_runtime = "/run/user/5", *env_home = "/home/x", *env_cachehome;
+static const char *env_cache, *env_workers, *env_runtime = "/run/user/5", *env_home = "/home/x",
+					    *env_cachehome;
 
 static const char *fake_env(const char *name)
 {
@@ -36,9 +37,9 @@ static int setup(void **state)
 	return 0;
 }
 
-#define READ(c, d, ...) \
-	stx_config_read(c, (int)(sizeof (char *[]){ "staxd", __VA_ARGS__ } / sizeof(char *)), \
-	                (char *[]){ "staxd", __VA_ARGS__ }, fake_env, d)
+#define READ(c, d, ...)                                                                            \
+	stx_config_read(c, (int)(sizeof(char *[]){ "staxd", __VA_ARGS__ } / sizeof(char *)),       \
+			(char *[]){ "staxd", __VA_ARGS__ }, fake_env, d)
 
 static void test_config_without_anything_uses_xdg_directories(void **state)
 {
@@ -87,7 +88,7 @@ static void test_config_flags_beat_environment_beats_file(void **state)
 	struct stx_config c;
 	struct stx_diag d = { 0 };
 	char *f = write_file("# comment\n[server]\ncache_dir = /from/file\nworkers = 1\nqueue = 7\n"
-	                     "listen = unix:/from/file.sock\nlisten = tcp:127.0.0.1:0\n");
+			     "listen = unix:/from/file.sock\nlisten = tcp:127.0.0.1:0\n");
 	assert_int_equal(READ(&c, &d, "--config", f), 0);
 	assert_string_equal(c.cache_dir, "/from/file");
 	assert_int_equal(c.workers, 1);
@@ -99,8 +100,9 @@ static void test_config_flags_beat_environment_beats_file(void **state)
 	assert_string_equal(c.cache_dir, "/from/env");
 	assert_int_equal(c.workers, 2);
 	assert_int_equal(c.queue, 7);
-	assert_int_equal(READ(&c, &d, "--workers", "3", "--config", f, "--cache-dir=/from/flag", "--listen",
-	                      "unix:/from/flag.sock"), 0);
+	assert_int_equal(READ(&c, &d, "--workers", "3", "--config", f, "--cache-dir=/from/flag",
+			      "--listen", "unix:/from/flag.sock"),
+			 0);
 	assert_string_equal(c.cache_dir, "/from/flag");
 	assert_int_equal(c.workers, 3);
 	assert_int_equal(c.nlisten, 1);
@@ -181,8 +183,10 @@ static void test_config_what_is_shown_reads_back_equal(void **state)
 	struct stx_config c, back;
 	struct stx_diag d = { 0 };
 	char text[8192] = "", again[8192] = "";
-	assert_int_equal(READ(&c, &d, "--workers=5", "--max-size=3MiB", "--require-sandbox", "--worker-sched=idle",
-	                      "--listen=unix:/x/y", "--listen=tcp:127.0.0.1:9", "--cache-dir=/c"), 0);
+	assert_int_equal(READ(&c, &d, "--workers=5", "--max-size=3MiB", "--require-sandbox",
+			      "--worker-sched=idle", "--listen=unix:/x/y",
+			      "--listen=tcp:127.0.0.1:9", "--cache-dir=/c"),
+			 0);
 	stx_config_show(&c, collect, text);
 	char *f = write_file(text);
 	assert_int_equal(READ(&back, &d, "--config", f), 0);

@@ -38,8 +38,9 @@ static void test_connection_bad_prefix_is_answered_and_closed(void **state)
 {
 	(void)state;
 	harness_start(&h, NULL);
-	static const uint32_t prefixes[][2] = { { 65537, 0 }, { 0xffffffff, 0xffffffff }, { 10, 0x7fffffff },
-		                                { 0, 0 } };
+	static const uint32_t prefixes[][2] = {
+		{ 65537, 0 }, { 0xffffffff, 0xffffffff }, { 10, 0x7fffffff }, { 0, 0 }
+	};
 	for (unsigned i = 0; i < 4; i++) {
 		int fd = client_connect(&h);
 		client_write(fd, prefixes[i], 8);
@@ -268,9 +269,12 @@ static void test_connection_too_many_are_turned_away(void **state)
 	assert_error(&r, STX_E_BUSY);
 	reply_free(&r);
 	assert_closed(fourth);
-	for (int i = 0; i < 3; i++)
+	for (int i = 1; i < 3; i++)
 		close(fd[i]);
+	for (int i = 0; i < 500 && stat_of(fd[0], "connections") > 1; i++)
+		usleep(10000);
 	assert_alive();
+	close(fd[0]);
 }
 
 static struct reply hello(int fd, uint32_t min, uint32_t max)

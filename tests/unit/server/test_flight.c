@@ -143,8 +143,8 @@ static void test_flight_progress_reaches_those_who_asked(void **state)
 static void test_flight_deterministic_diagnostic_reaches_every_waiter(void **state)
 {
 	(void)state;
-	static const stx_err codes[] = { STX_E_INVALID, STX_E_UNSUPPORTED, STX_E_TOO_LARGE, STX_E_COMPILE,
-		                         STX_E_INTERNAL };
+	static const stx_err codes[] = { STX_E_INVALID, STX_E_UNSUPPORTED, STX_E_TOO_LARGE,
+					 STX_E_COMPILE, STX_E_INTERNAL };
 	for (unsigned i = 0; i < sizeof codes / sizeof *codes; i++) {
 		struct stx__flight f;
 		struct fake_waiter w[3];

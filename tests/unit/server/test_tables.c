@@ -54,9 +54,10 @@ static void test_reply_cache_over_its_limit_drops_the_oldest(void **state)
 	struct stx__reply_cache c = { .max_bytes = 20000 };
 	struct stx_digest key = digest(1);
 	for (uint32_t i = 0; i < 100; i++) {
-		struct stx__blob *b = stx__blob_new(1000);
+		uint8_t bytes[1000];
+		memset(bytes, (int)i, sizeof bytes);
+		struct stx__blob *b = stx__blob_copy(bytes, sizeof bytes);
 		struct stx_digest memo = digest(i);
-		memset(b->at, (int)i, 1000);
 		assert_non_null(stx__reply_put(&c, &memo, &key, &key, 0, b));
 		stx__blob_drop(b);
 		struct stx_digest first = digest(0);
@@ -111,8 +112,13 @@ static void test_record_values_round_trip_and_refuse_damage(void **state)
 {
 	(void)state;
 	struct stx_bytes b = { 0 };
-	struct stx__meta m = { 1, 5, digest(1), digest(2), { (const uint8_t *)"cpu", 3 },
-		               { (const uint8_t *)"answer", 6 } }, back;
+	struct stx__meta m = { 1,
+			       5,
+			       digest(1),
+			       digest(2),
+			       { (const uint8_t *)"cpu", 3 },
+			       { (const uint8_t *)"answer", 6 } },
+			 back;
 	assert_int_equal(stx__meta_encode(&m, &b), 0);
 	assert_int_equal(stx__meta_decode((struct stx_span){ b.at, b.n }, &back), 0);
 	assert_int_equal(back.options, 5);
@@ -142,7 +148,8 @@ static void test_record_memo_digest_depends_on_every_field(void **state)
 	Stx__GivenValue v = STX__GIVEN_VALUE__INIT, *vs[1] = { &v };
 	int64_t size = 4;
 	uint8_t data[4] = { 1, 2, 3, 4 };
-	struct stx_digest seen[16], body = digest(1), body2 = digest(2), f = digest(3), f2 = digest(4);
+	struct stx_digest seen[16], body = digest(1), body2 = digest(2), f = digest(3),
+				    f2 = digest(4);
 	Stx__Lookup base = STX__LOOKUP__INIT;
 	base.target = "t";
 	base.options = &o;

@@ -1,0 +1,404 @@
+/* compiled.c: graphs compiled in process and run on guarded memory. */
+#include "compiled.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "codegen.h"
+#include "dtype.h"
+#include "import.h"
+#include "passes.h"
+#include "plan.h"
+
+struct stx_compiler *compiled_compiler(void)
+{
+	static struct stx_compiler *c;
+	struct stx_diag d = { 0 };
+	if (!c && stx_compiler_new(&c, &d)) {
+		fprintf(stderr, "compiler: %s: %s\n", d.stage, d.text);
+		abort();
+	}
+	return c;
+}
+
+const char *const *compiled_targets(void)
+{
+	static const char *const all[] = { "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4" };
+	static const char *have[4];
+	int n = 0;
+	for (int i = 0; i < 3; i++)
+		if (stx_target_runs_here(all[i]))
+			have[n++] = all[i];
+	have[n] = NULL;
+	return have;
+}
+
+/* ---- building ---- */
+
+/* The unfused form's options are not part of a request: its passes are run here. */
+static stx_err plan_unfused(struct stx_span graph, const char *target, struct stx_plan_result *out,
+                            struct stx_diag *d)
+{
+	struct stx_lower_options lower = { .no_inline = 1 };
+	struct stx_schedule_options schedule = { .no_fuse = 1 };
+	struct stx_arena *a = stx_arena_new((size_t)1 << 30);
+	struct stx_graph *g = NULL;
+	struct stx_loops *l = NULL;
+	struct stx_schedule *s = NULL;
+	stx_err e = stx_graph_parse(a, (const char *)graph.at, graph.n, &g, d);
+	memset(out, 0, sizeof *out);
+	e = e ? e : stx_graph_decompose_to_primitives(&g, d);
+	e = e ? e : stx_graph_verify_basis(g, d);
+	e = e ? e : stx_lower(g, &lower, &l, d);
+	e = e ? e : stx_loops_verify(l, d);
+	e = e ? e : stx_loops_normalize(l, d);
+	e = e ? e : stx_loops_verify(l, d);
+	e = e ? e : stx_schedule(l, &schedule, &s, d);
+	e = e ? e : stx_plan_write(s, target, &out->plan, d);
+	if (!e && !(out->kernels = calloc(s->kernels.n + 1, sizeof *out->kernels)))
+		e = STX_E_NOMEM;
+	for (unsigned i = 0; !e && i < s->kernels.n; i++) {
+		struct stx_kernel_desc *k = &out->kernels[out->nkernels++];
+		e = stx_kernel_verify(s->kernels.at[i], d);
+		e = e ? e : stx_kernel_print(s->kernels.at[i], &k->ir);
+		e = e ? e : stx_kernel_digest(s->kernels.at[i], &k->digest, d);
+	}
+	stx_arena_free(a);
+	return e;
+}
+
+/* A grain of one grid point for every kernel: grid_expr[1] is the constant 1. */
+static stx_err set_grains(struct stx_bytes *plan, struct stx_diag *d)
+{
+	struct stx_plan p;
+	stx_err e = stx_plan_open((struct stx_span){ plan->at, plan->n }, &p, d);
+	for (uint32_t i = 0; !e && i < p.h->nkernels; i++) {
+		struct stx_plan_kernel *k = (struct stx_plan_kernel *)(uintptr_t)&p.kernels[i];
+		int ok = 1;
+		if (stx_plan_eval(&p, k->grid_expr[1], NULL, &ok) == 1 && ok)
+			k->grain_expr = k->grid_expr[1];
+	}
+	return e;
+}
+
+/* One object for each distinct digest. */
+static stx_err emit_all(const struct stx_plan_result *plan, const struct stx_compile_options *o,
+                        struct stx_emit_result *made, struct stx_span *objects, uint32_t *n,
+                        struct stx_diag *d)
+{
+	*n = 0;
+	for (uint32_t i = 0; i < plan->nkernels; i++) {
+		const struct stx_kernel_desc *k = &plan->kernels[i];
+		uint32_t same = 0;
+		while (same < i && memcmp(&plan->kernels[same].digest, &k->digest, sizeof k->digest))
+			same++;
+		if (same < i)
+			continue;
+		stx_err e = stx_compile_emit(compiled_compiler(), (struct stx_span){ k->ir.at, k->ir.n }, o,
+		                             &made[*n], d);
+		if (e)
+			return e;
+		objects[*n] = (struct stx_span){ made[*n].object.at, made[*n].object.n };
+		++*n;
+	}
+	return 0;
+}
+
+static stx_err load(struct compiled *out, struct stx_diag *d)
+{
+	char path[64];
+	struct stax_error err;
+	int fd = memfd_create("artifact", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, out->elf.at, out->elf.n) != (ssize_t)out->elf.n) {
+		if (fd >= 0)
+			close(fd);
+		return stx_fail(d, STX_E_IO, "load", "", "cannot write the artifact to memory");
+	}
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	int e = stax_load_file(path, &out->artifact, &err);
+	close(fd);
+	return e ? stx_fail(d, e, "load", err.node, "%s", err.text) : 0;
+}
+
+stx_err compiled_build(const char *text, const char *target, enum compiled_form form,
+                       struct compiled *out, struct stx_diag *d)
+{
+	struct stx_source s = { .format = STX_FORMAT_TEXT,
+	                        .body = { (const uint8_t *)text, strlen(text) } };
+	struct stx_compile_options o = { .target = target };
+	struct stx_key_result key = { 0 };
+	struct stx_plan_result plan = { 0 };
+	struct stx_emit_result *made = NULL;
+	struct stx_span *objects = NULL;
+	uint32_t n = 0;
+	memset(out, 0, sizeof *out);
+	stx_err e = stx_compile_key(compiled_compiler(), &s, &o, &key, d);
+	struct stx_span graph = { key.graph.at, key.graph.n };
+	if (!e)
+		e = form == COMPILED_FUSED ? stx_compile_plan(compiled_compiler(), graph, &o, &plan, d)
+		                           : plan_unfused(graph, target, &plan, d);
+	if (!e)
+		e = set_grains(&plan.plan, d);
+	if (!e && (!(made = calloc(plan.nkernels + 1, sizeof *made)) ||
+	           !(objects = calloc(plan.nkernels + 1, sizeof *objects))))
+		e = STX_E_NOMEM;
+	if (!e)
+		e = emit_all(&plan, &o, made, objects, &n, d);
+	if (!e)
+		e = stx_compile_link(compiled_compiler(), (struct stx_span){ plan.plan.at, plan.plan.n },
+		                     objects, n, &out->elf, d);
+	if (!e)
+		e = load(out, d);
+	out->nkernels = plan.nkernels;
+	out->bytes_read = plan.bytes_read;
+	out->bytes_written = plan.bytes_written;
+	out->bytes_min = plan.bytes_min;
+	for (uint32_t i = 0; made && i <= n && i < plan.nkernels; i++)
+		stx_emit_result_free(&made[i]);
+	free(made);
+	free(objects);
+	stx_plan_result_free(&plan);
+	stx_key_result_free(&key);
+	if (e)
+		compiled_free(out);
+	return e;
+}
+
+void compiled_free(struct compiled *c)
+{
+	if (c->artifact)
+		stax_artifact_free(c->artifact);
+	stx_bytes_free(&c->elf);
+	c->artifact = NULL;
+}
+
+/* ---- guarded memory ---- */
+
+#define PAGE ((size_t)4096)
+#define PATTERN 0xC5
+
+struct guarded {
+	uint8_t *map, *at;
+	size_t body, n; /* bytes between the two guard pages; bytes in use */
+};
+
+static int guarded_new(struct guarded *g, size_t n, size_t align, int at_end)
+{
+	g->body = (n + PAGE) / PAGE * PAGE; /* at least one byte more than n */
+	g->n = n;
+	g->map = mmap(NULL, g->body + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (g->map == MAP_FAILED || mprotect(g->map + PAGE, g->body, PROT_READ | PROT_WRITE))
+		return -1;
+	memset(g->map + PAGE, PATTERN, g->body);
+	g->at = g->map + PAGE + (at_end ? (g->body - n) / align * align : 0);
+	return 0;
+}
+
+/* 1 when every byte around the block still has the pattern. */
+static int guarded_intact(const struct guarded *g)
+{
+	for (const uint8_t *p = g->map + PAGE; p < g->at; p++)
+		if (*p != PATTERN)
+			return 0;
+	for (const uint8_t *p = g->at + g->n; p < g->map + PAGE + g->body; p++)
+		if (*p != PATTERN)
+			return 0;
+	return 1;
+}
+
+static void guarded_free(struct guarded *g)
+{
+	if (g->map && g->map != MAP_FAILED)
+		munmap(g->map, g->body + 2 * PAGE);
+}
+
+/* ---- running ---- */
+
+static void pieces(void *ctx, int64_t n, int64_t grain, void (*body)(void *, int64_t, int64_t), void *arg)
+{
+	unsigned *turn = ctx;
+	(void)grain;
+	for (int64_t end = n, begin; end > 0; end = begin) {
+		int64_t step = n > 4096 ? n / 5 : 1 + (int64_t)((*turn)++ % 7);
+		begin = end > step ? end - step : 0;
+		body(arg, begin, end);
+	}
+}
+
+static void whole(void *ctx, int64_t n, int64_t grain, void (*body)(void *, int64_t, int64_t), void *arg)
+{
+	(void)ctx;
+	(void)grain;
+	body(arg, 0, n);
+}
+
+#define MAX_BLOCKS 16
+struct workspace {
+	unsigned turn; /* first: what pieces() sees as its context */
+	struct guarded block[MAX_BLOCKS];
+	int n, broken;
+};
+
+static void *workspace_allocate(void *ctx, size_t bytes, size_t align)
+{
+	struct workspace *w = ctx;
+	if (w->n == MAX_BLOCKS || guarded_new(&w->block[w->n], bytes, align, w->turn++ & 1))
+		return NULL;
+	memset(w->block[w->n].at, 0xAA, bytes);
+	return w->block[w->n++].at;
+}
+
+static void workspace_release(void *ctx, void *p, size_t bytes)
+{
+	struct workspace *w = ctx;
+	(void)bytes;
+	for (int i = 0; i < w->n; i++) {
+		if (w->block[i].at != p)
+			continue;
+		w->broken |= !guarded_intact(&w->block[i]);
+		guarded_free(&w->block[i]);
+		w->block[i] = w->block[--w->n];
+		return;
+	}
+	w->broken = 1;
+}
+
+int64_t compiled_numel(const struct stx_tensor *t)
+{
+	int64_t n = 1;
+	for (int i = 0; i < t->rank; i++)
+		n *= t->sizes[i];
+	return n;
+}
+
+int64_t compiled_span(const struct stx_tensor *t, int64_t *first)
+{
+	int64_t lo = 0, hi = 0;
+	for (int i = 0; i < t->rank; i++) {
+		int64_t reach = (t->sizes[i] - 1) * t->strides[i];
+		if (t->sizes[i] == 0)
+			reach = 0;
+		*(reach < 0 ? &lo : &hi) += reach;
+	}
+	*first = -lo;
+	return compiled_numel(t) ? hi - lo + 1 : 0;
+}
+
+void compiled_dense(struct stx_tensor *t)
+{
+	int64_t step = 1;
+	for (int i = t->rank; i-- > 0;) {
+		t->strides[i] = step;
+		step *= t->sizes[i] ? t->sizes[i] : 1;
+	}
+}
+
+static stx_err place(struct stx_tensor *t, struct guarded *g, unsigned turn, struct stx_diag *d)
+{
+	int64_t first, span = compiled_span(t, &first);
+	size_t width = (size_t)stx_dtype_bytes((enum stx_dtype)t->dtype);
+	const char *from = (const char *)t->data + (t->offset - first) * (int64_t)width;
+	if (guarded_new(g, (size_t)span * width, width, turn & 1))
+		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	if (t->data && span)
+		memcpy(g->at, from, (size_t)span * width);
+	else
+		memset(g->at, 0xAA, (size_t)span * width);
+	t->data = g->at;
+	t->offset = first;
+	return 0;
+}
+
+static stx_err call(const struct compiled *c, enum compiled_threads how, struct stx_tensor *in, uint32_t nin,
+                    struct stx_tensor *out, uint32_t nout, unsigned turn, struct stx_diag *d)
+{
+	struct workspace w = { .turn = turn };
+	struct stx_env env = { .ctx = &w, .allocate = workspace_allocate, .release = workspace_release };
+	struct stax_error err;
+	if (how != COMPILED_POOL)
+		env.parallel_for = how == COMPILED_SERIAL ? whole : pieces;
+	int e = stax_run(c->artifact, in, (int)nin, out, (int)nout, &env, &err);
+	if (e)
+		return stx_fail(d, e, err.stage, err.node, "%s", err.text);
+	if (w.broken || w.n)
+		return stx_fail(d, STX_E_INTERNAL, "run", "", "memory around the workspace was written");
+	return 0;
+}
+
+/* Nothing outside the blocks was written, inputs are as they were. */
+static stx_err check_memory(const struct stx_tensor *inputs, const struct guarded *g, uint32_t nin,
+                            uint32_t nout, struct stx_diag *d)
+{
+	for (uint32_t i = 0; i < nin + nout; i++)
+		if (!guarded_intact(&g[i]))
+			return stx_fail(d, STX_E_INTERNAL, "run", "", "memory around %s %u was written",
+			                i < nin ? "input" : "output", i < nin ? i : i - nin);
+	for (uint32_t i = 0; i < nin; i++) {
+		int64_t first;
+		compiled_span(&inputs[i], &first);
+		const char *from = (const char *)inputs[i].data +
+			(inputs[i].offset - first) * stx_dtype_bytes((enum stx_dtype)inputs[i].dtype);
+		if (g[i].n && memcmp(g[i].at, from, g[i].n))
+			return stx_fail(d, STX_E_INTERNAL, "run", "", "input %u was written", i);
+	}
+	return 0;
+}
+
+static stx_err keep_output(struct stx_tensor *t, const struct guarded *g, struct stx_diag *d)
+{
+	void *p = malloc(g->n ? g->n : 1);
+	if (!p)
+		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	memcpy(p, g->at, g->n);
+	t->data = p;
+	return 0;
+}
+
+stx_err compiled_run(const struct compiled *c, enum compiled_threads how, const struct stx_tensor *inputs,
+                     uint32_t ninputs, struct stx_tensor *outputs, struct stx_diag *d)
+{
+	static unsigned turn;
+	uint32_t nout = (uint32_t)stax_noutputs(c->artifact);
+	struct guarded *g = calloc(ninputs + nout + 1, sizeof *g);
+	struct stx_tensor *in = calloc(ninputs + 1, sizeof *in);
+	stx_err e = g && in ? 0 : stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	turn++;
+	for (uint32_t i = 0; !e && i < ninputs; i++) {
+		in[i] = inputs[i];
+		e = place(&in[i], &g[i], turn + i, d);
+	}
+	for (uint32_t i = 0; i < nout; i++) {
+		const char *name;
+		stax_output(c->artifact, (int)i, &outputs[i], &name);
+		outputs[i].data = NULL;
+		outputs[i].offset = 0;
+		compiled_dense(&outputs[i]);
+		if (!e)
+			e = place(&outputs[i], &g[ninputs + i], turn + i, d);
+	}
+	if (!e)
+		e = call(c, how, in, ninputs, outputs, nout, turn, d);
+	if (!e)
+		e = check_memory(inputs, g, ninputs, nout, d);
+	for (uint32_t i = 0; i < nout; i++) {
+		outputs[i].data = NULL;
+		if (!e)
+			e = keep_output(&outputs[i], &g[ninputs + i], d);
+	}
+	for (uint32_t i = 0; g && i < ninputs + nout; i++)
+		guarded_free(&g[i]);
+	free(g);
+	free(in);
+	return e;
+}
+
+void compiled_free_outputs(struct stx_tensor *t, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		free(t[i].data);
+		t[i].data = NULL;
+	}
+}

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# The command line as a contract: exit codes, JSON, files, starting a server, working without one.
+set -u
+cd "$(dirname "$0")/../.."
+. tests/e2e/lib.sh
+stax=$build/stax
+cat >"$work/g.stax" <<'TEXT'
+%x : f32[4,8] = placeholder()
+%y : f32[4,8] = placeholder()
+%add : f32[4,8] = add.Tensor(%x, %y, alpha=1)
+%relu : f32[4,8] = relu.default(%add)
+return (%relu as 'r',)
+TEXT
+json() { # FILE EXPRESSION: over the parsed value j
+  python3 -c 'import json,sys; j=json.load(open(sys.argv[1])); sys.exit(0 if eval(sys.argv[2]) else 1)' "$1" "$2"
+}
+keep() { cp "$work/out" "$work/last.json"; } # the last command's output, for json
+
+# ---- usage ----
+exits 2 "no command" "$stax"
+exits 2 "an unknown command" "$stax" frobnicate
+exits 2 "a command of later" "$stax" tune "$work/g.stax"
+exits 2 "an unknown flag" "$stax" compile "$work/g.stax" --frob
+exits 2 "a flag without its value" "$stax" compile "$work/g.stax" --target
+exits 2 "an unknown CPU target" "$stax" compile "$work/g.stax" --target cpu:x86-64-v9
+exits 2 "no file" "$stax" compile
+exits 1 "a missing file" "$stax" compile "$work/none.onnx"
+exits 2 "dump without a stage" "$stax" dump "$work/g.stax"
+exits 0 "help" "$stax" --help
+
+# ---- no server ----
+exits 3 "stats starts no server" "$stax" stats
+exits 3 "ping starts no server" "$stax" ping
+exits 3 "a named server that is not there" "$stax" compile "$work/g.stax"
+export STAX_SERVER=none
+ok "private compile" "$stax" compile "$work/g.stax" --json --out "$work/private"
+cp "$work/out" "$work/private.json"
+ok "private JSON" json "$work/private.json" 'not j["hit"] and not j["stored"] and len(j["kernels"]) == 1'
+ok "private ping" "$stax" ping
+exits 3 "no staxd to be found" env STAX_STAXD=/nonexistent "$stax" ping
+
+# ---- a server ----
+export STAX_SERVER=unix:$work/stax.sock
+start_daemon || exit 1
+ok "compile" "$stax" compile "$work/g.stax" --json --out "$work/served"
+cp "$work/out" "$work/miss.json"
+ok "compile again" "$stax" compile "$work/g.stax" --json
+cp "$work/out" "$work/hit.json"
+ok "a miss, stored" json "$work/miss.json" 'not j["hit"] and j["stored"] and len(j["key"]) == 64'
+ok "then a hit" json "$work/hit.json" 'j["hit"] and j["reason"] and j["bytes_min"] == 384'
+ok "kernel fields" json "$work/miss.json" \
+  'all(set(k) >= {"name","grid","block","shared_bytes","registers","spills","config","chosen_by"} for k in j["kernels"])'
+ok "the same key without a server" json "$work/private.json" \
+  "j['key'] == '$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["key"])' "$work/miss.json")'"
+ok "the same bytes without a server" cmp "$work/private/g.so" "$work/served/g.so"
+exits 1 "an error as JSON" "$stax" compile "$work/none.onnx" --json
+keep
+ok "error fields" json "$work/last.json" 'set(j) == {"code","stage","node","location","text"} and j["code"] == "NOT_FOUND"'
+ok "stats as JSON" "$stax" stats --format json
+keep
+ok "stats count" json "$work/last.json" 'j["hits"] == 1 and j["misses"] == 1'
+ok "stats for Prometheus" "$stax" stats --format prometheus
+says "metric names" '^stax_[a-z0-9_]+ [0-9]+$'
+ok "stats to zero" "$stax" stats --zero
+ok "stats after" "$stax" stats --format json
+keep
+ok "zeroed" json "$work/last.json" 'j["hits"] == 0'
+
+# ---- run ----
+ok "run with random inputs" "$stax" run "$work/g.stax" --out "$work/first" --seed 3
+says "the seed is told" "seed 3"
+ok "the same seed again" "$stax" run "$work/g.stax" --expect r="$work/first/r.npy" --seed 3 --rtol 0 --atol 0
+ok "the artifact alone" "$stax" run "$work/served/g.so" --input 0="$work/first/r.npy" --input 1="$work/first/r.npy" --out "$work/alone"
+exits 1 "another seed differs" "$stax" run "$work/g.stax" --expect r="$work/first/r.npy" --seed 4
+says "the difference is told" "element [0-9]+ is"
+exits 2 "an input that is not there" "$stax" run "$work/g.stax" --input q="$work/first/r.npy"
+exits 2 "an output that is not there" "$stax" run "$work/g.stax" --expect q="$work/first/r.npy"
+python3 - "$work/short.npy" <<'PY'
+import sys
+h = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }"
+h += b" " * (63 - (10 + len(h)) % 64) + b"\n"
+open(sys.argv[1], "wb").write(b"\x93NUMPY\x01\x00" + len(h).to_bytes(2, "little") + h + bytes(16))
+PY
+exits 1 "an input of another shape" "$stax" run "$work/g.stax" --input x="$work/short.npy"
+says "the input is named" "'x'"
+ok "timing" "$stax" run "$work/g.stax" --time 10
+says "the median is told" "median"
+head -c 300 /dev/urandom >"$work/noise.so"
+printf '\177ELF' | dd of="$work/noise.so" conv=notrunc status=none
+exits 8 "noise as an artifact" "$stax" run "$work/noise.so"
+ok "a closed pipe is quiet" bash -c "'$stax' compile '$work/g.stax' | true; exit \${PIPESTATUS[0]}"
+
+# ---- the server goes away ----
+kill -KILL "$daemon_pid"
+wait "$daemon_pid" 2>/dev/null
+daemon_pid=
+exits 3 "a server that was killed" "$stax" compile "$work/g.stax"
+stop_daemon
+
+# ---- starting one for the user ----
+unset STAX_SERVER
+exits 3 "not inside a batch job" env SLURM_JOB_ID=7 "$stax" compile "$work/g.stax"
+exits 3 "not when forbidden" env STAX_AUTOSTART=0 "$stax" compile "$work/g.stax"
+pids=()
+for i in 1 2 3 4 5 6 7 8; do
+  "$stax" compile "$work/g.stax" --json >"$work/many.$i" 2>"$work/many.err.$i" &
+  pids+=($!)
+done
+for p in "${pids[@]}"; do ok "eight at once" wait "$p"; done
+ok "one server for all" "$stax" stats --format json
+keep
+ok "it compiled once or found it stored" json "$work/last.json" 'j["requests"] == 8 and j["compiles"] <= 1'
+# Its process id is told by nobody but the lock of its socket.
+server=$(fuser "$work/run/stax/stax.sock.lock" 2>/dev/null | tr -d ' ')
+[ -n "$server" ] || server=$(for p in /proc/[0-9]*; do
+  tr '\0' ' ' <"$p/cmdline" 2>/dev/null | grep -q -- "--listen unix:$work/run/stax/stax.sock" && echo "${p#/proc/}"
+done | sort -n | head -n 1)
+ok "a session of its own" test "$(ps -o sid= -p "$server" | tr -d ' ')" = "$server"
+kill "$server"
+for _ in $(seq 100); do kill -0 "$server" 2>/dev/null || break; sleep 0.1; done
+
+finish

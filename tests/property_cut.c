@@ -1,0 +1,605 @@
+/* property_cut.c: a compiled run compared with the oracle node by node where results round differently.
+ *
+ * requires: a verified graph with static sizes. The graph is cut at every inexact node: the oracle evaluates
+ * that node from the compiled values of earlier ones, and everything behind it from its compiled value. So all
+ * other nodes must have the oracle's bits, and each inexact one is held to its own bound (RD-12): coefficient *
+ * unit roundoff * sum of absolute values, computed in f64 by further nodes of the oracle's graph. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiled.h"
+#include "passes.h"
+#include "property_case.h"
+#include "ref.h"
+#include "scalar.h"
+
+int prop_inexact(const struct stx_node *n)
+{
+	if (!n->nouts || !stx_dtype_is_float(n->outs[0].dtype))
+		return 0;
+	switch (n->op) {
+	case STX_OP_SUM: case STX_OP_SUM_DIM: case STX_OP_MEAN: case STX_OP_MEAN_DIM: case STX_OP_PROD_DIM:
+	case STX_OP_VAR: case STX_OP_LOGSUMEXP: case STX_OP_MM: case STX_OP_BMM: case STX_OP_MATMUL:
+	case STX_OP_ADDMM: case STX_OP_LINEAR: case STX_OP_SOFTMAX: case STX_OP_LOG_SOFTMAX:
+	case STX_OP_SOFTMAX_INT: case STX_OP_LOG_SOFTMAX_INT: case STX_OP_LAYER_NORM:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+int prop_has_product(const struct stx_graph *g)
+{
+	for (uint32_t i = 0; i < g->nodes.n; i++) {
+		enum stx_op op = g->nodes.at[i]->op;
+		if (prop_inexact(g->nodes.at[i]) && (op == STX_OP_MM || op == STX_OP_BMM || op == STX_OP_MATMUL ||
+		                                     op == STX_OP_ADDMM || op == STX_OP_LINEAR))
+			return 1;
+	}
+	return 0;
+}
+
+/* ---- copying graphs ---- */
+
+struct stx_type prop_copy_type(struct stx_graph *to, const struct stx_graph *from, const struct stx_type *t)
+{
+	int64_t sizes[STX_MAX_DIMS];
+	for (int i = 0; i < t->rank; i++)
+		if (!stx_ex_is_const(from->ex, t->sizes[i], &sizes[i]))
+			sizes[i] = 0;
+	return stx_type_make(to, t->dtype, t->rank, sizes);
+}
+
+static struct stx_arg copy_arg(struct stx_graph *to, const struct stx_graph *from, const struct stx_arg *a,
+                               const struct stx_val *map)
+{
+	struct stx_arg r = *a;
+	int64_t v = 0;
+	if (a->kind == STX_ARG_TENSOR) {
+		r.u.tensor = map[a->u.tensor.node->id];
+	} else if (a->kind == STX_ARG_TENSORS) {
+		r = stx_arg_tensors(to, a->u.tensors, a->n);
+		for (uint32_t i = 0; i < a->n; i++)
+			if (a->u.tensors[i].node)
+				((struct stx_val *)(uintptr_t)r.u.tensors)[i] = map[a->u.tensors[i].node->id];
+	} else if (a->kind == STX_ARG_INT) {
+		stx_ex_is_const(from->ex, a->u.ex, &v);
+		r.u.ex = stx_ex_const(to->ex, v);
+	} else if (a->kind == STX_ARG_INTS) {
+		stx_ex *e = STX_NEW_ARRAY(to->arena, stx_ex, a->n + 1);
+		for (uint32_t i = 0; i < a->n; i++) {
+			stx_ex_is_const(from->ex, a->u.exs[i], &v);
+			e[i] = stx_ex_const(to->ex, v);
+		}
+		r.u.exs = e;
+	}
+	return r;
+}
+
+struct stx_node *prop_copy_node(struct stx_graph *to, const struct stx_graph *from, const struct stx_node *n,
+                                const struct stx_val *map, struct stx_diag *d)
+{
+	struct stx_arg args[16];
+	if (n->op == STX_OP_CONSTANT)
+		return stx_graph_constant(to, n->name, prop_copy_type(to, from, &n->outs[0]), n->data.bytes,
+		                          n->data.n, d);
+	for (uint32_t i = 0; i < n->nargs; i++)
+		args[i] = copy_arg(to, from, &n->args[i], map);
+	return stx_graph_call(to, n->op, n->name, args, n->nargs, d);
+}
+
+static struct stx_node *copy_input(struct stx_graph *to, const struct stx_graph *from, const struct stx_input *in,
+                                   struct stx_diag *d)
+{
+	stx_ex strides[STX_MAX_DIMS];
+	for (int i = 0; in->strides && i < in->node->outs[0].rank; i++) {
+		int64_t v = 0;
+		stx_ex_is_const(from->ex, in->strides[i], &v);
+		strides[i] = stx_ex_const(to->ex, v);
+	}
+	return stx_graph_input(to, in->node->name, prop_copy_type(to, from, &in->node->outs[0]),
+	                       in->strides ? strides : NULL, in->node->is_param, d);
+}
+
+/* ---- tolerances, as nodes of the oracle's graph ---- */
+
+struct bound {
+	struct stx_graph *g;
+	const struct stx_node *n; /* the inexact node, in g */
+	enum stx_dtype t;         /* its dtype */
+	double u;                 /* unit roundoff of its accumulator */
+	double count;             /* elements in one sum */
+	double coefficient;
+};
+typedef struct stx_node *node;
+
+static node call(struct bound *b, enum stx_op op, uint32_t nargs, const struct stx_arg *args)
+{
+	struct stx_diag d = { 0 };
+	node n = stx_graph_call(b->g, op, NULL, args, nargs, &d);
+	if (!n) {
+		fprintf(stderr, "tolerance of %s: %s\n", stx_op_info(b->n->op)->overload, d.text);
+		abort();
+	}
+	return n;
+}
+#define CALL(op, ...) call(b, STX_OP_##op, sizeof((struct stx_arg[]){ __VA_ARGS__ }) / sizeof(struct stx_arg), \
+	                   (struct stx_arg[]){ __VA_ARGS__ })
+#define T(n) stx_arg_node(n)
+#define F(v) stx_arg_scalar_f(v)
+#define TIMES(n, v) CALL(MUL_SCALAR, T(n), F(v))
+
+/* Operand i in f64, after the conversion to the result's dtype. */
+static node operand(struct bound *b, uint32_t i)
+{
+	node x = CALL(TO_COPY, b->n->args[i], stx_arg_dtype(b->t));
+	return CALL(TO_COPY, T(x), stx_arg_dtype(STX_F64));
+}
+
+static node size(struct bound *b, uint32_t i)
+{
+	return CALL(ABS, T(operand(b, i)));
+}
+
+/* Sum of x over the dimensions of this reduction. */
+static node total(struct bound *b, node x)
+{
+	struct stx_arg dim = stx_arg_none(), keep = stx_arg_bool(0);
+	if (b->n->op != STX_OP_SUM && b->n->op != STX_OP_MEAN) {
+		dim = b->n->args[1];
+		keep = b->n->args[b->n->op == STX_OP_VAR ? 3 : 2];
+	}
+	return CALL(SUM_DIM, T(x), dim, keep);
+}
+
+static node bound_of_var(struct bound *b)
+{
+	const struct stx_arg *c = &b->n->args[2];
+	double given = c->kind == STX_ARG_NONE ? 1 : c->is_float ? c->u.f : (double)c->u.i;
+	node x = operand(b, 0);
+	double by = b->count - given > 0 ? b->count - given : 0;
+	return TIMES(total(b, CALL(MUL, T(x), T(x))), b->u * (2 * b->coefficient + 10) / by);
+}
+
+/* Relative while no product of some of the elements can leave the range; -1 (not compared) otherwise. */
+static node bound_of_prod(struct bound *b)
+{
+	double top = b->t == STX_F64 ? 0x1p1000 : 0x1p127, least = b->t == STX_F64 ? 0x1p-1000 : 0x1p-125;
+	node x = size(b, 0), one = CALL(FULL_LIKE, T(x), F(1));
+	struct stx_arg dim = b->n->args[1], keep = b->n->args[2];
+	node big = CALL(PROD_DIM, T(CALL(MAXIMUM, T(x), T(one))), dim, keep);
+	node small = CALL(PROD_DIM, T(CALL(MINIMUM, T(x), T(one))), dim, keep);
+	node safe = CALL(LOGICAL_AND, T(CALL(LT_SCALAR, T(big), F(top))), T(CALL(GT_SCALAR, T(small), F(least))));
+	node t = TIMES(CALL(MUL, T(big), T(small)), b->u * (b->count + 2));
+	return CALL(WHERE, T(safe), T(t), T(CALL(FULL_LIKE, T(t), F(-1))));
+}
+
+/* y = (x - mean) * rstd * w + b: errors of the mean, of rstd, of the last operations. Not compared where the
+ * variance is mostly rounding. */
+static node bound_of_layer_norm(struct bound *b)
+{
+	uint32_t rank = b->n->outs[0].rank, k = b->n->args[1].n;
+	int64_t dims[STX_MAX_DIMS];
+	for (uint32_t i = 0; i < k; i++)
+		dims[i] = rank - k + i;
+	struct stx_arg over = stx_arg_ints(b->g, dims, k), keep = stx_arg_bool(1);
+	node x = operand(b, 0);
+	node mean = CALL(MEAN_DIM, T(x), over, keep), far = CALL(SUB, T(x), T(mean));
+	node mean_size = CALL(MEAN_DIM, T(CALL(ABS, T(x))), over, keep);
+	node square = CALL(MEAN_DIM, T(CALL(MUL, T(x), T(x))), over, keep);
+	node var = CALL(ADD_SCALAR, T(CALL(MEAN_DIM, T(CALL(MUL, T(far), T(far))), over, keep)), F(b->n->args[4].u.f));
+	node rstd = CALL(RSQRT, T(var));
+	node of_rstd = CALL(ADD_SCALAR, T(TIMES(CALL(DIV, T(square), T(var)), b->u * (b->coefficient + 5))), F(4 * b->u));
+	node of_far = CALL(ADD, T(TIMES(mean_size, b->u * (b->coefficient + 2))), T(TIMES(CALL(ABS, T(far)), b->u)));
+	node t = CALL(MUL, T(of_far), T(rstd));
+	t = CALL(ADD, T(t), T(CALL(MUL, T(CALL(MUL, T(CALL(ABS, T(far))), T(rstd))), T(of_rstd))));
+	if (b->n->args[2].kind == STX_ARG_TENSOR)
+		t = CALL(MUL, T(t), T(size(b, 2)));
+	if (b->n->args[3].kind == STX_ARG_TENSOR)
+		t = CALL(ADD, T(t), T(TIMES(size(b, 3), 4 * b->u)));
+	node vague = CALL(LOGICAL_OR, T(CALL(GT_SCALAR, T(of_rstd), F(0.05))),
+	                  T(CALL(LOGICAL_NOT, T(CALL(LT_SCALAR, T(square), F(b->t == STX_F64 ? 1e300 : 1e36))))));
+	/* NaN and infinite rows: want is NaN, compared as such */
+	node bad = CALL(ISNAN, T(TIMES(square, 0)));
+	vague = CALL(LOGICAL_AND, T(vague), T(CALL(LOGICAL_NOT, T(bad))));
+	return CALL(WHERE, T(vague), T(CALL(FULL_LIKE, T(t), F(-1))), T(t));
+}
+
+static node product(struct bound *b)
+{
+	struct stx_arg two[] = { T(size(b, 0)), T(size(b, 1)) };
+	struct stx_arg args[5];
+	if (b->n->op == STX_OP_LINEAR) {
+		args[0] = two[0];
+		args[1] = two[1];
+		args[2] = b->n->args[2].kind == STX_ARG_TENSOR ? T(size(b, 2)) : stx_arg_none();
+		return call(b, STX_OP_LINEAR, 3, args);
+	}
+	if (b->n->op != STX_OP_ADDMM)
+		return call(b, b->n->op, 2, two);
+	for (uint32_t i = 0; i < 3; i++)
+		args[i] = T(size(b, i));
+	for (uint32_t i = 3; i < 5; i++)
+		args[i] = F(fabs(b->n->args[i].is_float ? b->n->args[i].u.f : (double)b->n->args[i].u.i));
+	return call(b, STX_OP_ADDMM, 5, args);
+}
+
+static double roundoff(enum stx_dtype t)
+{
+	return t == STX_F64 ? 0x1p-53 : t == STX_F32 ? 0x1p-24 : t == STX_F16 ? 0x1p-11 : 0x1p-8;
+}
+
+/* Absolute tolerance of b->n as a node of the graph, and *relative to the wanted value. */
+static node tolerance(struct bound *b, double *relative)
+{
+	double c = b->coefficient, reach = b->t == STX_F64 ? 760 : 110; /* largest |x - max| that is not 0 */
+	*relative = 0;
+	switch (b->n->op) {
+	case STX_OP_SUM: case STX_OP_SUM_DIM:
+		return TIMES(total(b, size(b, 0)), c * b->u);
+	case STX_OP_MEAN: case STX_OP_MEAN_DIM:
+		return TIMES(total(b, size(b, 0)), (c + 2) * b->u / b->count);
+	case STX_OP_PROD_DIM:
+		return bound_of_prod(b);
+	case STX_OP_VAR:
+		return bound_of_var(b);
+	case STX_OP_LAYER_NORM:
+		return bound_of_layer_norm(b);
+	case STX_OP_LOGSUMEXP: case STX_OP_LOG_SOFTMAX: case STX_OP_LOG_SOFTMAX_INT:
+		*relative = 4 * b->u;
+		return CALL(FULL_LIKE, T((node)(uintptr_t)b->n), F((c + 20 + log(b->count + 1)) * b->u), stx_arg_dtype(STX_F64));
+	case STX_OP_SOFTMAX: case STX_OP_SOFTMAX_INT:
+		*relative = (c + 20 + reach) * b->u;
+		return CALL(FULL_LIKE, T((node)(uintptr_t)b->n), F(0), stx_arg_dtype(STX_F64));
+	case STX_OP_ADDMM: /* a basis composite: the product is rounded before its epilogue */
+		return TIMES(product(b), (b->count + 8) * b->u + 3 * roundoff(b->t));
+	case STX_OP_LINEAR:
+		return TIMES(product(b), (b->count + 8) * b->u + (b->n->args[2].kind == STX_ARG_TENSOR ? 2 * roundoff(b->t) : 0));
+	default:
+		return TIMES(product(b), (b->count + 3) * b->u);
+	}
+}
+
+static double numel(const struct stx_graph *g, const struct stx_type *t)
+{
+	double n = 1;
+	for (int i = 0; i < t->rank; i++) {
+		int64_t v = 0;
+		stx_ex_is_const(g->ex, t->sizes[i], &v);
+		n *= (double)v;
+	}
+	return n;
+}
+
+/* Elements that one result is summed from. */
+static double count_of(const struct stx_graph *g, const struct stx_node *n)
+{
+	const struct stx_type *x = stx_val_type(n->args[n->op == STX_OP_ADDMM ? 1 : 0].u.tensor);
+	int64_t v = 1, dim = 0;
+	switch (n->op) {
+	case STX_OP_MM: case STX_OP_BMM: case STX_OP_MATMUL: case STX_OP_ADDMM: case STX_OP_LINEAR:
+		stx_ex_is_const(g->ex, x->sizes[x->rank - 1], &v);
+		return (double)v;
+	case STX_OP_SOFTMAX: case STX_OP_LOG_SOFTMAX: case STX_OP_SOFTMAX_INT: case STX_OP_LOG_SOFTMAX_INT:
+		stx_ex_is_const(g->ex, n->args[1].u.ex, &dim);
+		if (x->rank)
+			stx_ex_is_const(g->ex, x->sizes[dim < 0 ? dim + x->rank : dim], &v);
+		return (double)v;
+	case STX_OP_LAYER_NORM:
+		for (uint32_t i = 0; i < n->args[1].n; i++) {
+			stx_ex_is_const(g->ex, n->args[1].u.exs[i], &dim);
+			v *= dim;
+		}
+		return (double)v;
+	default: {
+		double out = numel(g, &n->outs[0]);
+		return out > 0 ? numel(g, x) / out : 0;
+	}
+	}
+}
+
+static struct bound bound_make(struct stx_graph *g, const struct stx_node *n)
+{
+	struct bound b = { .g = g, .n = n, .t = n->outs[0].dtype };
+	b.u = b.t == STX_F64 ? 0x1p-53 : 0x1p-24;
+	b.count = count_of(g, n);
+	/* kernel.h: chunks of 1024 at most in sequence, then pairwise (RD-07, RD-09) */
+	b.coefficient = b.count <= 1024 ? b.count : 1024 + ceil(log2(b.count / 1024)) + 1;
+	return b;
+}
+
+/* ---- the cut ---- */
+
+static uint8_t *live_nodes(struct stx_arena *a, const struct stx_graph *g)
+{
+	uint8_t *live = STX_NEW_ARRAY(a, uint8_t, g->nodes.n + 1);
+	for (uint32_t i = 0; i < g->outputs.n; i++)
+		live[g->outputs.at[i].val.node->id] = 1;
+	for (uint32_t i = g->nodes.n; i-- > 0;) {
+		const struct stx_node *n = g->nodes.at[i];
+		for (uint32_t k = 0; live[i] && k < n->nargs; k++) {
+			if (n->args[k].kind == STX_ARG_TENSOR)
+				live[n->args[k].u.tensor.node->id] = 1;
+			for (uint32_t j = 0; n->args[k].kind == STX_ARG_TENSORS && j < n->args[k].n; j++)
+				if (n->args[k].u.tensors[j].node)
+					live[n->args[k].u.tensors[j].node->id] = 1;
+		}
+	}
+	return live;
+}
+
+stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut *out, struct stx_diag *d)
+{
+	struct stx_val *run = STX_NEW_ARRAY(a, struct stx_val, g->nodes.n);
+	struct stx_val *oracle = STX_NEW_ARRAY(a, struct stx_val, g->nodes.n);
+	struct stx_node *inexact[PROP_MAX_OUTPUTS], *computed[PROP_MAX_OUTPUTS];
+	uint8_t *live = live_nodes(a, g);
+	memset(out, 0, sizeof *out);
+	out->arena = a;
+	out->run = stx_graph_new(a);
+	out->oracle = stx_graph_new(a);
+	for (uint32_t i = 0; i < g->inputs.n; i++) {
+		uint32_t id = g->inputs.at[i].node->id;
+		run[id] = stx_val(copy_input(out->run, g, &g->inputs.at[i], d), 0);
+		oracle[id] = stx_val(copy_input(out->oracle, g, &g->inputs.at[i], d), 0);
+	}
+	for (uint32_t i = 0; i < g->nodes.n; i++) {
+		const struct stx_node *n = g->nodes.at[i];
+		if (!live[i] || n->op == STX_OP_PLACEHOLDER)
+			continue;
+		run[i] = stx_val(prop_copy_node(out->run, g, n, run, d), 0);
+		oracle[i] = stx_val(prop_copy_node(out->oracle, g, n, oracle, d), 0);
+		if (!run[i].node || !oracle[i].node)
+			return d->code ? d->code : STX_E_INTERNAL;
+		if (!prop_inexact(n) || out->ninexact + g->outputs.n >= PROP_MAX_OUTPUTS / 2 ||
+		    out->oracle->inputs.n == PROP_MAX_INPUTS)
+			continue;
+		inexact[out->ninexact] = run[i].node;
+		computed[out->ninexact++] = oracle[i].node;
+		oracle[i] = stx_val(stx_graph_input(out->oracle, n->name, prop_copy_type(out->oracle, g, &n->outs[0]),
+		                                    NULL, 0, d), 0);
+	}
+	for (uint32_t i = 0; i < g->outputs.n; i++) {
+		uint32_t id = g->outputs.at[i].val.node->id;
+		stx_graph_output(out->run, run[id], NULL, d);
+		stx_graph_output(out->oracle, oracle[id], NULL, d);
+	}
+	for (uint32_t i = 0; i < out->ninexact; i++) {
+		stx_graph_output(out->run, stx_val(inexact[i], 0), NULL, d);
+		stx_graph_output(out->oracle, stx_val(computed[i], 0), NULL, d);
+	}
+	out->nouts = out->run->outputs.n;
+	for (uint32_t i = 0; i < out->ninexact; i++) {
+		uint32_t at = g->outputs.n + i;
+		struct bound b = bound_make(out->oracle, computed[i]);
+		node t = tolerance(&b, &out->relative[at]);
+		out->tolerance[at] = out->oracle->outputs.n;
+		stx_graph_output(out->oracle, stx_val(t, 0), NULL, d);
+	}
+	stx_graph_count_users(out->run);
+	stx_graph_count_users(out->oracle);
+	stx_err e = stx_graph_verify(out->run, d);
+	return e ? e : stx_graph_verify(out->oracle, d);
+}
+
+/* ---- exact sums ---- */
+
+struct sizes { /* of each node's values: largest absolute value, infinite unless all are whole numbers */
+	double *at;
+	int whole; /* every inexact node so far was exact */
+	const struct stx_graph *g;
+};
+
+static double number(const struct stx_arg *a)
+{
+	return a->is_float ? a->u.f : (double)a->u.i;
+}
+
+static double operand_size(const struct sizes *s, const struct stx_arg *a)
+{
+	return a->kind == STX_ARG_TENSOR ? s->at[a->u.tensor.node->id] : 0;
+}
+
+static double sum_size(const struct sizes *s, const struct stx_node *n)
+{
+	double count = count_of(s->g, n), a = operand_size(s, &n->args[0]), b = operand_size(s, &n->args[1]);
+	switch (n->op) {
+	case STX_OP_SUM: case STX_OP_SUM_DIM: case STX_OP_MEAN: case STX_OP_MEAN_DIM:
+		return count * a;
+	case STX_OP_MM: case STX_OP_BMM: case STX_OP_MATMUL:
+		return count * a * b;
+	case STX_OP_LINEAR:
+		return count * a * b + operand_size(s, &n->args[2]);
+	case STX_OP_ADDMM:
+		if (number(&n->args[3]) != rint(number(&n->args[3])) || number(&n->args[4]) != rint(number(&n->args[4])))
+			return INFINITY;
+		return fabs(number(&n->args[3])) * a + fabs(number(&n->args[4])) * count * b * operand_size(s, &n->args[2]);
+	default:
+		return INFINITY;
+	}
+}
+
+static void note_sizes(void *ctx, const struct stx_node *n, const struct stx_tensor *t)
+{
+	struct sizes *s = ctx;
+	int64_t count = n->nouts ? compiled_numel(t) : 0, at[STX_MAX_DIMS] = { 0 };
+	if (prop_inexact(n) && !(sum_size(s, n) < 0x1p22))
+		s->whole = 0;
+	for (int64_t i = 0; i < count; i++) {
+		int64_t off = t->offset;
+		for (int d = 0; d < t->rank; d++)
+			off += at[d] * t->strides[d];
+		union stx_scalar v = stx_scalar_load((enum stx_dtype)t->dtype,
+		                                     (char *)t->data + off * stx_dtype_bytes((enum stx_dtype)t->dtype));
+		double x = stx_dtype_is_float((enum stx_dtype)t->dtype) ? v.f : (double)v.i;
+		if (x != rint(x))
+			x = INFINITY;
+		if (!(fabs(x) <= s->at[n->id]))
+			s->at[n->id] = isnan(x) ? INFINITY : fabs(x);
+		for (int d = t->rank; d-- > 0 && ++at[d] == t->sizes[d];)
+			at[d] = 0;
+	}
+}
+
+int prop_order_free(const struct stx_graph *g, const struct stx_tensor *inputs)
+{
+	struct stx_tensor out[PROP_MAX_OUTPUTS];
+	struct sizes s = { .at = calloc(g->nodes.n + 1, sizeof *s.at), .whole = 1, .g = g };
+	struct stx_diag d = { 0 };
+	if (s.at && !stx_ref_evaluate_visit((struct stx_graph *)(uintptr_t)g, inputs, g->inputs.n, out, 0, note_sizes, &s, &d))
+		compiled_free_outputs(out, g->outputs.n);
+	else
+		s.whole = 0;
+	free(s.at);
+	return s.whole;
+}
+
+/* ---- comparing ---- */
+
+static int equal(enum stx_dtype t, union stx_scalar x, union stx_scalar y)
+{
+	if (!stx_dtype_is_float(t))
+		return x.u == y.u;
+	if (isnan(x.f) || isnan(y.f))
+		return isnan(x.f) && isnan(y.f);
+	return x.f == y.f && signbit(x.f) == signbit(y.f);
+}
+
+static double largest(enum stx_dtype t)
+{
+	return t == STX_F64 ? 0x1.fffffffffffffp1023 : t == STX_F16 ? 65504 : t == STX_BF16 ? 0x1.fep127
+	                                                                                 : 0x1.fffffep127;
+}
+
+static double smallest(enum stx_dtype t)
+{
+	return t == STX_F64 ? 0x1p-1074 : t == STX_F16 ? 0x1p-24 : t == STX_BF16 ? 0x1p-133 : 0x1p-149;
+}
+
+/* Whether got is an acceptable value of an inexact node. tol < 0: not compared; tol infinite or NaN: an operand
+ * was, then the result is exactly the wanted infinity or NaN (or NaN, where finite parts overflow against it). */
+static int within(enum stx_dtype t, double got, double want, double tol, double relative)
+{
+	double u = t == STX_F64 ? 0x1p-53 : 0x1p-24, top = largest(t);
+	if (tol < 0 || (tol == INFINITY && t == STX_F64) || (isfinite(tol) && tol > u * largest(t == STX_F64 ? t : STX_F32)))
+		return 1;
+	if (isnan(want))
+		return isnan(got);
+	if (got == want)
+		return 1;
+	if (!isfinite(tol))
+		return isnan(got);
+	tol += relative * fabs(want) + 2 * roundoff(t) * fabs(want) + 4 * smallest(t) + 2000 * smallest(t == STX_F64 ? t : STX_F32);
+	if (isinf(want) || isinf(got)) { /* one of them rounded beyond the largest number */
+		double finite = isinf(want) ? got : want, other = isinf(want) ? want : got;
+		return isfinite(finite) && copysign(1, finite) == copysign(1, other) &&
+		       fabs(finite) * (1 + 2 * relative) + tol >= top * (1 - 2 * roundoff(t)) - 2 * tol;
+	}
+	return fabs(got - want) <= tol;
+}
+
+static void print_value(enum stx_dtype t, union stx_scalar v, char *out, size_t cap)
+{
+	if (stx_dtype_is_float(t))
+		snprintf(out, cap, "%.17g (%a)", v.f, v.f);
+	else if (stx_dtype_kind(t) == STX_KIND_UINT)
+		snprintf(out, cap, "%llu", (unsigned long long)v.u);
+	else
+		snprintf(out, cap, "%lld", (long long)v.i);
+}
+
+static int report(const struct stx_tensor *x, uint32_t output, int64_t i, union stx_scalar got,
+                  union stx_scalar want, const char *rest, char *why, size_t cap)
+{
+	char a[80], b[80];
+	print_value((enum stx_dtype)x->dtype, got, a, sizeof a);
+	print_value((enum stx_dtype)x->dtype, want, b, sizeof b);
+	snprintf(why, cap, "output %u (%s), element %lld of %lld: got %s, want %s%s", output,
+	         stx_dtype_name((enum stx_dtype)x->dtype), (long long)i, (long long)compiled_numel(x), a, b, rest);
+	return -1;
+}
+
+static int same_shape(const struct stx_tensor *a, const struct stx_tensor *b, uint32_t output, char *why, size_t cap)
+{
+	int same = a->dtype == b->dtype && a->rank == b->rank;
+	for (int i = 0; same && i < a->rank; i++)
+		same = a->sizes[i] == b->sizes[i];
+	if (!same)
+		snprintf(why, cap, "output %u: another dtype or shape", output);
+	return same;
+}
+
+static const void *element(const struct stx_tensor *t, int64_t i)
+{
+	return (const char *)t->data + i * stx_dtype_bytes((enum stx_dtype)t->dtype);
+}
+
+int prop_same(const struct stx_tensor *a, const struct stx_tensor *b, uint32_t n, char *why, size_t cap)
+{
+	for (uint32_t k = 0; k < n; k++) {
+		enum stx_dtype t = (enum stx_dtype)a[k].dtype;
+		int64_t count = compiled_numel(&a[k]);
+		if (!same_shape(&a[k], &b[k], k, why, cap))
+			return -1;
+		if (!memcmp(a[k].data, b[k].data, (size_t)(count * stx_dtype_bytes(t))))
+			continue;
+		for (int64_t i = 0; i < count; i++) {
+			union stx_scalar x = stx_scalar_load(t, element(&a[k], i)), y = stx_scalar_load(t, element(&b[k], i));
+			if (!equal(t, x, y))
+				return report(&a[k], k, i, x, y, "", why, cap);
+		}
+	}
+	return 0;
+}
+
+static int compare_one(const struct prop_cut *cut, const struct stx_tensor *got, const struct stx_tensor *want,
+                       const struct stx_tensor *tol, uint32_t k, char *why, size_t cap)
+{
+	enum stx_dtype t = (enum stx_dtype)want->dtype;
+	int64_t n = compiled_numel(want), over = 0;
+	char rest[120];
+	if (!same_shape(got, want, k, why, cap))
+		return -1;
+	if (tol) { /* broadcasts from the right, as layer_norm's */
+		over = compiled_numel(tol);
+		if (n && n % over)
+			abort();
+	}
+	for (int64_t i = 0; i < n; i++) {
+		union stx_scalar x = stx_scalar_load(t, element(got, i)), y = stx_scalar_load(t, element(want, i));
+		if (!tol) {
+			if (!equal(t, x, y))
+				return report(want, k, i, x, y, "", why, cap);
+			continue;
+		}
+		double by = ((const double *)tol->data)[i % over];
+		if (within(t, x.f, y.f, by, cut->relative[k]))
+			continue;
+		snprintf(rest, sizeof rest, ", tolerance %g + %g*want; %s", by, cut->relative[k],
+		         stx_op_info(cut->run->outputs.at[k].val.node->op)->overload);
+		return report(want, k, i, x, y, rest, why, cap);
+	}
+	return 0;
+}
+
+int prop_compare(const struct prop_cut *cut, const struct stx_tensor *inputs, const struct stx_tensor *got,
+                 char *why, size_t cap)
+{
+	struct stx_tensor in[PROP_MAX_INPUTS], want[2 * PROP_MAX_OUTPUTS];
+	uint32_t nin = cut->run->inputs.n, first = cut->nouts - cut->ninexact;
+	struct stx_diag d = { 0 };
+	memcpy(in, inputs, nin * sizeof *in);
+	for (uint32_t i = 0; i < cut->ninexact; i++)
+		in[nin + i] = got[first + i];
+	if (stx_ref_evaluate(cut->oracle, in, nin + cut->ninexact, want, 0, &d)) {
+		snprintf(why, cap, "the oracle fails: %s: %s", d.node, d.text);
+		return -1;
+	}
+	int bad = 0;
+	for (uint32_t k = 0; !bad && k < cut->nouts; k++)
+		bad = compare_one(cut, &got[k], &want[k], cut->tolerance[k] ? &want[cut->tolerance[k]] : NULL, k, why, cap);
+	compiled_free_outputs(want, cut->oracle->outputs.n);
+	return bad;
+}
