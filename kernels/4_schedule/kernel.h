@@ -66,10 +66,10 @@ enum stx_binding {
  * top: v = top; v = combine(next, v) down to the bottom. One chunk: its result unchanged. */
 enum stx_order {
 	STX_ORDER_LANES,  /* the innermost loop around UPDATE is the reduction VECTOR axis v. 64 virtual
-	                     lanes, each from the identity: iteration v goes to lane v mod 64, in order. Every
-	                     4096 iterations of v and at its end the lanes merge pairwise, combine(l, l+32), then
-	                     +16, +8, +4, +2, +1: one chunk. Every run of the v loop starts a new
-	                     chunk; one without iterations makes none */
+	                     lanes, each from the identity: iteration v goes to lane v mod 64, in order.
+	                     Every 4096 iterations of v and at its end the lanes merge pairwise,
+	                     combine(l, l+32), then +16, +8, +4, +2, +1: one chunk. Every run of the v
+	                     loop starts a new chunk; one without iterations makes none */
 	STX_ORDER_SERIAL, /* no VECTOR loop between ACC and UPDATE. One running value from the identity, in
 	                     order of iterations; every 1024 iterations of the innermost loop around UPDATE
 	                     and at its end: one chunk */
