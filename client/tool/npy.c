@@ -173,11 +173,11 @@ static stx_err from_fortran(const struct header *h, enum stx_dtype t, const uint
 {
 	struct stx_tensor v = { .data = (void *)(uintptr_t)src, .dtype = (uint8_t)t,
 		                .rank = (uint8_t)h->rank };
-	int64_t stride = 1;
+	int64_t stride = 1, n = stx_host_elems(h->sizes, h->rank);
 	for (int i = 0; i < h->rank; i++) {
 		v.sizes[i] = h->sizes[i];
 		v.strides[i] = stride;
-		stride *= h->sizes[i] > 0 ? h->sizes[i] : 1;
+		stride *= n ? h->sizes[i] : 1;
 	}
 	return stx_host_copy(out, &v, d);
 }
