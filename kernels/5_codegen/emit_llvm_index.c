@@ -192,7 +192,7 @@ static LLVMValueRef scalar_ex(struct stx__emit *e, stx_ex ex, unsigned depth)
 {
 	struct stx__sum s = sum_of(e, ex, depth);
 	LLVMValueRef sum = NULL;
-	for (unsigned d = 0; d < sizeof s.at / sizeof *s.at; d++)
+	for (unsigned d = 0; d < STX__DEPTHS; d++)
 		if (s.at[d])
 			sum = sum ? LLVMBuildAdd(e->b, sum, s.at[d], "") : s.at[d];
 	if (!sum)
