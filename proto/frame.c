@@ -200,7 +200,7 @@ stx_err stx_frame_unpack_reply(struct stx_span header, struct stx_span body, Stx
 {
 	*body_off = 0;
 	stx_err e = stx_frame_unpack(header, out, d);
-	if (e || (*out)->msg_case != STX__ENVELOPE__MSG_SPILL)
+	if (e || !*out || (*out)->msg_case != STX__ENVELOPE__MSG_SPILL)
 		return e;
 	uint64_t id = (*out)->request_id;
 	size_t n = (*out)->spill->envelope_bytes;
@@ -213,7 +213,7 @@ stx_err stx_frame_unpack_reply(struct stx_span header, struct stx_span body, Stx
 	e = stx_frame_prescan_spilled(envelope, d);
 	if (!e)
 		e = unpack(envelope, out, d);
-	if (e)
+	if (e || !*out)
 		return e;
 	if ((*out)->msg_case == STX__ENVELOPE__MSG_SPILL || (*out)->request_id != id) {
 		stx__envelope__free_unpacked(*out, NULL);

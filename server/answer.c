@@ -42,8 +42,8 @@ size_t stx__answer_stage(uint8_t *out, size_t cap, const char *name, uint64_t us
 	*p++ = (uint8_t)inner;
 	*p++ = TAG_NAME;
 	*p++ = (uint8_t)nname;
-	memcpy(p, name, nname);
-	p += nname;
+	while (*name)
+		*p++ = (uint8_t)*name++;
 	*p++ = TAG_US;
 	memcpy(p, number, nnumber);
 	return (size_t)(p + nnumber - out);

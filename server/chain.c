@@ -49,8 +49,19 @@ void stx__chain_abort(struct stx__chain *c)
 		stx__compile_chain_abort((struct stx__compile_chain *)c);
 }
 
+void stx__chains_reap(struct stx__server *s, int all)
+{
+	for (struct stx__chain *c = s->chains, *next; c; c = next) {
+		struct stx__compile_chain *k = (struct stx__compile_chain *)c;
+		next = c->next;
+		if (c->kind == STX__CHAIN_COMPILE && k->dead && (all || !k->refs))
+			stx__compile_chain_free(k);
+	}
+}
+
 void stx__chains_tick(struct stx__server *s, uint64_t now_ms)
 {
+	stx__chains_reap(s, 0);
 	for (struct stx__chain *c = s->chains, *next; c; c = next) {
 		next = c->next;
 		if (c->flight.nwaiters)

@@ -62,8 +62,8 @@ struct stx__compile_chain {
 	struct stx_digest key, graph; /* the flight's id is the key within the namespace */
 	char reason[400];
 	int recache;         /* replace what is stored */
-	int dead;            /* aborted; freed when refs is 0 */
-	uint32_t refs;       /* store operations under way */
+	int dead;            /* at its end: the tick frees it when refs is 0 */
+	uint32_t refs;       /* callbacks that will still come */
 	uint32_t generation; /* of the plan: results of an earlier one are ignored */
 	struct stx__stages key_stages, stages;
 	struct stx__message plan; /* reply of PLAN */
@@ -83,7 +83,8 @@ struct stx__compile_chain {
 
 void stx__key_chain_abort(struct stx__key_chain *k);
 void stx__compile_chain_abort(struct stx__compile_chain *c);
-/* Drops a reference taken by c->refs++; frees an aborted chain with the last one. */
+void stx__compile_chain_free(struct stx__compile_chain *c);
+/* Drops a reference taken by c->refs++. */
 void stx__compile_release(struct stx__compile_chain *c);
 
 /* Finds or starts the flight for p's memo and joins it. On failure p has been answered. */
@@ -97,6 +98,8 @@ void stx__chain_abort(struct stx__chain *c);
 void stx__chain_waiter_left(struct stx__chain *c);
 /* Deadlines of waiters and chains. */
 void stx__chains_tick(struct stx__server *s, uint64_t now_ms);
+/* Frees chains that have ended; with all, those whose callbacks will not come any more as well. */
+void stx__chains_reap(struct stx__server *s, int all);
 /* A waiter came or the deadline moved: tell the jobs. */
 void stx__chain_raised(struct stx__chain *c);
 void stx__chain_link(struct stx__chain *c, struct stx__server *s);

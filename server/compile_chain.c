@@ -1,4 +1,5 @@
 /* compile_chain.c: a miss: PLAN, KERNEL jobs side by side, LINK, commit, reply. */
+#include <assert.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -17,6 +18,12 @@ static struct stx__compile_chain *chain_of(struct stx__job *j)
 	struct stx__chain *c =
 		(struct stx__chain *)(void *)((char *)j - offsetof(struct stx__chain, job));
 	return (struct stx__compile_chain *)c;
+}
+
+/* Not freed before stx__compile_release. */
+static void hold(struct stx__compile_chain *c)
+{
+	c->refs++;
 }
 
 /* ---- ends ---- */
@@ -41,7 +48,7 @@ static void drop_plan(struct stx__compile_chain *c)
 	c->generation++;
 }
 
-static void free_chain(struct stx__compile_chain *c)
+void stx__compile_chain_free(struct stx__compile_chain *c)
 {
 	stx__chain_unlink(&c->c);
 	drop_plan(c);
@@ -54,21 +61,22 @@ static void free_chain(struct stx__compile_chain *c)
 	free(c);
 }
 
-/* The flight has landed and its waiters know. */
+/* The flight has landed and its waiters know. The tick frees the chain, so that whoever is still on
+ * the stack may look at it. */
 static void end(struct stx__compile_chain *c)
 {
 	stx__flight_land(&c->c.flight);
 	stx__pool_cancel(c->c.s->pool, &c->c.job);
 	drop_plan(c);
+	stx__spec_drop(c->c.spec);
+	c->c.spec = NULL;
 	c->dead = 1;
-	if (!c->refs)
-		free_chain(c);
 }
 
 void stx__compile_release(struct stx__compile_chain *c)
 {
-	if (--c->refs == 0 && c->dead)
-		free_chain(c);
+	assert(c->refs);
+	c->refs--;
 }
 
 static void end_with(struct stx__compile_chain *c, stx_err e, const char *stage, const char *text)
@@ -208,7 +216,7 @@ static void plan_done(struct stx__job *j, struct stx__outcome *o)
 	}
 	c->kernels_start_us = stx__clock_us();
 	stx__flight_progress(&c->c.flight, "kernels", 0, c->nslots);
-	c->refs++;
+	hold(c);
 	pump_kernels(c);
 	stx__compile_release(c);
 }
@@ -303,7 +311,7 @@ static void start_slot(struct stx__compile_chain *c, uint32_t slot)
 		return;
 	}
 	*k = (struct kernel_read){ c, slot, c->generation };
-	c->refs++;
+	hold(c);
 	stx_cache_kernel_read(s->cache, c->c.spec->ns, id, kernel_read, k);
 }
 
@@ -376,7 +384,7 @@ static void link_done(struct stx__job *j, struct stx__outcome *o)
 	memset(o->message, 0, sizeof *o->message);
 	o->message->fd = -1;
 	c->hashing.data = c;
-	c->refs++;
+	hold(c);
 	if (c->link.body.n > HASH_INLINE_BYTES &&
 	    !uv_queue_work(c->c.s->loop, &c->hashing, hash_artifact, hashed))
 		return;
@@ -409,7 +417,7 @@ static int fill_kernels(struct stx__compile_chain *c, Stx__Answer *a, struct ans
 	const Stx__JobReply *r = c->plan.e->job_reply;
 	size_t n = r->n_kernels;
 	p->kernels = calloc(n + 1, sizeof *p->kernels);
-	p->kernel_list = calloc(n + 1, sizeof *p->kernel_list);
+	p->kernel_list = calloc(n + 1, sizeof(void *));
 	p->blocks = calloc(n + 1, sizeof *p->blocks);
 	if (!p->kernels || !p->kernel_list || !p->blocks)
 		return -1;
@@ -441,7 +449,7 @@ static int fill_stages(struct stx__compile_chain *c, Stx__Answer *a, struct answ
 	const struct stx__stages *t[2] = { &c->key_stages, &c->stages };
 	size_t n = 0;
 	p->stages = calloc(t[0]->n + t[1]->n + 1, sizeof *p->stages);
-	p->stage_list = calloc(t[0]->n + t[1]->n + 1, sizeof *p->stage_list);
+	p->stage_list = calloc(t[0]->n + t[1]->n + 1, sizeof(void *));
 	if (!p->stages || !p->stage_list)
 		return -1;
 	for (int k = 0; k < 2; k++)
@@ -526,6 +534,8 @@ static void committed(void *ctx, stx_err e, const struct stx_diag *d)
 /* Requires: linked and hashed. The reply comes after the commit. */
 static void commit(struct stx__compile_chain *c)
 {
+	if (c->dead)
+		return;
 	struct stx__server *s = c->c.s;
 	const char *target = c->c.spec->what->target;
 	struct stx_bytes meta = { 0 };
@@ -555,7 +565,7 @@ static void commit(struct stx__compile_chain *c)
 					.size_bytes = c->link.body.n,
 					.ns = c->c.spec->ns,
 					.meta = { meta.at, meta.n } };
-	c->refs++;
+	hold(c);
 	stx_cache_put(s->cache, &a, c->link.body, c->recache, committed, c);
 	stx_bytes_free(&meta);
 }

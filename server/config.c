@@ -65,7 +65,7 @@ int stx__size_parse(const char *text, uint64_t *out)
 	while (*end == ' ')
 		end++;
 	for (unsigned i = 0; i < sizeof units / sizeof *units; i++) {
-		if (strcmp(end, units[i].suffix))
+		if (strcmp(end, units[i].suffix) != 0)
 			continue;
 		if (v > UINT64_MAX >> units[i].shift)
 			return -1;
@@ -131,7 +131,8 @@ static stx_err parse_tcp(const char *rest, const char *text, struct stx__address
 		memmove(host, host + 1, n - 2);
 		host[n - 2] = 0;
 	}
-	snprintf(out->host, sizeof out->host, "%s", strcmp(host, "localhost") ? host : "127.0.0.1");
+	snprintf(out->host, sizeof out->host, "%s",
+		 strcmp(host, "localhost") != 0 ? host : "127.0.0.1");
 	if (!is_loopback(out->host))
 		return stx_fail(
 			d, STX_E_USAGE, "config", "",
@@ -152,7 +153,7 @@ stx_err stx__address_parse(const char *text, struct stx__address *out, struct st
 				text);
 	if (!strncmp(text, "tcp:", 4))
 		return parse_tcp(text + 4, text, out, d);
-	if (strncmp(text, "unix:", 5) || !text[5])
+	if (strncmp(text, "unix:", 5) != 0 || !text[5])
 		return stx_fail(d, STX_E_USAGE, "config", "", "%s: want unix:PATH or tcp:HOST:PORT",
 				text);
 	if (strlen(text + 5) >= sizeof out->path - sizeof ".lock")
@@ -209,7 +210,7 @@ static stx_err set(struct reader *r, enum source from, const char *key, const ch
 		return stx_fail(r->d, STX_E_USAGE, "config", "",
 				"%s: the HTTP status page is not offered yet", where);
 	for (size_t i = 0; i < NSETTINGS; i++) {
-		if (strcmp(name, settings[i].name))
+		if (strcmp(name, settings[i].name) != 0)
 			continue;
 		if (from < r->set[i])
 			return STX_E_OK;
@@ -299,7 +300,7 @@ static stx_err read_flags(struct reader *r, int argc, char **argv)
 			known = r->c->repair = 1;
 		if (known)
 			continue;
-		if (strncmp(a, "--", 2))
+		if (strncmp(a, "--", 2) != 0)
 			return stx_fail(r->d, STX_E_USAGE, "config", "", "unexpected argument '%s'",
 					a);
 		char name[64];

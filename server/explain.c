@@ -47,7 +47,7 @@ static void describe(const struct nearest *n, char *out, size_t cap)
 	char key[STX_DIGEST_HEX], mine[STX_DIGEST_HEX], its[STX_DIGEST_HEX], a[64], b[64];
 	stx_digest_hex(&n->key, key);
 	size_t at = (size_t)snprintf(out, cap, "nearest entry %.12s differs in", key);
-	if (strcmp(n->its_target, n->target) && at < cap)
+	if (strcmp(n->its_target, n->target) != 0 && at < cap)
 		at += (size_t)snprintf(out + at, cap - at, " target: %s here, %s there;", n->target,
 				       n->its_target);
 	if (n->its_options != n->options && at < cap) {

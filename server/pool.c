@@ -201,7 +201,8 @@ static void start_failed(struct stx__pool *p, struct stx__process *w, int status
 			 WIFSIGNALED(status) ? "signal" : "status",
 			 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	uint32_t n = ++p->start_failures;
-	uint64_t wait = (uint64_t)BACKOFF_MS << (n < 8 ? n : 8);
+	/* Once may be chance, or somebody's kill: at once again. */
+	uint64_t wait = n < 2 ? 0 : (uint64_t)BACKOFF_MS << (n < 9 ? n - 2 : 7);
 	p->next_start_ms = now_of(p) + (wait < BACKOFF_MAX_MS ? wait : BACKOFF_MAX_MS);
 	stx_log(STX_LOG_ERROR, "%s", d.text);
 	int fatal = d.code == STX_E_DENIED && p->c.require_sandbox;
@@ -324,8 +325,7 @@ static void on_message(uv_poll_t *h, int status, int events)
 	if (e ==
 	    STX_E_CONNECT) { /* its end follows; a process that only closes the channel is ended */
 		uv_poll_stop(&w->sock_poll);
-		if (!w->killed)
-			kill(w->pid, SIGTERM);
+		kill(w->pid, SIGKILL);
 		return;
 	}
 	if (e || m.e->msg_case != STX__ENVELOPE__MSG_JOB_REPLY) {

@@ -43,7 +43,7 @@ int stx__jobq_push(struct stx__jobq *q, struct stx__queued *e, int keep_seq)
 	assert(!e->pos);
 	if (q->n == q->cap) {
 		uint32_t cap = q->cap ? q->cap * 2 : 64;
-		struct stx__queued **at = realloc(q->at, cap * sizeof *at);
+		struct stx__queued **at = realloc(q->at, cap * sizeof(void *));
 		if (!at)
 			return -1;
 		q->at = at;

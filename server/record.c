@@ -118,7 +118,7 @@ static struct stx_digest digest_and_free(struct stx_bytes *b)
 	if (!b->oom)
 		d = stx_digest_of(b->at, b->n);
 	else if (getrandom(d.b, sizeof d.b, 0) < 0) /* out of memory: a digest nobody shares */
-		memcpy(d.b, &b, sizeof b);
+		memcpy(d.b, &(uintptr_t){ (uintptr_t)b }, sizeof(uintptr_t));
 	stx_bytes_free(b);
 	return d;
 }

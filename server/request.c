@@ -126,7 +126,7 @@ static stx_err check_lookup(const Stx__Lookup *l, const struct stx_digest *body,
 				"the given values exceed the limit of %u bytes", VALUES_MAX_BYTES);
 	if (has_body && l->body_digest.len &&
 	    (l->body_digest.len != STX_DIGEST_BYTES ||
-	     memcmp(l->body_digest.data, body->b, STX_DIGEST_BYTES)))
+	     memcmp(l->body_digest.data, body->b, STX_DIGEST_BYTES) != 0))
 		return stx_fail(d, STX_E_PROTOCOL, "request", "",
 				"the graph's bytes do not have the digest the request says");
 	if (!has_body && l->body_digest.len != STX_DIGEST_BYTES)
@@ -415,15 +415,20 @@ void stx__request_ready(struct stx__server *s)
 {
 	while (s->parked) {
 		struct stx__pending *p = s->parked;
-		unpark(p);
+		s->parked = p->next_parked;
+		p->parked = 0;
 		process(p);
 	}
 }
 
 void stx__request_broken(struct stx__server *s, const struct stx_diag *d)
 {
-	while (s->parked)
-		reply_error(s->parked, d);
+	while (s->parked) {
+		struct stx__pending *p = s->parked;
+		s->parked = p->next_parked;
+		p->parked = 0;
+		reply_error(p, d);
+	}
 }
 
 void stx__request_expire_parked(struct stx__server *s, uint64_t now_ms)

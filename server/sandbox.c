@@ -52,7 +52,11 @@ stx_err stx__sandbox_prepare(int64_t parent, uint64_t memory_bytes, struct stx_d
 	if (memory_bytes && memory_bytes < UINT64_MAX / 2 && !SANITIZED)
 		limit(RLIMIT_DATA, memory_bytes + memory_bytes / 4);
 	signal(SIGPIPE, SIG_IGN);
+	/* A terminal or a service manager signals the whole group; the daemon alone says when a
+	 * worker ends, by closing its channel. */
 	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
 	return STX_E_OK;
 }
 

@@ -188,6 +188,7 @@ stx_err stx_server_adopt(struct stx__server *s, int fd, int own_user)
 int stx_server_free(struct stx__server *s)
 {
 	int status = s->exit_status;
+	stx__chains_reap(s, 1);
 	stx__listen_free(s);
 	stx__pool_free(s->pool);
 	stx__reply_cache_clear(&s->replies);

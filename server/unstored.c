@@ -1,4 +1,5 @@
 /* unstored.c: artifacts whose commit failed, in memory until newer ones push them out. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "request.h"
@@ -8,6 +9,7 @@
 static void drop_oldest(struct stx__server *s)
 {
 	struct stx__unstored *u = s->unstored;
+	assert(u && u->bytes);
 	s->unstored = u->next;
 	if (!s->unstored)
 		s->unstored_last = NULL;

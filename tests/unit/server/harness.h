@@ -59,6 +59,8 @@ MAYBE_UNUSED static void harness_serve(struct harness *h, const char *const *set
 	struct stx_diag d = { 0 };
 	struct stx__server *s;
 	uv_loop_t loop;
+	if (chdir(h->dir))
+		_exit(102);
 	uv_loop_init(&loop);
 	stx_err e = stx_config_read(&c, n, argv, (stx__getenv_fn *)getenv, &d);
 	if (!e)
@@ -74,15 +76,21 @@ MAYBE_UNUSED static void harness_serve(struct harness *h, const char *const *set
 	exit(status);
 }
 
+/* Makes the daemon's folder. */
+MAYBE_UNUSED static void harness_prepare(struct harness *h)
+{
+	if (h->dir[0])
+		return;
+	const char *base = getenv("TMPDIR");
+	snprintf(h->dir, sizeof h->dir, "%s/stax-test-XXXXXX",
+		 base && strlen(base) < 30 ? base : "/tmp");
+	assert_non_null(mkdtemp(h->dir));
+	snprintf(h->socket, sizeof h->socket, "%s/run/s", h->dir);
+}
+
 MAYBE_UNUSED static void harness_start(struct harness *h, const char *const *settings)
 {
-	if (!h->dir[0]) {
-		const char *base = getenv("TMPDIR");
-		snprintf(h->dir, sizeof h->dir, "%s/stax-test-XXXXXX",
-			 base && strlen(base) < 30 ? base : "/tmp");
-		assert_non_null(mkdtemp(h->dir));
-		snprintf(h->socket, sizeof h->socket, "%s/run/s", h->dir);
-	}
+	harness_prepare(h);
 	fflush(NULL);
 	h->pid = fork();
 	if (h->pid == 0) {

@@ -1,6 +1,10 @@
 /* test_service.c: a whole daemon with a fake compiler: hits, misses, joins, faults, restarts. */
 #include "harness.h"
 
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/mount.h>
+
 static struct harness h;
 
 static int teardown(void **state)
@@ -576,6 +580,226 @@ static void test_service_idle_exit_ends_the_daemon(void **state)
 	assert_int_equal(harness_wait(&h), 0);
 }
 
+static void test_service_key_job_does_not_wait_for_a_compile(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "workers=1", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h);
+	struct reply r = compile_graph(fd, 1, two_kernels);
+	assert_answer(&r);
+	reply_free(&r);
+	struct ask slow = { .graph = "name i o\nkernel sleep 1500 s\n" };
+	struct ask renamed = { .graph = "name x y\nkernel a\nkernel b\nkernel a\n" };
+	send_compile(fd, 2, &slow);
+	send_compile(fd, 3, &renamed);
+	r = receive_final(fd);
+	assert_answer(&r);
+	assert_int_equal(r.e->request_id, 3);
+	assert_true(r.e->answer->hit);
+	reply_free(&r);
+	r = receive_final(fd);
+	assert_answer(&r);
+	assert_int_equal(r.e->request_id, 2);
+	reply_free(&r);
+	close(fd);
+}
+
+static void test_service_graphs_in_flight_share_kernels(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "workers=3", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h);
+	struct ask a = { .graph = "name i o\nkernel sleep 300 shared\nkernel a\n" };
+	struct ask b = { .graph = "name i o\nkernel b\nkernel sleep 300 shared\n" };
+	send_compile(fd, 1, &a);
+	send_compile(fd, 2, &b);
+	for (int i = 0; i < 2; i++) {
+		struct reply r = receive_final(fd);
+		assert_answer(&r);
+		reply_free(&r);
+	}
+	assert_int_equal(stat_of(fd, "kernels_compiled"), 3);
+	assert_int_equal(stat_of(fd, "kernels_reused"), 1);
+	close(fd);
+}
+
+static void test_service_joiners_have_deadlines_of_their_own(void **state)
+{
+	(void)state;
+	harness_start(&h, NULL);
+	int fd = client_connect(&h);
+	struct reply r = compile_graph(fd, 1, two_kernels); /* workers are up */
+	assert_answer(&r);
+	reply_free(&r);
+	struct ask a = { .graph = "name i o\nkernel sleep 800 s\n", .deadline_ms = 200 }, b = a;
+	b.deadline_ms = 20000;
+	send_compile(fd, 1, &a); /* the leader leaves first */
+	send_compile(fd, 2, &b);
+	r = receive_final(fd);
+	assert_error(&r, STX_E_DEADLINE);
+	assert_int_equal(r.e->request_id, 1);
+	reply_free(&r);
+	r = receive_final(fd);
+	assert_answer(&r);
+	assert_int_equal(r.e->request_id, 2);
+	reply_free(&r);
+	assert_int_equal(stat_of(fd, "killed_deadline"), 0);
+	assert_int_equal(stat_of(fd, "kernels_compiled"), 3);
+	close(fd);
+}
+
+static void test_service_recycled_workers_go_unnoticed(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "workers=2", "worker-jobs=1", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h);
+	for (int i = 0; i < 5; i++) {
+		char graph[64];
+		snprintf(graph, sizeof graph, "name i o\nkernel k%d\nkernel l%d\n", i, i);
+		struct reply r = compile_graph(fd, 1, graph);
+		assert_answer(&r);
+		reply_free(&r);
+	}
+	assert_true(stat_of(fd, "recycled") >= 20);
+	assert_int_equal(stat_of(fd, "crashes"), 0);
+	close(fd);
+}
+
+static void test_service_workers_that_do_not_start_are_reported(void **state)
+{
+	(void)state;
+	char path[96];
+	harness_prepare(&h);
+	snprintf(path, sizeof path, "%s/FAKE_NO_START", h.dir);
+	close(open(path, O_CREAT | O_WRONLY, 0644));
+	harness_start(&h, NULL);
+	int fd = client_connect(&h);
+	struct reply r = compile_graph(fd, 1, two_kernels);
+	assert_error(&r, STX_E_INTERNAL);
+	assert_non_null(strstr(r.e->error->text, "told not to start"));
+	reply_free(&r);
+	/* It tries again by itself. */
+	unlink(path);
+	for (int i = 0; i < 300; i++) {
+		r = compile_graph(fd, 2, two_kernels);
+		if (r.e && r.e->msg_case == STX__ENVELOPE__MSG_ANSWER)
+			break;
+		reply_free(&r);
+		usleep(20000);
+	}
+	assert_answer(&r);
+	reply_free(&r);
+	close(fd);
+}
+
+/* A store on a file system of 1 MiB: possible for root and where users have namespaces. */
+static int small_store(void)
+{
+	char dir[96];
+	snprintf(dir, sizeof dir, "%s/cache", h.dir);
+	if (unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS) ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		return -1;
+	mkdir(dir, 0700);
+	return mount("tmpfs", dir, "tmpfs", 0, "size=1m");
+}
+
+static void test_service_full_disk_returns_the_artifact_unstored(void **state)
+{
+	(void)state;
+	harness_prepare(&h);
+	fflush(NULL);
+	h.pid = fork();
+	if (h.pid == 0) {
+		if (small_store())
+			_exit(77);
+		harness_serve(&h, NULL);
+	}
+	usleep(100000);
+	int status;
+	if (waitpid(h.pid, &status, WNOHANG) == h.pid) {
+		h.pid = 0;
+		assert_int_equal(WEXITSTATUS(status), 77);
+		skip();
+	}
+	int fd = client_connect(&h);
+	struct stx_bytes big = { 0 };
+	stx_bytes_puts(&big, "name i o\nkernel a\n");
+	srand(5);
+	for (int i = 0; i < 3000000; i++) /* hardly compressible lines */
+		stx_bytes_u8(&big, i % 200 ? (uint8_t)('0' + rand() % 75) : '\n');
+	struct reply r = compile_graph(fd, 1, stx_bytes_cstr(&big));
+	assert_answer(&r);
+	assert_false(r.e->answer->stored);
+	assert_string_equal(r.e->answer->path, "");
+	Stx__Fetch q = STX__FETCH__INIT;
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	q.digest = r.e->answer->digest;
+	e.msg_case = STX__ENVELOPE__MSG_FETCH;
+	e.fetch = &q;
+	client_send(fd, &e, NULL, 0);
+	struct reply f = receive_final(fd);
+	assert_non_null(f.e);
+	assert_int_equal(f.e->msg_case, STX__ENVELOPE__MSG_FETCH_REPLY);
+	assert_int_equal(f.body.n, r.e->answer->size_bytes);
+	struct stx_digest d = stx_digest_of(f.body.at, f.body.n);
+	assert_memory_equal(d.b, r.e->answer->digest.data, 32);
+	reply_free(&f);
+	reply_free(&r);
+	assert_int_equal(stat_of(fd, "not_stored"), 1);
+	stx_bytes_free(&big);
+	close(fd);
+}
+
+/* As in a container that forbids filters. */
+static void forbid_seccomp(void)
+{
+	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
+	if (!f || seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(seccomp), 0) ||
+	    seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prctl), 1,
+			     SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP)) ||
+	    seccomp_load(f))
+		_exit(126);
+	seccomp_release(f);
+}
+
+static void test_service_required_sandbox_that_is_missing_ends_the_daemon(void **state)
+{
+	(void)state;
+	static const char *const required[] = { "require-sandbox=1", NULL };
+	harness_prepare(&h);
+	for (int i = 0; i < 2; i++) {
+		fflush(NULL);
+		h.pid = fork();
+		if (h.pid == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			forbid_seccomp();
+			harness_serve(&h, i ? NULL : required);
+		}
+		if (i == 0) {
+			assert_int_equal(harness_wait(&h), 4);
+			continue;
+		}
+		/* Not required: it works, and says so. */
+		int fd = client_connect(&h);
+		struct reply r = compile_graph(fd, 1, two_kernels);
+		assert_answer(&r);
+		reply_free(&r);
+		Stx__Envelope e = STX__ENVELOPE__INIT;
+		Stx__Ping q = STX__PING__INIT;
+		e.msg_case = STX__ENVELOPE__MSG_PING;
+		e.ping = &q;
+		client_send(fd, &e, NULL, 0);
+		r = receive_final(fd);
+		assert_int_equal(strncmp(r.e->pong->sandbox, "none: seccomp", 13), 0);
+		reply_free(&r);
+		close(fd);
+	}
+}
+
 #define T(name) cmocka_unit_test_teardown(name, teardown)
 int main(int argc, char **argv)
 {
@@ -604,6 +828,13 @@ int main(int argc, char **argv)
 		T(test_service_kill_9_leaves_a_usable_store),
 		T(test_service_second_daemon_is_refused),
 		T(test_service_idle_exit_ends_the_daemon),
+		T(test_service_key_job_does_not_wait_for_a_compile),
+		T(test_service_graphs_in_flight_share_kernels),
+		T(test_service_joiners_have_deadlines_of_their_own),
+		T(test_service_recycled_workers_go_unnoticed),
+		T(test_service_workers_that_do_not_start_are_reported),
+		T(test_service_required_sandbox_that_is_missing_ends_the_daemon),
+		T(test_service_full_disk_returns_the_artifact_unstored),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

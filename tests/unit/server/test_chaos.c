@@ -1,0 +1,146 @@
+/* test_chaos.c: many clients do random things at once: compile, cancel, vanish, crash and starve
+ * workers. Whatever happens, the daemon ends with nothing under way, nothing held, and status 0. */
+#include "harness.h"
+
+static struct harness h;
+enum { CLIENTS = 16, STEPS = 2500 };
+
+static void random_graph(char *out, size_t cap)
+{
+	static const char *const verbs[] = { "kernel plain",     "kernel sleep 5",
+					     "kernel invalid 1", "do plan sleep 10",
+					     "do key invalid 2", "do link internal",
+					     "kernel sleep 20",  "do link sleep 5" };
+	/* Rare: each costs workers. */
+	static const char *const deadly[] = { "kernel crash 1", "do plan abort", "do key exit 3",
+					      "kernel spin", "do link kill" };
+	int n = snprintf(out, cap, "name i%d o\n", rand() % 3);
+	for (int k = rand() % 3; k >= 0; k--) {
+		const char *line = rand() % 60 ? verbs[rand() % 8] : deadly[rand() % 5];
+		n += snprintf(out + n, cap - (size_t)n, "%s\nkernel k%d\n", line, rand() % 12);
+	}
+}
+
+static void act(int *fd, uint64_t id)
+{
+	char graph[512];
+	struct ask a = { .graph = graph, .deadline_ms = (uint32_t)(50 + rand() % 2000) };
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	Stx__Cancel c = STX__CANCEL__INIT;
+	switch (rand() % 12) {
+	case 0:
+		close(*fd);
+		*fd = client_connect(&h);
+		break;
+	case 1:
+		e.msg_case = STX__ENVELOPE__MSG_CANCEL;
+		e.cancel = &c;
+		c.request_id = id - (uint64_t)(rand() % 40);
+		client_send(*fd, &e, NULL, 0);
+		break;
+	case 2:
+		random_graph(graph, sizeof graph);
+		send_lookup(*fd, id, &a);
+		break;
+	default:
+		random_graph(graph, sizeof graph);
+		a.ns = rand() % 20 ? NULL : "other";
+		a.recache = rand() % 10 == 0;
+		a.progress = rand() % 2;
+		send_compile(*fd, id, &a);
+	}
+}
+
+/* Reads what is there; some clients are slower than others. */
+static void drain(int fd)
+{
+	static char buf[65536];
+	while (recv(fd, buf, sizeof buf, MSG_DONTWAIT) == sizeof buf)
+		;
+}
+
+static void kill_a_worker(void)
+{
+	int fd = client_connect(&h);
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	Stx__Ping q = STX__PING__INIT;
+	e.msg_case = STX__ENVELOPE__MSG_PING;
+	e.ping = &q;
+	client_send(fd, &e, NULL, 0);
+	struct reply r = client_receive(fd);
+	assert_non_null(r.e);
+	if (r.e->pong->n_worker_pids)
+		kill((pid_t)r.e->pong->worker_pids[(size_t)rand() % r.e->pong->n_worker_pids],
+		     SIGKILL);
+	reply_free(&r);
+	close(fd);
+}
+
+/* A short queue refuses and abandons; a long one lets everything pile up. */
+static void chaos(const char *queue)
+{
+	const char *settings[] = {
+		"workers=2", "worker-jobs=50", "quarantine=200", "connection-unsent=8KiB", queue,
+		NULL
+	};
+	int fd[CLIENTS];
+	unsigned seed = (unsigned)time(NULL);
+	print_message("seed %u\n", seed);
+	srand(seed);
+	harness_start(&h, settings);
+	for (int i = 0; i < CLIENTS; i++)
+		fd[i] = client_connect(&h);
+	for (uint64_t id = 1; id < STEPS; id++) {
+		int i = rand() % CLIENTS;
+		drain(fd[i]);
+		act(&fd[i], id);
+		if (id % 150 == 0)
+			kill_a_worker();
+		if (id % 3 == 0)
+			usleep(4000);
+	}
+	for (int i = 0; i < CLIENTS; i++)
+		close(fd[i]);
+	int s = client_connect(&h);
+	static const char *const zero[] = { "flights", "queued", "workers_busy", "received_bytes" };
+	for (unsigned i = 0; i < 4; i++) {
+		for (int t = 0; t < 1000 && stat_of(s, zero[i]); t++)
+			usleep(10000);
+		assert_int_equal(stat_of(s, zero[i]), 0);
+	}
+	assert_int_equal(stat_of(s, "connections"), 1);
+	static const char *const seen[] = { "requests", "hits",    "compiles", "joins",
+					    "crashes",  "retries", "refused",  "killed_deadline",
+					    "canceled", "restarts" };
+	for (unsigned i = 0; i < sizeof seen / sizeof *seen; i++)
+		print_message("%s %llu\n", seen[i], (unsigned long long)stat_of(s, seen[i]));
+	assert_true(stat_of(s, "compiles") > 20); /* it was not all refused */
+	struct reply r = compile_graph(s, 1, "name i o\nkernel after\n");
+	assert_answer(&r);
+	reply_free(&r);
+	close(s);
+	assert_int_equal(harness_stop(&h), 0);
+	harness_remove(&h);
+}
+
+static void test_chaos_with_a_short_queue_leaves_nothing_behind(void **state)
+{
+	(void)state;
+	chaos("queue=20");
+}
+
+static void test_chaos_with_a_long_queue_leaves_nothing_behind(void **state)
+{
+	(void)state;
+	chaos("queue=5000");
+}
+
+int main(int argc, char **argv)
+{
+	harness_main(argc, argv);
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_chaos_with_a_short_queue_leaves_nothing_behind),
+		cmocka_unit_test(test_chaos_with_a_long_queue_leaves_nothing_behind),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
