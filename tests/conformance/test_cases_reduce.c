@@ -188,6 +188,9 @@ static void test_accumulation_does_not_stall(void **state)
 	case_check(&(struct stated){
 		.text = "%x : f32[1000000] = placeholder()\n%s = sum.default(%x)\nreturn (%s,)\n",
 		.in = { V(0.1) }, .out = { V(100000.0015) }, .atol = 0.02, .skip = CASE_NO_FOLD });
+	case_check(&(struct stated){ /* along an axis that is not the innermost in memory */
+		.text = "%x : f32[1000000,3] = placeholder()\n%s = sum.dim_IntList(%x, [0])\nreturn (%s,)\n",
+		.in = { V(0.1) }, .out = { V(100000.0015) }, .atol = 0.02, .skip = CASE_NO_FOLD | CASE_NO_UNFUSED });
 }
 
 /* B43 */

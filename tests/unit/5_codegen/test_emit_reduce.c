@@ -340,7 +340,7 @@ static void test_emit_reduce_all_lengths_equal_definition(void **state)
 			      (struct shape){ 1, 0, n, n % 9 != 5 });
 }
 
-/* Chunks: 1024 for lanes and for serial; every run of the innermost loop starts one. */
+/* Chunks of 16 a lane, and of 16 in sequence; every run of the innermost loop starts one. */
 static void test_emit_reduce_chunks_merge_in_counter_order(void **state)
 {
 	static const int64_t sizes[] = { 1024, 1025, 4096, 4097, 7 * 4096 + 5, 12289, 40000 };
