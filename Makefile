@@ -212,9 +212,10 @@ bench:
 .PHONY: bench
 
 # ---- fuzzing: libFuzzer targets, built by clang against the same sources ------------------------
-FUZZ_NAMES := frame wire onnx text
+FUZZ_NAMES := frame wire onnx text plan tensor
 FUZZ_CC   := clang
-FUZZ_SRC  := $(SRC_BASE) $(SRC_PROTO) $(SRC_1) $(SRC_IMPORT) $(PB_ENV) $(PB_WIRE)
+FUZZ_TOOL := $(addprefix client/tool/,wire.c host.c npy.c onnx_tensor.c model.c)
+FUZZ_SRC  := $(SRC_BASE) $(SRC_PROTO) $(SRC_1) $(SRC_IMPORT) $(FUZZ_TOOL) $(PB_ENV) $(PB_WIRE)
 FUZZ_OBJ  := $(patsubst %,$(BUILD)/fuzz/obj/%.o,$(FUZZ_SRC))
 FUZZ_BIN  := $(patsubst %,$(BUILD)/fuzz/fuzz_%,$(FUZZ_NAMES))
 FUZZ_FLAGS := -g -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
@@ -222,10 +223,10 @@ $(BUILD)/fuzz/obj/%.c.o: %.c Makefile | generated
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -ffp-contract=off $(I_IMPORT) $(I_PROTO) -w -MMD -MP -c $< -o $@
 $(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_OBJ)
-	$(Q)$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -fsanitize=fuzzer $(I_IMPORT) $(I_PROTO) -Wall -Wextra -o $@ $^ -lprotobuf-c -lcrypto -lm
-$(BUILD)/fuzz/seeds: tests/fuzz/seeds.c $(BUILD)/libproto.a $(GEN_WIRE)/graph.pb-c.o
+	$(Q)$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -fsanitize=fuzzer $(I_IMPORT) $(I_PROTO) -Iclient/tool -Wall -Wextra -o $@ $^ -lprotobuf-c -lcrypto -lm
+$(BUILD)/fuzz/seeds: tests/fuzz/seeds.c tests/planbuild.c $(BUILD)/libtool.a $(BUILD)/libproto.a $(GEN_WIRE)/graph.pb-c.o
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CSTD) $(OPT) $(I_PROTO) -I$(GEN_WIRE) -Wall -Wextra -o $@ $^ -lprotobuf-c $(LIB_BASE)
+	$(Q)$(CC) $(CSTD) $(OPT) $(SAN) $(I_PROTO) -I$(GEN_WIRE) -Iclient/tool -Itests -Wall -Wextra -o $@ $^ -lprotobuf-c $(LIB_BASE)
 fuzz-build: $(FUZZ_BIN) $(BUILD)/fuzz/seeds
 fuzz: fuzz-build
 	@tests/fuzz/long.sh $(FUZZ_SECONDS)

@@ -331,7 +331,8 @@ int stax_fetch(struct stax_client *c, const struct stax_answer *a, void **bytes,
 	if (!e && !(*bytes = malloc(map.n ? map.n : 1)))
 		e = stx_fail(&d, STX_E_NOMEM, "load", "", "out of memory");
 	if (!e) {
-		memcpy(*bytes, map.at, map.n);
+		if (map.n)
+			memcpy(*bytes, map.at, map.n);
 		*n = map.n;
 	}
 	if (map.n)

@@ -187,7 +187,7 @@ static stx_err bind_steps(const struct stax_artifact *a, struct stx__context *x,
 		if (!s->fn) {
 			const struct stx__value *from = &x->values[s->from], *to = &x->values[s->to];
 			size_t n = a->plan.values[s->from].rank * sizeof *from->sizes;
-			if (n && memcmp(from->sizes, to->sizes, n))
+			if (n && memcmp(from->sizes, to->sizes, n) != 0)
 				return contradiction(a, s->to, "is copied from another shape", d);
 			continue;
 		}

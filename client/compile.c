@@ -34,7 +34,7 @@ static stx_err send_graph(struct stax_client *c, const struct stax_request *q, S
 	const char *job = getenv("STAX_JOB"), *recache = getenv("STAX_RECACHE");
 	f.what = what;
 	f.deadline_ms = q->deadline_ms;
-	f.recache = q->recache || (recache && *recache && strcmp(recache, "0"));
+	f.recache = q->recache || (recache && *recache && strcmp(recache, "0") != 0);
 	f.want_progress = q->progress != NULL;
 	if (job)
 		f.job = (char *)(uintptr_t)job;
@@ -54,7 +54,7 @@ static stx_err compile_remote(struct stax_client *c, const struct stax_request *
 	struct stx__received r = { 0 };
 	struct stx__wait w = { 0, q->progress, q->progress_ctx };
 	const char *recache = getenv("STAX_RECACHE");
-	int skip = q->recache || (recache && *recache && strcmp(recache, "0"));
+	int skip = q->recache || (recache && *recache && strcmp(recache, "0") != 0);
 	Stx__Lookup *what;
 	struct stx_arena *a = stx_arena_new(0);
 	if (!a)

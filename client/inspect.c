@@ -155,7 +155,7 @@ static stx_err take_output(const Stx__Tensor *m, struct stx_span bytes, struct s
 	for (int i = t->rank - 1; i >= 0; i--) {
 		t->sizes[i] = m->sizes[i];
 		t->strides[i] = stride;
-		stride *= m->sizes[i] > 0 ? m->sizes[i] : 1;
+		stride *= n ? m->sizes[i] : 1; /* sizes of an empty tensor may overflow */
 	}
 	if (!(t->data = malloc(n ? (size_t)n : 1)))
 		return no_memory(d);

@@ -194,7 +194,7 @@ static stx_err add_stages(struct work *w, const Stx__JobReply *m, struct stx_dia
 {
 	for (size_t i = 0; i < m->n_stages; i++) {
 		unsigned k = 0;
-		while (k < w->stages.n && strcmp(w->stages.at[k]->name, m->stages[i]->name))
+		while (k < w->stages.n && strcmp(w->stages.at[k]->name, m->stages[i]->name) != 0)
 			k++;
 		if (k < w->stages.n) {
 			w->stages.at[k]->us += m->stages[i]->us;
@@ -451,7 +451,11 @@ static stx_err compile(struct work *w, struct stax_answer **out, struct stx_diag
 		goto end;
 	w->p->hits += found != NULL;
 	w->p->misses += !found;
-	w->answer.key = (ProtobufCBinaryData){ sizeof key.b, key.b };
+	w->answer.key = (ProtobufCBinaryData){ sizeof key.b, stx_arena_copy(w->arena, key.b, sizeof key.b) };
+	if (!w->answer.key.data) {
+		e = no_memory(d);
+		goto end;
+	}
 	w->answer.input_names = m->input_names;
 	w->answer.n_input_names = m->n_input_names;
 	w->answer.output_names = m->output_names;

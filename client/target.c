@@ -79,11 +79,11 @@ stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t 
 	}
 	if (strlen(text) >= STX_TARGET_BYTES)
 		return stx_fail(d, STX_E_USAGE, "target", "", "target name is too long");
-	if (strncmp(text, "cpu", 3)) {
-		strcpy(out, text);
+	if (strncmp(text, "cpu", 3) != 0) {
+		memcpy(out, text, strlen(text) + 1);
 		return STX_E_OK;
 	}
-	char level = strncmp(text, prefix, sizeof prefix - 1) ? 0 : text[sizeof prefix - 1];
+	char level = strncmp(text, prefix, sizeof prefix - 1) != 0 ? 0 : text[sizeof prefix - 1];
 	const char *rest = level ? text + sizeof prefix : "";
 	if (level >= '2' && level <= '4' && (!*rest || !strcmp(rest, "+avx512bf16"))) {
 		*need = (uint32_t)(level - '0') | (*rest ? STX_PLAN_CPU_AVX512BF16 : 0);

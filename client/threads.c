@@ -94,12 +94,12 @@ static void *thread_main(void *arg)
 /* requires: p->open is 0. ensures: no thread runs the job's body. */
 static void wait_idle(struct stx__threads *p)
 {
-	uint32_t a = atomic_load(&p->active);
-	if (a == 0)
-		return;
-	uint64_t end = stx__clock_ns() + SPIN_NS;
-	while ((a = atomic_load(&p->active)) != 0 && stx__clock_ns() < end)
+	uint32_t a;
+	uint64_t end = atomic_load(&p->active) ? stx__clock_ns() + SPIN_NS : 0;
+	while (atomic_load(&p->active) != 0 && stx__clock_ns() < end)
 		__builtin_ia32_pause();
+	if (atomic_load(&p->active) == 0)
+		return;
 	atomic_store(&p->waiting, 1);
 	while ((a = atomic_load(&p->active)) != 0)
 		futex_wait(&p->active, a);

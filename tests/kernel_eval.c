@@ -20,8 +20,8 @@ struct chunked { /* binary counter */
 struct acc {
 	struct state lane[STX_LANES];
 	struct chunked chunks;
-	int64_t count;   /* updates in the current chunk */
-	uint32_t inner;  /* innermost LOOP around its UPDATE */
+	int64_t count;  /* updates in the current chunk */
+	uint32_t inner; /* innermost LOOP around its UPDATE */
 };
 
 struct eval {
@@ -30,8 +30,8 @@ struct eval {
 	const int64_t *elems, *scalars;
 	struct stx_bounds_record *bounds;
 	union stx_scalar *value;
-	struct acc **acc;       /* by ACC instruction */
-	uint32_t *end_of;       /* LOOP -> END */
+	struct acc **acc; /* by ACC instruction */
+	uint32_t *end_of; /* LOOP -> END */
 	int64_t vars[STX_KERNEL_MAX_AXES];
 	int64_t *indirects, *syms;
 	uint32_t nsyms;
@@ -40,9 +40,12 @@ struct eval {
 
 static int64_t index_of(struct eval *e, stx_ex x)
 {
-	struct stx_ex_env env = { .vars = e->vars, .syms = e->syms, .indirects = e->indirects,
-		                  .nvars = e->k->axes.n, .nsyms = e->nsyms,
-		                  .nindirects = e->k->insts.n };
+	struct stx_ex_env env = { .vars = e->vars,
+				  .syms = e->syms,
+				  .indirects = e->indirects,
+				  .nvars = e->k->axes.n,
+				  .nsyms = e->nsyms,
+				  .nindirects = e->k->insts.n };
 	int ok = 1;
 	int64_t v = stx_ex_eval(e->k->ex, x, &env, &ok);
 	if (!ok)
@@ -52,7 +55,8 @@ static int64_t index_of(struct eval *e, stx_ex x)
 
 static const union stx_scalar none;
 
-static union stx_scalar prim(enum stx_prim p, enum stx_dtype t, union stx_scalar a, union stx_scalar b)
+static union stx_scalar prim(enum stx_prim p, enum stx_dtype t, union stx_scalar a,
+			     union stx_scalar b)
 {
 	return stx_prim_eval(p, t, t, a, b, none);
 }
@@ -90,19 +94,17 @@ static int arg_first(const struct stx_kinst *a, struct state p, struct state q)
 static struct state combine(const struct stx_kinst *a, struct state p, struct state q)
 {
 	enum stx_dtype t = (enum stx_dtype)a->dtype;
-	static const enum stx_prim op[] = { [STX_MONOID_SUM] = STX_P_ADD, [STX_MONOID_PROD] = STX_P_MUL,
-		                            [STX_MONOID_MAX] = STX_P_MAX, [STX_MONOID_MIN] = STX_P_MIN,
-		                            [STX_MONOID_ANY] = STX_P_OR,  [STX_MONOID_ALL] = STX_P_AND,
-		                            [STX_MONOID_DOT] = STX_P_ADD };
+	static const enum stx_prim op[] = {
+		[STX_MONOID_SUM] = STX_P_ADD, [STX_MONOID_PROD] = STX_P_MUL,
+		[STX_MONOID_MAX] = STX_P_MAX, [STX_MONOID_MIN] = STX_P_MIN,
+		[STX_MONOID_ANY] = STX_P_OR,  [STX_MONOID_ALL] = STX_P_AND,
+		[STX_MONOID_DOT] = STX_P_ADD
+	};
 	switch (a->flags) {
 	case STX_MONOID_ARGMAX:
-	case STX_MONOID_ARGMIN:
-		return arg_first(a, p, q) ? p : q;
-	case STX_MONOID_WELFORD:
-		abort(); /* no kernel is built with it yet */
-	default:
-		p.v[0] = prim(op[a->flags], t, p.v[0], q.v[0]);
-		return p;
+	case STX_MONOID_ARGMIN: return arg_first(a, p, q) ? p : q;
+	case STX_MONOID_WELFORD: abort(); /* no kernel is built with it yet */
+	default: p.v[0] = prim(op[a->flags], t, p.v[0], q.v[0]); return p;
 	}
 }
 
@@ -207,8 +209,10 @@ static void indirect(struct eval *e, uint32_t n, const struct stx_kinst *i)
 		if (!(i->flags & STX_BF_CHECK))
 			e->why = "an unchecked index is out of bounds";
 		else if (!e->bounds->taken)
-			*e->bounds = (struct stx_bounds_record){ .taken = 1, .axis = i->axis,
-				                                 .index = e->value[i->a].i, .bound = bound };
+			*e->bounds = (struct stx_bounds_record){ .taken = 1,
+								 .axis = i->axis,
+								 .index = e->value[i->a].i,
+								 .bound = bound };
 		at = 0;
 	}
 	e->value[n].i = at;
@@ -228,14 +232,13 @@ static void run_one(struct eval *e, uint32_t n)
 			if (operand[j] != STX_NONE)
 				v[j] = e->value[operand[j]];
 		uint32_t from = i->op == STX_P_SELECT ? i->b : i->a;
-		e->value[n] = stx_prim_eval((enum stx_prim)i->op, t,
-		                            (enum stx_dtype)e->k->insts.at[from].dtype, v[0], v[1], v[2]);
+		e->value[n] =
+			stx_prim_eval((enum stx_prim)i->op, t,
+				      (enum stx_dtype)e->k->insts.at[from].dtype, v[0], v[1], v[2]);
 		return;
 	}
 	switch (i->op) {
-	case STX_K_CONST:
-		e->value[n] = i->k;
-		break;
+	case STX_K_CONST: e->value[n] = i->k; break;
 	case STX_K_INDEX:
 		v[0].i = index_of(e, i->ex);
 		e->value[n] = stx_prim_eval(STX_P_CAST, t, STX_I64, v[0], none, none);
@@ -249,20 +252,11 @@ static void run_one(struct eval *e, uint32_t n)
 		if (on(e, i->c) && (p = element(e, i)))
 			stx_scalar_store(t, p, e->value[i->b]);
 		break;
-	case STX_K_INDIRECT:
-		indirect(e, n, i);
-		break;
-	case STX_K_ACC:
-		open_acc(e, n);
-		break;
-	case STX_K_UPDATE:
-		update(e, i);
-		break;
-	case STX_K_RESULT:
-		e->value[n] = result(e, i);
-		break;
-	default:
-		break;
+	case STX_K_INDIRECT: indirect(e, n, i); break;
+	case STX_K_ACC: open_acc(e, n); break;
+	case STX_K_UPDATE: update(e, i); break;
+	case STX_K_RESULT: e->value[n] = result(e, i); break;
+	default: break;
 	}
 }
 
@@ -324,10 +318,12 @@ int64_t kernel_eval_grid(const struct stx_kernel *k, const int64_t *scalars)
 }
 
 int kernel_eval(const struct stx_kernel *k, void *const *buffers, const int64_t *elems,
-                const int64_t *scalars, struct stx_bounds_record *bounds, int64_t begin, int64_t end,
-                const char **why)
+		const int64_t *scalars, struct stx_bounds_record *bounds, int64_t begin,
+		int64_t end, const char **why)
 {
-	struct eval e = { .k = k, .buffers = buffers, .elems = elems, .scalars = scalars, .bounds = bounds };
+	struct eval e = {
+		.k = k, .buffers = buffers, .elems = elems, .scalars = scalars, .bounds = bounds
+	};
 	uint32_t n = k->insts.n + 1;
 	e.value = calloc(n, sizeof *e.value);
 	e.acc = calloc(n, sizeof(struct acc *));

@@ -69,10 +69,11 @@ static inline int64_t mk_eval(struct maker *m, stx_ex e)
 }
 
 static inline struct stx_layout mk_layout(struct maker *m, uint32_t rank, const stx_ex *sizes,
-                                          const stx_ex *strides)
+					  const stx_ex *strides)
 {
 	struct stx_layout l = { .rank = (uint8_t)rank, .offset = mk_const(m, 0) };
-	stx_ex *s = stx_arena_alloc(m->a, (rank + 1) * sizeof *s), *t = stx_arena_alloc(m->a, (rank + 1) * sizeof *t);
+	stx_ex *s = stx_arena_alloc(m->a, (rank + 1) * sizeof *s),
+	       *t = stx_arena_alloc(m->a, (rank + 1) * sizeof *t);
 	stx_ex stride = mk_const(m, 1);
 	for (uint32_t i = rank; i-- > 0;) {
 		s[i] = sizes[i];
@@ -84,8 +85,8 @@ static inline struct stx_layout mk_layout(struct maker *m, uint32_t rank, const 
 	return l;
 }
 
-static inline struct stx_buffer *mk_buffer(struct maker *m, enum stx_buffer_kind kind, enum stx_dtype t,
-                                           struct stx_layout layout)
+static inline struct stx_buffer *mk_buffer(struct maker *m, enum stx_buffer_kind kind,
+					   enum stx_dtype t, struct stx_layout layout)
 {
 	struct stx_buffer *b = STX_NEW(m->a, struct stx_buffer);
 	b->id = m->l->buffers.n;
@@ -97,7 +98,8 @@ static inline struct stx_buffer *mk_buffer(struct maker *m, enum stx_buffer_kind
 	return b;
 }
 
-static inline struct stx_buffer *mk_input(struct maker *m, enum stx_dtype t, uint32_t rank, const int64_t *sizes)
+static inline struct stx_buffer *mk_input(struct maker *m, enum stx_dtype t, uint32_t rank,
+					  const int64_t *sizes)
 {
 	stx_ex s[16];
 	for (uint32_t i = 0; i < rank; i++)
@@ -109,7 +111,8 @@ static inline struct stx_buffer *mk_input(struct maker *m, enum stx_dtype t, uin
 }
 
 /* Begins a definition: ranges, reduction ranges. */
-static inline void mk_begin(struct maker *m, uint32_t n, const stx_ex *ranges, uint32_t nr, const stx_ex *rranges)
+static inline void mk_begin(struct maker *m, uint32_t n, const stx_ex *ranges, uint32_t nr,
+			    const stx_ex *rranges)
 {
 	memset(&m->body, 0, sizeof m->body);
 	m->nranges = n;
@@ -121,7 +124,7 @@ static inline void mk_begin(struct maker *m, uint32_t n, const stx_ex *ranges, u
 }
 
 static inline void mk_begin_ints(struct maker *m, uint32_t n, const int64_t *ranges, uint32_t nr,
-                                 const int64_t *rranges)
+				 const int64_t *rranges)
 {
 	stx_ex s[16], r[16];
 	for (uint32_t i = 0; i < n; i++)
@@ -134,7 +137,8 @@ static inline void mk_begin_ints(struct maker *m, uint32_t n, const int64_t *ran
 /* Variable i of the definition; reduction variables follow. */
 static inline stx_ex mk_var(struct maker *m, uint32_t i)
 {
-	return stx_ex_var(m->x, i, i < m->nranges ? m->ranges[i] : m->rranges[(i - m->nranges) & 15]);
+	return stx_ex_var(m->x, i,
+			  i < m->nranges ? m->ranges[i] : m->rranges[(i - m->nranges) & 15]);
 }
 
 static inline uint32_t mk_inst(struct maker *m, struct stx_binst i)
@@ -143,10 +147,15 @@ static inline uint32_t mk_inst(struct maker *m, struct stx_binst i)
 	return m->body.n - 1;
 }
 
-static inline uint32_t mk_load_masked(struct maker *m, const struct stx_buffer *b, stx_ex e, uint32_t mask)
+static inline uint32_t mk_load_masked(struct maker *m, const struct stx_buffer *b, stx_ex e,
+				      uint32_t mask)
 {
-	return mk_inst(m, (struct stx_binst){ .op = STX_B_LOAD, .dtype = (uint8_t)b->dtype, .a = b->id,
-	                                      .b = STX_NONE, .c = mask, .ex = e });
+	return mk_inst(m, (struct stx_binst){ .op = STX_B_LOAD,
+					      .dtype = (uint8_t)b->dtype,
+					      .a = b->id,
+					      .b = STX_NONE,
+					      .c = mask,
+					      .ex = e });
 }
 
 static inline uint32_t mk_load(struct maker *m, const struct stx_buffer *b, stx_ex e)
@@ -156,7 +165,9 @@ static inline uint32_t mk_load(struct maker *m, const struct stx_buffer *b, stx_
 
 static inline uint32_t mk_constant(struct maker *m, enum stx_dtype t, double v)
 {
-	struct stx_binst i = { .op = STX_B_CONST, .dtype = (uint8_t)t, .a = STX_NONE, .b = STX_NONE, .c = STX_NONE };
+	struct stx_binst i = {
+		.op = STX_B_CONST, .dtype = (uint8_t)t, .a = STX_NONE, .b = STX_NONE, .c = STX_NONE
+	};
 	if (stx_dtype_is_float(t))
 		i.k.f = v;
 	else
@@ -166,21 +177,34 @@ static inline uint32_t mk_constant(struct maker *m, enum stx_dtype t, double v)
 
 static inline uint32_t mk_indirect(struct maker *m, uint32_t a, stx_ex bound, uint32_t mask)
 {
-	return mk_inst(m, (struct stx_binst){ .op = STX_B_INDIRECT, .dtype = STX_I64, .a = a, .b = STX_NONE,
-	                                      .c = mask, .ex = bound, .flags = STX_BF_WRAP | STX_BF_CHECK });
+	return mk_inst(m, (struct stx_binst){ .op = STX_B_INDIRECT,
+					      .dtype = STX_I64,
+					      .a = a,
+					      .b = STX_NONE,
+					      .c = mask,
+					      .ex = bound,
+					      .flags = STX_BF_WRAP | STX_BF_CHECK });
 }
 
 static inline uint32_t mk_index(struct maker *m, enum stx_dtype t, stx_ex e)
 {
-	return mk_inst(m, (struct stx_binst){ .op = STX_B_INDEX, .dtype = (uint8_t)t, .a = STX_NONE,
-	                                      .b = STX_NONE, .c = STX_NONE, .ex = e });
+	return mk_inst(m, (struct stx_binst){ .op = STX_B_INDEX,
+					      .dtype = (uint8_t)t,
+					      .a = STX_NONE,
+					      .b = STX_NONE,
+					      .c = STX_NONE,
+					      .ex = e });
 }
 
-static inline uint32_t mk_op(struct maker *m, enum stx_prim p, enum stx_dtype t, uint32_t a, uint32_t b)
+static inline uint32_t mk_op(struct maker *m, enum stx_prim p, enum stx_dtype t, uint32_t a,
+			     uint32_t b)
 {
 	int arity = stx_prim_info(p)->arity;
-	return mk_inst(m, (struct stx_binst){ .op = (uint8_t)p, .dtype = (uint8_t)t, .a = a,
-	                                      .b = arity > 1 ? b : STX_NONE, .c = STX_NONE });
+	return mk_inst(m, (struct stx_binst){ .op = (uint8_t)p,
+					      .dtype = (uint8_t)t,
+					      .a = a,
+					      .b = arity > 1 ? b : STX_NONE,
+					      .c = STX_NONE });
 }
 
 /* Element of a buffer of rank nranges at the definition's own point. */
@@ -193,9 +217,10 @@ static inline stx_ex mk_here(struct maker *m, const struct stx_buffer *b)
 }
 
 /* Ends the definition: a contiguous buffer over the ranges. */
-static inline struct stx_buffer *mk_end(struct maker *m, enum stx_buffer_kind kind, enum stx_dtype t,
-                                        enum stx_def_kind def, enum stx_monoid monoid, enum stx_dtype acc,
-                                        uint32_t r0, uint32_t r1)
+static inline struct stx_buffer *mk_end(struct maker *m, enum stx_buffer_kind kind,
+					enum stx_dtype t, enum stx_def_kind def,
+					enum stx_monoid monoid, enum stx_dtype acc, uint32_t r0,
+					uint32_t r1)
 {
 	struct stx_buffer *b = mk_buffer(m, kind, t, mk_layout(m, m->nranges, m->ranges, NULL));
 	b->def = def;
@@ -206,8 +231,12 @@ static inline struct stx_buffer *mk_end(struct maker *m, enum stx_buffer_kind ki
 	b->store = mk_here(m, b);
 	b->monoid = monoid;
 	b->acc = acc;
-	b->body = (struct stx_body){ .at = m->body.at, .n = m->body.n, .result = { r0, r1 },
-		                     .nresults = def == STX_DEF_REDUCTION && monoid == STX_MONOID_DOT ? 2 : 1 };
+	b->body = (struct stx_body){
+		.at = m->body.at,
+		.n = m->body.n,
+		.result = { r0, r1 },
+		.nresults = def == STX_DEF_REDUCTION && monoid == STX_MONOID_DOT ? 2 : 1
+	};
 	if (kind == STX_BUF_OUTPUT) {
 		b->index = m->l->outputs.n;
 		assert_int_equal(stx_push(m->a, &m->l->outputs, b->id), 0);
@@ -215,13 +244,14 @@ static inline struct stx_buffer *mk_end(struct maker *m, enum stx_buffer_kind ki
 	return b;
 }
 
-static inline struct stx_buffer *mk_pointwise(struct maker *m, enum stx_buffer_kind kind, enum stx_dtype t,
-                                              uint32_t r)
+static inline struct stx_buffer *mk_pointwise(struct maker *m, enum stx_buffer_kind kind,
+					      enum stx_dtype t, uint32_t r)
 {
 	return mk_end(m, kind, t, STX_DEF_POINTWISE, STX_MONOID_SUM, t, r, 0);
 }
 
-static inline void mk_origins(struct maker *m, struct stx_buffer *b, uint32_t n, const char *const *names)
+static inline void mk_origins(struct maker *m, struct stx_buffer *b, uint32_t n,
+			      const char *const *names)
 {
 	b->origins = stx_arena_copy(m->a, names, n * sizeof *names);
 	b->norigins = n;
@@ -241,8 +271,9 @@ static inline int64_t mk_elems(struct maker *m, const struct stx_buffer *b)
 	return n;
 }
 
-static inline union stx_scalar ref_prim(struct maker *m, enum stx_prim p, enum stx_dtype t, enum stx_dtype from,
-                                        union stx_scalar a, union stx_scalar b, union stx_scalar c)
+static inline union stx_scalar ref_prim(struct maker *m, enum stx_prim p, enum stx_dtype t,
+					enum stx_dtype from, union stx_scalar a, union stx_scalar b,
+					union stx_scalar c)
 {
 	if (p < STX_P_FIRST_ELEMENTARY)
 		return stx_prim_eval(p, t, from, a, b, c);
@@ -252,14 +283,18 @@ static inline union stx_scalar ref_prim(struct maker *m, enum stx_prim p, enum s
 	return wide == t ? a : stx_prim_eval(STX_P_CAST, t, wide, a, none, none);
 }
 
-static inline void ref_point(struct maker *m, const struct stx_buffer *b, void **data, const int64_t *vars,
-                             union stx_scalar *v, int64_t *indirects)
+static inline void ref_point(struct maker *m, const struct stx_buffer *b, void **data,
+			     const int64_t *vars, union stx_scalar *v, int64_t *indirects)
 {
 	for (uint32_t i = 0; i < b->body.n; i++) {
 		const struct stx_binst *in = &b->body.at[i];
 		enum stx_dtype t = (enum stx_dtype)in->dtype;
-		struct stx_ex_env env = { .vars = vars, .nvars = 16, .indirects = indirects, .nindirects = b->body.n,
-			                  .syms = &m->sym_value, .nsyms = 1 };
+		struct stx_ex_env env = { .vars = vars,
+					  .nvars = 16,
+					  .indirects = indirects,
+					  .nindirects = b->body.n,
+					  .syms = &m->sym_value,
+					  .nsyms = 1 };
 		union stx_scalar none = { .u = 0 }, q[3] = { none, none, none };
 		const uint32_t operand[3] = { in->a, in->b, in->c };
 		int ok = 1;
@@ -269,7 +304,8 @@ static inline void ref_point(struct maker *m, const struct stx_buffer *b, void *
 				if (operand[j] != STX_NONE)
 					q[j] = v[operand[j]];
 			uint32_t from = in->op == STX_P_SELECT ? in->b : in->a;
-			v[i] = ref_prim(m, (enum stx_prim)in->op, t, (enum stx_dtype)b->body.at[from].dtype, q[0], q[1], q[2]);
+			v[i] = ref_prim(m, (enum stx_prim)in->op, t,
+					(enum stx_dtype)b->body.at[from].dtype, q[0], q[1], q[2]);
 		} else if (in->op == STX_B_CONST) {
 			v[i] = in->k;
 		} else if (in->op == STX_B_INDEX) {
@@ -277,7 +313,8 @@ static inline void ref_point(struct maker *m, const struct stx_buffer *b, void *
 			v[i] = stx_prim_eval(STX_P_CAST, t, STX_I64, q[0], none, none);
 		} else if (in->op == STX_B_INDIRECT) {
 			int64_t bound = stx_ex_eval(m->x, in->ex, &env, &ok);
-			v[i].i = v[in->a].i + (v[in->a].i < 0 && in->flags & STX_BF_WRAP ? bound : 0);
+			v[i].i = v[in->a].i +
+				 (v[in->a].i < 0 && in->flags & STX_BF_WRAP ? bound : 0);
 			indirects[i] = v[i].i;
 		} else if (in->c == STX_NONE || v[in->c].i & 1) {
 			int64_t at = stx_ex_eval(m->x, in->ex, &env, &ok);
@@ -290,18 +327,21 @@ static inline void ref_point(struct maker *m, const struct stx_buffer *b, void *
 }
 
 /* Plain left-to-right combination; tests use values whose sums are exact. */
-static inline union stx_scalar ref_combine(const struct stx_buffer *b, union stx_scalar s, union stx_scalar p,
-                                           union stx_scalar q, int64_t at, int64_t *where)
+static inline union stx_scalar ref_combine(const struct stx_buffer *b, union stx_scalar s,
+					   union stx_scalar p, union stx_scalar q, int64_t at,
+					   int64_t *where)
 {
-	static const enum stx_prim op[] = { [STX_MONOID_SUM] = STX_P_ADD, [STX_MONOID_PROD] = STX_P_MUL,
-		                            [STX_MONOID_MAX] = STX_P_MAX, [STX_MONOID_MIN] = STX_P_MIN,
-		                            [STX_MONOID_ANY] = STX_P_OR,  [STX_MONOID_ALL] = STX_P_AND };
+	static const enum stx_prim op[] = {
+		[STX_MONOID_SUM] = STX_P_ADD, [STX_MONOID_PROD] = STX_P_MUL,
+		[STX_MONOID_MAX] = STX_P_MAX, [STX_MONOID_MIN] = STX_P_MIN,
+		[STX_MONOID_ANY] = STX_P_OR,  [STX_MONOID_ALL] = STX_P_AND
+	};
 	union stx_scalar none = { .u = 0 };
 	if (b->monoid == STX_MONOID_DOT && stx_dtype_is_float(b->acc))
 		return stx_prim_eval(STX_P_FMA, b->acc, b->acc, p, q, s);
 	if (b->monoid == STX_MONOID_DOT)
-		return stx_prim_eval(STX_P_ADD, b->acc, b->acc, stx_prim_eval(STX_P_MUL, b->acc, b->acc, p, q, none), s,
-		                     none);
+		return stx_prim_eval(STX_P_ADD, b->acc, b->acc,
+				     stx_prim_eval(STX_P_MUL, b->acc, b->acc, p, q, none), s, none);
 	if (b->monoid == STX_MONOID_ARGMAX || b->monoid == STX_MONOID_ARGMIN) {
 		enum stx_prim better = b->monoid == STX_MONOID_ARGMAX ? STX_P_GT : STX_P_LT;
 		if (*where >= 0 && !(stx_prim_eval(better, STX_BOOL, b->acc, p, s, none).i & 1))
@@ -333,13 +373,18 @@ static inline void ref_buffer(struct maker *m, const struct stx_buffer *b, void 
 			ref_point(m, b, data, vars, v, indirects);
 			enum stx_dtype from = (enum stx_dtype)b->body.at[b->body.result[0]].dtype;
 			if (b->def == STX_DEF_POINTWISE) {
-				s = stx_prim_eval(STX_P_CAST, b->dtype, from, v[b->body.result[0]], none, none);
+				s = stx_prim_eval(STX_P_CAST, b->dtype, from, v[b->body.result[0]],
+						  none, none);
 				continue;
 			}
-			union stx_scalar x = stx_prim_eval(STX_P_CAST, b->acc, from, v[b->body.result[0]], none, none), y = none;
+			union stx_scalar x = stx_prim_eval(STX_P_CAST, b->acc, from,
+							   v[b->body.result[0]], none, none),
+					 y = none;
 			if (b->monoid == STX_MONOID_DOT)
-				y = stx_prim_eval(STX_P_CAST, b->acc, (enum stx_dtype)b->body.at[b->body.result[1]].dtype,
-				                  v[b->body.result[1]], none, none);
+				y = stx_prim_eval(
+					STX_P_CAST, b->acc,
+					(enum stx_dtype)b->body.at[b->body.result[1]].dtype,
+					v[b->body.result[1]], none, none);
 			s = ref_combine(b, s, x, y, r, &where);
 		}
 		if (b->def == STX_DEF_REDUCTION) {
@@ -348,7 +393,9 @@ static inline void ref_buffer(struct maker *m, const struct stx_buffer *b, void 
 			else
 				s = stx_prim_eval(STX_P_CAST, b->dtype, b->acc, s, none, none);
 		}
-		struct stx_ex_env env = { .vars = vars, .nvars = 16, .syms = &m->sym_value, .nsyms = 1 };
+		struct stx_ex_env env = {
+			.vars = vars, .nvars = 16, .syms = &m->sym_value, .nsyms = 1
+		};
 		int ok = 1;
 		int64_t at = stx_ex_eval(m->x, b->store, &env, &ok);
 		assert_true(ok && at >= 0 && at < mk_elems(m, b));
@@ -360,9 +407,10 @@ static inline void ref_buffer(struct maker *m, const struct stx_buffer *b, void 
 
 /* ---- running a schedule ---- */
 
-/* Memory of every buffer: inputs as given, temporaries in a poisoned workspace, outputs poisoned. Grid points
- * run backwards, to show that they are independent. */
-static inline void run_schedule(struct maker *m, const struct stx_schedule *s, void **inputs, void **outputs)
+/* Memory of every buffer: inputs as given, temporaries in a poisoned workspace, outputs poisoned.
+ * Grid points run backwards, to show that they are independent. */
+static inline void run_schedule(struct maker *m, const struct stx_schedule *s, void **inputs,
+				void **outputs)
 {
 	uint32_t n = m->l->buffers.n;
 	void **data = calloc(n + 1, sizeof *data);
@@ -375,7 +423,9 @@ static inline void run_schedule(struct maker *m, const struct stx_schedule *s, v
 		elems[i] = mk_elems(m, b);
 		data[i] = b->def == STX_DEF_NONE ? inputs[i] : outputs[i];
 		if (b->kind == STX_BUF_TEMP)
-			data[i] = s->slots[i].size == STX_EX_BAD ? NULL : workspace + mk_eval(m, s->slots[i].offset);
+			data[i] = s->slots[i].size == STX_EX_BAD
+					  ? NULL
+					  : workspace + mk_eval(m, s->slots[i].offset);
 	}
 	for (uint32_t i = 0; i < s->kernels.n; i++) {
 		const struct stx_kernel *k = s->kernels.at[i];

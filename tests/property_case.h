@@ -39,6 +39,9 @@ struct prop_cut {
 };
 stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut *out, struct stx_diag *d);
 
+/* 1 when every sum and product in the graph is exact in any order: small whole numbers. */
+int prop_order_free(const struct stx_graph *g, const struct stx_tensor *inputs);
+
 /* Compares outputs of one run of cut->run with the oracle. 0, or -1 with the first difference in why. */
 int prop_compare(const struct prop_cut *cut, const struct stx_tensor *inputs, const struct stx_tensor *got,
                  char *why, size_t cap);

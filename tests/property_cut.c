@@ -384,6 +384,78 @@ stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut
 	return e ? e : stx_graph_verify(out->oracle, d);
 }
 
+/* ---- exact sums ---- */
+
+struct sizes { /* of each node's values: largest absolute value, infinite unless all are whole numbers */
+	double *at;
+	int whole; /* every inexact node so far was exact */
+	const struct stx_graph *g;
+};
+
+static double number(const struct stx_arg *a)
+{
+	return a->is_float ? a->u.f : (double)a->u.i;
+}
+
+static double operand_size(const struct sizes *s, const struct stx_arg *a)
+{
+	return a->kind == STX_ARG_TENSOR ? s->at[a->u.tensor.node->id] : 0;
+}
+
+static double sum_size(const struct sizes *s, const struct stx_node *n)
+{
+	double count = count_of(s->g, n), a = operand_size(s, &n->args[0]), b = operand_size(s, &n->args[1]);
+	switch (n->op) {
+	case STX_OP_SUM: case STX_OP_SUM_DIM: case STX_OP_MEAN: case STX_OP_MEAN_DIM:
+		return count * a;
+	case STX_OP_MM: case STX_OP_BMM: case STX_OP_MATMUL:
+		return count * a * b;
+	case STX_OP_LINEAR:
+		return count * a * b + operand_size(s, &n->args[2]);
+	case STX_OP_ADDMM:
+		if (number(&n->args[3]) != rint(number(&n->args[3])) || number(&n->args[4]) != rint(number(&n->args[4])))
+			return INFINITY;
+		return fabs(number(&n->args[3])) * a + fabs(number(&n->args[4])) * count * b * operand_size(s, &n->args[2]);
+	default:
+		return INFINITY;
+	}
+}
+
+static void note_sizes(void *ctx, const struct stx_node *n, const struct stx_tensor *t)
+{
+	struct sizes *s = ctx;
+	int64_t count = n->nouts ? compiled_numel(t) : 0, at[STX_MAX_DIMS] = { 0 };
+	if (prop_inexact(n) && !(sum_size(s, n) < 0x1p22))
+		s->whole = 0;
+	for (int64_t i = 0; i < count; i++) {
+		int64_t off = t->offset;
+		for (int d = 0; d < t->rank; d++)
+			off += at[d] * t->strides[d];
+		union stx_scalar v = stx_scalar_load((enum stx_dtype)t->dtype,
+		                                     (char *)t->data + off * stx_dtype_bytes((enum stx_dtype)t->dtype));
+		double x = stx_dtype_is_float((enum stx_dtype)t->dtype) ? v.f : (double)v.i;
+		if (x != rint(x))
+			x = INFINITY;
+		if (!(fabs(x) <= s->at[n->id]))
+			s->at[n->id] = isnan(x) ? INFINITY : fabs(x);
+		for (int d = t->rank; d-- > 0 && ++at[d] == t->sizes[d];)
+			at[d] = 0;
+	}
+}
+
+int prop_order_free(const struct stx_graph *g, const struct stx_tensor *inputs)
+{
+	struct stx_tensor out[PROP_MAX_OUTPUTS];
+	struct sizes s = { .at = calloc(g->nodes.n + 1, sizeof *s.at), .whole = 1, .g = g };
+	struct stx_diag d = { 0 };
+	if (s.at && !stx_ref_evaluate_visit((struct stx_graph *)(uintptr_t)g, inputs, g->inputs.n, out, 0, note_sizes, &s, &d))
+		compiled_free_outputs(out, g->outputs.n);
+	else
+		s.whole = 0;
+	free(s.at);
+	return s.whole;
+}
+
 /* ---- comparing ---- */
 
 static int equal(enum stx_dtype t, union stx_scalar x, union stx_scalar y)

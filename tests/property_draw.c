@@ -18,6 +18,7 @@ struct draw {
 	uint8_t used[MAX_VALUES];
 	uint32_t n;
 	int64_t dims[4]; /* sizes that shapes are made of */
+	int whole;       /* small whole numbers and operators that keep them: sums are exact in any order */
 };
 
 static uint32_t rnd(struct draw *q, uint32_t n)
@@ -39,6 +40,12 @@ static uint64_t rnd64(struct draw *q)
 static const enum stx_dtype dtypes[] = { STX_F32, STX_F32, STX_F32, STX_F32, STX_F16, STX_BF16, STX_F64, STX_I32,
 	STX_I32, STX_I64, STX_I64, STX_I8, STX_U8, STX_I16, STX_U16, STX_U32, STX_U64, STX_BOOL };
 static const enum stx_dtype floats[] = { STX_F32, STX_F32, STX_F32, STX_F16, STX_BF16, STX_F64 };
+
+static enum stx_dtype random_dtype(struct draw *q)
+{
+	static const enum stx_dtype whole[] = { STX_F32, STX_F32, STX_F16, STX_F64, STX_BF16, STX_I64 };
+	return q->whole ? PICK(q, whole) : PICK(q, dtypes);
+}
 
 /* ---- sizes ---- */
 
@@ -135,7 +142,7 @@ static union stx_scalar value(struct draw *q, enum stx_dtype t, uint32_t kind)
 static void fill(struct draw *q, enum stx_dtype t, void *at, int64_t n, int64_t low, int64_t bound)
 {
 	size_t width = (size_t)stx_dtype_bytes(t);
-	uint32_t kind = rnd(q, 6);
+	uint32_t kind = q->whole ? 0 : rnd(q, 6);
 	for (int64_t i = 0; i < n; i++) {
 		union stx_scalar v = { .u = 0 };
 		if (bound > 0)
@@ -223,7 +230,7 @@ static struct stx_node *random_input(struct draw *q, enum stx_dtype t)
 
 static struct stx_node *constant(struct draw *q)
 {
-	enum stx_dtype t = PICK(q, dtypes);
+	enum stx_dtype t = random_dtype(q);
 	int64_t sizes[2] = { 1 + rnd(q, 3), 1 + rnd(q, 4) };
 	uint8_t data[12 * 8];
 	int rank = (int)rnd(q, 3);
@@ -293,12 +300,14 @@ static struct stx_node *partner(struct draw *q, const struct stx_node *a)
 	}
 	for (uint32_t i = drop; i < rank_of(a); i++)
 		sizes[i - drop] = rnd(q, 4) ? size_of(q, a, i) : 1;
-	return input(q, rnd(q, 2) ? a->outs[0].dtype : PICK(q, dtypes), sizes, (int)(rank_of(a) - drop), 0, 0);
+	return input(q, rnd(q, 2) ? a->outs[0].dtype : random_dtype(q), sizes, (int)(rank_of(a) - drop), 0, 0);
 }
 
 static struct stx_arg scalar(struct draw *q, enum stx_dtype t)
 {
 	static const double values[] = { 0.0, -0.0, 1, 2, 0.5, -1.5, 3, -4, 0.1, 1e-3, 1e30, INFINITY, -INFINITY, NAN };
+	if (q->whole)
+		return stx_arg_scalar_i((int64_t)rnd(q, 5) - 2);
 	if (stx_dtype_is_float(t) ? rnd(q, 3) == 0 : rnd(q, 6))
 		return stx_arg_scalar_i(rnd(q, 12) ? (int64_t)rnd(q, 9) - 3 : (int64_t)rnd64(q));
 	return stx_arg_scalar_f(PICK(q, values));
@@ -335,7 +344,7 @@ static struct stx_arg pointwise_arg(struct draw *q, enum stx_op op, const struct
 	}
 	case STX_PARAM_SCALAR:
 		if (!strcmp(p->name, "alpha"))
-			return rnd(q, 2) ? stx_arg_default() : stx_dtype_is_float(a->outs[0].dtype) && rnd(q, 2)
+			return rnd(q, 2) ? stx_arg_default() : stx_dtype_is_float(a->outs[0].dtype) && !q->whole && rnd(q, 2)
 				? stx_arg_scalar_f(rnd(q, 100) * 0.07 - 2) : stx_arg_scalar_i((int64_t)rnd(q, 7) - 3);
 		return scalar(q, a->outs[0].dtype);
 	case STX_PARAM_OPT_SCALAR:
@@ -343,7 +352,7 @@ static struct stx_arg pointwise_arg(struct draw *q, enum stx_op op, const struct
 	case STX_PARAM_STRING:
 		return stx_arg_str(q->g, rnd(q, 2) ? "floor" : "trunc");
 	case STX_PARAM_OPT_DTYPE:
-		return rnd(q, 8) ? stx_arg_dtype(PICK(q, dtypes)) : stx_arg_none();
+		return rnd(q, 8) ? stx_arg_dtype(random_dtype(q)) : stx_arg_none();
 	default:
 		return stx_arg_default();
 	}
@@ -382,7 +391,7 @@ static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
 
 static struct stx_node *draw_create(struct draw *q, enum stx_op op)
 {
-	enum stx_dtype t = PICK(q, dtypes);
+	enum stx_dtype t = random_dtype(q);
 	int64_t sizes[3] = { q->dims[1], q->dims[2], q->dims[3] };
 	uint32_t rank = rnd(q, 4);
 	if (op == STX_OP_FULL)
@@ -448,7 +457,7 @@ static struct stx_node *draw_reduce(struct draw *q, enum stx_op op)
 			                                                     : stx_arg_scalar_f(rnd(q, 8) * 0.5);
 			break;
 		default: /* dtype */
-			args[i] = rnd(q, 4) ? stx_arg_none() : stx_arg_dtype(wants_float ? PICK(q, floats) : PICK(q, dtypes));
+			args[i] = rnd(q, 4) ? stx_arg_none() : stx_arg_dtype(wants_float ? PICK(q, floats) : random_dtype(q));
 		}
 	}
 	return call(q, op, info->nparams, args);
@@ -639,7 +648,7 @@ static struct stx_node *sibling(struct draw *q, struct stx_node *a, uint32_t dim
 		if (ok)
 			return b;
 	}
-	return input(q, rnd(q, 2) ? a->outs[0].dtype : PICK(q, dtypes), sizes, (int)rank_of(a), 0, 0);
+	return input(q, rnd(q, 2) ? a->outs[0].dtype : random_dtype(q), sizes, (int)rank_of(a), 0, 0);
 }
 
 static struct stx_node *draw_piecewise(struct draw *q, enum stx_op op)
@@ -715,7 +724,7 @@ static struct stx_node *draw_contract(struct draw *q, enum stx_op op)
 	const int64_t sc[2] = { rnd(q, 2) ? m : 1, rnd(q, 3) ? n : 1 };
 	int rc = (int)rnd(q, 3);
 	struct stx_node *c = matrix(q, t, sc + 2 - rc, rc);
-	int whole = !stx_dtype_is_float(t) || rnd(q, 2);
+	int whole = q->whole || !stx_dtype_is_float(t) || rnd(q, 2);
 	struct stx_arg beta = whole ? stx_arg_scalar_i(rnd(q, 4)) : stx_arg_scalar_f(rnd(q, 10) * 0.3 - 1);
 	struct stx_arg alpha = whole ? stx_arg_scalar_i((int64_t)rnd(q, 4) - 1) : stx_arg_scalar_f(rnd(q, 10) * 0.3 - 1);
 	return c ? call(q, op, ARGS(T(c), T(x), T(y), beta, alpha)) : NULL;
@@ -797,6 +806,22 @@ static struct stx_node *draw_call(struct draw *q, enum stx_op op)
 	}
 }
 
+static int keeps_whole(enum stx_op op)
+{
+	static const enum stx_op not[] = { STX_OP_VAR, STX_OP_LOGSUMEXP, STX_OP_PROD_DIM };
+	static const enum stx_op pointwise[] = { STX_OP_ADD, STX_OP_ADD_SCALAR, STX_OP_SUB, STX_OP_NEG, STX_OP_ABS, STX_OP_SIGN,
+		STX_OP_RELU, STX_OP_MAXIMUM, STX_OP_MINIMUM, STX_OP_EQ, STX_OP_LT_SCALAR, STX_OP_WHERE, STX_OP_CLAMP,
+		STX_OP_TO_COPY, STX_OP_ROUND };
+	enum stx_op_category c = stx_op_info(op)->category;
+	for (size_t i = 0; i < sizeof not / sizeof *not; i++)
+		if (op == not[i])
+			return 0;
+	for (size_t i = 0; i < sizeof pointwise / sizeof *pointwise; i++)
+		if (op == pointwise[i])
+			return 1;
+	return op == STX_OP_LINEAR || (c != STX_CAT_POINTWISE && c != STX_CAT_COMPOSITE);
+}
+
 /* Operators with effects are left out: what follows a failing assert is not defined. */
 static enum stx_op random_op(struct draw *q)
 {
@@ -805,7 +830,9 @@ static enum stx_op random_op(struct draw *q)
 		const struct stx_op_info *info = stx_op_info(op);
 		if (info->category == STX_CAT_INPUT || info->tags & STX_TAG_EFFECT)
 			continue;
-		if (info->category != STX_CAT_POINTWISE || rnd(q, 5) < 3)
+		if (q->whole && !keeps_whole(op))
+			continue;
+		if (q->whole || info->category != STX_CAT_POINTWISE || rnd(q, 5) < 3)
 			return op;
 	}
 }
@@ -834,9 +861,10 @@ struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed)
 	q.c = c;
 	q.g = c->g = stx_graph_new(a);
 	uint32_t calls = 1 + rnd(&q, rnd(&q, 2) ? 25 : 6), first = 1 + rnd(&q, 3);
+	q.whole = rnd(&q, 5) == 0;
 	draw_dims(&q);
 	while (q.n < first)
-		random_input(&q, PICK(&q, dtypes));
+		random_input(&q, random_dtype(&q));
 	if (rnd(&q, 6) == 0)
 		constant(&q);
 	for (uint32_t tries = 0, made = 0; made < calls && tries < 20 * calls; tries++)

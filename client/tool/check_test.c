@@ -134,7 +134,7 @@ static int data_sets(const struct test *t, char sets[SETS_MAX][64])
 	struct dirent *e;
 	while (dir && n < SETS_MAX && (e = readdir(dir)))
 		if (!strncmp(e->d_name, "test_data_set_", 14) && strlen(e->d_name) < 64)
-			strcpy(sets[n++], e->d_name);
+			memcpy(sets[n++], e->d_name, strlen(e->d_name) + 1);
 	if (dir)
 		closedir(dir);
 	qsort(sets, (size_t)n, sizeof *sets, by_name);

@@ -24,7 +24,7 @@ static stx_err check_flags(const struct flags *f, struct stx_diag *d)
 		known |= !strcmp(stages[i], f->stage);
 	if (!known)
 		return stx_fail(d, STX_E_USAGE, "usage", "", "--stage %s: no such stage", f->stage);
-	if (strcmp(f->format, "text") && strcmp(f->format, "dot"))
+	if (strcmp(f->format, "text") != 0 && strcmp(f->format, "dot") != 0)
 		return stx_fail(d, STX_E_USAGE, "usage", "", "--format %s: text or dot (dot -Tsvg draws it)",
 		                f->format);
 	return STX_E_OK;

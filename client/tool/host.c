@@ -31,7 +31,8 @@ stx_err stx_host_new(struct stx_host *h, enum stx_dtype t, int rank, const int64
 	for (int i = rank - 1; i >= 0; i--) {
 		h->t.sizes[i] = sizes[i];
 		h->t.strides[i] = stride;
-		stride *= sizes[i] > 0 ? sizes[i] : 1;
+		if (n) /* an empty tensor may have sizes whose product overflows */
+			stride *= sizes[i];
 	}
 	h->bytes = (size_t)bytes;
 	h->t.data = aligned_alloc(64, (h->bytes + 64) & ~(size_t)63);
@@ -148,12 +149,17 @@ static double normal(uint64_t *state)
 	return sum;
 }
 
+/* Round to nearest even; |x| is less than 7 here, so there is no overflow. */
 static uint16_t to_half(float x)
 {
-	_Float16 f = (_Float16)x;
-	uint16_t bits;
-	memcpy(&bits, &f, 2);
-	return bits;
+	uint32_t u, sign;
+	memcpy(&u, &x, 4);
+	sign = u >> 16 & 0x8000;
+	if (fabsf(x) < 0x1p-14f) /* subnormal: multiples of 2^-24 */
+		return (uint16_t)(sign | (uint32_t)rintf(fabsf(x) * 0x1p24f));
+	u &= 0x7fffffff;
+	u += 0xfff + (u >> 13 & 1);
+	return (uint16_t)(sign | (u - (112u << 23)) >> 13);
 }
 
 static uint16_t to_brain(float x)
@@ -252,7 +258,7 @@ stx_err stx_host_compare(const char *name, const struct stx_host *got, const str
 	*worst = 0;
 	stx_host_shape(&got->t, a, sizeof a);
 	stx_host_shape(&want->t, b, sizeof b);
-	if (got->t.dtype != want->t.dtype || got->t.rank != want->t.rank || strcmp(a, b))
+	if (got->t.dtype != want->t.dtype || got->t.rank != want->t.rank || strcmp(a, b) != 0)
 		return stx_fail(d, STX_E_MISMATCH, "compare", name, "output '%s' is %s%s, expected %s%s", name,
 		                stx_dtype_name(got->t.dtype), a, stx_dtype_name(want->t.dtype), b);
 	int64_t n = stx_host_elems(got->t.sizes, got->t.rank), wrong = 0, first = 0;

@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++) {
-		if (strcmp(commands[i].name, name))
+		if (strcmp(commands[i].name, name) != 0)
 			continue;
 		if (argc > 2 && !strcmp(argv[2], "--help")) {
 			printf("usage: stax %s %s\n", name, commands[i].usage);

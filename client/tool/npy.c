@@ -43,7 +43,7 @@ static int take_word(struct cursor *c, const char *word)
 {
 	size_t n = strlen(word);
 	skip_space(c);
-	if ((size_t)(c->end - c->at) < n || memcmp(c->at, word, n))
+	if ((size_t)(c->end - c->at) < n || memcmp(c->at, word, n) != 0)
 		return 0;
 	c->at += n;
 	return 1;
@@ -173,11 +173,11 @@ static stx_err from_fortran(const struct header *h, enum stx_dtype t, const uint
 {
 	struct stx_tensor v = { .data = (void *)(uintptr_t)src, .dtype = (uint8_t)t,
 		                .rank = (uint8_t)h->rank };
-	int64_t stride = 1;
+	int64_t stride = 1, n = stx_host_elems(h->sizes, h->rank);
 	for (int i = 0; i < h->rank; i++) {
 		v.sizes[i] = h->sizes[i];
 		v.strides[i] = stride;
-		stride *= h->sizes[i] > 0 ? h->sizes[i] : 1;
+		stride *= n ? h->sizes[i] : 1;
 	}
 	return stx_host_copy(out, &v, d);
 }
@@ -186,7 +186,7 @@ stx_err stx_npy_parse(struct stx_span file, enum stx_dtype as, struct stx_host *
 {
 	struct header h;
 	memset(out, 0, sizeof *out);
-	if (file.n < 10 || memcmp(file.at, "\x93NUMPY", 6) || file.at[6] < 1 || file.at[6] > 3)
+	if (file.n < 10 || memcmp(file.at, "\x93NUMPY", 6) != 0 || file.at[6] < 1 || file.at[6] > 3)
 		return stx_fail(d, STX_E_INVALID, "npy", "", "not an .npy file of version 1, 2 or 3");
 	size_t start = file.at[6] == 1 ? 10 : 12;
 	if (file.n < start)

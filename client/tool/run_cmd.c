@@ -144,7 +144,9 @@ static int by_value(const void *a, const void *b)
 static stx_err time_runs(struct session *s, int64_t n, FILE *out, struct stx_diag *d)
 {
 	double *us = calloc((size_t)n, sizeof *us);
-	stx_err e = us ? STX_E_OK : stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	stx_err e = STX_E_OK;
+	if (!us)
+		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
 	for (int64_t i = 0; !e && i < n; i++) {
 		uint64_t start = stx_tool_clock_ns();
 		e = stx_tool_execute(s->artifact, &s->args, d);

@@ -30,7 +30,7 @@ static int has_unit(const char *name)
 static void stats_prometheus(struct stx_bytes *b, char **names, const uint64_t *values, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		const char *prefix = strncmp(names[i], "stax_", 5) ? "stax_server_" : "";
+		const char *prefix = strncmp(names[i], "stax_", 5) != 0 ? "stax_server_" : "";
 		stx_bytes_puts(b, prefix);
 		for (const char *p = names[i]; *p; p++)
 			stx_bytes_u8(b, (uint8_t)((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') ||
@@ -89,7 +89,8 @@ int stx_tool_stats(int argc, char **argv)
 	stx_err e = stx_options_parse(argc, argv, table, &files, &d);
 	if (!e && files.n)
 		e = stx_fail(&d, STX_E_USAGE, "usage", "", "stats takes no arguments");
-	if (!e && strcmp(format, "text") && strcmp(format, "json") && strcmp(format, "prometheus"))
+	if (!e && strcmp(format, "text") != 0 && strcmp(format, "json") != 0 &&
+	    strcmp(format, "prometheus") != 0)
 		e = stx_fail(&d, STX_E_USAGE, "usage", "", "--format %s: text, json or prometheus", format);
 	if (!e)
 		e = stats(zero, format, &out, &d);

@@ -17,7 +17,7 @@ struct stx_field {
 
 static inline struct stx_wire stx_wire_of(struct stx_span s)
 {
-	return (struct stx_wire){ s.at, s.at + s.n };
+	return (struct stx_wire){ s.at, s.n ? s.at + s.n : s.at }; /* NULL + 0 is not defined */
 }
 /* 1 and *f, 0 at the end, -1 when malformed. */
 int stx_wire_next(struct stx_wire *w, struct stx_field *f);

@@ -476,7 +476,9 @@ stx_err stx_graph_digest(const struct stx_graph *canonical, struct stx_digest *o
 	struct stx_bytes text = { 0 };
 	stx_err e = stx_graph_print(canonical, &text);
 	if (e)
-		stx_fail(d, e, "canonical", "", "out of memory");
+		stx_fail(d, e, "canonical", "",
+			 e == STX_E_TOO_LARGE ? "the text of the graph is too long"
+					      : "out of memory");
 	else
 		*out = stx_digest_of(text.at, text.n);
 	stx_bytes_free(&text);

@@ -196,6 +196,11 @@ static uint64_t hash_terms(int64_t constant, const struct stx_ex_term *terms, ui
 	return h;
 }
 
+static uint32_t add_weight(uint32_t a, uint32_t b)
+{
+	return a + b < STX_EX_TOP_WEIGHT ? a + b : STX_EX_TOP_WEIGHT;
+}
+
 static void summarise(const struct stx_exprs *x, struct ex_node *n)
 {
 	n->range = (struct stx_interval){ n->constant, n->constant };
@@ -211,6 +216,7 @@ static void summarise(const struct stx_exprs *x, struct ex_node *n)
 			n->depth = a->depth > n->depth ? a->depth : n->depth;
 			n->vars |= a->vars;
 			n->kinds |= a->kinds;
+			n->weight = add_weight(n->weight, a->weight);
 		}
 		n->range = range_add(n->range, r);
 		hint += h;
@@ -274,8 +280,12 @@ stx_ex stx__atom_expr(struct stx_exprs *x, const struct ex_atom *proto)
 		}
 	}
 	if (id == UINT32_MAX) {
+		struct ex_atom a = *proto;
+		a.weight = 1;
+		if (a.kind >= STX_ATOM_FLOORDIV)
+			a.weight = add_weight(1, add_weight(x->nodes.at[a.a].weight, x->nodes.at[a.b].weight));
 		id = x->atoms.n;
-		if (stx_push(x->arena, &x->atoms, *proto))
+		if (stx_push(x->arena, &x->atoms, a))
 			return STX_EX_BAD;
 		table_put(&x->atom_table, h, id + 1);
 	}
@@ -457,6 +467,11 @@ stx_ex stx_ex_mul(struct stx_exprs *x, stx_ex a, stx_ex b)
 }
 
 /* ---- questions ---- */
+
+uint32_t stx_ex_weight(const struct stx_exprs *x, stx_ex e)
+{
+	return x->nodes.at[e].weight;
+}
 
 int stx_ex_is_const(const struct stx_exprs *x, stx_ex e, int64_t *value)
 {

@@ -66,6 +66,8 @@ int stx_ex_is_const(const struct stx_exprs *x, stx_ex e, int64_t *value); /* 1 a
 int stx_ex_equals(const struct stx_exprs *x, stx_ex e, int64_t value);
 struct stx_interval stx_ex_interval(const struct stx_exprs *x, stx_ex e);  /* sound, cached */
 int64_t stx_ex_hint(const struct stx_exprs *x, stx_ex e); /* value at the symbols' hints, variables at 0 */
+/* Atoms in the written form, where shared operands count each time: what printing costs. Saturates at 2^30. */
+uint32_t stx_ex_weight(const struct stx_exprs *x, stx_ex e);
 int stx_ex_uses_var(const struct stx_exprs *x, stx_ex e, uint32_t var);
 int stx_ex_uses_kind(const struct stx_exprs *x, stx_ex e, enum stx_atom_kind k);
 /* e = coeff*var + rest with rest free of var: 1, else 0 (var inside a division, product, ...). */

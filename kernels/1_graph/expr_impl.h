@@ -9,11 +9,13 @@
 #define STX_EX_MAX_DEPTH 96   /* nesting of divisions, mods, min, max */
 #define STX_EX_MAX_TERMS 256  /* of one sum */
 #define STX_EX_MAX_DEGREE 32  /* atoms in one product */
+#define STX_EX_TOP_WEIGHT (1u << 30) /* where weights saturate */
 
 struct ex_atom {
 	uint8_t kind; /* enum stx_atom_kind */
 	uint8_t depth;
 	uint32_t number;
+	uint32_t weight; /* of the written form, itself included */
 	stx_ex a, b;
 	struct stx_interval range;
 	int64_t hint;
@@ -26,6 +28,7 @@ struct ex_node {
 	uint32_t nterms;
 	uint8_t depth;
 	uint32_t kinds;
+	uint32_t weight;
 	uint64_t vars;
 	const struct stx_ex_term *terms;
 	struct stx_interval range;

@@ -65,9 +65,13 @@ stx_err stx__check_type(struct stx_graph *g, const char *name, const struct stx_
 	if ((unsigned)t->dtype >= STX_DTYPE_COUNT || (t->rank && !t->sizes))
 		return stx_fail(d, STX_E_INVALID, "verify", name, "the type is not complete");
 	for (uint32_t i = 0; i < t->rank; i++) {
-		if (t->sizes[i] == STX_EX_BAD)
-			return stx_fail(d, STX_E_TOO_LARGE, "verify", name,
-					"the size of dimension %u does not fit in 64 bits", i);
+		if (t->sizes[i] == STX_EX_BAD ||
+		    stx_ex_weight(g->ex, t->sizes[i]) > STX__MAX_SIZE_WEIGHT)
+			return stx_fail(
+				d, STX_E_TOO_LARGE, "verify", name,
+				"the size of dimension %u does not fit in 64 bits, or depends on "
+				"symbols in too complicated a way",
+				i);
 		if (stx_ex_interval(g->ex, t->sizes[i]).lo < 0)
 			return stx_fail(d, STX_E_INVALID, "verify", name,
 					"the size of dimension %u is or may be negative", i);

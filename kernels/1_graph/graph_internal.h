@@ -10,6 +10,7 @@
 #define STX__MAX_NODES       2000000u
 #define STX__MAX_NAME        200 /* characters of a node or symbol name */
 #define STX__MAX_CONST_BYTES (1u << 20)
+#define STX__MAX_SIZE_WEIGHT 4096u  /* atoms of a symbolic size, written out */
 #define STX__MAX_ELEMS       ((int64_t)1 << 40)
 
 /* ---- names (names.c) ---- */

@@ -262,7 +262,8 @@ stx_err stx__infer_slice(struct stx_graph *g, const struct stx_node *n, uint32_t
 	*end = a[3].kind == STX_ARG_NONE ? size : slice_bound(g, a[3].u.ex, size);
 	if (!*start || !*end)
 		return STX__INFER_FAIL(d, n, "the sign of a bound is not known");
-	*end = stx_ex_max(g->ex, *start, *end);
+	if (stx_ex_is_const(g->ex, *start, NULL) && stx_ex_is_const(g->ex, *end, NULL))
+		*end = stx_ex_max(g->ex, *start, *end);
 	return 0;
 }
 
@@ -276,8 +277,8 @@ stx_err stx_shape_slice(struct stx_graph *g, struct stx_node *n, struct stx_diag
 	if (e)
 		return e;
 	copy_sizes(x, sizes);
-	sizes[dim] =
-		stx_ex_ceildiv(g->ex, stx_ex_sub(g->ex, end, start), stx_ex_const(g->ex, step));
+	stx_ex span = stx_ex_max(g->ex, stx_ex_sub(g->ex, end, start), stx_ex_const(g->ex, 0));
+	sizes[dim] = stx_ex_ceildiv(g->ex, span, stx_ex_const(g->ex, step));
 	return stx__infer_set(g, n, x->dtype, x->rank, sizes, d);
 }
 

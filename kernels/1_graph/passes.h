@@ -37,7 +37,7 @@ stx_err stx_graph_verify_basis(struct stx_graph *g, struct stx_diag *d);
  * Floats are shortest decimals with a point or exponent, inf, nan, nan(0x7ff8000000000001). Integer
  * arguments and sizes may be index expressions over the symbols; a symbol's upper end may be inf. In input
  * text types of calls, num_users and defaults are optional; what is given is checked. '#' starts a comment:
- * origins print as such. Errors carry line:column. */
+ * origins print as such. Errors carry line:column. Printing fails with NOMEM, or TOO_LARGE over 256 MiB. */
 stx_err stx_graph_print(const struct stx_graph *g, struct stx_bytes *out);
 stx_err stx_graph_parse(struct stx_arena *a, const char *text, size_t n, struct stx_graph **out,
                         struct stx_diag *d);

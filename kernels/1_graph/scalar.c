@@ -140,6 +140,11 @@ double stx_scalar_round(enum stx_dtype t, double v)
 	return stx_scalar_from_bits(t, stx_scalar_bits(t, v));
 }
 
+static int64_t extend(uint64_t v, int bits)
+{
+	return (int64_t)(v << (64 - bits)) >> (64 - bits); /* arithmetic on every supported compiler */
+}
+
 union stx_scalar stx_scalar_wrap(enum stx_dtype t, uint64_t v)
 {
 	union stx_scalar r = { .u = 0 };
@@ -150,9 +155,9 @@ union stx_scalar stx_scalar_wrap(enum stx_dtype t, uint64_t v)
 	case STX_U16: r.u = (uint16_t)v; break;
 	case STX_U32: r.u = (uint32_t)v; break;
 	case STX_U64: r.u = v; break;
-	case STX_I8: r.i = (int8_t)v; break;
-	case STX_I16: r.i = (int16_t)v; break;
-	case STX_I32: r.i = (int32_t)v; break;
+	case STX_I8: r.i = extend(v, 8); break;
+	case STX_I16: r.i = extend(v, 16); break;
+	case STX_I32: r.i = extend(v, 32); break;
 	case STX_I64: r.i = (int64_t)v; break;
 	default: assert(!"integer type"); break;
 	}

@@ -215,8 +215,11 @@ static void print_bound(int64_t v, struct stx_bytes *out)
 		stx_bytes_printf(out, "%" PRId64, v);
 }
 
+#define MAX_TEXT_BYTES ((size_t)256 << 20)
+
 stx_err stx_graph_print(const struct stx_graph *g, struct stx_bytes *out)
 {
+	size_t start = out->n;
 	uint32_t input = 0;
 	stx_graph_count_users((struct stx_graph *)g); /* only the count printed below */
 	for (uint32_t i = 0; i < g->symbols.n; i++) {
@@ -233,6 +236,8 @@ stx_err stx_graph_print(const struct stx_graph *g, struct stx_bytes *out)
 		if (n->op == STX_OP_PLACEHOLDER && input < g->inputs.n)
 			strides = g->inputs.at[input++].strides; /* same order in both lists */
 		print_node(g, n, strides, out);
+		if (out->n - start > MAX_TEXT_BYTES) /* long symbolic sizes, repeated */
+			return STX_E_TOO_LARGE;
 	}
 	stx_bytes_puts(out, "return (");
 	for (uint32_t i = 0; i < g->outputs.n; i++) {

@@ -254,12 +254,26 @@ stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, const 
 	return v->fn ? 0 : STX_E_NOMEM;
 }
 
+/* What a reduction combines; over nothing it reads nothing, not even what is the same at every point. */
+static struct stx__inner *element(struct stx__lower *l, const struct stx__reduction *r, uint32_t i)
+{
+	struct stx__inner *fn = r->fn[i];
+	uint32_t d;
+
+	for (d = 0; fn && d < r->rranges.rank; d++)
+		if (stx_ex_equals(l->ex, r->rranges.sizes[d], 0))
+			return stx__inner_const(l->g, fn->dtype, (struct stx__shape){ fn->rank, fn->sizes },
+			                        (union stx_scalar){ .u = 0 });
+	return fn;
+}
+
 struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx_node *n,
                                           const struct stx__reduction *r, const char *reason)
 {
 	struct stx_buffer *b = stx__new_buffer(l, STX_BUF_TEMP, NULL, r->dtype, r->ranges);
+	struct stx__inner *fns[2] = { element(l, r, 0), element(l, r, 1) };
 
-	if (!b || !r->fn[0])
+	if (!b || !fns[0])
 		return stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget");
 	b->def = STX_DEF_REDUCTION;
 	b->monoid = r->monoid;
@@ -268,7 +282,7 @@ struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx
 	b->ranges = r->ranges.sizes;
 	b->nrranges = r->rranges.rank;
 	b->rranges = r->rranges.sizes;
-	if (define(l, b, r->fn, r->fn[1] ? 2 : 1, n, reason))
+	if (define(l, b, fns, fns[1] ? 2 : 1, n, reason))
 		return NULL;
 	l->vals[n->id].is_realized = 1;
 	return load_of(l, b);

@@ -54,7 +54,7 @@ struct stx__build {
 	struct stx_diag *d;
 };
 
-/* Element number of the point of the reduction ranges, row-major over rranges: positions of arg reductions. */
+/* Number of a point of the reduction ranges, row-major over rranges: the position of an arg reduction. */
 stx_ex stx__position(struct stx_exprs *x, const struct stx_buffer *b);
 static inline int64_t stx__sat_mul(int64_t a, int64_t b)
 {

@@ -29,7 +29,7 @@ struct fuse {
 	struct stx_loops *l;
 	struct stx_arena *arena;
 	uint32_t *group_of;
-	STX_VEC(struct fused *) info;
+	STX_VEC(struct fused) info;
 	struct space_slot *spaces; /* newest group of each space */
 	uint32_t nslots;
 	const char *why;
@@ -119,7 +119,7 @@ static int reads_group(const struct fuse *f, const struct stx_buffer *b, uint32_
 
 static int has_room(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	const struct fused *g = f->info.at[group];
+	const struct fused *g = &f->info.at[group];
 	if (f->s->groups.at[group].buffers.n >= MAX_GROUP_BUFFERS || g->nreads >= MAX_GROUP_READS / 2 ||
 	    g->ninsts + b->body.n > MAX_GROUP_INSTS) {
 		f->why = "the kernel would be too large";
@@ -130,7 +130,7 @@ static int has_room(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 
 static int shares_read(const struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	const struct fused *g = f->info.at[group];
+	const struct fused *g = &f->info.at[group];
 	for (uint32_t i = 0; i < b->body.n; i++)
 		for (uint32_t j = 0; b->body.at[i].op == STX_B_LOAD && j < g->nreads; j++)
 			if (g->reads[j] == b->body.at[i].a)
@@ -150,7 +150,7 @@ static int64_t points(const struct stx_exprs *x, const stx_ex *ranges, uint32_t 
  * both the reduction itself (16 elements at a time) and a kernel of its own. */
 static int is_cheap_in_scalars(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	struct fused *g = f->info.at[group];
+	struct fused *g = &f->info.at[group];
 	const struct stx_buffer *h = head(f, group);
 	int64_t ops = 0;
 	if (!g->has_reduction)
@@ -187,7 +187,7 @@ static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group
 /* b beside the group's buffers, none of which it reads at all or only at its own points. */
 static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	const struct fused *g = f->info.at[group];
+	const struct fused *g = &f->info.at[group];
 	if (b->def == STX_DEF_REDUCTION && (g->has_dot || b->monoid == STX_MONOID_DOT)) {
 		f->why = "a matrix product stands alone";
 		return 0;
@@ -207,7 +207,7 @@ static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t
 
 static int note_reads(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	struct fused *g = f->info.at[group];
+	struct fused *g = &f->info.at[group];
 	g->ninsts += b->body.n;
 	g->has_reduction |= b->def == STX_DEF_REDUCTION;
 	g->has_dot |= b->def == STX_DEF_REDUCTION && b->monoid == STX_MONOID_DOT;
@@ -243,8 +243,8 @@ static int join(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 static int start(struct fuse *f, const struct stx_buffer *b)
 {
 	struct stx_group g = { .why_not = f->why };
-	struct fused *info = STX_NEW(f->arena, struct fused);
-	if (!info || stx_push(f->arena, &f->s->groups, g) || stx_push(f->arena, &f->info, info))
+	struct fused info = { .nreads = 0 };
+	if (stx_push(f->arena, &f->s->groups, g) || stx_push(f->arena, &f->info, info))
 		return -1;
 	return join(f, b, f->s->groups.n - 1);
 }

@@ -37,7 +37,8 @@
  *   DOT                       UPDATE b, c (dtype of ACC): state = fma(b, c, state) (integers: b*c + state,
  *                             wrapping); partial states add
  *   ARGMAX ARGMIN             UPDATE b (dtype of ACC), c (i64 position): states (value, position); NaN beats
- *                             all; equal values (or two NaNs): the lower position. Identity position INT64_MAX
+ *                             all; equal values (or two NaNs): the lower position. Identity
+ *                             position INT64_MAX
  *   WELFORD                   UPDATE b: states (mean, m2, weight), weight + 1
  * RESULT flags = state number; state 1 of ARGMAX and ARGMIN is i64, all others have ACC's dtype. */
 #ifndef STX_KERNEL_H
@@ -64,11 +65,11 @@ enum stx_binding {
  * ranks are equal replace them by combine(lower, upper) with rank + 1; at the end fold the stack from the
  * top: v = top; v = combine(next, v) down to the bottom. One chunk: its result unchanged. */
 enum stx_order {
-	STX_ORDER_LANES,  /* the innermost loop around UPDATE is the reduction VECTOR axis v. 64 virtual lanes,
-	                     each from the identity: iteration v goes to lane v mod 64, in order. Every 4096
-	                     iterations of v and at its end the lanes merge pairwise, combine(l, l+32), then
-	                     +16, +8, +4, +2, +1: one chunk. Every run of the v loop starts a new chunk; one without
-	                     iterations makes none */
+	STX_ORDER_LANES,  /* the innermost loop around UPDATE is the reduction VECTOR axis v. 64 virtual
+	                     lanes, each from the identity: iteration v goes to lane v mod 64, in order.
+	                     Every 4096 iterations of v and at its end the lanes merge pairwise,
+	                     combine(l, l+32), then +16, +8, +4, +2, +1: one chunk. Every run of the v
+	                     loop starts a new chunk; one without iterations makes none */
 	STX_ORDER_SERIAL, /* no VECTOR loop between ACC and UPDATE. One running value from the identity, in
 	                     order of iterations; every 1024 iterations of the innermost loop around UPDATE
 	                     and at its end: one chunk */
@@ -89,7 +90,8 @@ struct stx_axis {
 enum stx_kop { /* a primitive below STX_P_FIRST_ELEMENTARY, or: */
 	STX_K_CONST = STX_PRIM_COUNT, /* k */
 	STX_K_INDEX,     /* index expression ex as dtype (through i64) */
-	STX_K_LOAD,      /* param a at element ex, mask c or STX_NONE: masked-off lanes touch no memory, give 0 */
+	STX_K_LOAD,      /* param a at element ex, mask c or STX_NONE: masked-off lanes touch no memory,
+	                    give 0 */
 	STX_K_STORE,     /* param a at element ex, value b, mask c or STX_NONE; dtype = the value's */
 	STX_K_INDIRECT,  /* run-time value a (i64) becomes index atom number = this instruction's own number,
 	                    with range [0, bound ex - 1]; flag STX_BF_WRAP adds the bound when negative;
@@ -130,8 +132,8 @@ struct stx_kernel {
 	STX_VEC(struct stx_kparam) params;
 	STX_VEC(struct stx_axis) axes;
 	STX_VEC(struct stx_kinst) insts;
-	STX_VEC(uint32_t) scalars;   /* size symbols passed as scalar arguments, by number, ascending; the text
-	                                calls them s0, s1, ... by position and a parsed kernel has them so */
+	STX_VEC(uint32_t) scalars;   /* size symbols passed as scalar arguments, by number, ascending; the
+	                                text calls them s0, s1, ... by position */
 	STX_VEC(stx_ex) scalar_ex;   /* their expressions (range, hint), beside scalars */
 	uint8_t index_bits;          /* 32 or 64 (VR-08): width in which index expressions of LOAD, STORE and
 	                                INDEX may be computed, variables included; sizes of axes, bounds and

@@ -217,8 +217,8 @@ static void choose_vector(struct chooser *c)
 
 /* ---- rows ---- */
 
-/* The output axis to block: some load does not depend on it, best one that runs along the vector axis. Of equals
- * the shorter: it will be the fastest of the grid, so what depends on it is read again and again. */
+/* The output axis to block: some load does not depend on it, best one that runs along the vector axis. Of
+ * equals the shorter: it will be the fastest of the grid, so what depends on it is read again and again. */
 static void choose_row(struct chooser *c)
 {
 	struct stx__build *b = c->b;
@@ -437,7 +437,8 @@ stx_err stx__choose_axes(struct stx__build *b)
 {
 	struct chooser *c = STX_NEW(b->arena, struct chooser);
 	if (!c)
-		return stx_fail(b->d, STX_E_NOMEM, "schedule", b->def->name, "the memory budget is exceeded");
+		return stx_fail(b->d, STX_E_NOMEM, "schedule", b->def->name,
+		                "the memory budget is exceeded");
 	c->b = b;
 	c->x = b->ex;
 	c->zero = stx_ex_const(b->ex, 0);
@@ -448,7 +449,7 @@ stx_err stx__choose_axes(struct stx__build *b)
 	b->axes.index_bits = index_bits(c);
 	for (uint32_t i = 0; i < b->axes.naxes; i++)
 		if (!b->axes.axis[i].name || b->axes.axis[i].size == STX_EX_BAD)
-			return stx_fail(b->d, stx_arena_oom(b->arena) ? STX_E_NOMEM : STX_E_TOO_LARGE, "schedule",
-			                b->def->name, "the size of an axis overflows 64 bits");
+			return stx_fail(b->d, stx_arena_oom(b->arena) ? STX_E_NOMEM : STX_E_TOO_LARGE,
+			                "schedule", b->def->name, "the size of an axis overflows 64 bits");
 	return STX_E_OK;
 }

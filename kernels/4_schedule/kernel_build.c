@@ -115,8 +115,8 @@ static stx_err add_param(struct stx__build *b, struct stx_kernel *k, const struc
 		                .is_read = (uint8_t)!write, .elems = reach(b->ex, &buf->layout),
 		                .buffer = buf->id };
 	if (k->params.n >= STX_KERNEL_MAX_PARAMS)
-		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name, "a kernel of more than %d buffers",
-		                STX_KERNEL_MAX_PARAMS);
+		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
+		                "a kernel of more than %d buffers", STX_KERNEL_MAX_PARAMS);
 	return stx_push(b->arena, &k->params, p) ? oom(b) : STX_E_OK;
 }
 
@@ -329,7 +329,8 @@ static stx_err play_all(struct stx__build *b, struct stx_kernel *k)
 		err = play_stores(&p);
 	if (!err && stx__values_finish(&v))
 		err = v.temps.n >= STX_KERNEL_MAX_INSTS
-		              ? stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name, "a kernel is too long")
+		              ? stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
+		                         "a kernel is too long")
 		              : oom(b);
 	return err;
 }

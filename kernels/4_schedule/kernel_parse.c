@@ -205,7 +205,7 @@ static uint32_t slot_of(const struct parse *s, const char *name, size_t n)
 	for (size_t i = 0; i < n; i++)
 		h = stx_mix64(h, (uint8_t)name[i]);
 	uint32_t mask = s->nslots - 1, at = (uint32_t)h & mask;
-	while (s->slots[at].name && (s->slots[at].len != n || memcmp(s->slots[at].name, name, n)))
+	while (s->slots[at].name && (s->slots[at].len != n || memcmp(s->slots[at].name, name, n) != 0))
 		at = (at + 1) & mask;
 	return at;
 }

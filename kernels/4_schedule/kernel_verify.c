@@ -400,7 +400,8 @@ static stx_err check_axes(struct verify *v)
 	for (uint32_t i = 0; i < k->axes.n; i++) {
 		const struct stx_axis *a = &k->axes.at[i];
 		int64_t size;
-		if (!a->name || a->var != i || a->size == STX_EX_BAD || (unsigned)a->binding > STX_AXIS_UNROLL)
+		if (!a->name || a->var != i || a->size == STX_EX_BAD ||
+		    (unsigned)a->binding > STX_AXIS_UNROLL)
 			return BAD(v, "axis %u is malformed", i);
 		if ((a->binding == STX_AXIS_GRID) != (i == 0) || (i == 0 && a->is_reduction))
 			return BAD(v, "axis 0, and no other, is the grid");

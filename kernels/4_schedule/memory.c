@@ -339,7 +339,7 @@ static stx_err add_items(struct planning *p, const uint32_t *last)
 
 static void find_in_place(struct planning *p)
 {
-	stx_ex at[STX_KERNEL_MAX_PARAMS];
+	stx_ex at[STX_KERNEL_MAX_PARAMS] = { 0 };
 	uint32_t ready = STX_NONE;
 	for (uint32_t i = 0; i < p->nitems; i++) {
 		uint32_t group = p->items[i].first;
@@ -368,7 +368,8 @@ static stx_err place_symbolic(struct planning *p, stx_ex *workspace)
 		if (s->size == STX_EX_BAD || stx_ex_is_const(p->ex, s->size, NULL))
 			continue;
 		uint32_t j = slots.n, look = slots.n > 64 ? slots.n - 64 : 0;
-		while (j > look && (slots.at[j - 1].size != s->size || slots.at[j - 1].last_step >= s->first_step))
+		while (j > look && (slots.at[j - 1].size != s->size ||
+		                    slots.at[j - 1].last_step >= s->first_step))
 			j--;
 		if (j > look) {
 			slots.at[j - 1].last_step = s->last_step;
@@ -376,8 +377,8 @@ static stx_err place_symbolic(struct planning *p, stx_ex *workspace)
 			continue;
 		}
 		s->offset = *workspace;
-		stx_ex rounded = stx_ex_muli(p->ex, stx_ex_ceildiv(p->ex, s->size, stx_ex_const(p->ex, ALIGN)),
-		                             ALIGN);
+		stx_ex blocks = stx_ex_ceildiv(p->ex, s->size, stx_ex_const(p->ex, ALIGN));
+		stx_ex rounded = stx_ex_muli(p->ex, blocks, ALIGN);
 		*workspace = stx_ex_add(p->ex, *workspace, rounded);
 		struct loose new_slot = { s->size, s->offset, s->last_step };
 		if (*workspace == STX_EX_BAD)

@@ -49,7 +49,7 @@ static stx_err check_header(struct check *c, Elf64_Ehdr *h)
 	if (c->f.n < sizeof *h)
 		return BAD(c, "the object is shorter than an ELF header");
 	memcpy(h, c->f.at, sizeof *h);
-	if (memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64 ||
+	if (memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 ||
 	    h->e_ident[EI_DATA] != ELFDATA2LSB || h->e_ident[EI_VERSION] != EV_CURRENT)
 		return BAD(c, "the object is not 64-bit little-endian ELF");
 	if (h->e_type != ET_DYN || h->e_machine != EM_X86_64 || h->e_version != EV_CURRENT)
@@ -310,7 +310,7 @@ static stx_err check_relocations(struct check *c, uint64_t table, uint64_t bytes
 stx_err stx_artifact_check(struct stx_span elf, struct stx_diag *d)
 {
 	struct check c = { .f = elf, .d = d };
-	Elf64_Ehdr h;
+	Elf64_Ehdr h = { .e_phnum = 0 };
 	stx_err err = check_header(&c, &h);
 	if (!err)
 		err = check_segments(&c, &h);

@@ -27,7 +27,8 @@ const char *stx_llvm_version(void);
 
 enum stx_emit_stage { STX_EMIT_OBJECT, STX_EMIT_LLVM_IR, STX_EMIT_OPTIMIZED_IR, STX_EMIT_ASM };
 struct stx_emit_info {
-	uint32_t vector_elems, spills;
+	uint32_t vector_elems; /* iterations of the widest vector loop taken at once */
+	uint32_t spills;       /* 0: LLVM's C interface does not tell */
 	uint64_t us_build, us_opt, us_emit;
 };
 /* One kernel to an ELF object (or text). The function's symbol is stx_kernel_symbol of its digest. Any
@@ -43,7 +44,7 @@ stx_err stx_plan_write(const struct stx_schedule *s, const char *target, struct 
 /* An ELF64 relocatable with the plan in section .stax.plan (plan_object.c). */
 stx_err stx_plan_object(struct stx_span plan, struct stx_bytes *out, struct stx_diag *d);
 
-/* ---- link (link.cc behind lld.h: lld in process, memfds) ---- */
+/* ---- link (link.cc behind lld.h: lld in process, over memory) ---- */
 stx_err stx_link_shared(const struct stx_span *objects, uint32_t n, struct stx_bytes *out,
                         struct stx_diag *d);
 /* Runs one small link so that everything it needs is mapped before the sandbox closes. */

@@ -16,6 +16,7 @@
 
 #include "codegen.h"
 
+#define STX__DEPTHS     (STX_KERNEL_MAX_LOOPS + 2)
 #define STX__MAX_COPIES 64 /* 64 virtual lanes / 1 */
 
 struct stx__val {
@@ -145,7 +146,7 @@ LLVMValueRef stx__fmod(struct stx__emit *e, LLVMValueRef x, LLVMValueRef y, unsi
 enum stx__access { STX__UNIFORM, STX__CONTIGUOUS, STX__STRIDED, STX__GATHER };
 struct stx__sum { /* a uniform i64 by the loop its parts change in: the outer ones can leave the
 		     inner */
-	LLVMValueRef at[STX_KERNEL_MAX_LOOPS + 2]; /* by depth, NULL: none; 0: the grid */
+	LLVMValueRef at[STX__DEPTHS]; /* by depth, NULL: none; 0: the grid */
 	int64_t constant;
 };
 struct stx__index {

@@ -46,24 +46,26 @@ int stx__ex_varies(struct stx__emit *e, stx_ex ex)
 
 /* ---- arithmetic on scalars and vectors alike ---- */
 
-struct range2 { /* intervals of both operands of a division */
-	struct stx_interval a, b;
-};
-
-static LLVMValueRef safe_divisor(struct stx__emit *e, LLVMValueRef b, struct stx_interval r)
+/* A vector of divisors is made at least 1: in lanes beyond the end of the axis the interval does
+ * not hold, and a division by zero in one lane is undefined for all. */
+static LLVMValueRef safe_divisor(struct stx__emit *e, stx_ex ex, LLVMValueRef b)
 {
-	if (r.lo > 0)
-		return b;
 	LLVMTypeRef t = LLVMTypeOf(b);
-	return stx__select(e, stx__icmp(e, LLVMIntEQ, b, stx__int(t, 0)), stx__int(t, 1), b);
+	int vector = LLVMGetTypeKind(t) == LLVMVectorTypeKind;
+	if (stx_ex_is_const(e->k->ex, ex, NULL) ||
+	    (!vector && stx_ex_interval(e->k->ex, ex).lo > 0))
+		return b;
+	LLVMValueRef args[2] = { b, stx__int(t, 1) };
+	return stx__call(e, "llvm.smax", &t, 1, args, 2);
 }
 
-static LLVMValueRef build_div(struct stx__emit *e, enum stx_atom_kind kind, LLVMValueRef a,
-			      LLVMValueRef b, struct range2 r)
+static LLVMValueRef build_div(struct stx__emit *e, const struct stx_ex_atom *atom, LLVMValueRef a,
+			      LLVMValueRef b)
 {
 	LLVMTypeRef t = LLVMTypeOf(a);
-	b = safe_divisor(e, b, r.b);
-	if (r.a.lo >= 0)
+	enum stx_atom_kind kind = atom->kind;
+	b = safe_divisor(e, atom->b, b);
+	if (stx_ex_interval(e->k->ex, atom->a).lo >= 0)
 		return kind == STX_ATOM_MOD ? LLVMBuildURem(e->b, a, b, "")
 					    : LLVMBuildUDiv(e->b, a, b, "");
 	LLVMValueRef q = LLVMBuildSDiv(e->b, a, b, "");
@@ -85,10 +87,7 @@ static LLVMValueRef build_pair(struct stx__emit *e, const struct stx_ex_atom *a,
 	switch (a->kind) {
 	case STX_ATOM_MIN: return stx__call(e, "llvm.smin", &t, 1, args, 2);
 	case STX_ATOM_MAX: return stx__call(e, "llvm.smax", &t, 1, args, 2);
-	default:
-		return build_div(e, a->kind, x, y,
-				 (struct range2){ stx_ex_interval(e->k->ex, a->a),
-						  stx_ex_interval(e->k->ex, a->b) });
+	default: return build_div(e, a, x, y);
 	}
 }
 
@@ -193,7 +192,7 @@ static LLVMValueRef scalar_ex(struct stx__emit *e, stx_ex ex, unsigned depth)
 {
 	struct stx__sum s = sum_of(e, ex, depth);
 	LLVMValueRef sum = NULL;
-	for (unsigned d = 0; d < sizeof s.at / sizeof *s.at; d++)
+	for (unsigned d = 0; d < STX__DEPTHS; d++)
 		if (s.at[d])
 			sum = sum ? LLVMBuildAdd(e->b, sum, s.at[d], "") : s.at[d];
 	if (!sum)

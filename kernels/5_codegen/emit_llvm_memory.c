@@ -15,7 +15,7 @@ static LLVMValueRef element(struct stx__emit *e, const struct stx_kinst *i,
 {
 	LLVMTypeRef t = stx__mem_type(e, (enum stx_dtype)i->dtype);
 	LLVMValueRef p = e->params[i->a], c = stx__i64(e, s->constant);
-	for (unsigned d = 0; d < sizeof s->at / sizeof *s->at; d++)
+	for (unsigned d = 0; d < STX__DEPTHS; d++)
 		if (s->at[d])
 			p = LLVMBuildGEP2(e->b, t, p, (LLVMValueRef *)&s->at[d], 1, "");
 	return s->constant ? LLVMBuildGEP2(e->b, t, p, &c, 1, "") : p;

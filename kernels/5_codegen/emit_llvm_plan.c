@@ -92,9 +92,7 @@ static unsigned ranks_of(const struct plan *p, const struct stx__acc *a, int64_t
 		uint64_t n = hi > 0 ? (uint64_t)hi : 1;
 		if (p->open[i] == a->inner)
 			n = (n + (uint64_t)chunk - 1) / (uint64_t)chunk;
-		if (n > MAX_CHUNKS / chunks)
-			n = MAX_CHUNKS / chunks;
-		chunks *= n;
+		chunks = n > MAX_CHUNKS / chunks ? MAX_CHUNKS : chunks * n;
 		if (p->open[i] == a->loop)
 			break;
 	}

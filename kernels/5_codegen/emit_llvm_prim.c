@@ -49,15 +49,20 @@ struct divided {
 	LLVMValueRef quot, rem; /* truncating; x/0 = 0, x rem 0 = 0; MIN/-1 = MIN, rem 0 */
 };
 
+/* A constant, in every lane, that needs no guard. */
 static int is_const_divisor(LLVMValueRef b)
 {
-	LLVMValueRef one = LLVMIsAConstant(b);
-	if (one && LLVMGetTypeKind(LLVMTypeOf(b)) == LLVMVectorTypeKind)
-		one = LLVMGetAggregateElement(b, 0);
-	if (!one || !LLVMIsAConstantInt(one))
+	LLVMTypeRef t = LLVMTypeOf(b);
+	unsigned n = LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetVectorSize(t) : 0;
+	if (!LLVMIsAConstant(b))
 		return 0;
-	long long v = LLVMConstIntGetSExtValue(one);
-	return v != 0 && v != -1;
+	for (unsigned i = 0; i < (n ? n : 1); i++) {
+		LLVMValueRef one = n ? LLVMGetAggregateElement(b, i) : b;
+		if (!one || !LLVMIsAConstantInt(one) || LLVMConstIntGetSExtValue(one) == 0 ||
+		    LLVMConstIntGetSExtValue(one) == -1)
+			return 0;
+	}
+	return 1;
 }
 
 static LLVMValueRef divide_through_float(struct stx__emit *e, enum stx_dtype t, LLVMValueRef a,

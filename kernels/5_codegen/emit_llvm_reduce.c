@@ -351,7 +351,7 @@ static LLVMValueRef lanes(struct stx__emit *e, LLVMValueRef v, unsigned from, un
 
 static struct state merge_lanes(struct stx__emit *e, struct stx__acc *a)
 {
-	struct state r[STX__MAX_COPIES];
+	struct state r[STX__MAX_COPIES] = { { { NULL } } };
 	for (unsigned i = 0; i < a->slots; i++)
 		r[i] = load_state(e, a, i);
 	for (unsigned half = a->slots / 2; half; half /= 2)
@@ -370,7 +370,7 @@ static struct state merge_lanes(struct stx__emit *e, struct stx__acc *a)
 
 void stx__acc_part(struct stx__emit *e, struct stx__acc *a)
 {
-	struct state part[STX__MAX_COPIES];
+	struct state part[STX__MAX_COPIES] = { { { NULL } } };
 	if (a->order == STX_ORDER_LANES)
 		part[0] = merge_lanes(e, a);
 	else

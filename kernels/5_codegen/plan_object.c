@@ -33,8 +33,9 @@ stx_err stx_plan_object(struct stx_span plan, struct stx_bytes *out, struct stx_
 	const size_t shstrtab_off = strtab_off + sizeof strtab;
 	const size_t table_off = (shstrtab_off + sizeof shstrtab + 7) / 8 * 8;
 	const Elf64_Shdr sections[S_COUNT] = {
-		[S_PLAN] = { .sh_name = name_at(STX_PLAN_SECTION), .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC,
-		             .sh_offset = plan_off, .sh_size = plan.n, .sh_addralign = 64 },
+		[S_PLAN] = { .sh_name = name_at(STX_PLAN_SECTION), .sh_type = SHT_PROGBITS,
+		             .sh_flags = SHF_ALLOC, .sh_offset = plan_off, .sh_size = plan.n,
+		             .sh_addralign = 64 },
 		[S_SYMTAB] = { .sh_name = name_at(".symtab"), .sh_type = SHT_SYMTAB, .sh_offset = symtab_off,
 		               .sh_size = sizeof syms, .sh_link = S_STRTAB, .sh_info = 1, .sh_addralign = 8,
 		               .sh_entsize = sizeof *syms },

@@ -469,7 +469,8 @@ static void write_copies(struct writer *w)
 		}
 		struct stx_layout dense = { .rank = b->layout.rank, .sizes = b->layout.sizes,
 			                    .strides = strides, .offset = stx_ex_const(w->x, 0) };
-		struct stx_plan_value v = { .kind = STX_VALUE_OUTPUT, .dtype = (uint8_t)b->dtype, .index = i };
+		struct stx_plan_value v = { .kind = STX_VALUE_OUTPUT, .dtype = (uint8_t)b->dtype,
+			                    .index = i };
 		uint32_t value = w->nvalues;
 		put_value(w, v, b->name, &dense);
 		if (w->value_of[b->id] != STX_NONE) /* else it has no elements */
@@ -597,9 +598,10 @@ stx_err stx_plan_write(const struct stx_schedule *s, const char *target, struct 
 	stx_err err = stx_cpu_target_parse(target, &t, d);
 	if (!err)
 		err = write_plan(&w, &t, out);
-	struct stx_bytes *all[] = { &w.syms, &w.values, &w.kernels, &w.steps, &w.exprs,
+	enum { AREAS = 10 };
+	struct stx_bytes *all[AREAS] = { &w.syms, &w.values, &w.kernels, &w.steps, &w.exprs,
 		                    &w.guards, &w.arrays, &w.code, &w.strings, &w.data };
-	for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+	for (unsigned i = 0; i < AREAS; i++)
 		stx_bytes_free(all[i]);
 	return err;
 }

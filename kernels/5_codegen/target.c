@@ -5,8 +5,9 @@
 
 #include "codegen.h"
 
-#define V2_ECX1 (1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23) /* sse3 .. popcnt  \
-										 */
+#define V2_ECX1                                                                                    \
+	(1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23) /* sse3 .. popcnt          \
+									 */
 #define V3_ECX1                                                                                    \
 	(1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29) /* fma movbe osxsave avx f16c */
 #define V3_EBX7   (1u << 3 | 1u << 5 | 1u << 8)                /* bmi1 avx2 bmi2 */
@@ -39,7 +40,7 @@ stx_err stx_cpu_target_parse(const char *text, struct stx_cpu_target *out, struc
 {
 	static const char prefix[] = "cpu:x86-64-v";
 	size_t n = sizeof prefix - 1;
-	if (!text || strncmp(text, prefix, n) || text[n] < '2' || text[n] > '4')
+	if (!text || strncmp(text, prefix, n) != 0 || text[n] < '2' || text[n] > '4')
 		return unknown(text, d);
 	int level = text[n] - '0', bf16 = !strcmp(text + n + 1, "+avx512bf16");
 	if ((text[n + 1] && !bf16) || (bf16 && level < 4))
@@ -78,7 +79,7 @@ static struct stx_cpu_target host(void)
 
 stx_err stx_target_resolve(const char *text, char out[64], struct stx_diag *d)
 {
-	struct stx_cpu_target t;
+	struct stx_cpu_target t = make(0, 0);
 	if (text && !strcmp(text, "cpu")) {
 		t = host();
 		if (t.level < 2)
@@ -96,8 +97,8 @@ stx_err stx_target_resolve(const char *text, char out[64], struct stx_diag *d)
 
 int stx_target_runs_here(const char *target)
 {
-	struct stx_cpu_target t, h = host();
+	struct stx_cpu_target t = make(0, 0), h = host();
 	if (stx_cpu_target_parse(target, &t, NULL))
 		return 0;
-	return t.level <= h.level && (!t.avx512bf16 || h.avx512bf16);
+	return t.level <= h.level && t.avx512bf16 <= h.avx512bf16;
 }

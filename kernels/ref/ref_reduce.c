@@ -80,7 +80,7 @@ static stx_err make_space(struct stx__ref *r, const struct stx_node *n, struct s
 /* One reduction starting at element `base`. */
 struct fold {
 	const struct stx_node *n;
-	const struct space *s;
+	struct space s;
 	enum stx_dtype from, t; /* element type; type elements are converted to first */
 	double correction;
 	const struct stx_elem_program *exp, *log; /* logsumexp */
@@ -89,13 +89,13 @@ typedef union stx_scalar fold_fn(const struct fold *f, int64_t base);
 
 static void start(const struct fold *f, int64_t base, struct stx__ref_walk *w)
 {
-	stx__ref_walk_start(w, f->s->nred, f->s->red);
-	stx__ref_walk_add(w, f->s->red_strides, base);
+	stx__ref_walk_start(w, f->s.nred, f->s.red);
+	stx__ref_walk_add(w, f->s.red_strides, base);
 }
 
 static union stx_scalar element(const struct fold *f, const struct stx__ref_walk *w)
 {
-	return stx__ref_cast(f->t, f->from, stx__ref_load(f->s->x, w->off[0]));
+	return stx__ref_cast(f->t, f->from, stx__ref_load(f->s.x, w->off[0]));
 }
 
 static long double float_sum(const struct fold *f, int64_t base)
@@ -122,7 +122,7 @@ static union stx_scalar fold_sum(const struct fold *f, int64_t base)
 
 static union stx_scalar fold_mean(const struct fold *f, int64_t base)
 {
-	long double m = float_sum(f, base) / (long double)f->s->count; /* none: 0/0 is NaN */
+	long double m = float_sum(f, base) / (long double)f->s.count; /* none: 0/0 is NaN */
 
 	return (union stx_scalar){ .f = stx__ref_round_wide(f->t, m) };
 }
@@ -175,7 +175,7 @@ static union stx_scalar fold_truth(const struct fold *f, int64_t base)
  */
 static union stx_scalar fold_var(const struct fold *f, int64_t base)
 {
-	long double mean = float_sum(f, base) / (long double)f->s->count, divisor;
+	long double mean = float_sum(f, base) / (long double)f->s.count, divisor;
 	struct stx__ref_sum a = { 0, 0 };
 	struct stx__ref_walk w;
 
@@ -184,7 +184,7 @@ static union stx_scalar fold_var(const struct fold *f, int64_t base)
 
 		stx__ref_sum_add(&a, d * d);
 	}
-	divisor = (long double)f->s->count - f->correction;
+	divisor = (long double)f->s.count - f->correction;
 	if (divisor < 0)
 		divisor = 0;
 	return (union stx_scalar){ .f = stx__ref_round_wide(f->t,
@@ -220,8 +220,7 @@ static stx_err run(struct stx__ref *r, const struct stx_node *n, struct fold *f,
 {
 	struct stx_tensor *out;
 	struct stx__ref_walk w;
-	struct space s;
-	stx_err e = make_space(r, n, &s);
+	stx_err e = make_space(r, n, &f->s);
 
 	if (e)
 		return e;
@@ -229,10 +228,9 @@ static stx_err run(struct stx__ref *r, const struct stx_node *n, struct fold *f,
 	if (!out)
 		return stx__ref_error(r);
 	f->n = n;
-	f->s = &s;
-	f->from = (enum stx_dtype)s.x->dtype;
-	stx__ref_walk_start(&w, s.nkept, s.kept);
-	stx__ref_walk_add(&w, s.kept_strides, s.x->offset);
+	f->from = (enum stx_dtype)f->s.x->dtype;
+	stx__ref_walk_start(&w, f->s.nkept, f->s.kept);
+	stx__ref_walk_add(&w, f->s.kept_strides, f->s.x->offset);
 	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w))
 		stx__ref_store(out, i, stx__ref_cast(n->outs[0].dtype, has, fn(f, w.off[0])));
 	return 0;

@@ -394,7 +394,7 @@ static stx_err check_header(struct stx_span bytes, struct stx_diag *d)
 	const struct stx_plan_header *h = (const void *)bytes.at;
 	if (bytes.n < sizeof *h || (uintptr_t)bytes.at % 8)
 		return bad(d, "too short or misaligned, bytes", bytes.n);
-	if (memcmp(h->magic, STX_PLAN_MAGIC, sizeof h->magic))
+	if (memcmp(h->magic, STX_PLAN_MAGIC, sizeof h->magic) != 0)
 		return bad(d, "wrong magic, bytes", bytes.n);
 	if (h->version != STX_ABI_VERSION)
 		return stx_fail(d, STX_E_VERSION, "plan", "",
@@ -452,7 +452,7 @@ static const Elf64_Shdr *sections(struct stx_span elf, uint32_t *n)
 	if (elf.n < sizeof h)
 		return NULL;
 	memcpy(&h, elf.at, sizeof h);
-	if (memcmp(h.e_ident, ELFMAG, SELFMAG) || h.e_ident[EI_CLASS] != ELFCLASS64 ||
+	if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 ||
 	    h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_shentsize != sizeof(Elf64_Shdr))
 		return NULL;
 	*n = h.e_shnum;
@@ -485,7 +485,7 @@ stx_err stx_artifact_plan(struct stx_span elf, struct stx_span *plan, struct stx
 	for (uint32_t i = 0; i < n; i++) {
 		Elf64_Shdr s = section_at(table, i);
 		if (s.sh_name > names.sh_size || names.sh_size - s.sh_name < sizeof name ||
-		    memcmp(elf.at + names.sh_offset + s.sh_name, name, sizeof name))
+		    memcmp(elf.at + names.sh_offset + s.sh_name, name, sizeof name) != 0)
 			continue;
 		if (s.sh_type != SHT_PROGBITS || s.sh_offset > elf.n || s.sh_size > elf.n - s.sh_offset)
 			return stx_fail(d, STX_E_CORRUPT, "load", "",

@@ -70,8 +70,8 @@ stx_err stx_vfail(struct stx_diag *d, stx_err code, const char *stage, const cha
 	return code;
 }
 
-stx_err stx_fail(struct stx_diag *d, stx_err code, const char *stage, const char *node,
-                 const char *fmt, ...)
+stx_err (stx_fail)(struct stx_diag *d, stx_err code, const char *stage, const char *node,
+                   const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);

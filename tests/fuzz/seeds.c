@@ -1,5 +1,5 @@
-/* seeds.c: writes the seed corpora of the fuzzers: valid envelopes, wire graphs and texts.
- * Usage: seeds DIR (gets DIR/frame, DIR/wire, DIR/text) */
+/* seeds.c: writes the seed corpora of the fuzzers: valid envelopes, wire graphs, texts, plans and
+ * tensor files. Usage: seeds DIR (gets DIR/frame, DIR/wire, DIR/text, DIR/plan, DIR/tensor) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,9 @@
 
 #include "frame.h"
 #include "graph.pb-c.h"
+#include "model.h"
+#include "planbuild.h"
+#include "wire.h"
 
 static void put(const char *dir, const char *kind, const char *name, const void *p, size_t n)
 {
@@ -93,6 +96,52 @@ static void wires(const char *dir)
 	put(dir, "wire", "relu", buf, n);
 }
 
+static void plans(const char *dir)
+{
+	struct planbuild b = { 0 };
+	uint32_t n = pb_sym(&b, pb_size(&b, "n", 0, 0, 1, 100, 8)), one = pb_const(&b, 1);
+	uint32_t bytes = pb_bin(&b, STX_X_MUL, n, pb_const(&b, 4)), zero = pb_const(&b, 0);
+	uint32_t x = pb_value(&b, STX_VALUE_INPUT, STX_F32, "x", 1, &n, &one, bytes, zero);
+	uint32_t t = pb_value(&b, STX_VALUE_TEMP, STX_F32, "t", 1, &n, &one, bytes, zero);
+	uint32_t y = pb_value(&b, STX_VALUE_OUTPUT, STX_F32, "y", 1, &n, &one, bytes, zero);
+	uint32_t k = pb_kernel(&b, "poi_0", n, one, 1, &n);
+	pb_step(&b, STX_STEP_ALLOC, t, 0);
+	pb_launch(&b, k, 2, (uint32_t[]){ x, t });
+	pb_step(&b, STX_STEP_COPY, t, y);
+	pb_step(&b, STX_STEP_RELEASE, t, 0);
+	pb_guard(&b, pb_bin(&b, STX_X_LT, zero, n));
+	b.workspace = bytes;
+	struct stx_bytes plan = pb_finish(&b);
+	put(dir, "plan", "one", plan.at, plan.n);
+	stx_bytes_free(&plan);
+}
+
+static void tensors(const char *dir)
+{
+	struct stx_bytes npy = { 0 }, proto = { 0 }, graph = { 0 }, model = { 0 };
+	struct stx_host h;
+	if (stx_host_new(&h, STX_F32, 2, (int64_t[]){ 3, 7 }, NULL))
+		exit(1);
+	stx_host_random(&h, 1);
+	if (stx_npy_format(&h, &npy, NULL))
+		exit(1);
+	put(dir, "tensor", "npy", npy.at, npy.n);
+	stx_wire_put_uint(&proto, 1, 3);
+	stx_wire_put_uint(&proto, 1, 7);
+	stx_wire_put_uint(&proto, 2, 1);
+	stx_wire_put_bytes(&proto, 8, (struct stx_span){ (const uint8_t *)"w", 1 });
+	stx_wire_put_bytes(&proto, 9, (struct stx_span){ h.t.data, h.bytes });
+	put(dir, "tensor", "proto", proto.at, proto.n);
+	stx_wire_put_bytes(&graph, 5, (struct stx_span){ proto.at, proto.n });
+	stx_wire_put_bytes(&model, 7, (struct stx_span){ graph.at, graph.n });
+	put(dir, "tensor", "model", model.at, model.n);
+	stx_bytes_free(&npy);
+	stx_bytes_free(&proto);
+	stx_bytes_free(&graph);
+	stx_bytes_free(&model);
+	stx_host_free(&h);
+}
+
 int main(int argc, char **argv)
 {
 	static const char *const texts[] = {
@@ -107,6 +156,8 @@ int main(int argc, char **argv)
 	mkdir(argv[1], 0755);
 	frames(argv[1]);
 	wires(argv[1]);
+	plans(argv[1]);
+	tensors(argv[1]);
 	for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
 		char name[16];
 		snprintf(name, sizeof name, "t%u", i);

@@ -19,7 +19,7 @@ if [ -n "$corpus" ] && [ -e "$corpus" ]; then
   rm -rf "$work/node"
 fi
 passed=0 failed=0
-for t in frame wire onnx text; do
+for t in frame wire onnx text plan tensor; do
   if "$build/fuzz/fuzz_$t" -max_total_time="$seconds" -rss_limit_mb=2000 -timeout=20 -max_len=65536 \
     -print_final_stats=1 -artifact_prefix="$work/crash-$t-" "$work/$t" >"$work/$t.log" 2>&1; then
     passed=$((passed + 1))

@@ -415,6 +415,7 @@ static void test_infer_symbolic_sizes(void **state)
 		"f32[n + m,4] = cat.default([%a, %c])",
 		"f32[n,n] = mm.default(%a, %d)",
 		"f32[n - 1,4] = slice.Tensor(%a, 0, 1)",
+		"f32[min(m, 3),4] = slice.Tensor(%c, 0, 0, 3)",
 		"f32[4] = select.int(%a, 0, 1)",
 		"f32[n + 3,4] = constant_pad_nd.default(%a, [0, 0, 1, 2])",
 		"f32[n,7] = expand.default(%b, [-1, 7])",
@@ -429,6 +430,24 @@ static void test_infer_symbolic_sizes(void **state)
 	REFUSE(in, bad);
 }
 
+/* Sizes that refer to each other many times over are refused before their text explodes. */
+static void test_infer_nested_symbolic_slices_refused(void **state)
+{
+	(void)state;
+	struct stx_arena *a = stx_arena_new(64 << 20);
+	struct stx_bytes b = { 0 };
+	struct stx_graph *g;
+	struct stx_diag d = { 0 };
+	stx_bytes_puts(&b, "sym n = [0,inf] hint 100\n%x0 : f32[n] = placeholder()\n");
+	for (int i = 0; i < 60; i++)
+		stx_bytes_printf(&b, "%%x%d = slice.Tensor(%%x%d, 0, 3, 100)\n", i + 1, i);
+	stx_bytes_puts(&b, "return (%x60)\n");
+	assert_int_equal(stx_graph_parse(a, (char *)b.at, b.n, &g, &d), STX_E_TOO_LARGE);
+	assert_non_null(strstr(d.text, "too complicated"));
+	stx_bytes_free(&b);
+	stx_arena_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -440,6 +459,7 @@ int main(void)
 		cmocka_unit_test(test_infer_indexing_and_joining),
 		cmocka_unit_test(test_infer_products_and_norms),
 		cmocka_unit_test(test_infer_symbolic_sizes),
+		cmocka_unit_test(test_infer_nested_symbolic_slices_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_kernel_text.c: kernel IR prints and parses without loss; digests; malformed text is refused. */
+/* test_kernel_text.c: kernel IR prints and parses without loss; digests; malformed text is refused.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,13 +48,13 @@ static void test_kernel_text_any_value_names_renumber(void **state)
 {
 	(void)state;
 	static const char text[] = "kernel \"k\" poi bits 32 target cpu\n"
-	                           "param p0 f32 readwrite elems 4\n"
-	                           "axis x0 grid 4\n\n"
-	                           "begin\n"
-	                           "  tin = load f32 p0[x0]\n"
-	                           "  t90 = neg f32 tin\n"
-	                           "  store f32 p0[x0] t90\n"
-	                           "end\n";
+				   "param p0 f32 readwrite elems 4\n"
+				   "axis x0 grid 4\n\n"
+				   "begin\n"
+				   "  tin = load f32 p0[x0]\n"
+				   "  t90 = neg f32 tin\n"
+				   "  store f32 p0[x0] t90\n"
+				   "end\n";
 	struct stx_arena *a = stx_arena_new(0);
 	struct stx_kernel *k = must_parse(a, text);
 	assert_int_equal(k->insts.n, 3);
@@ -118,21 +119,21 @@ struct mutation {
 	const char *text, *from, *to;
 };
 static const struct mutation mutations[] = {
-	{ text_flat, "x0 + 10000)", "x0 + 10001)" },           /* reaches past the parameters */
+	{ text_flat, "x0 + 10000)", "x0 + 10001)" }, /* reaches past the parameters */
 	{ text_flat, "elems 10000 \"a\"", "elems 9999 \"a\"" },
 	{ text_rowsum, "elems 64", "elems 63" },
-	{ text_rowsum, "128*x0 + r0]", "128*x0 + r0 - 1]" },   /* below 0 */
+	{ text_rowsum, "128*x0 + r0]", "128*x0 + r0 - 1]" }, /* below 0 */
 	{ text_flat, "p2[", "p3[" },
-	{ text_flat, "store f32 p2", "store f32 p1" },         /* read-only */
-	{ text_flat, "load f32 p0", "load f32 p2" },           /* write-only */
+	{ text_flat, "store f32 p2", "store f32 p1" }, /* read-only */
+	{ text_flat, "load f32 p0", "load f32 p2" },   /* write-only */
 	{ text_flat, "load f32 p0", "load f64 p0" },
 	{ text_flat, "add f32", "add f64" },
 	{ text_flat, "add f32", "lt f32" },
 	{ text_flat, "add f32", "and f32" },
 	{ text_flat, "add f32", "exp f32" },
-	{ text_flat, "add f32", "pow f32" },                   /* elementary: must be expanded */
+	{ text_flat, "add f32", "pow f32" }, /* elementary: must be expanded */
 	{ text_flat, "add f32", "nosuch f32" },
-	{ text_flat, "t1 t2", "t1 t3" },                       /* itself */
+	{ text_flat, "t1 t2", "t1 t3" }, /* itself */
 	{ text_flat, "  loop x1\n", "  loop x0\n" },
 	{ text_flat, "  loop x1\n", "" },
 	{ text_flat, "  end\nend", "  end\n  t6 = neg f32 t3\nend" }, /* out of scope */
@@ -141,22 +142,22 @@ static const struct mutation mutations[] = {
 	{ text_flat, "vector min", "grid min" },
 	{ text_flat, "axis x1", "axis x0" },
 	{ text_flat, "axis x1", "axis s1" },
-	{ text_rowsum, "sum lanes", "sum plain" },             /* vector loop, no lanes */
+	{ text_rowsum, "sum lanes", "sum plain" }, /* vector loop, no lanes */
 	{ text_rowsum, "vector reduction", "vector" },
 	{ text_rowsum, "vector reduction", "loop reduction" },
-	{ text_rowsum, "sum lanes", "dot lanes" },             /* one value */
+	{ text_rowsum, "sum lanes", "dot lanes" }, /* one value */
 	{ text_rowsum, "sum lanes", "any lanes" },
 	{ text_rowsum, "sum lanes", "argmax lanes" },
 	{ text_rowsum, "sum lanes f32", "sum lanes f64" },
-	{ text_rowsum, "    update t2 t8\n", "" },             /* read, never updated */
+	{ text_rowsum, "    update t2 t8\n", "" }, /* read, never updated */
 	{ text_rowsum, "    update t2 t8\n", "    update t2 t8\n    update t2 t8\n" },
 	{ text_rowsum, "  end\n  t11", "  t11" },
-	{ text_rowsum, "t2 0\n", "t2 1\n" },                   /* sum has one state value */
+	{ text_rowsum, "t2 0\n", "t2 1\n" }, /* sum has one state value */
 	{ text_rowsum, "t11 = result f32 t2 0", "t11 = neg f32 t2" },
-	{ text_rowsum, "[x0] t11", "[x0] t8" },                /* inside the loop only */
+	{ text_rowsum, "[x0] t11", "[x0] t8" }, /* inside the loop only */
 	{ text_rowsum, "[x0] t11", "[x0 + r0] t11" },
 	{ text_colsum, "t4 = cast f32 t3", "t4 = cast bf16 t3" },
-	{ text_colsum, "cast f32 t3", "neg bf16 t3" },         /* arithmetic in bf16 */
+	{ text_colsum, "cast f32 t3", "neg bf16 t3" }, /* arithmetic in bf16 */
 	{ text_colsum, "sum plain", "sum lanes" },
 	{ text_colsum, "plain f32", "plain bf16" },
 	{ text_colsum, "axis r0 loop reduction", "axis r0 vector reduction" },
@@ -164,7 +165,7 @@ static const struct mutation mutations[] = {
 	{ text_matmul, "t4 t5", "t4" },
 	{ text_matmul, "    t2 = acc dot plain f32 r0\n", "    t2 = acc dot plain f32 x1\n" },
 	{ text_gather, "elems s0", "elems s1" },
-	{ text_gather, "32*t1", "32*t0" },                     /* no indirect value */
+	{ text_gather, "32*t1", "32*t0" }, /* no indirect value */
 	{ text_gather, "  t1 = indirect t0 bound 1000 axis 0 wrap check\n", "" },
 	{ text_gather, "load i64", "load i32" },
 	{ text_gather, "scalar s0 range 1 100000000", "scalar s0 range 9 1" },
@@ -209,14 +210,16 @@ static void test_kernel_parse_damaged_text_never_misbehaves(void **state)
 			for (int j = 0; round >= (int)n && j < 1 + round % 3; j++) {
 				size_t at = (size_t)rand_r(&seed) % n;
 				text[at] = round % 2 ? (char)rand_r(&seed)
-				                     : all_texts[i][(size_t)rand_r(&seed) % n];
+						     : all_texts[i][(size_t)rand_r(&seed) % n];
 			}
 			struct stx_arena *a = stx_arena_new(16 << 20);
 			struct stx_kernel *k = NULL, *again = NULL;
 			struct stx_bytes out = { 0 };
 			if (!stx_kernel_parse(a, text, len, &k, NULL)) {
 				assert_int_equal(stx_kernel_print(k, &out), 0);
-				assert_int_equal(stx_kernel_parse(a, (char *)out.at, out.n, &again, NULL), 0);
+				assert_int_equal(
+					stx_kernel_parse(a, (char *)out.at, out.n, &again, NULL),
+					0);
 			}
 			stx_bytes_free(&out);
 			stx_arena_free(a);

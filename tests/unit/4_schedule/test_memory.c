@@ -24,18 +24,21 @@ static void simulate(const struct stx__mem_item *items, uint32_t n, uint32_t nst
 			for (uint64_t b = m->offset / 64; b < (m->offset + m->bytes) / 64; b++) {
 				uint32_t was = owner[b];
 				if (was != UINT32_MAX && items[was].last >= step &&
-				    !(m->took_place && m->in_place == was && items[was].last == step))
-					fail_msg("item %u overwrites item %u at step %u", i, was, step);
+				    !(m->took_place && m->in_place == was &&
+				      items[was].last == step))
+					fail_msg("item %u overwrites item %u at step %u", i, was,
+						 step);
 				owner[b] = i;
 			}
 		}
-		for (uint32_t i = 0; i < n; i++) { /* operands were still there when the step began */
+		for (uint32_t i = 0; i < n;
+		     i++) { /* operands were still there when the step began */
 			const struct stx__mem_item *m = &items[i];
 			if (m->last != step || !m->bytes)
 				continue;
 			for (uint64_t b = m->offset / 64; b < (m->offset + m->bytes) / 64; b++)
-				assert_true(owner[b] == i ||
-				            (items[owner[b]].took_place && items[owner[b]].in_place == i));
+				assert_true(owner[b] == i || (items[owner[b]].took_place &&
+							      items[owner[b]].in_place == i));
 		}
 	}
 	free(owner);
@@ -73,9 +76,12 @@ static void test_memory_random_dags_never_overwrite_live_values(void **state)
 				uint32_t reach = rand_r(&seed) % 4 ? 4 : nsteps;
 				m.last = step + (uint32_t)rand_r(&seed) % reach;
 				m.last = m.last < nsteps ? m.last : nsteps - 1;
-				m.bytes = equal ? 640 : (uint64_t)rand_r(&seed) % (1u << rand_r(&seed) % 16);
+				m.bytes = equal ? 640
+						: (uint64_t)rand_r(&seed) %
+							  (1u << rand_r(&seed) % 16);
 				for (uint32_t i = 0; i < n; i++)
-					if (items[i].last == step && items[i].first < step && rand_r(&seed) % 2)
+					if (items[i].last == step && items[i].first < step &&
+					    rand_r(&seed) % 2)
 						m.in_place = i;
 				items[n++] = m;
 			}
@@ -110,7 +116,9 @@ static uint32_t gelu_buffers(int in_place)
 	struct stx__mem_item items[11];
 	uint64_t total = 0, size = 117440512;
 	for (uint32_t i = 0; i < 11; i++)
-		items[i] = (struct stx__mem_item){ .bytes = size, .first = i, .last = i, .in_place = STX_NONE };
+		items[i] = (struct stx__mem_item){
+			.bytes = size, .first = i, .last = i, .in_place = STX_NONE
+		};
 	for (uint32_t i = 0; i < 11; i++)
 		for (int j = 0; j < 2; j++)
 			if (ops[i][j] >= 0)
@@ -130,7 +138,7 @@ static void test_memory_gelu_needs_three_buffers_with_in_place_four_without(void
 {
 	(void)state; /* GF-06, GF-07 */
 	uint32_t with = gelu_buffers(1), without = gelu_buffers(0);
-	assert_int_equal(with, 3);    /* 11 -> 3: 1.29 GB -> 352.32 MB */
+	assert_int_equal(with, 3); /* 11 -> 3: 1.29 GB -> 352.32 MB */
 	assert_int_equal(without, 4);
 }
 
@@ -171,7 +179,8 @@ static void test_memory_impossible_sizes_are_errors(void **state)
 	stx_arena_free(a);
 }
 
-/* 200,000 values with random lives: ends at once only when no request looks through all free blocks. */
+/* 200,000 values with random lives: ends at once only when no request looks through all free
+ * blocks. */
 static void test_memory_many_values_take_linear_time(void **state)
 {
 	(void)state;
@@ -182,8 +191,10 @@ static void test_memory_many_values_take_linear_time(void **state)
 	uint64_t total = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t life = (uint32_t)rand_r(&seed) % 5000;
-		items[i] = (struct stx__mem_item){ .bytes = 64 + (uint64_t)rand_r(&seed) % 100000, .first = i,
-			                           .last = i + life < n ? i + life : n - 1, .in_place = STX_NONE };
+		items[i] = (struct stx__mem_item){ .bytes = 64 + (uint64_t)rand_r(&seed) % 100000,
+						   .first = i,
+						   .last = i + life < n ? i + life : n - 1,
+						   .in_place = STX_NONE };
 	}
 	assert_int_equal(stx__memory_place(a, items, n, n, &total), 0);
 	free(items);

@@ -1,11 +1,12 @@
-/* test_schedule.c: kernels built from small programs: golden text, fusion, bindings, names, digests. */
+/* test_schedule.c: kernels built from small programs: golden text, fusion, bindings, names,
+ * digests. */
 #include "loops_make.h"
 
 static const char *const example_origins[] = { "add", "relu", "mul", "sum_1" };
 
 /* Example 1.1: (relu(a + b) * 2).sum(-1) of [64,128]. */
-static struct stx_buffer *example(struct maker *m, const struct stx_buffer *a, const struct stx_buffer *b,
-                                  enum stx_buffer_kind kind)
+static struct stx_buffer *example(struct maker *m, const struct stx_buffer *a,
+				  const struct stx_buffer *b, enum stx_buffer_kind kind)
 {
 	mk_begin_ints(m, 1, (int64_t[]){ 64 }, 1, (int64_t[]){ 128 });
 	stx_ex at = stx_ex_add(m->x, stx_ex_muli(m->x, mk_var(m, 0), 128), mk_var(m, 1));
@@ -13,7 +14,8 @@ static struct stx_buffer *example(struct maker *m, const struct stx_buffer *a, c
 	v = mk_op(m, STX_P_ADD, STX_F32, v, w);
 	v = mk_op(m, STX_P_RELU, STX_F32, v, 0);
 	v = mk_op(m, STX_P_MUL, STX_F32, v, mk_constant(m, STX_F32, 2));
-	struct stx_buffer *s = mk_end(m, kind, STX_F32, STX_DEF_REDUCTION, STX_MONOID_SUM, STX_F32, v, 0);
+	struct stx_buffer *s =
+		mk_end(m, kind, STX_F32, STX_DEF_REDUCTION, STX_MONOID_SUM, STX_F32, v, 0);
 	mk_origins(m, s, 4, example_origins);
 	return s;
 }
@@ -61,7 +63,7 @@ static void test_schedule_example_is_one_persistent_kernel(void **state)
 }
 
 static struct stx_buffer *pointwise2(struct maker *m, enum stx_buffer_kind kind, enum stx_prim op,
-                                     const struct stx_buffer *a, const struct stx_buffer *b)
+				     const struct stx_buffer *a, const struct stx_buffer *b)
 {
 	stx_ex ranges[4];
 	memcpy(ranges, a->layout.sizes, a->layout.rank * sizeof *ranges);
@@ -99,7 +101,8 @@ static void test_schedule_broadcast_is_not_merged(void **state)
 	struct stx_buffer *a = mk_input(&m, STX_F32, 2, (int64_t[]){ 64, 128 });
 	struct stx_buffer *bias = mk_input(&m, STX_F32, 1, (int64_t[]){ 128 });
 	mk_begin_ints(&m, 2, (int64_t[]){ 64, 128 }, 0, NULL);
-	uint32_t v = mk_op(&m, STX_P_ADD, STX_F32, mk_load(&m, a, mk_here(&m, a)), mk_load(&m, bias, mk_var(&m, 1)));
+	uint32_t v = mk_op(&m, STX_P_ADD, STX_F32, mk_load(&m, a, mk_here(&m, a)),
+			   mk_load(&m, bias, mk_var(&m, 1)));
 	mk_pointwise(&m, STX_BUF_OUTPUT, STX_F32, v);
 	const struct stx_kernel *k = must_schedule(&m, 0)->kernels.at[0];
 	assert_true(stx_ex_equals(k->ex, k->grid, 64));
@@ -139,12 +142,15 @@ static void test_schedule_other_space_or_point_is_not_fused(void **state)
 	struct stx_buffer *t = pointwise2(&m, STX_BUF_TEMP, STX_P_ADD, a, a);
 	mk_begin_ints(&m, 1, (int64_t[]){ 100 }, 0, NULL); /* reversed */
 	stx_ex back = stx_ex_sub(m.x, mk_const(&m, 99), mk_var(&m, 0));
-	mk_pointwise(&m, STX_BUF_OUTPUT, STX_F32, mk_op(&m, STX_P_NEG, STX_F32, mk_load(&m, t, back), 0));
+	mk_pointwise(&m, STX_BUF_OUTPUT, STX_F32,
+		     mk_op(&m, STX_P_NEG, STX_F32, mk_load(&m, t, back), 0));
 	mk_begin_ints(&m, 2, (int64_t[]){ 3, 100 }, 0, NULL); /* broadcast */
-	mk_pointwise(&m, STX_BUF_OUTPUT, STX_F32, mk_op(&m, STX_P_NEG, STX_F32, mk_load(&m, t, mk_var(&m, 1)), 0));
+	mk_pointwise(&m, STX_BUF_OUTPUT, STX_F32,
+		     mk_op(&m, STX_P_NEG, STX_F32, mk_load(&m, t, mk_var(&m, 1)), 0));
 	struct stx_schedule *s = must_schedule(&m, 0);
 	assert_int_equal(s->kernels.n, 3);
-	assert_string_equal(s->groups.at[1].why_not, "it reads the group's results at other points");
+	assert_string_equal(s->groups.at[1].why_not,
+			    "it reads the group's results at other points");
 	assert_string_equal(s->groups.at[2].why_not, "its iteration space differs");
 	assert_non_null(strstr(s->report.at[2], "its iteration space differs"));
 	stx_arena_free(m.a);
@@ -176,7 +182,8 @@ static void test_schedule_column_sum_runs_along_columns(void **state)
 	struct stx_buffer *a = mk_input(&m, STX_BF16, 2, (int64_t[]){ 3000, 100 });
 	mk_begin_ints(&m, 1, (int64_t[]){ 100 }, 1, (int64_t[]){ 3000 });
 	stx_ex at = stx_ex_add(m.x, mk_var(&m, 0), stx_ex_muli(m.x, mk_var(&m, 1), 100));
-	mk_end(&m, STX_BUF_OUTPUT, STX_BF16, STX_DEF_REDUCTION, STX_MONOID_SUM, STX_F32, mk_load(&m, a, at), 0);
+	mk_end(&m, STX_BUF_OUTPUT, STX_BF16, STX_DEF_REDUCTION, STX_MONOID_SUM, STX_F32,
+	       mk_load(&m, a, at), 0);
 	const struct stx_kernel *k = must_schedule(&m, 0)->kernels.at[0];
 	assert_int_equal(k->kind, STX_KERNEL_RED);
 	char *text = kernel_text(k);
@@ -186,15 +193,18 @@ static void test_schedule_column_sum_runs_along_columns(void **state)
 }
 
 /* out[i,j] = sum_k a[i,k] * b[..]; b is [k,n], or [n,k] when transposed. */
-static const struct stx_kernel *matmul(struct maker *m, int64_t rows, int64_t k, int64_t cols, int transposed)
+static const struct stx_kernel *matmul(struct maker *m, int64_t rows, int64_t k, int64_t cols,
+				       int transposed)
 {
 	struct stx_buffer *a = mk_input(m, STX_F32, 2, (int64_t[]){ rows, k });
-	struct stx_buffer *b = mk_input(m, STX_F32, 2, (int64_t[]){ transposed ? cols : k, transposed ? k : cols });
+	struct stx_buffer *b = mk_input(
+		m, STX_F32, 2, (int64_t[]){ transposed ? cols : k, transposed ? k : cols });
 	mk_begin_ints(m, 2, (int64_t[]){ rows, cols }, 1, (int64_t[]){ k });
 	stx_ex i = mk_var(m, 0), j = mk_var(m, 1), r = mk_var(m, 2);
 	uint32_t p = mk_load(m, a, stx_ex_add(m->x, stx_ex_muli(m->x, i, k), r));
-	uint32_t q = mk_load(m, b, transposed ? stx_ex_add(m->x, stx_ex_muli(m->x, j, k), r)
-	                                      : stx_ex_add(m->x, stx_ex_muli(m->x, r, cols), j));
+	uint32_t q = mk_load(m, b,
+			     transposed ? stx_ex_add(m->x, stx_ex_muli(m->x, j, k), r)
+					: stx_ex_add(m->x, stx_ex_muli(m->x, r, cols), j));
 	mk_end(m, STX_BUF_OUTPUT, STX_F32, STX_DEF_REDUCTION, STX_MONOID_DOT, STX_F32, p, q);
 	return must_schedule(m, 0)->kernels.at[0];
 }
@@ -288,7 +298,8 @@ static void test_schedule_index_width_follows_the_greatest_offset(void **state)
 	/* B09: an index value past 32 bits */
 	maker_init(&m);
 	mk_begin_ints(&m, 1, (int64_t[]){ 11 }, 0, NULL);
-	mk_pointwise(&m, STX_BUF_OUTPUT, STX_I64, mk_index(&m, STX_I64, stx_ex_muli(m.x, mk_var(&m, 0), 1000000000)));
+	mk_pointwise(&m, STX_BUF_OUTPUT, STX_I64,
+		     mk_index(&m, STX_I64, stx_ex_muli(m.x, mk_var(&m, 0), 1000000000)));
 	assert_int_equal(must_schedule(&m, 0)->kernels.at[0]->index_bits, 64);
 	stx_arena_free(m.a);
 }
@@ -306,7 +317,9 @@ static void test_schedule_dynamic_kernel_runs_for_each_size(void **state)
 		const char *why = NULL;
 		for (int64_t i = 0; i < n; i++)
 			in[i] = (float)i;
-		assert_int_equal(kernel_eval(k, buffers, elems, &s, NULL, 0, kernel_eval_grid(k, &s), &why), 0);
+		assert_int_equal(
+			kernel_eval(k, buffers, elems, &s, NULL, 0, kernel_eval_grid(k, &s), &why),
+			0);
 		for (int64_t i = 0; i < n; i++)
 			assert_true(out[i] == 2 * (float)i);
 		free(in);
@@ -362,9 +375,16 @@ static void test_schedule_empty_result_has_no_kernel_empty_reduction_has_its_ide
 static void test_schedule_names_are_bounded_and_clean(void **state)
 {
 	(void)state; /* GK-15 */
-	static const char *const origins[] = { "/layer.1/Conv_output_0", "add_12", "add_13", "Relu6_2",
-		"a_very_long_operator_name_that_goes_on_and_on_and_on", "another_very_long_operator_name",
-		"yet_another_quite_long_one", "tail" };
+	static const char *const origins[] = {
+		"/layer.1/Conv_output_0",
+		"add_12",
+		"add_13",
+		"Relu6_2",
+		"a_very_long_operator_name_that_goes_on_and_on_and_on",
+		"another_very_long_operator_name",
+		"yet_another_quite_long_one",
+		"tail"
+	};
 	struct maker m;
 	maker_init(&m);
 	struct stx_buffer *a = mk_input(&m, STX_F32, 1, (int64_t[]){ 8 });
@@ -377,7 +397,8 @@ static void test_schedule_names_are_bounded_and_clean(void **state)
 	stx_arena_free(m.a);
 }
 
-/* Workspace of x -> t -> u -> out, each backwards over the last; u adds t at its own and perhaps another point. */
+/* Workspace of x -> t -> u -> out, each backwards over the last; u adds t at its own and perhaps
+ * another point. */
 static uint64_t workspace_of(int64_t other)
 {
 	struct maker m;
@@ -391,7 +412,8 @@ static uint64_t workspace_of(int64_t other)
 			uint32_t w = mk_load(&m, b[1], other ? back : here);
 			v = mk_op(&m, STX_P_ADD, STX_F32, v, w);
 		}
-		struct stx_buffer *r = mk_pointwise(&m, i == 2 ? STX_BUF_OUTPUT : STX_BUF_TEMP, STX_F32, v);
+		struct stx_buffer *r =
+			mk_pointwise(&m, i == 2 ? STX_BUF_OUTPUT : STX_BUF_TEMP, STX_F32, v);
 		if (i < 2)
 			b[i + 1] = r;
 	}
@@ -438,7 +460,8 @@ int main(void)
 		cmocka_unit_test(test_schedule_index_width_follows_the_greatest_offset),
 		cmocka_unit_test(test_schedule_dynamic_kernel_runs_for_each_size),
 		cmocka_unit_test(test_schedule_narrow_floats_round_after_every_node),
-		cmocka_unit_test(test_schedule_empty_result_has_no_kernel_empty_reduction_has_its_identity),
+		cmocka_unit_test(
+			test_schedule_empty_result_has_no_kernel_empty_reduction_has_its_identity),
 		cmocka_unit_test(test_schedule_names_are_bounded_and_clean),
 		cmocka_unit_test(test_schedule_place_is_taken_only_when_read_at_its_own_points),
 		cmocka_unit_test(test_schedule_long_chain_is_linear),

@@ -1,5 +1,6 @@
-/* test_schedule_random.c: random loop programs give the same bits scheduled, fused and not, with temporaries
- * in a poisoned workspace and grid points run backwards, as evaluated directly (GF-08, RZ-12, LN-07). */
+/* test_schedule_random.c: random loop programs give the same bits scheduled, fused and not, with
+ * temporaries in a poisoned workspace and grid points run backwards, as evaluated directly (GF-08,
+ * RZ-12, LN-07). */
 #include "loops_make.h"
 
 static unsigned seed;
@@ -32,7 +33,8 @@ static void fill(enum stx_dtype t, void *p, int64_t n)
 
 static struct stx_buffer *random_input(struct maker *m)
 {
-	static const enum stx_dtype types[] = { STX_F32, STX_F32, STX_BF16, STX_F64, STX_I32, STX_F16 };
+	static const enum stx_dtype types[] = { STX_F32, STX_F32, STX_BF16,
+						STX_F64, STX_I32, STX_F16 };
 	uint32_t rank = rnd(4);
 	int64_t sizes[4];
 	stx_ex strides[4], stride = mk_const(m, 1);
@@ -57,7 +59,8 @@ static struct stx_buffer *random_input(struct maker *m)
 	return b;
 }
 
-/* Some index of b that depends on the variables: at the own point when shapes agree, else folded into it. */
+/* Some index of b that depends on the variables: at the own point when shapes agree, else folded
+ * into it. */
 static stx_ex random_index(struct maker *m, const struct stx_buffer *b)
 {
 	uint32_t nvars = m->nranges + m->nrranges;
@@ -67,13 +70,13 @@ static stx_ex random_index(struct maker *m, const struct stx_buffer *b)
 		stx_ex size = b->layout.sizes[i], at = mk_const(m, 0);
 		uint32_t v = straight ? i : nvars ? rnd(nvars) : 0;
 		stx_ex range = v >= nvars       ? mk_const(m, 1)
-		               : v < m->nranges ? m->ranges[v]
-		                                : m->rranges[v - m->nranges];
+			       : v < m->nranges ? m->ranges[v]
+						: m->rranges[v - m->nranges];
 		if (v < nvars && (straight || rnd(6))) {
 			at = mk_var(m, v);
 			if (range != size || (!straight && !rnd(3)))
 				at = rnd(2) ? stx_ex_mod(m->x, stx_ex_addi(m->x, at, rnd(3)), size)
-				            : stx_ex_min(m->x, at, stx_ex_addi(m->x, size, -1));
+					    : stx_ex_min(m->x, at, stx_ex_addi(m->x, size, -1));
 		}
 		e = stx_ex_add(m->x, e, stx_ex_mul(m->x, at, b->layout.strides[i]));
 	}
@@ -89,7 +92,8 @@ static stx_ex indirect_index(struct maker *m, const struct stx_buffer *b, stx_ex
 	uint32_t n = mk_indirect(m, mk_load(m, from, random_index(m, from)), size, STX_NONE);
 	if (stx_ex_interval(m->x, size).hi > r.hi + 1) /* dynamic */
 		r.hi = stx_ex_interval(m->x, size).hi - 1;
-	return stx_ex_add(m->x, e, stx_ex_mul(m->x, stx_ex_indirect(m->x, n, r), b->layout.strides[0]));
+	return stx_ex_add(m->x, e,
+			  stx_ex_mul(m->x, stx_ex_indirect(m->x, n, r), b->layout.strides[0]));
 }
 
 static uint32_t random_load(struct maker *m, enum stx_dtype t)
@@ -111,19 +115,23 @@ static uint32_t random_load(struct maker *m, enum stx_dtype t)
 
 static uint32_t random_value(struct maker *m, enum stx_dtype t)
 {
-	static const enum stx_prim ops[] = { STX_P_ADD, STX_P_SUB, STX_P_MAX, STX_P_MIN, STX_P_ADD };
+	static const enum stx_prim ops[] = { STX_P_ADD, STX_P_SUB, STX_P_MAX, STX_P_MIN,
+					     STX_P_ADD };
 	uint32_t v = random_load(m, t), n = rnd(4);
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t w = rnd(4) ? random_load(m, t) : rnd(2) ? mk_constant(m, t, 2) : v;
 		v = mk_op(m, ops[rnd(5)], t, v, w);
 	}
 	if (stx_dtype_is_float(t) && !rnd(4)) {
-		static const enum stx_prim functions[] = { STX_P_TANH, STX_P_SIGMOID, STX_P_ERF, STX_P_SIN, STX_P_ATAN };
+		static const enum stx_prim functions[] = { STX_P_TANH, STX_P_SIGMOID, STX_P_ERF,
+							   STX_P_SIN, STX_P_ATAN };
 		v = mk_op(m, functions[rnd(5)], t, v, 0);
 		v = mk_op(m, STX_P_RINT, t, mk_op(m, STX_P_MUL, t, v, mk_constant(m, t, 5)), 0);
 	}
 	if (m->nranges && !rnd(6))
-		v = mk_op(m, STX_P_ADD, t, v, mk_op(m, STX_P_CAST, t, mk_index(m, STX_I32, mk_var(m, m->nranges - 1)), 0));
+		v = mk_op(m, STX_P_ADD, t, v,
+			  mk_op(m, STX_P_CAST, t, mk_index(m, STX_I32, mk_var(m, m->nranges - 1)),
+				0));
 	v = mk_op(m, STX_P_MIN, t, v, mk_constant(m, t, 8));
 	return mk_op(m, STX_P_MAX, t, v, mk_constant(m, t, -8));
 }
@@ -131,8 +139,9 @@ static uint32_t random_value(struct maker *m, enum stx_dtype t)
 static void random_definition(struct maker *m, enum stx_buffer_kind kind)
 {
 	static const enum stx_dtype types[] = { STX_F32, STX_F32, STX_BF16, STX_F64, STX_I64 };
-	static const enum stx_monoid monoids[] = { STX_MONOID_SUM, STX_MONOID_MAX, STX_MONOID_MIN,
-		                                   STX_MONOID_DOT, STX_MONOID_ARGMAX, STX_MONOID_ARGMIN };
+	static const enum stx_monoid monoids[] = { STX_MONOID_SUM,    STX_MONOID_MAX,
+						   STX_MONOID_MIN,    STX_MONOID_DOT,
+						   STX_MONOID_ARGMAX, STX_MONOID_ARGMIN };
 	enum stx_dtype t = types[rnd(5)], acc = t == STX_BF16 ? STX_F32 : t;
 	int64_t ranges[3], rranges[2];
 	uint32_t n = rnd(4), nr = 0, from = rnd(m->l->buffers.n);
@@ -169,7 +178,8 @@ static void random_definition(struct maker *m, enum stx_buffer_kind kind)
 	mk_end(m, kind, arg ? STX_I64 : t, STX_DEF_REDUCTION, monoid, acc, v, w);
 }
 
-/* Outputs are clamped so that later sums stay exact: reductions are followed by a clamping pointwise. */
+/* Outputs are clamped so that later sums stay exact: reductions are followed by a clamping
+ * pointwise. */
 static void clamp_last(struct maker *m)
 {
 	const struct stx_buffer *b = m->l->buffers.at[m->l->buffers.n - 1];
@@ -193,11 +203,14 @@ static void compare(struct maker *m, void **expected, void **got, int no_fuse, u
 		if (!memcmp(expected[b->id], got[b->id], bytes))
 			continue;
 		for (int64_t j = 0; j < mk_elems(m, b); j++) {
-			union stx_scalar p = stx_scalar_load(b->dtype, (char *)expected[b->id] + j * stx_dtype_bytes(b->dtype));
-			union stx_scalar q = stx_scalar_load(b->dtype, (char *)got[b->id] + j * stx_dtype_bytes(b->dtype));
+			union stx_scalar p = stx_scalar_load(
+				b->dtype, (char *)expected[b->id] + j * stx_dtype_bytes(b->dtype));
+			union stx_scalar q = stx_scalar_load(
+				b->dtype, (char *)got[b->id] + j * stx_dtype_bytes(b->dtype));
 			if (p.u != q.u)
-				fail_msg("seed %u, no_fuse %d, %s[%lld]: %llx, expected %llx", start, no_fuse, b->name,
-				         (long long)j, (unsigned long long)q.u, (unsigned long long)p.u);
+				fail_msg("seed %u, no_fuse %d, %s[%lld]: %llx, expected %llx",
+					 start, no_fuse, b->name, (long long)j,
+					 (unsigned long long)q.u, (unsigned long long)p.u);
 		}
 	}
 }
@@ -245,18 +258,23 @@ static void run_one(unsigned start, int64_t symbolic)
 static void test_schedule_random_programs_give_the_bits_of_direct_evaluation(void **state)
 {
 	(void)state;
-	unsigned rounds = getenv("STAX_TEST_ROUNDS") ? (unsigned)atoi(getenv("STAX_TEST_ROUNDS")) : 150;
-	unsigned start = getenv("STAX_TEST_SEED") ? (unsigned)strtoul(getenv("STAX_TEST_SEED"), NULL, 0) : 71000;
+	unsigned rounds =
+		getenv("STAX_TEST_ROUNDS") ? (unsigned)atoi(getenv("STAX_TEST_ROUNDS")) : 150;
+	unsigned start = getenv("STAX_TEST_SEED")
+				 ? (unsigned)strtoul(getenv("STAX_TEST_SEED"), NULL, 0)
+				 : 71000;
 	print_message("seeds %u .. %u\n", start, start + rounds - 1);
 	for (unsigned i = 0; i < rounds; i++)
 		run_one(start + i, 0);
 }
 
-/* The same with one size dynamic: every extent of that size is a symbol, known only when kernels run. */
+/* The same with one size dynamic: every extent of that size is a symbol, known only when kernels
+ * run. */
 static void test_schedule_random_programs_with_a_dynamic_size_give_the_same_bits(void **state)
 {
 	(void)state;
-	unsigned rounds = getenv("STAX_TEST_ROUNDS") ? (unsigned)atoi(getenv("STAX_TEST_ROUNDS")) : 150;
+	unsigned rounds =
+		getenv("STAX_TEST_ROUNDS") ? (unsigned)atoi(getenv("STAX_TEST_ROUNDS")) : 150;
 	print_message("seeds 1 .. %u\n", rounds);
 	for (unsigned i = 1; i <= rounds; i++)
 		run_one(i, some_sizes[i % (sizeof some_sizes / sizeof *some_sizes)]);
@@ -266,7 +284,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_schedule_random_programs_give_the_bits_of_direct_evaluation),
-		cmocka_unit_test(test_schedule_random_programs_with_a_dynamic_size_give_the_same_bits),
+		cmocka_unit_test(
+			test_schedule_random_programs_with_a_dynamic_size_give_the_same_bits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

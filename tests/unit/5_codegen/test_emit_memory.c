@@ -244,6 +244,8 @@ static void test_emit_addresses_of_every_form_equal_their_expression(void **stat
 		{ "x1 % 5", "x1", 5, 67 },
 		{ "(x1 + 3*x0) % 7 + 10*(x1 // 7)", "x1", 100, 67 },
 		{ "min(x1, 9)", "x1", 10, 67 },
+		{ "50 // (67 - x1)", "x1", 51, 67 }, /* 0 beyond the end: must not trap */
+		{ "50 % (67 - x1)", "x1", 67, 67 },
 		{ "max(x1, 60) - 60", "x1", 7, 67 },
 		{ "5", "x1", 6, 67 },
 		{ "s0*x1 + 1", "x1", 200, 67 },

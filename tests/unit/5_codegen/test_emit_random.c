@@ -34,6 +34,7 @@ struct gen {
 	enum stx_dtype param[N_PARAMS]; /* the last two are written */
 	enum stx_dtype type[256];       /* of value tN */
 	uint32_t n;                     /* values so far */
+	int64_t size;                   /* of the axis when it is constant, or 0 */
 	int in_loop;
 };
 
@@ -99,10 +100,11 @@ static void put_constant(struct gen *g)
 
 static void put_index(struct gen *g)
 {
+	static const char *const forms[] = { "3*x1 - 2*x0 - 40", "x1 - 5", "7 - x1", "x1" };
 	enum stx_dtype t = dtypes[pick(sizeof dtypes / sizeof *dtypes)];
 	put(g, t);
 	stx_bytes_printf(&g->text, "index %s %s\n", stx_dtype_name(t),
-			 g->in_loop ? "3*x1 - 2*x0 - 40" : "x0 - 1");
+			 g->in_loop ? forms[pick(4)] : "x0 - 1");
 }
 
 static void put_cast(struct gen *g)
@@ -162,7 +164,14 @@ static void generate(struct gen *g)
 		stx_bytes_printf(&g->text, "param p%u %s %s elems 1000 \"p\"\n", p,
 				 stx_dtype_name(g->param[p]), p < N_PARAMS - 2 ? "read" : "write");
 	}
-	stx_bytes_puts(&g->text, "axis x0 grid 3\naxis x1 vector s0\ngrain 1\nbegin\n");
+	static const int64_t sizes[] = { 1, 5, 16, 37, 64, 150 };
+	if (pick(2))
+		g->size = sizes[pick(6)];
+	if (g->size)
+		stx_bytes_printf(&g->text, "axis x0 grid 3\naxis x1 vector %d\n", (int)g->size);
+	else
+		stx_bytes_puts(&g->text, "axis x0 grid 3\naxis x1 vector s0\n");
+	stx_bytes_puts(&g->text, "grain 1\nbegin\n");
 	put_constant(g);
 	for (uint32_t i = pick(4); i-- > 0;)
 		pick(2) ? put_load(g) : put_index(g);
@@ -279,16 +288,17 @@ static void check(struct gen *g)
 		}
 	for (const char *const *target = jit_targets(); *target; target++) {
 		stx_kernel_fn *fn = jit_kernel(*target, (const char *)g->text.at);
-		for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+		for (size_t l = 0; l < (g->size ? 1 : sizeof lengths / sizeof *lengths); l++) {
+			int64_t n = g->size ? g->size : lengths[l];
 			void *code[N_PARAMS] = { in[0], in[1], in[2], in[3], got[0], got[1] };
 			void *plain[N_PARAMS] = { in[0], in[1], in[2], in[3], want[0], want[1] };
 			memset(got, 0, sizeof got);
 			memset(want, 0, sizeof want);
-			jit_run(fn, code, &lengths[l], 0, 2);
-			jit_run(fn, code, &lengths[l], 2, ROWS);
-			interpret(k, plain, lengths[l]);
+			jit_run(fn, code, &n, 0, 2);
+			jit_run(fn, code, &n, 2, ROWS);
+			interpret(k, plain, n);
 			for (uint32_t p = 0; p < 2; p++)
-				compare(g, *target, lengths[l], N_PARAMS - 2 + p, got[p], want[p]);
+				compare(g, *target, n, N_PARAMS - 2 + p, got[p], want[p]);
 		}
 	}
 	stx_arena_free(a);

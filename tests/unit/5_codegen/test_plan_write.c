@@ -1,4 +1,5 @@
-/* test_plan_write.c: data plans of schedules open, say what the schedule says, and pack into an object. */
+/* test_plan_write.c: data plans of schedules open, say what the schedule says, and pack into an
+ * object. */
 #include <elf.h>
 
 #include "codegen.h"
@@ -6,17 +7,20 @@
 #include "plan.h"
 
 /* A graph input beside the loop input, as lowering makes them. */
-static struct stx_buffer *plan_input(struct maker *m, int is_param, uint32_t rank, const int64_t *sizes)
+static struct stx_buffer *plan_input(struct maker *m, int is_param, uint32_t rank,
+				     const int64_t *sizes)
 {
 	char name[16];
 	snprintf(name, sizeof name, "primals_%u", m->l->g->inputs.n + 1);
-	struct stx_node *n = stx_graph_input(m->l->g, name, stx_type_make(m->l->g, STX_F32, (int)rank, sizes),
-	                                     NULL, is_param, NULL);
+	struct stx_node *n =
+		stx_graph_input(m->l->g, name, stx_type_make(m->l->g, STX_F32, (int)rank, sizes),
+				NULL, is_param, NULL);
 	assert_non_null(n);
 	return mk_input(m, STX_F32, rank, sizes);
 }
 
-static struct stx_buffer *neg_at(struct maker *m, enum stx_buffer_kind kind, const struct stx_buffer *a, int64_t from)
+static struct stx_buffer *neg_at(struct maker *m, enum stx_buffer_kind kind,
+				 const struct stx_buffer *a, int64_t from)
 {
 	stx_ex size = a->layout.sizes[0];
 	mk_begin(m, 1, &size, 0, NULL);
@@ -50,15 +54,19 @@ static void steps_text(const struct stx_plan *p, char *out, size_t cap)
 		n += (size_t)snprintf(out + n, cap - n, "%s", names[s->kind]);
 		if (s->kind == STX_STEP_LAUNCH)
 			for (uint32_t j = 0; j < s->nargs; j++)
-				n += (size_t)snprintf(out + n, cap - n, " %s",
-				                      stx_plan_string(p, p->values[stx_plan_u32s(p, s->args)[j]].name));
+				n += (size_t)snprintf(
+					out + n, cap - n, " %s",
+					stx_plan_string(
+						p, p->values[stx_plan_u32s(p, s->args)[j]].name));
 		else
-			n += (size_t)snprintf(out + n, cap - n, " %s", stx_plan_string(p, p->values[s->a].name));
+			n += (size_t)snprintf(out + n, cap - n, " %s",
+					      stx_plan_string(p, p->values[s->a].name));
 		n += (size_t)snprintf(out + n, cap - n, "\n");
 	}
 }
 
-/* Two kernels that do not fuse (the second reads backwards), an unused input, a parameter, a constant. */
+/* Two kernels that do not fuse (the second reads backwards), an unused input, a parameter, a
+ * constant. */
 static struct stx_schedule *two_kernels(struct maker *m)
 {
 	static const float ten[100] = { 10, 11 };
@@ -69,7 +77,8 @@ static struct stx_schedule *two_kernels(struct maker *m)
 	struct stx_buffer *c = mk_buffer(m, STX_BUF_CONST, STX_F32, mk_layout(m, 1, &size, NULL));
 	c->data = (struct stx_const_data){ (const uint8_t *)ten, sizeof ten };
 	mk_begin(m, 1, &size, 0, NULL);
-	uint32_t p = mk_load(m, a, mk_var(m, 0)), q = mk_load(m, w, mk_var(m, 0)), r = mk_load(m, c, mk_var(m, 0));
+	uint32_t p = mk_load(m, a, mk_var(m, 0)), q = mk_load(m, w, mk_var(m, 0)),
+		 r = mk_load(m, c, mk_var(m, 0));
 	uint32_t v = mk_op(m, STX_P_ADD, STX_F32, mk_op(m, STX_P_ADD, STX_F32, p, q), r);
 	struct stx_buffer *t = mk_pointwise(m, STX_BUF_TEMP, STX_F32, v);
 	neg_at(m, STX_BUF_OUTPUT, t, 99);
@@ -88,10 +97,10 @@ static void test_plan_write_steps_allocate_launch_and_release_in_order(void **st
 	open_plan(s, &bytes, &p);
 	steps_text(&p, text, sizeof text);
 	assert_string_equal(text, "alloc buf4\n"
-	                          "launch in0 in1 buf3 buf4\n"
-	                          "release in0\n"
-	                          "launch buf4 buf5\n"
-	                          "release buf4\n");
+				  "launch in0 in1 buf3 buf4\n"
+				  "release in0\n"
+				  "launch buf4 buf5\n"
+				  "release buf4\n");
 	assert_int_equal(p.h->ninputs, 3);
 	assert_int_equal(p.h->noutputs, 1);
 	assert_int_equal(p.h->flags & STX_PLAN_CPU_LEVEL, 3);
@@ -173,11 +182,13 @@ static void test_plan_write_dynamic_sizes_become_expressions_and_guards(void **s
 	assert_non_null(stx_graph_input(g, "x", type, NULL, 0, NULL));
 	struct stx_buffer *a = mk_buffer(&m, STX_BUF_INPUT, STX_F32, mk_layout(&m, 2, sizes, NULL));
 	mk_begin(&m, 2, sizes, 0, NULL);
-	struct stx_buffer *t = mk_pointwise(&m, STX_BUF_TEMP, STX_F32,
-	                                    mk_op(&m, STX_P_NEG, STX_F32, mk_load(&m, a, mk_here(&m, a)), 0));
+	struct stx_buffer *t =
+		mk_pointwise(&m, STX_BUF_TEMP, STX_F32,
+			     mk_op(&m, STX_P_NEG, STX_F32, mk_load(&m, a, mk_here(&m, a)), 0));
 	mk_begin(&m, 1, &s, 1, sizes); /* sum over the 7 */
 	stx_ex at = stx_ex_add(m.x, mk_var(&m, 0), stx_ex_mul(m.x, mk_var(&m, 1), s));
-	mk_end(&m, STX_BUF_OUTPUT, STX_F32, STX_DEF_REDUCTION, STX_MONOID_SUM, STX_F32, mk_load(&m, t, at), 0);
+	mk_end(&m, STX_BUF_OUTPUT, STX_F32, STX_DEF_REDUCTION, STX_MONOID_SUM, STX_F32,
+	       mk_load(&m, t, at), 0);
 	open_plan(must_schedule(&m, 0), &bytes, &p);
 	assert_int_equal(p.h->nsyms, 1);
 	assert_string_equal(stx_plan_string(&p, p.syms[0].name), "batch");
@@ -224,7 +235,8 @@ static void test_plan_write_unknown_target_is_an_error(void **state)
 	struct maker m;
 	struct stx_bytes bytes = { 0 };
 	maker_init(&m);
-	assert_int_equal(stx_plan_write(two_kernels(&m), "cpu:pdp11", &bytes, NULL), STX_E_UNSUPPORTED);
+	assert_int_equal(stx_plan_write(two_kernels(&m), "cpu:pdp11", &bytes, NULL),
+			 STX_E_UNSUPPORTED);
 	assert_int_equal(bytes.n, 0);
 	stx_arena_free(m.a);
 }
@@ -239,7 +251,8 @@ static void test_plan_object_holds_the_plan_in_its_section(void **state)
 	maker_init(&m);
 	open_plan(two_kernels(&m), &bytes, &p);
 	assert_int_equal(stx_plan_object((struct stx_span){ bytes.at, bytes.n }, &object, NULL), 0);
-	assert_int_equal(stx_artifact_plan((struct stx_span){ object.at, object.n }, &found, NULL), 0);
+	assert_int_equal(stx_artifact_plan((struct stx_span){ object.at, object.n }, &found, NULL),
+			 0);
 	assert_int_equal(found.n, bytes.n);
 	assert_memory_equal(found.at, bytes.at, bytes.n);
 	assert_int_equal((size_t)(found.at - object.at) % 64, 0);
@@ -251,7 +264,8 @@ static void test_plan_object_holds_the_plan_in_its_section(void **state)
 	stx_arena_free(m.a);
 }
 
-/* A graph of 2,000 kernels: the plan's own checks bound arrays by its size, so sharing must not break it. */
+/* A graph of 2,000 kernels: the plan's own checks bound arrays by its size, so sharing must not
+ * break it. */
 static void test_plan_write_large_schedule_opens(void **state)
 {
 	(void)state;
