@@ -5,6 +5,7 @@
  * with the common type of their operands. */
 #include "fold.h"
 
+#include "decompose.h"
 #include "elementary.h"
 #include "passes.h"
 #include "scalar.h"
@@ -166,17 +167,18 @@ static int fold_pointwise(struct fold *f)
 	}
 	if (common == STX_DTYPE_NONE || !stx_prim_accepts(prim, common))
 		return 0;
+	enum stx_dtype work = stx__wide(common); /* operands are converted once, to this (NUMERICS) */
 	for (int i = 0; i < n; i++)
 		if (kinds[i] == 2)
-			scalars[i] = scalar_arg(&f->n->args[i], common);
-	enum stx_dtype result = stx_prim_info(prim)->result == STX_RESULT_BOOL ? STX_BOOL : common;
+			scalars[i] = scalar_arg(&f->n->args[i], work);
+	enum stx_dtype result = stx_prim_info(prim)->result == STX_RESULT_BOOL ? STX_BOOL : work;
 	for (int64_t k = 0; k < f->count; k++) {
 		int64_t at[STX_MAX_DIMS];
 		unflatten(k, f->rank, f->sizes, at);
 		for (int i = 0; i < n; i++)
 			if (kinds[i] == 1)
-				scalars[i] = convert(broadcast_load(f, &o[i], at), o[i].dtype, common);
-		union stx_scalar r = stx_prim_eval(prim, result, common, scalars[0], scalars[1], scalars[2]);
+				scalars[i] = convert(broadcast_load(f, &o[i], at), o[i].dtype, work);
+		union stx_scalar r = stx_prim_eval(prim, result, work, scalars[0], scalars[1], scalars[2]);
 		stx_scalar_store(f->dtype, f->out + k * stx_dtype_bytes(f->dtype), convert(r, result, f->dtype));
 	}
 	return 1;

@@ -19,8 +19,7 @@
 struct prog {
 	struct stx__lower *l;
 	const struct stx_node *n;
-	enum stx_dtype common;             /* dtype operands are converted to */
-	enum stx_dtype work;               /* dtype of the computation: common, or f32 for half precision */
+	enum stx_dtype work;               /* of the computation: the common dtype, or f32 for half precision */
 	struct stx__inner *operands[8];
 	uint32_t nops;
 	struct stx__step steps[MAX_STEPS];
@@ -174,11 +173,11 @@ static struct stx__inner *tensor(struct prog *p, uint32_t arg)
 	return stx__inner_broadcast(p->l->g, stx__arg(p->l, p->n, arg), stx__node_shape(p->n));
 }
 
-/* A scalar as the constant the operator sees: of the operands' dtype, which the working one holds. */
+/* A scalar as the constant the operator sees: converted once, to the dtype it computes in (NUMERICS). */
 static struct stx__inner *scalar(struct prog *p, uint32_t arg)
 {
 	return stx__inner_const(p->l->g, p->work, stx__node_shape(p->n),
-	                        stx__scalar(&p->n->args[arg], p->common));
+	                        stx__scalar(&p->n->args[arg], p->work));
 }
 
 /* ---- composites of primitives ---- */
@@ -424,7 +423,7 @@ static void gather(struct prog *p, pv *v)
 		v[n++] = operand(p, scalar(p, 2));
 	for (i = 0; i < ntensors && !p->l->err; i++)
 		v[i] = keeps_dtype(p, i) ? cast(p, v[i], stx__work_dtype(pv_dtype(p, v[i])))
-		                         : cast(p, cast(p, v[i], p->common), p->work);
+		                         : cast(p, v[i], p->work);
 	if (has_alpha(p->n->op) && !alpha_is_one(&p->n->args[2]) && !p->l->err) {
 		uint32_t scaled = p->n->op == STX_OP_RSUB_SCALAR ? 0 : 1;
 
@@ -470,8 +469,7 @@ struct stx__inner *stx__rule_pointwise(struct stx__lower *l, const struct stx_no
 
 	if (!stx__pointwise_has_rule(n->op))
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule", info->overload);
-	p.common = stx_infer_operand_dtype(n);
-	p.work = stx__work_dtype(p.common);
+	p.work = stx__work_dtype(stx_infer_operand_dtype(n));
 	if (n->op == STX_OP_TO_COPY || n->op == STX_OP_CLONE) { /* one conversion, never through f32 */
 		struct stx__inner *x = stx__arg(l, n, 0);
 

@@ -138,7 +138,7 @@ static struct state reduce(enum stx_monoid m, enum stx_dtype t, enum stx_order o
 	struct state run = identity(m, t), lane[64];
 	for (int64_t o = 0; o < outer; o++)
 		for (int64_t i = 0; i < n; i++) {
-			int64_t at = o * n + i, chunk = order == STX_ORDER_LANES ? 4096 : 1024;
+			int64_t at = o * n + i, chunk = order == STX_ORDER_LANES ? STX_LANES_CHUNK : STX_SERIAL_CHUNK;
 			int last = i == n - 1 || (i + 1) % chunk == 0;
 			if (order == STX_ORDER_PLAIN) {
 				run = update(m, t, run, b[at], c[at]);
@@ -340,7 +340,7 @@ static void test_emit_reduce_all_lengths_equal_definition(void **state)
 			      (struct shape){ 1, 0, n, n % 9 != 5 });
 }
 
-/* Chunks: 4096 for lanes, 1024 for serial; every run of the innermost loop starts one. */
+/* Chunks of 16 a lane, and of 16 in sequence; every run of the innermost loop starts one. */
 static void test_emit_reduce_chunks_merge_in_counter_order(void **state)
 {
 	static const int64_t sizes[] = { 1024, 1025, 4096, 4097, 7 * 4096 + 5, 12289, 40000 };
