@@ -59,7 +59,8 @@ struct stx__kernel_slot {
 struct stx__compile_chain {
 	struct stx__chain c;
 	int graph_fd;
-	struct stx_digest key, graph; /* the flight's id is the key within the namespace */
+	struct stx_digest key, graph;  /* the flight's id is the key within the namespace */
+	struct stx_digest fingerprint; /* of the compiler the key names */
 	char reason[400];
 	int recache;         /* replace what is stored */
 	int dead;            /* at its end: the tick frees it when refs is 0 */

@@ -187,7 +187,7 @@ static int make_slots(struct stx__compile_chain *c)
 			struct stx__kernel_slot *x = &c->slots[c->nslots];
 			slot = ++c->nslots; /* counted from 1: 0 is absent */
 			x->id = stx__kernel_digest(&ir, c->c.spec->what->target, c->c.spec->options,
-						   &c->c.s->fingerprint);
+						   &c->fingerprint);
 			x->piece = (uint32_t)i + 1;
 			bad = stx__table_set(&seen, &ir, (void *)slot);
 		}
@@ -551,7 +551,7 @@ static void commit(struct stx__compile_chain *c)
 	struct stx__meta m = { .format_version = STX__FORMAT_VERSION,
 			       .options = c->c.spec->options,
 			       .graph = c->graph,
-			       .fingerprint = s->fingerprint,
+			       .fingerprint = c->fingerprint,
 			       .target = { (const uint8_t *)target, strlen(target) },
 			       .answer = { c->answer->at, c->answer->n } };
 	if (stx__meta_encode(&m, &meta)) {
@@ -593,6 +593,7 @@ static struct stx__compile_chain *new_chain(struct stx__server *s, const struct 
 	c->c.job.ns = c->c.spec->ns;
 	c->key = memo->key;
 	c->graph = memo->graph;
+	c->fingerprint = s->fingerprint;
 	c->recache = from->recache;
 	c->key_stages = from->stages;
 	stx__explain_miss(s, c->c.spec, &memo->graph, c->reason, sizeof c->reason);

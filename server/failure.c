@@ -1,7 +1,8 @@
 /* failure.c: who is told what when a job ends badly, and whether it is tried again. */
 #include "chain.h"
 
-#define OUTSIDE_KILLS_MAX 3u
+#define OUTSIDE_KILLS     3u
+#define OUTSIDE_KILLS_MAX 8u
 
 /* Deterministic diagnostics, and internal faults (which are not cached), are everybody's. */
 int stx__failure_is_final(const struct stx__outcome *o)
@@ -67,6 +68,12 @@ static enum stx__next diagnosed(struct stx__server *s, struct stx__flight *f,
 	return end_for_leader(f, &o->diag);
 }
 
+static uint64_t outside_kills(const struct stx__server *s)
+{
+	uint64_t n = s->cfg.workers + OUTSIDE_KILLS;
+	return n < OUTSIDE_KILLS_MAX ? n : OUTSIDE_KILLS_MAX;
+}
+
 enum stx__next stx__failure_route(struct stx__server *s, struct stx__flight *f,
 				  struct stx__attempts *a, const struct stx__outcome *o)
 {
@@ -82,7 +89,8 @@ enum stx__next stx__failure_route(struct stx__server *s, struct stx__flight *f,
 		stx__flight_land(f);
 		return STX__NEXT_END;
 	case STX__FATE_KILLED:
-		if (++a->outside < OUTSIDE_KILLS_MAX) {
+		/* One sweep through all workers may hit each attempt once. */
+		if (++a->outside < outside_kills(s)) {
 			s->stats.retries++;
 			return STX__NEXT_RETRY;
 		}

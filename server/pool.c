@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -346,43 +345,6 @@ static void on_message(uv_poll_t *h, int status, int events)
 
 /* ---- starting ---- */
 
-static int spawn(struct stx__pool *p, int child_sock, pid_t *pid)
-{
-	char parent[40], memory[40], sched[24], level[40];
-	char *env[] = { level, NULL };
-	const char *log = getenv("STAX_LOG");
-	snprintf(parent, sizeof parent, "parent=%d", (int)getpid());
-	snprintf(memory, sizeof memory, "memory=%llu", (unsigned long long)p->c.memory_bytes);
-	snprintf(sched, sizeof sched, "sched=%s", p->c.sched);
-	snprintf(level, sizeof level, "STAX_LOG=%s", log ? log : "warn");
-	char *argv[] = { "staxd", "--worker", parent,
-			 memory,  sched,      p->c.require_sandbox ? "require-sandbox=1" : NULL,
-			 NULL };
-	posix_spawn_file_actions_t fa;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
-	sigemptyset(&none);
-	sigfillset(&all);
-	if (posix_spawn_file_actions_init(&fa))
-		return ENOMEM;
-	if (posix_spawnattr_init(&attr)) {
-		posix_spawn_file_actions_destroy(&fa);
-		return ENOMEM;
-	}
-	posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_addopen(&fa, 1, "/dev/null", O_WRONLY, 0);
-	posix_spawn_file_actions_adddup2(&fa, child_sock, 3);
-	posix_spawn_file_actions_addclosefrom_np(&fa, 4);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &all);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-						POSIX_SPAWN_SETSID);
-	int e = posix_spawn(pid, p->c.exe ? p->c.exe : "/proc/self/exe", &fa, &attr, argv, env);
-	posix_spawn_file_actions_destroy(&fa);
-	posix_spawnattr_destroy(&attr);
-	return e;
-}
-
 static int watch(struct stx__pool *p, struct stx__process *w)
 {
 	char path[48];
@@ -422,7 +384,7 @@ static void start_one(struct stx__pool *p)
 	w->sock = pair[0];
 	w->pidfd = w->statm = -1;
 	w->since_ms = now_of(p);
-	int e = spawn(p, pair[1], &w->pid);
+	int e = stx__worker_spawn(&p->c, pair[1], &w->pid);
 	close(pair[1]);
 	int bad = e ? -1 : watch(p, w);
 	if (bad) {

@@ -69,6 +69,10 @@ struct stx__pool_config {
 	void *ctx;
 };
 
+/* spawn.c: `staxd --worker` with child_sock as descriptor 3 and nothing else open. 0 or an errno.
+ */
+int stx__worker_spawn(const struct stx__pool_config *c, int child_sock, pid_t *pid);
+
 struct stx__pool *stx__pool_new(const struct stx__pool_config *c); /* NULL: out of memory */
 /* done is called later, never from inside. 0 or NOMEM. */
 stx_err stx__pool_submit(struct stx__pool *p, struct stx__job *j);

@@ -421,6 +421,32 @@ void stx__request_ready(struct stx__server *s)
 	}
 }
 
+static void park(struct stx__pending *p)
+{
+	p->parked = 1;
+	p->next_parked = p->s->parked;
+	p->s->parked = p;
+}
+
+void stx__request_restart(struct stx__server *s)
+{
+	for (struct stx__chain *c = s->chains, *next; c; c = next) {
+		next = c->next;
+		if (c->kind == STX__CHAIN_COMPILE && ((struct stx__compile_chain *)c)->has_link)
+			continue; /* made by the older build from end to end: stored under its key
+				   */
+		while (c->flight.first) {
+			struct stx__pending *p = (struct stx__pending *)c->flight.first;
+			stx__flight_leave(&p->waiter);
+			stx__blob_drop(p->names);
+			p->names = NULL;
+			p->joined = 0;
+			park(p);
+		}
+		stx__chain_abort(c);
+	}
+}
+
 void stx__request_broken(struct stx__server *s, const struct stx_diag *d)
 {
 	while (s->parked) {
@@ -519,9 +545,7 @@ static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd
 		process(p);
 		return;
 	}
-	p->parked = 1;
-	p->next_parked = s->parked;
-	s->parked = p;
+	park(p);
 	stx__server_busy(s);
 }
 

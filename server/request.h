@@ -46,6 +46,8 @@ void stx__request_frame(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint
 void stx__request_abandon(struct stx__pending *p);
 /* The fingerprint is known or has changed: parked requests go on. */
 void stx__request_ready(struct stx__server *s);
+/* Another compiler build has taken over: what is under way for the older one starts anew. */
+void stx__request_restart(struct stx__server *s);
 /* Workers do not start: parked requests fail. */
 void stx__request_broken(struct stx__server *s, const struct stx_diag *d);
 void stx__request_expire_parked(struct stx__server *s, uint64_t now_ms);

@@ -35,6 +35,8 @@ static void on_wake(uv_async_t *a)
 static void on_workers_ready(void *ctx, const struct stx_digest *fingerprint)
 {
 	struct stx__server *s = ctx;
+	if (s->ready)
+		stx__request_restart(s);
 	s->fingerprint = *fingerprint;
 	s->ready = 1;
 	stx__reply_cache_clear(&s->replies);

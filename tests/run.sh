@@ -18,8 +18,8 @@ one() { # program number
   end=$(date +%s%N)
   line=$(grep -aE '^([A-Za-z-]+: )?[0-9]+ passed, [0-9]+ failed' "$out" | tail -n 1)
   if [ -n "$line" ]; then
-    passed=$(sed -E 's/.*[^0-9]?([0-9]+) passed.*/\1/' <<<" $line")
-    failed=$(sed -E 's/.* ([0-9]+) failed.*/\1/' <<<"$line")
+    passed=$(grep -oE '[0-9]+ passed' <<<"$line" | cut -d' ' -f1)
+    failed=$(grep -oE '[0-9]+ failed' <<<"$line" | cut -d' ' -f1)
     skipped=$(grep -oE '[0-9]+ skipped' <<<"$line" | cut -d' ' -f1)
   else
     passed=$(grep -aoE '\[  PASSED  \] [0-9]+ test' "$out" | grep -oE '[0-9]+' | awk '{s += $1} END {print s + 0}')

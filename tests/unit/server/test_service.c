@@ -754,6 +754,61 @@ static void test_service_full_disk_returns_the_artifact_unstored(void **state)
 	close(fd);
 }
 
+/* The libraries on disk change under a running daemon. */
+static void test_service_new_compiler_build_takes_over(void **state)
+{
+	(void)state;
+	char path[96];
+	static const char *const settings[] = { "workers=2", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h), other = client_connect(&h);
+	struct reply r = compile_graph(fd, 1, two_kernels);
+	assert_answer(&r);
+	reply_free(&r);
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	Stx__Ping q = STX__PING__INIT;
+	uint8_t before[32];
+	e.msg_case = STX__ENVELOPE__MSG_PING;
+	e.ping = &q;
+	client_send(fd, &e, NULL, 0);
+	r = receive_final(fd);
+	memcpy(before, r.e->pong->fingerprint.data, 32);
+	/* One that is under way starts anew with the new build. */
+	struct ask slow = { .graph = "name i o\nkernel sleep 1000 z\n" };
+	send_compile(other, 7, &slow);
+	usleep(50000);
+	snprintf(path, sizeof path, "%s/FAKE_NEW_BUILD", h.dir);
+	close(open(path, O_CREAT | O_WRONLY, 0644));
+	/* A worker dies: its replacement differs and is drained, the next one takes over. */
+	kill((pid_t)r.e->pong->worker_pids[0], SIGKILL);
+	reply_free(&r);
+	int changed = 0;
+	for (int i = 0; i < 500 && !changed; i++) {
+		usleep(10000);
+		client_send(fd, &e, NULL, 0);
+		r = receive_final(fd);
+		changed = memcmp(r.e->pong->fingerprint.data, before, 32) != 0;
+		reply_free(&r);
+	}
+	assert_true(changed);
+	r = receive_final(other);
+	assert_answer(&r);
+	reply_free(&r);
+	send_lookup(other, 8, &slow);
+	r = receive_final(other);
+	assert_answer(&r);
+	assert_true(r.e->answer->hit); /* known to the new build */
+	reply_free(&r);
+	close(other);
+	r = compile_graph(fd, 2, two_kernels);
+	assert_answer(&r);
+	assert_false(r.e->answer->hit); /* nothing of the older build is served */
+	assert_false(r.e->answer->kernels[0]->reused);
+	assert_non_null(strstr(r.e->answer->reason, "compiler: "));
+	reply_free(&r);
+	close(fd);
+}
+
 /* As in a container that forbids filters. */
 static void forbid_seccomp(void)
 {
@@ -833,6 +888,7 @@ int main(int argc, char **argv)
 		T(test_service_joiners_have_deadlines_of_their_own),
 		T(test_service_recycled_workers_go_unnoticed),
 		T(test_service_workers_that_do_not_start_are_reported),
+		T(test_service_new_compiler_build_takes_over),
 		T(test_service_required_sandbox_that_is_missing_ends_the_daemon),
 		T(test_service_full_disk_returns_the_artifact_unstored),
 	};
