@@ -85,8 +85,7 @@ static uint32_t hash(const struct stx_names *t, const char *s, size_t n)
 	for (; n >= 8; n -= 8, s += 8)
 		h = stx_mix64(h, stx_load_u64(s));
 	memcpy(&tail, s, n);
-	h = stx_mix64(h, tail);
-	return (uint32_t)(h ^ h >> 32);
+	return (uint32_t)stx_mix64(h, tail);
 }
 
 static struct entry *probe(const struct stx_names *t, const char *s, size_t n, uint32_t h)
