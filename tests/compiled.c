@@ -370,11 +370,11 @@ stx_err compiled_run(const struct compiled *c, enum compiled_threads how, const 
 		in[i] = inputs[i];
 		e = place(&in[i], &g[i], turn + i, d);
 	}
+	struct stax_error err; /* dynamic sizes of outputs follow from the inputs */
+	memset(outputs, 0, nout * sizeof *outputs);
+	if (!e && stax_query(c->artifact, in, (int)ninputs, outputs, NULL, &err))
+		e = stx_fail(d, err.code, err.stage, err.node, "%s", err.text);
 	for (uint32_t i = 0; i < nout; i++) {
-		const char *name;
-		stax_output(c->artifact, (int)i, &outputs[i], &name);
-		outputs[i].data = NULL;
-		outputs[i].offset = 0;
 		compiled_dense(&outputs[i]);
 		if (!e)
 			e = place(&outputs[i], &g[ninputs + i], turn + i, d);

@@ -58,6 +58,16 @@ const struct prop_case *prop_shrink(struct stx_arena *a, const struct prop_case 
 /* The case as text: the graph, then each input's layout and its first elements. */
 void prop_print(const struct prop_case *c, struct stx_bytes *out);
 
+/* ---- dynamic sizes (property_symbolic.c) ---- */
+
+/* The case with one size, wherever inputs have it, made a symbol: nodes that need it to be a constant become
+ * inputs that hold the oracle's values. fixed: the same graph without the symbol, with the data of both.
+ * NULL when no size can be a symbol. */
+struct prop_case *prop_symbolic(struct stx_arena *a, const struct prop_case *c, uint64_t seed,
+                                struct prop_case **fixed);
+/* The oracle's values of all call nodes, dense, by node id; data NULL where unknown. */
+struct stx_tensor *prop_values(struct stx_arena *a, const struct prop_case *c);
+
 /* Copies call or constant n of `from` into `to`, its operands replaced by map[their node's id]. NULL when it
  * does not fit. */
 struct stx_node *prop_copy_node(struct stx_graph *to, const struct stx_graph *from, const struct stx_node *n,

@@ -167,11 +167,11 @@ static struct stx_node *keep(struct draw *q, struct stx_node *n)
 static void draw_strides(struct draw *q, const int64_t *sizes, int rank, int64_t *strides)
 {
 	int order[8];
-	uint32_t how = rnd(q, 10);
-	int64_t step = how == 2 || how == 4 ? 1 + rnd(q, 3) : 1;
+	uint32_t how = rnd(q, 14); /* 0-4 transposed, 4-6 gaps, 7 8 expanded, else dense */
+	int64_t step = how == 5 || how == 6 ? 1 + rnd(q, 3) : 1;
 	for (int i = 0; i < rank; i++)
 		order[i] = rank - 1 - i;
-	for (int i = 0; how <= 1 && i + 1 < rank; i++) { /* transposed */
+	for (int i = 0; how <= 4 && i + 1 < rank; i++) {
 		int j = i + (int)rnd(q, (uint32_t)(rank - i)), o = order[i];
 		order[i] = order[j];
 		order[j] = o;
@@ -179,9 +179,9 @@ static void draw_strides(struct draw *q, const int64_t *sizes, int rank, int64_t
 	for (int i = 0; i < rank; i++) {
 		strides[order[i]] = step;
 		step *= sizes[order[i]] ? sizes[order[i]] : 1;
-		if (how == 3 || how == 4)
+		if (how == 4 || how == 6)
 			step += rnd(q, 4);
-		if (how == 5 && rnd(q, 2)) { /* expanded */
+		if ((how == 7 || how == 8) && rnd(q, 2)) {
 			step = strides[order[i]];
 			strides[order[i]] = 0;
 		}

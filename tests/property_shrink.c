@@ -65,14 +65,14 @@ static void visit(void *ctx, const struct stx_node *n, const struct stx_tensor *
 	}
 }
 
-static void evaluate(struct stx_arena *a, const struct prop_case *c, struct values *v)
+struct stx_tensor *prop_values(struct stx_arena *a, const struct prop_case *c)
 {
+	struct values v = { a, STX_NEW_ARRAY(a, struct stx_tensor, c->g->nodes.n + 1) };
 	struct stx_tensor out[PROP_MAX_OUTPUTS];
 	struct stx_diag d = { 0 };
-	v->arena = a;
-	v->at = STX_NEW_ARRAY(a, struct stx_tensor, c->g->nodes.n + 1);
-	if (!stx_ref_evaluate_visit(c->g, c->inputs, c->g->inputs.n, out, 0, visit, v, &d))
+	if (!stx_ref_evaluate_visit(c->g, c->inputs, c->g->inputs.n, out, 0, visit, &v, &d))
 		compiled_free_outputs(out, c->g->outputs.n);
+	return v.at;
 }
 
 /* ---- one edit ---- */
@@ -222,7 +222,7 @@ static int attempt(struct search *s, const struct edit *e)
 	if (!s->fails(s->ctx, to))
 		return 0;
 	s->c = to;
-	evaluate(s->arena, to, &s->values);
+	s->values.at = prop_values(s->arena, to);
 	return 1;
 }
 
@@ -291,7 +291,7 @@ const struct prop_case *prop_shrink(struct stx_arena *a, const struct prop_case 
 {
 	struct search s = { .arena = a, .c = c, .fails = fails, .ctx = ctx, .tries = tries };
 	int more = 1;
-	evaluate(a, c, &s.values);
+	s.values = (struct values){ a, prop_values(a, c) };
 	while (more && s.tries > 0) {
 		more = shrink_outputs(&s);
 		more |= shrink_nodes(&s);

@@ -5,7 +5,7 @@
  * for bit, v2 too unless there is a matrix product of floats; and one of them with the oracle: bit for bit but
  * for sums and products, which keep their bounds (RD-12; property_cut.c). SE-03, SE-11, SE-12, LV-13, RZ-12.
  *
- * STAX_PROPERTY_GRAPHS graphs (400) from seed STAX_TEST_SEED (1) on: a printed seed and 1 graph repeat a
+ * STAX_PROPERTY_GRAPHS graphs (1000, about a minute) from seed STAX_TEST_SEED (1) on: a printed seed and 1 graph repeat a
  * failure. Cases run in a forked process, so that a crash is a failure with a seed too. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,12 +40,13 @@ static const char layout_letter[] = "dtgevcb";
 struct shared {
 	uint64_t seed;
 	uint32_t graphs, kernels, calls;
+	uint32_t symbolic;   /* graphs compared with a dynamic size too */
 	uint32_t order_free; /* graphs with sums, all of them exact */
 	uint32_t reordered; /* not compared: other sums than the compared form, inside */
 	uint32_t dtypes[STX_OP_COUNT][STX_DTYPE_COUNT]; /* of the result */
 	uint32_t layouts[STX_OP_COUNT][NLAYOUTS];       /* of the operands */
 	enum outcome outcome;
-	char why[900];
+	char why[1800];
 };
 static struct shared *shared;
 
@@ -160,6 +161,44 @@ static enum outcome check_form(struct check *k, struct form f, unsigned ways)
 	return o;
 }
 
+/* One size as a symbol: the same graph gives what it gives with the size fixed. */
+static enum outcome check_symbolic(struct check *k, uint64_t seed, const char *target)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	struct prop_case *fixed, *c = prop_symbolic(a, k->c, seed, &fixed);
+	struct form f = { .target = target, .threads = COMPILED_PIECES };
+	struct compiled x = { 0 }, y = { 0 };
+	struct stx_tensor got[PROP_MAX_OUTPUTS] = { 0 }, want[PROP_MAX_OUTPUTS] = { 0 };
+	struct stx_diag d = { 0 };
+	char head[96], rest[400];
+	enum outcome o = PASS;
+	stx_err e = c ? compiled_build(print(a, c->g), target, COMPILED_FUSED, &x, &d) : STX_E_UNSUPPORTED;
+	if (e)
+		o = e == STX_E_UNSUPPORTED ? PASS : failed(k, &f, COMPILE_ERROR, &d);
+	else if (compiled_build(print(a, fixed->g), target, COMPILED_FUSED, &y, &d))
+		o = failed(k, &f, COMPILE_ERROR, &d);
+	else if (compiled_run(&x, f.threads, c->inputs, c->g->inputs.n, got, &d) ||
+	         compiled_run(&y, f.threads, fixed->inputs, fixed->g->inputs.n, want, &d))
+		o = failed(k, &f, RUN_ERROR, &d);
+	else if (prop_same(got, want, c->g->outputs.n, rest, sizeof rest) && (k->order_free || !k->cut.ninexact)) {
+		snprintf(k->why, k->cap, "%swith a dynamic size: %s", form_text(&f, head), rest);
+		o = FORMS_DIFFER;
+	}
+	shared->symbolic += !e;
+	if (o && c) {
+		size_t n = strlen(k->why);
+		snprintf(k->why + n, k->cap - n, "\n%s", print(a, c->g));
+	}
+	if (x.artifact)
+		compiled_free_outputs(got, (uint32_t)stax_noutputs(x.artifact));
+	if (y.artifact)
+		compiled_free_outputs(want, (uint32_t)stax_noutputs(y.artifact));
+	compiled_free(&x);
+	compiled_free(&y);
+	stx_arena_free(a);
+	return o;
+}
+
 #define ALL_WAYS 7u
 static enum outcome check_case(const struct prop_case *c, uint64_t seed, char *why, size_t cap)
 {
@@ -191,6 +230,8 @@ static enum outcome check_case(const struct prop_case *c, uint64_t seed, char *w
 		               1u << COMPILED_PIECES);
 	if (!o && k->cut.ninexact)
 		o = check_form(k, (struct form){ .target = targets[(seed + 1) % n], .whole = 0 }, 1u << COMPILED_PIECES);
+	if (!o)
+		o = check_symbolic(k, seed, targets[seed % n]);
 	if (k->has_base)
 		compiled_free_outputs(k->base, k->cut.nouts);
 	stx_arena_free(a);
@@ -264,10 +305,10 @@ static void count_case(const struct prop_case *c)
 /* Two columns of operators: results by dtype, operands by layout. */
 static void print_coverage(void)
 {
-	printf("%u graphs, %u calls, %u kernels; %u with exact sums, %u not compared for another "
+	printf("%u graphs, %u calls, %u kernels; %u with a dynamic size too, %u with exact sums, %u not compared for another "
 	       "order of inner sums; operators: results by dtype | operands by layout (d dense, t "
 	       "transposed, g gaps, e expanded, v view, c computed; b broadcast)\n",
-	       shared->graphs, shared->calls, shared->kernels, shared->order_free, shared->reordered);
+	       shared->graphs, shared->calls, shared->kernels, shared->symbolic, shared->order_free, shared->reordered);
 	for (int op = 0; op < STX_OP_COUNT; op++) {
 		printf("  %-26s", stx_op_info((enum stx_op)op)->overload);
 		for (int t = 0; t < STX_DTYPE_COUNT; t++)
@@ -340,7 +381,7 @@ static enum outcome run_range(uint64_t first, uint64_t end)
 struct same_failure {
 	enum outcome outcome;
 	uint64_t seed;
-	char why[900];
+	char why[1800];
 };
 
 static int still_fails(void *ctx, const struct prop_case *c)
@@ -386,7 +427,7 @@ static uint64_t from_environment(const char *name, uint64_t otherwise)
 
 static void test_graphs_of_every_operator_agree_with_the_oracle(void **state)
 {
-	uint64_t count = from_environment("STAX_PROPERTY_GRAPHS", 400), seed = from_environment("STAX_TEST_SEED", 1);
+	uint64_t count = from_environment("STAX_PROPERTY_GRAPHS", 1000), seed = from_environment("STAX_TEST_SEED", 1);
 	uint64_t end = seed + count;
 	int failures = 0;
 	(void)state;
