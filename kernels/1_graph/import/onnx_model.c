@@ -12,6 +12,7 @@
 
 #include "fold.h"
 #include "hash.h"
+#include "wire.h"
 
 #define ONNX_MAX_FIELDS 6000000u
 #define ONNX_MAX_DEPTH 40u
@@ -535,7 +536,8 @@ static void free_model(void *p)
 stx_err stx_import_onnx(struct stx_arena *a, struct stx_span body, const struct stx_import_options *o,
                         struct stx_import_result *out, struct stx_diag *d)
 {
-	stx_err e = stx_proto_prescan(body, &onnx__model_proto__descriptor, ONNX_MAX_DEPTH, ONNX_MAX_FIELDS, d);
+	const struct stx_wire_limits limits = { .depth = ONNX_MAX_DEPTH, .fields = ONNX_MAX_FIELDS };
+	stx_err e = stx_wire_scan(body, &onnx__model_proto__descriptor, &limits, "import", d);
 	if (e)
 		return e;
 	Onnx__ModelProto *m = onnx__model_proto__unpack(NULL, body.n, body.at);
