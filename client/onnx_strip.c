@@ -1,6 +1,7 @@
 /* onnx_strip.c: rewrites ModelProto.graph.initializer on the wire format, without unpacking the model. */
 #include "onnx_strip.h"
 
+#include "onnx_types.h"
 #include "wire.h"
 
 /* Field numbers of onnx.proto. */
@@ -8,9 +9,6 @@ enum { MODEL_GRAPH = 7, GRAPH_INITIALIZER = 5 };
 enum { TENSOR_DIMS = 1, TENSOR_DATA_TYPE = 2, TENSOR_FLOAT_DATA = 4, TENSOR_INT32_DATA = 5,
        TENSOR_INT64_DATA = 7, TENSOR_RAW_DATA = 9, TENSOR_DOUBLE_DATA = 10, TENSOR_UINT64_DATA = 11,
        TENSOR_EXTERNAL_DATA = 13, TENSOR_DATA_LOCATION = 14 };
-
-#define FLOAT_LIMIT_BYTES 64
-#define OTHER_LIMIT_BYTES 4096
 
 static int is_payload(uint32_t number)
 {
@@ -27,16 +25,9 @@ static int is_payload(uint32_t number)
 	}
 }
 
-/* Bytes of one element by ONNX data type; *is_float for the float types. Sub-byte types count 1. */
-static uint64_t element_bytes(uint64_t type, int *is_float)
-{
-	static const uint8_t bytes[] = { 0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8, 8, 16, 2, 1, 1, 1, 1 };
-	*is_float = type == 1 || type == 10 || type == 11 || (type >= 16 && type <= 20);
-	return type < sizeof bytes ? bytes[type] : 1;
-}
-
 struct tensor_info {
-	uint64_t elements, type;
+	uint64_t elements;
+	enum stx_dtype dtype;
 	int external;
 };
 
@@ -51,11 +42,11 @@ static int scan_tensor(struct stx_span tensor, struct tensor_info *t)
 	struct stx_wire w = stx_wire_of(tensor);
 	struct stx_field f;
 	int r;
-	*t = (struct tensor_info){ .elements = 1 };
+	*t = (struct tensor_info){ .elements = 1, .dtype = STX_DTYPE_NONE };
 	while ((r = stx_wire_next(&w, &f)) > 0) {
 		struct stx_wire packed = stx_wire_of(f.bytes);
 		if (f.number == TENSOR_DATA_TYPE && f.type == 0)
-			t->type = f.value;
+			t->dtype = stx_onnx_dtype(f.value < INT32_MAX ? (int)f.value : -1);
 		if (f.number == TENSOR_EXTERNAL_DATA)
 			t->external = 1;
 		if (f.number == TENSOR_DIMS && f.type == 0)
@@ -72,10 +63,7 @@ static int scan_tensor(struct stx_span tensor, struct tensor_info *t)
 
 static int becomes_parameter(const struct tensor_info *t)
 {
-	int is_float;
-	uint64_t size = element_bytes(t->type, &is_float);
-	uint64_t limit = is_float ? FLOAT_LIMIT_BYTES : OTHER_LIMIT_BYTES;
-	return size && (t->external || t->elements > limit / size);
+	return t->dtype != STX_DTYPE_NONE && (t->external || stx_onnx_is_parameter(t->dtype, t->elements));
 }
 
 static int strip_tensor(struct stx_span tensor, struct stx_bytes *out)
@@ -128,6 +116,6 @@ static int strip_graph(struct stx_span graph, struct stx_bytes *out)
 stx_err stx_onnx_strip(struct stx_span model, struct stx_bytes *out, struct stx_diag *d)
 {
 	if (!rewrite(model, MODEL_GRAPH, strip_graph, out))
-		return stx_fail(d, STX_E_INVALID, "client", NULL, "not a well-formed ONNX model (protobuf)");
+		return stx_fail(d, STX_E_INVALID, "client", NULL, "not a readable ONNX model: malformed protobuf");
 	return out->oom ? stx_fail(d, STX_E_NOMEM, "client", NULL, "out of memory") : STX_E_OK;
 }

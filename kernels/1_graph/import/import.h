@@ -29,8 +29,6 @@ struct stx_needed_value {
 struct stx_import_options {
 	const struct stx_given_value *values;
 	uint32_t nvalues;
-	/* Float initialisers above this many bytes, and others above 4096, become parameters. */
-	uint32_t float_initializer_bytes; /* 0: the default, 64 */
 };
 
 struct stx_import_result {
