@@ -214,7 +214,7 @@ bench:
 # ---- fuzzing: libFuzzer targets, built by clang against the same sources ------------------------
 FUZZ_NAMES := frame wire onnx text plan tensor
 FUZZ_CC   := clang
-FUZZ_TOOL := $(addprefix client/tool/,wire.c host.c npy.c onnx_tensor.c model.c)
+FUZZ_TOOL := $(addprefix client/tool/,host.c npy.c onnx_tensor.c model.c)
 FUZZ_SRC  := $(SRC_BASE) $(SRC_PROTO) $(SRC_1) $(SRC_IMPORT) $(FUZZ_TOOL) $(PB_ENV) $(PB_WIRE)
 FUZZ_OBJ  := $(patsubst %,$(BUILD)/fuzz/obj/%.o,$(FUZZ_SRC))
 FUZZ_BIN  := $(patsubst %,$(BUILD)/fuzz/fuzz_%,$(FUZZ_NAMES))

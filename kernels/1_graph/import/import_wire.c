@@ -9,6 +9,7 @@
 
 #include "graph.pb-c.h"
 #include "hash.h"
+#include "wire.h"
 
 #define WIRE_MAX_FIELDS 20000000u
 #define WIRE_MAX_DEPTH 8u
@@ -339,7 +340,8 @@ stx_err stx_import_wire(struct stx_arena *a, struct stx_span body, const struct 
                         struct stx_import_result *out, struct stx_diag *d)
 {
 	(void)o; /* a wire graph carries its constants itself */
-	stx_err e = stx_proto_prescan(body, &stx__wire_graph__descriptor, WIRE_MAX_DEPTH, WIRE_MAX_FIELDS, d);
+	const struct stx_wire_limits limits = { .depth = WIRE_MAX_DEPTH, .fields = WIRE_MAX_FIELDS };
+	stx_err e = stx_wire_scan(body, &stx__wire_graph__descriptor, &limits, "import", d);
 	if (e)
 		return e;
 	Stx__WireGraph *m = stx__wire_graph__unpack(NULL, body.n, body.at);
