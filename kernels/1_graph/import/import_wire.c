@@ -29,17 +29,9 @@ struct wire {
 	uint32_t cap;
 };
 
-static uint32_t hash_name(const char *s)
-{
-	uint64_t h = 1469598103934665603u;
-	for (; *s; s++)
-		h = (h ^ (uint8_t)*s) * 1099511628211u;
-	return (uint32_t)(h ^ h >> 32);
-}
-
 static struct wire_name *slot(struct wire *w, const char *name)
 {
-	uint32_t i = hash_name(name) & (w->cap - 1);
+	uint32_t i = (uint32_t)stx_mix_text((uintptr_t)w->names, name, strlen(name)) & (w->cap - 1);
 	while (w->names[i].node && strcmp(w->names[i].name, name))
 		i = (i + 1) & (w->cap - 1);
 	return &w->names[i];

@@ -21,11 +21,10 @@
 
 /* ---- names ---- */
 
-static uint64_t hash_name(const char *s)
+/* 0 marks a free slot. */
+static uint64_t hash_name(const struct onnx_scope *s, const char *name)
 {
-	uint64_t h = 1469598103934665603u;
-	for (; *s; s++)
-		h = (h ^ (uint8_t)*s) * 1099511628211u;
+	uint64_t h = stx_mix_text((uintptr_t)s, name, strlen(name));
 	return h ? h : 1;
 }
 
@@ -33,7 +32,7 @@ static V lookup(const struct onnx_scope *s, const char *name)
 {
 	if (!s->cap)
 		return NO_V;
-	uint64_t h = hash_name(name);
+	uint64_t h = hash_name(s, name);
 	for (uint32_t i = (uint32_t)h & (s->cap - 1); s->at[i].hash; i = (i + 1) & (s->cap - 1))
 		if (s->at[i].hash == h && !strcmp(s->at[i].name, name))
 			return s->at[i].v;
@@ -68,7 +67,7 @@ static void bind(struct onnx *c, const char *name, V v)
 			if (old.at[i].hash)
 				place(s, old.at[i]);
 	}
-	place(s, (struct onnx_binding){ name, hash_name(name), v });
+	place(s, (struct onnx_binding){ name, hash_name(s, name), v });
 }
 
 /* ---- errors ---- */
