@@ -54,8 +54,6 @@ static stx_err plan_unfused(struct stx_span graph, const char *target, struct st
 	e = e ? e : stx_graph_verify_basis(g, d);
 	e = e ? e : stx_lower(g, &lower, &l, d);
 	e = e ? e : stx_loops_verify(l, d);
-	e = e ? e : stx_loops_normalize(l, d);
-	e = e ? e : stx_loops_verify(l, d);
 	e = e ? e : stx_schedule(l, &schedule, &s, d);
 	e = e ? e : stx_plan_write(s, target, &out->plan, d);
 	if (!e && !(out->kernels = calloc(s->kernels.n + 1, sizeof *out->kernels)))

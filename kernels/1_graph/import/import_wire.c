@@ -9,6 +9,7 @@
 
 #include "graph.pb-c.h"
 #include "hash.h"
+#include "wire.h"
 
 #define WIRE_MAX_FIELDS 20000000u
 #define WIRE_MAX_DEPTH 8u
@@ -28,17 +29,9 @@ struct wire {
 	uint32_t cap;
 };
 
-static uint32_t hash_name(const char *s)
-{
-	uint64_t h = 1469598103934665603u;
-	for (; *s; s++)
-		h = (h ^ (uint8_t)*s) * 1099511628211u;
-	return (uint32_t)(h ^ h >> 32);
-}
-
 static struct wire_name *slot(struct wire *w, const char *name)
 {
-	uint32_t i = hash_name(name) & (w->cap - 1);
+	uint32_t i = (uint32_t)stx_mix_text((uintptr_t)w->names, name, strlen(name)) & (w->cap - 1);
 	while (w->names[i].node && strcmp(w->names[i].name, name))
 		i = (i + 1) & (w->cap - 1);
 	return &w->names[i];
@@ -339,7 +332,8 @@ stx_err stx_import_wire(struct stx_arena *a, struct stx_span body, const struct 
                         struct stx_import_result *out, struct stx_diag *d)
 {
 	(void)o; /* a wire graph carries its constants itself */
-	stx_err e = stx_proto_prescan(body, &stx__wire_graph__descriptor, WIRE_MAX_DEPTH, WIRE_MAX_FIELDS, d);
+	const struct stx_wire_limits limits = { .depth = WIRE_MAX_DEPTH, .fields = WIRE_MAX_FIELDS };
+	stx_err e = stx_wire_scan(body, &stx__wire_graph__descriptor, &limits, "import", d);
 	if (e)
 		return e;
 	Stx__WireGraph *m = stx__wire_graph__unpack(NULL, body.n, body.at);

@@ -147,11 +147,11 @@ static stx_err map_eye_like(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0), row, column;
 	int64_t k = onnx_int(c, "k", 0), to = onnx_int(c, "dtype", 0), sizes[STX_MAX_DIMS];
-	enum stx_dtype t = to ? onnx_dtype_of((int32_t)to) : onnx_dtype(x);
+	enum stx_dtype t = to ? stx_onnx_dtype((int)to) : onnx_dtype(x);
 	if (sizes_of(c, x, sizes) != 2 && !c->err)
 		return onnx_fail(c, STX_E_INVALID, "the input must be a matrix");
 	if (t == STX_DTYPE_NONE)
-		return onnx_unsupported_attr(c, "dtype", onnx_dtype_name((int32_t)to));
+		return onnx_unsupported_attr(c, "dtype", stx_onnx_type_name((int)to));
 	row_column(c, sizes[0], sizes[1], &row, &column);
 	V on = onnx_2(c, STX_OP_EQ, onnx_2(c, STX_OP_ADD, row, onnx_number(c, (double)k, STX_I64)), column);
 	out[0] = onnx_cast(c, on, t);
