@@ -338,30 +338,6 @@ static stx_err all_kernels(struct work *w, struct stx_span *objects, uint32_t *n
 	return e;
 }
 
-/* Configurations stand in the plan only. */
-static stx_err add_configs(struct work *w, struct stx_diag *d)
-{
-	const struct stx_span bytes = w->plan_pieces[0];
-	const Stx__JobReply *m = w->plan.m;
-	struct stx_plan p;
-	void *aligned = stx_arena_copy(w->arena, bytes.at, bytes.n);
-	if (!aligned)
-		return no_memory(d);
-	stx_err e = stx_plan_open((struct stx_span){ aligned, bytes.n }, &p, d);
-	for (size_t i = 0; !e && i < m->n_kernels && i < p.h->nkernels; i++) {
-		Stx__Kernel *k = m->kernels[i];
-		if (*k->config || *k->chosen_by)
-			continue;
-		char *config = strdup(stx_plan_string(&p, p.kernels[i].config));
-		char *chosen_by = strdup(stx_plan_string(&p, p.kernels[i].chosen_by));
-		if (!config || !chosen_by)
-			e = no_memory(d);
-		k->config = config ? config : k->config; /* freed with the message */
-		k->chosen_by = chosen_by ? chosen_by : k->chosen_by;
-	}
-	return e;
-}
-
 static stx_err build(struct work *w, const struct stx_digest *key, struct stx_diag *d)
 {
 	struct stx_span *graph, *artifact;
@@ -380,7 +356,7 @@ static stx_err build(struct work *w, const struct stx_digest *key, struct stx_di
 	uint32_t nobjects;
 	if (!objects)
 		return no_memory(d);
-	if ((e = add_configs(w, d)) || (e = all_kernels(w, objects, &nobjects, d)))
+	if ((e = all_kernels(w, objects, &nobjects, d)))
 		return e;
 	progress(w, "link", 0, 1);
 	if ((e = run_job(w, STX__JOB_KIND__JOB_LINK, objects, nobjects, &w->link, d)) ||
