@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "client.h"
+#include "key.h"
 
-#define KEY_FORMAT 1u                    /* as the daemon's, so that both give one key */
 #define STORE_MAX ((size_t)256 << 20)    /* kept bytes of each kind */
 #define KERNELS_MAX (1u << 16)
 
@@ -135,34 +135,6 @@ stx_err stx__private_child(struct stax_client *c, struct stx__child **out, struc
 	return e;
 }
 
-/* ---- keys (the daemon's formulas) ---- */
-
-static struct stx_digest code_digest(const char *what, const struct stx_digest *of,
-                                     const char *target, uint32_t options,
-                                     const struct stx_digest *fingerprint)
-{
-	struct stx_bytes b = { 0 };
-	stx_bytes_u64(&b, strlen(what));
-	stx_bytes_puts(&b, what);
-	stx_bytes_u32(&b, KEY_FORMAT);
-	stx_bytes_put(&b, of->b, sizeof of->b);
-	stx_bytes_u64(&b, strlen(target));
-	stx_bytes_puts(&b, target);
-	stx_bytes_u32(&b, options);
-	stx_bytes_put(&b, fingerprint->b, sizeof fingerprint->b);
-	struct stx_digest d = stx_digest_of(b.at, b.oom ? 0 : b.n);
-	stx_bytes_free(&b);
-	return d;
-}
-
-enum { BIT_TRAINING = 1, BIT_DYNAMIC = 2, BIT_FAST = 4, BIT_FALLBACK = 8 };
-
-static uint32_t option_bits(const struct stax_request *r)
-{
-	return (r->training ? BIT_TRAINING : 0u) | (r->dynamic ? BIT_DYNAMIC : 0u) |
-	       (r->fast ? BIT_FAST : 0u) | (r->allow_fallback ? BIT_FALLBACK : 0u);
-}
-
 /* ---- one compile ---- */
 
 struct work {
@@ -277,8 +249,8 @@ static stx_err one_kernel(struct work *w, Stx__Kernel *k, struct stx_span ir,
 	if (k->digest.len != sizeof ir_digest.b)
 		return stx_fail(d, STX_E_PROTOCOL, "worker", k->name, "a kernel without a digest");
 	memcpy(ir_digest.b, k->digest.data, sizeof ir_digest.b);
-	id = code_digest("stax-kernel-v1", &ir_digest, w->target, option_bits(w->r) & BIT_FAST,
-	                 stx__child_fingerprint(w->p->child));
+	id = stx_key_kernel(&ir_digest, w->target, stx_option_bits(w->lookup->options),
+	                    stx__child_fingerprint(w->p->child));
 	*out = store_find(&w->p->kernels, &id);
 	k->reused = *out != NULL;
 	if (!*out) {
@@ -418,8 +390,8 @@ static stx_err compile(struct work *w, struct stax_answer **out, struct stx_diag
 	if (m->graph_digest.len != sizeof graph.b)
 		return stx_fail(d, STX_E_PROTOCOL, "worker", "", "a key without its graph digest");
 	memcpy(graph.b, m->graph_digest.data, sizeof graph.b);
-	key = code_digest("stax-key-v1", &graph, w->target, option_bits(w->r),
-	                  stx__child_fingerprint(w->p->child));
+	key = stx_key_artifact(&graph, w->target, stx_option_bits(w->lookup->options),
+	                       stx__child_fingerprint(w->p->child));
 	const struct entry *found = w->r->recache ? NULL : store_find(&w->p->artifacts, &key);
 	w->answer.reason = (char *)(uintptr_t)"not yet compiled by this process";
 	e = found ? hit(w, found, &held, d) : build(w, &key, d);
