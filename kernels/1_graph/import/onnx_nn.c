@@ -455,6 +455,8 @@ static stx_err map_attention(struct onnx *c, V *out)
 	if (c->err)
 		return c->err;
 	enum stx_dtype t = onnx_dtype(a.q);
+	if (!stx_dtype_is_float(t))
+		return onnx_fail(c, STX_E_INVALID, "queries must be floating point, not %s", stx_dtype_name(t));
 	double scale = onnx_float(c, "scale", 1 / sqrt((double)onnx_dim(c, a.q, 3)));
 	double softcap = onnx_float(c, "softcap", 0);
 	int64_t mode = onnx_int(c, "qk_matmul_output_mode", 0);
