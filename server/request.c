@@ -212,7 +212,7 @@ static int key_quarantined(struct stx__server *s, const char *ns, const struct s
 	uint64_t until;
 	if (!s->quarantine.table.n)
 		return 0;
-	struct stx_digest id = stx__scoped_digest(ns, key);
+	struct stx_digest id = stx_key_scoped(ns, key);
 	if (!stx__quarantine_has(&s->quarantine, &id, stx__now_ms(s), &until))
 		return 0;
 	quarantine_diag(s, until, d);
@@ -379,7 +379,7 @@ static void process(struct stx__pending *p)
 	struct stx__blob *answer = NULL, *built = NULL;
 	struct stx_diag d = { 0 };
 	enum found found = FOUND_NOTHING;
-	p->spec->memo = stx__memo_digest(p->spec->what, &p->spec->body, &s->fingerprint);
+	p->spec->memo = stx_key_memo(p->spec->what, &p->spec->body, &s->fingerprint);
 	found = find_memory(s, p->spec, &answer, &built, &d);
 	if (p->recache && (found == FOUND_ANSWER || found == FOUND_FAILURE)) {
 		if (found == FOUND_FAILURE)
@@ -484,7 +484,7 @@ static struct stx__spec *new_spec(struct stx__server *s, Stx__Envelope *e, const
 	p->e = e;
 	p->what = what;
 	snprintf(p->ns, sizeof p->ns, "%s", what->ns[0] ? what->ns : "default");
-	p->options = stx__option_bits(what->options);
+	p->options = stx_option_bits(what->options);
 	p->body_fd = body_fd;
 	p->charged_bytes = charged_bytes;
 	if (body_fd >= 0)
