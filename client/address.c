@@ -43,6 +43,10 @@ stx_err stx__server_parse(const char *text, struct stx__server *out, struct stx_
 			return e;
 		return put(out->port, sizeof out->port, colon + 1, strlen(colon + 1), d);
 	}
+	if (!strncmp(text, "tls:", 4))
+		return stx_fail(d, STX_E_USAGE, "connect", "",
+		                "server '%s': TLS is not offered by this version yet; use unix:PATH or tcp:HOST:PORT",
+		                text);
 	return stx_fail(d, STX_E_USAGE, "connect", "",
 	                "server '%s': expected unix:PATH, tcp:HOST:PORT or none", text);
 }

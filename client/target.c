@@ -79,10 +79,9 @@ stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t 
 	}
 	if (strlen(text) >= STX_TARGET_BYTES)
 		return stx_fail(d, STX_E_USAGE, "target", "", "target name is too long");
-	if (strncmp(text, "cpu", 3) != 0) {
-		memcpy(out, text, strlen(text) + 1);
-		return STX_E_OK;
-	}
+	if (!strcmp(text, "cuda") || !strncmp(text, "cuda:", 5))
+		return stx_fail(d, STX_E_UNSUPPORTED, "target", "",
+		                "target '%s': CUDA targets are not offered by this version yet", text);
 	char level = strncmp(text, prefix, sizeof prefix - 1) != 0 ? 0 : text[sizeof prefix - 1];
 	const char *rest = level ? text + sizeof prefix : "";
 	if (level >= '2' && level <= '4' && (!*rest || !strcmp(rest, "+avx512bf16"))) {
@@ -91,7 +90,7 @@ stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t 
 		return STX_E_OK;
 	}
 	return stx_fail(d, STX_E_USAGE, "target", "",
-	                "unknown CPU target '%s': cpu, cpu:x86-64-v2, cpu:x86-64-v3, cpu:x86-64-v4 "
+	                "unknown target '%s': cpu, cpu:x86-64-v2, cpu:x86-64-v3, cpu:x86-64-v4 "
 	                "or cpu:x86-64-v4+avx512bf16", text);
 }
 

@@ -269,6 +269,18 @@ static stx_err copy_needed(struct stx_key_result *out, const struct stx_import_r
 	return STX_E_OK;
 }
 
+/* Options whose compiler is not there yet: an artifact that ignored them would be a wrong answer. */
+static stx_err check_options(const struct stx_compile_options *o, struct stx_diag *d)
+{
+	if (o->training)
+		return stx_fail(d, STX_E_UNSUPPORTED, "import", NULL,
+		                "training (--training) is not offered by this version yet");
+	if (o->dynamic)
+		return stx_fail(d, STX_E_UNSUPPORTED, "import", NULL,
+		                "dynamic sizes (--dynamic) are not offered by this version yet");
+	return STX_E_OK;
+}
+
 stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
                         const struct stx_compile_options *o, struct stx_key_result *out,
                         struct stx_diag *d)
@@ -276,8 +288,8 @@ stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 	struct run r;
 	(void)c;
 	memset(out, 0, sizeof *out);
-	stx_err e = run_open(&r, o, d);
-	if (e)
+	stx_err e = check_options(o, d);
+	if (e || (e = run_open(&r, o, d)))
 		return e;
 	r.source = s;
 	e = run_passes(&r, KEY, NULL);

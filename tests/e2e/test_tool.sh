@@ -23,6 +23,11 @@ exits 2 "a command of later" "$stax" tune "$work/g.stax"
 exits 2 "an unknown flag" "$stax" compile "$work/g.stax" --frob
 exits 2 "a flag without its value" "$stax" compile "$work/g.stax" --target
 exits 2 "an unknown CPU target" "$stax" compile "$work/g.stax" --target cpu:x86-64-v9
+exits 2 "an unknown target" "$stax" compile "$work/g.stax" --target tpu
+exits 1 "a target of later" "$stax" compile "$work/g.stax" --target cuda:sm_90
+says "it says so" "CUDA targets are not offered by this version yet"
+exits 2 "TLS" env STAX_SERVER=tls:host:1 "$stax" ping
+says "TLS is named" "TLS is not offered"
 exits 2 "no file" "$stax" compile
 exits 1 "a missing file" "$stax" compile "$work/none.onnx"
 exits 2 "dump without a stage" "$stax" dump "$work/g.stax"
@@ -36,6 +41,7 @@ export STAX_SERVER=none
 ok "private compile" "$stax" compile "$work/g.stax" --json --out "$work/private"
 cp "$work/out" "$work/private.json"
 ok "private JSON" json "$work/private.json" 'not j["hit"] and not j["stored"] and len(j["kernels"]) == 1'
+exits 1 "private training" "$stax" compile "$work/g.stax" --training
 ok "private ping" "$stax" ping
 exits 3 "no staxd to be found" env STAX_STAXD=/nonexistent "$stax" ping
 
@@ -65,6 +71,10 @@ ok "stats to zero" "$stax" stats --zero
 ok "stats after" "$stax" stats --format json
 keep
 ok "zeroed" json "$work/last.json" 'j["hits"] == 0'
+exits 1 "training" "$stax" compile "$work/g.stax" --training
+says "training is named" "not offered by this version yet"
+exits 1 "dynamic sizes" "$stax" compile "$work/g.stax" --dynamic
+says "dynamic sizes are named" "not offered by this version yet"
 
 # ---- run ----
 ok "run with random inputs" "$stax" run "$work/g.stax" --out "$work/first" --seed 3
