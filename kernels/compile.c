@@ -343,6 +343,9 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 		return e;
 	r.text = graph;
 	e = run_passes(&r, PLAN, NULL);
+	if (!e && o->allow_fallback &&
+	    stx_push(r.arena, &r.schedule->report, "allow_fallback: nothing falls back in this version"))
+		e = stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory");
 	if (!e) {
 		const struct stx_schedule *s = r.schedule;
 		out->kernels = calloc(s->kernels.n ? s->kernels.n : 1, sizeof *out->kernels);
