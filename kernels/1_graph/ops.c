@@ -150,3 +150,41 @@ int stx_op_find(const char *overload, size_t n)
 	}
 	return -1;
 }
+
+/* Insertions, deletions and replacements that make b of a; NEAR_MAX for names too long to compare. */
+#define NEAR_BYTES 64
+#define NEAR_MAX   3
+static unsigned edits(const char *a, size_t na, const char *b, size_t nb)
+{
+	unsigned row[NEAR_BYTES + 1];
+	if (na > NEAR_BYTES || nb > NEAR_BYTES)
+		return NEAR_MAX;
+	for (size_t j = 0; j <= nb; j++)
+		row[j] = (unsigned)j;
+	for (size_t i = 1; i <= na; i++) {
+		unsigned diagonal = row[0];
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= nb; j++) {
+			unsigned best = diagonal + (a[i - 1] != b[j - 1]);
+			diagonal = row[j];
+			best = row[j] + 1 < best ? row[j] + 1 : best;
+			row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+		}
+	}
+	return row[nb];
+}
+
+const char *stx_op_nearest(const char *overload, size_t n)
+{
+	const char *best = NULL;
+	unsigned least = NEAR_MAX;
+	pthread_once(&once, build);
+	for (int i = 0; i < STX_OP_COUNT; i++) {
+		unsigned k = edits(overload, n, infos[i].overload, strlen(infos[i].overload));
+		if (k < least) {
+			least = k;
+			best = infos[i].overload;
+		}
+	}
+	return best;
+}

@@ -524,9 +524,12 @@ static int parse_definition(struct stx__parser *s)
 	if (stx__t_expect(s, '('))
 		return -1;
 	int op = stx_op_find((const char *)w.at, w.n);
-	if (op < 0)
-		return stx__t_fail(s, at, "'%.*s' is not an operator overload", stx__t_shown(w),
-				   (const char *)w.at);
+	if (op < 0) {
+		const char *near = stx_op_nearest((const char *)w.at, w.n);
+		return stx__t_fail(s, at, "'%.*s' is not an operator overload%s%s%s", stx__t_shown(w),
+				   (const char *)w.at, near ? ": did you mean '" : "", near ? near : "",
+				   near ? "'?" : "");
+	}
 	if (op == STX_OP_PLACEHOLDER)
 		n = parse_placeholder(s, &f);
 	else if (op == STX_OP_CONSTANT)
