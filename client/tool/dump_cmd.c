@@ -4,29 +4,46 @@
 
 #include "tool.h"
 
+#define STAGES "graph, basis, primitives, loops, kernels, plan, source, llvm, asm"
+
 struct flags {
 	const char *stage, *format, *target;
 	struct stx_option_list files;
 };
 
-static const char *const stages[] = { "graph", "basis", "joint", "forward", "backward", "loops", "kernels",
-	                              "plan", "source", "llvm", "asm", "ptx" };
+static const char *const stages[] = { "graph", "basis", "primitives", "loops", "kernels", "plan", "source",
+	                              "llvm", "asm" };
+/* Stages and formats of the contract that this version does not have. */
+static const char *const later_stages[] = { "joint", "forward", "backward", "ptx" };
+static const char *const later_formats[] = { "dot", "svg" };
+
+static int listed(const char *const *at, size_t n, const char *text)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(at[i], text))
+			return 1;
+	return 0;
+}
+#define LISTED(list, text) listed(list, sizeof(list) / sizeof *(list), text)
 
 static stx_err check_flags(const struct flags *f, struct stx_diag *d)
 {
-	int known = 0;
 	if (f->files.n != 1)
 		return stx_fail(d, STX_E_USAGE, "usage", "", "dump takes one graph file");
 	if (!f->stage)
-		return stx_fail(d, STX_E_USAGE, "usage", "", "dump needs --stage: graph, basis, loops, kernels, "
-		                "plan, source, llvm or asm");
-	for (unsigned i = 0; i < sizeof stages / sizeof *stages; i++)
-		known |= !strcmp(stages[i], f->stage);
-	if (!known)
-		return stx_fail(d, STX_E_USAGE, "usage", "", "--stage %s: no such stage", f->stage);
-	if (strcmp(f->format, "text") != 0 && strcmp(f->format, "dot") != 0)
-		return stx_fail(d, STX_E_USAGE, "usage", "", "--format %s: text or dot (dot -Tsvg draws it)",
-		                f->format);
+		return stx_fail(d, STX_E_USAGE, "usage", "", "dump needs --stage: " STAGES);
+	if (LISTED(later_stages, f->stage))
+		return stx_fail(d, STX_E_UNSUPPORTED, "dump", "",
+		                "--stage %s is not offered by this version yet; stages: " STAGES,
+		                f->stage);
+	if (!LISTED(stages, f->stage))
+		return stx_fail(d, STX_E_USAGE, "usage", "", "--stage %s: no such stage; stages: "
+		                STAGES, f->stage);
+	if (LISTED(later_formats, f->format))
+		return stx_fail(d, STX_E_UNSUPPORTED, "dump", "",
+		                "--format %s is not offered yet, use text", f->format);
+	if (strcmp(f->format, "text") != 0)
+		return stx_fail(d, STX_E_USAGE, "usage", "", "--format %s: no such format, use text", f->format);
 	return STX_E_OK;
 }
 

@@ -149,6 +149,19 @@ stx_err stx_tool_values_from_tests(const struct stx_tool_graph *g, const char *s
 
 /* ---- compile ---- */
 
+/* Names the file: the parser of text knows a line and a column only. */
+static void place(struct stx_diag *d, const struct stx_tool_graph *g)
+{
+	char at[sizeof d->location];
+	if (d->location[0] >= '0' && d->location[0] <= '9') {
+		snprintf(at, sizeof at, "%s", d->location);
+		d->location[0] = 0;
+		stx_diag_at(d, "%s:%s", g->path, at);
+	} else {
+		stx_diag_at(d, "%s", g->path);
+	}
+}
+
 struct given {
 	struct stax_value at[256];
 	struct stx_host loaded[256]; /* initialisers read for this; data NULL otherwise */
@@ -261,7 +274,7 @@ stx_err stx_tool_compile_graph(struct stax_client *c, const struct stx_tool_grap
 			break;
 	}
 	if (e)
-		stx_diag_at(d, "%s", g->path);
+		place(d, g);
 	if (e && *out) {
 		stax_answer_free(*out);
 		*out = NULL;
@@ -335,7 +348,7 @@ static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_val
 			break;
 	}
 	if (e)
-		stx_diag_at(d, "%s", g->path);
+		place(d, g);
 	q->values = NULL;
 	q->nvalues = 0;
 	given_free(given);

@@ -10,15 +10,15 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *usage;
 } commands[] = {
-	{ "compile", stx_tool_compile, "FILE [--target cpu|cpu:x86-64-v3[+FEATURE]|cuda|...] [--training] "
-	  "[--dynamic] [--fast] [--allow-fallback] [--input NAME=FILE]... [--json] [--out DIR]" },
+	{ "compile", stx_tool_compile, "FILE [--target cpu|cpu:x86-64-v2|-v3|-v4[+avx512bf16]] [--fast] "
+	  "[--allow-fallback] [--input NAME=FILE]... [--json] [--out DIR]" },
 	{ "run", stx_tool_run, "FILE|ARTIFACT.so [--target T] [--input NAME=FILE.npy|.pb]... "
 	  "[--expect NAME=FILE]... [--rtol R] [--atol A] [--time N] [--seed N] [--out DIR]" },
 	{ "compare", stx_tool_compare, "FILE [--target T] [--input NAME=FILE.npy|.pb]... [--rtol R] [--atol A] "
 	  "[--seed N]" },
 	{ "check-onnx", stx_tool_check_onnx, "DIR [--target T] [--jobs N] [--filter GLOB] [--timeout S]" },
-	{ "dump", stx_tool_dump, "FILE --stage graph|basis|loops|kernels|plan|source|llvm|asm "
-	  "[--format text|dot] [--target T]" },
+	{ "dump", stx_tool_dump, "FILE --stage graph|basis|primitives|loops|kernels|plan|source|llvm|asm "
+	  "[--target T]" },
 	{ "stats", stx_tool_stats, "[--zero] [--format text|json|prometheus]" },
 	{ "ping", stx_tool_ping, "" },
 	{ "fsck", stx_tool_fsck, "[--repair] [--cache-dir DIR]" },

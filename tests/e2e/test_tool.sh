@@ -31,6 +31,11 @@ says "TLS is named" "TLS is not offered"
 exits 2 "no file" "$stax" compile
 exits 1 "a missing file" "$stax" compile "$work/none.onnx"
 exits 2 "dump without a stage" "$stax" dump "$work/g.stax"
+exits 2 "a stage that is not there" "$stax" dump "$work/g.stax" --stage nosuch
+says "the stages are listed" "basis, primitives, loops"
+exits 1 "a stage of later" "$stax" dump "$work/g.stax" --stage ptx
+exits 1 "a format of later" "$stax" dump "$work/g.stax" --stage loops --format dot
+says "what to use" "not offered yet, use text"
 exits 0 "help" "$stax" --help
 
 # ---- no server ----
@@ -41,6 +46,15 @@ export STAX_SERVER=none
 ok "private compile" "$stax" compile "$work/g.stax" --json --out "$work/private"
 cp "$work/out" "$work/private.json"
 ok "private JSON" json "$work/private.json" 'not j["hit"] and not j["stored"] and len(j["kernels"]) == 1'
+for stage in graph basis primitives loops kernels plan source llvm asm; do
+  ok "dump $stage" "$stax" dump "$work/g.stax" --stage $stage
+done
+printf '%%x : f32[4] = placeholder()\n%%a = add.Tensro(%%x, %%x)\nreturn (%%a,)\n' >"$work/typo.stax"
+exits 1 "a misspelt operator" "$stax" compile "$work/typo.stax"
+says "the file and the line are named" "typo.stax:2:6: "
+says "the nearest overload is named" "did you mean 'add.Tensor'"
+ok "allowing fallbacks" "$stax" compile "$work/g.stax" --allow-fallback
+says "nothing falls back" "nothing falls back"
 exits 1 "private training" "$stax" compile "$work/g.stax" --training
 ok "private ping" "$stax" ping
 exits 3 "no staxd to be found" env STAX_STAXD=/nonexistent "$stax" ping
