@@ -11,9 +11,9 @@
 #define WORKERS_MAX 64
 #define LINE_BYTES  4600
 
-enum kind { COUNT, SIZE, FLAG, SCHED };
-/* Where a value came from: a later source never overrides an earlier, stronger one. */
-enum source { SOURCE_NONE, SOURCE_FILE, SOURCE_ENV, SOURCE_FLAG };
+enum kind { COUNT, SECONDS, MILLIS, SIZE, FLAG, SCHED };
+static const char *const unit_names[] = { "count", "seconds", "milliseconds", "bytes", "0 or 1",
+				     "normal, nice or idle" };
 
 struct setting {
 	const char *name;
@@ -29,14 +29,12 @@ static const struct setting settings[] = {
 #include "config.def"
 #undef STX_SETTING
 };
-#define NSETTINGS (sizeof settings / sizeof *settings)
 
 static const char *const sched_names[] = { "normal", "nice", "idle" };
 
 struct reader {
 	struct stx_config *c;
 	stx__getenv_fn *env;
-	enum source set[NSETTINGS], listen, cache_dir;
 	const char *file;
 	struct stx_diag *d;
 };
@@ -79,7 +77,9 @@ static int parse_value(enum kind kind, const char *text, uint64_t *out)
 {
 	switch (kind) {
 	case SIZE: return stx__size_parse(text, out);
-	case COUNT: {
+	case COUNT:
+	case SECONDS:
+	case MILLIS: {
 		char *end;
 		errno = 0;
 		*out = strtoull(text, &end, 10);
@@ -176,31 +176,36 @@ void stx__address_text(const struct stx__address *a, char *out, size_t cap)
 
 /* ---- one setting from any source ---- */
 
+static void to_key(const char *name, char *out, size_t cap)
+{
+	snprintf(out, cap, "%s", name);
+	for (char *p = out; *p; p++)
+		if (*p == '-')
+			*p = '_';
+}
+
 /* key is as in a file: "max_size" or "max-size". where names the source in an error. */
-static stx_err set(struct reader *r, enum source from, const char *key, const char *value,
+static stx_err set(struct reader *r, enum stx__source from, const char *key, const char *value,
 		   const char *where)
 {
 	struct stx_config *c = r->c;
 	char name[64];
-	snprintf(name, sizeof name, "%s", key);
-	for (char *p = name; *p; p++)
-		if (*p == '-')
-			*p = '_';
+	to_key(key, name, sizeof name);
 	if (!strcmp(name, "listen")) {
-		if (from < r->listen)
+		if (from < r->c->from_listen)
 			return STX_E_OK;
-		if (from > r->listen)
+		if (from > r->c->from_listen)
 			c->nlisten = 0;
-		r->listen = from;
+		r->c->from_listen = from;
 		if (c->nlisten == STX__LISTEN_MAX)
 			return stx_fail(r->d, STX_E_USAGE, "config", "",
 					"%s: more than %d addresses", where, STX__LISTEN_MAX);
 		return stx__address_parse(value, &c->listen[c->nlisten++], r->d);
 	}
 	if (!strcmp(name, "cache_dir")) {
-		if (from < r->cache_dir)
+		if (from < r->c->from_cache_dir)
 			return STX_E_OK;
-		r->cache_dir = from;
+		r->c->from_cache_dir = from;
 		if (!*value || strlen(value) >= sizeof c->cache_dir)
 			return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: bad path", where);
 		snprintf(c->cache_dir, sizeof c->cache_dir, "%s", value);
@@ -209,12 +214,12 @@ static stx_err set(struct reader *r, enum source from, const char *key, const ch
 	if (!strcmp(name, "http"))
 		return stx_fail(r->d, STX_E_USAGE, "config", "",
 				"%s: the HTTP status page is not offered yet", where);
-	for (size_t i = 0; i < NSETTINGS; i++) {
+	for (size_t i = 0; i < STX__NSETTINGS; i++) {
 		if (strcmp(name, settings[i].name) != 0)
 			continue;
-		if (from < r->set[i])
+		if (from < r->c->from[i])
 			return STX_E_OK;
-		r->set[i] = from;
+		r->c->from[i] = from;
 		if (parse_value(settings[i].kind, value, value_of(c, &settings[i])))
 			return stx_fail(r->d, STX_E_USAGE, "config", "",
 					"%s: bad value '%s' for %s (%s)", where, value, key,
@@ -255,7 +260,7 @@ static stx_err read_file(struct reader *r)
 			break;
 		}
 		*eq = 0;
-		e = set(r, SOURCE_FILE, trim(key), trim(eq + 1), where);
+		e = set(r, STX__SOURCE_FILE, trim(key), trim(eq + 1), where);
 	}
 	fclose(f);
 	return e;
@@ -264,10 +269,10 @@ static stx_err read_file(struct reader *r)
 static stx_err read_env(struct reader *r)
 {
 	const char *dir = r->env("STAX_CACHE_DIR"), *v;
-	stx_err e = dir && *dir ? set(r, SOURCE_ENV, "cache_dir", dir, "STAX_CACHE_DIR") : STX_E_OK;
-	for (size_t i = 0; !e && i < NSETTINGS; i++)
+	stx_err e = dir && *dir ? set(r, STX__SOURCE_ENV, "cache_dir", dir, "STAX_CACHE_DIR") : STX_E_OK;
+	for (size_t i = 0; !e && i < STX__NSETTINGS; i++)
 		if (*settings[i].env && (v = r->env(settings[i].env)) && *v)
-			e = set(r, SOURCE_ENV, settings[i].name, v, settings[i].env);
+			e = set(r, STX__SOURCE_ENV, settings[i].name, v, settings[i].env);
 	return e;
 }
 
@@ -275,6 +280,20 @@ static int is_switch(const char *name)
 {
 	if (!strcmp(name, "require-sandbox") || !strcmp(name, "synchronous-full"))
 		return 1;
+	return 0;
+}
+
+static int is_setting(const char *name)
+{
+	static const char *const others[] = { "config", "listen", "cache-dir", "http" };
+	char key[64];
+	for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
+		if (!strcmp(name, others[i]))
+			return 1;
+	to_key(name, key, sizeof key);
+	for (size_t i = 0; i < STX__NSETTINGS; i++)
+		if (!strcmp(key, settings[i].name))
+			return 1;
 	return 0;
 }
 
@@ -306,6 +325,10 @@ static stx_err read_flags(struct reader *r, int argc, char **argv)
 		char name[64];
 		const char *eq = strchr(a, '='), *value;
 		snprintf(name, sizeof name, "%.*s", eq ? (int)(eq - a - 2) : 60, a + 2);
+		if (!is_setting(name))
+			return stx_fail(r->d, STX_E_USAGE, "config", "",
+					"unknown flag '%.*s': see staxd --help",
+					eq ? (int)(eq - a) : 60, a);
 		if (eq)
 			value = eq + 1;
 		else if (is_switch(name))
@@ -318,7 +341,7 @@ static stx_err read_flags(struct reader *r, int argc, char **argv)
 			r->file = value;
 			continue;
 		}
-		stx_err e = set(r, SOURCE_FLAG, name, value, a);
+		stx_err e = set(r, STX__SOURCE_FLAG, name, value, a);
 		if (e)
 			return e;
 	}
@@ -349,26 +372,45 @@ static stx_err xdg(struct reader *r, const char *variable, const char *suffix,
 						    "the path below %s is too long", variable);
 }
 
+/* The user's own socket: the only one whose folders are made. */
+static stx_err own_socket(struct reader *r, char *path, size_t cap)
+{
+	const char *run = r->env("XDG_RUNTIME_DIR");
+	if (run && *run == '/')
+		return xdg(r, "XDG_RUNTIME_DIR", "stax/stax.sock", "", path, cap);
+	return xdg(r, "XDG_CACHE_HOME", "stax/run/stax.sock", ".cache/stax/run/stax.sock", path, cap);
+}
+
+static stx_err fill_listen(struct reader *r)
+{
+	struct stx_config *c = r->c;
+	char path[PATH_MAX], text[PATH_MAX + 8];
+	struct stx_diag *d = r->d, ignored = { 0 };
+	r->d = c->from_listen ? &ignored : d;
+	stx_err e = own_socket(r, path, sizeof path);
+	r->d = d;
+	if (!c->from_listen) {
+		snprintf(text, sizeof text, "unix:%s", e ? "" : path);
+		if (!e)
+			e = stx__address_parse(text, &c->listen[0], d);
+		c->nlisten = 1;
+	}
+	if (e)
+		return c->from_listen ? STX_E_OK : e;
+	for (uint32_t i = 0; i < c->nlisten; i++)
+		c->listen[i].own = !c->listen[i].tcp && !strcmp(c->listen[i].path, path);
+	return STX_E_OK;
+}
+
 static stx_err fill_defaults(struct reader *r)
 {
 	struct stx_config *c = r->c;
 	stx_err e = STX_E_OK;
-	if (!r->cache_dir)
+	if (!r->c->from_cache_dir)
 		e = xdg(r, "XDG_CACHE_HOME", "stax", ".cache/stax", c->cache_dir,
 			sizeof c->cache_dir);
-	if (!e && !r->listen && c->mode != STX__MODE_FSCK) {
-		char path[PATH_MAX], text[PATH_MAX + 8];
-		const char *run = r->env("XDG_RUNTIME_DIR");
-		if (run && *run == '/')
-			e = xdg(r, "XDG_RUNTIME_DIR", "stax/stax.sock", "", path, sizeof path);
-		else
-			e = xdg(r, "XDG_CACHE_HOME", "stax/run/stax.sock",
-				".cache/stax/run/stax.sock", path, sizeof path);
-		snprintf(text, sizeof text, "unix:%s", path);
-		if (!e)
-			e = stx__address_parse(text, &c->listen[0], r->d);
-		c->nlisten = 1;
-	}
+	if (!e && c->mode != STX__MODE_FSCK)
+		e = fill_listen(r);
 	if (!c->workers) {
 		long n = sysconf(_SC_NPROCESSORS_ONLN) - 1;
 		c->workers = n < 1 ? 1 : n > 16 ? 16 : (uint64_t)n;
@@ -383,7 +425,7 @@ stx_err stx_config_read(struct stx_config *c, int argc, char **argv, stx__getenv
 {
 	struct reader r = { .c = c, .env = env, .d = d };
 	memset(c, 0, sizeof *c);
-	for (size_t i = 0; i < NSETTINGS; i++)
+	for (size_t i = 0; i < STX__NSETTINGS; i++)
 		*value_of(c, &settings[i]) = settings[i].initial;
 	stx_err e = read_flags(&r, argc, argv);
 	if (!e)
@@ -395,20 +437,34 @@ stx_err stx_config_read(struct stx_config *c, int argc, char **argv, stx__getenv
 	return e;
 }
 
+static void show_comment(const char *unit, enum stx__source from, const char *env, const char *text,
+			 void (*line)(void *ctx, const char *text), void *ctx)
+{
+	static const char *const sources[] = { "default", "file", "environment", "flag" };
+	char out[400];
+	int named = from == STX__SOURCE_ENV;
+	snprintf(out, sizeof out, "# %s; from %s%s%s; %s", unit, sources[from], named ? " " : "",
+		 named ? env : "", text);
+	line(ctx, out);
+}
+
 void stx_config_show(const struct stx_config *c, void (*line)(void *ctx, const char *text),
 		     void *ctx)
 {
 	char text[PATH_MAX + 64], address[160];
+	show_comment("address", c->from_listen, "", "where clients connect", line, ctx);
 	for (uint32_t i = 0; i < c->nlisten; i++) {
 		stx__address_text(&c->listen[i], address, sizeof address);
 		snprintf(text, sizeof text, "listen = %s", address);
 		line(ctx, text);
 	}
+	show_comment("path", c->from_cache_dir, "STAX_CACHE_DIR", "the store", line, ctx);
 	snprintf(text, sizeof text, "cache_dir = %s", c->cache_dir);
 	line(ctx, text);
-	for (size_t i = 0; i < NSETTINGS; i++) {
+	for (size_t i = 0; i < STX__NSETTINGS; i++) {
 		const struct setting *s = &settings[i];
 		uint64_t v = *value_of((struct stx_config *)c, s);
+		show_comment(unit_names[s->kind], c->from[i], s->env, s->text, line, ctx);
 		if (s->kind == SCHED)
 			snprintf(text, sizeof text, "%s = %s", s->name, sched_names[v]);
 		else if (s->kind == SIZE && v >= 1 << 20 && v % (1 << 20) == 0)

@@ -20,11 +20,22 @@ enum stx__mode {
 	STX__MODE_VERSION
 };
 
+/* Where a value came from: a later source never overrides an earlier, stronger one. */
+enum stx__source { STX__SOURCE_DEFAULT, STX__SOURCE_FILE, STX__SOURCE_ENV, STX__SOURCE_FLAG };
+
+enum {
+#define STX_SETTING(name, kind, def, env, text) STX__SETTING_##name,
+#include "config.def"
+#undef STX_SETTING
+	STX__NSETTINGS
+};
+
 struct stx__address {
 	int tcp;                                              /* 0: unix */
 	uint16_t port;                                        /* 0: the system chooses */
 	char host[64];                                        /* tcp: numeric loopback address */
 	char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* unix */
+	int own; /* unix: the user's default socket, whose folders are made */
 };
 
 struct stx_config {
@@ -37,6 +48,7 @@ struct stx_config {
 #define STX_SETTING(name, kind, def, env, text) uint64_t name;
 #include "config.def"
 #undef STX_SETTING
+	enum stx__source from[STX__NSETTINGS], from_listen, from_cache_dir;
 };
 
 typedef const char *stx__getenv_fn(const char *name);
@@ -45,7 +57,8 @@ typedef const char *stx__getenv_fn(const char *name);
  */
 stx_err stx_config_read(struct stx_config *c, int argc, char **argv, stx__getenv_fn *env,
 			struct stx_diag *d);
-/* Prints the settings in the form of a configuration file. */
+/* Prints the settings in the form of a configuration file: before each a comment that says its unit, where
+ * the value came from and what it is. */
 void stx_config_show(const struct stx_config *c, void (*line)(void *ctx, const char *text),
 		     void *ctx);
 /* "unix:PATH", "tcp:HOST:PORT". Explains what is refused: tls (not yet), tcp beyond loopback

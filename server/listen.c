@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -50,13 +51,28 @@ static stx_err take_lock(struct stx__listener *l, struct stx_diag *d)
 	return STX_E_OK;
 }
 
+/* Folders somebody else names are theirs to make: a mistyped path must not become one. */
+static stx_err check_parent(const char *path, struct stx_diag *d)
+{
+	struct stat st;
+	const char *slash = strrchr(path, '/');
+	char parent[sizeof ((struct stx__address *)0)->path];
+	if (!slash || slash == path)
+		return STX_E_OK;
+	snprintf(parent, sizeof parent, "%.*s", (int)(slash - path), path);
+	if (stat(parent, &st) || !S_ISDIR(st.st_mode))
+		return stx_fail(d, STX_E_USAGE, "listen", "",
+				"unix:%s: there is no folder %s: create it first", path, parent);
+	return STX_E_OK;
+}
+
 static stx_err bind_unix(struct stx__listener *l, struct stx_diag *d)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	struct stat st;
 	const char *path = l->address.path;
 	snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
-	stx_err e = stx__directory_make_parent(path, d);
+	stx_err e = l->address.own ? stx__directory_make_parent(path, d) : check_parent(path, d);
 	if (!e)
 		e = take_lock(l, d);
 	if (e)

@@ -97,8 +97,10 @@ static void on_tick(uv_timer_t *t)
 	int busy = s->chains || s->parked || s->draining;
 	if (busy || s->nconns)
 		s->last_active_ms = now;
-	else if (s->cfg.idle_exit && now - s->last_active_ms >= s->cfg.idle_exit * 1000)
+	else if (s->cfg.idle_exit && now - s->last_active_ms >= s->cfg.idle_exit * 1000) {
+		stx_log(STX_LOG_INFO, "ending: idle for %llu s", (unsigned long long)s->cfg.idle_exit);
 		stx_server_drain(s);
+	}
 	if (s->draining)
 		stx__drain_step(s);
 	else if (!busy && s->tick_ms != TICK_IDLE_MS)
@@ -116,7 +118,7 @@ void stx__server_busy(struct stx__server *s)
 static void on_signal(uv_signal_t *h, int signo)
 {
 	struct stx__server *s = h->data;
-	stx_log(STX_LOG_INFO, "signal %d: ending", signo);
+	stx_log(STX_LOG_INFO, "ending: signal %d", signo);
 	if (s->draining)
 		s->drain_until_ms = 0; /* asked twice: at once */
 	stx_server_drain(s);

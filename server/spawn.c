@@ -4,20 +4,19 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
+#include "log.h"
 #include "pool.h"
 
 int stx__worker_spawn(const struct stx__pool_config *c, int child_sock, pid_t *pid)
 {
 	char parent[40], memory[40], sched[24], level[40];
 	char *env[] = { level, NULL };
-	const char *log = getenv("STAX_LOG");
 	snprintf(parent, sizeof parent, "parent=%d", (int)getpid());
 	snprintf(memory, sizeof memory, "memory=%llu", (unsigned long long)c->memory_bytes);
 	snprintf(sched, sizeof sched, "sched=%s", c->sched);
-	snprintf(level, sizeof level, "STAX_LOG=%s", log ? log : "warn");
+	snprintf(level, sizeof level, "STAX_LOG=%s", stx_log_level_name());
 	char *argv[] = { "staxd", "--worker", parent,
 			 memory,  sched,      c->require_sandbox ? "require-sandbox=1" : NULL,
 			 NULL };

@@ -41,7 +41,7 @@ static int usage(FILE *f, int status)
 int main(int argc, char **argv)
 {
 	signal(SIGPIPE, SIG_IGN);
-	stx_log_init("stax");
+	stx_log_init("stax", STX_LOG_WARN);
 	if (argc < 2)
 		return usage(stderr, 2);
 	const char *name = argv[1];

@@ -12,13 +12,24 @@ static enum stx_log_level max_level = STX_LOG_WARN;
 static char component_name[24] = "stax";
 static const char *const level_names[] = { "error", "warn", "info", "debug" };
 
-void stx_log_init(const char *component)
+void stx_log_init(const char *component, enum stx_log_level normal)
 {
 	snprintf(component_name, sizeof component_name, "%s", component);
 	const char *want = getenv("STAX_LOG");
-	for (unsigned i = 0; want && i < sizeof level_names / sizeof *level_names; i++)
-		if (!strcmp(want, level_names[i]))
+	max_level = normal;
+	if (!want || !*want)
+		return;
+	for (unsigned i = 0; i < sizeof level_names / sizeof *level_names; i++)
+		if (!strcmp(want, level_names[i])) {
 			max_level = (enum stx_log_level)i;
+			return;
+		}
+	stx_log(STX_LOG_WARN, "STAX_LOG=%.40s is not a level: error, warn, info or debug", want);
+}
+
+const char *stx_log_level_name(void)
+{
+	return level_names[max_level];
 }
 
 void stx_log(enum stx_log_level level, const char *fmt, ...)

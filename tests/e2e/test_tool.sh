@@ -38,6 +38,17 @@ exits 1 "a format of later" "$stax" dump "$work/g.stax" --stage loops --format d
 says "what to use" "not offered yet, use text"
 exits 0 "help" "$stax" --help
 
+# ---- the daemon's own command line ----
+exits 2 "an unknown flag of staxd" "$build/staxd" --frob
+says "the flag is named" "unknown flag '--frob'"
+exits 2 "a socket in no folder" "$build/staxd" --listen "unix:$work/no/such/s"
+says "the folder is named" "there is no folder $work/no/such"
+ok "no folder was made" test ! -e "$work/no"
+ok "settings" "$build/staxd" --show-config --workers 3
+says "unit and source of a setting" '^# count; from flag; '
+exits 2 "an unknown log level is told" env STAX_LOG=loud "$stax"
+says "the levels are listed" "error, warn, info or debug"
+
 # ---- no server ----
 exits 3 "stats starts no server" "$stax" stats
 exits 3 "ping starts no server" "$stax" ping
@@ -120,6 +131,7 @@ wait "$daemon_pid" 2>/dev/null
 daemon_pid=
 exits 3 "a server that was killed" "$stax" compile "$work/g.stax"
 stop_daemon
+ok "where it listened was logged" grep -q "listening on unix:$work/stax.sock" "$work/staxd.log"
 
 # ---- starting one for the user ----
 unset STAX_SERVER

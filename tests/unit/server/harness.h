@@ -33,7 +33,7 @@ struct harness {
 
 MAYBE_UNUSED static int harness_main(int argc, char **argv)
 {
-	stx_log_init("test");
+	stx_log_init("test", STX_LOG_WARN);
 	signal(SIGPIPE, SIG_IGN);
 	if (argc > 1 && !strcmp(argv[1], "--worker"))
 		exit(stx_worker_main(argc - 2, argv + 2));
@@ -85,7 +85,7 @@ MAYBE_UNUSED static void harness_prepare(struct harness *h)
 	snprintf(h->dir, sizeof h->dir, "%s/stax-test-XXXXXX",
 		 base && strlen(base) < 30 ? base : "/tmp");
 	assert_non_null(mkdtemp(h->dir));
-	snprintf(h->socket, sizeof h->socket, "%s/run/s", h->dir);
+	snprintf(h->socket, sizeof h->socket, "%s/s", h->dir);
 }
 
 MAYBE_UNUSED static void harness_start(struct harness *h, const char *const *settings)

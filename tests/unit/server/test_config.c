@@ -126,7 +126,8 @@ static void test_config_errors_name_their_place(void **state)
 		{ "--max-size=99999999999GiB", "max-size" },
 		{ "--workers=-1", "workers" },
 		{ "--workers=65", "64 workers" },
-		{ "--no-such=1", "no-such" },
+		{ "--no-such=1", "unknown flag '--no-such'" },
+		{ "--no-such", "unknown flag '--no-such'" },
 		{ "--repair", "--fsck" },
 		{ "stray", "stray" },
 		{ "--workers", "needs a value" },
@@ -171,8 +172,37 @@ static void test_config_loopback_and_sizes_accepted(void **state)
 	assert_int_equal(stx__size_parse("1 PB", &v), -1);
 }
 
+static void collect_all(void *ctx, const char *text)
+{
+	strcat(ctx, text);
+	strcat(ctx, "\n");
+}
+
+static void test_config_shown_with_unit_and_source(void **state)
+{
+	(void)state;
+	struct stx_config c;
+	struct stx_diag d = { 0 };
+	char text[16384] = "";
+	char *f = write_file("queue = 7\n");
+	env_workers = "2";
+	assert_int_equal(READ(&c, &d, "--config", f, "--deadline=5"), 0);
+	stx_config_show(&c, collect_all, text);
+	unlink(f);
+	assert_non_null(strstr(text, "# count; from environment STAX_WORKERS; worker"));
+	assert_non_null(strstr(text, "# count; from file; jobs waiting"));
+	assert_non_null(strstr(text, "# milliseconds; from flag; a request"));
+	assert_non_null(strstr(text, "# seconds; from default; without a connection"));
+	assert_non_null(strstr(text, "# bytes; from default; the store"));
+	assert_non_null(strstr(text, "# address; from default; "));
+	assert_true(c.listen[0].own);
+}
+
+/* Without the comments, which tell sources. */
 static void collect(void *ctx, const char *text)
 {
+	if (*text == '#')
+		return;
 	strcat(ctx, text);
 	strcat(ctx, "\n");
 }
@@ -206,6 +236,7 @@ int main(void)
 		T(test_config_flags_beat_environment_beats_file),
 		T(test_config_errors_name_their_place),
 		T(test_config_loopback_and_sizes_accepted),
+		T(test_config_shown_with_unit_and_source),
 		T(test_config_what_is_shown_reads_back_equal),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
