@@ -260,7 +260,10 @@ install: all
 	install -m 755 $(BUILD)/staxd $(BUILD)/stax $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(BUILD)/libstax.so $(DESTDIR)$(PREFIX)/lib/libstax.so.0
 	ln -sf libstax.so.0 $(DESTDIR)$(PREFIX)/lib/libstax.so
-	install -m 644 client/stax.h proto/base/stax_abi.h $(DESTDIR)$(PREFIX)/include/stax
+	install -m 644 client/stax.h proto/base/stax_abi.h proto/base/dtype.h proto/base/dtype.def \
+		proto/base/status.h proto/base/status.def $(DESTDIR)$(PREFIX)/include/stax
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' deploy/stax.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/stax.pc
 .PHONY: install
 
 help:

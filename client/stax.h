@@ -1,5 +1,6 @@
 /* stax.h
- * libstax: the client of the Stax compile service. Connect, compile, load, run. The one public header.
+ * libstax: the client of the Stax compile service. Connect, compile, load, run. The one header to include;
+ * status.h, installed beside it, names the error codes.
  *
  * Threads: a stax_client is used by one thread at a time; a stax_artifact may be run from several threads
  * at once (each run has its own workspace). Ownership: every *_new / out-pointer object is freed by its own
@@ -12,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dtype.h" /* enum stx_dtype */
 #include "stax_abi.h"
 
 #ifdef __cplusplus
