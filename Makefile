@@ -198,7 +198,9 @@ check:
 	@$(MAKE) --no-print-directory check-run
 check-run: all tests-build e2e-build fuzz-build layers
 	@ONNX_CORPUS=$(ONNX_CORPUS) tests/run.sh -j 2 -t 900 $(TEST_BIN) $(E2E_SH) tests/fuzz/short.sh tests/onnx_corpus.sh
-check-onnx: all
+check-onnx:
+	@[ -n "$(ONNX_TESTS)" ] || { echo "usage: make check-onnx ONNX_TESTS=DIR" >&2; exit 2; }
+	@$(MAKE) --no-print-directory all
 	@tests/check_onnx.sh "$(ONNX_TESTS)"
 .PHONY: check check-run check-onnx
 
@@ -267,8 +269,20 @@ install: all
 .PHONY: install
 
 help:
-	@sed -nE 's/^# `make ([^`]+)`: (.*)/make \1\n    \2/p' Makefile; \
-	echo "targets: all deps demo check check-onnx bench lint fmt san fuzz layers install clean"
+	@printf '  %-34s %s\n' \
+		"make, make all" "staxd, stax and libstax.so in build/" \
+		"make deps" "installs the packages that are missing (Debian 12)" \
+		"make demo" "a real model: compile, run, compare with the oracle, hit" \
+		"make check" "every test; the last line is N passed, N failed, N skipped" \
+		"make check-onnx ONNX_TESTS=DIR" "the ONNX backend tests in DIR" \
+		"make bench" "compile times, with statistics" \
+		"make san" "the tests under the address and undefined-behaviour sanitizers" \
+		"make fuzz [FUZZ_SECONDS=600]" "the fuzzers, FUZZ_SECONDS each" \
+		"make lint" "static checks" \
+		"make fmt" "clang-format on every C file" \
+		"make layers" "who may include whom" \
+		"make install [PREFIX=/usr/local]" "programs, library, headers, stax.pc" \
+		"make clean" "removes build/"
 
 clean:
 	rm -rf $(BUILD)
