@@ -296,9 +296,13 @@ static stx_err all_kernels(struct work *w, struct stx_span *objects, uint32_t *n
 		progress(w, "kernels", (uint32_t)i, (uint32_t)m->n_kernels);
 		if ((e = one_kernel(w, m->kernels[i], w->plan_pieces[i + 1], &k, d)))
 			break;
-		if (store_find(&seen, &k->id))
+		const struct entry *twin = store_find(&seen, &k->id);
+		if (twin) { /* as the first: its own graph's kernel does not make it stored */
+			m->kernels[i]->reused = twin->bytes.n != 0;
 			continue;
-		if (!store_put(&seen, &k->id, (struct stx_span){ NULL, 0 }, &none))
+		}
+		static const uint8_t stored = 1; /* a byte says that it was */
+		if (!store_put(&seen, &k->id, (struct stx_span){ &stored, m->kernels[i]->reused != 0 }, &none))
 			e = no_memory(d);
 		/* Copied: the store may be emptied while later kernels are added. */
 		uint8_t *copy = e ? NULL : stx_arena_copy(w->arena, k->bytes.at, k->bytes.n);

@@ -435,8 +435,7 @@ static int fill_kernels(struct stx__compile_chain *c, Stx__Answer *a, struct ans
 		k->registers = v.registers;
 		k->spills = v.spills;
 		k->shared_bytes = v.shared_bytes;
-		/* The second use of a kernel in one graph is a reuse as well. */
-		k->reused = x->reused || (size_t)x->piece != i + 1;
+		k->reused = x->reused;
 		p->kernel_list[i] = k;
 	}
 	a->kernels = p->kernel_list;

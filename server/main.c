@@ -38,7 +38,13 @@ static int fsck(const struct stx_config *c)
 {
 	struct stx_fsck_report r;
 	struct stx_diag d = { 0 };
+	if (access(c->cache_dir, F_OK)) {
+		fprintf(stderr, "staxd: there is no cache directory %s\n", c->cache_dir);
+		return 1;
+	}
 	stx_err e = stx_cache_fsck(c->cache_dir, c->repair, print_line, stdout, &r, &d);
+	if (e == STX_E_BUSY)
+		fprintf(stderr, "staxd: fsck needs the directory to itself: stop the daemon (kill PID) first\n");
 	if (e)
 		return complain(&d);
 	printf("%llu artifacts, %llu kernels, %llu memos, %llu files; %llu damaged, %llu orphans, "
