@@ -64,6 +64,13 @@ stx_err stx__request_strip(const struct stax_request *r, struct stax_request *se
 	return e;
 }
 
+/* What a server takes. */
+static int valid_ns(const char *ns)
+{
+	size_t n = strspn(ns, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+	return n <= 64 && !ns[n] && ns[0] != '.';
+}
+
 stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, const char *target,
                           Stx__Lookup **out, struct stx_diag *d)
 {
@@ -75,6 +82,9 @@ stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, con
 		return stx_fail(d, STX_E_NOMEM, "request", "", "out of memory");
 	if (r->format < STAX_WIRE || r->format > STAX_ONNX)
 		return stx_fail(d, STX_E_USAGE, "request", "", "unknown graph format %d", r->format);
+	if (!valid_ns(stx__request_namespace(r->ns)))
+		return stx_fail(d, STX_E_USAGE, "request", "",
+		                "the namespace (STAX_NAMESPACE) has at most 64 of A-Z a-z 0-9 . _ -, no dot first");
 	stx__lookup__init(m);
 	stx__options__init(o);
 	o->training = r->training != 0;

@@ -20,7 +20,8 @@ static void dims(struct stx_table *t, const uint32_t v[3])
 		stx_table_cell(t, "%ux%ux%u", v[0], v[1], v[2]);
 }
 
-static void write_text(struct stx_bytes *b, const char *file, const char *path,
+/* request_ns: what this request took, connecting and starting a server included. */
+static void write_text(struct stx_bytes *b, const char *file, const char *path, uint64_t request_ns,
                        const struct stax_answer *a)
 {
 	struct stx_table t = { 0 };
@@ -49,11 +50,18 @@ static void write_text(struct stx_bytes *b, const char *file, const char *path,
 	} else {
 		stx_bytes_puts(b, "no kernels\n");
 	}
+	uint64_t us = 0;
+	for (size_t i = 0; i < a->nstages; i++)
+		us += a->stages[i].us;
+	if (a->nstages)
+		stx_bytes_printf(b, "compiled in %.3f ms%s\n", (double)us * 1e-3,
+		                 a->hit ? ", by the request that missed: its stages" : "");
 	for (size_t i = 0; i < a->nstages; i++)
 		stx_bytes_printf(b, "%s%s %.3f ms", i ? ", " : "stages   ", a->stages[i].name,
 		                 (double)a->stages[i].us * 1e-3);
 	if (a->nstages)
 		stx_bytes_puts(b, "\n");
+	stx_bytes_printf(b, "this request %.3f ms\n", (double)request_ns * 1e-6);
 	if (a->bytes_min)
 		stx_bytes_printf(b, "traffic  %llu bytes read, %llu written, %.2f times the least\n",
 		                 (unsigned long long)a->bytes_read, (unsigned long long)a->bytes_written,
@@ -136,7 +144,7 @@ static stx_err copy_artifact(struct stax_client *c, const struct stax_answer *a,
 	if ((size_t)snprintf(path, cap, "%s/%.*s.so", dir, (int)n, base) >= cap)
 		return stx_fail(d, STX_E_USAGE, "file", "", "the path is too long");
 	if (mkdir(dir, 0777) && errno != EEXIST)
-		return stx_fail(d, STX_E_IO, "file", "", "%s: %s", dir, strerror(errno));
+		return stx_fail(d, STX_E_USAGE, "file", "", "--out %s: %s", dir, strerror(errno));
 	if (stax_fetch(c, a, &bytes, &nbytes, &err)) {
 		stx_tool_diag(d, &err);
 		return d->code;
@@ -172,12 +180,15 @@ static stx_err compile(const struct flags *f, struct stx_bytes *out, struct stx_
 	struct stx_json j = { 0 };
 	const char *file = f->files.at[0];
 	char path[4096] = "";
+	uint64_t took = 0;
 	struct stax_request q = { .target = f->target, .training = f->training, .dynamic = f->dynamic,
 		                  .fast = f->fast, .allow_fallback = f->fallback };
 	stx_err e = stx_tool_graph_read(file, &g, d);
 	if (!e && !(e = read_inputs(f, &values, d))) {
 		stx_tool_progress_start(&p, &q);
+		took = stx_tool_clock_ns();
 		e = stx_tool_compile_started(&c, &g, &values, &q, &a, d);
+		took = stx_tool_clock_ns() - took;
 		stx_tool_progress_end(&p);
 	}
 	if (!e && f->out)
@@ -186,7 +197,7 @@ static stx_err compile(const struct flags *f, struct stx_bytes *out, struct stx_
 		write_json(&j, f->out ? path : a->path, a);
 		*out = j.b;
 	} else if (!e) {
-		write_text(out, file, f->out ? path : a->path, a);
+		write_text(out, file, f->out ? path : a->path, took, a);
 	}
 	stax_answer_free(a);
 	stx_tool_values_free(&values);

@@ -312,7 +312,7 @@ stx_err stx_file_write(const char *path, struct stx_span bytes, struct stx_diag 
 		return stx_fail(d, STX_E_USAGE, "file", "", "the path is too long");
 	int fd = mkostemp(temp, O_CLOEXEC);
 	if (fd < 0)
-		return stx_fail(d, STX_E_IO, "file", "", "%s: %s", path, strerror(errno));
+		return stx_fail(d, STX_E_USAGE, "file", "", "%s: %s", path, strerror(errno));
 	size_t done = 0;
 	while (done < bytes.n) {
 		ssize_t w = write(fd, bytes.at + done, bytes.n - done);
@@ -326,9 +326,9 @@ stx_err stx_file_write(const char *path, struct stx_span bytes, struct stx_diag 
 	umask(mask);
 	int failed = done < bytes.n || fchmod(fd, 0666 & ~mask);
 	if (close(fd) || failed || rename(temp, path)) {
-		stx_fail(d, STX_E_IO, "file", "", "%s: %s", path, strerror(errno));
+		stx_fail(d, STX_E_USAGE, "file", "", "%s: %s", path, strerror(errno));
 		unlink(temp);
-		return STX_E_IO;
+		return STX_E_USAGE;
 	}
 	return STX_E_OK;
 }

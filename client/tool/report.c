@@ -23,7 +23,7 @@ int stx_tool_emit(struct stx_bytes *b)
 			break; /* the reader has seen enough */
 		if (w <= 0) {
 			fprintf(stderr, "stax: standard output: %s\n", strerror(errno));
-			status = 8;
+			status = 1;
 			break;
 		}
 		done += (size_t)w;

@@ -29,6 +29,8 @@ static stx_err load_artifact(struct session *s, const char *path, struct stx_dia
 {
 	struct stax_error err;
 	int e = stax_load_file(path, &s->artifact, &err);
+	if (e == STX_E_CORRUPT)
+		return stx_fail(d, STX_E_INVALID, "load", "", "%s is not an artifact: %.300s", path, err.text);
 	if (e)
 		stx_tool_diag(d, &err);
 	return e;
@@ -95,6 +97,40 @@ static int find_output(const struct stax_artifact *a, const char *name, struct s
 	return i;
 }
 
+/* "there is no input 'q': x, y" */
+static stx_err no_such(const struct stax_artifact *a, int input, const char *name, struct stx_diag *d)
+{
+	char list[320] = "";
+	int n = input ? stax_ninputs(a) : stax_noutputs(a);
+	size_t used = 0;
+	for (int i = 0; i < n && used < sizeof list - 8; i++) {
+		const char *s;
+		if (input ? stax_input(a, i, NULL, &s) : stax_output(a, i, NULL, &s))
+			continue;
+		used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", s);
+	}
+	if (used >= sizeof list - 8)
+		memcpy(list + sizeof list - 4, "...", 4);
+	return stx_fail(d, STX_E_USAGE, "run", name, "there is no %s '%.80s'; %ss: %s",
+	                input ? "input" : "output", name, input ? "input" : "output", list);
+}
+
+/* Before the run, so that a mistyped name costs none. */
+static stx_err check_expects(const struct session *s, const struct flags *f, struct stx_diag *d)
+{
+	for (int i = 0; i < f->expects.n; i++) {
+		char name[256];
+		const char *path;
+		struct stx_tensor t;
+		if (stx_option_pair(f->expects.at[i], name, sizeof name, &path))
+			return stx_fail(d, STX_E_USAGE, "usage", "", "--expect %s: NAME=FILE expected",
+			                f->expects.at[i]);
+		if (find_output(s->artifact, name, &t) < 0)
+			return no_such(s->artifact, 0, name, d);
+	}
+	return STX_E_OK;
+}
+
 /* Each --input must name an input; those whose values fixed shapes are inputs of the graph only. */
 static stx_err check_values(struct session *s, struct stx_diag *d)
 {
@@ -107,7 +143,7 @@ static stx_err check_values(struct session *s, struct stx_diag *d)
 		for (unsigned n = 0; !known && s->has_graph && n < s->graph.model.inputs.n; n++)
 			known = !strcmp(s->graph.model.inputs.at[n].name, v->name);
 		if (!known && !(s->has_graph && s->graph.format == STAX_WIRE))
-			return stx_fail(d, STX_E_USAGE, "run", v->name, "there is no input '%s'", v->name);
+			return no_such(s->artifact, 1, v->name, d);
 	}
 	return STX_E_OK;
 }
@@ -124,7 +160,7 @@ static stx_err expect(struct session *s, const struct flags *f, const char *text
 		return stx_fail(d, STX_E_USAGE, "usage", "", "--expect %s: NAME=FILE expected", text);
 	int i = find_output(s->artifact, name, &t);
 	if (i < 0)
-		return stx_fail(d, STX_E_USAGE, "run", name, "there is no output '%s'", name);
+		return no_such(s->artifact, 0, name, d);
 	stx_err e = stx_tool_tensor_read(path, t.dtype, &want, d);
 	if (e)
 		return e;
@@ -173,7 +209,7 @@ static void file_name(const char *name, char *out, size_t cap)
 static stx_err write_outputs(struct session *s, const char *dir, FILE *out, struct stx_diag *d)
 {
 	if (mkdir(dir, 0777) && errno != EEXIST)
-		return stx_fail(d, STX_E_IO, "file", "", "%s: %s", dir, strerror(errno));
+		return stx_fail(d, STX_E_USAGE, "file", "", "--out %s: %s", dir, strerror(errno));
 	for (int i = 0; i < s->args.nout; i++) {
 		const char *name;
 		char base[200], path[4096];
@@ -206,7 +242,7 @@ static stx_err run(struct session *s, const struct flags *f, FILE *out, struct s
 		s->has_graph = 1;
 		e = load_graph(s, f, d);
 	}
-	if (e || (e = check_values(s, d)) ||
+	if (e || (e = check_values(s, d)) || (e = check_expects(s, f, d)) ||
 	    (e = stx_tool_bind(s->artifact, s->has_graph ? &s->graph : NULL, &s->values, 1,
 	                       (uint64_t)f->seed, &s->args, d)) ||
 	    (e = stx_tool_execute(s->artifact, &s->args, d)))

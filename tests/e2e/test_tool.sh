@@ -109,7 +109,16 @@ ok "the artifact alone" "$stax" run "$work/served/g.so" --input 0="$work/first/r
 exits 1 "another seed differs" "$stax" run "$work/g.stax" --expect r="$work/first/r.npy" --seed 4
 says "the difference is told" "element [0-9]+ is"
 exits 2 "an input that is not there" "$stax" run "$work/g.stax" --input q="$work/first/r.npy"
+says "the inputs are listed" "inputs: x, y"
 exits 2 "an output that is not there" "$stax" run "$work/g.stax" --expect q="$work/first/r.npy"
+says "the outputs are listed" "outputs: r"
+exits 2 "an --out that cannot be made" "$stax" compile "$work/g.stax" --out /proc/none
+exits 1 "a full standard output" bash -c "'$stax' compile '$work/g.stax' >/dev/full"
+exits 5 "fsck beside a daemon" "$stax" fsck
+says "what to do" "stop the daemon"
+exits 1 "fsck of nothing" "$stax" fsck --cache-dir "$work/nothing"
+says "it is named" "no cache directory"
+exits 2 "a namespace that is malformed" env STAX_NAMESPACE="a b" "$stax" compile "$work/g.stax"
 python3 - "$work/short.npy" <<'PY'
 import sys
 h = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }"
@@ -122,7 +131,7 @@ ok "timing" "$stax" run "$work/g.stax" --time 10
 says "the median is told" "median"
 head -c 300 /dev/urandom >"$work/noise.so"
 printf '\177ELF' | dd of="$work/noise.so" conv=notrunc status=none
-exits 8 "noise as an artifact" "$stax" run "$work/noise.so"
+exits 1 "noise as an artifact" "$stax" run "$work/noise.so"
 ok "a closed pipe is quiet" bash -c "'$stax' compile '$work/g.stax' | true; exit \${PIPESTATUS[0]}"
 
 # ---- the server goes away ----
