@@ -50,10 +50,12 @@ static stx_err give_stats(char *const *from, const uint64_t *counts, size_t n, c
 static stx_err private_stats(struct stax_client *c, char ***names, uint64_t **values, size_t *n,
                              struct stx_diag *d)
 {
-	static const char *const list[] = { "requests", "hits", "misses", "kernels" };
-	uint64_t counts[4];
-	stx__private_stats(c, counts);
-	return give_stats((char *const *)(uintptr_t)list, counts, 4, names, values, n, d);
+	static const char *const list[] = { "requests", "hits", "misses", "compiles",
+		                            "kernels_compiled" }; /* as the daemon's stats.def */
+	uint64_t had[4];
+	stx__private_stats(c, had);
+	uint64_t counts[] = { had[0], had[1], had[2], had[2], had[3] };
+	return give_stats((char *const *)(uintptr_t)list, counts, 5, names, values, n, d);
 }
 
 int stax_stats(struct stax_client *c, int zero, char ***names, uint64_t **values, size_t *n,

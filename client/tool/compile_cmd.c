@@ -1,5 +1,6 @@
 /* compile_cmd.c: stax compile. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -94,7 +95,10 @@ static void write_json(struct stx_json *j, const char *path, const struct stax_a
 	stx_json_str(j, "key", a->key);
 	stx_json_str(j, "digest", a->digest);
 	stx_json_str(j, "target", a->target);
-	stx_json_str(j, "path", path);
+	if (*path)
+		stx_json_str(j, "path", path);
+	else
+		stx_json_real(j, "path", NAN); /* null: nothing on disk holds it */
 	stx_json_uint(j, "size_bytes", a->size_bytes);
 	stx_json_bool(j, "hit", a->hit);
 	stx_json_str(j, "reason", a->reason);

@@ -57,6 +57,12 @@ export STAX_SERVER=none
 ok "private compile" "$stax" compile "$work/g.stax" --json --out "$work/private"
 cp "$work/out" "$work/private.json"
 ok "private JSON" json "$work/private.json" 'not j["hit"] and not j["stored"] and len(j["kernels"]) == 1'
+ok "private stats" "$stax" stats --format json
+keep
+ok "the daemon's names" json "$work/last.json" 'set(j) == {"requests","hits","misses","compiles","kernels_compiled"}'
+ok "no path without --out" "$stax" compile "$work/g.stax" --json
+keep
+ok "null" json "$work/last.json" 'j["path"] is None'
 for stage in graph basis primitives loops kernels plan source llvm asm; do
   ok "dump $stage" "$stax" dump "$work/g.stax" --stage $stage
 done
