@@ -10,11 +10,12 @@
 
 #define MAX_GROUP_BUFFERS 32
 #define MAX_GROUP_INSTS 2000
+#define MAX_GROUP_ELEMENTARY 64 /* of up to 1024 instructions; a kernel has 65536 at most */
 #define MAX_GROUP_READS 64
 
 struct fused { /* what fusion knows of a group besides its list */
 	uint32_t reads[MAX_GROUP_READS]; /* buffers outside the group */
-	uint32_t nreads, ninsts;
+	uint32_t nreads, ninsts, nelementary;
 	uint8_t has_reduction, has_dot;
 	uint8_t lanes; /* of the reduction: 0 not asked yet, 1 no, 2 yes */
 };
@@ -117,11 +118,20 @@ static int reads_group(const struct fuse *f, const struct stx_buffer *b, uint32_
 	return 0;
 }
 
+static uint32_t elementary_in(const struct stx_buffer *b)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < b->body.n; i++)
+		n += b->body.at[i].op >= STX_P_FIRST_ELEMENTARY && b->body.at[i].op < STX_PRIM_COUNT;
+	return n;
+}
+
 static int has_room(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct fused *g = &f->info.at[group];
 	if (f->s->groups.at[group].buffers.n >= MAX_GROUP_BUFFERS || g->nreads >= MAX_GROUP_READS / 2 ||
-	    g->ninsts + b->body.n > MAX_GROUP_INSTS) {
+	    g->ninsts + b->body.n > MAX_GROUP_INSTS ||
+	    g->nelementary + elementary_in(b) > MAX_GROUP_ELEMENTARY) {
 		f->why = "the kernel would be too large";
 		return 0;
 	}
@@ -209,6 +219,7 @@ static int note_reads(struct fuse *f, const struct stx_buffer *b, uint32_t group
 {
 	struct fused *g = &f->info.at[group];
 	g->ninsts += b->body.n;
+	g->nelementary += elementary_in(b);
 	g->has_reduction |= b->def == STX_DEF_REDUCTION;
 	g->has_dot |= b->def == STX_DEF_REDUCTION && b->monoid == STX_MONOID_DOT;
 	for (uint32_t i = 0; i < b->body.n; i++) {
