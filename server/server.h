@@ -38,7 +38,7 @@ struct stx__server {
 	struct stx__listener *listeners;
 	struct stx__conn *conns;
 	uint32_t nconns;
-	uint64_t received_bytes; /* bodies of unanswered requests */
+	uint64_t received_bytes; /* charged bytes of unanswered requests */
 
 	/* request.c */
 	int ready; /* the fingerprint is known */
