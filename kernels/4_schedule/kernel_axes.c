@@ -3,7 +3,8 @@
  * Axes of the output and of the reduction are each ordered by stride, smallest innermost (LN-06), merged
  * where every address stays the same (Proposition 6.3), and bound: one axis to vector lanes, the one on
  * which the body runs cheapest; the other output axes and the chunks of a long vector axis to the grid; the
- * other reduction axes to serial loops. Matmul-like reductions take several output rows at a time, so that
+ * other reduction axes to serial loops. With reductions the first one alone decides the order of axes and
+ * which is the vector: what else is in the kernel never changes the order of a sum. Matmul-like reductions take several output rows at a time, so that
  * one load serves several accumulators. */
 #include "build.h"
 
@@ -55,6 +56,8 @@ static void set_keys(struct chooser *c, struct dim *d)
 	int seen_store = 0;
 	for (uint32_t i = 0; i < b->accesses.n; i++) {
 		const struct stx__access *a = &b->accesses.at[i];
+		if (!a->is_lead)
+			continue;
 		uint64_t s = stride_of(c->x, a->ex, d->var);
 		if (a->is_store && !d->is_red && !seen_store) {
 			d->key[0] = s;
@@ -185,10 +188,10 @@ static void collect(struct chooser *c)
 static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 {
 	struct stx__build *b = c->b;
-	uint64_t per = b->nops < 1000 ? b->nops : 1000, n = (uint64_t)hint_of(c->x, d->size);
+	uint64_t per = b->lead_nops < 1000 ? b->lead_nops : 1000, n = (uint64_t)hint_of(c->x, d->size);
 	for (uint32_t i = 0; i < b->accesses.n; i++) {
 		const struct stx__access *a = &b->accesses.at[i];
-		if (!a->is_load && !(a->is_store && !d->is_red))
+		if (!a->is_lead || (!a->is_load && !(a->is_store && !d->is_red)))
 			continue;
 		uint64_t s = stride_of(c->x, a->ex, d->var);
 		per += s == 0 ? 4 : s == 1 ? 8 : 64;

@@ -6,7 +6,7 @@
 #include "kernel.h"
 #include "loops.h"
 
-struct stx_group { /* buffers computed by one kernel, in order: reductions, then pointwise (fuse.c) */
+struct stx_group { /* buffers computed by one kernel, in order: reductions, then pointwise (build.h) */
 	STX_VEC(uint32_t) buffers;
 	const char *why_not; /* why its first buffer did not join an earlier group, for the report */
 };
