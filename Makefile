@@ -14,6 +14,7 @@ endif
 
 # ---- configuration -------------------------------------------------------------------------------
 BUILD    ?= build
+JOBS     ?= $(shell nproc)
 PREFIX   ?= /usr/local
 CUDA_HOME ?= /usr/local/cuda
 CC       ?= gcc
@@ -193,6 +194,7 @@ ONNX_CORPUS ?= ../shared/onnx/onnx-backend-tests.tar.gz
 # `make check`: everything, from a bare machine; the last line is `N passed, N failed, N skipped`.
 check:
 	@$(MAKE) --no-print-directory deps
+	@$(MAKE) --no-print-directory -j$(JOBS) all tests-build e2e-build fuzz-build
 	@$(MAKE) --no-print-directory check-run
 check-run: all tests-build e2e-build fuzz-build layers
 	@ONNX_CORPUS=$(ONNX_CORPUS) tests/run.sh -j 2 -t 900 $(TEST_BIN) $(E2E_SH) tests/fuzz/short.sh tests/onnx_corpus.sh
@@ -202,19 +204,20 @@ check-onnx: all
 
 demo:
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory all e2e-build
+	@$(MAKE) --no-print-directory -j$(JOBS) all e2e-build
 	@tests/e2e/demo.sh
 .PHONY: demo
 
 bench:
-	@$(MAKE) --no-print-directory all e2e-build
+	@$(MAKE) --no-print-directory deps
+	@$(MAKE) --no-print-directory -j$(JOBS) all e2e-build
 	@tests/bench/bench.sh
 .PHONY: bench
 
 # ---- fuzzing: libFuzzer targets, built by clang against the same sources ------------------------
 FUZZ_NAMES := frame wire onnx text plan tensor
 FUZZ_CC   := clang
-FUZZ_TOOL := $(addprefix client/tool/,wire.c host.c npy.c onnx_tensor.c model.c)
+FUZZ_TOOL := $(addprefix client/tool/,host.c npy.c onnx_tensor.c model.c)
 FUZZ_SRC  := $(SRC_BASE) $(SRC_PROTO) $(SRC_1) $(SRC_IMPORT) $(FUZZ_TOOL) $(PB_ENV) $(PB_WIRE)
 FUZZ_OBJ  := $(patsubst %,$(BUILD)/fuzz/obj/%.o,$(FUZZ_SRC))
 FUZZ_BIN  := $(patsubst %,$(BUILD)/fuzz/fuzz_%,$(FUZZ_NAMES))
@@ -245,10 +248,12 @@ lint: generated
 # The unit, property and end-to-end tests under the address and undefined-behaviour sanitizers.
 san:
 	@$(MAKE) --no-print-directory BUILD=build-san OPT="-O1 -g -fno-omit-frame-pointer" \
-		SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" san-run
-san-run: all tests-build e2e-build
+		SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" -j$(JOBS) san-build
+	@$(MAKE) --no-print-directory BUILD=build-san san-run
+san-build: all tests-build e2e-build
+san-run:
 	@tests/run.sh -j 2 -t 1800 $(TEST_BIN) $(E2E_SH)
-.PHONY: deps layers fmt lint san san-run
+.PHONY: deps layers fmt lint san san-build san-run
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include/stax

@@ -6,10 +6,7 @@
 /* ---- namespaces ---- */
 static uint64_t text_hash(const char *s)
 {
-	uint64_t h = 0xcbf29ce484222325u;
-	for (; *s; s++)
-		h = (h ^ (uint8_t)*s) * 0x100000001b3u;
-	return h ^ (h >> 29);
+	return stx_mix_text(0, s, strlen(s));
 }
 
 struct stx__ns *stx__ns_find(struct stx_cache *c, const char *name)

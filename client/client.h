@@ -86,6 +86,10 @@ stx_err stx__roundtrip(struct stax_client *c, Stx__Envelope *e, struct stx_span 
 
 /* ---- requests to messages (message.c) ---- */
 
+/* *sent is *r as it leaves the process: an ONNX model without its parameters' data, in *stripped (freed by the
+ * caller, after the last use of *sent). */
+stx_err stx__request_strip(const struct stax_request *r, struct stax_request *sent,
+                           struct stx_bytes *stripped, struct stx_diag *d);
 /* A request as protobuf messages; everything lives in the arena, texts and values are the request's. */
 stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, const char *target,
                           Stx__Lookup **out, struct stx_diag *d);

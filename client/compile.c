@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "client.h"
-#include "onnx_strip.h"
 
 #define GRACE_MS 2000 /* the server keeps the deadline; this much later it is taken for hung */
 
@@ -92,16 +91,13 @@ int stax_compile(struct stax_client *c, const struct stax_request *r, struct sta
 	struct stx_diag d;
 	char target[STX_TARGET_BYTES];
 	uint32_t need;
-	struct stax_request sent = *r; /* the weights of an ONNX model stay here */
+	struct stax_request sent;
 	struct stx_bytes stripped = { 0 };
 	stx__diag_init(&d);
 	*out = NULL;
 	stx_err e = stx__cpu_resolve(r->target, target, &need, &d);
-	if (!e && r->format == STAX_ONNX) {
-		e = stx_onnx_strip((struct stx_span){ r->graph, r->graph_bytes }, &stripped, &d);
-		sent.graph = stripped.at;
-		sent.graph_bytes = stripped.n;
-	}
+	if (!e)
+		e = stx__request_strip(r, &sent, &stripped, &d);
 	if (!e)
 		e = c->at.kind == STX__NONE ? stx__private_compile(c, &sent, target, out, &d) :
 		                              compile_remote(c, &sent, target, out, &d);

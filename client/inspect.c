@@ -11,6 +11,8 @@ struct ask {
 	struct stx__wait wait;
 	Stx__Job job;
 	struct stx__job_reply reply;
+	struct stax_request sent;
+	struct stx_bytes stripped; /* what sent.graph may point to */
 };
 
 static stx_err no_memory(struct stx_diag *d)
@@ -31,7 +33,8 @@ static stx_err start(struct ask *q, struct stax_client *c, const struct stax_req
 		return e;
 	if (!(q->arena = stx_arena_new(0)))
 		return no_memory(d);
-	if ((e = stx__lookup_build(q->arena, r, target, &what, d)) ||
+	if ((e = stx__request_strip(r, &q->sent, &q->stripped, d)) ||
+	    (e = stx__lookup_build(q->arena, &q->sent, target, &what, d)) ||
 	    (e = stx__private_child(c, &q->child, d)))
 		return e;
 	q->wait = (struct stx__wait){ 0, r->progress, r->progress_ctx };
@@ -70,6 +73,7 @@ static stx_err run(struct ask *q, const struct stx_span *pieces, uint32_t n, str
 static void finish(struct ask *q)
 {
 	stx__received_free(&q->reply.r);
+	stx_bytes_free(&q->stripped);
 	stx_arena_free(q->arena);
 }
 

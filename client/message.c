@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "onnx_strip.h"
 #include "dtype.h"
 
 #define GIVEN_VALUE_MAX (64u << 10)
@@ -49,6 +50,18 @@ static stx_err build_value(struct stx_arena *a, const struct stax_value *v, Stx_
 	m->data.data = (uint8_t *)(uintptr_t)v->data;
 	*out = m;
 	return STX_E_OK;
+}
+
+stx_err stx__request_strip(const struct stax_request *r, struct stax_request *sent,
+                           struct stx_bytes *stripped, struct stx_diag *d)
+{
+	*sent = *r;
+	if (r->format != STAX_ONNX)
+		return STX_E_OK;
+	stx_err e = stx_onnx_strip((struct stx_span){ r->graph, r->graph_bytes }, stripped, d);
+	sent->graph = stripped->at;
+	sent->graph_bytes = stripped->n;
+	return e;
 }
 
 stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, const char *target,

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "wire.h"
+
 stx_err stx_frame_prefix(const uint8_t prefix[STX_FRAME_PREFIX], uint32_t *header_bytes,
 			 uint32_t *body_bytes, struct stx_diag *d)
 {
@@ -64,101 +66,19 @@ stx_err stx_frame_pack_reply(const Stx__Envelope *e, uint32_t body_bytes, struct
 
 /* ---- pre-scan ---- */
 
-struct scan {
-	const uint8_t *at, *end; /* of the innermost message being read */
-	uint64_t value;          /* last varint */
-};
-
-/* 0, or -1 when the varint is cut off or longer than ten bytes. */
-static int read_varint(struct scan *s)
+/* Whatever is wrong with an envelope is a breach of the protocol. */
+static stx_err prescan(struct stx_span envelope, uint32_t fields_max, struct stx_diag *d)
 {
-	s->value = 0;
-	for (unsigned shift = 0; shift < 70; shift += 7) {
-		if (s->at == s->end)
-			return -1;
-		uint8_t b = *s->at++;
-		if (shift < 64)
-			s->value |= (uint64_t)(b & 0x7f) << shift;
-		if (!(b & 0x80))
-			return 0;
-	}
-	return -1;
-}
-
-static stx_err malformed(struct stx_diag *d, const char *what, const uint8_t *at,
-			 struct stx_span header)
-{
-	stx_fail(d, STX_E_PROTOCOL, "frame", "", "malformed header: %s", what);
-	stx_diag_at(d, "byte %zu", (size_t)(at - header.at));
+	const struct stx_wire_limits limits = { .depth = STX_FRAME_DEPTH_MAX,
+						.fields = fields_max,
+						.one_of_oneofs = 1 };
+	struct stx_diag why = { 0 };
+	if (!stx_wire_scan(envelope, &stx__envelope__descriptor, &limits, "frame", &why))
+		return STX_E_OK;
+	stx_fail(d, STX_E_PROTOCOL, "frame", "", "%s", why.text);
+	if (why.location[0])
+		stx_diag_at(d, "%s", why.location);
 	return STX_E_PROTOCOL;
-}
-
-static int is_oneof(const ProtobufCFieldDescriptor *f)
-{
-	return f && (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF);
-}
-
-/* Requires: nothing of the bytes. Ensures: what protobuf-c will allocate is bounded by the field
- * count and by the length. Terminates: every turn consumes a byte or leaves a message. */
-static stx_err prescan(struct stx_span header, uint32_t fields_max, struct stx_diag *d)
-{
-	struct {
-		const uint8_t *end;
-		const ProtobufCMessageDescriptor *type;
-		int members; /* of oneofs, seen in this message */
-	} stack[STX_FRAME_DEPTH_MAX];
-	struct scan s = { .at = header.at, .end = header.at + header.n };
-	uint32_t fields = 0;
-	unsigned depth = 0;
-	stack[0].end = s.end;
-	stack[0].type = &stx__envelope__descriptor;
-	stack[0].members = 0;
-	for (;;) {
-		if (s.at == s.end) {
-			if (depth == 0)
-				return STX_E_OK;
-			s.end = stack[--depth].end;
-			continue;
-		}
-		const uint8_t *start = s.at;
-		if (++fields > fields_max)
-			return stx_fail(d, STX_E_PROTOCOL, "frame", "",
-					"a header with more than %u fields", fields_max);
-		if (read_varint(&s) || s.value > UINT32_MAX || s.value >> 3 == 0)
-			return malformed(d, "bad field tag", start, header);
-		unsigned wire = s.value & 7;
-		const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(
-			stack[depth].type, (unsigned)(s.value >> 3));
-		if (is_oneof(f) && ++stack[depth].members > 1)
-			return malformed(d, "more than one message in the envelope", start, header);
-		if (wire == 0) {
-			if (read_varint(&s))
-				return malformed(d, "bad number", start, header);
-		} else if (wire == 1 || wire == 5) {
-			size_t n = wire == 1 ? 8 : 4;
-			if ((size_t)(s.end - s.at) < n)
-				return malformed(d, "cut off", start, header);
-			s.at += n;
-		} else if (wire == 2) {
-			if (read_varint(&s) || s.value > (uint64_t)(s.end - s.at))
-				return malformed(d, "a length beyond the end", start, header);
-			if (!f || f->type != PROTOBUF_C_TYPE_MESSAGE) {
-				s.at += s.value;
-				continue;
-			}
-			if (depth + 1 >= STX_FRAME_DEPTH_MAX)
-				return stx_fail(d, STX_E_PROTOCOL, "frame", "",
-						"messages nested deeper than %u",
-						STX_FRAME_DEPTH_MAX);
-			s.end = s.at + s.value;
-			depth++;
-			stack[depth].end = s.end;
-			stack[depth].type = f->descriptor;
-			stack[depth].members = 0;
-		} else {
-			return malformed(d, "a group or an unknown wire type", start, header);
-		}
-	}
 }
 
 stx_err stx_frame_prescan(struct stx_span header, struct stx_diag *d)

@@ -32,9 +32,7 @@ stx_err stx_frame_unpack(struct stx_span header, Stx__Envelope **out, struct stx
  * body (0 when it did not spill). */
 stx_err stx_frame_unpack_reply(struct stx_span header, struct stx_span body, Stx__Envelope **out,
 			       size_t *body_off, struct stx_diag *d);
-/* Walks wire format without unpacking: well-formed lengths, field count and depth within limits,
- * one message at most in the Envelope. Length-delimited fields are entered only where the schema
- * makes them messages. */
+/* stx_wire_scan with the limits of headers: one message at most in the Envelope. PROTOCOL when refused. */
 stx_err stx_frame_prescan(struct stx_span header, struct stx_diag *d);
 /* The same with the limits of spilled envelopes. */
 stx_err stx_frame_prescan_spilled(struct stx_span envelope, struct stx_diag *d);

@@ -40,7 +40,7 @@ const char *const *compiled_targets(void)
 
 /* The unfused form's options are not part of a request: its passes are run here. */
 static stx_err plan_unfused(struct stx_span graph, const char *target, struct stx_plan_result *out,
-                            struct stx_diag *d)
+			    struct stx_diag *d)
 {
 	struct stx_lower_options lower = { .no_inline = 1 };
 	struct stx_schedule_options schedule = { .no_fuse = 1 };
@@ -53,8 +53,6 @@ static stx_err plan_unfused(struct stx_span graph, const char *target, struct st
 	e = e ? e : stx_graph_decompose_to_primitives(&g, d);
 	e = e ? e : stx_graph_verify_basis(g, d);
 	e = e ? e : stx_lower(g, &lower, &l, d);
-	e = e ? e : stx_loops_verify(l, d);
-	e = e ? e : stx_loops_normalize(l, d);
 	e = e ? e : stx_loops_verify(l, d);
 	e = e ? e : stx_schedule(l, &schedule, &s, d);
 	e = e ? e : stx_plan_write(s, target, &out->plan, d);
@@ -86,19 +84,21 @@ static stx_err set_grains(struct stx_bytes *plan, struct stx_diag *d)
 
 /* One object for each distinct digest. */
 static stx_err emit_all(const struct stx_plan_result *plan, const struct stx_compile_options *o,
-                        struct stx_emit_result *made, struct stx_span *objects, uint32_t *n,
-                        struct stx_diag *d)
+			struct stx_emit_result *made, struct stx_span *objects, uint32_t *n,
+			struct stx_diag *d)
 {
 	*n = 0;
 	for (uint32_t i = 0; i < plan->nkernels; i++) {
 		const struct stx_kernel_desc *k = &plan->kernels[i];
 		uint32_t same = 0;
-		while (same < i && memcmp(&plan->kernels[same].digest, &k->digest, sizeof k->digest))
+		while (same < i &&
+		       memcmp(&plan->kernels[same].digest, &k->digest, sizeof k->digest))
 			same++;
 		if (same < i)
 			continue;
-		stx_err e = stx_compile_emit(compiled_compiler(), (struct stx_span){ k->ir.at, k->ir.n }, o,
-		                             &made[*n], d);
+		stx_err e =
+			stx_compile_emit(compiled_compiler(),
+					 (struct stx_span){ k->ir.at, k->ir.n }, o, &made[*n], d);
 		if (e)
 			return e;
 		objects[*n] = (struct stx_span){ made[*n].object.at, made[*n].object.n };
@@ -124,10 +124,10 @@ static stx_err load(struct compiled *out, struct stx_diag *d)
 }
 
 stx_err compiled_build(const char *text, const char *target, enum compiled_form form,
-                       struct compiled *out, struct stx_diag *d)
+		       struct compiled *out, struct stx_diag *d)
 {
 	struct stx_source s = { .format = STX_FORMAT_TEXT,
-	                        .body = { (const uint8_t *)text, strlen(text) } };
+				.body = { (const uint8_t *)text, strlen(text) } };
 	struct stx_compile_options o = { .target = target };
 	struct stx_key_result key = { 0 };
 	struct stx_plan_result plan = { 0 };
@@ -138,18 +138,20 @@ stx_err compiled_build(const char *text, const char *target, enum compiled_form 
 	stx_err e = stx_compile_key(compiled_compiler(), &s, &o, &key, d);
 	struct stx_span graph = { key.graph.at, key.graph.n };
 	if (!e)
-		e = form == COMPILED_FUSED ? stx_compile_plan(compiled_compiler(), graph, &o, &plan, d)
-		                           : plan_unfused(graph, target, &plan, d);
+		e = form == COMPILED_FUSED
+			    ? stx_compile_plan(compiled_compiler(), graph, &o, &plan, d)
+			    : plan_unfused(graph, target, &plan, d);
 	if (!e)
 		e = set_grains(&plan.plan, d);
 	if (!e && (!(made = calloc(plan.nkernels + 1, sizeof *made)) ||
-	           !(objects = calloc(plan.nkernels + 1, sizeof *objects))))
+		   !(objects = calloc(plan.nkernels + 1, sizeof *objects))))
 		e = STX_E_NOMEM;
 	if (!e)
 		e = emit_all(&plan, &o, made, objects, &n, d);
 	if (!e)
-		e = stx_compile_link(compiled_compiler(), (struct stx_span){ plan.plan.at, plan.plan.n },
-		                     objects, n, &out->elf, d);
+		e = stx_compile_link(compiled_compiler(),
+				     (struct stx_span){ plan.plan.at, plan.plan.n }, objects, n,
+				     &out->elf, d);
 	if (!e)
 		e = load(out, d);
 	out->nkernels = plan.nkernels;
@@ -177,7 +179,7 @@ void compiled_free(struct compiled *c)
 
 /* ---- guarded memory ---- */
 
-#define PAGE ((size_t)4096)
+#define PAGE    ((size_t)4096)
 #define PATTERN 0xC5
 
 struct guarded {
@@ -217,7 +219,8 @@ static void guarded_free(struct guarded *g)
 
 /* ---- running ---- */
 
-static void pieces(void *ctx, int64_t n, int64_t grain, void (*body)(void *, int64_t, int64_t), void *arg)
+static void pieces(void *ctx, int64_t n, int64_t grain, void (*body)(void *, int64_t, int64_t),
+		   void *arg)
 {
 	unsigned *turn = ctx;
 	(void)grain;
@@ -228,7 +231,8 @@ static void pieces(void *ctx, int64_t n, int64_t grain, void (*body)(void *, int
 	}
 }
 
-static void whole(void *ctx, int64_t n, int64_t grain, void (*body)(void *, int64_t, int64_t), void *arg)
+static void whole(void *ctx, int64_t n, int64_t grain, void (*body)(void *, int64_t, int64_t),
+		  void *arg)
 {
 	(void)ctx;
 	(void)grain;
@@ -312,11 +316,14 @@ static stx_err place(struct stx_tensor *t, struct guarded *g, unsigned turn, str
 	return 0;
 }
 
-static stx_err call(const struct compiled *c, enum compiled_threads how, struct stx_tensor *in, uint32_t nin,
-                    struct stx_tensor *out, uint32_t nout, unsigned turn, struct stx_diag *d)
+static stx_err call(const struct compiled *c, enum compiled_threads how, struct stx_tensor *in,
+		    uint32_t nin, struct stx_tensor *out, uint32_t nout, unsigned turn,
+		    struct stx_diag *d)
 {
 	struct workspace w = { .turn = turn };
-	struct stx_env env = { .ctx = &w, .allocate = workspace_allocate, .release = workspace_release };
+	struct stx_env env = { .ctx = &w,
+			       .allocate = workspace_allocate,
+			       .release = workspace_release };
 	struct stax_error err;
 	if (how != COMPILED_POOL)
 		env.parallel_for = how == COMPILED_SERIAL ? whole : pieces;
@@ -324,23 +331,26 @@ static stx_err call(const struct compiled *c, enum compiled_threads how, struct 
 	if (e)
 		return stx_fail(d, e, err.stage, err.node, "%s", err.text);
 	if (w.broken || w.n)
-		return stx_fail(d, STX_E_INTERNAL, "run", "", "memory around the workspace was written");
+		return stx_fail(d, STX_E_INTERNAL, "run", "",
+				"memory around the workspace was written");
 	return 0;
 }
 
 /* Nothing outside the blocks was written, inputs are as they were. */
 static stx_err check_memory(const struct stx_tensor *inputs, const struct guarded *g, uint32_t nin,
-                            uint32_t nout, struct stx_diag *d)
+			    uint32_t nout, struct stx_diag *d)
 {
 	for (uint32_t i = 0; i < nin + nout; i++)
 		if (!guarded_intact(&g[i]))
-			return stx_fail(d, STX_E_INTERNAL, "run", "", "memory around %s %u was written",
-			                i < nin ? "input" : "output", i < nin ? i : i - nin);
+			return stx_fail(d, STX_E_INTERNAL, "run", "",
+					"memory around %s %u was written",
+					i < nin ? "input" : "output", i < nin ? i : i - nin);
 	for (uint32_t i = 0; i < nin; i++) {
 		int64_t first;
 		compiled_span(&inputs[i], &first);
 		const char *from = (const char *)inputs[i].data +
-			(inputs[i].offset - first) * stx_dtype_bytes((enum stx_dtype)inputs[i].dtype);
+				   (inputs[i].offset - first) *
+					   stx_dtype_bytes((enum stx_dtype)inputs[i].dtype);
 		if (g[i].n && memcmp(g[i].at, from, g[i].n))
 			return stx_fail(d, STX_E_INTERNAL, "run", "", "input %u was written", i);
 	}
@@ -357,8 +367,9 @@ static stx_err keep_output(struct stx_tensor *t, const struct guarded *g, struct
 	return 0;
 }
 
-stx_err compiled_run(const struct compiled *c, enum compiled_threads how, const struct stx_tensor *inputs,
-                     uint32_t ninputs, struct stx_tensor *outputs, struct stx_diag *d)
+stx_err compiled_run(const struct compiled *c, enum compiled_threads how,
+		     const struct stx_tensor *inputs, uint32_t ninputs, struct stx_tensor *outputs,
+		     struct stx_diag *d)
 {
 	static unsigned turn;
 	uint32_t nout = (uint32_t)stax_noutputs(c->artifact);
@@ -370,11 +381,11 @@ stx_err compiled_run(const struct compiled *c, enum compiled_threads how, const 
 		in[i] = inputs[i];
 		e = place(&in[i], &g[i], turn + i, d);
 	}
+	struct stax_error err; /* dynamic sizes of outputs follow from the inputs */
+	memset(outputs, 0, nout * sizeof *outputs);
+	if (!e && stax_query(c->artifact, in, (int)ninputs, outputs, NULL, &err))
+		e = stx_fail(d, err.code, err.stage, err.node, "%s", err.text);
 	for (uint32_t i = 0; i < nout; i++) {
-		const char *name;
-		stax_output(c->artifact, (int)i, &outputs[i], &name);
-		outputs[i].data = NULL;
-		outputs[i].offset = 0;
 		compiled_dense(&outputs[i]);
 		if (!e)
 			e = place(&outputs[i], &g[ninputs + i], turn + i, d);

@@ -1,9 +1,10 @@
 /* compiled.h
- * for tests: a graph's text compiled in this process, loaded through libstax, and run on guarded memory.
+ * for tests: a graph's text compiled in this process, loaded through libstax, and run on guarded
+ * memory.
  *
- * Every tensor of a run lies flush against a page without access, alternately behind its end and before its
- * start, its surroundings filled with a pattern that is checked afterwards; outputs and workspace start as
- * 0xAA bytes, so that a missed store shows. One thread. */
+ * Every tensor of a run lies flush against a page without access, alternately behind its end and
+ * before its start, its surroundings filled with a pattern that is checked afterwards; outputs and
+ * workspace start as 0xAA bytes, so that a missed store shows. One thread. */
 #ifndef STX_TESTS_COMPILED_H
 #define STX_TESTS_COMPILED_H
 
@@ -27,24 +28,27 @@ enum compiled_form {
 	COMPILED_FUSED,  /* as the service compiles */
 	COMPILED_UNFUSED /* every node realised, every buffer a kernel */
 };
-/* Graph as text -> loaded artifact. Grains become 1, so that small graphs split between threads too. */
+/* Graph as text -> loaded artifact. Grains become 1, so that small graphs split between threads
+ * too. */
 stx_err compiled_build(const char *text, const char *target, enum compiled_form form,
-                       struct compiled *out, struct stx_diag *d);
+		       struct compiled *out, struct stx_diag *d);
 void compiled_free(struct compiled *c);
 
 enum compiled_threads {
-	COMPILED_SERIAL,   /* every launch in one piece */
-	COMPILED_PIECES,   /* in pieces of one to seven points, the last first */
-	COMPILED_POOL      /* libstax' own threads ($STAX_THREADS) */
+	COMPILED_SERIAL, /* every launch in one piece */
+	COMPILED_PIECES, /* in pieces of one to seven points, the last first */
+	COMPILED_POOL    /* libstax' own threads ($STAX_THREADS) */
 };
-/* Runs on copies of the inputs (any strides). outputs: [stax_noutputs]; their data is malloc'd, dense
- * row-major, owned by the caller (data NULL on failure). INTERNAL: the run wrote outside its outputs. */
-stx_err compiled_run(const struct compiled *c, enum compiled_threads how, const struct stx_tensor *inputs,
-                     uint32_t ninputs, struct stx_tensor *outputs, struct stx_diag *d);
+/* Runs on copies of the inputs (any strides). outputs: [stax_noutputs]; their data is malloc'd,
+ * dense row-major, owned by the caller (data NULL on failure). INTERNAL: the run wrote outside its
+ * outputs. */
+stx_err compiled_run(const struct compiled *c, enum compiled_threads how,
+		     const struct stx_tensor *inputs, uint32_t ninputs, struct stx_tensor *outputs,
+		     struct stx_diag *d);
 void compiled_free_outputs(struct stx_tensor *t, uint32_t n);
 
-/* Elements from the tensor's lowest to its highest one, inclusive; *first: distance of element [0,..] from the
- * lowest. 0 for an empty tensor. */
+/* Elements from the tensor's lowest to its highest one, inclusive; *first: distance of element
+ * [0,..] from the lowest. 0 for an empty tensor. */
 int64_t compiled_span(const struct stx_tensor *t, int64_t *first);
 int64_t compiled_numel(const struct stx_tensor *t);
 /* Row-major strides from the sizes. */

@@ -1,9 +1,11 @@
-/* property_cut.c: a compiled run compared with the oracle node by node where results round differently.
+/* property_cut.c: a compiled run compared with the oracle node by node where results round
+ * differently.
  *
- * requires: a verified graph with static sizes. The graph is cut at every inexact node: the oracle evaluates
- * that node from the compiled values of earlier ones, and everything behind it from its compiled value. So all
- * other nodes must have the oracle's bits, and each inexact one is held to its own bound (RD-12): coefficient *
- * unit roundoff * sum of absolute values, computed in f64 by further nodes of the oracle's graph. */
+ * requires: a verified graph with static sizes. The graph is cut at every inexact node: the oracle
+ * evaluates that node from the compiled values of earlier ones, and everything behind it from its
+ * compiled value. So all other nodes must have the oracle's bits, and each inexact one is held to
+ * its own bound (RD-12): coefficient * unit roundoff * sum of absolute values, computed in f64 by
+ * further nodes of the oracle's graph. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +22,24 @@ int prop_inexact(const struct stx_node *n)
 	if (!n->nouts || !stx_dtype_is_float(n->outs[0].dtype))
 		return 0;
 	switch (n->op) {
-	case STX_OP_SUM: case STX_OP_SUM_DIM: case STX_OP_MEAN: case STX_OP_MEAN_DIM: case STX_OP_PROD_DIM:
-	case STX_OP_VAR: case STX_OP_LOGSUMEXP: case STX_OP_MM: case STX_OP_BMM: case STX_OP_MATMUL:
-	case STX_OP_ADDMM: case STX_OP_LINEAR: case STX_OP_SOFTMAX: case STX_OP_LOG_SOFTMAX:
-	case STX_OP_SOFTMAX_INT: case STX_OP_LOG_SOFTMAX_INT: case STX_OP_LAYER_NORM:
-		return 1;
-	default:
-		return 0;
+	case STX_OP_SUM:
+	case STX_OP_SUM_DIM:
+	case STX_OP_MEAN:
+	case STX_OP_MEAN_DIM:
+	case STX_OP_PROD_DIM:
+	case STX_OP_VAR:
+	case STX_OP_LOGSUMEXP:
+	case STX_OP_MM:
+	case STX_OP_BMM:
+	case STX_OP_MATMUL:
+	case STX_OP_ADDMM:
+	case STX_OP_LINEAR:
+	case STX_OP_SOFTMAX:
+	case STX_OP_LOG_SOFTMAX:
+	case STX_OP_SOFTMAX_INT:
+	case STX_OP_LOG_SOFTMAX_INT:
+	case STX_OP_LAYER_NORM: return 1;
+	default: return 0;
 	}
 }
 
@@ -34,8 +47,9 @@ int prop_has_product(const struct stx_graph *g)
 {
 	for (uint32_t i = 0; i < g->nodes.n; i++) {
 		enum stx_op op = g->nodes.at[i]->op;
-		if (prop_inexact(g->nodes.at[i]) && (op == STX_OP_MM || op == STX_OP_BMM || op == STX_OP_MATMUL ||
-		                                     op == STX_OP_ADDMM || op == STX_OP_LINEAR))
+		if (prop_inexact(g->nodes.at[i]) &&
+		    (op == STX_OP_MM || op == STX_OP_BMM || op == STX_OP_MATMUL ||
+		     op == STX_OP_ADDMM || op == STX_OP_LINEAR))
 			return 1;
 	}
 	return 0;
@@ -43,7 +57,8 @@ int prop_has_product(const struct stx_graph *g)
 
 /* ---- copying graphs ---- */
 
-struct stx_type prop_copy_type(struct stx_graph *to, const struct stx_graph *from, const struct stx_type *t)
+struct stx_type prop_copy_type(struct stx_graph *to, const struct stx_graph *from,
+			       const struct stx_type *t)
 {
 	int64_t sizes[STX_MAX_DIMS];
 	for (int i = 0; i < t->rank; i++)
@@ -52,8 +67,8 @@ struct stx_type prop_copy_type(struct stx_graph *to, const struct stx_graph *fro
 	return stx_type_make(to, t->dtype, t->rank, sizes);
 }
 
-static struct stx_arg copy_arg(struct stx_graph *to, const struct stx_graph *from, const struct stx_arg *a,
-                               const struct stx_val *map)
+static struct stx_arg copy_arg(struct stx_graph *to, const struct stx_graph *from,
+			       const struct stx_arg *a, const struct stx_val *map)
 {
 	struct stx_arg r = *a;
 	int64_t v = 0;
@@ -63,7 +78,8 @@ static struct stx_arg copy_arg(struct stx_graph *to, const struct stx_graph *fro
 		r = stx_arg_tensors(to, a->u.tensors, a->n);
 		for (uint32_t i = 0; i < a->n; i++)
 			if (a->u.tensors[i].node)
-				((struct stx_val *)(uintptr_t)r.u.tensors)[i] = map[a->u.tensors[i].node->id];
+				((struct stx_val *)(uintptr_t)r.u.tensors)[i] =
+					map[a->u.tensors[i].node->id];
 	} else if (a->kind == STX_ARG_INT) {
 		stx_ex_is_const(from->ex, a->u.ex, &v);
 		r.u.ex = stx_ex_const(to->ex, v);
@@ -78,20 +94,21 @@ static struct stx_arg copy_arg(struct stx_graph *to, const struct stx_graph *fro
 	return r;
 }
 
-struct stx_node *prop_copy_node(struct stx_graph *to, const struct stx_graph *from, const struct stx_node *n,
-                                const struct stx_val *map, struct stx_diag *d)
+struct stx_node *prop_copy_node(struct stx_graph *to, const struct stx_graph *from,
+				const struct stx_node *n, const struct stx_val *map,
+				struct stx_diag *d)
 {
 	struct stx_arg args[16];
 	if (n->op == STX_OP_CONSTANT)
-		return stx_graph_constant(to, n->name, prop_copy_type(to, from, &n->outs[0]), n->data.bytes,
-		                          n->data.n, d);
+		return stx_graph_constant(to, n->name, prop_copy_type(to, from, &n->outs[0]),
+					  n->data.bytes, n->data.n, d);
 	for (uint32_t i = 0; i < n->nargs; i++)
 		args[i] = copy_arg(to, from, &n->args[i], map);
 	return stx_graph_call(to, n->op, n->name, args, n->nargs, d);
 }
 
-static struct stx_node *copy_input(struct stx_graph *to, const struct stx_graph *from, const struct stx_input *in,
-                                   struct stx_diag *d)
+static struct stx_node *copy_input(struct stx_graph *to, const struct stx_graph *from,
+				   const struct stx_input *in, struct stx_diag *d)
 {
 	stx_ex strides[STX_MAX_DIMS];
 	for (int i = 0; in->strides && i < in->node->outs[0].rank; i++) {
@@ -100,7 +117,7 @@ static struct stx_node *copy_input(struct stx_graph *to, const struct stx_graph 
 		strides[i] = stx_ex_const(to->ex, v);
 	}
 	return stx_graph_input(to, in->node->name, prop_copy_type(to, from, &in->node->outs[0]),
-	                       in->strides ? strides : NULL, in->node->is_param, d);
+			       in->strides ? strides : NULL, in->node->is_param, d);
 }
 
 /* ---- tolerances, as nodes of the oracle's graph ---- */
@@ -125,10 +142,11 @@ static node call(struct bound *b, enum stx_op op, uint32_t nargs, const struct s
 	}
 	return n;
 }
-#define CALL(op, ...) call(b, STX_OP_##op, sizeof((struct stx_arg[]){ __VA_ARGS__ }) / sizeof(struct stx_arg), \
-	                   (struct stx_arg[]){ __VA_ARGS__ })
-#define T(n) stx_arg_node(n)
-#define F(v) stx_arg_scalar_f(v)
+#define CALL(op, ...)                                                                              \
+	call(b, STX_OP_##op, sizeof((struct stx_arg[]){ __VA_ARGS__ }) / sizeof(struct stx_arg),   \
+	     (struct stx_arg[]){ __VA_ARGS__ })
+#define T(n)        stx_arg_node(n)
+#define F(v)        stx_arg_scalar_f(v)
 #define TIMES(n, v) CALL(MUL_SCALAR, T(n), F(v))
 
 /* Operand i in f64, after the conversion to the result's dtype. */
@@ -163,21 +181,24 @@ static node bound_of_var(struct bound *b)
 	return TIMES(total(b, CALL(MUL, T(x), T(x))), b->u * (2 * b->coefficient + 10) / by);
 }
 
-/* Relative while no product of some of the elements can leave the range; -1 (not compared) otherwise. */
+/* Relative while no product of some of the elements can leave the range; -1 (not compared)
+ * otherwise. */
 static node bound_of_prod(struct bound *b)
 {
-	double top = b->t == STX_F64 ? 0x1p1000 : 0x1p127, least = b->t == STX_F64 ? 0x1p-1000 : 0x1p-125;
+	double top = b->t == STX_F64 ? 0x1p1000 : 0x1p127,
+	       least = b->t == STX_F64 ? 0x1p-1000 : 0x1p-125;
 	node x = size(b, 0), one = CALL(FULL_LIKE, T(x), F(1));
 	struct stx_arg dim = b->n->args[1], keep = b->n->args[2];
 	node big = CALL(PROD_DIM, T(CALL(MAXIMUM, T(x), T(one))), dim, keep);
 	node small = CALL(PROD_DIM, T(CALL(MINIMUM, T(x), T(one))), dim, keep);
-	node safe = CALL(LOGICAL_AND, T(CALL(LT_SCALAR, T(big), F(top))), T(CALL(GT_SCALAR, T(small), F(least))));
+	node safe = CALL(LOGICAL_AND, T(CALL(LT_SCALAR, T(big), F(top))),
+			 T(CALL(GT_SCALAR, T(small), F(least))));
 	node t = TIMES(CALL(MUL, T(big), T(small)), b->u * (b->count + 2));
 	return CALL(WHERE, T(safe), T(t), T(CALL(FULL_LIKE, T(t), F(-1))));
 }
 
-/* y = (x - mean) * rstd * w + b: errors of the mean, of rstd, of the last operations. Not compared where the
- * variance is mostly rounding. */
+/* y = (x - mean) * rstd * w + b: errors of the mean, of rstd, of the last operations. Not compared
+ * where the variance is mostly rounding. */
 static node bound_of_layer_norm(struct bound *b)
 {
 	uint32_t rank = b->n->outs[0].rank, k = b->n->args[1].n;
@@ -189,18 +210,24 @@ static node bound_of_layer_norm(struct bound *b)
 	node mean = CALL(MEAN_DIM, T(x), over, keep), far = CALL(SUB, T(x), T(mean));
 	node mean_size = CALL(MEAN_DIM, T(CALL(ABS, T(x))), over, keep);
 	node square = CALL(MEAN_DIM, T(CALL(MUL, T(x), T(x))), over, keep);
-	node var = CALL(ADD_SCALAR, T(CALL(MEAN_DIM, T(CALL(MUL, T(far), T(far))), over, keep)), F(b->n->args[4].u.f));
+	node var = CALL(ADD_SCALAR, T(CALL(MEAN_DIM, T(CALL(MUL, T(far), T(far))), over, keep)),
+			F(b->n->args[4].u.f));
 	node rstd = CALL(RSQRT, T(var));
-	node of_rstd = CALL(ADD_SCALAR, T(TIMES(CALL(DIV, T(square), T(var)), b->u * (b->coefficient + 5))), F(4 * b->u));
-	node of_far = CALL(ADD, T(TIMES(mean_size, b->u * (b->coefficient + 2))), T(TIMES(CALL(ABS, T(far)), b->u)));
+	node of_rstd = CALL(ADD_SCALAR,
+			    T(TIMES(CALL(DIV, T(square), T(var)), b->u * (b->coefficient + 5))),
+			    F(4 * b->u));
+	node of_far = CALL(ADD, T(TIMES(mean_size, b->u * (b->coefficient + 2))),
+			   T(TIMES(CALL(ABS, T(far)), b->u)));
 	node t = CALL(MUL, T(of_far), T(rstd));
 	t = CALL(ADD, T(t), T(CALL(MUL, T(CALL(MUL, T(CALL(ABS, T(far))), T(rstd))), T(of_rstd))));
 	if (b->n->args[2].kind == STX_ARG_TENSOR)
 		t = CALL(MUL, T(t), T(size(b, 2)));
 	if (b->n->args[3].kind == STX_ARG_TENSOR)
 		t = CALL(ADD, T(t), T(TIMES(size(b, 3), 4 * b->u)));
-	node vague = CALL(LOGICAL_OR, T(CALL(GT_SCALAR, T(of_rstd), F(0.05))),
-	                  T(CALL(LOGICAL_NOT, T(CALL(LT_SCALAR, T(square), F(b->t == STX_F64 ? 1e300 : 1e36))))));
+	node vague =
+		CALL(LOGICAL_OR, T(CALL(GT_SCALAR, T(of_rstd), F(0.05))),
+		     T(CALL(LOGICAL_NOT,
+			    T(CALL(LT_SCALAR, T(square), F(b->t == STX_F64 ? 1e300 : 1e36))))));
 	/* NaN and infinite rows: want is NaN, compared as such */
 	node bad = CALL(ISNAN, T(TIMES(square, 0)));
 	vague = CALL(LOGICAL_AND, T(vague), T(CALL(LOGICAL_NOT, T(bad))));
@@ -222,7 +249,8 @@ static node product(struct bound *b)
 	for (uint32_t i = 0; i < 3; i++)
 		args[i] = T(size(b, i));
 	for (uint32_t i = 3; i < 5; i++)
-		args[i] = F(fabs(b->n->args[i].is_float ? b->n->args[i].u.f : (double)b->n->args[i].u.i));
+		args[i] = F(fabs(b->n->args[i].is_float ? b->n->args[i].u.f
+							: (double)b->n->args[i].u.i));
 	return call(b, STX_OP_ADDMM, 5, args);
 }
 
@@ -234,31 +262,35 @@ static double roundoff(enum stx_dtype t)
 /* Absolute tolerance of b->n as a node of the graph, and *relative to the wanted value. */
 static node tolerance(struct bound *b, double *relative)
 {
-	double c = b->coefficient, reach = b->t == STX_F64 ? 760 : 110; /* largest |x - max| that is not 0 */
+	double c = b->coefficient,
+	       reach = b->t == STX_F64 ? 760 : 110; /* largest |x - max| that is not 0 */
 	*relative = 0;
 	switch (b->n->op) {
-	case STX_OP_SUM: case STX_OP_SUM_DIM:
-		return TIMES(total(b, size(b, 0)), c * b->u);
-	case STX_OP_MEAN: case STX_OP_MEAN_DIM:
-		return TIMES(total(b, size(b, 0)), (c + 2) * b->u / b->count);
-	case STX_OP_PROD_DIM:
-		return bound_of_prod(b);
-	case STX_OP_VAR:
-		return bound_of_var(b);
-	case STX_OP_LAYER_NORM:
-		return bound_of_layer_norm(b);
-	case STX_OP_LOGSUMEXP: case STX_OP_LOG_SOFTMAX: case STX_OP_LOG_SOFTMAX_INT:
+	case STX_OP_SUM:
+	case STX_OP_SUM_DIM: return TIMES(total(b, size(b, 0)), c * b->u);
+	case STX_OP_MEAN:
+	case STX_OP_MEAN_DIM: return TIMES(total(b, size(b, 0)), (c + 2) * b->u / b->count);
+	case STX_OP_PROD_DIM: return bound_of_prod(b);
+	case STX_OP_VAR: return bound_of_var(b);
+	case STX_OP_LAYER_NORM: return bound_of_layer_norm(b);
+	case STX_OP_LOGSUMEXP:
+	case STX_OP_LOG_SOFTMAX:
+	case STX_OP_LOG_SOFTMAX_INT:
 		*relative = 4 * b->u;
-		return CALL(FULL_LIKE, T((node)(uintptr_t)b->n), F((c + 20 + log(b->count + 1)) * b->u), stx_arg_dtype(STX_F64));
-	case STX_OP_SOFTMAX: case STX_OP_SOFTMAX_INT:
+		return CALL(FULL_LIKE, T((node)(uintptr_t)b->n),
+			    F((c + 20 + log(b->count + 1)) * b->u), stx_arg_dtype(STX_F64));
+	case STX_OP_SOFTMAX:
+	case STX_OP_SOFTMAX_INT:
 		*relative = (c + 20 + reach) * b->u;
 		return CALL(FULL_LIKE, T((node)(uintptr_t)b->n), F(0), stx_arg_dtype(STX_F64));
 	case STX_OP_ADDMM: /* a basis composite: the product is rounded before its epilogue */
 		return TIMES(product(b), (b->count + 8) * b->u + 3 * roundoff(b->t));
 	case STX_OP_LINEAR:
-		return TIMES(product(b), (b->count + 8) * b->u + (b->n->args[2].kind == STX_ARG_TENSOR ? 2 * roundoff(b->t) : 0));
-	default:
-		return TIMES(product(b), (b->count + 3) * b->u);
+		return TIMES(product(b),
+			     (b->count + 8) * b->u + (b->n->args[2].kind == STX_ARG_TENSOR
+							      ? 2 * roundoff(b->t)
+							      : 0));
+	default: return TIMES(product(b), (b->count + 3) * b->u);
 	}
 }
 
@@ -279,10 +311,15 @@ static double count_of(const struct stx_graph *g, const struct stx_node *n)
 	const struct stx_type *x = stx_val_type(n->args[n->op == STX_OP_ADDMM ? 1 : 0].u.tensor);
 	int64_t v = 1, dim = 0;
 	switch (n->op) {
-	case STX_OP_MM: case STX_OP_BMM: case STX_OP_MATMUL: case STX_OP_ADDMM: case STX_OP_LINEAR:
-		stx_ex_is_const(g->ex, x->sizes[x->rank - 1], &v);
-		return (double)v;
-	case STX_OP_SOFTMAX: case STX_OP_LOG_SOFTMAX: case STX_OP_SOFTMAX_INT: case STX_OP_LOG_SOFTMAX_INT:
+	case STX_OP_MM:
+	case STX_OP_BMM:
+	case STX_OP_MATMUL:
+	case STX_OP_ADDMM:
+	case STX_OP_LINEAR: stx_ex_is_const(g->ex, x->sizes[x->rank - 1], &v); return (double)v;
+	case STX_OP_SOFTMAX:
+	case STX_OP_LOG_SOFTMAX:
+	case STX_OP_SOFTMAX_INT:
+	case STX_OP_LOG_SOFTMAX_INT:
 		stx_ex_is_const(g->ex, n->args[1].u.ex, &dim);
 		if (x->rank)
 			stx_ex_is_const(g->ex, x->sizes[dim < 0 ? dim + x->rank : dim], &v);
@@ -305,8 +342,8 @@ static struct bound bound_make(struct stx_graph *g, const struct stx_node *n)
 	struct bound b = { .g = g, .n = n, .t = n->outs[0].dtype };
 	b.u = b.t == STX_F64 ? 0x1p-53 : 0x1p-24;
 	b.count = count_of(g, n);
-	/* kernel.h: 16 values in sequence and 64 lanes merged in 6 steps at most, then pairwise (RD-07, RD-09);
-	 * loops within loops may leave one step more a loop */
+	/* kernel.h: 16 values in sequence and 64 lanes merged in 6 steps at most, then pairwise
+	 * (RD-07, RD-09); loops within loops may leave one step more a loop */
 	double merged = 16 + 6 + 4 + ceil(log2(b.count + 1));
 	b.coefficient = b.count < merged ? b.count : merged;
 	return b;
@@ -324,7 +361,8 @@ static uint8_t *live_nodes(struct stx_arena *a, const struct stx_graph *g)
 		for (uint32_t k = 0; live[i] && k < n->nargs; k++) {
 			if (n->args[k].kind == STX_ARG_TENSOR)
 				live[n->args[k].u.tensor.node->id] = 1;
-			for (uint32_t j = 0; n->args[k].kind == STX_ARG_TENSORS && j < n->args[k].n; j++)
+			for (uint32_t j = 0; n->args[k].kind == STX_ARG_TENSORS && j < n->args[k].n;
+			     j++)
 				if (n->args[k].u.tensors[j].node)
 					live[n->args[k].u.tensors[j].node->id] = 1;
 		}
@@ -332,7 +370,8 @@ static uint8_t *live_nodes(struct stx_arena *a, const struct stx_graph *g)
 	return live;
 }
 
-stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut *out, struct stx_diag *d)
+stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut *out,
+		 struct stx_diag *d)
 {
 	struct stx_val *run = STX_NEW_ARRAY(a, struct stx_val, g->nodes.n);
 	struct stx_val *oracle = STX_NEW_ARRAY(a, struct stx_val, g->nodes.n);
@@ -360,8 +399,10 @@ stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut
 			continue;
 		inexact[out->ninexact] = run[i].node;
 		computed[out->ninexact++] = oracle[i].node;
-		oracle[i] = stx_val(stx_graph_input(out->oracle, n->name, prop_copy_type(out->oracle, g, &n->outs[0]),
-		                                    NULL, 0, d), 0);
+		oracle[i] = stx_val(stx_graph_input(out->oracle, n->name,
+						    prop_copy_type(out->oracle, g, &n->outs[0]),
+						    NULL, 0, d),
+				    0);
 	}
 	for (uint32_t i = 0; i < g->outputs.n; i++) {
 		uint32_t id = g->outputs.at[i].val.node->id;
@@ -388,7 +429,8 @@ stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut
 
 /* ---- exact sums ---- */
 
-struct sizes { /* of each node's values: largest absolute value, infinite unless all are whole numbers */
+struct sizes { /* of each node's values: largest absolute value, infinite unless all are whole
+		  numbers */
 	double *at;
 	int whole; /* every inexact node so far was exact */
 	const struct stx_graph *g;
@@ -406,20 +448,24 @@ static double operand_size(const struct sizes *s, const struct stx_arg *a)
 
 static double sum_size(const struct sizes *s, const struct stx_node *n)
 {
-	double count = count_of(s->g, n), a = operand_size(s, &n->args[0]), b = operand_size(s, &n->args[1]);
+	double count = count_of(s->g, n), a = operand_size(s, &n->args[0]),
+	       b = operand_size(s, &n->args[1]);
 	switch (n->op) {
-	case STX_OP_SUM: case STX_OP_SUM_DIM: case STX_OP_MEAN: case STX_OP_MEAN_DIM:
-		return count * a;
-	case STX_OP_MM: case STX_OP_BMM: case STX_OP_MATMUL:
-		return count * a * b;
-	case STX_OP_LINEAR:
-		return count * a * b + operand_size(s, &n->args[2]);
+	case STX_OP_SUM:
+	case STX_OP_SUM_DIM:
+	case STX_OP_MEAN:
+	case STX_OP_MEAN_DIM: return count * a;
+	case STX_OP_MM:
+	case STX_OP_BMM:
+	case STX_OP_MATMUL: return count * a * b;
+	case STX_OP_LINEAR: return count * a * b + operand_size(s, &n->args[2]);
 	case STX_OP_ADDMM:
-		if (number(&n->args[3]) != rint(number(&n->args[3])) || number(&n->args[4]) != rint(number(&n->args[4])))
+		if (number(&n->args[3]) != rint(number(&n->args[3])) ||
+		    number(&n->args[4]) != rint(number(&n->args[4])))
 			return INFINITY;
-		return fabs(number(&n->args[3])) * a + fabs(number(&n->args[4])) * count * b * operand_size(s, &n->args[2]);
-	default:
-		return INFINITY;
+		return fabs(number(&n->args[3])) * a +
+		       fabs(number(&n->args[4])) * count * b * operand_size(s, &n->args[2]);
+	default: return INFINITY;
 	}
 }
 
@@ -433,8 +479,9 @@ static void note_sizes(void *ctx, const struct stx_node *n, const struct stx_ten
 		int64_t off = t->offset;
 		for (int d = 0; d < t->rank; d++)
 			off += at[d] * t->strides[d];
-		union stx_scalar v = stx_scalar_load((enum stx_dtype)t->dtype,
-		                                     (char *)t->data + off * stx_dtype_bytes((enum stx_dtype)t->dtype));
+		union stx_scalar v = stx_scalar_load(
+			(enum stx_dtype)t->dtype,
+			(char *)t->data + off * stx_dtype_bytes((enum stx_dtype)t->dtype));
 		double x = stx_dtype_is_float((enum stx_dtype)t->dtype) ? v.f : (double)v.i;
 		if (x != rint(x))
 			x = INFINITY;
@@ -450,7 +497,8 @@ int prop_order_free(const struct stx_graph *g, const struct stx_tensor *inputs)
 	struct stx_tensor out[PROP_MAX_OUTPUTS];
 	struct sizes s = { .at = calloc(g->nodes.n + 1, sizeof *s.at), .whole = 1, .g = g };
 	struct stx_diag d = { 0 };
-	if (s.at && !stx_ref_evaluate_visit((struct stx_graph *)(uintptr_t)g, inputs, g->inputs.n, out, 0, note_sizes, &s, &d))
+	if (s.at && !stx_ref_evaluate_visit((struct stx_graph *)(uintptr_t)g, inputs, g->inputs.n,
+					    out, 0, note_sizes, &s, &d))
 		compiled_free_outputs(out, g->outputs.n);
 	else
 		s.whole = 0;
@@ -471,21 +519,28 @@ static int equal(enum stx_dtype t, union stx_scalar x, union stx_scalar y)
 
 static double largest(enum stx_dtype t)
 {
-	return t == STX_F64 ? 0x1.fffffffffffffp1023 : t == STX_F16 ? 65504 : t == STX_BF16 ? 0x1.fep127
-	                                                                                 : 0x1.fffffep127;
+	return t == STX_F64    ? 0x1.fffffffffffffp1023
+	       : t == STX_F16  ? 65504
+	       : t == STX_BF16 ? 0x1.fep127
+			       : 0x1.fffffep127;
 }
 
 static double smallest(enum stx_dtype t)
 {
-	return t == STX_F64 ? 0x1p-1074 : t == STX_F16 ? 0x1p-24 : t == STX_BF16 ? 0x1p-133 : 0x1p-149;
+	return t == STX_F64    ? 0x1p-1074
+	       : t == STX_F16  ? 0x1p-24
+	       : t == STX_BF16 ? 0x1p-133
+			       : 0x1p-149;
 }
 
-/* Whether got is an acceptable value of an inexact node. tol < 0: not compared; tol infinite or NaN: an operand
- * was, then the result is exactly the wanted infinity or NaN (or NaN, where finite parts overflow against it). */
+/* Whether got is an acceptable value of an inexact node. tol < 0: not compared; tol infinite or
+ * NaN: an operand was, then the result is exactly the wanted infinity or NaN (or NaN, where finite
+ * parts overflow against it). */
 static int within(enum stx_dtype t, double got, double want, double tol, double relative)
 {
 	double u = t == STX_F64 ? 0x1p-53 : 0x1p-24, top = largest(t);
-	if (tol < 0 || (tol == INFINITY && t == STX_F64) || (isfinite(tol) && tol > u * largest(t == STX_F64 ? t : STX_F32)))
+	if (tol < 0 || (tol == INFINITY && t == STX_F64) ||
+	    (isfinite(tol) && tol > u * largest(t == STX_F64 ? t : STX_F32)))
 		return 1;
 	if (isnan(want))
 		return isnan(got);
@@ -493,11 +548,13 @@ static int within(enum stx_dtype t, double got, double want, double tol, double 
 		return 1;
 	if (!isfinite(tol))
 		return isnan(got);
-	tol += relative * fabs(want) + 2 * roundoff(t) * fabs(want) + 4 * smallest(t) + 2000 * smallest(t == STX_F64 ? t : STX_F32);
+	tol += relative * fabs(want) + 2 * roundoff(t) * fabs(want) + 4 * smallest(t) +
+	       2000 * smallest(t == STX_F64 ? t : STX_F32);
 	if (isinf(want) || isinf(got)) { /* one of them rounded beyond the largest number */
 		double finite = isinf(want) ? got : want, other = isinf(want) ? want : got;
 		return isfinite(finite) && copysign(1, finite) == copysign(1, other) &&
-		       fabs(finite) * (1 + 2 * relative) + tol >= top * (1 - 2 * roundoff(t)) - 2 * tol;
+		       fabs(finite) * (1 + 2 * relative) + tol >=
+			       top * (1 - 2 * roundoff(t)) - 2 * tol;
 	}
 	return fabs(got - want) <= tol;
 }
@@ -513,17 +570,19 @@ static void print_value(enum stx_dtype t, union stx_scalar v, char *out, size_t 
 }
 
 static int report(const struct stx_tensor *x, uint32_t output, int64_t i, union stx_scalar got,
-                  union stx_scalar want, const char *rest, char *why, size_t cap)
+		  union stx_scalar want, const char *rest, char *why, size_t cap)
 {
 	char a[80], b[80];
 	print_value((enum stx_dtype)x->dtype, got, a, sizeof a);
 	print_value((enum stx_dtype)x->dtype, want, b, sizeof b);
 	snprintf(why, cap, "output %u (%s), element %lld of %lld: got %s, want %s%s", output,
-	         stx_dtype_name((enum stx_dtype)x->dtype), (long long)i, (long long)compiled_numel(x), a, b, rest);
+		 stx_dtype_name((enum stx_dtype)x->dtype), (long long)i,
+		 (long long)compiled_numel(x), a, b, rest);
 	return -1;
 }
 
-static int same_shape(const struct stx_tensor *a, const struct stx_tensor *b, uint32_t output, char *why, size_t cap)
+static int same_shape(const struct stx_tensor *a, const struct stx_tensor *b, uint32_t output,
+		      char *why, size_t cap)
 {
 	int same = a->dtype == b->dtype && a->rank == b->rank;
 	for (int i = 0; same && i < a->rank; i++)
@@ -538,7 +597,8 @@ static const void *element(const struct stx_tensor *t, int64_t i)
 	return (const char *)t->data + i * stx_dtype_bytes((enum stx_dtype)t->dtype);
 }
 
-int prop_same(const struct stx_tensor *a, const struct stx_tensor *b, uint32_t n, char *why, size_t cap)
+int prop_same(const struct stx_tensor *a, const struct stx_tensor *b, uint32_t n, char *why,
+	      size_t cap)
 {
 	for (uint32_t k = 0; k < n; k++) {
 		enum stx_dtype t = (enum stx_dtype)a[k].dtype;
@@ -548,7 +608,8 @@ int prop_same(const struct stx_tensor *a, const struct stx_tensor *b, uint32_t n
 		if (!memcmp(a[k].data, b[k].data, (size_t)(count * stx_dtype_bytes(t))))
 			continue;
 		for (int64_t i = 0; i < count; i++) {
-			union stx_scalar x = stx_scalar_load(t, element(&a[k], i)), y = stx_scalar_load(t, element(&b[k], i));
+			union stx_scalar x = stx_scalar_load(t, element(&a[k], i)),
+					 y = stx_scalar_load(t, element(&b[k], i));
 			if (!equal(t, x, y))
 				return report(&a[k], k, i, x, y, "", why, cap);
 		}
@@ -556,8 +617,9 @@ int prop_same(const struct stx_tensor *a, const struct stx_tensor *b, uint32_t n
 	return 0;
 }
 
-static int compare_one(const struct prop_cut *cut, const struct stx_tensor *got, const struct stx_tensor *want,
-                       const struct stx_tensor *tol, uint32_t k, char *why, size_t cap)
+static int compare_one(const struct prop_cut *cut, const struct stx_tensor *got,
+		       const struct stx_tensor *want, const struct stx_tensor *tol, uint32_t k,
+		       char *why, size_t cap)
 {
 	enum stx_dtype t = (enum stx_dtype)want->dtype;
 	int64_t n = compiled_numel(want), over = 0;
@@ -570,7 +632,8 @@ static int compare_one(const struct prop_cut *cut, const struct stx_tensor *got,
 			abort();
 	}
 	for (int64_t i = 0; i < n; i++) {
-		union stx_scalar x = stx_scalar_load(t, element(got, i)), y = stx_scalar_load(t, element(want, i));
+		union stx_scalar x = stx_scalar_load(t, element(got, i)),
+				 y = stx_scalar_load(t, element(want, i));
 		if (!tol) {
 			if (!equal(t, x, y))
 				return report(want, k, i, x, y, "", why, cap);
@@ -580,14 +643,14 @@ static int compare_one(const struct prop_cut *cut, const struct stx_tensor *got,
 		if (within(t, x.f, y.f, by, cut->relative[k]))
 			continue;
 		snprintf(rest, sizeof rest, ", tolerance %g + %g*want; %s", by, cut->relative[k],
-		         stx_op_info(cut->run->outputs.at[k].val.node->op)->overload);
+			 stx_op_info(cut->run->outputs.at[k].val.node->op)->overload);
 		return report(want, k, i, x, y, rest, why, cap);
 	}
 	return 0;
 }
 
-int prop_compare(const struct prop_cut *cut, const struct stx_tensor *inputs, const struct stx_tensor *got,
-                 char *why, size_t cap)
+int prop_compare(const struct prop_cut *cut, const struct stx_tensor *inputs,
+		 const struct stx_tensor *got, char *why, size_t cap)
 {
 	struct stx_tensor in[PROP_MAX_INPUTS], want[2 * PROP_MAX_OUTPUTS];
 	uint32_t nin = cut->run->inputs.n, first = cut->nouts - cut->ninexact;
@@ -601,7 +664,8 @@ int prop_compare(const struct prop_cut *cut, const struct stx_tensor *inputs, co
 	}
 	int bad = 0;
 	for (uint32_t k = 0; !bad && k < cut->nouts; k++)
-		bad = compare_one(cut, &got[k], &want[k], cut->tolerance[k] ? &want[cut->tolerance[k]] : NULL, k, why, cap);
+		bad = compare_one(cut, &got[k], &want[k],
+				  cut->tolerance[k] ? &want[cut->tolerance[k]] : NULL, k, why, cap);
 	compiled_free_outputs(want, cut->oracle->outputs.n);
 	return bad;
 }

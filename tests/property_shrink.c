@@ -1,8 +1,9 @@
-/* property_shrink.c: failing cases made smaller while they fail: outputs, nodes, sizes and strides go.
+/* property_shrink.c: failing cases made smaller while they fail: outputs, nodes, sizes and strides
+ * go.
  *
- * A node can be replaced by an input that holds the value the oracle computed for it, so that what is left
- * still sees the same numbers. Ends because every accepted edit removes an output, a node, part of a size or
- * a stride, and after `tries` calls in any case. */
+ * A node can be replaced by an input that holds the value the oracle computed for it, so that what
+ * is left still sees the same numbers. Ends because every accepted edit removes an output, a node,
+ * part of a size or a stride, and after `tries` calls in any case. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,20 +60,21 @@ static void visit(void *ctx, const struct stx_node *n, const struct stx_tensor *
 		int64_t off = results->offset;
 		for (int d = 0; d < t->rank; d++)
 			off += at[d] * results->strides[d];
-		memcpy((char *)t->data + (size_t)i * width, (char *)results->data + off * (int64_t)width, width);
+		memcpy((char *)t->data + (size_t)i * width,
+		       (char *)results->data + off * (int64_t)width, width);
 		for (int d = t->rank; d-- > 0 && ++at[d] == t->sizes[d];)
 			at[d] = 0;
 	}
 }
 
-static void evaluate(struct stx_arena *a, const struct prop_case *c, struct values *v)
+struct stx_tensor *prop_values(struct stx_arena *a, const struct prop_case *c)
 {
+	struct values v = { a, STX_NEW_ARRAY(a, struct stx_tensor, c->g->nodes.n + 1) };
 	struct stx_tensor out[PROP_MAX_OUTPUTS];
 	struct stx_diag d = { 0 };
-	v->arena = a;
-	v->at = STX_NEW_ARRAY(a, struct stx_tensor, c->g->nodes.n + 1);
-	if (!stx_ref_evaluate_visit(c->g, c->inputs, c->g->inputs.n, out, 0, visit, v, &d))
+	if (!stx_ref_evaluate_visit(c->g, c->inputs, c->g->inputs.n, out, 0, visit, &v, &d))
 		compiled_free_outputs(out, c->g->outputs.n);
+	return v.at;
 }
 
 /* ---- one edit ---- */
@@ -86,7 +88,8 @@ static void mark(const struct stx_graph *g, const struct edit *e, uint8_t *live)
 {
 	for (uint32_t i = 0; i < g->outputs.n; i++) {
 		struct stx_node *n = g->outputs.at[i].val.node;
-		if ((e->kind == DROP_OUTPUT && i == e->at) || (e->kind == ONLY_OUTPUT && i != e->at))
+		if ((e->kind == DROP_OUTPUT && i == e->at) ||
+		    (e->kind == ONLY_OUTPUT && i != e->at))
 			continue;
 		if (e->kind == OUTPUT_TO_OPERAND && i == e->at)
 			n = operand(n, e->operand).node;
@@ -106,8 +109,8 @@ static void mark(const struct stx_graph *g, const struct edit *e, uint8_t *live)
 }
 
 /* An input like t, keeping its data; made dense when asked to, else with t's strides. */
-static struct stx_node *add_input(struct prop_case *to, const struct stx_tensor *t, const char *name,
-                                  const struct edit *e, int dense)
+static struct stx_node *add_input(struct prop_case *to, const struct stx_tensor *t,
+				  const char *name, const struct edit *e, int dense)
 {
 	struct stx_tensor *x = &to->inputs[to->g->inputs.n];
 	stx_ex strides[STX_MAX_DIMS];
@@ -123,8 +126,9 @@ static struct stx_node *add_input(struct prop_case *to, const struct stx_tensor 
 	}
 	for (int i = 0; i < x->rank; i++)
 		strides[i] = stx_ex_const(to->g->ex, x->strides[i]);
-	return stx_graph_input(to->g, name, stx_type_make(to->g, (enum stx_dtype)x->dtype, x->rank, x->sizes), strides,
-	                       0, NULL);
+	return stx_graph_input(to->g, name,
+			       stx_type_make(to->g, (enum stx_dtype)x->dtype, x->rank, x->sizes),
+			       strides, 0, NULL);
 }
 
 static void resize_args(struct stx_graph *g, struct stx_node *n, const struct edit *e)
@@ -136,12 +140,14 @@ static void resize_args(struct stx_graph *g, struct stx_node *n, const struct ed
 			a->u.ex = stx_ex_const(g->ex, resized(e, v));
 		for (uint32_t i = 0; a->kind == STX_ARG_INTS && i < a->n; i++)
 			if (stx_ex_is_const(g->ex, a->u.exs[i], &v))
-				((stx_ex *)(uintptr_t)a->u.exs)[i] = stx_ex_const(g->ex, resized(e, v));
+				((stx_ex *)(uintptr_t)a->u.exs)[i] =
+					stx_ex_const(g->ex, resized(e, v));
 	}
 }
 
-static struct stx_node *edited_node(struct prop_case *to, const struct prop_case *c, const struct stx_node *n,
-                                    const struct edit *e, const struct stx_val *map, const struct values *values)
+static struct stx_node *edited_node(struct prop_case *to, const struct prop_case *c,
+				    const struct stx_node *n, const struct edit *e,
+				    const struct stx_val *map, const struct values *values)
 {
 	struct stx_arg args[16];
 	if (n->op == STX_OP_PLACEHOLDER) {
@@ -159,7 +165,8 @@ static struct stx_node *edited_node(struct prop_case *to, const struct prop_case
 	for (uint32_t i = 0; i < n->nargs; i++) {
 		args[i] = n->args[i];
 		if (args[i].kind == STX_ARG_INTS)
-			args[i].u.exs = stx_arena_copy(to->arena, args[i].u.exs, args[i].n * sizeof(stx_ex));
+			args[i].u.exs = stx_arena_copy(to->arena, args[i].u.exs,
+						       args[i].n * sizeof(stx_ex));
 	}
 	changed.args = args;
 	resize_args(c->g, &changed, e);
@@ -167,7 +174,7 @@ static struct stx_node *edited_node(struct prop_case *to, const struct prop_case
 }
 
 static struct prop_case *apply(struct stx_arena *a, const struct prop_case *c, const struct edit *e,
-                               const struct values *values)
+			       const struct values *values)
 {
 	struct prop_case *to = STX_NEW(a, struct prop_case);
 	struct stx_val *map = STX_NEW_ARRAY(a, struct stx_val, c->g->nodes.n + 1);
@@ -189,7 +196,8 @@ static struct prop_case *apply(struct stx_arena *a, const struct prop_case *c, c
 	}
 	for (uint32_t i = 0; i < c->g->outputs.n; i++) {
 		struct stx_val v = c->g->outputs.at[i].val;
-		if ((e->kind == DROP_OUTPUT && i == e->at) || (e->kind == ONLY_OUTPUT && i != e->at))
+		if ((e->kind == DROP_OUTPUT && i == e->at) ||
+		    (e->kind == ONLY_OUTPUT && i != e->at))
 			continue;
 		if (e->kind == OUTPUT_TO_OPERAND && i == e->at)
 			v = operand(v.node, e->operand);
@@ -222,7 +230,7 @@ static int attempt(struct search *s, const struct edit *e)
 	if (!s->fails(s->ctx, to))
 		return 0;
 	s->c = to;
-	evaluate(s->arena, to, &s->values);
+	s->values.at = prop_values(s->arena, to);
 	return 1;
 }
 
@@ -237,7 +245,9 @@ static int shrink_outputs(struct search *s)
 		done |= attempt(s, &(struct edit){ .kind = DROP_OUTPUT, .at = i });
 	for (uint32_t i = 0; i < s->c->g->outputs.n; i++)
 		for (uint32_t k = 0; operand(s->c->g->outputs.at[i].val.node, k).node; k++)
-			if (attempt(s, &(struct edit){ .kind = OUTPUT_TO_OPERAND, .at = i, .operand = k })) {
+			if (attempt(s, &(struct edit){ .kind = OUTPUT_TO_OPERAND,
+						       .at = i,
+						       .operand = k })) {
 				done = 1;
 				break;
 			}
@@ -257,7 +267,8 @@ static int shrink_nodes(struct search *s)
 		for (uint32_t k = 0; !taken && operand(n, k).node; k++) {
 			const struct stx_type *t = stx_val_type(operand(n, k));
 			if (stx_type_eq(t, &n->outs[0]))
-				taken = attempt(s, &(struct edit){ .kind = BYPASS, .at = i, .operand = k });
+				taken = attempt(
+					s, &(struct edit){ .kind = BYPASS, .at = i, .operand = k });
 		}
 		if (!taken)
 			taken = attempt(s, &(struct edit){ .kind = CUT, .at = i });
@@ -274,7 +285,8 @@ static int shrink_sizes(struct search *s)
 			int64_t n = s->c->inputs[i].sizes[d], to[] = { 1, 2, n / 2, n - 1 };
 			for (int k = 0; k < 4; k++)
 				if (to[k] > 0 && to[k] < n &&
-				    attempt(s, &(struct edit){ .kind = SIZE, .from = n, .to = to[k] })) {
+				    attempt(s, &(struct edit){
+						       .kind = SIZE, .from = n, .to = to[k] })) {
 					done = 1;
 					break;
 				}
@@ -286,12 +298,12 @@ static int shrink_sizes(struct search *s)
 	return done;
 }
 
-const struct prop_case *prop_shrink(struct stx_arena *a, const struct prop_case *c, prop_fails_fn *fails,
-                                    void *ctx, int tries)
+const struct prop_case *prop_shrink(struct stx_arena *a, const struct prop_case *c,
+				    prop_fails_fn *fails, void *ctx, int tries)
 {
 	struct search s = { .arena = a, .c = c, .fails = fails, .ctx = ctx, .tries = tries };
 	int more = 1;
-	evaluate(a, c, &s.values);
+	s.values = (struct values){ a, prop_values(a, c) };
 	while (more && s.tries > 0) {
 		more = shrink_outputs(&s);
 		more |= shrink_nodes(&s);
@@ -314,7 +326,8 @@ static void print_tensor(const struct stx_tensor *t, struct stx_bytes *out)
 		int64_t off = t->offset;
 		for (int d = 0; d < t->rank; d++)
 			off += at[d] * t->strides[d];
-		union stx_scalar v = stx_scalar_load(type, (char *)t->data + off * stx_dtype_bytes(type));
+		union stx_scalar v =
+			stx_scalar_load(type, (char *)t->data + off * stx_dtype_bytes(type));
 		if (stx_dtype_is_float(type))
 			stx_bytes_printf(out, " %.9g", v.f);
 		else

@@ -2,15 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
 #include "tool.h"
-
-static uint64_t name_seed(uint64_t seed, const char *name)
-{
-	uint64_t h = 0xcbf29ce484222325u ^ seed;
-	for (; *name; name++)
-		h = (h ^ (unsigned char)*name) * 0x100000001b3u;
-	return h;
-}
 
 /* The value of one input: a copy of its own, since plans may write inputs. */
 static stx_err fill(const struct stx_tool_graph *g, const struct stx_tool_values *values, int random,
@@ -34,7 +27,7 @@ static stx_err fill(const struct stx_tool_graph *g, const struct stx_tool_values
 	stx_host_shape(&h->t, shape, sizeof shape);
 	fprintf(stderr, "stax: input %s: %s%s, random, seed %llu\n", name, stx_dtype_name(want->dtype),
 	        shape, (unsigned long long)seed);
-	stx_host_random(h, name_seed(seed, name));
+	stx_host_random(h, stx_mix_text(seed, name, strlen(name)));
 	return STX_E_OK;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "onnx_types.h"
 #include "tool.h"
 
 #define RTOL 1e-3

@@ -65,8 +65,9 @@ void stx_tool_graph_free(struct stx_tool_graph *g)
 
 static struct stx_span graph_bytes(const struct stx_tool_graph *g)
 {
-	const struct stx_bytes *b = g->format == STAX_ONNX ? &g->model.request : &g->text;
-	return (struct stx_span){ b->at, b->n };
+	if (g->format == STAX_ONNX)
+		return stx_model_request(&g->model);
+	return (struct stx_span){ g->text.at, g->text.n };
 }
 
 /* ---- values ---- */

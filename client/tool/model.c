@@ -1,14 +1,13 @@
-/* model.c: index of an ONNX file, and the form of it that is sent. */
+/* model.c: index of an ONNX file, and its small external data. */
 #include "model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "onnx_types.h"
 #include "wire.h"
 
 #define MODEL_MAX ((size_t)4 << 30)
-#define FLOAT_PARAM_BYTES 64   /* design: a request: larger initialisers become parameters */
-#define OTHER_PARAM_BYTES 4096
 
 /* ModelProto and GraphProto field numbers. */
 enum { MODEL_GRAPH = 7, GRAPH_INITIALISER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
@@ -115,50 +114,42 @@ const struct stx_model_tensor *stx_model_find(const struct stx_model *m, const c
 	                                   by_name) : NULL;
 }
 
-/* ---- the request ---- */
+/* ---- external data ---- */
 
-/* Type and dense size of a TensorProto from its dims; -1 when malformed. */
-static int tensor_size(struct stx_span s, int *type, int *external, int64_t *bytes)
+/* A TensorProto's type, elements and whether its data is external; -1 when malformed. */
+static int scan_tensor(struct stx_span s, enum stx_dtype *t, int *external, uint64_t *elems)
 {
 	struct stx_wire w = stx_wire_of(s);
 	struct stx_field f;
-	int64_t n = 1;
-	int r;
-	*type = *external = 0;
-	while ((r = stx_wire_next(&w, &f)) > 0) {
+	int r, bad = 0;
+	*t = STX_DTYPE_NONE;
+	*external = 0;
+	*elems = 1;
+	while (!bad && (r = stx_wire_next(&w, &f)) > 0) {
 		struct stx_wire packed = stx_wire_of(f.bytes);
 		uint64_t v = f.value;
 		if (f.number == 2 && f.type == 0)
-			*type = f.value < 1000 ? (int)f.value : -1;
+			*t = stx_onnx_dtype(f.value < INT32_MAX ? (int)f.value : -1);
 		if (f.number == 14 && f.type == 0)
 			*external = f.value == 1;
-		if (f.number != 1)
-			continue;
-		do {
-			if (f.type == 2 && packed.at < packed.end && stx_wire_varint(&packed, &v))
-				return -1;
-			if ((f.type == 0 || f.bytes.n) &&
-			    ((int64_t)v < 0 || __builtin_mul_overflow(n, (int64_t)v, &n)))
-				return -1;
-		} while (packed.at < packed.end);
+		if (f.number == 1 && f.type == 0)
+			bad = __builtin_mul_overflow(*elems, v, elems);
+		while (f.number == 1 && !bad && packed.at < packed.end)
+			bad = stx_wire_varint(&packed, &v) || __builtin_mul_overflow(*elems, v, elems);
 	}
-	enum stx_dtype t = stx_onnx_dtype(*type);
-	int elem = t == STX_DTYPE_NONE ? 0 : stx_dtype_bytes(t);
-	return r < 0 || __builtin_mul_overflow(n, (int64_t)elem, bytes) ? -1 : 0;
+	return bad || r < 0 ? -1 : 0;
 }
 
-/* The initialiser as sent: without its data when it is a parameter, with it when it is small. */
+/* The initialiser with its external data in it, unless it is a parameter. */
 static stx_err put_initialiser(const struct stx_model *m, struct stx_span s, struct stx_bytes *graph,
                                struct stx_diag *d)
 {
-	int type, external;
-	int64_t bytes;
-	if (tensor_size(s, &type, &external, &bytes))
+	enum stx_dtype t;
+	int external;
+	uint64_t elems;
+	if (scan_tensor(s, &t, &external, &elems))
 		return malformed("an initialiser's shape is negative or overflows", d);
-	enum stx_dtype t = stx_onnx_dtype(type);
-	int param = t != STX_DTYPE_NONE &&
-	            bytes > (stx_dtype_is_float(t) ? FLOAT_PARAM_BYTES : OTHER_PARAM_BYTES);
-	if (!param && !external) {
+	if (!external || stx_onnx_is_parameter(t, elems)) {
 		stx_wire_put_bytes(graph, GRAPH_INITIALISER, s);
 		return STX_E_OK;
 	}
@@ -166,16 +157,14 @@ static stx_err put_initialiser(const struct stx_model *m, struct stx_span s, str
 	struct stx_host data = { 0 };
 	struct stx_wire w = stx_wire_of(s);
 	struct stx_field f;
-	stx_err e = STX_E_OK;
 	while (stx_wire_next(&w, &f) > 0)
-		if (f.number == 1 || f.number == 2 || f.number == 8)
+		if (f.number == 1 || f.number == 2 || f.number == 8) /* dims, data_type, name */
 			stx_bytes_put(&out, f.whole.at, f.whole.n);
-	if (param)
-		stx_wire_put_uint(&out, 14, 1); /* its data lies elsewhere: with this client */
-	else if (!(e = stx_onnx_tensor(s, m->dir, &data, d)))
+	stx_err e = stx_onnx_tensor(s, m->dir, &data, d);
+	if (!e) {
 		stx_wire_put_bytes(&out, 9, (struct stx_span){ data.t.data, data.bytes });
-	if (!e)
 		stx_wire_put_bytes(graph, GRAPH_INITIALISER, (struct stx_span){ out.at, out.n });
+	}
 	if (!e && out.oom)
 		e = no_memory(d);
 	stx_host_free(&data);
@@ -198,23 +187,40 @@ static stx_err put_graph(const struct stx_model *m, struct stx_span graph, struc
 	return e ? e : out->oom ? no_memory(d) : STX_E_OK;
 }
 
-static stx_err build_request(struct stx_model *m, struct stx_diag *d)
+static int has_external(const struct stx_model *m)
+{
+	struct stx_field f;
+	for (unsigned i = 0; i < m->initialisers.n; i++)
+		if (find_field(m->initialisers.at[i].proto, 14, 0, &f) == 1 && f.value == 1)
+			return 1;
+	return 0;
+}
+
+static stx_err put_external(struct stx_model *m, struct stx_diag *d)
 {
 	struct stx_wire w = stx_wire_of((struct stx_span){ m->file.at, m->file.n });
 	struct stx_field f;
 	stx_err e = STX_E_OK;
+	if (!has_external(m))
+		return STX_E_OK;
 	while (!e && stx_wire_next(&w, &f) > 0) {
 		if (f.number != MODEL_GRAPH || f.type != 2) {
-			stx_bytes_put(&m->request, f.whole.at, f.whole.n);
+			stx_bytes_put(&m->inlined, f.whole.at, f.whole.n);
 			continue;
 		}
 		struct stx_bytes graph = { 0 };
 		e = put_graph(m, f.bytes, &graph, d);
 		if (!e)
-			stx_wire_put_bytes(&m->request, MODEL_GRAPH, (struct stx_span){ graph.at, graph.n });
+			stx_wire_put_bytes(&m->inlined, MODEL_GRAPH, (struct stx_span){ graph.at, graph.n });
 		stx_bytes_free(&graph);
 	}
-	return e ? e : m->request.oom ? no_memory(d) : STX_E_OK;
+	return e ? e : m->inlined.oom ? no_memory(d) : STX_E_OK;
+}
+
+struct stx_span stx_model_request(const struct stx_model *m)
+{
+	const struct stx_bytes *b = m->inlined.n ? &m->inlined : &m->file;
+	return (struct stx_span){ b->at, b->n };
 }
 
 /* ---- open and close ---- */
@@ -222,7 +228,7 @@ static stx_err build_request(struct stx_model *m, struct stx_diag *d)
 void stx_model_free(struct stx_model *m)
 {
 	stx_bytes_free(&m->file);
-	stx_bytes_free(&m->request);
+	stx_bytes_free(&m->inlined);
 	stx_arena_free(m->arena);
 	free(m->dir);
 	memset(m, 0, sizeof *m);
@@ -250,7 +256,7 @@ stx_err stx_model_parse(struct stx_bytes *file, const char *dir, struct stx_mode
 	if (!e && !(e = index_graph(m, f.bytes, d))) {
 		if (m->initialisers.n)
 			mark_initialised(m);
-		e = build_request(m, d);
+		e = put_external(m, d);
 	}
 	if (e)
 		stx_model_free(m);

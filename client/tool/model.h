@@ -25,7 +25,7 @@ struct stx_model_tensor {
 /* Views into the file's bytes. Zero-initialise; stx_model_free. */
 struct stx_model {
 	struct stx_bytes file;     /* as on disk */
-	struct stx_bytes request;  /* as sent: parameters without their data */
+	struct stx_bytes inlined;  /* with small external data put in; empty when there is none */
 	struct stx_arena *arena;
 	char *dir;                 /* folder of the file: external data lies below it */
 	STX_VEC(struct stx_model_input) inputs;
@@ -33,13 +33,14 @@ struct stx_model {
 	STX_VEC(struct stx_model_input) outputs;
 };
 
-/* Reads and indexes the file, and prepares the request: initialisers that become parameters (floats over
- * 64 bytes, others over 4096) are sent without data, smaller ones in external files are put in. */
+/* Reads and indexes the file, and puts in the external data of initialisers that are no parameters. */
 stx_err stx_model_read(const char *path, struct stx_model *out, struct stx_diag *d);
 /* The same from bytes (taken over), with dir for external data; for tests. */
 stx_err stx_model_parse(struct stx_bytes *file, const char *dir, struct stx_model *out, struct stx_diag *d);
 void stx_model_free(struct stx_model *m);
 
+/* What libstax is given, which keeps the data of parameters back. */
+struct stx_span stx_model_request(const struct stx_model *m);
 /* The initialiser of that name, or NULL. */
 const struct stx_model_tensor *stx_model_find(const struct stx_model *m, const char *name);
 
@@ -48,7 +49,5 @@ const struct stx_model_tensor *stx_model_find(const struct stx_model *m, const c
 stx_err stx_onnx_tensor(struct stx_span proto, const char *dir, struct stx_host *out, struct stx_diag *d);
 /* A .pb file holding one TensorProto. UNSUPPORTED when it is a sequence or optional of tensors. */
 stx_err stx_onnx_tensor_read(const char *path, struct stx_host *out, struct stx_diag *d);
-const char *stx_onnx_type_name(int elem_type); /* "float", "string", ... */
-enum stx_dtype stx_onnx_dtype(int elem_type);   /* STX_DTYPE_NONE when there is none */
 
 #endif

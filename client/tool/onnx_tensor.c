@@ -8,39 +8,8 @@
 #include <unistd.h>
 
 #include "model.h"
+#include "onnx_types.h"
 #include "wire.h"
-
-enum { T_FLOAT = 1, T_U8, T_I8, T_U16, T_I16, T_I32, T_I64, T_STRING, T_BOOL, T_F16, T_F64, T_U32, T_U64,
-       T_C64, T_C128, T_BF16, T_E4M3FN, T_E4M3FNUZ, T_E5M2, T_E5M2FNUZ, T_COUNT = 27 };
-
-static const struct {
-	const char *name;
-	enum stx_dtype t;
-} types[T_COUNT] = {
-	[0] = { "undefined", STX_DTYPE_NONE }, [T_FLOAT] = { "float", STX_F32 },
-	[T_U8] = { "uint8", STX_U8 }, [T_I8] = { "int8", STX_I8 }, [T_U16] = { "uint16", STX_U16 },
-	[T_I16] = { "int16", STX_I16 }, [T_I32] = { "int32", STX_I32 }, [T_I64] = { "int64", STX_I64 },
-	[T_STRING] = { "string", STX_DTYPE_NONE }, [T_BOOL] = { "bool", STX_BOOL },
-	[T_F16] = { "float16", STX_F16 }, [T_F64] = { "double", STX_F64 },
-	[T_U32] = { "uint32", STX_U32 }, [T_U64] = { "uint64", STX_U64 },
-	[T_C64] = { "complex64", STX_DTYPE_NONE }, [T_C128] = { "complex128", STX_DTYPE_NONE },
-	[T_BF16] = { "bfloat16", STX_BF16 }, [T_E4M3FN] = { "float8e4m3fn", STX_F8E4M3FN },
-	[T_E4M3FNUZ] = { "float8e4m3fnuz", STX_F8E4M3FNUZ }, [T_E5M2] = { "float8e5m2", STX_F8E5M2 },
-	[T_E5M2FNUZ] = { "float8e5m2fnuz", STX_F8E5M2FNUZ }, [21] = { "uint4", STX_DTYPE_NONE },
-	[22] = { "int4", STX_DTYPE_NONE }, [23] = { "float4e2m1", STX_DTYPE_NONE },
-	[24] = { "float8e8m0", STX_DTYPE_NONE }, [25] = { "uint2", STX_DTYPE_NONE },
-	[26] = { "int2", STX_DTYPE_NONE },
-};
-
-const char *stx_onnx_type_name(int t)
-{
-	return t >= 0 && t < T_COUNT ? types[t].name : "unknown";
-}
-
-enum stx_dtype stx_onnx_dtype(int t)
-{
-	return t >= 0 && t < T_COUNT ? types[t].t : STX_DTYPE_NONE;
-}
 
 /* What a TensorProto says, payloads as found. */
 struct proto {
@@ -122,7 +91,7 @@ static int read_proto(struct stx_span s, struct proto *p)
 			while (f.type == 2 && !bad && packed.at < packed.end)
 				bad = stx_wire_varint(&packed, &v) || add_dim(p, v);
 			break;
-		case 2: p->type = f.type == 0 && f.value < T_COUNT ? (int)f.value : -1; break;
+		case 2: p->type = f.type == 0 && f.value < INT32_MAX ? (int)f.value : -1; break;
 		case 8: copy_name(p->name, f.bytes); break;
 		case 9: p->raw = f.bytes; p->raw_set = f.type == 2; break;
 		case 13: bad = f.type != 2 || read_entry(p, f.bytes); break;
@@ -148,14 +117,14 @@ static void put_value(struct sink *s, uint64_t v)
 }
 
 /* Field number and wire width (0: varint) of the list that holds a type. */
-static uint32_t field_of(int type, int *width)
+static uint32_t field_of(enum stx_dtype t, int *width)
 {
-	*width = type == T_FLOAT ? 4 : type == T_F64 ? 8 : 0;
-	switch (type) {
-	case T_FLOAT: return 4;
-	case T_F64: return 10;
-	case T_I64: return 7;
-	case T_U32: case T_U64: return 11;
+	*width = t == STX_F32 ? 4 : t == STX_F64 ? 8 : 0;
+	switch (t) {
+	case STX_F32: return 4;
+	case STX_F64: return 10;
+	case STX_I64: return 7;
+	case STX_U32: case STX_U64: return 11;
 	default: return 5;
 	}
 }
@@ -163,7 +132,7 @@ static uint32_t field_of(int type, int *width)
 static int read_list(const struct proto *p, struct sink *out)
 {
 	int width, r;
-	uint32_t number = field_of(p->type, &width);
+	uint32_t number = field_of(stx_onnx_dtype(p->type), &width);
 	struct stx_wire w = stx_wire_of(p->whole);
 	struct stx_field f;
 	while ((r = stx_wire_next(&w, &f)) > 0) {

@@ -249,12 +249,19 @@ static stx_err hash_type(struct canon *c, const struct stx_type *t, uint64_t *h)
 	return e;
 }
 
-/* Orders commutative operands by hash. Equal hashes are equal values (or a collision, which costs
- * no more than a missed merge). */
+/* Two inputs in their order (OG-06), other values by hash. Equal hashes are equal values (or a
+ * collision, which costs no more than a missed merge). */
+static int in_order(const struct canon *c, struct stx_val a, struct stx_val b)
+{
+	if (a.node->op == STX_OP_PLACEHOLDER && b.node->op == STX_OP_PLACEHOLDER)
+		return a.node->id <= b.node->id;
+	return hash_val(c, a) <= hash_val(c, b);
+}
+
 static void order_operands(struct canon *c, const struct stx_node *n)
 {
 	struct stx_arg *a = c->args[n->id];
-	if (!stx__commutes(n) || hash_val(c, a[0].u.tensor) <= hash_val(c, a[1].u.tensor))
+	if (!stx__commutes(n) || in_order(c, a[0].u.tensor, a[1].u.tensor))
 		return;
 	struct stx_arg t = a[0];
 	a[0] = a[1];

@@ -78,15 +78,9 @@ int stx__name_is_valid(const char *s, size_t n)
 	return 1;
 }
 
-/* Seeded by the table's address, so that no client can choose names that collide. */
 static uint32_t hash(const struct stx_names *t, const char *s, size_t n)
 {
-	uint64_t h = stx_mix64((uintptr_t)t, n), tail = 0;
-	for (; n >= 8; n -= 8, s += 8)
-		h = stx_mix64(h, stx_load_u64(s));
-	memcpy(&tail, s, n);
-	h = stx_mix64(h, tail);
-	return (uint32_t)(h ^ h >> 32);
+	return (uint32_t)stx_mix_text((uintptr_t)t, s, n);
 }
 
 static struct entry *probe(const struct stx_names *t, const char *s, size_t n, uint32_t h)

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "hash.h"
 #include "infer.h"
 
 /* ---- rows as written ---- */
@@ -112,14 +113,6 @@ static void parse_schema(struct stx_op_info *info)
 	info->nparams = nparams - first;
 }
 
-static uint32_t hash(const char *s, size_t n)
-{
-	uint32_t h = 2166136261u;
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (uint8_t)s[i]) * 16777619u;
-	return h ^ h >> 15;
-}
-
 static void build(void)
 {
 	for (int i = 0; i < STX_OP_COUNT; i++) {
@@ -134,7 +127,7 @@ static void build(void)
 		o->tags = r->tags;
 		o->schema = r->schema;
 		parse_schema(o);
-		uint32_t k = hash(r->overload, strlen(r->overload)) & (SLOTS - 1);
+		uint32_t k = stx_mix_text(0, r->overload, strlen(r->overload)) & (SLOTS - 1);
 		while (slots[k])
 			k = (k + 1) & (SLOTS - 1);
 		slots[k] = (uint16_t)(i + 1);
@@ -150,7 +143,7 @@ const struct stx_op_info *stx_op_info(enum stx_op op)
 int stx_op_find(const char *overload, size_t n)
 {
 	pthread_once(&once, build);
-	for (uint32_t k = hash(overload, n) & (SLOTS - 1); slots[k]; k = (k + 1) & (SLOTS - 1)) {
+	for (uint32_t k = stx_mix_text(0, overload, n) & (SLOTS - 1); slots[k]; k = (k + 1) & (SLOTS - 1)) {
 		const char *s = infos[slots[k] - 1].overload;
 		if (strlen(s) == n && !memcmp(s, overload, n))
 			return slots[k] - 1;

@@ -26,11 +26,12 @@ static void strides_of(struct stx_exprs *x, stx_ex e, const uint32_t *vars, uint
 			? magnitude(stx_ex_hint(x, coeff)) : 0;
 }
 
-void stx__order_axes(struct stx_exprs *x, const stx_ex *accesses, uint32_t naccesses,
-                     const uint32_t *vars, uint32_t nvars, uint32_t *order)
+/* Order of axes, outermost first, that makes accesses most contiguous; ties keep the given order. */
+static void order_axes(struct stx_exprs *x, const stx_ex *accesses, uint32_t naccesses,
+                       const uint32_t *vars, uint32_t nvars, uint32_t *order)
 {
-	int32_t votes[STX_MAX_DIMS * 2][STX_MAX_DIMS * 2] = { { 0 } }; /* [i][j] > 0: i outside j */
-	uint64_t s[STX_MAX_DIMS * 2];
+	int32_t votes[STX_MAX_DIMS][STX_MAX_DIMS] = { { 0 } }; /* [i][j] > 0: i outside j */
+	uint64_t s[STX_MAX_DIMS];
 	uint32_t i, j, k;
 
 	for (k = 0; k < naccesses; k++) {
@@ -70,7 +71,7 @@ void stx__layout_settle(struct stx_exprs *x, struct stx_arena *a, struct stx_buf
 		vars[i] = order[i] = i;
 	if (b->layout.flexible) {
 		n = body_loads(&b->body, loads, 64);
-		stx__order_axes(x, loads, n, vars, b->layout.rank, order);
+		order_axes(x, loads, n, vars, b->layout.rank, order);
 	}
 	for (i = b->layout.rank; i-- > 0;) {
 		strides[order[i]] = stride;

@@ -88,7 +88,7 @@ struct stx_buffer {
 	uint32_t nranges, nrranges;
 	const stx_ex *ranges, *rranges;
 	stx_ex store;           /* element written at a point of ranges, over variables 0..nranges-1; ranges
-	                           need not have the layout's rank (views of outputs, LN-02) */
+	                           need not have the layout's rank (views of outputs) */
 	enum stx_monoid monoid;
 	enum stx_dtype acc;     /* accumulator dtype (f32 for half precision) */
 	struct stx_body body;
@@ -121,8 +121,6 @@ int stx_lower_has_rule(enum stx_op op);
 /* Checks: definitions before uses, dtypes of instructions, index expressions within layouts where
  * provable, masks bool, variables within ranges. */
 stx_err stx_loops_verify(const struct stx_loops *l, struct stx_diag *d);
-/* Removes size-1 axes, merges neighbours (Proposition 6.3), orders axes by stride (LN). */
-stx_err stx_loops_normalize(struct stx_loops *l, struct stx_diag *d);
 /* Text, in the style of the seed's listing 6.2; parse is its inverse. */
 stx_err stx_loops_print(const struct stx_loops *l, struct stx_bytes *out);
 stx_err stx_loops_parse(struct stx_arena *a, const char *text, size_t n, struct stx_loops **out,

@@ -84,9 +84,6 @@ stx_err stx__body_play(struct stx_graph *g, const struct stx__inner *const *fns,
 /* ---- layout.c ---- */
 /* Chooses the strides of a flexible buffer from the reads of its body (LV-11) and sets store. */
 void stx__layout_settle(struct stx_exprs *x, struct stx_arena *a, struct stx_buffer *b);
-/* Order of axes, outermost first, that makes accesses most contiguous; ties keep the given order. */
-void stx__order_axes(struct stx_exprs *x, const stx_ex *accesses, uint32_t naccesses,
-                     const uint32_t *vars, uint32_t nvars, uint32_t *order);
 
 /* ---- range.c: intervals of integer values in a body (Definition 6.4) ---- */
 struct stx_interval stx__range_const(enum stx_dtype t, union stx_scalar k);

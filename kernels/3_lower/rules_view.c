@@ -219,6 +219,12 @@ static stx_ex flat_index(const struct view *v, const struct group *g)
 	return e;
 }
 
+/* What an index is divided by: a size, or 1 for a size of 0, whose tensor has no element to find. */
+static stx_ex divisor(struct stx_exprs *x, stx_ex size)
+{
+	return stx_ex_interval(x, size).lo > 0 ? size : stx_ex_max(x, size, stx_ex_const(x, 1));
+}
+
 static void map_group(struct view *v, const struct group *g)
 {
 	struct stx_exprs *x = v->l->ex;
@@ -226,7 +232,7 @@ static void map_group(struct view *v, const struct group *g)
 	uint32_t i;
 
 	for (i = g->nold; i-- > 0;) {
-		stx_ex size = v->x->sizes[g->old[i]];
+		stx_ex size = divisor(x, v->x->sizes[g->old[i]]);
 
 		v->map[g->old[i]] = i ? stx_ex_mod(x, flat, size) : flat;
 		if (i)
@@ -262,6 +268,7 @@ static void address_group(struct view *v, const struct group *g, const stx_ex *s
 
 		while (i > 0 && strides[g->old[i - 1]] == stx_ex_mul(x, stride, size))
 			size = stx_ex_mul(x, size, v->x->sizes[g->old[--i]]);
+		size = divisor(x, size);
 		v->address = stx_ex_add(x, v->address,
 			stx_ex_mul(x, i ? stx_ex_mod(x, flat, size) : flat, stride));
 		if (i)

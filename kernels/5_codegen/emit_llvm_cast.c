@@ -53,8 +53,11 @@ LLVMValueRef stx__widen(struct stx__emit *e, enum stx_dtype t, LLVMValueRef raw,
 	const struct format *f = format_of(t);
 	LLVMTypeRef i32 = stx__vec(e->i32, w), f32 = stx__vec(e->f32, w);
 	if (t == STX_F16 && e->t->level >= 3) {
+		/* The fence keeps LLVM from moving comparisons and selects before the extension: it
+		 * makes a call of fmaxf from a maximum of halves. */
 		LLVMValueRef h = LLVMBuildBitCast(e->b, raw, stx__vec(e->f16, w), "");
-		return LLVMBuildFPExt(e->b, h, f32, "");
+		h = LLVMBuildFPExt(e->b, h, f32, "");
+		return stx__call(e, "llvm.arithmetic.fence", &f32, 1, &h, 1);
 	}
 	LLVMValueRef u = LLVMBuildZExt(e->b, raw, i32, "");
 	if (t == STX_BF16)

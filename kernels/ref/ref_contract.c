@@ -5,6 +5,18 @@
 #include <math.h>
 #include <string.h>
 
+/* The f32 case in its own loop: products are exact in f64, the sum carries its error (Knuth's TwoSum). */
+static long double dot_f32(const float *a, int64_t sa, const float *b, int64_t sb, int64_t k)
+{
+	double sum = 0, error = 0;
+	for (int64_t i = 0; i < k; i++) {
+		double p = (double)a[i * sa] * (double)b[i * sb], t = sum + p, z = t - sum;
+		error += (sum - (t - z)) + (p - z);
+		sum = t;
+	}
+	return isfinite(sum) ? (long double)sum + error : (long double)sum;
+}
+
 /* Sum of a[i*sa] * b[i*sb] over k elements. */
 static union stx_scalar dot(const struct stx_tensor *a, int64_t ao, int64_t sa,
 			    const struct stx_tensor *b, int64_t bo, int64_t sb, int64_t k,
@@ -14,6 +26,10 @@ static union stx_scalar dot(const struct stx_tensor *a, int64_t ao, int64_t sa,
 	struct stx__ref_sum s = { 0, 0 };
 	union stx_scalar v = { .u = 0 };
 
+	if (a->dtype == STX_F32 && b->dtype == STX_F32) {
+		*wide = dot_f32((const float *)a->data + ao, sa, (const float *)b->data + bo, sb, k);
+		return v;
+	}
 	for (int64_t i = 0; i < k; i++, ao += sa, bo += sb) {
 		union stx_scalar x = stx__ref_load(a, ao), y = stx__ref_load(b, bo);
 

@@ -40,12 +40,26 @@ static inline uint64_t stx_digest_short(const struct stx_digest *d)
 	memcpy(&v, d->b, 8);
 	return v;
 }
-/* 64-bit mixing for hash-consing tables (not for keys). */
+/* 64-bit mixing for tables (not for keys): every input bit reaches every output bit, so callers may mask. */
 static inline uint64_t stx_mix64(uint64_t h, uint64_t v)
 {
 	h ^= v + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
-	h *= 0xff51afd7ed558ccdu;
-	return h ^ (h >> 32);
+	h = (h ^ h >> 32) * 0xff51afd7ed558ccdu;
+	h = (h ^ h >> 29) * 0xc4ceb9fe1a85ec53u;
+	return h ^ h >> 32;
+}
+/* The same over a text. A table of names that strangers choose takes its own address as the seed, so that
+ * nobody can choose names that collide. */
+static inline uint64_t stx_mix_text(uint64_t seed, const char *s, size_t n)
+{
+	uint64_t h = stx_mix64(seed, n), v;
+	for (; n >= 8; n -= 8, s += 8) {
+		memcpy(&v, s, 8);
+		h = stx_mix64(h, v);
+	}
+	v = 0;
+	memcpy(&v, s, n);
+	return stx_mix64(h, v);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* cases.h
- * shared by the conformance tests: a graph with stated values, checked on every path: each CPU level, fused and
- * not, in pieces and by threads, constant-folded, and by the oracle.
+ * shared by the conformance tests: a graph with stated values, checked on every path: each CPU
+ * level, fused and not, in pieces and by threads, constant-folded, and by the oracle.
  *
  * Values are written as doubles whatever the dtype. In a graph's text `@` stands for a length. */
 #ifndef CONFORMANCE_CASES_H
@@ -29,15 +29,20 @@ struct values { /* of one input or output, row-major; repeated when there are mo
 	const double *at;
 	int64_t n;
 };
-#define V(...) { (const double[]){ __VA_ARGS__ }, sizeof((double[]){ __VA_ARGS__ }) / sizeof(double) }
+#define V(...)                                                                                     \
+	{                                                                                          \
+		(const double[]){ __VA_ARGS__ },                                                   \
+			sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)                         \
+	}
 
 struct stated {
 	const char *text;
-	struct values in[CASE_MAX], out[CASE_MAX]; /* an output without values: any, but shape is checked */
-	const char *shape[CASE_MAX];               /* of outputs, "2,3", or NULL */
-	double rtol, atol;                         /* both 0: exactly, signs of zeros too */
-	int64_t first;                             /* index of the first value, for lengths that start elsewhere */
-	unsigned skip;                             /* paths left out */
+	struct values in[CASE_MAX],
+		out[CASE_MAX];       /* an output without values: any, but shape is checked */
+	const char *shape[CASE_MAX]; /* of outputs, "2,3", or NULL */
+	double rtol, atol;           /* both 0: exactly, signs of zeros too */
+	int64_t first; /* index of the first value, for lengths that start elsewhere */
+	unsigned skip; /* paths left out */
 };
 enum { CASE_NO_FOLD = 1, CASE_NO_UNFUSED = 2, CASE_NO_ORACLE = 4 };
 
@@ -64,7 +69,8 @@ static inline struct stx_graph *case_parse(struct stx_arena *a, const char *text
 	return g;
 }
 
-static inline void case_shape(const struct stx_graph *g, const struct stx_input *in, struct stx_tensor *t)
+static inline void case_shape(const struct stx_graph *g, const struct stx_input *in,
+			      struct stx_tensor *t)
 {
 	const struct stx_type *y = &in->node->outs[0];
 	memset(t, 0, sizeof *t);
@@ -78,7 +84,8 @@ static inline void case_shape(const struct stx_graph *g, const struct stx_input 
 }
 
 /* Storage filled in storage order: dense tensors get the values row by row. */
-static inline void case_fill(struct stx_arena *a, struct stx_tensor *t, struct values v, int64_t from)
+static inline void case_fill(struct stx_arena *a, struct stx_tensor *t, struct values v,
+			     int64_t from)
 {
 	enum stx_dtype type = (enum stx_dtype)t->dtype;
 	int64_t first, n = compiled_span(t, &first);
@@ -101,25 +108,30 @@ static inline void case_shape_is(const struct stx_tensor *t, const char *shape, 
 {
 	char got[128] = "";
 	for (int i = 0; i < t->rank; i++)
-		snprintf(got + strlen(got), sizeof got - strlen(got), i ? ",%lld" : "%lld", (long long)t->sizes[i]);
+		snprintf(got + strlen(got), sizeof got - strlen(got), i ? ",%lld" : "%lld",
+			 (long long)t->sizes[i]);
 	if (shape && strcmp(got, shape))
 		fail_msg("%s: shape [%s], stated [%s]", how, got, shape);
 }
 
-static inline int case_agrees(const struct stated *s, enum stx_dtype t, union stx_scalar got, double want)
+static inline int case_agrees(const struct stated *s, enum stx_dtype t, union stx_scalar got,
+			      double want)
 {
 	if (!stx_dtype_is_float(t))
-		return stx_dtype_kind(t) == STX_KIND_UINT ? (double)got.u == want : (double)got.i == want;
+		return stx_dtype_kind(t) == STX_KIND_UINT ? (double)got.u == want
+							  : (double)got.i == want;
 	if (isnan(want) || isnan(got.f))
 		return isnan(want) && isnan(got.f);
 	if (s->rtol == 0 && s->atol == 0) {
 		want = stx_scalar_round(t, want);
 		return got.f == want && signbit(got.f) == signbit(want);
 	}
-	return got.f == want || (isfinite(want) && fabs(got.f - want) <= s->atol + s->rtol * fabs(want));
+	return got.f == want ||
+	       (isfinite(want) && fabs(got.f - want) <= s->atol + s->rtol * fabs(want));
 }
 
-static inline void case_compare(const struct stated *s, const struct stx_tensor *out, uint32_t n, const char *how)
+static inline void case_compare(const struct stated *s, const struct stx_tensor *out, uint32_t n,
+				const char *how)
 {
 	for (uint32_t k = 0; k < n; k++) {
 		enum stx_dtype t = (enum stx_dtype)out[k].dtype;
@@ -127,17 +139,20 @@ static inline void case_compare(const struct stated *s, const struct stx_tensor 
 		case_shape_is(&out[k], s->shape[k], how);
 		for (int64_t i = 0; i < count && s->out[k].n; i++) {
 			double want = s->out[k].at[(i + s->first) % s->out[k].n];
-			union stx_scalar got = stx_scalar_load(t, (const char *)out[k].data + i * stx_dtype_bytes(t));
+			union stx_scalar got = stx_scalar_load(t, (const char *)out[k].data +
+									  i * stx_dtype_bytes(t));
 			if (case_agrees(s, t, got, want))
 				continue;
-			fail_msg("%s: output %u, element %lld of %lld: %.17g, stated %.17g in\n%s", how, k, (long long)i,
-			         (long long)count, stx_dtype_is_float(t) ? got.f : (double)got.i, want, s->text);
+			fail_msg("%s: output %u, element %lld of %lld: %.17g, stated %.17g in\n%s",
+				 how, k, (long long)i, (long long)count,
+				 stx_dtype_is_float(t) ? got.f : (double)got.i, want, s->text);
 		}
 	}
 }
 
 /* The graph with constants in place of its inputs, as text. */
-static inline const char *case_folded(struct stx_arena *a, const struct stx_graph *g, const struct stx_tensor *in)
+static inline const char *case_folded(struct stx_arena *a, const struct stx_graph *g,
+				      const struct stx_tensor *in)
 {
 	struct stx_bytes b = { 0 };
 	struct stx_graph *to = stx_graph_new(a);
@@ -146,9 +161,13 @@ static inline const char *case_folded(struct stx_arena *a, const struct stx_grap
 		const struct stx_node *n = g->nodes.at[i];
 		struct stx_arg args[16];
 		if (n->op == STX_OP_PLACEHOLDER) {
-			size_t bytes = (size_t)(compiled_numel(&in[k]) * stx_dtype_bytes((enum stx_dtype)in[k].dtype));
-			map[i].node = stx_graph_constant(to, n->name, stx_type_make(to, (enum stx_dtype)in[k].dtype, in[k].rank,
-			                                                            in[k].sizes), in[k].data, bytes, NULL);
+			size_t bytes = (size_t)(compiled_numel(&in[k]) *
+						stx_dtype_bytes((enum stx_dtype)in[k].dtype));
+			map[i].node =
+				stx_graph_constant(to, n->name,
+						   stx_type_make(to, (enum stx_dtype)in[k].dtype,
+								 in[k].rank, in[k].sizes),
+						   in[k].data, bytes, NULL);
 			k++;
 			continue;
 		}
@@ -159,14 +178,17 @@ static inline const char *case_folded(struct stx_arena *a, const struct stx_grap
 			if (args[j].kind == STX_ARG_TENSORS) {
 				args[j] = stx_arg_tensors(to, args[j].u.tensors, args[j].n);
 				for (uint32_t x = 0; x < args[j].n; x++)
-					((struct stx_val *)(uintptr_t)args[j].u.tensors)[x] = map[args[j].u.tensors[x].node->id];
+					((struct stx_val *)(uintptr_t)args[j].u.tensors)[x] =
+						map[args[j].u.tensors[x].node->id];
 			} else if (args[j].kind == STX_ARG_INT || args[j].kind == STX_ARG_INTS) {
 				uint32_t count = args[j].kind == STX_ARG_INT ? 1 : args[j].n;
-				const stx_ex *from = args[j].kind == STX_ARG_INT ? &n->args[j].u.ex : n->args[j].u.exs;
+				const stx_ex *from = args[j].kind == STX_ARG_INT ? &n->args[j].u.ex
+										 : n->args[j].u.exs;
 				int64_t v[STX_MAX_DIMS * 2];
 				for (uint32_t x = 0; x < count; x++)
 					assert_true(stx_ex_is_const(g->ex, from[x], &v[x]));
-				args[j] = args[j].kind == STX_ARG_INT ? stx_arg_int(to, v[0]) : stx_arg_ints(to, v, count);
+				args[j] = args[j].kind == STX_ARG_INT ? stx_arg_int(to, v[0])
+								      : stx_arg_ints(to, v, count);
 			}
 		}
 		map[i].node = stx_graph_call(to, n->op, n->name, args, n->nargs, NULL);
@@ -181,8 +203,9 @@ static inline const char *case_folded(struct stx_arena *a, const struct stx_grap
 	return s;
 }
 
-static inline void case_run(const struct stated *s, const char *text, const char *target, enum compiled_form form,
-                            const struct stx_tensor *in, uint32_t nin, const char *what)
+static inline void case_run(const struct stated *s, const char *text, const char *target,
+			    enum compiled_form form, const struct stx_tensor *in, uint32_t nin,
+			    const char *what)
 {
 	struct compiled c;
 	struct stx_diag d = { 0 };
@@ -191,7 +214,8 @@ static inline void case_run(const struct stated *s, const char *text, const char
 	if (compiled_build(text, target, form, &c, &d))
 		fail_msg("%s, %s: %s: %s in\n%s", target, what, d.stage, d.text, text);
 	for (int t = COMPILED_PIECES; t <= COMPILED_POOL; t++) {
-		snprintf(how, sizeof how, "%s, %s%s", target, what, t == COMPILED_POOL ? ", threads" : "");
+		snprintf(how, sizeof how, "%s, %s%s", target, what,
+			 t == COMPILED_POOL ? ", threads" : "");
 		if (compiled_run(&c, (enum compiled_threads)t, in, nin, out, &d))
 			fail_msg("%s: %s: %s in\n%s", how, d.stage, d.text, text);
 		case_compare(s, out, (uint32_t)stax_noutputs(c.artifact), how);
@@ -238,7 +262,8 @@ static inline void case_check(const struct stated *s)
 	case_check_at(s, 0);
 }
 
-/* An elementwise case: each value alone (n = 1), then all of them in bodies and tails of vectors. */
+/* An elementwise case: each value alone (n = 1), then all of them in bodies and tails of vectors.
+ */
 static inline void case_check_elementwise(const struct stated *s)
 {
 	static const int64_t lengths[] = { 2, 17, 64, 65 };

@@ -1,21 +1,27 @@
-/* test_cases_layout.c: views, indices, concatenation and storage that broke other compilers (shared cases B15, B17,
- * B21, B25, B67; VR-05, VR-06, LO-15). */
+/* test_cases_layout.c: views, indices, concatenation and storage that broke other compilers (shared
+ * cases B15, B17, B21, B25, B67; VR-05, VR-06, LO-15). */
 #include "cases.h"
 
 #include "plan.h"
 
-/* B17, the reading part: rows of an expanded tensor, picked more than once; the operand stays as it was */
+/* B17, the reading part: rows of an expanded tensor, picked more than once; the operand stays as it
+ * was */
 static void test_scatter_duplicates_repeated_rows_of_an_expanded_tensor(void **state)
 {
 	(void)state;
-	case_check(&(struct stated){ /* the run itself checks that its inputs were not written */
-		.text = "%x : f32[4,3] = placeholder(strides=[0,1])\n%i : i64[3] = placeholder()\n"
-			"%r = index_select.default(%x, 0, %i)\n%g = index.Tensor(%x, [%i])\nreturn (%r, %g)\n",
-		.in = { V(1, 2, 3), V(0, 0, 2) }, .out = { V(1, 2, 3), V(1, 2, 3) }, .shape = { "3,3", "3,3" } });
 	case_check(&(struct stated){
-		.text = "%x : f32[4] = placeholder()\n%i : i64[4] = placeholder()\n%g = gather.default(%x, 0, %i)\n"
-			"return (%g,)\n",
-		.in = { V(10, 11, 12, 13), V(1, 1, 1, 3) }, .out = { V(11, 11, 11, 13) } });
+		/* the run itself checks that its inputs were not written */
+		.text = "%x : f32[4,3] = placeholder(strides=[0,1])\n%i : i64[3] = placeholder()\n"
+			"%r = index_select.default(%x, 0, %i)\n%g = index.Tensor(%x, [%i])\nreturn "
+			"(%r, %g)\n",
+		.in = { V(1, 2, 3), V(0, 0, 2) },
+		.out = { V(1, 2, 3), V(1, 2, 3) },
+		.shape = { "3,3", "3,3" } });
+	case_check(&(struct stated){ .text = "%x : f32[4] = placeholder()\n%i : i64[4] = "
+					     "placeholder()\n%g = gather.default(%x, 0, %i)\n"
+					     "return (%g,)\n",
+				     .in = { V(10, 11, 12, 13), V(1, 1, 1, 3) },
+				     .out = { V(11, 11, 11, 13) } });
 }
 
 /* Runs a graph of one f32[n] and one i64[1] index; the error code of the run. */
@@ -24,8 +30,10 @@ static int run_index(const char *text, int64_t n, int64_t index, float *result)
 	struct compiled c;
 	struct stx_diag d = { 0 };
 	float x[128];
-	struct stx_tensor in[2] = { { .data = x, .dtype = STX_F32, .rank = 1, .sizes = { n }, .strides = { 1 } },
-		                    { .data = &index, .dtype = STX_I64, .rank = 1, .sizes = { 1 }, .strides = { 1 } } };
+	struct stx_tensor in[2] = {
+		{ .data = x, .dtype = STX_F32, .rank = 1, .sizes = { n }, .strides = { 1 } },
+		{ .data = &index, .dtype = STX_I64, .rank = 1, .sizes = { 1 }, .strides = { 1 } }
+	};
 	struct stx_tensor out[2];
 	for (int i = 0; i < n; i++)
 		x[i] = (float)(i + 1);
@@ -42,15 +50,17 @@ static int run_index(const char *text, int64_t n, int64_t index, float *result)
 	return e;
 }
 
-/* B15, VR-05: advanced indexing wraps once; other reads refuse negative indices; errors are reported */
+/* B15, VR-05: advanced indexing wraps once; other reads refuse negative indices; errors are
+ * reported */
 static void test_index_bounds_wrap_and_report_by_operator(void **state)
 {
 	static const char wraps[] = "%x : f32[4] = placeholder()\n%i : i64[1] = placeholder()\n"
 				    "%y = index.Tensor(%x, [%i])\nreturn (%y,)\n";
 	static const char refuses[] = "%x : f32[4] = placeholder()\n%i : i64[1] = placeholder()\n"
 				      "%y = index_select.default(%x, 0, %i)\nreturn (%y,)\n";
-	static const char g1[] = "%x : f32[128] = placeholder()\n%i : i64[1] = placeholder()\n"
-				 "%y = index.Tensor(%x, [%i])\n%z = mul.Scalar(%y, 2)\nreturn (%z,)\n";
+	static const char g1[] =
+		"%x : f32[128] = placeholder()\n%i : i64[1] = placeholder()\n"
+		"%y = index.Tensor(%x, [%i])\n%z = mul.Scalar(%y, 2)\nreturn (%z,)\n";
 	float y = 0;
 	(void)state;
 	assert_int_equal(run_index(wraps, 4, -1, &y), 0);
@@ -71,16 +81,19 @@ static void test_index_bounds_wrap_and_report_by_operator(void **state)
 /* VR-06: (3i) mod 128 is proved in range: a direct load, no check */
 static void test_index_bounds_computed_indices_are_proved(void **state)
 {
-	static const char text[] = "%x : f32[128] = placeholder()\n"
-				   "%r = arange.start_step(0, 128, 1, dtype=i64)\n%t = mul.Scalar(%r, 3)\n"
-				   "%i = remainder.Scalar(%t, 128)\n%y = index.Tensor(%x, [%i])\nreturn (%y,)\n";
-	struct stx_source s = { .format = STX_FORMAT_TEXT, .body = { (const uint8_t *)text, sizeof text - 1 } };
+	static const char text[] =
+		"%x : f32[128] = placeholder()\n"
+		"%r = arange.start_step(0, 128, 1, dtype=i64)\n%t = mul.Scalar(%r, 3)\n"
+		"%i = remainder.Scalar(%t, 128)\n%y = index.Tensor(%x, [%i])\nreturn (%y,)\n";
+	struct stx_source s = { .format = STX_FORMAT_TEXT,
+				.body = { (const uint8_t *)text, sizeof text - 1 } };
 	struct stx_compile_options o = { .target = "cpu:x86-64-v3" };
 	struct stx_bytes b = { 0 };
 	struct stx_diag d = { 0 };
 	double x[128], y[128];
 	(void)state;
-	assert_int_equal(stx_compile_dump(compiled_compiler(), &s, &o, "kernels", "text", &b, &d), 0);
+	assert_int_equal(stx_compile_dump(compiled_compiler(), &s, &o, "kernels", "text", &b, &d),
+			 0);
 	assert_null(strstr(stx_bytes_cstr(&b), "indirect"));
 	stx_bytes_free(&b);
 	for (int i = 0; i < 128; i++) {
@@ -97,7 +110,8 @@ static int aliases(const struct compiled *c)
 	struct stx_plan p;
 	struct stx_diag d = { 0 };
 	int n = 0;
-	assert_int_equal(stx_artifact_plan((struct stx_span){ c->elf.at, c->elf.n }, &bytes, &d), 0);
+	assert_int_equal(stx_artifact_plan((struct stx_span){ c->elf.at, c->elf.n }, &bytes, &d),
+			 0);
 	void *copy = aligned_alloc(64, (bytes.n + 63) & ~(size_t)63);
 	memcpy(copy, bytes.at, bytes.n);
 	assert_int_equal(stx_plan_open((struct stx_span){ copy, bytes.n }, &p, &d), 0);
@@ -110,16 +124,20 @@ static int aliases(const struct compiled *c)
 /* B21: equal outputs have storage of their own; the input itself and x*1 do not share it either */
 static void test_alias_layout_outputs_do_not_share_storage(void **state)
 {
-	static const char text[] = "%x : f32[10] = placeholder()\n%a = add.Scalar(%x, 1)\n%b = add.Scalar(%x, 1)\n"
-				   "%m = mul.Scalar(%x, 1)\nreturn (%a, %b, %x, %m)\n";
+	static const char text[] =
+		"%x : f32[10] = placeholder()\n%a = add.Scalar(%x, 1)\n%b = add.Scalar(%x, 1)\n"
+		"%m = mul.Scalar(%x, 1)\nreturn (%a, %b, %x, %m)\n";
 	struct compiled c;
 	struct stx_diag d = { 0 };
 	float x[10], a[10], b[10], same[10], m[10];
-	struct stx_tensor in = { .data = x, .dtype = STX_F32, .rank = 1, .sizes = { 10 }, .strides = { 1 } };
+	struct stx_tensor in = {
+		.data = x, .dtype = STX_F32, .rank = 1, .sizes = { 10 }, .strides = { 1 }
+	};
 	struct stx_tensor out[4] = { in, in, in, in };
 	struct stax_error err;
 	(void)state;
-	case_check(&(struct stated){ .text = text, .in = { V(1) }, .out = { V(2), V(2), V(1), V(1) } });
+	case_check(&(struct stated){
+		.text = text, .in = { V(1) }, .out = { V(2), V(2), V(1), V(1) } });
 	assert_int_equal(compiled_build(text, compiled_targets()[0], COMPILED_FUSED, &c, &d), 0);
 	assert_int_equal(aliases(&c), 0);
 	out[0].data = a;
@@ -142,8 +160,11 @@ static void test_alias_layout_two_factories_are_two_tensors(void **state)
 	(void)state;
 	case_check(&(struct stated){
 		.text = "%x : f32[3] = placeholder()\n%a = full.default([3], 0, dtype=f32)\n"
-			"%b = full.default([3], 0, dtype=f32)\n%m = add.Tensor(%a, %x)\nreturn (%m, %b, %a)\n",
-		.in = { V(5) }, .out = { V(5), V(0), V(0) }, .shape = { "3", "3", "3" } });
+			"%b = full.default([3], 0, dtype=f32)\n%m = add.Tensor(%a, %x)\nreturn "
+			"(%m, %b, %a)\n",
+		.in = { V(5) },
+		.out = { V(5), V(0), V(0) },
+		.shape = { "3", "3", "3" } });
 }
 
 /* B25 */
@@ -154,33 +175,41 @@ static void test_zero_size_concatenation_skips_empty_vectors(void **state)
 	case_check(&(struct stated){
 		.text = "%e : f32[0] = placeholder()\n%x : f32[1,8,0,78] = placeholder()\n"
 			"%y = cat.default([%e, %x], -2)\nreturn (%y,)\n",
-		.in = { none, none }, .shape = { "1,8,0,78" } });
+		.in = { none, none },
+		.shape = { "1,8,0,78" } });
 	case_check(&(struct stated){
 		.text = "%e : f32[0] = placeholder()\n%x : f32[2,3] = placeholder()\n"
 			"%y = cat.default([%e, %x], 1)\nreturn (%y,)\n",
-		.in = { none, V(1) }, .out = { V(1) }, .shape = { "2,3" } });
-	case_check(&(struct stated){
-		.text = "%a : f32[0,4] = placeholder()\n%b : f32[2,4] = placeholder()\n%c : f32[0,4] = placeholder()\n"
-			"%y = cat.default([%a, %b, %c], 0)\nreturn (%y,)\n",
-		.in = { none, V(1, 2, 3, 4, 5, 6, 7, 8), none }, .out = { V(1, 2, 3, 4, 5, 6, 7, 8) }, .shape = { "2,4" } });
-	case_check(&(struct stated){
-		.text = "%a : f32[0] = placeholder()\n%b : f32[0] = placeholder()\n%y = cat.default([%a, %b], 0)\n"
-			"return (%y,)\n",
-		.in = { none, none }, .shape = { "0" } });
+		.in = { none, V(1) },
+		.out = { V(1) },
+		.shape = { "2,3" } });
+	case_check(&(struct stated){ .text = "%a : f32[0,4] = placeholder()\n%b : f32[2,4] = "
+					     "placeholder()\n%c : f32[0,4] = placeholder()\n"
+					     "%y = cat.default([%a, %b, %c], 0)\nreturn (%y,)\n",
+				     .in = { none, V(1, 2, 3, 4, 5, 6, 7, 8), none },
+				     .out = { V(1, 2, 3, 4, 5, 6, 7, 8) },
+				     .shape = { "2,4" } });
+	case_check(&(struct stated){ .text = "%a : f32[0] = placeholder()\n%b : f32[0] = "
+					     "placeholder()\n%y = cat.default([%a, %b], 0)\n"
+					     "return (%y,)\n",
+				     .in = { none, none },
+				     .shape = { "0" } });
 }
 
 /* LO-18, LO-19: a concatenation read by a pointwise operator is one kernel */
 static void test_concatenation_fuses_with_its_reader(void **state)
 {
-	static const char text[] = "%a : f32[3,5] = placeholder()\n%b : f32[2,5] = placeholder()\n"
-				   "%c = cat.default([%a, %b], 0)\n%y = mul.Scalar(%c, 2)\nreturn (%y,)\n";
+	static const char text[] =
+		"%a : f32[3,5] = placeholder()\n%b : f32[2,5] = placeholder()\n"
+		"%c = cat.default([%a, %b], 0)\n%y = mul.Scalar(%c, 2)\nreturn (%y,)\n";
 	double y[25];
 	struct compiled c;
 	struct stx_diag d = { 0 };
 	(void)state;
 	for (int i = 0; i < 25; i++)
 		y[i] = i < 15 ? 2 : 6;
-	case_check(&(struct stated){ .text = text, .in = { V(1), V(3) }, .out = { { y, 25 } }, .shape = { "5,5" } });
+	case_check(&(struct stated){
+		.text = text, .in = { V(1), V(3) }, .out = { { y, 25 } }, .shape = { "5,5" } });
 	assert_int_equal(compiled_build(text, compiled_targets()[0], COMPILED_FUSED, &c, &d), 0);
 	assert_int_equal(c.nkernels, 1);
 	compiled_free(&c);
@@ -193,9 +222,12 @@ static void test_cache_replay_small_shapes(void **state)
 	static const char *const shapes[] = { "", "1", "3", "0" };
 	for (int i = 0; i < 4; i++) {
 		char text[128];
-		snprintf(text, sizeof text, "%%x : f32[%s] = placeholder()\n%%y = mul.Tensor(%%x, %%x)\nreturn (%%y,)\n",
+		snprintf(text, sizeof text,
+			 "%%x : f32[%s] = placeholder()\n%%y = mul.Tensor(%%x, %%x)\nreturn "
+			 "(%%y,)\n",
 			 shapes[i]);
-		case_check(&(struct stated){ .text = text, .in = { V(0) }, .out = { V(0) }, .shape = { shapes[i] } });
+		case_check(&(struct stated){
+			.text = text, .in = { V(0) }, .out = { V(0) }, .shape = { shapes[i] } });
 	}
 }
 

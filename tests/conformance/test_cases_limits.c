@@ -1,5 +1,5 @@
-/* test_cases_limits.c: programs whose length or sharing broke other compilers (shared case B69): right values or a
- * clean error, on a small stack too. */
+/* test_cases_limits.c: programs whose length or sharing broke other compilers (shared case B69):
+ * right values or a clean error, on a small stack too. */
 #include "cases.h"
 
 #include <pthread.h>
@@ -17,7 +17,12 @@ static void *compile_and_run(void *arg)
 {
 	struct job *j = arg;
 	struct compiled c;
-	struct stx_tensor in = { .data = &j->x, .dtype = STX_F32, .rank = 1, .sizes = { 1 }, .strides = { 1 } }, out[1];
+	struct stx_tensor in = { .data = &j->x,
+				 .dtype = STX_F32,
+				 .rank = 1,
+				 .sizes = { 1 },
+				 .strides = { 1 } },
+			  out[1];
 	j->e = compiled_build(stx_bytes_cstr(&j->text), j->target, COMPILED_FUSED, &c, &j->d);
 	if (j->e)
 		return NULL;
@@ -52,7 +57,9 @@ static void chain(struct job *j, int n)
 	*j = (struct job){ .x = 1, .target = compiled_targets()[0] };
 	stx_bytes_puts(&j->text, "%x0 : f32[1] = placeholder()\n");
 	for (int i = 0; i < n; i++)
-		stx_bytes_printf(&j->text, "%%h%d = mul.Scalar(%%x%d, 0.5)\n%%x%d = add.Scalar(%%h%d, 0.5)\n", i, i, i + 1, i);
+		stx_bytes_printf(&j->text,
+				 "%%h%d = mul.Scalar(%%x%d, 0.5)\n%%x%d = add.Scalar(%%h%d, 0.5)\n",
+				 i, i, i + 1, i);
 	stx_bytes_printf(&j->text, "return (%%x%d,)\n", n);
 }
 
@@ -90,8 +97,10 @@ static void test_compile_limits_a_chain_of_20000_views_is_one_load(void **state)
 	(void)state;
 	stx_bytes_puts(&j.text, "%x0 : f32[1] = placeholder()\n");
 	for (int i = 0; i < 20000; i++)
-		stx_bytes_printf(&j.text, i % 2 ? "%%x%d = squeeze.dims(%%x%d, [0])\n" : "%%x%d = unsqueeze.default(%%x%d, 0)\n",
-		                 i + 1, i);
+		stx_bytes_printf(&j.text,
+				 i % 2 ? "%%x%d = squeeze.dims(%%x%d, [0])\n"
+				       : "%%x%d = unsqueeze.default(%%x%d, 0)\n",
+				 i + 1, i);
 	stx_bytes_puts(&j.text, "return (%x20000,)\n");
 	run_job(&j, LARGE_STACK);
 	assert_int_equal(j.e, 0);
@@ -108,7 +117,8 @@ static void test_compile_limits_a_sum_of_5000_operands(void **state)
 	for (int i = 0; i < n; i++)
 		stx_bytes_printf(&j.text, "%%v%d = mul.Scalar(%%x, %d)\n", i, i % 7 + 1);
 	for (int made = n; first + 1 < made; first += 2, made++)
-		stx_bytes_printf(&j.text, "%%v%d = add.Tensor(%%v%d, %%v%d)\n", made, first, first + 1);
+		stx_bytes_printf(&j.text, "%%v%d = add.Tensor(%%v%d, %%v%d)\n", made, first,
+				 first + 1);
 	stx_bytes_printf(&j.text, "return (%%v%d,)\n", first);
 	run_job(&j, LARGE_STACK);
 	assert_int_equal(j.e, 0);
@@ -134,7 +144,8 @@ static void test_compile_limits_shared_operands_are_not_a_tree(void **state)
 	stx_bytes_free(&j.text);
 }
 
-/* Everything before code generation keeps to a stack of 256 KiB, whatever the depth of the graph. */
+/* Everything before code generation keeps to a stack of 256 KiB, whatever the depth of the graph.
+ */
 static void *plan_only(void *arg)
 {
 	struct job *j = arg;
@@ -144,7 +155,9 @@ static void *plan_only(void *arg)
 	struct stx_plan_result plan = { 0 };
 	j->e = stx_compile_key(compiled_compiler(), &s, &o, &key, &j->d);
 	if (!j->e)
-		j->e = stx_compile_plan(compiled_compiler(), (struct stx_span){ key.graph.at, key.graph.n }, &o, &plan, &j->d);
+		j->e = stx_compile_plan(compiled_compiler(),
+					(struct stx_span){ key.graph.at, key.graph.n }, &o, &plan,
+					&j->d);
 	stx_plan_result_free(&plan);
 	stx_key_result_free(&key);
 	return NULL;

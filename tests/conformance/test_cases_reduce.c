@@ -1,5 +1,5 @@
-/* test_cases_reduce.c: reductions and products that broke other compilers (shared cases B01, B03, B05, B07, B41,
- * B43, B61) and the associated items of the conformance list. */
+/* test_cases_reduce.c: reductions and products that broke other compilers (shared cases B01, B03,
+ * B05, B07, B41, B43, B61) and the associated items of the conformance list. */
 #include "cases.h"
 
 /* A row of n values: v at its start or at its end, the rest `pad`. */
@@ -10,7 +10,8 @@ static void row(double *x, int64_t n, const double *v, int64_t nv, double pad, i
 	memcpy(x + (at_end ? n - nv : 0), v, (size_t)nv * sizeof *v);
 }
 
-static void check_arg(const char *op, const char *type, const double *v, int64_t nv, double pad, int64_t want)
+static void check_arg(const char *op, const char *type, const double *v, int64_t nv, double pad,
+		      int64_t want)
 {
 	static const int64_t lengths[] = { 0, 2, 17, 64, 65, 1025, 5000 };
 	char text[256];
@@ -19,13 +20,18 @@ static void check_arg(const char *op, const char *type, const double *v, int64_t
 		int64_t n = lengths[i] ? lengths[i] : nv;
 		if (n < nv)
 			continue;
-		snprintf(text, sizeof text, "%%x : %s[@] = placeholder()\n%%l = %s\n%%i = %s.default(%%l)\nreturn (%%i,)\n",
+		snprintf(text, sizeof text,
+			 "%%x : %s[@] = placeholder()\n%%l = %s\n%%i = %s.default(%%l)\nreturn "
+			 "(%%i,)\n",
 			 type, strstr(op, "log1p") ? "log1p.default(%x)" : "clone.default(%x)",
 			 strstr(op, "argmax") ? "argmax" : "argmin");
 		for (int end = 0; end < 2; end++) {
 			row(x, n, v, nv, pad, end);
 			double at = (double)(want + (end ? n - nv : 0));
-			case_check_at(&(struct stated){ .text = text, .in = { { x, n } }, .out = { { &at, 1 } } }, n);
+			case_check_at(&(struct stated){ .text = text,
+							.in = { { x, n } },
+							.out = { { &at, 1 } } },
+				      n);
 		}
 	}
 }
@@ -33,7 +39,8 @@ static void check_arg(const char *op, const char *type, const double *v, int64_t
 /* B01, RD-06: NaN beats everything, the first NaN wins */
 static void test_argreduce_the_first_nan_wins(void **state)
 {
-	static const double nans[] = { 5, NAN, -1, NAN }, late[] = { 0, NAN }, early[] = { NAN, 0 }, logs[] = { -2, 100 };
+	static const double nans[] = { 5, NAN, -1, NAN }, late[] = { 0, NAN }, early[] = { NAN, 0 },
+			    logs[] = { -2, 100 };
 	(void)state;
 	check_arg("argmax log1p", "f32", logs, 2, 3, 0);
 	check_arg("argmin", "f32", nans, 4, 0, 1);
@@ -54,10 +61,15 @@ static void test_argreduce_ties_give_the_smaller_index(void **state)
 	char text[160];
 	(void)state;
 	for (int t = 0; t < 5; t++) {
-		snprintf(text, sizeof text, "%%x : %s[@] = placeholder()\n%%a = argmax.default(%%x)\n"
-			 "%%b = argmin.default(%%x)\nreturn (%%a, %%b)\n", types[t]);
+		snprintf(text, sizeof text,
+			 "%%x : %s[@] = placeholder()\n%%a = argmax.default(%%x)\n"
+			 "%%b = argmin.default(%%x)\nreturn (%%a, %%b)\n",
+			 types[t]);
 		for (int i = 0; i < 6; i++)
-			case_check_at(&(struct stated){ .text = text, .in = { V(4) }, .out = { V(0), V(0) } }, lengths[i]);
+			case_check_at(&(struct stated){ .text = text,
+							.in = { V(4) },
+							.out = { V(0), V(0) } },
+				      lengths[i]);
 	}
 	check_arg("argmax", "f32", pair, 2, 3, 0);
 	check_arg("argmin", "i64", pair, 2, 5, 0);
@@ -67,14 +79,18 @@ static void test_argreduce_ties_give_the_smaller_index(void **state)
 static void test_empty_reduce_gives_the_identity(void **state)
 {
 	(void)state;
-	case_check(&(struct stated){
-		.text = "%a : f32[4,0] = placeholder()\n%b : f32[0,4] = placeholder()\n%c = mm.default(%a, %b)\nreturn (%c,)\n",
-		.out = { V(0) }, .shape = { "4,4" } });
-	case_check(&(struct stated){
-		.text = "%x : f32[3,0] = placeholder()\n%s = sum.dim_IntList(%x, [1])\n%p = prod.dim_int(%x, 1)\n"
-			"%y = any.dims(%x, [1])\n%l = all.dims(%x, [1])\n%m = mean.dim(%x, [1])\n%e = logsumexp.default(%x, [1])\n"
-			"return (%s, %p, %y, %l, %m, %e)\n",
-		.out = { V(0), V(1), V(0), V(1), V(NAN), V(-INFINITY) }, .shape = { "3", "3", "3", "3", "3", "3" } });
+	case_check(
+		&(struct stated){ .text = "%a : f32[4,0] = placeholder()\n%b : f32[0,4] = "
+					  "placeholder()\n%c = mm.default(%a, %b)\nreturn (%c,)\n",
+				  .out = { V(0) },
+				  .shape = { "4,4" } });
+	case_check(&(struct stated){ .text = "%x : f32[3,0] = placeholder()\n%s = "
+					     "sum.dim_IntList(%x, [1])\n%p = prod.dim_int(%x, 1)\n"
+					     "%y = any.dims(%x, [1])\n%l = all.dims(%x, [1])\n%m = "
+					     "mean.dim(%x, [1])\n%e = logsumexp.default(%x, [1])\n"
+					     "return (%s, %p, %y, %l, %m, %e)\n",
+				     .out = { V(0), V(1), V(0), V(1), V(NAN), V(-INFINITY) },
+				     .shape = { "3", "3", "3", "3", "3", "3" } });
 }
 
 /* B03: operands whose strides leave the reduced dimension out must not be read either */
@@ -83,9 +99,12 @@ static void test_empty_reduce_reads_nothing(void **state)
 	const struct values none = V(0);
 	(void)state;
 	case_check(&(struct stated){
-		.text = "%a : f64[1,0] = placeholder(strides=[1,0])\n%b : f64[0,1] = placeholder()\n"
+		.text = "%a : f64[1,0] = placeholder(strides=[1,0])\n%b : f64[0,1] = "
+			"placeholder()\n"
 			"%c = mm.default(%a, %b)\n%s = sum.dim_IntList(%a, [1])\nreturn (%c, %s)\n",
-		.in = { none, none }, .out = { V(0), V(0) }, .shape = { "1,1", "1" } });
+		.in = { none, none },
+		.out = { V(0), V(0) },
+		.shape = { "1,1", "1" } });
 }
 
 static const double P[18] = { 5, 1, 100, 3, 7, 8, 9, 13, 100, 120, 127, 2, 6, 4, 11, 12, 90, 80 };
@@ -107,10 +126,17 @@ static void check_extremes(const char *type, double sign, int64_t n)
 		assert_true(want[1] == (sign > 0 ? 127 : -1) && want[3] == (sign > 0 ? 10 : 1));
 	}
 	char text[320];
-	snprintf(text, sizeof text, "%%x : %s[@] = placeholder()\n%%a = amin.default(%%x)\n%%b = amax.default(%%x)\n"
-		 "%%c = argmin.default(%%x)\n%%d = argmax.default(%%x)\nreturn (%%a, %%b, %%c, %%d)\n", type);
-	case_check_at(&(struct stated){ .text = text, .in = { { x, n } },
-		      .out = { { want, 1 }, { want + 1, 1 }, { want + 2, 1 }, { want + 3, 1 } } }, n);
+	snprintf(text, sizeof text,
+		 "%%x : %s[@] = placeholder()\n%%a = amin.default(%%x)\n%%b = amax.default(%%x)\n"
+		 "%%c = argmin.default(%%x)\n%%d = argmax.default(%%x)\nreturn (%%a, %%b, %%c, "
+		 "%%d)\n",
+		 type);
+	case_check_at(
+		&(struct stated){
+			.text = text,
+			.in = { { x, n } },
+			.out = { { want, 1 }, { want + 1, 1 }, { want + 2, 1 }, { want + 3, 1 } } },
+		n);
 }
 
 /* B05 */
@@ -131,26 +157,35 @@ static void test_reduce_identity_of_floats_is_infinite(void **state)
 {
 	(void)state;
 	for (int64_t n = 1; n <= 65; n += 16) {
-		case_check_at(&(struct stated){
-			.text = "%x : f32[@] = placeholder()\n%a = amax.default(%x)\nreturn (%a,)\n",
-			.in = { V(-INFINITY) }, .out = { V(-INFINITY) } }, n);
-		case_check_at(&(struct stated){
-			.text = "%x : f16[@] = placeholder()\n%a = amin.default(%x)\nreturn (%a,)\n",
-			.in = { V(INFINITY) }, .out = { V(INFINITY) } }, n);
+		case_check_at(&(struct stated){ .text = "%x : f32[@] = placeholder()\n%a = "
+							"amax.default(%x)\nreturn (%a,)\n",
+						.in = { V(-INFINITY) },
+						.out = { V(-INFINITY) } },
+			      n);
+		case_check_at(&(struct stated){ .text = "%x : f16[@] = placeholder()\n%a = "
+							"amin.default(%x)\nreturn (%a,)\n",
+						.in = { V(INFINITY) },
+						.out = { V(INFINITY) } },
+			      n);
 	}
-	case_check_at(&(struct stated){
-		.text = "%x : f32[@] = placeholder()\n%a = amax.default(%x)\n%b = amin.default(%x)\nreturn (%a, %b)\n",
-		.in = { V(-0.0, 0.0) }, .out = { V(0.0), V(-0.0) } }, 18);
+	case_check_at(
+		&(struct stated){ .text = "%x : f32[@] = placeholder()\n%a = amax.default(%x)\n%b "
+					  "= amin.default(%x)\nreturn (%a, %b)\n",
+				  .in = { V(-0.0, 0.0) },
+				  .out = { V(0.0), V(-0.0) } },
+		18);
 }
 
 /* B07, the part without attention */
 static void test_attention_mask_softmax_of_nothing_is_nan(void **state)
 {
 	(void)state;
-	case_check(&(struct stated){
-		.text = "%x : f32[2] = placeholder()\n%s = _softmax.default(%x, 0)\n%l = logsumexp.default(%x, [0])\n"
-			"return (%s, %l)\n",
-		.in = { V(-INFINITY) }, .out = { V(NAN, NAN), V(-INFINITY) } });
+	case_check(
+		&(struct stated){ .text = "%x : f32[2] = placeholder()\n%s = _softmax.default(%x, "
+					  "0)\n%l = logsumexp.default(%x, [0])\n"
+					  "return (%s, %l)\n",
+				  .in = { V(-INFINITY) },
+				  .out = { V(NAN, NAN), V(-INFINITY) } });
 }
 
 /* DF-02: no overflow for inputs of 1e4 */
@@ -158,11 +193,13 @@ static void test_softmax_large_inputs_do_not_overflow(void **state)
 {
 	(void)state;
 	case_check(&(struct stated){
-		.text = "%x : f32[2,4] = placeholder()\n%s = _softmax.default(%x, 1)\n%l = _log_softmax.default(%x, 1)\n"
+		.text = "%x : f32[2,4] = placeholder()\n%s = _softmax.default(%x, 1)\n%l = "
+			"_log_softmax.default(%x, 1)\n"
 			"return (%s, %l)\n",
 		.in = { V(1e4, 1e4, 1e4, 1e4, 1e4, 0, -1e4, 0) },
 		.out = { V(0.25, 0.25, 0.25, 0.25, 1, 0, 0, 0),
-		         V(-1.3862944, -1.3862944, -1.3862944, -1.3862944, 0, -1e4, -2e4, -1e4) }, .rtol = 1e-6 });
+			 V(-1.3862944, -1.3862944, -1.3862944, -1.3862944, 0, -1e4, -2e4, -1e4) },
+		.rtol = 1e-6 });
 }
 
 /* B41 (a): 300,000,000 ones (one element, expanded); (b) a million tenths */
@@ -170,15 +207,18 @@ static void test_accumulation_does_not_stall(void **state)
 {
 	struct compiled c;
 	struct stx_diag d = { 0 };
-	struct stx_tensor in = { .dtype = STX_F32, .rank = 1, .sizes = { 1 }, .strides = { 1 } }, out[2];
+	struct stx_tensor in = { .dtype = STX_F32, .rank = 1, .sizes = { 1 }, .strides = { 1 } },
+			  out[2];
 	float one = 1;
 	const char *const *targets = compiled_targets();
 	(void)state;
 	while (targets[1])
 		targets++;
 	in.data = &one;
-	if (compiled_build("%x : f32[1] = placeholder()\n%e = expand.default(%x, [300000000])\n%s = sum.default(%e)\n"
-			   "%m = mean.default(%e)\nreturn (%s, %m)\n", targets[0], COMPILED_FUSED, &c, &d) ||
+	if (compiled_build("%x : f32[1] = placeholder()\n%e = expand.default(%x, [300000000])\n%s "
+			   "= sum.default(%e)\n"
+			   "%m = mean.default(%e)\nreturn (%s, %m)\n",
+			   targets[0], COMPILED_FUSED, &c, &d) ||
 	    compiled_run(&c, COMPILED_SERIAL, &in, 1, out, &d))
 		fail_msg("%s: %s", d.stage, d.text);
 	assert_true(*(float *)out[0].data == 300000000.0f);
@@ -187,10 +227,17 @@ static void test_accumulation_does_not_stall(void **state)
 	compiled_free(&c);
 	case_check(&(struct stated){
 		.text = "%x : f32[1000000] = placeholder()\n%s = sum.default(%x)\nreturn (%s,)\n",
-		.in = { V(0.1) }, .out = { V(100000.0015) }, .atol = 0.02, .skip = CASE_NO_FOLD });
+		.in = { V(0.1) },
+		.out = { V(100000.0015) },
+		.atol = 0.02,
+		.skip = CASE_NO_FOLD });
 	case_check(&(struct stated){ /* along an axis that is not the innermost in memory */
-		.text = "%x : f32[1000000,3] = placeholder()\n%s = sum.dim_IntList(%x, [0])\nreturn (%s,)\n",
-		.in = { V(0.1) }, .out = { V(100000.0015) }, .atol = 0.02, .skip = CASE_NO_FOLD | CASE_NO_UNFUSED });
+				     .text = "%x : f32[1000000,3] = placeholder()\n%s = "
+					     "sum.dim_IntList(%x, [0])\nreturn (%s,)\n",
+				     .in = { V(0.1) },
+				     .out = { V(100000.0015) },
+				     .atol = 0.02,
+				     .skip = CASE_NO_FOLD | CASE_NO_UNFUSED });
 }
 
 /* B43 */
@@ -201,30 +248,41 @@ static void test_variance_divisor_is_not_negative(void **state)
 	(void)state;
 	for (int i = 0; i < 5; i++) {
 		char text[160];
-		snprintf(text, sizeof text, "%%x : f32[3] = placeholder()\n%%v = var.correction(%%x, [0], correction=%s)\n"
-			 "return (%%v,)\n", corrections[i]);
-		case_check(&(struct stated){ .text = text, .in = { V(1, 2, 4) }, .out = { { &want[i], 1 } }, .rtol = 1e-6 });
+		snprintf(text, sizeof text,
+			 "%%x : f32[3] = placeholder()\n%%v = var.correction(%%x, [0], "
+			 "correction=%s)\n"
+			 "return (%%v,)\n",
+			 corrections[i]);
+		case_check(&(struct stated){ .text = text,
+					     .in = { V(1, 2, 4) },
+					     .out = { { &want[i], 1 } },
+					     .rtol = 1e-6 });
 	}
-	case_check(&(struct stated){
-		.text = "%x : f32[] = placeholder()\n%v = var.correction(%x, None, correction=4.9)\n"
-			"%w = var.correction(%x, None, correction=1)\n%m = mean.default(%x)\nreturn (%v, %w, %m)\n",
-		.in = { V(7) }, .out = { V(NAN), V(NAN), V(7) } });
+	case_check(&(struct stated){ .text = "%x : f32[] = placeholder()\n%v = var.correction(%x, "
+					     "None, correction=4.9)\n"
+					     "%w = var.correction(%x, None, correction=1)\n%m = "
+					     "mean.default(%x)\nreturn (%v, %w, %m)\n",
+				     .in = { V(7) },
+				     .out = { V(NAN), V(NAN), V(7) } });
 }
 
 /* RD-04: population variance of 2,4,4,4,5,5,7,9 is 4 */
 static void test_variance_of_the_textbook_row(void **state)
 {
 	(void)state;
-	case_check(&(struct stated){
-		.text = "%x : f32[8] = placeholder()\n%v = var.correction(%x, None, correction=0)\n%m = mean.default(%x)\n"
-			"return (%v, %m)\n",
-		.in = { V(2, 4, 4, 4, 5, 5, 7, 9) }, .out = { V(4), V(5) } });
+	case_check(&(struct stated){ .text = "%x : f32[8] = placeholder()\n%v = var.correction(%x, "
+					     "None, correction=0)\n%m = mean.default(%x)\n"
+					     "return (%v, %m)\n",
+				     .in = { V(2, 4, 4, 4, 5, 5, 7, 9) },
+				     .out = { V(4), V(5) } });
 }
 
-/* B61: exact in f32, f16, bf16 and integers; sums and corners stated. Memory around is guarded by every run. */
+/* B61: exact in f32, f16, bf16 and integers; sums and corners stated. Memory around is guarded by
+ * every run. */
 static void check_tile(const char *type, int m, int n, int k, double total, const double *corners)
 {
-	double *a = malloc((size_t)(m * k + k * n + m * n) * sizeof *a), *b = a + m * k, *c = b + k * n, sum = 0;
+	double *a = malloc((size_t)(m * k + k * n + m * n) * sizeof *a), *b = a + m * k,
+	       *c = b + k * n, sum = 0;
 	char text[256];
 	for (int i = 0; i < m; i++)
 		for (int j = 0; j < k; j++)
@@ -241,11 +299,17 @@ static void check_tile(const char *type, int m, int n, int k, double total, cons
 			sum += s;
 		}
 	assert_true(sum == total && c[0] == corners[0] && c[m * n - 1] == corners[1] &&
-	            c[(m - 1) * n] == corners[2] && c[n - 1] == corners[3]);
-	snprintf(text, sizeof text, "%%a : %s[%d,%d] = placeholder()\n%%b : %s[%d,%d] = placeholder()\n"
-		 "%%c = mm.default(%%a, %%b)\n%%d = _to_copy.default(%%c, dtype=f64)\nreturn (%%d,)\n", type, m, k, type, k, n);
-	case_check(&(struct stated){ .text = text, .in = { { a, m * k }, { b, k * n } }, .out = { { c, m * n } },
-		      .skip = CASE_NO_FOLD | (m * n > 10000 ? CASE_NO_UNFUSED : 0) });
+		    c[(m - 1) * n] == corners[2] && c[n - 1] == corners[3]);
+	snprintf(text, sizeof text,
+		 "%%a : %s[%d,%d] = placeholder()\n%%b : %s[%d,%d] = placeholder()\n"
+		 "%%c = mm.default(%%a, %%b)\n%%d = _to_copy.default(%%c, dtype=f64)\nreturn "
+		 "(%%d,)\n",
+		 type, m, k, type, k, n);
+	case_check(
+		&(struct stated){ .text = text,
+				  .in = { { a, m * k }, { b, k * n } },
+				  .out = { { c, m * n } },
+				  .skip = CASE_NO_FOLD | (m * n > 10000 ? CASE_NO_UNFUSED : 0) });
 	free(a);
 }
 

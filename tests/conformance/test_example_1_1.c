@@ -1,4 +1,5 @@
-/* test_example_1_1.c: ((x + y).relu()*2).sum(-1) from text to numbers: OG-06, LO-26, IR-10, GK-11's CPU form. */
+/* test_example_1_1.c: ((x + y).relu()*2).sum(-1) from text to numbers: OG-06, LO-26, IR-10, GK-11's
+ * CPU form. */
 #include "cases.h"
 
 static const char text[] = "%x : f32[64,128] = placeholder()\n"
@@ -12,7 +13,8 @@ static const char text[] = "%x : f32[64,128] = placeholder()\n"
 /* One stage as text, in the given bytes. */
 static const char *dump(const char *stage, struct stx_bytes *out)
 {
-	struct stx_source s = { .format = STX_FORMAT_TEXT, .body = { (const uint8_t *)text, sizeof text - 1 } };
+	struct stx_source s = { .format = STX_FORMAT_TEXT,
+				.body = { (const uint8_t *)text, sizeof text - 1 } };
 	struct stx_compile_options o = { .target = "cpu:x86-64-v3" };
 	struct stx_diag d = { 0 };
 	if (stx_compile_dump(compiled_compiler(), &s, &o, stage, "text", out, &d))
@@ -31,7 +33,8 @@ static void test_example_1_1_graph_has_four_operators_with_one_user_each(void **
 {
 	struct stx_bytes b = { 0 };
 	(void)state;
-	assert_string_equal(dump("basis", &b),
+	assert_string_equal(
+		dump("basis", &b),
 		"%primals_1 : f32[64,128] [num_users=1] = placeholder()\n"
 		"%primals_2 : f32[64,128] [num_users=1] = placeholder()\n"
 		"%add : f32[64,128] [num_users=1] = add.Tensor(%primals_1, %primals_2, alpha=1)\n"
@@ -81,7 +84,8 @@ static void test_example_1_1_lowers_to_one_reduction(void **state)
 	stx_bytes_free(&b);
 }
 
-/* GK-11 without its GPU tile: one persistent kernel, two loads, add, max with 0, times 2, sum, one store */
+/* GK-11 without its GPU tile: one persistent kernel, two loads, add, max with 0, times 2, sum, one
+ * store */
 static void test_example_1_1_is_one_persistent_kernel(void **state)
 {
 	struct stx_bytes b = { 0 };
@@ -124,8 +128,10 @@ static void test_example_1_1_computes_exact_sums(void **state)
 			y[128 * i + j] = j - 64;
 			want[i] += v > 0 ? 2 * v : 0;
 		}
-	struct stated s = { .text = text, .in = { { x, 64 * 128 }, { y, 64 * 128 } }, .out = { { want, 64 } },
-		            .shape = { "64" } };
+	struct stated s = { .text = text,
+			    .in = { { x, 64 * 128 }, { y, 64 * 128 } },
+			    .out = { { want, 64 } },
+			    .shape = { "64" } };
 	case_check(&s);
 }
 
@@ -148,8 +154,10 @@ static void test_example_1_1_keeps_nan_and_the_bound(void **state)
 	}
 	x[128 * 5 + 77] = NAN;
 	want[5] = NAN;
-	struct stated s = { .text = text, .in = { { x, 64 * 128 }, { y, 64 * 128 } }, .out = { { want, 64 } },
-		            .atol = bound };
+	struct stated s = { .text = text,
+			    .in = { { x, 64 * 128 }, { y, 64 * 128 } },
+			    .out = { { want, 64 } },
+			    .atol = bound };
 	case_check(&s);
 }
 

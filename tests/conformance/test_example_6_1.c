@@ -9,7 +9,8 @@ static const char text[] = "%x : f32[512,256] = placeholder()\n"
 
 static const char *dump(const char *graph, const char *stage, struct stx_bytes *out)
 {
-	struct stx_source s = { .format = STX_FORMAT_TEXT, .body = { (const uint8_t *)graph, strlen(graph) } };
+	struct stx_source s = { .format = STX_FORMAT_TEXT,
+				.body = { (const uint8_t *)graph, strlen(graph) } };
 	struct stx_compile_options o = { .target = "cpu:x86-64-v3" };
 	struct stx_diag d = { 0 };
 	if (stx_compile_dump(compiled_compiler(), &s, &o, stage, "text", out, &d))
@@ -56,7 +57,8 @@ static void test_example_6_1_loops_do_not_merge_but_contiguous_ones_do(void **st
 	assert_null(strstr(s, "131072\naxis"));
 	stx_bytes_clear(&b);
 	s = dump("%x : f32[64,128] = placeholder()\n%y : f32[64,128] = placeholder()\n"
-		 "%a = add.Tensor(%x, %y)\nreturn (%a,)\n", "kernels", &b);
+		 "%a = add.Tensor(%x, %y)\nreturn (%a,)\n",
+		 "kernels", &b);
 	expect(s, "8192");
 	assert_int_equal(count(s, "axis "), 2); /* grid and vector of one loop */
 	stx_bytes_free(&b);
@@ -75,8 +77,11 @@ static void test_example_6_1_computes_the_transposed_sum(void **state)
 			y[512 * i + j] = -7 * i + 3 * j;
 			want[512 * i + j] = 1000 * j + i - 7 * i + 3 * j;
 		}
-	struct stated s = { .text = text, .in = { { x, 512 * 256 }, { y, 256 * 512 } },
-		            .out = { { want, 256 * 512 } }, .shape = { "256,512" }, .skip = CASE_NO_FOLD };
+	struct stated s = { .text = text,
+			    .in = { { x, 512 * 256 }, { y, 256 * 512 } },
+			    .out = { { want, 256 * 512 } },
+			    .shape = { "256,512" },
+			    .skip = CASE_NO_FOLD };
 	case_check(&s);
 }
 
@@ -98,13 +103,17 @@ static void test_example_6_1_views_compose(void **state)
 				    "%columns = slice.Tensor(%rows, 1, 5)\n"
 				    "%t = t.default(%columns)\n"
 				    "return (%t,)\n",
-		            .in = { { x, 600 } }, .out = { { sliced, 75 } }, .shape = { "25,3" } };
+			    .in = { { x, 600 } },
+			    .out = { { sliced, 75 } },
+			    .shape = { "25,3" } };
 	case_check(&s);
 	struct stated r = { .text = "%x : f32[4,6] = placeholder()\n"
 				    "%t = t.default(%x)\n"
 				    "%v = reshape.default(%t, [24])\n"
 				    "return (%v,)\n",
-		            .in = { { x, 24 } }, .out = { { turned, 24 } }, .shape = { "24" } };
+			    .in = { { x, 24 } },
+			    .out = { { turned, 24 } },
+			    .shape = { "24" } };
 	case_check(&r);
 }
 

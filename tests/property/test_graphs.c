@@ -1,12 +1,14 @@
 /* test_graphs.c: random graphs over the whole op table, compiled and run, against the oracle.
  *
- * Each graph is run at every CPU level of this host, in one piece, in pieces and by two threads, fused and not,
- * with and without its inner sums as outputs. v3 and v4, all ways of splitting and all forms must agree bit
- * for bit, v2 too unless there is a matrix product of floats; and one of them with the oracle: bit for bit but
- * for sums and products, which keep their bounds (RD-12; property_cut.c). SE-03, SE-11, SE-12, LV-13, RZ-12.
+ * Each graph is run at every CPU level of this host, in one piece, in pieces and by two threads,
+ * fused and not, with and without its inner sums as outputs. v3 and v4, all ways of splitting and
+ * all forms must agree bit for bit, v2 too unless there is a matrix product of floats; and one of
+ * them with the oracle: bit for bit but for sums and products, which keep their bounds (RD-12;
+ * property_cut.c). SE-03, SE-11, SE-12, LV-13, RZ-12.
  *
- * STAX_PROPERTY_GRAPHS graphs (400) from seed STAX_TEST_SEED (1) on: a printed seed and 1 graph repeat a
- * failure. Cases run in a forked process, so that a crash is a failure with a seed too. */
+ * STAX_PROPERTY_GRAPHS graphs (700, somewhat over a minute) from seed STAX_TEST_SEED (1) on: a printed
+ * seed and 1 graph repeat a failure. Cases run in a forked process, so that a crash is a failure
+ * with a seed too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,13 +27,28 @@
 #include "property_case.h"
 
 #define MOST_FAILURES 5
-#define SHRINK_TRIES 300
-#define CASE_SECONDS 60
+#define SHRINK_TRIES  300
+#define CASE_SECONDS  60
 
 /* What an outcome is; a shrunk case must keep it. */
-enum outcome { PASS, ORACLE_DIFFERS, FORMS_DIFFER, COMPILE_ERROR, RUN_ERROR, BAD_CASE, CRASH, HANG };
-static const char *const outcome_text[] = { "passes", "differs from the oracle", "differs between forms",
-	"does not compile", "does not run", "is not a valid case", "crashes", "does not end" };
+enum outcome {
+	PASS,
+	ORACLE_DIFFERS,
+	FORMS_DIFFER,
+	COMPILE_ERROR,
+	RUN_ERROR,
+	BAD_CASE,
+	CRASH,
+	HANG
+};
+static const char *const outcome_text[] = { "passes",
+					    "differs from the oracle",
+					    "differs between forms",
+					    "does not compile",
+					    "does not run",
+					    "is not a valid case",
+					    "crashes",
+					    "does not end" };
 
 enum layout { DENSE, TRANSPOSED, GAPS, EXPANDED, VIEW, COMPUTED, BROADCAST, NLAYOUTS };
 static const char layout_letter[] = "dtgevcb";
@@ -40,12 +57,13 @@ static const char layout_letter[] = "dtgevcb";
 struct shared {
 	uint64_t seed;
 	uint32_t graphs, kernels, calls;
+	uint32_t symbolic;   /* graphs compared with a dynamic size too */
 	uint32_t order_free; /* graphs with sums, all of them exact */
-	uint32_t reordered; /* not compared: other sums than the compared form, inside */
+	uint32_t reordered;  /* not compared: other sums than the compared form, inside */
 	uint32_t dtypes[STX_OP_COUNT][STX_DTYPE_COUNT]; /* of the result */
 	uint32_t layouts[STX_OP_COUNT][NLAYOUTS];       /* of the operands */
 	enum outcome outcome;
-	char why[900];
+	char why[1800];
 };
 static struct shared *shared;
 
@@ -82,12 +100,14 @@ static const char *print(struct stx_arena *a, const struct stx_graph *g)
 static const char *form_text(const struct form *f, char out[96])
 {
 	static const char *const threads[] = { "one piece", "pieces", "threads" };
-	snprintf(out, 96, "%s %s, %s%s: ", f->target, f->form == COMPILED_FUSED ? "fused" : "unfused",
-	         threads[f->threads], f->whole ? "" : ", own outputs");
+	snprintf(out, 96, "%s %s, %s%s: ", f->target,
+		 f->form == COMPILED_FUSED ? "fused" : "unfused", threads[f->threads],
+		 f->whole ? "" : ", own outputs");
 	return out;
 }
 
-static enum outcome failed(struct check *k, const struct form *f, enum outcome o, const struct stx_diag *d)
+static enum outcome failed(struct check *k, const struct form *f, enum outcome o,
+			   const struct stx_diag *d)
 {
 	char head[96];
 	snprintf(k->why, k->cap, "%s%s %s: %s", form_text(f, head), d->stage, d->node, d->text);
@@ -110,11 +130,14 @@ static enum outcome compare(struct check *k, const struct form *f, const struct 
 	uint32_t n = f->whole ? k->cut.nouts : k->c->g->outputs.n;
 	enum outcome o = PASS;
 	if (!k->has_base) {
-		o = prop_compare(&k->cut, k->c->inputs, got, rest, sizeof rest) ? ORACLE_DIFFERS : PASS;
+		o = prop_compare(&k->cut, k->c->inputs, got, rest, sizeof rest) ? ORACLE_DIFFERS
+										: PASS;
 	} else if (prop_same(got, k->base, n, rest, sizeof rest)) {
 		o = FORMS_DIFFER;
 		if (may_differ(k, f) && f->whole)
-			o = prop_compare(&k->cut, k->c->inputs, got, rest, sizeof rest) ? ORACLE_DIFFERS : PASS;
+			o = prop_compare(&k->cut, k->c->inputs, got, rest, sizeof rest)
+				    ? ORACLE_DIFFERS
+				    : PASS;
 		else if (may_differ(k, f)) { /* cannot be cut */
 			shared->reordered++;
 			o = PASS;
@@ -160,6 +183,46 @@ static enum outcome check_form(struct check *k, struct form f, unsigned ways)
 	return o;
 }
 
+/* One size as a symbol: the same graph gives what it gives with the size fixed. */
+static enum outcome check_symbolic(struct check *k, uint64_t seed, const char *target)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	struct prop_case *fixed, *c = prop_symbolic(a, k->c, seed, &fixed);
+	struct form f = { .target = target, .threads = COMPILED_PIECES };
+	struct compiled x = { 0 }, y = { 0 };
+	struct stx_tensor got[PROP_MAX_OUTPUTS] = { 0 }, want[PROP_MAX_OUTPUTS] = { 0 };
+	struct stx_diag d = { 0 };
+	char head[96], rest[400];
+	enum outcome o = PASS;
+	stx_err e = c ? compiled_build(print(a, c->g), target, COMPILED_FUSED, &x, &d)
+		      : STX_E_UNSUPPORTED;
+	if (e)
+		o = e == STX_E_UNSUPPORTED ? PASS : failed(k, &f, COMPILE_ERROR, &d);
+	else if (compiled_build(print(a, fixed->g), target, COMPILED_FUSED, &y, &d))
+		o = failed(k, &f, COMPILE_ERROR, &d);
+	else if (compiled_run(&x, f.threads, c->inputs, c->g->inputs.n, got, &d) ||
+		 compiled_run(&y, f.threads, fixed->inputs, fixed->g->inputs.n, want, &d))
+		o = failed(k, &f, RUN_ERROR, &d);
+	else if (prop_same(got, want, c->g->outputs.n, rest, sizeof rest) &&
+		 (k->order_free || !k->cut.ninexact)) {
+		snprintf(k->why, k->cap, "%swith a dynamic size: %s", form_text(&f, head), rest);
+		o = FORMS_DIFFER;
+	}
+	shared->symbolic += !e;
+	if (o && c) {
+		size_t n = strlen(k->why);
+		snprintf(k->why + n, k->cap - n, "\n%s", print(a, c->g));
+	}
+	if (x.artifact)
+		compiled_free_outputs(got, (uint32_t)stax_noutputs(x.artifact));
+	if (y.artifact)
+		compiled_free_outputs(want, (uint32_t)stax_noutputs(y.artifact));
+	compiled_free(&x);
+	compiled_free(&y);
+	stx_arena_free(a);
+	return o;
+}
+
 #define ALL_WAYS 7u
 static enum outcome check_case(const struct prop_case *c, uint64_t seed, char *why, size_t cap)
 {
@@ -185,12 +248,19 @@ static enum outcome check_case(const struct prop_case *c, uint64_t seed, char *w
 	}
 	for (uint32_t i = 0; !o && i < n; i++)
 		if (i != (n > 1))
-			o = check_form(k, (struct form){ .target = targets[i], .whole = 1 }, 1u << seed % 2);
+			o = check_form(k, (struct form){ .target = targets[i], .whole = 1 },
+				       1u << seed % 2);
 	if (!o)
-		o = check_form(k, (struct form){ .target = targets[seed / 2 % n], .form = COMPILED_UNFUSED, .whole = 1 },
-		               1u << COMPILED_PIECES);
+		o = check_form(k,
+			       (struct form){ .target = targets[seed / 2 % n],
+					      .form = COMPILED_UNFUSED,
+					      .whole = 1 },
+			       1u << COMPILED_PIECES);
 	if (!o && k->cut.ninexact)
-		o = check_form(k, (struct form){ .target = targets[(seed + 1) % n], .whole = 0 }, 1u << COMPILED_PIECES);
+		o = check_form(k, (struct form){ .target = targets[(seed + 1) % n], .whole = 0 },
+			       1u << COMPILED_PIECES);
+	if (!o)
+		o = check_symbolic(k, seed, targets[seed % n]);
 	if (k->has_base)
 		compiled_free_outputs(k->base, k->cut.nouts);
 	stx_arena_free(a);
@@ -254,7 +324,8 @@ static void count_case(const struct prop_case *c)
 		for (uint32_t k = 0; k < n->nargs; k++) {
 			if (n->args[k].kind == STX_ARG_TENSOR)
 				count_operand(c, n, n->args[k].u.tensor);
-			for (uint32_t j = 0; n->args[k].kind == STX_ARG_TENSORS && j < n->args[k].n; j++)
+			for (uint32_t j = 0; n->args[k].kind == STX_ARG_TENSORS && j < n->args[k].n;
+			     j++)
 				if (n->args[k].u.tensors[j].node)
 					count_operand(c, n, n->args[k].u.tensors[j]);
 		}
@@ -264,15 +335,18 @@ static void count_case(const struct prop_case *c)
 /* Two columns of operators: results by dtype, operands by layout. */
 static void print_coverage(void)
 {
-	printf("%u graphs, %u calls, %u kernels; %u with exact sums, %u not compared for another "
+	printf("%u graphs, %u calls, %u kernels; %u with a dynamic size too, %u with exact sums, "
+	       "%u not compared for another "
 	       "order of inner sums; operators: results by dtype | operands by layout (d dense, t "
 	       "transposed, g gaps, e expanded, v view, c computed; b broadcast)\n",
-	       shared->graphs, shared->calls, shared->kernels, shared->order_free, shared->reordered);
+	       shared->graphs, shared->calls, shared->kernels, shared->symbolic, shared->order_free,
+	       shared->reordered);
 	for (int op = 0; op < STX_OP_COUNT; op++) {
 		printf("  %-26s", stx_op_info((enum stx_op)op)->overload);
 		for (int t = 0; t < STX_DTYPE_COUNT; t++)
 			if (shared->dtypes[op][t])
-				printf(" %s:%u", stx_dtype_name((enum stx_dtype)t), shared->dtypes[op][t]);
+				printf(" %s:%u", stx_dtype_name((enum stx_dtype)t),
+				       shared->dtypes[op][t]);
 		printf(" |");
 		for (int l = 0; l < NLAYOUTS; l++)
 			if (shared->layouts[op][l])
@@ -306,8 +380,9 @@ static enum outcome wait_for(pid_t pid)
 	enum outcome o = outcome_of(status);
 	if (o == CRASH || (o == PASS && WIFEXITED(status) && WEXITSTATUS(status))) {
 		o = CRASH;
-		snprintf(shared->why, sizeof shared->why, "%s %d", WIFSIGNALED(status) ? "signal" : "exit",
-		         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		snprintf(shared->why, sizeof shared->why, "%s %d",
+			 WIFSIGNALED(status) ? "signal" : "exit",
+			 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	}
 	return o;
 }
@@ -340,7 +415,7 @@ static enum outcome run_range(uint64_t first, uint64_t end)
 struct same_failure {
 	enum outcome outcome;
 	uint64_t seed;
-	char why[900];
+	char why[1800];
 };
 
 static int still_fails(void *ctx, const struct prop_case *c)
@@ -386,13 +461,15 @@ static uint64_t from_environment(const char *name, uint64_t otherwise)
 
 static void test_graphs_of_every_operator_agree_with_the_oracle(void **state)
 {
-	uint64_t count = from_environment("STAX_PROPERTY_GRAPHS", 400), seed = from_environment("STAX_TEST_SEED", 1);
+	uint64_t count = from_environment("STAX_PROPERTY_GRAPHS", 700),
+		 seed = from_environment("STAX_TEST_SEED", 1);
 	uint64_t end = seed + count;
 	int failures = 0;
 	(void)state;
 	setenv("STAX_THREADS", "2", 0);
 	compiled_compiler();
-	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	assert_true(shared != MAP_FAILED);
 	while (seed < end && failures < MOST_FAILURES) {
 		enum outcome o = run_range(seed, end);
@@ -404,12 +481,14 @@ static void test_graphs_of_every_operator_agree_with_the_oracle(void **state)
 	}
 	print_coverage();
 	if (failures)
-		fail_msg("%d of the graphs run fail%s", failures, failures == MOST_FAILURES ? "; stopped there" : "");
+		fail_msg("%d of the graphs run fail%s", failures,
+			 failures == MOST_FAILURES ? "; stopped there" : "");
 	if (count < 400)
 		return;
 	assert_true(shared->order_free * 20 > count && shared->reordered * 40 < count);
 	for (int op = 2; op < STX_OP_COUNT; op++)
-		if (!(stx_op_info((enum stx_op)op)->tags & STX_TAG_EFFECT) && !count_op((enum stx_op)op))
+		if (!(stx_op_info((enum stx_op)op)->tags & STX_TAG_EFFECT) &&
+		    !count_op((enum stx_op)op))
 			fail_msg("no graph has %s", stx_op_info((enum stx_op)op)->overload);
 }
 

@@ -29,8 +29,6 @@ struct stx_needed_value {
 struct stx_import_options {
 	const struct stx_given_value *values;
 	uint32_t nvalues;
-	/* Float initialisers above this many bytes, and others above 4096, become parameters. */
-	uint32_t float_initializer_bytes; /* 0: the default, 64 */
 };
 
 struct stx_import_result {
@@ -48,11 +46,5 @@ struct stx_import_result {
 stx_err stx_import(struct stx_arena *a, enum stx_graph_format f, struct stx_span body,
                    const struct stx_import_options *o, struct stx_import_result *out,
                    struct stx_diag *d);
-
-/* Walks protobuf wire format of a message of the given type without unpacking: well-formed lengths, and
- * limits on depth and on fields in all (packed elements count). Constant memory. */
-struct ProtobufCMessageDescriptor;
-stx_err stx_proto_prescan(struct stx_span body, const struct ProtobufCMessageDescriptor *type,
-                          uint32_t max_depth, uint64_t max_fields, struct stx_diag *d);
 
 #endif

@@ -9,10 +9,12 @@
 
 #include "graph.pb-c.h"
 #include "hash.h"
+#include "wire.h"
 
 #define WIRE_MAX_FIELDS 20000000u
 #define WIRE_MAX_DEPTH 8u
 #define WIRE_MAX_NODES 2000000u
+#define WIRE_MAX_SYMBOLS 1024u
 
 struct wire_name {
 	const char *name;
@@ -27,17 +29,9 @@ struct wire {
 	uint32_t cap;
 };
 
-static uint32_t hash_name(const char *s)
-{
-	uint64_t h = 1469598103934665603u;
-	for (; *s; s++)
-		h = (h ^ (uint8_t)*s) * 1099511628211u;
-	return (uint32_t)(h ^ h >> 32);
-}
-
 static struct wire_name *slot(struct wire *w, const char *name)
 {
-	uint32_t i = hash_name(name) & (w->cap - 1);
+	uint32_t i = (uint32_t)stx_mix_text((uintptr_t)w->names, name, strlen(name)) & (w->cap - 1);
 	while (w->names[i].node && strcmp(w->names[i].name, name))
 		i = (i + 1) & (w->cap - 1);
 	return &w->names[i];
@@ -271,6 +265,34 @@ static stx_err import_outputs(struct wire *w, const Stx__WireGraph *m, struct st
 	return STX_E_OK;
 }
 
+/* A symbol's name is printed in expressions: it must read back as one. */
+static int is_identifier(const char *name)
+{
+	size_t n = strlen(name);
+	if (n == 0 || n > 64 || (name[0] >= '0' && name[0] <= '9'))
+		return 0;
+	for (; *name; name++)
+		if (!(*name >= 'a' && *name <= 'z') && !(*name >= 'A' && *name <= 'Z') &&
+		    !(*name >= '0' && *name <= '9') && *name != '_')
+			return 0;
+	return 1;
+}
+
+static stx_err import_symbol(struct wire *w, const Stx__WireSymbol *s)
+{
+	struct stx_symbol sym = { .range = { s->lo, s->hi }, .hint = s->hint };
+	if (!is_identifier(s->name) || find_symbol(w, s->name, strlen(s->name)) != STX_EX_BAD)
+		return stx_fail(w->d, STX_E_INVALID, "import", NULL,
+		                "a symbol's name is letters, digits and _, at most 64, and is given once");
+	if (s->lo < 0 || s->lo > s->hi || s->hint < s->lo || s->hint > s->hi)
+		return stx_fail(w->d, STX_E_INVALID, "import", s->name,
+		                "symbol '%s': 0 <= lo <= hint <= hi does not hold", s->name);
+	sym.name = stx_arena_strdup(w->arena, s->name);
+	if (!sym.name || stx_push(w->arena, &w->g->symbols, sym))
+		return stx_fail(w->d, STX_E_TOO_LARGE, "import", NULL, "the graph is over its memory budget");
+	return STX_E_OK;
+}
+
 static stx_err import_graph(struct wire *w, const Stx__WireGraph *m, struct stx_import_result *out)
 {
 	stx_err e = STX_E_OK;
@@ -288,13 +310,12 @@ static stx_err import_graph(struct wire *w, const Stx__WireGraph *m, struct stx_
 	out->output_names = STX_NEW_ARRAY(w->arena, const char *, m->n_outputs);
 	if (!w->names || !out->input_names || !out->output_names)
 		return stx_fail(w->d, STX_E_TOO_LARGE, "import", NULL, "the graph is over its memory budget");
-	for (size_t i = 0; i < m->n_symbols; i++) {
-		const Stx__WireSymbol *s = m->symbols[i];
-		struct stx_symbol sym = { .name = stx_arena_strdup(w->arena, s->name),
-			                  .range = { s->lo, s->hi }, .hint = s->hint };
-		if (!sym.name || stx_push(w->arena, &w->g->symbols, sym))
-			return stx_fail(w->d, STX_E_TOO_LARGE, "import", NULL, "the graph is over its memory budget");
-	}
+	if (m->n_symbols > WIRE_MAX_SYMBOLS)
+		return stx_fail(w->d, STX_E_TOO_LARGE, "import", NULL, "more than %u symbols", WIRE_MAX_SYMBOLS);
+	for (size_t i = 0; i < m->n_symbols && !e; i++)
+		e = import_symbol(w, m->symbols[i]);
+	if (e)
+		return e;
 	if ((e = import_inputs(w, m, out)))
 		return e;
 	for (size_t i = 0; i < m->n_nodes && !e; i++)
@@ -311,7 +332,8 @@ stx_err stx_import_wire(struct stx_arena *a, struct stx_span body, const struct 
                         struct stx_import_result *out, struct stx_diag *d)
 {
 	(void)o; /* a wire graph carries its constants itself */
-	stx_err e = stx_proto_prescan(body, &stx__wire_graph__descriptor, WIRE_MAX_DEPTH, WIRE_MAX_FIELDS, d);
+	const struct stx_wire_limits limits = { .depth = WIRE_MAX_DEPTH, .fields = WIRE_MAX_FIELDS };
+	stx_err e = stx_wire_scan(body, &stx__wire_graph__descriptor, &limits, "import", d);
 	if (e)
 		return e;
 	Stx__WireGraph *m = stx__wire_graph__unpack(NULL, body.n, body.at);

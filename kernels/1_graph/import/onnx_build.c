@@ -230,11 +230,19 @@ V onnx_cat(struct onnx *c, const V *v, uint32_t n, int dim)
 	return onnx_call(c, STX_OP_CAT, args, 2);
 }
 
+/* A number in an integer type: NaN is 0, out of range saturates, as a cast does. */
+static int64_t as_integer(double v)
+{
+	if (!(v == v))
+		return 0;
+	return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
+}
+
 V onnx_full(struct onnx *c, const int64_t *sizes, int n, double value, enum stx_dtype t)
 {
 	if (c->err)
 		return NO_V;
-	struct stx_arg v = stx_dtype_is_float(t) ? stx_arg_scalar_f(value) : stx_arg_scalar_i((int64_t)value);
+	struct stx_arg v = stx_dtype_is_float(t) ? stx_arg_scalar_f(value) : stx_arg_scalar_i(as_integer(value));
 	struct stx_arg args[3] = { stx_arg_ints(c->g, sizes, (uint32_t)n), v, stx_arg_dtype(t) };
 	return onnx_call(c, STX_OP_FULL, args, 3);
 }
@@ -246,7 +254,7 @@ V onnx_number(struct onnx *c, double value, enum stx_dtype t)
 	if (stx_dtype_is_float(t))
 		v.f = stx_scalar_round(t, value);
 	else
-		v.i = (int64_t)value;
+		v.i = as_integer(value);
 	stx_scalar_store(t, bytes, v);
 	return onnx_constant(c, NULL, t, 0, NULL, bytes, (size_t)stx_dtype_bytes(t));
 }

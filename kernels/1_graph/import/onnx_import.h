@@ -8,6 +8,7 @@
 
 #include "import.h"
 #include "onnx.pb-c.h"
+#include "onnx_types.h"
 
 typedef struct stx_val V;
 #define NO_V ((V){ NULL, 0 })
@@ -108,8 +109,6 @@ V onnx_matmul(struct onnx *c, V a, V b);
 V onnx_reverse(struct onnx *c, V a, int dim);
 
 /* ---- tensors (onnx_tensor.c) ---- */
-enum stx_dtype onnx_dtype_of(int32_t data_type); /* STX_DTYPE_NONE when Stax has none */
-const char *onnx_dtype_name(int32_t data_type);  /* ONNX's own name */
 /* Dense bytes of an initialiser in the arena; out of range sizes, short or external data are errors. */
 stx_err onnx_tensor_bytes(struct onnx *c, const Onnx__TensorProto *t, enum stx_dtype *dtype, int *rank,
                           int64_t *sizes, const uint8_t **bytes, size_t *n);

@@ -12,6 +12,7 @@
 
 #include "fold.h"
 #include "hash.h"
+#include "wire.h"
 
 #define ONNX_MAX_FIELDS 6000000u
 #define ONNX_MAX_DEPTH 40u
@@ -20,11 +21,10 @@
 
 /* ---- names ---- */
 
-static uint64_t hash_name(const char *s)
+/* 0 marks a free slot. */
+static uint64_t hash_name(const struct onnx_scope *s, const char *name)
 {
-	uint64_t h = 1469598103934665603u;
-	for (; *s; s++)
-		h = (h ^ (uint8_t)*s) * 1099511628211u;
+	uint64_t h = stx_mix_text((uintptr_t)s, name, strlen(name));
 	return h ? h : 1;
 }
 
@@ -32,7 +32,7 @@ static V lookup(const struct onnx_scope *s, const char *name)
 {
 	if (!s->cap)
 		return NO_V;
-	uint64_t h = hash_name(name);
+	uint64_t h = hash_name(s, name);
 	for (uint32_t i = (uint32_t)h & (s->cap - 1); s->at[i].hash; i = (i + 1) & (s->cap - 1))
 		if (s->at[i].hash == h && !strcmp(s->at[i].name, name))
 			return s->at[i].v;
@@ -67,7 +67,7 @@ static void bind(struct onnx *c, const char *name, V v)
 			if (old.at[i].hash)
 				place(s, old.at[i]);
 	}
-	place(s, (struct onnx_binding){ name, hash_name(name), v });
+	place(s, (struct onnx_binding){ name, hash_name(s, name), v });
 }
 
 /* ---- errors ---- */
@@ -278,7 +278,7 @@ static V add_input(struct onnx *c, const char *name, enum stx_dtype t, int rank,
  * client may have left their data out (design, A request, 3). */
 static void import_initializer(struct onnx *c, const Onnx__TensorProto *t)
 {
-	enum stx_dtype dtype = onnx_dtype_of(t->data_type);
+	enum stx_dtype dtype = stx_onnx_dtype(t->data_type);
 	const char *name = t->name ? t->name : "";
 	int64_t sizes[STX_MAX_DIMS], count = 1;
 	int rank;
@@ -286,7 +286,7 @@ static void import_initializer(struct onnx *c, const Onnx__TensorProto *t)
 	size_t n;
 	if (dtype == STX_DTYPE_NONE) {
 		onnx_fail(c, STX_E_UNSUPPORTED, "initialiser '%s' has element type %s", name,
-		          onnx_dtype_name(t->data_type));
+		          stx_onnx_type_name(t->data_type));
 		return;
 	}
 	if (t->n_dims > STX_MAX_DIMS) {
@@ -301,13 +301,10 @@ static void import_initializer(struct onnx *c, const Onnx__TensorProto *t)
 			return;
 		}
 	}
-	uint32_t limit = c->options->float_initializer_bytes ? c->options->float_initializer_bytes : 64;
-	if (!stx_dtype_is_float(dtype))
-		limit = 4096;
 	const struct stx_given_value *v = given(c, name);
 	if (v && has_value(v)) {
 		bind(c, name, onnx_constant(c, NULL, v->dtype, (int)v->rank, v->sizes, v->bytes, v->n));
-	} else if (count > limit / stx_dtype_bytes(dtype) || (count && !onnx_tensor_has_data(t))) {
+	} else if (stx_onnx_is_parameter(dtype, (uint64_t)count) || (count && !onnx_tensor_has_data(t))) {
 		bind(c, name, add_input(c, name, dtype, (int)t->n_dims, sizes, 1));
 	} else if (!onnx_tensor_bytes(c, t, &dtype, &rank, sizes, &bytes, &n)) {
 		bind(c, name, onnx_constant(c, NULL, dtype, rank, sizes, bytes, n));
@@ -324,12 +321,12 @@ static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
 		return;
 	}
 	const Onnx__TypeProto__Tensor *t = in->type->tensor_type;
-	enum stx_dtype dtype = onnx_dtype_of(t->elem_type);
+	enum stx_dtype dtype = stx_onnx_dtype(t->elem_type);
 	const struct stx_given_value *v = given(c, name);
 	int64_t sizes[STX_MAX_DIMS];
 	if (dtype == STX_DTYPE_NONE) {
 		onnx_fail(c, STX_E_UNSUPPORTED, "input '%s' has element type %s", name,
-		          onnx_dtype_name(t->elem_type));
+		          stx_onnx_type_name(t->elem_type));
 		return;
 	}
 	if (v && has_value(v)) {
@@ -535,7 +532,8 @@ static void free_model(void *p)
 stx_err stx_import_onnx(struct stx_arena *a, struct stx_span body, const struct stx_import_options *o,
                         struct stx_import_result *out, struct stx_diag *d)
 {
-	stx_err e = stx_proto_prescan(body, &onnx__model_proto__descriptor, ONNX_MAX_DEPTH, ONNX_MAX_FIELDS, d);
+	const struct stx_wire_limits limits = { .depth = ONNX_MAX_DEPTH, .fields = ONNX_MAX_FIELDS };
+	stx_err e = stx_wire_scan(body, &onnx__model_proto__descriptor, &limits, "import", d);
 	if (e)
 		return e;
 	Onnx__ModelProto *m = onnx__model_proto__unpack(NULL, body.n, body.at);

@@ -387,9 +387,9 @@ static void apply_positions(struct onnx *c, struct attention *a)
 static V masked_softmax(struct onnx *c, struct attention *a, V scores)
 {
 	int64_t precision = onnx_int(c, "softmax_precision", 0);
-	enum stx_dtype t = onnx_dtype(a->q), p = precision ? onnx_dtype_of((int32_t)precision) : t;
+	enum stx_dtype t = onnx_dtype(a->q), p = precision ? stx_onnx_dtype((int)precision) : t;
 	if (p == STX_DTYPE_NONE || !stx_dtype_is_float(p)) {
-		onnx_unsupported_attr(c, "softmax_precision", onnx_dtype_name((int32_t)precision));
+		onnx_unsupported_attr(c, "softmax_precision", stx_onnx_type_name((int)precision));
 		return NO_V;
 	}
 	V s = onnx_cast(c, scores, p);
@@ -455,6 +455,8 @@ static stx_err map_attention(struct onnx *c, V *out)
 	if (c->err)
 		return c->err;
 	enum stx_dtype t = onnx_dtype(a.q);
+	if (!stx_dtype_is_float(t))
+		return onnx_fail(c, STX_E_INVALID, "queries must be floating point, not %s", stx_dtype_name(t));
 	double scale = onnx_float(c, "scale", 1 / sqrt((double)onnx_dim(c, a.q, 3)));
 	double softcap = onnx_float(c, "softcap", 0);
 	int64_t mode = onnx_int(c, "qk_matmul_output_mode", 0);
@@ -575,13 +577,13 @@ static stx_err map_quantize(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0), scale = onnx_in(c, 1), zero = onnx_opt(c, 2);
 	int64_t to = onnx_int(c, "output_dtype", 0);
-	enum stx_dtype t = zero.node ? onnx_dtype(zero) : to ? onnx_dtype_of((int32_t)to) : STX_U8;
+	enum stx_dtype t = zero.node ? onnx_dtype(zero) : to ? stx_onnx_dtype((int)to) : STX_U8;
 	double lo, hi;
 	if (c->err)
 		return c->err;
 	if (!quant_range(t, &lo, &hi))
 		return onnx_fail(c, STX_E_UNSUPPORTED, "operator QuantizeLinear: element type %s",
-		                 t == STX_DTYPE_NONE ? onnx_dtype_name((int32_t)to) : stx_dtype_name(t));
+		                 t == STX_DTYPE_NONE ? stx_onnx_type_name((int)to) : stx_dtype_name(t));
 	V v = onnx_cast(c, x, STX_F32);
 	V q = onnx_2(c, STX_OP_DIV, v, onnx_cast(c, along_axis(c, scale, x), STX_F32));
 	q = onnx_1(c, STX_OP_ROUND, q);

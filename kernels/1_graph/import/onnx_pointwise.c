@@ -114,13 +114,13 @@ static stx_err map_cast(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	int64_t to = onnx_int(c, "to", 0);
-	enum stx_dtype t = onnx_dtype_of((int32_t)to);
+	enum stx_dtype t = stx_onnx_dtype((int)to);
 	if (c->opset < 6 && onnx_attr(c, "to") && onnx_attr(c, "to")->has_s)
 		return onnx_unsupported_attr(c, "to", onnx_str(c, "to", ""));
 	if (t == STX_DTYPE_NONE)
-		return onnx_unsupported_attr(c, "to", onnx_dtype_name((int32_t)to));
+		return onnx_unsupported_attr(c, "to", stx_onnx_type_name((int)to));
 	if (stx_dtype_bytes(t) == 1 && stx_dtype_is_float(t))
-		return onnx_unsupported_attr(c, "to", onnx_dtype_name((int32_t)to));
+		return onnx_unsupported_attr(c, "to", stx_onnx_type_name((int)to));
 	out[0] = onnx_cast(c, x, t);
 	return c->err;
 }

@@ -75,30 +75,42 @@ static stx_err map_constant_of_shape(struct onnx *c, V *out)
 	return c->err;
 }
 
-static stx_err map_range(struct onnx *c, V *out)
+#define RANGE_MAX 1000000000
+
+static stx_err range_of_floats(struct onnx *c, const V *in, V *out)
 {
 	double v[3];
-	V in[3] = { onnx_in(c, 0), onnx_in(c, 1), onnx_in(c, 2) };
 	enum stx_dtype t = onnx_dtype(in[0]);
-	static const char *const what[3] = { "the start", "the limit", "the step" };
 	for (int i = 0; i < 3; i++)
-		if (onnx_known_floats(c, in[i], what[i], &v[i], 1) != 1 && !c->err)
-			return onnx_fail(c, STX_E_INVALID, "%s must be one number", what[i]);
-	if (c->err)
-		return c->err;
-	if (v[2] == 0)
+		if (onnx_known_floats(c, in[i], "start, limit and step", &v[i], 1) != 1)
+			return onnx_fail(c, STX_E_INVALID, "start, limit and step must be one number each");
+	double count = v[2] == 0 ? NAN : ceil((v[1] - v[0]) / v[2]);
+	if (!(count < RANGE_MAX))
+		return onnx_fail(c, STX_E_INVALID, "the step is 0 or the range has more than %d elements",
+		                 RANGE_MAX);
+	V i = onnx_arange(c, 0, count > 0 ? (int64_t)count : 0, 1, t);
+	V scaled = onnx_2(c, STX_OP_MUL, i, onnx_number(c, v[2], t));
+	out[0] = onnx_2(c, STX_OP_ADD, scaled, onnx_number(c, v[0], t));
+	return c->err;
+}
+
+static stx_err map_range(struct onnx *c, V *out)
+{
+	int64_t v[3];
+	V in[3] = { onnx_in(c, 0), onnx_in(c, 1), onnx_in(c, 2) };
+	if (!c->err && onnx_is_float(in[0]))
+		return range_of_floats(c, in, out);
+	for (int i = 0; i < 3; i++)
+		if (onnx_known_ints(c, in[i], "start, limit and step", &v[i], 1) != 1)
+			return onnx_fail(c, STX_E_INVALID, "start, limit and step must be one number each");
+	__int128 span = (__int128)v[1] - v[0], step = v[2];
+	if (step == 0)
 		return onnx_fail(c, STX_E_INVALID, "the step is 0");
-	double count = ceil((v[1] - v[0]) / v[2]);
-	if (!(count < 1e9))
-		return onnx_fail(c, STX_E_TOO_LARGE, "the range has more than 1e9 elements");
+	__int128 count = span / step + (span % step != 0 && (span < 0) == (step < 0));
+	if (count > RANGE_MAX)
+		return onnx_fail(c, STX_E_TOO_LARGE, "the range has more than %d elements", RANGE_MAX);
 	int64_t n = count > 0 ? (int64_t)count : 0;
-	if (stx_dtype_is_float(t)) {
-		V i = onnx_arange(c, 0, n, 1, t);
-		V scaled = onnx_2(c, STX_OP_MUL, i, onnx_number(c, v[2], t));
-		out[0] = onnx_2(c, STX_OP_ADD, scaled, onnx_number(c, v[0], t));
-	} else {
-		out[0] = onnx_arange(c, (int64_t)v[0], (int64_t)v[0] + n * (int64_t)v[2], (int64_t)v[2], t);
-	}
+	out[0] = onnx_arange(c, v[0], v[0] + n * v[2], v[2], onnx_dtype(in[0]));
 	return c->err;
 }
 
@@ -135,11 +147,11 @@ static stx_err map_eye_like(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0), row, column;
 	int64_t k = onnx_int(c, "k", 0), to = onnx_int(c, "dtype", 0), sizes[STX_MAX_DIMS];
-	enum stx_dtype t = to ? onnx_dtype_of((int32_t)to) : onnx_dtype(x);
+	enum stx_dtype t = to ? stx_onnx_dtype((int)to) : onnx_dtype(x);
 	if (sizes_of(c, x, sizes) != 2 && !c->err)
 		return onnx_fail(c, STX_E_INVALID, "the input must be a matrix");
 	if (t == STX_DTYPE_NONE)
-		return onnx_unsupported_attr(c, "dtype", onnx_dtype_name((int32_t)to));
+		return onnx_unsupported_attr(c, "dtype", stx_onnx_type_name((int)to));
 	row_column(c, sizes[0], sizes[1], &row, &column);
 	V on = onnx_2(c, STX_OP_EQ, onnx_2(c, STX_OP_ADD, row, onnx_number(c, (double)k, STX_I64)), column);
 	out[0] = onnx_cast(c, on, t);

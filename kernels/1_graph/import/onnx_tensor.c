@@ -1,44 +1,7 @@
-/* onnx_tensor.c: element types and tensor payloads of ONNX (onnx.proto, TensorProto). */
+/* onnx_tensor.c: tensor payloads of ONNX (onnx.proto, TensorProto). */
 #include "onnx_import.h"
 
 #include <string.h>
-
-/* ONNX's numbers are fixed by its schema; newer ones than the installed schema knows are listed too. */
-static const struct {
-	int32_t number;
-	enum stx_dtype dtype;
-	const char *name;
-} types[] = {
-	{ 1, STX_F32, "FLOAT" },          { 2, STX_U8, "UINT8" },
-	{ 3, STX_I8, "INT8" },            { 4, STX_U16, "UINT16" },
-	{ 5, STX_I16, "INT16" },          { 6, STX_I32, "INT32" },
-	{ 7, STX_I64, "INT64" },          { 8, STX_DTYPE_NONE, "STRING" },
-	{ 9, STX_BOOL, "BOOL" },          { 10, STX_F16, "FLOAT16" },
-	{ 11, STX_F64, "DOUBLE" },        { 12, STX_U32, "UINT32" },
-	{ 13, STX_U64, "UINT64" },        { 14, STX_DTYPE_NONE, "COMPLEX64" },
-	{ 15, STX_DTYPE_NONE, "COMPLEX128" }, { 16, STX_BF16, "BFLOAT16" },
-	{ 17, STX_F8E4M3FN, "FLOAT8E4M3FN" }, { 18, STX_F8E4M3FNUZ, "FLOAT8E4M3FNUZ" },
-	{ 19, STX_F8E5M2, "FLOAT8E5M2" }, { 20, STX_F8E5M2FNUZ, "FLOAT8E5M2FNUZ" },
-	{ 21, STX_DTYPE_NONE, "UINT4" },  { 22, STX_DTYPE_NONE, "INT4" },
-	{ 23, STX_DTYPE_NONE, "FLOAT4E2M1" }, { 24, STX_DTYPE_NONE, "FLOAT8E8M0" },
-	{ 25, STX_DTYPE_NONE, "UINT2" },  { 26, STX_DTYPE_NONE, "INT2" },
-};
-
-enum stx_dtype onnx_dtype_of(int32_t data_type)
-{
-	for (unsigned i = 0; i < sizeof types / sizeof *types; i++)
-		if (types[i].number == data_type)
-			return types[i].dtype;
-	return STX_DTYPE_NONE;
-}
-
-const char *onnx_dtype_name(int32_t data_type)
-{
-	for (unsigned i = 0; i < sizeof types / sizeof *types; i++)
-		if (types[i].number == data_type)
-			return types[i].name;
-	return "UNKNOWN";
-}
 
 int onnx_tensor_has_data(const Onnx__TensorProto *t)
 {
@@ -89,10 +52,10 @@ stx_err onnx_tensor_bytes(struct onnx *c, const Onnx__TensorProto *t, enum stx_d
 {
 	const char *name = t->name ? t->name : "";
 	int64_t count = 1;
-	*dtype = onnx_dtype_of(t->data_type);
+	*dtype = stx_onnx_dtype(t->data_type);
 	if (*dtype == STX_DTYPE_NONE)
 		return onnx_fail(c, STX_E_UNSUPPORTED, "tensor '%s' has element type %s", name,
-		                 onnx_dtype_name(t->data_type));
+		                 stx_onnx_type_name(t->data_type));
 	if (t->n_dims > STX_MAX_DIMS)
 		return onnx_fail(c, STX_E_TOO_LARGE, "tensor '%s' has rank %zu; the limit is %d", name,
 		                 t->n_dims, STX_MAX_DIMS);

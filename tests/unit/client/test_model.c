@@ -11,6 +11,8 @@
 #include <cmocka.h>
 
 #include "model.h"
+#include "onnx_strip.h"
+#include "onnx_types.h"
 #include "wire.h"
 
 static struct stx_span span(const struct stx_bytes *b)
@@ -285,17 +287,17 @@ static void test_model_indexed(void **state)
 	stx_model_free(&m);
 }
 
-/* A parameter's data stays here; small values and external ones travel in the request. */
-static void test_model_request_without_parameters(void **state)
+/* A parameter's data stays here; small values travel in the request, external ones put in. */
+static void test_model_request_stripped_lacks_parameters_only(void **state)
 {
 	(void)state;
 	struct stx_bytes file = model();
 	struct stx_model m, again;
 	struct stx_host h;
 	assert_int_equal(stx_model_parse(&file, folder, &m, NULL), 0);
-	assert_true(m.request.n < m.file.n);
 	struct stx_bytes copy = { 0 };
-	stx_bytes_put(&copy, m.request.at, m.request.n);
+	assert_int_equal(stx_onnx_strip(stx_model_request(&m), &copy, NULL), 0);
+	assert_true(copy.n < m.file.n);
 	assert_int_equal(stx_model_parse(&copy, "/nonexistent", &again, NULL), 0);
 	assert_int_equal(again.initialisers.n, 3);
 	assert_int_not_equal(stx_onnx_tensor(stx_model_find(&again, "w")->proto, NULL, &h, NULL), 0);
@@ -307,6 +309,35 @@ static void test_model_request_without_parameters(void **state)
 	stx_host_free(&h);
 	stx_model_free(&again);
 	stx_model_free(&m);
+}
+
+/* Which initialisers are parameters: by type and size, at the limits. */
+static void test_model_parameters_are_floats_over_64_bytes_and_others_over_4096(void **state)
+{
+	(void)state;
+	static const struct {
+		int type;
+		int64_t n, bytes;
+		int kept;
+	} t[] = {
+		{ 1, 16, 64, 1 },  { 1, 17, 68, 0 },   { 10, 32, 64, 1 },   { 10, 33, 66, 0 },
+		{ 7, 512, 4096, 1 }, { 7, 513, 4104, 0 }, { 9, 4096, 4096, 1 }, { 9, 4097, 4097, 0 },
+	};
+	static const uint8_t zeros[4104];
+	for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+		struct stx_bytes tensor = raw_tensor("w", t[i].type, 1, &t[i].n, zeros, (size_t)t[i].bytes);
+		struct stx_bytes graph = { 0 }, m = { 0 }, out = { 0 };
+		stx_wire_put_bytes(&graph, 5, span(&tensor));
+		stx_wire_put_bytes(&m, 7, span(&graph));
+		assert_int_equal(stx_onnx_strip(span(&m), &out, NULL), 0);
+		assert_int_equal(out.n == m.n, t[i].kept);
+		assert_true(t[i].kept || out.n < 64);
+		assert_int_equal(stx_onnx_is_parameter(stx_onnx_dtype(t[i].type), (uint64_t)t[i].n), !t[i].kept);
+		stx_bytes_free(&tensor);
+		stx_bytes_free(&graph);
+		stx_bytes_free(&m);
+		stx_bytes_free(&out);
+	}
 }
 
 static void test_model_damaged_refused(void **state)
@@ -352,7 +383,8 @@ int main(void)
 		cmocka_unit_test(test_onnx_external_data_read),
 		cmocka_unit_test(test_onnx_external_data_confined),
 		cmocka_unit_test(test_model_indexed),
-		cmocka_unit_test(test_model_request_without_parameters),
+		cmocka_unit_test(test_model_request_stripped_lacks_parameters_only),
+		cmocka_unit_test(test_model_parameters_are_floats_over_64_bytes_and_others_over_4096),
 		cmocka_unit_test(test_model_damaged_refused),
 		cmocka_unit_test(test_model_mutated_never_reads_outside),
 	};

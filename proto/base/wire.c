@@ -1,4 +1,4 @@
-/* wire.c: protobuf wire format. */
+/* wire.c: protobuf wire format, field by field. */
 #include "wire.h"
 
 int stx_wire_varint(struct stx_wire *w, uint64_t *out)

@@ -1,0 +1,91 @@
+/* property_draw.h
+ * inside the drawing of random cases: its state, and what the categories of operators draw with. */
+#ifndef STX_TESTS_PROPERTY_DRAW_H
+#define STX_TESTS_PROPERTY_DRAW_H
+
+#include "graph.h"
+#include "property_case.h"
+
+#define MAX_ELEMS  20000
+#define MAX_VALUES 160
+
+struct draw {
+	uint64_t rng;
+	struct prop_case *c;
+	struct stx_graph *g;
+	struct stx_node *at[MAX_VALUES]; /* candidates for operands */
+	uint8_t used[MAX_VALUES];
+	uint32_t n;
+	int64_t dims[4]; /* sizes that shapes are made of */
+	int whole;       /* small whole numbers and operators that keep them: sums are exact */
+};
+
+static inline uint32_t rnd(struct draw *q, uint32_t n)
+{
+	uint64_t z = q->rng += 0x9e3779b97f4a7c15u; /* splitmix64 */
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	z ^= z >> 31;
+	return (uint32_t)((z >> 32) * n >> 32);
+}
+#define PICK(q, array) ((array)[rnd((q), sizeof(array) / sizeof *(array))])
+
+static inline int64_t const_size(const struct draw *q, stx_ex e)
+{
+	int64_t v = 0;
+	stx_ex_is_const(q->g->ex, e, &v);
+	return v;
+}
+
+static inline int64_t size_of(const struct draw *q, const struct stx_node *n, uint32_t dim)
+{
+	return const_size(q, n->outs[0].sizes[dim]);
+}
+
+static inline uint32_t rank_of(const struct stx_node *n)
+{
+	return n->outs[0].rank;
+}
+
+static inline int64_t numel(const struct draw *q, const struct stx_node *n)
+{
+	int64_t v = 1;
+	for (uint32_t i = 0; i < rank_of(n); i++)
+		v *= size_of(q, n, i);
+	return v;
+}
+
+static inline struct stx_node *call(struct draw *q, enum stx_op op, uint32_t nargs,
+				    const struct stx_arg *args)
+{
+	return stx_graph_call(q->g, op, NULL, args, nargs, NULL);
+}
+
+#define ARGS(...)                                                                                  \
+	(sizeof((struct stx_arg[]){ __VA_ARGS__ }) / sizeof(struct stx_arg)), (struct stx_arg[])   \
+	{                                                                                          \
+		__VA_ARGS__                                                                        \
+	}
+#define T(n) stx_arg_node(n)
+#define I(v) stx_arg_int(q->g, (v))
+
+/* property_draw.c: values and operands. A node is NULL when none could be made. */
+uint64_t draw_bits(struct draw *q);
+enum stx_dtype draw_dtype(struct draw *q);
+enum stx_dtype draw_float_dtype(struct draw *q);
+/* A new input; bound > 0: whole numbers in [low, bound). */
+struct stx_node *draw_input(struct draw *q, enum stx_dtype t, const int64_t *sizes, int rank,
+			    int64_t low, int64_t bound);
+/* Any value: unused ones and late ones more often; one of a floating-point type; one that
+ * broadcasts with a. */
+struct stx_node *draw_any(struct draw *q);
+struct stx_node *draw_float(struct draw *q);
+struct stx_node *draw_partner(struct draw *q, const struct stx_node *a);
+/* n as type t. */
+struct stx_node *draw_as(struct draw *q, struct stx_node *n, enum stx_dtype t);
+struct stx_arg draw_scalar(struct draw *q, enum stx_dtype t);
+
+/* property_draw_ops.c: one call of op on random operands and arguments. */
+struct stx_node *draw_call(struct draw *q, enum stx_op op);
+
+#endif

@@ -1,0 +1,517 @@
+/* property_draw_ops.c: calls of random operators with random arguments, one function a category of
+ * ops.def. */
+#include <string.h>
+
+#include "property_draw.h"
+
+/* ---- pointwise ---- */
+
+/* The sign of a NaN is not defined (NUMERICS): copysign never sees one. */
+static struct stx_node *without_nan(struct draw *q, struct stx_node *n)
+{
+	struct stx_node *nan = call(q, STX_OP_ISNAN, ARGS(T(n)));
+	struct stx_node *one = call(q, STX_OP_FULL_LIKE, ARGS(T(n), stx_arg_scalar_i(1)));
+	return call(q, STX_OP_WHERE, ARGS(T(nan), T(one), T(n)));
+}
+
+static struct stx_node *condition(struct draw *q, struct stx_node *a)
+{
+	struct stx_node *b = draw_partner(q, a);
+	if (!b)
+		return NULL;
+	if (b->outs[0].dtype == STX_BOOL)
+		return b;
+	return rnd(q, 2) ? call(q, STX_OP_LOGICAL_NOT, ARGS(T(b)))
+			 : call(q, STX_OP_GT_SCALAR, ARGS(T(b), stx_arg_scalar_i(0)));
+}
+
+static struct stx_arg pointwise_arg(struct draw *q, enum stx_op op, const struct stx_param *p,
+				    struct stx_node *a)
+{
+	switch (p->kind) {
+	case STX_PARAM_TENSOR: {
+		struct stx_node *b = draw_partner(q, a);
+		if (b && op == STX_OP_COPYSIGN && stx_dtype_is_float(b->outs[0].dtype))
+			b = without_nan(q, b);
+		return b ? T(b) : stx_arg_none();
+	}
+	case STX_PARAM_SCALAR:
+		if (!strcmp(p->name, "alpha"))
+			return rnd(q, 2) ? stx_arg_default()
+			       : stx_dtype_is_float(a->outs[0].dtype) && !q->whole && rnd(q, 2)
+				       ? stx_arg_scalar_f(rnd(q, 100) * 0.07 - 2)
+				       : stx_arg_scalar_i((int64_t)rnd(q, 7) - 3);
+		return draw_scalar(q, a->outs[0].dtype);
+	case STX_PARAM_OPT_SCALAR:
+		return rnd(q, 3) ? draw_scalar(q, a->outs[0].dtype) : stx_arg_none();
+	case STX_PARAM_STRING: return stx_arg_str(q->g, rnd(q, 2) ? "floor" : "trunc");
+	case STX_PARAM_OPT_DTYPE: return rnd(q, 8) ? stx_arg_dtype(draw_dtype(q)) : stx_arg_none();
+	default: return stx_arg_default();
+	}
+}
+
+static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
+{
+	const struct stx_op_info *info = stx_op_info(op);
+	static const enum stx_dtype fall_back[] = { STX_F32, STX_I32, STX_U8,
+						    STX_F16, STX_I64, STX_BOOL };
+	struct stx_arg args[8];
+	struct stx_node *a = draw_any(q), *c;
+	for (int k = 0; k < 6; k++) {
+		uint32_t first = 1;
+		args[0] = T(a);
+		if (op == STX_OP_WHERE) {
+			if (!(c = condition(q, a)))
+				return NULL;
+			args[0] = T(c);
+			args[1] = T(a);
+			first = 2;
+		}
+		for (uint32_t i = first; i < info->nparams; i++) {
+			args[i] = pointwise_arg(q, op, &info->params[i], a);
+			if (args[i].kind == STX_ARG_NONE &&
+			    info->params[i].kind == STX_PARAM_TENSOR)
+				return NULL;
+		}
+		struct stx_node *n = call(q, op, info->nparams, args);
+		if (n)
+			return n;
+		a = draw_as(q, a, PICK(q, fall_back));
+	}
+	return NULL;
+}
+
+/* ---- creation, reductions ---- */
+
+static struct stx_node *draw_create(struct draw *q, enum stx_op op)
+{
+	enum stx_dtype t = draw_dtype(q);
+	int64_t sizes[3] = { q->dims[1], q->dims[2], q->dims[3] };
+	uint32_t rank = rnd(q, 4);
+	if (op == STX_OP_FULL)
+		return call(q, op,
+			    ARGS(stx_arg_ints(q->g, sizes + 3 - rank, rank), draw_scalar(q, t),
+				 stx_arg_dtype(t)));
+	if (op == STX_OP_FULL_LIKE)
+		return call(q, op,
+			    ARGS(T(draw_any(q)), draw_scalar(q, t),
+				 rnd(q, 2) ? stx_arg_dtype(t) : stx_arg_none()));
+	int64_t start = (int64_t)rnd(q, 9) - 4,
+		step = rnd(q, 3) ? 1 + rnd(q, 3) : -1 - (int64_t)rnd(q, 3);
+	if (t == STX_BOOL)
+		t = STX_I64;
+	if (stx_dtype_is_float(t) && rnd(q, 2))
+		return call(q, op,
+			    ARGS(stx_arg_scalar_f(start * 0.5),
+				 stx_arg_scalar_f(start * 0.5 + 0.25 * q->dims[3]),
+				 stx_arg_scalar_f(0.25), stx_arg_dtype(t)));
+	return call(q, op,
+		    ARGS(stx_arg_scalar_i(start), stx_arg_scalar_i(start + step * q->dims[3]),
+			 stx_arg_scalar_i(step), stx_arg_dtype(t)));
+}
+
+static struct stx_arg some_dims(struct draw *q, uint32_t rank, int required)
+{
+	int64_t dims[8];
+	uint32_t n = 0;
+	if (!required && rnd(q, 6) == 0)
+		return stx_arg_none();
+	for (uint32_t i = 0; i < rank; i++)
+		if (rnd(q, 2))
+			dims[n++] = rnd(q, 2) ? i : (int64_t)i - rank;
+	if (!n && rank && rnd(q, 3))
+		dims[n++] = rnd(q, rank);
+	return stx_arg_ints(q->g, dims, n);
+}
+
+static struct stx_arg one_dim(struct draw *q, uint32_t rank)
+{
+	uint32_t r = rank ? rank : 1;
+	return I((int64_t)rnd(q, r) - (rnd(q, 3) ? 0 : r));
+}
+
+static struct stx_node *draw_reduce(struct draw *q, enum stx_op op)
+{
+	const struct stx_op_info *info = stx_op_info(op);
+	int wants_float = op == STX_OP_VAR || op == STX_OP_LOGSUMEXP || op == STX_OP_MEAN ||
+			  op == STX_OP_MEAN_DIM;
+	struct stx_node *a = wants_float ? draw_float(q) : draw_any(q);
+	struct stx_arg args[8];
+	if (!a)
+		return NULL;
+	args[0] = T(a);
+	for (uint32_t i = 1; i < info->nparams; i++) {
+		const struct stx_param *p = &info->params[i];
+		switch (p->kind) {
+		case STX_PARAM_INT: args[i] = one_dim(q, rank_of(a)); break;
+		case STX_PARAM_OPT_INT:
+			args[i] = rnd(q, 4) ? one_dim(q, rank_of(a)) : stx_arg_none();
+			break;
+		case STX_PARAM_INTS:
+		case STX_PARAM_OPT_INTS:
+			args[i] = some_dims(q, rank_of(a), p->kind == STX_PARAM_INTS);
+			break;
+		case STX_PARAM_BOOL: args[i] = stx_arg_bool((int)rnd(q, 2)); break;
+		case STX_PARAM_OPT_SCALAR: /* correction */
+			args[i] = rnd(q, 3) == 0 ? stx_arg_none()
+				  : rnd(q, 2)    ? stx_arg_scalar_i(rnd(q, 4))
+						 : stx_arg_scalar_f(rnd(q, 8) * 0.5);
+			break;
+		default: /* dtype */
+			args[i] = rnd(q, 4) ? stx_arg_none()
+					    : stx_arg_dtype(wants_float ? draw_float_dtype(q)
+									: draw_dtype(q));
+		}
+	}
+	return call(q, op, info->nparams, args);
+}
+
+/* ---- views ---- */
+
+static struct stx_arg factors(struct draw *q, int64_t left)
+{
+	int64_t sizes[6];
+	uint32_t k = 0;
+	if (left == 0) {
+		sizes[k++] = rnd(q, 3);
+		sizes[k++] = 0;
+		return stx_arg_ints(q->g, sizes, k);
+	}
+	while (left > 1 && k < 3) {
+		int64_t f = 2 + rnd(q, 6);
+		while (left % f)
+			f = f < 200 ? f + 1 : left;
+		sizes[k++] = f;
+		left /= f;
+		if (rnd(q, 5) == 0)
+			sizes[k++] = 1;
+	}
+	if (left > 1 || rnd(q, 4) == 0)
+		sizes[k++] = left;
+	if (k && rnd(q, 3) == 0)
+		sizes[rnd(q, k)] = -1;
+	return stx_arg_ints(q->g, sizes, k);
+}
+
+static struct stx_arg permutation(struct draw *q, uint32_t rank)
+{
+	int64_t dims[8];
+	for (uint32_t i = 0; i < rank; i++)
+		dims[i] = i;
+	for (uint32_t i = 0; i + 1 < rank; i++) {
+		uint32_t j = i + rnd(q, rank - i);
+		int64_t t = dims[i];
+		dims[i] = dims[j];
+		dims[j] = t;
+	}
+	return stx_arg_ints(q->g, dims, rank);
+}
+
+static struct stx_node *expand(struct draw *q, struct stx_node *a)
+{
+	int64_t sizes[10];
+	uint32_t lead = rnd(q, 3), k = 0;
+	for (uint32_t i = 0; i < lead; i++)
+		sizes[k++] = 1 + rnd(q, 3);
+	for (uint32_t i = 0; i < rank_of(a); i++) {
+		int64_t s = size_of(q, a, i);
+		sizes[k++] = s == 1 ? q->dims[rnd(q, 4)] : rnd(q, 4) ? s : -1;
+	}
+	return call(q, STX_OP_EXPAND, ARGS(T(a), stx_arg_ints(q->g, sizes, k)));
+}
+
+static struct stx_node *slice(struct draw *q, struct stx_node *a)
+{
+	uint32_t dim = rank_of(a) ? rnd(q, rank_of(a)) : 0;
+	int64_t n = rank_of(a) ? size_of(q, a, dim) : 1;
+	struct stx_arg from = rnd(q, 3) ? I((int64_t)rnd(q, (uint32_t)n + 2) - (rnd(q, 3) ? 0 : n))
+					: stx_arg_none();
+	struct stx_arg to =
+		rnd(q, 2) ? stx_arg_none() : I(n - (int64_t)rnd(q, 3) - (rnd(q, 4) ? 0 : n));
+	return call(q, STX_OP_SLICE, ARGS(T(a), I(dim), from, to, I(1 + rnd(q, 3))));
+}
+
+static struct stx_node *draw_view(struct draw *q, enum stx_op op)
+{
+	struct stx_node *a = draw_any(q);
+	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0, e = rank ? rnd(q, rank) : 0;
+	switch (op) {
+	case STX_OP_VIEW:
+	case STX_OP_RESHAPE: return call(q, op, ARGS(T(a), factors(q, numel(q, a))));
+	case STX_OP_PERMUTE: return call(q, op, ARGS(T(a), permutation(q, rank)));
+	case STX_OP_TRANSPOSE:
+		return call(q, op,
+			    ARGS(T(a), I(d), I((int64_t)e - (rnd(q, 2) && rank ? rank : 0))));
+	case STX_OP_EXPAND: return expand(q, a);
+	case STX_OP_SQUEEZE:
+	case STX_OP_FLIP: return call(q, op, ARGS(T(a), some_dims(q, rank, 1)));
+	case STX_OP_SQUEEZE_DIM: return call(q, op, ARGS(T(a), one_dim(q, rank)));
+	case STX_OP_UNSQUEEZE: return call(q, op, ARGS(T(a), one_dim(q, rank + 1)));
+	case STX_OP_SLICE: return slice(q, a);
+	case STX_OP_SELECT:
+		if (!rank || !size_of(q, a, d))
+			return NULL;
+		return call(q, op,
+			    ARGS(T(a), I(d),
+				 I((int64_t)rnd(q, (uint32_t)size_of(q, a, d)) -
+				   (rnd(q, 2) ? 0 : size_of(q, a, d)))));
+	case STX_OP_DIAGONAL: return call(q, op, ARGS(T(a), I((int64_t)rnd(q, 5) - 2), I(d), I(e)));
+	case STX_OP_FLATTEN: return call(q, op, ARGS(T(a), I(d < e ? d : e), I(d < e ? e : d)));
+	default: /* t, squeeze */ return call(q, op, ARGS(T(a)));
+	}
+}
+
+/* ---- indirect reads, piecewise ---- */
+
+/* An index in [low, bound): given as an input, or a computed value brought into range. */
+static struct stx_node *index_into(struct draw *q, int64_t bound, const int64_t *sizes, int rank,
+				   int negative)
+{
+	enum stx_dtype t = rnd(q, 3) ? STX_I64 : STX_I32;
+	struct stx_node *x;
+	if (bound < 1)
+		return NULL;
+	if (rnd(q, 3) == 0) { /* not one of the candidates: its data is made for this bound */
+		x = draw_input(q, t, sizes, rank, negative ? -bound : 0, bound);
+		if (x && rnd(q, 2))
+			q->n--;
+		return x;
+	}
+	if (rnd(q, 4) == 0 && rank == 1) {
+		x = call(q, STX_OP_ARANGE,
+			 ARGS(stx_arg_scalar_i(0), stx_arg_scalar_i(sizes[0]), stx_arg_scalar_i(1),
+			      stx_arg_dtype(STX_I64)));
+		x = call(q, STX_OP_MUL_SCALAR, ARGS(T(x), stx_arg_scalar_i(1 + rnd(q, 3))));
+	} else {
+		x = draw_input(q, t, sizes, rank, 0, 0);
+	}
+	if (!x)
+		return NULL;
+	return call(q, STX_OP_REMAINDER_SCALAR, ARGS(T(x), stx_arg_scalar_i(bound)));
+}
+
+static struct stx_node *draw_index(struct draw *q, struct stx_node *a)
+{
+	struct stx_val list[8] = { { NULL, 0 } };
+	int64_t sizes[2] = { 1 + rnd(q, 6), rnd(q, 4) ? 1 + rnd(q, 20) : q->dims[3] };
+	uint32_t n = 1 + rnd(q, rank_of(a)), have = 0;
+	int rank = (int)rnd(q, 3);
+	for (uint32_t i = 0; i < n; i++) {
+		if (rnd(q, 2) && (have || i + 1 < n))
+			continue;
+		struct stx_node *x = index_into(q, size_of(q, a, i), sizes + 2 - rank, rank, 1);
+		if (!x)
+			return NULL;
+		list[i] = stx_val(x, 0);
+		have++;
+	}
+	return call(q, STX_OP_INDEX, ARGS(T(a), stx_arg_tensors(q->g, list, n)));
+}
+
+static struct stx_node *draw_indirect(struct draw *q, enum stx_op op)
+{
+	struct stx_node *a = draw_any(q), *x;
+	for (int k = 0; k < 8 && (op == STX_OP_EMBEDDING ? rank_of(a) != 2 : !rank_of(a)); k++)
+		a = draw_any(q);
+	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0;
+	int64_t sizes[8], one = rnd(q, 4) ? 1 + rnd(q, 20) : q->dims[3];
+	if (!rank)
+		return NULL;
+	switch (op) {
+	case STX_OP_GATHER:
+		for (uint32_t i = 0; i < rank; i++)
+			sizes[i] = i == d ? 1 + rnd(q, 6)
+					  : size_of(q, a, i) -
+						    (size_of(q, a, i) > 1 && rnd(q, 3) == 0);
+		x = index_into(q, size_of(q, a, d), sizes, (int)rank, 0);
+		return x ? call(q, op, ARGS(T(a), I(d), T(x))) : NULL;
+	case STX_OP_INDEX_SELECT:
+		x = index_into(q, size_of(q, a, d), &one, rnd(q, 8) != 0, 0);
+		return x ? call(q, op, ARGS(T(a), I(d), T(x))) : NULL;
+	case STX_OP_EMBEDDING:
+		sizes[0] = one;
+		sizes[1] = 1 + rnd(q, 3);
+		x = index_into(q, size_of(q, a, 0), sizes, (int)rnd(q, 3), 0);
+		return x ? call(q, op, ARGS(T(a), T(x))) : NULL;
+	default: return draw_index(q, a);
+	}
+}
+
+/* A tensor like a whose size along dim is another one. */
+static struct stx_node *sibling(struct draw *q, struct stx_node *a, uint32_t dim, int same)
+{
+	int64_t sizes[8];
+	for (uint32_t i = 0; i < rank_of(a); i++)
+		sizes[i] = i == dim && !same ? rnd(q, 5) : size_of(q, a, i);
+	for (int k = 0; k < 10; k++) {
+		struct stx_node *b = draw_any(q);
+		int ok = rank_of(b) == rank_of(a);
+		for (uint32_t i = 0; ok && i < rank_of(a); i++)
+			ok = size_of(q, b, i) == size_of(q, a, i) || (i == dim && !same);
+		if (ok)
+			return b;
+	}
+	return draw_input(q, rnd(q, 2) ? a->outs[0].dtype : draw_dtype(q), sizes, (int)rank_of(a),
+			  0, 0);
+}
+
+static struct stx_node *draw_piecewise(struct draw *q, enum stx_op op)
+{
+	struct stx_node *a = draw_any(q);
+	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0, n = 1 + rnd(q, 3);
+	struct stx_val list[4] = { stx_val(a, 0) };
+	int64_t ints[16];
+	switch (op) {
+	case STX_OP_CAT:
+	case STX_OP_STACK:
+		for (uint32_t i = 1; i < n; i++) {
+			struct stx_node *b = sibling(q, a, d, op == STX_OP_STACK);
+			if (!b)
+				return NULL;
+			list[i] = stx_val(b, 0);
+		}
+		return call(q, op,
+			    ARGS(stx_arg_tensors(q->g, list, n),
+				 op == STX_OP_CAT ? I((int64_t)d - (rnd(q, 3) ? 0 : rank))
+						  : one_dim(q, rank + 1)));
+	case STX_OP_PAD:
+		n = 2 * rnd(q, rank + 1);
+		for (uint32_t i = 0; i < n; i++)
+			ints[i] = (int64_t)rnd(q, 5) - 1;
+		return call(
+			q, op,
+			ARGS(T(a), stx_arg_ints(q->g, ints, n), draw_scalar(q, a->outs[0].dtype)));
+	case STX_OP_REPEAT:
+		n = rank + rnd(q, 2);
+		for (uint32_t i = 0; i < n; i++)
+			ints[i] = rnd(q, 10) ? 1 + rnd(q, 2) : 0;
+		return call(q, op, ARGS(T(a), stx_arg_ints(q->g, ints, n)));
+	default: /* tril, triu */ return call(q, op, ARGS(T(a), I((int64_t)rnd(q, 7) - 3)));
+	}
+}
+
+/* ---- products, composites ---- */
+
+static struct stx_node *matrix(struct draw *q, enum stx_dtype t, const int64_t *sizes, int rank)
+{
+	for (int k = 0; k < 12; k++) {
+		struct stx_node *b = draw_any(q);
+		int ok = rank_of(b) == (uint32_t)rank;
+		for (int i = 0; ok && i < rank; i++)
+			ok = size_of(q, b, (uint32_t)i) == sizes[i];
+		if (ok && b->outs[0].dtype != STX_BOOL)
+			return draw_as(q, b, t);
+	}
+	return draw_input(q, t, sizes, rank, 0, 0);
+}
+
+static struct stx_node *draw_contract(struct draw *q, enum stx_op op)
+{
+	enum stx_dtype t = rnd(q, 4) ? draw_float_dtype(q) : rnd(q, 2) ? STX_I32 : STX_I64;
+	int64_t m = q->dims[1], k = q->dims[2], n = q->dims[3], b = 1 + rnd(q, 3);
+	if (m * k > MAX_ELEMS || k * n > MAX_ELEMS || m * n > MAX_ELEMS || m * n * k > 400000)
+		return NULL;
+	if (op == STX_OP_BMM) {
+		struct stx_node *x = matrix(q, t, (int64_t[]){ b, m, k }, 3);
+		struct stx_node *y = matrix(q, t, (int64_t[]){ b, k, n }, 3);
+		return x && y ? call(q, op, ARGS(T(x), T(y))) : NULL;
+	}
+	if (op == STX_OP_MATMUL) {
+		int ra = 1 + (int)rnd(q, 4), rb = 1 + (int)rnd(q, 4);
+		const int64_t sa[4] = { rnd(q, 2) ? 2 : 1, rnd(q, 2) ? b : 1, m, k },
+			      sb[4] = { 2, b, k, n };
+		struct stx_node *x = matrix(q, t, sa + 4 - ra, ra);
+		struct stx_node *y = matrix(q, t, rb == 1 ? &k : sb + 4 - rb, rb);
+		return x && y ? call(q, op, ARGS(T(x), T(y))) : NULL;
+	}
+	struct stx_node *x = matrix(q, t, (int64_t[]){ m, k }, 2);
+	struct stx_node *y = matrix(q, t, (int64_t[]){ k, n }, 2);
+	if (!x || !y)
+		return NULL;
+	if (op == STX_OP_MM)
+		return call(q, op, ARGS(T(x), T(y)));
+	const int64_t sc[2] = { rnd(q, 2) ? m : 1, rnd(q, 3) ? n : 1 };
+	int rc = (int)rnd(q, 3);
+	struct stx_node *c = matrix(q, t, sc + 2 - rc, rc);
+	int whole = q->whole || !stx_dtype_is_float(t) || rnd(q, 2);
+	struct stx_arg beta =
+		whole ? stx_arg_scalar_i(rnd(q, 4)) : stx_arg_scalar_f(rnd(q, 10) * 0.3 - 1);
+	struct stx_arg alpha = whole ? stx_arg_scalar_i((int64_t)rnd(q, 4) - 1)
+				     : stx_arg_scalar_f(rnd(q, 10) * 0.3 - 1);
+	return c ? call(q, op, ARGS(T(c), T(x), T(y), beta, alpha)) : NULL;
+}
+
+static struct stx_node *draw_linear(struct draw *q)
+{
+	enum stx_dtype t = draw_float_dtype(q);
+	int64_t in = q->dims[2], out = q->dims[3], sx[3] = { 1 + rnd(q, 3), q->dims[1], in },
+		sw[2] = { out, in };
+	int rank = 1 + (int)rnd(q, 3);
+	if (sx[0] * sx[1] * in * out > 400000 || in * out > MAX_ELEMS ||
+	    sx[0] * sx[1] * in > MAX_ELEMS)
+		return NULL;
+	struct stx_node *x = matrix(q, t, sx + 3 - rank, rank), *w = matrix(q, t, sw, 2);
+	struct stx_node *b = rnd(q, 3) ? matrix(q, t, &out, 1) : NULL;
+	return x && w ? call(q, STX_OP_LINEAR, ARGS(T(x), T(w), b ? T(b) : stx_arg_none())) : NULL;
+}
+
+static struct stx_node *draw_layer_norm(struct draw *q, struct stx_node *x)
+{
+	int64_t sizes[8];
+	uint32_t rank = rank_of(x), k = rank ? 1 + rnd(q, rank) : 0;
+	if (!k)
+		return NULL;
+	for (uint32_t i = 0; i < k; i++)
+		sizes[i] = size_of(q, x, rank - k + i);
+	struct stx_node *w = rnd(q, 3) ? matrix(q, x->outs[0].dtype, sizes, (int)k) : NULL;
+	struct stx_node *b = rnd(q, 3) ? matrix(q, x->outs[0].dtype, sizes, (int)k) : NULL;
+	return call(q, STX_OP_LAYER_NORM,
+		    ARGS(T(x), stx_arg_ints(q->g, sizes, k), w ? T(w) : stx_arg_none(),
+			 b ? T(b) : stx_arg_none(), stx_arg_float(rnd(q, 2) ? 1e-5 : 0.1)));
+}
+
+static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
+{
+	const struct stx_op_info *info = stx_op_info(op);
+	struct stx_node *x = op == STX_OP_LINEAR ? draw_any(q) : draw_float(q);
+	struct stx_arg args[8];
+	if (!x)
+		return NULL;
+	if (op == STX_OP_LINEAR)
+		return draw_linear(q);
+	if (op == STX_OP_LAYER_NORM)
+		return draw_layer_norm(q, x);
+	args[0] = T(x);
+	for (uint32_t i = 1; i < info->nparams; i++) {
+		switch (info->params[i].kind) {
+		case STX_PARAM_INT: args[i] = one_dim(q, rank_of(x)); break;
+		case STX_PARAM_BOOL: /* half_to_float */
+			args[i] = stx_arg_bool(x->outs[0].dtype == STX_F16 && rnd(q, 2));
+			break;
+		case STX_PARAM_STRING:
+			args[i] = stx_arg_str(q->g, rnd(q, 2) ? "none" : "tanh");
+			break;
+		case STX_PARAM_SCALAR:
+			args[i] = rnd(q, 2) ? stx_arg_default()
+					    : stx_arg_scalar_f((1 + rnd(q, 8)) * 0.3);
+			break;
+		default: args[i] = rnd(q, 3) ? stx_arg_none() : stx_arg_dtype(draw_float_dtype(q));
+		}
+	}
+	return call(q, op, info->nparams, args);
+}
+
+struct stx_node *draw_call(struct draw *q, enum stx_op op)
+{
+	switch (stx_op_info(op)->category) {
+	case STX_CAT_POINTWISE: return draw_pointwise(q, op);
+	case STX_CAT_CREATE: return draw_create(q, op);
+	case STX_CAT_REDUCE: return draw_reduce(q, op);
+	case STX_CAT_VIEW: return draw_view(q, op);
+	case STX_CAT_INDIRECT: return draw_indirect(q, op);
+	case STX_CAT_PIECEWISE: return draw_piecewise(q, op);
+	case STX_CAT_CONTRACT: return draw_contract(q, op);
+	case STX_CAT_COMPOSITE: return draw_composite(q, op);
+	default: return NULL; /* inputs; categories without rows */
+	}
+}
