@@ -1,4 +1,4 @@
-/* schedule.c: fuse -> build each kernel -> name it -> plan memory -> count traffic. */
+/* schedule.c: order bodies -> fuse -> build each kernel -> name it -> plan memory -> count traffic. */
 #include "schedule_impl.h"
 
 #include <ctype.h>
@@ -194,6 +194,9 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o, 
 	if (!c.s || !c.group_of || !c.needed)
 		return oom(&c);
 	c.s->loops = l;
+	for (uint32_t i = 0; i < l->buffers.n; i++)
+		if (l->buffers.at[i]->def != STX_DEF_NONE && stx__order_body(l, &l->buffers.at[i]->body))
+			return oom(&c);
 	stx_err err = stx__fuse(c.s, o, c.group_of, d);
 	if (err)
 		return err;

@@ -231,6 +231,47 @@ static void test_phases_chains_are_one_kernel_with_the_same_bits(void **state)
 	}
 }
 
+/* x + W2 gelu(W1 norm(x) + b1) + b2, three times over. */
+static void test_phases_repeated_layers_share_kernels(void **state)
+{
+	(void)state; /* GK-16, GF-05: matmul, bias and residual are one kernel, its result written once */
+	enum { LAYERS = 3 };
+	struct stx_bytes text = { 0 };
+	struct stx_digest digest[LAYERS * 3];
+	struct maker m;
+	stx_bytes_printf(&text, "%%x : f32[16,48] = placeholder()\n");
+	for (int i = 0; i < LAYERS; i++)
+		stx_bytes_printf(&text, "%%g%d : f32[48] = placeholder()\n%%o%d : f32[48] = placeholder()\n"
+		                        "%%w%d : f32[48,96] = placeholder()\n%%b%d : f32[96] = placeholder()\n"
+		                        "%%v%d : f32[96,48] = placeholder()\n%%c%d : f32[48] = placeholder()\n",
+		                 i, i, i, i, i, i);
+	for (int i = 0; i < LAYERS; i++) {
+		char x[16] = "x";
+		if (i)
+			snprintf(x, sizeof x, "r%d", i - 1);
+		stx_bytes_printf(&text, "%%n%d = layer_norm.default(%%%s, [48], %%g%d, %%o%d, 1e-5)\n"
+		                        "%%h%d = mm.default(%%n%d, %%w%d)\n%%hb%d = add.Tensor(%%%s%d, %%%s%d)\n"
+		                        "%%a%d = gelu.default(%%hb%d)\n%%y%d = mm.default(%%a%d, %%v%d)\n"
+		                        "%%yb%d = add.Tensor(%%y%d, %%c%d)\n%%r%d = add.Tensor(%%yb%d, %%%s)\n",
+		                 i, x, i, i, i, i, i, i, i == 1 ? "b" : "h", i, i == 1 ? "h" : "b", i, i, i, i, i, i,
+		                 i, i, i, i, i, x);
+	}
+	stx_bytes_printf(&text, "return (%%r%d)", LAYERS - 1);
+	lower_text(&m, stx_bytes_cstr(&text));
+	struct stx_schedule *s = must_schedule(&m, 0);
+	assert_int_equal(s->kernels.n, LAYERS * 3);
+	for (uint32_t i = 0; i < s->kernels.n; i++) {
+		assert_int_equal(stx_kernel_digest(s->kernels.at[i], &digest[i], NULL), 0);
+		if (i >= 3)
+			assert_true(stx_digest_eq(&digest[i], &digest[i - 3]));
+	}
+	assert_int_equal(s->kernels.at[2]->params.n, 5); /* a, w, bias, residual; the sum */
+	seed = 7;
+	check_same_bits(&m, NULL);
+	stx_bytes_free(&text);
+	stx_arena_free(m.a);
+}
+
 /* ---- what must not be one kernel ---- */
 
 static void test_phases_other_rows_and_huge_rows_stay_apart(void **state)
@@ -416,6 +457,7 @@ int main(void)
 		cmocka_unit_test(test_phases_layer_norm_is_one_kernel),
 		cmocka_unit_test(test_phases_logsumexp_is_one_kernel),
 		cmocka_unit_test(test_phases_chains_are_one_kernel_with_the_same_bits),
+		cmocka_unit_test(test_phases_repeated_layers_share_kernels),
 		cmocka_unit_test(test_phases_other_rows_and_huge_rows_stay_apart),
 		cmocka_unit_test(test_phases_random_programs_have_the_bits_of_single_kernels),
 	};
