@@ -60,7 +60,7 @@ struct stx__axes {
 	struct stx_axis axis[STX__MAX_DIMS];
 	uint32_t naxes;
 	uint32_t nest[STX__MAX_DIMS]; /* axis numbers of the loops, outermost first */
-	uint32_t nnest, nout;         /* the first nout (0 or 1) are output loops, the others reductions */
+	uint32_t nnest, nout;         /* the first nout (2 at most) are output loops, the others reductions */
 	uint32_t rows;                /* copies of the body, each a row of the output; 1: no blocking */
 	stx_ex map[STX__MAX_ROWS][STX__MAX_DIMS]; /* body variable -> expression over kernel axes */
 	uint8_t lanes;                /* the vector loop is a reduction axis */

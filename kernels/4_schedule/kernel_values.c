@@ -436,7 +436,7 @@ stx_err stx__values_finish(struct stx__values *v)
 {
 	const struct stx__axes *x = &v->b->axes;
 	struct by_region r;
-	uint32_t outer = 0;
+	uint32_t outer[STX__MAX_DIMS];
 	v->indirects = STX_NEW_ARRAY(v->b->arena, stx_ex, v->temps.n + 1);
 	if (v->oom || !v->indirects)
 		return STX_E_NOMEM;
@@ -444,14 +444,14 @@ stx_err stx__values_finish(struct stx__values *v)
 	sort_by_region(v, &r);
 	if (v->oom)
 		return STX_E_NOMEM;
-	if (x->nout) {
-		put_region(v, &r, 0, 0);
-		outer = put_loop(v, x->nest[0]);
+	for (uint32_t n = 0; n < x->nout && !v->oom; n++) {
+		put_region(v, &r, n, 0);
+		outer[n] = put_loop(v, x->nest[n]);
 	}
 	for (uint32_t k = 0; k <= v->b->phases.n && !v->oom; k++)
 		put_phase(v, &r, k);
 	put_effects(v, STX_NONE, 1);
-	if (x->nout && !v->oom)
-		put_end(v, outer);
+	for (uint32_t n = x->nout; n-- > 0 && !v->oom;)
+		put_end(v, outer[n]);
 	return v->oom ? STX_E_NOMEM : STX_E_OK;
 }
