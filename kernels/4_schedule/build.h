@@ -8,7 +8,8 @@
  * group at its own point. Phase k of a row runs over the columns once: the reductions of that phase, and
  * what they read of the full level; row values of phase k are computed before it and after the reductions
  * of phase k-1. The last phase, p->n, has no reductions, and a loop only for full-level results. A
- * full-level value that several phases need is computed in each: the same bits. */
+ * full-level value that several phases need is computed in each: the same bits; or, when that is expensive,
+ * kept from one phase to the next where a result of the latter will be stored. */
 #ifndef STX_BUILD_H
 #define STX_BUILD_H
 
@@ -23,7 +24,8 @@
 struct stx__member { /* a buffer of a group */
 	uint8_t is_full, phase; /* row level: phase before whose loop it is computed; reductions: of its loop */
 	uint8_t is_same;        /* its variables are those of the first buffer */
-	uint32_t needs;         /* full level: bits of the phases that compute it; the lowest stores it */
+	uint32_t needs;         /* full level: bits of the phases that need it; the lowest stores it */
+	uint8_t keeper;         /* 1 + position of the buffer whose place keeps it for the second phase; or 0 */
 	uint8_t canon[STX__MAX_DIMS]; /* variable -> variable of the first buffer; 0xff: of size 1 */
 };
 struct stx__phases {

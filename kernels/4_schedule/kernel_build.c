@@ -151,7 +151,49 @@ static stx_err collect_params(struct stx__build *b, struct stx_kernel *k)
 		if (err)
 			return err;
 	}
+	for (uint32_t i = 0; i < b->def->n; i++)
+		if (b->phases.at[i].keeper)
+			k->params.at[find_param(k, b->def->buffers[b->phases.at[i].keeper - 1]->id)].is_read = 1;
 	return STX_E_OK;
+}
+
+/* ---- values kept between phases ---- */
+
+static int has_function(const struct stx_body *body)
+{
+	for (uint32_t i = 0; i < body->n; i++)
+		if (body->at[i].op >= STX_P_FIRST_ELEMENTARY && body->at[i].op < STX_PRIM_COUNT &&
+		    body->at[i].op != STX_P_RELU)
+			return 1;
+	return 0;
+}
+
+static uint32_t last_phase(const struct stx__member *m)
+{
+	return 31 - (uint32_t)__builtin_clz(m->needs);
+}
+
+/* An elementary function that two phases need: the first leaves its value where a result that the second
+ * stores will be, element for element; nothing else reads that memory in between. */
+static void choose_keepers(struct stx__build *b)
+{
+	uint32_t taken = 0;
+	for (uint32_t i = 0; i < b->def->n; i++) {
+		struct stx__member *m = &b->phases.at[i];
+		const struct stx_buffer *buf = b->def->buffers[i];
+		if (!m->is_full || b->def->is_stored[i] || __builtin_popcount(m->needs) != 2 ||
+		    !has_function(&buf->body))
+			continue;
+		for (uint32_t j = 0; j < b->def->n && !m->keeper; j++) {
+			const struct stx__member *to = &b->phases.at[j];
+			if (!to->is_full || !b->def->is_stored[j] || taken >> j & 1 ||
+			    b->def->buffers[j]->dtype != buf->dtype ||
+			    (uint32_t)__builtin_ctz(to->needs) != last_phase(m))
+				continue;
+			m->keeper = (uint8_t)(j + 1);
+			taken |= 1u << j;
+		}
+	}
 }
 
 /* ---- playing bodies ---- */
@@ -310,14 +352,31 @@ static stx_err play_pointwise(struct play *p, uint32_t pos, uint32_t row)
 	return err;
 }
 
-static stx_err play_store(struct play *p, uint32_t pos, uint32_t row, uint32_t phase)
+/* Stores value in the place of buffer pos. */
+static stx_err play_store(struct play *p, uint32_t pos, uint32_t value, uint32_t row, uint32_t phase)
 {
 	const struct stx_buffer *buf = p->b->def->buffers[pos];
 	struct stx_kinst s = { .op = STX_K_STORE, .dtype = (uint8_t)buf->dtype,
-		               .a = find_param(p->v->k, buf->id), .b = p->value[pos][row], .c = STX_NONE };
+		               .a = find_param(p->v->k, buf->id), .b = value, .c = STX_NONE };
 	set_map(p, pos, row);
 	s.ex = stx_ex_subst(p->b->ex, buf->store, p->map, buf->nranges);
 	return add_effect(p, s, phase);
+}
+
+/* A full-level value in phase k: computed, or read from where the phase before left it. */
+static stx_err play_full(struct play *p, uint32_t pos, uint32_t row, uint32_t k)
+{
+	const struct stx__member *m = &p->b->phases.at[pos];
+	uint32_t to = m->keeper ? m->keeper - 1u : 0;
+	const struct stx_buffer *buf = p->b->def->buffers[to];
+	if (!m->keeper || k != last_phase(m)) {
+		stx_err err = play_pointwise(p, pos, row);
+		return err || !m->keeper ? err : play_store(p, to, p->value[pos][row], row, k);
+	}
+	set_map(p, to, row);
+	stx_ex at = stx_ex_subst(p->b->ex, buf->store, p->map, buf->nranges);
+	p->value[pos][row] = stx__value_load(p->v, buf->dtype, find_param(p->v->k, buf->id), at, STX_NONE);
+	return STX_E_OK;
 }
 
 /* Phase k: results of the reductions before it, pointwise values of the rows, then inside its loops what
@@ -340,7 +399,7 @@ static stx_err play_phase(struct play *p, uint32_t k)
 	for (uint32_t r = 0; r < b->axes.rows; r++)
 		for (uint32_t i = 0; i < b->def->n && !err; i++)
 			if (b->phases.at[i].is_full && b->phases.at[i].needs >> k & 1)
-				err = play_pointwise(p, i, r);
+				err = play_full(p, i, r, k);
 	for (uint32_t i = 0; i < b->def->n && !err; i++)
 		for (uint32_t r = 0; r < b->axes.rows && !err; r++)
 			if (b->def->buffers[i]->def == STX_DEF_REDUCTION && b->phases.at[i].phase == k)
@@ -349,7 +408,7 @@ static stx_err play_phase(struct play *p, uint32_t k)
 		for (uint32_t r = 0; r < b->axes.rows && !err; r++)
 			if (b->def->is_stored[i] && b->phases.at[i].is_full &&
 			    (uint32_t)__builtin_ctz(b->phases.at[i].needs) == k)
-				err = play_store(p, i, r, k);
+				err = play_store(p, i, p->value[i][r], r, k);
 	return p->v->oom ? oom(b) : err;
 }
 
@@ -367,7 +426,7 @@ static stx_err play_all(struct stx__build *b, struct stx_kernel *k)
 	for (uint32_t i = 0; i < b->def->n && !err; i++)
 		for (uint32_t r = 0; r < b->axes.rows && !err; r++)
 			if (b->def->is_stored[i] && !b->phases.at[i].is_full)
-				err = play_store(&p, i, r, STX_NONE);
+				err = play_store(&p, i, p.value[i][r], r, STX_NONE);
 	if (!err && stx__values_finish(&v))
 		err = v.temps.n >= STX_KERNEL_MAX_INSTS
 		              ? stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
@@ -513,6 +572,8 @@ int stx__red_order(struct stx__build *b, const struct stx_loops *l, const struct
 static stx_err build(struct stx__build *b, struct stx_kernel *k)
 {
 	stx_err err = choose(b);
+	if (!err)
+		choose_keepers(b);
 	if (!err)
 		err = collect_params(b, k);
 	for (uint32_t i = 0; i < b->axes.naxes && !err; i++)

@@ -1,8 +1,8 @@
 /* kernel_values.c: value numbering and placement of pure instructions (GK-16, LO-29; loop-invariant code).
  *
  * A value equal to an earlier one is that one: the key is the whole instruction, and operands are value
- * numbers already. Loads are numbered too: nothing that a kernel stores is loaded by it (values of the same
- * group are passed on, not re-read). Each value goes to the outermost region that has its operands and
+ * numbers already. Loads are numbered too: what a kernel stores is loaded by it in one later phase at most (values
+ * of the same group are passed on, not re-read). Each value goes to the outermost region that has its operands and
  * variables; what a phase computes in its loops is numbered anew by the next. Terminates: every value once. */
 #include "build.h"
 #include "elementary.h"

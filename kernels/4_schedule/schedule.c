@@ -171,7 +171,7 @@ static stx_err count_traffic(struct scheduling *c)
 			const struct stx_kparam *q = &k->params.at[j];
 			uint64_t bytes = param_bytes(c, q);
 			int temp = c->l->buffers.at[q->buffer]->kind == STX_BUF_TEMP;
-			if (q->is_read)
+			if (q->is_read && !q->is_written) /* what it wrote itself is in its cache */
 				c->s->bytes_read = sat_add(c->s->bytes_read, bytes);
 			if (q->is_written)
 				c->s->bytes_written = sat_add(c->s->bytes_written, bytes);
