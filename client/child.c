@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "client.h"
 #include "frame.h"
+#include "packet.h"
 
 #define WORKER_FD 3
 #define START_MS 60000             /* LLVM and the linker warm up first */
@@ -165,60 +165,22 @@ static stx_err send_message(struct stx__child *w, const Stx__Envelope *m, int bo
                             struct stx_diag *d)
 {
 	struct stx_bytes head = { 0 };
-	union {
-		struct cmsghdr align;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control;
 	stx_err e = stx_frame_pack(m, 0, &head);
 	if (e) {
 		stx_bytes_free(&head);
 		return stx_fail(d, e, "worker", "", "the request's header is too large: at most %u bytes "
 		                "of values can be given", STX_FRAME_HEADER_MAX);
 	}
-	struct iovec iov = { head.at + STX_FRAME_PREFIX, head.n - STX_FRAME_PREFIX };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	if (body >= 0) {
-		memset(&control, 0, sizeof control);
-		msg.msg_control = control.space;
-		msg.msg_controllen = sizeof control.space;
-		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &body, sizeof body);
-	}
-	ssize_t n;
-	do
-		n = sendmsg(w->fd, &msg, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
+	struct stx_span bytes = { head.at + STX_FRAME_PREFIX, head.n - STX_FRAME_PREFIX };
+	int bad = stx_packet_send(w->fd, bytes, body);
 	stx_bytes_free(&head);
-	return n < 0 ? crashed(w, d) : STX_E_OK;
-}
-
-static int take_descriptor(struct msghdr *msg)
-{
-	int fd = -1;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c))
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-			for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
-				int got;
-				memcpy(&got, CMSG_DATA(c) + i * sizeof got, sizeof got);
-				if (fd < 0)
-					fd = got;
-				else
-					close(got);
-			}
-	return fd;
+	return bad ? crashed(w, d) : STX_E_OK;
 }
 
 /* Waits for a message; *out is set on success. */
 static stx_err receive_message(struct stx__child *w, uint64_t deadline, struct stx__received *out,
                                struct stx_diag *d)
 {
-	union {
-		struct cmsghdr align;
-		char space[CMSG_SPACE(4 * sizeof(int))];
-	} control;
 	memset(out, 0, sizeof *out);
 	for (;;) {
 		uint64_t now = stx__clock_ns();
@@ -234,18 +196,11 @@ static stx_err receive_message(struct stx__child *w, uint64_t deadline, struct s
 	uint8_t *head = malloc(STX_FRAME_HEADER_MAX);
 	if (!head)
 		return stx_fail(d, STX_E_NOMEM, "worker", "", "out of memory");
-	struct iovec iov = { head, STX_FRAME_HEADER_MAX };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space,
-		              .msg_controllen = sizeof control.space };
-	ssize_t n;
-	do
-		n = recvmsg(w->fd, &msg, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	int fd = n > 0 ? take_descriptor(&msg) : -1;
+	int fd;
 	size_t spilled = 0;
-	stx_err e = n > 0 ? STX_E_OK : crashed(w, d);
-	if (!e && msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
-		e = stx_fail(d, STX_E_PROTOCOL, "worker", "", "a message is cut off");
+	ssize_t n = stx_packet_recv(w->fd, head, STX_FRAME_HEADER_MAX, &fd);
+	stx_err e = n > 0 ? STX_E_OK : n < 0 && errno == EMSGSIZE ?
+		stx_fail(d, STX_E_PROTOCOL, "worker", "", "a message is cut off") : crashed(w, d);
 	if (!e && fd >= 0)
 		e = stx__map_fd(fd, BODY_MAX, &out->map, d);
 	if (!e)

@@ -106,18 +106,6 @@ int stax_dump(struct stax_client *c, const struct stax_request *r, const char *s
 	return stx__give_error(e, &d, err);
 }
 
-/* Bytes of a dense tensor, -1 when its type or sizes are not valid. */
-static int64_t dense_bytes(uint32_t dtype, size_t rank, const int64_t *sizes)
-{
-	if (dtype >= STX_DTYPE_COUNT || rank > STX_MAX_RANK)
-		return -1;
-	int64_t n = stx_dtype_bytes((enum stx_dtype)dtype);
-	for (size_t i = 0; i < rank; i++)
-		if (sizes[i] < 0 || __builtin_mul_overflow(n, sizes[i], &n))
-			return -1;
-	return n;
-}
-
 /* pieces[0] is the graph. */
 static stx_err put_inputs(struct ask *q, const struct stx_tensor *inputs, size_t n,
                           struct stx_span *pieces, struct stx_diag *d)
@@ -132,7 +120,7 @@ static stx_err put_inputs(struct ask *q, const struct stx_tensor *inputs, size_t
 	q->job.piece_bytes[0] = pieces[0].n;
 	for (size_t i = 0; i < n; i++) {
 		const struct stx_tensor *t = &inputs[i];
-		int64_t bytes = dense_bytes(t->dtype, t->rank, t->sizes);
+		int64_t bytes = stx_dense_bytes(t->dtype, t->rank, t->sizes);
 		if (bytes < 0)
 			return stx_fail(d, STX_E_USAGE, "reference", "", "input %zu: bad type or sizes", i);
 		stx__tensor__init(&at[i]);
@@ -151,7 +139,7 @@ static stx_err put_inputs(struct ask *q, const struct stx_tensor *inputs, size_t
 static stx_err take_output(const Stx__Tensor *m, struct stx_span bytes, struct stx_tensor *t,
                            struct stx_diag *d)
 {
-	int64_t stride = 1, n = dense_bytes(m->dtype, m->n_sizes, m->sizes);
+	int64_t stride = 1, n = stx_dense_bytes(m->dtype, m->n_sizes, m->sizes);
 	if (n < 0 || (uint64_t)n > bytes.n)
 		return stx_fail(d, STX_E_PROTOCOL, "reference", "", "an output that is cut short");
 	t->dtype = (uint8_t)m->dtype;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "client.h"
+#include "key.h"
 
-#define KEY_FORMAT 1u                    /* as the daemon's, so that both give one key */
 #define STORE_MAX ((size_t)256 << 20)    /* kept bytes of each kind */
 #define KERNELS_MAX (1u << 16)
 
@@ -135,34 +135,6 @@ stx_err stx__private_child(struct stax_client *c, struct stx__child **out, struc
 	return e;
 }
 
-/* ---- keys (the daemon's formulas) ---- */
-
-static struct stx_digest code_digest(const char *what, const struct stx_digest *of,
-                                     const char *target, uint32_t options,
-                                     const struct stx_digest *fingerprint)
-{
-	struct stx_bytes b = { 0 };
-	stx_bytes_u64(&b, strlen(what));
-	stx_bytes_puts(&b, what);
-	stx_bytes_u32(&b, KEY_FORMAT);
-	stx_bytes_put(&b, of->b, sizeof of->b);
-	stx_bytes_u64(&b, strlen(target));
-	stx_bytes_puts(&b, target);
-	stx_bytes_u32(&b, options);
-	stx_bytes_put(&b, fingerprint->b, sizeof fingerprint->b);
-	struct stx_digest d = stx_digest_of(b.at, b.oom ? 0 : b.n);
-	stx_bytes_free(&b);
-	return d;
-}
-
-enum { BIT_TRAINING = 1, BIT_DYNAMIC = 2, BIT_FAST = 4, BIT_FALLBACK = 8 };
-
-static uint32_t option_bits(const struct stax_request *r)
-{
-	return (r->training ? BIT_TRAINING : 0u) | (r->dynamic ? BIT_DYNAMIC : 0u) |
-	       (r->fast ? BIT_FAST : 0u) | (r->allow_fallback ? BIT_FALLBACK : 0u);
-}
-
 /* ---- one compile ---- */
 
 struct work {
@@ -277,8 +249,8 @@ static stx_err one_kernel(struct work *w, Stx__Kernel *k, struct stx_span ir,
 	if (k->digest.len != sizeof ir_digest.b)
 		return stx_fail(d, STX_E_PROTOCOL, "worker", k->name, "a kernel without a digest");
 	memcpy(ir_digest.b, k->digest.data, sizeof ir_digest.b);
-	id = code_digest("stax-kernel-v1", &ir_digest, w->target, option_bits(w->r) & BIT_FAST,
-	                 stx__child_fingerprint(w->p->child));
+	id = stx_key_kernel(&ir_digest, w->target, stx_option_bits(w->lookup->options),
+	                    stx__child_fingerprint(w->p->child));
 	*out = store_find(&w->p->kernels, &id);
 	k->reused = *out != NULL;
 	if (!*out) {
@@ -338,30 +310,6 @@ static stx_err all_kernels(struct work *w, struct stx_span *objects, uint32_t *n
 	return e;
 }
 
-/* Configurations stand in the plan only. */
-static stx_err add_configs(struct work *w, struct stx_diag *d)
-{
-	const struct stx_span bytes = w->plan_pieces[0];
-	const Stx__JobReply *m = w->plan.m;
-	struct stx_plan p;
-	void *aligned = stx_arena_copy(w->arena, bytes.at, bytes.n);
-	if (!aligned)
-		return no_memory(d);
-	stx_err e = stx_plan_open((struct stx_span){ aligned, bytes.n }, &p, d);
-	for (size_t i = 0; !e && i < m->n_kernels && i < p.h->nkernels; i++) {
-		Stx__Kernel *k = m->kernels[i];
-		if (*k->config || *k->chosen_by)
-			continue;
-		char *config = strdup(stx_plan_string(&p, p.kernels[i].config));
-		char *chosen_by = strdup(stx_plan_string(&p, p.kernels[i].chosen_by));
-		if (!config || !chosen_by)
-			e = no_memory(d);
-		k->config = config ? config : k->config; /* freed with the message */
-		k->chosen_by = chosen_by ? chosen_by : k->chosen_by;
-	}
-	return e;
-}
-
 static stx_err build(struct work *w, const struct stx_digest *key, struct stx_diag *d)
 {
 	struct stx_span *graph, *artifact;
@@ -380,7 +328,7 @@ static stx_err build(struct work *w, const struct stx_digest *key, struct stx_di
 	uint32_t nobjects;
 	if (!objects)
 		return no_memory(d);
-	if ((e = add_configs(w, d)) || (e = all_kernels(w, objects, &nobjects, d)))
+	if ((e = all_kernels(w, objects, &nobjects, d)))
 		return e;
 	progress(w, "link", 0, 1);
 	if ((e = run_job(w, STX__JOB_KIND__JOB_LINK, objects, nobjects, &w->link, d)) ||
@@ -442,8 +390,8 @@ static stx_err compile(struct work *w, struct stax_answer **out, struct stx_diag
 	if (m->graph_digest.len != sizeof graph.b)
 		return stx_fail(d, STX_E_PROTOCOL, "worker", "", "a key without its graph digest");
 	memcpy(graph.b, m->graph_digest.data, sizeof graph.b);
-	key = code_digest("stax-key-v1", &graph, w->target, option_bits(w->r),
-	                  stx__child_fingerprint(w->p->child));
+	key = stx_key_artifact(&graph, w->target, stx_option_bits(w->lookup->options),
+	                       stx__child_fingerprint(w->p->child));
 	const struct entry *found = w->r->recache ? NULL : store_find(&w->p->artifacts, &key);
 	w->answer.reason = (char *)(uintptr_t)"not yet compiled by this process";
 	e = found ? hit(w, found, &held, d) : build(w, &key, d);

@@ -141,7 +141,7 @@ STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, 
 
 /* ---- tools: these always use a private worker, started on the first call ---- */
 
-/* One stage of the compiler as text. stage: graph|basis|loops|kernels|plan|source|llvm|asm; format: text|dot.
+/* One stage of the compiler as text. stage: graph|basis|primitives|loops|kernels|plan|source|llvm|asm; format: text.
  * Of the request: format, graph, target, options, values, deadline. *text is NUL-terminated, freed with free().
  * On NEED_VALUES err->node is the first input whose value is needed. */
 STAX_API int stax_dump(struct stax_client *c, const struct stax_request *r, const char *stage,

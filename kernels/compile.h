@@ -37,16 +37,13 @@ struct stx_source_value {
 	struct stx_span bytes;
 };
 
-/* Called between stages of long calls; may be NULL. */
-typedef void stx_progress_fn(void *ctx, const char *stage, uint32_t done, uint32_t total);
-
 struct stx_stage_time {
 	char name[24];
 	uint64_t us;
 };
 #define STX_MAX_STAGES 24
 
-/* Names that belong to the reply and not to the key. Owned strings, freed by stx_names_free. */
+/* Names that belong to the reply and not to the key. Owned strings, freed by stx_name_list_free. */
 struct stx_name_list {
 	char **at;
 	uint32_t n;
@@ -115,7 +112,7 @@ stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan, const str
  * text relocations, writable code, executable stack, undefined symbols except memcpy, memmove, memset. */
 stx_err stx_artifact_check(struct stx_span elf, struct stx_diag *d);
 
-/* Tools. stage: graph|basis|loops|kernels|plan|source|llvm|asm; format: text|dot. */
+/* Tools. stage: graph|basis|primitives|loops|kernels|plan|source|llvm|asm; format: text. */
 stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
                          const struct stx_compile_options *o, const char *stage, const char *format,
                          struct stx_bytes *out, struct stx_diag *d);

@@ -3,33 +3,14 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
+
+#include "packet.h"
 
 static stx_err send_packet(int sock, const struct stx_bytes *header, int fd, struct stx_diag *d)
 {
-	union {
-		struct cmsghdr align;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = { header->at + STX_FRAME_PREFIX, header->n - STX_FRAME_PREFIX };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	if (fd >= 0) {
-		memset(&control, 0, sizeof control);
-		msg.msg_control = control.space;
-		msg.msg_controllen = sizeof control.space;
-		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof fd);
-	}
-	ssize_t n;
-	do
-		n = sendmsg(sock, &msg, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	if (n >= 0)
+	struct stx_span bytes = { header->at + STX_FRAME_PREFIX, header->n - STX_FRAME_PREFIX };
+	if (!stx_packet_send(sock, bytes, fd))
 		return STX_E_OK;
 	if (errno == EAGAIN)
 		return stx_fail(d, STX_E_BUSY, "channel", "", "the worker's queue is full");
@@ -101,26 +82,6 @@ out:
 	return err;
 }
 
-/* Keeps the first descriptor of a control message, closes any other. */
-static int first_descriptor(struct msghdr *msg)
-{
-	int first = -1;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-			if (first < 0)
-				first = fd;
-			else
-				close(fd);
-		}
-	}
-	return first;
-}
-
 stx_err stx__channel_recv(int sock, struct stx__message *out, struct stx_diag *d)
 {
 	memset(out, 0, sizeof *out);
@@ -128,32 +89,19 @@ stx_err stx__channel_recv(int sock, struct stx__message *out, struct stx_diag *d
 	uint8_t *buf = malloc(STX_FRAME_HEADER_MAX);
 	if (!buf)
 		return stx_fail(d, STX_E_NOMEM, "channel", "", "out of memory");
-	union {
-		struct cmsghdr align;
-		char space[CMSG_SPACE(4 * sizeof(int))];
-	} control;
-	struct iovec iov = { buf, STX_FRAME_HEADER_MAX };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = control.space,
-			      .msg_controllen = sizeof control.space };
 	stx_err err = STX_E_OK;
 	size_t off = 0;
-	ssize_t n;
-	do
-		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = stx_packet_recv(sock, buf, STX_FRAME_HEADER_MAX, &out->fd);
 	if (n < 0 && errno == EAGAIN) {
 		err = STX_E_BUSY;
 		goto fail;
 	}
-	if (n <= 0) {
-		err = stx_fail(d, STX_E_CONNECT, "channel", "", "the other side is gone");
+	if (n < 0 && errno == EMSGSIZE) {
+		err = stx_fail(d, STX_E_PROTOCOL, "channel", "", "a message that is cut off");
 		goto fail;
 	}
-	out->fd = first_descriptor(&msg);
-	if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
-		err = stx_fail(d, STX_E_PROTOCOL, "channel", "", "a message that is cut off");
+	if (n <= 0) {
+		err = stx_fail(d, STX_E_CONNECT, "channel", "", "the other side is gone");
 		goto fail;
 	}
 	if (out->fd >= 0 && (err = stx__memfd_map(out->fd, STX__MEMFD_MAX, &out->map, d)))

@@ -186,7 +186,7 @@ static int make_slots(struct stx__compile_chain *c)
 		if (!slot) {
 			struct stx__kernel_slot *x = &c->slots[c->nslots];
 			slot = ++c->nslots; /* counted from 1: 0 is absent */
-			x->id = stx__kernel_digest(&ir, c->c.spec->what->target, c->c.spec->options,
+			x->id = stx_key_kernel(&ir, c->c.spec->what->target, c->c.spec->options,
 						   &c->fingerprint);
 			x->piece = (uint32_t)i + 1;
 			bad = stx__table_set(&seen, &ir, (void *)slot);
@@ -548,7 +548,7 @@ static void commit(struct stx__compile_chain *c)
 		end_with(c, STX_E_NOMEM, "commit", "out of memory");
 		return;
 	}
-	struct stx__meta m = { .format_version = STX__FORMAT_VERSION,
+	struct stx__meta m = { .format_version = STX_KEY_FORMAT,
 			       .options = c->c.spec->options,
 			       .graph = c->graph,
 			       .fingerprint = c->fingerprint,
@@ -603,7 +603,7 @@ static struct stx__compile_chain *new_chain(struct stx__server *s, const struct 
 void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p,
 			     struct stx__key_chain *from, const struct stx__memo *memo)
 {
-	struct stx_digest id = stx__scoped_digest(from->c.spec->ns, &memo->key);
+	struct stx_digest id = stx_key_scoped(from->c.spec->ns, &memo->key);
 	struct stx__flight *f = stx__flight_find(&s->compile_flights, &id);
 	struct stx__compile_chain *c = (struct stx__compile_chain *)f;
 	struct stx_cache_artifact a;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -14,6 +15,8 @@
 #define WRITE_PIECES      64
 #define ERROR_ID_NONE     0
 #define BODY_BYTES_PER_MS 16 /* a body that arrives more slowly is given up */
+#define VALUE_BYTES       128u /* of a given value unpacked, beside its bytes */
+#define SPARE_DESCRIPTORS 256u /* never taken by bodies */
 
 /* One queued reply: head, a shared middle, tail. */
 struct stx__out {
@@ -276,6 +279,28 @@ static void reset_body(struct stx__conn *c)
 	c->state = STX__CONN_HEADER;
 }
 
+/* A memfd for a body; -1 with a diagnostic. Connections, workers and the store keep descriptors of
+ * their own: bodies may take at most half of them, or all but what the rest can need. */
+static int new_body(const struct stx__server *s, struct stx_diag *d)
+{
+	struct rlimit r;
+	int fd = stx__memfd_new("stax-graph");
+	if (fd < 0) {
+		stx_fail(d, STX_E_NOMEM, "frame", "", "no memory for the body");
+		return -1;
+	}
+	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur == RLIM_INFINITY)
+		return fd;
+	uint64_t rest = s->cfg.connections + SPARE_DESCRIPTORS, half = r.rlim_cur / 2;
+	uint64_t most = r.rlim_cur > rest && r.rlim_cur - rest > half ? r.rlim_cur - rest : half;
+	if ((uint64_t)fd < most) /* the lowest number that is free: how many are in use */
+		return fd;
+	close(fd);
+	stx_fail(d, STX_E_BUSY, "frame", "",
+		 "the unanswered requests of all clients hold too many descriptors");
+	return -1;
+}
+
 /* A body is announced: keep it in a memfd, unless a budget says no; then it is read and dropped. */
 static void start_body(struct stx__conn *c)
 {
@@ -287,30 +312,32 @@ static void start_body(struct stx__conn *c)
 	c->body_since_ms = c->progress_ms = stx__now_ms(s);
 	if (!wanted)
 		stx_fail(&d, STX_E_PROTOCOL, "frame", "", "a body where none belongs");
-	else if (c->received + c->body_bytes > s->cfg.connection_received)
+	else if (c->received + c->charged_bytes > s->cfg.connection_received)
 		stx_fail(&d, STX_E_BUSY, "frame", "",
 			 "the unanswered requests of this connection exceed connection_received = "
 			 "%lluMiB",
 			 (unsigned long long)(s->cfg.connection_received >> 20));
-	else if (s->received_bytes + c->body_bytes > s->cfg.total_received)
+	else if (s->received_bytes + c->charged_bytes > s->cfg.total_received)
 		stx_fail(&d, STX_E_BUSY, "frame", "",
 			 "the unanswered requests of all clients exceed total_received = %lluMiB",
 			 (unsigned long long)(s->cfg.total_received >> 20));
-	else if (!(c->hasher = stx_hasher_new()) || (c->body_fd = stx__memfd_new("stax-graph")) < 0)
+	else if (!(c->hasher = stx_hasher_new()))
 		stx_fail(&d, STX_E_NOMEM, "frame", "", "no memory for the body");
+	else
+		c->body_fd = new_body(s, &d);
 	if (d.code) {
 		s->stats.refused++;
 		c->discard = 1;
 		stx__conn_error(c, c->e->request_id, &d);
 		return;
 	}
-	s->received_bytes += c->body_bytes; /* given back with the spec, or in abandon_body */
+	s->received_bytes += c->charged_bytes; /* given back with the spec, or in abandon_body */
 }
 
 static void abandon_body(struct stx__conn *c)
 {
 	if (c->state == STX__CONN_BODY && c->body_fd >= 0)
-		c->s->received_bytes -= c->body_bytes;
+		c->s->received_bytes -= c->charged_bytes;
 	reset_body(c);
 }
 
@@ -329,12 +356,12 @@ static void finish_body(struct stx__conn *c)
 	c->state = STX__CONN_HEADER;
 	if (stx__memfd_seal(fd)) {
 		close(fd);
-		c->s->received_bytes -= c->body_bytes;
+		c->s->received_bytes -= c->charged_bytes;
 		stx__envelope__free_unpacked(e, NULL);
 		stx__conn_close(c);
 		return;
 	}
-	stx__request_frame(c, e, fd, c->body_bytes, &body);
+	stx__request_frame(c, e, fd, c->charged_bytes, &body);
 }
 
 static void take_body(struct stx__conn *c, const uint8_t *p, size_t n)
@@ -345,7 +372,7 @@ static void take_body(struct stx__conn *c, const uint8_t *p, size_t n)
 			struct stx_diag d = { 0 };
 			stx_fail(&d, STX_E_NOMEM, "frame", "", "no memory for the body");
 			stx__conn_error(c, c->e->request_id, &d);
-			c->s->received_bytes -= c->body_bytes;
+			c->s->received_bytes -= c->charged_bytes;
 			close(c->body_fd);
 			c->body_fd = -1;
 			c->discard = 1;
@@ -369,6 +396,9 @@ static void take_header(struct stx__conn *c, struct stx_span header, uint32_t bo
 	if (body_bytes) {
 		c->e = e;
 		c->body_bytes = body_bytes;
+		c->charged_bytes = body_bytes + (uint32_t)header.n;
+		if (e->msg_case == STX__ENVELOPE__MSG_COMPILE && e->compile->what)
+			c->charged_bytes += (uint32_t)e->compile->what->n_values * VALUE_BYTES;
 		start_body(c);
 	} else {
 		struct stx_digest none = { { 0 } };

@@ -33,7 +33,7 @@ struct stx__conn {
 	struct stx_bytes in;   /* an incomplete prefix or header */
 	struct stx_bytes held; /* read, not yet looked at: the client does not read its replies */
 	Stx__Envelope *e;      /* of the frame whose body arrives */
-	uint32_t body_left, body_bytes;
+	uint32_t body_left, body_bytes, charged_bytes;
 	int body_fd, discard;
 	struct stx_hasher *hasher;
 	uint64_t progress_ms; /* last byte of input that mattered, or first byte of a header */
@@ -48,7 +48,7 @@ struct stx__conn {
 	struct stx__fetch_ref *fetches;
 	struct stx__pending *pendings;
 	uint32_t npending;
-	uint64_t received; /* bodies of pending requests */
+	uint64_t received; /* charged bytes of pending requests */
 };
 
 /* Takes fd (non-blocking is set here). own_user: may see worker pids. */

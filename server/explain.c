@@ -75,7 +75,7 @@ void stx__explain_miss(struct stx__server *s, const struct stx__spec *p,
 			     .fingerprint = s->fingerprint,
 			     .target = p->what->target,
 			     .options = p->options,
-			     .format_version = STX__FORMAT_VERSION };
+			     .format_version = STX_KEY_FORMAT };
 	stx_cache_each(s->cache, p->ns, visit, &n);
 	if (n.score == 5)
 		snprintf(out, cap, "compiled again on request");

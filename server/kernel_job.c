@@ -172,7 +172,7 @@ stx_err stx__kernel_job_join(struct stx__compile_chain *c, uint32_t slot)
 {
 	struct stx__server *s = c->c.s;
 	struct stx__kernel_slot *x = &c->slots[slot];
-	struct stx_digest id = stx__scoped_digest(c->c.spec->ns, &x->id);
+	struct stx_digest id = stx_key_scoped(c->c.spec->ns, &x->id);
 	struct stx__kernel_job *k = stx__table_get(&s->kernel_jobs, &id);
 	if (k) {
 		if (add_user(k, c, slot))

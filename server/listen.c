@@ -242,11 +242,3 @@ void stx__listen_free(struct stx__server *s)
 		free(l);
 	}
 }
-
-uint16_t stx__listen_port(const struct stx__server *s, uint32_t n)
-{
-	const struct stx__listener *l = s->listeners;
-	while (l && n--)
-		l = l->next;
-	return l ? l->address.port : 0;
-}

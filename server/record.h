@@ -7,12 +7,9 @@
 
 #include "frame.h"
 #include "hash.h"
+#include "key.h"
 
-#define STX__FORMAT_VERSION                                                                        \
-	1u /* of keys: counts up when equal requests must not meet older entries */
-
-/* Options that change code, as bits. */
-uint32_t stx__option_bits(const Stx__Options *o);
+/* stx_option_bits for people. */
 void stx__option_text(uint32_t bits, char *out, size_t cap);
 
 /* Memo: what a request resolves to. answer: packed Answer with the names, or with need_values. */
@@ -40,16 +37,5 @@ struct stx__kernel_value {
 };
 int stx__kernel_encode(const struct stx__kernel_value *k, struct stx_bytes *out);
 int stx__kernel_decode(struct stx_span v, struct stx__kernel_value *out);
-
-/* Digests. */
-struct stx_digest stx__memo_digest(const Stx__Lookup *l, const struct stx_digest *body,
-				   const struct stx_digest *fingerprint);
-struct stx_digest stx__key_digest(const struct stx_digest *graph, const char *target,
-				  uint32_t options, const struct stx_digest *fingerprint);
-/* Of a kernel in the store: its IR with target, numerics and compiler. */
-struct stx_digest stx__kernel_digest(const struct stx_digest *ir, const char *target,
-				     uint32_t options, const struct stx_digest *fingerprint);
-/* Of a key or kernel within its namespace: flights, jobs and quarantine never cross namespaces. */
-struct stx_digest stx__scoped_digest(const char *ns, const struct stx_digest *d);
 
 #endif

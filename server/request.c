@@ -36,7 +36,7 @@ void stx__spec_drop(struct stx__spec *p)
 		return;
 	if (p->body_fd >= 0)
 		close(p->body_fd);
-	p->s->received_bytes -= p->body_bytes;
+	p->s->received_bytes -= p->charged_bytes;
 	stx__envelope__free_unpacked(p->e, NULL);
 	free(p);
 }
@@ -60,7 +60,7 @@ void stx__pending_free(struct stx__pending *p)
 	if (p->next)
 		p->next->prev = p->prev;
 	c->npending--;
-	c->received -= p->spec->body_bytes;
+	c->received -= p->spec->charged_bytes;
 	stx__blob_drop(p->names);
 	stx__spec_drop(p->spec);
 	free(p);
@@ -212,7 +212,7 @@ static int key_quarantined(struct stx__server *s, const char *ns, const struct s
 	uint64_t until;
 	if (!s->quarantine.table.n)
 		return 0;
-	struct stx_digest id = stx__scoped_digest(ns, key);
+	struct stx_digest id = stx_key_scoped(ns, key);
 	if (!stx__quarantine_has(&s->quarantine, &id, stx__now_ms(s), &until))
 		return 0;
 	quarantine_diag(s, until, d);
@@ -379,7 +379,7 @@ static void process(struct stx__pending *p)
 	struct stx__blob *answer = NULL, *built = NULL;
 	struct stx_diag d = { 0 };
 	enum found found = FOUND_NOTHING;
-	p->spec->memo = stx__memo_digest(p->spec->what, &p->spec->body, &s->fingerprint);
+	p->spec->memo = stx_key_memo(p->spec->what, &p->spec->body, &s->fingerprint);
 	found = find_memory(s, p->spec, &answer, &built, &d);
 	if (p->recache && (found == FOUND_ANSWER || found == FOUND_FAILURE)) {
 		if (found == FOUND_FAILURE)
@@ -474,7 +474,7 @@ static uint64_t deadline_of(struct stx__server *s, uint32_t wanted_ms)
 }
 
 static struct stx__spec *new_spec(struct stx__server *s, Stx__Envelope *e, const Stx__Lookup *what,
-				  int body_fd, uint32_t body_bytes, const struct stx_digest *body)
+				  int body_fd, uint32_t charged_bytes, const struct stx_digest *body)
 {
 	struct stx__spec *p = calloc(1, sizeof *p);
 	if (!p)
@@ -484,9 +484,9 @@ static struct stx__spec *new_spec(struct stx__server *s, Stx__Envelope *e, const
 	p->e = e;
 	p->what = what;
 	snprintf(p->ns, sizeof p->ns, "%s", what->ns[0] ? what->ns : "default");
-	p->options = stx__option_bits(what->options);
+	p->options = stx_option_bits(what->options);
 	p->body_fd = body_fd;
-	p->body_bytes = body_bytes;
+	p->charged_bytes = charged_bytes;
 	if (body_fd >= 0)
 		p->body = *body;
 	else
@@ -494,7 +494,7 @@ static struct stx__spec *new_spec(struct stx__server *s, Stx__Envelope *e, const
 	return p;
 }
 
-static void refuse(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t body_bytes,
+static void refuse(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t charged_bytes,
 		   const struct stx_diag *d)
 {
 	c->s->stats.requests++;
@@ -502,12 +502,12 @@ static void refuse(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t 
 	stx__envelope__free_unpacked(e, NULL);
 	if (body_fd >= 0) {
 		close(body_fd);
-		c->s->received_bytes -= body_bytes;
+		c->s->received_bytes -= charged_bytes;
 	}
 }
 
 static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd,
-			      uint32_t body_bytes, const struct stx_digest *body)
+			      uint32_t charged_bytes, const struct stx_digest *body)
 {
 	struct stx__server *s = c->s;
 	int is_lookup = e->msg_case == STX__ENVELOPE__MSG_LOOKUP;
@@ -518,11 +518,11 @@ static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd
 		err = stx_fail(&d, STX_E_PROTOCOL, "request", "",
 			       "a compile needs the graph as its body");
 	struct stx__pending *p = err ? NULL : calloc(1, sizeof *p);
-	struct stx__spec *spec = p ? new_spec(s, e, what, body_fd, body_bytes, body) : NULL;
+	struct stx__spec *spec = p ? new_spec(s, e, what, body_fd, charged_bytes, body) : NULL;
 	if (!spec) {
 		free(p);
 		stx_fail(&d, STX_E_NOMEM, "request", "", "out of memory");
-		refuse(c, e, body_fd, body_bytes, &d);
+		refuse(c, e, body_fd, charged_bytes, &d);
 		return;
 	}
 	p->s = s;
@@ -540,7 +540,7 @@ static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd
 		c->pendings->prev = p;
 	c->pendings = p;
 	c->npending++;
-	c->received += body_bytes;
+	c->received += charged_bytes;
 	if (s->ready) {
 		process(p);
 		return;
@@ -646,13 +646,13 @@ static void refuse_message(struct stx__conn *c, const Stx__Envelope *in)
 	stx__conn_error(c, in->request_id, &d);
 }
 
-void stx__request_frame(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t body_bytes,
+void stx__request_frame(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t charged_bytes,
 			const struct stx_digest *body)
 {
 	switch (e->msg_case) {
 	case STX__ENVELOPE__MSG_LOOKUP:
 	case STX__ENVELOPE__MSG_COMPILE:
-		lookup_or_compile(c, e, body_fd, body_bytes, body);
+		lookup_or_compile(c, e, body_fd, charged_bytes, body);
 		return; /* it owns e now */
 	case STX__ENVELOPE__MSG_HELLO: hello(c, e); break;
 	case STX__ENVELOPE__MSG_PING: ping(c, e); break;

@@ -18,7 +18,7 @@ struct stx__spec {
 	char ns[STX__NS_MAX + 1];
 	uint32_t options; /* bits */
 	int body_fd;      /* sealed memfd, -1 for a Lookup */
-	uint32_t body_bytes;
+	uint32_t charged_bytes; /* against the budgets: header, body, what unpacking adds */
 	struct stx_digest body, memo;
 };
 struct stx__spec *stx__spec_ref(struct stx__spec *p);
@@ -40,7 +40,7 @@ struct stx__pending {
 };
 
 /* A whole frame has arrived. Takes e and body_fd (-1: no body). body: digest of the bytes. */
-void stx__request_frame(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t body_bytes,
+void stx__request_frame(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t charged_bytes,
 			const struct stx_digest *body);
 /* The connection goes: its requests leave their flights. */
 void stx__request_abandon(struct stx__pending *p);

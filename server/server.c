@@ -182,11 +182,6 @@ stx_err stx_server_new(uv_loop_t *loop, const struct stx_config *cfg, struct stx
 	return STX_E_OK;
 }
 
-stx_err stx_server_adopt(struct stx__server *s, int fd, int own_user)
-{
-	return stx__conn_new(s, fd, own_user);
-}
-
 int stx_server_free(struct stx__server *s)
 {
 	int status = s->exit_status;

@@ -38,7 +38,7 @@ struct stx__server {
 	struct stx__listener *listeners;
 	struct stx__conn *conns;
 	uint32_t nconns;
-	uint64_t received_bytes; /* bodies of unanswered requests */
+	uint64_t received_bytes; /* charged bytes of unanswered requests */
 
 	/* request.c */
 	int ready; /* the fingerprint is known */
@@ -70,8 +70,6 @@ struct stx__server {
 /* Opens the store, starts the first worker and listens. The loop is the caller's. */
 stx_err stx_server_new(uv_loop_t *loop, const struct stx_config *cfg, struct stx__server **out,
 		       struct stx_diag *d);
-/* An already connected stream socket becomes a connection (tests, inherited sockets). Takes fd. */
-stx_err stx_server_adopt(struct stx__server *s, int fd, int own_user);
 /* Orderly end: no new connections, flights finish within a limit, then the loop runs out of
  * handles. */
 void stx_server_drain(struct stx__server *s);
@@ -97,7 +95,5 @@ stx_err stx__listen_all(struct stx__server *s, struct stx_diag *d);
 void stx__listen_close(struct stx__server *s);
 void stx__listen_resume(struct stx__server *s); /* after running out of descriptors */
 void stx__listen_free(struct stx__server *s);
-/* Port of the n-th listener (tests bind port 0); 0 when there is none. */
-uint16_t stx__listen_port(const struct stx__server *s, uint32_t n);
 
 #endif

@@ -80,18 +80,6 @@ static stx_err split_body(struct run *r)
 	return at == r->body.n ? STX_E_OK : invalid(r, "pieces smaller than the body");
 }
 
-/* Bytes of a dense tensor; -1 on an unknown type, bad rank, negative size or overflow. */
-static int64_t dense_bytes(uint32_t dtype, size_t rank, const int64_t *sizes)
-{
-	if (dtype >= STX_DTYPE_COUNT || rank > STX_MAX_RANK)
-		return -1;
-	int64_t n = stx_dtype_bytes((enum stx_dtype)dtype);
-	for (size_t i = 0; i < rank; i++)
-		if (sizes[i] < 0 || __builtin_mul_overflow(n, sizes[i], &n))
-			return -1;
-	return n;
-}
-
 static stx_err make_source(struct run *r, struct stx_source *s)
 {
 	const Stx__Job *j = r->job;
@@ -105,7 +93,7 @@ static stx_err make_source(struct run *r, struct stx_source *s)
 		return out_of_memory(r);
 	for (size_t i = 0; i < j->n_values; i++) {
 		const Stx__GivenValue *g = j->values[i];
-		int64_t n = dense_bytes(g->dtype, g->n_sizes, g->sizes);
+		int64_t n = stx_dense_bytes(g->dtype, g->n_sizes, g->sizes);
 		if (n < 0 || (uint64_t)n != g->data.len)
 			return stx_fail(&r->diag, STX_E_INVALID, "import", g->input,
 					"the given value's type, sizes and data do not agree");
@@ -223,7 +211,7 @@ static stx_err put_tensors(struct run *r)
 		return out_of_memory(r);
 	for (uint32_t i = 0; i < n; i++) {
 		struct stx_tensor *t = &r->outputs[i];
-		int64_t bytes = dense_bytes(t->dtype, t->rank, t->sizes);
+		int64_t bytes = stx_dense_bytes(t->dtype, t->rank, t->sizes);
 		if (bytes < 0)
 			return stx_fail(&r->diag, STX_E_INTERNAL, "reference", "",
 					"a bad output type");
@@ -350,7 +338,7 @@ static stx_err reference_inputs(struct run *r, struct stx_tensor *t)
 	const Stx__Job *j = r->job;
 	for (size_t i = 0; i < j->n_tensors; i++) {
 		const Stx__Tensor *p = j->tensors[i];
-		int64_t n = dense_bytes(p->dtype, p->n_sizes, p->sizes);
+		int64_t n = stx_dense_bytes(p->dtype, p->n_sizes, p->sizes);
 		if (n < 0 || (uint64_t)n != r->in[i + 1].n)
 			return stx_fail(&r->diag, STX_E_INVALID, "reference", p->name,
 					"the input's type, sizes and data do not agree");

@@ -5,25 +5,17 @@
 #include <math.h>
 #include <string.h>
 
-/* A binary format below 32 bits. */
-struct format {
-	int mant, bias; /* stored mantissa bits, exponent bias */
-	int top;        /* largest biased exponent of finite values */
-	uint32_t max;   /* bits of the largest finite value */
-	uint32_t inf;   /* bits an overflow gives */
-	uint32_t nan;
-	uint32_t sign; /* sign bit */
-	int nuz;       /* no negative zero: its pattern is the NaN */
-};
-
-static const struct format *format_of(enum stx_dtype t)
+const struct stx_float_format *stx_float_format(enum stx_dtype t)
 {
-	static const struct format f16 = { 10, 15, 30, 0x7bff, 0x7c00, 0x7e00, 0x8000, 0 };
-	static const struct format bf16 = { 7, 127, 254, 0x7f7f, 0x7f80, 0x7fc0, 0x8000, 0 };
-	static const struct format e4m3fn = { 3, 7, 15, 0x7e, 0x7f, 0x7f, 0x80, 0 };
-	static const struct format e5m2 = { 2, 15, 30, 0x7b, 0x7c, 0x7f, 0x80, 0 };
-	static const struct format e4m3fnuz = { 3, 8, 15, 0x7f, 0x80, 0x80, 0x80, 1 };
-	static const struct format e5m2fnuz = { 2, 16, 31, 0x7f, 0x80, 0x80, 0x80, 1 };
+	/* clang-format off */
+	/*                                                mant bias  top     max     inf     nan    sign  nuz */
+	static const struct stx_float_format f16 =      { 10,   15,  30, 0x7bff, 0x7c00, 0x7e00, 0x8000, 0 };
+	static const struct stx_float_format bf16 =     {  7,  127, 254, 0x7f7f, 0x7f80, 0x7fc0, 0x8000, 0 };
+	static const struct stx_float_format e4m3fn =   {  3,    7,  15,   0x7e,   0x7f,   0x7f,   0x80, 0 };
+	static const struct stx_float_format e5m2 =     {  2,   15,  30,   0x7b,   0x7c,   0x7f,   0x80, 0 };
+	static const struct stx_float_format e4m3fnuz = {  3,    8,  15,   0x7f,   0x80,   0x80,   0x80, 1 };
+	static const struct stx_float_format e5m2fnuz = {  2,   16,  31,   0x7f,   0x80,   0x80,   0x80, 1 };
+	/* clang-format on */
 
 	switch (t) {
 	case STX_F16: return &f16;
@@ -44,7 +36,7 @@ static uint64_t shift_round(uint64_t v, int n)
 	return q + (rest > half || (rest == half && (q & 1)));
 }
 
-static uint32_t encode(const struct format *f, double v)
+static uint32_t encode(const struct stx_float_format *f, double v)
 {
 	uint64_t u, frac;
 	uint32_t sign, r;
@@ -78,7 +70,7 @@ static uint32_t encode(const struct format *f, double v)
 	return r | sign;
 }
 
-static double decode(const struct format *f, uint32_t bits)
+static double decode(const struct stx_float_format *f, uint32_t bits)
 {
 	uint32_t mag = bits & (f->sign - 1);
 	int e = (int)(mag >> f->mant);
@@ -108,8 +100,8 @@ uint64_t stx_scalar_bits(enum stx_dtype t, double v)
 		memcpy(&u, &x, 4);
 		return u;
 	}
-	assert(format_of(t));
-	return encode(format_of(t), v);
+	assert(stx_float_format(t));
+	return encode(stx_float_format(t), v);
 }
 
 double stx_scalar_from_bits(enum stx_dtype t, uint64_t bits)
@@ -127,8 +119,8 @@ double stx_scalar_from_bits(enum stx_dtype t, uint64_t bits)
 		memcpy(&x, &u, 4);
 		return x;
 	}
-	assert(format_of(t));
-	return decode(format_of(t), (uint32_t)bits & (stx_dtype_bytes(t) == 1 ? 0xff : 0xffff));
+	assert(stx_float_format(t));
+	return decode(stx_float_format(t), (uint32_t)bits & (stx_dtype_bytes(t) == 1 ? 0xff : 0xffff));
 }
 
 double stx_scalar_round(enum stx_dtype t, double v)

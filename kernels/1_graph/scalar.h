@@ -19,6 +19,18 @@ double stx_scalar_round(enum stx_dtype t, double v);
 /* Low bits of v as the integer type t (or bool: not 0), sign- or zero-extended. */
 union stx_scalar stx_scalar_wrap(enum stx_dtype t, uint64_t v);
 
+/* A binary float format below 32 bits; patterns are those in memory. */
+struct stx_float_format {
+	int mant, bias; /* stored mantissa bits, exponent bias */
+	int top;        /* largest biased exponent of finite values */
+	uint32_t max;   /* the largest finite value */
+	uint32_t inf;   /* what an overflow gives: infinity, or nan in formats without it */
+	uint32_t nan;
+	uint32_t sign;  /* the sign bit */
+	int nuz;        /* no negative zero: its pattern is the NaN */
+};
+const struct stx_float_format *stx_float_format(enum stx_dtype t); /* NULL: not such a type */
+
 /* The bits of a float of type t (dtype must be a float type). */
 uint64_t stx_scalar_bits(enum stx_dtype t, double v);
 double stx_scalar_from_bits(enum stx_dtype t, uint64_t bits);

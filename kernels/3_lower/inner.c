@@ -71,6 +71,27 @@ static uint32_t sat_add(uint32_t a, uint32_t b)
 	return a > UINT32_MAX - b ? UINT32_MAX : a + b;
 }
 
+/* Reading o at an index of the given weight: each of its variables may become that much. */
+static void read_at(struct stx__inner *n, const struct stx__inner *o, uint32_t weight)
+{
+	uint64_t w = (uint64_t)(o->weight ? o->weight : 1) * (weight ? weight : 1);
+
+	w = w < UINT32_MAX ? w : UINT32_MAX;
+	n->weight = n->weight > w ? n->weight : (uint32_t)w;
+}
+
+static uint32_t map_weight(const struct stx_exprs *x, const stx_ex *map, uint32_t n)
+{
+	uint32_t d, most = 0;
+
+	for (d = 0; d < n; d++) {
+		uint32_t w = stx_ex_weight(x, map[d]);
+
+		most = w > most ? w : most;
+	}
+	return most;
+}
+
 static void add_buffer(struct stx__inner *n, uint32_t buffer)
 {
 	uint32_t i;
@@ -110,6 +131,7 @@ static struct stx__inner *record(struct stx_graph *g, enum stx__inner_rule rule,
 			return NULL;
 		n->ops = sat_add(n->ops, o->ops);
 		n->reads = sat_add(n->reads, o->reads);
+		n->weight = n->weight > o->weight ? n->weight : o->weight;
 		for (j = 0; j < o->nbufs; j++)
 			add_buffer(n, o->bufs[j]);
 		for (j = 0; j < STX__USED_WORDS; j++)
@@ -133,6 +155,7 @@ struct stx__inner *stx__inner_load(struct stx_graph *g, uint32_t buffer, enum st
 		return NULL;
 	n->u.load.buffer = buffer;
 	n->u.load.ex = address;
+	n->weight = stx_ex_weight(g->ex, address);
 	n->u.load.range = (struct stx_interval){ STX_NEG_INF, STX_POS_INF };
 	stx__dtype_range(t, &n->u.load.range);
 	n->reads = 1;
@@ -161,6 +184,7 @@ struct stx__inner *stx__inner_index(struct stx_graph *g, enum stx_dtype t, struc
 	if (!n)
 		return NULL;
 	n->u.ex = ex;
+	n->weight = stx_ex_weight(g->ex, ex);
 	use(n, STX_B_INDEX);
 	return n;
 }
@@ -242,8 +266,10 @@ struct stx__inner *stx__inner_view(struct stx_graph *g, struct stx__inner *x, st
 	}
 	op = stx_arena_copy(g->arena, &x, sizeof(struct stx__inner *));
 	n = op ? record(g, STX_IN_VIEW, x->dtype, s, op, 1) : NULL;
-	if (n)
+	if (n) {
 		n->u.map = map;
+		read_at(n, x, map_weight(g->ex, map, x->rank));
+	}
 	return n;
 }
 
@@ -275,6 +301,7 @@ struct stx__inner *stx__inner_indirect(struct stx_graph *g, struct stx__shape s,
 	if (!r)
 		return NULL;
 	r->u.indirect.map = map;
+	read_at(r, ops[0], map_weight(g->ex, map, ops[0]->rank));
 	r->u.indirect.at = at;
 	r->ops = sat_add(r->ops, nops - 1);
 	use(r, STX_B_INDIRECT);

@@ -14,6 +14,8 @@
  *   loads>8|12    several users, more accumulated loads than the limit (RZ-08)
  *   size>4096     any value whose body would pass 4096 operations and loads: a bound on compile time, far
  *                 beyond the rules above, without which a chain of shared values could not terminate
+ *   index size     any value whose index expressions may pass 1024 atoms: views of views whose divisions do
+ *                  not cancel double with each, and a copy is cheaper than that arithmetic long before
  * "Users" are distinct nodes for pointwise users, which play an operand used twice once, and occurrences
  * for others (cat of x with x). Counts are saturating, so doubling 64 times cannot overflow. */
 #include <stdlib.h>
@@ -21,7 +23,7 @@
 
 #include "lower.h"
 
-enum { MAX_READ_BUFFERS = 4, MANY_USERS = 5, MAX_BODY = 4096 };
+enum { MAX_READ_BUFFERS = 4, MANY_USERS = 5, MAX_BODY = 4096, MAX_WEIGHT = 1024 };
 
 /* One use of o by node number `user`; a pointwise user counts once however often it names o. */
 static void count_use(struct stx__lower *l, const struct stx_node *o, uint32_t user)
@@ -133,6 +135,8 @@ const char *stx__realize_reason(const struct stx__lower *l, const struct stx_nod
 	const struct stx__value *v = &l->vals[n->id];
 	const char *reason;
 
+	if (v->fn->weight > MAX_WEIGHT)
+		return v->is_output ? "output" : "index size";
 	if (v->fn->rule == STX_IN_LOAD)
 		return NULL; /* a view of a buffer: in memory already */
 	if (v->is_output)

@@ -15,7 +15,7 @@ static int find_name(const char *const *names, int count, const char *text, size
 	return -1;
 }
 
-const char *stx__binding_name(enum stx_binding b)
+const char *stx_binding_name(enum stx_binding b)
 {
 	return binding_names[b];
 }

@@ -58,6 +58,7 @@ enum stx_binding {
 	STX_AXIS_VECTOR, /* lanes: explicit vectors on the CPU, threads on the GPU; masked tail */
 	STX_AXIS_UNROLL  /* constant size of 16 at most: a LOOP to be unrolled fully */
 };
+const char *stx_binding_name(enum stx_binding b); /* "grid", "loop", "vector", "unroll" */
 
 /* Order in which an accumulator combines (NUMERICS.md): depends on shapes and layouts only, never on the
  * target. Where combination is exact (integers, MAX, MIN, ANY, ALL, ARGMAX, ARGMIN) any order gives the

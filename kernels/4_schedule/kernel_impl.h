@@ -5,7 +5,6 @@
 
 #include "kernel.h"
 
-const char *stx__binding_name(enum stx_binding b);
 const char *stx__order_name(enum stx_order o);
 int stx__binding_parse(const char *text, size_t n); /* -1 when unknown */
 int stx__order_parse(const char *text, size_t n);

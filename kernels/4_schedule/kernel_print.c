@@ -283,7 +283,7 @@ static void put_axes(struct printer *p)
 {
 	for (uint32_t i = 0; i < p->k->axes.n; i++) {
 		const struct stx_axis *a = &p->k->axes.at[i];
-		stx_bytes_printf(p->out, "axis %s %s %s", a->name, stx__binding_name(a->binding),
+		stx_bytes_printf(p->out, "axis %s %s %s", a->name, stx_binding_name(a->binding),
 		                 a->is_reduction ? "reduction " : "");
 		put_ex(p, a->size);
 		stx_bytes_u8(p->out, '\n');

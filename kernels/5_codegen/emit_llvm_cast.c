@@ -5,34 +5,7 @@
  * used, it flushes subnormals. Float to integer clamps before it converts, because the conversion
  * of an out-of-range value is poison in LLVM and llvm.fptosi.sat is split into lanes. */
 #include "emit_llvm.h"
-
-struct format {                           /* as in memory: sign, exponent, mantissa */
-	uint8_t bits, mant, has_inf, nuz; /* nuz: no negative zero, its pattern is the NaN */
-	int bias;
-	uint32_t max, over,
-		nan; /* largest finite value, what an overflow gives, NaN; without sign */
-};
-
-static const struct format *format_of(enum stx_dtype t)
-{
-	/* clang-format off */
-	/*                                       bits mant inf nuz bias  max     over    nan    */
-	static const struct format f16 =        { 16, 10, 1, 0,  15, 0x7bff, 0x7c00, 0x7e00 };
-	static const struct format bf16 =       { 16,  7, 1, 0, 127, 0x7f7f, 0x7f80, 0x7fc0 };
-	static const struct format f8e4m3fn =   {  8,  3, 0, 0,   7,   0x7e,   0x7f,   0x7f };
-	static const struct format f8e5m2 =     {  8,  2, 1, 0,  15,   0x7b,   0x7c,   0x7e };
-	static const struct format f8e4m3fnuz = {  8,  3, 0, 1,   8,   0x7f,   0x80,   0x80 };
-	static const struct format f8e5m2fnuz = {  8,  2, 0, 1,  16,   0x7f,   0x80,   0x80 };
-	/* clang-format on */
-	switch (t) {
-	case STX_F16: return &f16;
-	case STX_BF16: return &bf16;
-	case STX_F8E4M3FN: return &f8e4m3fn;
-	case STX_F8E5M2: return &f8e5m2;
-	case STX_F8E4M3FNUZ: return &f8e4m3fnuz;
-	default: return &f8e5m2fnuz;
-	}
-}
+#include "scalar.h"
 
 static double power_of_2(int n)
 {
@@ -50,7 +23,8 @@ static double power_of_2(int n)
  * biases, which turns subnormals into normal numbers. */
 LLVMValueRef stx__widen(struct stx__emit *e, enum stx_dtype t, LLVMValueRef raw, unsigned w)
 {
-	const struct format *f = format_of(t);
+	const struct stx_float_format *f = stx_float_format(t);
+	uint32_t bits = 8u * (uint32_t)stx_dtype_bytes(t);
 	LLVMTypeRef i32 = stx__vec(e->i32, w), f32 = stx__vec(e->f32, w);
 	if (t == STX_F16 && e->t->level >= 3) {
 		/* The fence keeps LLVM from moving comparisons and selects before the extension: it
@@ -63,10 +37,10 @@ LLVMValueRef stx__widen(struct stx__emit *e, enum stx_dtype t, LLVMValueRef raw,
 	if (t == STX_BF16)
 		return LLVMBuildBitCast(e->b, LLVMBuildShl(e->b, u, stx__int(i32, 16), ""), f32,
 					"");
-	uint32_t sign_bit = 1u << (f->bits - 1);
+	uint32_t sign_bit = 1u << (bits - 1);
 	LLVMValueRef sign = LLVMBuildAnd(e->b, u, stx__int(i32, sign_bit), "");
 	LLVMValueRef mag = LLVMBuildAnd(e->b, u, stx__int(i32, sign_bit - 1), "");
-	sign = LLVMBuildShl(e->b, sign, stx__int(i32, 32u - f->bits), "");
+	sign = LLVMBuildShl(e->b, sign, stx__int(i32, 32u - bits), "");
 	LLVMValueRef v = LLVMBuildShl(e->b, mag, stx__int(i32, 23u - f->mant), "");
 	v = LLVMBuildFMul(e->b, LLVMBuildBitCast(e->b, v, f32, ""),
 			  stx__real(f32, power_of_2(127 - f->bias)), "");
@@ -74,7 +48,7 @@ LLVMValueRef stx__widen(struct stx__emit *e, enum stx_dtype t, LLVMValueRef raw,
 	if (!f->nuz) {
 		LLVMValueRef big = stx__icmp(e, LLVMIntUGT, mag, stx__int(i32, f->max));
 		LLVMValueRef special = stx__int(i32, 0x7fc00000);
-		if (f->has_inf) /* infinity has mantissa 0: keep the mantissa, fill the exponent */
+		if (f->inf != f->nan) /* infinity has mantissa 0: keep the mantissa, fill the exponent */
 			special = LLVMBuildOr(e->b, v, stx__int(i32, 0x7f800000), "");
 		v = stx__select(e, big, special, v);
 	}
@@ -98,9 +72,10 @@ static LLVMValueRef round_shift(struct stx__emit *e, LLVMValueRef u, unsigned sh
 /* f32 to the bits of t, rounded once to nearest even, subnormals kept. */
 LLVMValueRef stx__narrow(struct stx__emit *e, enum stx_dtype t, LLVMValueRef v, unsigned w)
 {
-	const struct format *f = format_of(t);
+	const struct stx_float_format *f = stx_float_format(t);
+	uint32_t bits = 8u * (uint32_t)stx_dtype_bytes(t);
 	LLVMTypeRef i32 = stx__vec(e->i32, w), f32 = stx__vec(e->f32, w);
-	LLVMTypeRef out = stx__vec(stx__int_type(e, f->bits), w);
+	LLVMTypeRef out = stx__vec(stx__int_type(e, bits), w);
 	if (t == STX_F16 && e->t->level >= 3) {
 		LLVMValueRef h = LLVMBuildFPTrunc(e->b, v, stx__vec(e->f16, w), "");
 		return LLVMBuildBitCast(e->b, h, out, "");
@@ -108,8 +83,8 @@ LLVMValueRef stx__narrow(struct stx__emit *e, enum stx_dtype t, LLVMValueRef v, 
 	LLVMValueRef u = LLVMBuildBitCast(e->b, v, i32, "");
 	LLVMValueRef nan = LLVMBuildFCmp(e->b, LLVMRealUNO, v, v, "");
 	LLVMValueRef mag = LLVMBuildAnd(e->b, u, stx__int(i32, 0x7fffffff), "");
-	LLVMValueRef sign = LLVMBuildLShr(e->b, u, stx__int(i32, 32u - f->bits), "");
-	sign = LLVMBuildAnd(e->b, sign, stx__int(i32, 1u << (f->bits - 1)), "");
+	LLVMValueRef sign = LLVMBuildLShr(e->b, u, stx__int(i32, 32u - bits), "");
+	sign = LLVMBuildAnd(e->b, sign, stx__int(i32, 1u << (bits - 1)), "");
 	LLVMValueRef r = round_shift(e, mag, 23u - f->mant);
 	if (f->bias != 127) {
 		r = LLVMBuildSub(e->b, r, stx__int(i32, (uint32_t)(127 - f->bias) << f->mant), "");
@@ -123,7 +98,7 @@ LLVMValueRef stx__narrow(struct stx__emit *e, enum stx_dtype t, LLVMValueRef v, 
 		LLVMValueRef small = stx__icmp(e, LLVMIntULT, mag, limit);
 		r = stx__select(e, small, s, r);
 		LLVMValueRef over = stx__icmp(e, LLVMIntSGT, r, stx__int(i32, f->max));
-		r = stx__select(e, over, stx__int(i32, f->over), r);
+		r = stx__select(e, over, stx__int(i32, f->inf), r);
 	}
 	r = stx__select(e, nan, stx__int(i32, f->nan), r);
 	LLVMValueRef signed_r = LLVMBuildOr(e->b, r, sign, "");

@@ -30,7 +30,7 @@ struct writer {
 	uint32_t *last_use;   /* buffer -> step of its last use + 1, 0: none */
 	struct slot *slots;
 	uint32_t nslots;
-	uint32_t empty, heuristic; /* strings */
+	uint32_t heuristic; /* string */
 };
 
 static stx_err fail(struct writer *w, stx_err code, const char *node, const char *text)
@@ -363,6 +363,21 @@ static void write_values(struct writer *w)
 
 /* ---- kernels ---- */
 
+/* What the scheduler chose: each axis, its binding and its size at the hints: "x0:grid=64 r0:vector=128". */
+static uint32_t config(struct writer *w, const struct stx_kernel *k)
+{
+	struct stx_bytes text = { 0 };
+	for (uint32_t i = 0; i < k->axes.n; i++) {
+		const struct stx_axis *a = &k->axes.at[i];
+		stx_bytes_printf(&text, "%s%s:%s=%lld", i ? " " : "", a->name, stx_binding_name(a->binding),
+		                 (long long)stx_ex_hint(k->ex, a->size));
+	}
+	uint32_t at = string(w, stx_bytes_cstr(&text));
+	w->strings.oom |= text.oom;
+	stx_bytes_free(&text);
+	return at;
+}
+
 static uint32_t scalar_array(struct writer *w, const struct stx_kernel *k)
 {
 	return expr_array(w, k->scalar_ex.at, k->scalar_ex.n);
@@ -389,7 +404,7 @@ static void write_kernel(struct writer *w, const struct stx_kernel *k, const str
 			r.block[0] = target->vector_bytes / 4;
 	r.nscalars = k->scalars.n;
 	r.scalars = scalar_array(w, k);
-	r.config = w->empty;
+	r.config = config(w, k);
 	r.chosen_by = w->heuristic;
 	stx_bytes_put(&w->kernels, &r, sizeof r);
 	w->nkernels++;
@@ -562,7 +577,6 @@ static stx_err assemble(struct writer *w, struct stx_plan_header *h, struct stx_
 
 static stx_err write_plan(struct writer *w, const struct stx_cpu_target *target, struct stx_bytes *out)
 {
-	w->empty = string(w, "");
 	w->heuristic = string(w, "heuristic");
 	write_syms(w);
 	if (!w->err)

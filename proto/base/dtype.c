@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "stax_abi.h"
+
 static const struct {
 	const char *text;
 	int bytes;
@@ -34,4 +36,15 @@ enum stx_dtype stx_dtype_parse(const char *text, int n)
 		if ((int)strlen(types[t].text) == n && !memcmp(types[t].text, text, (size_t)n))
 			return (enum stx_dtype)t;
 	return STX_DTYPE_NONE;
+}
+
+int64_t stx_dense_bytes(uint32_t dtype, size_t rank, const int64_t *sizes)
+{
+	if (dtype >= STX_DTYPE_COUNT || rank > STX_MAX_RANK)
+		return -1;
+	int64_t n = stx_dtype_bytes((enum stx_dtype)dtype);
+	for (size_t i = 0; i < rank; i++)
+		if (sizes[i] < 0 || __builtin_mul_overflow(n, sizes[i], &n))
+			return -1;
+	return n;
 }

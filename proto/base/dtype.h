@@ -3,6 +3,9 @@
 #ifndef STX_DTYPE_H
 #define STX_DTYPE_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 enum stx_dtype {
 #define STX_DTYPE(name, text, bytes, kind) STX_##name,
 #include "dtype.def"
@@ -21,5 +24,8 @@ static inline int stx_dtype_is_float(enum stx_dtype t)
 {
 	return stx_dtype_kind(t) == STX_KIND_FLOAT;
 }
+/* Bytes of a dense tensor described by strangers; -1 on an unknown type, a rank over STX_MAX_RANK, a negative
+ * size or overflow. */
+int64_t stx_dense_bytes(uint32_t dtype, size_t rank, const int64_t *sizes);
 
 #endif

@@ -21,11 +21,6 @@ void stx_log_init(const char *component)
 			max_level = (enum stx_log_level)i;
 }
 
-int stx_log_enabled(enum stx_log_level level)
-{
-	return level <= max_level;
-}
-
 void stx_log(enum stx_log_level level, const char *fmt, ...)
 {
 	if (level > max_level)

@@ -7,8 +7,7 @@ enum stx_log_level { STX_LOG_ERROR, STX_LOG_WARN, STX_LOG_INFO, STX_LOG_DEBUG };
 
 /* Reads STAX_LOG (error|warn|info|debug; default warn). Call once from main, before threads. */
 void stx_log_init(const char *component);
-int stx_log_enabled(enum stx_log_level level);
-/* Thread-safe: one write(2) a line. Control characters in the text are escaped. */
+/* Thread-safe: one write(2) a line. Control characters in the text become question marks. */
 void stx_log(enum stx_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

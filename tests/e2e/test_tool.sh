@@ -49,7 +49,7 @@ cp "$work/out" "$work/hit.json"
 ok "a miss, stored" json "$work/miss.json" 'not j["hit"] and j["stored"] and len(j["key"]) == 64'
 ok "then a hit" json "$work/hit.json" 'j["hit"] and j["reason"] and j["bytes_min"] == 384'
 ok "kernel fields" json "$work/miss.json" \
-  'all(set(k) >= {"name","grid","block","shared_bytes","registers","spills","config","chosen_by"} for k in j["kernels"])'
+  'all(set(k) >= {"name","grid","block","shared_bytes","registers","spills","config","chosen_by"} and "grid=" in k["config"] and k["chosen_by"] == "heuristic" for k in j["kernels"])'
 ok "the same key without a server" json "$work/private.json" \
   "j['key'] == '$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["key"])' "$work/miss.json")'"
 ok "the same bytes without a server" cmp "$work/private/g.so" "$work/served/g.so"

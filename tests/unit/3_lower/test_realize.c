@@ -164,6 +164,37 @@ static void test_realize_wanted_by_a_product_when_produced(void **state)
 	low_end(&w);
 }
 
+/* Views of views whose divisions do not cancel: expressions double with each, with arithmetic between or not. */
+static void test_realize_views_whose_indices_double(void **state)
+{
+	uint32_t i, j, n, between;
+	struct low w;
+
+	(void)state;
+	for (between = 0; between < 2; between++) {
+		stx_bytes_clear(&text);
+		add("%%v0 : f32[6,10,14] = placeholder()\n");
+		for (i = 0; i < 60; i++) {
+			add("%%p%u = permute.default(%%v%u, [2, 0, 1])\n", i, i);
+			add("%%%s%u = view.default(%%p%u, [6, 10, 14])\n", between ? "w" : "v", i + 1, i);
+			if (between)
+				add("%%v%u = neg.default(%%w%u)\n", i + 1, i + 1);
+		}
+		add("return (%%v60,)\n");
+		low_cpu(&w, stx_bytes_cstr(&text));
+		for (i = n = 0; i < w.l->buffers.n; i++) {
+			const struct stx_buffer *b = w.l->buffers.at[i];
+
+			n += b->realized_by && !strcmp(b->realized_by, "index size");
+			for (j = 0; j < b->body.n; j++)
+				if (b->body.at[j].op == STX_B_LOAD)
+					assert_true(stx_ex_weight(w.l->ex, b->body.at[j].ex) < 16 * 1024);
+		}
+		assert_true(n >= 2 && n < 40);
+		low_end(&w);
+	}
+}
+
 static int close_text(void **state)
 {
 	(void)state;
@@ -182,6 +213,7 @@ int main(void)
 		cmocka_unit_test(test_realize_single_user_is_inlined),
 		cmocka_unit_test(test_realize_output_is_read_by_other_users),
 		cmocka_unit_test(test_realize_wanted_by_a_product_when_produced),
+		cmocka_unit_test(test_realize_views_whose_indices_double),
 	};
 	return cmocka_run_group_tests(tests, NULL, close_text);
 }

@@ -144,6 +144,7 @@ static void test_plan_write_values_and_kernels_say_what_the_schedule_says(void *
 		assert_int_equal(eval(&p, p.kernels[i].grid_expr[0], NULL), 1);
 		assert_int_equal(p.kernels[i].block[0], 8);
 		assert_string_equal(stx_plan_string(&p, p.kernels[i].chosen_by), "heuristic");
+		assert_string_equal(stx_plan_string(&p, p.kernels[i].config), "x0:grid=1 x1:vector=100");
 	}
 	stx_bytes_free(&bytes);
 	stx_arena_free(m.a);

@@ -287,6 +287,37 @@ static void test_frame_reply_that_spills_round_trips(void **state)
 	}
 }
 
+/* 6000 outputs named %v0 ... fit a header of 64 KiB, but are more fields than a request may have. */
+static void test_frame_reply_of_many_short_names_is_read(void **state)
+{
+	(void)state;
+	enum { N = 6000 };
+	static char names[N][8];
+	static char *list[N];
+	for (int i = 0; i < N; i++) {
+		snprintf(names[i], sizeof names[i], "v%d", i);
+		list[i] = names[i];
+	}
+	Stx__JobReply r = STX__JOB_REPLY__INIT;
+	Stx__Envelope e = STX__ENVELOPE__INIT, *got;
+	e.msg_case = STX__ENVELOPE__MSG_JOB_REPLY;
+	e.job_reply = &r;
+	r.output_names = list;
+	r.n_output_names = N;
+	struct stx_bytes b = { 0 };
+	assert_int_equal(stx_frame_pack_reply(&e, 0, &b), 0);
+	struct stx_span head = { b.at + STX_FRAME_PREFIX, b.n - STX_FRAME_PREFIX };
+	assert_true(head.n <= STX_FRAME_HEADER_MAX);
+	size_t off;
+	assert_int_equal(stx_frame_unpack(head, &got, NULL), STX_E_PROTOCOL);
+	assert_int_equal(stx_frame_unpack_reply(head, (struct stx_span){ NULL, 0 }, &got, &off, NULL),
+			 0);
+	assert_int_equal(got->job_reply->n_output_names, N);
+	assert_string_equal(got->job_reply->output_names[N - 1], names[N - 1]);
+	stx__envelope__free_unpacked(got, NULL);
+	stx_bytes_free(&b);
+}
+
 static void test_frame_error_and_diag_convert_both_ways(void **state)
 {
 	(void)state;
@@ -320,6 +351,7 @@ int main(void)
 		cmocka_unit_test(test_frame_unpack_truncated_anywhere_never_succeeds_in_part),
 		cmocka_unit_test(test_frame_unpack_random_bytes_terminates),
 		cmocka_unit_test(test_frame_reply_that_spills_round_trips),
+		cmocka_unit_test(test_frame_reply_of_many_short_names_is_read),
 		cmocka_unit_test(test_frame_error_and_diag_convert_both_ways),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,8 @@
 #include "harness.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
+#include <sys/resource.h>
 
 static struct harness h;
 
@@ -125,7 +127,7 @@ static void test_connection_slow_header_and_stalled_body_are_given_up(void **sta
 	int fd = client_connect(&h);
 	for (int i = 0; i < 100 && stat_of(fd, "received_bytes") == 0; i++)
 		usleep(10000);
-	assert_int_equal(stat_of(fd, "received_bytes"), 1 << 20);
+	assert_int_equal(stat_of(fd, "received_bytes"), (1 << 20) + b.n - STX_FRAME_PREFIX);
 	assert_closed(slow);
 	assert_closed(stalled);
 	assert_int_equal(stat_of(fd, "received_bytes"), 0);
@@ -151,6 +153,76 @@ static void test_connection_body_over_budget_is_busy_and_the_stream_goes_on(void
 	reply_free(&r);
 	assert_int_equal(stat_of(fd, "received_bytes"), 0);
 	free(big);
+	close(fd);
+}
+
+/* A header may be 64 KiB: a thousand waiting requests would hold 64 MiB that nobody counted. */
+static void test_connection_header_counts_against_the_budget(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "connection-received=20KiB", NULL };
+	harness_start(&h, settings);
+	char job[30001];
+	memset(job, 'j', 30000);
+	job[30000] = 0;
+	int fd = client_connect(&h);
+	Stx__Lookup l;
+	Stx__Options o;
+	Stx__Compile c = STX__COMPILE__INIT;
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	struct stx_digest digest;
+	struct ask a = { .graph = graph };
+	fill_lookup(&l, &o, &a, &digest);
+	c.what = &l;
+	c.job = job;
+	e.request_id = 1;
+	e.msg_case = STX__ENVELOPE__MSG_COMPILE;
+	e.compile = &c;
+	client_send(fd, &e, graph, strlen(graph));
+	struct reply r = client_receive(fd);
+	assert_error(&r, STX_E_BUSY);
+	reply_free(&r);
+	r = compile_graph(fd, 2, graph);
+	assert_answer(&r);
+	reply_free(&r);
+	assert_int_equal(stat_of(fd, "received_bytes"), 0);
+	close(fd);
+}
+
+static int descriptors_of(pid_t pid)
+{
+	char path[64];
+	int n = 0;
+	snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+	DIR *l = opendir(path);
+	assert_non_null(l);
+	for (struct dirent *e; (e = readdir(l));)
+		n += e->d_name[0] != '.';
+	closedir(l);
+	return n;
+}
+
+/* Each waiting request holds a descriptor; with all of them taken nobody else could connect. */
+static void test_connection_bodies_leave_descriptors_for_others(void **state)
+{
+	(void)state;
+	struct rlimit old, low;
+	harness_start(&h, NULL);
+	int fd = client_connect(&h);
+	assert_true(stat_of(fd, "connections") == 1);
+	assert_int_equal(prlimit(h.pid, RLIMIT_NOFILE, NULL, &old), 0);
+	low = old;
+	low.rlim_cur = (rlim_t)descriptors_of(h.pid) * 3 / 2; /* more than half of them are in use */
+	assert_int_equal(prlimit(h.pid, RLIMIT_NOFILE, &low, NULL), 0);
+	struct reply r = compile_graph(fd, 1, graph);
+	assert_int_equal(prlimit(h.pid, RLIMIT_NOFILE, &old, NULL), 0);
+	assert_error(&r, STX_E_BUSY);
+	assert_non_null(strstr(r.e->error->text, "descriptors"));
+	reply_free(&r);
+	r = compile_graph(fd, 2, graph);
+	assert_answer(&r);
+	reply_free(&r);
+	assert_int_equal(stat_of(fd, "received_bytes"), 0);
 	close(fd);
 }
 
@@ -421,6 +493,8 @@ int main(int argc, char **argv)
 		T(test_connection_header_in_single_bytes_is_understood),
 		T(test_connection_slow_header_and_stalled_body_are_given_up),
 		T(test_connection_body_over_budget_is_busy_and_the_stream_goes_on),
+		T(test_connection_header_counts_against_the_budget),
+		T(test_connection_bodies_leave_descriptors_for_others),
 		T(test_connection_large_body_arrives_in_slices),
 		T(test_connection_wrong_digest_is_refused),
 		T(test_connection_client_that_never_reads_is_no_longer_read),

@@ -155,38 +155,38 @@ static void test_record_memo_digest_depends_on_every_field(void **state)
 	base.options = &o;
 	int n = 0;
 	Stx__Lookup l = base;
-	seen[n++] = stx__memo_digest(&l, &body, &f);
-	seen[n++] = stx__memo_digest(&l, &body2, &f);
-	seen[n++] = stx__memo_digest(&l, &body, &f2);
+	seen[n++] = stx_key_memo(&l, &body, &f);
+	seen[n++] = stx_key_memo(&l, &body2, &f);
+	seen[n++] = stx_key_memo(&l, &body, &f2);
 	l.format = 2;
-	seen[n++] = stx__memo_digest(&l, &body, &f);
+	seen[n++] = stx_key_memo(&l, &body, &f);
 	l = base;
 	l.target = "u";
-	seen[n++] = stx__memo_digest(&l, &body, &f);
+	seen[n++] = stx_key_memo(&l, &body, &f);
 	l = base;
 	l.ns = "other";
-	seen[n++] = stx__memo_digest(&l, &body, &f);
+	seen[n++] = stx_key_memo(&l, &body, &f);
 	l = base;
 	o.fast = 1;
-	seen[n++] = stx__memo_digest(&l, &body, &f);
+	seen[n++] = stx_key_memo(&l, &body, &f);
 	o.fast = 0;
 	v.data = (ProtobufCBinaryData){ 4, data };
 	l.values = vs;
 	l.n_values = 1;
-	seen[n++] = stx__memo_digest(&l, &body, &f);
+	seen[n++] = stx_key_memo(&l, &body, &f);
 	v.sizes = &size;
 	v.n_sizes = 1;
-	seen[n++] = stx__memo_digest(&l, &body, &f);
+	seen[n++] = stx_key_memo(&l, &body, &f);
 	data[3] = 9;
-	seen[n++] = stx__memo_digest(&l, &body, &f);
+	seen[n++] = stx_key_memo(&l, &body, &f);
 	v.input = "x";
-	seen[n++] = stx__memo_digest(&l, &body, &f);
+	seen[n++] = stx_key_memo(&l, &body, &f);
 	for (int i = 0; i < n; i++)
 		for (int k = 0; k < i; k++)
 			assert_false(stx_digest_eq(&seen[i], &seen[k]));
 	l = base;
 	l.ns = "default"; /* the empty namespace by its name */
-	struct stx_digest same = stx__memo_digest(&l, &body, &f);
+	struct stx_digest same = stx_key_memo(&l, &body, &f);
 	assert_true(stx_digest_eq(&same, &seen[0]));
 }
 
