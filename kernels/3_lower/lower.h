@@ -17,6 +17,7 @@ struct stx__value { /* of one graph node */
 	uint8_t is_realized;  /* fn loads a whole buffer written for this node */
 	uint8_t wanted;       /* some user certainly needs it realised (LO-28) */
 	uint32_t mark;        /* of the last origin walk */
+	uint8_t is_reduced;           /* a reduction reads it, perhaps through pointwise nodes and views */
 	const struct stx_node *base; /* this value is a reshape of base's; NULL: of its own */
 };
 
