@@ -49,8 +49,8 @@ static void test_normalize_transposed_operand_forbids_merge(void **state)
 	(void)state;
 	expect("%x : f32[512,256] = placeholder()\n%y : f32[256,512] = placeholder()\n"
 	       "%t = t.default(%x)\n%a = add.Tensor(%t, %y)\nreturn (%a,)\n",
-	       (const char *[]){ "axis x0 grid 256\naxis x1 vector 512\ngrain", "[x0 + 256*x1]\n",
-				 NULL });
+	       (const char *[]){ "axis x1 loop 16\naxis x2 vector 64\ngrain", "p0[x1 + 256*x2 + ",
+				 "p1[512*x1 + x2 + ", NULL }); /* in tiles, the two still apart */
 }
 
 /* LN-04: 16384*i0 + 8192*i1 + r0 becomes 8192*x0 + r0 with x0 in [0,128): 16384 = 2*8192. */
