@@ -12,7 +12,8 @@
  *   ops>30|50     several users, more operations than the limit of GPU|CPU (RZ-06)
  *   reads>4       several users, more than 4 buffers read (RZ-07)
  *   loads>8|12    several users, more accumulated loads than the limit (RZ-08)
- *   size>4096     any value whose body would pass 4096 operations and loads: a bound on compile time, far
+ *   size>4096     any value whose body would pass 4096 operations and loads, or 64 elementary functions (of up
+ *                  to 1024 instructions each; a kernel has 65536 at most): a bound on compile time, far
  *                 beyond the rules above, without which a chain of shared values could not terminate
  *   index size     any value whose index expressions may pass 1024 atoms: views of views whose divisions do
  *                  not cancel double with each, and a copy is cheaper than that arithmetic long before
@@ -23,7 +24,7 @@
 
 #include "lower.h"
 
-enum { MAX_READ_BUFFERS = 4, MANY_USERS = 5, MAX_BODY = 4096, MAX_WEIGHT = 1024 };
+enum { MAX_READ_BUFFERS = 4, MANY_USERS = 5, MAX_BODY = 4096, MAX_WEIGHT = 1024, MAX_ELEMENTARY = 64 };
 
 /* One use of o by node number `user`; a pointwise user counts once however often it names o. */
 static void count_use(struct stx__lower *l, const struct stx_node *o, uint32_t user)
@@ -151,7 +152,7 @@ const char *stx__realize_reason(const struct stx__lower *l, const struct stx_nod
 		return "epilogue";
 	if (v->uses > 1 && (reason = multi_user_reason(l, v)))
 		return reason;
-	if (v->fn->ops > MAX_BODY || v->fn->reads > MAX_BODY)
+	if (v->fn->ops > MAX_BODY || v->fn->reads > MAX_BODY || v->fn->elementary > MAX_ELEMENTARY)
 		return "size>4096";
 	return NULL;
 }

@@ -4,6 +4,8 @@
  * stx_kernel_verify and computes, at every point, the values of the bodies rounded as they are recorded.
  * Each body is played once for every row of the block, and a full-level one for every phase that needs it,
  * its variables replaced by the kernel's axes; equal values merge on the way (kernel_values.c). */
+#include <assert.h>
+
 #include "build.h"
 
 static stx_err oom(struct stx__build *b)
@@ -260,6 +262,7 @@ static void play_inst(struct play *p, uint32_t pos, uint32_t i, uint32_t row)
 	default: /* STX_B_INDIRECT */
 		p->at[i] = stx__value_indirect(v, in, temp_of(p, in->a), temp_of(p, in->c),
 		                               place(p, pos, in->ex));
+		assert(p->indirects); /* play_body made them: the body has an INDIRECT */
 		p->indirects[i] = stx__indirect_atom(v, p->at[i]);
 	}
 }

@@ -495,6 +495,24 @@ static void test_schedule_long_chain_is_linear(void **state)
 	stx_arena_free(m.a);
 }
 
+/* An elementary function is dozens of instructions, and a kernel has 65536 at most. */
+static void test_schedule_many_elementary_functions_are_several_kernels(void **state)
+{
+	(void)state;
+	struct maker m;
+	maker_init(&m);
+	struct stx_buffer *b = mk_input(&m, STX_F32, 1, (int64_t[]){ 300 });
+	for (int i = 0; i < 20; i++) {
+		mk_begin_ints(&m, 1, (int64_t[]){ 300 }, 0, NULL);
+		uint32_t v = mk_load(&m, b, mk_var(&m, 0));
+		for (int j = 0; j < 60; j++)
+			v = mk_op(&m, STX_P_SIN, STX_F32, v, 0);
+		b = mk_pointwise(&m, i == 19 ? STX_BUF_OUTPUT : STX_BUF_TEMP, STX_F32, v);
+	}
+	assert_int_equal(must_schedule(&m, 0)->kernels.n, 20);
+	stx_arena_free(m.a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -516,6 +534,7 @@ int main(void)
 		cmocka_unit_test(test_schedule_names_are_bounded_and_clean),
 		cmocka_unit_test(test_schedule_place_is_taken_only_when_read_at_its_own_points),
 		cmocka_unit_test(test_schedule_long_chain_is_linear),
+		cmocka_unit_test(test_schedule_many_elementary_functions_are_several_kernels),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
