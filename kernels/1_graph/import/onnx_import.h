@@ -72,7 +72,7 @@ int onnx_arg(const struct onnx *c);
 /* ---- questions about values ---- */
 enum stx_dtype onnx_dtype(V v);
 int onnx_rank(V v);
-int64_t onnx_dim(struct onnx *c, V v, int i); /* static; sets err when symbolic */
+int64_t onnx_dim(struct onnx *c, V v, int i); /* static; sets err when symbolic or beyond the rank */
 int onnx_is_float(V v);
 int onnx_is_const(V v);
 /* Elements of a value that must be known now, as i64 (floats are refused). At most cap; sets NEED_VALUES with
