@@ -7,6 +7,8 @@
  * producer (then the value never goes through memory), else the newest group over the same space that
  * shares an input with it; it starts a group otherwise, and the group says why. One pass, a hash table of
  * spaces; a group is small: linear. */
+#include <assert.h>
+
 #include "schedule_impl.h"
 
 #define MAX_GROUP_BUFFERS STX__MAX_GROUP
@@ -47,6 +49,12 @@ struct fuse {
 int stx__reads_at_point(const struct stx_binst *in, const struct stx_buffer *p)
 {
 	return in->c == STX_NONE && in->ex == p->store;
+}
+
+static struct fused *info_of(const struct fuse *f, uint32_t group)
+{
+	assert(f->info.at && group < f->info.n);
+	return &f->info.at[group];
 }
 
 static const struct stx_buffer *head(const struct fuse *f, uint32_t group)
@@ -136,7 +144,7 @@ static uint32_t elementary_in(const struct stx_buffer *b)
 
 static int has_room(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	const struct fused *g = &f->info.at[group];
+	const struct fused *g = info_of(f, group);
 	if (f->s->groups.at[group].buffers.n >= MAX_GROUP_BUFFERS || g->nreads >= MAX_GROUP_READS / 2 ||
 	    g->ninsts + b->body.n > MAX_GROUP_INSTS ||
 	    g->nelementary + elementary_in(b) > MAX_GROUP_ELEMENTARY) {
@@ -148,7 +156,7 @@ static int has_room(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 
 static int shares_read(const struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	const struct fused *g = &f->info.at[group];
+	const struct fused *g = info_of(f, group);
 	for (uint32_t i = 0; i < b->body.n; i++)
 		for (uint32_t j = 0; b->body.at[i].op == STX_B_LOAD && j < g->nreads; j++)
 			if (g->reads[j] == b->body.at[i].a)
@@ -187,7 +195,7 @@ static int64_t body_cost(const struct stx_buffer *b, int64_t elementary)
  * both the reductions themselves (16 elements at a time) and a kernel of its own. */
 static int is_cheap_in_scalars(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	struct fused *g = &f->info.at[group];
+	struct fused *g = info_of(f, group);
 	const struct stx_buffer *h = head(f, group);
 	int64_t ops = body_cost(b, 64);
 	if (!g->has_reduction)
@@ -234,14 +242,17 @@ static void assume(struct fuse *f, const struct stx_buffer *b, uint32_t group, s
 static int repeats_little(struct fuse *f, const struct tentative *t)
 {
 	int64_t ops = 0;
+	uint32_t functions = 0;
 	for (uint32_t i = 0; i < t->n; i++) {
 		int times = __builtin_popcount(t->phases.at[i].needs);
 		if (times > 1)
 			ops += (times - 1) * body_cost(t->at[i], 20);
+		functions += elementary_in(t->at[i]) * (uint32_t)(times > 1 ? times : 1);
 	}
-	if (ops > MAX_RECOMPUTED)
-		f->why = "phases would compute too much again";
-	return ops <= MAX_RECOMPUTED;
+	if (ops <= MAX_RECOMPUTED && functions <= MAX_GROUP_ELEMENTARY)
+		return 1;
+	f->why = "phases would compute too much again";
+	return 0;
 }
 
 static int same_order(const struct stx__red_order *p, const struct stx__red_order *q)
@@ -253,7 +264,7 @@ static int same_order(const struct stx__red_order *p, const struct stx__red_orde
 /* Every reduction would run as it does alone; enough grid points stay, and stores stay contiguous. */
 static int keeps_order(struct fuse *f, const struct tentative *t, uint32_t group)
 {
-	struct fused *g = &f->info.at[group];
+	struct fused *g = info_of(f, group);
 	const struct stx_buffer *h = t->at[0], *b = t->at[t->mine];
 	struct stx__group_def def = { .buffers = t->at, .n = t->n, .is_stored = t->is_stored, .name = b->name };
 	struct stx__red_order all;
@@ -279,7 +290,7 @@ static int keeps_order(struct fuse *f, const struct tentative *t, uint32_t group
 /* b as part of a group with rows and columns (build.h). */
 static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	struct fused *g = &f->info.at[group];
+	struct fused *g = info_of(f, group);
 	struct tentative *t = f->tentative;
 	if (!g->has_reduction && b->def != STX_DEF_REDUCTION) {
 		f->why = "its iteration space differs";
@@ -307,7 +318,7 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct stx_buffer *h = head(f, group);
-	if (b->def != STX_DEF_POINTWISE || f->info.at[group].is_phased ||
+	if (b->def != STX_DEF_POINTWISE || info_of(f, group)->is_phased ||
 	    !same_exs(h->ranges, h->nranges, b->ranges, b->nranges))
 		return may_be_phase(f, b, group);
 	return reads_at_own_points(f, b, group) && has_room(f, b, group) && is_cheap_in_scalars(f, b, group);
@@ -316,7 +327,7 @@ static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group
 /* b beside the group's buffers, none of which it reads at all or only at its own points. */
 static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	const struct fused *g = &f->info.at[group];
+	const struct fused *g = info_of(f, group);
 	if (b->def == STX_DEF_REDUCTION && (g->has_dot || b->monoid == STX_MONOID_DOT)) {
 		f->why = "a matrix product stands alone";
 		return 0;
@@ -338,7 +349,7 @@ static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t
 
 static int note_reads(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	struct fused *g = &f->info.at[group];
+	struct fused *g = info_of(f, group);
 	g->ninsts += b->body.n;
 	g->nelementary += elementary_in(b);
 	g->lane_ops += b->def == STX_DEF_REDUCTION ? 1 + body_cost(b, 20) : 0;
@@ -390,7 +401,7 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 		return start(f, b);
 	struct space_slot *slot = space_slot(f, b);
 	if (latest != STX_NONE && may_follow(f, b, latest)) {
-		if (b->def == STX_DEF_REDUCTION && !f->info.at[latest].has_reduction)
+		if (b->def == STX_DEF_REDUCTION && !info_of(f, latest)->has_reduction)
 			slot->group = latest + 1; /* the group has this space from now on */
 		return join(f, b, latest);
 	}

@@ -2,10 +2,11 @@
  *
  * Axes of the output and of the reduction are each ordered by stride, smallest innermost (LN-06), merged
  * where every address stays the same (Proposition 6.3), and bound: one axis to vector lanes, the one on
- * which the body runs cheapest; the other output axes and the chunks of a long vector axis to the grid; the
- * other reduction axes to serial loops. Pointwise work across the vector axis is done in tiles. With reductions the first one alone decides the order of axes and
- * which is the vector: what else is in the kernel never changes the order of a sum. Matmul-like reductions take several output rows at a time, so that
- * one load serves several accumulators. */
+ * which the body runs cheapest; the other output axes and the chunks of a long vector axis to the grid;
+ * the other reduction axes to serial loops. With reductions the first one alone decides the order of axes
+ * and which is the vector: what else is in the kernel never changes the order of a sum. Pointwise work
+ * across the vector axis is done in tiles. Matmul-like reductions take several output rows at a time, so
+ * that one load serves several accumulators. */
 #include "build.h"
 
 #define CACHE_LINE   64 /* bytes */

@@ -4,6 +4,8 @@
  * stx_kernel_verify and computes, at every point, the values of the bodies rounded as they are recorded.
  * Each body is played once for every row of the block, and a full-level one for every phase that needs it,
  * its variables replaced by the kernel's axes; equal values merge on the way (kernel_values.c). */
+#include <assert.h>
+
 #include "build.h"
 
 static stx_err oom(struct stx__build *b)
@@ -260,6 +262,7 @@ static void play_inst(struct play *p, uint32_t pos, uint32_t i, uint32_t row)
 	default: /* STX_B_INDIRECT */
 		p->at[i] = stx__value_indirect(v, in, temp_of(p, in->a), temp_of(p, in->c),
 		                               place(p, pos, in->ex));
+		assert(p->indirects); /* play_body made them: the body has an INDIRECT */
 		p->indirects[i] = stx__indirect_atom(v, p->at[i]);
 	}
 }
@@ -477,12 +480,18 @@ static stx_err collect_scalars(struct stx__build *b, struct stx_kernel *k)
 	return err == STX_E_NOMEM ? oom(b) : err;
 }
 
+/* An access of every iteration. */
+static int is_each(const struct stx__build *b, const struct stx__access *a)
+{
+	return a->is_load || (a->is_store && (!b->nred_dims || a->is_full));
+}
+
 /* A thread should have some 20 us of work: 0.1 ns a byte, 0.08 ns an operation. */
 static int64_t grain_of(const struct stx__build *b)
 {
 	int64_t per = 0, ops = b->nops > 100000 ? 100000 : (int64_t)b->nops;
 	for (uint32_t i = 0; i < b->accesses.n; i++)
-		if (b->accesses.at[i].is_load || (b->accesses.at[i].is_store && (!b->nred_dims || b->accesses.at[i].is_full)))
+		if (is_each(b, &b->accesses.at[i]))
 			per += 100 * b->accesses.at[i].bytes;
 	int64_t point = stx__sat_mul(b->axes.point_elems, per + 80 * ops + 20);
 	int64_t grain = 20000000 / (point < 1 ? 1 : point);
