@@ -1,4 +1,5 @@
-/* onnx_strip.c: rewrites ModelProto.graph.initializer on the wire format, without unpacking the model. */
+/* onnx_strip.c: rewrites ModelProto.graph.initializer on the wire format, without unpacking the
+ * model. */
 #include "onnx_strip.h"
 
 #include "onnx_types.h"
@@ -6,9 +7,18 @@
 
 /* Field numbers of onnx.proto. */
 enum { MODEL_GRAPH = 7, GRAPH_INITIALIZER = 5 };
-enum { TENSOR_DIMS = 1, TENSOR_DATA_TYPE = 2, TENSOR_FLOAT_DATA = 4, TENSOR_INT32_DATA = 5,
-       TENSOR_INT64_DATA = 7, TENSOR_RAW_DATA = 9, TENSOR_DOUBLE_DATA = 10, TENSOR_UINT64_DATA = 11,
-       TENSOR_EXTERNAL_DATA = 13, TENSOR_DATA_LOCATION = 14 };
+enum {
+	TENSOR_DIMS = 1,
+	TENSOR_DATA_TYPE = 2,
+	TENSOR_FLOAT_DATA = 4,
+	TENSOR_INT32_DATA = 5,
+	TENSOR_INT64_DATA = 7,
+	TENSOR_RAW_DATA = 9,
+	TENSOR_DOUBLE_DATA = 10,
+	TENSOR_UINT64_DATA = 11,
+	TENSOR_EXTERNAL_DATA = 13,
+	TENSOR_DATA_LOCATION = 14
+};
 
 static int is_payload(uint32_t number)
 {
@@ -63,7 +73,8 @@ static int scan_tensor(struct stx_span tensor, struct tensor_info *t)
 
 static int becomes_parameter(const struct tensor_info *t)
 {
-	return t->dtype != STX_DTYPE_NONE && (t->external || stx_onnx_is_parameter(t->dtype, t->elements));
+	return t->dtype != STX_DTYPE_NONE &&
+	       (t->external || stx_onnx_is_parameter(t->dtype, t->elements));
 }
 
 static int strip_tensor(struct stx_span tensor, struct stx_bytes *out)
@@ -85,8 +96,8 @@ static int strip_tensor(struct stx_span tensor, struct stx_bytes *out)
 }
 
 /* Copies a message, rewriting its length-delimited fields of one number. */
-static int rewrite(struct stx_span message, uint32_t number, int (*fn)(struct stx_span, struct stx_bytes *),
-                   struct stx_bytes *out)
+static int rewrite(struct stx_span message, uint32_t number,
+		   int (*fn)(struct stx_span, struct stx_bytes *), struct stx_bytes *out)
 {
 	struct stx_wire w = stx_wire_of(message);
 	struct stx_field f;
@@ -116,6 +127,7 @@ static int strip_graph(struct stx_span graph, struct stx_bytes *out)
 stx_err stx_onnx_strip(struct stx_span model, struct stx_bytes *out, struct stx_diag *d)
 {
 	if (!rewrite(model, MODEL_GRAPH, strip_graph, out))
-		return stx_fail(d, STX_E_INVALID, "client", NULL, "not a readable ONNX model: malformed protobuf");
+		return stx_fail(d, STX_E_INVALID, "client", NULL,
+				"not a readable ONNX model: malformed protobuf");
 	return out->oom ? stx_fail(d, STX_E_NOMEM, "client", NULL, "out of memory") : STX_E_OK;
 }

@@ -23,7 +23,7 @@ stx_err stx_frame_prefix(const uint8_t prefix[STX_FRAME_PREFIX], uint32_t *heade
 /* Appends prefix and packed envelope (not the body) to out. TOO_LARGE when the envelope does not
  * fit a header: requests then are refused, replies use stx_frame_pack_reply. */
 stx_err stx_frame_pack(const Stx__Envelope *e, uint32_t body_bytes, struct stx_bytes *out);
-/* The same for replies: an envelope larger than a header may be spills, so that out ends with the
+/* The same for replies: an envelope larger than a header spills, so that out ends with the
  * first bytes of the body. The caller appends body_bytes of body proper in either case. */
 stx_err stx_frame_pack_reply(const Stx__Envelope *e, uint32_t body_bytes, struct stx_bytes *out);
 /* Pre-scans and unpacks a header. The result is freed by stx__envelope__free_unpacked(e, NULL). */
@@ -32,7 +32,8 @@ stx_err stx_frame_unpack(struct stx_span header, Stx__Envelope **out, struct stx
  * body (0 when it did not spill). */
 stx_err stx_frame_unpack_reply(struct stx_span header, struct stx_span body, Stx__Envelope **out,
 			       size_t *body_off, struct stx_diag *d);
-/* stx_wire_scan with the limits of headers: one message at most in the Envelope. PROTOCOL when refused. */
+/* stx_wire_scan with the limits of headers: one message at most in the Envelope. PROTOCOL when
+ * refused. */
 stx_err stx_frame_prescan(struct stx_span header, struct stx_diag *d);
 /* The same with the limits of spilled envelopes. */
 stx_err stx_frame_prescan_spilled(struct stx_span envelope, struct stx_diag *d);

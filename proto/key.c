@@ -32,7 +32,7 @@ static struct stx_digest digest_and_free(struct stx_bytes *b)
 }
 
 struct stx_digest stx_key_memo(const Stx__Lookup *l, const struct stx_digest *body,
-				   const struct stx_digest *fingerprint)
+			       const struct stx_digest *fingerprint)
 {
 	struct stx_bytes b = { 0 };
 	put_str(&b, "stax-memo-v1");
@@ -71,13 +71,13 @@ static struct stx_digest code_digest(const char *what, const struct stx_digest *
 }
 
 struct stx_digest stx_key_artifact(const struct stx_digest *graph, const char *target,
-				  uint32_t options, const struct stx_digest *fingerprint)
+				   uint32_t options, const struct stx_digest *fingerprint)
 {
 	return code_digest("stax-key-v1", graph, target, options, fingerprint);
 }
 
-struct stx_digest stx_key_kernel(const struct stx_digest *ir, const char *target,
-				     uint32_t options, const struct stx_digest *fingerprint)
+struct stx_digest stx_key_kernel(const struct stx_digest *ir, const char *target, uint32_t options,
+				 const struct stx_digest *fingerprint)
 {
 	return code_digest("stax-kernel-v1", ir, target, options & STX_OPTION_FAST, fingerprint);
 }

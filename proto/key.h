@@ -1,9 +1,10 @@
 /* key.h
- * what requests, artifacts and kernels are known by (design: Keys): the daemon and a private worker's client
- * compute the same.
+ * what requests, artifacts and kernels are known by (design: Keys): the daemon and a private
+ * worker's client compute the same.
  *
- * All are SHA-256 of a tag, the format version and length-prefixed fields. Out of memory gives a digest that
- * nobody shares. fingerprint: of the compiler. target: resolved. options: stx_option_bits. */
+ * All are SHA-256 of a tag, the format version and length-prefixed fields. Out of memory gives a
+ * digest that nobody shares. fingerprint: of the compiler. target: resolved. options:
+ * stx_option_bits. */
 #ifndef STX_KEY_H
 #define STX_KEY_H
 
@@ -13,15 +14,20 @@
 #define STX_KEY_FORMAT 1u /* counts up when equal requests must not meet older entries */
 
 /* Options that change code, as bits. */
-enum { STX_OPTION_TRAINING = 1, STX_OPTION_DYNAMIC = 2, STX_OPTION_FAST = 4, STX_OPTION_FALLBACK = 8 };
+enum {
+	STX_OPTION_TRAINING = 1,
+	STX_OPTION_DYNAMIC = 2,
+	STX_OPTION_FAST = 4,
+	STX_OPTION_FALLBACK = 8
+};
 uint32_t stx_option_bits(const Stx__Options *o); /* NULL: 0 */
 
 /* Of a request as sent: body is the digest of the graph's bytes. */
 struct stx_digest stx_key_memo(const Stx__Lookup *l, const struct stx_digest *body,
 			       const struct stx_digest *fingerprint);
 /* Of an artifact: the canonical key. graph is the canonical graph's digest. */
-struct stx_digest stx_key_artifact(const struct stx_digest *graph, const char *target, uint32_t options,
-				   const struct stx_digest *fingerprint);
+struct stx_digest stx_key_artifact(const struct stx_digest *graph, const char *target,
+				   uint32_t options, const struct stx_digest *fingerprint);
 /* Of a kernel's object: of the options only numerics count. */
 struct stx_digest stx_key_kernel(const struct stx_digest *ir, const char *target, uint32_t options,
 				 const struct stx_digest *fingerprint);

@@ -180,6 +180,58 @@ static void random_inputs(struct stx_graph *g, uint64_t *seed, int tame)
 	stx_graph_constant(g, NULL, stx_type_make(g, STX_BOOL, 0, NULL), data, 1, NULL);
 }
 
+/* Convolution and pooling: operands and lists that have a chance to fit each other. */
+static struct stx_node *window_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+{
+	const struct stx_op_info *info = stx_op_info(op);
+	int conv = op == STX_OP_CONVOLUTION, k = 1 + pick(seed, 3), transposed = pick(seed, 2);
+	int64_t groups = 1 + pick(seed, 3), per = 1 + pick(seed, 2), xs[5], ws[5], v[3];
+	enum stx_dtype t = pick_dtype(seed);
+	struct stx_arg args[16];
+	if (!conv)
+		k = info->base[8] - '0';
+	xs[0] = pick(seed, 3);
+	xs[1] = groups * per;
+	ws[0] = transposed ? xs[1] : groups * (1 + pick(seed, 2));
+	ws[1] = transposed ? 1 + pick(seed, 2) : per;
+	for (int i = 0; i < k; i++) {
+		xs[2 + i] = 1 + pick(seed, 7);
+		ws[2 + i] = 1 + pick(seed, 3);
+	}
+	int skip = !conv && pick(seed, 3) == 0; /* pooling without the batch dimension */
+	struct stx_node *x = stx_graph_input(g, NULL, stx_type_make(g, t, k + 2 - skip, xs + skip), NULL, 0, NULL);
+	struct stx_node *w = stx_graph_input(g, NULL, stx_type_make(g, t, k + 2, ws), NULL, 0, NULL);
+	if (!x || !w)
+		abort();
+	for (uint32_t i = 0; i < info->nparams; i++) {
+		const struct stx_param *p = &info->params[i];
+		int least = strcmp(p->name, "padding") && strcmp(p->name, "output_padding");
+		args[i] = random_arg(g, p, seed);
+		if (p->kind == STX_PARAM_OPT_INT && args[i].kind == STX_ARG_INT)
+			args[i] = stx_arg_int(g, 1 + pick(seed, 4));
+		if (p->kind != STX_PARAM_INTS || args[i].kind == STX_ARG_DEFAULT)
+			continue;
+		for (int j = 0; j < k; j++)
+			v[j] = least + pick(seed, 3);
+		args[i] = stx_arg_ints(g, v, pick(seed, 4) ? (uint32_t)k : 1);
+	}
+	args[0] = stx_arg_tensor(stx_val(x, 0));
+	if (conv) {
+		int64_t out = transposed ? ws[1] * groups : ws[0];
+		struct stx_node *b = stx_graph_input(g, NULL, stx_type_make(g, t, 1, &out), NULL, 0, NULL);
+		args[1] = stx_arg_tensor(stx_val(w, 0));
+		args[2] = pick(seed, 3) ? stx_arg_tensor(stx_val(b, 0)) : stx_arg_none();
+		args[6] = stx_arg_bool(transposed);
+		args[8] = stx_arg_int(g, groups);
+	}
+	return stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+}
+
+static int is_window(enum stx_op op)
+{
+	return op == STX_OP_CONVOLUTION || stx_op_info(op)->category == STX_CAT_WINDOW;
+}
+
 static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int ncalls)
 {
 	struct stx_arg args[16];
@@ -190,7 +242,10 @@ static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int nca
 		const struct stx_op_info *info = stx_op_info(op);
 		for (uint32_t i = 0; i < info->nparams; i++)
 			args[i] = random_arg(g, &info->params[i], seed);
-		made += stx_graph_call(g, op, NULL, args, info->nparams, NULL) != NULL;
+		struct stx_node *n = is_window(op) && pick(seed, 8) == 0
+					     ? window_call(g, seed, op)
+					     : stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+		made += n != NULL;
 	}
 	for (int i = 1 + pick(seed, 3); i > 0; i--)
 		stx_graph_output(g, random_val(g, seed), NULL, &d);
@@ -222,16 +277,19 @@ struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op)
 	struct stx_arg args[16];
 	struct stx_graph *g = NULL;
 	for (int tries = 0; tries < 20000; tries++) {
-		if (tries % 20 == 0) { /* other inputs from time to time */
+		if (tries % 20 == 0 || is_window(op)) { /* other inputs from time to time */
 			g = stx_graph_new(a);
-			random_inputs(g, seed, 1);
+			if (!is_window(op))
+				random_inputs(g, seed, 1);
 		}
-		for (uint32_t i = 0; i < info->nparams; i++)
+		for (uint32_t i = 0; i < info->nparams && !is_window(op); i++)
 			args[i] = random_arg(g, &info->params[i], seed);
-		struct stx_node *n = stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+		struct stx_node *n = is_window(op) ? window_call(g, seed, op)
+						   : stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		if (!n || !n->nouts)
 			continue;
-		stx_graph_output(g, stx_val(n, 0), NULL, NULL);
+		for (uint32_t i = 0; i < n->nouts; i++)
+			stx_graph_output(g, stx_val(n, i), NULL, NULL);
 		return g;
 	}
 	return NULL;

@@ -134,6 +134,28 @@ static void reduce_args(struct stx_graph *g, const struct stx_node *n, uint32_t 
 	}
 }
 
+/* Lists of one value, and an empty stride, written out for every dimension. */
+static stx_err window_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
+			   struct stx_diag *d)
+{
+	struct stx__window w;
+	stx_err e = stx__infer_window(g, n, &w, d);
+	if (e)
+		return e;
+	for (uint32_t i = 0; i < n->nargs; i++) {
+		const char *name = stx_op_info(n->op)->params[i].name;
+		const int64_t *v = !strcmp(name, "kernel_size")      ? w.kernel
+				   : !strcmp(name, "stride")         ? w.stride
+				   : !strcmp(name, "padding")        ? w.padding
+				   : !strcmp(name, "dilation")       ? w.dilation
+				   : !strcmp(name, "output_padding") ? w.output_padding
+								     : NULL;
+		if (v)
+			out[i] = stx_arg_ints(g, v, w.k);
+	}
+	return 0;
+}
+
 stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
 			 struct stx_diag *d)
 {
@@ -155,10 +177,17 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 		out[2] = dim_arg(g, n, 2, rank);
 		out[3] = dim_arg(g, n, 3, rank);
 		break;
+	case STX_OP_CONVOLUTION: return window_args(g, n, out, d);
+	case STX_OP_UNFOLD:
 	case STX_OP_GATHER:
 	case STX_OP_INDEX_SELECT:
 	case STX_OP_SOFTMAX:
 	case STX_OP_LOG_SOFTMAX: out[1] = dim_arg(g, n, 1, rank); break;
+	case STX_OP_CUMSUM:
+	case STX_OP_CUMPROD:
+		out[1] = dim_arg(g, n, 1, rank);
+		out[2] = stx_arg_dtype(o->dtype);
+		break;
 	case STX_OP_CAT: out[1] = dim_arg(g, n, 1, o->rank); break;
 	case STX_OP_INDEX:
 		while (out[1].n && !out[1].u.tensors[out[1].n - 1].node)
@@ -186,6 +215,8 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 			reduce_args(g, n, rank, out);
 		else if (stx_op_info(n->op)->category == STX_CAT_POINTWISE)
 			pointwise_scalars(n, out);
+		else if (stx_op_info(n->op)->category == STX_CAT_WINDOW)
+			return window_args(g, n, out, d);
 		else if (stx_op_info(n->op)->category == STX_CAT_COMPOSITE ||
 			 (n->op == STX_OP_ADDMM && stx_dtype_is_float(o->dtype)))
 			for (uint32_t i = 0; i < n->nargs; i++)

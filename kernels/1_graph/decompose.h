@@ -19,6 +19,12 @@ struct stx__build {
 #define STX__KEEP 1
 typedef int stx__rule_fn(struct stx__build *b, const struct stx_node *n, struct stx_val *out);
 
+/* decompose_window.c */
+stx__rule_fn stx__rule_max_pool, stx__rule_avg_pool, stx__rule_convolution;
+
+/* decompose_scan.c */
+stx__rule_fn stx__rule_scan;
+
 /* Tables indexed by operator; NULL: no rule. */
 extern stx__rule_fn *const stx__basis_rules[STX_OP_COUNT];
 extern stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT];

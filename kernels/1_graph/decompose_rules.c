@@ -585,6 +585,12 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_REPEAT] = repeat,
 	[STX_OP_TRIL] = triangle,
 	[STX_OP_TRIU] = triangle,
+	[STX_OP_MAX_POOL1D] = stx__rule_max_pool,
+	[STX_OP_MAX_POOL2D] = stx__rule_max_pool,
+	[STX_OP_MAX_POOL3D] = stx__rule_max_pool,
+	[STX_OP_AVG_POOL1D] = stx__rule_avg_pool,
+	[STX_OP_AVG_POOL2D] = stx__rule_avg_pool,
+	[STX_OP_AVG_POOL3D] = stx__rule_avg_pool,
 };
 
 stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
@@ -592,4 +598,6 @@ stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
 	[STX_OP_FLOOR] = unchanged, [STX_OP_CEIL] = unchanged, [STX_OP_TRUNC] = unchanged,
 	[STX_OP_ROUND] = unchanged, [STX_OP_SIGN] = unchanged, [STX_OP_ISNAN] = never,
 	[STX_OP_ISINF] = never,     [STX_OP_SUM_DIM] = reduce_to_bool, [STX_OP_PROD_DIM] = reduce_to_bool,
+	[STX_OP_CONVOLUTION] = stx__rule_convolution,
+	[STX_OP_CUMSUM] = stx__rule_scan, [STX_OP_CUMPROD] = stx__rule_scan,
 };

@@ -1,8 +1,8 @@
 /* fold.c: evaluation of a node over constants.
  *
- * Requires: n passed inference with static sizes. Ensures: bytes equal those of the compiled operator. Views
- * are index maps from an output position to an input position; pointwise operators go through stx_prim_eval
- * with the common type of their operands. */
+ * Requires: n passed inference with static sizes. Ensures: bytes equal those of the compiled
+ * operator. Views are index maps from an output position to an input position; pointwise operators
+ * go through stx_prim_eval with the common type of their operands. */
 #include "fold.h"
 
 #include "decompose.h"
@@ -31,7 +31,7 @@ struct operand {
 };
 
 static int static_sizes(const struct stx_graph *g, const struct stx_type *t, int64_t *sizes,
-                        int64_t *count)
+			int64_t *count)
 {
 	*count = 1;
 	for (int i = 0; i < t->rank; i++) {
@@ -77,7 +77,7 @@ static union stx_scalar convert(union stx_scalar v, enum stx_dtype from, enum st
 
 /* Element of o at position `at` of the result, broadcasting from the right. */
 static union stx_scalar broadcast_load(const struct fold *f, const struct operand *o,
-                                       const int64_t *at)
+				       const int64_t *at)
 {
 	int64_t flat = 0;
 	for (int i = 0; i < o->rank; i++)
@@ -127,19 +127,16 @@ static int folded_prim(const struct fold *f, enum stx_prim *prim)
 	case STX_OP_SUB_SCALAR:
 		if (a[2].is_float ? a[2].u.f != 1 : a[2].u.i != 1)
 			return 0;
-		*prim = f->n->op == STX_OP_ADD || f->n->op == STX_OP_ADD_SCALAR ? STX_P_ADD : STX_P_SUB;
+		*prim = f->n->op == STX_OP_ADD || f->n->op == STX_OP_ADD_SCALAR ? STX_P_ADD
+										: STX_P_SUB;
 		return 1;
 	case STX_OP_DIV_MODE:
 		if (stx_dtype_is_float(f->dtype) || a[2].kind != STX_ARG_STRING)
 			return 0;
 		*prim = !strcmp(a[2].u.str, "floor") ? STX_P_FLOORDIV : STX_P_DIV;
 		return 1;
-	case STX_OP_REMAINDER:
-		*prim = STX_P_MOD;
-		return !stx_dtype_is_float(f->dtype);
-	default:
-		*prim = (enum stx_prim)p;
-		return p >= 0 && p < (int)STX_P_FIRST_ELEMENTARY;
+	case STX_OP_REMAINDER: *prim = STX_P_MOD; return !stx_dtype_is_float(f->dtype);
+	default: *prim = (enum stx_prim)p; return p >= 0 && p < (int)STX_P_FIRST_ELEMENTARY;
 	}
 }
 
@@ -167,7 +164,8 @@ static int fold_pointwise(struct fold *f)
 	}
 	if (common == STX_DTYPE_NONE || !stx_prim_accepts(prim, common))
 		return 0;
-	enum stx_dtype work = stx__wide(common); /* operands are converted once, to this (NUMERICS) */
+	enum stx_dtype work =
+		stx__wide(common); /* operands are converted once, to this (NUMERICS) */
 	for (int i = 0; i < n; i++)
 		if (kinds[i] == 2)
 			scalars[i] = scalar_arg(&f->n->args[i], work);
@@ -177,9 +175,12 @@ static int fold_pointwise(struct fold *f)
 		unflatten(k, f->rank, f->sizes, at);
 		for (int i = 0; i < n; i++)
 			if (kinds[i] == 1)
-				scalars[i] = convert(broadcast_load(f, &o[i], at), o[i].dtype, work);
-		union stx_scalar r = stx_prim_eval(prim, result, work, scalars[0], scalars[1], scalars[2]);
-		stx_scalar_store(f->dtype, f->out + k * stx_dtype_bytes(f->dtype), convert(r, result, f->dtype));
+				scalars[i] =
+					convert(broadcast_load(f, &o[i], at), o[i].dtype, work);
+		union stx_scalar r =
+			stx_prim_eval(prim, result, work, scalars[0], scalars[1], scalars[2]);
+		stx_scalar_store(f->dtype, f->out + k * stx_dtype_bytes(f->dtype),
+				 convert(r, result, f->dtype));
 	}
 	return 1;
 }
@@ -194,7 +195,9 @@ static int fold_where(struct fold *f)
 		int64_t at[STX_MAX_DIMS];
 		unflatten(k, f->rank, f->sizes, at);
 		int which = broadcast_load(f, &o[0], at).i ? 1 : 2;
-		stx_scalar_store(f->dtype, f->out + k * stx_dtype_bytes(f->dtype), convert(broadcast_load(f, &o[which], at), o[which].dtype, f->dtype));
+		stx_scalar_store(
+			f->dtype, f->out + k * stx_dtype_bytes(f->dtype),
+			convert(broadcast_load(f, &o[which], at), o[which].dtype, f->dtype));
 	}
 	return 1;
 }
@@ -205,7 +208,10 @@ static int fold_convert(struct fold *f)
 	if (!get_operand(f->g, f->n->args[0].u.tensor, &o))
 		return 0;
 	for (int64_t k = 0; k < f->count; k++)
-		stx_scalar_store(f->dtype, f->out + k * stx_dtype_bytes(f->dtype), convert(stx_scalar_load(o.dtype, o.bytes + k * stx_dtype_bytes(o.dtype)), o.dtype, f->dtype));
+		stx_scalar_store(
+			f->dtype, f->out + k * stx_dtype_bytes(f->dtype),
+			convert(stx_scalar_load(o.dtype, o.bytes + k * stx_dtype_bytes(o.dtype)),
+				o.dtype, f->dtype));
 	return 1;
 }
 
@@ -238,7 +244,8 @@ static int map_select(const struct fold *f, const struct operand *o, const int64
 	return 1;
 }
 
-static int map_permute(const struct fold *f, const struct operand *o, const int64_t *at, int64_t *in)
+static int map_permute(const struct fold *f, const struct operand *o, const int64_t *at,
+		       int64_t *in)
 {
 	for (int i = 0; i < o->rank; i++) {
 		int64_t d;
@@ -285,9 +292,7 @@ static int fold_view(struct fold *f)
 	case STX_OP_VIEW:
 	case STX_OP_SQUEEZE:
 	case STX_OP_UNSQUEEZE:
-	case STX_OP_CLONE:
-		memcpy(f->out, o.bytes, (size_t)f->count * width);
-		return 1;
+	case STX_OP_CLONE: memcpy(f->out, o.bytes, (size_t)f->count * width); return 1;
 	default: return 0;
 	}
 	for (int64_t k = 0; k < f->count; k++) {
@@ -351,7 +356,8 @@ static int fold_arange(struct fold *f)
 		return 0;
 	for (int64_t k = 0; k < f->count; k++) {
 		union stx_scalar v = { .i = start + k * step };
-		stx_scalar_store(f->dtype, f->out + k * stx_dtype_bytes(f->dtype), convert(v, STX_I64, f->dtype));
+		stx_scalar_store(f->dtype, f->out + k * stx_dtype_bytes(f->dtype),
+				 convert(v, STX_I64, f->dtype));
 	}
 	return 1;
 }
@@ -369,7 +375,9 @@ static int fold_index_select(struct fold *f)
 	for (int64_t k = 0; k < f->count; k++) {
 		int64_t at[STX_MAX_DIMS], flat = 0;
 		unflatten(k, f->rank, f->sizes, at);
-		int64_t i = stx_scalar_load(index.dtype, index.bytes + at[dim] * stx_dtype_bytes(index.dtype)).i;
+		int64_t i = stx_scalar_load(index.dtype,
+					    index.bytes + at[dim] * stx_dtype_bytes(index.dtype))
+				    .i;
 		at[dim] = i < 0 ? i + o.sizes[dim] : i;
 		if (at[dim] < 0 || at[dim] >= o.sizes[dim])
 			return 0; /* reported when it runs */
@@ -391,15 +399,26 @@ static int fold_reduce(struct fold *f)
 		return 0; /* to one element, over integers: exact in any order */
 	switch (f->n->op) {
 	case STX_OP_SUM_DIM: prim = STX_P_ADD; break;
-	case STX_OP_PROD_DIM: prim = STX_P_MUL; init.i = 1; break;
-	case STX_OP_AMAX: prim = STX_P_MAX; init = stx_scalar_load(o.dtype, o.bytes); break;
-	case STX_OP_AMIN: prim = STX_P_MIN; init = stx_scalar_load(o.dtype, o.bytes); break;
+	case STX_OP_PROD_DIM:
+		prim = STX_P_MUL;
+		init.i = 1;
+		break;
+	case STX_OP_AMAX:
+		prim = STX_P_MAX;
+		init = stx_scalar_load(o.dtype, o.bytes);
+		break;
+	case STX_OP_AMIN:
+		prim = STX_P_MIN;
+		init = stx_scalar_load(o.dtype, o.bytes);
+		break;
 	default: return 0;
 	}
 	union stx_scalar zero = { .u = 0 }, acc = init;
 	for (int64_t k = 0; k < o.count; k++) {
-		union stx_scalar v = stx_scalar_load(o.dtype, o.bytes + k * stx_dtype_bytes(o.dtype));
-		acc = stx_prim_eval(prim, f->dtype, f->dtype, acc, convert(v, o.dtype, f->dtype), zero);
+		union stx_scalar v =
+			stx_scalar_load(o.dtype, o.bytes + k * stx_dtype_bytes(o.dtype));
+		acc = stx_prim_eval(prim, f->dtype, f->dtype, acc, convert(v, o.dtype, f->dtype),
+				    zero);
 	}
 	stx_scalar_store(f->dtype, f->out, acc);
 	return 1;

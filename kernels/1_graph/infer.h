@@ -26,6 +26,20 @@ stx_err stx__infer_dims(struct stx_graph *g, const struct stx_node *n, uint32_t 
 			int empty_is_all, uint32_t *set, struct stx_diag *d);
 /* Common type of the tensor and scalar arguments, alpha and beta left out (NONE: there is none). */
 enum stx_dtype stx__infer_common(const struct stx_node *n, uint32_t first);
+/* What a convolution or pooling slides, over its k spatial dimensions (the last ones). Arguments are
+ * constants; a list of one value stands for every dimension, an empty stride for the kernel size. */
+#define STX__MAX_SPATIAL 3
+struct stx__window {
+	uint32_t k;
+	int64_t kernel[STX__MAX_SPATIAL]; /* pooling only: a convolution's are its weight's sizes */
+	int64_t stride[STX__MAX_SPATIAL], padding[STX__MAX_SPATIAL], dilation[STX__MAX_SPATIAL];
+	int64_t output_padding[STX__MAX_SPATIAL]; /* convolution */
+	int64_t groups;
+	int ceil_mode, include_pad; /* pooling */
+	int64_t divisor;            /* avg_pool's divisor_override, 0: none */
+};
+stx_err stx__infer_window(struct stx_graph *g, const struct stx_node *n, struct stx__window *w,
+			  struct stx_diag *d);
 stx_err stx__infer_no_common(const struct stx_node *n, struct stx_diag *d);
 
 #endif

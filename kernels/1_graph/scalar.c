@@ -8,13 +8,15 @@
 const struct stx_float_format *stx_float_format(enum stx_dtype t)
 {
 	/* clang-format off */
-	/*                                                mant bias  top     max     inf     nan    sign  nuz */
-	static const struct stx_float_format f16 =      { 10,   15,  30, 0x7bff, 0x7c00, 0x7e00, 0x8000, 0 };
-	static const struct stx_float_format bf16 =     {  7,  127, 254, 0x7f7f, 0x7f80, 0x7fc0, 0x8000, 0 };
-	static const struct stx_float_format e4m3fn =   {  3,    7,  15,   0x7e,   0x7f,   0x7f,   0x80, 0 };
-	static const struct stx_float_format e5m2 =     {  2,   15,  30,   0x7b,   0x7c,   0x7f,   0x80, 0 };
-	static const struct stx_float_format e4m3fnuz = {  3,    8,  15,   0x7f,   0x80,   0x80,   0x80, 1 };
-	static const struct stx_float_format e5m2fnuz = {  2,   16,  31,   0x7f,   0x80,   0x80,   0x80, 1 };
+	/*                          mant bias  top     max     inf     nan    sign  nuz */
+#define FORMAT(name, ...) static const struct stx_float_format name = { __VA_ARGS__ }
+	FORMAT(f16,               10,   15,  30, 0x7bff, 0x7c00, 0x7e00, 0x8000, 0);
+	FORMAT(bf16,               7,  127, 254, 0x7f7f, 0x7f80, 0x7fc0, 0x8000, 0);
+	FORMAT(e4m3fn,             3,    7,  15,   0x7e,   0x7f,   0x7f,   0x80, 0);
+	FORMAT(e5m2,               2,   15,  30,   0x7b,   0x7c,   0x7f,   0x80, 0);
+	FORMAT(e4m3fnuz,           3,    8,  15,   0x7f,   0x80,   0x80,   0x80, 1);
+	FORMAT(e5m2fnuz,           2,   16,  31,   0x7f,   0x80,   0x80,   0x80, 1);
+#undef FORMAT
 	/* clang-format on */
 
 	switch (t) {
@@ -120,7 +122,8 @@ double stx_scalar_from_bits(enum stx_dtype t, uint64_t bits)
 		return x;
 	}
 	assert(stx_float_format(t));
-	return decode(stx_float_format(t), (uint32_t)bits & (stx_dtype_bytes(t) == 1 ? 0xff : 0xffff));
+	return decode(stx_float_format(t),
+		      (uint32_t)bits & (stx_dtype_bytes(t) == 1 ? 0xff : 0xffff));
 }
 
 double stx_scalar_round(enum stx_dtype t, double v)
@@ -134,7 +137,8 @@ double stx_scalar_round(enum stx_dtype t, double v)
 
 static int64_t extend(uint64_t v, int bits)
 {
-	return (int64_t)(v << (64 - bits)) >> (64 - bits); /* arithmetic on every supported compiler */
+	return (int64_t)(v << (64 - bits)) >>
+	       (64 - bits); /* arithmetic on every supported compiler */
 }
 
 union stx_scalar stx_scalar_wrap(enum stx_dtype t, uint64_t v)

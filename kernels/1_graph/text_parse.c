@@ -186,6 +186,20 @@ static int parse_bool(struct stx__parser *s, int *v)
 	return 0;
 }
 
+/* PyTorch writes the end of a slice without one as sys.maxsize, which index expressions keep for infinity;
+ * bounds are clamped to the size, so the number before it means the same. */
+static int parse_bound(struct stx__parser *s, stx_ex *out)
+{
+	static const char most[] = "9223372036854775807";
+	size_t n = sizeof most - 1;
+	if ((size_t)(s->end - s->p) <= n || memcmp(s->p, most, n) || !strchr(",)", s->p[n]))
+		return parse_ex(s, out);
+	const char *at = s->p;
+	s->p += n;
+	*out = stx_ex_const(s->g->ex, INT64_MAX - 1);
+	return *out ? 0 : stx__t_over_budget(s, at);
+}
+
 static int parse_arg(struct stx__parser *s, enum stx_param_kind k, struct stx_arg *a)
 {
 	int is_float, b;
@@ -200,8 +214,8 @@ static int parse_arg(struct stx__parser *s, enum stx_param_kind k, struct stx_ar
 	case STX_PARAM_TENSOR:
 	case STX_PARAM_OPT_TENSOR: a->kind = STX_ARG_TENSOR; return parse_ref(s, &a->u.tensor);
 	case STX_PARAM_TENSORS: return parse_tensors(s, a);
-	case STX_PARAM_INT:
-	case STX_PARAM_OPT_INT: a->kind = STX_ARG_INT; return parse_ex(s, &a->u.ex);
+	case STX_PARAM_INT: a->kind = STX_ARG_INT; return parse_ex(s, &a->u.ex);
+	case STX_PARAM_OPT_INT: a->kind = STX_ARG_INT; return parse_bound(s, &a->u.ex);
 	case STX_PARAM_INTS:
 	case STX_PARAM_OPT_INTS: return parse_ints(s, a);
 	case STX_PARAM_FLOAT:

@@ -131,6 +131,7 @@ static struct stx__inner *record(struct stx_graph *g, enum stx__inner_rule rule,
 			return NULL;
 		n->ops = sat_add(n->ops, o->ops);
 		n->reads = sat_add(n->reads, o->reads);
+		n->elementary = sat_add(n->elementary, o->elementary);
 		n->weight = n->weight > o->weight ? n->weight : o->weight;
 		for (j = 0; j < o->nbufs; j++)
 			add_buffer(n, o->bufs[j]);
@@ -205,6 +206,8 @@ struct stx__inner *stx__inner_map(struct stx_graph *g, struct stx__shape s,
 	for (i = 0; i < nsteps; i++) {
 		if (steps[i].op < STX_PRIM_COUNT)
 			n->ops = sat_add(n->ops, (uint32_t)stx_prim_info(steps[i].op)->cost);
+		if (steps[i].op >= STX_P_FIRST_ELEMENTARY && steps[i].op < STX_PRIM_COUNT)
+			n->elementary = sat_add(n->elementary, 1);
 		use(n, steps[i].op);
 	}
 	return n->u.steps.at ? n : NULL;

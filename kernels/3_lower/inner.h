@@ -62,6 +62,7 @@ struct stx__inner {
 		struct { const stx_ex *map; const struct stx__index *at; } indirect; /* at: [nops-1] */
 	} u;
 	uint32_t ops, reads, bufs[STX__MANY_BUFFERS]; /* saturating counts; distinct buffers, sorted */
+	uint32_t elementary; /* elementary functions played, saturating: each becomes dozens of instructions */
 	uint32_t weight; /* atoms of the heaviest index expression when played, at most; saturating */
 	uint64_t used[STX__USED_WORDS];               /* operations played */
 };

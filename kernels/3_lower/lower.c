@@ -185,6 +185,7 @@ int stx_lower_has_rule(enum stx_op op)
 	case STX_OP_PLACEHOLDER: case STX_OP_CONSTANT: case STX_OP_FULL: case STX_OP_ARANGE:
 	case STX_OP_GATHER: case STX_OP_INDEX_SELECT: case STX_OP_EMBEDDING: case STX_OP_INDEX:
 	case STX_OP_CAT: case STX_OP_PAD: case STX_OP_MM: case STX_OP_BMM:
+	case STX_OP_CONVOLUTION:
 		return 1;
 	default:
 		return 0;

@@ -17,6 +17,7 @@ struct stx__value { /* of one graph node */
 	uint8_t is_realized;  /* fn loads a whole buffer written for this node */
 	uint8_t wanted;       /* some user certainly needs it realised (LO-28) */
 	uint32_t mark;        /* of the last origin walk */
+	uint8_t is_reduced;           /* a reduction reads it, perhaps through pointwise nodes and views */
 	const struct stx_node *base; /* this value is a reshape of base's; NULL: of its own */
 };
 
@@ -36,6 +37,9 @@ typedef struct stx__inner *stx__rule_fn(struct stx__lower *l, const struct stx_n
 /* rules_*.c, one for each category; pointwise also covers composites of primitives. */
 stx__rule_fn stx__rule_pointwise, stx__rule_create, stx__rule_reduce, stx__rule_view,
 	stx__rule_indirect, stx__rule_piecewise, stx__rule_contract;
+/* rules_window.c: the operands are in memory. */
+struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx_node *n,
+                                          struct stx__inner *x, struct stx__inner *wt);
 /* 1 when op has a rule. */
 int stx__pointwise_has_rule(enum stx_op op);
 int stx__view_has_rule(enum stx_op op);

@@ -4,12 +4,16 @@
  * Rules are tried in order; the first that holds realises the value when it is produced and names itself:
  *   output        the value is a result of the graph (RZ-09)
  *   wanted        a user with more than one consumer around needs it in memory (LO-28)
+ *   epilogue      several users, some of them a reduction, and it is pointwise work on a contraction's result:
+ *                 written by the contraction's kernel in place of the bare result (GF-05), so that repeated
+ *                 layers do not each inline more of the layers before
  *   expensive     several users, and on the CPU an exp, log, ..., tanh inside (RZ-04)
  *   users>5       on the CPU: more than 5 users and more than 4/5 of the operation limit: "near" it (RZ-05)
  *   ops>30|50     several users, more operations than the limit of GPU|CPU (RZ-06)
  *   reads>4       several users, more than 4 buffers read (RZ-07)
  *   loads>8|12    several users, more accumulated loads than the limit (RZ-08)
- *   size>4096     any value whose body would pass 4096 operations and loads: a bound on compile time, far
+ *   size>4096     any value whose body would pass 4096 operations and loads, or 64 elementary functions (of up
+ *                  to 1024 instructions each; a kernel has 65536 at most): a bound on compile time, far
  *                 beyond the rules above, without which a chain of shared values could not terminate
  *   index size     any value whose index expressions may pass 1024 atoms: views of views whose divisions do
  *                  not cancel double with each, and a copy is cheaper than that arithmetic long before
@@ -20,7 +24,7 @@
 
 #include "lower.h"
 
-enum { MAX_READ_BUFFERS = 4, MANY_USERS = 5, MAX_BODY = 4096, MAX_WEIGHT = 1024 };
+enum { MAX_READ_BUFFERS = 4, MANY_USERS = 5, MAX_BODY = 4096, MAX_WEIGHT = 1024, MAX_ELEMENTARY = 64 };
 
 /* One use of o by node number `user`; a pointwise user counts once however often it names o. */
 static void count_use(struct stx__lower *l, const struct stx_node *o, uint32_t user)
@@ -31,6 +35,8 @@ static void count_use(struct stx__lower *l, const struct stx_node *o, uint32_t u
 	v->is_live = 1;
 	if (c == STX_CAT_CONTRACT)
 		v->wanted = 1;
+	v->is_reduced |= c == STX_CAT_REDUCE ||
+	                 ((c == STX_CAT_POINTWISE || c == STX_CAT_VIEW) && l->vals[user].is_reduced);
 	if (c == STX_CAT_POINTWISE && v->mark == user + 1)
 		return;
 	v->mark = user + 1;
@@ -77,6 +83,33 @@ static int uses_any(const struct stx__inner *fn, const uint8_t *ops, uint32_t n)
 	return 0;
 }
 
+static int same_elements(const struct stx__lower *l, const struct stx_buffer *b, struct stx__shape s)
+{
+	stx_ex p = stx_ex_const(l->ex, 1), q = p;
+	uint32_t d;
+
+	for (d = 0; d < s.rank; d++)
+		p = stx_ex_mul(l->ex, p, s.sizes[d]);
+	for (d = 0; d < b->layout.rank; d++)
+		q = stx_ex_mul(l->ex, q, b->layout.sizes[d]);
+	return p == q && p != STX_EX_BAD;
+}
+
+static int is_epilogue(const struct stx__lower *l, const struct stx__inner *fn)
+{
+	struct stx__shape s = { fn->rank, fn->sizes };
+	uint32_t i;
+
+	for (i = 0; i < fn->nbufs && i < STX__MANY_BUFFERS; i++) {
+		const struct stx_buffer *b = l->loops->buffers.at[fn->bufs[i]];
+
+		if (b->def == STX_DEF_REDUCTION && !strcmp(b->realized_by, "contraction") &&
+		    same_elements(l, b, s))
+			return 1;
+	}
+	return 0;
+}
+
 static const char *multi_user_reason(const struct stx__lower *l, const struct stx__value *v)
 {
 	static const uint8_t expensive[] = { STX_P_EXP, STX_P_LOG, STX_P_LOG10, STX_P_LOG1P, STX_P_LOG2,
@@ -115,9 +148,11 @@ const char *stx__realize_reason(const struct stx__lower *l, const struct stx_nod
 		return "no_inline";
 	if (v->uses > 1 && v->wanted)
 		return "wanted";
+	if (v->uses > 1 && v->is_reduced && is_epilogue(l, v->fn))
+		return "epilogue";
 	if (v->uses > 1 && (reason = multi_user_reason(l, v)))
 		return reason;
-	if (v->fn->ops > MAX_BODY || v->fn->reads > MAX_BODY)
+	if (v->fn->ops > MAX_BODY || v->fn->reads > MAX_BODY || v->fn->elementary > MAX_ELEMENTARY)
 		return "size>4096";
 	return NULL;
 }
@@ -293,18 +328,6 @@ struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx
 }
 
 /* ---- outputs ---- */
-
-static int same_elements(struct stx__lower *l, const struct stx_buffer *b, struct stx__shape s)
-{
-	stx_ex p = stx_ex_const(l->ex, 1), q = p;
-	uint32_t d;
-
-	for (d = 0; d < s.rank; d++)
-		p = stx_ex_mul(l->ex, p, s.sizes[d]);
-	for (d = 0; d < b->layout.rank; d++)
-		q = stx_ex_mul(l->ex, q, b->layout.sizes[d]);
-	return p == q && p != STX_EX_BAD;
-}
 
 /* The TEMP buffer whose whole storage fn reads in row-major order, or NULL: it can be the output itself. */
 static struct stx_buffer *whole_buffer(struct stx__lower *l, const struct stx__inner *fn,

@@ -57,7 +57,7 @@ struct stx__inner *stx__rule_contract(struct stx__lower *l, const struct stx_nod
 	stx_ex *sizes;
 	uint32_t d;
 
-	if (n->op != STX_OP_MM && n->op != STX_OP_BMM)
+	if (n->op != STX_OP_MM && n->op != STX_OP_BMM && n->op != STX_OP_CONVOLUTION)
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
 		                       stx_op_info(n->op)->overload);
 	a = operand(l, n, 0);
@@ -66,6 +66,8 @@ struct stx__inner *stx__rule_contract(struct stx__lower *l, const struct stx_nod
 	if (!b || !sizes)
 		return NULL;
 	a = stx__arg(l, n, 0); /* realising b may have replaced it */
+	if (n->op == STX_OP_CONVOLUTION)
+		return stx__lower_convolution(l, n, a, b);
 	for (d = 0; d < out.rank; d++)
 		sizes[d] = out.sizes[d];
 	sizes[out.rank] = a->sizes[a->rank - 1];

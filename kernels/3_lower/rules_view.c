@@ -146,6 +146,21 @@ static int view_slice(struct view *v)
 	return !v->l->err;
 }
 
+/* Window o, element e of dimension d is its element o*step + e. */
+static int view_unfold(struct view *v)
+{
+	struct stx_exprs *x = v->l->ex;
+	int64_t step;
+	uint32_t d;
+
+	if (!dim_arg(v, 1, v->x->rank, &d) || !stx__const_arg(v->l, v->n, v->n->args[3].u.ex, &step))
+		return 0;
+	identity(v);
+	if (v->x->rank)
+		v->map[d] = stx_ex_add(x, stx_ex_muli(x, axis(v, d), step), axis(v, v->x->rank));
+	return 1;
+}
+
 static int view_select(struct view *v)
 {
 	stx_ex at = v->n->args[2].u.ex;
@@ -340,7 +355,7 @@ static view_fn *const views[STX_OP_COUNT] = {
 	[STX_OP_EXPAND]    = view_expand,    [STX_OP_SQUEEZE]   = view_squeeze,
 	[STX_OP_UNSQUEEZE] = view_unsqueeze, [STX_OP_SLICE]     = view_slice,
 	[STX_OP_SELECT]    = view_select,    [STX_OP_FLIP]      = view_flip,
-	[STX_OP_DIAGONAL]  = view_diagonal,
+	[STX_OP_DIAGONAL]  = view_diagonal,  [STX_OP_UNFOLD]    = view_unfold,
 };
 
 int stx__view_has_rule(enum stx_op op)

@@ -1,22 +1,31 @@
 /* fuse.c: which buffers are computed by one kernel.
  *
  * requires: buffers in definition order. ensures: every buffer with elements is in one group; groups in
- * order never read what a later one computes; inside a group every buffer has the ranges of the first, a
- * read of a group's own buffer is at the reader's own point, reductions stand before pointwise buffers.
- * A buffer joins the group of its latest producer (then the value never goes through memory), else the
- * newest group over the same space that shares an input with it; it starts a group otherwise, and the
- * group says why. One pass, a hash table of spaces: linear. */
+ * order never read what a later one computes; each group is what build.h describes (phases.c decides it
+ * when a group has several reductions or levels), and each of its reductions runs in the order in which it
+ * would run alone, so that fused and unfused give the same bits. A buffer joins the group of its latest
+ * producer (then the value never goes through memory), else the newest group over the same space that
+ * shares an input with it; it starts a group otherwise, and the group says why. One pass, a hash table of
+ * spaces; a group is small: linear. */
+#include <assert.h>
+
 #include "schedule_impl.h"
 
-#define MAX_GROUP_BUFFERS 32
+#define MAX_GROUP_BUFFERS STX__MAX_GROUP
 #define MAX_GROUP_INSTS 2000
+#define MAX_GROUP_ELEMENTARY 64 /* of up to 1024 instructions; a kernel has 65536 at most */
 #define MAX_GROUP_READS 64
+#define MAX_RECOMPUTED 96 /* operations an element that later phases may repeat: some four exponentials */
+#define FEW_ROWS 16       /* grid points below which a kernel of phases may starve threads */
+#define SMALL 65536       /* elements that one thread does at once */
 
 struct fused { /* what fusion knows of a group besides its list */
 	uint32_t reads[MAX_GROUP_READS]; /* buffers outside the group */
-	uint32_t nreads, ninsts;
+	uint32_t nreads, ninsts, nelementary;
+	int64_t lane_ops;              /* of the reductions, an element */
 	uint8_t has_reduction, has_dot;
-	uint8_t lanes; /* of the reduction: 0 not asked yet, 1 no, 2 yes */
+	uint8_t is_phased;             /* reductions that read others, or full-level results */
+	struct stx__red_order *order;  /* of the first reduction; NULL: not asked yet */
 };
 
 struct space_slot {
@@ -33,11 +42,19 @@ struct fuse {
 	struct space_slot *spaces; /* newest group of each space */
 	uint32_t nslots;
 	const char *why;
+	struct stx__build *build; /* scratch */
+	struct tentative *tentative;
 };
 
 int stx__reads_at_point(const struct stx_binst *in, const struct stx_buffer *p)
 {
 	return in->c == STX_NONE && in->ex == p->store;
+}
+
+static struct fused *info_of(const struct fuse *f, uint32_t group)
+{
+	assert(f->info.at && group < f->info.n);
+	return &f->info.at[group];
 }
 
 static const struct stx_buffer *head(const struct fuse *f, uint32_t group)
@@ -108,7 +125,7 @@ static int reads_at_own_points(struct fuse *f, const struct stx_buffer *b, uint3
 	return 1;
 }
 
-/* A reduction that reads a result of the group needs it complete: it would have to be a later phase. */
+/* A reduction that reads a result of the group needs it complete: it is a later phase. */
 static int reads_group(const struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	for (uint32_t i = 0; i < b->body.n; i++)
@@ -117,11 +134,20 @@ static int reads_group(const struct fuse *f, const struct stx_buffer *b, uint32_
 	return 0;
 }
 
+static uint32_t elementary_in(const struct stx_buffer *b)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < b->body.n; i++)
+		n += b->body.at[i].op >= STX_P_FIRST_ELEMENTARY && b->body.at[i].op < STX_PRIM_COUNT;
+	return n;
+}
+
 static int has_room(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	const struct fused *g = &f->info.at[group];
+	const struct fused *g = info_of(f, group);
 	if (f->s->groups.at[group].buffers.n >= MAX_GROUP_BUFFERS || g->nreads >= MAX_GROUP_READS / 2 ||
-	    g->ninsts + b->body.n > MAX_GROUP_INSTS) {
+	    g->ninsts + b->body.n > MAX_GROUP_INSTS ||
+	    g->nelementary + elementary_in(b) > MAX_GROUP_ELEMENTARY) {
 		f->why = "the kernel would be too large";
 		return 0;
 	}
@@ -130,7 +156,7 @@ static int has_room(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 
 static int shares_read(const struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	const struct fused *g = &f->info.at[group];
+	const struct fused *g = info_of(f, group);
 	for (uint32_t i = 0; i < b->body.n; i++)
 		for (uint32_t j = 0; b->body.at[i].op == STX_B_LOAD && j < g->nreads; j++)
 			if (g->reads[j] == b->body.at[i].a)
@@ -146,48 +172,162 @@ static int64_t points(const struct stx_exprs *x, const stx_ex *ranges, uint32_t 
 	return p;
 }
 
-/* After a reduction along vector lanes a pointwise result is scalar code. Not worth it when that outweighs
- * both the reduction itself (16 elements at a time) and a kernel of its own. */
-static int is_cheap_in_scalars(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+static struct stx__red_order *order_alone(struct fuse *f, const struct stx_buffer *b)
 {
-	struct fused *g = &f->info.at[group];
-	const struct stx_buffer *h = head(f, group);
+	static const uint8_t stored[1] = { 1 };
+	struct stx__group_def def = { .buffers = &b, .n = 1, .is_stored = stored, .name = b->name };
+	struct stx__red_order *o = STX_NEW(f->arena, struct stx__red_order);
+	return o && stx__red_order(f->build, f->l, &def, o) ? o : NULL;
+}
+
+/* Operations of a body, an elementary function as so many. */
+static int64_t body_cost(const struct stx_buffer *b, int64_t elementary)
+{
 	int64_t ops = 0;
-	if (!g->has_reduction)
-		return 1;
 	for (uint32_t i = 0; i < b->body.n; i++)
 		if (b->body.at[i].op < STX_PRIM_COUNT)
 			ops += b->body.at[i].op >= STX_P_FIRST_ELEMENTARY && b->body.at[i].op != STX_P_RELU
-			               ? 64 : stx_prim_info((enum stx_prim)b->body.at[i].op)->cost;
-	if (ops * 16 <= points(f->l->ex, h->rranges, h->nrranges) ||
-	    stx__sat_mul(ops, points(f->l->ex, h->ranges, h->nranges)) <= 20000)
-		return 1;
-	if (!g->lanes)
-		g->lanes = stx__runs_in_lanes(f->l, h) ? 2 : 1;
-	if (g->lanes == 2)
-		f->why = "it would be scalar code behind a reduction along vector lanes";
-	return g->lanes == 1;
+			               ? elementary : stx_prim_info((enum stx_prim)b->body.at[i].op)->cost;
+	return ops;
 }
 
-/* Pointwise b after what the group computes. */
-static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+/* After a reduction along vector lanes a pointwise result is scalar code. Not worth it when that outweighs
+ * both the reductions themselves (16 elements at a time) and a kernel of its own. */
+static int is_cheap_in_scalars(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
+	struct fused *g = info_of(f, group);
 	const struct stx_buffer *h = head(f, group);
-	if (b->def != STX_DEF_POINTWISE) {
-		f->why = "a reduction over other kernels' results starts a kernel";
+	int64_t ops = body_cost(b, 64);
+	if (!g->has_reduction)
+		return 1;
+	if (ops * 16 <= stx__sat_mul(g->lane_ops, points(f->l->ex, h->rranges, h->nrranges)) ||
+	    stx__sat_mul(ops, points(f->l->ex, h->ranges, h->nranges)) <= 20000)
+		return 1;
+	if (!g->order)
+		g->order = order_alone(f, h);
+	if (!g->order || !g->order->lanes)
+		return 1;
+	f->why = "it would be scalar code behind a reduction along vector lanes";
+	return 0;
+}
+
+/* ---- phases ---- */
+
+struct tentative { /* the group as it would be with one more buffer: reductions first */
+	const struct stx_buffer *at[STX__MAX_GROUP];
+	uint8_t is_stored[STX__MAX_GROUP];
+	uint32_t n, mine;
+	struct stx__phases phases;
+};
+
+static void assume(struct fuse *f, const struct stx_buffer *b, uint32_t group, struct tentative *t)
+{
+	const struct stx_group *g = &f->s->groups.at[group];
+	int pending = 1;
+	t->n = 0;
+	for (uint32_t i = 0; i <= g->buffers.n; i++) {
+		const struct stx_buffer *next = i < g->buffers.n ? f->l->buffers.at[g->buffers.at[i]] : NULL;
+		if (pending && (!next || (b->def == STX_DEF_REDUCTION && next->def != STX_DEF_REDUCTION))) {
+			t->mine = t->n;
+			t->at[t->n++] = b;
+			pending = 0;
+		}
+		if (next)
+			t->at[t->n++] = next;
+	}
+	for (uint32_t i = 0; i < t->n; i++)
+		t->is_stored[i] = t->at[i]->kind == STX_BUF_OUTPUT;
+}
+
+static int repeats_little(struct fuse *f, const struct tentative *t)
+{
+	int64_t ops = 0;
+	uint32_t functions = 0;
+	for (uint32_t i = 0; i < t->n; i++) {
+		int times = __builtin_popcount(t->phases.at[i].needs);
+		if (times > 1)
+			ops += (times - 1) * body_cost(t->at[i], 20);
+		functions += elementary_in(t->at[i]) * (uint32_t)(times > 1 ? times : 1);
+	}
+	if (ops <= MAX_RECOMPUTED && functions <= MAX_GROUP_ELEMENTARY)
+		return 1;
+	f->why = "phases would compute too much again";
+	return 0;
+}
+
+static int same_order(const struct stx__red_order *p, const struct stx__red_order *q)
+{
+	return p && q && p->lanes == q->lanes && same_exs(p->size, p->nloops, q->size, q->nloops) &&
+	       same_exs(p->map, p->nvars, q->map, q->nvars);
+}
+
+/* Every reduction would run as it does alone; enough grid points stay, and stores stay contiguous. */
+static int keeps_order(struct fuse *f, const struct tentative *t, uint32_t group)
+{
+	struct fused *g = info_of(f, group);
+	const struct stx_buffer *h = t->at[0], *b = t->at[t->mine];
+	struct stx__group_def def = { .buffers = t->at, .n = t->n, .is_stored = t->is_stored, .name = b->name };
+	struct stx__red_order all;
+	if (!g->order || !g->has_reduction)
+		g->order = order_alone(f, h);
+	if (!stx__red_order(f->build, f->l, &def, &all) || !same_order(g->order, &all) ||
+	    (b->def == STX_DEF_REDUCTION && b != h && !same_order(order_alone(f, b), &all))) {
+		f->why = "a reduction would run in another order";
 		return 0;
 	}
-	if (!same_exs(h->ranges, h->nranges, b->ranges, b->nranges)) {
+	int64_t rows = points(f->l->ex, h->ranges, h->nranges);
+	int64_t total = stx__sat_mul(rows, points(f->l->ex, h->rranges, h->nrranges));
+	if (!all.lanes)
+		rows /= 64;
+	if (total > SMALL && (rows < FEW_ROWS || all.narrow)) {
+		f->why = all.narrow ? "its rows are not contiguous along the vector axis"
+		                    : "a kernel of phases would have too few grid points";
+		return 0;
+	}
+	return 1;
+}
+
+/* b as part of a group with rows and columns (build.h). */
+static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	struct fused *g = info_of(f, group);
+	struct tentative *t = f->tentative;
+	if (!g->has_reduction && b->def != STX_DEF_REDUCTION) {
 		f->why = "its iteration space differs";
 		return 0;
 	}
+	if (g->has_dot || (b->def == STX_DEF_REDUCTION && b->monoid == STX_MONOID_DOT)) {
+		f->why = b->def == STX_DEF_REDUCTION ? "a reduction over other kernels' results starts a kernel"
+		                                     : "its iteration space differs";
+		return 0;
+	}
+	if (!has_room(f, b, group))
+		return 0;
+	assume(f, b, group, t);
+	if (!stx__phases_find(f->l, t->at, t->n, t->is_stored, &t->phases, &f->why) ||
+	    !repeats_little(f, t) || !keeps_order(f, t, group))
+		return 0;
+	if (b->def == STX_DEF_POINTWISE && !t->phases.at[t->mine].is_full && !is_cheap_in_scalars(f, b, group))
+		return 0;
+	for (uint32_t i = 0; i < t->n; i++)
+		g->is_phased |= t->phases.at[i].is_full || t->phases.n > 1;
+	return 1;
+}
+
+/* b after what the group computes. */
+static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	const struct stx_buffer *h = head(f, group);
+	if (b->def != STX_DEF_POINTWISE || info_of(f, group)->is_phased ||
+	    !same_exs(h->ranges, h->nranges, b->ranges, b->nranges))
+		return may_be_phase(f, b, group);
 	return reads_at_own_points(f, b, group) && has_room(f, b, group) && is_cheap_in_scalars(f, b, group);
 }
 
 /* b beside the group's buffers, none of which it reads at all or only at its own points. */
 static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	const struct fused *g = &f->info.at[group];
+	const struct fused *g = info_of(f, group);
 	if (b->def == STX_DEF_REDUCTION && (g->has_dot || b->monoid == STX_MONOID_DOT)) {
 		f->why = "a matrix product stands alone";
 		return 0;
@@ -200,6 +340,8 @@ static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t
 		f->why = "it shares no input with the kernel over its space";
 		return 0;
 	}
+	if (b->def == STX_DEF_REDUCTION)
+		return may_be_phase(f, b, group);
 	return reads_at_own_points(f, b, group) && has_room(f, b, group);
 }
 
@@ -207,8 +349,10 @@ static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t
 
 static int note_reads(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	struct fused *g = &f->info.at[group];
+	struct fused *g = info_of(f, group);
 	g->ninsts += b->body.n;
+	g->nelementary += elementary_in(b);
+	g->lane_ops += b->def == STX_DEF_REDUCTION ? 1 + body_cost(b, 20) : 0;
 	g->has_reduction |= b->def == STX_DEF_REDUCTION;
 	g->has_dot |= b->def == STX_DEF_REDUCTION && b->monoid == STX_MONOID_DOT;
 	for (uint32_t i = 0; i < b->body.n; i++) {
@@ -255,10 +399,13 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 	f->why = fuse_at_all ? "it reads no other kernel's result" : "fusion is off";
 	if (!fuse_at_all)
 		return start(f, b);
-	if (latest != STX_NONE && may_follow(f, b, latest))
-		return join(f, b, latest);
-	const char *why = f->why;
 	struct space_slot *slot = space_slot(f, b);
+	if (latest != STX_NONE && may_follow(f, b, latest)) {
+		if (b->def == STX_DEF_REDUCTION && !info_of(f, latest)->has_reduction)
+			slot->group = latest + 1; /* the group has this space from now on */
+		return join(f, b, latest);
+	}
+	const char *why = f->why;
 	uint32_t beside = slot->group ? slot->group - 1 : STX_NONE;
 	if (beside != STX_NONE && (latest == STX_NONE || beside >= latest) && may_stand_beside(f, b, beside))
 		return join(f, b, beside);
@@ -286,7 +433,9 @@ stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o, 
 	while (f.nslots < f.l->buffers.n * 2)
 		f.nslots *= 2;
 	f.spaces = STX_NEW_ARRAY(f.arena, struct space_slot, f.nslots);
-	if (!f.spaces)
+	f.build = STX_NEW(f.arena, struct stx__build);
+	f.tentative = STX_NEW(f.arena, struct tentative);
+	if (!f.spaces || !f.build || !f.tentative)
 		return stx_fail(d, STX_E_NOMEM, "schedule", NULL, "the memory budget is exceeded");
 	for (uint32_t i = 0; i < f.l->buffers.n; i++)
 		group_of[i] = STX_NONE;

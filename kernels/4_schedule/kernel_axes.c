@@ -2,10 +2,15 @@
  *
  * Axes of the output and of the reduction are each ordered by stride, smallest innermost (LN-06), merged
  * where every address stays the same (Proposition 6.3), and bound: one axis to vector lanes, the one on
- * which the body runs cheapest; the other output axes and the chunks of a long vector axis to the grid; the
- * other reduction axes to serial loops. Matmul-like reductions take several output rows at a time, so that
- * one load serves several accumulators. */
+ * which the body runs cheapest; the other output axes and the chunks of a long vector axis to the grid;
+ * the other reduction axes to serial loops. With reductions the first one alone decides the order of axes
+ * and which is the vector: what else is in the kernel never changes the order of a sum. Pointwise work
+ * across the vector axis is done in tiles. Matmul-like reductions take several output rows at a time, so
+ * that one load serves several accumulators. */
 #include "build.h"
+
+#define CACHE_LINE   64 /* bytes */
+#define TILE_COLUMNS 64 /* measured: 64 by one line beats 16 to 256 by one or two */
 
 struct dim {
 	uint32_t var;       /* body variable that stands for the axis once its neighbours are merged in */
@@ -20,7 +25,8 @@ struct chooser {
 	struct stx_exprs *x;
 	struct dim out[STX__MAX_DIMS], red[STX__MAX_DIMS];
 	uint32_t nout, nred;
-	struct dim *vector, *row; /* NULL: none */
+	struct dim *vector, *row, *tile; /* NULL: none */
+	int64_t tile_rows;
 	stx_ex zero;
 };
 
@@ -55,6 +61,8 @@ static void set_keys(struct chooser *c, struct dim *d)
 	int seen_store = 0;
 	for (uint32_t i = 0; i < b->accesses.n; i++) {
 		const struct stx__access *a = &b->accesses.at[i];
+		if (!a->is_lead)
+			continue;
 		uint64_t s = stride_of(c->x, a->ex, d->var);
 		if (a->is_store && !d->is_red && !seen_store) {
 			d->key[0] = s;
@@ -185,10 +193,10 @@ static void collect(struct chooser *c)
 static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 {
 	struct stx__build *b = c->b;
-	uint64_t per = b->nops < 1000 ? b->nops : 1000, n = (uint64_t)hint_of(c->x, d->size);
+	uint64_t per = b->lead_nops < 1000 ? b->lead_nops : 1000, n = (uint64_t)hint_of(c->x, d->size);
 	for (uint32_t i = 0; i < b->accesses.n; i++) {
 		const struct stx__access *a = &b->accesses.at[i];
-		if (!a->is_load && !(a->is_store && !d->is_red))
+		if (!a->is_lead || (!a->is_load && !(a->is_store && !d->is_red)))
 			continue;
 		uint64_t s = stride_of(c->x, a->ex, d->var);
 		per += s == 0 ? 4 : s == 1 ? 8 : 64;
@@ -244,6 +252,32 @@ static void choose_row(struct chooser *c)
 	}
 }
 
+/* ---- tiles ---- */
+
+/* Pointwise work that some load runs across: along the vector axis it strides over whole cache lines, along
+ * another axis it is contiguous. Then a grid point is a line's worth of that axis by TILE_COLUMNS, so that a
+ * line is used up before it leaves the cache. */
+static void choose_tile(struct chooser *c)
+{
+	struct stx__build *b = c->b;
+	if (b->space->def == STX_DEF_REDUCTION || !c->vector || hint_of(c->x, c->vector->size) < 16)
+		return;
+	for (uint32_t i = c->nout; i-- > 0 && !c->tile;) {
+		struct dim *d = &c->out[i];
+		if (d == c->vector || hint_of(c->x, d->size) < 8)
+			continue;
+		for (uint32_t j = 0; j < b->accesses.n && !c->tile; j++) {
+			const struct stx__access *a = &b->accesses.at[j];
+			uint64_t bytes = a->bytes ? a->bytes : 1;
+			if (a->is_load && stride_of(c->x, a->ex, d->var) == 1 &&
+			    stride_of(c->x, a->ex, c->vector->var) * bytes >= CACHE_LINE) {
+				c->tile = d;
+				c->tile_rows = CACHE_LINE / (int64_t)bytes;
+			}
+		}
+	}
+}
+
 /* How many rows at a time: a divisor where there is one, else the last block repeats its last row. */
 static uint32_t row_count(struct chooser *c)
 {
@@ -291,7 +325,7 @@ static stx_ex new_axis(struct chooser *c, stx_ex size, enum stx_binding binding,
 /* Elements of a chunk of the vector axis: shapes only. 0: not cut. */
 static int64_t chunk_of(struct chooser *c)
 {
-	int64_t n, most = c->b->nred_dims ? 64 : c->b->nops >= 32 ? 1024 : 4096;
+	int64_t n, most = c->tile ? TILE_COLUMNS : c->b->nred_dims ? 64 : c->b->nops >= 32 ? 1024 : 4096;
 	struct stx_interval r = stx_ex_interval(c->x, c->vector->size);
 	if (r.hi <= most)
 		return 0;
@@ -317,6 +351,8 @@ static uint32_t grid_factors(struct chooser *c, int64_t chunk, struct factor *f)
 		if (d == c->row)
 			row = (struct factor){ d, stx_ex_ceildiv(x, d->size,
 			                                         stx_ex_const(x, c->b->axes.rows)), 0 };
+		else if (d == c->tile)
+			f[n++] = (struct factor){ d, stx_ex_ceildiv(x, d->size, stx_ex_const(x, c->tile_rows)), 0 };
 		else if (d != c->vector)
 			f[n++] = (struct factor){ d, d->size, 0 };
 	}
@@ -377,6 +413,12 @@ static void bind(struct chooser *c)
 	if (chunk) {
 		base = stx_ex_muli(x, chunk_at, chunk);
 		size = stx_ex_min(x, stx_ex_const(x, chunk), stx_ex_sub(x, size, base));
+	}
+	if (c->tile) {
+		stx_ex first = stx_ex_muli(x, c->tile->at[0], c->tile_rows);
+		stx_ex left = stx_ex_sub(x, c->tile->size, first);
+		stx_ex rows = stx_ex_min(x, stx_ex_const(x, c->tile_rows), left);
+		bind_loop(c, c->tile, STX_AXIS_LOOP, rows, first);
 	}
 	if (out_vector)
 		bind_loop(c, c->vector, STX_AXIS_VECTOR, size, base);
@@ -445,6 +487,7 @@ stx_err stx__choose_axes(struct stx__build *b)
 	collect(c);
 	choose_vector(c);
 	choose_row(c);
+	choose_tile(c);
 	bind(c);
 	b->axes.index_bits = index_bits(c);
 	for (uint32_t i = 0; i < b->axes.naxes; i++)

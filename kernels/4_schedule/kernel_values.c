@@ -1,9 +1,9 @@
 /* kernel_values.c: value numbering and placement of pure instructions (GK-16, LO-29; loop-invariant code).
  *
  * A value equal to an earlier one is that one: the key is the whole instruction, and operands are value
- * numbers already. Loads are numbered too: inside a kernel nothing that is loaded is stored before (all
- * stores stand at the end of a point; values of the same group are passed on, not re-read). Each value
- * goes to the outermost region that has its operands and variables. Terminates: every value once. */
+ * numbers already. Loads are numbered too: what a kernel stores is loaded by it in one later phase at most (values
+ * of the same group are passed on, not re-read). Each value goes to the outermost region that has its operands and
+ * variables; what a phase computes in its loops is numbered anew by the next. Terminates: every value once. */
 #include "build.h"
 #include "elementary.h"
 
@@ -39,6 +39,23 @@ stx_err stx__values_init(struct stx__values *v, struct stx__build *b, struct stx
 
 /* ---- regions ---- */
 
+static uint32_t row_region(const struct stx__axes *x, uint32_t phase)
+{
+	return x->nout + phase * (x->nnest - x->nout + 1);
+}
+
+static int is_row_region(const struct stx__axes *x, uint32_t region)
+{
+	return region >= x->nout && (region - x->nout) % (x->nnest - x->nout + 1) == 0;
+}
+
+/* From the phase being built: what earlier phases computed in their loops is gone. */
+static int is_visible(const struct stx__values *v, uint32_t region)
+{
+	const struct stx__axes *x = &v->b->axes;
+	return region < x->nout || is_row_region(x, region) || region > row_region(x, v->phase);
+}
+
 struct region_walk {
 	const struct stx__values *v;
 	uint32_t region;
@@ -54,7 +71,7 @@ static stx_err region_atom(void *ctx, const struct stx_ex_atom *a)
 	else if (a->kind == STX_ATOM_VAR)
 		for (uint32_t i = 0; i < x->nnest; i++)
 			if (x->nest[i] == a->number)
-				r = i + 1;
+				r = i < x->nout ? i + 1 : row_region(x, w->v->phase) + i - x->nout + 1;
 	if (r > w->region)
 		w->region = r;
 	return STX_E_OK;
@@ -70,10 +87,10 @@ static uint8_t region_of(const struct stx__values *v, const struct stx_kinst *i)
 		if ((value_operands(i) >> j & 1) && t != STX_NONE && v->temps.at[t].region > w.region)
 			w.region = v->temps.at[t].region;
 	}
-	/* What the epilogue needs only there is not kept alive across the reduction loops. */
+	/* What is needed only in this phase is not kept alive across the loops before it. */
 	const struct stx__axes *x = &v->b->axes;
-	if (v->post && x->nnest > x->nout && w.region == x->nout && i->op != STX_K_CONST)
-		return STX__POST;
+	if (is_row_region(x, w.region) && i->op != STX_K_CONST)
+		return (uint8_t)row_region(x, v->phase);
 	return (uint8_t)w.region;
 }
 
@@ -131,7 +148,8 @@ static uint32_t number(struct stx__values *v, struct stx_kinst i)
 		grow(v);
 	uint32_t mask = v->nslots - 1, at = (uint32_t)hash_of(&i) & mask;
 	for (; v->slots[at]; at = (at + 1) & mask)
-		if (same(&v->temps.at[v->slots[at] - 1].i, &i))
+		if (same(&v->temps.at[v->slots[at] - 1].i, &i) &&
+		    is_visible(v, v->temps.at[v->slots[at] - 1].region))
 			return v->slots[at] - 1;
 	uint32_t t = append(v, i);
 	if (!v->oom)
@@ -209,7 +227,7 @@ uint32_t stx__value_marker(struct stx__values *v, struct stx_kinst i)
 	uint32_t t = append(v, i);
 	if (v->oom)
 		return 0;
-	v->temps.at[t].region = i.op == STX_K_ACC ? (uint8_t)v->b->axes.nout : STX__POST;
+	v->temps.at[t].region = (uint8_t)row_region(&v->b->axes, v->phase);
 	return t;
 }
 
@@ -301,10 +319,8 @@ static void mark(struct stx__values *v, const struct stx_kinst *i)
 
 static void mark_live(struct stx__values *v)
 {
-	for (uint32_t i = 0; i < v->stores.n; i++)
-		mark(v, &v->stores.at[i]);
-	for (uint32_t i = 0; i < v->updates.n; i++)
-		mark(v, &v->updates.at[i]);
+	for (uint32_t i = 0; i < v->effects.n; i++)
+		mark(v, &v->effects.at[i].i);
 	for (uint32_t t = v->temps.n; t-- > 0;) {
 		struct stx__temp *p = &v->temps.at[t];
 		p->live |= p->i.op == STX_K_INDIRECT && (p->i.flags & STX_BF_CHECK);
@@ -339,7 +355,7 @@ static uint32_t put(struct stx__values *v, struct stx_kinst i)
 
 struct by_region { /* live temps by region, in order of creation */
 	uint32_t *at;
-	uint32_t start[STX__POST + 2];
+	uint32_t start[STX__REGIONS + 1];
 };
 
 static void sort_by_region(struct stx__values *v, struct by_region *r)
@@ -352,9 +368,9 @@ static void sort_by_region(struct stx__values *v, struct by_region *r)
 	}
 	for (uint32_t t = 0; t < v->temps.n; t++)
 		r->start[v->temps.at[t].region + 1] += v->temps.at[t].live;
-	for (uint32_t i = 0; i <= STX__POST; i++)
+	for (uint32_t i = 0; i < STX__REGIONS; i++)
 		r->start[i + 1] += r->start[i];
-	uint32_t next[STX__POST + 1];
+	uint32_t next[STX__REGIONS];
 	memcpy(next, r->start, sizeof next);
 	for (uint32_t t = 0; t < v->temps.n; t++)
 		if (v->temps.at[t].live)
@@ -375,11 +391,52 @@ static void put_region(struct stx__values *v, const struct by_region *r, uint32_
 	}
 }
 
+static uint32_t put_loop(struct stx__values *v, uint32_t axis)
+{
+	struct stx_kinst loop = inst(STX_K_LOOP, STX_DTYPE_NONE);
+	loop.a = axis;
+	return put(v, loop);
+}
+
+static void put_end(struct stx__values *v, uint32_t loop)
+{
+	struct stx_kinst end = inst(STX_K_END, STX_DTYPE_NONE);
+	end.a = loop;
+	put(v, end);
+}
+
+static void put_effects(struct stx__values *v, uint32_t phase, int stores)
+{
+	for (uint32_t i = 0; i < v->effects.n && !v->oom; i++)
+		if (v->effects.at[i].phase == phase && (v->effects.at[i].i.op == STX_K_STORE) == stores)
+			put(v, v->effects.at[i].i);
+}
+
+/* Row values of the phase, its accumulators, its loops. */
+static void put_phase(struct stx__values *v, const struct by_region *r, uint32_t phase)
+{
+	const struct stx__axes *x = &v->b->axes;
+	const struct stx__phases *p = &v->b->phases;
+	uint32_t loops[STX__MAX_DIMS], first = row_region(x, phase), n = 0;
+	put_region(v, r, first, 0);
+	put_region(v, r, first, 1);
+	if (phase == p->n && !p->final_loop)
+		return;
+	for (; n < x->nnest - x->nout && !v->oom; n++) {
+		loops[n] = put_loop(v, x->nest[x->nout + n]);
+		put_region(v, r, first + n + 1, 0);
+	}
+	put_effects(v, phase, 0);
+	put_effects(v, phase, 1);
+	while (n-- > 0 && !v->oom)
+		put_end(v, loops[n]);
+}
+
 stx_err stx__values_finish(struct stx__values *v)
 {
 	const struct stx__axes *x = &v->b->axes;
 	struct by_region r;
-	uint32_t loops[STX__MAX_DIMS];
+	uint32_t outer[STX__MAX_DIMS];
 	v->indirects = STX_NEW_ARRAY(v->b->arena, stx_ex, v->temps.n + 1);
 	if (v->oom || !v->indirects)
 		return STX_E_NOMEM;
@@ -387,32 +444,14 @@ stx_err stx__values_finish(struct stx__values *v)
 	sort_by_region(v, &r);
 	if (v->oom)
 		return STX_E_NOMEM;
-	for (uint32_t n = 0; n <= x->nnest && !v->oom; n++) {
-		if (n) {
-			struct stx_kinst loop = inst(STX_K_LOOP, STX_DTYPE_NONE);
-			loop.a = x->nest[n - 1];
-			loops[n - 1] = put(v, loop);
-		}
+	for (uint32_t n = 0; n < x->nout && !v->oom; n++) {
 		put_region(v, &r, n, 0);
-		if (n == x->nout)
-			put_region(v, &r, n, 1);
+		outer[n] = put_loop(v, x->nest[n]);
 	}
-	for (uint32_t i = 0; i < v->updates.n && !v->oom; i++)
-		put(v, v->updates.at[i]);
-	for (uint32_t n = x->nnest; n-- > 0 && !v->oom;) {
-		if (n + 1 == x->nout)
-			break;
-		struct stx_kinst end = inst(STX_K_END, STX_DTYPE_NONE);
-		end.a = loops[n];
-		put(v, end);
-	}
-	put_region(v, &r, STX__POST, 0);
-	for (uint32_t i = 0; i < v->stores.n && !v->oom; i++)
-		put(v, v->stores.at[i]);
-	if (x->nout && !v->oom) {
-		struct stx_kinst end = inst(STX_K_END, STX_DTYPE_NONE);
-		end.a = loops[0];
-		put(v, end);
-	}
+	for (uint32_t k = 0; k <= v->b->phases.n && !v->oom; k++)
+		put_phase(v, &r, k);
+	put_effects(v, STX_NONE, 1);
+	for (uint32_t n = x->nout; n-- > 0 && !v->oom;)
+		put_end(v, outer[n]);
 	return v->oom ? STX_E_NOMEM : STX_E_OK;
 }

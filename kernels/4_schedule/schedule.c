@@ -1,4 +1,4 @@
-/* schedule.c: fuse -> build each kernel -> name it -> plan memory -> count traffic. */
+/* schedule.c: order bodies -> fuse -> build each kernel -> name it -> plan memory -> count traffic. */
 #include "schedule_impl.h"
 
 #include <ctype.h>
@@ -171,7 +171,7 @@ static stx_err count_traffic(struct scheduling *c)
 			const struct stx_kparam *q = &k->params.at[j];
 			uint64_t bytes = param_bytes(c, q);
 			int temp = c->l->buffers.at[q->buffer]->kind == STX_BUF_TEMP;
-			if (q->is_read)
+			if (q->is_read && !q->is_written) /* what it wrote itself is in its cache */
 				c->s->bytes_read = sat_add(c->s->bytes_read, bytes);
 			if (q->is_written)
 				c->s->bytes_written = sat_add(c->s->bytes_written, bytes);
@@ -194,6 +194,9 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o, 
 	if (!c.s || !c.group_of || !c.needed)
 		return oom(&c);
 	c.s->loops = l;
+	for (uint32_t i = 0; i < l->buffers.n; i++)
+		if (l->buffers.at[i]->def != STX_DEF_NONE && stx__order_body(l, &l->buffers.at[i]->body))
+			return oom(&c);
 	stx_err err = stx__fuse(c.s, o, c.group_of, d);
 	if (err)
 		return err;

@@ -6,7 +6,7 @@
 #include "kernel.h"
 #include "loops.h"
 
-struct stx_group { /* buffers computed by one kernel, in order: reductions, then pointwise (fuse.c) */
+struct stx_group { /* buffers computed by one kernel, in order: reductions, then pointwise (build.h) */
 	STX_VEC(uint32_t) buffers;
 	const char *why_not; /* why its first buffer did not join an earlier group, for the report */
 };
@@ -34,8 +34,8 @@ struct stx_schedule_options {
 	int no_fuse;
 };
 
-/* requires: stx_loops_verify. ensures: every kernel passes stx_kernel_verify; launch order respects
- * dependences; no slot is overwritten while live. */
+/* requires: stx_loops_verify. Puts bodies in order (body_order.c). ensures: every kernel passes
+ * stx_kernel_verify; launch order respects dependences; no slot is overwritten while live. */
 stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
                      struct stx_schedule **out, struct stx_diag *d);
 

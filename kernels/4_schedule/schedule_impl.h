@@ -5,6 +5,10 @@
 
 #include "build.h"
 
+/* ---- body_order.c ---- */
+
+stx_err stx__order_body(struct stx_loops *l, struct stx_body *b);
+
 /* ---- fuse.c ---- */
 
 /* Buffers to groups, in launch order. group_of: [buffers.n], STX_NONE for buffers no kernel computes

@@ -62,6 +62,16 @@ static stx__ref_fn *const table[STX_OP_COUNT] = {
 	[STX_OP_MATMUL] = stx__ref_matmul,
 	[STX_OP_ADDMM] = stx__ref_addmm,
 	[STX_OP_LINEAR] = stx__ref_linear,
+	[STX_OP_CUMSUM] = stx__ref_scan,
+	[STX_OP_CUMPROD] = stx__ref_scan,
+	[STX_OP_CONVOLUTION] = stx__ref_convolution,
+	[STX_OP_UNFOLD] = stx__ref_unfold,
+	[STX_OP_MAX_POOL1D] = stx__ref_max_pool,
+	[STX_OP_MAX_POOL2D] = stx__ref_max_pool,
+	[STX_OP_MAX_POOL3D] = stx__ref_max_pool,
+	[STX_OP_AVG_POOL1D] = stx__ref_avg_pool,
+	[STX_OP_AVG_POOL2D] = stx__ref_avg_pool,
+	[STX_OP_AVG_POOL3D] = stx__ref_avg_pool,
 	[STX_OP_SOFTMAX] = stx__ref_softmax,
 	[STX_OP_LOG_SOFTMAX] = stx__ref_softmax,
 	[STX_OP_SOFTMAX_INT] = stx__ref_softmax,
@@ -236,10 +246,15 @@ static int64_t set_dense(struct stx_tensor *t)
 
 struct stx_tensor *stx__ref_result(struct stx__ref *r, const struct stx_node *n)
 {
-	struct stx__ref_value *v = r->values[n->id];
+	return stx__ref_result_at(r, n, 0);
+}
+
+struct stx_tensor *stx__ref_result_at(struct stx__ref *r, const struct stx_node *n, uint32_t i)
+{
+	struct stx__ref_value *v = &r->values[n->id][i];
 	int64_t bytes;
 
-	if (set_type(r, n, &n->outs[0], &v->t))
+	if (set_type(r, n, &n->outs[i], &v->t))
 		return NULL;
 	bytes = set_dense(&v->t);
 	if (bytes < 0) {

@@ -42,6 +42,8 @@ const struct stx_tensor *stx__ref_arg(const struct stx__ref *r, const struct stx
 /* The first result, allocated dense and row-major; NULL with the error reported when it does not
  * fit. */
 struct stx_tensor *stx__ref_result(struct stx__ref *r, const struct stx_node *n);
+/* The same for result i. */
+struct stx_tensor *stx__ref_result_at(struct stx__ref *r, const struct stx_node *n, uint32_t i);
 /* The first result as a view of argument i's storage; its type comes from the node. */
 stx_err stx__ref_alias(struct stx__ref *r, const struct stx_node *n, uint32_t i,
 		       const int64_t *strides, int64_t offset);
@@ -111,11 +113,13 @@ stx__ref_fn stx__ref_reduce, stx__ref_argreduce, stx__ref_var,
 	stx__ref_logsumexp; /* ref_reduce.c */
 stx__ref_fn stx__ref_view, stx__ref_permute, stx__ref_transpose, stx__ref_expand, stx__ref_squeeze,
 	stx__ref_unsqueeze, stx__ref_slice, stx__ref_select, stx__ref_flip,
-	stx__ref_diagonal; /* ref_view.c */
+	stx__ref_diagonal, stx__ref_unfold; /* ref_view.c */
 stx__ref_fn stx__ref_gather, stx__ref_index_select, stx__ref_embedding, stx__ref_index,
 	stx__ref_cat, stx__ref_pad, stx__ref_stack, stx__ref_repeat,
 	stx__ref_triangle;                                              /* ref_index.c */
 stx__ref_fn stx__ref_matmul, stx__ref_addmm, stx__ref_linear;           /* ref_contract.c */
+stx__ref_fn stx__ref_convolution, stx__ref_max_pool, stx__ref_avg_pool; /* ref_window.c */
+stx__ref_fn stx__ref_scan; /* ref_scan.c */
 stx__ref_fn stx__ref_activation, stx__ref_softmax, stx__ref_layer_norm; /* ref_composite.c */
 
 /* ---- sums ---- */

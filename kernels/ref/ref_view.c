@@ -195,6 +195,24 @@ stx_err stx__ref_slice(struct stx__ref *r, const struct stx_node *n)
 	return stx__ref_alias(r, n, 0, strides, x->offset + start * x->strides[d]);
 }
 
+stx_err stx__ref_unfold(struct stx__ref *r, const struct stx_node *n)
+{
+	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
+	int64_t strides[STX_MAX_DIMS + 1], step;
+	uint32_t d;
+	stx_err e = stx__ref_dim(r, n, n->args[1].u.ex, x->rank, &d);
+
+	if (!e)
+		e = stx__ref_int(r, n, n->args[3].u.ex, &step);
+	if (e)
+		return e;
+	memcpy(strides, x->strides, x->rank * sizeof *strides);
+	strides[x->rank] = x->rank ? x->strides[d] : 1;
+	if (x->rank && x->sizes[d] > 1 && step < x->sizes[d]) /* else there is one window */
+		strides[d] *= step;
+	return stx__ref_alias(r, n, 0, strides, x->offset);
+}
+
 stx_err stx__ref_select(struct stx__ref *r, const struct stx_node *n)
 {
 	const struct stx_tensor *x = stx__ref_arg(r, n, 0);

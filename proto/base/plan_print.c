@@ -5,8 +5,9 @@
 
 static void put_expr(const struct stx_plan *p, uint32_t e, struct stx_bytes *out)
 {
-	static const char *const names[] = { "?",   "const", "sym", "add", "sub", "mul", "floordiv", "truncdiv",
-		                             "mod", "min",   "max", "eq",  "ne",  "lt",  "le",       "and", "or" };
+	static const char *const names[] = { "?",        "const",    "sym", "add", "sub", "mul",
+					     "floordiv", "truncdiv", "mod", "min", "max", "eq",
+					     "ne",       "lt",       "le",  "and", "or" };
 	const uint8_t *at = p->base + p->exprs[e].off, *end = at + p->exprs[e].bytes;
 	const char *sep = "";
 	while (at < end) {
@@ -41,8 +42,10 @@ static void put_values(const struct stx_plan *p, struct stx_bytes *out)
 	static const char *const kinds[] = { "input", "output", "temp", "const", "alias" };
 	for (uint32_t i = 0; i < p->h->nvalues; i++) {
 		const struct stx_plan_value *v = &p->values[i];
-		stx_bytes_printf(out, "value v%u %s %s %s", i, kinds[v->kind <= STX_VALUE_ALIAS ? v->kind : 0],
-		                 stx_plan_string(p, v->name), stx_dtype_name((enum stx_dtype)v->dtype));
+		stx_bytes_printf(out, "value v%u %s %s %s", i,
+				 kinds[v->kind <= STX_VALUE_ALIAS ? v->kind : 0],
+				 stx_plan_string(p, v->name),
+				 stx_dtype_name((enum stx_dtype)v->dtype));
 		put_list(p, v->sizes, v->rank, out);
 		stx_bytes_puts(out, " strides ");
 		put_list(p, v->strides, v->rank, out);
@@ -83,15 +86,15 @@ stx_err stx_plan_print(struct stx_span bytes, struct stx_bytes *out, struct stx_
 	stx_err e = stx_plan_open(bytes, &p, d);
 	if (e)
 		return e;
-	stx_bytes_printf(out, "plan version %u, %u inputs, %u outputs, workspace ", p.h->version, p.h->ninputs,
-	                 p.h->noutputs);
+	stx_bytes_printf(out, "plan version %u, %u inputs, %u outputs, workspace ", p.h->version,
+			 p.h->ninputs, p.h->noutputs);
 	put_expr(&p, p.h->workspace_expr, out);
 	stx_bytes_puts(out, "\n");
 	put_values(&p, out);
 	for (uint32_t i = 0; i < p.h->nkernels; i++) {
 		const struct stx_plan_kernel *k = &p.kernels[i];
-		stx_bytes_printf(out, "kernel k%u %s symbol %s grid ", i, stx_plan_string(&p, k->name),
-		                 stx_plan_string(&p, k->symbol));
+		stx_bytes_printf(out, "kernel k%u %s symbol %s grid ", i,
+				 stx_plan_string(&p, k->name), stx_plan_string(&p, k->symbol));
 		put_expr(&p, k->grid_expr[0], out);
 		stx_bytes_puts(out, " grain ");
 		put_expr(&p, k->grain_expr, out);

@@ -50,8 +50,7 @@ int stx_wire_next(struct stx_wire *w, struct stx_field *f)
 		f->bytes = (struct stx_span){ w->at, (size_t)n };
 		w->at += n;
 		break;
-	default: /* groups are not used by the schemas read here */
-		return -1;
+	default: /* groups are not used by the schemas read here */ return -1;
 	}
 	f->whole = (struct stx_span){ start, (size_t)(w->at - start) };
 	return 1;

@@ -1,6 +1,7 @@
 /* wire.h
- * protobuf wire format over borrowed memory: a reader and a writer of fields, and the scan that a message from
- * outside must pass before protobuf-c unpacks it. No recursion, nothing allocated but by the writer. */
+ * protobuf wire format over borrowed memory: a reader and a writer of fields, and the scan that a
+ * message from outside must pass before protobuf-c unpacks it. No recursion, nothing allocated but
+ * by the writer. */
 #ifndef STX_WIRE_H
 #define STX_WIRE_H
 
@@ -30,17 +31,18 @@ void stx_wire_put_varint(struct stx_bytes *b, uint64_t v);
 void stx_wire_put_bytes(struct stx_bytes *b, uint32_t number, struct stx_span s);
 void stx_wire_put_uint(struct stx_bytes *b, uint32_t number, uint64_t v);
 
-/* What unpacking may cost. protobuf-c recurses once a level and allocates for every field: 64 MiB of small
- * fields cost it gigabytes, 10,000 levels its stack. */
+/* What unpacking may cost. protobuf-c recurses once a level and allocates for every field: 64 MiB
+ * of small fields cost it gigabytes, 10,000 levels its stack. */
 struct stx_wire_limits {
 	uint32_t depth;    /* messages inside each other, the outermost counted; 64 at most */
 	uint64_t fields;   /* in all messages together; 16 bytes of a packed list count as one */
 	int one_of_oneofs; /* 1: a message may carry one member of a oneof, once */
 };
 struct ProtobufCMessageDescriptor;
-/* Walks a message of that type without unpacking it: well-formed lengths, and the limits. Length-delimited
- * fields are entered only where the schema makes them messages. INVALID or TOO_LARGE, with the byte. */
+/* Walks a message of that type without unpacking it: well-formed lengths, and the limits.
+ * Length-delimited fields are entered only where the schema makes them messages. INVALID or
+ * TOO_LARGE, with the byte. */
 stx_err stx_wire_scan(struct stx_span message, const struct ProtobufCMessageDescriptor *type,
-                      const struct stx_wire_limits *limits, const char *stage, struct stx_diag *d);
+		      const struct stx_wire_limits *limits, const char *stage, struct stx_diag *d);
 
 #endif

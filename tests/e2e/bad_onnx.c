@@ -154,7 +154,7 @@ int main(int argc, char **argv)
 	uint8_t *bytes = zalloc(n, 1);
 	onnx__model_proto__pack(&model, bytes);
 	FILE *f = fopen(argv[2], "wb");
-	if (!f || fwrite(bytes, 1, n, f) != n || fclose(f))
-		return 1;
-	return 0;
+	int bad = !f || fwrite(bytes, 1, n, f) != n || fclose(f);
+	free(bytes);
+	return bad;
 }

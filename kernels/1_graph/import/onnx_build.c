@@ -32,6 +32,11 @@ int64_t onnx_dim(struct onnx *c, V v, int i)
 	int64_t n = 0;
 	if (c->err)
 		return 0;
+	if (i < 0 || i >= onnx_rank(v)) {
+		onnx_fail(c, STX_E_INVALID, "'%s' has rank %d, at least %d is needed", v.node->name, onnx_rank(v),
+		          i + 1);
+		return 0;
+	}
 	if (!stx_ex_is_const(c->g->ex, stx_val_type(v)->sizes[i], &n))
 		onnx_fail(c, STX_E_UNSUPPORTED, "a dimension of '%s' is not fixed", v.node->name);
 	return n;

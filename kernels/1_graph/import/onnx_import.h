@@ -50,7 +50,7 @@ struct onnx_mapping {
 const struct onnx_mapping *onnx_find_mapping(const char *op_type);
 /* The tables, one a family. */
 extern const struct onnx_mapping onnx_pointwise_map[], onnx_shape_map[], onnx_reduce_map[],
-	onnx_nn_map[];
+	onnx_nn_map[], onnx_window_map[];
 
 /* ---- errors ---- */
 stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
@@ -72,7 +72,7 @@ int onnx_arg(const struct onnx *c);
 /* ---- questions about values ---- */
 enum stx_dtype onnx_dtype(V v);
 int onnx_rank(V v);
-int64_t onnx_dim(struct onnx *c, V v, int i); /* static; sets err when symbolic */
+int64_t onnx_dim(struct onnx *c, V v, int i); /* static; sets err when symbolic or beyond the rank */
 int onnx_is_float(V v);
 int onnx_is_const(V v);
 /* Elements of a value that must be known now, as i64 (floats are refused). At most cap; sets NEED_VALUES with

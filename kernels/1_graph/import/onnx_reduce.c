@@ -280,6 +280,34 @@ static stx_err map_global_pool(struct onnx *c, V *out)
 	return c->err;
 }
 
+/* ---- scans ---- */
+
+/* exclusive: shifted by one, the identity first. */
+static stx_err map_scan(struct onnx *c, V *out)
+{
+	static const enum stx_op ops[] = { STX_OP_CUMSUM, STX_OP_CUMPROD };
+	V x = onnx_in(c, 0);
+	int64_t axis = 0, pads[2 * STX_MAX_DIMS] = { 0 };
+	int product = onnx_arg(c), reverse = onnx_int(c, "reverse", 0) != 0, rank = onnx_rank(x);
+	onnx_known_ints(c, onnx_in(c, 1), "the axis", &axis, 1);
+	int dim = onnx_axis(c, axis, rank);
+	if (reverse && rank)
+		x = onnx_reverse(c, x, dim);
+	if (c->err)
+		return c->err;
+	struct stx_arg a[3] = { stx_arg_tensor(x), stx_arg_int(c->g, dim), stx_arg_dtype(onnx_dtype(x)) };
+	V y = onnx_call(c, ops[product], a, 3);
+	if (onnx_int(c, "exclusive", 0) && rank && !c->err) {
+		struct stx_arg one = onnx_is_float(x) ? stx_arg_scalar_f(product) : stx_arg_scalar_i(product);
+		pads[2 * (rank - 1 - dim)] = 1;
+		pads[2 * (rank - 1 - dim) + 1] = -1;
+		struct stx_arg p[3] = { stx_arg_tensor(y), stx_arg_ints(c->g, pads, 2 * (uint32_t)rank), one };
+		y = onnx_call(c, STX_OP_PAD, p, 3);
+	}
+	out[0] = reverse && rank ? onnx_reverse(c, y, dim) : y;
+	return c->err;
+}
+
 const struct onnx_mapping onnx_reduce_map[] = {
 	{ "ReduceSum", map_reduce, R_SUM },
 	{ "ReduceMean", map_reduce, R_MEAN },
@@ -300,5 +328,7 @@ const struct onnx_mapping onnx_reduce_map[] = {
 	{ "MeanVarianceNormalization", map_mean_variance, 0 },
 	{ "GlobalAveragePool", map_global_pool, STX_OP_MEAN_DIM },
 	{ "GlobalMaxPool", map_global_pool, STX_OP_AMAX },
+	{ "CumSum", map_scan, 0 },
+	{ "CumProd", map_scan, 1 },
 	{ NULL, NULL, 0 },
 };

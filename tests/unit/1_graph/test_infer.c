@@ -254,6 +254,7 @@ static void test_infer_views(void **state)
 		"f32[2,3,2] = slice.Tensor(%f, 2, None, None, 2)",
 		"f32[2,3,0] = slice.Tensor(%f, 2, 3, 1)",
 		"f32[2,3,1] = slice.Tensor(%f, 2, -1, 9223372036854775806)",
+		"f32[2,3,1] = slice.Tensor(%f, 2, -1, 9223372036854775807)",
 		"f32[2,3,4] = slice.Tensor(%f, 2, -100, 100)",
 		"f32[0,3] = slice.Tensor(%z, 0, 5)",
 		"f32[2,4] = select.int(%f, 1, -1)",

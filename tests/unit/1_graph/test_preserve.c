@@ -208,11 +208,14 @@ static void check_rule(enum stx_op op, stx_err (*pass)(struct stx_graph **, stru
 			if (oh.err)
 				fail_long("%s: %s\n%s", stx_op_info(op)->overload, oh.d.text,
 					  gen_print(a, h));
-			tolerance((enum stx_dtype)og.out[0].dtype, &c);
-			if (stx_ref_compare(&oh.out[0], &og.out[0], &c, &d))
-				fail_long("%s, seed %llx: %s\n%s%s", stx_op_info(op)->overload,
-					  (unsigned long long)before, d.text, text,
-					  gen_print(a, h));
+			for (uint32_t k = 0; k < og.n; k++) {
+				tolerance((enum stx_dtype)og.out[k].dtype, &c);
+				if (stx_ref_compare(&oh.out[k], &og.out[k], &c, &d))
+					fail_long("%s, seed %llx: output %u: %s\n%s%s",
+						  stx_op_info(op)->overload,
+						  (unsigned long long)before, k, d.text, text,
+						  gen_print(a, h));
+			}
 			release(&oh);
 			done++;
 		}

@@ -164,6 +164,23 @@ static void test_realize_wanted_by_a_product_when_produced(void **state)
 	low_end(&w);
 }
 
+/* A value of many elementary functions is written down although it has one user: a kernel has room for 64. */
+static void test_realize_elementary_functions_of_a_chain(void **state)
+{
+	struct low w;
+	uint32_t i;
+
+	(void)state;
+	stx_bytes_clear(&text);
+	add("%%v0 : f32[8] = placeholder()\n");
+	for (i = 0; i < 1000; i++)
+		add("%%v%u = sin.default(%%v%u)\n", i + 1, i);
+	add("return (%%v1000,)\n");
+	low_cpu(&w, stx_bytes_cstr(&text));
+	assert_int_equal(low_computed(&w), (1000 + 64) / 65);
+	low_end(&w);
+}
+
 /* Views of views whose divisions do not cancel: expressions double with each, with arithmetic between or not. */
 static void test_realize_views_whose_indices_double(void **state)
 {
@@ -214,6 +231,7 @@ int main(void)
 		cmocka_unit_test(test_realize_output_is_read_by_other_users),
 		cmocka_unit_test(test_realize_wanted_by_a_product_when_produced),
 		cmocka_unit_test(test_realize_views_whose_indices_double),
+		cmocka_unit_test(test_realize_elementary_functions_of_a_chain),
 	};
 	return cmocka_run_group_tests(tests, NULL, close_text);
 }

@@ -110,6 +110,56 @@ static void test_schedule_broadcast_is_not_merged(void **state)
 	stx_arena_free(m.a);
 }
 
+/* out[i,j] = a[i,j] + b[j,i] of [rows,cols]: the kernel, and its result compared with the sum. */
+static char *transpose_add(int64_t rows, int64_t cols, int64_t *grid)
+{
+	struct maker m;
+	maker_init(&m);
+	struct stx_buffer *a = mk_input(&m, STX_F32, 2, (int64_t[]){ rows, cols });
+	struct stx_buffer *b = mk_input(&m, STX_F32, 2, (int64_t[]){ cols, rows });
+	mk_begin_ints(&m, 2, (int64_t[]){ rows, cols }, 0, NULL);
+	stx_ex across = stx_ex_add(m.x, stx_ex_muli(m.x, mk_var(&m, 1), rows), mk_var(&m, 0));
+	uint32_t v = mk_load(&m, a, mk_here(&m, a)), w = mk_load(&m, b, across);
+	mk_pointwise(&m, STX_BUF_OUTPUT, STX_F32, mk_op(&m, STX_P_ADD, STX_F32, v, w));
+	struct stx_schedule *s = must_schedule(&m, 0);
+	size_t n = (size_t)(rows * cols);
+	float *in[2] = { malloc(n * 4), malloc(n * 4) }, *out = malloc(n * 4);
+	for (size_t i = 0; i < n; i++) {
+		in[0][i] = (float)i;
+		in[1][i] = (float)(i % 1000) * 0.5f;
+	}
+	void *inputs[3] = { in[0], in[1], NULL }, *outputs[3] = { NULL, NULL, out };
+	run_schedule(&m, s, inputs, outputs);
+	for (int64_t i = 0; i < rows; i++)
+		for (int64_t j = 0; j < cols; j++)
+			assert_true(out[i * cols + j] == in[0][i * cols + j] + in[1][j * rows + i]);
+	*grid = kernel_eval_grid(s->kernels.at[0], NULL);
+	char *text = kernel_text(s->kernels.at[0]);
+	free(in[0]);
+	free(in[1]);
+	free(out);
+	stx_arena_free(m.a);
+	return text;
+}
+
+static void test_schedule_mismatched_strides_run_in_tiles(void **state)
+{
+	(void)state;
+	int64_t grid;
+	char *text = transpose_add(128, 192, &grid);
+	assert_int_equal(grid, 128 / 16 * 192 / 64); /* a cache line of b by 64 columns */
+	assert_non_null(strstr(text, "loop 16\n"));
+	assert_non_null(strstr(text, "vector 64\n"));
+	free(text);
+	text = transpose_add(37, 101, &grid); /* neither divides: tails */
+	assert_int_equal(grid, 3 * 2);
+	assert_non_null(strstr(text, "min("));
+	free(text);
+	text = transpose_add(200, 5, &grid); /* too narrow */
+	assert_null(strstr(text, " loop 16"));
+	free(text);
+}
+
 static void test_schedule_two_outputs_are_one_kernel(void **state)
 {
 	(void)state; /* BE-04 */
@@ -445,12 +495,31 @@ static void test_schedule_long_chain_is_linear(void **state)
 	stx_arena_free(m.a);
 }
 
+/* An elementary function is dozens of instructions, and a kernel has 65536 at most. */
+static void test_schedule_many_elementary_functions_are_several_kernels(void **state)
+{
+	(void)state;
+	struct maker m;
+	maker_init(&m);
+	struct stx_buffer *b = mk_input(&m, STX_F32, 1, (int64_t[]){ 300 });
+	for (int i = 0; i < 20; i++) {
+		mk_begin_ints(&m, 1, (int64_t[]){ 300 }, 0, NULL);
+		uint32_t v = mk_load(&m, b, mk_var(&m, 0));
+		for (int j = 0; j < 60; j++)
+			v = mk_op(&m, STX_P_SIN, STX_F32, v, 0);
+		b = mk_pointwise(&m, i == 19 ? STX_BUF_OUTPUT : STX_BUF_TEMP, STX_F32, v);
+	}
+	assert_int_equal(must_schedule(&m, 0)->kernels.n, 20);
+	stx_arena_free(m.a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_schedule_example_is_one_persistent_kernel),
 		cmocka_unit_test(test_schedule_contiguous_pointwise_merges_to_one_axis),
 		cmocka_unit_test(test_schedule_broadcast_is_not_merged),
+		cmocka_unit_test(test_schedule_mismatched_strides_run_in_tiles),
 		cmocka_unit_test(test_schedule_two_outputs_are_one_kernel),
 		cmocka_unit_test(test_schedule_other_space_or_point_is_not_fused),
 		cmocka_unit_test(test_schedule_epilogue_follows_its_reduction),
@@ -465,6 +534,7 @@ int main(void)
 		cmocka_unit_test(test_schedule_names_are_bounded_and_clean),
 		cmocka_unit_test(test_schedule_place_is_taken_only_when_read_at_its_own_points),
 		cmocka_unit_test(test_schedule_long_chain_is_linear),
+		cmocka_unit_test(test_schedule_many_elementary_functions_are_several_kernels),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

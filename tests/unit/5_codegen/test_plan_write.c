@@ -186,8 +186,9 @@ static void test_plan_write_dynamic_sizes_become_expressions_and_guards(void **s
 	struct stx_buffer *t =
 		mk_pointwise(&m, STX_BUF_TEMP, STX_F32,
 			     mk_op(&m, STX_P_NEG, STX_F32, mk_load(&m, a, mk_here(&m, a)), 0));
-	mk_begin(&m, 1, &s, 1, sizes); /* sum over the 7 */
-	stx_ex at = stx_ex_add(m.x, mk_var(&m, 0), stx_ex_mul(m.x, mk_var(&m, 1), s));
+	mk_begin(&m, 1, &s, 1, sizes); /* sum over the 7; the other column's, so that it is a kernel */
+	stx_ex back = stx_ex_sub(m.x, stx_ex_addi(m.x, s, -1), mk_var(&m, 0));
+	stx_ex at = stx_ex_add(m.x, back, stx_ex_mul(m.x, mk_var(&m, 1), s));
 	mk_end(&m, STX_BUF_OUTPUT, STX_F32, STX_DEF_REDUCTION, STX_MONOID_SUM, STX_F32,
 	       mk_load(&m, t, at), 0);
 	open_plan(must_schedule(&m, 0), &bytes, &p);

@@ -1,0 +1,231 @@
+/* phases.c: the phases of a group that holds several reductions over the same rows (conformance MR-01).
+ *
+ * requires: buffers with the reductions first, each part in definition order; the first one, when it is a
+ * reduction, gives the rows (its ranges) and the columns (its reduction ranges). ensures, when it returns 1:
+ * every buffer is at row level (a value a row) or full level (a value an element), its variables are matched
+ * with the first buffer's, every read inside the group is at the reader's own point, and phases run after
+ * what they read. One pass over the bodies for each way to tell rows from columns that sizes allow: one,
+ * but for equal sizes. */
+#include "build.h"
+
+#define MAX_FULL_DIMS 10 /* axes of a full-level buffer, those of size 1 not counted */
+
+struct sizes { /* axes that are not of size 1 */
+	stx_ex size[STX__MAX_DIMS];
+	uint8_t var[STX__MAX_DIMS];
+	uint32_t n;
+};
+
+struct finding {
+	const struct stx_loops *l;
+	const struct stx_buffer *const *buffers;
+	uint32_t n;
+	struct stx__phases *p;
+	struct sizes rows, columns;
+	uint32_t order[STX__MAX_GROUP]; /* positions in definition order */
+	const char *why;
+};
+
+static int same_exs(const stx_ex *p, uint32_t np, const stx_ex *q, uint32_t nq)
+{
+	return np == nq && (!np || !memcmp(p, q, np * sizeof *p));
+}
+
+static void collect_sizes(struct finding *f, const stx_ex *ranges, uint32_t n, uint32_t first, struct sizes *s)
+{
+	s->n = 0;
+	for (uint32_t i = 0; i < n && s->n < STX__MAX_DIMS; i++) {
+		if (stx_ex_equals(f->l->ex, ranges[i], 1))
+			continue;
+		s->size[s->n] = ranges[i];
+		s->var[s->n++] = (uint8_t)(first + i);
+	}
+}
+
+/* ---- variables ---- */
+
+static void match(struct stx__member *m, const struct sizes *mine, const struct sizes *of)
+{
+	for (uint32_t i = 0; i < mine->n; i++)
+		m->canon[mine->var[i]] = of->var[i];
+}
+
+static int same_sizes(const struct sizes *p, const struct sizes *q)
+{
+	return same_exs(p->size, p->n, q->size, q->n);
+}
+
+/* Full level: the axes in `columns` (a bit each) are columns, the others rows. */
+static int match_full(struct finding *f, struct stx__member *m, const struct sizes *s, uint32_t columns)
+{
+	uint32_t r = 0, c = 0;
+	for (uint32_t i = 0; i < s->n; i++) {
+		int col = columns >> i & 1;
+		const struct sizes *of = col ? &f->columns : &f->rows;
+		uint32_t *at = col ? &c : &r;
+		if (*at >= of->n || of->size[*at] != s->size[i])
+			return 0;
+		m->canon[s->var[i]] = of->var[(*at)++];
+	}
+	return 1;
+}
+
+static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
+{
+	const struct stx_buffer *b = f->buffers[pos], *h = f->buffers[0];
+	struct stx__member *m = &f->p->at[pos];
+	struct sizes s, t;
+	memset(m->canon, 0xff, sizeof m->canon);
+	m->is_full = 0;
+	m->is_same = same_exs(b->ranges, b->nranges, h->ranges, h->nranges) &&
+	             (b->def != STX_DEF_REDUCTION ||
+	              same_exs(b->rranges, b->nrranges, h->rranges, h->nrranges));
+	if (m->is_same)
+		return 1;
+	if (b->nranges + b->nrranges > STX__MAX_DIMS)
+		return 0;
+	collect_sizes(f, b->ranges, b->nranges, 0, &s);
+	collect_sizes(f, b->rranges, b->def == STX_DEF_REDUCTION ? b->nrranges : 0, b->nranges, &t);
+	if (same_sizes(&s, &f->rows)) {
+		match(m, &s, &f->rows);
+		if (b->def != STX_DEF_REDUCTION)
+			return 1;
+		match(m, &t, &f->columns);
+		return same_exs(b->rranges, b->nrranges, h->rranges, h->nrranges);
+	}
+	m->is_full = 1;
+	return b->def == STX_DEF_POINTWISE && s.n == f->rows.n + f->columns.n &&
+	       match_full(f, m, &s, columns);
+}
+
+stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const struct stx_buffer *b,
+                      const struct stx_buffer *head, stx_ex e)
+{
+	stx_ex map[STX__MAX_DIMS];
+	uint32_t n = b->nranges + (b->def == STX_DEF_REDUCTION ? b->nrranges : 0);
+	if (m->is_same)
+		return e;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t v = m->canon[i];
+		map[i] = v == 0xff ? stx_ex_const(x, 0)
+		         : stx_ex_var(x, v, v < head->nranges ? head->ranges[v]
+		                                              : head->rranges[v - head->nranges]);
+	}
+	return stx_ex_subst(x, e, map, n);
+}
+
+/* ---- phases ---- */
+
+static int position_of(const struct finding *f, uint32_t buffer)
+{
+	for (uint32_t i = 0; i < f->n; i++)
+		if (f->buffers[i]->id == buffer)
+			return (int)i;
+	return -1;
+}
+
+static int is_reduction(const struct finding *f, uint32_t pos)
+{
+	return f->buffers[pos]->def == STX_DEF_REDUCTION;
+}
+
+static int place_member(struct finding *f, uint32_t pos)
+{
+	const struct stx_buffer *b = f->buffers[pos], *h = f->buffers[0];
+	struct stx__member *m = &f->p->at[pos];
+	uint32_t phase = 0;
+	for (uint32_t i = 0; i < b->body.n; i++) {
+		const struct stx_binst *in = &b->body.at[i];
+		int from = in->op == STX_B_LOAD ? position_of(f, in->a) : -1;
+		if (from < 0)
+			continue;
+		const struct stx__member *p = &f->p->at[from];
+		stx_ex at = stx__canonical(f->l->ex, m, b, h, in->ex);
+		stx_ex stored = stx__canonical(f->l->ex, p, f->buffers[from], h, f->buffers[from]->store);
+		if (in->c != STX_NONE || at != stored || at == STX_EX_BAD ||
+		    (p->is_full && !m->is_full && !is_reduction(f, pos))) {
+			f->why = "it reads the group's results at other points";
+			return 0;
+		}
+		uint32_t ready = p->phase + (uint32_t)is_reduction(f, (uint32_t)from);
+		phase = ready > phase ? ready : phase;
+	}
+	m->phase = (uint8_t)phase;
+	if (is_reduction(f, pos) && phase + 1 > f->p->n)
+		f->p->n = phase + 1;
+	if (phase < STX__MAX_PHASES)
+		return 1;
+	f->why = "the kernel would have too many phases";
+	return 0;
+}
+
+static int try_columns(struct finding *f, uint32_t columns)
+{
+	f->p->n = 0;
+	for (uint32_t i = 0; i < f->n; i++)
+		if (!match_member(f, i, columns)) {
+			f->why = "its iteration space differs";
+			return 0;
+		}
+	for (uint32_t i = 0; i < f->n; i++)
+		if (!place_member(f, f->order[i]))
+			return 0;
+	return 1;
+}
+
+static void sort_positions(struct finding *f)
+{
+	for (uint32_t i = 0; i < f->n; i++) {
+		uint32_t j = i;
+		for (; j > 0 && f->buffers[f->order[j - 1]]->id > f->buffers[i]->id; j--)
+			f->order[j] = f->order[j - 1];
+		f->order[j] = i;
+	}
+}
+
+/* In which phases each full-level buffer is computed: where a reduction or a later value reads it, and
+ * once for its store. */
+static void find_needs(struct finding *f, const uint8_t *is_stored)
+{
+	struct stx__phases *p = f->p;
+	p->final_loop = 0;
+	for (uint32_t i = f->n; i-- > 0;) {
+		uint32_t pos = f->order[i];
+		struct stx__member *m = &p->at[pos];
+		const struct stx_body *body = &f->buffers[pos]->body;
+		if (m->is_full && !m->needs && is_stored[pos])
+			m->needs = 1u << m->phase;
+		uint32_t needs = is_reduction(f, pos) ? 1u << m->phase : m->needs;
+		p->final_loop |= m->is_full && needs >> p->n & 1;
+		for (uint32_t j = 0; j < body->n; j++) {
+			int from = body->at[j].op == STX_B_LOAD ? position_of(f, body->at[j].a) : -1;
+			if (from >= 0 && p->at[from].is_full)
+				p->at[from].needs |= needs;
+		}
+	}
+}
+
+int stx__phases_find(const struct stx_loops *l, const struct stx_buffer *const *buffers, uint32_t n,
+                     const uint8_t *is_stored, struct stx__phases *p, const char **why)
+{
+	struct finding f = { .l = l, .buffers = buffers, .n = n, .p = p,
+		             .why = "its iteration space differs" };
+	const struct stx_buffer *h = buffers[0];
+	memset(p, 0, sizeof *p);
+	if (n > STX__MAX_GROUP || h->nranges + h->nrranges > STX__MAX_DIMS)
+		return 0;
+	sort_positions(&f);
+	collect_sizes(&f, h->ranges, h->nranges, 0, &f.rows);
+	collect_sizes(&f, h->rranges, h->def == STX_DEF_REDUCTION ? h->nrranges : 0, h->nranges, &f.columns);
+	uint32_t dims = f.rows.n + f.columns.n, found = try_columns(&f, 0);
+	if (!found && h->def == STX_DEF_REDUCTION && dims <= MAX_FULL_DIMS) /* columns last comes first */
+		for (uint32_t bits = 1u << dims; bits-- > 1 && !found;)
+			if ((uint32_t)__builtin_popcount(bits) == f.columns.n)
+				found = (uint32_t)try_columns(&f, bits);
+	if (why)
+		*why = f.why;
+	if (!found)
+		return 0;
+	find_needs(&f, is_stored);
+	return 1;
+}

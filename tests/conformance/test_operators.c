@@ -1,0 +1,177 @@
+/* test_operators.c: windows, scans, scatters and sorts: the stated cases on every path, and random calls of each
+ * operator compiled for the machine and compared with the oracle. */
+#include "cases.h"
+#include "graph_gen.h"
+
+/* ---- stated cases ---- */
+
+/* B47 */
+static void test_operators_pooling_clips_as_stated(void **state)
+{
+	(void)state;
+	double up[42];
+	for (int i = 0; i < 42; i++)
+		up[i] = i;
+	case_check(&(struct stated){
+		.text = "%x : f32[1,1,6,7] = placeholder()\n%y : (f32[1,1,3,4], i64[1,1,3,4]) = "
+			"max_pool2d_with_indices.default(%x, [1], [2], [0], [1], True)\nreturn (%y, %y:1)\n",
+		.in = { { up, 42 } },
+		.out = { V(0, 2, 4, 6, 14, 16, 18, 20, 28, 30, 32, 34), V(0, 2, 4, 6, 14, 16, 18, 20, 28, 30, 32, 34) },
+		.skip = CASE_NO_FOLD });
+	case_check(&(struct stated){
+		.text = "%x : f32[1,1,6,6] = placeholder()\n%y = avg_pool2d.default(%x, [3], [2], [1], True)\n"
+			"return (%y,)\n",
+		.in = { V(1) }, .shape = { "1,1,4,4" },
+		.out = { V(4. / 9, 6. / 9, 6. / 9, 2. / 6, 6. / 9, 1, 1, .5, 6. / 9, 1, 1, .5, 2. / 6, .5, .5, .25) } });
+	case_check(&(struct stated){
+		.text = "%x : f32[1,1,8,8] = placeholder()\n%y = avg_pool2d.default(%x, [3], [3, 4], [0], True, False)\n"
+			"return (%y,)\n",
+		.in = { V(1) }, .shape = { "1,1,3,2" }, .out = { V(1) } });
+	case_check(&(struct stated){
+		.text = "%x : f32[1,1] = placeholder()\n%y = avg_pool1d.default(%x, [4], [3], [2])\nreturn (%y,)\n",
+		.in = { V(1.7641) }, .shape = { "1,1" }, .out = { V(0.441025) } });
+}
+
+static void test_operators_convolution_special_values(void **state)
+{
+	(void)state;
+	/* between the elements of a transposed convolution there is no product: no inf * 0 */
+	case_check(&(struct stated){
+		.text = "%x : f32[1,1,2] = placeholder()\n%w : f32[1,1,1] = placeholder()\n"
+			"%y = convolution.default(%x, %w, None, [2], [0], [1], True, [0], 1)\nreturn (%y,)\n",
+		.in = { V(1, 10), V(INFINITY) }, .out = { V(INFINITY, 0, INFINITY) } });
+	/* f16 adds the bias before its one rounding: 2048 + 1 + 1 */
+	case_check(&(struct stated){
+		.text = "%x : f16[1,1,2] = placeholder()\n%w : f16[1,1,2] = placeholder()\n%b : f16[1] = placeholder()\n"
+			"%y = convolution.default(%x, %w, %b, [1], [0], [1], False, [0], 1)\nreturn (%y,)\n",
+		.in = { V(2048, 1), V(1, 1), V(1) }, .out = { V(2050) } });
+	case_check(&(struct stated){
+		.text = "%x : i8[1,1,5] = placeholder()\n%w : i8[1,1,2] = placeholder()\n"
+			"%y = convolution.default(%x, %w, None, [1], [0], [2], False, [0], 1)\nreturn (%y,)\n",
+		.in = { V(1, 2, 3, 4, 100), V(1, 2) }, .out = { V(7, 10, -53) } });
+}
+
+/* B45 */
+static void test_operators_scans_keep_infinities(void **state)
+{
+	(void)state;
+	static const int64_t lengths[] = { 10, 100, 1025 };
+	for (int i = 0; i < 3; i++)
+		case_check_at(&(struct stated){
+			.text = "%x : f64[@] = placeholder()\n%y = cumsum.default(%x, 0)\nreturn (%y,)\n",
+			.in = { V(INFINITY) }, .out = { V(INFINITY) } }, lengths[i]);
+	case_check(&(struct stated){
+		.text = "%x : f32[4] = placeholder()\n%y = cumsum.default(%x, 0)\nreturn (%y,)\n",
+		.in = { V(1, INFINITY, -INFINITY, 1) }, .out = { V(1, INFINITY, NAN, NAN) } });
+	case_check(&(struct stated){
+		.text = "%x : bool[2,4,4] = placeholder()\n%y = cumsum.default(%x, 1, dtype=bf16)\nreturn (%y,)\n",
+		.in = { V(1) }, .out = { V(1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4) } });
+	double sums[200];
+	for (int i = 0; i < 200; i++)
+		sums[i] = i % 100 + 1;
+	case_check(&(struct stated){
+		.text = "%x : i8[100,100] = placeholder()\n%y = cumsum.default(%x, -1)\nreturn (%y,)\n",
+		.in = { V(1) }, .out = { { sums, 200 } } });
+	case_check(&(struct stated){
+		.text = "%x : f32[8] = placeholder()\n%y = cumprod.default(%x, 0)\nreturn (%y,)\n",
+		.in = { V(2) }, .out = { V(2, 4, 8, 16, 32, 64, 128, 256) } });
+}
+
+/* ---- random calls ---- */
+
+static void fill_small(struct stx_arena *a, struct stx_tensor *t, uint64_t *seed)
+{
+	int64_t n = compiled_numel(t);
+	double *v = STX_NEW_ARRAY(a, double, (size_t)n + 1);
+	for (int64_t i = 0; i < n; i++)
+		v[i] = (double)(gen_next(seed) >> 20 & 7) - (stx_dtype_kind((enum stx_dtype)t->dtype) == STX_KIND_UINT ||
+		                                             t->dtype == STX_BOOL ? 0 : 3);
+	for (int64_t i = 0; i < n && t->dtype == STX_BOOL; i++)
+		v[i] = (int)v[i] & 1;
+	case_fill(a, t, (struct values){ v, n }, 0);
+}
+
+static void compare_outputs(const struct stx_tensor *got, const struct stx_tensor *want, uint32_t n, const char *text)
+{
+	for (uint32_t k = 0; k < n; k++) {
+		enum stx_dtype t = (enum stx_dtype)want[k].dtype;
+		double eps = t == STX_F64 ? 1e-13 : t == STX_F16 ? 2e-3 : t == STX_BF16 ? 2e-2 : 2e-6;
+		struct stx_compare c = { .rtol = 4 * eps, .atol = 4 * eps };
+		struct stx_diag d = { 0 };
+		if (stx_ref_compare(&got[k], &want[k], &c, &d))
+			fail_msg("output %u: %s in\n%s", k, d.text, text);
+	}
+}
+
+/* Small whole numbers: sums and products are exact, so only quotients may differ in rounding. */
+static void random_calls(const char *overload, int calls)
+{
+	int op = stx_op_find(overload, strlen(overload));
+	uint64_t seed = ((uint64_t)op + 77) * 0x9e3779b97f4a7c15u;
+	assert_true(op >= 0);
+	for (int i = 0; i < calls; i++) {
+		struct stx_arena *a = stx_arena_new(0);
+		struct stx_graph *g = gen_call(a, &seed, (enum stx_op)op);
+		struct stx_tensor in[CASE_MAX], want[CASE_MAX], got[CASE_MAX];
+		struct stx_diag d = { 0 };
+		struct compiled c;
+		assert_non_null(g);
+		const char *text = gen_print(a, g), *const *targets = compiled_targets();
+		for (uint32_t k = 0; k < g->inputs.n; k++) {
+			case_shape(g, &g->inputs.at[k], &in[k]);
+			fill_small(a, &in[k], &seed);
+		}
+		stx_err e = stx_ref_evaluate(g, in, g->inputs.n, want, 0, &d);
+		int levels = 0;
+		while (targets[levels])
+			levels++;
+		for (int t = i % levels, done = 0; done < 2; t = (t + 1) % levels, done++) {
+			struct stx_diag d2 = { 0 };
+			if (compiled_build(text, targets[t], done ? COMPILED_FUSED : COMPILED_UNFUSED, &c, &d2))
+				fail_msg("%s: %s %s in\n%s", targets[t], d2.stage, d2.text, text);
+			stx_err f = compiled_run(&c, COMPILED_POOL, in, g->inputs.n, got, &d2);
+			if (f != e)
+				fail_msg("%s: %s, the oracle: %s in\n%s", targets[t], d2.text, d.text, text);
+			if (!e) {
+				compare_outputs(got, want, g->outputs.n, text);
+				compiled_free_outputs(got, g->outputs.n);
+			}
+			compiled_free(&c);
+		}
+		if (!e)
+			compiled_free_outputs(want, g->outputs.n);
+		stx_arena_free(a);
+	}
+}
+
+static void test_operators_random_windows_match_oracle(void **state)
+{
+	(void)state;
+	random_calls("convolution.default", 60);
+	random_calls("max_pool1d_with_indices.default", 15);
+	random_calls("max_pool2d_with_indices.default", 25);
+	random_calls("max_pool3d_with_indices.default", 15);
+	random_calls("avg_pool1d.default", 15);
+	random_calls("avg_pool2d.default", 25);
+	random_calls("avg_pool3d.default", 15);
+	random_calls("unfold.default", 15);
+}
+
+static void test_operators_random_scans_match_oracle(void **state)
+{
+	(void)state;
+	random_calls("cumsum.default", 40);
+	random_calls("cumprod.default", 40);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_operators_pooling_clips_as_stated),
+		cmocka_unit_test(test_operators_convolution_special_values),
+		cmocka_unit_test(test_operators_scans_keep_infinities),
+		cmocka_unit_test(test_operators_random_scans_match_oracle),
+		cmocka_unit_test(test_operators_random_windows_match_oracle),
+	};
+	return cmocka_run_group_tests(tests, case_setup, NULL);
+}
