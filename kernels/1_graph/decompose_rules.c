@@ -380,9 +380,16 @@ static int matmul(struct stx__build *b, const struct stx_node *n, struct stx_val
 static int addmm(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	const struct stx_arg *beta = stx__arg(n, 3), *alpha = stx__arg(n, 4);
-	struct stx_val p = stx__b_two(b, STX_OP_MM, widened(b, n, 1), widened(b, n, 2));
-	if (stx__number(alpha) != 1)
-		p = stx__b_number(b, STX_OP_MUL_SCALAR, p, *alpha);
+	struct stx_val p;
+	if (stx__number(alpha) == 0) { /* as in BLAS: the product is not taken, so its infinities do not count */
+		enum stx_dtype t = stx__wide(stx_val_type(stx__operand(n, 1))->dtype);
+		struct stx_arg zero = stx_dtype_is_float(t) ? stx_arg_scalar_f(0) : stx_arg_scalar_i(0);
+		p = stx__b_full(b, n->outs[0].rank, n->outs[0].sizes, zero, t);
+	} else {
+		p = stx__b_two(b, STX_OP_MM, widened(b, n, 1), widened(b, n, 2));
+		if (stx__number(alpha) != 1)
+			p = stx__b_number(b, STX_OP_MUL_SCALAR, p, *alpha);
+	}
 	if (stx__number(beta) != 0) {
 		struct stx_val c = widened(b, n, 0);
 		if (stx__number(beta) != 1)

@@ -98,7 +98,7 @@ stx_err stx__ref_matmul(struct stx__ref *r, const struct stx_node *n)
 	return 0;
 }
 
-/* beta*self + alpha*(mat1 @ mat2), rounded once; beta 0: self is not read. */
+/* beta*self + alpha*(mat1 @ mat2), rounded once; beta 0: self is not read; alpha 0: nor is the product. */
 stx_err stx__ref_addmm(struct stx__ref *r, const struct stx_node *n)
 {
 	const struct stx_tensor *c = stx__ref_arg(r, n, 0), *a = stx__ref_arg(r, n, 1),
@@ -122,7 +122,7 @@ stx_err stx__ref_addmm(struct stx__ref *r, const struct stx_node *n)
 		union stx_scalar x = stx__ref_load(c, w.off[ic]);
 
 		if (is_float) {
-			store_wide(out, i, alpha * wide + (beta != 0 ? beta * x.f : 0));
+			store_wide(out, i, (alpha != 0 ? alpha * wide : 0) + (beta != 0 ? beta * x.f : 0));
 			continue;
 		}
 		v.u = v.u * (uint64_t)n->args[4].u.i + x.u * (uint64_t)n->args[3].u.i;

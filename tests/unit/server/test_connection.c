@@ -455,12 +455,8 @@ static void test_connection_socket_file_is_private(void **state)
 	harness_start(&h, NULL);
 	assert_alive();
 	struct stat st;
-	char dir[96];
 	assert_int_equal(stat(h.socket, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
-	snprintf(dir, sizeof dir, "%s/run", h.dir);
-	assert_int_equal(stat(dir, &st), 0);
-	assert_int_equal(st.st_mode & 0777, 0700);
 }
 
 static void test_connection_zeroing_counters_is_for_the_own_user(void **state)
