@@ -244,7 +244,7 @@ layers:
 	@tests/layers.sh
 C_FILES := $(shell find proto kernels cache server client tests -name '*.[ch]' 2>/dev/null)
 fmt:
-	clang-format -i --style=file $(C_FILES)
+	@clang-format -i --style=file $(C_FILES)
 lint: generated
 	@tests/lint.sh
 # The unit, property and end-to-end tests under the address and undefined-behaviour sanitizers.

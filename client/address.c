@@ -1,4 +1,5 @@
-/* address.c: where the server is: "unix:PATH", "tcp:HOST:PORT", "none", or the user's own socket. */
+/* address.c: where the server is: "unix:PATH", "tcp:HOST:PORT", "none", or the user's own socket.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +9,9 @@
 static stx_err put(char *dst, size_t cap, const char *src, size_t n, struct stx_diag *d)
 {
 	if (n == 0 || n >= cap)
-		return stx_fail(d, STX_E_USAGE, "connect", "", n ? "the server's address is too long" :
-		                "a part of the server's address is empty");
+		return stx_fail(d, STX_E_USAGE, "connect", "",
+				n ? "the server's address is too long"
+				  : "a part of the server's address is empty");
 	memcpy(dst, src, n);
 	dst[n] = 0;
 	return STX_E_OK;
@@ -45,10 +47,11 @@ stx_err stx__server_parse(const char *text, struct stx__server *out, struct stx_
 	}
 	if (!strncmp(text, "tls:", 4))
 		return stx_fail(d, STX_E_USAGE, "connect", "",
-		                "server '%s': TLS is not offered by this version yet; use unix:PATH or tcp:HOST:PORT",
-		                text);
+				"server '%s': TLS is not offered by this version yet; use "
+				"unix:PATH or tcp:HOST:PORT",
+				text);
 	return stx_fail(d, STX_E_USAGE, "connect", "",
-	                "server '%s': expected unix:PATH, tcp:HOST:PORT or none", text);
+			"server '%s': expected unix:PATH, tcp:HOST:PORT or none", text);
 }
 
 int stax_default_server(char *out, size_t cap, int *from_env, struct stax_error *err)
@@ -70,7 +73,7 @@ int stax_default_server(char *out, size_t cap, int *from_env, struct stax_error 
 	stx_err e = STX_E_OK;
 	if (n < 0)
 		e = stx_fail(&d, STX_E_CONNECT, "connect", "",
-		             "no server is named: set STAX_SERVER, XDG_RUNTIME_DIR or HOME");
+			     "no server is named: set STAX_SERVER, XDG_RUNTIME_DIR or HOME");
 	else if ((size_t)n >= cap)
 		e = stx_fail(&d, STX_E_USAGE, "connect", "", "the server's address is too long");
 	return stx__give_error(e, &d, err);

@@ -1,5 +1,6 @@
-/* artifact.c: from bytes to something that can be run. The path in an answer is only a hint: whatever it
- * holds is copied into a sealed memfd first, and that copy is what is verified and loaded. */
+/* artifact.c: from bytes to something that can be run. The path in an answer is only a hint:
+ * whatever it holds is copied into a sealed memfd first, and that copy is what is verified and
+ * loaded. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 #include "client.h"
 
 #define ARTIFACT_MAX ((size_t)1 << 30)
-#define PLAN_ALIGN 64
+#define PLAN_ALIGN   64
 
 /* ---- bytes into a sealed memfd ---- */
 
@@ -27,12 +28,12 @@ static stx_err copy_all(int from, int to, size_t n, const char *path, struct stx
 			continue;
 		if (got <= 0)
 			return stx_fail(d, STX_E_IO, "load", "", "%s: %s", path,
-			                got ? strerror(errno) : "the file has become shorter");
+					got ? strerror(errno) : "the file has become shorter");
 		for (ssize_t put = 0; put < got;) {
 			ssize_t w = write(to, buf + put, (size_t)(got - put));
 			if (w <= 0 && errno != EINTR)
 				return stx_fail(d, STX_E_NOMEM, "load", "", "memory file: %s",
-				                strerror(errno));
+						strerror(errno));
 			put += w > 0 ? w : 0;
 		}
 		done += (size_t)got;
@@ -44,15 +45,17 @@ static stx_err copy_all(int from, int to, size_t n, const char *path, struct stx
 static int sealed_copy(const char *path, size_t size, int nofollow, struct stx_diag *d)
 {
 	struct stat st;
-	int to = -1, from = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (nofollow ? O_NOFOLLOW : 0));
+	int to = -1,
+	    from = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (nofollow ? O_NOFOLLOW : 0));
 	if (from < 0 || fstat(from, &st)) {
-		stx_fail(d, errno == ENOENT ? STX_E_NOT_FOUND : STX_E_IO, "load", "", "%s: %s", path,
-		         strerror(errno));
+		stx_fail(d, errno == ENOENT ? STX_E_NOT_FOUND : STX_E_IO, "load", "", "%s: %s",
+			 path, strerror(errno));
 		goto fail;
 	}
 	if (!S_ISREG(st.st_mode) || st.st_size <= 0 || (uint64_t)st.st_size > ARTIFACT_MAX ||
 	    (size && (size_t)st.st_size != size)) {
-		stx_fail(d, STX_E_CORRUPT, "load", "", "%s: not a regular file of the right size", path);
+		stx_fail(d, STX_E_CORRUPT, "load", "", "%s: not a regular file of the right size",
+			 path);
 		goto fail;
 	}
 	to = memfd_create("stax-artifact", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -81,7 +84,8 @@ static stx_err verify(struct stx_span bytes, const struct stx_digest *want, stru
 	struct stx_digest got = stx_digest_of(bytes.at, bytes.n);
 	if (stx_digest_eq(&got, want))
 		return STX_E_OK;
-	return stx_fail(d, STX_E_UNTRUSTED, "load", "", "the artifact's bytes do not have its digest");
+	return stx_fail(d, STX_E_UNTRUSTED, "load", "",
+			"the artifact's bytes do not have its digest");
 }
 
 /* ---- from a sealed memfd to an artifact ---- */
@@ -98,7 +102,7 @@ static stx_err copy_plan(struct stax_artifact *a, struct stx_span plan, struct s
 
 /* names: the producer's, or NULL for the plan's own. */
 static stx_err index_arguments(struct stax_artifact *a, const struct stax_answer *names,
-                               struct stx_diag *d)
+			       struct stx_diag *d)
 {
 	const struct stx_plan *p = &a->plan;
 	const struct stx_plan_header *h = p->h;
@@ -116,9 +120,11 @@ static stx_err index_arguments(struct stax_artifact *a, const struct stax_answer
 		a->ndims += v->rank;
 		if (!in && v->kind != STX_VALUE_OUTPUT && v->kind != STX_VALUE_ALIAS)
 			continue;
-		const char *given = !names ? NULL : in ? names->input_names[v->index] :
-		                                         names->output_names[v->index];
-		const char *name = stx_arena_strdup(a->arena, given ? given : stx_plan_string(p, v->name));
+		const char *given = !names ? NULL
+				    : in   ? names->input_names[v->index]
+					   : names->output_names[v->index];
+		const char *name =
+			stx_arena_strdup(a->arena, given ? given : stx_plan_string(p, v->name));
 		if (!name)
 			return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
 		(in ? a->input_value : a->output_value)[v->index] = i;
@@ -135,8 +141,8 @@ static stx_err count_launches(struct stax_artifact *a, struct stx_diag *d)
 		const struct stx_plan_step *s = &p->steps[i];
 		if (s->kind == STX_STEP_EXTERN)
 			return stx_fail(d, STX_E_UNSUPPORTED, "load", stx_plan_string(p, s->a),
-			                "external call '%s' is not offered by this client",
-			                stx_plan_string(p, s->a));
+					"external call '%s' is not offered by this client",
+					stx_plan_string(p, s->a));
 		if (s->kind != STX_STEP_LAUNCH)
 			continue;
 		args += s->nargs;
@@ -150,7 +156,7 @@ static stx_err count_launches(struct stax_artifact *a, struct stx_diag *d)
 }
 
 stx_err stx__artifact_prepare(struct stax_artifact *a, struct stx_span plan,
-                              const struct stax_answer *names, struct stx_diag *d)
+			      const struct stax_answer *names, struct stx_diag *d)
 {
 	stx_err e = copy_plan(a, plan, d);
 	if (!e)
@@ -166,8 +172,9 @@ static stx_err load_code(struct stax_artifact *a, int has_code, struct stx_diag 
 		return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
 	for (uint32_t i = 0; i < p->h->nkernels; i++)
 		if (p->kernels[i].target != 0)
-			return stx_fail(d, STX_E_UNSUPPORTED, "load", stx_plan_string(p, p->kernels[i].name),
-			                "GPU kernels cannot be run by this client yet");
+			return stx_fail(d, STX_E_UNSUPPORTED, "load",
+					stx_plan_string(p, p->kernels[i].name),
+					"GPU kernels cannot be run by this client yet");
 	if (has_code) {
 		stx_err e = stx__cpu_check(p->h->flags, d);
 		if (e)
@@ -182,8 +189,9 @@ static stx_err load_code(struct stax_artifact *a, int has_code, struct stx_diag 
 		const char *symbol = stx_plan_string(p, p->kernels[i].symbol);
 		*(void **)&a->fns[i] = a->dl ? dlsym(a->dl, symbol) : NULL;
 		if (!a->fns[i])
-			return stx_fail(d, STX_E_CORRUPT, "load", stx_plan_string(p, p->kernels[i].name),
-			                "the artifact has no symbol '%s'", symbol);
+			return stx_fail(d, STX_E_CORRUPT, "load",
+					stx_plan_string(p, p->kernels[i].name),
+					"the artifact has no symbol '%s'", symbol);
 	}
 	return STX_E_OK;
 }
@@ -206,7 +214,7 @@ stx_err stx__artifact_finish(struct stax_artifact *a, struct stx_diag *d)
 
 /* Takes fd. digest NULL: not verified. */
 static stx_err load_fd(int fd, const struct stx_digest *digest, const struct stax_answer *names,
-                       struct stax_artifact **out, struct stx_diag *d)
+		       struct stax_artifact **out, struct stx_diag *d)
 {
 	struct stx_span elf = { NULL, 0 }, plan;
 	stx_err e = STX_E_NOMEM;
@@ -218,8 +226,9 @@ static stx_err load_fd(int fd, const struct stx_digest *digest, const struct sta
 		return e;
 	}
 	a->fd = fd;
-	if ((e = stx__map_fd(fd, ARTIFACT_MAX, &elf, d)) || (digest && (e = verify(elf, digest, d))) ||
-	    (e = stx_artifact_plan(elf, &plan, d)) || (e = stx__artifact_prepare(a, plan, names, d)) ||
+	if ((e = stx__map_fd(fd, ARTIFACT_MAX, &elf, d)) ||
+	    (digest && (e = verify(elf, digest, d))) || (e = stx_artifact_plan(elf, &plan, d)) ||
+	    (e = stx__artifact_prepare(a, plan, names, d)) ||
 	    (e = load_code(a, stx_artifact_has_code(elf), d)) || (e = stx__artifact_finish(a, d)))
 		goto fail;
 	munmap((void *)(uintptr_t)elf.at, elf.n);
@@ -247,8 +256,8 @@ int stax_load_file(const char *path, struct stax_artifact **out, struct stax_err
 /* ---- the bytes of an answer ---- */
 
 static stx_err fetch_remote(struct stax_client *c, const struct stax_answer *a,
-                            const struct stx_digest *digest, struct stx__received *r,
-                            struct stx_diag *d)
+			    const struct stx_digest *digest, struct stx__received *r,
+			    struct stx_diag *d)
 {
 	Stx__Envelope m = STX__ENVELOPE__INIT;
 	Stx__Fetch f = STX__FETCH__INIT;
@@ -278,7 +287,8 @@ static int answer_fd(struct stax_client *c, const struct stax_answer *a, struct 
 	}
 	stx__diag_init(&hint);
 	if (a->path && *a->path && (fd = sealed_copy(a->path, a->size_bytes, 1, &hint)) >= 0) {
-		if (!stx__map_fd(fd, ARTIFACT_MAX, &bytes, &hint) && !verify(bytes, &digest, &hint)) {
+		if (!stx__map_fd(fd, ARTIFACT_MAX, &bytes, &hint) &&
+		    !verify(bytes, &digest, &hint)) {
 			munmap((void *)(uintptr_t)bytes.at, bytes.n);
 			return fd;
 		}
@@ -288,7 +298,8 @@ static int answer_fd(struct stax_client *c, const struct stax_answer *a, struct 
 		fd = -1;
 	}
 	if (!c)
-		stx_fail(d, STX_E_NOT_FOUND, "load", "", "%s", hint.text[0] ? hint.text : "no path");
+		stx_fail(d, STX_E_NOT_FOUND, "load", "", "%s",
+			 hint.text[0] ? hint.text : "no path");
 	else if (c->at.kind == STX__NONE) {
 		if (!stx__private_fetch(c, &digest, &bytes, d))
 			fd = stx__sealed("stax-artifact", bytes.at, bytes.n, d);
@@ -301,14 +312,15 @@ static int answer_fd(struct stax_client *c, const struct stax_answer *a, struct 
 }
 
 int stax_load(struct stax_client *c, const struct stax_answer *a, struct stax_artifact **out,
-              struct stax_error *err)
+	      struct stax_error *err)
 {
 	struct stx_diag d;
 	char target[STX_TARGET_BYTES];
 	uint32_t need;
 	stx__diag_init(&d);
 	*out = NULL;
-	/* Before anything is downloaded: code for a better host than this one is refused by name. */
+	/* Before anything is downloaded: code for a better host than this one is refused by name.
+	 */
 	stx_err e = a->target[0] ? stx__cpu_resolve(a->target, target, &need, &d) : STX_E_OK;
 	if (!e && a->target[0])
 		e = stx__cpu_check(need, &d);
@@ -320,7 +332,7 @@ int stax_load(struct stax_client *c, const struct stax_answer *a, struct stax_ar
 }
 
 int stax_fetch(struct stax_client *c, const struct stax_answer *a, void **bytes, size_t *n,
-               struct stax_error *err)
+	       struct stax_error *err)
 {
 	struct stx_diag d;
 	struct stx_span map = { NULL, 0 };
@@ -383,7 +395,9 @@ static int describe(const struct stax_artifact *a, uint32_t value, struct stx_te
 	}
 	for (uint32_t i = 0; i < p->h->nsyms; i++)
 		syms[i] = p->syms[i].hint;
-	*out = (struct stx_tensor){ .dtype = v->dtype, .rank = v->rank, .flags = (uint16_t)v->flags };
+	*out = (struct stx_tensor){ .dtype = v->dtype,
+				    .rank = v->rank,
+				    .flags = (uint16_t)v->flags };
 	for (int i = 0; i < v->rank; i++) {
 		out->sizes[i] = stx_plan_eval(p, stx_plan_u32s(p, v->sizes)[i], syms, &ok);
 		out->strides[i] = stx_plan_eval(p, stx_plan_u32s(p, v->strides)[i], syms, &ok);

@@ -1,6 +1,6 @@
 /* bind.c: run contexts: a plan evaluated for one set of dynamic sizes, ready to launch.
- * requires: a plan that passed stx_plan_open. ensures: after a bind every buffer a kernel is given lies
- * within its storage, and every temporary within the workspace. Linear in the plan. */
+ * requires: a plan that passed stx_plan_open. ensures: after a bind every buffer a kernel is given
+ * lies within its storage, and every temporary within the workspace. Linear in the plan. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,10 +114,11 @@ void stx__context_put(const struct stax_artifact *a, struct stx__context *x)
 /* ---- evaluation ---- */
 
 static stx_err contradiction(const struct stax_artifact *a, uint32_t value, const char *what,
-                             struct stx_diag *d)
+			     struct stx_diag *d)
 {
-	return stx_fail(d, STX_E_CORRUPT, "plan", stx_plan_string(&a->plan, a->plan.values[value].name),
-	                "data plan: value %u %s", value, what);
+	return stx_fail(d, STX_E_CORRUPT, "plan",
+			stx_plan_string(&a->plan, a->plan.values[value].name),
+			"data plan: value %u %s", value, what);
 }
 
 /* Expression e; 0 when it overflowed. */
@@ -147,7 +148,7 @@ static int reach(const struct stx__value *v, int rank, int64_t *lo, int64_t *hi,
 }
 
 static stx_err bind_value(const struct stax_artifact *a, struct stx__context *x, uint32_t i,
-                          struct stx_diag *d)
+			  struct stx_diag *d)
 {
 	const struct stx_plan_value *pv = &a->plan.values[i];
 	struct stx__value *v = &x->values[i];
@@ -185,7 +186,8 @@ static stx_err bind_steps(const struct stax_artifact *a, struct stx__context *x,
 	for (uint32_t i = 0; i < x->nsteps; i++) {
 		struct stx__step *s = &x->steps[i];
 		if (!s->fn) {
-			const struct stx__value *from = &x->values[s->from], *to = &x->values[s->to];
+			const struct stx__value *from = &x->values[s->from],
+						*to = &x->values[s->to];
 			size_t n = a->plan.values[s->from].rank * sizeof *from->sizes;
 			if (n && memcmp(from->sizes, to->sizes, n) != 0)
 				return contradiction(a, s->to, "is copied from another shape", d);
@@ -194,13 +196,14 @@ static stx_err bind_steps(const struct stax_artifact *a, struct stx__context *x,
 		const struct stx_plan_kernel *k = &a->plan.kernels[s->kernel];
 		const uint32_t *e = stx_plan_u32s(&a->plan, k->scalars);
 		int64_t *scalars = x->scalars + (s->frame.scalars - x->scalars);
-		int ok = value_of(x, k->grid_expr[0], &s->n) && value_of(x, k->grain_expr, &s->grain) &&
-		         s->n >= 0 && s->n <= MAX_GRID;
+		int ok = value_of(x, k->grid_expr[0], &s->n) &&
+			 value_of(x, k->grain_expr, &s->grain) && s->n >= 0 && s->n <= MAX_GRID;
 		for (uint32_t j = 0; ok && j < k->nscalars; j++)
 			ok = value_of(x, e[j], &scalars[j]);
 		if (!ok)
-			return stx_fail(d, STX_E_CORRUPT, "plan", stx_plan_string(&a->plan, k->name),
-			                "data plan: the grid of kernel %u overflows", s->kernel);
+			return stx_fail(d, STX_E_CORRUPT, "plan",
+					stx_plan_string(&a->plan, k->name),
+					"data plan: the grid of kernel %u overflows", s->kernel);
 		if (s->grain < 1)
 			s->grain = 1;
 	}
@@ -208,25 +211,27 @@ static stx_err bind_steps(const struct stax_artifact *a, struct stx__context *x,
 }
 
 static stx_err check_guards(const struct stax_artifact *a, const struct stx__context *x,
-                            struct stx_diag *d)
+			    struct stx_diag *d)
 {
 	const struct stx_plan *p = &a->plan;
 	for (uint32_t i = 0; i < p->h->nsyms; i++) {
 		const struct stx_plan_sym *s = &p->syms[i];
 		if (x->syms[i] < s->lo || x->syms[i] > s->hi)
-			return stx_fail(d, STX_E_MISMATCH, "run", a->input_names[s->input],
-			                "input '%s': size %lld of dimension %u is outside [%lld, %lld], "
-			                "the range this artifact was compiled for",
-			                a->input_names[s->input], (long long)x->syms[i], s->dim,
-			                (long long)s->lo, (long long)s->hi);
+			return stx_fail(
+				d, STX_E_MISMATCH, "run", a->input_names[s->input],
+				"input '%s': size %lld of dimension %u is outside [%lld, %lld], "
+				"the range this artifact was compiled for",
+				a->input_names[s->input], (long long)x->syms[i], s->dim,
+				(long long)s->lo, (long long)s->hi);
 	}
 	const uint32_t *guards = stx_plan_u32s(p, p->h->guards_off);
 	for (uint32_t i = 0; i < p->h->nguards; i++) {
 		int64_t v;
 		if (!value_of(x, guards[i], &v) || !v)
 			return stx_fail(d, STX_E_MISMATCH, "run", "",
-			                "guard %u of the artifact does not hold for these sizes: "
-			                "compile for them", i);
+					"guard %u of the artifact does not hold for these sizes: "
+					"compile for them",
+					i);
 	}
 	return STX_E_OK;
 }
@@ -246,7 +251,8 @@ stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x,
 	if (e)
 		return e;
 	if (!value_of(x, p->h->workspace_expr, &bytes) || bytes < 0 || bytes > INT64_MAX / 2)
-		return stx_fail(d, STX_E_CORRUPT, "plan", "", "data plan: the workspace size overflows");
+		return stx_fail(d, STX_E_CORRUPT, "plan", "",
+				"data plan: the workspace size overflows");
 	x->workspace_bytes = (size_t)bytes;
 	for (uint32_t i = 0; i < p->h->nvalues; i++)
 		if ((e = bind_value(a, x, i, d)))

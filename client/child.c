@@ -1,4 +1,5 @@
-/* child.c: a private `staxd --worker` child: finding the program, starting it, one job at a time. */
+/* child.c: a private `staxd --worker` child: finding the program, starting it, one job at a time.
+ */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +19,8 @@
 #include "packet.h"
 
 #define WORKER_FD 3
-#define START_MS 60000             /* LLVM and the linker warm up first */
-#define BODY_MAX ((size_t)256 << 20)
+#define START_MS  60000 /* LLVM and the linker warm up first */
+#define BODY_MAX  ((size_t)256 << 20)
 
 extern char **environ;
 
@@ -67,8 +68,10 @@ static stx_err find_staxd(char out[PATH_MAX], struct stx_diag *d)
 	if (named && *named) {
 		if (snprintf(out, PATH_MAX, "%s", named) < PATH_MAX && usable(out))
 			return STX_E_OK;
-		return stx_fail(d, STX_E_CONNECT, "worker", "", "STAX_STAXD names '%s', which cannot be "
-		                "executed", named);
+		return stx_fail(d, STX_E_CONNECT, "worker", "",
+				"STAX_STAXD names '%s', which cannot be "
+				"executed",
+				named);
 	}
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 	if (n > 0) {
@@ -81,8 +84,9 @@ static stx_err find_staxd(char out[PATH_MAX], struct stx_diag *d)
 		return STX_E_OK;
 	if (in_path(out))
 		return STX_E_OK;
-	return stx_fail(d, STX_E_CONNECT, "worker", "", "staxd was not found beside this program, "
-	                "beside libstax or in PATH: set STAX_STAXD");
+	return stx_fail(d, STX_E_CONNECT, "worker", "",
+			"staxd was not found beside this program, "
+			"beside libstax or in PATH: set STAX_STAXD");
 }
 
 int stax_find_daemon(char *out, size_t cap, struct stax_error *err)
@@ -162,14 +166,16 @@ static stx_err crashed(struct stx__child *w, struct stx_diag *d)
 /* ---- messages ---- */
 
 static stx_err send_message(struct stx__child *w, const Stx__Envelope *m, int body,
-                            struct stx_diag *d)
+			    struct stx_diag *d)
 {
 	struct stx_bytes head = { 0 };
 	stx_err e = stx_frame_pack(m, 0, &head);
 	if (e) {
 		stx_bytes_free(&head);
-		return stx_fail(d, e, "worker", "", "the request's header is too large: at most %u bytes "
-		                "of values can be given", STX_FRAME_HEADER_MAX);
+		return stx_fail(d, e, "worker", "",
+				"the request's header is too large: at most %u bytes "
+				"of values can be given",
+				STX_FRAME_HEADER_MAX);
 	}
 	struct stx_span bytes = { head.at + STX_FRAME_PREFIX, head.n - STX_FRAME_PREFIX };
 	int bad = stx_packet_send(w->fd, bytes, body);
@@ -179,7 +185,7 @@ static stx_err send_message(struct stx__child *w, const Stx__Envelope *m, int bo
 
 /* Waits for a message; *out is set on success. */
 static stx_err receive_message(struct stx__child *w, uint64_t deadline, struct stx__received *out,
-                               struct stx_diag *d)
+			       struct stx_diag *d)
 {
 	memset(out, 0, sizeof *out);
 	for (;;) {
@@ -199,13 +205,15 @@ static stx_err receive_message(struct stx__child *w, uint64_t deadline, struct s
 	int fd;
 	size_t spilled = 0;
 	ssize_t n = stx_packet_recv(w->fd, head, STX_FRAME_HEADER_MAX, &fd);
-	stx_err e = n > 0 ? STX_E_OK : n < 0 && errno == EMSGSIZE ?
-		stx_fail(d, STX_E_PROTOCOL, "worker", "", "a message is cut off") : crashed(w, d);
+	stx_err e = n > 0 ? STX_E_OK
+		    : n < 0 && errno == EMSGSIZE
+			    ? stx_fail(d, STX_E_PROTOCOL, "worker", "", "a message is cut off")
+			    : crashed(w, d);
 	if (!e && fd >= 0)
 		e = stx__map_fd(fd, BODY_MAX, &out->map, d);
 	if (!e)
 		e = stx_frame_unpack_reply((struct stx_span){ head, (size_t)n }, out->map, &out->e,
-		                           &spilled, d);
+					   &spilled, d);
 	if (!e && out->map.n)
 		out->body = (struct stx_span){ out->map.at + spilled, out->map.n - spilled };
 	if (fd >= 0)
@@ -237,7 +245,7 @@ static stx_err spawn(const char *path, int theirs, pid_t *pid, struct stx_diag *
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t none;
-	char *argv[] = { (char *)(uintptr_t)"staxd", (char *)(uintptr_t)"--worker", NULL };
+	char *argv[] = { (char *)(uintptr_t) "staxd", (char *)(uintptr_t) "--worker", NULL };
 	sigemptyset(&none);
 	int e = posix_spawn_file_actions_init(&actions);
 	if (e)
@@ -318,7 +326,7 @@ static int body_of(const struct stx_span *pieces, uint32_t n, stx_err *e, struct
 		stx_bytes_put(&all, pieces[i].at, pieces[i].n);
 	if (all.oom || all.n > BODY_MAX)
 		*e = stx_fail(d, all.oom ? STX_E_NOMEM : STX_E_TOO_LARGE, "worker", "",
-		              "a job of more than %zu bytes", all.oom ? all.n : BODY_MAX);
+			      "a job of more than %zu bytes", all.oom ? all.n : BODY_MAX);
 	else if (all.n && (fd = stx__sealed("stax-body", all.at, all.n, d)) < 0)
 		*e = STX_E_IO;
 	stx_bytes_free(&all);
@@ -326,8 +334,8 @@ static int body_of(const struct stx_span *pieces, uint32_t n, stx_err *e, struct
 }
 
 stx_err stx__child_run(struct stx__child *w, Stx__Job *job, const struct stx_span *pieces,
-                       uint32_t npieces, const struct stx__wait *wait, struct stx__job_reply *out,
-                       struct stx_diag *d)
+		       uint32_t npieces, const struct stx__wait *wait, struct stx__job_reply *out,
+		       struct stx_diag *d)
 {
 	Stx__Envelope m = STX__ENVELOPE__INIT;
 	stx_err e = STX_E_OK;
@@ -356,7 +364,7 @@ stx_err stx__child_run(struct stx__child *w, Stx__Job *job, const struct stx_spa
 		}
 		if (r->msg_case == STX__ENVELOPE__MSG_PROGRESS && wait->progress)
 			wait->progress(wait->progress_ctx, r->progress->stage, r->progress->done,
-			               r->progress->total, r->progress->elapsed_ms);
+				       r->progress->total, r->progress->elapsed_ms);
 		stx__received_free(&out->r);
 	}
 	return e;

@@ -1,5 +1,6 @@
 /* client.h
- * inside libstax: the connection, one round trip, the private worker, artifacts, threads. Not installed. */
+ * inside libstax: the connection, one round trip, the private worker, artifacts, threads. Not
+ * installed. */
 #ifndef STX_CLIENT_H
 #define STX_CLIENT_H
 
@@ -33,7 +34,7 @@ uint32_t stx__host_cpu(void);
 /* "cpu", NULL or "cpu:x86-64-vN[+avx512bf16]" to its exact form; "cuda...": UNSUPPORTED.
  * *need: what the host must offer (0 for other kinds). */
 stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t *need,
-                            struct stx_diag *d);
+			 struct stx_diag *d);
 /* UNSUPPORTED, saying what is missing, when this host cannot run code that needs `need`. */
 stx_err stx__cpu_check(uint32_t need, struct stx_diag *d);
 
@@ -42,7 +43,8 @@ stx_err stx__cpu_check(uint32_t need, struct stx_diag *d);
 uint64_t stx__clock_ns(void); /* monotonic */
 /* A sealed memfd holding p[0, n); -1 and d on failure. */
 int stx__sealed(const char *name, const void *p, size_t n, struct stx_diag *d);
-/* Maps a descriptor's whole content read-only, at most `max` bytes. Freed with munmap(at, n) when n > 0. */
+/* Maps a descriptor's whole content read-only, at most `max` bytes. Freed with munmap(at, n) when n
+ * > 0. */
 stx_err stx__map_fd(int fd, size_t max, struct stx_span *out, struct stx_diag *d);
 
 /* ---- a call (connection.c) ---- */
@@ -78,21 +80,22 @@ struct stax_client {
 };
 
 stx_err stx__server_parse(const char *text, struct stx__server *out, struct stx_diag *d);
-/* Sends e (its request_id is set here) with body; waits for the reply of that id, passing Progress on.
- * An Error reply becomes the returned code. A lost connection is opened again and the request sent again,
- * three times at most: every request is safe to repeat. */
+/* Sends e (its request_id is set here) with body; waits for the reply of that id, passing Progress
+ * on. An Error reply becomes the returned code. A lost connection is opened again and the request
+ * sent again, three times at most: every request is safe to repeat. */
 stx_err stx__roundtrip(struct stax_client *c, Stx__Envelope *e, struct stx_span body,
-                       const struct stx__wait *w, struct stx__received *out, struct stx_diag *d);
+		       const struct stx__wait *w, struct stx__received *out, struct stx_diag *d);
 
 /* ---- requests to messages (message.c) ---- */
 
-/* *sent is *r as it leaves the process: an ONNX model without its parameters' data, in *stripped (freed by the
- * caller, after the last use of *sent). */
+/* *sent is *r as it leaves the process: an ONNX model without its parameters' data, in *stripped
+ * (freed by the caller, after the last use of *sent). */
 stx_err stx__request_strip(const struct stax_request *r, struct stax_request *sent,
-                           struct stx_bytes *stripped, struct stx_diag *d);
-/* A request as protobuf messages; everything lives in the arena, texts and values are the request's. */
+			   struct stx_bytes *stripped, struct stx_diag *d);
+/* A request as protobuf messages; everything lives in the arena, texts and values are the
+ * request's. */
 stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, const char *target,
-                          Stx__Lookup **out, struct stx_diag *d);
+			  Stx__Lookup **out, struct stx_diag *d);
 /* An answer from its message (strings copied). target as resolved. NULL when out of memory. */
 struct stax_answer *stx__answer_new(const Stx__Answer *m, const char *target, const char *ns);
 const char *stx__answer_namespace(const struct stax_answer *a);
@@ -109,24 +112,26 @@ struct stx__child;
 stx_err stx__child_new(struct stx__child **out, struct stx_diag *d);
 void stx__child_free(struct stx__child *w); /* ends the child */
 int stx__child_alive(const struct stx__child *w);
-/* One job. body: the pieces, concatenated; piece_bytes of the job is set by the caller. On DEADLINE and
- * CRASHED the child has been ended. On NEED_VALUES out is set as well. */
+/* One job. body: the pieces, concatenated; piece_bytes of the job is set by the caller. On DEADLINE
+ * and CRASHED the child has been ended. On NEED_VALUES out is set as well. */
 stx_err stx__child_run(struct stx__child *w, Stx__Job *job, const struct stx_span *pieces,
-                       uint32_t npieces, const struct stx__wait *wait, struct stx__job_reply *out,
-                       struct stx_diag *d);
+		       uint32_t npieces, const struct stx__wait *wait, struct stx__job_reply *out,
+		       struct stx_diag *d);
 const struct stx_digest *stx__child_fingerprint(const struct stx__child *w);
 const char *stx__child_sandbox(const struct stx__child *w);
 int stx__child_pid(const struct stx__child *w);
 
 /* The client's live child: started on first use, and again after a crash. Owned by the client. */
 stx_err stx__private_child(struct stax_client *c, struct stx__child **out, struct stx_diag *d);
-stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r, const char *target,
-                             struct stax_answer **out, struct stx_diag *d);
-/* The artifact a private compile made, from this client's memory; borrowed until the client is freed. */
+stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r,
+			     const char *target, struct stax_answer **out, struct stx_diag *d);
+/* The artifact a private compile made, from this client's memory; borrowed until the client is
+ * freed. */
 stx_err stx__private_fetch(struct stax_client *c, const struct stx_digest *digest,
-                           struct stx_span *out, struct stx_diag *d);
+			   struct stx_span *out, struct stx_diag *d);
 stx_err stx__private_ping(struct stax_client *c, struct stax_pong *out, struct stx_diag *d);
-void stx__private_stats(const struct stax_client *c, uint64_t out[4]); /* requests hits misses kernels */
+void stx__private_stats(const struct stax_client *c,
+			uint64_t out[4]); /* requests hits misses kernels */
 void stx__private_free(struct stx__private *p);
 
 /* ---- threads (threads.c) ---- */
@@ -136,10 +141,12 @@ struct stx__threads;
 /* nthreads: callers included, at least 1. Threads start here. NULL when out of memory. */
 struct stx__threads *stx__threads_new(int nthreads);
 void stx__threads_free(struct stx__threads *p); /* no job may be running */
-/* Calls body over [0, n) in pieces of at least `grain`; inline when one piece does, or when the pool
- * is busy with another caller's job. */
-void stx__threads_for(struct stx__threads *p, int64_t n, int64_t grain, stx__body_fn *body, void *arg);
-/* The process-wide choice: an OpenMP runtime that is already loaded, else a pool made on first use. */
+/* Calls body over [0, n) in pieces of at least `grain`; inline when one piece does, or when the
+ * pool is busy with another caller's job. */
+void stx__threads_for(struct stx__threads *p, int64_t n, int64_t grain, stx__body_fn *body,
+		      void *arg);
+/* The process-wide choice: an OpenMP runtime that is already loaded, else a pool made on first use.
+ */
 void stx__parallel_for(int64_t n, int64_t grain, stx__body_fn *body, void *arg);
 int stx__thread_count(void); /* $STAX_THREADS, else the CPUs of the affinity mask */
 
@@ -150,31 +157,31 @@ struct stx__context;
 struct stax_artifact {
 	struct stx_plan plan;
 	uint8_t *plan_bytes; /* aligned copy that plan points into */
-	int fd;              /* the sealed memfd: stays open as long as the library (design: reply) */
-	void *dl;            /* NULL: no CPU code */
-	stx_kernel_fn **fns; /* [nkernels] */
-	struct stx_arena *arena; /* names, fns, indices below */
+	int fd;   /* the sealed memfd: stays open as long as the library (design: reply) */
+	void *dl; /* NULL: no CPU code */
+	stx_kernel_fn **fns;                  /* [nkernels] */
+	struct stx_arena *arena;              /* names, fns, indices below */
 	uint32_t *input_value, *output_value; /* value number of each position */
 	const char **input_names, **output_names;
-	uint32_t nlaunch_args;   /* arguments of all launches */
-	uint32_t nscalars;       /* scalars of all launches */
-	uint64_t ndims;          /* sum of the ranks of all values */
+	uint32_t nlaunch_args; /* arguments of all launches */
+	uint32_t nscalars;     /* scalars of all launches */
+	uint64_t ndims;        /* sum of the ranks of all values */
 	_Atomic(struct stx__context *) spare[STX__SPARES];
 };
 
-/* The parts of loading, in order. prepare: copies and checks the plan, indexes arguments (names: the
- * producer's, or NULL for the plan's own); then fns is filled; finish: makes the first context, bound at the
- * size hints. a->arena is set by the caller; on failure stax_artifact_free. */
+/* The parts of loading, in order. prepare: copies and checks the plan, indexes arguments (names:
+ * the producer's, or NULL for the plan's own); then fns is filled; finish: makes the first context,
+ * bound at the size hints. a->arena is set by the caller; on failure stax_artifact_free. */
 stx_err stx__artifact_prepare(struct stax_artifact *a, struct stx_span plan,
-                              const struct stax_answer *names, struct stx_diag *d);
+			      const struct stax_answer *names, struct stx_diag *d);
 stx_err stx__artifact_finish(struct stax_artifact *a, struct stx_diag *d);
 
 /* Everything a run needs, for one set of dynamic sizes. Used by one thread at a time. */
 struct stx__step {
-	stx_kernel_fn *fn;   /* NULL: a copy */
+	stx_kernel_fn *fn; /* NULL: a copy */
 	int64_t n, grain;
-	uint32_t kernel;     /* number in the plan */
-	uint32_t from, to;   /* copy: values */
+	uint32_t kernel;   /* number in the plan */
+	uint32_t from, to; /* copy: values */
 	struct stx_kernel_frame frame;
 };
 struct stx__value {
@@ -200,9 +207,9 @@ struct stx__context {
 	struct stx__patch *fixed, *moving; /* temporaries and constants; inputs and outputs */
 	uint32_t nfixed, nmoving;
 	size_t workspace_bytes;
-	void *workspace;     /* own memory, NULL until needed */
+	void *workspace; /* own memory, NULL until needed */
 	size_t own_bytes;
-	void *patched_for;   /* workspace the fixed buffers point into */
+	void *patched_for; /* workspace the fixed buffers point into */
 	struct stx_bounds_record bounds;
 };
 
@@ -210,12 +217,15 @@ struct stx__context *stx__context_new(const struct stax_artifact *a); /* NULL: o
 void stx__context_free(struct stx__context *x);
 struct stx__context *stx__context_take(const struct stax_artifact *a); /* a spare or a new one */
 void stx__context_put(const struct stax_artifact *a, struct stx__context *x);
-/* Evaluates everything for x->syms: guards, sizes, offsets, grids; checks that each value lies within
- * its storage and the workspace. MISMATCH for a guard, CORRUPT for a plan that contradicts itself. */
-stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x, struct stx_diag *d);
+/* Evaluates everything for x->syms: guards, sizes, offsets, grids; checks that each value lies
+ * within its storage and the workspace. MISMATCH for a guard, CORRUPT for a plan that contradicts
+ * itself. */
+stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x,
+			  struct stx_diag *d);
 
-/* Strided copy of elements of 1, 2, 4 or 8 bytes; pointers to element [0,...,0]; strides in elements. */
+/* Strided copy of elements of 1, 2, 4 or 8 bytes; pointers to element [0,...,0]; strides in
+ * elements. */
 void stx__client_copy(void *dst, const int64_t *dst_strides, const void *src,
-                       const int64_t *src_strides, const int64_t *sizes, int rank, int elem_bytes);
+		      const int64_t *src_strides, const int64_t *sizes, int rank, int elem_bytes);
 
 #endif

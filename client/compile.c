@@ -1,4 +1,5 @@
-/* compile.c: a compile request: look up by digest, send the graph when the server does not know it. */
+/* compile.c: a compile request: look up by digest, send the graph when the server does not know it.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #define GRACE_MS 2000 /* the server keeps the deadline; this much later it is taken for hung */
 
 static stx_err ask(struct stax_client *c, Stx__Envelope *m, struct stx_span body,
-                   const struct stx__wait *w, struct stx__received *r, struct stx_diag *d)
+		   const struct stx__wait *w, struct stx__received *r, struct stx_diag *d)
 {
 	stx_err e = stx__roundtrip(c, m, body, w, r, d);
 	if (e || r->e->msg_case == STX__ENVELOPE__MSG_ANSWER)
@@ -17,7 +18,7 @@ static stx_err ask(struct stax_client *c, Stx__Envelope *m, struct stx_span body
 }
 
 static stx_err look_up(struct stax_client *c, Stx__Lookup *what, const struct stx__wait *w,
-                       struct stx__received *r, struct stx_diag *d)
+		       struct stx__received *r, struct stx_diag *d)
 {
 	Stx__Envelope m = STX__ENVELOPE__INIT;
 	m.msg_case = STX__ENVELOPE__MSG_LOOKUP;
@@ -26,7 +27,7 @@ static stx_err look_up(struct stax_client *c, Stx__Lookup *what, const struct st
 }
 
 static stx_err send_graph(struct stax_client *c, const struct stax_request *q, Stx__Lookup *what,
-                          const struct stx__wait *w, struct stx__received *r, struct stx_diag *d)
+			  const struct stx__wait *w, struct stx__received *r, struct stx_diag *d)
 {
 	Stx__Envelope m = STX__ENVELOPE__INIT;
 	Stx__Compile f = STX__COMPILE__INIT;
@@ -42,13 +43,14 @@ static stx_err send_graph(struct stax_client *c, const struct stax_request *q, S
 	stx_err e = ask(c, &m, (struct stx_span){ q->graph, q->graph_bytes }, w, r, d);
 	if (!e && r->e->answer->need_body) {
 		stx__received_free(r);
-		e = stx_fail(d, STX_E_PROTOCOL, "compile", "", "the server asks for the graph twice");
+		e = stx_fail(d, STX_E_PROTOCOL, "compile", "",
+			     "the server asks for the graph twice");
 	}
 	return e;
 }
 
 static stx_err compile_remote(struct stax_client *c, const struct stax_request *q,
-                              const char *target, struct stax_answer **out, struct stx_diag *d)
+			      const char *target, struct stax_answer **out, struct stx_diag *d)
 {
 	struct stx__received r = { 0 };
 	struct stx__wait w = { 0, q->progress, q->progress_ctx };
@@ -78,15 +80,16 @@ static stx_err compile_remote(struct stax_client *c, const struct stax_request *
 static stx_err need_values(const struct stax_answer *a, struct stx_diag *d)
 {
 	if (a->nneeded == 0)
-		return a->digest[0] ? STX_E_OK :
-		       stx_fail(d, STX_E_PROTOCOL, "compile", "", "the answer has no artifact");
+		return a->digest[0] ? STX_E_OK
+				    : stx_fail(d, STX_E_PROTOCOL, "compile", "",
+					       "the answer has no artifact");
 	return stx_fail(d, STX_E_NEED_VALUES, "import", a->needed[0].input,
-	                "the values of %zu input(s) fix shapes and must be given; first '%s' (%s)",
-	                a->nneeded, a->needed[0].input, a->needed[0].why);
+			"the values of %zu input(s) fix shapes and must be given; first '%s' (%s)",
+			a->nneeded, a->needed[0].input, a->needed[0].why);
 }
 
 int stax_compile(struct stax_client *c, const struct stax_request *r, struct stax_answer **out,
-                 struct stax_error *err)
+		 struct stax_error *err)
 {
 	struct stx_diag d;
 	char target[STX_TARGET_BYTES];
@@ -99,8 +102,8 @@ int stax_compile(struct stax_client *c, const struct stax_request *r, struct sta
 	if (!e)
 		e = stx__request_strip(r, &sent, &stripped, &d);
 	if (!e)
-		e = c->at.kind == STX__NONE ? stx__private_compile(c, &sent, target, out, &d) :
-		                              compile_remote(c, &sent, target, out, &d);
+		e = c->at.kind == STX__NONE ? stx__private_compile(c, &sent, target, out, &d)
+					    : compile_remote(c, &sent, target, out, &d);
 	stx_bytes_free(&stripped);
 	if (!e)
 		e = need_values(*out, &d);

@@ -1,5 +1,6 @@
-/* connection.c: a connection to staxd and one round trip over it. Blocking sockets, deadlines by poll.
- * A connection that is lost in the middle of a request is opened again and the request repeated. */
+/* connection.c: a connection to staxd and one round trip over it. Blocking sockets, deadlines by
+ * poll. A connection that is lost in the middle of a request is opened again and the request
+ * repeated. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -17,10 +18,10 @@
 #include "client.h"
 #include "frame.h"
 
-#define RETRIES 3
-#define BACKOFF_MS 50         /* doubles each time, with jitter */
-#define CONNECT_TIMEOUT_MS 5000
-#define HELLO_TIMEOUT_MS 10000
+#define RETRIES             3
+#define BACKOFF_MS          50 /* doubles each time, with jitter */
+#define CONNECT_TIMEOUT_MS  5000
+#define HELLO_TIMEOUT_MS    10000
 #define TCP_USER_TIMEOUT_MS 30000 /* unacknowledged data: the peer or the network is gone */
 
 /* ---- raw bytes ---- */
@@ -109,18 +110,21 @@ void stx__received_free(struct stx__received *r)
 }
 
 static stx_err send_frame(int fd, const Stx__Envelope *m, struct stx_span body, uint64_t deadline,
-                          struct stx_diag *d)
+			  struct stx_diag *d)
 {
 	struct stx_bytes head = { 0 };
 	if (body.n > STX_FRAME_BODY_MAX)
-		return stx_fail(d, STX_E_TOO_LARGE, "connect", "", "the graph has %zu bytes, the limit is %u",
-		                body.n, STX_FRAME_BODY_MAX);
+		return stx_fail(d, STX_E_TOO_LARGE, "connect", "",
+				"the graph has %zu bytes, the limit is %u", body.n,
+				STX_FRAME_BODY_MAX);
 	stx_err e = stx_frame_pack(m, (uint32_t)body.n, &head);
 	if (!e && head.n > STX_FRAME_HEADER_MAX + STX_FRAME_PREFIX)
 		e = STX_E_TOO_LARGE;
 	if (e)
-		stx_fail(d, e, "connect", "", "the values given with the request are too large: %u bytes "
-		         "in all", STX_FRAME_HEADER_MAX);
+		stx_fail(d, e, "connect", "",
+			 "the values given with the request are too large: %u bytes "
+			 "in all",
+			 STX_FRAME_HEADER_MAX);
 	else if (!(e = send_all(fd, head.at, head.n, deadline, d)) && body.n)
 		e = send_all(fd, body.at, body.n, deadline, d);
 	stx_bytes_free(&head);
@@ -141,9 +145,9 @@ static stx_err receive_frame(int fd, struct stx__received *r, uint64_t deadline,
 	if (!header || !r->raw)
 		e = stx_fail(d, STX_E_NOMEM, "connect", "", "out of memory");
 	else if (!(e = receive_all(fd, header, head, deadline, d)) &&
-	         !(e = receive_all(fd, r->raw, body, deadline, d)))
+		 !(e = receive_all(fd, r->raw, body, deadline, d)))
 		e = stx_frame_unpack_reply((struct stx_span){ header, head },
-		                           (struct stx_span){ r->raw, body }, &r->e, &spilled, d);
+					   (struct stx_span){ r->raw, body }, &r->e, &spilled, d);
 	free(header);
 	if (!e)
 		r->body = (struct stx_span){ r->raw + spilled, body - spilled };
@@ -193,7 +197,8 @@ static int open_tcp(const char *host, const char *port, uint64_t deadline)
 		return -1;
 	}
 	for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
-		fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
+		fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+			    a->ai_protocol);
 		if (fd >= 0)
 			fd = finish_connect(fd, a->ai_addr, a->ai_addrlen, deadline);
 	}
@@ -225,7 +230,7 @@ static stx_err say_hello(struct stax_client *c, struct stx_diag *d)
 	struct stx__received r;
 	uint64_t deadline = stx__clock_ns() + HELLO_TIMEOUT_MS * 1000000ull;
 	h.version_min = h.version_max = STX_PROTOCOL_VERSION;
-	h.client = (char *)(uintptr_t)"stax " STX_VERSION;
+	h.client = (char *)(uintptr_t) "stax " STX_VERSION;
 	m.msg_case = STX__ENVELOPE__MSG_HELLO;
 	m.hello = &h;
 	m.request_id = ++c->next_id;
@@ -235,11 +240,13 @@ static stx_err say_hello(struct stax_client *c, struct stx_diag *d)
 	if (r.e->msg_case == STX__ENVELOPE__MSG_ERROR)
 		e = reply_error(r.e, d);
 	else if (r.e->msg_case != STX__ENVELOPE__MSG_HELLO_REPLY)
-		e = stx_fail(d, STX_E_PROTOCOL, "connect", "", "the server does not speak this protocol");
+		e = stx_fail(d, STX_E_PROTOCOL, "connect", "",
+			     "the server does not speak this protocol");
 	else if (r.e->hello_reply->version != STX_PROTOCOL_VERSION)
-		e = stx_fail(d, STX_E_VERSION, "connect", "",
-		             "server '%s' speaks protocol %u, this client %u: install matching versions",
-		             r.e->hello_reply->server, r.e->hello_reply->version, STX_PROTOCOL_VERSION);
+		e = stx_fail(
+			d, STX_E_VERSION, "connect", "",
+			"server '%s' speaks protocol %u, this client %u: install matching versions",
+			r.e->hello_reply->server, r.e->hello_reply->version, STX_PROTOCOL_VERSION);
 	else
 		c->version = r.e->hello_reply->version;
 	stx__received_free(&r);
@@ -256,13 +263,13 @@ static void hang_up(struct stax_client *c)
 static stx_err open_connection(struct stax_client *c, struct stx_diag *d)
 {
 	uint64_t deadline = stx__clock_ns() + CONNECT_TIMEOUT_MS * 1000000ull;
-	c->fd = c->at.kind == STX__UNIX ? open_unix(c->at.path, deadline) :
-	                                  open_tcp(c->at.host, c->at.port, deadline);
+	c->fd = c->at.kind == STX__UNIX ? open_unix(c->at.path, deadline)
+					: open_tcp(c->at.host, c->at.port, deadline);
 	if (c->fd < 0) {
 		int denied = errno == EACCES || errno == EPERM;
 		return stx_fail(d, denied ? STX_E_DENIED : STX_E_CONNECT, "connect", "",
-		                "cannot connect to %s: %s%s", c->at.text, strerror(errno),
-		                denied ? "" : " (start staxd there, or set STAX_SERVER=none)");
+				"cannot connect to %s: %s%s", c->at.text, strerror(errno),
+				denied ? "" : " (start staxd there, or set STAX_SERVER=none)");
 	}
 	stx_err e = say_hello(c, d);
 	if (e)
@@ -284,7 +291,8 @@ int stax_connect(const char *server, struct stax_client **out, struct stax_error
 	}
 	struct stax_client *c = calloc(1, sizeof *c);
 	if (!c)
-		return stx__give_error(stx_fail(&d, STX_E_NOMEM, "connect", "", "out of memory"), &d, err);
+		return stx__give_error(stx_fail(&d, STX_E_NOMEM, "connect", "", "out of memory"),
+				       &d, err);
 	c->fd = -1;
 	stx_err e = stx__server_parse(server, &c->at, &d);
 	if (!e && c->at.kind != STX__NONE)
@@ -312,9 +320,10 @@ const char *stax_client_server(const struct stax_client *c)
 
 /* ---- a round trip ---- */
 
-/* Waits for the reply of id; Progress is passed on, replies to requests given up earlier are dropped. */
+/* Waits for the reply of id; Progress is passed on, replies to requests given up earlier are
+ * dropped. */
 static stx_err await(struct stax_client *c, uint64_t id, const struct stx__wait *w,
-                     struct stx__received *r, struct stx_diag *d)
+		     struct stx__received *r, struct stx_diag *d)
 {
 	for (;;) {
 		stx_err e = receive_frame(c->fd, r, w->deadline_ns, d);
@@ -330,7 +339,8 @@ static stx_err await(struct stax_client *c, uint64_t id, const struct stx__wait 
 		if (r->e->request_id == id && r->e->msg_case == STX__ENVELOPE__MSG_PROGRESS) {
 			const Stx__Progress *p = r->e->progress;
 			if (w->progress)
-				w->progress(w->progress_ctx, p->stage, p->done, p->total, p->elapsed_ms);
+				w->progress(w->progress_ctx, p->stage, p->done, p->total,
+					    p->elapsed_ms);
 		} else if (r->e->request_id == id) {
 			return STX_E_OK;
 		}
@@ -340,8 +350,8 @@ static stx_err await(struct stax_client *c, uint64_t id, const struct stx__wait 
 
 /* One attempt. *again: the connection was lost, so another one may succeed. */
 static stx_err attempt(struct stax_client *c, Stx__Envelope *m, struct stx_span body,
-                       const struct stx__wait *w, struct stx__received *out, int *again,
-                       struct stx_diag *d)
+		       const struct stx__wait *w, struct stx__received *out, int *again,
+		       struct stx_diag *d)
 {
 	*again = 1;
 	stx_err e = c->fd >= 0 ? STX_E_OK : open_connection(c, d);
@@ -359,7 +369,8 @@ static stx_err attempt(struct stax_client *c, Stx__Envelope *m, struct stx_span 
 		stx_err said = await(c, m->request_id, &soon, out, &why);
 		if (!said)
 			stx__received_free(out);
-		else if (said != STX_E_CONNECT && said != STX_E_DEADLINE && said != STX_E_PROTOCOL) {
+		else if (said != STX_E_CONNECT && said != STX_E_DEADLINE &&
+			 said != STX_E_PROTOCOL) {
 			e = said;
 			*d = why;
 		}
@@ -385,7 +396,7 @@ static void back_off(int attempt_number)
 }
 
 stx_err stx__roundtrip(struct stax_client *c, Stx__Envelope *m, struct stx_span body,
-                       const struct stx__wait *w, struct stx__received *out, struct stx_diag *d)
+		       const struct stx__wait *w, struct stx__received *out, struct stx_diag *d)
 {
 	struct stx_diag last;
 	stx_err e = STX_E_CONNECT;

@@ -1,4 +1,5 @@
-/* inspect.c: for tools: one stage of the compiler as text, and the oracle's results. Private worker only. */
+/* inspect.c: for tools: one stage of the compiler as text, and the oracle's results. Private worker
+ * only. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ static stx_err no_memory(struct stx_diag *d)
 }
 
 static stx_err start(struct ask *q, struct stax_client *c, const struct stax_request *r,
-                     struct stx_diag *d)
+		     struct stx_diag *d)
 {
 	char target[STX_TARGET_BYTES];
 	uint32_t need;
@@ -48,7 +49,8 @@ static stx_err start(struct ask *q, struct stax_client *c, const struct stax_req
 	return STX_E_OK;
 }
 
-/* Runs the job. On NEED_VALUES the error's node is the first input concerned: only key jobs name it. */
+/* Runs the job. On NEED_VALUES the error's node is the first input concerned: only key jobs name
+ * it. */
 static stx_err run(struct ask *q, const struct stx_span *pieces, uint32_t n, struct stx_diag *d)
 {
 	stx_err e = stx__child_run(q->child, &q->job, pieces, n, &q->wait, &q->reply, d);
@@ -78,7 +80,7 @@ static void finish(struct ask *q)
 }
 
 int stax_dump(struct stax_client *c, const struct stax_request *r, const char *stage,
-              const char *format, char **text, size_t *n, struct stax_error *err)
+	      const char *format, char **text, size_t *n, struct stax_error *err)
 {
 	struct stx_diag d;
 	struct ask q;
@@ -108,7 +110,7 @@ int stax_dump(struct stax_client *c, const struct stax_request *r, const char *s
 
 /* pieces[0] is the graph. */
 static stx_err put_inputs(struct ask *q, const struct stx_tensor *inputs, size_t n,
-                          struct stx_span *pieces, struct stx_diag *d)
+			  struct stx_span *pieces, struct stx_diag *d)
 {
 	Stx__Tensor *at = STX_NEW_ARRAY(q->arena, Stx__Tensor, n);
 	q->job.tensors = STX_NEW_ARRAY(q->arena, Stx__Tensor *, n);
@@ -122,22 +124,23 @@ static stx_err put_inputs(struct ask *q, const struct stx_tensor *inputs, size_t
 		const struct stx_tensor *t = &inputs[i];
 		int64_t bytes = stx_dense_bytes(t->dtype, t->rank, t->sizes);
 		if (bytes < 0)
-			return stx_fail(d, STX_E_USAGE, "reference", "", "input %zu: bad type or sizes", i);
+			return stx_fail(d, STX_E_USAGE, "reference", "",
+					"input %zu: bad type or sizes", i);
 		stx__tensor__init(&at[i]);
 		at[i].dtype = t->dtype;
 		at[i].n_sizes = t->rank;
 		at[i].sizes = (int64_t *)(uintptr_t)t->sizes;
 		q->job.tensors[i] = &at[i];
-		pieces[i + 1] = (struct stx_span){
-			(const uint8_t *)t->data + t->offset * stx_dtype_bytes(t->dtype), (size_t)bytes
-		};
+		pieces[i + 1] = (struct stx_span){ (const uint8_t *)t->data +
+							   t->offset * stx_dtype_bytes(t->dtype),
+						   (size_t)bytes };
 		q->job.piece_bytes[i + 1] = (uint64_t)bytes;
 	}
 	return STX_E_OK;
 }
 
 static stx_err take_output(const Stx__Tensor *m, struct stx_span bytes, struct stx_tensor *t,
-                           struct stx_diag *d)
+			   struct stx_diag *d)
 {
 	int64_t stride = 1, n = stx_dense_bytes(m->dtype, m->n_sizes, m->sizes);
 	if (n < 0 || (uint64_t)n > bytes.n)
@@ -157,7 +160,7 @@ static stx_err take_output(const Stx__Tensor *m, struct stx_span bytes, struct s
 }
 
 static stx_err take_outputs(const struct ask *q, struct stx_tensor **out, int *nout,
-                            struct stx_diag *d)
+			    struct stx_diag *d)
 {
 	const Stx__JobReply *m = q->reply.m;
 	struct stx_span body = q->reply.r.body;
@@ -170,9 +173,11 @@ static stx_err take_outputs(const struct ask *q, struct stx_tensor **out, int *n
 	for (size_t i = 0; !e && i < m->n_tensors; i++) {
 		uint64_t n = m->piece_bytes[i];
 		if (n > body.n)
-			e = stx_fail(d, STX_E_PROTOCOL, "reference", "", "a reply that is cut short");
+			e = stx_fail(d, STX_E_PROTOCOL, "reference", "",
+				     "a reply that is cut short");
 		else
-			e = take_output(m->tensors[i], (struct stx_span){ body.at, (size_t)n }, &t[i], d);
+			e = take_output(m->tensors[i], (struct stx_span){ body.at, (size_t)n },
+					&t[i], d);
 		if (!e)
 			body = (struct stx_span){ body.at + n, body.n - (size_t)n };
 	}
@@ -188,8 +193,8 @@ static stx_err take_outputs(const struct ask *q, struct stx_tensor **out, int *n
 }
 
 int stax_reference(struct stax_client *c, const struct stax_request *r,
-                   const struct stx_tensor *inputs, int ninputs, struct stx_tensor **outputs,
-                   int *noutputs, struct stax_error *err)
+		   const struct stx_tensor *inputs, int ninputs, struct stx_tensor **outputs,
+		   int *noutputs, struct stax_error *err)
 {
 	struct stx_diag d;
 	struct ask q;

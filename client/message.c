@@ -22,22 +22,25 @@ static char *borrow(const char *s)
 }
 
 static stx_err build_value(struct stx_arena *a, const struct stax_value *v, Stx__GivenValue **out,
-                           struct stx_diag *d)
+			   struct stx_diag *d)
 {
 	const char *name = v->input ? v->input : "";
 	if (v->rank < 0 || v->rank > STX_MAX_RANK || v->dtype < 0 || v->dtype >= STX_DTYPE_COUNT)
-		return stx_fail(d, STX_E_USAGE, "request", name, "value of '%s': bad rank or type", name);
+		return stx_fail(d, STX_E_USAGE, "request", name, "value of '%s': bad rank or type",
+				name);
 	if (v->bytes > GIVEN_VALUE_MAX)
 		return stx_fail(d, STX_E_TOO_LARGE, "request", name,
-		                "value of '%s': %zu bytes, at most %u can be specialised", name, v->bytes,
-		                GIVEN_VALUE_MAX);
+				"value of '%s': %zu bytes, at most %u can be specialised", name,
+				v->bytes, GIVEN_VALUE_MAX);
 	size_t want = (size_t)stx_dtype_bytes((enum stx_dtype)v->dtype);
 	for (int i = 0; i < v->rank; i++)
 		if (v->sizes[i] < 0 || __builtin_mul_overflow(want, (size_t)v->sizes[i], &want))
-			return stx_fail(d, STX_E_USAGE, "request", name, "value of '%s': bad sizes", name);
+			return stx_fail(d, STX_E_USAGE, "request", name, "value of '%s': bad sizes",
+					name);
 	if (want != v->bytes)
 		return stx_fail(d, STX_E_USAGE, "request", name,
-		                "value of '%s': %zu bytes for a tensor of %zu", name, v->bytes, want);
+				"value of '%s': %zu bytes for a tensor of %zu", name, v->bytes,
+				want);
 	Stx__GivenValue *m = STX_NEW(a, Stx__GivenValue);
 	if (!m)
 		return stx_fail(d, STX_E_NOMEM, "request", "", "out of memory");
@@ -53,7 +56,7 @@ static stx_err build_value(struct stx_arena *a, const struct stax_value *v, Stx_
 }
 
 stx_err stx__request_strip(const struct stax_request *r, struct stax_request *sent,
-                           struct stx_bytes *stripped, struct stx_diag *d)
+			   struct stx_bytes *stripped, struct stx_diag *d)
 {
 	*sent = *r;
 	if (r->format != STAX_ONNX)
@@ -72,7 +75,7 @@ static int valid_ns(const char *ns)
 }
 
 stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, const char *target,
-                          Stx__Lookup **out, struct stx_diag *d)
+			  Stx__Lookup **out, struct stx_diag *d)
 {
 	Stx__Lookup *m = STX_NEW(a, Stx__Lookup);
 	Stx__Options *o = STX_NEW(a, Stx__Options);
@@ -81,10 +84,12 @@ stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, con
 	if (!m || !o || !digest || !values)
 		return stx_fail(d, STX_E_NOMEM, "request", "", "out of memory");
 	if (r->format < STAX_WIRE || r->format > STAX_ONNX)
-		return stx_fail(d, STX_E_USAGE, "request", "", "unknown graph format %d", r->format);
+		return stx_fail(d, STX_E_USAGE, "request", "", "unknown graph format %d",
+				r->format);
 	if (!valid_ns(stx__request_namespace(r->ns)))
 		return stx_fail(d, STX_E_USAGE, "request", "",
-		                "the namespace (STAX_NAMESPACE) has at most 64 of A-Z a-z 0-9 . _ -, no dot first");
+				"the namespace (STAX_NAMESPACE) has at most 64 of A-Z a-z 0-9 . _ "
+				"-, no dot first");
 	stx__lookup__init(m);
 	stx__options__init(o);
 	o->training = r->training != 0;
@@ -123,7 +128,8 @@ const char *stx__answer_namespace(const struct stax_answer *a)
 	return ((const struct answer *)(const void *)a)->ns;
 }
 
-static const char *const *copy_strings(struct stx_arena *a, char *const *at, size_t n, size_t *out_n)
+static const char *const *copy_strings(struct stx_arena *a, char *const *at, size_t n,
+				       size_t *out_n)
 {
 	const char **list = STX_NEW_ARRAY(a, const char *, n);
 	for (size_t i = 0; list && i < n; i++)
@@ -155,11 +161,13 @@ static void copy_kernels(struct stx_arena *a, struct stax_answer *p, const Stx__
 		return;
 	for (size_t i = 0; i < m->n_kernels; i++) {
 		const Stx__Kernel *f = m->kernels[i];
-		k[i] = (struct stax_kernel_info){
-			.name = stx_arena_strdup(a, f->name), .config = stx_arena_strdup(a, f->config),
-			.chosen_by = stx_arena_strdup(a, f->chosen_by), .shared_bytes = f->shared_bytes,
-			.registers = f->registers, .spills = f->spills, .reused = f->reused
-		};
+		k[i] = (struct stax_kernel_info){ .name = stx_arena_strdup(a, f->name),
+						  .config = stx_arena_strdup(a, f->config),
+						  .chosen_by = stx_arena_strdup(a, f->chosen_by),
+						  .shared_bytes = f->shared_bytes,
+						  .registers = f->registers,
+						  .spills = f->spills,
+						  .reused = f->reused };
 		three(k[i].grid, f->grid, f->n_grid);
 		three(k[i].block, f->block, f->n_block);
 	}
@@ -173,10 +181,10 @@ static void copy_lists(struct stx_arena *a, struct stax_answer *p, const Stx__An
 	struct stax_needed *need = STX_NEW_ARRAY(a, struct stax_needed, m->n_need_values);
 	for (size_t i = 0; s && i < m->n_stages; i++)
 		s[i] = (struct stax_stage_info){ stx_arena_strdup(a, m->stages[i]->name),
-		                                 m->stages[i]->us };
+						 m->stages[i]->us };
 	for (size_t i = 0; need && i < m->n_need_values; i++)
 		need[i] = (struct stax_needed){ stx_arena_strdup(a, m->need_values[i]->input),
-		                                stx_arena_strdup(a, m->need_values[i]->why) };
+						stx_arena_strdup(a, m->need_values[i]->why) };
 	p->stages = s;
 	p->nstages = s ? m->n_stages : 0;
 	p->needed = need;

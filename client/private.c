@@ -1,5 +1,6 @@
-/* private.c: compiling without a server (STAX_SERVER=none): this process plays the daemon's part for itself:
- * key, plan, kernels, link, each a job of the private worker. Kernels and artifacts made are kept in memory. */
+/* private.c: compiling without a server (STAX_SERVER=none): this process plays the daemon's part
+ * for itself: key, plan, kernels, link, each a job of the private worker. Kernels and artifacts
+ * made are kept in memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "client.h"
 #include "key.h"
 
-#define STORE_MAX ((size_t)256 << 20)    /* kept bytes of each kind */
+#define STORE_MAX   ((size_t)256 << 20) /* kept bytes of each kind */
 #define KERNELS_MAX (1u << 16)
 
 /* ---- what is kept ---- */
@@ -73,7 +74,7 @@ static int store_grow(struct store *s)
 
 /* Copies bytes; takes meta over. Returns the entry, NULL when out of memory. */
 static const struct entry *store_put(struct store *s, const struct stx_digest *id,
-                                     struct stx_span bytes, struct stx_bytes *meta)
+				     struct stx_span bytes, struct stx_bytes *meta)
 {
 	if (s->bytes + bytes.n > STORE_MAX)
 		store_clear(s);
@@ -184,7 +185,7 @@ static stx_err add_stages(struct work *w, const Stx__JobReply *m, struct stx_dia
 }
 
 static stx_err run_job(struct work *w, Stx__JobKind kind, const struct stx_span *pieces,
-                       uint32_t npieces, struct stx__job_reply *out, struct stx_diag *d)
+		       uint32_t npieces, struct stx__job_reply *out, struct stx_diag *d)
 {
 	Stx__Job job = STX__JOB__INIT;
 	job.kind = kind;
@@ -209,18 +210,19 @@ static stx_err run_job(struct work *w, Stx__JobKind kind, const struct stx_span 
 
 /* Splits a reply's body by its piece sizes: exactly n pieces. */
 static stx_err pieces_of(struct work *w, const struct stx__job_reply *r, size_t n,
-                         struct stx_span **out, struct stx_diag *d)
+			 struct stx_span **out, struct stx_diag *d)
 {
 	struct stx_span body = r->r.body;
 	struct stx_span *at = STX_NEW_ARRAY(w->arena, struct stx_span, n);
 	if (!at)
 		return no_memory(d);
 	if (r->m->n_piece_bytes != n)
-		return stx_fail(d, STX_E_PROTOCOL, "worker", "", "a reply with %zu pieces instead of %zu",
-		                r->m->n_piece_bytes, n);
+		return stx_fail(d, STX_E_PROTOCOL, "worker", "",
+				"a reply with %zu pieces instead of %zu", r->m->n_piece_bytes, n);
 	for (size_t i = 0; i < n; i++) {
 		if (r->m->piece_bytes[i] > body.n)
-			return stx_fail(d, STX_E_PROTOCOL, "worker", "", "a reply that is cut short");
+			return stx_fail(d, STX_E_PROTOCOL, "worker", "",
+					"a reply that is cut short");
 		at[i] = (struct stx_span){ body.at, (size_t)r->m->piece_bytes[i] };
 		body = (struct stx_span){ body.at + at[i].n, body.n - at[i].n };
 	}
@@ -239,7 +241,7 @@ static stx_err pack_message(const ProtobufCMessage *m, struct stx_bytes *out, st
 
 /* One kernel's object, from memory or compiled now; k gets what emission found. */
 static stx_err one_kernel(struct work *w, Stx__Kernel *k, struct stx_span ir,
-                          const struct entry **out, struct stx_diag *d)
+			  const struct entry **out, struct stx_diag *d)
 {
 	struct stx_digest ir_digest, id;
 	struct stx__job_reply r = { 0 };
@@ -250,7 +252,7 @@ static stx_err one_kernel(struct work *w, Stx__Kernel *k, struct stx_span ir,
 		return stx_fail(d, STX_E_PROTOCOL, "worker", k->name, "a kernel without a digest");
 	memcpy(ir_digest.b, k->digest.data, sizeof ir_digest.b);
 	id = stx_key_kernel(&ir_digest, w->target, stx_option_bits(w->lookup->options),
-	                    stx__child_fingerprint(w->p->child));
+			    stx__child_fingerprint(w->p->child));
 	*out = store_find(&w->p->kernels, &id);
 	k->reused = *out != NULL;
 	if (!*out) {
@@ -258,7 +260,8 @@ static stx_err one_kernel(struct work *w, Stx__Kernel *k, struct stx_span ir,
 		if (!e)
 			e = pieces_of(w, &r, 1, &object, d);
 		if (!e && r.m->n_kernels != 1)
-			e = stx_fail(d, STX_E_PROTOCOL, "worker", k->name, "a reply without its kernel");
+			e = stx_fail(d, STX_E_PROTOCOL, "worker", k->name,
+				     "a reply without its kernel");
 		if (!e)
 			e = pack_message(&r.m->kernels[0]->base, &meta, d);
 		if (!e && !(*out = store_put(&w->p->kernels, &id, object[0], &meta)))
@@ -283,7 +286,7 @@ static stx_err one_kernel(struct work *w, Stx__Kernel *k, struct stx_span ir,
 
 /* Objects of all kernels, equal ones once. objects[0] is the plan. */
 static stx_err all_kernels(struct work *w, struct stx_span *objects, uint32_t *nobjects,
-                           struct stx_diag *d)
+			   struct stx_diag *d)
 {
 	const Stx__JobReply *m = w->plan.m;
 	struct store seen = { 0 };
@@ -302,7 +305,8 @@ static stx_err all_kernels(struct work *w, struct stx_span *objects, uint32_t *n
 			continue;
 		}
 		static const uint8_t stored = 1; /* a byte says that it was */
-		if (!store_put(&seen, &k->id, (struct stx_span){ &stored, m->kernels[i]->reused != 0 }, &none))
+		if (!store_put(&seen, &k->id,
+			       (struct stx_span){ &stored, m->kernels[i]->reused != 0 }, &none))
 			e = no_memory(d);
 		/* Copied: the store may be emptied while later kernels are added. */
 		uint8_t *copy = e ? NULL : stx_arena_copy(w->arena, k->bytes.at, k->bytes.n);
@@ -363,14 +367,15 @@ static stx_err build(struct work *w, const struct stx_digest *key, struct stx_di
 }
 
 /* From the stored description (kept alive in *held) and this request's names. */
-static stx_err hit(struct work *w, const struct entry *found, Stx__Answer **held, struct stx_diag *d)
+static stx_err hit(struct work *w, const struct entry *found, Stx__Answer **held,
+		   struct stx_diag *d)
 {
 	*held = stx__answer__unpack(NULL, found->meta.n, found->meta.at);
 	if (!*held)
 		return no_memory(d);
 	w->answer = **held;
 	w->answer.hit = 1;
-	w->answer.reason = (char *)(uintptr_t)"made earlier by this process";
+	w->answer.reason = (char *)(uintptr_t) "made earlier by this process";
 	return STX_E_OK;
 }
 
@@ -395,15 +400,16 @@ static stx_err compile(struct work *w, struct stax_answer **out, struct stx_diag
 		return stx_fail(d, STX_E_PROTOCOL, "worker", "", "a key without its graph digest");
 	memcpy(graph.b, m->graph_digest.data, sizeof graph.b);
 	key = stx_key_artifact(&graph, w->target, stx_option_bits(w->lookup->options),
-	                       stx__child_fingerprint(w->p->child));
+			       stx__child_fingerprint(w->p->child));
 	const struct entry *found = w->r->recache ? NULL : store_find(&w->p->artifacts, &key);
-	w->answer.reason = (char *)(uintptr_t)"not yet compiled by this process";
+	w->answer.reason = (char *)(uintptr_t) "not yet compiled by this process";
 	e = found ? hit(w, found, &held, d) : build(w, &key, d);
 	if (e)
 		goto end;
 	w->p->hits += found != NULL;
 	w->p->misses += !found;
-	w->answer.key = (ProtobufCBinaryData){ sizeof key.b, stx_arena_copy(w->arena, key.b, sizeof key.b) };
+	w->answer.key = (ProtobufCBinaryData){ sizeof key.b,
+					       stx_arena_copy(w->arena, key.b, sizeof key.b) };
 	if (!w->answer.key.data) {
 		e = no_memory(d);
 		goto end;
@@ -425,7 +431,7 @@ end:
 }
 
 static stx_err start(struct work *w, struct stax_client *c, const struct stax_request *r,
-                     const char *target, struct stx_diag *d)
+		     const char *target, struct stx_diag *d)
 {
 	memset(w, 0, sizeof *w);
 	stx__answer__init(&w->answer);
@@ -451,8 +457,8 @@ static void finish(struct work *w)
 	stx_arena_free(w->arena);
 }
 
-stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r, const char *target,
-                             struct stax_answer **out, struct stx_diag *d)
+stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r,
+			     const char *target, struct stax_answer **out, struct stx_diag *d)
 {
 	struct work w;
 	stx_err e = start(&w, c, r, target, d);
@@ -465,7 +471,7 @@ stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r
 }
 
 stx_err stx__private_fetch(struct stax_client *c, const struct stx_digest *digest,
-                           struct stx_span *out, struct stx_diag *d)
+			   struct stx_span *out, struct stx_diag *d)
 {
 	const struct store *s = c->private_worker ? &c->private_worker->artifacts : NULL;
 	for (size_t i = 0; s && i < s->cap; i++) {

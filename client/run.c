@@ -1,5 +1,6 @@
-/* run.c: checking arguments and running the plan. The common path takes a spare context, compares the
- * arguments with it, writes the moving addresses and calls the kernels: no allocation, no lock. */
+/* run.c: checking arguments and running the plan. The common path takes a spare context, compares
+ * the arguments with it, writes the moving addresses and calls the kernels: no allocation, no lock.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 #include "dtype.h"
 
 #define WORKSPACE_ALIGN 64
-#define MXCSR_DEFAULT 0x1f80u /* all exceptions masked, nearest, subnormals kept (design: numerics) */
+#define MXCSR_DEFAULT                                                                              \
+	0x1f80u /* all exceptions masked, nearest, subnormals kept (design: numerics) */
 
 /* ---- launches ---- */
 
@@ -43,25 +45,27 @@ static void launch(const struct stx__step *s, const struct stx_env *env)
 }
 
 static stx_err bounds_error(const struct stax_artifact *a, const struct stx__context *x,
-                            uint32_t kernel, struct stx_diag *d)
+			    uint32_t kernel, struct stx_diag *d)
 {
 	const char *name = stx_plan_string(&a->plan, a->plan.kernels[kernel].name);
-	return stx_fail(d, STX_E_BOUNDS, "run", name,
-	                "kernel %s: index %lld on axis %d is out of bounds: it must be in [0, %lld)", name,
-	                (long long)x->bounds.index, x->bounds.axis, (long long)x->bounds.bound);
+	return stx_fail(
+		d, STX_E_BOUNDS, "run", name,
+		"kernel %s: index %lld on axis %d is out of bounds: it must be in [0, %lld)", name,
+		(long long)x->bounds.index, x->bounds.axis, (long long)x->bounds.bound);
 }
 
 static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
-                         const struct stx_env *env, struct stx_diag *d)
+			 const struct stx_env *env, struct stx_diag *d)
 {
 	x->bounds.taken = 0;
 	for (uint32_t i = 0; i < x->nsteps; i++) {
 		const struct stx__step *s = &x->steps[i];
 		if (!s->fn) {
-			const struct stx__value *from = &x->values[s->from], *to = &x->values[s->to];
+			const struct stx__value *from = &x->values[s->from],
+						*to = &x->values[s->to];
 			const struct stx_plan_value *v = &a->plan.values[s->to];
 			stx__client_copy(to->ptr, to->strides, from->ptr, from->strides, to->sizes,
-			                  v->rank, stx_dtype_bytes(v->dtype));
+					 v->rank, stx_dtype_bytes(v->dtype));
 			continue;
 		}
 		launch(s, env);
@@ -79,7 +83,7 @@ static void shape_text(const int64_t *n, int rank, char *out, size_t cap)
 	out[used++] = '[';
 	for (int i = 0; i < rank && used + 24 < cap; i++)
 		used += (size_t)snprintf(out + used, cap - used, i ? ",%lld" : "%lld",
-		                         (long long)n[i]);
+					 (long long)n[i]);
 	snprintf(out + used, cap - used, "]");
 }
 
@@ -111,31 +115,33 @@ static int is_empty(const struct stx_tensor *t)
 }
 
 static stx_err mismatch_shape(const char *what, const char *name, const char *field,
-                              const int64_t *got, const int64_t *want, int rank, struct stx_diag *d)
+			      const int64_t *got, const int64_t *want, int rank, struct stx_diag *d)
 {
 	char a[160], b[160];
 	shape_text(got, rank, a, sizeof a);
 	shape_text(want, rank, b, sizeof b);
-	return stx_fail(d, STX_E_MISMATCH, "run", name, "%s '%s': %s are %s, the artifact was compiled "
-	                "for %s", what, name, field, a, b);
+	return stx_fail(d, STX_E_MISMATCH, "run", name,
+			"%s '%s': %s are %s, the artifact was compiled "
+			"for %s",
+			what, name, field, a, b);
 }
 
 /* dtype and rank, before anything is read by dimension. */
 static stx_err check_kind(const struct stx_tensor *t, const struct stx_plan_value *v,
-                          const char *what, const char *name, struct stx_diag *d)
+			  const char *what, const char *name, struct stx_diag *d)
 {
 	if (t->dtype != v->dtype)
-		return stx_fail(d, STX_E_MISMATCH, "run", name, "%s '%s': type %s, expected %s", what,
-		                name, stx_dtype_name(t->dtype), stx_dtype_name(v->dtype));
+		return stx_fail(d, STX_E_MISMATCH, "run", name, "%s '%s': type %s, expected %s",
+				what, name, stx_dtype_name(t->dtype), stx_dtype_name(v->dtype));
 	if (t->rank != v->rank)
-		return stx_fail(d, STX_E_MISMATCH, "run", name, "%s '%s': rank %d, expected %d", what,
-		                name, t->rank, v->rank);
+		return stx_fail(d, STX_E_MISMATCH, "run", name, "%s '%s': rank %d, expected %d",
+				what, name, t->rank, v->rank);
 	return STX_E_OK;
 }
 
 /* The address of element [0,...,0], checked. */
 static stx_err address(const struct stx_tensor *t, const char *what, const char *name, void **out,
-                       struct stx_diag *d)
+		       struct stx_diag *d)
 {
 	int bytes = stx_dtype_bytes(t->dtype);
 	char *p = (char *)t->data + t->offset * bytes;
@@ -143,23 +149,23 @@ static stx_err address(const struct stx_tensor *t, const char *what, const char 
 		return stx_fail(d, STX_E_USAGE, "run", name, "%s '%s': no data", what, name);
 	if ((uintptr_t)p % (unsigned)bytes)
 		return stx_fail(d, STX_E_MISMATCH, "run", name,
-		                "%s '%s': its address is not aligned to its %d-byte elements", what, name,
-		                bytes);
+				"%s '%s': its address is not aligned to its %d-byte elements", what,
+				name, bytes);
 	*out = p;
 	return STX_E_OK;
 }
 
 /* Rank and dtype of all inputs, then the dynamic sizes; binds the context when they changed. */
 static stx_err bind_inputs(const struct stax_artifact *a, struct stx__context *x,
-                           const struct stx_tensor *inputs, int ninputs, struct stx_diag *d)
+			   const struct stx_tensor *inputs, int ninputs, struct stx_diag *d)
 {
 	const struct stx_plan *p = &a->plan;
 	if (ninputs < 0 || (uint32_t)ninputs != p->h->ninputs)
-		return stx_fail(d, STX_E_MISMATCH, "run", "", "%d inputs given, the artifact takes %u",
-		                ninputs, p->h->ninputs);
+		return stx_fail(d, STX_E_MISMATCH, "run", "",
+				"%d inputs given, the artifact takes %u", ninputs, p->h->ninputs);
 	for (int i = 0; i < ninputs; i++) {
 		stx_err e = check_kind(&inputs[i], &p->values[a->input_value[i]], "input",
-		                       a->input_names[i], d);
+				       a->input_names[i], d);
 		if (e)
 			return e;
 	}
@@ -173,16 +179,18 @@ static stx_err bind_inputs(const struct stax_artifact *a, struct stx__context *x
 }
 
 static stx_err check_inputs(const struct stax_artifact *a, struct stx__context *x,
-                            const struct stx_tensor *inputs, struct stx_diag *d)
+			    const struct stx_tensor *inputs, struct stx_diag *d)
 {
 	for (uint32_t i = 0; i < a->plan.h->ninputs; i++) {
 		const struct stx_tensor *t = &inputs[i];
 		struct stx__value *v = &x->values[a->input_value[i]];
 		const char *name = a->input_names[i];
 		if (!same_sizes(t, v, t->rank))
-			return mismatch_shape("input", name, "sizes", t->sizes, v->sizes, t->rank, d);
+			return mismatch_shape("input", name, "sizes", t->sizes, v->sizes, t->rank,
+					      d);
 		if (!same_strides(t, v, t->rank))
-			return mismatch_shape("input", name, "strides", t->strides, v->strides, t->rank, d);
+			return mismatch_shape("input", name, "strides", t->strides, v->strides,
+					      t->rank, d);
 		stx_err e = address(t, "input", name, &v->ptr, d);
 		if (e)
 			return e;
@@ -196,8 +204,10 @@ static void *env_alloc(const struct stx_env *env, size_t bytes)
 {
 	if (env && env->allocate)
 		return env->allocate(env->ctx, bytes, WORKSPACE_ALIGN);
-	return bytes > SIZE_MAX / 2 ? NULL :
-	       aligned_alloc(WORKSPACE_ALIGN, (bytes + WORKSPACE_ALIGN) & ~(size_t)(WORKSPACE_ALIGN - 1));
+	return bytes > SIZE_MAX / 2
+		       ? NULL
+		       : aligned_alloc(WORKSPACE_ALIGN,
+				       (bytes + WORKSPACE_ALIGN) & ~(size_t)(WORKSPACE_ALIGN - 1));
 }
 
 static void env_free(const struct stx_env *env, void *p, size_t bytes)
@@ -212,15 +222,15 @@ static void env_free(const struct stx_env *env, void *p, size_t bytes)
 
 /* An output whose strides are not the plan's is computed beside and copied. */
 static int needs_copy(const struct stax_artifact *a, const struct stx__context *x, uint32_t i,
-                      const struct stx_tensor *t)
+		      const struct stx_tensor *t)
 {
 	return a->plan.values[a->output_value[i]].kind == STX_VALUE_OUTPUT &&
 	       !same_strides(t, &x->values[a->output_value[i]], t->rank);
 }
 
 static stx_err check_outputs(const struct stax_artifact *a, struct stx__context *x,
-                             const struct stx_tensor *outputs, const struct stx_env *env, int *copies,
-                             struct stx_diag *d)
+			     const struct stx_tensor *outputs, const struct stx_env *env,
+			     int *copies, struct stx_diag *d)
 {
 	*copies = 0;
 	for (uint32_t i = 0; i < a->plan.h->noutputs; i++) {
@@ -232,7 +242,8 @@ static stx_err check_outputs(const struct stax_artifact *a, struct stx__context 
 		if (e)
 			return e;
 		if (!same_sizes(t, v, t->rank))
-			return mismatch_shape("output", name, "sizes", t->sizes, v->sizes, t->rank, d);
+			return mismatch_shape("output", name, "sizes", t->sizes, v->sizes, t->rank,
+					      d);
 		if (pv->kind == STX_VALUE_ALIAS)
 			continue;
 		if ((e = address(t, "output", name, &v->ptr, d)))
@@ -240,7 +251,8 @@ static stx_err check_outputs(const struct stax_artifact *a, struct stx__context 
 		if (needs_copy(a, x, i, t)) {
 			++*copies;
 			if (!(v->ptr = env_alloc(env, (size_t)v->bytes)))
-				return stx_fail(d, STX_E_NOMEM, "run", name, "no memory for output '%s'", name);
+				return stx_fail(d, STX_E_NOMEM, "run", name,
+						"no memory for output '%s'", name);
 		}
 	}
 	return STX_E_OK;
@@ -248,7 +260,7 @@ static stx_err check_outputs(const struct stax_artifact *a, struct stx__context 
 
 /* Copies outputs computed beside to where they belong (when done) and frees them. */
 static void finish_copies(const struct stax_artifact *a, struct stx__context *x,
-                          struct stx_tensor *outputs, const struct stx_env *env, int done)
+			  struct stx_tensor *outputs, const struct stx_env *env, int done)
 {
 	for (uint32_t i = 0; i < a->plan.h->noutputs; i++) {
 		struct stx_tensor *t = &outputs[i];
@@ -258,14 +270,14 @@ static void finish_copies(const struct stax_artifact *a, struct stx__context *x,
 		int bytes = stx_dtype_bytes(t->dtype);
 		if (done)
 			stx__client_copy((char *)t->data + t->offset * bytes, t->strides, v->ptr,
-			                  v->strides, v->sizes, t->rank, bytes);
+					 v->strides, v->sizes, t->rank, bytes);
 		env_free(env, v->ptr, (size_t)v->bytes);
 	}
 }
 
 /* An output that is a view of an input: described when the caller gave no memory, else copied. */
 static void finish_aliases(const struct stax_artifact *a, const struct stx__context *x,
-                           const struct stx_tensor *inputs, struct stx_tensor *outputs)
+			   const struct stx_tensor *inputs, struct stx_tensor *outputs)
 {
 	for (uint32_t i = 0; i < a->plan.h->noutputs; i++) {
 		const struct stx_plan_value *pv = &a->plan.values[a->output_value[i]];
@@ -277,8 +289,8 @@ static void finish_aliases(const struct stax_artifact *a, const struct stx__cont
 		int bytes = stx_dtype_bytes(pv->dtype), in_bytes = stx_dtype_bytes(in->dtype);
 		char *at = (char *)in->data + in->offset * in_bytes + v->offset * bytes;
 		if (t->data) {
-			stx__client_copy((char *)t->data + t->offset * bytes, t->strides, at, v->strides,
-			                  v->sizes, pv->rank, bytes);
+			stx__client_copy((char *)t->data + t->offset * bytes, t->strides, at,
+					 v->strides, v->sizes, pv->rank, bytes);
 			continue;
 		}
 		t->data = at;
@@ -299,7 +311,7 @@ static stx_err own_workspace(struct stx__context *x, struct stx_diag *d)
 	x->workspace = env_alloc(NULL, x->workspace_bytes);
 	if (!x->workspace)
 		return stx_fail(d, STX_E_NOMEM, "run", "", "no memory for a workspace of %zu bytes",
-		                x->workspace_bytes);
+				x->workspace_bytes);
 	x->own_bytes = x->workspace_bytes;
 	return STX_E_OK;
 }
@@ -319,8 +331,8 @@ static void patch_fixed(const struct stax_artifact *a, struct stx__context *x, c
 }
 
 static stx_err run(const struct stax_artifact *a, struct stx__context *x,
-                   const struct stx_tensor *inputs, struct stx_tensor *outputs,
-                   const struct stx_env *env, struct stx_diag *d)
+		   const struct stx_tensor *inputs, struct stx_tensor *outputs,
+		   const struct stx_env *env, struct stx_diag *d)
 {
 	stx_err e;
 	int foreign = env && env->allocate && x->workspace_bytes;
@@ -329,7 +341,8 @@ static stx_err run(const struct stax_artifact *a, struct stx__context *x,
 		workspace = env_alloc(env, x->workspace_bytes);
 		if (!workspace)
 			return stx_fail(d, STX_E_NOMEM, "run", "",
-			                "no memory for a workspace of %zu bytes", x->workspace_bytes);
+					"no memory for a workspace of %zu bytes",
+					x->workspace_bytes);
 	} else if ((e = own_workspace(x, d))) {
 		return e;
 	} else {
@@ -353,18 +366,20 @@ static void forget_outputs(const struct stax_artifact *a, struct stx__context *x
 }
 
 int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
-             struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
-             struct stax_error *err)
+	     struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
+	     struct stax_error *err)
 {
 	struct stx_diag d;
 	stx__diag_init(&d);
 	if (noutputs < 0 || (uint32_t)noutputs != a->plan.h->noutputs)
 		return stx__give_error(stx_fail(&d, STX_E_MISMATCH, "run", "",
-		                            "%d outputs given, the artifact makes %u", noutputs,
-		                            a->plan.h->noutputs), &d, err);
+						"%d outputs given, the artifact makes %u", noutputs,
+						a->plan.h->noutputs),
+				       &d, err);
 	struct stx__context *x = stx__context_take(a);
 	if (!x)
-		return stx__give_error(stx_fail(&d, STX_E_NOMEM, "run", "", "out of memory"), &d, err);
+		return stx__give_error(stx_fail(&d, STX_E_NOMEM, "run", "", "out of memory"), &d,
+				       err);
 	int copies = 0;
 	stx_err e = bind_inputs(a, x, inputs, ninputs, &d);
 	if (!e && !(e = check_inputs(a, x, inputs, &d))) {
@@ -380,19 +395,20 @@ int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninpu
 }
 
 int stax_query(const struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
-               struct stx_tensor *outputs, size_t *workspace_bytes, struct stax_error *err)
+	       struct stx_tensor *outputs, size_t *workspace_bytes, struct stax_error *err)
 {
 	struct stx_diag d;
 	stx__diag_init(&d);
 	struct stx__context *x = stx__context_take(a);
 	if (!x)
-		return stx__give_error(stx_fail(&d, STX_E_NOMEM, "run", "", "out of memory"), &d, err);
+		return stx__give_error(stx_fail(&d, STX_E_NOMEM, "run", "", "out of memory"), &d,
+				       err);
 	stx_err e = bind_inputs(a, x, inputs, ninputs, &d);
 	for (uint32_t i = 0; !e && i < a->plan.h->ninputs; i++) {
 		const struct stx__value *v = &x->values[a->input_value[i]];
 		if (!same_sizes(&inputs[i], v, inputs[i].rank))
-			e = mismatch_shape("input", a->input_names[i], "sizes", inputs[i].sizes, v->sizes,
-			                   inputs[i].rank, &d);
+			e = mismatch_shape("input", a->input_names[i], "sizes", inputs[i].sizes,
+					   v->sizes, inputs[i].rank, &d);
 	}
 	for (uint32_t i = 0; !e && i < a->plan.h->noutputs; i++) {
 		const struct stx_plan_value *pv = &a->plan.values[a->output_value[i]];

@@ -8,7 +8,7 @@
 #define REPLY_MS 10000
 
 static stx_err ask(struct stax_client *c, Stx__Envelope *m, Stx__Envelope__MsgCase want,
-                   struct stx__received *r, struct stx_diag *d)
+		   struct stx__received *r, struct stx_diag *d)
 {
 	struct stx__wait w = { .deadline_ns = stx__clock_ns() + REPLY_MS * 1000000ull };
 	stx_err e = stx__roundtrip(c, m, (struct stx_span){ NULL, 0 }, &w, r, d);
@@ -28,7 +28,7 @@ void stax_stats_free(char **names, uint64_t *values, size_t n)
 
 /* Copies n pairs to the heap. */
 static stx_err give_stats(char *const *from, const uint64_t *counts, size_t n, char ***names,
-                          uint64_t **values, size_t *out_n, struct stx_diag *d)
+			  uint64_t **values, size_t *out_n, struct stx_diag *d)
 {
 	*names = calloc(n + 1, sizeof **names);
 	*values = calloc(n + 1, sizeof **values);
@@ -48,10 +48,10 @@ static stx_err give_stats(char *const *from, const uint64_t *counts, size_t n, c
 }
 
 static stx_err private_stats(struct stax_client *c, char ***names, uint64_t **values, size_t *n,
-                             struct stx_diag *d)
+			     struct stx_diag *d)
 {
 	static const char *const list[] = { "requests", "hits", "misses", "compiles",
-		                            "kernels_compiled" }; /* as the daemon's stats.def */
+					    "kernels_compiled" }; /* as the daemon's stats.def */
 	uint64_t had[4];
 	stx__private_stats(c, had);
 	uint64_t counts[] = { had[0], had[1], had[2], had[2], had[3] };
@@ -59,7 +59,7 @@ static stx_err private_stats(struct stax_client *c, char ***names, uint64_t **va
 }
 
 int stax_stats(struct stax_client *c, int zero, char ***names, uint64_t **values, size_t *n,
-               struct stax_error *err)
+	       struct stax_error *err)
 {
 	struct stx_diag d;
 	struct stx__received r = { 0 };

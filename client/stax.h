@@ -1,12 +1,14 @@
 /* stax.h
- * libstax: the client of the Stax compile service. Connect, compile, load, run. The one header to include;
- * status.h, installed beside it, names the error codes.
+ * libstax: the client of the Stax compile service. Connect, compile, load, run. The one header to
+ * include; status.h, installed beside it, names the error codes.
  *
- * Threads: a stax_client is used by one thread at a time; a stax_artifact may be run from several threads
- * at once (each run has its own workspace). Ownership: every *_new / out-pointer object is freed by its own
- * *_free; strings inside a struct live as long as the struct. Errors: functions return 0 or a negative
- * stax error code (stax_error_name); details are in the struct stax_error given, which may be NULL.
- * Nothing here links LLVM, opens a graphics device or starts a thread before the first run. */
+ * Threads: a stax_client is used by one thread at a time; a stax_artifact may be run from several
+ * threads at once (each run has its own workspace). Ownership: every *_new / out-pointer object is
+ * freed by its own
+ * *_free; strings inside a struct live as long as the struct. Errors: functions return 0 or a
+ * negative stax error code (stax_error_name); details are in the struct stax_error given, which may
+ * be NULL. Nothing here links LLVM, opens a graphics device or starts a thread before the first
+ * run. */
 #ifndef STAX_H
 #define STAX_H
 
@@ -26,7 +28,7 @@ struct stax_client;
 struct stax_artifact;
 
 struct stax_error {
-	int code;           /* 0 or negative */
+	int code; /* 0 or negative */
 	char stage[24], node[96], location[160], text[512];
 };
 STAX_API const char *stax_error_name(int code);
@@ -34,19 +36,21 @@ STAX_API int stax_exit_code(int code); /* exit code a command-line tool should u
 
 /* ---- connection ---- */
 
-/* server: "unix:PATH", "tcp:HOST:PORT", "none" (a private `staxd --worker` child), or NULL: $STAX_SERVER, else
- * $XDG_RUNTIME_DIR/stax/stax.sock (fallback: $XDG_CACHE_HOME or ~/.cache, stax/run/stax.sock). */
+/* server: "unix:PATH", "tcp:HOST:PORT", "none" (a private `staxd --worker` child), or NULL:
+ * $STAX_SERVER, else $XDG_RUNTIME_DIR/stax/stax.sock (fallback: $XDG_CACHE_HOME or ~/.cache,
+ * stax/run/stax.sock). */
 STAX_API int stax_connect(const char *server, struct stax_client **out, struct stax_error *err);
 STAX_API void stax_client_free(struct stax_client *c);
 /* The address in use ("unix:/...", "none"); lives as long as the client. */
 STAX_API const char *stax_client_server(const struct stax_client *c);
 /* What stax_connect(NULL) would use; *from_env says that $STAX_SERVER named it. */
 STAX_API int stax_default_server(char *out, size_t cap, int *from_env, struct stax_error *err);
-/* The exact form of a target: NULL or "cpu" becomes this host's level and the extra features code may use,
- * "cpu:x86-64-v4+avx512bf16". USAGE lists the CPU targets there are; UNSUPPORTED: "cuda...", not offered yet. */
+/* The exact form of a target: NULL or "cpu" becomes this host's level and the extra features code
+ * may use, "cpu:x86-64-v4+avx512bf16". USAGE lists the CPU targets there are; UNSUPPORTED:
+ * "cuda...", not offered yet. */
 STAX_API int stax_target(const char *text, char *out, size_t cap, struct stax_error *err);
-/* The staxd program this library would start: $STAX_STAXD, else beside the program, beside the library, in
- * PATH. CONNECT says where it looked. */
+/* The staxd program this library would start: $STAX_STAXD, else beside the program, beside the
+ * library, in PATH. CONNECT says where it looked. */
 STAX_API int stax_find_daemon(char *out, size_t cap, struct stax_error *err);
 
 /* ---- compile ---- */
@@ -56,7 +60,7 @@ enum stax_format { STAX_WIRE = 1, STAX_TEXT = 2, STAX_ONNX = 3 };
 /* Value of an input whose contents fix shapes (dense row-major). */
 struct stax_value {
 	const char *input;
-	int dtype;          /* enum stx_dtype */
+	int dtype; /* enum stx_dtype */
 	int rank;
 	const int64_t *sizes;
 	const void *data;
@@ -96,31 +100,38 @@ struct stax_answer {
 	uint64_t size_bytes;
 	const char *path, *reason;
 	int hit, stored;
-	const struct stax_stage_info *stages; size_t nstages;
-	const struct stax_kernel_info *kernels; size_t nkernels;
-	const char *const *guards; size_t nguards;
-	const char *const *input_names; size_t ninputs;
-	const char *const *output_names; size_t noutputs;
-	const char *const *report; size_t nreport;
-	const struct stax_needed *needed; size_t nneeded; /* with code NEED_VALUES */
+	const struct stax_stage_info *stages;
+	size_t nstages;
+	const struct stax_kernel_info *kernels;
+	size_t nkernels;
+	const char *const *guards;
+	size_t nguards;
+	const char *const *input_names;
+	size_t ninputs;
+	const char *const *output_names;
+	size_t noutputs;
+	const char *const *report;
+	size_t nreport;
+	const struct stax_needed *needed;
+	size_t nneeded; /* with code NEED_VALUES */
 	uint64_t bytes_read, bytes_written, bytes_min;
 };
 
-/* Looks up, sends the graph on a miss, waits. On NEED_VALUES *out is set as well and says which. Retries
- * a lost connection up to three times. */
-STAX_API int stax_compile(struct stax_client *c, const struct stax_request *r, struct stax_answer **out,
-                          struct stax_error *err);
+/* Looks up, sends the graph on a miss, waits. On NEED_VALUES *out is set as well and says which.
+ * Retries a lost connection up to three times. */
+STAX_API int stax_compile(struct stax_client *c, const struct stax_request *r,
+			  struct stax_answer **out, struct stax_error *err);
 STAX_API void stax_answer_free(struct stax_answer *a);
 /* The artifact's verified bytes, from the path or from the server. *bytes is freed with free(). */
 STAX_API int stax_fetch(struct stax_client *c, const struct stax_answer *a, void **bytes, size_t *n,
-                        struct stax_error *err);
+			struct stax_error *err);
 
 /* ---- load and run ---- */
 
-/* Opens the answer's path without following links, copies it into a sealed memfd, verifies the digest,
- * loads that; fetches the bytes from the server when the path does not serve. */
-STAX_API int stax_load(struct stax_client *c, const struct stax_answer *a, struct stax_artifact **out,
-                       struct stax_error *err);
+/* Opens the answer's path without following links, copies it into a sealed memfd, verifies the
+ * digest, loads that; fetches the bytes from the server when the path does not serve. */
+STAX_API int stax_load(struct stax_client *c, const struct stax_answer *a,
+		       struct stax_artifact **out, struct stax_error *err);
 /* The same from a file on disk, without a server. */
 STAX_API int stax_load_file(const char *path, struct stax_artifact **out, struct stax_error *err);
 STAX_API void stax_artifact_free(struct stax_artifact *a);
@@ -128,35 +139,42 @@ STAX_API void stax_artifact_free(struct stax_artifact *a);
 /* Argument `i` of the call: dtype, sizes, strides as compiled (at the size hints), flags, name. */
 STAX_API int stax_ninputs(const struct stax_artifact *a);
 STAX_API int stax_noutputs(const struct stax_artifact *a);
-STAX_API int stax_input(const struct stax_artifact *a, int i, struct stx_tensor *out, const char **name);
-STAX_API int stax_output(const struct stax_artifact *a, int i, struct stx_tensor *out, const char **name);
+STAX_API int stax_input(const struct stax_artifact *a, int i, struct stx_tensor *out,
+			const char **name);
+STAX_API int stax_output(const struct stax_artifact *a, int i, struct stx_tensor *out,
+			 const char **name);
 
-/* Output shapes and workspace for these inputs (only sizes are read). outputs: [stax_noutputs], data NULL. */
+/* Output shapes and workspace for these inputs (only sizes are read). outputs: [stax_noutputs],
+ * data NULL. */
 STAX_API int stax_query(const struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
-                        struct stx_tensor *outputs, size_t *workspace_bytes, struct stax_error *err);
-/* Runs. Inputs are checked against the plan (dtype, sizes, strides: MISMATCH names the input); outputs are the
- * caller's memory, contiguous row-major unless their strides say otherwise, and must not overlap inputs
- * unless donated. env NULL: own threads ($STAX_THREADS or all cores) and malloc. BOUNDS names the kernel. */
+			struct stx_tensor *outputs, size_t *workspace_bytes,
+			struct stax_error *err);
+/* Runs. Inputs are checked against the plan (dtype, sizes, strides: MISMATCH names the input);
+ * outputs are the caller's memory, contiguous row-major unless their strides say otherwise, and
+ * must not overlap inputs unless donated. env NULL: own threads ($STAX_THREADS or all cores) and
+ * malloc. BOUNDS names the kernel. */
 STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
-                      struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
-                      struct stax_error *err);
+		      struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
+		      struct stax_error *err);
 
 /* ---- tools: these always use a private worker, started on the first call ---- */
 
-/* One stage of the compiler as text. stage: graph|basis|primitives|loops|kernels|plan|source|llvm|asm; format: text.
- * Of the request: format, graph, target, options, values, deadline. *text is NUL-terminated, freed with free().
- * On NEED_VALUES err->node is the first input whose value is needed. */
+/* One stage of the compiler as text. stage:
+ * graph|basis|primitives|loops|kernels|plan|source|llvm|asm; format: text. Of the request: format,
+ * graph, target, options, values, deadline. *text is NUL-terminated, freed with free(). On
+ * NEED_VALUES err->node is the first input whose value is needed. */
 STAX_API int stax_dump(struct stax_client *c, const struct stax_request *r, const char *stage,
-                       const char *format, char **text, size_t *n, struct stax_error *err);
-/* Evaluates the graph with the oracle. inputs: dense row-major, in graph order, parameters included.
- * On success outputs[0, *noutputs) is malloc'd, and so is the data of each, dense row-major. */
+		       const char *format, char **text, size_t *n, struct stax_error *err);
+/* Evaluates the graph with the oracle. inputs: dense row-major, in graph order, parameters
+ * included. On success outputs[0, *noutputs) is malloc'd, and so is the data of each, dense
+ * row-major. */
 STAX_API int stax_reference(struct stax_client *c, const struct stax_request *r,
-                            const struct stx_tensor *inputs, int ninputs, struct stx_tensor **outputs,
-                            int *noutputs, struct stax_error *err);
+			    const struct stx_tensor *inputs, int ninputs,
+			    struct stx_tensor **outputs, int *noutputs, struct stax_error *err);
 
 /* ---- service ---- */
-STAX_API int stax_stats(struct stax_client *c, int zero, char ***names, uint64_t **values, size_t *n,
-                        struct stax_error *err); /* free with stax_stats_free */
+STAX_API int stax_stats(struct stax_client *c, int zero, char ***names, uint64_t **values,
+			size_t *n, struct stax_error *err); /* free with stax_stats_free */
 STAX_API void stax_stats_free(char **names, uint64_t *values, size_t n);
 struct stax_pong {
 	char version[64], sandbox[128], fingerprint[65];

@@ -17,7 +17,7 @@ static void copy_row(char *dst, int64_t ds, const char *src, int64_t ss, int64_t
 }
 
 void stx__client_copy(void *dst, const int64_t *dst_strides, const void *src,
-                       const int64_t *src_strides, const int64_t *sizes, int rank, int elem_bytes)
+		      const int64_t *src_strides, const int64_t *sizes, int rank, int elem_bytes)
 {
 	int64_t at[STX_MAX_RANK] = { 0 };
 	for (int i = 0; i < rank; i++)

@@ -7,10 +7,12 @@
 #include "client.h"
 
 /* Feature bits of the levels, after the x86-64 psABI. */
-#define V2_ECX1 (1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23) /* sse3 .. popcnt */
-#define V3_ECX1 (1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29) /* fma movbe osxsave avx f16c */
-#define V3_EBX7 (1u << 3 | 1u << 5 | 1u << 8)                          /* bmi1 avx2 bmi2 */
-#define V4_EBX7 (1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31) /* avx512 f dq cd bw vl */
+#define V2_ECX1 (1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23) /* sse3 .. popcnt  \
+										 */
+#define V3_ECX1                                                                                    \
+	(1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29) /* fma movbe osxsave avx f16c */
+#define V3_EBX7  (1u << 3 | 1u << 5 | 1u << 8)                 /* bmi1 avx2 bmi2 */
+#define V4_EBX7  (1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31) /* avx512 f dq cd bw vl */
 #define XCR0_YMM 0x6u
 #define XCR0_ZMM 0xe6u
 
@@ -61,11 +63,11 @@ uint32_t stx__host_cpu(void)
 static void target_text(uint32_t need, char out[STX_TARGET_BYTES])
 {
 	snprintf(out, STX_TARGET_BYTES, "cpu:x86-64-v%u%s", need & STX_PLAN_CPU_LEVEL,
-	         need & STX_PLAN_CPU_AVX512BF16 ? "+avx512bf16" : "");
+		 need & STX_PLAN_CPU_AVX512BF16 ? "+avx512bf16" : "");
 }
 
 stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t *need,
-                            struct stx_diag *d)
+			 struct stx_diag *d)
 {
 	static const char prefix[] = "cpu:x86-64-v";
 	*need = 0;
@@ -73,7 +75,7 @@ stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t 
 		*need = stx__host_cpu();
 		if ((*need & STX_PLAN_CPU_LEVEL) < 2)
 			return stx_fail(d, STX_E_UNSUPPORTED, "target", "",
-			                "this CPU is older than x86-64-v2, the lowest level");
+					"this CPU is older than x86-64-v2, the lowest level");
 		target_text(*need, out);
 		return STX_E_OK;
 	}
@@ -81,7 +83,8 @@ stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t 
 		return stx_fail(d, STX_E_USAGE, "target", "", "target name is too long");
 	if (!strcmp(text, "cuda") || !strncmp(text, "cuda:", 5))
 		return stx_fail(d, STX_E_UNSUPPORTED, "target", "",
-		                "target '%s': CUDA targets are not offered by this version yet", text);
+				"target '%s': CUDA targets are not offered by this version yet",
+				text);
 	char level = strncmp(text, prefix, sizeof prefix - 1) != 0 ? 0 : text[sizeof prefix - 1];
 	const char *rest = level ? text + sizeof prefix : "";
 	if (level >= '2' && level <= '4' && (!*rest || !strcmp(rest, "+avx512bf16"))) {
@@ -90,22 +93,22 @@ stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t 
 		return STX_E_OK;
 	}
 	return stx_fail(d, STX_E_USAGE, "target", "",
-	                "unknown target '%s': cpu, cpu:x86-64-v2, cpu:x86-64-v3, cpu:x86-64-v4 "
-	                "or cpu:x86-64-v4+avx512bf16", text);
+			"unknown target '%s': cpu, cpu:x86-64-v2, cpu:x86-64-v3, cpu:x86-64-v4 "
+			"or cpu:x86-64-v4+avx512bf16",
+			text);
 }
 
 stx_err stx__cpu_check(uint32_t need, struct stx_diag *d)
 {
 	uint32_t have = stx__host_cpu();
 	uint32_t level = need & STX_PLAN_CPU_LEVEL;
-	if (level <= (have & STX_PLAN_CPU_LEVEL) &&
-	    !(need & ~STX_PLAN_CPU_LEVEL & ~have))
+	if (level <= (have & STX_PLAN_CPU_LEVEL) && !(need & ~STX_PLAN_CPU_LEVEL & ~have))
 		return STX_E_OK;
 	char a[STX_TARGET_BYTES], b[STX_TARGET_BYTES];
 	target_text(need, a);
 	target_text(have, b);
 	return stx_fail(d, STX_E_UNSUPPORTED, "load", "",
-	                "the artifact needs %s, this host offers %s: compile for this host", a, b);
+			"the artifact needs %s, this host offers %s: compile for this host", a, b);
 }
 
 int stax_target(const char *text, char *out, size_t cap, struct stax_error *err)

@@ -1,5 +1,6 @@
-/* threads.c: parallel-for. An OpenMP runtime that the process has already loaded is used, so that two
- * pools do not fight for the cores; else a pool of our own, made on first use. Small grids run inline. */
+/* threads.c: parallel-for. An OpenMP runtime that the process has already loaded is used, so that
+ * two pools do not fight for the cores; else a pool of our own, made on first use. Small grids run
+ * inline. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -16,9 +17,9 @@
 
 #include "client.h"
 
-#define SPIN_NS 20000u       /* before sleeping: about two futex round trips */
-#define CHUNKS_PER_THREAD 4  /* evens out threads that start late */
-#define MAX_THREADS 1024
+#define SPIN_NS           20000u /* before sleeping: about two futex round trips */
+#define CHUNKS_PER_THREAD 4      /* evens out threads that start late */
+#define MAX_THREADS       1024
 
 /* One job at a time. Fields of the job are written with `open` 0 and no thread active. */
 struct stx__threads {
@@ -111,7 +112,8 @@ static int64_t pieces(int64_t n, int64_t grain)
 	return n / grain + (n % grain != 0);
 }
 
-void stx__threads_for(struct stx__threads *p, int64_t n, int64_t grain, stx__body_fn *body, void *arg)
+void stx__threads_for(struct stx__threads *p, int64_t n, int64_t grain, stx__body_fn *body,
+		      void *arg)
 {
 	if (n <= 0)
 		return;
@@ -253,7 +255,7 @@ static void omp_body(void *arg)
 }
 
 static void openmp_for(const struct openmp *o, int threads, int64_t n, int64_t grain,
-                       stx__body_fn *body, void *arg)
+		       stx__body_fn *body, void *arg)
 {
 	int64_t want = pieces(n, grain);
 	if (want > threads)
@@ -275,7 +277,8 @@ struct choice {
 	struct stx__threads *pool; /* NULL with OpenMP or one thread */
 };
 
-/* Made once under the lock and constant afterwards; forgotten in a forked child, whose threads are gone. */
+/* Made once under the lock and constant afterwards; forgotten in a forked child, whose threads are
+ * gone. */
 static _Atomic(struct choice *) chosen;
 static pthread_mutex_t choosing = PTHREAD_MUTEX_INITIALIZER;
 
@@ -298,8 +301,8 @@ static struct choice *choose(void)
 	struct choice *c = atomic_load(&chosen);
 	if (!c && (c = calloc(1, sizeof *c))) {
 		find_openmp(&c->omp);
-		c->threads = c->omp.parallel && !getenv("STAX_THREADS") ? c->omp.max_threads() :
-		                                                          stx__thread_count();
+		c->threads = c->omp.parallel && !getenv("STAX_THREADS") ? c->omp.max_threads()
+									: stx__thread_count();
 		if (!c->omp.parallel && c->threads > 1)
 			c->pool = stx__threads_new(c->threads);
 		atomic_store(&chosen, c);

@@ -34,7 +34,7 @@ int stx__sealed(const char *name, const void *p, size_t n, struct stx_diag *d)
 	return fd;
 fail:
 	stx_fail(d, errno == ENOMEM ? STX_E_NOMEM : STX_E_IO, "load", "",
-	         "cannot make a memory file: %s", strerror(errno));
+		 "cannot make a memory file: %s", strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -47,8 +47,8 @@ stx_err stx__map_fd(int fd, size_t max, struct stx_span *out, struct stx_diag *d
 	if (fstat(fd, &st))
 		return stx_fail(d, STX_E_IO, "load", "", "fstat: %s", strerror(errno));
 	if (st.st_size < 0 || (uint64_t)st.st_size > max)
-		return stx_fail(d, STX_E_TOO_LARGE, "load", "", "%lld bytes exceed the limit of %zu",
-		                (long long)st.st_size, max);
+		return stx_fail(d, STX_E_TOO_LARGE, "load", "",
+				"%lld bytes exceed the limit of %zu", (long long)st.st_size, max);
 	if (st.st_size == 0)
 		return STX_E_OK;
 	void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);

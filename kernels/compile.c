@@ -1,4 +1,5 @@
-/* compile.c: the compiler, end to end. pass.def lists the passes in order; each is a few lines below.
+/* compile.c: the compiler, end to end. pass.def lists the passes in order; each is a few lines
+ * below.
  *
  *   source --KEY passes--> canonical graph, digest       stx_compile_key    (one job)
  *   graph  --PLAN passes-> kernels as text, data plan    stx_compile_plan   (one job)
@@ -47,17 +48,22 @@ struct run {
 
 static stx_err pass_import(struct run *r)
 {
-	struct stx_given_value *v = STX_NEW_ARRAY(r->arena, struct stx_given_value, r->source->nvalues);
+	struct stx_given_value *v =
+		STX_NEW_ARRAY(r->arena, struct stx_given_value, r->source->nvalues);
 	if (!v)
 		return STX_E_TOO_LARGE;
 	for (uint32_t i = 0; i < r->source->nvalues; i++) {
 		const struct stx_source_value *s = &r->source->values[i];
-		v[i] = (struct stx_given_value){ .input = s->input, .dtype = s->dtype, .rank = s->rank,
-			                         .sizes = s->sizes, .bytes = s->bytes.at, .n = s->bytes.n };
+		v[i] = (struct stx_given_value){ .input = s->input,
+						 .dtype = s->dtype,
+						 .rank = s->rank,
+						 .sizes = s->sizes,
+						 .bytes = s->bytes.at,
+						 .n = s->bytes.n };
 	}
 	struct stx_import_options o = { .values = v, .nvalues = r->source->nvalues };
-	stx_err e = stx_import(r->arena, (enum stx_graph_format)r->source->format, r->source->body, &o,
-	                       &r->imported, r->d);
+	stx_err e = stx_import(r->arena, (enum stx_graph_format)r->source->format, r->source->body,
+			       &o, &r->imported, r->d);
 	r->graph = r->imported.graph;
 	return e;
 }
@@ -191,8 +197,10 @@ static stx_err run_passes(struct run *r, enum which_run which, const char *until
 		if (e && stx_arena_oom(r->arena) && r->d && e != STX_E_NEED_VALUES) {
 			stx_diag_clear(r->d);
 			return stx_fail(r->d, STX_E_TOO_LARGE, p->name, NULL,
-			                "the graph needs more than the %zu MiB a compile may use",
-			                (r->options->memory_bytes ? r->options->memory_bytes : DEFAULT_MEMORY) >> 20);
+					"the graph needs more than the %zu MiB a compile may use",
+					(r->options->memory_bytes ? r->options->memory_bytes
+								  : DEFAULT_MEMORY) >>
+						20);
 		}
 		if (e)
 			return stx_fail(r->d, e, p->name, NULL, "%s", stx_err_text(e));
@@ -269,21 +277,22 @@ static stx_err copy_needed(struct stx_key_result *out, const struct stx_import_r
 	return STX_E_OK;
 }
 
-/* Options whose compiler is not there yet: an artifact that ignored them would be a wrong answer. */
+/* Options whose compiler is not there yet: an artifact that ignored them would be a wrong answer.
+ */
 static stx_err check_options(const struct stx_compile_options *o, struct stx_diag *d)
 {
 	if (o->training)
 		return stx_fail(d, STX_E_UNSUPPORTED, "import", NULL,
-		                "training (--training) is not offered by this version yet");
+				"training (--training) is not offered by this version yet");
 	if (o->dynamic)
 		return stx_fail(d, STX_E_UNSUPPORTED, "import", NULL,
-		                "dynamic sizes (--dynamic) are not offered by this version yet");
+				"dynamic sizes (--dynamic) are not offered by this version yet");
 	return STX_E_OK;
 }
 
 stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
-                        const struct stx_compile_options *o, struct stx_key_result *out,
-                        struct stx_diag *d)
+			const struct stx_compile_options *o, struct stx_key_result *out,
+			struct stx_diag *d)
 {
 	struct run r;
 	(void)c;
@@ -317,7 +326,7 @@ static uint32_t clamp_u32(int64_t v)
 }
 
 static stx_err describe_kernel(const struct stx_kernel *k, struct stx_kernel_desc *out,
-                               struct stx_diag *d)
+			       struct stx_diag *d)
 {
 	stx_err e = stx_kernel_print(k, &out->ir);
 	if (!e)
@@ -332,8 +341,8 @@ static stx_err describe_kernel(const struct stx_kernel *k, struct stx_kernel_des
 }
 
 stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
-                         const struct stx_compile_options *o, struct stx_plan_result *out,
-                         struct stx_diag *d)
+			 const struct stx_compile_options *o, struct stx_plan_result *out,
+			 struct stx_diag *d)
 {
 	struct run r;
 	(void)c;
@@ -344,7 +353,8 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 	r.text = graph;
 	e = run_passes(&r, PLAN, NULL);
 	if (!e && o->allow_fallback &&
-	    stx_push(r.arena, &r.schedule->report, "allow_fallback: nothing falls back in this version"))
+	    stx_push(r.arena, &r.schedule->report,
+		     "allow_fallback: nothing falls back in this version"))
 		e = stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory");
 	if (!e) {
 		const struct stx_schedule *s = r.schedule;
@@ -371,9 +381,9 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 
 /* ---- emit and link ---- */
 
-static stx_err emit_text(struct stx_compiler *c, struct stx_span ir, const struct stx_compile_options *o,
-                         enum stx_emit_stage stage, struct stx_bytes *out, struct stx_emit_info *info,
-                         struct stx_diag *d)
+static stx_err emit_text(struct stx_compiler *c, struct stx_span ir,
+			 const struct stx_compile_options *o, enum stx_emit_stage stage,
+			 struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
 {
 	struct run r;
 	struct stx_kernel *k;
@@ -393,8 +403,8 @@ static stx_err emit_text(struct stx_compiler *c, struct stx_span ir, const struc
 }
 
 stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
-                         const struct stx_compile_options *o, struct stx_emit_result *out,
-                         struct stx_diag *d)
+			 const struct stx_compile_options *o, struct stx_emit_result *out,
+			 struct stx_diag *d)
 {
 	struct stx_emit_info info = { 0 };
 	memset(out, 0, sizeof *out);
@@ -411,8 +421,9 @@ stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 	return e;
 }
 
-stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan, const struct stx_span *objects,
-                         uint32_t nobjects, struct stx_bytes *out, struct stx_diag *d)
+stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
+			 const struct stx_span *objects, uint32_t nobjects, struct stx_bytes *out,
+			 struct stx_diag *d)
 {
 	struct stx_bytes plan_object = { 0 };
 	(void)c;
@@ -434,7 +445,8 @@ done:
 	return e;
 }
 
-/* ---- warm: one small graph through everything, so that the sandboxed worker opens no file later ---- */
+/* ---- warm: one small graph through everything, so that the sandboxed worker opens no file later
+ * ---- */
 
 static stx_err warm_up(struct stx_compiler *c, struct stx_diag *d)
 {
@@ -442,7 +454,8 @@ static stx_err warm_up(struct stx_compiler *c, struct stx_diag *d)
 				   "%exp = exp.default(%primals_1)\n"
 				   "%sum_0 = sum.dim_IntList(%exp, [-1], False)\n"
 				   "return (%sum_0,)\n";
-	struct stx_source s = { .format = STX_FORMAT_TEXT, .body = { (const uint8_t *)text, sizeof text - 1 } };
+	struct stx_source s = { .format = STX_FORMAT_TEXT,
+				.body = { (const uint8_t *)text, sizeof text - 1 } };
 	struct stx_compile_options o = { .target = "cpu:x86-64-v3" };
 	struct stx_key_result key = { 0 };
 	struct stx_plan_result plan = { 0 };
@@ -450,7 +463,8 @@ static stx_err warm_up(struct stx_compiler *c, struct stx_diag *d)
 	struct stx_bytes so = { 0 };
 	stx_err e = stx_compile_key(c, &s, &o, &key, d);
 	if (!e)
-		e = stx_compile_plan(c, (struct stx_span){ key.graph.at, key.graph.n }, &o, &plan, d);
+		e = stx_compile_plan(c, (struct stx_span){ key.graph.at, key.graph.n }, &o, &plan,
+				     d);
 	static const char *const levels[] = { "cpu:x86-64-v2", "cpu:x86-64-v4", "cpu:x86-64-v3" };
 	for (unsigned i = 0; !e && i < sizeof levels / sizeof *levels; i++) {
 		o.target = levels[i];
@@ -460,7 +474,8 @@ static stx_err warm_up(struct stx_compiler *c, struct stx_diag *d)
 	}
 	struct stx_span obj = { object.object.at, object.object.n };
 	if (!e)
-		e = stx_compile_link(c, (struct stx_span){ plan.plan.at, plan.plan.n }, &obj, 1, &so, d);
+		e = stx_compile_link(c, (struct stx_span){ plan.plan.at, plan.plan.n }, &obj, 1,
+				     &so, d);
 	stx_bytes_free(&so);
 	stx_emit_result_free(&object);
 	stx_plan_result_free(&plan);
@@ -471,12 +486,12 @@ static stx_err warm_up(struct stx_compiler *c, struct stx_diag *d)
 /* ---- tools ---- */
 
 static stx_err dump_kernels(struct stx_compiler *c, struct run *r, const char *stage,
-                            struct stx_bytes *out, struct stx_diag *d)
+			    struct stx_bytes *out, struct stx_diag *d)
 {
 	int text = !strcmp(stage, "kernels");
 	enum stx_emit_stage what = !strcmp(stage, "source") ? STX_EMIT_LLVM_IR
-	                           : !strcmp(stage, "llvm") ? STX_EMIT_OPTIMIZED_IR
-	                                                    : STX_EMIT_ASM;
+				   : !strcmp(stage, "llvm") ? STX_EMIT_OPTIMIZED_IR
+							    : STX_EMIT_ASM;
 	stx_err e = STX_E_OK;
 	for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++) {
 		struct stx_emit_info info;
@@ -487,7 +502,8 @@ static stx_err dump_kernels(struct stx_compiler *c, struct run *r, const char *s
 			stx_bytes_printf(out, "; ---- %s ----\n", r->schedule->kernels.at[i]->name);
 			e = stx_kernel_print(r->schedule->kernels.at[i], &ir);
 			if (!e)
-				e = emit_text(c, (struct stx_span){ ir.at, ir.n }, r->options, what, out, &info, d);
+				e = emit_text(c, (struct stx_span){ ir.at, ir.n }, r->options, what,
+					      out, &info, d);
 		}
 		stx_bytes_puts(out, "\n");
 		stx_bytes_free(&ir);
@@ -496,7 +512,7 @@ static stx_err dump_kernels(struct stx_compiler *c, struct run *r, const char *s
 }
 
 static stx_err dump_product(struct stx_compiler *c, struct run *r, const char *stage,
-                            struct stx_bytes *out, struct stx_diag *d)
+			    struct stx_bytes *out, struct stx_diag *d)
 {
 	if (!strcmp(stage, "graph") || !strcmp(stage, "basis") || !strcmp(stage, "primitives"))
 		return stx_graph_print(r->graph, out);
@@ -523,18 +539,21 @@ static int known_stage(const char *stage, const char **until)
 }
 
 stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
-                         const struct stx_compile_options *o, const char *stage, const char *format,
-                         struct stx_bytes *out, struct stx_diag *d)
+			 const struct stx_compile_options *o, const char *stage, const char *format,
+			 struct stx_bytes *out, struct stx_diag *d)
 {
 	struct run r;
 	struct stx_bytes text = { 0 };
 	const char *until;
 	if (!known_stage(stage, &until))
 		return stx_fail(d, STX_E_USAGE, "dump", NULL,
-		                "stage '%s' is unknown; CPU targets have graph, basis, primitives, loops, kernels, "
-		                "plan, source, llvm, asm", stage);
+				"stage '%s' is unknown; CPU targets have graph, basis, primitives, "
+				"loops, kernels, "
+				"plan, source, llvm, asm",
+				stage);
 	if (strcmp(format, "text"))
-		return stx_fail(d, STX_E_UNSUPPORTED, "dump", NULL, "format '%s' is not offered; use text", format);
+		return stx_fail(d, STX_E_UNSUPPORTED, "dump", NULL,
+				"format '%s' is not offered; use text", format);
 	stx_err e = run_open(&r, o, d);
 	if (e)
 		return e;
@@ -555,8 +574,8 @@ stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
 }
 
 stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tensor *inputs,
-                              uint32_t ninputs, struct stx_tensor *outputs, uint32_t *noutputs,
-                              struct stx_diag *d)
+			      uint32_t ninputs, struct stx_tensor *outputs, uint32_t *noutputs,
+			      struct stx_diag *d)
 {
 	struct run r;
 	struct stx_compile_options o = { .target = "cpu:x86-64-v2" };
@@ -568,8 +587,9 @@ stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tenso
 	if (!e)
 		e = pass_verify(&r);
 	if (!e && r.graph->outputs.n > *noutputs)
-		e = stx_fail(d, STX_E_TOO_LARGE, "reference", NULL, "the graph has %u outputs, room for %u",
-		             r.graph->outputs.n, *noutputs);
+		e = stx_fail(d, STX_E_TOO_LARGE, "reference", NULL,
+			     "the graph has %u outputs, room for %u", r.graph->outputs.n,
+			     *noutputs);
 	if (!e) {
 		*noutputs = r.graph->outputs.n;
 		e = stx_ref_evaluate(r.graph, inputs, ninputs, outputs, 0, d);

@@ -1,10 +1,10 @@
 /* compile.h
- * the compiler as the daemon's workers see it: warm, key, plan, emit one kernel, link; and for tools
- * dump and reference. The only header of kernels/ that server/ includes.
+ * the compiler as the daemon's workers see it: warm, key, plan, emit one kernel, link; and for
+ * tools dump and reference. The only header of kernels/ that server/ includes.
  *
- * One stx_compiler a process, one call at a time (LLVM and lld are not run from two threads). Every call
- * owns one arena, freed before it returns; results are malloc'd byte strings the caller frees. A call
- * may abort the process on an internal fault of LLVM: that is why it runs in a worker. */
+ * One stx_compiler a process, one call at a time (LLVM and lld are not run from two threads). Every
+ * call owns one arena, freed before it returns; results are malloc'd byte strings the caller frees.
+ * A call may abort the process on an internal fault of LLVM: that is why it runs in a worker. */
 #ifndef STX_COMPILE_H
 #define STX_COMPILE_H
 
@@ -17,9 +17,9 @@
 struct stx_compiler;
 
 struct stx_compile_options {
-	const char *target;        /* "cpu:x86-64-v3", "cpu:x86-64-v4+avx512bf16"; resolved, never "cpu" */
+	const char *target; /* "cpu:x86-64-v3", "cpu:x86-64-v4+avx512bf16"; resolved, never "cpu" */
 	unsigned training : 1, dynamic : 1, fast : 1, allow_fallback : 1;
-	size_t memory_bytes;       /* budget of the call's arena; 0: 1 GiB */
+	size_t memory_bytes; /* budget of the call's arena; 0: 1 GiB */
 };
 
 /* A graph as it arrived: format is enum stx_graph_format (1 wire, 2 text, 3 ONNX). */
@@ -50,7 +50,7 @@ struct stx_name_list {
 };
 
 struct stx_key_result {
-	struct stx_bytes graph;          /* canonical graph, text form */
+	struct stx_bytes graph; /* canonical graph, text form */
 	struct stx_digest graph_digest;
 	struct stx_name_list inputs, outputs;
 	struct stx_name_list needed, needed_why; /* on STX_E_NEED_VALUES */
@@ -59,68 +59,72 @@ struct stx_key_result {
 };
 
 struct stx_kernel_desc {
-	struct stx_bytes ir;        /* kernel IR, text form: the input of emit */
-	struct stx_digest digest;   /* of the normalised kernel IR: kernels with equal digests are one */
-	char name[96];              /* readable: "per_fused_add_relu_sum_0" */
+	struct stx_bytes ir; /* kernel IR, text form: the input of emit */
+	struct stx_digest
+		digest; /* of the normalised kernel IR: kernels with equal digests are one */
+	char name[96];  /* readable: "per_fused_add_relu_sum_0" */
 	uint32_t grid[3], block[3]; /* at the size hints */
 };
 
 struct stx_plan_result {
-	struct stx_bytes plan;           /* data plan (stax_abi.h) */
+	struct stx_bytes plan; /* data plan (stax_abi.h) */
 	struct stx_kernel_desc *kernels;
 	uint32_t nkernels;
-	struct stx_name_list report;     /* lines of the compile report */
-	struct stx_name_list guards;     /* as text */
+	struct stx_name_list report; /* lines of the compile report */
+	struct stx_name_list guards; /* as text */
 	uint64_t bytes_read, bytes_written, bytes_min;
 	struct stx_stage_time stages[STX_MAX_STAGES];
 	uint32_t nstages;
 };
 
 struct stx_emit_result {
-	struct stx_bytes object;         /* ELF relocatable with one function */
+	struct stx_bytes object; /* ELF relocatable with one function */
 	uint32_t block[3], registers, spills, shared_bytes;
 	struct stx_stage_time stages[STX_MAX_STAGES];
 	uint32_t nstages;
 };
 
-/* Loads and initialises LLVM and the linker, and compiles and links one small kernel so that later calls
- * open no file. Call once, before the sandbox closes. */
+/* Loads and initialises LLVM and the linker, and compiles and links one small kernel so that later
+ * calls open no file. Call once, before the sandbox closes. */
 stx_err stx_compiler_new(struct stx_compiler **out, struct stx_diag *d);
 void stx_compiler_free(struct stx_compiler *c);
 /* Stax build, LLVM, code generation tables: as really loaded (design: keys). */
 struct stx_digest stx_compiler_fingerprint(const struct stx_compiler *c);
 
-/* Parses "cpu", "cpu:x86-64-v3+avx512bf16", ...; the resolved text form in out. UNSUPPORTED names it. */
+/* Parses "cpu", "cpu:x86-64-v3+avx512bf16", ...; the resolved text form in out. UNSUPPORTED names
+ * it. */
 stx_err stx_target_resolve(const char *text, char out[64], struct stx_diag *d);
 /* 1 when code for target may run on this host (features enabled by the operating system too). */
 int stx_target_runs_here(const char *target);
 
 stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
-                        const struct stx_compile_options *o, struct stx_key_result *out,
-                        struct stx_diag *d);
+			const struct stx_compile_options *o, struct stx_key_result *out,
+			struct stx_diag *d);
 /* graph: canonical text as returned by key. */
 stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
-                         const struct stx_compile_options *o, struct stx_plan_result *out,
-                         struct stx_diag *d);
+			 const struct stx_compile_options *o, struct stx_plan_result *out,
+			 struct stx_diag *d);
 stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
-                         const struct stx_compile_options *o, struct stx_emit_result *out,
-                         struct stx_diag *d);
+			 const struct stx_compile_options *o, struct stx_emit_result *out,
+			 struct stx_diag *d);
 /* plan, and one object for each distinct kernel digest. out: the shared object. */
-stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan, const struct stx_span *objects,
-                         uint32_t nobjects, struct stx_bytes *out, struct stx_diag *d);
-/* Refuses an artifact the client must not load: DT_NEEDED outside a short list, RPATH, INIT/FINI, IFUNC,
- * text relocations, writable code, executable stack, undefined symbols except memcpy, memmove, memset. */
+stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
+			 const struct stx_span *objects, uint32_t nobjects, struct stx_bytes *out,
+			 struct stx_diag *d);
+/* Refuses an artifact the client must not load: DT_NEEDED outside a short list, RPATH, INIT/FINI,
+ * IFUNC, text relocations, writable code, executable stack, undefined symbols except memcpy,
+ * memmove, memset. */
 stx_err stx_artifact_check(struct stx_span elf, struct stx_diag *d);
 
 /* Tools. stage: graph|basis|primitives|loops|kernels|plan|source|llvm|asm; format: text. */
 stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
-                         const struct stx_compile_options *o, const char *stage, const char *format,
-                         struct stx_bytes *out, struct stx_diag *d);
+			 const struct stx_compile_options *o, const char *stage, const char *format,
+			 struct stx_bytes *out, struct stx_diag *d);
 /* Evaluates the graph with the oracle. inputs in graph order (parameters included); outputs are
  * allocated with malloc (data dense row-major), freed by the caller. */
 stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tensor *inputs,
-                              uint32_t ninputs, struct stx_tensor *outputs, uint32_t *noutputs,
-                              struct stx_diag *d);
+			      uint32_t ninputs, struct stx_tensor *outputs, uint32_t *noutputs,
+			      struct stx_diag *d);
 
 void stx_name_list_free(struct stx_name_list *l);
 void stx_key_result_free(struct stx_key_result *r);

@@ -20,7 +20,8 @@ static int hash_build_id(struct stx_hasher *h, const struct dl_phdr_info *info)
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 		if (p->p_type != PT_NOTE)
 			continue;
-		const uint8_t *at = (const uint8_t *)(info->dlpi_addr + p->p_vaddr), *end = at + p->p_memsz;
+		const uint8_t *at = (const uint8_t *)(info->dlpi_addr + p->p_vaddr),
+			      *end = at + p->p_memsz;
 		while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
 			const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)(const void *)at;
 			size_t name = (n->n_namesz + 3u) & ~3u, desc = (n->n_descsz + 3u) & ~3u;
@@ -77,6 +78,7 @@ stx_err stx_fingerprint_loaded(const char *llvm_version, struct stx_digest *out,
 	dl_iterate_phdr(visit, &w);
 	*out = stx_hasher_final(w.h);
 	if (w.missing)
-		return stx_fail(d, STX_E_IO, "warm", NULL, "cannot read the program to fingerprint it");
+		return stx_fail(d, STX_E_IO, "warm", NULL,
+				"cannot read the program to fingerprint it");
 	return STX_E_OK;
 }

@@ -6,8 +6,10 @@
 #include "hash.h"
 #include "status.h"
 
-/* SHA-256 over the Stax version, the LLVM version and, for this program and libLLVM as they are mapped, the
- * GNU build id (an object without one is hashed whole). Reads files: call before the sandbox closes. */
-stx_err stx_fingerprint_loaded(const char *llvm_version, struct stx_digest *out, struct stx_diag *d);
+/* SHA-256 over the Stax version, the LLVM version and, for this program and libLLVM as they are
+ * mapped, the GNU build id (an object without one is hashed whole). Reads files: call before the
+ * sandbox closes. */
+stx_err stx_fingerprint_loaded(const char *llvm_version, struct stx_digest *out,
+			       struct stx_diag *d);
 
 #endif

@@ -10,9 +10,9 @@
 
 #define STX_FRAME_HEADER_MAX       (64u << 10)
 #define STX_FRAME_BODY_MAX         (64u << 20)
-#define STX_FRAME_PREFIX           8u         /* two u32 */
-#define STX_FRAME_FIELDS_MAX       4096u      /* fields in a request's header, nested ones included */
-#define STX_FRAME_DEPTH_MAX        4u         /* messages inside each other, the Envelope counted */
+#define STX_FRAME_PREFIX           8u    /* two u32 */
+#define STX_FRAME_FIELDS_MAX       4096u /* fields in a request's header, nested ones included */
+#define STX_FRAME_DEPTH_MAX        4u    /* messages inside each other, the Envelope counted */
 #define STX_FRAME_SPILL_MAX        (8u << 20) /* an envelope that travels in the body of a reply */
 #define STX_FRAME_SPILL_FIELDS_MAX (1u << 18)
 #define STX_PROTOCOL_VERSION       1u

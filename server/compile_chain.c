@@ -187,7 +187,7 @@ static int make_slots(struct stx__compile_chain *c)
 			struct stx__kernel_slot *x = &c->slots[c->nslots];
 			slot = ++c->nslots; /* counted from 1: 0 is absent */
 			x->id = stx_key_kernel(&ir, c->c.spec->what->target, c->c.spec->options,
-						   &c->fingerprint);
+					       &c->fingerprint);
 			x->piece = (uint32_t)i + 1;
 			bad = stx__table_set(&seen, &ir, (void *)slot);
 		}

@@ -12,8 +12,8 @@
 #define LINE_BYTES  4600
 
 enum kind { COUNT, SECONDS, MILLIS, SIZE, FLAG, SCHED };
-static const char *const unit_names[] = { "count", "seconds", "milliseconds", "bytes", "0 or 1",
-				     "normal, nice or idle" };
+static const char *const unit_names[] = { "count", "seconds", "milliseconds",
+					  "bytes", "0 or 1",  "normal, nice or idle" };
 
 struct setting {
 	const char *name;
@@ -269,7 +269,8 @@ static stx_err read_file(struct reader *r)
 static stx_err read_env(struct reader *r)
 {
 	const char *dir = r->env("STAX_CACHE_DIR"), *v;
-	stx_err e = dir && *dir ? set(r, STX__SOURCE_ENV, "cache_dir", dir, "STAX_CACHE_DIR") : STX_E_OK;
+	stx_err e = dir && *dir ? set(r, STX__SOURCE_ENV, "cache_dir", dir, "STAX_CACHE_DIR")
+				: STX_E_OK;
 	for (size_t i = 0; !e && i < STX__NSETTINGS; i++)
 		if (*settings[i].env && (v = r->env(settings[i].env)) && *v)
 			e = set(r, STX__SOURCE_ENV, settings[i].name, v, settings[i].env);
@@ -378,7 +379,8 @@ static stx_err own_socket(struct reader *r, char *path, size_t cap)
 	const char *run = r->env("XDG_RUNTIME_DIR");
 	if (run && *run == '/')
 		return xdg(r, "XDG_RUNTIME_DIR", "stax/stax.sock", "", path, cap);
-	return xdg(r, "XDG_CACHE_HOME", "stax/run/stax.sock", ".cache/stax/run/stax.sock", path, cap);
+	return xdg(r, "XDG_CACHE_HOME", "stax/run/stax.sock", ".cache/stax/run/stax.sock", path,
+		   cap);
 }
 
 static stx_err fill_listen(struct reader *r)

@@ -57,8 +57,8 @@ typedef const char *stx__getenv_fn(const char *name);
  */
 stx_err stx_config_read(struct stx_config *c, int argc, char **argv, stx__getenv_fn *env,
 			struct stx_diag *d);
-/* Prints the settings in the form of a configuration file: before each a comment that says its unit, where
- * the value came from and what it is. */
+/* Prints the settings in the form of a configuration file: before each a comment that says its
+ * unit, where the value came from and what it is. */
 void stx_config_show(const struct stx_config *c, void (*line)(void *ctx, const char *text),
 		     void *ctx);
 /* "unix:PATH", "tcp:HOST:PORT". Explains what is refused: tls (not yet), tcp beyond loopback

@@ -14,7 +14,7 @@
 
 #define WRITE_PIECES      64
 #define ERROR_ID_NONE     0
-#define BODY_BYTES_PER_MS 16 /* a body that arrives more slowly is given up */
+#define BODY_BYTES_PER_MS 16   /* a body that arrives more slowly is given up */
 #define VALUE_BYTES       128u /* of a given value unpacked, beside its bytes */
 #define SPARE_DESCRIPTORS 256u /* never taken by bodies */
 

@@ -67,7 +67,7 @@ static struct stx__blob *make_memo(struct stx__key_chain *k, const Stx__JobReply
 	if (!need_values) {
 		memcpy(m.graph.b, r->graph_digest.data, STX_DIGEST_BYTES);
 		m.key = stx_key_artifact(&m.graph, k->c.spec->what->target, k->c.spec->options,
-					&k->c.s->fingerprint);
+					 &k->c.s->fingerprint);
 	}
 	struct stx__blob *out = encode_memo(&m);
 	stx__blob_drop(packed);

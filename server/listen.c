@@ -56,7 +56,7 @@ static stx_err check_parent(const char *path, struct stx_diag *d)
 {
 	struct stat st;
 	const char *slash = strrchr(path, '/');
-	char parent[sizeof ((struct stx__address *)0)->path];
+	char parent[sizeof((struct stx__address *)0)->path];
 	if (!slash || slash == path)
 		return STX_E_OK;
 	snprintf(parent, sizeof parent, "%.*s", (int)(slash - path), path);

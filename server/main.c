@@ -44,7 +44,8 @@ static int fsck(const struct stx_config *c)
 	}
 	stx_err e = stx_cache_fsck(c->cache_dir, c->repair, print_line, stdout, &r, &d);
 	if (e == STX_E_BUSY)
-		fprintf(stderr, "staxd: fsck needs the directory to itself: stop the daemon (kill PID) first\n");
+		fprintf(stderr, "staxd: fsck needs the directory to itself: stop the daemon (kill "
+				"PID) first\n");
 	if (e)
 		return complain(&d);
 	printf("%llu artifacts, %llu kernels, %llu memos, %llu files; %llu damaged, %llu orphans, "

@@ -13,7 +13,8 @@ enum { MEMO_HEAD = 8 + 64, META_HEAD = 16 + 64, KERNEL_HEAD = 28 };
 void stx__option_text(uint32_t bits, char *out, size_t cap)
 {
 	snprintf(out, cap, "%s%s%s%s", bits & STX_OPTION_TRAINING ? "training " : "",
-		 bits & STX_OPTION_DYNAMIC ? "dynamic " : "", bits & STX_OPTION_FAST ? "fast " : "strict ",
+		 bits & STX_OPTION_DYNAMIC ? "dynamic " : "",
+		 bits & STX_OPTION_FAST ? "fast " : "strict ",
 		 bits & STX_OPTION_FALLBACK ? "allow-fallback " : "");
 	size_t n = strlen(out);
 	if (n && out[n - 1] == ' ')

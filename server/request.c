@@ -474,7 +474,8 @@ static uint64_t deadline_of(struct stx__server *s, uint32_t wanted_ms)
 }
 
 static struct stx__spec *new_spec(struct stx__server *s, Stx__Envelope *e, const Stx__Lookup *what,
-				  int body_fd, uint32_t charged_bytes, const struct stx_digest *body)
+				  int body_fd, uint32_t charged_bytes,
+				  const struct stx_digest *body)
 {
 	struct stx__spec *p = calloc(1, sizeof *p);
 	if (!p)

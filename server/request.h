@@ -16,8 +16,8 @@ struct stx__spec {
 	Stx__Envelope *e;        /* Lookup or Compile */
 	const Stx__Lookup *what; /* inside e */
 	char ns[STX__NS_MAX + 1];
-	uint32_t options; /* bits */
-	int body_fd;      /* sealed memfd, -1 for a Lookup */
+	uint32_t options;       /* bits */
+	int body_fd;            /* sealed memfd, -1 for a Lookup */
 	uint32_t charged_bytes; /* against the budgets: header, body, what unpacking adds */
 	struct stx_digest body, memo;
 };

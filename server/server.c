@@ -98,7 +98,8 @@ static void on_tick(uv_timer_t *t)
 	if (busy || s->nconns)
 		s->last_active_ms = now;
 	else if (s->cfg.idle_exit && now - s->last_active_ms >= s->cfg.idle_exit * 1000) {
-		stx_log(STX_LOG_INFO, "ending: idle for %llu s", (unsigned long long)s->cfg.idle_exit);
+		stx_log(STX_LOG_INFO, "ending: idle for %llu s",
+			(unsigned long long)s->cfg.idle_exit);
 		stx_server_drain(s);
 	}
 	if (s->draining)

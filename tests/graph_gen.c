@@ -199,8 +199,10 @@ static struct stx_node *window_call(struct stx_graph *g, uint64_t *seed, enum st
 		ws[2 + i] = 1 + pick(seed, 3);
 	}
 	int skip = !conv && pick(seed, 3) == 0; /* pooling without the batch dimension */
-	struct stx_node *x = stx_graph_input(g, NULL, stx_type_make(g, t, k + 2 - skip, xs + skip), NULL, 0, NULL);
-	struct stx_node *w = stx_graph_input(g, NULL, stx_type_make(g, t, k + 2, ws), NULL, 0, NULL);
+	struct stx_node *x = stx_graph_input(g, NULL, stx_type_make(g, t, k + 2 - skip, xs + skip),
+					     NULL, 0, NULL);
+	struct stx_node *w =
+		stx_graph_input(g, NULL, stx_type_make(g, t, k + 2, ws), NULL, 0, NULL);
 	if (!x || !w)
 		abort();
 	for (uint32_t i = 0; i < info->nparams; i++) {
@@ -218,7 +220,8 @@ static struct stx_node *window_call(struct stx_graph *g, uint64_t *seed, enum st
 	args[0] = stx_arg_tensor(stx_val(x, 0));
 	if (conv) {
 		int64_t out = transposed ? ws[1] * groups : ws[0];
-		struct stx_node *b = stx_graph_input(g, NULL, stx_type_make(g, t, 1, &out), NULL, 0, NULL);
+		struct stx_node *b =
+			stx_graph_input(g, NULL, stx_type_make(g, t, 1, &out), NULL, 0, NULL);
 		args[1] = stx_arg_tensor(stx_val(w, 0));
 		args[2] = pick(seed, 3) ? stx_arg_tensor(stx_val(b, 0)) : stx_arg_none();
 		args[6] = stx_arg_bool(transposed);
@@ -242,9 +245,10 @@ static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int nca
 		const struct stx_op_info *info = stx_op_info(op);
 		for (uint32_t i = 0; i < info->nparams; i++)
 			args[i] = random_arg(g, &info->params[i], seed);
-		struct stx_node *n = is_window(op) && pick(seed, 8) == 0
-					     ? window_call(g, seed, op)
-					     : stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+		struct stx_node *n =
+			is_window(op) && pick(seed, 8) == 0
+				? window_call(g, seed, op)
+				: stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		made += n != NULL;
 	}
 	for (int i = 1 + pick(seed, 3); i > 0; i--)
@@ -284,8 +288,9 @@ struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op)
 		}
 		for (uint32_t i = 0; i < info->nparams && !is_window(op); i++)
 			args[i] = random_arg(g, &info->params[i], seed);
-		struct stx_node *n = is_window(op) ? window_call(g, seed, op)
-						   : stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+		struct stx_node *n =
+			is_window(op) ? window_call(g, seed, op)
+				      : stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		if (!n || !n->nouts)
 			continue;
 		for (uint32_t i = 0; i < n->nouts; i++)

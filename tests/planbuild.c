@@ -1,5 +1,5 @@
-/* planbuild.c: data plans for tests. While building, offsets into strings, arrays and code are relative to
- * their own areas; pb_finish moves them. */
+/* planbuild.c: data plans for tests. While building, offsets into strings, arrays and code are
+ * relative to their own areas; pb_finish moves them. */
 #include "planbuild.h"
 
 #include <stdlib.h>
@@ -55,21 +55,24 @@ uint32_t pb_bin(struct planbuild *b, enum stx_plan_op op, uint32_t x, uint32_t y
 	return r;
 }
 
-uint32_t pb_size(struct planbuild *b, const char *name, uint32_t input, uint32_t dim, int64_t lo, int64_t hi,
-                 int64_t hint)
+uint32_t pb_size(struct planbuild *b, const char *name, uint32_t input, uint32_t dim, int64_t lo,
+		 int64_t hi, int64_t hint)
 {
 	struct stx_plan_sym s = { pb_string(b, name), input, dim, 0, lo, hi, hint };
 	stx_bytes_put(&b->syms, &s, sizeof s);
 	return b->nsyms++;
 }
 
-uint32_t pb_value(struct planbuild *b, enum stx_plan_value_kind kind, enum stx_dtype t, const char *name,
-                  int rank, const uint32_t *sizes, const uint32_t *strides, uint32_t bytes,
-                  uint32_t offset)
+uint32_t pb_value(struct planbuild *b, enum stx_plan_value_kind kind, enum stx_dtype t,
+		  const char *name, int rank, const uint32_t *sizes, const uint32_t *strides,
+		  uint32_t bytes, uint32_t offset)
 {
-	struct stx_plan_value v = { .kind = (uint8_t)kind, .dtype = (uint8_t)t, .rank = (uint8_t)rank,
-		                    .name = pb_string(b, name), .bytes_expr = bytes,
-		                    .offset_expr = offset };
+	struct stx_plan_value v = { .kind = (uint8_t)kind,
+				    .dtype = (uint8_t)t,
+				    .rank = (uint8_t)rank,
+				    .name = pb_string(b, name),
+				    .bytes_expr = bytes,
+				    .offset_expr = offset };
 	v.sizes = array(b, sizes, (uint32_t)rank);
 	v.strides = array(b, strides, (uint32_t)rank);
 	if (kind == STX_VALUE_INPUT)
@@ -80,8 +83,8 @@ uint32_t pb_value(struct planbuild *b, enum stx_plan_value_kind kind, enum stx_d
 	return b->nvalues++;
 }
 
-uint32_t pb_dense(struct planbuild *b, enum stx_plan_value_kind kind, enum stx_dtype t, const char *name,
-                  int rank, const int64_t *sizes, int64_t offset)
+uint32_t pb_dense(struct planbuild *b, enum stx_plan_value_kind kind, enum stx_dtype t,
+		  const char *name, int rank, const int64_t *sizes, int64_t offset)
 {
 	uint32_t s[STX_MAX_RANK], st[STX_MAX_RANK];
 	int64_t stride = 1;
@@ -91,14 +94,16 @@ uint32_t pb_dense(struct planbuild *b, enum stx_plan_value_kind kind, enum stx_d
 		stride *= sizes[i];
 	}
 	return pb_value(b, kind, t, name, rank, s, st, pb_const(b, stride * stx_dtype_bytes(t)),
-	                pb_const(b, offset));
+			pb_const(b, offset));
 }
 
-uint32_t pb_kernel(struct planbuild *b, const char *name, uint32_t grid, uint32_t grain, uint32_t nscalars,
-                   const uint32_t *scalars)
+uint32_t pb_kernel(struct planbuild *b, const char *name, uint32_t grid, uint32_t grain,
+		   uint32_t nscalars, const uint32_t *scalars)
 {
-	struct stx_plan_kernel k = { .kind = STX_KERNEL_POI, .grain_expr = grain, .block = { 16, 1, 1 },
-		                     .nscalars = nscalars };
+	struct stx_plan_kernel k = { .kind = STX_KERNEL_POI,
+				     .grain_expr = grain,
+				     .block = { 16, 1, 1 },
+				     .nscalars = nscalars };
 	k.name = pb_string(b, name);
 	k.symbol = pb_string(b, name);
 	k.config = pb_string(b, "");
@@ -141,20 +146,23 @@ static uint32_t append(struct stx_bytes *out, struct stx_bytes *part, size_t ali
 }
 
 /* Moves relative offsets to where their areas are now. */
-static void move(struct stx_bytes *out, const struct stx_plan_header *h, uint32_t arrays, uint32_t code)
+static void move(struct stx_bytes *out, const struct stx_plan_header *h, uint32_t arrays,
+		 uint32_t code)
 {
 	for (uint32_t i = 0; i < h->nsyms; i++)
 		((struct stx_plan_sym *)(void *)(out->at + h->syms_off))[i].name += h->strings_off;
 	for (uint32_t i = 0; i < h->nexprs; i++)
 		((struct stx_plan_expr *)(void *)(out->at + h->exprs_off))[i].off += code;
 	for (uint32_t i = 0; i < h->nvalues; i++) {
-		struct stx_plan_value *v = (struct stx_plan_value *)(void *)(out->at + h->values_off) + i;
+		struct stx_plan_value *v =
+			(struct stx_plan_value *)(void *)(out->at + h->values_off) + i;
 		v->name += h->strings_off;
 		v->sizes += arrays;
 		v->strides += arrays;
 	}
 	for (uint32_t i = 0; i < h->nkernels; i++) {
-		struct stx_plan_kernel *k = (struct stx_plan_kernel *)(void *)(out->at + h->kernels_off) + i;
+		struct stx_plan_kernel *k =
+			(struct stx_plan_kernel *)(void *)(out->at + h->kernels_off) + i;
 		k->name += h->strings_off;
 		k->symbol += h->strings_off;
 		k->config += h->strings_off;
@@ -162,7 +170,8 @@ static void move(struct stx_bytes *out, const struct stx_plan_header *h, uint32_
 		k->scalars += arrays;
 	}
 	for (uint32_t i = 0; i < h->nsteps; i++) {
-		struct stx_plan_step *s = (struct stx_plan_step *)(void *)(out->at + h->steps_off) + i;
+		struct stx_plan_step *s =
+			(struct stx_plan_step *)(void *)(out->at + h->steps_off) + i;
 		if (s->kind == STX_STEP_LAUNCH)
 			s->args += arrays;
 	}
@@ -171,12 +180,18 @@ static void move(struct stx_bytes *out, const struct stx_plan_header *h, uint32_
 struct stx_bytes pb_finish(struct planbuild *b)
 {
 	struct stx_bytes out = { 0 };
-	struct stx_plan_header h = {
-		.magic = STX_PLAN_MAGIC, .version = STX_ABI_VERSION, .nsyms = b->nsyms, .nvalues = b->nvalues,
-		.nkernels = b->nkernels, .nsteps = b->nsteps, .nexprs = b->nexprs, .nguards = b->nguards,
-		.ninputs = b->ninputs, .noutputs = b->noutputs, .workspace_expr = b->workspace,
-		.flags = b->flags
-	};
+	struct stx_plan_header h = { .magic = STX_PLAN_MAGIC,
+				     .version = STX_ABI_VERSION,
+				     .nsyms = b->nsyms,
+				     .nvalues = b->nvalues,
+				     .nkernels = b->nkernels,
+				     .nsteps = b->nsteps,
+				     .nexprs = b->nexprs,
+				     .nguards = b->nguards,
+				     .ninputs = b->ninputs,
+				     .noutputs = b->noutputs,
+				     .workspace_expr = b->workspace,
+				     .flags = b->flags };
 	stx_bytes_put(&out, &h, sizeof h);
 	h.syms_off = append(&out, &b->syms, 8);
 	h.values_off = append(&out, &b->values, 8);

@@ -6,9 +6,9 @@
 #include "tool.h"
 
 /* The value of one input: a copy of its own, since plans may write inputs. */
-static stx_err fill(const struct stx_tool_graph *g, const struct stx_tool_values *values, int random,
-                    uint64_t seed, const char *name, const struct stx_tensor *want,
-                    struct stx_host *h, struct stx_diag *d)
+static stx_err fill(const struct stx_tool_graph *g, const struct stx_tool_values *values,
+		    int random, uint64_t seed, const char *name, const struct stx_tensor *want,
+		    struct stx_host *h, struct stx_diag *d)
 {
 	const struct stx_host *given = stx_tool_values_find(values, name);
 	const struct stx_model_tensor *init = NULL;
@@ -25,15 +25,16 @@ static stx_err fill(const struct stx_tool_graph *g, const struct stx_tool_values
 		return e;
 	char shape[256];
 	stx_host_shape(&h->t, shape, sizeof shape);
-	fprintf(stderr, "stax: input %s: %s%s, random, seed %llu\n", name, stx_dtype_name(want->dtype),
-	        shape, (unsigned long long)seed);
+	fprintf(stderr, "stax: input %s: %s%s, random, seed %llu\n", name,
+		stx_dtype_name(want->dtype), shape, (unsigned long long)seed);
 	stx_host_random(h, stx_mix_text(seed, name, strlen(name)));
 	return STX_E_OK;
 }
 
-/* The plan may want other strides than the dense ones of a file: then the data is laid out again. */
+/* The plan may want other strides than the dense ones of a file: then the data is laid out again.
+ */
 static stx_err lay_out(struct stx_host *h, const struct stx_tensor *want, struct stx_tensor *t,
-                       struct stx_diag *d)
+		       struct stx_diag *d)
 {
 	int same = h->t.rank == want->rank;
 	for (int i = 0; same && i < want->rank; i++)
@@ -51,7 +52,8 @@ static stx_err lay_out(struct stx_host *h, const struct stx_tensor *want, struct
 		hi += far > 0 ? far : 0;
 	}
 	if (hi - lo >= (int64_t)(STX_HOST_BYTES_MAX / 8))
-		return stx_fail(d, STX_E_TOO_LARGE, "run", "", "an input's strides span too much memory");
+		return stx_fail(d, STX_E_TOO_LARGE, "run", "",
+				"an input's strides span too much memory");
 	char *data = calloc((size_t)(hi - lo + 1), (size_t)bytes);
 	if (!data)
 		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
@@ -75,7 +77,7 @@ static stx_err lay_out(struct stx_host *h, const struct stx_tensor *want, struct
 }
 
 static stx_err make_outputs(const struct stax_artifact *a, struct stx_tool_arguments *args,
-                            struct stx_diag *d)
+			    struct stx_diag *d)
 {
 	struct stax_error err;
 	int e = stax_query(a, args->in_t, args->nin, args->out_t, NULL, &err);
@@ -87,15 +89,16 @@ static stx_err make_outputs(const struct stax_artifact *a, struct stx_tool_argum
 		const struct stx_tensor *t = &args->out_t[i];
 		if ((e = stx_host_new(&args->out[i], t->dtype, t->rank, t->sizes, d)))
 			return e;
-		memset(args->out[i].t.data, 0xaa, args->out[i].bytes); /* what is not written shows */
+		memset(args->out[i].t.data, 0xaa,
+		       args->out[i].bytes); /* what is not written shows */
 		args->out_t[i] = args->out[i].t;
 	}
 	return STX_E_OK;
 }
 
 stx_err stx_tool_bind(const struct stax_artifact *a, const struct stx_tool_graph *g,
-                      const struct stx_tool_values *values, int random, uint64_t seed,
-                      struct stx_tool_arguments *args, struct stx_diag *d)
+		      const struct stx_tool_values *values, int random, uint64_t seed,
+		      struct stx_tool_arguments *args, struct stx_diag *d)
 {
 	memset(args, 0, sizeof *args);
 	args->nin = stax_ninputs(a);
@@ -104,8 +107,9 @@ stx_err stx_tool_bind(const struct stax_artifact *a, const struct stx_tool_graph
 	args->out = calloc((size_t)args->nout + 1, sizeof *args->out);
 	args->in_t = calloc((size_t)args->nin + 1, sizeof *args->in_t);
 	args->out_t = calloc((size_t)args->nout + 1, sizeof *args->out_t);
-	stx_err e = args->in && args->out && args->in_t && args->out_t ? STX_E_OK :
-	            stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	stx_err e = args->in && args->out && args->in_t && args->out_t
+			    ? STX_E_OK
+			    : stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
 	for (int i = 0; !e && i < args->nin; i++) {
 		struct stx_tensor want;
 		const char *name;
@@ -121,7 +125,8 @@ stx_err stx_tool_bind(const struct stax_artifact *a, const struct stx_tool_graph
 	return e;
 }
 
-stx_err stx_tool_execute(struct stax_artifact *a, struct stx_tool_arguments *args, struct stx_diag *d)
+stx_err stx_tool_execute(struct stax_artifact *a, struct stx_tool_arguments *args,
+			 struct stx_diag *d)
 {
 	struct stax_error err;
 	int e = stax_run(a, args->in_t, args->nin, args->out_t, args->nout, NULL, &err);

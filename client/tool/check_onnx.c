@@ -1,5 +1,6 @@
-/* check_onnx.c: stax check-onnx: finds the tests below a folder and runs them in worker processes; a worker
- * that dies or hangs is one failed test and is replaced. Verdicts are printed in the order of names. */
+/* check_onnx.c: stax check-onnx: finds the tests below a folder and runs them in worker processes;
+ * a worker that dies or hangs is one failed test and is replaced. Verdicts are printed in the order
+ * of names. */
 #include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
@@ -16,7 +17,7 @@
 
 #include "tool.h"
 
-#define JOBS_MAX 64
+#define JOBS_MAX      64
 #define HARD_EXTRA_MS 15000 /* a worker that did not keep the time-out itself is killed */
 
 struct paths {
@@ -125,10 +126,12 @@ static stx_err find_tests(struct corpus *c, struct stx_diag *d)
 		return stx_fail(d, STX_E_NOMEM, "check", "", "out of memory");
 	if (c->tests.n)
 		qsort(c->tests.at, c->tests.n, sizeof *c->tests.at, by_text);
-	return c->tests.n ? STX_E_OK : stx_fail(d, STX_E_NOT_FOUND, "check", "", "%s: no folder with a "
-	                                        "model.onnx%s%s", c->root,
-	                                        c->filter ? " that matches " : "",
-	                                        c->filter ? c->filter : "");
+	return c->tests.n ? STX_E_OK
+			  : stx_fail(d, STX_E_NOT_FOUND, "check", "",
+				     "%s: no folder with a "
+				     "model.onnx%s%s",
+				     c->root, c->filter ? " that matches " : "",
+				     c->filter ? c->filter : "");
 }
 
 /* ---- workers ---- */
@@ -147,7 +150,8 @@ static _Noreturn void worker_main(const struct corpus *c, int fd)
 			snprintf(r.why, sizeof r.why, "%s", d.text);
 			stx_diag_clear(&d);
 		} else {
-			stx_tool_check_test(client, c->tests.at[test], c->target, c->timeout_ms, &r);
+			stx_tool_check_test(client, c->tests.at[test], c->target, c->timeout_ms,
+					    &r);
 		}
 		if (send(fd, &r, sizeof r, MSG_NOSIGNAL) != (ssize_t)sizeof r)
 			break;
@@ -204,7 +208,8 @@ static void print_ready(struct corpus *c)
 		const struct stx_tool_result *r = &c->results[c->printed];
 		c->count[r->verdict]++;
 		if (r->verdict != STX_TEST_PASS)
-			printf("%s %s: %s\n", words[r->verdict], relative(c, c->tests.at[c->printed]), r->why);
+			printf("%s %s: %s\n", words[r->verdict],
+			       relative(c, c->tests.at[c->printed]), r->why);
 	}
 	fflush(stdout);
 	if (c->terminal)
@@ -227,9 +232,11 @@ static void fail_worker(struct corpus *c, struct worker *w, int hung)
 	if (hung)
 		snprintf(r.why, sizeof r.why, "time-out");
 	else if (WIFSIGNALED(status))
-		snprintf(r.why, sizeof r.why, "the checker crashed with signal %d", WTERMSIG(status));
+		snprintf(r.why, sizeof r.why, "the checker crashed with signal %d",
+			 WTERMSIG(status));
 	else
-		snprintf(r.why, sizeof r.why, "the checker ended with status %d", WEXITSTATUS(status));
+		snprintf(r.why, sizeof r.why, "the checker ended with status %d",
+			 WEXITSTATUS(status));
 	finish_test(c, w, &r);
 }
 
@@ -280,9 +287,10 @@ static stx_err run_tests(struct corpus *c, struct stx_diag *d)
 		return stx_fail(d, STX_E_NOMEM, "check", "", "out of memory");
 	while (c->printed < c->tests.n) {
 		for (int i = 0; i < c->jobs && c->next < c->tests.n; i++)
-			if ((!c->workers[i].pid || c->workers[i].test < 0) && give_test(c, &c->workers[i]))
-				return stx_fail(d, STX_E_INTERNAL, "check", "", "cannot start a worker: %s",
-				                strerror(errno));
+			if ((!c->workers[i].pid || c->workers[i].test < 0) &&
+			    give_test(c, &c->workers[i]))
+				return stx_fail(d, STX_E_INTERNAL, "check", "",
+						"cannot start a worker: %s", strerror(errno));
 		if (c->printed < c->tests.n)
 			collect(c);
 	}
@@ -318,17 +326,16 @@ int stx_tool_check_onnx(int argc, char **argv)
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	int64_t jobs = cores < 1 ? 1 : cores > 8 ? 8 : cores, timeout = 120;
 	const struct stx_option table[] = {
-		{ "target", STX_OPT_TEXT, &c.target },
-		{ "jobs", STX_OPT_COUNT, &jobs },
-		{ "filter", STX_OPT_TEXT, &c.filter },
-		{ "timeout", STX_OPT_COUNT, &timeout },
+		{ "target", STX_OPT_TEXT, &c.target }, { "jobs", STX_OPT_COUNT, &jobs },
+		{ "filter", STX_OPT_TEXT, &c.filter }, { "timeout", STX_OPT_COUNT, &timeout },
 		{ NULL, STX_OPT_FLAG, NULL },
 	};
 	stx_err e = stx_options_parse(argc, argv, table, &files, &d);
 	if (!e && files.n != 1)
 		e = stx_fail(&d, STX_E_USAGE, "usage", "", "check-onnx takes one folder");
 	if (!e && (jobs < 1 || jobs > JOBS_MAX || timeout < 1 || timeout > 86400))
-		e = stx_fail(&d, STX_E_USAGE, "usage", "", "--jobs: 1 to %d; --timeout: 1 to 86400", JOBS_MAX);
+		e = stx_fail(&d, STX_E_USAGE, "usage", "", "--jobs: 1 to %d; --timeout: 1 to 86400",
+			     JOBS_MAX);
 	if (!e) {
 		c.root = files.at[0];
 		c.jobs = (int)jobs;

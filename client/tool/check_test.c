@@ -1,5 +1,5 @@
-/* check_test.c: one folder of the ONNX test corpus: compile, run, compare. A skip comes from an op, attribute
- * or dtype, before code is generated; everything else that goes wrong is a failure. */
+/* check_test.c: one folder of the ONNX test corpus: compile, run, compare. A skip comes from an op,
+ * attribute or dtype, before code is generated; everything else that goes wrong is a failure. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include "onnx_types.h"
 #include "tool.h"
 
-#define RTOL 1e-3
-#define ATOL 1e-7
+#define RTOL     1e-3
+#define ATOL     1e-7
 #define SETS_MAX 64
 
 struct test {
@@ -38,7 +38,7 @@ static void verdict(struct stx_tool_result *r, enum stx_tool_verdict v, const st
 		snprintf(r->why, sizeof r->why, "%s", text);
 	else
 		snprintf(r->why, sizeof r->why, "%s: %s%s%s%s%s", stx_err_name(d->code), d->stage,
-		         d->stage[0] ? ": " : "", named ? d->node : "", named ? ": " : "", text);
+			 d->stage[0] ? ": " : "", named ? d->node : "", named ? ": " : "", text);
 	for (char *p = r->why; *p; p++)
 		if ((unsigned char)*p < 0x20 || *p == 0x7f)
 			*p = ' ';
@@ -87,14 +87,17 @@ static void read_tolerance(struct test *t)
 
 /* ---- before compiling ---- */
 
-static int check_kinds(const char *what, const struct stx_model_input *in, struct stx_tool_result *r)
+static int check_kinds(const char *what, const struct stx_model_input *in,
+		       struct stx_tool_result *r)
 {
-	static const char *const kinds[] = { "tensor", "sequence", "optional", "map or sparse tensor" };
+	static const char *const kinds[] = { "tensor", "sequence", "optional",
+					     "map or sparse tensor" };
 	if (in->kind != STX_MODEL_TENSOR)
-		snprintf(r->why, sizeof r->why, "%s '%s': %s type", what, in->name, kinds[in->kind]);
+		snprintf(r->why, sizeof r->why, "%s '%s': %s type", what, in->name,
+			 kinds[in->kind]);
 	else if (in->elem_type && stx_onnx_dtype(in->elem_type) == STX_DTYPE_NONE)
 		snprintf(r->why, sizeof r->why, "%s '%s': dtype %s", what, in->name,
-		         stx_onnx_type_name(in->elem_type));
+			 stx_onnx_type_name(in->elem_type));
 	else
 		return 1;
 	r->verdict = STX_TEST_SKIP;
@@ -144,7 +147,8 @@ static int data_sets(const struct test *t, char sets[SETS_MAX][64])
 
 /* ---- compile and run ---- */
 
-static int build(struct test *t, struct stax_client *c, const char *target, struct stx_tool_result *r)
+static int build(struct test *t, struct stax_client *c, const char *target,
+		 struct stx_tool_result *r)
 {
 	struct stx_diag d = { 0 };
 	struct stax_error err;
@@ -176,7 +180,8 @@ static stx_err run_and_compare(struct test *t, const char *set, struct stx_diag 
 		struct stx_host want;
 		double worst;
 		stax_output(t->artifact, i, NULL, &name);
-		if ((size_t)snprintf(path, sizeof path, "%s/%s/output_%d.pb", t->dir, set, i) >= sizeof path)
+		if ((size_t)snprintf(path, sizeof path, "%s/%s/output_%d.pb", t->dir, set, i) >=
+		    sizeof path)
 			return stx_fail(d, STX_E_USAGE, "check", "", "the path is too long");
 		if ((e = stx_onnx_tensor_read(path, &want, d)))
 			return e;
@@ -225,8 +230,8 @@ static void await_child(pid_t child, int in, uint64_t deadline_ns, struct stx_to
 	if (ready == 0)
 		snprintf(r->why, sizeof r->why, "run: time-out");
 	else if (WIFSIGNALED(status))
-		snprintf(r->why, sizeof r->why, "run: crashed with signal %d (%s)", WTERMSIG(status),
-		         strsignal(WTERMSIG(status)));
+		snprintf(r->why, sizeof r->why, "run: crashed with signal %d (%s)",
+			 WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else
 		snprintf(r->why, sizeof r->why, "run: ended with status %d", WEXITSTATUS(status));
 }
@@ -265,7 +270,7 @@ static void free_run(struct test *t)
 }
 
 void stx_tool_check_test(struct stax_client *c, const char *dir, const char *target,
-                         uint32_t timeout_ms, struct stx_tool_result *r)
+			 uint32_t timeout_ms, struct stx_tool_result *r)
 {
 	struct test t = { .dir = dir };
 	char sets[SETS_MAX][64];
@@ -281,7 +286,8 @@ void stx_tool_check_test(struct stax_client *c, const char *dir, const char *tar
 	}
 	for (int i = 0; i < n && r->verdict == STX_TEST_PASS; i++) {
 		struct stx_diag d = { 0 };
-		/* Values that fix shapes may differ between sets: each is compiled, the second is a hit. */
+		/* Values that fix shapes may differ between sets: each is compiled, the second is a
+		 * hit. */
 		if (stx_tool_values_from_tests(&t.graph, sets[i], &t.values, &d))
 			failed(r, &d);
 		else if (build(&t, c, target, r))

@@ -30,8 +30,8 @@ static stx_err read_values(struct session *s, const struct flags *f, struct stx_
 		const char *path;
 		struct stx_host h;
 		if (stx_option_pair(f->inputs.at[i], name, sizeof name, &path))
-			return stx_fail(d, STX_E_USAGE, "usage", "", "--input %s: NAME=FILE expected",
-			                f->inputs.at[i]);
+			return stx_fail(d, STX_E_USAGE, "usage", "",
+					"--input %s: NAME=FILE expected", f->inputs.at[i]);
 		stx_err e = stx_tool_tensor_read(path, STX_DTYPE_NONE, &h, d);
 		if (e || (e = stx_tool_values_add(&s->values, name, &h, d)))
 			return e;
@@ -55,7 +55,8 @@ static stx_err run_compiled(struct session *s, const struct flags *f, struct stx
 	if (!e && (e = stax_load(s->client, s->answer, &s->artifact, &err)))
 		stx_tool_diag(d, &err);
 	if (!e)
-		e = stx_tool_bind(s->artifact, &s->graph, &s->values, 1, (uint64_t)f->seed, &s->args, d);
+		e = stx_tool_bind(s->artifact, &s->graph, &s->values, 1, (uint64_t)f->seed,
+				  &s->args, d);
 	return e ? e : stx_tool_execute(s->artifact, &s->args, d);
 }
 
@@ -67,16 +68,17 @@ static stx_err run_oracle(struct session *s, const struct flags *f, struct stx_d
 		stx_tool_diag(d, &err);
 		return d->code;
 	}
-	return stx_tool_reference_graph(s->private_client, &s->graph, &s->values, &q, &s->args, &s->want,
-	                                &s->nwant, d);
+	return stx_tool_reference_graph(s->private_client, &s->graph, &s->values, &q, &s->args,
+					&s->want, &s->nwant, d);
 }
 
 static stx_err compare(struct session *s, const struct flags *f, FILE *out, struct stx_diag *d)
 {
 	stx_err first = STX_E_OK;
 	if (s->nwant != s->args.nout)
-		return stx_fail(d, STX_E_INTERNAL, "compare", "", "the oracle gives %d outputs, the artifact %d",
-		                s->nwant, s->args.nout);
+		return stx_fail(d, STX_E_INTERNAL, "compare", "",
+				"the oracle gives %d outputs, the artifact %d", s->nwant,
+				s->args.nout);
 	for (int i = 0; i < s->nwant; i++) {
 		const char *name;
 		char shape[160];
@@ -84,13 +86,15 @@ static stx_err compare(struct session *s, const struct flags *f, FILE *out, stru
 		struct stx_host want = { .t = s->want[i] };
 		struct stx_diag here = { 0 };
 		stax_output(s->artifact, i, NULL, &name);
-		stx_err e = stx_host_compare(name, &s->args.out[i], &want, f->rtol, f->atol, &worst, &here);
+		stx_err e = stx_host_compare(name, &s->args.out[i], &want, f->rtol, f->atol, &worst,
+					     &here);
 		stx_host_shape(&s->want[i], shape, sizeof shape);
 		if (e)
-			fprintf(out, "%s %s%s: differs: %s\n", name, stx_dtype_name(s->want[i].dtype), shape, here.text);
+			fprintf(out, "%s %s%s: differs: %s\n", name,
+				stx_dtype_name(s->want[i].dtype), shape, here.text);
 		else
-			fprintf(out, "%s %s%s: agrees with the oracle, largest difference %.3g\n", name,
-			        stx_dtype_name(s->want[i].dtype), shape, worst);
+			fprintf(out, "%s %s%s: agrees with the oracle, largest difference %.3g\n",
+				name, stx_dtype_name(s->want[i].dtype), shape, worst);
 		if (e && !first) {
 			first = e;
 			*d = here;
@@ -119,12 +123,9 @@ int stx_tool_compare(int argc, char **argv)
 	struct stx_diag d = { 0 };
 	struct session s = { 0 };
 	const struct stx_option table[] = {
-		{ "target", STX_OPT_TEXT, &f.target },
-		{ "input", STX_OPT_LIST, &f.inputs },
-		{ "rtol", STX_OPT_REAL, &f.rtol },
-		{ "atol", STX_OPT_REAL, &f.atol },
-		{ "seed", STX_OPT_COUNT, &f.seed },
-		{ NULL, STX_OPT_FLAG, NULL },
+		{ "target", STX_OPT_TEXT, &f.target }, { "input", STX_OPT_LIST, &f.inputs },
+		{ "rtol", STX_OPT_REAL, &f.rtol },     { "atol", STX_OPT_REAL, &f.atol },
+		{ "seed", STX_OPT_COUNT, &f.seed },    { NULL, STX_OPT_FLAG, NULL },
 	};
 	stx_err e = stx_options_parse(argc, argv, table, &f.files, &d);
 	if (!e && f.files.n != 1)

@@ -23,16 +23,18 @@ static void dims(struct stx_table *t, const uint32_t v[3])
 
 /* request_ns: what this request took, connecting and starting a server included. */
 static void write_text(struct stx_bytes *b, const char *file, const char *path, uint64_t request_ns,
-                       const struct stax_answer *a)
+		       const struct stax_answer *a)
 {
 	struct stx_table t = { 0 };
 	stx_bytes_printf(b, "%s: %s (%s)\n", file, a->hit ? "hit" : "miss", a->reason);
 	stx_bytes_printf(b, "key      %s\ndigest   %s\n", a->key, a->digest);
-	stx_bytes_printf(b, "target   %s\nartifact %s%s%llu bytes%s\n", a->target, path, *path ? ", " : "",
-	                 (unsigned long long)a->size_bytes, a->stored ? ", stored" : ", not stored");
+	stx_bytes_printf(b, "target   %s\nartifact %s%s%llu bytes%s\n", a->target, path,
+			 *path ? ", " : "", (unsigned long long)a->size_bytes,
+			 a->stored ? ", stored" : ", not stored");
 	if (a->nkernels) {
-		static const char *const titles[] = { "kernel", "grid", "block", "shared", "registers",
-			                              "spills", "from", "config", "chosen by" };
+		static const char *const titles[] = { "kernel", "grid",      "block",
+						      "shared", "registers", "spills",
+						      "from",   "config",    "chosen by" };
 		for (int i = 0; i < 9; i++)
 			stx_table_column(&t, titles[i], i >= 1 && i <= 5);
 		for (size_t i = 0; i < a->nkernels; i++) {
@@ -56,17 +58,18 @@ static void write_text(struct stx_bytes *b, const char *file, const char *path, 
 		us += a->stages[i].us;
 	if (a->nstages)
 		stx_bytes_printf(b, "compiled in %.3f ms%s\n", (double)us * 1e-3,
-		                 a->hit ? ", by the request that missed: its stages" : "");
+				 a->hit ? ", by the request that missed: its stages" : "");
 	for (size_t i = 0; i < a->nstages; i++)
 		stx_bytes_printf(b, "%s%s %.3f ms", i ? ", " : "stages   ", a->stages[i].name,
-		                 (double)a->stages[i].us * 1e-3);
+				 (double)a->stages[i].us * 1e-3);
 	if (a->nstages)
 		stx_bytes_puts(b, "\n");
 	stx_bytes_printf(b, "this request %.3f ms\n", (double)request_ns * 1e-6);
 	if (a->bytes_min)
-		stx_bytes_printf(b, "traffic  %llu bytes read, %llu written, %.2f times the least\n",
-		                 (unsigned long long)a->bytes_read, (unsigned long long)a->bytes_written,
-		                 (double)(a->bytes_read + a->bytes_written) / (double)a->bytes_min);
+		stx_bytes_printf(
+			b, "traffic  %llu bytes read, %llu written, %.2f times the least\n",
+			(unsigned long long)a->bytes_read, (unsigned long long)a->bytes_written,
+			(double)(a->bytes_read + a->bytes_written) / (double)a->bytes_min);
 	for (size_t i = 0; i < a->nguards; i++)
 		stx_bytes_printf(b, "guard    %s\n", a->guards[i]);
 	for (size_t i = 0; i < a->nreport; i++)
@@ -136,7 +139,7 @@ static void write_json(struct stx_json *j, const char *path, const struct stax_a
 
 /* DIR/NAME.so, NAME from the graph's file. */
 static stx_err copy_artifact(struct stax_client *c, const struct stax_answer *a, const char *file,
-                             const char *dir, char *path, size_t cap, struct stx_diag *d)
+			     const char *dir, char *path, size_t cap, struct stx_diag *d)
 {
 	const char *base = strrchr(file, '/');
 	base = base ? base + 1 : file;
@@ -158,15 +161,16 @@ static stx_err copy_artifact(struct stax_client *c, const struct stax_answer *a,
 	return e;
 }
 
-static stx_err read_inputs(const struct flags *f, struct stx_tool_values *values, struct stx_diag *d)
+static stx_err read_inputs(const struct flags *f, struct stx_tool_values *values,
+			   struct stx_diag *d)
 {
 	for (int i = 0; i < f->inputs.n; i++) {
 		char name[256];
 		const char *path;
 		struct stx_host h;
 		if (stx_option_pair(f->inputs.at[i], name, sizeof name, &path))
-			return stx_fail(d, STX_E_USAGE, "usage", "", "--input %s: NAME=FILE expected",
-			                f->inputs.at[i]);
+			return stx_fail(d, STX_E_USAGE, "usage", "",
+					"--input %s: NAME=FILE expected", f->inputs.at[i]);
 		stx_err e = stx_tool_tensor_read(path, STX_DTYPE_NONE, &h, d);
 		if (e || (e = stx_tool_values_add(values, name, &h, d)))
 			return e;
@@ -185,8 +189,11 @@ static stx_err compile(const struct flags *f, struct stx_bytes *out, struct stx_
 	const char *file = f->files.at[0];
 	char path[4096] = "";
 	uint64_t took = 0;
-	struct stax_request q = { .target = f->target, .training = f->training, .dynamic = f->dynamic,
-		                  .fast = f->fast, .allow_fallback = f->fallback };
+	struct stax_request q = { .target = f->target,
+				  .training = f->training,
+				  .dynamic = f->dynamic,
+				  .fast = f->fast,
+				  .allow_fallback = f->fallback };
 	stx_err e = stx_tool_graph_read(file, &g, d);
 	if (!e && !(e = read_inputs(f, &values, d))) {
 		stx_tool_progress_start(&p, &q);

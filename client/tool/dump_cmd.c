@@ -11,8 +11,8 @@ struct flags {
 	struct stx_option_list files;
 };
 
-static const char *const stages[] = { "graph", "basis", "primitives", "loops", "kernels", "plan", "source",
-	                              "llvm", "asm" };
+static const char *const stages[] = { "graph", "basis",  "primitives", "loops", "kernels",
+				      "plan",  "source", "llvm",       "asm" };
 /* Stages and formats of the contract that this version does not have. */
 static const char *const later_stages[] = { "joint", "forward", "backward", "ptx" };
 static const char *const later_formats[] = { "dot", "svg" };
@@ -34,16 +34,17 @@ static stx_err check_flags(const struct flags *f, struct stx_diag *d)
 		return stx_fail(d, STX_E_USAGE, "usage", "", "dump needs --stage: " STAGES);
 	if (LISTED(later_stages, f->stage))
 		return stx_fail(d, STX_E_UNSUPPORTED, "dump", "",
-		                "--stage %s is not offered by this version yet; stages: " STAGES,
-		                f->stage);
+				"--stage %s is not offered by this version yet; stages: " STAGES,
+				f->stage);
 	if (!LISTED(stages, f->stage))
-		return stx_fail(d, STX_E_USAGE, "usage", "", "--stage %s: no such stage; stages: "
-		                STAGES, f->stage);
+		return stx_fail(d, STX_E_USAGE, "usage", "",
+				"--stage %s: no such stage; stages: " STAGES, f->stage);
 	if (LISTED(later_formats, f->format))
 		return stx_fail(d, STX_E_UNSUPPORTED, "dump", "",
-		                "--format %s is not offered yet, use text", f->format);
+				"--format %s is not offered yet, use text", f->format);
 	if (strcmp(f->format, "text") != 0)
-		return stx_fail(d, STX_E_USAGE, "usage", "", "--format %s: no such format, use text", f->format);
+		return stx_fail(d, STX_E_USAGE, "usage", "",
+				"--format %s: no such format, use text", f->format);
 	return STX_E_OK;
 }
 

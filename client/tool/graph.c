@@ -5,7 +5,7 @@
 #include "tool.h"
 
 #define GRAPH_MAX ((size_t)64 << 20)
-#define ROUNDS 16 /* each must ask for values not yet given */
+#define ROUNDS    16 /* each must ask for values not yet given */
 
 /* ---- files ---- */
 
@@ -73,7 +73,7 @@ static struct stx_span graph_bytes(const struct stx_tool_graph *g)
 /* ---- values ---- */
 
 stx_err stx_tool_values_add(struct stx_tool_values *v, const char *name, struct stx_host *h,
-                            struct stx_diag *d)
+			    struct stx_diag *d)
 {
 	if (v->n == v->cap) {
 		int cap = v->cap ? v->cap * 2 : 8;
@@ -109,17 +109,18 @@ void stx_tool_values_free(struct stx_tool_values *v)
 }
 
 stx_err stx_tool_tensor_read(const char *path, enum stx_dtype as, struct stx_host *h,
-                             struct stx_diag *d)
+			     struct stx_diag *d)
 {
 	if (has_suffix(path, ".npy"))
 		return stx_npy_read(path, as, h, d);
 	if (has_suffix(path, ".pb"))
 		return stx_onnx_tensor_read(path, h, d);
-	return stx_fail(d, STX_E_USAGE, "tensor", "", "%s: tensors are read from .npy or .pb files", path);
+	return stx_fail(d, STX_E_USAGE, "tensor", "", "%s: tensors are read from .npy or .pb files",
+			path);
 }
 
 stx_err stx_tool_values_from_tests(const struct stx_tool_graph *g, const char *set,
-                                   struct stx_tool_values *v, struct stx_diag *d)
+				   struct stx_tool_values *v, struct stx_diag *d)
 {
 	int k = 0; /* files count the inputs that are not initialisers */
 	for (unsigned i = 0; g->format == STAX_ONNX && i < g->model.inputs.n; i++) {
@@ -129,8 +130,8 @@ stx_err stx_tool_values_from_tests(const struct stx_tool_graph *g, const char *s
 		struct stx_diag mine = { 0 };
 		if (in->initialiser)
 			continue;
-		if ((size_t)snprintf(path, sizeof path, "%s/%s/input_%d.pb", g->model.dir, set, k++) >=
-		    sizeof path)
+		if ((size_t)snprintf(path, sizeof path, "%s/%s/input_%d.pb", g->model.dir, set,
+				     k++) >= sizeof path)
 			return stx_fail(d, STX_E_USAGE, "tensor", "", "the path is too long");
 		if (stx_tool_values_find(v, in->name))
 			continue; /* given by the user */
@@ -200,8 +201,9 @@ static int from_test(const struct stx_tool_graph *g, const char *name, struct st
 	return found;
 }
 
-static stx_err give(struct given *v, const struct stx_tool_graph *g, const struct stx_tool_values *values,
-                    const char *name, const char *why, struct stx_diag *d)
+static stx_err give(struct given *v, const struct stx_tool_graph *g,
+		    const struct stx_tool_values *values, const char *name, const char *why,
+		    struct stx_diag *d)
 {
 	const struct stx_host *h = stx_tool_values_find(values, name);
 	if (v->n == sizeof v->at / sizeof *v->at)
@@ -219,8 +221,10 @@ static stx_err give(struct given *v, const struct stx_tool_graph *g, const struc
 	if (!h && from_test(g, name, mine))
 		h = mine;
 	if (!h)
-		return stx_fail(d, STX_E_NEED_VALUES, "import", name, "the value of input '%s' fixes shapes "
-		                "(%s): give it with --input %s=FILE", name, why, name);
+		return stx_fail(d, STX_E_NEED_VALUES, "import", name,
+				"the value of input '%s' fixes shapes "
+				"(%s): give it with --input %s=FILE",
+				name, why, name);
 	struct stax_value *x = &v->at[v->n++];
 	*x = (struct stax_value){ name, h->t.dtype, h->t.rank, h->t.sizes, h->t.data, h->bytes };
 	return STX_E_OK;
@@ -228,8 +232,8 @@ static stx_err give(struct given *v, const struct stx_tool_graph *g, const struc
 
 /* The names needed belong to the answer: kept until the end. */
 static stx_err give_all(struct given *v, const struct stx_tool_graph *g,
-                        const struct stx_tool_values *values, const struct stax_answer *a,
-                        struct stx_diag *d)
+			const struct stx_tool_values *values, const struct stax_answer *a,
+			struct stx_diag *d)
 {
 	unsigned before = v->n;
 	for (size_t i = 0; i < a->nneeded; i++) {
@@ -240,13 +244,14 @@ static stx_err give_all(struct given *v, const struct stx_tool_graph *g,
 			return e;
 	}
 	if (v->n == before)
-		return stx_fail(d, STX_E_PROTOCOL, "compile", "", "the server asks again for values it has");
+		return stx_fail(d, STX_E_PROTOCOL, "compile", "",
+				"the server asks again for values it has");
 	return STX_E_OK;
 }
 
 stx_err stx_tool_compile_graph(struct stax_client *c, const struct stx_tool_graph *g,
-                               const struct stx_tool_values *values, struct stax_request *q,
-                               struct stax_answer **out, struct stx_diag *d)
+			       const struct stx_tool_values *values, struct stax_request *q,
+			       struct stax_answer **out, struct stx_diag *d)
 {
 	struct stx_span body = graph_bytes(g);
 	struct given *given = calloc(1, sizeof *given);
@@ -288,12 +293,13 @@ stx_err stx_tool_compile_graph(struct stax_client *c, const struct stx_tool_grap
 }
 
 stx_err stx_tool_compile_started(struct stax_client **c, const struct stx_tool_graph *g,
-                                 const struct stx_tool_values *values, struct stax_request *q,
-                                 struct stax_answer **out, struct stx_diag *d)
+				 const struct stx_tool_values *values, struct stax_request *q,
+				 struct stax_answer **out, struct stx_diag *d)
 {
 	char target[64];
 	struct stax_error err;
-	stx_err e = stax_target(q->target, target, sizeof target, &err); /* before a server is started */
+	stx_err e = stax_target(q->target, target, sizeof target,
+				&err); /* before a server is started */
 	if (e)
 		stx_tool_diag(d, &err);
 	else if (!*c)
@@ -322,7 +328,7 @@ struct inspection {
 };
 
 static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_values *values,
-                       struct stax_request *q, const struct inspection *ask, struct stx_diag *d)
+		       struct stax_request *q, const struct inspection *ask, struct stx_diag *d)
 {
 	struct stx_span body = graph_bytes(g);
 	struct given *given = calloc(1, sizeof *given);
@@ -336,9 +342,10 @@ static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_val
 	for (int round = 0; round < ROUNDS; round++) {
 		q->values = given->at;
 		q->nvalues = given->n;
-		e = ask->text ? stax_dump(ask->client, q, ask->stage, ask->format, ask->text, ask->n, &err[round])
-		              : stax_reference(ask->client, q, ask->args->in_t, ask->args->nin, ask->outputs,
-		                               ask->noutputs, &err[round]);
+		e = ask->text ? stax_dump(ask->client, q, ask->stage, ask->format, ask->text,
+					  ask->n, &err[round])
+			      : stax_reference(ask->client, q, ask->args->in_t, ask->args->nin,
+					       ask->outputs, ask->noutputs, &err[round]);
 		if (e != STX_E_NEED_VALUES || is_given(given, err[round].node)) {
 			if (e)
 				stx_tool_diag(d, &err[round]);
@@ -356,19 +363,23 @@ static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_val
 }
 
 stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *g,
-                            const struct stx_tool_values *values, struct stax_request *q,
-                            const char *stage, const char *format, char **text, size_t *n,
-                            struct stx_diag *d)
+			    const struct stx_tool_values *values, struct stax_request *q,
+			    const char *stage, const char *format, char **text, size_t *n,
+			    struct stx_diag *d)
 {
-	struct inspection ask = { .client = c, .stage = stage, .format = format, .text = text, .n = n };
+	struct inspection ask = {
+		.client = c, .stage = stage, .format = format, .text = text, .n = n
+	};
 	return inspect(g, values, q, &ask, d);
 }
 
 stx_err stx_tool_reference_graph(struct stax_client *c, const struct stx_tool_graph *g,
-                                 const struct stx_tool_values *values, struct stax_request *q,
-                                 const struct stx_tool_arguments *args, struct stx_tensor **outputs,
-                                 int *noutputs, struct stx_diag *d)
+				 const struct stx_tool_values *values, struct stax_request *q,
+				 const struct stx_tool_arguments *args, struct stx_tensor **outputs,
+				 int *noutputs, struct stx_diag *d)
 {
-	struct inspection ask = { .client = c, .args = args, .outputs = outputs, .noutputs = noutputs };
+	struct inspection ask = {
+		.client = c, .args = args, .outputs = outputs, .noutputs = noutputs
+	};
 	return inspect(g, values, q, &ask, d);
 }

@@ -15,16 +15,17 @@ int64_t stx_host_elems(const int64_t *sizes, int rank)
 }
 
 stx_err stx_host_new(struct stx_host *h, enum stx_dtype t, int rank, const int64_t *sizes,
-                     struct stx_diag *d)
+		     struct stx_diag *d)
 {
 	memset(h, 0, sizeof *h);
 	if (rank < 0 || rank > STX_MAX_RANK || t >= STX_DTYPE_COUNT)
-		return stx_fail(d, STX_E_UNSUPPORTED, "tensor", "", "rank %d is over the limit of %d", rank,
-		                STX_MAX_RANK);
+		return stx_fail(d, STX_E_UNSUPPORTED, "tensor", "",
+				"rank %d is over the limit of %d", rank, STX_MAX_RANK);
 	int64_t n = stx_host_elems(sizes, rank), bytes;
 	if (n < 0 || __builtin_mul_overflow(n, (int64_t)stx_dtype_bytes(t), &bytes) ||
 	    (size_t)bytes > STX_HOST_BYTES_MAX)
-		return stx_fail(d, STX_E_TOO_LARGE, "tensor", "", "the tensor's sizes are too large");
+		return stx_fail(d, STX_E_TOO_LARGE, "tensor", "",
+				"the tensor's sizes are too large");
 	h->t.dtype = (uint8_t)t;
 	h->t.rank = (uint8_t)rank;
 	int64_t stride = 1;
@@ -73,8 +74,8 @@ stx_err stx_host_copy(struct stx_host *h, const struct stx_tensor *t, struct stx
 
 struct small {
 	int exp_bits, man_bits, bias;
-	int has_inf;   /* IEEE: largest exponent is inf or NaN */
-	int nan_code;  /* without inf: the magnitude that is NaN; 0: only negative zero is */
+	int has_inf;  /* IEEE: largest exponent is inf or NaN */
+	int nan_code; /* without inf: the magnitude that is NaN; 0: only negative zero is */
 };
 
 static double decode(uint32_t bits, int width, struct small f)
@@ -96,14 +97,22 @@ static double decode(uint32_t bits, int width, struct small f)
 }
 
 static const struct small half = { 5, 10, 15, 1, 0 }, brain = { 8, 7, 127, 1, 0 },
-	e4m3fn = { 4, 3, 7, 0, 0x7f }, e5m2 = { 5, 2, 15, 1, 0 }, e4m3fnuz = { 4, 3, 8, 0, 0 },
-	e5m2fnuz = { 5, 2, 16, 0, 0 };
+			  e4m3fn = { 4, 3, 7, 0, 0x7f }, e5m2 = { 5, 2, 15, 1, 0 },
+			  e4m3fnuz = { 4, 3, 8, 0, 0 }, e5m2fnuz = { 5, 2, 16, 0, 0 };
 
 double stx_host_at(const struct stx_host *h, int64_t i)
 {
 	const void *p = (const char *)h->t.data + i * stx_dtype_bytes(h->t.dtype);
-	union { uint16_t u16; uint32_t u32; uint64_t u64; int16_t i16; int32_t i32; int64_t i64; float f;
-	        double d; } v;
+	union {
+		uint16_t u16;
+		uint32_t u32;
+		uint64_t u64;
+		int16_t i16;
+		int32_t i32;
+		int64_t i64;
+		float f;
+		double d;
+	} v;
 	uint8_t b;
 	memcpy(&v, p, (size_t)stx_dtype_bytes(h->t.dtype));
 	memcpy(&b, p, 1);
@@ -140,7 +149,8 @@ static uint64_t mix(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-/* Sum of twelve uniform numbers less six: normal enough, without functions whose last bit may differ. */
+/* Sum of twelve uniform numbers less six: normal enough, without functions whose last bit may
+ * differ. */
 static double normal(uint64_t *state)
 {
 	double sum = -6;
@@ -201,11 +211,11 @@ void stx_host_random(struct stx_host *h, uint64_t seed)
 			u = h->t.dtype == STX_F16 ? to_half(f) : to_brain(f);
 			memcpy(p, &u, 2);
 			break;
-		case STX_F8E4M3FN: case STX_F8E5M2: case STX_F8E4M3FNUZ: case STX_F8E5M2FNUZ:
-			*p = (char)small_float(&seed);
-			break;
-		default:
-			*p = (char)(mix(&seed) >> 63); /* little-endian 0 or 1 of any width */
+		case STX_F8E4M3FN:
+		case STX_F8E5M2:
+		case STX_F8E4M3FNUZ:
+		case STX_F8E5M2FNUZ: *p = (char)small_float(&seed); break;
+		default: *p = (char)(mix(&seed) >> 63); /* little-endian 0 or 1 of any width */
 		}
 	}
 }
@@ -219,7 +229,8 @@ void stx_host_shape(const struct stx_tensor *t, char *out, size_t cap)
 		return;
 	out[n++] = '[';
 	for (int i = 0; i < t->rank && n + 24 < cap; i++)
-		n += (size_t)snprintf(out + n, cap - n, i ? ",%lld" : "%lld", (long long)t->sizes[i]);
+		n += (size_t)snprintf(out + n, cap - n, i ? ",%lld" : "%lld",
+				      (long long)t->sizes[i]);
 	snprintf(out + n, cap - n, "]");
 }
 
@@ -252,26 +263,28 @@ static int close_enough(double got, double want, double rtol, double atol, doubl
 }
 
 stx_err stx_host_compare(const char *name, const struct stx_host *got, const struct stx_host *want,
-                         double rtol, double atol, double *worst, struct stx_diag *d)
+			 double rtol, double atol, double *worst, struct stx_diag *d)
 {
 	char a[256], b[256];
 	*worst = 0;
 	stx_host_shape(&got->t, a, sizeof a);
 	stx_host_shape(&want->t, b, sizeof b);
 	if (got->t.dtype != want->t.dtype || got->t.rank != want->t.rank || strcmp(a, b) != 0)
-		return stx_fail(d, STX_E_MISMATCH, "compare", name, "output '%s' is %s%s, expected %s%s", name,
-		                stx_dtype_name(got->t.dtype), a, stx_dtype_name(want->t.dtype), b);
+		return stx_fail(d, STX_E_MISMATCH, "compare", name,
+				"output '%s' is %s%s, expected %s%s", name,
+				stx_dtype_name(got->t.dtype), a, stx_dtype_name(want->t.dtype), b);
 	int64_t n = stx_host_elems(got->t.sizes, got->t.rank), wrong = 0, first = 0;
 	int bytes = stx_dtype_bytes(got->t.dtype);
 	int exact = !stx_dtype_is_float(got->t.dtype);
 	for (int64_t i = 0; i < n; i++) {
 		double error = 0;
 		int ok = !memcmp((char *)got->t.data + i * bytes, (char *)want->t.data + i * bytes,
-		                 (size_t)bytes);
+				 (size_t)bytes);
 		if (!ok && exact)
 			error = fabs(stx_host_at(got, i) - stx_host_at(want, i));
 		else if (!ok)
-			ok = close_enough(stx_host_at(got, i), stx_host_at(want, i), rtol, atol, &error);
+			ok = close_enough(stx_host_at(got, i), stx_host_at(want, i), rtol, atol,
+					  &error);
 		if (error > *worst)
 			*worst = error;
 		if (!ok && wrong++ == 0)
@@ -279,8 +292,10 @@ stx_err stx_host_compare(const char *name, const struct stx_host *got, const str
 	}
 	if (!wrong)
 		return STX_E_OK;
-	return stx_fail(d, STX_E_MISMATCH, "compare", name,
-	                "output '%s': %lld of %lld elements differ; element %lld is %.9g, expected %.9g "
-	                "(largest difference %.3g)", name, (long long)wrong, (long long)n,
-	                (long long)first, stx_host_at(got, first), stx_host_at(want, first), *worst);
+	return stx_fail(
+		d, STX_E_MISMATCH, "compare", name,
+		"output '%s': %lld of %lld elements differ; element %lld is %.9g, expected %.9g "
+		"(largest difference %.3g)",
+		name, (long long)wrong, (long long)n, (long long)first, stx_host_at(got, first),
+		stx_host_at(want, first), *worst);
 }

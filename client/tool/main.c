@@ -10,14 +10,19 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *usage;
 } commands[] = {
-	{ "compile", stx_tool_compile, "FILE [--target cpu|cpu:x86-64-v2|-v3|-v4[+avx512bf16]] [--fast] "
+	{ "compile", stx_tool_compile,
+	  "FILE [--target cpu|cpu:x86-64-v2|-v3|-v4[+avx512bf16]] [--fast] "
 	  "[--allow-fallback] [--input NAME=FILE]... [--json] [--out DIR]" },
-	{ "run", stx_tool_run, "FILE|ARTIFACT.so [--target T] [--input NAME=FILE.npy|.pb]... "
+	{ "run", stx_tool_run,
+	  "FILE|ARTIFACT.so [--target T] [--input NAME=FILE.npy|.pb]... "
 	  "[--expect NAME=FILE]... [--rtol R] [--atol A] [--time N] [--seed N] [--out DIR]" },
-	{ "compare", stx_tool_compare, "FILE [--target T] [--input NAME=FILE.npy|.pb]... [--rtol R] [--atol A] "
+	{ "compare", stx_tool_compare,
+	  "FILE [--target T] [--input NAME=FILE.npy|.pb]... [--rtol R] [--atol A] "
 	  "[--seed N]" },
-	{ "check-onnx", stx_tool_check_onnx, "DIR [--target T] [--jobs N] [--filter GLOB] [--timeout S]" },
-	{ "dump", stx_tool_dump, "FILE --stage graph|basis|primitives|loops|kernels|plan|source|llvm|asm "
+	{ "check-onnx", stx_tool_check_onnx,
+	  "DIR [--target T] [--jobs N] [--filter GLOB] [--timeout S]" },
+	{ "dump", stx_tool_dump,
+	  "FILE --stage graph|basis|primitives|loops|kernels|plan|source|llvm|asm "
 	  "[--target T]" },
 	{ "stats", stx_tool_stats, "[--zero] [--format text|json|prometheus]" },
 	{ "ping", stx_tool_ping, "" },
@@ -25,16 +30,19 @@ static const struct command {
 };
 
 /* Commands of the contract that this version does not have. */
-static const char *const later[] = { "why", "jobs", "top", "quarantine", "keys", "promote", "warm",
-	                             "export", "import", "gc", "backup", "tune", "grad" };
+static const char *const later[] = { "why",     "jobs", "top",    "quarantine", "keys",
+				     "promote", "warm", "export", "import",     "gc",
+				     "backup",  "tune", "grad" };
 
 static int usage(FILE *f, int status)
 {
 	fputs("usage: stax COMMAND ...\n", f);
 	for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++)
 		fprintf(f, "  stax %s %s\n", commands[i].name, commands[i].usage);
-	fputs("exit status: 0 success, 1 the graph or its result is wrong, 2 usage, 3 cannot connect, 4 denied,\n"
-	      "  5 busy or over quota, 6 deadline, 7 protocol or version, 8 internal\n", f);
+	fputs("exit status: 0 success, 1 the graph or its result is wrong, 2 usage, 3 cannot "
+	      "connect, 4 denied,\n"
+	      "  5 busy or over quota, 6 deadline, 7 protocol or version, 8 internal\n",
+	      f);
 	return status;
 }
 

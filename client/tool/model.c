@@ -104,14 +104,15 @@ static stx_err index_graph(struct stx_model *m, struct stx_span graph, struct st
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct stx_model_tensor *)a)->name,
-	              ((const struct stx_model_tensor *)b)->name);
+		      ((const struct stx_model_tensor *)b)->name);
 }
 
 const struct stx_model_tensor *stx_model_find(const struct stx_model *m, const char *name)
 {
 	struct stx_model_tensor key = { name, { NULL, 0 } };
-	return m->initialisers.n ? bsearch(&key, m->initialisers.at, m->initialisers.n, sizeof key,
-	                                   by_name) : NULL;
+	return m->initialisers.n
+		       ? bsearch(&key, m->initialisers.at, m->initialisers.n, sizeof key, by_name)
+		       : NULL;
 }
 
 /* ---- external data ---- */
@@ -135,14 +136,15 @@ static int scan_tensor(struct stx_span s, enum stx_dtype *t, int *external, uint
 		if (f.number == 1 && f.type == 0)
 			bad = __builtin_mul_overflow(*elems, v, elems);
 		while (f.number == 1 && !bad && packed.at < packed.end)
-			bad = stx_wire_varint(&packed, &v) || __builtin_mul_overflow(*elems, v, elems);
+			bad = stx_wire_varint(&packed, &v) ||
+			      __builtin_mul_overflow(*elems, v, elems);
 	}
 	return bad || r < 0 ? -1 : 0;
 }
 
 /* The initialiser with its external data in it, unless it is a parameter. */
-static stx_err put_initialiser(const struct stx_model *m, struct stx_span s, struct stx_bytes *graph,
-                               struct stx_diag *d)
+static stx_err put_initialiser(const struct stx_model *m, struct stx_span s,
+			       struct stx_bytes *graph, struct stx_diag *d)
 {
 	enum stx_dtype t;
 	int external;
@@ -173,7 +175,7 @@ static stx_err put_initialiser(const struct stx_model *m, struct stx_span s, str
 }
 
 static stx_err put_graph(const struct stx_model *m, struct stx_span graph, struct stx_bytes *out,
-                         struct stx_diag *d)
+			 struct stx_diag *d)
 {
 	struct stx_wire w = stx_wire_of(graph);
 	struct stx_field f;
@@ -211,7 +213,8 @@ static stx_err put_external(struct stx_model *m, struct stx_diag *d)
 		struct stx_bytes graph = { 0 };
 		e = put_graph(m, f.bytes, &graph, d);
 		if (!e)
-			stx_wire_put_bytes(&m->inlined, MODEL_GRAPH, (struct stx_span){ graph.at, graph.n });
+			stx_wire_put_bytes(&m->inlined, MODEL_GRAPH,
+					   (struct stx_span){ graph.at, graph.n });
 		stx_bytes_free(&graph);
 	}
 	return e ? e : m->inlined.oom ? no_memory(d) : STX_E_OK;
@@ -241,7 +244,8 @@ static void mark_initialised(struct stx_model *m)
 		m->inputs.at[i].initialiser = stx_model_find(m, m->inputs.at[i].name) != NULL;
 }
 
-stx_err stx_model_parse(struct stx_bytes *file, const char *dir, struct stx_model *m, struct stx_diag *d)
+stx_err stx_model_parse(struct stx_bytes *file, const char *dir, struct stx_model *m,
+			struct stx_diag *d)
 {
 	struct stx_field f;
 	memset(m, 0, sizeof *m);

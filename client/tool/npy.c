@@ -11,9 +11,9 @@
 #define HEADER_MAX (64u << 10)
 
 struct header {
-	char kind;   /* b, i, u, f, V */
+	char kind; /* b, i, u, f, V */
 	int bytes;
-	int swap;    /* big-endian */
+	int swap; /* big-endian */
 	int fortran;
 	int rank;
 	int64_t sizes[STX_MAX_RANK];
@@ -117,7 +117,7 @@ static int parse_header(struct cursor *c, struct header *h)
 		    parse_descr(descr, h))
 			have |= 1;
 		else if (!strcmp(key, "fortran_order") &&
-		         ((h->fortran = take_word(c, "True")) || take_word(c, "False")))
+			 ((h->fortran = take_word(c, "True")) || take_word(c, "False")))
 			have |= 2;
 		else if (!strcmp(key, "shape") && take_sizes(c, h))
 			have |= 4;
@@ -139,9 +139,9 @@ static enum stx_dtype dtype_of(const struct header *h, enum stx_dtype as)
 		int bytes;
 		enum stx_dtype t;
 	} table[] = {
-		{ 'b', 1, STX_BOOL }, { 'u', 1, STX_U8 }, { 'u', 2, STX_U16 }, { 'u', 4, STX_U32 },
-		{ 'u', 8, STX_U64 }, { 'i', 1, STX_I8 }, { 'i', 2, STX_I16 }, { 'i', 4, STX_I32 },
-		{ 'i', 8, STX_I64 }, { 'f', 2, STX_F16 }, { 'f', 4, STX_F32 }, { 'f', 8, STX_F64 },
+		{ 'b', 1, STX_BOOL }, { 'u', 1, STX_U8 },  { 'u', 2, STX_U16 }, { 'u', 4, STX_U32 },
+		{ 'u', 8, STX_U64 },  { 'i', 1, STX_I8 },  { 'i', 2, STX_I16 }, { 'i', 4, STX_I32 },
+		{ 'i', 8, STX_I64 },  { 'f', 2, STX_F16 }, { 'f', 4, STX_F32 }, { 'f', 8, STX_F64 },
 	};
 	if (h->kind == 'V' || (h->kind == 'u' && as != STX_DTYPE_NONE)) {
 		/* Types NumPy does not have are stored as raw bytes. */
@@ -169,10 +169,11 @@ static void swap_bytes(char *p, size_t n, int bytes)
 
 /* Column-major bytes to a dense row-major tensor. */
 static stx_err from_fortran(const struct header *h, enum stx_dtype t, const uint8_t *src,
-                            struct stx_host *out, struct stx_diag *d)
+			    struct stx_host *out, struct stx_diag *d)
 {
-	struct stx_tensor v = { .data = (void *)(uintptr_t)src, .dtype = (uint8_t)t,
-		                .rank = (uint8_t)h->rank };
+	struct stx_tensor v = { .data = (void *)(uintptr_t)src,
+				.dtype = (uint8_t)t,
+				.rank = (uint8_t)h->rank };
 	int64_t stride = 1, n = stx_host_elems(h->sizes, h->rank);
 	for (int i = 0; i < h->rank; i++) {
 		v.sizes[i] = h->sizes[i];
@@ -182,33 +183,37 @@ static stx_err from_fortran(const struct header *h, enum stx_dtype t, const uint
 	return stx_host_copy(out, &v, d);
 }
 
-stx_err stx_npy_parse(struct stx_span file, enum stx_dtype as, struct stx_host *out, struct stx_diag *d)
+stx_err stx_npy_parse(struct stx_span file, enum stx_dtype as, struct stx_host *out,
+		      struct stx_diag *d)
 {
 	struct header h;
 	memset(out, 0, sizeof *out);
 	if (file.n < 10 || memcmp(file.at, "\x93NUMPY", 6) != 0 || file.at[6] < 1 || file.at[6] > 3)
-		return stx_fail(d, STX_E_INVALID, "npy", "", "not an .npy file of version 1, 2 or 3");
+		return stx_fail(d, STX_E_INVALID, "npy", "",
+				"not an .npy file of version 1, 2 or 3");
 	size_t start = file.at[6] == 1 ? 10 : 12;
 	if (file.n < start)
 		return stx_fail(d, STX_E_INVALID, "npy", "", "the .npy file is cut short");
-	size_t n = file.at[6] == 1 ? (size_t)file.at[8] | (size_t)file.at[9] << 8 :
-	                             stx_load_u32(file.at + 8);
+	size_t n = file.at[6] == 1 ? (size_t)file.at[8] | (size_t)file.at[9] << 8
+				   : stx_load_u32(file.at + 8);
 	if (n > HEADER_MAX || n > file.n - start)
-		return stx_fail(d, STX_E_INVALID, "npy", "", "the .npy header is cut short or too long");
+		return stx_fail(d, STX_E_INVALID, "npy", "",
+				"the .npy header is cut short or too long");
 	struct cursor c = { (const char *)file.at + start, (const char *)file.at + start + n };
 	if (!parse_header(&c, &h))
 		return stx_fail(d, STX_E_INVALID, "npy", "", "the .npy header is not understood");
 	enum stx_dtype t = dtype_of(&h, as);
 	if (t == STX_DTYPE_NONE)
-		return stx_fail(d, STX_E_UNSUPPORTED, "npy", "", "dtype '%c%d' is not supported", h.kind,
-		                h.bytes);
+		return stx_fail(d, STX_E_UNSUPPORTED, "npy", "", "dtype '%c%d' is not supported",
+				h.kind, h.bytes);
 	int64_t elems = stx_host_elems(h.sizes, h.rank), bytes;
 	const uint8_t *data = file.at + start + n;
 	if (elems < 0 || __builtin_mul_overflow(elems, (int64_t)stx_dtype_bytes(t), &bytes) ||
 	    (uint64_t)bytes != file.n - start - n)
-		return stx_fail(d, STX_E_INVALID, "npy", "", "the .npy data does not have the shape's size");
-	stx_err e = h.fortran ? from_fortran(&h, t, data, out, d) :
-	                        stx_host_new(out, t, h.rank, h.sizes, d);
+		return stx_fail(d, STX_E_INVALID, "npy", "",
+				"the .npy data does not have the shape's size");
+	stx_err e = h.fortran ? from_fortran(&h, t, data, out, d)
+			      : stx_host_new(out, t, h.rank, h.sizes, d);
 	if (e)
 		return e;
 	if (!h.fortran && out->bytes)
@@ -233,13 +238,15 @@ stx_err stx_npy_read(const char *path, enum stx_dtype as, struct stx_host *out, 
 stx_err stx_npy_format(const struct stx_host *h, struct stx_bytes *out, struct stx_diag *d)
 {
 	enum stx_dtype t = h->t.dtype;
-	static const char kinds[] = { [STX_KIND_BOOL] = 'b', [STX_KIND_UINT] = 'u', [STX_KIND_INT] = 'i',
-		                      [STX_KIND_FLOAT] = 'f' };
+	static const char kinds[] = { [STX_KIND_BOOL] = 'b',
+				      [STX_KIND_UINT] = 'u',
+				      [STX_KIND_INT] = 'i',
+				      [STX_KIND_FLOAT] = 'f' };
 	int bytes = stx_dtype_bytes(t);
 	char kind = t == STX_BF16 || t >= STX_F8E4M3FN ? 'V' : kinds[stx_dtype_kind(t)];
 	struct stx_bytes head = { 0 };
 	stx_bytes_printf(&head, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (",
-	                 bytes == 1 ? '|' : '<', kind, bytes);
+			 bytes == 1 ? '|' : '<', kind, bytes);
 	for (int i = 0; i < h->t.rank; i++)
 		stx_bytes_printf(&head, i ? ", %lld" : "%lld", (long long)h->t.sizes[i]);
 	stx_bytes_puts(&head, h->t.rank == 1 ? ",), }" : "), }");
@@ -264,16 +271,18 @@ stx_err stx_file_read(const char *path, size_t max, struct stx_bytes *out, struc
 	stx_err e = STX_E_IO;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st)) {
-		e = stx_fail(d, errno == ENOENT || errno == ENOTDIR ? STX_E_NOT_FOUND : STX_E_IO, "file", "",
-		             "%s: %s", path, strerror(errno));
+		e = stx_fail(d, errno == ENOENT || errno == ENOTDIR ? STX_E_NOT_FOUND : STX_E_IO,
+			     "file", "", "%s: %s", path, strerror(errno));
 		goto end;
 	}
 	if (S_ISDIR(st.st_mode)) {
-		e = stx_fail(d, STX_E_USAGE, "file", "", "%s is a folder, a file is expected", path);
+		e = stx_fail(d, STX_E_USAGE, "file", "", "%s is a folder, a file is expected",
+			     path);
 		goto end;
 	}
 	if (st.st_size > 0 && (uint64_t)st.st_size > max) {
-		e = stx_fail(d, STX_E_TOO_LARGE, "file", "", "%s: over the limit of %zu bytes", path, max);
+		e = stx_fail(d, STX_E_TOO_LARGE, "file", "", "%s: over the limit of %zu bytes",
+			     path, max);
 		goto end;
 	}
 	for (;;) {
@@ -293,8 +302,8 @@ stx_err stx_file_read(const char *path, size_t max, struct stx_bytes *out, struc
 			break;
 		out->n += (size_t)r;
 		if (out->n > max) { /* a pipe, or a file that grows */
-			e = stx_fail(d, STX_E_TOO_LARGE, "file", "", "%s: over the limit of %zu bytes",
-			             path, max);
+			e = stx_fail(d, STX_E_TOO_LARGE, "file", "",
+				     "%s: over the limit of %zu bytes", path, max);
 			goto end;
 		}
 	}

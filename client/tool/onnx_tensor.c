@@ -1,5 +1,5 @@
-/* onnx_tensor.c: TensorProto payloads. A tensor's memory is taken only after its file has proved to hold as
- * many elements as the shape says. */
+/* onnx_tensor.c: TensorProto payloads. A tensor's memory is taken only after its file has proved to
+ * hold as many elements as the shape says. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -93,7 +93,10 @@ static int read_proto(struct stx_span s, struct proto *p)
 			break;
 		case 2: p->type = f.type == 0 && f.value < INT32_MAX ? (int)f.value : -1; break;
 		case 8: copy_name(p->name, f.bytes); break;
-		case 9: p->raw = f.bytes; p->raw_set = f.type == 2; break;
+		case 9:
+			p->raw = f.bytes;
+			p->raw_set = f.type == 2;
+			break;
 		case 13: bad = f.type != 2 || read_entry(p, f.bytes); break;
 		case 14: p->external = f.type == 0 && f.value == 1; break;
 		default: break;
@@ -124,7 +127,8 @@ static uint32_t field_of(enum stx_dtype t, int *width)
 	case STX_F32: return 4;
 	case STX_F64: return 10;
 	case STX_I64: return 7;
-	case STX_U32: case STX_U64: return 11;
+	case STX_U32:
+	case STX_U64: return 11;
 	default: return 5;
 	}
 }
@@ -172,54 +176,64 @@ static int open_below(const char *dir, char *path, struct stx_diag *d)
 		char *next = strtok_r(NULL, "/", &save);
 		if (!strcmp(part, "..") || !strcmp(part, "."))
 			goto refused;
-		fd = openat(at, part, (next ? O_PATH | O_DIRECTORY : O_RDONLY | O_NONBLOCK) | O_NOFOLLOW |
-		            O_CLOEXEC);
+		fd = openat(at, part,
+			    (next ? O_PATH | O_DIRECTORY : O_RDONLY | O_NONBLOCK) | O_NOFOLLOW |
+				    O_CLOEXEC);
 		close(at);
 		at = next ? fd : -1;
 		part = next;
 	}
 	if (fd < 0)
-		stx_fail(d, STX_E_NOT_FOUND, "onnx", "", "external data '%s': %s", path, strerror(errno));
+		stx_fail(d, STX_E_NOT_FOUND, "onnx", "", "external data '%s': %s", path,
+			 strerror(errno));
 	return fd;
 refused:
 	if (at >= 0)
 		close(at);
 	stx_fail(d, STX_E_INVALID, "onnx", "",
-	         "external data must lie in the model's folder: its path may not be absolute or contain "
-	         "'.' or '..'");
+		 "external data must lie in the model's folder: its path may not be absolute or "
+		 "contain "
+		 "'.' or '..'");
 	return -1;
 }
 
 /* Reads exactly n bytes of external data. */
 static stx_err read_external(const struct proto *p, const char *dir, uint8_t *out, size_t n,
-                             struct stx_diag *d)
+			     struct stx_diag *d)
 {
 	char path[1024];
 	struct stat st;
 	if (!dir || p->location.n == 0 || p->location.n >= sizeof path ||
 	    memchr(p->location.at, 0, p->location.n))
-		return stx_fail(d, STX_E_INVALID, "onnx", p->name, "tensor '%s': its external data is not "
-		                "named, or not allowed here", p->name);
+		return stx_fail(d, STX_E_INVALID, "onnx", p->name,
+				"tensor '%s': its external data is not "
+				"named, or not allowed here",
+				p->name);
 	memcpy(path, p->location.at, p->location.n);
 	path[p->location.n] = 0;
 	if (p->length_set && p->length != n)
-		return stx_fail(d, STX_E_INVALID, "onnx", p->name, "tensor '%s': external length %llu, the "
-		                "shape needs %zu", p->name, (unsigned long long)p->length, n);
+		return stx_fail(d, STX_E_INVALID, "onnx", p->name,
+				"tensor '%s': external length %llu, the "
+				"shape needs %zu",
+				p->name, (unsigned long long)p->length, n);
 	int fd = open_below(dir, path, d);
 	if (fd < 0)
 		return d ? d->code : STX_E_IO;
 	stx_err e = STX_E_OK;
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || p->offset > (uint64_t)st.st_size ||
 	    n > (uint64_t)st.st_size - p->offset)
-		e = stx_fail(d, STX_E_INVALID, "onnx", p->name, "tensor '%s': the external file is too short "
-		             "or not a regular file", p->name);
+		e = stx_fail(d, STX_E_INVALID, "onnx", p->name,
+			     "tensor '%s': the external file is too short "
+			     "or not a regular file",
+			     p->name);
 	for (size_t done = 0; !e && out && done < n;) {
 		ssize_t r = pread(fd, out + done, n - done, (off_t)(p->offset + done));
 		if (r < 0 && errno == EINTR)
 			continue;
 		if (r <= 0)
-			e = stx_fail(d, STX_E_IO, "onnx", p->name, "tensor '%s': reading external data: %s",
-			             p->name, strerror(errno));
+			e = stx_fail(d, STX_E_IO, "onnx", p->name,
+				     "tensor '%s': reading external data: %s", p->name,
+				     strerror(errno));
 		done += r > 0 ? (size_t)r : 0;
 	}
 	close(fd);
@@ -235,18 +249,21 @@ static stx_err malformed(const struct proto *p, const char *what, struct stx_dia
 
 /* Whether the file holds the payload, before memory is taken for it. */
 static stx_err check_payload(const struct proto *p, const char *dir, size_t elems, size_t bytes,
-                             struct stx_diag *d)
+			     struct stx_diag *d)
 {
 	if (p->external)
 		return read_external(p, dir, NULL, bytes, d);
 	if (p->raw_set)
-		return p->raw.n == bytes ? STX_E_OK :
-		       malformed(p, "its raw data does not have the shape's size", d);
+		return p->raw.n == bytes
+			       ? STX_E_OK
+			       : malformed(p, "its raw data does not have the shape's size", d);
 	/* Every element of a list takes at least one byte. */
-	return elems <= p->whole.n ? STX_E_OK : malformed(p, "it has fewer elements than its shape", d);
+	return elems <= p->whole.n ? STX_E_OK
+				   : malformed(p, "it has fewer elements than its shape", d);
 }
 
-stx_err stx_onnx_tensor(struct stx_span s, const char *dir, struct stx_host *out, struct stx_diag *d)
+stx_err stx_onnx_tensor(struct stx_span s, const char *dir, struct stx_host *out,
+			struct stx_diag *d)
 {
 	struct proto p;
 	memset(out, 0, sizeof *out);
@@ -254,8 +271,8 @@ stx_err stx_onnx_tensor(struct stx_span s, const char *dir, struct stx_host *out
 		return malformed(&p, "malformed, or its rank is too large", d);
 	enum stx_dtype t = stx_onnx_dtype(p.type);
 	if (t == STX_DTYPE_NONE)
-		return stx_fail(d, STX_E_UNSUPPORTED, "import", p.name, "tensor '%s': dtype %s", p.name,
-		                stx_onnx_type_name(p.type));
+		return stx_fail(d, STX_E_UNSUPPORTED, "import", p.name, "tensor '%s': dtype %s",
+				p.name, stx_onnx_type_name(p.type));
 	int64_t elems = stx_host_elems(p.sizes, p.rank), bytes;
 	if (elems < 0 || __builtin_mul_overflow(elems, (int64_t)stx_dtype_bytes(t), &bytes))
 		return malformed(&p, "its shape is negative or overflows", d);

@@ -29,9 +29,7 @@ static int set(const struct stx_option *o, const char *v)
 	char *end;
 	errno = 0;
 	switch (o->kind) {
-	case STX_OPT_TEXT:
-		*(const char **)o->to = v;
-		return 0;
+	case STX_OPT_TEXT: *(const char **)o->to = v; return 0;
 	case STX_OPT_COUNT: {
 		long long n = strtoll(v, &end, 10);
 		*(int64_t *)o->to = n;
@@ -42,13 +40,12 @@ static int set(const struct stx_option *o, const char *v)
 		*(double *)o->to = x;
 		return !*v || *end || !(x >= 0) || isinf(x) ? -1 : 0;
 	}
-	default:
-		return push(o->to, v);
+	default: return push(o->to, v);
 	}
 }
 
 stx_err stx_options_parse(int argc, char **argv, const struct stx_option *table,
-                          struct stx_option_list *files, struct stx_diag *d)
+			  struct stx_option_list *files, struct stx_diag *d)
 {
 	int flags = 1;
 	for (int i = 1; i < argc; i++) {
@@ -68,7 +65,8 @@ stx_err stx_options_parse(int argc, char **argv, const struct stx_option *table,
 			return stx_fail(d, STX_E_USAGE, "usage", "", "unknown flag '%s'", a);
 		if (o->kind == STX_OPT_FLAG) {
 			if (eq)
-				return stx_fail(d, STX_E_USAGE, "usage", "", "--%s takes no value", o->name);
+				return stx_fail(d, STX_E_USAGE, "usage", "", "--%s takes no value",
+						o->name);
 			*(int *)o->to = 1;
 			continue;
 		}
@@ -76,8 +74,8 @@ stx_err stx_options_parse(int argc, char **argv, const struct stx_option *table,
 		if (!v)
 			return stx_fail(d, STX_E_USAGE, "usage", "", "--%s needs a value", o->name);
 		if (set(o, v))
-			return stx_fail(d, STX_E_USAGE, "usage", "", "--%s: '%s' is not a valid value", o->name,
-			                v);
+			return stx_fail(d, STX_E_USAGE, "usage", "",
+					"--%s: '%s' is not a valid value", o->name, v);
 	}
 	return STX_E_OK;
 }

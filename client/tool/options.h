@@ -17,10 +17,10 @@ struct stx_option {
 	void *to; /* int *, const char **, int64_t *, double *, struct stx_option_list * */
 };
 
-/* Fills what the table points to; leaves the other arguments in files (argv[0] skipped). USAGE names the
- * argument. The strings are argv's. */
+/* Fills what the table points to; leaves the other arguments in files (argv[0] skipped). USAGE
+ * names the argument. The strings are argv's. */
 stx_err stx_options_parse(int argc, char **argv, const struct stx_option *table,
-                          struct stx_option_list *files, struct stx_diag *d);
+			  struct stx_option_list *files, struct stx_diag *d);
 /* "NAME=VALUE" split at the first '='; 0 or -1. name is written to out. */
 int stx_option_pair(const char *text, char *name, unsigned long cap, const char **value);
 

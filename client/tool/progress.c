@@ -1,13 +1,13 @@
-/* progress.c: what a long compile is doing, on stderr: a line that is rewritten on a terminal, else a line
- * now and then once it takes long. */
+/* progress.c: what a long compile is doing, on stderr: a line that is rewritten on a terminal, else
+ * a line now and then once it takes long. */
 #include <time.h>
 #include <unistd.h>
 
 #include "tool.h"
 
-#define QUIET_NS 300000000ull      /* shorter compiles show nothing */
-#define TERMINAL_NS 100000000ull   /* between updates */
-#define PLAIN_NS 5000000000ull
+#define QUIET_NS    300000000ull /* shorter compiles show nothing */
+#define TERMINAL_NS 100000000ull /* between updates */
+#define PLAIN_NS    5000000000ull
 
 uint64_t stx_tool_clock_ns(void)
 {
@@ -25,8 +25,8 @@ static void show(void *ctx, const char *stage, uint32_t done, uint32_t total, ui
 		return;
 	p->last_ns = now;
 	p->shown = 1;
-	fprintf(stderr, p->terminal ? "\r\033[K%s %u/%u, %.1f s" : "stax: %s %u/%u, %.1f s\n", stage, done,
-	        total, (double)(now - p->start_ns) * 1e-9);
+	fprintf(stderr, p->terminal ? "\r\033[K%s %u/%u, %.1f s" : "stax: %s %u/%u, %.1f s\n",
+		stage, done, total, (double)(now - p->start_ns) * 1e-9);
 	fflush(stderr);
 }
 

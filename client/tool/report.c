@@ -39,7 +39,7 @@ int stx_tool_fail(const struct stx_diag *d, int json)
 	int where = d->location[0] && !strstr(text, d->location);
 	int what = d->node[0] && !strstr(text, d->node);
 	fprintf(stderr, "stax: %s%s%s%s%s\n", where ? d->location : "", where ? ": " : "",
-	        what ? d->node : "", what ? ": " : "", text);
+		what ? d->node : "", what ? ": " : "", text);
 	if (json) {
 		struct stx_json j = { 0 };
 		stx_json_open(&j, NULL, '{');

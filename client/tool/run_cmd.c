@@ -1,4 +1,5 @@
-/* run_cmd.c: stax run: a graph file or an artifact, with values from files, checked against files. */
+/* run_cmd.c: stax run: a graph file or an artifact, with values from files, checked against files.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +31,8 @@ static stx_err load_artifact(struct session *s, const char *path, struct stx_dia
 	struct stax_error err;
 	int e = stax_load_file(path, &s->artifact, &err);
 	if (e == STX_E_CORRUPT)
-		return stx_fail(d, STX_E_INVALID, "load", "", "%s is not an artifact: %.300s", path, err.text);
+		return stx_fail(d, STX_E_INVALID, "load", "", "%s is not an artifact: %.300s", path,
+				err.text);
 	if (e)
 		stx_tool_diag(d, &err);
 	return e;
@@ -57,8 +59,8 @@ static stx_err read_values(struct session *s, const struct flags *f, struct stx_
 		const char *path;
 		struct stx_host h;
 		if (stx_option_pair(f->inputs.at[i], name, sizeof name, &path))
-			return stx_fail(d, STX_E_USAGE, "usage", "", "--input %s: NAME=FILE expected",
-			                f->inputs.at[i]);
+			return stx_fail(d, STX_E_USAGE, "usage", "",
+					"--input %s: NAME=FILE expected", f->inputs.at[i]);
 		stx_err e = stx_tool_tensor_read(path, STX_DTYPE_NONE, &h, d);
 		if (e || (e = stx_tool_values_add(&s->values, name, &h, d)))
 			return e;
@@ -66,7 +68,8 @@ static stx_err read_values(struct session *s, const struct flags *f, struct stx_
 	return STX_E_OK;
 }
 
-/* By name; in an artifact file, whose arguments have no names of the producer's, a number is a position. */
+/* By name; in an artifact file, whose arguments have no names of the producer's, a number is a
+ * position. */
 static int position(const char *name, int n)
 {
 	char *end;
@@ -98,7 +101,8 @@ static int find_output(const struct stax_artifact *a, const char *name, struct s
 }
 
 /* "there is no input 'q': x, y" */
-static stx_err no_such(const struct stax_artifact *a, int input, const char *name, struct stx_diag *d)
+static stx_err no_such(const struct stax_artifact *a, int input, const char *name,
+		       struct stx_diag *d)
 {
 	char list[320] = "";
 	int n = input ? stax_ninputs(a) : stax_noutputs(a);
@@ -112,7 +116,7 @@ static stx_err no_such(const struct stax_artifact *a, int input, const char *nam
 	if (used >= sizeof list - 8)
 		memcpy(list + sizeof list - 4, "...", 4);
 	return stx_fail(d, STX_E_USAGE, "run", name, "there is no %s '%.80s'; %ss: %s",
-	                input ? "input" : "output", name, input ? "input" : "output", list);
+			input ? "input" : "output", name, input ? "input" : "output", list);
 }
 
 /* Before the run, so that a mistyped name costs none. */
@@ -123,8 +127,8 @@ static stx_err check_expects(const struct session *s, const struct flags *f, str
 		const char *path;
 		struct stx_tensor t;
 		if (stx_option_pair(f->expects.at[i], name, sizeof name, &path))
-			return stx_fail(d, STX_E_USAGE, "usage", "", "--expect %s: NAME=FILE expected",
-			                f->expects.at[i]);
+			return stx_fail(d, STX_E_USAGE, "usage", "",
+					"--expect %s: NAME=FILE expected", f->expects.at[i]);
 		if (find_output(s->artifact, name, &t) < 0)
 			return no_such(s->artifact, 0, name, d);
 	}
@@ -149,7 +153,7 @@ static stx_err check_values(struct session *s, struct stx_diag *d)
 }
 
 static stx_err expect(struct session *s, const struct flags *f, const char *text, FILE *out,
-                      struct stx_diag *d)
+		      struct stx_diag *d)
 {
 	char name[256];
 	const char *path;
@@ -157,7 +161,8 @@ static stx_err expect(struct session *s, const struct flags *f, const char *text
 	struct stx_host want;
 	double worst;
 	if (stx_option_pair(text, name, sizeof name, &path))
-		return stx_fail(d, STX_E_USAGE, "usage", "", "--expect %s: NAME=FILE expected", text);
+		return stx_fail(d, STX_E_USAGE, "usage", "", "--expect %s: NAME=FILE expected",
+				text);
 	int i = find_output(s->artifact, name, &t);
 	if (i < 0)
 		return no_such(s->artifact, 0, name, d);
@@ -190,8 +195,8 @@ static stx_err time_runs(struct session *s, int64_t n, FILE *out, struct stx_dia
 	}
 	if (!e) {
 		qsort(us, (size_t)n, sizeof *us, by_value);
-		fprintf(out, "time: median %.3f us, least %.3f us, p90 %.3f us, %lld runs\n", us[n / 2], us[0],
-		        us[n * 9 / 10], (long long)n);
+		fprintf(out, "time: median %.3f us, least %.3f us, p90 %.3f us, %lld runs\n",
+			us[n / 2], us[0], us[n * 9 / 10], (long long)n);
 	}
 	free(us);
 	return e;
@@ -217,8 +222,8 @@ static stx_err write_outputs(struct session *s, const char *dir, FILE *out, stru
 		stax_output(s->artifact, i, NULL, &name);
 		file_name(name, base, sizeof base);
 		stx_err e = STX_E_OK;
-		if ((size_t)snprintf(path, sizeof path, "%s/%s%s.npy", dir, base[0] == '.' ? "_" : "", base) >=
-		    sizeof path)
+		if ((size_t)snprintf(path, sizeof path, "%s/%s%s.npy", dir,
+				     base[0] == '.' ? "_" : "", base) >= sizeof path)
 			e = stx_fail(d, STX_E_USAGE, "file", "", "the path is too long");
 		if (!e && !(e = stx_npy_format(&s->args.out[i], &b, d)))
 			e = stx_file_write(path, (struct stx_span){ b.at, b.n }, d);
@@ -244,7 +249,7 @@ static stx_err run(struct session *s, const struct flags *f, FILE *out, struct s
 	}
 	if (e || (e = check_values(s, d)) || (e = check_expects(s, f, d)) ||
 	    (e = stx_tool_bind(s->artifact, s->has_graph ? &s->graph : NULL, &s->values, 1,
-	                       (uint64_t)f->seed, &s->args, d)) ||
+			       (uint64_t)f->seed, &s->args, d)) ||
 	    (e = stx_tool_execute(s->artifact, &s->args, d)))
 		return e;
 	for (int i = 0; i < s->args.nout; i++) {
@@ -255,7 +260,8 @@ static stx_err run(struct session *s, const struct flags *f, FILE *out, struct s
 	if (f->out && (e = write_outputs(s, f->out, out, d)))
 		return e;
 	for (int i = 0; i < f->expects.n; i++) {
-		stx_err x = expect(s, f, f->expects.at[i], out, d); /* all are checked, the first is told */
+		stx_err x = expect(s, f, f->expects.at[i], out,
+				   d); /* all are checked, the first is told */
 		e = e ? e : x;
 	}
 	return !e && f->time > 0 ? time_runs(s, f->time, out, d) : e;
@@ -277,14 +283,10 @@ int stx_tool_run(int argc, char **argv)
 	struct stx_diag d = { 0 };
 	struct session s = { 0 };
 	const struct stx_option table[] = {
-		{ "target", STX_OPT_TEXT, &f.target },
-		{ "input", STX_OPT_LIST, &f.inputs },
-		{ "expect", STX_OPT_LIST, &f.expects },
-		{ "rtol", STX_OPT_REAL, &f.rtol },
-		{ "atol", STX_OPT_REAL, &f.atol },
-		{ "time", STX_OPT_COUNT, &f.time },
-		{ "seed", STX_OPT_COUNT, &f.seed },
-		{ "out", STX_OPT_TEXT, &f.out },
+		{ "target", STX_OPT_TEXT, &f.target },  { "input", STX_OPT_LIST, &f.inputs },
+		{ "expect", STX_OPT_LIST, &f.expects }, { "rtol", STX_OPT_REAL, &f.rtol },
+		{ "atol", STX_OPT_REAL, &f.atol },      { "time", STX_OPT_COUNT, &f.time },
+		{ "seed", STX_OPT_COUNT, &f.seed },     { "out", STX_OPT_TEXT, &f.out },
 		{ NULL, STX_OPT_FLAG, NULL },
 	};
 	stx_err e = stx_options_parse(argc, argv, table, &f.files, &d);

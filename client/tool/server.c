@@ -1,5 +1,6 @@
-/* server.c: connecting, and starting a server for the user when there is none: lock, look again, start it in
- * a session of its own, wait until it answers. It ends by itself when it has been idle. */
+/* server.c: connecting, and starting a server for the user when there is none: lock, look again,
+ * start it in a session of its own, wait until it answers. It ends by itself when it has been idle.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,8 +16,8 @@
 #include "tool.h"
 
 #define IDLE_EXIT_S "900"
-#define START_NS 20000000000ull /* the server warms its compilers before it answers */
-#define POLL_NS 20000000
+#define START_NS    20000000000ull /* the server warms its compilers before it answers */
+#define POLL_NS     20000000
 
 /* The batch system whose job this is, or NULL. */
 static const char *batch_job(void)
@@ -34,12 +35,15 @@ static stx_err may_start(struct stx_diag *d)
 {
 	const char *asked = getenv("STAX_AUTOSTART"), *job = batch_job();
 	if (asked && !strcmp(asked, "0"))
-		return stx_fail(d, STX_E_CONNECT, "connect", "", "no server is running and STAX_AUTOSTART=0");
-	if (job && !(asked && !strcmp(asked, "1")))
 		return stx_fail(d, STX_E_CONNECT, "connect", "",
-		                "no server is running, and none is started inside a batch job (%s is set): "
-		                "set STAX_SERVER, STAX_SERVER=none to compile privately, or STAX_AUTOSTART=1",
-		                job);
+				"no server is running and STAX_AUTOSTART=0");
+	if (job && !(asked && !strcmp(asked, "1")))
+		return stx_fail(
+			d, STX_E_CONNECT, "connect", "",
+			"no server is running, and none is started inside a batch job (%s is set): "
+			"set STAX_SERVER, STAX_SERVER=none to compile privately, or "
+			"STAX_AUTOSTART=1",
+			job);
 	return STX_E_OK;
 }
 
@@ -60,8 +64,8 @@ static int make_folders(const char *path)
 	return 0;
 }
 
-/* The child after fork: own session, nothing of the terminal, then the daemon. Only calls that are safe
- * there; never returns. */
+/* The child after fork: own session, nothing of the terminal, then the daemon. Only calls that are
+ * safe there; never returns. */
 static _Noreturn void become_daemon(const char *program, const char *listen, int log)
 {
 	int null = open("/dev/null", O_RDWR);
@@ -74,12 +78,14 @@ static _Noreturn void become_daemon(const char *program, const char *listen, int
 	dup2(null, 1);
 	dup2(log >= 0 ? log : null, 2);
 	if (chdir("/") == 0)
-		execl(program, "staxd", "--listen", listen, "--idle-exit", IDLE_EXIT_S, (char *)NULL);
+		execl(program, "staxd", "--listen", listen, "--idle-exit", IDLE_EXIT_S,
+		      (char *)NULL);
 	_exit(127);
 }
 
 /* Polls until the server answers, the child ends, or time is over. */
-static stx_err await_server(pid_t child, const char *log, struct stax_client **out, struct stx_diag *d)
+static stx_err await_server(pid_t child, const char *log, struct stax_client **out,
+			    struct stx_diag *d)
 {
 	uint64_t end = stx_tool_clock_ns() + START_NS;
 	struct timespec pause = { 0, POLL_NS };
@@ -96,15 +102,18 @@ static stx_err await_server(pid_t child, const char *log, struct stax_client **o
 	}
 	if (ended)
 		return stx_fail(d, STX_E_CONNECT, "connect", "",
-		                "the server that was started has ended (status %d): see %s",
-		                WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), log);
-	return stx_fail(d, STX_E_CONNECT, "connect", "", "the server that was started does not answer: "
-	                "see %s", log);
+				"the server that was started has ended (status %d): see %s",
+				WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+				log);
+	return stx_fail(d, STX_E_CONNECT, "connect", "",
+			"the server that was started does not answer: "
+			"see %s",
+			log);
 }
 
 /* requires: the start lock. */
 static stx_err launch(const char *listen, const char *log_path, struct stax_client **out,
-                      struct stx_diag *d)
+		      struct stx_diag *d)
 {
 	char program[PATH_MAX];
 	struct stax_error err;
@@ -131,13 +140,14 @@ static stx_err start_server(const char *listen, struct stax_client **out, struct
 	if (make_folders(path) ||
 	    (size_t)snprintf(lock_path, sizeof lock_path, "%s.start", path) >= sizeof lock_path ||
 	    (size_t)snprintf(log_path, sizeof log_path, "%s.log", path) >= sizeof log_path)
-		return stx_fail(d, STX_E_CONNECT, "connect", "", "cannot make the folder of %s: %s", path,
-		                strerror(errno));
+		return stx_fail(d, STX_E_CONNECT, "connect", "", "cannot make the folder of %s: %s",
+				path, strerror(errno));
 	int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (lock < 0 || flock(lock, LOCK_EX)) {
 		if (lock >= 0)
 			close(lock);
-		return stx_fail(d, STX_E_CONNECT, "connect", "", "%s: %s", lock_path, strerror(errno));
+		return stx_fail(d, STX_E_CONNECT, "connect", "", "%s: %s", lock_path,
+				strerror(errno));
 	}
 	stx_err e = STX_E_OK;
 	if (stax_connect(NULL, out, NULL)) /* somebody else may have started it meanwhile */
@@ -152,7 +162,8 @@ stx_err stx_tool_connect(int start, struct stax_client **out, struct stx_diag *d
 	struct stax_error err;
 	int named = 0;
 	*out = NULL;
-	if (stax_default_server(server, sizeof server, &named, &err) || !stax_connect(NULL, out, &err)) {
+	if (stax_default_server(server, sizeof server, &named, &err) ||
+	    !stax_connect(NULL, out, &err)) {
 		if (*out)
 			return STX_E_OK;
 	} else if (start && !named && err.code == STX_E_CONNECT) {

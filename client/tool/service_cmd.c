@@ -26,16 +26,21 @@ static int has_unit(const char *name)
 	return last && (!strcmp(last, "_bytes") || !strcmp(last, "_ms") || !strcmp(last, "_us"));
 }
 
-/* stax_<subsystem>_<noun>_<unit>. Names come from the server; only what a metric may be called passes. */
+/* stax_<subsystem>_<noun>_<unit>. Names come from the server; only what a metric may be called
+ * passes. */
 static void stats_prometheus(struct stx_bytes *b, char **names, const uint64_t *values, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const char *prefix = strncmp(names[i], "stax_", 5) != 0 ? "stax_server_" : "";
 		stx_bytes_puts(b, prefix);
 		for (const char *p = names[i]; *p; p++)
-			stx_bytes_u8(b, (uint8_t)((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') ||
-			                          (*p >= 'A' && *p <= 'Z') ? *p : '_'));
-		stx_bytes_printf(b, "%s %llu\n", has_unit(names[i]) ? "" : "_count", (unsigned long long)values[i]);
+			stx_bytes_u8(b, (uint8_t)((*p >= 'a' && *p <= 'z') ||
+								  (*p >= '0' && *p <= '9') ||
+								  (*p >= 'A' && *p <= 'Z')
+							  ? *p
+							  : '_'));
+		stx_bytes_printf(b, "%s %llu\n", has_unit(names[i]) ? "" : "_count",
+				 (unsigned long long)values[i]);
 	}
 }
 
@@ -91,7 +96,8 @@ int stx_tool_stats(int argc, char **argv)
 		e = stx_fail(&d, STX_E_USAGE, "usage", "", "stats takes no arguments");
 	if (!e && strcmp(format, "text") != 0 && strcmp(format, "json") != 0 &&
 	    strcmp(format, "prometheus") != 0)
-		e = stx_fail(&d, STX_E_USAGE, "usage", "", "--format %s: text, json or prometheus", format);
+		e = stx_fail(&d, STX_E_USAGE, "usage", "", "--format %s: text, json or prometheus",
+			     format);
 	if (!e)
 		e = stats(zero, format, &out, &d);
 	return e ? stx_tool_fail(&d, !strcmp(format, "json")) : stx_tool_emit(&out);
@@ -116,10 +122,12 @@ int stx_tool_ping(int argc, char **argv)
 	if (!e && (e = stax_ping(c, &p, &err)))
 		stx_tool_diag(&d, &err);
 	if (!e) {
-		stx_bytes_printf(&b, "server      %s\nversion     %s\nsandbox     %s\nfingerprint %s\n",
-		                 stax_client_server(c), p.version, p.sandbox, p.fingerprint);
-		stx_bytes_printf(&b, "workers     %u, %u busy\nuptime      %.1f s\nround trip  %.1f us\n",
-		                 p.workers, p.busy, (double)p.uptime_ms * 1e-3, (double)p.rtt_ns * 1e-3);
+		stx_bytes_printf(&b,
+				 "server      %s\nversion     %s\nsandbox     %s\nfingerprint %s\n",
+				 stax_client_server(c), p.version, p.sandbox, p.fingerprint);
+		stx_bytes_printf(
+			&b, "workers     %u, %u busy\nuptime      %.1f s\nround trip  %.1f us\n",
+			p.workers, p.busy, (double)p.uptime_ms * 1e-3, (double)p.rtt_ns * 1e-3);
 		if (p.nworker_pids)
 			stx_bytes_puts(&b, "worker pids");
 		for (uint32_t i = 0; i < p.nworker_pids; i++)
@@ -153,12 +161,12 @@ int stx_tool_fsck(int argc, char **argv)
 		stx_tool_diag(&d, &err);
 	if (e)
 		return stx_tool_fail(&d, 0);
-	char *args[8] = { (char *)(uintptr_t)"staxd", (char *)(uintptr_t)"--fsck" };
+	char *args[8] = { (char *)(uintptr_t) "staxd", (char *)(uintptr_t) "--fsck" };
 	int n = 2;
 	if (repair)
-		args[n++] = (char *)(uintptr_t)"--repair";
+		args[n++] = (char *)(uintptr_t) "--repair";
 	if (dir) {
-		args[n++] = (char *)(uintptr_t)"--cache-dir";
+		args[n++] = (char *)(uintptr_t) "--cache-dir";
 		args[n++] = (char *)(uintptr_t)dir;
 	}
 	execv(program, args);

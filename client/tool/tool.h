@@ -25,7 +25,8 @@ int stx_tool_fsck(int argc, char **argv);
 
 /* ---- errors (report.c) ---- */
 
-/* Prints the error for people on stderr, and on stdout as JSON when json is set; returns its exit status. */
+/* Prints the error for people on stderr, and on stdout as JSON when json is set; returns its exit
+ * status. */
 int stx_tool_fail(const struct stx_diag *d, int json);
 /* libstax's errors and the tool's have one layout. */
 void stx_tool_diag(struct stx_diag *d, const struct stax_error *e);
@@ -34,7 +35,8 @@ int stx_tool_emit(struct stx_bytes *b);
 
 /* ---- server (server.c) ---- */
 
-/* Connects to $STAX_SERVER or the user's own server. start: none there and none named: one is started. */
+/* Connects to $STAX_SERVER or the user's own server. start: none there and none named: one is
+ * started. */
 stx_err stx_tool_connect(int start, struct stax_client **out, struct stx_diag *d);
 
 /* ---- graphs (graph.c) ---- */
@@ -43,8 +45,8 @@ stx_err stx_tool_connect(int start, struct stax_client **out, struct stx_diag *d
 struct stx_tool_graph {
 	const char *path;
 	enum stax_format format;
-	struct stx_model model;   /* ONNX only */
-	struct stx_bytes text;    /* other forms: the file */
+	struct stx_model model; /* ONNX only */
+	struct stx_bytes text;  /* other forms: the file */
 };
 /* The form is told from the name (.onnx, .stax, .txt) or else the content. */
 stx_err stx_tool_graph_read(const char *path, struct stx_tool_graph *g, struct stx_diag *d);
@@ -57,37 +59,39 @@ struct stx_tool_values {
 	struct stx_tool_value {
 		char name[256];
 		struct stx_host h;
-	} *at;
+	} * at;
 	int n, cap;
 };
 /* Takes h over (also on failure). */
 stx_err stx_tool_values_add(struct stx_tool_values *v, const char *name, struct stx_host *h,
-                            struct stx_diag *d);
+			    struct stx_diag *d);
 const struct stx_host *stx_tool_values_find(const struct stx_tool_values *v, const char *name);
 void stx_tool_values_free(struct stx_tool_values *v);
-/* test_data_set_N/input_K.pb beside the model, by graph input. A missing file is no error. UNSUPPORTED when one
- * is of a type that cannot be held. */
+/* test_data_set_N/input_K.pb beside the model, by graph input. A missing file is no error.
+ * UNSUPPORTED when one is of a type that cannot be held. */
 stx_err stx_tool_values_from_tests(const struct stx_tool_graph *g, const char *set,
-                                   struct stx_tool_values *v, struct stx_diag *d);
+				   struct stx_tool_values *v, struct stx_diag *d);
 /* A .npy or .pb file. as: what untyped .npy bytes are. */
-stx_err stx_tool_tensor_read(const char *path, enum stx_dtype as, struct stx_host *h, struct stx_diag *d);
+stx_err stx_tool_tensor_read(const char *path, enum stx_dtype as, struct stx_host *h,
+			     struct stx_diag *d);
 
-/* Compiles, giving the values the server asks for (from values, then the file's initialisers, then test data
- * beside the model) and asking again. q: options, target, progress; graph fields are filled here. */
+/* Compiles, giving the values the server asks for (from values, then the file's initialisers, then
+ * test data beside the model) and asking again. q: options, target, progress; graph fields are
+ * filled here. */
 stx_err stx_tool_compile_graph(struct stax_client *c, const struct stx_tool_graph *g,
-                               const struct stx_tool_values *values, struct stax_request *q,
-                               struct stax_answer **out, struct stx_diag *d);
+			       const struct stx_tool_values *values, struct stax_request *q,
+			       struct stax_answer **out, struct stx_diag *d);
 
-/* The same, connecting first (*c NULL) and starting a server when there is none, or when the one there was
- * has gone and does not come back. */
+/* The same, connecting first (*c NULL) and starting a server when there is none, or when the one
+ * there was has gone and does not come back. */
 stx_err stx_tool_compile_started(struct stax_client **c, const struct stx_tool_graph *g,
-                                 const struct stx_tool_values *values, struct stax_request *q,
-                                 struct stax_answer **out, struct stx_diag *d);
+				 const struct stx_tool_values *values, struct stax_request *q,
+				 struct stax_answer **out, struct stx_diag *d);
 /* stax_dump with the same care for values. *text is freed with free(). */
 stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *g,
-                            const struct stx_tool_values *values, struct stax_request *q,
-                            const char *stage, const char *format, char **text, size_t *n,
-                            struct stx_diag *d);
+			    const struct stx_tool_values *values, struct stax_request *q,
+			    const char *stage, const char *format, char **text, size_t *n,
+			    struct stx_diag *d);
 
 /* ---- running (arguments.c) ---- */
 
@@ -97,18 +101,19 @@ struct stx_tool_arguments {
 	struct stx_tensor *in_t, *out_t;
 	int nin, nout;
 };
-/* Binds inputs by name: values, then the model's initialisers (g may be NULL), then random numbers when
- * random is set (said on stderr), else NOT_FOUND. Allocates outputs. */
+/* Binds inputs by name: values, then the model's initialisers (g may be NULL), then random numbers
+ * when random is set (said on stderr), else NOT_FOUND. Allocates outputs. */
 stx_err stx_tool_bind(const struct stax_artifact *a, const struct stx_tool_graph *g,
-                      const struct stx_tool_values *values, int random, uint64_t seed,
-                      struct stx_tool_arguments *args, struct stx_diag *d);
-stx_err stx_tool_execute(struct stax_artifact *a, struct stx_tool_arguments *args, struct stx_diag *d);
+		      const struct stx_tool_values *values, int random, uint64_t seed,
+		      struct stx_tool_arguments *args, struct stx_diag *d);
+stx_err stx_tool_execute(struct stax_artifact *a, struct stx_tool_arguments *args,
+			 struct stx_diag *d);
 void stx_tool_arguments_free(struct stx_tool_arguments *args);
 /* stax_reference on the same arguments, with the same care for values. */
 stx_err stx_tool_reference_graph(struct stax_client *c, const struct stx_tool_graph *g,
-                                 const struct stx_tool_values *values, struct stax_request *q,
-                                 const struct stx_tool_arguments *args, struct stx_tensor **outputs,
-                                 int *noutputs, struct stx_diag *d);
+				 const struct stx_tool_values *values, struct stax_request *q,
+				 const struct stx_tool_arguments *args, struct stx_tensor **outputs,
+				 int *noutputs, struct stx_diag *d);
 
 /* ---- progress on stderr (progress.c) ---- */
 
@@ -130,6 +135,6 @@ struct stx_tool_result {
 };
 /* Runs one test folder: the artifact's code in a child process of its own. */
 void stx_tool_check_test(struct stax_client *c, const char *dir, const char *target,
-                         uint32_t timeout_ms, struct stx_tool_result *r);
+			 uint32_t timeout_ms, struct stx_tool_result *r);
 
 #endif

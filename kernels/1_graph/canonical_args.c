@@ -72,7 +72,8 @@ static stx_err slice_args(struct stx_graph *g, const struct stx_node *n, struct 
 	if (e)
 		return e;
 	out[1] = stx_arg_int(g, dim);
-	/* Bounds that depend on a symbol stay as given: clamping them twice is another expression. */
+	/* Bounds that depend on a symbol stay as given: clamping them twice is another expression.
+	 */
 	if (stx_ex_is_const(g->ex, start, NULL))
 		out[2] = stx_arg_ex(start);
 	if (out[3].kind == STX_ARG_NONE)

@@ -381,9 +381,11 @@ static int addmm(struct stx__build *b, const struct stx_node *n, struct stx_val 
 {
 	const struct stx_arg *beta = stx__arg(n, 3), *alpha = stx__arg(n, 4);
 	struct stx_val p;
-	if (stx__number(alpha) == 0) { /* as in BLAS: the product is not taken, so its infinities do not count */
+	if (stx__number(alpha) ==
+	    0) { /* as in BLAS: the product is not taken, so its infinities do not count */
 		enum stx_dtype t = stx__wide(stx_val_type(stx__operand(n, 1))->dtype);
-		struct stx_arg zero = stx_dtype_is_float(t) ? stx_arg_scalar_f(0) : stx_arg_scalar_i(0);
+		struct stx_arg zero =
+			stx_dtype_is_float(t) ? stx_arg_scalar_f(0) : stx_arg_scalar_i(0);
 		p = stx__b_full(b, n->outs[0].rank, n->outs[0].sizes, zero, t);
 	} else {
 		p = stx__b_two(b, STX_OP_MM, widened(b, n, 1), widened(b, n, 2));
@@ -601,10 +603,19 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 };
 
 stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
-	[STX_OP_GELU] = gelu,       [STX_OP_ADD] = on_bool,    [STX_OP_MUL] = on_bool,
-	[STX_OP_FLOOR] = unchanged, [STX_OP_CEIL] = unchanged, [STX_OP_TRUNC] = unchanged,
-	[STX_OP_ROUND] = unchanged, [STX_OP_SIGN] = unchanged, [STX_OP_ISNAN] = never,
-	[STX_OP_ISINF] = never,     [STX_OP_SUM_DIM] = reduce_to_bool, [STX_OP_PROD_DIM] = reduce_to_bool,
+	[STX_OP_GELU] = gelu,
+	[STX_OP_ADD] = on_bool,
+	[STX_OP_MUL] = on_bool,
+	[STX_OP_FLOOR] = unchanged,
+	[STX_OP_CEIL] = unchanged,
+	[STX_OP_TRUNC] = unchanged,
+	[STX_OP_ROUND] = unchanged,
+	[STX_OP_SIGN] = unchanged,
+	[STX_OP_ISNAN] = never,
+	[STX_OP_ISINF] = never,
+	[STX_OP_SUM_DIM] = reduce_to_bool,
+	[STX_OP_PROD_DIM] = reduce_to_bool,
 	[STX_OP_CONVOLUTION] = stx__rule_convolution,
-	[STX_OP_CUMSUM] = stx__rule_scan, [STX_OP_CUMPROD] = stx__rule_scan,
+	[STX_OP_CUMSUM] = stx__rule_scan,
+	[STX_OP_CUMPROD] = stx__rule_scan,
 };

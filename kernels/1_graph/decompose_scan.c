@@ -1,6 +1,7 @@
-/* decompose_scan.c: running sums and products in blocks of 16, level by level: each block by a masked reduction,
- * the blocks' totals by the same scan, what came before added at the end. Work 16 n, depth log16 n; nothing is
- * subtracted and no total multiplied by 0, so infinities stay what they are (B45). */
+/* decompose_scan.c: running sums and products in blocks of 16, level by level: each block by a
+ * masked reduction, the blocks' totals by the same scan, what came before added at the end. Work 16
+ * n, depth log16 n; nothing is subtracted and no total multiplied by 0, so infinities stay what
+ * they are (B45). */
 #include "decompose.h"
 #include "infer.h"
 
@@ -14,7 +15,8 @@ struct scan {
 
 static struct stx_arg identity(const struct scan *s)
 {
-	return stx_dtype_is_float(s->t) ? stx_arg_scalar_f(s->product) : stx_arg_scalar_i(s->product);
+	return stx_dtype_is_float(s->t) ? stx_arg_scalar_f(s->product)
+					: stx_arg_scalar_i(s->product);
 }
 
 /* The last dimension of x, with sizes[rank] to append more. */
@@ -28,9 +30,11 @@ static int64_t last_size(const struct scan *s, struct stx_val x, stx_ex *sizes)
 	return n;
 }
 
-static struct stx_val pad_last(const struct scan *s, struct stx_val x, int64_t before, int64_t after)
+static struct stx_val pad_last(const struct scan *s, struct stx_val x, int64_t before,
+			       int64_t after)
 {
-	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_ints(s->b->g, (int64_t[]){ before, after }, 2),
+	struct stx_arg a[] = { stx_arg_tensor(x),
+			       stx_arg_ints(s->b->g, (int64_t[]){ before, after }, 2),
 			       identity(s) };
 	return before || after ? stx__b_call(s->b, STX_OP_PAD, 3, a) : x;
 }
@@ -80,8 +84,9 @@ static struct stx_val scan_last(const struct scan *s, struct stx_val x)
 	y = stx__b_two(s->b, s->product ? STX_OP_MUL : STX_OP_ADD, before, y);
 	sizes[rank - 1] = stx_ex_const(s->b->g->ex, blocks * BLOCK);
 	y = stx__b_view(s->b, y, rank, sizes);
-	struct stx_arg cut[] = { stx_arg_tensor(y), stx_arg_int(s->b->g, rank - 1), stx_arg_int(s->b->g, 0),
-				 stx_arg_int(s->b->g, n), stx_arg_int(s->b->g, 1) };
+	struct stx_arg cut[] = { stx_arg_tensor(y), stx_arg_int(s->b->g, rank - 1),
+				 stx_arg_int(s->b->g, 0), stx_arg_int(s->b->g, n),
+				 stx_arg_int(s->b->g, 1) };
 	return blocks * BLOCK == n ? y : stx__b_call(s->b, STX_OP_SLICE, 5, cut);
 }
 

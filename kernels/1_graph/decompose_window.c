@@ -1,5 +1,6 @@
-/* decompose_window.c: pooling as a reduction over windows: pad, unfold each dimension, reduce the new ones.
- * Nothing is copied: padding and unfold are index maps, the reduction reads through them. */
+/* decompose_window.c: pooling as a reduction over windows: pad, unfold each dimension, reduce the
+ * new ones. Nothing is copied: padding and unfold are index maps, the reduction reads through them.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ struct pool {
 	struct stx__build *b;
 	const struct stx_node *n;
 	struct stx__window w;
-	uint32_t lead;                                  /* dimensions before the spatial ones */
+	uint32_t lead; /* dimensions before the spatial ones */
 	int64_t in[STX__MAX_SPATIAL], out[STX__MAX_SPATIAL];
 };
 
@@ -23,7 +24,8 @@ static int start(struct pool *p, struct stx__build *b, const struct stx_node *n)
 		return b->err = e;
 	p->lead = n->outs[0].rank - p->w.k;
 	for (uint32_t i = 0; i < p->w.k; i++)
-		if (!stx_ex_is_const(b->g->ex, stx__infer_type(n, 0)->sizes[p->lead + i], &p->in[i]) ||
+		if (!stx_ex_is_const(b->g->ex, stx__infer_type(n, 0)->sizes[p->lead + i],
+				     &p->in[i]) ||
 		    !stx_ex_is_const(b->g->ex, n->outs[0].sizes[p->lead + i], &p->out[i]))
 			return stx__b_fail(b, STX_E_UNSUPPORTED, "pooling over a symbolic size");
 	return 0;
@@ -45,13 +47,14 @@ static struct stx_val windowed(struct pool *p, struct stx_val x, struct stx_arg 
 	for (uint32_t i = 0; i < w->k; i++) {
 		int64_t reach = w->dilation[i] * (w->kernel[i] - 1) + 1;
 		struct stx_arg u[] = { stx_arg_tensor(x), stx_arg_int(p->b->g, p->lead + i),
-				       stx_arg_int(p->b->g, reach), stx_arg_int(p->b->g, w->stride[i]) };
+				       stx_arg_int(p->b->g, reach),
+				       stx_arg_int(p->b->g, w->stride[i]) };
 		x = stx__b_call(p->b, STX_OP_UNFOLD, 4, u);
 		if (w->dilation[i] == 1)
 			continue;
-		struct stx_arg s[] = { stx_arg_tensor(x), stx_arg_int(p->b->g, p->n->outs[0].rank + i),
-				       stx_arg_none(), stx_arg_none(),
-				       stx_arg_int(p->b->g, w->dilation[i]) };
+		struct stx_arg s[] = { stx_arg_tensor(x),
+				       stx_arg_int(p->b->g, p->n->outs[0].rank + i), stx_arg_none(),
+				       stx_arg_none(), stx_arg_int(p->b->g, w->dilation[i]) };
 		x = stx__b_call(p->b, STX_OP_SLICE, 5, s);
 	}
 	return x;
@@ -94,7 +97,8 @@ static struct stx_val position(struct pool *p, uint32_t i, struct stx_val tap)
 	if (p->w.padding[i] == 0)
 		return at;
 	struct stx_val before = with_int(p, STX_OP_LT_SCALAR, at, 0);
-	return stx__b_where(p->b, before, with_int(p, STX_OP_REMAINDER_SCALAR, at, p->w.dilation[i]), at);
+	return stx__b_where(p->b, before,
+			    with_int(p, STX_OP_REMAINDER_SCALAR, at, p->w.dilation[i]), at);
 }
 
 /* Flat position in the spatial dimensions of the operand. */
@@ -114,7 +118,8 @@ static struct stx_val positions(struct pool *p, struct stx_val windows)
 	tap = stx__b_call(p->b, STX_OP_ARGMAX, 3, a);
 	int64_t stride = 1;
 	for (uint32_t i = p->w.k; i-- > 0;) {
-		struct stx_val k = stx__b_full(p->b, 0, NULL, stx_arg_scalar_i(p->w.kernel[i]), STX_I64);
+		struct stx_val k =
+			stx__b_full(p->b, 0, NULL, stx_arg_scalar_i(p->w.kernel[i]), STX_I64);
 		struct stx_arg div[] = { stx_arg_tensor(tap), stx_arg_tensor(k),
 					 stx_arg_str(p->b->g, "floor") };
 		struct stx_val here = i ? stx__b_two(p->b, STX_OP_REMAINDER, tap, k) : tap;
@@ -133,10 +138,12 @@ int stx__rule_max_pool(struct stx__build *b, const struct stx_node *n, struct st
 	if (start(&p, b, n))
 		return 0;
 	struct stx_val x = windowed(&p, stx__operand(n, 0), lowest(n->outs[0].dtype));
-	if (stx_ex_equals(b->g->ex, stx_type_numel(b->g, &n->outs[0]), 0)) { /* nothing to choose from */
+	if (stx_ex_equals(b->g->ex, stx_type_numel(b->g, &n->outs[0]),
+			  0)) { /* nothing to choose from */
 		out[0] = stx__b_full(b, n->outs[0].rank, n->outs[0].sizes, stx_arg_scalar_i(0),
 				     n->outs[0].dtype);
-		out[1] = stx__b_full(b, n->outs[1].rank, n->outs[1].sizes, stx_arg_scalar_i(0), STX_I64);
+		out[1] = stx__b_full(b, n->outs[1].rank, n->outs[1].sizes, stx_arg_scalar_i(0),
+				     STX_I64);
 		return 0;
 	}
 	out[0] = stx__b_amax(b, x, kernel_dims(&p), 0);
@@ -156,7 +163,8 @@ static int64_t counted(const struct pool *p, uint32_t i, int64_t o)
 	return (hi < end ? hi : end) - lo;
 }
 
-/* Their numbers along dimension i as a constant shaped to broadcast over the result; 0-d when equal. */
+/* Their numbers along dimension i as a constant shaped to broadcast over the result; 0-d when
+ * equal. */
 static struct stx_val counts(struct pool *p, uint32_t i, enum stx_dtype t)
 {
 	size_t width = (size_t)stx_dtype_bytes(t);
@@ -188,7 +196,8 @@ int stx__rule_avg_pool(struct stx__build *b, const struct stx_node *n, struct st
 	struct pool p;
 	if (start(&p, b, n))
 		return 0;
-	struct stx_val x = windowed(&p, stx__b_cast(b, stx__operand(n, 0), wide), stx_arg_scalar_f(0));
+	struct stx_val x =
+		windowed(&p, stx__b_cast(b, stx__operand(n, 0), wide), stx_arg_scalar_f(0));
 	struct stx_val sum = stx__b_sum(b, x, kernel_dims(&p), 0, wide), count;
 	if (b->err)
 		return 0;

@@ -1,10 +1,11 @@
 /* elementary_body.h
  * how bodies of elementary functions are written: one call a primitive. Internal to elementary*.c.
  *
- * A body is written for `e->t` (f32 or f64). Most f32 functions other than the hottest compute in f64
- * (widen, narrow): casts are exact and cheap, short polynomials suffice, and there is no cancellation to
- * manage. Integers of the same width carry exponents. No body divides integers, converts between
- * floats and integers (saturating conversions are slow in vectors) or multiplies 64-bit integers. */
+ * A body is written for `e->t` (f32 or f64). Most f32 functions other than the hottest compute in
+ * f64 (widen, narrow): casts are exact and cheap, short polynomials suffice, and there is no
+ * cancellation to manage. Integers of the same width carry exponents. No body divides integers,
+ * converts between floats and integers (saturating conversions are slow in vectors) or multiplies
+ * 64-bit integers. */
 #ifndef STX_ELEMENTARY_BODY_H
 #define STX_ELEMENTARY_BODY_H
 
@@ -21,10 +22,13 @@ static inline struct el el_make(struct stx_elem_builder *b, enum stx_dtype t)
 	return (struct el){ b, t, t == STX_F64 ? STX_I64 : STX_I32 };
 }
 
-static inline int is_f64(const struct el *e) { return e->t == STX_F64; }
+static inline int is_f64(const struct el *e)
+{
+	return e->t == STX_F64;
+}
 
-static inline stx_ev emit(const struct el *e, enum stx_prim op, enum stx_dtype t, stx_ev a, stx_ev b,
-                          stx_ev c)
+static inline stx_ev emit(const struct el *e, enum stx_prim op, enum stx_dtype t, stx_ev a,
+			  stx_ev b, stx_ev c)
 {
 	return e->b->emit(e->b->ctx, op, t, a, b, c);
 }
@@ -40,25 +44,25 @@ static inline stx_ev ik(const struct el *e, int64_t v)
 }
 
 /* Float arithmetic, comparisons, selection; then integers of the float's width, and bits. */
-#define UNARY(name, op, t) \
-	static inline stx_ev name(const struct el *e, stx_ev a) \
-	{ \
-		return emit(e, STX_P_##op, t, a, 0, 0); \
+#define UNARY(name, op, t)                                                                         \
+	static inline stx_ev name(const struct el *e, stx_ev a)                                    \
+	{                                                                                          \
+		return emit(e, STX_P_##op, t, a, 0, 0);                                            \
 	}
-#define BINARY(name, op, t) \
-	static inline stx_ev name(const struct el *e, stx_ev a, stx_ev b) \
-	{ \
-		return emit(e, STX_P_##op, t, a, b, 0); \
+#define BINARY(name, op, t)                                                                        \
+	static inline stx_ev name(const struct el *e, stx_ev a, stx_ev b)                          \
+	{                                                                                          \
+		return emit(e, STX_P_##op, t, a, b, 0);                                            \
 	}
-#define WITH_FLOAT(name, of) /* second operand a constant */ \
-	static inline stx_ev name(const struct el *e, stx_ev a, double k) \
-	{ \
-		return of(e, a, fk(e, k)); \
+#define WITH_FLOAT(name, of) /* second operand a constant */                                       \
+	static inline stx_ev name(const struct el *e, stx_ev a, double k)                          \
+	{                                                                                          \
+		return of(e, a, fk(e, k));                                                         \
 	}
-#define WITH_INT(name, op) \
-	static inline stx_ev name(const struct el *e, stx_ev a, int64_t k) \
-	{ \
-		return emit(e, STX_P_##op, e->it, a, ik(e, k), 0); \
+#define WITH_INT(name, op)                                                                         \
+	static inline stx_ev name(const struct el *e, stx_ev a, int64_t k)                         \
+	{                                                                                          \
+		return emit(e, STX_P_##op, e->it, a, ik(e, k), 0);                                 \
 	}
 BINARY(add, ADD, e->t)
 BINARY(sub, SUB, e->t)
@@ -106,8 +110,14 @@ static inline stx_ev sel(const struct el *e, stx_ev c, stx_ev a, stx_ev b)
 }
 
 /* f32 <-> f64 */
-static inline stx_ev widen(const struct el *wide, stx_ev a) { return emit(wide, STX_P_CAST, STX_F64, a, 0, 0); }
-static inline stx_ev narrow(const struct el *e, stx_ev a) { return emit(e, STX_P_CAST, STX_F32, a, 0, 0); }
+static inline stx_ev widen(const struct el *wide, stx_ev a)
+{
+	return emit(wide, STX_P_CAST, STX_F64, a, 0, 0);
+}
+static inline stx_ev narrow(const struct el *e, stx_ev a)
+{
+	return emit(e, STX_P_CAST, STX_F32, a, 0, 0);
+}
 
 /* c[0] + x*(c[1] + x*(...)), Horner */
 static inline stx_ev poly(const struct el *e, stx_ev x, const double *c, int n)
@@ -120,22 +130,34 @@ static inline stx_ev poly(const struct el *e, stx_ev x, const double *c, int n)
 }
 #define POLY(e, x, c) poly(e, x, c, (int)(sizeof(c) / sizeof *(c)))
 
-static inline int mant_bits(const struct el *e) { return is_f64(e) ? 52 : 23; }
-static inline int exp_bias(const struct el *e) { return is_f64(e) ? 1023 : 127; }
+static inline int mant_bits(const struct el *e)
+{
+	return is_f64(e) ? 52 : 23;
+}
+static inline int exp_bias(const struct el *e)
+{
+	return is_f64(e) ? 1023 : 127;
+}
 /* Adding this rounds a small float to an integer, ties to even, whose value is in the low bits. */
-static inline double magic(const struct el *e) { return is_f64(e) ? 0x1.8p52 : 0x1.8p23; }
-static inline int64_t magic_bits(const struct el *e) { return is_f64(e) ? 0x4338000000000000 : 0x4b400000; }
+static inline double magic(const struct el *e)
+{
+	return is_f64(e) ? 0x1.8p52 : 0x1.8p23;
+}
+static inline int64_t magic_bits(const struct el *e)
+{
+	return is_f64(e) ? 0x4338000000000000 : 0x4b400000;
+}
 
 /* ---- bodies, by file ---- */
 typedef stx_ev stx__el_fn(const struct el *e, stx_ev x);
 stx__el_fn stx__el_exp, stx__el_exp2, stx__el_expm1, stx__el_tanh, stx__el_sigmoid, stx__el_sinh,
-	stx__el_cosh, stx__el_erf;                              /* elementary_exp.c */
+	stx__el_cosh, stx__el_erf; /* elementary_exp.c */
 stx__el_fn stx__el_log, stx__el_log2, stx__el_log10, stx__el_log1p, stx__el_asinh, stx__el_acosh,
-	stx__el_atanh;                                          /* elementary_log.c */
+	stx__el_atanh; /* elementary_log.c */
 stx__el_fn stx__el_sin, stx__el_cos, stx__el_tan, stx__el_asin, stx__el_acos,
-	stx__el_atan;                                           /* elementary_trig.c */
+	stx__el_atan; /* elementary_trig.c */
 stx_ev stx__el_atan2(const struct el *e, stx_ev y, stx_ev x);
-stx_ev stx__el_pow(const struct el *e, stx_ev x, stx_ev y);     /* elementary_pow.c */
+stx_ev stx__el_pow(const struct el *e, stx_ev x, stx_ev y); /* elementary_pow.c */
 stx_ev stx__el_pow_int(struct stx_elem_builder *b, enum stx_dtype t, stx_ev x, stx_ev y);
 
 /* Parts that several files use. */
@@ -145,7 +167,8 @@ struct stx__el_log_parts {
 	stx_ev k, f;
 };
 struct stx__el_log_parts stx__el_log_split(const struct el *e, stx_ev x, int subnormals);
-/* v * 2^(n) with u = n + 2*bias: two steps, so that only the last one rounds (subnormal results). */
+/* v * 2^(n) with u = n + 2*bias: two steps, so that only the last one rounds (subnormal results).
+ */
 stx_ev stx__el_scale(const struct el *e, stx_ev v, stx_ev u);
 
 #endif

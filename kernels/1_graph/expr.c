@@ -1,9 +1,10 @@
-/* expr.c: hash-consed index expressions: storage, construction of sums, products and atoms, intervals.
+/* expr.c: hash-consed index expressions: storage, construction of sums, products and atoms,
+ * intervals.
  *
  * Requires: nothing. Ensures: equal ids for equal canonical forms; intervals contain every value.
- * Terms and atoms are ordered structurally, never by creation order, so that printing a parsed expression
- * gives the same bytes. Nesting of atoms is limited to STX_EX_MAX_DEPTH and terms to STX_EX_MAX_TERMS; beyond
- * that the result is STX_EX_BAD and the caller materialises instead. */
+ * Terms and atoms are ordered structurally, never by creation order, so that printing a parsed
+ * expression gives the same bytes. Nesting of atoms is limited to STX_EX_MAX_DEPTH and terms to
+ * STX_EX_MAX_TERMS; beyond that the result is STX_EX_BAD and the caller materialises instead. */
 #include "expr_impl.h"
 
 #include <string.h>
@@ -48,7 +49,7 @@ static int64_t ext_mul(int64_t a, int64_t b)
 struct stx_interval stx__range_mul(struct stx_interval a, struct stx_interval b)
 {
 	int64_t c[4] = { ext_mul(a.lo, b.lo), ext_mul(a.lo, b.hi), ext_mul(a.hi, b.lo),
-		         ext_mul(a.hi, b.hi) };
+			 ext_mul(a.hi, b.hi) };
 	struct stx_interval r = { c[0], c[0] };
 	for (int i = 1; i < 4; i++) {
 		if (c[i] < r.lo)
@@ -63,9 +64,9 @@ static struct stx_interval range_add(struct stx_interval a, struct stx_interval 
 {
 	struct stx_interval r;
 	r.lo = a.lo == STX_NEG_INF || b.lo == STX_NEG_INF ? STX_NEG_INF
-	                                                  : stx__sat((__int128)a.lo + b.lo);
+							  : stx__sat((__int128)a.lo + b.lo);
 	r.hi = a.hi == STX_POS_INF || b.hi == STX_POS_INF ? STX_POS_INF
-	                                                  : stx__sat((__int128)a.hi + b.hi);
+							  : stx__sat((__int128)a.hi + b.hi);
 	return r;
 }
 
@@ -106,7 +107,7 @@ static int cmp_atom(const struct stx_exprs *x, uint32_t a, uint32_t b)
 
 /* Higher degree first, then atom by atom: i0*i1 before i0, i0 before i1. */
 static int cmp_mono(const struct stx_exprs *x, const struct stx_ex_term *s,
-                    const struct stx_ex_term *t)
+		    const struct stx_ex_term *t)
 {
 	if (s->natoms != t->natoms)
 		return s->natoms > t->natoms ? -1 : 1;
@@ -171,7 +172,7 @@ static void table_put(struct ex_table *t, uint64_t hash, uint32_t value)
 }
 
 static int same_node(const struct ex_node *n, int64_t constant, const struct stx_ex_term *terms,
-                     uint32_t nterms)
+		     uint32_t nterms)
 {
 	if (n->constant != constant || n->nterms != nterms)
 		return 0;
@@ -226,7 +227,7 @@ static void summarise(const struct stx_exprs *x, struct ex_node *n)
 
 /* terms: sorted, merged, non-zero; copied. */
 stx_ex stx__intern(struct stx_exprs *x, int64_t constant, const struct stx_ex_term *terms,
-                   uint32_t nterms)
+		   uint32_t nterms)
 {
 	if (x->table.n * 2 >= x->table.cap && grow_table(x, &x->table))
 		return STX_EX_BAD;
@@ -266,15 +267,17 @@ stx_ex stx__atom_expr(struct stx_exprs *x, const struct ex_atom *proto)
 		return STX_EX_BAD;
 	if (x->atom_table.n * 2 >= x->atom_table.cap && grow_table(x, &x->atom_table))
 		return STX_EX_BAD;
-	uint64_t h = stx_mix64(stx_mix64(proto->kind, proto->number), stx_mix64(proto->a, proto->b));
+	uint64_t h =
+		stx_mix64(stx_mix64(proto->kind, proto->number), stx_mix64(proto->a, proto->b));
 	h = stx_mix64(h, stx_mix64((uint64_t)proto->range.lo, (uint64_t)proto->range.hi));
 	uint32_t id = UINT32_MAX;
 	for (uint32_t j = (uint32_t)h & (x->atom_table.cap - 1); x->atom_table.slots[j];
 	     j = (j + 1) & (x->atom_table.cap - 1)) {
 		const struct ex_atom *a = &x->atoms.at[x->atom_table.slots[j] - 1];
-		if (x->atom_table.hashes[j] == h && a->kind == proto->kind && a->number == proto->number &&
-		    a->a == proto->a && a->b == proto->b && a->range.lo == proto->range.lo &&
-		    a->range.hi == proto->range.hi && a->hint == proto->hint) {
+		if (x->atom_table.hashes[j] == h && a->kind == proto->kind &&
+		    a->number == proto->number && a->a == proto->a && a->b == proto->b &&
+		    a->range.lo == proto->range.lo && a->range.hi == proto->range.hi &&
+		    a->hint == proto->hint) {
 			id = x->atom_table.slots[j] - 1;
 			break;
 		}
@@ -283,7 +286,8 @@ stx_ex stx__atom_expr(struct stx_exprs *x, const struct ex_atom *proto)
 		struct ex_atom a = *proto;
 		a.weight = 1;
 		if (a.kind >= STX_ATOM_FLOORDIV)
-			a.weight = add_weight(1, add_weight(x->nodes.at[a.a].weight, x->nodes.at[a.b].weight));
+			a.weight = add_weight(
+				1, add_weight(x->nodes.at[a.a].weight, x->nodes.at[a.b].weight));
 		id = x->atoms.n;
 		if (stx_push(x->arena, &x->atoms, a))
 			return STX_EX_BAD;
@@ -314,8 +318,12 @@ stx_ex stx_ex_var(struct stx_exprs *x, uint32_t number, stx_ex size)
 	if (stx_ex_equals(x, size, 1))
 		return stx_ex_const(x, 0);
 	struct stx_interval s = stx_ex_interval(x, size);
-	struct ex_atom a = { .kind = STX_ATOM_VAR, .number = number, .a = size, .depth = 1,
-		             .vars = var_bit(number), .kinds = 1u << STX_ATOM_VAR };
+	struct ex_atom a = { .kind = STX_ATOM_VAR,
+			     .number = number,
+			     .a = size,
+			     .depth = 1,
+			     .vars = var_bit(number),
+			     .kinds = 1u << STX_ATOM_VAR };
 	a.range.lo = 0;
 	a.range.hi = s.hi == STX_POS_INF ? STX_POS_INF : s.hi < 1 ? 0 : s.hi - 1;
 	return stx__atom_expr(x, &a);
@@ -325,8 +333,12 @@ stx_ex stx_ex_sym(struct stx_exprs *x, uint32_t number, struct stx_interval rang
 {
 	if (range.lo == range.hi)
 		return stx_ex_const(x, range.lo);
-	struct ex_atom a = { .kind = STX_ATOM_SYM, .number = number, .depth = 1, .range = range,
-		             .hint = hint, .kinds = 1u << STX_ATOM_SYM };
+	struct ex_atom a = { .kind = STX_ATOM_SYM,
+			     .number = number,
+			     .depth = 1,
+			     .range = range,
+			     .hint = hint,
+			     .kinds = 1u << STX_ATOM_SYM };
 	return stx__atom_expr(x, &a);
 }
 
@@ -334,8 +346,11 @@ stx_ex stx_ex_indirect(struct stx_exprs *x, uint32_t value, struct stx_interval 
 {
 	if (range.lo == range.hi)
 		return stx_ex_const(x, range.lo);
-	struct ex_atom a = { .kind = STX_ATOM_INDIRECT, .number = value, .depth = 1, .range = range,
-		             .kinds = 1u << STX_ATOM_INDIRECT };
+	struct ex_atom a = { .kind = STX_ATOM_INDIRECT,
+			     .number = value,
+			     .depth = 1,
+			     .range = range,
+			     .kinds = 1u << STX_ATOM_INDIRECT };
 	return stx__atom_expr(x, &a);
 }
 
@@ -391,7 +406,9 @@ static stx_ex combine(struct stx_exprs *x, stx_ex a, int64_t pa, stx_ex b, int64
 	if (c <= STX_NEG_INF || c >= STX_POS_INF)
 		return STX_EX_BAD;
 	while (i < p->nterms || j < q->nterms) {
-		int o = i == p->nterms ? 1 : j == q->nterms ? -1 : cmp_mono(x, &p->terms[i], &q->terms[j]);
+		int o = i == p->nterms   ? 1
+			: j == q->nterms ? -1
+					 : cmp_mono(x, &p->terms[i], &q->terms[j]);
 		struct stx_ex_term t = o <= 0 ? p->terms[i] : q->terms[j];
 		__int128 k = 0;
 		if (o <= 0)
@@ -430,7 +447,8 @@ stx_ex stx_ex_muli(struct stx_exprs *x, stx_ex a, int64_t c)
 	return combine(x, a, c, stx_ex_const(x, 0), 0);
 }
 
-static stx_ex mul_term(struct stx_exprs *x, const struct stx_ex_term *s, const struct stx_ex_term *t)
+static stx_ex mul_term(struct stx_exprs *x, const struct stx_ex_term *s,
+		       const struct stx_ex_term *t)
 {
 	uint32_t ids[STX_EX_MAX_DEGREE], i = 0, j = 0, n = 0;
 	int64_t coeff;
@@ -438,8 +456,9 @@ static stx_ex mul_term(struct stx_exprs *x, const struct stx_ex_term *s, const s
 	    __builtin_mul_overflow(s->coeff, t->coeff, &coeff))
 		return STX_EX_BAD;
 	while (i < s->natoms || j < t->natoms) {
-		int o = i == s->natoms ? 1 : j == t->natoms ? -1
-		                                            : cmp_atom(x, s->atoms[i], t->atoms[j]);
+		int o = i == s->natoms   ? 1
+			: j == t->natoms ? -1
+					 : cmp_atom(x, s->atoms[i], t->atoms[j]);
 		ids[n++] = o <= 0 ? s->atoms[i++] : t->atoms[j++];
 	}
 	struct stx_ex_term r = { .coeff = coeff, .natoms = n, .atoms = ids };
@@ -456,8 +475,9 @@ stx_ex stx_ex_mul(struct stx_exprs *x, stx_ex a, stx_ex b)
 	if (stx_ex_is_const(x, b, &c))
 		return stx_ex_muli(x, a, c);
 	stx_ex sum = stx_ex_muli(x, b, x->nodes.at[a].constant);
-	sum = stx_ex_add(x, sum, stx_ex_muli(x, stx_ex_addi(x, a, -x->nodes.at[a].constant),
-	                                     x->nodes.at[b].constant));
+	sum = stx_ex_add(x, sum,
+			 stx_ex_muli(x, stx_ex_addi(x, a, -x->nodes.at[a].constant),
+				     x->nodes.at[b].constant));
 	for (uint32_t i = 0; i < x->nodes.at[a].nterms; i++)
 		for (uint32_t j = 0; j < x->nodes.at[b].nterms && sum != STX_EX_BAD; j++) {
 			struct stx_ex_term s = x->nodes.at[a].terms[i], t = x->nodes.at[b].terms[j];
@@ -516,8 +536,12 @@ int64_t stx_ex_constant(const struct stx_exprs *x, stx_ex e)
 struct stx_ex_atom stx_ex_atom_at(const struct stx_exprs *x, uint32_t atom)
 {
 	const struct ex_atom *a = &x->atoms.at[atom];
-	return (struct stx_ex_atom){ .kind = (enum stx_atom_kind)a->kind, .number = a->number,
-		                     .a = a->a, .b = a->b, .range = a->range, .hint = a->hint };
+	return (struct stx_ex_atom){ .kind = (enum stx_atom_kind)a->kind,
+				     .number = a->number,
+				     .a = a->a,
+				     .b = a->b,
+				     .range = a->range,
+				     .hint = a->hint };
 }
 
 int stx_ex_uses_kind(const struct stx_exprs *x, stx_ex e, enum stx_atom_kind k)

@@ -8,7 +8,8 @@
 
 static int64_t gcd(int64_t a, int64_t b)
 {
-	uint64_t p = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, q = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
+	uint64_t p = a < 0 ? 0 - (uint64_t)a : (uint64_t)a,
+		 q = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
 	while (q) {
 		uint64_t r = p % q;
 		p = q;
@@ -41,7 +42,7 @@ static struct stx_interval hull4(int64_t a, int64_t b, int64_t c, int64_t d)
 }
 
 static struct stx_interval atom_range(enum stx_atom_kind k, struct stx_interval a,
-                                      struct stx_interval b)
+				      struct stx_interval b)
 {
 	struct stx_interval all = { STX_NEG_INF, STX_POS_INF };
 	switch (k) {
@@ -49,11 +50,11 @@ static struct stx_interval atom_range(enum stx_atom_kind k, struct stx_interval 
 		if (b.lo < 1)
 			return all;
 		return hull4(ext_div(a.lo, b.lo), ext_div(a.lo, b.hi), ext_div(a.hi, b.lo),
-		             ext_div(a.hi, b.hi));
+			     ext_div(a.hi, b.hi));
 	case STX_ATOM_TRUNCDIV: /* magnitude never grows */
 		if (a.lo >= 0 && b.lo >= 1)
 			return hull4(ext_div(a.lo, b.lo), ext_div(a.lo, b.hi), ext_div(a.hi, b.lo),
-			             ext_div(a.hi, b.hi));
+				     ext_div(a.hi, b.hi));
 		if (a.lo == STX_NEG_INF || a.hi == STX_POS_INF)
 			return all;
 		{
@@ -70,11 +71,12 @@ static struct stx_interval atom_range(enum stx_atom_kind k, struct stx_interval 
 			return (struct stx_interval){ 0, hi };
 		}
 	case STX_ATOM_MIN:
-		return (struct stx_interval){ a.lo < b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi };
+		return (struct stx_interval){ a.lo < b.lo ? a.lo : b.lo,
+					      a.hi < b.hi ? a.hi : b.hi };
 	case STX_ATOM_MAX:
-		return (struct stx_interval){ a.lo > b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi };
-	default:
-		return all;
+		return (struct stx_interval){ a.lo > b.lo ? a.lo : b.lo,
+					      a.hi > b.hi ? a.hi : b.hi };
+	default: return all;
 	}
 }
 
@@ -105,8 +107,8 @@ static stx_ex make_atom(struct stx_exprs *x, enum stx_atom_kind k, stx_ex a, stx
 	return stx__atom_expr(x, &at);
 }
 
-/* a = whole + rest, whole = the terms (and the part of the constant) divisible by g; rest's constant is in
- * [0, g). */
+/* a = whole + rest, whole = the terms (and the part of the constant) divisible by g; rest's
+ * constant is in [0, g). */
 static void split_by(struct stx_exprs *x, stx_ex a, int64_t g, stx_ex *whole, stx_ex *rest)
 {
 	struct stx_ex_term w[STX_EX_MAX_TERMS], r[STX_EX_MAX_TERMS];
@@ -133,7 +135,8 @@ static stx_ex divide_exact(struct stx_exprs *x, stx_ex a, int64_t g)
 	return stx__intern(x, n->constant / g, t, n->nterms);
 }
 
-/* Largest g > 1 dividing b such that a = g*t + s with 0 <= s < g, t not the whole story; 0 if none. */
+/* Largest g > 1 dividing b such that a = g*t + s with 0 <= s < g, t not the whole story; 0 if none.
+ */
 static int64_t separable(struct stx_exprs *x, stx_ex a, int64_t b, stx_ex *t, stx_ex *s)
 {
 	int64_t best = 0;
@@ -284,10 +287,12 @@ static stx_ex mod_const(struct stx_exprs *x, stx_ex a, int64_t b)
 	r = stx_ex_interval(x, e);
 	if (r.lo != STX_NEG_INF && r.hi != STX_POS_INF &&
 	    stx__floor_div(r.lo, b) == stx__floor_div(r.hi, b))
-		return stx_ex_sub(x, e, stx_ex_muli(x, stx_ex_const(x, stx__floor_div(r.lo, b)), b));
+		return stx_ex_sub(x, e,
+				  stx_ex_muli(x, stx_ex_const(x, stx__floor_div(r.lo, b)), b));
 	int64_t g = separable(x, e, b, &t, &s);
 	if (g > 1)
-		return stx_ex_add(x, stx_ex_muli(x, stx_ex_mod(x, t, stx_ex_const(x, b / g)), g), s);
+		return stx_ex_add(x, stx_ex_muli(x, stx_ex_mod(x, t, stx_ex_const(x, b / g)), g),
+				  s);
 	const struct ex_atom *in = lone_atom(x, e, STX_ATOM_MOD);
 	if (in && stx_ex_is_const(x, in->b, &c) && c % b == 0)
 		return stx_ex_mod(x, in->a, stx_ex_const(x, b));
@@ -327,7 +332,8 @@ static stx_ex choose(struct stx_exprs *x, enum stx_atom_kind k, stx_ex a, stx_ex
 			return k == STX_ATOM_MIN ? b : a;
 	}
 	/* min(a, b) = min(b, a): the operand that prints first by structure goes first */
-	if (diff != STX_EX_BAD && x->nodes.at[diff].nterms && x->nodes.at[diff].terms[0].coeff < 0) {
+	if (diff != STX_EX_BAD && x->nodes.at[diff].nterms &&
+	    x->nodes.at[diff].terms[0].coeff < 0) {
 		stx_ex t = a;
 		a = b;
 		b = t;

@@ -1,14 +1,15 @@
 /* expr_impl.h
- * representation of index expressions, shared by expr.c, expr_div.c, expr_subst.c and expr_text.c only. */
+ * representation of index expressions, shared by expr.c, expr_div.c, expr_subst.c and expr_text.c
+ * only. */
 #ifndef STX_EXPR_IMPL_H
 #define STX_EXPR_IMPL_H
 
 #include "expr.h"
 #include "hash.h"
 
-#define STX_EX_MAX_DEPTH 96   /* nesting of divisions, mods, min, max */
-#define STX_EX_MAX_TERMS 256  /* of one sum */
-#define STX_EX_MAX_DEGREE 32  /* atoms in one product */
+#define STX_EX_MAX_DEPTH  96         /* nesting of divisions, mods, min, max */
+#define STX_EX_MAX_TERMS  256        /* of one sum */
+#define STX_EX_MAX_DEGREE 32         /* atoms in one product */
 #define STX_EX_TOP_WEIGHT (1u << 30) /* where weights saturate */
 
 struct ex_atom {
@@ -53,7 +54,7 @@ int64_t stx__floor_div(int64_t a, int64_t b);
 int64_t stx__floor_mod(int64_t a, int64_t b);
 struct stx_interval stx__range_mul(struct stx_interval a, struct stx_interval b);
 stx_ex stx__intern(struct stx_exprs *x, int64_t constant, const struct stx_ex_term *terms,
-                   uint32_t nterms);
+		   uint32_t nterms);
 stx_ex stx__atom_expr(struct stx_exprs *x, const struct ex_atom *proto);
 /* Rebuilds an atom of kind FLOORDIV .. MAX from new operands, through the simplifier. */
 stx_ex stx__rebuild(struct stx_exprs *x, enum stx_atom_kind kind, stx_ex a, stx_ex b);

@@ -6,7 +6,10 @@ struct subst {
 	enum stx_atom_kind kind;
 	const stx_ex *map;
 	uint32_t nmap;
-	struct { uint32_t atom; stx_ex value; } memo[32]; /* direct-mapped; atom+1, 0 = empty */
+	struct {
+		uint32_t atom;
+		stx_ex value;
+	} memo[32]; /* direct-mapped; atom+1, 0 = empty */
 };
 
 static stx_ex subst_expr(struct subst *s, stx_ex e);
@@ -21,8 +24,9 @@ static stx_ex subst_atom(struct subst *s, uint32_t atom)
 {
 	struct ex_atom a = s->x->atoms.at[atom];
 	if (a.kind == (uint8_t)s->kind)
-		return a.number < s->nmap && s->map[a.number] != STX_EX_BAD ? s->map[a.number]
-		                                                             : atom_as_expr(s->x, atom);
+		return a.number < s->nmap && s->map[a.number] != STX_EX_BAD
+			       ? s->map[a.number]
+			       : atom_as_expr(s->x, atom);
 	if (a.kind < STX_ATOM_FLOORDIV || !((a.kinds >> s->kind) & 1))
 		return atom_as_expr(s->x, atom);
 	uint32_t slot = atom & 31;
@@ -30,7 +34,7 @@ static stx_ex subst_atom(struct subst *s, uint32_t atom)
 		return s->memo[slot].value;
 	stx_ex p = subst_expr(s, a.a), q = subst_expr(s, a.b);
 	stx_ex r = p == a.a && q == a.b ? atom_as_expr(s->x, atom)
-	                                : stx__rebuild(s->x, (enum stx_atom_kind)a.kind, p, q);
+					: stx__rebuild(s->x, (enum stx_atom_kind)a.kind, p, q);
 	s->memo[slot].atom = atom + 1;
 	s->memo[slot].value = r;
 	return r;
@@ -53,7 +57,7 @@ static stx_ex subst_expr(struct subst *s, stx_ex e)
 }
 
 stx_ex stx_ex_subst_kind(struct stx_exprs *x, stx_ex e, enum stx_atom_kind kind, const stx_ex *map,
-                         uint32_t nmap)
+			 uint32_t nmap)
 {
 	struct subst s = { .x = x, .kind = kind, .map = map, .nmap = nmap };
 	return subst_expr(&s, e);
@@ -65,14 +69,14 @@ stx_ex stx_ex_subst(struct stx_exprs *x, stx_ex e, const stx_ex *map, uint32_t n
 }
 
 static int64_t eval_atom(const struct stx_exprs *x, const struct ex_atom *a,
-                         const struct stx_ex_env *env, int *ok)
+			 const struct stx_ex_env *env, int *ok)
 {
 	const int64_t *from = a->kind == STX_ATOM_VAR   ? env->vars
-	                      : a->kind == STX_ATOM_SYM ? env->syms
-	                                                : env->indirects;
+			      : a->kind == STX_ATOM_SYM ? env->syms
+							: env->indirects;
 	uint32_t n = a->kind == STX_ATOM_VAR   ? env->nvars
-	             : a->kind == STX_ATOM_SYM ? env->nsyms
-	                                       : env->nindirects;
+		     : a->kind == STX_ATOM_SYM ? env->nsyms
+					       : env->nindirects;
 	if (a->kind < STX_ATOM_FLOORDIV) {
 		if (!from || a->number >= n) {
 			*ok = 0;
@@ -91,7 +95,7 @@ static int64_t eval_atom(const struct stx_exprs *x, const struct ex_atom *a,
 	}
 	return a->kind == STX_ATOM_FLOORDIV   ? stx__floor_div(p, q)
 	       : a->kind == STX_ATOM_TRUNCDIV ? p / q
-	                                      : stx__floor_mod(p, q);
+					      : stx__floor_mod(p, q);
 }
 
 int64_t stx_ex_eval(const struct stx_exprs *x, stx_ex e, const struct stx_ex_env *env, int *ok)

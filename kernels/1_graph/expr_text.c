@@ -1,4 +1,5 @@
-/* expr_text.c: printing and parsing of index expressions. Parentheses nest at most STX_EX_MAX_DEPTH deep. */
+/* expr_text.c: printing and parsing of index expressions. Parentheses nest at most STX_EX_MAX_DEPTH
+ * deep. */
 #include "expr_impl.h"
 
 #include <ctype.h>
@@ -7,7 +8,8 @@
 
 /* ---- printing ---- */
 
-static void put_name(const struct ex_atom *a, stx_ex_name_fn *name, void *ctx, struct stx_bytes *out)
+static void put_name(const struct ex_atom *a, stx_ex_name_fn *name, void *ctx,
+		     struct stx_bytes *out)
 {
 	char text[128];
 	static const char letters[] = "vst";
@@ -23,12 +25,13 @@ static int is_simple(const struct stx_exprs *x, stx_ex e) /* needs no parenthese
 	const struct ex_node *n = &x->nodes.at[e];
 	if (!n->nterms)
 		return n->constant >= 0;
-	return !n->constant && n->nterms == 1 && n->terms[0].coeff == 1 && n->terms[0].natoms == 1 &&
+	return !n->constant && n->nterms == 1 && n->terms[0].coeff == 1 &&
+	       n->terms[0].natoms == 1 &&
 	       x->atoms.at[n->terms[0].atoms[0]].kind < STX_ATOM_FLOORDIV;
 }
 
 static void put_operand(const struct stx_exprs *x, stx_ex e, stx_ex_name_fn *name, void *ctx,
-                        struct stx_bytes *out)
+			struct stx_bytes *out)
 {
 	int simple = is_simple(x, e);
 	if (!simple)
@@ -39,7 +42,7 @@ static void put_operand(const struct stx_exprs *x, stx_ex e, stx_ex_name_fn *nam
 }
 
 static void put_atom(const struct stx_exprs *x, uint32_t id, int alone, stx_ex_name_fn *name,
-                     void *ctx, struct stx_bytes *out)
+		     void *ctx, struct stx_bytes *out)
 {
 	const struct ex_atom *a = &x->atoms.at[id];
 	if (a->kind < STX_ATOM_FLOORDIV) {
@@ -56,7 +59,9 @@ static void put_atom(const struct stx_exprs *x, uint32_t id, int alone, stx_ex_n
 			stx_bytes_u8(out, ')');
 		return;
 	}
-	stx_bytes_puts(out, a->kind == STX_ATOM_MIN ? "min(" : a->kind == STX_ATOM_MAX ? "max(" : "tdiv(");
+	stx_bytes_puts(out, a->kind == STX_ATOM_MIN   ? "min("
+			    : a->kind == STX_ATOM_MAX ? "max("
+						      : "tdiv(");
 	stx_ex_print(x, a->a, name, ctx, out);
 	stx_bytes_puts(out, ", ");
 	stx_ex_print(x, a->b, name, ctx, out);
@@ -64,7 +69,7 @@ static void put_atom(const struct stx_exprs *x, uint32_t id, int alone, stx_ex_n
 }
 
 void stx_ex_print(const struct stx_exprs *x, stx_ex e, stx_ex_name_fn *name, void *ctx,
-                  struct stx_bytes *out)
+		  struct stx_bytes *out)
 {
 	if (e == STX_EX_BAD) {
 		stx_bytes_puts(out, "BAD");
@@ -91,8 +96,8 @@ void stx_ex_print(const struct stx_exprs *x, stx_ex e, stx_ex_name_fn *name, voi
 		stx_bytes_printf(out, "%lld", (long long)n->constant);
 	else if (n->constant)
 		stx_bytes_printf(out, n->constant < 0 ? " - %llu" : " + %llu",
-		                 n->constant < 0 ? 0 - (unsigned long long)n->constant
-		                                 : (unsigned long long)n->constant);
+				 n->constant < 0 ? 0 - (unsigned long long)n->constant
+						 : (unsigned long long)n->constant);
 }
 
 /* ---- parsing: sum = product (('+'|'-') product)*; product = unary (('*'|'//'|'%') unary)* ---- */
@@ -228,7 +233,7 @@ static stx_ex parse_sum(struct parser *s)
 }
 
 stx_err stx_ex_parse(struct stx_exprs *x, const char **p, const char *end, stx_ex_find_fn *find,
-                     void *ctx, stx_ex *out, struct stx_diag *d)
+		     void *ctx, stx_ex *out, struct stx_diag *d)
 {
 	struct parser s = { .x = x, .p = *p, .end = end, .find = find, .ctx = ctx };
 	*out = parse_sum(&s);
@@ -237,6 +242,6 @@ stx_err stx_ex_parse(struct stx_exprs *x, const char **p, const char *end, stx_e
 		return stx_fail(d, STX_E_INVALID, "parse", NULL, "%s", s.error);
 	if (*out == STX_EX_BAD)
 		return stx_fail(d, STX_E_TOO_LARGE, "parse", NULL,
-		                "an index expression overflows 64 bits or divides by zero");
+				"an index expression overflows 64 bits or divides by zero");
 	return STX_E_OK;
 }

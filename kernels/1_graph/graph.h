@@ -40,10 +40,10 @@ enum stx_arg_kind {
 	STX_ARG_INTS,
 	STX_ARG_FLOAT,
 	STX_ARG_BOOL,
-	STX_ARG_SCALAR,  /* number: `is_float` tells which of f and i holds it */
+	STX_ARG_SCALAR, /* number: `is_float` tells which of f and i holds it */
 	STX_ARG_STRING,
 	STX_ARG_DTYPE,
-	STX_ARG_DEFAULT  /* in calls only: take the parameter's default */
+	STX_ARG_DEFAULT /* in calls only: take the parameter's default */
 };
 
 struct stx_arg {
@@ -62,29 +62,31 @@ struct stx_arg {
 	} u;
 };
 
-/* Constant payload of a `constant` node: dense row-major elements, dtype and sizes from its type. */
+/* Constant payload of a `constant` node: dense row-major elements, dtype and sizes from its type.
+ */
 struct stx_const_data {
 	const uint8_t *bytes;
 	size_t n;
 };
 
 struct stx_node {
-	uint32_t id;     /* position in the graph */
+	uint32_t id; /* position in the graph */
 	enum stx_op op;
 	const char *name; /* unique in the graph */
 	uint32_t nargs;   /* always the full schema, defaults made explicit (OG-04) */
 	struct stx_arg *args;
 	uint32_t nouts;
 	struct stx_type *outs;
-	uint32_t num_users;  /* distinct nodes that use it, the graph's return counted as one (set by
-	                        stx_graph_count_users) */
-	uint64_t serial;     /* program order of random, assert, mutating nodes (from 1); else 0 */
+	uint32_t num_users; /* distinct nodes that use it, the graph's return counted as one (set by
+			       stx_graph_count_users) */
+	uint64_t serial;    /* program order of random, assert, mutating nodes (from 1); else 0 */
 	struct stx_const_data data; /* STX_OP_CONSTANT */
-	uint8_t is_param;    /* placeholder: a weight that stays with the client */
-	const char *origin;  /* where it came from: "model.onnx: node 'x'", or NULL; not in keys */
+	uint8_t is_param;           /* placeholder: a weight that stays with the client */
+	const char *origin; /* where it came from: "model.onnx: node 'x'", or NULL; not in keys */
 };
 
-/* A placeholder's layout as the caller passes it: strides in elements (NULL: row-major contiguous). */
+/* A placeholder's layout as the caller passes it: strides in elements (NULL: row-major contiguous).
+ */
 struct stx_input {
 	struct stx_node *node;
 	const stx_ex *strides; /* [rank] or NULL */
@@ -115,23 +117,25 @@ struct stx_graph {
 
 /* Construction. All return NULL / an error with d filled: over budget, wrong argument, bad shape.
  * A name is a candidate: characters outside [A-Za-z0-9_] become _, and repeated names and Python's
- * builtins and keywords get a numeric suffix (sum_0, matmul_0). NULL: primals_k for inputs, "constant",
- * the base name of a call. Strides equal to the row-major ones are stored as NULL. */
+ * builtins and keywords get a numeric suffix (sum_0, matmul_0). NULL: primals_k for inputs,
+ * "constant", the base name of a call. Strides equal to the row-major ones are stored as NULL. */
 struct stx_graph *stx_graph_new(struct stx_arena *a);
 struct stx_node *stx_graph_input(struct stx_graph *g, const char *name, struct stx_type type,
-                                 const stx_ex *strides, int is_param, struct stx_diag *d);
+				 const stx_ex *strides, int is_param, struct stx_diag *d);
 /* data is copied. */
 struct stx_node *stx_graph_constant(struct stx_graph *g, const char *name, struct stx_type type,
-                                    const void *data, size_t n, struct stx_diag *d);
+				    const void *data, size_t n, struct stx_diag *d);
 /* Adds a call: args are matched to the op's schema by position (missing trailing ones take their
- * defaults, and so do entries of kind STX_ARG_DEFAULT; kinds are checked and converted: int to scalar,
- * one int to a list, ...), then shape and dtype inference fills outs. args may be freed afterwards. */
+ * defaults, and so do entries of kind STX_ARG_DEFAULT; kinds are checked and converted: int to
+ * scalar, one int to a list, ...), then shape and dtype inference fills outs. args may be freed
+ * afterwards. */
 struct stx_node *stx_graph_call(struct stx_graph *g, enum stx_op op, const char *name,
-                                const struct stx_arg *args, uint32_t nargs, struct stx_diag *d);
-stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name, struct stx_diag *d);
+				const struct stx_arg *args, uint32_t nargs, struct stx_diag *d);
+stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name,
+			 struct stx_diag *d);
 void stx_graph_count_users(struct stx_graph *g);
-/* The overload of base ("add", "sum") that fits positional arguments of these kinds (OG-03): the first row
- * of the op table, or -1. For front ends; a graph always names the overload. */
+/* The overload of base ("add", "sum") that fits positional arguments of these kinds (OG-03): the
+ * first row of the op table, or -1. For front ends; a graph always names the overload. */
 int stx_op_choose(const char *base, const struct stx_arg *args, uint32_t nargs);
 
 /* Short forms for building arguments. */
@@ -159,7 +163,8 @@ static inline const struct stx_type *stx_val_type(struct stx_val v)
 {
 	return &v.node->outs[v.out];
 }
-struct stx_type stx_type_make(struct stx_graph *g, enum stx_dtype t, int rank, const int64_t *sizes);
+struct stx_type stx_type_make(struct stx_graph *g, enum stx_dtype t, int rank,
+			      const int64_t *sizes);
 stx_ex stx_type_numel(struct stx_graph *g, const struct stx_type *t); /* product of sizes */
 int stx_type_eq(const struct stx_type *a, const struct stx_type *b);
 

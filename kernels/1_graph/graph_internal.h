@@ -10,7 +10,7 @@
 #define STX__MAX_NODES       2000000u
 #define STX__MAX_NAME        200 /* characters of a node or symbol name */
 #define STX__MAX_CONST_BYTES (1u << 20)
-#define STX__MAX_SIZE_WEIGHT 4096u  /* atoms of a symbolic size, written out */
+#define STX__MAX_SIZE_WEIGHT 4096u /* atoms of a symbolic size, written out */
 #define STX__MAX_ELEMS       ((int64_t)1 << 40)
 
 /* ---- names (names.c) ---- */
@@ -43,8 +43,8 @@ struct stx_node *stx__graph_constant_named(struct stx_graph *g, const char *name
 					   struct stx_type type, const void *data, size_t nbytes,
 					   struct stx_diag *d);
 stx_err stx__over_budget(const char *stage, const char *name, struct stx_diag *d);
-/* An arena for what a pass needs while it runs, with a budget in proportion to the graph's memory. NULL
- * when out of memory; freed by the caller. */
+/* An arena for what a pass needs while it runs, with a budget in proportion to the graph's memory.
+ * NULL when out of memory; freed by the caller. */
 struct stx_arena *stx__scratch_arena(const struct stx_graph *g);
 /* Sizes are sane: not negative, fewer than 2^40 elements (at the hints when symbolic). */
 stx_err stx__check_type(struct stx_graph *g, const char *name, const struct stx_type *t,

@@ -26,8 +26,9 @@ stx_err stx__infer_dims(struct stx_graph *g, const struct stx_node *n, uint32_t 
 			int empty_is_all, uint32_t *set, struct stx_diag *d);
 /* Common type of the tensor and scalar arguments, alpha and beta left out (NONE: there is none). */
 enum stx_dtype stx__infer_common(const struct stx_node *n, uint32_t first);
-/* What a convolution or pooling slides, over its k spatial dimensions (the last ones). Arguments are
- * constants; a list of one value stands for every dimension, an empty stride for the kernel size. */
+/* What a convolution or pooling slides, over its k spatial dimensions (the last ones). Arguments
+ * are constants; a list of one value stands for every dimension, an empty stride for the kernel
+ * size. */
 #define STX__MAX_SPATIAL 3
 struct stx__window {
 	uint32_t k;

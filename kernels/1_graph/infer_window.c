@@ -1,4 +1,5 @@
-/* infer_window.c: result types of convolution, pooling, unfold and scans; their arguments as numbers. */
+/* infer_window.c: result types of convolution, pooling, unfold and scans; their arguments as
+ * numbers. */
 #include <string.h>
 
 #include "infer.h"
@@ -10,10 +11,11 @@ static stx_err constant(struct stx_graph *g, const struct stx_node *n, stx_ex e,
 			const char *name, int64_t *out, struct stx_diag *d)
 {
 	if (!stx_ex_is_const(g->ex, e, out))
-		return stx_fail(d, STX_E_UNSUPPORTED, "infer", n->name, "%s is not a constant", name);
+		return stx_fail(d, STX_E_UNSUPPORTED, "infer", n->name, "%s is not a constant",
+				name);
 	if (*out < least || *out > MOST)
-		return STX__INFER_FAIL(d, n, "%s is %lld, outside [%lld, %lld]", name, (long long)*out,
-				       (long long)least, (long long)MOST);
+		return STX__INFER_FAIL(d, n, "%s is %lld, outside [%lld, %lld]", name,
+				       (long long)*out, (long long)least, (long long)MOST);
 	return 0;
 }
 
@@ -42,13 +44,17 @@ static stx_err conv_window(struct stx_graph *g, const struct stx_node *n, struct
 {
 	uint32_t rank = stx__infer_type(n, 0)->rank;
 	if (rank < 3 || rank > 2 + STX__MAX_SPATIAL || stx__infer_type(n, 1)->rank != rank)
-		return STX__INFER_FAIL(d, n, "input and weight have ranks %u and %u; both must be 3, "
-				       "4 or 5", rank, stx__infer_type(n, 1)->rank);
+		return STX__INFER_FAIL(d, n,
+				       "input and weight have ranks %u and %u; both must be 3, "
+				       "4 or 5",
+				       rank, stx__infer_type(n, 1)->rank);
 	w->k = rank - 2;
 	stx_err e = list(g, n, 3, w->k, 1, NULL, w->stride, d);
 	e = e ? e : list(g, n, 4, w->k, 0, NULL, w->padding, d);
 	e = e ? e : list(g, n, 5, w->k, 1, NULL, w->dilation, d);
-	e = e ? e : list(g, n, 7, w->k, 0, (const int64_t[STX__MAX_SPATIAL]){ 0 }, w->output_padding, d);
+	e = e ? e
+	      : list(g, n, 7, w->k, 0, (const int64_t[STX__MAX_SPATIAL]){ 0 }, w->output_padding,
+		     d);
 	return e ? e : constant(g, n, n->args[8].u.ex, 1, "groups", &w->groups, d);
 }
 
@@ -76,8 +82,8 @@ static stx_err pool_window(struct stx_graph *g, const struct stx_node *n, struct
 	int max = is_max_pool(n->op);
 	w->k = pool_dims(n->op);
 	if (rank != w->k + 1 && rank != w->k + 2)
-		return STX__INFER_FAIL(d, n, "the operand has rank %u, not %u or %u", rank, w->k + 1,
-				       w->k + 2);
+		return STX__INFER_FAIL(d, n, "the operand has rank %u, not %u or %u", rank,
+				       w->k + 1, w->k + 2);
 	stx_err e = list(g, n, 1, w->k, 1, NULL, w->kernel, d);
 	e = e ? e : list(g, n, 2, w->k, 1, w->kernel, w->stride, d);
 	e = e ? e : list(g, n, 3, w->k, 0, NULL, w->padding, d);
@@ -103,11 +109,12 @@ stx_err stx__infer_window(struct stx_graph *g, const struct stx_node *n, struct 
 /* ---- convolution ---- */
 
 /* Output size of spatial dimension i for input size in and kernel size k. */
-static stx_ex conv_size(struct stx_graph *g, const struct stx__window *w, uint32_t i, int transposed,
-			stx_ex in, stx_ex k)
+static stx_ex conv_size(struct stx_graph *g, const struct stx__window *w, uint32_t i,
+			int transposed, stx_ex in, stx_ex k)
 {
 	struct stx_exprs *x = g->ex;
-	stx_ex reach = stx_ex_muli(x, stx_ex_addi(x, k, -1), w->dilation[i]); /* kernel extent - 1 */
+	stx_ex reach =
+		stx_ex_muli(x, stx_ex_addi(x, k, -1), w->dilation[i]); /* kernel extent - 1 */
 	stx_ex s;
 	if (transposed) {
 		s = stx_ex_add(x, stx_ex_muli(x, stx_ex_addi(x, in, -1), w->stride[i]), reach);
@@ -124,8 +131,9 @@ static stx_err conv_types(struct stx_graph *g, const struct stx_node *n, stx_ex 
 {
 	const struct stx_type *x = stx__infer_type(n, 0), *w = stx__infer_type(n, 1);
 	if (x->dtype != w->dtype || x->dtype == STX_BOOL)
-		return STX__INFER_FAIL(d, n, "input is %s, weight %s; they must be the same type, not bool",
-				       stx_dtype_name(x->dtype), stx_dtype_name(w->dtype));
+		return STX__INFER_FAIL(
+			d, n, "input is %s, weight %s; they must be the same type, not bool",
+			stx_dtype_name(x->dtype), stx_dtype_name(w->dtype));
 	if (n->args[2].kind != STX_ARG_TENSOR)
 		return 0;
 	const struct stx_type *b = stx__infer_type(n, 2);
@@ -144,13 +152,15 @@ stx_err stx_shape_convolution(struct stx_graph *g, struct stx_node *n, struct st
 	stx_err e = stx__infer_window(g, n, &win, d);
 	if (e)
 		return e;
-	stx_ex groups = stx_ex_const(g->ex, win.groups), wide = stx_ex_mul(g->ex, w->sizes[1], groups);
+	stx_ex groups = stx_ex_const(g->ex, win.groups),
+	       wide = stx_ex_mul(g->ex, w->sizes[1], groups);
 	stx_ex in = transposed ? w->sizes[0] : wide, out = transposed ? wide : w->sizes[0];
 	if (x->sizes[1] != in || !stx_ex_equals(g->ex, stx_ex_mod(g->ex, w->sizes[0], groups), 0))
-		return STX__INFER_FAIL(d, n,
-				       "the channels of input (hint %lld) and weight do not agree, or "
-				       "%lld groups do not divide them",
-				       (long long)stx_ex_hint(g->ex, x->sizes[1]), (long long)win.groups);
+		return STX__INFER_FAIL(
+			d, n,
+			"the channels of input (hint %lld) and weight do not agree, or "
+			"%lld groups do not divide them",
+			(long long)stx_ex_hint(g->ex, x->sizes[1]), (long long)win.groups);
 	e = conv_types(g, n, out, d);
 	if (e)
 		return e;
@@ -161,11 +171,14 @@ stx_err stx_shape_convolution(struct stx_graph *g, struct stx_node *n, struct st
 			return STX__INFER_FAIL(d, n, "the kernel may be empty");
 		if (transposed && win.output_padding[i] >= win.stride[i] &&
 		    win.output_padding[i] >= win.dilation[i])
-			return STX__INFER_FAIL(d, n, "output_padding must be smaller than stride or dilation");
+			return STX__INFER_FAIL(
+				d, n, "output_padding must be smaller than stride or dilation");
 		sizes[2 + i] = conv_size(g, &win, i, transposed, x->sizes[2 + i], w->sizes[2 + i]);
 		if (!sizes[2 + i] || stx_ex_interval(g->ex, sizes[2 + i]).lo < 0)
-			return STX__INFER_FAIL(d, n, "the kernel is larger than the padded input in "
-					       "dimension %u, or may be", 2 + i);
+			return STX__INFER_FAIL(d, n,
+					       "the kernel is larger than the padded input in "
+					       "dimension %u, or may be",
+					       2 + i);
 	}
 	return stx__infer_set(g, n, x->dtype, x->rank, sizes, d);
 }
@@ -178,7 +191,8 @@ static int64_t windows(const struct stx__window *w, uint32_t i, int64_t in)
 {
 	int64_t reach = w->dilation[i] * (w->kernel[i] - 1) + 1;
 	int64_t room = in + 2 * w->padding[i] - reach;
-	int64_t out = room < 0 ? (w->ceil_mode && room > -w->stride[i] ? 1 : 0) : room / w->stride[i] + 1;
+	int64_t out =
+		room < 0 ? (w->ceil_mode && room > -w->stride[i] ? 1 : 0) : room / w->stride[i] + 1;
 	if (room >= 0 && w->ceil_mode)
 		out = (room + w->stride[i] - 1) / w->stride[i] + 1;
 	if (w->ceil_mode && (out - 1) * w->stride[i] >= in + w->padding[i])
@@ -199,7 +213,8 @@ static stx_err pool_shape(struct stx_graph *g, const struct stx_node *n, stx_ex 
 	for (uint32_t i = 0; i < w.k; i++) {
 		int64_t in;
 		if (!stx_ex_is_const(g->ex, x->sizes[lead + i], &in))
-			return stx_fail(d, STX_E_UNSUPPORTED, "infer", n->name, "pooling over a symbolic size");
+			return stx_fail(d, STX_E_UNSUPPORTED, "infer", n->name,
+					"pooling over a symbolic size");
 		if (w.padding[i] > w.kernel[i] / 2)
 			return STX__INFER_FAIL(d, n, "padding is more than half the kernel size");
 		int64_t out = in ? windows(&w, i, in) : 0;
@@ -265,7 +280,8 @@ stx_err stx_shape_unfold(struct stx_graph *g, struct stx_node *n, struct stx_dia
 		return STX__INFER_FAIL(d, n, "size %lld is or may be larger than dimension %u",
 				       (long long)size, dim);
 	if (x->rank)
-		sizes[dim] = stx_ex_addi(g->ex, stx_ex_floordiv(g->ex, room, stx_ex_const(g->ex, step)), 1);
+		sizes[dim] = stx_ex_addi(
+			g->ex, stx_ex_floordiv(g->ex, room, stx_ex_const(g->ex, step)), 1);
 	sizes[x->rank] = stx_ex_const(g->ex, size);
 	return stx__infer_set(g, n, x->dtype, x->rank + 1u, sizes, d);
 }

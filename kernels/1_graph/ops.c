@@ -143,7 +143,8 @@ const struct stx_op_info *stx_op_info(enum stx_op op)
 int stx_op_find(const char *overload, size_t n)
 {
 	pthread_once(&once, build);
-	for (uint32_t k = stx_mix_text(0, overload, n) & (SLOTS - 1); slots[k]; k = (k + 1) & (SLOTS - 1)) {
+	for (uint32_t k = stx_mix_text(0, overload, n) & (SLOTS - 1); slots[k];
+	     k = (k + 1) & (SLOTS - 1)) {
 		const char *s = infos[slots[k] - 1].overload;
 		if (strlen(s) == n && !memcmp(s, overload, n))
 			return slots[k] - 1;
@@ -151,7 +152,8 @@ int stx_op_find(const char *overload, size_t n)
 	return -1;
 }
 
-/* Insertions, deletions and replacements that make b of a; NEAR_MAX for names too long to compare. */
+/* Insertions, deletions and replacements that make b of a; NEAR_MAX for names too long to compare.
+ */
 #define NEAR_BYTES 64
 #define NEAR_MAX   3
 static unsigned edits(const char *a, size_t na, const char *b, size_t nb)

@@ -22,15 +22,15 @@ enum stx_op_category {
 	STX_CAT_POINTWISE, /* one primitive, broadcast */
 	STX_CAT_CREATE,    /* full, arange, eye */
 	STX_CAT_REDUCE,
-	STX_CAT_VIEW,      /* index map only */
-	STX_CAT_INDIRECT,  /* gather, index, embedding */
+	STX_CAT_VIEW,     /* index map only */
+	STX_CAT_INDIRECT, /* gather, index, embedding */
 	STX_CAT_SCATTER,
 	STX_CAT_PIECEWISE, /* cat, pad, where-like piecewise maps */
 	STX_CAT_SCAN,      /* scans and sorts */
 	STX_CAT_CONTRACT,  /* matmul, convolution: reductions with a template later */
 	STX_CAT_WINDOW,    /* pooling and resampling */
 	STX_CAT_RANDOM,
-	STX_CAT_COMPOSITE  /* must be decomposed before lowering */
+	STX_CAT_COMPOSITE /* must be decomposed before lowering */
 };
 
 /* Type promotion (seed 6.2; conformance LO-20, LO-21). */
@@ -47,19 +47,31 @@ enum stx_op_tags {
 	STX_TAG_CORE = 2,     /* one of PyTorch's Core ATen operators */
 	STX_TAG_COMMUTES = 4, /* operands 0 and 1 may be swapped for value numbering */
 	STX_TAG_RANDOM = 8,
-	STX_TAG_EFFECT = 16   /* assert, mutation: kept and ordered */
+	STX_TAG_EFFECT = 16 /* assert, mutation: kept and ordered */
 };
 
 enum stx_param_kind { /* kinds a schema can name */
-	STX_PARAM_TENSOR, STX_PARAM_OPT_TENSOR, STX_PARAM_TENSORS, STX_PARAM_INT, STX_PARAM_OPT_INT,
-	STX_PARAM_INTS, STX_PARAM_OPT_INTS, STX_PARAM_FLOAT, STX_PARAM_OPT_FLOAT, STX_PARAM_BOOL,
-	STX_PARAM_SCALAR, STX_PARAM_OPT_SCALAR, STX_PARAM_STRING, STX_PARAM_DTYPE, STX_PARAM_OPT_DTYPE
+		      STX_PARAM_TENSOR,
+		      STX_PARAM_OPT_TENSOR,
+		      STX_PARAM_TENSORS,
+		      STX_PARAM_INT,
+		      STX_PARAM_OPT_INT,
+		      STX_PARAM_INTS,
+		      STX_PARAM_OPT_INTS,
+		      STX_PARAM_FLOAT,
+		      STX_PARAM_OPT_FLOAT,
+		      STX_PARAM_BOOL,
+		      STX_PARAM_SCALAR,
+		      STX_PARAM_OPT_SCALAR,
+		      STX_PARAM_STRING,
+		      STX_PARAM_DTYPE,
+		      STX_PARAM_OPT_DTYPE
 };
 
 struct stx_param {
 	const char *name;
 	enum stx_param_kind kind;
-	uint8_t is_kwarg;     /* after '*' in the schema: printed as name=value */
+	uint8_t is_kwarg; /* after '*' in the schema: printed as name=value */
 	uint8_t has_default;
 	const char *default_text; /* as written in the schema, or NULL */
 };
@@ -71,12 +83,12 @@ struct stx_node;
 typedef stx_err stx_shape_fn(struct stx_graph *g, struct stx_node *n, struct stx_diag *d);
 
 struct stx_op_info {
-	const char *overload;   /* "add.Tensor" */
-	const char *base;       /* "add" */
+	const char *overload; /* "add.Tensor" */
+	const char *base;     /* "add" */
 	enum stx_op_category category;
 	enum stx_promote promote;
 	stx_shape_fn *shape;
-	int prim;               /* enum stx_prim for POINTWISE rows with one primitive, else -1 */
+	int prim; /* enum stx_prim for POINTWISE rows with one primitive, else -1 */
 	unsigned tags;
 	uint32_t nparams;
 	const struct stx_param *params;

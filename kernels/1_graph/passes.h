@@ -12,11 +12,12 @@
 stx_err stx_infer_node(struct stx_graph *g, struct stx_node *n, struct stx_diag *d);
 /* Broadcast of shapes, right-aligned; mismatch is an error that names the dimension (LO-08). */
 stx_err stx_infer_broadcast(struct stx_graph *g, const struct stx_type *const *types, uint32_t n,
-                            struct stx_type *out, struct stx_diag *d);
-/* Common type of two dtypes; STX_DTYPE_NONE when there is none (u64 with signed, mixed 8-bit floats). */
+			    struct stx_type *out, struct stx_diag *d);
+/* Common type of two dtypes; STX_DTYPE_NONE when there is none (u64 with signed, mixed 8-bit
+ * floats). */
 enum stx_dtype stx_promote(enum stx_dtype a, enum stx_dtype b);
-/* For POINTWISE nodes: the dtype operands are converted to before the primitive is applied (bool for
- * logical_*; where: of its two values). STX_DTYPE_NONE for other nodes. */
+/* For POINTWISE nodes: the dtype operands are converted to before the primitive is applied (bool
+ * for logical_*; where: of its two values). STX_DTYPE_NONE for other nodes. */
 enum stx_dtype stx_infer_operand_dtype(const struct stx_node *n);
 
 /* Checks a whole graph: topological order, arities and kinds, types as inference gives them, unique
@@ -32,30 +33,33 @@ stx_err stx_graph_verify_basis(struct stx_graph *g, struct stx_diag *d);
  *   %add : f32[n,128] [num_users=1] = add.Tensor(%primals_1, %primals_1, alpha=1)
  *   %e : () [num_users=0] [serial=1] = _assert_async.msg(%c, 'text')
  *   return (%add,)
- * A placeholder may carry strides=[...] and param=True; a constant is the bytes of its elements, in input
- * text also a list of numbers. %x:1 is a node's second result; an output may be followed by: as 'name'.
- * Floats are shortest decimals with a point or exponent, inf, nan, nan(0x7ff8000000000001). Integer
- * arguments and sizes may be index expressions over the symbols; a symbol's upper end may be inf. In input
- * text types of calls, num_users and defaults are optional; what is given is checked. '#' starts a comment:
- * origins print as such. Errors carry line:column. Printing fails with NOMEM, or TOO_LARGE over 256 MiB. */
+ * A placeholder may carry strides=[...] and param=True; a constant is the bytes of its elements, in
+ * input text also a list of numbers. %x:1 is a node's second result; an output may be followed by:
+ * as 'name'. Floats are shortest decimals with a point or exponent, inf, nan,
+ * nan(0x7ff8000000000001). Integer arguments and sizes may be index expressions over the symbols; a
+ * symbol's upper end may be inf. In input text types of calls, num_users and defaults are optional;
+ * what is given is checked. '#' starts a comment: origins print as such. Errors carry line:column.
+ * Printing fails with NOMEM, or TOO_LARGE over 256 MiB. */
 stx_err stx_graph_print(const struct stx_graph *g, struct stx_bytes *out);
 stx_err stx_graph_parse(struct stx_arena *a, const char *text, size_t n, struct stx_graph **out,
-                        struct stx_diag *d);
+			struct stx_diag *d);
 
-/* A new graph in canonical form: nodes in the order of an iterative depth-first walk from the outputs
- * (effects in serial order first), equal nodes merged (never random or effect ones), dead nodes gone,
- * canonical names (primals_k in input order; a dead input stays an input), view arguments normalised
- * (negative dims, explicit sizes). Equal graphs up to node names, order of independent nodes and
- * explicit defaults become identical. */
+/* A new graph in canonical form: nodes in the order of an iterative depth-first walk from the
+ * outputs (effects in serial order first), equal nodes merged (never random or effect ones), dead
+ * nodes gone, canonical names (primals_k in input order; a dead input stays an input), view
+ * arguments normalised (negative dims, explicit sizes). Equal graphs up to node names, order of
+ * independent nodes and explicit defaults become identical. */
 stx_err stx_graph_canonical(const struct stx_graph *g, struct stx_arena *a, struct stx_graph **out,
-                            struct stx_diag *d);
+			    struct stx_diag *d);
 /* SHA-256 over the printed form of a canonical graph without origins. */
 stx_err stx_graph_digest(const struct stx_graph *canonical, struct stx_digest *out,
-                         struct stx_diag *d);
+			 struct stx_diag *d);
 
-/* Rewrites, each returning a new graph or the same one changed in place; class BIT (SE-11, DF-07). */
-stx_err stx_graph_decompose_to_basis(struct stx_graph **g, struct stx_diag *d);      /* DF-01, DF-02 */
-stx_err stx_graph_simplify(struct stx_graph **g, struct stx_diag *d);                /* OP-03, OP-04 */
-stx_err stx_graph_decompose_to_primitives(struct stx_graph **g, struct stx_diag *d); /* composites */
+/* Rewrites, each returning a new graph or the same one changed in place; class BIT (SE-11, DF-07).
+ */
+stx_err stx_graph_decompose_to_basis(struct stx_graph **g, struct stx_diag *d); /* DF-01, DF-02 */
+stx_err stx_graph_simplify(struct stx_graph **g, struct stx_diag *d);           /* OP-03, OP-04 */
+stx_err stx_graph_decompose_to_primitives(struct stx_graph **g,
+					  struct stx_diag *d); /* composites */
 
 #endif

@@ -26,7 +26,7 @@ struct stx_prim_info {
 };
 
 const struct stx_prim_info *stx_prim_info(enum stx_prim p);
-int stx_prim_parse(const char *text, int n);                /* -1 when unknown */
+int stx_prim_parse(const char *text, int n); /* -1 when unknown */
 int stx_prim_accepts(enum stx_prim p, enum stx_dtype t);
 
 /* A constant or scalar value: the member is chosen by the dtype (floats in f, signed and bool in i,

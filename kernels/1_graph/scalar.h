@@ -26,8 +26,8 @@ struct stx_float_format {
 	uint32_t max;   /* the largest finite value */
 	uint32_t inf;   /* what an overflow gives: infinity, or nan in formats without it */
 	uint32_t nan;
-	uint32_t sign;  /* the sign bit */
-	int nuz;        /* no negative zero: its pattern is the NaN */
+	uint32_t sign; /* the sign bit */
+	int nuz;       /* no negative zero: its pattern is the NaN */
 };
 const struct stx_float_format *stx_float_format(enum stx_dtype t); /* NULL: not such a type */
 

@@ -186,8 +186,8 @@ static int parse_bool(struct stx__parser *s, int *v)
 	return 0;
 }
 
-/* PyTorch writes the end of a slice without one as sys.maxsize, which index expressions keep for infinity;
- * bounds are clamped to the size, so the number before it means the same. */
+/* PyTorch writes the end of a slice without one as sys.maxsize, which index expressions keep for
+ * infinity; bounds are clamped to the size, so the number before it means the same. */
 static int parse_bound(struct stx__parser *s, stx_ex *out)
 {
 	static const char most[] = "9223372036854775807";
@@ -540,8 +540,9 @@ static int parse_definition(struct stx__parser *s)
 	int op = stx_op_find((const char *)w.at, w.n);
 	if (op < 0) {
 		const char *near = stx_op_nearest((const char *)w.at, w.n);
-		return stx__t_fail(s, at, "'%.*s' is not an operator overload%s%s%s", stx__t_shown(w),
-				   (const char *)w.at, near ? ": did you mean '" : "", near ? near : "",
+		return stx__t_fail(s, at, "'%.*s' is not an operator overload%s%s%s",
+				   stx__t_shown(w), (const char *)w.at,
+				   near ? ": did you mean '" : "", near ? near : "",
 				   near ? "'?" : "");
 	}
 	if (op == STX_OP_PLACEHOLDER)

@@ -1,22 +1,23 @@
 /* body.c
- * plays an inner function once into a flat SSA body: the recording handler (seed 000 6.8; LN-01, IR-09).
+ * plays an inner function once into a flat SSA body: the recording handler (seed 000 6.8; LN-01,
+ * IR-09).
  *
- * Requires: expressions over the function's own variables. Ensures: instructions in evaluation order,
- * operands first, every index expression simplified; loads below a condition carry its mask. Sub-terms are
- * not shared (LO-29): operands of one record are played once each, so the size is what the record's counts
- * say, and realise.c bounds those. Terminates because records form a DAG; the work stack is explicit, so
- * depth is bounded by memory only. */
+ * Requires: expressions over the function's own variables. Ensures: instructions in evaluation
+ * order, operands first, every index expression simplified; loads below a condition carry its mask.
+ * Sub-terms are not shared (LO-29): operands of one record are played once each, so the size is
+ * what the record's counts say, and realise.c bounds those. Terminates because records form a DAG;
+ * the work stack is explicit, so depth is bounded by memory only. */
 #include <string.h>
 
 #include "lower.h"
 
 struct frame {
 	const struct stx__inner *fn;
-	const stx_ex *idx;  /* [fn->rank]; NULL: the identity */
-	uint32_t mask;      /* instruction, or STX_NONE */
-	uint32_t next;      /* operand to play next */
-	uint32_t base;      /* values below belong to frames below */
-	stx_ex *at;         /* INDIRECT: what each index operand became */
+	const stx_ex *idx; /* [fn->rank]; NULL: the identity */
+	uint32_t mask;     /* instruction, or STX_NONE */
+	uint32_t next;     /* operand to play next */
+	uint32_t base;     /* values below belong to frames below */
+	stx_ex *at;        /* INDIRECT: what each index operand became */
 };
 
 struct player {
@@ -41,22 +42,29 @@ static uint32_t emit(struct player *p, struct stx_binst i, struct stx_interval r
 	return p->insts.n - 1;
 }
 
-static uint32_t emit_prim(struct player *p, enum stx_prim op, enum stx_dtype t, uint32_t a, uint32_t b,
-                          uint32_t c)
+static uint32_t emit_prim(struct player *p, enum stx_prim op, enum stx_dtype t, uint32_t a,
+			  uint32_t b, uint32_t c)
 {
 	struct stx_interval ra = p->ranges.at[a];
 	struct stx_interval rb = b == STX_NONE ? anything : p->ranges.at[b];
 	struct stx_interval rc = c == STX_NONE ? anything : p->ranges.at[c];
 
-	return emit(p, (struct stx_binst){ .op = (uint8_t)op, .dtype = (uint8_t)t, .a = a, .b = b, .c = c },
-	            stx__range_prim(op, t, p->insts.at[a].dtype, ra, rb, rc));
+	return emit(p,
+		    (struct stx_binst){
+			    .op = (uint8_t)op, .dtype = (uint8_t)t, .a = a, .b = b, .c = c },
+		    stx__range_prim(op, t, p->insts.at[a].dtype, ra, rb, rc));
 }
 
 static uint32_t emit_const(struct player *p, enum stx_dtype t, union stx_scalar k)
 {
-	return emit(p, (struct stx_binst){ .op = STX_B_CONST, .dtype = (uint8_t)t, .a = STX_NONE,
-	                                   .b = STX_NONE, .c = STX_NONE, .k = k },
-	            stx__range_const(t, k));
+	return emit(p,
+		    (struct stx_binst){ .op = STX_B_CONST,
+					.dtype = (uint8_t)t,
+					.a = STX_NONE,
+					.b = STX_NONE,
+					.c = STX_NONE,
+					.k = k },
+		    stx__range_const(t, k));
 }
 
 /* A constant expression is a constant instruction. */
@@ -67,14 +75,21 @@ static uint32_t emit_index(struct player *p, enum stx_dtype t, stx_ex e)
 	if (stx_ex_is_const(p->ex, e, &v))
 		return emit_const(p, t, (union stx_scalar){ .i = v });
 	p->bad_index |= e == STX_EX_BAD;
-	return emit(p, (struct stx_binst){ .op = STX_B_INDEX, .dtype = (uint8_t)t, .a = STX_NONE,
-	                                   .b = STX_NONE, .c = STX_NONE, .ex = e },
-	            stx_ex_interval(p->ex, e));
+	return emit(p,
+		    (struct stx_binst){ .op = STX_B_INDEX,
+					.dtype = (uint8_t)t,
+					.a = STX_NONE,
+					.b = STX_NONE,
+					.c = STX_NONE,
+					.ex = e },
+		    stx_ex_interval(p->ex, e));
 }
 
 static uint32_t and_mask(struct player *p, uint32_t a, uint32_t b)
 {
-	return a == STX_NONE ? b : b == STX_NONE ? a : emit_prim(p, STX_P_AND, STX_BOOL, a, b, STX_NONE);
+	return a == STX_NONE   ? b
+	       : b == STX_NONE ? a
+			       : emit_prim(p, STX_P_AND, STX_BOOL, a, b, STX_NONE);
 }
 
 static stx_ex at_index(struct player *p, const struct frame *f, stx_ex e)
@@ -91,7 +106,8 @@ static void push_value(struct player *p, uint32_t v)
 		p->oom = 1;
 }
 
-static void push_frame(struct player *p, const struct stx__inner *fn, const stx_ex *idx, uint32_t mask)
+static void push_frame(struct player *p, const struct stx__inner *fn, const stx_ex *idx,
+		       uint32_t mask)
 {
 	struct frame f = { .fn = fn, .idx = idx, .mask = mask, .base = p->values.n };
 
@@ -114,9 +130,14 @@ static void play_load(struct player *p, const struct frame *f)
 		r.lo = r.lo > 0 ? 0 : r.lo;
 		r.hi = r.hi < 0 ? 0 : r.hi;
 	}
-	finish(p, emit(p, (struct stx_binst){ .op = STX_B_LOAD, .dtype = f->fn->dtype,
-	                                      .a = f->fn->u.load.buffer, .b = STX_NONE, .c = f->mask,
-	                                      .ex = at_index(p, f, f->fn->u.load.ex) }, r));
+	finish(p, emit(p,
+		       (struct stx_binst){ .op = STX_B_LOAD,
+					   .dtype = f->fn->dtype,
+					   .a = f->fn->u.load.buffer,
+					   .b = STX_NONE,
+					   .c = f->mask,
+					   .ex = at_index(p, f, f->fn->u.load.ex) },
+		       r));
 }
 
 static void play_map(struct player *p)
@@ -136,9 +157,9 @@ static void play_map(struct player *p)
 
 		v = p->values.at + p->frames.at[p->frames.n - 1].base;
 		push_value(p, arity == 0 ? emit_const(p, s->dtype, s->k)
-		                         : emit_prim(p, s->op, s->dtype, v[s->a],
-		                                     arity > 1 ? v[s->b] : STX_NONE,
-		                                     arity > 2 ? v[s->c] : STX_NONE));
+					 : emit_prim(p, s->op, s->dtype, v[s->a],
+						     arity > 1 ? v[s->b] : STX_NONE,
+						     arity > 2 ? v[s->c] : STX_NONE));
 	}
 	if (!p->oom)
 		finish(p, p->values.at[p->values.n - 1]);
@@ -178,9 +199,10 @@ static uint32_t test(struct player *p, stx_ex e, stx_ex bound, enum stx_prim op)
 	return emit_prim(p, op, STX_BOOL, a, b, STX_NONE);
 }
 
-/* Emits what of the conditions is not proven into *cond (STX_NONE when nothing is); 0 when refuted. */
+/* Emits what of the conditions is not proven into *cond (STX_NONE when nothing is); 0 when refuted.
+ */
 static int play_conds(struct player *p, const struct frame *f, const struct stx__piece *piece,
-                      uint32_t *cond)
+		      uint32_t *cond)
 {
 	uint32_t i;
 	int side;
@@ -203,20 +225,22 @@ static int play_conds(struct player *p, const struct frame *f, const struct stx_
 
 			if (bound == STX_EX_BAD || decide(p, e, at_index(p, f, bound), !side) > 0)
 				continue;
-			*cond = and_mask(p, *cond, test(p, e, at_index(p, f, bound),
-			                                side ? STX_P_LT : STX_P_GE));
+			*cond = and_mask(
+				p, *cond,
+				test(p, e, at_index(p, f, bound), side ? STX_P_LT : STX_P_GE));
 		}
 	return 1;
 }
 
-/* Whether fn reads memory or checks an index, so that lanes where it is not wanted must be masked. */
+/* Whether fn reads memory or checks an index, so that lanes where it is not wanted must be masked.
+ */
 static int needs_mask(const struct stx__inner *fn)
 {
 	return fn->reads || fn->used[STX_B_INDIRECT / 64] >> STX_B_INDIRECT % 64 & 1;
 }
 
-/* The value stack above base holds (condition, value) pairs; the first piece whose condition is proven, or
- * the last, is the else branch. */
+/* The value stack above base holds (condition, value) pairs; the first piece whose condition is
+ * proven, or the last, is the else branch. */
 static void play_pieces(struct player *p)
 {
 	struct frame *f = &p->frames.at[p->frames.n - 1];
@@ -235,7 +259,7 @@ static void play_pieces(struct player *p)
 		}
 		push_value(p, cond);
 		push_frame(p, fn->operands[k], f->idx,
-		           needs_mask(fn->operands[k]) ? and_mask(p, f->mask, cond) : f->mask);
+			   needs_mask(fn->operands[k]) ? and_mask(p, f->mask, cond) : f->mask);
 		return;
 	}
 	if (p->oom)
@@ -251,8 +275,10 @@ static void play_pieces(struct player *p)
 	finish(p, r);
 }
 
-/* Turns run-time value v into an index in [0, bound), with what repair and check it needs (VR-05). */
-static stx_ex make_indirect(struct player *p, uint32_t v, stx_ex bound, uint8_t flags, uint32_t mask)
+/* Turns run-time value v into an index in [0, bound), with what repair and check it needs (VR-05).
+ */
+static stx_ex make_indirect(struct player *p, uint32_t v, stx_ex bound, uint8_t flags,
+			    uint32_t mask)
 {
 	struct stx_interval r = p->ranges.at[v], b = stx_ex_interval(p->ex, bound);
 	uint32_t at;
@@ -265,16 +291,25 @@ static stx_ex make_indirect(struct player *p, uint32_t v, stx_ex bound, uint8_t 
 		flags &= (uint8_t)~STX_BF_CHECK;
 	if ((flags & STX_BF_WRAP) && r.lo >= -b.lo && r.hi < b.lo)
 		flags &= (uint8_t)~STX_BF_CHECK;
-	at = emit(p, (struct stx_binst){ .op = STX_B_INDIRECT, .dtype = STX_I64, .flags = flags, .a = v,
-	                                 .b = STX_NONE, .c = mask, .ex = bound },
-	          (struct stx_interval){ 0, b.hi - 1 });
-	return stx_ex_indirect(p->ex, at, (struct stx_interval){
-		0, b.hi == STX_POS_INF ? STX_POS_INF : b.hi > 0 ? b.hi - 1 : 0 });
+	at = emit(p,
+		  (struct stx_binst){ .op = STX_B_INDIRECT,
+				      .dtype = STX_I64,
+				      .flags = flags,
+				      .a = v,
+				      .b = STX_NONE,
+				      .c = mask,
+				      .ex = bound },
+		  (struct stx_interval){ 0, b.hi - 1 });
+	return stx_ex_indirect(p->ex, at,
+			       (struct stx_interval){ 0, b.hi == STX_POS_INF ? STX_POS_INF
+							 : b.hi > 0          ? b.hi - 1
+									     : 0 });
 }
 
-/* An index known as an expression over loop variables and proven in range is used as it is (VR-06). */
+/* An index known as an expression over loop variables and proven in range is used as it is (VR-06).
+ */
 static stx_ex known_index(struct player *p, const struct frame *f, const struct stx__inner *index,
-                          const struct stx__index *how, stx_ex bound)
+			  const struct stx__index *how, stx_ex bound)
 {
 	stx_ex e, wrapped;
 
@@ -287,7 +322,8 @@ static stx_ex known_index(struct player *p, const struct frame *f, const struct 
 	if (e == STX_EX_BAD)
 		return e;
 	wrapped = stx_ex_interval(p->ex, e).hi < 0 && (how->flags & STX_BF_WRAP)
-		? stx_ex_add(p->ex, e, bound) : e;
+			  ? stx_ex_add(p->ex, e, bound)
+			  : e;
 	if (stx_ex_interval(p->ex, wrapped).lo >= 0 && decide(p, wrapped, bound, 0) > 0)
 		return wrapped;
 	return STX_EX_BAD;
@@ -307,7 +343,7 @@ static void play_indirect(struct player *p)
 		const struct stx__index *how = &fn->u.indirect.at[f->next - 1];
 
 		f->at[f->next - 1] = make_indirect(p, p->values.at[p->values.n - 1],
-		                                   at_index(p, f, how->bound), how->flags, f->mask);
+						   at_index(p, f, how->bound), how->flags, f->mask);
 		p->values.n = f->base;
 	}
 	while (f->next < n) {
@@ -324,13 +360,13 @@ static void play_indirect(struct player *p)
 	if (!idx)
 		goto oom;
 	for (d = 0; d < op->rank; d++) {
-		/* own variables first: the values put in for them may hold indirect atoms of this body,
-		 * which number instructions and must not be taken for operand numbers */
+		/* own variables first: the values put in for them may hold indirect atoms of this
+		 * body, which number instructions and must not be taken for operand numbers */
 		stx_ex e = fn->u.indirect.map[d];
 		uint32_t k = stx_ex_uses_kind(p->ex, e, STX_ATOM_INDIRECT);
 
 		idx[d] = k ? stx_ex_subst_kind(p->ex, e, STX_ATOM_INDIRECT, f->at, n)
-		           : at_index(p, f, e);
+			   : at_index(p, f, e);
 		p->bad_index |= idx[d] == STX_EX_BAD;
 	}
 	f->fn = op;
@@ -347,31 +383,20 @@ static void step(struct player *p)
 	const struct frame *f = &p->frames.at[p->frames.n - 1];
 
 	switch (f->fn->rule) {
-	case STX_IN_LOAD:
-		play_load(p, f);
-		break;
-	case STX_IN_CONST:
-		finish(p, emit_const(p, f->fn->dtype, f->fn->u.k));
-		break;
+	case STX_IN_LOAD: play_load(p, f); break;
+	case STX_IN_CONST: finish(p, emit_const(p, f->fn->dtype, f->fn->u.k)); break;
 	case STX_IN_INDEX:
 		finish(p, emit_index(p, f->fn->dtype, at_index(p, f, f->fn->u.ex)));
 		break;
-	case STX_IN_MAP:
-		play_map(p);
-		break;
-	case STX_IN_VIEW:
-		play_view(p);
-		break;
-	case STX_IN_PIECES:
-		play_pieces(p);
-		break;
-	default:
-		play_indirect(p);
+	case STX_IN_MAP: play_map(p); break;
+	case STX_IN_VIEW: play_view(p); break;
+	case STX_IN_PIECES: play_pieces(p); break;
+	default: play_indirect(p);
 	}
 }
 
 stx_err stx__body_play(struct stx_graph *g, const struct stx__inner *const *fns, uint32_t nfns,
-                       struct stx_body *out, struct stx_diag *d)
+		       struct stx_body *out, struct stx_diag *d)
 {
 	struct player p = { .g = g, .ex = g->ex, .arena = g->arena };
 	uint32_t i;
@@ -385,7 +410,8 @@ stx_err stx__body_play(struct stx_graph *g, const struct stx__inner *const *fns,
 		out->result[i] = p.values.at[--p.values.n];
 	}
 	if (p.bad_index)
-		return stx_fail(d, STX_E_TOO_LARGE, "lower", "", "an index expression is too large");
+		return stx_fail(d, STX_E_TOO_LARGE, "lower", "",
+				"an index expression is too large");
 	out->at = p.insts.at;
 	out->n = p.insts.n;
 	out->nresults = nfns;

@@ -1,10 +1,11 @@
 /* evaluate.c
- * reference evaluation of a loop program with concrete values: one more handler over the same bodies (seed
- * 000 6.7, 6.9; IR-12, SE-02).
+ * reference evaluation of a loop program with concrete values: one more handler over the same
+ * bodies (seed 000 6.7, 6.9; IR-12, SE-02).
  *
- * Reductions fold left from the identity in lexicographic order of their range. Primitives and elementary
- * functions are the scalar reference of elementary.h. Slow by design; bounded by the program's iteration
- * counts. Symbols take their hints. An index out of bounds is BOUNDS and names buffer, index and extent. */
+ * Reductions fold left from the identity in lexicographic order of their range. Primitives and
+ * elementary functions are the scalar reference of elementary.h. Slow by design; bounded by the
+ * program's iteration counts. Symbols take their hints. An index out of bounds is BOUNDS and names
+ * buffer, index and extent. */
 #include <stdlib.h>
 
 #include "elementary.h"
@@ -15,11 +16,11 @@ struct eval {
 	const struct stx_loops *l;
 	const struct stx_buffer *b;
 	void **storage;
-	struct stx_arena *arena;  /* of this buffer's evaluation */
+	struct stx_arena *arena; /* of this buffer's evaluation */
 	struct stx_diag *d;
 	stx_err err;
-	union stx_scalar *value;  /* [body.n] */
-	int64_t *indirect;        /* [body.n] */
+	union stx_scalar *value;                 /* [body.n] */
+	int64_t *indirect;                       /* [body.n] */
 	const struct stx_elem_program **program; /* [body.n], for elementary functions */
 	int64_t vars[2 * STX_MAX_DIMS], sizes[2 * STX_MAX_DIMS];
 	const int64_t *syms;
@@ -34,15 +35,18 @@ struct state { /* of an accumulator */
 
 static int64_t at_point(struct eval *e, stx_ex ex)
 {
-	struct stx_ex_env env = { .vars = e->vars, .syms = e->syms, .indirects = e->indirect,
-		                  .nvars = 2 * STX_MAX_DIMS, .nsyms = e->nsyms,
-		                  .nindirects = e->b->body.n };
+	struct stx_ex_env env = { .vars = e->vars,
+				  .syms = e->syms,
+				  .indirects = e->indirect,
+				  .nvars = 2 * STX_MAX_DIMS,
+				  .nsyms = e->nsyms,
+				  .nindirects = e->b->body.n };
 	int ok = 1;
 	int64_t v = stx_ex_eval(e->l->ex, ex, &env, &ok);
 
 	if (!ok && !e->err)
 		e->err = stx_fail(e->d, STX_E_INTERNAL, "evaluate", e->b->name,
-		                  "an index expression of %s cannot be evaluated", e->b->name);
+				  "an index expression of %s cannot be evaluated", e->b->name);
 	return v;
 }
 
@@ -60,7 +64,8 @@ static union stx_scalar load(struct eval *e, const struct stx_binst *in)
 		return (union stx_scalar){ .u = 0 };
 	if (!base)
 		base = (const char *)src->data.bytes;
-	return stx_scalar_load(src->dtype, base + at_point(e, in->ex) * stx_dtype_bytes(src->dtype));
+	return stx_scalar_load(src->dtype,
+			       base + at_point(e, in->ex) * stx_dtype_bytes(src->dtype));
 }
 
 static int64_t indirect(struct eval *e, const struct stx_binst *in)
@@ -74,7 +79,8 @@ static int64_t indirect(struct eval *e, const struct stx_binst *in)
 		v += bound;
 	if ((v < 0 || v >= bound) && !e->err)
 		e->err = stx_fail(e->d, STX_E_BOUNDS, "evaluate", e->b->name,
-		                  "index out of bounds: 0 <= %lld < %lld", (long long)v, (long long)bound);
+				  "index out of bounds: 0 <= %lld < %lld", (long long)v,
+				  (long long)bound);
 	return v;
 }
 
@@ -82,7 +88,8 @@ static union stx_scalar primitive(struct eval *e, const struct stx_binst *in, ui
 {
 	int arity = stx_prim_info(in->op)->arity;
 	union stx_scalar none = { .u = 0 }, a = e->value[in->a];
-	union stx_scalar b = arity > 1 ? e->value[in->b] : none, c = arity > 2 ? e->value[in->c] : none;
+	union stx_scalar b = arity > 1 ? e->value[in->b] : none,
+			 c = arity > 2 ? e->value[in->c] : none;
 	enum stx_dtype src = e->b->body.at[in->a].dtype;
 
 	if (e->program[i])
@@ -99,20 +106,11 @@ static void run_body(struct eval *e)
 		const struct stx_binst *in = &e->b->body.at[i];
 
 		switch (in->op) {
-		case STX_B_CONST:
-			e->value[i] = in->k;
-			break;
-		case STX_B_INDEX:
-			e->value[i].i = at_point(e, in->ex);
-			break;
-		case STX_B_LOAD:
-			e->value[i] = load(e, in);
-			break;
-		case STX_B_INDIRECT:
-			e->value[i].i = e->indirect[i] = indirect(e, in);
-			break;
-		default:
-			e->value[i] = primitive(e, in, i);
+		case STX_B_CONST: e->value[i] = in->k; break;
+		case STX_B_INDEX: e->value[i].i = at_point(e, in->ex); break;
+		case STX_B_LOAD: e->value[i] = load(e, in); break;
+		case STX_B_INDIRECT: e->value[i].i = e->indirect[i] = indirect(e, in); break;
+		default: e->value[i] = primitive(e, in, i);
 		}
 	}
 }
@@ -133,8 +131,8 @@ static int beats(const struct eval *e, union stx_scalar v, union stx_scalar best
 static void combine(struct eval *e, struct state *s, int64_t index)
 {
 	const enum stx_prim ops[] = { [STX_MONOID_SUM] = STX_P_ADD, [STX_MONOID_PROD] = STX_P_MUL,
-		                      [STX_MONOID_MAX] = STX_P_MAX, [STX_MONOID_MIN] = STX_P_MIN,
-		                      [STX_MONOID_ANY] = STX_P_OR, [STX_MONOID_ALL] = STX_P_AND };
+				      [STX_MONOID_MAX] = STX_P_MAX, [STX_MONOID_MIN] = STX_P_MIN,
+				      [STX_MONOID_ANY] = STX_P_OR,  [STX_MONOID_ALL] = STX_P_AND };
 	enum stx_dtype t = e->b->acc;
 	union stx_scalar v = e->value[e->b->body.result[0]];
 
@@ -152,8 +150,7 @@ static void combine(struct eval *e, struct state *s, int64_t index)
 	case STX_MONOID_WELFORD:
 		e->err = stx_fail(e->d, STX_E_UNSUPPORTED, "evaluate", e->b->name, "welford");
 		break;
-	default:
-		s->v = stx_prim_eval(ops[e->b->monoid], t, t, s->v, v, v);
+	default: s->v = stx_prim_eval(ops[e->b->monoid], t, t, s->v, v, v);
 	}
 	s->any = 1;
 }
@@ -191,8 +188,9 @@ static union stx_scalar reduce(struct eval *e)
 		} while (!e->err && advance(e, from, to));
 	if (e->b->monoid == STX_MONOID_ARGMAX || e->b->monoid == STX_MONOID_ARGMIN)
 		return (union stx_scalar){ .i = s.index };
-	return e->b->acc == e->b->dtype ? s.v
-		: stx_prim_eval(STX_P_CAST, e->b->dtype, e->b->acc, s.v, s.v, s.v);
+	return e->b->acc == e->b->dtype
+		       ? s.v
+		       : stx_prim_eval(STX_P_CAST, e->b->dtype, e->b->acc, s.v, s.v, s.v);
 }
 
 static stx_err run_buffer(struct eval *e)
@@ -235,11 +233,13 @@ static stx_err prepare(struct eval *e)
 			continue;
 		e->program[i] = stx_elementary_record(e->arena, in->op, in->dtype);
 		if (!e->program[i])
-			return stx_fail(e->d, STX_E_UNSUPPORTED, "evaluate", b->name, "no body for %s of %s",
-			                stx_prim_info(in->op)->text, stx_dtype_name(in->dtype));
+			return stx_fail(e->d, STX_E_UNSUPPORTED, "evaluate", b->name,
+					"no body for %s of %s", stx_prim_info(in->op)->text,
+					stx_dtype_name(in->dtype));
 	}
 	for (i = 0; i < b->nranges + b->nrranges; i++)
-		e->sizes[i] = at_point(e, i < b->nranges ? b->ranges[i] : b->rranges[i - b->nranges]);
+		e->sizes[i] =
+			at_point(e, i < b->nranges ? b->ranges[i] : b->rranges[i - b->nranges]);
 	return e->err;
 }
 
@@ -254,8 +254,12 @@ stx_err stx_handler_evaluate(const struct stx_loops *l, void **buffers, struct s
 	for (k = 0; k < nsyms; k++)
 		syms[k] = l->g->symbols.at[k].hint;
 	for (i = 0; i < l->buffers.n && !err; i++) {
-		struct eval e = { .l = l, .b = l->buffers.at[i], .storage = buffers, .d = d,
-			          .syms = syms, .nsyms = nsyms };
+		struct eval e = { .l = l,
+				  .b = l->buffers.at[i],
+				  .storage = buffers,
+				  .d = d,
+				  .syms = syms,
+				  .nsyms = nsyms };
 
 		if (e.b->def == STX_DEF_NONE)
 			continue;

@@ -1,16 +1,17 @@
 /* handlers.c
- * interpretations of a buffer's definition: reads and writes, counts, text (seed 000 6.7; IR-05..07).
+ * interpretations of a buffer's definition: reads and writes, counts, text (seed 000 6.7;
+ * IR-05..07).
  *
- * Each walks the flat body once; what an instruction is comes from prims.def, so a new primitive needs no
- * change here. */
+ * Each walks the flat body once; what an instruction is comes from prims.def, so a new primitive
+ * needs no change here. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "loops_text.h"
 
-stx_err stx_handler_accesses(const struct stx_loops *l, const struct stx_buffer *b, struct stx_arena *a,
-                             struct stx_access **out, uint32_t *n)
+stx_err stx_handler_accesses(const struct stx_loops *l, const struct stx_buffer *b,
+			     struct stx_arena *a, struct stx_access **out, uint32_t *n)
 {
 	uint32_t i, k = 0;
 
@@ -24,12 +25,16 @@ stx_err stx_handler_accesses(const struct stx_loops *l, const struct stx_buffer 
 		const struct stx_binst *in = &b->body.at[i];
 
 		if (in->op == STX_B_LOAD)
-			(*out)[(*n)++] = (struct stx_access){
-				.buffer = in->a, .ex = in->ex, .masked = in->c != STX_NONE,
-				.indirect = (uint8_t)stx_ex_uses_kind(l->ex, in->ex, STX_ATOM_INDIRECT) };
+			(*out)[(*n)++] =
+				(struct stx_access){ .buffer = in->a,
+						     .ex = in->ex,
+						     .masked = in->c != STX_NONE,
+						     .indirect = (uint8_t)stx_ex_uses_kind(
+							     l->ex, in->ex, STX_ATOM_INDIRECT) };
 	}
 	if (b->def != STX_DEF_NONE)
-		(*out)[(*n)++] = (struct stx_access){ .buffer = b->id, .ex = b->store, .is_write = 1 };
+		(*out)[(*n)++] =
+			(struct stx_access){ .buffer = b->id, .ex = b->store, .is_write = 1 };
 	return 0;
 }
 
@@ -136,12 +141,12 @@ void stx__loops_inst(const struct stx__names *n, const struct stx_binst *in, str
 		print_mask(in->c, out);
 		stx_bytes_puts(out, ")");
 		break;
-	default:
-		print_prim(in, out);
+	default: print_prim(in, out);
 	}
 }
 
-stx_err stx_handler_text(const struct stx_loops *l, const struct stx_buffer *b, struct stx_bytes *out)
+stx_err stx_handler_text(const struct stx_loops *l, const struct stx_buffer *b,
+			 struct stx_bytes *out)
 {
 	struct stx__names n = { l, b };
 	uint32_t i;

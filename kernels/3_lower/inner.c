@@ -1,5 +1,6 @@
 /* inner.c
- * constructors of inner functions, with their counts (seed 000 6.3, 6.4; conformance IR-03, LV-03..09). */
+ * constructors of inner functions, with their counts (seed 000 6.3, 6.4; conformance IR-03,
+ * LV-03..09). */
 #include <string.h>
 
 #include "inner.h"
@@ -20,18 +21,16 @@ int stx__dtype_range(enum stx_dtype t, struct stx_interval *r)
 
 	switch (stx_dtype_kind(t)) {
 	case STX_KIND_INT:
-		*r = (struct stx_interval){ -(INT64_MAX >> (64 - bits)) - 1, INT64_MAX >> (64 - bits) };
+		*r = (struct stx_interval){ -(INT64_MAX >> (64 - bits)) - 1,
+					    INT64_MAX >> (64 - bits) };
 		return 1;
 	case STX_KIND_UINT:
 		if (bits == 64)
 			return 0;
 		*r = (struct stx_interval){ 0, (int64_t)(UINT64_MAX >> (64 - bits)) };
 		return 1;
-	case STX_KIND_BOOL:
-		*r = (struct stx_interval){ 0, 1 };
-		return 1;
-	default:
-		return 0;
+	case STX_KIND_BOOL: *r = (struct stx_interval){ 0, 1 }; return 1;
+	default: return 0;
 	}
 }
 
@@ -52,7 +51,7 @@ stx_ex stx__address(struct stx_exprs *x, struct stx__shape s, const stx_ex *stri
 
 	for (d = 0; d < s.rank; d++)
 		offset = stx_ex_add(x, offset,
-		                    stx_ex_mul(x, strides[d], stx__axis(x, d, s.sizes[d])));
+				    stx_ex_mul(x, strides[d], stx__axis(x, d, s.sizes[d])));
 	return offset;
 }
 
@@ -110,8 +109,8 @@ static void use(struct stx__inner *n, uint32_t op)
 
 /* A record with its operands' counts added up. operands must outlive it. */
 static struct stx__inner *record(struct stx_graph *g, enum stx__inner_rule rule, enum stx_dtype t,
-                                 struct stx__shape s, struct stx__inner *const *operands,
-                                 uint32_t nops)
+				 struct stx__shape s, struct stx__inner *const *operands,
+				 uint32_t nops)
 {
 	struct stx__inner *n = STX_NEW(g->arena, struct stx__inner);
 	uint32_t i, j;
@@ -142,13 +141,13 @@ static struct stx__inner *record(struct stx_graph *g, enum stx__inner_rule rule,
 }
 
 static struct stx__inner *const *copy_operands(struct stx_graph *g,
-                                               struct stx__inner *const *operands, uint32_t n)
+					       struct stx__inner *const *operands, uint32_t n)
 {
 	return stx_arena_copy(g->arena, operands, n * sizeof *operands);
 }
 
 struct stx__inner *stx__inner_load(struct stx_graph *g, uint32_t buffer, enum stx_dtype t,
-                                   struct stx__shape s, stx_ex address)
+				   struct stx__shape s, stx_ex address)
 {
 	struct stx__inner *n = record(g, STX_IN_LOAD, t, s, NULL, 0);
 
@@ -166,7 +165,7 @@ struct stx__inner *stx__inner_load(struct stx_graph *g, uint32_t buffer, enum st
 }
 
 struct stx__inner *stx__inner_const(struct stx_graph *g, enum stx_dtype t, struct stx__shape s,
-                                    union stx_scalar k)
+				    union stx_scalar k)
 {
 	struct stx__inner *n = record(g, STX_IN_CONST, t, s, NULL, 0);
 
@@ -178,7 +177,7 @@ struct stx__inner *stx__inner_const(struct stx_graph *g, enum stx_dtype t, struc
 }
 
 struct stx__inner *stx__inner_index(struct stx_graph *g, enum stx_dtype t, struct stx__shape s,
-                                    stx_ex ex)
+				    stx_ex ex)
 {
 	struct stx__inner *n = record(g, STX_IN_INDEX, t, s, NULL, 0);
 
@@ -191,8 +190,8 @@ struct stx__inner *stx__inner_index(struct stx_graph *g, enum stx_dtype t, struc
 }
 
 struct stx__inner *stx__inner_map(struct stx_graph *g, struct stx__shape s,
-                                  struct stx__inner *const *operands, uint32_t nops,
-                                  const struct stx__step *steps, uint32_t nsteps)
+				  struct stx__inner *const *operands, uint32_t nops,
+				  const struct stx__step *steps, uint32_t nsteps)
 {
 	struct stx__inner *const *ops = copy_operands(g, operands, nops);
 	struct stx__inner *n;
@@ -215,7 +214,8 @@ struct stx__inner *stx__inner_map(struct stx_graph *g, struct stx__shape s,
 
 static int same_sizes(const struct stx__inner *x, struct stx__shape s)
 {
-	return x->rank == s.rank && (s.rank == 0 || !memcmp(x->sizes, s.sizes, s.rank * sizeof(stx_ex)));
+	return x->rank == s.rank &&
+	       (s.rank == 0 || !memcmp(x->sizes, s.sizes, s.rank * sizeof(stx_ex)));
 }
 
 static int is_identity(struct stx_exprs *x, const struct stx__inner *n, const stx_ex *map)
@@ -229,7 +229,7 @@ static int is_identity(struct stx_exprs *x, const struct stx__inner *n, const st
 }
 
 static struct stx__inner *view_of_view(struct stx_graph *g, struct stx__inner *x,
-                                       struct stx__shape s, const stx_ex *map)
+				       struct stx__shape s, const stx_ex *map)
 {
 	struct stx__inner *o = x->operands[0];
 	stx_ex *m = STX_NEW_ARRAY(g->arena, stx_ex, o->rank ? o->rank : 1u);
@@ -243,7 +243,7 @@ static struct stx__inner *view_of_view(struct stx_graph *g, struct stx__inner *x
 }
 
 struct stx__inner *stx__inner_view(struct stx_graph *g, struct stx__inner *x, struct stx__shape s,
-                                   const stx_ex *map)
+				   const stx_ex *map)
 {
 	struct stx__inner *n, **op;
 
@@ -254,18 +254,15 @@ struct stx__inner *stx__inner_view(struct stx_graph *g, struct stx__inner *x, st
 	switch (x->rule) {
 	case STX_IN_LOAD:
 		n = stx__inner_load(g, x->u.load.buffer, x->dtype, s,
-		                    stx_ex_subst(g->ex, x->u.load.ex, map, x->rank));
+				    stx_ex_subst(g->ex, x->u.load.ex, map, x->rank));
 		if (n)
 			n->u.load.range = x->u.load.range;
 		return n;
-	case STX_IN_CONST:
-		return stx__inner_const(g, x->dtype, s, x->u.k);
+	case STX_IN_CONST: return stx__inner_const(g, x->dtype, s, x->u.k);
 	case STX_IN_INDEX:
 		return stx__inner_index(g, x->dtype, s, stx_ex_subst(g->ex, x->u.ex, map, x->rank));
-	case STX_IN_VIEW:
-		return view_of_view(g, x, s, map);
-	default:
-		break;
+	case STX_IN_VIEW: return view_of_view(g, x, s, map);
+	default: break;
 	}
 	op = stx_arena_copy(g->arena, &x, sizeof(struct stx__inner *));
 	n = op ? record(g, STX_IN_VIEW, x->dtype, s, op, 1) : NULL;
@@ -277,8 +274,8 @@ struct stx__inner *stx__inner_view(struct stx_graph *g, struct stx__inner *x, st
 }
 
 struct stx__inner *stx__inner_pieces(struct stx_graph *g, enum stx_dtype t, struct stx__shape s,
-                                     struct stx__inner *const *operands,
-                                     const struct stx__piece *pieces, uint32_t n)
+				     struct stx__inner *const *operands,
+				     const struct stx__piece *pieces, uint32_t n)
 {
 	struct stx__inner *const *ops = copy_operands(g, operands, n);
 	struct stx__inner *r = ops ? record(g, STX_IN_PIECES, t, s, ops, n) : NULL;
@@ -294,8 +291,8 @@ struct stx__inner *stx__inner_pieces(struct stx_graph *g, enum stx_dtype t, stru
 }
 
 struct stx__inner *stx__inner_indirect(struct stx_graph *g, struct stx__shape s,
-                                       struct stx__inner *const *operands, uint32_t nops,
-                                       const stx_ex *map, const struct stx__index *at)
+				       struct stx__inner *const *operands, uint32_t nops,
+				       const stx_ex *map, const struct stx__index *at)
 {
 	struct stx__inner *const *ops = copy_operands(g, operands, nops);
 	struct stx__inner *r;
@@ -311,7 +308,8 @@ struct stx__inner *stx__inner_indirect(struct stx_graph *g, struct stx__shape s,
 	return r;
 }
 
-struct stx__inner *stx__inner_broadcast(struct stx_graph *g, struct stx__inner *x, struct stx__shape s)
+struct stx__inner *stx__inner_broadcast(struct stx_graph *g, struct stx__inner *x,
+					struct stx__shape s)
 {
 	stx_ex *map;
 	uint32_t d, lead;
@@ -324,7 +322,8 @@ struct stx__inner *stx__inner_broadcast(struct stx_graph *g, struct stx__inner *
 	lead = s.rank - x->rank;
 	for (d = 0; d < x->rank; d++)
 		map[d] = stx_ex_equals(g->ex, x->sizes[d], 1)
-			? stx_ex_const(g->ex, 0) : stx__axis(g->ex, lead + d, s.sizes[lead + d]);
+				 ? stx_ex_const(g->ex, 0)
+				 : stx__axis(g->ex, lead + d, s.sizes[lead + d]);
 	return stx__inner_view(g, x, s, map);
 }
 

@@ -1,11 +1,11 @@
 /* layout.c
- * order of axes from access strides, and the strides of flexible buffers (seed 000 6.4; LV-02, LV-11,
- * LV-12, LV-13).
+ * order of axes from access strides, and the strides of flexible buffers (seed 000 6.4; LV-02,
+ * LV-11, LV-12, LV-13).
  *
- * Every access votes on each pair of axes: the one with the smaller stride wants to be inner; an axis the
- * access does not move along, or moves along through a division, has no vote. The order is an insertion
- * sort by majority, so a tie keeps the order given and the result is deterministic. Changing strides of a
- * temporary never changes results, only addresses. */
+ * Every access votes on each pair of axes: the one with the smaller stride wants to be inner; an
+ * axis the access does not move along, or moves along through a division, has no vote. The order is
+ * an insertion sort by majority, so a tie keeps the order given and the result is deterministic.
+ * Changing strides of a temporary never changes results, only addresses. */
 #include <stdlib.h>
 
 #include "lower.h"
@@ -16,19 +16,22 @@ static uint64_t magnitude(int64_t v)
 }
 
 /* |stride| of every axis in one access at the size hints; 0 where it has no vote. */
-static void strides_of(struct stx_exprs *x, stx_ex e, const uint32_t *vars, uint32_t n, uint64_t *out)
+static void strides_of(struct stx_exprs *x, stx_ex e, const uint32_t *vars, uint32_t n,
+		       uint64_t *out)
 {
 	stx_ex coeff, rest;
 	uint32_t i;
 
 	for (i = 0; i < n; i++)
 		out[i] = stx_ex_linear_in(x, e, vars[i], &coeff, &rest)
-			? magnitude(stx_ex_hint(x, coeff)) : 0;
+				 ? magnitude(stx_ex_hint(x, coeff))
+				 : 0;
 }
 
-/* Order of axes, outermost first, that makes accesses most contiguous; ties keep the given order. */
+/* Order of axes, outermost first, that makes accesses most contiguous; ties keep the given order.
+ */
 static void order_axes(struct stx_exprs *x, const stx_ex *accesses, uint32_t naccesses,
-                       const uint32_t *vars, uint32_t nvars, uint32_t *order)
+		       const uint32_t *vars, uint32_t nvars, uint32_t *order)
 {
 	int32_t votes[STX_MAX_DIMS][STX_MAX_DIMS] = { { 0 } }; /* [i][j] > 0: i outside j */
 	uint64_t s[STX_MAX_DIMS];
@@ -80,5 +83,5 @@ void stx__layout_settle(struct stx_exprs *x, struct stx_arena *a, struct stx_buf
 	b->layout.strides = strides;
 	b->layout.flexible = 0;
 	b->store = stx__address(x, (struct stx__shape){ b->layout.rank, b->layout.sizes }, strides,
-	                        b->layout.offset);
+				b->layout.offset);
 }

@@ -1,13 +1,14 @@
 /* loops.h
  * the loop-level IR: inner functions, buffers, and the lowering of a graph to them.
  *
- * A tensor is a function from an index space to values (seed 000 Definition 6.1). An inner function is a
- * small record {rule, operands, map, ranges}; composing two copies nothing. It reads its own index
- * variables: variable number d (expr.h) is axis d of its ranges; a reduction's axes follow its iteration
- * axes. When a value is realised, body.c plays the rules once, with an explicit work stack, through a
- * recording builder into a flat SSA body. Handlers (reads and writes, counts, text, reference
- * evaluation; code generation in later stages) are tables indexed by instruction over such bodies.
- * Everything lives in the arena of the graph being lowered; one thread. Conformance: LO, IR, LV, RZ, LN. */
+ * A tensor is a function from an index space to values (seed 000 Definition 6.1). An inner function
+ * is a small record {rule, operands, map, ranges}; composing two copies nothing. It reads its own
+ * index variables: variable number d (expr.h) is axis d of its ranges; a reduction's axes follow
+ * its iteration axes. When a value is realised, body.c plays the rules once, with an explicit work
+ * stack, through a recording builder into a flat SSA body. Handlers (reads and writes, counts,
+ * text, reference evaluation; code generation in later stages) are tables indexed by instruction
+ * over such bodies. Everything lives in the arena of the graph being lowered; one thread.
+ * Conformance: LO, IR, LV, RZ, LN. */
 #ifndef STX_LOOPS_H
 #define STX_LOOPS_H
 
@@ -32,15 +33,16 @@ union stx_scalar stx_monoid_identity(enum stx_monoid m, enum stx_dtype t);
 /* ---- bodies: flat SSA, one iteration point ---- */
 
 enum stx_bop { /* instruction: a primitive (enum stx_prim) or one of these */
-	STX_B_CONST = STX_PRIM_COUNT, /* k */
-	STX_B_INDEX,    /* value of index expression ex, as dtype */
-	STX_B_LOAD,     /* buffer a at element ex; mask c or STX_NONE: masked-off lanes do not touch
-	                   memory and give 0 */
-	STX_B_INDIRECT, /* run-time value a (i64) becomes index atom number = this instruction's own number,
-	                   with range [0, bound ex - 1]; flag STX_BF_WRAP adds the bound when negative
-	                   (LO-14); flag STX_BF_CHECK reports out of range (LO-15); mask c: lanes that are
-	                   masked off are not checked and give 0 */
-	STX_B_COUNT
+	       STX_B_CONST = STX_PRIM_COUNT, /* k */
+	       STX_B_INDEX,                  /* value of index expression ex, as dtype */
+	       STX_B_LOAD, /* buffer a at element ex; mask c or STX_NONE: masked-off lanes do not
+			      touch memory and give 0 */
+	       STX_B_INDIRECT, /* run-time value a (i64) becomes index atom number = this
+				  instruction's own number, with range [0, bound ex - 1]; flag
+				  STX_BF_WRAP adds the bound when negative (LO-14); flag
+				  STX_BF_CHECK reports out of range (LO-15); mask c: lanes that are
+				  masked off are not checked and give 0 */
+	       STX_B_COUNT
 };
 #define STX_NONE 0xffffffffu
 enum { STX_BF_WRAP = 1, STX_BF_CHECK = 2 };
@@ -76,29 +78,31 @@ enum stx_def_kind { STX_DEF_NONE, STX_DEF_POINTWISE, STX_DEF_REDUCTION };
 struct stx_buffer {
 	uint32_t id;
 	enum stx_buffer_kind kind;
-	const char *name;       /* "primals_1", "buf2" */
+	const char *name; /* "primals_1", "buf2" */
 	enum stx_dtype dtype;
 	struct stx_layout layout;
-	uint32_t index;         /* INPUT, OUTPUT: position in the call */
+	uint32_t index;             /* INPUT, OUTPUT: position in the call */
 	struct stx_const_data data; /* CONST */
 	/* Definition of TEMP and OUTPUT buffers: at every point of ranges, store the body's result
-	 * (POINTWISE) or the combination over rranges (REDUCTION). Body variables: 0..nranges-1, then the
-	 * reduction axes. */
+	 * (POINTWISE) or the combination over rranges (REDUCTION). Body variables: 0..nranges-1,
+	 * then the reduction axes. */
 	enum stx_def_kind def;
 	uint32_t nranges, nrranges;
 	const stx_ex *ranges, *rranges;
-	stx_ex store;           /* element written at a point of ranges, over variables 0..nranges-1; ranges
-	                           need not have the layout's rank (views of outputs) */
+	stx_ex store; /* element written at a point of ranges, over variables 0..nranges-1; ranges
+			 need not have the layout's rank (views of outputs) */
 	enum stx_monoid monoid;
-	enum stx_dtype acc;     /* accumulator dtype (f32 for half precision) */
+	enum stx_dtype acc; /* accumulator dtype (f32 for half precision) */
 	struct stx_body body;
 	const char *const *origins; /* graph node names (LV-15) */
 	uint32_t norigins;
-	const char *realized_by;    /* rule that realised it: "output", "reduction", "reads>4", ... (RZ-10) */
+	const char *realized_by; /* rule that realised it: "output", "reduction", "reads>4", ...
+				    (RZ-10) */
 };
 
-/* A graph output that is the same storage as an input, or as an earlier output's buffer, is copied into its
- * own buffer (B21): outputs never share unless the graph says view and the ABI value is ALIAS. */
+/* A graph output that is the same storage as an input, or as an earlier output's buffer, is copied
+ * into its own buffer (B21): outputs never share unless the graph says view and the ABI value is
+ * ALIAS. */
 struct stx_loops {
 	struct stx_graph *g;
 	struct stx_exprs *ex;
@@ -107,15 +111,15 @@ struct stx_loops {
 };
 
 struct stx_lower_options {
-	int target_gpu;   /* thresholds of RZ-04..RZ-08 */
-	int no_inline;    /* realise every node: the unfused form used by tests */
+	int target_gpu; /* thresholds of RZ-04..RZ-08 */
+	int no_inline;  /* realise every node: the unfused form used by tests */
 };
 
 /* Lowers a graph over primitives and basis ops. requires: stx_graph_verify_basis and
- * decompose_to_primitives done. ensures: every output realised, verify passes. An operator without a rule
- * is UNSUPPORTED by name. */
+ * decompose_to_primitives done. ensures: every output realised, verify passes. An operator without
+ * a rule is UNSUPPORTED by name. */
 stx_err stx_lower(struct stx_graph *g, const struct stx_lower_options *o, struct stx_loops **out,
-                  struct stx_diag *d);
+		  struct stx_diag *d);
 /* 1 when op has a lowering rule (LO-10, LO-11); 0: it must be decomposed, or is UNSUPPORTED. */
 int stx_lower_has_rule(enum stx_op op);
 /* Checks: definitions before uses, dtypes of instructions, index expressions within layouts where
@@ -124,7 +128,7 @@ stx_err stx_loops_verify(const struct stx_loops *l, struct stx_diag *d);
 /* Text, in the style of the seed's listing 6.2; parse is its inverse. */
 stx_err stx_loops_print(const struct stx_loops *l, struct stx_bytes *out);
 stx_err stx_loops_parse(struct stx_arena *a, const char *text, size_t n, struct stx_loops **out,
-                        struct stx_diag *d);
+			struct stx_diag *d);
 
 /* ---- handlers over a buffer's definition (IR-05..IR-12) ---- */
 struct stx_access {
@@ -134,14 +138,15 @@ struct stx_access {
 };
 /* Reads in instruction order, then the write. */
 stx_err stx_handler_accesses(const struct stx_loops *l, const struct stx_buffer *b,
-                             struct stx_arena *a, struct stx_access **out, uint32_t *n);
+			     struct stx_arena *a, struct stx_access **out, uint32_t *n);
 struct stx_counts {
 	uint32_t ops, reads, consts;
 	uint64_t used[(STX_B_COUNT + 63) / 64]; /* set of operations */
 };
 void stx_handler_counts(const struct stx_buffer *b, struct stx_counts *out);
 /* `tmp0 = ops.load('primals_1', 128*i0 + r0_0)` a line (IR-07). */
-stx_err stx_handler_text(const struct stx_loops *l, const struct stx_buffer *b, struct stx_bytes *out);
+stx_err stx_handler_text(const struct stx_loops *l, const struct stx_buffer *b,
+			 struct stx_bytes *out);
 /* Reference evaluation of the whole loop program (IR-12): buffers[id] = storage, inputs filled. */
 stx_err stx_handler_evaluate(const struct stx_loops *l, void **buffers, struct stx_diag *d);
 

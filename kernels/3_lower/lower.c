@@ -1,9 +1,9 @@
 /* lower.c
  * the lowering driver: interprets the graph in topological order (seed 000 6.1; LO-01..LO-05).
  *
- * Requires: a verified graph over basis operators and primitives. Ensures: every output is a buffer of its
- * own, and stx_loops_verify passes. One visit a node; a rule costs its operands and rank, realising a value
- * costs its body, whose size realise.c bounds: linear in the graph. */
+ * Requires: a verified graph over basis operators and primitives. Ensures: every output is a buffer
+ * of its own, and stx_loops_verify passes. One visit a node; a rule costs its operands and rank,
+ * realising a value costs its body, whose size realise.c bounds: linear in the graph. */
 #include <stdarg.h>
 
 #include "elementary.h"
@@ -12,23 +12,23 @@
 
 /* One rule a category; an operator of a category without one is UNSUPPORTED by name (LO-04). */
 static stx__rule_fn *const rules[] = {
-	[STX_CAT_INPUT]     = NULL, /* buffers: lower_input */
+	[STX_CAT_INPUT] = NULL, /* buffers: lower_input */
 	[STX_CAT_POINTWISE] = stx__rule_pointwise,
-	[STX_CAT_CREATE]    = stx__rule_create,
-	[STX_CAT_REDUCE]    = stx__rule_reduce,
-	[STX_CAT_VIEW]      = stx__rule_view,
-	[STX_CAT_INDIRECT]  = stx__rule_indirect,
-	[STX_CAT_SCATTER]   = NULL,
+	[STX_CAT_CREATE] = stx__rule_create,
+	[STX_CAT_REDUCE] = stx__rule_reduce,
+	[STX_CAT_VIEW] = stx__rule_view,
+	[STX_CAT_INDIRECT] = stx__rule_indirect,
+	[STX_CAT_SCATTER] = NULL,
 	[STX_CAT_PIECEWISE] = stx__rule_piecewise,
-	[STX_CAT_SCAN]      = NULL,
-	[STX_CAT_CONTRACT]  = stx__rule_contract,
-	[STX_CAT_WINDOW]    = NULL,
-	[STX_CAT_RANDOM]    = NULL,
+	[STX_CAT_SCAN] = NULL,
+	[STX_CAT_CONTRACT] = stx__rule_contract,
+	[STX_CAT_WINDOW] = NULL,
+	[STX_CAT_RANDOM] = NULL,
 	[STX_CAT_COMPOSITE] = NULL,
 };
 
 struct stx__inner *stx__lower_fail(struct stx__lower *l, stx_err e, const struct stx_node *n,
-                                   const char *fmt, ...)
+				   const char *fmt, ...)
 {
 	va_list ap;
 
@@ -79,7 +79,8 @@ union stx_scalar stx__scalar(const struct stx_arg *a, enum stx_dtype t)
 	return t == STX_I64 ? k : stx_prim_eval(STX_P_CAST, t, STX_I64, k, k, k);
 }
 
-/* Least and greatest element of an integer constant: indices taken from it need no check (VR-05). */
+/* Least and greatest element of an integer constant: indices taken from it need no check (VR-05).
+ */
 static struct stx_interval value_range(enum stx_dtype t, const struct stx_const_data *data)
 {
 	size_t width = (size_t)stx_dtype_bytes(t), i;
@@ -121,8 +122,8 @@ static struct stx__inner *lower_constant(struct stx__lower *l, const struct stx_
 	return fn;
 }
 
-static struct stx__inner *lower_input(struct stx__lower *l, const struct stx_node *n, uint32_t index,
-                                      const stx_ex *given)
+static struct stx__inner *lower_input(struct stx__lower *l, const struct stx_node *n,
+				      uint32_t index, const stx_ex *given)
 {
 	struct stx__shape s = stx__node_shape(n);
 	struct stx_buffer *b = stx__new_buffer(l, STX_BUF_INPUT, n->name, n->outs[0].dtype, s);
@@ -137,7 +138,7 @@ static struct stx__inner *lower_input(struct stx__lower *l, const struct stx_nod
 	b->layout.strides = strides;
 	b->index = index;
 	return stx__inner_load(l->g, b->id, b->dtype, s,
-	                       stx__address(l->ex, s, strides, b->layout.offset));
+			       stx__address(l->ex, s, strides, b->layout.offset));
 }
 
 /* Inputs come first, in call order, whether or not they are used. */
@@ -162,7 +163,7 @@ static struct stx__inner *apply_rule(struct stx__lower *l, const struct stx_node
 		return lower_constant(l, n);
 	if (n->nouts != 1 || !rules[c])
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
-		                       stx_op_info(n->op)->overload);
+				       stx_op_info(n->op)->overload);
 	s = stx__node_shape(n);
 	if (stx__shape_is_empty(l->ex, s)) /* no element: nothing to compute or to check */
 		return stx__inner_const(l->g, n->outs[0].dtype, s, (union stx_scalar){ .u = 0 });
@@ -171,8 +172,12 @@ static struct stx__inner *apply_rule(struct stx__lower *l, const struct stx_node
 
 int stx_lower_has_rule(enum stx_op op)
 {
-	static const struct { stx__rule_fn *rule; int (*has)(enum stx_op op); } coverage[] = {
-		{ stx__rule_pointwise, stx__pointwise_has_rule }, { stx__rule_view, stx__view_has_rule },
+	static const struct {
+		stx__rule_fn *rule;
+		int (*has)(enum stx_op op);
+	} coverage[] = {
+		{ stx__rule_pointwise, stx__pointwise_has_rule },
+		{ stx__rule_view, stx__view_has_rule },
 		{ stx__rule_reduce, stx__reduce_has_rule },
 	};
 	enum stx_op_category c = stx_op_info(op)->category;
@@ -182,13 +187,20 @@ int stx_lower_has_rule(enum stx_op op)
 		if (rules[c] == coverage[i].rule)
 			return coverage[i].has(op);
 	switch (op) {
-	case STX_OP_PLACEHOLDER: case STX_OP_CONSTANT: case STX_OP_FULL: case STX_OP_ARANGE:
-	case STX_OP_GATHER: case STX_OP_INDEX_SELECT: case STX_OP_EMBEDDING: case STX_OP_INDEX:
-	case STX_OP_CAT: case STX_OP_PAD: case STX_OP_MM: case STX_OP_BMM:
-	case STX_OP_CONVOLUTION:
-		return 1;
-	default:
-		return 0;
+	case STX_OP_PLACEHOLDER:
+	case STX_OP_CONSTANT:
+	case STX_OP_FULL:
+	case STX_OP_ARANGE:
+	case STX_OP_GATHER:
+	case STX_OP_INDEX_SELECT:
+	case STX_OP_EMBEDDING:
+	case STX_OP_INDEX:
+	case STX_OP_CAT:
+	case STX_OP_PAD:
+	case STX_OP_MM:
+	case STX_OP_BMM:
+	case STX_OP_CONVOLUTION: return 1;
+	default: return 0;
 	}
 }
 
@@ -211,7 +223,7 @@ static void lower_node(struct stx__lower *l, const struct stx_node *n)
 }
 
 static stx_err start(struct stx__lower *l, struct stx_graph *g, const struct stx_lower_options *o,
-                     struct stx_diag *d)
+		     struct stx_diag *d)
 {
 	uint32_t i;
 
@@ -228,7 +240,7 @@ static stx_err start(struct stx__lower *l, struct stx_graph *g, const struct stx
 }
 
 stx_err stx_lower(struct stx_graph *g, const struct stx_lower_options *o, struct stx_loops **out,
-                  struct stx_diag *d)
+		  struct stx_diag *d)
 {
 	static const struct stx_lower_options defaults;
 	struct stx__lower l;

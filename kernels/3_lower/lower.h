@@ -1,8 +1,8 @@
 /* lower.h
  * state of one lowering, and what the rule files and the driver give each other.
  *
- * Rules take the graph node and return its inner function, or NULL with L->err (and the diag) set. They
- * allocate no buffers, except those whose definition is a reduction (seed 000 6.2). */
+ * Rules take the graph node and return its inner function, or NULL with L->err (and the diag) set.
+ * They allocate no buffers, except those whose definition is a reduction (seed 000 6.2). */
 #ifndef STX_LOWER_H
 #define STX_LOWER_H
 
@@ -11,13 +11,13 @@
 
 struct stx__value { /* of one graph node */
 	struct stx__inner *fn;
-	uint32_t uses;        /* distinct pointwise users, occurrences in others, outputs */
+	uint32_t uses; /* distinct pointwise users, occurrences in others, outputs */
 	uint8_t is_output;
-	uint8_t is_live;      /* an output or an effect depends on it; others are not lowered (DF-09) */
-	uint8_t is_realized;  /* fn loads a whole buffer written for this node */
-	uint8_t wanted;       /* some user certainly needs it realised (LO-28) */
-	uint32_t mark;        /* of the last origin walk */
-	uint8_t is_reduced;           /* a reduction reads it, perhaps through pointwise nodes and views */
+	uint8_t is_live; /* an output or an effect depends on it; others are not lowered (DF-09) */
+	uint8_t is_realized; /* fn loads a whole buffer written for this node */
+	uint8_t wanted;      /* some user certainly needs it realised (LO-28) */
+	uint32_t mark;       /* of the last origin walk */
+	uint8_t is_reduced;  /* a reduction reads it, perhaps through pointwise nodes and views */
 	const struct stx_node *base; /* this value is a reshape of base's; NULL: of its own */
 };
 
@@ -29,8 +29,8 @@ struct stx__lower {
 	const struct stx_lower_options *opts;
 	struct stx__value *vals; /* [g->nodes.n], by node id */
 	struct stx_diag *d;
-	stx_err err;             /* first error */
-	uint32_t walk;           /* number of the current origin walk */
+	stx_err err;   /* first error */
+	uint32_t walk; /* number of the current origin walk */
 };
 
 typedef struct stx__inner *stx__rule_fn(struct stx__lower *l, const struct stx_node *n);
@@ -39,7 +39,7 @@ stx__rule_fn stx__rule_pointwise, stx__rule_create, stx__rule_reduce, stx__rule_
 	stx__rule_indirect, stx__rule_piecewise, stx__rule_contract;
 /* rules_window.c: the operands are in memory. */
 struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx_node *n,
-                                          struct stx__inner *x, struct stx__inner *wt);
+					  struct stx__inner *x, struct stx__inner *wt);
 /* 1 when op has a rule. */
 int stx__pointwise_has_rule(enum stx_op op);
 int stx__view_has_rule(enum stx_op op);
@@ -47,11 +47,12 @@ int stx__reduce_has_rule(enum stx_op op);
 
 /* Records the error (INVALID, UNSUPPORTED, ...) at node n; returns NULL. */
 struct stx__inner *stx__lower_fail(struct stx__lower *l, stx_err e, const struct stx_node *n,
-                                   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+				   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Argument i as a value's inner function. */
 struct stx__inner *stx__arg(struct stx__lower *l, const struct stx_node *n, uint32_t i);
 struct stx__shape stx__node_shape(const struct stx_node *n);
-/* A Python dimension wrapped into [0, rank); arguments are verified, so only negatives need care. */
+/* A Python dimension wrapped into [0, rank); arguments are verified, so only negatives need care.
+ */
 uint32_t stx__dim(int64_t dim, uint32_t rank);
 /* Constant value of an integer argument; 0 and an error when it is symbolic. */
 int stx__const_arg(struct stx__lower *l, const struct stx_node *n, stx_ex e, int64_t *v);
@@ -59,8 +60,8 @@ int stx__const_arg(struct stx__lower *l, const struct stx_node *n, stx_ex e, int
 union stx_scalar stx__scalar(const struct stx_arg *a, enum stx_dtype t);
 
 /* ---- realize.c ---- */
-/* Writes the node's value to a buffer of its own; its inner function becomes a load of it. reason: see
- * stx_buffer.realized_by. */
+/* Writes the node's value to a buffer of its own; its inner function becomes a load of it. reason:
+ * see stx_buffer.realized_by. */
 stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, const char *reason);
 /* The rule of seed 6.6 that realises n's value when it is produced, or NULL. */
 const char *stx__realize_reason(const struct stx__lower *l, const struct stx_node *n);
@@ -74,16 +75,16 @@ struct stx__reduction {
 	struct stx__inner *fn[2]; /* index space = ranges then rranges */
 };
 struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx_node *n,
-                                          const struct stx__reduction *r, const char *reason);
+					  const struct stx__reduction *r, const char *reason);
 /* The value of an output as a buffer of its own, row-major (B21). */
 stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, uint32_t index);
-struct stx_buffer *stx__new_buffer(struct stx__lower *l, enum stx_buffer_kind kind, const char *name,
-                                   enum stx_dtype t, struct stx__shape s);
+struct stx_buffer *stx__new_buffer(struct stx__lower *l, enum stx_buffer_kind kind,
+				   const char *name, enum stx_dtype t, struct stx__shape s);
 
 /* ---- body.c ---- */
 /* Plays fn at variables 0..rank-1 of its index space into b's body, appending one result. */
 stx_err stx__body_play(struct stx_graph *g, const struct stx__inner *const *fns, uint32_t nfns,
-                       struct stx_body *out, struct stx_diag *d);
+		       struct stx_body *out, struct stx_diag *d);
 
 /* ---- layout.c ---- */
 /* Chooses the strides of a flexible buffer from the reads of its body (LV-11) and sets store. */
@@ -92,7 +93,7 @@ void stx__layout_settle(struct stx_exprs *x, struct stx_arena *a, struct stx_buf
 /* ---- range.c: intervals of integer values in a body (Definition 6.4) ---- */
 struct stx_interval stx__range_const(enum stx_dtype t, union stx_scalar k);
 struct stx_interval stx__range_prim(enum stx_prim op, enum stx_dtype t, enum stx_dtype src,
-                                    struct stx_interval a, struct stx_interval b,
-                                    struct stx_interval c);
+				    struct stx_interval a, struct stx_interval b,
+				    struct stx_interval c);
 
 #endif

@@ -1,5 +1,6 @@
 /* monoids.c
- * the table of reduction monoids: names, state sizes, identities (seed 000 Definition 6.3; RD-01). */
+ * the table of reduction monoids: names, state sizes, identities (seed 000 Definition 6.3; RD-01).
+ */
 #include <math.h>
 #include <string.h>
 
@@ -33,18 +34,12 @@ static union stx_scalar extreme(enum stx_dtype t, int highest)
 	int bits = 8 * stx_dtype_bytes(t);
 
 	switch (stx_dtype_kind(t)) {
-	case STX_KIND_BOOL:
-		v.i = highest;
-		break;
-	case STX_KIND_UINT:
-		v.u = highest ? UINT64_MAX >> (64 - bits) : 0;
-		break;
+	case STX_KIND_BOOL: v.i = highest; break;
+	case STX_KIND_UINT: v.u = highest ? UINT64_MAX >> (64 - bits) : 0; break;
 	case STX_KIND_INT:
 		v.i = highest ? INT64_MAX >> (64 - bits) : -(INT64_MAX >> (64 - bits)) - 1;
 		break;
-	case STX_KIND_FLOAT:
-		v.f = highest ? INFINITY : -INFINITY;
-		break;
+	case STX_KIND_FLOAT: v.f = highest ? INFINITY : -INFINITY; break;
 	}
 	return v;
 }
@@ -55,11 +50,9 @@ union stx_scalar stx_monoid_identity(enum stx_monoid m, enum stx_dtype t)
 
 	switch (m) {
 	case STX_MONOID_MAX:
-	case STX_MONOID_ARGMAX:
-		return extreme(t, 0);
+	case STX_MONOID_ARGMAX: return extreme(t, 0);
 	case STX_MONOID_MIN:
-	case STX_MONOID_ARGMIN:
-		return extreme(t, 1);
+	case STX_MONOID_ARGMIN: return extreme(t, 1);
 	case STX_MONOID_PROD:
 	case STX_MONOID_ALL:
 		if (stx_dtype_is_float(t))
@@ -67,7 +60,6 @@ union stx_scalar stx_monoid_identity(enum stx_monoid m, enum stx_dtype t)
 		else
 			v.i = 1;
 		return v;
-	default: /* sum, any, dot, welford: zero */
-		return v;
+	default: /* sum, any, dot, welford: zero */ return v;
 	}
 }

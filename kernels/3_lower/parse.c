@@ -1,8 +1,10 @@
 /* parse.c
- * reads the text form of a loop program (text.c); for tools and tests, so input is validated throughout.
+ * reads the text form of a loop program (text.c); for tools and tests, so input is validated
+ * throughout.
  *
- * A body is read after its ranges, which follow it in the text: its lines are skipped first and read once the
- * axes are known. The result passes stx_loops_verify or parsing fails. Linear in the text. */
+ * A body is read after its ranges, which follow it in the text: its lines are skipped first and
+ * read once the axes are known. The result passes stx_loops_verify or parsing fails. Linear in the
+ * text. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +18,7 @@ struct parse {
 	struct stx_loops *l;
 	struct stx_exprs *ex;
 	struct stx_arena *arena;
-	struct stx_buffer *b;      /* being read */
+	struct stx_buffer *b; /* being read */
 	STX_VEC(struct stx_binst) insts;
 	struct stx_diag *d;
 	stx_err err;
@@ -33,7 +35,8 @@ static int bad(struct parse *s, const char *what)
 		column = *q == '\n' ? 1 : column + 1;
 		line += *q == '\n';
 	}
-	s->err = stx_fail(s->d, STX_E_INVALID, "parse", s->b && s->b->name ? s->b->name : "", "%s", what);
+	s->err = stx_fail(s->d, STX_E_INVALID, "parse", s->b && s->b->name ? s->b->name : "", "%s",
+			  what);
 	stx_diag_at(s->d, "%u:%u", line, column);
 	return 0;
 }
@@ -161,8 +164,10 @@ static stx_ex find_name(void *ctx, const char *name, size_t n)
 	if ((i = suffix(name, n, "tmp")) < s->insts.n && s->insts.at[i].op == STX_B_INDIRECT) {
 		int64_t hi = stx_ex_interval(s->ex, s->insts.at[i].ex).hi;
 
-		return stx_ex_indirect(s->ex, i, (struct stx_interval){
-			0, hi == STX_POS_INF ? hi : hi > 0 ? hi - 1 : 0 });
+		return stx_ex_indirect(s->ex, i,
+				       (struct stx_interval){ 0, hi == STX_POS_INF ? hi
+								 : hi > 0          ? hi - 1
+										   : 0 });
 	}
 	return STX_EX_BAD;
 }
@@ -272,7 +277,8 @@ static int primitive(struct parse *s, struct stx_binst *in)
 	int k;
 
 	for (k = 0; k < info->arity && k < 3; k++)
-		if ((k && !need(s, ",")) || !need(s, "'") || !value_ref(s, operand[k]) || !need(s, "'"))
+		if ((k && !need(s, ",")) || !need(s, "'") || !value_ref(s, operand[k]) ||
+		    !need(s, "'"))
 			return 0;
 	if (info->result == STX_RESULT_CAST)
 		return need(s, ",") && dtype(s, &in->dtype);
@@ -306,7 +312,8 @@ static int instruction(struct parse *s, struct stx_binst *in)
 		}
 	if (n == 10 && !memcmp(name, "index_expr", n)) {
 		in->op = STX_B_INDEX;
-		return expression(s, &in->ex) && need(s, ",") && dtype(s, &in->dtype) && need(s, ")");
+		return expression(s, &in->ex) && need(s, ",") && dtype(s, &in->dtype) &&
+		       need(s, ")");
 	}
 	prim = stx_prim_parse(name, (int)n);
 	if (prim < 0)
@@ -416,8 +423,8 @@ static int reduction_fields(struct parse *s)
 	uint8_t t = 0;
 	int m;
 
-	if (!need(s, "reduction_ranges=") || !list(s, &s->b->rranges, &s->b->nrranges) || !need(s, ",") ||
-	    !need(s, "reduction_type=") || !(name = until(s, ",\n", &n)))
+	if (!need(s, "reduction_ranges=") || !list(s, &s->b->rranges, &s->b->nrranges) ||
+	    !need(s, ",") || !need(s, "reduction_type=") || !(name = until(s, ",\n", &n)))
 		return bad(s, "expected the fields of a reduction");
 	m = stx_monoid_parse(name, (int)n);
 	if (m < 0)
@@ -445,7 +452,7 @@ static int definition(struct parse *s)
 	if (b->nranges + b->nrranges > 2 * STX_MAX_DIMS)
 		return bad(s, "too many axes");
 	b->store = stx__address(s->ex, (struct stx__shape){ b->layout.rank, b->layout.sizes },
-	                        b->layout.strides, b->layout.offset);
+				b->layout.strides, b->layout.offset);
 	if (take(s, "store=") && (!expression(s, &b->store) || !need(s, ",")))
 		return 0;
 	if (!need(s, "realized_by=") || !(b->realized_by = quoted(s)) || !need(s, ",") ||
@@ -562,7 +569,7 @@ static int symbol(struct parse *s)
 }
 
 stx_err stx_loops_parse(struct stx_arena *a, const char *text, size_t n, struct stx_loops **out,
-                        struct stx_diag *d)
+			struct stx_diag *d)
 {
 	struct parse s = { .start = text, .p = text, .end = text + n, .arena = a, .d = d };
 

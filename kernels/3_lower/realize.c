@@ -1,30 +1,36 @@
 /* realize.c
- * which values are written to memory, and the writing (seed 000 6.6; conformance RZ-*, LO-28, B21, B69).
+ * which values are written to memory, and the writing (seed 000 6.6; conformance RZ-*, LO-28, B21,
+ * B69).
  *
- * Rules are tried in order; the first that holds realises the value when it is produced and names itself:
- *   output        the value is a result of the graph (RZ-09)
- *   wanted        a user with more than one consumer around needs it in memory (LO-28)
- *   epilogue      several users, some of them a reduction, and it is pointwise work on a contraction's result:
- *                 written by the contraction's kernel in place of the bare result (GF-05), so that repeated
- *                 layers do not each inline more of the layers before
- *   expensive     several users, and on the CPU an exp, log, ..., tanh inside (RZ-04)
- *   users>5       on the CPU: more than 5 users and more than 4/5 of the operation limit: "near" it (RZ-05)
- *   ops>30|50     several users, more operations than the limit of GPU|CPU (RZ-06)
+ * Rules are tried in order; the first that holds realises the value when it is produced and names
+ * itself: output        the value is a result of the graph (RZ-09) wanted        a user with more
+ * than one consumer around needs it in memory (LO-28) epilogue      several users, some of them a
+ * reduction, and it is pointwise work on a contraction's result: written by the contraction's
+ * kernel in place of the bare result (GF-05), so that repeated layers do not each inline more of
+ * the layers before expensive     several users, and on the CPU an exp, log, ..., tanh inside
+ * (RZ-04) users>5       on the CPU: more than 5 users and more than 4/5 of the operation limit:
+ * "near" it (RZ-05) ops>30|50     several users, more operations than the limit of GPU|CPU (RZ-06)
  *   reads>4       several users, more than 4 buffers read (RZ-07)
  *   loads>8|12    several users, more accumulated loads than the limit (RZ-08)
- *   size>4096     any value whose body would pass 4096 operations and loads, or 64 elementary functions (of up
- *                  to 1024 instructions each; a kernel has 65536 at most): a bound on compile time, far
- *                 beyond the rules above, without which a chain of shared values could not terminate
- *   index size     any value whose index expressions may pass 1024 atoms: views of views whose divisions do
- *                  not cancel double with each, and a copy is cheaper than that arithmetic long before
- * "Users" are distinct nodes for pointwise users, which play an operand used twice once, and occurrences
- * for others (cat of x with x). Counts are saturating, so doubling 64 times cannot overflow. */
+ *   size>4096     any value whose body would pass 4096 operations and loads, or 64 elementary
+ * functions (of up to 1024 instructions each; a kernel has 65536 at most): a bound on compile time,
+ * far beyond the rules above, without which a chain of shared values could not terminate index size
+ * any value whose index expressions may pass 1024 atoms: views of views whose divisions do not
+ * cancel double with each, and a copy is cheaper than that arithmetic long before "Users" are
+ * distinct nodes for pointwise users, which play an operand used twice once, and occurrences for
+ * others (cat of x with x). Counts are saturating, so doubling 64 times cannot overflow. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "lower.h"
 
-enum { MAX_READ_BUFFERS = 4, MANY_USERS = 5, MAX_BODY = 4096, MAX_WEIGHT = 1024, MAX_ELEMENTARY = 64 };
+enum {
+	MAX_READ_BUFFERS = 4,
+	MANY_USERS = 5,
+	MAX_BODY = 4096,
+	MAX_WEIGHT = 1024,
+	MAX_ELEMENTARY = 64
+};
 
 /* One use of o by node number `user`; a pointwise user counts once however often it names o. */
 static void count_use(struct stx__lower *l, const struct stx_node *o, uint32_t user)
@@ -35,8 +41,8 @@ static void count_use(struct stx__lower *l, const struct stx_node *o, uint32_t u
 	v->is_live = 1;
 	if (c == STX_CAT_CONTRACT)
 		v->wanted = 1;
-	v->is_reduced |= c == STX_CAT_REDUCE ||
-	                 ((c == STX_CAT_POINTWISE || c == STX_CAT_VIEW) && l->vals[user].is_reduced);
+	v->is_reduced |= c == STX_CAT_REDUCE || ((c == STX_CAT_POINTWISE || c == STX_CAT_VIEW) &&
+						 l->vals[user].is_reduced);
 	if (c == STX_CAT_POINTWISE && v->mark == user + 1)
 		return;
 	v->mark = user + 1;
@@ -83,7 +89,8 @@ static int uses_any(const struct stx__inner *fn, const uint8_t *ops, uint32_t n)
 	return 0;
 }
 
-static int same_elements(const struct stx__lower *l, const struct stx_buffer *b, struct stx__shape s)
+static int same_elements(const struct stx__lower *l, const struct stx_buffer *b,
+			 struct stx__shape s)
 {
 	stx_ex p = stx_ex_const(l->ex, 1), q = p;
 	uint32_t d;
@@ -112,8 +119,8 @@ static int is_epilogue(const struct stx__lower *l, const struct stx__inner *fn)
 
 static const char *multi_user_reason(const struct stx__lower *l, const struct stx__value *v)
 {
-	static const uint8_t expensive[] = { STX_P_EXP, STX_P_LOG, STX_P_LOG10, STX_P_LOG1P, STX_P_LOG2,
-		                             STX_P_SIGMOID, STX_P_TANH };
+	static const uint8_t expensive[] = { STX_P_EXP,  STX_P_LOG,     STX_P_LOG10, STX_P_LOG1P,
+					     STX_P_LOG2, STX_P_SIGMOID, STX_P_TANH };
 	const struct stx__inner *fn = v->fn;
 	int gpu = l->opts->target_gpu;
 	uint32_t max_ops = gpu ? 30 : 50, max_loads = gpu ? 8 : 12;
@@ -159,8 +166,8 @@ const char *stx__realize_reason(const struct stx__lower *l, const struct stx_nod
 
 /* ---- buffers ---- */
 
-struct stx_buffer *stx__new_buffer(struct stx__lower *l, enum stx_buffer_kind kind, const char *name,
-                                   enum stx_dtype t, struct stx__shape s)
+struct stx_buffer *stx__new_buffer(struct stx__lower *l, enum stx_buffer_kind kind,
+				   const char *name, enum stx_dtype t, struct stx__shape s)
 {
 	struct stx_buffer *b = STX_NEW(l->arena, struct stx_buffer);
 
@@ -170,8 +177,9 @@ struct stx_buffer *stx__new_buffer(struct stx__lower *l, enum stx_buffer_kind ki
 	b->kind = kind;
 	b->name = name ? name : stx_arena_printf(l->arena, "buf%u", b->id);
 	b->dtype = t;
-	b->layout = (struct stx_layout){ .rank = s.rank, .sizes = s.sizes,
-		                         .offset = stx_ex_const(l->ex, 0) };
+	b->layout = (struct stx_layout){ .rank = s.rank,
+					 .sizes = s.sizes,
+					 .offset = stx_ex_const(l->ex, 0) };
 	if (!b->name || stx_push(l->arena, &l->loops->buffers, b))
 		return NULL;
 	return b;
@@ -202,7 +210,8 @@ static void visit_origin(struct stx__lower *l, const struct stx_node *n, id_list
 	(void)stx_push(l->arena, seen, n->id); /* over budget: seen by the caller's check */
 }
 
-/* Names of the nodes whose computation b holds, in graph order (LV-15): n, and what is inlined in it. */
+/* Names of the nodes whose computation b holds, in graph order (LV-15): n, and what is inlined in
+ * it. */
 static void find_origins(struct stx__lower *l, struct stx_buffer *b, const struct stx_node *n)
 {
 	id_list seen = { 0 };
@@ -239,9 +248,10 @@ static void find_origins(struct stx__lower *l, struct stx_buffer *b, const struc
 
 /* Defines b by playing fn over its ranges (fn's own index space), then settles the layout. */
 static stx_err define(struct stx__lower *l, struct stx_buffer *b, struct stx__inner *const *fns,
-                      uint32_t nfns, const struct stx_node *n, const char *reason)
+		      uint32_t nfns, const struct stx_node *n, const char *reason)
 {
-	stx_err e = stx__body_play(l->g, (const struct stx__inner *const *)fns, nfns, &b->body, l->d);
+	stx_err e =
+		stx__body_play(l->g, (const struct stx__inner *const *)fns, nfns, &b->body, l->d);
 
 	if (e)
 		return l->err = e;
@@ -249,13 +259,14 @@ static stx_err define(struct stx__lower *l, struct stx_buffer *b, struct stx__in
 	b->realized_by = reason;
 	stx__layout_settle(l->ex, l->arena, b);
 	if (stx_arena_oom(l->arena))
-		return l->err = stx_fail(l->d, STX_E_NOMEM, "lower", n->name, "out of memory budget");
+		return l->err = stx_fail(l->d, STX_E_NOMEM, "lower", n->name,
+					 "out of memory budget");
 	return 0;
 }
 
 static struct stx_buffer *pointwise_buffer(struct stx__lower *l, struct stx__inner *fn,
-                                           const struct stx_node *n, enum stx_buffer_kind kind,
-                                           const char *reason)
+					   const struct stx_node *n, enum stx_buffer_kind kind,
+					   const char *reason)
 {
 	struct stx__shape s = { fn->rank, fn->sizes };
 	struct stx_buffer *b = stx__new_buffer(l, kind, NULL, fn->dtype, s);
@@ -269,7 +280,7 @@ static struct stx_buffer *pointwise_buffer(struct stx__lower *l, struct stx__inn
 	b->ranges = s.sizes;
 	b->acc = fn->dtype;
 	b->layout.flexible = kind == STX_BUF_TEMP && strcmp(reason, "output") != 0 &&
-	                     strcmp(reason, "wanted") != 0;
+			     strcmp(reason, "wanted") != 0;
 	return define(l, b, &fn, 1, n, reason) ? NULL : b;
 }
 
@@ -278,7 +289,7 @@ static struct stx__inner *load_of(struct stx__lower *l, const struct stx_buffer 
 	struct stx__shape s = { b->layout.rank, b->layout.sizes };
 
 	return stx__inner_load(l->g, b->id, b->dtype, s,
-	                       stx__address(l->ex, s, b->layout.strides, b->layout.offset));
+			       stx__address(l->ex, s, b->layout.strides, b->layout.offset));
 }
 
 stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, const char *reason)
@@ -293,7 +304,8 @@ stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, const 
 	return v->fn ? 0 : STX_E_NOMEM;
 }
 
-/* What a reduction combines; over nothing it reads nothing, not even what is the same at every point. */
+/* What a reduction combines; over nothing it reads nothing, not even what is the same at every
+ * point. */
 static struct stx__inner *element(struct stx__lower *l, const struct stx__reduction *r, uint32_t i)
 {
 	struct stx__inner *fn = r->fn[i];
@@ -301,13 +313,14 @@ static struct stx__inner *element(struct stx__lower *l, const struct stx__reduct
 
 	for (d = 0; fn && d < r->rranges.rank; d++)
 		if (stx_ex_equals(l->ex, r->rranges.sizes[d], 0))
-			return stx__inner_const(l->g, fn->dtype, (struct stx__shape){ fn->rank, fn->sizes },
-			                        (union stx_scalar){ .u = 0 });
+			return stx__inner_const(l->g, fn->dtype,
+						(struct stx__shape){ fn->rank, fn->sizes },
+						(union stx_scalar){ .u = 0 });
 	return fn;
 }
 
 struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx_node *n,
-                                          const struct stx__reduction *r, const char *reason)
+					  const struct stx__reduction *r, const char *reason)
 {
 	struct stx_buffer *b = stx__new_buffer(l, STX_BUF_TEMP, NULL, r->dtype, r->ranges);
 	struct stx__inner *fns[2] = { element(l, r, 0), element(l, r, 1) };
@@ -329,9 +342,10 @@ struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx
 
 /* ---- outputs ---- */
 
-/* The TEMP buffer whose whole storage fn reads in row-major order, or NULL: it can be the output itself. */
+/* The TEMP buffer whose whole storage fn reads in row-major order, or NULL: it can be the output
+ * itself. */
 static struct stx_buffer *whole_buffer(struct stx__lower *l, const struct stx__inner *fn,
-                                       const stx_ex *strides)
+				       const stx_ex *strides)
 {
 	struct stx__shape s = { fn->rank, fn->sizes };
 	struct stx_buffer *b;
@@ -361,8 +375,11 @@ stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, ui
 		return l->err;
 	b->kind = STX_BUF_OUTPUT;
 	b->index = index;
-	b->layout = (struct stx_layout){ .rank = s.rank, .sizes = s.sizes, .strides = strides,
-		                         .offset = stx_ex_const(l->ex, 0) };
+	b->layout = (struct stx_layout){ .rank = s.rank,
+					 .sizes = s.sizes,
+					 .strides = strides,
+					 .offset = stx_ex_const(l->ex, 0) };
 	return stx_push(l->arena, &l->loops->outputs, b->id)
-		? stx_fail(l->d, STX_E_NOMEM, "lower", "", "out of memory budget") : 0;
+		       ? stx_fail(l->d, STX_E_NOMEM, "lower", "", "out of memory budget")
+		       : 0;
 }

@@ -1,8 +1,8 @@
 /* rules_contract.c
  * matrix products as reductions: DOT over k, or a sum of products for integers.
  *
- * Both operands are read once for every row or column, so a computed operand is realised first ("wanted");
- * views of memory that are affine stay loads (LO-27). */
+ * Both operands are read once for every row or column, so a computed operand is realised first
+ * ("wanted"); views of memory that are affine stay loads (LO-27). */
 #include "lower.h"
 
 static int is_affine_load(struct stx__lower *l, const struct stx__inner *fn)
@@ -33,7 +33,7 @@ static struct stx__inner *operand(struct stx__lower *l, const struct stx_node *n
 
 /* x [batch.., p, q] over the index space out ++ [k]: batch axes, then the axes given. */
 static struct stx__inner *place(struct stx__lower *l, struct stx__inner *x, struct stx__shape space,
-                                uint32_t p, uint32_t q)
+				uint32_t p, uint32_t q)
 {
 	stx_ex *map = STX_NEW_ARRAY(l->arena, stx_ex, STX_MAX_DIMS);
 	uint32_t d;
@@ -59,7 +59,7 @@ struct stx__inner *stx__rule_contract(struct stx__lower *l, const struct stx_nod
 
 	if (n->op != STX_OP_MM && n->op != STX_OP_BMM && n->op != STX_OP_CONVOLUTION)
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
-		                       stx_op_info(n->op)->overload);
+				       stx_op_info(n->op)->overload);
 	a = operand(l, n, 0);
 	b = a ? operand(l, n, 1) : NULL;
 	sizes = STX_NEW_ARRAY(l->arena, stx_ex, out.rank + 1u);

@@ -1,11 +1,12 @@
 /* rules_create.c
- * creation operators: constants and iotas, which never become buffers by themselves (LO-09, LO-31). */
+ * creation operators: constants and iotas, which never become buffers by themselves (LO-09, LO-31).
+ */
 #include "elementary.h"
 #include "lower.h"
 
 /* start + step*i as an index expression when it is exact in t. */
-static struct stx__inner *integer_range(struct stx__lower *l, const struct stx_node *n, int64_t start,
-                                        int64_t step)
+static struct stx__inner *integer_range(struct stx__lower *l, const struct stx_node *n,
+					int64_t start, int64_t step)
 {
 	struct stx__shape s = stx__node_shape(n);
 	stx_ex i = stx__axis(l->ex, 0, s.sizes[0]);
@@ -16,7 +17,8 @@ static struct stx__inner *integer_range(struct stx__lower *l, const struct stx_n
 	if (e == STX_EX_BAD || v.lo == STX_NEG_INF || v.hi == STX_POS_INF)
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "arange leaves 64-bit integers");
 	if (!stx__dtype_range(n->outs[0].dtype, &r) || v.lo < r.lo || v.hi > r.hi) /* wraps */
-		return stx__inner_cast(l->g, stx__inner_index(l->g, STX_I64, s, e), n->outs[0].dtype);
+		return stx__inner_cast(l->g, stx__inner_index(l->g, STX_I64, s, e),
+				       n->outs[0].dtype);
 	if (stx_ex_is_const(l->ex, e, &k))
 		return stx__inner_const(l->g, n->outs[0].dtype, s, (union stx_scalar){ .i = k });
 	return stx__inner_index(l->g, n->outs[0].dtype, s, e);
@@ -47,9 +49,9 @@ struct stx__inner *stx__rule_create(struct stx__lower *l, const struct stx_node 
 		return stx__inner_const(l->g, t, stx__node_shape(n), stx__scalar(&n->args[1], t));
 	if (n->op != STX_OP_ARANGE)
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
-		                       stx_op_info(n->op)->overload);
+				       stx_op_info(n->op)->overload);
 	if (stx_dtype_is_float(t))
 		return float_range(l, n);
 	return integer_range(l, n, stx__scalar(&n->args[0], STX_I64).i,
-	                     stx__scalar(&n->args[2], STX_I64).i);
+			     stx__scalar(&n->args[2], STX_I64).i);
 }

@@ -1,9 +1,9 @@
 /* rules_index.c
  * indirect reads: the index is a run-time value (seed 000 6.2; LO-13..LO-15, VR-05, VR-06, B15).
  *
- * index.Tensor wraps negative indices as Python does; gather, index_select and embedding do not, for them
- * every index outside [0, extent) is an error. Checks and wraps that the index value's interval makes
- * needless are dropped when the function is played (body.c). */
+ * index.Tensor wraps negative indices as Python does; gather, index_select and embedding do not,
+ * for them every index outside [0, extent) is an error. Checks and wraps that the index value's
+ * interval makes needless are dropped when the function is played (body.c). */
 #include "lower.h"
 
 struct indirect {
@@ -14,8 +14,8 @@ struct indirect {
 };
 
 /* Dimension d of the operand is indexed by `index` (over the result's index space). */
-static void add_index(struct stx__lower *l, struct indirect *x, uint32_t d, struct stx__inner *index,
-                      uint8_t flags)
+static void add_index(struct stx__lower *l, struct indirect *x, uint32_t d,
+		      struct stx__inner *index, uint8_t flags)
 {
 	uint32_t k = x->nindices++;
 	stx_ex bound = x->fn[0]->sizes[d];
@@ -37,10 +37,10 @@ static struct stx__inner *finish(struct stx__lower *l, const struct stx_node *n,
 	return stx__inner_indirect(l->g, stx__node_shape(n), x->fn, x->nindices + 1, map, at);
 }
 
-/* index tensor seen from the result's index space: its dimension e is result dimension first + e, dropped
- * where it is broadcast. */
+/* index tensor seen from the result's index space: its dimension e is result dimension first + e,
+ * dropped where it is broadcast. */
 static struct stx__inner *spread(struct stx__lower *l, const struct stx_node *n,
-                                 struct stx__inner *index, uint32_t first)
+				 struct stx__inner *index, uint32_t first)
 {
 	struct stx__shape s = stx__node_shape(n);
 	stx_ex *map = STX_NEW_ARRAY(l->arena, stx_ex, STX_MAX_DIMS);
@@ -50,7 +50,8 @@ static struct stx__inner *spread(struct stx__lower *l, const struct stx_node *n,
 		return NULL;
 	for (e = 0; e < index->rank; e++)
 		map[e] = stx_ex_equals(l->ex, index->sizes[e], 1) || first + e >= s.rank
-			? stx_ex_const(l->ex, 0) : stx__axis(l->ex, first + e, s.sizes[first + e]);
+				 ? stx_ex_const(l->ex, 0)
+				 : stx__axis(l->ex, first + e, s.sizes[first + e]);
 	return stx__inner_view(l->g, index, s, map);
 }
 
@@ -119,8 +120,8 @@ static struct stx__inner *lower_embedding(struct stx__lower *l, const struct stx
 	return finish(l, n, &x);
 }
 
-/* Where the broadcast index dimensions stand in the result: at the first indexed dimension when the indexed
- * ones are neighbours, else in front. */
+/* Where the broadcast index dimensions stand in the result: at the first indexed dimension when the
+ * indexed ones are neighbours, else in front. */
 static uint32_t index_position(const struct stx_arg *list, uint32_t *rank, struct stx__lower *l)
 {
 	uint32_t i, first = 0, last = 0, count = 0;
@@ -163,7 +164,7 @@ static struct stx__inner *lower_index(struct stx__lower *l, const struct stx_nod
 		if (index->dtype == STX_BOOL)
 			return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "index by a boolean mask");
 		add_index(l, &x, d, spread(l, n, index, at + rank - index->rank),
-		          STX_BF_WRAP | STX_BF_CHECK);
+			  STX_BF_WRAP | STX_BF_CHECK);
 	}
 	return x.nindices ? finish(l, n, &x) : x.fn[0];
 }
@@ -171,16 +172,12 @@ static struct stx__inner *lower_index(struct stx__lower *l, const struct stx_nod
 struct stx__inner *stx__rule_indirect(struct stx__lower *l, const struct stx_node *n)
 {
 	switch (n->op) {
-	case STX_OP_GATHER:
-		return lower_gather(l, n);
-	case STX_OP_INDEX_SELECT:
-		return lower_index_select(l, n);
-	case STX_OP_EMBEDDING:
-		return lower_embedding(l, n);
-	case STX_OP_INDEX:
-		return lower_index(l, n);
+	case STX_OP_GATHER: return lower_gather(l, n);
+	case STX_OP_INDEX_SELECT: return lower_index_select(l, n);
+	case STX_OP_EMBEDDING: return lower_embedding(l, n);
+	case STX_OP_INDEX: return lower_index(l, n);
 	default:
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
-		                       stx_op_info(n->op)->overload);
+				       stx_op_info(n->op)->overload);
 	}
 }

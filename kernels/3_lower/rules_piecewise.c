@@ -1,6 +1,6 @@
 /* rules_piecewise.c
- * cat and padding as one piecewise function: masked reads merged by selects, nothing is copied (seed 000 6.2;
- * LO-18, LO-19, B25). */
+ * cat and padding as one piecewise function: masked reads merged by selects, nothing is copied
+ * (seed 000 6.2; LO-18, LO-19, B25). */
 #include "lower.h"
 
 struct cat {
@@ -10,9 +10,10 @@ struct cat {
 	uint32_t n;
 };
 
-/* Piece k shows x at i - from along dim, for from <= i < to; the first has no lower bound to test. */
+/* Piece k shows x at i - from along dim, for from <= i < to; the first has no lower bound to test.
+ */
 static int add_piece(struct stx__lower *l, const struct stx_node *n, struct cat *c,
-                     struct stx__inner *x, uint32_t dim, stx_ex from, stx_ex to)
+		     struct stx__inner *x, uint32_t dim, stx_ex from, stx_ex to)
 {
 	struct stx__shape s = stx__node_shape(n);
 	stx_ex *map = STX_NEW_ARRAY(l->arena, stx_ex, s.rank);
@@ -67,7 +68,8 @@ static struct stx__inner *lower_cat(struct stx__lower *l, const struct stx_node 
 }
 
 /* Bounds of one dimension: needed only on the sides that really pad; a negative pad crops. */
-static struct stx__cond pad_cond(struct stx__lower *l, stx_ex i, stx_ex before, stx_ex after, stx_ex size)
+static struct stx__cond pad_cond(struct stx__lower *l, stx_ex i, stx_ex before, stx_ex after,
+				 stx_ex size)
 {
 	struct stx__cond c = { .e = i };
 
@@ -118,5 +120,5 @@ struct stx__inner *stx__rule_piecewise(struct stx__lower *l, const struct stx_no
 	if (n->op == STX_OP_PAD)
 		return lower_pad(l, n);
 	return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
-	                       stx_op_info(n->op)->overload);
+			       stx_op_info(n->op)->overload);
 }

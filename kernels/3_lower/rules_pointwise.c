@@ -1,11 +1,11 @@
 /* rules_pointwise.c
  * elementwise operators: one helper for all (seed 000 listing 6.1; LO-06..LO-10, LO-20..LO-24).
  *
- * The helper broadcasts every tensor operand by dropping index terms, turns scalars into constants, casts
- * operands to the dtype the operator computes in (f32 for half precision), applies the operator's steps and
- * converts the result to the node's dtype. An operator is a primitive of the op table or a row of
- * `composites` below. Integer results that are exact functions of loop variables become index expressions
- * (LO-31, VR-06). */
+ * The helper broadcasts every tensor operand by dropping index terms, turns scalars into constants,
+ * casts operands to the dtype the operator computes in (f32 for half precision), applies the
+ * operator's steps and converts the result to the node's dtype. An operator is a primitive of the
+ * op table or a row of `composites` below. Integer results that are exact functions of loop
+ * variables become index expressions (LO-31, VR-06). */
 #include <math.h>
 #include <string.h>
 
@@ -19,11 +19,11 @@
 struct prog {
 	struct stx__lower *l;
 	const struct stx_node *n;
-	enum stx_dtype work;               /* of the computation: the common dtype, or f32 for half precision */
+	enum stx_dtype work; /* of the computation: the common dtype, or f32 for half precision */
 	struct stx__inner *operands[8];
 	uint32_t nops;
 	struct stx__step steps[MAX_STEPS];
-	stx_ex ex[8 + MAX_STEPS];          /* value as an index expression, or STX_EX_BAD */
+	stx_ex ex[8 + MAX_STEPS]; /* value as an index expression, or STX_EX_BAD */
 	uint32_t nsteps;
 };
 typedef uint16_t pv;
@@ -49,32 +49,20 @@ static stx_ex fold(struct prog *p, enum stx_prim op, stx_ex a, stx_ex b)
 	int positive = b != STX_EX_BAD && stx_ex_interval(x, b).lo >= 1;
 
 	switch (op) {
-	case STX_P_ADD:
-		return stx_ex_add(x, a, b);
-	case STX_P_SUB:
-		return stx_ex_sub(x, a, b);
-	case STX_P_MUL:
-		return stx_ex_mul(x, a, b);
-	case STX_P_NEG:
-		return stx_ex_muli(x, a, -1);
-	case STX_P_MIN:
-		return stx_ex_min(x, a, b);
-	case STX_P_MAX:
-		return stx_ex_max(x, a, b);
-	case STX_P_FLOORDIV:
-		return positive ? stx_ex_floordiv(x, a, b) : STX_EX_BAD;
-	case STX_P_MOD:
-		return positive ? stx_ex_mod(x, a, b) : STX_EX_BAD;
-	case STX_P_DIV:
-		return positive ? stx_ex_truncdiv(x, a, b) : STX_EX_BAD;
+	case STX_P_ADD: return stx_ex_add(x, a, b);
+	case STX_P_SUB: return stx_ex_sub(x, a, b);
+	case STX_P_MUL: return stx_ex_mul(x, a, b);
+	case STX_P_NEG: return stx_ex_muli(x, a, -1);
+	case STX_P_MIN: return stx_ex_min(x, a, b);
+	case STX_P_MAX: return stx_ex_max(x, a, b);
+	case STX_P_FLOORDIV: return positive ? stx_ex_floordiv(x, a, b) : STX_EX_BAD;
+	case STX_P_MOD: return positive ? stx_ex_mod(x, a, b) : STX_EX_BAD;
+	case STX_P_DIV: return positive ? stx_ex_truncdiv(x, a, b) : STX_EX_BAD;
 	case STX_P_REM:
 		return positive && stx_ex_interval(x, a).lo >= 0 ? stx_ex_mod(x, a, b) : STX_EX_BAD;
-	case STX_P_ABS:
-		return stx_ex_interval(x, a).lo >= 0 ? a : STX_EX_BAD;
-	case STX_P_CAST:
-		return a;
-	default:
-		return STX_EX_BAD;
+	case STX_P_ABS: return stx_ex_interval(x, a).lo >= 0 ? a : STX_EX_BAD;
+	case STX_P_CAST: return a;
+	default: return STX_EX_BAD;
 	}
 }
 
@@ -106,8 +94,10 @@ static pv op3(struct prog *p, enum stx_prim op, enum stx_dtype t, pv a, pv b, pv
 {
 	if (stx_prim_info(op)->result == STX_RESULT_BOOL)
 		t = STX_BOOL;
-	return push(p, (struct stx__step){ .op = (uint8_t)op, .dtype = (uint8_t)t, .a = a, .b = b, .c = c },
-	            fold_step(p, op, t, a, b));
+	return push(p,
+		    (struct stx__step){
+			    .op = (uint8_t)op, .dtype = (uint8_t)t, .a = a, .b = b, .c = c },
+		    fold_step(p, op, t, a, b));
 }
 
 static pv op2(struct prog *p, enum stx_prim op, pv a, pv b)
@@ -163,7 +153,7 @@ static pv operand(struct prog *p, struct stx__inner *fn)
 	if (fn->rule == STX_IN_INDEX)
 		p->ex[p->nops] = fn->u.ex;
 	else if (fn->rule == STX_IN_CONST && stx_dtype_kind(fn->dtype) >= STX_KIND_UINT &&
-	         !stx_dtype_is_float(fn->dtype) && fn->dtype != STX_U64)
+		 !stx_dtype_is_float(fn->dtype) && fn->dtype != STX_U64)
 		p->ex[p->nops] = stx_ex_const(p->l->ex, fn->u.k.i);
 	return (pv)p->nops++;
 }
@@ -173,11 +163,12 @@ static struct stx__inner *tensor(struct prog *p, uint32_t arg)
 	return stx__inner_broadcast(p->l->g, stx__arg(p->l, p->n, arg), stx__node_shape(p->n));
 }
 
-/* A scalar as the constant the operator sees: converted once, to the dtype it computes in (NUMERICS). */
+/* A scalar as the constant the operator sees: converted once, to the dtype it computes in
+ * (NUMERICS). */
 static struct stx__inner *scalar(struct prog *p, uint32_t arg)
 {
 	return stx__inner_const(p->l->g, p->work, stx__node_shape(p->n),
-	                        stx__scalar(&p->n->args[arg], p->work));
+				stx__scalar(&p->n->args[arg], p->work));
 }
 
 /* ---- composites of primitives ---- */
@@ -263,7 +254,8 @@ static pv c_div_mode(struct prog *p, const pv *v)
 
 	if (!stx_dtype_is_float(p->work))
 		return op2(p, is_floor ? STX_P_FLOORDIV : STX_P_DIV, v[0], v[1]);
-	return is_floor ? float_floor_div(p, v) : op1(p, STX_P_TRUNC, op2(p, STX_P_DIV, v[0], v[1]));
+	return is_floor ? float_floor_div(p, v)
+			: op1(p, STX_P_TRUNC, op2(p, STX_P_DIV, v[0], v[1]));
 }
 
 static pv c_sign(struct prog *p, const pv *v)
@@ -289,8 +281,9 @@ static pv c_reciprocal(struct prog *p, const pv *v)
 
 static pv c_round_like(struct prog *p, const pv *v)
 {
-	return stx_dtype_is_float(p->work) ? op1(p, (enum stx_prim)stx_op_info(p->n->op)->prim, v[0])
-	                                   : v[0];
+	return stx_dtype_is_float(p->work)
+		       ? op1(p, (enum stx_prim)stx_op_info(p->n->op)->prim, v[0])
+		       : v[0];
 }
 
 static pv c_isnan(struct prog *p, const pv *v)
@@ -345,31 +338,31 @@ static pv c_same(struct prog *p, const pv *v)
 
 static composite_fn *const composites[STX_OP_COUNT] = {
 	/* op                   steps          */
-	[STX_OP_ADD]         = c_add,
-	[STX_OP_ADD_SCALAR]  = c_add,
-	[STX_OP_SUB]         = c_sub,
-	[STX_OP_SUB_SCALAR]  = c_sub,
+	[STX_OP_ADD] = c_add,
+	[STX_OP_ADD_SCALAR] = c_add,
+	[STX_OP_SUB] = c_sub,
+	[STX_OP_SUB_SCALAR] = c_sub,
 	[STX_OP_RSUB_SCALAR] = c_rsub,
-	[STX_OP_MUL]         = c_mul,
-	[STX_OP_MUL_SCALAR]  = c_mul,
-	[STX_OP_DIV_MODE]    = c_div_mode,
-	[STX_OP_REMAINDER]   = c_remainder,
-	[STX_OP_SIGN]        = c_sign,
-	[STX_OP_RECIPROCAL]  = c_reciprocal,
-	[STX_OP_FLOOR]       = c_round_like,
-	[STX_OP_CEIL]        = c_round_like,
-	[STX_OP_TRUNC]       = c_round_like,
-	[STX_OP_ROUND]       = c_round_like,
-	[STX_OP_ISNAN]       = c_isnan,
-	[STX_OP_ISINF]       = c_isinf,
+	[STX_OP_MUL] = c_mul,
+	[STX_OP_MUL_SCALAR] = c_mul,
+	[STX_OP_DIV_MODE] = c_div_mode,
+	[STX_OP_REMAINDER] = c_remainder,
+	[STX_OP_SIGN] = c_sign,
+	[STX_OP_RECIPROCAL] = c_reciprocal,
+	[STX_OP_FLOOR] = c_round_like,
+	[STX_OP_CEIL] = c_round_like,
+	[STX_OP_TRUNC] = c_round_like,
+	[STX_OP_ROUND] = c_round_like,
+	[STX_OP_ISNAN] = c_isnan,
+	[STX_OP_ISINF] = c_isinf,
 	[STX_OP_LOGICAL_AND] = c_logical,
-	[STX_OP_LOGICAL_OR]  = c_logical,
+	[STX_OP_LOGICAL_OR] = c_logical,
 	[STX_OP_LOGICAL_XOR] = c_logical,
 	[STX_OP_LOGICAL_NOT] = c_logical,
-	[STX_OP_WHERE]       = c_where,
-	[STX_OP_CLAMP]       = c_clamp,
-	[STX_OP_TO_COPY]     = c_same,
-	[STX_OP_CLONE]       = c_same,
+	[STX_OP_WHERE] = c_where,
+	[STX_OP_CLAMP] = c_clamp,
+	[STX_OP_TO_COPY] = c_same,
+	[STX_OP_CLONE] = c_same,
 };
 
 int stx__pointwise_has_rule(enum stx_op op)
@@ -423,7 +416,7 @@ static void gather(struct prog *p, pv *v)
 		v[n++] = operand(p, scalar(p, 2));
 	for (i = 0; i < ntensors && !p->l->err; i++)
 		v[i] = keeps_dtype(p, i) ? cast(p, v[i], stx__work_dtype(pv_dtype(p, v[i])))
-		                         : cast(p, v[i], p->work);
+					 : cast(p, v[i], p->work);
 	if (has_alpha(p->n->op) && !alpha_is_one(&p->n->args[2]) && !p->l->err) {
 		uint32_t scaled = p->n->op == STX_OP_RSUB_SCALAR ? 0 : 1;
 
@@ -438,7 +431,8 @@ static struct stx__inner *build(struct prog *p, pv result)
 	int64_t k;
 
 	if (e != STX_EX_BAD && stx_ex_is_const(p->l->ex, e, &k))
-		return stx__inner_const(p->l->g, pv_dtype(p, result), s, (union stx_scalar){ .i = k });
+		return stx__inner_const(p->l->g, pv_dtype(p, result), s,
+					(union stx_scalar){ .i = k });
 	if (e != STX_EX_BAD)
 		return stx__inner_index(p->l->g, pv_dtype(p, result), s, e);
 	if (result < p->nops)
@@ -454,8 +448,8 @@ static pv apply(struct prog *p, const pv *v)
 	if (composites[p->n->op])
 		return composites[p->n->op](p, v);
 	if (!stx_prim_accepts(op, p->work)) {
-		stx__lower_fail(p->l, STX_E_UNSUPPORTED, p->n, "%s does not take %s", info->overload,
-		                stx_dtype_name(p->work));
+		stx__lower_fail(p->l, STX_E_UNSUPPORTED, p->n, "%s does not take %s",
+				info->overload, stx_dtype_name(p->work));
 		return 0;
 	}
 	return stx_prim_info(op)->arity == 1 ? op1(p, op, v[0]) : op2(p, op, v[0], v[1]);
@@ -468,9 +462,11 @@ struct stx__inner *stx__rule_pointwise(struct stx__lower *l, const struct stx_no
 	pv v[8] = { 0 }, r;
 
 	if (!stx__pointwise_has_rule(n->op))
-		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule", info->overload);
+		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
+				       info->overload);
 	p.work = stx__work_dtype(stx_infer_operand_dtype(n));
-	if (n->op == STX_OP_TO_COPY || n->op == STX_OP_CLONE) { /* one conversion, never through f32 */
+	if (n->op == STX_OP_TO_COPY ||
+	    n->op == STX_OP_CLONE) { /* one conversion, never through f32 */
 		struct stx__inner *x = stx__arg(l, n, 0);
 
 		if (!x || x->dtype == n->outs[0].dtype)

@@ -1,24 +1,25 @@
 /* rules_reduce.c
- * reductions: their inner function calls the operand's, so a pointwise chain before one fuses here (seed 000
- * 6.3, 6.5; LO-25, RD-*, B03). The result is always a buffer.
+ * reductions: their inner function calls the operand's, so a pointwise chain before one fuses here
+ * (seed 000 6.3, 6.5; LO-25, RD-*, B03). The result is always a buffer.
  *
- * Integers accumulate in the node's dtype (i64 by inference), half precision in f32. An empty reduction
- * range gives the monoid's identity; amax, amin and argmax of one are errors of shape inference. */
+ * Integers accumulate in the node's dtype (i64 by inference), half precision in f32. An empty
+ * reduction range gives the monoid's identity; amax, amin and argmax of one are errors of shape
+ * inference. */
 #include "lower.h"
 
 static const struct reduce_op {
 	uint8_t known, monoid, truth, arg;
 } reduce_ops[STX_OP_COUNT] = {
 	/* op                     monoid                  of x != 0  index */
-	[STX_OP_SUM]     = { 1, STX_MONOID_SUM,    0, 0 },
-	[STX_OP_SUM_DIM] = { 1, STX_MONOID_SUM,    0, 0 },
-	[STX_OP_PROD_DIM] = { 1, STX_MONOID_PROD,  0, 0 },
-	[STX_OP_AMAX]    = { 1, STX_MONOID_MAX,    0, 0 },
-	[STX_OP_AMIN]    = { 1, STX_MONOID_MIN,    0, 0 },
-	[STX_OP_ANY_DIM] = { 1, STX_MONOID_ANY,    1, 0 },
-	[STX_OP_ALL_DIM] = { 1, STX_MONOID_ALL,    1, 0 },
-	[STX_OP_ARGMAX]  = { 1, STX_MONOID_ARGMAX, 0, 1 },
-	[STX_OP_ARGMIN]  = { 1, STX_MONOID_ARGMIN, 0, 1 },
+	[STX_OP_SUM] = { 1, STX_MONOID_SUM, 0, 0 },
+	[STX_OP_SUM_DIM] = { 1, STX_MONOID_SUM, 0, 0 },
+	[STX_OP_PROD_DIM] = { 1, STX_MONOID_PROD, 0, 0 },
+	[STX_OP_AMAX] = { 1, STX_MONOID_MAX, 0, 0 },
+	[STX_OP_AMIN] = { 1, STX_MONOID_MIN, 0, 0 },
+	[STX_OP_ANY_DIM] = { 1, STX_MONOID_ANY, 1, 0 },
+	[STX_OP_ALL_DIM] = { 1, STX_MONOID_ALL, 1, 0 },
+	[STX_OP_ARGMAX] = { 1, STX_MONOID_ARGMAX, 0, 1 },
+	[STX_OP_ARGMIN] = { 1, STX_MONOID_ARGMIN, 0, 1 },
 };
 
 int stx__reduce_has_rule(enum stx_op op)
@@ -26,9 +27,10 @@ int stx__reduce_has_rule(enum stx_op op)
 	return reduce_ops[op].known;
 }
 
-/* Bit d of *reduced: dimension d is reduced. No dims, or an empty list, means all; an empty list of any
- * and all means none, as in PyTorch. */
-static int reduced_dims(struct stx__lower *l, const struct stx_node *n, uint32_t rank, uint32_t *reduced)
+/* Bit d of *reduced: dimension d is reduced. No dims, or an empty list, means all; an empty list of
+ * any and all means none, as in PyTorch. */
+static int reduced_dims(struct stx__lower *l, const struct stx_node *n, uint32_t rank,
+			uint32_t *reduced)
 {
 	const struct stx_arg *a = n->nargs > 1 ? &n->args[1] : NULL;
 	const stx_ex *dims = a && a->kind == STX_ARG_INTS ? a->u.exs : a ? &a->u.ex : NULL;
@@ -48,8 +50,8 @@ static int reduced_dims(struct stx__lower *l, const struct stx_node *n, uint32_t
 }
 
 /* The operand as the accumulator sees it: dtype of the accumulator, or x != 0. */
-static struct stx__inner *prepare(struct stx__lower *l, const struct stx_node *n, struct stx__inner *x,
-                                  enum stx_dtype acc)
+static struct stx__inner *prepare(struct stx__lower *l, const struct stx_node *n,
+				  struct stx__inner *x, enum stx_dtype acc)
 {
 	const struct reduce_op *o = &reduce_ops[n->op];
 	struct stx__shape s = { x->rank, x->sizes };
@@ -72,18 +74,20 @@ static struct stx__inner *prepare(struct stx__lower *l, const struct stx_node *n
 
 /* No axis to reduce, as on a 0-d operand: every reduction has one element. */
 static struct stx__inner *reduce_nothing(struct stx__lower *l, const struct stx_node *n,
-                                        struct stx__inner *x)
+					 struct stx__inner *x)
 {
 	if (reduce_ops[n->op].arg)
-		return stx__inner_const(l->g, STX_I64, stx__node_shape(n), (union stx_scalar){ .i = 0 });
+		return stx__inner_const(l->g, STX_I64, stx__node_shape(n),
+					(union stx_scalar){ .i = 0 });
 	return stx__inner_cast(l->g, x, n->outs[0].dtype);
 }
 
 struct stx__inner *stx__rule_reduce(struct stx__lower *l, const struct stx_node *n)
 {
 	const struct reduce_op *o = &reduce_ops[n->op];
-	struct stx__reduction r = { .monoid = (enum stx_monoid)o->monoid, .dtype = n->outs[0].dtype,
-		                    .ranges = stx__node_shape(n) };
+	struct stx__reduction r = { .monoid = (enum stx_monoid)o->monoid,
+				    .dtype = n->outs[0].dtype,
+				    .ranges = stx__node_shape(n) };
 	struct stx__inner *x = o->known ? stx__arg(l, n, 0) : NULL;
 	stx_ex *sizes = STX_NEW_ARRAY(l->arena, stx_ex, 2 * STX_MAX_DIMS);
 	stx_ex *map = STX_NEW_ARRAY(l->arena, stx_ex, STX_MAX_DIMS);
@@ -92,10 +96,11 @@ struct stx__inner *stx__rule_reduce(struct stx__lower *l, const struct stx_node 
 
 	if (!o->known)
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
-		                       stx_op_info(n->op)->overload);
+				       stx_op_info(n->op)->overload);
 	if (!x || !sizes || !map || !reduced_dims(l, n, x->rank, &reduced))
 		return NULL;
-	if (r.dtype == STX_BOOL && r.monoid == STX_MONOID_SUM) /* bool + bool is or, bool * bool and */
+	if (r.dtype == STX_BOOL &&
+	    r.monoid == STX_MONOID_SUM) /* bool + bool is or, bool * bool and */
 		r.monoid = STX_MONOID_ANY;
 	if (r.dtype == STX_BOOL && r.monoid == STX_MONOID_PROD)
 		r.monoid = STX_MONOID_ALL;
@@ -115,6 +120,6 @@ struct stx__inner *stx__rule_reduce(struct stx__lower *l, const struct stx_node 
 	}
 	r.rranges = (struct stx__shape){ (uint8_t)nr, sizes + r.ranges.rank };
 	r.fn[0] = stx__inner_view(l->g, x,
-		(struct stx__shape){ (uint8_t)(r.ranges.rank + nr), sizes }, map);
+				  (struct stx__shape){ (uint8_t)(r.ranges.rank + nr), sizes }, map);
 	return stx__realize_reduction(l, n, &r, "reduction");
 }

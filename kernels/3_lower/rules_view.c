@@ -1,9 +1,10 @@
 /* rules_view.c
  * views as index maps: pi(i) for every dimension of the viewed tensor (seed 000 6.4; LV-03..09).
  *
- * Nothing is copied. On a buffer the map is substituted into the address, so a chain of affine views stays
- * one (strides, offset); a reshape whose dimensions do not merge keeps div and mod in the expression. When
- * an expression outgrows the limits of expr.c, the operand is realised and viewed afresh. */
+ * Nothing is copied. On a buffer the map is substituted into the address, so a chain of affine
+ * views stays one (strides, offset); a reshape whose dimensions do not merge keeps div and mod in
+ * the expression. When an expression outgrows the limits of expr.c, the operand is realised and
+ * viewed afresh. */
 #include "lower.h"
 
 /* map[d], d over the operand's dimensions, from the result's axes. */
@@ -13,7 +14,8 @@ struct view {
 	struct stx__inner *x;
 	struct stx__shape s; /* of the result */
 	stx_ex *map;
-	stx_ex address;      /* reshape of a buffer: the address itself, when it could be formed directly */
+	stx_ex address; /* reshape of a buffer: the address itself, when it could be formed directly
+			 */
 };
 
 static stx_ex axis(const struct view *v, uint32_t d)
@@ -74,8 +76,8 @@ static int view_expand(struct view *v)
 	uint32_t d, lead = v->s.rank - v->x->rank;
 
 	for (d = 0; d < v->x->rank; d++)
-		v->map[d] = stx_ex_equals(v->l->ex, v->x->sizes[d], 1)
-			? stx_ex_const(v->l->ex, 0) : axis(v, lead + d);
+		v->map[d] = stx_ex_equals(v->l->ex, v->x->sizes[d], 1) ? stx_ex_const(v->l->ex, 0)
+								       : axis(v, lead + d);
 	return 1;
 }
 
@@ -137,11 +139,12 @@ static int view_slice(struct view *v)
 	uint32_t d;
 	stx_ex from;
 
-	if (!dim_arg(v, 1, v->x->rank, &d) || !stx__const_arg(v->l, v->n, v->n->args[4].u.ex, &step))
+	if (!dim_arg(v, 1, v->x->rank, &d) ||
+	    !stx__const_arg(v->l, v->n, v->n->args[4].u.ex, &step))
 		return 0;
 	identity(v);
 	from = start->kind == STX_ARG_INT ? clamp_bound(v, start->u.ex, v->x->sizes[d])
-	                                  : stx_ex_const(v->l->ex, 0);
+					  : stx_ex_const(v->l->ex, 0);
 	v->map[d] = stx_ex_add(v->l->ex, stx_ex_muli(v->l->ex, axis(v, d), step), from);
 	return !v->l->err;
 }
@@ -153,7 +156,8 @@ static int view_unfold(struct view *v)
 	int64_t step;
 	uint32_t d;
 
-	if (!dim_arg(v, 1, v->x->rank, &d) || !stx__const_arg(v->l, v->n, v->n->args[3].u.ex, &step))
+	if (!dim_arg(v, 1, v->x->rank, &d) ||
+	    !stx__const_arg(v->l, v->n, v->n->args[3].u.ex, &step))
 		return 0;
 	identity(v);
 	if (v->x->rank)
@@ -193,7 +197,8 @@ static int view_flip(struct view *v)
 		if (!v->x->rank)
 			continue;
 		d = stx__dim(dim, v->x->rank);
-		v->map[d] = stx_ex_sub(v->l->ex, stx_ex_addi(v->l->ex, v->x->sizes[d], -1), axis(v, d));
+		v->map[d] =
+			stx_ex_sub(v->l->ex, stx_ex_addi(v->l->ex, v->x->sizes[d], -1), axis(v, d));
 	}
 	return 1;
 }
@@ -209,8 +214,9 @@ static int view_diagonal(struct view *v)
 	    !dim_arg(v, 2, v->x->rank, &a) || !dim_arg(v, 3, v->x->rank, &b))
 		return 0;
 	for (d = 0; d < v->x->rank; d++)
-		v->map[d] = d == a ? stx_ex_addi(v->l->ex, i, offset < 0 ? -offset : 0)
-			: d == b ? stx_ex_addi(v->l->ex, i, offset > 0 ? offset : 0) : axis(v, next++);
+		v->map[d] = d == a   ? stx_ex_addi(v->l->ex, i, offset < 0 ? -offset : 0)
+			    : d == b ? stx_ex_addi(v->l->ex, i, offset > 0 ? offset : 0)
+				     : axis(v, next++);
 	return 1;
 }
 
@@ -230,11 +236,12 @@ static stx_ex flat_index(const struct view *v, const struct group *g)
 
 	for (i = 0; i < g->nfresh; i++)
 		e = stx_ex_add(v->l->ex, stx_ex_mul(v->l->ex, e, v->s.sizes[g->fresh[i]]),
-		               axis(v, g->fresh[i]));
+			       axis(v, g->fresh[i]));
 	return e;
 }
 
-/* What an index is divided by: a size, or 1 for a size of 0, whose tensor has no element to find. */
+/* What an index is divided by: a size, or 1 for a size of 0, whose tensor has no element to find.
+ */
 static stx_ex divisor(struct stx_exprs *x, stx_ex size)
 {
 	return stx_ex_interval(x, size).lo > 0 ? size : stx_ex_max(x, size, stx_ex_const(x, 1));
@@ -255,7 +262,8 @@ static void map_group(struct view *v, const struct group *g)
 	}
 }
 
-/* Strides of a buffer load, if its address is affine in every dimension of more than one element. */
+/* Strides of a buffer load, if its address is affine in every dimension of more than one element.
+ */
 static int affine_strides(const struct view *v, stx_ex *strides)
 {
 	struct stx_exprs *x = v->l->ex;
@@ -269,8 +277,8 @@ static int affine_strides(const struct view *v, stx_ex *strides)
 	return 1;
 }
 
-/* Adds the group's part of the address: neighbours with t_j = s_(j+1)*t_(j+1) act as one dimension (LV-07),
- * only the others need div and mod. */
+/* Adds the group's part of the address: neighbours with t_j = s_(j+1)*t_(j+1) act as one dimension
+ * (LV-07), only the others need div and mod. */
 static void address_group(struct view *v, const struct group *g, const stx_ex *strides)
 {
 	struct stx_exprs *x = v->l->ex;
@@ -284,8 +292,8 @@ static void address_group(struct view *v, const struct group *g, const stx_ex *s
 		while (i > 0 && strides[g->old[i - 1]] == stx_ex_mul(x, stride, size))
 			size = stx_ex_mul(x, size, v->x->sizes[g->old[--i]]);
 		size = divisor(x, size);
-		v->address = stx_ex_add(x, v->address,
-			stx_ex_mul(x, i ? stx_ex_mod(x, flat, size) : flat, stride));
+		v->address = stx_ex_add(
+			x, v->address, stx_ex_mul(x, i ? stx_ex_mod(x, flat, size) : flat, stride));
 		if (i)
 			flat = stx_ex_floordiv(x, flat, size);
 	}
@@ -303,8 +311,8 @@ static uint32_t real_dims(struct stx_exprs *x, struct stx__shape s, uint32_t *ou
 }
 
 /* Takes the next group off both lists: the shortest runs with equal products. */
-static struct group next_group(const struct view *v, const uint32_t *old, uint32_t nold, uint32_t *i,
-                               const uint32_t *fresh, uint32_t nfresh, uint32_t *j)
+static struct group next_group(const struct view *v, const uint32_t *old, uint32_t nold,
+			       uint32_t *i, const uint32_t *fresh, uint32_t nfresh, uint32_t *j)
 {
 	struct stx_exprs *x = v->l->ex;
 	struct group g = { .nold = 0 };
@@ -350,12 +358,18 @@ static int view_reshape(struct view *v)
 typedef int view_fn(struct view *v);
 
 static view_fn *const views[STX_OP_COUNT] = {
-	[STX_OP_VIEW]      = view_reshape,   [STX_OP_PERMUTE]   = view_permute,
-	[STX_OP_T]         = view_t,         [STX_OP_TRANSPOSE] = view_transpose,
-	[STX_OP_EXPAND]    = view_expand,    [STX_OP_SQUEEZE]   = view_squeeze,
-	[STX_OP_UNSQUEEZE] = view_unsqueeze, [STX_OP_SLICE]     = view_slice,
-	[STX_OP_SELECT]    = view_select,    [STX_OP_FLIP]      = view_flip,
-	[STX_OP_DIAGONAL]  = view_diagonal,  [STX_OP_UNFOLD]    = view_unfold,
+	[STX_OP_VIEW] = view_reshape,
+	[STX_OP_PERMUTE] = view_permute,
+	[STX_OP_T] = view_t,
+	[STX_OP_TRANSPOSE] = view_transpose,
+	[STX_OP_EXPAND] = view_expand,
+	[STX_OP_SQUEEZE] = view_squeeze,
+	[STX_OP_UNSQUEEZE] = view_unsqueeze,
+	[STX_OP_SLICE] = view_slice,
+	[STX_OP_SELECT] = view_select,
+	[STX_OP_FLIP] = view_flip,
+	[STX_OP_DIAGONAL] = view_diagonal,
+	[STX_OP_UNFOLD] = view_unfold,
 };
 
 int stx__view_has_rule(enum stx_op op)
@@ -377,8 +391,9 @@ static int has_bad(const struct stx__inner *fn)
 	return 0;
 }
 
-/* Reshapes compose by their ends: (4,6) to (3,8) to (4,6) is the identity, which no rewriting of div and mod
- * would find. The node whose value the argument only reshapes, unless it is in memory itself. */
+/* Reshapes compose by their ends: (4,6) to (3,8) to (4,6) is the identity, which no rewriting of
+ * div and mod would find. The node whose value the argument only reshapes, unless it is in memory
+ * itself. */
 static const struct stx_node *reshape_base(struct stx__lower *l, const struct stx_node *n)
 {
 	const struct stx_node *a = n->args[0].u.tensor.node;
@@ -406,8 +421,8 @@ static struct stx__inner *build(struct view *v)
 	if (!v->x || !v->map || !views[v->n->op](v))
 		return NULL;
 	if (v->n->op == STX_OP_VIEW && v->address != STX_EX_BAD) {
-		struct stx__inner *r = stx__inner_load(l->g, v->x->u.load.buffer, v->x->dtype, v->s,
-		                                       v->address);
+		struct stx__inner *r =
+			stx__inner_load(l->g, v->x->u.load.buffer, v->x->dtype, v->s, v->address);
 
 		if (r)
 			r->u.load.range = v->x->u.load.range;
@@ -423,14 +438,15 @@ struct stx__inner *stx__rule_view(struct stx__lower *l, const struct stx_node *n
 
 	if (!views[n->op])
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
-		                       stx_op_info(n->op)->overload);
+				       stx_op_info(n->op)->overload);
 	r = build(&v);
 	if (r && has_bad(r)) {
 		if (stx__realize_node(l, n->args[0].u.tensor.node, "index size"))
 			return NULL;
 		r = build(&v);
 		if (r && has_bad(r))
-			return stx__lower_fail(l, STX_E_TOO_LARGE, n, "the index expression is too large");
+			return stx__lower_fail(l, STX_E_TOO_LARGE, n,
+					       "the index expression is too large");
 	}
 	return r;
 }

@@ -1,10 +1,11 @@
 /* rules_window.c
  * convolution as a DOT over channels and kernel taps whose loads are masked at the padding.
  *
- * Index space: [n, group, channel, out..] ++ [in channel, tap..]; for groups = 1 and for one channel a group the
- * axes of size 1 vanish. An ordinary convolution is that of the input padded with zeros: x is masked, the weight
- * is not. A transposed one has only the products its definition lists: x and weight are masked where o + p - k*d
- * is no multiple of the stride or leaves the input, so that an infinite weight meets no zero. */
+ * Index space: [n, group, channel, out..] ++ [in channel, tap..]; for groups = 1 and for one
+ * channel a group the axes of size 1 vanish. An ordinary convolution is that of the input padded
+ * with zeros: x is masked, the weight is not. A transposed one has only the products its definition
+ * lists: x and weight are masked where o + p - k*d is no multiple of the stride or leaves the
+ * input, so that an infinite weight meets no zero. */
 #include "infer.h"
 #include "lower.h"
 
@@ -16,8 +17,8 @@ struct conv {
 	struct stx__window w;
 	int transposed;
 	struct stx__shape space;
-	uint32_t in, tap; /* axes: input channel, first kernel tap */
-	stx_ex at[STX__MAX_SPATIAL];                 /* position in the input */
+	uint32_t in, tap;                             /* axes: input channel, first kernel tap */
+	stx_ex at[STX__MAX_SPATIAL];                  /* position in the input */
 	struct stx__cond conds[2 * STX__MAX_SPATIAL]; /* under which there is one */
 	uint32_t nconds;
 };
@@ -51,14 +52,16 @@ static int set_space(struct conv *c, const struct stx__inner *wt)
 	return 1;
 }
 
-/* Where output o and tap k meet the input: o*s - p + k*d, or (o + p - k*d) / s where that is whole. */
+/* Where output o and tap k meet the input: o*s - p + k*d, or (o + p - k*d) / s where that is whole.
+ */
 static void set_positions(struct conv *c, const struct stx__inner *in)
 {
 	struct stx_exprs *x = c->l->ex;
 	uint32_t i;
 
 	for (i = 0; i < c->w.k; i++) {
-		stx_ex o = axis(c, AXIS_OUT + i), k = stx_ex_muli(x, axis(c, c->tap + i), c->w.dilation[i]);
+		stx_ex o = axis(c, AXIS_OUT + i),
+		       k = stx_ex_muli(x, axis(c, c->tap + i), c->w.dilation[i]);
 		stx_ex stride = stx_ex_const(x, c->w.stride[i]), e;
 
 		if (!c->transposed) {
@@ -68,10 +71,12 @@ static void set_positions(struct conv *c, const struct stx__inner *in)
 			e = stx_ex_addi(x, stx_ex_sub(x, o, k), c->w.padding[i]);
 			c->at[i] = stx_ex_floordiv(x, e, stride);
 			if (c->w.stride[i] != 1)
-				c->conds[c->nconds++] = (struct stx__cond){
-					stx_ex_mod(x, e, stride), STX_EX_BAD, stx_ex_const(x, 1) };
+				c->conds[c->nconds++] =
+					(struct stx__cond){ stx_ex_mod(x, e, stride), STX_EX_BAD,
+							    stx_ex_const(x, 1) };
 		}
-		c->conds[c->nconds++] = (struct stx__cond){ c->at[i], stx_ex_const(x, 0), in->sizes[2 + i] };
+		c->conds[c->nconds++] =
+			(struct stx__cond){ c->at[i], stx_ex_const(x, 0), in->sizes[2 + i] };
 	}
 }
 
@@ -79,7 +84,8 @@ static void set_positions(struct conv *c, const struct stx__inner *in)
 static struct stx__inner *masked(struct conv *c, struct stx__inner *x, const stx_ex *map)
 {
 	struct stx__inner *fn[2] = { stx__inner_view(c->l->g, x, c->space, map),
-		stx__inner_const(c->l->g, x->dtype, c->space, (union stx_scalar){ .u = 0 }) };
+				     stx__inner_const(c->l->g, x->dtype, c->space,
+						      (union stx_scalar){ .u = 0 }) };
 	const struct stx__cond *conds = stx_arena_copy(c->l->arena, c->conds, sizeof c->conds);
 	struct stx__piece *pieces = STX_NEW_ARRAY(c->l->arena, struct stx__piece, 2);
 
@@ -98,7 +104,8 @@ static struct stx__inner *place_input(struct conv *c, struct stx__inner *x)
 	if (!map)
 		return NULL;
 	map[0] = axis(c, AXIS_N);
-	map[1] = stx_ex_add(ex, stx_ex_mul(ex, axis(c, AXIS_GROUP), c->space.sizes[c->in]), axis(c, c->in));
+	map[1] = stx_ex_add(ex, stx_ex_mul(ex, axis(c, AXIS_GROUP), c->space.sizes[c->in]),
+			    axis(c, c->in));
 	for (i = 0; i < c->w.k; i++)
 		map[2 + i] = c->at[i];
 	return masked(c, x, map);
@@ -114,8 +121,10 @@ static struct stx__inner *place_weight(struct conv *c, struct stx__inner *wt)
 		return NULL;
 	first = axis(c, c->transposed ? c->in : AXIS_CHANNEL);
 	second = axis(c, c->transposed ? AXIS_CHANNEL : c->in);
-	map[0] = stx_ex_add(ex, stx_ex_mul(ex, axis(c, AXIS_GROUP),
-		c->space.sizes[c->transposed ? c->in : AXIS_CHANNEL]), first);
+	map[0] = stx_ex_add(ex,
+			    stx_ex_mul(ex, axis(c, AXIS_GROUP),
+				       c->space.sizes[c->transposed ? c->in : AXIS_CHANNEL]),
+			    first);
 	map[1] = second;
 	for (i = 0; i < c->w.k; i++)
 		map[2 + i] = axis(c, c->tap + i);
@@ -132,11 +141,11 @@ static struct stx__inner *join_channels(struct conv *c, const struct stx__inner 
 		return NULL;
 	stx__row_major(c->l->ex, s, strides);
 	return stx__inner_load(c->l->g, fn->u.load.buffer, (enum stx_dtype)fn->dtype, s,
-	                       stx__address(c->l->ex, s, strides, stx_ex_const(c->l->ex, 0)));
+			       stx__address(c->l->ex, s, strides, stx_ex_const(c->l->ex, 0)));
 }
 
 struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx_node *n,
-                                          struct stx__inner *x, struct stx__inner *wt)
+					  struct stx__inner *x, struct stx__inner *wt)
 {
 	enum stx_dtype t = n->outs[0].dtype, work = stx__work_dtype(t);
 	struct stx__step mul = { .op = STX_P_MUL, .dtype = (uint8_t)work, .a = 0, .b = 1 };
@@ -163,7 +172,8 @@ struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx
 	r.fn[0] = stx__inner_cast(l->g, x, work);
 	r.fn[1] = stx__inner_cast(l->g, wt, work);
 	if (r.monoid == STX_MONOID_SUM && r.fn[0] && r.fn[1]) {
-		r.fn[0] = stx__inner_map(l->g, c.space, (struct stx__inner *[]){ r.fn[0], r.fn[1] }, 2, &mul, 1);
+		r.fn[0] = stx__inner_map(l->g, c.space, (struct stx__inner *[]){ r.fn[0], r.fn[1] },
+					 2, &mul, 1);
 		r.fn[1] = NULL;
 	}
 	return r.fn[0] ? join_channels(&c, stx__realize_reduction(l, n, &r, "contraction")) : NULL;

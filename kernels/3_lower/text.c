@@ -3,7 +3,8 @@
 #include "inner.h"
 #include "loops_text.h"
 
-static void print_list(const struct stx__names *n, const stx_ex *at, uint32_t count, struct stx_bytes *out)
+static void print_list(const struct stx__names *n, const stx_ex *at, uint32_t count,
+		       struct stx_bytes *out)
 {
 	uint32_t i;
 
@@ -19,8 +20,9 @@ static void print_layout(const struct stx__names *n, struct stx_bytes *out)
 {
 	const struct stx_buffer *b = n->b;
 
-	stx_bytes_printf(out, "layout=%s(%s, size=", b->layout.flexible ? "FlexibleLayout" : "FixedLayout",
-	                 stx_dtype_name(b->dtype));
+	stx_bytes_printf(
+		out, "layout=%s(%s, size=", b->layout.flexible ? "FlexibleLayout" : "FixedLayout",
+		stx_dtype_name(b->dtype));
 	print_list(n, b->layout.sizes, b->layout.rank, out);
 	stx_bytes_puts(out, ", stride=");
 	print_list(n, b->layout.strides, b->layout.rank, out);
@@ -49,7 +51,8 @@ static void print_body(const struct stx__names *n, struct stx_bytes *out)
 	const struct stx_buffer *b = n->b;
 	uint32_t i;
 
-	stx_bytes_printf(out, "  def inner_fn(index%s):\n", b->def == STX_DEF_REDUCTION ? ", rindex" : "");
+	stx_bytes_printf(out, "  def inner_fn(index%s):\n",
+			 b->def == STX_DEF_REDUCTION ? ", rindex" : "");
 	print_axes(b->nranges, "i", "index", out);
 	print_axes(b->nrranges, "r0_", "rindex", out);
 	for (i = 0; i < b->body.n; i++) {
@@ -63,12 +66,14 @@ static void print_body(const struct stx__names *n, struct stx_bytes *out)
 	stx_bytes_puts(out, "\n  ,\n");
 }
 
-/* Where a point of ranges is stored when ranges are the layout's dimensions; then it is not printed. */
+/* Where a point of ranges is stored when ranges are the layout's dimensions; then it is not
+ * printed. */
 static stx_ex layout_address(const struct stx__names *n)
 {
 	const struct stx_layout *y = &n->b->layout;
 
-	return stx__address(n->l->ex, (struct stx__shape){ y->rank, y->sizes }, y->strides, y->offset);
+	return stx__address(n->l->ex, (struct stx__shape){ y->rank, y->sizes }, y->strides,
+			    y->offset);
 }
 
 static void print_definition(const struct stx__names *n, struct stx_bytes *out)
@@ -76,7 +81,8 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 	const struct stx_buffer *b = n->b;
 	uint32_t i;
 
-	stx_bytes_printf(out, ", data=%s(\n", b->def == STX_DEF_REDUCTION ? "Reduction" : "Pointwise");
+	stx_bytes_printf(out, ", data=%s(\n",
+			 b->def == STX_DEF_REDUCTION ? "Reduction" : "Pointwise");
 	print_body(n, out);
 	stx_bytes_puts(out, "  ranges=");
 	print_list(n, b->ranges, b->nranges, out);
@@ -85,14 +91,15 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 		stx_bytes_puts(out, "  reduction_ranges=");
 		print_list(n, b->rranges, b->nrranges, out);
 		stx_bytes_printf(out, ",\n  reduction_type=%s,\n  acc=%s,\n",
-		                 stx_monoid_info(b->monoid)->text, stx_dtype_name(b->acc));
+				 stx_monoid_info(b->monoid)->text, stx_dtype_name(b->acc));
 	}
 	if (b->store != layout_address(n)) {
 		stx_bytes_puts(out, "  store=");
 		stx__loops_ex(n, b->store, out);
 		stx_bytes_puts(out, ",\n");
 	}
-	stx_bytes_printf(out, "  realized_by='%s',\n  origins=[", b->realized_by ? b->realized_by : "");
+	stx_bytes_printf(out, "  realized_by='%s',\n  origins=[",
+			 b->realized_by ? b->realized_by : "");
 	for (i = 0; i < b->norigins; i++)
 		stx_bytes_printf(out, "%s%s", i ? ", " : "", b->origins[i]);
 	stx_bytes_puts(out, "]\n)");
@@ -110,14 +117,15 @@ static void print_data(const struct stx_buffer *b, struct stx_bytes *out)
 stx_err stx_loops_print(const struct stx_loops *l, struct stx_bytes *out)
 {
 	static const char *const heads[] = { "InputBuffer", "ConstantBuffer", "ComputedBuffer",
-		                             "ComputedBuffer" };
+					     "ComputedBuffer" };
 	uint32_t i;
 
 	for (i = 0; l->g && i < l->g->symbols.n; i++) {
 		const struct stx_symbol *y = &l->g->symbols.at[i];
 
 		stx_bytes_printf(out, "Symbol(name='%s', range=[%lld, %lld], hint=%lld)\n", y->name,
-		                 (long long)y->range.lo, (long long)y->range.hi, (long long)y->hint);
+				 (long long)y->range.lo, (long long)y->range.hi,
+				 (long long)y->hint);
 	}
 	for (i = 0; i < l->buffers.n; i++) {
 		const struct stx_buffer *b = l->buffers.at[i];
@@ -126,8 +134,8 @@ stx_err stx_loops_print(const struct stx_loops *l, struct stx_bytes *out)
 		stx_bytes_printf(out, "%s(name='%s', ", heads[b->kind], b->name);
 		print_layout(&n, out);
 		if (b->kind == STX_BUF_INPUT || b->kind == STX_BUF_OUTPUT)
-			stx_bytes_printf(out, ", %s=%u", b->kind == STX_BUF_INPUT ? "input" : "output",
-			                 b->index);
+			stx_bytes_printf(out, ", %s=%u",
+					 b->kind == STX_BUF_INPUT ? "input" : "output", b->index);
 		if (b->kind == STX_BUF_CONST)
 			print_data(b, out);
 		if (b->def != STX_DEF_NONE)

@@ -1,8 +1,9 @@
 /* verify.c
  * checks of a loop program at the stage boundary: internal invariants, reported and never asserted.
  *
- * Definitions before uses, dtypes and operand numbers of instructions, masks bool, variables within the
- * axes, index expressions within their buffer where the interval can refute it. One pass, linear. */
+ * Definitions before uses, dtypes and operand numbers of instructions, masks bool, variables within
+ * the axes, index expressions within their buffer where the interval can refute it. One pass,
+ * linear. */
 #include "lower.h"
 
 struct check {
@@ -13,8 +14,8 @@ struct check {
 
 static stx_err bad(const struct check *c, const char *what, uint32_t at)
 {
-	return stx_fail(c->d, STX_E_INTERNAL, "verify", c->b->name, "loop IR of %s: %s (instruction %u)",
-	                c->b->name, what, at);
+	return stx_fail(c->d, STX_E_INTERNAL, "verify", c->b->name,
+			"loop IR of %s: %s (instruction %u)", c->b->name, what, at);
 }
 
 /* First and last element reachable in b's layout, at any point of its sizes. */
@@ -24,8 +25,9 @@ static struct stx_interval extent(const struct stx_loops *l, const struct stx_bu
 	uint32_t d;
 
 	for (d = 0; d < b->layout.rank; d++)
-		e = stx_ex_add(l->ex, e, stx_ex_mul(l->ex, b->layout.strides[d],
-			stx__axis(l->ex, d, b->layout.sizes[d])));
+		e = stx_ex_add(l->ex, e,
+			       stx_ex_mul(l->ex, b->layout.strides[d],
+					  stx__axis(l->ex, d, b->layout.sizes[d])));
 	return stx_ex_interval(l->ex, e);
 }
 
@@ -96,14 +98,12 @@ static stx_err check_inst(const struct check *c, uint32_t i)
 	if (masked && (in->c >= i || !is_bool(c, in->c)))
 		return bad(c, "a mask that is no earlier bool", i);
 	switch (in->op) {
-	case STX_B_CONST:
-		return 0;
+	case STX_B_CONST: return 0;
 	case STX_B_INDEX:
 		if (stx_dtype_is_float(in->dtype))
 			return bad(c, "an index value that is no integer", i);
 		return check_ex(c, in->ex, i);
-	case STX_B_LOAD:
-		return check_load(c, in, i);
+	case STX_B_LOAD: return check_load(c, in, i);
 	case STX_B_INDIRECT:
 		if (in->a >= i || c->b->body.at[in->a].dtype != STX_I64)
 			return bad(c, "an indirect index that is no earlier i64", i);
@@ -151,7 +151,8 @@ stx_err stx_loops_verify(const struct stx_loops *l, struct stx_diag *d)
 			return bad(&c, "a buffer out of place", 0);
 		if (b->layout.rank && (!b->layout.sizes || !b->layout.strides))
 			return bad(&c, "a layout that is not settled", 0);
-		if ((b->def == STX_DEF_NONE) != (b->kind == STX_BUF_INPUT || b->kind == STX_BUF_CONST))
+		if ((b->def == STX_DEF_NONE) !=
+		    (b->kind == STX_BUF_INPUT || b->kind == STX_BUF_CONST))
 			return bad(&c, "a buffer without its definition", 0);
 		if (b->def != STX_DEF_NONE && (e = check_definition(&c)))
 			return e;
@@ -159,6 +160,7 @@ stx_err stx_loops_verify(const struct stx_loops *l, struct stx_diag *d)
 	for (i = 0; i < l->outputs.n; i++)
 		if (l->outputs.at[i] >= l->buffers.n ||
 		    l->buffers.at[l->outputs.at[i]]->kind != STX_BUF_OUTPUT)
-			return stx_fail(d, STX_E_INTERNAL, "verify", "", "output %u has no buffer", i);
+			return stx_fail(d, STX_E_INTERNAL, "verify", "", "output %u has no buffer",
+					i);
 	return 0;
 }

@@ -1,17 +1,19 @@
-/* body_order.c: bodies in an order that does not depend on names, so that repeated layers share kernels.
+/* body_order.c: bodies in an order that does not depend on names, so that repeated layers share
+ * kernels.
  *
- * The graph orders the operands of commutative operators by hashes of all that is behind them, which differ
- * from layer to layer. Here the operands of +, *, and, or, xor are ordered by what the body itself shows:
- * depth, then what a load's index looks like, then a hash of the tree; equal ones stay. requires: a body
- * that passes stx_loops_verify. ensures: the same values; instructions in depth-first order from the results.
- * Bodies with run-time indices stay as they are. Two passes, linear. */
+ * The graph orders the operands of commutative operators by hashes of all that is behind them,
+ * which differ from layer to layer. Here the operands of +, *, and, or, xor are ordered by what the
+ * body itself shows: depth, then what a load's index looks like, then a hash of the tree; equal
+ * ones stay. requires: a body that passes stx_loops_verify. ensures: the same values; instructions
+ * in depth-first order from the results. Bodies with run-time indices stay as they are. Two passes,
+ * linear. */
 #include "schedule_impl.h"
 
 struct ordering {
 	const struct stx_exprs *x;
 	const struct stx_body *from;
 	uint64_t *key;
-	uint32_t *at;    /* old number -> new, + 1 */
+	uint32_t *at; /* old number -> new, + 1 */
 	uint32_t *stack;
 	struct stx_binst *to;
 	uint32_t n;
@@ -19,7 +21,8 @@ struct ordering {
 
 static int commutes(int op)
 {
-	return op == STX_P_ADD || op == STX_P_MUL || op == STX_P_AND || op == STX_P_OR || op == STX_P_XOR;
+	return op == STX_P_ADD || op == STX_P_MUL || op == STX_P_AND || op == STX_P_OR ||
+	       op == STX_P_XOR;
 }
 
 static uint64_t ex_shape(const struct stx_exprs *x, stx_ex e)
@@ -42,7 +45,8 @@ static uint64_t ex_shape(const struct stx_exprs *x, stx_ex e)
 static uint64_t key_of(struct ordering *o, uint32_t i)
 {
 	const struct stx_binst *in = &o->from->at[i];
-	uint64_t h = stx_mix64((uint64_t)in->op | (uint64_t)in->dtype << 8 | (uint64_t)in->flags << 16, in->k.u);
+	uint64_t h = stx_mix64(
+		(uint64_t)in->op | (uint64_t)in->dtype << 8 | (uint64_t)in->flags << 16, in->k.u);
 	uint64_t depth = 0, terms = 0;
 	const uint32_t operand[3] = { in->op == STX_B_LOAD ? STX_NONE : in->a, in->b, in->c };
 	for (int j = 0; j < 3; j++) {

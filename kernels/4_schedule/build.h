@@ -1,59 +1,65 @@
 /* build.h
- * from one group of buffers to one kernel: shared by kernel_axes.c, kernel_values.c, kernel_build.c and
- * schedule.c only.
+ * from one group of buffers to one kernel: shared by kernel_axes.c, kernel_values.c, kernel_build.c
+ * and schedule.c only.
  *
- * A group without reductions is pointwise buffers over the same ranges. One with reductions has rows (their
- * common ranges) and columns (their common reduction ranges): it holds reductions, row-level pointwise
- * buffers over the rows and full-level ones over rows and columns. A buffer may read an earlier one of its
- * group at its own point. Phase k of a row runs over the columns once: the reductions of that phase, and
- * what they read of the full level; row values of phase k are computed before it and after the reductions
- * of phase k-1. The last phase, p->n, has no reductions, and a loop only for full-level results. A
- * full-level value that several phases need is computed in each: the same bits; or, when that is expensive,
- * kept from one phase to the next where a result of the latter will be stored. */
+ * A group without reductions is pointwise buffers over the same ranges. One with reductions has
+ * rows (their common ranges) and columns (their common reduction ranges): it holds reductions,
+ * row-level pointwise buffers over the rows and full-level ones over rows and columns. A buffer may
+ * read an earlier one of its group at its own point. Phase k of a row runs over the columns once:
+ * the reductions of that phase, and what they read of the full level; row values of phase k are
+ * computed before it and after the reductions of phase k-1. The last phase, p->n, has no
+ * reductions, and a loop only for full-level results. A full-level value that several phases need
+ * is computed in each: the same bits; or, when that is expensive, kept from one phase to the next
+ * where a result of the latter will be stored. */
 #ifndef STX_BUILD_H
 #define STX_BUILD_H
 
 #include "kernel_impl.h"
 #include "schedule.h"
 
-#define STX__MAX_DIMS 48 /* axes of one body, reduction axes included */
-#define STX__MAX_ROWS 8  /* copies of a body for register blocking */
-#define STX__MAX_GROUP 32
+#define STX__MAX_DIMS   48 /* axes of one body, reduction axes included */
+#define STX__MAX_ROWS   8  /* copies of a body for register blocking */
+#define STX__MAX_GROUP  32
 #define STX__MAX_PHASES 8
 
-struct stx__member { /* a buffer of a group */
-	uint8_t is_full, phase; /* row level: phase before whose loop it is computed; reductions: of its loop */
+struct stx__member {            /* a buffer of a group */
+	uint8_t is_full, phase; /* row level: phase before whose loop it is computed; reductions: of
+				   its loop */
 	uint8_t is_same;        /* its variables are those of the first buffer */
-	uint32_t needs;         /* full level: bits of the phases that need it; the lowest stores it */
-	uint8_t keeper;         /* 1 + position of the buffer whose place keeps it for the second phase; or 0 */
-	uint8_t canon[STX__MAX_DIMS]; /* variable -> variable of the first buffer; 0xff: of size 1 */
+	uint32_t needs; /* full level: bits of the phases that need it; the lowest stores it */
+	uint8_t keeper; /* 1 + position of the buffer whose place keeps it for the second phase; or
+			   0 */
+	uint8_t canon[STX__MAX_DIMS]; /* variable -> variable of the first buffer; 0xff: of size 1
+				       */
 };
 struct stx__phases {
-	uint32_t n;             /* phases with reductions */
-	uint8_t final_loop;     /* phase n has full-level results */
+	uint32_t n;         /* phases with reductions */
+	uint8_t final_loop; /* phase n has full-level results */
 	struct stx__member at[STX__MAX_GROUP];
 };
 
 struct stx__group_def {
 	const struct stx_buffer *const *buffers; /* definition order: reductions first */
 	uint32_t n;
-	const uint8_t *is_stored;                /* [n] 0: only read inside the group */
+	const uint8_t *is_stored; /* [n] 0: only read inside the group */
 	const char *name;
 	int target_gpu;
 };
 
-/* phases.c. 1: p is filled; 0: *why (may be NULL) says why the buffers are not one kernel. is_stored: [n]. */
+/* phases.c. 1: p is filled; 0: *why (may be NULL) says why the buffers are not one kernel.
+ * is_stored: [n]. */
 int stx__phases_find(const struct stx_loops *l, const struct stx_buffer *const *buffers, uint32_t n,
-                     const uint8_t *is_stored, struct stx__phases *p, const char **why);
+		     const uint8_t *is_stored, struct stx__phases *p, const char **why);
 /* e over b's variables as an expression over those of head, the first buffer of its group. */
 stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const struct stx_buffer *b,
-                      const struct stx_buffer *head, stx_ex e);
+		      const struct stx_buffer *head, stx_ex e);
 
 /* Something that is addressed while the kernel runs. */
 struct stx__access {
 	stx_ex ex; /* over the variables of the first buffer */
 	uint8_t is_load, is_store, bytes;
-	uint8_t is_lead; /* of the buffer that decides the order of axes: the first reduction, or all */
+	uint8_t is_lead; /* of the buffer that decides the order of axes: the first reduction, or
+			    all */
 	uint8_t is_full;
 };
 
@@ -62,13 +68,14 @@ struct stx__axes {
 	struct stx_axis axis[STX__MAX_DIMS];
 	uint32_t naxes;
 	uint32_t nest[STX__MAX_DIMS]; /* axis numbers of the loops, outermost first */
-	uint32_t nnest, nout;         /* the first nout (2 at most) are output loops, the others reductions */
-	uint32_t rows;                /* copies of the body, each a row of the output; 1: no blocking */
+	uint32_t nnest,
+		nout;  /* the first nout (2 at most) are output loops, the others reductions */
+	uint32_t rows; /* copies of the body, each a row of the output; 1: no blocking */
 	stx_ex map[STX__MAX_ROWS][STX__MAX_DIMS]; /* body variable -> expression over kernel axes */
-	uint8_t lanes;                /* the vector loop is a reduction axis */
+	uint8_t lanes;                            /* the vector loop is a reduction axis */
 	uint8_t index_bits;
 	stx_ex grid;
-	int64_t point_elems;          /* iterations of the innermost loop a grid point, at the hints */
+	int64_t point_elems; /* iterations of the innermost loop a grid point, at the hints */
 };
 
 struct stx__build {
@@ -76,17 +83,19 @@ struct stx__build {
 	struct stx_exprs *ex;
 	struct stx_arena *arena;
 	const struct stx__group_def *def;
-	const struct stx_buffer *space; /* first buffer: its ranges, and its rranges when a reduction */
-	uint32_t nout_dims, nred_dims;  /* of the space */
+	const struct stx_buffer
+		*space; /* first buffer: its ranges, and its rranges when a reduction */
+	uint32_t nout_dims, nred_dims; /* of the space */
 	STX_VEC(struct stx__access) accesses;
-	uint64_t nops;                  /* operations of all bodies, counted as in the realisation rules */
-	uint64_t lead_nops;             /* of those that decide the order of axes */
+	uint64_t nops;      /* operations of all bodies, counted as in the realisation rules */
+	uint64_t lead_nops; /* of those that decide the order of axes */
 	struct stx__phases phases;
 	struct stx__axes axes;
 	struct stx_diag *d;
 };
 
-/* Number of a point of the reduction ranges, row-major over rranges: the position of an arg reduction. */
+/* Number of a point of the reduction ranges, row-major over rranges: the position of an arg
+ * reduction. */
 stx_ex stx__position(struct stx_exprs *x, const struct stx_buffer *b);
 static inline int64_t stx__sat_mul(int64_t a, int64_t b)
 {
@@ -96,20 +105,21 @@ static inline int64_t stx__sat_mul(int64_t a, int64_t b)
 /* Position in the group of the buffer, or -1. */
 int stx__in_group(const struct stx__group_def *def, uint32_t buffer);
 
-/* kernel_axes.c. requires: accesses collected. ensures: axes filled; results depend on shapes and layouts
- * only. Terminates: one pass over axes for each of ordering, merging, choosing. */
+/* kernel_axes.c. requires: accesses collected. ensures: axes filled; results depend on shapes and
+ * layouts only. Terminates: one pass over axes for each of ordering, merging, choosing. */
 stx_err stx__choose_axes(struct stx__build *b);
 
-/* ---- kernel_values.c: numbered pure values placed at the outermost level where they can stand ----
- * Regions in order of execution: 0 .. nout, the number of open output loops; then for each phase k the
- * region stx__row_region(k) before its loops (that of phase 0 is nout) and one for each of its loops. */
+/* ---- kernel_values.c: numbered pure values placed at the outermost level where they can stand
+ * ---- Regions in order of execution: 0 .. nout, the number of open output loops; then for each
+ * phase k the region stx__row_region(k) before its loops (that of phase 0 is nout) and one for each
+ * of its loops. */
 #define STX__REGIONS 256
 
 struct stx__temp {
 	struct stx_kinst i; /* operands are temps */
 	uint8_t region;
 	uint8_t live;
-	uint32_t final;     /* instruction number */
+	uint32_t final; /* instruction number */
 };
 
 struct stx__effect {
@@ -125,19 +135,21 @@ struct stx__values {
 	uint32_t *slots;
 	uint32_t nslots;
 	stx_ex *indirects; /* by temp, while finishing: atom of the final number */
-	uint32_t phase; /* being built: what is added goes to its regions */
+	uint32_t phase;    /* being built: what is added goes to its regions */
 	int oom;
 };
 
 stx_err stx__values_init(struct stx__values *v, struct stx__build *b, struct stx_kernel *k);
-/* Each gives a temp. prim widens narrow floats and expands elementary functions; unused operands NONE. */
+/* Each gives a temp. prim widens narrow floats and expands elementary functions; unused operands
+ * NONE. */
 uint32_t stx__value_const(struct stx__values *v, enum stx_dtype t, union stx_scalar k);
 uint32_t stx__value_index(struct stx__values *v, enum stx_dtype t, stx_ex e);
-uint32_t stx__value_load(struct stx__values *v, enum stx_dtype t, uint32_t param, stx_ex e, uint32_t mask);
-uint32_t stx__value_indirect(struct stx__values *v, const struct stx_binst *i, uint32_t a, uint32_t mask,
-                             stx_ex bound);
-uint32_t stx__value_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype t, uint32_t a, uint32_t b,
-                         uint32_t c);
+uint32_t stx__value_load(struct stx__values *v, enum stx_dtype t, uint32_t param, stx_ex e,
+			 uint32_t mask);
+uint32_t stx__value_indirect(struct stx__values *v, const struct stx_binst *i, uint32_t a,
+			     uint32_t mask, stx_ex bound);
+uint32_t stx__value_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype t, uint32_t a,
+			 uint32_t b, uint32_t c);
 uint32_t stx__value_cast(struct stx__values *v, enum stx_dtype t, uint32_t a);
 /* ACC and RESULT are never merged. */
 uint32_t stx__value_marker(struct stx__values *v, struct stx_kinst i);
@@ -148,16 +160,17 @@ stx_err stx__values_finish(struct stx__values *v);
 
 /* kernel_build.c */
 stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def *def,
-                          struct stx_kernel **out, struct stx_diag *d);
+			  struct stx_kernel **out, struct stx_diag *d);
 /* How the reductions of a kernel run through their ranges: what their results' bits depend on. */
 struct stx__red_order {
 	uint8_t lanes;  /* along a vector axis: then row values are scalar code */
 	uint8_t narrow; /* full-level stores are not contiguous along the vector axis */
 	uint32_t nloops, nvars;
-	stx_ex size[STX__MAX_DIMS], map[STX__MAX_DIMS]; /* of the loops; of the reduction variables */
+	stx_ex size[STX__MAX_DIMS],
+		map[STX__MAX_DIMS]; /* of the loops; of the reduction variables */
 };
 /* Of the group; 0 when it cannot be built. scratch: zeroed before its first use, then reused. */
-int stx__red_order(struct stx__build *scratch, const struct stx_loops *l, const struct stx__group_def *def,
-                   struct stx__red_order *out);
+int stx__red_order(struct stx__build *scratch, const struct stx_loops *l,
+		   const struct stx__group_def *def, struct stx__red_order *out);
 
 #endif

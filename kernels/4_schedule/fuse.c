@@ -1,31 +1,32 @@
 /* fuse.c: which buffers are computed by one kernel.
  *
- * requires: buffers in definition order. ensures: every buffer with elements is in one group; groups in
- * order never read what a later one computes; each group is what build.h describes (phases.c decides it
- * when a group has several reductions or levels), and each of its reductions runs in the order in which it
- * would run alone, so that fused and unfused give the same bits. A buffer joins the group of its latest
- * producer (then the value never goes through memory), else the newest group over the same space that
- * shares an input with it; it starts a group otherwise, and the group says why. One pass, a hash table of
- * spaces; a group is small: linear. */
+ * requires: buffers in definition order. ensures: every buffer with elements is in one group;
+ * groups in order never read what a later one computes; each group is what build.h describes
+ * (phases.c decides it when a group has several reductions or levels), and each of its reductions
+ * runs in the order in which it would run alone, so that fused and unfused give the same bits. A
+ * buffer joins the group of its latest producer (then the value never goes through memory), else
+ * the newest group over the same space that shares an input with it; it starts a group otherwise,
+ * and the group says why. One pass, a hash table of spaces; a group is small: linear. */
 #include <assert.h>
 
 #include "schedule_impl.h"
 
-#define MAX_GROUP_BUFFERS STX__MAX_GROUP
-#define MAX_GROUP_INSTS 2000
+#define MAX_GROUP_BUFFERS    STX__MAX_GROUP
+#define MAX_GROUP_INSTS      2000
 #define MAX_GROUP_ELEMENTARY 64 /* of up to 1024 instructions; a kernel has 65536 at most */
-#define MAX_GROUP_READS 64
-#define MAX_RECOMPUTED 96 /* operations an element that later phases may repeat: some four exponentials */
-#define FEW_ROWS 16       /* grid points below which a kernel of phases may starve threads */
-#define SMALL 65536       /* elements that one thread does at once */
+#define MAX_GROUP_READS      64
+#define MAX_RECOMPUTED                                                                             \
+	96          /* operations an element that later phases may repeat: some four exponentials */
+#define FEW_ROWS 16 /* grid points below which a kernel of phases may starve threads */
+#define SMALL    65536 /* elements that one thread does at once */
 
-struct fused { /* what fusion knows of a group besides its list */
+struct fused {                           /* what fusion knows of a group besides its list */
 	uint32_t reads[MAX_GROUP_READS]; /* buffers outside the group */
 	uint32_t nreads, ninsts, nelementary;
-	int64_t lane_ops;              /* of the reductions, an element */
+	int64_t lane_ops; /* of the reductions, an element */
 	uint8_t has_reduction, has_dot;
-	uint8_t is_phased;             /* reductions that read others, or full-level results */
-	struct stx__red_order *order;  /* of the first reduction; NULL: not asked yet */
+	uint8_t is_phased;            /* reductions that read others, or full-level results */
+	struct stx__red_order *order; /* of the first reduction; NULL: not asked yet */
 };
 
 struct space_slot {
@@ -83,7 +84,8 @@ static int same_space(const struct stx_buffer *p, const struct stx_buffer *q)
 {
 	if (p->def != q->def || !same_exs(p->ranges, p->nranges, q->ranges, q->nranges))
 		return 0;
-	return p->def != STX_DEF_REDUCTION || same_exs(p->rranges, p->nrranges, q->rranges, q->nrranges);
+	return p->def != STX_DEF_REDUCTION ||
+	       same_exs(p->rranges, p->nrranges, q->rranges, q->nrranges);
 }
 
 static struct space_slot *space_slot(struct fuse *f, const struct stx_buffer *b)
@@ -138,15 +140,16 @@ static uint32_t elementary_in(const struct stx_buffer *b)
 {
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < b->body.n; i++)
-		n += b->body.at[i].op >= STX_P_FIRST_ELEMENTARY && b->body.at[i].op < STX_PRIM_COUNT;
+		n += b->body.at[i].op >= STX_P_FIRST_ELEMENTARY &&
+		     b->body.at[i].op < STX_PRIM_COUNT;
 	return n;
 }
 
 static int has_room(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct fused *g = info_of(f, group);
-	if (f->s->groups.at[group].buffers.n >= MAX_GROUP_BUFFERS || g->nreads >= MAX_GROUP_READS / 2 ||
-	    g->ninsts + b->body.n > MAX_GROUP_INSTS ||
+	if (f->s->groups.at[group].buffers.n >= MAX_GROUP_BUFFERS ||
+	    g->nreads >= MAX_GROUP_READS / 2 || g->ninsts + b->body.n > MAX_GROUP_INSTS ||
 	    g->nelementary + elementary_in(b) > MAX_GROUP_ELEMENTARY) {
 		f->why = "the kernel would be too large";
 		return 0;
@@ -186,13 +189,15 @@ static int64_t body_cost(const struct stx_buffer *b, int64_t elementary)
 	int64_t ops = 0;
 	for (uint32_t i = 0; i < b->body.n; i++)
 		if (b->body.at[i].op < STX_PRIM_COUNT)
-			ops += b->body.at[i].op >= STX_P_FIRST_ELEMENTARY && b->body.at[i].op != STX_P_RELU
-			               ? elementary : stx_prim_info((enum stx_prim)b->body.at[i].op)->cost;
+			ops += b->body.at[i].op >= STX_P_FIRST_ELEMENTARY &&
+					       b->body.at[i].op != STX_P_RELU
+				       ? elementary
+				       : stx_prim_info((enum stx_prim)b->body.at[i].op)->cost;
 	return ops;
 }
 
-/* After a reduction along vector lanes a pointwise result is scalar code. Not worth it when that outweighs
- * both the reductions themselves (16 elements at a time) and a kernel of its own. */
+/* After a reduction along vector lanes a pointwise result is scalar code. Not worth it when that
+ * outweighs both the reductions themselves (16 elements at a time) and a kernel of its own. */
 static int is_cheap_in_scalars(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	struct fused *g = info_of(f, group);
@@ -226,8 +231,10 @@ static void assume(struct fuse *f, const struct stx_buffer *b, uint32_t group, s
 	int pending = 1;
 	t->n = 0;
 	for (uint32_t i = 0; i <= g->buffers.n; i++) {
-		const struct stx_buffer *next = i < g->buffers.n ? f->l->buffers.at[g->buffers.at[i]] : NULL;
-		if (pending && (!next || (b->def == STX_DEF_REDUCTION && next->def != STX_DEF_REDUCTION))) {
+		const struct stx_buffer *next =
+			i < g->buffers.n ? f->l->buffers.at[g->buffers.at[i]] : NULL;
+		if (pending &&
+		    (!next || (b->def == STX_DEF_REDUCTION && next->def != STX_DEF_REDUCTION))) {
 			t->mine = t->n;
 			t->at[t->n++] = b;
 			pending = 0;
@@ -261,12 +268,15 @@ static int same_order(const struct stx__red_order *p, const struct stx__red_orde
 	       same_exs(p->map, p->nvars, q->map, q->nvars);
 }
 
-/* Every reduction would run as it does alone; enough grid points stay, and stores stay contiguous. */
+/* Every reduction would run as it does alone; enough grid points stay, and stores stay contiguous.
+ */
 static int keeps_order(struct fuse *f, const struct tentative *t, uint32_t group)
 {
 	struct fused *g = info_of(f, group);
 	const struct stx_buffer *h = t->at[0], *b = t->at[t->mine];
-	struct stx__group_def def = { .buffers = t->at, .n = t->n, .is_stored = t->is_stored, .name = b->name };
+	struct stx__group_def def = {
+		.buffers = t->at, .n = t->n, .is_stored = t->is_stored, .name = b->name
+	};
 	struct stx__red_order all;
 	if (!g->order || !g->has_reduction)
 		g->order = order_alone(f, h);
@@ -281,7 +291,7 @@ static int keeps_order(struct fuse *f, const struct tentative *t, uint32_t group
 		rows /= 64;
 	if (total > SMALL && (rows < FEW_ROWS || all.narrow)) {
 		f->why = all.narrow ? "its rows are not contiguous along the vector axis"
-		                    : "a kernel of phases would have too few grid points";
+				    : "a kernel of phases would have too few grid points";
 		return 0;
 	}
 	return 1;
@@ -297,8 +307,9 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 		return 0;
 	}
 	if (g->has_dot || (b->def == STX_DEF_REDUCTION && b->monoid == STX_MONOID_DOT)) {
-		f->why = b->def == STX_DEF_REDUCTION ? "a reduction over other kernels' results starts a kernel"
-		                                     : "its iteration space differs";
+		f->why = b->def == STX_DEF_REDUCTION
+				 ? "a reduction over other kernels' results starts a kernel"
+				 : "its iteration space differs";
 		return 0;
 	}
 	if (!has_room(f, b, group))
@@ -307,7 +318,8 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 	if (!stx__phases_find(f->l, t->at, t->n, t->is_stored, &t->phases, &f->why) ||
 	    !repeats_little(f, t) || !keeps_order(f, t, group))
 		return 0;
-	if (b->def == STX_DEF_POINTWISE && !t->phases.at[t->mine].is_full && !is_cheap_in_scalars(f, b, group))
+	if (b->def == STX_DEF_POINTWISE && !t->phases.at[t->mine].is_full &&
+	    !is_cheap_in_scalars(f, b, group))
 		return 0;
 	for (uint32_t i = 0; i < t->n; i++)
 		g->is_phased |= t->phases.at[i].is_full || t->phases.n > 1;
@@ -321,7 +333,8 @@ static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group
 	if (b->def != STX_DEF_POINTWISE || info_of(f, group)->is_phased ||
 	    !same_exs(h->ranges, h->nranges, b->ranges, b->nranges))
 		return may_be_phase(f, b, group);
-	return reads_at_own_points(f, b, group) && has_room(f, b, group) && is_cheap_in_scalars(f, b, group);
+	return reads_at_own_points(f, b, group) && has_room(f, b, group) &&
+	       is_cheap_in_scalars(f, b, group);
 }
 
 /* b beside the group's buffers, none of which it reads at all or only at its own points. */
@@ -407,7 +420,8 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 	}
 	const char *why = f->why;
 	uint32_t beside = slot->group ? slot->group - 1 : STX_NONE;
-	if (beside != STX_NONE && (latest == STX_NONE || beside >= latest) && may_stand_beside(f, b, beside))
+	if (beside != STX_NONE && (latest == STX_NONE || beside >= latest) &&
+	    may_stand_beside(f, b, beside))
 		return join(f, b, beside);
 	if (latest != STX_NONE) /* the nearer chance */
 		f->why = why;
@@ -426,9 +440,11 @@ static int has_elements(const struct stx_exprs *x, const struct stx_buffer *b)
 }
 
 stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o, uint32_t *group_of,
-                  struct stx_diag *d)
+		  struct stx_diag *d)
 {
-	struct fuse f = { .s = s, .l = s->loops, .arena = s->loops->g->arena, .group_of = group_of };
+	struct fuse f = {
+		.s = s, .l = s->loops, .arena = s->loops->g->arena, .group_of = group_of
+	};
 	f.nslots = 64;
 	while (f.nslots < f.l->buffers.n * 2)
 		f.nslots *= 2;
@@ -442,7 +458,8 @@ stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o, 
 	for (uint32_t i = 0; i < f.l->buffers.n; i++) {
 		const struct stx_buffer *b = f.l->buffers.at[i];
 		if (has_elements(f.l->ex, b) && place(&f, b, !o->no_fuse))
-			return stx_fail(d, STX_E_NOMEM, "schedule", b->name, "the memory budget is exceeded");
+			return stx_fail(d, STX_E_NOMEM, "schedule", b->name,
+					"the memory budget is exceeded");
 	}
 	return STX_E_OK;
 }

@@ -1,22 +1,22 @@
 /* kernel_axes.c: loop normalisation and the binding of axes (seed 000 6.8; conformance LN, GK-15).
  *
- * Axes of the output and of the reduction are each ordered by stride, smallest innermost (LN-06), merged
- * where every address stays the same (Proposition 6.3), and bound: one axis to vector lanes, the one on
- * which the body runs cheapest; the other output axes and the chunks of a long vector axis to the grid;
- * the other reduction axes to serial loops. With reductions the first one alone decides the order of axes
- * and which is the vector: what else is in the kernel never changes the order of a sum. Pointwise work
- * across the vector axis is done in tiles. Matmul-like reductions take several output rows at a time, so
- * that one load serves several accumulators. */
+ * Axes of the output and of the reduction are each ordered by stride, smallest innermost (LN-06),
+ * merged where every address stays the same (Proposition 6.3), and bound: one axis to vector lanes,
+ * the one on which the body runs cheapest; the other output axes and the chunks of a long vector
+ * axis to the grid; the other reduction axes to serial loops. With reductions the first one alone
+ * decides the order of axes and which is the vector: what else is in the kernel never changes the
+ * order of a sum. Pointwise work across the vector axis is done in tiles. Matmul-like reductions
+ * take several output rows at a time, so that one load serves several accumulators. */
 #include "build.h"
 
 #define CACHE_LINE   64 /* bytes */
 #define TILE_COLUMNS 64 /* measured: 64 by one line beats 16 to 256 by one or two */
 
 struct dim {
-	uint32_t var;       /* body variable that stands for the axis once its neighbours are merged in */
+	uint32_t var; /* body variable that stands for the axis once its neighbours are merged in */
 	stx_ex size;
 	uint8_t is_red;
-	uint64_t key[2];    /* strides at the hints: of the first store, of all accesses */
+	uint64_t key[2];          /* strides at the hints: of the first store, of all accesses */
 	stx_ex at[STX__MAX_ROWS]; /* where it went */
 };
 
@@ -94,8 +94,8 @@ static void order(struct dim *d, uint32_t n)
 
 /* ---- merging ---- */
 
-/* In every sum inside e, terms in `outer` are size times those in `inner`, and neither stands in a product
- * with anything else. Recursion is bounded by the nesting limit of expressions. */
+/* In every sum inside e, terms in `outer` are size times those in `inner`, and neither stands in a
+ * product with anything else. Recursion is bounded by the nesting limit of expressions. */
 static int may_merge(struct stx_exprs *x, stx_ex e, uint32_t outer, uint32_t inner, stx_ex size)
 {
 	if (!stx_ex_uses_var(x, e, outer) && !stx_ex_uses_var(x, e, inner))
@@ -108,13 +108,15 @@ static int may_merge(struct stx_exprs *x, stx_ex e, uint32_t outer, uint32_t inn
 		int hit = -1;
 		for (uint32_t j = 0; j < t.natoms; j++) {
 			struct stx_ex_atom a = stx_ex_atom_at(x, t.atoms[j]);
-			int mine = a.kind == STX_ATOM_VAR && (a.number == outer || a.number == inner);
+			int mine =
+				a.kind == STX_ATOM_VAR && (a.number == outer || a.number == inner);
 			if (mine && hit >= 0)
 				return 0;
 			if (mine) {
 				hit = a.number == outer;
 			} else if (a.kind == STX_ATOM_SYM) {
-				others = stx_ex_mul(x, others, stx_ex_sym(x, a.number, a.range, a.hint));
+				others = stx_ex_mul(x, others,
+						    stx_ex_sym(x, a.number, a.range, a.hint));
 			} else if (a.kind >= STX_ATOM_FLOORDIV) {
 				if (!may_merge(x, a.a, outer, inner, size) ||
 				    !may_merge(x, a.b, outer, inner, size))
@@ -188,12 +190,14 @@ static void collect(struct chooser *c)
 
 /* ---- the vector axis ---- */
 
-/* Cost of one element when d is the vector axis, times 64. Gathers weigh 8 contiguous accesses; short axes
- * waste lanes; merging the 64 lanes of a reduction costs as much as some 500 operations. */
+/* Cost of one element when d is the vector axis, times 64. Gathers weigh 8 contiguous accesses;
+ * short axes waste lanes; merging the 64 lanes of a reduction costs as much as some 500 operations.
+ */
 static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 {
 	struct stx__build *b = c->b;
-	uint64_t per = b->lead_nops < 1000 ? b->lead_nops : 1000, n = (uint64_t)hint_of(c->x, d->size);
+	uint64_t per = b->lead_nops < 1000 ? b->lead_nops : 1000,
+		 n = (uint64_t)hint_of(c->x, d->size);
 	for (uint32_t i = 0; i < b->accesses.n; i++) {
 		const struct stx__access *a = &b->accesses.at[i];
 		if (!a->is_lead || (!a->is_load && !(a->is_store && !d->is_red)))
@@ -225,8 +229,9 @@ static void choose_vector(struct chooser *c)
 
 /* ---- rows ---- */
 
-/* The output axis to block: some load does not depend on it, best one that runs along the vector axis. Of
- * equals the shorter: it will be the fastest of the grid, so what depends on it is read again and again. */
+/* The output axis to block: some load does not depend on it, best one that runs along the vector
+ * axis. Of equals the shorter: it will be the fastest of the grid, so what depends on it is read
+ * again and again. */
 static void choose_row(struct chooser *c)
 {
 	struct stx__build *b = c->b;
@@ -245,7 +250,7 @@ static void choose_row(struct chooser *c)
 				score += stx_ex_uses_var(c->x, a->ex, c->vector->var) ? 4 : 1;
 		}
 		if (score > best || (score && score == best &&
-		                     hint_of(c->x, d->size) < hint_of(c->x, c->row->size))) {
+				     hint_of(c->x, d->size) < hint_of(c->x, c->row->size))) {
 			best = score;
 			c->row = d;
 		}
@@ -254,9 +259,9 @@ static void choose_row(struct chooser *c)
 
 /* ---- tiles ---- */
 
-/* Pointwise work that some load runs across: along the vector axis it strides over whole cache lines, along
- * another axis it is contiguous. Then a grid point is a line's worth of that axis by TILE_COLUMNS, so that a
- * line is used up before it leaves the cache. */
+/* Pointwise work that some load runs across: along the vector axis it strides over whole cache
+ * lines, along another axis it is contiguous. Then a grid point is a line's worth of that axis by
+ * TILE_COLUMNS, so that a line is used up before it leaves the cache. */
 static void choose_tile(struct chooser *c)
 {
 	struct stx__build *b = c->b;
@@ -278,7 +283,8 @@ static void choose_tile(struct chooser *c)
 	}
 }
 
-/* How many rows at a time: a divisor where there is one, else the last block repeats its last row. */
+/* How many rows at a time: a divisor where there is one, else the last block repeats its last row.
+ */
 static uint32_t row_count(struct chooser *c)
 {
 	int64_t m;
@@ -308,16 +314,21 @@ static void place_rows(struct chooser *c, stx_ex block)
 
 /* ---- building the axes ---- */
 
-static stx_ex new_axis(struct chooser *c, stx_ex size, enum stx_binding binding, int is_red, uint32_t *number)
+static stx_ex new_axis(struct chooser *c, stx_ex size, enum stx_binding binding, int is_red,
+		       uint32_t *number)
 {
 	struct stx__axes *a = &c->b->axes;
 	uint32_t reds = 0;
 	for (uint32_t i = 0; i < a->naxes; i++)
 		reds += a->axis[i].is_reduction;
 	*number = a->naxes;
-	a->axis[a->naxes] = (struct stx_axis){
-		.name = stx_arena_printf(c->b->arena, "%c%u", is_red ? 'r' : 'x', is_red ? reds : a->naxes),
-		.size = size, .binding = binding, .is_reduction = (uint8_t)is_red, .var = a->naxes };
+	a->axis[a->naxes] =
+		(struct stx_axis){ .name = stx_arena_printf(c->b->arena, "%c%u", is_red ? 'r' : 'x',
+							    is_red ? reds : a->naxes),
+				   .size = size,
+				   .binding = binding,
+				   .is_reduction = (uint8_t)is_red,
+				   .var = a->naxes };
 	a->naxes++;
 	return stx_ex_var(c->x, *number, size);
 }
@@ -325,7 +336,10 @@ static stx_ex new_axis(struct chooser *c, stx_ex size, enum stx_binding binding,
 /* Elements of a chunk of the vector axis: shapes only. 0: not cut. */
 static int64_t chunk_of(struct chooser *c)
 {
-	int64_t n, most = c->tile ? TILE_COLUMNS : c->b->nred_dims ? 64 : c->b->nops >= 32 ? 1024 : 4096;
+	int64_t n, most = c->tile            ? TILE_COLUMNS
+			  : c->b->nred_dims  ? 64
+			  : c->b->nops >= 32 ? 1024
+					     : 4096;
 	struct stx_interval r = stx_ex_interval(c->x, c->vector->size);
 	if (r.hi <= most)
 		return 0;
@@ -349,16 +363,20 @@ static uint32_t grid_factors(struct chooser *c, int64_t chunk, struct factor *f)
 	for (uint32_t i = 0; i < c->nout; i++) {
 		struct dim *d = &c->out[i];
 		if (d == c->row)
-			row = (struct factor){ d, stx_ex_ceildiv(x, d->size,
-			                                         stx_ex_const(x, c->b->axes.rows)), 0 };
+			row = (struct factor){
+				d, stx_ex_ceildiv(x, d->size, stx_ex_const(x, c->b->axes.rows)), 0
+			};
 		else if (d == c->tile)
-			f[n++] = (struct factor){ d, stx_ex_ceildiv(x, d->size, stx_ex_const(x, c->tile_rows)), 0 };
+			f[n++] = (struct factor){
+				d, stx_ex_ceildiv(x, d->size, stx_ex_const(x, c->tile_rows)), 0
+			};
 		else if (d != c->vector)
 			f[n++] = (struct factor){ d, d->size, 0 };
 	}
 	if (chunk)
-		f[n++] = (struct factor){ c->vector,
-			                  stx_ex_ceildiv(x, c->vector->size, stx_ex_const(x, chunk)), 1 };
+		f[n++] = (struct factor){
+			c->vector, stx_ex_ceildiv(x, c->vector->size, stx_ex_const(x, chunk)), 1
+		};
 	if (row.dim) /* fastest: a column panel stays in cache while rows pass by */
 		f[n++] = row;
 	return n;
@@ -388,7 +406,8 @@ static void bind_grid(struct chooser *c, int64_t chunk, stx_ex *chunk_at)
 	}
 }
 
-static void bind_loop(struct chooser *c, struct dim *d, enum stx_binding binding, stx_ex size, stx_ex base)
+static void bind_loop(struct chooser *c, struct dim *d, enum stx_binding binding, stx_ex size,
+		      stx_ex base)
 {
 	struct stx__axes *a = &c->b->axes;
 	uint32_t number;
@@ -480,7 +499,7 @@ stx_err stx__choose_axes(struct stx__build *b)
 	struct chooser *c = STX_NEW(b->arena, struct chooser);
 	if (!c)
 		return stx_fail(b->d, STX_E_NOMEM, "schedule", b->def->name,
-		                "the memory budget is exceeded");
+				"the memory budget is exceeded");
 	c->b = b;
 	c->x = b->ex;
 	c->zero = stx_ex_const(b->ex, 0);
@@ -492,7 +511,8 @@ stx_err stx__choose_axes(struct stx__build *b)
 	b->axes.index_bits = index_bits(c);
 	for (uint32_t i = 0; i < b->axes.naxes; i++)
 		if (!b->axes.axis[i].name || b->axes.axis[i].size == STX_EX_BAD)
-			return stx_fail(b->d, stx_arena_oom(b->arena) ? STX_E_NOMEM : STX_E_TOO_LARGE,
-			                "schedule", b->def->name, "the size of an axis overflows 64 bits");
+			return stx_fail(
+				b->d, stx_arena_oom(b->arena) ? STX_E_NOMEM : STX_E_TOO_LARGE,
+				"schedule", b->def->name, "the size of an axis overflows 64 bits");
 	return STX_E_OK;
 }

@@ -1,16 +1,18 @@
 /* kernel_build.c: one group of buffers to one kernel.
  *
- * requires: a group as build.h describes, bodies that pass stx_loops_verify. ensures: the kernel passes
- * stx_kernel_verify and computes, at every point, the values of the bodies rounded as they are recorded.
- * Each body is played once for every row of the block, and a full-level one for every phase that needs it,
- * its variables replaced by the kernel's axes; equal values merge on the way (kernel_values.c). */
+ * requires: a group as build.h describes, bodies that pass stx_loops_verify. ensures: the kernel
+ * passes stx_kernel_verify and computes, at every point, the values of the bodies rounded as they
+ * are recorded. Each body is played once for every row of the block, and a full-level one for every
+ * phase that needs it, its variables replaced by the kernel's axes; equal values merge on the way
+ * (kernel_values.c). */
 #include <assert.h>
 
 #include "build.h"
 
 static stx_err oom(struct stx__build *b)
 {
-	return stx_fail(b->d, STX_E_NOMEM, "schedule", b->def->name, "the memory budget is exceeded");
+	return stx_fail(b->d, STX_E_NOMEM, "schedule", b->def->name,
+			"the memory budget is exceeded");
 }
 
 stx_ex stx__position(struct stx_exprs *x, const struct stx_buffer *b)
@@ -18,7 +20,7 @@ stx_ex stx__position(struct stx_exprs *x, const struct stx_buffer *b)
 	stx_ex e = stx_ex_const(x, 0);
 	for (uint32_t i = 0; i < b->nrranges; i++)
 		e = stx_ex_add(x, stx_ex_mul(x, e, b->rranges[i]),
-		               stx_ex_var(x, b->nranges + i, b->rranges[i]));
+			       stx_ex_var(x, b->nranges + i, b->rranges[i]));
 	return e;
 }
 
@@ -37,7 +39,8 @@ static int is_arg(enum stx_monoid m)
 
 /* ---- what the bodies address ---- */
 
-static stx_err note(struct stx__build *b, uint32_t pos, stx_ex e, struct stx__access a, enum stx_dtype t)
+static stx_err note(struct stx__build *b, uint32_t pos, stx_ex e, struct stx__access a,
+		    enum stx_dtype t)
 {
 	const struct stx__member *m = &b->phases.at[pos];
 	a.ex = e == STX_EX_BAD ? e : stx__canonical(b->ex, m, b->def->buffers[pos], b->space, e);
@@ -46,12 +49,12 @@ static stx_err note(struct stx__build *b, uint32_t pos, stx_ex e, struct stx__ac
 	a.is_full = m->is_full;
 	if (a.ex == STX_EX_BAD)
 		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
-		                "an index expression overflows 64 bits");
+				"an index expression overflows 64 bits");
 	return stx_push(b->arena, &b->accesses, a) ? oom(b) : STX_E_OK;
 }
 
-/* A reduction's reads of its own group count as they would if it stood alone: then it runs in the same
- * order. */
+/* A reduction's reads of its own group count as they would if it stood alone: then it runs in the
+ * same order. */
 static stx_err collect_body(struct stx__build *b, uint32_t pos)
 {
 	const struct stx_buffer *buf = b->def->buffers[pos];
@@ -61,11 +64,11 @@ static stx_err collect_body(struct stx__build *b, uint32_t pos)
 		stx_err err = STX_E_OK;
 		if (in->op < STX_PRIM_COUNT)
 			nops += (uint64_t)stx_prim_info((enum stx_prim)in->op)->cost *
-			        (in->op >= STX_P_FIRST_ELEMENTARY ? 16 : 1);
-		else if (in->op == STX_B_LOAD && (buf->def == STX_DEF_REDUCTION ||
-		                                  stx__in_group(b->def, in->a) < 0))
+				(in->op >= STX_P_FIRST_ELEMENTARY ? 16 : 1);
+		else if (in->op == STX_B_LOAD &&
+			 (buf->def == STX_DEF_REDUCTION || stx__in_group(b->def, in->a) < 0))
 			err = note(b, pos, in->ex, (struct stx__access){ .is_load = 1 },
-			           (enum stx_dtype)in->dtype);
+				   (enum stx_dtype)in->dtype);
 		else if (in->op == STX_B_INDEX || in->op == STX_B_INDIRECT)
 			err = note(b, pos, in->ex, (struct stx__access){ .is_load = 0 }, STX_I64);
 		if (err)
@@ -80,12 +83,13 @@ static stx_err collect(struct stx__build *b)
 {
 	for (uint32_t i = 0; i < b->def->n; i++) {
 		const struct stx_buffer *buf = b->def->buffers[i];
-		stx_err err = note(b, i, buf->store, (struct stx__access){ .is_store = 1 }, buf->dtype);
+		stx_err err =
+			note(b, i, buf->store, (struct stx__access){ .is_store = 1 }, buf->dtype);
 		if (!err)
 			err = collect_body(b, i);
 		if (!err && buf->def == STX_DEF_REDUCTION && is_arg(buf->monoid))
-			err = note(b, i, stx__position(b->ex, buf), (struct stx__access){ .is_load = 0 },
-			           STX_I64);
+			err = note(b, i, stx__position(b->ex, buf),
+				   (struct stx__access){ .is_load = 0 }, STX_I64);
 		if (err)
 			return err;
 	}
@@ -118,7 +122,8 @@ static uint32_t find_param(const struct stx_kernel *k, uint32_t buffer)
 	return STX_NONE;
 }
 
-static stx_err add_param(struct stx__build *b, struct stx_kernel *k, const struct stx_buffer *buf, int write)
+static stx_err add_param(struct stx__build *b, struct stx_kernel *k, const struct stx_buffer *buf,
+			 int write)
 {
 	uint32_t known = find_param(k, buf->id);
 	if (known != STX_NONE) {
@@ -126,12 +131,15 @@ static stx_err add_param(struct stx__build *b, struct stx_kernel *k, const struc
 		k->params.at[known].is_read |= (uint8_t)!write;
 		return STX_E_OK;
 	}
-	struct stx_kparam p = { .name = buf->name, .dtype = buf->dtype, .is_written = (uint8_t)write,
-		                .is_read = (uint8_t)!write, .elems = reach(b->ex, &buf->layout),
-		                .buffer = buf->id };
+	struct stx_kparam p = { .name = buf->name,
+				.dtype = buf->dtype,
+				.is_written = (uint8_t)write,
+				.is_read = (uint8_t)!write,
+				.elems = reach(b->ex, &buf->layout),
+				.buffer = buf->id };
 	if (k->params.n >= STX_KERNEL_MAX_PARAMS)
 		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
-		                "a kernel of more than %d buffers", STX_KERNEL_MAX_PARAMS);
+				"a kernel of more than %d buffers", STX_KERNEL_MAX_PARAMS);
 	return stx_push(b->arena, &k->params, p) ? oom(b) : STX_E_OK;
 }
 
@@ -149,13 +157,15 @@ static stx_err collect_params(struct stx__build *b, struct stx_kernel *k)
 		}
 	}
 	for (uint32_t i = 0; i < b->def->n; i++) {
-		stx_err err = b->def->is_stored[i] ? add_param(b, k, b->def->buffers[i], 1) : STX_E_OK;
+		stx_err err =
+			b->def->is_stored[i] ? add_param(b, k, b->def->buffers[i], 1) : STX_E_OK;
 		if (err)
 			return err;
 	}
 	for (uint32_t i = 0; i < b->def->n; i++)
 		if (b->phases.at[i].keeper)
-			k->params.at[find_param(k, b->def->buffers[b->phases.at[i].keeper - 1]->id)].is_read = 1;
+			k->params.at[find_param(k, b->def->buffers[b->phases.at[i].keeper - 1]->id)]
+				.is_read = 1;
 	return STX_E_OK;
 }
 
@@ -175,8 +185,8 @@ static uint32_t last_phase(const struct stx__member *m)
 	return 31 - (uint32_t)__builtin_clz(m->needs);
 }
 
-/* An elementary function that two phases need: the first leaves its value where a result that the second
- * stores will be, element for element; nothing else reads that memory in between. */
+/* An elementary function that two phases need: the first leaves its value where a result that the
+ * second stores will be, element for element; nothing else reads that memory in between. */
 static void choose_keepers(struct stx__build *b)
 {
 	uint32_t taken = 0;
@@ -241,27 +251,23 @@ static void play_inst(struct play *p, uint32_t pos, uint32_t i, uint32_t row)
 	struct stx__values *v = p->v;
 	enum stx_dtype t = (enum stx_dtype)in->dtype;
 	if (in->op < STX_PRIM_COUNT) {
-		p->at[i] = stx__value_prim(v, (enum stx_prim)in->op, t, temp_of(p, in->a), temp_of(p, in->b),
-		                           temp_of(p, in->c));
+		p->at[i] = stx__value_prim(v, (enum stx_prim)in->op, t, temp_of(p, in->a),
+					   temp_of(p, in->b), temp_of(p, in->c));
 		return;
 	}
 	switch (in->op) {
-	case STX_B_CONST:
-		p->at[i] = stx__value_const(v, t, in->k);
-		break;
-	case STX_B_INDEX:
-		p->at[i] = stx__value_index(v, t, place(p, pos, in->ex));
-		break;
+	case STX_B_CONST: p->at[i] = stx__value_const(v, t, in->k); break;
+	case STX_B_INDEX: p->at[i] = stx__value_index(v, t, place(p, pos, in->ex)); break;
 	case STX_B_LOAD: {
 		int mine = stx__in_group(p->b->def, in->a);
 		p->at[i] = mine >= 0 ? p->value[mine][row]
-		                     : stx__value_load(v, t, find_param(v->k, in->a),
-		                                       place(p, pos, in->ex), temp_of(p, in->c));
+				     : stx__value_load(v, t, find_param(v->k, in->a),
+						       place(p, pos, in->ex), temp_of(p, in->c));
 		break;
 	}
 	default: /* STX_B_INDIRECT */
 		p->at[i] = stx__value_indirect(v, in, temp_of(p, in->a), temp_of(p, in->c),
-		                               place(p, pos, in->ex));
+					       place(p, pos, in->ex));
 		assert(p->indirects); /* play_body made them: the body has an INDIRECT */
 		p->indirects[i] = stx__indirect_atom(v, p->at[i]);
 	}
@@ -290,10 +296,8 @@ static int is_exact(const struct stx_buffer *buf)
 	case STX_MONOID_SUM:
 	case STX_MONOID_PROD:
 	case STX_MONOID_DOT:
-	case STX_MONOID_WELFORD:
-		return !stx_dtype_is_float(buf->acc);
-	default:
-		return 1;
+	case STX_MONOID_WELFORD: return !stx_dtype_is_float(buf->acc);
+	default: return 1;
 	}
 }
 
@@ -320,14 +324,20 @@ static stx_err play_reduction(struct play *p, uint32_t pos, uint32_t row)
 {
 	struct stx__build *b = p->b;
 	const struct stx_buffer *buf = b->def->buffers[pos];
-	struct stx_kinst i = { .op = STX_K_ACC, .dtype = (uint8_t)buf->acc, .flags = (uint8_t)buf->monoid,
-		               .axis = (uint8_t)order_of(b, buf), .a = b->axes.nest[b->axes.nout],
-		               .b = STX_NONE, .c = STX_NONE };
+	struct stx_kinst i = { .op = STX_K_ACC,
+			       .dtype = (uint8_t)buf->acc,
+			       .flags = (uint8_t)buf->monoid,
+			       .axis = (uint8_t)order_of(b, buf),
+			       .a = b->axes.nest[b->axes.nout],
+			       .b = STX_NONE,
+			       .c = STX_NONE };
 	stx_err err = play_body(p, pos, row);
 	if (err)
 		return err;
 	uint32_t acc = p->acc[pos][row] = stx__value_marker(p->v, i);
-	struct stx_kinst u = { .op = STX_K_UPDATE, .dtype = (uint8_t)buf->acc, .a = acc, .c = STX_NONE };
+	struct stx_kinst u = {
+		.op = STX_K_UPDATE, .dtype = (uint8_t)buf->acc, .a = acc, .c = STX_NONE
+	};
 	u.b = stx__value_cast(p->v, buf->acc, p->at[buf->body.result[0]]);
 	if (buf->monoid == STX_MONOID_DOT)
 		u.c = stx__value_cast(p->v, buf->acc, p->at[buf->body.result[1]]);
@@ -340,8 +350,11 @@ static void play_result(struct play *p, uint32_t pos, uint32_t row)
 {
 	const struct stx_buffer *buf = p->b->def->buffers[pos];
 	int arg = is_arg(buf->monoid);
-	struct stx_kinst res = { .op = STX_K_RESULT, .flags = (uint8_t)arg, .a = p->acc[pos][row],
-		                 .b = STX_NONE, .c = STX_NONE };
+	struct stx_kinst res = { .op = STX_K_RESULT,
+				 .flags = (uint8_t)arg,
+				 .a = p->acc[pos][row],
+				 .b = STX_NONE,
+				 .c = STX_NONE };
 	res.dtype = (uint8_t)(arg ? STX_I64 : buf->acc);
 	p->value[pos][row] = stx__value_cast(p->v, buf->dtype, stx__value_marker(p->v, res));
 }
@@ -356,11 +369,15 @@ static stx_err play_pointwise(struct play *p, uint32_t pos, uint32_t row)
 }
 
 /* Stores value in the place of buffer pos. */
-static stx_err play_store(struct play *p, uint32_t pos, uint32_t value, uint32_t row, uint32_t phase)
+static stx_err play_store(struct play *p, uint32_t pos, uint32_t value, uint32_t row,
+			  uint32_t phase)
 {
 	const struct stx_buffer *buf = p->b->def->buffers[pos];
-	struct stx_kinst s = { .op = STX_K_STORE, .dtype = (uint8_t)buf->dtype,
-		               .a = find_param(p->v->k, buf->id), .b = value, .c = STX_NONE };
+	struct stx_kinst s = { .op = STX_K_STORE,
+			       .dtype = (uint8_t)buf->dtype,
+			       .a = find_param(p->v->k, buf->id),
+			       .b = value,
+			       .c = STX_NONE };
 	set_map(p, pos, row);
 	s.ex = stx_ex_subst(p->b->ex, buf->store, p->map, buf->nranges);
 	return add_effect(p, s, phase);
@@ -378,12 +395,13 @@ static stx_err play_full(struct play *p, uint32_t pos, uint32_t row, uint32_t k)
 	}
 	set_map(p, to, row);
 	stx_ex at = stx_ex_subst(p->b->ex, buf->store, p->map, buf->nranges);
-	p->value[pos][row] = stx__value_load(p->v, buf->dtype, find_param(p->v->k, buf->id), at, STX_NONE);
+	p->value[pos][row] =
+		stx__value_load(p->v, buf->dtype, find_param(p->v->k, buf->id), at, STX_NONE);
 	return STX_E_OK;
 }
 
-/* Phase k: results of the reductions before it, pointwise values of the rows, then inside its loops what
- * they read, the reductions, the stores. */
+/* Phase k: results of the reductions before it, pointwise values of the rows, then inside its loops
+ * what they read, the reductions, the stores. */
 static stx_err play_phase(struct play *p, uint32_t k)
 {
 	struct stx__build *b = p->b;
@@ -391,12 +409,14 @@ static stx_err play_phase(struct play *p, uint32_t k)
 	p->v->phase = k;
 	for (uint32_t i = 0; i < b->def->n; i++)
 		for (uint32_t r = 0; r < b->axes.rows; r++)
-			if (b->def->buffers[i]->def == STX_DEF_REDUCTION && b->phases.at[i].phase + 1u == k)
+			if (b->def->buffers[i]->def == STX_DEF_REDUCTION &&
+			    b->phases.at[i].phase + 1u == k)
 				play_result(p, i, r);
 	for (uint32_t r = 0; r < b->axes.rows; r++)
 		for (uint32_t i = 0; i < b->def->n && !err; i++) {
 			const struct stx__member *m = &b->phases.at[i];
-			if (b->def->buffers[i]->def == STX_DEF_POINTWISE && !m->is_full && m->phase == k)
+			if (b->def->buffers[i]->def == STX_DEF_POINTWISE && !m->is_full &&
+			    m->phase == k)
 				err = play_pointwise(p, i, r);
 		}
 	for (uint32_t r = 0; r < b->axes.rows; r++)
@@ -405,7 +425,8 @@ static stx_err play_phase(struct play *p, uint32_t k)
 				err = play_full(p, i, r, k);
 	for (uint32_t i = 0; i < b->def->n && !err; i++)
 		for (uint32_t r = 0; r < b->axes.rows && !err; r++)
-			if (b->def->buffers[i]->def == STX_DEF_REDUCTION && b->phases.at[i].phase == k)
+			if (b->def->buffers[i]->def == STX_DEF_REDUCTION &&
+			    b->phases.at[i].phase == k)
 				err = play_reduction(p, i, r);
 	for (uint32_t i = 0; i < b->def->n && !err; i++)
 		for (uint32_t r = 0; r < b->axes.rows && !err; r++)
@@ -432,9 +453,9 @@ static stx_err play_all(struct stx__build *b, struct stx_kernel *k)
 				err = play_store(&p, i, p.value[i][r], r, STX_NONE);
 	if (!err && stx__values_finish(&v))
 		err = v.temps.n >= STX_KERNEL_MAX_INSTS
-		              ? stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
-		                         "a kernel is too long")
-		              : oom(b);
+			      ? stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
+					 "a kernel is too long")
+			      : oom(b);
 	return err;
 }
 
@@ -449,12 +470,14 @@ static stx_err see_symbol(void *ctx, const struct stx_ex_atom *a)
 {
 	struct seen *s = ctx;
 	struct stx_kernel *k = s->k;
-	if (a->kind == STX_ATOM_VAR) /* its size may mention symbols, but is an axis' size: seen there */
+	if (a->kind ==
+	    STX_ATOM_VAR) /* its size may mention symbols, but is an axis' size: seen there */
 		return STX_E_OK;
 	if (a->kind != STX_ATOM_SYM || stx__kernel_scalar(k, a->number) >= 0)
 		return STX_E_OK;
 	stx_ex e = stx_ex_sym(s->b->ex, a->number, a->range, a->hint);
-	if (stx_push(s->b->arena, &k->scalars, a->number) || stx_push(s->b->arena, &k->scalar_ex, e))
+	if (stx_push(s->b->arena, &k->scalars, a->number) ||
+	    stx_push(s->b->arena, &k->scalar_ex, e))
 		return STX_E_NOMEM;
 	for (uint32_t i = k->scalars.n - 1; i > 0 && k->scalars.at[i - 1] > k->scalars.at[i]; i--) {
 		uint32_t number = k->scalars.at[i];
@@ -509,7 +532,7 @@ static enum stx_kernel_kind kind_of(const struct stx__build *b)
 }
 
 static void init(struct stx__build *b, const struct stx_loops *l, const struct stx__group_def *def,
-                 struct stx_diag *d)
+		 struct stx_diag *d)
 {
 	b->accesses.n = 0;
 	b->nops = b->lead_nops = 0;
@@ -527,14 +550,16 @@ static void init(struct stx__build *b, const struct stx_loops *l, const struct s
 static stx_err choose(struct stx__build *b)
 {
 	if (b->nout_dims + b->nred_dims > STX__MAX_DIMS - 3)
-		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name, "a loop nest of %u axes",
-		                b->nout_dims + b->nred_dims);
+		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
+				"a loop nest of %u axes", b->nout_dims + b->nred_dims);
 	const char *why;
-	if (!stx__phases_find(b->l, b->def->buffers, b->def->n, b->def->is_stored, &b->phases, &why))
-		return stx_fail(b->d, STX_E_INTERNAL, "schedule", b->def->name, "no kernel: %s", why);
+	if (!stx__phases_find(b->l, b->def->buffers, b->def->n, b->def->is_stored, &b->phases,
+			      &why))
+		return stx_fail(b->d, STX_E_INTERNAL, "schedule", b->def->name, "no kernel: %s",
+				why);
 	if ((b->phases.n + 1) * (b->nred_dims + 2) >= STX__REGIONS)
-		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name, "a loop nest of %u axes",
-		                b->nout_dims + b->nred_dims);
+		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
+				"a loop nest of %u axes", b->nout_dims + b->nred_dims);
 	stx_err err = collect(b);
 	return err ? err : stx__choose_axes(b);
 }
@@ -559,8 +584,8 @@ static uint8_t is_narrow(struct stx__build *b)
 	return 0;
 }
 
-int stx__red_order(struct stx__build *b, const struct stx_loops *l, const struct stx__group_def *def,
-                   struct stx__red_order *out)
+int stx__red_order(struct stx__build *b, const struct stx_loops *l,
+		   const struct stx__group_def *def, struct stx__red_order *out)
 {
 	init(b, l, def, NULL);
 	if (choose(b))
@@ -600,14 +625,15 @@ static stx_err build(struct stx__build *b, struct stx_kernel *k)
 }
 
 stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def *def,
-                          struct stx_kernel **out, struct stx_diag *d)
+			  struct stx_kernel **out, struct stx_diag *d)
 {
 	struct stx_arena *a = l->g->arena;
 	struct stx__build *b = STX_NEW(a, struct stx__build);
 	struct stx_kernel *k = STX_NEW(a, struct stx_kernel);
 	*out = NULL;
 	if (!b || !k)
-		return stx_fail(d, STX_E_NOMEM, "schedule", def->name, "the memory budget is exceeded");
+		return stx_fail(d, STX_E_NOMEM, "schedule", def->name,
+				"the memory budget is exceeded");
 	init(b, l, def, d);
 	k->arena = a;
 	k->ex = l->ex;

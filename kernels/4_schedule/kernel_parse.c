@@ -1,7 +1,8 @@
 /* kernel_parse.c: text to kernel IR (grammar: kernel.h).
  *
- * Text may come from outside: everything is bounded (KERNEL_MAX_*), nothing recurses but expressions
- * (limit in expr_text.c), and the result is verified. One pass over the bytes, one instruction a line. */
+ * Text may come from outside: everything is bounded (KERNEL_MAX_*), nothing recurses but
+ * expressions (limit in expr_text.c), and the result is verified. One pass over the bytes, one
+ * instruction a line. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ static stx_err bad(struct parse *s, const char *why)
 static stx_err oom(struct parse *s)
 {
 	if (!s->err)
-		s->err = stx_fail(s->d, STX_E_NOMEM, "kernel", s->k->name, "the memory budget is exceeded");
+		s->err = stx_fail(s->d, STX_E_NOMEM, "kernel", s->k->name,
+				  "the memory budget is exceeded");
 	return s->err;
 }
 
@@ -68,7 +70,8 @@ static void newline(struct parse *s)
 
 static int is_word(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_';
 }
 
 static struct stx_span word(struct parse *s)
@@ -127,7 +130,8 @@ static const char *number_text(struct parse *s, char buf[64])
 {
 	skip(s);
 	size_t n = 0;
-	while (s->p < s->end && n < 63 && (is_word(*s->p) || *s->p == '-' || *s->p == '+' || *s->p == '.'))
+	while (s->p < s->end && n < 63 &&
+	       (is_word(*s->p) || *s->p == '-' || *s->p == '+' || *s->p == '.'))
 		buf[n++] = *s->p++;
 	buf[n] = 0;
 	return buf;
@@ -189,7 +193,8 @@ static const char *string(struct parse *s)
 static enum stx_dtype dtype(struct parse *s)
 {
 	struct stx_span w = word(s);
-	enum stx_dtype t = w.n < 32 ? stx_dtype_parse((const char *)w.at, (int)w.n) : STX_DTYPE_NONE;
+	enum stx_dtype t =
+		w.n < 32 ? stx_dtype_parse((const char *)w.at, (int)w.n) : STX_DTYPE_NONE;
 	if (t == STX_DTYPE_NONE) {
 		bad(s, "an element type is expected");
 		return STX_F32;
@@ -205,7 +210,8 @@ static uint32_t slot_of(const struct parse *s, const char *name, size_t n)
 	for (size_t i = 0; i < n; i++)
 		h = stx_mix64(h, (uint8_t)name[i]);
 	uint32_t mask = s->nslots - 1, at = (uint32_t)h & mask;
-	while (s->slots[at].name && (s->slots[at].len != n || memcmp(s->slots[at].name, name, n) != 0))
+	while (s->slots[at].name &&
+	       (s->slots[at].len != n || memcmp(s->slots[at].name, name, n) != 0))
 		at = (at + 1) & mask;
 	return at;
 }
@@ -357,7 +363,8 @@ static void parse_scalar(struct parse *s)
 	if (s->err)
 		return;
 	stx_ex e = stx_ex_sym(k->ex, n, (struct stx_interval){ lo, hi }, hint);
-	if (e == STX_EX_BAD || stx_push(k->arena, &k->scalars, n) || stx_push(k->arena, &k->scalar_ex, e))
+	if (e == STX_EX_BAD || stx_push(k->arena, &k->scalars, n) ||
+	    stx_push(k->arena, &k->scalar_ex, e))
 		oom(s);
 	newline(s);
 }
@@ -557,7 +564,9 @@ static void parse_loop(struct parse *s, struct stx_kinst *i)
 static int parse_inst(struct parse *s)
 {
 	struct stx_kernel *k = s->k;
-	struct stx_kinst i = { .dtype = STX_DTYPE_NONE, .a = STX_NONE, .b = STX_NONE, .c = STX_NONE };
+	struct stx_kinst i = {
+		.dtype = STX_DTYPE_NONE, .a = STX_NONE, .b = STX_NONE, .c = STX_NONE
+	};
 	struct stx_span w = word(s);
 	struct stx_span name = { 0 };
 	if (is(w, "end")) {
@@ -632,7 +641,7 @@ static void parse_all(struct parse *s)
 }
 
 stx_err stx_kernel_parse(struct stx_arena *a, const char *text, size_t n, struct stx_kernel **out,
-                         struct stx_diag *d)
+			 struct stx_diag *d)
 {
 	struct stx_kernel *k = STX_NEW(a, struct stx_kernel);
 	struct parse s = { .k = k, .p = text, .end = text + n, .line = 1, .d = d };

@@ -1,5 +1,6 @@
-/* kernel_print.c: kernel IR to text (grammar: kernel.h). Lossless but for symbol and buffer numbers. Digests
- * are taken of this text on the path of every compile, so nothing here goes through printf. */
+/* kernel_print.c: kernel IR to text (grammar: kernel.h). Lossless but for symbol and buffer
+ * numbers. Digests are taken of this text on the path of every compile, so nothing here goes
+ * through printf. */
 #include <math.h>
 #include <stdio.h>
 
@@ -34,7 +35,7 @@ static void put_i64(struct stx_bytes *out, int64_t v)
 static void put_hex(struct stx_bytes *out, uint64_t v, int digits)
 {
 	for (int i = digits; i-- > 0;)
-		stx_bytes_u8(out, (uint8_t)"0123456789abcdef"[v >> (4 * i) & 15]);
+		stx_bytes_u8(out, (uint8_t) "0123456789abcdef"[v >> (4 * i) & 15]);
 }
 
 /* 0x1.8p+3, as printf's %a writes it. v is finite. */
@@ -78,7 +79,9 @@ static void put_word(struct stx_bytes *out, const char *word)
 static void name_of(void *ctx, enum stx_atom_kind kind, uint32_t number, char *out, size_t cap)
 {
 	const struct printer *p = ctx;
-	size_t n = kind == STX_ATOM_VAR && number < p->k->axes.n ? strlen(p->k->axes.at[number].name) : cap;
+	size_t n = kind == STX_ATOM_VAR && number < p->k->axes.n
+			   ? strlen(p->k->axes.at[number].name)
+			   : cap;
 	if (n < cap)
 		memcpy(out, p->k->axes.at[number].name, n + 1);
 	else if (kind == STX_ATOM_SYM)
@@ -192,9 +195,7 @@ static void put_special(struct printer *p, const struct stx_kinst *i)
 		put_value(out, i->b);
 		put_mask(p, i->c);
 		break;
-	case STX_K_INDIRECT:
-		put_indirect(p, i);
-		break;
+	case STX_K_INDIRECT: put_indirect(p, i); break;
 	case STX_K_ACC:
 		put_word(out, "acc");
 		put_word(out, stx_monoid_info((enum stx_monoid)i->flags)->text);
@@ -220,8 +221,7 @@ static void put_special(struct printer *p, const struct stx_kinst *i)
 		put_word(out, "loop");
 		stx_bytes_puts(out, p->k->axes.at[i->a].name);
 		break;
-	default:
-		stx_bytes_puts(out, i->op == STX_K_BARRIER ? "barrier" : "?");
+	default: stx_bytes_puts(out, i->op == STX_K_BARRIER ? "barrier" : "?");
 	}
 }
 
@@ -257,7 +257,8 @@ static void put_scalars(struct printer *p)
 	for (uint32_t i = 0; i < p->k->scalars.n; i++) {
 		stx_ex e = p->k->scalar_ex.at[i];
 		struct stx_interval r = stx_ex_interval(p->k->ex, e);
-		stx_bytes_printf(p->out, "scalar s%u range %lld %lld", i, (long long)r.lo, (long long)r.hi);
+		stx_bytes_printf(p->out, "scalar s%u range %lld %lld", i, (long long)r.lo,
+				 (long long)r.hi);
 		if (!p->normalised)
 			stx_bytes_printf(p->out, " hint %lld", (long long)stx_ex_hint(p->k->ex, e));
 		stx_bytes_u8(p->out, '\n');
@@ -269,7 +270,7 @@ static void put_params(struct printer *p)
 	for (uint32_t i = 0; i < p->k->params.n; i++) {
 		const struct stx_kparam *q = &p->k->params.at[i];
 		stx_bytes_printf(p->out, "param p%u %s %s elems ", i, stx_dtype_name(q->dtype),
-		                 q->is_written ? q->is_read ? "readwrite" : "write" : "read");
+				 q->is_written ? q->is_read ? "readwrite" : "write" : "read");
 		put_ex(p, q->elems);
 		if (!p->normalised) {
 			stx_bytes_u8(p->out, ' ');
@@ -284,7 +285,7 @@ static void put_axes(struct printer *p)
 	for (uint32_t i = 0; i < p->k->axes.n; i++) {
 		const struct stx_axis *a = &p->k->axes.at[i];
 		stx_bytes_printf(p->out, "axis %s %s %s", a->name, stx_binding_name(a->binding),
-		                 a->is_reduction ? "reduction " : "");
+				 a->is_reduction ? "reduction " : "");
 		put_ex(p, a->size);
 		stx_bytes_u8(p->out, '\n');
 	}
@@ -298,8 +299,8 @@ stx_err stx__kernel_text(const struct stx_kernel *k, int normalised, struct stx_
 		put_string(out, k->name ? k->name : "");
 		stx_bytes_u8(out, ' ');
 	}
-	stx_bytes_printf(out, "%s bits %u target %s\n", stx_kernel_kind_name(k->kind), k->index_bits,
-	                 k->target_gpu ? "gpu" : "cpu");
+	stx_bytes_printf(out, "%s bits %u target %s\n", stx_kernel_kind_name(k->kind),
+			 k->index_bits, k->target_gpu ? "gpu" : "cpu");
 	put_scalars(&p);
 	put_params(&p);
 	put_axes(&p);

@@ -1,9 +1,11 @@
-/* kernel_values.c: value numbering and placement of pure instructions (GK-16, LO-29; loop-invariant code).
+/* kernel_values.c: value numbering and placement of pure instructions (GK-16, LO-29; loop-invariant
+ * code).
  *
- * A value equal to an earlier one is that one: the key is the whole instruction, and operands are value
- * numbers already. Loads are numbered too: what a kernel stores is loaded by it in one later phase at most (values
- * of the same group are passed on, not re-read). Each value goes to the outermost region that has its operands and
- * variables; what a phase computes in its loops is numbered anew by the next. Terminates: every value once. */
+ * A value equal to an earlier one is that one: the key is the whole instruction, and operands are
+ * value numbers already. Loads are numbered too: what a kernel stores is loaded by it in one later
+ * phase at most (values of the same group are passed on, not re-read). Each value goes to the
+ * outermost region that has its operands and variables; what a phase computes in its loops is
+ * numbered anew by the next. Terminates: every value once. */
 #include "build.h"
 #include "elementary.h"
 
@@ -18,12 +20,12 @@ static unsigned value_operands(const struct stx_kinst *i)
 	if (i->op < STX_PRIM_COUNT)
 		return 7;
 	switch (i->op) {
-	case STX_K_LOAD:     return 4;
-	case STX_K_STORE:    return 6;
+	case STX_K_LOAD: return 4;
+	case STX_K_STORE: return 6;
 	case STX_K_INDIRECT: return 5;
-	case STX_K_UPDATE:   return 7;
-	case STX_K_RESULT:   return 1;
-	default:             return 0;
+	case STX_K_UPDATE: return 7;
+	case STX_K_RESULT: return 1;
+	default: return 0;
 	}
 }
 
@@ -71,7 +73,8 @@ static stx_err region_atom(void *ctx, const struct stx_ex_atom *a)
 	else if (a->kind == STX_ATOM_VAR)
 		for (uint32_t i = 0; i < x->nnest; i++)
 			if (x->nest[i] == a->number)
-				r = i < x->nout ? i + 1 : row_region(x, w->v->phase) + i - x->nout + 1;
+				r = i < x->nout ? i + 1
+						: row_region(x, w->v->phase) + i - x->nout + 1;
 	if (r > w->region)
 		w->region = r;
 	return STX_E_OK;
@@ -84,7 +87,8 @@ static uint8_t region_of(const struct stx__values *v, const struct stx_kinst *i)
 		stx__ex_walk(v->b->ex, i->ex, region_atom, &w);
 	for (int j = 0; j < 3; j++) {
 		uint32_t t = *operand((struct stx_kinst *)i, j);
-		if ((value_operands(i) >> j & 1) && t != STX_NONE && v->temps.at[t].region > w.region)
+		if ((value_operands(i) >> j & 1) && t != STX_NONE &&
+		    v->temps.at[t].region > w.region)
 			w.region = v->temps.at[t].region;
 	}
 	/* What is needed only in this phase is not kept alive across the loops before it. */
@@ -99,15 +103,16 @@ static uint8_t region_of(const struct stx__values *v, const struct stx_kinst *i)
 static uint64_t hash_of(const struct stx_kinst *i)
 {
 	uint64_t h = (uint64_t)i->op | (uint64_t)i->dtype << 8 | (uint64_t)i->flags << 16 |
-	             (uint64_t)i->axis << 24 | (uint64_t)i->a << 32;
+		     (uint64_t)i->axis << 24 | (uint64_t)i->a << 32;
 	h = stx_mix64(h, (uint64_t)i->b | (uint64_t)i->c << 32);
 	return stx_mix64(h, i->ex ^ i->k.u * 0x9e3779b97f4a7c15u);
 }
 
 static int same(const struct stx_kinst *p, const struct stx_kinst *q)
 {
-	return p->op == q->op && p->dtype == q->dtype && p->flags == q->flags && p->axis == q->axis &&
-	       p->a == q->a && p->b == q->b && p->c == q->c && p->ex == q->ex && p->k.u == q->k.u;
+	return p->op == q->op && p->dtype == q->dtype && p->flags == q->flags &&
+	       p->axis == q->axis && p->a == q->a && p->b == q->b && p->c == q->c &&
+	       p->ex == q->ex && p->k.u == q->k.u;
 }
 
 static void grow(struct stx__values *v)
@@ -159,8 +164,9 @@ static uint32_t number(struct stx__values *v, struct stx_kinst i)
 
 static struct stx_kinst inst(int op, enum stx_dtype t)
 {
-	return (struct stx_kinst){ .op = (uint8_t)op, .dtype = (uint8_t)t, .a = STX_NONE, .b = STX_NONE,
-		                   .c = STX_NONE };
+	return (struct stx_kinst){
+		.op = (uint8_t)op, .dtype = (uint8_t)t, .a = STX_NONE, .b = STX_NONE, .c = STX_NONE
+	};
 }
 
 uint32_t stx__value_const(struct stx__values *v, enum stx_dtype t, union stx_scalar k)
@@ -186,7 +192,8 @@ uint32_t stx__value_index(struct stx__values *v, enum stx_dtype t, stx_ex e)
 	return number(v, i);
 }
 
-uint32_t stx__value_load(struct stx__values *v, enum stx_dtype t, uint32_t param, stx_ex e, uint32_t mask)
+uint32_t stx__value_load(struct stx__values *v, enum stx_dtype t, uint32_t param, stx_ex e,
+			 uint32_t mask)
 {
 	struct stx_kinst i = inst(STX_K_LOAD, t);
 	i.a = param;
@@ -195,8 +202,8 @@ uint32_t stx__value_load(struct stx__values *v, enum stx_dtype t, uint32_t param
 	return number(v, i);
 }
 
-uint32_t stx__value_indirect(struct stx__values *v, const struct stx_binst *from, uint32_t a, uint32_t mask,
-                             stx_ex bound)
+uint32_t stx__value_indirect(struct stx__values *v, const struct stx_binst *from, uint32_t a,
+			     uint32_t mask, stx_ex bound)
 {
 	struct stx_kinst i = inst(STX_K_INDIRECT, STX_I64);
 	i.a = a;
@@ -233,8 +240,8 @@ uint32_t stx__value_marker(struct stx__values *v, struct stx_kinst i)
 
 /* ---- primitives ---- */
 
-static uint32_t raw_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype t, uint32_t a, uint32_t b,
-                         uint32_t c)
+static uint32_t raw_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype t, uint32_t a,
+			 uint32_t b, uint32_t c)
 {
 	struct stx_kinst i = inst(op, t);
 	int arity = stx_prim_info(op)->arity;
@@ -261,13 +268,14 @@ uint32_t stx__value_cast(struct stx__values *v, enum stx_dtype t, uint32_t a)
 	return raw_prim(v, STX_P_CAST, t, a, STX_NONE, STX_NONE);
 }
 
-static uint32_t expand(struct stx__values *v, enum stx_prim op, enum stx_dtype t, uint32_t a, uint32_t b)
+static uint32_t expand(struct stx__values *v, enum stx_prim op, enum stx_dtype t, uint32_t a,
+		       uint32_t b)
 {
 	struct stx_elem_builder e = { .ctx = v, .emit = elem_emit, .constant = elem_const };
 	stx_ev out = 0;
 	if (!stx_elementary_expand(&e, op, t, a, b == STX_NONE ? 0 : b, &out)) {
-		stx_fail(v->b->d, STX_E_UNSUPPORTED, "schedule", v->b->def->name, "%s has no body for %s",
-		         stx_prim_info(op)->text, stx_dtype_name(t));
+		stx_fail(v->b->d, STX_E_UNSUPPORTED, "schedule", v->b->def->name,
+			 "%s has no body for %s", stx_prim_info(op)->text, stx_dtype_name(t));
 		v->oom = 1;
 		return 0;
 	}
@@ -275,8 +283,8 @@ static uint32_t expand(struct stx__values *v, enum stx_prim op, enum stx_dtype t
 }
 
 /* t is the result's dtype as recorded in the body. Narrow floats compute in f32 and round once. */
-uint32_t stx__value_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype t, uint32_t a, uint32_t b,
-                         uint32_t c)
+uint32_t stx__value_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype t, uint32_t a,
+			 uint32_t b, uint32_t c)
 {
 	if (v->oom)
 		return 0;
@@ -290,7 +298,8 @@ uint32_t stx__value_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype
 		for (int j = 0; j < arity; j++)
 			wide[j] = stx__value_cast(v, STX_F32, wide[j]);
 		int same_type = stx_prim_info(op)->result == STX_RESULT_SAME;
-		uint32_t r = stx__value_prim(v, op, same_type ? STX_F32 : t, wide[0], wide[1], wide[2]);
+		uint32_t r =
+			stx__value_prim(v, op, same_type ? STX_F32 : t, wide[0], wide[1], wide[2]);
 		return same_type ? stx__value_cast(v, t, r) : r;
 	}
 	return op >= STX_P_FIRST_ELEMENTARY ? expand(v, op, t, a, b) : raw_prim(v, op, t, a, b, c);
@@ -387,7 +396,7 @@ static void put_region(struct stx__values *v, const struct by_region *r, uint32_
 		t->final = put(v, t->i);
 		if (t->i.op == STX_K_INDIRECT)
 			v->indirects[r->at[j]] = stx_ex_indirect(v->b->ex, t->final,
-			                                         indirect_range(v->b->ex, t->i.ex));
+								 indirect_range(v->b->ex, t->i.ex));
 	}
 }
 
@@ -408,7 +417,8 @@ static void put_end(struct stx__values *v, uint32_t loop)
 static void put_effects(struct stx__values *v, uint32_t phase, int stores)
 {
 	for (uint32_t i = 0; i < v->effects.n && !v->oom; i++)
-		if (v->effects.at[i].phase == phase && (v->effects.at[i].i.op == STX_K_STORE) == stores)
+		if (v->effects.at[i].phase == phase &&
+		    (v->effects.at[i].i.op == STX_K_STORE) == stores)
 			put(v, v->effects.at[i].i);
 }
 

@@ -1,12 +1,13 @@
 /* kernel_verify.c: what every kernel must satisfy before it is printed, hashed or emitted.
  *
- * requires: nothing; the kernel may come from text written by anybody. ensures: an emitter that trusts the
- * meaning in kernel.h indexes no table out of range and finds every operand defined and of the right type.
- * One pass over the instructions; cost is linear in their number and in the size of their expressions. */
+ * requires: nothing; the kernel may come from text written by anybody. ensures: an emitter that
+ * trusts the meaning in kernel.h indexes no table out of range and finds every operand defined and
+ * of the right type. One pass over the instructions; cost is linear in their number and in the size
+ * of their expressions. */
 #include "kernel_impl.h"
 
 struct acc_state {
-	uint32_t loop;    /* the LOOP instruction it runs over, or STX_NONE */
+	uint32_t loop; /* the LOOP instruction it runs over, or STX_NONE */
 	uint8_t updates, ended;
 };
 
@@ -17,10 +18,10 @@ struct verify {
 	uint32_t loops[STX_KERNEL_MAX_LOOPS]; /* open LOOPs, outermost first */
 	uint32_t depth;
 	uint64_t open_axes;
-	uint32_t *scope;                      /* of each value: LOOP around it or STX_NONE */
-	uint8_t *open;                        /* LOOP instructions now open */
-	struct acc_state *acc;                /* by instruction */
-	STX_VEC(uint32_t) pending;            /* ACCs waiting for their loop */
+	uint32_t *scope;           /* of each value: LOOP around it or STX_NONE */
+	uint8_t *open;             /* LOOP instructions now open */
+	struct acc_state *acc;     /* by instruction */
+	STX_VEC(uint32_t) pending; /* ACCs waiting for their loop */
 };
 
 #define BAD(v, ...) bad((v), __VA_ARGS__)
@@ -62,8 +63,7 @@ static stx_err check_atom(void *ctx, const struct stx_ex_atom *a)
 		    !value_visible(v, a->number))
 			return BAD(v, "indirect value %u is not visible", a->number);
 		return STX_E_OK;
-	default:
-		return STX_E_OK;
+	default: return STX_E_OK;
 	}
 }
 
@@ -75,8 +75,8 @@ static stx_err check_ex(struct verify *v, stx_ex e, const char *what)
 	return err == STX_E_TOO_LARGE ? BAD(v, "%s is too large", what) : err;
 }
 
-/* Every term is a coefficient times one variable of an axis of constant size: then the interval's ends are
- * reached, and one outside the parameter is a fault, not imprecision. */
+/* Every term is a coefficient times one variable of an axis of constant size: then the interval's
+ * ends are reached, and one outside the parameter is a fault, not imprecision. */
 static int is_affine(const struct stx_kernel *k, stx_ex e)
 {
 	uint32_t n = stx_ex_nterms(k->ex, e);
@@ -92,7 +92,8 @@ static int is_affine(const struct stx_kernel *k, stx_ex e)
 	return 1;
 }
 
-/* When e is c*v + rest, c > 0, with v's size min(A, B): both e[v := A-1] and e[v := B-1] bound it. */
+/* When e is c*v + rest, c > 0, with v's size min(A, B): both e[v := A-1] and e[v := B-1] bound it.
+ */
 static int chunk_bounds(const struct stx_kernel *k, stx_ex e, stx_ex bound[2])
 {
 	uint32_t n = stx_ex_nterms(k->ex, e);
@@ -110,8 +111,9 @@ static int chunk_bounds(const struct stx_kernel *k, stx_ex e, stx_ex bound[2])
 			continue;
 		const stx_ex ends[2] = { m.a, m.b };
 		for (int j = 0; j < 2; j++)
-			bound[j] = stx_ex_add(k->ex, rest,
-			                      stx_ex_mul(k->ex, coeff, stx_ex_addi(k->ex, ends[j], -1)));
+			bound[j] = stx_ex_add(
+				k->ex, rest,
+				stx_ex_mul(k->ex, coeff, stx_ex_addi(k->ex, ends[j], -1)));
 		return 1;
 	}
 	return 0;
@@ -129,11 +131,12 @@ static stx_err check_range(struct verify *v, const struct stx_kinst *i)
 		return STX_E_OK;
 	if (!is_affine(k, bound[0]) || !is_affine(k, bound[1]))
 		return STX_E_OK;
-	struct stx_interval p = stx_ex_interval(k->ex, bound[0]), q = stx_ex_interval(k->ex, bound[1]);
+	struct stx_interval p = stx_ex_interval(k->ex, bound[0]),
+			    q = stx_ex_interval(k->ex, bound[1]);
 	int64_t hi = p.hi < q.hi ? p.hi : q.hi, lo = p.lo < q.lo ? p.lo : q.lo;
 	if (hi >= elems || (lo < 0 && bound[0] == bound[1]))
 		return BAD(v, "an access reaches element %lld of a parameter of %lld",
-		           (long long)(hi >= elems ? hi : lo), (long long)elems);
+			   (long long)(hi >= elems ? hi : lo), (long long)elems);
 	return STX_E_OK;
 }
 
@@ -153,7 +156,8 @@ static stx_err check_typed(struct verify *v, uint32_t n, enum stx_dtype t, const
 	stx_err err = check_value(v, n, what);
 	if (!err && v->k->insts.at[n].dtype != t)
 		return BAD(v, "%s is %s, not %s", what,
-		           stx_dtype_name((enum stx_dtype)v->k->insts.at[n].dtype), stx_dtype_name(t));
+			   stx_dtype_name((enum stx_dtype)v->k->insts.at[n].dtype),
+			   stx_dtype_name(t));
 	return err;
 }
 
@@ -173,17 +177,20 @@ static stx_err check_prim_types(struct verify *v, const struct stx_kinst *i)
 	if (!stx_prim_accepts(p, from))
 		return BAD(v, "%s does not take %s", info->text, stx_dtype_name(from));
 	if (!moves && stx__dtype_is_narrow_float(from))
-		return BAD(v, "%s on %s: arithmetic is in f32 or f64", info->text, stx_dtype_name(from));
+		return BAD(v, "%s on %s: arithmetic is in f32 or f64", info->text,
+			   stx_dtype_name(from));
 	if (p == STX_P_SELECT) {
 		if (in[i->a].dtype != STX_BOOL || in[i->c].dtype != from || t != from)
 			return BAD(v, "select takes a bool and two values of its own type");
 		return STX_E_OK;
 	}
-	if ((info->arity > 1 && in[i->b].dtype != from) || (info->arity > 2 && in[i->c].dtype != from))
+	if ((info->arity > 1 && in[i->b].dtype != from) ||
+	    (info->arity > 2 && in[i->c].dtype != from))
 		return BAD(v, "operands of %s differ in type", info->text);
 	if (p == STX_P_BITCAST && stx_dtype_bytes(t) != stx_dtype_bytes(from))
 		return BAD(v, "bitcast changes the width");
-	if (info->result == STX_RESULT_SAME ? t != from : info->result == STX_RESULT_BOOL && t != STX_BOOL)
+	if (info->result == STX_RESULT_SAME ? t != from
+					    : info->result == STX_RESULT_BOOL && t != STX_BOOL)
 		return BAD(v, "%s gives %s", info->text, stx_dtype_name(t));
 	return STX_E_OK;
 }
@@ -251,7 +258,8 @@ static stx_err check_loop(struct verify *v, const struct stx_kinst *i)
 		uint32_t acc = v->pending.at[v->pending.n - 1];
 		uint32_t scope = v->depth ? v->loops[v->depth - 1] : STX_NONE;
 		if (v->scope[acc] != scope || k->insts.at[acc].a != i->a)
-			return BAD(v, "accumulator %u is followed by another loop than its own", acc);
+			return BAD(v, "accumulator %u is followed by another loop than its own",
+				   acc);
 		v->acc[acc].loop = v->at;
 		v->pending.n--;
 	}
@@ -285,10 +293,12 @@ static stx_err check_acc(struct verify *v, const struct stx_kinst *i)
 		return BAD(v, "an accumulator in %s", stx_dtype_name(t));
 	int logical = i->flags == STX_MONOID_ANY || i->flags == STX_MONOID_ALL;
 	int floating = i->flags == STX_MONOID_WELFORD;
-	int sum = i->flags == STX_MONOID_SUM || i->flags == STX_MONOID_PROD || i->flags == STX_MONOID_DOT;
-	if ((logical && t != STX_BOOL) || (sum && t == STX_BOOL) || (floating && !stx_dtype_is_float(t)))
+	int sum = i->flags == STX_MONOID_SUM || i->flags == STX_MONOID_PROD ||
+		  i->flags == STX_MONOID_DOT;
+	if ((logical && t != STX_BOOL) || (sum && t == STX_BOOL) ||
+	    (floating && !stx_dtype_is_float(t)))
 		return BAD(v, "%s does not accumulate %s",
-		           stx_monoid_info((enum stx_monoid)i->flags)->text, stx_dtype_name(t));
+			   stx_monoid_info((enum stx_monoid)i->flags)->text, stx_dtype_name(t));
 	v->acc[v->at].loop = STX_NONE;
 	return stx_push(k->arena, &v->pending, v->at) ? STX_E_NOMEM : STX_E_OK;
 }
@@ -314,7 +324,8 @@ static stx_err check_order(struct verify *v, const struct stx_kinst *acc, uint32
 		int vector = a->binding == STX_AXIS_VECTOR;
 		int wanted = acc->axis == STX_ORDER_LANES && j == v->depth - 1;
 		if (!a->is_reduction)
-			return BAD(v, "an accumulator is updated inside a loop that is no reduction");
+			return BAD(v,
+				   "an accumulator is updated inside a loop that is no reduction");
 		if (vector != wanted)
 			return BAD(v, "the loops around an update do not fit its order");
 		if (v->loops[j] == loop)
@@ -352,7 +363,8 @@ static stx_err check_result(struct verify *v, const struct stx_kinst *i)
 	if (err)
 		return err;
 	const struct stx_kinst *acc = &v->k->insts.at[i->a];
-	enum stx_dtype t = is_arg(acc->flags) && i->flags == 1 ? STX_I64 : (enum stx_dtype)acc->dtype;
+	enum stx_dtype t =
+		is_arg(acc->flags) && i->flags == 1 ? STX_I64 : (enum stx_dtype)acc->dtype;
 	if (v->open[v->acc[i->a].loop] || !v->acc[i->a].updates)
 		return BAD(v, "an accumulator is read before its loop has ended");
 	if (i->flags >= stx_monoid_info((enum stx_monoid)acc->flags)->state)
@@ -368,27 +380,17 @@ static stx_err check_inst(struct verify *v, const struct stx_kinst *i)
 		return BAD(v, "unknown type");
 	switch (i->op) {
 	case STX_K_CONST:
-	case STX_K_BARRIER:
-		return STX_E_OK;
-	case STX_K_INDEX:
-		return check_ex(v, i->ex, "an index expression");
+	case STX_K_BARRIER: return STX_E_OK;
+	case STX_K_INDEX: return check_ex(v, i->ex, "an index expression");
 	case STX_K_LOAD:
-	case STX_K_STORE:
-		return check_access(v, i);
-	case STX_K_INDIRECT:
-		return check_indirect(v, i);
-	case STX_K_LOOP:
-		return check_loop(v, i);
-	case STX_K_END:
-		return check_end(v, i);
-	case STX_K_ACC:
-		return check_acc(v, i);
-	case STX_K_UPDATE:
-		return check_update(v, i);
-	case STX_K_RESULT:
-		return check_result(v, i);
-	default:
-		return BAD(v, "unknown instruction");
+	case STX_K_STORE: return check_access(v, i);
+	case STX_K_INDIRECT: return check_indirect(v, i);
+	case STX_K_LOOP: return check_loop(v, i);
+	case STX_K_END: return check_end(v, i);
+	case STX_K_ACC: return check_acc(v, i);
+	case STX_K_UPDATE: return check_update(v, i);
+	case STX_K_RESULT: return check_result(v, i);
+	default: return BAD(v, "unknown instruction");
 	}
 }
 

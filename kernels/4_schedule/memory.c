@@ -1,15 +1,16 @@
 /* memory.c: where temporaries live in the workspace (seed 004 6.3; conformance GF-06 to GF-08).
  *
- * Greedy in launch order: results are placed before the operands that end with the launch are released,
- * but a pointwise result may take the place of such an operand when it is read and written at the same
- * points only (GF-07). Free blocks sit in segregated lists, a quarter of a power of two each, and merge
- * with free neighbours at once; a request takes the best of the first few blocks of its own list, else any
- * block of the next list that has one, else grows the workspace. Constant time a request. */
+ * Greedy in launch order: results are placed before the operands that end with the launch are
+ * released, but a pointwise result may take the place of such an operand when it is read and
+ * written at the same points only (GF-07). Free blocks sit in segregated lists, a quarter of a
+ * power of two each, and merge with free neighbours at once; a request takes the best of the first
+ * few blocks of its own list, else any block of the next list that has one, else grows the
+ * workspace. Constant time a request. */
 #include "schedule_impl.h"
 
-#define ALIGN 64u
+#define ALIGN  64u
 #define NLISTS 256u
-#define LOOK 8 /* blocks of the request's own list that are looked at */
+#define LOOK   8 /* blocks of the request's own list that are looked at */
 
 struct block { /* physical neighbours and, when free, list links; numbers + 1, 0 = none */
 	uint64_t offset, bytes;
@@ -24,7 +25,7 @@ struct pool {
 	STX_VEC(uint32_t) spare; /* unused block numbers */
 	uint32_t lists[NLISTS];
 	uint64_t used[NLISTS / 64];
-	uint32_t last;           /* physically last block */
+	uint32_t last; /* physically last block */
 	uint64_t total;
 };
 
@@ -208,8 +209,8 @@ static int release_ended(struct placing *p, uint32_t step)
 	return 0;
 }
 
-stx_err stx__memory_place(struct stx_arena *a, struct stx__mem_item *items, uint32_t n, uint32_t nsteps,
-                          uint64_t *total)
+stx_err stx__memory_place(struct stx_arena *a, struct stx__mem_item *items, uint32_t n,
+			  uint32_t nsteps, uint64_t *total)
 {
 	struct placing *p = STX_NEW(a, struct placing);
 	if (!p)
@@ -247,15 +248,15 @@ struct planning {
 	struct stx_exprs *ex;
 	struct stx_arena *arena;
 	const uint32_t *group_of;
-	uint32_t *item_of;     /* buffer -> item, STX_NONE */
-	uint32_t *param_of;    /* buffer -> parameter of the kernel at hand */
+	uint32_t *item_of;  /* buffer -> item, STX_NONE */
+	uint32_t *param_of; /* buffer -> parameter of the kernel at hand */
 	struct stx__mem_item *items;
-	uint32_t *buffer_of;   /* item -> buffer */
+	uint32_t *buffer_of; /* item -> buffer */
 	uint32_t nitems;
 };
 
-/* For every buffer that kernel `group` reads: the one element expression of all its loads, or BAD when they
- * differ. Written to at[], indexed by parameter. */
+/* For every buffer that kernel `group` reads: the one element expression of all its loads, or BAD
+ * when they differ. Written to at[], indexed by parameter. */
 static void read_points(struct planning *p, uint32_t group, stx_ex at[STX_KERNEL_MAX_PARAMS])
 {
 	const struct stx_group *g = &p->s->groups.at[group];
@@ -277,15 +278,16 @@ static void read_points(struct planning *p, uint32_t group, stx_ex at[STX_KERNEL
 	}
 }
 
-/* The operand of its kernel whose place buffer b may take: a temporary that ends here, of the same width,
- * read only where b is written. */
-static uint32_t in_place_of(struct planning *p, const struct stx_kernel *k, const struct stx_buffer *b,
-                            uint32_t group, const stx_ex *at)
+/* The operand of its kernel whose place buffer b may take: a temporary that ends here, of the same
+ * width, read only where b is written. */
+static uint32_t in_place_of(struct planning *p, const struct stx_kernel *k,
+			    const struct stx_buffer *b, uint32_t group, const stx_ex *at)
 {
 	for (uint32_t i = 0; i < k->params.n; i++) {
 		const struct stx_kparam *q = &k->params.at[i];
 		uint32_t item = p->item_of[q->buffer];
-		if (q->is_read && !q->is_written && item != STX_NONE && p->items[item].last == group &&
+		if (q->is_read && !q->is_written && item != STX_NONE &&
+		    p->items[item].last == group &&
 		    stx_dtype_bytes(q->dtype) == stx_dtype_bytes(b->dtype) && at[i] == b->store)
 			return item;
 	}
@@ -307,8 +309,8 @@ static stx_ex buffer_bytes(struct planning *p, const struct stx_kparam *q)
 	return stx_ex_muli(p->ex, q->elems, stx_dtype_bytes(q->dtype));
 }
 
-/* Temporaries of static size become items; the others are placed one after the other behind them, and
- * those of one size reuse each other. */
+/* Temporaries of static size become items; the others are placed one after the other behind them,
+ * and those of one size reuse each other. */
 static stx_err add_items(struct planning *p, const uint32_t *last)
 {
 	for (uint32_t i = 0; i < p->s->kernels.n; i++) {
@@ -327,8 +329,10 @@ static stx_err add_items(struct planning *p, const uint32_t *last)
 				return STX_E_TOO_LARGE;
 			if (!stx_ex_is_const(p->ex, slot->size, &bytes))
 				continue;
-			struct stx__mem_item m = { .bytes = (uint64_t)(bytes < 0 ? 0 : bytes), .first = i,
-				                   .last = slot->last_step, .in_place = STX_NONE };
+			struct stx__mem_item m = { .bytes = (uint64_t)(bytes < 0 ? 0 : bytes),
+						   .first = i,
+						   .last = slot->last_step,
+						   .in_place = STX_NONE };
 			p->item_of[q->buffer] = p->nitems;
 			p->buffer_of[p->nitems] = q->buffer;
 			p->items[p->nitems++] = m;
@@ -343,14 +347,16 @@ static void find_in_place(struct planning *p)
 	uint32_t ready = STX_NONE;
 	for (uint32_t i = 0; i < p->nitems; i++) {
 		uint32_t group = p->items[i].first;
-		const struct stx_buffer *head = p->s->loops->buffers.at[p->s->groups.at[group].buffers.at[0]];
+		const struct stx_buffer *head =
+			p->s->loops->buffers.at[p->s->groups.at[group].buffers.at[0]];
 		if (head->def != STX_DEF_POINTWISE)
 			continue;
 		if (ready != group)
 			read_points(p, group, at);
 		ready = group;
-		p->items[i].in_place = in_place_of(p, p->s->kernels.at[group],
-		                                   p->s->loops->buffers.at[p->buffer_of[i]], group, at);
+		p->items[i].in_place =
+			in_place_of(p, p->s->kernels.at[group],
+				    p->s->loops->buffers.at[p->buffer_of[i]], group, at);
 	}
 }
 
@@ -369,7 +375,7 @@ static stx_err place_symbolic(struct planning *p, stx_ex *workspace)
 			continue;
 		uint32_t j = slots.n, look = slots.n > 64 ? slots.n - 64 : 0;
 		while (j > look && (slots.at[j - 1].size != s->size ||
-		                    slots.at[j - 1].last_step >= s->first_step))
+				    slots.at[j - 1].last_step >= s->first_step))
 			j--;
 		if (j > look) {
 			slots.at[j - 1].last_step = s->last_step;
@@ -405,7 +411,8 @@ static stx_err plan(struct planning *p)
 	if (err)
 		return err;
 	find_in_place(p);
-	err = stx__memory_place(p->arena, p->items, p->nitems, p->s->kernels.n, &p->s->workspace_bytes);
+	err = stx__memory_place(p->arena, p->items, p->nitems, p->s->kernels.n,
+				&p->s->workspace_bytes);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < p->nitems; i++) {
@@ -420,10 +427,13 @@ static stx_err plan(struct planning *p)
 
 stx_err stx__memory_plan(struct stx_schedule *s, const uint32_t *group_of, struct stx_diag *d)
 {
-	struct planning p = { .s = s, .ex = s->loops->ex, .arena = s->loops->g->arena, .group_of = group_of };
+	struct planning p = {
+		.s = s, .ex = s->loops->ex, .arena = s->loops->g->arena, .group_of = group_of
+	};
 	stx_err err = plan(&p);
 	if (err)
-		stx_fail(d, err, "memory", NULL, err == STX_E_NOMEM
-		         ? "the memory budget is exceeded" : "temporaries need more than 64 bits can count");
+		stx_fail(d, err, "memory", NULL,
+			 err == STX_E_NOMEM ? "the memory budget is exceeded"
+					    : "temporaries need more than 64 bits can count");
 	return err;
 }

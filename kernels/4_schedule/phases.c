@@ -1,11 +1,12 @@
-/* phases.c: the phases of a group that holds several reductions over the same rows (conformance MR-01).
+/* phases.c: the phases of a group that holds several reductions over the same rows (conformance
+ * MR-01).
  *
- * requires: buffers with the reductions first, each part in definition order; the first one, when it is a
- * reduction, gives the rows (its ranges) and the columns (its reduction ranges). ensures, when it returns 1:
- * every buffer is at row level (a value a row) or full level (a value an element), its variables are matched
- * with the first buffer's, every read inside the group is at the reader's own point, and phases run after
- * what they read. One pass over the bodies for each way to tell rows from columns that sizes allow: one,
- * but for equal sizes. */
+ * requires: buffers with the reductions first, each part in definition order; the first one, when
+ * it is a reduction, gives the rows (its ranges) and the columns (its reduction ranges). ensures,
+ * when it returns 1: every buffer is at row level (a value a row) or full level (a value an
+ * element), its variables are matched with the first buffer's, every read inside the group is at
+ * the reader's own point, and phases run after what they read. One pass over the bodies for each
+ * way to tell rows from columns that sizes allow: one, but for equal sizes. */
 #include "build.h"
 
 #define MAX_FULL_DIMS 10 /* axes of a full-level buffer, those of size 1 not counted */
@@ -31,7 +32,8 @@ static int same_exs(const stx_ex *p, uint32_t np, const stx_ex *q, uint32_t nq)
 	return np == nq && (!np || !memcmp(p, q, np * sizeof *p));
 }
 
-static void collect_sizes(struct finding *f, const stx_ex *ranges, uint32_t n, uint32_t first, struct sizes *s)
+static void collect_sizes(struct finding *f, const stx_ex *ranges, uint32_t n, uint32_t first,
+			  struct sizes *s)
 {
 	s->n = 0;
 	for (uint32_t i = 0; i < n && s->n < STX__MAX_DIMS; i++) {
@@ -56,7 +58,8 @@ static int same_sizes(const struct sizes *p, const struct sizes *q)
 }
 
 /* Full level: the axes in `columns` (a bit each) are columns, the others rows. */
-static int match_full(struct finding *f, struct stx__member *m, const struct sizes *s, uint32_t columns)
+static int match_full(struct finding *f, struct stx__member *m, const struct sizes *s,
+		      uint32_t columns)
 {
 	uint32_t r = 0, c = 0;
 	for (uint32_t i = 0; i < s->n; i++) {
@@ -78,8 +81,8 @@ static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 	memset(m->canon, 0xff, sizeof m->canon);
 	m->is_full = 0;
 	m->is_same = same_exs(b->ranges, b->nranges, h->ranges, h->nranges) &&
-	             (b->def != STX_DEF_REDUCTION ||
-	              same_exs(b->rranges, b->nrranges, h->rranges, h->nrranges));
+		     (b->def != STX_DEF_REDUCTION ||
+		      same_exs(b->rranges, b->nrranges, h->rranges, h->nrranges));
 	if (m->is_same)
 		return 1;
 	if (b->nranges + b->nrranges > STX__MAX_DIMS)
@@ -99,7 +102,7 @@ static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 }
 
 stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const struct stx_buffer *b,
-                      const struct stx_buffer *head, stx_ex e)
+		      const struct stx_buffer *head, stx_ex e)
 {
 	stx_ex map[STX__MAX_DIMS];
 	uint32_t n = b->nranges + (b->def == STX_DEF_REDUCTION ? b->nrranges : 0);
@@ -107,9 +110,11 @@ stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const st
 		return e;
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t v = m->canon[i];
-		map[i] = v == 0xff ? stx_ex_const(x, 0)
-		         : stx_ex_var(x, v, v < head->nranges ? head->ranges[v]
-		                                              : head->rranges[v - head->nranges]);
+		map[i] = v == 0xff
+				 ? stx_ex_const(x, 0)
+				 : stx_ex_var(x, v,
+					      v < head->nranges ? head->ranges[v]
+								: head->rranges[v - head->nranges]);
 	}
 	return stx_ex_subst(x, e, map, n);
 }
@@ -141,7 +146,8 @@ static int place_member(struct finding *f, uint32_t pos)
 			continue;
 		const struct stx__member *p = &f->p->at[from];
 		stx_ex at = stx__canonical(f->l->ex, m, b, h, in->ex);
-		stx_ex stored = stx__canonical(f->l->ex, p, f->buffers[from], h, f->buffers[from]->store);
+		stx_ex stored =
+			stx__canonical(f->l->ex, p, f->buffers[from], h, f->buffers[from]->store);
 		if (in->c != STX_NONE || at != stored || at == STX_EX_BAD ||
 		    (p->is_full && !m->is_full && !is_reduction(f, pos))) {
 			f->why = "it reads the group's results at other points";
@@ -183,8 +189,8 @@ static void sort_positions(struct finding *f)
 	}
 }
 
-/* In which phases each full-level buffer is computed: where a reduction or a later value reads it, and
- * once for its store. */
+/* In which phases each full-level buffer is computed: where a reduction or a later value reads it,
+ * and once for its store. */
 static void find_needs(struct finding *f, const uint8_t *is_stored)
 {
 	struct stx__phases *p = f->p;
@@ -198,7 +204,8 @@ static void find_needs(struct finding *f, const uint8_t *is_stored)
 		uint32_t needs = is_reduction(f, pos) ? 1u << m->phase : m->needs;
 		p->final_loop |= m->is_full && needs >> p->n & 1;
 		for (uint32_t j = 0; j < body->n; j++) {
-			int from = body->at[j].op == STX_B_LOAD ? position_of(f, body->at[j].a) : -1;
+			int from =
+				body->at[j].op == STX_B_LOAD ? position_of(f, body->at[j].a) : -1;
 			if (from >= 0 && p->at[from].is_full)
 				p->at[from].needs |= needs;
 		}
@@ -206,19 +213,22 @@ static void find_needs(struct finding *f, const uint8_t *is_stored)
 }
 
 int stx__phases_find(const struct stx_loops *l, const struct stx_buffer *const *buffers, uint32_t n,
-                     const uint8_t *is_stored, struct stx__phases *p, const char **why)
+		     const uint8_t *is_stored, struct stx__phases *p, const char **why)
 {
-	struct finding f = { .l = l, .buffers = buffers, .n = n, .p = p,
-		             .why = "its iteration space differs" };
+	struct finding f = {
+		.l = l, .buffers = buffers, .n = n, .p = p, .why = "its iteration space differs"
+	};
 	const struct stx_buffer *h = buffers[0];
 	memset(p, 0, sizeof *p);
 	if (n > STX__MAX_GROUP || h->nranges + h->nrranges > STX__MAX_DIMS)
 		return 0;
 	sort_positions(&f);
 	collect_sizes(&f, h->ranges, h->nranges, 0, &f.rows);
-	collect_sizes(&f, h->rranges, h->def == STX_DEF_REDUCTION ? h->nrranges : 0, h->nranges, &f.columns);
+	collect_sizes(&f, h->rranges, h->def == STX_DEF_REDUCTION ? h->nrranges : 0, h->nranges,
+		      &f.columns);
 	uint32_t dims = f.rows.n + f.columns.n, found = try_columns(&f, 0);
-	if (!found && h->def == STX_DEF_REDUCTION && dims <= MAX_FULL_DIMS) /* columns last comes first */
+	if (!found && h->def == STX_DEF_REDUCTION &&
+	    dims <= MAX_FULL_DIMS) /* columns last comes first */
 		for (uint32_t bits = 1u << dims; bits-- > 1 && !found;)
 			if ((uint32_t)__builtin_popcount(bits) == f.columns.n)
 				found = (uint32_t)try_columns(&f, bits);

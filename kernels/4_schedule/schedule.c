@@ -1,4 +1,5 @@
-/* schedule.c: order bodies -> fuse -> build each kernel -> name it -> plan memory -> count traffic. */
+/* schedule.c: order bodies -> fuse -> build each kernel -> name it -> plan memory -> count traffic.
+ */
 #include "schedule_impl.h"
 
 #include <ctype.h>
@@ -12,7 +13,7 @@ struct scheduling {
 	struct stx_loops *l;
 	struct stx_arena *arena;
 	uint32_t *group_of;
-	uint8_t *needed; /* buffer must be in memory: an output, or read by another kernel */
+	uint8_t *needed;     /* buffer must be in memory: an output, or read by another kernel */
 	const char **inputs; /* names of the graph's inputs, sorted */
 	uint32_t ninputs;
 	struct stx_diag *d;
@@ -72,7 +73,8 @@ static size_t base_name(const char *node, char out[32])
 	else
 		n = strlen(node);
 	for (size_t i = 0; i < n && len < 31; i++)
-		if (isalnum((unsigned char)node[i]) || (node[i] == '_' && len && out[len - 1] != '_'))
+		if (isalnum((unsigned char)node[i]) ||
+		    (node[i] == '_' && len && out[len - 1] != '_'))
 			out[len++] = (char)tolower((unsigned char)node[i]);
 	out[len] = 0;
 	return len;
@@ -88,8 +90,8 @@ static int has_word(const char *text, size_t n, const char *word, size_t len)
 }
 
 /* <poi|red|per|tem>_fused_<op>_..._<n> (GK-15): origins in order, each once. */
-static const char *kernel_name(struct scheduling *c, const struct stx_group *g, const struct stx_kernel *k,
-                               uint32_t n)
+static const char *kernel_name(struct scheduling *c, const struct stx_group *g,
+			       const struct stx_kernel *k, uint32_t n)
 {
 	char ops[MAX_NAME] = "_";
 	size_t len = 1;
@@ -118,7 +120,8 @@ static const char *kernel_name(struct scheduling *c, const struct stx_group *g, 
 static stx_err build_group(struct scheduling *c, uint32_t number)
 {
 	const struct stx_group *g = &c->s->groups.at[number];
-	const struct stx_buffer **buffers = STX_NEW_ARRAY(c->arena, const struct stx_buffer *, g->buffers.n);
+	const struct stx_buffer **buffers =
+		STX_NEW_ARRAY(c->arena, const struct stx_buffer *, g->buffers.n);
 	uint8_t *stored = STX_NEW_ARRAY(c->arena, uint8_t, g->buffers.n);
 	struct stx_kernel *k;
 	if (!buffers || !stored)
@@ -127,16 +130,20 @@ static stx_err build_group(struct scheduling *c, uint32_t number)
 		buffers[i] = c->l->buffers.at[g->buffers.at[i]];
 		stored[i] = c->needed[g->buffers.at[i]];
 	}
-	struct stx__group_def def = { .buffers = buffers, .n = g->buffers.n, .is_stored = stored,
-		                      .name = buffers[0]->name, .target_gpu = c->o->target_gpu };
+	struct stx__group_def def = { .buffers = buffers,
+				      .n = g->buffers.n,
+				      .is_stored = stored,
+				      .name = buffers[0]->name,
+				      .target_gpu = c->o->target_gpu };
 	stx_err err = stx__kernel_build(c->l, &def, &k, c->d);
 	if (err)
 		return err;
 	k->name = kernel_name(c, g, k, number);
-	const char *line = stx_arena_printf(c->arena, "%s: %s%s%s, %u buffer%s: %s", k->name ? k->name : "",
-	                                    g->buffers.n > 1 ? "fused from " : "", buffers[0]->name,
-	                                    g->buffers.n > 1 ? " on" : "", g->buffers.n,
-	                                    g->buffers.n > 1 ? "s" : "", g->why_not);
+	const char *line =
+		stx_arena_printf(c->arena, "%s: %s%s%s, %u buffer%s: %s", k->name ? k->name : "",
+				 g->buffers.n > 1 ? "fused from " : "", buffers[0]->name,
+				 g->buffers.n > 1 ? " on" : "", g->buffers.n,
+				 g->buffers.n > 1 ? "s" : "", g->why_not);
 	if (!k->name || !line || stx_push(c->arena, &c->s->kernels, k) ||
 	    stx_push(c->arena, &c->s->report, line))
 		return oom(c);
@@ -183,11 +190,13 @@ static stx_err count_traffic(struct scheduling *c)
 	return STX_E_OK;
 }
 
-stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o, struct stx_schedule **out,
-                     struct stx_diag *d)
+stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
+		     struct stx_schedule **out, struct stx_diag *d)
 {
 	struct stx_arena *a = l->g->arena;
-	struct scheduling c = { .s = STX_NEW(a, struct stx_schedule), .o = o, .l = l, .arena = a, .d = d };
+	struct scheduling c = {
+		.s = STX_NEW(a, struct stx_schedule), .o = o, .l = l, .arena = a, .d = d
+	};
 	*out = NULL;
 	c.group_of = STX_NEW_ARRAY(a, uint32_t, l->buffers.n + 1);
 	c.needed = STX_NEW_ARRAY(a, uint8_t, l->buffers.n + 1);
@@ -195,7 +204,8 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o, 
 		return oom(&c);
 	c.s->loops = l;
 	for (uint32_t i = 0; i < l->buffers.n; i++)
-		if (l->buffers.at[i]->def != STX_DEF_NONE && stx__order_body(l, &l->buffers.at[i]->body))
+		if (l->buffers.at[i]->def != STX_DEF_NONE &&
+		    stx__order_body(l, &l->buffers.at[i]->body))
 			return oom(&c);
 	stx_err err = stx__fuse(c.s, o, c.group_of, d);
 	if (err)

@@ -11,11 +11,12 @@ stx_err stx__order_body(struct stx_loops *l, struct stx_body *b);
 
 /* ---- fuse.c ---- */
 
-/* Buffers to groups, in launch order. group_of: [buffers.n], STX_NONE for buffers no kernel computes
- * (inputs, constants, results without elements). */
+/* Buffers to groups, in launch order. group_of: [buffers.n], STX_NONE for buffers no kernel
+ * computes (inputs, constants, results without elements). */
 stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o, uint32_t *group_of,
-                  struct stx_diag *d);
-/* 1 when load `in` of a body over b's ranges reads p exactly at the point that p's definition stores. */
+		  struct stx_diag *d);
+/* 1 when load `in` of a body over b's ranges reads p exactly at the point that p's definition
+ * stores. */
 int stx__reads_at_point(const struct stx_binst *in, const struct stx_buffer *p);
 
 /* ---- memory.c ---- */
@@ -23,15 +24,17 @@ int stx__reads_at_point(const struct stx_binst *in, const struct stx_buffer *p);
 struct stx__mem_item {
 	uint64_t bytes;       /* rounded up to 64; 0 takes no place */
 	uint32_t first, last; /* steps; items come in order of first */
-	uint32_t in_place;    /* item whose place it may take when that one ends at `first`; STX_NONE */
-	uint64_t offset;      /* result */
-	uint8_t took_place;   /* result: in_place was used */
+	uint32_t
+		in_place; /* item whose place it may take when that one ends at `first`; STX_NONE */
+	uint64_t offset;  /* result */
+	uint8_t took_place; /* result: in_place was used */
 };
 
-/* Greedy, best fit within size classes; offsets are multiples of 64. ensures: items alive at the same step
- * never overlap, but for one that took the place of an item ending at its first step. Time n + steps. */
-stx_err stx__memory_place(struct stx_arena *a, struct stx__mem_item *items, uint32_t n, uint32_t nsteps,
-                          uint64_t *total);
+/* Greedy, best fit within size classes; offsets are multiples of 64. ensures: items alive at the
+ * same step never overlap, but for one that took the place of an item ending at its first step.
+ * Time n + steps. */
+stx_err stx__memory_place(struct stx_arena *a, struct stx__mem_item *items, uint32_t n,
+			  uint32_t nsteps, uint64_t *total);
 /* Slots of a schedule whose groups and kernels are there. */
 stx_err stx__memory_plan(struct stx_schedule *s, const uint32_t *group_of, struct stx_diag *d);
 

@@ -8,9 +8,9 @@
 #include "schedule.h"
 
 struct stx_cpu_target {
-	int level;              /* 2, 3, 4: x86-64-v2 .. v4 */
+	int level; /* 2, 3, 4: x86-64-v2 .. v4 */
 	unsigned avx512bf16 : 1;
-	unsigned vector_bytes;  /* 16, 32, 64 */
+	unsigned vector_bytes; /* 16, 32, 64 */
 };
 /* A resolved name: "cpu:x86-64-v3", "cpu:x86-64-v4+avx512bf16". */
 stx_err stx_cpu_target_parse(const char *text, struct stx_cpu_target *out, struct stx_diag *d);
@@ -31,22 +31,22 @@ struct stx_emit_info {
 	uint32_t spills;       /* 0: LLVM's C interface does not tell */
 	uint64_t us_build, us_opt, us_emit;
 };
-/* One kernel to an ELF object (or text). The function's symbol is stx_kernel_symbol of its digest. Any
- * error diagnostic of LLVM is a failure. */
-stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k, const struct stx_cpu_target *t,
-                      int fast, enum stx_emit_stage stage, struct stx_bytes *out,
-                      struct stx_emit_info *info, struct stx_diag *d);
+/* One kernel to an ELF object (or text). The function's symbol is stx_kernel_symbol of its digest.
+ * Any error diagnostic of LLVM is a failure. */
+stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k,
+		      const struct stx_cpu_target *t, int fast, enum stx_emit_stage stage,
+		      struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d);
 
 /* ---- plan (plan_write.c) ---- */
 /* The data plan of a schedule for a CPU target. Kernel symbols from digests. */
 stx_err stx_plan_write(const struct stx_schedule *s, const char *target, struct stx_bytes *out,
-                       struct stx_diag *d);
+		       struct stx_diag *d);
 /* An ELF64 relocatable with the plan in section .stax.plan (plan_object.c). */
 stx_err stx_plan_object(struct stx_span plan, struct stx_bytes *out, struct stx_diag *d);
 
 /* ---- link (link.cc behind lld.h: lld in process, over memory) ---- */
 stx_err stx_link_shared(const struct stx_span *objects, uint32_t n, struct stx_bytes *out,
-                        struct stx_diag *d);
+			struct stx_diag *d);
 /* Runs one small link so that everything it needs is mapped before the sandbox closes. */
 stx_err stx_link_warm(struct stx_diag *d);
 

@@ -48,7 +48,8 @@ LLVMValueRef stx__widen(struct stx__emit *e, enum stx_dtype t, LLVMValueRef raw,
 	if (!f->nuz) {
 		LLVMValueRef big = stx__icmp(e, LLVMIntUGT, mag, stx__int(i32, f->max));
 		LLVMValueRef special = stx__int(i32, 0x7fc00000);
-		if (f->inf != f->nan) /* infinity has mantissa 0: keep the mantissa, fill the exponent */
+		if (f->inf !=
+		    f->nan) /* infinity has mantissa 0: keep the mantissa, fill the exponent */
 			special = LLVMBuildOr(e->b, v, stx__int(i32, 0x7f800000), "");
 		v = stx__select(e, big, special, v);
 	}

@@ -1,9 +1,9 @@
 /* plan_write.c: the data plan of a schedule (stax_abi.h), as bytes.
  *
- * requires: a schedule whose kernels are verified. ensures: stx_plan_open accepts the result; equal schedules
- * give equal bytes. Values stand in the order of the loop program's buffers; steps are, for each kernel in
- * launch order: ALLOC of the temporaries it writes first, LAUNCH, RELEASE of temporaries and inputs it uses
- * last (WR-05, WR-09). Linear in the schedule. */
+ * requires: a schedule whose kernels are verified. ensures: stx_plan_open accepts the result; equal
+ * schedules give equal bytes. Values stand in the order of the loop program's buffers; steps are,
+ * for each kernel in launch order: ALLOC of the temporaries it writes first, LAUNCH, RELEASE of
+ * temporaries and inputs it uses last (WR-05, WR-09). Linear in the schedule. */
 #include <stdlib.h>
 
 #include "codegen.h"
@@ -11,7 +11,7 @@
 #define MAX_PLAN_BYTES ((size_t)1 << 30)
 #define MAX_EXPR_BYTES 65536u
 
-struct slot { /* expression -> number, open addressing */
+struct slot {     /* expression -> number, open addressing */
 	stx_ex e; /* STX_EX_BAD: empty */
 	uint32_t number;
 };
@@ -25,9 +25,9 @@ struct writer {
 	stx_err err;
 	struct stx_bytes syms, values, kernels, steps, exprs, guards, arrays, code, strings, data;
 	uint32_t nsyms, nvalues, nkernels, nsteps, nexprs, nguards;
-	uint32_t *sym_of;     /* graph symbol -> plan symbol, STX_NONE when no input has that size */
-	uint32_t *value_of;   /* buffer -> value, STX_NONE */
-	uint32_t *last_use;   /* buffer -> step of its last use + 1, 0: none */
+	uint32_t *sym_of;   /* graph symbol -> plan symbol, STX_NONE when no input has that size */
+	uint32_t *value_of; /* buffer -> value, STX_NONE */
+	uint32_t *last_use; /* buffer -> step of its last use + 1, 0: none */
 	struct slot *slots;
 	uint32_t nslots;
 	uint32_t heuristic; /* string */
@@ -79,11 +79,13 @@ static void put_atom(struct code *c, uint32_t id)
 {
 	static const enum stx_plan_op ops[] = {
 		[STX_ATOM_FLOORDIV] = STX_X_FLOORDIV, [STX_ATOM_TRUNCDIV] = STX_X_TRUNCDIV,
-		[STX_ATOM_MOD] = STX_X_MOD, [STX_ATOM_MIN] = STX_X_MIN, [STX_ATOM_MAX] = STX_X_MAX,
+		[STX_ATOM_MOD] = STX_X_MOD,           [STX_ATOM_MIN] = STX_X_MIN,
+		[STX_ATOM_MAX] = STX_X_MAX,
 	};
 	struct stx_ex_atom a = stx_ex_atom_at(c->w->x, id);
 	if (a.kind == STX_ATOM_SYM) {
-		uint32_t known = a.number < c->w->l->g->symbols.n ? c->w->sym_of[a.number] : STX_NONE;
+		uint32_t known =
+			a.number < c->w->l->g->symbols.n ? c->w->sym_of[a.number] : STX_NONE;
 		if (known == STX_NONE)
 			fail(c->w, STX_E_INVALID, NULL, "a dynamic size is the size of no input");
 		stx_bytes_u8(&c->w->code, STX_X_SYM);
@@ -251,15 +253,18 @@ static stx_ex storage_bytes(struct writer *w, const struct stx_layout *layout, e
 	for (uint32_t i = 0; i < layout->rank; i++) {
 		if (stx_ex_equals(w->x, layout->sizes[i], 0))
 			return stx_ex_const(w->x, 0);
-		stx_ex span = stx_ex_mul(w->x, stx_ex_addi(w->x, layout->sizes[i], -1), layout->strides[i]);
-		e = stx_ex_add(w->x, e, stx_ex_interval(w->x, layout->strides[i]).lo >= 0
-		                                ? span : stx_ex_max(w->x, span, stx_ex_const(w->x, 0)));
+		stx_ex span = stx_ex_mul(w->x, stx_ex_addi(w->x, layout->sizes[i], -1),
+					 layout->strides[i]);
+		e = stx_ex_add(w->x, e,
+			       stx_ex_interval(w->x, layout->strides[i]).lo >= 0
+				       ? span
+				       : stx_ex_max(w->x, span, stx_ex_const(w->x, 0)));
 	}
 	return stx_ex_muli(w->x, e, stx_dtype_bytes(t));
 }
 
 static void put_value(struct writer *w, struct stx_plan_value v, const char *name,
-                      const struct stx_layout *layout)
+		      const struct stx_layout *layout)
 {
 	v.rank = layout->rank;
 	v.name = string(w, name);
@@ -315,7 +320,8 @@ static void write_buffer(struct writer *w, const struct stx_buffer *b)
 		break;
 	case STX_BUF_OUTPUT:
 		if (!is_own_output(w, b))
-			fail(w, STX_E_INTERNAL, b->name, "an output buffer is no output of the call");
+			fail(w, STX_E_INTERNAL, b->name,
+			     "an output buffer is no output of the call");
 		v.kind = STX_VALUE_OUTPUT;
 		break;
 	}
@@ -333,10 +339,14 @@ static void write_dead_input(struct writer *w, uint32_t index)
 		strides[i] = in->strides ? in->strides[i] : stride;
 		stride = stx_ex_mul(w->x, stride, t->sizes[i]);
 	}
-	struct stx_layout layout = { .rank = t->rank, .sizes = t->sizes, .strides = strides,
-		                     .offset = stx_ex_const(w->x, 0) };
-	struct stx_plan_value v = { .kind = STX_VALUE_INPUT, .dtype = (uint8_t)t->dtype, .index = index,
-		                    .flags = in->node->is_param ? STX_TENSOR_PARAM : 0 };
+	struct stx_layout layout = { .rank = t->rank,
+				     .sizes = t->sizes,
+				     .strides = strides,
+				     .offset = stx_ex_const(w->x, 0) };
+	struct stx_plan_value v = { .kind = STX_VALUE_INPUT,
+				    .dtype = (uint8_t)t->dtype,
+				    .index = index,
+				    .flags = in->node->is_param ? STX_TENSOR_PARAM : 0 };
 	put_value(w, v, in->node->name, &layout);
 }
 
@@ -363,14 +373,16 @@ static void write_values(struct writer *w)
 
 /* ---- kernels ---- */
 
-/* What the scheduler chose: each axis, its binding and its size at the hints: "x0:grid=64 r0:vector=128". */
+/* What the scheduler chose: each axis, its binding and its size at the hints: "x0:grid=64
+ * r0:vector=128". */
 static uint32_t config(struct writer *w, const struct stx_kernel *k)
 {
 	struct stx_bytes text = { 0 };
 	for (uint32_t i = 0; i < k->axes.n; i++) {
 		const struct stx_axis *a = &k->axes.at[i];
-		stx_bytes_printf(&text, "%s%s:%s=%lld", i ? " " : "", a->name, stx_binding_name(a->binding),
-		                 (long long)stx_ex_hint(k->ex, a->size));
+		stx_bytes_printf(&text, "%s%s:%s=%lld", i ? " " : "", a->name,
+				 stx_binding_name(a->binding),
+				 (long long)stx_ex_hint(k->ex, a->size));
 	}
 	uint32_t at = string(w, stx_bytes_cstr(&text));
 	w->strings.oom |= text.oom;
@@ -383,7 +395,8 @@ static uint32_t scalar_array(struct writer *w, const struct stx_kernel *k)
 	return expr_array(w, k->scalar_ex.at, k->scalar_ex.n);
 }
 
-static void write_kernel(struct writer *w, const struct stx_kernel *k, const struct stx_cpu_target *target)
+static void write_kernel(struct writer *w, const struct stx_kernel *k,
+			 const struct stx_cpu_target *target)
 {
 	struct stx_digest digest;
 	char symbol[64];
@@ -445,7 +458,8 @@ static void release_after(struct writer *w, const struct stx_kernel *k, uint32_t
 {
 	for (uint32_t j = 0; j < k->params.n; j++) {
 		const struct stx_buffer *b = w->l->buffers.at[k->params.at[j].buffer];
-		int input = b->kind == STX_BUF_INPUT && !w->l->g->inputs.at[b->index].node->is_param;
+		int input =
+			b->kind == STX_BUF_INPUT && !w->l->g->inputs.at[b->index].node->is_param;
 		if (w->last_use[b->id] == launch + 1 && (input || b->kind == STX_BUF_TEMP))
 			put_step(w, STX_STEP_RELEASE, w->value_of[b->id], 0);
 	}
@@ -482,10 +496,13 @@ static void write_copies(struct writer *w)
 			strides[j] = stride;
 			stride = stx_ex_mul(w->x, stride, b->layout.sizes[j]);
 		}
-		struct stx_layout dense = { .rank = b->layout.rank, .sizes = b->layout.sizes,
-			                    .strides = strides, .offset = stx_ex_const(w->x, 0) };
-		struct stx_plan_value v = { .kind = STX_VALUE_OUTPUT, .dtype = (uint8_t)b->dtype,
-			                    .index = i };
+		struct stx_layout dense = { .rank = b->layout.rank,
+					    .sizes = b->layout.sizes,
+					    .strides = strides,
+					    .offset = stx_ex_const(w->x, 0) };
+		struct stx_plan_value v = { .kind = STX_VALUE_OUTPUT,
+					    .dtype = (uint8_t)b->dtype,
+					    .index = i };
 		uint32_t value = w->nvalues;
 		put_value(w, v, b->name, &dense);
 		if (w->value_of[b->id] != STX_NONE) /* else it has no elements */
@@ -541,10 +558,10 @@ static void shift_tables(struct writer *w, uint32_t arrays, uint32_t code, uint3
 
 static stx_err assemble(struct writer *w, struct stx_plan_header *h, struct stx_bytes *out)
 {
-	struct area a[] = { { &w->syms, 8, 0 },  { &w->values, 8, 0 }, { &w->kernels, 8, 0 },
-		            { &w->steps, 8, 0 }, { &w->exprs, 8, 0 },  { &w->guards, 4, 0 },
-		            { &w->arrays, 4, 0 }, { &w->code, 1, 0 },  { &w->strings, 1, 0 },
-		            { &w->data, 64, 0 } };
+	struct area a[] = { { &w->syms, 8, 0 },   { &w->values, 8, 0 }, { &w->kernels, 8, 0 },
+			    { &w->steps, 8, 0 },  { &w->exprs, 8, 0 },  { &w->guards, 4, 0 },
+			    { &w->arrays, 4, 0 }, { &w->code, 1, 0 },   { &w->strings, 1, 0 },
+			    { &w->data, 64, 0 } };
 	size_t at = sizeof *h;
 	for (unsigned i = 0; i < sizeof a / sizeof *a; i++) {
 		at = (at + a[i].align - 1) / a[i].align * a[i].align;
@@ -575,7 +592,8 @@ static stx_err assemble(struct writer *w, struct stx_plan_header *h, struct stx_
 	return out->oom ? oom(w) : STX_E_OK;
 }
 
-static stx_err write_plan(struct writer *w, const struct stx_cpu_target *target, struct stx_bytes *out)
+static stx_err write_plan(struct writer *w, const struct stx_cpu_target *target,
+			  struct stx_bytes *out)
 {
 	w->heuristic = string(w, "heuristic");
 	write_syms(w);
@@ -593,28 +611,41 @@ static stx_err write_plan(struct writer *w, const struct stx_cpu_target *target,
 	if (w->err)
 		return w->err;
 	struct stx_plan_header h = {
-		.magic = STX_PLAN_MAGIC, .version = STX_ABI_VERSION, .nsyms = w->nsyms, .nvalues = w->nvalues,
-		.nkernels = w->nkernels, .nsteps = w->nsteps, .nexprs = w->nexprs, .nguards = w->nguards,
-		.ninputs = w->l->g->inputs.n, .noutputs = w->l->outputs.n, .workspace_expr = workspace,
-		.strings_bytes = (uint32_t)w->strings.n, .data_bytes = (uint32_t)w->data.n,
-		.flags = (uint32_t)target->level | (target->avx512bf16 ? STX_PLAN_CPU_AVX512BF16 : 0),
-		.bytes_read = w->s->bytes_read, .bytes_written = w->s->bytes_written,
+		.magic = STX_PLAN_MAGIC,
+		.version = STX_ABI_VERSION,
+		.nsyms = w->nsyms,
+		.nvalues = w->nvalues,
+		.nkernels = w->nkernels,
+		.nsteps = w->nsteps,
+		.nexprs = w->nexprs,
+		.nguards = w->nguards,
+		.ninputs = w->l->g->inputs.n,
+		.noutputs = w->l->outputs.n,
+		.workspace_expr = workspace,
+		.strings_bytes = (uint32_t)w->strings.n,
+		.data_bytes = (uint32_t)w->data.n,
+		.flags = (uint32_t)target->level |
+			 (target->avx512bf16 ? STX_PLAN_CPU_AVX512BF16 : 0),
+		.bytes_read = w->s->bytes_read,
+		.bytes_written = w->s->bytes_written,
 		.bytes_min = w->s->bytes_min,
 	};
 	return assemble(w, &h, out);
 }
 
 stx_err stx_plan_write(const struct stx_schedule *s, const char *target, struct stx_bytes *out,
-                       struct stx_diag *d)
+		       struct stx_diag *d)
 {
-	struct writer w = { .s = s, .l = s->loops, .x = s->loops->ex, .arena = s->loops->g->arena, .d = d };
+	struct writer w = {
+		.s = s, .l = s->loops, .x = s->loops->ex, .arena = s->loops->g->arena, .d = d
+	};
 	struct stx_cpu_target t;
 	stx_err err = stx_cpu_target_parse(target, &t, d);
 	if (!err)
 		err = write_plan(&w, &t, out);
 	enum { AREAS = 10 };
-	struct stx_bytes *all[AREAS] = { &w.syms, &w.values, &w.kernels, &w.steps, &w.exprs,
-		                    &w.guards, &w.arrays, &w.code, &w.strings, &w.data };
+	struct stx_bytes *all[AREAS] = { &w.syms,   &w.values, &w.kernels, &w.steps,   &w.exprs,
+					 &w.guards, &w.arrays, &w.code,    &w.strings, &w.data };
 	for (unsigned i = 0; i < AREAS; i++)
 		stx_bytes_free(all[i]);
 	return err;

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The f32 case in its own loop: products are exact in f64, the sum carries its error (Knuth's TwoSum). */
+/* The f32 case in its own loop: products are exact in f64, the sum carries its error (Knuth's
+ * TwoSum). */
 static long double dot_f32(const float *a, int64_t sa, const float *b, int64_t sb, int64_t k)
 {
 	double sum = 0, error = 0;
@@ -27,7 +28,8 @@ static union stx_scalar dot(const struct stx_tensor *a, int64_t ao, int64_t sa,
 	union stx_scalar v = { .u = 0 };
 
 	if (a->dtype == STX_F32 && b->dtype == STX_F32) {
-		*wide = dot_f32((const float *)a->data + ao, sa, (const float *)b->data + bo, sb, k);
+		*wide = dot_f32((const float *)a->data + ao, sa, (const float *)b->data + bo, sb,
+				k);
 		return v;
 	}
 	for (int64_t i = 0; i < k; i++, ao += sa, bo += sb) {
@@ -98,7 +100,8 @@ stx_err stx__ref_matmul(struct stx__ref *r, const struct stx_node *n)
 	return 0;
 }
 
-/* beta*self + alpha*(mat1 @ mat2), rounded once; beta 0: self is not read; alpha 0: nor is the product. */
+/* beta*self + alpha*(mat1 @ mat2), rounded once; beta 0: self is not read; alpha 0: nor is the
+ * product. */
 stx_err stx__ref_addmm(struct stx__ref *r, const struct stx_node *n)
 {
 	const struct stx_tensor *c = stx__ref_arg(r, n, 0), *a = stx__ref_arg(r, n, 1),
@@ -122,7 +125,8 @@ stx_err stx__ref_addmm(struct stx__ref *r, const struct stx_node *n)
 		union stx_scalar x = stx__ref_load(c, w.off[ic]);
 
 		if (is_float) {
-			store_wide(out, i, (alpha != 0 ? alpha * wide : 0) + (beta != 0 ? beta * x.f : 0));
+			store_wide(out, i,
+				   (alpha != 0 ? alpha * wide : 0) + (beta != 0 ? beta * x.f : 0));
 			continue;
 		}
 		v.u = v.u * (uint64_t)n->args[4].u.i + x.u * (uint64_t)n->args[3].u.i;

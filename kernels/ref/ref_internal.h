@@ -112,14 +112,14 @@ stx__ref_fn stx__ref_full, stx__ref_arange, stx__ref_copy; /* ref_create.c */
 stx__ref_fn stx__ref_reduce, stx__ref_argreduce, stx__ref_var,
 	stx__ref_logsumexp; /* ref_reduce.c */
 stx__ref_fn stx__ref_view, stx__ref_permute, stx__ref_transpose, stx__ref_expand, stx__ref_squeeze,
-	stx__ref_unsqueeze, stx__ref_slice, stx__ref_select, stx__ref_flip,
-	stx__ref_diagonal, stx__ref_unfold; /* ref_view.c */
+	stx__ref_unsqueeze, stx__ref_slice, stx__ref_select, stx__ref_flip, stx__ref_diagonal,
+	stx__ref_unfold; /* ref_view.c */
 stx__ref_fn stx__ref_gather, stx__ref_index_select, stx__ref_embedding, stx__ref_index,
 	stx__ref_cat, stx__ref_pad, stx__ref_stack, stx__ref_repeat,
 	stx__ref_triangle;                                              /* ref_index.c */
 stx__ref_fn stx__ref_matmul, stx__ref_addmm, stx__ref_linear;           /* ref_contract.c */
 stx__ref_fn stx__ref_convolution, stx__ref_max_pool, stx__ref_avg_pool; /* ref_window.c */
-stx__ref_fn stx__ref_scan; /* ref_scan.c */
+stx__ref_fn stx__ref_scan;                                              /* ref_scan.c */
 stx__ref_fn stx__ref_activation, stx__ref_softmax, stx__ref_layer_norm; /* ref_composite.c */
 
 /* ---- sums ---- */

@@ -1,6 +1,6 @@
 /* ref_window.c: convolution and pooling by their definitions, one output element at a time.
- * A convolution is that of the zero-padded input: a zero at the padding is multiplied as well. A transposed one
- * sums exactly the products x[i] * w[k] with i*stride + k*dilation - padding = o. */
+ * A convolution is that of the zero-padded input: a zero at the padding is multiplied as well. A
+ * transposed one sums exactly the products x[i] * w[k] with i*stride + k*dilation - padding = o. */
 #include "ref_internal.h"
 
 #include <math.h>
@@ -25,7 +25,8 @@ struct conv {
 	int transposed;
 };
 
-/* The input offset that tap meets at output o; -1 when it is padding, -2 when there is no product. */
+/* The input offset that tap meets at output o; -1 when it is padding, -2 when there is no product.
+ */
 static int64_t meets(const struct conv *c, const int64_t *o, const int64_t *tap)
 {
 	int64_t off = 0;
@@ -54,7 +55,8 @@ static void add_taps(const struct conv *c, const int64_t *o, int64_t xo, int64_t
 	struct stx__ref_walk taps;
 
 	stx__ref_walk_start(&taps, c->k, c->w->sizes + 2);
-	for (stx__ref_walk_add(&taps, c->w->strides + 2, wo); taps.left > 0; stx__ref_walk_next(&taps)) {
+	for (stx__ref_walk_add(&taps, c->w->strides + 2, wo); taps.left > 0;
+	     stx__ref_walk_next(&taps)) {
 		int64_t at = meets(c, o, taps.at);
 		union stx_scalar y = stx__ref_load(c->w, taps.off[0]), x = { .u = 0 };
 
@@ -77,7 +79,8 @@ static void add_taps(const struct conv *c, const int64_t *o, int64_t xo, int64_t
 stx_err stx__ref_convolution(struct stx__ref *r, const struct stx_node *n)
 {
 	const struct stx_tensor *bias = stx__ref_arg(r, n, 2);
-	struct conv c = { .x = stx__ref_arg(r, n, 0), .w = stx__ref_arg(r, n, 1),
+	struct conv c = { .x = stx__ref_arg(r, n, 0),
+			  .w = stx__ref_arg(r, n, 1),
 			  .transposed = n->args[6].u.i != 0 };
 	struct stx_tensor *out = stx__ref_result(r, n);
 	struct stx__ref_walk w;
@@ -109,16 +112,20 @@ stx_err stx__ref_convolution(struct stx__ref *r, const struct stx_node *n)
 			add_taps(&c, w.at + 2,
 				 c.x->offset + w.at[0] * c.x->strides[0] +
 					 (group * in_per + from) * c.x->strides[1],
-				 c.w->offset + wi * c.w->strides[0] + wj * c.w->strides[1], &s, &v.u);
+				 c.w->offset + wi * c.w->strides[0] + wj * c.w->strides[1], &s,
+				 &v.u);
 		}
 		if (bias) {
-			union stx_scalar b = stx__ref_load(bias, bias->offset + w.at[1] * bias->strides[0]);
+			union stx_scalar b =
+				stx__ref_load(bias, bias->offset + w.at[1] * bias->strides[0]);
 
-			stx__ref_sum_add(&s, stx_dtype_is_float((enum stx_dtype)bias->dtype) ? b.f : 0);
+			stx__ref_sum_add(&s,
+					 stx_dtype_is_float((enum stx_dtype)bias->dtype) ? b.f : 0);
 			v.u += b.u;
 		}
 		if (stx_dtype_is_float((enum stx_dtype)out->dtype))
-			v.f = stx__ref_round_wide((enum stx_dtype)out->dtype, stx__ref_sum_value(&s));
+			v.f = stx__ref_round_wide((enum stx_dtype)out->dtype,
+						  stx__ref_sum_value(&s));
 		else
 			v = stx_scalar_wrap((enum stx_dtype)out->dtype, v.u);
 		stx__ref_store(out, i, v);
@@ -139,7 +146,7 @@ static stx_err read_pool(struct stx__ref *r, const struct stx_node *n, int is_ma
 	stx_err e = 0;
 
 	*p = (struct pool){ .x = stx__ref_arg(r, n, 0) };
-	p->k = n->op == STX_OP_MAX_POOL1D || n->op == STX_OP_AVG_POOL1D	  ? 1
+	p->k = n->op == STX_OP_MAX_POOL1D || n->op == STX_OP_AVG_POOL1D   ? 1
 	       : n->op == STX_OP_MAX_POOL2D || n->op == STX_OP_AVG_POOL2D ? 2
 									  : 3;
 	p->lead = p->x->rank - p->k;
@@ -155,7 +162,8 @@ static stx_err read_pool(struct stx__ref *r, const struct stx_node *n, int is_ma
 }
 
 /* Offset of tap in the window at o and its flat position; 0 when it lies in the padding. */
-static int tap_at(const struct pool *p, const int64_t *o, const int64_t *tap, int64_t *off, int64_t *flat)
+static int tap_at(const struct pool *p, const int64_t *o, const int64_t *tap, int64_t *off,
+		  int64_t *flat)
 {
 	*off = *flat = 0;
 	for (uint32_t i = 0; i < p->k; i++) {
@@ -177,13 +185,15 @@ static int beats(enum stx_dtype t, union stx_scalar v, union stx_scalar best)
 	case STX_KIND_FLOAT:
 		if (isnan(v.f) || isnan(best.f))
 			return isnan(v.f) && !isnan(best.f);
-		return v.f > best.f || (v.f == 0 && best.f == 0 && signbit(best.f) && !signbit(v.f));
+		return v.f > best.f ||
+		       (v.f == 0 && best.f == 0 && signbit(best.f) && !signbit(v.f));
 	case STX_KIND_UINT: return v.u > best.u;
 	default: return v.i > best.i;
 	}
 }
 
-/* Before any element: the lowest value, at the window's first position that is not before the input. */
+/* Before any element: the lowest value, at the window's first position that is not before the
+ * input. */
 static union stx_scalar lowest(enum stx_dtype t)
 {
 	int bits = 8 * stx_dtype_bytes(t);
@@ -235,7 +245,8 @@ stx_err stx__ref_max_pool(struct stx__ref *r, const struct stx_node *n)
 			v = stx__ref_load(p.x, base + off);
 			if (beats((enum stx_dtype)p.x->dtype, v, best)) {
 				/* the index ignores the sign of zero, as argmax does */
-				if (!stx_dtype_is_float((enum stx_dtype)p.x->dtype) || v.f != best.f)
+				if (!stx_dtype_is_float((enum stx_dtype)p.x->dtype) ||
+				    v.f != best.f)
 					seen = flat;
 				best = v;
 			}
@@ -252,7 +263,8 @@ static int64_t divisor(const struct pool *p, const int64_t *o, int include_pad)
 	int64_t count = 1;
 
 	for (uint32_t i = 0; i < p->k; i++) {
-		int64_t size = p->x->sizes[p->lead + i], lo = o[i] * p->stride[i] - p->pad[i], here = 0;
+		int64_t size = p->x->sizes[p->lead + i], lo = o[i] * p->stride[i] - p->pad[i],
+			here = 0;
 
 		for (int64_t t = lo; t < lo + p->kernel[i]; t++)
 			here += include_pad ? t < size + p->pad[i] : t >= 0 && t < size;
@@ -287,9 +299,11 @@ stx_err stx__ref_avg_pool(struct stx__ref *r, const struct stx_node *n)
 				stx__ref_sum_add(&s, stx__ref_load(p.x, base + off).f);
 		if (!fixed)
 			off = divisor(&p, w.at + p.lead, n->args[5].u.i != 0);
-		stx__ref_store(out, i, (union stx_scalar){
-			.f = stx__ref_round_wide((enum stx_dtype)out->dtype,
-						 stx__ref_sum_value(&s) / (fixed ? fixed : off)) });
+		stx__ref_store(out, i,
+			       (union stx_scalar){
+				       .f = stx__ref_round_wide((enum stx_dtype)out->dtype,
+								stx__ref_sum_value(&s) /
+									(fixed ? fixed : off)) });
 	}
 	return 0;
 }

@@ -1,4 +1,5 @@
-/* arena.c: region allocator. Blocks double up to 1 MiB; larger requests get a block of their own. */
+/* arena.c: region allocator. Blocks double up to 1 MiB; larger requests get a block of their own.
+ */
 #include "arena.h"
 
 #include <stdint.h>
@@ -25,7 +26,7 @@ struct stx_arena {
 	int oom;
 };
 
-#define ALIGN 16u
+#define ALIGN  16u
 #define HEADER ((sizeof(struct block) + ALIGN - 1) & ~(size_t)(ALIGN - 1))
 
 struct stx_arena *stx_arena_new(size_t budget_bytes)

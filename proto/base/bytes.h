@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Owned by whoever declares it; zero-initialise, stx_bytes_free at the end. After a failed allocation
- * `oom` is set and appends do nothing, so one check at the end is enough. */
+/* Owned by whoever declares it; zero-initialise, stx_bytes_free at the end. After a failed
+ * allocation `oom` is set and appends do nothing, so one check at the end is enough. */
 struct stx_bytes {
 	uint8_t *at;
 	size_t n, cap;
@@ -47,8 +47,14 @@ static inline uint64_t stx_load_u64(const void *p)
 	memcpy(&v, p, 8);
 	return v;
 }
-static inline void stx_store_u32(void *p, uint32_t v) { memcpy(p, &v, 4); }
-static inline void stx_store_u64(void *p, uint64_t v) { memcpy(p, &v, 8); }
+static inline void stx_store_u32(void *p, uint32_t v)
+{
+	memcpy(p, &v, 4);
+}
+static inline void stx_store_u64(void *p, uint64_t v)
+{
+	memcpy(p, &v, 8);
+}
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "stax stores numbers little-endian");
 

@@ -16,16 +16,16 @@ enum stx_dtype {
 
 enum stx_dtype_kind { STX_KIND_BOOL, STX_KIND_UINT, STX_KIND_INT, STX_KIND_FLOAT };
 
-const char *stx_dtype_name(enum stx_dtype t);       /* "f32"; "none" for STX_DTYPE_NONE */
-int stx_dtype_bytes(enum stx_dtype t);              /* 0 for STX_DTYPE_NONE */
+const char *stx_dtype_name(enum stx_dtype t); /* "f32"; "none" for STX_DTYPE_NONE */
+int stx_dtype_bytes(enum stx_dtype t);        /* 0 for STX_DTYPE_NONE */
 enum stx_dtype_kind stx_dtype_kind(enum stx_dtype t);
 enum stx_dtype stx_dtype_parse(const char *text, int n); /* STX_DTYPE_NONE when unknown */
 static inline int stx_dtype_is_float(enum stx_dtype t)
 {
 	return stx_dtype_kind(t) == STX_KIND_FLOAT;
 }
-/* Bytes of a dense tensor described by strangers; -1 on an unknown type, a rank over STX_MAX_RANK, a negative
- * size or overflow. */
+/* Bytes of a dense tensor described by strangers; -1 on an unknown type, a rank over STX_MAX_RANK,
+ * a negative size or overflow. */
 int64_t stx_dense_bytes(uint32_t dtype, size_t rank, const int64_t *sizes);
 
 #endif

@@ -10,13 +10,14 @@
 #include "status.h"
 
 #define STX_DIGEST_BYTES 32
-#define STX_DIGEST_HEX 65 /* with the final NUL */
+#define STX_DIGEST_HEX   65 /* with the final NUL */
 
 struct stx_digest {
 	uint8_t b[STX_DIGEST_BYTES];
 };
 
-/* Incremental hashing. The state is opaque and freed by final or drop; not shared between threads. */
+/* Incremental hashing. The state is opaque and freed by final or drop; not shared between threads.
+ */
 struct stx_hasher;
 struct stx_hasher *stx_hasher_new(void); /* NULL when out of memory */
 void stx_hasher_update(struct stx_hasher *h, const void *p, size_t n);
@@ -40,7 +41,8 @@ static inline uint64_t stx_digest_short(const struct stx_digest *d)
 	memcpy(&v, d->b, 8);
 	return v;
 }
-/* 64-bit mixing for tables (not for keys): every input bit reaches every output bit, so callers may mask. */
+/* 64-bit mixing for tables (not for keys): every input bit reaches every output bit, so callers may
+ * mask. */
 static inline uint64_t stx_mix64(uint64_t h, uint64_t v)
 {
 	h ^= v + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
@@ -48,8 +50,8 @@ static inline uint64_t stx_mix64(uint64_t h, uint64_t v)
 	h = (h ^ h >> 29) * 0xc4ceb9fe1a85ec53u;
 	return h ^ h >> 32;
 }
-/* The same over a text. A table of names that strangers choose takes its own address as the seed, so that
- * nobody can choose names that collide. */
+/* The same over a text. A table of names that strangers choose takes its own address as the seed,
+ * so that nobody can choose names that collide. */
 static inline uint64_t stx_mix_text(uint64_t seed, const char *s, size_t n)
 {
 	uint64_t h = stx_mix64(seed, n), v;

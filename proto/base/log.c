@@ -49,8 +49,8 @@ void stx_log(enum stx_log_level level, const char *fmt, ...)
 	clock_gettime(CLOCK_REALTIME, &ts);
 	gmtime_r(&ts.tv_sec, &tm);
 	int n = snprintf(line, sizeof line, "%02d:%02d:%02d.%03ld %-5s %s[%d] %s\n", tm.tm_hour,
-	                 tm.tm_min, tm.tm_sec, ts.tv_nsec / 1000000, level_names[level],
-	                 component_name, (int)getpid(), text);
+			 tm.tm_min, tm.tm_sec, ts.tv_nsec / 1000000, level_names[level],
+			 component_name, (int)getpid(), text);
 	if (n >= (int)sizeof line)
 		n = (int)sizeof line - 1;
 	ssize_t written = write(2, line, (size_t)n);

@@ -5,8 +5,8 @@
 
 enum stx_log_level { STX_LOG_ERROR, STX_LOG_WARN, STX_LOG_INFO, STX_LOG_DEBUG };
 
-/* Reads STAX_LOG (error|warn|info|debug); normal: the level without it. Warns about another value. Call once
- * from main, before threads. */
+/* Reads STAX_LOG (error|warn|info|debug); normal: the level without it. Warns about another value.
+ * Call once from main, before threads. */
 void stx_log_init(const char *component, enum stx_log_level normal);
 const char *stx_log_level_name(void); /* the level in use */
 /* Thread-safe: one write(2) a line. Control characters in the text become question marks. */

@@ -1,6 +1,7 @@
 /* plan.c: validation and evaluation of data plans; the plan section of an ELF64 object.
- * Everything is checked in stx_plan_open, so that accessors index without further tests. Work is linear
- * in the plan's bytes: arrays and bytecode may be shared, but their total length may not exceed it. */
+ * Everything is checked in stx_plan_open, so that accessors index without further tests. Work is
+ * linear in the plan's bytes: arrays and bytecode may be shared, but their total length may not
+ * exceed it. */
 #include "plan.h"
 
 #include <elf.h>
@@ -16,7 +17,7 @@ enum life { LIFE_UNBORN, LIFE_LIVE, LIFE_DEAD };
 static stx_err bad(struct stx_diag *d, const char *what, uint64_t i)
 {
 	return stx_fail(d, STX_E_CORRUPT, "plan", "", "data plan: %s (%llu)", what,
-	                (unsigned long long)i);
+			(unsigned long long)i);
 }
 
 /* ---- tables, strings, arrays ---- */
@@ -27,7 +28,7 @@ struct range {
 
 /* requires: none. ensures: [off, off + n*size) lies between the header and the end of the plan. */
 static int range_ok(const struct stx_plan_header *h, uint32_t off, uint64_t n, uint32_t size,
-                    uint32_t align)
+		    uint32_t align)
 {
 	if (n == 0)
 		return 1;
@@ -55,7 +56,7 @@ static stx_err check_tables(const struct stx_plan_header *h, struct stx_diag *d)
 	for (int i = 0; i < N; i++) {
 		if (!range_ok(h, t[i].off, t[i].n, t[i].size, t[i].align))
 			return bad(d, "a table lies outside the plan or is misaligned, number",
-			           (uint64_t)i);
+				   (uint64_t)i);
 		r[i] = (struct range){ t[i].off, (uint64_t)t[i].n * t[i].size };
 	}
 	for (int i = 0; i < N; i++)
@@ -66,7 +67,8 @@ static stx_err check_tables(const struct stx_plan_header *h, struct stx_diag *d)
 	return STX_E_OK;
 }
 
-/* The strings area ends in NUL (checked once), so any offset inside it starts a terminated string. */
+/* The strings area ends in NUL (checked once), so any offset inside it starts a terminated string.
+ */
 static int string_ok(const struct stx_plan_header *h, uint32_t off)
 {
 	return off >= h->strings_off && off - h->strings_off < h->strings_bytes;
@@ -142,8 +144,10 @@ static int apply(uint8_t op, int64_t a, int64_t b, int64_t *r)
 	case STX_X_MOD:
 		if (b == 0 || (a == INT64_MIN && b == -1))
 			return 0;
-		*r = op == STX_X_FLOORDIV ? floordiv(a, b) : op == STX_X_TRUNCDIV ? a / b :
-		     a % b != 0 && (a % b < 0) != (b < 0) ? a % b + b : a % b;
+		*r = op == STX_X_FLOORDIV                   ? floordiv(a, b)
+		     : op == STX_X_TRUNCDIV                 ? a / b
+		     : a % b != 0 && (a % b < 0) != (b < 0) ? a % b + b
+							    : a % b;
 		return 1;
 	case STX_X_MIN: *r = a < b ? a : b; return 1;
 	case STX_X_MAX: *r = a > b ? a : b; return 1;
@@ -202,12 +206,9 @@ static int value_ok(const struct stx_plan *p, const struct stx_plan_value *v, ui
 	    !exprs_ok(p, v->strides, v->rank, budget) || v->bytes_expr >= h->nexprs)
 		return 0;
 	switch (v->kind) {
-	case STX_VALUE_INPUT:
-		return v->index < h->ninputs;
-	case STX_VALUE_OUTPUT:
-		return v->index < h->noutputs;
-	case STX_VALUE_TEMP:
-		return v->offset_expr < h->nexprs;
+	case STX_VALUE_INPUT: return v->index < h->ninputs;
+	case STX_VALUE_OUTPUT: return v->index < h->noutputs;
+	case STX_VALUE_TEMP: return v->offset_expr < h->nexprs;
 	case STX_VALUE_CONST: {
 		/* Its size is known when the plan is written, so it is checked here. */
 		int ok = 1;
@@ -223,8 +224,8 @@ static int value_ok(const struct stx_plan *p, const struct stx_plan_value *v, ui
 	}
 }
 
-/* Every input and output position is taken by exactly one value: as many values as positions, and no
- * position twice. Positions are followed in windows so that nothing is allocated. */
+/* Every input and output position is taken by exactly one value: as many values as positions, and
+ * no position twice. Positions are followed in windows so that nothing is allocated. */
 static int positions_ok(const struct stx_plan *p, int outputs)
 {
 	uint32_t n = outputs ? p->h->noutputs : p->h->ninputs, found = 0;
@@ -234,8 +235,8 @@ static int positions_ok(const struct stx_plan *p, int outputs)
 		memset(seen, 0, (width + 7) / 8);
 		for (uint32_t i = 0; i < p->h->nvalues; i++) {
 			const struct stx_plan_value *v = &p->values[i];
-			int is = outputs ? v->kind == STX_VALUE_OUTPUT || v->kind == STX_VALUE_ALIAS :
-			                   v->kind == STX_VALUE_INPUT;
+			int is = outputs ? v->kind == STX_VALUE_OUTPUT || v->kind == STX_VALUE_ALIAS
+					 : v->kind == STX_VALUE_INPUT;
 			if (!is || v->index < first || v->index - first >= width)
 				continue;
 			uint32_t k = v->index - first;
@@ -256,7 +257,8 @@ static stx_err check_values(const struct stx_plan *p, uint64_t *budget, struct s
 		if (!value_ok(p, &p->values[i], budget))
 			return bad(d, "malformed value, number", i);
 	if (!positions_ok(p, 0) || !positions_ok(p, 1))
-		return bad(d, "an input or output is missing or named twice, values", p->h->nvalues);
+		return bad(d, "an input or output is missing or named twice, values",
+			   p->h->nvalues);
 	return STX_E_OK;
 }
 
@@ -265,9 +267,10 @@ static stx_err check_kernels(const struct stx_plan *p, uint64_t *budget, struct 
 	const struct stx_plan_header *h = p->h;
 	for (uint32_t i = 0; i < h->nkernels; i++) {
 		const struct stx_plan_kernel *k = &p->kernels[i];
-		int ok = string_ok(h, k->name) && string_ok(h, k->symbol) && string_ok(h, k->config) &&
-		         string_ok(h, k->chosen_by) && k->kind <= STX_KERNEL_TEM && k->target <= 1 &&
-		         k->grain_expr < h->nexprs && exprs_ok(p, k->scalars, k->nscalars, budget);
+		int ok = string_ok(h, k->name) && string_ok(h, k->symbol) &&
+			 string_ok(h, k->config) && string_ok(h, k->chosen_by) &&
+			 k->kind <= STX_KERNEL_TEM && k->target <= 1 && k->grain_expr < h->nexprs &&
+			 exprs_ok(p, k->scalars, k->nscalars, budget);
 		for (int j = 0; j < 3; j++)
 			ok = ok && k->grid_expr[j] < h->nexprs;
 		if (!ok)
@@ -281,18 +284,17 @@ static int step_ok(const struct stx_plan *p, const struct stx_plan_step *s, uint
 {
 	const struct stx_plan_header *h = p->h;
 	switch (s->kind) {
-	case STX_STEP_ALLOC:
-		return s->a < h->nvalues && p->values[s->a].kind == STX_VALUE_TEMP;
+	case STX_STEP_ALLOC: return s->a < h->nvalues && p->values[s->a].kind == STX_VALUE_TEMP;
 	case STX_STEP_RELEASE:
 		return s->a < h->nvalues && (p->values[s->a].kind == STX_VALUE_TEMP ||
-		                             p->values[s->a].kind == STX_VALUE_INPUT);
+					     p->values[s->a].kind == STX_VALUE_INPUT);
 	case STX_STEP_COPY: {
 		if (s->a >= h->nvalues || s->b >= h->nvalues)
 			return 0;
 		const struct stx_plan_value *a = &p->values[s->a], *b = &p->values[s->b];
 		return a->kind != STX_VALUE_ALIAS && a->dtype == b->dtype && a->rank == b->rank &&
 		       (b->kind == STX_VALUE_TEMP || b->kind == STX_VALUE_OUTPUT ||
-		        (b->kind == STX_VALUE_INPUT && b->flags & STX_TENSOR_MUTATED));
+			(b->kind == STX_VALUE_INPUT && b->flags & STX_TENSOR_MUTATED));
 	}
 	case STX_STEP_LAUNCH:
 	case STX_STEP_EXTERN: {
@@ -307,8 +309,7 @@ static int step_ok(const struct stx_plan *p, const struct stx_plan_step *s, uint
 				return 0;
 		return 1;
 	}
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 
@@ -383,8 +384,10 @@ static stx_err check_steps(const struct stx_plan *p, uint64_t *budget, struct st
 		l.first = first;
 		l.n = left < WINDOW ? left : WINDOW;
 		if (!order_ok(p, &l, &step))
-			return bad(d, "a value is used before its allocation or after its release, "
-			           "step", step);
+			return bad(d,
+				   "a value is used before its allocation or after its release, "
+				   "step",
+				   step);
 	}
 	return STX_E_OK;
 }
@@ -398,13 +401,13 @@ static stx_err check_header(struct stx_span bytes, struct stx_diag *d)
 		return bad(d, "wrong magic, bytes", bytes.n);
 	if (h->version != STX_ABI_VERSION)
 		return stx_fail(d, STX_E_VERSION, "plan", "",
-		                "data plan: version %u, this build reads %u: compile again",
-		                h->version, STX_ABI_VERSION);
+				"data plan: version %u, this build reads %u: compile again",
+				h->version, STX_ABI_VERSION);
 	if (h->total_bytes < sizeof *h || h->total_bytes > bytes.n || h->total_bytes > INT32_MAX)
 		return bad(d, "its length is wrong, bytes", h->total_bytes);
 	if (h->flags & ~STX_PLAN_FLAGS_KNOWN)
 		return stx_fail(d, STX_E_VERSION, "plan", "",
-		                "data plan: unknown flags 0x%x: use a newer client", h->flags);
+				"data plan: unknown flags 0x%x: use a newer client", h->flags);
 	if (h->strings_bytes == 0)
 		return bad(d, "no strings, bytes", h->total_bytes);
 	return STX_E_OK;
@@ -445,7 +448,8 @@ const char *stx_plan_string(const struct stx_plan *p, uint32_t off)
 
 /* ---- ELF64 ---- */
 
-/* requires: none. ensures: the file header is ELF64 little-endian and its section table is inside. */
+/* requires: none. ensures: the file header is ELF64 little-endian and its section table is inside.
+ */
 static const Elf64_Shdr *sections(struct stx_span elf, uint32_t *n)
 {
 	Elf64_Ehdr h;
@@ -475,26 +479,29 @@ stx_err stx_artifact_plan(struct stx_span elf, struct stx_span *plan, struct stx
 	uint32_t n = 0;
 	const Elf64_Shdr *table = sections(elf, &n);
 	if (!table)
-		return stx_fail(d, STX_E_CORRUPT, "load", "", "not a 64-bit little-endian ELF object");
+		return stx_fail(d, STX_E_CORRUPT, "load", "",
+				"not a 64-bit little-endian ELF object");
 	Elf64_Ehdr h;
 	memcpy(&h, elf.at, sizeof h);
 	Elf64_Shdr names = section_at(table, h.e_shstrndx);
 	if (names.sh_type != SHT_STRTAB || names.sh_offset > elf.n ||
 	    names.sh_size > elf.n - names.sh_offset)
-		return stx_fail(d, STX_E_CORRUPT, "load", "", "ELF: section names lie outside the file");
+		return stx_fail(d, STX_E_CORRUPT, "load", "",
+				"ELF: section names lie outside the file");
 	for (uint32_t i = 0; i < n; i++) {
 		Elf64_Shdr s = section_at(table, i);
 		if (s.sh_name > names.sh_size || names.sh_size - s.sh_name < sizeof name ||
 		    memcmp(elf.at + names.sh_offset + s.sh_name, name, sizeof name) != 0)
 			continue;
-		if (s.sh_type != SHT_PROGBITS || s.sh_offset > elf.n || s.sh_size > elf.n - s.sh_offset)
+		if (s.sh_type != SHT_PROGBITS || s.sh_offset > elf.n ||
+		    s.sh_size > elf.n - s.sh_offset)
 			return stx_fail(d, STX_E_CORRUPT, "load", "",
-			                "ELF: section %s lies outside the file", name);
+					"ELF: section %s lies outside the file", name);
 		*plan = (struct stx_span){ elf.at + s.sh_offset, s.sh_size };
 		return STX_E_OK;
 	}
 	return stx_fail(d, STX_E_CORRUPT, "load", "",
-	                "no section %s: this object was not made by stax", name);
+			"no section %s: this object was not made by stax", name);
 }
 
 int stx_artifact_has_code(struct stx_span elf)

@@ -19,8 +19,9 @@ struct stx_plan { /* borrowed views into the plan's bytes */
 };
 
 /* Checks everything a later access relies on: magic, version, bounds of every table, string, array,
- * expression (well-formed bytecode within the stack limit), indices, step order (a value is not used
- * before ALLOC or after RELEASE). base must be 8-byte aligned. CORRUPT or VERSION on failure. */
+ * expression (well-formed bytecode within the stack limit), indices, step order (a value is not
+ * used before ALLOC or after RELEASE). base must be 8-byte aligned. CORRUPT or VERSION on failure.
+ */
 stx_err stx_plan_open(struct stx_span bytes, struct stx_plan *out, struct stx_diag *d);
 
 /* off: one of the string offsets of the plan's records. */
@@ -29,10 +30,12 @@ static inline const uint32_t *stx_plan_u32s(const struct stx_plan *p, uint32_t o
 {
 	return (const uint32_t *)(const void *)(p->base + off);
 }
-/* Value of expression e with the given symbol values; *ok becomes 0 on overflow or division by 0. */
+/* Value of expression e with the given symbol values; *ok becomes 0 on overflow or division by 0.
+ */
 int64_t stx_plan_eval(const struct stx_plan *p, uint32_t e, const int64_t *syms, int *ok);
 
-/* The plan as text, for `stax dump --stage plan`: a line a value, kernel and step. Opens it first. */
+/* The plan as text, for `stax dump --stage plan`: a line a value, kernel and step. Opens it first.
+ */
 stx_err stx_plan_print(struct stx_span bytes, struct stx_bytes *out, struct stx_diag *d);
 
 /* The plan section of an ELF64 shared object in memory (bounds-checked parser; never dlopens). */

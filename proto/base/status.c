@@ -7,8 +7,9 @@
 const char *stx_err_name(stx_err e)
 {
 	switch (e) {
-#define STX_ERR(name, value, exit_code, text) \
-	case value: return #name;
+#define STX_ERR(name, value, exit_code, text)                                                      \
+	case value:                                                                                \
+		return #name;
 #include "status.def"
 #undef STX_ERR
 	default: return "UNKNOWN";
@@ -18,8 +19,9 @@ const char *stx_err_name(stx_err e)
 const char *stx_err_text(stx_err e)
 {
 	switch (e) {
-#define STX_ERR(name, value, exit_code, text) \
-	case value: return text;
+#define STX_ERR(name, value, exit_code, text)                                                      \
+	case value:                                                                                \
+		return text;
 #include "status.def"
 #undef STX_ERR
 	default: return "unknown error";
@@ -29,8 +31,9 @@ const char *stx_err_text(stx_err e)
 int stx_err_exit_code(stx_err e)
 {
 	switch (e) {
-#define STX_ERR(name, value, exit_code, text) \
-	case value: return exit_code;
+#define STX_ERR(name, value, exit_code, text)                                                      \
+	case value:                                                                                \
+		return exit_code;
 #include "status.def"
 #undef STX_ERR
 	default: return 8;
@@ -59,7 +62,7 @@ static void copy_text(char *dst, size_t cap, const char *src)
 }
 
 stx_err stx_vfail(struct stx_diag *d, stx_err code, const char *stage, const char *node,
-                  const char *fmt, va_list ap)
+		  const char *fmt, va_list ap)
 {
 	if (!d || d->code)
 		return code;
@@ -70,8 +73,8 @@ stx_err stx_vfail(struct stx_diag *d, stx_err code, const char *stage, const cha
 	return code;
 }
 
-stx_err (stx_fail)(struct stx_diag *d, stx_err code, const char *stage, const char *node,
-                   const char *fmt, ...)
+stx_err(stx_fail)(struct stx_diag *d, stx_err code, const char *stage, const char *node,
+		  const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);

@@ -25,23 +25,24 @@ struct stx_diag {
 	char text[512];     /* what is wrong and how to fix it */
 };
 
-const char *stx_err_name(stx_err e);       /* "INVALID"; never NULL */
-const char *stx_err_text(stx_err e);       /* one line for people; never NULL */
-int stx_err_exit_code(stx_err e);          /* exit code of the stax tool (design: command line) */
+const char *stx_err_name(stx_err e); /* "INVALID"; never NULL */
+const char *stx_err_text(stx_err e); /* one line for people; never NULL */
+int stx_err_exit_code(stx_err e);    /* exit code of the stax tool (design: command line) */
 int stx_err_is_known(stx_err e);
 
-/* Fills d (when not NULL and still empty) and returns code, so that `return stx_fail(...)` works. */
+/* Fills d (when not NULL and still empty) and returns code, so that `return stx_fail(...)` works.
+ */
 stx_err stx_fail(struct stx_diag *d, stx_err code, const char *stage, const char *node,
-                 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+		 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 /* The value is the code itself, so that compilers and analysers see that a failure is not 0. */
-#define stx_fail(d, code, ...) \
-	({ \
-		const stx_err stx_fail_code_ = (code); \
-		(void)(stx_fail)((d), stx_fail_code_, __VA_ARGS__); \
-		stx_fail_code_; \
+#define stx_fail(d, code, ...)                                                                     \
+	({                                                                                         \
+		const stx_err stx_fail_code_ = (code);                                             \
+		(void)(stx_fail)((d), stx_fail_code_, __VA_ARGS__);                                \
+		stx_fail_code_;                                                                    \
 	})
 stx_err stx_vfail(struct stx_diag *d, stx_err code, const char *stage, const char *node,
-                  const char *fmt, va_list ap);
+		  const char *fmt, va_list ap);
 /* Sets the location of an error already reported, when it has none. */
 void stx_diag_at(struct stx_diag *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void stx_diag_clear(struct stx_diag *d);

@@ -1,23 +1,25 @@
 /* stax_abi.h
- * the artifact's binary interface: tensors, CPU kernels, the environment, and the data plan. Stable.
+ * the artifact's binary interface: tensors, CPU kernels, the environment, and the data plan.
+ * Stable.
  *
- * An artifact is one ELF shared object. Section ".stax.plan" (allocated, read-only) holds the data plan
- * below; CPU kernels are functions named in it; GPU kernels will be cubins in sections of their own.
- * There is no generated host code: libstax runs the plan. An artifact without CPU code is parsed, never
- * dlopened. All numbers are little-endian; every offset (strings and bytecode too) is from the start of
- * the plan unless said otherwise; tables do not overlap; arrays of uint32 are 4-byte aligned; a reader
- * checks every offset and count (plan.h) before using them. ALLOC applies to TEMP values only, RELEASE to
- * TEMP and INPUT values; ALIAS values are not arguments of steps. */
+ * An artifact is one ELF shared object. Section ".stax.plan" (allocated, read-only) holds the data
+ * plan below; CPU kernels are functions named in it; GPU kernels will be cubins in sections of
+ * their own. There is no generated host code: libstax runs the plan. An artifact without CPU code
+ * is parsed, never dlopened. All numbers are little-endian; every offset (strings and bytecode too)
+ * is from the start of the plan unless said otherwise; tables do not overlap; arrays of uint32 are
+ * 4-byte aligned; a reader checks every offset and count (plan.h) before using them. ALLOC applies
+ * to TEMP values only, RELEASE to TEMP and INPUT values; ALIAS values are not arguments of steps.
+ */
 #ifndef STX_ABI_H
 #define STX_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define STX_ABI_VERSION 1
-#define STX_MAX_RANK 16
+#define STX_ABI_VERSION  1
+#define STX_MAX_RANK     16
 #define STX_PLAN_SECTION ".stax.plan"
-#define STX_PLAN_MAGIC "STXPLAN1"
+#define STX_PLAN_MAGIC   "STXPLAN1"
 
 /* ---- what crosses the call ---- */
 
@@ -39,8 +41,8 @@ enum {
 	STX_TENSOR_PARAM = 4    /* constant between calls: prepare() may pack it */
 };
 
-/* The first index found out of bounds in a run. kernel is an index into the plan's kernel table, -1 for
- * none; set once with an atomic compare-and-swap on `taken`. */
+/* The first index found out of bounds in a run. kernel is an index into the plan's kernel table, -1
+ * for none; set once with an atomic compare-and-swap on `taken`. */
 struct stx_bounds_record {
 	int32_t taken;
 	int32_t kernel;
@@ -49,7 +51,8 @@ struct stx_bounds_record {
 	int64_t index, bound; /* 0 <= index < bound was violated */
 };
 
-/* What a CPU kernel sees. Buffers are in the kernel's parameter order, their byte offsets applied. */
+/* What a CPU kernel sees. Buffers are in the kernel's parameter order, their byte offsets applied.
+ */
 struct stx_kernel_frame {
 	void *const *buffers;
 	const int64_t *scalars; /* values of dynamic sizes, in the kernel's parameter order */
@@ -61,10 +64,10 @@ typedef void stx_kernel_fn(const struct stx_kernel_frame *frame, int64_t begin, 
 /* What the caller of a run provides; every callback may be NULL, then libstax uses its own. */
 struct stx_env {
 	void *ctx;
-	/* Calls body(arg, begin, end) over [0, n) in pieces of at least `grain`, in any order, from any
-	 * threads, and returns when all is done. */
+	/* Calls body(arg, begin, end) over [0, n) in pieces of at least `grain`, in any order, from
+	 * any threads, and returns when all is done. */
 	void (*parallel_for)(void *ctx, int64_t n, int64_t grain,
-	                     void (*body)(void *arg, int64_t begin, int64_t end), void *arg);
+			     void (*body)(void *arg, int64_t begin, int64_t end), void *arg);
 	void *(*allocate)(void *ctx, size_t bytes, size_t align); /* NULL: out of memory */
 	void (*release)(void *ctx, void *p, size_t bytes);
 };
@@ -74,26 +77,27 @@ struct stx_env {
 /* Header, at offset 0. Tables are arrays of the records below, each 8-byte aligned. */
 struct stx_plan_header {
 	char magic[8];
-	uint32_t version;      /* STX_ABI_VERSION */
-	uint32_t total_bytes;  /* of the plan, this header included */
+	uint32_t version;               /* STX_ABI_VERSION */
+	uint32_t total_bytes;           /* of the plan, this header included */
 	uint32_t nsyms, syms_off;       /* struct stx_plan_sym: dynamic sizes */
 	uint32_t nvalues, values_off;   /* struct stx_plan_value */
 	uint32_t nkernels, kernels_off; /* struct stx_plan_kernel */
 	uint32_t nsteps, steps_off;     /* struct stx_plan_step */
 	uint32_t nexprs, exprs_off;     /* struct stx_plan_expr */
-	uint32_t nguards, guards_off;   /* uint32 expression numbers; each must evaluate to non-zero */
-	uint32_t ninputs, noutputs;     /* of the call; values say which is which */
-	uint32_t workspace_expr;        /* bytes of workspace for all temporaries */
+	uint32_t nguards,
+		guards_off;         /* uint32 expression numbers; each must evaluate to non-zero */
+	uint32_t ninputs, noutputs; /* of the call; values say which is which */
+	uint32_t workspace_expr;    /* bytes of workspace for all temporaries */
 	uint32_t strings_off, strings_bytes; /* NUL-terminated names */
-	uint32_t data_off, data_bytes;  /* constants, 64-byte aligned */
-	uint32_t flags;                 /* STX_PLAN_*: what the host must offer to run the code */
+	uint32_t data_off, data_bytes;       /* constants, 64-byte aligned */
+	uint32_t flags; /* STX_PLAN_*: what the host must offer to run the code */
 	uint64_t bytes_read, bytes_written, bytes_min; /* traffic report at the size hints */
 };
 
 /* Header flags. CPU level: x86-64-v<level>, 0 when the artifact has no CPU code or does not say. */
-#define STX_PLAN_CPU_LEVEL 0xfu
+#define STX_PLAN_CPU_LEVEL      0xfu
 #define STX_PLAN_CPU_AVX512BF16 0x10u
-#define STX_PLAN_FLAGS_KNOWN (STX_PLAN_CPU_LEVEL | STX_PLAN_CPU_AVX512BF16)
+#define STX_PLAN_FLAGS_KNOWN    (STX_PLAN_CPU_LEVEL | STX_PLAN_CPU_AVX512BF16)
 
 /* Where a dynamic size comes from: size `dim` of input `input`. */
 struct stx_plan_sym {
@@ -113,31 +117,31 @@ enum stx_plan_value_kind {
 
 struct stx_plan_value {
 	uint8_t kind, dtype, rank, reserved;
-	uint32_t flags;        /* STX_TENSOR_* for inputs */
-	uint32_t index;        /* position among inputs or outputs */
-	uint32_t index2;       /* ALIAS: which input */
-	uint32_t name;         /* string offset */
+	uint32_t flags;          /* STX_TENSOR_* for inputs */
+	uint32_t index;          /* position among inputs or outputs */
+	uint32_t index2;         /* ALIAS: which input */
+	uint32_t name;           /* string offset */
 	uint32_t sizes, strides; /* offsets of uint32 arrays [rank] of expression numbers */
-	uint32_t bytes_expr;   /* storage in bytes, from element 0 */
-	uint32_t offset_expr;  /* TEMP: workspace offset in bytes; ALIAS: element offset */
-	uint32_t const_off;    /* from data_off */
+	uint32_t bytes_expr;     /* storage in bytes, from element 0 */
+	uint32_t offset_expr;    /* TEMP: workspace offset in bytes; ALIAS: element offset */
+	uint32_t const_off;      /* from data_off */
 };
 
 enum stx_kernel_kind { STX_KERNEL_POI, STX_KERNEL_RED, STX_KERNEL_PER, STX_KERNEL_TEM };
 
 struct stx_plan_kernel {
-	uint32_t name;         /* string: "per_fused_add_relu_sum_0" */
-	uint32_t symbol;       /* string: ELF symbol of the code */
-	uint8_t kind, target;  /* target: 0 CPU, 1 CUDA */
+	uint32_t name;        /* string: "per_fused_add_relu_sum_0" */
+	uint32_t symbol;      /* string: ELF symbol of the code */
+	uint8_t kind, target; /* target: 0 CPU, 1 CUDA */
 	uint16_t reserved;
 	uint32_t grid_expr[3]; /* CPU: [0] = grid points, the others 1 */
 	uint32_t grain_expr;   /* CPU: fewest grid points worth a thread */
 	uint32_t block[3];     /* CPU: [0] = vector elements */
 	uint32_t shared_bytes, registers, spills;
 	uint32_t nscalars, scalars; /* offset of uint32 expression numbers passed as scalars */
-	uint32_t config;       /* string: chosen configuration */
-	uint32_t chosen_by;    /* string: "heuristic", "measured", "fixed" */
-	uint8_t digest[32];    /* of the normalised kernel IR */
+	uint32_t config;            /* string: chosen configuration */
+	uint32_t chosen_by;         /* string: "heuristic", "measured", "fixed" */
+	uint8_t digest[32];         /* of the normalised kernel IR */
 	uint32_t reserved2;
 };
 
@@ -161,8 +165,22 @@ struct stx_plan_expr {
 	uint32_t off, bytes;
 };
 enum stx_plan_op { /* one byte each; CONST is followed by 8 bytes, SYM by 4 */
-	STX_X_CONST = 1, STX_X_SYM, STX_X_ADD, STX_X_SUB, STX_X_MUL, STX_X_FLOORDIV, STX_X_TRUNCDIV,
-	STX_X_MOD, STX_X_MIN, STX_X_MAX, STX_X_EQ, STX_X_NE, STX_X_LT, STX_X_LE, STX_X_AND, STX_X_OR
+		   STX_X_CONST = 1,
+		   STX_X_SYM,
+		   STX_X_ADD,
+		   STX_X_SUB,
+		   STX_X_MUL,
+		   STX_X_FLOORDIV,
+		   STX_X_TRUNCDIV,
+		   STX_X_MOD,
+		   STX_X_MIN,
+		   STX_X_MAX,
+		   STX_X_EQ,
+		   STX_X_NE,
+		   STX_X_LT,
+		   STX_X_LE,
+		   STX_X_AND,
+		   STX_X_OR
 };
 #define STX_PLAN_MAX_STACK 64
 

@@ -13,11 +13,11 @@
 #include "dtype.h"
 #include "stax.h"
 
-#define COLD 60
+#define COLD     60
 #define GCC_RUNS 7
-#define HITS 20000
-#define LOADS 30
-#define ROUNDS 400
+#define HITS     20000
+#define LOADS    30
+#define ROUNDS   400
 
 static double now_us(void)
 {
@@ -40,7 +40,8 @@ static double median(double *v, int n)
 
 static void die(const char *what, const struct stax_error *e)
 {
-	fprintf(stderr, "bench_compile: %s: %s %s\n", what, e ? stax_error_name(e->code) : "", e ? e->text : "");
+	fprintf(stderr, "bench_compile: %s: %s %s\n", what, e ? stax_error_name(e->code) : "",
+		e ? e->text : "");
 	exit(1);
 }
 
@@ -48,10 +49,12 @@ static void die(const char *what, const struct stax_error *e)
 static void graph_text(char *out, size_t cap, double scale)
 {
 	snprintf(out, cap,
-	         "%%primals_1 : f32[64,128] = placeholder()\n%%primals_2 : f32[64,128] = placeholder()\n"
-	         "%%add = add.Tensor(%%primals_1, %%primals_2)\n%%relu = relu.default(%%add)\n"
-	         "%%mul = mul.Scalar(%%relu, %.9g)\n%%sum_0 = sum.dim_IntList(%%mul, [-1])\n"
-	         "return (%%sum_0,)\n", scale);
+		 "%%primals_1 : f32[64,128] = placeholder()\n%%primals_2 : f32[64,128] = "
+		 "placeholder()\n"
+		 "%%add = add.Tensor(%%primals_1, %%primals_2)\n%%relu = relu.default(%%add)\n"
+		 "%%mul = mul.Scalar(%%relu, %.9g)\n%%sum_0 = sum.dim_IntList(%%mul, [-1])\n"
+		 "return (%%sum_0,)\n",
+		 scale);
 }
 
 static struct stax_answer *compile(struct stax_client *c, const char *text)
@@ -69,7 +72,8 @@ static double cold(struct stax_client *c, double worst[1])
 	double t[COLD];
 	for (int i = 0; i < COLD; i++) {
 		char text[1024];
-		graph_text(text, sizeof text, 2 + 1e-4 * (i + 1) + 1e-7 * (double)(getpid() % 1000));
+		graph_text(text, sizeof text,
+			   2 + 1e-4 * (i + 1) + 1e-7 * (double)(getpid() % 1000));
 		double start = now_us();
 		struct stax_answer *a = compile(c, text);
 		t[i] = now_us() - start;
@@ -104,7 +108,8 @@ static double hits(struct stax_client *c, const char *text, double *p99)
 static const char gcc_source[] =
 	"void f(const float *restrict x, const float *restrict y, float *restrict o) {\n"
 	" for (long i = 0; i < 64; i++) { float s = 0;\n"
-	"  for (long j = 0; j < 128; j++) { float t = x[i*128+j] + y[i*128+j]; t = t < 0 ? 0 : t; s += t * 2; }\n"
+	"  for (long j = 0; j < 128; j++) { float t = x[i*128+j] + y[i*128+j]; t = t < 0 ? 0 : t; "
+	"s += t * 2; }\n"
 	"  o[i] = s; } }\n";
 
 typedef void kernel_fn(const float *, const float *, float *);
@@ -117,7 +122,8 @@ static double gcc_compile(const char *dir, const char *flags, const char *name)
 	FILE *f = fopen(path, "w");
 	if (!f || fputs(gcc_source, f) < 0 || fclose(f))
 		die("cannot write the C source", NULL);
-	snprintf(cmd, sizeof cmd, "gcc -O3 -march=native %s -shared -fPIC -o %s/%s.so %s", flags, dir, name, path);
+	snprintf(cmd, sizeof cmd, "gcc -O3 -march=native %s -shared -fPIC -o %s/%s.so %s", flags,
+		 dir, name, path);
 	for (int i = 0; i < GCC_RUNS; i++) {
 		double start = now_us();
 		if (system(cmd))
@@ -158,7 +164,8 @@ struct kernel_times {
 static struct kernel_times kernels(struct stax_artifact *a, kernel_fn *plain, kernel_fn *fast)
 {
 	double t[3][ROUNDS];
-	struct stx_tensor in[2] = { tensor(x, 2, 64, 128), tensor(y, 2, 64, 128) }, out = tensor(ours, 1, 64, 0);
+	struct stx_tensor in[2] = { tensor(x, 2, 64, 128), tensor(y, 2, 64, 128) },
+			  out = tensor(ours, 1, 64, 0);
 	struct stax_error err = { 0 };
 	for (int r = 0; r < ROUNDS; r++) {
 		double s0 = now_us();
@@ -176,7 +183,8 @@ static struct kernel_times kernels(struct stax_artifact *a, kernel_fn *plain, ke
 		t[1][r] = (s2 - s1) * 50;
 		t[2][r] = (s3 - s2) * 50;
 	}
-	return (struct kernel_times){ median(t[0], ROUNDS), median(t[1], ROUNDS), median(t[2], ROUNDS) };
+	return (struct kernel_times){ median(t[0], ROUNDS), median(t[1], ROUNDS),
+				      median(t[2], ROUNDS) };
 }
 
 int main(void)
@@ -218,17 +226,20 @@ int main(void)
 	for (int i = 0; i < 64; i++)
 		if (!(ours[i] - theirs[i] < 1e-3f && theirs[i] - ours[i] < 1e-3f))
 			die("results differ from gcc's", NULL);
-	printf("%-52s %12s %12s %8s\n", "example 1.1, 64x128 f32 (medians)", "stax", "peer", "peer/stax");
-	printf("%-52s %9.2f ms %9.2f ms %8.1f\n", "cold compile at the client / gcc -O3 -shared", t_cold / 1e3,
-	       t_gcc / 1e3, t_gcc / t_cold);
+	printf("%-52s %12s %12s %8s\n", "example 1.1, 64x128 f32 (medians)", "stax", "peer",
+	       "peer/stax");
+	printf("%-52s %9.2f ms %9.2f ms %8.1f\n", "cold compile at the client / gcc -O3 -shared",
+	       t_cold / 1e3, t_gcc / 1e3, t_gcc / t_cold);
 	printf("%-52s %9.2f ms\n", "  worst of the cold compiles", worst / 1e3);
 	printf("%-52s %9.2f us   p99 %.1f us\n", "hit over the socket", t_hit, p99);
 	printf("%-52s %9.2f us\n", "first load: open, copy, seal, verify, dlopen", loads[0]);
 	printf("%-52s %9.2f us\n", "later loads in the process", median(loads, LOADS));
-	printf("%-52s %9.2f us\n", "load of the file alone, verified by its plan", median(files, LOADS));
-	printf("%-52s %9.0f ns %9.0f ns %8.2f\n", "run (whole stax_run call) / gcc -O3 kernel", k.run, k.gcc,
-	       k.gcc / k.run);
-	printf("%-52s %9.0f ns %9.0f ns %8.2f\n", "run / gcc -O3 -ffast-math kernel", k.run, k.fast, k.fast / k.run);
+	printf("%-52s %9.2f us\n", "load of the file alone, verified by its plan",
+	       median(files, LOADS));
+	printf("%-52s %9.0f ns %9.0f ns %8.2f\n", "run (whole stax_run call) / gcc -O3 kernel",
+	       k.run, k.gcc, k.gcc / k.run);
+	printf("%-52s %9.0f ns %9.0f ns %8.2f\n", "run / gcc -O3 -ffast-math kernel", k.run, k.fast,
+	       k.fast / k.run);
 	stax_artifact_free(art);
 	stax_answer_free(a);
 	stax_client_free(c);

@@ -1,5 +1,5 @@
-/* test_operators.c: windows, scans, scatters and sorts: the stated cases on every path, and random calls of each
- * operator compiled for the machine and compared with the oracle. */
+/* test_operators.c: windows, scans, scatters and sorts: the stated cases on every path, and random
+ * calls of each operator compiled for the machine and compared with the oracle. */
 #include "cases.h"
 #include "graph_gen.h"
 
@@ -14,22 +14,32 @@ static void test_operators_pooling_clips_as_stated(void **state)
 		up[i] = i;
 	case_check(&(struct stated){
 		.text = "%x : f32[1,1,6,7] = placeholder()\n%y : (f32[1,1,3,4], i64[1,1,3,4]) = "
-			"max_pool2d_with_indices.default(%x, [1], [2], [0], [1], True)\nreturn (%y, %y:1)\n",
+			"max_pool2d_with_indices.default(%x, [1], [2], [0], [1], True)\nreturn "
+			"(%y, %y:1)\n",
 		.in = { { up, 42 } },
-		.out = { V(0, 2, 4, 6, 14, 16, 18, 20, 28, 30, 32, 34), V(0, 2, 4, 6, 14, 16, 18, 20, 28, 30, 32, 34) },
+		.out = { V(0, 2, 4, 6, 14, 16, 18, 20, 28, 30, 32, 34),
+			 V(0, 2, 4, 6, 14, 16, 18, 20, 28, 30, 32, 34) },
 		.skip = CASE_NO_FOLD });
-	case_check(&(struct stated){
-		.text = "%x : f32[1,1,6,6] = placeholder()\n%y = avg_pool2d.default(%x, [3], [2], [1], True)\n"
-			"return (%y,)\n",
-		.in = { V(1) }, .shape = { "1,1,4,4" },
-		.out = { V(4. / 9, 6. / 9, 6. / 9, 2. / 6, 6. / 9, 1, 1, .5, 6. / 9, 1, 1, .5, 2. / 6, .5, .5, .25) } });
-	case_check(&(struct stated){
-		.text = "%x : f32[1,1,8,8] = placeholder()\n%y = avg_pool2d.default(%x, [3], [3, 4], [0], True, False)\n"
-			"return (%y,)\n",
-		.in = { V(1) }, .shape = { "1,1,3,2" }, .out = { V(1) } });
-	case_check(&(struct stated){
-		.text = "%x : f32[1,1] = placeholder()\n%y = avg_pool1d.default(%x, [4], [3], [2])\nreturn (%y,)\n",
-		.in = { V(1.7641) }, .shape = { "1,1" }, .out = { V(0.441025) } });
+	case_check(&(struct stated){ .text = "%x : f32[1,1,6,6] = placeholder()\n%y = "
+					     "avg_pool2d.default(%x, [3], [2], [1], True)\n"
+					     "return (%y,)\n",
+				     .in = { V(1) },
+				     .shape = { "1,1,4,4" },
+				     .out = { V(4. / 9, 6. / 9, 6. / 9, 2. / 6, 6. / 9, 1, 1, .5,
+						6. / 9, 1, 1, .5, 2. / 6, .5, .5, .25) } });
+	case_check(
+		&(struct stated){ .text = "%x : f32[1,1,8,8] = placeholder()\n%y = "
+					  "avg_pool2d.default(%x, [3], [3, 4], [0], True, False)\n"
+					  "return (%y,)\n",
+				  .in = { V(1) },
+				  .shape = { "1,1,3,2" },
+				  .out = { V(1) } });
+	case_check(
+		&(struct stated){ .text = "%x : f32[1,1] = placeholder()\n%y = "
+					  "avg_pool1d.default(%x, [4], [3], [2])\nreturn (%y,)\n",
+				  .in = { V(1.7641) },
+				  .shape = { "1,1" },
+				  .out = { V(0.441025) } });
 }
 
 static void test_operators_convolution_special_values(void **state)
@@ -38,17 +48,23 @@ static void test_operators_convolution_special_values(void **state)
 	/* between the elements of a transposed convolution there is no product: no inf * 0 */
 	case_check(&(struct stated){
 		.text = "%x : f32[1,1,2] = placeholder()\n%w : f32[1,1,1] = placeholder()\n"
-			"%y = convolution.default(%x, %w, None, [2], [0], [1], True, [0], 1)\nreturn (%y,)\n",
-		.in = { V(1, 10), V(INFINITY) }, .out = { V(INFINITY, 0, INFINITY) } });
+			"%y = convolution.default(%x, %w, None, [2], [0], [1], True, [0], "
+			"1)\nreturn (%y,)\n",
+		.in = { V(1, 10), V(INFINITY) },
+		.out = { V(INFINITY, 0, INFINITY) } });
 	/* f16 adds the bias before its one rounding: 2048 + 1 + 1 */
-	case_check(&(struct stated){
-		.text = "%x : f16[1,1,2] = placeholder()\n%w : f16[1,1,2] = placeholder()\n%b : f16[1] = placeholder()\n"
-			"%y = convolution.default(%x, %w, %b, [1], [0], [1], False, [0], 1)\nreturn (%y,)\n",
-		.in = { V(2048, 1), V(1, 1), V(1) }, .out = { V(2050) } });
+	case_check(&(struct stated){ .text = "%x : f16[1,1,2] = placeholder()\n%w : f16[1,1,2] = "
+					     "placeholder()\n%b : f16[1] = placeholder()\n"
+					     "%y = convolution.default(%x, %w, %b, [1], [0], [1], "
+					     "False, [0], 1)\nreturn (%y,)\n",
+				     .in = { V(2048, 1), V(1, 1), V(1) },
+				     .out = { V(2050) } });
 	case_check(&(struct stated){
 		.text = "%x : i8[1,1,5] = placeholder()\n%w : i8[1,1,2] = placeholder()\n"
-			"%y = convolution.default(%x, %w, None, [1], [0], [2], False, [0], 1)\nreturn (%y,)\n",
-		.in = { V(1, 2, 3, 4, 100), V(1, 2) }, .out = { V(7, 10, -53) } });
+			"%y = convolution.default(%x, %w, None, [1], [0], [2], False, [0], "
+			"1)\nreturn (%y,)\n",
+		.in = { V(1, 2, 3, 4, 100), V(1, 2) },
+		.out = { V(7, 10, -53) } });
 }
 
 /* B45 */
@@ -57,24 +73,31 @@ static void test_operators_scans_keep_infinities(void **state)
 	(void)state;
 	static const int64_t lengths[] = { 10, 100, 1025 };
 	for (int i = 0; i < 3; i++)
-		case_check_at(&(struct stated){
-			.text = "%x : f64[@] = placeholder()\n%y = cumsum.default(%x, 0)\nreturn (%y,)\n",
-			.in = { V(INFINITY) }, .out = { V(INFINITY) } }, lengths[i]);
+		case_check_at(&(struct stated){ .text = "%x : f64[@] = placeholder()\n%y = "
+							"cumsum.default(%x, 0)\nreturn (%y,)\n",
+						.in = { V(INFINITY) },
+						.out = { V(INFINITY) } },
+			      lengths[i]);
 	case_check(&(struct stated){
 		.text = "%x : f32[4] = placeholder()\n%y = cumsum.default(%x, 0)\nreturn (%y,)\n",
-		.in = { V(1, INFINITY, -INFINITY, 1) }, .out = { V(1, INFINITY, NAN, NAN) } });
-	case_check(&(struct stated){
-		.text = "%x : bool[2,4,4] = placeholder()\n%y = cumsum.default(%x, 1, dtype=bf16)\nreturn (%y,)\n",
-		.in = { V(1) }, .out = { V(1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4) } });
+		.in = { V(1, INFINITY, -INFINITY, 1) },
+		.out = { V(1, INFINITY, NAN, NAN) } });
+	case_check(
+		&(struct stated){ .text = "%x : bool[2,4,4] = placeholder()\n%y = "
+					  "cumsum.default(%x, 1, dtype=bf16)\nreturn (%y,)\n",
+				  .in = { V(1) },
+				  .out = { V(1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4) } });
 	double sums[200];
 	for (int i = 0; i < 200; i++)
 		sums[i] = i % 100 + 1;
-	case_check(&(struct stated){
-		.text = "%x : i8[100,100] = placeholder()\n%y = cumsum.default(%x, -1)\nreturn (%y,)\n",
-		.in = { V(1) }, .out = { { sums, 200 } } });
+	case_check(&(struct stated){ .text = "%x : i8[100,100] = placeholder()\n%y = "
+					     "cumsum.default(%x, -1)\nreturn (%y,)\n",
+				     .in = { V(1) },
+				     .out = { { sums, 200 } } });
 	case_check(&(struct stated){
 		.text = "%x : f32[8] = placeholder()\n%y = cumprod.default(%x, 0)\nreturn (%y,)\n",
-		.in = { V(2) }, .out = { V(2, 4, 8, 16, 32, 64, 128, 256) } });
+		.in = { V(2) },
+		.out = { V(2, 4, 8, 16, 32, 64, 128, 256) } });
 }
 
 /* ---- random calls ---- */
@@ -84,18 +107,25 @@ static void fill_small(struct stx_arena *a, struct stx_tensor *t, uint64_t *seed
 	int64_t n = compiled_numel(t);
 	double *v = STX_NEW_ARRAY(a, double, (size_t)n + 1);
 	for (int64_t i = 0; i < n; i++)
-		v[i] = (double)(gen_next(seed) >> 20 & 7) - (stx_dtype_kind((enum stx_dtype)t->dtype) == STX_KIND_UINT ||
-		                                             t->dtype == STX_BOOL ? 0 : 3);
+		v[i] = (double)(gen_next(seed) >> 20 & 7) -
+		       (stx_dtype_kind((enum stx_dtype)t->dtype) == STX_KIND_UINT ||
+					t->dtype == STX_BOOL
+				? 0
+				: 3);
 	for (int64_t i = 0; i < n && t->dtype == STX_BOOL; i++)
 		v[i] = (int)v[i] & 1;
 	case_fill(a, t, (struct values){ v, n }, 0);
 }
 
-static void compare_outputs(const struct stx_tensor *got, const struct stx_tensor *want, uint32_t n, const char *text)
+static void compare_outputs(const struct stx_tensor *got, const struct stx_tensor *want, uint32_t n,
+			    const char *text)
 {
 	for (uint32_t k = 0; k < n; k++) {
 		enum stx_dtype t = (enum stx_dtype)want[k].dtype;
-		double eps = t == STX_F64 ? 1e-13 : t == STX_F16 ? 2e-3 : t == STX_BF16 ? 2e-2 : 2e-6;
+		double eps = t == STX_F64    ? 1e-13
+			     : t == STX_F16  ? 2e-3
+			     : t == STX_BF16 ? 2e-2
+					     : 2e-6;
 		struct stx_compare c = { .rtol = 4 * eps, .atol = 4 * eps };
 		struct stx_diag d = { 0 };
 		if (stx_ref_compare(&got[k], &want[k], &c, &d))
@@ -127,11 +157,13 @@ static void random_calls(const char *overload, int calls)
 			levels++;
 		for (int t = i % levels, done = 0; done < 2; t = (t + 1) % levels, done++) {
 			struct stx_diag d2 = { 0 };
-			if (compiled_build(text, targets[t], done ? COMPILED_FUSED : COMPILED_UNFUSED, &c, &d2))
+			if (compiled_build(text, targets[t],
+					   done ? COMPILED_FUSED : COMPILED_UNFUSED, &c, &d2))
 				fail_msg("%s: %s %s in\n%s", targets[t], d2.stage, d2.text, text);
 			stx_err f = compiled_run(&c, COMPILED_POOL, in, g->inputs.n, got, &d2);
 			if (f != e)
-				fail_msg("%s: %s, the oracle: %s in\n%s", targets[t], d2.text, d.text, text);
+				fail_msg("%s: %s, the oracle: %s in\n%s", targets[t], d2.text,
+					 d.text, text);
 			if (!e) {
 				compare_outputs(got, want, g->outputs.n, text);
 				compiled_free_outputs(got, g->outputs.n);

@@ -1,6 +1,6 @@
-/* demo_model.c: writes an ONNX model with protobuf-c: transformer feed-forward layers and a softmax head.
- * Usage: demo_model MODEL.onnx INPUT.npy [LAYERS D_MODEL D_FF TOKENS CLASSES]
- * Each layer: x + W2 * gelu(W1 * layernorm(x) + b1) + b2. Weights are pseudo-random and fixed. */
+/* demo_model.c: writes an ONNX model with protobuf-c: transformer feed-forward layers and a softmax
+ * head. Usage: demo_model MODEL.onnx INPUT.npy [LAYERS D_MODEL D_FF TOKENS CLASSES] Each layer: x +
+ * W2 * gelu(W1 * layernorm(x) + b1) + b2. Weights are pseudo-random and fixed. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "onnx.pb-c.h"
 
 #define MAX_NODES 256
-#define MAX_INIT 256
+#define MAX_INIT  256
 
 static Onnx__GraphProto graph = ONNX__GRAPH_PROTO__INIT;
 static Onnx__NodeProto *nodes[MAX_NODES];
@@ -173,7 +173,8 @@ static void write_input(const char *path, int rows, int cols)
 	memset(header, ' ', sizeof header);
 	memcpy(header, "\x93NUMPY\x01\x00\x76\x00", 10);
 	int k = snprintf(header + 10, sizeof header - 10,
-	                 "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", rows, cols);
+			 "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", rows,
+			 cols);
 	header[10 + k] = ' ';
 	header[127] = '\n';
 	write_file(path, header, sizeof header, v, n * sizeof *v);
@@ -184,7 +185,9 @@ int main(int argc, char **argv)
 {
 	int layers = 4, d = 768, ff = 3072, tokens = 128, classes = 1000;
 	if (argc != 3 && argc != 8) {
-		fputs("usage: demo_model MODEL.onnx INPUT.npy [LAYERS D_MODEL D_FF TOKENS CLASSES]\n", stderr);
+		fputs("usage: demo_model MODEL.onnx INPUT.npy [LAYERS D_MODEL D_FF TOKENS "
+		      "CLASSES]\n",
+		      stderr);
 		return 2;
 	}
 	if (argc == 8) {
@@ -202,7 +205,8 @@ int main(int argc, char **argv)
 	graph.node = nodes;
 	graph.initializer = inits;
 	char *x = "x";
-	Onnx__ValueInfoProto *in = value("x", tokens, d), *out = value("probabilities", tokens, classes);
+	Onnx__ValueInfoProto *in = value("x", tokens, d),
+			     *out = value("probabilities", tokens, classes);
 	for (int i = 0; i < layers; i++)
 		x = layer(x, i, d, ff);
 	char *head = weight("head.weight", d, classes, 1 / sqrtf((float)d), 0);
@@ -228,7 +232,7 @@ int main(int argc, char **argv)
 	onnx__model_proto__pack(&model, bytes);
 	write_file(argv[1], bytes, n, NULL, 0);
 	write_input(argv[2], tokens, d);
-	printf("%s: %d layers, d_model %d, d_ff %d, %d tokens, %d classes, %zu nodes, %.1f MB\n", argv[1],
-	       layers, d, ff, tokens, classes, graph.n_node, (double)n / 1e6);
+	printf("%s: %d layers, d_model %d, d_ff %d, %d tokens, %d classes, %zu nodes, %.1f MB\n",
+	       argv[1], layers, d, ff, tokens, classes, graph.n_node, (double)n / 1e6);
 	return 0;
 }

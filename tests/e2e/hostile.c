@@ -1,6 +1,7 @@
-/* hostile.c: raw bytes against a running daemon ($STAX_SERVER, unix:): truncated, oversized, random and hostile
- * frames. After each the daemon must still answer a ping on a new connection; its resident memory must stay
- * under a bound. Usage: hostile DAEMON_PID. Prints the usual closing line. */
+/* hostile.c: raw bytes against a running daemon ($STAX_SERVER, unix:): truncated, oversized, random
+ * and hostile frames. After each the daemon must still answer a ping on a new connection; its
+ * resident memory must stay under a bound. Usage: hostile DAEMON_PID. Prints the usual closing
+ * line. */
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -59,7 +60,8 @@ static int alive(void)
 	return ok;
 }
 
-/* Sends bytes, half-closes, reads what comes until the end. Bytes read, or -1 when nothing ended in time. */
+/* Sends bytes, half-closes, reads what comes until the end. Bytes read, or -1 when nothing ended in
+ * time. */
 static long exchange(const void *p, size_t n, int half_close)
 {
 	char buf[65536];
@@ -105,7 +107,8 @@ static void attack(const char *what, const void *p, size_t n)
 	check(alive(), text);
 }
 
-/* A header of `fields` two-byte unknown fields (field 100, varint 0 needs 3 bytes; 15, varint 0 needs 2). */
+/* A header of `fields` two-byte unknown fields (field 100, varint 0 needs 3 bytes; 15, varint 0
+ * needs 2). */
 static void many_fields(uint32_t fields)
 {
 	size_t n = 8 + (size_t)fields * 2;
@@ -122,7 +125,8 @@ static void many_fields(uint32_t fields)
 
 static void nested(int depth)
 {
-	/* field 5 of Envelope (Compile), whose field 1 is Lookup, nested on and on: each level 4 bytes of header */
+	/* field 5 of Envelope (Compile), whose field 1 is Lookup, nested on and on: each level 4
+	 * bytes of header */
 	size_t n = (size_t)depth * 4 + 8;
 	uint8_t *b = calloc(1, n);
 	put_u32(b, (uint32_t)(n - 8));
@@ -187,7 +191,8 @@ static void idle_hoard(void)
 			close(fd[i]);
 }
 
-/* Sends pings for ever and reads nothing: the daemon must stop reading, not buffer without bound. */
+/* Sends pings for ever and reads nothing: the daemon must stop reading, not buffer without bound.
+ */
 static void deaf_client(void)
 {
 	int fd = dial();
@@ -239,7 +244,8 @@ int main(int argc, char **argv)
 	deaf_client();
 	long after = resident_kb();
 	printf("resident: %ld kB before, %ld kB after\n", before, after);
-	check(after > 0 && after < before + 100 * 1024, "memory stays bounded (100 MB over the start)");
+	check(after > 0 && after < before + 100 * 1024,
+	      "memory stays bounded (100 MB over the start)");
 	printf("%d passed, %d failed, 0 skipped\n", passed, failed);
 	return failed != 0;
 }

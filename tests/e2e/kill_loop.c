@@ -1,16 +1,17 @@
 /* kill_loop.c: kill -9 of the daemon while clients compile, restart, fsck; again and again.
  * Usage: kill_loop [ROUNDS [SEED]]   (defaults 50 and the time)
- * Environment: STAX_BUILD, STAX_SERVER (unix:), STAX_CACHE_DIR. After each kill `staxd --fsck` must be clean, and
- * whatever the daemon answers after the restart must load and give right numbers. Prints the seed, the kills by
- * the stage the compiles were in, how many were in flight, and the usual closing line. */
+ * Environment: STAX_BUILD, STAX_SERVER (unix:), STAX_CACHE_DIR. After each kill `staxd --fsck` must
+ * be clean, and whatever the daemon answers after the restart must load and give right numbers.
+ * Prints the seed, the kills by the stage the compiles were in, how many were in flight, and the
+ * usual closing line. */
 #include <pthread.h>
 
 #include "e2e.h"
 
 #define CLIENTS 6
 
-static const char *const stages[] = { "idle", "connecting", "sent", "key", "plan", "kernel", "link", "commit",
-	                              "loading", "other" };
+static const char *const stages[] = { "idle",   "connecting", "sent",   "key",     "plan",
+				      "kernel", "link",       "commit", "loading", "other" };
 #define NSTAGES ((int)(sizeof stages / sizeof *stages))
 
 static _Atomic int stop, where[CLIENTS], done_compiles, wrong, torn, lost;
@@ -49,8 +50,11 @@ static void *client_main(void *arg)
 			continue;
 		}
 		e2e_graph(text, sizeof text, n);
-		struct stax_request r = { .format = STAX_TEXT, .graph = text, .graph_bytes = strlen(text),
-			                  .progress = on_progress, .progress_ctx = (void *)me };
+		struct stax_request r = { .format = STAX_TEXT,
+					  .graph = text,
+					  .graph_bytes = strlen(text),
+					  .progress = on_progress,
+					  .progress_ctx = (void *)me };
 		where[me] = 2;
 		int rc = stax_compile(c, &r, &a, &err);
 		if (rc == 0) {
@@ -66,7 +70,8 @@ static void *client_main(void *arg)
 				torn++;
 				printf("TORN: %s: %s\n", stax_error_name(err.code), err.text);
 			}
-		} else if (stax_exit_code(rc) != 3 && stax_exit_code(rc) != 7 && stax_exit_code(rc) != 5) {
+		} else if (stax_exit_code(rc) != 3 && stax_exit_code(rc) != 7 &&
+			   stax_exit_code(rc) != 5) {
 			wrong++;
 			printf("UNEXPECTED: %s: %s %s\n", stax_error_name(rc), err.stage, err.text);
 		}
@@ -82,7 +87,7 @@ static int fsck_clean(void)
 	char cmd[8192];
 	const char *build = getenv("STAX_BUILD");
 	snprintf(cmd, sizeof cmd, "'%s/staxd' --fsck --cache-dir '%s' > '%s/fsck.log' 2>&1",
-	         build ? build : "build", getenv("STAX_CACHE_DIR"), getenv("STAX_CACHE_DIR"));
+		 build ? build : "build", getenv("STAX_CACHE_DIR"), getenv("STAX_CACHE_DIR"));
 	int rc = system(cmd);
 	if (rc) {
 		printf("fsck is not clean (status %d):\n", rc);
@@ -97,7 +102,8 @@ static int fsck_clean(void)
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 50, dirty = 0, failed_starts = 0, in_flight = 0;
-	struct e2e_rng rng = { argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL) * 2654435761u + 1 };
+	struct e2e_rng rng = { argc > 2 ? strtoull(argv[2], NULL, 0)
+					: (uint64_t)time(NULL) * 2654435761u + 1 };
 	int by_stage[16] = { 0 };
 	pthread_t t[CLIENTS];
 	printf("seed 0x%llx, %d rounds, %d clients\n", (unsigned long long)rng.s, rounds, CLIENTS);
@@ -138,15 +144,21 @@ int main(int argc, char **argv)
 		waitpid(last, &status, 0);
 		drained = WIFEXITED(status) && WEXITSTATUS(status) == 0;
 	}
-	printf("compiles checked: %d, lost with the daemon: %d, in flight at the kills: %d\nkills by stage:",
+	printf("compiles checked: %d, lost with the daemon: %d, in flight at the kills: %d\nkills "
+	       "by stage:",
 	       done_compiles, lost, in_flight);
 	for (int i = 0; i < NSTAGES; i++)
 		printf(" %s=%d", stages[i], by_stage[i]);
 	printf("\n");
-	int checks[] = { wrong == 0, torn == 0, dirty == 0, failed_starts == 0, recovered, drained, in_flight > 0 };
-	static const char *const names[] = { "no wrong result", "no torn file", "fsck clean each time",
-		                             "every restart answers", "work goes on after the last restart",
-		                             "orderly exit on SIGTERM", "some compiles were in flight" };
+	int checks[] = { wrong == 0, torn == 0, dirty == 0,   failed_starts == 0,
+			 recovered,  drained,   in_flight > 0 };
+	static const char *const names[] = { "no wrong result",
+					     "no torn file",
+					     "fsck clean each time",
+					     "every restart answers",
+					     "work goes on after the last restart",
+					     "orderly exit on SIGTERM",
+					     "some compiles were in flight" };
 	int passed = 0, n = (int)(sizeof checks / sizeof *checks);
 	for (int i = 0; i < n; i++) {
 		passed += checks[i];

@@ -1,7 +1,8 @@
 /* load.c: many concurrent clients, mixed requests, against a running daemon ($STAX_SERVER).
  * Usage: load [CLIENTS REQUESTS GRAPHS]   (defaults 200 10000 60)
  * Requires a fresh cache. Prints what it did and the usual closing line; a check each:
- *   no request failed but those meant to; every artifact gave right numbers; one compile a distinct key. */
+ *   no request failed but those meant to; every artifact gave right numbers; one compile a distinct
+ * key. */
 #include <pthread.h>
 
 #include "e2e.h"
@@ -26,8 +27,10 @@ static void compile_one(struct stax_client *c, unsigned n, int load)
 	struct stax_answer *a = NULL;
 	char text[512];
 	e2e_graph(text, sizeof text, n);
-	struct stax_request r = { .format = STAX_TEXT, .graph = text, .graph_bytes = strlen(text),
-		                  .deadline_ms = 120000 };
+	struct stax_request r = { .format = STAX_TEXT,
+				  .graph = text,
+				  .graph_bytes = strlen(text),
+				  .deadline_ms = 120000 };
 	if (stax_compile(c, &r, &a, &err)) {
 		report("compile", &err);
 		return;
@@ -46,8 +49,10 @@ static void compile_bad(struct stax_client *c, unsigned n)
 	struct stax_error err = { 0 };
 	struct stax_answer *a = NULL;
 	char text[128];
-	snprintf(text, sizeof text, "%%primals_1 : f32[2] = placeholder()\n%%y = no_such_op_%u(%%primals_1)\nreturn (%%y,)\n",
-	         n % 5);
+	snprintf(text, sizeof text,
+		 "%%primals_1 : f32[2] = placeholder()\n%%y = no_such_op_%u(%%primals_1)\nreturn "
+		 "(%%y,)\n",
+		 n % 5);
 	struct stax_request r = { .format = STAX_TEXT, .graph = text, .graph_bytes = strlen(text) };
 	int rc = stax_compile(c, &r, &a, &err);
 	bad_graphs++;
@@ -118,13 +123,15 @@ int main(int argc, char **argv)
 	uint64_t compiles = e2e_stat(c, "compiles"), restarts = e2e_stat(c, "restarts");
 	stax_client_free(c);
 	free(t);
-	printf("%d clients, %d requests in %.1f s: %d hits, %d misses, %d refused graphs, %d pings, %d runs\n",
+	printf("%d clients, %d requests in %.1f s: %d hits, %d misses, %d refused graphs, %d "
+	       "pings, %d runs\n",
 	       clients, requests, took, hits, misses, bad_graphs, pings, loads);
 	printf("compiles %llu for %u distinct keys, worker restarts %llu, errors %d\n",
 	       (unsigned long long)compiles, graphs, (unsigned long long)restarts, errors);
 	int one_each = compiles == graphs;
 	if (!one_each)
 		printf("FAILED: one compile a distinct key\n");
-	printf("%d passed, %d failed, 0 skipped\n", (errors == 0) + one_each, (errors != 0) + !one_each);
+	printf("%d passed, %d failed, 0 skipped\n", (errors == 0) + one_each,
+	       (errors != 0) + !one_each);
 	return errors != 0 || !one_each;
 }

@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct stx_bytes out = { 0 };
 	if (!stx_frame_pack(e, 0, &out)) {
 		Stx__Envelope *again = NULL;
-		struct stx_span header_bytes = { out.at + STX_FRAME_PREFIX, out.n - STX_FRAME_PREFIX };
+		struct stx_span header_bytes = { out.at + STX_FRAME_PREFIX,
+						 out.n - STX_FRAME_PREFIX };
 		if (stx_frame_unpack(header_bytes, &again, &d))
 			abort(); /* what we pack must be readable */
 		stx__envelope__free_unpacked(again, NULL);

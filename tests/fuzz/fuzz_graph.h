@@ -1,6 +1,6 @@
 /* fuzz_graph.h
- * shared by the graph fuzzers: whatever a reader accepts must verify, print, parse back to the same text and
- * have a stable canonical form. Aborts otherwise. */
+ * shared by the graph fuzzers: whatever a reader accepts must verify, print, parse back to the same
+ * text and have a stable canonical form. Aborts otherwise. */
 #ifndef STX_FUZZ_GRAPH_H
 #define STX_FUZZ_GRAPH_H
 
@@ -33,7 +33,8 @@ static inline void fuzz_check_graph(struct stx_arena *a, struct stx_graph *g)
 	struct stx_graph *c1 = NULL, *c2 = NULL;
 	struct stx_digest d1, d2;
 	if (!stx_graph_canonical(g, a, &c1, &d) && !stx_graph_canonical(again, a, &c2, &d) &&
-	    !stx_graph_digest(c1, &d1, &d) && !stx_graph_digest(c2, &d2, &d) && !stx_digest_eq(&d1, &d2))
+	    !stx_graph_digest(c1, &d1, &d) && !stx_graph_digest(c2, &d2, &d) &&
+	    !stx_digest_eq(&d1, &d2))
 		abort();
 done:
 	stx_bytes_free(&one);

@@ -1,4 +1,5 @@
-/* fuzz_plan.c: data plans and the objects that carry them: what is accepted can be read without tests. */
+/* fuzz_plan.c: data plans and the objects that carry them: what is accepted can be read without
+ * tests. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,10 +23,11 @@ static void use(const struct stx_plan *p)
 		sink += strlen(stx_plan_string(p, v->name));
 		for (int k = 0; k < v->rank; k++)
 			sink += p->exprs[stx_plan_u32s(p, v->sizes)[k]].off +
-			        p->exprs[stx_plan_u32s(p, v->strides)[k]].off;
+				p->exprs[stx_plan_u32s(p, v->strides)[k]].off;
 	}
 	for (uint32_t i = 0; i < p->h->nsteps; i++)
-		for (uint32_t k = 0; p->steps[i].kind == STX_STEP_LAUNCH && k < p->steps[i].nargs; k++)
+		for (uint32_t k = 0; p->steps[i].kind == STX_STEP_LAUNCH && k < p->steps[i].nargs;
+		     k++)
 			sink += p->values[stx_plan_u32s(p, p->steps[i].args)[k]].kind;
 	free(syms);
 }

@@ -1,4 +1,5 @@
-/* fuzz_tensor.c: tensor files and models as the stax tool reads them: .npy, TensorProto, ModelProto. */
+/* fuzz_tensor.c: tensor files and models as the stax tool reads them: .npy, TensorProto,
+ * ModelProto. */
 #include <stdlib.h>
 #include <string.h>
 

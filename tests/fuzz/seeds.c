@@ -61,7 +61,8 @@ static void wires(const char *dir)
 {
 	Stx__WireGraph g = STX__WIRE_GRAPH__INIT;
 	Stx__WireInput in = STX__WIRE_INPUT__INIT, *ins[1] = { &in };
-	Stx__WireDim dim[2] = { STX__WIRE_DIM__INIT, STX__WIRE_DIM__INIT }, *dims[2] = { &dim[0], &dim[1] };
+	Stx__WireDim dim[2] = { STX__WIRE_DIM__INIT, STX__WIRE_DIM__INIT },
+		     *dims[2] = { &dim[0], &dim[1] };
 	Stx__WireNode node = STX__WIRE_NODE__INIT, *nodes[1] = { &node };
 	Stx__WireRef ref = STX__WIRE_REF__INIT, out_ref = STX__WIRE_REF__INIT;
 	Stx__WireArg arg = STX__WIRE_ARG__INIT, *args[1] = { &arg };
@@ -145,10 +146,13 @@ static void tensors(const char *dir)
 int main(int argc, char **argv)
 {
 	static const char *const texts[] = {
-		"%primals_1 : f32[64,128] = placeholder()\n%primals_2 : f32[64,128] = placeholder()\n"
+		"%primals_1 : f32[64,128] = placeholder()\n%primals_2 : f32[64,128] = "
+		"placeholder()\n"
 		"%add = add.Tensor(%primals_1, %primals_2)\n%relu = relu.default(%add)\n"
-		"%mul = mul.Scalar(%relu, 2)\n%sum_0 = sum.dim_IntList(%mul, [-1])\nreturn (%sum_0,)\n",
-		"%a : i64[2,3] = placeholder()\n%v = view.default(%a, [3,2])\n%p = permute.default(%v, [1,0])\n"
+		"%mul = mul.Scalar(%relu, 2)\n%sum_0 = sum.dim_IntList(%mul, [-1])\nreturn "
+		"(%sum_0,)\n",
+		"%a : i64[2,3] = placeholder()\n%v = view.default(%a, [3,2])\n%p = "
+		"permute.default(%v, [1,0])\n"
 		"%c = cat.default([%p, %a], 0)\nreturn (%c, %v)\n",
 	};
 	if (argc != 2)

@@ -6,9 +6,9 @@
  * them with the oracle: bit for bit but for sums and products, which keep their bounds (RD-12;
  * property_cut.c). SE-03, SE-11, SE-12, LV-13, RZ-12.
  *
- * STAX_PROPERTY_GRAPHS graphs (700, somewhat over a minute) from seed STAX_TEST_SEED (1) on: a printed
- * seed and 1 graph repeat a failure. Cases run in a forked process, so that a crash is a failure
- * with a seed too. */
+ * STAX_PROPERTY_GRAPHS graphs (700, somewhat over a minute) from seed STAX_TEST_SEED (1) on: a
+ * printed seed and 1 graph repeat a failure. Cases run in a forked process, so that a crash is a
+ * failure with a seed too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -463,8 +463,8 @@ static uint64_t from_environment(const char *name, uint64_t otherwise)
 static int is_drawn_elsewhere(enum stx_op op)
 {
 	enum stx_op_category c = stx_op_info(op)->category;
-	return c == STX_CAT_WINDOW || c == STX_CAT_SCAN || c == STX_CAT_SCATTER || op == STX_OP_CONVOLUTION ||
-	       op == STX_OP_UNFOLD;
+	return c == STX_CAT_WINDOW || c == STX_CAT_SCAN || c == STX_CAT_SCATTER ||
+	       op == STX_OP_CONVOLUTION || op == STX_OP_UNFOLD;
 }
 
 static void test_graphs_of_every_operator_agree_with_the_oracle(void **state)
@@ -495,8 +495,8 @@ static void test_graphs_of_every_operator_agree_with_the_oracle(void **state)
 		return;
 	assert_true(shared->order_free * 20 > count && shared->reordered * 40 < count);
 	for (int op = 2; op < STX_OP_COUNT; op++)
-		if (!(stx_op_info((enum stx_op)op)->tags & STX_TAG_EFFECT) && !count_op((enum stx_op)op) &&
-		    !is_drawn_elsewhere((enum stx_op)op))
+		if (!(stx_op_info((enum stx_op)op)->tags & STX_TAG_EFFECT) &&
+		    !count_op((enum stx_op)op) && !is_drawn_elsewhere((enum stx_op)op))
 			fail_msg("no graph has %s", stx_op_info((enum stx_op)op)->overload);
 }
 

@@ -16,7 +16,8 @@ struct stx_given_value {
 	enum stx_dtype dtype;
 	uint32_t rank;
 	const int64_t *sizes;
-	const uint8_t *bytes; /* dense row-major; none with sizes that are not empty: only the shape is fixed */
+	const uint8_t *bytes; /* dense row-major; none with sizes that are not empty: only the shape
+				 is fixed */
 	size_t n;
 };
 
@@ -44,7 +45,7 @@ struct stx_import_result {
 /* Bytes to graph; the arena owns all of it. Errors: INVALID, UNSUPPORTED (names op and node),
  * TOO_LARGE, NEED_VALUES. The text form goes through stx_graph_parse. */
 stx_err stx_import(struct stx_arena *a, enum stx_graph_format f, struct stx_span body,
-                   const struct stx_import_options *o, struct stx_import_result *out,
-                   struct stx_diag *d);
+		   const struct stx_import_options *o, struct stx_import_result *out,
+		   struct stx_diag *d);
 
 #endif

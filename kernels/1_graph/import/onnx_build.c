@@ -33,8 +33,8 @@ int64_t onnx_dim(struct onnx *c, V v, int i)
 	if (c->err)
 		return 0;
 	if (i < 0 || i >= onnx_rank(v)) {
-		onnx_fail(c, STX_E_INVALID, "'%s' has rank %d, at least %d is needed", v.node->name, onnx_rank(v),
-		          i + 1);
+		onnx_fail(c, STX_E_INVALID, "'%s' has rank %d, at least %d is needed", v.node->name,
+			  onnx_rank(v), i + 1);
 		return 0;
 	}
 	if (!stx_ex_is_const(c->g->ex, stx_val_type(v)->sizes[i], &n))
@@ -65,7 +65,8 @@ int onnx_known_ints(struct onnx *c, V v, const char *what, int64_t *out, int cap
 	if (c->err)
 		return 0;
 	if (onnx_is_float(v)) {
-		onnx_fail(c, STX_E_INVALID, "%s must be integers, not %s", what, stx_dtype_name(onnx_dtype(v)));
+		onnx_fail(c, STX_E_INVALID, "%s must be integers, not %s", what,
+			  stx_dtype_name(onnx_dtype(v)));
 		return 0;
 	}
 	if (!onnx_is_const(v)) {
@@ -74,12 +75,14 @@ int onnx_known_ints(struct onnx *c, V v, const char *what, int64_t *out, int cap
 	}
 	int64_t n = count_of(c, v);
 	if (n > cap) {
-		onnx_fail(c, STX_E_TOO_LARGE, "%s has %lld elements; the limit is %d", what, (long long)n, cap);
+		onnx_fail(c, STX_E_TOO_LARGE, "%s has %lld elements; the limit is %d", what,
+			  (long long)n, cap);
 		return 0;
 	}
 	for (int64_t i = 0; i < n; i++)
-		out[i] = stx_scalar_load(onnx_dtype(v), v.node->data.bytes +
-		                         i * stx_dtype_bytes(onnx_dtype(v))).i;
+		out[i] = stx_scalar_load(onnx_dtype(v),
+					 v.node->data.bytes + i * stx_dtype_bytes(onnx_dtype(v)))
+				 .i;
 	return (int)n;
 }
 
@@ -93,12 +96,14 @@ int onnx_known_floats(struct onnx *c, V v, const char *what, double *out, int ca
 	}
 	int64_t n = count_of(c, v);
 	if (n > cap) {
-		onnx_fail(c, STX_E_TOO_LARGE, "%s has %lld elements; the limit is %d", what, (long long)n, cap);
+		onnx_fail(c, STX_E_TOO_LARGE, "%s has %lld elements; the limit is %d", what,
+			  (long long)n, cap);
 		return 0;
 	}
 	enum stx_dtype t = onnx_dtype(v);
 	for (int64_t i = 0; i < n; i++) {
-		union stx_scalar s = stx_scalar_load(t, v.node->data.bytes + i * stx_dtype_bytes(t));
+		union stx_scalar s =
+			stx_scalar_load(t, v.node->data.bytes + i * stx_dtype_bytes(t));
 		out[i] = stx_dtype_is_float(t) ? s.f : (double)s.i;
 	}
 	return (int)n;
@@ -133,13 +138,16 @@ V onnx_call(struct onnx *c, enum stx_op op, const struct stx_arg *args, uint32_t
 		c->err = c->d && c->d->code ? c->d->code : STX_E_INVALID;
 		if (c->d && c->n && !c->d->location[0])
 			stx_diag_at(c->d, "ONNX node %s '%s'", c->n->op_type,
-			            c->n->name && *c->n->name ? c->n->name : c->n->n_output ? c->n->output[0] : "");
+				    c->n->name && *c->n->name ? c->n->name
+				    : c->n->n_output          ? c->n->output[0]
+							      : "");
 		return NO_V;
 	}
 	if (c->n && c->n->name && *c->n->name)
 		node->origin = c->n->name; /* the model outlives the graph: both are the arena's */
 	if (node->nouts == 1 && stx_fold_node(c->g, node, &data)) {
-		struct stx_node *k = stx_graph_constant(c->g, NULL, node->outs[0], data.bytes, data.n, c->d);
+		struct stx_node *k =
+			stx_graph_constant(c->g, NULL, node->outs[0], data.bytes, data.n, c->d);
 		if (k)
 			return stx_val(k, 0);
 	}
@@ -211,8 +219,9 @@ V onnx_slice(struct onnx *c, V a, int dim, int64_t start, int64_t end, int64_t s
 {
 	if (c->err)
 		return NO_V;
-	struct stx_arg args[5] = { stx_arg_tensor(a), stx_arg_int(c->g, dim), stx_arg_int(c->g, start),
-		                   stx_arg_int(c->g, end), stx_arg_int(c->g, step) };
+	struct stx_arg args[5] = { stx_arg_tensor(a), stx_arg_int(c->g, dim),
+				   stx_arg_int(c->g, start), stx_arg_int(c->g, end),
+				   stx_arg_int(c->g, step) };
 	return onnx_call(c, STX_OP_SLICE, args, 5);
 }
 
@@ -247,7 +256,8 @@ V onnx_full(struct onnx *c, const int64_t *sizes, int n, double value, enum stx_
 {
 	if (c->err)
 		return NO_V;
-	struct stx_arg v = stx_dtype_is_float(t) ? stx_arg_scalar_f(value) : stx_arg_scalar_i(as_integer(value));
+	struct stx_arg v = stx_dtype_is_float(t) ? stx_arg_scalar_f(value)
+						 : stx_arg_scalar_i(as_integer(value));
 	struct stx_arg args[3] = { stx_arg_ints(c->g, sizes, (uint32_t)n), v, stx_arg_dtype(t) };
 	return onnx_call(c, STX_OP_FULL, args, 3);
 }
@@ -274,8 +284,8 @@ V onnx_arange(struct onnx *c, int64_t start, int64_t end, int64_t step, enum stx
 {
 	if (c->err)
 		return NO_V;
-	struct stx_arg args[4] = { stx_arg_scalar_i(start), stx_arg_scalar_i(end), stx_arg_scalar_i(step),
-		                   stx_arg_dtype(t) };
+	struct stx_arg args[4] = { stx_arg_scalar_i(start), stx_arg_scalar_i(end),
+				   stx_arg_scalar_i(step), stx_arg_dtype(t) };
 	return onnx_call(c, STX_OP_ARANGE, args, 4);
 }
 
@@ -284,7 +294,7 @@ V onnx_reduce(struct onnx *c, enum stx_op op, V a, const int64_t *dims, int n, i
 	if (c->err)
 		return NO_V;
 	struct stx_arg args[3] = { stx_arg_tensor(a), stx_arg_ints(c->g, dims, (uint32_t)n),
-		                   stx_arg_bool(keepdim) };
+				   stx_arg_bool(keepdim) };
 	return onnx_call(c, op, args, 3);
 }
 
@@ -303,7 +313,8 @@ V onnx_wrap_index(struct onnx *c, V index, int64_t n)
 	return onnx_where(c, low, onnx_2(c, STX_OP_ADD, i, onnx_number(c, (double)n, STX_I64)), i);
 }
 
-/* ONNX index tensors have any rank: the result has them in place of `dim`. Negative ones count from the end. */
+/* ONNX index tensors have any rank: the result has them in place of `dim`. Negative ones count from
+ * the end. */
 V onnx_index_select(struct onnx *c, V a, int dim, V index)
 {
 	int64_t sizes[STX_MAX_DIMS], n = 1;
@@ -325,7 +336,8 @@ V onnx_index_select(struct onnx *c, V a, int dim, V index)
 	V flat = onnx_wrap_index(c, onnx_view(c, index, &n, 1), c->err ? 0 : onnx_dim(c, a, dim));
 	if (c->err)
 		return NO_V;
-	struct stx_arg args[3] = { stx_arg_tensor(a), stx_arg_int(c->g, dim), stx_arg_tensor(flat) };
+	struct stx_arg args[3] = { stx_arg_tensor(a), stx_arg_int(c->g, dim),
+				   stx_arg_tensor(flat) };
 	return onnx_view(c, onnx_call(c, STX_OP_INDEX_SELECT, args, 3), sizes, rank);
 }
 

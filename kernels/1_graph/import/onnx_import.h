@@ -1,8 +1,8 @@
 /* onnx_import.h
  * private to the ONNX reader: its context, and short builders used by the operator mappings.
  *
- * Errors are sticky: once c->err is set every builder returns an empty value and does nothing, so a mapping
- * is written as plain expressions and returns c->err at its end. */
+ * Errors are sticky: once c->err is set every builder returns an empty value and does nothing, so a
+ * mapping is written as plain expressions and returns c->err at its end. */
 #ifndef STX_ONNX_IMPORT_H
 #define STX_ONNX_IMPORT_H
 
@@ -32,15 +32,16 @@ struct onnx {
 	const Onnx__ModelProto *model;
 	struct stx_diag *d;
 	stx_err err;
-	int64_t opset;            /* of the default domain, in the scope at hand */
-	int depth;                /* of function calls */
+	int64_t opset; /* of the default domain, in the scope at hand */
+	int depth;     /* of function calls */
 	struct onnx_scope *scope;
 	const Onnx__NodeProto *n; /* node being mapped */
 	STX_VEC(struct stx_needed_value) needed;
 	STX_VEC(const char *) input_names;
 };
 
-/* One mapping: fills out[0..n_output-1]; outputs it cannot give stay NO_V and are an error when named. */
+/* One mapping: fills out[0..n_output-1]; outputs it cannot give stay NO_V and are an error when
+ * named. */
 typedef stx_err onnx_map_fn(struct onnx *c, V *out);
 struct onnx_mapping {
 	const char *op_type;
@@ -58,10 +59,11 @@ stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
 stx_err onnx_unsupported_attr(struct onnx *c, const char *attr, const char *value);
 
 /* ---- inputs and attributes of the node at hand ---- */
-int onnx_has(const struct onnx *c, unsigned i);  /* input i is there */
-V onnx_in(struct onnx *c, unsigned i);           /* required */
-V onnx_opt(struct onnx *c, unsigned i);          /* NO_V when absent */
-const Onnx__AttributeProto *onnx_attr(const struct onnx *c, const char *name); /* through ref_attr_name */
+int onnx_has(const struct onnx *c, unsigned i); /* input i is there */
+V onnx_in(struct onnx *c, unsigned i);          /* required */
+V onnx_opt(struct onnx *c, unsigned i);         /* NO_V when absent */
+const Onnx__AttributeProto *onnx_attr(const struct onnx *c,
+				      const char *name); /* through ref_attr_name */
 int64_t onnx_int(const struct onnx *c, const char *name, int64_t otherwise);
 double onnx_float(const struct onnx *c, const char *name, double otherwise);
 const char *onnx_str(const struct onnx *c, const char *name, const char *otherwise);
@@ -72,15 +74,17 @@ int onnx_arg(const struct onnx *c);
 /* ---- questions about values ---- */
 enum stx_dtype onnx_dtype(V v);
 int onnx_rank(V v);
-int64_t onnx_dim(struct onnx *c, V v, int i); /* static; sets err when symbolic or beyond the rank */
+int64_t onnx_dim(struct onnx *c, V v,
+		 int i); /* static; sets err when symbolic or beyond the rank */
 int onnx_is_float(V v);
 int onnx_is_const(V v);
-/* Elements of a value that must be known now, as i64 (floats are refused). At most cap; sets NEED_VALUES with
- * the graph inputs it depends on, or an error. Returns the count. */
+/* Elements of a value that must be known now, as i64 (floats are refused). At most cap; sets
+ * NEED_VALUES with the graph inputs it depends on, or an error. Returns the count. */
 int onnx_known_ints(struct onnx *c, V v, const char *what, int64_t *out, int cap);
 int onnx_known_scalar(struct onnx *c, V v, const char *what, struct stx_arg *out);
 int onnx_known_floats(struct onnx *c, V v, const char *what, double *out, int cap);
-/* v must be a constant and is not: NEED_VALUES with the graph inputs it depends on, or UNSUPPORTED. */
+/* v must be a constant and is not: NEED_VALUES with the graph inputs it depends on, or UNSUPPORTED.
+ */
 stx_err onnx_need(struct onnx *c, V v, const char *what);
 int onnx_axis(struct onnx *c, int64_t axis, int rank); /* normalised; sets err */
 
@@ -109,16 +113,19 @@ V onnx_matmul(struct onnx *c, V a, V b);
 V onnx_reverse(struct onnx *c, V a, int dim);
 
 /* ---- tensors (onnx_tensor.c) ---- */
-/* Dense bytes of an initialiser in the arena; out of range sizes, short or external data are errors. */
-stx_err onnx_tensor_bytes(struct onnx *c, const Onnx__TensorProto *t, enum stx_dtype *dtype, int *rank,
-                          int64_t *sizes, const uint8_t **bytes, size_t *n);
+/* Dense bytes of an initialiser in the arena; out of range sizes, short or external data are
+ * errors. */
+stx_err onnx_tensor_bytes(struct onnx *c, const Onnx__TensorProto *t, enum stx_dtype *dtype,
+			  int *rank, int64_t *sizes, const uint8_t **bytes, size_t *n);
 int onnx_tensor_has_data(const Onnx__TensorProto *t);
 V onnx_constant(struct onnx *c, const char *name, enum stx_dtype t, int rank, const int64_t *sizes,
-                const void *bytes, size_t n);
+		const void *bytes, size_t n);
 
-stx_err stx_import_onnx(struct stx_arena *a, struct stx_span body, const struct stx_import_options *o,
-                        struct stx_import_result *out, struct stx_diag *d);
-stx_err stx_import_wire(struct stx_arena *a, struct stx_span body, const struct stx_import_options *o,
-                        struct stx_import_result *out, struct stx_diag *d);
+stx_err stx_import_onnx(struct stx_arena *a, struct stx_span body,
+			const struct stx_import_options *o, struct stx_import_result *out,
+			struct stx_diag *d);
+stx_err stx_import_wire(struct stx_arena *a, struct stx_span body,
+			const struct stx_import_options *o, struct stx_import_result *out,
+			struct stx_diag *d);
 
 #endif

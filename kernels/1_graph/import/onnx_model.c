@@ -1,9 +1,10 @@
 /* onnx_model.c: an ONNX model to a graph: initialisers, inputs, nodes in order, functions, outputs.
  *
- * Requires: the pre-scan passed. Ensures: a graph that verify accepts, or an error naming node and operator.
- * Integer arithmetic on shapes is folded as it is built (fold.c), so that a Reshape whose shape is computed
- * from Shape, Gather and Concat sees constants. What a node needs by value and is not constant is traced back
- * to the graph inputs it depends on: those are the needed values. Source: onnx.proto, ONNX operator spec. */
+ * Requires: the pre-scan passed. Ensures: a graph that verify accepts, or an error naming node and
+ * operator. Integer arithmetic on shapes is folded as it is built (fold.c), so that a Reshape whose
+ * shape is computed from Shape, Gather and Concat sees constants. What a node needs by value and is
+ * not constant is traced back to the graph inputs it depends on: those are the needed values.
+ * Source: onnx.proto, ONNX operator spec. */
 #include "onnx_import.h"
 
 #include <stdio.h>
@@ -15,9 +16,9 @@
 #include "wire.h"
 
 #define ONNX_MAX_FIELDS 6000000u
-#define ONNX_MAX_DEPTH 40u
+#define ONNX_MAX_DEPTH  40u
 #define ONNX_CALL_DEPTH 16
-#define ONNX_MAX_NODES 2000000u
+#define ONNX_MAX_NODES  2000000u
 
 /* ---- names ---- */
 
@@ -81,9 +82,9 @@ stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
 	c->err = code;
 	if (c->n)
 		snprintf(node, sizeof node, "%s '%s'", c->n->op_type ? c->n->op_type : "?",
-		         c->n->name && *c->n->name ? c->n->name
-		         : c->n->n_output          ? c->n->output[0]
-		                                   : "");
+			 c->n->name && *c->n->name ? c->n->name
+			 : c->n->n_output          ? c->n->output[0]
+						   : "");
 	va_start(ap, fmt);
 	stx_vfail(c->d, code, "import", node, fmt, ap);
 	va_end(ap);
@@ -93,7 +94,7 @@ stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
 stx_err onnx_unsupported_attr(struct onnx *c, const char *attr, const char *value)
 {
 	return onnx_fail(c, STX_E_UNSUPPORTED, "operator %s: attribute %s=%s is not supported",
-	                 c->n->op_type, attr, value);
+			 c->n->op_type, attr, value);
 }
 
 /* ---- inputs and attributes ---- */
@@ -110,15 +111,17 @@ V onnx_opt(struct onnx *c, unsigned i)
 	V v = lookup(c->scope, c->n->input[i]);
 	if (!v.node)
 		onnx_fail(c, STX_E_INVALID,
-		          "input %u names '%s', which no earlier node, input or initialiser gives "
-		          "(a cycle, or nodes out of order)", i, c->n->input[i]);
+			  "input %u names '%s', which no earlier node, input or initialiser gives "
+			  "(a cycle, or nodes out of order)",
+			  i, c->n->input[i]);
 	return v;
 }
 
 V onnx_in(struct onnx *c, unsigned i)
 {
 	if (!c->err && !onnx_has(c, i))
-		onnx_fail(c, STX_E_INVALID, "operator %s needs input %u, which is missing", c->n->op_type, i);
+		onnx_fail(c, STX_E_INVALID, "operator %s needs input %u, which is missing",
+			  c->n->op_type, i);
 	return onnx_opt(c, i);
 }
 
@@ -193,8 +196,9 @@ static stx_err need_inputs_of(struct onnx *c, V v, const char *what)
 {
 	STX_VEC(struct stx_node *) stack = { 0 };
 	uint8_t *seen = STX_NEW_ARRAY(c->arena, uint8_t, c->g->nodes.n + 1);
-	char *why = stx_arena_printf(c->arena, "%s '%s': %s", c->n->op_type,
-	                             c->n->name && *c->n->name ? c->n->name : c->n->output[0], what);
+	char *why =
+		stx_arena_printf(c->arena, "%s '%s': %s", c->n->op_type,
+				 c->n->name && *c->n->name ? c->n->name : c->n->output[0], what);
 	if (!seen || !why)
 		return onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
 	const struct stx_node *blocker = v.node; /* the first node that folding stopped at */
@@ -211,17 +215,20 @@ static stx_err need_inputs_of(struct onnx *c, V v, const char *what)
 		for (uint32_t i = 0; i < n->nargs; i++) {
 			if (n->args[i].kind == STX_ARG_TENSOR)
 				stx_push(c->arena, &stack, n->args[i].u.tensor.node);
-			for (uint32_t k = 0; n->args[i].kind == STX_ARG_TENSORS && k < n->args[i].n; k++)
+			for (uint32_t k = 0; n->args[i].kind == STX_ARG_TENSORS && k < n->args[i].n;
+			     k++)
 				if (n->args[i].u.tensors[k].node)
 					stx_push(c->arena, &stack, n->args[i].u.tensors[k].node);
 		}
 	}
 	if (!c->needed.n)
 		return onnx_fail(c, STX_E_UNSUPPORTED,
-		                 "%s must be known when compiling, and is computed by %s, which is not folded", what,
-		                 stx_op_info(blocker->op)->overload);
-	return onnx_fail(c, STX_E_NEED_VALUES, "%s must be known when compiling: give the value of input '%s'",
-	                 what, c->needed.at[0].input);
+				 "%s must be known when compiling, and is computed by %s, which is "
+				 "not folded",
+				 what, stx_op_info(blocker->op)->overload);
+	return onnx_fail(c, STX_E_NEED_VALUES,
+			 "%s must be known when compiling: give the value of input '%s'", what,
+			 c->needed.at[0].input);
 }
 
 stx_err onnx_need(struct onnx *c, V v, const char *what)
@@ -249,7 +256,7 @@ static int has_value(const struct stx_given_value *v)
 }
 
 V onnx_constant(struct onnx *c, const char *name, enum stx_dtype t, int rank, const int64_t *sizes,
-                const void *bytes, size_t n)
+		const void *bytes, size_t n)
 {
 	if (c->err)
 		return NO_V;
@@ -262,8 +269,8 @@ V onnx_constant(struct onnx *c, const char *name, enum stx_dtype t, int rank, co
 	return stx_val(node, 0);
 }
 
-static V add_input(struct onnx *c, const char *name, enum stx_dtype t, int rank, const int64_t *sizes,
-                   int is_param)
+static V add_input(struct onnx *c, const char *name, enum stx_dtype t, int rank,
+		   const int64_t *sizes, int is_param)
 {
 	struct stx_type type = stx_type_make(c->g, t, rank, sizes);
 	struct stx_node *node = stx_graph_input(c->g, name, type, NULL, is_param, c->d);
@@ -274,8 +281,8 @@ static V add_input(struct onnx *c, const char *name, enum stx_dtype t, int rank,
 	return stx_val(node, 0);
 }
 
-/* Float initialisers over 64 bytes and others over 4 KiB become parameters, keyed by shape and dtype; the
- * client may have left their data out (design, A request, 3). */
+/* Float initialisers over 64 bytes and others over 4 KiB become parameters, keyed by shape and
+ * dtype; the client may have left their data out (design, A request, 3). */
 static void import_initializer(struct onnx *c, const Onnx__TensorProto *t)
 {
 	enum stx_dtype dtype = stx_onnx_dtype(t->data_type);
@@ -286,25 +293,28 @@ static void import_initializer(struct onnx *c, const Onnx__TensorProto *t)
 	size_t n;
 	if (dtype == STX_DTYPE_NONE) {
 		onnx_fail(c, STX_E_UNSUPPORTED, "initialiser '%s' has element type %s", name,
-		          stx_onnx_type_name(t->data_type));
+			  stx_onnx_type_name(t->data_type));
 		return;
 	}
 	if (t->n_dims > STX_MAX_DIMS) {
-		onnx_fail(c, STX_E_TOO_LARGE, "initialiser '%s' has rank %zu; the limit is %d", name, t->n_dims,
-		          STX_MAX_DIMS);
+		onnx_fail(c, STX_E_TOO_LARGE, "initialiser '%s' has rank %zu; the limit is %d",
+			  name, t->n_dims, STX_MAX_DIMS);
 		return;
 	}
 	for (size_t i = 0; i < t->n_dims; i++) {
 		sizes[i] = t->dims[i];
 		if (sizes[i] < 0 || __builtin_mul_overflow(count, sizes[i], &count)) {
-			onnx_fail(c, STX_E_INVALID, "initialiser '%s' has an impossible shape", name);
+			onnx_fail(c, STX_E_INVALID, "initialiser '%s' has an impossible shape",
+				  name);
 			return;
 		}
 	}
 	const struct stx_given_value *v = given(c, name);
 	if (v && has_value(v)) {
-		bind(c, name, onnx_constant(c, NULL, v->dtype, (int)v->rank, v->sizes, v->bytes, v->n));
-	} else if (stx_onnx_is_parameter(dtype, (uint64_t)count) || (count && !onnx_tensor_has_data(t))) {
+		bind(c, name,
+		     onnx_constant(c, NULL, v->dtype, (int)v->rank, v->sizes, v->bytes, v->n));
+	} else if (stx_onnx_is_parameter(dtype, (uint64_t)count) ||
+		   (count && !onnx_tensor_has_data(t))) {
 		bind(c, name, add_input(c, name, dtype, (int)t->n_dims, sizes, 1));
 	} else if (!onnx_tensor_bytes(c, t, &dtype, &rank, sizes, &bytes, &n)) {
 		bind(c, name, onnx_constant(c, NULL, dtype, rank, sizes, bytes, n));
@@ -315,9 +325,11 @@ static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
 {
 	const char *name = in->name ? in->name : "";
 	if (lookup(c->scope, name).node)
-		return; /* an initialiser's name among the inputs: its default value, IR version < 4 */
+		return; /* an initialiser's name among the inputs: its default value, IR version < 4
+			 */
 	if (!in->type || in->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
-		onnx_fail(c, STX_E_UNSUPPORTED, "input '%s' is not a tensor (sequence, optional or map)", name);
+		onnx_fail(c, STX_E_UNSUPPORTED,
+			  "input '%s' is not a tensor (sequence, optional or map)", name);
 		return;
 	}
 	const Onnx__TypeProto__Tensor *t = in->type->tensor_type;
@@ -326,21 +338,24 @@ static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
 	int64_t sizes[STX_MAX_DIMS];
 	if (dtype == STX_DTYPE_NONE) {
 		onnx_fail(c, STX_E_UNSUPPORTED, "input '%s' has element type %s", name,
-		          stx_onnx_type_name(t->elem_type));
+			  stx_onnx_type_name(t->elem_type));
 		return;
 	}
 	if (v && has_value(v)) {
 		if (v->dtype != dtype) {
-			onnx_fail(c, STX_E_MISMATCH, "the value given for input '%s' is %s, the model says %s", name,
-			          stx_dtype_name(v->dtype), stx_dtype_name(dtype));
+			onnx_fail(c, STX_E_MISMATCH,
+				  "the value given for input '%s' is %s, the model says %s", name,
+				  stx_dtype_name(v->dtype), stx_dtype_name(dtype));
 			return;
 		}
-		bind(c, name, onnx_constant(c, NULL, v->dtype, (int)v->rank, v->sizes, v->bytes, v->n));
+		bind(c, name,
+		     onnx_constant(c, NULL, v->dtype, (int)v->rank, v->sizes, v->bytes, v->n));
 		return;
 	}
 	size_t rank = t->shape ? t->shape->n_dim : 0;
 	if (rank > STX_MAX_DIMS) {
-		onnx_fail(c, STX_E_TOO_LARGE, "input '%s' has rank %zu; the limit is %d", name, rank, STX_MAX_DIMS);
+		onnx_fail(c, STX_E_TOO_LARGE, "input '%s' has rank %zu; the limit is %d", name,
+			  rank, STX_MAX_DIMS);
 		return;
 	}
 	for (size_t i = 0; i < rank; i++) {
@@ -350,10 +365,15 @@ static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
 		else if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
 			sizes[i] = dim->dim_value;
 		else {
-			onnx_fail(c, STX_E_UNSUPPORTED,
-			          "input '%s': dimension %zu is not fixed (%s); give the input's sizes", name, i,
-			          dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
-				          ? dim->dim_param : "unknown");
+			onnx_fail(
+				c, STX_E_UNSUPPORTED,
+				"input '%s': dimension %zu is not fixed (%s); give the input's "
+				"sizes",
+				name, i,
+				dim->value_case ==
+						ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
+					? dim->dim_param
+					: "unknown");
 			return;
 		}
 		if (sizes[i] < 0) {
@@ -396,15 +416,17 @@ static stx_err import_nodes(struct onnx *c, Onnx__NodeProto *const *nodes, size_
 static stx_err call_function(struct onnx *c, const Onnx__FunctionProto *f, V *out)
 {
 	if (++c->depth > ONNX_CALL_DEPTH)
-		return onnx_fail(c, STX_E_INVALID, "function '%s' calls itself or nests more than %d deep",
-		                 f->name, ONNX_CALL_DEPTH);
+		return onnx_fail(c, STX_E_INVALID,
+				 "function '%s' calls itself or nests more than %d deep", f->name,
+				 ONNX_CALL_DEPTH);
 	struct onnx_scope inner = { .parent = c->scope, .caller = c->n };
 	struct onnx_scope *outer = c->scope;
 	const Onnx__NodeProto *caller = c->n;
 	int64_t opset = c->opset;
 	V args[64];
 	if (f->n_input > 64 || f->n_output > 64)
-		return onnx_fail(c, STX_E_TOO_LARGE, "function '%s' has more than 64 inputs or outputs", f->name);
+		return onnx_fail(c, STX_E_TOO_LARGE,
+				 "function '%s' has more than 64 inputs or outputs", f->name);
 	for (size_t i = 0; i < f->n_input; i++)
 		args[i] = onnx_opt(c, (unsigned)i);
 	c->scope = &inner;
@@ -432,20 +454,23 @@ static stx_err import_node(struct onnx *c, const Onnx__NodeProto *n)
 	if (n->n_output > MAX_OUTPUTS)
 		return onnx_fail(c, STX_E_TOO_LARGE, "more than %d outputs", MAX_OUTPUTS);
 	const Onnx__FunctionProto *f = find_function(c, n);
-	const struct onnx_mapping *m = is_default_domain(n->domain) ? onnx_find_mapping(n->op_type) : NULL;
+	const struct onnx_mapping *m =
+		is_default_domain(n->domain) ? onnx_find_mapping(n->op_type) : NULL;
 	if (f)
 		call_function(c, f, out);
 	else if (m)
 		m->map(c, out);
 	else
 		return onnx_fail(c, STX_E_UNSUPPORTED, "operator %s%s%s is not supported",
-		                 n->domain ? n->domain : "", n->domain && *n->domain ? "." : "", n->op_type);
+				 n->domain ? n->domain : "", n->domain && *n->domain ? "." : "",
+				 n->op_type);
 	for (size_t i = 0; i < n->n_output && !c->err; i++) {
 		if (!n->output[i][0])
 			continue;
 		if (!out[i].node)
-			return onnx_fail(c, STX_E_UNSUPPORTED, "operator %s: output %zu ('%s') is not supported",
-			                 n->op_type, i, n->output[i]);
+			return onnx_fail(c, STX_E_UNSUPPORTED,
+					 "operator %s: output %zu ('%s') is not supported",
+					 n->op_type, i, n->output[i]);
 		bind(c, n->output[i], out[i]);
 	}
 	return c->err;
@@ -466,8 +491,9 @@ int onnx_arg(const struct onnx *c)
 
 const struct onnx_mapping *onnx_find_mapping(const char *op_type)
 {
-	const struct onnx_mapping *const tables[] = { onnx_pointwise_map, onnx_shape_map, onnx_reduce_map,
-		                                      onnx_nn_map, onnx_window_map };
+	const struct onnx_mapping *const tables[] = { onnx_pointwise_map, onnx_shape_map,
+						      onnx_reduce_map, onnx_nn_map,
+						      onnx_window_map };
 	for (unsigned t = 0; t < sizeof tables / sizeof *tables; t++)
 		for (const struct onnx_mapping *m = tables[t]; m->op_type; m++)
 			if (!strcmp(m->op_type, op_type))
@@ -482,9 +508,10 @@ static stx_err import_graph(struct onnx *c, const Onnx__GraphProto *g)
 	if (g->n_sparse_initializer)
 		return onnx_fail(c, STX_E_UNSUPPORTED, "sparse initialisers are not supported");
 	if (g->n_node > ONNX_MAX_NODES)
-		return onnx_fail(c, STX_E_TOO_LARGE, "the model has %zu nodes; the limit is %u", g->n_node,
-		                 ONNX_MAX_NODES);
-	/* Inputs first, in the model's order; then parameters; so argument positions are predictable. */
+		return onnx_fail(c, STX_E_TOO_LARGE, "the model has %zu nodes; the limit is %u",
+				 g->n_node, ONNX_MAX_NODES);
+	/* Inputs first, in the model's order; then parameters; so argument positions are
+	 * predictable. */
 	struct onnx_scope probe = { 0 }; /* a set of the initialisers' names */
 	struct stx_node present = { 0 };
 	struct onnx_scope *real = c->scope;
@@ -501,7 +528,8 @@ static stx_err import_graph(struct onnx *c, const Onnx__GraphProto *g)
 	return import_nodes(c, g->node, g->n_node);
 }
 
-static stx_err import_outputs(struct onnx *c, const Onnx__GraphProto *g, struct stx_import_result *out)
+static stx_err import_outputs(struct onnx *c, const Onnx__GraphProto *g,
+			      struct stx_import_result *out)
 {
 	out->output_names = STX_NEW_ARRAY(c->arena, const char *, g->n_output);
 	if (!out->output_names)
@@ -513,7 +541,8 @@ static stx_err import_outputs(struct onnx *c, const Onnx__GraphProto *g, struct 
 		const char *copy = stx_arena_strdup(c->arena, name);
 		V v = lookup(c->scope, name);
 		if (!v.node)
-			return onnx_fail(c, STX_E_INVALID, "output '%s' is not computed by any node", name);
+			return onnx_fail(c, STX_E_INVALID,
+					 "output '%s' is not computed by any node", name);
 		if (!copy)
 			return onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
 		out->output_names[i] = copy;
@@ -529,10 +558,12 @@ static void free_model(void *p)
 	onnx__model_proto__free_unpacked(p, NULL);
 }
 
-stx_err stx_import_onnx(struct stx_arena *a, struct stx_span body, const struct stx_import_options *o,
-                        struct stx_import_result *out, struct stx_diag *d)
+stx_err stx_import_onnx(struct stx_arena *a, struct stx_span body,
+			const struct stx_import_options *o, struct stx_import_result *out,
+			struct stx_diag *d)
 {
-	const struct stx_wire_limits limits = { .depth = ONNX_MAX_DEPTH, .fields = ONNX_MAX_FIELDS };
+	const struct stx_wire_limits limits = { .depth = ONNX_MAX_DEPTH,
+						.fields = ONNX_MAX_FIELDS };
 	stx_err e = stx_wire_scan(body, &onnx__model_proto__descriptor, &limits, "import", d);
 	if (e)
 		return e;
@@ -546,7 +577,8 @@ stx_err stx_import_onnx(struct stx_arena *a, struct stx_span body, const struct 
 	c.opset = default_opset(m->opset_import, m->n_opset_import, 1);
 	c.g = stx_graph_new(a);
 	if (!c.g)
-		return stx_fail(d, STX_E_TOO_LARGE, "import", NULL, "the model is over its memory budget");
+		return stx_fail(d, STX_E_TOO_LARGE, "import", NULL,
+				"the model is over its memory budget");
 	e = import_graph(&c, m->graph);
 	if (!e)
 		e = import_outputs(&c, m->graph, out);

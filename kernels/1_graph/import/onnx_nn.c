@@ -1,4 +1,5 @@
-/* onnx_nn.c: contractions, normalisation layers, losses, attention, rotary embedding, quantisation. */
+/* onnx_nn.c: contractions, normalisation layers, losses, attention, rotary embedding, quantisation.
+ */
 #include "onnx_import.h"
 
 #include <math.h>
@@ -107,7 +108,8 @@ static stx_err map_batch_norm(struct onnx *c, V *out)
 		var = v;
 	}
 	V dev = onnx_1(c, STX_OP_SQRT, onnx_shift(c, var, eps));
-	V y = onnx_2(c, STX_OP_DIV, sub(c, x, per_channel(c, mean, rank)), per_channel(c, dev, rank));
+	V y = onnx_2(c, STX_OP_DIV, sub(c, x, per_channel(c, mean, rank)),
+		     per_channel(c, dev, rank));
 	y = add(c, mul(c, y, per_channel(c, scale, rank)), per_channel(c, bias, rank));
 	out[0] = onnx_cast(c, y, t);
 	return c->err;
@@ -147,7 +149,7 @@ static stx_err map_group_norm(struct onnx *c, V *out)
 	enum stx_dtype t = onnx_dtype(x);
 	if (!c->err && (rank < 2 || groups < 1 || s[1] % groups))
 		return onnx_fail(c, STX_E_INVALID, "num_groups %lld does not divide the channels",
-		                 (long long)groups);
+				 (long long)groups);
 	if (c->err)
 		return c->err;
 	int64_t rest = s[1] / groups;
@@ -184,7 +186,7 @@ static stx_err map_layer_norm(struct onnx *c, V *out)
 	int n = trailing_dims(c, x, dims);
 	enum stx_dtype t = onnx_dtype(x), stash = stx_dtype_bytes(t) < 4 ? STX_F32 : t;
 	V y = normalise(c, onnx_cast(c, x, stash), dims, n, onnx_float(c, "epsilon", 1e-5f), &mean,
-	                &inverse);
+			&inverse);
 	y = mul(c, onnx_cast(c, y, t), scale);
 	out[0] = bias.node ? add(c, y, bias) : y;
 	out[1] = mean;
@@ -217,7 +219,8 @@ static stx_err map_dropout(struct onnx *c, V *out)
 	if (training && onnx_has(c, 1))
 		onnx_known_floats(c, onnx_in(c, 1), "the ratio", &ratio, 1);
 	if (!c->err && training && ratio != 0)
-		return onnx_fail(c, STX_E_UNSUPPORTED, "operator Dropout in training mode draws random numbers");
+		return onnx_fail(c, STX_E_UNSUPPORTED,
+				 "operator Dropout in training mode draws random numbers");
 	int rank = sizes_of(c, x, s);
 	out[0] = x;
 	if (c->n->n_output > 1)
@@ -245,7 +248,7 @@ static V nll_loss(struct onnx *c, V x, V target, V weight)
 	if (c->err)
 		return NO_V;
 	struct stx_arg args[3] = { stx_arg_tensor(x), stx_arg_int(c->g, 1),
-		                   stx_arg_tensor(onnx_unsqueeze(c, id, 1)) };
+				   stx_arg_tensor(onnx_unsqueeze(c, id, 1)) };
 	V loss = onnx_1(c, STX_OP_NEG, onnx_view(c, onnx_call(c, STX_OP_GATHER, args, 3), s, rank));
 	if (weight.node)
 		w = onnx_index_select(c, weight, 0, id);
@@ -270,7 +273,7 @@ static V nll_loss(struct onnx *c, V x, V target, V weight)
 	if (!w.node)
 		return onnx_reduce(c, STX_OP_MEAN_DIM, loss, dims, rank, 0);
 	return onnx_2(c, STX_OP_DIV, onnx_reduce(c, STX_OP_SUM_DIM, loss, dims, rank, 0),
-	              onnx_reduce(c, STX_OP_SUM_DIM, w, dims, rank, 0));
+		      onnx_reduce(c, STX_OP_SUM_DIM, w, dims, rank, 0));
 }
 
 static stx_err map_nll_loss(struct onnx *c, V *out)
@@ -295,10 +298,10 @@ static stx_err map_softmax_loss(struct onnx *c, V *out)
 /* ---- attention (ONNX Attention 23 to 25) ---- */
 
 struct attention {
-	V q, k, v;                   /* [batch, heads, length, size] */
+	V q, k, v;                    /* [batch, heads, length, size] */
 	int64_t nq, nkv, past, batch; /* sequence lengths */
-	V bias;                      /* additive, NO_V when none; -inf where masked */
-	V lengths;                   /* nonpad_kv_seqlen, [batch,1,1,1] i64, or NO_V */
+	V bias;                       /* additive, NO_V when none; -inf where masked */
+	V lengths;                    /* nonpad_kv_seqlen, [batch,1,1,1] i64, or NO_V */
 };
 
 static V split_heads(struct onnx *c, V x, int64_t heads)
@@ -307,8 +310,8 @@ static V split_heads(struct onnx *c, V x, int64_t heads)
 	if (sizes_of(c, x, s) != 3 || c->err)
 		return x;
 	if (heads < 1 || s[2] % heads) {
-		onnx_fail(c, STX_E_INVALID, "%lld heads do not divide a hidden size of %lld", (long long)heads,
-		          (long long)s[2]);
+		onnx_fail(c, STX_E_INVALID, "%lld heads do not divide a hidden size of %lld",
+			  (long long)heads, (long long)s[2]);
 		return NO_V;
 	}
 	int64_t wide[4] = { s[0], s[1], heads, s[2] / heads };
@@ -347,7 +350,8 @@ static void apply_mask(struct onnx *c, struct attention *a, V mask)
 	if (have < a->nkv && have != 1) { /* a shorter mask hides the keys beyond it */
 		int64_t pads[2] = { 0, a->nkv - have };
 		struct stx_arg value = is_bool ? stx_arg_scalar_i(0) : stx_arg_scalar_f(-INFINITY);
-		struct stx_arg args[3] = { stx_arg_tensor(mask), stx_arg_ints(c->g, pads, 2), value };
+		struct stx_arg args[3] = { stx_arg_tensor(mask), stx_arg_ints(c->g, pads, 2),
+					   value };
 		mask = onnx_call(c, STX_OP_PAD, args, 3);
 	}
 	if (is_bool)
@@ -369,7 +373,8 @@ static V distance(struct onnx *c, struct attention *a)
 
 static void apply_positions(struct onnx *c, struct attention *a)
 {
-	int64_t left = onnx_int(c, "left_window_size", -1), right = onnx_int(c, "right_window_size", -1);
+	int64_t left = onnx_int(c, "left_window_size", -1),
+		right = onnx_int(c, "right_window_size", -1);
 	V d = NO_V;
 	if (onnx_int(c, "is_causal", 0) || left >= 0 || right >= 0)
 		d = distance(c, a);
@@ -380,7 +385,9 @@ static void apply_positions(struct onnx *c, struct attention *a)
 	if (right >= 0)
 		restrict_to(c, a, onnx_2(c, STX_OP_GE, d, onnx_number(c, -(double)right, STX_I64)));
 	if (a->lengths.node)
-		restrict_to(c, a, onnx_2(c, STX_OP_LT, onnx_arange(c, 0, a->nkv, 1, STX_I64), a->lengths));
+		restrict_to(
+			c, a,
+			onnx_2(c, STX_OP_LT, onnx_arange(c, 0, a->nkv, 1, STX_I64), a->lengths));
 }
 
 /* Softmax over keys in the wanted precision; a row whose bias masks every key is 0, not NaN. */
@@ -435,8 +442,8 @@ static int attention_inputs(struct onnx *c, struct attention *a, V *out)
 	a->nkv = onnx_dim(c, a->k, 2);
 	int64_t kv = onnx_dim(c, a->k, 1);
 	if (c->err || kv < 1 || heads % kv) {
-		onnx_fail(c, STX_E_INVALID, "%lld query heads over %lld key heads", (long long)heads,
-		          (long long)kv);
+		onnx_fail(c, STX_E_INVALID, "%lld query heads over %lld key heads",
+			  (long long)heads, (long long)kv);
 		return 0;
 	}
 	a->k = repeat_heads(c, a->k, heads / kv);
@@ -456,7 +463,8 @@ static stx_err map_attention(struct onnx *c, V *out)
 		return c->err;
 	enum stx_dtype t = onnx_dtype(a.q);
 	if (!stx_dtype_is_float(t))
-		return onnx_fail(c, STX_E_INVALID, "queries must be floating point, not %s", stx_dtype_name(t));
+		return onnx_fail(c, STX_E_INVALID, "queries must be floating point, not %s",
+				 stx_dtype_name(t));
 	double scale = onnx_float(c, "scale", 1 / sqrt((double)onnx_dim(c, a.q, 3)));
 	double softcap = onnx_float(c, "softcap", 0);
 	int64_t mode = onnx_int(c, "qk_matmul_output_mode", 0);
@@ -503,8 +511,8 @@ static stx_err map_rotary(struct onnx *c, V *out)
 	} else if (rank == 3) {
 		int64_t heads = onnx_int(c, "num_heads", 0);
 		if (heads < 1 || s[2] % heads)
-			return onnx_fail(c, STX_E_INVALID, "num_heads %lld does not divide %lld", (long long)heads,
-			                 (long long)s[2]);
+			return onnx_fail(c, STX_E_INVALID, "num_heads %lld does not divide %lld",
+					 (long long)heads, (long long)s[2]);
 		int64_t wide[4] = { s[0], s[1], heads, s[2] / heads };
 		v = onnx_view(c, x, wide, 4);
 	} else {
@@ -513,8 +521,8 @@ static stx_err map_rotary(struct onnx *c, V *out)
 	int64_t size = onnx_dim(c, v, 3), dim = onnx_int(c, "rotary_embedding_dim", 0);
 	dim = dim ? dim : size;
 	if (dim > size || dim % 2)
-		return onnx_fail(c, STX_E_INVALID, "rotary_embedding_dim %lld of %lld", (long long)dim,
-		                 (long long)size);
+		return onnx_fail(c, STX_E_INVALID, "rotary_embedding_dim %lld of %lld",
+				 (long long)dim, (long long)size);
 	if (ids.node) {
 		cosine = onnx_index_select(c, cosine, 0, ids);
 		sine = onnx_index_select(c, sine, 0, ids);
@@ -525,7 +533,8 @@ static stx_err map_rotary(struct onnx *c, V *out)
 	int inter = onnx_int(c, "interleaved", 0) != 0;
 	a = inter ? onnx_slice(c, r, 3, 0, dim, 2) : onnx_slice(c, r, 3, 0, dim / 2, 1);
 	b = inter ? onnx_slice(c, r, 3, 1, dim, 2) : onnx_slice(c, r, 3, dim / 2, dim, 1);
-	V pair[2] = { sub(c, mul(c, cosine, a), mul(c, sine, b)), add(c, mul(c, sine, a), mul(c, cosine, b)) };
+	V pair[2] = { sub(c, mul(c, cosine, a), mul(c, sine, b)),
+		      add(c, mul(c, sine, a), mul(c, cosine, b)) };
 	if (inter) {
 		int64_t rs[STX_MAX_DIMS];
 		int n = sizes_of(c, r, rs);
@@ -565,10 +574,22 @@ static V along_axis(struct onnx *c, V v, V x)
 static int quant_range(enum stx_dtype t, double *lo, double *hi)
 {
 	switch (t) {
-	case STX_U8: *lo = 0; *hi = 255; return 1;
-	case STX_I8: *lo = -128; *hi = 127; return 1;
-	case STX_U16: *lo = 0; *hi = 65535; return 1;
-	case STX_I16: *lo = -32768; *hi = 32767; return 1;
+	case STX_U8:
+		*lo = 0;
+		*hi = 255;
+		return 1;
+	case STX_I8:
+		*lo = -128;
+		*hi = 127;
+		return 1;
+	case STX_U16:
+		*lo = 0;
+		*hi = 65535;
+		return 1;
+	case STX_I16:
+		*lo = -32768;
+		*hi = 32767;
+		return 1;
 	default: return 0;
 	}
 }
@@ -583,7 +604,8 @@ static stx_err map_quantize(struct onnx *c, V *out)
 		return c->err;
 	if (!quant_range(t, &lo, &hi))
 		return onnx_fail(c, STX_E_UNSUPPORTED, "operator QuantizeLinear: element type %s",
-		                 t == STX_DTYPE_NONE ? stx_onnx_type_name((int)to) : stx_dtype_name(t));
+				 t == STX_DTYPE_NONE ? stx_onnx_type_name((int)to)
+						     : stx_dtype_name(t));
 	V v = onnx_cast(c, x, STX_F32);
 	V q = onnx_2(c, STX_OP_DIV, v, onnx_cast(c, along_axis(c, scale, x), STX_F32));
 	q = onnx_1(c, STX_OP_ROUND, q);
@@ -602,12 +624,13 @@ static stx_err map_dequantize(struct onnx *c, V *out)
 		return c->err;
 	if (onnx_is_float(x))
 		return onnx_fail(c, STX_E_UNSUPPORTED, "operator DequantizeLinear: element type %s",
-		                 stx_dtype_name(onnx_dtype(x)));
+				 stx_dtype_name(onnx_dtype(x)));
 	V v = onnx_cast(c, x, STX_I32);
 	if (zero.node)
 		v = sub(c, v, onnx_cast(c, along_axis(c, zero, x), STX_I32));
 	V s = along_axis(c, scale, x);
-	out[0] = onnx_cast(c, mul(c, onnx_cast(c, v, STX_F32), onnx_cast(c, s, STX_F32)), onnx_dtype(scale));
+	out[0] = onnx_cast(c, mul(c, onnx_cast(c, v, STX_F32), onnx_cast(c, s, STX_F32)),
+			   onnx_dtype(scale));
 	return c->err;
 }
 

@@ -81,7 +81,8 @@ static stx_err map_pow(struct onnx *c, V *out)
 	if (onnx_is_float(a) || !onnx_is_float(b))
 		out[0] = onnx_2(c, STX_OP_POW, a, onnx_cast(c, b, base));
 	else
-		out[0] = onnx_cast(c, onnx_2(c, STX_OP_POW, onnx_cast(c, a, onnx_dtype(b)), b), base);
+		out[0] = onnx_cast(c, onnx_2(c, STX_OP_POW, onnx_cast(c, a, onnx_dtype(b)), b),
+				   base);
 	return c->err;
 }
 
@@ -98,7 +99,8 @@ static stx_err map_shift(struct onnx *c, V *out)
 static stx_err map_isinf(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0), r = onnx_1(c, STX_OP_ISINF, x);
-	int neg = onnx_int(c, "detect_negative", 1) != 0, pos = onnx_int(c, "detect_positive", 1) != 0;
+	int neg = onnx_int(c, "detect_negative", 1) != 0,
+	    pos = onnx_int(c, "detect_positive", 1) != 0;
 	V zero = onnx_number(c, 0, onnx_dtype(x));
 	if (!neg && !pos)
 		r = onnx_2(c, STX_OP_LOGICAL_AND, r, onnx_number(c, 0, STX_BOOL));
@@ -130,7 +132,8 @@ static stx_err map_cast_like(struct onnx *c, V *out)
 	V x = onnx_in(c, 0), like = onnx_in(c, 1);
 	enum stx_dtype t = onnx_dtype(like);
 	if (stx_dtype_bytes(t) == 1 && stx_dtype_is_float(t))
-		return onnx_fail(c, STX_E_UNSUPPORTED, "operator CastLike: element type %s", stx_dtype_name(t));
+		return onnx_fail(c, STX_E_UNSUPPORTED, "operator CastLike: element type %s",
+				 stx_dtype_name(t));
 	out[0] = onnx_cast(c, x, t);
 	return c->err;
 }
@@ -186,11 +189,13 @@ static V add(struct onnx *c, V a, V b)
 	return onnx_2(c, STX_OP_ADD, a, b);
 }
 
-/* An activation is one operator: half precision computes in f32 inside and rounds once (NUMERICS.md). */
+/* An activation is one operator: half precision computes in f32 inside and rounds once
+ * (NUMERICS.md). */
 static V wide_in(struct onnx *c)
 {
 	V x = onnx_in(c, 0);
-	return onnx_is_float(x) && stx_dtype_bytes(onnx_dtype(x)) < 4 ? onnx_cast(c, x, STX_F32) : x;
+	return onnx_is_float(x) && stx_dtype_bytes(onnx_dtype(x)) < 4 ? onnx_cast(c, x, STX_F32)
+								      : x;
 }
 
 static stx_err narrow_out(struct onnx *c, V *out, V y)
@@ -208,7 +213,8 @@ static stx_err map_leaky_relu(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	V neg = onnx_2(c, STX_OP_LT, x, constant_like(c, x, 0));
-	out[0] = onnx_where(c, neg, mul(c, x, constant_like(c, x, onnx_float(c, "alpha", 0.01f))), x);
+	out[0] = onnx_where(c, neg, mul(c, x, constant_like(c, x, onnx_float(c, "alpha", 0.01f))),
+			    x);
 	return c->err;
 }
 
@@ -236,7 +242,8 @@ static stx_err map_elu(struct onnx *c, V *out)
 {
 	V x = wide_in(c);
 	V neg = mul(c, exp_minus_1(c, x), constant_like(c, x, onnx_float(c, "alpha", 1)));
-	return narrow_out(c, out, onnx_where(c, onnx_2(c, STX_OP_LT, x, constant_like(c, x, 0)), neg, x));
+	return narrow_out(c, out,
+			  onnx_where(c, onnx_2(c, STX_OP_LT, x, constant_like(c, x, 0)), neg, x));
 }
 
 static stx_err map_selu(struct onnx *c, V *out)
@@ -275,7 +282,9 @@ static V hard_sigmoid(struct onnx *c, V x, double alpha, double beta)
 
 static stx_err map_hard_sigmoid(struct onnx *c, V *out)
 {
-	return narrow_out(c, out, hard_sigmoid(c, wide_in(c), onnx_float(c, "alpha", 0.2f), onnx_float(c, "beta", 0.5)));
+	return narrow_out(c, out,
+			  hard_sigmoid(c, wide_in(c), onnx_float(c, "alpha", 0.2f),
+				       onnx_float(c, "beta", 0.5)));
 }
 
 static stx_err map_hard_swish(struct onnx *c, V *out)
@@ -321,7 +330,8 @@ static stx_err map_shrink(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	double lambda = onnx_float(c, "lambd", 0.5), bias = onnx_float(c, "bias", 0);
-	V b = constant_like(c, x, bias), l = constant_like(c, x, lambda), zero = constant_like(c, x, 0);
+	V b = constant_like(c, x, bias), l = constant_like(c, x, lambda),
+	  zero = constant_like(c, x, 0);
 	V low = onnx_2(c, STX_OP_LT, x, constant_like(c, x, -lambda));
 	V high = onnx_2(c, STX_OP_GT, x, l);
 	V y = onnx_where(c, high, onnx_2(c, STX_OP_SUB, x, b), zero);

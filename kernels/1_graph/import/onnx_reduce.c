@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Dimensions to reduce: attribute or input 1; all when absent. *skip is set for noop_with_empty_axes. */
+/* Dimensions to reduce: attribute or input 1; all when absent. *skip is set for
+ * noop_with_empty_axes. */
 static int reduce_dims(struct onnx *c, V x, int64_t *dims, int *skip)
 {
 	const int64_t *attr;
@@ -33,7 +34,8 @@ static V prod_dims(struct onnx *c, V x, const int64_t *dims, int n, int keep)
 	int64_t left[STX_MAX_DIMS];
 	int k = 0;
 	for (int i = 0; i < n && !c->err; i++) {
-		struct stx_arg args[3] = { stx_arg_tensor(x), stx_arg_int(c->g, dims[i]), stx_arg_bool(1) };
+		struct stx_arg args[3] = { stx_arg_tensor(x), stx_arg_int(c->g, dims[i]),
+					   stx_arg_bool(1) };
 		enum stx_dtype t = onnx_dtype(x);
 		x = onnx_cast(c, onnx_call(c, STX_OP_PROD_DIM, args, 3), t);
 	}
@@ -58,8 +60,9 @@ static V mean_dims(struct onnx *c, V x, const int64_t *dims, int n, int keep)
 	if (stx_dtype_is_float(t))
 		return onnx_reduce(c, STX_OP_MEAN_DIM, x, dims, n, keep);
 	V s = onnx_cast(c, onnx_reduce(c, STX_OP_SUM_DIM, x, dims, n, keep), t);
-	struct stx_arg args[3] = { stx_arg_tensor(s), stx_arg_tensor(onnx_number(c, (double)count, t)),
-		                   stx_arg_str(c->g, "trunc") };
+	struct stx_arg args[3] = { stx_arg_tensor(s),
+				   stx_arg_tensor(onnx_number(c, (double)count, t)),
+				   stx_arg_str(c->g, "trunc") };
 	return onnx_call(c, STX_OP_DIV_MODE, args, 3);
 }
 
@@ -86,7 +89,8 @@ static V square(struct onnx *c, V x)
 	return onnx_2(c, STX_OP_MUL, x, x);
 }
 
-/* The identity of a maximum or minimum over nothing: ONNX gives -inf/inf, or the least/greatest integer. */
+/* The identity of a maximum or minimum over nothing: ONNX gives -inf/inf, or the least/greatest
+ * integer. */
 static struct stx_arg empty_extreme(enum stx_dtype t, int is_max)
 {
 	int bits = 8 * stx_dtype_bytes(t);
@@ -100,8 +104,10 @@ static struct stx_arg empty_extreme(enum stx_dtype t, int is_max)
 	return stx_arg_scalar_i(is_max ? least : ~least);
 }
 
-/* 1 when some reduced dimension is empty and the reduction has no identity of its own in the graph. */
-static int empty_reduction(struct onnx *c, V x, const int64_t *dims, int n, int keep, int kind, V *out)
+/* 1 when some reduced dimension is empty and the reduction has no identity of its own in the graph.
+ */
+static int empty_reduction(struct onnx *c, V x, const int64_t *dims, int n, int keep, int kind,
+			   V *out)
 {
 	int64_t sizes[STX_MAX_DIMS];
 	uint32_t reduced = 0;
@@ -120,8 +126,8 @@ static int empty_reduction(struct onnx *c, V x, const int64_t *dims, int n, int 
 		else if (keep)
 			sizes[k++] = 1;
 	enum stx_dtype t = onnx_dtype(x);
-	struct stx_arg args[3] = { stx_arg_ints(c->g, sizes, (uint32_t)k), empty_extreme(t, kind != R_MIN),
-		                   stx_arg_dtype(t) };
+	struct stx_arg args[3] = { stx_arg_ints(c->g, sizes, (uint32_t)k),
+				   empty_extreme(t, kind != R_MIN), stx_arg_dtype(t) };
 	*out = onnx_call(c, STX_OP_FULL, args, 3);
 	return 1;
 }
@@ -176,7 +182,8 @@ static stx_err map_argreduce(struct onnx *c, V *out)
 	struct stx_arg args[3] = { stx_arg_tensor(x), stx_arg_int(c->g, axis), stx_arg_bool(keep) };
 	V i = onnx_call(c, (enum stx_op)onnx_arg(c), args, 3);
 	if (last && !c->err)
-		i = onnx_2(c, STX_OP_SUB, onnx_number(c, (double)(onnx_dim(c, x, axis) - 1), STX_I64), i);
+		i = onnx_2(c, STX_OP_SUB,
+			   onnx_number(c, (double)(onnx_dim(c, x, axis) - 1), STX_I64), i);
 	out[0] = i;
 	return c->err;
 }
@@ -215,7 +222,8 @@ static V one_hot_max(struct onnx *c, V x, int axis)
 	V best = onnx_call(c, STX_OP_ARGMAX, args, 3);
 	for (int i = 0; i < onnx_rank(x); i++)
 		sizes[i] = i == axis ? onnx_dim(c, x, i) : 1;
-	V k = onnx_view(c, onnx_arange(c, 0, onnx_dim(c, x, axis), 1, STX_I64), sizes, onnx_rank(x));
+	V k = onnx_view(c, onnx_arange(c, 0, onnx_dim(c, x, axis), 1, STX_I64), sizes,
+			onnx_rank(x));
 	return onnx_cast(c, onnx_2(c, STX_OP_EQ, k, best), onnx_dtype(x));
 }
 
@@ -229,7 +237,7 @@ static stx_err map_softmax(struct onnx *c, V *out)
 		axis = 1;
 	}
 	v = kind == 2 ? one_hot_max(c, v, axis)
-	              : softmax_op(c, kind ? STX_OP_LOG_SOFTMAX : STX_OP_SOFTMAX, v, axis);
+		      : softmax_op(c, kind ? STX_OP_LOG_SOFTMAX : STX_OP_SOFTMAX, v, axis);
 	out[0] = like(c, v, x);
 	return c->err;
 }
@@ -238,7 +246,8 @@ static stx_err map_lp_norm(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	int64_t axis = onnx_axis(c, onnx_int(c, "axis", -1), onnx_rank(x)), p = onnx_int(c, "p", 2);
-	V n = onnx_reduce(c, STX_OP_SUM_DIM, p == 1 ? onnx_1(c, STX_OP_ABS, x) : square(c, x), &axis, 1, 1);
+	V n = onnx_reduce(c, STX_OP_SUM_DIM, p == 1 ? onnx_1(c, STX_OP_ABS, x) : square(c, x),
+			  &axis, 1, 1);
 	if (p != 1 && p != 2)
 		return onnx_unsupported_attr(c, "p", "other than 1 and 2");
 	if (p == 2)
@@ -262,7 +271,8 @@ static stx_err map_mean_variance(struct onnx *c, V *out)
 	V mean = onnx_reduce(c, STX_OP_MEAN_DIM, x, attr, n, 1);
 	V centred = onnx_2(c, STX_OP_SUB, x, mean);
 	V var = onnx_reduce(c, STX_OP_MEAN_DIM, square(c, centred), attr, n, 1);
-	V dev = onnx_2(c, STX_OP_ADD, onnx_1(c, STX_OP_SQRT, var), onnx_number(c, 1e-9, onnx_dtype(x)));
+	V dev = onnx_2(c, STX_OP_ADD, onnx_1(c, STX_OP_SQRT, var),
+		       onnx_number(c, 1e-9, onnx_dtype(x)));
 	out[0] = onnx_2(c, STX_OP_DIV, centred, dev);
 	return c->err;
 }
@@ -295,13 +305,16 @@ static stx_err map_scan(struct onnx *c, V *out)
 		x = onnx_reverse(c, x, dim);
 	if (c->err)
 		return c->err;
-	struct stx_arg a[3] = { stx_arg_tensor(x), stx_arg_int(c->g, dim), stx_arg_dtype(onnx_dtype(x)) };
+	struct stx_arg a[3] = { stx_arg_tensor(x), stx_arg_int(c->g, dim),
+				stx_arg_dtype(onnx_dtype(x)) };
 	V y = onnx_call(c, ops[product], a, 3);
 	if (onnx_int(c, "exclusive", 0) && rank && !c->err) {
-		struct stx_arg one = onnx_is_float(x) ? stx_arg_scalar_f(product) : stx_arg_scalar_i(product);
+		struct stx_arg one =
+			onnx_is_float(x) ? stx_arg_scalar_f(product) : stx_arg_scalar_i(product);
 		pads[2 * (rank - 1 - dim)] = 1;
 		pads[2 * (rank - 1 - dim) + 1] = -1;
-		struct stx_arg p[3] = { stx_arg_tensor(y), stx_arg_ints(c->g, pads, 2 * (uint32_t)rank), one };
+		struct stx_arg p[3] = { stx_arg_tensor(y),
+					stx_arg_ints(c->g, pads, 2 * (uint32_t)rank), one };
 		y = onnx_call(c, STX_OP_PAD, p, 3);
 	}
 	out[0] = reverse && rank ? onnx_reverse(c, y, dim) : y;

@@ -46,8 +46,9 @@ static stx_err map_constant(struct onnx *c, V *out)
 		int64_t n = (int64_t)a->n_floats;
 		out[0] = onnx_constant(c, NULL, STX_F32, 1, &n, a->floats, a->n_floats * 4);
 	} else {
-		return onnx_fail(c, STX_E_UNSUPPORTED,
-		                 "operator Constant: only tensor, integer and float values are supported");
+		return onnx_fail(
+			c, STX_E_UNSUPPORTED,
+			"operator Constant: only tensor, integer and float values are supported");
 	}
 	return c->err;
 }
@@ -83,11 +84,12 @@ static stx_err range_of_floats(struct onnx *c, const V *in, V *out)
 	enum stx_dtype t = onnx_dtype(in[0]);
 	for (int i = 0; i < 3; i++)
 		if (onnx_known_floats(c, in[i], "start, limit and step", &v[i], 1) != 1)
-			return onnx_fail(c, STX_E_INVALID, "start, limit and step must be one number each");
+			return onnx_fail(c, STX_E_INVALID,
+					 "start, limit and step must be one number each");
 	double count = v[2] == 0 ? NAN : ceil((v[1] - v[0]) / v[2]);
 	if (!(count < RANGE_MAX))
-		return onnx_fail(c, STX_E_INVALID, "the step is 0 or the range has more than %d elements",
-		                 RANGE_MAX);
+		return onnx_fail(c, STX_E_INVALID,
+				 "the step is 0 or the range has more than %d elements", RANGE_MAX);
 	V i = onnx_arange(c, 0, count > 0 ? (int64_t)count : 0, 1, t);
 	V scaled = onnx_2(c, STX_OP_MUL, i, onnx_number(c, v[2], t));
 	out[0] = onnx_2(c, STX_OP_ADD, scaled, onnx_number(c, v[0], t));
@@ -102,13 +104,15 @@ static stx_err map_range(struct onnx *c, V *out)
 		return range_of_floats(c, in, out);
 	for (int i = 0; i < 3; i++)
 		if (onnx_known_ints(c, in[i], "start, limit and step", &v[i], 1) != 1)
-			return onnx_fail(c, STX_E_INVALID, "start, limit and step must be one number each");
+			return onnx_fail(c, STX_E_INVALID,
+					 "start, limit and step must be one number each");
 	__int128 span = (__int128)v[1] - v[0], step = v[2];
 	if (step == 0)
 		return onnx_fail(c, STX_E_INVALID, "the step is 0");
 	__int128 count = span / step + (span % step != 0 && (span < 0) == (step < 0));
 	if (count > RANGE_MAX)
-		return onnx_fail(c, STX_E_TOO_LARGE, "the range has more than %d elements", RANGE_MAX);
+		return onnx_fail(c, STX_E_TOO_LARGE, "the range has more than %d elements",
+				 RANGE_MAX);
 	int64_t n = count > 0 ? (int64_t)count : 0;
 	out[0] = onnx_arange(c, v[0], v[0] + n * v[2], v[2], onnx_dtype(in[0]));
 	return c->err;
@@ -153,7 +157,8 @@ static stx_err map_eye_like(struct onnx *c, V *out)
 	if (t == STX_DTYPE_NONE)
 		return onnx_unsupported_attr(c, "dtype", stx_onnx_type_name((int)to));
 	row_column(c, sizes[0], sizes[1], &row, &column);
-	V on = onnx_2(c, STX_OP_EQ, onnx_2(c, STX_OP_ADD, row, onnx_number(c, (double)k, STX_I64)), column);
+	V on = onnx_2(c, STX_OP_EQ, onnx_2(c, STX_OP_ADD, row, onnx_number(c, (double)k, STX_I64)),
+		      column);
 	out[0] = onnx_cast(c, on, t);
 	return c->err;
 }
@@ -187,7 +192,8 @@ static stx_err map_one_hot(struct onnx *c, V *out)
 	int rank = onnx_rank(index), axis = onnx_axis(c, onnx_int(c, "axis", -1), rank + 1), n = 0;
 	V i = onnx_unsqueeze(c, onnx_cast(c, index, STX_I64), axis);
 	V negative = onnx_2(c, STX_OP_LT, i, onnx_number(c, 0, STX_I64));
-	i = onnx_where(c, negative, onnx_2(c, STX_OP_ADD, i, onnx_number(c, (double)depth, STX_I64)), i);
+	i = onnx_where(c, negative,
+		       onnx_2(c, STX_OP_ADD, i, onnx_number(c, (double)depth, STX_I64)), i);
 	for (int d = 0; d <= rank; d++)
 		sizes[n++] = d == axis ? depth : 1;
 	V k = onnx_view(c, onnx_arange(c, 0, depth, 1, STX_I64), sizes, n);
@@ -209,7 +215,8 @@ static stx_err map_reshape(struct onnx *c, V *out)
 	if (c->opset < 5) {
 		n = onnx_ints(c, "shape", &attr);
 		if (n < 0 || n > STX_MAX_DIMS)
-			return onnx_fail(c, STX_E_INVALID, "attribute shape is missing or too long");
+			return onnx_fail(c, STX_E_INVALID,
+					 "attribute shape is missing or too long");
 		memcpy(want, attr, (size_t)n * sizeof *attr);
 	} else {
 		n = onnx_known_ints(c, onnx_in(c, 1), "the shape", want, STX_MAX_DIMS);
@@ -220,8 +227,9 @@ static stx_err map_reshape(struct onnx *c, V *out)
 	for (int i = 0; i < n; i++) {
 		if (want[i] == 0 && !onnx_int(c, "allowzero", 0)) {
 			if (i >= rank)
-				return onnx_fail(c, STX_E_INVALID, "the shape copies dimension %d of a rank %d input", i,
-				                 rank);
+				return onnx_fail(c, STX_E_INVALID,
+						 "the shape copies dimension %d of a rank %d input",
+						 i, rank);
 			want[i] = have[i];
 		}
 		if (want[i] == -1 && unknown < 0)
@@ -234,7 +242,8 @@ static stx_err map_reshape(struct onnx *c, V *out)
 	if (unknown >= 0) {
 		int64_t total = product(have, 0, rank);
 		if (known == 0 || total % known)
-			return onnx_fail(c, STX_E_INVALID, "%lld elements do not fit the shape", (long long)total);
+			return onnx_fail(c, STX_E_INVALID, "%lld elements do not fit the shape",
+					 (long long)total);
 		want[unknown] = total / known;
 	}
 	out[0] = onnx_view(c, x, want, n);
@@ -248,7 +257,8 @@ static stx_err map_flatten(struct onnx *c, V *out)
 	int rank = sizes_of(c, x, have);
 	axis = axis < 0 ? axis + rank : axis;
 	if (!c->err && (axis < 0 || axis > rank))
-		return onnx_fail(c, STX_E_INVALID, "axis %lld is outside rank %d", (long long)axis, rank);
+		return onnx_fail(c, STX_E_INVALID, "axis %lld is outside rank %d", (long long)axis,
+				 rank);
 	int64_t want[2] = { product(have, 0, (int)axis), product(have, (int)axis, rank) };
 	out[0] = onnx_view(c, x, want, 2);
 	return c->err;
@@ -283,7 +293,8 @@ static int axes_of(struct onnx *c, int64_t *axes)
 		memcpy(axes, attr, (size_t)n * sizeof *axes);
 		return n;
 	}
-	return onnx_has(c, 1) ? onnx_known_ints(c, onnx_in(c, 1), "the axes", axes, STX_MAX_DIMS) : -1;
+	return onnx_has(c, 1) ? onnx_known_ints(c, onnx_in(c, 1), "the axes", axes, STX_MAX_DIMS)
+			      : -1;
 }
 
 static stx_err map_squeeze(struct onnx *c, V *out)
@@ -295,7 +306,8 @@ static stx_err map_squeeze(struct onnx *c, V *out)
 	for (int i = 0; i < n && !c->err; i++) {
 		int a = onnx_axis(c, axes[i], rank);
 		if (!c->err && have[a] != 1)
-			return onnx_fail(c, STX_E_INVALID, "axis %d has size %lld, not 1", a, (long long)have[a]);
+			return onnx_fail(c, STX_E_INVALID, "axis %d has size %lld, not 1", a,
+					 (long long)have[a]);
 		drop |= 1u << a;
 	}
 	for (int i = 0; i < rank; i++)
@@ -314,8 +326,9 @@ static stx_err map_unsqueeze(struct onnx *c, V *out)
 	if (c->err)
 		return c->err;
 	if (n < 0 || rank + n > STX_MAX_DIMS)
-		return onnx_fail(c, STX_E_INVALID, "axes are missing, or the result's rank is above %d",
-		                 STX_MAX_DIMS);
+		return onnx_fail(c, STX_E_INVALID,
+				 "axes are missing, or the result's rank is above %d",
+				 STX_MAX_DIMS);
 	for (int i = 0; i < n && !c->err; i++) {
 		int a = onnx_axis(c, axes[i], rank + n);
 		if (added >> a & 1)
@@ -455,7 +468,9 @@ static stx_err map_slice(struct onnx *c, V *out)
 	if (c->opset < 10) {
 		n = onnx_ints(c, "starts", &s);
 		if (n < 0 || n > STX_MAX_DIMS || onnx_ints(c, "ends", &e) != n)
-			return onnx_fail(c, STX_E_INVALID, "attributes starts and ends are missing or differ in length");
+			return onnx_fail(
+				c, STX_E_INVALID,
+				"attributes starts and ends are missing or differ in length");
 		memcpy(starts, s, (size_t)n * sizeof *s);
 		memcpy(ends, e, (size_t)n * sizeof *e);
 		na = onnx_ints(c, "axes", &a);
@@ -472,7 +487,8 @@ static stx_err map_slice(struct onnx *c, V *out)
 			onnx_known_ints(c, onnx_in(c, 4), "the steps", steps, STX_MAX_DIMS);
 	}
 	for (int i = 0; i < n && !c->err; i++)
-		x = slice_axis(c, x, onnx_axis(c, axes[i], onnx_rank(x)), starts[i], ends[i], steps[i]);
+		x = slice_axis(c, x, onnx_axis(c, axes[i], onnx_rank(x)), starts[i], ends[i],
+			       steps[i]);
 	out[0] = x;
 	return c->err;
 }
@@ -510,42 +526,47 @@ static stx_err map_gather_nd(struct onnx *c, V *out)
 	if (c->err)
 		return c->err;
 	if (irank < 1 || batch < 0 || batch >= irank || batch + isz[irank - 1] > rank)
-		return onnx_fail(c, STX_E_INVALID, "indices of length %lld do not fit a rank %d input",
-		                 irank ? (long long)isz[irank - 1] : 0, rank);
+		return onnx_fail(c, STX_E_INVALID,
+				 "indices of length %lld do not fit a rank %d input",
+				 irank ? (long long)isz[irank - 1] : 0, rank);
 	int k = (int)isz[irank - 1];
 	int64_t nb = product(have, 0, batch), per = product(have, batch, batch + k);
 	int64_t tuples = product(isz, batch, irank - 1), rest = product(have, batch + k, rank);
 	int64_t rows[2] = { nb * per, rest }, flat[3] = { nb, tuples, k }, bcol[2] = { nb, 1 };
 	V i3 = onnx_view(c, onnx_cast(c, index, STX_I64), flat, 3);
 	V row = onnx_2(c, STX_OP_MUL, onnx_view(c, onnx_arange(c, 0, nb, 1, STX_I64), bcol, 2),
-	               onnx_number(c, (double)per, STX_I64));
+		       onnx_number(c, (double)per, STX_I64));
 	for (int d = 0; d < k && !c->err; d++) {
 		int64_t col[2] = { nb, tuples };
 		V i = onnx_view(c, onnx_slice(c, i3, 2, d, d + 1, 1), col, 2);
 		i = onnx_wrap_index(c, i, have[batch + d]);
 		int64_t stride = product(have, batch + d + 1, batch + k);
 		row = onnx_2(c, STX_OP_ADD, row,
-		             onnx_2(c, STX_OP_MUL, i, onnx_number(c, (double)stride, STX_I64)));
+			     onnx_2(c, STX_OP_MUL, i, onnx_number(c, (double)stride, STX_I64)));
 	}
 	for (int d = 0; d < irank - 1; d++)
 		want[n++] = isz[d];
 	for (int d = batch + k; d < rank && n < STX_MAX_DIMS; d++)
 		want[n++] = have[d];
 	int64_t count = nb * tuples;
-	V r = onnx_index_select(c, onnx_view(c, x, rows, 2), 0,
-	                        onnx_view(c, onnx_expand(c, row, (int64_t[]){ nb, tuples }, 2), &count, 1));
+	V r = onnx_index_select(
+		c, onnx_view(c, x, rows, 2), 0,
+		onnx_view(c, onnx_expand(c, row, (int64_t[]){ nb, tuples }, 2), &count, 1));
 	out[0] = onnx_view(c, r, want, n);
 	return c->err;
 }
 
 /* ---- padding ---- */
 
-/* Source positions along one axis for edge, reflect and wrap padding; lo and hi may be negative (cropping). */
-static int pad_indices(struct onnx *c, const char *mode, int64_t n, int64_t lo, int64_t hi, V *index)
+/* Source positions along one axis for edge, reflect and wrap padding; lo and hi may be negative
+ * (cropping). */
+static int pad_indices(struct onnx *c, const char *mode, int64_t n, int64_t lo, int64_t hi,
+		       V *index)
 {
 	int64_t total = n + lo + hi;
 	if (total < 0 || total > STX_FOLD_MAX_ELEMS || n == 0) {
-		onnx_fail(c, STX_E_UNSUPPORTED, "padding of mode %s to %lld elements", mode, (long long)total);
+		onnx_fail(c, STX_E_UNSUPPORTED, "padding of mode %s to %lld elements", mode,
+			  (long long)total);
 		return 0;
 	}
 	int64_t *at = STX_NEW_ARRAY(c->arena, int64_t, (size_t)total + 1);
@@ -574,7 +595,8 @@ static stx_err map_pad(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	const char *mode = onnx_str(c, "mode", "constant");
-	int64_t pads[2 * STX_MAX_DIMS], axes[STX_MAX_DIMS], lo[STX_MAX_DIMS] = { 0 }, hi[STX_MAX_DIMS] = { 0 };
+	int64_t pads[2 * STX_MAX_DIMS], axes[STX_MAX_DIMS], lo[STX_MAX_DIMS] = { 0 },
+							    hi[STX_MAX_DIMS] = { 0 };
 	const int64_t *attr;
 	int rank = onnx_rank(x), n, naxes = rank;
 	for (int i = 0; i < rank; i++)
@@ -583,12 +605,14 @@ static stx_err map_pad(struct onnx *c, V *out)
 	if (c->opset < 11) {
 		n = onnx_ints(c, c->opset < 2 ? "paddings" : "pads", &attr);
 		if (n != 2 * rank)
-			return onnx_fail(c, STX_E_INVALID, "attribute pads does not have %d numbers", 2 * rank);
+			return onnx_fail(c, STX_E_INVALID,
+					 "attribute pads does not have %d numbers", 2 * rank);
 		memcpy(pads, attr, (size_t)n * sizeof *pads);
 		value = stx_arg_scalar_f(onnx_float(c, "value", 0));
 	} else {
 		n = onnx_known_ints(c, onnx_in(c, 1), "the pads", pads, 2 * STX_MAX_DIMS);
-		if (onnx_has(c, 2) && !onnx_known_scalar(c, onnx_in(c, 2), "the padding value", &value))
+		if (onnx_has(c, 2) &&
+		    !onnx_known_scalar(c, onnx_in(c, 2), "the padding value", &value))
 			return c->err;
 		if (onnx_has(c, 3))
 			naxes = onnx_known_ints(c, onnx_in(c, 3), "the axes", axes, STX_MAX_DIMS);
@@ -609,7 +633,8 @@ static stx_err map_pad(struct onnx *c, V *out)
 			last_first[2 * i + 1] = hi[rank - 1 - i];
 		}
 		struct stx_arg args[3] = { stx_arg_tensor(x),
-			                   stx_arg_ints(c->g, last_first, 2 * (uint32_t)rank), value };
+					   stx_arg_ints(c->g, last_first, 2 * (uint32_t)rank),
+					   value };
 		out[0] = onnx_call(c, STX_OP_PAD, args, 3);
 		return c->err;
 	}
@@ -617,7 +642,8 @@ static stx_err map_pad(struct onnx *c, V *out)
 		return onnx_unsupported_attr(c, "mode", mode);
 	for (int i = 0; i < rank && !c->err; i++) {
 		V index = NO_V;
-		if ((lo[i] || hi[i]) && pad_indices(c, mode, onnx_dim(c, x, i), lo[i], hi[i], &index))
+		if ((lo[i] || hi[i]) &&
+		    pad_indices(c, mode, onnx_dim(c, x, i), lo[i], hi[i], &index))
 			x = onnx_index_select(c, x, i, index);
 	}
 	out[0] = x;
@@ -634,7 +660,8 @@ static stx_err map_depth_to_space(struct onnx *c, V *out)
 	if (sizes_of(c, x, s) != 4 && !c->err)
 		return onnx_fail(c, STX_E_INVALID, "the input must have rank 4");
 	if (!c->err && (b < 1 || s[1] % (b * b)))
-		return onnx_fail(c, STX_E_INVALID, "blocksize %lld does not divide the channels", (long long)b);
+		return onnx_fail(c, STX_E_INVALID, "blocksize %lld does not divide the channels",
+				 (long long)b);
 	if (c->err)
 		return c->err;
 	int64_t k = s[1] / (b * b), last[4] = { s[0], k, s[2] * b, s[3] * b };
@@ -653,7 +680,8 @@ static stx_err map_space_to_depth(struct onnx *c, V *out)
 	if (sizes_of(c, x, s) != 4 && !c->err)
 		return onnx_fail(c, STX_E_INVALID, "the input must have rank 4");
 	if (!c->err && (b < 1 || s[2] % b || s[3] % b))
-		return onnx_fail(c, STX_E_INVALID, "blocksize %lld does not divide the image", (long long)b);
+		return onnx_fail(c, STX_E_INVALID, "blocksize %lld does not divide the image",
+				 (long long)b);
 	if (c->err)
 		return c->err;
 	int64_t wide[6] = { s[0], s[1], s[2] / b, b, s[3] / b, b }, p[6] = { 0, 3, 5, 1, 2, 4 };

@@ -20,7 +20,8 @@ static int64_t reach(const struct window *w, int i)
 }
 
 /* An attribute of one integer a spatial dimension (times 2 for pads), each at least `least`. */
-static void read_ints(struct onnx *c, const char *name, int n, int64_t least, int64_t otherwise, int64_t *out)
+static void read_ints(struct onnx *c, const char *name, int n, int64_t least, int64_t otherwise,
+		      int64_t *out)
 {
 	const int64_t *v;
 	int have = onnx_ints(c, name, &v);
@@ -28,11 +29,13 @@ static void read_ints(struct onnx *c, const char *name, int n, int64_t least, in
 		out[i] = have < 0 ? otherwise : i < have ? v[i] : least - 1;
 	for (int i = 0; i < n && !c->err; i++)
 		if ((have >= 0 && have != n) || out[i] < least || out[i] > INT32_MAX)
-			onnx_fail(c, STX_E_INVALID, "attribute %s does not have %d numbers of at least %lld", name,
-			          n, (long long)least);
+			onnx_fail(c, STX_E_INVALID,
+				  "attribute %s does not have %d numbers of at least %lld", name, n,
+				  (long long)least);
 }
 
-/* SAME_UPPER and SAME_LOWER: as many outputs as strides fit; the odd one out goes behind or in front. */
+/* SAME_UPPER and SAME_LOWER: as many outputs as strides fit; the odd one out goes behind or in
+ * front. */
 static void same_pads(struct window *w, int i, int upper)
 {
 	int64_t out = (w->in[i] + w->stride[i] - 1) / w->stride[i];
@@ -79,7 +82,8 @@ static int is_plain(const struct window *w, int half)
 {
 	int ok = w->k <= 3;
 	for (int i = 0; i < w->k; i++)
-		ok &= w->lo[i] == w->hi[i] && w->lo[i] >= 0 && (!half || w->lo[i] <= w->kernel[i] / 2);
+		ok &= w->lo[i] == w->hi[i] && w->lo[i] >= 0 &&
+		      (!half || w->lo[i] <= w->kernel[i] / 2);
 	return ok;
 }
 
@@ -88,7 +92,8 @@ static struct stx_arg ints(struct onnx *c, const int64_t *v, int k)
 	return stx_arg_ints(c->g, v, (uint32_t)k);
 }
 
-static V pad_spatial(struct onnx *c, V x, int k, const int64_t *lo, const int64_t *hi, struct stx_arg value)
+static V pad_spatial(struct onnx *c, V x, int k, const int64_t *lo, const int64_t *hi,
+		     struct stx_arg value)
 {
 	int64_t pads[2 * SPATIAL];
 	int any = 0;
@@ -113,20 +118,25 @@ static struct stx_arg zero_of(V x)
 /* ---- convolution ---- */
 
 static V convolution(struct onnx *c, V x, V wt, V bias, const struct window *w, const int64_t *pad,
-                     const int64_t *output_padding, int64_t groups)
+		     const int64_t *output_padding, int64_t groups)
 {
 	if (c->err)
 		return NO_V;
 	if (w->k > 3) {
-		onnx_fail(c, STX_E_UNSUPPORTED, "operator %s: %d spatial dimensions", c->n->op_type, w->k);
+		onnx_fail(c, STX_E_UNSUPPORTED, "operator %s: %d spatial dimensions", c->n->op_type,
+			  w->k);
 		return NO_V;
 	}
-	struct stx_arg a[9] = { stx_arg_tensor(x), stx_arg_tensor(wt),
-		                bias.node ? stx_arg_tensor(bias) : stx_arg_none(), ints(c, w->stride, w->k),
-		                ints(c, pad, w->k), ints(c, w->dilation, w->k),
-		                stx_arg_bool(output_padding != NULL),
-		                ints(c, output_padding ? output_padding : pad, output_padding ? w->k : 0),
-		                stx_arg_int(c->g, groups) };
+	struct stx_arg a[9] = { stx_arg_tensor(x),
+				stx_arg_tensor(wt),
+				bias.node ? stx_arg_tensor(bias) : stx_arg_none(),
+				ints(c, w->stride, w->k),
+				ints(c, pad, w->k),
+				ints(c, w->dilation, w->k),
+				stx_arg_bool(output_padding != NULL),
+				ints(c, output_padding ? output_padding : pad,
+				     output_padding ? w->k : 0),
+				stx_arg_int(c->g, groups) };
 	return onnx_call(c, STX_OP_CONVOLUTION, a, 9);
 }
 
@@ -139,7 +149,8 @@ static V conv(struct onnx *c, V x, V wt, V bias)
 	if (c->err)
 		return NO_V;
 	if (onnx_rank(wt) != onnx_rank(x)) {
-		onnx_fail(c, STX_E_INVALID, "input and weight have ranks %d and %d", onnx_rank(x), onnx_rank(wt));
+		onnx_fail(c, STX_E_INVALID, "input and weight have ranks %d and %d", onnx_rank(x),
+			  onnx_rank(wt));
 		return NO_V;
 	}
 	for (int i = 2; i < onnx_rank(wt); i++)
@@ -195,13 +206,14 @@ static stx_err map_conv_transpose(struct onnx *c, V *out)
 {
 	static const int64_t none[SPATIAL];
 	V x = onnx_in(c, 0), wt = onnx_in(c, 1), bias = onnx_opt(c, 2);
-	int64_t kernel[SPATIAL], extra[SPATIAL], lo[SPATIAL], hi[SPATIAL], groups = onnx_int(c, "group", 1);
+	int64_t kernel[SPATIAL], extra[SPATIAL], lo[SPATIAL], hi[SPATIAL],
+		groups = onnx_int(c, "group", 1);
 	struct window w;
 	if (c->err)
 		return c->err;
 	if (onnx_rank(wt) != onnx_rank(x))
-		return onnx_fail(c, STX_E_INVALID, "input and weight have ranks %d and %d", onnx_rank(x),
-		                 onnx_rank(wt));
+		return onnx_fail(c, STX_E_INVALID, "input and weight have ranks %d and %d",
+				 onnx_rank(x), onnx_rank(wt));
 	for (int i = 2; i < onnx_rank(wt); i++)
 		kernel[i - 2] = onnx_dim(c, wt, i);
 	if (!read_window(c, x, kernel, &w))
@@ -227,8 +239,8 @@ static stx_err map_conv_transpose(struct onnx *c, V *out)
 
 /* ---- pooling ---- */
 
-/* Number of windows, with ceil_mode a partial one that starts in the input or the padding before; then
- * hi becomes what makes exactly these fit. Returns the padding behind that was asked for. */
+/* Number of windows, with ceil_mode a partial one that starts in the input or the padding before;
+ * then hi becomes what makes exactly these fit. Returns the padding behind that was asked for. */
 static void count_windows(struct onnx *c, struct window *w, int64_t *asked)
 {
 	int ceil_mode = onnx_int(c, "ceil_mode", 0) != 0;
@@ -255,7 +267,8 @@ static V windows(struct onnx *c, V x, const struct window *w, struct stx_arg fil
 		onnx_fail(c, STX_E_TOO_LARGE, "too many dimensions");
 	for (int i = 0; i < w->k && !c->err; i++) {
 		struct stx_arg a[4] = { stx_arg_tensor(x), stx_arg_int(c->g, 2 + i),
-			                stx_arg_int(c->g, reach(w, i)), stx_arg_int(c->g, w->stride[i]) };
+					stx_arg_int(c->g, reach(w, i)),
+					stx_arg_int(c->g, w->stride[i]) };
 		x = onnx_call(c, STX_OP_UNFOLD, a, 4);
 		if (w->dilation[i] > 1)
 			x = onnx_slice(c, x, rank + i, 0, reach(w, i), w->dilation[i]);
@@ -281,9 +294,11 @@ static V times(struct onnx *c, V a, int64_t k)
 }
 
 /* Positions in the padded image as ONNX's flat index of the whole input. */
-static V onnx_indices(struct onnx *c, V flat, V x, const struct window *w, const int64_t *lo, const int64_t *padded)
+static V onnx_indices(struct onnx *c, V flat, V x, const struct window *w, const int64_t *lo,
+		      const int64_t *padded)
 {
-	int64_t stride[SPATIAL], area = 1, nc[SPATIAL + 2], n = onnx_dim(c, x, 0), ch = onnx_dim(c, x, 1);
+	int64_t stride[SPATIAL], area = 1, nc[SPATIAL + 2], n = onnx_dim(c, x, 0),
+				 ch = onnx_dim(c, x, 1);
 	int column = onnx_int(c, "storage_order", 0) != 0;
 	for (int i = 0; i < w->k; i++) {
 		int d = column ? i : w->k - 1 - i;
@@ -297,15 +312,17 @@ static V onnx_indices(struct onnx *c, V flat, V x, const struct window *w, const
 	sum = times(c, sum, area);
 	for (int i = w->k - 1; i >= 0 && !c->err; i--) {
 		V size = onnx_number(c, (double)padded[i], STX_I64), at = flat;
-		struct stx_arg div[3] = { stx_arg_tensor(flat), stx_arg_tensor(size), stx_arg_str(c->g, "floor") };
+		struct stx_arg div[3] = { stx_arg_tensor(flat), stx_arg_tensor(size),
+					  stx_arg_str(c->g, "floor") };
 		if (i) {
 			at = onnx_2(c, STX_OP_REMAINDER, flat, size);
 			flat = onnx_call(c, STX_OP_DIV_MODE, div, 3);
 		}
 		if (lo[i]) /* padding is chosen only where all is lowest */
-			at = onnx_2(c, STX_OP_MAXIMUM,
-			            onnx_2(c, STX_OP_SUB, at, onnx_number(c, (double)lo[i], STX_I64)),
-			            onnx_number(c, 0, STX_I64));
+			at = onnx_2(
+				c, STX_OP_MAXIMUM,
+				onnx_2(c, STX_OP_SUB, at, onnx_number(c, (double)lo[i], STX_I64)),
+				onnx_number(c, 0, STX_I64));
 		sum = onnx_2(c, STX_OP_ADD, sum, times(c, at, stride[i]));
 	}
 	return sum;
@@ -321,12 +338,16 @@ static stx_err map_max_pool(struct onnx *c, V *out)
 	if (!read_window(c, x, NULL, &w))
 		return c->err;
 	if (w.k > 3)
-		return onnx_fail(c, STX_E_UNSUPPORTED, "operator MaxPool: %d spatial dimensions", w.k);
+		return onnx_fail(c, STX_E_UNSUPPORTED, "operator MaxPool: %d spatial dimensions",
+				 w.k);
 	int plain = is_plain(&w, 1) && !onnx_int(c, "ceil_mode", 0);
 	if (!plain) {
 		int bits = 8 * stx_dtype_bytes(t);
-		struct stx_arg least = onnx_is_float(x) ? stx_arg_scalar_f(-INFINITY)
-			: stx_arg_scalar_i(stx_dtype_kind(t) == STX_KIND_INT ? INT64_MIN >> (64 - bits) : 0);
+		struct stx_arg least = onnx_is_float(x)
+					       ? stx_arg_scalar_f(-INFINITY)
+					       : stx_arg_scalar_i(stx_dtype_kind(t) == STX_KIND_INT
+									  ? INT64_MIN >> (64 - bits)
+									  : 0);
 		count_windows(c, &w, asked);
 		y = pad_spatial(c, x, w.k, w.lo, w.hi, least);
 	}
@@ -334,16 +355,19 @@ static stx_err map_max_pool(struct onnx *c, V *out)
 		padded[i] = plain ? w.in[i] : w.in[i] + w.lo[i] + w.hi[i];
 	if (c->err)
 		return c->err;
-	struct stx_arg a[6] = { stx_arg_tensor(y), ints(c, w.kernel, w.k), ints(c, w.stride, w.k),
-		                ints(c, plain ? w.lo : none, w.k), ints(c, w.dilation, w.k), stx_arg_bool(0) };
+	struct stx_arg a[6] = { stx_arg_tensor(y),        ints(c, w.kernel, w.k),
+				ints(c, w.stride, w.k),   ints(c, plain ? w.lo : none, w.k),
+				ints(c, w.dilation, w.k), stx_arg_bool(0) };
 	out[0] = onnx_call(c, max_pools[w.k - 1], a, 6);
 	if (c->n->n_output > 1 && !c->err)
-		out[1] = onnx_indices(c, stx_val(out[0].node, 1), x, &w, plain ? none : w.lo, padded);
+		out[1] = onnx_indices(c, stx_val(out[0].node, 1), x, &w, plain ? none : w.lo,
+				      padded);
 	return c->err;
 }
 
 /* Elements each window counts along dimension i, as constants that broadcast over [out..]. */
-static V counts(struct onnx *c, const struct window *w, int i, const int64_t *asked, int include, enum stx_dtype t)
+static V counts(struct onnx *c, const struct window *w, int i, const int64_t *asked, int include,
+		enum stx_dtype t)
 {
 	int64_t sizes[SPATIAL], n = w->out[i];
 	if (c->err || n > STX_FOLD_MAX_ELEMS) {
@@ -367,10 +391,12 @@ static V counts(struct onnx *c, const struct window *w, int i, const int64_t *as
 
 static stx_err map_average_pool(struct onnx *c, V *out)
 {
-	static const enum stx_op pools[] = { STX_OP_AVG_POOL1D, STX_OP_AVG_POOL2D, STX_OP_AVG_POOL3D };
+	static const enum stx_op pools[] = { STX_OP_AVG_POOL1D, STX_OP_AVG_POOL2D,
+					     STX_OP_AVG_POOL3D };
 	V x = onnx_in(c, 0);
 	int64_t asked[SPATIAL];
-	int include = onnx_int(c, "count_include_pad", 0) != 0, ceil_mode = onnx_int(c, "ceil_mode", 0) != 0;
+	int include = onnx_int(c, "count_include_pad", 0) != 0,
+	    ceil_mode = onnx_int(c, "ceil_mode", 0) != 0;
 	struct window w;
 	if (!read_window(c, x, NULL, &w))
 		return c->err;
@@ -378,14 +404,16 @@ static stx_err map_average_pool(struct onnx *c, V *out)
 	for (int i = 0; i < w.k; i++)
 		plain &= w.dilation[i] == 1;
 	if (plain) {
-		struct stx_arg a[6] = { stx_arg_tensor(x), ints(c, w.kernel, w.k), ints(c, w.stride, w.k),
-			                ints(c, w.lo, w.k), stx_arg_bool(ceil_mode), stx_arg_bool(include) };
+		struct stx_arg a[6] = { stx_arg_tensor(x),       ints(c, w.kernel, w.k),
+					ints(c, w.stride, w.k),  ints(c, w.lo, w.k),
+					stx_arg_bool(ceil_mode), stx_arg_bool(include) };
 		out[0] = onnx_call(c, pools[w.k - 1], a, 6);
 		return c->err;
 	}
 	enum stx_dtype t = onnx_dtype(x), wide = stx_dtype_bytes(t) < 4 ? STX_F32 : t;
 	count_windows(c, &w, asked);
-	V sum = sum_windows(c, onnx_cast(c, x, wide), &w), n = counts(c, &w, 0, asked, include, wide);
+	V sum = sum_windows(c, onnx_cast(c, x, wide), &w),
+	  n = counts(c, &w, 0, asked, include, wide);
 	for (int i = 1; i < w.k; i++)
 		n = onnx_2(c, STX_OP_MUL, n, counts(c, &w, i, asked, include, wide));
 	out[0] = onnx_cast(c, onnx_2(c, STX_OP_DIV, sum, n), t);
@@ -404,9 +432,11 @@ static stx_err map_lp_pool(struct onnx *c, V *out)
 		return c->err;
 	count_windows(c, &w, asked);
 	V v = onnx_1(c, STX_OP_ABS, onnx_cast(c, x, wide));
-	v = p == 2 ? onnx_2(c, STX_OP_MUL, v, v) : onnx_2(c, STX_OP_POW, v, onnx_number(c, p, wide));
+	v = p == 2 ? onnx_2(c, STX_OP_MUL, v, v)
+		   : onnx_2(c, STX_OP_POW, v, onnx_number(c, p, wide));
 	v = sum_windows(c, v, &w);
-	v = p == 2 ? onnx_1(c, STX_OP_SQRT, v) : onnx_2(c, STX_OP_POW, v, onnx_number(c, 1 / p, wide));
+	v = p == 2 ? onnx_1(c, STX_OP_SQRT, v)
+		   : onnx_2(c, STX_OP_POW, v, onnx_number(c, 1 / p, wide));
 	out[0] = onnx_cast(c, v, t);
 	return c->err;
 }
@@ -428,15 +458,16 @@ static stx_err map_lrn(struct onnx *c, V *out)
 	V v = onnx_cast(c, x, wide), sq = onnx_2(c, STX_OP_MUL, v, v);
 	if (c->err)
 		return c->err;
-	struct stx_arg p[3] = { stx_arg_tensor(sq), ints(c, pads, 2 * (rank - 1)), stx_arg_scalar_f(0) };
+	struct stx_arg p[3] = { stx_arg_tensor(sq), ints(c, pads, 2 * (rank - 1)),
+				stx_arg_scalar_f(0) };
 	sq = onnx_call(c, STX_OP_PAD, p, 3);
 	struct stx_arg u[4] = { stx_arg_tensor(sq), stx_arg_int(c->g, 1), stx_arg_int(c->g, size),
-		                stx_arg_int(c->g, 1) };
+				stx_arg_int(c->g, 1) };
 	sq = onnx_call(c, STX_OP_UNFOLD, u, 4);
 	last = rank;
 	V sum = onnx_reduce(c, STX_OP_SUM_DIM, sq, &last, 1, 0);
 	sum = onnx_shift(c, onnx_scale(c, sum, onnx_float(c, "alpha", 1e-4f) / (double)size),
-	                 onnx_float(c, "bias", 1));
+			 onnx_float(c, "bias", 1));
 	V d = onnx_2(c, STX_OP_POW, sum, onnx_number(c, onnx_float(c, "beta", 0.75), wide));
 	out[0] = onnx_cast(c, onnx_2(c, STX_OP_DIV, v, d), t);
 	return c->err;
@@ -474,7 +505,8 @@ static V requantize(struct onnx *c, V acc, V scale, V zero)
 	enum stx_dtype t = onnx_dtype(zero);
 	double lo = t == STX_I8 ? -128 : 0, hi = t == STX_I8 ? 127 : 255;
 	if (!c->err && t != STX_I8 && t != STX_U8)
-		onnx_fail(c, STX_E_UNSUPPORTED, "operator %s: element type %s", c->n->op_type, stx_dtype_name(t));
+		onnx_fail(c, STX_E_UNSUPPORTED, "operator %s: element type %s", c->n->op_type,
+			  stx_dtype_name(t));
 	V q = onnx_1(c, STX_OP_ROUND, onnx_2(c, STX_OP_MUL, onnx_cast(c, acc, STX_F32), scale));
 	q = onnx_2(c, STX_OP_ADD, q, onnx_cast(c, zero, STX_F32));
 	q = onnx_2(c, STX_OP_MAXIMUM, q, onnx_number(c, lo, STX_F32));
@@ -489,10 +521,12 @@ static V scalar_of(struct onnx *c, V v)
 
 static stx_err map_qlinear_conv(struct onnx *c, V *out)
 {
-	V x = onnx_in(c, 0), xs = onnx_in(c, 1), xz = onnx_in(c, 2), wt = onnx_in(c, 3), ws = onnx_in(c, 4),
-	  wz = onnx_in(c, 5), ys = onnx_in(c, 6), yz = onnx_in(c, 7), bias = onnx_opt(c, 8);
+	V x = onnx_in(c, 0), xs = onnx_in(c, 1), xz = onnx_in(c, 2), wt = onnx_in(c, 3),
+	  ws = onnx_in(c, 4), wz = onnx_in(c, 5), ys = onnx_in(c, 6), yz = onnx_in(c, 7),
+	  bias = onnx_opt(c, 8);
 	V acc = conv(c, minus_zero(c, x, xz, 1), minus_zero(c, wt, wz, 0), bias);
-	V scale = onnx_2(c, STX_OP_MUL, scalar_of(c, xs), per_channel(c, scalar_of(c, ws), onnx_rank(x)));
+	V scale = onnx_2(c, STX_OP_MUL, scalar_of(c, xs),
+			 per_channel(c, scalar_of(c, ws), onnx_rank(x)));
 	scale = onnx_2(c, STX_OP_DIV, scale, scalar_of(c, ys));
 	out[0] = requantize(c, acc, scale, scalar_of(c, yz));
 	return c->err;
@@ -508,13 +542,15 @@ static stx_err map_matmul_integer(struct onnx *c, V *out)
 
 static stx_err map_qlinear_matmul(struct onnx *c, V *out)
 {
-	V a = onnx_in(c, 0), as = onnx_in(c, 1), az = onnx_in(c, 2), b = onnx_in(c, 3), bs = onnx_in(c, 4),
-	  bz = onnx_in(c, 5), ys = onnx_in(c, 6), yz = onnx_in(c, 7);
+	V a = onnx_in(c, 0), as = onnx_in(c, 1), az = onnx_in(c, 2), b = onnx_in(c, 3),
+	  bs = onnx_in(c, 4), bz = onnx_in(c, 5), ys = onnx_in(c, 6), yz = onnx_in(c, 7);
 	if (!c->err && (onnx_rank(scalar_of(c, as)) || onnx_rank(scalar_of(c, bs))))
-		return onnx_fail(c, STX_E_UNSUPPORTED, "operator QLinearMatMul: a scale for every row or column");
-	V acc = onnx_matmul(c, minus_zero(c, a, az, onnx_rank(a) - 2), minus_zero(c, b, bz, onnx_rank(b) - 1));
+		return onnx_fail(c, STX_E_UNSUPPORTED,
+				 "operator QLinearMatMul: a scale for every row or column");
+	V acc = onnx_matmul(c, minus_zero(c, a, az, onnx_rank(a) - 2),
+			    minus_zero(c, b, bz, onnx_rank(b) - 1));
 	V scale = onnx_2(c, STX_OP_MUL, onnx_cast(c, scalar_of(c, as), STX_F32),
-	                 onnx_cast(c, scalar_of(c, bs), STX_F32));
+			 onnx_cast(c, scalar_of(c, bs), STX_F32));
 	scale = onnx_2(c, STX_OP_DIV, scale, onnx_cast(c, scalar_of(c, ys), STX_F32));
 	out[0] = requantize(c, acc, scale, scalar_of(c, yz));
 	return c->err;

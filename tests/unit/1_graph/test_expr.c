@@ -28,7 +28,7 @@ static int64_t fdiv(int64_t a, int64_t b)
 	return q - (a % b && (a < 0) != (b < 0));
 }
 
-#define NVARS 4
+#define NVARS   4
 #define NPOINTS 24
 
 /* A pool of expressions with their values at NPOINTS points, computed beside the expressions. */
@@ -62,14 +62,21 @@ static void pool_leaves(struct stx_exprs *x, struct pool *p, int64_t vars[NPOINT
 
 static void pool_grow(struct stx_exprs *x, struct pool *p)
 {
-	int a = (int)(rnd() % (unsigned)p->n), b = (int)(rnd() % (unsigned)p->n), op = (int)(rnd() % 8);
+	int a = (int)(rnd() % (unsigned)p->n), b = (int)(rnd() % (unsigned)p->n),
+	    op = (int)(rnd() % 8);
 	int64_t c = rnd_in(1, 24);
 	stx_ex k = stx_ex_const(x, c), r = STX_EX_BAD, ea = p->e[a], eb = p->e[b];
 	int64_t *out = p->v[p->n];
 	for (int i = 0; i < NPOINTS; i++) {
 		int64_t va = p->v[a][i], vb = p->v[b][i];
-		int64_t all[8] = { va + vb, va - vb, va * vb, fdiv(va, c), va - c * fdiv(va, c),
-			           va < vb ? va : vb, va > vb ? va : vb, va / c };
+		int64_t all[8] = { va + vb,
+				   va - vb,
+				   va * vb,
+				   fdiv(va, c),
+				   va - c * fdiv(va, c),
+				   va < vb ? va : vb,
+				   va > vb ? va : vb,
+				   va / c };
 		out[i] = all[op];
 	}
 	switch (op) {
@@ -118,16 +125,17 @@ static void test_expr_random_matches_evaluation(void **state)
 				int64_t v = stx_ex_eval(x, p.e[i], &env, &ok);
 				if (!ok || v != p.v[i][k] || v < r.lo || v > r.hi)
 					fail_msg("seed %llx: %s = %lld, want %lld, in [%lld,%lld]",
-					         (unsigned long long)at, stx_bytes_cstr(&text), (long long)v,
-					         (long long)p.v[i][k], (long long)r.lo, (long long)r.hi);
+						 (unsigned long long)at, stx_bytes_cstr(&text),
+						 (long long)v, (long long)p.v[i][k],
+						 (long long)r.lo, (long long)r.hi);
 			}
 			const char *s = stx_bytes_cstr(&text);
 			stx_ex back = STX_EX_BAD;
 			struct stx_diag d = { 0 };
 			stx_err e = stx_ex_parse(x, &s, s + text.n, find_var, &p, &back, &d);
 			if (e || back != p.e[i] || *s)
-				fail_msg("seed %llx: '%s' does not parse back: %s", (unsigned long long)at,
-				         stx_bytes_cstr(&text), d.text);
+				fail_msg("seed %llx: '%s' does not parse back: %s",
+					 (unsigned long long)at, stx_bytes_cstr(&text), d.text);
 			stx_bytes_free(&text);
 		}
 		stx_arena_free(a);
@@ -147,7 +155,8 @@ static void test_expr_subst_matches_evaluation(void **state)
 		for (int i = 0; i < 50 && p.n < 60; i++)
 			pool_grow(x, &p);
 		stx_ex map[NVARS];
-		for (int i = 0; i < NVARS; i++) { /* replacements within the variable's declared range */
+		for (int i = 0; i < NVARS;
+		     i++) { /* replacements within the variable's declared range */
 			map[i] = p.e[i];
 		}
 		map[1] = stx_ex_min(x, p.e[0], stx_ex_const(x, stx_ex_interval(x, p.e[1]).hi));
@@ -158,11 +167,13 @@ static void test_expr_subst_matches_evaluation(void **state)
 			for (int k = 0; k < NPOINTS; k++) {
 				int ok = 1;
 				int64_t hi = stx_ex_interval(x, p.e[1]).hi;
-				int64_t moved[NVARS] = { vars[k][0], vars[k][0] < hi ? vars[k][0] : hi,
-					                 vars[k][2], vars[k][3] };
+				int64_t moved[NVARS] = { vars[k][0],
+							 vars[k][0] < hi ? vars[k][0] : hi,
+							 vars[k][2], vars[k][3] };
 				struct stx_ex_env from = { .vars = vars[k], .nvars = NVARS };
 				struct stx_ex_env to = { .vars = moved, .nvars = NVARS };
-				assert_int_equal(stx_ex_eval(x, s, &from, &ok), stx_ex_eval(x, p.e[i], &to, &ok));
+				assert_int_equal(stx_ex_eval(x, s, &from, &ok),
+						 stx_ex_eval(x, p.e[i], &to, &ok));
 				assert_int_equal(ok, 1);
 			}
 		}
@@ -183,7 +194,8 @@ static void test_expr_known_forms_simplify(void **state)
 	(void)state;
 	struct stx_arena *a = stx_arena_new(0);
 	struct stx_exprs *x = stx_exprs_new(a);
-	stx_ex i = stx_ex_var(x, 0, stx_ex_const(x, 64)), j = stx_ex_var(x, 1, stx_ex_const(x, 128));
+	stx_ex i = stx_ex_var(x, 0, stx_ex_const(x, 64)),
+	       j = stx_ex_var(x, 1, stx_ex_const(x, 128));
 	stx_ex flat = stx_ex_add(x, stx_ex_muli(x, i, 128), j), c128 = stx_ex_const(x, 128);
 	expect_text(x, flat, "128*v0 + v1");
 	assert_int_equal(stx_ex_floordiv(x, flat, c128), i);
@@ -198,7 +210,7 @@ static void test_expr_known_forms_simplify(void **state)
 	assert_int_equal(stx_ex_interval(x, k).hi, 127);
 	/* VR-11: (i-5) % 8 is not i-5 */
 	stx_ex n = stx_ex_mod(x, stx_ex_addi(x, stx_ex_var(x, 3, stx_ex_const(x, 8)), -5),
-	                      stx_ex_const(x, 8));
+			      stx_ex_const(x, 8));
 	assert_int_equal(stx_ex_interval(x, n).lo, 0);
 	assert_int_equal(stx_ex_interval(x, n).hi, 7);
 	/* Overflow is BAD and stays BAD, never wrapped. */
@@ -222,8 +234,9 @@ static void test_expr_symbols_stay_symbolic(void **state)
 	assert_int_equal(stx_ex_floordiv(x, flat, s), stx_ex_const(x, 128));
 	stx_ex n = stx_ex_sym(x, 1, (struct stx_interval){ INT32_MIN, INT32_MAX }, 24);
 	stx_ex up = stx_ex_ceildiv(x, n, stx_ex_const(x, 10));
-	static const int64_t cases[][2] = { { 24, 3 }, { 0, 0 }, { 1, 1 }, { 10, 1 }, { 11, 2 },
-		                            { 2147483647, 214748365 }, { -24, -2 } };
+	static const int64_t cases[][2] = { { 24, 3 },  { 0, 0 },  { 1, 1 },
+					    { 10, 1 },  { 11, 2 }, { 2147483647, 214748365 },
+					    { -24, -2 } };
 	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
 		int ok = 1;
 		int64_t syms[2] = { 64, cases[i][0] };
@@ -240,14 +253,16 @@ static void test_expr_deep_nesting_is_bad_not_a_crash(void **state)
 	struct stx_exprs *x = stx_exprs_new(a);
 	stx_ex e = stx_ex_var(x, 0, stx_ex_const(x, 1000003));
 	for (int i = 0; i < 100000 && e != STX_EX_BAD; i++)
-		e = stx_ex_addi(x, stx_ex_mod(x, stx_ex_muli(x, e, 7), stx_ex_const(x, 1000003 - i)), 5);
+		e = stx_ex_addi(
+			x, stx_ex_mod(x, stx_ex_muli(x, e, 7), stx_ex_const(x, 1000003 - i)), 5);
 	assert_int_equal(e, STX_EX_BAD);
 	char text[4096];
 	memset(text, '(', sizeof text);
 	const char *p = text;
 	stx_ex out;
 	struct stx_diag d = { 0 };
-	assert_int_equal(stx_ex_parse(x, &p, text + sizeof text, NULL, NULL, &out, &d), STX_E_INVALID);
+	assert_int_equal(stx_ex_parse(x, &p, text + sizeof text, NULL, NULL, &out, &d),
+			 STX_E_INVALID);
 	stx_arena_free(a);
 }
 

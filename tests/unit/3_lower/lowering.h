@@ -86,19 +86,19 @@ static inline const char *low_print(struct low *w)
 	return stx_bytes_cstr(&w->text);
 }
 
-#define assert_has(text, part) \
-	do { \
-		if (!strstr((text), (part))) \
-			fail_msg("'%s' is not in:\n%s", (part), (text)); \
+#define assert_has(text, part)                                                                     \
+	do {                                                                                       \
+		if (!strstr((text), (part)))                                                       \
+			fail_msg("'%s' is not in:\n%s", (part), (text));                           \
 	} while (0)
-#define assert_has_not(text, part) \
-	do { \
-		if (strstr((text), (part))) \
-			fail_msg("'%s' is in:\n%s", (part), (text)); \
+#define assert_has_not(text, part)                                                                 \
+	do {                                                                                       \
+		if (strstr((text), (part)))                                                        \
+			fail_msg("'%s' is in:\n%s", (part), (text));                               \
 	} while (0)
 
-static inline void assert_list(const struct low *w, const stx_ex *at, uint32_t n, const int64_t *want,
-                               uint32_t nwant)
+static inline void assert_list(const struct low *w, const stx_ex *at, uint32_t n,
+			       const int64_t *want, uint32_t nwant)
 {
 	uint32_t i;
 	int64_t v;
@@ -109,8 +109,8 @@ static inline void assert_list(const struct low *w, const stx_ex *at, uint32_t n
 		assert_int_equal(v, want[i]);
 	}
 }
-#define assert_consts(w, at, n, ...) \
-	assert_list((w), (at), (n), (const int64_t[]){ __VA_ARGS__ }, \
-	            sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
+#define assert_consts(w, at, n, ...)                                                               \
+	assert_list((w), (at), (n), (const int64_t[]){ __VA_ARGS__ },                              \
+		    sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
 
 #endif

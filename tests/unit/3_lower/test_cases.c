@@ -1,5 +1,5 @@
-/* test_cases.c: small inputs that broke other compilers (cases.md), through lowering and evaluation, inlined
- * and with every node realised. */
+/* test_cases.c: small inputs that broke other compilers (cases.md), through lowering and
+ * evaluation, inlined and with every node realised. */
 #include <math.h>
 
 #include "lowering.h"
@@ -22,7 +22,7 @@ static stx_err evaluate(struct low *w, const void *const *inputs, void **out)
 		const struct stx_buffer *b = w->l->buffers.at[i];
 
 		at[i] = b->kind == STX_BUF_INPUT ? (void *)(uintptr_t)inputs[b->index]
-			: stx_arena_alloc(w->arena, 4096);
+						 : stx_arena_alloc(w->arena, 4096);
 		if (b->kind == STX_BUF_CONST)
 			at[i] = NULL;
 		else if (b->kind != STX_BUF_INPUT)
@@ -34,7 +34,8 @@ static stx_err evaluate(struct low *w, const void *const *inputs, void **out)
 }
 
 /* Output k of the graph, in every variant, holds `want`. */
-static void expect(const char *graph, const void *const *inputs, uint32_t k, const double *want, uint32_t n)
+static void expect(const char *graph, const void *const *inputs, uint32_t k, const double *want,
+		   uint32_t n)
 {
 	int how;
 	uint32_t i;
@@ -48,30 +49,38 @@ static void expect(const char *graph, const void *const *inputs, uint32_t k, con
 			fail_msg("%s", w.d.text);
 		for (i = 0; i < n; i++) {
 			enum stx_dtype t = low_output(&w, k)->dtype;
-			union stx_scalar v = stx_scalar_load(t, (char *)out[k] + i * (size_t)stx_dtype_bytes(t));
+			union stx_scalar v =
+				stx_scalar_load(t, (char *)out[k] + i * (size_t)stx_dtype_bytes(t));
 			double got = stx_dtype_is_float(t) ? v.f : (double)v.i;
 
 			if (!(got == want[i] || (isnan(got) && isnan(want[i]))))
-				fail_msg("variant %d output %u[%u]: %.9g, wanted %.9g", how, k, i, got, want[i]);
+				fail_msg("variant %d output %u[%u]: %.9g, wanted %.9g", how, k, i,
+					 got, want[i]);
 		}
 		low_end(&w);
 	}
 }
-#define IN(...) (const void *const[]){ __VA_ARGS__ }
-#define D(...) (const double[]){ __VA_ARGS__ }, sizeof((const double[]){ __VA_ARGS__ }) / sizeof(double)
+#define IN(...)                                                                                    \
+	(const void *const[])                                                                      \
+	{                                                                                          \
+		__VA_ARGS__                                                                        \
+	}
+#define D(...)                                                                                     \
+	(const double[]){ __VA_ARGS__ }, sizeof((const double[]){ __VA_ARGS__ }) / sizeof(double)
 
 /* B01 */
 static void test_cases_argreduce_nan_wins_first(void **state)
 {
 	static const char graph[] = "%x : f32[4] = placeholder()\n%a = argmin.default(%x)\n"
-	                            "%b = argmax.default(%x)\nreturn (%a, %b)\n";
+				    "%b = argmax.default(%x)\nreturn (%a, %b)\n";
 	const float x[] = { 5, NAN, -1, NAN }, y[] = { NAN, 0, 1, 2 }, z[] = { -2, 100 };
 
 	(void)state;
 	expect(graph, IN(x), 0, D(1));
 	expect(graph, IN(x), 1, D(1));
 	expect(graph, IN(y), 0, D(0));
-	expect("%x : f32[2] = placeholder()\n%l = log1p.default(%x)\n%a = argmax.default(%l)\nreturn (%a,)\n",
+	expect("%x : f32[2] = placeholder()\n%l = log1p.default(%x)\n%a = "
+	       "argmax.default(%l)\nreturn (%a,)\n",
 	       IN(z), 0, D(0));
 }
 
@@ -81,15 +90,19 @@ static void test_cases_empty_reductions_give_identity(void **state)
 	float none = 0;
 
 	(void)state;
-	expect("%x : f32[3,0] = placeholder()\n%s = sum.dim_IntList(%x, [1])\nreturn (%s,)\n", IN(&none), 0,
-	       D(0, 0, 0));
-	expect("%x : f32[3,0] = placeholder()\n%s = prod.dim_int(%x, 1)\nreturn (%s,)\n", IN(&none), 0,
-	       D(1, 1, 1));
+	expect("%x : f32[3,0] = placeholder()\n%s = sum.dim_IntList(%x, [1])\nreturn (%s,)\n",
+	       IN(&none), 0, D(0, 0, 0));
+	expect("%x : f32[3,0] = placeholder()\n%s = prod.dim_int(%x, 1)\nreturn (%s,)\n", IN(&none),
+	       0, D(1, 1, 1));
 	expect("%x : f32[3,0] = placeholder()\n%s = any.dims(%x, [1])\n%t = all.dims(%x, [1])\n"
-	       "return (%s, %t)\n", IN(&none), 0, D(0, 0, 0));
-	expect("%x : f32[3,0] = placeholder()\n%t = all.dims(%x, [1])\nreturn (%t,)\n", IN(&none), 0, D(1, 1, 1));
-	expect("%a : f32[4,0] = placeholder()\n%b : f32[0,4] = placeholder()\n%m = mm.default(%a, %b)\n"
-	       "return (%m,)\n", IN(&none, &none), 0, D(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+	       "return (%s, %t)\n",
+	       IN(&none), 0, D(0, 0, 0));
+	expect("%x : f32[3,0] = placeholder()\n%t = all.dims(%x, [1])\nreturn (%t,)\n", IN(&none),
+	       0, D(1, 1, 1));
+	expect("%a : f32[4,0] = placeholder()\n%b : f32[0,4] = placeholder()\n%m = mm.default(%a, "
+	       "%b)\n"
+	       "return (%m,)\n",
+	       IN(&none, &none), 0, D(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
 }
 
 /* B05 */
@@ -102,36 +115,53 @@ static void test_cases_integer_extremes_have_their_identity(void **state)
 	(void)state;
 	for (i = 0; i < 18; i++)
 		m[i] = (int8_t)-p[i];
-	expect("%x : u8[18] = placeholder()\n%a = amin.default(%x)\nreturn (%a,)\n", IN(p), 0, D(1));
-	expect("%x : u8[18] = placeholder()\n%a = argmax.default(%x)\nreturn (%a,)\n", IN(p), 0, D(10));
-	expect("%x : i8[18] = placeholder()\n%a = amax.default(%x)\nreturn (%a,)\n", IN(m), 0, D(-1));
-	expect("%x : i8[18] = placeholder()\n%a = argmin.default(%x)\nreturn (%a,)\n", IN(m), 0, D(10));
+	expect("%x : u8[18] = placeholder()\n%a = amin.default(%x)\nreturn (%a,)\n", IN(p), 0,
+	       D(1));
+	expect("%x : u8[18] = placeholder()\n%a = argmax.default(%x)\nreturn (%a,)\n", IN(p), 0,
+	       D(10));
+	expect("%x : i8[18] = placeholder()\n%a = amax.default(%x)\nreturn (%a,)\n", IN(m), 0,
+	       D(-1));
+	expect("%x : i8[18] = placeholder()\n%a = argmin.default(%x)\nreturn (%a,)\n", IN(m), 0,
+	       D(10));
 }
 
 /* B09 */
 static void test_cases_values_of_indices_are_not_indices(void **state)
 {
 	(void)state;
-	expect("%ar = arange.start_step(0, 11, dtype=i64)\n%m = mul.Scalar(%ar, 1000000000)\nreturn (%m,)\n",
+	expect("%ar = arange.start_step(0, 11, dtype=i64)\n%m = mul.Scalar(%ar, "
+	       "1000000000)\nreturn (%m,)\n",
 	       NULL, 0, D(0, 1e9, 2e9, 3e9, 4e9, 5e9, 6e9, 7e9, 8e9, 9e9, 1e10));
-	expect("%ar = arange.start_step(0, 3, dtype=i64)\n%m = add.Scalar(%ar, 2147483647)\nreturn (%m,)\n",
+	expect("%ar = arange.start_step(0, 3, dtype=i64)\n%m = add.Scalar(%ar, 2147483647)\nreturn "
+	       "(%m,)\n",
 	       NULL, 0, D(2147483647, 2147483648, 2147483649));
 	/* i32 wraps: 3*10^9 mod 2^32 */
-	expect("%ar = arange.start_step(0, 4, dtype=i32)\n%m = mul.Scalar(%ar, 1000000000)\nreturn (%m,)\n",
+	expect("%ar = arange.start_step(0, 4, dtype=i32)\n%m = mul.Scalar(%ar, 1000000000)\nreturn "
+	       "(%m,)\n",
 	       NULL, 0, D(0, 1e9, 2e9, -1294967296));
 	/* VR-11: a possibly negative value */
 	expect("%ar = arange.start_step(-5, 3, dtype=i64)\n%k = full.default([], 8, dtype=i64)\n"
-	       "%m = remainder.Tensor(%ar, %k)\nreturn (%m,)\n", NULL, 0, D(3, 4, 5, 6, 7, 0, 1, 2));
+	       "%m = remainder.Tensor(%ar, %k)\nreturn (%m,)\n",
+	       NULL, 0, D(3, 4, 5, 6, 7, 0, 1, 2));
 }
 
-/* B15, LO-14, LO-15: index.Tensor wraps; beyond that everything is an error that names the bounds. */
+/* B15, LO-14, LO-15: index.Tensor wraps; beyond that everything is an error that names the bounds.
+ */
 static void test_cases_index_out_of_bounds_is_reported(void **state)
 {
-	static const struct { const char *op; int64_t index; int ok; } cases[] = {
-		{ "index.Tensor(%x, [%i])", -1, 1 }, { "index.Tensor(%x, [%i])", 128, 0 },
-		{ "index.Tensor(%x, [%i])", -129, 0 }, { "index.Tensor(%x, [%i])", -128, 1 },
-		{ "gather.default(%x, 0, %i)", -1, 0 }, { "gather.default(%x, 0, %i)", 127, 1 },
-		{ "index_select.default(%x, 0, %i)", -1, 0 }, { "index_select.default(%x, 0, %i)", 128, 0 },
+	static const struct {
+		const char *op;
+		int64_t index;
+		int ok;
+	} cases[] = {
+		{ "index.Tensor(%x, [%i])", -1, 1 },
+		{ "index.Tensor(%x, [%i])", 128, 0 },
+		{ "index.Tensor(%x, [%i])", -129, 0 },
+		{ "index.Tensor(%x, [%i])", -128, 1 },
+		{ "gather.default(%x, 0, %i)", -1, 0 },
+		{ "gather.default(%x, 0, %i)", 127, 1 },
+		{ "index_select.default(%x, 0, %i)", -1, 0 },
+		{ "index_select.default(%x, 0, %i)", 128, 0 },
 	};
 	float x[128];
 	uint32_t i;
@@ -145,8 +175,10 @@ static void test_cases_index_out_of_bounds_is_reported(void **state)
 		void *out[8];
 		stx_err e;
 
-		snprintf(graph, sizeof graph, "%%x : f32[128] = placeholder()\n%%i : i64[1] = placeholder()\n"
-		         "%%g = %s\nreturn (%%g,)\n", cases[i].op);
+		snprintf(graph, sizeof graph,
+			 "%%x : f32[128] = placeholder()\n%%i : i64[1] = placeholder()\n"
+			 "%%g = %s\nreturn (%%g,)\n",
+			 cases[i].op);
 		variant(&w, graph, 0);
 		e = evaluate(&w, IN(x, &cases[i].index), out);
 		assert_int_equal(e, cases[i].ok ? 0 : STX_E_BOUNDS);
@@ -164,17 +196,22 @@ static void test_cases_cat_of_empty_tensors(void **state)
 	const float x[] = { 1, 2 };
 
 	(void)state;
-	expect("%a : f32[0] = placeholder()\n%b : f32[2] = placeholder()\n%c : f32[0] = placeholder()\n"
-	       "%t = cat.default([%a, %b, %c])\nreturn (%t,)\n", IN(x, x, x), 0, D(1, 2));
-	expect("%a : f32[0] = placeholder()\n%t = cat.default([%a, %a])\nreturn (%t,)\n", IN(x), 0, NULL, 0);
+	expect("%a : f32[0] = placeholder()\n%b : f32[2] = placeholder()\n%c : f32[0] = "
+	       "placeholder()\n"
+	       "%t = cat.default([%a, %b, %c])\nreturn (%t,)\n",
+	       IN(x, x, x), 0, D(1, 2));
+	expect("%a : f32[0] = placeholder()\n%t = cat.default([%a, %a])\nreturn (%t,)\n", IN(x), 0,
+	       NULL, 0);
 }
 
 /* B27 */
 static void test_cases_integer_division_and_remainders(void **state)
 {
 	const int32_t a[] = { -7, 7, -7, 7, 0, -1, 5 }, b[] = { 2, -2, -2, 2, -3, 3, -5 };
-	static const char graph[] = "%a : i32[7] = placeholder()\n%b : i32[7] = placeholder()\n"
-		"%f = div.Tensor_mode(%a, %b, rounding_mode='floor')\n%r = remainder.Tensor(%a, %b)\n"
+	static const char graph[] =
+		"%a : i32[7] = placeholder()\n%b : i32[7] = placeholder()\n"
+		"%f = div.Tensor_mode(%a, %b, rounding_mode='floor')\n%r = remainder.Tensor(%a, "
+		"%b)\n"
 		"%m = fmod.Tensor(%a, %b)\n%t = div.Tensor_mode(%a, %b, rounding_mode='trunc')\n"
 		"return (%f, %r, %m, %t)\n";
 
@@ -193,11 +230,11 @@ static void test_cases_float_floor_division(void **state)
 
 	(void)state;
 	expect("%a : f32[5] = placeholder()\n%b : f32[5] = placeholder()\n"
-	       "%f = div.Tensor_mode(%a, %b, rounding_mode='floor')\nreturn (%f,)\n", IN(a, b), 0,
-	       D(9, 4, 29, 2, -10));
+	       "%f = div.Tensor_mode(%a, %b, rounding_mode='floor')\nreturn (%f,)\n",
+	       IN(a, b), 0, D(9, 4, 29, 2, -10));
 	expect("%a : f64[5] = placeholder()\n%b : f64[5] = placeholder()\n"
-	       "%f = div.Tensor_mode(%a, %b, rounding_mode='floor')\nreturn (%f,)\n", IN(c, d), 0,
-	       D(9, 4, 29, 3, -10));
+	       "%f = div.Tensor_mode(%a, %b, rounding_mode='floor')\nreturn (%f,)\n",
+	       IN(c, d), 0, D(9, 4, 29, 3, -10));
 }
 
 /* B31 */
@@ -207,16 +244,22 @@ static void test_cases_narrow_integers_wrap(void **state)
 	const int8_t low = -128, by = 1;
 
 	(void)state;
-	expect("%x : u8[] = placeholder()\n%s = add.Tensor(%x, %x)\n%c = _to_copy.default(%s, dtype=i16)\n"
-	       "return (%c,)\n", IN(&x), 0, D(0));
-	expect("%x : u8[] = placeholder()\n%n = neg.default(%x)\n%l = lt.Scalar(%n, 4)\nreturn (%n, %l)\n",
+	expect("%x : u8[] = placeholder()\n%s = add.Tensor(%x, %x)\n%c = _to_copy.default(%s, "
+	       "dtype=i16)\n"
+	       "return (%c,)\n",
+	       IN(&x), 0, D(0));
+	expect("%x : u8[] = placeholder()\n%n = neg.default(%x)\n%l = lt.Scalar(%n, 4)\nreturn "
+	       "(%n, %l)\n",
 	       IN(&six), 0, D(250));
-	expect("%x : u8[] = placeholder()\n%n = neg.default(%x)\n%l = lt.Scalar(%n, 4)\nreturn (%n, %l)\n",
+	expect("%x : u8[] = placeholder()\n%n = neg.default(%x)\n%l = lt.Scalar(%n, 4)\nreturn "
+	       "(%n, %l)\n",
 	       IN(&six), 1, D(0));
 	expect("%x : i8[] = placeholder()\n%y : i8[] = placeholder()\n"
-	       "%s = bitwise_right_shift.Tensor(%x, %y)\nreturn (%s,)\n", IN(&low, &by), 0, D(-64));
+	       "%s = bitwise_right_shift.Tensor(%x, %y)\nreturn (%s,)\n",
+	       IN(&low, &by), 0, D(-64));
 	expect("%x : u8[] = placeholder()\n%y : u8[] = placeholder()\n"
-	       "%s = bitwise_left_shift.Tensor(%x, %y)\nreturn (%s,)\n", IN(&big, &one), 0, D(144));
+	       "%s = bitwise_left_shift.Tensor(%x, %y)\nreturn (%s,)\n",
+	       IN(&big, &one), 0, D(144));
 }
 
 /* B37: a narrowing the program asks for is kept. */
@@ -229,18 +272,22 @@ static void test_cases_written_narrowing_is_kept(void **state)
 	for (i = 0; i < 20; i++)
 		x[i] = (float)i / 7;
 	expect("%x : f32[20] = placeholder()\n%h = _to_copy.default(%x, dtype=f16)\n"
-	       "%y = _to_copy.default(%h, dtype=f32)\n%s = sum.dim_IntList(%y, [0])\nreturn (%s, %y)\n",
+	       "%y = _to_copy.default(%h, dtype=f32)\n%s = sum.dim_IntList(%y, [0])\nreturn (%s, "
+	       "%y)\n",
 	       IN(x), 0, D(27.14208984375));
 }
 
-/* SE-06, SE-05: no contraction: x*x - (1 + 2^-11) at x = 1 + 2^-12 is 0, not 2^-24; rounding is at each node. */
+/* SE-06, SE-05: no contraction: x*x - (1 + 2^-11) at x = 1 + 2^-12 is 0, not 2^-24; rounding is at
+ * each node. */
 static void test_cases_multiply_add_is_not_contracted(void **state)
 {
 	const float x = 1 + 0x1p-12f;
 
 	(void)state;
-	expect("%x : f32[] = placeholder()\n%m = mul.Tensor(%x, %x)\n%s = sub.Scalar(%m, 1.00048828125)\n"
-	       "return (%s,)\n", IN(&x), 0, D(0));
+	expect("%x : f32[] = placeholder()\n%m = mul.Tensor(%x, %x)\n%s = sub.Scalar(%m, "
+	       "1.00048828125)\n"
+	       "return (%s,)\n",
+	       IN(&x), 0, D(0));
 }
 
 /* SE-02: the reference folds left in lexicographic order; pairwise these would give 0. */
@@ -249,7 +296,8 @@ static void test_cases_reference_sum_folds_left(void **state)
 	const float x[] = { 1e8f, 1, -1e8f, 1 };
 
 	(void)state;
-	expect("%x : f32[2,2] = placeholder()\n%s = sum.dim_IntList(%x, [0, 1])\nreturn (%s,)\n", IN(x), 0, D(1));
+	expect("%x : f32[2,2] = placeholder()\n%s = sum.dim_IntList(%x, [0, 1])\nreturn (%s,)\n",
+	       IN(x), 0, D(1));
 }
 
 /* SE-16, RD-01, RD-06: -inf is the identity of max, and NaN wins. */
@@ -258,10 +306,10 @@ static void test_cases_extremes_over_extended_reals(void **state)
 	const float x[] = { -INFINITY, -INFINITY, 3, NAN };
 
 	(void)state;
-	expect("%x : f32[2,2] = placeholder()\n%a = amax.default(%x, [1])\nreturn (%a,)\n", IN(x), 0,
-	       D(-INFINITY, NAN));
-	expect("%x : f32[2,2] = placeholder()\n%a = amin.default(%x, [1])\nreturn (%a,)\n", IN(x), 0,
-	       D(-INFINITY, NAN));
+	expect("%x : f32[2,2] = placeholder()\n%a = amax.default(%x, [1])\nreturn (%a,)\n", IN(x),
+	       0, D(-INFINITY, NAN));
+	expect("%x : f32[2,2] = placeholder()\n%a = amin.default(%x, [1])\nreturn (%a,)\n", IN(x),
+	       0, D(-INFINITY, NAN));
 }
 
 /* An index from a constant is checked while compiling. */
@@ -269,8 +317,9 @@ static void test_cases_constant_index_needs_no_check(void **state)
 {
 	struct low w;
 	const float x[] = { 10, 11, 12, 13 };
-	static const char graph[] = "%x : f32[4] = placeholder()\n%i : i64[3] = constant([-1, 0, 2])\n"
-	                            "%g = index.Tensor(%x, [%i])\nreturn (%g,)\n";
+	static const char graph[] =
+		"%x : f32[4] = placeholder()\n%i : i64[3] = constant([-1, 0, 2])\n"
+		"%g = index.Tensor(%x, [%i])\nreturn (%g,)\n";
 
 	(void)state;
 	low_cpu(&w, graph);
@@ -279,7 +328,8 @@ static void test_cases_constant_index_needs_no_check(void **state)
 	expect(graph, IN(x), 0, D(13, 10, 12));
 }
 
-/* LO-10, LO-11: every row of the basis has a rule, or is decomposed before (composites, scans, asserts). */
+/* LO-10, LO-11: every row of the basis has a rule, or is decomposed before (composites, scans,
+ * asserts). */
 static void test_cases_basis_rows_have_rules(void **state)
 {
 	uint32_t op, n = 0;

@@ -1,9 +1,10 @@
 /* test_evaluate.c: loop programs of random graphs against the oracle (IR-12, RZ-12, LV-13).
  *
- * Two families of graphs. `exact`: every operator but float sums and products; results must have the
- * oracle's bits. `linear`: f64 and i64 with values so small that sums and matrix products are exact in any
- * order; results must be equal numbers. Each graph is lowered for the CPU, for the GPU and with every
- * node realised; each program also goes through its text form. STX_SEEDS sets how many graphs. */
+ * Two families of graphs. `exact`: every operator but float sums and products; results must have
+ * the oracle's bits. `linear`: f64 and i64 with values so small that sums and matrix products are
+ * exact in any order; results must be equal numbers. Each graph is lowered for the CPU, for the GPU
+ * and with every node realised; each program also goes through its text form. STX_SEEDS sets how
+ * many graphs. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -29,14 +30,15 @@ struct gen {
 	int linear;
 };
 
-static const enum stx_dtype exact_types[] = { STX_F32, STX_F32, STX_F32, STX_F16, STX_BF16, STX_F64, STX_I32,
-	                                      STX_I64, STX_U8, STX_I8, STX_BOOL };
+static const enum stx_dtype exact_types[] = { STX_F32, STX_F32, STX_F32, STX_F16, STX_BF16, STX_F64,
+					      STX_I32, STX_I64, STX_U8,  STX_I8,  STX_BOOL };
 
 static enum stx_dtype random_type(const struct gen *q)
 {
 	static const enum stx_dtype linear_types[] = { STX_F64, STX_I64 };
 
-	return q->linear ? linear_types[rnd(2)] : exact_types[rnd(sizeof exact_types / sizeof *exact_types)];
+	return q->linear ? linear_types[rnd(2)]
+			 : exact_types[rnd(sizeof exact_types / sizeof *exact_types)];
 }
 
 static int64_t size_of(const struct gen *q, const struct stx_node *n, uint32_t d)
@@ -89,28 +91,38 @@ static void call(struct gen *q, enum stx_op op, uint32_t nargs, const struct stx
 {
 	keep(q, stx_graph_call(q->g, op, NULL, args, nargs, NULL));
 }
-#define CALL(q, op, ...) \
-	call((q), (op), sizeof((struct stx_arg[]){ __VA_ARGS__ }) / sizeof(struct stx_arg), \
+#define CALL(q, op, ...)                                                                           \
+	call((q), (op), sizeof((struct stx_arg[]){ __VA_ARGS__ }) / sizeof(struct stx_arg),        \
 	     (struct stx_arg[]){ __VA_ARGS__ })
 #define N(n) stx_arg_node(n)
 #define I(v) stx_arg_int(q->g, (v))
 
 static void add_pointwise(struct gen *q)
 {
-	static const enum stx_op two[] = { STX_OP_ADD, STX_OP_SUB, STX_OP_MUL, STX_OP_DIV, STX_OP_FMOD,
-		STX_OP_REMAINDER, STX_OP_MAXIMUM, STX_OP_MINIMUM, STX_OP_EQ, STX_OP_LT, STX_OP_GE, STX_OP_NE,
-		STX_OP_LOGICAL_AND, STX_OP_LOGICAL_XOR, STX_OP_BITWISE_OR, STX_OP_SHL, STX_OP_SHR,
-		STX_OP_COPYSIGN, STX_OP_ATAN2, STX_OP_POW };
-	static const enum stx_op one[] = { STX_OP_NEG, STX_OP_ABS, STX_OP_SIGN, STX_OP_RELU, STX_OP_FLOOR,
-		STX_OP_CEIL, STX_OP_ROUND, STX_OP_SQRT, STX_OP_RSQRT, STX_OP_RECIPROCAL, STX_OP_EXP,
-		STX_OP_LOG, STX_OP_TANH, STX_OP_SIGMOID, STX_OP_ERF, STX_OP_LOGICAL_NOT, STX_OP_BITWISE_NOT, STX_OP_ISNAN,
-		STX_OP_ISINF, STX_OP_CLONE, STX_OP_TRUNC, STX_OP_SIN };
-	static const enum stx_op linear_two[] = { STX_OP_ADD, STX_OP_SUB, STX_OP_MAXIMUM, STX_OP_MINIMUM };
-	static const enum stx_op linear_one[] = { STX_OP_NEG, STX_OP_ABS, STX_OP_RELU, STX_OP_SIGN };
+	static const enum stx_op two[] = {
+		STX_OP_ADD,         STX_OP_SUB,         STX_OP_MUL,        STX_OP_DIV,
+		STX_OP_FMOD,        STX_OP_REMAINDER,   STX_OP_MAXIMUM,    STX_OP_MINIMUM,
+		STX_OP_EQ,          STX_OP_LT,          STX_OP_GE,         STX_OP_NE,
+		STX_OP_LOGICAL_AND, STX_OP_LOGICAL_XOR, STX_OP_BITWISE_OR, STX_OP_SHL,
+		STX_OP_SHR,         STX_OP_COPYSIGN,    STX_OP_ATAN2,      STX_OP_POW
+	};
+	static const enum stx_op one[] = { STX_OP_NEG,         STX_OP_ABS,         STX_OP_SIGN,
+					   STX_OP_RELU,        STX_OP_FLOOR,       STX_OP_CEIL,
+					   STX_OP_ROUND,       STX_OP_SQRT,        STX_OP_RSQRT,
+					   STX_OP_RECIPROCAL,  STX_OP_EXP,         STX_OP_LOG,
+					   STX_OP_TANH,        STX_OP_SIGMOID,     STX_OP_ERF,
+					   STX_OP_LOGICAL_NOT, STX_OP_BITWISE_NOT, STX_OP_ISNAN,
+					   STX_OP_ISINF,       STX_OP_CLONE,       STX_OP_TRUNC,
+					   STX_OP_SIN };
+	static const enum stx_op linear_two[] = { STX_OP_ADD, STX_OP_SUB, STX_OP_MAXIMUM,
+						  STX_OP_MINIMUM };
+	static const enum stx_op linear_one[] = { STX_OP_NEG, STX_OP_ABS, STX_OP_RELU,
+						  STX_OP_SIGN };
 	struct stx_node *a = any(q), *b = any(q);
 
 	if (rnd(2))
-		CALL(q, q->linear ? linear_two[rnd(4)] : two[rnd(sizeof two / sizeof *two)], N(a), N(b));
+		CALL(q, q->linear ? linear_two[rnd(4)] : two[rnd(sizeof two / sizeof *two)], N(a),
+		     N(b));
 	else
 		CALL(q, q->linear ? linear_one[rnd(4)] : one[rnd(sizeof one / sizeof *one)], N(a));
 }
@@ -118,20 +130,18 @@ static void add_pointwise(struct gen *q)
 static void add_scalar_op(struct gen *q)
 {
 	static const enum stx_op ops[] = { STX_OP_MUL_SCALAR, STX_OP_ADD_SCALAR, STX_OP_SUB_SCALAR,
-		STX_OP_DIV_SCALAR, STX_OP_POW_SCALAR, STX_OP_LT_SCALAR, STX_OP_EQ_SCALAR };
+					   STX_OP_DIV_SCALAR, STX_OP_POW_SCALAR, STX_OP_LT_SCALAR,
+					   STX_OP_EQ_SCALAR };
 	struct stx_node *a = any(q);
 	struct stx_arg s = rnd(2) && !q->linear ? stx_arg_scalar_f(rnd(9) * 0.37 - 1.1)
-	                                        : stx_arg_scalar_i((int64_t)rnd(5) - 2);
+						: stx_arg_scalar_i((int64_t)rnd(5) - 2);
 
 	switch (rnd(4)) {
 	case 0:
 		CALL(q, STX_OP_CLAMP, N(a), stx_arg_scalar_i(-1), rnd(2) ? stx_arg_none() : s);
 		break;
-	case 1:
-		CALL(q, STX_OP_ADD, N(a), N(any(q)), stx_arg_scalar_i((int64_t)rnd(4) - 1));
-		break;
-	default:
-		CALL(q, q->linear ? ops[1 + rnd(2)] : ops[rnd(7)], N(a), s);
+	case 1: CALL(q, STX_OP_ADD, N(a), N(any(q)), stx_arg_scalar_i((int64_t)rnd(4) - 1)); break;
+	default: CALL(q, q->linear ? ops[1 + rnd(2)] : ops[rnd(7)], N(a), s);
 	}
 }
 
@@ -140,18 +150,18 @@ static void add_other_pointwise(struct gen *q)
 	struct stx_node *a = any(q), *b = any(q), *c;
 
 	switch (rnd(3)) {
-	case 0:
-		CALL(q, STX_OP_TO_COPY, N(a), stx_arg_dtype(random_type(q)));
-		break;
+	case 0: CALL(q, STX_OP_TO_COPY, N(a), stx_arg_dtype(random_type(q))); break;
 	case 1:
-		c = stx_graph_call(q->g, STX_OP_GT, NULL, (struct stx_arg[]){ N(a), N(b) }, 2, NULL);
+		c = stx_graph_call(q->g, STX_OP_GT, NULL, (struct stx_arg[]){ N(a), N(b) }, 2,
+				   NULL);
 		keep(q, c);
 		if (c)
 			CALL(q, STX_OP_WHERE, N(c), N(a), N(any(q)));
 		break;
 	default:
 		if (!q->linear)
-			CALL(q, STX_OP_DIV_MODE, N(a), N(b), stx_arg_str(q->g, rnd(2) ? "floor" : "trunc"));
+			CALL(q, STX_OP_DIV_MODE, N(a), N(b),
+			     stx_arg_str(q->g, rnd(2) ? "floor" : "trunc"));
 	}
 }
 
@@ -204,29 +214,20 @@ static void add_view(struct gen *q)
 	int64_t n = rank ? size_of(q, a, (uint32_t)(d < 0 ? d + rank : d)) : 1;
 
 	switch (rnd(8)) {
-	case 0:
-		add_reshape(q);
-		break;
-	case 1:
-		add_permute(q, a);
-		break;
+	case 0: add_reshape(q); break;
+	case 1: add_permute(q, a); break;
 	case 2:
 		CALL(q, STX_OP_SLICE, N(a), I(d), I((int64_t)rnd((uint32_t)n + 3) - 1),
 		     rnd(2) ? stx_arg_none() : I(n - (int64_t)rnd(3)), I(1 + rnd(3)));
 		break;
-	case 3:
-		CALL(q, STX_OP_UNSQUEEZE, N(a), I(d));
-		break;
-	case 4:
-		CALL(q, STX_OP_FLIP, N(a), stx_arg_ints(q->g, &d, rank > 0));
-		break;
+	case 3: CALL(q, STX_OP_UNSQUEEZE, N(a), I(d)); break;
+	case 4: CALL(q, STX_OP_FLIP, N(a), stx_arg_ints(q->g, &d, rank > 0)); break;
 	case 5:
 		if (n)
-			CALL(q, STX_OP_SELECT, N(a), I(d), I((int64_t)rnd((uint32_t)n) - (rnd(2) ? n : 0)));
+			CALL(q, STX_OP_SELECT, N(a), I(d),
+			     I((int64_t)rnd((uint32_t)n) - (rnd(2) ? n : 0)));
 		break;
-	case 6:
-		CALL(q, STX_OP_DIAGONAL, N(a), I((int64_t)rnd(3) - 1), I(0), I(-1));
-		break;
+	case 6: CALL(q, STX_OP_DIAGONAL, N(a), I((int64_t)rnd(3) - 1), I(0), I(-1)); break;
 	default: {
 		int64_t sizes[8];
 		uint32_t k;
@@ -243,15 +244,15 @@ static void add_view(struct gen *q)
 static void add_reduction(struct gen *q)
 {
 	static const enum stx_op ops[] = { STX_OP_AMAX, STX_OP_AMIN, STX_OP_ANY_DIM, STX_OP_ALL_DIM,
-		                           STX_OP_SUM_DIM };
+					   STX_OP_SUM_DIM };
 	struct stx_node *a = any(q);
 	uint32_t rank = a->outs[0].rank;
 	int64_t d = rank ? rnd(rank) : 0;
 	enum stx_op op = ops[rnd(5)];
 
 	if (rnd(4) == 0) {
-		CALL(q, rnd(2) ? STX_OP_ARGMAX : STX_OP_ARGMIN, N(a), rnd(2) ? I(d) : stx_arg_none(),
-		     stx_arg_bool((int)rnd(2)));
+		CALL(q, rnd(2) ? STX_OP_ARGMAX : STX_OP_ARGMIN, N(a),
+		     rnd(2) ? I(d) : stx_arg_none(), stx_arg_bool((int)rnd(2)));
 		return;
 	}
 	if (op == STX_OP_SUM_DIM && stx_dtype_is_float(a->outs[0].dtype) && !q->linear)
@@ -268,7 +269,8 @@ static void add_piecewise(struct gen *q)
 	if (rnd(2)) {
 		struct stx_val list[3] = { stx_val(a, 0), stx_val(b, 0), stx_val(a, 0) };
 
-		CALL(q, STX_OP_CAT, stx_arg_tensors(q->g, list, 2 + rnd(2)), I(rank ? rnd(rank) : 0));
+		CALL(q, STX_OP_CAT, stx_arg_tensors(q->g, list, 2 + rnd(2)),
+		     I(rank ? rnd(rank) : 0));
 		return;
 	}
 	for (k = 0; k < 2 * rank && k < 4; k++)
@@ -285,19 +287,26 @@ static struct stx_node *random_index(struct gen *q, int64_t bound)
 	if (bound < 1)
 		return NULL;
 	if (rnd(3) == 0) {
-		a = stx_graph_call(q->g, STX_OP_ARANGE, NULL, (struct stx_arg[]){
-			stx_arg_scalar_i(0), stx_arg_scalar_i(n), stx_arg_scalar_i(1),
-			stx_arg_dtype(STX_I64) }, 4, NULL);
-		a = a ? stx_graph_call(q->g, STX_OP_MUL_SCALAR, NULL, (struct stx_arg[]){
-			N(a), stx_arg_scalar_i(1 + rnd(4)) }, 2, NULL) : NULL;
+		a = stx_graph_call(q->g, STX_OP_ARANGE, NULL,
+				   (struct stx_arg[]){ stx_arg_scalar_i(0), stx_arg_scalar_i(n),
+						       stx_arg_scalar_i(1),
+						       stx_arg_dtype(STX_I64) },
+				   4, NULL);
+		a = a ? stx_graph_call(q->g, STX_OP_MUL_SCALAR, NULL,
+				       (struct stx_arg[]){ N(a), stx_arg_scalar_i(1 + rnd(4)) }, 2,
+				       NULL)
+		      : NULL;
 	} else if (stx_dtype_is_float(a->outs[0].dtype) || a->outs[0].dtype == STX_BOOL) {
 		return NULL;
 	}
-	k = stx_graph_call(q->g, STX_OP_FULL, NULL, (struct stx_arg[]){
-		stx_arg_ints(q->g, &n, 0), stx_arg_scalar_i(bound), stx_arg_dtype(STX_I64) }, 3, NULL);
+	k = stx_graph_call(q->g, STX_OP_FULL, NULL,
+			   (struct stx_arg[]){ stx_arg_ints(q->g, &n, 0), stx_arg_scalar_i(bound),
+					       stx_arg_dtype(STX_I64) },
+			   3, NULL);
 	if (!a || !k)
 		return NULL;
-	return stx_graph_call(q->g, STX_OP_REMAINDER, NULL, (struct stx_arg[]){ N(a), N(k) }, 2, NULL);
+	return stx_graph_call(q->g, STX_OP_REMAINDER, NULL, (struct stx_arg[]){ N(a), N(k) }, 2,
+			      NULL);
 }
 
 static void add_indirect(struct gen *q)
@@ -314,20 +323,15 @@ static void add_indirect(struct gen *q)
 	keep(q, ix);
 	list[d] = stx_val(ix, 0);
 	switch (rnd(4)) {
-	case 0:
-		CALL(q, STX_OP_INDEX_SELECT, N(a), I(d), N(ix));
-		break;
-	case 1:
-		CALL(q, STX_OP_GATHER, N(a), I(d), N(ix));
-		break;
+	case 0: CALL(q, STX_OP_INDEX_SELECT, N(a), I(d), N(ix)); break;
+	case 1: CALL(q, STX_OP_GATHER, N(a), I(d), N(ix)); break;
 	case 2:
 		iy = random_index(q, size_of(q, a, (d + 1) % rank));
 		if (iy && rank > 1 && iy->outs[0].rank <= 2)
 			list[(d + 1) % rank] = stx_val(iy, 0);
 		CALL(q, STX_OP_INDEX, N(a), stx_arg_tensors(q->g, list, rank));
 		break;
-	default:
-		CALL(q, STX_OP_EMBEDDING, N(a), N(ix));
+	default: CALL(q, STX_OP_EMBEDDING, N(a), N(ix));
 	}
 }
 
@@ -337,8 +341,9 @@ static void add_contraction(struct gen *q)
 
 	if (!q->linear)
 		return;
-	t = a->outs[0].rank != 2 ? b
-		: stx_graph_call(q->g, STX_OP_T, NULL, (struct stx_arg[]){ N(a) }, 1, NULL);
+	t = a->outs[0].rank != 2
+		    ? b
+		    : stx_graph_call(q->g, STX_OP_T, NULL, (struct stx_arg[]){ N(a) }, 1, NULL);
 	CALL(q, a->outs[0].rank == 3 ? STX_OP_BMM : STX_OP_MM, N(a), N(rnd(2) ? b : t));
 }
 
@@ -347,8 +352,8 @@ static void add_create(struct gen *q)
 	int64_t sizes[2] = { 1 + rnd(4), 1 + rnd(4) };
 
 	if (rnd(2))
-		CALL(q, STX_OP_FULL, stx_arg_ints(q->g, sizes, rnd(3)), stx_arg_scalar_i((int64_t)rnd(4) - 1),
-		     stx_arg_dtype(random_type(q)));
+		CALL(q, STX_OP_FULL, stx_arg_ints(q->g, sizes, rnd(3)),
+		     stx_arg_scalar_i((int64_t)rnd(4) - 1), stx_arg_dtype(random_type(q)));
 	else
 		CALL(q, STX_OP_ARANGE, stx_arg_scalar_i(-2), stx_arg_scalar_i(2 + rnd(6)),
 		     stx_arg_scalar_i(1 + rnd(2)), stx_arg_dtype(q->linear ? STX_I64 : STX_I32));
@@ -356,9 +361,11 @@ static void add_create(struct gen *q)
 
 static void build(struct gen *q, int linear)
 {
-	static void (*const adders[])(struct gen *q) = { add_pointwise, add_pointwise, add_pointwise,
-		add_scalar_op, add_other_pointwise, add_view, add_view, add_view, add_view, add_reduction,
-		add_piecewise, add_indirect, add_contraction, add_create };
+	static void (*const adders[])(struct gen * q) = {
+		add_pointwise, add_pointwise, add_pointwise,   add_scalar_op, add_other_pointwise,
+		add_view,      add_view,      add_view,        add_view,      add_reduction,
+		add_piecewise, add_indirect,  add_contraction, add_create
+	};
 	uint32_t i, count = 4 + rnd(24), rank = rnd(4);
 	int64_t sizes[4];
 
@@ -477,7 +484,7 @@ static void **storage(struct gen *q, const struct stx_loops *l, const struct stx
 }
 
 static void check_program(struct gen *q, const struct stx_loops *l, const struct stx_tensor *inputs,
-                          const struct stx_tensor *want, uint64_t seed, const char *how)
+			  const struct stx_tensor *want, uint64_t seed, const char *how)
 {
 	void **at = storage(q, l, inputs);
 	struct stx_diag d = { 0 };
@@ -501,11 +508,13 @@ static void check_program(struct gen *q, const struct stx_loops *l, const struct
 				continue;
 			show(q->g, l);
 			fail_msg("seed %llu, %s: output %u element %lld: %.17g, oracle %.17g",
-			         (unsigned long long)seed, how, i, (long long)k,
-			         stx_dtype_is_float(b->dtype) ? stx_scalar_load(b->dtype, x).f
-			                                      : (double)stx_scalar_load(b->dtype, x).i,
-			         stx_dtype_is_float(b->dtype) ? stx_scalar_load(b->dtype, y).f
-			                                      : (double)stx_scalar_load(b->dtype, y).i);
+				 (unsigned long long)seed, how, i, (long long)k,
+				 stx_dtype_is_float(b->dtype)
+					 ? stx_scalar_load(b->dtype, x).f
+					 : (double)stx_scalar_load(b->dtype, x).i,
+				 stx_dtype_is_float(b->dtype)
+					 ? stx_scalar_load(b->dtype, y).f
+					 : (double)stx_scalar_load(b->dtype, y).i);
 		}
 	}
 }
@@ -534,7 +543,8 @@ static void check_graph(struct gen *q, uint64_t seed)
 		fill_input(q, &q->g->inputs.at[i], &inputs[i]);
 	assert_true(q->g->outputs.n <= 96);
 	if (stx_ref_evaluate(q->g, inputs, q->g->inputs.n, want, 0, &d)) {
-		assert_int_equal(d.code, STX_E_BOUNDS); /* where the oracle reports, anything goes (DF-09) */
+		assert_int_equal(
+			d.code, STX_E_BOUNDS); /* where the oracle reports, anything goes (DF-09) */
 		return;
 	}
 	for (i = 0; i < 3; i++) {
@@ -543,7 +553,8 @@ static void check_graph(struct gen *q, uint64_t seed)
 
 		memset(&d, 0, sizeof d);
 		if (stx_lower(q->g, &o, &l, &d) || stx_loops_verify(l, &d))
-			fail_msg("seed %llu, %s: %s: %s", (unsigned long long)seed, how[i], d.node, d.text);
+			fail_msg("seed %llu, %s: %s: %s", (unsigned long long)seed, how[i], d.node,
+				 d.text);
 		check_program(q, l, inputs, want, seed, how[i]);
 		check_program(q, through_text(q, l), inputs, want, seed, "through text");
 	}

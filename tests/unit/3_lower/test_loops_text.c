@@ -23,14 +23,17 @@ static void round_trip(struct low *w)
 }
 
 static const char *const graphs[] = {
-	"%x : f32[64,128] = placeholder()\n%y : f32[64,128] = placeholder()\n%a = add.Tensor(%x, %y)\n"
+	"%x : f32[64,128] = placeholder()\n%y : f32[64,128] = placeholder()\n%a = add.Tensor(%x, "
+	"%y)\n"
 	"%s = sum.dim_IntList(%a, [-1])\nreturn (%s,)\n",
 	"%x : f16[4,6] = placeholder(strides=[1,9])\n%i : i32[3] = placeholder()\n"
 	"%c : f32[2] = constant([1.5, inf])\n"
 	"%t = t.default(%x)\n%v = view.default(%t, [24])\n%g = index.Tensor(%v, [%i])\n"
-	"%e = constant_pad_nd.default(%g, [1, 2], -inf)\n%m = isnan.default(%e)\n%u = mul.Tensor(%c, %c)\n"
+	"%e = constant_pad_nd.default(%g, [1, 2], -inf)\n%m = isnan.default(%e)\n%u = "
+	"mul.Tensor(%c, %c)\n"
 	"return (%m, %e, %u)\n",
-	"%x : u8[3,0] = placeholder()\n%s = sum.dim_IntList(%x, [1], True)\n%p = argmax.default(%s)\n"
+	"%x : u8[3,0] = placeholder()\n%s = sum.dim_IntList(%x, [1], True)\n%p = "
+	"argmax.default(%s)\n"
 	"%k = full.default([2], 1, dtype=bool)\nreturn (%s, %p, %k)\n",
 	"%a : bf16[3,4] = placeholder()\n%b : bf16[4,5] = placeholder()\n%m = mm.default(%a, %b)\n"
 	"%v = view.default(%m, [15])\nreturn (%v,)\n",
@@ -50,7 +53,8 @@ static void test_loops_text_round_trips(void **state)
 	}
 }
 
-/* Every prefix of a valid text, and every single damaged byte, gives an error or a valid program. */
+/* Every prefix of a valid text, and every single damaged byte, gives an error or a valid program.
+ */
 static void test_loops_text_damaged_input_never_crashes(void **state)
 {
 	struct low w;
@@ -94,8 +98,8 @@ static char *read_file(const char *path)
 /* tests/golden/loops/NAME.txt lowers to NAME.loops (run in the source folder). */
 static void test_loops_text_golden_listings(void **state)
 {
-	static const char *const names[] = { "example_1_1", "example_6_1", "example_6_3_g1",
-		                             "example_6_3_g2", "cat_pad", "matmul_bf16" };
+	static const char *const names[] = { "example_1_1",    "example_6_1", "example_6_3_g1",
+					     "example_6_3_g2", "cat_pad",     "matmul_bf16" };
 	uint32_t i;
 
 	(void)state;

@@ -1,14 +1,13 @@
 /* test_lower.c: the driver and its rules against the values the seed states (LO, IR, VR items). */
 #include "lowering.h"
 
-static const char example_1_1[] =
-	"%primals_1 : f32[64,128] = placeholder()\n"
-	"%primals_2 : f32[64,128] = placeholder()\n"
-	"%add = add.Tensor(%primals_1, %primals_2)\n"
-	"%relu = relu.default(%add)\n"
-	"%mul = mul.Scalar(%relu, 2)\n"
-	"%sum_0 = sum.dim_IntList(%mul, [-1])\n"
-	"return (%sum_0,)\n";
+static const char example_1_1[] = "%primals_1 : f32[64,128] = placeholder()\n"
+				  "%primals_2 : f32[64,128] = placeholder()\n"
+				  "%add = add.Tensor(%primals_1, %primals_2)\n"
+				  "%relu = relu.default(%add)\n"
+				  "%mul = mul.Scalar(%relu, 2)\n"
+				  "%sum_0 = sum.dim_IntList(%mul, [-1])\n"
+				  "return (%sum_0,)\n";
 
 /* LO-25, LO-26 */
 static void test_lower_example_1_1_is_one_reduction(void **state)
@@ -32,7 +31,8 @@ static void test_lower_example_1_1_is_one_reduction(void **state)
 	low_end(&w);
 }
 
-/* IR-10, IR-07: the six lines exactly. IR-05: two reads at 128*i0 + r0_0. IR-06: three ops, a constant. */
+/* IR-10, IR-07: the six lines exactly. IR-05: two reads at 128*i0 + r0_0. IR-06: three ops, a
+ * constant. */
 static void test_lower_example_1_1_handlers_give_six_lines(void **state)
 {
 	struct low w;
@@ -43,12 +43,12 @@ static void test_lower_example_1_1_handlers_give_six_lines(void **state)
 	(void)state;
 	low_cpu(&w, example_1_1);
 	assert_string_equal(low_body(&w, low_output(&w, 0)),
-		"tmp0 = ops.load('primals_1', 128*i0 + r0_0)\n"
-		"tmp1 = ops.load('primals_2', 128*i0 + r0_0)\n"
-		"tmp2 = ops.add('tmp0', 'tmp1')\n"
-		"tmp3 = ops.relu('tmp2')\n"
-		"tmp4 = ops.constant(2, f32)\n"
-		"tmp5 = ops.mul('tmp3', 'tmp4')\n");
+			    "tmp0 = ops.load('primals_1', 128*i0 + r0_0)\n"
+			    "tmp1 = ops.load('primals_2', 128*i0 + r0_0)\n"
+			    "tmp2 = ops.add('tmp0', 'tmp1')\n"
+			    "tmp3 = ops.relu('tmp2')\n"
+			    "tmp4 = ops.constant(2, f32)\n"
+			    "tmp5 = ops.mul('tmp3', 'tmp4')\n");
 	assert_int_equal(stx_handler_accesses(w.l, low_output(&w, 0), w.arena, &a, &n), 0);
 	assert_int_equal(n, 3);
 	assert_int_equal(a[0].buffer, 0);
@@ -74,7 +74,8 @@ static void test_lower_chain_of_100_is_one_buffer(void **state)
 	(void)state;
 	stx_bytes_puts(&t, "%x0 : f32[8] = placeholder()\n");
 	for (i = 0; i < 100; i++)
-		stx_bytes_printf(&t, "%%x%d = %s(%%x%d)\n", i + 1, i % 2 ? "neg.default" : "abs.default", i);
+		stx_bytes_printf(&t, "%%x%d = %s(%%x%d)\n", i + 1,
+				 i % 2 ? "neg.default" : "abs.default", i);
 	stx_bytes_puts(&t, "return (%x100,)\n");
 	low_cpu(&w, stx_bytes_cstr(&t));
 	assert_int_equal(w.l->buffers.n, 2);
@@ -91,7 +92,7 @@ static void test_lower_broadcast_drops_index_terms(void **state)
 
 	(void)state;
 	low_cpu(&w, "%x : f32[4,1,5] = placeholder()\n%y : f32[3,1] = placeholder()\n"
-	            "%a = add.Tensor(%x, %y)\nreturn (%a,)\n");
+		    "%a = add.Tensor(%x, %y)\nreturn (%a,)\n");
 	assert_consts(&w, low_output(&w, 0)->ranges, low_output(&w, 0)->nranges, 4, 3, 5);
 	body = low_body(&w, low_output(&w, 0));
 	assert_has(body, "ops.load('x', 5*i0 + i2)");
@@ -106,7 +107,7 @@ static void test_lower_scalar_is_constant_of_node_dtype(void **state)
 
 	(void)state;
 	low_cpu(&w, "%x : i64[3] = placeholder()\n%a = mul.Scalar(%x, 3)\n"
-	            "%b = mul.Scalar(%x, 0.5)\nreturn (%a, %b)\n");
+		    "%b = mul.Scalar(%x, 0.5)\nreturn (%a, %b)\n");
 	assert_has(low_body(&w, low_output(&w, 0)), "ops.constant(3, i64)");
 	assert_has(low_body(&w, low_output(&w, 1)), "ops.constant(0.5, f32)");
 	low_end(&w);
@@ -119,9 +120,10 @@ static void test_lower_promotion_casts_operands(void **state)
 	const char *t;
 
 	(void)state;
-	low_cpu(&w, "%x : i32[3] = placeholder()\n%y : i32[3] = placeholder()\n%f : f32[3] = placeholder()\n"
-	            "%d = div.Tensor(%x, %y)\n%c = lt.Tensor(%x, %f)\n%a = add.Tensor(%x, %f)\n"
-	            "return (%d, %c, %a)\n");
+	low_cpu(&w, "%x : i32[3] = placeholder()\n%y : i32[3] = placeholder()\n%f : f32[3] = "
+		    "placeholder()\n"
+		    "%d = div.Tensor(%x, %y)\n%c = lt.Tensor(%x, %f)\n%a = add.Tensor(%x, %f)\n"
+		    "return (%d, %c, %a)\n");
 	assert_int_equal(low_output(&w, 0)->dtype, STX_F32);
 	assert_int_equal(low_output(&w, 1)->dtype, STX_BOOL);
 	assert_int_equal(low_output(&w, 2)->dtype, STX_F32);
@@ -137,17 +139,16 @@ static void test_lower_half_widens_and_rounds_each_node(void **state)
 
 	(void)state;
 	low_cpu(&w, "%x : bf16[3] = placeholder()\n%a = add.Tensor(%x, %x)\n%b = neg.default(%a)\n"
-	            "return (%b,)\n");
-	assert_string_equal(low_body(&w, low_output(&w, 0)),
-		"tmp0 = ops.load('x', i0)\n"
-		"tmp1 = ops.load('x', i0)\n"
-		"tmp2 = ops.cast('tmp0', f32)\n"
-		"tmp3 = ops.cast('tmp1', f32)\n"
-		"tmp4 = ops.add('tmp2', 'tmp3')\n"
-		"tmp5 = ops.cast('tmp4', bf16)\n"
-		"tmp6 = ops.cast('tmp5', f32)\n"
-		"tmp7 = ops.neg('tmp6')\n"
-		"tmp8 = ops.cast('tmp7', bf16)\n");
+		    "return (%b,)\n");
+	assert_string_equal(low_body(&w, low_output(&w, 0)), "tmp0 = ops.load('x', i0)\n"
+							     "tmp1 = ops.load('x', i0)\n"
+							     "tmp2 = ops.cast('tmp0', f32)\n"
+							     "tmp3 = ops.cast('tmp1', f32)\n"
+							     "tmp4 = ops.add('tmp2', 'tmp3')\n"
+							     "tmp5 = ops.cast('tmp4', bf16)\n"
+							     "tmp6 = ops.cast('tmp5', f32)\n"
+							     "tmp7 = ops.neg('tmp6')\n"
+							     "tmp8 = ops.cast('tmp7', bf16)\n");
 	low_end(&w);
 }
 
@@ -159,31 +160,33 @@ static void test_lower_square_loads_twice(void **state)
 	(void)state;
 	low_cpu(&w, "%x : f32[5] = placeholder()\n%m = mul.Tensor(%x, %x)\nreturn (%m,)\n");
 	assert_string_equal(low_body(&w, low_output(&w, 0)),
-		"tmp0 = ops.load('x', i0)\ntmp1 = ops.load('x', i0)\ntmp2 = ops.mul('tmp0', 'tmp1')\n");
+			    "tmp0 = ops.load('x', i0)\ntmp1 = ops.load('x', i0)\ntmp2 = "
+			    "ops.mul('tmp0', 'tmp1')\n");
 	low_end(&w);
 }
 
-/* LO-18, LO-19: one piecewise buffer, masked loads at i - o_k, merged by selects; its consumer is in it. */
+/* LO-18, LO-19: one piecewise buffer, masked loads at i - o_k, merged by selects; its consumer is
+ * in it. */
 static void test_lower_cat_is_masked_loads_in_one_buffer(void **state)
 {
 	struct low w;
 
 	(void)state;
 	low_cpu(&w, "%a : f32[3] = placeholder()\n%b : f32[5] = placeholder()\n"
-	            "%c = cat.default([%a, %b])\n%m = mul.Scalar(%c, 2)\nreturn (%m,)\n");
+		    "%c = cat.default([%a, %b])\n%m = mul.Scalar(%c, 2)\nreturn (%m,)\n");
 	assert_int_equal(low_computed(&w), 1);
 	assert_string_equal(low_body(&w, low_output(&w, 0)),
-		"tmp0 = ops.index_expr(i0, i64)\n"
-		"tmp1 = ops.constant(3, i64)\n"
-		"tmp2 = ops.lt('tmp0', 'tmp1')\n"
-		"tmp3 = ops.load('a', i0, mask=tmp2)\n"
-		"tmp4 = ops.index_expr(i0, i64)\n"
-		"tmp5 = ops.constant(3, i64)\n"
-		"tmp6 = ops.ge('tmp4', 'tmp5')\n"
-		"tmp7 = ops.load('b', i0 - 3, mask=tmp6)\n"
-		"tmp8 = ops.select('tmp2', 'tmp3', 'tmp7', f32)\n"
-		"tmp9 = ops.constant(2, f32)\n"
-		"tmp10 = ops.mul('tmp8', 'tmp9')\n");
+			    "tmp0 = ops.index_expr(i0, i64)\n"
+			    "tmp1 = ops.constant(3, i64)\n"
+			    "tmp2 = ops.lt('tmp0', 'tmp1')\n"
+			    "tmp3 = ops.load('a', i0, mask=tmp2)\n"
+			    "tmp4 = ops.index_expr(i0, i64)\n"
+			    "tmp5 = ops.constant(3, i64)\n"
+			    "tmp6 = ops.ge('tmp4', 'tmp5')\n"
+			    "tmp7 = ops.load('b', i0 - 3, mask=tmp6)\n"
+			    "tmp8 = ops.select('tmp2', 'tmp3', 'tmp7', f32)\n"
+			    "tmp9 = ops.constant(2, f32)\n"
+			    "tmp10 = ops.mul('tmp8', 'tmp9')\n");
 	low_end(&w);
 }
 
@@ -194,11 +197,11 @@ static void test_lower_cat_empty_pieces_are_skipped(void **state)
 
 	(void)state;
 	low_cpu(&w, "%a : f32[0] = placeholder()\n%b : f32[2,3] = placeholder()\n"
-	            "%c = cat.default([%a, %b], 1)\nreturn (%c,)\n");
+		    "%c = cat.default([%a, %b], 1)\nreturn (%c,)\n");
 	assert_string_equal(low_body(&w, low_output(&w, 0)), "tmp0 = ops.load('b', 3*i0 + i1)\n");
 	low_end(&w);
 	low_cpu(&w, "%a : f32[3] = placeholder()\n%b : f32[5] = placeholder()\n"
-	            "%c = cat.default([%a, %b])\n%s = slice.Tensor(%c, 0, 4, 6)\nreturn (%s,)\n");
+		    "%c = cat.default([%a, %b])\n%s = slice.Tensor(%c, 0, 4, 6)\nreturn (%s,)\n");
 	assert_string_equal(low_body(&w, low_output(&w, 0)), "tmp0 = ops.load('b', i0 + 1)\n");
 	low_end(&w);
 }
@@ -210,15 +213,16 @@ static void test_lower_index_from_memory_keeps_wrap_and_check(void **state)
 
 	(void)state;
 	low_cpu(&w, "%x : f32[128] = placeholder()\n%idx : i64[64] = placeholder()\n"
-	            "%g = index.Tensor(%x, [%idx])\n%m = mul.Scalar(%g, 2)\nreturn (%m,)\n");
+		    "%g = index.Tensor(%x, [%idx])\n%m = mul.Scalar(%g, 2)\nreturn (%m,)\n");
 	assert_has(low_body(&w, low_output(&w, 0)),
-	           "tmp0 = ops.load('idx', i0)\n"
-	           "tmp1 = ops.indirect_indexing('tmp0', 128, wrap, check)\n"
-	           "tmp2 = ops.load('x', tmp1)\n");
+		   "tmp0 = ops.load('idx', i0)\n"
+		   "tmp1 = ops.indirect_indexing('tmp0', 128, wrap, check)\n"
+		   "tmp2 = ops.load('x', tmp1)\n");
 	low_end(&w);
 }
 
-/* VR-06, LO-31, VR-07: (arange(128)*3) % 128 becomes the index expression; no buffer, no fix, no check. */
+/* VR-06, LO-31, VR-07: (arange(128)*3) % 128 becomes the index expression; no buffer, no fix, no
+ * check. */
 static void test_lower_index_from_arange_is_direct(void **state)
 {
 	struct low w;
@@ -228,9 +232,9 @@ static void test_lower_index_from_arange_is_direct(void **state)
 
 	(void)state;
 	low_cpu(&w, "%x : f32[128] = placeholder()\n%ar = arange.start_step(0, 128, dtype=i64)\n"
-	            "%m3 = mul.Scalar(%ar, 3)\n%k = full.default([], 128, dtype=i64)\n"
-	            "%idx = remainder.Tensor(%m3, %k)\n%g = index.Tensor(%x, [%idx])\n"
-	            "%m = mul.Scalar(%g, 2)\nreturn (%m,)\n");
+		    "%m3 = mul.Scalar(%ar, 3)\n%k = full.default([], 128, dtype=i64)\n"
+		    "%idx = remainder.Tensor(%m3, %k)\n%g = index.Tensor(%x, [%idx])\n"
+		    "%m = mul.Scalar(%g, 2)\nreturn (%m,)\n");
 	assert_int_equal(low_computed(&w), 1);
 	assert_has(low_body(&w, low_output(&w, 0)), "tmp0 = ops.load('x', (3*i0) % 128)\n");
 	assert_has_not(low_body(&w, low_output(&w, 0)), "indirect");
@@ -247,8 +251,8 @@ static void test_lower_index_range_of_value_elides_check(void **state)
 
 	(void)state;
 	low_cpu(&w, "%x : f32[128] = placeholder()\n%i : i64[64] = placeholder()\n"
-	            "%k = full.default([], 128, dtype=i64)\n%idx = remainder.Tensor(%i, %k)\n"
-	            "%g = index.Tensor(%x, [%idx])\nreturn (%g,)\n");
+		    "%k = full.default([], 128, dtype=i64)\n%idx = remainder.Tensor(%i, %k)\n"
+		    "%g = index.Tensor(%x, [%idx])\nreturn (%g,)\n");
 	assert_has(low_body(&w, low_output(&w, 0)), "ops.indirect_indexing('tmp2', 128)\n");
 	low_end(&w);
 }
@@ -260,9 +264,9 @@ static void test_lower_gather_checks_without_wrap(void **state)
 
 	(void)state;
 	low_cpu(&w, "%x : f32[4,5] = placeholder()\n%i : i64[4,2] = placeholder()\n"
-	            "%g = gather.default(%x, 1, %i)\nreturn (%g,)\n");
+		    "%g = gather.default(%x, 1, %i)\nreturn (%g,)\n");
 	assert_has(low_body(&w, low_output(&w, 0)), "ops.indirect_indexing('tmp0', 5, check)\n"
-	                                            "tmp2 = ops.load('x', 5*i0 + tmp1)\n");
+						    "tmp2 = ops.load('x', 5*i0 + tmp1)\n");
 	low_end(&w);
 }
 
@@ -273,8 +277,8 @@ static void test_lower_index_arithmetic_keeps_value_semantics(void **state)
 
 	(void)state;
 	low_cpu(&w, "%ar = arange.start_step(0, 11, dtype=i32)\n%a = sub.Scalar(%ar, 5)\n"
-	            "%k = full.default([], 8, dtype=i32)\n%m = remainder.Tensor(%a, %k)\n"
-	            "%big = mul.Scalar(%ar, 1000000000)\nreturn (%m, %big)\n");
+		    "%k = full.default([], 8, dtype=i32)\n%m = remainder.Tensor(%a, %k)\n"
+		    "%big = mul.Scalar(%ar, 1000000000)\nreturn (%m, %big)\n");
 	assert_has(low_body(&w, low_output(&w, 0)), "% 8, i32)");
 	/* 10*1e9 leaves i32: computed by the wrapping primitive, not as an index */
 	assert_has(low_body(&w, low_output(&w, 1)), "ops.mul(");
@@ -289,7 +293,7 @@ static void test_lower_outputs_are_distinct_buffers(void **state)
 
 	(void)state;
 	low_cpu(&w, "%x : f32[10] = placeholder()\n%a = add.Scalar(%x, 1)\n%m = mul.Scalar(%x, 1)\n"
-	            "return (%a, %a, %x, %m)\n");
+		    "return (%a, %a, %x, %m)\n");
 	assert_int_equal(w.l->outputs.n, 4);
 	for (i = 0; i < 4; i++) {
 		assert_int_equal(low_output(&w, i)->kind, STX_BUF_OUTPUT);
@@ -306,13 +310,16 @@ static void test_lower_operator_without_rule_is_unsupported(void **state)
 	struct low w;
 
 	(void)state;
-	assert_int_equal(low_try(&w, "%x : f32[2,3] = placeholder()\n%g = gelu.default(%x)\nreturn (%g,)\n",
-	                         (struct stx_lower_options){ 0 }), STX_E_UNSUPPORTED);
+	assert_int_equal(
+		low_try(&w, "%x : f32[2,3] = placeholder()\n%g = gelu.default(%x)\nreturn (%g,)\n",
+			(struct stx_lower_options){ 0 }),
+		STX_E_UNSUPPORTED);
 	assert_has(w.d.text, "gelu.default");
 	low_end(&w);
 }
 
-/* B69: 1e5 repeats of x*0.5 + 0.5, 20000 views, x = x+x 64 times: iterative, linear, no explosion. */
+/* B69: 1e5 repeats of x*0.5 + 0.5, 20000 views, x = x+x 64 times: iterative, linear, no explosion.
+ */
 static void test_lower_deep_graphs_stay_linear(void **state)
 {
 	struct low w;
@@ -322,8 +329,9 @@ static void test_lower_deep_graphs_stay_linear(void **state)
 	(void)state;
 	stx_bytes_puts(&t, "%x0 : f32[1] = placeholder()\n");
 	for (i = 0; i < 100000; i++)
-		stx_bytes_printf(&t, "%%a%u = mul.Scalar(%%x%u, 0.5)\n%%x%u = add.Scalar(%%a%u, 0.5)\n",
-		                 i, i, i + 1, i);
+		stx_bytes_printf(&t,
+				 "%%a%u = mul.Scalar(%%x%u, 0.5)\n%%x%u = add.Scalar(%%a%u, 0.5)\n",
+				 i, i, i + 1, i);
 	stx_bytes_puts(&t, "return (%x100000,)\n");
 	low_cpu(&w, stx_bytes_cstr(&t));
 	for (i = total = 0; i < w.l->buffers.n; i++) {
@@ -336,8 +344,10 @@ static void test_lower_deep_graphs_stay_linear(void **state)
 	stx_bytes_clear(&t);
 	stx_bytes_puts(&t, "%x0 : f32[4,6] = placeholder()\n%r0 = relu.default(%x0)\n");
 	for (i = 0; i < 20000; i++)
-		stx_bytes_printf(&t, i % 2 ? "%%r%u = transpose.int(%%r%u, 0, 1)\n"
-		                           : "%%r%u = flip.default(%%r%u, [0])\n", i + 1, i);
+		stx_bytes_printf(&t,
+				 i % 2 ? "%%r%u = transpose.int(%%r%u, 0, 1)\n"
+				       : "%%r%u = flip.default(%%r%u, [0])\n",
+				 i + 1, i);
 	stx_bytes_puts(&t, "return (%r20000,)\n");
 	low_cpu(&w, stx_bytes_cstr(&t));
 	assert_int_equal(low_computed(&w), 1);
@@ -359,7 +369,8 @@ static void test_lower_deep_graphs_stay_linear(void **state)
 /* Sharing through different users and views may not explode either. */
 static void test_lower_shared_values_stay_bounded(void **state)
 {
-	static const char *const ops[] = { "sigmoid.default(%x", "flip.default(%x", "cat.default([%x" };
+	static const char *const ops[] = { "sigmoid.default(%x", "flip.default(%x",
+					   "cat.default([%x" };
 	uint32_t k, i, total;
 
 	(void)state;
@@ -371,11 +382,12 @@ static void test_lower_shared_values_stay_bounded(void **state)
 		for (i = 0; i < 60; i++) {
 			stx_bytes_printf(&t, "%%y%u = %s%u", i, ops[k], i);
 			if (k == 2)
-				stx_bytes_printf(&t, ", %%x%u], 1)\n%%x%u = slice.Tensor(%%y%u, 1, 2, 6)\n",
-				                 i, i + 1, i);
+				stx_bytes_printf(
+					&t, ", %%x%u], 1)\n%%x%u = slice.Tensor(%%y%u, 1, 2, 6)\n",
+					i, i + 1, i);
 			else
 				stx_bytes_printf(&t, "%s)\n%%x%u = add.Tensor(%%y%u, %%x%u)\n",
-				                 k ? ", [0]" : "", i + 1, i, i);
+						 k ? ", [0]" : "", i + 1, i, i);
 		}
 		stx_bytes_puts(&t, "return (%x60,)\n");
 		low_cpu(&w, stx_bytes_cstr(&t));
@@ -394,7 +406,7 @@ static void test_lower_dead_nodes_are_left_out(void **state)
 
 	(void)state;
 	low_cpu(&w, "%x : f32[8] = placeholder()\n%e = exp.default(%x)\n%s = amax.default(%e)\n"
-	            "%n = neg.default(%s)\n%m = neg.default(%e)\nreturn (%m,)\n");
+		    "%n = neg.default(%s)\n%m = neg.default(%e)\nreturn (%m,)\n");
 	assert_int_equal(low_computed(&w), 1);
 	low_end(&w);
 }
@@ -409,8 +421,9 @@ static void test_lower_nested_reshapes_are_realised(void **state)
 	(void)state;
 	stx_bytes_puts(&t, "%x : f32[6,5] = placeholder()\n%v0 = relu.default(%x)\n");
 	for (i = 0; i < 300; i++)
-		stx_bytes_printf(&t, "%%t%u = t.default(%%v%u)\n%%v%u = view.default(%%t%u, [6, 5])\n", i, i,
-		                 i + 1, i);
+		stx_bytes_printf(&t,
+				 "%%t%u = t.default(%%v%u)\n%%v%u = view.default(%%t%u, [6, 5])\n",
+				 i, i, i + 1, i);
 	stx_bytes_puts(&t, "return (%v300,)\n");
 	low_cpu(&w, stx_bytes_cstr(&t));
 	assert_true(low_computed(&w) > 1);

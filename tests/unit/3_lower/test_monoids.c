@@ -10,10 +10,13 @@
 #include "elementary.h"
 #include "loops.h"
 
-static union stx_scalar combine(enum stx_monoid m, enum stx_dtype t, union stx_scalar a, union stx_scalar b)
+static union stx_scalar combine(enum stx_monoid m, enum stx_dtype t, union stx_scalar a,
+				union stx_scalar b)
 {
-	const enum stx_prim ops[] = { [STX_MONOID_SUM] = STX_P_ADD, [STX_MONOID_PROD] = STX_P_MUL,
-		                      [STX_MONOID_MAX] = STX_P_MAX, [STX_MONOID_MIN] = STX_P_MIN };
+	const enum stx_prim ops[] = { [STX_MONOID_SUM] = STX_P_ADD,
+				      [STX_MONOID_PROD] = STX_P_MUL,
+				      [STX_MONOID_MAX] = STX_P_MAX,
+				      [STX_MONOID_MIN] = STX_P_MIN };
 
 	return stx_prim_eval(ops[m], t, t, a, b, b);
 }
@@ -39,7 +42,8 @@ static void test_monoids_identities_are_as_stated(void **state)
 /* e + a = a + e = a on values of every type. */
 static void test_monoids_identity_is_neutral(void **state)
 {
-	static const enum stx_dtype types[] = { STX_I8, STX_U8, STX_I16, STX_I32, STX_U32, STX_I64, STX_F32, STX_F64 };
+	static const enum stx_dtype types[] = { STX_I8,  STX_U8,  STX_I16, STX_I32,
+						STX_U32, STX_I64, STX_F32, STX_F64 };
 	static const double values[] = { 0, 1, -1, 100, -128, 127, 3.5 };
 	uint32_t m, t, k;
 
@@ -47,7 +51,8 @@ static void test_monoids_identity_is_neutral(void **state)
 	for (m = STX_MONOID_SUM; m <= STX_MONOID_MIN; m++)
 		for (t = 0; t < 8; t++)
 			for (k = 0; k < 7; k++) {
-				union stx_scalar v = { .f = values[k] }, e = stx_monoid_identity(m, types[t]);
+				union stx_scalar v = { .f = values[k] },
+						 e = stx_monoid_identity(m, types[t]);
 
 				v = stx_prim_eval(STX_P_CAST, types[t], STX_F64, v, v, v);
 				assert_true(combine(m, types[t], e, v).u == v.u);
@@ -67,9 +72,11 @@ static void test_monoids_table_parses_and_tells_splitting(void **state)
 		assert_int_equal(stx_monoid_parse(text, (int)strlen(text)), m);
 	}
 	assert_int_equal(stx_monoid_parse("su", 2), -1);
-	assert_true(stx_monoid_info(STX_MONOID_SUM)->split && stx_monoid_info(STX_MONOID_WELFORD)->split);
-	assert_false(stx_monoid_info(STX_MONOID_ARGMAX)->split || stx_monoid_info(STX_MONOID_ARGMIN)->split ||
-	             stx_monoid_info(STX_MONOID_DOT)->split);
+	assert_true(stx_monoid_info(STX_MONOID_SUM)->split &&
+		    stx_monoid_info(STX_MONOID_WELFORD)->split);
+	assert_false(stx_monoid_info(STX_MONOID_ARGMAX)->split ||
+		     stx_monoid_info(STX_MONOID_ARGMIN)->split ||
+		     stx_monoid_info(STX_MONOID_DOT)->split);
 }
 
 int main(void)

@@ -24,14 +24,9 @@ static int64_t random_value(enum stx_dtype t)
 	uint64_t v = rnd();
 
 	switch (rnd() % 3) {
-	case 0:
-		v = v % 20 - 10;
-		break;
-	case 1:
-		v = (UINT64_C(1) << (8 * stx_dtype_bytes(t) - 1)) + v % 7 - 3;
-		break;
-	default:
-		break;
+	case 0: v = v % 20 - 10; break;
+	case 1: v = (UINT64_C(1) << (8 * stx_dtype_bytes(t) - 1)) + v % 7 - 3; break;
+	default: break;
 	}
 	return stx_scalar_wrap(t, v).i;
 }
@@ -51,7 +46,8 @@ static struct stx_interval random_interval(enum stx_dtype t, int64_t *point)
 
 static void test_range_transfer_functions_are_sound(void **state)
 {
-	static const enum stx_dtype types[] = { STX_I8, STX_U8, STX_I16, STX_U16, STX_I32, STX_U32, STX_I64 };
+	static const enum stx_dtype types[] = { STX_I8,  STX_U8,  STX_I16, STX_U16,
+						STX_I32, STX_U32, STX_I64 };
 	uint32_t i;
 
 	(void)state;
@@ -63,8 +59,8 @@ static void test_range_transfer_functions_are_sound(void **state)
 		struct stx_interval a, b, c, r;
 		const struct stx_prim_info *info = stx_prim_info(op);
 
-		if (!stx_prim_accepts(op, t) || info->result == STX_RESULT_BOOL || op == STX_P_POW ||
-		    op == STX_P_BITCAST || op == STX_P_SELECT)
+		if (!stx_prim_accepts(op, t) || info->result == STX_RESULT_BOOL ||
+		    op == STX_P_POW || op == STX_P_BITCAST || op == STX_P_SELECT)
 			continue;
 		a = random_interval(t, &x.i);
 		b = random_interval(t, &y.i);
@@ -73,8 +69,9 @@ static void test_range_transfer_functions_are_sound(void **state)
 		v = stx_prim_eval(op, to, t, x, y, z);
 		if (v.i < r.lo || v.i > r.hi)
 			fail_msg("seed %llu: %s %s(%lld, %lld) = %lld outside [%lld, %lld]",
-			         (unsigned long long)seed, info->text, stx_dtype_name(t), (long long)x.i,
-			         (long long)y.i, (long long)v.i, (long long)r.lo, (long long)r.hi);
+				 (unsigned long long)seed, info->text, stx_dtype_name(t),
+				 (long long)x.i, (long long)y.i, (long long)v.i, (long long)r.lo,
+				 (long long)r.hi);
 	}
 }
 

@@ -50,7 +50,7 @@ static const char *chain(uint32_t n)
 
 	for (i = 0; i < n; i++)
 		at += (size_t)snprintf(out + at, sizeof out - at, "%%%s%u = neg.default(%%x%u)\n",
-		                       i + 1 == n ? "v" : "x", i + 1, i);
+				       i + 1 == n ? "v" : "x", i + 1, i);
 	/* the last is %v<n>; name it %v through a view that adds no operation */
 	snprintf(out + at, sizeof out - at, "%%v = clone.default(%%v%u)\n", n);
 	return out;
@@ -64,11 +64,12 @@ static const char *reads(uint32_t loads, uint32_t buffers)
 	uint32_t i;
 
 	for (i = 0; i < buffers; i++)
-		at += (size_t)snprintf(out + at, sizeof out - at, "%%x%u : f32[8] = placeholder()\n", i);
+		at += (size_t)snprintf(out + at, sizeof out - at,
+				       "%%x%u : f32[8] = placeholder()\n", i);
 	at += (size_t)snprintf(out + at, sizeof out - at, "%%s1 = clone.default(%%x0)\n");
 	for (i = 1; i < loads; i++)
-		at += (size_t)snprintf(out + at, sizeof out - at, "%%s%u = add.Tensor(%%s%u, %%x%u)\n", i + 1,
-		                       i, i % buffers);
+		at += (size_t)snprintf(out + at, sizeof out - at,
+				       "%%s%u = add.Tensor(%%s%u, %%x%u)\n", i + 1, i, i % buffers);
 	snprintf(out + at, sizeof out - at, "%%v = clone.default(%%s%u)\n", loads);
 	return out;
 }
@@ -106,13 +107,16 @@ static void test_realize_accumulated_reads_limit(void **state)
 /* RZ-04, RZ-11: a two-user tanh is realised on the CPU and inlined on the GPU. */
 static void test_realize_expensive_functions_on_cpu_only(void **state)
 {
-	static const char *const ops[] = { "exp", "log", "log10", "log1p", "log2", "sigmoid", "tanh" };
+	static const char *const ops[] = {
+		"exp", "log", "log10", "log1p", "log2", "sigmoid", "tanh"
+	};
 	char head[128];
 	uint32_t i;
 
 	(void)state;
 	for (i = 0; i < 7; i++) {
-		snprintf(head, sizeof head, "%%x : f32[8] = placeholder()\n%%v = %s.default(%%x)\n", ops[i]);
+		snprintf(head, sizeof head, "%%x : f32[8] = placeholder()\n%%v = %s.default(%%x)\n",
+			 ops[i]);
 		assert_string_equal(rule_for(head, 0, 2), "expensive");
 		assert_null(rule_for(head, 1, 2));
 	}
@@ -145,7 +149,7 @@ static void test_realize_output_is_read_by_other_users(void **state)
 
 	(void)state;
 	low_cpu(&w, "%x : f32[8] = placeholder()\n%a = neg.default(%x)\n%b = abs.default(%a)\n"
-	            "return (%b, %a)\n");
+		    "return (%b, %a)\n");
 	assert_string_equal(low_output(&w, 1)->realized_by, "output");
 	assert_has(low_body(&w, low_output(&w, 0)), "ops.load('buf1', i0)");
 	low_end(&w);
@@ -158,13 +162,14 @@ static void test_realize_wanted_by_a_product_when_produced(void **state)
 
 	(void)state;
 	low_cpu(&w, "%x : f32[4,4] = placeholder()\n%r = relu.default(%x)\n%n = neg.default(%r)\n"
-	            "%m = mm.default(%r, %x)\nreturn (%n, %m)\n");
+		    "%m = mm.default(%r, %x)\nreturn (%n, %m)\n");
 	assert_string_equal(w.l->buffers.at[1]->realized_by, "wanted");
 	assert_has(low_body(&w, low_output(&w, 0)), "ops.load('buf1', 4*i0 + i1)");
 	low_end(&w);
 }
 
-/* A value of many elementary functions is written down although it has one user: a kernel has room for 64. */
+/* A value of many elementary functions is written down although it has one user: a kernel has room
+ * for 64. */
 static void test_realize_elementary_functions_of_a_chain(void **state)
 {
 	struct low w;
@@ -181,7 +186,8 @@ static void test_realize_elementary_functions_of_a_chain(void **state)
 	low_end(&w);
 }
 
-/* Views of views whose divisions do not cancel: expressions double with each, with arithmetic between or not. */
+/* Views of views whose divisions do not cancel: expressions double with each, with arithmetic
+ * between or not. */
 static void test_realize_views_whose_indices_double(void **state)
 {
 	uint32_t i, j, n, between;
@@ -193,7 +199,8 @@ static void test_realize_views_whose_indices_double(void **state)
 		add("%%v0 : f32[6,10,14] = placeholder()\n");
 		for (i = 0; i < 60; i++) {
 			add("%%p%u = permute.default(%%v%u, [2, 0, 1])\n", i, i);
-			add("%%%s%u = view.default(%%p%u, [6, 10, 14])\n", between ? "w" : "v", i + 1, i);
+			add("%%%s%u = view.default(%%p%u, [6, 10, 14])\n", between ? "w" : "v",
+			    i + 1, i);
 			if (between)
 				add("%%v%u = neg.default(%%w%u)\n", i + 1, i + 1);
 		}
@@ -205,7 +212,8 @@ static void test_realize_views_whose_indices_double(void **state)
 			n += b->realized_by && !strcmp(b->realized_by, "index size");
 			for (j = 0; j < b->body.n; j++)
 				if (b->body.at[j].op == STX_B_LOAD)
-					assert_true(stx_ex_weight(w.l->ex, b->body.at[j].ex) < 16 * 1024);
+					assert_true(stx_ex_weight(w.l->ex, b->body.at[j].ex) <
+						    16 * 1024);
 		}
 		assert_true(n >= 2 && n < 40);
 		low_end(&w);

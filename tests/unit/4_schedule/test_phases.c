@@ -1,5 +1,5 @@
-/* test_phases.c: chains of pointwise work and reductions over the same rows become one kernel of phases,
- * with the bits they have kernel by kernel (MR-01, MR-02, MR-08, GF-03, RZ-12). */
+/* test_phases.c: chains of pointwise work and reductions over the same rows become one kernel of
+ * phases, with the bits they have kernel by kernel (MR-01, MR-02, MR-08, GF-03, RZ-12). */
 #include "graph.h"
 #include "loops_make.h"
 #include "lower.h"
@@ -134,10 +134,11 @@ static uint32_t check_same_bits(struct maker *m, uint32_t *unfused)
 
 static void test_phases_softmax_is_one_kernel(void **state)
 {
-	(void)state; /* MR-02, MR-08: x is read in two phases, from cache in one; exp waits in y's place */
+	(void)state; /* MR-02, MR-08: x is read in two phases, from cache in one; exp waits in y's
+			place */
 	struct maker m;
 	lower_text(&m, "%x : f32[256,1000] = placeholder()\n"
-	               "%y = _softmax.default(%x, -1, False)\nreturn (%y)");
+		       "%y = _softmax.default(%x, -1, False)\nreturn (%y)");
 	struct stx_schedule *s = must_schedule(&m, 0);
 	assert_int_equal(s->kernels.n, 1);
 	const struct stx_kernel *k = s->kernels.at[0];
@@ -161,8 +162,8 @@ static void test_phases_layer_norm_is_one_kernel(void **state)
 	(void)state; /* MR-08, GF-09 */
 	struct maker m;
 	lower_text(&m, "%x : f32[128,768] = placeholder()\n%w : f32[768] = placeholder()\n"
-	               "%b : f32[768] = placeholder()\n"
-	               "%y = layer_norm.default(%x, [768], %w, %b, 1e-5)\nreturn (%y)");
+		       "%b : f32[768] = placeholder()\n"
+		       "%y = layer_norm.default(%x, [768], %w, %b, 1e-5)\nreturn (%y)");
 	struct stx_schedule *s = must_schedule(&m, 0);
 	assert_int_equal(s->kernels.n, 1);
 	const struct stx_kernel *k = s->kernels.at[0];
@@ -180,7 +181,9 @@ static void test_phases_logsumexp_is_one_kernel(void **state)
 {
 	(void)state; /* MR-08 */
 	struct maker m;
-	lower_text(&m, "%x : f32[64,1024] = placeholder()\n%y = logsumexp.default(%x, [1])\nreturn (%y)");
+	lower_text(
+		&m,
+		"%x : f32[64,1024] = placeholder()\n%y = logsumexp.default(%x, [1])\nreturn (%y)");
 	struct stx_schedule *s = must_schedule(&m, 0);
 	assert_int_equal(s->kernels.n, 1);
 	assert_int_equal(count_ops(s->kernels.at[0], STX_K_LOAD), 2);
@@ -199,9 +202,11 @@ static const char *const chains[] = {
 	"%x : f64[40,130] = placeholder()\n%y = _log_softmax.default(%x, -1, False)\nreturn (%y)",
 	"%x : f32[64,64] = placeholder()\n%y = _log_softmax.default(%x, 0, False)\nreturn (%y)",
 	"%x : f32[20,1500] = placeholder()\n%y = logsumexp.default(%x, [1])\nreturn (%y)",
-	"%x : f16[20,300] = placeholder()\n%w : f16[300] = placeholder()\n%b : f16[300] = placeholder()\n"
+	"%x : f16[20,300] = placeholder()\n%w : f16[300] = placeholder()\n%b : f16[300] = "
+	"placeholder()\n"
 	"%y = layer_norm.default(%x, [300], %w, %b, 1e-5)\nreturn (%y)",
-	"%x : f32[6,5,70] = placeholder()\n%w : f32[5,70] = placeholder()\n%b : f32[5,70] = placeholder()\n"
+	"%x : f32[6,5,70] = placeholder()\n%w : f32[5,70] = placeholder()\n%b : f32[5,70] = "
+	"placeholder()\n"
 	"%y = layer_norm.default(%x, [5,70], %w, %b, 1e-5)\nreturn (%y)",
 	/* RMS norm */
 	"%x : f32[30,200] = placeholder()\n%w : f32[200] = placeholder()\n%s = mul.Tensor(%x, %x)\n"
@@ -209,10 +214,12 @@ static const char *const chains[] = {
 	"%n = mul.Tensor(%x, %r)\n%y = mul.Tensor(%n, %w)\nreturn (%y)",
 	/* cross entropy against a distribution */
 	"%x : f32[30,200] = placeholder()\n%t : f32[30,200] = placeholder()\n"
-	"%l = _log_softmax.default(%x, 1, False)\n%p = mul.Tensor(%l, %t)\n%s = sum.dim_IntList(%p, [1])\n"
+	"%l = _log_softmax.default(%x, 1, False)\n%p = mul.Tensor(%l, %t)\n%s = "
+	"sum.dim_IntList(%p, [1])\n"
 	"%y = neg.default(%s)\nreturn (%y)",
 	/* a realised value before the first reduction */
-	"%x : f32[64,64] = placeholder()\n%t = tanh.default(%x)\n%s = sum.dim_IntList(%t, [1], True)\n"
+	"%x : f32[64,64] = placeholder()\n%t = tanh.default(%x)\n%s = sum.dim_IntList(%t, [1], "
+	"True)\n"
 	"%y = div.Tensor(%t, %s)\nreturn (%y, %t)",
 };
 
@@ -234,27 +241,32 @@ static void test_phases_chains_are_one_kernel_with_the_same_bits(void **state)
 /* x + W2 gelu(W1 norm(x) + b1) + b2, three times over. */
 static void test_phases_repeated_layers_share_kernels(void **state)
 {
-	(void)state; /* GK-16, GF-05: matmul, bias and residual are one kernel, its result written once */
+	(void)state; /* GK-16, GF-05: matmul, bias and residual are one kernel, its result written
+			once */
 	enum { LAYERS = 3 };
 	struct stx_bytes text = { 0 };
 	struct stx_digest digest[LAYERS * 3];
 	struct maker m;
 	stx_bytes_printf(&text, "%%x : f32[16,48] = placeholder()\n");
 	for (int i = 0; i < LAYERS; i++)
-		stx_bytes_printf(&text, "%%g%d : f32[48] = placeholder()\n%%o%d : f32[48] = placeholder()\n"
-		                        "%%w%d : f32[48,96] = placeholder()\n%%b%d : f32[96] = placeholder()\n"
-		                        "%%v%d : f32[96,48] = placeholder()\n%%c%d : f32[48] = placeholder()\n",
-		                 i, i, i, i, i, i);
+		stx_bytes_printf(
+			&text,
+			"%%g%d : f32[48] = placeholder()\n%%o%d : f32[48] = placeholder()\n"
+			"%%w%d : f32[48,96] = placeholder()\n%%b%d : f32[96] = placeholder()\n"
+			"%%v%d : f32[96,48] = placeholder()\n%%c%d : f32[48] = placeholder()\n",
+			i, i, i, i, i, i);
 	for (int i = 0; i < LAYERS; i++) {
 		char x[16] = "x";
 		if (i)
 			snprintf(x, sizeof x, "r%d", i - 1);
-		stx_bytes_printf(&text, "%%n%d = layer_norm.default(%%%s, [48], %%g%d, %%o%d, 1e-5)\n"
-		                        "%%h%d = mm.default(%%n%d, %%w%d)\n%%hb%d = add.Tensor(%%%s%d, %%%s%d)\n"
-		                        "%%a%d = gelu.default(%%hb%d)\n%%y%d = mm.default(%%a%d, %%v%d)\n"
-		                        "%%yb%d = add.Tensor(%%y%d, %%c%d)\n%%r%d = add.Tensor(%%yb%d, %%%s)\n",
-		                 i, x, i, i, i, i, i, i, i == 1 ? "b" : "h", i, i == 1 ? "h" : "b", i, i, i, i, i, i,
-		                 i, i, i, i, i, x);
+		stx_bytes_printf(
+			&text,
+			"%%n%d = layer_norm.default(%%%s, [48], %%g%d, %%o%d, 1e-5)\n"
+			"%%h%d = mm.default(%%n%d, %%w%d)\n%%hb%d = add.Tensor(%%%s%d, %%%s%d)\n"
+			"%%a%d = gelu.default(%%hb%d)\n%%y%d = mm.default(%%a%d, %%v%d)\n"
+			"%%yb%d = add.Tensor(%%y%d, %%c%d)\n%%r%d = add.Tensor(%%yb%d, %%%s)\n",
+			i, x, i, i, i, i, i, i, i == 1 ? "b" : "h", i, i == 1 ? "h" : "b", i, i, i,
+			i, i, i, i, i, i, i, i, x);
 	}
 	stx_bytes_printf(&text, "return (%%r%d)", LAYERS - 1);
 	lower_text(&m, stx_bytes_cstr(&text));
@@ -280,17 +292,20 @@ static void test_phases_other_rows_and_huge_rows_stay_apart(void **state)
 	struct maker m;
 	/* the result of row i is used in row 63 - i */
 	lower_text(&m, "%x : f32[64,100] = placeholder()\n%s = sum.dim_IntList(%x, [1], True)\n"
-	               "%r = flip.default(%s, [0])\n%y = mul.Tensor(%x, %r)\nreturn (%y)");
+		       "%r = flip.default(%s, [0])\n%y = mul.Tensor(%x, %r)\nreturn (%y)");
 	assert_int_equal(check_same_bits(&m, NULL), 2);
 	stx_arena_free(m.a);
 	/* a column of the transposed value */
-	lower_text(&m, "%x : f32[64,64] = placeholder()\n%s = sum.dim_IntList(%x, [1])\n"
-	               "%u = mul.Tensor(%x, %s)\n%v = unsqueeze.default(%s, 1)\n%w = mul.Tensor(%u, %v)\n"
-	               "return (%w)");
+	lower_text(
+		&m,
+		"%x : f32[64,64] = placeholder()\n%s = sum.dim_IntList(%x, [1])\n"
+		"%u = mul.Tensor(%x, %s)\n%v = unsqueeze.default(%s, 1)\n%w = mul.Tensor(%u, %v)\n"
+		"return (%w)");
 	assert_int_equal(check_same_bits(&m, NULL), 2);
 	stx_arena_free(m.a);
 	/* one grid point for everything */
-	lower_text(&m, "%x : f32[1,1000000] = placeholder()\n%y = _softmax.default(%x, -1, False)\nreturn (%y)");
+	lower_text(&m, "%x : f32[1,1000000] = placeholder()\n%y = _softmax.default(%x, -1, "
+		       "False)\nreturn (%y)");
 	assert_in_range(must_schedule(&m, 0)->kernels.n, 2, 4);
 	stx_arena_free(m.a);
 }
@@ -303,7 +318,8 @@ struct space { /* axes of the full level in order; some are columns */
 	uint32_t n;
 };
 
-static void begin(struct maker *m, const struct space *s, int level, int keepdim) /* 0 full, 1 row, 2 reduce */
+static void begin(struct maker *m, const struct space *s, int level,
+		  int keepdim) /* 0 full, 1 row, 2 reduce */
 {
 	int64_t ranges[4], rranges[4];
 	uint32_t n = 0, nr = 0;
@@ -321,8 +337,8 @@ static void begin(struct maker *m, const struct space *s, int level, int keepdim
 }
 
 /* Element of a full-level (or row-level) buffer at the point of the definition being written. */
-static stx_ex here(struct maker *m, const struct space *s, const struct stx_buffer *b, int row, int level,
-                   int keepdim)
+static stx_ex here(struct maker *m, const struct space *s, const struct stx_buffer *b, int row,
+		   int level, int keepdim)
 {
 	stx_ex e = b->layout.offset;
 	uint32_t var = 0, red = m->nranges, d = 0;
@@ -335,7 +351,8 @@ static stx_ex here(struct maker *m, const struct space *s, const struct stx_buff
 		if (!mine)
 			continue;
 		if (!(row && col))
-			e = stx_ex_add(m->x, e, stx_ex_mul(m->x, mk_var(m, v), b->layout.strides[d]));
+			e = stx_ex_add(m->x, e,
+				       stx_ex_mul(m->x, mk_var(m, v), b->layout.strides[d]));
 		d++;
 	}
 	return e;
@@ -347,7 +364,8 @@ struct known {
 	uint32_t n;
 };
 
-static uint32_t random_load(struct maker *m, const struct space *s, const struct known *k, int level, int keepdim)
+static uint32_t random_load(struct maker *m, const struct space *s, const struct known *k,
+			    int level, int keepdim)
 {
 	uint32_t i;
 	do
@@ -357,7 +375,8 @@ static uint32_t random_load(struct maker *m, const struct space *s, const struct
 	return k->at[i]->dtype == STX_F32 ? v : mk_op(m, STX_P_CAST, STX_F32, v, 0);
 }
 
-static uint32_t random_value(struct maker *m, const struct space *s, const struct known *k, int level, int keepdim)
+static uint32_t random_value(struct maker *m, const struct space *s, const struct known *k,
+			     int level, int keepdim)
 {
 	static const enum stx_prim ops[] = { STX_P_ADD, STX_P_SUB, STX_P_MUL, STX_P_MAX };
 	uint32_t v = random_load(m, s, k, level, keepdim);
@@ -371,7 +390,7 @@ static uint32_t random_value(struct maker *m, const struct space *s, const struc
 static void random_program(struct maker *m, int64_t symbolic)
 {
 	static const enum stx_monoid monoids[] = { STX_MONOID_SUM, STX_MONOID_SUM, STX_MONOID_MAX,
-	                                           STX_MONOID_PROD };
+						   STX_MONOID_PROD };
 	static const int64_t sizes[] = { 1, 2, 3, 5, 8, 17, 64, 70, 130 };
 	struct space s = { .n = 1 + rnd(3) };
 	struct known k = { .n = 2 };
@@ -417,7 +436,8 @@ static void random_program(struct maker *m, int64_t symbolic)
 		begin(m, &s, level, keepdim);
 		uint32_t v = random_value(m, &s, &k, level, keepdim);
 		if (level == 2) {
-			k.at[k.n] = mk_end(m, kind, t, STX_DEF_REDUCTION, monoids[rnd(4)], STX_F32, v, 0);
+			k.at[k.n] = mk_end(m, kind, t, STX_DEF_REDUCTION, monoids[rnd(4)], STX_F32,
+					   v, 0);
 		} else {
 			v = t == STX_F32 ? v : mk_op(m, STX_P_CAST, t, v, 0);
 			k.at[k.n] = mk_pointwise(m, kind, t, v);
@@ -429,8 +449,11 @@ static void random_program(struct maker *m, int64_t symbolic)
 static void test_phases_random_programs_have_the_bits_of_single_kernels(void **state)
 {
 	(void)state; /* MR-01, RZ-12, LN-07 */
-	unsigned rounds = getenv("STAX_TEST_ROUNDS") ? (unsigned)atoi(getenv("STAX_TEST_ROUNDS")) : 300;
-	unsigned first = getenv("STAX_TEST_SEED") ? (unsigned)strtoul(getenv("STAX_TEST_SEED"), NULL, 0) : 9000;
+	unsigned rounds =
+		getenv("STAX_TEST_ROUNDS") ? (unsigned)atoi(getenv("STAX_TEST_ROUNDS")) : 300;
+	unsigned first = getenv("STAX_TEST_SEED")
+				 ? (unsigned)strtoul(getenv("STAX_TEST_SEED"), NULL, 0)
+				 : 9000;
 	uint32_t fused = 0, unfused = 0, single = 0;
 	for (unsigned i = 0; i < rounds; i++) {
 		struct maker m;
@@ -444,8 +467,9 @@ static void test_phases_random_programs_have_the_bits_of_single_kernels(void **s
 		unfused += n;
 		stx_arena_free(m.a);
 	}
-	print_message("seeds %u .. %u: %u kernels fused, %u unfused; %u programs became one kernel\n", first,
-	              first + rounds - 1, fused, unfused, single);
+	print_message(
+		"seeds %u .. %u: %u kernels fused, %u unfused; %u programs became one kernel\n",
+		first, first + rounds - 1, fused, unfused, single);
 	assert_true(fused * 2 < unfused);
 	assert_true(single * 8 > rounds);
 }

@@ -138,7 +138,8 @@ static struct state reduce(enum stx_monoid m, enum stx_dtype t, enum stx_order o
 	struct state run = identity(m, t), lane[64];
 	for (int64_t o = 0; o < outer; o++)
 		for (int64_t i = 0; i < n; i++) {
-			int64_t at = o * n + i, chunk = order == STX_ORDER_LANES ? STX_LANES_CHUNK : STX_SERIAL_CHUNK;
+			int64_t at = o * n + i, chunk = order == STX_ORDER_LANES ? STX_LANES_CHUNK
+										 : STX_SERIAL_CHUNK;
 			int last = i == n - 1 || (i + 1) % chunk == 0;
 			if (order == STX_ORDER_PLAIN) {
 				run = update(m, t, run, b[at], c[at]);

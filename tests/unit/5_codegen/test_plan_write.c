@@ -144,7 +144,8 @@ static void test_plan_write_values_and_kernels_say_what_the_schedule_says(void *
 		assert_int_equal(eval(&p, p.kernels[i].grid_expr[0], NULL), 1);
 		assert_int_equal(p.kernels[i].block[0], 8);
 		assert_string_equal(stx_plan_string(&p, p.kernels[i].chosen_by), "heuristic");
-		assert_string_equal(stx_plan_string(&p, p.kernels[i].config), "x0:grid=1 x1:vector=100");
+		assert_string_equal(stx_plan_string(&p, p.kernels[i].config),
+				    "x0:grid=1 x1:vector=100");
 	}
 	stx_bytes_free(&bytes);
 	stx_arena_free(m.a);
@@ -186,7 +187,8 @@ static void test_plan_write_dynamic_sizes_become_expressions_and_guards(void **s
 	struct stx_buffer *t =
 		mk_pointwise(&m, STX_BUF_TEMP, STX_F32,
 			     mk_op(&m, STX_P_NEG, STX_F32, mk_load(&m, a, mk_here(&m, a)), 0));
-	mk_begin(&m, 1, &s, 1, sizes); /* sum over the 7; the other column's, so that it is a kernel */
+	mk_begin(&m, 1, &s, 1,
+		 sizes); /* sum over the 7; the other column's, so that it is a kernel */
 	stx_ex back = stx_ex_sub(m.x, stx_ex_addi(m.x, s, -1), mk_var(&m, 0));
 	stx_ex at = stx_ex_add(m.x, back, stx_ex_mul(m.x, mk_var(&m, 1), s));
 	mk_end(&m, STX_BUF_OUTPUT, STX_F32, STX_DEF_REDUCTION, STX_MONOID_SUM, STX_F32,

@@ -1,4 +1,5 @@
-/* test_plan.c: data plans: what is accepted, what is refused, and that no byte string reads outside. */
+/* test_plan.c: data plans: what is accepted, what is refused, and that no byte string reads
+ * outside. */
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,12 +13,14 @@
 #include "plan.h"
 #include "planbuild.h"
 
-/* One dynamic size n; x[n] -> t[n] (temporary) -> y[n], with a constant, a guard, a scalar, a copy. */
+/* One dynamic size n; x[n] -> t[n] (temporary) -> y[n], with a constant, a guard, a scalar, a copy.
+ */
 static struct stx_bytes example(void)
 {
 	struct planbuild b = { 0 };
 	uint32_t sym = pb_size(&b, "n", 0, 0, 1, 1000, 16);
-	uint32_t n = pb_sym(&b, sym), one = pb_const(&b, 1), zero = pb_const(&b, 0), four = pb_const(&b, 4);
+	uint32_t n = pb_sym(&b, sym), one = pb_const(&b, 1), zero = pb_const(&b, 0),
+		 four = pb_const(&b, 4);
 	uint32_t bytes = pb_bin(&b, STX_X_MUL, n, four);
 	uint32_t x = pb_value(&b, STX_VALUE_INPUT, STX_F32, "x", 1, &n, &one, bytes, zero);
 	uint32_t t = pb_value(&b, STX_VALUE_TEMP, STX_F32, "t", 1, &n, &one, bytes, zero);
@@ -103,7 +106,8 @@ static void test_plan_misaligned_base_refused(void **state)
 	struct stx_plan p;
 	uint8_t *copy = malloc(b.n + 4);
 	memcpy(copy + 4, b.at, b.n);
-	assert_int_equal(stx_plan_open((struct stx_span){ copy + 4, b.n }, &p, NULL), STX_E_CORRUPT);
+	assert_int_equal(stx_plan_open((struct stx_span){ copy + 4, b.n }, &p, NULL),
+			 STX_E_CORRUPT);
 	free(copy);
 	stx_bytes_free(&b);
 }
@@ -170,11 +174,11 @@ static void test_plan_bytecode_faults_refused(void **state)
 		uint8_t code[12];
 		uint32_t n;
 	} bad[] = {
-		{ { 0 }, 0 },                                       /* empty */
-		{ { STX_X_ADD }, 1 },                               /* too few operands */
-		{ { STX_X_SYM, 1, 0, 0, 0 }, 5 },                   /* no such symbol */
-		{ { STX_X_CONST, 1, 2, 3 }, 4 },                    /* cut short */
-		{ { 99 }, 1 },                                      /* no such operator */
+		{ { 0 }, 0 },                                             /* empty */
+		{ { STX_X_ADD }, 1 },                                     /* too few operands */
+		{ { STX_X_SYM, 1, 0, 0, 0 }, 5 },                         /* no such symbol */
+		{ { STX_X_CONST, 1, 2, 3 }, 4 },                          /* cut short */
+		{ { 99 }, 1 },                                            /* no such operator */
 		{ { STX_X_SYM, 0, 0, 0, 0, STX_X_SYM, 0, 0, 0, 0 }, 10 }, /* two results */
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -258,12 +262,16 @@ static void test_plan_eval_operators(void **state)
 		enum stx_plan_op op;
 		int64_t x, y, want;
 	} t[] = {
-		{ STX_X_ADD, 2, 3, 5 }, { STX_X_SUB, 2, 3, -1 }, { STX_X_MUL, -2, 3, -6 },
-		{ STX_X_FLOORDIV, -7, 2, -4 }, { STX_X_FLOORDIV, 7, -2, -4 }, { STX_X_FLOORDIV, -7, -2, 3 },
-		{ STX_X_TRUNCDIV, -7, 2, -3 }, { STX_X_MOD, -7, 2, 1 }, { STX_X_MOD, 7, -2, -1 },
-		{ STX_X_MOD, 6, 3, 0 }, { STX_X_MIN, -1, 1, -1 }, { STX_X_MAX, -1, 1, 1 },
-		{ STX_X_EQ, 4, 4, 1 }, { STX_X_NE, 4, 4, 0 }, { STX_X_LT, 3, 4, 1 }, { STX_X_LE, 4, 4, 1 },
-		{ STX_X_AND, 2, 4, 1 }, { STX_X_AND, 2, 0, 0 }, { STX_X_OR, 0, 4, 1 }, { STX_X_OR, 0, 0, 0 },
+		{ STX_X_ADD, 2, 3, 5 },        { STX_X_SUB, 2, 3, -1 },
+		{ STX_X_MUL, -2, 3, -6 },      { STX_X_FLOORDIV, -7, 2, -4 },
+		{ STX_X_FLOORDIV, 7, -2, -4 }, { STX_X_FLOORDIV, -7, -2, 3 },
+		{ STX_X_TRUNCDIV, -7, 2, -3 }, { STX_X_MOD, -7, 2, 1 },
+		{ STX_X_MOD, 7, -2, -1 },      { STX_X_MOD, 6, 3, 0 },
+		{ STX_X_MIN, -1, 1, -1 },      { STX_X_MAX, -1, 1, 1 },
+		{ STX_X_EQ, 4, 4, 1 },         { STX_X_NE, 4, 4, 0 },
+		{ STX_X_LT, 3, 4, 1 },         { STX_X_LE, 4, 4, 1 },
+		{ STX_X_AND, 2, 4, 1 },        { STX_X_AND, 2, 0, 0 },
+		{ STX_X_OR, 0, 4, 1 },         { STX_X_OR, 0, 0, 0 },
 	};
 	for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
 		int ok;
@@ -279,9 +287,15 @@ static void test_plan_eval_overflow_detected(void **state)
 		enum stx_plan_op op;
 		int64_t x, y;
 	} t[] = {
-		{ STX_X_ADD, INT64_MAX, 1 }, { STX_X_SUB, INT64_MIN, 1 }, { STX_X_MUL, INT64_MAX, 2 },
-		{ STX_X_FLOORDIV, INT64_MIN, -1 }, { STX_X_TRUNCDIV, INT64_MIN, -1 }, { STX_X_MOD, INT64_MIN, -1 },
-		{ STX_X_FLOORDIV, 1, 0 }, { STX_X_TRUNCDIV, 1, 0 }, { STX_X_MOD, 1, 0 },
+		{ STX_X_ADD, INT64_MAX, 1 },
+		{ STX_X_SUB, INT64_MIN, 1 },
+		{ STX_X_MUL, INT64_MAX, 2 },
+		{ STX_X_FLOORDIV, INT64_MIN, -1 },
+		{ STX_X_TRUNCDIV, INT64_MIN, -1 },
+		{ STX_X_MOD, INT64_MIN, -1 },
+		{ STX_X_FLOORDIV, 1, 0 },
+		{ STX_X_TRUNCDIV, 1, 0 },
+		{ STX_X_MOD, 1, 0 },
 	};
 	for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
 		int ok;
@@ -318,13 +332,14 @@ static void use(const struct stx_plan *p)
 		sink += strlen(stx_plan_string(p, v->name));
 		for (int k = 0; k < v->rank; k++)
 			sink += p->exprs[stx_plan_u32s(p, v->sizes)[k]].off +
-			        p->exprs[stx_plan_u32s(p, v->strides)[k]].off;
+				p->exprs[stx_plan_u32s(p, v->strides)[k]].off;
 	}
 	for (uint32_t i = 0; i < p->h->nkernels; i++)
 		sink += strlen(stx_plan_string(p, p->kernels[i].symbol));
 	for (uint32_t i = 0; i < p->h->nsteps; i++)
 		for (uint32_t k = 0; k < p->steps[i].nargs && p->steps[i].kind >= STX_STEP_LAUNCH &&
-		                     p->steps[i].kind != STX_STEP_COPY; k++)
+				     p->steps[i].kind != STX_STEP_COPY;
+		     k++)
 			sink += p->values[stx_plan_u32s(p, p->steps[i].args)[k]].kind;
 	for (uint32_t i = 0; i < p->h->nguards; i++)
 		sink += p->exprs[stx_plan_u32s(p, p->h->guards_off)[i]].off;
@@ -339,7 +354,8 @@ static void test_plan_mutated_bytes_never_read_outside(void **state)
 	print_message("seed 0x%llx\n", (unsigned long long)random_state);
 	for (int i = 0; i < 100000; i++) {
 		struct stx_plan p;
-		uint8_t *copy = malloc(b.n); /* exact, so that a sanitizer sees the first byte beyond */
+		uint8_t *copy =
+			malloc(b.n); /* exact, so that a sanitizer sees the first byte beyond */
 		memcpy(copy, b.at, b.n);
 		for (uint64_t k = 1 + next_random() % 4; k; k--) {
 			uint64_t r = next_random();
@@ -363,20 +379,32 @@ static struct stx_bytes elf_with(const struct stx_bytes *plan)
 	static const char names[] = "\0.shstrtab\0.text\0.stax.plan";
 	struct stx_bytes b = { 0 };
 	Elf64_Ehdr h = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
-		         .e_type = ET_DYN, .e_machine = EM_X86_64, .e_version = EV_CURRENT,
-		         .e_ehsize = sizeof h, .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 4,
-		         .e_shstrndx = 1 };
+			 .e_type = ET_DYN,
+			 .e_machine = EM_X86_64,
+			 .e_version = EV_CURRENT,
+			 .e_ehsize = sizeof h,
+			 .e_shentsize = sizeof(Elf64_Shdr),
+			 .e_shnum = 4,
+			 .e_shstrndx = 1 };
 	Elf64_Shdr s[4] = { 0 };
 	stx_bytes_put(&b, &h, sizeof h);
-	s[1] = (Elf64_Shdr){ .sh_name = 1, .sh_type = SHT_STRTAB, .sh_offset = b.n, .sh_size = sizeof names };
+	s[1] = (Elf64_Shdr){
+		.sh_name = 1, .sh_type = SHT_STRTAB, .sh_offset = b.n, .sh_size = sizeof names
+	};
 	stx_bytes_put(&b, names, sizeof names);
 	stx_bytes_align(&b, 64);
-	s[2] = (Elf64_Shdr){ .sh_name = 11, .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
-		             .sh_offset = b.n, .sh_size = 4 };
+	s[2] = (Elf64_Shdr){ .sh_name = 11,
+			     .sh_type = SHT_PROGBITS,
+			     .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+			     .sh_offset = b.n,
+			     .sh_size = 4 };
 	stx_bytes_u32(&b, 0xc3c3c3c3);
 	stx_bytes_align(&b, 64);
-	s[3] = (Elf64_Shdr){ .sh_name = 17, .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC, .sh_offset = b.n,
-		             .sh_size = plan->n };
+	s[3] = (Elf64_Shdr){ .sh_name = 17,
+			     .sh_type = SHT_PROGBITS,
+			     .sh_flags = SHF_ALLOC,
+			     .sh_offset = b.n,
+			     .sh_size = plan->n };
 	stx_bytes_put(&b, plan->at, plan->n);
 	stx_bytes_align(&b, 8);
 	h.e_shoff = b.n;
@@ -411,13 +439,14 @@ static void test_artifact_mutated_bytes_never_read_outside(void **state)
 		for (int k = 0; k < 3 && n; k++) {
 			uint64_t r = next_random();
 			/* Mostly in the headers, which the parser reads. */
-			size_t at = r & 1 ? r / 2 % n : (r & 2 ? r / 4 % 64 : elf.n - 1 - r / 4 % 256);
+			size_t at =
+				r & 1 ? r / 2 % n : (r & 2 ? r / 4 % 64 : elf.n - 1 - r / 4 % 256);
 			if (at < n)
 				copy[at] = (uint8_t)(r >> 48);
 		}
 		if (!stx_artifact_plan((struct stx_span){ copy, n }, &found, NULL)) {
 			assert_true(found.at >= copy && found.n <= n &&
-			            (size_t)(found.at - copy) <= n - found.n);
+				    (size_t)(found.at - copy) <= n - found.n);
 			for (size_t k = 0; k < found.n; k += 64)
 				sink += found.at[k];
 		}

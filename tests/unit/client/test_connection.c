@@ -1,5 +1,5 @@
-/* test_connection.c: requests against a server of this file that follows a script: lost connections, errors,
- * progress, values, digests that do not match. */
+/* test_connection.c: requests against a server of this file that follows a script: lost
+ * connections, errors, progress, values, digests that do not match. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,18 +21,18 @@ enum { NEEDED_BYTES = 16 };
 
 /* What the server does, and what it saw. */
 struct script {
-	int drop_connections;   /* closed after their first request */
-	int drop_before_hello;  /* closed at once */
+	int drop_connections;  /* closed after their first request */
+	int drop_before_hello; /* closed at once */
 	int never_answer;
-	int version;            /* 0: the right one */
-	int hit;                /* Lookup answers itself */
+	int version; /* 0: the right one */
+	int hit;     /* Lookup answers itself */
 	int need_values;
 	int progress;
-	int stale;              /* replies of unknown ids first */
+	int stale; /* replies of unknown ids first */
 	stx_err error;
 	const void *artifact;
 	size_t artifact_bytes;
-	int wrong_bytes;        /* Fetch answers something else */
+	int wrong_bytes; /* Fetch answers something else */
 	const char *path;
 
 	int connections, lookups, compiles, fetches;
@@ -145,8 +145,9 @@ static void on_compile(int fd, uint64_t id, const Stx__Compile *c, size_t body, 
 	if (s->error)
 		reply_error(fd, id, s->error);
 	else
-		reply_answer(fd, id, s, 0, c->what->n_values == 1 &&
-		                           c->what->values[0]->data.len == NEEDED_BYTES);
+		reply_answer(fd, id, s, 0,
+			     c->what->n_values == 1 &&
+				     c->what->values[0]->data.len == NEEDED_BYTES);
 }
 
 static void on_fetch(int fd, uint64_t id, struct script *s)
@@ -172,7 +173,9 @@ static int serve_one(int fd, struct script *s)
 		return -1;
 	uint8_t *buf = malloc((size_t)head + body + 1);
 	int r = read_all(fd, buf, (size_t)head + body) ||
-	        stx_frame_unpack((struct stx_span){ buf, head }, &m, NULL) ? -1 : 0;
+				stx_frame_unpack((struct stx_span){ buf, head }, &m, NULL)
+			? -1
+			: 0;
 	if (!r && m->msg_case == STX__ENVELOPE__MSG_HELLO) {
 		reply_hello(fd, m->request_id, s);
 	} else if (!r && s->drop_connections > 0) {
@@ -245,8 +248,9 @@ static struct stax_client *connect_to(const struct server *sv)
 
 static struct stax_request request(void)
 {
-	return (struct stax_request){ .format = STAX_TEXT, .graph = "graph", .graph_bytes = 5,
-		                      .target = "cpu:x86-64-v3" };
+	return (struct stax_request){
+		.format = STAX_TEXT, .graph = "graph", .graph_bytes = 5, .target = "cpu:x86-64-v3"
+	};
 }
 
 /* ---- compile ---- */
@@ -480,7 +484,9 @@ static void test_connection_path_is_only_a_hint(void **state)
 	static const struct {
 		const char *content;
 		int through_link, fetches;
-	} t[] = { { "artifact", 0, 0 }, { "artefact", 0, 1 }, { "artifact", 1, 1 }, { "art", 0, 1 } };
+	} t[] = {
+		{ "artifact", 0, 0 }, { "artefact", 0, 1 }, { "artifact", 1, 1 }, { "art", 0, 1 }
+	};
 	start(&sv, &s);
 	struct stax_client *c = connect_to(&sv);
 	snprintf(file, sizeof file, "/tmp/stax-test-%d.so", (int)getpid());

@@ -30,7 +30,8 @@ static struct stx_bytes npy(int version, const char *header, const void *data, s
 	return b;
 }
 
-static stx_err parse(int version, const char *header, const void *data, size_t n, struct stx_host *h)
+static stx_err parse(int version, const char *header, const void *data, size_t n,
+		     struct stx_host *h)
 {
 	struct stx_bytes b = npy(version, header, data, n);
 	stx_err e = stx_npy_parse((struct stx_span){ b.at, b.n }, STX_DTYPE_NONE, h, NULL);
@@ -44,22 +45,31 @@ static void test_npy_both_orders_and_versions_read(void **state)
 	static const float rows[6] = { 1, 2, 3, 4, 5, 6 }, columns[6] = { 1, 4, 2, 5, 3, 6 };
 	struct stx_host h;
 	for (int version = 1; version <= 3; version++) {
-		assert_int_equal(parse(version, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n",
-		                       rows, 24, &h), 0);
+		assert_int_equal(
+			parse(version,
+			      "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", rows,
+			      24, &h),
+			0);
 		assert_int_equal(h.t.dtype, STX_F32);
 		assert_int_equal(h.t.rank, 2);
 		assert_memory_equal(h.t.data, rows, 24);
 		stx_host_free(&h);
-		assert_int_equal(parse(version, "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}",
-		                       columns, 24, &h), 0);
+		assert_int_equal(parse(version,
+				       "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}",
+				       columns, 24, &h),
+				 0);
 		assert_memory_equal(h.t.data, rows, 24);
 		stx_host_free(&h);
 	}
-	assert_int_equal(parse(1, "{'descr': '>i2', 'fortran_order': False, 'shape': ()}", "\x01\x02", 2, &h), 0);
+	assert_int_equal(parse(1, "{'descr': '>i2', 'fortran_order': False, 'shape': ()}",
+			       "\x01\x02", 2, &h),
+			 0);
 	assert_int_equal(h.t.rank, 0);
 	assert_true(stx_host_at(&h, 0) == 258);
 	stx_host_free(&h);
-	assert_int_equal(parse(1, "{'shape': (0, 5), 'fortran_order': False, 'descr': '|b1'}", "", 0, &h), 0);
+	assert_int_equal(
+		parse(1, "{'shape': (0, 5), 'fortran_order': False, 'descr': '|b1'}", "", 0, &h),
+		0);
 	assert_int_equal(h.t.dtype, STX_BOOL);
 	stx_host_free(&h);
 }
@@ -68,17 +78,22 @@ static void test_npy_hostile_headers_refused(void **state)
 {
 	(void)state;
 	static const char *const bad[] = {
-		"", "{", "{'descr': '<f4'}", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3}",
+		"",
+		"{",
+		"{'descr': '<f4'}",
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3}",
 		"{'descr': '<f4', 'fortran_order': Maybe, 'shape': (6,)}",
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 8)}",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (7,)}", /* more than the file has */
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (7,)}", /* more than the file has
+									    */
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (5,)}", /* less */
 		"{'descr': '<O8', 'fortran_order': False, 'shape': (3,)}",
 		"{'descr': '<f99', 'fortran_order': False, 'shape': (3,)}",
 		"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,6)}",
+		"{'descr': '<f4', 'fortran_order': False, 'shape': "
+		"(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,6)}",
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'exec': '1'}",
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -92,7 +107,7 @@ static void test_npy_mutated_never_reads_outside(void **state)
 {
 	(void)state;
 	struct stx_bytes b = npy(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n",
-	                         "012345678901234567890123", 24);
+				 "012345678901234567890123", 24);
 	srand(7);
 	for (int i = 0; i < 50000; i++) {
 		size_t n = rand() % 4 ? b.n : (size_t)rand() % b.n;
@@ -115,12 +130,14 @@ static void test_npy_round_trip_all_types(void **state)
 		struct stx_host h, back;
 		struct stx_bytes b = { 0 };
 		double worst;
-		assert_int_equal(stx_host_new(&h, (enum stx_dtype)t, 3, (int64_t[]){ 2, 3, 5 }, NULL), 0);
+		assert_int_equal(
+			stx_host_new(&h, (enum stx_dtype)t, 3, (int64_t[]){ 2, 3, 5 }, NULL), 0);
 		stx_host_random(&h, 11);
 		assert_int_equal(stx_npy_format(&h, &b, NULL), 0);
 		assert_int_equal((b.n - h.bytes) % 64, 0);
-		assert_int_equal(stx_npy_parse((struct stx_span){ b.at, b.n }, (enum stx_dtype)t, &back, NULL),
-		                 0);
+		assert_int_equal(stx_npy_parse((struct stx_span){ b.at, b.n }, (enum stx_dtype)t,
+					       &back, NULL),
+				 0);
 		assert_int_equal(back.t.dtype, t);
 		assert_int_equal(stx_host_compare("x", &back, &h, 0, 0, &worst, NULL), 0);
 		stx_bytes_free(&b);
@@ -138,7 +155,7 @@ static struct stx_host vector(enum stx_dtype t, const void *data, int64_t n)
 }
 
 static stx_err compare(enum stx_dtype t, const void *got, const void *want, int64_t n, double rtol,
-                       double atol, struct stx_diag *d)
+		       double atol, struct stx_diag *d)
 {
 	double worst;
 	struct stx_host g = vector(t, got, n), w = vector(t, want, n);
@@ -192,10 +209,12 @@ static void test_host_small_floats_decoded(void **state)
 		uint16_t bits;
 		double want;
 	} v[] = {
-		{ STX_F16, 0x3c00, 1 }, { STX_F16, 0x7bff, 65504 }, { STX_F16, 0x0001, 0x1p-24 },
-		{ STX_F16, 0xfc00, -INFINITY }, { STX_BF16, 0x3f80, 1 }, { STX_BF16, 0xff80, -INFINITY },
-		{ STX_F8E4M3FN, 0x7e, 448 }, { STX_F8E4M3FN, 0x01, 0x1p-9 }, { STX_F8E5M2, 0x7b, 57344 },
-		{ STX_F8E5M2, 0x7c, INFINITY }, { STX_F8E4M3FNUZ, 0x7f, 240 }, { STX_F8E5M2FNUZ, 0x7f, 57344 },
+		{ STX_F16, 0x3c00, 1 },        { STX_F16, 0x7bff, 65504 },
+		{ STX_F16, 0x0001, 0x1p-24 },  { STX_F16, 0xfc00, -INFINITY },
+		{ STX_BF16, 0x3f80, 1 },       { STX_BF16, 0xff80, -INFINITY },
+		{ STX_F8E4M3FN, 0x7e, 448 },   { STX_F8E4M3FN, 0x01, 0x1p-9 },
+		{ STX_F8E5M2, 0x7b, 57344 },   { STX_F8E5M2, 0x7c, INFINITY },
+		{ STX_F8E4M3FNUZ, 0x7f, 240 }, { STX_F8E5M2FNUZ, 0x7f, 57344 },
 	};
 	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
 		struct stx_host h = vector(v[i].t, &v[i].bits, 1);
@@ -205,8 +224,8 @@ static void test_host_small_floats_decoded(void **state)
 	static const struct {
 		enum stx_dtype t;
 		uint16_t bits;
-	} nan[] = { { STX_F16, 0x7c01 }, { STX_BF16, 0x7fc0 }, { STX_F8E4M3FN, 0xff }, { STX_F8E5M2, 0x7d },
-		    { STX_F8E4M3FNUZ, 0x80 }, { STX_F8E5M2FNUZ, 0x80 } };
+	} nan[] = { { STX_F16, 0x7c01 },  { STX_BF16, 0x7fc0 },     { STX_F8E4M3FN, 0xff },
+		    { STX_F8E5M2, 0x7d }, { STX_F8E4M3FNUZ, 0x80 }, { STX_F8E5M2FNUZ, 0x80 } };
 	for (size_t i = 0; i < sizeof nan / sizeof *nan; i++) {
 		struct stx_host h = vector(nan[i].t, &nan[i].bits, 1);
 		assert_true(isnan(stx_host_at(&h, 0)));
@@ -240,9 +259,11 @@ static void test_host_sizes_overflow_refused(void **state)
 {
 	(void)state;
 	struct stx_host h;
-	assert_int_equal(stx_host_new(&h, STX_F64, 2, (int64_t[]){ INT64_MAX, 2 }, NULL), STX_E_TOO_LARGE);
+	assert_int_equal(stx_host_new(&h, STX_F64, 2, (int64_t[]){ INT64_MAX, 2 }, NULL),
+			 STX_E_TOO_LARGE);
 	assert_int_equal(stx_host_new(&h, STX_F64, 1, (int64_t[]){ -1 }, NULL), STX_E_TOO_LARGE);
-	assert_int_equal(stx_host_new(&h, STX_F64, 1, (int64_t[]){ INT64_MAX / 8 }, NULL), STX_E_TOO_LARGE);
+	assert_int_equal(stx_host_new(&h, STX_F64, 1, (int64_t[]){ INT64_MAX / 8 }, NULL),
+			 STX_E_TOO_LARGE);
 	assert_int_equal(stx_host_new(&h, STX_F64, 2, (int64_t[]){ 0, INT64_MAX }, NULL), 0);
 	stx_host_free(&h);
 }
@@ -254,8 +275,10 @@ static void test_file_written_whole_or_not(void **state)
 	struct stx_bytes b = { 0 };
 	struct stx_diag d = { 0 };
 	snprintf(path, sizeof path, "/tmp/stax-test-%d.bin", (int)getpid());
-	assert_int_equal(stx_file_write(path, (struct stx_span){ (const uint8_t *)"one", 3 }, NULL), 0);
-	assert_int_equal(stx_file_write(path, (struct stx_span){ (const uint8_t *)"three", 5 }, NULL), 0);
+	assert_int_equal(stx_file_write(path, (struct stx_span){ (const uint8_t *)"one", 3 }, NULL),
+			 0);
+	assert_int_equal(
+		stx_file_write(path, (struct stx_span){ (const uint8_t *)"three", 5 }, NULL), 0);
 	assert_int_equal(stx_file_read(path, 100, &b, NULL), 0);
 	assert_int_equal(b.n, 5);
 	stx_bytes_clear(&b);
@@ -264,7 +287,8 @@ static void test_file_written_whole_or_not(void **state)
 	assert_int_equal(stx_file_read(path, 4, &b, &d), STX_E_NOT_FOUND);
 	assert_non_null(strstr(d.text, path));
 	assert_int_equal(stx_file_read("/tmp", 4, &b, NULL), STX_E_USAGE);
-	assert_int_not_equal(stx_file_write("/nonexistent/x", (struct stx_span){ NULL, 0 }, NULL), 0);
+	assert_int_not_equal(stx_file_write("/nonexistent/x", (struct stx_span){ NULL, 0 }, NULL),
+			     0);
 	stx_bytes_free(&b);
 }
 

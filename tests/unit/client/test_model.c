@@ -1,4 +1,5 @@
-/* test_model.c: ONNX files as the client reads them: tensors, inputs, what is sent, external data. */
+/* test_model.c: ONNX files as the client reads them: tensors, inputs, what is sent, external data.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +33,7 @@ static void put_dims(struct stx_bytes *b, int rank, const int64_t *dims)
 }
 
 static struct stx_bytes raw_tensor(const char *name, int type, int rank, const int64_t *dims,
-                                   const void *data, size_t n)
+				   const void *data, size_t n)
 {
 	struct stx_bytes b = { 0 };
 	put_dims(&b, rank, dims);
@@ -49,7 +50,8 @@ static void test_onnx_raw_and_typed_agree(void **state)
 	(void)state;
 	static const float f[3] = { 1, -2.5f, 3 };
 	static const int64_t three = 3;
-	struct stx_bytes raw = raw_tensor("x", 1, 1, &three, f, sizeof f), packed = { 0 }, loose = { 0 };
+	struct stx_bytes raw = raw_tensor("x", 1, 1, &three, f, sizeof f), packed = { 0 },
+			 loose = { 0 };
 	struct stx_bytes *all[] = { &raw, &packed, &loose };
 	put_dims(&packed, 1, &three);
 	stx_wire_put_uint(&packed, 2, 1);
@@ -80,10 +82,10 @@ static void test_onnx_varint_lists_narrowed(void **state)
 		int64_t v[2];
 		double want[2];
 	} t[] = {
-		{ 3, 5, { -1, 127 }, { -1, 127 } },        /* int8 in int32_data */
+		{ 3, 5, { -1, 127 }, { -1, 127 } }, /* int8 in int32_data */
 		{ 7, 7, { -5, INT32_MAX }, { -5, INT32_MAX } },
 		{ 9, 5, { 1, 0 }, { 1, 0 } },
-		{ 10, 5, { 0x3c00, 0xbc00 }, { 1, -1 } },  /* float16 bits */
+		{ 10, 5, { 0x3c00, 0xbc00 }, { 1, -1 } }, /* float16 bits */
 		{ 16, 5, { 0x3f80, 0xbf80 }, { 1, -1 } },
 		{ 13, 11, { 4000000000, 1 }, { 4000000000, 1 } },
 	};
@@ -95,7 +97,8 @@ static void test_onnx_varint_lists_narrowed(void **state)
 		stx_wire_put_uint(&b, t[i].field, (uint64_t)t[i].v[0]);
 		stx_wire_put_uint(&b, t[i].field, (uint64_t)t[i].v[1]);
 		assert_int_equal(stx_onnx_tensor(span(&b), NULL, &h, NULL), 0);
-		assert_true(stx_host_at(&h, 0) == t[i].want[0] && stx_host_at(&h, 1) == t[i].want[1]);
+		assert_true(stx_host_at(&h, 0) == t[i].want[0] &&
+			    stx_host_at(&h, 1) == t[i].want[1]);
 		stx_host_free(&h);
 		stx_bytes_free(&b);
 	}
@@ -126,11 +129,13 @@ static void test_onnx_size_lies_refused_before_allocation(void **state)
 		int rank;
 		int64_t dims[2];
 	} t[] = {
-		{ 1, { 1ll << 40 } }, { 2, { 1ll << 40, 1ll << 40 } }, { 1, { -1 } }, { 2, { -1, -1 } }, { 1, { 1 } },
-		{ 1, { 3 } },
+		{ 1, { 1ll << 40 } }, { 2, { 1ll << 40, 1ll << 40 } },
+		{ 1, { -1 } },        { 2, { -1, -1 } },
+		{ 1, { 1 } },         { 1, { 3 } },
 	};
 	for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
-		struct stx_bytes raw = raw_tensor("x", 1, t[i].rank, t[i].dims, "01234567", 8), list = { 0 };
+		struct stx_bytes raw = raw_tensor("x", 1, t[i].rank, t[i].dims, "01234567", 8),
+				 list = { 0 };
 		struct stx_host h;
 		assert_int_equal(stx_onnx_tensor(span(&raw), NULL, &h, NULL), STX_E_INVALID);
 		put_dims(&list, t[i].rank, t[i].dims);
@@ -208,8 +213,9 @@ static void test_onnx_external_data_read(void **state)
 static void test_onnx_external_data_confined(void **state)
 {
 	(void)state;
-	static const char *const bad[] = { "/etc/passwd", "../x", "sub/../sub/w.bin", "link/w.bin", "sub",
-		                           "missing", "./sub/w.bin", "//" };
+	static const char *const bad[] = { "/etc/passwd", "../x", "sub/../sub/w.bin",
+					   "link/w.bin",  "sub",  "missing",
+					   "./sub/w.bin", "//" };
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct stx_bytes b = external_tensor(bad[i], "0", 3);
 		struct stx_host h;
@@ -228,7 +234,8 @@ static void test_onnx_external_data_confined(void **state)
 
 /* ---- models ---- */
 
-static void put_input(struct stx_bytes *graph, uint32_t field, const char *name, uint32_t kind, int elem)
+static void put_input(struct stx_bytes *graph, uint32_t field, const char *name, uint32_t kind,
+		      int elem)
 {
 	struct stx_bytes info = { 0 }, type = { 0 }, tensor = { 0 };
 	stx_wire_put_uint(&tensor, 1, (uint64_t)elem);
@@ -300,8 +307,10 @@ static void test_model_request_stripped_lacks_parameters_only(void **state)
 	assert_true(copy.n < m.file.n);
 	assert_int_equal(stx_model_parse(&copy, "/nonexistent", &again, NULL), 0);
 	assert_int_equal(again.initialisers.n, 3);
-	assert_int_not_equal(stx_onnx_tensor(stx_model_find(&again, "w")->proto, NULL, &h, NULL), 0);
-	assert_int_equal(stx_onnx_tensor(stx_model_find(&again, "shape")->proto, NULL, &h, NULL), 0);
+	assert_int_not_equal(stx_onnx_tensor(stx_model_find(&again, "w")->proto, NULL, &h, NULL),
+			     0);
+	assert_int_equal(stx_onnx_tensor(stx_model_find(&again, "shape")->proto, NULL, &h, NULL),
+			 0);
 	assert_true(stx_host_at(&h, 1) == 8);
 	stx_host_free(&h);
 	assert_int_equal(stx_onnx_tensor(stx_model_find(&m, "w")->proto, NULL, &h, NULL), 0);
@@ -320,19 +329,22 @@ static void test_model_parameters_are_floats_over_64_bytes_and_others_over_4096(
 		int64_t n, bytes;
 		int kept;
 	} t[] = {
-		{ 1, 16, 64, 1 },  { 1, 17, 68, 0 },   { 10, 32, 64, 1 },   { 10, 33, 66, 0 },
-		{ 7, 512, 4096, 1 }, { 7, 513, 4104, 0 }, { 9, 4096, 4096, 1 }, { 9, 4097, 4097, 0 },
+		{ 1, 16, 64, 1 },     { 1, 17, 68, 0 },     { 10, 32, 64, 1 },
+		{ 10, 33, 66, 0 },    { 7, 512, 4096, 1 },  { 7, 513, 4104, 0 },
+		{ 9, 4096, 4096, 1 }, { 9, 4097, 4097, 0 },
 	};
 	static const uint8_t zeros[4104];
 	for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
-		struct stx_bytes tensor = raw_tensor("w", t[i].type, 1, &t[i].n, zeros, (size_t)t[i].bytes);
+		struct stx_bytes tensor =
+			raw_tensor("w", t[i].type, 1, &t[i].n, zeros, (size_t)t[i].bytes);
 		struct stx_bytes graph = { 0 }, m = { 0 }, out = { 0 };
 		stx_wire_put_bytes(&graph, 5, span(&tensor));
 		stx_wire_put_bytes(&m, 7, span(&graph));
 		assert_int_equal(stx_onnx_strip(span(&m), &out, NULL), 0);
 		assert_int_equal(out.n == m.n, t[i].kept);
 		assert_true(t[i].kept || out.n < 64);
-		assert_int_equal(stx_onnx_is_parameter(stx_onnx_dtype(t[i].type), (uint64_t)t[i].n), !t[i].kept);
+		assert_int_equal(stx_onnx_is_parameter(stx_onnx_dtype(t[i].type), (uint64_t)t[i].n),
+				 !t[i].kept);
 		stx_bytes_free(&tensor);
 		stx_bytes_free(&graph);
 		stx_bytes_free(&m);
@@ -384,7 +396,8 @@ int main(void)
 		cmocka_unit_test(test_onnx_external_data_confined),
 		cmocka_unit_test(test_model_indexed),
 		cmocka_unit_test(test_model_request_stripped_lacks_parameters_only),
-		cmocka_unit_test(test_model_parameters_are_floats_over_64_bytes_and_others_over_4096),
+		cmocka_unit_test(
+			test_model_parameters_are_floats_over_64_bytes_and_others_over_4096),
 		cmocka_unit_test(test_model_damaged_refused),
 		cmocka_unit_test(test_model_mutated_never_reads_outside),
 	};

@@ -1,4 +1,5 @@
-/* test_openmp.c: a process that has loaded an OpenMP runtime, even out of the global scope, keeps one pool. */
+/* test_openmp.c: a process that has loaded an OpenMP runtime, even out of the global scope, keeps
+ * one pool. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* test_run.c: running plans: arguments are checked before any launch, sizes are evaluated, bounds errors are
- * named, contexts are shared between threads. Kernels are functions of this file. */
+/* test_run.c: running plans: arguments are checked before any launch, sizes are evaluated, bounds
+ * errors are named, contexts are shared between threads. Kernels are functions of this file. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,8 +26,8 @@ static void out_of_bounds(const struct stx_kernel_frame *f, int64_t begin, int64
 {
 	(void)end;
 	int32_t none = 0;
-	if (begin == 0 && __atomic_compare_exchange_n(&f->bounds->taken, &none, 1, 0, __ATOMIC_SEQ_CST,
-	                                              __ATOMIC_SEQ_CST)) {
+	if (begin == 0 && __atomic_compare_exchange_n(&f->bounds->taken, &none, 1, 0,
+						      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
 		f->bounds->axis = 1;
 		f->bounds->index = -1;
 		f->bounds->bound = 4;
@@ -50,7 +50,8 @@ static struct stax_artifact *load(struct planbuild *b, stx_kernel_fn *const *fns
 	struct stax_artifact *a = calloc(1, sizeof *a);
 	a->fd = -1;
 	a->arena = stx_arena_new(0);
-	assert_int_equal(stx__artifact_prepare(a, (struct stx_span){ plan.at, plan.n }, NULL, &d), 0);
+	assert_int_equal(stx__artifact_prepare(a, (struct stx_span){ plan.at, plan.n }, NULL, &d),
+			 0);
 	a->fns = STX_NEW_ARRAY(a->arena, stx_kernel_fn *, a->plan.h->nkernels);
 	for (uint32_t i = 0; i < a->plan.h->nkernels; i++)
 		a->fns[i] = fns[i];
@@ -67,7 +68,8 @@ static struct stax_artifact *chain(stx_kernel_fn *first, stx_kernel_fn *second)
 {
 	struct planbuild b = { 0 };
 	uint32_t n = pb_sym(&b, pb_size(&b, "n", 0, 0, 0, 1000, 4));
-	uint32_t one = pb_const(&b, 1), zero = pb_const(&b, 0), bytes = pb_bin(&b, STX_X_MUL, n, pb_const(&b, 4));
+	uint32_t one = pb_const(&b, 1), zero = pb_const(&b, 0),
+		 bytes = pb_bin(&b, STX_X_MUL, n, pb_const(&b, 4));
 	uint32_t x = pb_value(&b, STX_VALUE_INPUT, STX_F32, "x", 1, &n, &one, bytes, zero);
 	uint32_t t = pb_value(&b, STX_VALUE_TEMP, STX_F32, "t", 1, &n, &one, bytes, zero);
 	uint32_t y = pb_value(&b, STX_VALUE_OUTPUT, STX_F32, "y", 1, &n, &one, bytes, zero);
@@ -83,8 +85,9 @@ static struct stax_artifact *chain(stx_kernel_fn *first, stx_kernel_fn *second)
 
 static struct stx_tensor vector(float *data, int64_t n)
 {
-	return (struct stx_tensor){ .data = data, .dtype = STX_F32, .rank = 1, .sizes = { n },
-		                    .strides = { 1 } };
+	return (struct stx_tensor){
+		.data = data, .dtype = STX_F32, .rank = 1, .sizes = { n }, .strides = { 1 }
+	};
 }
 
 static void test_run_dynamic_sizes_computed(void **state)
@@ -226,7 +229,8 @@ static void test_run_mxcsr_set_and_restored(void **state)
 	unsigned seen;
 	struct stx_tensor x = vector(in, 1), y = vector(out, 1);
 	unsigned before = _mm_getcsr();
-	_mm_setcsr(before | 0x8040); /* flush to zero, denormals are zero: as fast-math libraries set them */
+	_mm_setcsr(before |
+		   0x8040); /* flush to zero, denormals are zero: as fast-math libraries set them */
 	assert_int_equal(stax_run(a, &x, 1, &y, 1, NULL, NULL), 0);
 	unsigned after = _mm_getcsr();
 	_mm_setcsr(before);
@@ -243,10 +247,11 @@ static struct stax_artifact *views(void)
 {
 	struct planbuild b = { 0 };
 	uint32_t x = pb_dense(&b, STX_VALUE_INPUT, STX_I16, "x", 2, (int64_t[]){ 2, 3 }, 0);
-	uint32_t two = pb_const(&b, 2), three = pb_const(&b, 3), one = pb_const(&b, 1), zero = pb_const(&b, 0);
+	uint32_t two = pb_const(&b, 2), three = pb_const(&b, 3), one = pb_const(&b, 1),
+		 zero = pb_const(&b, 0);
 	uint32_t twelve = pb_const(&b, 12);
-	pb_value(&b, STX_VALUE_ALIAS, STX_I16, "y", 2, (uint32_t[]){ three, two }, (uint32_t[]){ one, three },
-	         twelve, zero);
+	pb_value(&b, STX_VALUE_ALIAS, STX_I16, "y", 2, (uint32_t[]){ three, two },
+		 (uint32_t[]){ one, three }, twelve, zero);
 	uint32_t z = pb_dense(&b, STX_VALUE_OUTPUT, STX_I16, "z", 2, (int64_t[]){ 2, 3 }, 0);
 	uint32_t w = pb_dense(&b, STX_VALUE_OUTPUT, STX_I16, "w", 1, (int64_t[]){ 3 }, 0);
 	uint32_t c = pb_dense(&b, STX_VALUE_CONST, STX_I16, "c", 1, (int64_t[]){ 3 }, 0);
@@ -262,7 +267,9 @@ static void test_run_alias_copy_and_constant(void **state)
 	(void)state;
 	struct stax_artifact *a = views();
 	int16_t in[6] = { 1, 2, 3, 4, 5, 6 }, y[6], z[6], w[3];
-	struct stx_tensor x = { .data = in, .dtype = STX_I16, .rank = 2, .sizes = { 2, 3 }, .strides = { 3, 1 } };
+	struct stx_tensor x = {
+		.data = in, .dtype = STX_I16, .rank = 2, .sizes = { 2, 3 }, .strides = { 3, 1 }
+	};
 	struct stx_tensor out[3] = {
 		{ .dtype = STX_I16, .rank = 2, .sizes = { 3, 2 } },
 		{ .data = z, .dtype = STX_I16, .rank = 2, .sizes = { 2, 3 }, .strides = { 3, 1 } },
@@ -274,8 +281,9 @@ static void test_run_alias_copy_and_constant(void **state)
 	assert_int_equal(out[0].strides[1], 3);
 	assert_memory_equal(z, in, sizeof in);
 	assert_int_equal(w[2], 42);
-	out[0] = (struct stx_tensor){ .data = y, .dtype = STX_I16, .rank = 2, .sizes = { 3, 2 },
-		                      .strides = { 2, 1 } };
+	out[0] = (struct stx_tensor){
+		.data = y, .dtype = STX_I16, .rank = 2, .sizes = { 3, 2 }, .strides = { 2, 1 }
+	};
 	assert_int_equal(stax_run(a, &x, 1, out, 3, NULL, NULL), 0);
 	assert_memory_equal(y, ((int16_t[]){ 1, 4, 2, 5, 3, 6 }), sizeof y); /* or copied */
 	stax_artifact_free(a);
@@ -298,7 +306,8 @@ static void test_run_value_beyond_its_storage_refused(void **state)
 	(void)state;
 	struct planbuild b = { 0 };
 	uint32_t four = pb_const(&b, 4), one = pb_const(&b, 1);
-	pb_value(&b, STX_VALUE_OUTPUT, STX_F32, "y", 1, &four, &four, pb_const(&b, 51), one); /* needs 52 */
+	pb_value(&b, STX_VALUE_OUTPUT, STX_F32, "y", 1, &four, &four, pb_const(&b, 51),
+		 one); /* needs 52 */
 	b.workspace = pb_const(&b, 0);
 	assert_null(load(&b, NULL));
 	struct planbuild c = { 0 };
@@ -315,11 +324,15 @@ static void test_run_failed_guard_is_mismatch(void **state)
 	uint32_t n = pb_sym(&b, pb_size(&b, "n", 0, 0, 0, 100, 8));
 	uint32_t one = pb_const(&b, 1);
 	pb_value(&b, STX_VALUE_INPUT, STX_U8, "x", 1, &n, &one, n, one);
-	pb_guard(&b, pb_bin(&b, STX_X_EQ, pb_bin(&b, STX_X_MOD, n, pb_const(&b, 8)), pb_const(&b, 0)));
+	pb_guard(&b,
+		 pb_bin(&b, STX_X_EQ, pb_bin(&b, STX_X_MOD, n, pb_const(&b, 8)), pb_const(&b, 0)));
 	b.workspace = pb_const(&b, 0);
 	struct stax_artifact *a = load(&b, NULL);
-	struct stx_tensor x = { .data = "0123456789abcdef", .dtype = STX_U8, .rank = 1, .sizes = { 16 },
-		                .strides = { 1 } };
+	struct stx_tensor x = { .data = "0123456789abcdef",
+				.dtype = STX_U8,
+				.rank = 1,
+				.sizes = { 16 },
+				.strides = { 1 } };
 	struct stax_error err;
 	assert_non_null(a);
 	assert_int_equal(stax_run(a, &x, 1, NULL, 0, NULL, &err), 0);
@@ -336,7 +349,8 @@ static void test_run_failed_guard_is_mismatch(void **state)
 struct env {
 	int loops, allocated, released;
 };
-static void env_for(void *ctx, int64_t n, int64_t grain, void (*body)(void *, int64_t, int64_t), void *arg)
+static void env_for(void *ctx, int64_t n, int64_t grain, void (*body)(void *, int64_t, int64_t),
+		    void *arg)
 {
 	((struct env *)ctx)->loops++;
 	for (int64_t i = 0; i < n; i += grain)

@@ -1,4 +1,5 @@
-/* test_threads.c: parallel-for covers each index once, whatever the sizes; pools may be shared and nested. */
+/* test_threads.c: parallel-for covers each index once, whatever the sizes; pools may be shared and
+ * nested. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -117,7 +118,8 @@ static void inner(void *arg, int64_t begin, int64_t end)
 static void test_threads_nested_does_not_deadlock(void **state)
 {
 	(void)state;
-	struct nest n = { stx__threads_new(3), { calloc(10000, sizeof(_Atomic int)), 0, 0, 100, 1 } };
+	struct nest n = { stx__threads_new(3),
+			  { calloc(10000, sizeof(_Atomic int)), 0, 0, 100, 1 } };
 	stx__threads_for(n.pool, 100, 1, inner, &n);
 	for (int i = 0; i < 10000; i++)
 		assert_int_equal(n.c.count[i], 1);

@@ -28,8 +28,9 @@ static void test_json_nesting_and_commas(void **state)
 	stx_json_real(&j, "d", NAN);
 	stx_json_uint(&j, "e", UINT64_MAX);
 	stx_json_close(&j, '}');
-	assert_string_equal(stx_bytes_cstr(&j.b),
-	                    "{\"a\":\"x\",\"b\":[1,{},true],\"c\":0.5,\"d\":null,\"e\":18446744073709551615}");
+	assert_string_equal(
+		stx_bytes_cstr(&j.b),
+		"{\"a\":\"x\",\"b\":[1,{},true],\"c\":0.5,\"d\":null,\"e\":18446744073709551615}");
 	stx_bytes_free(&j.b);
 }
 
@@ -39,9 +40,13 @@ static void test_json_strings_escaped(void **state)
 	static const struct {
 		const char *in, *out;
 	} t[] = {
-		{ "q\"b\\n\n", "\"q\\\"b\\\\n\\n\"" }, { "\x01\x7f", "\"\\u0001\\u007f\"" },
-		{ "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"" },
-		{ "\xff\xc3", "\"??\"" }, { "\xc0\xaf", "\"??\"" } /* overlong */, { "\xed\xa0\x80", "\"???\"" },
+		{ "q\"b\\n\n", "\"q\\\"b\\\\n\\n\"" },
+		{ "\x01\x7f", "\"\\u0001\\u007f\"" },
+		{ "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+		  "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"" },
+		{ "\xff\xc3", "\"??\"" },
+		{ "\xc0\xaf", "\"??\"" } /* overlong */,
+		{ "\xed\xa0\x80", "\"???\"" },
 		{ "", "\"\"" },
 	};
 	for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
@@ -67,7 +72,8 @@ static void test_table_columns_aligned(void **state)
 	stx_table_cell(&t, "7");
 	stx_table_cell(&t, "longer");
 	stx_table_write(&t, &b);
-	assert_string_equal(stx_bytes_cstr(&b), "name      n  why\nred_0  1024  a?b\np         7  longer\n");
+	assert_string_equal(stx_bytes_cstr(&b),
+			    "name      n  why\nred_0  1024  a?b\np         7  longer\n");
 	stx_bytes_free(&b);
 }
 
@@ -80,11 +86,12 @@ static void test_options_forms_read(void **state)
 	double x = 0;
 	struct stx_option_list list = { 0 }, files = { 0 };
 	const struct stx_option table[] = {
-		{ "flag", STX_OPT_FLAG, &flag }, { "name", STX_OPT_TEXT, &name }, { "n", STX_OPT_COUNT, &n },
-		{ "x", STX_OPT_REAL, &x }, { "item", STX_OPT_LIST, &list }, { NULL, STX_OPT_FLAG, NULL },
+		{ "flag", STX_OPT_FLAG, &flag }, { "name", STX_OPT_TEXT, &name },
+		{ "n", STX_OPT_COUNT, &n },      { "x", STX_OPT_REAL, &x },
+		{ "item", STX_OPT_LIST, &list }, { NULL, STX_OPT_FLAG, NULL },
 	};
-	char *argv[] = { "cmd", "file", "--flag", "--name=a=b", "--n", "12", "--x", "1e-3", "--item", "p",
-		         "--item=q", "-", "--", "--flag" };
+	char *argv[] = { "cmd",  "file",   "--flag", "--name=a=b", "--n", "12", "--x",
+			 "1e-3", "--item", "p",      "--item=q",   "-",   "--", "--flag" };
 	assert_int_equal(stx_options_parse(14, argv, table, &files, NULL), 0);
 	assert_int_equal(flag, 1);
 	assert_string_equal(name, "a=b");
@@ -102,18 +109,31 @@ static void test_options_faults_are_usage(void **state)
 	int flag;
 	int64_t n;
 	double x;
-	const struct stx_option table[] = { { "flag", STX_OPT_FLAG, &flag }, { "n", STX_OPT_COUNT, &n },
-		                            { "x", STX_OPT_REAL, &x }, { NULL, STX_OPT_FLAG, NULL } };
+	const struct stx_option table[] = { { "flag", STX_OPT_FLAG, &flag },
+					    { "n", STX_OPT_COUNT, &n },
+					    { "x", STX_OPT_REAL, &x },
+					    { NULL, STX_OPT_FLAG, NULL } };
 	static const char *const bad[][2] = {
-		{ "--nope", "" }, { "-f", "" }, { "--flag=1", "" }, { "--n", NULL }, { "--n", "1x" },
-		{ "--n", "-1" }, { "--n", "99999999999999999999" }, { "--n=", "" }, { "--x", "nan" },
-		{ "--x", "inf" }, { "--x", "-1" }, { "--fla", "" },
+		{ "--nope", "" },
+		{ "-f", "" },
+		{ "--flag=1", "" },
+		{ "--n", NULL },
+		{ "--n", "1x" },
+		{ "--n", "-1" },
+		{ "--n", "99999999999999999999" },
+		{ "--n=", "" },
+		{ "--x", "nan" },
+		{ "--x", "inf" },
+		{ "--x", "-1" },
+		{ "--fla", "" },
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		char *argv[] = { "cmd", (char *)(uintptr_t)bad[i][0], (char *)(uintptr_t)bad[i][1] };
+		char *argv[] = { "cmd", (char *)(uintptr_t)bad[i][0],
+				 (char *)(uintptr_t)bad[i][1] };
 		struct stx_option_list files = { 0 };
 		struct stx_diag d = { 0 };
-		assert_int_equal(stx_options_parse(bad[i][1] ? 3 : 2, argv, table, &files, &d), STX_E_USAGE);
+		assert_int_equal(stx_options_parse(bad[i][1] ? 3 : 2, argv, table, &files, &d),
+				 STX_E_USAGE);
 		assert_true(d.text[0]);
 	}
 }
@@ -153,8 +173,10 @@ static void test_target_texts_resolved(void **state)
 	assert_string_equal(out, host);
 	assert_int_equal(stax_target(NULL, out, sizeof out, NULL), 0);
 	assert_string_equal(out, host);
-	static const char *const bad[] = { "cpu:", "cpu:x86-64-v1", "cpu:x86-64-v5", "cpu:x86-64-v3+sse9",
-		                           "cpu:x86-64-v3 ", "cpu:native", "cpux" };
+	static const char *const bad[] = {
+		"cpu:",           "cpu:x86-64-v1", "cpu:x86-64-v5", "cpu:x86-64-v3+sse9",
+		"cpu:x86-64-v3 ", "cpu:native",    "cpux"
+	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		assert_int_equal(stx__cpu_resolve(bad[i], out, &need, NULL), STX_E_USAGE);
 }
@@ -166,9 +188,9 @@ static void test_target_order_checked(void **state)
 	uint32_t host = stx__host_cpu();
 	for (uint32_t level = 0; level <= 15; level++)
 		assert_int_equal(stx__cpu_check(level, NULL),
-		                 level <= (host & STX_PLAN_CPU_LEVEL) ? 0 : STX_E_UNSUPPORTED);
+				 level <= (host & STX_PLAN_CPU_LEVEL) ? 0 : STX_E_UNSUPPORTED);
 	assert_int_equal(stx__cpu_check(2 | STX_PLAN_CPU_AVX512BF16, NULL),
-	                 host & STX_PLAN_CPU_AVX512BF16 ? 0 : STX_E_UNSUPPORTED);
+			 host & STX_PLAN_CPU_AVX512BF16 ? 0 : STX_E_UNSUPPORTED);
 }
 
 static void test_server_addresses_read(void **state)

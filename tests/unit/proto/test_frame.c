@@ -287,7 +287,8 @@ static void test_frame_reply_that_spills_round_trips(void **state)
 	}
 }
 
-/* 6000 outputs named %v0 ... fit a header of 64 KiB, but are more fields than a request may have. */
+/* 6000 outputs named %v0 ... fit a header of 64 KiB, but are more fields than a request may have.
+ */
 static void test_frame_reply_of_many_short_names_is_read(void **state)
 {
 	(void)state;
@@ -310,8 +311,8 @@ static void test_frame_reply_of_many_short_names_is_read(void **state)
 	assert_true(head.n <= STX_FRAME_HEADER_MAX);
 	size_t off;
 	assert_int_equal(stx_frame_unpack(head, &got, NULL), STX_E_PROTOCOL);
-	assert_int_equal(stx_frame_unpack_reply(head, (struct stx_span){ NULL, 0 }, &got, &off, NULL),
-			 0);
+	assert_int_equal(
+		stx_frame_unpack_reply(head, (struct stx_span){ NULL, 0 }, &got, &off, NULL), 0);
 	assert_int_equal(got->job_reply->n_output_names, N);
 	assert_string_equal(got->job_reply->output_names[N - 1], names[N - 1]);
 	stx__envelope__free_unpacked(got, NULL);

@@ -212,7 +212,8 @@ static void test_connection_bodies_leave_descriptors_for_others(void **state)
 	assert_true(stat_of(fd, "connections") == 1);
 	assert_int_equal(prlimit(h.pid, RLIMIT_NOFILE, NULL, &old), 0);
 	low = old;
-	low.rlim_cur = (rlim_t)descriptors_of(h.pid) * 3 / 2; /* more than half of them are in use */
+	low.rlim_cur =
+		(rlim_t)descriptors_of(h.pid) * 3 / 2; /* more than half of them are in use */
 	assert_int_equal(prlimit(h.pid, RLIMIT_NOFILE, &low, NULL), 0);
 	struct reply r = compile_graph(fd, 1, graph);
 	assert_int_equal(prlimit(h.pid, RLIMIT_NOFILE, &old, NULL), 0);
