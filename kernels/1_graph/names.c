@@ -78,6 +78,15 @@ int stx__name_is_valid(const char *s, size_t n)
 	return 1;
 }
 
+int stx_symbol_name_is_valid(const char *s, size_t n)
+{
+	static const char *const taken[] = { "None", "min", "max", "tdiv", "inf" };
+	for (unsigned i = 0; i < sizeof taken / sizeof *taken; i++)
+		if (strlen(taken[i]) == n && !memcmp(s, taken[i], n))
+			return 0;
+	return stx__name_is_valid(s, n);
+}
+
 static uint32_t hash(const struct stx_names *t, const char *s, size_t n)
 {
 	return (uint32_t)stx_mix_text((uintptr_t)t, s, n);

@@ -572,8 +572,7 @@ static int parse_symbol(struct stx__parser *s)
 	struct stx_symbol y = { 0 };
 	struct stx_span w = stx__t_word(s, "");
 	stx_ex known = STX_EX_BAD;
-	if (!stx__name_is_valid((const char *)w.at, w.n) || stx__t_is(w, "None") ||
-	    stx__t_is(w, "min") || stx__t_is(w, "max"))
+	if (!stx_symbol_name_is_valid((const char *)w.at, w.n))
 		return stx__t_fail(s, at, "not a name for a symbol");
 	known = find_symbol(s->g, (const char *)w.at, w.n);
 	if (known || s->g->symbols.n >= MAX_SYMBOLS)

@@ -289,26 +289,15 @@ static stx_err import_outputs(struct wire *w, const Stx__WireGraph *m,
 	return STX_E_OK;
 }
 
-/* A symbol's name is printed in expressions: it must read back as one. */
-static int is_identifier(const char *name)
-{
-	size_t n = strlen(name);
-	if (n == 0 || n > 64 || (name[0] >= '0' && name[0] <= '9'))
-		return 0;
-	for (; *name; name++)
-		if (!(*name >= 'a' && *name <= 'z') && !(*name >= 'A' && *name <= 'Z') &&
-		    !(*name >= '0' && *name <= '9') && *name != '_')
-			return 0;
-	return 1;
-}
-
 static stx_err import_symbol(struct wire *w, const Stx__WireSymbol *s)
 {
 	struct stx_symbol sym = { .range = { s->lo, s->hi }, .hint = s->hint };
-	if (!is_identifier(s->name) || find_symbol(w, s->name, strlen(s->name)) != STX_EX_BAD)
+	if (!stx_symbol_name_is_valid(s->name, strlen(s->name)) ||
+	    find_symbol(w, s->name, strlen(s->name)) != STX_EX_BAD)
 		return stx_fail(
 			w->d, STX_E_INVALID, "import", NULL,
-			"a symbol's name is letters, digits and _, at most 64, and is given once");
+			"a symbol's name is letters, digits and _, is given once, and is not "
+			"None, min, max, tdiv or inf");
 	if (s->lo < 0 || s->lo > s->hi || s->hint < s->lo || s->hint > s->hi)
 		return stx_fail(w->d, STX_E_INVALID, "import", s->name,
 				"symbol '%s': 0 <= lo <= hint <= hi does not hold", s->name);
