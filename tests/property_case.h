@@ -8,7 +8,7 @@
 #include "graph.h"
 #include "stax_abi.h"
 
-#define PROP_MAX_INPUTS  48
+#define PROP_MAX_INPUTS  96
 #define PROP_MAX_OUTPUTS 96
 
 struct prop_case {
@@ -53,8 +53,11 @@ enum prop_layout prop_layout_of(const struct prop_case *c, struct stx_val v);
  * of this layout exists: the rules are asked, with random calls. */
 int prop_takes_dtype(enum stx_op op, enum stx_dtype t);
 int prop_takes_layout(enum stx_op op, enum prop_layout l);
-/* Call number i of the plan: every operator in turn, each time with its next dtype and layout. */
+/* Call number i of the plan: every operator with every dtype in turn, each time with the next
+ * layout; and how many calls of it a graph has, so that PROP_ENOUGH graphs cover every cell. */
 struct prop_cell prop_planned_cell(uint64_t i);
+uint32_t prop_planned_calls(void);
+#define PROP_ENOUGH 2000
 
 struct prop_counts {
 	uint32_t graphs, calls;

@@ -10,12 +10,19 @@
 #include "property_draw.h"
 
 #define TRIES 60
+#define TURNS 9 /* of every pair in PROP_ENOUGH graphs; some draws come to nothing */
 
 struct legal {
 	uint8_t dtype[STX_OP_COUNT][STX_DTYPE_COUNT];
 	uint8_t layout[STX_OP_COUNT][PROP_LAYOUTS];
 	enum stx_op ops[STX_OP_COUNT]; /* those drawn */
 	uint32_t nops;
+	struct pair { /* an operator and a dtype that it takes, its number-th */
+		enum stx_op op;
+		enum stx_dtype dtype;
+		uint32_t number;
+	} pairs[STX_OP_COUNT * STX_DTYPE_COUNT];
+	uint32_t npairs;
 };
 
 /* Operators with effects are left out: what follows a failing assert is not defined. */
@@ -66,10 +73,16 @@ static const struct legal *legal(void)
 		if (!is_drawn(cell.op))
 			continue;
 		l.ops[l.nops++] = cell.op;
+		uint32_t before = l.npairs;
 		enum stx_dtype some = STX_DTYPE_NONE;
 		for (int t = 0; t < STX_DTYPE_COUNT; t++) {
 			cell.dtype = (enum stx_dtype)t;
 			l.dtype[op][t] = (uint8_t)some_call(cell, 0);
+			if (l.dtype[op][t]) {
+				l.pairs[l.npairs] =
+					(struct pair){ cell.op, cell.dtype, l.npairs - before };
+				l.npairs++;
+			}
 			if (l.dtype[op][t] && (some == STX_DTYPE_NONE || t == STX_F32))
 				some = cell.dtype;
 		}
@@ -96,30 +109,32 @@ int prop_takes_layout(enum stx_op op, enum prop_layout l)
 	return legal()->layout[op][l];
 }
 
-/* Entry `round` of the set flags among n, again and again. */
-static uint32_t nth(const uint8_t *flags, uint32_t n, uint64_t round, uint32_t *count)
+/* The layout that is `turn`-th, counting on and on, of those that op takes. */
+static enum prop_layout nth_layout(const struct legal *l, enum stx_op op, uint64_t turn)
 {
-	*count = 0;
-	for (uint32_t i = 0; i < n; i++)
-		*count += flags[i];
-	for (uint32_t i = 0, left = *count ? (uint32_t)(round % *count) : 0; *count && i < n; i++)
-		if (flags[i] && left-- == 0)
-			return i;
-	return 0;
+	uint32_t n = 0;
+	for (int k = 0; k < PROP_BROADCAST; k++)
+		n += l->layout[op][k];
+	turn = n ? turn % n : 0;
+	for (int k = 0; n && k < PROP_BROADCAST; k++)
+		if (l->layout[op][k] && turn-- == 0)
+			return (enum prop_layout)k;
+	return PROP_DENSE;
 }
 
 struct prop_cell prop_planned_cell(uint64_t i)
 {
 	const struct legal *l = legal();
-	uint64_t round = i / l->nops;
-	uint32_t ndtypes, nlayouts;
-	/* a stride coprime to any number of operators: neighbours differ in category */
-	struct prop_cell cell = { .op = l->ops[i * 1000003 % l->nops] };
-	round += (uint64_t)cell.op * 7; /* each begins elsewhere */
-	cell.dtype = (enum stx_dtype)nth(l->dtype[cell.op], STX_DTYPE_COUNT, round, &ndtypes);
-	cell.layout = (enum prop_layout)nth(l->layout[cell.op], PROP_BROADCAST,
-					    round + round / (ndtypes ? ndtypes : 1), &nlayouts);
-	return cell;
+	/* a stride coprime to any number of pairs: neighbours differ in category */
+	struct pair p = l->pairs[i * 1000003 % l->npairs];
+	return (struct prop_cell){ .op = p.op,
+				   .dtype = p.dtype,
+				   .layout = nth_layout(l, p.op, p.number + i / l->npairs) };
+}
+
+uint32_t prop_planned_calls(void)
+{
+	return (TURNS * legal()->npairs + PROP_ENOUGH - 1) / PROP_ENOUGH;
 }
 
 /* ---- what a call covers ---- */

@@ -38,8 +38,6 @@ enum stx_dtype draw_dtype(struct draw *q)
 	return q->whole ? PICK(q, whole) : PICK(q, dtypes);
 }
 
-#define PLANNED_CALLS 8
-
 /* ---- sizes ---- */
 
 static void draw_dims(struct draw *q)
@@ -151,7 +149,7 @@ static int64_t draw_strides(struct draw *q, enum prop_layout l, const int64_t *s
 			    int64_t *strides)
 {
 	int order[8];
-	int64_t step = l == PROP_SLICED ? 1 + rnd(q, 3) : 1;
+	int64_t step = l == PROP_SLICED ? 1 + rnd(q, 3) : 1, reach = 0;
 	uint32_t gaps = l == PROP_SLICED || (l == PROP_TRANSPOSED && rnd(q, 4) == 0);
 	int forced = rank ? (int)rnd(q, (uint32_t)rank) : 0; /* this one is expanded for sure */
 	for (int i = 0; i < rank; i++)
@@ -170,8 +168,9 @@ static int64_t draw_strides(struct draw *q, enum prop_layout l, const int64_t *s
 			step *= size;
 		if (gaps)
 			step += rnd(q, 4);
-		if (l == PROP_OVERLAP && size > 1)
-			step = 1 + rnd(q, (uint32_t)(step < 9 ? step : 9));
+		reach += (size - 1) * strides[order[i]];
+		if (l == PROP_OVERLAP && reach)
+			step = 1 + rnd(q, (uint32_t)(reach < 9 ? reach : 9));
 	}
 	return l == PROP_SLICED || rnd(q, 5) == 0 ? (int64_t)rnd(q, 6) : 0;
 }
@@ -406,15 +405,15 @@ struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed)
 	c->arena = a;
 	q.c = c;
 	q.g = c->g = stx_graph_new(a);
-	uint32_t first = 1 + rnd(&q, 3), more = rnd(&q, 6);
-	q.whole = rnd(&q, 6) == 0;
+	uint32_t first = 1 + rnd(&q, 3), more = rnd(&q, 3);
+	q.whole = rnd(&q, 12) == 0;
 	draw_dims(&q);
 	while (q.n < first)
 		random_input(&q, draw_dtype(&q));
 	if (rnd(&q, 6) == 0)
 		constant(&q);
-	for (uint32_t i = 0; i < PLANNED_CALLS; i++)
-		draw_planned(&q, prop_planned_cell(seed * PLANNED_CALLS + i));
+	for (uint32_t i = 0, n = prop_planned_calls(); i < n; i++)
+		draw_planned(&q, prop_planned_cell(seed * n + i));
 	for (uint32_t tries = 0, made = 0; made < more && tries < 20 * more; tries++)
 		made += keep(&q, draw_call(&q, free_op(&q))) != NULL;
 	draw_outputs(&q);
