@@ -193,12 +193,15 @@ static int beats(enum stx_dtype t, union stx_scalar v, union stx_scalar best)
 	}
 }
 
-/* Before any element: the lowest value, at the window's first position that is not before the
- * input. */
+/* Before any element: the lowest value (a number where the format has no infinity), at the
+ * window's first position that is not before the input. */
 static union stx_scalar lowest(enum stx_dtype t)
 {
+	const struct stx_float_format *f = stx_float_format(t);
 	int bits = 8 * stx_dtype_bytes(t);
 
+	if (f && f->inf == f->nan)
+		return (union stx_scalar){ .f = stx_scalar_from_bits(t, f->max | f->sign) };
 	switch (stx_dtype_kind(t)) {
 	case STX_KIND_FLOAT: return (union stx_scalar){ .f = -INFINITY };
 	case STX_KIND_INT: return (union stx_scalar){ .i = INT64_MIN >> (64 - bits) };

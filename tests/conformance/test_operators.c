@@ -85,6 +85,21 @@ static void test_operators_pooling_of_formats_without_infinity(void **state)
 					     .out = { V(-1.25, -1.5), V(0, 1) },
 					     .skip = CASE_NO_FOLD });
 	}
+	/* a window that meets no element: the lowest value there is */
+	case_check(
+		&(struct stated){ .text = "%x : f8e4m3fn[1,2] = placeholder()\n%y = "
+					  "max_pool1d_with_indices.default(%x, [2], [1], [1], [3], "
+					  "True)\nreturn (%y,)\n",
+				  .in = { V(1, 2) },
+				  .out = { V(-448) },
+				  .skip = CASE_NO_FOLD });
+	case_check(
+		&(struct stated){ .text = "%x : f16[1,2] = placeholder()\n%y = "
+					  "max_pool1d_with_indices.default(%x, [2], [1], [1], [3], "
+					  "True)\nreturn (%y,)\n",
+				  .in = { V(1, 2) },
+				  .out = { V(-INFINITY) },
+				  .skip = CASE_NO_FOLD });
 }
 
 static void test_operators_scans_keep_infinities(void **state)
