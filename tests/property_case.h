@@ -72,6 +72,9 @@ uint32_t prop_missing(const struct prop_counts *counts, uint32_t least);
 
 /* ---- comparing (property_cut.c) ---- */
 
+/* By node id: an output depends on it. And the same for the operands of one node. */
+uint8_t *prop_live(struct stx_arena *a, const struct stx_graph *g);
+void prop_mark_operands(const struct stx_node *n, uint8_t *live);
 /* 1 when the node's floating-point result depends on an order of summation. */
 int prop_inexact(const struct stx_node *n);
 /* 1 when the graph has a product of floating-point matrices. */

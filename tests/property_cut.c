@@ -443,22 +443,26 @@ static struct bound bound_make(struct stx_graph *g, const struct stx_node *n)
 
 /* ---- the cut ---- */
 
-static uint8_t *live_nodes(struct stx_arena *a, const struct stx_graph *g)
+void prop_mark_operands(const struct stx_node *n, uint8_t *live)
+{
+	for (uint32_t k = 0; k < n->nargs; k++) {
+		const struct stx_arg *a = &n->args[k];
+		if (a->kind == STX_ARG_TENSOR)
+			live[a->u.tensor.node->id] = 1;
+		for (uint32_t j = 0; a->kind == STX_ARG_TENSORS && j < a->n; j++)
+			if (a->u.tensors[j].node)
+				live[a->u.tensors[j].node->id] = 1;
+	}
+}
+
+uint8_t *prop_live(struct stx_arena *a, const struct stx_graph *g)
 {
 	uint8_t *live = STX_NEW_ARRAY(a, uint8_t, g->nodes.n + 1);
 	for (uint32_t i = 0; i < g->outputs.n; i++)
 		live[g->outputs.at[i].val.node->id] = 1;
-	for (uint32_t i = g->nodes.n; i-- > 0;) {
-		const struct stx_node *n = g->nodes.at[i];
-		for (uint32_t k = 0; live[i] && k < n->nargs; k++) {
-			if (n->args[k].kind == STX_ARG_TENSOR)
-				live[n->args[k].u.tensor.node->id] = 1;
-			for (uint32_t j = 0; n->args[k].kind == STX_ARG_TENSORS && j < n->args[k].n;
-			     j++)
-				if (n->args[k].u.tensors[j].node)
-					live[n->args[k].u.tensors[j].node->id] = 1;
-		}
-	}
+	for (uint32_t i = g->nodes.n; i-- > 0;)
+		if (live[i])
+			prop_mark_operands(g->nodes.at[i], live);
 	return live;
 }
 
@@ -467,7 +471,7 @@ stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut
 {
 	struct stx_val *run = prop_map_new(a, g), *oracle = prop_map_new(a, g);
 	struct stx_node *inexact[PROP_MAX_OUTPUTS], *computed[PROP_MAX_OUTPUTS];
-	uint8_t *live = live_nodes(a, g);
+	uint8_t *live = prop_live(a, g);
 	memset(out, 0, sizeof *out);
 	out->arena = a;
 	out->run = stx_graph_new(a);

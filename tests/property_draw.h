@@ -20,6 +20,7 @@ struct draw {
 	int whole;       /* small whole numbers and operators that keep them: sums are exact */
 	const struct prop_cell *want; /* what the first operand of the call must be; NULL: free */
 	int given;                    /* it has been drawn */
+	int constants;                /* small inputs of this call are constants: folding */
 };
 
 static inline uint32_t rnd(struct draw *q, uint32_t n)

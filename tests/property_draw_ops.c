@@ -301,7 +301,7 @@ static struct stx_node *draw_index(struct draw *q, struct stx_node *a)
 	uint32_t n = 1 + rnd(q, rank_of(a)), have = 0;
 	int rank = (int)rnd(q, 3);
 	for (uint32_t i = 0; i < n; i++) {
-		if (rnd(q, 2) && (have || i + 1 < n))
+		if ((rnd(q, 2) && (have || i + 1 < n)) || !size_of(q, a, i))
 			continue;
 		struct stx_node *x = index_into(q, size_of(q, a, i), sizes + 2 - rank, rank, 1);
 		if (!x)
@@ -309,20 +309,26 @@ static struct stx_node *draw_index(struct draw *q, struct stx_node *a)
 		list[i] = stx_val(x, 0);
 		have++;
 	}
-	return call(q, STX_OP_INDEX, ARGS(T(a), stx_arg_tensors(q->g, list, n)));
+	return have ? call(q, STX_OP_INDEX, ARGS(T(a), stx_arg_tensors(q->g, list, n))) : NULL;
 }
 
 static struct stx_node *draw_indirect(struct draw *q, enum stx_op op)
 {
 	struct stx_node *a = NULL, *x;
-	if (op == STX_OP_EMBEDDING && q->want)
-		a = draw_self_sized(q, q->dims + rnd(q, 3), 2);
-	for (int k = 0; k < 8 && (!a || (op == STX_OP_EMBEDDING ? rank_of(a) != 2 : !rank_of(a)));
-	     k++)
-		a = draw_self(q);
-	if (!a)
+	int table = op == STX_OP_EMBEDDING; /* of two dimensions; the others of one at least */
+	int64_t shape[2] = { q->dims[1], q->dims[2] };
+	for (int i = 0; i < 2; i++)
+		if (shape[i] < 2 && q->want && q->want->layout <= PROP_OVERLAP)
+			shape[i] = 2;
+	if (q->want)
+		a = table ? draw_self_sized(q, shape, 2) : draw_self(q);
+	for (int k = 0; !q->want && k < 8 && (!a || (table ? rank_of(a) != 2 : !rank_of(a))); k++)
+		a = draw_any(q);
+	if (!a || (table ? rank_of(a) != 2 : !rank_of(a)))
 		return NULL;
 	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0;
+	for (uint32_t k = 1; k < rank && !size_of(q, a, d); k++)
+		d = (d + 1) % rank;
 	int64_t sizes[8], one = rnd(q, 4) ? 1 + rnd(q, 20) : q->dims[3];
 	if (!rank)
 		return NULL;

@@ -13,7 +13,8 @@ static int wanted_shape(struct draw *q, int64_t *sizes)
 	int64_t n = 1;
 	for (int i = 0; i < rank; i++) {
 		sizes[i] = q->dims[4 - rank + i];
-		if (sizes[i] < 2 && l != PROP_EMPTY && l != PROP_ONE && rnd(q, 8))
+		if (sizes[i] < 2 && l != PROP_EMPTY && l != PROP_ONE &&
+		    ((l != PROP_DENSE && l <= PROP_OVERLAP) || rnd(q, 8)))
 			sizes[i] = 2;
 		n *= sizes[i];
 	}
