@@ -362,18 +362,23 @@ static int keeps_whole(enum stx_op op)
 	return op == STX_OP_LINEAR || (c != STX_CAT_POINTWISE && c != STX_CAT_COMPOSITE);
 }
 
-/* Of twelve seeds one gives a graph of exact sums, one a deep graph; the calls of the others are
- * planned. */
-enum kind { PLANNED, WHOLE, DEEP };
+/* Of sixty seeds five give a graph of exact sums, five a deep graph, one a graph with indices out
+ * of bounds; the calls of the others are planned. */
+enum kind { PLANNED, WHOLE, DEEP, WILD };
 static enum kind kind_of(uint64_t seed)
 {
-	return seed % 12 == 0 ? WHOLE : seed % 12 == 6 ? DEEP : PLANNED;
+	return seed % 12 == 0 ? WHOLE : seed % 12 == 6 ? DEEP : seed % 60 == 3 ? WILD : PLANNED;
 }
 
 /* Planned graphs among the seeds below this one. */
 static uint64_t planned_before(uint64_t seed)
 {
-	return seed - (seed + 11) / 12 - (seed + 5) / 12;
+	return seed - (seed + 11) / 12 - (seed + 5) / 12 - (seed + 56) / 60;
+}
+
+int prop_is_wild(uint64_t seed)
+{
+	return kind_of(seed) == WILD;
 }
 
 /* Free calls join what the planned ones left: mostly pointwise operators. */
@@ -381,6 +386,8 @@ static enum stx_op free_op(struct draw *q)
 {
 	for (;;) {
 		enum stx_op op = prop_planned_cell(draw_bits(q)).op;
+		if (q->wild && rnd(q, 4) && stx_op_info(op)->category != STX_CAT_INDIRECT)
+			continue;
 		if (q->whole ? keeps_whole(op)
 			     : stx_op_info(op)->category == STX_CAT_POINTWISE || rnd(q, 3) == 0)
 			return op;
@@ -449,6 +456,7 @@ struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed)
 	uint32_t first = 1 + rnd(&q, 3), more = rnd(&q, 3);
 	enum kind kind = kind_of(seed);
 	q.whole = kind == WHOLE;
+	q.wild = kind == WILD;
 	draw_dims(&q);
 	while (q.n < first)
 		random_input(&q, draw_dtype(&q));

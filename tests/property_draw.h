@@ -18,6 +18,7 @@ struct draw {
 	int64_t dims[4];    /* sizes that shapes are made of */
 	int64_t most_elems; /* of one tensor */
 	int whole;          /* small whole numbers and operators that keep them: sums are exact */
+	int wild;           /* indices need not be within their bounds */
 	const struct prop_cell *want; /* what the first operand of the call must be; NULL: free */
 	int given;                    /* it has been drawn */
 	int constants;                /* small inputs of this call are constants: folding */

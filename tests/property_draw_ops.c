@@ -275,6 +275,9 @@ static struct stx_node *index_into(struct draw *q, int64_t bound, const int64_t 
 	struct stx_node *x;
 	if (bound < 1)
 		return NULL;
+	if (q->wild && rnd(q, 2)) /* any number at all, or one near the bounds */
+		return rnd(q, 2) ? draw_input(q, t, sizes, rank, 0, 0)
+				 : draw_input(q, t, sizes, rank, -bound - 2, 2 * bound + 4);
 	if (rnd(q, 3) == 0) { /* not one of the candidates: its data is made for this bound */
 		x = draw_input(q, t, sizes, rank, negative ? -bound : 0, bound);
 		if (x && rnd(q, 2))
