@@ -131,7 +131,7 @@ struct prop_case *prop_symbolic(struct stx_arena *a, const struct prop_case *c, 
 struct stx_tensor *prop_values(struct stx_arena *a, const struct prop_case *c);
 
 /* Where a value stands in the maps between graphs. */
-#define PROP_MAX_OUTS 4
+#define PROP_MAX_OUTS 8 /* results of one node */
 static inline uint32_t prop_at(struct stx_val v)
 {
 	return v.node->id * PROP_MAX_OUTS + v.out;

@@ -596,8 +596,9 @@ static void note_sizes(void *ctx, const struct stx_node *n, const struct stx_ten
 	struct sizes *s = ctx;
 	if (prop_inexact(n) && !(sum_size(s, n) < 0x1p22))
 		s->whole = 0;
-	for (uint32_t i = 0; i < n->nouts; i++)
-		note_result(s, n, &results[i]);
+	for (uint32_t i = 0; i < n->nouts && i < PROP_MAX_OUTS; i++)
+		if (results[i].data)
+			note_result(s, n, &results[i]);
 }
 
 int prop_order_free(const struct stx_graph *g, const struct stx_tensor *inputs)

@@ -138,7 +138,8 @@ static void fill(struct draw *q, enum stx_dtype t, void *at, int64_t n, int64_t 
 
 static struct stx_node *keep(struct draw *q, struct stx_node *n)
 {
-	if (!n || !n->nouts || rank_of(n) > 6 || numel(q, n) > q->most_elems || q->n == MAX_VALUES)
+	if (!n || !n->nouts || n->nouts > PROP_MAX_OUTS || rank_of(n) > 6 ||
+	    numel(q, n) > q->most_elems || q->n == MAX_VALUES)
 		return NULL;
 	q->used[q->n] = 0;
 	return q->at[q->n++] = n;
