@@ -134,6 +134,11 @@ void stx__private_stats(const struct stax_client *c,
 			uint64_t out[4]); /* requests hits misses kernels */
 void stx__private_free(struct stx__private *p);
 
+/* reproduce.c: when d is the compiler's own fault: writes a reproducer of the request (format,
+ * body: the graph as sent, or 2 and the canonical text) and adds to d where it is. */
+void stx__reproduce(const Stx__Lookup *what, uint32_t format, struct stx_span body,
+		    const struct stx_digest *compiler, struct stx_diag *d);
+
 /* ---- threads (threads.c) ---- */
 
 typedef void stx__body_fn(void *arg, int64_t begin, int64_t end);
