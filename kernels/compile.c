@@ -149,6 +149,16 @@ void stx__run_close(struct run *r)
 	stx_arena_free(r->arena);
 }
 
+/* After KEY has verified the graph, what a verifier refuses is the compiler's doing. */
+static stx_err own_fault(struct run *r, stx_err e)
+{
+	if (e != STX_E_INVALID && e != STX_E_MISMATCH)
+		return e;
+	if (r->d && r->d->code)
+		r->d->code = STX_E_INTERNAL;
+	return STX_E_INTERNAL;
+}
+
 /* Runs the passes of one run, up to and including the one whose product is `until` (NULL: all). */
 stx_err stx__run_passes(struct run *r, enum which_run which, const char *until)
 {
@@ -169,6 +179,8 @@ stx_err stx__run_passes(struct run *r, enum which_run which, const char *until)
 								  : DEFAULT_MEMORY) >>
 						20);
 		}
+		if (e && which == PLAN)
+			e = own_fault(r, e);
 		if (e)
 			return stx_fail(r->d, e, p->name, NULL, "%s", stx_err_text(e));
 		if (until && p->stage && !strcmp(p->stage, until))

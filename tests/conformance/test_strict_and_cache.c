@@ -242,6 +242,22 @@ static void test_fallback_does_not_hide_an_invalid_graph(void **state)
 	}
 }
 
+/* A graph that KEY has let pass and a later verifier refuses: the compiler's own fault, not the
+ * graph's. */
+static void test_strict_verifier_after_key_is_an_internal_error(void **state)
+{
+	(void)state;
+	static const char text[] = "%x : f32[2] = placeholder()\n%y : f32[3] = relu.default(%x)\n"
+				   "return (%y,)\n";
+	struct stx_compile_options o = { .target = "cpu:x86-64-v2" };
+	struct stx_plan_result plan;
+	struct stx_diag d = { 0 };
+	struct stx_span graph = { (const uint8_t *)text, sizeof text - 1 };
+	assert_int_equal(stx_compile_plan(compiler, graph, &o, &plan, &d), STX_E_INTERNAL);
+	assert_int_equal(d.code, STX_E_INTERNAL);
+	stx_plan_result_free(&plan);
+}
+
 /* OG-10: every operator is looked up by its overload, and taking any one away gives an error by
  * name or, if allowed, a fallback; never a crash. */
 static void test_lookup_by_overload_and_a_missing_rule_falls_back(void **state)
@@ -528,6 +544,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_fallback_reads_strided_inputs_and_gives_every_result),
 		cmocka_unit_test(test_fallback_is_listed_in_the_report),
 		cmocka_unit_test(test_fallback_does_not_hide_an_invalid_graph),
+		cmocka_unit_test(test_strict_verifier_after_key_is_an_internal_error),
 		cmocka_unit_test(test_lookup_by_overload_and_a_missing_rule_falls_back),
 		cmocka_unit_test(test_cache_key_covers_what_affects_the_artifact),
 		cmocka_unit_test(test_cache_hit_equals_a_fresh_compile_bit_for_bit),
