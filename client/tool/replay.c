@@ -1,5 +1,4 @@
 /* replay.c: a reproducer file (repro.h) as a graph file: its graph, values, target and options. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "arena.h"
@@ -43,7 +42,7 @@ stx_err stx_tool_replay_read(struct stx_tool_graph *g, struct stx_bytes *file, s
 	if (!e)
 		e = take_values(&g->replay, &p, d);
 	if (!e) {
-		strcpy(g->replay.target, p.target);
+		snprintf(g->replay.target, sizeof g->replay.target, "%s", p.target);
 		g->replay.options = p.options;
 		g->format = (enum stax_format)p.format;
 		if (g->format == STAX_ONNX) {
