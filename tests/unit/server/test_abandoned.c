@@ -2,13 +2,6 @@
  * wants. */
 #include "harness.h"
 
-static void wait_for(int fd, const char *stat, uint64_t value)
-{
-	for (int i = 0; i < 1500 && stat_of(fd, stat) != value; i++)
-		usleep(10000);
-	assert_int_equal(stat_of(fd, stat), value);
-}
-
 /* A client sends graph and leaves once a worker runs its kernel. */
 static void leave_while_it_runs(int watcher, const char *graph, uint64_t compiled_before)
 {
