@@ -88,7 +88,7 @@ static const struct legal *legal(void)
 			if (l.dtype[op][t] && (some == STX_DTYPE_NONE || t == STX_F32))
 				some = cell.dtype;
 		}
-		/* few dtypes: more turns of each, so that there are enough for the layouts */
+		/* few dtypes: more turns of each */
 		for (uint32_t k = 0, n = l.npairs - before; n && l.npairs - before < LEAST_PAIRS;
 		     k++) {
 			l.pairs[l.npairs] = l.pairs[before + k % n];
@@ -143,7 +143,7 @@ struct prop_cell prop_planned_cell(uint64_t i)
 
 uint32_t prop_planned_calls(void)
 {
-	return (uint32_t)(TURNS * legal()->npairs / PROP_ENOUGH) + 1;
+	return (uint32_t)(TURNS * legal()->npairs / PROP_PLANNED) + 1;
 }
 
 /* ---- what a call covers ---- */

@@ -411,14 +411,27 @@ struct stx_node *draw_cell(struct draw *q, struct prop_cell cell)
 	return n;
 }
 
-/* A few attempts, since arguments are random; the later ones with small sizes. */
+static int is_cell(const struct draw *q, const struct stx_node *n, struct prop_cell cell)
+{
+	struct stx_val x = prop_cell_operand(n);
+	if (!x.node)
+		return 1;
+	return stx_val_type(x)->dtype == cell.dtype &&
+	       (prop_has_layout(q->c, x, cell.layout) || cell.layout == PROP_DENSE);
+}
+
+/* Some attempts, since arguments are random; the later ones with small sizes. */
 static void draw_planned(struct draw *q, struct prop_cell cell)
 {
 	int64_t dims[4];
 	memcpy(dims, q->dims, sizeof dims);
-	for (int tries = 0; tries < 40 && !keep(q, draw_cell(q, cell)); tries++)
+	for (int tries = 0; tries < 60; tries++) {
+		struct stx_node *n = draw_cell(q, cell);
+		if (n && (tries > 40 || is_cell(q, n, cell)) && keep(q, n))
+			break;
 		for (int i = 0; tries > 8 && i < 4; i++)
 			q->dims[i] = 2 + rnd(q, 5);
+	}
 	memcpy(q->dims, dims, sizeof dims);
 }
 
