@@ -78,6 +78,8 @@ uint32_t prop_missing(const struct prop_counts *counts, uint32_t least);
 /* By node id: an output depends on it. And the same for the operands of one node. */
 uint8_t *prop_live(struct stx_arena *a, const struct stx_graph *g);
 void prop_mark_operands(const struct stx_node *n, uint8_t *live);
+/* The case without dead nodes; all inputs stay. */
+struct prop_case *prop_compact(struct stx_arena *a, const struct prop_case *c);
 /* 1 when the node's floating-point result depends on an order of summation. */
 int prop_inexact(const struct stx_node *n);
 /* 1 when the graph has a product of floating-point matrices. */

@@ -137,6 +137,29 @@ static struct stx_node *copy_input(struct stx_graph *to, const struct stx_graph 
 			       in->strides ? strides : NULL, in->node->is_param, d);
 }
 
+struct prop_case *prop_compact(struct stx_arena *a, const struct prop_case *c)
+{
+	struct prop_case *to = STX_NEW(a, struct prop_case);
+	struct stx_val *map = prop_map_new(a, c->g);
+	const uint8_t *live = prop_live(a, c->g);
+	struct stx_diag d = { 0 };
+	*to = *c;
+	to->g = stx_graph_new(a);
+	for (uint32_t i = 0; i < c->g->inputs.n; i++)
+		prop_map_node(map, c->g->inputs.at[i].node,
+			      copy_input(to->g, c->g, &c->g->inputs.at[i], &d));
+	for (uint32_t i = 0; i < c->g->nodes.n; i++) {
+		const struct stx_node *n = c->g->nodes.at[i];
+		if (live[i] && n->op != STX_OP_PLACEHOLDER)
+			prop_map_node(map, n, prop_copy_node(to->g, c->g, n, map, &d));
+	}
+	for (uint32_t i = 0; i < c->g->outputs.n; i++)
+		if (stx_graph_output(to->g, map[prop_at(c->g->outputs.at[i].val)], NULL, &d))
+			abort();
+	stx_graph_count_users(to->g);
+	return to;
+}
+
 /* ---- tolerances, as nodes of the oracle's graph ---- */
 
 struct bound {

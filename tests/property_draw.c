@@ -486,5 +486,5 @@ struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed)
 	for (uint32_t tries = 0, made = 0; made < more && tries < 20 * more; tries++)
 		made += keep(&q, draw_call(&q, free_op(&q))) != NULL;
 	draw_outputs(&q);
-	return c;
+	return prop_compact(a, c);
 }

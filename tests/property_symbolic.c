@@ -151,10 +151,8 @@ struct prop_case *prop_symbolic(struct stx_arena *a, const struct prop_case *c, 
 	if (stx_push(a, &t.dynamic->g->symbols, s))
 		return NULL;
 	t.symbol = stx_ex_sym(t.dynamic->g->ex, 0, s.range, s.hint);
-	const uint8_t *live = prop_live(a, c->g);
 	for (uint32_t i = 0; i < c->g->nodes.n; i++)
-		if ((live[i] || c->g->nodes.at[i]->op == STX_OP_PLACEHOLDER) &&
-		    add_node(&t, c->g->nodes.at[i]))
+		if (add_node(&t, c->g->nodes.at[i]))
 			return NULL;
 	for (uint32_t i = 0; i < c->g->outputs.n; i++) {
 		uint32_t at = prop_at(c->g->outputs.at[i].val);
