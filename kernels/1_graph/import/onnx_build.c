@@ -392,3 +392,16 @@ V onnx_matmul(struct onnx *c, V a, V b)
 {
 	return onnx_2(c, STX_OP_MATMUL, a, b);
 }
+
+V onnx_swap_last(struct onnx *c, V x)
+{
+	int64_t p[STX_MAX_DIMS];
+	int rank = onnx_rank(x);
+	for (int i = 0; i < rank; i++)
+		p[i] = i;
+	if (rank >= 2) {
+		p[rank - 2] = rank - 1;
+		p[rank - 1] = rank - 2;
+	}
+	return onnx_permute(c, x, p, rank);
+}

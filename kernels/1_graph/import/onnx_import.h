@@ -23,6 +23,7 @@ struct onnx_scope {
 	uint32_t n, cap;
 	const struct onnx_scope *parent; /* attributes of a function call, NULL at the top */
 	const Onnx__NodeProto *caller;
+	const struct onnx_scope *outer; /* of a subgraph: the names around it */
 };
 
 struct onnx {
@@ -32,8 +33,9 @@ struct onnx {
 	const Onnx__ModelProto *model;
 	struct stx_diag *d;
 	stx_err err;
-	int64_t opset; /* of the default domain, in the scope at hand */
-	int depth;     /* of function calls */
+	int64_t opset;   /* of the default domain, in the scope at hand */
+	int depth;       /* of function calls and subgraphs */
+	uint32_t mapped; /* nodes so far, those of functions and subgraphs each time */
 	struct onnx_scope *scope;
 	const Onnx__NodeProto *n; /* node being mapped */
 	STX_VEC(struct stx_needed_value) needed;
@@ -51,7 +53,13 @@ struct onnx_mapping {
 const struct onnx_mapping *onnx_find_mapping(const char *op_type);
 /* The tables, one a family. */
 extern const struct onnx_mapping onnx_pointwise_map[], onnx_shape_map[], onnx_reduce_map[],
-	onnx_nn_map[], onnx_window_map[], onnx_index_map[], onnx_pad_map[];
+	onnx_nn_map[], onnx_window_map[], onnx_index_map[], onnx_pad_map[], onnx_control_map[],
+	onnx_attention_map[], onnx_quant_map[], onnx_recurrent_map[], onnx_signal_map[],
+	onnx_contract_map[];
+
+/* ---- names ---- */
+V onnx_lookup(const struct onnx_scope *s, const char *name); /* NO_V when there is none */
+void onnx_bind(struct onnx *c, const char *name, V v);       /* in the scope at hand */
 
 /* ---- errors ---- */
 stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
@@ -70,6 +78,18 @@ const char *onnx_str(const struct onnx *c, const char *name, const char *otherwi
 /* Integers of an attribute; returns how many, -1 when absent. *v borrowed. */
 int onnx_ints(const struct onnx *c, const char *name, const int64_t **v);
 int onnx_arg(const struct onnx *c);
+
+/* A subgraph in an attribute of the node at hand: begin, run any number of times, end. */
+struct onnx_body {
+	const Onnx__GraphProto *graph;
+	const Onnx__NodeProto *node;
+	struct onnx_scope *outer, names; /* its initialisers */
+};
+stx_err onnx_body_begin(struct onnx *c, const char *attr, struct onnx_body *b);
+/* out[0..n_output-1], at most cap. The node at hand is its owner again afterwards. */
+stx_err onnx_body_run(struct onnx *c, struct onnx_body *b, const V *in, size_t nin, V *out,
+		      size_t cap);
+void onnx_body_end(struct onnx *c, struct onnx_body *b);
 
 /* ---- questions about values ---- */
 enum stx_dtype onnx_dtype(V v);
@@ -116,6 +136,7 @@ V onnx_index_select(struct onnx *c, V a, int dim, V index);
 V onnx_scale(struct onnx *c, V a, double k); /* a * k in a's type */
 V onnx_shift(struct onnx *c, V a, double k); /* a + k */
 V onnx_matmul(struct onnx *c, V a, V b);
+V onnx_swap_last(struct onnx *c, V a); /* the last two dimensions */
 V onnx_reverse(struct onnx *c, V a, int dim);
 
 /* ---- tensors (onnx_tensor.c) ---- */
