@@ -263,8 +263,193 @@ static stx_err map_rotary(struct onnx *c, V *out)
 	return c->err;
 }
 
+/* ---- FlexAttention (ai.onnx.preview 1) ---- */
+
+/* x through the one-input subgraph in an attribute, when it is there. */
+static V through(struct onnx *c, const char *attr, V x)
+{
+	struct onnx_body b;
+	V y = NO_V;
+	if (c->err || !onnx_attr(c, attr))
+		return x;
+	if (!onnx_body_begin(c, attr, &b))
+		onnx_body_run(c, &b, &x, 1, &y, 1);
+	onnx_body_end(c, &b);
+	if (!c->err && !stx_type_eq(stx_val_type(x), stx_val_type(y)))
+		onnx_fail(c, STX_E_INVALID, "%s changes the shape or the type of its input", attr);
+	return y;
+}
+
+static stx_err map_flex_attention(struct onnx *c, V *out)
+{
+	V q = onnx_in(c, 0), k = onnx_in(c, 1), v = onnx_in(c, 2);
+	int64_t qs[STX_MAX_DIMS], ks[STX_MAX_DIMS];
+	int64_t precision = onnx_int(c, "softmax_precision", 0);
+	enum stx_dtype t = onnx_dtype(q), p = stx_dtype_bytes(t) < 4 ? STX_F32 : t;
+	if (precision)
+		p = stx_onnx_dtype((int)precision);
+	if (c->err)
+		return c->err;
+	if (p == STX_DTYPE_NONE || !stx_dtype_is_float(p) || !stx_dtype_is_float(t))
+		return onnx_unsupported_attr(c, "softmax_precision",
+					     stx_onnx_type_name((int)precision));
+	if (onnx_sizes(c, q, qs) != 4 || onnx_sizes(c, k, ks) != 4 || onnx_rank(v) != 4)
+		return onnx_fail(c, STX_E_INVALID, "query, key and value must have rank 4");
+	if (ks[1] < 1 || qs[1] % ks[1])
+		return onnx_fail(c, STX_E_INVALID, "%lld query heads over %lld key heads",
+				 (long long)qs[1], (long long)ks[1]);
+	k = repeat_heads(c, k, qs[1] / ks[1]);
+	v = repeat_heads(c, v, qs[1] / ks[1]);
+	V root = onnx_number(c, sqrtf((float)onnx_float(c, "scale", 1 / sqrt((double)qs[3]))), t);
+	V scores = onnx_matmul(c, onnx_mul(c, q, root), onnx_mul(c, onnx_swap_last(c, k), root));
+	scores = through(c, "score_mod", onnx_cast(c, scores, p));
+	if (c->err)
+		return c->err;
+	struct stx_arg args[3] = { stx_arg_tensor(scores), stx_arg_int(c->g, 3), stx_arg_bool(0) };
+	V probs = through(c, "prob_mod", onnx_call(c, STX_OP_SOFTMAX, args, 3));
+	out[0] = onnx_cast(c, onnx_matmul(c, probs, onnx_cast(c, v, p)), t);
+	return c->err;
+}
+
+/* ---- linear attention (ONNX LinearAttention 27) ---- */
+
+struct recurrence { /* everything in f32, f64 when the inputs are */
+	int64_t batch, length, heads, group, dk, dv;
+	int gated, delta;
+	V q, k, v, decay, beta, state; /* state [batch, heads, dk, dv] */
+};
+
+/* Step i of a packed [batch, length, n] value as [batch, heads, rows, columns]. */
+static V step_of(struct onnx *c, V x, const struct recurrence *r, int64_t i, int64_t heads,
+		 int64_t rows, int64_t columns)
+{
+	int64_t s[4] = { r->batch, heads, rows, columns };
+	return onnx_view(c, onnx_slice(c, x, 1, i, i + 1, 1), s, 4);
+}
+
+/* S = exp(g) S + k (beta (v - S'k))' and o = q S, as the update rule says. */
+static V linear_step(struct onnx *c, struct recurrence *r, int64_t i)
+{
+	V k = step_of(c, r->k, r, i, r->heads, r->dk, 1);
+	V v = step_of(c, r->v, r, i, r->heads, 1, r->dv);
+	if (r->gated) {
+		int64_t wide = onnx_dim(c, r->decay, 2) == r->heads ? 1 : r->dk;
+		r->state = onnx_mul(c, r->state, step_of(c, r->decay, r, i, r->heads, wide, 1));
+	}
+	if (r->delta) {
+		V seen = onnx_matmul(c, onnx_swap_last(c, k), r->state);
+		V rate = step_of(c, r->beta, r, i, onnx_dim(c, r->beta, 2), 1, 1);
+		v = onnx_mul(c, rate, onnx_sub(c, v, seen));
+	}
+	r->state = onnx_add(c, r->state, onnx_mul(c, k, v));
+	return onnx_matmul(c, step_of(c, r->q, r, i, r->heads, r->group, r->dk), r->state);
+}
+
+static int recurrence_inputs(struct onnx *c, struct recurrence *r)
+{
+	V q = onnx_in(c, 0), k = onnx_in(c, 1), v = onnx_in(c, 2), past = onnx_opt(c, 3);
+	V decay = onnx_opt(c, 4), beta = onnx_opt(c, 5);
+	const char *rule = onnx_str(c, "update_rule", "gated_delta");
+	int64_t qs[STX_MAX_DIMS], ks[STX_MAX_DIMS], vs[STX_MAX_DIMS];
+	int64_t heads = onnx_int(c, "q_num_heads", 0);
+	enum stx_dtype t = onnx_dtype(q), w = stx_dtype_bytes(t) < 4 ? STX_F32 : t;
+	r->heads = onnx_int(c, "kv_num_heads", 0);
+	r->gated = !strcmp(rule, "gated") || !strcmp(rule, "gated_delta");
+	r->delta = !strcmp(rule, "delta") || !strcmp(rule, "gated_delta");
+	if (!r->gated && !r->delta && strcmp(rule, "linear"))
+		return onnx_unsupported_attr(c, "update_rule", rule);
+	if (onnx_sizes(c, q, qs) != 3 || onnx_sizes(c, k, ks) != 3 || onnx_sizes(c, v, vs) != 3)
+		return onnx_fail(c, STX_E_INVALID, "query, key and value must have rank 3");
+	if (heads < 1 || r->heads < 1 || heads % r->heads || qs[2] % heads || ks[2] % r->heads ||
+	    vs[2] % r->heads || qs[2] / heads != ks[2] / r->heads)
+		return onnx_fail(c, STX_E_INVALID,
+				 "%lld query and %lld key heads do not divide the hidden sizes",
+				 (long long)heads, (long long)r->heads);
+	if (r->gated != (decay.node != NULL) || r->delta != (beta.node != NULL))
+		return onnx_fail(c, STX_E_INVALID,
+				 "update_rule %s takes %s decay and %s beta input", rule,
+				 r->gated ? "a" : "no", r->delta ? "a" : "no");
+	r->batch = qs[0];
+	r->length = qs[1];
+	r->group = heads / r->heads;
+	r->dk = qs[2] / heads;
+	r->dv = vs[2] / r->heads;
+	int64_t s[4] = { r->batch, r->heads, r->dk, r->dv };
+	r->q = onnx_cast(c, q, w);
+	r->k = onnx_cast(c, k, w);
+	r->v = onnx_cast(c, v, w);
+	r->beta = r->delta ? onnx_cast(c, beta, w) : NO_V;
+	r->decay = r->gated ? onnx_1(c, STX_OP_EXP, onnx_cast(c, decay, w)) : NO_V;
+	r->state = past.node ? onnx_cast(c, past, w) : onnx_full(c, s, 4, 0, w);
+	return c->err;
+}
+
+static stx_err map_linear_attention(struct onnx *c, V *out)
+{
+	struct recurrence r = { 0 };
+	V past = onnx_opt(c, 3);
+	if (recurrence_inputs(c, &r))
+		return c->err;
+	enum stx_dtype t = onnx_dtype(onnx_in(c, 0)), w = onnx_dtype(r.q);
+	double scale = onnx_float(c, "scale", 0);
+	int64_t row[3] = { r.batch, 1, r.heads * r.group * r.dv };
+	int64_t none[3] = { r.batch, 0, row[2] };
+	V *steps = STX_NEW_ARRAY(c->arena, V, (size_t)r.length + 1);
+	if (!steps)
+		return onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
+	for (int64_t i = 0; i < r.length && !c->err; i++)
+		steps[i] = onnx_view(c, linear_step(c, &r, i), row, 3);
+	V y = r.length ? onnx_cat(c, steps, (uint32_t)r.length, 1) : onnx_full(c, none, 3, 0, w);
+	y = onnx_mul(c, y, onnx_number(c, scale != 0 ? scale : 1 / sqrt((double)r.dk), w));
+	out[0] = onnx_cast(c, y, t);
+	out[1] = onnx_cast(c, r.state, past.node ? onnx_dtype(past) : t);
+	return c->err;
+}
+
+/* ---- causal convolution with state (ONNX CausalConvWithState 27) ---- */
+
+static stx_err map_causal_conv(struct onnx *c, V *out)
+{
+	V x = onnx_in(c, 0), w = onnx_in(c, 1), bias = onnx_opt(c, 2), past = onnx_opt(c, 3);
+	int64_t s[STX_MAX_DIMS], ws[STX_MAX_DIMS], one = 1, zero = 0;
+	const char *how = onnx_str(c, "activation", "none");
+	int silu = !strcmp(how, "silu") || !strcmp(how, "swish");
+	enum stx_dtype t = onnx_dtype(x);
+	if (!silu && strcmp(how, "none"))
+		return onnx_unsupported_attr(c, "activation", how);
+	if (onnx_sizes(c, x, s) != 3 || onnx_sizes(c, w, ws) != 3 || ws[2] < 1)
+		return onnx_fail(c, STX_E_INVALID, "input and weight must have rank 3");
+	int64_t pads[2] = { ws[2] - 1, 0 }, channels = s[1];
+	struct stx_arg pad[3] = { stx_arg_tensor(x), stx_arg_ints(c->g, pads, 2),
+				  stx_arg_scalar_f(0) };
+	V both[2] = { past, x };
+	V wide = past.node ? onnx_cat(c, both, 2, 2) : onnx_call(c, STX_OP_PAD, pad, 3);
+	if (c->err)
+		return c->err;
+	struct stx_arg a[9] = { stx_arg_tensor(wide),
+				stx_arg_tensor(w),
+				bias.node ? stx_arg_tensor(bias) : stx_arg_none(),
+				stx_arg_ints(c->g, &one, 1),
+				stx_arg_ints(c->g, &zero, 1),
+				stx_arg_ints(c->g, &one, 1),
+				stx_arg_bool(0),
+				stx_arg_ints(c->g, &zero, 1),
+				stx_arg_int(c->g, channels) };
+	V y = onnx_call(c, STX_OP_CONVOLUTION, a, 9);
+	if (silu) {
+		V v = onnx_cast(c, y, stx_dtype_bytes(t) < 4 ? STX_F32 : t);
+		y = onnx_cast(c, onnx_mul(c, v, onnx_1(c, STX_OP_SIGMOID, v)), t);
+	}
+	out[0] = y;
+	out[1] = onnx_slice(c, wide, 2, s[2], s[2] + ws[2] - 1, 1);
+	return c->err;
+}
+
 const struct onnx_mapping onnx_attention_map[] = {
 	{ "Attention", map_attention, 0 },
+	{ "ai.onnx.preview.FlexAttention", map_flex_attention, 0 },
+	{ "LinearAttention", map_linear_attention, 0 },
+	{ "CausalConvWithState", map_causal_conv, 0 },
 	{ "RotaryEmbedding", map_rotary, 0 },
 	{ NULL, NULL, 0 },
 };

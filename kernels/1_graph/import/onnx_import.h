@@ -50,7 +50,8 @@ struct onnx_mapping {
 	onnx_map_fn *map;
 	int arg; /* passed through onnx_arg() */
 };
-const struct onnx_mapping *onnx_find_mapping(const char *op_type);
+/* Operators of other domains stand in the tables as domain.name. */
+const struct onnx_mapping *onnx_find_mapping(const char *domain, const char *op_type);
 /* The tables, one a family. */
 extern const struct onnx_mapping onnx_pointwise_map[], onnx_shape_map[], onnx_reduce_map[],
 	onnx_nn_map[], onnx_window_map[], onnx_index_map[], onnx_pad_map[], onnx_control_map[],
@@ -119,6 +120,9 @@ V onnx_add(struct onnx *c, V a, V b);
 V onnx_sub(struct onnx *c, V a, V b);
 V onnx_mul(struct onnx *c, V a, V b);
 V onnx_cast(struct onnx *c, V a, enum stx_dtype t);
+/* ONNX Cast: with attribute saturate (the default) what is beyond an 8-bit float becomes its
+ * largest value. */
+V onnx_saturating_cast(struct onnx *c, V a, enum stx_dtype t);
 V onnx_view(struct onnx *c, V a, const int64_t *sizes, int n);
 V onnx_expand(struct onnx *c, V a, const int64_t *sizes, int n); /* exact result shape */
 V onnx_permute(struct onnx *c, V a, const int64_t *dims, int n);

@@ -382,8 +382,7 @@ static stx_err import_node(struct onnx *c, const Onnx__NodeProto *n)
 	if (n->n_output > MAX_OUTPUTS)
 		return onnx_fail(c, STX_E_TOO_LARGE, "more than %d outputs", MAX_OUTPUTS);
 	const Onnx__FunctionProto *f = find_function(c, n);
-	const struct onnx_mapping *m =
-		is_default_domain(n->domain) ? onnx_find_mapping(n->op_type) : NULL;
+	const struct onnx_mapping *m = onnx_find_mapping(n->domain, n->op_type);
 	if (f)
 		call_function(c, f, out);
 	else if (m)
@@ -414,10 +413,10 @@ static stx_err import_nodes(struct onnx *c, Onnx__NodeProto *const *nodes, size_
 
 int onnx_arg(const struct onnx *c)
 {
-	return onnx_find_mapping(c->n->op_type)->arg;
+	return onnx_find_mapping(c->n->domain, c->n->op_type)->arg;
 }
 
-const struct onnx_mapping *onnx_find_mapping(const char *op_type)
+const struct onnx_mapping *onnx_find_mapping(const char *domain, const char *op_type)
 {
 	const struct onnx_mapping *const tables[] = {
 		onnx_pointwise_map, onnx_shape_map, onnx_reduce_map,    onnx_nn_map,
@@ -425,9 +424,13 @@ const struct onnx_mapping *onnx_find_mapping(const char *op_type)
 		onnx_attention_map, onnx_quant_map, onnx_recurrent_map, onnx_signal_map,
 		onnx_contract_map
 	};
+	size_t prefix = is_default_domain(domain) ? 0 : strlen(domain) + 1;
 	for (unsigned t = 0; t < sizeof tables / sizeof *tables; t++)
 		for (const struct onnx_mapping *m = tables[t]; m->op_type; m++)
-			if (!strcmp(m->op_type, op_type))
+			if (!prefix ? !strcmp(m->op_type, op_type)
+				    : !strncmp(m->op_type, domain, prefix - 1) &&
+					      m->op_type[prefix - 1] == '.' &&
+					      !strcmp(m->op_type + prefix, op_type))
 				return m;
 	return NULL;
 }

@@ -117,24 +117,22 @@ static stx_err map_cast(struct onnx *c, V *out)
 	V x = onnx_in(c, 0);
 	int64_t to = onnx_int(c, "to", 0);
 	enum stx_dtype t = stx_onnx_dtype((int)to);
-	if (c->opset < 6 && onnx_attr(c, "to") && onnx_attr(c, "to")->has_s)
-		return onnx_unsupported_attr(c, "to", onnx_str(c, "to", ""));
+	if (c->opset < 6 && onnx_attr(c, "to") && onnx_attr(c, "to")->has_s) {
+		const char *name = onnx_str(c, "to", "");
+		t = stx_onnx_dtype_named(name);
+		if (t == STX_DTYPE_NONE)
+			return onnx_unsupported_attr(c, "to", name);
+	}
 	if (t == STX_DTYPE_NONE)
 		return onnx_unsupported_attr(c, "to", stx_onnx_type_name((int)to));
-	if (stx_dtype_bytes(t) == 1 && stx_dtype_is_float(t))
-		return onnx_unsupported_attr(c, "to", stx_onnx_type_name((int)to));
-	out[0] = onnx_cast(c, x, t);
+	out[0] = onnx_saturating_cast(c, x, t);
 	return c->err;
 }
 
 static stx_err map_cast_like(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0), like = onnx_in(c, 1);
-	enum stx_dtype t = onnx_dtype(like);
-	if (stx_dtype_bytes(t) == 1 && stx_dtype_is_float(t))
-		return onnx_fail(c, STX_E_UNSUPPORTED, "operator CastLike: element type %s",
-				 stx_dtype_name(t));
-	out[0] = onnx_cast(c, x, t);
+	out[0] = onnx_saturating_cast(c, x, onnx_dtype(like));
 	return c->err;
 }
 
@@ -310,6 +308,15 @@ static stx_err map_swish(struct onnx *c, V *out)
 	return narrow_out(c, out, onnx_mul(c, x, s));
 }
 
+/* Swish of the first input times the second. */
+static stx_err map_swiglu(struct onnx *c, V *out)
+{
+	V a = wide_in(c), b = onnx_cast(c, onnx_in(c, 1), onnx_dtype(a));
+	double alpha = onnx_float(c, "alpha", 1);
+	V s = onnx_1(c, STX_OP_SIGMOID, onnx_mul(c, a, constant_like(c, a, alpha)));
+	return narrow_out(c, out, onnx_mul(c, onnx_mul(c, a, s), b));
+}
+
 static stx_err map_softsign(struct onnx *c, V *out)
 {
 	V x = wide_in(c);
@@ -412,6 +419,7 @@ const struct onnx_mapping onnx_pointwise_map[] = {
 	{ "Softsign", map_softsign, 0 },
 	{ "Mish", map_mish, 0 },
 	{ "Swish", map_swish, 0 },
+	{ "SwiGLU", map_swiglu, 0 },
 	{ "Shrink", map_shrink, 0 },
 	{ "Gelu", map_gelu, 0 },
 	{ NULL, NULL, 0 },
