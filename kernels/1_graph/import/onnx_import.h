@@ -140,6 +140,7 @@ V onnx_index_select(struct onnx *c, V a, int dim, V index);
 V onnx_scale(struct onnx *c, V a, double k); /* a * k in a's type */
 V onnx_shift(struct onnx *c, V a, double k); /* a + k */
 V onnx_matmul(struct onnx *c, V a, V b);
+V onnx_softplus(struct onnx *c, V x);
 V onnx_swap_last(struct onnx *c, V a); /* the last two dimensions */
 V onnx_reverse(struct onnx *c, V a, int dim);
 

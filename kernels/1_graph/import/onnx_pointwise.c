@@ -282,7 +282,7 @@ static stx_err map_hard_swish(struct onnx *c, V *out)
 }
 
 /* log(1 + e^x) = max(x, 0) + log1p(e^-|x|): no overflow at either end. */
-static V softplus(struct onnx *c, V x)
+V onnx_softplus(struct onnx *c, V x)
 {
 	V e = onnx_1(c, STX_OP_EXP, onnx_1(c, STX_OP_NEG, onnx_1(c, STX_OP_ABS, x)));
 	return onnx_add(c, onnx_1(c, STX_OP_RELU, x), onnx_1(c, STX_OP_LOG1P, e));
@@ -290,13 +290,13 @@ static V softplus(struct onnx *c, V x)
 
 static stx_err map_softplus(struct onnx *c, V *out)
 {
-	return narrow_out(c, out, softplus(c, wide_in(c)));
+	return narrow_out(c, out, onnx_softplus(c, wide_in(c)));
 }
 
 static stx_err map_mish(struct onnx *c, V *out)
 {
 	V x = wide_in(c);
-	return narrow_out(c, out, onnx_mul(c, x, onnx_1(c, STX_OP_TANH, softplus(c, x))));
+	return narrow_out(c, out, onnx_mul(c, x, onnx_1(c, STX_OP_TANH, onnx_softplus(c, x))));
 }
 
 static stx_err map_swish(struct onnx *c, V *out)
