@@ -52,11 +52,15 @@ struct onnx_mapping {
 };
 /* Operators of other domains stand in the tables as domain.name. */
 const struct onnx_mapping *onnx_find_mapping(const char *domain, const char *op_type);
-/* The tables, one a family. */
-extern const struct onnx_mapping onnx_pointwise_map[], onnx_shape_map[], onnx_reduce_map[],
-	onnx_nn_map[], onnx_window_map[], onnx_index_map[], onnx_pad_map[], onnx_control_map[],
-	onnx_attention_map[], onnx_quant_map[], onnx_recurrent_map[], onnx_signal_map[],
-	onnx_contract_map[];
+/* The tables, one a family: onnx_<family>_map in onnx_<family>.c. */
+/* clang-format off */
+#define ONNX_FAMILIES(X) \
+	X(pointwise) X(shape) X(index) X(pad) X(reduce) X(nn) X(window) X(contract) X(einsum) X(attention) \
+	X(recurrent) X(control) X(quant) X(signal)
+/* clang-format on */
+#define ONNX_DECLARE(family) extern const struct onnx_mapping onnx_##family##_map[];
+ONNX_FAMILIES(ONNX_DECLARE)
+#undef ONNX_DECLARE
 
 /* ---- names ---- */
 V onnx_lookup(const struct onnx_scope *s, const char *name); /* NO_V when there is none */

@@ -418,12 +418,9 @@ int onnx_arg(const struct onnx *c)
 
 const struct onnx_mapping *onnx_find_mapping(const char *domain, const char *op_type)
 {
-	const struct onnx_mapping *const tables[] = {
-		onnx_pointwise_map, onnx_shape_map, onnx_reduce_map,    onnx_nn_map,
-		onnx_window_map,    onnx_index_map, onnx_pad_map,       onnx_control_map,
-		onnx_attention_map, onnx_quant_map, onnx_recurrent_map, onnx_signal_map,
-		onnx_contract_map
-	};
+#define TABLE(family) onnx_##family##_map,
+	const struct onnx_mapping *const tables[] = { ONNX_FAMILIES(TABLE) };
+#undef TABLE
 	size_t prefix = is_default_domain(domain) ? 0 : strlen(domain) + 1;
 	for (unsigned t = 0; t < sizeof tables / sizeof *tables; t++)
 		for (const struct onnx_mapping *m = tables[t]; m->op_type; m++)
