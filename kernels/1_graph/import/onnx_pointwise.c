@@ -324,6 +324,14 @@ static stx_err map_softsign(struct onnx *c, V *out)
 	return narrow_out(c, out, onnx_2(c, STX_OP_DIV, x, d));
 }
 
+static stx_err map_binarizer(struct onnx *c, V *out)
+{
+	V x = onnx_in(c, 0);
+	V over = onnx_2(c, STX_OP_GT, x, constant_like(c, x, onnx_float(c, "threshold", 0)));
+	out[0] = onnx_cast(c, over, onnx_dtype(x));
+	return c->err;
+}
+
 static stx_err map_shrink(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
@@ -421,6 +429,7 @@ const struct onnx_mapping onnx_pointwise_map[] = {
 	{ "Swish", map_swish, 0 },
 	{ "SwiGLU", map_swiglu, 0 },
 	{ "Shrink", map_shrink, 0 },
+	{ "ai.onnx.ml.Binarizer", map_binarizer, 0 },
 	{ "Gelu", map_gelu, 0 },
 	{ NULL, NULL, 0 },
 };
