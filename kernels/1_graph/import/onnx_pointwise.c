@@ -129,6 +129,24 @@ static stx_err map_cast(struct onnx *c, V *out)
 	return c->err;
 }
 
+/* The same bits; the width must be the same. */
+static stx_err map_bitcast(struct onnx *c, V *out)
+{
+	V x = onnx_in(c, 0);
+	int64_t to = onnx_int(c, "to", 0);
+	enum stx_dtype t = stx_onnx_dtype((int)to);
+	if (t == STX_DTYPE_NONE)
+		return onnx_unsupported_attr(c, "to", stx_onnx_type_name((int)to));
+	if (!c->err && stx_dtype_bytes(t) != stx_dtype_bytes(onnx_dtype(x)))
+		return onnx_fail(c, STX_E_INVALID, "attribute to=%s has another width than %s",
+				 stx_onnx_type_name((int)to), stx_dtype_name(onnx_dtype(x)));
+	if (c->err)
+		return c->err;
+	struct stx_arg args[2] = { stx_arg_tensor(x), stx_arg_dtype(t) };
+	out[0] = onnx_call(c, STX_OP_VIEW_DTYPE, args, 2);
+	return c->err;
+}
+
 static stx_err map_cast_like(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0), like = onnx_in(c, 1);
@@ -411,6 +429,7 @@ const struct onnx_mapping onnx_pointwise_map[] = {
 	{ "IsNaN", map_unary, STX_OP_ISNAN },
 	{ "IsInf", map_isinf, 0 },
 	{ "Cast", map_cast, 0 },
+	{ "BitCast", map_bitcast, 0 },
 	{ "CastLike", map_cast_like, 0 },
 	{ "Where", map_where, 0 },
 	{ "Identity", map_identity, 0 },
