@@ -3,7 +3,8 @@
  * The public whole-network tests make their weights with ConstantOfShape, so that every weight of a
  * layer is the same number and many wrong kernels give right answers. Each such node whose shape is
  * an initialiser becomes an initialiser of random floats: matrices and filters of variance 2 / fan
- * in, scales and variances of BatchNormalization around 1, other vectors around 0. */
+ * in (1 / fan in beside BatchNormalization, whose networks add up residuals), scales and variances
+ * of BatchNormalization around 1, other vectors around 0. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,7 +116,8 @@ static void put_weights(struct network *net, struct stx_span name, const int64_t
 		count *= sizes[i];
 	}
 	if (rank > 1)
-		spread = sqrtf(6.0f * (float)sizes[0] / (float)(count ? count : 1));
+		spread = sqrtf((net->none ? 3.0f : 6.0f) * (float)sizes[0] /
+			       (float)(count ? count : 1));
 	for (unsigned i = 0; i < net->none; i++)
 		if (same(net->near_one[i], name))
 			centre = 1;
