@@ -84,12 +84,12 @@ int stax_dump(struct stax_client *c, const struct stax_request *r, const char *s
 {
 	struct stx_diag d;
 	struct ask q;
-	struct stx_span body = { r->graph, r->graph_bytes };
 	stx__diag_init(&d);
 	*text = NULL;
 	*n = 0;
 	stx_err e = start(&q, c, r, &d);
 	if (!e) {
+		struct stx_span body = { q.sent.graph, q.sent.graph_bytes };
 		q.job.kind = STX__JOB_KIND__JOB_DUMP;
 		q.job.stage = (char *)(uintptr_t)stage;
 		q.job.dump_format = (char *)(uintptr_t)format;
@@ -207,7 +207,7 @@ int stax_reference(struct stax_client *c, const struct stax_request *r,
 	if (!e && !pieces)
 		e = no_memory(&d);
 	if (!e) {
-		pieces[0] = (struct stx_span){ r->graph, r->graph_bytes };
+		pieces[0] = (struct stx_span){ q.sent.graph, q.sent.graph_bytes };
 		q.job.kind = STX__JOB_KIND__JOB_REFERENCE;
 		e = put_inputs(&q, inputs, n, pieces, &d);
 	}

@@ -135,6 +135,7 @@ static int folded_prim(const struct fold *f, enum stx_prim *prim)
 			return 0;
 		*prim = !strcmp(a[2].u.str, "floor") ? STX_P_FLOORDIV : STX_P_DIV;
 		return 1;
+	case STX_OP_RELU: *prim = STX_P_MAX; return 1; /* with the zero of an absent operand */
 	case STX_OP_REMAINDER: *prim = STX_P_MOD; return !stx_dtype_is_float(f->dtype);
 	default: *prim = (enum stx_prim)p; return p >= 0 && p < (int)STX_P_FIRST_ELEMENTARY;
 	}

@@ -35,7 +35,7 @@ struct onnx {
 	stx_err err;
 	int64_t opset;   /* of the default domain, in the scope at hand */
 	int depth;       /* of function calls and subgraphs */
-	uint32_t mapped; /* nodes so far, those of functions and subgraphs each time */
+	uint32_t mapped; /* nodes of functions and subgraphs so far, each time they run */
 	struct onnx_scope *scope;
 	const Onnx__NodeProto *n; /* node being mapped */
 	STX_VEC(struct stx_needed_value) needed;
@@ -64,7 +64,8 @@ ONNX_FAMILIES(ONNX_DECLARE)
 
 /* ---- names ---- */
 V onnx_lookup(const struct onnx_scope *s, const char *name); /* NO_V when there is none */
-void onnx_bind(struct onnx *c, const char *name, V v);       /* in the scope at hand */
+int onnx_is_bound_here(const struct onnx *c, const char *name);
+void onnx_bind(struct onnx *c, const char *name, V v); /* in the scope at hand */
 
 /* ---- errors ---- */
 stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
@@ -77,11 +78,12 @@ V onnx_in(struct onnx *c, unsigned i);          /* required */
 V onnx_opt(struct onnx *c, unsigned i);         /* NO_V when absent */
 const Onnx__AttributeProto *onnx_attr(const struct onnx *c,
 				      const char *name); /* through ref_attr_name */
-int64_t onnx_int(const struct onnx *c, const char *name, int64_t otherwise);
-double onnx_float(const struct onnx *c, const char *name, double otherwise);
-const char *onnx_str(const struct onnx *c, const char *name, const char *otherwise);
+/* Of another type than asked for: an error. */
+int64_t onnx_int(struct onnx *c, const char *name, int64_t otherwise);
+double onnx_float(struct onnx *c, const char *name, double otherwise);
+const char *onnx_str(struct onnx *c, const char *name, const char *otherwise);
 /* Integers of an attribute; returns how many, -1 when absent. *v borrowed. */
-int onnx_ints(const struct onnx *c, const char *name, const int64_t **v);
+int onnx_ints(struct onnx *c, const char *name, const int64_t **v);
 int onnx_arg(const struct onnx *c);
 
 /* A subgraph in an attribute of the node at hand: begin, run any number of times, end. */

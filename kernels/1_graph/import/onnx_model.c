@@ -15,10 +15,11 @@
 #include "hash.h"
 #include "wire.h"
 
-#define ONNX_MAX_FIELDS 6000000u
-#define ONNX_MAX_DEPTH  40u
-#define ONNX_CALL_DEPTH 16
-#define ONNX_MAX_NODES  2000000u
+#define ONNX_MAX_FIELDS   6000000u
+#define ONNX_MAX_DEPTH    40u
+#define ONNX_CALL_DEPTH   16
+#define ONNX_MAX_NODES    2000000u
+#define ONNX_MAX_UNROLLED 250000u /* nodes of functions and subgraphs, each time they run */
 
 /* ---- needed values ---- */
 
@@ -306,9 +307,10 @@ stx_err onnx_body_run(struct onnx *c, struct onnx_body *b, const V *in, size_t n
 	if (c->err)
 		return c->err;
 	c->n = b->node;
-	if (++c->mapped > ONNX_MAX_NODES)
-		return onnx_fail(c, STX_E_TOO_LARGE, "unrolled, the model has more than %u nodes",
-				 ONNX_MAX_NODES);
+	if (c->depth && ++c->mapped > ONNX_MAX_UNROLLED)
+		return onnx_fail(c, STX_E_TOO_LARGE,
+				 "functions and subgraphs, unrolled, have more than %u nodes",
+				 ONNX_MAX_UNROLLED);
 	if (g->n_input != nin || g->n_output > cap)
 		return onnx_fail(c, STX_E_INVALID,
 				 "the subgraph has %zu inputs and %zu outputs; %zu and at most %zu "
@@ -376,9 +378,10 @@ static stx_err import_node(struct onnx *c, const Onnx__NodeProto *n)
 	c->n = n;
 	if (!n->op_type)
 		return onnx_fail(c, STX_E_INVALID, "a node has no operator");
-	if (++c->mapped > ONNX_MAX_NODES)
-		return onnx_fail(c, STX_E_TOO_LARGE, "unrolled, the model has more than %u nodes",
-				 ONNX_MAX_NODES);
+	if (c->depth && ++c->mapped > ONNX_MAX_UNROLLED)
+		return onnx_fail(c, STX_E_TOO_LARGE,
+				 "functions and subgraphs, unrolled, have more than %u nodes",
+				 ONNX_MAX_UNROLLED);
 	if (n->n_output > MAX_OUTPUTS)
 		return onnx_fail(c, STX_E_TOO_LARGE, "more than %d outputs", MAX_OUTPUTS);
 	const Onnx__FunctionProto *f = find_function(c, n);
@@ -398,6 +401,9 @@ static stx_err import_node(struct onnx *c, const Onnx__NodeProto *n)
 			return onnx_fail(c, STX_E_UNSUPPORTED,
 					 "operator %s: output %zu ('%s') is not supported",
 					 n->op_type, i, n->output[i]);
+		if (onnx_is_bound_here(c, n->output[i]))
+			return onnx_fail(c, STX_E_INVALID, "the name '%s' is given twice",
+					 n->output[i]);
 		onnx_bind(c, n->output[i], out[i]);
 	}
 	return c->err;

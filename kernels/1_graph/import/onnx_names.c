@@ -36,6 +36,11 @@ V onnx_lookup(const struct onnx_scope *s, const char *name)
 	return v;
 }
 
+int onnx_is_bound_here(const struct onnx *c, const char *name)
+{
+	return lookup_here(c->scope, name).node != NULL;
+}
+
 static void place(struct onnx_scope *s, struct onnx_binding b)
 {
 	uint32_t i = (uint32_t)b.hash & (s->cap - 1);
@@ -142,30 +147,48 @@ const Onnx__AttributeProto *onnx_attr(const struct onnx *c, const char *name)
 	return a;
 }
 
-int64_t onnx_int(const struct onnx *c, const char *name, int64_t otherwise)
+/* The attribute, which must be of that type when it says its type (as it has to since IR 2). */
+static const Onnx__AttributeProto *typed(struct onnx *c, const char *name,
+					 Onnx__AttributeProto__AttributeType type,
+					 const char *wanted)
 {
 	const Onnx__AttributeProto *a = onnx_attr(c, name);
+	if (a && a->has_type && a->type && a->type != type) {
+		onnx_fail(c, STX_E_INVALID, "attribute %s of operator %s must be %s", name,
+			  c->n->op_type, wanted);
+		return NULL;
+	}
+	return a;
+}
+
+int64_t onnx_int(struct onnx *c, const char *name, int64_t otherwise)
+{
+	const Onnx__AttributeProto *a =
+		typed(c, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT, "an integer");
 	return a && a->has_i ? a->i : otherwise;
 }
 
-double onnx_float(const struct onnx *c, const char *name, double otherwise)
+double onnx_float(struct onnx *c, const char *name, double otherwise)
 {
-	const Onnx__AttributeProto *a = onnx_attr(c, name);
+	const Onnx__AttributeProto *a =
+		typed(c, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT, "a float");
 	return a && a->has_f ? (double)a->f : otherwise;
 }
 
-const char *onnx_str(const struct onnx *c, const char *name, const char *otherwise)
+const char *onnx_str(struct onnx *c, const char *name, const char *otherwise)
 {
-	const Onnx__AttributeProto *a = onnx_attr(c, name);
+	const Onnx__AttributeProto *a =
+		typed(c, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING, "a string");
 	if (!a || !a->has_s)
 		return otherwise;
 	char *s = stx_arena_strndup(c->arena, (const char *)a->s.data, a->s.len);
 	return s ? s : otherwise;
 }
 
-int onnx_ints(const struct onnx *c, const char *name, const int64_t **v)
+int onnx_ints(struct onnx *c, const char *name, const int64_t **v)
 {
-	const Onnx__AttributeProto *a = onnx_attr(c, name);
+	const Onnx__AttributeProto *a =
+		typed(c, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS, "a list of integers");
 	if (!a)
 		return -1;
 	*v = a->ints;

@@ -115,16 +115,18 @@ static stx_err map_isinf(struct onnx *c, V *out)
 static stx_err map_cast(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
-	int64_t to = onnx_int(c, "to", 0);
-	enum stx_dtype t = stx_onnx_dtype((int)to);
-	if (c->opset < 6 && onnx_attr(c, "to") && onnx_attr(c, "to")->has_s) {
-		const char *name = onnx_str(c, "to", "");
+	const char *name;
+	enum stx_dtype t;
+	if (c->opset < 6) {
+		name = onnx_str(c, "to", "");
 		t = stx_onnx_dtype_named(name);
-		if (t == STX_DTYPE_NONE)
-			return onnx_unsupported_attr(c, "to", name);
+	} else {
+		int to = (int)onnx_int(c, "to", 0);
+		name = stx_onnx_type_name(to);
+		t = stx_onnx_dtype(to);
 	}
 	if (t == STX_DTYPE_NONE)
-		return onnx_unsupported_attr(c, "to", stx_onnx_type_name((int)to));
+		return onnx_unsupported_attr(c, "to", name);
 	out[0] = onnx_saturating_cast(c, x, t);
 	return c->err;
 }
