@@ -219,7 +219,7 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		if (err)
 			return err;
 	}
-	err = stx__memory_plan(c.s, c.group_of, d);
+	err = stx__memory_plan(c.s, d);
 	if (!err)
 		err = count_traffic(&c);
 	if (!err)

@@ -28,6 +28,7 @@ struct stx__mem_item {
 		in_place; /* item whose place it may take when that one ends at `first`; STX_NONE */
 	uint64_t offset;  /* result */
 	uint8_t took_place; /* result: in_place was used */
+	uint8_t reused;     /* result: lies in memory that was there */
 };
 
 /* Greedy, best fit within size classes; offsets are multiples of 64. ensures: items alive at the
@@ -36,6 +37,6 @@ struct stx__mem_item {
 stx_err stx__memory_place(struct stx_arena *a, struct stx__mem_item *items, uint32_t n,
 			  uint32_t nsteps, uint64_t *total);
 /* Slots of a schedule whose groups and kernels are there. */
-stx_err stx__memory_plan(struct stx_schedule *s, const uint32_t *group_of, struct stx_diag *d);
+stx_err stx__memory_plan(struct stx_schedule *s, struct stx_diag *d);
 
 #endif

@@ -310,6 +310,35 @@ static void test_phases_other_rows_and_huge_rows_stay_apart(void **state)
 	stx_arena_free(m.a);
 }
 
+/* GF-07 among phases: the scores end in the kernel that makes probabilities of them, which read
+ * each point for the last time where they write it; the reversed rows of the second graph may not.
+ */
+static void test_phases_result_takes_the_place_of_what_it_read_last(void **state)
+{
+	(void)state;
+	static const char *const texts[] = {
+		"%a : f32[64,32] = placeholder()\n%b : f32[32,80] = placeholder()\n"
+		"%c : f32[80,16] = placeholder()\n%s = mm.default(%a, %b)\n"
+		"%p = _softmax.default(%s, -1, False)\n%o = mm.default(%p, %c)\nreturn (%o)",
+		"%a : f32[64,32] = placeholder()\n%b : f32[32,80] = placeholder()\n"
+		"%c : f32[80,16] = placeholder()\n%s = mm.default(%a, %b)\n"
+		"%f = flip.default(%s, [0])\n%g = add.Tensor(%s, %f)\n"
+		"%p = _softmax.default(%g, -1, False)\n%o = mm.default(%p, %c)\nreturn (%o)",
+	};
+	for (int i = 0; i < 2; i++) {
+		struct maker m;
+		lower_text(&m, texts[i]);
+		struct stx_schedule *s = must_schedule(&m, 0);
+		uint32_t in_place = 0;
+		for (uint32_t b = 0; b < m.l->buffers.n; b++)
+			in_place += s->slots[b].in_place;
+		assert_int_equal(in_place, i == 0);
+		assert_int_equal(s->workspace_bytes, (i ? 2 : 1) * 64 * 80 * 4);
+		check_same_bits(&m, NULL);
+		stx_arena_free(m.a);
+	}
+}
+
 /* ---- random programs ---- */
 
 struct space { /* axes of the full level in order; some are columns */
@@ -483,6 +512,7 @@ int main(void)
 		cmocka_unit_test(test_phases_chains_are_one_kernel_with_the_same_bits),
 		cmocka_unit_test(test_phases_repeated_layers_share_kernels),
 		cmocka_unit_test(test_phases_other_rows_and_huge_rows_stay_apart),
+		cmocka_unit_test(test_phases_result_takes_the_place_of_what_it_read_last),
 		cmocka_unit_test(test_phases_random_programs_have_the_bits_of_single_kernels),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
