@@ -85,7 +85,8 @@ static int same_space(const struct stx_buffer *p, const struct stx_buffer *q)
 	if (p->def != q->def || !same_exs(p->ranges, p->nranges, q->ranges, q->nranges))
 		return 0;
 	return p->def != STX_DEF_REDUCTION ||
-	       same_exs(p->rranges, p->nrranges, q->rranges, q->nrranges);
+	       (same_exs(p->rranges, p->nrranges, q->rranges, q->nrranges) &&
+		p->rlimit == q->rlimit && p->is_merge == q->is_merge);
 }
 
 static struct space_slot *space_slot(struct fuse *f, const struct stx_buffer *b)

@@ -90,6 +90,9 @@ static stx_err collect(struct stx__build *b)
 		if (!err && buf->def == STX_DEF_REDUCTION && is_arg(buf->monoid))
 			err = note(b, i, stx__position(b->ex, buf),
 				   (struct stx__access){ .is_load = 0 }, STX_I64);
+		if (!err && buf->def == STX_DEF_REDUCTION && buf->rlimit != STX_EX_BAD)
+			err = note(b, i, buf->rlimit, (struct stx__access){ .is_load = 0 },
+				   STX_I64);
 		if (err)
 			return err;
 	}
@@ -307,6 +310,8 @@ static enum stx_order order_of(struct stx__build *b, const struct stx_buffer *bu
 		return STX_ORDER_LANES;
 	if (buf->monoid == STX_MONOID_DOT || is_exact(buf))
 		return STX_ORDER_PLAIN;
+	if (buf->is_merge)
+		return STX_ORDER_SERIAL;
 	stx_ex total = stx_ex_const(b->ex, 1);
 	for (uint32_t i = 0; i < buf->nrranges; i++)
 		total = stx_ex_mul(b->ex, total, buf->rranges[i]);

@@ -1,6 +1,7 @@
 /* schedule.c: order bodies -> fuse -> build each kernel -> name it -> plan memory -> count traffic.
  */
 #include "schedule_impl.h"
+#include "split.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -198,16 +199,19 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		.s = STX_NEW(a, struct stx_schedule), .o = o, .l = l, .arena = a, .d = d
 	};
 	*out = NULL;
+	for (uint32_t i = 0; i < l->buffers.n; i++)
+		if (l->buffers.at[i]->def != STX_DEF_NONE &&
+		    stx__order_body(l, &l->buffers.at[i]->body))
+			return oom(&c);
+	stx_err err = o->no_split ? STX_E_OK : stx__split(l, o, d);
+	if (err)
+		return err;
 	c.group_of = STX_NEW_ARRAY(a, uint32_t, l->buffers.n + 1);
 	c.needed = STX_NEW_ARRAY(a, uint8_t, l->buffers.n + 1);
 	if (!c.s || !c.group_of || !c.needed)
 		return oom(&c);
 	c.s->loops = l;
-	for (uint32_t i = 0; i < l->buffers.n; i++)
-		if (l->buffers.at[i]->def != STX_DEF_NONE &&
-		    stx__order_body(l, &l->buffers.at[i]->body))
-			return oom(&c);
-	stx_err err = stx__fuse(c.s, o, c.group_of, d);
+	err = stx__fuse(c.s, o, c.group_of, d);
 	if (err)
 		return err;
 	err = collect_inputs(&c);

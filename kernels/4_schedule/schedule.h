@@ -34,12 +34,23 @@ struct stx_schedule {
 	STX_VEC(const char *) report; /* a line a group: what it computes, why it stands alone */
 };
 
+struct stx_device { /* what the number of segments of a long reduction depends on (RD-16) */
+	int32_t sms, warp, threads_per_sm;
+};
+#define STX_DEVICE_DEFAULT                                                                         \
+	{                                                                                          \
+		132, 32, 2048                                                                      \
+	} /* an H100: what a deviceless build assumes */
+
 struct stx_schedule_options {
 	int target_gpu;
 	int no_fuse;
+	int no_split; /* long reductions stay whole: the same bits, for tests */
+	const struct stx_device *device; /* GPU only; NULL: STX_DEVICE_DEFAULT */
 };
 
-/* requires: stx_loops_verify. Puts bodies in order (body_order.c). ensures: every kernel passes
+/* requires: stx_loops_verify. Puts bodies in order (body_order.c) and cuts long reductions in two
+ * layers (split.c), so that buffers get new numbers. ensures: every kernel passes
  * stx_kernel_verify; launch order respects dependences; no slot is overwritten while live. */
 stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		     struct stx_schedule **out, struct stx_diag *d);

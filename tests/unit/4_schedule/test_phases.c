@@ -303,10 +303,10 @@ static void test_phases_other_rows_and_huge_rows_stay_apart(void **state)
 		"return (%w)");
 	assert_int_equal(check_same_bits(&m, NULL), 2);
 	stx_arena_free(m.a);
-	/* one grid point for everything */
+	/* one grid point for everything; its two reductions are cut (split.h) */
 	lower_text(&m, "%x : f32[1,1000000] = placeholder()\n%y = _softmax.default(%x, -1, "
 		       "False)\nreturn (%y)");
-	assert_in_range(must_schedule(&m, 0)->kernels.n, 2, 4);
+	assert_int_equal(must_schedule(&m, 0)->kernels.n, 4 + 2);
 	stx_arena_free(m.a);
 }
 

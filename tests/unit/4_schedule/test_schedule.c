@@ -229,8 +229,8 @@ static void test_schedule_column_sum_runs_along_columns(void **state)
 	(void)state;
 	struct maker m;
 	maker_init(&m);
-	struct stx_buffer *a = mk_input(&m, STX_BF16, 2, (int64_t[]){ 3000, 100 });
-	mk_begin_ints(&m, 1, (int64_t[]){ 100 }, 1, (int64_t[]){ 3000 });
+	struct stx_buffer *a = mk_input(&m, STX_BF16, 2, (int64_t[]){ 2000, 100 });
+	mk_begin_ints(&m, 1, (int64_t[]){ 100 }, 1, (int64_t[]){ 2000 });
 	stx_ex at = stx_ex_add(m.x, mk_var(&m, 0), stx_ex_muli(m.x, mk_var(&m, 1), 100));
 	mk_end(&m, STX_BUF_OUTPUT, STX_BF16, STX_DEF_REDUCTION, STX_MONOID_SUM, STX_F32,
 	       mk_load(&m, a, at), 0);
