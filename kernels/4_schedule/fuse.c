@@ -398,9 +398,9 @@ static int join(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 	return note_reads(f, b, group);
 }
 
-static int start(struct fuse *f, const struct stx_buffer *b)
+static int start(struct fuse *f, const struct stx_buffer *b, uint32_t apart_from)
 {
-	struct stx_group g = { .why_not = f->why };
+	struct stx_group g = { .why_not = f->why, .apart_from = apart_from };
 	struct fused info = { .nreads = 0 };
 	if (stx_push(f->arena, &f->s->groups, g) || stx_push(f->arena, &f->info, info))
 		return -1;
@@ -412,7 +412,7 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 	uint32_t latest = latest_producer(f, b);
 	f->why = fuse_at_all ? "it reads no other kernel's result" : "fusion is off";
 	if (!fuse_at_all)
-		return start(f, b);
+		return start(f, b, STX_NONE);
 	struct space_slot *slot = space_slot(f, b);
 	if (latest != STX_NONE && may_follow(f, b, latest)) {
 		if (b->def == STX_DEF_REDUCTION && !info_of(f, latest)->has_reduction)
@@ -422,11 +422,13 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 	const char *why = f->why;
 	uint32_t beside = slot->group ? slot->group - 1 : STX_NONE;
 	if (beside != STX_NONE && (latest == STX_NONE || beside >= latest) &&
-	    may_stand_beside(f, b, beside))
+	    may_stand_beside(f, b, beside)) {
+		f->s->groups.at[beside].nbeside += !reads_group(f, b, beside);
 		return join(f, b, beside);
+	}
 	if (latest != STX_NONE) /* the nearer chance */
 		f->why = why;
-	if (start(f, b))
+	if (start(f, b, latest != STX_NONE ? latest : beside))
 		return -1;
 	slot->group = f->s->groups.n;
 	return 0;

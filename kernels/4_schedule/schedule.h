@@ -9,8 +9,21 @@
 struct stx_group { /* buffers computed by one kernel, in order: reductions, then pointwise (build.h)
 		    */
 	STX_VEC(uint32_t) buffers;
-	const char
-		*why_not; /* why its first buffer did not join an earlier group, for the report */
+	/* For the report: why its first buffer did not join an earlier group, and which one that
+	 * was (STX_NONE: there was none); how many of its buffers stand beside others that they do
+	 * not read, for the inputs they share. */
+	const char *why_not;
+	uint32_t apart_from, nbeside;
+};
+
+struct stx_account {                      /* of launches; bytes at the size hints */
+	uint64_t launches, reads, writes; /* whole-tensor passes (GF-02) */
+	uint64_t bytes_read, bytes_written;
+};
+
+struct stx_kernel_account {
+	uint64_t bytes_read, bytes_written; /* each parameter once */
+	uint64_t ops; /* arithmetic of all points, an elementary function as one; saturating */
 };
 
 struct stx_slot {            /* where a TEMP buffer lives in the workspace (memory.c) */
@@ -28,10 +41,14 @@ struct stx_schedule {
 	struct stx_slot *slots;               /* [loops->buffers.n] */
 	uint64_t workspace_bytes;             /* of the slots of static size */
 	stx_ex workspace;                     /* bytes of all slots */
-	uint64_t bytes_read,
-		bytes_written;        /* of all launches, at the size hints: each parameter once */
-	uint64_t bytes_min;           /* inputs and constants read once, outputs written once */
-	STX_VEC(const char *) report; /* a line a group: what it computes, why it stands alone */
+	/* The compile report (report.c), as data and as lines. */
+	struct stx_account fused;   /* of this schedule */
+	struct stx_account unfused; /* one launch an operator of the graph, views for nothing */
+	uint64_t bytes_min;         /* inputs and constants read once, outputs written once */
+	struct stx_kernel_account *accounts; /* [kernels.n] */
+	uint32_t temps, reused, in_place;    /* temporaries in memory; of them, see stx_slot */
+	uint64_t temp_bytes; /* of all temporaries of static size, had each its own place */
+	STX_VEC(const char *) report;
 };
 
 struct stx_device { /* what the number of segments of a long reduction depends on (RD-16) */
@@ -45,7 +62,7 @@ struct stx_device { /* what the number of segments of a long reduction depends o
 struct stx_schedule_options {
 	int target_gpu;
 	int no_fuse;
-	int no_split; /* long reductions stay whole: the same bits, for tests */
+	int no_split;                    /* long reductions stay whole: the same bits, for tests */
 	const struct stx_device *device; /* GPU only; NULL: STX_DEVICE_DEFAULT */
 };
 

@@ -148,7 +148,7 @@ static void test_phases_softmax_is_one_kernel(void **state)
 	assert_int_equal(count_loads(k, 1), 1);
 	assert_int_equal(count_ops(k, STX_K_STORE), 2);
 	assert_int_equal(count_ops(k, STX_K_UPDATE), 2);
-	assert_int_equal(s->bytes_read + s->bytes_written, 2 * 256 * 1000 * 4); /* MR-04: 2N */
+	assert_int_equal(s->fused.bytes_read + s->fused.bytes_written, 2 * 256 * 1000 * 4); /* MR-04: 2N */
 	assert_int_equal(s->bytes_min, 2 * 256 * 1000 * 4);
 	assert_int_equal(s->workspace_bytes, 0);
 	char *text = kernel_text(k);
@@ -170,7 +170,7 @@ static void test_phases_layer_norm_is_one_kernel(void **state)
 	assert_int_equal(count_loads(k, 0), 3);
 	assert_int_equal(count_ops(k, STX_K_LOAD), 5);
 	assert_int_equal(count_ops(k, STX_K_STORE), 1);
-	assert_int_equal(s->bytes_read + s->bytes_written, s->bytes_min);
+	assert_int_equal(s->fused.bytes_read + s->fused.bytes_written, s->bytes_min);
 	char *text = kernel_text(k);
 	check_golden("layer_norm_128_768", text);
 	free(text);

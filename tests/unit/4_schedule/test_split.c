@@ -122,8 +122,8 @@ static void test_split_gpu_row_sums_have_two_layers(void **state)
 	expect(text, "_parts', 2*i0 + r0_0)");
 	expect(text, "ranges=[64],\n  reduction_ranges=[2]");
 	/* RD-26: 128 partial sums, 512 bytes, written and read again beside 2^20 elements */
-	assert_int_equal(s->bytes_read, 4 * (1 << 20) + 512);
-	assert_int_equal(s->bytes_written, 64 * 4 + 512);
+	assert_int_equal(s->fused.bytes_read, 4 * (1 << 20) + 512);
+	assert_int_equal(s->fused.bytes_written, 64 * 4 + 512);
 	/* LN-04: the rows and halves of the first layer merge: 8192*x0 + r0, x0 in [0,128) */
 	char *kernel = kernel_text(s->kernels.at[0]);
 	expect(kernel, "axis x0 grid 128\n");
