@@ -148,7 +148,8 @@ static void test_phases_softmax_is_one_kernel(void **state)
 	assert_int_equal(count_loads(k, 1), 1);
 	assert_int_equal(count_ops(k, STX_K_STORE), 2);
 	assert_int_equal(count_ops(k, STX_K_UPDATE), 2);
-	assert_int_equal(s->fused.bytes_read + s->fused.bytes_written, 2 * 256 * 1000 * 4); /* MR-04: 2N */
+	assert_int_equal(s->fused.bytes_read + s->fused.bytes_written,
+			 2 * 256 * 1000 * 4); /* MR-04: 2N */
 	assert_int_equal(s->bytes_min, 2 * 256 * 1000 * 4);
 	assert_int_equal(s->workspace_bytes, 0);
 	char *text = kernel_text(k);
@@ -236,6 +237,48 @@ static void test_phases_chains_are_one_kernel_with_the_same_bits(void **state)
 			fail_msg("%u kernels fused, %u unfused:\n%s", fused, unfused, chains[i]);
 		stx_arena_free(m.a);
 	}
+}
+
+/* Short rows, long rows, and one row that a thread does at once: one kernel each, its traffic the
+ * least there is. %1$d: rows, %2$d: columns. */
+static void test_phases_rows_of_any_length_are_one_kernel(void **state)
+{
+	static const char *const texts[] = {
+		"%%x : f32[%1$d,%2$d] = placeholder()\n%%y = _softmax.default(%%x, -1, False)\n"
+		"return (%%y)",
+		"%%x : f32[%1$d,%2$d] = placeholder()\n%%y = _log_softmax.default(%%x, -1, False)\n"
+		"return (%%y)",
+		"%%x : f32[%1$d,%2$d] = placeholder()\n%%y = logsumexp.default(%%x, [1])\n"
+		"return (%%y)",
+		"%%x : f32[%1$d,%2$d] = placeholder()\n%%w : f32[%2$d] = placeholder()\n"
+		"%%b : f32[%2$d] = placeholder()\n"
+		"%%y = layer_norm.default(%%x, [%2$d], %%w, %%b, 1e-5)\nreturn (%%y)",
+		"%%x : f32[%1$d,%2$d] = placeholder()\n%%w : f32[%2$d] = placeholder()\n"
+		"%%s = mul.Tensor(%%x, %%x)\n%%m = mean.dim(%%s, [1], True)\n"
+		"%%e = add.Scalar(%%m, 1e-6)\n%%r = rsqrt.default(%%e)\n"
+		"%%n = mul.Tensor(%%x, %%r)\n%%y = mul.Tensor(%%n, %%w)\nreturn (%%y)",
+		/* cross entropy against classes */
+		"%%x : f32[%1$d,%2$d] = placeholder()\n%%t : i64[%1$d,1] = placeholder()\n"
+		"%%l = _log_softmax.default(%%x, 1, False)\n%%g = gather.default(%%l, 1, %%t)\n"
+		"%%y = neg.default(%%g)\nreturn (%%y)",
+	};
+	static const int sizes[][2] = { { 4096, 7 }, { 64, 20000 }, { 16, 300000 }, { 1, 60000 } };
+	(void)state;
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
+			struct maker m;
+			char text[512];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+			snprintf(text, sizeof text, texts[i], sizes[j][0], sizes[j][1]);
+#pragma GCC diagnostic pop
+			lower_text(&m, text);
+			struct stx_schedule *s = must_schedule(&m, 0);
+			if (s->kernels.n != 1 ||
+			    s->fused.bytes_read + s->fused.bytes_written != s->bytes_min)
+				fail_msg("%u kernels:\n%s", s->kernels.n, text);
+			stx_arena_free(m.a);
+		}
 }
 
 /* x + W2 gelu(W1 norm(x) + b1) + b2, three times over. */
@@ -510,6 +553,7 @@ int main(void)
 		cmocka_unit_test(test_phases_layer_norm_is_one_kernel),
 		cmocka_unit_test(test_phases_logsumexp_is_one_kernel),
 		cmocka_unit_test(test_phases_chains_are_one_kernel_with_the_same_bits),
+		cmocka_unit_test(test_phases_rows_of_any_length_are_one_kernel),
 		cmocka_unit_test(test_phases_repeated_layers_share_kernels),
 		cmocka_unit_test(test_phases_other_rows_and_huge_rows_stay_apart),
 		cmocka_unit_test(test_phases_result_takes_the_place_of_what_it_read_last),
