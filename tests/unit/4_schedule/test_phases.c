@@ -281,6 +281,53 @@ static void test_phases_rows_of_any_length_are_one_kernel(void **state)
 		}
 }
 
+/* Reductions and full-level work that read an input at the same points are one kernel, whichever
+ * comes first, with the bits they have apart; at other points they are two. */
+static void test_phases_share_an_input_across_spaces(void **state)
+{
+	static const struct {
+		uint32_t kernels, beside;
+		const char *text;
+	} cases[] = {
+		{ 1, 1,
+		  "%x : f32[70,100] = placeholder()\n%s = sum.dim_IntList(%x, [1])\n"
+		  "%y = exp.default(%x)\nreturn (%s, %y)" },
+		{ 1, 1,
+		  "%x : f32[70,100] = placeholder()\n%w : f32[70,100] = placeholder()\n"
+		  "%y = mul.Tensor(%x, %w)\n%s = amax.default(%x, [1])\nreturn (%y, %s)" },
+		{ 1, 2,
+		  "%x : f32[70,100] = placeholder()\n%y = neg.default(%x)\n"
+		  "%s = sum.dim_IntList(%x, [1])\n%m = mul.Tensor(%x, %x)\n"
+		  "%q = sum.dim_IntList(%m, [1])\nreturn (%y, %s, %q)" },
+		/* gradients of a bias and of an activation: columns, along lanes of columns */
+		{ 1, 1,
+		  "%g : f32[70,100] = placeholder()\n%x : f32[70,100] = placeholder()\n"
+		  "%d = mul.Tensor(%g, %x)\n%b = sum.dim_IntList(%g, [0])\nreturn (%d, %b)" },
+		/* reversed rows: no read is shared */
+		{ 2, 0,
+		  "%x : f32[70,100] = placeholder()\n%f = flip.default(%x, [0])\n"
+		  "%y = exp.default(%f)\n%s = sum.dim_IntList(%x, [1])\nreturn (%y, %s)" },
+		/* what it reads is complete only later */
+		{ 2, 0,
+		  "%x : f32[64,64] = placeholder()\n%s = sum.dim_IntList(%x, [1])\n"
+		  "%t = flip.default(%s, [0])\n%y = add.Tensor(%x, %t)\nreturn (%y, %s)" },
+	};
+	(void)state;
+	seed = 15;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct maker m;
+		uint32_t beside = 0;
+		lower_text(&m, cases[i].text);
+		uint32_t fused = check_same_bits(&m, NULL);
+		const struct stx_schedule *s = must_schedule(&m, 0);
+		for (uint32_t g = 0; g < s->groups.n; g++)
+			beside += s->groups.at[g].nbeside;
+		if (fused != cases[i].kernels || beside != cases[i].beside)
+			fail_msg("%u kernels, %u beside:\n%s", fused, beside, cases[i].text);
+		stx_arena_free(m.a);
+	}
+}
+
 /* x + W2 gelu(W1 norm(x) + b1) + b2, three times over. */
 static void test_phases_repeated_layers_share_kernels(void **state)
 {
@@ -554,6 +601,7 @@ int main(void)
 		cmocka_unit_test(test_phases_logsumexp_is_one_kernel),
 		cmocka_unit_test(test_phases_chains_are_one_kernel_with_the_same_bits),
 		cmocka_unit_test(test_phases_rows_of_any_length_are_one_kernel),
+		cmocka_unit_test(test_phases_share_an_input_across_spaces),
 		cmocka_unit_test(test_phases_repeated_layers_share_kernels),
 		cmocka_unit_test(test_phases_other_rows_and_huge_rows_stay_apart),
 		cmocka_unit_test(test_phases_result_takes_the_place_of_what_it_read_last),
