@@ -76,7 +76,8 @@ static void test_long_reductions_do_not_depend_on_threads_or_level(void **state)
 	sample_new(&s, n, 1);
 	same_everywhere("%x : f32[1000003,1] = placeholder()\n%s = sum.default(%x)\n"
 			"%m = mean.default(%x)\n%a = amax.default(%x)\n"
-			"%d = _to_copy.default(%x, dtype=f64)\n%e = sum.default(%d)\nreturn (%s, %m, %a, %e)\n",
+			"%d = _to_copy.default(%x, dtype=f64)\n%e = sum.default(%d)\nreturn (%s, "
+			"%m, %a, %e)\n",
 			&s.in, 4, out);
 	float sum, mean, max, want = -INFINITY;
 	double wide;
@@ -119,11 +120,65 @@ static void test_long_reductions_of_columns_do_not_depend_on_threads_or_level(vo
 	free(s.in.data);
 }
 
+/* Cross entropy against classes, mean over rows: a kernel for the rows' losses, one or two for
+ * their mean; the logits of a row are far apart, and one is infinite. */
+static void test_long_reductions_cross_entropy_is_close_everywhere(void **state)
+{
+	enum { ROWS = 40, CLASSES = 7001 };
+	static float x[ROWS][CLASSES];
+	static int64_t target[ROWS];
+	struct stx_tensor in[2] = {
+		{ .data = x, .dtype = STX_F32, .rank = 2, .sizes = { ROWS, CLASSES } },
+		{ .data = target, .dtype = STX_I64, .rank = 2, .sizes = { ROWS, 1 } },
+	};
+	double want[ROWS], mean = 0;
+	(void)state;
+	compiled_dense(&in[0]);
+	compiled_dense(&in[1]);
+	for (int i = 0; i < ROWS; i++) {
+		double sum = 0, most = -INFINITY;
+		target[i] = i * 171 % CLASSES;
+		for (int j = 0; j < CLASSES; j++)
+			x[i][j] = (float)((i * 7919 + j * 104729) % 20011) * 0.01f - 100;
+		x[i][(i * 31 + 5) % CLASSES] = -INFINITY;
+		target[i] += target[i] == (i * 31 + 5) % CLASSES;
+		for (int j = 0; j < CLASSES; j++)
+			most = fmax(most, (double)x[i][j]);
+		for (int j = 0; j < CLASSES; j++)
+			sum += exp((double)x[i][j] - most);
+		want[i] = most + log(sum) - (double)x[i][target[i]];
+		mean += want[i] / ROWS;
+	}
+	for (const char *const *t = compiled_targets(); *t; t++)
+		for (int form = COMPILED_FUSED; form <= COMPILED_UNFUSED; form++) {
+			struct compiled c;
+			struct stx_tensor out[2];
+			struct stx_diag d = { 0 };
+			if (compiled_build("%x : f32[40,7001] = placeholder()\n"
+					   "%t : i64[40,1] = placeholder()\n"
+					   "%l = _log_softmax.default(%x, 1, False)\n"
+					   "%g = gather.default(%l, 1, %t)\n%n = neg.default(%g)\n"
+					   "%m = mean.default(%n)\nreturn (%n, %m)\n",
+					   *t, (enum compiled_form)form, &c, &d) ||
+			    compiled_run(&c, COMPILED_PIECES, in, 2, out, &d))
+				fail_msg("%s %s: %s", *t, d.stage, d.text);
+			assert_true(form == COMPILED_UNFUSED || c.nkernels <= 2);
+			for (int i = 0; i < ROWS; i++) /* rounding of values up to 200, twice */
+				assert_true(fabs((double)((float *)out[0].data)[i] - want[i]) <=
+					    3 * 200 * 0x1p-24);
+			assert_true(fabs((double)*(float *)out[1].data - mean) <=
+				    4 * 200 * 0x1p-24);
+			compiled_free_outputs(out, 2);
+			compiled_free(&c);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_long_reductions_do_not_depend_on_threads_or_level),
 		cmocka_unit_test(test_long_reductions_of_columns_do_not_depend_on_threads_or_level),
+		cmocka_unit_test(test_long_reductions_cross_entropy_is_close_everywhere),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,7 +148,8 @@ static void test_phases_softmax_is_one_kernel(void **state)
 	assert_int_equal(count_loads(k, 1), 1);
 	assert_int_equal(count_ops(k, STX_K_STORE), 2);
 	assert_int_equal(count_ops(k, STX_K_UPDATE), 2);
-	assert_int_equal(s->fused.bytes_read + s->fused.bytes_written, 2 * 256 * 1000 * 4); /* MR-04: 2N */
+	assert_int_equal(s->fused.bytes_read + s->fused.bytes_written,
+			 2 * 256 * 1000 * 4); /* MR-04: 2N */
 	assert_int_equal(s->bytes_min, 2 * 256 * 1000 * 4);
 	assert_int_equal(s->workspace_bytes, 0);
 	char *text = kernel_text(k);
@@ -234,6 +235,95 @@ static void test_phases_chains_are_one_kernel_with_the_same_bits(void **state)
 		uint32_t fused = check_same_bits(&m, &unfused);
 		if (fused != 1 || unfused < 2)
 			fail_msg("%u kernels fused, %u unfused:\n%s", fused, unfused, chains[i]);
+		stx_arena_free(m.a);
+	}
+}
+
+/* Short rows, long rows, and one row that a thread does at once: one kernel each, its traffic the
+ * least there is. %1$d: rows, %2$d: columns. */
+static void test_phases_rows_of_any_length_are_one_kernel(void **state)
+{
+	static const char *const texts[] = {
+		"%%x : f32[%1$d,%2$d] = placeholder()\n%%y = _softmax.default(%%x, -1, False)\n"
+		"return (%%y)",
+		"%%x : f32[%1$d,%2$d] = placeholder()\n%%y = _log_softmax.default(%%x, -1, False)\n"
+		"return (%%y)",
+		"%%x : f32[%1$d,%2$d] = placeholder()\n%%y = logsumexp.default(%%x, [1])\n"
+		"return (%%y)",
+		"%%x : f32[%1$d,%2$d] = placeholder()\n%%w : f32[%2$d] = placeholder()\n"
+		"%%b : f32[%2$d] = placeholder()\n"
+		"%%y = layer_norm.default(%%x, [%2$d], %%w, %%b, 1e-5)\nreturn (%%y)",
+		"%%x : f32[%1$d,%2$d] = placeholder()\n%%w : f32[%2$d] = placeholder()\n"
+		"%%s = mul.Tensor(%%x, %%x)\n%%m = mean.dim(%%s, [1], True)\n"
+		"%%e = add.Scalar(%%m, 1e-6)\n%%r = rsqrt.default(%%e)\n"
+		"%%n = mul.Tensor(%%x, %%r)\n%%y = mul.Tensor(%%n, %%w)\nreturn (%%y)",
+		/* cross entropy against classes */
+		"%%x : f32[%1$d,%2$d] = placeholder()\n%%t : i64[%1$d,1] = placeholder()\n"
+		"%%l = _log_softmax.default(%%x, 1, False)\n%%g = gather.default(%%l, 1, %%t)\n"
+		"%%y = neg.default(%%g)\nreturn (%%y)",
+	};
+	static const int sizes[][2] = { { 4096, 7 }, { 64, 20000 }, { 16, 300000 }, { 1, 60000 } };
+	(void)state;
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
+			struct maker m;
+			char text[512];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+			snprintf(text, sizeof text, texts[i], sizes[j][0], sizes[j][1]);
+#pragma GCC diagnostic pop
+			lower_text(&m, text);
+			struct stx_schedule *s = must_schedule(&m, 0);
+			if (s->kernels.n != 1 ||
+			    s->fused.bytes_read + s->fused.bytes_written != s->bytes_min)
+				fail_msg("%u kernels:\n%s", s->kernels.n, text);
+			stx_arena_free(m.a);
+		}
+}
+
+/* Reductions and full-level work that read an input at the same points are one kernel, whichever
+ * comes first, with the bits they have apart; at other points they are two. */
+static void test_phases_share_an_input_across_spaces(void **state)
+{
+	static const struct {
+		uint32_t kernels, beside;
+		const char *text;
+	} cases[] = {
+		{ 1, 1,
+		  "%x : f32[70,100] = placeholder()\n%s = sum.dim_IntList(%x, [1])\n"
+		  "%y = exp.default(%x)\nreturn (%s, %y)" },
+		{ 1, 1,
+		  "%x : f32[70,100] = placeholder()\n%w : f32[70,100] = placeholder()\n"
+		  "%y = mul.Tensor(%x, %w)\n%s = amax.default(%x, [1])\nreturn (%y, %s)" },
+		{ 1, 2,
+		  "%x : f32[70,100] = placeholder()\n%y = neg.default(%x)\n"
+		  "%s = sum.dim_IntList(%x, [1])\n%m = mul.Tensor(%x, %x)\n"
+		  "%q = sum.dim_IntList(%m, [1])\nreturn (%y, %s, %q)" },
+		/* gradients of a bias and of an activation: columns, along lanes of columns */
+		{ 1, 1,
+		  "%g : f32[70,100] = placeholder()\n%x : f32[70,100] = placeholder()\n"
+		  "%d = mul.Tensor(%g, %x)\n%b = sum.dim_IntList(%g, [0])\nreturn (%d, %b)" },
+		/* reversed rows: no read is shared */
+		{ 2, 0,
+		  "%x : f32[70,100] = placeholder()\n%f = flip.default(%x, [0])\n"
+		  "%y = exp.default(%f)\n%s = sum.dim_IntList(%x, [1])\nreturn (%y, %s)" },
+		/* what it reads is complete only later */
+		{ 2, 0,
+		  "%x : f32[64,64] = placeholder()\n%s = sum.dim_IntList(%x, [1])\n"
+		  "%t = flip.default(%s, [0])\n%y = add.Tensor(%x, %t)\nreturn (%y, %s)" },
+	};
+	(void)state;
+	seed = 15;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct maker m;
+		uint32_t beside = 0;
+		lower_text(&m, cases[i].text);
+		uint32_t fused = check_same_bits(&m, NULL);
+		const struct stx_schedule *s = must_schedule(&m, 0);
+		for (uint32_t g = 0; g < s->groups.n; g++)
+			beside += s->groups.at[g].nbeside;
+		if (fused != cases[i].kernels || beside != cases[i].beside)
+			fail_msg("%u kernels, %u beside:\n%s", fused, beside, cases[i].text);
 		stx_arena_free(m.a);
 	}
 }
@@ -510,6 +600,8 @@ int main(void)
 		cmocka_unit_test(test_phases_layer_norm_is_one_kernel),
 		cmocka_unit_test(test_phases_logsumexp_is_one_kernel),
 		cmocka_unit_test(test_phases_chains_are_one_kernel_with_the_same_bits),
+		cmocka_unit_test(test_phases_rows_of_any_length_are_one_kernel),
+		cmocka_unit_test(test_phases_share_an_input_across_spaces),
 		cmocka_unit_test(test_phases_repeated_layers_share_kernels),
 		cmocka_unit_test(test_phases_other_rows_and_huge_rows_stay_apart),
 		cmocka_unit_test(test_phases_result_takes_the_place_of_what_it_read_last),
