@@ -226,6 +226,8 @@ struct tentative { /* the group as it would be with one more buffer: reductions 
 	const struct stx_buffer *at[STX__MAX_GROUP];
 	uint8_t is_stored[STX__MAX_GROUP];
 	uint32_t n, mine;
+	uint8_t gathers; /* it reads across its vector axis, which tiles of its own would do better
+			  */
 	struct stx__phases phases;
 };
 
@@ -274,7 +276,7 @@ static int same_order(const struct stx__red_order *p, const struct stx__red_orde
 
 /* Every reduction would run as it does alone; enough grid points stay, and stores stay contiguous.
  */
-static int keeps_order(struct fuse *f, const struct tentative *t, uint32_t group)
+static int keeps_order(struct fuse *f, struct tentative *t, uint32_t group)
 {
 	struct fused *g = info_of(f, group);
 	const struct stx_buffer *h = t->at[0], *b = t->at[t->mine];
@@ -289,6 +291,7 @@ static int keeps_order(struct fuse *f, const struct tentative *t, uint32_t group
 		f->why = "a reduction would run in another order";
 		return 0;
 	}
+	t->gathers = all.gathers;
 	int64_t rows = points(f->l->ex, h->ranges, h->nranges);
 	int64_t total = stx__sat_mul(rows, points(f->l->ex, h->rranges, h->nrranges));
 	if (!all.lanes)
@@ -306,6 +309,7 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 {
 	struct fused *g = info_of(f, group);
 	struct tentative *t = f->tentative;
+	t->gathers = 0;
 	if (!g->has_reduction && b->def != STX_DEF_REDUCTION) {
 		f->why = "its iteration space differs";
 		return 0;
@@ -392,8 +396,16 @@ static int may_share_rows(struct fuse *f, const struct stx_buffer *b, uint32_t g
 		f->why = "it reduces over what the kernel computes";
 		return 0;
 	}
-	return shares_read(f, b, group) && may_be_phase(f, b, group) &&
-	       shares_point(f, f->tentative);
+	struct fused *g = info_of(f, group);
+	uint8_t was_phased = g->is_phased;
+	if (!shares_read(f, b, group) || !may_be_phase(f, b, group))
+		return 0;
+	if (!f->tentative->gathers && shares_point(f, f->tentative))
+		return 1;
+	if (f->tentative->gathers)
+		f->why = "it would read across the vector axis";
+	g->is_phased = was_phased;
+	return 0;
 }
 
 /* ---- joining ---- */

@@ -8,6 +8,7 @@
 #include "schedule_impl.h"
 
 #define MAX_NAMED  4    /* buffers that a line names */
+#define MAX_LINES  1000 /* of kernels; the report travels with every reply */
 #define CORE_OPS   1e11 /* a second, of one core: 16 lanes, two a cycle, 3 GHz */
 #define CORE_BYTES 1e10 /* its share of the memory's */
 
@@ -404,8 +405,12 @@ stx_err stx__report(struct stx_schedule *s, const uint8_t *needed, struct stx_di
 	if (!bad)
 		account_memory(&r);
 	bad = bad || account_graph(&r) || traffic_line(&r) || memory_line(&r);
-	for (uint32_t i = 0; !bad && i < s->kernels.n; i++)
+	for (uint32_t i = 0; !bad && i < s->kernels.n && i < MAX_LINES; i++)
 		bad = kernel_line(&r, i);
+	if (!bad && s->kernels.n > MAX_LINES) {
+		stx_bytes_printf(&r.line, "and %u kernels more", s->kernels.n - MAX_LINES);
+		bad = end_line(&r);
+	}
 	stx_bytes_free(&r.line);
 	return bad ? stx_fail(d, STX_E_NOMEM, "schedule", NULL, "the memory budget is exceeded")
 		   : STX_E_OK;

@@ -8,3 +8,4 @@ printf 'machine: %s, %s cores, Linux %s\ndate: %s\npeer: %s\n\n' \
   "$(gcc --version | head -1)"
 start_daemon || exit 1
 "$build/tests/bench/bench_compile" || exit 1
+"$build/tests/bench/bench_fusion" || exit 1

@@ -307,6 +307,11 @@ static void test_phases_share_an_input_across_spaces(void **state)
 		{ 2, 0,
 		  "%x : f32[70,100] = placeholder()\n%f = flip.default(%x, [0])\n"
 		  "%y = exp.default(%f)\n%s = sum.dim_IntList(%x, [1])\nreturn (%y, %s)" },
+		/* the transposed operand is read in tiles, which a row would not do */
+		{ 2, 0,
+		  "%x : f32[96,96] = placeholder()\n%z : f32[96,96] = placeholder()\n"
+		  "%t = t.default(%z)\n%y = add.Tensor(%x, %t)\n"
+		  "%s = sum.dim_IntList(%x, [1])\nreturn (%y, %s)" },
 		/* what it reads is complete only later */
 		{ 2, 0,
 		  "%x : f32[64,64] = placeholder()\n%s = sum.dim_IntList(%x, [1])\n"

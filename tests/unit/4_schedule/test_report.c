@@ -286,6 +286,25 @@ static void test_report_symbolic_sizes_realise_as_their_hints(void **state)
 	assert_int_equal(bytes[0], bytes[1]);
 }
 
+/* The report travels with every reply: it has an end. */
+static void test_report_of_many_kernels_is_bounded(void **state)
+{
+	(void)state;
+	struct maker m;
+	struct stx_bytes text = { 0 };
+	stx_bytes_puts(&text, "%v0 : f32[64,64] = placeholder()\n");
+	for (int i = 0; i < 1500; i++)
+		stx_bytes_printf(&text, "%%v%d = mm.default(%%v%d, %%v0)\n", i + 1, i);
+	stx_bytes_puts(&text, "return (%v1500)");
+	lower_text(&m, stx_bytes_cstr(&text), 0);
+	struct stx_schedule *s = must_schedule(&m, 0);
+	assert_int_equal(s->kernels.n, 1500);
+	assert_int_equal(s->report.n, 2 + 1000 + 1);
+	assert_string_equal(s->report.at[s->report.n - 1], "and 500 kernels more");
+	stx_bytes_free(&text);
+	stx_arena_free(m.a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -299,6 +318,7 @@ int main(void)
 		cmocka_unit_test(test_report_cost_model_of_realisation),
 		cmocka_unit_test(test_report_names_the_rule_that_realised_a_buffer),
 		cmocka_unit_test(test_report_symbolic_sizes_realise_as_their_hints),
+		cmocka_unit_test(test_report_of_many_kernels_is_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
