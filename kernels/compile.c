@@ -335,8 +335,8 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 		}
 		if (!e)
 			e = copy_names(&out->report, s->report.at, s->report.n);
-		out->bytes_read = s->bytes_read;
-		out->bytes_written = s->bytes_written;
+		out->bytes_read = s->fused.bytes_read;
+		out->bytes_written = s->fused.bytes_written;
 		out->bytes_min = s->bytes_min;
 		out->plan = r.plan; /* moved */
 		memset(&r.plan, 0, sizeof r.plan);
