@@ -34,8 +34,12 @@ exits 2 "dump without a stage" "$stax" dump "$work/g.stax"
 exits 2 "a stage that is not there" "$stax" dump "$work/g.stax" --stage nosuch
 says "the stages are listed" "basis, primitives, loops"
 exits 1 "a stage of later" "$stax" dump "$work/g.stax" --stage ptx
-exits 1 "a format of later" "$stax" dump "$work/g.stax" --stage loops --format dot
-says "what to use" "not offered yet, use text"
+ok "a picture of the kernels" "$stax" dump "$work/g.stax" --stage kernels --format svg
+says "as SVG" "</svg>"
+ok "the same for Graphviz" "$stax" dump "$work/g.stax" --stage loops --format dot
+says "as dot" "digraph stax"
+exits 2 "a picture of a plan" "$stax" dump "$work/g.stax" --stage plan --format dot
+says "what has pictures" "pictures show graph, basis, primitives"
 exits 0 "help" "$stax" --help
 
 # ---- the daemon's own command line ----
