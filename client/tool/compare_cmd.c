@@ -1,4 +1,7 @@
-/* compare_cmd.c: stax compare: the compiled graph against the oracle on the same inputs. */
+/* compare_cmd.c: stax compare: the same inputs through every layer, from the graph as captured, by
+ * the oracle, to the compiled code; the first layer that departs from the one before it is named.
+ */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +10,7 @@
 struct flags {
 	const char *target;
 	double rtol, atol;
-	int64_t seed;
+	int64_t seed, work;
 	struct stx_option_list inputs, files;
 };
 
@@ -18,6 +21,7 @@ struct session {
 	struct stax_answer *answer;
 	struct stax_artifact *artifact;
 	struct stx_tool_arguments args;
+	struct stax_compare layers;
 	struct stx_tensor *want;
 	int nwant;
 };
@@ -41,7 +45,7 @@ static stx_err read_values(struct session *s, const struct flags *f, struct stx_
 	return STX_E_OK;
 }
 
-static stx_err run_compiled(struct session *s, const struct flags *f, struct stx_diag *d)
+static stx_err compile(struct session *s, const struct flags *f, struct stx_diag *d)
 {
 	struct stax_request q = { .target = f->target };
 	struct stx_tool_progress p;
@@ -57,10 +61,10 @@ static stx_err run_compiled(struct session *s, const struct flags *f, struct stx
 	if (!e)
 		e = stx_tool_bind(s->artifact, &s->graph, &s->values, 1, (uint64_t)f->seed,
 				  &s->args, d);
-	return e ? e : stx_tool_execute(s->artifact, &s->args, d);
+	return e;
 }
 
-static stx_err run_oracle(struct session *s, const struct flags *f, struct stx_diag *d)
+static stx_err run_layers(struct session *s, const struct flags *f, struct stx_diag *d)
 {
 	struct stax_request q = { .target = f->target };
 	struct stax_error err;
@@ -68,39 +72,105 @@ static stx_err run_oracle(struct session *s, const struct flags *f, struct stx_d
 		stx_tool_diag(d, &err);
 		return d->code;
 	}
+	s->layers.rtol = f->rtol;
+	s->layers.atol = f->atol;
+	s->layers.max_work = (uint64_t)f->work;
 	return stx_tool_reference_graph(s->private_client, &s->graph, &s->values, &q, &s->args,
-					&s->want, &s->nwant, d);
+					&s->layers, &s->want, &s->nwant, d);
 }
 
-static stx_err compare(struct session *s, const struct flags *f, FILE *out, struct stx_diag *d)
+/* ---- the verdicts ---- */
+
+static void print_layer(const struct stax_layer *y, int i, FILE *out)
 {
-	stx_err first = STX_E_OK;
-	if (s->nwant != s->args.nout)
-		return stx_fail(d, STX_E_INTERNAL, "compare", "",
-				"the oracle gives %d outputs, the artifact %d", s->nwant,
-				s->args.nout);
-	for (int i = 0; i < s->nwant; i++) {
-		const char *name;
-		char shape[160];
-		double worst = 0;
-		struct stx_host want = { .t = s->want[i] };
-		struct stx_diag here = { 0 };
-		stax_output(s->artifact, i, NULL, &name);
-		stx_err e = stx_host_compare(name, &s->args.out[i], &want, f->rtol, f->atol, &worst,
-					     &here);
-		stx_host_shape(&s->want[i], shape, sizeof shape);
-		if (e)
-			fprintf(out, "%s %s%s: differs: %s\n", name,
-				stx_dtype_name(s->want[i].dtype), shape, here.text);
-		else
-			fprintf(out, "%s %s%s: agrees with the oracle, largest difference %.3g\n",
-				name, stx_dtype_name(s->want[i].dtype), shape, worst);
-		if (e && !first) {
-			first = e;
-			*d = here;
-		}
+	fprintf(out, "%-12s %-4s  ", y->name, y->class_name);
+	if (!i)
+		fprintf(out, "evaluated by the oracle\n");
+	else if (y->verdict == STX_E_TOO_LARGE)
+		fprintf(out, "%s; raise it with --work\n", y->text);
+	else if (y->verdict)
+		fprintf(out, "DEPARTS: %s\n", y->text);
+	else if (y->is_equal)
+		fprintf(out, "equal\n");
+	else
+		fprintf(out, "within tolerance, largest difference %.3g\n", y->worst);
+}
+
+/* First element of other bits, NaN equal to NaN; -1: none. Types and shapes are equal. */
+static int64_t first_difference(const struct stx_host *a, const struct stx_host *b)
+{
+	int64_t n = stx_host_elems(a->t.sizes, a->t.rank);
+	size_t width = (size_t)stx_dtype_bytes(a->t.dtype);
+	for (int64_t i = 0; i < n; i++)
+		if (memcmp((char *)a->t.data + (size_t)i * width,
+			   (char *)b->t.data + (size_t)i * width, width) &&
+		    !(isnan(stx_host_at(a, i)) && isnan(stx_host_at(b, i))))
+			return i;
+	return -1;
+}
+
+/* One output of the code; where it must repeat the kernels' bits there is no tolerance. */
+static void judge_output(const struct stax_compare *c, const char *name, const struct stx_host *got,
+			 const struct stx_tensor *before, struct stax_layer *code)
+{
+	struct stx_host want = { .t = *before };
+	struct stx_diag d = { 0 };
+	double worst = 0;
+	stx_err e = stx_host_compare(name, got, &want, c->rtol, c->atol, &worst, &d);
+	int64_t at = e && !worst ? -1 : first_difference(got, &want);
+	if (!e && at < 0)
+		return;
+	code->is_equal = 0;
+	code->worst = worst > code->worst ? worst : code->worst;
+	if ((!e && !c->is_exact) || code->verdict)
+		return;
+	code->verdict = STX_E_MISMATCH;
+	if (e)
+		snprintf(code->text, sizeof code->text, "%.300s", d.text);
+	else
+		snprintf(code->text, sizeof code->text,
+			 "output '%.80s', element %lld: %.9g here, %.9g before", name,
+			 (long long)at, stx_host_at(got, at), stx_host_at(&want, at));
+}
+
+stx_err stx_tool_judge_layers(const struct stax_compare *c, const char *const *names,
+			      const struct stx_host *got, const struct stx_tensor *before, int n,
+			      FILE *out, struct stx_diag *d)
+{
+	const struct stax_layer *first = NULL;
+	struct stax_layer code = { .name = "code", .is_equal = 1 };
+	snprintf(code.class_name, sizeof code.class_name, "%s", c->is_exact ? "BIT" : "TOL");
+	for (int i = 0; i < n; i++)
+		judge_output(c, names[i], &got[i], &before[i], &code);
+	for (int i = 0; i <= c->nlayers; i++) {
+		const struct stax_layer *y = i < c->nlayers ? &c->layers[i] : &code;
+		print_layer(y, i, out);
+		if (y->verdict && y->verdict != STX_E_TOO_LARGE && !first)
+			first = y;
 	}
-	return first;
+	if (!first)
+		return STX_E_OK;
+	return stx_fail(d, STX_E_MISMATCH, "compare", "",
+			"'%s' is the first layer that departs from the one before it: %s",
+			first->name, first->text);
+}
+
+static stx_err judge(struct session *s, struct stx_diag *d)
+{
+	const char **names = calloc((size_t)s->args.nout + 1, sizeof *names);
+	stx_err e = STX_E_OK;
+	if (!names)
+		e = stx_fail(d, STX_E_NOMEM, "compare", "", "out of memory");
+	else if (s->nwant != s->args.nout)
+		e = stx_fail(d, STX_E_INTERNAL, "compare", "",
+			     "the layers give %d outputs, the artifact %d", s->nwant, s->args.nout);
+	for (int i = 0; !e && i < s->nwant; i++)
+		stax_output(s->artifact, i, NULL, &names[i]);
+	if (!e)
+		e = stx_tool_judge_layers(&s->layers, names, s->args.out, s->want, s->nwant, stdout,
+					  d);
+	free(names);
+	return e;
 }
 
 static void close_session(struct session *s)
@@ -119,13 +189,14 @@ static void close_session(struct session *s)
 
 int stx_tool_compare(int argc, char **argv)
 {
-	struct flags f = { .rtol = 1e-4, .atol = 1e-6 };
+	struct flags f = { .rtol = 1e-4, .atol = 1e-6, .work = 1000000000 };
 	struct stx_diag d = { 0 };
 	struct session s = { 0 };
 	const struct stx_option table[] = {
 		{ "target", STX_OPT_TEXT, &f.target }, { "input", STX_OPT_LIST, &f.inputs },
 		{ "rtol", STX_OPT_REAL, &f.rtol },     { "atol", STX_OPT_REAL, &f.atol },
-		{ "seed", STX_OPT_COUNT, &f.seed },    { NULL, STX_OPT_FLAG, NULL },
+		{ "seed", STX_OPT_COUNT, &f.seed },    { "work", STX_OPT_COUNT, &f.work },
+		{ NULL, STX_OPT_FLAG, NULL },
 	};
 	stx_err e = stx_options_parse(argc, argv, table, &f.files, &d);
 	if (!e && f.files.n != 1)
@@ -135,11 +206,13 @@ int stx_tool_compare(int argc, char **argv)
 	if (!e)
 		e = read_values(&s, &f, &d);
 	if (!e)
-		e = run_compiled(&s, &f, &d);
+		e = compile(&s, &f, &d);
 	if (!e)
-		e = run_oracle(&s, &f, &d);
+		e = run_layers(&s, &f, &d);
 	if (!e)
-		e = compare(&s, &f, stdout, &d);
+		e = stx_tool_execute(s.artifact, &s.args, &d);
+	if (!e)
+		e = judge(&s, &d);
 	fflush(stdout);
 	close_session(&s);
 	return e ? stx_tool_fail(&d, 0) : 0;
