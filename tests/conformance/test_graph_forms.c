@@ -2,6 +2,9 @@
  * and the types recorded on it are those of the compiled results (OG-01, OG-12). */
 #include "cases.h"
 
+#include "kernel.h"
+#include "loops.h"
+
 #include "graph.pb-c.h"
 #include "onnx.pb-c.h"
 
@@ -167,6 +170,72 @@ static void test_graph_forms_give_one_operator_level_graph_without_backward(void
 	}
 }
 
+/* ---- every stage of every form can be looked at ---- */
+
+static char *dump(int form, const void *bytes, size_t n, const char *stage)
+{
+	struct stx_source s = { .format = form, .body = { bytes, n } };
+	struct stx_compile_options o = { .target = "cpu:x86-64-v3" };
+	struct stx_bytes out = { 0 };
+	struct stx_diag d = { 0 };
+	if (stx_compile_dump(compiled_compiler(), &s, &o, stage, "text", &out, &d))
+		fail_msg("form %d, %s: %s %s", form, stage, d.node, d.text);
+	char *text = strdup(stx_bytes_cstr(&out));
+	stx_bytes_free(&out);
+	return text;
+}
+
+static void check_stage(const char *stage, const char *text)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_diag d = { 0 };
+	struct stx_graph *g;
+	struct stx_loops *l;
+	struct stx_kernel *k;
+	size_t n = strlen(text);
+	stx_err e = 0;
+	if (!strcmp(stage, "graph") || !strcmp(stage, "basis") || !strcmp(stage, "primitives"))
+		e = stx_graph_parse(a, text, n, &g, &d);
+	else if (!strcmp(stage, "loops"))
+		e = stx_loops_parse(a, text, n, &l, &d);
+	else if (!strcmp(stage, "kernels"))
+		e = stx_kernel_parse(a, text, n, &k, &d);
+	else if (!strcmp(stage, "plan"))
+		assert_non_null(strstr(text, "launch k0(v0, v1)"));
+	else if (!strcmp(stage, "asm"))
+		assert_non_null(strstr(text, "\tret"));
+	else
+		assert_non_null(strstr(text, "define void @stx_k_"));
+	if (e)
+		fail_msg("%s does not parse: %s %s in\n%s", stage, d.location, d.text, text);
+	stx_arena_free(a);
+}
+
+static void test_graph_forms_every_stage_is_shown_and_parses(void **state)
+{
+	static const char *const stages[] = { "graph", "basis",  "primitives", "loops", "kernels",
+					      "plan",  "source", "llvm",       "asm" };
+	uint8_t wire[1024], onnx[1024];
+	size_t nwire = wire_form(wire), nonnx = onnx_form(onnx);
+	(void)state;
+	for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+		char *of_wire = dump(1, wire, nwire, stages[i]);
+		char *of_text = dump(2, text_form, sizeof text_form - 1, stages[i]);
+		char *of_onnx = dump(3, onnx, nonnx, stages[i]);
+		check_stage(stages[i], of_wire);
+		if (i) { /* from the canonical graph on they are one */
+			assert_string_equal(of_wire, of_text);
+			assert_string_equal(of_wire, of_onnx);
+		} else {
+			check_stage(stages[i], of_text);
+			check_stage(stages[i], of_onnx);
+		}
+		free(of_wire);
+		free(of_text);
+		free(of_onnx);
+	}
+}
+
 /* ---- OG-12: the recorded dtype is the result's ---- */
 
 static const char *const calls[] = {
@@ -302,6 +371,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_graph_forms_give_one_operator_level_graph_without_backward),
+		cmocka_unit_test(test_graph_forms_every_stage_is_shown_and_parses),
 		cmocka_unit_test(test_graph_forms_recorded_dtype_is_the_results),
 		cmocka_unit_test(test_graph_forms_values_are_of_the_recorded_dtype),
 	};
