@@ -14,69 +14,43 @@ struct flags {
 	struct stx_option_list inputs, files;
 };
 
-struct session {
-	struct stax_client *client, *private_client;
-	struct stx_tool_graph graph;
-	struct stx_tool_values values;
-	struct stax_answer *answer;
-	struct stax_artifact *artifact;
-	struct stx_tool_arguments args;
+/* The graph compiled, what the layers before its code did, and the outputs of the last of them. */
+struct comparison {
+	struct stx_tool_session run;
+	struct stax_client *private_client;
 	struct stax_compare layers;
 	struct stx_tensor *want;
 	int nwant;
 };
 
-static stx_err read_values(struct session *s, const struct flags *f, struct stx_diag *d)
+static stx_err compile(struct comparison *c, const struct flags *f, struct stx_diag *d)
 {
+	struct stx_tool_session *s = &c->run;
+	struct stax_request q = { .target = f->target };
 	struct stx_diag ignored = { 0 };
-	for (int i = 0; i < f->inputs.n; i++) {
-		char name[256];
-		const char *path;
-		struct stx_host h;
-		if (stx_option_pair(f->inputs.at[i], name, sizeof name, &path))
-			return stx_fail(d, STX_E_USAGE, "usage", "",
-					"--input %s: NAME=FILE expected", f->inputs.at[i]);
-		stx_err e = stx_tool_tensor_read(path, STX_DTYPE_NONE, &h, d);
-		if (e || (e = stx_tool_values_add(&s->values, name, &h, d)))
-			return e;
-	}
-	if (f->inputs.n == 0) /* what lies beside a test's model */
-		stx_tool_values_from_tests(&s->graph, "test_data_set_0", &s->values, &ignored);
-	return STX_E_OK;
-}
-
-static stx_err compile(struct session *s, const struct flags *f, struct stx_diag *d)
-{
-	struct stax_request q = { .target = f->target };
-	struct stx_tool_progress p;
-	struct stax_error err;
-	stx_err e = stx_tool_connect(1, &s->client, d);
-	if (e)
-		return e;
-	stx_tool_progress_start(&p, &q);
-	e = stx_tool_compile_graph(s->client, &s->graph, &s->values, &q, &s->answer, d);
-	stx_tool_progress_end(&p);
-	if (!e && (e = stax_load(s->client, s->answer, &s->artifact, &err)))
-		stx_tool_diag(d, &err);
+	stx_err e = stx_tool_session_graph(s, f->files.at[0], d);
 	if (!e)
-		e = stx_tool_bind(s->artifact, &s->graph, &s->values, 1, (uint64_t)f->seed,
-				  &s->args, d);
-	return e;
+		e = stx_tool_session_values(s, &f->inputs, d);
+	if (!e && f->inputs.n == 0) /* what lies beside a test's model */
+		stx_tool_values_from_tests(&s->graph, "test_data_set_0", &s->values, &ignored);
+	if (!e)
+		e = stx_tool_session_compile(s, &q, d);
+	return e ? e : stx_tool_session_bind(s, (uint64_t)f->seed, d);
 }
 
-static stx_err run_layers(struct session *s, const struct flags *f, struct stx_diag *d)
+static stx_err run_layers(struct comparison *c, const struct flags *f, struct stx_diag *d)
 {
 	struct stax_request q = { .target = f->target };
 	struct stax_error err;
-	if (stax_connect("none", &s->private_client, &err)) {
+	if (stax_connect("none", &c->private_client, &err)) {
 		stx_tool_diag(d, &err);
 		return d->code;
 	}
-	s->layers.rtol = f->rtol;
-	s->layers.atol = f->atol;
-	s->layers.max_work = (uint64_t)f->work;
-	return stx_tool_reference_graph(s->private_client, &s->graph, &s->values, &q, &s->args,
-					&s->layers, &s->want, &s->nwant, d);
+	c->layers.rtol = f->rtol;
+	c->layers.atol = f->atol;
+	c->layers.max_work = (uint64_t)f->work;
+	return stx_tool_reference_graph(c->private_client, &c->run.graph, &c->run.values, &q,
+					&c->run.args, &c->layers, &c->want, &c->nwant, d);
 }
 
 /* ---- the verdicts ---- */
@@ -155,43 +129,39 @@ stx_err stx_tool_judge_layers(const struct stax_compare *c, const char *const *n
 			first->name, first->text);
 }
 
-static stx_err judge(struct session *s, struct stx_diag *d)
+static stx_err judge(struct comparison *c, struct stx_diag *d)
 {
-	const char **names = calloc((size_t)s->args.nout + 1, sizeof *names);
+	const char **names = calloc((size_t)c->run.args.nout + 1, sizeof *names);
 	stx_err e = STX_E_OK;
 	if (!names)
 		e = stx_fail(d, STX_E_NOMEM, "compare", "", "out of memory");
-	else if (s->nwant != s->args.nout)
+	else if (c->nwant != c->run.args.nout)
 		e = stx_fail(d, STX_E_INTERNAL, "compare", "",
-			     "the layers give %d outputs, the artifact %d", s->nwant, s->args.nout);
-	for (int i = 0; !e && i < s->nwant; i++)
-		stax_output(s->artifact, i, NULL, &names[i]);
+			     "the layers give %d outputs, the artifact %d", c->nwant,
+			     c->run.args.nout);
+	for (int i = 0; !e && i < c->nwant; i++)
+		stax_output(c->run.artifact, i, NULL, &names[i]);
 	if (!e)
-		e = stx_tool_judge_layers(&s->layers, names, s->args.out, s->want, s->nwant, stdout,
-					  d);
+		e = stx_tool_judge_layers(&c->layers, names, c->run.args.out, c->want, c->nwant,
+					  stdout, d);
 	free(names);
 	return e;
 }
 
-static void close_session(struct session *s)
+static void close_comparison(struct comparison *c)
 {
-	for (int i = 0; i < s->nwant; i++)
-		free(s->want[i].data);
-	free(s->want);
-	stx_tool_arguments_free(&s->args);
-	stax_artifact_free(s->artifact);
-	stax_answer_free(s->answer);
-	stx_tool_values_free(&s->values);
-	stx_tool_graph_free(&s->graph);
-	stax_client_free(s->client);
-	stax_client_free(s->private_client);
+	for (int i = 0; i < c->nwant; i++)
+		free(c->want[i].data);
+	free(c->want);
+	stx_tool_session_close(&c->run);
+	stax_client_free(c->private_client);
 }
 
 int stx_tool_compare(int argc, char **argv)
 {
 	struct flags f = { .rtol = 1e-4, .atol = 1e-6, .work = 1000000000 };
 	struct stx_diag d = { 0 };
-	struct session s = { 0 };
+	struct comparison c = { 0 };
 	const struct stx_option table[] = {
 		{ "target", STX_OPT_TEXT, &f.target }, { "input", STX_OPT_LIST, &f.inputs },
 		{ "rtol", STX_OPT_REAL, &f.rtol },     { "atol", STX_OPT_REAL, &f.atol },
@@ -202,18 +172,14 @@ int stx_tool_compare(int argc, char **argv)
 	if (!e && f.files.n != 1)
 		e = stx_fail(&d, STX_E_USAGE, "usage", "", "compare takes one graph file");
 	if (!e)
-		e = stx_tool_graph_read(f.files.at[0], &s.graph, &d);
+		e = compile(&c, &f, &d);
 	if (!e)
-		e = read_values(&s, &f, &d);
+		e = run_layers(&c, &f, &d);
 	if (!e)
-		e = compile(&s, &f, &d);
+		e = stx_tool_execute(c.run.artifact, &c.run.args, &d);
 	if (!e)
-		e = run_layers(&s, &f, &d);
-	if (!e)
-		e = stx_tool_execute(s.artifact, &s.args, &d);
-	if (!e)
-		e = judge(&s, &d);
+		e = judge(&c, &d);
 	fflush(stdout);
-	close_session(&s);
+	close_comparison(&c);
 	return e ? stx_tool_fail(&d, 0) : 0;
 }
