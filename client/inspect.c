@@ -109,6 +109,35 @@ int stax_dump(struct stax_client *c, const struct stax_request *r, const char *s
 	return stx__give_error(e, &d, err);
 }
 
+static int is_dense(const struct stx_tensor *t)
+{
+	int64_t stride = 1;
+	for (int i = t->rank - 1; i >= 0; i--) {
+		if (t->sizes[i] > 1 && t->strides[i] != stride)
+			return 0;
+		stride *= t->sizes[i];
+	}
+	return 1;
+}
+
+/* The elements in row-major order, copied to the arena when they do not lie so. bytes: theirs. */
+static const uint8_t *dense_data(struct ask *q, const struct stx_tensor *t, size_t bytes)
+{
+	int width = stx_dtype_bytes(t->dtype);
+	const char *data = (const char *)t->data + t->offset * width;
+	int64_t strides[STX_MAX_RANK], stride = 1;
+	if (!bytes || is_dense(t))
+		return (const uint8_t *)data;
+	uint8_t *copy = stx_arena_alloc(q->arena, bytes);
+	for (int i = t->rank - 1; i >= 0; i--) {
+		strides[i] = stride;
+		stride *= t->sizes[i];
+	}
+	if (copy)
+		stx__client_copy(copy, strides, data, t->strides, t->sizes, t->rank, width);
+	return copy;
+}
+
 /* pieces[0] is the graph. */
 static stx_err put_inputs(struct ask *q, const struct stx_tensor *inputs, size_t n,
 			  struct stx_span *pieces, struct stx_diag *d)
@@ -132,9 +161,9 @@ static stx_err put_inputs(struct ask *q, const struct stx_tensor *inputs, size_t
 		at[i].n_sizes = t->rank;
 		at[i].sizes = (int64_t *)(uintptr_t)t->sizes;
 		q->job.tensors[i] = &at[i];
-		pieces[i + 1] = (struct stx_span){ (const uint8_t *)t->data +
-							   t->offset * stx_dtype_bytes(t->dtype),
-						   (size_t)bytes };
+		pieces[i + 1] = (struct stx_span){ dense_data(q, t, (size_t)bytes), (size_t)bytes };
+		if (bytes && !pieces[i + 1].at)
+			return no_memory(d);
 		q->job.piece_bytes[i + 1] = (uint64_t)bytes;
 	}
 	return STX_E_OK;

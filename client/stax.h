@@ -167,8 +167,7 @@ STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, 
  * NEED_VALUES err->node is the first input whose value is needed. */
 STAX_API int stax_dump(struct stax_client *c, const struct stax_request *r, const char *stage,
 		       const char *format, char **text, size_t *n, struct stax_error *err);
-/* Evaluates the graph with the oracle. inputs: dense row-major, in graph order, parameters
- * included. On success outputs[0, *noutputs) is malloc'd, and so is the data of each, dense
+/* Evaluates the graph with the oracle. inputs: any strides, in graph order, parameters included. On success outputs[0, *noutputs) is malloc'd, and so is the data of each, dense
  * row-major. */
 STAX_API int stax_reference(struct stax_client *c, const struct stax_request *r,
 			    const struct stx_tensor *inputs, int ninputs,
