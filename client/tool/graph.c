@@ -323,9 +323,22 @@ struct inspection {
 	char **text;
 	size_t *n;
 	const struct stx_tool_arguments *args;
+	struct stax_compare *layers; /* NULL: the oracle alone */
 	struct stx_tensor **outputs;
 	int *noutputs;
 };
+
+static int ask_once(const struct inspection *ask, const struct stax_request *q,
+		    struct stax_error *err)
+{
+	if (ask->text)
+		return stax_dump(ask->client, q, ask->stage, ask->format, ask->text, ask->n, err);
+	if (ask->layers)
+		return stax_compare(ask->client, q, ask->args->in_t, ask->args->nin, ask->layers,
+				    ask->outputs, ask->noutputs, err);
+	return stax_reference(ask->client, q, ask->args->in_t, ask->args->nin, ask->outputs,
+			      ask->noutputs, err);
+}
 
 static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_values *values,
 		       struct stax_request *q, const struct inspection *ask, struct stx_diag *d)
@@ -342,10 +355,7 @@ static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_val
 	for (int round = 0; round < ROUNDS; round++) {
 		q->values = given->at;
 		q->nvalues = given->n;
-		e = ask->text ? stax_dump(ask->client, q, ask->stage, ask->format, ask->text,
-					  ask->n, &err[round])
-			      : stax_reference(ask->client, q, ask->args->in_t, ask->args->nin,
-					       ask->outputs, ask->noutputs, &err[round]);
+		e = ask_once(ask, q, &err[round]);
 		if (e != STX_E_NEED_VALUES || is_given(given, err[round].node)) {
 			if (e)
 				stx_tool_diag(d, &err[round]);
@@ -375,11 +385,13 @@ stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *
 
 stx_err stx_tool_reference_graph(struct stax_client *c, const struct stx_tool_graph *g,
 				 const struct stx_tool_values *values, struct stax_request *q,
-				 const struct stx_tool_arguments *args, struct stx_tensor **outputs,
-				 int *noutputs, struct stx_diag *d)
+				 const struct stx_tool_arguments *args, struct stax_compare *layers,
+				 struct stx_tensor **outputs, int *noutputs, struct stx_diag *d)
 {
-	struct inspection ask = {
-		.client = c, .args = args, .outputs = outputs, .noutputs = noutputs
-	};
+	struct inspection ask = { .client = c,
+				  .args = args,
+				  .layers = layers,
+				  .outputs = outputs,
+				  .noutputs = noutputs };
 	return inspect(g, values, q, &ask, d);
 }

@@ -23,9 +23,15 @@ stx_err stx_host_new(struct stx_host *h, enum stx_dtype t, int rank, const int64
 				"rank %d is over the limit of %d", rank, STX_MAX_RANK);
 	int64_t n = stx_host_elems(sizes, rank), bytes;
 	if (n < 0 || __builtin_mul_overflow(n, (int64_t)stx_dtype_bytes(t), &bytes) ||
-	    (size_t)bytes > STX_HOST_BYTES_MAX)
+	    (size_t)bytes > STX_HOST_BYTES_MAX) {
+		struct stx_tensor shape = { .rank = (uint8_t)rank };
+		char text[256];
+		memcpy(shape.sizes, sizes, (size_t)rank * sizeof *sizes);
+		stx_host_shape(&shape, text, sizeof text);
 		return stx_fail(d, STX_E_TOO_LARGE, "tensor", "",
-				"the tensor's sizes are too large");
+				"a tensor %s%s takes more than the %zu GiB that this tool holds",
+				stx_dtype_name(t), text, STX_HOST_BYTES_MAX >> 30);
+	}
 	h->t.dtype = (uint8_t)t;
 	h->t.rank = (uint8_t)rank;
 	int64_t stride = 1;
@@ -39,7 +45,8 @@ stx_err stx_host_new(struct stx_host *h, enum stx_dtype t, int rank, const int64
 	h->t.data = aligned_alloc(64, (h->bytes + 64) & ~(size_t)63);
 	if (h->t.data)
 		return STX_E_OK;
-	return stx_fail(d, STX_E_NOMEM, "tensor", "", "no memory for %zu bytes", h->bytes);
+	return stx_fail(d, STX_E_NOMEM, "tensor", "", "no memory for a tensor of %zu bytes",
+			h->bytes);
 }
 
 void stx_host_free(struct stx_host *h)

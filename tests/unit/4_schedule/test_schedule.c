@@ -1,5 +1,6 @@
 /* test_schedule.c: kernels built from small programs: golden text, fusion, bindings, names,
  * digests. */
+#include "kernel_eval.h"
 #include "loops_make.h"
 
 static const char *const example_origins[] = { "add", "relu", "mul", "sum_1" };
