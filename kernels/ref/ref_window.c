@@ -85,6 +85,7 @@ static void add_taps(const struct conv *c, const int64_t *o, int64_t xo, int64_t
 static int add_channels_f32(const struct conv *c, const int64_t *o, int64_t xo, int64_t wo,
 			    int64_t channels, long double *out)
 {
+	enum met met[TAPS_MAX];
 	int64_t xs[TAPS_MAX], ws[TAPS_MAX], wstep = c->w->strides[c->transposed ? 0 : 1];
 	uint32_t n = 0;
 	double sum = 0, error = 0;
@@ -95,15 +96,15 @@ static int add_channels_f32(const struct conv *c, const int64_t *o, int64_t xo, 
 		return 0;
 	for (stx__ref_walk_add(&taps, c->w->strides + 2, 0); taps.left > 0;
 	     stx__ref_walk_next(&taps)) {
-		xs[n] = meets(c, o, taps.at);
+		met[n] = meets(c, o, taps.at, &xs[n]);
 		ws[n] = taps.off[0];
-		n += xs[n] != -2;
+		n += met[n] != NOTHING;
 	}
 	const float *x = (const float *)c->x->data + xo, *w = (const float *)c->w->data + wo;
 	for (; channels-- > 0; x += c->x->strides[1], w += wstep)
 		for (uint32_t i = 0; i < n; i++) {
-			double p = xs[i] < 0 ? 0.0 * (double)w[ws[i]]
-					     : (double)x[xs[i]] * (double)w[ws[i]];
+			double p = met[i] == PADDING ? 0.0 * (double)w[ws[i]]
+						     : (double)x[xs[i]] * (double)w[ws[i]];
 			double t = sum + p, z = t - sum;
 			error += (sum - (t - z)) + (p - z);
 			sum = t;
