@@ -101,7 +101,7 @@ static enum stx_dtype unsigned_of(enum stx_dtype t)
 }
 
 /* Another width: unsigned integers, split by shifts or joined by a sum of disjoint bits, the low
- * part first (little endian). The same width is in the basis. */
+ * part first (little endian). The same width is one primitive. */
 static int view_dtype(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	const struct stx_type *x = stx__infer_type(n, 0), *y = &n->outs[0];
@@ -600,7 +600,6 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_FMOD_SCALAR] = fmod_scalar,
 	[STX_OP_REMAINDER_SCALAR] = remainder_scalar,
 	[STX_OP_FLOOR_DIVIDE] = floor_divide,
-	[STX_OP_VIEW_DTYPE] = view_dtype,
 	[STX_OP_FULL_LIKE] = full_like,
 	[STX_OP_SUM] = sum_default,
 	[STX_OP_MEAN] = mean_dim,
@@ -670,6 +669,7 @@ static int long_cat(struct stx__build *b, const struct stx_node *n, struct stx_v
 stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
 	[STX_OP_GELU] = gelu,
 	[STX_OP_CAT] = long_cat,
+	[STX_OP_VIEW_DTYPE] = view_dtype,
 	[STX_OP_ADD] = on_bool,
 	[STX_OP_MUL] = on_bool,
 	[STX_OP_FLOOR] = unchanged,
