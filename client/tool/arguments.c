@@ -26,8 +26,10 @@ static stx_err fill(const struct stx_tool_graph *g, const struct stx_tool_values
 		return stx_fail(d, e, "run", name, "input '%.80s': %.300s", name, why.text);
 	char shape[256];
 	stx_host_shape(&h->t, shape, sizeof shape);
-	fprintf(stderr, "stax: input %s: %s%s, random, seed %llu\n", name,
-		stx_dtype_name(want->dtype), shape, (unsigned long long)seed);
+	fputs("stax: input ", stderr);
+	stx_tool_put_text(stderr, name);
+	fprintf(stderr, ": %s%s, random, seed %llu\n", stx_dtype_name(want->dtype), shape,
+		(unsigned long long)seed);
 	stx_host_random(h, stx_mix_text(seed, name, strlen(name)));
 	return STX_E_OK;
 }

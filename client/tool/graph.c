@@ -150,14 +150,15 @@ stx_err stx_tool_values_from_tests(const struct stx_tool_graph *g, const char *s
 
 /* ---- compile ---- */
 
-/* Names the file: the parser of text knows a line and a column only. */
+/* Names the file: the parser of text knows a line and a column only, that of protobuf a byte. */
 static void place(struct stx_diag *d, const struct stx_tool_graph *g)
 {
 	char at[sizeof d->location];
-	if (d->location[0] >= '0' && d->location[0] <= '9') {
+	int line = d->location[0] >= '0' && d->location[0] <= '9';
+	if (line || !strncmp(d->location, "byte ", 5)) {
 		snprintf(at, sizeof at, "%s", d->location);
 		d->location[0] = 0;
-		stx_diag_at(d, "%s:%s", g->path, at);
+		stx_diag_at(d, "%s%s%s", g->path, line ? ":" : ", ", at);
 	} else {
 		stx_diag_at(d, "%s", g->path);
 	}

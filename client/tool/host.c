@@ -241,12 +241,12 @@ void stx_host_shape(const struct stx_tensor *t, char *out, size_t cap)
 	snprintf(out + n, cap - n, "]");
 }
 
-void stx_host_print(FILE *f, const char *name, const struct stx_host *h)
+void stx_host_print(FILE *f, const struct stx_host *h)
 {
 	char shape[256];
 	int64_t n = stx_host_elems(h->t.sizes, h->t.rank);
 	stx_host_shape(&h->t, shape, sizeof shape);
-	fprintf(f, "%s: %s%s", name, stx_dtype_name(h->t.dtype), shape);
+	fprintf(f, ": %s%s", stx_dtype_name(h->t.dtype), shape);
 	for (int64_t i = 0; i < n && i < 8; i++) {
 		if (stx_dtype_is_float(h->t.dtype))
 			fprintf(f, " %.7g", stx_host_at(h, i));

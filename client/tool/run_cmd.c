@@ -249,7 +249,8 @@ static stx_err run(struct stx_tool_session *s, const struct flags *f, FILE *out,
 	for (int i = 0; i < s->args.nout; i++) {
 		const char *name;
 		stax_output(s->artifact, i, NULL, &name);
-		stx_host_print(out, name, &s->args.out[i]);
+		stx_tool_put_text(out, name);
+		stx_host_print(out, &s->args.out[i]);
 	}
 	if (f->out && (e = write_outputs(s, f->out, out, d)))
 		return e;

@@ -28,6 +28,8 @@ int stx_tool_fsck(int argc, char **argv);
 /* Prints the error for people on stderr, and on stdout as JSON when json is set; returns its exit
  * status. */
 int stx_tool_fail(const struct stx_diag *d, int json);
+/* Text that may hold anything, such as names from a model; control characters become '?'. */
+void stx_tool_put_text(FILE *f, const char *text);
 /* libstax's errors and the tool's have one layout. */
 void stx_tool_diag(struct stx_diag *d, const struct stax_error *e);
 /* Writes b to stdout and frees it. 0, or the exit status; a closed pipe is no error. */

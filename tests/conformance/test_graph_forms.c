@@ -1,5 +1,5 @@
 /* test_graph_forms.c: what reaches the compiler is one kind of graph, whatever form it was sent in,
- * and the types recorded on it are those of the compiled results (OG-01, OG-12). */
+ * and the types recorded on it are those of the compiled results (OG-01, OG-12, SE-01). */
 #include "cases.h"
 
 #include "kernel.h"
@@ -236,6 +236,67 @@ static void test_graph_forms_every_stage_is_shown_and_parses(void **state)
 	}
 }
 
+/* ---- SE-01: what graphs become is the core language ---- */
+
+/* A buffer's definition reads earlier names only: at index maps (views), through primitives (maps).
+ */
+static void check_definition(const struct stx_loops *l, uint32_t id)
+{
+	const struct stx_buffer *b = l->buffers.at[id];
+	assert_int_equal(b->id, id);
+	assert_true(b->def == STX_DEF_POINTWISE || b->def == STX_DEF_REDUCTION);
+	for (uint32_t i = 0; i < b->body.n; i++) {
+		const struct stx_binst *in = &b->body.at[i];
+		assert_true(in->op < STX_PRIM_COUNT || in->op == STX_B_CONST ||
+			    in->op == STX_B_INDEX || in->op == STX_B_LOAD ||
+			    in->op == STX_B_INDIRECT);
+		if (in->op == STX_B_LOAD)
+			assert_true(in->a < id);
+	}
+	if (b->def == STX_DEF_REDUCTION) {
+		assert_true(b->monoid < STX_MONOID_COUNT); /* the operation and its identity */
+		assert_true(b->nrranges > 0);              /* the range */
+	} else {
+		assert_int_equal(b->nrranges, 0);
+	}
+	for (uint32_t i = 0; i < id; i++) /* each name is bound once */
+		assert_string_not_equal(l->buffers.at[i]->name, b->name);
+}
+
+static void test_graph_forms_become_maps_views_and_reductions_of_single_names(void **state)
+{
+	static const char text[] =
+		"%x : f32[6,8] = placeholder()\n%w : f32[8,4] = placeholder()\n"
+		"%i : i64[3] = placeholder()\n%m = mm.default(%x, %w)\n"
+		"%p = _softmax.default(%m, 1)\n%t = permute.default(%p, [1, 0])\n"
+		"%c = cat.default([%t, %t], 0)\n%s = slice.Tensor(%c, 1, 1, 5, 2)\n"
+		"%g = index.Tensor(%x, [%i])\n%a = argmax.default(%g, 1)\n"
+		"%l = layer_norm.default(%x, [8])\n%r = relu.default(%l)\n"
+		"return (%s, %a, %r)\n";
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_graph *g = case_parse(a, text);
+	struct stx_lower_options o = { 0 };
+	struct stx_loops *l;
+	struct stx_diag d = { 0 };
+	uint32_t maps = 0, reductions = 0;
+	(void)state;
+	assert_int_equal(stx_graph_decompose_to_basis(&g, &d), 0);
+	assert_int_equal(stx_graph_decompose_to_primitives(&g, &d), 0);
+	if (stx_lower(g, &o, &l, &d))
+		fail_msg("%s: %s", d.node, d.text);
+	for (uint32_t i = 0; i < l->buffers.n; i++) {
+		if (l->buffers.at[i]->def == STX_DEF_NONE)
+			continue; /* a name of the environment */
+		check_definition(l, i);
+		maps += l->buffers.at[i]->def == STX_DEF_POINTWISE;
+		reductions += l->buffers.at[i]->def == STX_DEF_REDUCTION;
+	}
+	assert_true(maps > 0 && reductions > 0);
+	for (uint32_t i = 0; i < l->outputs.n; i++) /* the program returns names */
+		assert_true(l->outputs.at[i] < l->buffers.n);
+	stx_arena_free(a);
+}
+
 /* ---- OG-12: the recorded dtype is the result's ---- */
 
 static const char *const calls[] = {
@@ -372,6 +433,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_graph_forms_give_one_operator_level_graph_without_backward),
 		cmocka_unit_test(test_graph_forms_every_stage_is_shown_and_parses),
+		cmocka_unit_test(test_graph_forms_become_maps_views_and_reductions_of_single_names),
 		cmocka_unit_test(test_graph_forms_recorded_dtype_is_the_results),
 		cmocka_unit_test(test_graph_forms_values_are_of_the_recorded_dtype),
 	};

@@ -83,6 +83,10 @@ exits 2 "interpret an artifact" "$stax" run "$work"/artifact/*.so --interpret
 says "a graph is needed" "needs a graph file"
 printf '%%x : f32[1000000000000] = placeholder()\n%%y = relu.default(%%x)\nreturn (%%y,)\n' >"$work/huge.stax"
 exits 1 "a tensor of terabytes" "$stax" run "$work/huge.stax"
+printf '%%x : f32[4] = placeholder()\nreturn (%%x as '"'"'a\\x1b[2Jb'"'"',)\n' >"$work/escape.stax"
+ok "an output with a terminal's escape in its name" "$stax" run "$work/escape.stax"
+says "it is not obeyed" '^a\?\[2Jb: f32'
+exits 1 "a tensor of terabytes, again" "$stax" run "$work/huge.stax"
 says "which, and the limit" "input 'x': a tensor f32\[1000000000000\] takes more than"
 printf '%%x : f32[4] = placeholder()\n%%a = add.Tensro(%%x, %%x)\nreturn (%%a,)\n' >"$work/typo.stax"
 exits 1 "a misspelt operator" "$stax" compile "$work/typo.stax"

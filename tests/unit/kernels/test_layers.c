@@ -18,6 +18,8 @@ static void after_pass(struct run *r, const char *pass);
 #include "compile.c"
 
 #include "compiled.h"
+#include "graph_gen.h"
+#include "scalar.h"
 #include "tool.h"
 
 /* ---- faults: the constant 2 becomes `wrong` in the product of one pass ---- */
@@ -193,7 +195,7 @@ static void test_layers_fault_in_each_pass_is_named(void **state)
 		}
 }
 
-/* SE-14, SE-15: the class of the pass picks the comparison: one unit in the last place is too much
+/* SE-14: the class of the pass picks the comparison: one unit in the last place is too much
  * for a BIT pass, and within the tolerance of a TOL pass. */
 static void test_layers_class_picks_exact_or_tolerant_comparison(void **state)
 {
@@ -301,6 +303,76 @@ static void test_layers_error_of_the_graph_itself_is_returned(void **state)
 			 STX_E_INVALID);
 }
 
+/* ---- random graphs over the whole op table ---- */
+
+/* Small whole numbers: sums are exact, so that no tolerance is needed, and indices are often valid.
+ */
+static void fill_any(struct stx_tensor *t, uint64_t *seed)
+{
+	enum stx_dtype y = (enum stx_dtype)t->dtype;
+	int64_t first, n = compiled_span(t, &first);
+	t->data = malloc((size_t)n * (size_t)stx_dtype_bytes(y) + 1);
+	t->offset = first;
+	for (int64_t i = 0; i < n; i++) {
+		int64_t v = (int64_t)(gen_next(seed) >> 60) % 4;
+		union stx_scalar k = { .f = (double)v };
+		if (!stx_dtype_is_float(y))
+			k = stx_scalar_wrap(y, (uint64_t)v);
+		stx_scalar_store(y, (char *)t->data + i * stx_dtype_bytes(y), k);
+	}
+}
+
+/* 1: compared; 0: the graph itself is in error (an index, an assertion), or cannot be compiled. */
+static int compare_random(uint64_t *seed)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_graph *g = gen_random(a, seed, 8);
+	const char *text = gen_print(a, g);
+	struct stx_source s = source_of(text);
+	struct stx_compare_options o = {
+		.compile.target = "cpu:x86-64-v3", .rtol = 1e-3, .atol = 1e-3, .max_work = 1 << 22
+	};
+	uint32_t n = g->inputs.n, nout = g->outputs.n;
+	struct stx_tensor *in = calloc(n + 1, sizeof *in), *out = calloc(nout + 1, sizeof *out);
+	struct stx_compare_result r;
+	struct stx_diag d = { 0 };
+	for (uint32_t i = 0; i < n; i++) {
+		const struct stx_type *y = &g->inputs.at[i].node->outs[0];
+		in[i].dtype = (uint8_t)y->dtype;
+		in[i].rank = y->rank;
+		for (int k = 0; k < y->rank; k++)
+			stx_ex_is_const(g->ex, y->sizes[k], &in[i].sizes[k]);
+		compiled_dense(&in[i]);
+		fill_any(&in[i], seed);
+	}
+	stx_err e = stx_compile_compare(&s, &o, in, n, out, &nout, &r, &d);
+	if (e && r.nlayers > 1 && e != STX_E_UNSUPPORTED)
+		fail_msg("%s %s: %s in\n%s", d.stage, d.node, d.text, text);
+	if (!e && r.first >= 0)
+		fail_msg("%s: %s in\n%s", r.layers[r.first].name, r.layers[r.first].text, text);
+	for (uint32_t i = 0; !e && i < nout; i++)
+		free(out[i].data);
+	for (uint32_t i = 0; i < n; i++)
+		free(in[i].data);
+	free(in);
+	free(out);
+	stx_arena_free(a);
+	return !e;
+}
+
+/* SE-15 */
+static void test_layers_of_random_graphs_agree(void **state)
+{
+	uint64_t seed = 20261129;
+	int compared = 0;
+	(void)state;
+	print_message("seed %llu\n", (unsigned long long)seed);
+	for (int i = 0; i < 1000; i++)
+		compared += compare_random(&seed);
+	print_message("%d compared\n", compared);
+	assert_true(compared > 700);
+}
+
 /* ---- the code, which the client compares ---- */
 
 /* ST-07: the kernels that were compiled are not those of the graph. */
@@ -384,6 +456,7 @@ int main(void)
 		cmocka_unit_test(test_layers_too_long_for_an_interpreter_are_said),
 		cmocka_unit_test(test_layers_strided_inputs_agree),
 		cmocka_unit_test(test_layers_error_of_the_graph_itself_is_returned),
+		cmocka_unit_test(test_layers_of_random_graphs_agree),
 		cmocka_unit_test(test_layers_fault_in_the_code_is_named),
 		cmocka_unit_test(test_layers_oracle_runs_operators_for_any_size),
 	};
