@@ -359,11 +359,11 @@ static stx_err add_items(struct planning *p, const uint32_t *last)
 	return STX_E_OK;
 }
 
-static void find_in_place(struct planning *p)
+static stx_err find_in_place(struct planning *p)
 {
-	struct use uses[STX_KERNEL_MAX_PARAMS];
+	struct use *uses = STX_NEW_ARRAY(p->arena, struct use, STX_KERNEL_MAX_PARAMS);
 	uint32_t ready = STX_NONE;
-	for (uint32_t i = 0; i < p->nitems; i++) {
+	for (uint32_t i = 0; uses && i < p->nitems; i++) {
 		uint32_t step = p->items[i].first;
 		if (ready != step)
 			find_uses(p, p->s->kernels.at[step], uses);
@@ -372,6 +372,7 @@ static void find_in_place(struct planning *p)
 			in_place_of(p, p->s->kernels.at[step],
 				    p->s->loops->buffers.at[p->buffer_of[i]], step, uses);
 	}
+	return uses ? STX_E_OK : STX_E_NOMEM;
 }
 
 /* Slots of symbolic size. A slot freed before is taken when its size is the same expression. */
@@ -421,9 +422,10 @@ static stx_err plan(struct planning *p)
 	for (uint32_t i = 0; i < n; i++)
 		p->item_of[i] = STX_NONE;
 	stx_err err = add_items(p, last);
+	if (!err)
+		err = find_in_place(p);
 	if (err)
 		return err;
-	find_in_place(p);
 	err = stx__memory_place(p->arena, p->items, p->nitems, p->s->kernels.n,
 				&p->s->workspace_bytes);
 	if (err)

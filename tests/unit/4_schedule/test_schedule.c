@@ -496,6 +496,28 @@ static void test_schedule_long_chain_is_linear(void **state)
 	stx_arena_free(m.a);
 }
 
+/* 20,000 readers of one input, sums of rows and pointwise results in turn: each is tried beside a
+ * few kernels, not all. */
+static void test_schedule_many_readers_of_one_input_take_linear_time(void **state)
+{
+	(void)state;
+	struct maker m;
+	maker_init(&m);
+	struct stx_buffer *a = mk_input(&m, STX_F32, 2, (int64_t[]){ 64, 32 });
+	for (int i = 0; i < 20000; i++) {
+		if (i % 2) {
+			pointwise2(&m, STX_BUF_OUTPUT, STX_P_ADD, a, a);
+			continue;
+		}
+		mk_begin_ints(&m, 1, (int64_t[]){ 64 }, 1, (int64_t[]){ 32 });
+		stx_ex at = stx_ex_add(m.x, stx_ex_muli(m.x, mk_var(&m, 0), 32), mk_var(&m, 1));
+		mk_end(&m, STX_BUF_OUTPUT, STX_F32, STX_DEF_REDUCTION, STX_MONOID_SUM, STX_F32,
+		       mk_load(&m, a, at), 0);
+	}
+	assert_in_range(must_schedule(&m, 0)->kernels.n, 20000 / 32, 20000 / 32 + 2);
+	stx_arena_free(m.a);
+}
+
 /* An elementary function is dozens of instructions, and a kernel has 65536 at most. */
 static void test_schedule_many_elementary_functions_are_several_kernels(void **state)
 {
@@ -535,6 +557,7 @@ int main(void)
 		cmocka_unit_test(test_schedule_names_are_bounded_and_clean),
 		cmocka_unit_test(test_schedule_place_is_taken_only_when_read_at_its_own_points),
 		cmocka_unit_test(test_schedule_long_chain_is_linear),
+		cmocka_unit_test(test_schedule_many_readers_of_one_input_take_linear_time),
 		cmocka_unit_test(test_schedule_many_elementary_functions_are_several_kernels),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
