@@ -634,6 +634,9 @@ uint32_t stx__pool_queued(const struct stx__pool *p)
 int stx__pool_short(const struct stx__pool *p)
 {
 	const struct stx__queued *k = stx__jobq_top(&p->keys), *o = stx__jobq_top(&p->others);
+	for (const struct stx__process *w = p->first; w; w = w->next)
+		if (w->state == STARTING)
+			return 0; /* it takes the job in a moment */
 	return (k && k->priority) || (o && o->priority);
 }
 
