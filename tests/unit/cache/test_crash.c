@@ -1,6 +1,7 @@
 /* test_crash.c: kill -9 during writes, full disks: nothing torn, nothing committed lost. */
 #include "support.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sched.h>
 #include <sys/mount.h>
