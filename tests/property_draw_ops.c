@@ -50,12 +50,23 @@ static struct stx_arg pointwise_arg(struct draw *q, enum stx_op op, const struct
 	}
 }
 
+/* From integers only: the bits of a NaN are not defined (NUMERICS). */
+static struct stx_node *draw_view_dtype(struct draw *q)
+{
+	struct stx_node *a = draw_any(q);
+	if (stx_dtype_is_float(a->outs[0].dtype))
+		a = draw_as(q, a, rnd(q, 2) ? STX_I32 : STX_U16);
+	return a ? call(q, STX_OP_VIEW_DTYPE, ARGS(T(a), stx_arg_dtype(draw_dtype(q)))) : NULL;
+}
+
 static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
 {
 	const struct stx_op_info *info = stx_op_info(op);
 	static const enum stx_dtype fall_back[] = { STX_F32, STX_I32, STX_U8,
 						    STX_F16, STX_I64, STX_BOOL };
 	struct stx_arg args[8];
+	if (op == STX_OP_VIEW_DTYPE)
+		return draw_view_dtype(q);
 	struct stx_node *a = draw_self(q), *c;
 	for (int k = 0; a && k < 6; k++) {
 		uint32_t first = 1;

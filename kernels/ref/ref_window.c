@@ -77,6 +77,42 @@ static void add_taps(const struct conv *c, const int64_t *o, int64_t xo, int64_t
 	}
 }
 
+#define TAPS_MAX 512
+
+/* The f32 case in its own loop, which whole networks need: at one output, `channels` channels of
+ * the input and of the filter. Products are exact in f64, the sum carries its error (Knuth's
+ * TwoSum). Returns 0 when the filter has more taps than the table. */
+static int add_channels_f32(const struct conv *c, const int64_t *o, int64_t xo, int64_t wo,
+			    int64_t channels, long double *out)
+{
+	enum met met[TAPS_MAX];
+	int64_t xs[TAPS_MAX], ws[TAPS_MAX], wstep = c->w->strides[c->transposed ? 0 : 1];
+	uint32_t n = 0;
+	double sum = 0, error = 0;
+	struct stx__ref_walk taps;
+
+	stx__ref_walk_start(&taps, c->k, c->w->sizes + 2);
+	if (taps.left > TAPS_MAX || c->x->dtype != STX_F32 || c->w->dtype != STX_F32)
+		return 0;
+	for (stx__ref_walk_add(&taps, c->w->strides + 2, 0); taps.left > 0;
+	     stx__ref_walk_next(&taps)) {
+		met[n] = meets(c, o, taps.at, &xs[n]);
+		ws[n] = taps.off[0];
+		n += met[n] != NOTHING;
+	}
+	const float *x = (const float *)c->x->data + xo, *w = (const float *)c->w->data + wo;
+	for (; channels-- > 0; x += c->x->strides[1], w += wstep)
+		for (uint32_t i = 0; i < n; i++) {
+			double p = met[i] == PADDING ? 0.0 * (double)w[ws[i]]
+						     : (double)x[xs[i]] * (double)w[ws[i]];
+			double t = sum + p, z = t - sum;
+			error += (sum - (t - z)) + (p - z);
+			sum = t;
+		}
+	*out = isfinite(sum) ? (long double)sum + error : (long double)sum;
+	return 1;
+}
+
 stx_err stx__ref_convolution(struct stx__ref *r, const struct stx_node *n)
 {
 	const struct stx_tensor *bias = stx__ref_arg(r, n, 2);
@@ -104,9 +140,15 @@ stx_err stx__ref_convolution(struct stx__ref *r, const struct stx_node *n)
 	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w)) {
 		struct stx__ref_sum s = { 0, 0 };
 		union stx_scalar v = { .u = 0 };
-		int64_t group = w.at[1] / out_per, to = w.at[1] % out_per;
-
-		for (int64_t from = 0; from < in_per; from++) {
+		int64_t group = w.at[1] / out_per, to = w.at[1] % out_per, left = in_per;
+		int64_t x0 =
+			c.x->offset + w.at[0] * c.x->strides[0] + group * in_per * c.x->strides[1];
+		int64_t w0 = c.w->offset +
+			     (c.transposed ? group * in_per * c.w->strides[0] + to * c.w->strides[1]
+					   : w.at[1] * c.w->strides[0]);
+		if (add_channels_f32(&c, w.at + 2, x0, w0, in_per, &s.s))
+			left = 0;
+		for (int64_t from = 0; from < left; from++) {
 			int64_t wi = c.transposed ? group * in_per + from : w.at[1];
 			int64_t wj = c.transposed ? to : from;
 

@@ -121,6 +121,10 @@ static void test_operators_scans_keep_infinities(void **state)
 					  "cumsum.default(%x, 1, dtype=bf16)\nreturn (%y,)\n",
 				  .in = { V(1) },
 				  .out = { V(1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4) } });
+	case_check(&(struct stated){
+		.text = "%x : i8[2] = placeholder()\n%y = cumsum.default(%x, 0)\nreturn (%y,)\n",
+		.in = { V(100, 100) },
+		.out = { V(100, 200) } });
 	double sums[200];
 	for (int i = 0; i < 200; i++)
 		sums[i] = i % 100 + 1;

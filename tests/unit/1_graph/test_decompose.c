@@ -57,7 +57,7 @@ static void test_decompose_softmax_five_operators(void **state)
 	stx_arena_free(a);
 }
 
-/* DF-08: gelu stays whole in the basis; erf appears only in primitives. */
+/* gelu stays whole in the basis; erf appears only in primitives. */
 static void test_decompose_gelu_whole_until_primitives(void **state)
 {
 	(void)state;
