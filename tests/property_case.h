@@ -105,6 +105,15 @@ stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut
 /* 1 when every sum and product in the graph is exact in any order: small whole numbers. */
 int prop_order_free(const struct stx_graph *g, const struct stx_tensor *inputs);
 
+/* ---- property_compare.c ---- */
+
+/* A float format: unit roundoff, largest number, smallest one above 0. */
+struct prop_limits {
+	double roundoff, largest, smallest;
+	int no_infinity; /* overflow is NaN */
+};
+struct prop_limits prop_limits(enum stx_dtype t);
+
 /* Compares outputs of one run of cut->run with the oracle. 0, or -1 with the first difference in
  * why. */
 int prop_compare(const struct prop_cut *cut, const struct stx_tensor *inputs,
