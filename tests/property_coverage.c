@@ -50,7 +50,7 @@ static int some_call(struct prop_cell cell, int check_layout)
 				  .c = c,
 				  .g = stx_graph_new(a),
 				  .dims = { 2, 3, 2, 4 },
-				  .most_elems = 20000 };
+				  .most_elems = MAX_ELEMS };
 		c->arena = a;
 		c->g = q.g;
 		draw_input(&q, cell.dtype, (const int64_t[]){ 2, 3 }, 2, 0, 0);

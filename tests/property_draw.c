@@ -47,7 +47,7 @@ static void draw_dims(struct draw *q)
 					   2049, 4095, 4096, 4097, 6000, 8193 };
 	static const int64_t longest[] = { 16385, 32768, 65537, 70001, 131072, 200003 };
 	uint32_t profile = rnd(q, 8);
-	q->most_elems = 20000;
+	q->most_elems = MAX_ELEMS;
 	for (int i = 0; i < 4; i++)
 		q->dims[i] = rnd(q, 14) ? 1 + rnd(q, 9) : rnd(q, 2);
 	if (profile < 4)

@@ -6,6 +6,7 @@
 #include "graph.h"
 #include "property_case.h"
 
+#define MAX_ELEMS  20000 /* of one tensor, in all but a few graphs */
 #define MAX_VALUES 160
 
 struct draw {
