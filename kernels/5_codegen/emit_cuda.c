@@ -1,5 +1,5 @@
-/* emit_cuda.c: one kernel, one configuration, as CUDA C text (seed 003 9.2: signature and constants;
- * indices and masks; computation; reduction and store). emit_cuda.h has the scheme. */
+/* emit_cuda.c: one kernel, one configuration, as CUDA C text (seed 003 9.2: signature and
+ * constants; indices and masks; computation; reduction and store). emit_cuda.h has the scheme. */
 #include "emit_cuda.h"
 
 #include <math.h>
@@ -505,8 +505,8 @@ static const char *open_elements(struct stx__cuda *e)
 		add_mask(e, 2, c->z, &ok);
 	}
 	if (inside) {
-		snprintf(at, sizeof at, e->iters > 1 ? "roffset + tr + (e %% %u)*NR" : "roffset + tr",
-			 e->iters);
+		snprintf(at, sizeof at,
+			 e->iters > 1 ? "roffset + tr + (e %% %u)*NR" : "roffset + tr", e->iters);
 		put_axis(e, e->raxis, at);
 		add_mask(e, e->raxis, c->r, &ok);
 	}
@@ -568,7 +568,8 @@ static void put_region(struct stx__cuda *e, const struct stx__region *r)
 	if (r->loop != STX_NONE && e->c->persistent)
 		stx_bytes_puts(e->out, "  {\n  const int roffset = 0;\n");
 	else if (r->loop != STX_NONE)
-		stx_bytes_printf(e->out, "  for (%s roffset = 0; roffset < rnumel; roffset += %u) {\n",
+		stx_bytes_printf(e->out,
+				 "  for (%s roffset = 0; roffset < rnumel; roffset += %u) {\n",
 				 e->wide ? "i64" : "i32", e->c->r);
 	if (r->loop != STX_NONE && !e->c->persistent)
 		put_arrays(e, r);
@@ -595,8 +596,7 @@ static void put_signature(struct stx__cuda *e, const char *symbol)
 	stx_gpu_config_print(e->c, config);
 	stx_bytes_printf(out, "// %s: %s\n", k->name ? k->name : "", config);
 	for (uint32_t i = 0; i < k->params.n; i++)
-		stx_bytes_printf(out, "// p%u %s %s\n", i,
-				 stx_dtype_name(k->params.at[i].dtype),
+		stx_bytes_printf(out, "// p%u %s %s\n", i, stx_dtype_name(k->params.at[i].dtype),
 				 k->params.at[i].name ? k->params.at[i].name : "");
 	stx_bytes_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u)\n%s(",
 			 e->c->threads, symbol);
@@ -639,8 +639,9 @@ static void put_indices(struct stx__cuda *e)
 		stx_bytes_puts(out, "  const int tx = tid;\n");
 	} else {
 		stx_bytes_printf(out, "  constexpr int NY = %u, NZ = %u;\n", e->ny, e->nz);
-		stx_bytes_puts(out, "  const int tx = tid % NX, ty = tid / NX % NY, tz = tid / (NX * "
-				    "NY);\n");
+		stx_bytes_puts(out,
+			       "  const int tx = tid % NX, ty = tid / NX % NY, tz = tid / (NX * "
+			       "NY);\n");
 	}
 	stx_bytes_printf(out, "  const %s xoffset = (%s)blockIdx.x * %u;\n", type, type, c->x);
 	if (e->ngrid < 2)
@@ -653,11 +654,12 @@ static void put_indices(struct stx__cuda *e)
 				 "  (void)tz;\n",
 				 type, type, c->y);
 	else
-		stx_bytes_printf(out,
-				 "  if (yz >= yblocks * (((i64)znumel + %u) / %u)) return;\n"
-				 "  const %s yoffset = (%s)(yz %% yblocks) * %u, zoffset = (%s)(yz / "
-				 "yblocks) * %u;\n",
-				 c->z - 1, c->z, type, type, c->y, type, c->z);
+		stx_bytes_printf(
+			out,
+			"  if (yz >= yblocks * (((i64)znumel + %u) / %u)) return;\n"
+			"  const %s yoffset = (%s)(yz %% yblocks) * %u, zoffset = (%s)(yz / "
+			"yblocks) * %u;\n",
+			c->z - 1, c->z, type, type, c->y, type, c->z);
 }
 
 /* 32-bit indices must hold the points beyond the end that the last block masks off, too. */

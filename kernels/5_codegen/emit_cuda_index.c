@@ -1,7 +1,7 @@
 /* emit_cuda_index.c: index expressions as C: int where 32 bits hold every part, else long long.
  *
- * Division and remainder round towards minus infinity; where the interval of the dividend shows that
- * it is never negative, C's operators do. Nesting is bounded by the limit of expressions. */
+ * Division and remainder round towards minus infinity; where the interval of the dividend shows
+ * that it is never negative, C's operators do. Nesting is bounded by the limit of expressions. */
 #include "emit_cuda.h"
 
 static void put(struct stx__cuda *e, stx_ex ex, struct stx_bytes *out);

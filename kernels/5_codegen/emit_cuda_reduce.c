@@ -1,6 +1,7 @@
 /* emit_cuda_reduce.c: accumulators. A thread combines the iterations it takes, in order; then the
  * threads of a row merge pairwise: neighbouring lanes by shuffles, warps and lanes that run along x
- * through shared memory. Every thread of the row has the result. The order is the configuration's. */
+ * through shared memory. Every thread of the row has the result. The order is the configuration's.
+ */
 #include "emit_cuda.h"
 
 static uint32_t nstates(const struct stx__cuda *e, uint32_t acc)
@@ -27,10 +28,10 @@ static void identity(struct stx__cuda *e, uint32_t acc, uint32_t s, struct stx_b
 	else if (s)
 		stx_bytes_puts(out, "0");
 	else
-		stx__cuda_literal(e, (enum stx_dtype)a->dtype,
-				  stx_monoid_identity((enum stx_monoid)a->flags,
-						      (enum stx_dtype)a->dtype),
-				  out);
+		stx__cuda_literal(
+			e, (enum stx_dtype)a->dtype,
+			stx_monoid_identity((enum stx_monoid)a->flags, (enum stx_dtype)a->dtype),
+			out);
 }
 
 void stx__cuda_acc_open(struct stx__cuda *e, uint32_t acc)
@@ -176,12 +177,14 @@ static void by_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const c
 	stx_bytes_printf(out, "  if (%s)\n    for (int e = 0; e < %u; e++) {", writes, e->rows);
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out, " s%u_%u[%s][%s] = a%u_%u[e];", acc, s, part, row, acc, s);
-	stx_bytes_printf(out, " }\n  __syncthreads();\n  #pragma unroll\n"
-			      "  for (int e = 0; e < %u; e++) {\n   ",
+	stx_bytes_printf(out,
+			 " }\n  __syncthreads();\n  #pragma unroll\n"
+			 "  for (int e = 0; e < %u; e++) {\n   ",
 			 e->rows);
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out, " a%u_%u[e] = s%u_%u[0][%s];", acc, s, acc, s, row);
-	stx_bytes_printf(out, "\n    #pragma unroll\n    for (int p = 1; p < %u; p++) {\n     ", parts);
+	stx_bytes_printf(out, "\n    #pragma unroll\n    for (int p = 1; p < %u; p++) {\n     ",
+			 parts);
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out, " %s b%u = s%u_%u[p][%s];", state_type(e, acc, s), s, acc, s,
 				 row);

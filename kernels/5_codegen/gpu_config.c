@@ -64,8 +64,9 @@ static uint32_t pointwise_candidates(const struct stx_kernel *k, const struct st
 		return n;
 	}
 	uint32_t y = pow2_at_least(hint(k, 1)), z = ngrid > 2 ? pow2_at_least(hint(k, 2)) : 1;
-	static const uint32_t shapes[][3] = { { 32, 32, 256 }, { 64, 16, 256 }, { 16, 64, 256 },
-					      { 64, 64, 256 } };
+	static const uint32_t shapes[][3] = {
+		{ 32, 32, 256 }, { 64, 16, 256 }, { 16, 64, 256 }, { 64, 64, 256 }
+	};
 	for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
 		uint32_t bx = least(shapes[i][0], x), by = least(shapes[i][1], y);
 		uint32_t bz = ngrid > 2 ? least(4, z) : 1;

@@ -4,7 +4,8 @@
 #include "gpu.h"
 
 static const struct stx_gpu_device devices[] = {
-#define STX_DEVICE(name, arch, sms, threads, shared, l2) { name, arch, sms, threads, 1024, shared, l2 },
+#define STX_DEVICE(name, arch, sms, threads, shared, l2)                                           \
+	{ name, arch, sms, threads, 1024, shared, l2 },
 #include "devices.def"
 #undef STX_DEVICE
 };
@@ -27,14 +28,16 @@ stx_err stx_gpu_target_parse(const char *text, struct stx_gpu_target *out, struc
 	size_t n = strcspn(arch, ":");
 	const char *name = arch[n] ? arch + n + 1 : NULL;
 	for (unsigned i = 0; i < NDEVICES; i++)
-		if (same_arch(devices[i].arch, arch, n) && (!name || !strcmp(name, devices[i].name))) {
+		if (same_arch(devices[i].arch, arch, n) &&
+		    (!name || !strcmp(name, devices[i].name))) {
 			out->device = devices[i];
 			return STX_E_OK;
 		}
-	return stx_fail(d, STX_E_UNSUPPORTED, "target", NULL,
-			"target '%s' is not cuda:ARCH or cuda:ARCH:DEVICE with one of sm_80 (a100), "
-			"sm_86 (rtx3090), sm_90a (h100-sxm, h200), sm_100a (b200), sm_120a (rtx5090)",
-			text ? text : "");
+	return stx_fail(
+		d, STX_E_UNSUPPORTED, "target", NULL,
+		"target '%s' is not cuda:ARCH or cuda:ARCH:DEVICE with one of sm_80 (a100), "
+		"sm_86 (rtx3090), sm_90a (h100-sxm, h200), sm_100a (b200), sm_120a (rtx5090)",
+		text ? text : "");
 }
 
 void stx_gpu_target_print(const struct stx_gpu_target *t, char out[64])

@@ -30,7 +30,7 @@ static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvr
 
 static void *open_in(const char *dir)
 {
-	char path[4096];
+	char path[4200];
 	for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
 		if (dir)
 			snprintf(path, sizeof path, "%s/%s", dir, names[i]);
@@ -58,11 +58,16 @@ static int resolve(struct stx_nvrtc *n)
 		const char *name;
 		void *at;
 	} symbols[] = {
-		{ "nvrtcVersion", &n->version_fn },	 { "nvrtcGetErrorString", &n->error },
-		{ "nvrtcCreateProgram", &n->create },	 { "nvrtcDestroyProgram", &n->destroy },
-		{ "nvrtcCompileProgram", &n->compile },	 { "nvrtcGetProgramLogSize", &n->log_size },
-		{ "nvrtcGetProgramLog", &n->log },	 { "nvrtcGetCUBINSize", &n->cubin_size },
-		{ "nvrtcGetCUBIN", &n->cubin },		 { "nvrtcGetPTXSize", &n->ptx_size },
+		{ "nvrtcVersion", &n->version_fn },
+		{ "nvrtcGetErrorString", &n->error },
+		{ "nvrtcCreateProgram", &n->create },
+		{ "nvrtcDestroyProgram", &n->destroy },
+		{ "nvrtcCompileProgram", &n->compile },
+		{ "nvrtcGetProgramLogSize", &n->log_size },
+		{ "nvrtcGetProgramLog", &n->log },
+		{ "nvrtcGetCUBINSize", &n->cubin_size },
+		{ "nvrtcGetCUBIN", &n->cubin },
+		{ "nvrtcGetPTXSize", &n->ptx_size },
 		{ "nvrtcGetPTX", &n->ptx },
 	};
 	for (unsigned i = 0; i < sizeof symbols / sizeof *symbols; i++) {
@@ -76,7 +81,8 @@ static int resolve(struct stx_nvrtc *n)
 
 stx_err stx_nvrtc_new(const char *dir, struct stx_nvrtc **out, struct stx_diag *d)
 {
-	static const char warm[] = "extern \"C\" __global__ void warm(float *p) { p[threadIdx.x] = 0; }";
+	static const char warm[] =
+		"extern \"C\" __global__ void warm(float *p) { p[threadIdx.x] = 0; }";
 	struct stx_nvrtc *n = calloc(1, sizeof *n);
 	struct stx_bytes cubin = { 0 };
 	int major, minor;
@@ -86,9 +92,10 @@ stx_err stx_nvrtc_new(const char *dir, struct stx_nvrtc **out, struct stx_diag *
 	n->library = open_library(dir);
 	if (!n->library || !resolve(n) || n->version_fn(&major, &minor)) {
 		stx_nvrtc_free(n);
-		return stx_fail(d, STX_E_UNSUPPORTED, "nvrtc", NULL,
-				"CUDA targets need NVRTC (libnvrtc.so of CUDA 12 or 13): it is not in "
-				"$CUDA_HOME/lib64, /usr/local/cuda/lib64 or the library path");
+		return stx_fail(
+			d, STX_E_UNSUPPORTED, "nvrtc", NULL,
+			"CUDA targets need NVRTC (libnvrtc.so of CUDA 12 or 13): it is not in "
+			"$CUDA_HOME/lib64, /usr/local/cuda/lib64 or the library path");
 	}
 	snprintf(n->version, sizeof n->version, "NVRTC %d.%d", major, minor);
 	stx_err e = stx_nvrtc_compile(n, warm, "warm", "sm_90a", 0, STX_NVRTC_CUBIN, &cubin, d);
