@@ -85,14 +85,14 @@ static stx_err pass_primitives(struct run *r)
 
 static stx_err pass_lower(struct run *r)
 {
-	struct stx_lower_options o = { 0 };
+	struct stx_lower_options o = { .target_gpu = stx_gpu_is_target(r->options->target) };
 	stx_err e = stx_lower(r->graph, &o, &r->loops, r->d);
 	return e ? e : stx_loops_verify(r->loops, r->d);
 }
 
 static stx_err pass_schedule(struct run *r)
 {
-	struct stx_schedule_options o = { 0 };
+	struct stx_schedule_options o = { .target_gpu = stx_gpu_is_target(r->options->target) };
 	stx_err e = stx_schedule(r->loops, &o, &r->schedule, r->d);
 	for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++)
 		e = stx_kernel_verify(r->schedule->kernels.at[i], r->d);
@@ -207,6 +207,7 @@ void stx_compiler_free(struct stx_compiler *c)
 	if (!c)
 		return;
 	stx_llvm_free(c->llvm);
+	stx_nvrtc_free(c->nvrtc);
 	free(c);
 }
 
@@ -348,23 +349,68 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 
 /* ---- emit and link ---- */
 
+static stx_err emit_cpu(struct stx_compiler *c, const struct stx_kernel *k,
+			const struct stx_compile_options *o, enum stx_emit_stage stage,
+			struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
+{
+	struct stx_cpu_target target;
+	stx_err e = stx_cpu_target_parse(o->target, &target, d);
+	return e ? e : stx_emit_llvm(c->llvm, k, &target, o->fast, stage, out, info, d);
+}
+
+/* In the configuration the plan was written for: the heuristic's. */
+static stx_err emit_gpu(struct stx_compiler *c, const struct stx_kernel *k,
+			const struct stx_compile_options *o, enum stx_emit_stage stage,
+			struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
+{
+	struct stx_gpu_config configs[STX_GPU_MAX_CONFIGS];
+	struct stx_gpu_target target;
+	struct stx_bytes source = { 0 }, code = { 0 };
+	struct stx_digest digest;
+	char symbol[64];
+	uint64_t start = now_us();
+	stx_err e = stx_gpu_target_parse(o->target, &target, d);
+	if (e || (e = stx_kernel_digest(k, &digest, d)))
+		return e;
+	stx_kernel_symbol(&digest, symbol);
+	stx_gpu_candidates(k, &target.device, configs);
+	e = stx_emit_cuda(k, &configs[0], stage == STX_EMIT_SOURCE ? out : &source, d);
+	if (e || stage == STX_EMIT_SOURCE)
+		goto done;
+	info->us_build = now_us() - start;
+	info->threads = configs[0].threads;
+	if (!c->nvrtc && (e = stx_nvrtc_new(NULL, &c->nvrtc, d)))
+		goto done;
+	start = now_us();
+	e = stx_nvrtc_compile(c->nvrtc, stx_bytes_cstr(&source), k->name, target.device.arch,
+			      o->fast, stage == STX_EMIT_OBJECT ? STX_NVRTC_CUBIN : STX_NVRTC_PTX,
+			      stage == STX_EMIT_OBJECT ? &code : out, d);
+	if (!e && stage == STX_EMIT_OBJECT)
+		e = stx_data_object(STX_CUBIN_SECTION, symbol,
+				    (struct stx_span){ code.at, code.n }, out, d);
+	info->us_emit = now_us() - start;
+done:
+	stx_bytes_free(&source);
+	stx_bytes_free(&code);
+	return e;
+}
+
 stx_err stx__emit_text(struct stx_compiler *c, struct stx_span ir,
 		       const struct stx_compile_options *o, enum stx_emit_stage stage,
 		       struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
 {
 	struct run r;
 	struct stx_kernel *k;
-	struct stx_cpu_target target;
-	stx_err e = stx_cpu_target_parse(o->target, &target, d);
+	stx_err e = stx__run_open(&r, o, d);
 	if (e)
-		return e;
-	if ((e = stx__run_open(&r, o, d)))
 		return e;
 	e = stx_kernel_parse(r.arena, (const char *)ir.at, ir.n, &k, d);
 	if (!e)
 		e = stx_kernel_verify(k, d);
-	if (!e)
-		e = stx_emit_llvm(c->llvm, k, &target, o->fast, stage, out, info, d);
+	if (!e && stx_gpu_is_target(o->target))
+		e = emit_gpu(c, k, o, stage, out, info, d);
+	else if (!e)
+		e = emit_cpu(c, k, o, stage, out, info, d);
 	stx__run_close(&r);
 	return e;
 }
@@ -378,7 +424,7 @@ stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 	uint64_t start = now_us();
 	stx_err e = stx__emit_text(c, ir, o, STX_EMIT_OBJECT, &out->object, &info, d);
 	uint64_t total = now_us() - start, known = info.us_build + info.us_opt + info.us_emit;
-	out->block[0] = info.vector_elems;
+	out->block[0] = info.threads ? info.threads : info.vector_elems;
 	out->block[1] = out->block[2] = 1;
 	out->spills = info.spills;
 	add_stage(out->stages, &out->nstages, "parse", total > known ? total - known : 0);
@@ -397,7 +443,7 @@ stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
 	struct stx_span *all = calloc((size_t)nobjects + 1, sizeof *all);
 	if (!all)
 		return stx_fail(d, STX_E_NOMEM, "link", NULL, "out of memory");
-	stx_err e = stx_plan_object(plan, &plan_object, d);
+	stx_err e = stx_data_object(STX_PLAN_SECTION, "stax_plan", plan, &plan_object, d);
 	if (e)
 		goto done;
 	all[0] = (struct stx_span){ plan_object.at, plan_object.n };

@@ -5,11 +5,13 @@
 
 #include "codegen.h"
 #include "compile.h"
+#include "gpu.h"
 #include "import.h"
 #include "schedule.h"
 
 struct stx_compiler {
 	struct stx_llvm *llvm;
+	struct stx_nvrtc *nvrtc; /* NULL: not asked for yet, or not on this host */
 	struct stx_digest fingerprint;
 };
 
