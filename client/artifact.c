@@ -164,17 +164,21 @@ stx_err stx__artifact_prepare(struct stax_artifact *a, struct stx_span plan,
 	return e ? e : count_launches(a, d);
 }
 
-static stx_err load_code(struct stax_artifact *a, int has_code, struct stx_diag *d)
+/* GPU code is parsed, never mapped as code: nothing in it is for the host. */
+static stx_err load_code(struct stax_artifact *a, struct stx_span elf, struct stx_diag *d)
 {
 	const struct stx_plan *p = &a->plan;
+	int has_code = stx_artifact_has_code(elf), gpu = (p->h->flags & STX_PLAN_CUDA) != 0;
+	for (uint32_t i = 0; i < p->h->nkernels; i++)
+		if ((p->kernels[i].target != 0) != gpu || (gpu && has_code))
+			return stx_fail(d, STX_E_CORRUPT, "load",
+					stx_plan_string(p, p->kernels[i].name),
+					"the artifact mixes CPU and GPU code");
+	if (gpu)
+		return stx__gpu_new(a, elf, d);
 	a->fns = STX_NEW_ARRAY(a->arena, stx_kernel_fn *, p->h->nkernels);
 	if (!a->fns)
 		return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
-	for (uint32_t i = 0; i < p->h->nkernels; i++)
-		if (p->kernels[i].target != 0)
-			return stx_fail(d, STX_E_UNSUPPORTED, "load",
-					stx_plan_string(p, p->kernels[i].name),
-					"GPU kernels cannot be run by this client yet");
 	if (has_code) {
 		stx_err e = stx__cpu_check(p->h->flags, d);
 		if (e)
@@ -229,7 +233,7 @@ static stx_err load_fd(int fd, const struct stx_digest *digest, const struct sta
 	if ((e = stx__map_fd(fd, ARTIFACT_MAX, &elf, d)) ||
 	    (digest && (e = verify(elf, digest, d))) || (e = stx_artifact_plan(elf, &plan, d)) ||
 	    (e = stx__artifact_prepare(a, plan, names, d)) ||
-	    (e = load_code(a, stx_artifact_has_code(elf), d)) || (e = stx__artifact_finish(a, d)))
+	    (e = load_code(a, elf, d)) || (e = stx__artifact_finish(a, d)))
 		goto fail;
 	munmap((void *)(uintptr_t)elf.at, elf.n);
 	*out = a;
@@ -366,6 +370,7 @@ void stax_artifact_free(struct stax_artifact *a)
 		dlclose(a->dl);
 	if (a->fd >= 0)
 		close(a->fd);
+	stx__gpu_code_free(a);
 	free(a->plan_bytes);
 	stx_arena_free(a->arena);
 	free(a);

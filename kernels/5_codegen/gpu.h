@@ -4,24 +4,8 @@
 #define STX_GPU_H
 
 #include "bytes.h"
+#include "gpu_target.h"
 #include "kernel.h"
-
-/* What the compiler must know of a device (design: keys). Documented default for an architecture:
- * the first row of devices.def with it. */
-struct stx_gpu_device {
-	const char *name; /* "h200" */
-	const char *arch; /* "sm_90a" */
-	uint32_t sms, threads_per_sm, max_threads_per_block;
-	uint32_t shared_per_block, l2_bytes;
-};
-struct stx_gpu_target {
-	struct stx_gpu_device device;
-};
-/* "cuda:sm_90a:h200"; sm_90, sm_100 and sm_120 are aliases of the architecture-specific names, no
- * profile is the default one. "cuda" alone is resolved by the client. UNSUPPORTED names it. */
-stx_err stx_gpu_target_parse(const char *text, struct stx_gpu_target *out, struct stx_diag *d);
-int stx_gpu_is_target(const char *text); /* begins with "cuda" */
-void stx_gpu_target_print(const struct stx_gpu_target *t, char out[64]);
 
 /* How a kernel's points are dealt to blocks and threads. A block takes x*y*z points of the grid
  * axes, and r iterations of the reduction at a time (0: no reduction). All are powers of two. */

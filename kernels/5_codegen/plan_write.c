@@ -624,7 +624,7 @@ static stx_err assemble(struct writer *w, struct stx_plan_header *h, struct stx_
 static uint32_t host_flags(const struct writer *w)
 {
 	if (w->is_gpu)
-		return 0;
+		return STX_PLAN_CUDA;
 	return (uint32_t)w->cpu.level | (w->cpu.avx512bf16 ? STX_PLAN_CPU_AVX512BF16 : 0);
 }
 

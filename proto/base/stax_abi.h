@@ -71,6 +71,8 @@ struct stx_env {
 			     void (*body)(void *arg, int64_t begin, int64_t end), void *arg);
 	void *(*allocate)(void *ctx, size_t bytes, size_t align); /* NULL: out of memory */
 	void (*release)(void *ctx, void *p, size_t bytes);
+	void *stream; /* CUDA artifacts: the CUstream to launch on, in the current context; allocate
+			 and release give device memory that is good on it */
 };
 
 /* ---- the data plan ---- */
@@ -98,7 +100,8 @@ struct stx_plan_header {
 /* Header flags. CPU level: x86-64-v<level>, 0 when the artifact has no CPU code or does not say. */
 #define STX_PLAN_CPU_LEVEL      0xfu
 #define STX_PLAN_CPU_AVX512BF16 0x10u
-#define STX_PLAN_FLAGS_KNOWN    (STX_PLAN_CPU_LEVEL | STX_PLAN_CPU_AVX512BF16)
+#define STX_PLAN_CUDA           0x20u /* values are in device memory, launches are on a stream */
+#define STX_PLAN_FLAGS_KNOWN    (STX_PLAN_CPU_LEVEL | STX_PLAN_CPU_AVX512BF16 | STX_PLAN_CUDA)
 
 /* Where a dynamic size comes from: size `dim` of input `input`. */
 struct stx_plan_sym {

@@ -1,12 +1,13 @@
 /* gpu_target.c: names of CUDA targets (design: keys). */
 #include <stdio.h>
+#include <string.h>
 
-#include "gpu.h"
+#include "gpu_target.h"
 
 static const struct stx_gpu_device devices[] = {
 #define STX_DEVICE(name, arch, sms, threads, shared, l2)                                           \
 	{ name, arch, sms, threads, 1024, shared, l2 },
-#include "devices.def"
+#include "gpu_devices.def"
 #undef STX_DEVICE
 };
 #define NDEVICES (sizeof devices / sizeof *devices)
@@ -43,4 +44,26 @@ stx_err stx_gpu_target_parse(const char *text, struct stx_gpu_target *out, struc
 void stx_gpu_target_print(const struct stx_gpu_target *t, char out[64])
 {
 	snprintf(out, 64, "cuda:%s:%s", t->device.arch, t->device.name);
+}
+
+int stx_gpu_target_find(int major, int minor, const char *device, struct stx_gpu_target *out)
+{
+	static const struct {
+		const char *in, *name; /* part of what the driver calls it */
+	} names[] = { { "A100", "a100" },	{ "3090", "rtx3090" }, { "H200", "h200" },
+		      { "H100", "h100-sxm" }, { "B200", "b200" },    { "5090", "rtx5090" } };
+	char arch[16];
+	int found = 0;
+	snprintf(arch, sizeof arch, "sm_%d%d", major, minor);
+	for (unsigned i = 0; i < NDEVICES; i++) {
+		int exact = 0;
+		if (!same_arch(devices[i].arch, arch, strlen(arch)))
+			continue;
+		for (unsigned j = 0; j < sizeof names / sizeof *names; j++)
+			exact |= !strcmp(names[j].name, devices[i].name) && strstr(device, names[j].in);
+		if (!found || exact)
+			out->device = devices[i];
+		found = 1;
+	}
+	return found;
 }
