@@ -110,8 +110,9 @@ struct stx__job_reply {
 	const Stx__JobReply *m; /* in r */
 };
 struct stx__child;
-/* Starts `staxd --worker`; CONNECT names the places searched. */
-stx_err stx__child_new(struct stx__child **out, struct stx_diag *d);
+/* Starts `staxd --worker`, with NVRTC when cuda is set; CONNECT names the places searched. */
+stx_err stx__child_new(int cuda, struct stx__child **out, struct stx_diag *d);
+int stx__child_has_cuda(const struct stx__child *w);
 void stx__child_free(struct stx__child *w); /* ends the child */
 int stx__child_alive(const struct stx__child *w);
 /* One job. body: the pieces, concatenated; piece_bytes of the job is set by the caller. On DEADLINE
@@ -124,7 +125,8 @@ const char *stx__child_sandbox(const struct stx__child *w);
 int stx__child_pid(const struct stx__child *w);
 
 /* The client's live child: started on first use, and again after a crash. Owned by the client. */
-stx_err stx__private_child(struct stax_client *c, struct stx__child **out, struct stx_diag *d);
+stx_err stx__private_child(struct stax_client *c, int cuda, struct stx__child **out,
+			   struct stx_diag *d);
 stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r,
 			     const char *target, struct stax_answer **out, struct stx_diag *d);
 /* The artifact a private compile made, from this client's memory; borrowed until the client is

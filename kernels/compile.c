@@ -181,7 +181,7 @@ stx_err stx__run_passes(struct run *r, enum which_run which, const char *until)
 
 static stx_err warm_up(struct stx_compiler *c, struct stx_diag *d);
 
-stx_err stx_compiler_new(struct stx_compiler **out, struct stx_diag *d)
+stx_err stx_compiler_new(int cuda, struct stx_compiler **out, struct stx_diag *d)
 {
 	struct stx_compiler *c = calloc(1, sizeof *c);
 	*out = NULL;
@@ -194,6 +194,11 @@ stx_err stx_compiler_new(struct stx_compiler **out, struct stx_diag *d)
 		e = stx_fingerprint_loaded(stx_llvm_version(), &c->fingerprint, d);
 	if (!e)
 		e = warm_up(c, d);
+	if (!e && cuda)
+		stx_nvrtc_new(NULL, &c->nvrtc, &c->no_nvrtc);
+	if (!e && !cuda)
+		stx_fail(&c->no_nvrtc, STX_E_UNSUPPORTED, "nvrtc", NULL,
+			 "CUDA targets are switched off here (cuda = no, or STAX_CUDA=0)");
 	if (e) {
 		stx_compiler_free(c);
 		return e;
@@ -379,8 +384,10 @@ static stx_err emit_gpu(struct stx_compiler *c, const struct stx_kernel *k,
 		goto done;
 	info->us_build = now_us() - start;
 	info->threads = configs[0].threads;
-	if (!c->nvrtc && (e = stx_nvrtc_new(NULL, &c->nvrtc, d)))
+	if (!c->nvrtc) {
+		e = stx_fail(d, c->no_nvrtc.code, "nvrtc", k->name, "%s", c->no_nvrtc.text);
 		goto done;
+	}
 	start = now_us();
 	e = stx_nvrtc_compile(c->nvrtc, stx_bytes_cstr(&source), k->name, target.device.arch,
 			      o->fast, stage == STX_EMIT_OBJECT ? STX_NVRTC_CUBIN : STX_NVRTC_PTX,

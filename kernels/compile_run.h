@@ -11,7 +11,8 @@
 
 struct stx_compiler {
 	struct stx_llvm *llvm;
-	struct stx_nvrtc *nvrtc; /* NULL: not asked for yet, or not on this host */
+	struct stx_nvrtc *nvrtc; /* NULL: no_nvrtc says why */
+	struct stx_diag no_nvrtc;
 	struct stx_digest fingerprint;
 };
 
