@@ -307,10 +307,29 @@ static stx_err describe_kernel(const struct stx_kernel *k, struct stx_kernel_des
 	size_t n = strlen(k->name);
 	n = n < sizeof out->name ? n : sizeof out->name - 1;
 	memcpy(out->name, k->name, n);
-	out->grid[0] = clamp_u32(stx_ex_hint(k->ex, k->grid));
-	out->grid[1] = out->grid[2] = 1;
-	out->block[0] = out->block[1] = out->block[2] = 1;
 	return e;
+}
+
+/* Grids and blocks as the plan has them, at the size hints. */
+static stx_err describe_launches(struct run *r, struct stx_plan_result *out, struct stx_diag *d)
+{
+	struct stx_plan p;
+	stx_err e = stx_plan_open((struct stx_span){ r->plan.at, r->plan.n }, &p, d);
+	if (e)
+		return e;
+	int64_t *hints = STX_NEW_ARRAY(r->arena, int64_t, p.h->nsyms + 1);
+	if (!hints)
+		return stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory");
+	for (uint32_t i = 0; i < p.h->nsyms; i++)
+		hints[i] = p.syms[i].hint;
+	for (uint32_t i = 0; i < out->nkernels; i++)
+		for (int j = 0; j < 3; j++) {
+			int ok = 1;
+			int64_t n = stx_plan_eval(&p, p.kernels[i].grid_expr[j], hints, &ok);
+			out->kernels[i].grid[j] = clamp_u32(ok ? n : 0);
+			out->kernels[i].block[j] = p.kernels[i].block[j];
+		}
+	return STX_E_OK;
 }
 
 stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
@@ -338,6 +357,8 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 			e = describe_kernel(s->kernels.at[i], &out->kernels[i], d);
 			out->nkernels = i + 1;
 		}
+		if (!e)
+			e = describe_launches(&r, out, d);
 		if (!e)
 			e = copy_names(&out->report, s->report.at, s->report.n);
 		out->bytes_read = s->bytes_read;
