@@ -199,8 +199,8 @@ stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const st
 
 void stx__gpu_context_free(struct stx__context *x)
 {
-	const struct stx__driver *q = stx__driver(NULL);
-	if (!x->gpu || !q)
+	const struct stx__driver *q = x->gpu ? stx__driver(NULL) : NULL; /* else not touched at all */
+	if (!q)
 		return;
 	if (x->workspace)
 		q->free((stx__device_ptr)(uintptr_t)x->workspace);

@@ -455,7 +455,7 @@ static void put_inst(struct stx__cuda *e, uint32_t n, const char *ok)
 static int divides(const struct stx__cuda *e, uint32_t axis, uint32_t block)
 {
 	int64_t n;
-	return stx_ex_is_const(e->k->ex, e->k->axes.at[axis].size, &n) && n % block == 0;
+	return stx_ex_is_const(e->k->ex, e->k->axes.at[axis].size, &n) && n > 0 && n % block == 0;
 }
 
 static void put_axis(struct stx__cuda *e, uint32_t axis, const char *at)
