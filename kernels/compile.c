@@ -190,12 +190,12 @@ stx_err stx_compiler_new(int cuda, struct stx_compiler **out, struct stx_diag *d
 	stx_err e = stx_llvm_new(&c->llvm, d);
 	if (!e)
 		e = stx_link_warm(d);
+	if (!e && cuda)
+		stx_nvrtc_new(NULL, &c->nvrtc, &c->no_nvrtc);
 	if (!e)
 		e = stx_fingerprint_loaded(stx_llvm_version(), &c->fingerprint, d);
 	if (!e)
 		e = warm_up(c, d);
-	if (!e && cuda)
-		stx_nvrtc_new(NULL, &c->nvrtc, &c->no_nvrtc);
 	if (!e && !cuda)
 		stx_fail(&c->no_nvrtc, STX_E_UNSUPPORTED, "nvrtc", NULL,
 			 "CUDA targets are switched off here (cuda = no, or STAX_CUDA=0)");
