@@ -660,8 +660,8 @@ static stx_err write_plan(struct writer *w, struct stx_bytes *out)
 		.strings_bytes = (uint32_t)w->strings.n,
 		.data_bytes = (uint32_t)w->data.n,
 		.flags = host_flags(w),
-		.bytes_read = w->s->bytes_read,
-		.bytes_written = w->s->bytes_written,
+		.bytes_read = w->s->fused.bytes_read,
+		.bytes_written = w->s->fused.bytes_written,
 		.bytes_min = w->s->bytes_min,
 	};
 	return assemble(w, &h, out);

@@ -173,7 +173,7 @@ static void kernels_of(struct stx_arena *a, const char *text, struct stx_schedul
 	struct stx_schedule_options o = { .target_gpu = 1 };
 	stx_err e = stx_graph_parse(a, text, strlen(text), &g, &d);
 	e = e ? e : stx_graph_decompose_to_basis(&g, &d);
-	e = e ? e : stx_graph_simplify(&g, &d);
+	e = e ? e : stx_graph_simplify(&g, STX_SIMPLIFY_STRICT, &d);
 	e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
 	e = e ? e : stx_lower(g, &lower, &l, &d);
 	e = e ? e : stx_schedule(l, &o, s, &d);

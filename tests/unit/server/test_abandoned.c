@@ -121,8 +121,8 @@ static void test_abandoned_compile_yields_its_worker_to_who_waits(void **state)
 static void test_abandoned_compile_is_taken_over_by_a_new_request(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=1", "abandoned=500", NULL };
-	static const char graph[] = "name i o\nkernel sleep 1500 x\n";
+	static const char *const settings[] = { "workers=1", "abandoned=60000", NULL };
+	static const char graph[] = "name i o\nkernel sleep 4000 x\n";
 	harness_start(&h, settings);
 	int fd = client_connect(&h);
 	compile_ok(fd, 1, two_kernels);
