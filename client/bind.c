@@ -29,12 +29,16 @@ static void lay_out_steps(const struct stax_artifact *a, struct stx__context *x)
 			*t = (struct stx__step){ .from = s->a, .to = s->b };
 			x->nsteps++;
 		}
+		if (s->kind == STX_STEP_EXTERN) {
+			*t = (struct stx__step){ .external = s };
+			x->nsteps++;
+		}
 		if (s->kind != STX_STEP_LAUNCH)
 			continue;
 		*t = (struct stx__step){ .is_launch = 1,
-					  .fn = a->fns ? a->fns[s->a] : NULL,
-					  .kernel = s->a,
-					  .nargs = s->nargs };
+					 .fn = a->fns ? a->fns[s->a] : NULL,
+					 .kernel = s->a,
+					 .nargs = s->nargs };
 		t->frame = (struct stx_kernel_frame){ buffers, scalars, &x->bounds };
 		const uint32_t *args = stx_plan_u32s(p, s->args);
 		for (uint32_t j = 0; j < s->nargs; j++) {
@@ -191,6 +195,8 @@ static stx_err bind_steps(const struct stax_artifact *a, struct stx__context *x,
 {
 	for (uint32_t i = 0; i < x->nsteps; i++) {
 		struct stx__step *s = &x->steps[i];
+		if (s->external)
+			continue;
 		if (!s->is_launch) {
 			const struct stx__value *from = &x->values[s->from],
 						*to = &x->values[s->to];

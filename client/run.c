@@ -77,7 +77,8 @@ static stx_err copy(const struct stax_artifact *a, const struct stx_env *env, vo
 		    const int64_t *sizes, int rank, int bytes, struct stx_diag *d)
 {
 	if (a->gpu)
-		return stx__gpu_copy(dst, dst_strides, src, src_strides, sizes, rank, bytes, env, d);
+		return stx__gpu_copy(dst, dst_strides, src, src_strides, sizes, rank, bytes, env,
+				     d);
 	stx__client_copy(dst, dst_strides, src, src_strides, sizes, rank, bytes);
 	return STX_E_OK;
 }
@@ -102,6 +103,13 @@ static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
 	x->bounds.taken = 0;
 	for (uint32_t i = 0; i < x->nsteps; i++) {
 		const struct stx__step *s = &x->steps[i];
+		if (s->external) {
+			stx_err e = stx__external((struct stax_artifact *)(uintptr_t)a, x,
+						  s->external, d);
+			if (e)
+				return e;
+			continue;
+		}
 		if (!s->is_launch) {
 			const struct stx__value *from = &x->values[s->from],
 						*to = &x->values[s->to];
@@ -368,7 +376,8 @@ static stx_err finish_aliases(const struct stax_artifact *a, const struct stx__c
 
 /* ---- workspace and the run ---- */
 
-static stx_err own_workspace(const struct stax_artifact *a, struct stx__context *x, struct stx_diag *d)
+static stx_err own_workspace(const struct stax_artifact *a, struct stx__context *x,
+			     struct stx_diag *d)
 {
 	if (x->own_bytes >= x->workspace_bytes)
 		return STX_E_OK;

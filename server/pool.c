@@ -144,7 +144,7 @@ static void fail_queue(struct stx__pool *p, struct stx__jobq *q, const struct st
 static const char *kind_name(Stx__JobKind k)
 {
 	static const char *const names[] = { "key",  "plan",      "kernel", "link",
-					     "dump", "reference", "probe",  "compare" };
+					     "dump", "reference", "probe" };
 	return (unsigned)k < sizeof names / sizeof *names ? names[k] : "job";
 }
 
@@ -634,10 +634,13 @@ uint32_t stx__pool_queued(const struct stx__pool *p)
 int stx__pool_short(const struct stx__pool *p)
 {
 	const struct stx__queued *k = stx__jobq_top(&p->keys), *o = stx__jobq_top(&p->others);
-	for (const struct stx__process *w = p->first; w; w = w->next)
-		if (w->state == STARTING)
-			return 0; /* it takes the job in a moment */
-	return (k && k->priority) || (o && o->priority);
+	uint32_t starting = 0, others = 0;
+	for (const struct stx__process *w = p->first; w; w = w->next) {
+		starting += w->state == STARTING;
+		others += w->state == BUSY && w->job->kind != STX__JOB_KIND__JOB_KEY;
+	}
+	return (k && k->priority && !starting) ||
+	       (o && o->priority && (!starting || others >= p->c.workers));
 }
 
 uint32_t stx__pool_busy(const struct stx__pool *p)
