@@ -95,6 +95,15 @@ static stx_err pass_lower(struct run *r)
 static stx_err pass_schedule(struct run *r)
 {
 	struct stx_schedule_options o = { .target_gpu = stx_gpu_is_target(r->options->target) };
+	struct stx_gpu_target t;
+	struct stx_device device;
+	if (o.target_gpu && stx_gpu_target_parse(r->options->target, &t, r->d))
+		return STX_E_UNSUPPORTED;
+	if (o.target_gpu) {
+		device = (struct stx_device){ (int32_t)t.device.sms, 32,
+					      (int32_t)t.device.threads_per_sm };
+		o.device = &device;
+	}
 	stx_err e = stx_schedule(r->loops, &o, &r->schedule, r->d);
 	for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++)
 		e = stx_kernel_verify(r->schedule->kernels.at[i], r->d);

@@ -33,6 +33,8 @@ void stx__axes_collect(struct chooser *c);
 /* A new axis of the kernel; its variable. */
 stx_ex stx__new_axis(struct chooser *c, stx_ex size, enum stx_binding binding, int is_red,
 		     uint32_t *number);
+/* Iterations of a reduction axis, of a limited one too; output axes have been placed. */
+stx_ex stx__axis_red_size(struct chooser *c, const struct dim *d);
 uint8_t stx__axes_index_bits(struct chooser *c);
 
 /* kernel_axes_gpu.c. requires: collected. ensures: one to three GRID axes (x, y, z: elements, not

@@ -409,7 +409,7 @@ static void bind_loop(struct chooser *c, struct dim *d, enum stx_binding binding
 	a->point_elems = stx__sat_mul(a->point_elems, stx__axis_hint(c->x, size));
 }
 
-static stx_ex red_size(struct chooser *c, const struct dim *d)
+stx_ex stx__axis_red_size(struct chooser *c, const struct dim *d)
 {
 	stx_ex map[STX__MAX_DIMS];
 	if (!is_limited(c, d))
@@ -448,9 +448,9 @@ static void bind(struct chooser *c)
 	a->nout = a->nnest;
 	for (uint32_t i = 0; i < c->nred; i++)
 		if (&c->red[i] != c->vector)
-			bind_loop(c, &c->red[i], STX_AXIS_LOOP, red_size(c, &c->red[i]), c->zero);
+			bind_loop(c, &c->red[i], STX_AXIS_LOOP, stx__axis_red_size(c, &c->red[i]), c->zero);
 	if (c->vector && c->vector->is_red)
-		bind_loop(c, c->vector, STX_AXIS_VECTOR, red_size(c, c->vector), c->zero);
+		bind_loop(c, c->vector, STX_AXIS_VECTOR, stx__axis_red_size(c, c->vector), c->zero);
 	/* A reduction over nothing but axes of size 1 still needs its loop; and a loop of one
 	 * iteration makes a chunk of each partial result (kernel.h). */
 	if (c->b->space->def == STX_DEF_REDUCTION && (!c->nred || c->b->space->is_merge)) {

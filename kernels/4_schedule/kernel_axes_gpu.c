@@ -67,7 +67,8 @@ static void flatten(struct chooser *c, struct dim *const *dims, uint32_t n,
 	struct stx_exprs *x = c->x;
 	stx_ex total = stx_ex_const(x, 1);
 	for (uint32_t i = 0; i < n; i++)
-		total = stx_ex_mul(x, total, dims[i]->size);
+		total = stx_ex_mul(
+			x, total, dims[i]->is_red ? stx__axis_red_size(c, dims[i]) : dims[i]->size);
 	stx_ex t = stx__new_axis(c, total, binding, n && dims[0]->is_red, number);
 	for (uint32_t i = n; i-- > 0;) {
 		stx_ex size = stx__at_least_1(x, dims[i]->size);
@@ -124,7 +125,7 @@ void stx__axes_bind_gpu(struct chooser *c)
 	uint32_t ntiled = 0, number;
 	a->rows = 1;
 	a->point_elems = 1;
-	a->inner = (uint8_t)is_inner(c);
+	a->lanes = (uint8_t)(b->space->def == STX_DEF_REDUCTION && is_inner(c));
 	if (c->nout)
 		tiled[ntiled++] = &c->out[c->nout - 1];
 	while (ntiled && ntiled < 3 && b->space->def != STX_DEF_REDUCTION) {

@@ -534,8 +534,7 @@ static enum stx_kernel_kind kind_of(const struct stx__build *b)
 	int64_t n = 1;
 	for (uint32_t i = 0; i < b->space->nrranges; i++)
 		n = stx__sat_mul(n, stx_ex_hint(b->ex, b->space->rranges[i]));
-	int inner = b->def->target_gpu ? b->axes.inner : b->axes.lanes;
-	int whole = inner ? n <= 1024 : b->def->target_gpu && n <= 64;
+	int whole = b->axes.lanes ? n <= 1024 : b->def->target_gpu && n <= 64;
 	return whole ? STX_KERNEL_PER : STX_KERNEL_RED; /* GK-15, GR-02 */
 }
 

@@ -458,6 +458,12 @@ static int divides(const struct stx__cuda *e, uint32_t axis, uint32_t block)
 	return stx_ex_is_const(e->k->ex, e->k->axes.at[axis].size, &n) && n > 0 && n % block == 0;
 }
 
+/* The last segment of a cut reduction is shorter: its row has a length of its own (RD-27). */
+static int varies(const struct stx__cuda *e, uint32_t axis)
+{
+	return stx_ex_uses_kind(e->k->ex, e->k->axes.at[axis].size, STX_ATOM_VAR);
+}
+
 static void put_axis(struct stx__cuda *e, uint32_t axis, const char *at)
 {
 	stx_bytes_printf(e->out, "    const %s %s = %s;\n", e->wide ? "i64" : "i32",
@@ -466,10 +472,14 @@ static void put_axis(struct stx__cuda *e, uint32_t axis, const char *at)
 
 static void add_mask(struct stx__cuda *e, uint32_t axis, uint32_t block, struct stx_bytes *ok)
 {
+	const struct stx_axis *a = &e->k->axes.at[axis];
 	if (divides(e, axis, block))
 		return;
-	stx_bytes_printf(ok, "%s%s < %cnumel", ok->n ? " && " : "", e->k->axes.at[axis].name,
-			 e->k->axes.at[axis].name[0]);
+	stx_bytes_printf(ok, "%s%s < ", ok->n ? " && " : "", a->name);
+	if (varies(e, axis))
+		stx__cuda_index(e, a->size, ok);
+	else
+		stx_bytes_printf(ok, "%cnumel", a->name[0]);
 }
 
 /* The loop over the thread's elements, its axis variables and their mask. ok: its name. */
@@ -616,8 +626,12 @@ static void put_signature(struct stx__cuda *e, const char *symbol)
 static void put_numel(struct stx__cuda *e, uint32_t axis)
 {
 	const char *type = e->wide ? "i64" : "i32";
-	stx_bytes_printf(e->out, "  const %s %cnumel = ", type, e->k->axes.at[axis].name[0]);
-	stx__cuda_index(e, e->k->axes.at[axis].size, e->out);
+	const struct stx_axis *a = &e->k->axes.at[axis];
+	stx_bytes_printf(e->out, "  const %s %cnumel = ", type, a->name[0]);
+	if (varies(e, axis)) /* the longest row */
+		stx_bytes_printf(e->out, "%lld", (long long)stx_ex_interval(e->k->ex, a->size).hi);
+	else
+		stx__cuda_index(e, a->size, e->out);
 	stx_bytes_puts(e->out, ";\n");
 }
 
@@ -683,6 +697,9 @@ static stx_err set_up(struct stx__cuda *e)
 			e->ngrid++;
 		else
 			e->raxis = i;
+	if (e->raxis != STX_NONE && varies(e, e->raxis) &&
+	    stx_ex_interval(k->ex, k->axes.at[e->raxis].size).hi == STX_POS_INF)
+		return stx__cuda_fail(e, STX_E_UNSUPPORTED, "rows of unbounded length");
 	if (!k->target_gpu || !e->ngrid || k->axes.n > e->ngrid + 1)
 		return stx__cuda_fail(e, STX_E_INTERNAL, "not a GPU kernel");
 	uint32_t lanes = c->threads / c->row_threads;

@@ -164,6 +164,29 @@ static void test_cuda_empty_reduction_has_its_mask(void **state)
 	stx_bytes_free(&b);
 }
 
+/* RD-25, GR-05: two layers, red over 128 rows of 8192 and per over 64 of 2. RD-27: where segments
+ * are not equally long the last one's lanes are masked by its own length. */
+static void test_cuda_long_rows_are_cut_in_two_layers(void **state)
+{
+	struct stx_bytes b = { 0 };
+	char t[256];
+	(void)state;
+	const char *s = dump("%x : f32[64,16384] = placeholder()\n%m = mul.Tensor(%x, %x)\n"
+			     "%s = sum.dim_IntList(%m, [1])\nreturn (%s,)\n",
+			     "kernels", &b);
+	assert_int_equal(count(s, "kernel \""), 2);
+	expect(s, "kernel \"red_");
+	expect(s, "axis x0 grid 128\naxis r0 loop reduction 8192\n");
+	expect(s, "[8192*x0 + r0]");
+	assert_int_equal(count(s, "= load f32 p0["), 2); /* one load in each */
+	expect(s, "kernel \"per_");
+	expect(s, "axis x0 grid 64\naxis r0 loop reduction 2\n");
+	s = dump(row_sum(64, 8193, 1, t), "source", &b);
+	expect(s, "const i32 rnumel = 4097;");
+	expect(s, "r0 < imin_<i32>(");
+	stx_bytes_free(&b);
+}
+
 static void kernels_of(struct stx_arena *a, const char *text, struct stx_schedule **s)
 {
 	struct stx_diag d = { 0 };
@@ -286,6 +309,7 @@ int main(void)
 		cmocka_unit_test(test_cuda_softmax_loads_and_stores_an_element_once),
 		cmocka_unit_test(test_cuda_reductions_are_persistent_up_to_their_limits),
 		cmocka_unit_test(test_cuda_empty_reduction_has_its_mask),
+		cmocka_unit_test(test_cuda_long_rows_are_cut_in_two_layers),
 		cmocka_unit_test(test_cuda_candidates_are_whole_warps_within_the_device),
 		cmocka_unit_test(test_cuda_source_compiles_for_every_architecture),
 		cmocka_unit_test(test_cuda_targets_have_names_and_aliases),
