@@ -405,7 +405,7 @@ static stx_err mirror_new(struct mirror *m, const struct guarded *g, struct stx_
 	if (!e)
 		e = stax_cuda_copy(m->base, image, m->n, &err);
 	free(image);
-	t->data = (char *)m->base + RED_ZONE;
+	t->data = (void *)((uintptr_t)m->base + RED_ZONE + ((uintptr_t)t->data - (uintptr_t)g->at));
 	return e ? gpu_failed(&err, d) : 0;
 }
 
