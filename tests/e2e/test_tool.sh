@@ -25,7 +25,7 @@ exits 2 "a flag without its value" "$stax" compile "$work/g.stax" --target
 exits 2 "an unknown CPU target" "$stax" compile "$work/g.stax" --target cpu:x86-64-v9
 exits 2 "an unknown target" "$stax" compile "$work/g.stax" --target tpu
 exits 1 "an unknown GPU" "$stax" compile "$work/g.stax" --target cuda:sm_12
-says "the known ones are listed" "sm_90a (h100-sxm, h200)"
+says "the known ones are listed" "sm_90a .h100-sxm, h200."
 exits 2 "TLS" env STAX_SERVER=tls:host:1 "$stax" ping
 says "TLS is named" "TLS is not offered"
 exits 2 "no file" "$stax" compile
