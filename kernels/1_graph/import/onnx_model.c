@@ -327,6 +327,9 @@ stx_err onnx_body_run(struct onnx *c, struct onnx_body *b, const V *in, size_t n
 		if (!out[i].node)
 			onnx_fail(c, STX_E_INVALID,
 				  "output '%s' of the subgraph is not computed by any node", name);
+		else if (onnx_as_sequence(out[i]) && !b->sequences)
+			onnx_fail(c, STX_E_INVALID, "output '%s' of the subgraph is a sequence",
+				  name);
 	}
 	c->scope = &b->names;
 	return c->err;
@@ -355,7 +358,7 @@ static stx_err call_function(struct onnx *c, const Onnx__FunctionProto *f, V *ou
 		return onnx_fail(c, STX_E_TOO_LARGE,
 				 "function '%s' has more than 64 inputs or outputs", f->name);
 	for (size_t i = 0; i < f->n_input; i++)
-		args[i] = onnx_opt(c, (unsigned)i);
+		args[i] = onnx_any(c, (unsigned)i);
 	c->scope = &inner;
 	c->opset = default_opset(f->opset_import, f->n_opset_import, opset);
 	for (size_t i = 0; i < f->n_input; i++)
@@ -480,6 +483,10 @@ static stx_err import_outputs(struct onnx *c, const Onnx__GraphProto *g,
 		if (!v.node)
 			return onnx_fail(c, STX_E_INVALID,
 					 "output '%s' is not computed by any node", name);
+		if (onnx_as_sequence(v))
+			return onnx_fail(c, STX_E_UNSUPPORTED,
+					 "output '%s' is not a tensor (sequence or optional)",
+					 name);
 		if (!copy)
 			return onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
 		out->output_names[i] = copy;
