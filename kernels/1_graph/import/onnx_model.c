@@ -373,6 +373,40 @@ static stx_err call_function(struct onnx *c, const Onnx__FunctionProto *f, V *ou
 	return c->err;
 }
 
+/* Whether `word` is one of those in `list`, with blanks between them. */
+static int has_word(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+	for (const char *at = list; n && (at = strstr(at, word)); at += n)
+		if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ' '))
+			return 1;
+	return 0;
+}
+
+static void map_node(struct onnx *c, const struct onnx_mapping *m, V *out)
+{
+	static const struct {
+		const char *op_type, *names;
+	} known[] = {
+#define ONNX_ATTRIBUTES(op, list) { op, list },
+#include "onnx_attributes.def"
+#undef ONNX_ATTRIBUTES
+	};
+	unsigned row = 0, rows = sizeof known / sizeof *known;
+	while (c->n->n_attribute && row < rows && strcmp(known[row].op_type, m->op_type) != 0)
+		row++;
+	for (size_t i = 0; i < c->n->n_attribute && row < rows; i++) {
+		const char *name = c->n->attribute[i]->name ? c->n->attribute[i]->name : "";
+		if (!has_word(known[row].names, name) && strcmp(name, "consumed_inputs") != 0) {
+			onnx_fail(c, STX_E_UNSUPPORTED,
+				  "operator %s: attribute %s is not supported", c->n->op_type,
+				  name);
+			return;
+		}
+	}
+	m->map(c, out);
+}
+
 #define MAX_OUTPUTS 256
 
 static stx_err import_node(struct onnx *c, const Onnx__NodeProto *n)
@@ -392,7 +426,7 @@ static stx_err import_node(struct onnx *c, const Onnx__NodeProto *n)
 	if (f)
 		call_function(c, f, out);
 	else if (m)
-		m->map(c, out);
+		map_node(c, m, out);
 	else
 		return onnx_fail(c, STX_E_UNSUPPORTED, "operator %s%s%s is not supported",
 				 n->domain ? n->domain : "", n->domain && *n->domain ? "." : "",

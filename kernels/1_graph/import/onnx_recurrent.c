@@ -166,6 +166,9 @@ static stx_err read_cell(struct onnx *c, struct cell *k)
 				 stx_dtype_name(onnx_dtype(x)));
 	k->wide = stx_dtype_bytes(onnx_dtype(x)) < 4 ? STX_F32 : onnx_dtype(x);
 	k->hidden = rs[2];
+	if (onnx_int(c, "hidden_size", k->hidden) != k->hidden)
+		return onnx_fail(c, STX_E_INVALID, "hidden_size is %lld, R says %lld",
+				 (long long)onnx_int(c, "hidden_size", 0), (long long)k->hidden);
 	k->length = s[k->layout];
 	k->batch = s[!k->layout];
 	k->input = s[2];
