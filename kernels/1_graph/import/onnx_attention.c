@@ -285,7 +285,7 @@ static V through(struct onnx *c, const char *attr, V x)
 	if (!onnx_body_begin(c, attr, &b))
 		onnx_body_run(c, &b, &x, 1, &y, 1);
 	onnx_body_end(c, &b);
-	if (!c->err && !stx_type_eq(stx_val_type(x), stx_val_type(y)))
+	if (!c->err && (!y.node || !stx_type_eq(stx_val_type(x), stx_val_type(y))))
 		onnx_fail(c, STX_E_INVALID, "%s changes the shape or the type of its input", attr);
 	return y;
 }

@@ -57,7 +57,7 @@ static V empty_stack(struct onnx *c, const Onnx__ValueInfoProto *info, int64_t a
 	}
 	int at = onnx_axis(c, axis, rank + 1);
 	for (int i = 0; i <= rank && !c->err; i++) {
-		if (i == at) {
+		if (i == at || n == rank) {
 			sizes[i] = 0;
 			continue;
 		}

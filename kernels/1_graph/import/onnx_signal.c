@@ -31,9 +31,9 @@ static double evaluate(const struct stx_elem_program *p, double x)
 /* cos and sin of 2 pi i / n, 0 <= i < n, from an argument of at most pi / 4. */
 static void turn(const struct trig *t, int64_t i, int64_t n, double *cosine, double *sine)
 {
-	int64_t eighth = 8 * i / n; /* octant 0..7 */
-	int64_t quarter = (eighth + 1) / 2 % 4;
-	double rest = 2 * pi * ((double)(4 * i - n * ((eighth + 1) / 2)) / (double)(4 * n));
+	int64_t nearest = (8 * i / n + 1) / 2, quarter = nearest % 4; /* quarter turns */
+	int64_t past = 4 * i - n * nearest;                           /* in steps of a quarter */
+	double rest = 2 * pi * ((double)past / (double)(4 * n));
 	double a = evaluate(t->cosine, rest), b = evaluate(t->sine, rest);
 	*cosine = quarter == 0 ? a : quarter == 1 ? -b : quarter == 2 ? -a : b;
 	*sine = quarter == 0 ? b : quarter == 1 ? a : quarter == 2 ? -b : -a;
@@ -41,6 +41,7 @@ static void turn(const struct trig *t, int64_t i, int64_t n, double *cosine, dou
 
 static int trig_start(struct onnx *c, struct trig *t, int64_t n)
 {
+	*t = (struct trig){ NULL, NULL };
 	if (c->err)
 		return c->err;
 	if (n < 1 || n > TABLE_MAX)
@@ -428,11 +429,12 @@ static stx_err mel_edges(struct onnx *c, const struct mel *m, int64_t *edge)
 	double low = 2595 * elementary(c, STX_P_LOG1P, m->low / 700) / ln10;
 	double high = 2595 * elementary(c, STX_P_LOG1P, m->high / 700) / ln10;
 	double step = (high - low) / (double)(m->bins + 2);
+	int64_t last = m->length / 2;
 	for (int64_t i = 0; i < m->bins + 2 && !c->err; i++) {
 		double mels = (double)i * step + low;
 		double hertz = 700 * elementary(c, STX_P_EXPM1, mels / 2595 * ln10);
 		double at = floor((double)(m->length + 1) * hertz / (double)m->rate);
-		if (!(at >= 0 && at <= (double)(m->length / 2)))
+		if (!(at >= 0 && at <= (double)last))
 			return onnx_fail(c, STX_E_INVALID,
 					 "the edges %g to %g Hz are outside the spectrum", m->low,
 					 m->high);
