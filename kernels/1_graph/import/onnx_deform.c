@@ -79,9 +79,10 @@ static stx_err read_deform(struct onnx *c, V x, V w, V offset, struct deform *f)
 					 "offset has size %lld where the convolution gives %lld",
 					 (long long)os[2 + i], (long long)f->out[i]);
 	}
-	if (os[0] != f->n || os[1] != f->offsets * f->taps * f->k)
+	int64_t need = f->offsets * f->taps * f->k;
+	if (os[0] != f->n || os[1] != need)
 		return onnx_fail(c, STX_E_INVALID, "offset has %lld channels, %lld are needed",
-				 (long long)os[1], (long long)(f->offsets * f->taps * f->k));
+				 (long long)os[1], (long long)need);
 	return c->err;
 }
 
