@@ -642,8 +642,33 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_AVG_POOL3D] = stx__rule_avg_pool,
 };
 
+/* A kernel has so many buffers at most: a concatenation of many is one of concatenations. */
+#define MAX_CAT 1000
+
+static int long_cat(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_arg *all = stx__arg(n, 0);
+	uint32_t parts = (all->n + MAX_CAT - 1) / MAX_CAT;
+	if (all->n <= MAX_CAT)
+		return STX__KEEP;
+	struct stx_val *part = STX_NEW_ARRAY(b->g->arena, struct stx_val, parts);
+	if (!part)
+		return stx__b_fail(b, STX_E_TOO_LARGE, "over the memory budget");
+	for (uint32_t i = 0; i < parts; i++) {
+		uint32_t first = i * MAX_CAT,
+			 k = all->n - first < MAX_CAT ? all->n - first : MAX_CAT;
+		struct stx_arg a[] = { stx_arg_tensors(b->g, all->u.tensors + first, k),
+				       *stx__arg(n, 1) };
+		part[i] = stx__b_call(b, STX_OP_CAT, 2, a);
+	}
+	struct stx_arg a[] = { stx_arg_tensors(b->g, part, parts), *stx__arg(n, 1) };
+	out[0] = stx__b_call(b, STX_OP_CAT, 2, a);
+	return 0;
+}
+
 stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
 	[STX_OP_GELU] = gelu,
+	[STX_OP_CAT] = long_cat,
 	[STX_OP_VIEW_DTYPE] = view_dtype,
 	[STX_OP_ADD] = on_bool,
 	[STX_OP_MUL] = on_bool,

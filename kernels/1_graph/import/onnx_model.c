@@ -138,7 +138,8 @@ static void import_initializer(struct onnx *c, const Onnx__TensorProto *t, int b
 	const uint8_t *bytes;
 	size_t n;
 	if (dtype == STX_DTYPE_NONE) {
-		onnx_fail(c, STX_E_UNSUPPORTED, "initialiser '%s' has element type %s", name,
+		onnx_fail(c, STX_E_UNSUPPORTED,
+			  "initialiser '%s' has element type %s, which is not supported", name,
 			  stx_onnx_type_name(t->data_type));
 		return;
 	}
@@ -183,7 +184,8 @@ static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
 	const struct stx_given_value *v = given(c, name);
 	int64_t sizes[STX_MAX_DIMS];
 	if (dtype == STX_DTYPE_NONE) {
-		onnx_fail(c, STX_E_UNSUPPORTED, "input '%s' has element type %s", name,
+		onnx_fail(c, STX_E_UNSUPPORTED,
+			  "input '%s' has element type %s, which is not supported", name,
 			  stx_onnx_type_name(t->elem_type));
 		return;
 	}
