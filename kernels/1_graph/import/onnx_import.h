@@ -117,6 +117,9 @@ int64_t onnx_dim(struct onnx *c, V v,
 		 int i); /* static; sets err when symbolic or beyond the rank */
 /* All dimensions into sizes[STX_MAX_DIMS], zeros behind them; the rank, 0 after an error. */
 int onnx_sizes(struct onnx *c, V v, int64_t *sizes);
+/* Products of sizes; INT64_MAX, which no tensor has, when they overflow (a 0 may stand elsewhere).
+ */
+int64_t onnx_times(int64_t a, int64_t b);
 int64_t onnx_product(const int64_t *v, int from, int to); /* of v[from..to-1] */
 int onnx_is_float(V v);
 int onnx_is_const(V v);

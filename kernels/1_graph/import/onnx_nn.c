@@ -95,7 +95,7 @@ static stx_err map_group_norm(struct onnx *c, V *out)
 		return c->err;
 	int64_t rest = s[1] / groups;
 	for (int i = 2; i < rank; i++)
-		rest *= s[i];
+		rest = onnx_times(rest, s[i]);
 	int64_t flat[3] = { s[0], groups, rest };
 	V v = onnx_cast(c, onnx_view(c, x, flat, 3), stx_dtype_bytes(t) < 4 ? STX_F32 : t);
 	V y = normalise(c, v, dims, 1, onnx_float(c, "epsilon", 1e-5f), NULL, NULL);

@@ -222,7 +222,7 @@ static stx_err map_reshape(struct onnx *c, V *out)
 		else if (want[i] < 0)
 			return onnx_fail(c, STX_E_INVALID, "the shape has a negative size");
 		else
-			known *= want[i];
+			known = onnx_times(known, want[i]);
 	}
 	if (unknown >= 0) {
 		int64_t total = onnx_product(have, 0, rank);
@@ -362,7 +362,7 @@ static stx_err map_tile(struct onnx *c, V *out)
 	V v = onnx_view(c, x, wide, 2 * rank);
 	for (int i = 0; i < rank; i++) {
 		wide[2 * i] = times[i];
-		grown[i] = times[i] * have[i];
+		grown[i] = onnx_times(times[i], have[i]);
 	}
 	out[0] = onnx_view(c, onnx_expand(c, v, wide, 2 * rank), grown, rank);
 	return c->err;

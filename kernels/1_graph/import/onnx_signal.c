@@ -39,14 +39,19 @@ static void turn(const struct trig *t, int64_t i, int64_t n, double *cosine, dou
 	*sine = quarter == 0 ? b : quarter == 1 ? a : quarter == 2 ? -b : -a;
 }
 
+static stx_err bad_length(struct onnx *c, int64_t n)
+{
+	return onnx_fail(c, STX_E_UNSUPPORTED, "operator %s: a length of %lld; 1 to %d are taken",
+			 c->n->op_type, (long long)n, TABLE_MAX);
+}
+
 static int trig_start(struct onnx *c, struct trig *t, int64_t n)
 {
 	*t = (struct trig){ NULL, NULL };
 	if (c->err)
 		return c->err;
 	if (n < 1 || n > TABLE_MAX)
-		return onnx_fail(c, STX_E_UNSUPPORTED, "operator %s: a length of %lld; 1 to %d are",
-				 c->n->op_type, (long long)n, TABLE_MAX);
+		return bad_length(c, n);
 	t->sine = stx_elementary_record(c->arena, STX_P_SIN, STX_F64);
 	t->cosine = stx_elementary_record(c->arena, STX_P_COS, STX_F64);
 	if (!t->sine || !t->cosine)
@@ -303,6 +308,10 @@ static V dft(struct onnx *c, V x, int axis, int64_t n, int inverse, int onesided
 	}
 	struct transform f = { .inverse = inverse, .real = inverse && onesided };
 	f.n = n ? n : f.real ? 2 * (s[axis] - 1) : s[axis];
+	if (f.n < 1 || f.n > TABLE_MAX) {
+		bad_length(c, f.n);
+		return NO_V;
+	}
 	f.from = f.real ? f.n / 2 + 1 : f.n;
 	f.to = onesided && !inverse ? f.n / 2 + 1 : f.n;
 	x = onnx_cast(c, fit(c, x, axis, f.from), w);
@@ -313,7 +322,7 @@ static V dft(struct onnx *c, V x, int axis, int64_t n, int inverse, int onesided
 	perm[k] = rank - 1;
 	int64_t last[STX_MAX_DIMS] = { 0 }, flat[3] = { 1, f.from, s[rank - 1] };
 	for (int i = 0; i < rank - 2; i++)
-		flat[0] *= last[i] = s[perm[i]];
+		flat[0] = onnx_times(flat[0], last[i] = s[perm[i]]);
 	V y = transform(c, onnx_view(c, onnx_permute(c, x, perm, rank), flat, 3), &f, flat[0],
 			flat[2]);
 	last[rank - 2] = f.to;
