@@ -90,10 +90,10 @@ int stax_dump(struct stax_client *c, const struct stax_request *r, const char *s
 	*n = 0;
 	stx_err e = start(&q, c, r, &d);
 	if (!e) {
+		struct stx_span body = { q.sent.graph, q.sent.graph_bytes };
 		q.job.kind = STX__JOB_KIND__JOB_DUMP;
 		q.job.stage = (char *)(uintptr_t)stage;
 		q.job.dump_format = (char *)(uintptr_t)format;
-		struct stx_span body = { q.sent.graph, q.sent.graph_bytes };
 		e = run(&q, &body, 1, &d);
 	}
 	struct stx_span out = q.reply.r.body;

@@ -73,7 +73,8 @@ static stx_err pass_read(struct run *r)
 
 static stx_err pass_simplify(struct run *r)
 {
-	stx_err e = stx_graph_simplify(&r->graph, r->d);
+	stx_err e = stx_graph_simplify(
+		&r->graph, r->options->fast ? STX_SIMPLIFY_FAST : STX_SIMPLIFY_STRICT, r->d);
 	return e ? e : stx_graph_verify_basis(r->graph, r->d);
 }
 
@@ -370,8 +371,8 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 		}
 		if (!e)
 			e = copy_names(&out->report, s->report.at, s->report.n);
-		out->bytes_read = s->bytes_read;
-		out->bytes_written = s->bytes_written;
+		out->bytes_read = s->fused.bytes_read;
+		out->bytes_written = s->fused.bytes_written;
 		out->bytes_min = s->bytes_min;
 		out->plan = r.plan; /* moved */
 		memset(&r.plan, 0, sizeof r.plan);

@@ -144,7 +144,7 @@ static void fail_queue(struct stx__pool *p, struct stx__jobq *q, const struct st
 static const char *kind_name(Stx__JobKind k)
 {
 	static const char *const names[] = { "key",  "plan",      "kernel", "link",
-					     "dump", "reference", "probe",  "compare" };
+					     "dump", "reference", "probe" };
 	return (unsigned)k < sizeof names / sizeof *names ? names[k] : "job";
 }
 

@@ -253,8 +253,8 @@ static const char *title_of(struct draw *w, const struct stx_schedule *s)
 	return stx_arena_printf(w->a,
 				"%u kernel%s, %" PRIu64 " bytes read, %" PRIu64
 				" written, at least %" PRIu64 "; workspace %" PRIu64,
-				s->kernels.n, s->kernels.n == 1 ? "" : "s", s->bytes_read,
-				s->bytes_written, s->bytes_min, s->workspace_bytes);
+				s->kernels.n, s->kernels.n == 1 ? "" : "s", s->fused.bytes_read,
+				s->fused.bytes_written, s->bytes_min, s->workspace_bytes);
 }
 
 stx_err stx_picture_of_schedule(const struct stx_loops *l, const struct stx_schedule *s,
