@@ -43,6 +43,8 @@ struct prop_cell {
 /* A verified random graph with the data of its inputs. Most of its calls are what
  * prop_planned_cell() says for this seed, the rest is free. Equal seeds give equal cases. */
 struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed);
+/* 1 when indices of this seed's graph may be out of bounds: it counts for no cell. */
+int prop_is_wild(uint64_t seed);
 
 /* ---- coverage (property_coverage.c) ---- */
 
@@ -57,7 +59,8 @@ int prop_takes_layout(enum stx_op op, enum prop_layout l);
  * layout; and how many calls of it a graph has, so that PROP_ENOUGH graphs cover every cell. */
 struct prop_cell prop_planned_cell(uint64_t i);
 uint32_t prop_planned_calls(void);
-#define PROP_ENOUGH 2000
+#define PROP_ENOUGH  2000
+#define PROP_PLANNED (PROP_ENOUGH * 49 / 60) /* of them; the others are drawn freely */
 
 struct prop_counts {
 	uint32_t graphs, calls;
@@ -72,6 +75,11 @@ uint32_t prop_missing(const struct prop_counts *counts, uint32_t least);
 
 /* ---- comparing (property_cut.c) ---- */
 
+/* By node id: an output depends on it. And the same for the operands of one node. */
+uint8_t *prop_live(struct stx_arena *a, const struct stx_graph *g);
+void prop_mark_operands(const struct stx_node *n, uint8_t *live);
+/* The case without dead nodes; all inputs stay. */
+struct prop_case *prop_compact(struct stx_arena *a, const struct prop_case *c);
 /* 1 when the node's floating-point result depends on an order of summation. */
 int prop_inexact(const struct stx_node *n);
 /* 1 when the graph has a product of floating-point matrices. */
@@ -96,6 +104,15 @@ stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut
 
 /* 1 when every sum and product in the graph is exact in any order: small whole numbers. */
 int prop_order_free(const struct stx_graph *g, const struct stx_tensor *inputs);
+
+/* ---- property_compare.c ---- */
+
+/* A float format: unit roundoff, largest number, smallest one above 0. */
+struct prop_limits {
+	double roundoff, largest, smallest;
+	int no_infinity; /* overflow is NaN */
+};
+struct prop_limits prop_limits(enum stx_dtype t);
 
 /* Compares outputs of one run of cut->run with the oracle. 0, or -1 with the first difference in
  * why. */
@@ -126,7 +143,7 @@ struct prop_case *prop_symbolic(struct stx_arena *a, const struct prop_case *c, 
 struct stx_tensor *prop_values(struct stx_arena *a, const struct prop_case *c);
 
 /* Where a value stands in the maps between graphs. */
-#define PROP_MAX_OUTS 4
+#define PROP_MAX_OUTS 8 /* results of one node */
 static inline uint32_t prop_at(struct stx_val v)
 {
 	return v.node->id * PROP_MAX_OUTS + v.out;

@@ -9,19 +9,20 @@
 #include "passes.h"
 #include "property_draw.h"
 
-#define TRIES 60
-#define TURNS 9 /* of every pair in PROP_ENOUGH graphs; some draws come to nothing */
+#define TRIES       60
+#define LEAST_PAIRS 17
+#define TURNS       6.2 /* of every pair in PROP_ENOUGH graphs; some draws come to nothing */
 
 struct legal {
 	uint8_t dtype[STX_OP_COUNT][STX_DTYPE_COUNT];
 	uint8_t layout[STX_OP_COUNT][PROP_LAYOUTS];
 	enum stx_op ops[STX_OP_COUNT]; /* those drawn */
 	uint32_t nops;
-	struct pair { /* an operator and a dtype that it takes, its number-th */
+	struct pair { /* an operator and a dtype that it takes: its number-th turn */
 		enum stx_op op;
 		enum stx_dtype dtype;
 		uint32_t number;
-	} pairs[STX_OP_COUNT * STX_DTYPE_COUNT];
+	} pairs[STX_OP_COUNT * (STX_DTYPE_COUNT + LEAST_PAIRS)];
 	uint32_t npairs;
 };
 
@@ -48,7 +49,8 @@ static int some_call(struct prop_cell cell, int check_layout)
 		struct draw q = { .rng = (i + 1) * 0x9e3779b97f4a7c15u ^ cell.op,
 				  .c = c,
 				  .g = stx_graph_new(a),
-				  .dims = { 2, 3, 2, 4 } };
+				  .dims = { 2, 3, 2, 4 },
+				  .most_elems = MAX_ELEMS };
 		c->arena = a;
 		c->g = q.g;
 		draw_input(&q, cell.dtype, (const int64_t[]){ 2, 3 }, 2, 0, 0);
@@ -85,6 +87,13 @@ static const struct legal *legal(void)
 			}
 			if (l.dtype[op][t] && (some == STX_DTYPE_NONE || t == STX_F32))
 				some = cell.dtype;
+		}
+		/* few dtypes: more turns of each */
+		for (uint32_t k = 0, n = l.npairs - before; n && l.npairs - before < LEAST_PAIRS;
+		     k++) {
+			l.pairs[l.npairs] = l.pairs[before + k % n];
+			l.pairs[l.npairs].number = l.npairs - before;
+			l.npairs++;
 		}
 		for (int k = 0; k < PROP_BROADCAST && has_operand(cell.op); k++) {
 			cell.dtype = some;
@@ -134,7 +143,7 @@ struct prop_cell prop_planned_cell(uint64_t i)
 
 uint32_t prop_planned_calls(void)
 {
-	return (TURNS * legal()->npairs + PROP_ENOUGH - 1) / PROP_ENOUGH;
+	return (uint32_t)(TURNS * legal()->npairs / PROP_PLANNED) + 1;
 }
 
 /* ---- what a call covers ---- */
@@ -245,10 +254,11 @@ static void count_operand(struct prop_counts *counts, const struct prop_case *c,
 
 void prop_count(struct prop_counts *counts, const struct prop_case *c)
 {
+	const uint8_t *live = prop_live(c->arena, c->g);
 	counts->graphs++;
 	for (uint32_t i = 0; i < c->g->nodes.n; i++) {
 		const struct stx_node *n = c->g->nodes.at[i];
-		if (n->op == STX_OP_PLACEHOLDER || !n->nouts || !n->num_users)
+		if (n->op == STX_OP_PLACEHOLDER || !n->nouts || !live[i])
 			continue;
 		struct stx_val x = prop_cell_operand(n);
 		counts->calls++;

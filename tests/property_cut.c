@@ -137,6 +137,29 @@ static struct stx_node *copy_input(struct stx_graph *to, const struct stx_graph 
 			       in->strides ? strides : NULL, in->node->is_param, d);
 }
 
+struct prop_case *prop_compact(struct stx_arena *a, const struct prop_case *c)
+{
+	struct prop_case *to = STX_NEW(a, struct prop_case);
+	struct stx_val *map = prop_map_new(a, c->g);
+	const uint8_t *live = prop_live(a, c->g);
+	struct stx_diag d = { 0 };
+	*to = *c;
+	to->g = stx_graph_new(a);
+	for (uint32_t i = 0; i < c->g->inputs.n; i++)
+		prop_map_node(map, c->g->inputs.at[i].node,
+			      copy_input(to->g, c->g, &c->g->inputs.at[i], &d));
+	for (uint32_t i = 0; i < c->g->nodes.n; i++) {
+		const struct stx_node *n = c->g->nodes.at[i];
+		if (live[i] && n->op != STX_OP_PLACEHOLDER)
+			prop_map_node(map, n, prop_copy_node(to->g, c->g, n, map, &d));
+	}
+	for (uint32_t i = 0; i < c->g->outputs.n; i++)
+		if (stx_graph_output(to->g, map[prop_at(c->g->outputs.at[i].val)], NULL, &d))
+			abort();
+	stx_graph_count_users(to->g);
+	return to;
+}
+
 /* ---- tolerances, as nodes of the oracle's graph ---- */
 
 struct bound {
@@ -290,31 +313,6 @@ static node of_sizes(struct bound *b, uint32_t tensors)
 	return call(b, b->n->op, b->n->nargs, args);
 }
 
-/* A format: unit roundoff, largest number, smallest one above 0. */
-struct limits {
-	double roundoff, largest, smallest;
-	int no_infinity; /* overflow is NaN */
-};
-
-static struct limits limits_of(enum stx_dtype t)
-{
-	switch (t) {
-	case STX_F64: return (struct limits){ 0x1p-53, 0x1.fffffffffffffp1023, 0x1p-1074, 0 };
-	case STX_F16: return (struct limits){ 0x1p-11, 65504, 0x1p-24, 0 };
-	case STX_BF16: return (struct limits){ 0x1p-8, 0x1.fep127, 0x1p-133, 0 };
-	case STX_F8E4M3FN: return (struct limits){ 0x1p-4, 448, 0x1p-9, 1 };
-	case STX_F8E5M2: return (struct limits){ 0x1p-3, 57344, 0x1p-16, 0 };
-	case STX_F8E4M3FNUZ: return (struct limits){ 0x1p-4, 240, 0x1p-10, 1 };
-	case STX_F8E5M2FNUZ: return (struct limits){ 0x1p-3, 57344, 0x1p-17, 1 };
-	default: return (struct limits){ 0x1p-24, 0x1.fffffep127, 0x1p-149, 0 };
-	}
-}
-
-static double roundoff(enum stx_dtype t)
-{
-	return limits_of(t).roundoff;
-}
-
 /* Absolute tolerance of b->n as a node of the graph, and *relative to the wanted value. */
 static node tolerance(struct bound *b, double *relative)
 {
@@ -340,11 +338,11 @@ static node tolerance(struct bound *b, double *relative)
 		*relative = (c + 20 + reach) * b->u;
 		return CALL(FULL_LIKE, T((node)(uintptr_t)b->n), F(0), stx_arg_dtype(STX_F64));
 	case STX_OP_ADDMM: /* a basis composite: the product is rounded before its epilogue */
-		return TIMES(product(b), (b->count + 8) * b->u + 3 * roundoff(b->t));
+		return TIMES(product(b), (b->count + 8) * b->u + 3 * prop_limits(b->t).roundoff);
 	case STX_OP_LINEAR:
 		return TIMES(product(b),
 			     (b->count + 8) * b->u + (b->n->args[2].kind == STX_ARG_TENSOR
-							      ? 2 * roundoff(b->t)
+							      ? 2 * prop_limits(b->t).roundoff
 							      : 0));
 	case STX_OP_CONVOLUTION: return TIMES(of_sizes(b, 3), (b->count + 5) * b->u);
 	case STX_OP_AVG_POOL1D:
@@ -443,22 +441,26 @@ static struct bound bound_make(struct stx_graph *g, const struct stx_node *n)
 
 /* ---- the cut ---- */
 
-static uint8_t *live_nodes(struct stx_arena *a, const struct stx_graph *g)
+void prop_mark_operands(const struct stx_node *n, uint8_t *live)
+{
+	for (uint32_t k = 0; k < n->nargs; k++) {
+		const struct stx_arg *a = &n->args[k];
+		if (a->kind == STX_ARG_TENSOR)
+			live[a->u.tensor.node->id] = 1;
+		for (uint32_t j = 0; a->kind == STX_ARG_TENSORS && j < a->n; j++)
+			if (a->u.tensors[j].node)
+				live[a->u.tensors[j].node->id] = 1;
+	}
+}
+
+uint8_t *prop_live(struct stx_arena *a, const struct stx_graph *g)
 {
 	uint8_t *live = STX_NEW_ARRAY(a, uint8_t, g->nodes.n + 1);
 	for (uint32_t i = 0; i < g->outputs.n; i++)
 		live[g->outputs.at[i].val.node->id] = 1;
-	for (uint32_t i = g->nodes.n; i-- > 0;) {
-		const struct stx_node *n = g->nodes.at[i];
-		for (uint32_t k = 0; live[i] && k < n->nargs; k++) {
-			if (n->args[k].kind == STX_ARG_TENSOR)
-				live[n->args[k].u.tensor.node->id] = 1;
-			for (uint32_t j = 0; n->args[k].kind == STX_ARG_TENSORS && j < n->args[k].n;
-			     j++)
-				if (n->args[k].u.tensors[j].node)
-					live[n->args[k].u.tensors[j].node->id] = 1;
-		}
-	}
+	for (uint32_t i = g->nodes.n; i-- > 0;)
+		if (live[i])
+			prop_mark_operands(g->nodes.at[i], live);
 	return live;
 }
 
@@ -467,7 +469,7 @@ stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut
 {
 	struct stx_val *run = prop_map_new(a, g), *oracle = prop_map_new(a, g);
 	struct stx_node *inexact[PROP_MAX_OUTPUTS], *computed[PROP_MAX_OUTPUTS];
-	uint8_t *live = live_nodes(a, g);
+	uint8_t *live = prop_live(a, g);
 	memset(out, 0, sizeof *out);
 	out->arena = a;
 	out->run = stx_graph_new(a);
@@ -592,8 +594,9 @@ static void note_sizes(void *ctx, const struct stx_node *n, const struct stx_ten
 	struct sizes *s = ctx;
 	if (prop_inexact(n) && !(sum_size(s, n) < 0x1p22))
 		s->whole = 0;
-	for (uint32_t i = 0; i < n->nouts; i++)
-		note_result(s, n, &results[i]);
+	for (uint32_t i = 0; i < n->nouts && i < PROP_MAX_OUTS; i++)
+		if (results[i].data)
+			note_result(s, n, &results[i]);
 }
 
 int prop_order_free(const struct stx_graph *g, const struct stx_tensor *inputs)
@@ -608,156 +611,4 @@ int prop_order_free(const struct stx_graph *g, const struct stx_tensor *inputs)
 		s.whole = 0;
 	free(s.at);
 	return s.whole;
-}
-
-/* ---- comparing ---- */
-
-static int equal(enum stx_dtype t, union stx_scalar x, union stx_scalar y)
-{
-	if (!stx_dtype_is_float(t))
-		return x.u == y.u;
-	if (isnan(x.f) || isnan(y.f))
-		return isnan(x.f) && isnan(y.f);
-	return x.f == y.f && signbit(x.f) == signbit(y.f);
-}
-
-/* Whether got is an acceptable value of an inexact node. tol < 0: not compared; tol infinite or
- * NaN: an operand was, then the result is exactly the wanted infinity or NaN (or NaN, where finite
- * parts overflow against it). */
-static int within(enum stx_dtype t, double got, double want, double tol, double relative)
-{
-	double u = t == STX_F64 ? 0x1p-53 : 0x1p-24, top = limits_of(t).largest;
-	if (tol < 0 || (tol == INFINITY && t == STX_F64) ||
-	    (isfinite(tol) && tol > u * limits_of(t == STX_F64 ? t : STX_F32).largest))
-		return 1;
-	if (limits_of(t).no_infinity && isnan(want) != isnan(got)) { /* one rounded beyond it */
-		double finite = isnan(want) ? got : want;
-		return fabs(finite) * (1 + 2 * relative) + tol >= top * (1 - 2 * roundoff(t));
-	}
-	if (isnan(want))
-		return isnan(got);
-	if (got == want)
-		return 1;
-	if (!isfinite(tol))
-		return isnan(got);
-	tol += relative * fabs(want) + 2 * roundoff(t) * fabs(want) + 4 * limits_of(t).smallest +
-	       2000 * limits_of(t == STX_F64 ? t : STX_F32).smallest;
-	if (isinf(want) || isinf(got)) { /* one of them rounded beyond the largest number */
-		double finite = isinf(want) ? got : want, other = isinf(want) ? want : got;
-		return isfinite(finite) && copysign(1, finite) == copysign(1, other) &&
-		       fabs(finite) * (1 + 2 * relative) + tol >=
-			       top * (1 - 2 * roundoff(t)) - 2 * tol;
-	}
-	return fabs(got - want) <= tol;
-}
-
-static void print_value(enum stx_dtype t, union stx_scalar v, char *out, size_t cap)
-{
-	if (stx_dtype_is_float(t))
-		snprintf(out, cap, "%.17g (%a)", v.f, v.f);
-	else if (stx_dtype_kind(t) == STX_KIND_UINT)
-		snprintf(out, cap, "%llu", (unsigned long long)v.u);
-	else
-		snprintf(out, cap, "%lld", (long long)v.i);
-}
-
-static int report(const struct stx_tensor *x, uint32_t output, int64_t i, union stx_scalar got,
-		  union stx_scalar want, const char *rest, char *why, size_t cap)
-{
-	char a[80], b[80];
-	print_value((enum stx_dtype)x->dtype, got, a, sizeof a);
-	print_value((enum stx_dtype)x->dtype, want, b, sizeof b);
-	snprintf(why, cap, "output %u (%s), element %lld of %lld: got %s, want %s%s", output,
-		 stx_dtype_name((enum stx_dtype)x->dtype), (long long)i,
-		 (long long)compiled_numel(x), a, b, rest);
-	return -1;
-}
-
-static int same_shape(const struct stx_tensor *a, const struct stx_tensor *b, uint32_t output,
-		      char *why, size_t cap)
-{
-	int same = a->dtype == b->dtype && a->rank == b->rank;
-	for (int i = 0; same && i < a->rank; i++)
-		same = a->sizes[i] == b->sizes[i];
-	if (!same)
-		snprintf(why, cap, "output %u: another dtype or shape", output);
-	return same;
-}
-
-static const void *element(const struct stx_tensor *t, int64_t i)
-{
-	return (const char *)t->data + i * stx_dtype_bytes((enum stx_dtype)t->dtype);
-}
-
-int prop_same(const struct stx_tensor *a, const struct stx_tensor *b, uint32_t n, char *why,
-	      size_t cap)
-{
-	for (uint32_t k = 0; k < n; k++) {
-		enum stx_dtype t = (enum stx_dtype)a[k].dtype;
-		int64_t count = compiled_numel(&a[k]);
-		if (!same_shape(&a[k], &b[k], k, why, cap))
-			return -1;
-		if (!memcmp(a[k].data, b[k].data, (size_t)(count * stx_dtype_bytes(t))))
-			continue;
-		for (int64_t i = 0; i < count; i++) {
-			union stx_scalar x = stx_scalar_load(t, element(&a[k], i)),
-					 y = stx_scalar_load(t, element(&b[k], i));
-			if (!equal(t, x, y))
-				return report(&a[k], k, i, x, y, "", why, cap);
-		}
-	}
-	return 0;
-}
-
-static int compare_one(const struct prop_cut *cut, const struct stx_tensor *got,
-		       const struct stx_tensor *want, const struct stx_tensor *tol, uint32_t k,
-		       char *why, size_t cap)
-{
-	enum stx_dtype t = (enum stx_dtype)want->dtype;
-	int64_t n = compiled_numel(want), over = 0;
-	char rest[120];
-	if (!same_shape(got, want, k, why, cap))
-		return -1;
-	if (tol) { /* broadcasts from the right, as layer_norm's */
-		over = compiled_numel(tol);
-		if (n && n % over)
-			abort();
-	}
-	for (int64_t i = 0; i < n; i++) {
-		union stx_scalar x = stx_scalar_load(t, element(got, i)),
-				 y = stx_scalar_load(t, element(want, i));
-		if (!tol) {
-			if (!equal(t, x, y))
-				return report(want, k, i, x, y, "", why, cap);
-			continue;
-		}
-		double by = ((const double *)tol->data)[i % over];
-		if (within(t, x.f, y.f, by, cut->relative[k]))
-			continue;
-		snprintf(rest, sizeof rest, ", tolerance %g + %g*want; %s", by, cut->relative[k],
-			 stx_op_info(cut->run->outputs.at[k].val.node->op)->overload);
-		return report(want, k, i, x, y, rest, why, cap);
-	}
-	return 0;
-}
-
-int prop_compare(const struct prop_cut *cut, const struct stx_tensor *inputs,
-		 const struct stx_tensor *got, char *why, size_t cap)
-{
-	struct stx_tensor in[PROP_MAX_INPUTS], want[2 * PROP_MAX_OUTPUTS];
-	uint32_t nin = cut->run->inputs.n, first = cut->nouts - cut->ninexact;
-	struct stx_diag d = { 0 };
-	memcpy(in, inputs, nin * sizeof *in);
-	for (uint32_t i = 0; i < cut->ninexact; i++)
-		in[nin + i] = got[first + i];
-	if (stx_ref_evaluate(cut->oracle, in, nin + cut->ninexact, want, 0, &d)) {
-		snprintf(why, cap, "the oracle fails: %s: %s", d.node, d.text);
-		return -1;
-	}
-	int bad = 0;
-	for (uint32_t k = 0; !bad && k < cut->nouts; k++)
-		bad = compare_one(cut, &got[k], &want[k],
-				  cut->tolerance[k] ? &want[cut->tolerance[k]] : NULL, k, why, cap);
-	compiled_free_outputs(want, cut->oracle->outputs.n);
-	return bad;
 }

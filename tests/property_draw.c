@@ -45,7 +45,9 @@ static void draw_dims(struct draw *q)
 	static const int64_t tails[] = { 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129 };
 	static const int64_t lengths[] = { 255,  257,  1000, 1023, 1024, 1025,
 					   2049, 4095, 4096, 4097, 6000, 8193 };
+	static const int64_t longest[] = { 16385, 32768, 65537, 70001, 131072, 200003 };
 	uint32_t profile = rnd(q, 8);
+	q->most_elems = MAX_ELEMS;
 	for (int i = 0; i < 4; i++)
 		q->dims[i] = rnd(q, 14) ? 1 + rnd(q, 9) : rnd(q, 2);
 	if (profile < 4)
@@ -54,6 +56,12 @@ static void draw_dims(struct draw *q)
 		for (int i = 0; i < 4; i++)
 			q->dims[i] = 1 + rnd(q, 3);
 		q->dims[rnd(q, 4)] = PICK(q, lengths);
+	}
+	if (rnd(q, 50) == 0) { /* large enough for reductions to be split */
+		for (int i = 0; i < 4; i++)
+			q->dims[i] = 1 + rnd(q, 2);
+		q->dims[rnd(q, 4)] = PICK(q, longest);
+		q->most_elems = 400000;
 	}
 }
 
@@ -124,11 +132,14 @@ static void fill(struct draw *q, enum stx_dtype t, void *at, int64_t n, int64_t 
 	}
 }
 
+#define MOST_CONSTANT 64 /* elements */
+
 /* ---- inputs ---- */
 
 static struct stx_node *keep(struct draw *q, struct stx_node *n)
 {
-	if (!n || !n->nouts || rank_of(n) > 6 || numel(q, n) > MAX_ELEMS || q->n == MAX_VALUES)
+	if (!n || !n->nouts || n->nouts > PROP_MAX_OUTS || rank_of(n) > 6 ||
+	    numel(q, n) > q->most_elems || q->n == MAX_VALUES)
 		return NULL;
 	q->used[q->n] = 0;
 	return q->at[q->n++] = n;
@@ -172,12 +183,29 @@ static int64_t draw_strides(struct draw *q, enum prop_layout l, const int64_t *s
 		if (l == PROP_OVERLAP && reach)
 			step = 1 + rnd(q, (uint32_t)(reach < 9 ? reach : 9));
 	}
-	return l == PROP_SLICED || rnd(q, 5) == 0 ? (int64_t)rnd(q, 6) : 0;
+	return l == PROP_SLICED || (!q->want && rnd(q, 5) == 0) ? (int64_t)rnd(q, 6) : 0;
+}
+
+static struct stx_node *draw_constant(struct draw *q, enum stx_dtype t, const int64_t *sizes,
+				      int rank, int64_t low, int64_t bound)
+{
+	uint8_t data[MOST_CONSTANT * 8];
+	int64_t n = 1;
+	for (int i = 0; i < rank; i++)
+		n *= sizes[i];
+	if (n > MOST_CONSTANT)
+		return NULL;
+	fill(q, t, data, n, low, bound);
+	return keep(q, stx_graph_constant(q->g, NULL, stx_type_make(q->g, t, rank, sizes), data,
+					  (size_t)(n * stx_dtype_bytes(t)), NULL));
 }
 
 struct stx_node *draw_input(struct draw *q, enum stx_dtype t, const int64_t *sizes, int rank,
 			    int64_t low, int64_t bound)
 {
+	struct stx_node *c = q->constants ? draw_constant(q, t, sizes, rank, low, bound) : NULL;
+	if (c)
+		return c;
 	struct stx_tensor *x = &q->c->inputs[q->g->inputs.n];
 	int64_t strides[8], span;
 	stx_ex se[8];
@@ -194,7 +222,7 @@ struct stx_node *draw_input(struct draw *q, enum stx_dtype t, const int64_t *siz
 		se[i] = stx_ex_const(q->g->ex, strides[i]);
 		span += (sizes[i] ? sizes[i] - 1 : 0) * strides[i];
 	}
-	if (span > 4 * MAX_ELEMS)
+	if (span > 4 * q->most_elems)
 		return NULL;
 	struct stx_node *n = stx_graph_input(q->g, NULL, stx_type_make(q->g, t, rank, sizes), se,
 					     rnd(q, 8) == 0, NULL);
@@ -210,23 +238,12 @@ static struct stx_node *random_input(struct draw *q, enum stx_dtype t)
 	int64_t sizes[4], n = 1;
 	int rank = (int)rnd(q, 4);
 	q->want = NULL;
+	q->constants = 0;
 	for (int i = 0; i < rank; i++) {
 		sizes[i] = rnd(q, 8) ? q->dims[(uint32_t)(4 - rank + i)] : 1;
 		n *= sizes[i];
 	}
-	return n <= MAX_ELEMS ? draw_input(q, t, sizes, rank, 0, 0) : NULL;
-}
-
-static struct stx_node *constant(struct draw *q)
-{
-	enum stx_dtype t = draw_dtype(q);
-	int64_t sizes[2] = { 1 + rnd(q, 3), 1 + rnd(q, 4) };
-	uint8_t data[12 * 8];
-	int rank = (int)rnd(q, 3);
-	int64_t n = rank == 0 ? 1 : rank == 1 ? sizes[0] : sizes[0] * sizes[1];
-	fill(q, t, data, n, 0, 0);
-	return keep(q, stx_graph_constant(q->g, NULL, stx_type_make(q->g, t, rank, sizes), data,
-					  (size_t)(n * stx_dtype_bytes(t)), NULL));
+	return n <= q->most_elems ? draw_input(q, t, sizes, rank, 0, 0) : NULL;
 }
 
 /* ---- operands ---- */
@@ -267,7 +284,7 @@ static int broadcasts(const struct draw *q, const struct stx_node *a, const stru
 			return 0;
 		n *= x == 1 ? y : x;
 	}
-	return n <= MAX_ELEMS;
+	return n <= q->most_elems;
 }
 
 /* A value that broadcasts with a; a new input when none is found. */
@@ -346,11 +363,32 @@ static int keeps_whole(enum stx_op op)
 	return op == STX_OP_LINEAR || (c != STX_CAT_POINTWISE && c != STX_CAT_COMPOSITE);
 }
 
+/* Of sixty seeds five give a graph of exact sums, five a deep graph, one a graph with indices out
+ * of bounds; the calls of the others are planned. */
+enum kind { PLANNED, WHOLE, DEEP, WILD };
+static enum kind kind_of(uint64_t seed)
+{
+	return seed % 12 == 0 ? WHOLE : seed % 12 == 6 ? DEEP : seed % 60 == 3 ? WILD : PLANNED;
+}
+
+/* Planned graphs among the seeds below this one. */
+static uint64_t planned_before(uint64_t seed)
+{
+	return seed - (seed + 11) / 12 - (seed + 5) / 12 - (seed + 56) / 60;
+}
+
+int prop_is_wild(uint64_t seed)
+{
+	return kind_of(seed) == WILD;
+}
+
 /* Free calls join what the planned ones left: mostly pointwise operators. */
 static enum stx_op free_op(struct draw *q)
 {
 	for (;;) {
 		enum stx_op op = prop_planned_cell(draw_bits(q)).op;
+		if (q->wild && rnd(q, 4) && stx_op_info(op)->category != STX_CAT_INDIRECT)
+			continue;
 		if (q->whole ? keeps_whole(op)
 			     : stx_op_info(op)->category == STX_CAT_POINTWISE || rnd(q, 3) == 0)
 			return op;
@@ -365,33 +403,57 @@ struct stx_node *draw_cell(struct draw *q, struct prop_cell cell)
 	q->given = 0;
 	if (cell.layout == PROP_EMPTY || cell.layout == PROP_ONE)
 		q->dims[rnd(q, 4)] = cell.layout == PROP_ONE;
+	q->constants = cell.layout == PROP_DENSE && rnd(q, 3) == 0;
 	struct stx_node *n = draw_call(q, cell.op);
 	memcpy(q->dims, dims, sizeof dims);
+	q->constants = 0;
 	q->want = NULL;
 	return n;
 }
 
-/* A few attempts, since arguments are random. */
-static void draw_planned(struct draw *q, struct prop_cell cell)
+static int is_cell(const struct draw *q, const struct stx_node *n, struct prop_cell cell)
 {
-	if (q->whole && !keeps_whole(cell.op))
-		return;
-	for (int tries = 0; tries < 12 && !keep(q, draw_cell(q, cell)); tries++)
-		;
+	struct stx_val x = prop_cell_operand(n);
+	if (!x.node)
+		return 1;
+	return stx_val_type(x)->dtype == cell.dtype &&
+	       (prop_has_layout(q->c, x, cell.layout) || cell.layout == PROP_DENSE);
 }
 
+/* Some attempts, since arguments are random; the later ones with small sizes. */
+static void draw_planned(struct draw *q, struct prop_cell cell)
+{
+	int64_t dims[4];
+	memcpy(dims, q->dims, sizeof dims);
+	for (int tries = 0; tries < 60; tries++) {
+		struct stx_node *n = draw_cell(q, cell);
+		if (n && (tries > 40 || is_cell(q, n, cell)) && keep(q, n))
+			break;
+		for (int i = 0; tries > 8 && i < 4; i++)
+			q->dims[i] = 2 + rnd(q, 5);
+	}
+	memcpy(q->dims, dims, sizeof dims);
+}
+
+/* What nothing else reads of the values kept, and a few others. Nodes of attempts that came to
+ * nothing stay dead. */
 static void draw_outputs(struct draw *q)
 {
+	uint8_t *kept = STX_NEW_ARRAY(q->c->arena, uint8_t, q->g->nodes.n + 1);
+	uint8_t *live = STX_NEW_ARRAY(q->c->arena, uint8_t, q->g->nodes.n + 1);
 	uint32_t made = 0;
-	stx_graph_count_users(q->g);
-	for (uint32_t i = q->g->nodes.n; i-- > 0 && made < 24;) {
+	for (uint32_t i = 0; i < q->n; i++)
+		kept[q->at[i]->id] =
+			q->at[i]->op != STX_OP_PLACEHOLDER && q->at[i]->op != STX_OP_CONSTANT;
+	for (uint32_t i = q->g->nodes.n; i-- > 0;) {
 		struct stx_node *n = q->g->nodes.at[i];
-		int sink = !n->num_users && n->op != STX_OP_PLACEHOLDER && n->op != STX_OP_CONSTANT;
-		if (!n->nouts || numel(q, n) > MAX_ELEMS || !(sink || rnd(q, 30) == 0))
-			continue;
-		for (uint32_t k = 0; k < n->nouts && k < PROP_MAX_OUTS; k++)
-			if (k == 0 || rnd(q, 4))
+		int first = kept[i] && (!live[i] || rnd(q, 30) == 0);
+		for (uint32_t k = 0; first && k < n->nouts && k < PROP_MAX_OUTS; k++)
+			if ((k == 0 || rnd(q, 4)) && made < PROP_MAX_OUTPUTS / 4)
 				made += !stx_graph_output(q->g, stx_val(n, k), NULL, NULL);
+		live[i] |= (uint8_t)first;
+		if (live[i])
+			prop_mark_operands(n, live);
 	}
 	if (!made)
 		stx_graph_output(q->g, stx_val(q->g->nodes.at[q->g->nodes.n - 1], 0), NULL, NULL);
@@ -406,16 +468,23 @@ struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed)
 	q.c = c;
 	q.g = c->g = stx_graph_new(a);
 	uint32_t first = 1 + rnd(&q, 3), more = rnd(&q, 3);
-	q.whole = rnd(&q, 12) == 0;
+	enum kind kind = kind_of(seed);
+	q.whole = kind == WHOLE;
+	q.wild = kind == WILD;
 	draw_dims(&q);
 	while (q.n < first)
 		random_input(&q, draw_dtype(&q));
-	if (rnd(&q, 6) == 0)
-		constant(&q);
-	for (uint32_t i = 0, n = prop_planned_calls(); i < n; i++)
-		draw_planned(&q, prop_planned_cell(seed * n + i));
+	if (rnd(&q, 6) == 0) {
+		q.constants = 1;
+		draw_input(&q, draw_dtype(&q), (const int64_t[]){ 1 + rnd(&q, 3), 1 + rnd(&q, 4) },
+			   (int)rnd(&q, 3), 0, 0);
+	}
+	if (kind != PLANNED)
+		more += 6 + rnd(&q, 20);
+	for (uint32_t i = 0, n = prop_planned_calls(); i < n && kind == PLANNED; i++)
+		draw_planned(&q, prop_planned_cell(planned_before(seed) * n + i));
 	for (uint32_t tries = 0, made = 0; made < more && tries < 20 * more; tries++)
 		made += keep(&q, draw_call(&q, free_op(&q))) != NULL;
 	draw_outputs(&q);
-	return c;
+	return prop_compact(a, c);
 }

@@ -286,6 +286,9 @@ static struct stx_node *index_into(struct draw *q, int64_t bound, const int64_t 
 	struct stx_node *x;
 	if (bound < 1)
 		return NULL;
+	if (q->wild && rnd(q, 2)) /* any number at all, or one near the bounds */
+		return rnd(q, 2) ? draw_input(q, t, sizes, rank, 0, 0)
+				 : draw_input(q, t, sizes, rank, -bound - 2, 2 * bound + 4);
 	if (rnd(q, 3) == 0) { /* not one of the candidates: its data is made for this bound */
 		x = draw_input(q, t, sizes, rank, negative ? -bound : 0, bound);
 		if (x && rnd(q, 2))
@@ -312,7 +315,7 @@ static struct stx_node *draw_index(struct draw *q, struct stx_node *a)
 	uint32_t n = 1 + rnd(q, rank_of(a)), have = 0;
 	int rank = (int)rnd(q, 3);
 	for (uint32_t i = 0; i < n; i++) {
-		if (rnd(q, 2) && (have || i + 1 < n))
+		if ((rnd(q, 2) && (have || i + 1 < n)) || !size_of(q, a, i))
 			continue;
 		struct stx_node *x = index_into(q, size_of(q, a, i), sizes + 2 - rank, rank, 1);
 		if (!x)
@@ -320,20 +323,26 @@ static struct stx_node *draw_index(struct draw *q, struct stx_node *a)
 		list[i] = stx_val(x, 0);
 		have++;
 	}
-	return call(q, STX_OP_INDEX, ARGS(T(a), stx_arg_tensors(q->g, list, n)));
+	return have ? call(q, STX_OP_INDEX, ARGS(T(a), stx_arg_tensors(q->g, list, n))) : NULL;
 }
 
 static struct stx_node *draw_indirect(struct draw *q, enum stx_op op)
 {
 	struct stx_node *a = NULL, *x;
-	if (op == STX_OP_EMBEDDING && q->want)
-		a = draw_self_sized(q, q->dims + rnd(q, 3), 2);
-	for (int k = 0; k < 8 && (!a || (op == STX_OP_EMBEDDING ? rank_of(a) != 2 : !rank_of(a)));
-	     k++)
-		a = draw_self(q);
-	if (!a)
+	int table = op == STX_OP_EMBEDDING; /* of two dimensions; the others of one at least */
+	int64_t shape[2] = { q->dims[1], q->dims[2] };
+	for (int i = 0; i < 2; i++)
+		if (shape[i] < 2 && q->want && q->want->layout <= PROP_OVERLAP)
+			shape[i] = 2;
+	if (q->want)
+		a = table ? draw_self_sized(q, shape, 2) : draw_self(q);
+	for (int k = 0; !q->want && k < 8 && (!a || (table ? rank_of(a) != 2 : !rank_of(a))); k++)
+		a = draw_any(q);
+	if (!a || (table ? rank_of(a) != 2 : !rank_of(a)))
 		return NULL;
 	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0;
+	for (uint32_t k = 1; k < rank && !size_of(q, a, d); k++)
+		d = (d + 1) % rank;
 	int64_t sizes[8], one = rnd(q, 4) ? 1 + rnd(q, 20) : q->dims[3];
 	if (!rank)
 		return NULL;
@@ -436,7 +445,8 @@ static struct stx_node *draw_contract(struct draw *q, enum stx_op op)
 						: rnd(q, 2) ? STX_I32
 							    : STX_I64);
 	int64_t m = q->dims[1], k = q->dims[2], n = q->dims[3], b = 1 + rnd(q, 3);
-	if (m * k > MAX_ELEMS || k * n > MAX_ELEMS || m * n > MAX_ELEMS || m * n * k > 400000)
+	if (m * k > q->most_elems || k * n > q->most_elems || m * n > q->most_elems ||
+	    m * n * k > 400000)
 		return NULL;
 	if (op == STX_OP_BMM) {
 		struct stx_node *x = draw_sized(q, t, (int64_t[]){ b, m, k }, 3);
@@ -474,8 +484,8 @@ static struct stx_node *draw_linear(struct draw *q)
 	int64_t in = q->dims[2], out = q->dims[3], sx[3] = { 1 + rnd(q, 3), q->dims[1], in },
 		sw[2] = { out, in };
 	int rank = 1 + (int)rnd(q, 3);
-	if (sx[0] * sx[1] * in * out > 400000 || in * out > MAX_ELEMS ||
-	    sx[0] * sx[1] * in > MAX_ELEMS)
+	if (sx[0] * sx[1] * in * out > 400000 || in * out > q->most_elems ||
+	    sx[0] * sx[1] * in > q->most_elems)
 		return NULL;
 	struct stx_node *x = draw_sized(q, t, sx + 3 - rank, rank), *w = draw_sized(q, t, sw, 2);
 	struct stx_node *b = rnd(q, 3) ? draw_sized(q, t, &out, 1) : NULL;
