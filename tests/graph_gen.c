@@ -93,6 +93,7 @@ static struct stx_arg random_arg(struct stx_graph *g, const struct stx_param *p,
 {
 	static const char *const words[] = { "none", "tanh", "floor", "trunc" };
 	int64_t ints[4];
+	double floats[4];
 	struct stx_val vals[3];
 	int n;
 	if (p->has_default && pick(seed, 3) == 0)
@@ -121,7 +122,13 @@ static struct stx_arg random_arg(struct stx_graph *g, const struct stx_param *p,
 		return stx_arg_ints(g, ints, (uint32_t)n);
 	case STX_PARAM_FLOAT:
 	case STX_PARAM_OPT_FLOAT: return stx_arg_float(1e-5);
+	case STX_PARAM_OPT_FLOATS:
+		n = pick(seed, 4);
+		for (int i = 0; i < n; i++)
+			floats[i] = (1 + pick(seed, 8)) * 0.375;
+		return pick(seed, 2) ? stx_arg_none() : stx_arg_floats(g, floats, (uint32_t)n);
 	case STX_PARAM_BOOL: return stx_arg_bool(pick(seed, 2));
+	case STX_PARAM_BOOLS: return stx_arg_bools((uint64_t)pick(seed, 8), 3);
 	case STX_PARAM_SCALAR:
 	case STX_PARAM_OPT_SCALAR: return random_scalar(seed);
 	case STX_PARAM_STRING: return stx_arg_str(g, words[pick(seed, 4)]);

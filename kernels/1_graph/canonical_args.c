@@ -180,6 +180,7 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 		break;
 	case STX_OP_CONVOLUTION: return window_args(g, n, out, d);
 	case STX_OP_UNFOLD:
+	case STX_OP_RESAMPLE:
 	case STX_OP_GATHER:
 	case STX_OP_INDEX_SELECT:
 	case STX_OP_SOFTMAX:
@@ -216,7 +217,7 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 			reduce_args(g, n, rank, out);
 		else if (stx_op_info(n->op)->category == STX_CAT_POINTWISE)
 			pointwise_scalars(n, out);
-		else if (stx_op_info(n->op)->category == STX_CAT_WINDOW)
+		else if (stx__infer_is_pool(n->op))
 			return window_args(g, n, out, d);
 		else if (stx_op_info(n->op)->category == STX_CAT_COMPOSITE ||
 			 (n->op == STX_OP_ADDMM && stx_dtype_is_float(o->dtype)))

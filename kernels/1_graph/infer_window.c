@@ -7,8 +7,8 @@
 
 #define MOST INT32_MAX /* of any argument, so that no product of two overflows */
 
-static stx_err constant(struct stx_graph *g, const struct stx_node *n, stx_ex e, int64_t least,
-			const char *name, int64_t *out, struct stx_diag *d)
+stx_err stx__infer_const(struct stx_graph *g, const struct stx_node *n, stx_ex e, int64_t least,
+			 const char *name, int64_t *out, struct stx_diag *d)
 {
 	if (!stx_ex_is_const(g->ex, e, out))
 		return stx_fail(d, STX_E_UNSUPPORTED, "infer", n->name, "%s is not a constant",
@@ -19,9 +19,8 @@ static stx_err constant(struct stx_graph *g, const struct stx_node *n, stx_ex e,
 	return 0;
 }
 
-/* List argument i over k dimensions; an empty list gives `otherwise`, or is an error without it. */
-static stx_err list(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t k,
-		    int64_t least, const int64_t *otherwise, int64_t *out, struct stx_diag *d)
+stx_err stx__infer_list(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t k,
+			int64_t least, const int64_t *otherwise, int64_t *out, struct stx_diag *d)
 {
 	const struct stx_arg *a = &n->args[i];
 	const char *name = stx_op_info(n->op)->params[i].name;
@@ -32,7 +31,7 @@ static stx_err list(struct stx_graph *g, const struct stx_node *n, uint32_t i, u
 	if (a->n != 1 && a->n != k)
 		return STX__INFER_FAIL(d, n, "%s has %u values for %u dimensions", name, a->n, k);
 	for (uint32_t j = 0; j < k; j++) {
-		stx_err e = constant(g, n, a->u.exs[a->n == 1 ? 0 : j], least, name, &out[j], d);
+		stx_err e = stx__infer_const(g, n, a->u.exs[a->n == 1 ? 0 : j], least, name, &out[j], d);
 		if (e)
 			return e;
 	}
@@ -49,13 +48,13 @@ static stx_err conv_window(struct stx_graph *g, const struct stx_node *n, struct
 				       "4 or 5",
 				       rank, stx__infer_type(n, 1)->rank);
 	w->k = rank - 2;
-	stx_err e = list(g, n, 3, w->k, 1, NULL, w->stride, d);
-	e = e ? e : list(g, n, 4, w->k, 0, NULL, w->padding, d);
-	e = e ? e : list(g, n, 5, w->k, 1, NULL, w->dilation, d);
+	stx_err e = stx__infer_list(g, n, 3, w->k, 1, NULL, w->stride, d);
+	e = e ? e : stx__infer_list(g, n, 4, w->k, 0, NULL, w->padding, d);
+	e = e ? e : stx__infer_list(g, n, 5, w->k, 1, NULL, w->dilation, d);
 	e = e ? e
-	      : list(g, n, 7, w->k, 0, (const int64_t[STX__MAX_SPATIAL]){ 0 }, w->output_padding,
+	      : stx__infer_list(g, n, 7, w->k, 0, (const int64_t[STX__MAX_SPATIAL]){ 0 }, w->output_padding,
 		     d);
-	return e ? e : constant(g, n, n->args[8].u.ex, 1, "groups", &w->groups, d);
+	return e ? e : stx__infer_const(g, n, n->args[8].u.ex, 1, "groups", &w->groups, d);
 }
 
 static uint32_t pool_dims(enum stx_op op)
@@ -67,6 +66,11 @@ static uint32_t pool_dims(enum stx_op op)
 	case STX_OP_AVG_POOL2D: return 2;
 	default: return 3;
 	}
+}
+
+int stx__infer_is_pool(enum stx_op op)
+{
+	return op >= STX_OP_MAX_POOL1D && op <= STX_OP_AVG_POOL3D;
 }
 
 static int is_max_pool(enum stx_op op)
@@ -84,18 +88,18 @@ static stx_err pool_window(struct stx_graph *g, const struct stx_node *n, struct
 	if (rank != w->k + 1 && rank != w->k + 2)
 		return STX__INFER_FAIL(d, n, "the operand has rank %u, not %u or %u", rank,
 				       w->k + 1, w->k + 2);
-	stx_err e = list(g, n, 1, w->k, 1, NULL, w->kernel, d);
-	e = e ? e : list(g, n, 2, w->k, 1, w->kernel, w->stride, d);
-	e = e ? e : list(g, n, 3, w->k, 0, NULL, w->padding, d);
+	stx_err e = stx__infer_list(g, n, 1, w->k, 1, NULL, w->kernel, d);
+	e = e ? e : stx__infer_list(g, n, 2, w->k, 1, w->kernel, w->stride, d);
+	e = e ? e : stx__infer_list(g, n, 3, w->k, 0, NULL, w->padding, d);
 	memcpy(w->dilation, ones, sizeof ones);
 	if (!e && max)
-		e = list(g, n, 4, w->k, 1, NULL, w->dilation, d);
+		e = stx__infer_list(g, n, 4, w->k, 1, NULL, w->dilation, d);
 	if (e)
 		return e;
 	w->ceil_mode = n->args[max ? 5 : 4].u.i != 0;
 	w->include_pad = !max && n->args[5].u.i;
 	if (!max && n->nargs > 6 && n->args[6].kind == STX_ARG_INT)
-		return constant(g, n, n->args[6].u.ex, 1, "divisor_override", &w->divisor, d);
+		return stx__infer_const(g, n, n->args[6].u.ex, 1, "divisor_override", &w->divisor, d);
 	return 0;
 }
 
@@ -267,8 +271,8 @@ stx_err stx_shape_unfold(struct stx_graph *g, struct stx_node *n, struct stx_dia
 	int64_t size, step;
 	uint32_t dim;
 	stx_err e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank, &dim, d);
-	e = e ? e : constant(g, n, n->args[2].u.ex, 0, "size", &size, d);
-	e = e ? e : constant(g, n, n->args[3].u.ex, 1, "step", &step, d);
+	e = e ? e : stx__infer_const(g, n, n->args[2].u.ex, 0, "size", &size, d);
+	e = e ? e : stx__infer_const(g, n, n->args[3].u.ex, 1, "step", &step, d);
 	if (e)
 		return e;
 	if (x->rank == STX_MAX_DIMS)
