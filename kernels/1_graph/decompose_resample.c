@@ -1,7 +1,7 @@
 /* decompose_resample.c: resampling, one dimension after the other: tables of positions and weights,
- * computed here as PyTorch computes them, then reads through the tables. Up to four terms an element
- * are written out (one kernel, nothing stored in between); more become a sum. A nearest neighbour
- * whose table is a stride or a repetition needs no table at all. */
+ * computed here as PyTorch computes them, then reads through the tables. Up to four terms an
+ * element are written out (one kernel, nothing stored in between); more become a sum. A nearest
+ * neighbour whose table is a stride or a repetition needs no table at all. */
 #include <math.h>
 
 #include "decompose.h"
@@ -77,21 +77,25 @@ static struct stx_val beside(struct resample *r, struct stx_val table, uint32_t 
 	return table;
 }
 
-/* x at the positions `index` (1-d), 0 where they are negative. */
-static struct stx_val read_at(struct resample *r, struct stx_val x, struct stx_val index)
+/* Only the index of a term decides whether it counts: neither an infinite element nor an infinite
+ * weight does. after: dimensions behind dim. */
+static struct stx_val at(struct resample *r, struct stx_val x, struct stx_val index)
 {
-	uint32_t after = stx_val_type(x)->rank - 1u - r->dim;
-	if (!r->masked)
-		return stx__b_index_select(r->b, x, r->dim, index);
+	struct stx_arg zero[] = { stx_arg_tensor(index), stx_arg_scalar_i(0) };
+	if (r->masked)
+		index = stx__b_call(r->b, STX_OP_CLAMP, 2, zero);
+	return stx__b_index_select(r->b, x, r->dim, index);
+}
+
+static struct stx_val counted(struct resample *r, struct stx_val term, struct stx_val index,
+			      uint32_t after)
+{
+	if (!r->masked || r->b->err)
+		return term;
 	struct stx_val there = stx__b_number(r->b, STX_OP_GE_SCALAR, index, stx_arg_scalar_i(0));
-	struct stx_arg least[] = { stx_arg_tensor(index), stx_arg_scalar_i(0) };
-	struct stx_val v = stx__b_index_select(r->b, x, r->dim,
-					       stx__b_call(r->b, STX_OP_CLAMP, 2, least));
-	if (r->b->err)
-		return v;
 	return stx__b_where(
-		r->b, beside(r, there, after), v,
-		stx__b_full(r->b, 0, NULL, stx_arg_scalar_i(0), stx_val_type(v)->dtype));
+		r->b, beside(r, there, after), term,
+		stx__b_full(r->b, 0, NULL, stx_arg_scalar_i(0), stx_val_type(term)->dtype));
 }
 
 static struct stx_val row(struct resample *r, struct stx_val table, int64_t t)
@@ -106,10 +110,10 @@ static struct stx_val written_out(struct resample *r, struct stx_val x)
 	uint32_t after = stx_val_type(x)->rank - 1u - r->dim;
 	struct stx_val sum = x;
 	for (int64_t t = 0; t < r->taps && !r->b->err; t++) {
-		struct stx_val v = read_at(r, x, row(r, r->index, t));
+		struct stx_val index = row(r, r->index, t), v = at(r, x, index);
 		if (r->weight.node)
-			v = stx__b_two(r->b, STX_OP_MUL, v,
-				       beside(r, row(r, r->weight, t), after));
+			v = stx__b_two(r->b, STX_OP_MUL, v, beside(r, row(r, r->weight, t), after));
+		v = counted(r, v, index, after);
 		sum = t ? stx__b_two(r->b, STX_OP_ADD, sum, v) : v;
 	}
 	return sum;
@@ -125,13 +129,14 @@ static struct stx_val summed(struct resample *r, struct stx_val x)
 		return x;
 	}
 	for (uint32_t i = 0; i <= t->rank; i++)
-		sizes[i] = i == r->dim	      ? stx_ex_const(r->b->g->ex, r->taps)
+		sizes[i] = i == r->dim       ? stx_ex_const(r->b->g->ex, r->taps)
 			   : i == r->dim + 1 ? stx_ex_const(r->b->g->ex, r->out)
 					     : t->sizes[i > r->dim ? i - 1 : i];
-	struct stx_val v = read_at(r, x, stx__b_view(r->b, r->index, 1, &flat));
+	struct stx_val v = at(r, x, stx__b_view(r->b, r->index, 1, &flat));
 	v = stx__b_view(r->b, v, t->rank + 1u, sizes);
 	if (r->weight.node)
 		v = stx__b_two(r->b, STX_OP_MUL, v, beside(r, r->weight, after));
+	v = counted(r, v, r->index, after);
 	return stx__b_sum(r->b, v, 1u << r->dim, 0, r->wide);
 }
 
@@ -183,8 +188,8 @@ struct table {
 	double *weight; /* the same; NULL: 1 */
 };
 
-/* One operation in f32, or in f64 for f64 operands: what PyTorch computes positions in. Rounding the
- * f64 result of +, -, * or / of two f32 values is the f32 operation. */
+/* One operation in f32, or in f64 for f64 operands: what PyTorch computes positions in. Rounding
+ * the f64 result of +, -, * or / of two f32 values is the f32 operation. */
 static double rounded(int f64, double v)
 {
 	return f64 ? v : (double)(float)v;
@@ -200,8 +205,8 @@ static double step_of(int f64, int64_t in, int64_t out, double scale, int align_
 			 : rounded(f64, rounded(f64, (double)in) / rounded(f64, (double)out));
 }
 
-/* Where element o of the result lies in the operand. PyTorch's builds contract this expression, and a
- * nearest neighbour at a boundary depends on it. */
+/* Where element o of the result lies in the operand. PyTorch's builds contract this expression, and
+ * a nearest neighbour at a boundary depends on it. */
 static double position(int f64, double step, double o, int align_corners)
 {
 	if (align_corners)
@@ -263,8 +268,7 @@ static void cubic(const struct stx__upsampling *u, uint32_t i, int f64, struct t
 		part = part < 0 ? 0 : part > 1 ? 1 : part;
 		for (int64_t k = 0; k < 4; k++) {
 			int64_t p = first - 1 + k;
-			t->index[k * t->out + o] =
-				(int32_t)(p < 0 ? 0 : least(p, u->in[i] - 1));
+			t->index[k * t->out + o] = (int32_t)(p < 0 ? 0 : least(p, u->in[i] - 1));
 			t->weight[k * t->out + o] = cubic_weight(fabs(part + 1 - (double)k));
 		}
 	}
@@ -315,13 +319,12 @@ int stx__rule_upsample(struct stx__build *b, const struct stx_node *n, struct st
 		struct table tab;
 		if (!make_table(b, &u, i, t == STX_F64, &tab))
 			return 0;
-		struct stx_arg a[] = {
-			stx_arg_tensor(x), stx_arg_int(b->g, 2 + i),
-			stx_arg_tensor(stx__b_constant(b, STX_I32, 2,
-						       (int64_t[]){ tab.taps, tab.out }, tab.index,
-						       (size_t)(tab.taps * tab.out) * 4)),
-			tab.weight ? stx_arg_tensor(weights(b, &tab, wide)) : stx_arg_none()
-		};
+		struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_int(b->g, 2 + i),
+				       stx_arg_tensor(stx__b_constant(
+					       b, STX_I32, 2, (int64_t[]){ tab.taps, tab.out },
+					       tab.index, (size_t)(tab.taps * tab.out) * 4)),
+				       tab.weight ? stx_arg_tensor(weights(b, &tab, wide))
+						  : stx_arg_none() };
 		x = stx__b_call(b, STX_OP_RESAMPLE, 4, a);
 	}
 	out[0] = stx__b_cast(b, x, t);

@@ -190,8 +190,8 @@ struct stx_arg stx_arg_default(void)
 static int takes_none(enum stx_param_kind k)
 {
 	return k == STX_PARAM_OPT_TENSOR || k == STX_PARAM_OPT_INT || k == STX_PARAM_OPT_INTS ||
-	       k == STX_PARAM_OPT_FLOAT || k == STX_PARAM_OPT_FLOATS ||
-	       k == STX_PARAM_OPT_SCALAR || k == STX_PARAM_OPT_DTYPE;
+	       k == STX_PARAM_OPT_FLOAT || k == STX_PARAM_OPT_FLOATS || k == STX_PARAM_OPT_SCALAR ||
+	       k == STX_PARAM_OPT_DTYPE;
 }
 
 static int val_ok(const struct stx_graph *g, struct stx_val v)

@@ -42,7 +42,7 @@ enum stx_arg_kind {
 	STX_ARG_FLOAT,
 	STX_ARG_FLOATS,
 	STX_ARG_BOOL,
-	STX_ARG_BOOLS, /* at most STX_MAX_BOOLS: bit i of u.i is entry i */
+	STX_ARG_BOOLS,  /* at most STX_MAX_BOOLS: bit i of u.i is entry i */
 	STX_ARG_SCALAR, /* number: `is_float` tells which of f and i holds it */
 	STX_ARG_STRING,
 	STX_ARG_DTYPE,
@@ -137,7 +137,8 @@ struct stx_node *stx_graph_call(struct stx_graph *g, enum stx_op op, const char 
 				const struct stx_arg *args, uint32_t nargs, struct stx_diag *d);
 stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name,
 			 struct stx_diag *d);
-/* 1 when s[0,n) may name a size symbol: a valid name that no index expression or argument means already. */
+/* 1 when s[0,n) may name a size symbol: a valid name that no index expression or argument means
+ * already. */
 int stx_symbol_name_is_valid(const char *s, size_t n);
 void stx_graph_count_users(struct stx_graph *g);
 /* The overload of base ("add", "sum") that fits positional arguments of these kinds (OG-03): the

@@ -33,12 +33,12 @@ stx_err stx_shape_pad_own(struct stx_graph *g, struct stx_node *n, struct stx_di
 						     "padding", &v[j], d);
 			if (e)
 				return e;
-			if (reflect && v[j] > 0 &&
-			    stx_ex_interval(g->ex, x->sizes[dim]).lo <= v[j])
-				return STX__INFER_FAIL(d, n,
-						       "padding %lld is not, or may not be, smaller "
-						       "than dimension %u",
-						       (long long)v[j], dim);
+			if (reflect && v[j] > 0 && stx_ex_interval(g->ex, x->sizes[dim]).lo <= v[j])
+				return STX__INFER_FAIL(
+					d, n,
+					"padding %lld is not, or may not be, smaller "
+					"than dimension %u",
+					(long long)v[j], dim);
 		}
 		sizes[dim] = stx_ex_addi(g->ex, sizes[dim], v[0] + v[1]);
 		if (stx_ex_interval(g->ex, sizes[dim]).lo < 1 ||

@@ -31,7 +31,8 @@ stx_err stx__infer_list(struct stx_graph *g, const struct stx_node *n, uint32_t 
 	if (a->n != 1 && a->n != k)
 		return STX__INFER_FAIL(d, n, "%s has %u values for %u dimensions", name, a->n, k);
 	for (uint32_t j = 0; j < k; j++) {
-		stx_err e = stx__infer_const(g, n, a->u.exs[a->n == 1 ? 0 : j], least, name, &out[j], d);
+		stx_err e = stx__infer_const(g, n, a->u.exs[a->n == 1 ? 0 : j], least, name,
+					     &out[j], d);
 		if (e)
 			return e;
 	}
@@ -52,8 +53,8 @@ static stx_err conv_window(struct stx_graph *g, const struct stx_node *n, struct
 	e = e ? e : stx__infer_list(g, n, 4, w->k, 0, NULL, w->padding, d);
 	e = e ? e : stx__infer_list(g, n, 5, w->k, 1, NULL, w->dilation, d);
 	e = e ? e
-	      : stx__infer_list(g, n, 7, w->k, 0, (const int64_t[STX__MAX_SPATIAL]){ 0 }, w->output_padding,
-		     d);
+	      : stx__infer_list(g, n, 7, w->k, 0, (const int64_t[STX__MAX_SPATIAL]){ 0 },
+				w->output_padding, d);
 	return e ? e : stx__infer_const(g, n, n->args[8].u.ex, 1, "groups", &w->groups, d);
 }
 
@@ -99,7 +100,8 @@ static stx_err pool_window(struct stx_graph *g, const struct stx_node *n, struct
 	w->ceil_mode = n->args[max ? 5 : 4].u.i != 0;
 	w->include_pad = !max && n->args[5].u.i;
 	if (!max && n->nargs > 6 && n->args[6].kind == STX_ARG_INT)
-		return stx__infer_const(g, n, n->args[6].u.ex, 1, "divisor_override", &w->divisor, d);
+		return stx__infer_const(g, n, n->args[6].u.ex, 1, "divisor_override", &w->divisor,
+					d);
 	return 0;
 }
 

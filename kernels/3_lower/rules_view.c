@@ -220,8 +220,8 @@ static int view_diagonal(struct view *v)
 	return 1;
 }
 
-/* Positions beyond the operand mirrored at its edges (which are not repeated), or moved to them. The
- * index is one expression of min and max: no table, no masks. */
+/* Positions beyond the operand mirrored at its edges (which are not repeated), or moved to them.
+ * The index is one expression of min and max: no table, no masks. */
 static stx_ex own_position(struct stx_exprs *x, stx_ex i, int reflect, stx_ex before, stx_ex after,
 			   stx_ex size)
 {
@@ -231,8 +231,7 @@ static stx_ex own_position(struct stx_exprs *x, stx_ex i, int reflect, stx_ex be
 	if (stx_ex_interval(x, before).hi > 0)
 		i = stx_ex_max(x, i, reflect ? stx_ex_sub(x, zero, i) : zero);
 	if (stx_ex_interval(x, after).hi > 0)
-		i = stx_ex_min(x, i,
-			       reflect ? stx_ex_sub(x, stx_ex_muli(x, last, 2), i) : last);
+		i = stx_ex_min(x, i, reflect ? stx_ex_sub(x, stx_ex_muli(x, last, 2), i) : last);
 	return i;
 }
 

@@ -133,8 +133,7 @@ struct taps {
 				  int corners, int64_t o, struct taps *t)                          \
 	{                                                                                          \
 		real step = step_##suffix(in, out, scale, corners);                                \
-		real at = corners ? step * (real)o                                                 \
-				  : fused(step, (real)o + (real)0.5, (real)-0.5);                  \
+		real at = corners ? step * (real)o : fused(step, (real)o + (real)0.5, (real)-0.5); \
 		if (mode == NEAREST)                                                               \
 			at = step * (real)o;                                                       \
 		if (mode == LINEAR && in == out)                                                   \
@@ -251,10 +250,10 @@ stx_err stx__ref_upsample(struct stx__ref *r, const struct stx_node *n)
 								    out->sizes[2 + d], scale,
 								    corners, w.at[2 + d], &t[d]);
 		}
-		stx__ref_store(out, i,
-			       combine(x, k, t,
-				       x->offset + w.at[0] * x->strides[0] +
-					       w.at[1] * x->strides[1]));
+		stx__ref_store(
+			out, i,
+			combine(x, k, t,
+				x->offset + w.at[0] * x->strides[0] + w.at[1] * x->strides[1]));
 	}
 	return 0;
 }

@@ -189,6 +189,26 @@ static void test_operators_random_windows_match_oracle(void **state)
 	random_calls("unfold.default", 15);
 }
 
+static void test_operators_random_resampling_matches_oracle(void **state)
+{
+	(void)state;
+	random_calls("reflection_pad1d.default", 10);
+	random_calls("reflection_pad2d.default", 15);
+	random_calls("reflection_pad3d.default", 10);
+	random_calls("replication_pad1d.default", 10);
+	random_calls("replication_pad2d.default", 15);
+	random_calls("replication_pad3d.default", 10);
+	random_calls("_resample.default", 30);
+	random_calls("upsample_nearest1d.vec", 10);
+	random_calls("upsample_nearest2d.vec", 15);
+	random_calls("upsample_nearest3d.vec", 10);
+	random_calls("_upsample_nearest_exact2d.vec", 10);
+	random_calls("upsample_linear1d.vec", 10);
+	random_calls("upsample_bilinear2d.vec", 20);
+	random_calls("upsample_trilinear3d.vec", 10);
+	random_calls("upsample_bicubic2d.vec", 15);
+}
+
 static void test_operators_random_scans_match_oracle(void **state)
 {
 	(void)state;
@@ -204,6 +224,7 @@ int main(void)
 		cmocka_unit_test(test_operators_scans_keep_infinities),
 		cmocka_unit_test(test_operators_random_scans_match_oracle),
 		cmocka_unit_test(test_operators_random_windows_match_oracle),
+		cmocka_unit_test(test_operators_random_resampling_matches_oracle),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
 }

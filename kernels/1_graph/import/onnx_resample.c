@@ -40,8 +40,8 @@ struct table {
 	int all_there;
 };
 
-static int one_of(struct onnx *c, const char *attr, const char *otherwise,
-		  const char *const *names, int n)
+static int one_of(struct onnx *c, const char *attr, const char *otherwise, const char *const *names,
+		  int n)
 {
 	const char *s = onnx_str(c, attr, otherwise);
 	for (int i = 0; i < n; i++)
@@ -267,8 +267,7 @@ static void read_roi(struct resize *r)
 		return;
 	int n = onnx_known_floats(r->c, onnx_in(r->c, 1), "the region", v, 2 * STX_MAX_DIMS);
 	if (!r->c->err && n != 2 * r->naxes)
-		onnx_fail(r->c, STX_E_INVALID, "%d numbers for the region of %d axes", n,
-			  r->naxes);
+		onnx_fail(r->c, STX_E_INVALID, "%d numbers for the region of %d axes", n, r->naxes);
 	for (int i = 0; i < r->naxes && !r->c->err; i++) {
 		r->start[r->axes[i]] = v[i];
 		r->end[r->axes[i]] = v[r->naxes + i];
@@ -316,16 +315,14 @@ static V and_there(struct resize *r, V all, int d, const struct table *t, int ra
 static V resize(struct resize *r, V x)
 {
 	struct onnx *c = r->c;
-	enum stx_dtype t = onnx_dtype(x),
-		       work = r->mode == NEAREST ? (t == STX_BOOL ? STX_U8 : t)
-			      : !onnx_is_float(x) ? STX_F64
-			      : stx_dtype_bytes(t) < 4 ? STX_F32
-						       : t;
+	enum stx_dtype t = onnx_dtype(x), work = r->mode == NEAREST  ? (t == STX_BOOL ? STX_U8 : t)
+						 : !onnx_is_float(x) ? STX_F64
+						 : stx_dtype_bytes(t) < 4 ? STX_F32
+									  : t;
 	V y = onnx_cast(c, x, work), there = NO_V;
 	for (int d = onnx_rank(x) - 1; d >= 0 && !c->err; d--) {
 		struct table tab;
-		if (r->scale[d] == 1 && r->out[d] == r->in[d] &&
-		    r->transform != TF_CROP_AND_RESIZE)
+		if (r->scale[d] == 1 && r->out[d] == r->in[d] && r->transform != TF_CROP_AND_RESIZE)
 			continue;
 		int named = 0;
 		for (int i = 0; i < r->naxes; i++)

@@ -182,6 +182,45 @@ static void test_infer_promotion_kinds(void **state)
 	REFUSE(in, bad);
 }
 
+static void test_infer_padding_and_resampling(void **state)
+{
+	(void)state;
+	static const char *const in = "%f : f32[1,2,4] = placeholder()\n%i : i32[2,3] = "
+				      "placeholder()\n%p : bool[1,1,2,3] = placeholder()\n%x : "
+				      "f16[0,1,2,3] = placeholder()\n%t : i64[2,5] = "
+				      "placeholder()\n%w : f32[2,5] = placeholder()\n";
+	static const char *const good[] = {
+		"f32[1,2,9] = reflection_pad1d.default(%f, [2, 3])",
+		"i32[2,1] = reflection_pad1d.default(%i, [-1, -1])",
+		"f32[1,2,14] = replication_pad1d.default(%f, [0, 10])",
+		"bool[1,1,3,6] = replication_pad2d.default(%p, [1, 2, 3, -2])",
+		"f16[0,1,4,6] = upsample_bilinear2d.vec(%x, [4, 6], True, None)",
+		"f32[1,2,6] = upsample_linear1d.vec(%f, None, False, [1.7])",
+		"bool[1,1,5,1] = upsample_nearest2d.vec(%p, None, [2.5, 0.5])",
+		"f32[1,2,5] = _resample.default(%f, -1, %t, %w)",
+		"i32[5,3] = _resample.default(%i, 0, %t)",
+	};
+	static const char *const bad[] = {
+		"reflection_pad1d.default(%f, [4, 0])", /* a mirror needs another element */
+		"reflection_pad1d.default(%f, [1])",
+		"replication_pad1d.default(%f, [-2, -2])",
+		"replication_pad2d.default(%i, [1, 1, 1, 1])",
+		"upsample_bilinear2d.vec(%p, [4, 6], True, None)",
+		"upsample_bilinear2d.vec(%x, [4, 6], True, [1.0, 2.0])",
+		"upsample_bilinear2d.vec(%x, None, True, None)",
+		"upsample_bilinear2d.vec(%x, [4], True, None)",
+		"upsample_nearest1d.vec(%f, [0], None)",
+		"upsample_nearest1d.vec(%f, None, [0.2])",
+		"upsample_nearest1d.vec(%f, None, [nan])",
+		"upsample_nearest1d.vec(%f, None, [-1.0])",
+		"_resample.default(%i, 0, %t, %w)",
+		"_resample.default(%f, 3, %t, %w)",
+		"_resample.default(%f, 2, %w)",
+	};
+	ACCEPT(in, good);
+	REFUSE(in, bad);
+}
+
 static void test_infer_reductions(void **state)
 {
 	(void)state;
@@ -455,6 +494,7 @@ int main(void)
 		cmocka_unit_test(test_infer_broadcast_shapes),
 		cmocka_unit_test(test_infer_promotion_matrix),
 		cmocka_unit_test(test_infer_promotion_kinds),
+		cmocka_unit_test(test_infer_padding_and_resampling),
 		cmocka_unit_test(test_infer_reductions),
 		cmocka_unit_test(test_infer_views),
 		cmocka_unit_test(test_infer_indexing_and_joining),
