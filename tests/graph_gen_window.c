@@ -148,6 +148,179 @@ static struct stx_node *resample(struct gen *q)
 	return call(q, args);
 }
 
+/* ---- windows of other kinds ---- */
+
+static struct stx_arg list(struct gen *q, int k, const int64_t *v)
+{
+	return stx_arg_ints(q->g, v, (uint32_t)k);
+}
+
+struct slide { /* drawn so that a window fits in[] elements */
+	int64_t in[3], kernel[3], dilation[3], padding[3], stride[3], windows[3];
+};
+
+static void draw_slide(struct gen *q, int k, int dilated, struct slide *s)
+{
+	for (int i = 0; i < k; i++) {
+		s->kernel[i] = 1 + below(q, 3);
+		s->dilation[i] = dilated ? 1 + below(q, 2) : 1;
+		s->padding[i] = below(q, (int)s->kernel[i] / 2 + 1);
+		s->stride[i] = 1 + below(q, 3);
+		s->in[i] = s->dilation[i] * (s->kernel[i] - 1) + 1 + below(q, 4);
+		s->windows[i] =
+			(s->in[i] + 2 * s->padding[i] - s->dilation[i] * (s->kernel[i] - 1) - 1) /
+				s->stride[i] +
+			1;
+	}
+}
+
+static struct stx_node *fold(struct gen *q)
+{
+	int k = q->op == STX_OP_FOLD ? 1 + below(q, 3) : 2, lead = 1 + below(q, 2), rank = lead;
+	int64_t xs[8] = { 1 + below(q, 2), 1 + below(q, 2) };
+	enum stx_dtype t = gen_dtype(q->seed);
+	struct slide s;
+	draw_slide(q, k, 1, &s);
+	for (int i = 0; i < k; i++) {
+		xs[lead + i] = s.kernel[i];
+		xs[lead + k + i] = s.windows[i];
+	}
+	rank += 2 * k;
+	if (q->op == STX_OP_COL2IM) {
+		xs[lead - 1] *= s.kernel[0] * s.kernel[1];
+		xs[lead] = s.windows[0] * s.windows[1];
+		rank = lead + 1;
+	} else if (q->op == STX_OP_IM2COL) {
+		xs[lead] = s.in[0];
+		xs[lead + 1] = s.in[1];
+		rank = lead + 2;
+	}
+	struct stx_arg args[6];
+	int n = 0;
+	args[n++] = stx_arg_node(input(q, t, rank, xs));
+	if (q->op != STX_OP_IM2COL)
+		args[n++] = list(q, k, s.in);
+	args[n++] = list(q, k, s.kernel);
+	args[n++] = list(q, k, s.dilation);
+	args[n++] = list(q, k, s.padding);
+	args[n++] = list(q, k, s.stride);
+	return call(q, args);
+}
+
+static struct stx_node *adaptive(struct gen *q)
+{
+	int k = spatial(q), lead = 1 + below(q, 2), max = strstr(q->info->base, "max") != NULL,
+	    backward = strstr(q->info->base, "backward") != NULL;
+	int64_t xs[5] = { 1 + below(q, 2), below(q, 3) }, gs[5], *out = gs + lead;
+	enum stx_dtype t = max ? gen_dtype(q->seed) : float_dtype(q);
+	memcpy(gs, xs, sizeof gs);
+	for (int i = 0; i < k; i++) {
+		xs[lead + i] = 1 + below(q, 7);
+		out[i] = 1 + below(q, 6);
+	}
+	struct stx_arg args[2];
+	if (backward)
+		args[0] = stx_arg_node(input(q, t, lead + k, gs));
+	args[backward] = stx_arg_node(input(q, t, lead + k, xs));
+	if (!backward)
+		args[1] = list(q, k, out);
+	return call(q, args);
+}
+
+static struct stx_node *pool_backward(struct gen *q)
+{
+	int k = spatial(q), max = strstr(q->info->base, "max") != NULL, lead = 1 + below(q, 2);
+	int64_t xs[5] = { 1 + below(q, 2), 1 + below(q, 2) }, gs[5];
+	enum stx_dtype t = float_dtype(q);
+	struct slide s;
+	draw_slide(q, k, max, &s);
+	memcpy(gs, xs, sizeof gs);
+	memcpy(xs + lead, s.in, (size_t)k * sizeof *xs);
+	memcpy(gs + lead, s.windows, (size_t)k * sizeof *gs);
+	struct stx_node *x = input(q, t, lead + k, xs);
+	struct stx_arg args[8] = { stx_arg_node(input(q, t, lead + k, gs)), stx_arg_node(x),
+				   list(q, k, s.kernel), list(q, k, s.stride),
+				   list(q, k, s.padding) };
+	if (!max) {
+		args[5] = stx_arg_bool(0);
+		args[6] = stx_arg_bool(below(q, 2));
+		args[7] = below(q, 3) ? stx_arg_none() : stx_arg_int(q->g, 1 + below(q, 4));
+		return call(q, args);
+	}
+	args[5] = list(q, k, s.dilation);
+	args[6] = stx_arg_bool(0);
+	struct stx_arg forward[] = { stx_arg_node(x), args[2], args[3], args[4], args[5] };
+	struct stx_node *y = stx_graph_call(q->g, k == 2 ? STX_OP_MAX_POOL2D : STX_OP_MAX_POOL3D,
+					    NULL, forward, 5, NULL);
+	if (!y)
+		return NULL;
+	args[7] = stx_arg_tensor(stx_val(y, 1));
+	return call(q, args);
+}
+
+static struct stx_node *conv_backward(struct gen *q)
+{
+	int k = 1 + below(q, 3), transposed = below(q, 2);
+	int64_t groups = 1 + below(q, 2), per = 1 + below(q, 2), xs[5], ws[5], gs[5], extra[3];
+	enum stx_dtype t = float_dtype(q);
+	struct slide s;
+	draw_slide(q, k, 1, &s);
+	xs[0] = gs[0] = 1 + below(q, 2);
+	xs[1] = groups * per;
+	ws[0] = transposed ? xs[1] : groups * (1 + below(q, 2));
+	ws[1] = transposed ? 1 + below(q, 2) : per;
+	gs[1] = transposed ? ws[1] * groups : ws[0];
+	for (int i = 0; i < k; i++) {
+		int64_t most = s.stride[i] > s.dilation[i] ? s.stride[i] : s.dilation[i];
+		extra[i] = transposed ? below(q, (int)most) : 0;
+		xs[2 + i] = transposed ? s.windows[i] : s.in[i];
+		ws[2 + i] = s.kernel[i];
+		gs[2 + i] = transposed ? (xs[2 + i] - 1) * s.stride[i] - 2 * s.padding[i] +
+						 s.dilation[i] * (s.kernel[i] - 1) + 1 + extra[i]
+				       : s.windows[i];
+		if (gs[2 + i] < 0)
+			return NULL;
+	}
+	struct stx_arg args[11] = { stx_arg_node(input(q, t, k + 2, gs)),
+				    stx_arg_node(input(q, t, k + 2, xs)),
+				    stx_arg_node(input(q, t, k + 2, ws)),
+				    below(q, 2) ? list(q, 1, gs + 1) : stx_arg_none(),
+				    list(q, k, s.stride),
+				    list(q, k, s.padding),
+				    list(q, k, s.dilation),
+				    stx_arg_bool(transposed),
+				    list(q, k, extra),
+				    stx_arg_int(q->g, groups),
+				    stx_arg_bools((uint64_t)(below(q, 4) ? 7 : below(q, 8)), 3) };
+	return call(q, args);
+}
+
+/* The grid is brought near [-1, 1], where the input lies. */
+static struct stx_node *grid_sampler(struct gen *q)
+{
+	int k = spatial(q), mode = below(q, k == 2 ? 3 : 2);
+	int64_t xs[5] = { 1 + below(q, 2), 1 + below(q, 2) }, gs[5] = { xs[0] };
+	enum stx_dtype t = float_dtype(q);
+	for (int i = 0; i < k; i++) {
+		xs[2 + i] = 1 + below(q, 5);
+		gs[1 + i] = 1 + below(q, 4);
+	}
+	gs[k + 1] = k;
+	struct stx_node *grid = input(q, t, k + 2, gs);
+	grid = stx_graph_call(q->g, STX_OP_MUL_SCALAR, NULL,
+			      (struct stx_arg[]){ stx_arg_node(grid), stx_arg_scalar_f(0.3125) }, 2,
+			      NULL);
+	if (!grid)
+		return NULL;
+	struct stx_arg args[5] = {
+		stx_arg_node(
+			input(q, mode == 1 && below(q, 2) ? gen_dtype(q->seed) : t, k + 2, xs)),
+		stx_arg_node(grid), stx_arg_int(q->g, mode), stx_arg_int(q->g, below(q, 3)),
+		stx_arg_bool(below(q, 2))
+	};
+	return call(q, args);
+}
+
 /* ---- by operator ---- */
 
 typedef struct stx_node *gen_fn(struct gen *q);
@@ -155,8 +328,18 @@ typedef struct stx_node *gen_fn(struct gen *q);
 static gen_fn *generator(enum stx_op op)
 {
 	const char *base = stx_op_info(op)->base;
+	if (strstr(base, "adaptive"))
+		return adaptive;
+	if (strstr(base, "pool") && strstr(base, "backward"))
+		return pool_backward;
 	if (op == STX_OP_CONVOLUTION || strstr(base, "_pool"))
 		return sliding;
+	if (op == STX_OP_FOLD || op == STX_OP_COL2IM || op == STX_OP_IM2COL)
+		return fold;
+	if (op == STX_OP_CONVOLUTION_BACKWARD)
+		return conv_backward;
+	if (op == STX_OP_GRID_SAMPLER2D || op == STX_OP_GRID_SAMPLER3D)
+		return grid_sampler;
 	if (op == STX_OP_RESAMPLE)
 		return resample;
 	if (!strncmp(base, "refle", 5) || !strncmp(base, "repli", 5))

@@ -20,7 +20,17 @@ struct stx__build {
 typedef int stx__rule_fn(struct stx__build *b, const struct stx_node *n, struct stx_val *out);
 
 /* decompose_window.c */
-stx__rule_fn stx__rule_max_pool, stx__rule_avg_pool, stx__rule_convolution;
+stx__rule_fn stx__rule_max_pool, stx__rule_avg_pool, stx__rule_avg_pool_backward,
+	stx__rule_max_pool_backward, stx__rule_col2im, stx__rule_im2col;
+
+/* decompose_conv.c */
+stx__rule_fn stx__rule_convolution, stx__rule_conv_backward;
+
+/* decompose_adaptive.c */
+stx__rule_fn stx__rule_adaptive_avg, stx__rule_adaptive_avg_backward, stx__rule_adaptive_max;
+
+/* decompose_sample.c */
+stx__rule_fn stx__rule_grid_sampler;
 
 /* decompose_resample.c */
 stx__rule_fn stx__rule_resample, stx__rule_upsample;

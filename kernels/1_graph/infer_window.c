@@ -64,44 +64,54 @@ static uint32_t pool_dims(enum stx_op op)
 	case STX_OP_MAX_POOL1D:
 	case STX_OP_AVG_POOL1D: return 1;
 	case STX_OP_MAX_POOL2D:
-	case STX_OP_AVG_POOL2D: return 2;
+	case STX_OP_AVG_POOL2D:
+	case STX_OP_MAX_POOL2D_BACKWARD:
+	case STX_OP_AVG_POOL2D_BACKWARD: return 2;
 	default: return 3;
 	}
 }
 
+static int is_backward(enum stx_op op)
+{
+	return op == STX_OP_AVG_POOL2D_BACKWARD || op == STX_OP_AVG_POOL3D_BACKWARD ||
+	       op == STX_OP_MAX_POOL2D_BACKWARD || op == STX_OP_MAX_POOL3D_BACKWARD;
+}
+
 int stx__infer_is_pool(enum stx_op op)
 {
-	return op >= STX_OP_MAX_POOL1D && op <= STX_OP_AVG_POOL3D;
+	return (op >= STX_OP_MAX_POOL1D && op <= STX_OP_AVG_POOL3D) || is_backward(op);
 }
 
 static int is_max_pool(enum stx_op op)
 {
-	return op == STX_OP_MAX_POOL1D || op == STX_OP_MAX_POOL2D || op == STX_OP_MAX_POOL3D;
+	return op == STX_OP_MAX_POOL1D || op == STX_OP_MAX_POOL2D || op == STX_OP_MAX_POOL3D ||
+	       op == STX_OP_MAX_POOL2D_BACKWARD || op == STX_OP_MAX_POOL3D_BACKWARD;
 }
 
 static stx_err pool_window(struct stx_graph *g, const struct stx_node *n, struct stx__window *w,
 			   struct stx_diag *d)
 {
 	static const int64_t ones[STX__MAX_SPATIAL] = { 1, 1, 1 };
-	uint32_t rank = stx__infer_type(n, 0)->rank;
+	/* a backward operator has grad_output in front */
+	uint32_t at = is_backward(n->op), rank = stx__infer_type(n, at)->rank;
 	int max = is_max_pool(n->op);
 	w->k = pool_dims(n->op);
 	if (rank != w->k + 1 && rank != w->k + 2)
 		return STX__INFER_FAIL(d, n, "the operand has rank %u, not %u or %u", rank,
 				       w->k + 1, w->k + 2);
-	stx_err e = stx__infer_list(g, n, 1, w->k, 1, NULL, w->kernel, d);
-	e = e ? e : stx__infer_list(g, n, 2, w->k, 1, w->kernel, w->stride, d);
-	e = e ? e : stx__infer_list(g, n, 3, w->k, 0, NULL, w->padding, d);
+	stx_err e = stx__infer_list(g, n, at + 1, w->k, 1, NULL, w->kernel, d);
+	e = e ? e : stx__infer_list(g, n, at + 2, w->k, 1, w->kernel, w->stride, d);
+	e = e ? e : stx__infer_list(g, n, at + 3, w->k, 0, NULL, w->padding, d);
 	memcpy(w->dilation, ones, sizeof ones);
 	if (!e && max)
-		e = stx__infer_list(g, n, 4, w->k, 1, NULL, w->dilation, d);
+		e = stx__infer_list(g, n, at + 4, w->k, 1, NULL, w->dilation, d);
 	if (e)
 		return e;
-	w->ceil_mode = n->args[max ? 5 : 4].u.i != 0;
-	w->include_pad = !max && n->args[5].u.i;
-	if (!max && n->nargs > 6 && n->args[6].kind == STX_ARG_INT)
-		return stx__infer_const(g, n, n->args[6].u.ex, 1, "divisor_override", &w->divisor,
-					d);
+	w->ceil_mode = n->args[at + (max ? 5 : 4)].u.i != 0;
+	w->include_pad = !max && n->args[at + 5].u.i;
+	if (!max && n->nargs > at + 6 && n->args[at + 6].kind == STX_ARG_INT)
+		return stx__infer_const(g, n, n->args[at + 6].u.ex, 1, "divisor_override",
+					&w->divisor, d);
 	return 0;
 }
 
@@ -209,7 +219,7 @@ static int64_t windows(const struct stx__window *w, uint32_t i, int64_t in)
 static stx_err pool_shape(struct stx_graph *g, const struct stx_node *n, stx_ex *sizes,
 			  struct stx_diag *d)
 {
-	const struct stx_type *x = stx__infer_type(n, 0);
+	const struct stx_type *x = stx__infer_type(n, is_backward(n->op));
 	struct stx__window w;
 	stx_err e = stx__infer_window(g, n, &w, d);
 	if (e)
@@ -262,6 +272,37 @@ stx_err stx_shape_max_pool(struct stx_graph *g, struct stx_node *n, struct stx_d
 	n->outs = outs;
 	n->nouts = 2;
 	return 0;
+}
+
+/* grad_output, and max pooling's indices, are of the pooling's result sizes. */
+static stx_err pool_backward(struct stx_graph *g, struct stx_node *n,
+			     const struct stx_type *indices, struct stx_diag *d)
+{
+	const struct stx_type *go = stx__infer_type(n, 0), *x = stx__infer_type(n, 1);
+	stx_ex sizes[STX_MAX_DIMS];
+	if (!stx_dtype_is_float(x->dtype))
+		return STX__INFER_FAIL(d, n, "%s needs floating-point operands, not %s",
+				       stx_op_info(n->op)->overload, stx_dtype_name(x->dtype));
+	stx_err e = pool_shape(g, n, sizes, d);
+	if (e)
+		return e;
+	struct stx_type want = { .dtype = x->dtype, .rank = x->rank, .sizes = sizes };
+	if (!stx_type_eq(go, &want))
+		return STX__INFER_FAIL(d, n, "grad_output is not of the pooling's result type");
+	want.dtype = STX_I64;
+	if (indices && !stx_type_eq(indices, &want))
+		return STX__INFER_FAIL(d, n, "indices are not of the pooling's result type");
+	return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
+}
+
+stx_err stx_shape_avg_backward(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	return pool_backward(g, n, NULL, d);
+}
+
+stx_err stx_shape_max_backward(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	return pool_backward(g, n, stx__infer_type(n, 7), d);
 }
 
 /* ---- unfold ---- */

@@ -189,6 +189,27 @@ static void test_operators_random_windows_match_oracle(void **state)
 	random_calls("unfold.default", 15);
 }
 
+static void test_operators_random_adaptive_pools_and_gradients_match_oracle(void **state)
+{
+	(void)state;
+	random_calls("adaptive_avg_pool1d.default", 10);
+	random_calls("_adaptive_avg_pool2d.default", 15);
+	random_calls("_adaptive_avg_pool3d.default", 10);
+	random_calls("adaptive_max_pool1d.default", 10);
+	random_calls("adaptive_max_pool2d.default", 15);
+	random_calls("adaptive_max_pool3d.default", 10);
+	random_calls("_adaptive_avg_pool2d_backward.default", 15);
+	random_calls("_adaptive_avg_pool3d_backward.default", 10);
+	random_calls("avg_pool2d_backward.default", 15);
+	random_calls("avg_pool3d_backward.default", 10);
+	random_calls("max_pool2d_with_indices_backward.default", 15);
+	random_calls("max_pool3d_with_indices_backward.default", 10);
+	random_calls("_fold.default", 25);
+	random_calls("col2im.default", 15);
+	random_calls("im2col.default", 15);
+	random_calls("convolution_backward.default", 40);
+}
+
 static void test_operators_random_resampling_matches_oracle(void **state)
 {
 	(void)state;
@@ -207,6 +228,8 @@ static void test_operators_random_resampling_matches_oracle(void **state)
 	random_calls("upsample_bilinear2d.vec", 20);
 	random_calls("upsample_trilinear3d.vec", 10);
 	random_calls("upsample_bicubic2d.vec", 15);
+	random_calls("grid_sampler_2d.default", 40);
+	random_calls("grid_sampler_3d.default", 20);
 }
 
 static void test_operators_random_scans_match_oracle(void **state)
@@ -225,6 +248,7 @@ int main(void)
 		cmocka_unit_test(test_operators_random_scans_match_oracle),
 		cmocka_unit_test(test_operators_random_windows_match_oracle),
 		cmocka_unit_test(test_operators_random_resampling_matches_oracle),
+		cmocka_unit_test(test_operators_random_adaptive_pools_and_gradients_match_oracle),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
 }

@@ -221,6 +221,49 @@ static void test_infer_padding_and_resampling(void **state)
 	REFUSE(in, bad);
 }
 
+static void test_infer_windows_of_other_kinds(void **state)
+{
+	(void)state;
+	static const char *const in =
+		"%x : f32[2,4,5,6] = placeholder()\n%g : f32[2,4,2,3] = placeholder()\n%h : "
+		"f32[2,3,3,2] = placeholder()\n%i : i64[2,4,2,3] = placeholder()\n%c : "
+		"f32[2,8,20] = placeholder()\n%w : f32[6,2,4,4] = placeholder()\n%o : "
+		"f32[2,6,2,3] = placeholder()\n%k : i32[2,3,4] = placeholder()\n";
+	static const char *const good[] = {
+		"f32[2,4,3,7] = _adaptive_avg_pool2d.default(%x, [3, 7])",
+		"f32[2,4,0,3] = _adaptive_avg_pool2d.default(%x, [0, 3])",
+		"f32[2,4,5,6] = _adaptive_avg_pool2d_backward.default(%g, %x)",
+		"f32[2,4,5,6] = avg_pool2d_backward.default(%g, %x, [2], [2], [0], False, True, "
+		"None)",
+		"f32[2,2,5,6] = col2im.default(%c, [5, 6], [2, 2], [1, 1], [0, 0], [1, 1])",
+		"f32[2,16,20] = im2col.default(%x, [2, 2], [1, 1], [0, 0], [1, 1])",
+		"i32[2,9] = _fold.default(%k, [9], [3], [1], [0], [2])",
+		"f32[2,4,3,3] = grid_sampler_2d.default(%x, %h, 2, 1, True)",
+	};
+	static const char *const bad[] = {
+		"_adaptive_avg_pool2d.default(%x, [3, -1])",
+		"_adaptive_avg_pool2d.default(%i, [1, 1])",
+		"_adaptive_avg_pool2d_backward.default(%o, %x)",
+		"avg_pool2d_backward.default(%g, %x, [3], [3], [0], False, True, None)",
+		"max_pool2d_with_indices_backward.default(%g, %x, [2], [2], [0], [1], False, %g)",
+		"col2im.default(%c, [5, 7], [2, 2], [1, 1], [0, 0], [1, 1])",
+		"col2im.default(%c, [5, 6], [3, 2], [1, 1], [0, 0], [1, 1])",
+		"im2col.default(%x, [6, 2], [1, 1], [0, 0], [1, 1])",
+		"_fold.default(%k, [9], [2], [1], [0], [2])",
+		"grid_sampler_2d.default(%x, %g, 0, 0, True)",
+		"grid_sampler_2d.default(%x, %h, 3, 0, True)",
+		"grid_sampler_2d.default(%i, %h, 0, 0, True)",
+		"convolution_backward.default(%o, %x, %w, None, [1], [0], [1], False, [0], 2, "
+		"[True, True])",
+		"convolution_backward.default(%g, %x, %w, None, [1], [0], [1], False, [0], 2, "
+		"[True, True, True])",
+		"convolution_backward.default(%o, %x, %w, [4], [1], [0], [1], False, [0], 2, "
+		"[True, True, True])",
+	};
+	ACCEPT(in, good);
+	REFUSE(in, bad);
+}
+
 static void test_infer_reductions(void **state)
 {
 	(void)state;
@@ -495,6 +538,7 @@ int main(void)
 		cmocka_unit_test(test_infer_promotion_matrix),
 		cmocka_unit_test(test_infer_promotion_kinds),
 		cmocka_unit_test(test_infer_padding_and_resampling),
+		cmocka_unit_test(test_infer_windows_of_other_kinds),
 		cmocka_unit_test(test_infer_reductions),
 		cmocka_unit_test(test_infer_views),
 		cmocka_unit_test(test_infer_indexing_and_joining),
