@@ -78,6 +78,16 @@ stx_err stx__infer_const(struct stx_graph *g, const struct stx_node *n, stx_ex e
  * list gives `otherwise`, or is an error without it. */
 stx_err stx__infer_list(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t k,
 			int64_t least, const int64_t *otherwise, int64_t *out, struct stx_diag *d);
+/* infer_number.c: a number argument of an operator that computes in t. INVALID when t is an integer
+ * type that cannot hold its value (fraction dropped) and the value matters. */
+stx_err stx__infer_number(const struct stx_node *n, const struct stx_arg *a, enum stx_dtype t,
+			  struct stx_diag *d);
+/* A number that fills elements of t: unsigned types take the bit pattern of a negative one too, as
+ * in PyTorch. */
+stx_err stx__infer_fill(const struct stx_node *n, const struct stx_arg *a, enum stx_dtype t,
+			struct stx_diag *d);
+/* All numbers of a pointwise node. */
+stx_err stx__infer_operand_numbers(const struct stx_node *n, enum stx_dtype t, struct stx_diag *d);
 stx_err stx__infer_no_common(const struct stx_node *n, struct stx_diag *d);
 
 #endif
