@@ -321,6 +321,31 @@ static struct stx_node *grid_sampler(struct gen *q)
 	return call(q, args);
 }
 
+/* Positions from -2 to a little behind the input's end. */
+static struct stx_node *sample(struct gen *q)
+{
+	int k = 1 + below(q, 3), m = 1 + below(q, 3), mode = below(q, 3);
+	int64_t xs[5] = { 1 + below(q, 2), 1 + below(q, 2) }, sizes[4], bits;
+	enum stx_dtype t = float_dtype(q);
+	struct stx_val at[3];
+	for (int i = 0; i < k; i++)
+		xs[2 + i] = 1 + below(q, 5);
+	for (int i = 0; i < k; i++) {
+		sizes[0] = i ? xs[0] : 1;
+		bits = below(q, 8);
+		for (int j = 1; j < m + 1; j++)
+			sizes[j] = i == k - 1 || bits >> j & 1 ? 2 : 1;
+		sizes[0] = i == k - 1 ? xs[0] : sizes[0];
+		at[i] = stx_val(input(q, t, m + 1, sizes), 0);
+	}
+	struct stx_arg args[4] = {
+		stx_arg_node(input(q, mode == 1 ? gen_dtype(q->seed) : float_dtype(q), k + 2, xs)),
+		stx_arg_tensors(q->g, at, (uint32_t)k), stx_arg_int(q->g, mode),
+		stx_arg_int(q->g, below(q, 2))
+	};
+	return call(q, args);
+}
+
 /* ---- by operator ---- */
 
 typedef struct stx_node *gen_fn(struct gen *q);
@@ -340,6 +365,8 @@ static gen_fn *generator(enum stx_op op)
 		return conv_backward;
 	if (op == STX_OP_GRID_SAMPLER2D || op == STX_OP_GRID_SAMPLER3D)
 		return grid_sampler;
+	if (op == STX_OP_SAMPLE)
+		return sample;
 	if (op == STX_OP_RESAMPLE)
 		return resample;
 	if (!strncmp(base, "refle", 5) || !strncmp(base, "repli", 5))

@@ -30,7 +30,7 @@ stx__rule_fn stx__rule_convolution, stx__rule_conv_backward;
 stx__rule_fn stx__rule_adaptive_avg, stx__rule_adaptive_avg_backward, stx__rule_adaptive_max;
 
 /* decompose_sample.c */
-stx__rule_fn stx__rule_grid_sampler;
+stx__rule_fn stx__rule_grid_sampler, stx__rule_sample;
 
 /* decompose_resample.c */
 stx__rule_fn stx__rule_resample, stx__rule_upsample;

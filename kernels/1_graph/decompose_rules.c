@@ -634,6 +634,7 @@ stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
 	[STX_OP_RESAMPLE] = stx__rule_resample,
 	[STX_OP_GRID_SAMPLER2D] = stx__rule_grid_sampler,
 	[STX_OP_GRID_SAMPLER3D] = stx__rule_grid_sampler,
+	[STX_OP_SAMPLE] = stx__rule_sample,
 	[STX_OP_NEAREST1D] = stx__rule_upsample,
 	[STX_OP_NEAREST2D] = stx__rule_upsample,
 	[STX_OP_NEAREST3D] = stx__rule_upsample,

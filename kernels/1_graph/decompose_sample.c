@@ -1,6 +1,7 @@
-/* decompose_sample.c: sampling at run-time positions (grid_sampler): the neighbours of each
- * position are read through indices computed from it, weighted and summed, dimension by dimension.
- * One pointwise kernel; nothing is stored in between. Positions and weights are PyTorch's. */
+/* decompose_sample.c: sampling at run-time positions (grid_sampler, _sample): the neighbours of
+ * each position are read through indices computed from it, weighted and summed, dimension by
+ * dimension. One pointwise kernel; nothing is stored in between. Positions and weights are
+ * PyTorch's. */
 #include <string.h>
 
 #include "decompose.h"
@@ -16,7 +17,7 @@ struct tap {
 struct sampler {
 	struct stx__build *b;
 	enum stx_dtype wide;
-	uint32_t k;
+	uint32_t k, m; /* dimensions of the input; of the result, batch and channels apart */
 	int64_t mode, padding, align, size[STX__MAX_SPATIAL];
 	int taps;
 	struct tap tap[STX__MAX_SPATIAL][4];
@@ -110,7 +111,6 @@ static void place(struct sampler *s, uint32_t dim, struct stx_val x)
 {
 	int64_t size = s->size[dim];
 	struct tap *t = s->tap[dim];
-	x = unnormalize(s, x, size);
 	if (s->mode != BICUBIC)
 		x = padded(s, x, size);
 	struct stx_val p = stx__b_one(s->b, s->mode == NEAREST ? STX_OP_ROUND : STX_OP_FLOOR, x);
@@ -137,7 +137,7 @@ static void place(struct sampler *s, uint32_t dim, struct stx_val x)
 
 static struct stx_val beside(struct sampler *s, struct stx_val v)
 {
-	return stx__b_unsqueeze(s->b, v, s->k + 1);
+	return stx__b_unsqueeze(s->b, v, s->m + 1);
 }
 
 /* The elements that at[] chooses, [n, out.., channels]; 0 where they lie outside. */
@@ -185,54 +185,76 @@ static struct stx_val combine(struct sampler *s, struct stx_val x, struct stx_va
 	}
 }
 
-static int start(struct sampler *s, struct stx__build *b, const struct stx_node *n)
+/* at: type of positions. */
+static int start(struct sampler *s, struct stx__build *b, const struct stx_node *n,
+		 const struct stx_type *at, uint32_t k)
 {
-	const struct stx_type *x = stx__infer_type(n, 0), *grid = stx__infer_type(n, 1);
-	int64_t batch;
-	*s = (struct sampler){ .b = b, .k = n->op == STX_OP_GRID_SAMPLER2D ? 2 : 3 };
-	s->wide = x->dtype == STX_F64 || grid->dtype == STX_F64 ? STX_F64 : STX_F32;
-	s->align = n->args[4].u.i;
+	const struct stx_type *x = stx__infer_type(n, 0);
+	*s = (struct sampler){ .b = b, .k = k, .m = n->outs[0].rank - 2u };
+	s->wide = x->dtype == STX_F64 || at->dtype == STX_F64 ? STX_F64 : STX_F32;
 	stx_ex_is_const(b->g->ex, n->args[2].u.ex, &s->mode);
 	stx_ex_is_const(b->g->ex, n->args[3].u.ex, &s->padding);
 	s->taps = s->mode == BILINEAR ? 2 : s->mode == NEAREST ? 1 : 4;
 	for (uint32_t i = 0; i < s->k; i++)
 		stx_ex_is_const(b->g->ex, x->sizes[2 + i], &s->size[i]);
-	if (!stx_ex_is_const(b->g->ex, x->sizes[0], &batch))
-		return stx__b_fail(b, STX_E_UNSUPPORTED, "sampling of a symbolic batch");
 	return 0;
+}
+
+/* The result from placed taps. */
+static int finish(struct sampler *s, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx__build *b = s->b;
+	const struct stx_type *t = &n->outs[0];
+	int64_t batch, dims[STX_MAX_DIMS];
+	stx_ex column[STX_MAX_DIMS];
+	struct stx_val x = stx__operand(n, 0);
+	if (!stx_ex_is_const(b->g->ex, t->sizes[0], &batch))
+		return stx__b_fail(b, STX_E_UNSUPPORTED, "sampling of a symbolic batch");
+	column[0] = t->sizes[0];
+	for (uint32_t i = 1; i <= s->m; i++)
+		column[i] = stx_ex_const(b->g->ex, 1);
+	if (s->mode != NEAREST)
+		x = stx__b_cast(b, x, s->wide);
+	x = combine(s, x, stx__b_view(b, stx__b_arange(b, batch), s->m + 1, column));
+	for (uint32_t i = 0; i < s->m + 2; i++) /* channels last become the second */
+		dims[i] = i == 0 ? 0 : i == 1 ? s->m + 1 : i - 1;
+	struct stx_arg p[] = { stx_arg_tensor(x), stx_arg_ints(b->g, dims, s->m + 2) };
+	out[0] = stx__b_cast(b, stx__b_call(b, STX_OP_PERMUTE, 2, p), t->dtype);
+	return 0;
+}
+
+static int nothing(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *t = &n->outs[0];
+	if (!stx_ex_equals(b->g->ex, stx_type_numel(b->g, t), 0))
+		return 0;
+	out[0] = stx__b_full(b, t->rank, t->sizes, stx_arg_scalar_i(0), t->dtype);
+	return 1;
 }
 
 int stx__rule_grid_sampler(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
-	const struct stx_type *t = &n->outs[0];
 	struct sampler s;
-	int64_t batch, dims[STX_MAX_DIMS];
-	stx_ex column[1 + STX__MAX_SPATIAL];
-	if (start(&s, b, n))
+	uint32_t k = n->op == STX_OP_GRID_SAMPLER2D ? 2 : 3;
+	if (nothing(b, n, out) || start(&s, b, n, stx__infer_type(n, 1), k))
 		return 0;
-	if (stx_ex_equals(b->g->ex, stx_type_numel(b->g, t), 0)) {
-		out[0] = stx__b_full(b, t->rank, t->sizes, stx_arg_scalar_i(0), t->dtype);
-		return 0;
-	}
+	s.align = n->args[4].u.i;
 	struct stx_val grid = stx__b_cast(b, stx__operand(n, 1), s.wide);
-	for (uint32_t i = 0; i < s.k; i++) { /* the last dimension's coordinate comes first */
-		struct stx_arg a[] = { stx_arg_tensor(grid), stx_arg_int(b->g, s.k + 1),
-				       stx_arg_int(b->g, s.k - 1 - i) };
-		place(&s, i, stx__b_call(b, STX_OP_SELECT, 3, a));
+	for (uint32_t i = 0; i < k; i++) { /* the last dimension's coordinate comes first */
+		struct stx_arg a[] = { stx_arg_tensor(grid), stx_arg_int(b->g, k + 1),
+				       stx_arg_int(b->g, k - 1 - i) };
+		place(&s, i, unnormalize(&s, stx__b_call(b, STX_OP_SELECT, 3, a), s.size[i]));
 	}
-	stx_ex_is_const(b->g->ex, t->sizes[0], &batch);
-	column[0] = t->sizes[0];
-	for (uint32_t i = 1; i <= s.k; i++)
-		column[i] = stx_ex_const(b->g->ex, 1);
-	struct stx_val x = stx__operand(n, 0);
-	if (s.mode != NEAREST)
-		x = stx__b_cast(b, x, s.wide);
-	x = combine(&s, x, stx__b_view(b, stx__b_arange(b, batch), s.k + 1, column));
-	if (b->err)
+	return finish(&s, n, out);
+}
+
+int stx__rule_sample(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_arg *at = &n->args[1];
+	struct sampler s;
+	if (nothing(b, n, out) || start(&s, b, n, stx_val_type(at->u.tensors[0]), at->n))
 		return 0;
-	for (uint32_t i = 0; i < s.k + 2; i++)
-		dims[i] = i == 0 ? 0 : i == 1 ? s.k + 1 : i - 1;
-	struct stx_arg p[] = { stx_arg_tensor(x), stx_arg_ints(b->g, dims, s.k + 2) };
-	out[0] = stx__b_cast(b, stx__b_call(b, STX_OP_PERMUTE, 2, p), t->dtype);
-	return 0;
+	for (uint32_t i = 0; i < at->n; i++)
+		place(&s, i, stx__b_cast(b, at->u.tensors[i], s.wide));
+	return finish(&s, n, out);
 }

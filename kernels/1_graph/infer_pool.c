@@ -263,6 +263,49 @@ stx_err stx_shape_conv_backward(struct stx_graph *g, struct stx_node *n, struct 
 
 /* ---- sampling ---- */
 
+/* Positions of each spatial dimension, of one rank and type, broadcast together. */
+stx_err stx_shape_sample(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_type *x = stx__infer_type(n, 0), *at = NULL;
+	const struct stx_arg *list = &n->args[1];
+	int64_t mode, padding, sizes[STX__MAX_SPATIAL];
+	stx_ex out[STX_MAX_DIMS + 1];
+	if (list->n < 1 || list->n > STX__MAX_SPATIAL || x->rank != list->n + 2)
+		return STX__INFER_FAIL(d, n, "%u lists of positions for an input of rank %u",
+				       list->n, x->rank);
+	for (uint32_t i = 0; i < list->n; i++) {
+		if (!list->u.tensors[i].node)
+			return STX__INFER_FAIL(d, n, "positions of dimension %u are missing", i);
+		const struct stx_type *t = stx_val_type(list->u.tensors[i]);
+		if (!stx_dtype_is_float(t->dtype) ||
+		    (at && (t->rank != at->rank || t->dtype != at->dtype)))
+			return STX__INFER_FAIL(d, n,
+					       "positions must be floats of one type and one rank");
+		for (uint32_t k = 0; k < t->rank; k++) {
+			if (!at || stx_ex_equals(g->ex, out[k + 1], 1))
+				out[k + 1] = t->sizes[k];
+			else if (t->sizes[k] != out[k + 1] && !stx_ex_equals(g->ex, t->sizes[k], 1))
+				return STX__INFER_FAIL(d, n, "positions do not broadcast");
+		}
+		at = t;
+	}
+	stx_err e = stx__infer_const(g, n, n->args[2].u.ex, 0, "interpolation_mode", &mode, d);
+	e = e ? e : stx__infer_const(g, n, n->args[3].u.ex, 0, "padding_mode", &padding, d);
+	e = e ? e : sizes_from(g, n, x, 2, 1, sizes, d);
+	if (e)
+		return e;
+	if (mode > 2 || padding > 1 || (mode != 1 && !stx_dtype_is_float(x->dtype)))
+		return STX__INFER_FAIL(d, n, "interpolation_mode %lld and padding_mode %lld of %s",
+				       (long long)mode, (long long)padding,
+				       stx_dtype_name(x->dtype));
+	if (at->rank < 1 || at->rank >= STX_MAX_DIMS || out[1] != x->sizes[0])
+		return STX__INFER_FAIL(d, n,
+				       "the first dimension of the positions is not the batch");
+	out[0] = out[1];
+	out[1] = x->sizes[1];
+	return stx__infer_set(g, n, x->dtype, at->rank + 1u, out, d);
+}
+
 stx_err stx_shape_grid_sampler(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0), *at = stx__infer_type(n, 1);

@@ -107,6 +107,7 @@ static stx__ref_fn *const table[STX_OP_COUNT] = {
 	[STX_OP_ADAPTIVE_AVG_POOL3D_BACKWARD] = stx__ref_adaptive_backward,
 	[STX_OP_GRID_SAMPLER2D] = stx__ref_grid_sampler,
 	[STX_OP_GRID_SAMPLER3D] = stx__ref_grid_sampler,
+	[STX_OP_SAMPLE] = stx__ref_grid_sampler,
 	[STX_OP_SOFTMAX] = stx__ref_softmax,
 	[STX_OP_LOG_SOFTMAX] = stx__ref_softmax,
 	[STX_OP_SOFTMAX_INT] = stx__ref_softmax,

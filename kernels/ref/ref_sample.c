@@ -185,16 +185,12 @@ static double keys(const struct grid *g, double d)
 		      : -0.75 * d * d * d + 3.75 * d * d - 6 * d + 3;
 }
 
-/* Element and weight of the taps along one dimension; an element of -1 lies outside. */
-static int taps_at(const struct grid *g, double c, int64_t size, int64_t *at, double *weight)
+/* Element and weight of the taps at x along one dimension; an element of -1 lies outside. */
+static int taps_at(const struct grid *g, double x, int64_t size, int64_t *at, double *weight)
 {
 	int n = g->mode == NEAREST ? 1 : g->mode == BILINEAR ? 2 : 4;
-	double x = rounded(g, c + 1), whole, part;
+	double whole, part;
 
-	if (g->align)
-		x = rounded(g, rounded(g, x * 0.5) * (double)(size - 1));
-	else
-		x = rounded(g, rounded(g, rounded(g, x * (double)size) - 1) * 0.5);
 	if (g->mode != BICUBIC)
 		x = padded(g, x, size);
 	whole = g->mode == NEAREST ? nearbyint(x) : floor(x);
@@ -211,34 +207,67 @@ static int taps_at(const struct grid *g, double c, int64_t size, int64_t *at, do
 	return n;
 }
 
+/* -1 and 1 are the centres of the outer elements, or their outer edges. */
+static double unnormalized(const struct grid *g, double c, int64_t size)
+{
+	double x = rounded(g, c + 1);
+
+	if (g->align)
+		return rounded(g, rounded(g, x * 0.5) * (double)(size - 1));
+	return rounded(g, rounded(g, rounded(g, x * (double)size) - 1) * 0.5);
+}
+
+/* Position along dimension d of x for the result element at w. */
+static double position(const struct stx__ref *r, const struct stx_node *n, const struct grid *g,
+		       const struct stx__ref_walk *w, uint32_t k, uint32_t d)
+{
+	const struct stx_tensor *x = stx__ref_arg(r, n, 0), *at = stx__ref_arg(r, n, 1);
+	int64_t off;
+
+	if (n->op == STX_OP_SAMPLE) {
+		struct stx_val v = n->args[1].u.tensors[d];
+
+		at = &r->values[v.node->id][v.out].t;
+	}
+	off = at->offset;
+	for (uint32_t i = 0; i < w->rank - 1; i++) /* batch and what follows the channels */
+		off += at->sizes[i] == 1 ? 0 : w->at[i ? i + 1 : 0] * at->strides[i];
+	if (n->op == STX_OP_SAMPLE)
+		return stx__ref_load(at, off).f;
+	off += (k - 1 - d) * at->strides[k + 1]; /* the last dimension's coordinate comes first */
+	return unnormalized(g, stx__ref_load(at, off).f, x->sizes[2 + d]);
+}
+
+static enum stx_dtype position_dtype(const struct stx_node *n)
+{
+	return n->op == STX_OP_SAMPLE ? stx_val_type(n->args[1].u.tensors[0])->dtype
+				      : stx_val_type(n->args[1].u.tensor)->dtype;
+}
+
 stx_err stx__ref_grid_sampler(struct stx__ref *r, const struct stx_node *n)
 {
-	const struct stx_tensor *x = stx__ref_arg(r, n, 0), *grid = stx__ref_arg(r, n, 1);
+	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
 	struct stx_tensor *out = stx__ref_result(r, n);
 	uint32_t k = x->rank - 2u;
-	struct grid g = { .align = n->args[4].u.i != 0 };
+	struct grid g = { .align = n->op == STX_OP_SAMPLE || n->args[4].u.i };
 	struct stx__ref_walk w;
 	stx_err e = stx__ref_int(r, n, n->args[2].u.ex, &g.mode);
 
 	e = e ? e : stx__ref_int(r, n, n->args[3].u.ex, &g.padding);
 	if (e || !out)
 		return e ? e : stx__ref_error(r);
-	g.f64 = x->dtype == STX_F64 || grid->dtype == STX_F64;
+	g.f64 = x->dtype == STX_F64 || position_dtype(n) == STX_F64;
 	stx__ref_walk_start(&w, out->rank, out->sizes);
 	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w)) {
-		int64_t at[SPATIAL][4], count[SPATIAL],
-			go = grid->offset + w.at[0] * grid->strides[0];
+		int64_t at[SPATIAL][4], count[SPATIAL];
 		double weight[SPATIAL][4];
 		struct stx__ref_sum sum = { 0, 0 };
 		struct stx__ref_walk t;
 		union stx_scalar v = { .u = 0 };
 
 		for (uint32_t d = 0; d < k; d++)
-			go += w.at[2 + d] * grid->strides[1 + d];
-		for (uint32_t d = 0; d < k; d++)
-			count[d] = taps_at(
-				&g, stx__ref_load(grid, go + (k - 1 - d) * grid->strides[k + 1]).f,
-				x->sizes[2 + d], at[d], weight[d]);
+			count[d] = taps_at(&g, position(r, n, &g, &w, k, d), x->sizes[2 + d], at[d],
+					   weight[d]);
 		stx__ref_walk_start(&t, k, count);
 		for (; t.left > 0; stx__ref_walk_next(&t)) {
 			int64_t off = x->offset + w.at[0] * x->strides[0] + w.at[1] * x->strides[1];

@@ -230,6 +230,7 @@ static void test_operators_random_resampling_matches_oracle(void **state)
 	random_calls("upsample_bicubic2d.vec", 15);
 	random_calls("grid_sampler_2d.default", 40);
 	random_calls("grid_sampler_3d.default", 20);
+	random_calls("_sample.default", 40);
 }
 
 static void test_operators_random_scans_match_oracle(void **state)
