@@ -233,18 +233,25 @@ static V positions(struct roi *r, int d)
 	return onnx_2(c, STX_OP_ADD, onnx_2(c, STX_OP_ADD, a_region(r, r->start[d]), p), i);
 }
 
-/* Sample i of a bin counts: i < samples, and not more than one element outside. */
-static V counts(struct roi *r, int d, V at)
+/* Not more than one element outside. */
+static V near_image(struct roi *r, int d, V at)
 {
 	struct onnx *c = r->c;
-	V in = onnx_2(c, STX_OP_GE, at, onnx_number(c, -1, r->t));
-	in = onnx_2(c, STX_OP_LOGICAL_AND, in,
-		    onnx_2(c, STX_OP_LE, at, onnx_number(c, (double)r->size[d], r->t)));
+	return onnx_2(c, STX_OP_LOGICAL_AND, onnx_2(c, STX_OP_GE, at, onnx_number(c, -1, r->t)),
+		      onnx_2(c, STX_OP_LE, at, onnx_number(c, (double)r->size[d], r->t)));
+}
+
+/* Of the steps that the largest region takes, those of each region; NO_V: all. */
+static V is_sample(struct roi *r)
+{
+	struct onnx *c = r->c;
+	V in[2];
 	if (r->ratio > 0)
-		return in;
-	return onnx_2(
-		c, STX_OP_LOGICAL_AND, in,
-		onnx_2(c, STX_OP_LT, steps(r, 3 + d, r->most[d]), a_region(r, r->samples[d])));
+		return NO_V;
+	for (int d = 0; d < 2; d++)
+		in[d] = onnx_2(c, STX_OP_LT, steps(r, 3 + d, r->most[d]),
+			       a_region(r, r->samples[d]));
+	return onnx_2(c, STX_OP_LOGICAL_AND, in[0], in[1]);
 }
 
 static V sample(struct onnx *c, V x, const V *at, int k, int mode, int padding)
@@ -288,7 +295,7 @@ static V weighted_corners(struct roi *r, V x, const V *at)
 
 static stx_err map_roi_align(struct onnx *c, V *out)
 {
-	V x = onnx_in(c, 0), rois = onnx_in(c, 1), batch = onnx_in(c, 2), at[2], there, v;
+	V x = onnx_in(c, 0), rois = onnx_in(c, 1), batch = onnx_in(c, 2), at[2], there, taken, v;
 	const char *mode = onnx_str(c, "mode", "avg");
 	int max = !strcmp(mode, "max");
 	int64_t over[2] = { 4, 5 };
@@ -306,20 +313,21 @@ static stx_err map_roi_align(struct onnx *c, V *out)
 	V y = onnx_cast(c, x, r.t);
 	for (int d = 0; d < 2; d++)
 		at[d] = positions(&r, d);
-	there = onnx_2(c, STX_OP_LOGICAL_AND, counts(&r, 0, at[0]), counts(&r, 1, at[1]));
+	there = onnx_2(c, STX_OP_LOGICAL_AND, near_image(&r, 0, at[0]), near_image(&r, 1, at[1]));
 	v = max ? weighted_corners(&r, y, at) : sample(c, y, at, 2, BILINEAR, BORDER);
-	there = beside_channels(c, there);
-	if (max) {
-		v = onnx_where(c, there, v, onnx_number(c, 0, r.t));
-		v = onnx_reduce(c, STX_OP_AMAX, v, over, 2, 0);
-	} else {
-		int64_t s[4] = { r.count, 1, 1, 1 };
-		v = onnx_where(c, there, v, onnx_number(c, 0, r.t));
-		v = onnx_reduce(c, STX_OP_SUM_DIM, v, over, 2, 0);
-		V n = onnx_2(c, STX_OP_MUL, r.samples[0], r.samples[1]);
-		n = onnx_2(c, STX_OP_MAXIMUM, n, onnx_number(c, 1, r.t));
-		v = onnx_2(c, STX_OP_DIV, v, onnx_rank(n) ? onnx_view(c, n, s, 4) : n);
-	}
+	v = onnx_where(c, beside_channels(c, there), v, onnx_number(c, 0, r.t));
+	taken = is_sample(&r);
+	if (taken.node)
+		v = onnx_where(c, beside_channels(c, taken), v,
+			       onnx_number(c, max ? -INFINITY : 0, r.t));
+	v = onnx_reduce(c, max ? STX_OP_AMAX : STX_OP_SUM_DIM, v, over, 2, 0);
+	V n = onnx_2(c, STX_OP_MUL, r.samples[0], r.samples[1]);
+	n = onnx_rank(n) ? onnx_view(c, n, (int64_t[]){ r.count, 1, 1, 1 }, 4) : n;
+	if (max) /* of no sample */
+		v = onnx_where(c, onnx_2(c, STX_OP_GT, n, onnx_number(c, 0, r.t)), v,
+			       onnx_number(c, 0, r.t));
+	else
+		v = onnx_2(c, STX_OP_DIV, v, onnx_2(c, STX_OP_MAXIMUM, n, onnx_number(c, 1, r.t)));
 	out[0] = onnx_cast(c, v, onnx_dtype(x));
 	return c->err;
 }
