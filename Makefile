@@ -202,7 +202,11 @@ check-onnx:
 	@[ -n "$(ONNX_TESTS)" ] || { echo "usage: make check-onnx ONNX_TESTS=DIR" >&2; exit 2; }
 	@$(MAKE) --no-print-directory all
 	@tests/check_onnx.sh "$(ONNX_TESTS)"
-.PHONY: check check-run check-onnx
+# 100,000 other random graphs, in slices; goes on where it was stopped.
+check-overnight:
+	@$(MAKE) --no-print-directory -j$(JOBS) $(BUILD)/tests/property/test_graphs
+	@tests/overnight.sh
+.PHONY: check check-run check-onnx check-overnight
 
 demo:
 	@$(MAKE) --no-print-directory deps
@@ -275,6 +279,7 @@ help:
 		"make demo" "a real model: compile, run, compare with the oracle, hit" \
 		"make check" "every test; the last line is N passed, N failed, N skipped" \
 		"make check-onnx ONNX_TESTS=DIR" "the ONNX backend tests in DIR" \
+		"make check-overnight" "100,000 more random graphs against the oracle; resumes" \
 		"make bench" "compile times, with statistics" \
 		"make san" "the tests under the address and undefined-behaviour sanitizers" \
 		"make fuzz [FUZZ_SECONDS=600]" "the fuzzers, FUZZ_SECONDS each" \

@@ -73,7 +73,8 @@ static stx_err pass_read(struct run *r)
 
 static stx_err pass_simplify(struct run *r)
 {
-	stx_err e = stx_graph_simplify(&r->graph, r->d);
+	stx_err e = stx_graph_simplify(
+		&r->graph, r->options->fast ? STX_SIMPLIFY_FAST : STX_SIMPLIFY_STRICT, r->d);
 	return e ? e : stx_graph_verify_basis(r->graph, r->d);
 }
 

@@ -370,6 +370,8 @@ static int fold_index_select(struct fold *f)
 	    !const_int(f->g, &f->n->args[1], &dim) ||
 	    !get_operand(f->g, f->n->args[2].u.tensor, &index))
 		return 0;
+	if (!o.rank)
+		return 0;
 	dim = wrap_dim(dim, o.rank);
 	size_t width = (size_t)stx_dtype_bytes(f->dtype);
 	for (int64_t k = 0; k < f->count; k++) {

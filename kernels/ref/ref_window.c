@@ -25,26 +25,26 @@ struct conv {
 	int transposed;
 };
 
-/* The input offset that tap meets at output o; -1 when it is padding, -2 when there is no product.
- */
-static int64_t meets(const struct conv *c, const int64_t *o, const int64_t *tap)
+/* What tap meets at output o: an element of the input, at *off from its first one (negative where
+ * strides are), a zero of the padding, or nothing. */
+enum met { ELEMENT, PADDING, NOTHING };
+static enum met meets(const struct conv *c, const int64_t *o, const int64_t *tap, int64_t *off)
 {
-	int64_t off = 0;
-
+	*off = 0;
 	for (uint32_t i = 0; i < c->k; i++) {
 		int64_t at = o[i] * c->stride[i] - c->pad[i] + tap[i] * c->dilation[i];
 
 		if (c->transposed) {
 			at = o[i] + c->pad[i] - tap[i] * c->dilation[i];
 			if (at < 0 || at % c->stride[i] || at / c->stride[i] >= c->x->sizes[2 + i])
-				return -2;
+				return NOTHING;
 			at /= c->stride[i];
 		}
 		if (at < 0 || at >= c->x->sizes[2 + i])
-			return -1;
-		off += at * c->x->strides[2 + i];
+			return PADDING;
+		*off += at * c->x->strides[2 + i];
 	}
-	return off;
+	return ELEMENT;
 }
 
 /* Adds the products of one pair of channels at output o; floats into s, integers into v. */
@@ -57,12 +57,13 @@ static void add_taps(const struct conv *c, const int64_t *o, int64_t xo, int64_t
 	stx__ref_walk_start(&taps, c->k, c->w->sizes + 2);
 	for (stx__ref_walk_add(&taps, c->w->strides + 2, wo); taps.left > 0;
 	     stx__ref_walk_next(&taps)) {
-		int64_t at = meets(c, o, taps.at);
+		int64_t at;
+		enum met met = meets(c, o, taps.at, &at);
 		union stx_scalar y = stx__ref_load(c->w, taps.off[0]), x = { .u = 0 };
 
-		if (at == -2)
+		if (met == NOTHING)
 			continue;
-		if (at >= 0)
+		if (met == ELEMENT)
 			x = stx__ref_load(c->x, xo + at);
 		if (!is_float) {
 			*v += x.u * y.u;
@@ -192,12 +193,15 @@ static int beats(enum stx_dtype t, union stx_scalar v, union stx_scalar best)
 	}
 }
 
-/* Before any element: the lowest value, at the window's first position that is not before the
- * input. */
+/* Before any element: the lowest value (a number where the format has no infinity), at the
+ * window's first position that is not before the input. */
 static union stx_scalar lowest(enum stx_dtype t)
 {
+	const struct stx_float_format *f = stx_float_format(t);
 	int bits = 8 * stx_dtype_bytes(t);
 
+	if (f && f->inf == f->nan)
+		return (union stx_scalar){ .f = stx_scalar_from_bits(t, f->max | f->sign) };
 	switch (stx_dtype_kind(t)) {
 	case STX_KIND_FLOAT: return (union stx_scalar){ .f = -INFINITY };
 	case STX_KIND_INT: return (union stx_scalar){ .i = INT64_MIN >> (64 - bits) };

@@ -24,7 +24,7 @@ static void lower_text(struct maker *m, const char *text)
 	stx_err e = stx_graph_parse(m->a, text, strlen(text), &g, &d);
 	e = e ? e : stx_graph_verify(g, &d);
 	e = e ? e : stx_graph_decompose_to_basis(&g, &d);
-	e = e ? e : stx_graph_simplify(&g, &d);
+	e = e ? e : stx_graph_simplify(&g, STX_SIMPLIFY_STRICT, &d);
 	e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
 	e = e ? e : stx_lower(g, &o, &m->l, &d);
 	if (e)
