@@ -43,6 +43,8 @@ struct prop_cell {
 /* A verified random graph with the data of its inputs. Most of its calls are what
  * prop_planned_cell() says for this seed, the rest is free. Equal seeds give equal cases. */
 struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed);
+/* 1 when indices of this seed's graph may be out of bounds: it counts for no cell. */
+int prop_is_wild(uint64_t seed);
 
 /* ---- coverage (property_coverage.c) ---- */
 

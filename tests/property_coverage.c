@@ -10,7 +10,7 @@
 #include "property_draw.h"
 
 #define TRIES       60
-#define LEAST_PAIRS 14
+#define LEAST_PAIRS 17
 #define TURNS       6.2 /* of every pair in PROP_ENOUGH graphs; some draws come to nothing */
 
 struct legal {
@@ -49,7 +49,8 @@ static int some_call(struct prop_cell cell, int check_layout)
 		struct draw q = { .rng = (i + 1) * 0x9e3779b97f4a7c15u ^ cell.op,
 				  .c = c,
 				  .g = stx_graph_new(a),
-				  .dims = { 2, 3, 2, 4 } };
+				  .dims = { 2, 3, 2, 4 },
+				  .most_elems = 20000 };
 		c->arena = a;
 		c->g = q.g;
 		draw_input(&q, cell.dtype, (const int64_t[]){ 2, 3 }, 2, 0, 0);

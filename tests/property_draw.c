@@ -45,7 +45,9 @@ static void draw_dims(struct draw *q)
 	static const int64_t tails[] = { 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129 };
 	static const int64_t lengths[] = { 255,  257,  1000, 1023, 1024, 1025,
 					   2049, 4095, 4096, 4097, 6000, 8193 };
+	static const int64_t longest[] = { 16385, 32768, 65537, 70001, 131072, 200003 };
 	uint32_t profile = rnd(q, 8);
+	q->most_elems = 20000;
 	for (int i = 0; i < 4; i++)
 		q->dims[i] = rnd(q, 14) ? 1 + rnd(q, 9) : rnd(q, 2);
 	if (profile < 4)
@@ -54,6 +56,12 @@ static void draw_dims(struct draw *q)
 		for (int i = 0; i < 4; i++)
 			q->dims[i] = 1 + rnd(q, 3);
 		q->dims[rnd(q, 4)] = PICK(q, lengths);
+	}
+	if (rnd(q, 50) == 0) { /* large enough for reductions to be split */
+		for (int i = 0; i < 4; i++)
+			q->dims[i] = 1 + rnd(q, 2);
+		q->dims[rnd(q, 4)] = PICK(q, longest);
+		q->most_elems = 400000;
 	}
 }
 
@@ -130,7 +138,7 @@ static void fill(struct draw *q, enum stx_dtype t, void *at, int64_t n, int64_t 
 
 static struct stx_node *keep(struct draw *q, struct stx_node *n)
 {
-	if (!n || !n->nouts || rank_of(n) > 6 || numel(q, n) > MAX_ELEMS || q->n == MAX_VALUES)
+	if (!n || !n->nouts || rank_of(n) > 6 || numel(q, n) > q->most_elems || q->n == MAX_VALUES)
 		return NULL;
 	q->used[q->n] = 0;
 	return q->at[q->n++] = n;
@@ -213,7 +221,7 @@ struct stx_node *draw_input(struct draw *q, enum stx_dtype t, const int64_t *siz
 		se[i] = stx_ex_const(q->g->ex, strides[i]);
 		span += (sizes[i] ? sizes[i] - 1 : 0) * strides[i];
 	}
-	if (span > 4 * MAX_ELEMS)
+	if (span > 4 * q->most_elems)
 		return NULL;
 	struct stx_node *n = stx_graph_input(q->g, NULL, stx_type_make(q->g, t, rank, sizes), se,
 					     rnd(q, 8) == 0, NULL);
@@ -234,7 +242,7 @@ static struct stx_node *random_input(struct draw *q, enum stx_dtype t)
 		sizes[i] = rnd(q, 8) ? q->dims[(uint32_t)(4 - rank + i)] : 1;
 		n *= sizes[i];
 	}
-	return n <= MAX_ELEMS ? draw_input(q, t, sizes, rank, 0, 0) : NULL;
+	return n <= q->most_elems ? draw_input(q, t, sizes, rank, 0, 0) : NULL;
 }
 
 /* ---- operands ---- */
@@ -275,7 +283,7 @@ static int broadcasts(const struct draw *q, const struct stx_node *a, const stru
 			return 0;
 		n *= x == 1 ? y : x;
 	}
-	return n <= MAX_ELEMS;
+	return n <= q->most_elems;
 }
 
 /* A value that broadcasts with a; a new input when none is found. */
@@ -354,13 +362,32 @@ static int keeps_whole(enum stx_op op)
 	return op == STX_OP_LINEAR || (c != STX_CAT_POINTWISE && c != STX_CAT_COMPOSITE);
 }
 
-#define WHOLE_EACH 12 /* graphs, one has exact sums and is not planned */
+/* Of sixty seeds five give a graph of exact sums, five a deep graph, one a graph with indices out
+ * of bounds; the calls of the others are planned. */
+enum kind { PLANNED, WHOLE, DEEP, WILD };
+static enum kind kind_of(uint64_t seed)
+{
+	return seed % 12 == 0 ? WHOLE : seed % 12 == 6 ? DEEP : seed % 60 == 3 ? WILD : PLANNED;
+}
+
+/* Planned graphs among the seeds below this one. */
+static uint64_t planned_before(uint64_t seed)
+{
+	return seed - (seed + 11) / 12 - (seed + 5) / 12 - (seed + 56) / 60;
+}
+
+int prop_is_wild(uint64_t seed)
+{
+	return kind_of(seed) == WILD;
+}
 
 /* Free calls join what the planned ones left: mostly pointwise operators. */
 static enum stx_op free_op(struct draw *q)
 {
 	for (;;) {
 		enum stx_op op = prop_planned_cell(draw_bits(q)).op;
+		if (q->wild && rnd(q, 4) && stx_op_info(op)->category != STX_CAT_INDIRECT)
+			continue;
 		if (q->whole ? keeps_whole(op)
 			     : stx_op_info(op)->category == STX_CAT_POINTWISE || rnd(q, 3) == 0)
 			return op;
@@ -427,7 +454,9 @@ struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed)
 	q.c = c;
 	q.g = c->g = stx_graph_new(a);
 	uint32_t first = 1 + rnd(&q, 3), more = rnd(&q, 3);
-	q.whole = seed % WHOLE_EACH == 0;
+	enum kind kind = kind_of(seed);
+	q.whole = kind == WHOLE;
+	q.wild = kind == WILD;
 	draw_dims(&q);
 	while (q.n < first)
 		random_input(&q, draw_dtype(&q));
@@ -436,10 +465,10 @@ struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed)
 		draw_input(&q, draw_dtype(&q), (const int64_t[]){ 1 + rnd(&q, 3), 1 + rnd(&q, 4) },
 			   (int)rnd(&q, 3), 0, 0);
 	}
-	if (q.whole)
-		more += 10;
-	for (uint32_t i = 0, n = prop_planned_calls(); i < n && !q.whole; i++)
-		draw_planned(&q, prop_planned_cell((seed - seed / WHOLE_EACH) * n + i));
+	if (kind != PLANNED)
+		more += 6 + rnd(&q, 20);
+	for (uint32_t i = 0, n = prop_planned_calls(); i < n && kind == PLANNED; i++)
+		draw_planned(&q, prop_planned_cell(planned_before(seed) * n + i));
 	for (uint32_t tries = 0, made = 0; made < more && tries < 20 * more; tries++)
 		made += keep(&q, draw_call(&q, free_op(&q))) != NULL;
 	draw_outputs(&q);

@@ -6,7 +6,6 @@
 #include "graph.h"
 #include "property_case.h"
 
-#define MAX_ELEMS  20000
 #define MAX_VALUES 160
 
 struct draw {
@@ -16,8 +15,10 @@ struct draw {
 	struct stx_node *at[MAX_VALUES]; /* candidates for operands */
 	uint8_t used[MAX_VALUES];
 	uint32_t n;
-	int64_t dims[4]; /* sizes that shapes are made of */
-	int whole;       /* small whole numbers and operators that keep them: sums are exact */
+	int64_t dims[4];    /* sizes that shapes are made of */
+	int64_t most_elems; /* of one tensor */
+	int whole;          /* small whole numbers and operators that keep them: sums are exact */
+	int wild;           /* indices need not be within their bounds */
 	const struct prop_cell *want; /* what the first operand of the call must be; NULL: free */
 	int given;                    /* it has been drawn */
 	int constants;                /* small inputs of this call are constants: folding */

@@ -275,6 +275,9 @@ static struct stx_node *index_into(struct draw *q, int64_t bound, const int64_t 
 	struct stx_node *x;
 	if (bound < 1)
 		return NULL;
+	if (q->wild && rnd(q, 2)) /* any number at all, or one near the bounds */
+		return rnd(q, 2) ? draw_input(q, t, sizes, rank, 0, 0)
+				 : draw_input(q, t, sizes, rank, -bound - 2, 2 * bound + 4);
 	if (rnd(q, 3) == 0) { /* not one of the candidates: its data is made for this bound */
 		x = draw_input(q, t, sizes, rank, negative ? -bound : 0, bound);
 		if (x && rnd(q, 2))
@@ -431,7 +434,8 @@ static struct stx_node *draw_contract(struct draw *q, enum stx_op op)
 						: rnd(q, 2) ? STX_I32
 							    : STX_I64);
 	int64_t m = q->dims[1], k = q->dims[2], n = q->dims[3], b = 1 + rnd(q, 3);
-	if (m * k > MAX_ELEMS || k * n > MAX_ELEMS || m * n > MAX_ELEMS || m * n * k > 400000)
+	if (m * k > q->most_elems || k * n > q->most_elems || m * n > q->most_elems ||
+	    m * n * k > 400000)
 		return NULL;
 	if (op == STX_OP_BMM) {
 		struct stx_node *x = draw_sized(q, t, (int64_t[]){ b, m, k }, 3);
@@ -469,8 +473,8 @@ static struct stx_node *draw_linear(struct draw *q)
 	int64_t in = q->dims[2], out = q->dims[3], sx[3] = { 1 + rnd(q, 3), q->dims[1], in },
 		sw[2] = { out, in };
 	int rank = 1 + (int)rnd(q, 3);
-	if (sx[0] * sx[1] * in * out > 400000 || in * out > MAX_ELEMS ||
-	    sx[0] * sx[1] * in > MAX_ELEMS)
+	if (sx[0] * sx[1] * in * out > 400000 || in * out > q->most_elems ||
+	    sx[0] * sx[1] * in > q->most_elems)
 		return NULL;
 	struct stx_node *x = draw_sized(q, t, sx + 3 - rank, rank), *w = draw_sized(q, t, sw, 2);
 	struct stx_node *b = rnd(q, 3) ? draw_sized(q, t, &out, 1) : NULL;

@@ -23,7 +23,7 @@ static int wanted_shape(struct draw *q, int64_t *sizes)
 		n = sizes[i] ? n / sizes[i] : 0;
 		sizes[i] = l == PROP_ONE;
 	}
-	return n <= MAX_ELEMS ? rank : -1;
+	return n <= q->most_elems ? rank : -1;
 }
 
 static struct stx_node *input_with(struct draw *q, enum prop_layout l, enum stx_dtype t,
@@ -80,7 +80,8 @@ static struct stx_node *view_with(struct draw *q, enum stx_dtype t, const int64_
 		for (int i = rank; i > 0; i--)
 			from[i] = sizes[i - 1];
 		from[0] = 1 + rnd(q, 3);
-		x = n * from[0] <= MAX_ELEMS ? input_with(q, PROP_DENSE, t, from, rank + 1) : NULL;
+		x = n * from[0] <= q->most_elems ? input_with(q, PROP_DENSE, t, from, rank + 1)
+						 : NULL;
 		return x ? call(q, STX_OP_SELECT, ARGS(T(x), I(0), I(rnd(q, (uint32_t)from[0]))))
 			 : NULL;
 	default: /* other dimensions */
@@ -126,7 +127,7 @@ struct stx_node *draw_self_sized(struct draw *q, const int64_t *sizes, int rank)
 	int64_t n = 1;
 	for (int i = 0; i < rank; i++)
 		n *= sizes[i];
-	if (rank > 7 || n > MAX_ELEMS)
+	if (rank > 7 || n > q->most_elems)
 		return NULL;
 	switch (q->want->layout) {
 	case PROP_VIEW: return view_with(q, t, sizes, rank);

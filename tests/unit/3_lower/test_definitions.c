@@ -1,5 +1,5 @@
 /* test_definitions.c: the lowering and its IR against the seed's definitions: LO-01, LO-02, LO-03,
- * LO-05, LO-12, IR-01, IR-02, IR-04, IR-09, IR-11. */
+ * LO-05, LO-12, LO-27, IR-01, IR-02, IR-04, IR-09, IR-11. */
 #include <math.h>
 
 #include "kernel.h"
@@ -119,6 +119,30 @@ static void test_definitions_every_output_is_realised_and_settled(void **state)
 			assert_int_not_equal(w.l->outputs.at[i], w.l->outputs.at[k]);
 	}
 	assert_consts(&w, low_output(&w, 1)->layout.strides, 2, 4, 1);
+	low_end(&w);
+}
+
+/* ---- LO-27 ---- */
+
+/* A convolution, which a library could run, reads buffers: computed operands are realised, each in
+ * a buffer of its own, and inputs of the graph are read as they are. */
+static void test_definitions_operands_of_an_external_kernel_are_realised(void **state)
+{
+	struct low w;
+
+	(void)state;
+	low_cpu(&w, "%x : f32[1,2,9] = placeholder()\n%w : f32[3,2,3] = placeholder()\n"
+		    "%e = exp.default(%x)\n%n = neg.default(%w)\n"
+		    "%c = convolution.default(%e, %n, None, [1], [0], [1], False, [0], 1)\n"
+		    "%d = convolution.default(%x, %w, None, [1], [0], [1], False, [0], 1)\n"
+		    "return (%c, %d)\n");
+	assert_int_equal(low_computed(&w), 4);
+	assert_string_equal(w.l->buffers.at[2]->realized_by, "wanted");
+	assert_string_equal(w.l->buffers.at[3]->realized_by, "wanted");
+	assert_has(low_body(&w, low_output(&w, 0)), "ops.load('buf2', ");
+	assert_has(low_body(&w, low_output(&w, 0)), "ops.load('buf3', ");
+	assert_has_not(low_body(&w, low_output(&w, 0)), "ops.exp");
+	assert_has(low_body(&w, low_output(&w, 1)), "ops.load('x', ");
 	low_end(&w);
 }
 
@@ -256,6 +280,7 @@ int main(void)
 		cmocka_unit_test(test_definitions_placeholder_keeps_shape_and_strides),
 		cmocka_unit_test(test_definitions_rules_are_found_by_overload),
 		cmocka_unit_test(test_definitions_every_output_is_realised_and_settled),
+		cmocka_unit_test(test_definitions_operands_of_an_external_kernel_are_realised),
 		cmocka_unit_test(test_definitions_classes_of_rules),
 		cmocka_unit_test(test_definitions_nodes_are_ranges_and_inner_functions),
 		cmocka_unit_test(test_definitions_one_body_many_interpretations),
