@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph_gen_impl.h"
 #include "passes.h"
 
 static void die(const char *what, const struct stx_diag *d)
@@ -57,7 +58,7 @@ uint64_t gen_next(uint64_t *seed)
 	return *seed ^= *seed << 17;
 }
 
-static int pick(uint64_t *seed, int n)
+int gen_pick(uint64_t *seed, int n)
 {
 	return (int)((gen_next(seed) >> 20) % (uint64_t)n);
 }
@@ -65,9 +66,9 @@ static int pick(uint64_t *seed, int n)
 static const enum stx_dtype dtypes[] = { STX_F32, STX_F32,  STX_F32, STX_F64, STX_I64, STX_I64,
 					 STX_I32, STX_BOOL, STX_F16, STX_U8,  STX_I8 };
 
-static enum stx_dtype pick_dtype(uint64_t *seed)
+enum stx_dtype gen_dtype(uint64_t *seed)
 {
-	return dtypes[pick(seed, (int)(sizeof dtypes / sizeof dtypes[0]))];
+	return dtypes[gen_pick(seed, (int)(sizeof dtypes / sizeof dtypes[0]))];
 }
 
 static struct stx_arg random_scalar(uint64_t *seed)
@@ -75,58 +76,65 @@ static struct stx_arg random_scalar(uint64_t *seed)
 	static const double floats[] = {
 		0.0, -0.0, 1.0, 2.0, 0.5, -1.5, 3.0, __builtin_inf(), -4.0
 	};
-	if (pick(seed, 2))
-		return stx_arg_scalar_i(pick(seed, 7) - 2);
-	return stx_arg_scalar_f(floats[pick(seed, 9)]);
+	if (gen_pick(seed, 2))
+		return stx_arg_scalar_i(gen_pick(seed, 7) - 2);
+	return stx_arg_scalar_f(floats[gen_pick(seed, 9)]);
 }
 
 static struct stx_val random_val(struct stx_graph *g, uint64_t *seed)
 {
 	for (;;) {
-		struct stx_node *n = g->nodes.at[pick(seed, (int)g->nodes.n)];
+		struct stx_node *n = g->nodes.at[gen_pick(seed, (int)g->nodes.n)];
 		if (n->nouts)
-			return stx_val(n, (uint32_t)pick(seed, (int)n->nouts));
+			return stx_val(n, (uint32_t)gen_pick(seed, (int)n->nouts));
 	}
 }
 
-static struct stx_arg random_arg(struct stx_graph *g, const struct stx_param *p, uint64_t *seed)
+struct stx_arg gen_arg(struct stx_graph *g, const struct stx_param *p, uint64_t *seed)
 {
 	static const char *const words[] = { "none", "tanh", "floor", "trunc" };
 	int64_t ints[4];
+	double floats[4];
 	struct stx_val vals[3];
 	int n;
-	if (p->has_default && pick(seed, 3) == 0)
+	if (p->has_default && gen_pick(seed, 3) == 0)
 		return stx_arg_default();
 	switch (p->kind) {
 	case STX_PARAM_OPT_TENSOR:
-		if (pick(seed, 2))
+		if (gen_pick(seed, 2))
 			return stx_arg_none();
 		return stx_arg_tensor(random_val(g, seed));
 	case STX_PARAM_TENSOR: return stx_arg_tensor(random_val(g, seed));
 	case STX_PARAM_TENSORS:
-		n = 1 + pick(seed, 3);
+		n = 1 + gen_pick(seed, 3);
 		for (int i = 0; i < n; i++)
-			vals[i] = pick(seed, 6) ? random_val(g, seed) : stx_val(NULL, 0);
+			vals[i] = gen_pick(seed, 6) ? random_val(g, seed) : stx_val(NULL, 0);
 		return stx_arg_tensors(g, vals, (uint32_t)n);
 	case STX_PARAM_OPT_INT:
-		if (pick(seed, 2))
+		if (gen_pick(seed, 2))
 			return stx_arg_none();
-		return stx_arg_int(g, pick(seed, 6) - 2);
-	case STX_PARAM_INT: return stx_arg_int(g, pick(seed, 6) - 2);
+		return stx_arg_int(g, gen_pick(seed, 6) - 2);
+	case STX_PARAM_INT: return stx_arg_int(g, gen_pick(seed, 6) - 2);
 	case STX_PARAM_OPT_INTS:
 	case STX_PARAM_INTS:
-		n = pick(seed, 5);
+		n = gen_pick(seed, 5);
 		for (int i = 0; i < n; i++)
-			ints[i] = pick(seed, 6) - 2;
+			ints[i] = gen_pick(seed, 6) - 2;
 		return stx_arg_ints(g, ints, (uint32_t)n);
 	case STX_PARAM_FLOAT:
 	case STX_PARAM_OPT_FLOAT: return stx_arg_float(1e-5);
-	case STX_PARAM_BOOL: return stx_arg_bool(pick(seed, 2));
+	case STX_PARAM_OPT_FLOATS:
+		n = gen_pick(seed, 4);
+		for (int i = 0; i < n; i++)
+			floats[i] = (1 + gen_pick(seed, 8)) * 0.375;
+		return gen_pick(seed, 2) ? stx_arg_none() : stx_arg_floats(g, floats, (uint32_t)n);
+	case STX_PARAM_BOOL: return stx_arg_bool(gen_pick(seed, 2));
+	case STX_PARAM_BOOLS: return stx_arg_bools((uint64_t)gen_pick(seed, 8), 3);
 	case STX_PARAM_SCALAR:
 	case STX_PARAM_OPT_SCALAR: return random_scalar(seed);
-	case STX_PARAM_STRING: return stx_arg_str(g, words[pick(seed, 4)]);
+	case STX_PARAM_STRING: return stx_arg_str(g, words[gen_pick(seed, 4)]);
 	case STX_PARAM_DTYPE:
-	case STX_PARAM_OPT_DTYPE: return stx_arg_dtype(pick_dtype(seed));
+	case STX_PARAM_OPT_DTYPE: return stx_arg_dtype(gen_dtype(seed));
 	}
 	return stx_arg_none();
 }
@@ -139,8 +147,8 @@ static stx_ex symbol(struct stx_graph *g, int i)
 
 static stx_ex random_size(struct stx_graph *g, uint64_t *seed)
 {
-	stx_ex n = symbol(g, pick(seed, (int)g->symbols.n));
-	switch (pick(seed, 5)) {
+	stx_ex n = symbol(g, gen_pick(seed, (int)g->symbols.n));
+	switch (gen_pick(seed, 5)) {
 	case 0: return stx_ex_muli(g->ex, n, 2);
 	case 1: return stx_ex_addi(g->ex, n, 3);
 	case 2: return stx_ex_ceildiv(g->ex, n, stx_ex_const(g->ex, 2));
@@ -151,88 +159,33 @@ static stx_ex random_size(struct stx_graph *g, uint64_t *seed)
 /* tame: constants of ordinary size instead of random bits. */
 static void random_inputs(struct stx_graph *g, uint64_t *seed, int tame)
 {
-	int n = 2 + pick(seed, 5);
+	int n = 2 + gen_pick(seed, 5);
 	for (int i = 0; i < n; i++) {
 		int64_t sizes[4], strides[4];
 		stx_ex se[4];
-		int rank = pick(seed, 4), strided = pick(seed, 6) == 0;
+		int rank = gen_pick(seed, 4), strided = gen_pick(seed, 6) == 0;
 		for (int k = 0; k < rank; k++) {
-			sizes[k] = pick(seed, 8) ? 1 + pick(seed, 3) : 0;
-			strides[k] = pick(seed, 5);
+			sizes[k] = gen_pick(seed, 8) ? 1 + gen_pick(seed, 3) : 0;
+			strides[k] = gen_pick(seed, 5);
 			se[k] = stx_ex_const(g->ex, strides[k]);
 		}
-		struct stx_type t = stx_type_make(g, pick_dtype(seed), rank, sizes);
+		struct stx_type t = stx_type_make(g, gen_dtype(seed), rank, sizes);
 		for (int k = 0; g->symbols.n && k < rank; k++)
-			if (pick(seed, 2))
+			if (gen_pick(seed, 2))
 				((stx_ex *)t.sizes)[k] = random_size(g, seed);
-		if (!stx_graph_input(g, NULL, t, strided ? se : NULL, pick(seed, 4) == 0, NULL))
+		if (!stx_graph_input(g, NULL, t, strided ? se : NULL, gen_pick(seed, 4) == 0, NULL))
 			abort();
 	}
 	int64_t two = 2;
 	uint8_t data[16];
 	for (int i = 0; i < 16; i++)
 		data[i] = (uint8_t)gen_next(seed);
-	float values[2] = { (float)pick(seed, 9) - 4, (float)pick(seed, 100) / 16 };
+	float values[2] = { (float)gen_pick(seed, 9) - 4, (float)gen_pick(seed, 100) / 16 };
 	stx_graph_constant(g, NULL, stx_type_make(g, STX_F32, 1, &two),
 			   tame ? (void *)values : data, 8, NULL);
 	stx_graph_constant(g, NULL, stx_type_make(g, STX_I64, 1, &two), data, 16, NULL);
 	data[0] = 1;
 	stx_graph_constant(g, NULL, stx_type_make(g, STX_BOOL, 0, NULL), data, 1, NULL);
-}
-
-/* Convolution and pooling: operands and lists that have a chance to fit each other. */
-static struct stx_node *window_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
-{
-	const struct stx_op_info *info = stx_op_info(op);
-	int conv = op == STX_OP_CONVOLUTION, k = 1 + pick(seed, 3), transposed = pick(seed, 2);
-	int64_t groups = 1 + pick(seed, 3), per = 1 + pick(seed, 2), xs[5], ws[5], v[3];
-	enum stx_dtype t = pick_dtype(seed);
-	struct stx_arg args[16];
-	if (!conv)
-		k = info->base[8] - '0';
-	xs[0] = pick(seed, 3);
-	xs[1] = groups * per;
-	ws[0] = transposed ? xs[1] : groups * (1 + pick(seed, 2));
-	ws[1] = transposed ? 1 + pick(seed, 2) : per;
-	for (int i = 0; i < k; i++) {
-		xs[2 + i] = 1 + pick(seed, 7);
-		ws[2 + i] = 1 + pick(seed, 3);
-	}
-	int skip = !conv && pick(seed, 3) == 0; /* pooling without the batch dimension */
-	struct stx_node *x = stx_graph_input(g, NULL, stx_type_make(g, t, k + 2 - skip, xs + skip),
-					     NULL, 0, NULL);
-	struct stx_node *w =
-		stx_graph_input(g, NULL, stx_type_make(g, t, k + 2, ws), NULL, 0, NULL);
-	if (!x || !w)
-		abort();
-	for (uint32_t i = 0; i < info->nparams; i++) {
-		const struct stx_param *p = &info->params[i];
-		int least = strcmp(p->name, "padding") && strcmp(p->name, "output_padding");
-		args[i] = random_arg(g, p, seed);
-		if (p->kind == STX_PARAM_OPT_INT && args[i].kind == STX_ARG_INT)
-			args[i] = stx_arg_int(g, 1 + pick(seed, 4));
-		if (p->kind != STX_PARAM_INTS || args[i].kind == STX_ARG_DEFAULT)
-			continue;
-		for (int j = 0; j < k; j++)
-			v[j] = least + pick(seed, 3);
-		args[i] = stx_arg_ints(g, v, pick(seed, 4) ? (uint32_t)k : 1);
-	}
-	args[0] = stx_arg_tensor(stx_val(x, 0));
-	if (conv) {
-		int64_t out = transposed ? ws[1] * groups : ws[0];
-		struct stx_node *b =
-			stx_graph_input(g, NULL, stx_type_make(g, t, 1, &out), NULL, 0, NULL);
-		args[1] = stx_arg_tensor(stx_val(w, 0));
-		args[2] = pick(seed, 3) ? stx_arg_tensor(stx_val(b, 0)) : stx_arg_none();
-		args[6] = stx_arg_bool(transposed);
-		args[8] = stx_arg_int(g, groups);
-	}
-	return stx_graph_call(g, op, NULL, args, info->nparams, NULL);
-}
-
-static int is_window(enum stx_op op)
-{
-	return op == STX_OP_CONVOLUTION || stx_op_info(op)->category == STX_CAT_WINDOW;
 }
 
 static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int ncalls)
@@ -241,17 +194,17 @@ static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int nca
 	struct stx_diag d = { 0 };
 	random_inputs(g, seed, 0);
 	for (int made = 0, tries = 0; made < ncalls && tries < ncalls * 40; tries++) {
-		enum stx_op op = (enum stx_op)(2 + pick(seed, STX_OP_COUNT - 2));
+		enum stx_op op = (enum stx_op)(2 + gen_pick(seed, STX_OP_COUNT - 2));
 		const struct stx_op_info *info = stx_op_info(op);
 		for (uint32_t i = 0; i < info->nparams; i++)
-			args[i] = random_arg(g, &info->params[i], seed);
+			args[i] = gen_arg(g, &info->params[i], seed);
 		struct stx_node *n =
-			is_window(op) && pick(seed, 8) == 0
-				? window_call(g, seed, op)
+			gen_is_window(op) && gen_pick(seed, 8) == 0
+				? gen_window(g, seed, op)
 				: stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		made += n != NULL;
 	}
-	for (int i = 1 + pick(seed, 3); i > 0; i--)
+	for (int i = 1 + gen_pick(seed, 3); i > 0; i--)
 		stx_graph_output(g, random_val(g, seed), NULL, &d);
 	stx_graph_count_users(g);
 	if (stx_graph_verify(g, &d))
@@ -281,16 +234,16 @@ struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op)
 	struct stx_arg args[16];
 	struct stx_graph *g = NULL;
 	for (int tries = 0; tries < 20000; tries++) {
-		if (tries % 20 == 0 || is_window(op)) { /* other inputs from time to time */
+		if (tries % 20 == 0 || gen_is_window(op)) { /* other inputs from time to time */
 			g = stx_graph_new(a);
-			if (!is_window(op))
+			if (!gen_is_window(op))
 				random_inputs(g, seed, 1);
 		}
-		for (uint32_t i = 0; i < info->nparams && !is_window(op); i++)
-			args[i] = random_arg(g, &info->params[i], seed);
+		for (uint32_t i = 0; i < info->nparams && !gen_is_window(op); i++)
+			args[i] = gen_arg(g, &info->params[i], seed);
 		struct stx_node *n =
-			is_window(op) ? window_call(g, seed, op)
-				      : stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+			gen_is_window(op) ? gen_window(g, seed, op)
+					  : stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		if (!n || !n->nouts)
 			continue;
 		for (uint32_t i = 0; i < n->nouts; i++)
@@ -387,7 +340,7 @@ struct stx_graph *gen_shuffled(struct stx_arena *a, const struct stx_graph *g, u
 			g->inputs.at[i].strides ? strides : NULL, n->is_param, &d);
 	}
 	while (left) {
-		struct stx_node *n = g->nodes.at[pick(seed, (int)g->nodes.n)];
+		struct stx_node *n = g->nodes.at[gen_pick(seed, (int)g->nodes.n)];
 		if (made[n->id] || !ready(g, n, made))
 			continue;
 		if (!(made[n->id] = copy_node(to, g, n, made, &d)))

@@ -101,6 +101,17 @@ static void apply_positions(struct onnx *c, struct attention *a)
 			onnx_2(c, STX_OP_LT, onnx_arange(c, 0, a->nkv, 1, STX_I64), a->lengths));
 }
 
+/* Softmax over the last of four dimensions, each step rounded to the type, as the operator's
+ * definition has it. */
+static V softmax_steps(struct onnx *c, V s)
+{
+	int64_t dim = 3;
+	V top = onnx_reduce(c, STX_OP_AMAX, s, &dim, 1, 1);
+	V e = onnx_1(c, STX_OP_EXP, onnx_sub(c, s, top));
+	V sum = onnx_reduce(c, STX_OP_SUM_DIM, e, &dim, 1, 1);
+	return onnx_2(c, STX_OP_DIV, e, onnx_cast(c, sum, onnx_dtype(s)));
+}
+
 /* Softmax over keys in the wanted precision; a row whose bias masks every key is 0, not NaN. */
 static V masked_softmax(struct onnx *c, struct attention *a, V scores)
 {
@@ -113,8 +124,7 @@ static V masked_softmax(struct onnx *c, struct attention *a, V scores)
 	V s = onnx_cast(c, scores, p);
 	if (c->err)
 		return NO_V;
-	struct stx_arg args[3] = { stx_arg_tensor(s), stx_arg_int(c->g, 3), stx_arg_bool(0) };
-	V r = onnx_call(c, STX_OP_SOFTMAX, args, 3);
+	V r = softmax_steps(c, s);
 	if (a->bias.node) {
 		int64_t dim = onnx_rank(a->bias) - 1;
 		V top = onnx_reduce(c, STX_OP_AMAX, a->bias, &dim, 1, 1);
@@ -275,7 +285,7 @@ static V through(struct onnx *c, const char *attr, V x)
 	if (!onnx_body_begin(c, attr, &b))
 		onnx_body_run(c, &b, &x, 1, &y, 1);
 	onnx_body_end(c, &b);
-	if (!c->err && !stx_type_eq(stx_val_type(x), stx_val_type(y)))
+	if (!c->err && (!y.node || !stx_type_eq(stx_val_type(x), stx_val_type(y))))
 		onnx_fail(c, STX_E_INVALID, "%s changes the shape or the type of its input", attr);
 	return y;
 }

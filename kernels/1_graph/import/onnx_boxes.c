@@ -112,9 +112,11 @@ static stx_err map_non_max_suppression(struct onnx *c, V *out)
 	int64_t n = 0;
 	if (read_suppression(c, &s))
 		return c->err;
-	size_t rows = (size_t)(s.batches * s.classes * s.boxes);
+	int64_t rows = onnx_times(onnx_times(s.batches, s.classes), s.boxes);
+	if (!s.batches || !s.classes || !s.boxes)
+		rows = s.batches = 0; /* the other sizes may be anything */
 	struct candidate *all = STX_NEW_ARRAY(c->arena, struct candidate, (size_t)s.boxes + 1);
-	int64_t *row = STX_NEW_ARRAY(c->arena, int64_t, 3 * rows + 1);
+	int64_t *row = STX_NEW_ARRAY(c->arena, int64_t, 3 * (size_t)rows + 1);
 	if (!all || !row)
 		return onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
 	for (int64_t b = 0; b < s.batches; b++)

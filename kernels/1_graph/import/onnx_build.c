@@ -50,11 +50,17 @@ int onnx_sizes(struct onnx *c, V v, int64_t *sizes)
 	return c->err ? 0 : onnx_rank(v);
 }
 
+int64_t onnx_times(int64_t a, int64_t b)
+{
+	int64_t n;
+	return __builtin_mul_overflow(a, b, &n) ? INT64_MAX : n;
+}
+
 int64_t onnx_product(const int64_t *v, int from, int to)
 {
 	int64_t n = 1;
 	for (int i = from; i < to; i++)
-		n *= v[i];
+		n = onnx_times(n, v[i]);
 	return n;
 }
 
@@ -70,10 +76,9 @@ int onnx_axis(struct onnx *c, int64_t axis, int rank)
 
 static int64_t count_of(struct onnx *c, V v)
 {
-	int64_t n = 1;
-	for (int i = 0; i < onnx_rank(v); i++)
-		n *= onnx_dim(c, v, i);
-	return n;
+	int64_t sizes[STX_MAX_DIMS];
+	int rank = onnx_sizes(c, v, sizes);
+	return onnx_product(sizes, 0, rank);
 }
 
 int onnx_known_ints(struct onnx *c, V v, const char *what, int64_t *out, int cap)
@@ -383,7 +388,7 @@ V onnx_index_select(struct onnx *c, V a, int dim, V index)
 		sizes[rank++] = onnx_dim(c, a, i);
 	for (int i = 0; i < irank; i++) {
 		sizes[rank++] = onnx_dim(c, index, i);
-		n *= sizes[rank - 1];
+		n = onnx_times(n, sizes[rank - 1]);
 	}
 	for (int i = dim + 1; i < arank; i++)
 		sizes[rank++] = onnx_dim(c, a, i);

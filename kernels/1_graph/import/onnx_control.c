@@ -17,8 +17,10 @@ static stx_err map_if(struct onnx *c, V *out)
 	struct onnx_body b;
 	if (onnx_known_ints(c, onnx_in(c, 0), "the condition", &taken, 1) != 1)
 		return onnx_fail(c, STX_E_INVALID, "the condition must be one truth value");
-	if (!onnx_body_begin(c, taken ? "then_branch" : "else_branch", &b))
+	if (!onnx_body_begin(c, taken ? "then_branch" : "else_branch", &b)) {
+		b.sequences = 1;
 		onnx_body_run(c, &b, NULL, 0, out, c->n->n_output);
+	}
 	onnx_body_end(c, &b);
 	return c->err;
 }
@@ -31,6 +33,8 @@ struct stack {
 
 static void push(struct onnx *c, struct stack *s, V v)
 {
+	if (onnx_as_sequence(v))
+		onnx_fail(c, STX_E_INVALID, "a sequence cannot be stacked");
 	if (!c->err && stx_push(c->arena, &s->v, v))
 		onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
 }
@@ -53,7 +57,7 @@ static V empty_stack(struct onnx *c, const Onnx__ValueInfoProto *info, int64_t a
 	}
 	int at = onnx_axis(c, axis, rank + 1);
 	for (int i = 0; i <= rank && !c->err; i++) {
-		if (i == at) {
+		if (i == at || n == rank) {
 			sizes[i] = 0;
 			continue;
 		}
@@ -113,7 +117,7 @@ static int loop_start(struct onnx *c, struct loop *l)
 	if (l->carried + 2 > MAX_VALUES)
 		return onnx_fail(c, STX_E_TOO_LARGE, "more than %d carried values", MAX_VALUES - 2);
 	for (size_t i = 0; i < l->carried; i++)
-		l->state[2 + i] = onnx_in(c, 2 + (unsigned)i);
+		l->state[2 + i] = onnx_any(c, 2 + (unsigned)i);
 	return c->err;
 }
 
@@ -127,6 +131,7 @@ static stx_err run_loop(struct onnx *c, struct onnx_body *b, struct loop *l, V *
 				 "are needed",
 				 results, l->carried);
 	l->stacked = results - 1 - l->carried;
+	b->sequences = 1;
 	for (int64_t i = 0; i < l->trips && l->go && !c->err; i++) {
 		l->state[0] = onnx_constant(c, NULL, STX_I64, 0, NULL, &i, 8);
 		l->state[1] = onnx_number(c, 1, STX_BOOL);
@@ -135,6 +140,8 @@ static stx_err run_loop(struct onnx *c, struct onnx_body *b, struct loop *l, V *
 		memcpy(l->state + 2, r + 1, l->carried * sizeof *r);
 		for (size_t k = 0; k < l->stacked; k++)
 			push(c, &l->stacks[k], r[1 + l->carried + k]);
+		if (onnx_as_sequence(r[0]))
+			return onnx_fail(c, STX_E_INVALID, "the condition to go on is a sequence");
 		onnx_known_ints(c, r[0], "the condition to go on", &l->go, 1);
 	}
 	memcpy(out, l->state + 2, l->carried * sizeof *out);

@@ -67,21 +67,25 @@ static stx_err read_deform(struct onnx *c, V x, V w, V offset, struct deform *f)
 				 (long long)f->groups, (long long)f->offsets);
 	f->taps = f->pixels = f->places = 1;
 	for (int i = 0; i < f->k; i++) {
+		if (f->kernel[i] > INT32_MAX || xs[2 + i] > INT32_MAX || f->kernel[i] < 1)
+			return onnx_fail(c, STX_E_INVALID, "sizes %lld of the filter, %lld of X",
+					 (long long)f->kernel[i], (long long)xs[2 + i]);
 		int64_t reach = (f->kernel[i] - 1) * f->dilation[i] + 1;
 		f->in[i] = xs[2 + i];
 		f->pad[i] = pads[i];
 		f->out[i] = (f->in[i] + pads[i] + pads[f->k + i] - reach) / f->stride[i] + 1;
-		f->taps *= f->kernel[i];
-		f->pixels *= f->in[i];
-		f->places *= f->out[i];
-		if (f->kernel[i] < 1 || f->out[i] != os[2 + i])
+		f->taps = onnx_times(f->taps, f->kernel[i]);
+		f->pixels = onnx_times(f->pixels, f->in[i]);
+		f->places = onnx_times(f->places, f->out[i]);
+		if (f->out[i] != os[2 + i])
 			return onnx_fail(c, STX_E_INVALID,
 					 "offset has size %lld where the convolution gives %lld",
 					 (long long)os[2 + i], (long long)f->out[i]);
 	}
-	if (os[0] != f->n || os[1] != f->offsets * f->taps * f->k)
+	int64_t need = onnx_times(onnx_times(f->offsets, f->taps), f->k);
+	if (os[0] != f->n || os[1] != need)
 		return onnx_fail(c, STX_E_INVALID, "offset has %lld channels, %lld are needed",
-				 (long long)os[1], (long long)(f->offsets * f->taps * f->k));
+				 (long long)os[1], (long long)need);
 	return c->err;
 }
 
@@ -135,7 +139,7 @@ static void corner(struct onnx *c, const struct deform *f, const V *low, const V
 /* [n, channels, taps * places]: the input under every tap. */
 static V columns(struct onnx *c, const struct deform *f, V x, V offset, V mask)
 {
-	int64_t per = f->channels / f->offsets, all = f->taps * f->places;
+	int64_t per = f->channels / f->offsets, all = onnx_times(f->taps, f->places);
 	int64_t image[4] = { f->n, f->offsets, per, f->pixels },
 		one[4] = { f->n, f->offsets, 1, all };
 	int64_t wide[4] = { f->n, f->offsets, per, all }, last[3] = { f->n, f->channels, all };
@@ -171,7 +175,7 @@ static stx_err map_deform_conv(struct onnx *c, V *out)
 		return c->err;
 	if (f.pixels < 1)
 		return onnx_fail(c, STX_E_UNSUPPORTED, "operator DeformConv: an empty image");
-	int64_t inner = f.channels / f.groups * f.taps, per = f.out_channels / f.groups;
+	int64_t inner = onnx_times(f.channels / f.groups, f.taps), per = f.out_channels / f.groups;
 	int64_t left[4] = { 1, f.groups, per, inner };
 	int64_t right[4] = { f.n, f.groups, inner, f.places };
 	int64_t result[2 + SPATIAL] = { f.n, f.out_channels }, column[1 + SPATIAL];

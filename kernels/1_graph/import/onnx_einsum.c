@@ -243,7 +243,7 @@ static V matrices(struct onnx *c, const struct einsum *e, const struct term *t,
 	for (int i = 0; i < 3; i++)
 		for (int j = 0; j < n[i]; j++) {
 			perm[k++] = position(t, list[i][j]);
-			sizes[i] *= e->size[list[i][j]];
+			sizes[i] = onnx_times(sizes[i], e->size[list[i][j]]);
 		}
 	return onnx_view(c, onnx_permute(c, t->v, perm, k), sizes, 3);
 }

@@ -56,7 +56,7 @@ const struct onnx_mapping *onnx_find_mapping(const char *domain, const char *op_
 /* clang-format off */
 #define ONNX_FAMILIES(X) \
 	X(pointwise) X(shape) X(index) X(pad) X(reduce) X(nn) X(window) X(contract) X(einsum) X(attention) \
-	X(recurrent) X(training) X(ngram) X(deform) X(boxes) X(control) X(quant) X(signal)
+	X(recurrent) X(training) X(ngram) X(deform) X(boxes) X(sequence) X(resample) X(sample) X(fold) X(control) X(quant) X(signal)
 /* clang-format on */
 #define ONNX_DECLARE(family) extern const struct onnx_mapping onnx_##family##_map[];
 ONNX_FAMILIES(ONNX_DECLARE)
@@ -86,11 +86,23 @@ const char *onnx_str(struct onnx *c, const char *name, const char *otherwise);
 int onnx_ints(struct onnx *c, const char *name, const int64_t **v);
 int onnx_arg(const struct onnx *c);
 
+/* Input i, be it a tensor or a sequence; NO_V when absent. onnx_in and onnx_opt refuse sequences.
+ */
+V onnx_any(struct onnx *c, unsigned i);
+struct onnx_sequence {        /* onnx_sequence.c */
+	struct stx_node node; /* its op is STX_OP_COUNT: in no graph */
+	V *at;
+	int64_t n;
+	int absent; /* an optional without a value */
+};
+const struct onnx_sequence *onnx_as_sequence(V v); /* NULL: a tensor */
+
 /* A subgraph in an attribute of the node at hand: begin, run any number of times, end. */
 struct onnx_body {
 	const Onnx__GraphProto *graph;
 	const Onnx__NodeProto *node;
 	struct onnx_scope *outer, names; /* its initialisers */
+	int sequences;                   /* 1: its results may be sequences */
 };
 stx_err onnx_body_begin(struct onnx *c, const char *attr, struct onnx_body *b);
 /* out[0..n_output-1], at most cap. The node at hand is its owner again afterwards. */
@@ -105,6 +117,9 @@ int64_t onnx_dim(struct onnx *c, V v,
 		 int i); /* static; sets err when symbolic or beyond the rank */
 /* All dimensions into sizes[STX_MAX_DIMS], zeros behind them; the rank, 0 after an error. */
 int onnx_sizes(struct onnx *c, V v, int64_t *sizes);
+/* Products of sizes; INT64_MAX, which no tensor has, when they overflow (a 0 may stand elsewhere).
+ */
+int64_t onnx_times(int64_t a, int64_t b);
 int64_t onnx_product(const int64_t *v, int from, int to); /* of v[from..to-1] */
 int onnx_is_float(V v);
 int onnx_is_const(V v);

@@ -329,6 +329,9 @@ stx_err onnx_body_run(struct onnx *c, struct onnx_body *b, const V *in, size_t n
 		if (!out[i].node)
 			onnx_fail(c, STX_E_INVALID,
 				  "output '%s' of the subgraph is not computed by any node", name);
+		else if (onnx_as_sequence(out[i]) && !b->sequences)
+			onnx_fail(c, STX_E_INVALID, "output '%s' of the subgraph is a sequence",
+				  name);
 	}
 	c->scope = &b->names;
 	return c->err;
@@ -357,7 +360,7 @@ static stx_err call_function(struct onnx *c, const Onnx__FunctionProto *f, V *ou
 		return onnx_fail(c, STX_E_TOO_LARGE,
 				 "function '%s' has more than 64 inputs or outputs", f->name);
 	for (size_t i = 0; i < f->n_input; i++)
-		args[i] = onnx_opt(c, (unsigned)i);
+		args[i] = onnx_any(c, (unsigned)i);
 	c->scope = &inner;
 	c->opset = default_opset(f->opset_import, f->n_opset_import, opset);
 	for (size_t i = 0; i < f->n_input; i++)
@@ -370,6 +373,40 @@ static stx_err call_function(struct onnx *c, const Onnx__FunctionProto *f, V *ou
 	c->opset = opset;
 	c->depth--;
 	return c->err;
+}
+
+/* Whether `word` is one of those in `list`, with blanks between them. */
+static int has_word(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+	for (const char *at = list; n && (at = strstr(at, word)); at += n)
+		if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ' '))
+			return 1;
+	return 0;
+}
+
+static void map_node(struct onnx *c, const struct onnx_mapping *m, V *out)
+{
+	static const struct {
+		const char *op_type, *names;
+	} known[] = {
+#define ONNX_ATTRIBUTES(op, list) { op, list },
+#include "onnx_attributes.def"
+#undef ONNX_ATTRIBUTES
+	};
+	unsigned row = 0, rows = sizeof known / sizeof *known;
+	while (c->n->n_attribute && row < rows && strcmp(known[row].op_type, m->op_type) != 0)
+		row++;
+	for (size_t i = 0; i < c->n->n_attribute && row < rows; i++) {
+		const char *name = c->n->attribute[i]->name ? c->n->attribute[i]->name : "";
+		if (!has_word(known[row].names, name) && strcmp(name, "consumed_inputs") != 0) {
+			onnx_fail(c, STX_E_UNSUPPORTED,
+				  "operator %s: attribute %s is not supported", c->n->op_type,
+				  name);
+			return;
+		}
+	}
+	m->map(c, out);
 }
 
 #define MAX_OUTPUTS 256
@@ -391,7 +428,7 @@ static stx_err import_node(struct onnx *c, const Onnx__NodeProto *n)
 	if (f)
 		call_function(c, f, out);
 	else if (m)
-		m->map(c, out);
+		map_node(c, m, out);
 	else
 		return onnx_fail(c, STX_E_UNSUPPORTED, "operator %s%s%s is not supported",
 				 n->domain ? n->domain : "", n->domain && *n->domain ? "." : "",
@@ -482,6 +519,10 @@ static stx_err import_outputs(struct onnx *c, const Onnx__GraphProto *g,
 		if (!v.node)
 			return onnx_fail(c, STX_E_INVALID,
 					 "output '%s' is not computed by any node", name);
+		if (onnx_as_sequence(v))
+			return onnx_fail(c, STX_E_UNSUPPORTED,
+					 "output '%s' is not a tensor (sequence or optional)",
+					 name);
 		if (!copy)
 			return onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
 		out->output_names[i] = copy;

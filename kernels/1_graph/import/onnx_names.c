@@ -105,7 +105,7 @@ int onnx_has(const struct onnx *c, unsigned i)
 	return i < c->n->n_input && c->n->input[i][0];
 }
 
-V onnx_opt(struct onnx *c, unsigned i)
+V onnx_any(struct onnx *c, unsigned i)
 {
 	if (c->err || !onnx_has(c, i))
 		return NO_V;
@@ -116,6 +116,16 @@ V onnx_opt(struct onnx *c, unsigned i)
 			  "(a cycle, or nodes out of order)",
 			  i, c->n->input[i]);
 	return v;
+}
+
+V onnx_opt(struct onnx *c, unsigned i)
+{
+	V v = onnx_any(c, i);
+	if (!onnx_as_sequence(v))
+		return v;
+	onnx_fail(c, STX_E_INVALID, "input %u of operator %s is a sequence or an empty optional", i,
+		  c->n->op_type);
+	return NO_V;
 }
 
 V onnx_in(struct onnx *c, unsigned i)

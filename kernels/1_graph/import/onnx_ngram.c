@@ -132,10 +132,11 @@ static stx_err map_tfidf(struct onnx *c, V *out)
 					 "ngram_counts %lld to %lld are not %lld-grams of the pool",
 					 (long long)a, (long long)b, (long long)length);
 		int64_t grams = (b - a) / length;
-		if (gram + grams > g.ncolumns)
+		int64_t least = gram + grams;
+		if (least > g.ncolumns)
 			return onnx_fail(c, STX_E_INVALID,
 					 "ngram_indexes has fewer than %lld numbers",
-					 (long long)(gram + grams));
+					 (long long)least);
 		if (grams && length >= g.least && length <= g.most) {
 			for (int64_t k = 0; k < grams; k++)
 				from[g.columns[gram + k]] = ++have;

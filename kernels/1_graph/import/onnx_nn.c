@@ -24,6 +24,8 @@ static stx_err map_batch_norm(struct onnx *c, V *out)
 	V x = onnx_in(c, 0), scale = onnx_in(c, 1), bias = onnx_in(c, 2), mean = onnx_in(c, 3),
 	  var = onnx_in(c, 4);
 	int rank = onnx_rank(x), training = onnx_int(c, "training_mode", 0) != 0;
+	if (c->opset < 9 && !onnx_int(c, "spatial", 1))
+		return onnx_unsupported_attr(c, "spatial", "0");
 	double eps = onnx_float(c, "epsilon", 1e-5f), momentum = onnx_float(c, "momentum", 0.9f);
 	enum stx_dtype t = onnx_dtype(x), st = onnx_dtype(var);
 	if (c->err)
@@ -93,7 +95,7 @@ static stx_err map_group_norm(struct onnx *c, V *out)
 		return c->err;
 	int64_t rest = s[1] / groups;
 	for (int i = 2; i < rank; i++)
-		rest *= s[i];
+		rest = onnx_times(rest, s[i]);
 	int64_t flat[3] = { s[0], groups, rest };
 	V v = onnx_cast(c, onnx_view(c, x, flat, 3), stx_dtype_bytes(t) < 4 ? STX_F32 : t);
 	V y = normalise(c, v, dims, 1, onnx_float(c, "epsilon", 1e-5f), NULL, NULL);
@@ -120,12 +122,24 @@ static int trailing_dims(struct onnx *c, V x, int64_t *dims)
 	return n;
 }
 
+/* What the first stage computes in: f32 or wider, whatever the attribute asks for less. */
+static enum stx_dtype stash_type(struct onnx *c, enum stx_dtype t)
+{
+	int number = (int)onnx_int(c, "stash_type", 1);
+	enum stx_dtype asked = stx_onnx_dtype(number);
+	if (asked == STX_DTYPE_NONE || !stx_dtype_is_float(asked))
+		onnx_unsupported_attr(c, "stash_type", stx_onnx_type_name(number));
+	else if (asked == STX_F64)
+		return STX_F64;
+	return stx_dtype_bytes(t) < 4 ? STX_F32 : t;
+}
+
 static stx_err map_layer_norm(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0), scale = onnx_in(c, 1), bias = onnx_opt(c, 2), mean, inverse;
 	int64_t dims[STX_MAX_DIMS];
 	int n = trailing_dims(c, x, dims);
-	enum stx_dtype t = onnx_dtype(x), stash = stx_dtype_bytes(t) < 4 ? STX_F32 : t;
+	enum stx_dtype t = onnx_dtype(x), stash = stash_type(c, t);
 	V y = normalise(c, onnx_cast(c, x, stash), dims, n, onnx_float(c, "epsilon", 1e-5f), &mean,
 			&inverse);
 	y = onnx_mul(c, onnx_cast(c, y, t), scale);
@@ -140,7 +154,7 @@ static stx_err map_rms_norm(struct onnx *c, V *out)
 	V x = onnx_in(c, 0), scale = onnx_in(c, 1);
 	int64_t dims[STX_MAX_DIMS];
 	int n = trailing_dims(c, x, dims);
-	enum stx_dtype t = onnx_dtype(x), stash = stx_dtype_bytes(t) < 4 ? STX_F32 : t;
+	enum stx_dtype t = onnx_dtype(x), stash = stash_type(c, t);
 	V v = onnx_cast(c, x, stash);
 	V ms = onnx_reduce(c, STX_OP_MEAN_DIM, onnx_mul(c, v, v), dims, n, 1);
 	V root = onnx_1(c, STX_OP_SQRT, onnx_shift(c, ms, onnx_float(c, "epsilon", 1e-5f)));

@@ -164,7 +164,7 @@ static stx_err map_where(struct onnx *c, V *out)
 
 static stx_err map_identity(struct onnx *c, V *out)
 {
-	out[0] = onnx_in(c, 0);
+	out[0] = onnx_has(c, 0) ? onnx_any(c, 0) : onnx_in(c, 0);
 	return c->err;
 }
 

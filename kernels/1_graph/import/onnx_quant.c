@@ -36,7 +36,7 @@ static V along_axis(struct onnx *c, V v, V x)
 	memmove(wide + axis + 2, wide + axis + 1, (size_t)(rank - axis - 1) * sizeof *wide);
 	wide[axis + 1] = block;
 	v = onnx_expand(c, onnx_unsqueeze(c, v, axis + 1), wide, rank + 1);
-	vs[axis] *= block;
+	vs[axis] = onnx_times(vs[axis], block);
 	return onnx_slice(c, onnx_view(c, v, vs, rank), axis, 0, s[axis], 1);
 }
 

@@ -10,8 +10,22 @@
 
 enum { CELL_RNN, CELL_LSTM, CELL_GRU };
 
+enum act {
+	ACT_SIGMOID,
+	ACT_TANH,
+	ACT_RELU,
+	ACT_SOFTSIGN,
+	ACT_SOFTPLUS,
+	ACT_AFFINE,
+	ACT_LEAKY_RELU,
+	ACT_THRESHOLDED_RELU,
+	ACT_SCALED_TANH,
+	ACT_HARD_SIGMOID,
+	ACT_ELU,
+	ACT_COUNT
+};
 struct activation {
-	const char *name;
+	enum act kind;
 	double alpha, beta;
 };
 
@@ -40,23 +54,23 @@ static const struct {
 	const char *name;
 	int takes;
 	double alpha, beta; /* defaults */
-} known[] = {
-	{ "Sigmoid", 0, 0, 0 },
-	{ "Tanh", 0, 0, 0 },
-	{ "Relu", 0, 0, 0 },
-	{ "Softsign", 0, 0, 0 },
-	{ "Softplus", 0, 0, 0 },
-	{ "Affine", TAKES_ALPHA | TAKES_BETA, 1, 0 },
-	{ "LeakyRelu", TAKES_ALPHA, 0.01f, 0 },
-	{ "ThresholdedRelu", TAKES_ALPHA, 1, 0 },
-	{ "ScaledTanh", TAKES_ALPHA | TAKES_BETA, 1, 1 },
-	{ "HardSigmoid", TAKES_ALPHA | TAKES_BETA, 0.2f, 0.5 },
-	{ "Elu", TAKES_ALPHA, 1, 0 },
+} known[ACT_COUNT] = {
+	[ACT_SIGMOID] = { "Sigmoid", 0, 0, 0 },
+	[ACT_TANH] = { "Tanh", 0, 0, 0 },
+	[ACT_RELU] = { "Relu", 0, 0, 0 },
+	[ACT_SOFTSIGN] = { "Softsign", 0, 0, 0 },
+	[ACT_SOFTPLUS] = { "Softplus", 0, 0, 0 },
+	[ACT_AFFINE] = { "Affine", TAKES_ALPHA | TAKES_BETA, 1, 0 },
+	[ACT_LEAKY_RELU] = { "LeakyRelu", TAKES_ALPHA, 0.01f, 0 },
+	[ACT_THRESHOLDED_RELU] = { "ThresholdedRelu", TAKES_ALPHA, 1, 0 },
+	[ACT_SCALED_TANH] = { "ScaledTanh", TAKES_ALPHA | TAKES_BETA, 1, 1 },
+	[ACT_HARD_SIGMOID] = { "HardSigmoid", TAKES_ALPHA | TAKES_BETA, 0.2f, 0.5 },
+	[ACT_ELU] = { "Elu", TAKES_ALPHA, 1, 0 },
 };
 
 static int find_activation(const char *name)
 {
-	for (int i = 0; i < (int)(sizeof known / sizeof *known); i++)
+	for (int i = 0; i < ACT_COUNT; i++)
 		if (!strcasecmp(known[i].name, name))
 			return i;
 	return -1;
@@ -71,7 +85,7 @@ static stx_err read_activations(struct onnx *c, struct cell *k)
 	const Onnx__AttributeProto *names = onnx_attr(c, "activations"),
 				   *alpha = onnx_attr(c, "activation_alpha"),
 				   *beta = onnx_attr(c, "activation_beta");
-	size_t na = 0, nb = 0, n = (size_t)(k->functions * k->dirs);
+	size_t na = 0, nb = 0, n = (size_t)k->functions * (size_t)k->dirs;
 	if (names && names->n_strings != n)
 		return onnx_fail(c, STX_E_INVALID, "attribute activations has %zu names, not %zu",
 				 names->n_strings, n);
@@ -83,7 +97,7 @@ static stx_err read_activations(struct onnx *c, struct cell *k)
 		int at = name ? find_activation(name) : -1;
 		if (at < 0)
 			return onnx_unsupported_attr(c, "activations", name ? name : "");
-		k->f[i] = (struct activation){ known[at].name, known[at].alpha, known[at].beta };
+		k->f[i] = (struct activation){ (enum act)at, known[at].alpha, known[at].beta };
 		if (known[at].takes & TAKES_ALPHA && alpha && na < alpha->n_floats)
 			k->f[i].alpha = (double)alpha->floats[na++];
 		if (known[at].takes & TAKES_BETA && beta && nb < beta->n_floats)
@@ -104,39 +118,33 @@ static V affine(struct onnx *c, V x, double alpha, double beta)
 
 static V activate(struct onnx *c, const struct cell *k, const struct activation *f, V x)
 {
-	const char *n = f->name;
 	if (k->clip > 0) {
 		x = onnx_2(c, STX_OP_MINIMUM, x, number(c, x, k->clip));
 		x = onnx_2(c, STX_OP_MAXIMUM, x, number(c, x, -k->clip));
 	}
-	V zero = number(c, x, 0);
-	if (!strcmp(n, "Sigmoid"))
-		return onnx_1(c, STX_OP_SIGMOID, x);
-	if (!strcmp(n, "Tanh"))
-		return onnx_1(c, STX_OP_TANH, x);
-	if (!strcmp(n, "Relu"))
-		return onnx_1(c, STX_OP_RELU, x);
-	if (!strcmp(n, "Softsign"))
-		return onnx_2(c, STX_OP_DIV, x,
-			      onnx_add(c, onnx_1(c, STX_OP_ABS, x), number(c, x, 1)));
-	if (!strcmp(n, "Softplus"))
-		return onnx_softplus(c, x);
-	if (!strcmp(n, "Affine"))
-		return affine(c, x, f->alpha, f->beta);
-	if (!strcmp(n, "LeakyRelu"))
-		return onnx_where(c, onnx_2(c, STX_OP_LT, x, zero),
-				  onnx_mul(c, x, number(c, x, f->alpha)), x);
-	if (!strcmp(n, "ThresholdedRelu"))
-		return onnx_where(c, onnx_2(c, STX_OP_GE, x, number(c, x, f->alpha)), x, zero);
-	if (!strcmp(n, "ScaledTanh"))
-		return onnx_mul(c, onnx_1(c, STX_OP_TANH, onnx_mul(c, x, number(c, x, f->beta))),
-				number(c, x, f->alpha));
-	if (!strcmp(n, "HardSigmoid"))
-		return onnx_2(c, STX_OP_MINIMUM,
-			      onnx_2(c, STX_OP_MAXIMUM, affine(c, x, f->alpha, f->beta), zero),
-			      number(c, x, 1));
-	V e = onnx_mul(c, onnx_1(c, STX_OP_EXPM1, x), number(c, x, f->alpha)); /* Elu */
-	return onnx_where(c, onnx_2(c, STX_OP_LT, x, zero), e, x);
+	V zero = number(c, x, 0), one = number(c, x, 1), alpha = number(c, x, f->alpha), y;
+	switch (f->kind) {
+	case ACT_SIGMOID: return onnx_1(c, STX_OP_SIGMOID, x);
+	case ACT_TANH: return onnx_1(c, STX_OP_TANH, x);
+	case ACT_RELU: return onnx_1(c, STX_OP_RELU, x);
+	case ACT_SOFTPLUS: return onnx_softplus(c, x);
+	case ACT_AFFINE: return affine(c, x, f->alpha, f->beta);
+	case ACT_SOFTSIGN:
+		return onnx_2(c, STX_OP_DIV, x, onnx_add(c, onnx_1(c, STX_OP_ABS, x), one));
+	case ACT_LEAKY_RELU:
+		return onnx_where(c, onnx_2(c, STX_OP_LT, x, zero), onnx_mul(c, x, alpha), x);
+	case ACT_THRESHOLDED_RELU: return onnx_where(c, onnx_2(c, STX_OP_GE, x, alpha), x, zero);
+	case ACT_SCALED_TANH:
+		y = onnx_1(c, STX_OP_TANH, onnx_mul(c, x, number(c, x, f->beta)));
+		return onnx_mul(c, y, alpha);
+	case ACT_HARD_SIGMOID:
+		y = onnx_2(c, STX_OP_MAXIMUM, affine(c, x, f->alpha, f->beta), zero);
+		return onnx_2(c, STX_OP_MINIMUM, y, one);
+	case ACT_ELU:
+	default:
+		y = onnx_mul(c, onnx_1(c, STX_OP_EXPM1, x), alpha);
+		return onnx_where(c, onnx_2(c, STX_OP_LT, x, zero), y, x);
+	}
 }
 
 /* ---- inputs ---- */
@@ -166,6 +174,9 @@ static stx_err read_cell(struct onnx *c, struct cell *k)
 				 stx_dtype_name(onnx_dtype(x)));
 	k->wide = stx_dtype_bytes(onnx_dtype(x)) < 4 ? STX_F32 : onnx_dtype(x);
 	k->hidden = rs[2];
+	if (onnx_int(c, "hidden_size", k->hidden) != k->hidden)
+		return onnx_fail(c, STX_E_INVALID, "hidden_size is %lld, R says %lld",
+				 (long long)onnx_int(c, "hidden_size", 0), (long long)k->hidden);
 	k->length = s[k->layout];
 	k->batch = s[!k->layout];
 	k->input = s[2];
@@ -207,7 +218,7 @@ static V initial(struct onnx *c, const struct cell *k, unsigned i, int d)
 
 static void start(struct onnx *c, const struct cell *k, int d, struct direction *s)
 {
-	V w = row(c, k, onnx_in(c, 1), 0, d), b = row(c, k, onnx_opt(c, 3), 0, d), p = NO_V;
+	V w = row(c, k, onnx_in(c, 1), 0, d), b = row(c, k, onnx_opt(c, 3), 0, d);
 	int64_t n = k->gates * k->hidden;
 	memset(s, 0, sizeof *s);
 	s->f = k->f + d * k->functions;
@@ -225,7 +236,7 @@ static void start(struct onnx *c, const struct cell *k, int d, struct direction 
 	if (k->kind != CELL_LSTM)
 		return;
 	s->c = initial(c, k, 6, d);
-	p = row(c, k, onnx_opt(c, 7), 0, d);
+	V p = row(c, k, onnx_opt(c, 7), 0, d);
 	for (int g = 0; g < 3 && p.node; g++)
 		s->peep[g] = gate(c, k, p, g);
 }

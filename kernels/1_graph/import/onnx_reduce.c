@@ -60,7 +60,7 @@ static V mean_dims(struct onnx *c, V x, const int64_t *dims, int n, int keep)
 {
 	int64_t count = 1;
 	for (int i = 0; i < n && !c->err; i++)
-		count *= onnx_dim(c, x, (int)dims[i]);
+		count = onnx_times(count, onnx_dim(c, x, (int)dims[i]));
 	enum stx_dtype t = onnx_dtype(x);
 	if (stx_dtype_is_float(t))
 		return onnx_reduce(c, STX_OP_MEAN_DIM, x, dims, n, keep);
@@ -198,7 +198,7 @@ static V as_matrix(struct onnx *c, V x, int axis)
 {
 	int64_t s[2] = { 1, 1 };
 	for (int i = 0; i < onnx_rank(x) && !c->err; i++)
-		s[i >= axis] *= onnx_dim(c, x, i);
+		s[i >= axis] = onnx_times(s[i >= axis], onnx_dim(c, x, i));
 	return onnx_view(c, x, s, 2);
 }
 

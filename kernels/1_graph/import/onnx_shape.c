@@ -222,7 +222,7 @@ static stx_err map_reshape(struct onnx *c, V *out)
 		else if (want[i] < 0)
 			return onnx_fail(c, STX_E_INVALID, "the shape has a negative size");
 		else
-			known *= want[i];
+			known = onnx_times(known, want[i]);
 	}
 	if (unknown >= 0) {
 		int64_t total = onnx_product(have, 0, rank);
@@ -362,7 +362,7 @@ static stx_err map_tile(struct onnx *c, V *out)
 	V v = onnx_view(c, x, wide, 2 * rank);
 	for (int i = 0; i < rank; i++) {
 		wide[2 * i] = times[i];
-		grown[i] = times[i] * have[i];
+		grown[i] = onnx_times(times[i], have[i]);
 	}
 	out[0] = onnx_view(c, onnx_expand(c, v, wide, 2 * rank), grown, rank);
 	return c->err;
@@ -496,6 +496,8 @@ static stx_err map_depth_to_space(struct onnx *c, V *out)
 	int64_t dcr[6] = { s[0], b, b, k, s[2], s[3] }, crd[6] = { s[0], k, b, b, s[2], s[3] };
 	int64_t pd[6] = { 0, 3, 4, 1, 5, 2 }, pc[6] = { 0, 1, 4, 2, 5, 3 };
 	int is_crd = !strcmp(mode, "CRD");
+	if (!is_crd && strcmp(mode, "DCR"))
+		return onnx_unsupported_attr(c, "mode", mode);
 	V v = onnx_permute(c, onnx_view(c, x, is_crd ? crd : dcr, 6), is_crd ? pc : pd, 6);
 	out[0] = onnx_view(c, v, last, 4);
 	return c->err;
@@ -505,6 +507,9 @@ static stx_err map_space_to_depth(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	int64_t s[STX_MAX_DIMS], b = onnx_int(c, "blocksize", 0);
+	const char *mode = onnx_str(c, "mode", "DCR");
+	if (strcmp(mode, "DCR") && strcmp(mode, "CRD"))
+		return onnx_unsupported_attr(c, "mode", mode);
 	if (onnx_sizes(c, x, s) != 4 && !c->err)
 		return onnx_fail(c, STX_E_INVALID, "the input must have rank 4");
 	if (!c->err && (b < 1 || s[2] % b || s[3] % b))
@@ -512,9 +517,12 @@ static stx_err map_space_to_depth(struct onnx *c, V *out)
 				 (long long)b);
 	if (c->err)
 		return c->err;
-	int64_t wide[6] = { s[0], s[1], s[2] / b, b, s[3] / b, b }, p[6] = { 0, 3, 5, 1, 2, 4 };
+	int64_t wide[6] = { s[0], s[1], s[2] / b, b, s[3] / b, b }, dcr[6] = { 0, 3, 5, 1, 2, 4 };
+	int64_t crd[6] = { 0, 1, 3, 5, 2, 4 };
 	int64_t last[4] = { s[0], s[1] * b * b, s[2] / b, s[3] / b };
-	out[0] = onnx_view(c, onnx_permute(c, onnx_view(c, x, wide, 6), p, 6), last, 4);
+	out[0] = onnx_view(c,
+			   onnx_permute(c, onnx_view(c, x, wide, 6), mode[0] == 'C' ? crd : dcr, 6),
+			   last, 4);
 	return c->err;
 }
 

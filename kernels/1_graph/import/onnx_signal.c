@@ -31,21 +31,27 @@ static double evaluate(const struct stx_elem_program *p, double x)
 /* cos and sin of 2 pi i / n, 0 <= i < n, from an argument of at most pi / 4. */
 static void turn(const struct trig *t, int64_t i, int64_t n, double *cosine, double *sine)
 {
-	int64_t eighth = 8 * i / n; /* octant 0..7 */
-	int64_t quarter = (eighth + 1) / 2 % 4;
-	double rest = 2 * pi * ((double)(4 * i - n * ((eighth + 1) / 2)) / (double)(4 * n));
+	int64_t nearest = (8 * i / n + 1) / 2, quarter = nearest % 4; /* quarter turns */
+	int64_t past = 4 * i - n * nearest;                           /* in steps of a quarter */
+	double rest = 2 * pi * ((double)past / (double)(4 * n));
 	double a = evaluate(t->cosine, rest), b = evaluate(t->sine, rest);
 	*cosine = quarter == 0 ? a : quarter == 1 ? -b : quarter == 2 ? -a : b;
 	*sine = quarter == 0 ? b : quarter == 1 ? a : quarter == 2 ? -b : -a;
 }
 
+static stx_err bad_length(struct onnx *c, int64_t n)
+{
+	return onnx_fail(c, STX_E_UNSUPPORTED, "operator %s: a length of %lld; 1 to %d are taken",
+			 c->n->op_type, (long long)n, TABLE_MAX);
+}
+
 static int trig_start(struct onnx *c, struct trig *t, int64_t n)
 {
+	*t = (struct trig){ NULL, NULL };
 	if (c->err)
 		return c->err;
 	if (n < 1 || n > TABLE_MAX)
-		return onnx_fail(c, STX_E_UNSUPPORTED, "operator %s: a length of %lld; 1 to %d are",
-				 c->n->op_type, (long long)n, TABLE_MAX);
+		return bad_length(c, n);
 	t->sine = stx_elementary_record(c->arena, STX_P_SIN, STX_F64);
 	t->cosine = stx_elementary_record(c->arena, STX_P_COS, STX_F64);
 	if (!t->sine || !t->cosine)
@@ -302,6 +308,10 @@ static V dft(struct onnx *c, V x, int axis, int64_t n, int inverse, int onesided
 	}
 	struct transform f = { .inverse = inverse, .real = inverse && onesided };
 	f.n = n ? n : f.real ? 2 * (s[axis] - 1) : s[axis];
+	if (f.n < 1 || f.n > TABLE_MAX) {
+		bad_length(c, f.n);
+		return NO_V;
+	}
 	f.from = f.real ? f.n / 2 + 1 : f.n;
 	f.to = onesided && !inverse ? f.n / 2 + 1 : f.n;
 	x = onnx_cast(c, fit(c, x, axis, f.from), w);
@@ -312,7 +322,7 @@ static V dft(struct onnx *c, V x, int axis, int64_t n, int inverse, int onesided
 	perm[k] = rank - 1;
 	int64_t last[STX_MAX_DIMS] = { 0 }, flat[3] = { 1, f.from, s[rank - 1] };
 	for (int i = 0; i < rank - 2; i++)
-		flat[0] *= last[i] = s[perm[i]];
+		flat[0] = onnx_times(flat[0], last[i] = s[perm[i]]);
 	V y = transform(c, onnx_view(c, onnx_permute(c, x, perm, rank), flat, 3), &f, flat[0],
 			flat[2]);
 	last[rank - 2] = f.to;
@@ -428,11 +438,12 @@ static stx_err mel_edges(struct onnx *c, const struct mel *m, int64_t *edge)
 	double low = 2595 * elementary(c, STX_P_LOG1P, m->low / 700) / ln10;
 	double high = 2595 * elementary(c, STX_P_LOG1P, m->high / 700) / ln10;
 	double step = (high - low) / (double)(m->bins + 2);
+	int64_t last = m->length / 2;
 	for (int64_t i = 0; i < m->bins + 2 && !c->err; i++) {
 		double mels = (double)i * step + low;
 		double hertz = 700 * elementary(c, STX_P_EXPM1, mels / 2595 * ln10);
 		double at = floor((double)(m->length + 1) * hertz / (double)m->rate);
-		if (!(at >= 0 && at <= (double)(m->length / 2)))
+		if (!(at >= 0 && at <= (double)last))
 			return onnx_fail(c, STX_E_INVALID,
 					 "the edges %g to %g Hz are outside the spectrum", m->low,
 					 m->high);

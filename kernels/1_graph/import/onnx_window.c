@@ -307,7 +307,7 @@ static V onnx_indices(struct onnx *c, V flat, V x, const struct window *w, const
 	for (int i = 0; i < w->k; i++) {
 		int d = column ? i : w->k - 1 - i;
 		stride[d] = area;
-		area *= w->in[d];
+		area = onnx_times(area, w->in[d]);
 		nc[2 + i] = 1;
 	}
 	nc[0] = n;

@@ -53,11 +53,16 @@ static void small_object(const char *name, int add, struct stx_bytes *out)
 static int close_sandbox(void)
 {
 	static const int allowed[] = {
-		SCMP_SYS(brk),        SCMP_SYS(mmap),
-		SCMP_SYS(munmap),     SCMP_SYS(mremap),
-		SCMP_SYS(madvise),    SCMP_SYS(mprotect),
-		SCMP_SYS(futex),      SCMP_SYS(write),
-		SCMP_SYS(exit_group), SCMP_SYS(sched_getaffinity), /* lld counts CPUs */
+		SCMP_SYS(brk),         SCMP_SYS(mmap),
+		SCMP_SYS(munmap),      SCMP_SYS(mremap),
+		SCMP_SYS(madvise),     SCMP_SYS(mprotect),
+		SCMP_SYS(futex),       SCMP_SYS(write),
+		SCMP_SYS(exit_group),  SCMP_SYS(sched_getaffinity), /* lld counts CPUs */
+#ifdef __SANITIZE_ADDRESS__
+		SCMP_SYS(sigaltstack), /* the sanitizer's, of a thread that ends */
+		SCMP_SYS(gettid),      SCMP_SYS(sched_yield),
+		SCMP_SYS(exit),        SCMP_SYS(rt_sigprocmask),
+#endif
 	};
 	static const int refused[] = { SCMP_SYS(access), SCMP_SYS(stat), SCMP_SYS(newfstatat),
 				       SCMP_SYS(lstat) };
@@ -98,11 +103,10 @@ static void link_two(struct stx_bytes *shared)
 	stx_bytes_free(&b);
 }
 
-static struct stx_kernel *parse(const char *text)
+static struct stx_kernel *parse(struct stx_arena *a, const char *text)
 {
 	struct stx_diag d = { 0 };
 	struct stx_kernel *k = NULL;
-	struct stx_arena *a = stx_arena_new(0); /* lives as long as the test */
 	if (stx_kernel_parse(a, text, strlen(text), &k, &d))
 		fail_msg("%s", d.text);
 	return k;
@@ -116,11 +120,14 @@ static int emit_and_link(struct stx_llvm *l, struct stx_kernel *const k[2], cons
 	struct stx_cpu_target t;
 	if (stx_cpu_target_parse(target, &t, NULL))
 		return -1;
-	for (int i = 0; i < 2; i++)
-		if (stx_emit_llvm(l, k[i], &t, 0, STX_EMIT_OBJECT, &o[i], NULL, NULL))
-			return -1;
+	int e = 0;
+	for (int i = 0; i < 2 && !e; i++)
+		e = stx_emit_llvm(l, k[i], &t, 0, STX_EMIT_OBJECT, &o[i], NULL, NULL);
 	struct stx_span in[2] = { { o[0].at, o[0].n }, { o[1].at, o[1].n } };
-	return stx_link_shared(in, 2, shared, NULL);
+	e = e ? e : stx_link_shared(in, 2, shared, NULL);
+	stx_bytes_free(&o[0]);
+	stx_bytes_free(&o[1]);
+	return e;
 }
 
 /* The worker's life: warm up, close the sandbox, compile and link; somebody else loads the result.
@@ -130,7 +137,8 @@ static void test_link_emission_and_link_under_seccomp_give_a_loadable_object(voi
 	(void)state;
 	struct stx_diag d = { 0 };
 	struct stx_llvm *l = NULL;
-	struct stx_kernel *k[2] = { parse(text_rowsum), parse(text_flat) };
+	struct stx_arena *arena = stx_arena_new(0);
+	struct stx_kernel *k[2] = { parse(arena, text_rowsum), parse(arena, text_flat) };
 	struct stx_bytes warm = { 0 };
 	int pipefd[2];
 	assert_int_equal(stx_llvm_new(&l, &d), 0);
@@ -184,6 +192,7 @@ static void test_link_emission_and_link_under_seccomp_give_a_loadable_object(voi
 		assert_true(out[i] == (i % 2 ? 0 : 768)); /* 128 * relu(a + b) * 2 */
 	stx_bytes_free(&warm);
 	stx_llvm_free(l);
+	stx_arena_free(arena);
 }
 
 static void test_link_equal_inputs_give_equal_bytes(void **state)

@@ -220,6 +220,68 @@ static void test_models_subgraph_of_the_wrong_shape_refused(void **state)
 		       STX_E_INVALID, "'nowhere'", "not computed", NULL);
 }
 
+/* ---- sequences and optionals ---- */
+
+static void test_models_sequence_is_a_list_known_when_compiling(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("input x float [5,1]\ninit two int64 [] 2\ninit last int64 [] -1\n"
+		     "s = SplitToSequence(x, two)\na = SequenceAt(s, last)\n"
+		     "t = SequenceInsert(s, a, last)\nu = SequenceErase(t)\n"
+		     "y = ConcatFromSequence(u) axis=0\noutput y\n",
+		     counting, "5,1", 0, 1, 2, 3, 4);
+	ASSERT_GIVES("input x float [2,2]\ns = SplitToSequence(x) axis=1 keepdims=0\n"
+		     "y = ConcatFromSequence(s) axis=0 new_axis=1\noutput y\n",
+		     counting, "2,2", 0, 2, 1, 3);
+	ASSERT_GIVES("input x float [2]\ns = SequenceConstruct(x, x)\nn = SequenceLength(s)\n"
+		     "y = Cast(n) to=1\noutput y\n",
+		     counting, "", 2);
+}
+
+static void test_models_sequence_goes_through_loops_and_maps(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("input x float [1]\ninit m int64 [] 3\nempty = SequenceEmpty()\n"
+		     "s = Loop(m, , empty) body={\ninput i int64 []\ninput c bool []\ninput a\n"
+		     "f = Cast(i) to=1\ne = Add(x, f)\nb = SequenceInsert(a, e)\n"
+		     "d = Identity(c)\noutput d\noutput b\n}\n"
+		     "t = SequenceMap(s, x) body={\ninput p\ninput q\nr = Sub(q, p)\noutput r\n}\n"
+		     "y = ConcatFromSequence(t) axis=0\noutput y\n",
+		     counting, "3", 0, -1, -2);
+}
+
+static void test_models_optional_says_whether_it_has_a_value(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("opset 18\ninput x float [1]\no = Optional(x)\nn = Optional()\n"
+		     "a = OptionalHasElement(o)\nb = OptionalHasElement(n)\n"
+		     "g = OptionalGetElement(o)\nf = Cast(a) to=1\nh = Cast(b) to=1\n"
+		     "init one int64 [1] 1\nf1 = Reshape(f, one)\nh1 = Reshape(h, one)\n"
+		     "y = Concat(f1, h1, g) axis=0\noutput y\n",
+		     counting, "3", 1, 0, 0);
+}
+
+static void test_models_sequence_where_a_tensor_is_needed_refused(void **state)
+{
+	(void)state;
+	assert_refused("input x float [2]\ns = SequenceConstruct(x)\ny = Neg(s)\noutput y\n",
+		       STX_E_INVALID, "input 0", "Neg", "sequence", NULL);
+	assert_refused("input x float [2]\ny = SequenceConstruct(x)\noutput y\n", STX_E_UNSUPPORTED,
+		       "'y'", "not a tensor", NULL);
+	assert_refused("input x float [2]\ny = SequenceLength(x)\noutput y\n", STX_E_INVALID,
+		       "SequenceLength", "must be a sequence", NULL);
+	assert_refused("input x float [2]\ninit p int64 [] 1\ns = SequenceConstruct(x)\n"
+		       "y = SequenceAt(s, p)\noutput y\n",
+		       STX_E_INVALID, "position 1", "1 elements", NULL);
+	assert_refused("opset 18\ninput x float [2]\nn = Optional()\ny = "
+		       "OptionalGetElement(n)\noutput y\n",
+		       STX_E_INVALID, "optional is empty", NULL);
+	assert_refused("input x float [1]\ninit m int64 [] 1\n"
+		       "s = Loop(m, , x) body={\ninput i int64 []\ninput c bool []\ninput a\n"
+		       "q = SequenceConstruct(a)\noutput q\noutput a\n}\noutput s\n",
+		       STX_E_INVALID, "condition", "sequence", NULL);
+}
+
 /* ---- inputs that must be known ---- */
 
 static void test_models_needed_input_is_named_with_why(void **state)
@@ -351,6 +413,10 @@ int main(void)
 		cmocka_unit_test(test_models_loop_without_end_is_refused),
 		cmocka_unit_test(test_models_scan_directions_and_axes),
 		cmocka_unit_test(test_models_subgraph_of_the_wrong_shape_refused),
+		cmocka_unit_test(test_models_sequence_is_a_list_known_when_compiling),
+		cmocka_unit_test(test_models_sequence_goes_through_loops_and_maps),
+		cmocka_unit_test(test_models_optional_says_whether_it_has_a_value),
+		cmocka_unit_test(test_models_sequence_where_a_tensor_is_needed_refused),
 		cmocka_unit_test(test_models_needed_input_is_named_with_why),
 		cmocka_unit_test(test_models_given_value_fixes_the_shape),
 		cmocka_unit_test(test_models_given_value_of_another_type_refused),

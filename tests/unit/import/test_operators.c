@@ -201,6 +201,42 @@ static void test_operators_value_of_an_attribute_not_taken_names_it(void **state
 		       STX_E_UNSUPPORTED, "BitShift", "direction=UP", NULL);
 }
 
+static void test_operators_attribute_the_operator_does_not_have_refused(void **state)
+{
+	(void)state;
+	assert_refused("input x float [2,2]\ny = Softmax(x) axis=1 temperature=2.0\noutput y\n",
+		       STX_E_UNSUPPORTED, "Softmax", "temperature", NULL);
+	assert_refused("input x float [2,2]\ny = Transpose(x) per=[1,0]\noutput y\n",
+		       STX_E_UNSUPPORTED, "Transpose", "attribute per ", NULL);
+	ASSERT_GIVES("opset 1\ninput x float [2]\ny = Neg(x) consumed_inputs=[0]\noutput y\n",
+		     counting, "2", 0, -1);
+}
+
+static void test_operators_space_and_depth_have_two_orders(void **state)
+{
+	(void)state;
+	static const char *const there[] = { "DCR", "CRD" };
+	char text[256];
+	for (int i = 0; i < 2; i++) {
+		snprintf(text, sizeof text,
+			 "opset 28\ninput x float [1,2,2,4]\n"
+			 "d = SpaceToDepth(x) blocksize=2 mode=\"%s\"\n"
+			 "y = DepthToSpace(d) blocksize=2 mode=\"%s\"\noutput y\n",
+			 there[i], there[i]);
+		ASSERT_GIVES(text, counting, "1,2,2,4", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+			     13, 14, 15);
+	}
+	ASSERT_GIVES("opset 28\ninput x float [1,2,2,2]\n"
+		     "y = SpaceToDepth(x) blocksize=2 mode=\"CRD\"\noutput y\n",
+		     counting, "1,8,1,1", 0, 1, 2, 3, 4, 5, 6, 7);
+	ASSERT_GIVES("opset 28\ninput x float [1,2,2,2]\n"
+		     "y = SpaceToDepth(x) blocksize=2\noutput y\n",
+		     counting, "1,8,1,1", 0, 4, 1, 5, 2, 6, 3, 7);
+	assert_refused("opset 28\ninput x float [1,2,2,2]\n"
+		       "y = SpaceToDepth(x) blocksize=2 mode=\"RCD\"\noutput y\n",
+		       STX_E_UNSUPPORTED, "SpaceToDepth", "mode=RCD", NULL);
+}
+
 static void test_operators_axis_outside_the_rank_refused(void **state)
 {
 	(void)state;
@@ -238,6 +274,8 @@ int main(void)
 		cmocka_unit_test(test_operators_group_norm_scale_is_a_group_s_before_opset_21),
 		cmocka_unit_test(test_operators_attribute_of_the_wrong_type_refused),
 		cmocka_unit_test(test_operators_value_of_an_attribute_not_taken_names_it),
+		cmocka_unit_test(test_operators_attribute_the_operator_does_not_have_refused),
+		cmocka_unit_test(test_operators_space_and_depth_have_two_orders),
 		cmocka_unit_test(test_operators_axis_outside_the_rank_refused),
 		cmocka_unit_test(test_operators_bitcast_keeps_the_bits_and_the_width),
 	};

@@ -45,6 +45,30 @@ static void test_ref_views_compose_without_copies(void **s)
 	       STX_F32, DIMS(2, 4), VALS(0, 1, 0, 1, 0, 1, 0, 1));
 }
 
+/* Little endian; another width changes the last dimension (B19's first row). */
+static void test_ref_view_dtype_is_the_same_bytes(void **s)
+{
+	static const double x[6] = { -12, -11, -10, -9, -8, -7 };
+
+	(void)s;
+	expect(RUN("%x : i64[2,3] = placeholder()\n%a = view.dtype(%x, i32)\n%b = "
+		   "mul.Scalar(%a, 2)\n%c = add.Scalar(%b, 4)\n"
+		   "%y = view.dtype(%c, i64)\nreturn (%y,)\n",
+		   make(STX_I64, DIMS(2, 3), x)),
+	       STX_I64, DIMS(2, 3),
+	       VALS(12884901868, 12884901870, 12884901872, 12884901874, 12884901876, 12884901878));
+	expect(RUN("%x : f32[2] = placeholder()\n%y = view.dtype(%x, u16)\nreturn (%y,)\n",
+		   make(STX_F32, DIMS(2), VALS(1, -0.0))),
+	       STX_U16, DIMS(4), VALS(0, 0x3f80, 0, 0x8000));
+	expect(RUN("%x : u8[3] = placeholder()\n%y = view.dtype(%x, bool)\nreturn (%y,)\n",
+		   make(STX_U8, DIMS(3), VALS(0, 1, 255))),
+	       STX_BOOL, DIMS(3), VALS(0, 1, 1));
+	expect(RUN("%x : i32[4] = placeholder()\n%t = slice.Tensor(%x, 0, 0, 4, 2)\n%y = "
+		   "view.dtype(%t, f64)\nreturn (%y,)\n",
+		   make(STX_I32, DIMS(4), VALS(0, 9, 1072693248, 9))),
+	       STX_F64, DIMS(1), VALS(1));
+}
+
 static void test_ref_inputs_of_any_strides(void **s)
 {
 	struct stx_tensor x = make(STX_F32, DIMS(6), VALS(0, 1, 2, 3, 4, 5));
@@ -183,6 +207,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ref_views_compose_without_copies),
+		cmocka_unit_test(test_ref_view_dtype_is_the_same_bytes),
 		cmocka_unit_test(test_ref_inputs_of_any_strides),
 		cmocka_unit_test(test_ref_index_rules_differ_by_operator),
 		cmocka_unit_test(test_ref_indirect_reads),
