@@ -10,8 +10,8 @@
 #include "property_draw.h"
 
 #define TRIES       60
-#define LEAST_PAIRS 17
-#define TURNS       6.2 /* of every pair in PROP_ENOUGH graphs; some draws come to nothing */
+#define LEAST_PAIRS 12  /* of an operator, so that there are enough for the layouts */
+#define TURNS       5.5 /* of every pair in PROP_ENOUGH graphs */
 
 struct legal {
 	uint8_t dtype[STX_OP_COUNT][STX_DTYPE_COUNT];

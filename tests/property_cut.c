@@ -55,7 +55,8 @@ int prop_has_product(const struct stx_graph *g)
 		enum stx_op op = g->nodes.at[i]->op;
 		if (prop_inexact(g->nodes.at[i]) &&
 		    (op == STX_OP_MM || op == STX_OP_BMM || op == STX_OP_MATMUL ||
-		     op == STX_OP_ADDMM || op == STX_OP_LINEAR || op == STX_OP_CONVOLUTION))
+		     op == STX_OP_ADDMM || op == STX_OP_LINEAR || op == STX_OP_CONVOLUTION ||
+		     op == STX_OP_CONVOLUTION_BACKWARD))
 			return 1;
 	}
 	return 0;
