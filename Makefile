@@ -213,7 +213,7 @@ demo:
 bench:
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all e2e-build
-	@tests/bench/bench.sh
+	@ONNX_CORPUS=$(ONNX_CORPUS) tests/bench/bench.sh
 .PHONY: bench
 
 # ---- fuzzing: libFuzzer targets, built by clang against the same sources ------------------------

@@ -85,7 +85,7 @@ static stx_err pass_primitives(struct run *r)
 
 static stx_err pass_lower(struct run *r)
 {
-	struct stx_lower_options o = { 0 };
+	struct stx_lower_options o = { .without = r->options->without };
 	stx_err e = stx_lower(r->graph, &o, &r->loops, r->d);
 	return e ? e : stx_loops_verify(r->loops, r->d);
 }
@@ -149,6 +149,16 @@ void stx__run_close(struct run *r)
 	stx_arena_free(r->arena);
 }
 
+/* After KEY has verified the graph, what a verifier refuses is the compiler's doing. */
+static stx_err own_fault(struct run *r, stx_err e)
+{
+	if (e != STX_E_INVALID && e != STX_E_MISMATCH)
+		return e;
+	if (r->d && r->d->code)
+		r->d->code = STX_E_INTERNAL;
+	return STX_E_INTERNAL;
+}
+
 /* Runs the passes of one run, up to and including the one whose product is `until` (NULL: all). */
 stx_err stx__run_passes(struct run *r, enum which_run which, const char *until)
 {
@@ -169,6 +179,8 @@ stx_err stx__run_passes(struct run *r, enum which_run which, const char *until)
 								  : DEFAULT_MEMORY) >>
 						20);
 		}
+		if (e && which == PLAN)
+			e = own_fault(r, e);
 		if (e)
 			return stx_fail(r->d, e, p->name, NULL, "%s", stx_err_text(e));
 		if (until && p->stage && !strcmp(p->stage, until))
@@ -307,6 +319,27 @@ static stx_err describe_kernel(const struct stx_kernel *k, struct stx_kernel_des
 	return e;
 }
 
+/* What cannot be compiled is an error that names the operator (ST-01), unless the request allows
+ * interpretation. */
+static stx_err plan_or_fall_back(struct run *r, struct stx_diag *d)
+{
+	struct stx_diag why = { 0 };
+	r->d = &why;
+	stx_err e = stx__run_passes(r, PLAN, NULL);
+	r->d = d;
+	if (stx__can_fall_back(r, e))
+		return stx__fall_back(r, &why);
+	if (e) {
+		if (d && !d->code)
+			*d = why;
+		return e;
+	}
+	if (r->options->allow_fallback &&
+	    stx_push(r->arena, &r->schedule->report, "allow_fallback: nothing falls back"))
+		return stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory");
+	return STX_E_OK;
+}
+
 stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 			 const struct stx_compile_options *o, struct stx_plan_result *out,
 			 struct stx_diag *d)
@@ -318,11 +351,7 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 	if (e)
 		return e;
 	r.text = graph;
-	e = stx__run_passes(&r, PLAN, NULL);
-	if (!e && o->allow_fallback &&
-	    stx_push(r.arena, &r.schedule->report,
-		     "allow_fallback: nothing falls back in this version"))
-		e = stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory");
+	e = plan_or_fall_back(&r, d);
 	if (!e) {
 		const struct stx_schedule *s = r.schedule;
 		out->kernels = calloc(s->kernels.n ? s->kernels.n : 1, sizeof *out->kernels);

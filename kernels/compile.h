@@ -20,6 +20,7 @@ struct stx_compile_options {
 	const char *target; /* "cpu:x86-64-v3", "cpu:x86-64-v4+avx512bf16"; resolved, never "cpu" */
 	unsigned training : 1, dynamic : 1, fast : 1, allow_fallback : 1;
 	size_t memory_bytes; /* budget of the call's arena; 0: 1 GiB */
+	const char *without; /* an overload taken to have no lowering rule (tests); NULL: none */
 };
 
 /* A graph as it arrived: format is enum stx_graph_format (1 wire, 2 text, 3 ONNX). */

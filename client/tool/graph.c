@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "repro.h"
 #include "tool.h"
 
 #define GRAPH_MAX ((size_t)64 << 20)
@@ -45,6 +46,11 @@ stx_err stx_tool_graph_read(const char *path, struct stx_tool_graph *g, struct s
 		e = stx_file_read(path, GRAPH_MAX, &g->text, d);
 		if (e)
 			return e;
+		if (stx_repro_is((struct stx_span){ g->text.at, g->text.n })) {
+			struct stx_bytes file = g->text;
+			g->text = (struct stx_bytes){ 0 };
+			return stx_tool_replay_read(g, &file, d);
+		}
 		if (has_suffix(path, ".stax") || has_suffix(path, ".txt") ||
 		    looks_like_text((struct stx_span){ g->text.at, g->text.n }))
 			g->format = STAX_TEXT;
@@ -61,6 +67,7 @@ void stx_tool_graph_free(struct stx_tool_graph *g)
 {
 	stx_model_free(&g->model);
 	stx_bytes_free(&g->text);
+	stx_tool_values_free(&g->replay.values);
 }
 
 static struct stx_span graph_bytes(const struct stx_tool_graph *g)
@@ -206,6 +213,7 @@ static stx_err give(struct given *v, const struct stx_tool_graph *g,
 		    struct stx_diag *d)
 {
 	const struct stx_host *h = stx_tool_values_find(values, name);
+	h = h ? h : stx_tool_values_find(&g->replay.values, name);
 	if (v->n == sizeof v->at / sizeof *v->at)
 		return stx_fail(d, STX_E_TOO_LARGE, "compile", name, "too many inputs fix shapes");
 	struct stx_host *mine = &v->loaded[v->n];
@@ -264,6 +272,7 @@ stx_err stx_tool_compile_graph(struct stax_client *c, const struct stx_tool_grap
 	q->format = g->format;
 	q->graph = body.at;
 	q->graph_bytes = body.n;
+	stx_tool_replay_request(g, q);
 	for (int round = 0; round < ROUNDS; round++) {
 		q->values = given->at;
 		q->nvalues = given->n;
@@ -339,6 +348,7 @@ static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_val
 	q->format = g->format;
 	q->graph = body.at;
 	q->graph_bytes = body.n;
+	stx_tool_replay_request(g, q);
 	for (int round = 0; round < ROUNDS; round++) {
 		q->values = given->at;
 		q->nvalues = given->n;

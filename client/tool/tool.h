@@ -41,19 +41,6 @@ stx_err stx_tool_connect(int start, struct stax_client **out, struct stx_diag *d
 
 /* ---- graphs (graph.c) ---- */
 
-/* A graph file ready to be sent. Zero-initialise; stx_tool_graph_free. */
-struct stx_tool_graph {
-	const char *path;
-	enum stax_format format;
-	struct stx_model model; /* ONNX only */
-	struct stx_bytes text;  /* other forms: the file */
-};
-/* The form is told from the name (.onnx, .stax, .txt) or else the content. */
-stx_err stx_tool_graph_read(const char *path, struct stx_tool_graph *g, struct stx_diag *d);
-void stx_tool_graph_free(struct stx_tool_graph *g);
-/* 1 when the file begins like an ELF object. */
-int stx_tool_is_artifact(const char *path);
-
 /* Values by name, from the command line, test data or the file. Owned. */
 struct stx_tool_values {
 	struct stx_tool_value {
@@ -62,6 +49,32 @@ struct stx_tool_values {
 	} * at;
 	int n, cap;
 };
+/* What a reproducer adds to its graph; target "": none. */
+struct stx_tool_replay {
+	char target[64];
+	uint32_t options;
+	struct stx_tool_values values;
+};
+/* A graph file ready to be sent. Zero-initialise; stx_tool_graph_free. */
+struct stx_tool_graph {
+	const char *path;
+	enum stax_format format;
+	struct stx_model model; /* ONNX only */
+	struct stx_bytes text;  /* other forms: the file */
+	struct stx_tool_replay replay;
+};
+/* The form is told from the name (.onnx, .stax, .txt) or else the content; a reproducer is read
+ * (replay.c). */
+stx_err stx_tool_graph_read(const char *path, struct stx_tool_graph *g, struct stx_diag *d);
+void stx_tool_graph_free(struct stx_tool_graph *g);
+/* 1 when the file begins like an ELF object. */
+int stx_tool_is_artifact(const char *path);
+
+/* replay.c: fills g from a reproducer's bytes, which are taken over. */
+stx_err stx_tool_replay_read(struct stx_tool_graph *g, struct stx_bytes *file, struct stx_diag *d);
+/* Of a reproducer: its options, and its target where q names none. */
+void stx_tool_replay_request(const struct stx_tool_graph *g, struct stax_request *q);
+
 /* Takes h over (also on failure). */
 stx_err stx_tool_values_add(struct stx_tool_values *v, const char *name, struct stx_host *h,
 			    struct stx_diag *d);

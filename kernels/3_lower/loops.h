@@ -113,6 +113,7 @@ struct stx_loops {
 struct stx_lower_options {
 	int target_gpu; /* thresholds of RZ-04..RZ-08 */
 	int no_inline;  /* realise every node: the unfused form used by tests */
+	const char *without; /* an overload taken to have no rule; NULL: none */
 };
 
 /* Lowers a graph over primitives and basis ops. requires: stx_graph_verify_basis and

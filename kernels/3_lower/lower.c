@@ -161,7 +161,8 @@ static struct stx__inner *apply_rule(struct stx__lower *l, const struct stx_node
 
 	if (n->op == STX_OP_CONSTANT)
 		return lower_constant(l, n);
-	if (n->nouts != 1 || !rules[c])
+	if (n->nouts != 1 || !rules[c] ||
+	    (l->opts->without && !strcmp(l->opts->without, stx_op_info(n->op)->overload)))
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
 				       stx_op_info(n->op)->overload);
 	s = stx__node_shape(n);

@@ -19,10 +19,18 @@ struct stx_slot {            /* where a TEMP buffer lives in the workspace (memo
 	uint32_t first_step, last_step;    /* launches between which it is live */
 };
 
+/* A call that is not a kernel of ours: its name and the buffers it is given, read before written. */
+struct stx_external {
+	const char *name; /* NULL: none */
+	const uint32_t *buffers;
+	uint32_t n;
+};
+
 struct stx_schedule {
 	struct stx_loops *loops;
 	STX_VEC(struct stx_group) groups;     /* launch order */
 	STX_VEC(struct stx_kernel *) kernels; /* one a group */
+	struct stx_external external;         /* after all launches */
 	struct stx_slot *slots;               /* [loops->buffers.n] */
 	uint64_t workspace_bytes;             /* of the slots of static size */
 	stx_ex workspace;                     /* bytes of all slots */
