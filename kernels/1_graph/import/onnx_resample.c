@@ -334,7 +334,7 @@ static V resize(struct resize *r, V x)
 						 : stx_dtype_bytes(t) < 4 ? STX_F32
 									  : t;
 	V y = onnx_cast(c, x, work), there = NO_V;
-	for (int d = onnx_rank(x) - 1; d >= 0 && !c->err; d--) {
+	for (int d = 0; d < onnx_rank(x) && !c->err; d++) {
 		struct table tab;
 		if (r->scale[d] == 1 && r->out[d] == r->in[d] && r->transform != TF_CROP_AND_RESIZE)
 			continue;
