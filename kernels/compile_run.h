@@ -46,6 +46,7 @@ extern const unsigned stx__npasses;
 /* Fills r and makes its arena; stx__run_close frees what the passes made. */
 stx_err stx__run_open(struct run *r, const struct stx_compile_options *o, struct stx_diag *d);
 void stx__run_close(struct run *r);
+stx_err stx__run_pass(struct run *r, const struct pass *p);
 /* Runs the passes of one run, up to and including the one whose product is `until` (NULL: all). */
 stx_err stx__run_passes(struct run *r, enum which_run which, const char *until);
 /* fallback.c: whether a PLAN run that ended with e may be interpreted instead; and that: r gets a

@@ -644,8 +644,8 @@ static stx_err write_plan(struct writer *w, const struct stx_cpu_target *target,
 		.data_bytes = (uint32_t)w->data.n,
 		.flags = (uint32_t)target->level |
 			 (target->avx512bf16 ? STX_PLAN_CPU_AVX512BF16 : 0),
-		.bytes_read = w->s->bytes_read,
-		.bytes_written = w->s->bytes_written,
+		.bytes_read = w->s->fused.bytes_read,
+		.bytes_written = w->s->fused.bytes_written,
 		.bytes_min = w->s->bytes_min,
 	};
 	return assemble(w, &h, out);
