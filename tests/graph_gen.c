@@ -200,7 +200,7 @@ static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int nca
 			args[i] = gen_arg(g, &info->params[i], seed);
 		struct stx_node *n =
 			gen_is_window(op) && gen_pick(seed, 8) == 0
-				? gen_window(g, seed, op)
+				? gen_window(g, seed, op, 1)
 				: stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		made += n != NULL;
 	}
@@ -242,7 +242,7 @@ struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op)
 		for (uint32_t i = 0; i < info->nparams && !gen_is_window(op); i++)
 			args[i] = gen_arg(g, &info->params[i], seed);
 		struct stx_node *n =
-			gen_is_window(op) ? gen_window(g, seed, op)
+			gen_is_window(op) ? gen_window(g, seed, op, 0)
 					  : stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		if (!n || !n->nouts)
 			continue;
