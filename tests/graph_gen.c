@@ -230,9 +230,72 @@ static struct stx_node *window_call(struct stx_graph *g, uint64_t *seed, enum st
 	return stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 }
 
+/* Scatters: an index tensor no larger than self, values that fit. Indices are 0 and 1 (test
+ * inputs). */
+static struct stx_node *scatter_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+{
+	static const char *const reduces[] = { "sum", "prod", "amax", "amin", "mean" };
+	const struct stx_op_info *info = stx_op_info(op);
+	int rank = 1 + pick(seed, 3), dim = pick(seed, rank),
+	    writes = info->nparams > 2 && op >= STX_OP_INDEX_ADD && op <= STX_OP_INDEX_FILL;
+	int64_t xs[3], is[3], n = pick(seed, 4);
+	enum stx_dtype t = pick_dtype(seed);
+	struct stx_arg args[16];
+	for (int i = 0; i < rank; i++) {
+		xs[i] = 2 + pick(seed, 3);
+		is[i] = writes ? xs[i] : i == dim ? pick(seed, 6) : 1 + pick(seed, (int)xs[i]);
+	}
+	if (writes || op == STX_OP_INDEX_PUT)
+		is[dim] = n;
+	int whole = op == STX_OP_INDEX_PUT || writes;
+	struct stx_node *x = stx_graph_input(g, NULL, stx_type_make(g, t, rank, xs), NULL, 0, NULL);
+	for (uint32_t i = 0; i < info->nparams; i++)
+		args[i] = random_arg(g, &info->params[i], seed);
+	struct stx_node *index = stx_graph_input(g, NULL,
+						 stx_type_make(g, pick(seed, 4) ? STX_I64 : STX_I32,
+							       whole ? 1 : rank, whole ? &n : is),
+						 NULL, 0, NULL);
+	if (op == STX_OP_INDEX_PUT) {
+		struct stx_val list[3] = { { NULL, 0 } };
+		list[dim] = stx_val(index, 0);
+		if (pick(seed, 2))
+			list[pick(seed, rank)] = stx_val(index, 0);
+		args[1] = stx_arg_tensors(g, list, (uint32_t)rank);
+		struct stx_node *like = stx_graph_call(
+			g, STX_OP_INDEX, NULL,
+			(struct stx_arg[]){ stx_arg_tensor(stx_val(x, 0)), args[1] }, 2, NULL);
+		if (!like)
+			return NULL;
+		struct stx_type to = { .dtype = t,
+				       .rank = like->outs[0].rank,
+				       .sizes = like->outs[0].sizes };
+		args[2] = stx_arg_tensor(stx_val(stx_graph_input(g, NULL, to, NULL, 0, NULL), 0));
+	} else {
+		args[1] = stx_arg_int(g, dim);
+		args[2] = stx_arg_tensor(stx_val(index, 0));
+		if (info->params[3].kind == STX_PARAM_TENSOR)
+			args[3] = stx_arg_tensor(
+				stx_val(stx_graph_input(g, NULL, stx_type_make(g, t, rank, is),
+							NULL, 0, NULL),
+					0));
+	}
+	if (op == STX_OP_SCATTER_REDUCE)
+		args[4] = stx_arg_str(g, reduces[pick(seed, 5)]);
+	args[0] = stx_arg_tensor(stx_val(x, 0));
+	return stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+}
+
+/* Operators whose operands must fit each other closely. */
 static int is_window(enum stx_op op)
 {
-	return op == STX_OP_CONVOLUTION || stx_op_info(op)->category == STX_CAT_WINDOW;
+	enum stx_op_category c = stx_op_info(op)->category;
+	return op == STX_OP_CONVOLUTION || c == STX_CAT_WINDOW || c == STX_CAT_SCATTER;
+}
+
+static struct stx_node *fitting_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+{
+	return stx_op_info(op)->category == STX_CAT_SCATTER ? scatter_call(g, seed, op)
+							    : window_call(g, seed, op);
 }
 
 static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int ncalls)
@@ -247,7 +310,7 @@ static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int nca
 			args[i] = random_arg(g, &info->params[i], seed);
 		struct stx_node *n =
 			is_window(op) && pick(seed, 8) == 0
-				? window_call(g, seed, op)
+				? fitting_call(g, seed, op)
 				: stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		made += n != NULL;
 	}
@@ -289,7 +352,7 @@ struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op)
 		for (uint32_t i = 0; i < info->nparams && !is_window(op); i++)
 			args[i] = random_arg(g, &info->params[i], seed);
 		struct stx_node *n =
-			is_window(op) ? window_call(g, seed, op)
+			is_window(op) ? fitting_call(g, seed, op)
 				      : stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		if (!n || !n->nouts)
 			continue;

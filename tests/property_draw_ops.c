@@ -337,6 +337,91 @@ static struct stx_node *draw_indirect(struct draw *q, enum stx_op op)
 	}
 }
 
+/* ---- scatters ---- */
+
+/* Any value of type t and these sizes, or a new input. */
+static struct stx_node *shaped(struct draw *q, enum stx_dtype t, const int64_t *sizes,
+			       uint32_t rank)
+{
+	for (int k = 0; k < 10; k++) {
+		struct stx_node *b = draw_any(q);
+		int ok = rank_of(b) == rank;
+		for (uint32_t i = 0; ok && i < rank; i++)
+			ok = size_of(q, b, i) == sizes[i];
+		if (ok)
+			return draw_as(q, b, t);
+	}
+	return draw_input(q, t, sizes, (int)rank, 0, 0);
+}
+
+static struct stx_node *draw_index_put(struct draw *q, struct stx_node *a)
+{
+	struct stx_val list[8] = { { NULL, 0 } };
+	int64_t sizes[2] = { 1 + rnd(q, 4), rnd(q, 4) ? 1 + rnd(q, 20) : q->dims[3] }, v[16];
+	uint32_t n = 1 + rnd(q, rank_of(a)), have = 0, r = 0;
+	int rank = (int)rnd(q, 3);
+	for (uint32_t i = 0; i < n; i++) {
+		if (rnd(q, 2) && (have || i + 1 < n))
+			continue;
+		struct stx_node *x = index_into(q, size_of(q, a, i), sizes + 2 - rank, rank, 1);
+		if (!x)
+			return NULL;
+		list[i] = stx_val(x, 0);
+		have++;
+	}
+	struct stx_arg indices = stx_arg_tensors(q->g, list, n);
+	struct stx_node *like = call(q, STX_OP_INDEX, ARGS(T(a), indices));
+	if (!like || rank_of(like) > 6 || numel(q, like) > MAX_ELEMS)
+		return NULL;
+	for (uint32_t i = rnd(q, 3) ? 0 : rnd(q, rank_of(like) + 1); i < rank_of(like); i++)
+		v[r++] = rnd(q, 5) ? size_of(q, like, i) : 1;
+	struct stx_node *values = shaped(q, a->outs[0].dtype, v, r);
+	return values ? call(q, STX_OP_INDEX_PUT,
+			     ARGS(T(a), indices, T(values), stx_arg_bool((int)rnd(q, 2))))
+		      : NULL;
+}
+
+/* index_add and the like: a vector of positions; scatter: a tensor of them, src no smaller. */
+static struct stx_node *draw_scatter(struct draw *q, enum stx_op op)
+{
+	static const char *const reduces[] = { "sum", "prod", "amax", "amin", "mean" };
+	const struct stx_op_info *info = stx_op_info(op);
+	struct stx_node *a = draw_any(q), *x, *src = NULL;
+	for (int k = 0; k < 8 && !rank_of(a); k++)
+		a = draw_any(q);
+	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0;
+	int line = op == STX_OP_INDEX_ADD || op == STX_OP_INDEX_COPY || op == STX_OP_INDEX_FILL;
+	enum stx_dtype t = a->outs[0].dtype;
+	int64_t is[8], vs[8], n = rnd(q, 4) ? 1 + rnd(q, 20) : q->dims[3];
+	struct stx_arg args[8];
+	if (!rank)
+		return NULL;
+	if (op == STX_OP_INDEX_PUT)
+		return draw_index_put(q, a);
+	for (uint32_t i = 0; i < rank; i++) {
+		int64_t s = size_of(q, a, i);
+		is[i] = i == d ? n : line ? s : s - (s > 1 && rnd(q, 3) == 0);
+		vs[i] = line ? is[i] : is[i] + (rnd(q, 5) == 0);
+	}
+	x = line ? index_into(q, size_of(q, a, d), &n, 1, op == STX_OP_INDEX_FILL)
+		 : index_into(q, size_of(q, a, d), is, (int)rank, 0);
+	if (x && info->params[3].kind == STX_PARAM_TENSOR)
+		src = shaped(q, t, vs, rank);
+	if (!x || (!src && info->params[3].kind == STX_PARAM_TENSOR))
+		return NULL;
+	args[0] = T(a);
+	args[1] = I((int64_t)d - (rnd(q, 3) ? 0 : rank));
+	args[2] = T(x);
+	args[3] = src ? T(src) : draw_scalar(q, t);
+	if (op == STX_OP_SCATTER_REDUCE) {
+		args[4] = stx_arg_str(q->g, PICK(q, reduces));
+		args[5] = stx_arg_bool((int)rnd(q, 2));
+	} else if (op == STX_OP_INDEX_ADD) {
+		args[4] = rnd(q, 2) ? stx_arg_default() : stx_arg_scalar_i((int64_t)rnd(q, 5) - 2);
+	}
+	return call(q, op, info->nparams, args);
+}
+
 /* A tensor like a whose size along dim is another one. */
 static struct stx_node *sibling(struct draw *q, struct stx_node *a, uint32_t dim, int same)
 {
@@ -509,6 +594,7 @@ struct stx_node *draw_call(struct draw *q, enum stx_op op)
 	case STX_CAT_REDUCE: return draw_reduce(q, op);
 	case STX_CAT_VIEW: return draw_view(q, op);
 	case STX_CAT_INDIRECT: return draw_indirect(q, op);
+	case STX_CAT_SCATTER: return draw_scatter(q, op);
 	case STX_CAT_PIECEWISE: return draw_piecewise(q, op);
 	case STX_CAT_CONTRACT: return draw_contract(q, op);
 	case STX_CAT_COMPOSITE: return draw_composite(q, op);

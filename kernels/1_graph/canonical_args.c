@@ -190,6 +190,18 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 		out[2] = stx_arg_dtype(o->dtype);
 		break;
 	case STX_OP_CAT: out[1] = dim_arg(g, n, 1, o->rank); break;
+	case STX_OP_SCATTER:
+	case STX_OP_SCATTER_REDUCE:
+	case STX_OP_SCATTER_ADD:
+	case STX_OP_SCATTER_VALUE:
+	case STX_OP_INDEX_ADD:
+	case STX_OP_INDEX_COPY:
+	case STX_OP_INDEX_FILL:
+		out[1] = dim_arg(g, n, 1, rank);
+		if (n->op != STX_OP_SCATTER_REDUCE && stx_dtype_is_float(o->dtype))
+			whole_scalar(&out[n->nargs - 1]);
+		break;
+	case STX_OP_INDEX_PUT:
 	case STX_OP_INDEX:
 		while (out[1].n && !out[1].u.tensors[out[1].n - 1].node)
 			out[1].n--;

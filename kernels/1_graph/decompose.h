@@ -25,6 +25,10 @@ stx__rule_fn stx__rule_max_pool, stx__rule_avg_pool, stx__rule_convolution;
 /* decompose_scan.c */
 stx__rule_fn stx__rule_scan;
 
+/* decompose_scatter.c */
+stx__rule_fn stx__rule_scatter_reduce, stx__rule_scatter_value, stx__rule_scatter_add,
+	stx__rule_index_put, stx__rule_index_write;
+
 /* Tables indexed by operator; NULL: no rule. */
 extern stx__rule_fn *const stx__basis_rules[STX_OP_COUNT];
 extern stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT];

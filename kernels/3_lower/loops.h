@@ -73,7 +73,7 @@ struct stx_layout { /* address of i = offset + sum strides[d]*i[d], in elements 
 };
 
 enum stx_buffer_kind { STX_BUF_INPUT, STX_BUF_CONST, STX_BUF_TEMP, STX_BUF_OUTPUT };
-enum stx_def_kind { STX_DEF_NONE, STX_DEF_POINTWISE, STX_DEF_REDUCTION };
+enum stx_def_kind { STX_DEF_NONE, STX_DEF_POINTWISE, STX_DEF_REDUCTION, STX_DEF_SCATTER };
 
 struct stx_buffer {
 	uint32_t id;
@@ -87,6 +87,13 @@ struct stx_buffer {
 	 * (POINTWISE) or the combination over rranges (REDUCTION). Body variables: 0..nranges-1,
 	 * then the reduction axes. */
 	enum stx_def_kind def;
+	/* An update in place (SCATTER): the storage is that of `base`, an earlier buffer that
+	 * nothing reads from here on; its heir is this one. Points of ranges are independent. At
+	 * each, for every point of the one reduction axis in order, element `store` (which may hold
+	 * indirect values of the body) becomes the body's result, or its combination with what is
+	 * there (monoid SUM, PROD, MAX or MIN). Other elements stay. */
+	struct stx_buffer *base, *heir;
+	uint8_t overwrite; /* no combination */
 	uint32_t nranges, nrranges;
 	const stx_ex *ranges, *rranges;
 	stx_ex store; /* element written at a point of ranges, over variables 0..nranges-1; ranges

@@ -18,7 +18,7 @@ static stx__rule_fn *const rules[] = {
 	[STX_CAT_REDUCE] = stx__rule_reduce,
 	[STX_CAT_VIEW] = stx__rule_view,
 	[STX_CAT_INDIRECT] = stx__rule_indirect,
-	[STX_CAT_SCATTER] = NULL,
+	[STX_CAT_SCATTER] = stx__rule_scatter,
 	[STX_CAT_PIECEWISE] = stx__rule_piecewise,
 	[STX_CAT_SCAN] = NULL,
 	[STX_CAT_CONTRACT] = stx__rule_contract,
@@ -179,6 +179,7 @@ int stx_lower_has_rule(enum stx_op op)
 		{ stx__rule_pointwise, stx__pointwise_has_rule },
 		{ stx__rule_view, stx__view_has_rule },
 		{ stx__rule_reduce, stx__reduce_has_rule },
+		{ stx__rule_scatter, stx__scatter_has_rule },
 	};
 	enum stx_op_category c = stx_op_info(op)->category;
 	uint32_t i;

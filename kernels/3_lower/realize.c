@@ -280,7 +280,7 @@ static struct stx_buffer *pointwise_buffer(struct stx__lower *l, struct stx__inn
 	b->ranges = s.sizes;
 	b->acc = fn->dtype;
 	b->layout.flexible = kind == STX_BUF_TEMP && strcmp(reason, "output") != 0 &&
-			     strcmp(reason, "wanted") != 0;
+			     strcmp(reason, "wanted") != 0 && strcmp(reason, "updated") != 0;
 	return define(l, b, &fn, 1, n, reason) ? NULL : b;
 }
 
@@ -338,6 +338,75 @@ struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx
 		return NULL;
 	l->vals[n->id].is_realized = 1;
 	return load_of(l, b);
+}
+
+/* ---- updates in place ---- */
+
+int stx__whole_storage(const struct stx__lower *l, const struct stx_buffer *b, struct stx__shape s,
+		       stx_ex address)
+{
+	struct stx__shape own = { b->layout.rank, b->layout.sizes };
+
+	return same_elements(l, b, s) &&
+	       address == stx__address(l->ex, own, b->layout.strides, b->layout.offset) &&
+	       s.rank == own.rank && !memcmp(s.sizes, own.sizes, s.rank * sizeof *s.sizes);
+}
+
+/* self's memory and where its elements are: its own, or a copy. */
+static struct stx_buffer *base_of(struct stx__lower *l, const struct stx_node *n,
+				  const struct stx__update *u, stx_ex *address)
+{
+	struct stx__inner *self = stx__arg(l, n, 0);
+	struct stx__shape s = stx__node_shape(n);
+	struct stx_buffer *b = u->base;
+
+	if (b) {
+		*address = self->u.load.ex;
+		return b;
+	}
+	b = pointwise_buffer(l, self, n->args[0].u.tensor.node, STX_BUF_TEMP, "updated");
+	if (b)
+		*address = stx__address(l->ex, s, b->layout.strides, b->layout.offset);
+	return b;
+}
+
+struct stx__inner *stx__realize_update(struct stx__lower *l, const struct stx_node *n,
+				       const struct stx__update *u)
+{
+	struct stx__shape out = stx__node_shape(n);
+	stx_ex address, at[STX_MAX_DIMS], chosen[STX_MAX_DIMS] = { 0 };
+	struct stx_buffer *base = base_of(l, n, u, &address), *b;
+	uint32_t k;
+
+	if (!base)
+		return NULL;
+	b = stx__new_buffer(l, STX_BUF_TEMP, NULL, u->dtype,
+			    (struct stx__shape){ base->layout.rank, base->layout.sizes });
+	if (!b)
+		return stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget");
+	b->layout = base->layout;
+	b->base = base;
+	base->heir = b;
+	b->def = STX_DEF_SCATTER;
+	b->monoid = u->monoid;
+	b->overwrite = u->overwrite;
+	b->acc = u->dtype;
+	b->nranges = u->space.rank - 1u;
+	b->ranges = u->space.sizes;
+	b->nrranges = 1;
+	b->rranges = u->space.sizes + b->nranges;
+	if ((l->err = stx__body_play_update(l->g, u, &b->body, chosen, l->d)))
+		return NULL;
+	memcpy(at, u->at, sizeof at);
+	for (k = 0; k < u->nindices; k++)
+		at[u->how[k].dim] = chosen[k];
+	b->store = stx_ex_subst(l->ex, address, at, out.rank);
+	if (b->store == STX_EX_BAD)
+		return stx__lower_fail(l, STX_E_TOO_LARGE, n, "an index expression is too large");
+	find_origins(l, b, n);
+	b->realized_by = "update";
+	l->vals[n->id].is_realized = 1;
+	return stx__inner_load(l->g, b->id, b->dtype, out, address);
 }
 
 /* ---- outputs ---- */

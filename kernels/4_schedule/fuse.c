@@ -330,6 +330,10 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct stx_buffer *h = head(f, group);
+	if (h->base) {
+		f->why = "an update in place stands alone";
+		return 0;
+	}
 	if (b->def != STX_DEF_POINTWISE || info_of(f, group)->is_phased ||
 	    !same_exs(h->ranges, h->nranges, b->ranges, b->nranges))
 		return may_be_phase(f, b, group);
@@ -410,7 +414,9 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 {
 	uint32_t latest = latest_producer(f, b);
 	f->why = fuse_at_all ? "it reads no other kernel's result" : "fusion is off";
-	if (!fuse_at_all)
+	if (b->base)
+		f->why = "an update in place stands alone";
+	if (!fuse_at_all || b->base)
 		return start(f, b);
 	struct space_slot *slot = space_slot(f, b);
 	if (latest != STX_NONE && may_follow(f, b, latest)) {

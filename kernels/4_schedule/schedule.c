@@ -28,7 +28,7 @@ static void find_needed(struct scheduling *c)
 {
 	for (uint32_t i = 0; i < c->l->buffers.n; i++) {
 		const struct stx_buffer *b = c->l->buffers.at[i];
-		c->needed[i] |= b->kind == STX_BUF_OUTPUT;
+		c->needed[i] |= b->kind == STX_BUF_OUTPUT || b->base || b->heir;
 		for (uint32_t j = 0; j < b->body.n; j++)
 			if (b->body.at[j].op == STX_B_LOAD &&
 			    c->group_of[b->body.at[j].a] != c->group_of[i])
@@ -36,6 +36,15 @@ static void find_needed(struct scheduling *c)
 	}
 	for (uint32_t i = 0; i < c->l->outputs.n; i++)
 		c->needed[c->l->outputs.at[i]] = 1;
+}
+
+/* Whose memory each buffer's elements are in: the last of a chain of updates in place. */
+static void find_storage(struct scheduling *c)
+{
+	for (uint32_t i = c->l->buffers.n; i-- > 0;) {
+		const struct stx_buffer *b = c->l->buffers.at[i];
+		c->s->storage[i] = b->heir ? c->s->storage[b->heir->id] : i;
+	}
 }
 
 /* ---- names ---- */
@@ -152,13 +161,27 @@ static stx_err build_group(struct scheduling *c, uint32_t number)
 
 /* ---- traffic ---- */
 
+static int64_t points_of(const struct scheduling *c, const struct stx_buffer *b)
+{
+	int64_t n = 1;
+	for (uint32_t i = 0; i < b->nranges; i++)
+		n = stx__sat_mul(n, stx_ex_hint(c->l->ex, b->ranges[i]));
+	for (uint32_t i = 0; i < b->nrranges; i++)
+		n = stx__sat_mul(n, stx_ex_hint(c->l->ex, b->rranges[i]));
+	return n;
+}
+
+/* Of an update in place: what it may touch. */
 static uint64_t param_bytes(const struct scheduling *c, const struct stx_kparam *q)
 {
+	const struct stx_buffer *b = c->l->buffers.at[q->buffer];
 	const struct stx_layout *layout = &c->l->buffers.at[q->buffer]->layout;
 	int64_t reach = stx_ex_hint(c->l->ex, q->elems), n = 1;
 	for (uint32_t i = 0; i < layout->rank; i++)
 		n = stx__sat_mul(n, stx_ex_hint(c->l->ex, layout->sizes[i]));
 	n = n < reach ? n : reach;
+	if (b->base && points_of(c, b) < n)
+		n = points_of(c, b);
 	return n < 0 ? 0 : (uint64_t)stx__sat_mul(n, stx_dtype_bytes(q->dtype));
 }
 
@@ -203,6 +226,10 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 	if (!c.s || !c.group_of || !c.needed)
 		return oom(&c);
 	c.s->loops = l;
+	c.s->storage = STX_NEW_ARRAY(a, uint32_t, l->buffers.n + 1);
+	if (!c.s->storage)
+		return oom(&c);
+	find_storage(&c);
 	for (uint32_t i = 0; i < l->buffers.n; i++)
 		if (l->buffers.at[i]->def != STX_DEF_NONE &&
 		    stx__order_body(l, &l->buffers.at[i]->body))

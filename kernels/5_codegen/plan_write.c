@@ -364,8 +364,11 @@ static void write_values(struct writer *w)
 		w->value_of[i] = STX_NONE;
 		if (b->kind == STX_BUF_INPUT && b->index < ninputs)
 			seen[b->index] = 1;
-		write_buffer(w, b);
+		if (w->s->storage[i] == i)
+			write_buffer(w, b);
 	}
+	for (uint32_t i = 0; i < w->l->buffers.n; i++)
+		w->value_of[i] = w->value_of[w->s->storage[i]];
 	for (uint32_t i = 0; i < ninputs && !w->err; i++)
 		if (!seen[i])
 			write_dead_input(w, i);
@@ -448,16 +451,18 @@ static void find_last_uses(struct writer *w)
 	}
 	for (uint32_t i = 0; i < w->s->kernels.n; i++)
 		for (uint32_t j = 0; j < w->s->kernels.at[i]->params.n; j++)
-			w->last_use[w->s->kernels.at[i]->params.at[j].buffer] = i + 1;
+			w->last_use[w->s->storage[w->s->kernels.at[i]->params.at[j].buffer]] =
+				i + 1;
 	for (uint32_t i = 0; i < w->l->outputs.n; i++)
-		if (is_copied(w, i))
-			w->last_use[w->l->outputs.at[i]] = STX_NONE; /* after all launches */
+		if (is_copied(w, i)) /* after all launches */
+			w->last_use[w->s->storage[w->l->outputs.at[i]]] = STX_NONE;
 }
 
 static void release_after(struct writer *w, const struct stx_kernel *k, uint32_t launch)
 {
 	for (uint32_t j = 0; j < k->params.n; j++) {
-		const struct stx_buffer *b = w->l->buffers.at[k->params.at[j].buffer];
+		const struct stx_buffer *b =
+			w->l->buffers.at[w->s->storage[k->params.at[j].buffer]];
 		int input =
 			b->kind == STX_BUF_INPUT && !w->l->g->inputs.at[b->index].node->is_param;
 		if (w->last_use[b->id] == launch + 1 && (input || b->kind == STX_BUF_TEMP))
@@ -473,7 +478,8 @@ static void write_launch(struct writer *w, uint32_t launch)
 		const struct stx_buffer *b = w->l->buffers.at[k->params.at[j].buffer];
 		if (w->value_of[b->id] == STX_NONE)
 			fail(w, STX_E_INTERNAL, k->name, "a kernel's parameter has no memory");
-		if (k->params.at[j].is_written && b->kind == STX_BUF_TEMP)
+		if (k->params.at[j].is_written && !b->base &&
+		    w->l->buffers.at[w->s->storage[b->id]]->kind == STX_BUF_TEMP)
 			put_step(w, STX_STEP_ALLOC, w->value_of[b->id], 0);
 	}
 	r.args = (uint32_t)w->arrays.n;

@@ -120,6 +120,7 @@ stx__ref_fn stx__ref_gather, stx__ref_index_select, stx__ref_embedding, stx__ref
 stx__ref_fn stx__ref_matmul, stx__ref_addmm, stx__ref_linear;           /* ref_contract.c */
 stx__ref_fn stx__ref_convolution, stx__ref_max_pool, stx__ref_avg_pool; /* ref_window.c */
 stx__ref_fn stx__ref_scan;                                              /* ref_scan.c */
+stx__ref_fn stx__ref_scatter, stx__ref_index_write, stx__ref_index_put; /* ref_scatter.c */
 stx__ref_fn stx__ref_activation, stx__ref_softmax, stx__ref_layer_norm; /* ref_composite.c */
 
 /* ---- sums ---- */

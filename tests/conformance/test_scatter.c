@@ -1,0 +1,196 @@
+/* test_scatter.c: writes at run-time indices and updates in place: the stated cases on every path,
+ * order of duplicates, bounds (B15, B17; LO-13 to LO-17). */
+#include "cases.h"
+#include "graph_gen.h"
+
+/* B17, LO-16: the last write to an element stays; LO-17: accumulation counts every one. */
+static void test_scatter_duplicates_as_stated(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%x : f32[1,3] = placeholder()\n%i : i64[3] = placeholder()\n"
+			"%s : f32[3,3] = placeholder()\n%e = expand.default(%x, [4,3])\n"
+			"%y = index_add.default(%e, 0, %i, %s)\nreturn (%y, %x)\n",
+		.in = { V(1), V(0, 0, 2), V(1, 1, 1, 2, 2, 2, 4, 4, 4) },
+		.out = { V(4, 4, 4, 1, 1, 1, 5, 5, 5, 1, 1, 1), V(1) },
+		.skip = CASE_NO_FOLD });
+	case_check(&(struct stated){
+		.text = "%x : i64[4] = placeholder()\n%i : i64[4] = placeholder()\n"
+			"%v : i64[4] = placeholder()\n%y = index_put.default(%x, [%i], %v, True)\n"
+			"%z = index_put.default(%x, [%i], %v)\n"
+			"%c = index_copy.default(%x, 0, %i, %v)\n"
+			"%f = index_fill.int_Scalar(%x, 0, %i, 9)\nreturn (%y, %z, %c, %f)\n",
+		.in = { V(0), V(1, 1, 1, 3), V(1, 2, 4, 8) },
+		.out = { V(0, 7, 0, 8), V(0, 4, 0, 8), V(0, 4, 0, 8), V(0, 9, 0, 9) },
+		.skip = CASE_NO_FOLD });
+	/* LO-17: every index the same, at lengths that leave vector tails */
+	static const int64_t lengths[] = { 1, 15, 64, 100, 1025 };
+	for (int k = 0; k < 5; k++) {
+		double n = (double)lengths[k];
+		case_check_at(
+			&(struct stated){
+				.text = "%x : f32[3] = placeholder()\n%i : i64[@] = placeholder()\n"
+					"%v : f32[@] = placeholder()\n"
+					"%y = scatter_add.default(%x, 0, %i, %v)\nreturn (%y,)\n",
+				.in = { V(5), V(1), V(1) },
+				.out = { V(5, 5 + n, 5) },
+				.skip = CASE_NO_FOLD },
+			lengths[k]);
+	}
+}
+
+/* Reductions of scatter_reduce, with and without self. */
+static void test_scatter_reduce_kinds_as_stated(void **state)
+{
+	static const struct {
+		const char *how, *self;
+		double out[3];
+	} kinds[] = {
+		{ "sum", "True", { 7, 2, 8 } },       { "sum", "False", { 6, 2, 5 } },
+		{ "prod", "True", { 5, 2, 15 } },     { "prod", "False", { 5, 2, 5 } },
+		{ "amax", "True", { 5, 2, 5 } },      { "amax", "False", { 5, 2, 5 } },
+		{ "amin", "True", { 1, 2, 3 } },      { "amin", "False", { 1, 2, 5 } },
+		{ "mean", "True", { 7. / 3, 2, 4 } }, { "mean", "False", { 3, 2, 5 } },
+	};
+	(void)state;
+	for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+		char text[400];
+		snprintf(text, sizeof text,
+			 "%%x : f64[3] = placeholder()\n%%i : i64[3] = placeholder()\n"
+			 "%%v : f64[3] = placeholder()\n"
+			 "%%y = scatter_reduce.two(%%x, 0, %%i, %%v, '%s', include_self=%s)\n"
+			 "return (%%y,)\n",
+			 kinds[k].how, kinds[k].self);
+		case_check(&(struct stated){ .text = text,
+					     .in = { V(1, 2, 3), V(0, 0, 2), V(1, 5, 5) },
+					     .out = { { kinds[k].out, 3 } },
+					     .skip = CASE_NO_FOLD });
+	}
+	/* NaN wins, -0 < +0; integers round down; bools are or and and */
+	case_check(&(struct stated){
+		.text = "%x : f32[3] = placeholder()\n%i : i64[4] = placeholder()\n"
+			"%v : f32[4] = placeholder()\n"
+			"%y = scatter_reduce.two(%x, 0, %i, %v, 'amax')\n"
+			"%z = scatter_reduce.two(%x, 0, %i, %v, 'amin')\nreturn (%y, %z)\n",
+		.in = { V(1, -0.0, 3), V(0, 1, 1, 2), V(NAN, -0.0, 0.0, 2) },
+		.out = { V(NAN, 0.0, 3), V(NAN, -0.0, 2) },
+		.skip = CASE_NO_FOLD });
+	case_check(&(struct stated){
+		.text = "%x : i32[2] = placeholder()\n%i : i64[2] = placeholder()\n"
+			"%v : i32[2] = placeholder()\n%b : bool[2] = placeholder()\n"
+			"%c : bool[2] = placeholder()\n"
+			"%y = scatter_reduce.two(%x, 0, %i, %v, 'mean')\n"
+			"%s = scatter_add.default(%b, 0, %i, %c)\n"
+			"%p = scatter_reduce.two(%b, 0, %i, %c, 'prod')\nreturn (%y, %s, %p)\n",
+		.in = { V(7, 7), V(0, 0), V(-10, -5), V(0, 1), V(1, 1) },
+		.out = { V(-3, 7), V(1, 1), V(0, 1) },
+		.skip = CASE_NO_FOLD });
+	/* halves accumulate in f32 and round once: 2048 + 1 + 1 */
+	case_check(&(struct stated){
+		.text = "%x : f16[1] = placeholder()\n%i : i64[2] = placeholder()\n"
+			"%v : f16[2] = placeholder()\n%y = scatter_add.default(%x, 0, %i, %v)\n"
+			"%z = index_put.default(%x, [%i], %v, True)\nreturn (%y, %z)\n",
+		.in = { V(2048), V(0, 0), V(1, 1) },
+		.out = { V(2050), V(2050) },
+		.skip = CASE_NO_FOLD });
+}
+
+static void check_bounds(const char *call, const double *index, int64_t n, int bad,
+			 const double *out)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	const char *text =
+		stx_arena_printf(a,
+				 "%%x : f32[4] = placeholder()\n%%i : i64[6] = placeholder()\n"
+				 "%%s : f32[6] = placeholder()\n%%y = %s\nreturn (%%y,)\n",
+				 call);
+	const double x[] = { 1, 2, 3, 4 }, src[] = { 1, 2, 3, 4, 5, 6 };
+	struct stx_graph *g = case_parse(a, text);
+	struct stx_tensor in[3], got[1];
+	for (uint32_t i = 0; i < 3; i++)
+		case_shape(g, &g->inputs.at[i], &in[i]);
+	case_fill(a, &in[0], (struct values){ x, 4 }, 0);
+	case_fill(a, &in[1], (struct values){ index, n }, 0);
+	case_fill(a, &in[2], (struct values){ src, 6 }, 0);
+	for (const char *const *t = compiled_targets(); *t; t++) {
+		struct stx_diag d = { 0 };
+		struct compiled c;
+		assert_int_equal(compiled_build(text, *t, COMPILED_FUSED, &c, &d), 0);
+		stx_err e = compiled_run(&c, COMPILED_POOL, in, 3, got, &d);
+		if (!!e != bad || (e && e != STX_E_BOUNDS))
+			fail_msg("%s on %s: %d %s", call, *t, e, d.text);
+		if (e && !strstr(d.text, "must be in [0, 4)"))
+			fail_msg("%s: the message is '%s'", call, d.text);
+		for (int i = 0; !e && i < 4; i++)
+			assert_true(((float *)got[0].data)[i] == out[i]);
+		for (int i = 0; i < 4; i++) /* self is unchanged */
+			assert_true(((const float *)in[0].data)[i] == (float)x[i]);
+		if (!e)
+			compiled_free_outputs(got, 1);
+		compiled_free(&c);
+	}
+	struct stx_diag d = { 0 };
+	stx_err f = stx_ref_evaluate(g, in, 3, got, 0, &d);
+	assert_int_equal(f, bad ? STX_E_BOUNDS : 0);
+	if (!f)
+		compiled_free_outputs(got, 1);
+	stx_arena_free(a);
+}
+
+/* B15: what wraps and what does not, reported from inside the parallel region. */
+static void test_scatter_bounds_as_stated(void **state)
+{
+	static const double sum[] = { 5, 8, 8, 10 };
+	static const char reduce[] = "scatter_reduce.two(%x, 0, %i, %s, 'sum')",
+			  add[] = "index_add.default(%x, 0, %i, %s)",
+			  put[] = "index_put.default(%x, [%i], %s, True)",
+			  copy[] = "index_copy.default(%x, 0, %i, %s)";
+	(void)state;
+	check_bounds(reduce, (double[]){ 0, 1, 0, 1, 2, 3 }, 6, 0, sum);
+	check_bounds(reduce, (double[]){ 0, 1, 0, 1, 2, -1 }, 6, 1, NULL);
+	check_bounds(reduce, (double[]){ 0, 1, 0, 1, 2, 4 }, 6, 1, NULL);
+	check_bounds(add, (double[]){ 0, 1, 0, 1, 2, -1 }, 6, 1, NULL);
+	check_bounds(copy, (double[]){ 0, 1, 0, 1, 2, -1 }, 6, 1, NULL);
+	check_bounds(put, (double[]){ 0, 1, 0, 1, 2, -1 }, 6, 0, sum);
+	check_bounds(put, (double[]){ 0, 1, 0, 1, 2, -5 }, 6, 1, NULL);
+	case_check(&(struct stated){ .text = "%x : f32[4] = placeholder()\n"
+					     "%i : i64[1] = placeholder()\n"
+					     "%y = index.Tensor(%x, [%i])\n"
+					     "%f = index_fill.int_Scalar(%x, 0, %i, 7)\n"
+					     "return (%y, %f)\n",
+				     .in = { V(1, 2, 3, 4), V(-1) },
+				     .out = { V(4), V(1, 2, 3, 7) },
+				     .skip = CASE_NO_FOLD });
+}
+
+/* index_put: indices that broadcast, are apart, leave dimensions out; masks. */
+static void test_scatter_index_put_shapes(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%x : i32[2,3,4] = placeholder()\n%i : i64[2,1] = placeholder()\n"
+			"%j : i64[2] = placeholder()\n%v : i32[2,2,3] = placeholder()\n"
+			"%y = index_put.default(%x, [%i, None, %j], %v)\nreturn (%y,)\n",
+		.in = { V(0), V(0, -1), V(1, 3), V(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12) },
+		.out = { V(0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6, 0, 7, 0, 10, 0, 8, 0, 11, 0, 9, 0,
+			   12) },
+		.skip = CASE_NO_FOLD });
+	case_check(&(struct stated){
+		.text = "%x : f32[2,3] = placeholder()\n%m : bool[2] = placeholder()\n"
+			"%v : f32[] = placeholder()\n%y = index_put.default(%x, [%m], %v)\n"
+			"%z = index_put.default(%x, [%m], %v, True)\nreturn (%y, %z)\n",
+		.in = { V(1, 2, 3, 4, 5, 6), V(0, 1), V(10) },
+		.out = { V(1, 2, 3, 10, 10, 10), V(1, 2, 3, 14, 15, 16) },
+		.skip = CASE_NO_FOLD });
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_scatter_duplicates_as_stated),
+		cmocka_unit_test(test_scatter_reduce_kinds_as_stated),
+		cmocka_unit_test(test_scatter_bounds_as_stated),
+		cmocka_unit_test(test_scatter_index_put_shapes),
+	};
+	return cmocka_run_group_tests(tests, case_setup, NULL);
+}
