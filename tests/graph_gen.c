@@ -285,6 +285,73 @@ static struct stx_node *scatter_call(struct stx_graph *g, uint64_t *seed, enum s
 	return stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 }
 
+/* Writes through a view of x: src has the shape of what the view reads. */
+static struct stx_node *through_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+{
+	enum stx_op read = op == STX_OP_SLICE_SCATTER    ? STX_OP_SLICE
+			   : op == STX_OP_SELECT_SCATTER ? STX_OP_SELECT
+							 : STX_OP_DIAGONAL;
+	const struct stx_op_info *info = stx_op_info(read);
+	struct stx_arg args[8];
+	int64_t xs[3] = { 1 + pick(seed, 4), 1 + pick(seed, 4), 1 + pick(seed, 4) };
+	enum stx_dtype t = pick_dtype(seed);
+	struct stx_node *x =
+		stx_graph_input(g, NULL, stx_type_make(g, t, 1 + pick(seed, 3), xs), NULL, 0, NULL);
+	args[0] = stx_arg_node(x);
+	for (uint32_t i = 1; i < info->nparams; i++)
+		args[i] = random_arg(g, &info->params[i], seed);
+	struct stx_node *like = stx_graph_call(g, read, NULL, args, info->nparams, NULL);
+	if (!like)
+		return NULL;
+	struct stx_type to = { .dtype = t,
+			       .rank = like->outs[0].rank,
+			       .sizes = like->outs[0].sizes };
+	memmove(args + 2, args + 1, (info->nparams - 1) * sizeof *args);
+	args[1] = stx_arg_node(stx_graph_input(g, NULL, to, NULL, 0, NULL));
+	return stx_graph_call(g, op, NULL, args, info->nparams + 1, NULL);
+}
+
+/* Gradients that add at indices, which are 0 and 1, and masked_scatter. */
+static struct stx_node *table_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+{
+	static const enum stx_dtype floats[] = { STX_F32, STX_F64, STX_F16 };
+	enum stx_dtype t = floats[pick(seed, 3)];
+	int64_t s[4] = { 1 + pick(seed, 3), 1 + pick(seed, 3), 2, 1 + pick(seed, 3) };
+	int64_t in[4] = { s[0], s[1], 3, s[3] };
+	int rank = 3 + pick(seed, 2);
+	struct stx_arg args[8];
+	if (op == STX_OP_MASKED_SCATTER) {
+		int64_t all = s[0] * s[1] + pick(seed, 3);
+		args[0] = stx_arg_node(
+			stx_graph_input(g, NULL, stx_type_make(g, t, 2, s), NULL, 0, NULL));
+		args[1] = stx_arg_node(stx_graph_input(
+			g, NULL, stx_type_make(g, STX_BOOL, 1 + pick(seed, 2), s), NULL, 0, NULL));
+		args[2] = stx_arg_node(
+			stx_graph_input(g, NULL, stx_type_make(g, t, 1, &all), NULL, 0, NULL));
+		return stx_graph_call(g, op, NULL, args, 3, NULL);
+	}
+	args[0] = stx_arg_node(
+		stx_graph_input(g, NULL, stx_type_make(g, t, rank, s + 4 - rank), NULL, 0, NULL));
+	if (op == STX_OP_EMBEDDING_BACK) {
+		args[1] = stx_arg_node(stx_graph_input(
+			g, NULL, stx_type_make(g, STX_I64, rank - 1, s + 4 - rank), NULL, 0, NULL));
+		args[2] = stx_arg_int(g, 2 + pick(seed, 3));
+		args[3] = stx_arg_int(g, pick(seed, 3) - 1);
+		args[4] = stx_arg_bool(pick(seed, 2));
+		return stx_graph_call(g, op, NULL, args, 5, NULL);
+	}
+	int64_t two[2] = { 2, 2 }, one[2] = { 1, 1 }, zero[2] = { 0, 0 };
+	args[1] = stx_arg_node(
+		stx_graph_input(g, NULL, stx_type_make(g, t, rank, in + 4 - rank), NULL, 0, NULL));
+	args[2] = stx_arg_ints(g, two, 2);
+	args[3] = args[5] = stx_arg_ints(g, one, 2);
+	args[4] = stx_arg_ints(g, zero, 2);
+	args[6] = stx_arg_bool(0);
+	args[7] = stx_arg_node(stx_graph_input(
+		g, NULL, stx_type_make(g, STX_I64, rank, s + 4 - rank), NULL, 0, NULL));
+	return stx_graph_call(g, op, NULL, args, 8, NULL);
+}
+
 /* Operators whose operands must fit each other closely. */
 static int is_window(enum stx_op op)
 {
@@ -294,8 +361,17 @@ static int is_window(enum stx_op op)
 
 static struct stx_node *fitting_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
 {
-	return stx_op_info(op)->category == STX_CAT_SCATTER ? scatter_call(g, seed, op)
-							    : window_call(g, seed, op);
+	switch (op) {
+	case STX_OP_SLICE_SCATTER:
+	case STX_OP_SELECT_SCATTER:
+	case STX_OP_DIAGONAL_SCATTER: return through_call(g, seed, op);
+	case STX_OP_MASKED_SCATTER:
+	case STX_OP_EMBEDDING_BACK:
+	case STX_OP_MAX_POOL2D_BACK: return table_call(g, seed, op);
+	default:
+		return stx_op_info(op)->category == STX_CAT_SCATTER ? scatter_call(g, seed, op)
+								    : window_call(g, seed, op);
+	}
 }
 
 static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int ncalls)

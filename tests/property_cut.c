@@ -25,6 +25,8 @@ int prop_inexact(const struct stx_node *n)
 	case STX_OP_SCATTER_REDUCE:
 		return strcmp(n->args[4].u.str, "amax") && strcmp(n->args[4].u.str, "amin");
 	case STX_OP_INDEX_PUT: return n->args[3].u.i != 0;
+	case STX_OP_EMBEDDING_BACK:
+	case STX_OP_MAX_POOL2D_BACK:
 	case STX_OP_SCATTER_ADD:
 	case STX_OP_INDEX_ADD:
 	case STX_OP_SUM:
@@ -264,6 +266,14 @@ static node bound_of_scatter(struct bound *b)
 {
 	struct stx_arg args[6];
 	int put = b->n->op == STX_OP_INDEX_PUT, at = put ? 2 : 3;
+	if (b->n->op == STX_OP_EMBEDDING_BACK || b->n->op == STX_OP_MAX_POOL2D_BACK) {
+		struct stx_arg sized[8];
+		memcpy(sized, b->n->args, b->n->nargs * sizeof *sized);
+		sized[0] = T(size(b, 0));
+		if (b->n->op == STX_OP_MAX_POOL2D_BACK)
+			sized[1] = T(operand(b, 1));
+		return TIMES(call(b, b->n->op, b->n->nargs, sized), b->u * (b->count + 6));
+	}
 	memcpy(args, b->n->args, b->n->nargs * sizeof *args);
 	if (b->n->op == STX_OP_SCATTER_REDUCE && !strcmp(args[4].u.str, "prod"))
 		return CALL(FULL_LIKE, T((node)(uintptr_t)b->n), F(-1), stx_arg_dtype(STX_F64));
@@ -286,6 +296,8 @@ static node tolerance(struct bound *b, double *relative)
 	       reach = b->t == STX_F64 ? 760 : 110; /* largest |x - max| that is not 0 */
 	*relative = 0;
 	switch (b->n->op) {
+	case STX_OP_EMBEDDING_BACK:
+	case STX_OP_MAX_POOL2D_BACK:
 	case STX_OP_SCATTER_REDUCE:
 	case STX_OP_SCATTER_ADD:
 	case STX_OP_INDEX_ADD:
@@ -338,6 +350,8 @@ static double count_of(const struct stx_graph *g, const struct stx_node *n)
 	case STX_OP_SCATTER_REDUCE:
 	case STX_OP_SCATTER_ADD:
 	case STX_OP_INDEX_ADD: return numel(g, stx_val_type(n->args[3].u.tensor));
+	case STX_OP_EMBEDDING_BACK:
+	case STX_OP_MAX_POOL2D_BACK: return numel(g, stx_val_type(n->args[0].u.tensor));
 	case STX_OP_INDEX_PUT: {
 		double most = 1; /* broadcast together */
 		for (uint32_t i = 0; i < n->args[1].n; i++)
@@ -491,6 +505,8 @@ static double sum_size(const struct sizes *s, const struct stx_node *n)
 			return INFINITY;
 		return a + count * operand_size(s, &n->args[3]) *
 				   (n->nargs > 4 ? fabs(number(&n->args[4])) : 1);
+	case STX_OP_EMBEDDING_BACK: return n->args[4].u.i ? INFINITY : count * a;
+	case STX_OP_MAX_POOL2D_BACK: return count * a;
 	case STX_OP_INDEX_PUT: return a + count * operand_size(s, &n->args[2]);
 	case STX_OP_SCATTER_REDUCE:
 		return strcmp(n->args[4].u.str, "prod") ? a + count * operand_size(s, &n->args[3])

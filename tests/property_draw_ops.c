@@ -50,6 +50,17 @@ static struct stx_arg pointwise_arg(struct draw *q, enum stx_op op, const struct
 	}
 }
 
+/* A reading of the same bytes; NaN keeps no defined bits, so only whole numbers are read. */
+static struct stx_node *draw_view_dtype(struct draw *q)
+{
+	static const enum stx_dtype whole[] = { STX_I8,  STX_U8,  STX_I16, STX_U16,
+						STX_I32, STX_U32, STX_I64, STX_U64 };
+	struct stx_node *a = draw_any(q);
+	if (stx_dtype_is_float(a->outs[0].dtype))
+		a = draw_as(q, a, PICK(q, whole));
+	return call(q, STX_OP_VIEW_DTYPE, ARGS(T(a), stx_arg_dtype(PICK(q, whole))));
+}
+
 static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
 {
 	const struct stx_op_info *info = stx_op_info(op);
@@ -57,6 +68,8 @@ static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
 						    STX_F16, STX_I64, STX_BOOL };
 	struct stx_arg args[8];
 	struct stx_node *a = draw_any(q), *c;
+	if (op == STX_OP_VIEW_DTYPE)
+		return draw_view_dtype(q);
 	for (int k = 0; k < 6; k++) {
 		uint32_t first = 1;
 		args[0] = T(a);
@@ -88,6 +101,25 @@ static struct stx_node *draw_create(struct draw *q, enum stx_op op)
 	enum stx_dtype t = draw_dtype(q);
 	int64_t sizes[3] = { q->dims[1], q->dims[2], q->dims[3] };
 	uint32_t rank = rnd(q, 4);
+	struct stx_node *a = draw_any(q);
+	switch (op) {
+	case STX_OP_EMPTY:
+		return call(q, op,
+			    ARGS(stx_arg_ints(q->g, sizes + 3 - rank, rank), stx_arg_dtype(t)));
+	case STX_OP_EMPTY_STRIDED:
+		return call(q, op,
+			    ARGS(stx_arg_ints(q->g, sizes + 3 - rank, rank),
+				 stx_arg_ints(q->g, sizes + 3 - rank, rank), stx_arg_dtype(t)));
+	case STX_OP_SCALAR_TENSOR: return call(q, op, ARGS(draw_scalar(q, t), stx_arg_dtype(t)));
+	case STX_OP_SYM_SIZE: return call(q, op, ARGS(T(a), I(0)));
+	case STX_OP_SYM_NUMEL: return call(q, op, ARGS(T(a)));
+	case STX_OP_SYM_STRIDE:
+	case STX_OP_SYM_OFFSET:
+		a = call(q, STX_OP_CLONE, ARGS(T(a)));
+		return op == STX_OP_SYM_OFFSET ? call(q, op, ARGS(T(a)))
+					       : call(q, op, ARGS(T(a), I(0)));
+	default: break;
+	}
 	if (op == STX_OP_FULL)
 		return call(q, op,
 			    ARGS(stx_arg_ints(q->g, sizes + 3 - rank, rank), draw_scalar(q, t),
@@ -235,7 +267,31 @@ static struct stx_node *draw_view(struct draw *q, enum stx_op op)
 {
 	struct stx_node *a = draw_any(q);
 	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0, e = rank ? rnd(q, rank) : 0;
+	int64_t v[8], w[8], left;
 	switch (op) {
+	case STX_OP_ALIAS:
+	case STX_OP_DETACH: return call(q, op, ARGS(T(a)));
+	case STX_OP_AS_STRIDED: /* of memory of its own */
+		a = call(q, STX_OP_CLONE, ARGS(T(a)));
+		for (rank = 0, left = numel(q, a); rank < 3 && left > 0; rank++) {
+			v[rank] = 1 + rnd(q, 4);
+			w[rank] = rnd(q, 4) ? rnd(q, 7) : 0;
+			while (v[rank] > 1 && (v[rank] - 1) * w[rank] >= left)
+				v[rank]--;
+			left -= (v[rank] - 1) * w[rank];
+		}
+		return call(
+			q, op,
+			ARGS(T(a), stx_arg_ints(q->g, v, rank), stx_arg_ints(q->g, w, rank),
+			     left > 0 && rnd(q, 2) ? I(rnd(q, (uint32_t)left)) : stx_arg_none()));
+	case STX_OP_UNBIND: return call(q, op, ARGS(T(a), I(d)));
+	case STX_OP_SPLIT: return call(q, op, ARGS(T(a), I(1 + rnd(q, 5)), I(d)));
+	case STX_OP_SPLIT_SIZES:
+		if (!rank)
+			return NULL;
+		v[0] = rnd(q, (uint32_t)size_of(q, a, d) + 1);
+		v[1] = size_of(q, a, d) - v[0];
+		return call(q, op, ARGS(T(a), stx_arg_ints(q->g, v, 2), I(d)));
 	case STX_OP_VIEW:
 	case STX_OP_RESHAPE: return call(q, op, ARGS(T(a), factors(q, numel(q, a))));
 	case STX_OP_PERMUTE: return call(q, op, ARGS(T(a), permutation(q, rank)));
@@ -381,6 +437,78 @@ static struct stx_node *draw_index_put(struct draw *q, struct stx_node *a)
 		      : NULL;
 }
 
+/* Writes through a slice, one position, a diagonal. */
+static struct stx_node *draw_through(struct draw *q, enum stx_op op, struct stx_node *a, uint32_t d)
+{
+	int64_t n = size_of(q, a, d), sizes[8];
+	uint32_t rank = rank_of(a), k = 0;
+	struct stx_node *like, *src;
+	struct stx_arg args[6] = { T(a) };
+	if (op == STX_OP_SLICE_SCATTER) {
+		args[2] = I(d);
+		args[3] = I((int64_t)rnd(q, (uint32_t)n + 2) - (rnd(q, 3) ? 0 : n));
+		args[4] = rnd(q, 2) ? stx_arg_none() : I(n - (int64_t)rnd(q, 3));
+		args[5] = I(1 + rnd(q, 3));
+		like = call(q, STX_OP_SLICE, ARGS(T(a), args[2], args[3], args[4], args[5]));
+	} else if (op == STX_OP_SELECT_SCATTER) {
+		if (!n)
+			return NULL;
+		args[2] = I((int64_t)d - (rnd(q, 2) ? 0 : rank));
+		args[3] = I((int64_t)rnd(q, (uint32_t)n) - (rnd(q, 2) ? 0 : n));
+		like = call(q, STX_OP_SELECT, ARGS(T(a), args[2], args[3]));
+	} else {
+		args[2] = I((int64_t)rnd(q, 5) - 2);
+		args[3] = I(d);
+		args[4] = I(rnd(q, rank));
+		like = call(q, STX_OP_DIAGONAL, ARGS(T(a), args[2], args[3], args[4]));
+	}
+	if (!like)
+		return NULL;
+	for (uint32_t i = 0; i < rank_of(like); i++)
+		sizes[k++] = size_of(q, like, i);
+	src = shaped(q, a->outs[0].dtype, sizes, k);
+	args[1] = src ? T(src) : stx_arg_none();
+	return src ? call(q, op, stx_op_info(op)->nparams, args) : NULL;
+}
+
+static struct stx_node *draw_table(struct draw *q, enum stx_op op, struct stx_node *a)
+{
+	int64_t s[4] = { 1 + rnd(q, 3), 1 + rnd(q, 4), 1 + rnd(q, 4), q->dims[3] }, in[4], plane;
+	uint32_t rank = 3 + rnd(q, 2);
+	enum stx_dtype t = draw_float_dtype(q);
+	struct stx_node *x, *m, *ix;
+	if (op == STX_OP_MASKED_SCATTER) {
+		int64_t all = numel(q, a);
+		m = draw_input(q, STX_BOOL, NULL, 0, 0, 0);
+		x = draw_partner(q, a);
+		if (x && numel(q, x) <= all && rank_of(x) <= rank_of(a))
+			m = call(q, STX_OP_GT_SCALAR, ARGS(T(x), stx_arg_scalar_i(0)));
+		x = m && all ? shaped(q, a->outs[0].dtype, &all, 1) : NULL;
+		return x ? call(q, op, ARGS(T(a), T(m), T(x))) : NULL;
+	}
+	x = shaped(q, t, s + 4 - rank, rank);
+	if (op == STX_OP_EMBEDDING_BACK) {
+		int64_t rows = 1 + rnd(q, 9);
+		ix = index_into(q, rows, s + 4 - rank, (int)rank - 1, 0);
+		return x && ix ? call(q, op,
+				      ARGS(T(x), T(ix), I(rows), I((int64_t)rnd(q, 3) - 1),
+					   stx_arg_bool((int)rnd(q, 2))))
+			       : NULL;
+	}
+	memcpy(in, s, sizeof in);
+	in[2] += 1;
+	in[3] += 1;
+	plane = in[2] * in[3];
+	m = shaped(q, t, in + 4 - rank, rank);
+	ix = index_into(q, plane, s + 4 - rank, (int)rank, 0);
+	if (!x || !m || !ix)
+		return NULL;
+	struct stx_arg two = stx_arg_ints(q->g, (int64_t[]){ 2, 2 }, 2),
+		       one = stx_arg_ints(q->g, (int64_t[]){ 1, 1 }, 2),
+		       zero = stx_arg_ints(q->g, (int64_t[]){ 0, 0 }, 2);
+	return call(q, op, ARGS(T(x), T(m), two, one, zero, one, stx_arg_bool(0), T(ix)));
+}
+
 /* index_add and the like: a vector of positions; scatter: a tensor of them, src no smaller. */
 static struct stx_node *draw_scatter(struct draw *q, enum stx_op op)
 {
@@ -398,6 +526,10 @@ static struct stx_node *draw_scatter(struct draw *q, enum stx_op op)
 		return NULL;
 	if (op == STX_OP_INDEX_PUT)
 		return draw_index_put(q, a);
+	if (op >= STX_OP_SLICE_SCATTER && op <= STX_OP_DIAGONAL_SCATTER)
+		return draw_through(q, op, a, d);
+	if (op >= STX_OP_MASKED_SCATTER)
+		return draw_table(q, op, a);
 	for (uint32_t i = 0; i < rank; i++) {
 		int64_t s = size_of(q, a, i);
 		is[i] = i == d ? n : line ? s : s - (s > 1 && rnd(q, 3) == 0);
@@ -466,6 +598,14 @@ static struct stx_node *draw_piecewise(struct draw *q, enum stx_op op)
 		return call(
 			q, op,
 			ARGS(T(a), stx_arg_ints(q->g, ints, n), draw_scalar(q, a->outs[0].dtype)));
+	case STX_OP_COPY:
+	case STX_OP_FILL_TENSOR: {
+		struct stx_node *b = op == STX_OP_COPY
+					     ? draw_partner(q, a)
+					     : draw_input(q, draw_dtype(q), NULL, 0, 0, 0);
+		return b ? call(q, op, ARGS(T(a), T(b))) : NULL;
+	}
+	case STX_OP_FILL: return call(q, op, ARGS(T(a), draw_scalar(q, a->outs[0].dtype)));
 	case STX_OP_REPEAT:
 		n = rank + rnd(q, 2);
 		for (uint32_t i = 0; i < n; i++)

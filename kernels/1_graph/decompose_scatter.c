@@ -204,3 +204,156 @@ int stx__rule_index_put(struct stx__build *b, const struct stx_node *n, struct s
 	out[0] = stx__b_cast(b, stx__b_call(b, STX_OP_INDEX_PUT, 4, a), t);
 	return 0;
 }
+
+/* ---- writes through other views ---- */
+
+int stx__rule_select_scatter(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *t = &n->outs[0];
+	stx_ex sizes[STX_MAX_DIMS];
+	uint32_t dim = 0;
+	int64_t at;
+	if (stx__infer_dim(b->g, n, n->args[2].u.ex, t->rank, &dim, b->d) ||
+	    !stx_ex_is_const(b->g->ex, n->args[3].u.ex, &at))
+		return stx__b_fail(b, STX_E_INVALID, "a dimension or index out of range");
+	memcpy(sizes, t->sizes, t->rank * sizeof *sizes);
+	sizes[dim] = stx_ex_const(b->g->ex, 1);
+	struct stx_arg a[] = { n->args[0],
+			       stx_arg_tensor(stx__b_view(b, stx__operand(n, 1), t->rank, sizes)),
+			       stx_arg_int(b->g, dim),
+			       stx_arg_int(b->g, at),
+			       at == -1 ? stx_arg_none() : stx_arg_int(b->g, at + 1),
+			       stx_arg_int(b->g, 1) };
+	out[0] = stx__b_call(b, STX_OP_SLICE_SCATTER, 6, a);
+	return 0;
+}
+
+/* Positions k + first for k in [0, size). */
+static struct stx_val positions(struct stx__build *b, int64_t first, int64_t size)
+{
+	struct stx_arg a[] = { stx_arg_scalar_i(first), stx_arg_scalar_i(first + size),
+			       stx_arg_scalar_i(1), stx_arg_dtype(STX_I64) };
+	return stx__b_call(b, STX_OP_ARANGE, 4, a);
+}
+
+/* The two dimensions in front, indexed by known positions; the diagonal's is src's last one. */
+int stx__rule_diagonal_scatter(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *t = &n->outs[0], *s = stx__infer_type(n, 1);
+	uint32_t d1 = 0, d2 = 0, k = 2;
+	int64_t order[STX_MAX_DIMS], back[STX_MAX_DIMS], turn[STX_MAX_DIMS], off, len;
+	if (stx__infer_dim(b->g, n, n->args[3].u.ex, t->rank, &d1, b->d) ||
+	    stx__infer_dim(b->g, n, n->args[4].u.ex, t->rank, &d2, b->d) ||
+	    !stx_ex_is_const(b->g->ex, n->args[2].u.ex, &off))
+		return stx__b_fail(b, STX_E_INVALID, "a dimension out of range");
+	if (!stx_ex_is_const(b->g->ex, s->sizes[s->rank - 1], &len))
+		return stx__b_fail(b, STX_E_UNSUPPORTED, "a diagonal of symbolic length");
+	if (is_empty(b, stx__operand(n, 1))) {
+		out[0] = stx__operand(n, 0);
+		return 0;
+	}
+	order[0] = d1;
+	order[1] = d2;
+	for (uint32_t i = 0; i < t->rank; i++)
+		if (i != d1 && i != d2)
+			order[k++] = i;
+	for (uint32_t i = 0; i < t->rank; i++)
+		back[order[i]] = i;
+	for (uint32_t i = 0; i < s->rank; i++)
+		turn[i] = (int64_t)(i ? i : s->rank) - 1;
+	struct stx_val list[2] = { positions(b, off < 0 ? -off : 0, len),
+				   positions(b, off > 0 ? off : 0, len) };
+	struct stx_arg ps[] = { n->args[0], stx_arg_ints(b->g, order, t->rank) };
+	struct stx_arg pv[] = { n->args[1], stx_arg_ints(b->g, turn, s->rank) };
+	struct stx_arg put[] = { stx_arg_tensor(stx__b_call(b, STX_OP_PERMUTE, 2, ps)),
+				 stx_arg_tensors(b->g, list, 2),
+				 stx_arg_tensor(stx__b_call(b, STX_OP_PERMUTE, 2, pv)),
+				 stx_arg_bool(0) };
+	struct stx_arg pb[] = { stx_arg_tensor(stx__b_call(b, STX_OP_INDEX_PUT, 4, put)),
+				stx_arg_ints(b->g, back, t->rank) };
+	out[0] = stx__b_call(b, STX_OP_PERMUTE, 2, pb);
+	return 0;
+}
+
+/* ---- others ---- */
+
+/* The element of source that each masked place takes is the number of masked places before it. */
+int stx__rule_masked_scatter(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *t = &n->outs[0];
+	struct stx_val source = stx__operand(n, 2);
+	stx_ex all = stx_type_numel(b->g, t), have = stx_type_numel(b->g, stx_val_type(source));
+	if (stx_ex_equals(b->g->ex, all, 0)) {
+		out[0] = stx__b_expand(b, stx__operand(n, 0), t->rank, t->sizes);
+		return 0;
+	}
+	struct stx_val mask = stx__b_expand(b, stx__operand(n, 1), t->rank, t->sizes);
+	struct stx_val self = stx__b_expand(b, stx__operand(n, 0), t->rank, t->sizes);
+	struct stx_val flat = stx__b_view(b, mask, 1, &all);
+	struct stx_arg scan[] = { stx_arg_tensor(flat), stx_arg_int(b->g, 0),
+				  stx_arg_dtype(STX_I64) };
+	struct stx_val at = stx__b_number(
+		b, STX_OP_SUB_SCALAR, stx__b_call(b, STX_OP_CUMSUM, 3, scan), stx_arg_scalar_i(1));
+	struct stx_val zero = stx__b_full(b, 0, NULL, stx_arg_scalar_i(0), STX_I64);
+	at = stx__b_where(b, flat, at, zero);
+	struct stx_arg pick[] = { stx_arg_tensor(stx__b_view(b, source, 1, &have)),
+				  stx_arg_int(b->g, 0), stx_arg_tensor(at) };
+	struct stx_val v = stx__b_call(b, STX_OP_INDEX_SELECT, 3, pick);
+	out[0] = stx__b_where(b, mask, stx__b_view(b, v, t->rank, t->sizes), self);
+	return 0;
+}
+
+/* Rows of the gradient are added where their index says; those of padding_idx are not. */
+int stx__rule_embedding_back(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *t = &n->outs[0];
+	struct stx_val index = stx__operand(n, 1), dy = stx__operand(n, 0);
+	stx_ex rows[2] = { stx_type_numel(b->g, stx_val_type(index)), t->sizes[1] };
+	stx_ex column[2] = { rows[0], stx_ex_const(b->g->ex, 1) };
+	enum stx_dtype wide = stx__wide(t->dtype);
+	int64_t padding;
+	struct stx_val zero = stx__b_full(b, 2, t->sizes, stx_arg_scalar_i(0), wide);
+	if (is_empty(b, index)) {
+		out[0] = stx__b_cast(b, zero, t->dtype);
+		return 0;
+	}
+	dy = stx__b_cast(b, stx__b_view(b, dy, 2, rows), wide);
+	struct stx_val line = stx__b_view(b, index, 1, rows),
+		       col = stx__b_view(b, index, 2, column);
+	if (n->args[4].u.i) {
+		struct stx_val ones = stx__b_full(b, 1, rows, stx_arg_scalar_i(1), STX_I64);
+		struct stx_val none = stx__b_full(b, 1, t->sizes, stx_arg_scalar_i(0), STX_I64);
+		struct stx_val count = scatter(b, none, stx_arg_int(b->g, 0), line, ones, "sum");
+		struct stx_arg pick[] = { stx_arg_tensor(count), stx_arg_int(b->g, 0),
+					  stx_arg_tensor(line) };
+		count = stx__b_call(b, STX_OP_INDEX_SELECT, 3, pick);
+		dy = stx__b_two(b, STX_OP_DIV, dy,
+				stx__b_cast(b, stx__b_view(b, count, 2, column), wide));
+	}
+	if (stx_ex_is_const(b->g->ex, n->args[3].u.ex, &padding) && padding >= 0) {
+		struct stx_val pad =
+			stx__b_number(b, STX_OP_EQ_SCALAR, col, stx_arg_scalar_i(padding));
+		dy = stx__b_where(b, pad, stx__b_full(b, 0, NULL, stx_arg_scalar_i(0), wide), dy);
+	}
+	col = stx__b_expand(b, col, 2, rows);
+	out[0] = stx__b_cast(b, scatter(b, zero, stx_arg_int(b->g, 0), col, dy, "sum"), t->dtype);
+	return 0;
+}
+
+/* indices count the elements of one plane of self. */
+int stx__rule_max_pool_back(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *t = &n->outs[0], *y = stx__infer_type(n, 0);
+	stx_ex planes = stx_ex_const(b->g->ex, 1), in[2], to[2];
+	for (uint32_t i = 0; i + 2 < t->rank; i++)
+		planes = stx_ex_mul(b->g->ex, planes, t->sizes[i]);
+	in[0] = to[0] = planes;
+	in[1] = stx_ex_mul(b->g->ex, y->sizes[y->rank - 2], y->sizes[y->rank - 1]);
+	to[1] = stx_ex_mul(b->g->ex, t->sizes[t->rank - 2], t->sizes[t->rank - 1]);
+	struct stx_val zero = stx__b_full(b, 2, to, stx_arg_scalar_i(0), t->dtype);
+	struct stx_val r =
+		scatter(b, zero, stx_arg_int(b->g, 1), stx__b_view(b, stx__operand(n, 7), 2, in),
+			stx__b_view(b, stx__operand(n, 0), 2, in), "sum");
+	out[0] = stx__b_view(b, r, t->rank, t->sizes);
+	return 0;
+}

@@ -124,6 +124,111 @@ static stx_err check_masked_put(struct stx_graph *g, const struct stx_node *n, u
 	return 0;
 }
 
+/* ---- writes through a view: src has the view's shape ---- */
+
+static stx_err check_through(struct stx_graph *g, struct stx_node *n, enum stx_op op,
+			     uint32_t nargs, stx_shape_fn *shape, struct stx_diag *d)
+{
+	const struct stx_type *x = stx__infer_type(n, 0), *src = stx__infer_type(n, 1);
+	struct stx_node read = *n;
+	struct stx_arg args[5];
+	args[0] = n->args[0];
+	memcpy(args + 1, n->args + 2, (nargs - 1) * sizeof *args);
+	read.op = op;
+	read.args = args;
+	read.nargs = nargs;
+	stx_err e = same_type(n, x, src, d);
+	e = e ? e : shape(g, &read, d);
+	if (e)
+		return e;
+	int ok = src->rank == read.outs[0].rank;
+	for (uint32_t i = 0; ok && i < src->rank; i++)
+		ok = src->sizes[i] == read.outs[0].sizes[i];
+	if (!ok)
+		return STX__INFER_FAIL(d, n, "src does not have the shape that it replaces");
+	return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
+}
+
+stx_err stx_shape_slice_scatter(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	return check_through(g, n, STX_OP_SLICE, 5, stx_shape_slice, d);
+}
+
+stx_err stx_shape_select_scatter(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	return check_through(g, n, STX_OP_SELECT, 3, stx_shape_select, d);
+}
+
+stx_err stx_shape_diagonal_scatter(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	return check_through(g, n, STX_OP_DIAGONAL, 4, stx_shape_diagonal, d);
+}
+
+/* ---- others ---- */
+
+stx_err stx_shape_masked_scatter(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_type *x = stx__infer_type(n, 0), *m = stx__infer_type(n, 1);
+	const struct stx_type *types[2] = { x, m };
+	struct stx_type all;
+	int64_t numel;
+	stx_err e = same_type(n, x, stx__infer_type(n, 2), d);
+	if (!e && m->dtype != STX_BOOL)
+		return STX__INFER_FAIL(d, n, "the mask is %s, not bool", stx_dtype_name(m->dtype));
+	e = e ? e : stx_infer_broadcast(g, types, 2, &all, d);
+	if (e)
+		return e;
+	if (!stx_ex_is_const(g->ex, stx_type_numel(g, &all), &numel))
+		return stx_fail(d, STX_E_UNSUPPORTED, "infer", n->name,
+				"masked_scatter of symbolic sizes");
+	if (numel && stx_ex_equals(g->ex, stx_type_numel(g, stx__infer_type(n, 2)), 0))
+		return STX__INFER_FAIL(d, n, "source has no elements");
+	return stx__infer_set(g, n, x->dtype, all.rank, all.sizes, d);
+}
+
+stx_err stx_shape_embedding_back(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_type *dy = stx__infer_type(n, 0), *ix = stx__infer_type(n, 1);
+	stx_ex sizes[2];
+	stx_err e = check_index(n, ix, d);
+	if (e)
+		return e;
+	int ok = dy->rank == ix->rank + 1u && stx_dtype_is_float(dy->dtype);
+	for (uint32_t i = 0; ok && i < ix->rank; i++)
+		ok = dy->sizes[i] == ix->sizes[i];
+	if (!ok)
+		return STX__INFER_FAIL(
+			d, n,
+			"grad_output must be floating-point, of the shape of indices "
+			"and one dimension more");
+	sizes[0] = n->args[2].u.ex;
+	sizes[1] = dy->sizes[dy->rank - 1];
+	if (stx_ex_interval(g->ex, sizes[0]).lo < 0 ||
+	    !stx_ex_is_const(g->ex, n->args[3].u.ex, NULL))
+		return STX__INFER_FAIL(d, n, "num_weights is negative, or padding_idx no constant");
+	return stx__infer_set(g, n, dy->dtype, 2, sizes, d);
+}
+
+stx_err stx_shape_max_pool_back(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_type *dy = stx__infer_type(n, 0), *x = stx__infer_type(n, 1),
+			      *ix = stx__infer_type(n, 7);
+	stx_err e = check_index(n, ix, d);
+	e = e ? e : same_type(n, x, dy, d);
+	if (e)
+		return e;
+	int ok = (x->rank == 3 || x->rank == 4) && dy->rank == x->rank && ix->rank == x->rank;
+	for (uint32_t i = 0; ok && i < x->rank; i++)
+		ok = dy->sizes[i] == ix->sizes[i] &&
+		     (i + 2 >= x->rank || dy->sizes[i] == x->sizes[i]);
+	if (!ok || !stx_dtype_is_float(x->dtype))
+		return STX__INFER_FAIL(
+			d, n,
+			"grad_output and indices must have self's rank (3 or 4), one "
+			"shape, and a floating-point type");
+	return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
+}
+
 /* The values broadcast to what index.Tensor gives for the same indices. */
 stx_err stx_shape_index_put(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {

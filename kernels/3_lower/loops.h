@@ -87,13 +87,14 @@ struct stx_buffer {
 	 * (POINTWISE) or the combination over rranges (REDUCTION). Body variables: 0..nranges-1,
 	 * then the reduction axes. */
 	enum stx_def_kind def;
-	/* An update in place (SCATTER): the storage is that of `base`, an earlier buffer that
-	 * nothing reads from here on; its heir is this one. Points of ranges are independent. At
-	 * each, for every point of the one reduction axis in order, element `store` (which may hold
+	/* An update in place: the storage is that of `base`, an earlier buffer that nothing reads
+	 * from here on; its heir is this one. Elements that are not stored stay. A POINTWISE one
+	 * stores every element once. Of a SCATTER the points of ranges are independent; at each,
+	 * for every point of the one reduction axis in order, element `store` (which may hold
 	 * indirect values of the body) becomes the body's result, or its combination with what is
-	 * there (monoid SUM, PROD, MAX or MIN). Other elements stay. */
+	 * there (monoid SUM, PROD, MAX or MIN). */
 	struct stx_buffer *base, *heir;
-	uint8_t overwrite; /* no combination */
+	uint8_t overwrite; /* SCATTER: no combination */
 	uint32_t nranges, nrranges;
 	const stx_ex *ranges, *rranges;
 	stx_ex store; /* element written at a point of ranges, over variables 0..nranges-1; ranges

@@ -83,7 +83,8 @@ struct stx__update {
 	struct stx_buffer *base; /* that argument's, read by nothing else; NULL: a copy is made */
 	enum stx_dtype dtype;
 	enum stx_monoid monoid;
-	uint8_t overwrite; /* instead of combining */
+	uint8_t overwrite;    /* instead of combining */
+	uint8_t is_unordered; /* no element is updated twice: all axes are independent */
 	uint8_t nindices;
 	struct stx__shape space;
 	struct stx__inner *value, *index[STX_MAX_DIMS]; /* over the space; indices are i64 */

@@ -458,7 +458,6 @@ static int scatter_fields(struct parse *s)
 {
 	size_t n;
 	const char *name;
-	uint32_t base;
 	int m;
 
 	if (!need(s, "reduction_ranges=") || !list(s, &s->b->rranges, &s->b->nrranges) ||
@@ -469,7 +468,14 @@ static int scatter_fields(struct parse *s)
 	if (m < 0)
 		return bad(s, "an unknown combination");
 	s->b->monoid = (enum stx_monoid)m;
-	if (!need(s, ",") || !need(s, "base=") || !buffer_ref(s, &base) || !need(s, ","))
+	return need(s, ",");
+}
+
+static int base_field(struct parse *s)
+{
+	uint32_t base;
+
+	if (!buffer_ref(s, &base) || !need(s, ","))
 		return 0;
 	s->b->base = s->l->buffers.at[base];
 	if (s->b->base->heir)
@@ -504,7 +510,9 @@ static int definition(struct parse *s)
 		return 0;
 	b->acc = b->dtype;
 	if ((b->def == STX_DEF_REDUCTION && !reduction_fields(s)) ||
-	    (b->def == STX_DEF_SCATTER && (!scatter_fields(s) || !skip_store(s, &store))))
+	    (b->def == STX_DEF_SCATTER && !scatter_fields(s)) ||
+	    (take(s, "base=") && !base_field(s)) ||
+	    (b->def == STX_DEF_SCATTER && !skip_store(s, &store)))
 		return 0;
 	if (b->nranges + b->nrranges > 2 * STX_MAX_DIMS)
 		return bad(s, "too many axes");

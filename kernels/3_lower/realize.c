@@ -387,13 +387,13 @@ struct stx__inner *stx__realize_update(struct stx__lower *l, const struct stx_no
 	b->layout = base->layout;
 	b->base = base;
 	base->heir = b;
-	b->def = STX_DEF_SCATTER;
+	b->def = u->is_unordered ? STX_DEF_POINTWISE : STX_DEF_SCATTER;
 	b->monoid = u->monoid;
 	b->overwrite = u->overwrite;
 	b->acc = u->dtype;
-	b->nranges = u->space.rank - 1u;
+	b->nranges = u->space.rank - !u->is_unordered;
 	b->ranges = u->space.sizes;
-	b->nrranges = 1;
+	b->nrranges = !u->is_unordered;
 	b->rranges = u->space.sizes + b->nranges;
 	if ((l->err = stx__body_play_update(l->g, u, &b->body, chosen, l->d)))
 		return NULL;

@@ -367,7 +367,7 @@ static composite_fn *const composites[STX_OP_COUNT] = {
 
 int stx__pointwise_has_rule(enum stx_op op)
 {
-	return composites[op] || stx_op_info(op)->prim >= 0;
+	return composites[op] || stx_op_info(op)->prim >= 0 || op == STX_OP_VIEW_DTYPE;
 }
 
 /* ---- the helper ---- */
@@ -473,6 +473,11 @@ struct stx__inner *stx__rule_pointwise(struct stx__lower *l, const struct stx_no
 			return x;
 		v[0] = operand(&p, x);
 		r = cast(&p, v[0], n->outs[0].dtype);
+		return l->err ? NULL : build(&p, r);
+	}
+	if (n->op == STX_OP_VIEW_DTYPE) { /* the same bits */
+		v[0] = operand(&p, stx__arg(l, n, 0));
+		r = op3(&p, STX_P_BITCAST, n->outs[0].dtype, v[0], 0, 0);
 		return l->err ? NULL : build(&p, r);
 	}
 	gather(&p, v);

@@ -16,7 +16,8 @@
 
 int stx__scatter_has_rule(enum stx_op op)
 {
-	return op == STX_OP_SCATTER || op == STX_OP_SCATTER_REDUCE || op == STX_OP_INDEX_PUT;
+	return op == STX_OP_SCATTER || op == STX_OP_SCATTER_REDUCE || op == STX_OP_INDEX_PUT ||
+	       op == STX_OP_SLICE_SCATTER;
 }
 
 /* ---- the memory that is updated ---- */
@@ -199,12 +200,19 @@ static int find_common(struct scatter *s, struct common *c)
 static void unravel(struct scatter *s, const struct common *c, stx_ex *at)
 {
 	struct stx_exprs *x = s->l->ex;
-	stx_ex t = axis(s, s->rank - 1);
-	uint32_t e;
+	stx_ex t = axis(s, s->rank - 1), one = stx_ex_const(x, 1);
+	uint32_t e, outer = 0;
 
+	while (outer < c->rank && c->sizes[outer] == one)
+		outer++;
 	for (e = c->rank; e-- > 0;) {
-		at[e] = e ? stx_ex_mod(x, t, c->sizes[e]) : t;
-		t = e ? stx_ex_floordiv(x, t, c->sizes[e]) : t;
+		stx_ex size = c->sizes[e];
+
+		if (stx_ex_interval(x, size).lo < 1)
+			size = stx_ex_max(x, size, one);
+		at[e] = size == one ? stx_ex_const(x, 0) : e > outer ? stx_ex_mod(x, t, size) : t;
+		if (size != one && e > outer)
+			t = stx_ex_floordiv(x, t, size);
 	}
 }
 
@@ -260,6 +268,65 @@ static struct stx__inner *lower_index_put(struct scatter *s)
 	return finish(s);
 }
 
+/* ---- slice_scatter: known positions ---- */
+
+/* src where the slice reaches, self elsewhere: one masked piecewise function. */
+static struct stx__inner *piecewise(struct scatter *s, uint32_t dim, stx_ex start, int64_t step)
+{
+	struct stx_exprs *x = s->l->ex;
+	struct stx__shape out = stx__node_shape(s->n);
+	struct stx__inner *src = stx__arg(s->l, s->n, 1),
+			  *fn[2] = { NULL, stx__arg(s->l, s->n, 0) };
+	struct stx__cond *conds = STX_NEW_ARRAY(s->l->arena, struct stx__cond, 2);
+	struct stx__piece *pieces = STX_NEW_ARRAY(s->l->arena, struct stx__piece, 2);
+	stx_ex *map = STX_NEW_ARRAY(s->l->arena, stx_ex, out.rank + 1u);
+	stx_ex from, by = stx_ex_const(x, step), end;
+	uint32_t d;
+
+	if (!src || !fn[1] || !conds || !pieces || !map)
+		return NULL;
+	for (d = 0; d < out.rank; d++)
+		map[d] = stx__axis(x, d, out.sizes[d]);
+	from = stx_ex_sub(x, map[dim], start);
+	end = stx_ex_add(x, start, stx_ex_mul(x, src->sizes[dim], by));
+	conds[0] = (struct stx__cond){ map[dim], start, end };
+	conds[1] = (struct stx__cond){ stx_ex_mod(x, from, by), STX_EX_BAD, stx_ex_const(x, 1) };
+	pieces[0] = (struct stx__piece){ conds, step > 1 ? 2 : 1 };
+	map[dim] = stx_ex_floordiv(x, from, by);
+	fn[0] = stx__inner_view(s->l->g, src, out, map);
+	return fn[0] ? stx__inner_pieces(s->l->g, src->dtype, out, fn, pieces, 2) : NULL;
+}
+
+/* In place when self's memory is its own, else an ordinary function of both. */
+static struct stx__inner *lower_slice_scatter(struct scatter *s)
+{
+	const struct stx_node *n = s->n;
+	struct stx__inner *src = stx__arg(s->l, n, 1);
+	stx_ex start = n->args[3].kind == STX_ARG_INT ? n->args[3].u.ex : stx_ex_const(s->l->ex, 0);
+	int64_t dim, step;
+	uint32_t d, k;
+
+	if (!src || !stx__const_arg(s->l, n, n->args[2].u.ex, &dim) ||
+	    !stx__const_arg(s->l, n, n->args[5].u.ex, &step))
+		return NULL;
+	k = stx__dim(dim, n->outs[0].rank);
+	if (stx__shape_is_empty(s->l->ex, (struct stx__shape){ src->rank, src->sizes }))
+		return stx__arg(s->l, n, 0);
+	if (stx_ex_interval(s->l->ex, start).lo < 0)
+		return stx__lower_fail(s->l, STX_E_UNSUPPORTED, n, "a symbolic start of a slice");
+	s->u.base = own_buffer(s->l, n);
+	if (!s->u.base)
+		return piecewise(s, k, start, step);
+	s->u.overwrite = 1;
+	s->u.is_unordered = 1;
+	s->u.space = (struct stx__shape){ src->rank, src->sizes };
+	s->u.value = src;
+	for (d = 0; d < src->rank; d++)
+		s->u.at[d] = stx__axis(s->l->ex, d, src->sizes[d]);
+	s->u.at[k] = stx_ex_add(s->l->ex, start, stx_ex_muli(s->l->ex, s->u.at[k], step));
+	return stx__realize_update(s->l, n, &s->u);
+}
+
 struct stx__inner *stx__rule_scatter(struct stx__lower *l, const struct stx_node *n)
 {
 	struct scatter s = { .l = l, .n = n };
@@ -268,5 +335,7 @@ struct stx__inner *stx__rule_scatter(struct stx__lower *l, const struct stx_node
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
 				       stx_op_info(n->op)->overload);
 	s.u.dtype = n->outs[0].dtype;
+	if (n->op == STX_OP_SLICE_SCATTER)
+		return lower_slice_scatter(&s);
 	return n->op == STX_OP_INDEX_PUT ? lower_index_put(&s) : lower_scatter(&s);
 }

@@ -98,10 +98,11 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 	if (b->def == STX_DEF_SCATTER) {
 		stx_bytes_puts(out, "  reduction_ranges=");
 		print_list(n, b->rranges, b->nrranges, out);
-		stx_bytes_printf(out, ",\n  combine=%s,\n  base='%s',\n",
-				 b->overwrite ? "store" : stx_monoid_info(b->monoid)->text,
-				 b->base->name);
+		stx_bytes_printf(out, ",\n  combine=%s,\n",
+				 b->overwrite ? "store" : stx_monoid_info(b->monoid)->text);
 	}
+	if (b->base)
+		stx_bytes_printf(out, "  base='%s',\n", b->base->name);
 	if (b->def == STX_DEF_SCATTER || b->store != layout_address(n)) {
 		stx_bytes_puts(out, "  store=");
 		stx__loops_ex(n, b->store, out);

@@ -124,8 +124,8 @@ static stx_err check_update(const struct check *c)
 	if (!base || base->id >= b->id || base->heir != b || base->dtype != b->dtype ||
 	    base->def == STX_DEF_NONE)
 		return bad(c, "an update of no earlier memory", 0);
-	if (b->nrranges != 1 || b->body.nresults != 1 ||
-	    (!b->overwrite && b->monoid > STX_MONOID_MIN))
+	if (b->def == STX_DEF_SCATTER && (b->nrranges != 1 || b->body.nresults != 1 ||
+					  (!b->overwrite && b->monoid > STX_MONOID_MIN)))
 		return bad(c, "a malformed scatter", 0);
 	return 0;
 }
@@ -135,7 +135,7 @@ static stx_err check_definition(const struct check *c)
 	const struct stx_buffer *b = c->b;
 	uint32_t i, want = b->def == STX_DEF_REDUCTION ? stx_monoid_info(b->monoid)->nvals : 1;
 	enum stx_dtype t = b->def == STX_DEF_REDUCTION ? b->acc : b->dtype;
-	stx_err e = b->def == STX_DEF_SCATTER ? check_update(c) : 0;
+	stx_err e = b->def == STX_DEF_SCATTER || b->base ? check_update(c) : 0;
 
 	if (e)
 		return e;

@@ -121,6 +121,9 @@ stx__ref_fn stx__ref_matmul, stx__ref_addmm, stx__ref_linear;           /* ref_c
 stx__ref_fn stx__ref_convolution, stx__ref_max_pool, stx__ref_avg_pool; /* ref_window.c */
 stx__ref_fn stx__ref_scan;                                              /* ref_scan.c */
 stx__ref_fn stx__ref_scatter, stx__ref_index_write, stx__ref_index_put; /* ref_scatter.c */
+stx__ref_fn stx__ref_identity, stx__ref_copy_into, stx__ref_constant, stx__ref_split,
+	stx__ref_view_dtype, stx__ref_as_strided, stx__ref_through, stx__ref_masked_scatter,
+	stx__ref_embedding_back, stx__ref_max_pool_back; /* ref_memory.c */
 stx__ref_fn stx__ref_activation, stx__ref_softmax, stx__ref_layer_norm; /* ref_composite.c */
 
 /* ---- sums ---- */

@@ -184,6 +184,144 @@ static void test_scatter_index_put_shapes(void **state)
 		.skip = CASE_NO_FOLD });
 }
 
+/* Writes through views: a slice, one position, a diagonal; also where self may be overwritten. */
+static void test_scatter_through_views(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%x : f32[2,4] = placeholder()\n%v : f32[2,2] = placeholder()\n"
+			"%w : f32[2] = placeholder()\n"
+			"%a = slice_scatter.default(%x, %v, 1, 0, 4, 2)\n"
+			"%b = select_scatter.default(%x, %w, 1, -1)\n"
+			"%c = diagonal_scatter.default(%x, %w, 1)\n"
+			"%d = slice_scatter.default(%x, %v, 1, -2)\nreturn (%a, %b, %c, %d, %x)\n",
+		.in = { V(1, 2, 3, 4, 5, 6, 7, 8), V(10, 20, 30, 40), V(-1, -2) },
+		.out = { V(10, 2, 20, 4, 30, 6, 40, 8), V(1, 2, 3, -1, 5, 6, 7, -2),
+			 V(1, -1, 3, 4, 5, 6, -2, 8), V(1, 2, 10, 20, 5, 6, 30, 40),
+			 V(1, 2, 3, 4, 5, 6, 7, 8) } });
+	case_check(&(struct stated){
+		.text = "%x : f32[2,2] = placeholder()\n%v : f32[1,2] = placeholder()\n"
+			"%w : f32[2] = placeholder()\n%m = mm.default(%x, %x)\n"
+			"%t = permute.default(%m, [1, 0])\n"
+			"%a = slice_scatter.default(%t, %v, 0, 1)\n"
+			"%b = select_scatter.default(%a, %w, 1, 0)\nreturn (%b,)\n",
+		.in = { V(1, 2, 3, 4), V(100, 200), V(-1, -2) },
+		.out = { V(-1, 15, -2, 200) } });
+}
+
+static void test_scatter_gradients_as_stated(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%g : f32[3,2] = placeholder()\n%i : i64[3] = placeholder()\n"
+			"%a = embedding_dense_backward.default(%g, %i, 3, -1, False)\n"
+			"%b = embedding_dense_backward.default(%g, %i, 3, 2, False)\n"
+			"%c = embedding_dense_backward.default(%g, %i, 3, -1, True)\n"
+			"return (%a, %b, %c)\n",
+		.in = { V(1, 2, 3, 4, 5, 6), V(0, 2, 0) },
+		.out = { V(6, 8, 0, 0, 3, 4), V(6, 8, 0, 0, 0, 0), V(3, 4, 0, 0, 3, 4) },
+		.skip = CASE_NO_FOLD });
+	case_check(&(struct stated){
+		.text = "%g : f32[1,1,2,2] = placeholder()\n%x : f32[1,1,3,3] = placeholder()\n"
+			"%i : i64[1,1,2,2] = placeholder()\n"
+			"%a = max_pool2d_with_indices_backward.default(%g, %x, [2,2], [1,1], "
+			"[0,0], "
+			"[1,1], False, %i)\nreturn (%a,)\n",
+		.in = { V(1, 2, 3, 4), V(0), V(4, 4, 4, 8) },
+		.out = { V(0, 0, 0, 0, 6, 0, 0, 0, 4) },
+		.skip = CASE_NO_FOLD });
+	case_check(&(struct stated){
+		.text = "%x : f32[2,3] = placeholder()\n%m : bool[3] = placeholder()\n"
+			"%s : f32[5] = placeholder()\n%a = masked_scatter.default(%x, %m, %s)\n"
+			"return (%a,)\n",
+		.in = { V(1, 2, 3, 4, 5, 6), V(1, 0, 1), V(10, 20, 30, 40, 50) },
+		.out = { V(10, 2, 20, 30, 5, 40) } });
+}
+
+/* B19: the same bytes as another type, little-endian, with a write in between. */
+static void test_scatter_other_types_of_the_same_bytes(void **state)
+{
+	double x[24], y[24];
+	(void)state;
+	for (int i = 0; i < 24; i++) {
+		int64_t v = i - 12;
+		int32_t lo = (int32_t)((uint32_t)v * 2 + 4),
+			hi = (int32_t)((uint32_t)(v >> 32) * 2 + 4);
+		x[i] = (double)v;
+		y[i] = (double)(int64_t)((uint64_t)(uint32_t)hi << 32 | (uint32_t)lo);
+	}
+	assert_true(y[12] == 17179869188 && y[23] == 17179869210);
+	case_check(&(struct stated){
+		.text = "%x : i64[4,6] = placeholder()\n%v = view.dtype(%x, i32)\n"
+			"%a = mul.Scalar(%v, 2)\n%b = add.Scalar(%a, 4)\n"
+			"%f = full.default([4,3], 2, dtype=i64)\n"
+			"%w = slice_scatter.default(%x, %f, 1, 2, 5)\n"
+			"%y = view.dtype(%b, i64)\nreturn (%y, %w)\n",
+		.in = { { x, 24 } },
+		.out = { { y, 24 },
+			 V(-12, -11, 2, 2, 2, -7, -6, -5, 2, 2, 2, -1, 0, 1, 2, 2, 2, 5, 6, 7, 2, 2,
+			   2, 11) } });
+	case_check(
+		&(struct stated){ .text = "%x : f32[2] = placeholder()\n%a = view.dtype(%x, i32)\n"
+					  "%b = view.dtype(%x, u8)\n%c = view.dtype(%b, f32)\n"
+					  "return (%a, %b, %c)\n",
+				  .in = { V(1, -2) },
+				  .out = { V(0x3f800000, -0x40000000),
+					   V(0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0), V(1, -2) } });
+}
+
+/* Memory seen with other strides; lists of parts; sizes as values. */
+static void test_scatter_memory_operators(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%x : f32[2,3] = placeholder()\n%t : f32[3,2] = placeholder(strides=[1, "
+			"3])\n"
+			"%a = as_strided.default(%x, [2, 2], [1, 2], 1)\n"
+			"%b = as_strided.default(%t, [2, 3], [3, 1])\n"
+			"%e = exp.default(%x)\n%c = as_strided.default(%e, [3], [0], 5)\n"
+			"%n = sym_numel.default(%x)\n%s = sym_stride.int(%t, 1)\n"
+			"return (%a, %b, %c, %n, %s)\n",
+		.in = { V(0, 1, 2, 3, 4, 0), V(5, 6, 7, 8, 9, 10) },
+		.out = { V(1, 3, 2, 4), V(5, 6, 7, 8, 9, 10), V(1), V(6), V(3) },
+		.skip = CASE_NO_FOLD });
+	case_check(&(struct stated){
+		.text = "%x : i32[5] = placeholder()\n"
+			"%a : (i32[2], i32[0], i32[3]) = split_with_sizes.default(%x, [2, 0, 3])\n"
+			"%b : (i32[2], i32[2], i32[1]) = split.Tensor(%x, 2)\n"
+			"%z = empty.memory_format([2])\n%f = fill.Scalar(%x, 7)\n"
+			"%c = copy.default(%z, %b)\n%u = alias.default(%x)\n"
+			"return (%a:2, %b:2, %z, %f, %c, %u)\n",
+		.in = { V(1, 2, 3, 4, 5) },
+		.out = { V(3, 4, 5), V(5), V(0), V(7), V(1, 2), V(1, 2, 3, 4, 5) },
+		.skip = CASE_NO_FOLD });
+}
+
+/* Results whose shape depends on data are refused by name. */
+static void test_scatter_data_dependent_shapes_are_refused(void **state)
+{
+	static const char *const calls[] = { "nonzero.default(%x)",
+					     "_local_scalar_dense.default(%x)",
+					     "index.Tensor(%y, [%x])",
+					     "masked_select.default(%y, %x)" };
+	(void)state;
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+		struct stx_arena *a = stx_arena_new(0);
+		const char *text = stx_arena_printf(a,
+						    "%%x : bool[4] = placeholder()\n"
+						    "%%y : f32[4] = placeholder()\n%%r = %s\n"
+						    "return (%%r,)\n",
+						    calls[i]);
+		struct stx_graph *g;
+		struct stx_diag d = { 0 };
+		assert_int_equal(stx_graph_parse(a, text, strlen(text), &g, &d), STX_E_UNSUPPORTED);
+		if (i != 2)
+			assert_non_null(strstr(d.text, calls[i][0] == 95 ? "0-d tensor"
+									 : "depends on data"));
+		stx_arena_free(a);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -191,6 +329,11 @@ int main(void)
 		cmocka_unit_test(test_scatter_reduce_kinds_as_stated),
 		cmocka_unit_test(test_scatter_bounds_as_stated),
 		cmocka_unit_test(test_scatter_index_put_shapes),
+		cmocka_unit_test(test_scatter_through_views),
+		cmocka_unit_test(test_scatter_gradients_as_stated),
+		cmocka_unit_test(test_scatter_other_types_of_the_same_bytes),
+		cmocka_unit_test(test_scatter_memory_operators),
+		cmocka_unit_test(test_scatter_data_dependent_shapes_are_refused),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
 }

@@ -1,0 +1,223 @@
+/* decompose_memory.c: copies, other readings of the same bytes, lists of parts and sizes in terms
+ * of views, indexing and bit operations. All exact. */
+#include <string.h>
+
+#include "decompose.h"
+#include "infer.h"
+
+int stx__rule_same(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	(void)b;
+	out[0] = stx__operand(n, 0);
+	return 0;
+}
+
+/* copy, fill.Tensor: a value, converted and stretched; self gives the type. */
+int stx__rule_copy(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *t = &n->outs[0];
+	out[0] = stx__b_expand(b, stx__b_cast(b, stx__operand(n, 1), t->dtype), t->rank, t->sizes);
+	return 0;
+}
+
+/* fill.Scalar, scalar_tensor */
+int stx__rule_fill(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *t = &n->outs[0];
+	out[0] = stx__b_full(b, t->rank, t->sizes, n->args[n->op == STX_OP_FILL ? 1 : 0], t->dtype);
+	return 0;
+}
+
+/* Zeros: what an undefined value is must not depend on the run. */
+int stx__rule_empty(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *t = &n->outs[0];
+	out[0] = stx__b_full(b, t->rank, t->sizes, stx_arg_scalar_i(0), t->dtype);
+	return 0;
+}
+
+int stx__rule_split(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	uint32_t dim = 0, rank = stx__infer_type(n, 0)->rank;
+	int64_t at = 0, size;
+	if (stx__infer_dim(b->g, n, n->args[n->nargs - 1].u.ex, rank, &dim, b->d))
+		return stx__b_fail(b, STX_E_INVALID, "a dimension out of range");
+	for (uint32_t i = 0; i < n->nouts; i++) {
+		if (n->op == STX_OP_UNBIND) {
+			struct stx_arg a[] = { n->args[0], stx_arg_int(b->g, dim),
+					       stx_arg_int(b->g, i) };
+			out[i] = stx__b_call(b, STX_OP_SELECT, 3, a);
+			continue;
+		}
+		if (!stx_ex_is_const(b->g->ex, n->outs[i].sizes[dim], &size))
+			return stx__b_fail(b, STX_E_UNSUPPORTED, "a part of symbolic size");
+		struct stx_arg a[] = { n->args[0], stx_arg_int(b->g, dim), stx_arg_int(b->g, at),
+				       stx_arg_int(b->g, at + size), stx_arg_int(b->g, 1) };
+		out[i] = stx__b_call(b, STX_OP_SLICE, 5, a);
+		at += size;
+	}
+	return 0;
+}
+
+/* ---- view.dtype ---- */
+
+static enum stx_dtype bits_of(int bytes)
+{
+	return bytes == 1 ? STX_U8 : bytes == 2 ? STX_U16 : bytes == 4 ? STX_U32 : STX_U64;
+}
+
+/* The same bits as type t of the same width; a bool is a byte that is 0 or 1. */
+static struct stx_val as_bits(struct stx__build *b, struct stx_val x, enum stx_dtype t)
+{
+	enum stx_dtype from = stx_val_type(x)->dtype;
+	if (from == STX_BOOL || t == STX_BOOL)
+		return from == t ? x
+				 : stx__b_cast(b, from == STX_BOOL ? x : as_bits(b, x, STX_U8), t);
+	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_dtype(t) };
+	return from == t ? x : stx__b_call(b, STX_OP_VIEW_DTYPE, 2, a);
+}
+
+/* 0, 8*bytes, 16*bytes, ...: where the parts of a wide number begin, little-endian. */
+static struct stx_val shifts(struct stx__build *b, int64_t parts, int bytes, enum stx_dtype t)
+{
+	struct stx_arg a[] = { stx_arg_scalar_i(0), stx_arg_scalar_i(parts * bytes * 8),
+			       stx_arg_scalar_i(bytes * 8), stx_arg_dtype(STX_I64) };
+	return stx__b_cast(b, stx__b_call(b, STX_OP_ARANGE, 4, a), t);
+}
+
+int stx__rule_view_dtype(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_val x = stx__operand(n, 0);
+	const struct stx_type *t = &n->outs[0], *from = stx_val_type(x);
+	int wide = stx_dtype_bytes(from->dtype), narrow = stx_dtype_bytes(t->dtype);
+	stx_ex sizes[STX_MAX_DIMS + 1];
+	if (from->dtype == t->dtype) {
+		out[0] = x;
+		return 0;
+	}
+	if (wide == narrow && from->dtype != STX_BOOL && t->dtype != STX_BOOL)
+		return STX__KEEP;
+	if (wide == narrow) {
+		x = from->dtype == STX_BOOL ? stx__b_cast(b, x, STX_U8) : as_bits(b, x, STX_U8);
+		out[0] = t->dtype == STX_BOOL ? stx__b_cast(b, x, STX_BOOL)
+					      : as_bits(b, x, t->dtype);
+		return 0;
+	}
+	if (t->rank == STX_MAX_DIMS)
+		return stx__b_fail(b, STX_E_TOO_LARGE, "too many dimensions");
+	if (from->dtype == STX_BOOL)
+		x = stx__b_cast(b, x, STX_U8);
+	memcpy(sizes, wide > narrow ? from->sizes : t->sizes, t->rank * sizeof *sizes);
+	int64_t parts = wide > narrow ? wide / narrow : narrow / wide;
+	if (wide > narrow) { /* each number shifted down by each part's place; low bits kept */
+		enum stx_dtype w = bits_of(wide);
+		sizes[t->rank] = stx_ex_const(b->g->ex, 1);
+		x = stx__b_view(b, as_bits(b, x, w), t->rank + 1u, sizes);
+		x = stx__b_two(b, STX_OP_SHR, x, shifts(b, parts, narrow, w));
+		x = stx__b_view(b, stx__b_cast(b, x, bits_of(narrow)), t->rank, t->sizes);
+	} else { /* the parts shifted up, and added: they do not overlap */
+		enum stx_dtype w = bits_of(narrow);
+		sizes[t->rank] = stx_ex_const(b->g->ex, parts);
+		x = stx__b_view(b, as_bits(b, x, bits_of(wide)), t->rank + 1u, sizes);
+		x = stx__b_two(b, STX_OP_SHL, stx__b_cast(b, x, w), shifts(b, parts, wide, w));
+		x = stx__b_sum(b, x, 1u << t->rank, 0, w);
+	}
+	out[0] = t->dtype == STX_BOOL ? stx__b_cast(b, x, STX_BOOL) : as_bits(b, x, t->dtype);
+	return 0;
+}
+
+/* ---- as_strided ---- */
+
+/* x's memory as one dimension, or 0 when it has gaps or overlaps: an input's dimensions in the
+ * order of their strides. */
+static int memory_order(struct stx__build *b, struct stx_val x, struct stx_val *flat)
+{
+	const struct stx_type *t = stx_val_type(x);
+	const stx_ex *strides = stx__input_strides(b->g, x.node);
+	stx_ex all = stx_type_numel(b->g, t);
+	int64_t order[STX_MAX_DIMS], k[STX_MAX_DIMS], s, next = 1;
+	uint32_t n = 0;
+	if (strides) {
+		for (uint32_t i = 0; i < t->rank; i++) {
+			uint32_t j = n++;
+			if (!stx_ex_is_const(b->g->ex, strides[i], &k[i]) ||
+			    !stx_ex_is_const(b->g->ex, t->sizes[i], &s))
+				return 0;
+			k[i] = s == 1 ? 0 : k[i]; /* anywhere */
+			for (; j > 0 && k[order[j - 1]] < k[i]; j--)
+				order[j] = order[j - 1];
+			order[j] = i;
+		}
+		for (uint32_t i = n; i-- > 0;) {
+			stx_ex_is_const(b->g->ex, t->sizes[order[i]], &s);
+			if (s != 1 && k[order[i]] != next)
+				return 0;
+			next *= s;
+		}
+		struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_ints(b->g, order, t->rank) };
+		x = stx__b_call(b, STX_OP_PERMUTE, 2, a);
+	}
+	*flat = stx__b_view(b, x, 1, &all);
+	return 1;
+}
+
+/* Element sum of stride * position: positions are known, so the read is direct. */
+int stx__rule_as_strided(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *t = &n->outs[0];
+	struct stx_val flat, at;
+	int64_t s, k, first = 0;
+	if (stx_ex_equals(b->g->ex, stx_type_numel(b->g, t), 0)) {
+		out[0] = stx__b_full(b, t->rank, t->sizes, stx_arg_scalar_i(0), t->dtype);
+		return 0;
+	}
+	if (!memory_order(b, stx__operand(n, 0), &flat))
+		return stx__b_fail(b, STX_E_UNSUPPORTED,
+				   "as_strided of an input whose memory has gaps or overlaps");
+	if (n->args[3].kind != STX_ARG_NONE)
+		stx_ex_is_const(b->g->ex, n->args[3].u.ex, &first);
+	at = stx__b_full(b, t->rank, t->sizes, stx_arg_scalar_i(first), STX_I64);
+	for (uint32_t i = 0; i < t->rank; i++) {
+		stx_ex line[STX_MAX_DIMS];
+		if (!stx_ex_is_const(b->g->ex, t->sizes[i], &s) ||
+		    !stx_ex_is_const(b->g->ex, n->args[2].u.exs[i], &k))
+			return stx__b_fail(b, STX_E_INVALID, "sizes and strides must be constants");
+		for (uint32_t j = 0; j < t->rank; j++)
+			line[j] = j == i ? t->sizes[i] : stx_ex_const(b->g->ex, 1);
+		struct stx_val p = stx__b_number(b, STX_OP_MUL_SCALAR, stx__b_arange(b, s),
+						 stx_arg_scalar_i(k));
+		at = stx__b_two(b, STX_OP_ADD, at, stx__b_view(b, p, t->rank, line));
+	}
+	struct stx_arg a[] = { stx_arg_tensor(flat), stx_arg_tensors(b->g, &at, 1) };
+	out[0] = stx__b_call(b, STX_OP_INDEX, 2, a);
+	return 0;
+}
+
+/* ---- sizes ---- */
+
+int stx__rule_sym(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *x = stx__infer_type(n, 0);
+	const stx_ex *strides = stx__input_strides(b->g, stx__operand(n, 0).node);
+	int64_t v = 1, s;
+	uint32_t dim = 0;
+	if (n->op == STX_OP_SYM_OFFSET) {
+		v = 0; /* data points at a tensor's first element */
+	} else if (n->op == STX_OP_SYM_NUMEL) {
+		stx_ex_is_const(b->g->ex, stx_type_numel(b->g, x), &v);
+	} else {
+		if (stx__infer_dim(b->g, n, n->args[1].u.ex, x->rank, &dim, b->d))
+			return stx__b_fail(b, STX_E_INVALID, "a dimension out of range");
+		if (n->op == STX_OP_SYM_SIZE)
+			stx_ex_is_const(b->g->ex, x->sizes[dim], &v);
+		else if (strides)
+			stx_ex_is_const(b->g->ex, strides[dim], &v);
+		for (uint32_t i = dim + 1; n->op == STX_OP_SYM_STRIDE && !strides && i < x->rank;
+		     i++) {
+			stx_ex_is_const(b->g->ex, x->sizes[i], &s);
+			v *= s > 1 ? s : 1;
+		}
+	}
+	out[0] = stx__b_full(b, 0, NULL, stx_arg_scalar_i(v), STX_I64);
+	return 0;
+}
