@@ -22,23 +22,76 @@ void stx__chain_unlink(struct stx__chain *c)
 	c->s->last_active_ms = stx__now_ms(c->s);
 }
 
-void stx__chain_raised(struct stx__chain *c)
+uint32_t stx__chain_rank(const struct stx__chain *c)
 {
+	return c->flight.nwaiters ? c->flight.joins + 1 : 0;
+}
+
+void stx__chain_changed(struct stx__chain *c)
+{
+	if (c->flight.nwaiters)
+		c->abandoned = 0;
 	c->job.deadline_ms = c->flight.deadline_ms;
-	stx__pool_raise(c->s->pool, &c->job, c->flight.joins);
+	stx__pool_rank(c->s->pool, &c->job, stx__chain_rank(c));
 	if (c->kind == STX__CHAIN_COMPILE) {
 		struct stx__compile_chain *k = (struct stx__compile_chain *)c;
 		for (uint32_t i = 0; i < k->next_slot; i++)
 			if (k->slots[i].job)
-				stx__kernel_job_raised(k->slots[i].job);
+				stx__kernel_job_changed(k->slots[i].job);
 	}
+}
+
+/* ---- abandoned chains ----
+ * A result that nobody waits for is still worth storing when little is left to do, but not worth a
+ * worker that somebody else wants. With the last waiter gone a chain of which nothing runs ends at
+ * once. Otherwise it goes on behind everybody else for cfg.abandoned ms at most, and ends, its
+ * worker killed and replaced, as soon as a job that is waited for has no worker. */
+
+/* A job of it, or a read from the store, is under way. */
+static int under_way(const struct stx__chain *c)
+{
+	const struct stx__compile_chain *k = (const struct stx__compile_chain *)c;
+	if (c->job.process)
+		return 1;
+	if (c->kind != STX__CHAIN_COMPILE)
+		return 0;
+	for (uint32_t i = 0; i < k->next_slot; i++)
+		if (k->slots[i].job && stx__kernel_job_running(k->slots[i].job))
+			return 1;
+	return k->refs != 0;
+}
+
+static void stop(struct stx__chain *c)
+{
+	const struct stx__compile_chain *k = (const struct stx__compile_chain *)c;
+	if (c->kind == STX__CHAIN_COMPILE && k->has_link)
+		return; /* only the commit is left */
+	c->s->stats.abandoned++;
+	stx__chain_abort(c);
 }
 
 void stx__chain_waiter_left(struct stx__chain *c)
 {
 	struct stx__server *s = c->s;
-	if (!c->flight.nwaiters && stx__pool_queued(s->pool) >= s->cfg.queue)
-		stx__chain_abort(c);
+	uint64_t until = stx__now_ms(s) + s->cfg.abandoned;
+	if (c->flight.nwaiters || !c->flight.table)
+		return;
+	if (stx__pool_queued(s->pool) >= s->cfg.queue || !under_way(c)) {
+		stop(c);
+		return;
+	}
+	c->abandoned = 1;
+	if (c->flight.deadline_ms > until)
+		c->flight.deadline_ms = until;
+	stx__chain_changed(c);
+}
+
+static void look_at_abandoned(struct stx__chain *c, uint64_t now_ms)
+{
+	if (!c->abandoned)
+		stx__chain_waiter_left(c); /* at its deadline */
+	else if (c->flight.deadline_ms <= now_ms || stx__pool_short(c->s->pool))
+		stop(c);
 }
 
 void stx__chain_abort(struct stx__chain *c)
@@ -66,30 +119,9 @@ void stx__chains_tick(struct stx__server *s, uint64_t now_ms)
 		next = c->next;
 		if (c->flight.nwaiters)
 			stx__flight_expire(&c->flight, now_ms);
-		if (!c->flight.nwaiters && c->flight.table && c->flight.deadline_ms <= now_ms)
-			stx__chain_abort(c);
+		if (!c->flight.nwaiters && c->flight.table)
+			look_at_abandoned(c, now_ms);
 	}
-}
-
-/* ---- stages ---- */
-
-void stx__stages_add(struct stx__stages *t, const char *name, uint64_t us)
-{
-	for (uint32_t i = 0; i < t->n; i++)
-		if (!strcmp(t->at[i].name, name)) {
-			t->at[i].us += us;
-			return;
-		}
-	if (t->n == STX__STAGES_MAX)
-		return;
-	snprintf(t->at[t->n].name, sizeof t->at[t->n].name, "%s", name);
-	t->at[t->n++].us = us;
-}
-
-void stx__stages_add_all(struct stx__stages *t, Stx__Stage **list, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		stx__stages_add(t, list[i]->name, list[i]->us);
 }
 
 /* ---- messages ---- */
@@ -98,25 +130,14 @@ stx_err stx__job_send(const struct stx__spec *spec, Stx__JobKind kind, int sock,
 		      const struct stx_span *pieces, uint32_t n, int fd, struct stx_diag *d)
 {
 	Stx__Envelope e = STX__ENVELOPE__INIT;
-	Stx__Job j = STX__JOB__INIT;
+	Stx__Job j;
 	uint64_t one = 0, *sizes = n > 1 ? calloc(n, sizeof *sizes) : &one;
 	if (!sizes)
 		return stx_fail(d, STX_E_NOMEM, "channel", "", "out of memory");
-	for (uint32_t i = 0; i < n; i++)
-		sizes[i] = pieces[i].n;
+	stx_jobs_fill(&j, kind, spec->what, pieces, n, sizes);
 	e.request_id = id;
 	e.msg_case = STX__ENVELOPE__MSG_JOB;
 	e.job = &j;
-	j.kind = kind;
-	j.target = spec->what->target;
-	j.options = spec->what->options;
-	if (kind == STX__JOB_KIND__JOB_KEY) {
-		j.format = spec->what->format;
-		j.values = spec->what->values;
-		j.n_values = spec->what->n_values;
-	}
-	j.piece_bytes = sizes;
-	j.n_piece_bytes = n;
 	stx_err err = stx__channel_send(sock, &e, pieces, n, fd, d);
 	if (sizes != &one)
 		free(sizes);

@@ -14,18 +14,6 @@ struct stx__attempts {
 	uint32_t crashes, outside;
 };
 
-#define STX__STAGES_MAX 48
-struct stx__stages {
-	struct {
-		char name[24];
-		uint64_t us;
-	} at[STX__STAGES_MAX];
-	uint32_t n;
-};
-/* Adds to the stage of that name, or appends it. */
-void stx__stages_add(struct stx__stages *t, const char *name, uint64_t us);
-void stx__stages_add_all(struct stx__stages *t, Stx__Stage **list, size_t n);
-
 /* What both kinds have. Embedded first. */
 struct stx__chain {
 	struct stx__flight flight;      /* first member */
@@ -36,21 +24,20 @@ struct stx__chain {
 	struct stx__job job;
 	struct stx__attempts attempts;
 	uint64_t start_us;
+	int abandoned; /* nobody waits: it may go on for a while (chain.c) */
 };
 
 struct stx__key_chain {
 	struct stx__chain c;
 	struct stx__blob *memo; /* value, once the job is done */
 	int graph_fd;           /* canonical graph, sealed; -1 before */
-	struct stx__stages stages;
+	struct stx_stages stages;
 	int recache; /* someone asked for a new compile */
 };
 
 struct stx__kernel_job;
-/* One distinct kernel of a plan. */
+/* One distinct kernel of a plan, as numbered in the chain's kernels. */
 struct stx__kernel_slot {
-	struct stx_digest id;    /* in the store */
-	uint32_t piece;          /* of the plan's reply: its IR */
 	struct stx__blob *value; /* encoded kernel, once there */
 	struct stx__kernel_job *job;
 	int reused;
@@ -66,13 +53,13 @@ struct stx__compile_chain {
 	int dead;            /* at its end: the tick frees it when refs is 0 */
 	uint32_t refs;       /* callbacks that will still come */
 	uint32_t generation; /* of the plan: results of an earlier one are ignored */
-	struct stx__stages key_stages, stages;
+	struct stx_stages key_stages, stages;
 	struct stx__message plan; /* reply of PLAN */
 	int has_plan;
 	struct stx_span *pieces; /* of the plan's body: plan, then each kernel's IR */
-	struct stx__kernel_slot *slots;
-	uint32_t nslots, next_slot, running, ready;
-	uint32_t *slot_of;        /* [kernels of the plan] */
+	struct stx_kernel_ids kernels;
+	struct stx__kernel_slot *slots; /* [kernels.n] */
+	uint32_t next_slot, running, ready;
 	struct stx__message link; /* reply of LINK */
 	int has_link;
 	struct stx_digest artifact;
@@ -94,15 +81,18 @@ void stx__key_chain_join(struct stx__pending *p);
  * more, the result is stored all the same. */
 void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p,
 			     struct stx__key_chain *from, const struct stx__memo *memo);
-/* The last waiter has left, or the deadline has passed, or the server stops. */
+/* Ends it: nobody waits, or the server stops. */
 void stx__chain_abort(struct stx__chain *c);
+/* A waiter has left. Was it the last one, the chain is abandoned, or ends here. */
 void stx__chain_waiter_left(struct stx__chain *c);
 /* Deadlines of waiters and chains. */
 void stx__chains_tick(struct stx__server *s, uint64_t now_ms);
 /* Frees chains that have ended; with all, those whose callbacks will not come any more as well. */
 void stx__chains_reap(struct stx__server *s, int all);
-/* A waiter came or the deadline moved: tell the jobs. */
-void stx__chain_raised(struct stx__chain *c);
+/* Rank of its jobs: 0 when nobody waits, else more with each joiner. */
+uint32_t stx__chain_rank(const struct stx__chain *c);
+/* A waiter came or left, or the deadline moved: tell the jobs. */
+void stx__chain_changed(struct stx__chain *c);
 void stx__chain_link(struct stx__chain *c, struct stx__server *s);
 void stx__chain_unlink(struct stx__chain *c);
 
@@ -122,7 +112,8 @@ int stx__failure_is_final(const struct stx__outcome *o);
  * stx__compile_kernel_done or stx__compile_kernel_failed, never from inside. 0 or NOMEM. */
 stx_err stx__kernel_job_join(struct stx__compile_chain *c, uint32_t slot);
 void stx__kernel_job_leave(struct stx__compile_chain *c, uint32_t slot);
-void stx__kernel_job_raised(struct stx__kernel_job *k);
+void stx__kernel_job_changed(struct stx__kernel_job *k); /* rank and deadline of a user's chain */
+int stx__kernel_job_running(const struct stx__kernel_job *k);
 void stx__compile_kernel_done(struct stx__compile_chain *c, uint32_t slot, struct stx__blob *value,
 			      int reused, Stx__Stage **stages, size_t nstages);
 /* next: what the router said for this chain. */

@@ -36,16 +36,22 @@ static void free_job(struct stx__kernel_job *k)
 	free(k);
 }
 
-void stx__kernel_job_raised(struct stx__kernel_job *k)
+void stx__kernel_job_changed(struct stx__kernel_job *k)
 {
-	uint32_t priority = 0;
+	uint32_t rank = 0;
+	k->job.deadline_ms = 0;
 	for (uint32_t i = 0; i < k->nusers; i++) {
-		struct stx__flight *f = &k->users[i].chain->c.flight;
-		priority += f->joins + (i > 0);
-		if (f->deadline_ms > k->job.deadline_ms)
-			k->job.deadline_ms = f->deadline_ms;
+		const struct stx__chain *c = &k->users[i].chain->c;
+		rank += stx__chain_rank(c);
+		if (c->flight.deadline_ms > k->job.deadline_ms)
+			k->job.deadline_ms = c->flight.deadline_ms;
 	}
-	stx__pool_raise(k->s->pool, &k->job, priority);
+	stx__pool_rank(k->s->pool, &k->job, rank);
+}
+
+int stx__kernel_job_running(const struct stx__kernel_job *k)
+{
+	return k->job.process != NULL;
 }
 
 static int add_user(struct stx__kernel_job *k, struct stx__compile_chain *c, uint32_t slot)
@@ -98,18 +104,10 @@ static void release(struct user *u, uint32_t n)
 static void succeed(struct stx__kernel_job *k, struct stx__message *m)
 {
 	const Stx__JobReply *r = m->e->job_reply;
-	const Stx__Kernel *d = r->n_kernels ? r->kernels[0] : NULL;
-	struct stx__kernel_value v = { .object = m->body };
+	struct stx__kernel_value v = { stx_jobs_emitted(r), m->body };
 	struct stx_bytes b = { 0 };
 	struct stx__blob *value = NULL;
 	uint32_t n;
-	for (size_t i = 0; d && i < d->n_block && i < 3; i++)
-		v.block[i] = d->block[i];
-	if (d) {
-		v.registers = d->registers;
-		v.spills = d->spills;
-		v.shared_bytes = d->shared_bytes;
-	}
 	if (!stx__kernel_encode(&v, &b))
 		value = stx__blob_copy(b.at, b.n);
 	stx_bytes_free(&b);
@@ -138,7 +136,7 @@ static void fail(struct stx__kernel_job *k, const struct stx__outcome *o)
 	enum stx__next next = stx__failure_route(s, &k->users[0].chain->c.flight, &k->attempts, o);
 	if (next == STX__NEXT_RETRY) {
 		k->job.fresh = o->fate == STX__FATE_CRASHED;
-		stx__kernel_job_raised(k);
+		stx__kernel_job_changed(k);
 		if (!stx__pool_submit(s->pool, &k->job)) {
 			release(k->users, n);
 			return;
@@ -172,12 +170,13 @@ stx_err stx__kernel_job_join(struct stx__compile_chain *c, uint32_t slot)
 {
 	struct stx__server *s = c->c.s;
 	struct stx__kernel_slot *x = &c->slots[slot];
-	struct stx_digest id = stx_key_scoped(c->c.spec->ns, &x->id);
+	const struct stx_kernel_id *kernel = &c->kernels.at[slot];
+	struct stx_digest id = stx_key_scoped(c->c.spec->ns, &kernel->id);
 	struct stx__kernel_job *k = stx__table_get(&s->kernel_jobs, &id);
 	if (k) {
 		if (add_user(k, c, slot))
 			return STX_E_NOMEM;
-		stx__kernel_job_raised(k);
+		stx__kernel_job_changed(k);
 		return STX_E_OK;
 	}
 	k = calloc(1, sizeof *k);
@@ -185,9 +184,9 @@ stx_err stx__kernel_job_join(struct stx__compile_chain *c, uint32_t slot)
 		return STX_E_NOMEM;
 	k->s = s;
 	k->id = id;
-	k->store_id = x->id;
+	k->store_id = kernel->id;
 	k->spec = stx__spec_ref(c->c.spec);
-	k->ir = stx__blob_copy(c->pieces[x->piece].at, c->pieces[x->piece].n);
+	k->ir = stx__blob_copy(c->pieces[kernel->piece].at, c->pieces[kernel->piece].n);
 	k->job.kind = STX__JOB_KIND__JOB_KERNEL;
 	k->job.ns = k->spec->ns;
 	k->job.send = send_kernel;
@@ -196,7 +195,7 @@ stx_err stx__kernel_job_join(struct stx__compile_chain *c, uint32_t slot)
 		free_job(k);
 		return STX_E_NOMEM;
 	}
-	stx__kernel_job_raised(k);
+	stx__kernel_job_changed(k);
 	if (stx__pool_submit(s->pool, &k->job)) {
 		x->job = NULL;
 		free_job(k);
@@ -218,8 +217,10 @@ void stx__kernel_job_leave(struct stx__compile_chain *c, uint32_t slot)
 			k->nusers--;
 			break;
 		}
-	if (k->nusers)
+	if (k->nusers) {
+		stx__kernel_job_changed(k);
 		return;
+	}
 	stx__pool_cancel(k->s->pool, &k->job);
 	free_job(k);
 }

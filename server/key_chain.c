@@ -26,6 +26,7 @@ static void submit(struct stx__key_chain *k)
 {
 	struct stx__chain *c = &k->c;
 	c->job.deadline_ms = c->flight.deadline_ms;
+	c->job.queued.priority = stx__chain_rank(c);
 	if (!stx__pool_submit(c->s->pool, &c->job))
 		return;
 	struct stx_diag d = { 0 };
@@ -97,7 +98,7 @@ static void succeed(struct stx__key_chain *k, struct stx__message *m, int need_v
 	struct stx_diag d = { 0 };
 	stx__flight_land(&c->flight);
 	stx__quarantine_forget(&c->s->quarantine, &c->flight.id);
-	stx__stages_add_all(&k->stages, r->stages, r->n_stages);
+	stx_stages_add_all(&k->stages, r->stages, r->n_stages);
 	if (!need_values && (r->graph_digest.len != STX_DIGEST_BYTES || take_graph(k, m)))
 		stx_fail(&d, STX_E_INTERNAL, "key", "", "a bad reply of a key job");
 	else if (!(k->memo = make_memo(k, r, need_values)))
@@ -154,7 +155,7 @@ void stx__key_chain_join(struct stx__pending *p)
 		s->stats.joins++;
 		k->recache |= p->recache;
 		stx__flight_join(f, &p->waiter);
-		stx__chain_raised(&k->c);
+		stx__chain_changed(&k->c);
 		return;
 	}
 	k = calloc(1, sizeof *k);

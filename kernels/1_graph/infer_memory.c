@@ -8,7 +8,8 @@
 stx_err stx_shape_identity(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
-	return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
+	stx_err e = n->nargs > 1 ? stx__infer_fill(n, &n->args[1], x->dtype, d) : 0;
+	return e ? e : stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
 }
 
 /* self with the elements of another tensor, which broadcasts to it. */
@@ -39,7 +40,9 @@ stx_err stx_shape_empty(struct stx_graph *g, struct stx_node *n, struct stx_diag
 stx_err stx_shape_scalar_tensor(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_arg *t = &n->args[1];
-	return stx__infer_set(g, n, t->kind == STX_ARG_DTYPE ? t->u.dtype : STX_F32, 0, NULL, d);
+	enum stx_dtype own = t->kind == STX_ARG_DTYPE ? t->u.dtype : STX_F32;
+	stx_err e = stx__infer_fill(n, &n->args[0], own, d);
+	return e ? e : stx__infer_set(g, n, own, 0, NULL, d);
 }
 
 /* ---- parts ---- */

@@ -50,6 +50,7 @@ stx_err stx_shape_scatter(struct stx_graph *g, struct stx_node *n, struct stx_di
 		e = same_type(n, x, src = stx__infer_type(n, 3), d);
 	if (!e && (n->op == STX_OP_SCATTER_REDUCE || n->op == STX_OP_SCATTER_ADD))
 		e = check_reduce(n, x->dtype, d);
+	e = e ? e : stx__infer_fill(n, &n->args[3], x->dtype, d);
 	if (e)
 		return e;
 	if (ix->rank != x->rank || (src && src->rank != x->rank))
@@ -77,8 +78,10 @@ stx_err stx_shape_index_write(struct stx_graph *g, struct stx_node *n, struct st
 	    (x->dtype == STX_BOOL || (!stx_dtype_is_float(x->dtype) && n->args[4].is_float)))
 		return STX__INFER_FAIL(d, n,
 				       "index_add of bool, or a fractional alpha of integers");
-	if (n->args[3].kind != STX_ARG_TENSOR)
-		return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
+	if (n->args[3].kind != STX_ARG_TENSOR) {
+		e = stx__infer_fill(n, &n->args[3], x->dtype, d);
+		return e ? e : stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
+	}
 	const struct stx_type *src = stx__infer_type(n, 3);
 	int ok = src->rank == x->rank;
 	for (uint32_t i = 0; ok && i < x->rank; i++)
