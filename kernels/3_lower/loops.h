@@ -104,6 +104,8 @@ struct stx_buffer {
 	struct stx_body body;
 	const char *const *origins; /* graph node names (LV-15) */
 	uint32_t norigins;
+	const char *message;     /* an assertion that is false is reported with it; its body checks
+				    the condition, and the buffer is written though nothing reads it */
 	const char *realized_by; /* rule that realised it: "output", "reduction", "reads>4", ...
 				    (RZ-10) */
 };

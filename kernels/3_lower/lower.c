@@ -212,6 +212,10 @@ static void lower_node(struct stx__lower *l, const struct stx_node *n)
 
 	if (n->op == STX_OP_PLACEHOLDER || !v->is_live)
 		return;
+	if (n->op == STX_OP_ASSERT) {
+		stx__realize_assertion(l, n);
+		return;
+	}
 	v->fn = apply_rule(l, n);
 	if (!v->fn || l->err) {
 		if (!l->err)

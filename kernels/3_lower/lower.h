@@ -98,6 +98,8 @@ struct stx__inner *stx__realize_update(struct stx__lower *l, const struct stx_no
  * address b's own definition has over its sizes. */
 int stx__whole_storage(const struct stx__lower *l, const struct stx_buffer *b, struct stx__shape s,
 		       stx_ex address);
+/* A buffer of its own whose writing checks that n's condition, one element, is true. */
+stx_err stx__realize_assertion(struct stx__lower *l, const struct stx_node *n);
 /* The value of an output as a buffer of its own, row-major (B21). */
 stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, uint32_t index);
 struct stx_buffer *stx__new_buffer(struct stx__lower *l, enum stx_buffer_kind kind,

@@ -281,7 +281,7 @@ static int indirect(struct parse *s, struct stx_binst *in)
 	if (take(s, ", axis=")) {
 		uint32_t axis;
 
-		if (!number(s, &axis) || axis >= STX_MAX_DIMS)
+		if (!number(s, &axis) || axis > 255)
 			return bad(s, "expected a dimension");
 		in->axis = (uint8_t)axis;
 	}
@@ -519,6 +519,8 @@ static int definition(struct parse *s)
 	b->store = stx__address(s->ex, (struct stx__shape){ b->layout.rank, b->layout.sizes },
 				b->layout.strides, b->layout.offset);
 	if (!store && take(s, "store=") && (!expression(s, &b->store) || !need(s, ",")))
+		return 0;
+	if (take(s, "message=") && (!(b->message = quoted(s)) || !need(s, ",")))
 		return 0;
 	if (!need(s, "realized_by=") || !(b->realized_by = quoted(s)) || !need(s, ",") ||
 	    !need(s, "origins=") || !origins(s) || !need(s, ")"))

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "lower.h"
+#include "stax_abi.h"
 
 enum {
 	MAX_READ_BUFFERS = 4,
@@ -407,6 +408,44 @@ struct stx__inner *stx__realize_update(struct stx__lower *l, const struct stx_no
 	b->realized_by = "update";
 	l->vals[n->id].is_realized = 1;
 	return stx__inner_load(l->g, b->id, b->dtype, out, address);
+}
+
+/* ---- assertions ---- */
+
+/* 0 where the condition holds, else 1: an index into one element. */
+static struct stx__inner *violation(struct stx__lower *l, struct stx__inner *cond)
+{
+	struct stx__shape s = { cond->rank, cond->sizes };
+	const struct stx__step steps[] = {
+		{ .op = STX_P_CAST, .dtype = STX_BOOL, .a = 0 },
+		{ .op = STX_P_NOT, .dtype = STX_BOOL, .a = 1 },
+		{ .op = STX_P_CAST, .dtype = STX_I64, .a = 2 },
+	};
+
+	return stx__inner_map(l->g, s, &cond, 1, steps, 3);
+}
+
+stx_err stx__realize_assertion(struct stx__lower *l, const struct stx_node *n)
+{
+	struct stx__inner *cond = stx__arg(l, n, 0), *fns[2];
+	struct stx__shape s = { cond->rank, cond->sizes };
+	stx_ex *one = STX_NEW_ARRAY(l->arena, stx_ex, 1), *map = STX_NEW_ARRAY(l->arena, stx_ex, 1);
+	struct stx__index *at = STX_NEW_ARRAY(l->arena, struct stx__index, 1);
+	struct stx_buffer *b = NULL;
+
+	if (one && map && at && (fns[1] = violation(l, cond))) {
+		*one = stx_ex_const(l->ex, 1);
+		*at = (struct stx__index){ *one, STX_BF_CHECK, STX_AXIS_ASSERTION };
+		*map = stx_ex_indirect(l->ex, 0, (struct stx_interval){ 0, 0 });
+		fns[0] = stx__inner_const(l->g, STX_BOOL, (struct stx__shape){ 1, one },
+					  (union stx_scalar){ .u = 1 });
+		fns[0] = fns[0] ? stx__inner_indirect(l->g, s, fns, 2, map, at) : NULL;
+		b = fns[0] ? pointwise_buffer(l, fns[0], n, STX_BUF_TEMP, "assertion") : NULL;
+	}
+	if (!b)
+		return stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget"), l->err;
+	b->message = n->args[1].u.str;
+	return 0;
 }
 
 /* ---- outputs ---- */

@@ -367,7 +367,8 @@ static composite_fn *const composites[STX_OP_COUNT] = {
 
 int stx__pointwise_has_rule(enum stx_op op)
 {
-	return composites[op] || stx_op_info(op)->prim >= 0 || op == STX_OP_VIEW_DTYPE;
+	return composites[op] || stx_op_info(op)->prim >= 0 || op == STX_OP_VIEW_DTYPE ||
+	       op == STX_OP_ASSERT; /* lowered by the driver: it has no value */
 }
 
 /* ---- the helper ---- */

@@ -108,6 +108,13 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 		stx__loops_ex(n, b->store, out);
 		stx_bytes_puts(out, ",\n");
 	}
+	if (b->message) {
+		stx_bytes_puts(out, "  message='");
+		for (const char *c = *b->message ? b->message : "_"; *c; c++) /* as one word */
+			stx_bytes_u8(out,
+				     (unsigned char)*c > ' ' && *c != '\'' ? (uint8_t)*c : '_');
+		stx_bytes_puts(out, "',\n");
+	}
 	stx_bytes_printf(out, "  realized_by='%s',\n  origins=[",
 			 b->realized_by ? b->realized_by : "");
 	for (i = 0; i < b->norigins; i++)

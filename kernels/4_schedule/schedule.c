@@ -28,7 +28,7 @@ static void find_needed(struct scheduling *c)
 {
 	for (uint32_t i = 0; i < c->l->buffers.n; i++) {
 		const struct stx_buffer *b = c->l->buffers.at[i];
-		c->needed[i] |= b->kind == STX_BUF_OUTPUT || b->base || b->heir;
+		c->needed[i] |= b->kind == STX_BUF_OUTPUT || b->base || b->heir || b->message;
 		for (uint32_t j = 0; j < b->body.n; j++)
 			if (b->body.at[j].op == STX_B_LOAD &&
 			    c->group_of[b->body.at[j].a] != c->group_of[i])

@@ -398,9 +398,10 @@ static uint32_t scalar_array(struct writer *w, const struct stx_kernel *k)
 	return expr_array(w, k->scalar_ex.at, k->scalar_ex.n);
 }
 
-static void write_kernel(struct writer *w, const struct stx_kernel *k,
-			 const struct stx_cpu_target *target)
+static void write_kernel(struct writer *w, uint32_t number, const struct stx_cpu_target *target)
 {
+	const struct stx_kernel *k = w->s->kernels.at[number];
+	const struct stx_buffer *first = w->l->buffers.at[w->s->groups.at[number].buffers.at[0]];
 	struct stx_digest digest;
 	char symbol[64];
 	struct stx_plan_kernel r = { .kind = (uint8_t)k->kind, .block = { 1, 1, 1 } };
@@ -422,6 +423,8 @@ static void write_kernel(struct writer *w, const struct stx_kernel *k,
 	r.scalars = scalar_array(w, k);
 	r.config = config(w, k);
 	r.chosen_by = w->heuristic;
+	if (first->message)
+		r.assertion = string(w, first->message);
 	stx_bytes_put(&w->kernels, &r, sizeof r);
 	w->nkernels++;
 }
@@ -542,6 +545,7 @@ static void shift_kernels(struct writer *w, uint32_t arrays, uint32_t strings)
 		k->symbol += strings;
 		k->config += strings;
 		k->chosen_by += strings;
+		k->assertion += k->assertion ? strings : 0;
 		k->scalars += arrays;
 	}
 }
@@ -606,7 +610,7 @@ static stx_err write_plan(struct writer *w, const struct stx_cpu_target *target,
 	if (!w->err)
 		write_values(w);
 	for (uint32_t i = 0; i < w->s->kernels.n && !w->err; i++)
-		write_kernel(w, w->s->kernels.at[i], target);
+		write_kernel(w, i, target);
 	if (!w->err)
 		find_last_uses(w);
 	for (uint32_t i = 0; i < w->s->kernels.n && !w->err; i++)

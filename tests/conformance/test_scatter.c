@@ -322,6 +322,47 @@ static void test_scatter_data_dependent_shapes_are_refused(void **state)
 	}
 }
 
+/* A false assertion is a run error with its message, from every level; a true one is not seen. */
+static void test_scatter_failed_assertion_names_its_message(void **state)
+{
+	static const char text[] =
+		"%x : f32[4] = placeholder()\n%a = gt.Scalar(%x, 0)\n%c = all.default(%a)\n"
+		"%e : () = _assert_async.msg(%c, 'x must be positive')\n"
+		"%b = lt.Scalar(%x, 9)\n%d = all.default(%b)\n"
+		"%f : () = _assert_async.msg(%d, 'x is too large')\n"
+		"%y = neg.default(%x)\nreturn (%y,)\n";
+	static const double data[3][4] = { { 1, 2, 3, 4 }, { 1, -2, 3, 4 }, { 1, 2, 10, 4 } };
+	static const char *const says[3] = { NULL, "assertion failed: x must be positive",
+					     "assertion failed: x is too large" };
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_graph *g = case_parse(a, text);
+	struct stx_tensor in[1], got[1];
+	(void)state;
+	case_shape(g, &g->inputs.at[0], &in[0]);
+	for (int k = 0; k < 3; k++) {
+		struct stx_diag d = { 0 };
+		case_fill(a, &in[0], (struct values){ data[k], 4 }, 0);
+		for (const char *const *t = compiled_targets(); *t; t++) {
+			struct compiled c;
+			stx_diag_clear(&d);
+			assert_int_equal(compiled_build(text, *t, COMPILED_FUSED, &c, &d), 0);
+			stx_err e = compiled_run(&c, COMPILED_POOL, in, 1, got, &d);
+			assert_int_equal(e, says[k] ? STX_E_MISMATCH : 0);
+			if (says[k] && strcmp(d.text, says[k]))
+				fail_msg("'%s', not '%s'", d.text, says[k]);
+			if (!e)
+				compiled_free_outputs(got, 1);
+			compiled_free(&c);
+		}
+		stx_diag_clear(&d);
+		stx_err e = stx_ref_evaluate(g, in, 1, got, 0, &d);
+		assert_int_equal(e, says[k] ? STX_E_MISMATCH : 0);
+		if (!e)
+			compiled_free_outputs(got, 1);
+	}
+	stx_arena_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +375,7 @@ int main(void)
 		cmocka_unit_test(test_scatter_other_types_of_the_same_bytes),
 		cmocka_unit_test(test_scatter_memory_operators),
 		cmocka_unit_test(test_scatter_data_dependent_shapes_are_refused),
+		cmocka_unit_test(test_scatter_failed_assertion_names_its_message),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
 }
