@@ -123,8 +123,12 @@ static struct stx_node *copy_input(struct stx_graph *to, const struct stx_graph 
 		stx_ex_is_const(from->ex, in->strides[i], &v);
 		strides[i] = stx_ex_const(to->ex, v);
 	}
-	return stx_graph_input(to, in->node->name, prop_copy_type(to, from, &in->node->outs[0]),
-			       in->strides ? strides : NULL, in->node->is_param, d);
+	struct stx_node *n =
+		stx_graph_input(to, in->node->name, prop_copy_type(to, from, &in->node->outs[0]),
+				in->strides ? strides : NULL, in->node->is_param, d);
+	if (n)
+		n->is_donated = in->node->is_donated;
+	return n;
 }
 
 /* ---- tolerances, as nodes of the oracle's graph ---- */

@@ -82,6 +82,7 @@ struct stx_node {
 	uint64_t serial;    /* program order of random, assert, mutating nodes (from 1); else 0 */
 	struct stx_const_data data; /* STX_OP_CONSTANT */
 	uint8_t is_param;           /* placeholder: a weight that stays with the client */
+	uint8_t is_donated; /* placeholder: its memory may be overwritten once nothing reads it */
 	const char *origin; /* where it came from: "model.onnx: node 'x'", or NULL; not in keys */
 };
 

@@ -370,7 +370,7 @@ static int parse_head(struct stx__parser *s, struct definition *f)
 static struct stx_node *parse_placeholder(struct stx__parser *s, struct definition *f)
 {
 	const stx_ex *strides = NULL;
-	int param = 0;
+	int param = 0, donated = 0;
 	if (f->ntypes != 1) {
 		stx__t_fail(s, f->at, "a placeholder must state one type");
 		return NULL;
@@ -391,8 +391,11 @@ static struct stx_node *parse_placeholder(struct stx__parser *s, struct definiti
 		} else if (stx__t_is(w, "param")) {
 			if (stx__t_expect(s, '=') || parse_bool(s, &param))
 				return NULL;
+		} else if (stx__t_is(w, "donated")) {
+			if (stx__t_expect(s, '=') || parse_bool(s, &donated))
+				return NULL;
 		} else {
-			stx__t_fail(s, at, "expected strides= or param=");
+			stx__t_fail(s, at, "expected strides=, param= or donated=");
 			return NULL;
 		}
 		if (!stx__t_accept(s, ','))
@@ -400,7 +403,11 @@ static struct stx_node *parse_placeholder(struct stx__parser *s, struct definiti
 	}
 	if (stx__t_expect(s, ')'))
 		return NULL;
-	return stx__graph_input_named(s->g, f->name, 1, f->types[0], strides, param, s->d);
+	struct stx_node *n =
+		stx__graph_input_named(s->g, f->name, 1, f->types[0], strides, param, s->d);
+	if (n)
+		n->is_donated = donated != 0;
+	return n;
 }
 
 static int parse_hex(struct stx__parser *s, struct stx_bytes *out)

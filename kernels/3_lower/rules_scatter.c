@@ -29,6 +29,15 @@ static int is_bijective(enum stx_op op)
 	       op == STX_OP_UNSQUEEZE || op == STX_OP_FLIP;
 }
 
+/* A temporary, or an input the caller gives away; one with strides may reach an element twice. */
+static int may_be_overwritten(const struct stx__lower *l, const struct stx_node *m,
+			      const struct stx_buffer *b)
+{
+	if (b->kind == STX_BUF_INPUT)
+		return m->is_donated && !l->g->inputs.at[b->index].strides;
+	return b->kind == STX_BUF_TEMP;
+}
+
 /* The buffer that self, argument 0 of n, reads whole and that nothing else will read, or NULL. */
 static struct stx_buffer *own_buffer(struct stx__lower *l, const struct stx_node *n)
 {
@@ -45,7 +54,7 @@ static struct stx_buffer *own_buffer(struct stx__lower *l, const struct stx_node
 	    l->vals[m->id].fn->rule != STX_IN_LOAD)
 		return NULL;
 	b = l->loops->buffers.at[fn->u.load.buffer];
-	return b->kind == STX_BUF_TEMP && b->dtype == fn->dtype && !b->heir &&
+	return may_be_overwritten(l, m, b) && b->dtype == fn->dtype && !b->heir &&
 			       l->vals[m->id].fn->u.load.buffer == b->id &&
 			       stx__whole_storage(l, b, stx__node_shape(m),
 						  l->vals[m->id].fn->u.load.ex)

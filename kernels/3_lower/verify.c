@@ -122,7 +122,7 @@ static stx_err check_update(const struct check *c)
 	const struct stx_buffer *b = c->b, *base = b->base;
 
 	if (!base || base->id >= b->id || base->heir != b || base->dtype != b->dtype ||
-	    base->def == STX_DEF_NONE)
+	    base->kind == STX_BUF_CONST)
 		return bad(c, "an update of no earlier memory", 0);
 	if (b->def == STX_DEF_SCATTER && (b->nrranges != 1 || b->body.nresults != 1 ||
 					  (!b->overwrite && b->monoid > STX_MONOID_MIN)))

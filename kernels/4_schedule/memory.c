@@ -302,7 +302,7 @@ static uint32_t *last_uses(struct planning *p)
 		for (uint32_t j = 0; j < p->s->kernels.at[i]->params.n; j++)
 			last[p->s->storage[p->s->kernels.at[i]->params.at[j].buffer]] = i;
 	for (uint32_t i = 0; last && i < p->s->loops->buffers.n; i++)
-		last[i] = last[p->s->storage[i]];
+		last[i] = last[p->s->storage[i]]; /* of one chain: the same */
 	return last;
 }
 

@@ -38,12 +38,21 @@ static void find_needed(struct scheduling *c)
 		c->needed[c->l->outputs.at[i]] = 1;
 }
 
-/* Whose memory each buffer's elements are in: the last of a chain of updates in place. */
+/* Whose memory each buffer's elements are in: of a chain of updates in place the last one, or the
+ * input where it began. */
 static void find_storage(struct scheduling *c)
 {
 	for (uint32_t i = c->l->buffers.n; i-- > 0;) {
 		const struct stx_buffer *b = c->l->buffers.at[i];
 		c->s->storage[i] = b->heir ? c->s->storage[b->heir->id] : i;
+	}
+	for (uint32_t i = 0; i < c->l->buffers.n; i++) {
+		const struct stx_buffer *b = c->l->buffers.at[i];
+		if (b->kind == STX_BUF_INPUT)
+			c->s->storage[i] = i;
+		else if (b->base &&
+			 c->l->buffers.at[c->s->storage[b->base->id]]->kind == STX_BUF_INPUT)
+			c->s->storage[i] = c->s->storage[b->base->id];
 	}
 }
 

@@ -23,8 +23,8 @@ struct stx_schedule {
 	struct stx_loops *loops;
 	STX_VEC(struct stx_group) groups;     /* launch order */
 	STX_VEC(struct stx_kernel *) kernels; /* one a group */
-	uint32_t *storage; /* [loops->buffers.n] buffer that stands for its memory: itself, or the
-			      last that updates it in place */
+	uint32_t *storage; /* [loops->buffers.n] buffer that stands for its memory: itself, the last
+			      that updates it in place, or the input that it updates */
 	struct stx_slot *slots;               /* [loops->buffers.n]; updates share one */
 	uint64_t workspace_bytes;             /* of the slots of static size */
 	stx_ex workspace;                     /* bytes of all slots */

@@ -307,6 +307,8 @@ static void write_buffer(struct writer *w, const struct stx_buffer *b)
 		v.kind = STX_VALUE_INPUT;
 		if (b->index < w->l->g->inputs.n && w->l->g->inputs.at[b->index].node->is_param)
 			v.flags = STX_TENSOR_PARAM;
+		if (b->heir)
+			v.flags |= STX_TENSOR_DONATED | STX_TENSOR_MUTATED;
 		break;
 	case STX_BUF_CONST:
 		v.kind = STX_VALUE_CONST;
@@ -350,6 +352,20 @@ static void write_dead_input(struct writer *w, uint32_t index)
 	put_value(w, v, in->node->name, &layout);
 }
 
+/* An output whose elements are in a donated input: that input's memory is the result. */
+static void write_alias(struct writer *w, const struct stx_buffer *b)
+{
+	const struct stx_buffer *in = w->l->buffers.at[w->s->storage[b->id]];
+	if (!is_own_output(w, b) || in->kind != STX_BUF_INPUT)
+		return;
+	struct stx_plan_value v = { .kind = STX_VALUE_ALIAS,
+				    .dtype = (uint8_t)b->dtype,
+				    .index = b->index,
+				    .index2 = in->index,
+				    .offset_expr = expr(w, b->layout.offset) };
+	put_value(w, v, b->name, &b->layout);
+}
+
 static void write_values(struct writer *w)
 {
 	uint32_t ninputs = w->l->g->inputs.n;
@@ -369,6 +385,8 @@ static void write_values(struct writer *w)
 	}
 	for (uint32_t i = 0; i < w->l->buffers.n; i++)
 		w->value_of[i] = w->value_of[w->s->storage[i]];
+	for (uint32_t i = 0; i < w->l->outputs.n && !w->err; i++)
+		write_alias(w, w->l->buffers.at[w->l->outputs.at[i]]);
 	for (uint32_t i = 0; i < ninputs && !w->err; i++)
 		if (!seen[i])
 			write_dead_input(w, i);
@@ -457,7 +475,8 @@ static void find_last_uses(struct writer *w)
 			w->last_use[w->s->storage[w->s->kernels.at[i]->params.at[j].buffer]] =
 				i + 1;
 	for (uint32_t i = 0; i < w->l->outputs.n; i++)
-		if (is_copied(w, i)) /* after all launches */
+		if (is_copied(w, i) || w->l->buffers.at[w->l->outputs.at[i]]->base)
+			/* after all launches, or by the caller */
 			w->last_use[w->s->storage[w->l->outputs.at[i]]] = STX_NONE;
 }
 

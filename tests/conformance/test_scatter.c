@@ -363,6 +363,75 @@ static void test_scatter_failed_assertion_names_its_message(void **state)
 	stx_arena_free(a);
 }
 
+/* A key-value cache: the memory of a donated input is the result, nothing copies it; what reads the
+ * input elsewhere, or is no whole row-major tensor, is not overwritten. */
+static void test_scatter_cache_update_does_not_copy(void **state)
+{
+	static const struct {
+		const char *text;
+		int in_place;
+	} cases[] = {
+		{ "%c : f32[2,64,8] = placeholder(donated=True)\n%n : f32[2,1,8] = placeholder()\n"
+		  "%p : i64[1] = placeholder()\n%r = index_copy.default(%c, 1, %p, %n)\n"
+		  "%t = sum.dim_IntList(%r, [1], False)\nreturn (%r, %t)\n",
+		  1 },
+		{ "%c : f32[2,64,8] = placeholder(donated=True)\n%n : f32[2,1,8] = placeholder()\n"
+		  "%p : i64[1] = placeholder()\n%r = slice_scatter.default(%c, %n, 1, 3, 4)\n"
+		  "%t = sum.dim_IntList(%r, [1], False)\nreturn (%r, %t)\n",
+		  1 },
+		{ "%c : f32[2,64,8] = placeholder()\n%n : f32[2,1,8] = placeholder()\n"
+		  "%p : i64[1] = placeholder()\n%r = index_copy.default(%c, 1, %p, %n)\n"
+		  "%t = sum.dim_IntList(%r, [1], False)\nreturn (%r, %t)\n",
+		  0 },
+		{ "%c : f32[2,64,8] = placeholder(donated=True)\n%n : f32[2,1,8] = placeholder()\n"
+		  "%p : i64[1] = placeholder()\n%r = index_copy.default(%c, 1, %p, %n)\n"
+		  "%t = sum.dim_IntList(%c, [1], False)\nreturn (%r, %t)\n",
+		  0 },
+	};
+	(void)state;
+	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+		struct compiled c;
+		struct stx_diag d = { 0 };
+		struct stax_error err;
+		float cache[2 * 64 * 8] = { 0 }, fresh[16], total[16], room[2 * 64 * 8];
+		int64_t at = 3;
+		for (int i = 0; i < 16; i++)
+			fresh[i] = (float)(i + 1);
+		if (compiled_build(cases[k].text, compiled_targets()[0], COMPILED_FUSED, &c, &d))
+			fail_msg("%s", d.text);
+		struct stx_tensor in[3] = {
+			{ .data = cache, .dtype = STX_F32, .rank = 3, .sizes = { 2, 64, 8 } },
+			{ .data = fresh, .dtype = STX_F32, .rank = 3, .sizes = { 2, 1, 8 } },
+			{ .data = &at, .dtype = STX_I64, .rank = 1, .sizes = { 1 } },
+		}, out[2], flags;
+		const char *name;
+		for (int i = 0; i < 3; i++)
+			compiled_dense(&in[i]);
+		assert_int_equal(stax_query(c.artifact, in, 3, out, NULL, &err), 0);
+		for (int i = 0; i < 2; i++)
+			compiled_dense(&out[i]);
+		out[0].data = cases[k].in_place ? NULL : (void *)room;
+		out[1].data = total;
+		if (stax_run(c.artifact, in, 3, out, 2, NULL, &err))
+			fail_msg("%s", err.text);
+		assert_int_equal(stax_input(c.artifact, 0, &flags, &name), 0);
+		assert_int_equal(!!(flags.flags & STX_TENSOR_MUTATED), cases[k].in_place);
+		assert_int_equal(out[0].data == (void *)cache, cases[k].in_place);
+		const float *r = out[0].data;
+		for (int i = 0; i < 2 * 64 * 8; i++) {
+			int row = i / 8 % 64;
+			assert_true(r[i] == (row == 3 ? fresh[i / 512 * 8 + i % 8] : 0));
+		}
+		for (int i = 0; i < 16; i++)
+			assert_true(total[i] == (k == 3 ? 0 : fresh[i]));
+		if (cases[k].in_place) /* the new rows in, the new rows out, sums over the cache */
+			assert_true(c.bytes_written == 16 * 4 + 16 * 4);
+		else
+			assert_true(c.bytes_written > sizeof cache);
+		compiled_free(&c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -376,6 +445,7 @@ int main(void)
 		cmocka_unit_test(test_scatter_memory_operators),
 		cmocka_unit_test(test_scatter_data_dependent_shapes_are_refused),
 		cmocka_unit_test(test_scatter_failed_assertion_names_its_message),
+		cmocka_unit_test(test_scatter_cache_update_does_not_copy),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
 }
