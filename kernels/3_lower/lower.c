@@ -265,6 +265,8 @@ stx_err stx_lower(struct stx_graph *g, const struct stx_lower_options *o, struct
 		lower_node(&l, g->nodes.at[i]);
 	for (i = 0; i < g->outputs.n && !l.err; i++)
 		l.err = stx__realize_output(&l, &g->outputs.at[i], i);
+	if (!l.err)
+		l.err = stx__drop_copies(&l);
 	if (!l.err && stx_arena_oom(g->arena))
 		l.err = stx_fail(d, STX_E_NOMEM, "lower", "", "out of memory budget");
 	if (!l.err)

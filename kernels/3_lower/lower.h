@@ -105,6 +105,10 @@ stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, ui
 struct stx_buffer *stx__new_buffer(struct stx__lower *l, enum stx_buffer_kind kind,
 				   const char *name, enum stx_dtype t, struct stx__shape s);
 
+/* ---- reuse.c ---- */
+/* After the outputs: updates in place of memory that has no later reader need no copy of it. */
+stx_err stx__drop_copies(struct stx__lower *l);
+
 /* ---- body.c ---- */
 /* Plays fn at variables 0..rank-1 of its index space into b's body, appending one result. */
 stx_err stx__body_play(struct stx_graph *g, const struct stx__inner *const *fns, uint32_t nfns,

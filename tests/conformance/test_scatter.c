@@ -432,6 +432,44 @@ static void test_scatter_cache_update_does_not_copy(void **state)
 	}
 }
 
+/* Memory that is read before the update only is not copied; what is read after it is. */
+static void test_scatter_earlier_readers_need_no_copy(void **state)
+{
+	(void)state;
+	for (int later = 0; later < 2; later++) {
+		struct stx_arena *a = stx_arena_new(0);
+		const char *text = stx_arena_printf(
+			a,
+			"%%x : f32[64,64] = placeholder()\n%%i : i64[2] = placeholder()\n"
+			"%%v : f32[2,64] = placeholder()\n%%m = mm.default(%%x, %%x)\n"
+			"%%e = exp.default(%%m)\n%%s = sum.dim_IntList(%%e, [1])\n"
+			"%%r = index_put.default(%%m, [%%i], %%v)\n%%t = relu.default(%%r)\n"
+			"%%u = add.Tensor(%%t, %%%s)\nreturn (%%s, %%u)\n",
+			later ? "m" : "t");
+		double want[64 * 64], sums[64];
+		for (int k = 0; k < 64; k++)
+			sums[k] = 64 * exp(64);
+		for (int k = 0; k < 64 * 64; k++) {
+			double r = k / 64 == 5 ? 7 : 64;
+			want[k] = r + (later ? 64 : r);
+		}
+		case_check(&(struct stated){ .text = text,
+					     .in = { V(1), V(5), V(7) },
+					     .out = { { sums, 64 }, { want, 64 * 64 } },
+					     .rtol = 1e-5,
+					     .skip = CASE_NO_FOLD });
+		struct compiled c;
+		struct stx_diag d = { 0 };
+		assert_int_equal(
+			compiled_build(text, compiled_targets()[0], COMPILED_FUSED, &c, &d), 0);
+		/* the product, the rows put, the sums, the last sum; and the copy */
+		assert_true(later ? c.bytes_written > 3 * 64 * 64 * 4
+				  : c.bytes_written < 3 * 64 * 64 * 4);
+		compiled_free(&c);
+		stx_arena_free(a);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -446,6 +484,7 @@ int main(void)
 		cmocka_unit_test(test_scatter_data_dependent_shapes_are_refused),
 		cmocka_unit_test(test_scatter_failed_assertion_names_its_message),
 		cmocka_unit_test(test_scatter_cache_update_does_not_copy),
+		cmocka_unit_test(test_scatter_earlier_readers_need_no_copy),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
 }
