@@ -50,15 +50,13 @@ static struct stx_arg pointwise_arg(struct draw *q, enum stx_op op, const struct
 	}
 }
 
-/* A reading of the same bytes; NaN keeps no defined bits, so only whole numbers are read. */
+/* From integers only: the bits of a NaN are not defined (NUMERICS). */
 static struct stx_node *draw_view_dtype(struct draw *q)
 {
-	static const enum stx_dtype whole[] = { STX_I8,  STX_U8,  STX_I16, STX_U16,
-						STX_I32, STX_U32, STX_I64, STX_U64 };
 	struct stx_node *a = draw_any(q);
 	if (stx_dtype_is_float(a->outs[0].dtype))
-		a = draw_as(q, a, PICK(q, whole));
-	return call(q, STX_OP_VIEW_DTYPE, ARGS(T(a), stx_arg_dtype(PICK(q, whole))));
+		a = draw_as(q, a, rnd(q, 2) ? STX_I32 : STX_U16);
+	return a ? call(q, STX_OP_VIEW_DTYPE, ARGS(T(a), stx_arg_dtype(draw_dtype(q)))) : NULL;
 }
 
 static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
@@ -67,10 +65,10 @@ static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
 	static const enum stx_dtype fall_back[] = { STX_F32, STX_I32, STX_U8,
 						    STX_F16, STX_I64, STX_BOOL };
 	struct stx_arg args[8];
-	struct stx_node *a = draw_any(q), *c;
 	if (op == STX_OP_VIEW_DTYPE)
 		return draw_view_dtype(q);
-	for (int k = 0; k < 6; k++) {
+	struct stx_node *a = draw_self(q), *c;
+	for (int k = 0; a && k < 6; k++) {
 		uint32_t first = 1;
 		args[0] = T(a);
 		if (op == STX_OP_WHERE) {
@@ -89,7 +87,8 @@ static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
 		struct stx_node *n = call(q, op, info->nparams, args);
 		if (n)
 			return n;
-		a = draw_as(q, a, PICK(q, fall_back));
+		if (!q->want)
+			a = draw_as(q, a, PICK(q, fall_back));
 	}
 	return NULL;
 }
@@ -98,10 +97,12 @@ static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
 
 static struct stx_node *draw_create(struct draw *q, enum stx_op op)
 {
-	enum stx_dtype t = draw_dtype(q);
+	enum stx_dtype t = draw_wanted_dtype(q, draw_dtype(q));
 	int64_t sizes[3] = { q->dims[1], q->dims[2], q->dims[3] };
 	uint32_t rank = rnd(q, 4);
-	struct stx_node *a = draw_any(q);
+	struct stx_node *x = draw_self(q);
+	if (!x)
+		return NULL;
 	switch (op) {
 	case STX_OP_EMPTY:
 		return call(q, op,
@@ -111,26 +112,27 @@ static struct stx_node *draw_create(struct draw *q, enum stx_op op)
 			    ARGS(stx_arg_ints(q->g, sizes + 3 - rank, rank),
 				 stx_arg_ints(q->g, sizes + 3 - rank, rank), stx_arg_dtype(t)));
 	case STX_OP_SCALAR_TENSOR: return call(q, op, ARGS(draw_scalar(q, t), stx_arg_dtype(t)));
-	case STX_OP_SYM_SIZE: return call(q, op, ARGS(T(a), I(0)));
-	case STX_OP_SYM_NUMEL: return call(q, op, ARGS(T(a)));
+	case STX_OP_SYM_SIZE: return call(q, op, ARGS(T(x), I(0)));
+	case STX_OP_SYM_NUMEL: return call(q, op, ARGS(T(x)));
 	case STX_OP_SYM_STRIDE:
 	case STX_OP_SYM_OFFSET:
-		a = call(q, STX_OP_CLONE, ARGS(T(a)));
-		return op == STX_OP_SYM_OFFSET ? call(q, op, ARGS(T(a)))
-					       : call(q, op, ARGS(T(a), I(0)));
+		x = call(q, STX_OP_CLONE, ARGS(T(x)));
+		return op == STX_OP_SYM_OFFSET ? call(q, op, ARGS(T(x)))
+					       : call(q, op, ARGS(T(x), I(0)));
 	default: break;
 	}
 	if (op == STX_OP_FULL)
 		return call(q, op,
 			    ARGS(stx_arg_ints(q->g, sizes + 3 - rank, rank), draw_scalar(q, t),
 				 stx_arg_dtype(t)));
-	if (op == STX_OP_FULL_LIKE)
-		return call(q, op,
-			    ARGS(T(draw_any(q)), draw_scalar(q, t),
-				 rnd(q, 2) ? stx_arg_dtype(t) : stx_arg_none()));
+	if (op == STX_OP_FULL_LIKE) {
+		struct stx_node *a = draw_self(q);
+		t = a && rnd(q, 2) ? a->outs[0].dtype : draw_dtype(q);
+		return a ? call(q, op, ARGS(T(a), draw_scalar(q, t), stx_arg_dtype(t))) : NULL;
+	}
 	int64_t start = (int64_t)rnd(q, 9) - 4,
 		step = rnd(q, 3) ? 1 + rnd(q, 3) : -1 - (int64_t)rnd(q, 3);
-	if (t == STX_BOOL)
+	if (t == STX_BOOL && !q->want)
 		t = STX_I64;
 	if (stx_dtype_is_float(t) && rnd(q, 2))
 		return call(q, op,
@@ -156,7 +158,7 @@ static struct stx_arg some_dims(struct draw *q, uint32_t rank, int required)
 	return stx_arg_ints(q->g, dims, n);
 }
 
-static struct stx_arg one_dim(struct draw *q, uint32_t rank)
+struct stx_arg draw_dim(struct draw *q, uint32_t rank)
 {
 	uint32_t r = rank ? rank : 1;
 	return I((int64_t)rnd(q, r) - (rnd(q, 3) ? 0 : r));
@@ -167,7 +169,7 @@ static struct stx_node *draw_reduce(struct draw *q, enum stx_op op)
 	const struct stx_op_info *info = stx_op_info(op);
 	int wants_float = op == STX_OP_VAR || op == STX_OP_LOGSUMEXP || op == STX_OP_MEAN ||
 			  op == STX_OP_MEAN_DIM;
-	struct stx_node *a = wants_float ? draw_float(q) : draw_any(q);
+	struct stx_node *a = wants_float ? draw_self_float(q) : draw_self(q);
 	struct stx_arg args[8];
 	if (!a)
 		return NULL;
@@ -175,9 +177,9 @@ static struct stx_node *draw_reduce(struct draw *q, enum stx_op op)
 	for (uint32_t i = 1; i < info->nparams; i++) {
 		const struct stx_param *p = &info->params[i];
 		switch (p->kind) {
-		case STX_PARAM_INT: args[i] = one_dim(q, rank_of(a)); break;
+		case STX_PARAM_INT: args[i] = draw_dim(q, rank_of(a)); break;
 		case STX_PARAM_OPT_INT:
-			args[i] = rnd(q, 4) ? one_dim(q, rank_of(a)) : stx_arg_none();
+			args[i] = rnd(q, 4) ? draw_dim(q, rank_of(a)) : stx_arg_none();
 			break;
 		case STX_PARAM_INTS:
 		case STX_PARAM_OPT_INTS:
@@ -265,7 +267,9 @@ static struct stx_node *slice(struct draw *q, struct stx_node *a)
 
 static struct stx_node *draw_view(struct draw *q, enum stx_op op)
 {
-	struct stx_node *a = draw_any(q);
+	struct stx_node *a = draw_self(q);
+	if (!a)
+		return NULL;
 	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0, e = rank ? rnd(q, rank) : 0;
 	int64_t v[8], w[8], left;
 	switch (op) {
@@ -301,8 +305,8 @@ static struct stx_node *draw_view(struct draw *q, enum stx_op op)
 	case STX_OP_EXPAND: return expand(q, a);
 	case STX_OP_SQUEEZE:
 	case STX_OP_FLIP: return call(q, op, ARGS(T(a), some_dims(q, rank, 1)));
-	case STX_OP_SQUEEZE_DIM: return call(q, op, ARGS(T(a), one_dim(q, rank)));
-	case STX_OP_UNSQUEEZE: return call(q, op, ARGS(T(a), one_dim(q, rank + 1)));
+	case STX_OP_SQUEEZE_DIM: return call(q, op, ARGS(T(a), draw_dim(q, rank)));
+	case STX_OP_UNSQUEEZE: return call(q, op, ARGS(T(a), draw_dim(q, rank + 1)));
 	case STX_OP_SLICE: return slice(q, a);
 	case STX_OP_SELECT:
 		if (!rank || !size_of(q, a, d))
@@ -320,8 +324,8 @@ static struct stx_node *draw_view(struct draw *q, enum stx_op op)
 /* ---- indirect reads, piecewise ---- */
 
 /* An index in [low, bound): given as an input, or a computed value brought into range. */
-static struct stx_node *index_into(struct draw *q, int64_t bound, const int64_t *sizes, int rank,
-				   int negative)
+struct stx_node *draw_index_into(struct draw *q, int64_t bound, const int64_t *sizes, int rank,
+				 int negative)
 {
 	enum stx_dtype t = rnd(q, 3) ? STX_I64 : STX_I32;
 	struct stx_node *x;
@@ -355,7 +359,8 @@ static struct stx_node *draw_index(struct draw *q, struct stx_node *a)
 	for (uint32_t i = 0; i < n; i++) {
 		if (rnd(q, 2) && (have || i + 1 < n))
 			continue;
-		struct stx_node *x = index_into(q, size_of(q, a, i), sizes + 2 - rank, rank, 1);
+		struct stx_node *x =
+			draw_index_into(q, size_of(q, a, i), sizes + 2 - rank, rank, 1);
 		if (!x)
 			return NULL;
 		list[i] = stx_val(x, 0);
@@ -366,9 +371,14 @@ static struct stx_node *draw_index(struct draw *q, struct stx_node *a)
 
 static struct stx_node *draw_indirect(struct draw *q, enum stx_op op)
 {
-	struct stx_node *a = draw_any(q), *x;
-	for (int k = 0; k < 8 && (op == STX_OP_EMBEDDING ? rank_of(a) != 2 : !rank_of(a)); k++)
-		a = draw_any(q);
+	struct stx_node *a = NULL, *x;
+	if (op == STX_OP_EMBEDDING && q->want)
+		a = draw_self_sized(q, q->dims + rnd(q, 3), 2);
+	for (int k = 0; k < 8 && (!a || (op == STX_OP_EMBEDDING ? rank_of(a) != 2 : !rank_of(a)));
+	     k++)
+		a = draw_self(q);
+	if (!a)
+		return NULL;
 	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0;
 	int64_t sizes[8], one = rnd(q, 4) ? 1 + rnd(q, 20) : q->dims[3];
 	if (!rank)
@@ -379,179 +389,18 @@ static struct stx_node *draw_indirect(struct draw *q, enum stx_op op)
 			sizes[i] = i == d ? 1 + rnd(q, 6)
 					  : size_of(q, a, i) -
 						    (size_of(q, a, i) > 1 && rnd(q, 3) == 0);
-		x = index_into(q, size_of(q, a, d), sizes, (int)rank, 0);
+		x = draw_index_into(q, size_of(q, a, d), sizes, (int)rank, 0);
 		return x ? call(q, op, ARGS(T(a), I(d), T(x))) : NULL;
 	case STX_OP_INDEX_SELECT:
-		x = index_into(q, size_of(q, a, d), &one, rnd(q, 8) != 0, 0);
+		x = draw_index_into(q, size_of(q, a, d), &one, rnd(q, 8) != 0, 0);
 		return x ? call(q, op, ARGS(T(a), I(d), T(x))) : NULL;
 	case STX_OP_EMBEDDING:
 		sizes[0] = one;
 		sizes[1] = 1 + rnd(q, 3);
-		x = index_into(q, size_of(q, a, 0), sizes, (int)rnd(q, 3), 0);
+		x = draw_index_into(q, size_of(q, a, 0), sizes, (int)rnd(q, 3), 0);
 		return x ? call(q, op, ARGS(T(a), T(x))) : NULL;
 	default: return draw_index(q, a);
 	}
-}
-
-/* ---- scatters ---- */
-
-/* Any value of type t and these sizes, or a new input. */
-static struct stx_node *shaped(struct draw *q, enum stx_dtype t, const int64_t *sizes,
-			       uint32_t rank)
-{
-	for (int k = 0; k < 10; k++) {
-		struct stx_node *b = draw_any(q);
-		int ok = rank_of(b) == rank;
-		for (uint32_t i = 0; ok && i < rank; i++)
-			ok = size_of(q, b, i) == sizes[i];
-		if (ok)
-			return draw_as(q, b, t);
-	}
-	return draw_input(q, t, sizes, (int)rank, 0, 0);
-}
-
-static struct stx_node *draw_index_put(struct draw *q, struct stx_node *a)
-{
-	struct stx_val list[8] = { { NULL, 0 } };
-	int64_t sizes[2] = { 1 + rnd(q, 4), rnd(q, 4) ? 1 + rnd(q, 20) : q->dims[3] }, v[16];
-	uint32_t n = 1 + rnd(q, rank_of(a)), have = 0, r = 0;
-	int rank = (int)rnd(q, 3);
-	for (uint32_t i = 0; i < n; i++) {
-		if (rnd(q, 2) && (have || i + 1 < n))
-			continue;
-		struct stx_node *x = index_into(q, size_of(q, a, i), sizes + 2 - rank, rank, 1);
-		if (!x)
-			return NULL;
-		list[i] = stx_val(x, 0);
-		have++;
-	}
-	struct stx_arg indices = stx_arg_tensors(q->g, list, n);
-	struct stx_node *like = call(q, STX_OP_INDEX, ARGS(T(a), indices));
-	if (!like || rank_of(like) > 6 || numel(q, like) > MAX_ELEMS)
-		return NULL;
-	for (uint32_t i = rnd(q, 3) ? 0 : rnd(q, rank_of(like) + 1); i < rank_of(like); i++)
-		v[r++] = rnd(q, 5) ? size_of(q, like, i) : 1;
-	struct stx_node *values = shaped(q, a->outs[0].dtype, v, r);
-	return values ? call(q, STX_OP_INDEX_PUT,
-			     ARGS(T(a), indices, T(values), stx_arg_bool((int)rnd(q, 2))))
-		      : NULL;
-}
-
-/* Writes through a slice, one position, a diagonal. */
-static struct stx_node *draw_through(struct draw *q, enum stx_op op, struct stx_node *a, uint32_t d)
-{
-	int64_t n = size_of(q, a, d), sizes[8];
-	uint32_t rank = rank_of(a), k = 0;
-	struct stx_node *like, *src;
-	struct stx_arg args[6] = { T(a) };
-	if (op == STX_OP_SLICE_SCATTER) {
-		args[2] = I(d);
-		args[3] = I((int64_t)rnd(q, (uint32_t)n + 2) - (rnd(q, 3) ? 0 : n));
-		args[4] = rnd(q, 2) ? stx_arg_none() : I(n - (int64_t)rnd(q, 3));
-		args[5] = I(1 + rnd(q, 3));
-		like = call(q, STX_OP_SLICE, ARGS(T(a), args[2], args[3], args[4], args[5]));
-	} else if (op == STX_OP_SELECT_SCATTER) {
-		if (!n)
-			return NULL;
-		args[2] = I((int64_t)d - (rnd(q, 2) ? 0 : rank));
-		args[3] = I((int64_t)rnd(q, (uint32_t)n) - (rnd(q, 2) ? 0 : n));
-		like = call(q, STX_OP_SELECT, ARGS(T(a), args[2], args[3]));
-	} else {
-		args[2] = I((int64_t)rnd(q, 5) - 2);
-		args[3] = I(d);
-		args[4] = I(rnd(q, rank));
-		like = call(q, STX_OP_DIAGONAL, ARGS(T(a), args[2], args[3], args[4]));
-	}
-	if (!like)
-		return NULL;
-	for (uint32_t i = 0; i < rank_of(like); i++)
-		sizes[k++] = size_of(q, like, i);
-	src = shaped(q, a->outs[0].dtype, sizes, k);
-	args[1] = src ? T(src) : stx_arg_none();
-	return src ? call(q, op, stx_op_info(op)->nparams, args) : NULL;
-}
-
-static struct stx_node *draw_table(struct draw *q, enum stx_op op, struct stx_node *a)
-{
-	int64_t s[4] = { 1 + rnd(q, 3), 1 + rnd(q, 4), 1 + rnd(q, 4), q->dims[3] }, in[4], plane;
-	uint32_t rank = 3 + rnd(q, 2);
-	enum stx_dtype t = draw_float_dtype(q);
-	struct stx_node *x, *m, *ix;
-	if (op == STX_OP_MASKED_SCATTER) {
-		int64_t all = numel(q, a);
-		m = draw_input(q, STX_BOOL, NULL, 0, 0, 0);
-		x = draw_partner(q, a);
-		if (x && numel(q, x) <= all && rank_of(x) <= rank_of(a))
-			m = call(q, STX_OP_GT_SCALAR, ARGS(T(x), stx_arg_scalar_i(0)));
-		x = m && all ? shaped(q, a->outs[0].dtype, &all, 1) : NULL;
-		return x ? call(q, op, ARGS(T(a), T(m), T(x))) : NULL;
-	}
-	x = shaped(q, t, s + 4 - rank, rank);
-	if (op == STX_OP_EMBEDDING_BACK) {
-		int64_t rows = 1 + rnd(q, 9);
-		ix = index_into(q, rows, s + 4 - rank, (int)rank - 1, 0);
-		return x && ix ? call(q, op,
-				      ARGS(T(x), T(ix), I(rows), I((int64_t)rnd(q, 3) - 1),
-					   stx_arg_bool((int)rnd(q, 2))))
-			       : NULL;
-	}
-	memcpy(in, s, sizeof in);
-	in[2] += 1;
-	in[3] += 1;
-	plane = in[2] * in[3];
-	m = shaped(q, t, in + 4 - rank, rank);
-	ix = index_into(q, plane, s + 4 - rank, (int)rank, 0);
-	if (!x || !m || !ix)
-		return NULL;
-	struct stx_arg two = stx_arg_ints(q->g, (int64_t[]){ 2, 2 }, 2),
-		       one = stx_arg_ints(q->g, (int64_t[]){ 1, 1 }, 2),
-		       zero = stx_arg_ints(q->g, (int64_t[]){ 0, 0 }, 2);
-	return call(q, op, ARGS(T(x), T(m), two, one, zero, one, stx_arg_bool(0), T(ix)));
-}
-
-/* index_add and the like: a vector of positions; scatter: a tensor of them, src no smaller. */
-static struct stx_node *draw_scatter(struct draw *q, enum stx_op op)
-{
-	static const char *const reduces[] = { "sum", "prod", "amax", "amin", "mean" };
-	const struct stx_op_info *info = stx_op_info(op);
-	struct stx_node *a = draw_any(q), *x, *src = NULL;
-	for (int k = 0; k < 8 && !rank_of(a); k++)
-		a = draw_any(q);
-	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0;
-	int line = op == STX_OP_INDEX_ADD || op == STX_OP_INDEX_COPY || op == STX_OP_INDEX_FILL;
-	enum stx_dtype t = a->outs[0].dtype;
-	int64_t is[8], vs[8], n = rnd(q, 4) ? 1 + rnd(q, 20) : q->dims[3];
-	struct stx_arg args[8];
-	if (!rank)
-		return NULL;
-	if (op == STX_OP_INDEX_PUT)
-		return draw_index_put(q, a);
-	if (op >= STX_OP_SLICE_SCATTER && op <= STX_OP_DIAGONAL_SCATTER)
-		return draw_through(q, op, a, d);
-	if (op >= STX_OP_MASKED_SCATTER)
-		return draw_table(q, op, a);
-	for (uint32_t i = 0; i < rank; i++) {
-		int64_t s = size_of(q, a, i);
-		is[i] = i == d ? n : line ? s : s - (s > 1 && rnd(q, 3) == 0);
-		vs[i] = line ? is[i] : is[i] + (rnd(q, 5) == 0);
-	}
-	x = line ? index_into(q, size_of(q, a, d), &n, 1, op == STX_OP_INDEX_FILL)
-		 : index_into(q, size_of(q, a, d), is, (int)rank, 0);
-	if (x && info->params[3].kind == STX_PARAM_TENSOR)
-		src = shaped(q, t, vs, rank);
-	if (!x || (!src && info->params[3].kind == STX_PARAM_TENSOR))
-		return NULL;
-	args[0] = T(a);
-	args[1] = I((int64_t)d - (rnd(q, 3) ? 0 : rank));
-	args[2] = T(x);
-	args[3] = src ? T(src) : draw_scalar(q, t);
-	if (op == STX_OP_SCATTER_REDUCE) {
-		args[4] = stx_arg_str(q->g, PICK(q, reduces));
-		args[5] = stx_arg_bool((int)rnd(q, 2));
-	} else if (op == STX_OP_INDEX_ADD) {
-		args[4] = rnd(q, 2) ? stx_arg_default() : stx_arg_scalar_i((int64_t)rnd(q, 5) - 2);
-	}
-	return call(q, op, info->nparams, args);
 }
 
 /* A tensor like a whose size along dim is another one. */
@@ -574,7 +423,9 @@ static struct stx_node *sibling(struct draw *q, struct stx_node *a, uint32_t dim
 
 static struct stx_node *draw_piecewise(struct draw *q, enum stx_op op)
 {
-	struct stx_node *a = draw_any(q);
+	struct stx_node *a = draw_self(q);
+	if (!a)
+		return NULL;
 	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0, n = 1 + rnd(q, 3);
 	struct stx_val list[4] = { stx_val(a, 0) };
 	int64_t ints[16];
@@ -590,7 +441,7 @@ static struct stx_node *draw_piecewise(struct draw *q, enum stx_op op)
 		return call(q, op,
 			    ARGS(stx_arg_tensors(q->g, list, n),
 				 op == STX_OP_CAT ? I((int64_t)d - (rnd(q, 3) ? 0 : rank))
-						  : one_dim(q, rank + 1)));
+						  : draw_dim(q, rank + 1)));
 	case STX_OP_PAD:
 		n = 2 * rnd(q, rank + 1);
 		for (uint32_t i = 0; i < n; i++)
@@ -617,8 +468,11 @@ static struct stx_node *draw_piecewise(struct draw *q, enum stx_op op)
 
 /* ---- products, composites ---- */
 
-static struct stx_node *matrix(struct draw *q, enum stx_dtype t, const int64_t *sizes, int rank)
+struct stx_node *draw_sized(struct draw *q, enum stx_dtype t, const int64_t *sizes, int rank)
 {
+	struct stx_node *self = draw_self_sized(q, sizes, rank);
+	if (self)
+		return self;
 	for (int k = 0; k < 12; k++) {
 		struct stx_node *b = draw_any(q);
 		int ok = rank_of(b) == (uint32_t)rank;
@@ -632,32 +486,34 @@ static struct stx_node *matrix(struct draw *q, enum stx_dtype t, const int64_t *
 
 static struct stx_node *draw_contract(struct draw *q, enum stx_op op)
 {
-	enum stx_dtype t = rnd(q, 4) ? draw_float_dtype(q) : rnd(q, 2) ? STX_I32 : STX_I64;
+	enum stx_dtype t = draw_wanted_dtype(q, rnd(q, 4)   ? draw_float_dtype(q)
+						: rnd(q, 2) ? STX_I32
+							    : STX_I64);
 	int64_t m = q->dims[1], k = q->dims[2], n = q->dims[3], b = 1 + rnd(q, 3);
 	if (m * k > MAX_ELEMS || k * n > MAX_ELEMS || m * n > MAX_ELEMS || m * n * k > 400000)
 		return NULL;
 	if (op == STX_OP_BMM) {
-		struct stx_node *x = matrix(q, t, (int64_t[]){ b, m, k }, 3);
-		struct stx_node *y = matrix(q, t, (int64_t[]){ b, k, n }, 3);
+		struct stx_node *x = draw_sized(q, t, (int64_t[]){ b, m, k }, 3);
+		struct stx_node *y = draw_sized(q, t, (int64_t[]){ b, k, n }, 3);
 		return x && y ? call(q, op, ARGS(T(x), T(y))) : NULL;
 	}
 	if (op == STX_OP_MATMUL) {
 		int ra = 1 + (int)rnd(q, 4), rb = 1 + (int)rnd(q, 4);
 		const int64_t sa[4] = { rnd(q, 2) ? 2 : 1, rnd(q, 2) ? b : 1, m, k },
 			      sb[4] = { 2, b, k, n };
-		struct stx_node *x = matrix(q, t, sa + 4 - ra, ra);
-		struct stx_node *y = matrix(q, t, rb == 1 ? &k : sb + 4 - rb, rb);
+		struct stx_node *x = draw_sized(q, t, sa + 4 - ra, ra);
+		struct stx_node *y = draw_sized(q, t, rb == 1 ? &k : sb + 4 - rb, rb);
 		return x && y ? call(q, op, ARGS(T(x), T(y))) : NULL;
 	}
-	struct stx_node *x = matrix(q, t, (int64_t[]){ m, k }, 2);
-	struct stx_node *y = matrix(q, t, (int64_t[]){ k, n }, 2);
+	const int64_t sc[2] = { rnd(q, 2) ? m : 1, rnd(q, 3) ? n : 1 };
+	int rc = (int)rnd(q, 3);
+	struct stx_node *c = op == STX_OP_ADDMM ? draw_sized(q, t, sc + 2 - rc, rc) : NULL;
+	struct stx_node *x = draw_sized(q, t, (int64_t[]){ m, k }, 2);
+	struct stx_node *y = draw_sized(q, t, (int64_t[]){ k, n }, 2);
 	if (!x || !y)
 		return NULL;
 	if (op == STX_OP_MM)
 		return call(q, op, ARGS(T(x), T(y)));
-	const int64_t sc[2] = { rnd(q, 2) ? m : 1, rnd(q, 3) ? n : 1 };
-	int rc = (int)rnd(q, 3);
-	struct stx_node *c = matrix(q, t, sc + 2 - rc, rc);
 	int whole = q->whole || !stx_dtype_is_float(t) || rnd(q, 2);
 	struct stx_arg beta =
 		whole ? stx_arg_scalar_i(rnd(q, 4)) : stx_arg_scalar_f(rnd(q, 10) * 0.3 - 1);
@@ -668,15 +524,15 @@ static struct stx_node *draw_contract(struct draw *q, enum stx_op op)
 
 static struct stx_node *draw_linear(struct draw *q)
 {
-	enum stx_dtype t = draw_float_dtype(q);
+	enum stx_dtype t = draw_wanted_dtype(q, draw_float_dtype(q));
 	int64_t in = q->dims[2], out = q->dims[3], sx[3] = { 1 + rnd(q, 3), q->dims[1], in },
 		sw[2] = { out, in };
 	int rank = 1 + (int)rnd(q, 3);
 	if (sx[0] * sx[1] * in * out > 400000 || in * out > MAX_ELEMS ||
 	    sx[0] * sx[1] * in > MAX_ELEMS)
 		return NULL;
-	struct stx_node *x = matrix(q, t, sx + 3 - rank, rank), *w = matrix(q, t, sw, 2);
-	struct stx_node *b = rnd(q, 3) ? matrix(q, t, &out, 1) : NULL;
+	struct stx_node *x = draw_sized(q, t, sx + 3 - rank, rank), *w = draw_sized(q, t, sw, 2);
+	struct stx_node *b = rnd(q, 3) ? draw_sized(q, t, &out, 1) : NULL;
 	return x && w ? call(q, STX_OP_LINEAR, ARGS(T(x), T(w), b ? T(b) : stx_arg_none())) : NULL;
 }
 
@@ -688,8 +544,8 @@ static struct stx_node *draw_layer_norm(struct draw *q, struct stx_node *x)
 		return NULL;
 	for (uint32_t i = 0; i < k; i++)
 		sizes[i] = size_of(q, x, rank - k + i);
-	struct stx_node *w = rnd(q, 3) ? matrix(q, x->outs[0].dtype, sizes, (int)k) : NULL;
-	struct stx_node *b = rnd(q, 3) ? matrix(q, x->outs[0].dtype, sizes, (int)k) : NULL;
+	struct stx_node *w = rnd(q, 3) ? draw_sized(q, x->outs[0].dtype, sizes, (int)k) : NULL;
+	struct stx_node *b = rnd(q, 3) ? draw_sized(q, x->outs[0].dtype, sizes, (int)k) : NULL;
 	return call(q, STX_OP_LAYER_NORM,
 		    ARGS(T(x), stx_arg_ints(q->g, sizes, k), w ? T(w) : stx_arg_none(),
 			 b ? T(b) : stx_arg_none(), stx_arg_float(rnd(q, 2) ? 1e-5 : 0.1)));
@@ -698,18 +554,18 @@ static struct stx_node *draw_layer_norm(struct draw *q, struct stx_node *x)
 static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
 {
 	const struct stx_op_info *info = stx_op_info(op);
-	struct stx_node *x = op == STX_OP_LINEAR ? draw_any(q) : draw_float(q);
 	struct stx_arg args[8];
-	if (!x)
-		return NULL;
 	if (op == STX_OP_LINEAR)
 		return draw_linear(q);
+	struct stx_node *x = draw_self_float(q);
+	if (!x)
+		return NULL;
 	if (op == STX_OP_LAYER_NORM)
 		return draw_layer_norm(q, x);
 	args[0] = T(x);
 	for (uint32_t i = 1; i < info->nparams; i++) {
 		switch (info->params[i].kind) {
-		case STX_PARAM_INT: args[i] = one_dim(q, rank_of(x)); break;
+		case STX_PARAM_INT: args[i] = draw_dim(q, rank_of(x)); break;
 		case STX_PARAM_BOOL: /* half_to_float */
 			args[i] = stx_arg_bool(x->outs[0].dtype == STX_F16 && rnd(q, 2));
 			break;
@@ -728,6 +584,8 @@ static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
 
 struct stx_node *draw_call(struct draw *q, enum stx_op op)
 {
+	if (op == STX_OP_CONVOLUTION || op == STX_OP_UNFOLD)
+		return draw_window(q, op);
 	switch (stx_op_info(op)->category) {
 	case STX_CAT_POINTWISE: return draw_pointwise(q, op);
 	case STX_CAT_CREATE: return draw_create(q, op);
@@ -738,6 +596,9 @@ struct stx_node *draw_call(struct draw *q, enum stx_op op)
 	case STX_CAT_PIECEWISE: return draw_piecewise(q, op);
 	case STX_CAT_CONTRACT: return draw_contract(q, op);
 	case STX_CAT_COMPOSITE: return draw_composite(q, op);
-	default: return NULL; /* inputs; categories without rows */
+	case STX_CAT_WINDOW: return draw_window(q, op);
+	case STX_CAT_SCAN: return draw_scan(q, op);
+	case STX_CAT_INPUT: return NULL;
+	default: return draw_by_schema(q, op);
 	}
 }

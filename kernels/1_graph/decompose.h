@@ -34,7 +34,7 @@ stx__rule_fn stx__rule_select_scatter, stx__rule_diagonal_scatter, stx__rule_mas
 
 /* decompose_memory.c */
 stx__rule_fn stx__rule_same, stx__rule_copy, stx__rule_fill, stx__rule_empty, stx__rule_split,
-	stx__rule_view_dtype, stx__rule_as_strided, stx__rule_sym;
+	stx__rule_as_strided, stx__rule_sym;
 
 /* Tables indexed by operator; NULL: no rule. */
 extern stx__rule_fn *const stx__basis_rules[STX_OP_COUNT];

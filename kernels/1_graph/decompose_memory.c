@@ -1,5 +1,5 @@
-/* decompose_memory.c: copies, other readings of the same bytes, lists of parts and sizes in terms
- * of views, indexing and bit operations. All exact. */
+/* decompose_memory.c: copies, other strides, lists of parts and sizes in terms of views and
+ * indexing. All exact. */
 #include <string.h>
 
 #include "decompose.h"
@@ -56,73 +56,6 @@ int stx__rule_split(struct stx__build *b, const struct stx_node *n, struct stx_v
 		out[i] = stx__b_call(b, STX_OP_SLICE, 5, a);
 		at += size;
 	}
-	return 0;
-}
-
-/* ---- view.dtype ---- */
-
-static enum stx_dtype bits_of(int bytes)
-{
-	return bytes == 1 ? STX_U8 : bytes == 2 ? STX_U16 : bytes == 4 ? STX_U32 : STX_U64;
-}
-
-/* The same bits as type t of the same width; a bool is a byte that is 0 or 1. */
-static struct stx_val as_bits(struct stx__build *b, struct stx_val x, enum stx_dtype t)
-{
-	enum stx_dtype from = stx_val_type(x)->dtype;
-	if (from == STX_BOOL || t == STX_BOOL)
-		return from == t ? x
-				 : stx__b_cast(b, from == STX_BOOL ? x : as_bits(b, x, STX_U8), t);
-	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_dtype(t) };
-	return from == t ? x : stx__b_call(b, STX_OP_VIEW_DTYPE, 2, a);
-}
-
-/* 0, 8*bytes, 16*bytes, ...: where the parts of a wide number begin, little-endian. */
-static struct stx_val shifts(struct stx__build *b, int64_t parts, int bytes, enum stx_dtype t)
-{
-	struct stx_arg a[] = { stx_arg_scalar_i(0), stx_arg_scalar_i(parts * bytes * 8),
-			       stx_arg_scalar_i(bytes * 8), stx_arg_dtype(STX_I64) };
-	return stx__b_cast(b, stx__b_call(b, STX_OP_ARANGE, 4, a), t);
-}
-
-int stx__rule_view_dtype(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	struct stx_val x = stx__operand(n, 0);
-	const struct stx_type *t = &n->outs[0], *from = stx_val_type(x);
-	int wide = stx_dtype_bytes(from->dtype), narrow = stx_dtype_bytes(t->dtype);
-	stx_ex sizes[STX_MAX_DIMS + 1];
-	if (from->dtype == t->dtype) {
-		out[0] = x;
-		return 0;
-	}
-	if (wide == narrow && from->dtype != STX_BOOL && t->dtype != STX_BOOL)
-		return STX__KEEP;
-	if (wide == narrow) {
-		x = from->dtype == STX_BOOL ? stx__b_cast(b, x, STX_U8) : as_bits(b, x, STX_U8);
-		out[0] = t->dtype == STX_BOOL ? stx__b_cast(b, x, STX_BOOL)
-					      : as_bits(b, x, t->dtype);
-		return 0;
-	}
-	if (t->rank == STX_MAX_DIMS)
-		return stx__b_fail(b, STX_E_TOO_LARGE, "too many dimensions");
-	if (from->dtype == STX_BOOL)
-		x = stx__b_cast(b, x, STX_U8);
-	memcpy(sizes, wide > narrow ? from->sizes : t->sizes, t->rank * sizeof *sizes);
-	int64_t parts = wide > narrow ? wide / narrow : narrow / wide;
-	if (wide > narrow) { /* each number shifted down by each part's place; low bits kept */
-		enum stx_dtype w = bits_of(wide);
-		sizes[t->rank] = stx_ex_const(b->g->ex, 1);
-		x = stx__b_view(b, as_bits(b, x, w), t->rank + 1u, sizes);
-		x = stx__b_two(b, STX_OP_SHR, x, shifts(b, parts, narrow, w));
-		x = stx__b_view(b, stx__b_cast(b, x, bits_of(narrow)), t->rank, t->sizes);
-	} else { /* the parts shifted up, and added: they do not overlap */
-		enum stx_dtype w = bits_of(narrow);
-		sizes[t->rank] = stx_ex_const(b->g->ex, parts);
-		x = stx__b_view(b, as_bits(b, x, bits_of(wide)), t->rank + 1u, sizes);
-		x = stx__b_two(b, STX_OP_SHL, stx__b_cast(b, x, w), shifts(b, parts, wide, w));
-		x = stx__b_sum(b, x, 1u << t->rank, 0, w);
-	}
-	out[0] = t->dtype == STX_BOOL ? stx__b_cast(b, x, STX_BOOL) : as_bits(b, x, t->dtype);
 	return 0;
 }
 

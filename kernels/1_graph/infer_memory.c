@@ -1,5 +1,5 @@
-/* infer_memory.c: result types of copies, of other readings of the same bytes, of lists of parts,
- * of sizes; and operators whose result depends on data, which are refused. */
+/* infer_memory.c: result types of copies, of memory seen with other strides, of lists of parts, of
+ * sizes; and operators whose result depends on data, which are refused. */
 #include <string.h>
 
 #include "graph_internal.h"
@@ -119,31 +119,7 @@ stx_err stx_shape_split(struct stx_graph *g, struct stx_node *n, struct stx_diag
 	return e;
 }
 
-/* ---- other readings of the same bytes ---- */
-
-stx_err stx_shape_view_dtype(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
-{
-	const struct stx_type *x = stx__infer_type(n, 0);
-	enum stx_dtype t = n->args[1].u.dtype;
-	int from = stx_dtype_bytes(x->dtype), to = stx_dtype_bytes(t);
-	stx_ex sizes[STX_MAX_DIMS];
-	memcpy(sizes, x->sizes, x->rank * sizeof *sizes);
-	if (from != to && x->rank == 0)
-		return STX__INFER_FAIL(d, n, "a 0-d tensor has no dimension for the bytes of %s",
-				       stx_dtype_name(t));
-	if (from > to)
-		sizes[x->rank - 1] = stx_ex_muli(g->ex, x->sizes[x->rank - 1], from / to);
-	if (from < to) {
-		stx_ex last = x->sizes[x->rank - 1], by = stx_ex_const(g->ex, to / from);
-		sizes[x->rank - 1] = stx_ex_floordiv(g->ex, last, by);
-		if (stx_ex_mul(g->ex, sizes[x->rank - 1], by) != last)
-			return STX__INFER_FAIL(d, n,
-					       "the last dimension is not a multiple of %d, or "
-					       "cannot be proved to be",
-					       to / from);
-	}
-	return stx__infer_set(g, n, t, x->rank, sizes, d);
-}
+/* ---- memory seen with other strides ---- */
 
 const stx_ex *stx__input_strides(const struct stx_graph *g, const struct stx_node *n)
 {

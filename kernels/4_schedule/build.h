@@ -168,8 +168,9 @@ stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def
 			  struct stx_kernel **out, struct stx_diag *d);
 /* How the reductions of a kernel run through their ranges: what their results' bits depend on. */
 struct stx__red_order {
-	uint8_t lanes;  /* along a vector axis: then row values are scalar code */
-	uint8_t narrow; /* full-level stores are not contiguous along the vector axis */
+	uint8_t lanes;   /* along a vector axis: then row values are scalar code */
+	uint8_t narrow;  /* full-level stores are not contiguous along the vector axis */
+	uint8_t gathers; /* some full-level load is neither that nor the same for all lanes */
 	uint32_t nloops, nvars;
 	stx_ex size[STX__MAX_DIMS],
 		map[STX__MAX_DIMS]; /* of the loops; of the reduction variables */

@@ -1,4 +1,4 @@
-/* ref_memory.c: copies, other readings of the same bytes, lists of parts, sizes, and writes through
+/* ref_memory.c: copies, other strides, lists of parts, sizes, and writes through
  * views, each in its own loop. */
 #include <stdlib.h>
 #include <string.h>
@@ -96,25 +96,6 @@ stx_err stx__ref_split(struct stx__ref *r, const struct stx_node *n)
 		from += n->op == STX_OP_UNBIND ? 1 : out->sizes[d];
 	}
 	return e;
-}
-
-/* The bytes in row-major order, read as another type; a bool is true where its byte is not 0. */
-stx_err stx__ref_view_dtype(struct stx__ref *r, const struct stx_node *n)
-{
-	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
-	struct stx_tensor *out = stx__ref_result(r, n);
-	size_t width = (size_t)stx_dtype_bytes((enum stx_dtype)x->dtype);
-	struct stx__ref_walk w;
-
-	if (!out)
-		return stx__ref_error(r);
-	stx__ref_walk_start(&w, x->rank, x->sizes);
-	stx__ref_walk_add(&w, x->strides, x->offset);
-	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w))
-		memcpy((char *)out->data + (size_t)i * width, stx__ref_at(x, w.off[0]), width);
-	for (int64_t i = 0, count = stx__ref_numel(out); out->dtype == STX_BOOL && i < count; i++)
-		((uint8_t *)out->data)[i] = ((uint8_t *)out->data)[i] != 0;
-	return 0;
 }
 
 stx_err stx__ref_as_strided(struct stx__ref *r, const struct stx_node *n)
