@@ -385,7 +385,7 @@ static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int nca
 		for (uint32_t i = 0; i < info->nparams; i++)
 			args[i] = random_arg(g, &info->params[i], seed);
 		struct stx_node *n =
-			is_window(op) && pick(seed, 8) == 0
+			is_window(op) && g->inputs.n < 13 && pick(seed, 8) == 0
 				? fitting_call(g, seed, op)
 				: stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		made += n != NULL;
