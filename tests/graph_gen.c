@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph_gen_impl.h"
 #include "passes.h"
 
 static void die(const char *what, const struct stx_diag *d)
@@ -57,7 +58,7 @@ uint64_t gen_next(uint64_t *seed)
 	return *seed ^= *seed << 17;
 }
 
-static int pick(uint64_t *seed, int n)
+int gen_pick(uint64_t *seed, int n)
 {
 	return (int)((gen_next(seed) >> 20) % (uint64_t)n);
 }
@@ -65,9 +66,9 @@ static int pick(uint64_t *seed, int n)
 static const enum stx_dtype dtypes[] = { STX_F32, STX_F32,  STX_F32, STX_F64, STX_I64, STX_I64,
 					 STX_I32, STX_BOOL, STX_F16, STX_U8,  STX_I8 };
 
-static enum stx_dtype pick_dtype(uint64_t *seed)
+enum stx_dtype gen_dtype(uint64_t *seed)
 {
-	return dtypes[pick(seed, (int)(sizeof dtypes / sizeof dtypes[0]))];
+	return dtypes[gen_pick(seed, (int)(sizeof dtypes / sizeof dtypes[0]))];
 }
 
 static struct stx_arg random_scalar(uint64_t *seed)
@@ -75,58 +76,65 @@ static struct stx_arg random_scalar(uint64_t *seed)
 	static const double floats[] = {
 		0.0, -0.0, 1.0, 2.0, 0.5, -1.5, 3.0, __builtin_inf(), -4.0
 	};
-	if (pick(seed, 2))
-		return stx_arg_scalar_i(pick(seed, 7) - 2);
-	return stx_arg_scalar_f(floats[pick(seed, 9)]);
+	if (gen_pick(seed, 2))
+		return stx_arg_scalar_i(gen_pick(seed, 7) - 2);
+	return stx_arg_scalar_f(floats[gen_pick(seed, 9)]);
 }
 
 static struct stx_val random_val(struct stx_graph *g, uint64_t *seed)
 {
 	for (;;) {
-		struct stx_node *n = g->nodes.at[pick(seed, (int)g->nodes.n)];
+		struct stx_node *n = g->nodes.at[gen_pick(seed, (int)g->nodes.n)];
 		if (n->nouts)
-			return stx_val(n, (uint32_t)pick(seed, (int)n->nouts));
+			return stx_val(n, (uint32_t)gen_pick(seed, (int)n->nouts));
 	}
 }
 
-static struct stx_arg random_arg(struct stx_graph *g, const struct stx_param *p, uint64_t *seed)
+struct stx_arg gen_arg(struct stx_graph *g, const struct stx_param *p, uint64_t *seed)
 {
 	static const char *const words[] = { "none", "tanh", "floor", "trunc" };
 	int64_t ints[4];
+	double floats[4];
 	struct stx_val vals[3];
 	int n;
-	if (p->has_default && pick(seed, 3) == 0)
+	if (p->has_default && gen_pick(seed, 3) == 0)
 		return stx_arg_default();
 	switch (p->kind) {
 	case STX_PARAM_OPT_TENSOR:
-		if (pick(seed, 2))
+		if (gen_pick(seed, 2))
 			return stx_arg_none();
 		return stx_arg_tensor(random_val(g, seed));
 	case STX_PARAM_TENSOR: return stx_arg_tensor(random_val(g, seed));
 	case STX_PARAM_TENSORS:
-		n = 1 + pick(seed, 3);
+		n = 1 + gen_pick(seed, 3);
 		for (int i = 0; i < n; i++)
-			vals[i] = pick(seed, 6) ? random_val(g, seed) : stx_val(NULL, 0);
+			vals[i] = gen_pick(seed, 6) ? random_val(g, seed) : stx_val(NULL, 0);
 		return stx_arg_tensors(g, vals, (uint32_t)n);
 	case STX_PARAM_OPT_INT:
-		if (pick(seed, 2))
+		if (gen_pick(seed, 2))
 			return stx_arg_none();
-		return stx_arg_int(g, pick(seed, 6) - 2);
-	case STX_PARAM_INT: return stx_arg_int(g, pick(seed, 6) - 2);
+		return stx_arg_int(g, gen_pick(seed, 6) - 2);
+	case STX_PARAM_INT: return stx_arg_int(g, gen_pick(seed, 6) - 2);
 	case STX_PARAM_OPT_INTS:
 	case STX_PARAM_INTS:
-		n = pick(seed, 5);
+		n = gen_pick(seed, 5);
 		for (int i = 0; i < n; i++)
-			ints[i] = pick(seed, 6) - 2;
+			ints[i] = gen_pick(seed, 6) - 2;
 		return stx_arg_ints(g, ints, (uint32_t)n);
 	case STX_PARAM_FLOAT:
 	case STX_PARAM_OPT_FLOAT: return stx_arg_float(1e-5);
-	case STX_PARAM_BOOL: return stx_arg_bool(pick(seed, 2));
+	case STX_PARAM_OPT_FLOATS:
+		n = gen_pick(seed, 4);
+		for (int i = 0; i < n; i++)
+			floats[i] = (1 + gen_pick(seed, 8)) * 0.375;
+		return gen_pick(seed, 2) ? stx_arg_none() : stx_arg_floats(g, floats, (uint32_t)n);
+	case STX_PARAM_BOOL: return stx_arg_bool(gen_pick(seed, 2));
+	case STX_PARAM_BOOLS: return stx_arg_bools((uint64_t)gen_pick(seed, 8), 3);
 	case STX_PARAM_SCALAR:
 	case STX_PARAM_OPT_SCALAR: return random_scalar(seed);
-	case STX_PARAM_STRING: return stx_arg_str(g, words[pick(seed, 4)]);
+	case STX_PARAM_STRING: return stx_arg_str(g, words[gen_pick(seed, 4)]);
 	case STX_PARAM_DTYPE:
-	case STX_PARAM_OPT_DTYPE: return stx_arg_dtype(pick_dtype(seed));
+	case STX_PARAM_OPT_DTYPE: return stx_arg_dtype(gen_dtype(seed));
 	}
 	return stx_arg_none();
 }
@@ -139,8 +147,8 @@ static stx_ex symbol(struct stx_graph *g, int i)
 
 static stx_ex random_size(struct stx_graph *g, uint64_t *seed)
 {
-	stx_ex n = symbol(g, pick(seed, (int)g->symbols.n));
-	switch (pick(seed, 5)) {
+	stx_ex n = symbol(g, gen_pick(seed, (int)g->symbols.n));
+	switch (gen_pick(seed, 5)) {
 	case 0: return stx_ex_muli(g->ex, n, 2);
 	case 1: return stx_ex_addi(g->ex, n, 3);
 	case 2: return stx_ex_ceildiv(g->ex, n, stx_ex_const(g->ex, 2));
@@ -151,227 +159,33 @@ static stx_ex random_size(struct stx_graph *g, uint64_t *seed)
 /* tame: constants of ordinary size instead of random bits. */
 static void random_inputs(struct stx_graph *g, uint64_t *seed, int tame)
 {
-	int n = 2 + pick(seed, 5);
+	int n = 2 + gen_pick(seed, 5);
 	for (int i = 0; i < n; i++) {
 		int64_t sizes[4], strides[4];
 		stx_ex se[4];
-		int rank = pick(seed, 4), strided = pick(seed, 6) == 0;
+		int rank = gen_pick(seed, 4), strided = gen_pick(seed, 6) == 0;
 		for (int k = 0; k < rank; k++) {
-			sizes[k] = pick(seed, 8) ? 1 + pick(seed, 3) : 0;
-			strides[k] = pick(seed, 5);
+			sizes[k] = gen_pick(seed, 8) ? 1 + gen_pick(seed, 3) : 0;
+			strides[k] = gen_pick(seed, 5);
 			se[k] = stx_ex_const(g->ex, strides[k]);
 		}
-		struct stx_type t = stx_type_make(g, pick_dtype(seed), rank, sizes);
+		struct stx_type t = stx_type_make(g, gen_dtype(seed), rank, sizes);
 		for (int k = 0; g->symbols.n && k < rank; k++)
-			if (pick(seed, 2))
+			if (gen_pick(seed, 2))
 				((stx_ex *)t.sizes)[k] = random_size(g, seed);
-		if (!stx_graph_input(g, NULL, t, strided ? se : NULL, pick(seed, 4) == 0, NULL))
+		if (!stx_graph_input(g, NULL, t, strided ? se : NULL, gen_pick(seed, 4) == 0, NULL))
 			abort();
 	}
 	int64_t two = 2;
 	uint8_t data[16];
 	for (int i = 0; i < 16; i++)
 		data[i] = (uint8_t)gen_next(seed);
-	float values[2] = { (float)pick(seed, 9) - 4, (float)pick(seed, 100) / 16 };
+	float values[2] = { (float)gen_pick(seed, 9) - 4, (float)gen_pick(seed, 100) / 16 };
 	stx_graph_constant(g, NULL, stx_type_make(g, STX_F32, 1, &two),
 			   tame ? (void *)values : data, 8, NULL);
 	stx_graph_constant(g, NULL, stx_type_make(g, STX_I64, 1, &two), data, 16, NULL);
 	data[0] = 1;
 	stx_graph_constant(g, NULL, stx_type_make(g, STX_BOOL, 0, NULL), data, 1, NULL);
-}
-
-/* Convolution and pooling: operands and lists that have a chance to fit each other. */
-static struct stx_node *window_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
-{
-	const struct stx_op_info *info = stx_op_info(op);
-	int conv = op == STX_OP_CONVOLUTION, k = 1 + pick(seed, 3), transposed = pick(seed, 2);
-	int64_t groups = 1 + pick(seed, 3), per = 1 + pick(seed, 2), xs[5], ws[5], v[3];
-	enum stx_dtype t = pick_dtype(seed);
-	struct stx_arg args[16];
-	if (!conv)
-		k = info->base[8] - '0';
-	xs[0] = pick(seed, 3);
-	xs[1] = groups * per;
-	ws[0] = transposed ? xs[1] : groups * (1 + pick(seed, 2));
-	ws[1] = transposed ? 1 + pick(seed, 2) : per;
-	for (int i = 0; i < k; i++) {
-		xs[2 + i] = 1 + pick(seed, 7);
-		ws[2 + i] = 1 + pick(seed, 3);
-	}
-	int skip = !conv && pick(seed, 3) == 0; /* pooling without the batch dimension */
-	struct stx_node *x = stx_graph_input(g, NULL, stx_type_make(g, t, k + 2 - skip, xs + skip),
-					     NULL, 0, NULL);
-	struct stx_node *w =
-		stx_graph_input(g, NULL, stx_type_make(g, t, k + 2, ws), NULL, 0, NULL);
-	if (!x || !w)
-		abort();
-	for (uint32_t i = 0; i < info->nparams; i++) {
-		const struct stx_param *p = &info->params[i];
-		int least = strcmp(p->name, "padding") && strcmp(p->name, "output_padding");
-		args[i] = random_arg(g, p, seed);
-		if (p->kind == STX_PARAM_OPT_INT && args[i].kind == STX_ARG_INT)
-			args[i] = stx_arg_int(g, 1 + pick(seed, 4));
-		if (p->kind != STX_PARAM_INTS || args[i].kind == STX_ARG_DEFAULT)
-			continue;
-		for (int j = 0; j < k; j++)
-			v[j] = least + pick(seed, 3);
-		args[i] = stx_arg_ints(g, v, pick(seed, 4) ? (uint32_t)k : 1);
-	}
-	args[0] = stx_arg_tensor(stx_val(x, 0));
-	if (conv) {
-		int64_t out = transposed ? ws[1] * groups : ws[0];
-		struct stx_node *b =
-			stx_graph_input(g, NULL, stx_type_make(g, t, 1, &out), NULL, 0, NULL);
-		args[1] = stx_arg_tensor(stx_val(w, 0));
-		args[2] = pick(seed, 3) ? stx_arg_tensor(stx_val(b, 0)) : stx_arg_none();
-		args[6] = stx_arg_bool(transposed);
-		args[8] = stx_arg_int(g, groups);
-	}
-	return stx_graph_call(g, op, NULL, args, info->nparams, NULL);
-}
-
-/* Scatters: an index tensor no larger than self, values that fit. Indices are 0 and 1 (test
- * inputs). */
-static struct stx_node *scatter_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
-{
-	static const char *const reduces[] = { "sum", "prod", "amax", "amin", "mean" };
-	const struct stx_op_info *info = stx_op_info(op);
-	int rank = 1 + pick(seed, 3), dim = pick(seed, rank),
-	    writes = info->nparams > 2 && op >= STX_OP_INDEX_ADD && op <= STX_OP_INDEX_FILL;
-	int64_t xs[3], is[3], n = pick(seed, 4);
-	enum stx_dtype t = pick_dtype(seed);
-	struct stx_arg args[16];
-	for (int i = 0; i < rank; i++) {
-		xs[i] = 2 + pick(seed, 3);
-		is[i] = writes ? xs[i] : i == dim ? pick(seed, 6) : 1 + pick(seed, (int)xs[i]);
-	}
-	if (writes || op == STX_OP_INDEX_PUT)
-		is[dim] = n;
-	int whole = op == STX_OP_INDEX_PUT || writes;
-	struct stx_node *x = stx_graph_input(g, NULL, stx_type_make(g, t, rank, xs), NULL, 0, NULL);
-	for (uint32_t i = 0; i < info->nparams; i++)
-		args[i] = random_arg(g, &info->params[i], seed);
-	struct stx_node *index = stx_graph_input(g, NULL,
-						 stx_type_make(g, pick(seed, 4) ? STX_I64 : STX_I32,
-							       whole ? 1 : rank, whole ? &n : is),
-						 NULL, 0, NULL);
-	if (op == STX_OP_INDEX_PUT) {
-		struct stx_val list[3] = { { NULL, 0 } };
-		list[dim] = stx_val(index, 0);
-		if (pick(seed, 2))
-			list[pick(seed, rank)] = stx_val(index, 0);
-		args[1] = stx_arg_tensors(g, list, (uint32_t)rank);
-		struct stx_node *like = stx_graph_call(
-			g, STX_OP_INDEX, NULL,
-			(struct stx_arg[]){ stx_arg_tensor(stx_val(x, 0)), args[1] }, 2, NULL);
-		if (!like)
-			return NULL;
-		struct stx_type to = { .dtype = t,
-				       .rank = like->outs[0].rank,
-				       .sizes = like->outs[0].sizes };
-		args[2] = stx_arg_tensor(stx_val(stx_graph_input(g, NULL, to, NULL, 0, NULL), 0));
-	} else {
-		args[1] = stx_arg_int(g, dim);
-		args[2] = stx_arg_tensor(stx_val(index, 0));
-		if (info->params[3].kind == STX_PARAM_TENSOR)
-			args[3] = stx_arg_tensor(
-				stx_val(stx_graph_input(g, NULL, stx_type_make(g, t, rank, is),
-							NULL, 0, NULL),
-					0));
-	}
-	if (op == STX_OP_SCATTER_REDUCE)
-		args[4] = stx_arg_str(g, reduces[pick(seed, 5)]);
-	args[0] = stx_arg_tensor(stx_val(x, 0));
-	return stx_graph_call(g, op, NULL, args, info->nparams, NULL);
-}
-
-/* Writes through a view of x: src has the shape of what the view reads. */
-static struct stx_node *through_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
-{
-	enum stx_op read = op == STX_OP_SLICE_SCATTER    ? STX_OP_SLICE
-			   : op == STX_OP_SELECT_SCATTER ? STX_OP_SELECT
-							 : STX_OP_DIAGONAL;
-	const struct stx_op_info *info = stx_op_info(read);
-	struct stx_arg args[8];
-	int64_t xs[3] = { 1 + pick(seed, 4), 1 + pick(seed, 4), 1 + pick(seed, 4) };
-	enum stx_dtype t = pick_dtype(seed);
-	struct stx_node *x =
-		stx_graph_input(g, NULL, stx_type_make(g, t, 1 + pick(seed, 3), xs), NULL, 0, NULL);
-	args[0] = stx_arg_node(x);
-	for (uint32_t i = 1; i < info->nparams; i++)
-		args[i] = random_arg(g, &info->params[i], seed);
-	struct stx_node *like = stx_graph_call(g, read, NULL, args, info->nparams, NULL);
-	if (!like)
-		return NULL;
-	struct stx_type to = { .dtype = t,
-			       .rank = like->outs[0].rank,
-			       .sizes = like->outs[0].sizes };
-	memmove(args + 2, args + 1, (info->nparams - 1) * sizeof *args);
-	args[1] = stx_arg_node(stx_graph_input(g, NULL, to, NULL, 0, NULL));
-	return stx_graph_call(g, op, NULL, args, info->nparams + 1, NULL);
-}
-
-/* Gradients that add at indices, which are 0 and 1, and masked_scatter. */
-static struct stx_node *table_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
-{
-	static const enum stx_dtype floats[] = { STX_F32, STX_F64, STX_F16 };
-	enum stx_dtype t = floats[pick(seed, 3)];
-	int64_t s[4] = { 1 + pick(seed, 3), 1 + pick(seed, 3), 2, 1 + pick(seed, 3) };
-	int64_t in[4] = { s[0], s[1], 3, s[3] };
-	int rank = 3 + pick(seed, 2);
-	struct stx_arg args[8];
-	if (op == STX_OP_MASKED_SCATTER) {
-		int64_t all = s[0] * s[1] + pick(seed, 3);
-		args[0] = stx_arg_node(
-			stx_graph_input(g, NULL, stx_type_make(g, t, 2, s), NULL, 0, NULL));
-		args[1] = stx_arg_node(stx_graph_input(
-			g, NULL, stx_type_make(g, STX_BOOL, 1 + pick(seed, 2), s), NULL, 0, NULL));
-		args[2] = stx_arg_node(
-			stx_graph_input(g, NULL, stx_type_make(g, t, 1, &all), NULL, 0, NULL));
-		return stx_graph_call(g, op, NULL, args, 3, NULL);
-	}
-	args[0] = stx_arg_node(
-		stx_graph_input(g, NULL, stx_type_make(g, t, rank, s + 4 - rank), NULL, 0, NULL));
-	if (op == STX_OP_EMBEDDING_BACK) {
-		args[1] = stx_arg_node(stx_graph_input(
-			g, NULL, stx_type_make(g, STX_I64, rank - 1, s + 4 - rank), NULL, 0, NULL));
-		args[2] = stx_arg_int(g, 2 + pick(seed, 3));
-		args[3] = stx_arg_int(g, pick(seed, 3) - 1);
-		args[4] = stx_arg_bool(pick(seed, 2));
-		return stx_graph_call(g, op, NULL, args, 5, NULL);
-	}
-	int64_t two[2] = { 2, 2 }, one[2] = { 1, 1 }, zero[2] = { 0, 0 };
-	args[1] = stx_arg_node(
-		stx_graph_input(g, NULL, stx_type_make(g, t, rank, in + 4 - rank), NULL, 0, NULL));
-	args[2] = stx_arg_ints(g, two, 2);
-	args[3] = args[5] = stx_arg_ints(g, one, 2);
-	args[4] = stx_arg_ints(g, zero, 2);
-	args[6] = stx_arg_bool(0);
-	args[7] = stx_arg_node(stx_graph_input(
-		g, NULL, stx_type_make(g, STX_I64, rank, s + 4 - rank), NULL, 0, NULL));
-	return stx_graph_call(g, op, NULL, args, 8, NULL);
-}
-
-/* Operators whose operands must fit each other closely. */
-static int is_window(enum stx_op op)
-{
-	enum stx_op_category c = stx_op_info(op)->category;
-	return op == STX_OP_CONVOLUTION || c == STX_CAT_WINDOW || c == STX_CAT_SCATTER;
-}
-
-static struct stx_node *fitting_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
-{
-	switch (op) {
-	case STX_OP_SLICE_SCATTER:
-	case STX_OP_SELECT_SCATTER:
-	case STX_OP_DIAGONAL_SCATTER: return through_call(g, seed, op);
-	case STX_OP_MASKED_SCATTER:
-	case STX_OP_EMBEDDING_BACK:
-	case STX_OP_MAX_POOL2D_BACK: return table_call(g, seed, op);
-	default:
-		return stx_op_info(op)->category == STX_CAT_SCATTER ? scatter_call(g, seed, op)
-								    : window_call(g, seed, op);
-	}
 }
 
 static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int ncalls)
@@ -380,17 +194,19 @@ static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int nca
 	struct stx_diag d = { 0 };
 	random_inputs(g, seed, 0);
 	for (int made = 0, tries = 0; made < ncalls && tries < ncalls * 40; tries++) {
-		enum stx_op op = (enum stx_op)(2 + pick(seed, STX_OP_COUNT - 2));
+		enum stx_op op = (enum stx_op)(2 + gen_pick(seed, STX_OP_COUNT - 2));
 		const struct stx_op_info *info = stx_op_info(op);
 		for (uint32_t i = 0; i < info->nparams; i++)
-			args[i] = random_arg(g, &info->params[i], seed);
+			args[i] = gen_arg(g, &info->params[i], seed);
 		struct stx_node *n =
-			is_window(op) && g->inputs.n < 13 && pick(seed, 8) == 0
-				? fitting_call(g, seed, op)
+			gen_is_window(op) && g->inputs.n < 13 && gen_pick(seed, 8) == 0
+				? gen_window(g, seed, op)
+			: gen_is_scatter(op) && g->inputs.n < 13 && gen_pick(seed, 8) == 0
+				? gen_scatter(g, seed, op)
 				: stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		made += n != NULL;
 	}
-	for (int i = 1 + pick(seed, 3); i > 0; i--)
+	for (int i = 1 + gen_pick(seed, 3); i > 0; i--)
 		stx_graph_output(g, random_val(g, seed), NULL, &d);
 	stx_graph_count_users(g);
 	if (stx_graph_verify(g, &d))
@@ -420,16 +236,18 @@ struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op)
 	struct stx_arg args[16];
 	struct stx_graph *g = NULL;
 	for (int tries = 0; tries < 20000; tries++) {
-		if (tries % 20 == 0 || is_window(op)) { /* other inputs from time to time */
+		int own = gen_is_window(op) || gen_is_scatter(op);
+		if (tries % 20 == 0 || own) { /* other inputs from time to time */
 			g = stx_graph_new(a);
-			if (!is_window(op))
+			if (!own)
 				random_inputs(g, seed, 1);
 		}
-		for (uint32_t i = 0; i < info->nparams && !is_window(op); i++)
-			args[i] = random_arg(g, &info->params[i], seed);
-		struct stx_node *n =
-			is_window(op) ? fitting_call(g, seed, op)
-				      : stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+		for (uint32_t i = 0; i < info->nparams && !own; i++)
+			args[i] = gen_arg(g, &info->params[i], seed);
+		struct stx_node *n = gen_is_window(op)    ? gen_window(g, seed, op)
+				     : gen_is_scatter(op) ? gen_scatter(g, seed, op)
+							  : stx_graph_call(g, op, NULL, args,
+									   info->nparams, NULL);
 		if (!n || !n->nouts)
 			continue;
 		for (uint32_t i = 0; i < n->nouts; i++)
@@ -526,7 +344,7 @@ struct stx_graph *gen_shuffled(struct stx_arena *a, const struct stx_graph *g, u
 			g->inputs.at[i].strides ? strides : NULL, n->is_param, &d);
 	}
 	while (left) {
-		struct stx_node *n = g->nodes.at[pick(seed, (int)g->nodes.n)];
+		struct stx_node *n = g->nodes.at[gen_pick(seed, (int)g->nodes.n)];
 		if (made[n->id] || !ready(g, n, made))
 			continue;
 		if (!(made[n->id] = copy_node(to, g, n, made, &d)))

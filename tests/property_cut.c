@@ -26,7 +26,6 @@ int prop_inexact(const struct stx_node *n)
 		return strcmp(n->args[4].u.str, "amax") && strcmp(n->args[4].u.str, "amin");
 	case STX_OP_INDEX_PUT: return n->args[3].u.i != 0;
 	case STX_OP_EMBEDDING_BACK:
-	case STX_OP_MAX_POOL2D_BACK:
 	case STX_OP_SCATTER_ADD:
 	case STX_OP_INDEX_ADD:
 	case STX_OP_SUM:
@@ -293,12 +292,10 @@ static node bound_of_scatter(struct bound *b)
 {
 	struct stx_arg args[6];
 	int put = b->n->op == STX_OP_INDEX_PUT, at = put ? 2 : 3;
-	if (b->n->op == STX_OP_EMBEDDING_BACK || b->n->op == STX_OP_MAX_POOL2D_BACK) {
+	if (b->n->op == STX_OP_EMBEDDING_BACK) {
 		struct stx_arg sized[8];
 		memcpy(sized, b->n->args, b->n->nargs * sizeof *sized);
 		sized[0] = T(size(b, 0));
-		if (b->n->op == STX_OP_MAX_POOL2D_BACK)
-			sized[1] = T(operand(b, 1));
 		return TIMES(call(b, b->n->op, b->n->nargs, sized), b->u * (b->count + 6));
 	}
 	memcpy(args, b->n->args, b->n->nargs * sizeof *args);
@@ -357,7 +354,6 @@ static node tolerance(struct bound *b, double *relative)
 	*relative = 0;
 	switch (b->n->op) {
 	case STX_OP_EMBEDDING_BACK:
-	case STX_OP_MAX_POOL2D_BACK:
 	case STX_OP_SCATTER_REDUCE:
 	case STX_OP_SCATTER_ADD:
 	case STX_OP_INDEX_ADD:
@@ -419,8 +415,7 @@ static double count_of(const struct stx_graph *g, const struct stx_node *n)
 	case STX_OP_SCATTER_REDUCE:
 	case STX_OP_SCATTER_ADD:
 	case STX_OP_INDEX_ADD: return numel(g, stx_val_type(n->args[3].u.tensor));
-	case STX_OP_EMBEDDING_BACK:
-	case STX_OP_MAX_POOL2D_BACK: return numel(g, stx_val_type(n->args[0].u.tensor));
+	case STX_OP_EMBEDDING_BACK: return numel(g, stx_val_type(n->args[0].u.tensor));
 	case STX_OP_INDEX_PUT: {
 		double most = 1; /* broadcast together */
 		for (uint32_t i = 0; i < n->args[1].n; i++)
@@ -603,7 +598,6 @@ static double sum_size(const struct sizes *s, const struct stx_node *n)
 		return a + count * operand_size(s, &n->args[3]) *
 				   (n->nargs > 4 ? fabs(number(&n->args[4])) : 1);
 	case STX_OP_EMBEDDING_BACK: return n->args[4].u.i ? INFINITY : count * a;
-	case STX_OP_MAX_POOL2D_BACK: return count * a;
 	case STX_OP_INDEX_PUT: return a + count * operand_size(s, &n->args[2]);
 	case STX_OP_SCATTER_REDUCE:
 		return strcmp(n->args[4].u.str, "prod") ? a + count * operand_size(s, &n->args[3])

@@ -77,35 +77,18 @@ static struct stx_node *draw_masked(struct draw *q, struct stx_node *a)
 	return x ? call(q, STX_OP_MASKED_SCATTER, ARGS(T(a), T(m), T(x))) : NULL;
 }
 
-/* Gradients that add into a table of zeros. */
-static struct stx_node *draw_table(struct draw *q, enum stx_op op)
+static struct stx_node *draw_embedding(struct draw *q)
 {
-	int64_t s[4] = { 1 + rnd(q, 3), 1 + rnd(q, 4), 1 + rnd(q, 4), q->dims[3] }, in[4], plane;
+	int64_t s[4] = { 1 + rnd(q, 3), 1 + rnd(q, 4), 1 + rnd(q, 4), q->dims[3] };
+	int64_t rows = 1 + rnd(q, 9);
 	uint32_t rank = 3 + rnd(q, 2);
 	enum stx_dtype t = draw_wanted_dtype(q, draw_float_dtype(q));
-	struct stx_node *x = draw_sized(q, t, s + 4 - rank, (int)rank), *m, *ix;
-	if (!x)
-		return NULL;
-	if (op == STX_OP_EMBEDDING_BACK) {
-		int64_t rows = 1 + rnd(q, 9);
-		ix = draw_index_into(q, rows, s + 4 - rank, (int)rank - 1, 0);
-		return ix ? call(q, op,
-				 ARGS(T(x), T(ix), I(rows), I((int64_t)rnd(q, 3) - 1),
-				      stx_arg_bool((int)rnd(q, 2))))
-			  : NULL;
-	}
-	memcpy(in, s, sizeof in);
-	in[2] += 1;
-	in[3] += 1;
-	plane = in[2] * in[3];
-	m = draw_sized(q, t, in + 4 - rank, (int)rank);
-	ix = draw_index_into(q, plane, s + 4 - rank, (int)rank, 0);
-	if (!m || !ix)
-		return NULL;
-	struct stx_arg two = stx_arg_ints(q->g, (int64_t[]){ 2, 2 }, 2),
-		       one = stx_arg_ints(q->g, (int64_t[]){ 1, 1 }, 2),
-		       zero = stx_arg_ints(q->g, (int64_t[]){ 0, 0 }, 2);
-	return call(q, op, ARGS(T(x), T(m), two, one, zero, one, stx_arg_bool(0), T(ix)));
+	struct stx_node *x = draw_sized(q, t, s + 4 - rank, (int)rank), *ix;
+	ix = draw_index_into(q, rows, s + 4 - rank, (int)rank - 1, 0);
+	return x && ix ? call(q, STX_OP_EMBEDDING_BACK,
+			      ARGS(T(x), T(ix), I(rows), I((int64_t)rnd(q, 3) - 1),
+				   stx_arg_bool((int)rnd(q, 2))))
+		       : NULL;
 }
 
 /* index_add and the like: a vector of positions; scatter: a tensor of them, src no smaller. */
@@ -113,10 +96,10 @@ struct stx_node *draw_scatter(struct draw *q, enum stx_op op)
 {
 	static const char *const reduces[] = { "sum", "prod", "amax", "amin", "mean" };
 	const struct stx_op_info *info = stx_op_info(op);
-	int is_table = op == STX_OP_EMBEDDING_BACK || op == STX_OP_MAX_POOL2D_BACK;
-	struct stx_node *a = is_table ? NULL : draw_self(q), *x, *src = NULL;
-	if (is_table)
-		return draw_table(q, op);
+	struct stx_node *a, *x, *src = NULL;
+	if (op == STX_OP_EMBEDDING_BACK)
+		return draw_embedding(q);
+	a = draw_self(q);
 	for (int k = 0; k < 8 && a && !q->want && !rank_of(a); k++)
 		a = draw_any(q);
 	if (!a)

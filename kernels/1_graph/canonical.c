@@ -228,6 +228,11 @@ static stx_err hash_arg(struct canon *c, const struct stx_arg *a, uint64_t *h)
 		for (uint32_t i = 0; !e && i < a->n; i++)
 			e = translate(c, a->u.exs[i], NULL, h);
 		break;
+	case STX_ARG_FLOATS:
+		for (uint32_t i = 0; i < a->n; i++)
+			*h = stx_mix64(*h, stx_arg_float(a->u.fs[i]).u.i);
+		break;
+	case STX_ARG_BOOLS: *h = stx_mix64(stx_mix64(*h, a->n), (uint64_t)a->u.i); break;
 	case STX_ARG_STRING:
 		for (const char *s = a->u.str; *s; s++)
 			*h = stx_mix64(*h, (uint8_t)*s);
@@ -313,6 +318,9 @@ static stx_err new_arg(struct canon *c, const struct stx_arg *a, struct stx_arg 
 		return out->u.tensors ? 0 : no_room(c);
 	case STX_ARG_INT: return translate(c, a->u.ex, &out->u.ex, NULL);
 	case STX_ARG_INTS: return translate_list(c, a->u.exs, a->n, &out->u.exs);
+	case STX_ARG_FLOATS:
+		*out = stx_arg_floats(c->out, a->u.fs, a->n);
+		return out->u.fs ? 0 : no_room(c);
 	case STX_ARG_STRING:
 		*out = stx_arg_str(c->out, a->u.str);
 		return out->u.str ? 0 : no_room(c);

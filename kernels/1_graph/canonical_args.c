@@ -157,6 +157,48 @@ static stx_err window_args(struct stx_graph *g, const struct stx_node *n, struct
 	return 0;
 }
 
+/* The same for folding, and for adaptive pooling. */
+static stx_err fold_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
+			 struct stx_diag *d)
+{
+	uint32_t at = n->op == STX_OP_IM2COL ? 0 : 1;
+	struct stx__fold f;
+	stx_err e = stx__infer_fold(g, n, &f, d);
+	if (e)
+		return e;
+	if (at)
+		out[1] = stx_arg_ints(g, f.out, f.k);
+	out[at + 1] = stx_arg_ints(g, f.kernel, f.k);
+	out[at + 2] = stx_arg_ints(g, f.dilation, f.k);
+	out[at + 3] = stx_arg_ints(g, f.padding, f.k);
+	out[at + 4] = stx_arg_ints(g, f.stride, f.k);
+	return 0;
+}
+
+static stx_err adaptive_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
+			     struct stx_diag *d)
+{
+	struct stx__adaptive a;
+	stx_err e = stx__infer_adaptive(g, n, &a, d);
+	if (!e)
+		out[1] = stx_arg_ints(g, a.out, a.k);
+	return e;
+}
+
+/* Written out as those of its convolution; the bias's sizes say nothing new. */
+static stx_err conv_backward_args(struct stx_graph *g, const struct stx_node *n,
+				  struct stx_arg *out, struct stx_diag *d)
+{
+	struct stx_arg args[9], normal[9];
+	struct stx_node forward;
+	stx__infer_conv_forward(n, args, &forward);
+	memcpy(normal, args, sizeof normal);
+	stx_err e = window_args(g, &forward, normal, d);
+	memcpy(out + 4, normal + 3, 6 * sizeof *out);
+	out[3] = stx_arg_none();
+	return e;
+}
+
 stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
 			 struct stx_diag *d)
 {
@@ -194,7 +236,18 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 		out[3] = dim_arg(g, n, 3, rank);
 		break;
 	case STX_OP_CONVOLUTION: return window_args(g, n, out, d);
+	case STX_OP_FOLD:
+	case STX_OP_COL2IM:
+	case STX_OP_IM2COL: return fold_args(g, n, out, d);
+	case STX_OP_ADAPTIVE_AVG_POOL1D:
+	case STX_OP_ADAPTIVE_AVG_POOL2D:
+	case STX_OP_ADAPTIVE_AVG_POOL3D:
+	case STX_OP_ADAPTIVE_MAX_POOL1D:
+	case STX_OP_ADAPTIVE_MAX_POOL2D:
+	case STX_OP_ADAPTIVE_MAX_POOL3D: return adaptive_args(g, n, out, d);
+	case STX_OP_CONVOLUTION_BACKWARD: return conv_backward_args(g, n, out, d);
 	case STX_OP_UNFOLD:
+	case STX_OP_RESAMPLE:
 	case STX_OP_GATHER:
 	case STX_OP_INDEX_SELECT:
 	case STX_OP_SOFTMAX:
@@ -243,7 +296,7 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 			reduce_args(g, n, rank, out);
 		else if (stx_op_info(n->op)->category == STX_CAT_POINTWISE)
 			pointwise_scalars(n, out);
-		else if (stx_op_info(n->op)->category == STX_CAT_WINDOW)
+		else if (stx__infer_is_pool(n->op))
 			return window_args(g, n, out, d);
 		else if (stx_op_info(n->op)->category == STX_CAT_COMPOSITE ||
 			 (n->op == STX_OP_ADDMM && stx_dtype_is_float(o->dtype)))

@@ -142,6 +142,39 @@ struct stx_val stx__b_arange(struct stx__build *b, int64_t n)
 	return stx__b_call(b, STX_OP_ARANGE, 4, a);
 }
 
+struct stx_val stx__b_constant(struct stx__build *b, enum stx_dtype t, uint32_t rank,
+			       const int64_t *sizes, const void *bytes, size_t n)
+{
+	if (b->err)
+		return stx_val(NULL, 0);
+	struct stx_node *c = stx_graph_constant(
+		b->g, NULL, stx_type_make(b->g, t, (int)rank, sizes), bytes, n, b->d);
+	if (!c)
+		b->err = b->d->code ? b->d->code : STX_E_TOO_LARGE;
+	return stx_val(c, 0);
+}
+
+struct stx_val stx__b_index_select(struct stx__build *b, struct stx_val x, uint32_t dim,
+				   struct stx_val index)
+{
+	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_int(b->g, dim), stx_arg_tensor(index) };
+	return stx__b_call(b, STX_OP_INDEX_SELECT, 3, a);
+}
+
+struct stx_val stx__b_slice(struct stx__build *b, struct stx_val x, uint32_t dim, int64_t start,
+			    int64_t end, int64_t step)
+{
+	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_int(b->g, dim), stx_arg_int(b->g, start),
+			       stx_arg_int(b->g, end), stx_arg_int(b->g, step) };
+	return stx__b_call(b, STX_OP_SLICE, 5, a);
+}
+
+struct stx_val stx__b_unsqueeze(struct stx__build *b, struct stx_val x, uint32_t dim)
+{
+	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_int(b->g, dim) };
+	return stx__b_call(b, STX_OP_UNSQUEEZE, 2, a);
+}
+
 enum stx_dtype stx__wide(enum stx_dtype t)
 {
 	return stx_dtype_is_float(t) && stx_dtype_bytes(t) < 4 ? STX_F32 : t;

@@ -20,7 +20,20 @@ struct stx__build {
 typedef int stx__rule_fn(struct stx__build *b, const struct stx_node *n, struct stx_val *out);
 
 /* decompose_window.c */
-stx__rule_fn stx__rule_max_pool, stx__rule_avg_pool, stx__rule_convolution;
+stx__rule_fn stx__rule_max_pool, stx__rule_avg_pool, stx__rule_avg_pool_backward,
+	stx__rule_max_pool_backward, stx__rule_col2im, stx__rule_im2col;
+
+/* decompose_conv.c */
+stx__rule_fn stx__rule_convolution, stx__rule_conv_backward;
+
+/* decompose_adaptive.c */
+stx__rule_fn stx__rule_adaptive_avg, stx__rule_adaptive_avg_backward, stx__rule_adaptive_max;
+
+/* decompose_sample.c */
+stx__rule_fn stx__rule_grid_sampler, stx__rule_sample;
+
+/* decompose_resample.c */
+stx__rule_fn stx__rule_resample, stx__rule_upsample;
 
 /* decompose_scan.c */
 stx__rule_fn stx__rule_scan;
@@ -30,7 +43,7 @@ stx__rule_fn stx__rule_scatter_reduce, stx__rule_scatter_value, stx__rule_scatte
 	stx__rule_index_put, stx__rule_index_write;
 
 stx__rule_fn stx__rule_select_scatter, stx__rule_diagonal_scatter, stx__rule_masked_scatter,
-	stx__rule_embedding_back, stx__rule_max_pool_back;
+	stx__rule_embedding_back;
 
 /* decompose_memory.c */
 stx__rule_fn stx__rule_same, stx__rule_copy, stx__rule_fill, stx__rule_empty, stx__rule_split,
@@ -69,6 +82,15 @@ struct stx_val stx__b_amax(struct stx__build *b, struct stx_val x, uint32_t set,
 struct stx_val stx__b_full(struct stx__build *b, uint32_t rank, const stx_ex *sizes,
 			   struct stx_arg value, enum stx_dtype t);
 struct stx_val stx__b_arange(struct stx__build *b, int64_t n);
+/* A constant of element type t; n bytes are copied. */
+struct stx_val stx__b_constant(struct stx__build *b, enum stx_dtype t, uint32_t rank,
+			       const int64_t *sizes, const void *bytes, size_t n);
+/* index_select.default; slice.Tensor; unsqueeze.default. */
+struct stx_val stx__b_index_select(struct stx__build *b, struct stx_val x, uint32_t dim,
+				   struct stx_val index);
+struct stx_val stx__b_slice(struct stx__build *b, struct stx_val x, uint32_t dim, int64_t start,
+			    int64_t end, int64_t step);
+struct stx_val stx__b_unsqueeze(struct stx__build *b, struct stx_val x, uint32_t dim);
 stx_err stx__b_fail(struct stx__build *b, stx_err e, const char *text);
 
 /* f32 for the half and 8-bit types, else t: what composites compute in (NUMERICS: round once). */

@@ -339,21 +339,3 @@ int stx__rule_embedding_back(struct stx__build *b, const struct stx_node *n, str
 	out[0] = stx__b_cast(b, scatter(b, zero, stx_arg_int(b->g, 0), col, dy, "sum"), t->dtype);
 	return 0;
 }
-
-/* indices count the elements of one plane of self. */
-int stx__rule_max_pool_back(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	const struct stx_type *t = &n->outs[0], *y = stx__infer_type(n, 0);
-	stx_ex planes = stx_ex_const(b->g->ex, 1), in[2], to[2];
-	for (uint32_t i = 0; i + 2 < t->rank; i++)
-		planes = stx_ex_mul(b->g->ex, planes, t->sizes[i]);
-	in[0] = to[0] = planes;
-	in[1] = stx_ex_mul(b->g->ex, y->sizes[y->rank - 2], y->sizes[y->rank - 1]);
-	to[1] = stx_ex_mul(b->g->ex, t->sizes[t->rank - 2], t->sizes[t->rank - 1]);
-	struct stx_val zero = stx__b_full(b, 2, to, stx_arg_scalar_i(0), t->dtype);
-	struct stx_val r =
-		scatter(b, zero, stx_arg_int(b->g, 1), stx__b_view(b, stx__operand(n, 7), 2, in),
-			stx__b_view(b, stx__operand(n, 0), 2, in), "sum");
-	out[0] = stx__b_view(b, r, t->rank, t->sizes);
-	return 0;
-}

@@ -16,7 +16,9 @@ struct pool {
 	int64_t in[STX__MAX_SPATIAL], out[STX__MAX_SPATIAL];
 };
 
-static int start(struct pool *p, struct stx__build *b, const struct stx_node *n)
+/* in, out: types of the pooled tensor and of the result. */
+static int start(struct pool *p, struct stx__build *b, const struct stx_node *n,
+		 const struct stx_type *in, const struct stx_type *out)
 {
 	*p = (struct pool){ .b = b, .n = n };
 	stx_err e = stx__infer_window(b->g, n, &p->w, b->d);
@@ -24,9 +26,8 @@ static int start(struct pool *p, struct stx__build *b, const struct stx_node *n)
 		return b->err = e;
 	p->lead = n->outs[0].rank - p->w.k;
 	for (uint32_t i = 0; i < p->w.k; i++)
-		if (!stx_ex_is_const(b->g->ex, stx__infer_type(n, 0)->sizes[p->lead + i],
-				     &p->in[i]) ||
-		    !stx_ex_is_const(b->g->ex, n->outs[0].sizes[p->lead + i], &p->out[i]))
+		if (!stx_ex_is_const(b->g->ex, in->sizes[p->lead + i], &p->in[i]) ||
+		    !stx_ex_is_const(b->g->ex, out->sizes[p->lead + i], &p->out[i]))
 			return stx__b_fail(b, STX_E_UNSUPPORTED, "pooling over a symbolic size");
 	return 0;
 }
@@ -139,7 +140,7 @@ static struct stx_val positions(struct pool *p, struct stx_val windows)
 int stx__rule_max_pool(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	struct pool p;
-	if (start(&p, b, n))
+	if (start(&p, b, n, stx__infer_type(n, 0), &n->outs[0]))
 		return 0;
 	struct stx_val x = windowed(&p, stx__operand(n, 0), lowest(n->outs[0].dtype));
 	if (stx_ex_equals(b->g->ex, stx_type_numel(b->g, &n->outs[0]),
@@ -194,50 +195,170 @@ static struct stx_val counts(struct pool *p, uint32_t i, enum stx_dtype t)
 	return c ? stx_val(c, 0) : stx__operand(p->n, 0);
 }
 
+/* x divided by the number of elements in each window. */
+static struct stx_val averaged(struct pool *p, struct stx_val x)
+{
+	if (p->b->err)
+		return x;
+	enum stx_dtype t = stx_val_type(x)->dtype;
+	if (p->w.divisor)
+		return stx__b_scalar(p->b, STX_OP_DIV_SCALAR, x, (double)p->w.divisor);
+	struct stx_val count = counts(p, 0, t);
+	for (uint32_t i = 1; i < p->w.k && !p->b->err; i++)
+		count = stx__b_two(p->b, STX_OP_MUL, count, counts(p, i, t));
+	return p->b->err ? x : stx__b_two(p->b, STX_OP_DIV, x, count);
+}
+
 int stx__rule_avg_pool(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	enum stx_dtype t = n->outs[0].dtype, wide = stx__wide(t);
 	struct pool p;
-	if (start(&p, b, n))
+	if (start(&p, b, n, stx__infer_type(n, 0), &n->outs[0]))
 		return 0;
 	struct stx_val x =
 		windowed(&p, stx__b_cast(b, stx__operand(n, 0), wide), stx_arg_scalar_f(0));
-	struct stx_val sum = stx__b_sum(b, x, kernel_dims(&p), 0, wide), count;
-	if (b->err)
-		return 0;
-	if (p.w.divisor) {
-		sum = stx__b_scalar(b, STX_OP_DIV_SCALAR, sum, (double)p.w.divisor);
-	} else {
-		count = counts(&p, 0, wide);
-		for (uint32_t i = 1; i < p.w.k && !b->err; i++)
-			count = stx__b_two(b, STX_OP_MUL, count, counts(&p, i, wide));
-		if (!b->err)
-			sum = stx__b_two(b, STX_OP_DIV, sum, count);
-	}
-	out[0] = stx__b_cast(b, sum, t);
+	struct stx_val sum = stx__b_sum(b, x, kernel_dims(&p), 0, wide);
+	out[0] = stx__b_cast(b, averaged(&p, sum), t);
 	return 0;
 }
 
-/* ---- convolution ---- */
+/* ---- backward ---- */
 
-/* The bias is added before the one rounding; without one the node stays whole. */
-int stx__rule_convolution(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+/* x [lead.., windows..] as seen by every tap, [lead.., kernel.., windows..]. */
+static struct stx_val at_taps(struct pool *p, struct stx_val x)
+{
+	stx_ex sizes[STX_MAX_DIMS + STX__MAX_SPATIAL];
+	if (p->b->err)
+		return x;
+	const struct stx_type *t = stx_val_type(x);
+	memcpy(sizes, t->sizes, p->lead * sizeof *sizes);
+	for (uint32_t i = 0; i < p->w.k; i++) {
+		x = stx__b_unsqueeze(p->b, x, p->lead);
+		sizes[p->lead + i] = stx_ex_const(p->b->g->ex, p->w.kernel[i]);
+		sizes[p->lead + p->w.k + i] = stx_ex_const(p->b->g->ex, p->out[i]);
+	}
+	return stx__b_expand(p->b, x, p->lead + 2 * p->w.k, sizes);
+}
+
+static struct stx_val folded(struct pool *p, struct stx_val x)
+{
+	struct stx_graph *g = p->b->g;
+	uint32_t k = p->w.k;
+	struct stx_arg a[] = { stx_arg_tensor(x),
+			       stx_arg_ints(g, p->in, k),
+			       stx_arg_ints(g, p->w.kernel, k),
+			       stx_arg_ints(g, p->w.dilation, k),
+			       stx_arg_ints(g, p->w.padding, k),
+			       stx_arg_ints(g, p->w.stride, k) };
+	return stx__b_call(p->b, STX_OP_FOLD, 6, a);
+}
+
+/* Each element takes its share of every window that it counts in. */
+int stx__rule_avg_pool_backward(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	enum stx_dtype t = n->outs[0].dtype, wide = stx__wide(t);
-	stx_ex column[1 + STX__MAX_SPATIAL], one = stx_ex_const(b->g->ex, 1);
-	struct stx_arg a[9];
-	if (n->args[2].kind != STX_ARG_TENSOR)
-		return STX__KEEP;
+	struct pool p;
+	if (start(&p, b, n, &n->outs[0], stx__infer_type(n, 0)))
+		return 0;
+	struct stx_val g = averaged(&p, stx__b_cast(b, stx__operand(n, 0), wide));
+	out[0] = stx__b_cast(b, folded(&p, at_taps(&p, g)), t);
+	return 0;
+}
+
+/* Flat position in the operand that tap k of window o reads, over [kernel.., windows..]. */
+static struct stx_val tap_positions(struct pool *p)
+{
+	struct stx_val sum = { NULL, 0 };
+	int64_t stride = 1;
+	for (uint32_t i = p->w.k; i-- > 0;) {
+		stx_ex tap[2 * STX__MAX_SPATIAL], one = stx_ex_const(p->b->g->ex, 1);
+		for (uint32_t d = 0; d < p->w.k - i + p->w.k; d++)
+			tap[d] = one;
+		tap[0] = stx_ex_const(p->b->g->ex, p->w.kernel[i]);
+		struct stx_val k = with_int(
+			p, STX_OP_MUL_SCALAR,
+			stx__b_view(p->b, stx__b_arange(p->b, p->w.kernel[i]), 2 * p->w.k - i, tap),
+			p->w.dilation[i]);
+		tap[0] = stx_ex_const(p->b->g->ex, p->out[i]);
+		struct stx_val o =
+			with_int(p, STX_OP_MUL_SCALAR,
+				 stx__b_view(p->b, stx__b_arange(p->b, p->out[i]), p->w.k - i, tap),
+				 p->w.stride[i]);
+		o = with_int(p, STX_OP_ADD_SCALAR, o, -p->w.padding[i]);
+		o = with_int(p, STX_OP_MUL_SCALAR, stx__b_two(p->b, STX_OP_ADD, k, o), stride);
+		sum = sum.node ? stx__b_two(p->b, STX_OP_ADD, sum, o) : o;
+		stride *= p->in[i];
+	}
+	return sum;
+}
+
+/* An element takes what the windows give that chose it: an index names the tap of its window. */
+int stx__rule_max_pool_backward(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	enum stx_dtype t = n->outs[0].dtype, wide = stx__wide(t);
+	struct pool p;
+	if (start(&p, b, n, &n->outs[0], stx__infer_type(n, 0)))
+		return 0;
+	struct stx_val g = at_taps(&p, stx__b_cast(b, stx__operand(n, 0), wide)),
+		       chosen = stx__b_two(b, STX_OP_EQ, at_taps(&p, stx__operand(n, 7)),
+					   tap_positions(&p));
+	g = stx__b_where(b, chosen, g, stx__b_full(b, 0, NULL, stx_arg_scalar_i(0), wide));
+	out[0] = stx__b_cast(b, folded(&p, g), t);
+	return 0;
+}
+
+/* ---- columns ---- */
+
+int stx__rule_col2im(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *x = stx__infer_type(n, 0);
+	struct stx__fold f;
+	stx_ex sizes[6];
+	uint32_t lead = x->rank - 1u;
+	stx_err e = stx__infer_fold(b->g, n, &f, b->d);
+	if (e)
+		return b->err = e;
+	memcpy(sizes, n->outs[0].sizes, lead * sizeof *sizes); /* batch, channels */
+	for (uint32_t i = 0; i < 2; i++) {
+		int64_t room = f.out[i] + 2 * f.padding[i] - f.dilation[i] * (f.kernel[i] - 1) - 1;
+		sizes[lead + i] = stx_ex_const(b->g->ex, f.kernel[i]);
+		sizes[lead + 2 + i] = stx_ex_const(b->g->ex, room / f.stride[i] + 1);
+	}
+	struct stx_arg a[6];
 	memcpy(a, n->args, sizeof a);
-	a[0] = stx_arg_tensor(stx__b_cast(b, stx__operand(n, 0), wide));
-	a[1] = stx_arg_tensor(stx__b_cast(b, stx__operand(n, 1), wide));
-	a[2] = stx_arg_none();
-	struct stx_val y = stx__b_call(b, STX_OP_CONVOLUTION, 9, a);
-	column[0] = n->outs[0].sizes[1];
-	for (uint32_t i = 2; i < n->outs[0].rank; i++)
-		column[i - 1] = one;
-	struct stx_val bias = stx__b_view(b, stx__b_cast(b, stx__operand(n, 2), wide),
-					  n->outs[0].rank - 1u, column);
-	out[0] = stx__b_cast(b, stx__b_two(b, STX_OP_ADD, y, bias), t);
+	a[0] = stx_arg_tensor(stx__b_view(b, stx__operand(n, 0), lead + 4, sizes));
+	out[0] = stx__b_call(b, STX_OP_FOLD, 6, a);
+	return 0;
+}
+
+int stx__rule_im2col(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *x = stx__infer_type(n, 0);
+	struct stx__fold f;
+	int64_t dims[6], pads[4];
+	uint32_t lead = x->rank - 2u;
+	struct stx_val v = stx__operand(n, 0);
+	stx_err e = stx__infer_fold(b->g, n, &f, b->d);
+	if (e)
+		return b->err = e;
+	for (uint32_t i = 0; i < 2; i++)
+		pads[2 * i] = pads[2 * i + 1] = f.padding[1 - i];
+	struct stx_arg pad[] = { stx_arg_tensor(v), stx_arg_ints(b->g, pads, 4),
+				 stx_dtype_is_float(x->dtype) ? stx_arg_scalar_f(0)
+							      : stx_arg_scalar_i(0) };
+	v = stx__b_call(b, STX_OP_PAD, 3, pad);
+	for (uint32_t i = 0; i < 2; i++) {
+		int64_t reach = f.dilation[i] * (f.kernel[i] - 1) + 1;
+		struct stx_arg u[] = { stx_arg_tensor(v), stx_arg_int(b->g, lead + i),
+				       stx_arg_int(b->g, reach), stx_arg_int(b->g, f.stride[i]) };
+		v = stx__b_call(b, STX_OP_UNFOLD, 4, u);
+		if (f.dilation[i] > 1)
+			v = stx__b_slice(b, v, lead + 2 + i, 0, reach, f.dilation[i]);
+	}
+	for (uint32_t i = 0; i < lead + 4; i++) /* kernel before windows */
+		dims[i] = i < lead ? i : i < lead + 2 ? i + 2 : i - 2;
+	struct stx_arg perm[] = { stx_arg_tensor(v), stx_arg_ints(b->g, dims, lead + 4) };
+	out[0] = stx__b_view(b, stx__b_call(b, STX_OP_PERMUTE, 2, perm), n->outs[0].rank,
+			     n->outs[0].sizes);
 	return 0;
 }

@@ -158,6 +158,18 @@ struct stx_arg stx_arg_bool(int v)
 	return (struct stx_arg){ .kind = STX_ARG_BOOL, .u.i = v != 0 };
 }
 
+struct stx_arg stx_arg_floats(struct stx_graph *g, const double *v, uint32_t n)
+{
+	return (struct stx_arg){ .kind = STX_ARG_FLOATS,
+				 .n = n,
+				 .u.fs = stx_arena_copy(g->arena, v, n * sizeof *v) };
+}
+
+struct stx_arg stx_arg_bools(uint64_t bits, uint32_t n)
+{
+	return (struct stx_arg){ .kind = STX_ARG_BOOLS, .n = n, .u.i = (int64_t)bits };
+}
+
 struct stx_arg stx_arg_str(struct stx_graph *g, const char *s)
 {
 	return (struct stx_arg){ .kind = STX_ARG_STRING, .u.str = stx_arena_strdup(g->arena, s) };
@@ -178,7 +190,8 @@ struct stx_arg stx_arg_default(void)
 static int takes_none(enum stx_param_kind k)
 {
 	return k == STX_PARAM_OPT_TENSOR || k == STX_PARAM_OPT_INT || k == STX_PARAM_OPT_INTS ||
-	       k == STX_PARAM_OPT_FLOAT || k == STX_PARAM_OPT_SCALAR || k == STX_PARAM_OPT_DTYPE;
+	       k == STX_PARAM_OPT_FLOAT || k == STX_PARAM_OPT_FLOATS || k == STX_PARAM_OPT_SCALAR ||
+	       k == STX_PARAM_OPT_DTYPE;
 }
 
 static int val_ok(const struct stx_graph *g, struct stx_val v)
@@ -276,7 +289,13 @@ static int convert(struct stx_graph *g, enum stx_param_kind k, const struct stx_
 	case STX_PARAM_OPT_FLOAT: return to_float(g, a, out);
 	case STX_PARAM_SCALAR:
 	case STX_PARAM_OPT_SCALAR: return to_scalar(g, a, out);
+	case STX_PARAM_OPT_FLOATS:
+		if (a->kind != STX_ARG_FLOATS)
+			return 0;
+		*out = stx_arg_floats(g, a->u.fs, a->n);
+		return 1;
 	case STX_PARAM_BOOL: out->u.i = a->u.i != 0; return a->kind == STX_ARG_BOOL;
+	case STX_PARAM_BOOLS: return a->kind == STX_ARG_BOOLS && a->n <= STX_MAX_BOOLS;
 	case STX_PARAM_STRING:
 		if (a->kind != STX_ARG_STRING || !a->u.str)
 			return 0;
@@ -301,7 +320,9 @@ static const char *kind_text(enum stx_param_kind k)
 		"a list of integers or None",
 		"a number",
 		"a number or None",
+		"a list of numbers or None",
 		"True or False",
+		"a list of True and False",
 		"a number",
 		"a number or None",
 		"a string",
@@ -392,7 +413,9 @@ static int arg_fits(enum stx_param_kind k, const struct stx_arg *a)
 			return 1;
 		return k == STX_PARAM_FLOAT || k == STX_PARAM_OPT_FLOAT || k == STX_PARAM_SCALAR ||
 		       k == STX_PARAM_OPT_SCALAR;
+	case STX_ARG_FLOATS: return k == STX_PARAM_OPT_FLOATS;
 	case STX_ARG_BOOL: return k == STX_PARAM_BOOL;
+	case STX_ARG_BOOLS: return k == STX_PARAM_BOOLS;
 	case STX_ARG_STRING: return k == STX_PARAM_STRING;
 	case STX_ARG_DTYPE: return k == STX_PARAM_DTYPE || k == STX_PARAM_OPT_DTYPE;
 	case STX_ARG_DEFAULT: return 0;

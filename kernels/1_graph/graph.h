@@ -15,7 +15,9 @@
 #include "prims.h"
 #include "status.h"
 
-#define STX_MAX_DIMS 16 /* equals STX_MAX_RANK of the ABI */
+#define STX_MAX_DIMS    16   /* equals STX_MAX_RANK of the ABI */
+#define STX_MAX_RESULTS 4096 /* of one node: the parts of a split */
+#define STX_MAX_BOOLS   64
 
 struct stx_graph;
 struct stx_node;
@@ -39,7 +41,9 @@ enum stx_arg_kind {
 	STX_ARG_INT,     /* an index expression: a constant, or a size symbol */
 	STX_ARG_INTS,
 	STX_ARG_FLOAT,
+	STX_ARG_FLOATS,
 	STX_ARG_BOOL,
+	STX_ARG_BOOLS,  /* at most STX_MAX_BOOLS: bit i of u.i is entry i */
 	STX_ARG_SCALAR, /* number: `is_float` tells which of f and i holds it */
 	STX_ARG_STRING,
 	STX_ARG_DTYPE,
@@ -49,12 +53,13 @@ enum stx_arg_kind {
 struct stx_arg {
 	enum stx_arg_kind kind;
 	uint8_t is_float; /* SCALAR */
-	uint32_t n;       /* TENSORS, INTS */
+	uint32_t n;       /* TENSORS, INTS, FLOATS, BOOLS */
 	union {
 		struct stx_val tensor;
 		const struct stx_val *tensors;
 		stx_ex ex;
 		const stx_ex *exs;
+		const double *fs;
 		double f;
 		int64_t i; /* BOOL, SCALAR integer */
 		const char *str;
@@ -134,7 +139,8 @@ struct stx_node *stx_graph_call(struct stx_graph *g, enum stx_op op, const char 
 				const struct stx_arg *args, uint32_t nargs, struct stx_diag *d);
 stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name,
 			 struct stx_diag *d);
-/* 1 when s[0,n) may name a size symbol: a valid name that no index expression or argument means already. */
+/* 1 when s[0,n) may name a size symbol: a valid name that no index expression or argument means
+ * already. */
 int stx_symbol_name_is_valid(const char *s, size_t n);
 void stx_graph_count_users(struct stx_graph *g);
 /* The overload of base ("add", "sum") that fits positional arguments of these kinds (OG-03): the
@@ -154,9 +160,11 @@ struct stx_arg stx_arg_ex(stx_ex e);
 struct stx_arg stx_arg_ints(struct stx_graph *g, const int64_t *v, uint32_t n);
 struct stx_arg stx_arg_exs(struct stx_graph *g, const stx_ex *v, uint32_t n);
 struct stx_arg stx_arg_float(double v);
+struct stx_arg stx_arg_floats(struct stx_graph *g, const double *v, uint32_t n);
 struct stx_arg stx_arg_scalar_i(int64_t v);
 struct stx_arg stx_arg_scalar_f(double v);
 struct stx_arg stx_arg_bool(int v);
+struct stx_arg stx_arg_bools(uint64_t bits, uint32_t n);
 struct stx_arg stx_arg_str(struct stx_graph *g, const char *s);
 struct stx_arg stx_arg_dtype(enum stx_dtype t);
 struct stx_arg stx_arg_none(void);

@@ -43,6 +43,43 @@ stx_err stx__infer_window(struct stx_graph *g, const struct stx_node *n, struct 
 			  struct stx_diag *d);
 /* Strides of an input; NULL for row-major ones, and for any other node. */
 const stx_ex *stx__input_strides(const struct stx_graph *g, const struct stx_node *n);
+/* What an upsample operator does to its k last dimensions. */
+struct stx__upsampling {
+	uint32_t k;
+	enum { STX__NEAREST, STX__NEAREST_EXACT, STX__LINEAR, STX__CUBIC } mode;
+	int64_t in[STX__MAX_SPATIAL], out[STX__MAX_SPATIAL];
+	double scale[STX__MAX_SPATIAL]; /* result / operand where it was given, else 0 */
+	int align_corners;
+};
+stx_err stx__infer_upsampling(struct stx_graph *g, const struct stx_node *n,
+			      struct stx__upsampling *u, struct stx_diag *d);
+int stx__infer_is_pool(enum stx_op op);
+/* The convolution, without bias, that convolution_backward n belongs to; args: its 9 arguments. */
+void stx__infer_conv_forward(const struct stx_node *n, struct stx_arg *args,
+			     struct stx_node *forward);
+/* Adaptive pooling from in to out elements; a backward operator has those of its forward one. */
+struct stx__adaptive {
+	uint32_t k;
+	int64_t in[STX__MAX_SPATIAL], out[STX__MAX_SPATIAL];
+};
+stx_err stx__infer_adaptive(struct stx_graph *g, const struct stx_node *n, struct stx__adaptive *a,
+			    struct stx_diag *d);
+/* Windows folded into, or taken from, k dimensions. */
+struct stx__fold {
+	uint32_t k;
+	int64_t kernel[STX__MAX_SPATIAL], dilation[STX__MAX_SPATIAL], padding[STX__MAX_SPATIAL],
+		stride[STX__MAX_SPATIAL];
+	int64_t in[STX__MAX_SPATIAL], out[STX__MAX_SPATIAL];
+};
+stx_err stx__infer_fold(struct stx_graph *g, const struct stx_node *n, struct stx__fold *f,
+			struct stx_diag *d);
+/* Argument e as a constant of [least, 2^31). name: what the error calls it. */
+stx_err stx__infer_const(struct stx_graph *g, const struct stx_node *n, stx_ex e, int64_t least,
+			 const char *name, int64_t *out, struct stx_diag *d);
+/* List argument i, one constant of [least, 2^31) for each of k dimensions, or one for all; an empty
+ * list gives `otherwise`, or is an error without it. */
+stx_err stx__infer_list(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t k,
+			int64_t least, const int64_t *otherwise, int64_t *out, struct stx_diag *d);
 /* infer_number.c: a number argument of an operator that computes in t. INVALID when t is an integer
  * type that cannot hold its value (fraction dropped) and the value matters. */
 stx_err stx__infer_number(const struct stx_node *n, const struct stx_arg *a, enum stx_dtype t,

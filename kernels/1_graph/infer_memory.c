@@ -61,8 +61,6 @@ static stx_err set_parts(struct stx_graph *g, struct stx_node *n, uint32_t count
 	return 0;
 }
 
-#define MAX_PARTS 4096
-
 stx_err stx_shape_split(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
@@ -86,9 +84,10 @@ stx_err stx_shape_split(struct stx_graph *g, struct stx_node *n, struct stx_diag
 			: n->op == STX_OP_UNBIND    ? size
 			: size                      ? (size - 1) / part + 1
 						    : 1;
-	if (parts > MAX_PARTS || parts < 1)
+	if (parts > STX_MAX_RESULTS || parts < 1)
 		return stx_fail(d, STX_E_UNSUPPORTED, "infer", n->name,
-				"%lld parts; 1 to %d are offered", (long long)parts, MAX_PARTS);
+				"%lld parts; 1 to %d are offered", (long long)parts,
+				STX_MAX_RESULTS);
 	count = (uint32_t)parts;
 	memcpy(sizes, x->sizes, x->rank * sizeof *sizes);
 	if (n->op == STX_OP_UNBIND) {

@@ -212,26 +212,6 @@ stx_err stx_shape_embedding_back(struct stx_graph *g, struct stx_node *n, struct
 	return stx__infer_set(g, n, dy->dtype, 2, sizes, d);
 }
 
-stx_err stx_shape_max_pool_back(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
-{
-	const struct stx_type *dy = stx__infer_type(n, 0), *x = stx__infer_type(n, 1),
-			      *ix = stx__infer_type(n, 7);
-	stx_err e = check_index(n, ix, d);
-	e = e ? e : same_type(n, x, dy, d);
-	if (e)
-		return e;
-	int ok = (x->rank == 3 || x->rank == 4) && dy->rank == x->rank && ix->rank == x->rank;
-	for (uint32_t i = 0; ok && i < x->rank; i++)
-		ok = dy->sizes[i] == ix->sizes[i] &&
-		     (i + 2 >= x->rank || dy->sizes[i] == x->sizes[i]);
-	if (!ok || !stx_dtype_is_float(x->dtype))
-		return STX__INFER_FAIL(
-			d, n,
-			"grad_output and indices must have self's rank (3 or 4), one "
-			"shape, and a floating-point type");
-	return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
-}
-
 /* The values broadcast to what index.Tensor gives for the same indices. */
 stx_err stx_shape_index_put(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {

@@ -7,8 +7,8 @@
 
 #define MOST INT32_MAX /* of any argument, so that no product of two overflows */
 
-static stx_err constant(struct stx_graph *g, const struct stx_node *n, stx_ex e, int64_t least,
-			const char *name, int64_t *out, struct stx_diag *d)
+stx_err stx__infer_const(struct stx_graph *g, const struct stx_node *n, stx_ex e, int64_t least,
+			 const char *name, int64_t *out, struct stx_diag *d)
 {
 	if (!stx_ex_is_const(g->ex, e, out))
 		return stx_fail(d, STX_E_UNSUPPORTED, "infer", n->name, "%s is not a constant",
@@ -19,9 +19,8 @@ static stx_err constant(struct stx_graph *g, const struct stx_node *n, stx_ex e,
 	return 0;
 }
 
-/* List argument i over k dimensions; an empty list gives `otherwise`, or is an error without it. */
-static stx_err list(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t k,
-		    int64_t least, const int64_t *otherwise, int64_t *out, struct stx_diag *d)
+stx_err stx__infer_list(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t k,
+			int64_t least, const int64_t *otherwise, int64_t *out, struct stx_diag *d)
 {
 	const struct stx_arg *a = &n->args[i];
 	const char *name = stx_op_info(n->op)->params[i].name;
@@ -32,7 +31,8 @@ static stx_err list(struct stx_graph *g, const struct stx_node *n, uint32_t i, u
 	if (a->n != 1 && a->n != k)
 		return STX__INFER_FAIL(d, n, "%s has %u values for %u dimensions", name, a->n, k);
 	for (uint32_t j = 0; j < k; j++) {
-		stx_err e = constant(g, n, a->u.exs[a->n == 1 ? 0 : j], least, name, &out[j], d);
+		stx_err e = stx__infer_const(g, n, a->u.exs[a->n == 1 ? 0 : j], least, name,
+					     &out[j], d);
 		if (e)
 			return e;
 	}
@@ -49,13 +49,13 @@ static stx_err conv_window(struct stx_graph *g, const struct stx_node *n, struct
 				       "4 or 5",
 				       rank, stx__infer_type(n, 1)->rank);
 	w->k = rank - 2;
-	stx_err e = list(g, n, 3, w->k, 1, NULL, w->stride, d);
-	e = e ? e : list(g, n, 4, w->k, 0, NULL, w->padding, d);
-	e = e ? e : list(g, n, 5, w->k, 1, NULL, w->dilation, d);
+	stx_err e = stx__infer_list(g, n, 3, w->k, 1, NULL, w->stride, d);
+	e = e ? e : stx__infer_list(g, n, 4, w->k, 0, NULL, w->padding, d);
+	e = e ? e : stx__infer_list(g, n, 5, w->k, 1, NULL, w->dilation, d);
 	e = e ? e
-	      : list(g, n, 7, w->k, 0, (const int64_t[STX__MAX_SPATIAL]){ 0 }, w->output_padding,
-		     d);
-	return e ? e : constant(g, n, n->args[8].u.ex, 1, "groups", &w->groups, d);
+	      : stx__infer_list(g, n, 7, w->k, 0, (const int64_t[STX__MAX_SPATIAL]){ 0 },
+				w->output_padding, d);
+	return e ? e : stx__infer_const(g, n, n->args[8].u.ex, 1, "groups", &w->groups, d);
 }
 
 static uint32_t pool_dims(enum stx_op op)
@@ -64,38 +64,54 @@ static uint32_t pool_dims(enum stx_op op)
 	case STX_OP_MAX_POOL1D:
 	case STX_OP_AVG_POOL1D: return 1;
 	case STX_OP_MAX_POOL2D:
-	case STX_OP_AVG_POOL2D: return 2;
+	case STX_OP_AVG_POOL2D:
+	case STX_OP_MAX_POOL2D_BACKWARD:
+	case STX_OP_AVG_POOL2D_BACKWARD: return 2;
 	default: return 3;
 	}
 }
 
+static int is_backward(enum stx_op op)
+{
+	return op == STX_OP_AVG_POOL2D_BACKWARD || op == STX_OP_AVG_POOL3D_BACKWARD ||
+	       op == STX_OP_MAX_POOL2D_BACKWARD || op == STX_OP_MAX_POOL3D_BACKWARD;
+}
+
+int stx__infer_is_pool(enum stx_op op)
+{
+	return (op >= STX_OP_MAX_POOL1D && op <= STX_OP_AVG_POOL3D) || is_backward(op);
+}
+
 static int is_max_pool(enum stx_op op)
 {
-	return op == STX_OP_MAX_POOL1D || op == STX_OP_MAX_POOL2D || op == STX_OP_MAX_POOL3D;
+	return op == STX_OP_MAX_POOL1D || op == STX_OP_MAX_POOL2D || op == STX_OP_MAX_POOL3D ||
+	       op == STX_OP_MAX_POOL2D_BACKWARD || op == STX_OP_MAX_POOL3D_BACKWARD;
 }
 
 static stx_err pool_window(struct stx_graph *g, const struct stx_node *n, struct stx__window *w,
 			   struct stx_diag *d)
 {
 	static const int64_t ones[STX__MAX_SPATIAL] = { 1, 1, 1 };
-	uint32_t rank = stx__infer_type(n, 0)->rank;
+	/* a backward operator has grad_output in front */
+	uint32_t at = is_backward(n->op), rank = stx__infer_type(n, at)->rank;
 	int max = is_max_pool(n->op);
 	w->k = pool_dims(n->op);
 	if (rank != w->k + 1 && rank != w->k + 2)
 		return STX__INFER_FAIL(d, n, "the operand has rank %u, not %u or %u", rank,
 				       w->k + 1, w->k + 2);
-	stx_err e = list(g, n, 1, w->k, 1, NULL, w->kernel, d);
-	e = e ? e : list(g, n, 2, w->k, 1, w->kernel, w->stride, d);
-	e = e ? e : list(g, n, 3, w->k, 0, NULL, w->padding, d);
+	stx_err e = stx__infer_list(g, n, at + 1, w->k, 1, NULL, w->kernel, d);
+	e = e ? e : stx__infer_list(g, n, at + 2, w->k, 1, w->kernel, w->stride, d);
+	e = e ? e : stx__infer_list(g, n, at + 3, w->k, 0, NULL, w->padding, d);
 	memcpy(w->dilation, ones, sizeof ones);
 	if (!e && max)
-		e = list(g, n, 4, w->k, 1, NULL, w->dilation, d);
+		e = stx__infer_list(g, n, at + 4, w->k, 1, NULL, w->dilation, d);
 	if (e)
 		return e;
-	w->ceil_mode = n->args[max ? 5 : 4].u.i != 0;
-	w->include_pad = !max && n->args[5].u.i;
-	if (!max && n->nargs > 6 && n->args[6].kind == STX_ARG_INT)
-		return constant(g, n, n->args[6].u.ex, 1, "divisor_override", &w->divisor, d);
+	w->ceil_mode = n->args[at + (max ? 5 : 4)].u.i != 0;
+	w->include_pad = !max && n->args[at + 5].u.i;
+	if (!max && n->nargs > at + 6 && n->args[at + 6].kind == STX_ARG_INT)
+		return stx__infer_const(g, n, n->args[at + 6].u.ex, 1, "divisor_override",
+					&w->divisor, d);
 	return 0;
 }
 
@@ -203,7 +219,7 @@ static int64_t windows(const struct stx__window *w, uint32_t i, int64_t in)
 static stx_err pool_shape(struct stx_graph *g, const struct stx_node *n, stx_ex *sizes,
 			  struct stx_diag *d)
 {
-	const struct stx_type *x = stx__infer_type(n, 0);
+	const struct stx_type *x = stx__infer_type(n, is_backward(n->op));
 	struct stx__window w;
 	stx_err e = stx__infer_window(g, n, &w, d);
 	if (e)
@@ -258,6 +274,37 @@ stx_err stx_shape_max_pool(struct stx_graph *g, struct stx_node *n, struct stx_d
 	return 0;
 }
 
+/* grad_output, and max pooling's indices, are of the pooling's result sizes. */
+static stx_err pool_backward(struct stx_graph *g, struct stx_node *n,
+			     const struct stx_type *indices, struct stx_diag *d)
+{
+	const struct stx_type *go = stx__infer_type(n, 0), *x = stx__infer_type(n, 1);
+	stx_ex sizes[STX_MAX_DIMS];
+	if (!stx_dtype_is_float(x->dtype))
+		return STX__INFER_FAIL(d, n, "%s needs floating-point operands, not %s",
+				       stx_op_info(n->op)->overload, stx_dtype_name(x->dtype));
+	stx_err e = pool_shape(g, n, sizes, d);
+	if (e)
+		return e;
+	struct stx_type want = { .dtype = x->dtype, .rank = x->rank, .sizes = sizes };
+	if (!stx_type_eq(go, &want))
+		return STX__INFER_FAIL(d, n, "grad_output is not of the pooling's result type");
+	want.dtype = STX_I64;
+	if (indices && !stx_type_eq(indices, &want))
+		return STX__INFER_FAIL(d, n, "indices are not of the pooling's result type");
+	return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
+}
+
+stx_err stx_shape_avg_backward(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	return pool_backward(g, n, NULL, d);
+}
+
+stx_err stx_shape_max_backward(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	return pool_backward(g, n, stx__infer_type(n, 7), d);
+}
+
 /* ---- unfold ---- */
 
 stx_err stx_shape_unfold(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
@@ -267,8 +314,8 @@ stx_err stx_shape_unfold(struct stx_graph *g, struct stx_node *n, struct stx_dia
 	int64_t size, step;
 	uint32_t dim;
 	stx_err e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank, &dim, d);
-	e = e ? e : constant(g, n, n->args[2].u.ex, 0, "size", &size, d);
-	e = e ? e : constant(g, n, n->args[3].u.ex, 1, "step", &step, d);
+	e = e ? e : stx__infer_const(g, n, n->args[2].u.ex, 0, "size", &size, d);
+	e = e ? e : stx__infer_const(g, n, n->args[3].u.ex, 1, "step", &step, d);
 	if (e)
 		return e;
 	if (x->rank == STX_MAX_DIMS)

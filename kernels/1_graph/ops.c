@@ -58,7 +58,8 @@ static const struct {
 	{ "f?", STX_PARAM_OPT_FLOAT },  { "b", STX_PARAM_BOOL },
 	{ "s", STX_PARAM_SCALAR },      { "s?", STX_PARAM_OPT_SCALAR },
 	{ "S", STX_PARAM_STRING },      { "D", STX_PARAM_DTYPE },
-	{ "D?", STX_PARAM_OPT_DTYPE },
+	{ "D?", STX_PARAM_OPT_DTYPE },  { "f[]?", STX_PARAM_OPT_FLOATS },
+	{ "b[]", STX_PARAM_BOOLS },
 };
 
 static enum stx_param_kind kind_of(const char *s, size_t n)

@@ -186,6 +186,51 @@ static int parse_bool(struct stx__parser *s, int *v)
 	return 0;
 }
 
+/* [1.5, 2] */
+static int parse_floats(struct stx__parser *s, struct stx_arg *a)
+{
+	const char *at = s->p;
+	STX_VEC(double) list = { 0 };
+	if (stx__t_expect(s, '['))
+		return -1;
+	while (stx__t_peek(s) != ']') {
+		int is_float;
+		double f = 0;
+		int64_t i = 0;
+		if (list.n >= MAX_LIST)
+			return stx__t_fail(s, s->p, "more than %u entries", MAX_LIST);
+		if (stx__t_number(s, &is_float, &f, &i))
+			return -1;
+		if (stx_push(s->a, &list, is_float ? f : (double)i))
+			return stx__t_over_budget(s, at);
+		if (!stx__t_accept(s, ','))
+			break;
+	}
+	*a = stx_arg_floats(s->g, list.at, list.n);
+	return stx__t_expect(s, ']');
+}
+
+/* [True, False] */
+static int parse_bools(struct stx__parser *s, struct stx_arg *a)
+{
+	uint64_t bits = 0;
+	uint32_t n = 0;
+	if (stx__t_expect(s, '['))
+		return -1;
+	while (stx__t_peek(s) != ']') {
+		int b;
+		if (n >= STX_MAX_BOOLS)
+			return stx__t_fail(s, s->p, "more than %u entries", STX_MAX_BOOLS);
+		if (parse_bool(s, &b))
+			return -1;
+		bits |= (uint64_t)b << n++;
+		if (!stx__t_accept(s, ','))
+			break;
+	}
+	*a = stx_arg_bools(bits, n);
+	return stx__t_expect(s, ']');
+}
+
 /* PyTorch writes the end of a slice without one as sys.maxsize, which index expressions keep for
  * infinity; bounds are clamped to the size, so the number before it means the same. */
 static int parse_bound(struct stx__parser *s, stx_ex *out)
@@ -226,6 +271,8 @@ static int parse_arg(struct stx__parser *s, enum stx_param_kind k, struct stx_ar
 			return -1;
 		*a = is_float ? stx_arg_scalar_f(f) : stx_arg_scalar_i(i);
 		return 0;
+	case STX_PARAM_OPT_FLOATS: return parse_floats(s, a);
+	case STX_PARAM_BOOLS: return parse_bools(s, a);
 	case STX_PARAM_BOOL:
 		if (parse_bool(s, &b))
 			return -1;
@@ -310,8 +357,8 @@ static int parse_types(struct stx__parser *s, struct definition *f)
 	int many = stx__t_accept(s, '(');
 	while (!many || stx__t_peek(s) != ')') {
 		struct stx_type t;
-		if (v.n >= 16)
-			return stx__t_fail(s, s->p, "more than 16 results");
+		if (v.n >= STX_MAX_RESULTS)
+			return stx__t_fail(s, s->p, "more than %d results", STX_MAX_RESULTS);
 		if (parse_type(s, &t))
 			return -1;
 		if (stx_push(s->a, &v, t))

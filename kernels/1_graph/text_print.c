@@ -112,6 +112,20 @@ static void print_tensors(const struct stx_arg *a, struct stx_bytes *out)
 	stx_bytes_u8(out, ']');
 }
 
+static void print_numbers(const struct stx_arg *a, struct stx_bytes *out)
+{
+	stx_bytes_u8(out, '[');
+	for (uint32_t i = 0; i < a->n; i++) {
+		if (i)
+			stx_bytes_puts(out, ", ");
+		if (a->kind == STX_ARG_FLOATS)
+			stx__print_float(a->u.fs[i], out);
+		else
+			stx_bytes_puts(out, a->u.i >> i & 1 ? "True" : "False");
+	}
+	stx_bytes_u8(out, ']');
+}
+
 void stx__print_arg(const struct stx_graph *g, const struct stx_arg *a, struct stx_bytes *out)
 {
 	switch (a->kind) {
@@ -122,6 +136,8 @@ void stx__print_arg(const struct stx_graph *g, const struct stx_arg *a, struct s
 	case STX_ARG_INT: stx__print_ex(g, a->u.ex, out); break;
 	case STX_ARG_INTS: print_ints(g, a->u.exs, a->n, out); break;
 	case STX_ARG_FLOAT: stx__print_float(a->u.f, out); break;
+	case STX_ARG_FLOATS:
+	case STX_ARG_BOOLS: print_numbers(a, out); break;
 	case STX_ARG_BOOL: stx_bytes_puts(out, a->u.i ? "True" : "False"); break;
 	case STX_ARG_SCALAR:
 		if (a->is_float)

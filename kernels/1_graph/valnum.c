@@ -56,6 +56,8 @@ static uint64_t mix_arg(uint64_t h, const struct stx_arg *a)
 		return stx_mix64(h, a->n);
 	case STX_ARG_INT: return stx_mix64(h, a->u.ex);
 	case STX_ARG_INTS: return mix_bytes(h, a->u.exs, a->n * sizeof *a->u.exs);
+	case STX_ARG_FLOATS: return mix_bytes(h, a->u.fs, a->n * sizeof *a->u.fs);
+	case STX_ARG_BOOLS: return stx_mix64(stx_mix64(h, a->n), (uint64_t)a->u.i);
 	case STX_ARG_STRING: return mix_bytes(h, a->u.str, strlen(a->u.str));
 	case STX_ARG_DTYPE: return stx_mix64(h, a->u.dtype);
 	case STX_ARG_FLOAT:
@@ -82,10 +84,12 @@ static int same_arg(const struct stx_arg *a, const struct stx_arg *b)
 		return 1;
 	case STX_ARG_INT: return a->u.ex == b->u.ex;
 	case STX_ARG_INTS: return !a->n || !memcmp(a->u.exs, b->u.exs, a->n * sizeof *a->u.exs);
+	case STX_ARG_FLOATS: return !a->n || !memcmp(a->u.fs, b->u.fs, a->n * sizeof *a->u.fs);
 	case STX_ARG_STRING: return !strcmp(a->u.str, b->u.str);
 	case STX_ARG_DTYPE: return a->u.dtype == b->u.dtype;
 	case STX_ARG_FLOAT:
 	case STX_ARG_BOOL:
+	case STX_ARG_BOOLS:
 	case STX_ARG_SCALAR: break;
 	}
 	return a->u.i == b->u.i;

@@ -24,7 +24,9 @@ static int kind_fits(enum stx_param_kind k, enum stx_arg_kind a)
 	case STX_PARAM_INTS: return a == STX_ARG_INTS;
 	case STX_PARAM_OPT_FLOAT: return a == STX_ARG_FLOAT || a == STX_ARG_NONE;
 	case STX_PARAM_FLOAT: return a == STX_ARG_FLOAT;
+	case STX_PARAM_OPT_FLOATS: return a == STX_ARG_FLOATS || a == STX_ARG_NONE;
 	case STX_PARAM_BOOL: return a == STX_ARG_BOOL;
+	case STX_PARAM_BOOLS: return a == STX_ARG_BOOLS;
 	case STX_PARAM_OPT_SCALAR: return a == STX_ARG_SCALAR || a == STX_ARG_NONE;
 	case STX_PARAM_SCALAR: return a == STX_ARG_SCALAR;
 	case STX_PARAM_STRING: return a == STX_ARG_STRING;

@@ -22,7 +22,7 @@ static stx__rule_fn *const rules[] = {
 	[STX_CAT_PIECEWISE] = stx__rule_piecewise,
 	[STX_CAT_SCAN] = NULL,
 	[STX_CAT_CONTRACT] = stx__rule_contract,
-	[STX_CAT_WINDOW] = NULL,
+	[STX_CAT_WINDOW] = stx__rule_window,
 	[STX_CAT_RANDOM] = NULL,
 	[STX_CAT_COMPOSITE] = NULL,
 };
@@ -201,6 +201,7 @@ int stx_lower_has_rule(enum stx_op op)
 	case STX_OP_PAD:
 	case STX_OP_MM:
 	case STX_OP_BMM:
+	case STX_OP_FOLD:
 	case STX_OP_CONVOLUTION: return 1;
 	default: return 0;
 	}

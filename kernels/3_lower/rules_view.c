@@ -220,6 +220,37 @@ static int view_diagonal(struct view *v)
 	return 1;
 }
 
+/* Positions beyond the operand mirrored at its edges (which are not repeated), or moved to them.
+ * The index is one expression of min and max: no table, no masks. */
+static stx_ex own_position(struct stx_exprs *x, stx_ex i, int reflect, stx_ex before, stx_ex after,
+			   stx_ex size)
+{
+	stx_ex last = stx_ex_addi(x, size, -1), zero = stx_ex_const(x, 0);
+
+	i = stx_ex_sub(x, i, before);
+	if (stx_ex_interval(x, before).hi > 0)
+		i = stx_ex_max(x, i, reflect ? stx_ex_sub(x, zero, i) : zero);
+	if (stx_ex_interval(x, after).hi > 0)
+		i = stx_ex_min(x, i, reflect ? stx_ex_sub(x, stx_ex_muli(x, last, 2), i) : last);
+	return i;
+}
+
+static int view_pad_own(struct view *v)
+{
+	const struct stx_arg *p = &v->n->args[1];
+	int reflect = v->n->op <= STX_OP_REFLECTION_PAD3D;
+	uint32_t i;
+
+	identity(v);
+	for (i = 0; i < p->n / 2; i++) {
+		uint32_t d = v->x->rank - 1 - i;
+
+		v->map[d] = own_position(v->l->ex, axis(v, d), reflect, p->u.exs[2 * i],
+					 p->u.exs[2 * i + 1], v->x->sizes[d]);
+	}
+	return 1;
+}
+
 /* ---- reshape ---- */
 
 /* Dimensions old[0..nold) and fresh[0..nfresh) that hold the same elements in the same order. */
@@ -370,6 +401,12 @@ static view_fn *const views[STX_OP_COUNT] = {
 	[STX_OP_FLIP] = view_flip,
 	[STX_OP_DIAGONAL] = view_diagonal,
 	[STX_OP_UNFOLD] = view_unfold,
+	[STX_OP_REFLECTION_PAD1D] = view_pad_own,
+	[STX_OP_REFLECTION_PAD2D] = view_pad_own,
+	[STX_OP_REFLECTION_PAD3D] = view_pad_own,
+	[STX_OP_REPLICATION_PAD1D] = view_pad_own,
+	[STX_OP_REPLICATION_PAD2D] = view_pad_own,
+	[STX_OP_REPLICATION_PAD3D] = view_pad_own,
 };
 
 int stx__view_has_rule(enum stx_op op)

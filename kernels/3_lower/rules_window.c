@@ -1,11 +1,12 @@
 /* rules_window.c
- * convolution as a DOT over channels and kernel taps whose loads are masked at the padding.
+ * convolution as a DOT over channels and kernel taps whose loads are masked at the padding; folding
+ * as a SUM over the taps that reach an element.
  *
- * Index space: [n, group, channel, out..] ++ [in channel, tap..]; for groups = 1 and for one
- * channel a group the axes of size 1 vanish. An ordinary convolution is that of the input padded
- * with zeros: x is masked, the weight is not. A transposed one has only the products its definition
- * lists: x and weight are masked where o + p - k*d is no multiple of the stride or leaves the
- * input, so that an infinite weight meets no zero. */
+ * Convolution's index space: [n, group, channel, out..] ++ [in channel, tap..]; for groups = 1 and
+ * for one channel a group the axes of size 1 vanish. An ordinary convolution is that of the input
+ * padded with zeros: x is masked, the weight is not. A transposed one has only the products its
+ * definition lists: x and weight are masked where o + p - k*d is no multiple of the stride or
+ * leaves the input, so that an infinite weight meets no zero. */
 #include "infer.h"
 #include "lower.h"
 
@@ -177,4 +178,76 @@ struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx
 		r.fn[1] = NULL;
 	}
 	return r.fn[0] ? join_channels(&c, stx__realize_reduction(l, n, &r, "contraction")) : NULL;
+}
+
+/* ---- folding ---- */
+
+/* Element o of dimension i takes tap k of window (o + p - k*d) / s, where there is one. */
+static void set_windows(const struct stx__fold *f, struct stx_exprs *x, struct stx__shape space,
+			uint32_t lead, const struct stx__inner *in, stx_ex *map,
+			struct stx__cond *conds, uint32_t *nconds)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->k; i++) {
+		stx_ex o = stx__axis(x, lead + i, space.sizes[lead + i]);
+		stx_ex k = stx__axis(x, lead + f->k + i, space.sizes[lead + f->k + i]);
+		stx_ex stride = stx_ex_const(x, f->stride[i]), e;
+
+		e = stx_ex_sub(x, stx_ex_addi(x, o, f->padding[i]),
+			       stx_ex_muli(x, k, f->dilation[i]));
+		map[lead + i] = k;
+		map[lead + f->k + i] = stx_ex_floordiv(x, e, stride);
+		if (f->stride[i] != 1)
+			conds[(*nconds)++] = (struct stx__cond){ stx_ex_mod(x, e, stride),
+								 STX_EX_BAD, stx_ex_const(x, 1) };
+		conds[(*nconds)++] = (struct stx__cond){ map[lead + f->k + i], stx_ex_const(x, 0),
+							 in->sizes[lead + f->k + i] };
+	}
+}
+
+static struct stx__inner *lower_fold(struct stx__lower *l, const struct stx_node *n)
+{
+	struct stx__inner *x = stx__arg(l, n, 0), *fn[2];
+	enum stx_dtype t = n->outs[0].dtype, work = stx__work_dtype(t);
+	struct stx__shape out = stx__node_shape(n), space;
+	stx_ex *sizes = STX_NEW_ARRAY(l->arena, stx_ex, STX_MAX_DIMS);
+	stx_ex *map = STX_NEW_ARRAY(l->arena, stx_ex, STX_MAX_DIMS);
+	struct stx__cond *conds = STX_NEW_ARRAY(l->arena, struct stx__cond, 2 * STX__MAX_SPATIAL);
+	struct stx__piece *pieces = STX_NEW_ARRAY(l->arena, struct stx__piece, 2);
+	struct stx__reduction r = { .monoid = STX_MONOID_SUM, .acc = work, .dtype = t };
+	uint32_t d, nconds = 0, lead;
+	struct stx__fold f;
+	stx_err e = stx__infer_fold(l->g, n, &f, l->d);
+
+	if (e)
+		l->err = e;
+	if (e || !x || !sizes || !map || !conds || !pieces)
+		return NULL;
+	lead = out.rank - f.k;
+	for (d = 0; d < out.rank; d++)
+		sizes[d] = out.sizes[d];
+	for (d = 0; d < f.k; d++)
+		sizes[out.rank + d] = stx_ex_const(l->ex, f.kernel[d]);
+	space = (struct stx__shape){ (uint8_t)(out.rank + f.k), sizes };
+	for (d = 0; d < lead; d++)
+		map[d] = stx__axis(l->ex, d, sizes[d]);
+	set_windows(&f, l->ex, space, lead, x, map, conds, &nconds);
+	fn[0] = stx__inner_cast(l->g, stx__inner_view(l->g, x, space, map), work);
+	fn[1] = stx__inner_const(l->g, work, space, (union stx_scalar){ .u = 0 });
+	pieces[0] = (struct stx__piece){ conds, nconds };
+	if (!fn[0] || !fn[1])
+		return NULL;
+	r.ranges = out;
+	r.rranges = (struct stx__shape){ (uint8_t)f.k, sizes + out.rank };
+	r.fn[0] = stx__inner_pieces(l->g, work, space, fn, pieces, 2);
+	return r.fn[0] ? stx__realize_reduction(l, n, &r, "reduction") : NULL;
+}
+
+struct stx__inner *stx__rule_window(struct stx__lower *l, const struct stx_node *n)
+{
+	if (n->op == STX_OP_FOLD)
+		return lower_fold(l, n);
+	return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
+			       stx_op_info(n->op)->overload);
 }

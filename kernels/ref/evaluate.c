@@ -78,7 +78,6 @@ static stx__ref_fn *const table[STX_OP_COUNT] = {
 	[STX_OP_DIAGONAL_SCATTER] = stx__ref_through,
 	[STX_OP_MASKED_SCATTER] = stx__ref_masked_scatter,
 	[STX_OP_EMBEDDING_BACK] = stx__ref_embedding_back,
-	[STX_OP_MAX_POOL2D_BACK] = stx__ref_max_pool_back,
 	[STX_OP_AS_STRIDED] = stx__ref_as_strided,
 	[STX_OP_ALIAS] = stx__ref_identity,
 	[STX_OP_DETACH] = stx__ref_identity,
@@ -103,6 +102,42 @@ static stx__ref_fn *const table[STX_OP_COUNT] = {
 	[STX_OP_AVG_POOL1D] = stx__ref_avg_pool,
 	[STX_OP_AVG_POOL2D] = stx__ref_avg_pool,
 	[STX_OP_AVG_POOL3D] = stx__ref_avg_pool,
+	[STX_OP_REFLECTION_PAD1D] = stx__ref_pad_own,
+	[STX_OP_REFLECTION_PAD2D] = stx__ref_pad_own,
+	[STX_OP_REFLECTION_PAD3D] = stx__ref_pad_own,
+	[STX_OP_REPLICATION_PAD1D] = stx__ref_pad_own,
+	[STX_OP_REPLICATION_PAD2D] = stx__ref_pad_own,
+	[STX_OP_REPLICATION_PAD3D] = stx__ref_pad_own,
+	[STX_OP_RESAMPLE] = stx__ref_resample,
+	[STX_OP_NEAREST1D] = stx__ref_upsample,
+	[STX_OP_NEAREST2D] = stx__ref_upsample,
+	[STX_OP_NEAREST3D] = stx__ref_upsample,
+	[STX_OP_NEAREST_EXACT1D] = stx__ref_upsample,
+	[STX_OP_NEAREST_EXACT2D] = stx__ref_upsample,
+	[STX_OP_NEAREST_EXACT3D] = stx__ref_upsample,
+	[STX_OP_LINEAR1D] = stx__ref_upsample,
+	[STX_OP_BILINEAR2D] = stx__ref_upsample,
+	[STX_OP_TRILINEAR3D] = stx__ref_upsample,
+	[STX_OP_BICUBIC2D] = stx__ref_upsample,
+	[STX_OP_FOLD] = stx__ref_fold,
+	[STX_OP_COL2IM] = stx__ref_columns,
+	[STX_OP_IM2COL] = stx__ref_columns,
+	[STX_OP_AVG_POOL2D_BACKWARD] = stx__ref_avg_pool_backward,
+	[STX_OP_AVG_POOL3D_BACKWARD] = stx__ref_avg_pool_backward,
+	[STX_OP_MAX_POOL2D_BACKWARD] = stx__ref_max_pool_backward,
+	[STX_OP_MAX_POOL3D_BACKWARD] = stx__ref_max_pool_backward,
+	[STX_OP_CONVOLUTION_BACKWARD] = stx__ref_conv_backward,
+	[STX_OP_ADAPTIVE_AVG_POOL1D] = stx__ref_adaptive_pool,
+	[STX_OP_ADAPTIVE_AVG_POOL2D] = stx__ref_adaptive_pool,
+	[STX_OP_ADAPTIVE_AVG_POOL3D] = stx__ref_adaptive_pool,
+	[STX_OP_ADAPTIVE_MAX_POOL1D] = stx__ref_adaptive_pool,
+	[STX_OP_ADAPTIVE_MAX_POOL2D] = stx__ref_adaptive_pool,
+	[STX_OP_ADAPTIVE_MAX_POOL3D] = stx__ref_adaptive_pool,
+	[STX_OP_ADAPTIVE_AVG_POOL2D_BACKWARD] = stx__ref_adaptive_backward,
+	[STX_OP_ADAPTIVE_AVG_POOL3D_BACKWARD] = stx__ref_adaptive_backward,
+	[STX_OP_GRID_SAMPLER2D] = stx__ref_grid_sampler,
+	[STX_OP_GRID_SAMPLER3D] = stx__ref_grid_sampler,
+	[STX_OP_SAMPLE] = stx__ref_grid_sampler,
 	[STX_OP_SOFTMAX] = stx__ref_softmax,
 	[STX_OP_LOG_SOFTMAX] = stx__ref_softmax,
 	[STX_OP_SOFTMAX_INT] = stx__ref_softmax,
@@ -527,7 +562,7 @@ stx_err stx_ref_evaluate_visit(struct stx_graph *g, const struct stx_tensor *inp
 	e = prepare(&r, inputs, ninputs);
 	for (uint32_t i = 0; !e && i < g->nodes.n; i++) {
 		const struct stx_node *n = g->nodes.at[i];
-		struct stx_tensor results[8];
+		struct stx_tensor *results;
 
 		e = run_node(&r, n);
 		if (e)
@@ -536,7 +571,12 @@ stx_err stx_ref_evaluate_visit(struct stx_graph *g, const struct stx_tensor *inp
 			release_args(&r, n);
 			continue;
 		}
-		for (uint32_t k = 0; k < n->nouts && k < 8; k++)
+		results = STX_NEW_ARRAY(r.arena, struct stx_tensor, n->nouts + 1);
+		if (!results) {
+			e = stx__ref_fail(&r, n, STX_E_NOMEM, "out of memory");
+			break;
+		}
+		for (uint32_t k = 0; k < n->nouts; k++)
 			results[k] = r.values[n->id][k].t;
 		fn(ctx, n, results);
 	}

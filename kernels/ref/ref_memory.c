@@ -259,34 +259,3 @@ stx_err stx__ref_embedding_back(struct stx__ref *r, const struct stx_node *n)
 	free(count);
 	return store_sums(r, n, out, sums, e);
 }
-
-stx_err stx__ref_max_pool_back(struct stx__ref *r, const struct stx_node *n)
-{
-	const struct stx_tensor *dy = stx__ref_arg(r, n, 0), *ix = stx__ref_arg(r, n, 7);
-	struct stx_tensor *out = stx__ref_result(r, n);
-	struct stx__ref_sum *sums;
-	struct stx__ref_walk w;
-	stx_err e = 0;
-
-	if (!out)
-		return stx__ref_error(r);
-	sums = calloc((size_t)stx__ref_numel(out) + 1, sizeof *sums);
-	if (!sums)
-		return stx__ref_fail(r, n, STX_E_NOMEM, "out of memory");
-	stx__ref_walk_start(&w, dy->rank, dy->sizes);
-	stx__ref_walk_add(&w, dy->strides, dy->offset);
-	stx__ref_walk_add(&w, ix->strides, ix->offset);
-	for (; !e && w.left > 0; stx__ref_walk_next(&w)) {
-		uint32_t rank = out->rank;
-		int64_t plane = out->sizes[rank - 1] * out->sizes[rank - 2], at = 0;
-		int64_t to = stx__ref_load(ix, w.off[1]).i;
-
-		for (uint32_t i = 0; i + 2 < rank; i++)
-			at += w.at[i] * out->strides[i];
-		if (to < 0 || to >= plane)
-			e = outside(r, n, to, plane);
-		else
-			stx__ref_sum_add(&sums[at + to], stx__ref_load(dy, w.off[0]).f);
-	}
-	return store_sums(r, n, out, sums, e);
-}

@@ -227,6 +227,50 @@ static void test_operators_random_windows_match_oracle(void **state)
 	random_calls("unfold.default", 15);
 }
 
+static void test_operators_random_adaptive_pools_and_gradients_match_oracle(void **state)
+{
+	(void)state;
+	random_calls("adaptive_avg_pool1d.default", 3);
+	random_calls("_adaptive_avg_pool2d.default", 3);
+	random_calls("_adaptive_avg_pool3d.default", 3);
+	random_calls("adaptive_max_pool1d.default", 3);
+	random_calls("adaptive_max_pool2d.default", 3);
+	random_calls("adaptive_max_pool3d.default", 3);
+	random_calls("_adaptive_avg_pool2d_backward.default", 3);
+	random_calls("_adaptive_avg_pool3d_backward.default", 3);
+	random_calls("avg_pool2d_backward.default", 3);
+	random_calls("avg_pool3d_backward.default", 3);
+	random_calls("max_pool2d_with_indices_backward.default", 3);
+	random_calls("max_pool3d_with_indices_backward.default", 3);
+	random_calls("_fold.default", 6);
+	random_calls("col2im.default", 3);
+	random_calls("im2col.default", 3);
+	random_calls("convolution_backward.default", 10);
+}
+
+static void test_operators_random_resampling_matches_oracle(void **state)
+{
+	(void)state;
+	random_calls("reflection_pad1d.default", 3);
+	random_calls("reflection_pad2d.default", 3);
+	random_calls("reflection_pad3d.default", 3);
+	random_calls("replication_pad1d.default", 3);
+	random_calls("replication_pad2d.default", 3);
+	random_calls("replication_pad3d.default", 3);
+	random_calls("_resample.default", 7);
+	random_calls("upsample_nearest1d.vec", 3);
+	random_calls("upsample_nearest2d.vec", 3);
+	random_calls("upsample_nearest3d.vec", 3);
+	random_calls("_upsample_nearest_exact2d.vec", 3);
+	random_calls("upsample_linear1d.vec", 3);
+	random_calls("upsample_bilinear2d.vec", 5);
+	random_calls("upsample_trilinear3d.vec", 3);
+	random_calls("upsample_bicubic2d.vec", 3);
+	random_calls("grid_sampler_2d.default", 10);
+	random_calls("grid_sampler_3d.default", 5);
+	random_calls("_sample.default", 10);
+}
+
 static void test_operators_random_scans_match_oracle(void **state)
 {
 	(void)state;
@@ -243,6 +287,8 @@ int main(void)
 		cmocka_unit_test(test_operators_scans_keep_infinities),
 		cmocka_unit_test(test_operators_random_scans_match_oracle),
 		cmocka_unit_test(test_operators_random_windows_match_oracle),
+		cmocka_unit_test(test_operators_random_resampling_matches_oracle),
+		cmocka_unit_test(test_operators_random_adaptive_pools_and_gradients_match_oracle),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
 }

@@ -222,15 +222,6 @@ static void test_scatter_gradients_as_stated(void **state)
 		.out = { V(6, 8, 0, 0, 3, 4), V(6, 8, 0, 0, 0, 0), V(3, 4, 0, 0, 3, 4) },
 		.skip = CASE_NO_FOLD });
 	case_check(&(struct stated){
-		.text = "%g : f32[1,1,2,2] = placeholder()\n%x : f32[1,1,3,3] = placeholder()\n"
-			"%i : i64[1,1,2,2] = placeholder()\n"
-			"%a = max_pool2d_with_indices_backward.default(%g, %x, [2,2], [1,1], "
-			"[0,0], "
-			"[1,1], False, %i)\nreturn (%a,)\n",
-		.in = { V(1, 2, 3, 4), V(0), V(4, 4, 4, 8) },
-		.out = { V(0, 0, 0, 0, 6, 0, 0, 0, 4) },
-		.skip = CASE_NO_FOLD });
-	case_check(&(struct stated){
 		.text = "%x : f32[2,3] = placeholder()\n%m : bool[3] = placeholder()\n"
 			"%s : f32[5] = placeholder()\n%a = masked_scatter.default(%x, %m, %s)\n"
 			"return (%a,)\n",

@@ -133,6 +133,20 @@ static stx_err get_tensors(struct wire *w, const char *user, const Stx__WireRefs
 	return STX_E_OK;
 }
 
+static stx_err get_bools(struct wire *w, const char *user, const Stx__WireBools *b,
+			 struct stx_arg *out)
+{
+	uint64_t bits = 0;
+	if (b->n_values > STX_MAX_BOOLS)
+		return stx_fail(w->d, STX_E_INVALID, "import", user,
+				"a list of %zu truth values; the limit is %d", b->n_values,
+				STX_MAX_BOOLS);
+	for (size_t i = 0; i < b->n_values; i++)
+		bits |= (uint64_t)(b->values[i] != 0) << i;
+	*out = stx_arg_bools(bits, (uint32_t)b->n_values);
+	return STX_E_OK;
+}
+
 static stx_err get_arg(struct wire *w, const char *user, const Stx__WireArg *a, struct stx_arg *out)
 {
 	struct stx_val v;
@@ -153,6 +167,10 @@ static stx_err get_arg(struct wire *w, const char *user, const Stx__WireArg *a, 
 		if (!e)
 			*out = stx_arg_exs(w->g, exs, (uint32_t)a->ints->n_dims);
 		break;
+	case STX__WIRE_ARG__V_FLOATS:
+		*out = stx_arg_floats(w->g, a->floats->values, (uint32_t)a->floats->n_values);
+		break;
+	case STX__WIRE_ARG__V_BOOLS: return get_bools(w, user, a->bools, out);
 	case STX__WIRE_ARG__V_FLOAT_VALUE: *out = stx_arg_float(a->float_value); break;
 	case STX__WIRE_ARG__V_BOOL_VALUE: *out = stx_arg_bool(a->bool_value); break;
 	case STX__WIRE_ARG__V_STRING_VALUE: *out = stx_arg_str(w->g, a->string_value); break;

@@ -55,6 +55,35 @@ static void test_canonical_defaults_same(void **state)
 	}
 }
 
+static void test_canonical_windows_written_out_share(void **state)
+{
+	(void)state;
+	static const char *const in = "%x : f32[1,2,8,8] = placeholder()\n%w : f32[2,2,3,3] = "
+				      "placeholder()\n%g : f32[1,2,8,8] = placeholder()\n%c : "
+				      "f32[3,3,2,2] = placeholder()\n";
+	static const char *const pairs[][2] = {
+		{ "_adaptive_avg_pool2d.default(%x, [3])",
+		  "_adaptive_avg_pool2d.default(%x, [3, 3])" },
+		{ "_fold.default(%c, [6, 6], [3], [1], [0], [2])",
+		  "_fold.default(%c, [6, 6], [3, 3], [1, 1], [0, 0], [2, 2])" },
+		{ "im2col.default(%x, [3], [1], [0], [2])",
+		  "im2col.default(%x, [3, 3], [1, 1], [0, 0], [2, 2])" },
+		{ "avg_pool2d_backward.default(%g, %x, [1], [], [0], False, True, None)",
+		  "avg_pool2d_backward.default(%g, %x, [1, 1], [1, 1], [0, 0], False, True, "
+		  "None)" },
+		{ "convolution_backward.default(%g, %x, %w, [2], [1], [1], [1], False, [0], 1, "
+		  "[True, True, True])",
+		  "convolution_backward.default(%g, %x, %w, None, [1, 1], [1, 1], [1, 1], False, "
+		  "[0, 0], 1, [True, True, True])" },
+	};
+	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+		char x[1024], y[1024];
+		snprintf(x, sizeof x, "%s%%y = %s\nreturn (%%y,)", in, pairs[i][0]);
+		snprintf(y, sizeof y, "%s%%y = %s\nreturn (%%y,)", in, pairs[i][1]);
+		expect(x, y, 1);
+	}
+}
+
 /* OP-07: a+b and b+a share a number; a-b and b-a do not. */
 static void test_canonical_commutative_operands_share(void **state)
 {
@@ -199,6 +228,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_canonical_defaults_same),
+		cmocka_unit_test(test_canonical_windows_written_out_share),
 		cmocka_unit_test(test_canonical_commutative_operands_share),
 		cmocka_unit_test(test_canonical_dead_nodes_removed),
 		cmocka_unit_test(test_canonical_semantic_change_differs),

@@ -182,6 +182,88 @@ static void test_infer_promotion_kinds(void **state)
 	REFUSE(in, bad);
 }
 
+static void test_infer_padding_and_resampling(void **state)
+{
+	(void)state;
+	static const char *const in = "%f : f32[1,2,4] = placeholder()\n%i : i32[2,3] = "
+				      "placeholder()\n%p : bool[1,1,2,3] = placeholder()\n%x : "
+				      "f16[0,1,2,3] = placeholder()\n%t : i64[2,5] = "
+				      "placeholder()\n%w : f32[2,5] = placeholder()\n";
+	static const char *const good[] = {
+		"f32[1,2,9] = reflection_pad1d.default(%f, [2, 3])",
+		"i32[2,1] = reflection_pad1d.default(%i, [-1, -1])",
+		"f32[1,2,14] = replication_pad1d.default(%f, [0, 10])",
+		"bool[1,1,3,6] = replication_pad2d.default(%p, [1, 2, 3, -2])",
+		"f16[0,1,4,6] = upsample_bilinear2d.vec(%x, [4, 6], True, None)",
+		"f32[1,2,6] = upsample_linear1d.vec(%f, None, False, [1.7])",
+		"bool[1,1,5,1] = upsample_nearest2d.vec(%p, None, [2.5, 0.5])",
+		"f32[1,2,5] = _resample.default(%f, -1, %t, %w)",
+		"i32[5,3] = _resample.default(%i, 0, %t)",
+	};
+	static const char *const bad[] = {
+		"reflection_pad1d.default(%f, [4, 0])", /* a mirror needs another element */
+		"reflection_pad1d.default(%f, [1])",
+		"replication_pad1d.default(%f, [-2, -2])",
+		"replication_pad2d.default(%i, [1, 1, 1, 1])",
+		"upsample_bilinear2d.vec(%p, [4, 6], True, None)",
+		"upsample_bilinear2d.vec(%x, [4, 6], True, [1.0, 2.0])",
+		"upsample_bilinear2d.vec(%x, None, True, None)",
+		"upsample_bilinear2d.vec(%x, [4], True, None)",
+		"upsample_nearest1d.vec(%f, [0], None)",
+		"upsample_nearest1d.vec(%f, None, [0.2])",
+		"upsample_nearest1d.vec(%f, None, [nan])",
+		"upsample_nearest1d.vec(%f, None, [-1.0])",
+		"_resample.default(%i, 0, %t, %w)",
+		"_resample.default(%f, 3, %t, %w)",
+		"_resample.default(%f, 2, %w)",
+	};
+	ACCEPT(in, good);
+	REFUSE(in, bad);
+}
+
+static void test_infer_windows_of_other_kinds(void **state)
+{
+	(void)state;
+	static const char *const in =
+		"%x : f32[2,4,5,6] = placeholder()\n%g : f32[2,4,2,3] = placeholder()\n%h : "
+		"f32[2,3,3,2] = placeholder()\n%i : i64[2,4,2,3] = placeholder()\n%c : "
+		"f32[2,8,20] = placeholder()\n%w : f32[6,2,4,4] = placeholder()\n%o : "
+		"f32[2,6,2,3] = placeholder()\n%k : i32[2,3,4] = placeholder()\n";
+	static const char *const good[] = {
+		"f32[2,4,3,7] = _adaptive_avg_pool2d.default(%x, [3, 7])",
+		"f32[2,4,0,3] = _adaptive_avg_pool2d.default(%x, [0, 3])",
+		"f32[2,4,5,6] = _adaptive_avg_pool2d_backward.default(%g, %x)",
+		"f32[2,4,5,6] = avg_pool2d_backward.default(%g, %x, [2], [2], [0], False, True, "
+		"None)",
+		"f32[2,2,5,6] = col2im.default(%c, [5, 6], [2, 2], [1, 1], [0, 0], [1, 1])",
+		"f32[2,16,20] = im2col.default(%x, [2, 2], [1, 1], [0, 0], [1, 1])",
+		"i32[2,9] = _fold.default(%k, [9], [3], [1], [0], [2])",
+		"f32[2,4,3,3] = grid_sampler_2d.default(%x, %h, 2, 1, True)",
+	};
+	static const char *const bad[] = {
+		"_adaptive_avg_pool2d.default(%x, [3, -1])",
+		"_adaptive_avg_pool2d.default(%i, [1, 1])",
+		"_adaptive_avg_pool2d_backward.default(%o, %x)",
+		"avg_pool2d_backward.default(%g, %x, [3], [3], [0], False, True, None)",
+		"max_pool2d_with_indices_backward.default(%g, %x, [2], [2], [0], [1], False, %g)",
+		"col2im.default(%c, [5, 7], [2, 2], [1, 1], [0, 0], [1, 1])",
+		"col2im.default(%c, [5, 6], [3, 2], [1, 1], [0, 0], [1, 1])",
+		"im2col.default(%x, [6, 2], [1, 1], [0, 0], [1, 1])",
+		"_fold.default(%k, [9], [2], [1], [0], [2])",
+		"grid_sampler_2d.default(%x, %g, 0, 0, True)",
+		"grid_sampler_2d.default(%x, %h, 3, 0, True)",
+		"grid_sampler_2d.default(%i, %h, 0, 0, True)",
+		"convolution_backward.default(%o, %x, %w, None, [1], [0], [1], False, [0], 2, "
+		"[True, True])",
+		"convolution_backward.default(%g, %x, %w, None, [1], [0], [1], False, [0], 2, "
+		"[True, True, True])",
+		"convolution_backward.default(%o, %x, %w, [4], [1], [0], [1], False, [0], 2, "
+		"[True, True, True])",
+	};
+	ACCEPT(in, good);
+	REFUSE(in, bad);
+}
+
 static void test_infer_reductions(void **state)
 {
 	(void)state;
@@ -457,6 +539,8 @@ int main(void)
 		cmocka_unit_test(test_infer_broadcast_shapes),
 		cmocka_unit_test(test_infer_promotion_matrix),
 		cmocka_unit_test(test_infer_promotion_kinds),
+		cmocka_unit_test(test_infer_padding_and_resampling),
+		cmocka_unit_test(test_infer_windows_of_other_kinds),
 		cmocka_unit_test(test_infer_reductions),
 		cmocka_unit_test(test_infer_views),
 		cmocka_unit_test(test_infer_indexing_and_joining),

@@ -92,6 +92,21 @@ static void test_text_floats_lossless(void **state)
 	stx_arena_free(a);
 }
 
+static void test_text_lists_of_numbers_round_trip(void **state)
+{
+	(void)state;
+	static const char text[] =
+		"%x : f32[1,1,4] [num_users=1] = placeholder()\n"
+		"%y : f32[1,1,6] [num_users=1] = upsample_nearest1d.vec(%x, None, [1.7])\n"
+		"return (%y,)\n";
+	struct stx_arena *a = stx_arena_new(0);
+	assert_string_equal(gen_print(a, gen_parse(a, text)), text);
+	assert_string_equal(gen_error(a, "%x : f32[1,1,4] = placeholder()\n%y = "
+					 "upsample_nearest1d.vec(%x, None, 2.0)\nreturn (%y,)\n"),
+			    "2:39: expected '['");
+	stx_arena_free(a);
+}
+
 static void test_text_constants_and_names(void **state)
 {
 	(void)state;
@@ -240,6 +255,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text_random_graphs_round_trip),
 		cmocka_unit_test(test_text_floats_lossless),
+		cmocka_unit_test(test_text_lists_of_numbers_round_trip),
 		cmocka_unit_test(test_text_constants_and_names),
 		cmocka_unit_test(test_text_errors_carry_line_and_column),
 		cmocka_unit_test(test_text_mutations_never_crash),
