@@ -78,6 +78,9 @@ static int64_t indirect(struct eval *e, const struct stx_binst *in)
 	bound = at_point(e, in->ex);
 	if ((in->flags & STX_BF_WRAP) && v < 0)
 		v += bound;
+	if ((v < 0 || v >= bound) && !e->err && e->b->message)
+		e->err = stx_fail(e->d, STX_E_MISMATCH, "evaluate", e->b->name,
+				  "assertion failed: %s", e->b->message);
 	if ((v < 0 || v >= bound) && !e->err)
 		e->err = stx_fail(e->d, STX_E_BOUNDS, "evaluate", e->b->name,
 				  "index out of bounds: 0 <= %lld < %lld", (long long)v,

@@ -77,6 +77,12 @@ struct stx_schedule_options {
 	const struct stx_device *device; /* GPU only; NULL: STX_DEVICE_DEFAULT */
 };
 
+/* The buffer that stands for b's memory; a schedule made by hand may have no `storage`. */
+static inline uint32_t stx_storage_of(const struct stx_schedule *s, uint32_t b)
+{
+	return s->storage ? s->storage[b] : b;
+}
+
 /* requires: stx_loops_verify. Puts bodies in order (body_order.c) and cuts long reductions in two
  * layers (split.c), so that buffers get new numbers. ensures: every kernel passes
  * stx_kernel_verify; launch order respects dependences; no slot is overwritten while live. */

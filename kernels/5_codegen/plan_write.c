@@ -355,7 +355,7 @@ static void write_dead_input(struct writer *w, uint32_t index)
 /* An output whose elements are in a donated input: that input's memory is the result. */
 static void write_alias(struct writer *w, const struct stx_buffer *b)
 {
-	const struct stx_buffer *in = w->l->buffers.at[w->s->storage[b->id]];
+	const struct stx_buffer *in = w->l->buffers.at[stx_storage_of(w->s, b->id)];
 	if (!is_own_output(w, b) || in->kind != STX_BUF_INPUT)
 		return;
 	struct stx_plan_value v = { .kind = STX_VALUE_ALIAS,
@@ -380,11 +380,11 @@ static void write_values(struct writer *w)
 		w->value_of[i] = STX_NONE;
 		if (b->kind == STX_BUF_INPUT && b->index < ninputs)
 			seen[b->index] = 1;
-		if (w->s->storage[i] == i)
+		if (stx_storage_of(w->s, i) == i)
 			write_buffer(w, b);
 	}
 	for (uint32_t i = 0; i < w->l->buffers.n; i++)
-		w->value_of[i] = w->value_of[w->s->storage[i]];
+		w->value_of[i] = w->value_of[stx_storage_of(w->s, i)];
 	for (uint32_t i = 0; i < w->l->outputs.n && !w->err; i++)
 		write_alias(w, w->l->buffers.at[w->l->outputs.at[i]]);
 	for (uint32_t i = 0; i < ninputs && !w->err; i++)
@@ -472,19 +472,19 @@ static void find_last_uses(struct writer *w)
 	}
 	for (uint32_t i = 0; i < w->s->kernels.n; i++)
 		for (uint32_t j = 0; j < w->s->kernels.at[i]->params.n; j++)
-			w->last_use[w->s->storage[w->s->kernels.at[i]->params.at[j].buffer]] =
-				i + 1;
+			w->last_use[stx_storage_of(
+				w->s, w->s->kernels.at[i]->params.at[j].buffer)] = i + 1;
 	for (uint32_t i = 0; i < w->l->outputs.n; i++)
 		if (is_copied(w, i) || w->l->buffers.at[w->l->outputs.at[i]]->base)
 			/* after all launches, or by the caller */
-			w->last_use[w->s->storage[w->l->outputs.at[i]]] = STX_NONE;
+			w->last_use[stx_storage_of(w->s, w->l->outputs.at[i])] = STX_NONE;
 }
 
 static void release_after(struct writer *w, const struct stx_kernel *k, uint32_t launch)
 {
 	for (uint32_t j = 0; j < k->params.n; j++) {
 		const struct stx_buffer *b =
-			w->l->buffers.at[w->s->storage[k->params.at[j].buffer]];
+			w->l->buffers.at[stx_storage_of(w->s, k->params.at[j].buffer)];
 		int input =
 			b->kind == STX_BUF_INPUT && !w->l->g->inputs.at[b->index].node->is_param;
 		if (w->last_use[b->id] == launch + 1 && (input || b->kind == STX_BUF_TEMP))
@@ -501,7 +501,7 @@ static void write_launch(struct writer *w, uint32_t launch)
 		if (w->value_of[b->id] == STX_NONE)
 			fail(w, STX_E_INTERNAL, k->name, "a kernel's parameter has no memory");
 		if (k->params.at[j].is_written && !b->base &&
-		    w->l->buffers.at[w->s->storage[b->id]]->kind == STX_BUF_TEMP)
+		    w->l->buffers.at[stx_storage_of(w->s, b->id)]->kind == STX_BUF_TEMP)
 			put_step(w, STX_STEP_ALLOC, w->value_of[b->id], 0);
 	}
 	r.args = (uint32_t)w->arrays.n;
