@@ -14,5 +14,8 @@ struct stx_arg gen_arg(struct stx_graph *g, const struct stx_param *p, uint64_t 
  * these did not fit. exact: small whole operands give results that no order of sums rounds. */
 int gen_is_window(enum stx_op op);
 struct stx_node *gen_window(struct stx_graph *g, uint64_t *seed, enum stx_op op, int exact);
+/* graph_gen_scatter.c: the same for writes at indices and through views. */
+int gen_is_scatter(enum stx_op op);
+struct stx_node *gen_scatter(struct stx_graph *g, uint64_t *seed, enum stx_op op);
 
 #endif
