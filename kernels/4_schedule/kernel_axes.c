@@ -204,7 +204,7 @@ static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 static int may_be_vector(struct chooser *c, const struct dim *d)
 {
 	const struct stx_buffer *s = c->b->space;
-	return s->def != STX_DEF_SCATTER || (!d->is_red && stride_of(c->x, s->store, d->var) == 1);
+	return s->def != STX_DEF_SCATTER || (!d->is_red && stx__stride_of(c->x, s->store, d->var) == 1);
 }
 
 static void choose_vector(struct chooser *c)
