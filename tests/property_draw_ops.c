@@ -53,9 +53,9 @@ static struct stx_arg pointwise_arg(struct draw *q, enum stx_op op, const struct
 /* From integers only: the bits of a NaN are not defined (NUMERICS). */
 static struct stx_node *draw_view_dtype(struct draw *q)
 {
-	struct stx_node *a = draw_any(q);
-	if (stx_dtype_is_float(a->outs[0].dtype))
-		a = draw_as(q, a, rnd(q, 2) ? STX_I32 : STX_U16);
+	struct stx_node *a = draw_self(q);
+	if (a && stx_dtype_is_float(a->outs[0].dtype)) /* NaN keeps no defined bits */
+		a = without_nan(q, a);
 	return a ? call(q, STX_OP_VIEW_DTYPE, ARGS(T(a), stx_arg_dtype(draw_dtype(q)))) : NULL;
 }
 
