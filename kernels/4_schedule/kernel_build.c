@@ -678,6 +678,9 @@ stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def
 		return stx_fail(d, STX_E_NOMEM, "schedule", def->name,
 				"the memory budget is exceeded");
 	init(b, l, def, d);
+	if (def->target_gpu && b->space->def == STX_DEF_SCATTER)
+		return stx_fail(d, STX_E_UNSUPPORTED, "schedule", def->name,
+				"writes at run-time indices on a CUDA target");
 	k->arena = a;
 	k->ex = l->ex;
 	k->name = def->name;
