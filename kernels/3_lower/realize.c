@@ -28,6 +28,7 @@ enum {
 	MAX_READ_BUFFERS = 4,
 	MANY_USERS = 5,
 	MAX_BODY = 4096,
+	MAX_READS = 1024, /* each perhaps a buffer, of which a kernel takes 4096 */
 	MAX_WEIGHT = 1024,
 	MAX_ELEMENTARY = 64
 };
@@ -159,7 +160,7 @@ const char *stx__realize_reason(const struct stx__lower *l, const struct stx_nod
 		return "epilogue";
 	if (v->uses > 1 && (reason = multi_user_reason(l, v)))
 		return reason;
-	if (v->fn->ops > MAX_BODY || v->fn->reads > MAX_BODY || v->fn->elementary > MAX_ELEMENTARY)
+	if (v->fn->ops > MAX_BODY || v->fn->reads > MAX_READS || v->fn->elementary > MAX_ELEMENTARY)
 		return "size>4096";
 	return NULL;
 }
