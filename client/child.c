@@ -20,7 +20,8 @@
 
 #define WORKER_FD 3
 #define START_MS  60000 /* LLVM and the linker warm up first */
-#define BODY_MAX  ((size_t)256 << 20)
+#define REPLY_MAX ((size_t)256 << 20)
+#define JOB_MAX   ((size_t)1 << 30) /* the weights of a whole network go to the oracle by value */
 
 extern char **environ;
 
@@ -30,6 +31,7 @@ struct stx__child {
 	uint64_t next_id;
 	struct stx_digest fingerprint;
 	char sandbox[128];
+	int cuda;
 };
 
 /* ---- the program ---- */
@@ -210,7 +212,7 @@ static stx_err receive_message(struct stx__child *w, uint64_t deadline, struct s
 			    ? stx_fail(d, STX_E_PROTOCOL, "worker", "", "a message is cut off")
 			    : crashed(w, d);
 	if (!e && fd >= 0)
-		e = stx__map_fd(fd, BODY_MAX, &out->map, d);
+		e = stx__map_fd(fd, REPLY_MAX, &out->map, d);
 	if (!e)
 		e = stx_frame_unpack_reply((struct stx_span){ head, (size_t)n }, out->map, &out->e,
 					   &spilled, d);
@@ -240,12 +242,13 @@ static stx_err job_error(const Stx__JobReply *m, struct stx_diag *d)
 
 /* ---- start ---- */
 
-static stx_err spawn(const char *path, int theirs, pid_t *pid, struct stx_diag *d)
+static stx_err spawn(const char *path, int theirs, int cuda, pid_t *pid, struct stx_diag *d)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t none;
-	char *argv[] = { (char *)(uintptr_t) "staxd", (char *)(uintptr_t) "--worker", NULL };
+	char *argv[] = { (char *)(uintptr_t) "staxd", (char *)(uintptr_t) "--worker",
+			 (char *)(uintptr_t)(cuda ? "cuda=1" : "cuda=0"), NULL };
 	sigemptyset(&none);
 	int e = posix_spawn_file_actions_init(&actions);
 	if (e)
@@ -287,7 +290,7 @@ static stx_err await_hello(struct stx__child *w, struct stx_diag *d)
 	return e;
 }
 
-stx_err stx__child_new(struct stx__child **out, struct stx_diag *d)
+stx_err stx__child_new(int cuda, struct stx__child **out, struct stx_diag *d)
 {
 	char path[PATH_MAX];
 	int pair[2] = { -1, -1 };
@@ -305,7 +308,8 @@ stx_err stx__child_new(struct stx__child **out, struct stx_diag *d)
 	w->fd = pair[0];
 	if (pair[1] == WORKER_FD) /* dup2 onto itself would leave close-on-exec set */
 		fcntl(pair[1], F_SETFD, 0);
-	e = spawn(path, pair[1], &w->pid, d);
+	w->cuda = cuda;
+	e = spawn(path, pair[1], cuda, &w->pid, d);
 	close(pair[1]);
 	if (e || (e = await_hello(w, d)))
 		goto fail;
@@ -324,9 +328,9 @@ static int body_of(const struct stx_span *pieces, uint32_t n, stx_err *e, struct
 	int fd = -1;
 	for (uint32_t i = 0; i < n; i++)
 		stx_bytes_put(&all, pieces[i].at, pieces[i].n);
-	if (all.oom || all.n > BODY_MAX)
+	if (all.oom || all.n > JOB_MAX)
 		*e = stx_fail(d, all.oom ? STX_E_NOMEM : STX_E_TOO_LARGE, "worker", "",
-			      "a job of more than %zu bytes", all.oom ? all.n : BODY_MAX);
+			      "a job of more than %zu bytes", all.oom ? all.n : JOB_MAX);
 	else if (all.n && (fd = stx__sealed("stax-body", all.at, all.n, d)) < 0)
 		*e = STX_E_IO;
 	stx_bytes_free(&all);
@@ -368,4 +372,9 @@ stx_err stx__child_run(struct stx__child *w, Stx__Job *job, const struct stx_spa
 		stx__received_free(&out->r);
 	}
 	return e;
+}
+
+int stx__child_has_cuda(const struct stx__child *w)
+{
+	return w->cuda;
 }

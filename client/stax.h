@@ -46,8 +46,8 @@ STAX_API const char *stax_client_server(const struct stax_client *c);
 /* What stax_connect(NULL) would use; *from_env says that $STAX_SERVER named it. */
 STAX_API int stax_default_server(char *out, size_t cap, int *from_env, struct stax_error *err);
 /* The exact form of a target: NULL or "cpu" becomes this host's level and the extra features code
- * may use, "cpu:x86-64-v4+avx512bf16". USAGE lists the CPU targets there are; UNSUPPORTED:
- * "cuda...", not offered yet. */
+ * may use, "cpu:x86-64-v4+avx512bf16". "cuda" becomes the current device's
+ * name. USAGE lists the CPU targets there are, UNSUPPORTED the CUDA ones. */
 STAX_API int stax_target(const char *text, char *out, size_t cap, struct stax_error *err);
 /* The staxd program this library would start: $STAX_STAXD, else beside the program, beside the
  * library, in PATH. CONNECT says where it looked. */
@@ -159,20 +159,55 @@ STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, 
 		      struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
 		      struct stax_error *err);
 
+/* ---- NVIDIA GPUs: artifacts of CUDA targets. The driver is loaded on first use; without it
+ * UNSUPPORTED says so. Tensors are device memory of the thread's current context (none: that of
+ * device 0 is made current); stax_run launches on env->stream and does not wait. ---- */
+
+STAX_API int stax_is_cuda(const struct stax_artifact *a);
+/* Waits for the stream's work. BOUNDS names the kernel and the index of an earlier run. */
+STAX_API int stax_sync(struct stax_artifact *a, void *stream, struct stax_error *err);
+/* For callers without the driver's headers. Copies take host and device memory on either side and
+ * wait. */
+STAX_API int stax_cuda_alloc(size_t bytes, void **out, struct stax_error *err);
+STAX_API void stax_cuda_free(void *p);
+STAX_API int stax_cuda_copy(void *to, const void *from, size_t bytes, struct stax_error *err);
+
 /* ---- tools: these always use a private worker, started on the first call ---- */
 
-/* One stage of the compiler as text. stage:
- * graph|basis|primitives|loops|kernels|plan|source|llvm|asm; format: text. Of the request: format,
+/* One stage of the compiler. stage: graph|basis|primitives|loops|kernels|plan|source|llvm|asm;
+ * format: text, and of those up to kernels also dot and svg. Of the request: format,
  * graph, target, options, values, deadline. *text is NUL-terminated, freed with free(). On
  * NEED_VALUES err->node is the first input whose value is needed. */
 STAX_API int stax_dump(struct stax_client *c, const struct stax_request *r, const char *stage,
 		       const char *format, char **text, size_t *n, struct stax_error *err);
-/* Evaluates the graph with the oracle. inputs: dense row-major, in graph order, parameters
- * included. On success outputs[0, *noutputs) is malloc'd, and so is the data of each, dense
+/* Evaluates the graph with the oracle. inputs: any strides, in graph order, parameters included. On success outputs[0, *noutputs) is malloc'd, and so is the data of each, dense
  * row-major. */
 STAX_API int stax_reference(struct stax_client *c, const struct stax_request *r,
 			    const struct stx_tensor *inputs, int ninputs,
 			    struct stx_tensor **outputs, int *noutputs, struct stax_error *err);
+
+/* Layered comparison: the graph evaluated as captured and after each pass of the compiler, each
+ * layer against the one before it. To the bit, or within rtol and atol where the pass reorders sums
+ * or floats are accumulated in another order. Inputs and outputs as for stax_reference; the outputs
+ * are those of the last layer that was evaluated. */
+struct stax_layer {
+	char name[24];      /* of the pass; "graph" for the graph as captured */
+	char class_name[8]; /* "BIT" or "TOL"; "-" for the first */
+	int verdict;        /* 0: agrees; STX_E_TOO_LARGE: not evaluated; else it departs */
+	int is_equal;       /* to the bit */
+	double worst;       /* largest difference */
+	char text[320];     /* which output and element, or why */
+};
+struct stax_compare {
+	double rtol, atol;
+	uint64_t max_work;            /* instructions an interpreter may evaluate for one layer */
+	struct stax_layer layers[24]; /* results */
+	int nlayers;
+	int is_exact; /* the code of the graph, run, gives these outputs to the bit */
+};
+STAX_API int stax_compare(struct stax_client *c, const struct stax_request *r,
+			  const struct stx_tensor *inputs, int ninputs, struct stax_compare *what,
+			  struct stx_tensor **outputs, int *noutputs, struct stax_error *err);
 
 /* ---- service ---- */
 STAX_API int stax_stats(struct stax_client *c, int zero, char ***names, uint64_t **values,

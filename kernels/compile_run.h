@@ -5,11 +5,14 @@
 
 #include "codegen.h"
 #include "compile.h"
+#include "gpu.h"
 #include "import.h"
 #include "schedule.h"
 
 struct stx_compiler {
 	struct stx_llvm *llvm;
+	struct stx_nvrtc *nvrtc; /* NULL: no_nvrtc says why */
+	struct stx_diag no_nvrtc;
 	struct stx_digest fingerprint;
 };
 
@@ -46,6 +49,7 @@ extern const unsigned stx__npasses;
 /* Fills r and makes its arena; stx__run_close frees what the passes made. */
 stx_err stx__run_open(struct run *r, const struct stx_compile_options *o, struct stx_diag *d);
 void stx__run_close(struct run *r);
+stx_err stx__run_pass(struct run *r, const struct pass *p);
 /* Runs the passes of one run, up to and including the one whose product is `until` (NULL: all). */
 stx_err stx__run_passes(struct run *r, enum which_run which, const char *until);
 /* fallback.c: whether a PLAN run that ended with e may be interpreted instead; and that: r gets a

@@ -17,7 +17,9 @@ struct stx_compiler *compiled_compiler(void)
 {
 	static struct stx_compiler *c;
 	struct stx_diag d = { 0 };
-	if (!c && stx_compiler_new(&c, &d)) {
+	const char *target = getenv("STAX_TEST_TARGET");
+	int cuda = target && !strncmp(target, "cuda", 4);
+	if (!c && stx_compiler_new(cuda, &c, &d)) {
 		fprintf(stderr, "compiler: %s: %s\n", d.stage, d.text);
 		abort();
 	}
@@ -29,6 +31,8 @@ const char *const *compiled_targets(void)
 	static const char *const all[] = { "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4" };
 	static const char *have[4];
 	int n = 0;
+	if ((have[0] = getenv("STAX_TEST_TARGET")) && *have[0])
+		return have;
 	for (int i = 0; i < 3; i++)
 		if (stx_target_runs_here(all[i]))
 			have[n++] = all[i];
@@ -42,8 +46,9 @@ const char *const *compiled_targets(void)
 static stx_err plan_unfused(struct stx_span graph, const char *target, struct stx_plan_result *out,
 			    struct stx_diag *d)
 {
-	struct stx_lower_options lower = { .no_inline = 1 };
-	struct stx_schedule_options schedule = { .no_fuse = 1 };
+	int gpu = !strncmp(target, "cuda", 4);
+	struct stx_lower_options lower = { .no_inline = 1, .target_gpu = gpu };
+	struct stx_schedule_options schedule = { .no_fuse = 1, .target_gpu = gpu };
 	struct stx_arena *a = stx_arena_new((size_t)1 << 30);
 	struct stx_graph *g = NULL;
 	struct stx_loops *l = NULL;
@@ -82,10 +87,43 @@ static stx_err set_grains(struct stx_bytes *plan, struct stx_diag *d)
 	return e;
 }
 
-/* One object for each distinct digest. */
+/* Objects of this process by kernel digest and target: unfused and symbolic forms repeat most of
+ * the fused form's kernels. */
+struct kept {
+	struct stx_digest digest;
+	char target[24];
+	struct stx_emit_result made;
+};
+
+static stx_err emit(const struct stx_kernel_desc *k, const struct stx_compile_options *o,
+		    struct stx_span *object, struct stx_diag *d)
+{
+	static struct kept all[4096];
+	uint32_t slot;
+	memcpy(&slot, &k->digest, sizeof slot);
+	slot += (uint32_t)o->target[strlen(o->target) - 1];
+	struct kept *c = &all[slot % (sizeof all / sizeof *all)];
+	if (!c->made.object.n || memcmp(&c->digest, &k->digest, sizeof k->digest) ||
+	    strcmp(c->target, o->target)) {
+		stx_emit_result_free(&c->made);
+		stx_err e =
+			stx_compile_emit(compiled_compiler(),
+					 (struct stx_span){ k->ir.at, k->ir.n }, o, &c->made, d);
+		if (e) {
+			stx_emit_result_free(&c->made);
+			memset(c, 0, sizeof *c);
+			return e;
+		}
+		c->digest = k->digest;
+		snprintf(c->target, sizeof c->target, "%s", o->target);
+	}
+	*object = (struct stx_span){ c->made.object.at, c->made.object.n };
+	return 0;
+}
+
+/* One object for each distinct digest, owned by the caller. */
 static stx_err emit_all(const struct stx_plan_result *plan, const struct stx_compile_options *o,
-			struct stx_emit_result *made, struct stx_span *objects, uint32_t *n,
-			struct stx_diag *d)
+			struct stx_span *objects, uint32_t *n, struct stx_diag *d)
 {
 	*n = 0;
 	for (uint32_t i = 0; i < plan->nkernels; i++) {
@@ -96,12 +134,15 @@ static stx_err emit_all(const struct stx_plan_result *plan, const struct stx_com
 			same++;
 		if (same < i)
 			continue;
-		stx_err e =
-			stx_compile_emit(compiled_compiler(),
-					 (struct stx_span){ k->ir.at, k->ir.n }, o, &made[*n], d);
+		struct stx_span object = { 0 };
+		stx_err e = emit(k, o, &object, d);
 		if (e)
 			return e;
-		objects[*n] = (struct stx_span){ made[*n].object.at, made[*n].object.n };
+		uint8_t *copy = malloc(object.n);
+		if (!copy)
+			return stx_fail(d, STX_E_NOMEM, "emit", "", "out of memory");
+		memcpy(copy, object.at, object.n);
+		objects[*n] = (struct stx_span){ copy, object.n };
 		++*n;
 	}
 	return 0;
@@ -131,7 +172,6 @@ stx_err compiled_build(const char *text, const char *target, enum compiled_form 
 	struct stx_compile_options o = { .target = target };
 	struct stx_key_result key = { 0 };
 	struct stx_plan_result plan = { 0 };
-	struct stx_emit_result *made = NULL;
 	struct stx_span *objects = NULL;
 	uint32_t n = 0;
 	memset(out, 0, sizeof *out);
@@ -143,11 +183,10 @@ stx_err compiled_build(const char *text, const char *target, enum compiled_form 
 			    : plan_unfused(graph, target, &plan, d);
 	if (!e)
 		e = set_grains(&plan.plan, d);
-	if (!e && (!(made = calloc(plan.nkernels + 1, sizeof *made)) ||
-		   !(objects = calloc(plan.nkernels + 1, sizeof *objects))))
+	if (!e && !(objects = calloc(plan.nkernels + 1, sizeof *objects)))
 		e = STX_E_NOMEM;
 	if (!e)
-		e = emit_all(&plan, &o, made, objects, &n, d);
+		e = emit_all(&plan, &o, objects, &n, d);
 	if (!e)
 		e = stx_compile_link(compiled_compiler(),
 				     (struct stx_span){ plan.plan.at, plan.plan.n }, objects, n,
@@ -158,9 +197,8 @@ stx_err compiled_build(const char *text, const char *target, enum compiled_form 
 	out->bytes_read = plan.bytes_read;
 	out->bytes_written = plan.bytes_written;
 	out->bytes_min = plan.bytes_min;
-	for (uint32_t i = 0; made && i <= n && i < plan.nkernels; i++)
-		stx_emit_result_free(&made[i]);
-	free(made);
+	for (uint32_t i = 0; objects && i < n; i++)
+		free((void *)(uintptr_t)objects[i].at);
 	free(objects);
 	stx_plan_result_free(&plan);
 	stx_key_result_free(&key);
@@ -300,19 +338,21 @@ void compiled_dense(struct stx_tensor *t)
 	}
 }
 
+/* The offset stays as it is: what lies before the first element is not mapped. */
 static stx_err place(struct stx_tensor *t, struct guarded *g, unsigned turn, struct stx_diag *d)
 {
 	int64_t first, span = compiled_span(t, &first);
-	size_t width = (size_t)stx_dtype_bytes((enum stx_dtype)t->dtype);
-	const char *from = (const char *)t->data + (t->offset - first) * (int64_t)width;
-	if (guarded_new(g, (size_t)span * width, width, turn & 1))
+	int64_t width = stx_dtype_bytes((enum stx_dtype)t->dtype);
+	const char *from = (const char *)t->data + (t->offset - first) * width;
+	if (guarded_new(g, (size_t)(span * width), (size_t)width, turn & 1))
 		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
 	if (t->data && span)
-		memcpy(g->at, from, (size_t)span * width);
+		memcpy(g->at, from, (size_t)(span * width));
 	else
-		memset(g->at, 0xAA, (size_t)span * width);
-	t->data = g->at;
-	t->offset = first;
+		memset(g->at, 0xAA, (size_t)(span * width));
+	if (t->offset < first)
+		t->offset = first;
+	t->data = (void *)((uintptr_t)g->at - (uintptr_t)((t->offset - first) * width));
 	return 0;
 }
 
@@ -334,6 +374,79 @@ static stx_err call(const struct compiled *c, enum compiled_threads how, struct 
 		return stx_fail(d, STX_E_INTERNAL, "run", "",
 				"memory around the workspace was written");
 	return 0;
+}
+
+/* ---- on a device ---- */
+
+#define RED_ZONE ((size_t)256) /* bytes of pattern before and after every tensor there */
+
+struct mirror {
+	void *base;
+	size_t n;
+};
+
+static stx_err gpu_failed(const struct stax_error *err, struct stx_diag *d)
+{
+	return stx_fail(d, err->code, err->stage, err->node, "%s", err->text);
+}
+
+/* The block's bytes on the device, between red zones; t then points there. */
+static stx_err mirror_new(struct mirror *m, const struct guarded *g, struct stx_tensor *t,
+			  struct stx_diag *d)
+{
+	struct stax_error err;
+	m->n = g->n + 2 * RED_ZONE;
+	uint8_t *image = malloc(m->n);
+	if (!image)
+		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	memset(image, PATTERN, m->n);
+	memcpy(image + RED_ZONE, g->at, g->n);
+	int e = stax_cuda_alloc(m->n, &m->base, &err);
+	if (!e)
+		e = stax_cuda_copy(m->base, image, m->n, &err);
+	free(image);
+	t->data = (void *)((uintptr_t)m->base + RED_ZONE + ((uintptr_t)t->data - (uintptr_t)g->at));
+	return e ? gpu_failed(&err, d) : 0;
+}
+
+/* Back into the block; INTERNAL when a red zone was written. */
+static stx_err mirror_read(const struct mirror *m, struct guarded *g, struct stx_diag *d)
+{
+	struct stax_error err;
+	uint8_t *image = malloc(m->n);
+	stx_err e = 0;
+	if (!image)
+		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	if (stax_cuda_copy(image, m->base, m->n, &err))
+		e = gpu_failed(&err, d);
+	for (size_t i = 0; i < RED_ZONE && !e; i++)
+		if (image[i] != PATTERN || image[m->n - 1 - i] != PATTERN)
+			e = stx_fail(d, STX_E_INTERNAL, "run", "",
+				     "device memory around a tensor was written");
+	if (!e)
+		memcpy(g->at, image + RED_ZONE, g->n);
+	free(image);
+	return e;
+}
+
+static stx_err call_device(const struct compiled *c, struct stx_tensor *in, uint32_t nin,
+			   struct stx_tensor *out, uint32_t nout, struct guarded *g,
+			   struct stx_diag *d)
+{
+	struct mirror *m = calloc(nin + nout + 1, sizeof *m);
+	struct stax_error err;
+	stx_err e = m ? 0 : stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	for (uint32_t i = 0; !e && i < nin + nout; i++)
+		e = mirror_new(&m[i], &g[i], i < nin ? &in[i] : &out[i - nin], d);
+	if (!e && (stax_run(c->artifact, in, (int)nin, out, (int)nout, NULL, &err) ||
+		   stax_sync(c->artifact, NULL, &err)))
+		e = gpu_failed(&err, d);
+	for (uint32_t i = 0; !e && i < nin + nout; i++)
+		e = mirror_read(&m[i], &g[i], d);
+	for (uint32_t i = 0; m && i < nin + nout; i++)
+		stax_cuda_free(m[i].base);
+	free(m);
+	return e;
 }
 
 /* Nothing outside the blocks was written, inputs are as they were. */
@@ -391,7 +504,9 @@ stx_err compiled_run(const struct compiled *c, enum compiled_threads how,
 			e = place(&outputs[i], &g[ninputs + i], turn + i, d);
 	}
 	if (!e)
-		e = call(c, how, in, ninputs, outputs, nout, turn, d);
+		e = stax_is_cuda(c->artifact)
+			    ? call_device(c, in, ninputs, outputs, nout, g, d)
+			    : call(c, how, in, ninputs, outputs, nout, turn, d);
 	if (!e)
 		e = check_memory(inputs, g, ninputs, nout, d);
 	for (uint32_t i = 0; i < nout; i++) {

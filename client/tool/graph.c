@@ -157,14 +157,15 @@ stx_err stx_tool_values_from_tests(const struct stx_tool_graph *g, const char *s
 
 /* ---- compile ---- */
 
-/* Names the file: the parser of text knows a line and a column only. */
+/* Names the file: the parser of text knows a line and a column only, that of protobuf a byte. */
 static void place(struct stx_diag *d, const struct stx_tool_graph *g)
 {
 	char at[sizeof d->location];
-	if (d->location[0] >= '0' && d->location[0] <= '9') {
+	int line = d->location[0] >= '0' && d->location[0] <= '9';
+	if (line || !strncmp(d->location, "byte ", 5)) {
 		snprintf(at, sizeof at, "%s", d->location);
 		d->location[0] = 0;
-		stx_diag_at(d, "%s:%s", g->path, at);
+		stx_diag_at(d, "%s%s%s", g->path, line ? ":" : ", ", at);
 	} else {
 		stx_diag_at(d, "%s", g->path);
 	}
@@ -332,9 +333,22 @@ struct inspection {
 	char **text;
 	size_t *n;
 	const struct stx_tool_arguments *args;
+	struct stax_compare *layers; /* NULL: the oracle alone */
 	struct stx_tensor **outputs;
 	int *noutputs;
 };
+
+static int ask_once(const struct inspection *ask, const struct stax_request *q,
+		    struct stax_error *err)
+{
+	if (ask->text)
+		return stax_dump(ask->client, q, ask->stage, ask->format, ask->text, ask->n, err);
+	if (ask->layers)
+		return stax_compare(ask->client, q, ask->args->in_t, ask->args->nin, ask->layers,
+				    ask->outputs, ask->noutputs, err);
+	return stax_reference(ask->client, q, ask->args->in_t, ask->args->nin, ask->outputs,
+			      ask->noutputs, err);
+}
 
 static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_values *values,
 		       struct stax_request *q, const struct inspection *ask, struct stx_diag *d)
@@ -352,10 +366,7 @@ static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_val
 	for (int round = 0; round < ROUNDS; round++) {
 		q->values = given->at;
 		q->nvalues = given->n;
-		e = ask->text ? stax_dump(ask->client, q, ask->stage, ask->format, ask->text,
-					  ask->n, &err[round])
-			      : stax_reference(ask->client, q, ask->args->in_t, ask->args->nin,
-					       ask->outputs, ask->noutputs, &err[round]);
+		e = ask_once(ask, q, &err[round]);
 		if (e != STX_E_NEED_VALUES || is_given(given, err[round].node)) {
 			if (e)
 				stx_tool_diag(d, &err[round]);
@@ -385,11 +396,13 @@ stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *
 
 stx_err stx_tool_reference_graph(struct stax_client *c, const struct stx_tool_graph *g,
 				 const struct stx_tool_values *values, struct stax_request *q,
-				 const struct stx_tool_arguments *args, struct stx_tensor **outputs,
-				 int *noutputs, struct stx_diag *d)
+				 const struct stx_tool_arguments *args, struct stax_compare *layers,
+				 struct stx_tensor **outputs, int *noutputs, struct stx_diag *d)
 {
-	struct inspection ask = {
-		.client = c, .args = args, .outputs = outputs, .noutputs = noutputs
-	};
+	struct inspection ask = { .client = c,
+				  .args = args,
+				  .layers = layers,
+				  .outputs = outputs,
+				  .noutputs = noutputs };
 	return inspect(g, values, q, &ask, d);
 }

@@ -28,6 +28,8 @@ int stx_tool_fsck(int argc, char **argv);
 /* Prints the error for people on stderr, and on stdout as JSON when json is set; returns its exit
  * status. */
 int stx_tool_fail(const struct stx_diag *d, int json);
+/* Text that may hold anything, such as names from a model; control characters become '?'. */
+void stx_tool_put_text(FILE *f, const char *text);
 /* libstax's errors and the tool's have one layout. */
 void stx_tool_diag(struct stx_diag *d, const struct stax_error *e);
 /* Writes b to stdout and frees it. 0, or the exit status; a closed pipe is no error. */
@@ -112,6 +114,7 @@ stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *
 struct stx_tool_arguments {
 	struct stx_host *in, *out;
 	struct stx_tensor *in_t, *out_t;
+	struct stx_tensor *in_d, *out_d; /* CUDA: their copies on the device, made by the first run */
 	int nin, nout;
 };
 /* Binds inputs by name: values, then the model's initialisers (g may be NULL), then random numbers
@@ -119,14 +122,23 @@ struct stx_tool_arguments {
 stx_err stx_tool_bind(const struct stax_artifact *a, const struct stx_tool_graph *g,
 		      const struct stx_tool_values *values, int random, uint64_t seed,
 		      struct stx_tool_arguments *args, struct stx_diag *d);
+/* Layers to out, then the outputs of the compiled code (got) as the last layer against those of the
+ * layer before it. MISMATCH names the first layer that departs. */
+stx_err stx_tool_judge_layers(const struct stax_compare *layers, const char *const *names,
+			      const struct stx_host *got, const struct stx_tensor *before, int n,
+			      FILE *out, struct stx_diag *d);
+/* One run, waited for; of a CUDA artifact on copies in device memory, whose results stay there. */
+stx_err stx_tool_launch(struct stax_artifact *a, struct stx_tool_arguments *args, struct stx_diag *d);
+/* The same, and the results are in args->out. */
 stx_err stx_tool_execute(struct stax_artifact *a, struct stx_tool_arguments *args,
 			 struct stx_diag *d);
 void stx_tool_arguments_free(struct stx_tool_arguments *args);
-/* stax_reference on the same arguments, with the same care for values. */
+/* stax_compare, or with layers NULL stax_reference, on the same arguments, with the same care for
+ * values. */
 stx_err stx_tool_reference_graph(struct stax_client *c, const struct stx_tool_graph *g,
 				 const struct stx_tool_values *values, struct stax_request *q,
-				 const struct stx_tool_arguments *args, struct stx_tensor **outputs,
-				 int *noutputs, struct stx_diag *d);
+				 const struct stx_tool_arguments *args, struct stax_compare *layers,
+				 struct stx_tensor **outputs, int *noutputs, struct stx_diag *d);
 
 /* ---- running a graph or an artifact (session.c) ---- */
 
@@ -148,8 +160,8 @@ stx_err stx_tool_session_graph(struct stx_tool_session *s, const char *path, str
  */
 stx_err stx_tool_session_compile(struct stx_tool_session *s, struct stax_request *q,
 				 struct stx_diag *d);
-/* Binds (what has no value gets random numbers) and runs once. */
-stx_err stx_tool_session_run(struct stx_tool_session *s, uint64_t seed, struct stx_diag *d);
+/* Binds inputs; what has no value gets random numbers. stx_tool_execute then runs. */
+stx_err stx_tool_session_bind(struct stx_tool_session *s, uint64_t seed, struct stx_diag *d);
 void stx_tool_session_close(struct stx_tool_session *s);
 
 /* ---- progress on stderr (progress.c) ---- */

@@ -93,6 +93,11 @@ struct stx_buffer {
 			 need not have the layout's rank (views of outputs) */
 	enum stx_monoid monoid;
 	enum stx_dtype acc; /* accumulator dtype (f32 for half precision) */
+	/* Of the layers of a cut reduction (4_schedule/split.h). rlimit, over variables
+	 * 0..nranges-1: points of the first reduction axis at or past it are not there; BAD: all
+	 * are. is_merge: what it combines are partial results in order, each a chunk of its own. */
+	stx_ex rlimit;
+	uint8_t is_merge;
 	struct stx_body body;
 	const char *const *origins; /* graph node names (LV-15) */
 	uint32_t norigins;

@@ -92,6 +92,12 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 		print_list(n, b->rranges, b->nrranges, out);
 		stx_bytes_printf(out, ",\n  reduction_type=%s,\n  acc=%s,\n",
 				 stx_monoid_info(b->monoid)->text, stx_dtype_name(b->acc));
+		if (b->rlimit != STX_EX_BAD) {
+			stx_bytes_puts(out, "  reduction_limit=");
+			stx__loops_ex(n, b->rlimit, out);
+			stx_bytes_puts(out, ",\n");
+		}
+		stx_bytes_puts(out, b->is_merge ? "  order=merge,\n" : "");
 	}
 	if (b->store != layout_address(n)) {
 		stx_bytes_puts(out, "  store=");

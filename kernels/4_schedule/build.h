@@ -72,7 +72,7 @@ struct stx__axes {
 		nout;  /* the first nout (2 at most) are output loops, the others reductions */
 	uint32_t rows; /* copies of the body, each a row of the output; 1: no blocking */
 	stx_ex map[STX__MAX_ROWS][STX__MAX_DIMS]; /* body variable -> expression over kernel axes */
-	uint8_t lanes;                            /* the vector loop is a reduction axis */
+	uint8_t lanes; /* the vector loop is a reduction axis; GPU: the reduction runs along lanes */
 	uint8_t index_bits;
 	stx_ex grid;
 	int64_t point_elems; /* iterations of the innermost loop a grid point, at the hints */
@@ -166,8 +166,9 @@ stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def
 			  struct stx_kernel **out, struct stx_diag *d);
 /* How the reductions of a kernel run through their ranges: what their results' bits depend on. */
 struct stx__red_order {
-	uint8_t lanes;  /* along a vector axis: then row values are scalar code */
-	uint8_t narrow; /* full-level stores are not contiguous along the vector axis */
+	uint8_t lanes;   /* along a vector axis: then row values are scalar code */
+	uint8_t narrow;  /* full-level stores are not contiguous along the vector axis */
+	uint8_t gathers; /* some full-level load is neither that nor the same for all lanes */
 	uint32_t nloops, nvars;
 	stx_ex size[STX__MAX_DIMS],
 		map[STX__MAX_DIMS]; /* of the loops; of the reduction variables */

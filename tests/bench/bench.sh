@@ -14,3 +14,4 @@ if [ -r "${ONNX_CORPUS:-}" ]; then
   tar -xzf "$ONNX_CORPUS" -C "$work" models/resnet50/model.onnx &&
     (cd "$work" && "$build/tests/bench/bench_linear" models/resnet50/model.onnx) || exit 1
 fi
+"$build/tests/bench/bench_fusion" || exit 1
