@@ -91,6 +91,20 @@ static int arg_first(const struct stx_kinst *a, struct state p, struct state q)
 	return (int)(stx_prim_eval(better, STX_BOOL, t, p.v[0], q.v[0], none).i & 1);
 }
 
+/* Chan's merge (RD-04). */
+static struct state welford(enum stx_dtype t, struct state p, struct state q)
+{
+	union stx_scalar d = prim(STX_P_SUB, t, q.v[0], p.v[0]), f = none, w, cross;
+	w = prim(STX_P_ADD, t, p.v[2], q.v[2]);
+	if (w.f != 0)
+		f = prim(STX_P_DIV, t, q.v[2], w);
+	cross = prim(STX_P_MUL, t, prim(STX_P_MUL, t, d, d), prim(STX_P_MUL, t, p.v[2], f));
+	p.v[0] = prim(STX_P_ADD, t, p.v[0], prim(STX_P_MUL, t, d, f));
+	p.v[1] = prim(STX_P_ADD, t, prim(STX_P_ADD, t, p.v[1], q.v[1]), cross);
+	p.v[2] = w;
+	return p;
+}
+
 static struct state combine(const struct stx_kinst *a, struct state p, struct state q)
 {
 	enum stx_dtype t = (enum stx_dtype)a->dtype;
@@ -103,7 +117,7 @@ static struct state combine(const struct stx_kinst *a, struct state p, struct st
 	switch (a->flags) {
 	case STX_MONOID_ARGMAX:
 	case STX_MONOID_ARGMIN: return arg_first(a, p, q) ? p : q;
-	case STX_MONOID_WELFORD: abort(); /* no kernel is built with it yet */
+	case STX_MONOID_WELFORD: return welford(t, p, q);
 	default: p.v[0] = prim(op[a->flags], t, p.v[0], q.v[0]); return p;
 	}
 }
@@ -145,6 +159,16 @@ static void open_acc(struct eval *e, uint32_t n)
 	reset_lanes(a, e->acc[n]);
 }
 
+/* One more element, by Welford's recurrence. */
+static struct state welford_add(enum stx_dtype t, struct state s, union stx_scalar x)
+{
+	union stx_scalar one = { .f = 1 }, d = prim(STX_P_SUB, t, x, s.v[0]);
+	s.v[2] = prim(STX_P_ADD, t, s.v[2], one);
+	s.v[0] = prim(STX_P_ADD, t, s.v[0], prim(STX_P_DIV, t, d, s.v[2]));
+	s.v[1] = prim(STX_P_ADD, t, s.v[1], prim(STX_P_MUL, t, d, prim(STX_P_SUB, t, x, s.v[0])));
+	return s;
+}
+
 static void update(struct eval *e, const struct stx_kinst *u)
 {
 	const struct stx_kinst *a = &e->k->insts.at[u->a];
@@ -159,6 +183,8 @@ static void update(struct eval *e, const struct stx_kinst *u)
 		lane->v[0] = stx_prim_eval(STX_P_FMA, t, t, v.v[0], v.v[1], lane->v[0]);
 	else if (a->flags == STX_MONOID_DOT)
 		lane->v[0] = prim(STX_P_ADD, t, prim(STX_P_MUL, t, v.v[0], v.v[1]), lane->v[0]);
+	else if (a->flags == STX_MONOID_WELFORD)
+		*lane = welford_add(t, *lane, v.v[0]);
 	else
 		*lane = combine(a, *lane, v);
 	s->count++;

@@ -278,7 +278,9 @@ struct stx_arg draw_scalar(struct draw *q, enum stx_dtype t)
 
 static int keeps_whole(enum stx_op op)
 {
-	static const enum stx_op not [] = { STX_OP_VAR, STX_OP_LOGSUMEXP, STX_OP_PROD_DIM };
+	static const enum stx_op not [] = { STX_OP_VAR,       STX_OP_VAR_DIM, STX_OP_VAR_MEAN,
+					    STX_OP_STD,       STX_OP_STD_DIM, STX_OP_PROD,
+					    STX_OP_LOGSUMEXP, STX_OP_PROD_DIM };
 	static const enum stx_op pointwise[] = { STX_OP_ADD,   STX_OP_ADD_SCALAR, STX_OP_SUB,
 						 STX_OP_NEG,   STX_OP_ABS,        STX_OP_SIGN,
 						 STX_OP_RELU,  STX_OP_MAXIMUM,    STX_OP_MINIMUM,
@@ -307,6 +309,18 @@ static enum stx_op random_op(struct draw *q)
 		if (q->whole || info->category != STX_CAT_POINTWISE || rnd(q, 5) < 3)
 			return op;
 	}
+}
+
+/* Of an operator with several exact results sometimes a later one; cut graphs (property_cut.c) hold
+ * the first of an inexact one only. */
+static struct stx_node *one_result(struct draw *q, struct stx_node *n)
+{
+	uint32_t i = n && n->nouts > 1 && !prop_inexact(n) ? rnd(q, n->nouts) : 0;
+	struct stx_arg a;
+	if (!i)
+		return n;
+	a = stx_arg_tensor(stx_val(n, i));
+	return call(q, STX_OP_CLONE, 1, &a);
 }
 
 static void draw_outputs(struct draw *q)
@@ -340,7 +354,7 @@ struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed)
 	if (rnd(&q, 6) == 0)
 		constant(&q);
 	for (uint32_t tries = 0, made = 0; made < calls && tries < 20 * calls; tries++)
-		made += keep(&q, draw_call(&q, random_op(&q))) != NULL;
+		made += keep(&q, one_result(&q, draw_call(&q, random_op(&q)))) != NULL;
 	draw_outputs(&q);
 	return c;
 }

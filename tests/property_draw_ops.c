@@ -133,8 +133,9 @@ static struct stx_arg one_dim(struct draw *q, uint32_t rank)
 static struct stx_node *draw_reduce(struct draw *q, enum stx_op op)
 {
 	const struct stx_op_info *info = stx_op_info(op);
-	int wants_float = op == STX_OP_VAR || op == STX_OP_LOGSUMEXP || op == STX_OP_MEAN ||
-			  op == STX_OP_MEAN_DIM;
+	int wants_float = op == STX_OP_LOGSUMEXP || op == STX_OP_MEAN || op == STX_OP_MEAN_DIM ||
+			  op == STX_OP_VAR || op == STX_OP_VAR_DIM || op == STX_OP_VAR_MEAN ||
+			  op == STX_OP_STD || op == STX_OP_STD_DIM;
 	struct stx_node *a = wants_float ? draw_float(q) : draw_any(q);
 	struct stx_arg args[8];
 	if (!a)

@@ -72,7 +72,8 @@ static struct stx_node *dynamic_node(struct twins *t, const struct stx_node *n)
 	for (uint32_t k = 0; k < n->nargs; k++) {
 		args[k] = n->args[k];
 		if (args[k].kind == STX_ARG_TENSOR)
-			args[k].u.tensor = t->to_dynamic[args[k].u.tensor.node->id];
+			args[k].u.tensor = stx_val(t->to_dynamic[args[k].u.tensor.node->id].node,
+						   args[k].u.tensor.out);
 		if (args[k].kind != STX_ARG_INTS)
 			continue;
 		stx_ex e[STX_MAX_DIMS];
@@ -112,6 +113,8 @@ static int add_node(struct twins *t, const struct stx_node *n)
 	}
 	struct stx_node *b = dynamic_node(t, n);
 	struct stx_node *a = b ? prop_copy_node(t->fixed->g, t->c->g, n, t->to_fixed, NULL) : NULL;
+	if ((!a || !same_sizes(t, a, b)) && n->nouts > 1)
+		return -1;
 	if (!a || !same_sizes(t, a, b))
 		return add_input(t, n, &t->values[n->id]);
 	t->to_fixed[n->id] = stx_val(a, 0);

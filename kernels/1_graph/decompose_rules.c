@@ -130,21 +130,42 @@ static int any_default(struct stx__build *b, const struct stx_node *n, struct st
 	return 0;
 }
 
-/* Sum of squared distances from the mean over max(0, n - correction); the divisor may be 0 (B43).
- */
-static int var_correction(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+/* One dimension given as an integer: a list of it. */
+static int any_one(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
-	const struct stx_arg *c = stx__arg(n, 2);
-	struct stx_val x = widened(b, n, 0);
-	uint32_t set = stx__b_dims(b, n, 1, 1);
-	double count = 0;
-	if (b->err || !stx__b_count(b, stx_val_type(x), set, &count))
+	struct stx_arg a[] = { *stx__arg(n, 0), stx_arg_exs(b->g, &stx__arg(n, 1)->u.ex, 1),
+			       *stx__arg(n, 2) };
+	if (!stx__infer_type(n, 0)->rank)
+		a[1] = stx_arg_ints(b->g, NULL, 0);
+	out[0] = stx__b_call(b, n->op == STX_OP_ANY_ONE ? STX_OP_ANY_DIM : STX_OP_ALL_DIM, 3, a);
+	return 0;
+}
+
+/* All elements in one dimension. */
+static int prod_default(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	stx_ex count = stx_type_numel(b->g, stx__infer_type(n, 0));
+	struct stx_val x = stx__b_view(b, stx__operand(n, 0), 1, &count);
+	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_int(b->g, 0), stx_arg_bool(0),
+			       stx_arg_dtype(n->outs[0].dtype) };
+	out[0] = stx__b_call(b, STX_OP_PROD_DIM, 4, a);
+	return 0;
+}
+
+/* The first result of var_mean; its root, of the wide type, for std. var.dim has a bool for the
+ * correction. */
+static int var(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	int by_dim = n->op == STX_OP_VAR_DIM || n->op == STX_OP_STD_DIM;
+	int root = n->op == STX_OP_STD || n->op == STX_OP_STD_DIM;
+	struct stx_arg a[] = { stx_arg_tensor(root ? widened(b, n, 0) : stx__operand(n, 0)),
+			       *stx__arg(n, 1), *stx__arg(n, 2), *stx__arg(n, 3) };
+	if (b->err)
 		return 0;
-	enum stx_dtype t = stx_val_type(x)->dtype;
-	struct stx_val far = SUB(x, mean_over(b, x, set, 1, t));
-	struct stx_val s = stx__b_sum(b, MUL(far, far), set, (int)stx__arg(n, 3)->u.i, t);
-	out[0] = rounded(b, n,
-			 DIVS(s, fmax(0, count - (c->kind == STX_ARG_NONE ? 1 : stx__number(c)))));
+	if (by_dim)
+		a[2] = stx_arg_scalar_i(stx__arg(n, 2)->u.i);
+	struct stx_val v = stx__b_call(b, STX_OP_VAR_MEAN, 4, a);
+	out[0] = root ? rounded(b, n, CALL1(SQRT, v)) : v;
 	return 0;
 }
 
@@ -566,7 +587,13 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_MEAN_DIM] = mean_dim,
 	[STX_OP_ANY] = any_default,
 	[STX_OP_ALL] = any_default,
-	[STX_OP_VAR] = var_correction,
+	[STX_OP_VAR] = var,
+	[STX_OP_VAR_DIM] = var,
+	[STX_OP_STD] = var,
+	[STX_OP_STD_DIM] = var,
+	[STX_OP_PROD] = prod_default,
+	[STX_OP_ANY_ONE] = any_one,
+	[STX_OP_ALL_ONE] = any_one,
 	[STX_OP_LOGSUMEXP] = logsumexp,
 	[STX_OP_SOFTMAX] = softmax,
 	[STX_OP_LOG_SOFTMAX] = softmax,

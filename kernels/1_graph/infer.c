@@ -32,6 +32,23 @@ stx_err stx__infer_set(struct stx_graph *g, struct stx_node *n, enum stx_dtype t
 	return 0;
 }
 
+stx_err stx__infer_add(struct stx_graph *g, struct stx_node *n, enum stx_dtype t, uint32_t rank,
+		       const stx_ex *sizes, struct stx_diag *d)
+{
+	const struct stx_type *before = n->outs;
+	uint32_t count = n->nouts;
+	stx_err e = stx__infer_set(g, n, t, rank, sizes, d);
+	struct stx_type *outs = e ? NULL : STX_NEW_ARRAY(g->arena, struct stx_type, count + 1);
+	if (!outs)
+		return e ? e
+			 : stx_fail(d, STX_E_TOO_LARGE, "infer", n->name, "over the memory budget");
+	memcpy(outs, before, count * sizeof *outs);
+	outs[count] = n->outs[0];
+	n->outs = outs;
+	n->nouts = count + 1;
+	return 0;
+}
+
 stx_err stx__infer_dim(struct stx_graph *g, const struct stx_node *n, stx_ex e, uint32_t rank,
 		       uint32_t *dim, struct stx_diag *d)
 {
@@ -526,6 +543,7 @@ static stx_err reduce_dtype(const struct stx_node *n, enum stx_dtype *t, struct 
 	switch (n->op) {
 	case STX_OP_SUM:
 	case STX_OP_SUM_DIM:
+	case STX_OP_PROD:
 	case STX_OP_PROD_DIM:
 		if (!given && !stx_dtype_is_float(x))
 			*t = STX_I64;
@@ -533,6 +551,10 @@ static stx_err reduce_dtype(const struct stx_node *n, enum stx_dtype *t, struct 
 	case STX_OP_MEAN:
 	case STX_OP_MEAN_DIM:
 	case STX_OP_VAR:
+	case STX_OP_VAR_DIM:
+	case STX_OP_VAR_MEAN:
+	case STX_OP_STD:
+	case STX_OP_STD_DIM:
 	case STX_OP_LOGSUMEXP:
 		if (!stx_dtype_is_float(*t))
 			return STX__INFER_FAIL(d, n,
@@ -542,7 +564,9 @@ static stx_err reduce_dtype(const struct stx_node *n, enum stx_dtype *t, struct 
 	case STX_OP_ANY:
 	case STX_OP_ALL:
 	case STX_OP_ANY_DIM:
-	case STX_OP_ALL_DIM: *t = STX_BOOL; return 0;
+	case STX_OP_ALL_DIM:
+	case STX_OP_ANY_ONE:
+	case STX_OP_ALL_ONE: *t = STX_BOOL; return 0;
 	default: return 0;
 	}
 }
@@ -574,11 +598,21 @@ stx_err stx_shape_reduce(struct stx_graph *g, struct stx_node *n, struct stx_dia
 	}
 	if (e)
 		return e;
-	if ((n->op == STX_OP_AMAX || n->op == STX_OP_AMIN) && zero_sized(g, x, set))
+	if ((n->op == STX_OP_AMAX || n->op == STX_OP_AMIN || n->op == STX_OP_MAX_DIM ||
+	     n->op == STX_OP_MIN_DIM) &&
+	    zero_sized(g, x, set))
 		return STX__INFER_FAIL(d, n, "%s over a dimension of size 0 has no identity",
 				       stx_op_info(n->op)->overload);
 	e = reduce_dtype(n, &t, d);
 	return e ? e : set_reduced(g, n, set, kd >= 0 && n->args[kd].u.i, t, d);
+}
+
+/* Two results of one shape: (value, index) or (variance, mean). */
+stx_err stx_shape_reduce_pair(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	stx_err e = stx_shape_reduce(g, n, d);
+	enum stx_dtype t = n->op == STX_OP_VAR_MEAN ? stx__infer_type(n, 0)->dtype : STX_I64;
+	return e ? e : stx__infer_add(g, n, t, n->outs[0].rank, n->outs[0].sizes, d);
 }
 
 stx_err stx_shape_argreduce(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)

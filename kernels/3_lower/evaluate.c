@@ -27,8 +27,8 @@ struct eval {
 	uint32_t nsyms;
 };
 
-struct state { /* of an accumulator */
-	union stx_scalar v;
+struct state { /* of an accumulator; WELFORD: v is the mean */
+	union stx_scalar v, m2, weight;
 	int64_t index;
 	int any;
 };
@@ -128,6 +128,21 @@ static int beats(const struct eval *e, union stx_scalar v, union stx_scalar best
 	return (int)stx_prim_eval(op, STX_BOOL, e->b->acc, v, best, v).u;
 }
 
+/* One more element: mean += d / weight, m2 += d * (x - mean) with d = x - the mean before (RD-04).
+ */
+static void welford(struct eval *e, struct state *s, union stx_scalar x)
+{
+	enum stx_dtype t = e->b->acc;
+	union stx_scalar one = { .f = 1 }, d = stx_prim_eval(STX_P_SUB, t, t, x, s->v, x), step;
+
+	s->weight = stx_prim_eval(STX_P_ADD, t, t, s->weight, one, x);
+	step = stx_prim_eval(STX_P_DIV, t, t, d, s->weight, x);
+	s->v = stx_prim_eval(STX_P_ADD, t, t, s->v, step, x);
+	step = stx_prim_eval(STX_P_SUB, t, t, x, s->v, x);
+	step = stx_prim_eval(STX_P_MUL, t, t, d, step, x);
+	s->m2 = stx_prim_eval(STX_P_ADD, t, t, s->m2, step, x);
+}
+
 static void combine(struct eval *e, struct state *s, int64_t index)
 {
 	const enum stx_prim ops[] = { [STX_MONOID_SUM] = STX_P_ADD, [STX_MONOID_PROD] = STX_P_MUL,
@@ -147,9 +162,7 @@ static void combine(struct eval *e, struct state *s, int64_t index)
 	case STX_MONOID_DOT:
 		s->v = stx_prim_eval(STX_P_FMA, t, t, v, e->value[e->b->body.result[1]], s->v);
 		break;
-	case STX_MONOID_WELFORD:
-		e->err = stx_fail(e->d, STX_E_UNSUPPORTED, "evaluate", e->b->name, "welford");
-		break;
+	case STX_MONOID_WELFORD: welford(e, s, v); break;
 	default: s->v = stx_prim_eval(ops[e->b->monoid], t, t, s->v, v, v);
 	}
 	s->any = 1;
@@ -186,11 +199,12 @@ static union stx_scalar reduce(struct eval *e)
 			if (!e->err)
 				combine(e, &s, index++);
 		} while (!e->err && advance(e, from, to));
-	if (e->b->monoid == STX_MONOID_ARGMAX || e->b->monoid == STX_MONOID_ARGMIN)
-		return (union stx_scalar){ .i = s.index };
-	return e->b->acc == e->b->dtype
-		       ? s.v
-		       : stx_prim_eval(STX_P_CAST, e->b->dtype, e->b->acc, s.v, s.v, s.v);
+	enum stx_dtype t = stx_monoid_state_dtype(e->b->monoid, e->b->state, e->b->acc);
+	union stx_scalar r = e->b->state == 0   ? s.v
+			     : e->b->state == 2 ? s.weight
+			     : t == STX_I64     ? (union stx_scalar){ .i = s.index }
+						: s.m2;
+	return t == e->b->dtype ? r : stx_prim_eval(STX_P_CAST, e->b->dtype, t, r, r, r);
 }
 
 static stx_err run_buffer(struct eval *e)

@@ -27,6 +27,8 @@ struct stx_monoid_info {
 };
 const struct stx_monoid_info *stx_monoid_info(enum stx_monoid m);
 int stx_monoid_parse(const char *text, int n); /* -1 when unknown */
+/* Type of a state value of an accumulator of type acc: i64 for the positions of arg-reductions. */
+enum stx_dtype stx_monoid_state_dtype(enum stx_monoid m, unsigned state, enum stx_dtype acc);
 /* Identity of the first state value in dtype t. */
 union stx_scalar stx_monoid_identity(enum stx_monoid m, enum stx_dtype t);
 
@@ -92,6 +94,8 @@ struct stx_buffer {
 	stx_ex store; /* element written at a point of ranges, over variables 0..nranges-1; ranges
 			 need not have the layout's rank (views of outputs) */
 	enum stx_monoid monoid;
+	uint8_t state; /* the value of the accumulator that is stored (monoids.def); buffers of one
+			  reduction that differ in it share their accumulator in kernels */
 	enum stx_dtype acc; /* accumulator dtype (f32 for half precision) */
 	struct stx_body body;
 	const char *const *origins; /* graph node names (LV-15) */

@@ -9,8 +9,9 @@
 #include "inner.h"
 #include "loops.h"
 
-struct stx__value { /* of one graph node */
-	struct stx__inner *fn;
+struct stx__value {                     /* of one graph node */
+	struct stx__inner *fn, *second; /* its results; one but for reductions of two values */
+	uint8_t used;                   /* bit i: result i has a use */
 	uint32_t uses; /* distinct pointwise users, occurrences in others, outputs */
 	uint8_t is_output;
 	uint8_t is_live; /* an output or an effect depends on it; others are not lowered (DF-09) */
@@ -18,7 +19,7 @@ struct stx__value { /* of one graph node */
 	uint8_t wanted;      /* some user certainly needs it realised (LO-28) */
 	uint32_t mark;       /* of the last origin walk */
 	uint8_t is_reduced;  /* a reduction reads it, perhaps through pointwise nodes and views */
-	const struct stx_node *base; /* this value is a reshape of base's; NULL: of its own */
+	struct stx_val base; /* this value is a reshape of base's; no node: of its own */
 };
 
 struct stx__lower {
@@ -44,12 +45,14 @@ struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx
 int stx__pointwise_has_rule(enum stx_op op);
 int stx__view_has_rule(enum stx_op op);
 int stx__reduce_has_rule(enum stx_op op);
+int stx__reduce_is_pair(enum stx_op op); /* has two results */
 
 /* Records the error (INVALID, UNSUPPORTED, ...) at node n; returns NULL. */
 struct stx__inner *stx__lower_fail(struct stx__lower *l, stx_err e, const struct stx_node *n,
 				   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Argument i as a value's inner function. */
 struct stx__inner *stx__arg(struct stx__lower *l, const struct stx_node *n, uint32_t i);
+struct stx__inner *stx__value_of(const struct stx__lower *l, struct stx_val v);
 struct stx__shape stx__node_shape(const struct stx_node *n);
 /* A Python dimension wrapped into [0, rank); arguments are verified, so only negatives need care.
  */
@@ -70,6 +73,7 @@ void stx__count_uses(struct stx__lower *l);
  * axes. Result: load of the new buffer, dtype t, in shape s (the ranges). */
 struct stx__reduction {
 	enum stx_monoid monoid;
+	uint8_t state; /* which value of the accumulator is the result */
 	enum stx_dtype acc, dtype;
 	struct stx__shape ranges, rranges;
 	struct stx__inner *fn[2]; /* index space = ranges then rranges */

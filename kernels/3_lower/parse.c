@@ -421,6 +421,7 @@ static int reduction_fields(struct parse *s)
 	size_t n;
 	const char *name;
 	uint8_t t = 0;
+	uint32_t state = 0;
 	int m;
 
 	if (!need(s, "reduction_ranges=") || !list(s, &s->b->rranges, &s->b->nrranges) ||
@@ -430,6 +431,11 @@ static int reduction_fields(struct parse *s)
 	if (m < 0)
 		return bad(s, "an unknown reduction");
 	s->b->monoid = (enum stx_monoid)m;
+	if (stx_monoid_info(s->b->monoid)->state > 1) {
+		if (!need(s, ",") || !need(s, "state=") || !number(s, &state))
+			return 0;
+		s->b->state = (uint8_t)(state < 3 ? state : 3);
+	}
 	if (!need(s, ",") || !need(s, "acc=") || !dtype(s, &t) || !need(s, ","))
 		return 0;
 	s->b->acc = (enum stx_dtype)t;

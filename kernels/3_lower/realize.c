@@ -33,12 +33,14 @@ enum {
 };
 
 /* One use of o by node number `user`; a pointwise user counts once however often it names o. */
-static void count_use(struct stx__lower *l, const struct stx_node *o, uint32_t user)
+static void count_use(struct stx__lower *l, struct stx_val val, uint32_t user)
 {
+	const struct stx_node *o = val.node;
 	enum stx_op_category c = stx_op_info(l->g->nodes.at[user]->op)->category;
 	struct stx__value *v = &l->vals[o->id];
 
 	v->is_live = 1;
+	v->used |= (uint8_t)(1u << val.out);
 	if (c == STX_CAT_CONTRACT)
 		v->wanted = 1;
 	v->is_reduced |= c == STX_CAT_REDUCE || ((c == STX_CAT_POINTWISE || c == STX_CAT_VIEW) &&
@@ -58,6 +60,7 @@ void stx__count_uses(struct stx__lower *l)
 		struct stx__value *v = &l->vals[l->g->outputs.at[i].val.node->id];
 
 		v->uses++;
+		v->used |= (uint8_t)(1u << l->g->outputs.at[i].val.out);
 		v->is_live = v->is_output = 1;
 	}
 	for (i = l->g->nodes.n; i-- > 0;) {
@@ -69,10 +72,10 @@ void stx__count_uses(struct stx__lower *l)
 			const struct stx_arg *a = &n->args[j];
 
 			if (a->kind == STX_ARG_TENSOR)
-				count_use(l, a->u.tensor.node, i);
+				count_use(l, a->u.tensor, i);
 			for (k = 0; a->kind == STX_ARG_TENSORS && k < a->n; k++)
 				if (a->u.tensors[k].node)
-					count_use(l, a->u.tensors[k].node, i);
+					count_use(l, a->u.tensors[k], i);
 		}
 	}
 	for (i = 0; i < l->g->nodes.n; i++)
@@ -329,6 +332,7 @@ struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx
 		return stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget");
 	b->def = STX_DEF_REDUCTION;
 	b->monoid = r->monoid;
+	b->state = r->state;
 	b->acc = r->acc;
 	b->nranges = r->ranges.rank;
 	b->ranges = r->ranges.sizes;
@@ -360,7 +364,7 @@ static struct stx_buffer *whole_buffer(struct stx__lower *l, const struct stx__i
 
 stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, uint32_t index)
 {
-	struct stx__inner *fn = l->vals[o->val.node->id].fn;
+	struct stx__inner *fn = stx__value_of(l, o->val);
 	struct stx__shape s = { fn->rank, fn->sizes };
 	stx_ex *strides = STX_NEW_ARRAY(l->arena, stx_ex, s.rank + 1u);
 	struct stx_buffer *b;

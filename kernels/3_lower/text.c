@@ -90,8 +90,11 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 	if (b->def == STX_DEF_REDUCTION) {
 		stx_bytes_puts(out, "  reduction_ranges=");
 		print_list(n, b->rranges, b->nrranges, out);
-		stx_bytes_printf(out, ",\n  reduction_type=%s,\n  acc=%s,\n",
-				 stx_monoid_info(b->monoid)->text, stx_dtype_name(b->acc));
+		stx_bytes_printf(out, ",\n  reduction_type=%s,\n",
+				 stx_monoid_info(b->monoid)->text);
+		if (stx_monoid_info(b->monoid)->state > 1)
+			stx_bytes_printf(out, "  state=%u,\n", b->state);
+		stx_bytes_printf(out, "  acc=%s,\n", stx_dtype_name(b->acc));
 	}
 	if (b->store != layout_address(n)) {
 		stx_bytes_puts(out, "  store=");

@@ -122,6 +122,8 @@ static stx_err check_definition(const struct check *c)
 	enum stx_dtype t = b->def == STX_DEF_REDUCTION ? b->acc : b->dtype;
 	stx_err e;
 
+	if (b->def == STX_DEF_REDUCTION && b->state >= stx_monoid_info(b->monoid)->state)
+		return bad(c, "a result the reduction does not have", 0);
 	if (b->nranges + b->nrranges > 2 * STX_MAX_DIMS)
 		return bad(c, "too many axes", 0);
 	if (b->body.nresults != want)

@@ -320,6 +320,24 @@ static stx_err add_effect(struct play *p, struct stx_kinst i, uint32_t phase)
 	return p->v->oom || stx_push(p->b->arena, &p->v->effects, e) ? oom(p->b) : STX_E_OK;
 }
 
+/* The accumulator of this phase that already combines the same values, or NONE: buffers that keep
+ * several values of one reduction. */
+static uint32_t shared_acc(const struct play *p, const struct stx_kinst *acc,
+			   const struct stx_kinst *u, uint32_t phase)
+{
+	for (uint32_t i = 0; i < p->v->effects.n; i++) {
+		const struct stx__effect *e = &p->v->effects.at[i];
+		if (e->i.op != STX_K_UPDATE || e->phase != phase || e->i.b != u->b ||
+		    e->i.c != u->c)
+			continue;
+		const struct stx_kinst *a = &p->v->temps.at[e->i.a].i;
+		if (a->flags == acc->flags && a->dtype == acc->dtype && a->axis == acc->axis &&
+		    a->a == acc->a)
+			return e->i.a;
+	}
+	return STX_NONE;
+}
+
 static stx_err play_reduction(struct play *p, uint32_t pos, uint32_t row)
 {
 	struct stx__build *b = p->b;
@@ -334,28 +352,28 @@ static stx_err play_reduction(struct play *p, uint32_t pos, uint32_t row)
 	stx_err err = play_body(p, pos, row);
 	if (err)
 		return err;
-	uint32_t acc = p->acc[pos][row] = stx__value_marker(p->v, i);
-	struct stx_kinst u = {
-		.op = STX_K_UPDATE, .dtype = (uint8_t)buf->acc, .a = acc, .c = STX_NONE
-	};
+	struct stx_kinst u = { .op = STX_K_UPDATE, .dtype = (uint8_t)buf->acc, .c = STX_NONE };
 	u.b = stx__value_cast(p->v, buf->acc, p->at[buf->body.result[0]]);
 	if (buf->monoid == STX_MONOID_DOT)
 		u.c = stx__value_cast(p->v, buf->acc, p->at[buf->body.result[1]]);
 	else if (is_arg(buf->monoid))
 		u.c = stx__value_index(p->v, STX_I64, place(p, pos, stx__position(b->ex, buf)));
+	u.a = p->acc[pos][row] = shared_acc(p, &i, &u, b->phases.at[pos].phase);
+	if (u.a != STX_NONE)
+		return STX_E_OK;
+	u.a = p->acc[pos][row] = stx__value_marker(p->v, i);
 	return add_effect(p, u, b->phases.at[pos].phase);
 }
 
 static void play_result(struct play *p, uint32_t pos, uint32_t row)
 {
 	const struct stx_buffer *buf = p->b->def->buffers[pos];
-	int arg = is_arg(buf->monoid);
 	struct stx_kinst res = { .op = STX_K_RESULT,
-				 .flags = (uint8_t)arg,
+				 .flags = buf->state,
 				 .a = p->acc[pos][row],
 				 .b = STX_NONE,
 				 .c = STX_NONE };
-	res.dtype = (uint8_t)(arg ? STX_I64 : buf->acc);
+	res.dtype = (uint8_t)stx_monoid_state_dtype(buf->monoid, buf->state, buf->acc);
 	p->value[pos][row] = stx__value_cast(p->v, buf->dtype, stx__value_marker(p->v, res));
 }
 

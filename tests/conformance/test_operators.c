@@ -196,6 +196,16 @@ static void test_operators_random_scans_match_oracle(void **state)
 	random_calls("cumprod.default", 40);
 }
 
+static void test_operators_random_pairs_match_oracle(void **state)
+{
+	(void)state;
+	random_calls("max.dim", 25);
+	random_calls("min.dim", 25);
+	random_calls("var_mean.correction", 30);
+	random_calls("std.correction", 15);
+	random_calls("std.dim", 15);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,6 +214,7 @@ int main(void)
 		cmocka_unit_test(test_operators_scans_keep_infinities),
 		cmocka_unit_test(test_operators_random_scans_match_oracle),
 		cmocka_unit_test(test_operators_random_windows_match_oracle),
+		cmocka_unit_test(test_operators_random_pairs_match_oracle),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
 }

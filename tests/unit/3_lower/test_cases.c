@@ -84,6 +84,22 @@ static void test_cases_argreduce_nan_wins_first(void **state)
 	       IN(z), 0, D(0));
 }
 
+/* RD-04: the triple of 2,4,4,4,5,5,7,9 is (8, 5, 32) */
+static void test_cases_reductions_of_two_values(void **state)
+{
+	static const char moments[] = "%x : f32[8] = placeholder()\n%v = var_mean.correction(%x, "
+				      "[0], correction=0)\nreturn (%v, %v:1)\n";
+	static const char pair[] = "%x : f32[8] = placeholder()\n%m = min.dim(%x, 0)\n"
+				   "return (%m:1, %m)\n";
+	const float x[] = { 2, 4, 4, 4, 5, 5, 7, 9 }, y[] = { 2, 4, -1, 4, 5, -1, 7, 9 };
+
+	(void)state;
+	expect(moments, IN(x), 0, D(32. / 8));
+	expect(moments, IN(x), 1, D(5));
+	expect(pair, IN(y), 0, D(2));
+	expect(pair, IN(y), 1, D(-1));
+}
+
 /* B03: the identity is stored although the loop never runs. */
 static void test_cases_empty_reductions_give_identity(void **state)
 {
@@ -352,6 +368,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases_argreduce_nan_wins_first),
+		cmocka_unit_test(test_cases_reductions_of_two_values),
 		cmocka_unit_test(test_cases_empty_reductions_give_identity),
 		cmocka_unit_test(test_cases_integer_extremes_have_their_identity),
 		cmocka_unit_test(test_cases_values_of_indices_are_not_indices),
