@@ -13,34 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "codegen.h"
+#include "compile_run.h"
 #include "fingerprint.h"
-#include "import.h"
 #include "passes.h"
 #include "plan.h"
-#include "ref.h"
-
-struct stx_compiler {
-	struct stx_llvm *llvm;
-	struct stx_digest fingerprint;
-};
-
-/* One call: what the passes read and write, in the order they fill it. */
-struct run {
-	struct stx_arena *arena;
-	struct stx_diag *d;
-	const struct stx_source *source;
-	const struct stx_compile_options *options;
-	struct stx_span text; /* canonical graph, input of PLAN */
-	struct stx_import_result imported;
-	struct stx_graph *graph;
-	struct stx_digest digest;
-	struct stx_loops *loops;
-	struct stx_schedule *schedule;
-	struct stx_bytes plan; /* freed with the run */
-	struct stx_stage_time stages[STX_MAX_STAGES];
-	uint32_t nstages;
-};
 
 #define DEFAULT_MEMORY ((size_t)1 << 30)
 
@@ -130,21 +106,12 @@ static stx_err pass_write_plan(struct run *r)
 	return e ? e : stx_plan_open((struct stx_span){ r->plan.at, r->plan.n }, &p, r->d);
 }
 
-enum which_run { KEY, PLAN };
-enum pass_class { NONE, BIT, TOL };
-
-static const struct pass {
-	enum which_run run;
-	const char *name;
-	enum pass_class class;
-	const char *stage;
-	stx_err (*fn)(struct run *);
-} passes[] = {
+const struct pass stx__passes[] = {
 #define STX_PASS(run, name, class, stage) { run, #name, class, stage, pass_##name },
 #include "pass.def"
 #undef STX_PASS
 };
-#define NPASSES (sizeof passes / sizeof *passes)
+const unsigned stx__npasses = sizeof stx__passes / sizeof *stx__passes;
 
 /* ---- running them ---- */
 
@@ -167,7 +134,7 @@ static void add_stage(struct stx_stage_time *stages, uint32_t *n, const char *na
 	stages[(*n)++].us = us;
 }
 
-static stx_err run_open(struct run *r, const struct stx_compile_options *o, struct stx_diag *d)
+stx_err stx__run_open(struct run *r, const struct stx_compile_options *o, struct stx_diag *d)
 {
 	memset(r, 0, sizeof *r);
 	r->options = o;
@@ -176,17 +143,17 @@ static stx_err run_open(struct run *r, const struct stx_compile_options *o, stru
 	return r->arena ? STX_E_OK : stx_fail(d, STX_E_NOMEM, "compile", NULL, "out of memory");
 }
 
-static void run_close(struct run *r)
+void stx__run_close(struct run *r)
 {
 	stx_bytes_free(&r->plan);
 	stx_arena_free(r->arena);
 }
 
 /* Runs the passes of one run, up to and including the one whose product is `until` (NULL: all). */
-static stx_err run_passes(struct run *r, enum which_run which, const char *until)
+stx_err stx__run_passes(struct run *r, enum which_run which, const char *until)
 {
-	for (unsigned i = 0; i < NPASSES; i++) {
-		const struct pass *p = &passes[i];
+	for (unsigned i = 0; i < stx__npasses; i++) {
+		const struct pass *p = &stx__passes[i];
 		if (p->run != which)
 			continue;
 		uint64_t start = now_us();
@@ -298,10 +265,10 @@ stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 	(void)c;
 	memset(out, 0, sizeof *out);
 	stx_err e = check_options(o, d);
-	if (e || (e = run_open(&r, o, d)))
+	if (e || (e = stx__run_open(&r, o, d)))
 		return e;
 	r.source = s;
-	e = run_passes(&r, KEY, NULL);
+	e = stx__run_passes(&r, KEY, NULL);
 	if (e == STX_E_NEED_VALUES && copy_needed(out, &r.imported))
 		e = STX_E_NOMEM;
 	if (!e) {
@@ -314,7 +281,7 @@ stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 		e = copy_names(&out->outputs, r.imported.output_names, r.imported.graph->outputs.n);
 	memcpy(out->stages, r.stages, sizeof out->stages);
 	out->nstages = r.nstages;
-	run_close(&r);
+	stx__run_close(&r);
 	return e;
 }
 
@@ -347,11 +314,11 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 	struct run r;
 	(void)c;
 	memset(out, 0, sizeof *out);
-	stx_err e = run_open(&r, o, d);
+	stx_err e = stx__run_open(&r, o, d);
 	if (e)
 		return e;
 	r.text = graph;
-	e = run_passes(&r, PLAN, NULL);
+	e = stx__run_passes(&r, PLAN, NULL);
 	if (!e && o->allow_fallback &&
 	    stx_push(r.arena, &r.schedule->report,
 		     "allow_fallback: nothing falls back in this version"))
@@ -375,15 +342,15 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 	}
 	memcpy(out->stages, r.stages, sizeof out->stages);
 	out->nstages = r.nstages;
-	run_close(&r);
+	stx__run_close(&r);
 	return e;
 }
 
 /* ---- emit and link ---- */
 
-static stx_err emit_text(struct stx_compiler *c, struct stx_span ir,
-			 const struct stx_compile_options *o, enum stx_emit_stage stage,
-			 struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
+stx_err stx__emit_text(struct stx_compiler *c, struct stx_span ir,
+		       const struct stx_compile_options *o, enum stx_emit_stage stage,
+		       struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
 {
 	struct run r;
 	struct stx_kernel *k;
@@ -391,14 +358,14 @@ static stx_err emit_text(struct stx_compiler *c, struct stx_span ir,
 	stx_err e = stx_cpu_target_parse(o->target, &target, d);
 	if (e)
 		return e;
-	if ((e = run_open(&r, o, d)))
+	if ((e = stx__run_open(&r, o, d)))
 		return e;
 	e = stx_kernel_parse(r.arena, (const char *)ir.at, ir.n, &k, d);
 	if (!e)
 		e = stx_kernel_verify(k, d);
 	if (!e)
 		e = stx_emit_llvm(c->llvm, k, &target, o->fast, stage, out, info, d);
-	run_close(&r);
+	stx__run_close(&r);
 	return e;
 }
 
@@ -409,7 +376,7 @@ stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 	struct stx_emit_info info = { 0 };
 	memset(out, 0, sizeof *out);
 	uint64_t start = now_us();
-	stx_err e = emit_text(c, ir, o, STX_EMIT_OBJECT, &out->object, &info, d);
+	stx_err e = stx__emit_text(c, ir, o, STX_EMIT_OBJECT, &out->object, &info, d);
 	uint64_t total = now_us() - start, known = info.us_build + info.us_opt + info.us_emit;
 	out->block[0] = info.vector_elems;
 	out->block[1] = out->block[2] = 1;
@@ -480,121 +447,6 @@ static stx_err warm_up(struct stx_compiler *c, struct stx_diag *d)
 	stx_emit_result_free(&object);
 	stx_plan_result_free(&plan);
 	stx_key_result_free(&key);
-	return e;
-}
-
-/* ---- tools ---- */
-
-static stx_err dump_kernels(struct stx_compiler *c, struct run *r, const char *stage,
-			    struct stx_bytes *out, struct stx_diag *d)
-{
-	int text = !strcmp(stage, "kernels");
-	enum stx_emit_stage what = !strcmp(stage, "source") ? STX_EMIT_LLVM_IR
-				   : !strcmp(stage, "llvm") ? STX_EMIT_OPTIMIZED_IR
-							    : STX_EMIT_ASM;
-	stx_err e = STX_E_OK;
-	for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++) {
-		struct stx_emit_info info;
-		struct stx_bytes ir = { 0 };
-		if (text) {
-			e = stx_kernel_print(r->schedule->kernels.at[i], out);
-		} else {
-			stx_bytes_printf(out, "; ---- %s ----\n", r->schedule->kernels.at[i]->name);
-			e = stx_kernel_print(r->schedule->kernels.at[i], &ir);
-			if (!e)
-				e = emit_text(c, (struct stx_span){ ir.at, ir.n }, r->options, what,
-					      out, &info, d);
-		}
-		stx_bytes_puts(out, "\n");
-		stx_bytes_free(&ir);
-	}
-	return e;
-}
-
-static stx_err dump_product(struct stx_compiler *c, struct run *r, const char *stage,
-			    struct stx_bytes *out, struct stx_diag *d)
-{
-	if (!strcmp(stage, "graph") || !strcmp(stage, "basis") || !strcmp(stage, "primitives"))
-		return stx_graph_print(r->graph, out);
-	if (!strcmp(stage, "loops"))
-		return stx_loops_print(r->loops, out);
-	if (!strcmp(stage, "plan"))
-		return stx_plan_print((struct stx_span){ r->plan.at, r->plan.n }, out, d);
-	return dump_kernels(c, r, stage, out, d);
-}
-
-static int known_stage(const char *stage, const char **until)
-{
-	static const char *const emitted[] = { "source", "llvm", "asm" };
-	for (unsigned i = 0; i < NPASSES; i++)
-		if (passes[i].stage && !strcmp(passes[i].stage, stage)) {
-			*until = passes[i].stage;
-			return 1;
-		}
-	*until = "kernels";
-	for (unsigned i = 0; i < sizeof emitted / sizeof *emitted; i++)
-		if (!strcmp(emitted[i], stage))
-			return 1;
-	return 0;
-}
-
-stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
-			 const struct stx_compile_options *o, const char *stage, const char *format,
-			 struct stx_bytes *out, struct stx_diag *d)
-{
-	struct run r;
-	struct stx_bytes text = { 0 };
-	const char *until;
-	if (!known_stage(stage, &until))
-		return stx_fail(d, STX_E_USAGE, "dump", NULL,
-				"stage '%s' is unknown; CPU targets have graph, basis, primitives, "
-				"loops, kernels, "
-				"plan, source, llvm, asm",
-				stage);
-	if (strcmp(format, "text"))
-		return stx_fail(d, STX_E_UNSUPPORTED, "dump", NULL,
-				"format '%s' is not offered; use text", format);
-	stx_err e = run_open(&r, o, d);
-	if (e)
-		return e;
-	r.source = s;
-	e = run_passes(&r, KEY, until);
-	int in_key = !strcmp(until, "graph") || !strcmp(until, "basis");
-	if (!e && !in_key) {
-		e = stx_graph_print(r.graph, &text);
-		r.text = (struct stx_span){ text.at, text.n };
-		if (!e)
-			e = run_passes(&r, PLAN, until);
-	}
-	if (!e)
-		e = dump_product(c, &r, stage, out, d);
-	stx_bytes_free(&text);
-	run_close(&r);
-	return e;
-}
-
-stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tensor *inputs,
-			      uint32_t ninputs, struct stx_tensor *outputs, uint32_t *noutputs,
-			      struct stx_diag *d)
-{
-	struct run r;
-	struct stx_compile_options o = { .target = "cpu:x86-64-v2" };
-	stx_err e = run_open(&r, &o, d);
-	if (e)
-		return e;
-	r.source = s;
-	e = pass_import(&r);
-	if (!e)
-		e = pass_verify(&r);
-	if (!e && r.graph->outputs.n > *noutputs)
-		e = stx_fail(d, STX_E_TOO_LARGE, "reference", NULL,
-			     "the graph has %u outputs, room for %u", r.graph->outputs.n,
-			     *noutputs);
-	if (!e) {
-		*noutputs = r.graph->outputs.n;
-		e = stx_ref_evaluate(r.graph, inputs, ninputs, outputs, 0, d);
-	}
-	run_close(&r);
 	return e;
 }
 

@@ -36,6 +36,7 @@ struct stx__chain {
 	struct stx__job job;
 	struct stx__attempts attempts;
 	uint64_t start_us;
+	int abandoned; /* nobody waits: it may go on for a while (chain.c) */
 };
 
 struct stx__key_chain {
@@ -94,15 +95,18 @@ void stx__key_chain_join(struct stx__pending *p);
  * more, the result is stored all the same. */
 void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p,
 			     struct stx__key_chain *from, const struct stx__memo *memo);
-/* The last waiter has left, or the deadline has passed, or the server stops. */
+/* Ends it: nobody waits, or the server stops. */
 void stx__chain_abort(struct stx__chain *c);
+/* A waiter has left. Was it the last one, the chain is abandoned, or ends here. */
 void stx__chain_waiter_left(struct stx__chain *c);
 /* Deadlines of waiters and chains. */
 void stx__chains_tick(struct stx__server *s, uint64_t now_ms);
 /* Frees chains that have ended; with all, those whose callbacks will not come any more as well. */
 void stx__chains_reap(struct stx__server *s, int all);
-/* A waiter came or the deadline moved: tell the jobs. */
-void stx__chain_raised(struct stx__chain *c);
+/* Rank of its jobs: 0 when nobody waits, else more with each joiner. */
+uint32_t stx__chain_rank(const struct stx__chain *c);
+/* A waiter came or left, or the deadline moved: tell the jobs. */
+void stx__chain_changed(struct stx__chain *c);
 void stx__chain_link(struct stx__chain *c, struct stx__server *s);
 void stx__chain_unlink(struct stx__chain *c);
 
@@ -122,7 +126,8 @@ int stx__failure_is_final(const struct stx__outcome *o);
  * stx__compile_kernel_done or stx__compile_kernel_failed, never from inside. 0 or NOMEM. */
 stx_err stx__kernel_job_join(struct stx__compile_chain *c, uint32_t slot);
 void stx__kernel_job_leave(struct stx__compile_chain *c, uint32_t slot);
-void stx__kernel_job_raised(struct stx__kernel_job *k);
+void stx__kernel_job_changed(struct stx__kernel_job *k); /* rank and deadline of a user's chain */
+int stx__kernel_job_running(const struct stx__kernel_job *k);
 void stx__compile_kernel_done(struct stx__compile_chain *c, uint32_t slot, struct stx__blob *value,
 			      int reused, Stx__Stage **stages, size_t nstages);
 /* next: what the router said for this chain. */

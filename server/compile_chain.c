@@ -120,7 +120,7 @@ static void follow(struct stx__compile_chain *c, enum stx__next next, const stru
 static void submit(struct stx__compile_chain *c)
 {
 	c->c.job.deadline_ms = c->c.flight.deadline_ms;
-	c->c.job.queued.priority = c->c.flight.joins;
+	c->c.job.queued.priority = stx__chain_rank(&c->c);
 	if (stx__pool_submit(c->c.s->pool, &c->c.job))
 		end_with(c, STX_E_NOMEM, "queue", "out of memory");
 }
@@ -614,7 +614,7 @@ void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p,
 			s->stats.joins += !p->joined;
 			p->joined = 1;
 			stx__flight_join(f, &p->waiter);
-			stx__chain_raised(&c->c);
+			stx__chain_changed(&c->c);
 		}
 		return;
 	}
@@ -630,6 +630,7 @@ void stx__compile_chain_join(struct stx__server *s, struct stx__pending *p,
 		return;
 	}
 	c->c.flight.deadline_ms = from->c.flight.deadline_ms;
+	c->c.abandoned = !p;
 	if (p)
 		stx__flight_join(&c->c.flight, &p->waiter);
 	start_plan(c);

@@ -36,16 +36,22 @@ static void free_job(struct stx__kernel_job *k)
 	free(k);
 }
 
-void stx__kernel_job_raised(struct stx__kernel_job *k)
+void stx__kernel_job_changed(struct stx__kernel_job *k)
 {
-	uint32_t priority = 0;
+	uint32_t rank = 0;
+	k->job.deadline_ms = 0;
 	for (uint32_t i = 0; i < k->nusers; i++) {
-		struct stx__flight *f = &k->users[i].chain->c.flight;
-		priority += f->joins + (i > 0);
-		if (f->deadline_ms > k->job.deadline_ms)
-			k->job.deadline_ms = f->deadline_ms;
+		const struct stx__chain *c = &k->users[i].chain->c;
+		rank += stx__chain_rank(c);
+		if (c->flight.deadline_ms > k->job.deadline_ms)
+			k->job.deadline_ms = c->flight.deadline_ms;
 	}
-	stx__pool_raise(k->s->pool, &k->job, priority);
+	stx__pool_rank(k->s->pool, &k->job, rank);
+}
+
+int stx__kernel_job_running(const struct stx__kernel_job *k)
+{
+	return k->job.process != NULL;
 }
 
 static int add_user(struct stx__kernel_job *k, struct stx__compile_chain *c, uint32_t slot)
@@ -138,7 +144,7 @@ static void fail(struct stx__kernel_job *k, const struct stx__outcome *o)
 	enum stx__next next = stx__failure_route(s, &k->users[0].chain->c.flight, &k->attempts, o);
 	if (next == STX__NEXT_RETRY) {
 		k->job.fresh = o->fate == STX__FATE_CRASHED;
-		stx__kernel_job_raised(k);
+		stx__kernel_job_changed(k);
 		if (!stx__pool_submit(s->pool, &k->job)) {
 			release(k->users, n);
 			return;
@@ -177,7 +183,7 @@ stx_err stx__kernel_job_join(struct stx__compile_chain *c, uint32_t slot)
 	if (k) {
 		if (add_user(k, c, slot))
 			return STX_E_NOMEM;
-		stx__kernel_job_raised(k);
+		stx__kernel_job_changed(k);
 		return STX_E_OK;
 	}
 	k = calloc(1, sizeof *k);
@@ -196,7 +202,7 @@ stx_err stx__kernel_job_join(struct stx__compile_chain *c, uint32_t slot)
 		free_job(k);
 		return STX_E_NOMEM;
 	}
-	stx__kernel_job_raised(k);
+	stx__kernel_job_changed(k);
 	if (stx__pool_submit(s->pool, &k->job)) {
 		x->job = NULL;
 		free_job(k);
@@ -218,8 +224,10 @@ void stx__kernel_job_leave(struct stx__compile_chain *c, uint32_t slot)
 			k->nusers--;
 			break;
 		}
-	if (k->nusers)
+	if (k->nusers) {
+		stx__kernel_job_changed(k);
 		return;
+	}
 	stx__pool_cancel(k->s->pool, &k->job);
 	free_job(k);
 }

@@ -26,6 +26,7 @@ static void submit(struct stx__key_chain *k)
 {
 	struct stx__chain *c = &k->c;
 	c->job.deadline_ms = c->flight.deadline_ms;
+	c->job.queued.priority = stx__chain_rank(c);
 	if (!stx__pool_submit(c->s->pool, &c->job))
 		return;
 	struct stx_diag d = { 0 };
@@ -154,7 +155,7 @@ void stx__key_chain_join(struct stx__pending *p)
 		s->stats.joins++;
 		k->recache |= p->recache;
 		stx__flight_join(f, &p->waiter);
-		stx__chain_raised(&k->c);
+		stx__chain_changed(&k->c);
 		return;
 	}
 	k = calloc(1, sizeof *k);

@@ -580,10 +580,10 @@ void stx__pool_cancel(struct stx__pool *p, struct stx__job *j)
 	}
 }
 
-void stx__pool_raise(struct stx__pool *p, struct stx__job *j, uint32_t priority)
+void stx__pool_rank(struct stx__pool *p, struct stx__job *j, uint32_t priority)
 {
-	stx__jobq_raise(j->kind == STX__JOB_KIND__JOB_KEY ? &p->keys : &p->others, &j->queued,
-			priority);
+	stx__jobq_rank(j->kind == STX__JOB_KIND__JOB_KEY ? &p->keys : &p->others, &j->queued,
+		       priority);
 }
 
 /* Private memory now, in bytes; 0 when unknown. */
@@ -629,6 +629,12 @@ void stx__pool_tick(struct stx__pool *p, uint64_t now_ms)
 uint32_t stx__pool_queued(const struct stx__pool *p)
 {
 	return p->keys.n + p->others.n;
+}
+
+int stx__pool_short(const struct stx__pool *p)
+{
+	const struct stx__queued *k = stx__jobq_top(&p->keys), *o = stx__jobq_top(&p->others);
+	return (k && k->priority) || (o && o->priority);
 }
 
 uint32_t stx__pool_busy(const struct stx__pool *p)

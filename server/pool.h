@@ -78,11 +78,14 @@ struct stx__pool *stx__pool_new(const struct stx__pool_config *c); /* NULL: out 
 stx_err stx__pool_submit(struct stx__pool *p, struct stx__job *j);
 /* Takes the job back: from the queue, or by killing its worker. done is not called. */
 void stx__pool_cancel(struct stx__pool *p, struct stx__job *j);
-void stx__pool_raise(struct stx__pool *p, struct stx__job *j, uint32_t priority);
+/* Where the job stands among those that wait; 0: nobody wants its result. */
+void stx__pool_rank(struct stx__pool *p, struct stx__job *j, uint32_t priority);
 /* Deadlines and limits; call every 50 ms while busy, each second otherwise. */
 void stx__pool_tick(struct stx__pool *p, uint64_t now_ms);
 
 uint32_t stx__pool_queued(const struct stx__pool *p);
+/* 1: a job that somebody wants (rank above 0) has no worker. */
+int stx__pool_short(const struct stx__pool *p);
 uint32_t stx__pool_busy(const struct stx__pool *p);
 const char *stx__pool_sandbox(const struct stx__pool *p); /* level of the last worker, "" before */
 uint32_t stx__pool_pids(const struct stx__pool *p, uint32_t *pids, uint32_t cap);

@@ -75,13 +75,16 @@ void stx__jobq_remove(struct stx__jobq *q, struct stx__queued *e)
 		sift_down(q, i, last);
 }
 
-void stx__jobq_raise(struct stx__jobq *q, struct stx__queued *e, uint32_t priority)
+void stx__jobq_rank(struct stx__jobq *q, struct stx__queued *e, uint32_t priority)
 {
-	if (priority <= e->priority)
-		return;
+	int up = priority > e->priority;
 	e->priority = priority;
-	if (e->pos)
+	if (!e->pos)
+		return;
+	if (up)
 		sift_up(q, e->pos - 1, e);
+	else
+		sift_down(q, e->pos - 1, e);
 }
 
 void stx__jobq_free(struct stx__jobq *q)

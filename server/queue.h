@@ -24,8 +24,8 @@ struct stx__jobq {
 int stx__jobq_push(struct stx__jobq *q, struct stx__queued *e, int keep_seq);
 struct stx__queued *stx__jobq_top(const struct stx__jobq *q); /* NULL when empty */
 void stx__jobq_remove(struct stx__jobq *q, struct stx__queued *e);
-/* Raises only; e need not be in the queue. */
-void stx__jobq_raise(struct stx__jobq *q, struct stx__queued *e, uint32_t priority);
+/* Up or down; e need not be in the queue. */
+void stx__jobq_rank(struct stx__jobq *q, struct stx__queued *e, uint32_t priority);
 void stx__jobq_free(struct stx__jobq *q);
 
 #endif

@@ -438,10 +438,11 @@ static inline void run_schedule(struct maker *m, const struct stx_schedule *s, v
 			assert_non_null(buffers[j]);
 		}
 		struct stx_bounds_record bounds = { 0 };
-		const char *why = NULL;
-		for (int64_t g = kernel_eval_grid(k, &m->sym_value); g-- > 0;)
-			if (kernel_eval(k, buffers, sizes, &m->sym_value, &bounds, g, g + 1, &why))
-				fail_msg("%s: %s", k->name, why);
+		struct stx_diag d = { 0 };
+		for (int64_t g = stx_kernel_grid_points(k, &m->sym_value); g-- > 0;)
+			if (stx_kernel_evaluate(k, buffers, sizes, &m->sym_value, &bounds, g, g + 1,
+						&d))
+				fail_msg("%s: %s", k->name, d.text);
 	}
 	free(workspace);
 	free(data);

@@ -42,7 +42,7 @@ static struct stx_val pad_last(const struct scan *s, struct stx_val x, int64_t b
 /* Scan of a short last dimension: element i reduces the elements j <= i. */
 static struct stx_val scan_block(const struct scan *s, struct stx_val x)
 {
-	stx_ex sizes[STX_MAX_DIMS + 2], column[2];
+	stx_ex sizes[STX_MAX_DIMS + 2] = { 0 }, column[2];
 	uint32_t rank = stx_val_type(x)->rank;
 	int64_t n = last_size(s, x, sizes);
 	if (n == 1)

@@ -295,7 +295,7 @@ uint32_t stx__value_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype
 		return a;
 	if (!moves && stx__dtype_is_narrow_float(from)) {
 		uint32_t wide[3] = { a, b, c };
-		for (int j = 0; j < arity; j++)
+		for (int j = 0; j < arity && j < 3; j++)
 			wide[j] = stx__value_cast(v, STX_F32, wide[j]);
 		int same_type = stx_prim_info(op)->result == STX_RESULT_SAME;
 		uint32_t r =

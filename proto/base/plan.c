@@ -163,7 +163,7 @@ static int apply(uint8_t op, int64_t a, int64_t b, int64_t *r)
 
 int64_t stx_plan_eval(const struct stx_plan *p, uint32_t e, const int64_t *syms, int *ok)
 {
-	int64_t stack[STX_PLAN_MAX_STACK];
+	int64_t stack[STX_PLAN_MAX_STACK] = { 0 };
 	int depth = 0;
 	const uint8_t *at = p->base + p->exprs[e].off, *end = at + p->exprs[e].bytes;
 	while (at < end) {
@@ -172,6 +172,10 @@ int64_t stx_plan_eval(const struct stx_plan *p, uint32_t e, const int64_t *syms,
 			stack[depth++] = (int64_t)stx_load_u64(at);
 			at += 8;
 		} else if (op == STX_X_SYM) {
+			if (!syms) {
+				*ok = 0;
+				return 0;
+			}
 			stack[depth++] = syms[stx_load_u32(at)];
 			at += 4;
 		} else {

@@ -42,6 +42,22 @@ int64_t onnx_dim(struct onnx *c, V v, int i)
 	return n;
 }
 
+int onnx_sizes(struct onnx *c, V v, int64_t *sizes)
+{
+	memset(sizes, 0, STX_MAX_DIMS * sizeof *sizes);
+	for (int i = 0; i < onnx_rank(v) && !c->err; i++)
+		sizes[i] = onnx_dim(c, v, i);
+	return c->err ? 0 : onnx_rank(v);
+}
+
+int64_t onnx_product(const int64_t *v, int from, int to)
+{
+	int64_t n = 1;
+	for (int i = from; i < to; i++)
+		n *= v[i];
+	return n;
+}
+
 int onnx_axis(struct onnx *c, int64_t axis, int rank)
 {
 	int64_t a = axis < 0 ? axis + rank : axis;
@@ -168,6 +184,21 @@ V onnx_2(struct onnx *c, enum stx_op op, V a, V b)
 		return NO_V;
 	struct stx_arg args[2] = { stx_arg_tensor(a), stx_arg_tensor(b) };
 	return onnx_call(c, op, args, 2);
+}
+
+V onnx_add(struct onnx *c, V a, V b)
+{
+	return onnx_2(c, STX_OP_ADD, a, b);
+}
+
+V onnx_sub(struct onnx *c, V a, V b)
+{
+	return onnx_2(c, STX_OP_SUB, a, b);
+}
+
+V onnx_mul(struct onnx *c, V a, V b)
+{
+	return onnx_2(c, STX_OP_MUL, a, b);
 }
 
 V onnx_cast(struct onnx *c, V a, enum stx_dtype t)

@@ -51,7 +51,7 @@ struct onnx_mapping {
 const struct onnx_mapping *onnx_find_mapping(const char *op_type);
 /* The tables, one a family. */
 extern const struct onnx_mapping onnx_pointwise_map[], onnx_shape_map[], onnx_reduce_map[],
-	onnx_nn_map[], onnx_window_map[];
+	onnx_nn_map[], onnx_window_map[], onnx_index_map[], onnx_pad_map[];
 
 /* ---- errors ---- */
 stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
@@ -76,6 +76,9 @@ enum stx_dtype onnx_dtype(V v);
 int onnx_rank(V v);
 int64_t onnx_dim(struct onnx *c, V v,
 		 int i); /* static; sets err when symbolic or beyond the rank */
+/* All dimensions into sizes[STX_MAX_DIMS], zeros behind them; the rank, 0 after an error. */
+int onnx_sizes(struct onnx *c, V v, int64_t *sizes);
+int64_t onnx_product(const int64_t *v, int from, int to); /* of v[from..to-1] */
 int onnx_is_float(V v);
 int onnx_is_const(V v);
 /* Elements of a value that must be known now, as i64 (floats are refused). At most cap; sets
@@ -92,6 +95,9 @@ int onnx_axis(struct onnx *c, int64_t axis, int rank); /* normalised; sets err *
 V onnx_call(struct onnx *c, enum stx_op op, const struct stx_arg *args, uint32_t n);
 V onnx_1(struct onnx *c, enum stx_op op, V a);
 V onnx_2(struct onnx *c, enum stx_op op, V a, V b);
+V onnx_add(struct onnx *c, V a, V b);
+V onnx_sub(struct onnx *c, V a, V b);
+V onnx_mul(struct onnx *c, V a, V b);
 V onnx_cast(struct onnx *c, V a, enum stx_dtype t);
 V onnx_view(struct onnx *c, V a, const int64_t *sizes, int n);
 V onnx_expand(struct onnx *c, V a, const int64_t *sizes, int n); /* exact result shape */

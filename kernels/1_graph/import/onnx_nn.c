@@ -5,28 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static V mul(struct onnx *c, V a, V b)
-{
-	return onnx_2(c, STX_OP_MUL, a, b);
-}
-
-static V add(struct onnx *c, V a, V b)
-{
-	return onnx_2(c, STX_OP_ADD, a, b);
-}
-
-static V sub(struct onnx *c, V a, V b)
-{
-	return onnx_2(c, STX_OP_SUB, a, b);
-}
-
-static int sizes_of(struct onnx *c, V v, int64_t *sizes)
-{
-	for (int i = 0; i < onnx_rank(v) && !c->err; i++)
-		sizes[i] = onnx_dim(c, v, i);
-	return c->err ? 0 : onnx_rank(v);
-}
-
 static V swap_last(struct onnx *c, V x)
 {
 	int64_t p[STX_MAX_DIMS];
@@ -58,11 +36,11 @@ static stx_err map_gemm(struct onnx *c, V *out)
 		b = swap_last(c, b);
 	V y = onnx_2(c, STX_OP_MM, a, b);
 	if (alpha != 1)
-		y = mul(c, y, onnx_number(c, alpha, onnx_dtype(y)));
+		y = onnx_mul(c, y, onnx_number(c, alpha, onnx_dtype(y)));
 	if (bias.node) {
 		if (beta != 1)
-			bias = mul(c, bias, onnx_number(c, beta, onnx_dtype(bias)));
-		y = add(c, y, bias);
+			bias = onnx_mul(c, bias, onnx_number(c, beta, onnx_dtype(bias)));
+		y = onnx_add(c, y, bias);
 	}
 	out[0] = y;
 	return c->err;
@@ -99,18 +77,20 @@ static stx_err map_batch_norm(struct onnx *c, V *out)
 			if (i != 1)
 				dims[n++] = i;
 		V m = onnx_reduce(c, STX_OP_MEAN_DIM, x, dims, n, 0);
-		V d = sub(c, x, per_channel(c, m, rank));
-		V v = onnx_reduce(c, STX_OP_MEAN_DIM, mul(c, d, d), dims, n, 0);
+		V d = onnx_sub(c, x, per_channel(c, m, rank));
+		V v = onnx_reduce(c, STX_OP_MEAN_DIM, onnx_mul(c, d, d), dims, n, 0);
 		V keep = onnx_number(c, momentum, st), take = onnx_number(c, 1 - momentum, st);
-		out[1] = add(c, mul(c, mean, keep), mul(c, onnx_cast(c, m, st), take));
-		out[2] = add(c, mul(c, var, keep), mul(c, onnx_cast(c, v, st), take));
+		out[1] = onnx_add(c, onnx_mul(c, mean, keep),
+				  onnx_mul(c, onnx_cast(c, m, st), take));
+		out[2] =
+			onnx_add(c, onnx_mul(c, var, keep), onnx_mul(c, onnx_cast(c, v, st), take));
 		mean = m;
 		var = v;
 	}
 	V dev = onnx_1(c, STX_OP_SQRT, onnx_shift(c, var, eps));
-	V y = onnx_2(c, STX_OP_DIV, sub(c, x, per_channel(c, mean, rank)),
+	V y = onnx_2(c, STX_OP_DIV, onnx_sub(c, x, per_channel(c, mean, rank)),
 		     per_channel(c, dev, rank));
-	y = add(c, mul(c, y, per_channel(c, scale, rank)), per_channel(c, bias, rank));
+	y = onnx_add(c, onnx_mul(c, y, per_channel(c, scale, rank)), per_channel(c, bias, rank));
 	out[0] = onnx_cast(c, y, t);
 	return c->err;
 }
@@ -119,14 +99,14 @@ static stx_err map_batch_norm(struct onnx *c, V *out)
 static V normalise(struct onnx *c, V x, const int64_t *dims, int n, double eps, V *mean, V *inverse)
 {
 	V m = onnx_reduce(c, STX_OP_MEAN_DIM, x, dims, n, 1);
-	V d = sub(c, x, m);
-	V v = onnx_reduce(c, STX_OP_MEAN_DIM, mul(c, d, d), dims, n, 1);
+	V d = onnx_sub(c, x, m);
+	V v = onnx_reduce(c, STX_OP_MEAN_DIM, onnx_mul(c, d, d), dims, n, 1);
 	V inv = onnx_1(c, STX_OP_RECIPROCAL, onnx_1(c, STX_OP_SQRT, onnx_shift(c, v, eps)));
 	if (mean)
 		*mean = m;
 	if (inverse)
 		*inverse = inv;
-	return mul(c, d, inv);
+	return onnx_mul(c, d, inv);
 }
 
 static stx_err map_instance_norm(struct onnx *c, V *out)
@@ -137,7 +117,8 @@ static stx_err map_instance_norm(struct onnx *c, V *out)
 	for (int i = 2; i < rank; i++)
 		dims[n++] = i;
 	V y = normalise(c, x, dims, n, onnx_float(c, "epsilon", 1e-5f), NULL, NULL);
-	out[0] = add(c, mul(c, y, per_channel(c, scale, rank)), per_channel(c, bias, rank));
+	out[0] = onnx_add(c, onnx_mul(c, y, per_channel(c, scale, rank)),
+			  per_channel(c, bias, rank));
 	return c->err;
 }
 
@@ -145,7 +126,7 @@ static stx_err map_group_norm(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0), scale = onnx_in(c, 1), bias = onnx_in(c, 2);
 	int64_t s[STX_MAX_DIMS], groups = onnx_int(c, "num_groups", 0), dims[1] = { 2 };
-	int rank = sizes_of(c, x, s);
+	int rank = onnx_sizes(c, x, s);
 	enum stx_dtype t = onnx_dtype(x);
 	if (!c->err && (rank < 2 || groups < 1 || s[1] % groups))
 		return onnx_fail(c, STX_E_INVALID, "num_groups %lld does not divide the channels",
@@ -161,11 +142,13 @@ static stx_err map_group_norm(struct onnx *c, V *out)
 	y = onnx_cast(c, y, t);
 	if (c->opset < 21) { /* one scale a group */
 		int64_t g[3] = { 1, groups, 1 };
-		y = add(c, mul(c, y, onnx_view(c, scale, g, 3)), onnx_view(c, bias, g, 3));
+		y = onnx_add(c, onnx_mul(c, y, onnx_view(c, scale, g, 3)),
+			     onnx_view(c, bias, g, 3));
 		out[0] = onnx_view(c, y, s, rank);
 	} else {
 		y = onnx_view(c, y, s, rank);
-		out[0] = add(c, mul(c, y, per_channel(c, scale, rank)), per_channel(c, bias, rank));
+		out[0] = onnx_add(c, onnx_mul(c, y, per_channel(c, scale, rank)),
+				  per_channel(c, bias, rank));
 	}
 	return c->err;
 }
@@ -187,8 +170,8 @@ static stx_err map_layer_norm(struct onnx *c, V *out)
 	enum stx_dtype t = onnx_dtype(x), stash = stx_dtype_bytes(t) < 4 ? STX_F32 : t;
 	V y = normalise(c, onnx_cast(c, x, stash), dims, n, onnx_float(c, "epsilon", 1e-5f), &mean,
 			&inverse);
-	y = mul(c, onnx_cast(c, y, t), scale);
-	out[0] = bias.node ? add(c, y, bias) : y;
+	y = onnx_mul(c, onnx_cast(c, y, t), scale);
+	out[0] = bias.node ? onnx_add(c, y, bias) : y;
 	out[1] = mean;
 	out[2] = inverse;
 	return c->err;
@@ -201,10 +184,10 @@ static stx_err map_rms_norm(struct onnx *c, V *out)
 	int n = trailing_dims(c, x, dims);
 	enum stx_dtype t = onnx_dtype(x), stash = stx_dtype_bytes(t) < 4 ? STX_F32 : t;
 	V v = onnx_cast(c, x, stash);
-	V ms = onnx_reduce(c, STX_OP_MEAN_DIM, mul(c, v, v), dims, n, 1);
+	V ms = onnx_reduce(c, STX_OP_MEAN_DIM, onnx_mul(c, v, v), dims, n, 1);
 	V root = onnx_1(c, STX_OP_SQRT, onnx_shift(c, ms, onnx_float(c, "epsilon", 1e-5f)));
 	V y = onnx_2(c, STX_OP_DIV, v, root);
-	out[0] = mul(c, onnx_cast(c, y, t), scale);
+	out[0] = onnx_mul(c, onnx_cast(c, y, t), scale);
 	return c->err;
 }
 
@@ -221,7 +204,7 @@ static stx_err map_dropout(struct onnx *c, V *out)
 	if (!c->err && training && ratio != 0)
 		return onnx_fail(c, STX_E_UNSUPPORTED,
 				 "operator Dropout in training mode draws random numbers");
-	int rank = sizes_of(c, x, s);
+	int rank = onnx_sizes(c, x, s);
 	out[0] = x;
 	if (c->n->n_output > 1)
 		out[1] = onnx_full(c, s, rank, 1, c->opset < 10 ? onnx_dtype(x) : STX_BOOL);
@@ -237,7 +220,7 @@ static V nll_loss(struct onnx *c, V x, V target, V weight)
 	const Onnx__AttributeProto *ignore = onnx_attr(c, "ignore_index");
 	int64_t s[STX_MAX_DIMS], dims[STX_MAX_DIMS];
 	enum stx_dtype t = onnx_dtype(x);
-	int rank = sizes_of(c, target, s);
+	int rank = onnx_sizes(c, target, s);
 	if (c->err)
 		return NO_V;
 	V zero = onnx_number(c, 0, t), id = onnx_cast(c, target, STX_I64), ignored = NO_V, w = NO_V;
@@ -257,7 +240,7 @@ static V nll_loss(struct onnx *c, V x, V target, V weight)
 	if (ignore)
 		w = onnx_where(c, ignored, zero, w);
 	if (w.node)
-		loss = mul(c, loss, w);
+		loss = onnx_mul(c, loss, w);
 	if (ignore) /* an ignored position counts 0 even where the score is infinite */
 		loss = onnx_where(c, ignored, zero, loss);
 	for (int i = 0; i < rank; i++)
@@ -307,7 +290,7 @@ struct attention {
 static V split_heads(struct onnx *c, V x, int64_t heads)
 {
 	int64_t s[STX_MAX_DIMS], p[4] = { 0, 2, 1, 3 };
-	if (sizes_of(c, x, s) != 3 || c->err)
+	if (onnx_sizes(c, x, s) != 3 || c->err)
 		return x;
 	if (heads < 1 || s[2] % heads) {
 		onnx_fail(c, STX_E_INVALID, "%lld heads do not divide a hidden size of %lld",
@@ -321,7 +304,7 @@ static V split_heads(struct onnx *c, V x, int64_t heads)
 static V repeat_heads(struct onnx *c, V x, int64_t times)
 {
 	int64_t s[STX_MAX_DIMS];
-	if (times == 1 || sizes_of(c, x, s) != 4)
+	if (times == 1 || onnx_sizes(c, x, s) != 4)
 		return x;
 	int64_t one[5] = { s[0], s[1], 1, s[2], s[3] }, wide[5] = { s[0], s[1], times, s[2], s[3] };
 	int64_t flat[4] = { s[0], s[1] * times, s[2], s[3] };
@@ -338,7 +321,7 @@ static void restrict_to(struct onnx *c, struct attention *a, V allowed)
 {
 	V zero = onnx_number(c, 0, onnx_dtype(a->q));
 	V b = onnx_where(c, allowed, zero, minus_infinity(c, a->q));
-	a->bias = a->bias.node ? add(c, a->bias, b) : b;
+	a->bias = a->bias.node ? onnx_add(c, a->bias, b) : b;
 }
 
 static void apply_mask(struct onnx *c, struct attention *a, V mask)
@@ -357,7 +340,7 @@ static void apply_mask(struct onnx *c, struct attention *a, V mask)
 	if (is_bool)
 		restrict_to(c, a, mask);
 	else
-		a->bias = a->bias.node ? add(c, a->bias, mask) : mask;
+		a->bias = a->bias.node ? onnx_add(c, a->bias, mask) : mask;
 }
 
 /* Query i stands at position i + offset; keys 0..nkv-1. distance = position - key. */
@@ -365,10 +348,11 @@ static V distance(struct onnx *c, struct attention *a)
 {
 	V i = onnx_unsqueeze(c, onnx_arange(c, 0, a->nq, 1, STX_I64), 1);
 	V j = onnx_arange(c, 0, a->nkv, 1, STX_I64);
-	V d = sub(c, i, j);
+	V d = onnx_sub(c, i, j);
 	if (a->lengths.node)
-		return add(c, d, sub(c, a->lengths, onnx_number(c, (double)a->nq, STX_I64)));
-	return add(c, d, onnx_number(c, (double)a->past, STX_I64));
+		return onnx_add(c, d,
+				onnx_sub(c, a->lengths, onnx_number(c, (double)a->nq, STX_I64)));
+	return onnx_add(c, d, onnx_number(c, (double)a->past, STX_I64));
 }
 
 static void apply_positions(struct onnx *c, struct attention *a)
@@ -432,7 +416,7 @@ static int attention_inputs(struct onnx *c, struct attention *a, V *out)
 	}
 	out[1] = a->k;
 	out[2] = a->v;
-	if (sizes_of(c, a->q, s) != 4 || onnx_rank(a->k) != 4 || onnx_rank(a->v) != 4 || c->err) {
+	if (onnx_sizes(c, a->q, s) != 4 || onnx_rank(a->k) != 4 || onnx_rank(a->v) != 4 || c->err) {
 		onnx_fail(c, STX_E_INVALID, "query, key and value must have rank 3 or 4");
 		return 0;
 	}
@@ -469,17 +453,18 @@ static stx_err map_attention(struct onnx *c, V *out)
 	double softcap = onnx_float(c, "softcap", 0);
 	int64_t mode = onnx_int(c, "qk_matmul_output_mode", 0);
 	V root = onnx_number(c, sqrt(scale), t);
-	V scores = onnx_matmul(c, mul(c, a.q, root), mul(c, swap_last(c, a.k), root));
+	V scores = onnx_matmul(c, onnx_mul(c, a.q, root), onnx_mul(c, swap_last(c, a.k), root));
 	out[3] = scores;
 	if (softcap > 0) {
 		V cap = onnx_number(c, softcap, t);
-		scores = mul(c, onnx_1(c, STX_OP_TANH, onnx_2(c, STX_OP_DIV, scores, cap)), cap);
+		scores = onnx_mul(c, onnx_1(c, STX_OP_TANH, onnx_2(c, STX_OP_DIV, scores, cap)),
+				  cap);
 		out[3] = scores;
 	}
 	apply_mask(c, &a, onnx_opt(c, 3));
 	apply_positions(c, &a);
 	if (a.bias.node)
-		scores = add(c, scores, a.bias);
+		scores = onnx_add(c, scores, a.bias);
 	if (mode == 2)
 		out[3] = scores;
 	V p = masked_softmax(c, &a, scores);
@@ -501,9 +486,9 @@ static stx_err map_rotary(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0), cosine = onnx_in(c, 1), sine = onnx_in(c, 2), ids = onnx_opt(c, 3);
 	int64_t s[STX_MAX_DIMS], perm[4] = { 0, 2, 1, 3 }, whole[STX_MAX_DIMS];
-	int rank = sizes_of(c, x, s);
+	int rank = onnx_sizes(c, x, s);
 	memcpy(whole, s, sizeof whole);
-	V v = x;
+	V v;
 	if (c->err)
 		return c->err;
 	if (rank == 4) {
@@ -533,11 +518,11 @@ static stx_err map_rotary(struct onnx *c, V *out)
 	int inter = onnx_int(c, "interleaved", 0) != 0;
 	a = inter ? onnx_slice(c, r, 3, 0, dim, 2) : onnx_slice(c, r, 3, 0, dim / 2, 1);
 	b = inter ? onnx_slice(c, r, 3, 1, dim, 2) : onnx_slice(c, r, 3, dim / 2, dim, 1);
-	V pair[2] = { sub(c, mul(c, cosine, a), mul(c, sine, b)),
-		      add(c, mul(c, sine, a), mul(c, cosine, b)) };
+	V pair[2] = { onnx_sub(c, onnx_mul(c, cosine, a), onnx_mul(c, sine, b)),
+		      onnx_add(c, onnx_mul(c, sine, a), onnx_mul(c, cosine, b)) };
 	if (inter) {
 		int64_t rs[STX_MAX_DIMS];
-		int n = sizes_of(c, r, rs);
+		int n = onnx_sizes(c, r, rs);
 		pair[0] = onnx_unsqueeze(c, pair[0], 4);
 		pair[1] = onnx_unsqueeze(c, pair[1], 4);
 		r = onnx_view(c, onnx_cat(c, pair, 2, 4), rs, n);
@@ -610,7 +595,7 @@ static stx_err map_quantize(struct onnx *c, V *out)
 	V q = onnx_2(c, STX_OP_DIV, v, onnx_cast(c, along_axis(c, scale, x), STX_F32));
 	q = onnx_1(c, STX_OP_ROUND, q);
 	if (zero.node)
-		q = add(c, q, onnx_cast(c, along_axis(c, zero, x), STX_F32));
+		q = onnx_add(c, q, onnx_cast(c, along_axis(c, zero, x), STX_F32));
 	q = onnx_2(c, STX_OP_MAXIMUM, q, onnx_number(c, lo, STX_F32));
 	q = onnx_2(c, STX_OP_MINIMUM, q, onnx_number(c, hi, STX_F32));
 	out[0] = onnx_cast(c, q, t);
@@ -627,9 +612,9 @@ static stx_err map_dequantize(struct onnx *c, V *out)
 				 stx_dtype_name(onnx_dtype(x)));
 	V v = onnx_cast(c, x, STX_I32);
 	if (zero.node)
-		v = sub(c, v, onnx_cast(c, along_axis(c, zero, x), STX_I32));
+		v = onnx_sub(c, v, onnx_cast(c, along_axis(c, zero, x), STX_I32));
 	V s = along_axis(c, scale, x);
-	out[0] = onnx_cast(c, mul(c, onnx_cast(c, v, STX_F32), onnx_cast(c, s, STX_F32)),
+	out[0] = onnx_cast(c, onnx_mul(c, onnx_cast(c, v, STX_F32), onnx_cast(c, s, STX_F32)),
 			   onnx_dtype(scale));
 	return c->err;
 }

@@ -179,16 +179,6 @@ static V constant_like(struct onnx *c, V x, double k)
 	return onnx_number(c, k, onnx_dtype(x));
 }
 
-static V mul(struct onnx *c, V a, V b)
-{
-	return onnx_2(c, STX_OP_MUL, a, b);
-}
-
-static V add(struct onnx *c, V a, V b)
-{
-	return onnx_2(c, STX_OP_ADD, a, b);
-}
-
 /* An activation is one operator: half precision computes in f32 inside and rounds once
  * (NUMERICS.md). */
 static V wide_in(struct onnx *c)
@@ -213,8 +203,8 @@ static stx_err map_leaky_relu(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	V neg = onnx_2(c, STX_OP_LT, x, constant_like(c, x, 0));
-	out[0] = onnx_where(c, neg, mul(c, x, constant_like(c, x, onnx_float(c, "alpha", 0.01f))),
-			    x);
+	out[0] = onnx_where(c, neg,
+			    onnx_mul(c, x, constant_like(c, x, onnx_float(c, "alpha", 0.01f))), x);
 	return c->err;
 }
 
@@ -229,7 +219,7 @@ static stx_err map_prelu(struct onnx *c, V *out)
 		slope = onnx_view(c, slope, sizes, n);
 	}
 	V neg = onnx_2(c, STX_OP_LT, x, constant_like(c, x, 0));
-	out[0] = onnx_where(c, neg, mul(c, x, slope), x);
+	out[0] = onnx_where(c, neg, onnx_mul(c, x, slope), x);
 	return c->err;
 }
 
@@ -241,7 +231,7 @@ static V exp_minus_1(struct onnx *c, V x)
 static stx_err map_elu(struct onnx *c, V *out)
 {
 	V x = wide_in(c);
-	V neg = mul(c, exp_minus_1(c, x), constant_like(c, x, onnx_float(c, "alpha", 1)));
+	V neg = onnx_mul(c, exp_minus_1(c, x), constant_like(c, x, onnx_float(c, "alpha", 1)));
 	return narrow_out(c, out,
 			  onnx_where(c, onnx_2(c, STX_OP_LT, x, constant_like(c, x, 0)), neg, x));
 }
@@ -251,9 +241,9 @@ static stx_err map_selu(struct onnx *c, V *out)
 	V x = wide_in(c);
 	double alpha = onnx_float(c, "alpha", 1.67326319217681884765625);
 	double gamma = onnx_float(c, "gamma", 1.05070102214813232421875);
-	V neg = mul(c, exp_minus_1(c, x), constant_like(c, x, alpha));
+	V neg = onnx_mul(c, exp_minus_1(c, x), constant_like(c, x, alpha));
 	V y = onnx_where(c, positive(c, x), x, neg);
-	return narrow_out(c, out, mul(c, y, constant_like(c, x, gamma)));
+	return narrow_out(c, out, onnx_mul(c, y, constant_like(c, x, gamma)));
 }
 
 static stx_err map_celu(struct onnx *c, V *out)
@@ -261,8 +251,8 @@ static stx_err map_celu(struct onnx *c, V *out)
 	V x = wide_in(c), zero = constant_like(c, x, 0);
 	double alpha = onnx_float(c, "alpha", 1);
 	V e = exp_minus_1(c, onnx_2(c, STX_OP_DIV, x, constant_like(c, x, alpha)));
-	V neg = onnx_2(c, STX_OP_MINIMUM, zero, mul(c, e, constant_like(c, x, alpha)));
-	return narrow_out(c, out, add(c, onnx_2(c, STX_OP_MAXIMUM, zero, x), neg));
+	V neg = onnx_2(c, STX_OP_MINIMUM, zero, onnx_mul(c, e, constant_like(c, x, alpha)));
+	return narrow_out(c, out, onnx_add(c, onnx_2(c, STX_OP_MAXIMUM, zero, x), neg));
 }
 
 static stx_err map_thresholded_relu(struct onnx *c, V *out)
@@ -275,7 +265,7 @@ static stx_err map_thresholded_relu(struct onnx *c, V *out)
 
 static V hard_sigmoid(struct onnx *c, V x, double alpha, double beta)
 {
-	V y = add(c, mul(c, x, constant_like(c, x, alpha)), constant_like(c, x, beta));
+	V y = onnx_add(c, onnx_mul(c, x, constant_like(c, x, alpha)), constant_like(c, x, beta));
 	y = onnx_2(c, STX_OP_MAXIMUM, y, constant_like(c, x, 0));
 	return onnx_2(c, STX_OP_MINIMUM, y, constant_like(c, x, 1));
 }
@@ -290,14 +280,14 @@ static stx_err map_hard_sigmoid(struct onnx *c, V *out)
 static stx_err map_hard_swish(struct onnx *c, V *out)
 {
 	V x = wide_in(c);
-	return narrow_out(c, out, mul(c, x, hard_sigmoid(c, x, 1.0 / 6, 0.5)));
+	return narrow_out(c, out, onnx_mul(c, x, hard_sigmoid(c, x, 1.0 / 6, 0.5)));
 }
 
 /* log(1 + e^x) = max(x, 0) + log1p(e^-|x|): no overflow at either end. */
 static V softplus(struct onnx *c, V x)
 {
 	V e = onnx_1(c, STX_OP_EXP, onnx_1(c, STX_OP_NEG, onnx_1(c, STX_OP_ABS, x)));
-	return add(c, onnx_1(c, STX_OP_RELU, x), onnx_1(c, STX_OP_LOG1P, e));
+	return onnx_add(c, onnx_1(c, STX_OP_RELU, x), onnx_1(c, STX_OP_LOG1P, e));
 }
 
 static stx_err map_softplus(struct onnx *c, V *out)
@@ -308,21 +298,22 @@ static stx_err map_softplus(struct onnx *c, V *out)
 static stx_err map_mish(struct onnx *c, V *out)
 {
 	V x = wide_in(c);
-	return narrow_out(c, out, mul(c, x, onnx_1(c, STX_OP_TANH, softplus(c, x))));
+	return narrow_out(c, out, onnx_mul(c, x, onnx_1(c, STX_OP_TANH, softplus(c, x))));
 }
 
 static stx_err map_swish(struct onnx *c, V *out)
 {
 	V x = wide_in(c);
 	double alpha = onnx_float(c, "alpha", 1);
-	V s = onnx_1(c, STX_OP_SIGMOID, alpha == 1 ? x : mul(c, x, constant_like(c, x, alpha)));
-	return narrow_out(c, out, mul(c, x, s));
+	V s = onnx_1(c, STX_OP_SIGMOID,
+		     alpha == 1 ? x : onnx_mul(c, x, constant_like(c, x, alpha)));
+	return narrow_out(c, out, onnx_mul(c, x, s));
 }
 
 static stx_err map_softsign(struct onnx *c, V *out)
 {
 	V x = wide_in(c);
-	V d = add(c, onnx_1(c, STX_OP_ABS, x), constant_like(c, x, 1));
+	V d = onnx_add(c, onnx_1(c, STX_OP_ABS, x), constant_like(c, x, 1));
 	return narrow_out(c, out, onnx_2(c, STX_OP_DIV, x, d));
 }
 
@@ -335,7 +326,7 @@ static stx_err map_shrink(struct onnx *c, V *out)
 	V low = onnx_2(c, STX_OP_LT, x, constant_like(c, x, -lambda));
 	V high = onnx_2(c, STX_OP_GT, x, l);
 	V y = onnx_where(c, high, onnx_2(c, STX_OP_SUB, x, b), zero);
-	out[0] = onnx_where(c, low, add(c, x, b), y);
+	out[0] = onnx_where(c, low, onnx_add(c, x, b), y);
 	return c->err;
 }
 

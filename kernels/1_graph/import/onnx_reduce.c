@@ -10,8 +10,13 @@ static int reduce_dims(struct onnx *c, V x, int64_t *dims, int *skip)
 {
 	const int64_t *attr;
 	int rank = onnx_rank(x), n = onnx_ints(c, "axes", &attr);
+	memset(dims, 0, STX_MAX_DIMS * sizeof *dims);
 	*skip = 0;
-	if (n >= 0 && n <= STX_MAX_DIMS)
+	if (n > STX_MAX_DIMS) {
+		onnx_fail(c, STX_E_INVALID, "more than %d axes", STX_MAX_DIMS);
+		return 0;
+	}
+	if (n >= 0)
 		memcpy(dims, attr, (size_t)n * sizeof *dims);
 	else if (onnx_has(c, 1))
 		n = onnx_known_ints(c, onnx_in(c, 1), "the axes", dims, STX_MAX_DIMS);

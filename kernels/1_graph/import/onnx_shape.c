@@ -7,21 +7,6 @@
 #include "fold.h"
 #include "scalar.h"
 
-static int sizes_of(struct onnx *c, V v, int64_t *sizes)
-{
-	for (int i = 0; i < onnx_rank(v) && !c->err; i++)
-		sizes[i] = onnx_dim(c, v, i);
-	return c->err ? 0 : onnx_rank(v);
-}
-
-static int64_t product(const int64_t *v, int from, int to)
-{
-	int64_t n = 1;
-	for (int i = from; i < to; i++)
-		n *= v[i];
-	return n;
-}
-
 /* ---- constants and creation ---- */
 
 static stx_err map_constant(struct onnx *c, V *out)
@@ -121,7 +106,7 @@ static stx_err map_range(struct onnx *c, V *out)
 static stx_err map_shape(struct onnx *c, V *out)
 {
 	int64_t sizes[STX_MAX_DIMS];
-	int rank = sizes_of(c, onnx_in(c, 0), sizes);
+	int rank = onnx_sizes(c, onnx_in(c, 0), sizes);
 	int64_t start = onnx_int(c, "start", 0), end = onnx_int(c, "end", rank);
 	start = start < 0 ? start + rank : start;
 	end = end < 0 ? end + rank : end;
@@ -134,8 +119,8 @@ static stx_err map_shape(struct onnx *c, V *out)
 static stx_err map_size(struct onnx *c, V *out)
 {
 	int64_t sizes[STX_MAX_DIMS];
-	int rank = sizes_of(c, onnx_in(c, 0), sizes);
-	int64_t n = product(sizes, 0, rank);
+	int rank = onnx_sizes(c, onnx_in(c, 0), sizes);
+	int64_t n = onnx_product(sizes, 0, rank);
 	out[0] = onnx_constant(c, NULL, STX_I64, 0, NULL, &n, 8);
 	return c->err;
 }
@@ -152,7 +137,7 @@ static stx_err map_eye_like(struct onnx *c, V *out)
 	V x = onnx_in(c, 0), row, column;
 	int64_t k = onnx_int(c, "k", 0), to = onnx_int(c, "dtype", 0), sizes[STX_MAX_DIMS];
 	enum stx_dtype t = to ? stx_onnx_dtype((int)to) : onnx_dtype(x);
-	if (sizes_of(c, x, sizes) != 2 && !c->err)
+	if (onnx_sizes(c, x, sizes) != 2 && !c->err)
 		return onnx_fail(c, STX_E_INVALID, "the input must be a matrix");
 	if (t == STX_DTYPE_NONE)
 		return onnx_unsupported_attr(c, "dtype", stx_onnx_type_name((int)to));
@@ -169,7 +154,7 @@ static stx_err map_trilu(struct onnx *c, V *out)
 	int64_t k = 0, sizes[STX_MAX_DIMS];
 	if (onnx_has(c, 1))
 		onnx_known_ints(c, onnx_in(c, 1), "k", &k, 1);
-	int rank = sizes_of(c, x, sizes);
+	int rank = onnx_sizes(c, x, sizes);
 	if (!c->err && rank < 2)
 		return onnx_fail(c, STX_E_INVALID, "the input must have rank 2 or more");
 	if (c->err)
@@ -211,7 +196,7 @@ static stx_err map_reshape(struct onnx *c, V *out)
 	V x = onnx_in(c, 0);
 	int64_t want[STX_MAX_DIMS], have[STX_MAX_DIMS];
 	const int64_t *attr;
-	int n, rank = sizes_of(c, x, have), unknown = -1;
+	int n, rank = onnx_sizes(c, x, have), unknown = -1;
 	if (c->opset < 5) {
 		n = onnx_ints(c, "shape", &attr);
 		if (n < 0 || n > STX_MAX_DIMS)
@@ -240,7 +225,7 @@ static stx_err map_reshape(struct onnx *c, V *out)
 			known *= want[i];
 	}
 	if (unknown >= 0) {
-		int64_t total = product(have, 0, rank);
+		int64_t total = onnx_product(have, 0, rank);
 		if (known == 0 || total % known)
 			return onnx_fail(c, STX_E_INVALID, "%lld elements do not fit the shape",
 					 (long long)total);
@@ -254,12 +239,12 @@ static stx_err map_flatten(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	int64_t have[STX_MAX_DIMS], axis = onnx_int(c, "axis", 1);
-	int rank = sizes_of(c, x, have);
+	int rank = onnx_sizes(c, x, have);
 	axis = axis < 0 ? axis + rank : axis;
 	if (!c->err && (axis < 0 || axis > rank))
 		return onnx_fail(c, STX_E_INVALID, "axis %lld is outside rank %d", (long long)axis,
 				 rank);
-	int64_t want[2] = { product(have, 0, (int)axis), product(have, (int)axis, rank) };
+	int64_t want[2] = { onnx_product(have, 0, (int)axis), onnx_product(have, (int)axis, rank) };
 	out[0] = onnx_view(c, x, want, 2);
 	return c->err;
 }
@@ -301,7 +286,7 @@ static stx_err map_squeeze(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	int64_t have[STX_MAX_DIMS], want[STX_MAX_DIMS], axes[STX_MAX_DIMS];
-	int rank = sizes_of(c, x, have), n = axes_of(c, axes), k = 0;
+	int rank = onnx_sizes(c, x, have), n = axes_of(c, axes), k = 0;
 	uint32_t drop = 0;
 	for (int i = 0; i < n && !c->err; i++) {
 		int a = onnx_axis(c, axes[i], rank);
@@ -321,7 +306,7 @@ static stx_err map_unsqueeze(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	int64_t have[STX_MAX_DIMS], want[STX_MAX_DIMS], axes[STX_MAX_DIMS];
-	int rank = sizes_of(c, x, have), n = axes_of(c, axes), k = 0;
+	int rank = onnx_sizes(c, x, have), n = axes_of(c, axes), k = 0;
 	uint32_t added = 0;
 	if (c->err)
 		return c->err;
@@ -345,7 +330,7 @@ static stx_err map_expand(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	int64_t have[STX_MAX_DIMS], want[STX_MAX_DIMS];
-	int rank = sizes_of(c, x, have);
+	int rank = onnx_sizes(c, x, have);
 	int n = onnx_known_ints(c, onnx_in(c, 1), "the shape", want, STX_MAX_DIMS);
 	if (c->err)
 		return c->err;
@@ -364,7 +349,7 @@ static stx_err map_tile(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	int64_t have[STX_MAX_DIMS], times[STX_MAX_DIMS], wide[STX_MAX_DIMS], grown[STX_MAX_DIMS];
-	int rank = sizes_of(c, x, have);
+	int rank = onnx_sizes(c, x, have);
 	int n = onnx_known_ints(c, onnx_in(c, 1), "the repeats", times, STX_MAX_DIMS);
 	if (c->err)
 		return c->err;
@@ -493,163 +478,6 @@ static stx_err map_slice(struct onnx *c, V *out)
 	return c->err;
 }
 
-/* ---- indices ---- */
-
-static stx_err map_gather(struct onnx *c, V *out)
-{
-	V x = onnx_in(c, 0), index = onnx_in(c, 1);
-	out[0] = onnx_index_select(c, x, onnx_axis(c, onnx_int(c, "axis", 0), onnx_rank(x)), index);
-	return c->err;
-}
-
-static stx_err map_gather_elements(struct onnx *c, V *out)
-{
-	V x = onnx_in(c, 0), index = onnx_in(c, 1);
-	int axis = onnx_axis(c, onnx_int(c, "axis", 0), onnx_rank(x));
-	if (c->err)
-		return c->err;
-	V i = onnx_wrap_index(c, index, onnx_dim(c, x, axis));
-	if (c->err)
-		return c->err;
-	struct stx_arg args[3] = { stx_arg_tensor(x), stx_arg_int(c->g, axis), stx_arg_tensor(i) };
-	out[0] = onnx_call(c, STX_OP_GATHER, args, 3);
-	return c->err;
-}
-
-/* Index tuples become flat row numbers of the data viewed as [batch * indexed dims, rest]. */
-static stx_err map_gather_nd(struct onnx *c, V *out)
-{
-	V x = onnx_in(c, 0), index = onnx_in(c, 1);
-	int64_t have[STX_MAX_DIMS], isz[STX_MAX_DIMS], want[STX_MAX_DIMS];
-	int rank = sizes_of(c, x, have), irank = sizes_of(c, index, isz);
-	int batch = (int)onnx_int(c, "batch_dims", 0), n = 0;
-	if (c->err)
-		return c->err;
-	if (irank < 1 || batch < 0 || batch >= irank || batch + isz[irank - 1] > rank)
-		return onnx_fail(c, STX_E_INVALID,
-				 "indices of length %lld do not fit a rank %d input",
-				 irank ? (long long)isz[irank - 1] : 0, rank);
-	int k = (int)isz[irank - 1];
-	int64_t nb = product(have, 0, batch), per = product(have, batch, batch + k);
-	int64_t tuples = product(isz, batch, irank - 1), rest = product(have, batch + k, rank);
-	int64_t rows[2] = { nb * per, rest }, flat[3] = { nb, tuples, k }, bcol[2] = { nb, 1 };
-	V i3 = onnx_view(c, onnx_cast(c, index, STX_I64), flat, 3);
-	V row = onnx_2(c, STX_OP_MUL, onnx_view(c, onnx_arange(c, 0, nb, 1, STX_I64), bcol, 2),
-		       onnx_number(c, (double)per, STX_I64));
-	for (int d = 0; d < k && !c->err; d++) {
-		int64_t col[2] = { nb, tuples };
-		V i = onnx_view(c, onnx_slice(c, i3, 2, d, d + 1, 1), col, 2);
-		i = onnx_wrap_index(c, i, have[batch + d]);
-		int64_t stride = product(have, batch + d + 1, batch + k);
-		row = onnx_2(c, STX_OP_ADD, row,
-			     onnx_2(c, STX_OP_MUL, i, onnx_number(c, (double)stride, STX_I64)));
-	}
-	for (int d = 0; d < irank - 1; d++)
-		want[n++] = isz[d];
-	for (int d = batch + k; d < rank && n < STX_MAX_DIMS; d++)
-		want[n++] = have[d];
-	int64_t count = nb * tuples;
-	V r = onnx_index_select(
-		c, onnx_view(c, x, rows, 2), 0,
-		onnx_view(c, onnx_expand(c, row, (int64_t[]){ nb, tuples }, 2), &count, 1));
-	out[0] = onnx_view(c, r, want, n);
-	return c->err;
-}
-
-/* ---- padding ---- */
-
-/* Source positions along one axis for edge, reflect and wrap padding; lo and hi may be negative
- * (cropping). */
-static int pad_indices(struct onnx *c, const char *mode, int64_t n, int64_t lo, int64_t hi,
-		       V *index)
-{
-	int64_t total = n + lo + hi;
-	if (total < 0 || total > STX_FOLD_MAX_ELEMS || n == 0) {
-		onnx_fail(c, STX_E_UNSUPPORTED, "padding of mode %s to %lld elements", mode,
-			  (long long)total);
-		return 0;
-	}
-	int64_t *at = STX_NEW_ARRAY(c->arena, int64_t, (size_t)total + 1);
-	if (!at)
-		return 0;
-	for (int64_t i = 0; i < total; i++) {
-		int64_t p = i - lo;
-		if (!strcmp(mode, "edge"))
-			p = p < 0 ? 0 : p >= n ? n - 1 : p;
-		else if (!strcmp(mode, "wrap"))
-			p = ((p % n) + n) % n;
-		else if (n == 1)
-			p = 0;
-		else {
-			int64_t period = 2 * (n - 1);
-			p = ((p % period) + period) % period;
-			p = p >= n ? period - p : p;
-		}
-		at[i] = p;
-	}
-	*index = onnx_ints_const(c, at, (int)total);
-	return !c->err;
-}
-
-static stx_err map_pad(struct onnx *c, V *out)
-{
-	V x = onnx_in(c, 0);
-	const char *mode = onnx_str(c, "mode", "constant");
-	int64_t pads[2 * STX_MAX_DIMS], axes[STX_MAX_DIMS], lo[STX_MAX_DIMS] = { 0 },
-							    hi[STX_MAX_DIMS] = { 0 };
-	const int64_t *attr;
-	int rank = onnx_rank(x), n, naxes = rank;
-	for (int i = 0; i < rank; i++)
-		axes[i] = i;
-	struct stx_arg value = onnx_is_float(x) ? stx_arg_scalar_f(0) : stx_arg_scalar_i(0);
-	if (c->opset < 11) {
-		n = onnx_ints(c, c->opset < 2 ? "paddings" : "pads", &attr);
-		if (n != 2 * rank)
-			return onnx_fail(c, STX_E_INVALID,
-					 "attribute pads does not have %d numbers", 2 * rank);
-		memcpy(pads, attr, (size_t)n * sizeof *pads);
-		value = stx_arg_scalar_f(onnx_float(c, "value", 0));
-	} else {
-		n = onnx_known_ints(c, onnx_in(c, 1), "the pads", pads, 2 * STX_MAX_DIMS);
-		if (onnx_has(c, 2) &&
-		    !onnx_known_scalar(c, onnx_in(c, 2), "the padding value", &value))
-			return c->err;
-		if (onnx_has(c, 3))
-			naxes = onnx_known_ints(c, onnx_in(c, 3), "the axes", axes, STX_MAX_DIMS);
-	}
-	if (!c->err && n != 2 * naxes)
-		return onnx_fail(c, STX_E_INVALID, "%d pads for %d axes", n, naxes);
-	for (int i = 0; i < naxes && !c->err; i++) {
-		int a = onnx_axis(c, axes[i], rank);
-		lo[a] = pads[i];
-		hi[a] = pads[naxes + i];
-	}
-	if (c->err)
-		return c->err;
-	if (!strcmp(mode, "constant")) {
-		int64_t last_first[2 * STX_MAX_DIMS];
-		for (int i = 0; i < rank; i++) {
-			last_first[2 * i] = lo[rank - 1 - i];
-			last_first[2 * i + 1] = hi[rank - 1 - i];
-		}
-		struct stx_arg args[3] = { stx_arg_tensor(x),
-					   stx_arg_ints(c->g, last_first, 2 * (uint32_t)rank),
-					   value };
-		out[0] = onnx_call(c, STX_OP_PAD, args, 3);
-		return c->err;
-	}
-	if (strcmp(mode, "edge") && strcmp(mode, "reflect") && strcmp(mode, "wrap"))
-		return onnx_unsupported_attr(c, "mode", mode);
-	for (int i = 0; i < rank && !c->err; i++) {
-		V index = NO_V;
-		if ((lo[i] || hi[i]) &&
-		    pad_indices(c, mode, onnx_dim(c, x, i), lo[i], hi[i], &index))
-			x = onnx_index_select(c, x, i, index);
-	}
-	out[0] = x;
-	return c->err;
-}
-
 /* ---- rearrangements ---- */
 
 static stx_err map_depth_to_space(struct onnx *c, V *out)
@@ -657,7 +485,7 @@ static stx_err map_depth_to_space(struct onnx *c, V *out)
 	V x = onnx_in(c, 0);
 	int64_t s[STX_MAX_DIMS], b = onnx_int(c, "blocksize", 0);
 	const char *mode = onnx_str(c, "mode", "DCR");
-	if (sizes_of(c, x, s) != 4 && !c->err)
+	if (onnx_sizes(c, x, s) != 4 && !c->err)
 		return onnx_fail(c, STX_E_INVALID, "the input must have rank 4");
 	if (!c->err && (b < 1 || s[1] % (b * b)))
 		return onnx_fail(c, STX_E_INVALID, "blocksize %lld does not divide the channels",
@@ -677,7 +505,7 @@ static stx_err map_space_to_depth(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	int64_t s[STX_MAX_DIMS], b = onnx_int(c, "blocksize", 0);
-	if (sizes_of(c, x, s) != 4 && !c->err)
+	if (onnx_sizes(c, x, s) != 4 && !c->err)
 		return onnx_fail(c, STX_E_INVALID, "the input must have rank 4");
 	if (!c->err && (b < 1 || s[2] % b || s[3] % b))
 		return onnx_fail(c, STX_E_INVALID, "blocksize %lld does not divide the image",
@@ -709,10 +537,6 @@ const struct onnx_mapping onnx_shape_map[] = {
 	{ "Concat", map_concat, 0 },
 	{ "Split", map_split, 0 },
 	{ "Slice", map_slice, 0 },
-	{ "Gather", map_gather, 0 },
-	{ "GatherElements", map_gather_elements, 0 },
-	{ "GatherND", map_gather_nd, 0 },
-	{ "Pad", map_pad, 0 },
 	{ "DepthToSpace", map_depth_to_space, 0 },
 	{ "SpaceToDepth", map_space_to_depth, 0 },
 	{ NULL, NULL, 0 },

@@ -25,13 +25,17 @@ static void read_ints(struct onnx *c, const char *name, int n, int64_t least, in
 {
 	const int64_t *v;
 	int have = onnx_ints(c, name, &v);
+	int ok = have == n || (have < 0 && otherwise >= least);
+	for (int i = 0; i < n && ok; i++) {
+		out[i] = have < 0 ? otherwise : v[i];
+		ok = out[i] >= least && out[i] <= INT32_MAX;
+	}
+	if (ok)
+		return;
 	for (int i = 0; i < n; i++)
-		out[i] = have < 0 ? otherwise : i < have ? v[i] : least - 1;
-	for (int i = 0; i < n && !c->err; i++)
-		if ((have >= 0 && have != n) || out[i] < least || out[i] > INT32_MAX)
-			onnx_fail(c, STX_E_INVALID,
-				  "attribute %s does not have %d numbers of at least %lld", name, n,
-				  (long long)least);
+		out[i] = least;
+	onnx_fail(c, STX_E_INVALID, "attribute %s does not have %d numbers of at least %lld", name,
+		  n, (long long)least);
 }
 
 /* SAME_UPPER and SAME_LOWER: as many outputs as strides fit; the odd one out goes behind or in
@@ -297,8 +301,8 @@ static V times(struct onnx *c, V a, int64_t k)
 static V onnx_indices(struct onnx *c, V flat, V x, const struct window *w, const int64_t *lo,
 		      const int64_t *padded)
 {
-	int64_t stride[SPATIAL], area = 1, nc[SPATIAL + 2], n = onnx_dim(c, x, 0),
-				 ch = onnx_dim(c, x, 1);
+	int64_t stride[SPATIAL] = { 0 }, area = 1, nc[SPATIAL + 2], n = onnx_dim(c, x, 0),
+		ch = onnx_dim(c, x, 1);
 	int column = onnx_int(c, "storage_order", 0) != 0;
 	for (int i = 0; i < w->k; i++) {
 		int d = column ? i : w->k - 1 - i;
@@ -332,7 +336,7 @@ static stx_err map_max_pool(struct onnx *c, V *out)
 {
 	static const int64_t none[SPATIAL];
 	V x = onnx_in(c, 0), y = x;
-	int64_t asked[SPATIAL], padded[SPATIAL];
+	int64_t asked[SPATIAL], padded[SPATIAL] = { 0 };
 	enum stx_dtype t = onnx_dtype(x);
 	struct window w;
 	if (!read_window(c, x, NULL, &w))

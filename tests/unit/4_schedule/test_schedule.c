@@ -133,7 +133,7 @@ static char *transpose_add(int64_t rows, int64_t cols, int64_t *grid)
 	for (int64_t i = 0; i < rows; i++)
 		for (int64_t j = 0; j < cols; j++)
 			assert_true(out[i * cols + j] == in[0][i * cols + j] + in[1][j * rows + i]);
-	*grid = kernel_eval_grid(s->kernels.at[0], NULL);
+	*grid = stx_kernel_grid_points(s->kernels.at[0], NULL);
 	char *text = kernel_text(s->kernels.at[0]);
 	free(in[0]);
 	free(in[1]);
@@ -364,12 +364,12 @@ static void test_schedule_dynamic_kernel_runs_for_each_size(void **state)
 		int64_t n = s * 128, elems[2] = { n, n };
 		float *in = malloc((size_t)n * 4), *out = calloc((size_t)n, 4);
 		void *buffers[2] = { in, out };
-		const char *why = NULL;
+		struct stx_diag d = { 0 };
 		for (int64_t i = 0; i < n; i++)
 			in[i] = (float)i;
-		assert_int_equal(
-			kernel_eval(k, buffers, elems, &s, NULL, 0, kernel_eval_grid(k, &s), &why),
-			0);
+		assert_int_equal(stx_kernel_evaluate(k, buffers, elems, &s, NULL, 0,
+						     stx_kernel_grid_points(k, &s), &d),
+				 0);
 		for (int64_t i = 0; i < n; i++)
 			assert_true(out[i] == 2 * (float)i);
 		free(in);

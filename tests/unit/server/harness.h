@@ -311,6 +311,27 @@ MAYBE_UNUSED static void assert_error(const struct reply *r, stx_err code)
 			 stx_err_name(code), r->e->error->text);
 }
 
+MAYBE_UNUSED static void compile_ok(int fd, uint64_t id, const char *graph)
+{
+	struct reply r = compile_graph(fd, id, graph);
+	assert_answer(&r);
+	reply_free(&r);
+}
+
+/* The Pong. */
+MAYBE_UNUSED static struct reply ping(int fd)
+{
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	Stx__Ping q = STX__PING__INIT;
+	e.msg_case = STX__ENVELOPE__MSG_PING;
+	e.ping = &q;
+	client_send(fd, &e, NULL, 0);
+	struct reply r = receive_final(fd);
+	assert_non_null(r.e);
+	assert_int_equal(r.e->msg_case, STX__ENVELOPE__MSG_PONG);
+	return r;
+}
+
 /* Value of a counter, UINT64_MAX when there is none of the name. */
 MAYBE_UNUSED static uint64_t stat_of(int fd, const char *name)
 {
@@ -330,5 +351,19 @@ MAYBE_UNUSED static uint64_t stat_of(int fd, const char *name)
 	reply_free(&r);
 	return v;
 }
+
+/* The program's one daemon and the graph that most tests compile. */
+MAYBE_UNUSED static struct harness h;
+MAYBE_UNUSED static const char two_kernels[] = "name in out\nkernel a\nkernel b\nkernel a\n";
+
+MAYBE_UNUSED static int teardown(void **state)
+{
+	(void)state;
+	if (h.pid)
+		harness_stop(&h);
+	harness_remove(&h);
+	return 0;
+}
+#define T(name) cmocka_unit_test_teardown(name, teardown)
 
 #endif

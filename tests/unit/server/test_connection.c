@@ -5,25 +5,12 @@
 #include <dirent.h>
 #include <sys/resource.h>
 
-static struct harness h;
-
-static int teardown(void **state)
-{
-	(void)state;
-	if (h.pid)
-		harness_stop(&h);
-	harness_remove(&h);
-	return 0;
-}
-
 static const char graph[] = "name in out\nkernel a\n";
 
 static void assert_alive(void)
 {
 	int fd = client_connect(&h);
-	struct reply r = compile_graph(fd, 1, graph);
-	assert_answer(&r);
-	reply_free(&r);
+	compile_ok(fd, 1, graph);
 	close(fd);
 }
 
@@ -148,9 +135,7 @@ static void test_connection_body_over_budget_is_busy_and_the_stream_goes_on(void
 	assert_error(&r, STX_E_BUSY);
 	assert_non_null(strstr(r.e->error->text, "connection_received"));
 	reply_free(&r);
-	r = compile_graph(fd, 2, graph);
-	assert_answer(&r);
-	reply_free(&r);
+	compile_ok(fd, 2, graph);
 	assert_int_equal(stat_of(fd, "received_bytes"), 0);
 	free(big);
 	close(fd);
@@ -182,9 +167,7 @@ static void test_connection_header_counts_against_the_budget(void **state)
 	struct reply r = client_receive(fd);
 	assert_error(&r, STX_E_BUSY);
 	reply_free(&r);
-	r = compile_graph(fd, 2, graph);
-	assert_answer(&r);
-	reply_free(&r);
+	compile_ok(fd, 2, graph);
 	assert_int_equal(stat_of(fd, "received_bytes"), 0);
 	close(fd);
 }
@@ -220,9 +203,7 @@ static void test_connection_bodies_leave_descriptors_for_others(void **state)
 	assert_error(&r, STX_E_BUSY);
 	assert_non_null(strstr(r.e->error->text, "descriptors"));
 	reply_free(&r);
-	r = compile_graph(fd, 2, graph);
-	assert_answer(&r);
-	reply_free(&r);
+	compile_ok(fd, 2, graph);
 	assert_int_equal(stat_of(fd, "received_bytes"), 0);
 	close(fd);
 }
@@ -238,12 +219,10 @@ static void test_connection_large_body_arrives_in_slices(void **state)
 	big[n] = 0;
 	memcpy(big, graph, sizeof graph - 1);
 	int fd = client_connect(&h);
-	struct reply r = compile_graph(fd, 1, big);
-	assert_answer(&r);
-	reply_free(&r);
+	compile_ok(fd, 1, big);
 	struct ask a = { .graph = big };
 	send_lookup(fd, 2, &a); /* the digest was computed right, slice by slice */
-	r = receive_final(fd);
+	struct reply r = receive_final(fd);
 	assert_answer(&r);
 	assert_true(r.e->answer->hit);
 	reply_free(&r);
@@ -396,9 +375,7 @@ static void test_connection_a_message_for_others_is_refused(void **state)
 	assert_error(&r, STX_E_PROTOCOL);
 	assert_int_equal(r.e->request_id, 4);
 	reply_free(&r);
-	r = compile_graph(fd, 5, graph);
-	assert_answer(&r);
-	reply_free(&r);
+	compile_ok(fd, 5, graph);
 	close(fd);
 }
 
@@ -480,7 +457,6 @@ static void test_connection_zeroing_counters_is_for_the_own_user(void **state)
 	close(fd);
 }
 
-#define T(name) cmocka_unit_test_teardown(name, teardown)
 int main(int argc, char **argv)
 {
 	harness_main(argc, argv);

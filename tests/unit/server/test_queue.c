@@ -24,17 +24,19 @@ static void test_queue_equal_priorities_keep_their_order(void **state)
 	stx__jobq_free(&q);
 }
 
-static void test_queue_raised_job_comes_first_and_lowering_is_ignored(void **state)
+static void test_queue_ranked_job_moves_up_and_down(void **state)
 {
 	(void)state;
 	struct stx__jobq q = { 0 };
 	struct stx__queued e[3] = { 0 };
 	for (int i = 0; i < 3; i++)
 		stx__jobq_push(&q, &e[i], 0);
-	stx__jobq_raise(&q, &e[2], 5);
+	stx__jobq_rank(&q, &e[2], 5);
 	assert_ptr_equal(stx__jobq_top(&q), &e[2]);
-	stx__jobq_raise(&q, &e[2], 1);
-	assert_int_equal(e[2].priority, 5);
+	stx__jobq_rank(&q, &e[0], 1);
+	stx__jobq_rank(&q, &e[2], 0);
+	assert_ptr_equal(stx__jobq_top(&q), &e[0]);
+	assert_int_equal(e[2].priority, 0);
 	stx__jobq_free(&q);
 }
 
@@ -74,7 +76,7 @@ static void test_queue_random_operations_match_a_scan(void **state)
 		} else if (op == 0) {
 			stx__jobq_remove(&q, x);
 		} else {
-			stx__jobq_raise(&q, x, (uint32_t)(rand() % 12));
+			stx__jobq_rank(&q, x, (uint32_t)(rand() % 12));
 		}
 		struct stx__queued *best = NULL;
 		uint32_t n = 0;
@@ -97,7 +99,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_queue_equal_priorities_keep_their_order),
-		cmocka_unit_test(test_queue_raised_job_comes_first_and_lowering_is_ignored),
+		cmocka_unit_test(test_queue_ranked_job_moves_up_and_down),
 		cmocka_unit_test(test_queue_requeued_job_keeps_its_place),
 		cmocka_unit_test(test_queue_random_operations_match_a_scan),
 	};

@@ -1,4 +1,7 @@
-/* kernel_eval.c: reference interpreter of kernel IR. */
+/* kernel_eval.c: reference interpreter of kernel IR.
+ *
+ * One scalar at a time; every accumulator keeps its 64 lanes and its stack of chunks. An access
+ * outside a buffer is INTERNAL: the builder made a wrong kernel. */
 #include "kernel_eval.h"
 
 #include <math.h>
@@ -307,67 +310,76 @@ static void run(struct eval *e, uint32_t from, uint32_t to)
 	}
 }
 
-static void prepare(struct eval *e)
+static int bind_symbols(struct eval *e)
 {
+	for (uint32_t i = 0; i < e->k->scalars.n; i++)
+		if (e->k->scalars.at[i] >= e->nsyms)
+			e->nsyms = e->k->scalars.at[i] + 1;
+	if (!(e->syms = calloc(e->nsyms + 1, sizeof *e->syms)))
+		return -1;
+	for (uint32_t i = 0; i < e->k->scalars.n; i++)
+		e->syms[e->k->scalars.at[i]] = e->scalars[i];
+	return 0;
+}
+
+/* 0, or -1 without memory. */
+static int prepare(struct eval *e)
+{
+	uint32_t n = e->k->insts.n + 1;
+	e->value = calloc(n, sizeof *e->value);
+	e->acc = calloc(n, sizeof(struct acc *));
+	e->end_of = calloc(n, sizeof *e->end_of);
+	e->indirects = calloc(n, sizeof *e->indirects);
+	if (!e->value || !e->acc || !e->end_of || !e->indirects || bind_symbols(e))
+		return -1;
 	uint32_t open[STX_KERNEL_MAX_LOOPS], depth = 0;
-	for (uint32_t n = 0; n < e->k->insts.n; n++) {
+	for (n = 0; n < e->k->insts.n; n++) {
 		const struct stx_kinst *i = &e->k->insts.at[n];
 		if (i->op == STX_K_LOOP)
 			open[depth++] = n;
 		else if (i->op == STX_K_END)
 			e->end_of[open[--depth]] = n;
-		else if (i->op == STX_K_ACC)
-			e->acc[n] = calloc(1, sizeof *e->acc[n]);
 		else if (i->op == STX_K_UPDATE)
 			e->acc[i->a]->inner = open[depth - 1];
+		else if (i->op == STX_K_ACC && !(e->acc[n] = calloc(1, sizeof *e->acc[n])))
+			return -1;
 	}
-	for (uint32_t i = 0; i < e->k->scalars.n; i++)
-		if (e->k->scalars.at[i] >= e->nsyms)
-			e->nsyms = e->k->scalars.at[i] + 1;
-	e->syms = calloc(e->nsyms + 1, sizeof *e->syms);
-	for (uint32_t i = 0; i < e->k->scalars.n; i++)
-		e->syms[e->k->scalars.at[i]] = e->scalars[i];
+	return 0;
 }
 
-int64_t kernel_eval_grid(const struct stx_kernel *k, const int64_t *scalars)
+int64_t stx_kernel_grid_points(const struct stx_kernel *k, const int64_t *scalars)
 {
 	struct eval e = { .k = k, .scalars = scalars };
-	for (uint32_t i = 0; i < k->scalars.n; i++)
-		if (k->scalars.at[i] >= e.nsyms)
-			e.nsyms = k->scalars.at[i] + 1;
-	e.syms = calloc(e.nsyms + 1, sizeof *e.syms);
-	for (uint32_t i = 0; i < k->scalars.n; i++)
-		e.syms[k->scalars.at[i]] = scalars[i];
-	int64_t n = index_of(&e, k->grid);
+	int64_t n = bind_symbols(&e) ? -1 : index_of(&e, k->grid);
 	free(e.syms);
-	return n;
+	return e.why ? -1 : n;
 }
 
-int kernel_eval(const struct stx_kernel *k, void *const *buffers, const int64_t *elems,
-		const int64_t *scalars, struct stx_bounds_record *bounds, int64_t begin,
-		int64_t end, const char **why)
+stx_err stx_kernel_evaluate(const struct stx_kernel *k, void *const *buffers, const int64_t *elems,
+			    const int64_t *scalars, struct stx_bounds_record *bounds, int64_t begin,
+			    int64_t end, struct stx_diag *d)
 {
 	struct eval e = {
 		.k = k, .buffers = buffers, .elems = elems, .scalars = scalars, .bounds = bounds
 	};
-	uint32_t n = k->insts.n + 1;
-	e.value = calloc(n, sizeof *e.value);
-	e.acc = calloc(n, sizeof(struct acc *));
-	e.end_of = calloc(n, sizeof *e.end_of);
-	e.indirects = calloc(n, sizeof *e.indirects);
-	prepare(&e);
-	for (int64_t g = begin; g < end && !e.why; g++) {
+	for (uint32_t i = 0; i < k->insts.n; i++)
+		if (k->insts.at[i].op == STX_K_ACC && k->insts.at[i].flags == STX_MONOID_WELFORD)
+			return stx_fail(d, STX_E_UNSUPPORTED, "kernel", k->name,
+					"the interpreter of kernels has no Welford accumulators");
+	stx_err err = prepare(&e) ? stx_fail(d, STX_E_NOMEM, "kernel", k->name, "out of memory")
+				  : STX_E_OK;
+	for (int64_t g = begin; !err && g < end && !e.why; g++) {
 		e.vars[0] = g;
 		run(&e, 0, k->insts.n);
 	}
-	for (uint32_t i = 0; i < n; i++)
+	if (!err && e.why)
+		err = stx_fail(d, STX_E_INTERNAL, "kernel", k->name, "%s", e.why);
+	for (uint32_t i = 0; e.acc && i < k->insts.n; i++)
 		free(e.acc[i]);
 	free(e.acc);
 	free(e.value);
 	free(e.end_of);
 	free(e.indirects);
 	free(e.syms);
-	if (why)
-		*why = e.why;
-	return e.why ? -1 : 0;
+	return err;
 }

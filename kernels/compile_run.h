@@ -1,0 +1,56 @@
+/* compile_run.h
+ * one call of the compiler and its passes, for the files of this folder only. */
+#ifndef STX_COMPILE_RUN_H
+#define STX_COMPILE_RUN_H
+
+#include "codegen.h"
+#include "compile.h"
+#include "import.h"
+#include "schedule.h"
+
+struct stx_compiler {
+	struct stx_llvm *llvm;
+	struct stx_digest fingerprint;
+};
+
+/* One call: what the passes read and write, in the order they fill it. */
+struct run {
+	struct stx_arena *arena;
+	struct stx_diag *d;
+	const struct stx_source *source;
+	const struct stx_compile_options *options;
+	struct stx_span text; /* canonical graph, input of PLAN */
+	struct stx_import_result imported;
+	struct stx_graph *graph;
+	struct stx_digest digest;
+	struct stx_loops *loops;
+	struct stx_schedule *schedule;
+	struct stx_bytes plan; /* freed with the run */
+	struct stx_stage_time stages[STX_MAX_STAGES];
+	uint32_t nstages;
+};
+
+enum which_run { KEY, PLAN };
+enum pass_class { NONE, BIT, TOL };
+
+struct pass {
+	enum which_run run;
+	const char *name;
+	enum pass_class class;
+	const char *stage; /* shown by `stax dump` after this pass, or NULL */
+	stx_err (*fn)(struct run *);
+};
+extern const struct pass stx__passes[]; /* pass.def, in order */
+extern const unsigned stx__npasses;
+
+/* Fills r and makes its arena; stx__run_close frees what the passes made. */
+stx_err stx__run_open(struct run *r, const struct stx_compile_options *o, struct stx_diag *d);
+void stx__run_close(struct run *r);
+/* Runs the passes of one run, up to and including the one whose product is `until` (NULL: all). */
+stx_err stx__run_passes(struct run *r, enum which_run which, const char *until);
+/* Kernel IR as text -> an object, or what is before it. */
+stx_err stx__emit_text(struct stx_compiler *c, struct stx_span ir,
+		       const struct stx_compile_options *o, enum stx_emit_stage stage,
+		       struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d);
+
+#endif

@@ -1,0 +1,122 @@
+/* inspect.c: the compiler for tools: the product of one stage as text, the oracle's results. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "compile.h"
+#include "compile_run.h"
+#include "passes.h"
+#include "plan.h"
+#include "ref.h"
+
+static stx_err dump_kernels(struct stx_compiler *c, struct run *r, const char *stage,
+			    struct stx_bytes *out, struct stx_diag *d)
+{
+	int text = !strcmp(stage, "kernels");
+	enum stx_emit_stage what = !strcmp(stage, "source") ? STX_EMIT_LLVM_IR
+				   : !strcmp(stage, "llvm") ? STX_EMIT_OPTIMIZED_IR
+							    : STX_EMIT_ASM;
+	stx_err e = STX_E_OK;
+	for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++) {
+		struct stx_emit_info info;
+		struct stx_bytes ir = { 0 };
+		if (text) {
+			e = stx_kernel_print(r->schedule->kernels.at[i], out);
+		} else {
+			stx_bytes_printf(out, "; ---- %s ----\n", r->schedule->kernels.at[i]->name);
+			e = stx_kernel_print(r->schedule->kernels.at[i], &ir);
+			if (!e)
+				e = stx__emit_text(c, (struct stx_span){ ir.at, ir.n }, r->options,
+						   what, out, &info, d);
+		}
+		stx_bytes_puts(out, "\n");
+		stx_bytes_free(&ir);
+	}
+	return e;
+}
+
+static stx_err dump_product(struct stx_compiler *c, struct run *r, const char *stage,
+			    struct stx_bytes *out, struct stx_diag *d)
+{
+	if (!strcmp(stage, "graph") || !strcmp(stage, "basis") || !strcmp(stage, "primitives"))
+		return stx_graph_print(r->graph, out);
+	if (!strcmp(stage, "loops"))
+		return stx_loops_print(r->loops, out);
+	if (!strcmp(stage, "plan"))
+		return stx_plan_print((struct stx_span){ r->plan.at, r->plan.n }, out, d);
+	return dump_kernels(c, r, stage, out, d);
+}
+
+static int known_stage(const char *stage, const char **until)
+{
+	static const char *const emitted[] = { "source", "llvm", "asm" };
+	for (unsigned i = 0; i < stx__npasses; i++)
+		if (stx__passes[i].stage && !strcmp(stx__passes[i].stage, stage)) {
+			*until = stx__passes[i].stage;
+			return 1;
+		}
+	*until = "kernels";
+	for (unsigned i = 0; i < sizeof emitted / sizeof *emitted; i++)
+		if (!strcmp(emitted[i], stage))
+			return 1;
+	return 0;
+}
+
+stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
+			 const struct stx_compile_options *o, const char *stage, const char *format,
+			 struct stx_bytes *out, struct stx_diag *d)
+{
+	struct run r;
+	struct stx_bytes text = { 0 };
+	const char *until;
+	if (!known_stage(stage, &until))
+		return stx_fail(d, STX_E_USAGE, "dump", NULL,
+				"stage '%s' is unknown; CPU targets have graph, basis, primitives, "
+				"loops, kernels, "
+				"plan, source, llvm, asm",
+				stage);
+	if (strcmp(format, "text"))
+		return stx_fail(d, STX_E_UNSUPPORTED, "dump", NULL,
+				"format '%s' is not offered; use text", format);
+	stx_err e = stx__run_open(&r, o, d);
+	if (e)
+		return e;
+	r.source = s;
+	e = stx__run_passes(&r, KEY, until);
+	int in_key = !strcmp(until, "graph") || !strcmp(until, "basis");
+	if (!e && !in_key) {
+		e = stx_graph_print(r.graph, &text);
+		r.text = (struct stx_span){ text.at, text.n };
+		if (!e)
+			e = stx__run_passes(&r, PLAN, until);
+	}
+	if (!e)
+		e = dump_product(c, &r, stage, out, d);
+	stx_bytes_free(&text);
+	stx__run_close(&r);
+	return e;
+}
+
+stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tensor *inputs,
+			      uint32_t ninputs, struct stx_tensor *outputs, uint32_t *noutputs,
+			      struct stx_diag *d)
+{
+	struct run r;
+	struct stx_compile_options o = { .target = "cpu:x86-64-v2" };
+	stx_err e = stx__run_open(&r, &o, d);
+	if (e)
+		return e;
+	r.source = s;
+	e = stx__run_passes(&r, KEY, "graph");
+	if (!e)
+		e = stx_graph_verify(r.graph, d);
+	if (!e && r.graph->outputs.n > *noutputs)
+		e = stx_fail(d, STX_E_TOO_LARGE, "reference", NULL,
+			     "the graph has %u outputs, room for %u", r.graph->outputs.n,
+			     *noutputs);
+	if (!e) {
+		*noutputs = r.graph->outputs.n;
+		e = stx_ref_evaluate(r.graph, inputs, ninputs, outputs, 0, d);
+	}
+	stx__run_close(&r);
+	return e;
+}

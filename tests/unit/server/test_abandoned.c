@@ -1,0 +1,203 @@
+/* test_abandoned.c: compiles that nobody waits for any more must not hold a worker that somebody
+ * wants. */
+#include "harness.h"
+
+static void wait_for(int fd, const char *stat, uint64_t value)
+{
+	for (int i = 0; i < 1500 && stat_of(fd, stat) != value; i++)
+		usleep(10000);
+	assert_int_equal(stat_of(fd, stat), value);
+}
+
+/* A client sends graph and leaves once a worker runs its kernel. */
+static void leave_while_it_runs(int watcher, const char *graph, uint64_t compiled_before)
+{
+	struct ask a = { .graph = graph, .progress = 1 };
+	int fd = client_connect(&h);
+	send_compile(fd, 1, &a);
+	for (;;) { /* until the plan is made */
+		struct reply r = client_receive(fd);
+		assert_non_null(r.e);
+		assert_int_equal(r.e->msg_case, STX__ENVELOPE__MSG_PROGRESS);
+		int planned = !strcmp(r.e->progress->stage, "kernels");
+		reply_free(&r);
+		if (planned)
+			break;
+	}
+	wait_for(watcher, "workers_busy", 1);
+	assert_int_equal(stat_of(watcher, "kernels_compiled"), compiled_before);
+	close(fd);
+	wait_for(watcher, "connections", 1);
+}
+
+static void assert_not_stored(int fd, const char *graph)
+{
+	struct ask a = { .graph = graph };
+	send_lookup(fd, 99, &a);
+	struct reply r = receive_final(fd);
+	assert_answer(&r);
+	assert_true(r.e->answer->need_body);
+	reply_free(&r);
+}
+
+static void test_abandoned_request_that_waits_for_a_worker_is_dropped(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "workers=1", "abandoned=60000", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h), other = client_connect(&h);
+	compile_ok(fd, 1, two_kernels); /* workers are up */
+	struct ask busy = { .graph = "name i o\nkernel sleep 1500 long\n" };
+	struct ask gone = { .graph = "name i o\nkernel never\n" };
+	send_compile(fd, 2, &busy);
+	wait_for(other, "workers_busy", 1);
+	int leaver = client_connect(&h);
+	send_compile(leaver, 3, &gone);
+	wait_for(other, "queued", 1);
+	close(leaver);
+	wait_for(other, "queued", 0);
+	assert_int_equal(stat_of(other, "abandoned"), 1);
+	struct reply r = receive_final(fd);
+	assert_answer(&r);
+	reply_free(&r);
+	wait_for(other, "flights", 0);
+	assert_int_equal(stat_of(other, "kernels_compiled"), 3);
+	assert_int_equal(stat_of(other, "restarts"), 0);
+	assert_not_stored(other, gone.graph);
+	close(fd);
+	close(other);
+}
+
+static void test_abandoned_compile_that_hangs_is_stopped_long_before_its_deadline(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "workers=1", "abandoned=200", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h);
+	compile_ok(fd, 1, two_kernels);
+	leave_while_it_runs(fd, "name i o\nkernel spin\n", 2);
+	wait_for(fd, "workers_busy", 0);
+	assert_int_equal(stat_of(fd, "abandoned"), 1);
+	assert_int_equal(stat_of(fd, "flights"), 0);
+	compile_ok(fd, 2, "name i o\nkernel after\n");
+	assert_int_equal(stat_of(fd, "quarantined"), 0);
+	close(fd);
+}
+
+static void test_abandoned_key_job_that_hangs_is_stopped(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "workers=1", "abandoned=200", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h), leaver = client_connect(&h);
+	compile_ok(fd, 1, two_kernels);
+	struct ask a = { .graph = "name i o\ndo key spin\n" };
+	send_compile(leaver, 1, &a);
+	wait_for(fd, "workers_busy", 1);
+	close(leaver);
+	wait_for(fd, "workers_busy", 0);
+	assert_int_equal(stat_of(fd, "abandoned"), 1);
+	compile_ok(fd, 2, "name i o\nkernel after\n");
+	close(fd);
+}
+
+static void test_abandoned_compile_yields_its_worker_to_who_waits(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "workers=1", "abandoned=3000000", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h);
+	compile_ok(fd, 1, two_kernels);
+	leave_while_it_runs(fd, "name i o\nkernel spin\n", 2);
+	struct ask a = { .graph = "name i o\nkernel wanted\n", .deadline_ms = 20000 };
+	send_compile(fd, 2, &a);
+	struct reply r = receive_final(fd);
+	assert_answer(&r);
+	reply_free(&r);
+	assert_int_equal(stat_of(fd, "abandoned"), 1);
+	close(fd);
+}
+
+static void test_abandoned_compile_is_taken_over_by_a_new_request(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "workers=1", "abandoned=500", NULL };
+	static const char graph[] = "name i o\nkernel sleep 1500 x\n";
+	harness_start(&h, settings);
+	int fd = client_connect(&h);
+	compile_ok(fd, 1, two_kernels);
+	leave_while_it_runs(fd, graph, 2);
+	struct ask a = { .graph = graph };
+	send_compile(fd, 2, &a);
+	struct reply r = receive_final(fd);
+	assert_answer(&r);
+	assert_false(r.e->answer->hit);
+	reply_free(&r);
+	assert_int_equal(stat_of(fd, "abandoned"), 0);
+	assert_int_equal(stat_of(fd, "kernels_compiled"), 3);
+	close(fd);
+}
+
+static void test_abandoned_compile_leaves_a_shared_kernel_to_the_other(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "workers=1", "abandoned=0", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h), other = client_connect(&h);
+	compile_ok(fd, 1, two_kernels);
+	struct ask a = { .graph = "name i o\nkernel sleep 1200 shared\n" };
+	struct ask b = { .graph = "name i o\nkernel sleep 1200 shared\nkernel other\n" };
+	send_compile(other, 1, &a);
+	wait_for(fd, "workers_busy", 1);
+	send_compile(fd, 2, &b);
+	wait_for(fd, "flights", 2);
+	usleep(50000);
+	close(other);
+	struct reply r = receive_final(fd);
+	assert_answer(&r);
+	reply_free(&r);
+	assert_int_equal(stat_of(fd, "abandoned"), 1);
+	assert_int_equal(stat_of(fd, "restarts"), 0);
+	assert_int_equal(stat_of(fd, "kernels_compiled"), 4);
+	close(fd);
+}
+
+static void test_abandoned_by_cancel_stops_as_well(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "workers=1", "abandoned=0", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h), other = client_connect(&h);
+	compile_ok(fd, 1, two_kernels);
+	struct ask a = { .graph = "name i o\ndo plan spin\n" };
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	Stx__Cancel c = STX__CANCEL__INIT;
+	send_compile(other, 7, &a);
+	wait_for(fd, "workers_busy", 1);
+	e.msg_case = STX__ENVELOPE__MSG_CANCEL;
+	e.cancel = &c;
+	c.request_id = 7;
+	client_send(other, &e, NULL, 0);
+	struct reply r = receive_final(other);
+	assert_error(&r, STX_E_CANCELED);
+	reply_free(&r);
+	wait_for(fd, "workers_busy", 0);
+	assert_int_equal(stat_of(fd, "abandoned"), 1);
+	close(fd);
+	close(other);
+}
+
+int main(int argc, char **argv)
+{
+	harness_main(argc, argv);
+	const struct CMUnitTest tests[] = {
+		T(test_abandoned_request_that_waits_for_a_worker_is_dropped),
+		T(test_abandoned_compile_that_hangs_is_stopped_long_before_its_deadline),
+		T(test_abandoned_key_job_that_hangs_is_stopped),
+		T(test_abandoned_compile_yields_its_worker_to_who_waits),
+		T(test_abandoned_compile_is_taken_over_by_a_new_request),
+		T(test_abandoned_compile_leaves_a_shared_kernel_to_the_other),
+		T(test_abandoned_by_cancel_stops_as_well),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

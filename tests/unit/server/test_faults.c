@@ -1,0 +1,180 @@
+/* test_faults.c: workers that crash, hang, starve or are killed, and a full disk: only the request
+ * at fault fails. */
+#include "harness.h"
+
+#include <sched.h>
+#include <sys/mount.h>
+
+static void test_faults_a_graph_that_crashes_twice_is_quarantined(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "workers=2", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h);
+	static const char *const graphs[] = { "name i o\ndo key crash\n",
+					      "name i o\ndo plan abort\n",
+					      "name i o\nkernel crash 1\n",
+					      "name i o\ndo link exit 1\n" };
+	for (unsigned i = 0; i < 4; i++) {
+		struct reply r = compile_graph(fd, 1, graphs[i]);
+		assert_error(&r, STX_E_CRASHED);
+		if (i == 0)
+			assert_non_null(strstr(r.e->error->text, "signal 11"));
+		reply_free(&r);
+		r = compile_graph(fd, 2, graphs[i]);
+		assert_error(&r, STX_E_QUARANTINED);
+		reply_free(&r);
+		struct ask a = { .graph = graphs[i] };
+		send_lookup(fd, 3, &a);
+		r = receive_final(fd);
+		assert_error(&r, STX_E_QUARANTINED);
+		reply_free(&r);
+		assert_int_equal(stat_of(fd, "crashes"), 2 * (i + 1));
+	}
+	/* Others are served as before. */
+	compile_ok(fd, 9, two_kernels);
+	assert_int_equal(stat_of(fd, "store_failures"), 0);
+	close(fd);
+}
+
+static void test_faults_deadline_kills_only_its_own_job(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "workers=2", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h);
+	struct ask hang = { .graph = "name i o\nkernel spin\n", .deadline_ms = 300 };
+	send_compile(fd, 1, &hang);
+	struct reply r = compile_graph(fd, 2, two_kernels);
+	assert_answer(&r);
+	assert_int_equal(r.e->request_id, 2);
+	reply_free(&r);
+	r = receive_final(fd);
+	assert_error(&r, STX_E_DEADLINE);
+	assert_int_equal(r.e->request_id, 1);
+	reply_free(&r);
+	assert_int_equal(stat_of(fd, "store_failures"), 0);
+	close(fd);
+}
+
+static void test_faults_memory_limit_is_named_and_not_cached(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "worker-memory=256MiB", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h);
+	struct reply r = compile_graph(fd, 1, "name i o\ndo plan eat 2000\n");
+	assert_error(&r, STX_E_TOO_LARGE);
+	assert_non_null(strstr(r.e->error->text, "256MiB"));
+	reply_free(&r);
+	assert_int_equal(stat_of(fd, "store_failures"), 0);
+	close(fd);
+}
+
+static void test_faults_processor_time_limit_is_named(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "worker-cpu=1", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h);
+	struct reply r = compile_graph(fd, 1, "name i o\ndo plan spin\n");
+	assert_error(&r, STX_E_DEADLINE);
+	assert_non_null(strstr(r.e->error->text, "worker_cpu"));
+	reply_free(&r);
+	close(fd);
+}
+
+static void test_faults_killed_workers_lose_no_request(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "workers=2", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h);
+	struct ask a = { .graph = "name i o\nkernel sleep 400 q\n" };
+	send_compile(fd, 1, &a);
+	usleep(150000);
+	struct reply r = ping(fd);
+	assert_true(r.e->pong->n_worker_pids >= 1);
+	for (size_t i = 0; i < r.e->pong->n_worker_pids; i++)
+		kill((pid_t)r.e->pong->worker_pids[i], SIGKILL);
+	reply_free(&r);
+	r = receive_final(fd);
+	assert_answer(
+		&r); /* tried again on another worker; no quarantine for a kill from outside */
+	reply_free(&r);
+	assert_true(stat_of(fd, "restarts") >= 1);
+	close(fd);
+}
+
+/* A store on a file system of 1 MiB: possible for root and where users have namespaces. */
+static int small_store(void)
+{
+	char dir[96];
+	snprintf(dir, sizeof dir, "%s/cache", h.dir);
+	if (unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS) ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		return -1;
+	mkdir(dir, 0700);
+	return mount("tmpfs", dir, "tmpfs", 0, "size=1m");
+}
+
+static void test_faults_full_disk_returns_the_artifact_unstored(void **state)
+{
+	(void)state;
+	harness_prepare(&h);
+	fflush(NULL);
+	h.pid = fork();
+	if (h.pid == 0) {
+		if (small_store())
+			_exit(77);
+		harness_serve(&h, NULL);
+	}
+	usleep(100000);
+	int status;
+	if (waitpid(h.pid, &status, WNOHANG) == h.pid) {
+		h.pid = 0;
+		assert_int_equal(WEXITSTATUS(status), 77);
+		skip();
+	}
+	int fd = client_connect(&h);
+	struct stx_bytes big = { 0 };
+	stx_bytes_puts(&big, "name i o\nkernel a\n");
+	srand(5);
+	for (int i = 0; i < 3000000; i++) /* hardly compressible lines */
+		stx_bytes_u8(&big, i % 200 ? (uint8_t)('0' + rand() % 75) : '\n');
+	struct reply r = compile_graph(fd, 1, stx_bytes_cstr(&big));
+	assert_answer(&r);
+	assert_false(r.e->answer->stored);
+	assert_string_equal(r.e->answer->path, "");
+	Stx__Fetch q = STX__FETCH__INIT;
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	q.digest = r.e->answer->digest;
+	e.msg_case = STX__ENVELOPE__MSG_FETCH;
+	e.fetch = &q;
+	client_send(fd, &e, NULL, 0);
+	struct reply f = receive_final(fd);
+	assert_non_null(f.e);
+	assert_int_equal(f.e->msg_case, STX__ENVELOPE__MSG_FETCH_REPLY);
+	assert_int_equal(f.body.n, r.e->answer->size_bytes);
+	struct stx_digest d = stx_digest_of(f.body.at, f.body.n);
+	assert_memory_equal(d.b, r.e->answer->digest.data, 32);
+	reply_free(&f);
+	reply_free(&r);
+	assert_int_equal(stat_of(fd, "not_stored"), 1);
+	stx_bytes_free(&big);
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	harness_main(argc, argv);
+	const struct CMUnitTest tests[] = {
+		T(test_faults_a_graph_that_crashes_twice_is_quarantined),
+		T(test_faults_deadline_kills_only_its_own_job),
+		T(test_faults_memory_limit_is_named_and_not_cached),
+		T(test_faults_processor_time_limit_is_named),
+		T(test_faults_killed_workers_lose_no_request),
+		T(test_faults_full_disk_returns_the_artifact_unstored),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
