@@ -22,6 +22,9 @@ typedef int stx__rule_fn(struct stx__build *b, const struct stx_node *n, struct 
 /* decompose_window.c */
 stx__rule_fn stx__rule_max_pool, stx__rule_avg_pool, stx__rule_convolution;
 
+/* decompose_sort.c */
+stx__rule_fn stx__rule_sort, stx__rule_topk, stx__rule_median, stx__rule_rows;
+
 /* decompose_scan.c */
 stx__rule_fn stx__rule_scan;
 

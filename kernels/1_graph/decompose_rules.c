@@ -627,6 +627,12 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_AVG_POOL1D] = stx__rule_avg_pool,
 	[STX_OP_AVG_POOL2D] = stx__rule_avg_pool,
 	[STX_OP_AVG_POOL3D] = stx__rule_avg_pool,
+	[STX_OP_ARGSORT] = stx__rule_sort,
+	[STX_OP_SORT] = stx__rule_sort,
+	[STX_OP_SORT_STABLE] = stx__rule_sort,
+	[STX_OP_TOPK] = stx__rule_topk,
+	[STX_OP_KTHVALUE] = stx__rule_topk,
+	[STX_OP_MEDIAN_DIM] = stx__rule_median,
 };
 
 stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
@@ -643,6 +649,7 @@ stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
 	[STX_OP_SUM_DIM] = reduce_to_bool,
 	[STX_OP_PROD_DIM] = reduce_to_bool,
 	[STX_OP_CONVOLUTION] = stx__rule_convolution,
+	[STX_OP_ARGSORT_STABLE] = stx__rule_rows,
 	[STX_OP_CUMSUM] = stx__rule_scan,
 	[STX_OP_CUMPROD] = stx__rule_scan,
 };

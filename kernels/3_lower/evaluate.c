@@ -207,6 +207,41 @@ static union stx_scalar reduce(struct eval *e)
 	return t == e->b->dtype ? r : stx_prim_eval(STX_P_CAST, e->b->dtype, t, r, r, r);
 }
 
+struct place { /* of a row being sorted */
+	uint64_t key;
+	int64_t at;
+};
+
+static int by_key(const void *p, const void *q)
+{
+	const struct place *a = p, *b = q;
+
+	if (a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	return a->at < b->at ? -1 : a->at > b->at;
+}
+
+/* One row: the positions in the order of their keys. */
+static void sort_row(struct eval *e)
+{
+	const struct stx_buffer *b = e->b;
+	int64_t n = e->sizes[1], first = at_point(e, b->store);
+	struct place *p = STX_NEW_ARRAY(e->arena, struct place, (size_t)n + 1);
+
+	if (!p) {
+		e->err = stx_fail(e->d, STX_E_NOMEM, "evaluate", b->name, "out of memory");
+		return;
+	}
+	for (e->vars[1] = 0; e->vars[1] < n && !e->err; e->vars[1]++) {
+		run_body(e);
+		p[e->vars[1]] = (struct place){ e->value[b->body.result[0]].u, e->vars[1] };
+	}
+	e->vars[1] = 0;
+	qsort(p, (size_t)n, sizeof *p, by_key);
+	for (int64_t i = 0; i < n && !e->err; i++)
+		((int64_t *)e->storage[b->id])[first + i] = p[i].at;
+}
+
 static stx_err run_buffer(struct eval *e)
 {
 	const struct stx_buffer *b = e->b;
@@ -218,6 +253,10 @@ static stx_err run_buffer(struct eval *e)
 	do {
 		union stx_scalar v;
 
+		if (b->def == STX_DEF_SORT) {
+			sort_row(e);
+			continue;
+		}
 		if (b->def == STX_DEF_REDUCTION) {
 			v = reduce(e);
 		} else {
@@ -275,7 +314,7 @@ stx_err stx_handler_evaluate(const struct stx_loops *l, void **buffers, struct s
 				  .syms = syms,
 				  .nsyms = nsyms };
 
-		if (e.b->def == STX_DEF_NONE)
+		if (e.b->def == STX_DEF_NONE || e.b->def == STX_DEF_SCRATCH)
 			continue;
 		e.arena = stx_arena_new(0);
 		err = e.arena ? prepare(&e) : STX_E_NOMEM;

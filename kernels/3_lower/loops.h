@@ -75,7 +75,13 @@ struct stx_layout { /* address of i = offset + sum strides[d]*i[d], in elements 
 };
 
 enum stx_buffer_kind { STX_BUF_INPUT, STX_BUF_CONST, STX_BUF_TEMP, STX_BUF_OUTPUT };
-enum stx_def_kind { STX_DEF_NONE, STX_DEF_POINTWISE, STX_DEF_REDUCTION };
+enum stx_def_kind {
+	STX_DEF_NONE,
+	STX_DEF_POINTWISE,
+	STX_DEF_REDUCTION,
+	STX_DEF_SORT,   /* i64: the stable ascending order of each row's keys */
+	STX_DEF_SCRATCH /* TEMP memory that a sort works in; no body */
+};
 
 struct stx_buffer {
 	uint32_t id;
@@ -87,7 +93,9 @@ struct stx_buffer {
 	struct stx_const_data data; /* CONST */
 	/* Definition of TEMP and OUTPUT buffers: at every point of ranges, store the body's result
 	 * (POINTWISE) or the combination over rranges (REDUCTION). Body variables: 0..nranges-1,
-	 * then the reduction axes. */
+	 * then the reduction axes. SORT: ranges [rows], rranges [n]; the body is one load, of the
+	 * key (u32 or u64) of position r0_0 at element n*i0 + r0_0; the positions are stored from
+	 * element n*i0 on in the order of their keys, equal keys by position. */
 	enum stx_def_kind def;
 	uint32_t nranges, nrranges;
 	const stx_ex *ranges, *rranges;
@@ -98,6 +106,7 @@ struct stx_buffer {
 			  reduction that differ in it share their accumulator in kernels */
 	enum stx_dtype acc; /* accumulator dtype (f32 for half precision) */
 	struct stx_body body;
+	uint32_t scratch[2]; /* SORT: buffers of keys and of i32 positions, [rows, 2, n] */
 	const char *const *origins; /* graph node names (LV-15) */
 	uint32_t norigins;
 	const char *realized_by; /* rule that realised it: "output", "reduction", "reads>4", ...

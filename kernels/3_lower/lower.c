@@ -20,7 +20,7 @@ static stx__rule_fn *const rules[] = {
 	[STX_CAT_INDIRECT] = stx__rule_indirect,
 	[STX_CAT_SCATTER] = NULL,
 	[STX_CAT_PIECEWISE] = stx__rule_piecewise,
-	[STX_CAT_SCAN] = NULL,
+	[STX_CAT_SCAN] = stx__rule_order,
 	[STX_CAT_CONTRACT] = stx__rule_contract,
 	[STX_CAT_WINDOW] = NULL,
 	[STX_CAT_RANDOM] = NULL,
@@ -211,6 +211,7 @@ int stx_lower_has_rule(enum stx_op op)
 	case STX_OP_PAD:
 	case STX_OP_MM:
 	case STX_OP_BMM:
+	case STX_OP_ARGSORT_STABLE:
 	case STX_OP_CONVOLUTION: return 1;
 	default: return 0;
 	}

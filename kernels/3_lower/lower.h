@@ -37,7 +37,7 @@ struct stx__lower {
 typedef struct stx__inner *stx__rule_fn(struct stx__lower *l, const struct stx_node *n);
 /* rules_*.c, one for each category; pointwise also covers composites of primitives. */
 stx__rule_fn stx__rule_pointwise, stx__rule_create, stx__rule_reduce, stx__rule_view,
-	stx__rule_indirect, stx__rule_piecewise, stx__rule_contract;
+	stx__rule_indirect, stx__rule_piecewise, stx__rule_contract, stx__rule_order;
 /* rules_window.c: the operands are in memory. */
 struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx_node *n,
 					  struct stx__inner *x, struct stx__inner *wt);
@@ -80,6 +80,12 @@ struct stx__reduction {
 };
 struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx_node *n,
 					  const struct stx__reduction *r, const char *reason);
+/* fn, some value behind n, in memory: a load. */
+struct stx__inner *stx__realize_value(struct stx__lower *l, const struct stx_node *n,
+				      struct stx__inner *fn, const char *reason);
+/* The stable ascending order along the last of key's two dimensions; key is u32 or u64. */
+struct stx__inner *stx__realize_sort(struct stx__lower *l, const struct stx_node *n,
+				     struct stx__inner *key);
 /* The value of an output as a buffer of its own, row-major (B21). */
 stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, uint32_t index);
 struct stx_buffer *stx__new_buffer(struct stx__lower *l, enum stx_buffer_kind kind,

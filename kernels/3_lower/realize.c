@@ -283,7 +283,7 @@ static struct stx_buffer *pointwise_buffer(struct stx__lower *l, struct stx__inn
 	b->ranges = s.sizes;
 	b->acc = fn->dtype;
 	b->layout.flexible = kind == STX_BUF_TEMP && strcmp(reason, "output") != 0 &&
-			     strcmp(reason, "wanted") != 0;
+			     strcmp(reason, "wanted") != 0 && strcmp(reason, "sort key") != 0;
 	return define(l, b, &fn, 1, n, reason) ? NULL : b;
 }
 
@@ -293,6 +293,16 @@ static struct stx__inner *load_of(struct stx__lower *l, const struct stx_buffer 
 
 	return stx__inner_load(l->g, b->id, b->dtype, s,
 			       stx__address(l->ex, s, b->layout.strides, b->layout.offset));
+}
+
+struct stx__inner *stx__realize_value(struct stx__lower *l, const struct stx_node *n,
+				      struct stx__inner *fn, const char *reason)
+{
+	struct stx_buffer *b = pointwise_buffer(l, fn, n, STX_BUF_TEMP, reason);
+
+	if (b)
+		l->vals[n->id].is_realized = 1;
+	return b ? load_of(l, b) : NULL;
 }
 
 stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, const char *reason)
@@ -342,6 +352,62 @@ struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx
 		return NULL;
 	l->vals[n->id].is_realized = 1;
 	return load_of(l, b);
+}
+
+/* Memory [rows, 2, n] for a sort of buffer key, [rows, n]. */
+static struct stx_buffer *scratch(struct stx__lower *l, const struct stx_buffer *key,
+				  enum stx_dtype t)
+{
+	stx_ex *sizes = STX_NEW_ARRAY(l->arena, stx_ex, 3), *strides;
+	struct stx_buffer *b;
+
+	strides = STX_NEW_ARRAY(l->arena, stx_ex, 3);
+	if (!sizes || !strides)
+		return NULL;
+	sizes[0] = key->layout.sizes[0];
+	sizes[1] = stx_ex_const(l->ex, 2);
+	sizes[2] = key->layout.sizes[1];
+	b = stx__new_buffer(l, STX_BUF_TEMP, NULL, t, (struct stx__shape){ 3, sizes });
+	if (!b)
+		return NULL;
+	stx__row_major(l->ex, (struct stx__shape){ 3, sizes }, strides);
+	b->layout.strides = strides;
+	b->def = STX_DEF_SCRATCH;
+	b->realized_by = "sort";
+	return b;
+}
+
+struct stx__inner *stx__realize_sort(struct stx__lower *l, const struct stx_node *n,
+				     struct stx__inner *key)
+{
+	struct stx__inner *fn = stx__realize_value(l, n, key, "sort key"), *order;
+	struct stx_buffer *b, *k, *keys, *places;
+	struct stx_interval size;
+
+	if (!fn)
+		return NULL;
+	k = l->loops->buffers.at[fn->u.load.buffer];
+	keys = scratch(l, k, k->dtype);
+	places = scratch(l, k, STX_I32);
+	b = stx__new_buffer(l, STX_BUF_TEMP, NULL, STX_I64,
+			    (struct stx__shape){ 2, k->layout.sizes });
+	if (!keys || !places || !b)
+		return stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget");
+	b->def = STX_DEF_SORT;
+	b->acc = k->dtype;
+	b->nranges = b->nrranges = 1;
+	b->ranges = k->layout.sizes;
+	b->rranges = k->layout.sizes + 1;
+	b->scratch[0] = keys->id;
+	b->scratch[1] = places->id;
+	if (define(l, b, &fn, 1, n, "sort"))
+		return NULL;
+	b->store = stx_ex_mul(l->ex, k->layout.sizes[1], stx__axis(l->ex, 0, k->layout.sizes[0]));
+	order = load_of(l, b);
+	size = stx_ex_interval(l->ex, k->layout.sizes[1]);
+	if (order)
+		order->u.load.range = (struct stx_interval){ 0, size.hi < 1 ? 0 : size.hi - 1 };
+	return order;
 }
 
 /* ---- outputs ---- */

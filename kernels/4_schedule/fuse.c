@@ -406,12 +406,30 @@ static int start(struct fuse *f, const struct stx_buffer *b)
 	return join(f, b, f->s->groups.n - 1);
 }
 
+/* A group that is the newest of its space from now on. */
+static int start_space(struct fuse *f, const struct stx_buffer *b)
+{
+	struct space_slot *slot = space_slot(f, b);
+	if (start(f, b))
+		return -1;
+	slot->group = f->s->groups.n;
+	return 0;
+}
+
 static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 {
 	uint32_t latest = latest_producer(f, b);
 	f->why = fuse_at_all ? "it reads no other kernel's result" : "fusion is off";
 	if (!fuse_at_all)
 		return start(f, b);
+	if (b->def == STX_DEF_SORT) {
+		f->why = "a sort stands alone";
+		return start(f, b);
+	}
+	if (latest != STX_NONE && head(f, latest)->def == STX_DEF_SORT) {
+		f->why = "it reads what is sorted first";
+		return start_space(f, b);
+	}
 	struct space_slot *slot = space_slot(f, b);
 	if (latest != STX_NONE && may_follow(f, b, latest)) {
 		if (b->def == STX_DEF_REDUCTION && !info_of(f, latest)->has_reduction)
@@ -425,10 +443,7 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 		return join(f, b, beside);
 	if (latest != STX_NONE) /* the nearer chance */
 		f->why = why;
-	if (start(f, b))
-		return -1;
-	slot->group = f->s->groups.n;
-	return 0;
+	return start_space(f, b);
 }
 
 static int has_elements(const struct stx_exprs *x, const struct stx_buffer *b)
@@ -436,7 +451,7 @@ static int has_elements(const struct stx_exprs *x, const struct stx_buffer *b)
 	for (uint32_t i = 0; i < b->nranges; i++)
 		if (stx_ex_equals(x, b->ranges[i], 0))
 			return 0;
-	return b->def != STX_DEF_NONE;
+	return b->def != STX_DEF_NONE && b->def != STX_DEF_SCRATCH;
 }
 
 stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o, uint32_t *group_of,

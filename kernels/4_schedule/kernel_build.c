@@ -99,7 +99,7 @@ static stx_err collect(struct stx__build *b)
 /* ---- parameters ---- */
 
 /* 1 + the largest element a layout reaches; 0 when it has no elements. */
-static stx_ex reach(struct stx_exprs *x, const struct stx_layout *l)
+stx_ex stx__reach(struct stx_exprs *x, const struct stx_layout *l)
 {
 	stx_ex e = stx_ex_addi(x, l->offset, 1);
 	for (uint32_t i = 0; i < l->rank; i++) {
@@ -135,7 +135,7 @@ static stx_err add_param(struct stx__build *b, struct stx_kernel *k, const struc
 				.dtype = buf->dtype,
 				.is_written = (uint8_t)write,
 				.is_read = (uint8_t)!write,
-				.elems = reach(b->ex, &buf->layout),
+				.elems = stx__reach(b->ex, &buf->layout),
 				.buffer = buf->id };
 	if (k->params.n >= STX_KERNEL_MAX_PARAMS)
 		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
@@ -479,23 +479,16 @@ static stx_err play_all(struct stx__build *b, struct stx_kernel *k)
 
 /* ---- scalars, grain, kind ---- */
 
-struct seen {
-	struct stx__build *b;
-	struct stx_kernel *k;
-};
-
 static stx_err see_symbol(void *ctx, const struct stx_ex_atom *a)
 {
-	struct seen *s = ctx;
-	struct stx_kernel *k = s->k;
+	struct stx_kernel *k = ctx;
 	if (a->kind ==
 	    STX_ATOM_VAR) /* its size may mention symbols, but is an axis' size: seen there */
 		return STX_E_OK;
 	if (a->kind != STX_ATOM_SYM || stx__kernel_scalar(k, a->number) >= 0)
 		return STX_E_OK;
-	stx_ex e = stx_ex_sym(s->b->ex, a->number, a->range, a->hint);
-	if (stx_push(s->b->arena, &k->scalars, a->number) ||
-	    stx_push(s->b->arena, &k->scalar_ex, e))
+	stx_ex e = stx_ex_sym(k->ex, a->number, a->range, a->hint);
+	if (stx_push(k->arena, &k->scalars, a->number) || stx_push(k->arena, &k->scalar_ex, e))
 		return STX_E_NOMEM;
 	for (uint32_t i = k->scalars.n - 1; i > 0 && k->scalars.at[i - 1] > k->scalars.at[i]; i--) {
 		uint32_t number = k->scalars.at[i];
@@ -508,17 +501,18 @@ static stx_err see_symbol(void *ctx, const struct stx_ex_atom *a)
 	return STX_E_OK;
 }
 
-static stx_err collect_scalars(struct stx__build *b, struct stx_kernel *k)
+stx_err stx__collect_scalars(struct stx_kernel *k, struct stx_diag *d)
 {
-	struct seen s = { b, k };
 	stx_err err = STX_E_OK;
 	for (uint32_t i = 0; i < k->axes.n && !err; i++)
-		err = stx__ex_walk(b->ex, k->axes.at[i].size, see_symbol, &s);
+		err = stx__ex_walk(k->ex, k->axes.at[i].size, see_symbol, k);
 	for (uint32_t i = 0; i < k->params.n && !err; i++)
-		err = stx__ex_walk(b->ex, k->params.at[i].elems, see_symbol, &s);
+		err = stx__ex_walk(k->ex, k->params.at[i].elems, see_symbol, k);
 	for (uint32_t i = 0; i < k->insts.n && !err; i++)
-		err = stx__ex_walk(b->ex, k->insts.at[i].ex, see_symbol, &s);
-	return err == STX_E_NOMEM ? oom(b) : err;
+		err = stx__ex_walk(k->ex, k->insts.at[i].ex, see_symbol, k);
+	return err == STX_E_NOMEM
+		       ? stx_fail(d, err, "schedule", k->name, "the memory budget is exceeded")
+		       : err;
 }
 
 /* An access of every iteration. */
@@ -639,7 +633,7 @@ static stx_err build(struct stx__build *b, struct stx_kernel *k)
 	k->index_bits = b->axes.index_bits;
 	k->grid = b->axes.grid;
 	k->grain = stx_ex_const(b->ex, grain_of(b));
-	return collect_scalars(b, k);
+	return stx__collect_scalars(k, b->d);
 }
 
 stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def *def,

@@ -169,6 +169,9 @@ void stx__emit_store(struct stx__emit *e, uint32_t n);
 void stx__emit_indirect(struct stx__emit *e, uint32_t n);
 void stx__emit_index(struct stx__emit *e, uint32_t n);
 
+/* ---- sorts (emit_llvm_sort.c) ---- */
+void stx__emit_sort(struct stx__emit *e, uint32_t n);
+
 /* ---- accumulators (emit_llvm_reduce.c) ---- */
 void stx__acc_open(struct stx__emit *e, uint32_t n);
 void stx__acc_update(struct stx__emit *e, uint32_t n);
