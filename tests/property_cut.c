@@ -197,7 +197,10 @@ static node bound_of_var(struct bound *b)
 	/* of the root: the root of t at most, t over the root where that is less */
 	node want = CALL(TO_COPY, T((node)(uintptr_t)b->n), stx_arg_dtype(STX_F64));
 	node near = CALL(DIV, T(t), T(want)), far = CALL(SQRT, T(t));
-	return CALL(WHERE, T(CALL(LT, T(near), T(far))), T(near), T(far));
+	near = CALL(WHERE, T(CALL(LT, T(near), T(far))), T(near), T(far));
+	/* not compared where the variance may leave the range that the root comes back into */
+	node vast = CALL(GT_SCALAR, T(t), F(b->u * (b->t == STX_F64 ? 0x1p1000 : 0x1p120)));
+	return CALL(WHERE, T(vast), T(CALL(FULL_LIKE, T(near), F(-1))), T(near));
 }
 
 /* Relative while no product of some of the elements can leave the range; -1 (not compared)

@@ -502,6 +502,32 @@ static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
 	return call(q, op, info->nparams, args);
 }
 
+int draw_is_sort(enum stx_op op)
+{
+	return op >= STX_OP_ARGSORT_STABLE && op <= STX_OP_MEDIAN_DIM;
+}
+
+/* Sorts and what is picked from them. */
+static struct stx_node *draw_sort(struct draw *q, enum stx_op op)
+{
+	const struct stx_op_info *info = stx_op_info(op);
+	struct stx_node *a = draw_any(q);
+	uint32_t rank = rank_of(a), dim = rank ? rnd(q, rank) : 0;
+	int64_t size = rank ? size_of(q, a, dim) : 1;
+	struct stx_arg args[8];
+	args[0] = T(a);
+	for (uint32_t i = 1; i < info->nparams; i++) {
+		const char *name = info->params[i].name;
+		if (!strcmp(name, "k"))
+			args[i] = I(rnd(q, (uint32_t)(size < 40 ? size + 1 : 40)));
+		else if (info->params[i].kind == STX_PARAM_INT)
+			args[i] = I((int64_t)dim - (rank && rnd(q, 3) == 0 ? rank : 0));
+		else
+			args[i] = stx_arg_bool((int)rnd(q, 2));
+	}
+	return call(q, op, info->nparams, args);
+}
+
 struct stx_node *draw_call(struct draw *q, enum stx_op op)
 {
 	switch (stx_op_info(op)->category) {
@@ -513,6 +539,7 @@ struct stx_node *draw_call(struct draw *q, enum stx_op op)
 	case STX_CAT_PIECEWISE: return draw_piecewise(q, op);
 	case STX_CAT_CONTRACT: return draw_contract(q, op);
 	case STX_CAT_COMPOSITE: return draw_composite(q, op);
+	case STX_CAT_SCAN: return draw_is_sort(op) ? draw_sort(q, op) : NULL;
 	default: return NULL; /* inputs; categories without rows */
 	}
 }

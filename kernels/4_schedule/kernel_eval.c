@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "elementary.h"
 #include "scalar.h"
@@ -248,6 +249,36 @@ static void indirect(struct eval *e, uint32_t n, const struct stx_kinst *i)
 	e->indirects[n] = at;
 }
 
+/* By insertion; the second halves are filled with noise, as nobody may read them. */
+static void sort(struct eval *e, const struct stx_kinst *i)
+{
+	enum stx_dtype t = (enum stx_dtype)i->dtype;
+	int64_t first = index_of(e, i->ex), n = index_of(e, e->k->axes.at[i->c].size);
+	if (n <= 0)
+		return;
+	if (first < 0 || first + 2 * n > e->elems[i->a] || first + 2 * n > e->elems[i->b]) {
+		e->why = "a sort is out of bounds";
+		return;
+	}
+	char *keys = (char *)e->buffers[i->a] + first * stx_dtype_bytes(t);
+	int32_t *values = (int32_t *)e->buffers[i->b] + first;
+	size_t width = (size_t)stx_dtype_bytes(t);
+	for (int64_t j = 1; j < n; j++) {
+		union stx_scalar key = stx_scalar_load(t, keys + (size_t)j * width);
+		int32_t value = values[j];
+		int64_t at = j;
+		for (; at > 0 && stx_scalar_load(t, keys + (size_t)(at - 1) * width).u > key.u;
+		     at--) {
+			memcpy(keys + (size_t)at * width, keys + (size_t)(at - 1) * width, width);
+			values[at] = values[at - 1];
+		}
+		stx_scalar_store(t, keys + (size_t)at * width, key);
+		values[at] = value;
+	}
+	memset(keys + (size_t)n * width, 0xa5, (size_t)n * width);
+	memset(values + n, 0xa5, (size_t)n * sizeof *values);
+}
+
 /* Everything but loops. */
 static void run_one(struct eval *e, uint32_t n)
 {
@@ -285,6 +316,7 @@ static void run_one(struct eval *e, uint32_t n)
 	case STX_K_ACC: open_acc(e, n); break;
 	case STX_K_UPDATE: update(e, i); break;
 	case STX_K_RESULT: e->value[n] = result(e, i); break;
+	case STX_K_SORT: sort(e, i); break;
 	default: break;
 	}
 }

@@ -87,16 +87,13 @@ static void put(const struct row *w, const struct item *order, int64_t n, int64_
 	int64_t from = w->from, count = w->count;
 
 	if (w->n->op == STX_OP_MEDIAN_DIM) {
+		int is_float = stx_dtype_is_float(w->t);
+
 		count = 1;
 		from = (n - 1) / 2;
-		for (int64_t i = 0; stx_dtype_is_float(w->t) && i < n; i++)
-			if (isnan(order[i].v.f)) {
-				from = i;
-				break;
-			}
-		/* NaN come last: the first one is at or after the middle unless most are */
-		if (stx_dtype_is_float(w->t) && !isnan(order[n - 1].v.f))
-			from = (n - 1) / 2;
+		if (is_float && isnan(order[n - 1].v.f)) /* then the first NaN */
+			for (from = 0; !isnan(order[from].v.f);)
+				from++;
 	}
 	for (int64_t i = 0; i < count; i++) {
 		if (w->values)

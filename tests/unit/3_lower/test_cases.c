@@ -100,6 +100,20 @@ static void test_cases_reductions_of_two_values(void **state)
 	expect(pair, IN(y), 1, D(-1));
 }
 
+/* NaN is greatest, zeros are equal, equal elements keep their order. */
+static void test_cases_sorts_are_stable(void **state)
+{
+	static const char up[] = "%x : f32[2,4] = placeholder()\n%s = argsort.stable(%x, "
+				 "stable=True, dim=1)\nreturn (%s,)\n";
+	static const char down[] = "%x : f32[2,4] = placeholder()\n%s = argsort.stable(%x, "
+				   "stable=True, dim=1, descending=True)\nreturn (%s,)\n";
+	const float x[] = { NAN, 0, -0.0f, -1, 5, INFINITY, 5, -INFINITY };
+
+	(void)state;
+	expect(up, IN(x), 0, D(3, 1, 2, 0, 3, 0, 2, 1));
+	expect(down, IN(x), 0, D(0, 1, 2, 3, 1, 0, 2, 3));
+}
+
 /* B03: the identity is stored although the loop never runs. */
 static void test_cases_empty_reductions_give_identity(void **state)
 {
@@ -369,6 +383,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases_argreduce_nan_wins_first),
 		cmocka_unit_test(test_cases_reductions_of_two_values),
+		cmocka_unit_test(test_cases_sorts_are_stable),
 		cmocka_unit_test(test_cases_empty_reductions_give_identity),
 		cmocka_unit_test(test_cases_integer_extremes_have_their_identity),
 		cmocka_unit_test(test_cases_values_of_indices_are_not_indices),
