@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "client.h"
+#include "jobs.h"
 #include "key.h"
 
-#define STORE_MAX   ((size_t)256 << 20) /* kept bytes of each kind */
-#define KERNELS_MAX (1u << 16)
+#define STORE_MAX ((size_t)256 << 20) /* kept bytes of each kind */
 
 /* ---- what is kept ---- */
 
@@ -26,7 +26,7 @@ struct store {
 
 struct stx__private {
 	struct stx__child *child;
-	struct store kernels;   /* objects; meta: packed Kernel */
+	struct store kernels;   /* objects; meta: a struct stx_emitted */
 	struct store artifacts; /* by key; meta: packed Answer */
 	uint64_t requests, hits, misses, compiled;
 };
@@ -148,7 +148,8 @@ struct work {
 	struct stx__job_reply key, plan, link;
 	struct stx_span *plan_pieces; /* plan, then each kernel's IR */
 	Stx__Answer answer;
-	STX_VEC(Stx__Stage *) stages;
+	struct stx_stages stages;
+	struct stx_kernel_ids kernels;
 };
 
 static stx_err no_memory(struct stx_diag *d)
@@ -162,72 +163,27 @@ static void progress(struct work *w, const char *stage, uint32_t done, uint32_t 
 		w->r->progress(w->r->progress_ctx, stage, done, total, 0);
 }
 
-/* Adds a job's stage times to the answer's, equal names together. Lists are short. */
-static stx_err add_stages(struct work *w, const Stx__JobReply *m, struct stx_diag *d)
-{
-	for (size_t i = 0; i < m->n_stages; i++) {
-		unsigned k = 0;
-		while (k < w->stages.n && strcmp(w->stages.at[k]->name, m->stages[i]->name) != 0)
-			k++;
-		if (k < w->stages.n) {
-			w->stages.at[k]->us += m->stages[i]->us;
-			continue;
-		}
-		Stx__Stage *s = STX_NEW(w->arena, Stx__Stage);
-		if (!s || stx_push(w->arena, &w->stages, s))
-			return no_memory(d);
-		stx__stage__init(s);
-		s->us = m->stages[i]->us;
-		if (!(s->name = stx_arena_strdup(w->arena, m->stages[i]->name)))
-			return no_memory(d);
-	}
-	return STX_E_OK;
-}
-
 static stx_err run_job(struct work *w, Stx__JobKind kind, const struct stx_span *pieces,
 		       uint32_t npieces, struct stx__job_reply *out, struct stx_diag *d)
 {
-	Stx__Job job = STX__JOB__INIT;
-	job.kind = kind;
-	job.format = w->lookup->format;
-	job.target = w->lookup->target;
-	job.options = w->lookup->options;
-	if (kind == STX__JOB_KIND__JOB_KEY) {
-		job.n_values = w->lookup->n_values;
-		job.values = w->lookup->values;
-	}
-	if (npieces > 1) {
-		job.n_piece_bytes = npieces;
-		job.piece_bytes = STX_NEW_ARRAY(w->arena, uint64_t, npieces);
-		if (!job.piece_bytes)
-			return no_memory(d);
-		for (uint32_t i = 0; i < npieces; i++)
-			job.piece_bytes[i] = pieces[i].n;
-	}
+	Stx__Job job;
+	uint64_t *sizes = STX_NEW_ARRAY(w->arena, uint64_t, npieces);
+	if (!sizes)
+		return no_memory(d);
+	stx_jobs_fill(&job, kind, w->lookup, pieces, npieces, sizes);
 	stx_err e = stx__child_run(w->p->child, &job, pieces, npieces, &w->wait, out, d);
-	return e ? e : add_stages(w, out->m, d);
+	if (!e)
+		stx_stages_add_all(&w->stages, out->m->stages, out->m->n_stages);
+	return e;
 }
 
-/* Splits a reply's body by its piece sizes: exactly n pieces. */
+/* The reply's body as exactly n pieces. */
 static stx_err pieces_of(struct work *w, const struct stx__job_reply *r, size_t n,
 			 struct stx_span **out, struct stx_diag *d)
 {
-	struct stx_span body = r->r.body;
-	struct stx_span *at = STX_NEW_ARRAY(w->arena, struct stx_span, n);
-	if (!at)
-		return no_memory(d);
-	if (r->m->n_piece_bytes != n)
-		return stx_fail(d, STX_E_PROTOCOL, "worker", "",
-				"a reply with %zu pieces instead of %zu", r->m->n_piece_bytes, n);
-	for (size_t i = 0; i < n; i++) {
-		if (r->m->piece_bytes[i] > body.n)
-			return stx_fail(d, STX_E_PROTOCOL, "worker", "",
-					"a reply that is cut short");
-		at[i] = (struct stx_span){ body.at, (size_t)r->m->piece_bytes[i] };
-		body = (struct stx_span){ body.at + at[i].n, body.n - at[i].n };
-	}
-	*out = at;
-	return STX_E_OK;
+	*out = STX_NEW_ARRAY(w->arena, struct stx_span, n);
+	return *out ? stx_jobs_split(r->r.body, r->m->piece_bytes, r->m->n_piece_bytes, *out, n, d)
+		    : no_memory(d);
 }
 
 static stx_err pack_message(const ProtobufCMessage *m, struct stx_bytes *out, struct stx_diag *d)
@@ -239,83 +195,62 @@ static stx_err pack_message(const ProtobufCMessage *m, struct stx_bytes *out, st
 	return STX_E_OK;
 }
 
-/* One kernel's object, from memory or compiled now; k gets what emission found. */
-static stx_err one_kernel(struct work *w, Stx__Kernel *k, struct stx_span ir,
-			  const struct entry **out, struct stx_diag *d)
+/* The object of a distinct kernel, from memory or compiled now. */
+static stx_err one_kernel(struct work *w, const struct stx_kernel_id *k, const struct entry **out,
+			  int *reused, struct stx_diag *d)
 {
-	struct stx_digest ir_digest, id;
 	struct stx__job_reply r = { 0 };
 	struct stx_span *object;
 	struct stx_bytes meta = { 0 };
-	stx_err e = STX_E_OK;
-	if (k->digest.len != sizeof ir_digest.b)
-		return stx_fail(d, STX_E_PROTOCOL, "worker", k->name, "a kernel without a digest");
-	memcpy(ir_digest.b, k->digest.data, sizeof ir_digest.b);
-	id = stx_key_kernel(&ir_digest, w->target, stx_option_bits(w->lookup->options),
-			    stx__child_fingerprint(w->p->child));
-	*out = store_find(&w->p->kernels, &id);
-	k->reused = *out != NULL;
-	if (!*out) {
-		e = run_job(w, STX__JOB_KIND__JOB_KERNEL, &ir, 1, &r, d);
-		if (!e)
-			e = pieces_of(w, &r, 1, &object, d);
-		if (!e && r.m->n_kernels != 1)
-			e = stx_fail(d, STX_E_PROTOCOL, "worker", k->name,
-				     "a reply without its kernel");
-		if (!e)
-			e = pack_message(&r.m->kernels[0]->base, &meta, d);
-		if (!e && !(*out = store_put(&w->p->kernels, &id, object[0], &meta)))
+	*out = store_find(&w->p->kernels, &k->id);
+	*reused = *out != NULL;
+	if (*out)
+		return STX_E_OK;
+	stx_err e = run_job(w, STX__JOB_KIND__JOB_KERNEL, &w->plan_pieces[k->piece], 1, &r, d);
+	if (!e)
+		e = pieces_of(w, &r, 1, &object, d);
+	if (!e) {
+		struct stx_emitted emitted = stx_jobs_emitted(r.m);
+		if (stx_bytes_put(&meta, &emitted, sizeof emitted) ||
+		    !(*out = store_put(&w->p->kernels, &k->id, object[0], &meta)))
 			e = no_memory(d);
-		stx_bytes_free(&meta);
-		stx__received_free(&r.r);
-		w->p->compiled += !e;
 	}
-	if (e)
-		return e;
-	Stx__Kernel *emitted = stx__kernel__unpack(NULL, (*out)->meta.n, (*out)->meta.at);
-	if (!emitted)
-		return no_memory(d);
-	k->registers = emitted->registers;
-	k->spills = emitted->spills;
-	k->shared_bytes = emitted->shared_bytes;
-	for (size_t i = 0; i < k->n_block && i < emitted->n_block; i++)
-		k->block[i] = emitted->block[i];
-	stx__kernel__free_unpacked(emitted, NULL);
-	return STX_E_OK;
+	stx_bytes_free(&meta);
+	stx__received_free(&r.r);
+	w->p->compiled += !e;
+	return e;
 }
 
-/* Objects of all kernels, equal ones once. objects[0] is the plan. */
-static stx_err all_kernels(struct work *w, struct stx_span *objects, uint32_t *nobjects,
-			   struct stx_diag *d)
+/* Objects of all distinct kernels, objects[0] the plan; the rows of the plan get what emission
+ * found. */
+static stx_err all_kernels(struct work *w, struct stx_span *objects, struct stx_diag *d)
 {
-	const Stx__JobReply *m = w->plan.m;
-	struct store seen = { 0 };
-	stx_err e = STX_E_OK;
+	uint32_t n = w->kernels.n;
+	struct stx_emitted *emitted = STX_NEW_ARRAY(w->arena, struct stx_emitted, n);
+	uint8_t *reused = STX_NEW_ARRAY(w->arena, uint8_t, n);
+	if (!emitted || !reused)
+		return no_memory(d);
 	objects[0] = w->plan_pieces[0];
-	*nobjects = 1;
-	for (size_t i = 0; !e && i < m->n_kernels; i++) {
-		const struct entry *k = NULL;
-		struct stx_bytes none = { 0 };
-		progress(w, "kernels", (uint32_t)i, (uint32_t)m->n_kernels);
-		if ((e = one_kernel(w, m->kernels[i], w->plan_pieces[i + 1], &k, d)))
-			break;
-		const struct entry *twin = store_find(&seen, &k->id);
-		if (twin) { /* as the first: its own graph's kernel does not make it stored */
-			m->kernels[i]->reused = twin->bytes.n != 0;
-			continue;
-		}
-		static const uint8_t stored = 1; /* a byte says that it was */
-		if (!store_put(&seen, &k->id,
-			       (struct stx_span){ &stored, m->kernels[i]->reused != 0 }, &none))
-			e = no_memory(d);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct entry *k;
+		int old;
+		progress(w, "kernels", i, n);
+		stx_err e = one_kernel(w, &w->kernels.at[i], &k, &old, d);
+		if (e)
+			return e;
 		/* Copied: the store may be emptied while later kernels are added. */
-		uint8_t *copy = e ? NULL : stx_arena_copy(w->arena, k->bytes.at, k->bytes.n);
-		if (!e && !copy)
-			e = no_memory(d);
-		objects[(*nobjects)++] = (struct stx_span){ copy, k->bytes.n };
+		uint8_t *copy = stx_arena_copy(w->arena, k->bytes.at, k->bytes.n);
+		if (!copy)
+			return no_memory(d);
+		objects[i + 1] = (struct stx_span){ copy, k->bytes.n };
+		memcpy(&emitted[i], k->meta.at, sizeof *emitted);
+		reused[i] = (uint8_t)old;
 	}
-	store_clear(&seen);
-	return e;
+	for (size_t i = 0; i < w->plan.m->n_kernels; i++) {
+		uint32_t k = w->kernels.of[i];
+		stx_jobs_set_emitted(w->plan.m->kernels[i], &emitted[k], reused[k]);
+	}
+	return STX_E_OK;
 }
 
 static stx_err build(struct work *w, const struct stx_digest *key, struct stx_diag *d)
@@ -327,23 +262,20 @@ static stx_err build(struct work *w, const struct stx_digest *key, struct stx_di
 	progress(w, "plan", 0, 1);
 	if ((e = run_job(w, STX__JOB_KIND__JOB_PLAN, graph, 1, &w->plan, d)))
 		return e;
-	size_t n = w->plan.m->n_kernels;
-	if (n > KERNELS_MAX)
-		return stx_fail(d, STX_E_TOO_LARGE, "compile", "", "%zu kernels", n);
-	if ((e = pieces_of(w, &w->plan, n + 1, &w->plan_pieces, d)))
+	if ((e = pieces_of(w, &w->plan, w->plan.m->n_kernels + 1, &w->plan_pieces, d)) ||
+	    (e = stx_jobs_kernels(w->plan.m, w->lookup, stx__child_fingerprint(w->p->child),
+				  &w->kernels, d)))
 		return e;
-	struct stx_span *objects = STX_NEW_ARRAY(w->arena, struct stx_span, n + 1);
-	uint32_t nobjects;
+	struct stx_span *objects = STX_NEW_ARRAY(w->arena, struct stx_span, w->kernels.n + 1);
 	if (!objects)
 		return no_memory(d);
-	if ((e = all_kernels(w, objects, &nobjects, d)))
+	if ((e = all_kernels(w, objects, d)))
 		return e;
 	progress(w, "link", 0, 1);
-	if ((e = run_job(w, STX__JOB_KIND__JOB_LINK, objects, nobjects, &w->link, d)) ||
+	if ((e = run_job(w, STX__JOB_KIND__JOB_LINK, objects, w->kernels.n + 1, &w->link, d)) ||
 	    (e = pieces_of(w, &w->link, 1, &artifact, d)))
 		return e;
 	Stx__Answer *a = &w->answer;
-	const Stx__JobReply *m = w->plan.m;
 	uint8_t *digest = stx_arena_alloc(w->arena, STX_DIGEST_BYTES);
 	if (!digest)
 		return no_memory(d);
@@ -351,15 +283,7 @@ static stx_err build(struct work *w, const struct stx_digest *key, struct stx_di
 	memcpy(digest, content.b, sizeof content.b);
 	a->digest = (ProtobufCBinaryData){ STX_DIGEST_BYTES, digest };
 	a->size_bytes = artifact->n;
-	a->kernels = m->kernels;
-	a->n_kernels = m->n_kernels;
-	a->guards = m->guards;
-	a->n_guards = m->n_guards;
-	a->report = m->report;
-	a->n_report = m->n_report;
-	a->bytes_read = m->bytes_read;
-	a->bytes_written = m->bytes_written;
-	a->bytes_min = m->bytes_min;
+	stx_jobs_answer(a, w->plan.m);
 	struct stx_bytes meta = { 0 };
 	if ((e = pack_message(&a->base, &meta, d)))
 		return e;
@@ -384,6 +308,7 @@ static stx_err compile(struct work *w, struct stax_answer **out, struct stx_diag
 	struct stx_span body = { w->r->graph, w->r->graph_bytes };
 	struct stx_digest graph, key;
 	Stx__Answer *held = NULL;
+	Stx__Stage **stages = NULL;
 	progress(w, "key", 0, 1);
 	stx_err e = run_job(w, STX__JOB_KIND__JOB_KEY, &body, 1, &w->key, d);
 	const Stx__JobReply *m = w->key.m;
@@ -419,12 +344,16 @@ static stx_err compile(struct work *w, struct stax_answer **out, struct stx_diag
 	w->answer.output_names = m->output_names;
 	w->answer.n_output_names = m->n_output_names;
 answer:
-	w->answer.stages = w->stages.at;
-	w->answer.n_stages = w->stages.n;
+	w->answer.stages = stages = stx_stages_list(&w->stages, NULL, &w->answer.n_stages);
+	if (!stages) {
+		e = no_memory(d);
+		goto end;
+	}
 	*out = stx__answer_new(&w->answer, w->target, w->lookup->ns);
 	if (!*out)
 		e = no_memory(d);
 end:
+	free(stages);
 	if (held)
 		stx__answer__free_unpacked(held, NULL);
 	return e;
@@ -454,6 +383,7 @@ static void finish(struct work *w)
 	stx__received_free(&w->key.r);
 	stx__received_free(&w->plan.r);
 	stx__received_free(&w->link.r);
+	stx_kernel_ids_free(&w->kernels);
 	stx_arena_free(w->arena);
 }
 

@@ -139,14 +139,49 @@ static stx_err check_kind(const struct stx_tensor *t, const struct stx_plan_valu
 	return STX_E_OK;
 }
 
+/* Whether every element's distance from `data` in bytes is a number; offset and strides are the
+ * caller's and may be anything. Sizes are those of the plan. */
+static int within_numbers(const struct stx_tensor *t, int bytes)
+{
+	int64_t lo, hi, reach, stride;
+	if (__builtin_mul_overflow(t->offset, bytes, &lo))
+		return 0;
+	hi = lo;
+	for (int i = 0; i < t->rank; i++) {
+		if (t->sizes[i] <= 1)
+			continue;
+		int64_t *end = t->strides[i] < 0 ? &lo : &hi;
+		if (__builtin_mul_overflow(t->strides[i], bytes, &stride) ||
+		    __builtin_mul_overflow(stride, t->sizes[i], &reach) ||
+		    __builtin_add_overflow(*end, reach, end))
+			return 0;
+	}
+	/* Addresses of a program are below 2^63. */
+	intptr_t at = (intptr_t)t->data, end;
+	return !__builtin_add_overflow(at, hi, &end) && !__builtin_add_overflow(at, lo, &end) &&
+	       end >= 0;
+}
+
+/* The address of element [0,...,0] of a tensor that address() has let pass. */
+static char *origin(const struct stx_tensor *t)
+{
+	char *p = t->data;
+	return is_empty(t) ? p : p + t->offset * stx_dtype_bytes(t->dtype);
+}
+
 /* The address of element [0,...,0], checked. */
 static stx_err address(const struct stx_tensor *t, const char *what, const char *name, void **out,
 		       struct stx_diag *d)
 {
 	int bytes = stx_dtype_bytes(t->dtype);
-	char *p = (char *)t->data + t->offset * bytes;
-	if (!t->data && !is_empty(t))
+	int empty = is_empty(t); /* nothing is read or written: neither offset nor strides matter */
+	if (!t->data && !empty)
 		return stx_fail(d, STX_E_USAGE, "run", name, "%s '%s': no data", what, name);
+	if (!empty && !within_numbers(t, bytes))
+		return stx_fail(d, STX_E_USAGE, "run", name,
+				"%s '%s': its offset and strides lead outside the address space",
+				what, name);
+	char *p = origin(t);
 	if ((uintptr_t)p % (unsigned)bytes)
 		return stx_fail(d, STX_E_MISMATCH, "run", name,
 				"%s '%s': its address is not aligned to its %d-byte elements", what,
@@ -244,10 +279,14 @@ static stx_err check_outputs(const struct stax_artifact *a, struct stx__context 
 		if (!same_sizes(t, v, t->rank))
 			return mismatch_shape("output", name, "sizes", t->sizes, v->sizes, t->rank,
 					      d);
+		void *at;
+		if (pv->kind == STX_VALUE_ALIAS && !t->data)
+			continue; /* to be described */
+		if ((e = address(t, "output", name, &at, d)))
+			return e;
 		if (pv->kind == STX_VALUE_ALIAS)
 			continue;
-		if ((e = address(t, "output", name, &v->ptr, d)))
-			return e;
+		v->ptr = at;
 		if (needs_copy(a, x, i, t)) {
 			++*copies;
 			if (!(v->ptr = env_alloc(env, (size_t)v->bytes)))
@@ -269,8 +308,8 @@ static void finish_copies(const struct stax_artifact *a, struct stx__context *x,
 			continue;
 		int bytes = stx_dtype_bytes(t->dtype);
 		if (done)
-			stx__client_copy((char *)t->data + t->offset * bytes, t->strides, v->ptr,
-					 v->strides, v->sizes, t->rank, bytes);
+			stx__client_copy(origin(t), t->strides, v->ptr, v->strides, v->sizes,
+					 t->rank, bytes);
 		env_free(env, v->ptr, (size_t)v->bytes);
 	}
 }
@@ -286,11 +325,11 @@ static void finish_aliases(const struct stax_artifact *a, const struct stx__cont
 		if (pv->kind != STX_VALUE_ALIAS)
 			continue;
 		const struct stx_tensor *in = &inputs[pv->index2];
-		int bytes = stx_dtype_bytes(pv->dtype), in_bytes = stx_dtype_bytes(in->dtype);
-		char *at = (char *)in->data + in->offset * in_bytes + v->offset * bytes;
+		int bytes = stx_dtype_bytes(pv->dtype);
+		char *at = origin(in) + v->offset * bytes;
 		if (t->data) {
-			stx__client_copy((char *)t->data + t->offset * bytes, t->strides, at,
-					 v->strides, v->sizes, pv->rank, bytes);
+			stx__client_copy(origin(t), t->strides, at, v->strides, v->sizes, pv->rank,
+					 bytes);
 			continue;
 		}
 		t->data = at;

@@ -3,15 +3,13 @@
 
 #include "client.h"
 
-/* Innermost dimension. */
+/* Innermost dimension; strides in bytes. */
 static void copy_row(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n, int bytes)
 {
-	if (ds == 1 && ss == 1) {
+	if (ds == bytes && ss == bytes) {
 		memcpy(dst, src, (size_t)n * (size_t)bytes);
 		return;
 	}
-	ds *= bytes;
-	ss *= bytes;
 	for (int64_t i = 0; i < n; i++)
 		memcpy(dst + i * ds, src + i * ss, (size_t)bytes);
 }
@@ -19,10 +17,14 @@ static void copy_row(char *dst, int64_t ds, const char *src, int64_t ss, int64_t
 void stx__client_copy(void *dst, const int64_t *dst_strides, const void *src,
 		      const int64_t *src_strides, const int64_t *sizes, int rank, int elem_bytes)
 {
-	int64_t at[STX_MAX_RANK] = { 0 };
-	for (int i = 0; i < rank; i++)
+	int64_t at[STX_MAX_RANK] = { 0 }, ds[STX_MAX_RANK], ss[STX_MAX_RANK]; /* in bytes */
+	for (int i = 0; i < rank; i++) {
 		if (sizes[i] == 0)
 			return;
+		/* The stride of a single element is anything. */
+		ds[i] = sizes[i] > 1 ? dst_strides[i] * elem_bytes : elem_bytes;
+		ss[i] = sizes[i] > 1 ? src_strides[i] * elem_bytes : elem_bytes;
+	}
 	char *d = dst;
 	const char *s = src;
 	if (rank == 0) {
@@ -31,15 +33,16 @@ void stx__client_copy(void *dst, const int64_t *dst_strides, const void *src,
 	}
 	int last = rank - 1;
 	for (;;) {
-		copy_row(d, dst_strides[last], s, src_strides[last], sizes[last], elem_bytes);
+		copy_row(d, ds[last], s, ss[last], sizes[last], elem_bytes);
 		int i = last - 1;
 		for (; i >= 0; i--) {
-			d += dst_strides[i] * elem_bytes;
-			s += src_strides[i] * elem_bytes;
-			if (++at[i] < sizes[i])
+			if (++at[i] < sizes[i]) {
+				d += ds[i];
+				s += ss[i];
 				break;
-			d -= dst_strides[i] * elem_bytes * sizes[i];
-			s -= src_strides[i] * elem_bytes * sizes[i];
+			}
+			d -= ds[i] * (sizes[i] - 1);
+			s -= ss[i] * (sizes[i] - 1);
 			at[i] = 0;
 		}
 		if (i < 0)

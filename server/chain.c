@@ -124,52 +124,20 @@ void stx__chains_tick(struct stx__server *s, uint64_t now_ms)
 	}
 }
 
-/* ---- stages ---- */
-
-void stx__stages_add(struct stx__stages *t, const char *name, uint64_t us)
-{
-	for (uint32_t i = 0; i < t->n; i++)
-		if (!strcmp(t->at[i].name, name)) {
-			t->at[i].us += us;
-			return;
-		}
-	if (t->n == STX__STAGES_MAX)
-		return;
-	snprintf(t->at[t->n].name, sizeof t->at[t->n].name, "%s", name);
-	t->at[t->n++].us = us;
-}
-
-void stx__stages_add_all(struct stx__stages *t, Stx__Stage **list, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		stx__stages_add(t, list[i]->name, list[i]->us);
-}
-
 /* ---- messages ---- */
 
 stx_err stx__job_send(const struct stx__spec *spec, Stx__JobKind kind, int sock, uint64_t id,
 		      const struct stx_span *pieces, uint32_t n, int fd, struct stx_diag *d)
 {
 	Stx__Envelope e = STX__ENVELOPE__INIT;
-	Stx__Job j = STX__JOB__INIT;
+	Stx__Job j;
 	uint64_t one = 0, *sizes = n > 1 ? calloc(n, sizeof *sizes) : &one;
 	if (!sizes)
 		return stx_fail(d, STX_E_NOMEM, "channel", "", "out of memory");
-	for (uint32_t i = 0; i < n; i++)
-		sizes[i] = pieces[i].n;
+	stx_jobs_fill(&j, kind, spec->what, pieces, n, sizes);
 	e.request_id = id;
 	e.msg_case = STX__ENVELOPE__MSG_JOB;
 	e.job = &j;
-	j.kind = kind;
-	j.target = spec->what->target;
-	j.options = spec->what->options;
-	if (kind == STX__JOB_KIND__JOB_KEY) {
-		j.format = spec->what->format;
-		j.values = spec->what->values;
-		j.n_values = spec->what->n_values;
-	}
-	j.piece_bytes = sizes;
-	j.n_piece_bytes = n;
 	stx_err err = stx__channel_send(sock, &e, pieces, n, fd, d);
 	if (sizes != &one)
 		free(sizes);

@@ -14,18 +14,6 @@ struct stx__attempts {
 	uint32_t crashes, outside;
 };
 
-#define STX__STAGES_MAX 48
-struct stx__stages {
-	struct {
-		char name[24];
-		uint64_t us;
-	} at[STX__STAGES_MAX];
-	uint32_t n;
-};
-/* Adds to the stage of that name, or appends it. */
-void stx__stages_add(struct stx__stages *t, const char *name, uint64_t us);
-void stx__stages_add_all(struct stx__stages *t, Stx__Stage **list, size_t n);
-
 /* What both kinds have. Embedded first. */
 struct stx__chain {
 	struct stx__flight flight;      /* first member */
@@ -43,15 +31,13 @@ struct stx__key_chain {
 	struct stx__chain c;
 	struct stx__blob *memo; /* value, once the job is done */
 	int graph_fd;           /* canonical graph, sealed; -1 before */
-	struct stx__stages stages;
+	struct stx_stages stages;
 	int recache; /* someone asked for a new compile */
 };
 
 struct stx__kernel_job;
-/* One distinct kernel of a plan. */
+/* One distinct kernel of a plan, as numbered in the chain's kernels. */
 struct stx__kernel_slot {
-	struct stx_digest id;    /* in the store */
-	uint32_t piece;          /* of the plan's reply: its IR */
 	struct stx__blob *value; /* encoded kernel, once there */
 	struct stx__kernel_job *job;
 	int reused;
@@ -67,13 +53,13 @@ struct stx__compile_chain {
 	int dead;            /* at its end: the tick frees it when refs is 0 */
 	uint32_t refs;       /* callbacks that will still come */
 	uint32_t generation; /* of the plan: results of an earlier one are ignored */
-	struct stx__stages key_stages, stages;
+	struct stx_stages key_stages, stages;
 	struct stx__message plan; /* reply of PLAN */
 	int has_plan;
 	struct stx_span *pieces; /* of the plan's body: plan, then each kernel's IR */
-	struct stx__kernel_slot *slots;
-	uint32_t nslots, next_slot, running, ready;
-	uint32_t *slot_of;        /* [kernels of the plan] */
+	struct stx_kernel_ids kernels;
+	struct stx__kernel_slot *slots; /* [kernels.n] */
+	uint32_t next_slot, running, ready;
 	struct stx__message link; /* reply of LINK */
 	int has_link;
 	struct stx_digest artifact;

@@ -23,6 +23,7 @@ static stx_err make_body(const struct stx_span *envelope, const struct stx_span 
 			 uint32_t npieces, int *fd, struct stx_diag *d)
 {
 	size_t total = envelope->n;
+	stx_err err;
 	*fd = -1;
 	for (uint32_t i = 0; i < npieces; i++) {
 		if (pieces[i].n > STX__MEMFD_MAX - total)
@@ -47,10 +48,16 @@ static stx_err make_body(const struct stx_span *envelope, const struct stx_span 
 	*fd = f;
 	return STX_E_OK;
 fail:
-	stx_fail(d, STX_E_NOMEM, "channel", "", "a memory file for a message: errno %d", errno);
+	err = errno == EFBIG /* RLIMIT_FSIZE of a worker */
+		      ? stx_fail(d, STX_E_TOO_LARGE, "channel", "",
+				 "a reply of %zu bytes is more than a worker of this memory limit "
+				 "may send",
+				 total)
+		      : stx_fail(d, STX_E_NOMEM, "channel", "",
+				 "a memory file for a message: errno %d", errno);
 	if (f >= 0)
 		close(f);
-	return STX_E_NOMEM;
+	return err;
 }
 
 stx_err stx__channel_send(int sock, const Stx__Envelope *e, const struct stx_span *pieces,
@@ -82,7 +89,8 @@ out:
 	return err;
 }
 
-stx_err stx__channel_recv(int sock, struct stx__message *out, struct stx_diag *d)
+stx_err stx__channel_recv(int sock, enum stx__take how, struct stx__message *out,
+			  struct stx_diag *d)
 {
 	memset(out, 0, sizeof *out);
 	out->fd = -1;
@@ -104,8 +112,12 @@ stx_err stx__channel_recv(int sock, struct stx__message *out, struct stx_diag *d
 		err = stx_fail(d, STX_E_CONNECT, "channel", "", "the other side is gone");
 		goto fail;
 	}
-	if (out->fd >= 0 && (err = stx__memfd_map(out->fd, STX__MEMFD_MAX, &out->map, d)))
+	if (out->fd >= 0 && (err = stx__memfd_map(out->fd, STX__MEMFD_MAX, how, &out->map, d)))
 		goto fail;
+	if (out->fd >= 0 && how == STX__COPIED) {
+		close(out->fd);
+		out->fd = -1;
+	}
 	struct stx_span body = { out->map.at, out->map.n };
 	err = stx_frame_unpack_reply((struct stx_span){ buf, (size_t)n }, body, &out->e, &off, d);
 	if (err)

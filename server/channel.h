@@ -13,7 +13,7 @@ struct stx__message {
 	struct stx_span body; /* without a spilled envelope */
 	struct stx__map map;
 	int fd;    /* of the body, or -1 */
-	int whole; /* 1: fd holds exactly the body and may be passed on */
+	int whole; /* 1: fd holds exactly the body and may be passed on; never of a copied body */
 };
 
 /* Sends e with the concatenated pieces as body, or with the sealed descriptor body_fd (borrowed)
@@ -23,7 +23,8 @@ stx_err stx__channel_send(int sock, const Stx__Envelope *e, const struct stx_spa
 			  uint32_t npieces, int body_fd, struct stx_diag *d);
 /* Receives one message. CONNECT when the other side is gone, BUSY when a non-blocking socket has
  * none. */
-stx_err stx__channel_recv(int sock, struct stx__message *out, struct stx_diag *d);
+stx_err stx__channel_recv(int sock, enum stx__take how, struct stx__message *out,
+			  struct stx_diag *d);
 void stx__message_free(struct stx__message *m);
 /* Takes the body's descriptor out of the message, -1 when there is none that may be passed on. */
 int stx__message_take_fd(struct stx__message *m);

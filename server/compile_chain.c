@@ -31,20 +31,19 @@ static void hold(struct stx__compile_chain *c)
 /* Forgets the plan and everything made from it. */
 static void drop_plan(struct stx__compile_chain *c)
 {
-	for (uint32_t i = 0; i < c->nslots; i++) {
+	for (uint32_t i = 0; c->slots && i < c->kernels.n; i++) {
 		stx__kernel_job_leave(c, i);
 		stx__blob_drop(c->slots[i].value);
 	}
 	free(c->slots);
-	free(c->slot_of);
 	free(c->pieces);
+	stx_kernel_ids_free(&c->kernels);
 	if (c->has_plan)
 		stx__message_free(&c->plan);
 	c->slots = NULL;
-	c->slot_of = NULL;
 	c->pieces = NULL;
 	c->has_plan = 0;
-	c->nslots = c->next_slot = c->running = c->ready = 0;
+	c->next_slot = c->running = c->ready = 0;
 	c->generation++;
 }
 
@@ -146,55 +145,20 @@ static stx_err send_plan(struct stx__job *j, int sock, uint64_t id, struct stx_d
 	return stx__job_send(c->c.spec, j->kind, sock, id, NULL, 0, c->graph_fd, d);
 }
 
-/* Splits the reply: plan, then one IR a kernel. 0, or -1 when it does not add up. */
-static int split_plan(struct stx__compile_chain *c)
+/* The reply: plan, then one IR a kernel; one slot for each distinct one. */
+static stx_err take_plan(struct stx__compile_chain *c, struct stx_diag *d)
 {
 	const Stx__JobReply *r = c->plan.e->job_reply;
-	size_t n = r->n_kernels, at = 0;
-	if (r->n_piece_bytes != n + 1 || n >= UINT32_MAX)
-		return -1;
-	c->pieces = calloc(n + 1, sizeof *c->pieces);
+	c->pieces = calloc(r->n_kernels + 1, sizeof *c->pieces);
 	if (!c->pieces)
-		return -1;
-	for (size_t i = 0; i <= n; i++) {
-		if (r->piece_bytes[i] > c->plan.body.n - at)
-			return -1;
-		c->pieces[i] = (struct stx_span){ c->plan.body.at + at, (size_t)r->piece_bytes[i] };
-		at += c->pieces[i].n;
-	}
-	return at == c->plan.body.n ? 0 : -1;
-}
-
-/* One slot for each distinct kernel, in order of first use: the order LINK takes the objects in. */
-static int make_slots(struct stx__compile_chain *c)
-{
-	const Stx__JobReply *r = c->plan.e->job_reply;
-	struct stx__table seen = { 0 };
-	int bad = 0;
-	c->slots = calloc(r->n_kernels + 1, sizeof *c->slots);
-	c->slot_of = calloc(r->n_kernels + 1, sizeof *c->slot_of);
-	if (!c->slots || !c->slot_of)
-		return -1;
-	for (size_t i = 0; i < r->n_kernels && !bad; i++) {
-		struct stx_digest ir;
-		if (r->kernels[i]->digest.len != STX_DIGEST_BYTES) {
-			bad = 1;
-			break;
-		}
-		memcpy(ir.b, r->kernels[i]->digest.data, STX_DIGEST_BYTES);
-		uintptr_t slot = (uintptr_t)stx__table_get(&seen, &ir);
-		if (!slot) {
-			struct stx__kernel_slot *x = &c->slots[c->nslots];
-			slot = ++c->nslots; /* counted from 1: 0 is absent */
-			x->id = stx_key_kernel(&ir, c->c.spec->what->target, c->c.spec->options,
-					       &c->fingerprint);
-			x->piece = (uint32_t)i + 1;
-			bad = stx__table_set(&seen, &ir, (void *)slot);
-		}
-		c->slot_of[i] = (uint32_t)slot - 1;
-	}
-	stx__table_free(&seen);
-	return bad ? -1 : 0;
+		return stx_fail(d, STX_E_NOMEM, "plan", "", "out of memory");
+	stx_err e = stx_jobs_split(c->plan.body, r->piece_bytes, r->n_piece_bytes, c->pieces,
+				   r->n_kernels + 1, d);
+	if (!e)
+		e = stx_jobs_kernels(r, c->c.spec->what, &c->fingerprint, &c->kernels, d);
+	if (!e && !(c->slots = calloc((size_t)c->kernels.n + 1, sizeof *c->slots)))
+		e = stx_fail(d, STX_E_NOMEM, "plan", "", "out of memory");
+	return e;
 }
 
 static void plan_done(struct stx__job *j, struct stx__outcome *o)
@@ -209,13 +173,14 @@ static void plan_done(struct stx__job *j, struct stx__outcome *o)
 	memset(o->message, 0, sizeof *o->message);
 	o->message->fd = -1;
 	const Stx__JobReply *r = c->plan.e->job_reply;
-	stx__stages_add_all(&c->stages, r->stages, r->n_stages);
-	if (split_plan(c) || make_slots(c)) {
-		end_with(c, STX_E_INTERNAL, "plan", "a bad reply of a plan job, or out of memory");
+	stx_stages_add_all(&c->stages, r->stages, r->n_stages);
+	struct stx_diag d = { 0 };
+	if (take_plan(c, &d)) {
+		end_with(c, d.code == STX_E_PROTOCOL ? STX_E_INTERNAL : d.code, "plan", d.text);
 		return;
 	}
 	c->kernels_start_us = stx__clock_us();
-	stx__flight_progress(&c->c.flight, "kernels", 0, c->nslots);
+	stx__flight_progress(&c->c.flight, "kernels", 0, c->kernels.n);
 	hold(c);
 	pump_kernels(c);
 	stx__compile_release(c);
@@ -251,7 +216,7 @@ static void slot_filled(struct stx__compile_chain *c, uint32_t slot, struct stx_
 	c->c.s->stats.kernels_reused += (uint64_t)reused;
 	c->running--;
 	c->ready++;
-	stx__flight_progress(&c->c.flight, "kernels", c->ready, c->nslots);
+	stx__flight_progress(&c->c.flight, "kernels", c->ready, c->kernels.n);
 	pump_kernels(c);
 }
 
@@ -260,7 +225,7 @@ void stx__compile_kernel_done(struct stx__compile_chain *c, uint32_t slot, struc
 {
 	if (c->dead)
 		return;
-	stx__stages_add_all(&c->stages, stages, nstages);
+	stx_stages_add_all(&c->stages, stages, nstages);
 	slot_filled(c, slot, value, reused);
 }
 
@@ -272,7 +237,7 @@ static void compile_slot(struct stx__compile_chain *c, uint32_t slot)
 
 void stx__compile_kernel_again(struct stx__compile_chain *c, uint32_t slot)
 {
-	if (!c->dead && slot < c->nslots && !c->slots[slot].job && !c->slots[slot].value)
+	if (!c->dead && slot < c->kernels.n && !c->slots[slot].job && !c->slots[slot].value)
 		compile_slot(c, slot);
 }
 
@@ -304,7 +269,7 @@ static void kernel_read(void *ctx, stx_err e, struct stx_span contents)
 static void start_slot(struct stx__compile_chain *c, uint32_t slot)
 {
 	struct stx__server *s = c->c.s;
-	const struct stx_digest *id = &c->slots[slot].id;
+	const struct stx_digest *id = &c->kernels.at[slot].id;
 	struct kernel_read *k;
 	if (!stx_cache_kernel_has(s->cache, c->c.spec->ns, id) || !(k = malloc(sizeof *k))) {
 		compile_slot(c, slot);
@@ -320,11 +285,11 @@ static void start_slot(struct stx__compile_chain *c, uint32_t slot)
 static void pump_kernels(struct stx__compile_chain *c)
 {
 	uint32_t window = 2 * (uint32_t)c->c.s->cfg.workers + 2;
-	while (!c->dead && c->running < window && c->next_slot < c->nslots) {
+	while (!c->dead && c->running < window && c->next_slot < c->kernels.n) {
 		c->running++;
 		start_slot(c, c->next_slot++);
 	}
-	if (!c->dead && c->ready == c->nslots)
+	if (!c->dead && c->ready == c->kernels.n)
 		start_link(c);
 }
 
@@ -333,18 +298,18 @@ static void pump_kernels(struct stx__compile_chain *c)
 static stx_err send_link(struct stx__job *j, int sock, uint64_t id, struct stx_diag *d)
 {
 	struct stx__compile_chain *c = chain_of(j);
-	struct stx_span *pieces = calloc((size_t)c->nslots + 1, sizeof *pieces);
+	struct stx_span *pieces = calloc((size_t)c->kernels.n + 1, sizeof *pieces);
 	if (!pieces)
 		return stx_fail(d, STX_E_NOMEM, "link", "", "out of memory");
 	pieces[0] = c->pieces[0];
-	for (uint32_t i = 0; i < c->nslots; i++) {
+	for (uint32_t i = 0; i < c->kernels.n; i++) {
 		struct stx__kernel_value v;
 		struct stx__blob *b = c->slots[i].value;
 		stx__kernel_decode((struct stx_span){ b->at, b->n }, &v);
 		pieces[i + 1] = v.object;
 	}
 	stx__flight_progress(&c->c.flight, "link", 0, 1);
-	stx_err e = stx__job_send(c->c.spec, j->kind, sock, id, pieces, c->nslots + 1, -1, d);
+	stx_err e = stx__job_send(c->c.spec, j->kind, sock, id, pieces, c->kernels.n + 1, -1, d);
 	free(pieces);
 	return e;
 }
@@ -372,7 +337,7 @@ static void link_done(struct stx__job *j, struct stx__outcome *o)
 		return;
 	}
 	const Stx__JobReply *r = o->message->e->job_reply;
-	stx__stages_add_all(&c->stages, r->stages, r->n_stages);
+	stx_stages_add_all(&c->stages, r->stages, r->n_stages);
 	if (!o->message->body.n || o->message->body.n > STX_FRAME_BODY_MAX) {
 		end_with(c, o->message->body.n ? STX_E_TOO_LARGE : STX_E_INTERNAL, "link",
 			 o->message->body.n ? "the artifact is larger than 64 MiB"
@@ -396,7 +361,7 @@ static void link_done(struct stx__job *j, struct stx__outcome *o)
 static void start_link(struct stx__compile_chain *c)
 {
 	struct stx__job *j = &c->c.job;
-	stx__stages_add(&c->stages, "kernels", stx__clock_us() - c->kernels_start_us);
+	stx_stages_add(&c->stages, "kernels", stx__clock_us() - c->kernels_start_us);
 	j->kind = STX__JOB_KIND__JOB_LINK;
 	j->fresh = 0;
 	j->send = send_link;
@@ -406,88 +371,26 @@ static void start_link(struct stx__compile_chain *c)
 
 /* ---- commit ---- */
 
-struct answer_parts {
-	Stx__Kernel *kernels, **kernel_list;
-	uint32_t (*blocks)[3];
-	Stx__Stage *stages, **stage_list;
-};
-
-static int fill_kernels(struct stx__compile_chain *c, Stx__Answer *a, struct answer_parts *p)
-{
-	const Stx__JobReply *r = c->plan.e->job_reply;
-	size_t n = r->n_kernels;
-	p->kernels = calloc(n + 1, sizeof *p->kernels);
-	p->kernel_list = calloc(n + 1, sizeof(void *));
-	p->blocks = calloc(n + 1, sizeof *p->blocks);
-	if (!p->kernels || !p->kernel_list || !p->blocks)
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		struct stx__kernel_slot *x = &c->slots[c->slot_of[i]];
-		struct stx__kernel_value v;
-		stx__kernel_decode((struct stx_span){ x->value->at, x->value->n }, &v);
-		Stx__Kernel *k = &p->kernels[i];
-		*k = *r->kernels[i];
-		if (v.block[0]) { /* what was really emitted */
-			memcpy(p->blocks[i], v.block, sizeof v.block);
-			k->block = p->blocks[i];
-			k->n_block = 3;
-		}
-		k->registers = v.registers;
-		k->spills = v.spills;
-		k->shared_bytes = v.shared_bytes;
-		k->reused = x->reused;
-		p->kernel_list[i] = k;
-	}
-	a->kernels = p->kernel_list;
-	a->n_kernels = n;
-	return 0;
-}
-
-static int fill_stages(struct stx__compile_chain *c, Stx__Answer *a, struct answer_parts *p)
-{
-	const struct stx__stages *t[2] = { &c->key_stages, &c->stages };
-	size_t n = 0;
-	p->stages = calloc(t[0]->n + t[1]->n + 1, sizeof *p->stages);
-	p->stage_list = calloc(t[0]->n + t[1]->n + 1, sizeof(void *));
-	if (!p->stages || !p->stage_list)
-		return -1;
-	for (int k = 0; k < 2; k++)
-		for (uint32_t i = 0; i < t[k]->n; i++, n++) {
-			stx__stage__init(&p->stages[n]);
-			p->stages[n].name = (char *)t[k]->at[i].name;
-			p->stages[n].us = t[k]->at[i].us;
-			p->stage_list[n] = &p->stages[n];
-		}
-	a->stages = p->stage_list;
-	a->n_stages = n;
-	return 0;
-}
-
-/* The part of the answer every request for this artifact gets, packed. */
+/* The part of the answer every request for this artifact gets, packed. NULL: out of memory. */
 static struct stx__blob *pack_answer(struct stx__compile_chain *c)
 {
 	const Stx__JobReply *r = c->plan.e->job_reply;
-	struct answer_parts p = { 0 };
 	struct stx__blob *b = NULL;
 	Stx__Answer a = STX__ANSWER__INIT;
+	for (size_t i = 0; i < r->n_kernels; i++) {
+		const struct stx__kernel_slot *x = &c->slots[c->kernels.of[i]];
+		struct stx__kernel_value v;
+		stx__kernel_decode((struct stx_span){ x->value->at, x->value->n }, &v);
+		stx_jobs_set_emitted(r->kernels[i], &v.emitted, x->reused);
+	}
 	a.key = (ProtobufCBinaryData){ STX_DIGEST_BYTES, c->key.b };
 	a.digest = (ProtobufCBinaryData){ STX_DIGEST_BYTES, c->artifact.b };
 	a.size_bytes = c->link.body.n;
-	a.guards = r->guards;
-	a.n_guards = r->n_guards;
-	a.report = r->report;
-	a.n_report = r->n_report;
-	a.bytes_read = r->bytes_read;
-	a.bytes_written = r->bytes_written;
-	a.bytes_min = r->bytes_min;
-	if (!fill_kernels(c, &a, &p) && !fill_stages(c, &a, &p) &&
-	    (b = stx__blob_new(stx__answer__get_packed_size(&a))))
+	stx_jobs_answer(&a, r);
+	a.stages = stx_stages_list(&c->key_stages, &c->stages, &a.n_stages);
+	if (a.stages && (b = stx__blob_new(stx__answer__get_packed_size(&a))))
 		stx__answer__pack(&a, b->at);
-	free(p.kernels);
-	free(p.kernel_list);
-	free(p.blocks);
-	free(p.stages);
-	free(p.stage_list);
+	free(a.stages);
 	return b;
 }
 

@@ -104,18 +104,10 @@ static void release(struct user *u, uint32_t n)
 static void succeed(struct stx__kernel_job *k, struct stx__message *m)
 {
 	const Stx__JobReply *r = m->e->job_reply;
-	const Stx__Kernel *d = r->n_kernels ? r->kernels[0] : NULL;
-	struct stx__kernel_value v = { .object = m->body };
+	struct stx__kernel_value v = { stx_jobs_emitted(r), m->body };
 	struct stx_bytes b = { 0 };
 	struct stx__blob *value = NULL;
 	uint32_t n;
-	for (size_t i = 0; d && i < d->n_block && i < 3; i++)
-		v.block[i] = d->block[i];
-	if (d) {
-		v.registers = d->registers;
-		v.spills = d->spills;
-		v.shared_bytes = d->shared_bytes;
-	}
 	if (!stx__kernel_encode(&v, &b))
 		value = stx__blob_copy(b.at, b.n);
 	stx_bytes_free(&b);
@@ -178,7 +170,8 @@ stx_err stx__kernel_job_join(struct stx__compile_chain *c, uint32_t slot)
 {
 	struct stx__server *s = c->c.s;
 	struct stx__kernel_slot *x = &c->slots[slot];
-	struct stx_digest id = stx_key_scoped(c->c.spec->ns, &x->id);
+	const struct stx_kernel_id *kernel = &c->kernels.at[slot];
+	struct stx_digest id = stx_key_scoped(c->c.spec->ns, &kernel->id);
 	struct stx__kernel_job *k = stx__table_get(&s->kernel_jobs, &id);
 	if (k) {
 		if (add_user(k, c, slot))
@@ -191,9 +184,9 @@ stx_err stx__kernel_job_join(struct stx__compile_chain *c, uint32_t slot)
 		return STX_E_NOMEM;
 	k->s = s;
 	k->id = id;
-	k->store_id = x->id;
+	k->store_id = kernel->id;
 	k->spec = stx__spec_ref(c->c.spec);
-	k->ir = stx__blob_copy(c->pieces[x->piece].at, c->pieces[x->piece].n);
+	k->ir = stx__blob_copy(c->pieces[kernel->piece].at, c->pieces[kernel->piece].n);
 	k->job.kind = STX__JOB_KIND__JOB_KERNEL;
 	k->job.ns = k->spec->ns;
 	k->job.send = send_kernel;

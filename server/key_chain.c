@@ -98,7 +98,7 @@ static void succeed(struct stx__key_chain *k, struct stx__message *m, int need_v
 	struct stx_diag d = { 0 };
 	stx__flight_land(&c->flight);
 	stx__quarantine_forget(&c->s->quarantine, &c->flight.id);
-	stx__stages_add_all(&k->stages, r->stages, r->n_stages);
+	stx_stages_add_all(&k->stages, r->stages, r->n_stages);
 	if (!need_values && (r->graph_digest.len != STX_DIGEST_BYTES || take_graph(k, m)))
 		stx_fail(&d, STX_E_INTERNAL, "key", "", "a bad reply of a key job");
 	else if (!(k->memo = make_memo(k, r, need_values)))

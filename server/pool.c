@@ -318,7 +318,7 @@ static void on_message(uv_poll_t *h, int status, int events)
 	struct stx__process *w = h->data;
 	struct stx__message m;
 	struct stx_diag d = { 0 };
-	stx_err e = stx__channel_recv(w->sock, &m, &d);
+	stx_err e = stx__channel_recv(w->sock, STX__MAPPED, &m, &d);
 	if (e == STX_E_BUSY)
 		return;
 	if (e ==

@@ -75,10 +75,10 @@ int stx__kernel_encode(const struct stx__kernel_value *k, struct stx_bytes *out)
 {
 	stx_bytes_u32(out, KERNEL_MAGIC);
 	for (int i = 0; i < 3; i++)
-		stx_bytes_u32(out, k->block[i]);
-	stx_bytes_u32(out, k->registers);
-	stx_bytes_u32(out, k->spills);
-	stx_bytes_u32(out, k->shared_bytes);
+		stx_bytes_u32(out, k->emitted.block[i]);
+	stx_bytes_u32(out, k->emitted.registers);
+	stx_bytes_u32(out, k->emitted.spills);
+	stx_bytes_u32(out, k->emitted.shared_bytes);
 	return stx_bytes_put(out, k->object.at, k->object.n);
 }
 
@@ -87,10 +87,10 @@ int stx__kernel_decode(struct stx_span v, struct stx__kernel_value *out)
 	if (v.n < KERNEL_HEAD || stx_load_u32(v.at) != KERNEL_MAGIC)
 		return -1;
 	for (int i = 0; i < 3; i++)
-		out->block[i] = stx_load_u32(v.at + 4 + 4 * i);
-	out->registers = stx_load_u32(v.at + 16);
-	out->spills = stx_load_u32(v.at + 20);
-	out->shared_bytes = stx_load_u32(v.at + 24);
+		out->emitted.block[i] = stx_load_u32(v.at + 4 + 4 * i);
+	out->emitted.registers = stx_load_u32(v.at + 16);
+	out->emitted.spills = stx_load_u32(v.at + 20);
+	out->emitted.shared_bytes = stx_load_u32(v.at + 24);
 	out->object = (struct stx_span){ v.at + KERNEL_HEAD, v.n - KERNEL_HEAD };
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "frame.h"
 #include "hash.h"
+#include "jobs.h"
 #include "key.h"
 
 /* stx_option_bits for people. */
@@ -32,7 +33,7 @@ int stx__meta_decode(struct stx_span v, struct stx__meta *out);
 
 /* A compiled kernel: description and object. */
 struct stx__kernel_value {
-	uint32_t block[3], registers, spills, shared_bytes;
+	struct stx_emitted emitted;
 	struct stx_span object;
 };
 int stx__kernel_encode(const struct stx__kernel_value *k, struct stx_bytes *out);

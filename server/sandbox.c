@@ -17,9 +17,12 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "memfd.h"
 
 #define CHANNEL_FD 3
 #define NOBODY     65534
@@ -28,7 +31,11 @@
 #else
 #define SANITIZED 0
 #endif
-#define FILE_LIMIT_BYTES (512ull << 20) /* of one memory file */
+
+/* Memory files are memory that neither RLIMIT_DATA nor the daemon's look at the process counts, so
+ * they are kept few and small: FILES descriptors, each of at most FSIZE bytes; a mapping, which
+ * would keep a file without its descriptor, must be anonymous and private. */
+#define FILES 8u /* 0 to 3, a message's body in, one out */
 
 static void limit(int what, uint64_t value)
 {
@@ -45,7 +52,10 @@ stx_err stx__sandbox_prepare(int64_t parent, uint64_t memory_bytes, struct stx_d
 		return stx_fail(d, STX_E_CANCELED, "sandbox", "", "the daemon is gone already");
 	clearenv();
 	limit(RLIMIT_CORE, 0);
-	limit(RLIMIT_FSIZE, FILE_LIMIT_BYTES);
+	uint64_t file_bytes = memory_bytes / FILES;
+	limit(RLIMIT_FSIZE,
+	      memory_bytes && file_bytes < STX__MEMFD_MAX ? file_bytes : STX__MEMFD_MAX);
+	signal(SIGXFSZ, SIG_IGN); /* EFBIG says it */
 	/* RLIMIT_AS would count LLVM's mapped code and reserved address space; RLIMIT_DATA counts
 	 * what is really private and writable. It is the backstop for growth between two looks of
 	 * the daemon. */
@@ -133,22 +143,15 @@ static int close_landlock(void)
 
 /* ---- seccomp ---- */
 
-/* Calls allowed with any arguments: memory, open descriptors, time, own signals, end. */
+/* Calls allowed with any arguments: memory, open descriptors, time, own signals, end. No kind of
+ * stat: C libraries call fstat by way of newfstatat, and a filter cannot tell an empty path from
+ * another. */
 static const int allowed[] = { SCMP_SYS(read),
-			       SCMP_SYS(readv),
 			       SCMP_SYS(pread64),
 			       SCMP_SYS(write),
 			       SCMP_SYS(writev),
-			       SCMP_SYS(pwrite64),
 			       SCMP_SYS(lseek),
 			       SCMP_SYS(close),
-			       SCMP_SYS(fstat),
-			       SCMP_SYS(ftruncate),
-			       SCMP_SYS(fallocate),
-			       SCMP_SYS(memfd_create),
-			       SCMP_SYS(dup),
-			       SCMP_SYS(dup2),
-			       SCMP_SYS(dup3),
 			       SCMP_SYS(munmap),
 			       SCMP_SYS(mremap),
 			       SCMP_SYS(madvise),
@@ -183,17 +186,19 @@ static const int allowed[] = { SCMP_SYS(read),
 			       SCMP_SYS(exit),
 			       SCMP_SYS(exit_group) };
 
-static const int fcntl_commands[] = { F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD,    F_SETFD,
-				      F_GETFL, F_ADD_SEALS,     F_GET_SEALS };
+static const int fcntl_commands[] = { F_GETFD, F_SETFD, F_GETFL, F_ADD_SEALS, F_GET_SEALS };
 
 /* Calls allowed for some arguments only. 0 or a negative errno. */
 static int allow_with_arguments(scmp_filter_ctx f)
 {
 	int e = 0;
-	/* No new executable memory, so code cannot be brought in. */
+	/* No new executable memory, so code cannot be brought in; memory that is counted as the
+	 * worker's own. */
 	e = e ? e
-	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
-				 SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
+				 SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0),
+				 SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_TYPE | MAP_ANONYMOUS,
+					 MAP_PRIVATE | MAP_ANONYMOUS));
 	e = e ? e
 	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
 				 SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
@@ -204,10 +209,10 @@ static int allow_with_arguments(scmp_filter_ctx f)
 	e = e ? e
 	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(recvmsg), 1,
 				 SCMP_A0(SCMP_CMP_EQ, CHANNEL_FD));
-	/* fstat of newer C libraries. */
+	/* Of ordinary pages. */
 	e = e ? e
-	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), 1,
-				 SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
+	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(memfd_create), 1,
+				 SCMP_A1(SCMP_CMP_EQ, STX__MEMFD_FLAGS));
 	/* abort() */
 	e = e ? e
 	      : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
@@ -249,6 +254,7 @@ void stx__sandbox_close(char *level, size_t cap)
 		return;
 	}
 	int landlock = !close_landlock();
+	limit(RLIMIT_NOFILE, FILES);
 	int e = close_seccomp();
 	if (e)
 		snprintf(level, cap, "none: seccomp: %s", strerror(-e));
@@ -273,10 +279,46 @@ static int try_fork(long call)
 	return e;
 }
 
+static int try_map(int protection, int flags, int fd)
+{
+	void *p = mmap(NULL, 4096, protection, flags, fd, 0);
+	int e = p == MAP_FAILED ? errno : 0;
+	if (!e)
+		munmap(p, 4096);
+	return e;
+}
+
+static int try_stat(const char *path)
+{
+	struct stat st;
+	return errno_of(syscall(SYS_newfstatat, CHANNEL_FD, path, &st, AT_EMPTY_PATH));
+}
+
+/* Memory files: large ones, ones that a mapping keeps, more than a few, huge pages. */
+static void probe_files(void (*fn)(void *ctx, const char *name, int err), void *ctx)
+{
+	int fd[64], n = 0, e = 0;
+	while (n < 64 && (fd[n] = stx__memfd_new("probe")) >= 0)
+		n++;
+	e = n < 64 ? errno : 0;
+	if (n) {
+		int end = lseek(fd[0], STX__MEMFD_MAX, SEEK_SET) < 0;
+		fn(ctx, "write beyond the limit", end ? errno : errno_of(write(fd[0], "", 1)));
+		fn(ctx, "mmap of a file", try_map(PROT_READ, MAP_SHARED, fd[0]));
+		fn(ctx, "ftruncate", errno_of(ftruncate(fd[0], 4096)));
+		fn(ctx, "fallocate", errno_of(fallocate(fd[0], 0, 0, 4096)));
+	}
+	while (n)
+		close(fd[--n]);
+	fn(ctx, "64 files", e);
+	fn(ctx, "huge pages", errno_of(memfd_create("probe", MFD_CLOEXEC | MFD_HUGETLB)));
+}
+
 void stx__sandbox_probe(void (*fn)(void *ctx, const char *name, int err), void *ctx)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = "/nonexistent/stax" };
 	char *const none[] = { NULL };
+	struct rlimit more = { 64, 64 };
 	fn(ctx, "open", errno_of(syscall(SYS_open, "/etc/hostname", O_RDONLY)));
 	fn(ctx, "openat", errno_of(syscall(SYS_openat, AT_FDCWD, "/etc/hostname", O_RDONLY)));
 	fn(ctx, "creat", errno_of(syscall(SYS_creat, "/nonexistent/stax", 0600)));
@@ -292,6 +334,11 @@ void stx__sandbox_probe(void (*fn)(void *ctx, const char *name, int err), void *
 	   errno_of(syscall(SYS_process_vm_readv, getppid(), 0, 0, 0, 0, 0)));
 	fn(ctx, "kill", errno_of(syscall(SYS_kill, getppid(), 0)));
 	fn(ctx, "sendmsg elsewhere", errno_of(syscall(SYS_sendmsg, 2, NULL, 0)));
-	void *p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	fn(ctx, "mmap exec", p == MAP_FAILED ? errno : 0);
+	fn(ctx, "dup", errno_of(syscall(SYS_dup, CHANNEL_FD)));
+	fn(ctx, "stat", try_stat(""));
+	fn(ctx, "stat of a path", try_stat("/etc/hostname"));
+	fn(ctx, "setrlimit", errno_of(syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &more, NULL)));
+	fn(ctx, "mmap exec", try_map(PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1));
+	fn(ctx, "mmap shared", try_map(PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1));
+	probe_files(fn, ctx);
 }

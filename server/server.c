@@ -1,6 +1,7 @@
 /* server.c: the daemon's life: start, tick, end. */
 #include "server.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,9 @@
 #define TICK_BUSY_MS 50u
 #define TICK_IDLE_MS 1000u
 #define UPKEEP_MS    1000u
+#define QUIET_MS     3000u
+
+#define HEAP_KEPT_BYTES ((size_t)1 << 20)
 
 /* ---- the store's completions ---- */
 
@@ -78,6 +82,16 @@ static struct stx__pool *start_pool(struct stx__server *s)
 
 /* ---- the tick ---- */
 
+/* A burst leaves a heap many times what an idle daemon needs: free pages go back to the system once
+ * things have been quiet. */
+static void give_back_heap(struct stx__server *s, uint64_t now)
+{
+	if (!s->last_work_ms || now - s->last_work_ms < QUIET_MS)
+		return;
+	s->last_work_ms = 0;
+	malloc_trim(HEAP_KEPT_BYTES);
+}
+
 static void on_tick(uv_timer_t *t)
 {
 	struct stx__server *s = t->data;
@@ -102,6 +116,10 @@ static void on_tick(uv_timer_t *t)
 			(unsigned long long)s->cfg.idle_exit);
 		stx_server_drain(s);
 	}
+	if (busy)
+		s->last_work_ms = now;
+	else
+		give_back_heap(s, now);
 	if (s->draining)
 		stx__drain_step(s);
 	else if (!busy && s->tick_ms != TICK_IDLE_MS)
@@ -113,6 +131,7 @@ void stx__server_busy(struct stx__server *s)
 	if (s->tick_ms == TICK_BUSY_MS || uv_is_closing((uv_handle_t *)&s->tick))
 		return;
 	s->tick_ms = TICK_BUSY_MS;
+	s->last_work_ms = stx__now_ms(s);
 	uv_timer_start(&s->tick, on_tick, TICK_BUSY_MS, TICK_BUSY_MS);
 }
 

@@ -59,6 +59,7 @@ struct stx__server {
 	uv_async_t cache_wake;
 	uv_timer_t tick;
 	uint64_t tick_ms, last_upkeep_ms, last_active_ms;
+	uint64_t last_work_ms; /* 0: the heap has been given back since */
 	uv_signal_t signals[2];
 
 	/* drain.c */

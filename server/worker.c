@@ -87,7 +87,7 @@ static int serve(struct stx__worker *w)
 	for (;;) {
 		struct stx__message m;
 		struct stx_diag d = { 0 };
-		stx_err e = stx__channel_recv(STX__WORKER_FD, &m, &d);
+		stx_err e = stx__channel_recv(STX__WORKER_FD, STX__COPIED, &m, &d);
 		if (e == STX_E_CONNECT)
 			return 0;
 		if (e) {

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "arena.h"
+#include "jobs.h"
 #include "plan.h"
 #include "sandbox.h"
 #include "worker.h"
@@ -70,14 +71,7 @@ static stx_err split_body(struct run *r)
 		r->in[0] = r->body;
 		return STX_E_OK;
 	}
-	size_t at = 0;
-	for (size_t i = 0; i < n; i++) {
-		if (r->job->piece_bytes[i] > r->body.n - at)
-			return invalid(r, "pieces larger than the body");
-		r->in[i] = (struct stx_span){ r->body.at + at, (size_t)r->job->piece_bytes[i] };
-		at += r->in[i].n;
-	}
-	return at == r->body.n ? STX_E_OK : invalid(r, "pieces smaller than the body");
+	return stx_jobs_split(r->body, r->job->piece_bytes, n, r->in, n, &r->diag);
 }
 
 static stx_err make_source(struct run *r, struct stx_source *s)

@@ -262,6 +262,26 @@ struct stx_node *draw_partner(struct draw *q, const struct stx_node *a)
 			  (int)(rank_of(a) - drop), 0, 0);
 }
 
+/* A number that t can hold, its edges among them; one time in eight any number, which operators
+ * that need the value itself refuse (NUMERICS, Integers). */
+static int64_t integer_for(struct draw *q, enum stx_dtype t)
+{
+	int64_t small = (int64_t)rnd(q, 9) - 3;
+	if (stx_dtype_kind(t) == STX_KIND_UINT && rnd(q, 8))
+		small = small < 0 ? -small : small;
+	if (stx_dtype_is_float(t) || t == STX_BOOL)
+		return rnd(q, 12) ? small : (int64_t)draw_bits(q);
+	switch (rnd(q, 8)) {
+	case 0: return (int64_t)draw_bits(q) >> rnd(q, 64);
+	case 1:
+	case 2: {
+		int64_t v = stx_scalar_wrap(t, int_value(q, t, 2)).i;
+		return t == STX_U64 ? v & INT64_MAX : v;
+	}
+	default: return small;
+	}
+}
+
 struct stx_arg draw_scalar(struct draw *q, enum stx_dtype t)
 {
 	static const double values[] = { 0.0, -0.0, 1,    2,    0.5,      -1.5,      3,
@@ -269,8 +289,7 @@ struct stx_arg draw_scalar(struct draw *q, enum stx_dtype t)
 	if (q->whole)
 		return stx_arg_scalar_i((int64_t)rnd(q, 5) - 2);
 	if (stx_dtype_is_float(t) ? rnd(q, 3) == 0 : rnd(q, 6))
-		return stx_arg_scalar_i(rnd(q, 12) ? (int64_t)rnd(q, 9) - 3
-						   : (int64_t)draw_bits(q));
+		return stx_arg_scalar_i(integer_for(q, t));
 	return stx_arg_scalar_f(PICK(q, values));
 }
 

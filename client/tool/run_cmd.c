@@ -15,18 +15,7 @@ struct flags {
 	struct stx_option_list inputs, expects, files;
 };
 
-/* What a run needs and leaves behind. */
-struct session {
-	struct stax_client *client;
-	struct stx_tool_graph graph;
-	int has_graph;
-	struct stx_tool_values values;
-	struct stax_answer *answer;
-	struct stax_artifact *artifact;
-	struct stx_tool_arguments args;
-};
-
-static stx_err load_artifact(struct session *s, const char *path, struct stx_diag *d)
+static stx_err load_artifact(struct stx_tool_session *s, const char *path, struct stx_diag *d)
 {
 	struct stax_error err;
 	int e = stax_load_file(path, &s->artifact, &err);
@@ -36,36 +25,6 @@ static stx_err load_artifact(struct session *s, const char *path, struct stx_dia
 	if (e)
 		stx_tool_diag(d, &err);
 	return e;
-}
-
-static stx_err load_graph(struct session *s, const struct flags *f, struct stx_diag *d)
-{
-	struct stax_request q = { .target = f->target };
-	struct stx_tool_progress p;
-	struct stax_error err;
-	stx_tool_progress_start(&p, &q);
-	stx_err e = stx_tool_compile_started(&s->client, &s->graph, &s->values, &q, &s->answer, d);
-	stx_tool_progress_end(&p);
-	if (!e && (e = stax_load(s->client, s->answer, &s->artifact, &err)))
-		stx_tool_diag(d, &err);
-	return e;
-}
-
-/* Before anything is compiled, so that a mistyped file name costs nothing. */
-static stx_err read_values(struct session *s, const struct flags *f, struct stx_diag *d)
-{
-	for (int i = 0; i < f->inputs.n; i++) {
-		char name[256];
-		const char *path;
-		struct stx_host h;
-		if (stx_option_pair(f->inputs.at[i], name, sizeof name, &path))
-			return stx_fail(d, STX_E_USAGE, "usage", "",
-					"--input %s: NAME=FILE expected", f->inputs.at[i]);
-		stx_err e = stx_tool_tensor_read(path, STX_DTYPE_NONE, &h, d);
-		if (e || (e = stx_tool_values_add(&s->values, name, &h, d)))
-			return e;
-	}
-	return STX_E_OK;
 }
 
 /* By name; in an artifact file, whose arguments have no names of the producer's, a number is a
@@ -120,7 +79,8 @@ static stx_err no_such(const struct stax_artifact *a, int input, const char *nam
 }
 
 /* Before the run, so that a mistyped name costs none. */
-static stx_err check_expects(const struct session *s, const struct flags *f, struct stx_diag *d)
+static stx_err check_expects(const struct stx_tool_session *s, const struct flags *f,
+			     struct stx_diag *d)
 {
 	for (int i = 0; i < f->expects.n; i++) {
 		char name[256];
@@ -136,7 +96,7 @@ static stx_err check_expects(const struct session *s, const struct flags *f, str
 }
 
 /* Each --input must name an input; those whose values fixed shapes are inputs of the graph only. */
-static stx_err check_values(struct session *s, struct stx_diag *d)
+static stx_err check_values(struct stx_tool_session *s, struct stx_diag *d)
 {
 	for (int i = 0; i < s->values.n; i++) {
 		struct stx_tool_value *v = &s->values.at[i];
@@ -152,8 +112,8 @@ static stx_err check_values(struct session *s, struct stx_diag *d)
 	return STX_E_OK;
 }
 
-static stx_err expect(struct session *s, const struct flags *f, const char *text, FILE *out,
-		      struct stx_diag *d)
+static stx_err expect(struct stx_tool_session *s, const struct flags *f, const char *text,
+		      FILE *out, struct stx_diag *d)
 {
 	char name[256];
 	const char *path;
@@ -182,7 +142,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static stx_err time_runs(struct session *s, int64_t n, FILE *out, struct stx_diag *d)
+static stx_err time_runs(struct stx_tool_session *s, int64_t n, FILE *out, struct stx_diag *d)
 {
 	double *us = calloc((size_t)n, sizeof *us);
 	stx_err e = STX_E_OK;
@@ -211,7 +171,8 @@ static void file_name(const char *name, char *out, size_t cap)
 	out[i] = 0;
 }
 
-static stx_err write_outputs(struct session *s, const char *dir, FILE *out, struct stx_diag *d)
+static stx_err write_outputs(struct stx_tool_session *s, const char *dir, FILE *out,
+			     struct stx_diag *d)
 {
 	if (mkdir(dir, 0777) && errno != EEXIST)
 		return stx_fail(d, STX_E_USAGE, "file", "", "--out %s: %s", dir, strerror(errno));
@@ -235,22 +196,19 @@ static stx_err write_outputs(struct session *s, const char *dir, FILE *out, stru
 	return STX_E_OK;
 }
 
-static stx_err run(struct session *s, const struct flags *f, FILE *out, struct stx_diag *d)
+static stx_err run(struct stx_tool_session *s, const struct flags *f, FILE *out, struct stx_diag *d)
 {
 	const char *file = f->files.at[0];
-	stx_err e = read_values(s, f, d);
+	struct stax_request q = { .target = f->target };
+	stx_err e = stx_tool_session_values(s, &f->inputs, d);
 	if (e)
 		return e;
-	if (stx_tool_is_artifact(file)) {
+	if (stx_tool_is_artifact(file))
 		e = load_artifact(s, file, d);
-	} else if (!(e = stx_tool_graph_read(file, &s->graph, d))) {
-		s->has_graph = 1;
-		e = load_graph(s, f, d);
-	}
+	else if (!(e = stx_tool_session_graph(s, file, d)))
+		e = stx_tool_session_compile(s, &q, d);
 	if (e || (e = check_values(s, d)) || (e = check_expects(s, f, d)) ||
-	    (e = stx_tool_bind(s->artifact, s->has_graph ? &s->graph : NULL, &s->values, 1,
-			       (uint64_t)f->seed, &s->args, d)) ||
-	    (e = stx_tool_execute(s->artifact, &s->args, d)))
+	    (e = stx_tool_session_run(s, (uint64_t)f->seed, d)))
 		return e;
 	for (int i = 0; i < s->args.nout; i++) {
 		const char *name;
@@ -267,21 +225,11 @@ static stx_err run(struct session *s, const struct flags *f, FILE *out, struct s
 	return !e && f->time > 0 ? time_runs(s, f->time, out, d) : e;
 }
 
-static void close_session(struct session *s)
-{
-	stx_tool_arguments_free(&s->args);
-	stax_artifact_free(s->artifact);
-	stax_answer_free(s->answer);
-	stx_tool_values_free(&s->values);
-	stx_tool_graph_free(&s->graph);
-	stax_client_free(s->client);
-}
-
 int stx_tool_run(int argc, char **argv)
 {
 	struct flags f = { .rtol = 1e-3, .atol = 1e-7 };
 	struct stx_diag d = { 0 };
-	struct session s = { 0 };
+	struct stx_tool_session s = { 0 };
 	const struct stx_option table[] = {
 		{ "target", STX_OPT_TEXT, &f.target },  { "input", STX_OPT_LIST, &f.inputs },
 		{ "expect", STX_OPT_LIST, &f.expects }, { "rtol", STX_OPT_REAL, &f.rtol },
@@ -297,6 +245,6 @@ int stx_tool_run(int argc, char **argv)
 	if (!e)
 		e = run(&s, &f, stdout, &d);
 	fflush(stdout);
-	close_session(&s);
+	stx_tool_session_close(&s);
 	return e ? stx_tool_fail(&d, 0) : 0;
 }

@@ -115,6 +115,30 @@ stx_err stx_tool_reference_graph(struct stax_client *c, const struct stx_tool_gr
 				 const struct stx_tool_arguments *args, struct stx_tensor **outputs,
 				 int *noutputs, struct stx_diag *d);
 
+/* ---- running a graph or an artifact (session.c) ---- */
+
+/* Zero-initialise; stx_tool_session_close, after a failure too. The calls come in this order. */
+struct stx_tool_session {
+	struct stax_client *client;
+	struct stx_tool_graph graph;
+	int has_graph; /* 0: an artifact was loaded */
+	struct stx_tool_values values;
+	struct stax_answer *answer;
+	struct stax_artifact *artifact;
+	struct stx_tool_arguments args;
+};
+/* Each --input NAME=FILE. Before anything is compiled, so that a mistyped name costs nothing. */
+stx_err stx_tool_session_values(struct stx_tool_session *s, const struct stx_option_list *inputs,
+				struct stx_diag *d);
+stx_err stx_tool_session_graph(struct stx_tool_session *s, const char *path, struct stx_diag *d);
+/* Compiles with progress, starting a server when there is none, and loads. q: target and options.
+ */
+stx_err stx_tool_session_compile(struct stx_tool_session *s, struct stax_request *q,
+				 struct stx_diag *d);
+/* Binds (what has no value gets random numbers) and runs once. */
+stx_err stx_tool_session_run(struct stx_tool_session *s, uint64_t seed, struct stx_diag *d);
+void stx_tool_session_close(struct stx_tool_session *s);
+
 /* ---- progress on stderr (progress.c) ---- */
 
 struct stx_tool_progress {

@@ -365,7 +365,8 @@ stx_err stx_shape_pointwise(struct stx_graph *g, struct stx_node *n, struct stx_
 		return e;
 	if (n->op == STX_OP_POW_SCALAR && !stx_dtype_is_float(t) && n->args[1].u.i < 0)
 		return STX__INFER_FAIL(d, n, "an integer raised to a negative integer power");
-	return set_broadcast(g, n, promote == STX_PROMOTE_BOOL ? STX_BOOL : t, d);
+	e = stx__infer_operand_numbers(n, t, d);
+	return e ? e : set_broadcast(g, n, promote == STX_PROMOTE_BOOL ? STX_BOOL : t, d);
 }
 
 stx_err stx_shape_div_mode(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
@@ -438,14 +439,16 @@ stx_err stx_shape_full(struct stx_graph *g, struct stx_node *n, struct stx_diag 
 	for (uint32_t i = 0; i < s->n; i++)
 		if (stx_ex_interval(g->ex, s->u.exs[i]).lo < 0)
 			return STX__INFER_FAIL(d, n, "size %u is or may be negative", i);
-	return stx__infer_set(g, n, n->args[2].u.dtype, s->n, s->u.exs, d);
+	stx_err e = stx__infer_fill(n, &n->args[1], n->args[2].u.dtype, d);
+	return e ? e : stx__infer_set(g, n, n->args[2].u.dtype, s->n, s->u.exs, d);
 }
 
 stx_err stx_shape_full_like(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
 	enum stx_dtype t = n->args[2].kind == STX_ARG_DTYPE ? n->args[2].u.dtype : x->dtype;
-	return stx__infer_set(g, n, t, x->rank, x->sizes, d);
+	stx_err e = stx__infer_fill(n, &n->args[1], t, d);
+	return e ? e : stx__infer_set(g, n, t, x->rank, x->sizes, d);
 }
 
 static double scalar_f(const struct stx_arg *a)

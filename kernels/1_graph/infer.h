@@ -44,6 +44,16 @@ struct stx__window {
 };
 stx_err stx__infer_window(struct stx_graph *g, const struct stx_node *n, struct stx__window *w,
 			  struct stx_diag *d);
+/* infer_number.c: a number argument of an operator that computes in t. INVALID when t is an integer
+ * type that cannot hold its value (fraction dropped) and the value matters. */
+stx_err stx__infer_number(const struct stx_node *n, const struct stx_arg *a, enum stx_dtype t,
+			  struct stx_diag *d);
+/* A number that fills elements of t: unsigned types take the bit pattern of a negative one too, as
+ * in PyTorch. */
+stx_err stx__infer_fill(const struct stx_node *n, const struct stx_arg *a, enum stx_dtype t,
+			struct stx_diag *d);
+/* All numbers of a pointwise node. */
+stx_err stx__infer_operand_numbers(const struct stx_node *n, enum stx_dtype t, struct stx_diag *d);
 stx_err stx__infer_no_common(const struct stx_node *n, struct stx_diag *d);
 
 #endif

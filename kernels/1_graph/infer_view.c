@@ -564,5 +564,6 @@ stx_err stx_shape_pad(struct stx_graph *g, struct stx_node *n, struct stx_diag *
 			return STX__INFER_FAIL(d, n, "the size of dimension %u becomes negative",
 					       x->rank - 1 - i);
 	}
-	return stx__infer_set(g, n, x->dtype, x->rank, sizes, d);
+	stx_err e = stx__infer_fill(n, &n->args[2], x->dtype, d);
+	return e ? e : stx__infer_set(g, n, x->dtype, x->rank, sizes, d);
 }

@@ -136,7 +136,8 @@ struct stx__values {
 	uint32_t nslots;
 	stx_ex *indirects; /* by temp, while finishing: atom of the final number */
 	uint32_t phase;    /* being built: what is added goes to its regions */
-	int oom;
+	int oom;           /* no more values: out of memory or */
+	int too_long;      /* over STX_KERNEL_MAX_INSTS */
 };
 
 stx_err stx__values_init(struct stx__values *v, struct stx__build *b, struct stx_kernel *k);
@@ -155,6 +156,8 @@ uint32_t stx__value_cast(struct stx__values *v, enum stx_dtype t, uint32_t a);
 uint32_t stx__value_marker(struct stx__values *v, struct stx_kinst i);
 /* Index atom standing for the indirect temp. */
 stx_ex stx__indirect_atom(struct stx__values *v, uint32_t temp);
+/* What v->oom means, as an error. */
+stx_err stx__values_fail(const struct stx__values *v);
 /* Drops dead values and writes the instruction list of v->k. */
 stx_err stx__values_finish(struct stx__values *v);
 

@@ -286,7 +286,7 @@ static stx_err play_body(struct play *p, uint32_t pos, uint32_t row)
 		return oom(p->b);
 	for (uint32_t i = 0; i < body->n && !p->v->oom; i++)
 		play_inst(p, pos, i, row);
-	return p->v->oom ? oom(p->b) : STX_E_OK;
+	return p->v->oom ? stx__values_fail(p->v) : STX_E_OK;
 }
 
 /* Bit-exact in any order, so that no order need be kept (kernel.h). */
@@ -317,7 +317,9 @@ static enum stx_order order_of(struct stx__build *b, const struct stx_buffer *bu
 static stx_err add_effect(struct play *p, struct stx_kinst i, uint32_t phase)
 {
 	struct stx__effect e = { i, phase };
-	return p->v->oom || stx_push(p->b->arena, &p->v->effects, e) ? oom(p->b) : STX_E_OK;
+	if (p->v->oom)
+		return stx__values_fail(p->v);
+	return stx_push(p->b->arena, &p->v->effects, e) ? oom(p->b) : STX_E_OK;
 }
 
 /* The accumulator of this phase that already combines the same values, or NONE: buffers that keep
@@ -451,7 +453,7 @@ static stx_err play_phase(struct play *p, uint32_t k)
 			if (b->def->is_stored[i] && b->phases.at[i].is_full &&
 			    (uint32_t)__builtin_ctz(b->phases.at[i].needs) == k)
 				err = play_store(p, i, p->value[i][r], r, k);
-	return p->v->oom ? oom(b) : err;
+	return p->v->oom ? stx__values_fail(p->v) : err;
 }
 
 static stx_err play_all(struct stx__build *b, struct stx_kernel *k)
@@ -469,12 +471,7 @@ static stx_err play_all(struct stx__build *b, struct stx_kernel *k)
 		for (uint32_t r = 0; r < b->axes.rows && !err; r++)
 			if (b->def->is_stored[i] && !b->phases.at[i].is_full)
 				err = play_store(&p, i, p.value[i][r], r, STX_NONE);
-	if (!err && stx__values_finish(&v))
-		err = v.temps.n >= STX_KERNEL_MAX_INSTS
-			      ? stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
-					 "a kernel is too long")
-			      : oom(b);
-	return err;
+	return err ? err : stx__values_finish(&v);
 }
 
 /* ---- scalars, grain, kind ---- */

@@ -135,10 +135,22 @@ static void grow(struct stx__values *v)
 	v->nslots = n;
 }
 
+stx_err stx__values_fail(const struct stx__values *v)
+{
+	if (v->too_long)
+		return stx_fail(v->b->d, STX_E_TOO_LARGE, "schedule", v->b->def->name,
+				"the kernel is longer than the limit of %d instructions; split the "
+				"operators fused in it",
+				STX_KERNEL_MAX_INSTS);
+	return stx_fail(v->b->d, STX_E_NOMEM, "schedule", v->b->def->name,
+			"the memory budget is exceeded");
+}
+
 static uint32_t append(struct stx__values *v, struct stx_kinst i)
 {
 	struct stx__temp t = { .i = i, .region = region_of(v, &i) };
-	if (v->temps.n >= STX_KERNEL_MAX_INSTS || stx_push(v->b->arena, &v->temps, t)) {
+	v->too_long = v->temps.n >= STX_KERNEL_MAX_INSTS;
+	if (v->too_long || stx_push(v->b->arena, &v->temps, t)) {
 		v->oom = 1;
 		return 0;
 	}
@@ -355,7 +367,8 @@ static uint32_t put(struct stx__values *v, struct stx_kinst i)
 			*t = v->temps.at[*t].final;
 	}
 	i.ex = final_ex(v, i.ex);
-	if (v->k->insts.n >= STX_KERNEL_MAX_INSTS || stx_push(v->b->arena, &v->k->insts, i)) {
+	v->too_long = v->k->insts.n >= STX_KERNEL_MAX_INSTS;
+	if (v->too_long || stx_push(v->b->arena, &v->k->insts, i)) {
 		v->oom = 1;
 		return 0;
 	}
@@ -448,12 +461,13 @@ stx_err stx__values_finish(struct stx__values *v)
 	struct by_region r;
 	uint32_t outer[STX__MAX_DIMS];
 	v->indirects = STX_NEW_ARRAY(v->b->arena, stx_ex, v->temps.n + 1);
-	if (v->oom || !v->indirects)
-		return STX_E_NOMEM;
+	v->oom |= !v->indirects;
+	if (v->oom)
+		return stx__values_fail(v);
 	mark_live(v);
 	sort_by_region(v, &r);
 	if (v->oom)
-		return STX_E_NOMEM;
+		return stx__values_fail(v);
 	for (uint32_t n = 0; n < x->nout && !v->oom; n++) {
 		put_region(v, &r, n, 0);
 		outer[n] = put_loop(v, x->nest[n]);
@@ -463,5 +477,5 @@ stx_err stx__values_finish(struct stx__values *v)
 	put_effects(v, STX_NONE, 1);
 	for (uint32_t n = x->nout; n-- > 0 && !v->oom;)
 		put_end(v, outer[n]);
-	return v->oom ? STX_E_NOMEM : STX_E_OK;
+	return v->oom ? stx__values_fail(v) : STX_E_OK;
 }

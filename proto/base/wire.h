@@ -39,7 +39,8 @@ struct stx_wire_limits {
 	int one_of_oneofs; /* 1: a message may carry one member of a oneof, once */
 };
 struct ProtobufCMessageDescriptor;
-/* Walks a message of that type without unpacking it: well-formed lengths, and the limits.
+/* Walks a message of that type without unpacking it: well-formed lengths, no zero bytes in texts
+ * (a name would be taken for its beginning), and the limits.
  * Length-delimited fields are entered only where the schema makes them messages. INVALID or
  * TOO_LARGE, with the byte. */
 stx_err stx_wire_scan(struct stx_span message, const struct ProtobufCMessageDescriptor *type,

@@ -2,6 +2,7 @@
 #include "wire.h"
 
 #include <protobuf-c/protobuf-c.h>
+#include <string.h>
 
 #define DEPTH_MAX 64
 
@@ -73,6 +74,12 @@ stx_err stx_wire_scan(struct stx_span message, const ProtobufCMessageDescriptor 
 		    (known->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) && ++now->members > 1)
 			return malformed(message, at, type->short_name,
 					 "a second member of a oneof", stage, d);
+		if (f.type == 2 && known && known->type == PROTOBUF_C_TYPE_STRING && f.bytes.n &&
+		    memchr(f.bytes.at, 0, f.bytes.n))
+			return malformed(message, at, type->short_name,
+					 "a text with a zero byte, of which a reader would see the "
+					 "beginning only,",
+					 stage, d);
 		if (f.type != 2 || !known || known->type != PROTOBUF_C_TYPE_MESSAGE)
 			continue;
 		if (depth + 1 >= deepest)

@@ -74,6 +74,17 @@ static stx_err get_dim(struct wire *w, const Stx__WireDim *d, stx_ex *out)
 		       : STX_E_OK;
 }
 
+/* An integer argument. PyTorch writes the end of a slice without one as INT64_MAX, which index
+ * expressions keep for infinity; bounds are clamped to the size, so the number before it means the
+ * same (as in the text form). */
+static stx_err get_int(struct wire *w, const Stx__WireDim *d, stx_ex *out)
+{
+	Stx__WireDim most = *d;
+	if (d->d_case == STX__WIRE_DIM__D_VALUE && d->value == INT64_MAX)
+		most.value = INT64_MAX - 1;
+	return get_dim(w, &most, out);
+}
+
 static stx_err get_dims(struct wire *w, Stx__WireDim *const *d, size_t n, stx_ex **out)
 {
 	*out = STX_NEW_ARRAY(w->arena, stx_ex, n);
@@ -134,7 +145,7 @@ static stx_err get_arg(struct wire *w, const char *user, const Stx__WireArg *a, 
 		break;
 	case STX__WIRE_ARG__V_TENSORS: return get_tensors(w, user, a->tensors, out);
 	case STX__WIRE_ARG__V_INT_VALUE:
-		e = get_dim(w, a->int_value, &ex);
+		e = get_int(w, a->int_value, &ex);
 		*out = stx_arg_ex(ex);
 		break;
 	case STX__WIRE_ARG__V_INTS:

@@ -214,6 +214,46 @@ static void test_run_strided_output_written(void **state)
 	stax_artifact_free(a);
 }
 
+/* Offsets and strides that lead around the address space, or whose bytes are no number. */
+static void test_run_offsets_and_strides_beyond_numbers_refused(void **state)
+{
+	(void)state;
+	struct stax_artifact *a = chain(count_launch, count_launch);
+	float in[4] = { 0 }, out[4];
+	struct stax_error err;
+	static const int64_t offsets[] = { INT64_MAX, INT64_MIN, INT64_MAX / 4, INT64_MAX / 2 + 1,
+					   -(INT64_MAX / 4) };
+	static const int64_t strides[] = { INT64_MAX, INT64_MIN, INT64_MAX / 4, INT64_MAX / 16 };
+	launched = 0;
+	for (unsigned i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+		struct stx_tensor x = vector(in, 4), y = vector(out, 4);
+		x.offset = offsets[i];
+		int e = stax_run(a, &x, 1, &y, 1, NULL, &err);
+		assert_true(e == STX_E_USAGE || e == STX_E_MISMATCH);
+		x.offset = 0;
+		y.offset = offsets[i];
+		e = stax_run(a, &x, 1, &y, 1, NULL, &err);
+		assert_true(e == STX_E_USAGE || e == STX_E_MISMATCH);
+	}
+	for (unsigned i = 0; i < sizeof strides / sizeof *strides; i++) {
+		struct stx_tensor x = vector(in, 4), y = vector(out, 4);
+		y.strides[0] = strides[i];
+		assert_int_equal(stax_run(a, &x, 1, &y, 1, NULL, &err), STX_E_USAGE);
+		assert_non_null(strstr(err.text, "address space"));
+	}
+	assert_int_equal(launched, 0);
+	/* Where nothing or one element is reached they mean nothing. */
+	struct stx_tensor x = vector(in, 0), y = vector(out, 0);
+	x.offset = y.offset = INT64_MAX;
+	x.strides[0] = y.strides[0] = INT64_MIN;
+	assert_int_equal(stax_run(a, &x, 1, &y, 1, NULL, &err), 0);
+	x = vector(in, 1);
+	y = vector(out, 1);
+	x.strides[0] = y.strides[0] = INT64_MAX;
+	assert_int_equal(stax_run(a, &x, 1, &y, 1, NULL, &err), 0);
+	stax_artifact_free(a);
+}
+
 static void check_mxcsr(const struct stx_kernel_frame *f, int64_t begin, int64_t end)
 {
 	(void)begin;
@@ -286,6 +326,8 @@ static void test_run_alias_copy_and_constant(void **state)
 	};
 	assert_int_equal(stax_run(a, &x, 1, out, 3, NULL, NULL), 0);
 	assert_memory_equal(y, ((int16_t[]){ 1, 4, 2, 5, 3, 6 }), sizeof y); /* or copied */
+	out[0].offset = INT64_MAX / 2;
+	assert_int_equal(stax_run(a, &x, 1, out, 3, NULL, NULL), STX_E_USAGE);
 	stax_artifact_free(a);
 }
 
@@ -428,6 +470,7 @@ int main(void)
 		cmocka_unit_test(test_run_stride_of_size_one_ignored),
 		cmocka_unit_test(test_run_bounds_error_names_kernel),
 		cmocka_unit_test(test_run_strided_output_written),
+		cmocka_unit_test(test_run_offsets_and_strides_beyond_numbers_refused),
 		cmocka_unit_test(test_run_mxcsr_set_and_restored),
 		cmocka_unit_test(test_run_alias_copy_and_constant),
 		cmocka_unit_test(test_run_temporary_outside_workspace_refused),

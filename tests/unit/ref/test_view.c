@@ -175,7 +175,7 @@ static void test_ref_integer_ranges(void **s)
 	       STX_I64, DIMS(11), want);
 	expect(run("%a = arange.start_step(1, 2, 0.25, dtype=f32)\nreturn (%a,)\n", NULL, 0),
 	       STX_F32, DIMS(4), VALS(1, 1.25, 1.5, 1.75));
-	expect(run("%a = full.default([2], 300, dtype=u8)\nreturn (%a,)\n", NULL, 0), STX_U8,
+	expect(run("%a = full.default([2], -212, dtype=u8)\nreturn (%a,)\n", NULL, 0), STX_U8,
 	       DIMS(2), VALS(44, 44));
 }
 

@@ -141,7 +141,7 @@ static void test_abandoned_compile_is_taken_over_by_a_new_request(void **state)
 static void test_abandoned_compile_leaves_a_shared_kernel_to_the_other(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=1", "abandoned=0", NULL };
+	static const char *const settings[] = { "workers=2", "abandoned=0", NULL };
 	harness_start(&h, settings);
 	int fd = client_connect(&h), other = client_connect(&h);
 	compile_ok(fd, 1, two_kernels);
@@ -150,8 +150,7 @@ static void test_abandoned_compile_leaves_a_shared_kernel_to_the_other(void **st
 	send_compile(other, 1, &a);
 	wait_for(fd, "workers_busy", 1);
 	send_compile(fd, 2, &b);
-	wait_for(fd, "flights", 2);
-	usleep(50000);
+	wait_for(fd, "kernels_compiled", 3); /* its own; it waits for the shared one */
 	close(other);
 	struct reply r = receive_final(fd);
 	assert_answer(&r);

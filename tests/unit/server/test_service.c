@@ -267,6 +267,35 @@ static void test_service_namespaces_see_only_their_own(void **state)
 	close(fd);
 }
 
+/* "one\0..." must not pass for "one". */
+static void test_service_namespace_with_a_zero_byte_is_refused(void **state)
+{
+	(void)state;
+	harness_start(&h, NULL);
+	int fd = client_connect(&h);
+	struct ask a = { .graph = two_kernels, .ns = "one#two" };
+	Stx__Lookup l;
+	Stx__Options o;
+	struct stx_digest digest;
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	struct stx_bytes b = { 0 };
+	fill_lookup(&l, &o, &a, &digest);
+	e.request_id = 1;
+	e.msg_case = STX__ENVELOPE__MSG_LOOKUP;
+	e.lookup = &l;
+	assert_int_equal(stx_frame_pack(&e, 0, &b), 0);
+	uint8_t *at = memmem(b.at, b.n, "one#two", 7);
+	assert_non_null(at);
+	at[3] = 0;
+	client_write(fd, b.at, b.n);
+	struct reply r = receive_final(fd);
+	assert_error(&r, STX_E_PROTOCOL);
+	assert_non_null(strstr(r.e->error->text, "zero byte"));
+	reply_free(&r);
+	stx_bytes_free(&b);
+	close(fd);
+}
+
 static void test_service_a_miss_names_what_differs(void **state)
 {
 	(void)state;
@@ -407,6 +436,7 @@ int main(int argc, char **argv)
 		T(test_service_needed_values_are_named_then_accepted),
 		T(test_service_a_diagnostic_is_cached_until_recache),
 		T(test_service_namespaces_see_only_their_own),
+		T(test_service_namespace_with_a_zero_byte_is_refused),
 		T(test_service_a_miss_names_what_differs),
 		T(test_service_key_job_does_not_wait_for_a_compile),
 		T(test_service_graphs_in_flight_share_kernels),

@@ -4,6 +4,7 @@
 
 #include "channel.h"
 
+#include <grp.h>
 #include <seccomp.h>
 
 static pid_t worker;
@@ -19,6 +20,15 @@ static void hide_landlock(void)
 	seccomp_release(f);
 }
 
+/* An ordinary user; only for root is there something to give up. */
+static void become_nobody(void)
+{
+	if (geteuid() == 0 && (setgroups(0, NULL) || setresgid(65534, 65534, 65534) ||
+			       setresuid(65534, 65534, 65534)))
+		_exit(125);
+}
+
+/* option: of "off", "no landlock", "nobody", "small" (a memory limit of 256 MiB). */
 static void start(int *sock, const char *option)
 {
 	int pair[2];
@@ -31,9 +41,12 @@ static void start(int *sock, const char *option)
 			dup2(pair[1], 3);
 		if (option && !strcmp(option, "off"))
 			setenv("STAX_WORKER_SANDBOX", "off", 1);
-		if (option && !strcmp(option, "no landlock"))
+		if (option && strstr(option, "no landlock"))
 			hide_landlock();
-		execl("/proc/self/exe", "staxd", "--worker", NULL);
+		if (option && strstr(option, "nobody"))
+			become_nobody();
+		const char *limit = option && strstr(option, "small") ? "memory=268435456" : NULL;
+		execl("/proc/self/exe", "staxd", "--worker", limit, NULL);
 		_exit(127);
 	}
 	close(pair[1]);
@@ -45,7 +58,7 @@ static void start(int *sock, const char *option)
 static void receive(int sock, struct stx__message *m)
 {
 	struct stx_diag d = { 0 };
-	stx_err e = stx__channel_recv(sock, m, &d);
+	stx_err e = stx__channel_recv(sock, STX__MAPPED, m, &d);
 	if (e)
 		fail_msg("no message from the worker: %s", d.text);
 	assert_int_equal(m->e->msg_case, STX__ENVELOPE__MSG_JOB_REPLY);
@@ -153,26 +166,34 @@ static void refuses_and_compiles(const char *option, const char *level)
 	ask(sock, &j, NULL, 0, &m);
 	const Stx__JobReply *r = m.e->job_reply;
 	assert_null(r->error);
-	static const char *const names[] = { "open",
-					     "openat",
-					     "creat",
-					     "unlink",
-					     "socket",
-					     "connect",
-					     "fork",
-					     "clone",
-					     "exec",
-					     "ptrace",
-					     "process_vm_readv",
-					     "kill",
-					     "sendmsg elsewhere",
-					     "mmap exec" };
-	assert_int_equal(r->n_report, sizeof names / sizeof *names);
-	for (size_t i = 0; i < r->n_report; i++) {
-		char want[64];
-		snprintf(want, sizeof want, "%s: EPERM", names[i]);
-		assert_string_equal(r->report[i], want);
-	}
+	static const char *const want[] = { "open: EPERM",
+					    "openat: EPERM",
+					    "creat: EPERM",
+					    "unlink: EPERM",
+					    "socket: EPERM",
+					    "connect: EPERM",
+					    "fork: EPERM",
+					    "clone: EPERM",
+					    "exec: EPERM",
+					    "ptrace: EPERM",
+					    "process_vm_readv: EPERM",
+					    "kill: EPERM",
+					    "sendmsg elsewhere: EPERM",
+					    "dup: EPERM",
+					    "stat: EPERM",
+					    "stat of a path: EPERM",
+					    "setrlimit: EPERM",
+					    "mmap exec: EPERM",
+					    "mmap shared: EPERM",
+					    "write beyond the limit: EFBIG",
+					    "mmap of a file: EPERM",
+					    "ftruncate: EPERM",
+					    "fallocate: EPERM",
+					    "64 files: EMFILE",
+					    "huge pages: EPERM" };
+	assert_int_equal(r->n_report, sizeof want / sizeof *want);
+	for (size_t i = 0; i < r->n_report; i++)
+		assert_string_equal(r->report[i], want[i]);
 	stx__message_free(&m);
 	compile_something(sock); /* nothing the probe did hurts */
 	stop(sock);
@@ -188,6 +209,37 @@ static void test_worker_without_landlock_refuses_the_same(void **state)
 {
 	(void)state;
 	refuses_and_compiles("no landlock", "seccomp");
+}
+
+static void test_worker_of_an_ordinary_user_refuses_the_same(void **state)
+{
+	(void)state;
+	refuses_and_compiles("nobody", NULL);
+	refuses_and_compiles("nobody, no landlock", "seccomp");
+}
+
+/* Eight descriptors of an eighth of the limit: more cannot be held outside what is counted. */
+static void test_worker_reply_over_its_share_of_memory_is_an_error(void **state)
+{
+	(void)state;
+	int sock;
+	char sandbox[96];
+	struct stx__message m;
+	Stx__Job j = STX__JOB__INIT;
+	size_t n = 33u << 20;
+	char *big = malloc(n);
+	memset(big, '#', n);
+	start(&sock, "small");
+	hello(sock, sandbox, sizeof sandbox);
+	struct stx_span body = { (const uint8_t *)big, n };
+	j.kind = STX__JOB_KIND__JOB_PLAN; /* the fake's plan is its graph */
+	ask(sock, &j, &body, 1, &m);
+	assert_non_null(m.e->job_reply->error);
+	assert_int_equal(m.e->job_reply->error->code, STX_E_TOO_LARGE);
+	stx__message_free(&m);
+	compile_something(sock);
+	stop(sock);
+	free(big);
 }
 
 static void test_worker_sandbox_can_be_switched_off_by_a_private_launcher(void **state)
@@ -350,6 +402,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_worker_sandbox_refuses_everything_and_compiles),
 		cmocka_unit_test(test_worker_without_landlock_refuses_the_same),
+		cmocka_unit_test(test_worker_of_an_ordinary_user_refuses_the_same),
+		cmocka_unit_test(test_worker_reply_over_its_share_of_memory_is_an_error),
 		cmocka_unit_test(test_worker_sandbox_can_be_switched_off_by_a_private_launcher),
 		cmocka_unit_test(test_worker_dump_and_reference_serve_tools),
 		cmocka_unit_test(test_worker_pieces_that_do_not_add_up_are_refused),
