@@ -194,7 +194,9 @@ static node bound_of_var(struct bound *b)
 	node t = TIMES(total(b, CALL(MUL, T(x), T(x))), b->u * (2 * b->coefficient + 10) / by);
 	if (b->n->op != STX_OP_STD && b->n->op != STX_OP_STD_DIM)
 		return t;
-	/* of the root: the root of t at most, t over the root where that is less */
+	/* of the root: the root of t at most, t over the root where that is less; the variance may
+	 * have been subnormal or less */
+	t = CALL(ADD_SCALAR, T(t), F(b->t == STX_F64 ? 0x1p-1060 : 0x1p-135));
 	node want = CALL(TO_COPY, T((node)(uintptr_t)b->n), stx_arg_dtype(STX_F64));
 	node near = CALL(DIV, T(t), T(want)), far = CALL(SQRT, T(t));
 	near = CALL(WHERE, T(CALL(LT, T(near), T(far))), T(near), T(far));
