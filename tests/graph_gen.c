@@ -120,7 +120,7 @@ static struct stx_arg random_arg(struct stx_graph *g, const struct stx_param *p,
 			ints[i] = pick(seed, 6) - 2;
 		return stx_arg_ints(g, ints, (uint32_t)n);
 	case STX_PARAM_FLOAT:
-	case STX_PARAM_OPT_FLOAT: return stx_arg_float(1e-5);
+	case STX_PARAM_OPT_FLOAT: return stx_arg_float(pick(seed, 2) ? 1e-5 : 0.25);
 	case STX_PARAM_BOOL: return stx_arg_bool(pick(seed, 2));
 	case STX_PARAM_SCALAR:
 	case STX_PARAM_OPT_SCALAR: return random_scalar(seed);

@@ -528,6 +528,43 @@ static struct stx_node *draw_sort(struct draw *q, enum stx_op op)
 	return call(q, op, info->nparams, args);
 }
 
+/* Draws of random numbers: sizes, state and stream; the rest by kind. */
+static struct stx_node *draw_random(struct draw *q, enum stx_op op)
+{
+	const struct stx_op_info *info = stx_op_info(op);
+	const int64_t sizes[3] = { q->dims[1], q->dims[2], q->dims[3] }, two = 2;
+	uint32_t rank = rnd(q, 4);
+	struct stx_arg args[8];
+	for (uint32_t i = 0; i < info->nparams; i++) {
+		const char *name = info->params[i].name;
+		struct stx_node *x;
+		switch (info->params[i].kind) {
+		case STX_PARAM_TENSOR:
+			if (!(x = draw_float(q)))
+				return NULL;
+			args[i] = T(x);
+			break;
+		case STX_PARAM_OPT_TENSOR: /* state */
+			x = rnd(q, 3) == 0 ? draw_input(q, STX_I64, &two, 1, 0, 0) : NULL;
+			args[i] = x ? T(x) : stx_arg_none();
+			break;
+		case STX_PARAM_INTS: args[i] = stx_arg_ints(q->g, sizes + 3 - rank, rank); break;
+		case STX_PARAM_INT:
+			args[i] = I(!strcmp(name, "low") ? -(int64_t)rnd(q, 9)
+				    : !strcmp(name, "n") ? q->dims[3]
+							 : 1 + (int64_t)rnd(q, 100));
+			break;
+		case STX_PARAM_OPT_INT:
+			args[i] = rnd(q, 2) ? stx_arg_none() : I(rnd(q, 1000));
+			break;
+		case STX_PARAM_FLOAT: args[i] = stx_arg_float(rnd(q, 5) * 0.25); break;
+		case STX_PARAM_BOOL: args[i] = stx_arg_bool((int)rnd(q, 2)); break;
+		default: args[i] = rnd(q, 2) ? stx_arg_none() : stx_arg_dtype(draw_float_dtype(q));
+		}
+	}
+	return call(q, op, info->nparams, args);
+}
+
 struct stx_node *draw_call(struct draw *q, enum stx_op op)
 {
 	switch (stx_op_info(op)->category) {
@@ -539,6 +576,7 @@ struct stx_node *draw_call(struct draw *q, enum stx_op op)
 	case STX_CAT_PIECEWISE: return draw_piecewise(q, op);
 	case STX_CAT_CONTRACT: return draw_contract(q, op);
 	case STX_CAT_COMPOSITE: return draw_composite(q, op);
+	case STX_CAT_RANDOM: return q->whole ? NULL : draw_random(q, op);
 	case STX_CAT_SCAN: return draw_is_sort(op) ? draw_sort(q, op) : NULL;
 	default: return NULL; /* inputs; categories without rows */
 	}

@@ -60,7 +60,8 @@ static int add_input(struct twins *t, const struct stx_node *n, const struct stx
 static int takes_sizes(enum stx_op op)
 {
 	return op == STX_OP_VIEW || op == STX_OP_RESHAPE || op == STX_OP_EXPAND ||
-	       op == STX_OP_FULL || op == STX_OP_LAYER_NORM;
+	       op == STX_OP_FULL || op == STX_OP_RAND || op == STX_OP_RANDN ||
+	       op == STX_OP_LAYER_NORM;
 }
 
 static struct stx_node *dynamic_node(struct twins *t, const struct stx_node *n)

@@ -207,6 +207,8 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 		if (stx_dtype_is_float(o->dtype))
 			whole_scalar(&out[1]);
 		break;
+	case STX_OP_RAND:
+	case STX_OP_RANDN:
 	case STX_OP_TO_COPY: out[1] = stx_arg_dtype(o->dtype); break;
 	case STX_OP_ARGMAX:
 	case STX_OP_ARGMIN:

@@ -23,7 +23,7 @@ static stx__rule_fn *const rules[] = {
 	[STX_CAT_SCAN] = stx__rule_order,
 	[STX_CAT_CONTRACT] = stx__rule_contract,
 	[STX_CAT_WINDOW] = NULL,
-	[STX_CAT_RANDOM] = NULL,
+	[STX_CAT_RANDOM] = stx__rule_random,
 	[STX_CAT_COMPOSITE] = NULL,
 };
 
@@ -212,6 +212,9 @@ int stx_lower_has_rule(enum stx_op op)
 	case STX_OP_MM:
 	case STX_OP_BMM:
 	case STX_OP_ARGSORT_STABLE:
+	case STX_OP_RAND:
+	case STX_OP_RANDN:
+	case STX_OP_RANDOM_BITS:
 	case STX_OP_CONVOLUTION: return 1;
 	default: return 0;
 	}

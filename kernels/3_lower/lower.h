@@ -37,7 +37,8 @@ struct stx__lower {
 typedef struct stx__inner *stx__rule_fn(struct stx__lower *l, const struct stx_node *n);
 /* rules_*.c, one for each category; pointwise also covers composites of primitives. */
 stx__rule_fn stx__rule_pointwise, stx__rule_create, stx__rule_reduce, stx__rule_view,
-	stx__rule_indirect, stx__rule_piecewise, stx__rule_contract, stx__rule_order;
+	stx__rule_indirect, stx__rule_piecewise, stx__rule_contract, stx__rule_order,
+	stx__rule_random;
 /* rules_window.c: the operands are in memory. */
 struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx_node *n,
 					  struct stx__inner *x, struct stx__inner *wt);

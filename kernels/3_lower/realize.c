@@ -158,6 +158,8 @@ const char *stx__realize_reason(const struct stx__lower *l, const struct stx_nod
 		return "no_inline";
 	if (v->uses > 1 && v->wanted)
 		return "wanted";
+	if (v->uses > 1 && stx_op_info(n->op)->category == STX_CAT_RANDOM)
+		return "random";
 	if (v->uses > 1 && v->is_reduced && is_epilogue(l, v->fn))
 		return "epilogue";
 	if (v->uses > 1 && (reason = multi_user_reason(l, v)))

@@ -119,6 +119,9 @@ stx__ref_fn stx__ref_gather, stx__ref_index_select, stx__ref_embedding, stx__ref
 	stx__ref_triangle;                                              /* ref_index.c */
 stx__ref_fn stx__ref_matmul, stx__ref_addmm, stx__ref_linear;           /* ref_contract.c */
 stx__ref_fn stx__ref_convolution, stx__ref_max_pool, stx__ref_avg_pool; /* ref_window.c */
+stx__ref_fn stx__ref_random, stx__ref_random_int, stx__ref_randperm,
+	stx__ref_dropout; /* ref_random.c */
+void stx__ref_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 stx__ref_fn stx__ref_sort;                                              /* ref_sort.c */
 stx__ref_fn stx__ref_scan;                                              /* ref_scan.c */
 stx__ref_fn stx__ref_activation, stx__ref_softmax, stx__ref_layer_norm; /* ref_composite.c */

@@ -272,6 +272,60 @@ static void test_operators_random_sorts_match_oracle(void **state)
 	random_calls("median.dim", 25);
 }
 
+/* Known answer of Philox4x32-10 for counter and key 0; a state moves to other blocks. */
+static void test_operators_random_bits_are_philox(void **state)
+{
+	(void)state;
+	case_check(
+		&(struct stated){ .text = "%s : i64[2] = placeholder()\n%a = "
+					  "_random_bits.default([1], stream=0)\n%b = "
+					  "_random_bits.default([1], state=%s, stream=3)\n%c = "
+					  "_random_bits.default([1], state=%s, stream=1)\n"
+					  "%d = sub.Tensor(%a, %b)\n%e = eq.Tensor(%a, %c)\n"
+					  "%w = full.default([], -2204013331526194987, dtype=i64)\n"
+					  "%f = eq.Tensor(%a, %w)\nreturn (%d, %e, %f)\n",
+				  .in = { V(0, -3) },
+				  .out = { V(0), V(0), V(1) } });
+}
+
+/* DF-06, SE-09: a node that draws is neither merged with another nor computed again. B55: what is
+ * dropped in one use is dropped in all. */
+static void test_operators_random_nodes_stay_what_they_are(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%x : f32[100,100] = placeholder()\n%a = rand_like.default(%x)\n%b = "
+			"rand_like.default(%x)\n%s = add.Tensor(%a, %b)\n%t = mul.Scalar(%a, 2)\n"
+			"%e = eq.Tensor(%s, %t)\n%n = all.default(%e)\n"
+			"%d = native_dropout.default(%x, 0.5, True)\n%m = mul.Scalar(%d:1, 2.0)\n"
+			"%f = eq.Tensor(%d, %m)\n%g = all.default(%f)\n%h = any.default(%d:1)\n"
+			"%i = all.default(%d:1)\nreturn (%n, %g, %h, %i)\n",
+		.in = { V(1) },
+		.out = { V(0), V(1), V(1), V(0) } });
+	case_check(&(struct stated){ .text = "%x : f32[3] = placeholder()\n%a = "
+					     "native_dropout.default(%x, 0.5, False)\n%b "
+					     "= native_dropout.default(%x, 0.0, True)\n%c = "
+					     "native_dropout.default(%x, 1.0, "
+					     "True)\nreturn (%a, %a:1, %b, %b:1, %c, %c:1)\n",
+				     .in = { V(1, -2, INFINITY) },
+				     .out = { V(1, -2, INFINITY), V(1), V(1, -2, INFINITY), V(1),
+					      V(0, -0.0, NAN), V(0) } });
+}
+
+static void test_operators_random_draws_match_oracle(void **state)
+{
+	static const char *const ops[] = { "_random_bits.default",  "rand.default",
+					   "randn.default",         "rand_like.default",
+					   "randn_like.default",    "uniform.default",
+					   "normal.float_float",    "bernoulli.p",
+					   "bernoulli.default",     "randint.default",
+					   "randint.low",           "randperm.default",
+					   "native_dropout.default" };
+	(void)state;
+	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+		random_calls(ops[i], 12);
+}
+
 static void test_operators_random_pairs_match_oracle(void **state)
 {
 	(void)state;
@@ -291,6 +345,9 @@ int main(void)
 		cmocka_unit_test(test_operators_random_scans_match_oracle),
 		cmocka_unit_test(test_operators_random_windows_match_oracle),
 		cmocka_unit_test(test_operators_random_pairs_match_oracle),
+		cmocka_unit_test(test_operators_random_bits_are_philox),
+		cmocka_unit_test(test_operators_random_nodes_stay_what_they_are),
+		cmocka_unit_test(test_operators_random_draws_match_oracle),
 		cmocka_unit_test(test_operators_sorts_are_stable),
 		cmocka_unit_test(test_operators_sorts_of_every_length),
 		cmocka_unit_test(test_operators_random_sorts_match_oracle),

@@ -51,7 +51,8 @@ struct onnx_mapping {
 const struct onnx_mapping *onnx_find_mapping(const char *op_type);
 /* The tables, one a family. */
 extern const struct onnx_mapping onnx_pointwise_map[], onnx_shape_map[], onnx_reduce_map[],
-	onnx_nn_map[], onnx_window_map[], onnx_index_map[], onnx_pad_map[], onnx_sort_map[];
+	onnx_nn_map[], onnx_window_map[], onnx_index_map[], onnx_pad_map[], onnx_sort_map[],
+	onnx_random_map[];
 
 /* ---- errors ---- */
 stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)

@@ -494,7 +494,8 @@ const struct onnx_mapping *onnx_find_mapping(const char *op_type)
 	const struct onnx_mapping *const tables[] = { onnx_pointwise_map, onnx_shape_map,
 						      onnx_reduce_map,    onnx_nn_map,
 						      onnx_window_map,    onnx_index_map,
-						      onnx_pad_map,       onnx_sort_map };
+						      onnx_pad_map,       onnx_sort_map,
+						      onnx_random_map };
 	for (unsigned t = 0; t < sizeof tables / sizeof *tables; t++)
 		for (const struct onnx_mapping *m = tables[t]; m->op_type; m++)
 			if (!strcmp(m->op_type, op_type))
