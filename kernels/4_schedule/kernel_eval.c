@@ -394,10 +394,6 @@ stx_err stx_kernel_evaluate(const struct stx_kernel *k, void *const *buffers, co
 	struct eval e = {
 		.k = k, .buffers = buffers, .elems = elems, .scalars = scalars, .bounds = bounds
 	};
-	for (uint32_t i = 0; i < k->insts.n; i++)
-		if (k->insts.at[i].op == STX_K_ACC && k->insts.at[i].flags == STX_MONOID_WELFORD)
-			return stx_fail(d, STX_E_UNSUPPORTED, "kernel", k->name,
-					"the interpreter of kernels has no Welford accumulators");
 	stx_err err = prepare(&e) ? stx_fail(d, STX_E_NOMEM, "kernel", k->name, "out of memory")
 				  : STX_E_OK;
 	for (int64_t g = begin; !err && g < end && !e.why; g++) {

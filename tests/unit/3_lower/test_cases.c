@@ -100,6 +100,27 @@ static void test_cases_reductions_of_two_values(void **state)
 	expect(pair, IN(y), 1, D(-1));
 }
 
+/* B43: the divisor is max(0, n - correction) */
+static void test_cases_variance_divisor_is_not_negative(void **state)
+{
+	static const char *const corrections[] = { "0", "1", "2.5", "3", "5" };
+	static const double want[] = { 14. / 9, 7. / 3, 28. / 3, INFINITY, INFINITY };
+	const double x[] = { 1, 2, 4 };
+	int i;
+
+	(void)state;
+	for (i = 0; i < 5; i++) {
+		char text[160];
+
+		snprintf(text, sizeof text,
+			 "%%x : f64[3] = placeholder()\n%%v = var_mean.correction(%%x, None, "
+			 "correction=%s)\n%%r = mul.Scalar(%%v, 9)\n%%w = round.default(%%r)\n"
+			 "return (%%w, %%v:1)\n",
+			 corrections[i]);
+		expect(text, IN(x), 0, (const double[]){ rint(want[i] * 9) }, 1);
+	}
+}
+
 /* NaN is greatest, zeros are equal, equal elements keep their order. */
 static void test_cases_sorts_are_stable(void **state)
 {
@@ -383,6 +404,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases_argreduce_nan_wins_first),
 		cmocka_unit_test(test_cases_reductions_of_two_values),
+		cmocka_unit_test(test_cases_variance_divisor_is_not_negative),
 		cmocka_unit_test(test_cases_sorts_are_stable),
 		cmocka_unit_test(test_cases_empty_reductions_give_identity),
 		cmocka_unit_test(test_cases_integer_extremes_have_their_identity),
