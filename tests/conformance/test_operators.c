@@ -326,6 +326,24 @@ static void test_operators_random_draws_match_oracle(void **state)
 		random_calls(ops[i], 12);
 }
 
+static void test_operators_random_norms_match_oracle(void **state)
+{
+	(void)state;
+	for (int op = STX_OP_NATIVE_LAYER_NORM; op <= STX_OP_BATCH_NORM_FUNCTIONAL; op++)
+		random_calls(stx_op_info((enum stx_op)op)->overload, 15);
+}
+
+static void test_operators_random_numbers_in_other_places_match_oracle(void **state)
+{
+	static const char *const ops[] = { "bitwise_and.Scalar", "bitwise_or.Scalar",
+					   "bitwise_xor.Scalar", "pow.Scalar",
+					   "clamp.Tensor",       "div.Scalar_mode",
+					   "atan2.out" };
+	(void)state;
+	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+		random_calls(ops[i], 15);
+}
+
 static void test_operators_random_pairs_match_oracle(void **state)
 {
 	(void)state;
@@ -345,6 +363,8 @@ int main(void)
 		cmocka_unit_test(test_operators_random_scans_match_oracle),
 		cmocka_unit_test(test_operators_random_windows_match_oracle),
 		cmocka_unit_test(test_operators_random_pairs_match_oracle),
+		cmocka_unit_test(test_operators_random_norms_match_oracle),
+		cmocka_unit_test(test_operators_random_numbers_in_other_places_match_oracle),
 		cmocka_unit_test(test_operators_random_bits_are_philox),
 		cmocka_unit_test(test_operators_random_nodes_stay_what_they_are),
 		cmocka_unit_test(test_operators_random_draws_match_oracle),
