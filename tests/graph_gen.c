@@ -282,9 +282,67 @@ static struct stx_node *norm_call(struct stx_graph *g, uint64_t *seed, enum stx_
 	return stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 }
 
-static int is_norm(enum stx_op op)
+/* Distances: rows of one length, an order that means something. */
+static struct stx_node *distance_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
 {
-	return op >= STX_OP_NATIVE_LAYER_NORM && op <= STX_OP_BATCH_NORM_FUNCTIONAL;
+	static const double orders[] = { 0, 1, 2, 2, 3, 1.5, __builtin_inf() };
+	const struct stx_op_info *info = stx_op_info(op);
+	int64_t rows[3] = { 1 + pick(seed, 2), pick(seed, 6), pick(seed, 5) };
+	int rank = op == STX_OP_CDIST ? 2 + pick(seed, 2) : 2;
+	enum stx_dtype t = pick(seed, 4) ? STX_F32 : STX_F64;
+	struct stx_arg args[4];
+	for (uint32_t i = 0; i < info->nparams; i++) {
+		if (info->params[i].kind == STX_PARAM_TENSOR)
+			args[i] = stx_arg_node(
+				stx_graph_input(g, NULL, stx_type_make(g, t, rank, rows + 3 - rank),
+						NULL, 0, NULL));
+		else
+			args[i] = info->params[i].kind == STX_PARAM_FLOAT
+					  ? stx_arg_float(orders[pick(seed, 7)])
+					  : stx_arg_none();
+		rows[1] = pick(seed, 6);
+	}
+	return stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+}
+
+/* Searches: the sequence is sorted first. */
+static struct stx_node *search_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+{
+	int64_t sizes[2] = { 1 + pick(seed, 3), pick(seed, 9) };
+	int rank = op == STX_OP_SEARCHSORTED && pick(seed, 2) ? 2 : 1;
+	struct stx_node *s = stx_graph_input(
+		g, NULL, stx_type_make(g, pick(seed, 2) ? STX_I32 : STX_U8, rank, sizes + 2 - rank),
+		NULL, 0, NULL);
+	sizes[1] = pick(seed, 6);
+	struct stx_node *v = stx_graph_input(
+		g, NULL, stx_type_make(g, pick(seed, 2) ? STX_I32 : STX_F32, 2, sizes), NULL, 0,
+		NULL);
+	struct stx_arg sorted = stx_arg_node(s);
+	sorted = stx_arg_node(stx_graph_call(g, STX_OP_SORT, NULL, &sorted, 1, NULL));
+	struct stx_arg args[] = { sorted, stx_arg_node(v), stx_arg_bool(pick(seed, 2)),
+				  stx_arg_bool(pick(seed, 2)) };
+	if (op == STX_OP_BUCKETIZE) {
+		args[1] = args[0];
+		args[0] = stx_arg_node(v);
+	}
+	return stx_graph_call(g, op, NULL, args, 4, NULL);
+}
+
+/* Operators whose operands random choice would never make fit. */
+static int is_fitted(enum stx_op op)
+{
+	return (op >= STX_OP_NATIVE_LAYER_NORM && op <= STX_OP_BATCH_NORM_FUNCTIONAL) ||
+	       op == STX_OP_CDIST || op == STX_OP_PDIST || op == STX_OP_SEARCHSORTED ||
+	       op == STX_OP_BUCKETIZE;
+}
+
+static struct stx_node *fitted_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+{
+	if (op == STX_OP_CDIST || op == STX_OP_PDIST)
+		return distance_call(g, seed, op);
+	if (op == STX_OP_SEARCHSORTED || op == STX_OP_BUCKETIZE)
+		return search_call(g, seed, op);
+	return norm_call(g, seed, op);
 }
 
 static int is_window(enum stx_op op)
@@ -303,9 +361,10 @@ static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int nca
 		for (uint32_t i = 0; i < info->nparams; i++)
 			args[i] = random_arg(g, &info->params[i], seed);
 		struct stx_node *n =
-			is_window(op) && pick(seed, 8) == 0 ? window_call(g, seed, op)
-			: is_norm(op) && pick(seed, 8) == 0
-				? norm_call(g, seed, op)
+			is_window(op) && g->inputs.n < 13 && pick(seed, 8) == 0
+				? window_call(g, seed, op)
+			: is_fitted(op) && g->inputs.n < 8 && pick(seed, 8) == 0
+				? fitted_call(g, seed, op)
 				: stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		made += n != NULL;
 	}
@@ -340,17 +399,17 @@ struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op)
 	struct stx_graph *g = NULL;
 	for (int tries = 0; tries < 20000; tries++) {
 		if (tries % 20 == 0 || is_window(op) ||
-		    is_norm(op)) { /* other inputs from time to time */
+		    is_fitted(op)) { /* other inputs from time to time */
 			g = stx_graph_new(a);
-			if (!is_window(op) && !is_norm(op))
+			if (!is_window(op) && !is_fitted(op))
 				random_inputs(g, seed, 1);
 		}
-		for (uint32_t i = 0; i < info->nparams && !is_window(op) && !is_norm(op); i++)
+		for (uint32_t i = 0; i < info->nparams && !is_window(op) && !is_fitted(op); i++)
 			args[i] = random_arg(g, &info->params[i], seed);
 		struct stx_node *n =
-			is_window(op) ? window_call(g, seed, op)
-			: is_norm(op) ? norm_call(g, seed, op)
-				      : stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+			is_window(op)   ? window_call(g, seed, op)
+			: is_fitted(op) ? fitted_call(g, seed, op)
+					: stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		if (!n || !n->nouts)
 			continue;
 		for (uint32_t i = 0; i < n->nouts; i++)

@@ -517,7 +517,7 @@ static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
 
 int prop_is_norm(enum stx_op op)
 {
-	return op >= STX_OP_NATIVE_LAYER_NORM && op <= STX_OP_BATCH_NORM_FUNCTIONAL;
+	return op >= STX_OP_CDIST && op <= STX_OP_BATCH_NORM_FUNCTIONAL;
 }
 
 int prop_is_sort(enum stx_op op)

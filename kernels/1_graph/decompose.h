@@ -33,7 +33,10 @@ stx__rule_fn stx__rule_random_like, stx__rule_random_scaled, stx__rule_bernoulli
 	stx__rule_randint, stx__rule_randperm;
 
 /* decompose_scan.c */
-stx__rule_fn stx__rule_scan;
+stx__rule_fn stx__rule_scan, stx__rule_running_extreme;
+
+/* decompose_search.c */
+stx__rule_fn stx__rule_search, stx__rule_cdist, stx__rule_pdist;
 
 /* Tables indexed by operator; NULL: no rule. */
 extern stx__rule_fn *const stx__basis_rules[STX_OP_COUNT];
