@@ -26,7 +26,10 @@ struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed);
 
 /* 1 when the node's floating-point result depends on an order of summation. */
 /* 1 for sorts: the operators of category SCAN that are drawn. */
-int draw_is_sort(enum stx_op op);
+int prop_is_sort(enum stx_op op);
+/* 1 for distances, normalisations that give their statistics, and their gradients: bounds and
+ * operands that only tests/conformance/test_operators.c has. */
+int prop_is_norm(enum stx_op op);
 int prop_inexact(const struct stx_node *n);
 /* 1 when the graph has a product of floating-point matrices. */
 int prop_has_product(const struct stx_graph *g);

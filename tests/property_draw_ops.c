@@ -29,6 +29,10 @@ static struct stx_arg pointwise_arg(struct draw *q, enum stx_op op, const struct
 				    struct stx_node *a)
 {
 	switch (p->kind) {
+	case STX_PARAM_OPT_TENSOR:
+		if (rnd(q, 3) == 0)
+			return stx_arg_none();
+		/* fall through */
 	case STX_PARAM_TENSOR: {
 		struct stx_node *b = draw_partner(q, a);
 		if (b && op == STX_OP_COPYSIGN && stx_dtype_is_float(b->outs[0].dtype))
@@ -50,6 +54,13 @@ static struct stx_arg pointwise_arg(struct draw *q, enum stx_op op, const struct
 	}
 }
 
+/* An operator whose number comes first. */
+static struct stx_node *draw_base(struct draw *q, enum stx_op op)
+{
+	struct stx_node *a = draw_any(q);
+	return call(q, op, ARGS(draw_scalar(q, a->outs[0].dtype), T(a)));
+}
+
 static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
 {
 	const struct stx_op_info *info = stx_op_info(op);
@@ -57,6 +68,8 @@ static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
 						    STX_F16, STX_I64, STX_BOOL };
 	struct stx_arg args[8];
 	struct stx_node *a = draw_any(q), *c;
+	if (op == STX_OP_POW_BASE)
+		return draw_base(q, op);
 	for (int k = 0; k < 6; k++) {
 		uint32_t first = 1;
 		args[0] = T(a);
@@ -476,7 +489,7 @@ static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
 	const struct stx_op_info *info = stx_op_info(op);
 	struct stx_node *x = op == STX_OP_LINEAR ? draw_any(q) : draw_float(q);
 	struct stx_arg args[8];
-	if (!x)
+	if (!x || prop_is_norm(op))
 		return NULL;
 	if (op == STX_OP_LINEAR)
 		return draw_linear(q);
@@ -502,7 +515,12 @@ static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
 	return call(q, op, info->nparams, args);
 }
 
-int draw_is_sort(enum stx_op op)
+int prop_is_norm(enum stx_op op)
+{
+	return op >= STX_OP_CDIST && op <= STX_OP_BATCH_NORM_FUNCTIONAL;
+}
+
+int prop_is_sort(enum stx_op op)
 {
 	return op >= STX_OP_ARGSORT_STABLE && op <= STX_OP_MEDIAN_DIM;
 }
@@ -577,7 +595,7 @@ struct stx_node *draw_call(struct draw *q, enum stx_op op)
 	case STX_CAT_CONTRACT: return draw_contract(q, op);
 	case STX_CAT_COMPOSITE: return draw_composite(q, op);
 	case STX_CAT_RANDOM: return q->whole ? NULL : draw_random(q, op);
-	case STX_CAT_SCAN: return draw_is_sort(op) ? draw_sort(q, op) : NULL;
+	case STX_CAT_SCAN: return prop_is_sort(op) ? draw_sort(q, op) : NULL;
 	default: return NULL; /* inputs; categories without rows */
 	}
 }

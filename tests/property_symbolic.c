@@ -75,6 +75,11 @@ static struct stx_node *dynamic_node(struct twins *t, const struct stx_node *n)
 		if (args[k].kind == STX_ARG_TENSOR)
 			args[k].u.tensor = stx_val(t->to_dynamic[args[k].u.tensor.node->id].node,
 						   args[k].u.tensor.out);
+		if (args[k].kind == STX_ARG_INT) {
+			int64_t v = 0;
+			stx_ex_is_const(t->c->g->ex, n->args[k].u.ex, &v);
+			args[k] = stx_arg_int(g, v);
+		}
 		if (args[k].kind != STX_ARG_INTS)
 			continue;
 		stx_ex e[STX_MAX_DIMS];

@@ -25,12 +25,18 @@ stx__rule_fn stx__rule_max_pool, stx__rule_avg_pool, stx__rule_convolution;
 /* decompose_sort.c */
 stx__rule_fn stx__rule_sort, stx__rule_topk, stx__rule_median, stx__rule_rows;
 
+/* decompose_norm.c */
+stx__rule_fn stx__rule_native_norm, stx__rule_norm_grad, stx__rule_batch_norm;
+
 /* decompose_random.c */
 stx__rule_fn stx__rule_random_like, stx__rule_random_scaled, stx__rule_bernoulli, stx__rule_dropout,
 	stx__rule_randint, stx__rule_randperm;
 
 /* decompose_scan.c */
-stx__rule_fn stx__rule_scan;
+stx__rule_fn stx__rule_scan, stx__rule_running_extreme;
+
+/* decompose_search.c */
+stx__rule_fn stx__rule_search, stx__rule_cdist, stx__rule_pdist;
 
 /* Tables indexed by operator; NULL: no rule. */
 extern stx__rule_fn *const stx__basis_rules[STX_OP_COUNT];

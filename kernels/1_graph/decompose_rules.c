@@ -81,6 +81,54 @@ static int remainder_scalar(struct stx__build *b, const struct stx_node *n, stru
 	return 0;
 }
 
+static int bitwise_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	out[0] = scalar_form(b, n,
+			     n->op == STX_OP_BITWISE_AND_SCALAR  ? STX_OP_BITWISE_AND
+			     : n->op == STX_OP_BITWISE_OR_SCALAR ? STX_OP_BITWISE_OR
+								 : STX_OP_BITWISE_XOR);
+	return 0;
+}
+
+static int pow_base(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	enum stx_dtype t = stx__wide(n->outs[0].dtype);
+	struct stx_val x = stx__b_cast(b, stx__operand(n, 1), t);
+	struct stx_val base = stx__b_full(b, 0, NULL, *stx__arg(n, 0), t);
+	out[0] = rounded(b, n, stx__b_two(b, STX_OP_POW, base, x));
+	return 0;
+}
+
+static int div_scalar_mode(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	enum stx_dtype t = stx__wide(n->outs[0].dtype);
+	struct stx_arg a[] = { stx_arg_tensor(stx__b_cast(b, stx__operand(n, 0), t)),
+			       stx_arg_tensor(stx__b_full(b, 0, NULL, *stx__arg(n, 1), t)),
+			       *stx__arg(n, 2) };
+	out[0] = b->err ? out[0] : rounded(b, n, stx__b_call(b, STX_OP_DIV_MODE, 3, a));
+	return 0;
+}
+
+/* NaN of any operand wins, as in PyTorch. */
+static int clamp_tensor(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	static const enum stx_op ops[] = { STX_OP_MAXIMUM, STX_OP_MINIMUM };
+	out[0] = stx__b_cast(b, stx__operand(n, 0), n->outs[0].dtype);
+	for (uint32_t i = 0; i < 2; i++)
+		if (stx__arg(n, i + 1)->kind == STX_ARG_TENSOR)
+			out[0] = stx__b_two(
+				b, ops[i], out[0],
+				stx__b_cast(b, stx__operand(n, i + 1), n->outs[0].dtype));
+	return 0;
+}
+
+/* What out would hold afterwards; its old value is not read. */
+static int atan2_out(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	out[0] = rounded(b, n, stx__b_two(b, STX_OP_ATAN2, stx__operand(n, 0), stx__operand(n, 1)));
+	return 0;
+}
+
 static int floor_divide(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	struct stx_arg a[] = { *stx__arg(n, 0), *stx__arg(n, 1), stx_arg_str(b->g, "floor") };
@@ -627,6 +675,28 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_AVG_POOL1D] = stx__rule_avg_pool,
 	[STX_OP_AVG_POOL2D] = stx__rule_avg_pool,
 	[STX_OP_AVG_POOL3D] = stx__rule_avg_pool,
+	[STX_OP_LOGCUMSUMEXP] = stx__rule_scan,
+	[STX_OP_CUMMAX] = stx__rule_running_extreme,
+	[STX_OP_CUMMIN] = stx__rule_running_extreme,
+	[STX_OP_SEARCHSORTED] = stx__rule_search,
+	[STX_OP_BUCKETIZE] = stx__rule_search,
+	[STX_OP_CDIST] = stx__rule_cdist,
+	[STX_OP_PDIST] = stx__rule_pdist,
+	[STX_OP_NATIVE_LAYER_NORM] = stx__rule_native_norm,
+	[STX_OP_NATIVE_GROUP_NORM] = stx__rule_native_norm,
+	[STX_OP_LAYER_NORM_GRAD] = stx__rule_norm_grad,
+	[STX_OP_GROUP_NORM_GRAD] = stx__rule_norm_grad,
+	[STX_OP_BATCH_NORM_LEGIT] = stx__rule_batch_norm,
+	[STX_OP_BATCH_NORM_NO_STATS] = stx__rule_batch_norm,
+	[STX_OP_BATCH_NORM_NO_TRAINING] = stx__rule_batch_norm,
+	[STX_OP_BATCH_NORM_FUNCTIONAL] = stx__rule_batch_norm,
+	[STX_OP_BITWISE_AND_SCALAR] = bitwise_scalar,
+	[STX_OP_BITWISE_OR_SCALAR] = bitwise_scalar,
+	[STX_OP_BITWISE_XOR_SCALAR] = bitwise_scalar,
+	[STX_OP_POW_BASE] = pow_base,
+	[STX_OP_DIV_SCALAR_MODE] = div_scalar_mode,
+	[STX_OP_CLAMP_TENSOR] = clamp_tensor,
+	[STX_OP_ATAN2_OUT] = atan2_out,
 	[STX_OP_RAND_LIKE] = stx__rule_random_like,
 	[STX_OP_RANDN_LIKE] = stx__rule_random_like,
 	[STX_OP_UNIFORM] = stx__rule_random_scaled,

@@ -196,7 +196,7 @@ enum stx_dtype stx_infer_operand_dtype(const struct stx_node *n)
 	const struct stx_op_info *info = stx_op_info(n->op);
 	uint32_t first = n->op == STX_OP_WHERE ? 1 : 0;
 	if (info->category != STX_CAT_POINTWISE || n->nargs == 0 ||
-	    n->args[0].kind != STX_ARG_TENSOR)
+	    (n->args[0].kind != STX_ARG_TENSOR && n->args[0].kind != STX_ARG_SCALAR))
 		return STX_DTYPE_NONE;
 	if (n->op == STX_OP_LOGICAL_AND || n->op == STX_OP_LOGICAL_OR ||
 	    n->op == STX_OP_LOGICAL_XOR || n->op == STX_OP_LOGICAL_NOT)
@@ -367,6 +367,25 @@ stx_err stx_shape_pointwise(struct stx_graph *g, struct stx_node *n, struct stx_
 		return STX__INFER_FAIL(d, n, "an integer raised to a negative integer power");
 	e = stx__infer_operand_numbers(n, t, d);
 	return e ? e : set_broadcast(g, n, promote == STX_PROMOTE_BOOL ? STX_BOOL : t, d);
+}
+
+stx_err stx_shape_clamp_tensor(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	if (n->args[1].kind != STX_ARG_TENSOR && n->args[2].kind != STX_ARG_TENSOR)
+		return STX__INFER_FAIL(d, n, "at least one of min and max must be given");
+	return stx_shape_pointwise(g, n, d);
+}
+
+/* The written form: out is what the other two give. */
+stx_err stx_shape_atan2_out(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	uint32_t nargs = n->nargs;
+	n->nargs = 2;
+	stx_err e = stx_shape_pointwise(g, n, d);
+	n->nargs = nargs;
+	if (!e && !stx_type_eq(&n->outs[0], stx__infer_type(n, 2)))
+		e = STX__INFER_FAIL(d, n, "out must have the result's shape and type");
+	return e;
 }
 
 stx_err stx_shape_div_mode(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)

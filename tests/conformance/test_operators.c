@@ -194,6 +194,69 @@ static void test_operators_random_scans_match_oracle(void **state)
 	(void)state;
 	random_calls("cumsum.default", 40);
 	random_calls("cumprod.default", 40);
+	random_calls("logcumsumexp.default", 25);
+	random_calls("cummax.default", 25);
+	random_calls("cummin.default", 25);
+}
+
+/* As PyTorch: the last of equal elements, the first NaN stays until another. */
+static void test_operators_running_extremes(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%x : f32[9] = placeholder()\n%a = cummax.default(%x, 0)\n%n = "
+			"neg.default(%x)\n%b = cummin.default(%n, -1)\n%m = neg.default(%b)\n"
+			"return (%a, %a:1, %m, %b:1)\n",
+		.in = { V(1, 3, 3, 2, 5, NAN, 7, NAN, -0.0) },
+		.out = { V(1, 3, 3, 3, 5, NAN, NAN, NAN, NAN), V(0, 1, 2, 2, 4, 5, 5, 7, 7),
+			 V(1, 3, 3, 3, 5, NAN, NAN, NAN, NAN), V(0, 1, 2, 2, 4, 5, 5, 7, 7) } });
+	case_check(&(struct stated){
+		.text = "%x : i8[40] = placeholder()\n%a = cummin.default(%x, "
+			"0)\n%b = cummax.default(%x, 0)\nreturn (%a, %b:1)\n",
+		.in = { V(-128) },
+		.out = { V(-128),
+			 { (const double[]){ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
+					     14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
+					     28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39 },
+			   40 } } });
+	case_check(&(struct stated){
+		.text = "%x : f32[5] = placeholder()\n%a = logcumsumexp.default(%x, 0)\n%y = "
+			"full.default([100], -1000, dtype=f64)\n%b = logcumsumexp.default(%y, 0)\n"
+			"%c = select.int(%b, 0, 99)\nreturn (%a, %c)\n",
+		.in = { V(-INFINITY, -INFINITY, 1, INFINITY, 2) },
+		.out = { V(-INFINITY, -INFINITY, 1, INFINITY, INFINITY),
+			 V(-1000 + 4.605170185988092) },
+		.rtol = 1e-14 });
+}
+
+/* NaN goes to the end; of equal elements before the first, or after the last. */
+static void test_operators_searches_and_distances(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%s : f32[4] = placeholder()\n%v : f32[5] = placeholder()\n%a = "
+			"searchsorted.Tensor(%s, %v)\n%b = searchsorted.Tensor(%s, %v, "
+			"right=True)\n"
+			"%c = bucketize.Tensor(%v, %s, out_int32=True)\nreturn (%a, %b, %c)\n",
+		.in = { V(1, 2, 2, 3), V(0, 2, 2.5, 4, NAN) },
+		.out = { V(0, 1, 3, 4, 4), V(0, 3, 3, 4, 4), V(0, 1, 3, 4, 4) } });
+	case_check(&(struct stated){
+		.text = "%x : f32[2,2] = placeholder()\n%y : f32[1,2] = placeholder()\n%a = "
+			"_cdist_forward.default(%x, %y, 2.0, None)\n%b = "
+			"_cdist_forward.default(%x, %y, 0.0, None)\n%c = "
+			"_cdist_forward.default(%x, %y, inf, None)\n%d = "
+			"_pdist_forward.default(%x, 1.0)\nreturn (%a, %b, %c, %d)\n",
+		.in = { V(0, 1, 4, 5), V(1, 1) },
+		.out = { V(1, 5), V(1, 2), V(1, 4), V(8) } });
+}
+
+static void test_operators_random_searches_match_oracle(void **state)
+{
+	(void)state;
+	random_calls("searchsorted.Tensor", 30);
+	random_calls("bucketize.Tensor", 20);
+	random_calls("_cdist_forward.default", 30);
+	random_calls("_pdist_forward.default", 30);
 }
 
 /* NaN is greatest, -0 equals +0, equal elements keep their order; every length of run and merge. */
@@ -326,6 +389,24 @@ static void test_operators_random_draws_match_oracle(void **state)
 		random_calls(ops[i], 12);
 }
 
+static void test_operators_random_norms_match_oracle(void **state)
+{
+	(void)state;
+	for (int op = STX_OP_NATIVE_LAYER_NORM; op <= STX_OP_BATCH_NORM_FUNCTIONAL; op++)
+		random_calls(stx_op_info((enum stx_op)op)->overload, 15);
+}
+
+static void test_operators_random_numbers_in_other_places_match_oracle(void **state)
+{
+	static const char *const ops[] = { "bitwise_and.Scalar", "bitwise_or.Scalar",
+					   "bitwise_xor.Scalar", "pow.Scalar",
+					   "clamp.Tensor",       "div.Scalar_mode",
+					   "atan2.out" };
+	(void)state;
+	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+		random_calls(ops[i], 15);
+}
+
 static void test_operators_random_pairs_match_oracle(void **state)
 {
 	(void)state;
@@ -345,6 +426,11 @@ int main(void)
 		cmocka_unit_test(test_operators_random_scans_match_oracle),
 		cmocka_unit_test(test_operators_random_windows_match_oracle),
 		cmocka_unit_test(test_operators_random_pairs_match_oracle),
+		cmocka_unit_test(test_operators_running_extremes),
+		cmocka_unit_test(test_operators_searches_and_distances),
+		cmocka_unit_test(test_operators_random_searches_match_oracle),
+		cmocka_unit_test(test_operators_random_norms_match_oracle),
+		cmocka_unit_test(test_operators_random_numbers_in_other_places_match_oracle),
 		cmocka_unit_test(test_operators_random_bits_are_philox),
 		cmocka_unit_test(test_operators_random_nodes_stay_what_they_are),
 		cmocka_unit_test(test_operators_random_draws_match_oracle),

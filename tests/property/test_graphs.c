@@ -463,8 +463,9 @@ static uint64_t from_environment(const char *name, uint64_t otherwise)
 static int is_drawn_elsewhere(enum stx_op op)
 {
 	enum stx_op_category c = stx_op_info(op)->category;
-	return c == STX_CAT_WINDOW || (c == STX_CAT_SCAN && !draw_is_sort(op)) ||
-	       c == STX_CAT_SCATTER || op == STX_OP_CONVOLUTION || op == STX_OP_UNFOLD;
+	return c == STX_CAT_WINDOW || (c == STX_CAT_SCAN && !prop_is_sort(op)) ||
+	       c == STX_CAT_SCATTER || prop_is_norm(op) || op == STX_OP_ATAN2_OUT ||
+	       op == STX_OP_CONVOLUTION || op == STX_OP_UNFOLD;
 }
 
 static void test_graphs_of_every_operator_agree_with_the_oracle(void **state)
