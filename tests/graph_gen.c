@@ -230,6 +230,13 @@ static struct stx_node *window_call(struct stx_graph *g, uint64_t *seed, enum st
 	return stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 }
 
+/* x from -limit to limit; NaN stays. */
+static struct stx_arg within(struct stx_graph *g, struct stx_arg x, int64_t limit)
+{
+	struct stx_arg a[] = { x, stx_arg_scalar_i(-limit), stx_arg_scalar_i(limit) };
+	return stx_arg_node(stx_graph_call(g, STX_OP_CLAMP, NULL, a, 3, NULL));
+}
+
 /* Normalisations and their gradients: operands that fit each other. */
 static struct stx_node *norm_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
 {
@@ -264,6 +271,9 @@ static struct stx_node *norm_call(struct stx_graph *g, uint64_t *seed, enum stx_
 		case STX_PARAM_TENSOR:
 			args[i] = stx_arg_node(stx_graph_input(
 				g, NULL, stx_type_make(g, t, rank, s), NULL, 0, NULL));
+			if (strcmp(name,
+				   "input")) /* 0 * inf or almost 0 * inf is rounding's choice */
+				args[i] = within(g, args[i], 3);
 			break;
 		case STX_PARAM_INT: args[i] = stx_arg_int(g, number); break;
 		case STX_PARAM_INTS:

@@ -151,7 +151,7 @@ static struct stx_node *draw_reduce(struct draw *q, enum stx_op op)
 			  op == STX_OP_STD || op == STX_OP_STD_DIM;
 	struct stx_node *a = wants_float ? draw_float(q) : draw_any(q);
 	struct stx_arg args[8];
-	if (!a)
+	if (!a || prop_is_norm(op))
 		return NULL;
 	args[0] = T(a);
 	for (uint32_t i = 1; i < info->nparams; i++) {
@@ -517,7 +517,8 @@ static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
 
 int prop_is_norm(enum stx_op op)
 {
-	return op >= STX_OP_CDIST && op <= STX_OP_BATCH_NORM_FUNCTIONAL;
+	return op == STX_OP_ONLINE_SOFTMAX ||
+	       (op >= STX_OP_CDIST && op <= STX_OP_BATCH_NORM_FUNCTIONAL);
 }
 
 int prop_is_sort(enum stx_op op)

@@ -217,6 +217,27 @@ static int var(struct stx__build *b, const struct stx_node *n, struct stx_val *o
 	return 0;
 }
 
+/* Rows of more elements leave the first caches: maximum and sum come from one pass. */
+#define LONG_ROW 32768
+
+/* 1: top and sum are those of x over the dimensions in set, kept as size 1; 0: short rows. */
+static int online(struct stx__build *b, struct stx_val x, uint32_t set, struct stx_val *top,
+		  struct stx_val *sum)
+{
+	int64_t dims[STX_MAX_DIMS];
+	double count = 0;
+	uint32_t n = 0;
+	if (b->err || !stx__b_count(b, stx_val_type(x), set, &count) || count <= LONG_ROW)
+		return 0;
+	for (uint32_t i = 0; i < STX_MAX_DIMS; i++)
+		if (set >> i & 1)
+			dims[n++] = i;
+	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_ints(b->g, dims, n), stx_arg_bool(1) };
+	*top = stx__b_call(b, STX_OP_ONLINE_SOFTMAX, 3, a);
+	*sum = stx_val(top->node, 1);
+	return !b->err;
+}
+
 /* The maximum is taken out first; where it is infinite, 0 is, so that no inf - inf arises (B07). */
 static int logsumexp(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
@@ -231,6 +252,14 @@ static int logsumexp(struct stx__build *b, const struct stx_node *n, struct stx_
 		return 0;
 	if (count == 0) {
 		out[0] = rounded(b, n, CALL1(LOG, stx__b_sum(b, x, set, keep, t)));
+		return 0;
+	}
+	struct stx_val top, sum;
+	if (online(b, x, set, &top,
+		   &sum)) { /* an infinite maximum counts its equals: the log is finite */
+		x = ADD(CALL1(LOG, sum), top);
+		out[0] = rounded(b, n,
+				 keep ? x : stx__b_view(b, x, n->outs[0].rank, n->outs[0].sizes));
 		return 0;
 	}
 	struct stx_val m = stx__b_amax(b, x, set, 1),
@@ -257,8 +286,16 @@ static int softmax(struct stx__build *b, const struct stx_node *n, struct stx_va
 	if (b->err)
 		return 0;
 	enum stx_dtype t = stx_val_type(x)->dtype;
-	struct stx_val d = SUB(x, stx__b_amax(b, x, set, 1)), e = CALL1(EXP, d);
-	struct stx_val s = stx__b_sum(b, e, set, 1, t);
+	struct stx_val top, s, d, e;
+	if (online(b, x, set, &top, &s)) {
+		s = ADD(s, SUB(top, top)); /* NaN where the maximum is infinite */
+		d = SUB(x, top);
+		e = CALL1(EXP, d);
+	} else {
+		d = SUB(x, stx__b_amax(b, x, set, 1));
+		e = CALL1(EXP, d);
+		s = stx__b_sum(b, e, set, 1, t);
+	}
 	if (n->op == STX_OP_SOFTMAX)
 		out[0] = rounded(b, n, DIV(e, s));
 	else

@@ -577,6 +577,7 @@ static stx_err reduce_dtype(const struct stx_node *n, enum stx_dtype *t, struct 
 	case STX_OP_VAR_MEAN:
 	case STX_OP_STD:
 	case STX_OP_STD_DIM:
+	case STX_OP_ONLINE_SOFTMAX:
 	case STX_OP_LOGSUMEXP:
 		if (!stx_dtype_is_float(*t))
 			return STX__INFER_FAIL(d, n,
@@ -629,11 +630,15 @@ stx_err stx_shape_reduce(struct stx_graph *g, struct stx_node *n, struct stx_dia
 	return e ? e : set_reduced(g, n, set, kd >= 0 && n->args[kd].u.i, t, d);
 }
 
-/* Two results of one shape: (value, index) or (variance, mean). */
+/* Two results of one shape: (value, index), (variance, mean), (maximum, sum). */
 stx_err stx_shape_reduce_pair(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	stx_err e = stx_shape_reduce(g, n, d);
-	enum stx_dtype t = n->op == STX_OP_VAR_MEAN ? stx__infer_type(n, 0)->dtype : STX_I64;
+	if (!e && n->op == STX_OP_ONLINE_SOFTMAX &&
+	    stx_dtype_bytes(stx__infer_type(n, 0)->dtype) < 4)
+		return STX__INFER_FAIL(d, n, "_online_softmax needs f32 or f64");
+	int index = n->op == STX_OP_MAX_DIM || n->op == STX_OP_MIN_DIM;
+	enum stx_dtype t = !index ? stx__infer_type(n, 0)->dtype : STX_I64;
 	return e ? e : stx__infer_add(g, n, t, n->outs[0].rank, n->outs[0].sizes, d);
 }
 

@@ -22,12 +22,13 @@ struct eval {
 	union stx_scalar *value;                 /* [body.n] */
 	int64_t *indirect;                       /* [body.n] */
 	const struct stx_elem_program **program; /* [body.n], for elementary functions */
+	const struct stx_elem_program *exp;      /* of accumulators */
 	int64_t vars[2 * STX_MAX_DIMS], sizes[2 * STX_MAX_DIMS];
 	const int64_t *syms;
 	uint32_t nsyms;
 };
 
-struct state { /* of an accumulator; WELFORD: v is the mean */
+struct state { /* of an accumulator; WELFORD: v is the mean; SOFTMAX: v the maximum, m2 the sum */
 	union stx_scalar v, m2, weight;
 	int64_t index;
 	int any;
@@ -143,6 +144,28 @@ static void welford(struct eval *e, struct state *s, union stx_scalar x)
 	s->m2 = stx_prim_eval(STX_P_ADD, t, t, s->m2, step, x);
 }
 
+/* exp(m - top), 1 where they are equal. */
+static union stx_scalar weight(struct eval *e, union stx_scalar m, union stx_scalar top)
+{
+	enum stx_dtype t = e->b->acc;
+	union stx_scalar d = { .f = 0 };
+
+	if (m.f != top.f)
+		d = stx_prim_eval(STX_P_SUB, t, t, m, top, m);
+	return stx_elementary_eval(e->exp, d, d);
+}
+
+/* One more element: the sum is brought to the new maximum (MR-05). */
+static void softmax(struct eval *e, struct state *s, union stx_scalar x)
+{
+	enum stx_dtype t = e->b->acc;
+	union stx_scalar top = stx_prim_eval(STX_P_MAX, t, t, s->v, x, x);
+
+	s->m2 = stx_prim_eval(STX_P_MUL, t, t, s->m2, weight(e, s->v, top), x);
+	s->m2 = stx_prim_eval(STX_P_ADD, t, t, s->m2, weight(e, x, top), x);
+	s->v = top;
+}
+
 static void combine(struct eval *e, struct state *s, int64_t index)
 {
 	const enum stx_prim ops[] = { [STX_MONOID_SUM] = STX_P_ADD, [STX_MONOID_PROD] = STX_P_MUL,
@@ -163,6 +186,7 @@ static void combine(struct eval *e, struct state *s, int64_t index)
 		s->v = stx_prim_eval(STX_P_FMA, t, t, v, e->value[e->b->body.result[1]], s->v);
 		break;
 	case STX_MONOID_WELFORD: welford(e, s, v); break;
+	case STX_MONOID_SOFTMAX: softmax(e, s, v); break;
 	default: s->v = stx_prim_eval(ops[e->b->monoid], t, t, s->v, v, v);
 	}
 	s->any = 1;
@@ -290,6 +314,9 @@ static stx_err prepare(struct eval *e)
 					"no body for %s of %s", stx_prim_info(in->op)->text,
 					stx_dtype_name(in->dtype));
 	}
+	if (b->def == STX_DEF_REDUCTION && b->monoid == STX_MONOID_SOFTMAX &&
+	    !(e->exp = stx_elementary_record(e->arena, STX_P_EXP, b->acc)))
+		return stx_fail(e->d, STX_E_NOMEM, "evaluate", b->name, "out of memory");
 	for (i = 0; i < b->nranges + b->nrranges; i++)
 		e->sizes[i] =
 			at_point(e, i < b->nranges ? b->ranges[i] : b->rranges[i - b->nranges]);

@@ -26,6 +26,7 @@ static const struct reduce_op {
 	[STX_OP_MAX_DIM] = { 2, STX_MONOID_ARGMAX, 0, 1 },
 	[STX_OP_MIN_DIM] = { 2, STX_MONOID_ARGMIN, 0, 1 },
 	[STX_OP_VAR_MEAN] = { 2, STX_MONOID_WELFORD, 0, 0 },
+	[STX_OP_ONLINE_SOFTMAX] = { 2, STX_MONOID_SOFTMAX, 0, 0 },
 };
 
 int stx__reduce_has_rule(enum stx_op op)
@@ -219,6 +220,21 @@ static struct stx__inner *moments(struct stx__lower *l, const struct stx_node *n
 	return stx__inner_cast(l->g, ops[0], t);
 }
 
+/* (maximum, sum of exponentials). */
+static struct stx__inner *online_softmax(struct stx__lower *l, const struct stx_node *n,
+					 struct stx__inner *x, struct stx__reduction *r)
+{
+	struct stx__inner *top;
+	uint32_t reduced;
+
+	r->acc = r->dtype;
+	if (!reduced_dims(l, n, x->rank, &reduced) || !split_dims(l, x, reduced, r))
+		return NULL;
+	top = realize_state(l, n, r, 0, 0, r->acc);
+	l->vals[n->id].second = realize_state(l, n, r, 1, 1, r->acc);
+	return top ? top : l->vals[n->id].second;
+}
+
 struct stx__inner *stx__rule_reduce(struct stx__lower *l, const struct stx_node *n)
 {
 	const struct reduce_op *o = &reduce_ops[n->op];
@@ -234,6 +250,8 @@ struct stx__inner *stx__rule_reduce(struct stx__lower *l, const struct stx_node 
 				       stx_op_info(n->op)->overload);
 	if (!x)
 		return NULL;
+	if (n->op == STX_OP_ONLINE_SOFTMAX)
+		return online_softmax(l, n, x, &r);
 	if (o->known == 2)
 		return o->arg ? extreme_pair(l, n, x, &r) : moments(l, n, x, &r);
 	if (!reduced_dims(l, n, x->rank, &reduced))

@@ -296,6 +296,7 @@ static int is_exact(const struct stx_buffer *buf)
 	case STX_MONOID_SUM:
 	case STX_MONOID_PROD:
 	case STX_MONOID_DOT:
+	case STX_MONOID_SOFTMAX:
 	case STX_MONOID_WELFORD: return !stx_dtype_is_float(buf->acc);
 	default: return 1;
 	}

@@ -109,6 +109,28 @@ static struct state welford(enum stx_dtype t, struct state p, struct state q)
 	return p;
 }
 
+static union stx_scalar weight(const struct stx_elem_program *e, enum stx_dtype t,
+			       union stx_scalar m, union stx_scalar top)
+{
+	union stx_scalar d = m.f == top.f ? none : prim(STX_P_SUB, t, m, top);
+	return stx_elementary_eval(e, d, d);
+}
+
+/* Both sums brought to the greater maximum (MR-05). */
+static struct state softmax(enum stx_dtype t, struct state p, struct state q)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	const struct stx_elem_program *e = a ? stx_elementary_record(a, STX_P_EXP, t) : NULL;
+	union stx_scalar top = prim(STX_P_MAX, t, p.v[0], q.v[0]);
+	if (!e)
+		abort();
+	p.v[1] = prim(STX_P_ADD, t, prim(STX_P_MUL, t, p.v[1], weight(e, t, p.v[0], top)),
+		      prim(STX_P_MUL, t, q.v[1], weight(e, t, q.v[0], top)));
+	p.v[0] = top;
+	stx_arena_free(a);
+	return p;
+}
+
 static struct state combine(const struct stx_kinst *a, struct state p, struct state q)
 {
 	enum stx_dtype t = (enum stx_dtype)a->dtype;
@@ -122,6 +144,7 @@ static struct state combine(const struct stx_kinst *a, struct state p, struct st
 	case STX_MONOID_ARGMAX:
 	case STX_MONOID_ARGMIN: return arg_first(a, p, q) ? p : q;
 	case STX_MONOID_WELFORD: return welford(t, p, q);
+	case STX_MONOID_SOFTMAX: return softmax(t, p, q);
 	default: p.v[0] = prim(op[a->flags], t, p.v[0], q.v[0]); return p;
 	}
 }
@@ -187,6 +210,8 @@ static void update(struct eval *e, const struct stx_kinst *u)
 		lane->v[0] = stx_prim_eval(STX_P_FMA, t, t, v.v[0], v.v[1], lane->v[0]);
 	else if (a->flags == STX_MONOID_DOT)
 		lane->v[0] = prim(STX_P_ADD, t, prim(STX_P_MUL, t, v.v[0], v.v[1]), lane->v[0]);
+	else if (a->flags == STX_MONOID_SOFTMAX)
+		*lane = combine(a, *lane, (struct state){ { v.v[0], { .f = 1 }, none } });
 	else if (a->flags == STX_MONOID_WELFORD)
 		*lane = welford_add(t, *lane, v.v[0]);
 	else

@@ -320,7 +320,7 @@ static stx_err check_acc(struct verify *v, const struct stx_kinst *i)
 	if (stx__dtype_is_narrow_float(t))
 		return BAD(v, "an accumulator in %s", stx_dtype_name(t));
 	int logical = i->flags == STX_MONOID_ANY || i->flags == STX_MONOID_ALL;
-	int floating = i->flags == STX_MONOID_WELFORD;
+	int floating = i->flags == STX_MONOID_WELFORD || i->flags == STX_MONOID_SOFTMAX;
 	int sum = i->flags == STX_MONOID_SUM || i->flags == STX_MONOID_PROD ||
 		  i->flags == STX_MONOID_DOT;
 	if ((logical && t != STX_BOOL) || (sum && t == STX_BOOL) ||

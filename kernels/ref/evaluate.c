@@ -35,6 +35,7 @@ static stx__ref_fn *const table[STX_OP_COUNT] = {
 	[STX_OP_STD] = stx__ref_var,
 	[STX_OP_STD_DIM] = stx__ref_var,
 	[STX_OP_VAR_MEAN] = stx__ref_var,
+	[STX_OP_ONLINE_SOFTMAX] = stx__ref_online_softmax,
 	[STX_OP_MAX_DIM] = stx__ref_extreme_pair,
 	[STX_OP_MIN_DIM] = stx__ref_extreme_pair,
 	[STX_OP_PROD] = stx__ref_reduce,

@@ -109,8 +109,8 @@ void stx__ref_walk_next(struct stx__ref_walk *w);
 /* ---- operators, by file ---- */
 stx__ref_fn stx__ref_pointwise, stx__ref_assert;           /* ref_pointwise.c */
 stx__ref_fn stx__ref_full, stx__ref_arange, stx__ref_copy; /* ref_create.c */
-stx__ref_fn stx__ref_reduce, stx__ref_argreduce, stx__ref_extreme_pair, stx__ref_var,
-	stx__ref_logsumexp; /* ref_reduce.c */
+stx__ref_fn stx__ref_reduce, stx__ref_argreduce, stx__ref_extreme_pair, stx__ref_online_softmax,
+	stx__ref_var, stx__ref_logsumexp; /* ref_reduce.c */
 stx__ref_fn stx__ref_view, stx__ref_permute, stx__ref_transpose, stx__ref_expand, stx__ref_squeeze,
 	stx__ref_unsqueeze, stx__ref_slice, stx__ref_select, stx__ref_flip, stx__ref_diagonal,
 	stx__ref_unfold; /* ref_view.c */

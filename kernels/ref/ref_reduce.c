@@ -267,6 +267,46 @@ stx_err stx__ref_reduce(struct stx__ref *r, const struct stx_node *n)
 	}
 }
 
+/* Maximum, NaN winning; and the sum of exp(x - maximum), 1 for elements that equal it. */
+static union stx_scalar fold_top(const struct fold *f, int64_t base)
+{
+	union stx_scalar top = { .f = -INFINITY };
+	struct stx__ref_walk w;
+
+	for (start(f, base, &w); w.left > 0; stx__ref_walk_next(&w)) {
+		union stx_scalar v = element(f, &w);
+
+		top = stx_prim_eval(STX_P_MAX, f->t, f->t, top, v, v);
+	}
+	return top;
+}
+
+static union stx_scalar fold_exps(const struct fold *f, int64_t base)
+{
+	union stx_scalar top = fold_top(f, base), v;
+	struct stx__ref_sum a = { 0, 0 };
+	struct stx__ref_walk w;
+
+	for (start(f, base, &w); w.left > 0; stx__ref_walk_next(&w)) {
+		v = element(f, &w);
+		v.f = v.f == top.f ? 0 : stx_scalar_round(f->t, v.f - top.f);
+		stx__ref_sum_add(&a, stx_elementary_eval(f->exp, v, v).f);
+	}
+	return (union stx_scalar){ .f = stx__ref_round_wide(f->t, stx__ref_sum_value(&a)) };
+}
+
+stx_err stx__ref_online_softmax(struct stx__ref *r, const struct stx_node *n)
+{
+	struct fold f = { .t = n->outs[0].dtype };
+	stx_err e;
+
+	f.exp = stx__ref_program(r, STX_P_EXP, f.t);
+	if (!f.exp)
+		return stx__ref_fail(r, n, STX_E_NOMEM, "out of memory");
+	e = run(r, n, &f, f.t, fold_top);
+	return e ? e : run_at(r, n, 1, &f, f.t, fold_exps);
+}
+
 stx_err stx__ref_logsumexp(struct stx__ref *r, const struct stx_node *n)
 {
 	struct fold f = { .t = n->outs[0].dtype };

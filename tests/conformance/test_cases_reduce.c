@@ -294,6 +294,39 @@ static void test_variance_is_one_pass_of_triples(void **state)
 			      n);
 }
 
+/* MR-05, B07: long rows go by pairs of maximum and sum; nothing of what holds for short ones
+ * changes. */
+static void test_softmax_of_long_rows_is_online(void **state)
+{
+	static const double tops[] = { 0, -1e4, 1e4, -INFINITY, INFINITY, NAN };
+	const int64_t n = 40000;
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		double *x = calloc((size_t)n, sizeof *x), *y = calloc((size_t)n, sizeof *y);
+		for (int64_t k = 0; k < n; k++) {
+			x[k] = i == 3 ? -INFINITY : i ? -20000 : 0;
+			y[k] = i == 0 ? 1. / (double)n : i < 3 ? 0 : NAN;
+		}
+		x[n / 2] = tops[i];
+		if (i == 1 || i == 2)
+			y[n / 2] = 1;
+		double all = i == 0 ? log((double)n) : tops[i];
+		case_check_at(&(struct stated){ .text = "%x : f64[@] = placeholder()\n%s = "
+							"_softmax.default(%x, 0, False)\n%l = "
+							"logsumexp.default(%x, [0], True)\n%g = "
+							"_log_softmax.default(%x, 0, False)\n%e = "
+							"exp.default(%g)\nreturn (%s, %l, %e)\n",
+						.in = { { x, n } },
+						.out = { { y, n }, { &all, 1 }, { y, n } },
+						.rtol = 1e-11,
+						.atol = 1e-300,
+						.skip = CASE_NO_FOLD },
+			      n);
+		free(x);
+		free(y);
+	}
+}
+
 /* RD-03, RD-06, B01 */
 static void test_extreme_pairs_are_of_one_element(void **state)
 {
@@ -422,6 +455,7 @@ int main(void)
 		cmocka_unit_test(test_accumulation_does_not_stall),
 		cmocka_unit_test(test_variance_divisor_is_not_negative),
 		cmocka_unit_test(test_variance_is_one_pass_of_triples),
+		cmocka_unit_test(test_softmax_of_long_rows_is_online),
 		cmocka_unit_test(test_extreme_pairs_are_of_one_element),
 		cmocka_unit_test(test_reduce_all_elements_and_one_dimension),
 		cmocka_unit_test(test_variance_of_the_textbook_row),

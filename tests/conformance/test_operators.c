@@ -194,9 +194,9 @@ static void test_operators_random_scans_match_oracle(void **state)
 	(void)state;
 	random_calls("cumsum.default", 40);
 	random_calls("cumprod.default", 40);
-	random_calls("logcumsumexp.default", 25);
-	random_calls("cummax.default", 25);
-	random_calls("cummin.default", 25);
+	random_calls("logcumsumexp.default", 13);
+	random_calls("cummax.default", 13);
+	random_calls("cummin.default", 13);
 }
 
 /* As PyTorch: the last of equal elements, the first NaN stays until another. */
@@ -253,10 +253,10 @@ static void test_operators_searches_and_distances(void **state)
 static void test_operators_random_searches_match_oracle(void **state)
 {
 	(void)state;
-	random_calls("searchsorted.Tensor", 30);
-	random_calls("bucketize.Tensor", 20);
-	random_calls("_cdist_forward.default", 30);
-	random_calls("_pdist_forward.default", 30);
+	random_calls("searchsorted.Tensor", 15);
+	random_calls("bucketize.Tensor", 10);
+	random_calls("_cdist_forward.default", 15);
+	random_calls("_pdist_forward.default", 15);
 }
 
 /* NaN is greatest, -0 equals +0, equal elements keep their order; every length of run and merge. */
@@ -326,13 +326,13 @@ static void test_operators_sorts_of_every_length(void **state)
 static void test_operators_random_sorts_match_oracle(void **state)
 {
 	(void)state;
-	random_calls("sort.default", 25);
-	random_calls("sort.stable", 15);
-	random_calls("argsort.default", 15);
-	random_calls("argsort.stable", 15);
-	random_calls("topk.default", 30);
-	random_calls("kthvalue.default", 15);
-	random_calls("median.dim", 25);
+	random_calls("sort.default", 13);
+	random_calls("sort.stable", 8);
+	random_calls("argsort.default", 8);
+	random_calls("argsort.stable", 8);
+	random_calls("topk.default", 15);
+	random_calls("kthvalue.default", 8);
+	random_calls("median.dim", 13);
 }
 
 /* Known answer of Philox4x32-10 for counter and key 0; a state moves to other blocks. */
@@ -386,14 +386,14 @@ static void test_operators_random_draws_match_oracle(void **state)
 					   "native_dropout.default" };
 	(void)state;
 	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-		random_calls(ops[i], 12);
+		random_calls(ops[i], 6);
 }
 
 static void test_operators_random_norms_match_oracle(void **state)
 {
 	(void)state;
 	for (int op = STX_OP_NATIVE_LAYER_NORM; op <= STX_OP_BATCH_NORM_FUNCTIONAL; op++)
-		random_calls(stx_op_info((enum stx_op)op)->overload, 15);
+		random_calls(stx_op_info((enum stx_op)op)->overload, 8);
 }
 
 static void test_operators_random_numbers_in_other_places_match_oracle(void **state)
@@ -404,17 +404,18 @@ static void test_operators_random_numbers_in_other_places_match_oracle(void **st
 					   "atan2.out" };
 	(void)state;
 	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-		random_calls(ops[i], 15);
+		random_calls(ops[i], 8);
 }
 
 static void test_operators_random_pairs_match_oracle(void **state)
 {
 	(void)state;
-	random_calls("max.dim", 25);
-	random_calls("min.dim", 25);
-	random_calls("var_mean.correction", 30);
-	random_calls("std.correction", 15);
-	random_calls("std.dim", 15);
+	random_calls("max.dim", 13);
+	random_calls("min.dim", 13);
+	random_calls("var_mean.correction", 15);
+	random_calls("_online_softmax.default", 15);
+	random_calls("std.correction", 8);
+	random_calls("std.dim", 8);
 }
 
 int main(void)

@@ -100,6 +100,23 @@ static void test_cases_reductions_of_two_values(void **state)
 	expect(pair, IN(y), 1, D(-1));
 }
 
+/* MR-05: two identities merge to one; the state of [0, log 3] is (log 3, 4/3). */
+static void test_cases_online_softmax_pair(void **state)
+{
+	static const char pair[] = "%x : f64[3] = placeholder()\n%p = _online_softmax.default(%x, "
+				   "[0])\n%s = mul.Scalar(%p:1, 3)\n%r = round.default(%s)\n"
+				   "return (%p, %r)\n";
+	static const char none[] = "%x : f64[0] = placeholder()\n%p = _online_softmax.default(%x, "
+				   "[0])\nreturn (%p, %p:1)\n";
+	const double x[] = { 0, 1.0986122886681098, -INFINITY };
+
+	(void)state;
+	expect(pair, IN(x), 0, D(1.0986122886681098));
+	expect(pair, IN(x), 1, D(4));
+	expect(none, IN(x), 0, D(-INFINITY));
+	expect(none, IN(x), 1, D(0));
+}
+
 /* B43: the divisor is max(0, n - correction) */
 static void test_cases_variance_divisor_is_not_negative(void **state)
 {
@@ -405,6 +422,7 @@ int main(void)
 		cmocka_unit_test(test_cases_argreduce_nan_wins_first),
 		cmocka_unit_test(test_cases_reductions_of_two_values),
 		cmocka_unit_test(test_cases_variance_divisor_is_not_negative),
+		cmocka_unit_test(test_cases_online_softmax_pair),
 		cmocka_unit_test(test_cases_sorts_are_stable),
 		cmocka_unit_test(test_cases_empty_reductions_give_identity),
 		cmocka_unit_test(test_cases_integer_extremes_have_their_identity),
