@@ -18,23 +18,17 @@
 /* Operand i in the type composites compute in, and a result rounded to n's type. */
 static struct stx_val widened(struct stx__build *b, const struct stx_node *n, uint32_t i)
 {
-	struct stx_val x = stx__operand(n, i);
-	return stx__b_cast(b, x, stx__wide(stx_val_type(x)->dtype));
+	return stx__b_widened(b, n, i);
 }
 
 static struct stx_val rounded(struct stx__build *b, const struct stx_node *n, struct stx_val x)
 {
-	return stx__b_cast(b, x, n->outs[0].dtype);
+	return stx__b_rounded(b, n, x);
 }
 
 static uint32_t all_dims(const struct stx_node *n)
 {
 	return (1u << stx__infer_type(n, 0)->rank) - 1;
-}
-
-static int is_empty(struct stx__build *b, const struct stx_type *t)
-{
-	return stx_ex_equals(b->g->ex, stx_type_numel(b->g, t), 0);
 }
 
 /* ---- arithmetic ---- */
@@ -217,99 +211,7 @@ static int var(struct stx__build *b, const struct stx_node *n, struct stx_val *o
 	return 0;
 }
 
-/* Rows of more elements leave the first caches: maximum and sum come from one pass. */
-#define LONG_ROW 32768
-
-/* 1: top and sum are those of x over the dimensions in set, kept as size 1; 0: short rows. */
-static int online(struct stx__build *b, struct stx_val x, uint32_t set, struct stx_val *top,
-		  struct stx_val *sum)
-{
-	int64_t dims[STX_MAX_DIMS];
-	double count = 0;
-	uint32_t n = 0;
-	if (b->err || !stx__b_count(b, stx_val_type(x), set, &count) || count <= LONG_ROW)
-		return 0;
-	for (uint32_t i = 0; i < STX_MAX_DIMS; i++)
-		if (set >> i & 1)
-			dims[n++] = i;
-	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_ints(b->g, dims, n), stx_arg_bool(1) };
-	*top = stx__b_call(b, STX_OP_ONLINE_SOFTMAX, 3, a);
-	*sum = stx_val(top->node, 1);
-	return !b->err;
-}
-
-/* The maximum is taken out first; where it is infinite, 0 is, so that no inf - inf arises (B07). */
-static int logsumexp(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	uint32_t set = stx__b_dims(b, n, 1, 1);
-	int keep = (int)stx__arg(n, 2)->u.i;
-	struct stx_val x = widened(b, n, 0);
-	if (b->err)
-		return 0;
-	enum stx_dtype t = stx_val_type(x)->dtype;
-	double count = 1;
-	if (!stx__b_count(b, stx_val_type(x), set, &count))
-		return 0;
-	if (count == 0) {
-		out[0] = rounded(b, n, CALL1(LOG, stx__b_sum(b, x, set, keep, t)));
-		return 0;
-	}
-	struct stx_val top, sum;
-	if (online(b, x, set, &top,
-		   &sum)) { /* an infinite maximum counts its equals: the log is finite */
-		x = ADD(CALL1(LOG, sum), top);
-		out[0] = rounded(b, n,
-				 keep ? x : stx__b_view(b, x, n->outs[0].rank, n->outs[0].sizes));
-		return 0;
-	}
-	struct stx_val m = stx__b_amax(b, x, set, 1),
-		       zero = stx__b_full(b, 0, NULL, stx_arg_scalar_f(0), t);
-	m = stx__b_where(b, CALL1(ISINF, m), zero, m);
-	struct stx_val s = stx__b_sum(b, CALL1(EXP, SUB(x, m)), set, keep, t);
-	struct stx_val shift = m;
-	if (!keep && !b->err)
-		shift = stx__b_view(b, m, n->outs[0].rank, n->outs[0].sizes);
-	out[0] = rounded(b, n, ADD(CALL1(LOG, s), shift));
-	return 0;
-}
-
-/* ---- softmax, normalisation ---- */
-
-static int softmax(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	uint32_t set = stx__b_dim(b, n, 1);
-	struct stx_val x = widened(b, n, 0);
-	if (!b->err && is_empty(b, stx_val_type(x))) {
-		out[0] = rounded(b, n, x);
-		return 0;
-	}
-	if (b->err)
-		return 0;
-	enum stx_dtype t = stx_val_type(x)->dtype;
-	struct stx_val top, s, d, e;
-	if (online(b, x, set, &top, &s)) {
-		s = ADD(s, SUB(top, top)); /* NaN where the maximum is infinite */
-		d = SUB(x, top);
-		e = CALL1(EXP, d);
-	} else {
-		d = SUB(x, stx__b_amax(b, x, set, 1));
-		e = CALL1(EXP, d);
-		s = stx__b_sum(b, e, set, 1, t);
-	}
-	if (n->op == STX_OP_SOFTMAX)
-		out[0] = rounded(b, n, DIV(e, s));
-	else
-		out[0] = rounded(b, n, SUB(d, CALL1(LOG, s)));
-	return 0;
-}
-
-static int softmax_int(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), n->outs[0].dtype);
-	out[0] = stx__b_number(b, n->op == STX_OP_SOFTMAX_INT ? STX_OP_SOFTMAX : STX_OP_LOG_SOFTMAX,
-			       x, *stx__arg(n, 1));
-	return 0;
-}
+/* ---- normalisation ---- */
 
 static int layer_norm(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
@@ -679,11 +581,11 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_PROD] = prod_default,
 	[STX_OP_ANY_ONE] = any_one,
 	[STX_OP_ALL_ONE] = any_one,
-	[STX_OP_LOGSUMEXP] = logsumexp,
-	[STX_OP_SOFTMAX] = softmax,
-	[STX_OP_LOG_SOFTMAX] = softmax,
-	[STX_OP_SOFTMAX_INT] = softmax_int,
-	[STX_OP_LOG_SOFTMAX_INT] = softmax_int,
+	[STX_OP_LOGSUMEXP] = stx__rule_logsumexp,
+	[STX_OP_SOFTMAX] = stx__rule_softmax,
+	[STX_OP_LOG_SOFTMAX] = stx__rule_softmax,
+	[STX_OP_SOFTMAX_INT] = stx__rule_softmax_int,
+	[STX_OP_LOG_SOFTMAX_INT] = stx__rule_softmax_int,
 	[STX_OP_LAYER_NORM] = layer_norm,
 	[STX_OP_LEAKY_RELU] = leaky_relu,
 	[STX_OP_ELU] = elu,
