@@ -338,12 +338,42 @@ static struct stx_node *search_call(struct stx_graph *g, uint64_t *seed, enum st
 	return stx_graph_call(g, op, NULL, args, 4, NULL);
 }
 
+/* Bags: offsets that begin at 0 and do not fall. */
+static struct stx_node *bag_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+{
+	int64_t rows[2] = { 2 + pick(seed, 3), 1 + pick(seed, 4) }, n = pick(seed, 7);
+	int64_t bags = 1 + pick(seed, 4), offsets[5] = { 0 }, mode = pick(seed, 3);
+	struct stx_node *w =
+		stx_graph_input(g, NULL, stx_type_make(g, STX_F32, 2, rows), NULL, 0, NULL);
+	struct stx_node *x =
+		stx_graph_input(g, NULL, stx_type_make(g, STX_I64, 1, &n), NULL, 0, NULL);
+	for (int64_t i = 1; i < bags; i++)
+		offsets[i] = offsets[i - 1] + pick(seed, (int)(n - offsets[i - 1]) + 1);
+	struct stx_arg a[] = { stx_arg_node(x), stx_arg_scalar_i(2) };
+	struct stx_node *k = stx_graph_call(g, STX_OP_REMAINDER_SCALAR, NULL, a, 2, NULL);
+	struct stx_node *o = stx_graph_constant(g, NULL, stx_type_make(g, STX_I64, 1, &bags),
+						offsets, (size_t)bags * sizeof *offsets, NULL);
+	struct stx_arg args[] = { stx_arg_node(w),
+				  stx_arg_node(k),
+				  stx_arg_node(o),
+				  stx_arg_bool(0),
+				  stx_arg_int(g, mode),
+				  stx_arg_bool(0),
+				  stx_arg_none(),
+				  stx_arg_bool(pick(seed, 2)),
+				  stx_arg_int(g, pick(seed, 3) - 1) };
+	if (mode == 0 && pick(seed, 2))
+		args[6] = stx_arg_node(
+			stx_graph_input(g, NULL, stx_type_make(g, STX_F32, 1, &n), NULL, 0, NULL));
+	return stx_graph_call(g, op, NULL, args, 9, NULL);
+}
+
 /* Operators whose operands random choice would never make fit. */
 static int is_fitted(enum stx_op op)
 {
 	return (op >= STX_OP_NATIVE_LAYER_NORM && op <= STX_OP_BATCH_NORM_FUNCTIONAL) ||
 	       op == STX_OP_CDIST || op == STX_OP_PDIST || op == STX_OP_SEARCHSORTED ||
-	       op == STX_OP_BUCKETIZE;
+	       op == STX_OP_BUCKETIZE || op == STX_OP_EMBEDDING_BAG;
 }
 
 static struct stx_node *fitted_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
@@ -352,6 +382,8 @@ static struct stx_node *fitted_call(struct stx_graph *g, uint64_t *seed, enum st
 		return distance_call(g, seed, op);
 	if (op == STX_OP_SEARCHSORTED || op == STX_OP_BUCKETIZE)
 		return search_call(g, seed, op);
+	if (op == STX_OP_EMBEDDING_BAG)
+		return bag_call(g, seed, op);
 	return norm_call(g, seed, op);
 }
 

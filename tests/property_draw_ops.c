@@ -325,6 +325,8 @@ static struct stx_node *draw_index(struct draw *q, struct stx_node *a)
 static struct stx_node *draw_indirect(struct draw *q, enum stx_op op)
 {
 	struct stx_node *a = draw_any(q), *x;
+	if (prop_is_norm(op))
+		return NULL;
 	for (int k = 0; k < 8 && (op == STX_OP_EMBEDDING ? rank_of(a) != 2 : !rank_of(a)); k++)
 		a = draw_any(q);
 	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0;

@@ -38,6 +38,9 @@ stx__rule_fn stx__rule_random_like, stx__rule_random_scaled, stx__rule_bernoulli
 /* decompose_scan.c */
 stx__rule_fn stx__rule_scan, stx__rule_running_extreme;
 
+/* decompose_bag.c */
+stx__rule_fn stx__rule_embedding_bag;
+
 /* decompose_search.c */
 stx__rule_fn stx__rule_search, stx__rule_cdist, stx__rule_pdist;
 

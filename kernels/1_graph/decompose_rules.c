@@ -619,6 +619,7 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_CUMMIN] = stx__rule_running_extreme,
 	[STX_OP_SEARCHSORTED] = stx__rule_search,
 	[STX_OP_BUCKETIZE] = stx__rule_search,
+	[STX_OP_EMBEDDING_BAG] = stx__rule_embedding_bag,
 	[STX_OP_CDIST] = stx__rule_cdist,
 	[STX_OP_PDIST] = stx__rule_pdist,
 	[STX_OP_NATIVE_LAYER_NORM] = stx__rule_native_norm,

@@ -79,3 +79,43 @@ stx_err stx_shape_pdist(struct stx_graph *g, struct stx_node *n, struct stx_diag
 	stx_ex size = stx_ex_const(g->ex, rows * (rows - 1) / 2);
 	return stx__infer_set(g, n, x->dtype, 1, &size, d);
 }
+
+/* Sums, means or maxima of the rows of each bag; the bag of each index; indices counted in a bag;
+ * the index of each maximum (means: the counts again). Sums leave the others empty or 0, as
+ * PyTorch. */
+stx_err stx_shape_embedding_bag(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_type *w = stx__infer_type(n, 0), *index = stx__infer_type(n, 1);
+	const struct stx_type *offsets = stx__infer_type(n, 2);
+	int64_t mode = -1, padding, count = 0;
+	if (!stx_dtype_is_float(w->dtype) || w->rank != 2 || index->rank != 1 ||
+	    offsets->rank != 1 || index->dtype != offsets->dtype ||
+	    (index->dtype != STX_I64 && index->dtype != STX_I32))
+		return STX__INFER_FAIL(
+			d, n,
+			"weight must be [rows, width] of floats, indices and offsets "
+			"[n] of i32 or i64");
+	if (!stx_ex_is_const(g->ex, n->args[4].u.ex, &mode) || mode < 0 || mode > 2 ||
+	    !stx_ex_is_const(g->ex, n->args[8].u.ex, &padding))
+		return STX__INFER_FAIL(d, n, "mode must be 0 (sum), 1 (mean) or 2 (max)");
+	if (n->args[6].kind == STX_ARG_TENSOR) {
+		const struct stx_type *s = stx__infer_type(n, 6);
+		if (mode != 0 || s->rank != 1 || s->sizes[0] != index->sizes[0] ||
+		    s->dtype != w->dtype)
+			return STX__INFER_FAIL(
+				d, n,
+				"per_sample_weights are for sums, one for each index, "
+				"of the weight's type");
+	}
+	stx_ex bags = offsets->sizes[0];
+	if (n->args[7].u.i && (!stx_ex_is_const(g->ex, bags, &count) || count < 1))
+		return STX__INFER_FAIL(d, n, "include_last_offset needs an offset");
+	bags = stx_ex_addi(g->ex, bags, n->args[7].u.i ? -1 : 0);
+	const stx_ex sizes[2] = { bags, w->sizes[1] }, none = stx_ex_const(g->ex, 0);
+	stx_err e = stx__infer_set(g, n, w->dtype, 2, sizes, d);
+	if (!e)
+		e = stx__infer_add(g, n, STX_I64, 1, mode ? &index->sizes[0] : &none, d);
+	if (!e)
+		e = stx__infer_add(g, n, STX_I64, 1, &bags, d);
+	return e ? e : stx__infer_add(g, n, STX_I64, mode == 2 ? 2 : 1, sizes, d);
+}

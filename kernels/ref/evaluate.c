@@ -79,6 +79,7 @@ static stx__ref_fn *const table[STX_OP_COUNT] = {
 	[STX_OP_CUMMIN] = stx__ref_running,
 	[STX_OP_SEARCHSORTED] = stx__ref_search,
 	[STX_OP_BUCKETIZE] = stx__ref_search,
+	[STX_OP_EMBEDDING_BAG] = stx__ref_embedding_bag,
 	[STX_OP_CDIST] = stx__ref_cdist,
 	[STX_OP_PDIST] = stx__ref_pdist,
 	[STX_OP_NATIVE_LAYER_NORM] = stx__ref_native_norm,

@@ -119,6 +119,7 @@ stx__ref_fn stx__ref_gather, stx__ref_index_select, stx__ref_embedding, stx__ref
 	stx__ref_triangle;                                                 /* ref_index.c */
 stx__ref_fn stx__ref_matmul, stx__ref_addmm, stx__ref_linear;              /* ref_contract.c */
 stx__ref_fn stx__ref_convolution, stx__ref_max_pool, stx__ref_avg_pool;    /* ref_window.c */
+stx__ref_fn stx__ref_embedding_bag;                                        /* ref_bag.c */
 stx__ref_fn stx__ref_running;                                              /* ref_scan.c */
 stx__ref_fn stx__ref_search, stx__ref_cdist, stx__ref_pdist;               /* ref_search.c */
 stx__ref_fn stx__ref_native_norm, stx__ref_norm_grad, stx__ref_batch_norm; /* ref_norm.c */

@@ -250,12 +250,31 @@ static void test_operators_searches_and_distances(void **state)
 		.out = { V(1, 5), V(1, 2), V(1, 4), V(8) } });
 }
 
+/* As PyTorch: a bag without indices is 0; what is padding does not count. */
+static void test_operators_bags_of_rows(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%w : f32[4,3] = placeholder()\n%x : i64[5] = placeholder()\n%o : i64[3] = "
+			"placeholder()\n%p : f32[5] = placeholder()\n%a = "
+			"_embedding_bag.default(%w, %x, %o, False, 0, False, %p)\n%b = "
+			"_embedding_bag.default(%w, %x, %o, False, 1, False, None, False, 3)\n%c = "
+			"_embedding_bag.default(%w, %x, %o, False, 2)\n"
+			"return (%a, %b, %b:1, %b:2, %c, %c:3)\n",
+		.in = { V(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), V(0, 1, 3, 3, 2), V(0, 2, 2),
+			V(1, 2, 3, 4, 5) },
+		.out = { V(6, 9, 12, 0, 0, 0, 93, 105, 117), V(1.5, 2.5, 3.5, 0, 0, 0, 6, 7, 8),
+			 V(0, 0, 2, 2, 2), V(2, 0, 1), V(3, 4, 5, 0, 0, 0, 9, 10, 11),
+			 V(1, 1, 1, 0, 0, 0, 3, 3, 3) } });
+}
+
 static void test_operators_random_searches_match_oracle(void **state)
 {
 	(void)state;
 	random_calls("searchsorted.Tensor", 15);
 	random_calls("bucketize.Tensor", 10);
 	random_calls("_cdist_forward.default", 15);
+	random_calls("_embedding_bag.default", 25);
 	random_calls("_pdist_forward.default", 15);
 }
 
@@ -428,6 +447,7 @@ int main(void)
 		cmocka_unit_test(test_operators_random_windows_match_oracle),
 		cmocka_unit_test(test_operators_random_pairs_match_oracle),
 		cmocka_unit_test(test_operators_running_extremes),
+		cmocka_unit_test(test_operators_bags_of_rows),
 		cmocka_unit_test(test_operators_searches_and_distances),
 		cmocka_unit_test(test_operators_random_searches_match_oracle),
 		cmocka_unit_test(test_operators_random_norms_match_oracle),
