@@ -197,12 +197,19 @@ check:
 	@$(MAKE) --no-print-directory -j$(JOBS) all tests-build e2e-build fuzz-build
 	@$(MAKE) --no-print-directory check-run
 check-run: all tests-build e2e-build fuzz-build layers
-	@ONNX_CORPUS=$(ONNX_CORPUS) tests/run.sh -j 2 -t 900 $(TEST_BIN) $(E2E_SH) tests/fuzz/short.sh tests/onnx_corpus.sh
+	@ONNX_CORPUS=$(ONNX_CORPUS) tests/run.sh -j 2 -t 900 $(TEST_BIN) $(E2E_SH) tests/fuzz/short.sh tests/coverage.sh tests/onnx_corpus.sh
 check-onnx:
 	@[ -n "$(ONNX_TESTS)" ] || { echo "usage: make check-onnx ONNX_TESTS=DIR" >&2; exit 2; }
 	@$(MAKE) --no-print-directory all
 	@tests/check_onnx.sh "$(ONNX_TESTS)"
-.PHONY: check check-run check-onnx
+# Minutes: not part of `make check`.
+check-models: all $(BUILD)/tests/e2e/random_weights
+	@ONNX_CORPUS=$(ONNX_CORPUS) tests/check_models.sh $(MODELS)
+# 100,000 other random graphs, in slices; goes on where it was stopped.
+check-overnight:
+	@$(MAKE) --no-print-directory -j$(JOBS) $(BUILD)/tests/property/test_graphs
+	@tests/overnight.sh
+.PHONY: check check-run check-onnx check-models check-overnight
 
 demo:
 	@$(MAKE) --no-print-directory deps
@@ -213,7 +220,7 @@ demo:
 bench:
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all e2e-build
-	@tests/bench/bench.sh
+	@ONNX_CORPUS=$(ONNX_CORPUS) tests/bench/bench.sh
 .PHONY: bench
 
 # ---- fuzzing: libFuzzer targets, built by clang against the same sources ------------------------
@@ -275,6 +282,8 @@ help:
 		"make demo" "a real model: compile, run, compare with the oracle, hit" \
 		"make check" "every test; the last line is N passed, N failed, N skipped" \
 		"make check-onnx ONNX_TESTS=DIR" "the ONNX backend tests in DIR" \
+		"make check-models [MODELS=NAME]" "whole networks with random weights against the oracle" \
+		"make check-overnight" "100,000 more random graphs against the oracle; resumes" \
 		"make bench" "compile times, with statistics" \
 		"make san" "the tests under the address and undefined-behaviour sanitizers" \
 		"make fuzz [FUZZ_SECONDS=600]" "the fuzzers, FUZZ_SECONDS each" \

@@ -139,7 +139,7 @@ static stx_err count_launches(struct stax_artifact *a, struct stx_diag *d)
 	uint64_t args = 0, scalars = 0;
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
 		const struct stx_plan_step *s = &p->steps[i];
-		if (s->kind == STX_STEP_EXTERN)
+		if (s->kind == STX_STEP_EXTERN && !stx__external_known(stx_plan_string(p, s->a)))
 			return stx_fail(d, STX_E_UNSUPPORTED, "load", stx_plan_string(p, s->a),
 					"external call '%s' is not offered by this client",
 					stx_plan_string(p, s->a));
@@ -226,6 +226,7 @@ static stx_err load_fd(int fd, const struct stx_digest *digest, const struct sta
 		return e;
 	}
 	a->fd = fd;
+	pthread_mutex_init(&a->interpreter_lock, NULL);
 	if ((e = stx__map_fd(fd, ARTIFACT_MAX, &elf, d)) ||
 	    (digest && (e = verify(elf, digest, d))) || (e = stx_artifact_plan(elf, &plan, d)) ||
 	    (e = stx__artifact_prepare(a, plan, names, d)) ||
@@ -366,6 +367,8 @@ void stax_artifact_free(struct stax_artifact *a)
 		dlclose(a->dl);
 	if (a->fd >= 0)
 		close(a->fd);
+	stax_client_free(a->interpreter);
+	pthread_mutex_destroy(&a->interpreter_lock);
 	free(a->plan_bytes);
 	stx_arena_free(a->arena);
 	free(a);

@@ -28,6 +28,10 @@ static void lay_out_steps(const struct stax_artifact *a, struct stx__context *x)
 			*t = (struct stx__step){ .from = s->a, .to = s->b };
 			x->nsteps++;
 		}
+		if (s->kind == STX_STEP_EXTERN) {
+			*t = (struct stx__step){ .external = s };
+			x->nsteps++;
+		}
 		if (s->kind != STX_STEP_LAUNCH)
 			continue;
 		*t = (struct stx__step){ .fn = a->fns[s->a], .kernel = s->a };
@@ -185,6 +189,8 @@ static stx_err bind_steps(const struct stax_artifact *a, struct stx__context *x,
 {
 	for (uint32_t i = 0; i < x->nsteps; i++) {
 		struct stx__step *s = &x->steps[i];
+		if (s->external)
+			continue;
 		if (!s->fn) {
 			const struct stx__value *from = &x->values[s->from],
 						*to = &x->values[s->to];

@@ -20,7 +20,8 @@
 
 #define WORKER_FD 3
 #define START_MS  60000 /* LLVM and the linker warm up first */
-#define BODY_MAX  ((size_t)256 << 20)
+#define REPLY_MAX ((size_t)256 << 20)
+#define JOB_MAX   ((size_t)1 << 30) /* the weights of a whole network go to the oracle by value */
 
 extern char **environ;
 
@@ -210,7 +211,7 @@ static stx_err receive_message(struct stx__child *w, uint64_t deadline, struct s
 			    ? stx_fail(d, STX_E_PROTOCOL, "worker", "", "a message is cut off")
 			    : crashed(w, d);
 	if (!e && fd >= 0)
-		e = stx__map_fd(fd, BODY_MAX, &out->map, d);
+		e = stx__map_fd(fd, REPLY_MAX, &out->map, d);
 	if (!e)
 		e = stx_frame_unpack_reply((struct stx_span){ head, (size_t)n }, out->map, &out->e,
 					   &spilled, d);
@@ -324,9 +325,9 @@ static int body_of(const struct stx_span *pieces, uint32_t n, stx_err *e, struct
 	int fd = -1;
 	for (uint32_t i = 0; i < n; i++)
 		stx_bytes_put(&all, pieces[i].at, pieces[i].n);
-	if (all.oom || all.n > BODY_MAX)
+	if (all.oom || all.n > JOB_MAX)
 		*e = stx_fail(d, all.oom ? STX_E_NOMEM : STX_E_TOO_LARGE, "worker", "",
-			      "a job of more than %zu bytes", all.oom ? all.n : BODY_MAX);
+			      "a job of more than %zu bytes", all.oom ? all.n : JOB_MAX);
 	else if (all.n && (fd = stx__sealed("stax-body", all.at, all.n, d)) < 0)
 		*e = STX_E_IO;
 	stx_bytes_free(&all);

@@ -4,6 +4,7 @@
 #ifndef STX_CLIENT_H
 #define STX_CLIENT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -134,6 +135,11 @@ void stx__private_stats(const struct stax_client *c,
 			uint64_t out[4]); /* requests hits misses kernels */
 void stx__private_free(struct stx__private *p);
 
+/* reproduce.c: when d is the compiler's own fault: writes a reproducer of the request (format,
+ * body: the graph as sent, or 2 and the canonical text) and adds to d where it is. */
+void stx__reproduce(const Stx__Lookup *what, uint32_t format, struct stx_span body,
+		    const struct stx_digest *compiler, struct stx_diag *d);
+
 /* ---- threads (threads.c) ---- */
 
 typedef void stx__body_fn(void *arg, int64_t begin, int64_t end);
@@ -166,6 +172,8 @@ struct stax_artifact {
 	uint32_t nlaunch_args; /* arguments of all launches */
 	uint32_t nscalars;     /* scalars of all launches */
 	uint64_t ndims;        /* sum of the ranks of all values */
+	pthread_mutex_t interpreter_lock;
+	struct stax_client *interpreter; /* of external calls (interpret.c), NULL until needed */
 	_Atomic(struct stx__context *) spare[STX__SPARES];
 };
 
@@ -178,7 +186,8 @@ stx_err stx__artifact_finish(struct stax_artifact *a, struct stx_diag *d);
 
 /* Everything a run needs, for one set of dynamic sizes. Used by one thread at a time. */
 struct stx__step {
-	stx_kernel_fn *fn; /* NULL: a copy */
+	stx_kernel_fn *fn;                    /* NULL: a copy, or */
+	const struct stx_plan_step *external; /* a call */
 	int64_t n, grain;
 	uint32_t kernel;   /* number in the plan */
 	uint32_t from, to; /* copy: values */
@@ -222,6 +231,11 @@ void stx__context_put(const struct stax_artifact *a, struct stx__context *x);
  * itself. */
 stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x,
 			  struct stx_diag *d);
+
+/* interpret.c: external calls that libstax knows, and one of them. */
+int stx__external_known(const char *name);
+stx_err stx__external(struct stax_artifact *a, struct stx__context *x,
+		      const struct stx_plan_step *s, struct stx_diag *d);
 
 /* Strided copy of elements of 1, 2, 4 or 8 bytes; pointers to element [0,...,0]; strides in
  * elements. */

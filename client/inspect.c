@@ -1,5 +1,6 @@
-/* inspect.c: for tools: one stage of the compiler as text, and the oracle's results. Private worker
- * only. */
+/* inspect.c: for tools: one stage of the compiler, the oracle's results, layered comparison.
+ * Private worker only. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,12 +85,12 @@ int stax_dump(struct stax_client *c, const struct stax_request *r, const char *s
 {
 	struct stx_diag d;
 	struct ask q;
-	struct stx_span body = { r->graph, r->graph_bytes };
 	stx__diag_init(&d);
 	*text = NULL;
 	*n = 0;
 	stx_err e = start(&q, c, r, &d);
 	if (!e) {
+		struct stx_span body = { q.sent.graph, q.sent.graph_bytes };
 		q.job.kind = STX__JOB_KIND__JOB_DUMP;
 		q.job.stage = (char *)(uintptr_t)stage;
 		q.job.dump_format = (char *)(uintptr_t)format;
@@ -106,6 +107,35 @@ int stax_dump(struct stax_client *c, const struct stax_request *r, const char *s
 	}
 	finish(&q);
 	return stx__give_error(e, &d, err);
+}
+
+static int is_dense(const struct stx_tensor *t)
+{
+	int64_t stride = 1;
+	for (int i = t->rank - 1; i >= 0; i--) {
+		if (t->sizes[i] > 1 && t->strides[i] != stride)
+			return 0;
+		stride *= t->sizes[i];
+	}
+	return 1;
+}
+
+/* The elements in row-major order, copied to the arena when they do not lie so. bytes: theirs. */
+static const uint8_t *dense_data(struct ask *q, const struct stx_tensor *t, size_t bytes)
+{
+	int width = stx_dtype_bytes(t->dtype);
+	const char *data = (const char *)t->data + t->offset * width;
+	int64_t strides[STX_MAX_RANK], stride = 1;
+	if (!bytes || is_dense(t))
+		return (const uint8_t *)data;
+	uint8_t *copy = stx_arena_alloc(q->arena, bytes);
+	for (int i = t->rank - 1; i >= 0; i--) {
+		strides[i] = stride;
+		stride *= t->sizes[i];
+	}
+	if (copy)
+		stx__client_copy(copy, strides, data, t->strides, t->sizes, t->rank, width);
+	return copy;
 }
 
 /* pieces[0] is the graph. */
@@ -131,9 +161,9 @@ static stx_err put_inputs(struct ask *q, const struct stx_tensor *inputs, size_t
 		at[i].n_sizes = t->rank;
 		at[i].sizes = (int64_t *)(uintptr_t)t->sizes;
 		q->job.tensors[i] = &at[i];
-		pieces[i + 1] = (struct stx_span){ (const uint8_t *)t->data +
-							   t->offset * stx_dtype_bytes(t->dtype),
-						   (size_t)bytes };
+		pieces[i + 1] = (struct stx_span){ dense_data(q, t, (size_t)bytes), (size_t)bytes };
+		if (bytes && !pieces[i + 1].at)
+			return no_memory(d);
 		q->job.piece_bytes[i + 1] = (uint64_t)bytes;
 	}
 	return STX_E_OK;
@@ -192,29 +222,76 @@ static stx_err take_outputs(const struct ask *q, struct stx_tensor **out, int *n
 	return STX_E_OK;
 }
 
+/* A job that evaluates the graph on the inputs; q.reply stays for the caller, who finishes q. */
+static stx_err evaluate(struct ask *q, struct stax_client *c, const struct stax_request *r,
+			const struct stx_tensor *inputs, int ninputs, Stx__JobKind kind,
+			Stx__Comparison *comparison, struct stx_tensor **outputs, int *noutputs,
+			struct stx_diag *d)
+{
+	size_t n = ninputs > 0 ? (size_t)ninputs : 0;
+	*outputs = NULL;
+	*noutputs = 0;
+	stx_err e = start(q, c, r, d);
+	struct stx_span *pieces = e ? NULL : STX_NEW_ARRAY(q->arena, struct stx_span, n + 1);
+	if (!e && !pieces)
+		e = no_memory(d);
+	if (!e) {
+		pieces[0] = (struct stx_span){ q->sent.graph, q->sent.graph_bytes };
+		q->job.kind = kind;
+		q->job.comparison = comparison;
+		e = put_inputs(q, inputs, n, pieces, d);
+	}
+	if (!e)
+		e = run(q, pieces, (uint32_t)n + 1, d);
+	return e ? e : take_outputs(q, outputs, noutputs, d);
+}
+
 int stax_reference(struct stax_client *c, const struct stax_request *r,
 		   const struct stx_tensor *inputs, int ninputs, struct stx_tensor **outputs,
 		   int *noutputs, struct stax_error *err)
 {
 	struct stx_diag d;
 	struct ask q;
-	size_t n = ninputs > 0 ? (size_t)ninputs : 0;
 	stx__diag_init(&d);
-	*outputs = NULL;
-	*noutputs = 0;
-	stx_err e = start(&q, c, r, &d);
-	struct stx_span *pieces = e ? NULL : STX_NEW_ARRAY(q.arena, struct stx_span, n + 1);
-	if (!e && !pieces)
-		e = no_memory(&d);
-	if (!e) {
-		pieces[0] = (struct stx_span){ r->graph, r->graph_bytes };
-		q.job.kind = STX__JOB_KIND__JOB_REFERENCE;
-		e = put_inputs(&q, inputs, n, pieces, &d);
+	stx_err e = evaluate(&q, c, r, inputs, ninputs, STX__JOB_KIND__JOB_REFERENCE, NULL, outputs,
+			     noutputs, &d);
+	finish(&q);
+	return stx__give_error(e, &d, err);
+}
+
+static void take_layers(const Stx__JobReply *m, struct stax_compare *what)
+{
+	const int max = (int)(sizeof what->layers / sizeof *what->layers);
+	what->is_exact = m->is_exact;
+	what->nlayers = m->n_layers < (size_t)max ? (int)m->n_layers : max;
+	for (int i = 0; i < what->nlayers; i++) {
+		struct stax_layer *y = &what->layers[i];
+		const Stx__Layer *from = m->layers[i];
+		snprintf(y->name, sizeof y->name, "%s", from->name);
+		snprintf(y->class_name, sizeof y->class_name, "%s", from->class_name);
+		snprintf(y->text, sizeof y->text, "%s", from->text);
+		y->verdict = from->verdict;
+		y->is_equal = from->is_equal;
+		y->worst = from->worst;
 	}
+}
+
+int stax_compare(struct stax_client *c, const struct stax_request *r,
+		 const struct stx_tensor *inputs, int ninputs, struct stax_compare *what,
+		 struct stx_tensor **outputs, int *noutputs, struct stax_error *err)
+{
+	Stx__Comparison comparison = STX__COMPARISON__INIT;
+	struct stx_diag d;
+	struct ask q;
+	stx__diag_init(&d);
+	comparison.rtol = what->rtol;
+	comparison.atol = what->atol;
+	comparison.max_work = what->max_work;
+	what->nlayers = what->is_exact = 0;
+	stx_err e = evaluate(&q, c, r, inputs, ninputs, STX__JOB_KIND__JOB_COMPARE, &comparison,
+			     outputs, noutputs, &d);
 	if (!e)
-		e = run(&q, pieces, (uint32_t)n + 1, &d);
-	if (!e)
-		e = take_outputs(&q, outputs, noutputs, &d);
+		take_layers(q.reply.m, what);
 	finish(&q);
 	return stx__give_error(e, &d, err);
 }

@@ -150,6 +150,7 @@ struct work {
 	Stx__Answer answer;
 	struct stx_stages stages;
 	struct stx_kernel_ids kernels;
+	struct stx_digest compiler; /* the child may be gone at the end */
 };
 
 static stx_err no_memory(struct stx_diag *d)
@@ -369,6 +370,7 @@ static stx_err start(struct work *w, struct stax_client *c, const struct stax_re
 	if (e)
 		return e;
 	w->p = c->private_worker;
+	w->compiler = *stx__child_fingerprint(child);
 	w->r = r;
 	w->target = target;
 	w->wait = (struct stx__wait){ 0, r->progress, r->progress_ctx };
@@ -395,6 +397,13 @@ stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r
 	if (!e) {
 		w.p->requests++;
 		e = compile(&w, out, d);
+	}
+	if (e && w.lookup) { /* the canonical graph, once there is one */
+		struct stx_span graph = w.key.r.body.n
+						? w.key.r.body
+						: (struct stx_span){ r->graph, r->graph_bytes };
+		stx__reproduce(w.lookup, w.key.r.body.n ? STAX_TEXT : w.lookup->format, graph,
+			       &w.compiler, d);
 	}
 	finish(&w);
 	return e;

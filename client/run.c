@@ -60,6 +60,13 @@ static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
 	x->bounds.taken = 0;
 	for (uint32_t i = 0; i < x->nsteps; i++) {
 		const struct stx__step *s = &x->steps[i];
+		if (s->external) {
+			stx_err e = stx__external((struct stax_artifact *)(uintptr_t)a, x,
+						  s->external, d);
+			if (e)
+				return e;
+			continue;
+		}
 		if (!s->fn) {
 			const struct stx__value *from = &x->values[s->from],
 						*to = &x->values[s->to];

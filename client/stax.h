@@ -161,18 +161,40 @@ STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, 
 
 /* ---- tools: these always use a private worker, started on the first call ---- */
 
-/* One stage of the compiler as text. stage:
- * graph|basis|primitives|loops|kernels|plan|source|llvm|asm; format: text. Of the request: format,
+/* One stage of the compiler. stage: graph|basis|primitives|loops|kernels|plan|source|llvm|asm;
+ * format: text, and of those up to kernels also dot and svg. Of the request: format,
  * graph, target, options, values, deadline. *text is NUL-terminated, freed with free(). On
  * NEED_VALUES err->node is the first input whose value is needed. */
 STAX_API int stax_dump(struct stax_client *c, const struct stax_request *r, const char *stage,
 		       const char *format, char **text, size_t *n, struct stax_error *err);
-/* Evaluates the graph with the oracle. inputs: dense row-major, in graph order, parameters
- * included. On success outputs[0, *noutputs) is malloc'd, and so is the data of each, dense
+/* Evaluates the graph with the oracle. inputs: any strides, in graph order, parameters included. On success outputs[0, *noutputs) is malloc'd, and so is the data of each, dense
  * row-major. */
 STAX_API int stax_reference(struct stax_client *c, const struct stax_request *r,
 			    const struct stx_tensor *inputs, int ninputs,
 			    struct stx_tensor **outputs, int *noutputs, struct stax_error *err);
+
+/* Layered comparison: the graph evaluated as captured and after each pass of the compiler, each
+ * layer against the one before it. To the bit, or within rtol and atol where the pass reorders sums
+ * or floats are accumulated in another order. Inputs and outputs as for stax_reference; the outputs
+ * are those of the last layer that was evaluated. */
+struct stax_layer {
+	char name[24];      /* of the pass; "graph" for the graph as captured */
+	char class_name[8]; /* "BIT" or "TOL"; "-" for the first */
+	int verdict;        /* 0: agrees; STX_E_TOO_LARGE: not evaluated; else it departs */
+	int is_equal;       /* to the bit */
+	double worst;       /* largest difference */
+	char text[320];     /* which output and element, or why */
+};
+struct stax_compare {
+	double rtol, atol;
+	uint64_t max_work;            /* instructions an interpreter may evaluate for one layer */
+	struct stax_layer layers[24]; /* results */
+	int nlayers;
+	int is_exact; /* the code of the graph, run, gives these outputs to the bit */
+};
+STAX_API int stax_compare(struct stax_client *c, const struct stax_request *r,
+			  const struct stx_tensor *inputs, int ninputs, struct stax_compare *what,
+			  struct stx_tensor **outputs, int *noutputs, struct stax_error *err);
 
 /* ---- service ---- */
 STAX_API int stax_stats(struct stax_client *c, int zero, char ***names, uint64_t **values,

@@ -73,7 +73,8 @@ static stx_err pass_read(struct run *r)
 
 static stx_err pass_simplify(struct run *r)
 {
-	stx_err e = stx_graph_simplify(&r->graph, r->d);
+	stx_err e = stx_graph_simplify(
+		&r->graph, r->options->fast ? STX_SIMPLIFY_FAST : STX_SIMPLIFY_STRICT, r->d);
 	return e ? e : stx_graph_verify_basis(r->graph, r->d);
 }
 
@@ -85,7 +86,7 @@ static stx_err pass_primitives(struct run *r)
 
 static stx_err pass_lower(struct run *r)
 {
-	struct stx_lower_options o = { 0 };
+	struct stx_lower_options o = { .without = r->options->without };
 	stx_err e = stx_lower(r->graph, &o, &r->loops, r->d);
 	return e ? e : stx_loops_verify(r->loops, r->d);
 }
@@ -149,30 +150,49 @@ void stx__run_close(struct run *r)
 	stx_arena_free(r->arena);
 }
 
-/* Runs the passes of one run, up to and including the one whose product is `until` (NULL: all). */
+/* After KEY has verified the graph, what a verifier refuses is the compiler's doing. */
+static stx_err own_fault(struct run *r, stx_err e)
+{
+	if (e != STX_E_INVALID && e != STX_E_MISMATCH)
+		return e;
+	if (r->d && r->d->code)
+		r->d->code = STX_E_INTERNAL;
+	return STX_E_INTERNAL;
+}
+
+stx_err stx__run_pass(struct run *r, const struct pass *p)
+{
+	uint64_t start = now_us();
+	stx_err e = p->fn(r);
+#ifdef STX_AFTER_PASS /* tests put a fault in here: tests/unit/kernels/test_layers.c */
+	if (!e)
+		STX_AFTER_PASS(r, p->name);
+#endif
+	add_stage(r->stages, &r->nstages, p->name, now_us() - start);
+	if (!e && stx_arena_oom(r->arena))
+		e = STX_E_TOO_LARGE;
+	if (e && stx_arena_oom(r->arena) && r->d && e != STX_E_NEED_VALUES) {
+		stx_diag_clear(r->d);
+		return stx_fail(
+			r->d, STX_E_TOO_LARGE, p->name, NULL,
+			"the graph needs more than the %zu MiB a compile may use",
+			(r->options->memory_bytes ? r->options->memory_bytes : DEFAULT_MEMORY) >>
+				20);
+	}
+	if (e && p->run == PLAN)
+		e = own_fault(r, e);
+	return e ? stx_fail(r->d, e, p->name, NULL, "%s", stx_err_text(e)) : STX_E_OK;
+}
+
 stx_err stx__run_passes(struct run *r, enum which_run which, const char *until)
 {
 	for (unsigned i = 0; i < stx__npasses; i++) {
 		const struct pass *p = &stx__passes[i];
 		if (p->run != which)
 			continue;
-		uint64_t start = now_us();
-		stx_err e = p->fn(r);
-		add_stage(r->stages, &r->nstages, p->name, now_us() - start);
-		if (!e && stx_arena_oom(r->arena))
-			e = STX_E_TOO_LARGE;
-		if (e && stx_arena_oom(r->arena) && r->d && e != STX_E_NEED_VALUES) {
-			stx_diag_clear(r->d);
-			return stx_fail(r->d, STX_E_TOO_LARGE, p->name, NULL,
-					"the graph needs more than the %zu MiB a compile may use",
-					(r->options->memory_bytes ? r->options->memory_bytes
-								  : DEFAULT_MEMORY) >>
-						20);
-		}
-		if (e)
-			return stx_fail(r->d, e, p->name, NULL, "%s", stx_err_text(e));
-		if (until && p->stage && !strcmp(p->stage, until))
-			return STX_E_OK;
+		stx_err e = stx__run_pass(r, p);
+		if (e || (until && p->stage && !strcmp(p->stage, until)))
+			return e;
 	}
 	return STX_E_OK;
 }
@@ -307,6 +327,27 @@ static stx_err describe_kernel(const struct stx_kernel *k, struct stx_kernel_des
 	return e;
 }
 
+/* What cannot be compiled is an error that names the operator (ST-01), unless the request allows
+ * interpretation. */
+static stx_err plan_or_fall_back(struct run *r, struct stx_diag *d)
+{
+	struct stx_diag why = { 0 };
+	r->d = &why;
+	stx_err e = stx__run_passes(r, PLAN, NULL);
+	r->d = d;
+	if (stx__can_fall_back(r, e))
+		return stx__fall_back(r, &why);
+	if (e) {
+		if (d && !d->code)
+			*d = why;
+		return e;
+	}
+	if (r->options->allow_fallback &&
+	    stx_push(r->arena, &r->schedule->report, "allow_fallback: nothing falls back"))
+		return stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory");
+	return STX_E_OK;
+}
+
 stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 			 const struct stx_compile_options *o, struct stx_plan_result *out,
 			 struct stx_diag *d)
@@ -318,11 +359,7 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 	if (e)
 		return e;
 	r.text = graph;
-	e = stx__run_passes(&r, PLAN, NULL);
-	if (!e && o->allow_fallback &&
-	    stx_push(r.arena, &r.schedule->report,
-		     "allow_fallback: nothing falls back in this version"))
-		e = stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory");
+	e = plan_or_fall_back(&r, d);
 	if (!e) {
 		const struct stx_schedule *s = r.schedule;
 		out->kernels = calloc(s->kernels.n ? s->kernels.n : 1, sizeof *out->kernels);
@@ -334,8 +371,8 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 		}
 		if (!e)
 			e = copy_names(&out->report, s->report.at, s->report.n);
-		out->bytes_read = s->bytes_read;
-		out->bytes_written = s->bytes_written;
+		out->bytes_read = s->fused.bytes_read;
+		out->bytes_written = s->fused.bytes_written;
 		out->bytes_min = s->bytes_min;
 		out->plan = r.plan; /* moved */
 		memset(&r.plan, 0, sizeof r.plan);

@@ -20,6 +20,7 @@ struct stx_compile_options {
 	const char *target; /* "cpu:x86-64-v3", "cpu:x86-64-v4+avx512bf16"; resolved, never "cpu" */
 	unsigned training : 1, dynamic : 1, fast : 1, allow_fallback : 1;
 	size_t memory_bytes; /* budget of the call's arena; 0: 1 GiB */
+	const char *without; /* an overload taken to have no lowering rule (tests); NULL: none */
 };
 
 /* A graph as it arrived: format is enum stx_graph_format (1 wire, 2 text, 3 ONNX). */
@@ -116,7 +117,8 @@ stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
  * memmove, memset. */
 stx_err stx_artifact_check(struct stx_span elf, struct stx_diag *d);
 
-/* Tools. stage: graph|basis|primitives|loops|kernels|plan|source|llvm|asm; format: text. */
+/* Tools. stage: graph|basis|primitives|loops|kernels|plan|source|llvm|asm; format: text,
+ * and of those up to kernels dot and svg. */
 stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
 			 const struct stx_compile_options *o, const char *stage, const char *format,
 			 struct stx_bytes *out, struct stx_diag *d);
@@ -125,6 +127,37 @@ stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
 stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tensor *inputs,
 			      uint32_t ninputs, struct stx_tensor *outputs, uint32_t *noutputs,
 			      struct stx_diag *d);
+
+/* Layered comparison: the graph as captured is evaluated by the oracle, then the product of every
+ * pass, each against the one before it: to the bit, or within rtol and atol where a pass of class
+ * TOL ran or floats are summed in another order (layers.c). */
+struct stx_compare_options {
+	struct stx_compile_options compile;
+	double rtol, atol;
+	uint64_t max_work; /* instructions that an interpreter may evaluate; more: not evaluated */
+};
+struct stx_layer {
+	char name[24];      /* of the pass, "graph" for the first */
+	char class_name[8]; /* "BIT", "TOL"; "-" for the first */
+	stx_err verdict; /* OK; MISMATCH or another error: it departs; TOO_LARGE: not evaluated */
+	int is_equal;    /* to the bit */
+	double worst;    /* largest difference of a float */
+	char text[320];  /* which output and element, or the error */
+};
+#define STX_MAX_LAYERS 16
+struct stx_compare_result {
+	struct stx_layer layers[STX_MAX_LAYERS];
+	uint32_t nlayers;
+	int first;    /* the first layer that departs, -1: none */
+	int is_exact; /* outputs are those of the kernels, which generated code repeats to the bit
+		       */
+};
+/* inputs as for reference; outputs: those of the last layer evaluated, malloc'd, dense. An error
+ * that the captured graph itself gives (BOUNDS, ...) is returned. */
+stx_err stx_compile_compare(const struct stx_source *s, const struct stx_compare_options *o,
+			    const struct stx_tensor *inputs, uint32_t ninputs,
+			    struct stx_tensor *outputs, uint32_t *noutputs,
+			    struct stx_compare_result *out, struct stx_diag *d);
 
 void stx_name_list_free(struct stx_name_list *l);
 void stx_key_result_free(struct stx_key_result *r);

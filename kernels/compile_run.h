@@ -46,8 +46,13 @@ extern const unsigned stx__npasses;
 /* Fills r and makes its arena; stx__run_close frees what the passes made. */
 stx_err stx__run_open(struct run *r, const struct stx_compile_options *o, struct stx_diag *d);
 void stx__run_close(struct run *r);
+stx_err stx__run_pass(struct run *r, const struct pass *p);
 /* Runs the passes of one run, up to and including the one whose product is `until` (NULL: all). */
 stx_err stx__run_passes(struct run *r, enum which_run which, const char *until);
+/* fallback.c: whether a PLAN run that ended with e may be interpreted instead; and that: r gets a
+ * plan without kernels and its report. why: the error. */
+int stx__can_fall_back(const struct run *r, stx_err e);
+stx_err stx__fall_back(struct run *r, const struct stx_diag *why);
 /* Kernel IR as text -> an object, or what is before it. */
 stx_err stx__emit_text(struct stx_compiler *c, struct stx_span ir,
 		       const struct stx_compile_options *o, enum stx_emit_stage stage,

@@ -6,7 +6,9 @@
 #include "compile_run.h"
 #include "passes.h"
 #include "plan.h"
+#include "picture.h"
 #include "ref.h"
+#include "schedule_picture.h"
 
 static stx_err dump_kernels(struct stx_compiler *c, struct run *r, const char *stage,
 			    struct stx_bytes *out, struct stx_diag *d)
@@ -32,6 +34,41 @@ static stx_err dump_kernels(struct stx_compiler *c, struct run *r, const char *s
 		stx_bytes_free(&ir);
 	}
 	return e;
+}
+
+/* The client's names: canonical graphs have none. */
+static void name_ends(struct run *r, struct stx_graph *g)
+{
+	for (uint32_t i = 0; i < g->inputs.n && r->imported.input_names; i++)
+		if (strcmp(g->inputs.at[i].node->name, r->imported.input_names[i]))
+			g->inputs.at[i].node->origin = r->imported.input_names[i];
+	for (uint32_t i = 0; i < g->outputs.n && r->imported.output_names; i++)
+		g->outputs.at[i].name = r->imported.output_names[i];
+}
+
+static stx_err dump_picture(struct run *r, const char *stage, const char *format,
+			    struct stx_bytes *out, struct stx_diag *d)
+{
+	struct stx_picture p = { .arena = r->arena };
+	stx_err e;
+	name_ends(r, r->loops ? r->loops->g : r->graph);
+	if (!strcmp(stage, "kernels"))
+		e = stx_picture_of_schedule(r->loops, r->schedule, &p, d);
+	else if (!strcmp(stage, "loops"))
+		e = stx_picture_of_schedule(r->loops, NULL, &p, d);
+	else
+		e = stx_picture_of_graph(r->graph, &p, d);
+	return e ? e : stx_picture_print(&p, format, out, d);
+}
+
+/* Stages whose product is boxes and edges. */
+static int has_picture(const char *stage)
+{
+	static const char *const with[] = { "graph", "basis", "primitives", "loops", "kernels" };
+	for (unsigned i = 0; i < sizeof with / sizeof *with; i++)
+		if (!strcmp(with[i], stage))
+			return 1;
+	return 0;
 }
 
 static stx_err dump_product(struct stx_compiler *c, struct run *r, const char *stage,
@@ -74,9 +111,15 @@ stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
 				"loops, kernels, "
 				"plan, source, llvm, asm",
 				stage);
-	if (strcmp(format, "text"))
-		return stx_fail(d, STX_E_UNSUPPORTED, "dump", NULL,
-				"format '%s' is not offered; use text", format);
+	int picture = stx_picture_is_format(format);
+	if (!picture && strcmp(format, "text"))
+		return stx_fail(d, STX_E_USAGE, "dump", NULL,
+				"format '%s' is unknown; there are text, dot, svg", format);
+	if (picture && !has_picture(stage))
+		return stx_fail(d, STX_E_USAGE, "dump", NULL,
+				"stage %s is text only; pictures show graph, basis, primitives, "
+				"loops, kernels",
+				stage);
 	stx_err e = stx__run_open(&r, o, d);
 	if (e)
 		return e;
@@ -90,7 +133,8 @@ stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
 			e = stx__run_passes(&r, PLAN, until);
 	}
 	if (!e)
-		e = dump_product(c, &r, stage, out, d);
+		e = picture ? dump_picture(&r, stage, format, out, d)
+			    : dump_product(c, &r, stage, out, d);
 	stx_bytes_free(&text);
 	stx__run_close(&r);
 	return e;

@@ -32,12 +32,9 @@ Stx__Stage **stx_stages_list(const struct stx_stages *a, const struct stx_stages
 {
 	const struct stx_stages *t[2] = { a, b };
 	size_t total = (size_t)a->n + (b ? b->n : 0), k = 0;
-	struct block {
-		Stx__Stage stage;
-		Stx__Stage *pointer;
-	};
 	/* The list first, the stages behind it: both are aligned to pointers. */
-	Stx__Stage **list = calloc(total + 1, sizeof(struct block));
+	void *block = calloc(total + 1, sizeof(Stx__Stage *) + sizeof(Stx__Stage));
+	Stx__Stage **list = block;
 	if (!list)
 		return NULL;
 	Stx__Stage *stages = (Stx__Stage *)(void *)(list + total + 1);

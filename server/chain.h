@@ -107,6 +107,11 @@ enum stx__next stx__failure_route(struct stx__server *s, struct stx__flight *f,
 /* The diagnostic of an outcome that any later run would repeat: may be cached. */
 int stx__failure_is_final(const struct stx__outcome *o);
 
+/* reproducer.c: for an outcome that is the compiler's own fault and will be told: has a file
+ * written that replays it, and adds to the diagnostic where. Before stx__failure_route. */
+void stx__chain_reproduce(struct stx__chain *c, const struct stx__attempts *a,
+			  struct stx__outcome *o);
+
 /* kernel_job.c */
 /* Gets slot i of c compiled, or joins the job that does; the chain is told by
  * stx__compile_kernel_done or stx__compile_kernel_failed, never from inside. 0 or NOMEM. */

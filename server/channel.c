@@ -112,7 +112,8 @@ stx_err stx__channel_recv(int sock, enum stx__take how, struct stx__message *out
 		err = stx_fail(d, STX_E_CONNECT, "channel", "", "the other side is gone");
 		goto fail;
 	}
-	if (out->fd >= 0 && (err = stx__memfd_map(out->fd, STX__MEMFD_MAX, how, &out->map, d)))
+	size_t most = how == STX__COPIED ? STX__JOB_BODY_MAX : STX__MEMFD_MAX;
+	if (out->fd >= 0 && (err = stx__memfd_map(out->fd, most, how, &out->map, d)))
 		goto fail;
 	if (out->fd >= 0 && how == STX__COPIED) {
 		close(out->fd);

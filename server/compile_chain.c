@@ -125,8 +125,9 @@ static void submit(struct stx__compile_chain *c)
 }
 
 /* PLAN or LINK went wrong. 1: the same job runs again. */
-static void job_failed(struct stx__compile_chain *c, const struct stx__outcome *o)
+static void job_failed(struct stx__compile_chain *c, struct stx__outcome *o)
 {
+	stx__chain_reproduce(&c->c, &c->c.attempts, o);
 	enum stx__next next = stx__failure_route(c->c.s, &c->c.flight, &c->c.attempts, o);
 	if (next == STX__NEXT_RETRY) {
 		c->c.job.fresh = o->fate == STX__FATE_CRASHED;

@@ -184,6 +184,18 @@ static void to_key(const char *name, char *out, size_t cap)
 			*p = '_';
 }
 
+static stx_err set_path(struct reader *r, enum stx__source from, const char *value,
+			const char *where, char out[PATH_MAX], enum stx__source *was)
+{
+	if (from < *was)
+		return STX_E_OK;
+	*was = from;
+	if (!*value || strlen(value) >= PATH_MAX)
+		return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: bad path", where);
+	snprintf(out, PATH_MAX, "%s", value);
+	return STX_E_OK;
+}
+
 /* key is as in a file: "max_size" or "max-size". where names the source in an error. */
 static stx_err set(struct reader *r, enum stx__source from, const char *key, const char *value,
 		   const char *where)
@@ -202,15 +214,10 @@ static stx_err set(struct reader *r, enum stx__source from, const char *key, con
 					"%s: more than %d addresses", where, STX__LISTEN_MAX);
 		return stx__address_parse(value, &c->listen[c->nlisten++], r->d);
 	}
-	if (!strcmp(name, "cache_dir")) {
-		if (from < r->c->from_cache_dir)
-			return STX_E_OK;
-		r->c->from_cache_dir = from;
-		if (!*value || strlen(value) >= sizeof c->cache_dir)
-			return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: bad path", where);
-		snprintf(c->cache_dir, sizeof c->cache_dir, "%s", value);
-		return STX_E_OK;
-	}
+	if (!strcmp(name, "cache_dir"))
+		return set_path(r, from, value, where, c->cache_dir, &c->from_cache_dir);
+	if (!strcmp(name, "reproducers"))
+		return set_path(r, from, value, where, c->reproducers, &c->from_reproducers);
 	if (!strcmp(name, "http"))
 		return stx_fail(r->d, STX_E_USAGE, "config", "",
 				"%s: the HTTP status page is not offered yet", where);
@@ -268,9 +275,11 @@ static stx_err read_file(struct reader *r)
 
 static stx_err read_env(struct reader *r)
 {
-	const char *dir = r->env("STAX_CACHE_DIR"), *v;
-	stx_err e = dir && *dir ? set(r, STX__SOURCE_ENV, "cache_dir", dir, "STAX_CACHE_DIR")
-				: STX_E_OK;
+	const char *v = r->env("STAX_CACHE_DIR");
+	stx_err e = v && *v ? set(r, STX__SOURCE_ENV, "cache_dir", v, "STAX_CACHE_DIR") : STX_E_OK;
+	v = r->env("STAX_REPRODUCERS");
+	if (!e && v && *v)
+		e = set(r, STX__SOURCE_ENV, "reproducers", v, "STAX_REPRODUCERS");
 	for (size_t i = 0; !e && i < STX__NSETTINGS; i++)
 		if (*settings[i].env && (v = r->env(settings[i].env)) && *v)
 			e = set(r, STX__SOURCE_ENV, settings[i].name, v, settings[i].env);
@@ -286,7 +295,8 @@ static int is_switch(const char *name)
 
 static int is_setting(const char *name)
 {
-	static const char *const others[] = { "config", "listen", "cache-dir", "http" };
+	static const char *const others[] = { "config", "listen", "cache-dir", "reproducers",
+					      "http" };
 	char key[64];
 	for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
 		if (!strcmp(name, others[i]))
@@ -411,6 +421,11 @@ static stx_err fill_defaults(struct reader *r)
 	if (!r->c->from_cache_dir)
 		e = xdg(r, "XDG_CACHE_HOME", "stax", ".cache/stax", c->cache_dir,
 			sizeof c->cache_dir);
+	if (!r->c->from_reproducers)
+		snprintf(c->reproducers, sizeof c->reproducers, "%.*s/reproducers",
+			 (int)sizeof c->reproducers - 16, c->cache_dir);
+	else if (!strcmp(c->reproducers, "none"))
+		c->reproducers[0] = 0;
 	if (!e && c->mode != STX__MODE_FSCK)
 		e = fill_listen(r);
 	if (!c->workers) {
@@ -462,6 +477,10 @@ void stx_config_show(const struct stx_config *c, void (*line)(void *ctx, const c
 	}
 	show_comment("path", c->from_cache_dir, "STAX_CACHE_DIR", "the store", line, ctx);
 	snprintf(text, sizeof text, "cache_dir = %s", c->cache_dir);
+	line(ctx, text);
+	show_comment("path", c->from_reproducers, "STAX_REPRODUCERS",
+		     "files that replay faults of the compiler; none: not written", line, ctx);
+	snprintf(text, sizeof text, "reproducers = %s", *c->reproducers ? c->reproducers : "none");
 	line(ctx, text);
 	for (size_t i = 0; i < STX__NSETTINGS; i++) {
 		const struct setting *s = &settings[i];

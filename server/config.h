@@ -43,12 +43,13 @@ struct stx_config {
 	struct stx__address listen[STX__LISTEN_MAX];
 	uint32_t nlisten;
 	char cache_dir[PATH_MAX];
+	char reproducers[PATH_MAX]; /* "": none are written */
 	int repair;
 	/* Numbers, one row each in config.def. */
 #define STX_SETTING(name, kind, def, env, text) uint64_t name;
 #include "config.def"
 #undef STX_SETTING
-	enum stx__source from[STX__NSETTINGS], from_listen, from_cache_dir;
+	enum stx__source from[STX__NSETTINGS], from_listen, from_cache_dir, from_reproducers;
 };
 
 typedef const char *stx__getenv_fn(const char *name);

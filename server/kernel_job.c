@@ -126,13 +126,14 @@ static void succeed(struct stx__kernel_job *k, struct stx__message *m)
 	free(users);
 }
 
-static void fail(struct stx__kernel_job *k, const struct stx__outcome *o)
+static void fail(struct stx__kernel_job *k, struct stx__outcome *o)
 {
 	struct stx__server *s = k->s;
 	uint32_t n = k->nusers;
 	int final = o->fate == STX__FATE_DIAGNOSED &&
 		    (stx__failure_is_final(o) || o->diag.code == STX_E_INTERNAL);
 	hold(k->users, n);
+	stx__chain_reproduce(&k->users[0].chain->c, &k->attempts, o);
 	enum stx__next next = stx__failure_route(s, &k->users[0].chain->c.flight, &k->attempts, o);
 	if (next == STX__NEXT_RETRY) {
 		k->job.fresh = o->fate == STX__FATE_CRASHED;

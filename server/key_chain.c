@@ -135,6 +135,7 @@ static void done(struct stx__job *j, struct stx__outcome *o)
 		succeed(k, o->message, 1);
 		return;
 	}
+	stx__chain_reproduce(c, &c->attempts, o);
 	if (stx__failure_is_final(o))
 		stx_cache_failure_put(s->cache, c->spec->ns, &c->flight.id, &o->diag);
 	if (stx__failure_route(s, &c->flight, &c->attempts, o) == STX__NEXT_END) {

@@ -13,6 +13,10 @@
 /* The only ones a worker's sandbox allows: no huge pages. */
 #define STX__MEMFD_FLAGS (MFD_CLOEXEC | MFD_ALLOW_SEALING)
 
+/* Most a job may carry to a worker, which trusts its parent: the weights of a whole network go to
+ * the oracle by value. */
+#define STX__JOB_BODY_MAX (1u << 30)
+
 /* A descriptor (close-on-exec, sealable), or -1 with errno. */
 int stx__memfd_new(const char *name);
 /* Appends; 0, or -1 with errno. */

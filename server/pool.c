@@ -634,7 +634,13 @@ uint32_t stx__pool_queued(const struct stx__pool *p)
 int stx__pool_short(const struct stx__pool *p)
 {
 	const struct stx__queued *k = stx__jobq_top(&p->keys), *o = stx__jobq_top(&p->others);
-	return (k && k->priority) || (o && o->priority);
+	uint32_t starting = 0, others = 0;
+	for (const struct stx__process *w = p->first; w; w = w->next) {
+		starting += w->state == STARTING;
+		others += w->state == BUSY && w->job->kind != STX__JOB_KIND__JOB_KEY;
+	}
+	return (k && k->priority && !starting) ||
+	       (o && o->priority && (!starting || others >= p->c.workers));
 }
 
 uint32_t stx__pool_busy(const struct stx__pool *p)

@@ -84,7 +84,7 @@ void stx__pool_rank(struct stx__pool *p, struct stx__job *j, uint32_t priority);
 void stx__pool_tick(struct stx__pool *p, uint64_t now_ms);
 
 uint32_t stx__pool_queued(const struct stx__pool *p);
-/* 1: a job that somebody wants (rank above 0) has no worker. */
+/* 1: a job that somebody wants (rank above 0) has no worker, and none is about to come. */
 int stx__pool_short(const struct stx__pool *p);
 uint32_t stx__pool_busy(const struct stx__pool *p);
 const char *stx__pool_sandbox(const struct stx__pool *p); /* level of the last worker, "" before */

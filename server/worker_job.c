@@ -353,29 +353,79 @@ static stx_err reference_inputs(struct run *r, struct stx_tensor *t)
 	return STX_E_OK;
 }
 
-static stx_err run_reference(struct run *r)
+/* The graph and the inputs of a job that evaluates it; room for its outputs. */
+static stx_err prepare_evaluation(struct run *r, struct stx_source *s, struct stx_tensor **in)
 {
-	struct stx_source s;
-	stx_err e = make_source(r, &s);
+	stx_err e = make_source(r, s);
 	if (e)
 		return e;
 	if (r->nin != r->job->n_tensors + 1)
-		return invalid(r, "a reference job needs one piece for each input");
-	struct stx_tensor *in = STX_NEW_ARRAY(r->arena, struct stx_tensor, r->job->n_tensors + 1);
+		return invalid(r, "the job needs one piece for each input");
+	*in = STX_NEW_ARRAY(r->arena, struct stx_tensor, r->job->n_tensors + 1);
 	r->outputs = STX_NEW_ARRAY(r->arena, struct stx_tensor, REFERENCE_OUTPUTS_MAX);
-	if (!in || !r->outputs)
-		return out_of_memory(r);
-	e = reference_inputs(r, in);
+	return *in && r->outputs ? reference_inputs(r, *in) : out_of_memory(r);
+}
+
+static stx_err run_reference(struct run *r)
+{
+	struct stx_source s;
+	struct stx_tensor *in;
+	uint32_t n = REFERENCE_OUTPUTS_MAX;
+	stx_err e = prepare_evaluation(r, &s, &in);
+	if (!e)
+		e = stx_compile_reference(&s, in, (uint32_t)r->job->n_tensors, r->outputs, &n,
+					  &r->diag);
 	if (e)
 		return e;
-	r->noutputs = REFERENCE_OUTPUTS_MAX;
-	e = stx_compile_reference(&s, in, (uint32_t)r->job->n_tensors, r->outputs, &r->noutputs,
-				  &r->diag);
-	if (e) {
-		r->noutputs = 0;
-		return e;
-	}
+	r->noutputs = n;
 	return put_tensors(r);
+}
+
+static stx_err put_layers(struct run *r, const struct stx_compare_result *c)
+{
+	Stx__Layer *at = STX_NEW_ARRAY(r->arena, Stx__Layer, c->nlayers + 1u);
+	r->reply.layers = STX_NEW_ARRAY(r->arena, Stx__Layer *, c->nlayers + 1u);
+	if (!at || !r->reply.layers)
+		return out_of_memory(r);
+	for (uint32_t i = 0; i < c->nlayers; i++) {
+		const struct stx_layer *y = &c->layers[i];
+		stx__layer__init(&at[i]);
+		at[i].name = stx_arena_strdup(r->arena, y->name);
+		at[i].class_name = stx_arena_strdup(r->arena, y->class_name);
+		at[i].text = stx_arena_strdup(r->arena, y->text);
+		at[i].verdict = y->verdict;
+		at[i].is_equal = y->is_equal;
+		at[i].worst = y->worst;
+		if (!at[i].name || !at[i].class_name || !at[i].text)
+			return out_of_memory(r);
+		r->reply.layers[i] = &at[i];
+	}
+	r->reply.n_layers = c->nlayers;
+	r->reply.is_exact = c->is_exact;
+	return STX_E_OK;
+}
+
+static stx_err run_compare(struct run *r)
+{
+	struct stx_source s;
+	struct stx_tensor *in;
+	struct stx_compare_result c;
+	uint32_t n = REFERENCE_OUTPUTS_MAX;
+	if (!r->job->comparison)
+		return invalid(r, "a comparison without its tolerances");
+	struct stx_compare_options o = { .compile = r->options,
+					 .rtol = r->job->comparison->rtol,
+					 .atol = r->job->comparison->atol,
+					 .max_work = r->job->comparison->max_work };
+	stx_err e = prepare_evaluation(r, &s, &in);
+	if (!e)
+		e = stx_compile_compare(&s, &o, in, (uint32_t)r->job->n_tensors, r->outputs, &n, &c,
+					&r->diag);
+	if (e)
+		return e;
+	r->noutputs = n;
+	e = put_layers(r, &c);
+	return e ? e : put_tensors(r);
 }
 
 struct probe {
@@ -418,6 +468,7 @@ static stx_err dispatch(struct run *r)
 	case STX__JOB_KIND__JOB_LINK: return run_link(r);
 	case STX__JOB_KIND__JOB_DUMP: return run_dump(r);
 	case STX__JOB_KIND__JOB_REFERENCE: return run_reference(r);
+	case STX__JOB_KIND__JOB_COMPARE: return run_compare(r);
 	case STX__JOB_KIND__JOB_PROBE: return run_probe(r);
 	default: return invalid(r, "an unknown kind of job");
 	}

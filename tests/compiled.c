@@ -82,10 +82,43 @@ static stx_err set_grains(struct stx_bytes *plan, struct stx_diag *d)
 	return e;
 }
 
-/* One object for each distinct digest. */
+/* Objects of this process by kernel digest and target: unfused and symbolic forms repeat most of
+ * the fused form's kernels. */
+struct kept {
+	struct stx_digest digest;
+	char target[24];
+	struct stx_emit_result made;
+};
+
+static stx_err emit(const struct stx_kernel_desc *k, const struct stx_compile_options *o,
+		    struct stx_span *object, struct stx_diag *d)
+{
+	static struct kept all[4096];
+	uint32_t slot;
+	memcpy(&slot, &k->digest, sizeof slot);
+	slot += (uint32_t)o->target[strlen(o->target) - 1];
+	struct kept *c = &all[slot % (sizeof all / sizeof *all)];
+	if (!c->made.object.n || memcmp(&c->digest, &k->digest, sizeof k->digest) ||
+	    strcmp(c->target, o->target)) {
+		stx_emit_result_free(&c->made);
+		stx_err e =
+			stx_compile_emit(compiled_compiler(),
+					 (struct stx_span){ k->ir.at, k->ir.n }, o, &c->made, d);
+		if (e) {
+			stx_emit_result_free(&c->made);
+			memset(c, 0, sizeof *c);
+			return e;
+		}
+		c->digest = k->digest;
+		snprintf(c->target, sizeof c->target, "%s", o->target);
+	}
+	*object = (struct stx_span){ c->made.object.at, c->made.object.n };
+	return 0;
+}
+
+/* One object for each distinct digest, owned by the caller. */
 static stx_err emit_all(const struct stx_plan_result *plan, const struct stx_compile_options *o,
-			struct stx_emit_result *made, struct stx_span *objects, uint32_t *n,
-			struct stx_diag *d)
+			struct stx_span *objects, uint32_t *n, struct stx_diag *d)
 {
 	*n = 0;
 	for (uint32_t i = 0; i < plan->nkernels; i++) {
@@ -96,12 +129,15 @@ static stx_err emit_all(const struct stx_plan_result *plan, const struct stx_com
 			same++;
 		if (same < i)
 			continue;
-		stx_err e =
-			stx_compile_emit(compiled_compiler(),
-					 (struct stx_span){ k->ir.at, k->ir.n }, o, &made[*n], d);
+		struct stx_span object = { 0 };
+		stx_err e = emit(k, o, &object, d);
 		if (e)
 			return e;
-		objects[*n] = (struct stx_span){ made[*n].object.at, made[*n].object.n };
+		uint8_t *copy = malloc(object.n);
+		if (!copy)
+			return stx_fail(d, STX_E_NOMEM, "emit", "", "out of memory");
+		memcpy(copy, object.at, object.n);
+		objects[*n] = (struct stx_span){ copy, object.n };
 		++*n;
 	}
 	return 0;
@@ -131,7 +167,6 @@ stx_err compiled_build(const char *text, const char *target, enum compiled_form 
 	struct stx_compile_options o = { .target = target };
 	struct stx_key_result key = { 0 };
 	struct stx_plan_result plan = { 0 };
-	struct stx_emit_result *made = NULL;
 	struct stx_span *objects = NULL;
 	uint32_t n = 0;
 	memset(out, 0, sizeof *out);
@@ -143,11 +178,10 @@ stx_err compiled_build(const char *text, const char *target, enum compiled_form 
 			    : plan_unfused(graph, target, &plan, d);
 	if (!e)
 		e = set_grains(&plan.plan, d);
-	if (!e && (!(made = calloc(plan.nkernels + 1, sizeof *made)) ||
-		   !(objects = calloc(plan.nkernels + 1, sizeof *objects))))
+	if (!e && !(objects = calloc(plan.nkernels + 1, sizeof *objects)))
 		e = STX_E_NOMEM;
 	if (!e)
-		e = emit_all(&plan, &o, made, objects, &n, d);
+		e = emit_all(&plan, &o, objects, &n, d);
 	if (!e)
 		e = stx_compile_link(compiled_compiler(),
 				     (struct stx_span){ plan.plan.at, plan.plan.n }, objects, n,
@@ -158,9 +192,8 @@ stx_err compiled_build(const char *text, const char *target, enum compiled_form 
 	out->bytes_read = plan.bytes_read;
 	out->bytes_written = plan.bytes_written;
 	out->bytes_min = plan.bytes_min;
-	for (uint32_t i = 0; made && i <= n && i < plan.nkernels; i++)
-		stx_emit_result_free(&made[i]);
-	free(made);
+	for (uint32_t i = 0; objects && i < n; i++)
+		free((void *)(uintptr_t)objects[i].at);
 	free(objects);
 	stx_plan_result_free(&plan);
 	stx_key_result_free(&key);
@@ -300,19 +333,21 @@ void compiled_dense(struct stx_tensor *t)
 	}
 }
 
+/* The offset stays as it is: what lies before the first element is not mapped. */
 static stx_err place(struct stx_tensor *t, struct guarded *g, unsigned turn, struct stx_diag *d)
 {
 	int64_t first, span = compiled_span(t, &first);
-	size_t width = (size_t)stx_dtype_bytes((enum stx_dtype)t->dtype);
-	const char *from = (const char *)t->data + (t->offset - first) * (int64_t)width;
-	if (guarded_new(g, (size_t)span * width, width, turn & 1))
+	int64_t width = stx_dtype_bytes((enum stx_dtype)t->dtype);
+	const char *from = (const char *)t->data + (t->offset - first) * width;
+	if (guarded_new(g, (size_t)(span * width), (size_t)width, turn & 1))
 		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
 	if (t->data && span)
-		memcpy(g->at, from, (size_t)span * width);
+		memcpy(g->at, from, (size_t)(span * width));
 	else
-		memset(g->at, 0xAA, (size_t)span * width);
-	t->data = g->at;
-	t->offset = first;
+		memset(g->at, 0xAA, (size_t)(span * width));
+	if (t->offset < first)
+		t->offset = first;
+	t->data = (void *)((uintptr_t)g->at - (uintptr_t)((t->offset - first) * width));
 	return 0;
 }
 

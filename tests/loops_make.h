@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "elementary.h"
-#include "kernel_eval.h"
+#include "schedule_eval.h"
 #include "scalar.h"
 #include "schedule_impl.h"
 
@@ -408,45 +408,17 @@ static inline void ref_buffer(struct maker *m, const struct stx_buffer *b, void 
 
 /* ---- running a schedule ---- */
 
-/* Memory of every buffer: inputs as given, temporaries in a poisoned workspace, outputs poisoned.
- * Grid points run backwards, to show that they are independent. */
 static inline void run_schedule(struct maker *m, const struct stx_schedule *s, void **inputs,
 				void **outputs)
 {
 	uint32_t n = m->l->buffers.n;
 	void **data = calloc(n + 1, sizeof *data);
-	int64_t *elems = calloc(n + 1, sizeof *elems);
-	size_t bytes = (size_t)mk_eval(m, s->workspace);
-	char *workspace = malloc(bytes + 1);
-	memset(workspace, 0xab, bytes + 1);
-	for (uint32_t i = 0; i < n; i++) {
-		const struct stx_buffer *b = m->l->buffers.at[i];
-		elems[i] = mk_elems(m, b);
-		data[i] = b->def == STX_DEF_NONE ? inputs[i] : outputs[i];
-		if (b->kind == STX_BUF_TEMP)
-			data[i] = s->slots[i].size == STX_EX_BAD
-					  ? NULL
-					  : workspace + mk_eval(m, s->slots[i].offset);
-	}
-	for (uint32_t i = 0; i < s->kernels.n; i++) {
-		const struct stx_kernel *k = s->kernels.at[i];
-		void *buffers[STX_KERNEL_MAX_PARAMS];
-		int64_t sizes[STX_KERNEL_MAX_PARAMS];
-		for (uint32_t j = 0; j < k->params.n; j++) {
-			buffers[j] = data[k->params.at[j].buffer];
-			sizes[j] = elems[k->params.at[j].buffer];
-			assert_non_null(buffers[j]);
-		}
-		struct stx_bounds_record bounds = { 0 };
-		struct stx_diag d = { 0 };
-		for (int64_t g = stx_kernel_grid_points(k, &m->sym_value); g-- > 0;)
-			if (stx_kernel_evaluate(k, buffers, sizes, &m->sym_value, &bounds, g, g + 1,
-						&d))
-				fail_msg("%s: %s", k->name, d.text);
-	}
-	free(workspace);
+	struct stx_diag d = { 0 };
+	for (uint32_t i = 0; i < n; i++)
+		data[i] = m->l->buffers.at[i]->def == STX_DEF_NONE ? inputs[i] : outputs[i];
+	if (stx_schedule_evaluate(s, data, &m->sym_value, &d))
+		fail_msg("%s: %s", d.node, d.text);
 	free(data);
-	free(elems);
 }
 
 static inline struct stx_schedule *must_schedule(struct maker *m, int no_fuse)

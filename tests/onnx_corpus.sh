@@ -17,7 +17,7 @@ rc=$?
 grep -v '^SKIP' "$work/report" | tail -40
 grep '^SKIP' "$work/report" | sed -E "s/^SKIP [^ ]+:? *//; s/'[^']*'/X/g" | sort | uniq -c | sort -rn | head -25
 tail -5 "$work/report.err"
-least=${ONNX_LEAST:-500}
+least=${ONNX_LEAST:-1320}
 n=$(tail -1 "$work/report" | grep -oE '^[0-9]+')
 if [ "${n:-0}" -lt "$least" ]; then
   echo "only ${n:-0} passed; at least $least are expected"

@@ -8,7 +8,7 @@
 #include "graph.h"
 #include "stax_abi.h"
 
-#define PROP_MAX_INPUTS  48
+#define PROP_MAX_INPUTS  96
 #define PROP_MAX_OUTPUTS 96
 
 struct prop_case {
@@ -18,18 +18,65 @@ struct prop_case {
 		inputs[PROP_MAX_INPUTS]; /* in graph order, strides as the graph has them */
 };
 
-/* A verified random graph of up to 25 calls with the data of its inputs. Equal seeds give equal
- * cases. */
+/* How an operand lies in memory or where it comes from. The last three are counted beside the
+ * others. */
+enum prop_layout {
+	PROP_DENSE,
+	PROP_TRANSPOSED,
+	PROP_SLICED,   /* gaps between elements, an offset */
+	PROP_EXPANDED, /* stride 0 */
+	PROP_OVERLAP,  /* elements share memory at strides above 0 */
+	PROP_VIEW,     /* result of a view operator */
+	PROP_COMPUTED,
+	PROP_EMPTY, /* a size is 0 */
+	PROP_ONE,   /* a size is 1 */
+	PROP_BROADCAST,
+	PROP_LAYOUTS
+};
+/* One cell of what must be covered: op's first operand has this dtype and this layout. */
+struct prop_cell {
+	enum stx_op op;
+	enum stx_dtype dtype;
+	enum prop_layout layout;
+};
+
+/* A verified random graph with the data of its inputs. Most of its calls are what
+ * prop_planned_cell() says for this seed, the rest is free. Equal seeds give equal cases. */
 struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed);
+
+/* ---- coverage (property_coverage.c) ---- */
+
+/* The operand that decides a call's cell; node NULL when it has none (then it is the result). */
+struct stx_val prop_cell_operand(const struct stx_node *n);
+enum prop_layout prop_layout_of(const struct prop_case *c, struct stx_val v);
+/* Whether the operator's type rule takes operands of dtype t, and whether some call with an operand
+ * of this layout exists: the rules are asked, with random calls. */
+int prop_takes_dtype(enum stx_op op, enum stx_dtype t);
+int prop_takes_layout(enum stx_op op, enum prop_layout l);
+/* Call number i of the plan: every operator with every dtype in turn, each time with the next
+ * layout; and how many calls of it a graph has, so that PROP_ENOUGH graphs cover every cell. */
+struct prop_cell prop_planned_cell(uint64_t i);
+uint32_t prop_planned_calls(void);
+#define PROP_ENOUGH 2000
+
+struct prop_counts {
+	uint32_t graphs, calls;
+	uint32_t dtypes[STX_OP_COUNT][STX_DTYPE_COUNT]; /* of the operand, else of the result */
+	uint32_t layouts[STX_OP_COUNT][PROP_LAYOUTS];   /* of all operands */
+};
+void prop_count(struct prop_counts *counts, const struct prop_case *c);
+/* One line an operator: dtypes | layouts. */
+void prop_print_counts(const struct prop_counts *counts);
+/* Cells that occur fewer than `least` times; prints the first of them. */
+uint32_t prop_missing(const struct prop_counts *counts, uint32_t least);
+
+/* 1 for operators whose operands only fit by construction, or with several inexact results: they are
+ * not drawn; tests/conformance/test_operators.c has them. */
+int prop_is_apart(enum stx_op op);
 
 /* ---- comparing (property_cut.c) ---- */
 
 /* 1 when the node's floating-point result depends on an order of summation. */
-/* 1 for sorts: the operators of category SCAN that are drawn. */
-int prop_is_sort(enum stx_op op);
-/* 1 for distances, normalisations that give their statistics, and their gradients: bounds and
- * operands that only tests/conformance/test_operators.c has. */
-int prop_is_norm(enum stx_op op);
 int prop_inexact(const struct stx_node *n);
 /* 1 when the graph has a product of floating-point matrices. */
 int prop_has_product(const struct stx_graph *g);
@@ -82,7 +129,17 @@ struct prop_case *prop_symbolic(struct stx_arena *a, const struct prop_case *c, 
 /* The oracle's values of all call nodes, dense, by node id; data NULL where unknown. */
 struct stx_tensor *prop_values(struct stx_arena *a, const struct prop_case *c);
 
-/* Copies call or constant n of `from` into `to`, its operands replaced by map[their node's id].
+/* Where a value stands in the maps between graphs. */
+#define PROP_MAX_OUTS 4
+static inline uint32_t prop_at(struct stx_val v)
+{
+	return v.node->id * PROP_MAX_OUTS + v.out;
+}
+/* A map of the values of g, all unset. */
+struct stx_val *prop_map_new(struct stx_arena *a, const struct stx_graph *g);
+/* Maps all results of n to those of m. */
+void prop_map_node(struct stx_val *map, const struct stx_node *n, struct stx_node *m);
+/* Copies call or constant n of `from` into `to`, its operands replaced by map[prop_at(operand)].
  * NULL when it does not fit. */
 struct stx_node *prop_copy_node(struct stx_graph *to, const struct stx_graph *from,
 				const struct stx_node *n, const struct stx_val *map,

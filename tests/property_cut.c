@@ -30,7 +30,6 @@ int prop_inexact(const struct stx_node *n)
 	case STX_OP_PROD:
 	case STX_OP_VAR:
 	case STX_OP_VAR_DIM:
-	case STX_OP_VAR_MEAN:
 	case STX_OP_STD:
 	case STX_OP_STD_DIM:
 	case STX_OP_LOGSUMEXP:
@@ -43,7 +42,13 @@ int prop_inexact(const struct stx_node *n)
 	case STX_OP_LOG_SOFTMAX:
 	case STX_OP_SOFTMAX_INT:
 	case STX_OP_LOG_SOFTMAX_INT:
-	case STX_OP_LAYER_NORM: return 1;
+	case STX_OP_LAYER_NORM:
+	case STX_OP_CONVOLUTION:
+	case STX_OP_AVG_POOL1D:
+	case STX_OP_AVG_POOL2D:
+	case STX_OP_AVG_POOL3D:
+	case STX_OP_CUMSUM:
+	case STX_OP_CUMPROD: return 1;
 	default: return 0;
 	}
 }
@@ -54,7 +59,7 @@ int prop_has_product(const struct stx_graph *g)
 		enum stx_op op = g->nodes.at[i]->op;
 		if (prop_inexact(g->nodes.at[i]) &&
 		    (op == STX_OP_MM || op == STX_OP_BMM || op == STX_OP_MATMUL ||
-		     op == STX_OP_ADDMM || op == STX_OP_LINEAR))
+		     op == STX_OP_ADDMM || op == STX_OP_LINEAR || op == STX_OP_CONVOLUTION))
 			return 1;
 	}
 	return 0;
@@ -78,15 +83,13 @@ static struct stx_arg copy_arg(struct stx_graph *to, const struct stx_graph *fro
 	struct stx_arg r = *a;
 	int64_t v = 0;
 	if (a->kind == STX_ARG_TENSOR) {
-		r.u.tensor = map[a->u.tensor.node->id];
-		if (r.u.tensor.node->nouts > 1)
-			r.u.tensor.out = a->u.tensor.out;
+		r.u.tensor = map[prop_at(a->u.tensor)];
 	} else if (a->kind == STX_ARG_TENSORS) {
 		r = stx_arg_tensors(to, a->u.tensors, a->n);
 		for (uint32_t i = 0; i < a->n; i++)
 			if (a->u.tensors[i].node)
 				((struct stx_val *)(uintptr_t)r.u.tensors)[i] =
-					map[a->u.tensors[i].node->id];
+					map[prop_at(a->u.tensors[i])];
 	} else if (a->kind == STX_ARG_INT) {
 		stx_ex_is_const(from->ex, a->u.ex, &v);
 		r.u.ex = stx_ex_const(to->ex, v);
@@ -99,6 +102,17 @@ static struct stx_arg copy_arg(struct stx_graph *to, const struct stx_graph *fro
 		r.u.exs = e;
 	}
 	return r;
+}
+
+struct stx_val *prop_map_new(struct stx_arena *a, const struct stx_graph *g)
+{
+	return STX_NEW_ARRAY(a, struct stx_val, (size_t)PROP_MAX_OUTS * (g->nodes.n + 1));
+}
+
+void prop_map_node(struct stx_val *map, const struct stx_node *n, struct stx_node *m)
+{
+	for (uint32_t i = 0; i < n->nouts && i < PROP_MAX_OUTS; i++)
+		map[n->id * PROP_MAX_OUTS + i] = stx_val(m, i);
 }
 
 struct stx_node *prop_copy_node(struct stx_graph *to, const struct stx_graph *from,
@@ -170,8 +184,7 @@ static node size(struct bound *b, uint32_t i)
 
 static int is_var(enum stx_op op)
 {
-	return op == STX_OP_VAR || op == STX_OP_VAR_DIM || op == STX_OP_VAR_MEAN ||
-	       op == STX_OP_STD || op == STX_OP_STD_DIM;
+	return op == STX_OP_VAR || op == STX_OP_VAR_DIM || op == STX_OP_STD || op == STX_OP_STD_DIM;
 }
 
 /* Sum of x over the dimensions of this reduction. */
@@ -218,8 +231,14 @@ static node bound_of_prod(struct bound *b)
 	node one = CALL(FULL_LIKE, T(x), F(1));
 	struct stx_arg dim = all ? stx_arg_int(b->g, 0) : b->n->args[1],
 		       keep = all ? stx_arg_bool(0) : b->n->args[2];
-	node big = CALL(PROD_DIM, T(CALL(MAXIMUM, T(x), T(one))), dim, keep);
-	node small = CALL(PROD_DIM, T(CALL(MINIMUM, T(x), T(one))), dim, keep);
+	node above = CALL(MAXIMUM, T(x), T(one)), below = CALL(MINIMUM, T(x), T(one)), big, small;
+	if (b->n->op == STX_OP_CUMPROD) {
+		big = CALL(CUMPROD, T(above), dim);
+		small = CALL(CUMPROD, T(below), dim);
+	} else {
+		big = CALL(PROD_DIM, T(above), dim, keep);
+		small = CALL(PROD_DIM, T(below), dim, keep);
+	}
 	node safe = CALL(LOGICAL_AND, T(CALL(LT_SCALAR, T(big), F(top))),
 			 T(CALL(GT_SCALAR, T(small), F(least))));
 	node t = TIMES(CALL(MUL, T(big), T(small)), b->u * (b->count + 2));
@@ -283,9 +302,42 @@ static node product(struct bound *b)
 	return call(b, STX_OP_ADDMM, 5, args);
 }
 
+/* The node with its first `tensors` operands replaced by their sizes. */
+static node of_sizes(struct bound *b, uint32_t tensors)
+{
+	struct stx_arg args[16];
+	memcpy(args, b->n->args, b->n->nargs * sizeof *args);
+	for (uint32_t i = 0; i < tensors; i++)
+		if (args[i].kind == STX_ARG_TENSOR)
+			args[i] = T(size(b, i));
+	if (b->n->op == STX_OP_CUMSUM)
+		args[2] = stx_arg_dtype(STX_F64);
+	return call(b, b->n->op, b->n->nargs, args);
+}
+
+/* A format: unit roundoff, largest number, smallest one above 0. */
+struct limits {
+	double roundoff, largest, smallest;
+	int no_infinity; /* overflow is NaN */
+};
+
+static struct limits limits_of(enum stx_dtype t)
+{
+	switch (t) {
+	case STX_F64: return (struct limits){ 0x1p-53, 0x1.fffffffffffffp1023, 0x1p-1074, 0 };
+	case STX_F16: return (struct limits){ 0x1p-11, 65504, 0x1p-24, 0 };
+	case STX_BF16: return (struct limits){ 0x1p-8, 0x1.fep127, 0x1p-133, 0 };
+	case STX_F8E4M3FN: return (struct limits){ 0x1p-4, 448, 0x1p-9, 1 };
+	case STX_F8E5M2: return (struct limits){ 0x1p-3, 57344, 0x1p-16, 0 };
+	case STX_F8E4M3FNUZ: return (struct limits){ 0x1p-4, 240, 0x1p-10, 1 };
+	case STX_F8E5M2FNUZ: return (struct limits){ 0x1p-3, 57344, 0x1p-17, 1 };
+	default: return (struct limits){ 0x1p-24, 0x1.fffffep127, 0x1p-149, 0 };
+	}
+}
+
 static double roundoff(enum stx_dtype t)
 {
-	return t == STX_F64 ? 0x1p-53 : t == STX_F32 ? 0x1p-24 : t == STX_F16 ? 0x1p-11 : 0x1p-8;
+	return limits_of(t).roundoff;
 }
 
 /* Absolute tolerance of b->n as a node of the graph, and *relative to the wanted value. */
@@ -303,7 +355,6 @@ static node tolerance(struct bound *b, double *relative)
 	case STX_OP_PROD_DIM: return bound_of_prod(b);
 	case STX_OP_VAR:
 	case STX_OP_VAR_DIM:
-	case STX_OP_VAR_MEAN:
 	case STX_OP_STD:
 	case STX_OP_STD_DIM: return bound_of_var(b);
 	case STX_OP_LAYER_NORM: return bound_of_layer_norm(b);
@@ -324,6 +375,15 @@ static node tolerance(struct bound *b, double *relative)
 			     (b->count + 8) * b->u + (b->n->args[2].kind == STX_ARG_TENSOR
 							      ? 2 * roundoff(b->t)
 							      : 0));
+	case STX_OP_CONVOLUTION: return TIMES(of_sizes(b, 3), (b->count + 5) * b->u);
+	case STX_OP_AVG_POOL1D:
+	case STX_OP_AVG_POOL2D:
+	case STX_OP_AVG_POOL3D: return TIMES(of_sizes(b, 1), (c + 4) * b->u);
+	case STX_OP_CUMSUM: { /* blocks of 16, level by level */
+		double levels = 1 + ceil(log2(b->count + 1) / 4), most = levels * (16 + 6 + 4 + 4);
+		return TIMES(of_sizes(b, 1), (b->count < most ? b->count : most) * b->u);
+	}
+	case STX_OP_CUMPROD: return bound_of_prod(b);
 	default: return TIMES(product(b), (b->count + 3) * b->u);
 	}
 }
@@ -364,6 +424,33 @@ static double count_of(const struct stx_graph *g, const struct stx_node *n)
 			v *= dim;
 		}
 		return (double)v;
+	case STX_OP_CUMSUM:
+	case STX_OP_CUMPROD:
+		stx_ex_is_const(g->ex, n->args[1].u.ex, &dim);
+		if (x->rank)
+			stx_ex_is_const(g->ex, x->sizes[dim < 0 ? dim + x->rank : dim], &v);
+		return (double)v;
+	case STX_OP_CONVOLUTION: {
+		const struct stx_type *w = stx_val_type(n->args[1].u.tensor);
+		int64_t groups = 1, channels = 1;
+		stx_ex_is_const(g->ex, n->args[8].u.ex, &groups);
+		stx_ex_is_const(g->ex, x->sizes[1], &channels);
+		for (int i = 2; i < w->rank; i++) {
+			stx_ex_is_const(g->ex, w->sizes[i], &dim);
+			v *= dim;
+		}
+		return (double)(v * channels / groups);
+	}
+	case STX_OP_AVG_POOL1D:
+	case STX_OP_AVG_POOL2D:
+	case STX_OP_AVG_POOL3D: { /* one value may stand for every dimension */
+		double most = 1;
+		for (uint32_t i = 0; i < 3; i++) {
+			stx_ex_is_const(g->ex, n->args[1].u.exs[i < n->args[1].n ? i : 0], &dim);
+			most *= (double)dim;
+		}
+		return most;
+	}
 	default: {
 		double out = numel(g, &n->outs[0]);
 		return out > 0 ? numel(g, x) / out : 0;
@@ -407,8 +494,7 @@ static uint8_t *live_nodes(struct stx_arena *a, const struct stx_graph *g)
 stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut *out,
 		 struct stx_diag *d)
 {
-	struct stx_val *run = STX_NEW_ARRAY(a, struct stx_val, g->nodes.n);
-	struct stx_val *oracle = STX_NEW_ARRAY(a, struct stx_val, g->nodes.n);
+	struct stx_val *run = prop_map_new(a, g), *oracle = prop_map_new(a, g);
 	struct stx_node *inexact[PROP_MAX_OUTPUTS], *computed[PROP_MAX_OUTPUTS];
 	uint8_t *live = live_nodes(a, g);
 	memset(out, 0, sizeof *out);
@@ -416,32 +502,34 @@ stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut
 	out->run = stx_graph_new(a);
 	out->oracle = stx_graph_new(a);
 	for (uint32_t i = 0; i < g->inputs.n; i++) {
-		uint32_t id = g->inputs.at[i].node->id;
-		run[id] = stx_val(copy_input(out->run, g, &g->inputs.at[i], d), 0);
-		oracle[id] = stx_val(copy_input(out->oracle, g, &g->inputs.at[i], d), 0);
+		const struct stx_node *n = g->inputs.at[i].node;
+		prop_map_node(run, n, copy_input(out->run, g, &g->inputs.at[i], d));
+		prop_map_node(oracle, n, copy_input(out->oracle, g, &g->inputs.at[i], d));
 	}
 	for (uint32_t i = 0; i < g->nodes.n; i++) {
 		const struct stx_node *n = g->nodes.at[i];
 		if (!live[i] || n->op == STX_OP_PLACEHOLDER)
 			continue;
-		run[i] = stx_val(prop_copy_node(out->run, g, n, run, d), 0);
-		oracle[i] = stx_val(prop_copy_node(out->oracle, g, n, oracle, d), 0);
-		if (!run[i].node || !oracle[i].node)
+		struct stx_node *x = prop_copy_node(out->run, g, n, run, d);
+		struct stx_node *y = prop_copy_node(out->oracle, g, n, oracle, d);
+		if (!x || !y)
 			return d->code ? d->code : STX_E_INTERNAL;
+		prop_map_node(run, n, x);
+		prop_map_node(oracle, n, y);
 		if (!prop_inexact(n) || out->ninexact + g->outputs.n >= PROP_MAX_OUTPUTS / 2 ||
 		    out->oracle->inputs.n == PROP_MAX_INPUTS)
 			continue;
-		inexact[out->ninexact] = run[i].node;
-		computed[out->ninexact++] = oracle[i].node;
-		oracle[i] = stx_val(stx_graph_input(out->oracle, n->name,
-						    prop_copy_type(out->oracle, g, &n->outs[0]),
-						    NULL, 0, d),
-				    0);
+		inexact[out->ninexact] = x;
+		computed[out->ninexact++] = y;
+		prop_map_node(oracle, n,
+			      stx_graph_input(out->oracle, n->name,
+					      prop_copy_type(out->oracle, g, &n->outs[0]), NULL, 0,
+					      d));
 	}
 	for (uint32_t i = 0; i < g->outputs.n; i++) {
-		uint32_t id = g->outputs.at[i].val.node->id;
-		stx_graph_output(out->run, run[id], NULL, d);
-		stx_graph_output(out->oracle, oracle[id], NULL, d);
+		uint32_t at = prop_at(g->outputs.at[i].val);
+		stx_graph_output(out->run, run[at], NULL, d);
+		stx_graph_output(out->oracle, oracle[at], NULL, d);
 	}
 	for (uint32_t i = 0; i < out->ninexact; i++) {
 		stx_graph_output(out->run, stx_val(inexact[i], 0), NULL, d);
@@ -488,7 +576,12 @@ static double sum_size(const struct sizes *s, const struct stx_node *n)
 	case STX_OP_SUM:
 	case STX_OP_SUM_DIM:
 	case STX_OP_MEAN:
-	case STX_OP_MEAN_DIM: return count * a;
+	case STX_OP_MEAN_DIM:
+	case STX_OP_CUMSUM:
+	case STX_OP_AVG_POOL1D:
+	case STX_OP_AVG_POOL2D:
+	case STX_OP_AVG_POOL3D: return count * a;
+	case STX_OP_CONVOLUTION: return count * a * b + operand_size(s, &n->args[2]);
 	case STX_OP_MM:
 	case STX_OP_BMM:
 	case STX_OP_MATMUL: return count * a * b;
@@ -503,12 +596,9 @@ static double sum_size(const struct sizes *s, const struct stx_node *n)
 	}
 }
 
-static void note_sizes(void *ctx, const struct stx_node *n, const struct stx_tensor *t)
+static void note_result(struct sizes *s, const struct stx_node *n, const struct stx_tensor *t)
 {
-	struct sizes *s = ctx;
-	int64_t count = n->nouts ? compiled_numel(t) : 0, at[STX_MAX_DIMS] = { 0 };
-	if (prop_inexact(n) && !(sum_size(s, n) < 0x1p22))
-		s->whole = 0;
+	int64_t count = compiled_numel(t), at[STX_MAX_DIMS] = { 0 };
 	for (int64_t i = 0; i < count; i++) {
 		int64_t off = t->offset;
 		for (int d = 0; d < t->rank; d++)
@@ -524,6 +614,15 @@ static void note_sizes(void *ctx, const struct stx_node *n, const struct stx_ten
 		for (int d = t->rank; d-- > 0 && ++at[d] == t->sizes[d];)
 			at[d] = 0;
 	}
+}
+
+static void note_sizes(void *ctx, const struct stx_node *n, const struct stx_tensor *results)
+{
+	struct sizes *s = ctx;
+	if (prop_inexact(n) && !(sum_size(s, n) < 0x1p22))
+		s->whole = 0;
+	for (uint32_t i = 0; i < n->nouts; i++)
+		note_result(s, n, &results[i]);
 }
 
 int prop_order_free(const struct stx_graph *g, const struct stx_tensor *inputs)
@@ -551,39 +650,27 @@ static int equal(enum stx_dtype t, union stx_scalar x, union stx_scalar y)
 	return x.f == y.f && signbit(x.f) == signbit(y.f);
 }
 
-static double largest(enum stx_dtype t)
-{
-	return t == STX_F64    ? 0x1.fffffffffffffp1023
-	       : t == STX_F16  ? 65504
-	       : t == STX_BF16 ? 0x1.fep127
-			       : 0x1.fffffep127;
-}
-
-static double smallest(enum stx_dtype t)
-{
-	return t == STX_F64    ? 0x1p-1074
-	       : t == STX_F16  ? 0x1p-24
-	       : t == STX_BF16 ? 0x1p-133
-			       : 0x1p-149;
-}
-
 /* Whether got is an acceptable value of an inexact node. tol < 0: not compared; tol infinite or
  * NaN: an operand was, then the result is exactly the wanted infinity or NaN (or NaN, where finite
  * parts overflow against it). */
 static int within(enum stx_dtype t, double got, double want, double tol, double relative)
 {
-	double u = t == STX_F64 ? 0x1p-53 : 0x1p-24, top = largest(t);
+	double u = t == STX_F64 ? 0x1p-53 : 0x1p-24, top = limits_of(t).largest;
 	if (tol < 0 || (tol == INFINITY && t == STX_F64) ||
-	    (isfinite(tol) && tol > u * largest(t == STX_F64 ? t : STX_F32)))
+	    (isfinite(tol) && tol > u * limits_of(t == STX_F64 ? t : STX_F32).largest))
 		return 1;
+	if (limits_of(t).no_infinity && isnan(want) != isnan(got)) { /* one rounded beyond it */
+		double finite = isnan(want) ? got : want;
+		return fabs(finite) * (1 + 2 * relative) + tol >= top * (1 - 2 * roundoff(t));
+	}
 	if (isnan(want))
 		return isnan(got);
 	if (got == want)
 		return 1;
 	if (!isfinite(tol))
 		return isnan(got);
-	tol += relative * fabs(want) + 2 * roundoff(t) * fabs(want) + 4 * smallest(t) +
-	       2000 * smallest(t == STX_F64 ? t : STX_F32);
+	tol += relative * fabs(want) + 2 * roundoff(t) * fabs(want) + 4 * limits_of(t).smallest +
+	       2000 * limits_of(t == STX_F64 ? t : STX_F32).smallest;
 	if (isinf(want) || isinf(got)) { /* one of them rounded beyond the largest number */
 		double finite = isinf(want) ? got : want, other = isinf(want) ? want : got;
 		return isfinite(finite) && copysign(1, finite) == copysign(1, other) &&

@@ -14,9 +14,15 @@ uint64_t draw_bits(struct draw *q)
 	return hi << 32 | rnd(q, UINT32_MAX);
 }
 
-static const enum stx_dtype dtypes[] = { STX_F32, STX_F32, STX_F32, STX_F32, STX_F16, STX_BF16,
-					 STX_F64, STX_I32, STX_I32, STX_I64, STX_I64, STX_I8,
-					 STX_U8,  STX_I16, STX_U16, STX_U32, STX_U64, STX_BOOL };
+static const enum stx_dtype dtypes[] = { STX_F32,  STX_F32, STX_F32,      STX_F32,    STX_F16,
+					 STX_BF16, STX_F64, STX_I32,      STX_I32,    STX_I64,
+					 STX_I64,  STX_I8,  STX_U8,       STX_I16,    STX_U16,
+					 STX_U32,  STX_U64, STX_F8E4M3FN, STX_F8E5M2, STX_BOOL };
+
+enum stx_dtype draw_wanted_dtype(const struct draw *q, enum stx_dtype t)
+{
+	return q->want && q->want->dtype != STX_DTYPE_NONE ? q->want->dtype : t;
+}
 
 enum stx_dtype draw_float_dtype(struct draw *q)
 {
@@ -128,41 +134,58 @@ static struct stx_node *keep(struct draw *q, struct stx_node *n)
 	return q->at[q->n++] = n;
 }
 
-/* Strides of a dense, transposed, gapped or overlapping tensor. */
-static void draw_strides(struct draw *q, const int64_t *sizes, int rank, int64_t *strides)
+/* How a new input lies: as wanted, else dense half of the time. */
+static enum prop_layout draw_layout(struct draw *q)
+{
+	static const enum prop_layout any[] = { PROP_TRANSPOSED, PROP_TRANSPOSED, PROP_SLICED,
+						PROP_EXPANDED, PROP_OVERLAP };
+	if (q->want && q->want->layout <= PROP_OVERLAP)
+		return q->want->layout;
+	return q->want || rnd(q, 2) ? PROP_DENSE : PICK(q, any);
+}
+
+/* Strides for that layout, and how far the first element is from the start. */
+static int64_t draw_strides(struct draw *q, enum prop_layout l, const int64_t *sizes, int rank,
+			    int64_t *strides)
 {
 	int order[8];
-	uint32_t how = rnd(q, 14); /* 0-4 transposed, 4-6 gaps, 7 8 expanded, else dense */
-	int64_t step = how == 5 || how == 6 ? 1 + rnd(q, 3) : 1;
+	int64_t step = l == PROP_SLICED ? 1 + rnd(q, 3) : 1, reach = 0;
+	uint32_t gaps = l == PROP_SLICED || (l == PROP_TRANSPOSED && rnd(q, 4) == 0);
+	int forced = rank ? (int)rnd(q, (uint32_t)rank) : 0; /* this one is expanded for sure */
 	for (int i = 0; i < rank; i++)
 		order[i] = rank - 1 - i;
-	for (int i = 0; how <= 4 && i + 1 < rank; i++) {
-		int j = i + (int)rnd(q, (uint32_t)(rank - i)), o = order[i];
+	for (int i = 0; l == PROP_TRANSPOSED && i + 1 < rank; i++) {
+		int j = i + 1 + (int)rnd(q, (uint32_t)(rank - i - 1)), o = order[i];
 		order[i] = order[j];
 		order[j] = o;
 	}
 	for (int i = 0; i < rank; i++) {
+		int64_t size = sizes[order[i]] ? sizes[order[i]] : 1;
 		strides[order[i]] = step;
-		step *= sizes[order[i]] ? sizes[order[i]] : 1;
-		if (how == 4 || how == 6)
-			step += rnd(q, 4);
-		if ((how == 7 || how == 8) && rnd(q, 2)) {
-			step = strides[order[i]];
+		if (l == PROP_EXPANDED && (order[i] == forced || rnd(q, 3) == 0))
 			strides[order[i]] = 0;
-		}
+		else
+			step *= size;
+		if (gaps)
+			step += rnd(q, 4);
+		reach += (size - 1) * strides[order[i]];
+		if (l == PROP_OVERLAP && reach)
+			step = 1 + rnd(q, (uint32_t)(reach < 9 ? reach : 9));
 	}
+	return l == PROP_SLICED || rnd(q, 5) == 0 ? (int64_t)rnd(q, 6) : 0;
 }
 
 struct stx_node *draw_input(struct draw *q, enum stx_dtype t, const int64_t *sizes, int rank,
 			    int64_t low, int64_t bound)
 {
 	struct stx_tensor *x = &q->c->inputs[q->g->inputs.n];
-	int64_t strides[8], span = 1;
+	int64_t strides[8], span;
 	stx_ex se[8];
 	if (q->g->inputs.n == PROP_MAX_INPUTS / 2)
 		return NULL;
-	draw_strides(q, sizes, rank, strides);
 	memset(x, 0, sizeof *x);
+	x->offset = draw_strides(q, draw_layout(q), sizes, rank, strides);
+	span = x->offset + 1;
 	x->dtype = (uint8_t)t;
 	x->rank = (uint8_t)rank;
 	for (int i = 0; i < rank; i++) {
@@ -186,6 +209,7 @@ static struct stx_node *random_input(struct draw *q, enum stx_dtype t)
 {
 	int64_t sizes[4], n = 1;
 	int rank = (int)rnd(q, 4);
+	q->want = NULL;
 	for (int i = 0; i < rank; i++) {
 		sizes[i] = rnd(q, 8) ? q->dims[(uint32_t)(4 - rank + i)] : 1;
 		n *= sizes[i];
@@ -251,15 +275,22 @@ struct stx_node *draw_partner(struct draw *q, const struct stx_node *a)
 {
 	int64_t sizes[8];
 	uint32_t drop = rank_of(a) ? rnd(q, 3) == 0 : 0;
+	enum stx_dtype t = a->outs[0].dtype;
+	int same = q->want && rnd(q, 3); /* so that the call is about the wanted dtype */
 	for (int k = 0; k < 12; k++) {
 		struct stx_node *b = draw_any(q);
-		if (broadcasts(q, a, b))
+		if (broadcasts(q, a, b) && (!same || b->outs[0].dtype == t))
 			return b;
 	}
 	for (uint32_t i = drop; i < rank_of(a); i++)
 		sizes[i - drop] = rnd(q, 4) ? size_of(q, a, i) : 1;
-	return draw_input(q, rnd(q, 2) ? a->outs[0].dtype : draw_dtype(q), sizes,
-			  (int)(rank_of(a) - drop), 0, 0);
+	return draw_input(q, same || rnd(q, 2) ? t : draw_dtype(q), sizes, (int)(rank_of(a) - drop),
+			  0, 0);
+}
+
+int64_t draw_size(struct draw *q)
+{
+	return q->dims[rnd(q, 4)];
 }
 
 /* A number that t can hold, its edges among them; one time in eight any number, which operators
@@ -286,6 +317,8 @@ struct stx_arg draw_scalar(struct draw *q, enum stx_dtype t)
 {
 	static const double values[] = { 0.0, -0.0, 1,    2,    0.5,      -1.5,      3,
 					 -4,  0.1,  1e-3, 1e30, INFINITY, -INFINITY, NAN };
+	if (q->want && !stx_dtype_is_float(t) && rnd(q, 4)) /* a fraction promotes */
+		return stx_arg_scalar_i(integer_for(q, t));
 	if (q->whole)
 		return stx_arg_scalar_i((int64_t)rnd(q, 5) - 2);
 	if (stx_dtype_is_float(t) ? rnd(q, 3) == 0 : rnd(q, 6))
@@ -297,9 +330,9 @@ struct stx_arg draw_scalar(struct draw *q, enum stx_dtype t)
 
 static int keeps_whole(enum stx_op op)
 {
-	static const enum stx_op not [] = { STX_OP_VAR,       STX_OP_VAR_DIM, STX_OP_VAR_MEAN,
-					    STX_OP_STD,       STX_OP_STD_DIM, STX_OP_PROD,
-					    STX_OP_LOGSUMEXP, STX_OP_PROD_DIM };
+	static const enum stx_op not [] = { STX_OP_VAR,      STX_OP_VAR_DIM, STX_OP_STD,
+					    STX_OP_STD_DIM,  STX_OP_PROD,    STX_OP_PROD_DIM,
+					    STX_OP_LOGSUMEXP };
 	static const enum stx_op pointwise[] = { STX_OP_ADD,   STX_OP_ADD_SCALAR, STX_OP_SUB,
 						 STX_OP_NEG,   STX_OP_ABS,        STX_OP_SIGN,
 						 STX_OP_RELU,  STX_OP_MAXIMUM,    STX_OP_MINIMUM,
@@ -315,43 +348,52 @@ static int keeps_whole(enum stx_op op)
 	return op == STX_OP_LINEAR || (c != STX_CAT_POINTWISE && c != STX_CAT_COMPOSITE);
 }
 
-/* Operators with effects are left out: what follows a failing assert is not defined. */
-static enum stx_op random_op(struct draw *q)
+/* Free calls join what the planned ones left: mostly pointwise operators. */
+static enum stx_op free_op(struct draw *q)
 {
 	for (;;) {
-		enum stx_op op = (enum stx_op)rnd(q, STX_OP_COUNT);
-		const struct stx_op_info *info = stx_op_info(op);
-		if (info->category == STX_CAT_INPUT || info->tags & STX_TAG_EFFECT)
-			continue;
-		if (q->whole && !keeps_whole(op))
-			continue;
-		if (q->whole || info->category != STX_CAT_POINTWISE || rnd(q, 5) < 3)
+		enum stx_op op = prop_planned_cell(draw_bits(q)).op;
+		if (q->whole ? keeps_whole(op)
+			     : stx_op_info(op)->category == STX_CAT_POINTWISE || rnd(q, 3) == 0)
 			return op;
 	}
 }
 
-/* Of an operator with several exact results sometimes a later one; cut graphs (property_cut.c) hold
- * the first of an inexact one only. */
-static struct stx_node *one_result(struct draw *q, struct stx_node *n)
+struct stx_node *draw_cell(struct draw *q, struct prop_cell cell)
 {
-	uint32_t i = n && n->nouts > 1 && !prop_inexact(n) ? rnd(q, n->nouts) : 0;
-	struct stx_arg a;
-	if (!i)
-		return n;
-	a = stx_arg_tensor(stx_val(n, i));
-	return call(q, STX_OP_CLONE, 1, &a);
+	int64_t dims[4];
+	memcpy(dims, q->dims, sizeof dims);
+	q->want = &cell;
+	q->given = 0;
+	if (cell.layout == PROP_EMPTY || cell.layout == PROP_ONE)
+		q->dims[rnd(q, 4)] = cell.layout == PROP_ONE;
+	struct stx_node *n = draw_call(q, cell.op);
+	memcpy(q->dims, dims, sizeof dims);
+	q->want = NULL;
+	return n;
+}
+
+/* A few attempts, since arguments are random. */
+static void draw_planned(struct draw *q, struct prop_cell cell)
+{
+	if (q->whole && !keeps_whole(cell.op))
+		return;
+	for (int tries = 0; tries < 12 && !keep(q, draw_cell(q, cell)); tries++)
+		;
 }
 
 static void draw_outputs(struct draw *q)
 {
 	uint32_t made = 0;
 	stx_graph_count_users(q->g);
-	for (uint32_t i = q->g->nodes.n; i-- > 0 && made < 12;) {
+	for (uint32_t i = q->g->nodes.n; i-- > 0 && made < 24;) {
 		struct stx_node *n = q->g->nodes.at[i];
 		int sink = !n->num_users && n->op != STX_OP_PLACEHOLDER && n->op != STX_OP_CONSTANT;
 		if (!n->nouts || numel(q, n) > MAX_ELEMS || !(sink || rnd(q, 30) == 0))
 			continue;
-		made += !stx_graph_output(q->g, stx_val(n, 0), NULL, NULL);
+		for (uint32_t k = 0; k < n->nouts && k < PROP_MAX_OUTS; k++)
+			if (k == 0 || rnd(q, 4))
+				made += !stx_graph_output(q->g, stx_val(n, k), NULL, NULL);
 	}
 	if (!made)
 		stx_graph_output(q->g, stx_val(q->g->nodes.at[q->g->nodes.n - 1], 0), NULL, NULL);
@@ -365,15 +407,17 @@ struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed)
 	c->arena = a;
 	q.c = c;
 	q.g = c->g = stx_graph_new(a);
-	uint32_t calls = 1 + rnd(&q, rnd(&q, 2) ? 25 : 6), first = 1 + rnd(&q, 3);
-	q.whole = rnd(&q, 5) == 0;
+	uint32_t first = 1 + rnd(&q, 3), more = rnd(&q, 3);
+	q.whole = rnd(&q, 12) == 0;
 	draw_dims(&q);
 	while (q.n < first)
 		random_input(&q, draw_dtype(&q));
 	if (rnd(&q, 6) == 0)
 		constant(&q);
-	for (uint32_t tries = 0, made = 0; made < calls && tries < 20 * calls; tries++)
-		made += keep(&q, one_result(&q, draw_call(&q, random_op(&q)))) != NULL;
+	for (uint32_t i = 0, n = prop_planned_calls(); i < n; i++)
+		draw_planned(&q, prop_planned_cell(seed * n + i));
+	for (uint32_t tries = 0, made = 0; made < more && tries < 20 * more; tries++)
+		made += keep(&q, draw_call(&q, free_op(&q))) != NULL;
 	draw_outputs(&q);
 	return c;
 }

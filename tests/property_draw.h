@@ -18,6 +18,8 @@ struct draw {
 	uint32_t n;
 	int64_t dims[4]; /* sizes that shapes are made of */
 	int whole;       /* small whole numbers and operators that keep them: sums are exact */
+	const struct prop_cell *want; /* what the first operand of the call must be; NULL: free */
+	int given;                    /* it has been drawn */
 };
 
 static inline uint32_t rnd(struct draw *q, uint32_t n)
@@ -73,6 +75,8 @@ static inline struct stx_node *call(struct draw *q, enum stx_op op, uint32_t nar
 uint64_t draw_bits(struct draw *q);
 enum stx_dtype draw_dtype(struct draw *q);
 enum stx_dtype draw_float_dtype(struct draw *q);
+/* The dtype of the wanted first operand, or t. */
+enum stx_dtype draw_wanted_dtype(const struct draw *q, enum stx_dtype t);
 /* A new input; bound > 0: whole numbers in [low, bound). */
 struct stx_node *draw_input(struct draw *q, enum stx_dtype t, const int64_t *sizes, int rank,
 			    int64_t low, int64_t bound);
@@ -84,8 +88,32 @@ struct stx_node *draw_partner(struct draw *q, const struct stx_node *a);
 /* n as type t. */
 struct stx_node *draw_as(struct draw *q, struct stx_node *n, enum stx_dtype t);
 struct stx_arg draw_scalar(struct draw *q, enum stx_dtype t);
+/* One attempt at a call of this cell. */
+struct stx_node *draw_cell(struct draw *q, struct prop_cell cell);
+/* One of the sizes that shapes are made of. */
+int64_t draw_size(struct draw *q);
+
+/* property_layout.c: the operand a call is about. */
+struct stx_node *draw_self(struct draw *q);
+/* The same of a floating-point type unless another one is wanted. */
+struct stx_node *draw_self_float(struct draw *q);
+/* The wanted operand when it has not been drawn yet, with these sizes; else NULL. */
+struct stx_node *draw_self_sized(struct draw *q, const int64_t *sizes, int rank);
+
+/* property_coverage.c */
+int prop_has_layout(const struct prop_case *c, struct stx_val v, enum prop_layout l);
 
 /* property_draw_ops.c: one call of op on random operands and arguments. */
 struct stx_node *draw_call(struct draw *q, enum stx_op op);
+/* A tensor of dtype t and these sizes: the wanted operand, a value at hand, or a new input. */
+struct stx_node *draw_sized(struct draw *q, enum stx_dtype t, const int64_t *sizes, int rank);
+/* A dimension of a tensor of this rank, from the front or the end. */
+struct stx_arg draw_dim(struct draw *q, uint32_t rank);
+
+/* property_draw_windows.c: convolution, pooling, unfold, scans; any other operator by its schema.
+ */
+struct stx_node *draw_window(struct draw *q, enum stx_op op);
+struct stx_node *draw_scan(struct draw *q, enum stx_op op);
+struct stx_node *draw_by_schema(struct draw *q, enum stx_op op);
 
 #endif

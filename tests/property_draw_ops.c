@@ -54,11 +54,13 @@ static struct stx_arg pointwise_arg(struct draw *q, enum stx_op op, const struct
 	}
 }
 
-/* An operator whose number comes first. */
-static struct stx_node *draw_base(struct draw *q, enum stx_op op)
+/* From integers only: the bits of a NaN are not defined (NUMERICS). */
+static struct stx_node *draw_view_dtype(struct draw *q)
 {
 	struct stx_node *a = draw_any(q);
-	return call(q, op, ARGS(draw_scalar(q, a->outs[0].dtype), T(a)));
+	if (stx_dtype_is_float(a->outs[0].dtype))
+		a = draw_as(q, a, rnd(q, 2) ? STX_I32 : STX_U16);
+	return a ? call(q, STX_OP_VIEW_DTYPE, ARGS(T(a), stx_arg_dtype(draw_dtype(q)))) : NULL;
 }
 
 static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
@@ -67,10 +69,12 @@ static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
 	static const enum stx_dtype fall_back[] = { STX_F32, STX_I32, STX_U8,
 						    STX_F16, STX_I64, STX_BOOL };
 	struct stx_arg args[8];
-	struct stx_node *a = draw_any(q), *c;
-	if (op == STX_OP_POW_BASE)
-		return draw_base(q, op);
-	for (int k = 0; k < 6; k++) {
+	if (op == STX_OP_VIEW_DTYPE)
+		return draw_view_dtype(q);
+	struct stx_node *a = draw_self(q), *c;
+	if (a && op == STX_OP_POW_BASE) /* the number comes first */
+		return call(q, op, ARGS(draw_scalar(q, a->outs[0].dtype), T(a)));
+	for (int k = 0; a && k < 6; k++) {
 		uint32_t first = 1;
 		args[0] = T(a);
 		if (op == STX_OP_WHERE) {
@@ -89,7 +93,8 @@ static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
 		struct stx_node *n = call(q, op, info->nparams, args);
 		if (n)
 			return n;
-		a = draw_as(q, a, PICK(q, fall_back));
+		if (!q->want)
+			a = draw_as(q, a, PICK(q, fall_back));
 	}
 	return NULL;
 }
@@ -98,20 +103,21 @@ static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
 
 static struct stx_node *draw_create(struct draw *q, enum stx_op op)
 {
-	enum stx_dtype t = draw_dtype(q);
+	enum stx_dtype t = draw_wanted_dtype(q, draw_dtype(q));
 	int64_t sizes[3] = { q->dims[1], q->dims[2], q->dims[3] };
 	uint32_t rank = rnd(q, 4);
 	if (op == STX_OP_FULL)
 		return call(q, op,
 			    ARGS(stx_arg_ints(q->g, sizes + 3 - rank, rank), draw_scalar(q, t),
 				 stx_arg_dtype(t)));
-	if (op == STX_OP_FULL_LIKE)
-		return call(q, op,
-			    ARGS(T(draw_any(q)), draw_scalar(q, t),
-				 rnd(q, 2) ? stx_arg_dtype(t) : stx_arg_none()));
+	if (op == STX_OP_FULL_LIKE) {
+		struct stx_node *a = draw_self(q);
+		t = a && rnd(q, 2) ? a->outs[0].dtype : draw_dtype(q);
+		return a ? call(q, op, ARGS(T(a), draw_scalar(q, t), stx_arg_dtype(t))) : NULL;
+	}
 	int64_t start = (int64_t)rnd(q, 9) - 4,
 		step = rnd(q, 3) ? 1 + rnd(q, 3) : -1 - (int64_t)rnd(q, 3);
-	if (t == STX_BOOL)
+	if (t == STX_BOOL && !q->want)
 		t = STX_I64;
 	if (stx_dtype_is_float(t) && rnd(q, 2))
 		return call(q, op,
@@ -137,7 +143,7 @@ static struct stx_arg some_dims(struct draw *q, uint32_t rank, int required)
 	return stx_arg_ints(q->g, dims, n);
 }
 
-static struct stx_arg one_dim(struct draw *q, uint32_t rank)
+struct stx_arg draw_dim(struct draw *q, uint32_t rank)
 {
 	uint32_t r = rank ? rank : 1;
 	return I((int64_t)rnd(q, r) - (rnd(q, 3) ? 0 : r));
@@ -147,19 +153,19 @@ static struct stx_node *draw_reduce(struct draw *q, enum stx_op op)
 {
 	const struct stx_op_info *info = stx_op_info(op);
 	int wants_float = op == STX_OP_LOGSUMEXP || op == STX_OP_MEAN || op == STX_OP_MEAN_DIM ||
-			  op == STX_OP_VAR || op == STX_OP_VAR_DIM || op == STX_OP_VAR_MEAN ||
-			  op == STX_OP_STD || op == STX_OP_STD_DIM;
-	struct stx_node *a = wants_float ? draw_float(q) : draw_any(q);
+			  op == STX_OP_VAR || op == STX_OP_VAR_DIM || op == STX_OP_STD ||
+			  op == STX_OP_STD_DIM;
+	struct stx_node *a = wants_float ? draw_self_float(q) : draw_self(q);
 	struct stx_arg args[8];
-	if (!a || prop_is_norm(op))
+	if (!a)
 		return NULL;
 	args[0] = T(a);
 	for (uint32_t i = 1; i < info->nparams; i++) {
 		const struct stx_param *p = &info->params[i];
 		switch (p->kind) {
-		case STX_PARAM_INT: args[i] = one_dim(q, rank_of(a)); break;
+		case STX_PARAM_INT: args[i] = draw_dim(q, rank_of(a)); break;
 		case STX_PARAM_OPT_INT:
-			args[i] = rnd(q, 4) ? one_dim(q, rank_of(a)) : stx_arg_none();
+			args[i] = rnd(q, 4) ? draw_dim(q, rank_of(a)) : stx_arg_none();
 			break;
 		case STX_PARAM_INTS:
 		case STX_PARAM_OPT_INTS:
@@ -247,7 +253,9 @@ static struct stx_node *slice(struct draw *q, struct stx_node *a)
 
 static struct stx_node *draw_view(struct draw *q, enum stx_op op)
 {
-	struct stx_node *a = draw_any(q);
+	struct stx_node *a = draw_self(q);
+	if (!a)
+		return NULL;
 	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0, e = rank ? rnd(q, rank) : 0;
 	switch (op) {
 	case STX_OP_VIEW:
@@ -259,8 +267,8 @@ static struct stx_node *draw_view(struct draw *q, enum stx_op op)
 	case STX_OP_EXPAND: return expand(q, a);
 	case STX_OP_SQUEEZE:
 	case STX_OP_FLIP: return call(q, op, ARGS(T(a), some_dims(q, rank, 1)));
-	case STX_OP_SQUEEZE_DIM: return call(q, op, ARGS(T(a), one_dim(q, rank)));
-	case STX_OP_UNSQUEEZE: return call(q, op, ARGS(T(a), one_dim(q, rank + 1)));
+	case STX_OP_SQUEEZE_DIM: return call(q, op, ARGS(T(a), draw_dim(q, rank)));
+	case STX_OP_UNSQUEEZE: return call(q, op, ARGS(T(a), draw_dim(q, rank + 1)));
 	case STX_OP_SLICE: return slice(q, a);
 	case STX_OP_SELECT:
 		if (!rank || !size_of(q, a, d))
@@ -324,11 +332,14 @@ static struct stx_node *draw_index(struct draw *q, struct stx_node *a)
 
 static struct stx_node *draw_indirect(struct draw *q, enum stx_op op)
 {
-	struct stx_node *a = draw_any(q), *x;
-	if (prop_is_norm(op))
+	struct stx_node *a = NULL, *x;
+	if (op == STX_OP_EMBEDDING && q->want)
+		a = draw_self_sized(q, q->dims + rnd(q, 3), 2);
+	for (int k = 0; k < 8 && (!a || (op == STX_OP_EMBEDDING ? rank_of(a) != 2 : !rank_of(a)));
+	     k++)
+		a = draw_self(q);
+	if (!a)
 		return NULL;
-	for (int k = 0; k < 8 && (op == STX_OP_EMBEDDING ? rank_of(a) != 2 : !rank_of(a)); k++)
-		a = draw_any(q);
 	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0;
 	int64_t sizes[8], one = rnd(q, 4) ? 1 + rnd(q, 20) : q->dims[3];
 	if (!rank)
@@ -373,7 +384,9 @@ static struct stx_node *sibling(struct draw *q, struct stx_node *a, uint32_t dim
 
 static struct stx_node *draw_piecewise(struct draw *q, enum stx_op op)
 {
-	struct stx_node *a = draw_any(q);
+	struct stx_node *a = draw_self(q);
+	if (!a)
+		return NULL;
 	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0, n = 1 + rnd(q, 3);
 	struct stx_val list[4] = { stx_val(a, 0) };
 	int64_t ints[16];
@@ -389,7 +402,7 @@ static struct stx_node *draw_piecewise(struct draw *q, enum stx_op op)
 		return call(q, op,
 			    ARGS(stx_arg_tensors(q->g, list, n),
 				 op == STX_OP_CAT ? I((int64_t)d - (rnd(q, 3) ? 0 : rank))
-						  : one_dim(q, rank + 1)));
+						  : draw_dim(q, rank + 1)));
 	case STX_OP_PAD:
 		n = 2 * rnd(q, rank + 1);
 		for (uint32_t i = 0; i < n; i++)
@@ -408,8 +421,11 @@ static struct stx_node *draw_piecewise(struct draw *q, enum stx_op op)
 
 /* ---- products, composites ---- */
 
-static struct stx_node *matrix(struct draw *q, enum stx_dtype t, const int64_t *sizes, int rank)
+struct stx_node *draw_sized(struct draw *q, enum stx_dtype t, const int64_t *sizes, int rank)
 {
+	struct stx_node *self = draw_self_sized(q, sizes, rank);
+	if (self)
+		return self;
 	for (int k = 0; k < 12; k++) {
 		struct stx_node *b = draw_any(q);
 		int ok = rank_of(b) == (uint32_t)rank;
@@ -423,32 +439,34 @@ static struct stx_node *matrix(struct draw *q, enum stx_dtype t, const int64_t *
 
 static struct stx_node *draw_contract(struct draw *q, enum stx_op op)
 {
-	enum stx_dtype t = rnd(q, 4) ? draw_float_dtype(q) : rnd(q, 2) ? STX_I32 : STX_I64;
+	enum stx_dtype t = draw_wanted_dtype(q, rnd(q, 4)   ? draw_float_dtype(q)
+						: rnd(q, 2) ? STX_I32
+							    : STX_I64);
 	int64_t m = q->dims[1], k = q->dims[2], n = q->dims[3], b = 1 + rnd(q, 3);
 	if (m * k > MAX_ELEMS || k * n > MAX_ELEMS || m * n > MAX_ELEMS || m * n * k > 400000)
 		return NULL;
 	if (op == STX_OP_BMM) {
-		struct stx_node *x = matrix(q, t, (int64_t[]){ b, m, k }, 3);
-		struct stx_node *y = matrix(q, t, (int64_t[]){ b, k, n }, 3);
+		struct stx_node *x = draw_sized(q, t, (int64_t[]){ b, m, k }, 3);
+		struct stx_node *y = draw_sized(q, t, (int64_t[]){ b, k, n }, 3);
 		return x && y ? call(q, op, ARGS(T(x), T(y))) : NULL;
 	}
 	if (op == STX_OP_MATMUL) {
 		int ra = 1 + (int)rnd(q, 4), rb = 1 + (int)rnd(q, 4);
 		const int64_t sa[4] = { rnd(q, 2) ? 2 : 1, rnd(q, 2) ? b : 1, m, k },
 			      sb[4] = { 2, b, k, n };
-		struct stx_node *x = matrix(q, t, sa + 4 - ra, ra);
-		struct stx_node *y = matrix(q, t, rb == 1 ? &k : sb + 4 - rb, rb);
+		struct stx_node *x = draw_sized(q, t, sa + 4 - ra, ra);
+		struct stx_node *y = draw_sized(q, t, rb == 1 ? &k : sb + 4 - rb, rb);
 		return x && y ? call(q, op, ARGS(T(x), T(y))) : NULL;
 	}
-	struct stx_node *x = matrix(q, t, (int64_t[]){ m, k }, 2);
-	struct stx_node *y = matrix(q, t, (int64_t[]){ k, n }, 2);
+	const int64_t sc[2] = { rnd(q, 2) ? m : 1, rnd(q, 3) ? n : 1 };
+	int rc = (int)rnd(q, 3);
+	struct stx_node *c = op == STX_OP_ADDMM ? draw_sized(q, t, sc + 2 - rc, rc) : NULL;
+	struct stx_node *x = draw_sized(q, t, (int64_t[]){ m, k }, 2);
+	struct stx_node *y = draw_sized(q, t, (int64_t[]){ k, n }, 2);
 	if (!x || !y)
 		return NULL;
 	if (op == STX_OP_MM)
 		return call(q, op, ARGS(T(x), T(y)));
-	const int64_t sc[2] = { rnd(q, 2) ? m : 1, rnd(q, 3) ? n : 1 };
-	int rc = (int)rnd(q, 3);
-	struct stx_node *c = matrix(q, t, sc + 2 - rc, rc);
 	int whole = q->whole || !stx_dtype_is_float(t) || rnd(q, 2);
 	struct stx_arg beta =
 		whole ? stx_arg_scalar_i(rnd(q, 4)) : stx_arg_scalar_f(rnd(q, 10) * 0.3 - 1);
@@ -459,15 +477,15 @@ static struct stx_node *draw_contract(struct draw *q, enum stx_op op)
 
 static struct stx_node *draw_linear(struct draw *q)
 {
-	enum stx_dtype t = draw_float_dtype(q);
+	enum stx_dtype t = draw_wanted_dtype(q, draw_float_dtype(q));
 	int64_t in = q->dims[2], out = q->dims[3], sx[3] = { 1 + rnd(q, 3), q->dims[1], in },
 		sw[2] = { out, in };
 	int rank = 1 + (int)rnd(q, 3);
 	if (sx[0] * sx[1] * in * out > 400000 || in * out > MAX_ELEMS ||
 	    sx[0] * sx[1] * in > MAX_ELEMS)
 		return NULL;
-	struct stx_node *x = matrix(q, t, sx + 3 - rank, rank), *w = matrix(q, t, sw, 2);
-	struct stx_node *b = rnd(q, 3) ? matrix(q, t, &out, 1) : NULL;
+	struct stx_node *x = draw_sized(q, t, sx + 3 - rank, rank), *w = draw_sized(q, t, sw, 2);
+	struct stx_node *b = rnd(q, 3) ? draw_sized(q, t, &out, 1) : NULL;
 	return x && w ? call(q, STX_OP_LINEAR, ARGS(T(x), T(w), b ? T(b) : stx_arg_none())) : NULL;
 }
 
@@ -479,8 +497,8 @@ static struct stx_node *draw_layer_norm(struct draw *q, struct stx_node *x)
 		return NULL;
 	for (uint32_t i = 0; i < k; i++)
 		sizes[i] = size_of(q, x, rank - k + i);
-	struct stx_node *w = rnd(q, 3) ? matrix(q, x->outs[0].dtype, sizes, (int)k) : NULL;
-	struct stx_node *b = rnd(q, 3) ? matrix(q, x->outs[0].dtype, sizes, (int)k) : NULL;
+	struct stx_node *w = rnd(q, 3) ? draw_sized(q, x->outs[0].dtype, sizes, (int)k) : NULL;
+	struct stx_node *b = rnd(q, 3) ? draw_sized(q, x->outs[0].dtype, sizes, (int)k) : NULL;
 	return call(q, STX_OP_LAYER_NORM,
 		    ARGS(T(x), stx_arg_ints(q->g, sizes, k), w ? T(w) : stx_arg_none(),
 			 b ? T(b) : stx_arg_none(), stx_arg_float(rnd(q, 2) ? 1e-5 : 0.1)));
@@ -489,18 +507,18 @@ static struct stx_node *draw_layer_norm(struct draw *q, struct stx_node *x)
 static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
 {
 	const struct stx_op_info *info = stx_op_info(op);
-	struct stx_node *x = op == STX_OP_LINEAR ? draw_any(q) : draw_float(q);
 	struct stx_arg args[8];
-	if (!x || prop_is_norm(op))
-		return NULL;
 	if (op == STX_OP_LINEAR)
 		return draw_linear(q);
+	struct stx_node *x = draw_self_float(q);
+	if (!x)
+		return NULL;
 	if (op == STX_OP_LAYER_NORM)
 		return draw_layer_norm(q, x);
 	args[0] = T(x);
 	for (uint32_t i = 1; i < info->nparams; i++) {
 		switch (info->params[i].kind) {
-		case STX_PARAM_INT: args[i] = one_dim(q, rank_of(x)); break;
+		case STX_PARAM_INT: args[i] = draw_dim(q, rank_of(x)); break;
 		case STX_PARAM_BOOL: /* half_to_float */
 			args[i] = stx_arg_bool(x->outs[0].dtype == STX_F16 && rnd(q, 2));
 			break;
@@ -517,13 +535,7 @@ static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
 	return call(q, op, info->nparams, args);
 }
 
-int prop_is_norm(enum stx_op op)
-{
-	return op == STX_OP_ONLINE_SOFTMAX ||
-	       (op >= STX_OP_CDIST && op <= STX_OP_BATCH_NORM_FUNCTIONAL);
-}
-
-int prop_is_sort(enum stx_op op)
+static int is_sort(enum stx_op op)
 {
 	return op >= STX_OP_ARGSORT_STABLE && op <= STX_OP_MEDIAN_DIM;
 }
@@ -532,7 +544,9 @@ int prop_is_sort(enum stx_op op)
 static struct stx_node *draw_sort(struct draw *q, enum stx_op op)
 {
 	const struct stx_op_info *info = stx_op_info(op);
-	struct stx_node *a = draw_any(q);
+	struct stx_node *a = draw_self(q);
+	if (!a)
+		return NULL;
 	uint32_t rank = rank_of(a), dim = rank ? rnd(q, rank) : 0;
 	int64_t size = rank ? size_of(q, a, dim) : 1;
 	struct stx_arg args[8];
@@ -561,7 +575,7 @@ static struct stx_node *draw_random(struct draw *q, enum stx_op op)
 		struct stx_node *x;
 		switch (info->params[i].kind) {
 		case STX_PARAM_TENSOR:
-			if (!(x = draw_float(q)))
+			if (!(x = draw_self_float(q)))
 				return NULL;
 			args[i] = T(x);
 			break;
@@ -580,7 +594,10 @@ static struct stx_node *draw_random(struct draw *q, enum stx_op op)
 			break;
 		case STX_PARAM_FLOAT: args[i] = stx_arg_float(rnd(q, 5) * 0.25); break;
 		case STX_PARAM_BOOL: args[i] = stx_arg_bool((int)rnd(q, 2)); break;
-		default: args[i] = rnd(q, 2) ? stx_arg_none() : stx_arg_dtype(draw_float_dtype(q));
+		default:
+			args[i] = stx_arg_dtype(q->want && info->params[0].kind != STX_PARAM_TENSOR
+							? q->want->dtype
+							: draw_float_dtype(q));
 		}
 	}
 	return call(q, op, info->nparams, args);
@@ -588,6 +605,10 @@ static struct stx_node *draw_random(struct draw *q, enum stx_op op)
 
 struct stx_node *draw_call(struct draw *q, enum stx_op op)
 {
+	if (prop_is_apart(op))
+		return NULL;
+	if (op == STX_OP_CONVOLUTION || op == STX_OP_UNFOLD)
+		return draw_window(q, op);
 	switch (stx_op_info(op)->category) {
 	case STX_CAT_POINTWISE: return draw_pointwise(q, op);
 	case STX_CAT_CREATE: return draw_create(q, op);
@@ -597,8 +618,10 @@ struct stx_node *draw_call(struct draw *q, enum stx_op op)
 	case STX_CAT_PIECEWISE: return draw_piecewise(q, op);
 	case STX_CAT_CONTRACT: return draw_contract(q, op);
 	case STX_CAT_COMPOSITE: return draw_composite(q, op);
+	case STX_CAT_WINDOW: return draw_window(q, op);
 	case STX_CAT_RANDOM: return q->whole ? NULL : draw_random(q, op);
-	case STX_CAT_SCAN: return prop_is_sort(op) ? draw_sort(q, op) : NULL;
-	default: return NULL; /* inputs; categories without rows */
+	case STX_CAT_SCAN: return is_sort(op) ? draw_sort(q, op) : draw_scan(q, op);
+	case STX_CAT_INPUT: return NULL;
+	default: return draw_by_schema(q, op);
 	}
 }

@@ -177,7 +177,7 @@ static struct prop_case *apply(struct stx_arena *a, const struct prop_case *c, c
 			       const struct values *values)
 {
 	struct prop_case *to = STX_NEW(a, struct prop_case);
-	struct stx_val *map = STX_NEW_ARRAY(a, struct stx_val, c->g->nodes.n + 1);
+	struct stx_val *map = prop_map_new(a, c->g);
 	uint8_t *live = STX_NEW_ARRAY(a, uint8_t, c->g->nodes.n + 1);
 	struct stx_diag d = { 0 };
 	to->arena = a;
@@ -188,10 +188,10 @@ static struct prop_case *apply(struct stx_arena *a, const struct prop_case *c, c
 		if (!live[i])
 			continue;
 		if (e->kind == BYPASS && e->at == i)
-			map[i] = map[operand(n, e->operand).node->id];
+			map[i * PROP_MAX_OUTS] = map[prop_at(operand(n, e->operand))];
 		else
-			map[i].node = edited_node(to, c, n, e, map, values);
-		if (!map[i].node)
+			prop_map_node(map, n, edited_node(to, c, n, e, map, values));
+		if (n->nouts && !map[i * PROP_MAX_OUTS].node)
 			return NULL;
 	}
 	for (uint32_t i = 0; i < c->g->outputs.n; i++) {
@@ -201,7 +201,7 @@ static struct prop_case *apply(struct stx_arena *a, const struct prop_case *c, c
 			continue;
 		if (e->kind == OUTPUT_TO_OPERAND && i == e->at)
 			v = operand(v.node, e->operand);
-		stx_graph_output(to->g, map[v.node->id], NULL, NULL);
+		stx_graph_output(to->g, map[prop_at(v)], NULL, NULL);
 	}
 	stx_graph_count_users(to->g);
 	return to->g->outputs.n && !stx_graph_verify(to->g, &d) ? to : NULL;
@@ -262,7 +262,7 @@ static int shrink_nodes(struct search *s)
 			continue;
 		const struct stx_node *n = s->c->g->nodes.at[i];
 		int taken = 0;
-		if (n->op == STX_OP_PLACEHOLDER)
+		if (n->op == STX_OP_PLACEHOLDER || n->nouts != 1)
 			continue;
 		for (uint32_t k = 0; !taken && operand(n, k).node; k++) {
 			const struct stx_type *t = stx_val_type(operand(n, k));

@@ -14,7 +14,7 @@ struct twins {
 	struct stx_arena *arena;
 	const struct prop_case *c;
 	struct prop_case *fixed, *dynamic;
-	struct stx_val *to_fixed, *to_dynamic; /* by id in c */
+	struct stx_val *to_fixed, *to_dynamic; /* by prop_at() in c */
 	const struct stx_tensor *values;
 	int64_t size;
 	stx_ex symbol;
@@ -32,7 +32,7 @@ static int add_input(struct twins *t, const struct stx_node *n, const struct stx
 	struct stx_tensor dense = *x;
 	int row_major = 1;
 	uint32_t i = t->fixed->g->inputs.n;
-	if (!x->data || i == PROP_MAX_INPUTS)
+	if (!x->data || i == PROP_MAX_INPUTS || n->nouts > 1)
 		return -1;
 	compiled_dense(&dense);
 	for (int d = 0; d < x->rank; d++) {
@@ -52,8 +52,8 @@ static int add_input(struct twins *t, const struct stx_node *n, const struct stx
 	if (!a || !b)
 		return -1;
 	t->fixed->inputs[i] = t->dynamic->inputs[i] = *x;
-	t->to_fixed[n->id] = stx_val(a, 0);
-	t->to_dynamic[n->id] = stx_val(b, 0);
+	prop_map_node(t->to_fixed, n, a);
+	prop_map_node(t->to_dynamic, n, b);
 	return 0;
 }
 
@@ -73,8 +73,7 @@ static struct stx_node *dynamic_node(struct twins *t, const struct stx_node *n)
 	for (uint32_t k = 0; k < n->nargs; k++) {
 		args[k] = n->args[k];
 		if (args[k].kind == STX_ARG_TENSOR)
-			args[k].u.tensor = stx_val(t->to_dynamic[args[k].u.tensor.node->id].node,
-						   args[k].u.tensor.out);
+			args[k].u.tensor = t->to_dynamic[prop_at(args[k].u.tensor)];
 		if (args[k].kind == STX_ARG_INT) {
 			int64_t v = 0;
 			stx_ex_is_const(t->c->g->ex, n->args[k].u.ex, &v);
@@ -123,8 +122,8 @@ static int add_node(struct twins *t, const struct stx_node *n)
 		return -1;
 	if (!a || !same_sizes(t, a, b))
 		return add_input(t, n, &t->values[n->id]);
-	t->to_fixed[n->id] = stx_val(a, 0);
-	t->to_dynamic[n->id] = stx_val(b, 0);
+	prop_map_node(t->to_fixed, n, a);
+	prop_map_node(t->to_dynamic, n, b);
 	return 0;
 }
 
@@ -152,8 +151,8 @@ struct prop_case *prop_symbolic(struct stx_arena *a, const struct prop_case *c, 
 	t.fixed->arena = t.dynamic->arena = a;
 	t.fixed->g = stx_graph_new(a);
 	t.dynamic->g = stx_graph_new(a);
-	t.to_fixed = STX_NEW_ARRAY(a, struct stx_val, c->g->nodes.n + 1);
-	t.to_dynamic = STX_NEW_ARRAY(a, struct stx_val, c->g->nodes.n + 1);
+	t.to_fixed = prop_map_new(a, c->g);
+	t.to_dynamic = prop_map_new(a, c->g);
 	struct stx_symbol s = { .name = "s0",
 				.range = { seed % 3 ? 2 : 0, 100000 },
 				.hint = seed % 2 ? t.size : 64 };
@@ -164,9 +163,9 @@ struct prop_case *prop_symbolic(struct stx_arena *a, const struct prop_case *c, 
 		if (add_node(&t, c->g->nodes.at[i]))
 			return NULL;
 	for (uint32_t i = 0; i < c->g->outputs.n; i++) {
-		uint32_t id = c->g->outputs.at[i].val.node->id;
-		stx_graph_output(t.fixed->g, t.to_fixed[id], NULL, NULL);
-		stx_graph_output(t.dynamic->g, t.to_dynamic[id], NULL, NULL);
+		uint32_t at = prop_at(c->g->outputs.at[i].val);
+		stx_graph_output(t.fixed->g, t.to_fixed[at], NULL, NULL);
+		stx_graph_output(t.dynamic->g, t.to_dynamic[at], NULL, NULL);
 	}
 	stx_graph_count_users(t.fixed->g);
 	stx_graph_count_users(t.dynamic->g);

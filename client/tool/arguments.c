@@ -20,13 +20,16 @@ static stx_err fill(const struct stx_tool_graph *g, const struct stx_tool_values
 		return stx_onnx_tensor(init->proto, g->model.dir, h, d);
 	if (!random)
 		return stx_fail(d, STX_E_NOT_FOUND, "run", name, "no value for input '%s'", name);
-	stx_err e = stx_host_new(h, want->dtype, want->rank, want->sizes, d);
+	struct stx_diag why = { 0 };
+	stx_err e = stx_host_new(h, want->dtype, want->rank, want->sizes, &why);
 	if (e)
-		return e;
+		return stx_fail(d, e, "run", name, "input '%.80s': %.300s", name, why.text);
 	char shape[256];
 	stx_host_shape(&h->t, shape, sizeof shape);
-	fprintf(stderr, "stax: input %s: %s%s, random, seed %llu\n", name,
-		stx_dtype_name(want->dtype), shape, (unsigned long long)seed);
+	fputs("stax: input ", stderr);
+	stx_tool_put_text(stderr, name);
+	fprintf(stderr, ": %s%s, random, seed %llu\n", stx_dtype_name(want->dtype), shape,
+		(unsigned long long)seed);
 	stx_host_random(h, stx_mix_text(seed, name, strlen(name)));
 	return STX_E_OK;
 }
@@ -87,8 +90,9 @@ static stx_err make_outputs(const struct stax_artifact *a, struct stx_tool_argum
 	}
 	for (int i = 0; i < args->nout; i++) {
 		const struct stx_tensor *t = &args->out_t[i];
-		if ((e = stx_host_new(&args->out[i], t->dtype, t->rank, t->sizes, d)))
-			return e;
+		struct stx_diag why = { 0 };
+		if ((e = stx_host_new(&args->out[i], t->dtype, t->rank, t->sizes, &why)))
+			return stx_fail(d, e, "run", "", "output %d: %.300s", i, why.text);
 		memset(args->out[i].t.data, 0xaa,
 		       args->out[i].bytes); /* what is not written shows */
 		args->out_t[i] = args->out[i].t;

@@ -1,4 +1,5 @@
-/* dump_cmd.c: stax dump: one stage of the compiler as text, through a private worker. */
+/* dump_cmd.c: stax dump: one stage of the compiler as text or a picture, through a private worker.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,9 +14,9 @@ struct flags {
 
 static const char *const stages[] = { "graph", "basis",  "primitives", "loops", "kernels",
 				      "plan",  "source", "llvm",       "asm" };
-/* Stages and formats of the contract that this version does not have. */
+/* Stages of the contract that this version does not have. */
 static const char *const later_stages[] = { "joint", "forward", "backward", "ptx" };
-static const char *const later_formats[] = { "dot", "svg" };
+static const char *const formats[] = { "text", "dot", "svg" };
 
 static int listed(const char *const *at, size_t n, const char *text)
 {
@@ -39,12 +40,9 @@ static stx_err check_flags(const struct flags *f, struct stx_diag *d)
 	if (!LISTED(stages, f->stage))
 		return stx_fail(d, STX_E_USAGE, "usage", "",
 				"--stage %s: no such stage; stages: " STAGES, f->stage);
-	if (LISTED(later_formats, f->format))
-		return stx_fail(d, STX_E_UNSUPPORTED, "dump", "",
-				"--format %s is not offered yet, use text", f->format);
-	if (strcmp(f->format, "text") != 0)
+	if (!LISTED(formats, f->format))
 		return stx_fail(d, STX_E_USAGE, "usage", "",
-				"--format %s: no such format, use text", f->format);
+				"--format %s: no such format; formats: text, dot, svg", f->format);
 	return STX_E_OK;
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "repro.h"
 #include "tool.h"
 
 #define GRAPH_MAX ((size_t)64 << 20)
@@ -45,6 +46,11 @@ stx_err stx_tool_graph_read(const char *path, struct stx_tool_graph *g, struct s
 		e = stx_file_read(path, GRAPH_MAX, &g->text, d);
 		if (e)
 			return e;
+		if (stx_repro_is((struct stx_span){ g->text.at, g->text.n })) {
+			struct stx_bytes file = g->text;
+			g->text = (struct stx_bytes){ 0 };
+			return stx_tool_replay_read(g, &file, d);
+		}
 		if (has_suffix(path, ".stax") || has_suffix(path, ".txt") ||
 		    looks_like_text((struct stx_span){ g->text.at, g->text.n }))
 			g->format = STAX_TEXT;
@@ -61,6 +67,7 @@ void stx_tool_graph_free(struct stx_tool_graph *g)
 {
 	stx_model_free(&g->model);
 	stx_bytes_free(&g->text);
+	stx_tool_values_free(&g->replay.values);
 }
 
 static struct stx_span graph_bytes(const struct stx_tool_graph *g)
@@ -150,14 +157,15 @@ stx_err stx_tool_values_from_tests(const struct stx_tool_graph *g, const char *s
 
 /* ---- compile ---- */
 
-/* Names the file: the parser of text knows a line and a column only. */
+/* Names the file: the parser of text knows a line and a column only, that of protobuf a byte. */
 static void place(struct stx_diag *d, const struct stx_tool_graph *g)
 {
 	char at[sizeof d->location];
-	if (d->location[0] >= '0' && d->location[0] <= '9') {
+	int line = d->location[0] >= '0' && d->location[0] <= '9';
+	if (line || !strncmp(d->location, "byte ", 5)) {
 		snprintf(at, sizeof at, "%s", d->location);
 		d->location[0] = 0;
-		stx_diag_at(d, "%s:%s", g->path, at);
+		stx_diag_at(d, "%s%s%s", g->path, line ? ":" : ", ", at);
 	} else {
 		stx_diag_at(d, "%s", g->path);
 	}
@@ -206,6 +214,7 @@ static stx_err give(struct given *v, const struct stx_tool_graph *g,
 		    struct stx_diag *d)
 {
 	const struct stx_host *h = stx_tool_values_find(values, name);
+	h = h ? h : stx_tool_values_find(&g->replay.values, name);
 	if (v->n == sizeof v->at / sizeof *v->at)
 		return stx_fail(d, STX_E_TOO_LARGE, "compile", name, "too many inputs fix shapes");
 	struct stx_host *mine = &v->loaded[v->n];
@@ -264,6 +273,7 @@ stx_err stx_tool_compile_graph(struct stax_client *c, const struct stx_tool_grap
 	q->format = g->format;
 	q->graph = body.at;
 	q->graph_bytes = body.n;
+	stx_tool_replay_request(g, q);
 	for (int round = 0; round < ROUNDS; round++) {
 		q->values = given->at;
 		q->nvalues = given->n;
@@ -323,9 +333,22 @@ struct inspection {
 	char **text;
 	size_t *n;
 	const struct stx_tool_arguments *args;
+	struct stax_compare *layers; /* NULL: the oracle alone */
 	struct stx_tensor **outputs;
 	int *noutputs;
 };
+
+static int ask_once(const struct inspection *ask, const struct stax_request *q,
+		    struct stax_error *err)
+{
+	if (ask->text)
+		return stax_dump(ask->client, q, ask->stage, ask->format, ask->text, ask->n, err);
+	if (ask->layers)
+		return stax_compare(ask->client, q, ask->args->in_t, ask->args->nin, ask->layers,
+				    ask->outputs, ask->noutputs, err);
+	return stax_reference(ask->client, q, ask->args->in_t, ask->args->nin, ask->outputs,
+			      ask->noutputs, err);
+}
 
 static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_values *values,
 		       struct stax_request *q, const struct inspection *ask, struct stx_diag *d)
@@ -339,13 +362,11 @@ static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_val
 	q->format = g->format;
 	q->graph = body.at;
 	q->graph_bytes = body.n;
+	stx_tool_replay_request(g, q);
 	for (int round = 0; round < ROUNDS; round++) {
 		q->values = given->at;
 		q->nvalues = given->n;
-		e = ask->text ? stax_dump(ask->client, q, ask->stage, ask->format, ask->text,
-					  ask->n, &err[round])
-			      : stax_reference(ask->client, q, ask->args->in_t, ask->args->nin,
-					       ask->outputs, ask->noutputs, &err[round]);
+		e = ask_once(ask, q, &err[round]);
 		if (e != STX_E_NEED_VALUES || is_given(given, err[round].node)) {
 			if (e)
 				stx_tool_diag(d, &err[round]);
@@ -375,11 +396,13 @@ stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *
 
 stx_err stx_tool_reference_graph(struct stax_client *c, const struct stx_tool_graph *g,
 				 const struct stx_tool_values *values, struct stax_request *q,
-				 const struct stx_tool_arguments *args, struct stx_tensor **outputs,
-				 int *noutputs, struct stx_diag *d)
+				 const struct stx_tool_arguments *args, struct stax_compare *layers,
+				 struct stx_tensor **outputs, int *noutputs, struct stx_diag *d)
 {
-	struct inspection ask = {
-		.client = c, .args = args, .outputs = outputs, .noutputs = noutputs
-	};
+	struct inspection ask = { .client = c,
+				  .args = args,
+				  .layers = layers,
+				  .outputs = outputs,
+				  .noutputs = noutputs };
 	return inspect(g, values, q, &ask, d);
 }

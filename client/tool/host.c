@@ -23,9 +23,15 @@ stx_err stx_host_new(struct stx_host *h, enum stx_dtype t, int rank, const int64
 				"rank %d is over the limit of %d", rank, STX_MAX_RANK);
 	int64_t n = stx_host_elems(sizes, rank), bytes;
 	if (n < 0 || __builtin_mul_overflow(n, (int64_t)stx_dtype_bytes(t), &bytes) ||
-	    (size_t)bytes > STX_HOST_BYTES_MAX)
+	    (size_t)bytes > STX_HOST_BYTES_MAX) {
+		struct stx_tensor shape = { .rank = (uint8_t)rank };
+		char text[256];
+		memcpy(shape.sizes, sizes, (size_t)rank * sizeof *sizes);
+		stx_host_shape(&shape, text, sizeof text);
 		return stx_fail(d, STX_E_TOO_LARGE, "tensor", "",
-				"the tensor's sizes are too large");
+				"a tensor %s%s takes more than the %zu GiB that this tool holds",
+				stx_dtype_name(t), text, STX_HOST_BYTES_MAX >> 30);
+	}
 	h->t.dtype = (uint8_t)t;
 	h->t.rank = (uint8_t)rank;
 	int64_t stride = 1;
@@ -39,7 +45,8 @@ stx_err stx_host_new(struct stx_host *h, enum stx_dtype t, int rank, const int64
 	h->t.data = aligned_alloc(64, (h->bytes + 64) & ~(size_t)63);
 	if (h->t.data)
 		return STX_E_OK;
-	return stx_fail(d, STX_E_NOMEM, "tensor", "", "no memory for %zu bytes", h->bytes);
+	return stx_fail(d, STX_E_NOMEM, "tensor", "", "no memory for a tensor of %zu bytes",
+			h->bytes);
 }
 
 void stx_host_free(struct stx_host *h)
@@ -234,12 +241,12 @@ void stx_host_shape(const struct stx_tensor *t, char *out, size_t cap)
 	snprintf(out + n, cap - n, "]");
 }
 
-void stx_host_print(FILE *f, const char *name, const struct stx_host *h)
+void stx_host_print(FILE *f, const struct stx_host *h)
 {
 	char shape[256];
 	int64_t n = stx_host_elems(h->t.sizes, h->t.rank);
 	stx_host_shape(&h->t, shape, sizeof shape);
-	fprintf(f, "%s: %s%s", name, stx_dtype_name(h->t.dtype), shape);
+	fprintf(f, ": %s%s", stx_dtype_name(h->t.dtype), shape);
 	for (int64_t i = 0; i < n && i < 8; i++) {
 		if (stx_dtype_is_float(h->t.dtype))
 			fprintf(f, " %.7g", stx_host_at(h, i));

@@ -36,8 +36,8 @@ void stx_host_random(struct stx_host *h, uint64_t seed);
 double stx_host_at(const struct stx_host *h, int64_t i);
 /* "[2,3]" */
 void stx_host_shape(const struct stx_tensor *t, char *out, size_t cap);
-/* "f32[2,3] 0.5 1 ... " : type, shape and the first values. */
-void stx_host_print(FILE *f, const char *name, const struct stx_host *h);
+/* ": f32[2,3] 0.5 1 ..." after a name: type, shape and the first values. */
+void stx_host_print(FILE *f, const struct stx_host *h);
 
 /* got against want. Types and shapes must agree; floats: |got - want| <= atol + rtol*|want|, NaN
  * positions and infinities equal; others exactly. MISMATCH says where and how far. *worst: largest

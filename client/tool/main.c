@@ -8,25 +8,32 @@
 static const struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);
-	const char *usage;
+	const char *usage, *what;
 } commands[] = {
 	{ "compile", stx_tool_compile,
 	  "FILE [--target cpu|cpu:x86-64-v2|-v3|-v4[+avx512bf16]] [--fast] "
-	  "[--allow-fallback] [--input NAME=FILE]... [--json] [--out DIR]" },
+	  "[--allow-fallback] [--input NAME=FILE]... [--json] [--out DIR]",
+	  "compiles a graph (ONNX, text, wire); kernels, hit or miss and why" },
 	{ "run", stx_tool_run,
 	  "FILE|ARTIFACT.so [--target T] [--input NAME=FILE.npy|.pb]... "
-	  "[--expect NAME=FILE]... [--rtol R] [--atol A] [--time N] [--seed N] [--out DIR]" },
+	  "[--expect NAME=FILE]... [--rtol R] [--atol A] [--time N] [--seed N] [--out DIR] "
+	  "[--interpret]",
+	  "compiles and runs; --interpret: operator by operator, by the oracle" },
 	{ "compare", stx_tool_compare,
 	  "FILE [--target T] [--input NAME=FILE.npy|.pb]... [--rtol R] [--atol A] "
-	  "[--seed N]" },
+	  "[--seed N] [--work N]",
+	  "the same inputs through every layer of the compiler; names the first that departs" },
 	{ "check-onnx", stx_tool_check_onnx,
-	  "DIR [--target T] [--jobs N] [--filter GLOB] [--timeout S]" },
+	  "DIR [--target T] [--jobs N] [--filter GLOB] [--timeout S]",
+	  "runs the ONNX backend tests in DIR" },
 	{ "dump", stx_tool_dump,
 	  "FILE --stage graph|basis|primitives|loops|kernels|plan|source|llvm|asm "
-	  "[--target T]" },
-	{ "stats", stx_tool_stats, "[--zero] [--format text|json|prometheus]" },
-	{ "ping", stx_tool_ping, "" },
-	{ "fsck", stx_tool_fsck, "[--repair] [--cache-dir DIR]" },
+	  "[--format text|dot|svg] [--target T]",
+	  "one stage of the compiler; pictures of graph to kernels" },
+	{ "stats", stx_tool_stats, "[--zero] [--format text|json|prometheus]",
+	  "the server's counters" },
+	{ "ping", stx_tool_ping, "", "is a server there, and how are its workers sandboxed" },
+	{ "fsck", stx_tool_fsck, "[--repair] [--cache-dir DIR]", "checks the store" },
 };
 
 /* Commands of the contract that this version does not have. */
@@ -38,7 +45,8 @@ static int usage(FILE *f, int status)
 {
 	fputs("usage: stax COMMAND ...\n", f);
 	for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++)
-		fprintf(f, "  stax %s %s\n", commands[i].name, commands[i].usage);
+		fprintf(f, "  stax %s %s\n      %s\n", commands[i].name, commands[i].usage,
+			commands[i].what);
 	fputs("exit status: 0 success, 1 the graph or its result is wrong, 2 usage, 3 cannot "
 	      "connect, 4 denied,\n"
 	      "  5 busy or over quota, 6 deadline, 7 protocol or version, 8 internal\n",
@@ -63,7 +71,8 @@ int main(int argc, char **argv)
 		if (strcmp(commands[i].name, name) != 0)
 			continue;
 		if (argc > 2 && !strcmp(argv[2], "--help")) {
-			printf("usage: stax %s %s\n", name, commands[i].usage);
+			printf("usage: stax %s %s\n  %s\n", name, commands[i].usage,
+			       commands[i].what);
 			return 0;
 		}
 		return commands[i].run(argc - 1, argv + 1);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "onnx_types.h"
+#include "onnx_wire.h"
 #include "wire.h"
 
 #define MODEL_MAX ((size_t)4 << 30)
@@ -125,7 +126,7 @@ static stx_err index_graph(struct stx_model *m, struct stx_span graph, struct st
 			e = add_input(m, f.bytes, f.number == GRAPH_OUTPUT, d);
 		} else if (f.number == GRAPH_INITIALISER) {
 			struct stx_model_tensor t = { "", f.bytes };
-			int found = find_field(f.bytes, 8, 2, &name);
+			int found = find_field(f.bytes, STX_ONNX_NAME, 2, &name);
 			if (found < 0)
 				return malformed("a malformed initialiser", d);
 			if (found && !(t.name = text_of(m, name.bytes)))
@@ -153,41 +154,14 @@ const struct stx_model_tensor *stx_model_find(const struct stx_model *m, const c
 
 /* ---- external data ---- */
 
-/* A TensorProto's type, elements and whether its data is external; -1 when malformed. */
-static int scan_tensor(struct stx_span s, enum stx_dtype *t, int *external, uint64_t *elems)
-{
-	struct stx_wire w = stx_wire_of(s);
-	struct stx_field f;
-	int r, bad = 0;
-	*t = STX_DTYPE_NONE;
-	*external = 0;
-	*elems = 1;
-	while (!bad && (r = stx_wire_next(&w, &f)) > 0) {
-		struct stx_wire packed = stx_wire_of(f.bytes);
-		uint64_t v = f.value;
-		if (f.number == 2 && f.type == 0)
-			*t = stx_onnx_dtype(f.value < INT32_MAX ? (int)f.value : -1);
-		if (f.number == 14 && f.type == 0)
-			*external = f.value == 1;
-		if (f.number == 1 && f.type == 0)
-			bad = __builtin_mul_overflow(*elems, v, elems);
-		while (f.number == 1 && !bad && packed.at < packed.end)
-			bad = stx_wire_varint(&packed, &v) ||
-			      __builtin_mul_overflow(*elems, v, elems);
-	}
-	return bad || r < 0 ? -1 : 0;
-}
-
 /* The initialiser with its external data in it, unless it is a parameter. */
 static stx_err put_initialiser(const struct stx_model *m, struct stx_span s,
 			       struct stx_bytes *graph, struct stx_diag *d)
 {
-	enum stx_dtype t;
-	int external;
-	uint64_t elems;
-	if (scan_tensor(s, &t, &external, &elems))
+	struct stx_onnx_tensor t;
+	if (stx_onnx_tensor_scan(s, &t) || t.elements == UINT64_MAX)
 		return malformed("an initialiser's shape is negative or overflows", d);
-	if (!external || stx_onnx_is_parameter(t, elems)) {
+	if (!t.external || stx_onnx_is_parameter(t.dtype, t.elements)) {
 		stx_wire_put_bytes(graph, GRAPH_INITIALISER, s);
 		return STX_E_OK;
 	}
@@ -196,11 +170,13 @@ static stx_err put_initialiser(const struct stx_model *m, struct stx_span s,
 	struct stx_wire w = stx_wire_of(s);
 	struct stx_field f;
 	while (stx_wire_next(&w, &f) > 0)
-		if (f.number == 1 || f.number == 2 || f.number == 8) /* dims, data_type, name */
+		if (f.number == STX_ONNX_DIMS || f.number == STX_ONNX_DATA_TYPE ||
+		    f.number == STX_ONNX_NAME)
 			stx_bytes_put(&out, f.whole.at, f.whole.n);
 	stx_err e = stx_onnx_tensor(s, m->dir, &data, d);
 	if (!e) {
-		stx_wire_put_bytes(&out, 9, (struct stx_span){ data.t.data, data.bytes });
+		stx_wire_put_bytes(&out, STX_ONNX_RAW_DATA,
+				   (struct stx_span){ data.t.data, data.bytes });
 		stx_wire_put_bytes(graph, GRAPH_INITIALISER, (struct stx_span){ out.at, out.n });
 	}
 	if (!e && out.oom)
@@ -227,9 +203,9 @@ static stx_err put_graph(const struct stx_model *m, struct stx_span graph, struc
 
 static int has_external(const struct stx_model *m)
 {
-	struct stx_field f;
+	struct stx_onnx_tensor t;
 	for (unsigned i = 0; i < m->initialisers.n; i++)
-		if (find_field(m->initialisers.at[i].proto, 14, 0, &f) == 1 && f.value == 1)
+		if (!stx_onnx_tensor_scan(m->initialisers.at[i].proto, &t) && t.external)
 			return 1;
 	return 0;
 }

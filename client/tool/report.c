@@ -32,14 +32,40 @@ int stx_tool_emit(struct stx_bytes *b)
 	return status;
 }
 
+/* Bytes of the character at s, 0 when it is a control character or no UTF-8. */
+static int printable(const unsigned char *s)
+{
+	int n = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
+	if (*s < 0x20 || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0))
+		return 0;
+	for (int i = 1; i < n; i++)
+		if (s[i] >> 6 != 2)
+			return 0;
+	return n;
+}
+
+/* Names come from files of strangers: nothing that a terminal obeys is printed. */
+void stx_tool_put_text(FILE *f, const char *text)
+{
+	for (const unsigned char *s = (const unsigned char *)text; *s;) {
+		int n = printable(s);
+		fwrite(n ? s : (const unsigned char *)"?", 1, n ? (size_t)n : 1, f);
+		s += n ? n : 1;
+	}
+}
+
 int stx_tool_fail(const struct stx_diag *d, int json)
 {
 	const char *text = d->text[0] ? d->text : stx_err_text(d->code);
 	/* Many texts name the file or the node already. */
 	int where = d->location[0] && !strstr(text, d->location);
 	int what = d->node[0] && !strstr(text, d->node);
-	fprintf(stderr, "stax: %s%s%s%s%s\n", where ? d->location : "", where ? ": " : "",
-		what ? d->node : "", what ? ": " : "", text);
+	const char *const parts[] = { "stax: ",          where ? d->location : "",
+				      where ? ": " : "", what ? d->node : "",
+				      what ? ": " : "",  text };
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		stx_tool_put_text(stderr, parts[i]);
+	fputc('\n', stderr);
 	if (json) {
 		struct stx_json j = { 0 };
 		stx_json_open(&j, NULL, '{');

@@ -12,6 +12,7 @@ struct flags {
 	const char *target, *out;
 	double rtol, atol;
 	int64_t time, seed;
+	int interpret;
 	struct stx_option_list inputs, expects, files;
 };
 
@@ -136,6 +137,40 @@ static stx_err expect(struct stx_tool_session *s, const struct flags *f, const c
 	return e;
 }
 
+/* The operators one by one, by the oracle, instead of the code (ST-05). */
+static stx_err interpret(struct stx_tool_session *s, const struct flags *f, struct stx_diag *d)
+{
+	struct stax_request q = { .target = f->target };
+	struct stax_client *c = NULL;
+	struct stax_error err;
+	struct stx_tensor *out = NULL;
+	int n = 0;
+	if (!s->has_graph)
+		return stx_fail(d, STX_E_USAGE, "usage", "",
+				"--interpret needs a graph file: an artifact has no operators");
+	if (stax_connect("none", &c, &err)) {
+		stx_tool_diag(d, &err);
+		return d->code;
+	}
+	stx_err e =
+		stx_tool_reference_graph(c, &s->graph, &s->values, &q, &s->args, NULL, &out, &n, d);
+	if (!e && n != s->args.nout)
+		e = stx_fail(d, STX_E_INTERNAL, "run", "", "%d outputs, the artifact has %d", n,
+			     s->args.nout);
+	for (int i = 0; i < n; i++) {
+		struct stx_diag ignored = { 0 };
+		struct stx_host h;
+		if (!e && !(e = stx_host_copy(&h, &out[i], &ignored))) {
+			stx_host_free(&s->args.out[i]);
+			s->args.out[i] = h;
+		}
+		free(out[i].data);
+	}
+	free(out);
+	stax_client_free(c);
+	return e;
+}
+
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -208,12 +243,14 @@ static stx_err run(struct stx_tool_session *s, const struct flags *f, FILE *out,
 	else if (!(e = stx_tool_session_graph(s, file, d)))
 		e = stx_tool_session_compile(s, &q, d);
 	if (e || (e = check_values(s, d)) || (e = check_expects(s, f, d)) ||
-	    (e = stx_tool_session_run(s, (uint64_t)f->seed, d)))
+	    (e = stx_tool_session_bind(s, (uint64_t)f->seed, d)) ||
+	    (e = f->interpret ? interpret(s, f, d) : stx_tool_execute(s->artifact, &s->args, d)))
 		return e;
 	for (int i = 0; i < s->args.nout; i++) {
 		const char *name;
 		stax_output(s->artifact, i, NULL, &name);
-		stx_host_print(out, name, &s->args.out[i]);
+		stx_tool_put_text(out, name);
+		stx_host_print(out, &s->args.out[i]);
 	}
 	if (f->out && (e = write_outputs(s, f->out, out, d)))
 		return e;
@@ -231,11 +268,11 @@ int stx_tool_run(int argc, char **argv)
 	struct stx_diag d = { 0 };
 	struct stx_tool_session s = { 0 };
 	const struct stx_option table[] = {
-		{ "target", STX_OPT_TEXT, &f.target },  { "input", STX_OPT_LIST, &f.inputs },
-		{ "expect", STX_OPT_LIST, &f.expects }, { "rtol", STX_OPT_REAL, &f.rtol },
-		{ "atol", STX_OPT_REAL, &f.atol },      { "time", STX_OPT_COUNT, &f.time },
-		{ "seed", STX_OPT_COUNT, &f.seed },     { "out", STX_OPT_TEXT, &f.out },
-		{ NULL, STX_OPT_FLAG, NULL },
+		{ "target", STX_OPT_TEXT, &f.target },       { "input", STX_OPT_LIST, &f.inputs },
+		{ "expect", STX_OPT_LIST, &f.expects },      { "rtol", STX_OPT_REAL, &f.rtol },
+		{ "atol", STX_OPT_REAL, &f.atol },           { "time", STX_OPT_COUNT, &f.time },
+		{ "seed", STX_OPT_COUNT, &f.seed },          { "out", STX_OPT_TEXT, &f.out },
+		{ "interpret", STX_OPT_FLAG, &f.interpret }, { NULL, STX_OPT_FLAG, NULL },
 	};
 	stx_err e = stx_options_parse(argc, argv, table, &f.files, &d);
 	if (!e && f.files.n != 1)

@@ -39,11 +39,10 @@ stx_err stx_tool_session_compile(struct stx_tool_session *s, struct stax_request
 	return e;
 }
 
-stx_err stx_tool_session_run(struct stx_tool_session *s, uint64_t seed, struct stx_diag *d)
+stx_err stx_tool_session_bind(struct stx_tool_session *s, uint64_t seed, struct stx_diag *d)
 {
-	stx_err e = stx_tool_bind(s->artifact, s->has_graph ? &s->graph : NULL, &s->values, 1, seed,
-				  &s->args, d);
-	return e ? e : stx_tool_execute(s->artifact, &s->args, d);
+	return stx_tool_bind(s->artifact, s->has_graph ? &s->graph : NULL, &s->values, 1, seed,
+			     &s->args, d);
 }
 
 void stx_tool_session_close(struct stx_tool_session *s)

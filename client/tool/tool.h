@@ -28,6 +28,8 @@ int stx_tool_fsck(int argc, char **argv);
 /* Prints the error for people on stderr, and on stdout as JSON when json is set; returns its exit
  * status. */
 int stx_tool_fail(const struct stx_diag *d, int json);
+/* Text that may hold anything, such as names from a model; control characters become '?'. */
+void stx_tool_put_text(FILE *f, const char *text);
 /* libstax's errors and the tool's have one layout. */
 void stx_tool_diag(struct stx_diag *d, const struct stax_error *e);
 /* Writes b to stdout and frees it. 0, or the exit status; a closed pipe is no error. */
@@ -41,19 +43,6 @@ stx_err stx_tool_connect(int start, struct stax_client **out, struct stx_diag *d
 
 /* ---- graphs (graph.c) ---- */
 
-/* A graph file ready to be sent. Zero-initialise; stx_tool_graph_free. */
-struct stx_tool_graph {
-	const char *path;
-	enum stax_format format;
-	struct stx_model model; /* ONNX only */
-	struct stx_bytes text;  /* other forms: the file */
-};
-/* The form is told from the name (.onnx, .stax, .txt) or else the content. */
-stx_err stx_tool_graph_read(const char *path, struct stx_tool_graph *g, struct stx_diag *d);
-void stx_tool_graph_free(struct stx_tool_graph *g);
-/* 1 when the file begins like an ELF object. */
-int stx_tool_is_artifact(const char *path);
-
 /* Values by name, from the command line, test data or the file. Owned. */
 struct stx_tool_values {
 	struct stx_tool_value {
@@ -62,6 +51,32 @@ struct stx_tool_values {
 	} * at;
 	int n, cap;
 };
+/* What a reproducer adds to its graph; target "": none. */
+struct stx_tool_replay {
+	char target[64];
+	uint32_t options;
+	struct stx_tool_values values;
+};
+/* A graph file ready to be sent. Zero-initialise; stx_tool_graph_free. */
+struct stx_tool_graph {
+	const char *path;
+	enum stax_format format;
+	struct stx_model model; /* ONNX only */
+	struct stx_bytes text;  /* other forms: the file */
+	struct stx_tool_replay replay;
+};
+/* The form is told from the name (.onnx, .stax, .txt) or else the content; a reproducer is read
+ * (replay.c). */
+stx_err stx_tool_graph_read(const char *path, struct stx_tool_graph *g, struct stx_diag *d);
+void stx_tool_graph_free(struct stx_tool_graph *g);
+/* 1 when the file begins like an ELF object. */
+int stx_tool_is_artifact(const char *path);
+
+/* replay.c: fills g from a reproducer's bytes, which are taken over. */
+stx_err stx_tool_replay_read(struct stx_tool_graph *g, struct stx_bytes *file, struct stx_diag *d);
+/* Of a reproducer: its options, and its target where q names none. */
+void stx_tool_replay_request(const struct stx_tool_graph *g, struct stax_request *q);
+
 /* Takes h over (also on failure). */
 stx_err stx_tool_values_add(struct stx_tool_values *v, const char *name, struct stx_host *h,
 			    struct stx_diag *d);
@@ -106,14 +121,20 @@ struct stx_tool_arguments {
 stx_err stx_tool_bind(const struct stax_artifact *a, const struct stx_tool_graph *g,
 		      const struct stx_tool_values *values, int random, uint64_t seed,
 		      struct stx_tool_arguments *args, struct stx_diag *d);
+/* Layers to out, then the outputs of the compiled code (got) as the last layer against those of the
+ * layer before it. MISMATCH names the first layer that departs. */
+stx_err stx_tool_judge_layers(const struct stax_compare *layers, const char *const *names,
+			      const struct stx_host *got, const struct stx_tensor *before, int n,
+			      FILE *out, struct stx_diag *d);
 stx_err stx_tool_execute(struct stax_artifact *a, struct stx_tool_arguments *args,
 			 struct stx_diag *d);
 void stx_tool_arguments_free(struct stx_tool_arguments *args);
-/* stax_reference on the same arguments, with the same care for values. */
+/* stax_compare, or with layers NULL stax_reference, on the same arguments, with the same care for
+ * values. */
 stx_err stx_tool_reference_graph(struct stax_client *c, const struct stx_tool_graph *g,
 				 const struct stx_tool_values *values, struct stax_request *q,
-				 const struct stx_tool_arguments *args, struct stx_tensor **outputs,
-				 int *noutputs, struct stx_diag *d);
+				 const struct stx_tool_arguments *args, struct stax_compare *layers,
+				 struct stx_tensor **outputs, int *noutputs, struct stx_diag *d);
 
 /* ---- running a graph or an artifact (session.c) ---- */
 
@@ -135,8 +156,8 @@ stx_err stx_tool_session_graph(struct stx_tool_session *s, const char *path, str
  */
 stx_err stx_tool_session_compile(struct stx_tool_session *s, struct stax_request *q,
 				 struct stx_diag *d);
-/* Binds (what has no value gets random numbers) and runs once. */
-stx_err stx_tool_session_run(struct stx_tool_session *s, uint64_t seed, struct stx_diag *d);
+/* Binds inputs; what has no value gets random numbers. stx_tool_execute then runs. */
+stx_err stx_tool_session_bind(struct stx_tool_session *s, uint64_t seed, struct stx_diag *d);
 void stx_tool_session_close(struct stx_tool_session *s);
 
 /* ---- progress on stderr (progress.c) ---- */

@@ -130,6 +130,46 @@ static int floor_divide(struct stx__build *b, const struct stx_node *n, struct s
 	return 0;
 }
 
+static struct stx_val seen_as(struct stx__build *b, struct stx_val x, enum stx_dtype t)
+{
+	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_dtype(t) };
+	return b->err || stx_val_type(x)->dtype == t ? x : stx__b_call(b, STX_OP_VIEW_DTYPE, 2, a);
+}
+
+static enum stx_dtype unsigned_of(enum stx_dtype t)
+{
+	int n = stx_dtype_bytes(t);
+	return n == 1 ? STX_U8 : n == 2 ? STX_U16 : n == 4 ? STX_U32 : STX_U64;
+}
+
+/* Another width: unsigned integers, split by shifts or joined by a sum of disjoint bits, the low
+ * part first (little endian). The same width is one primitive. */
+static int view_dtype(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_type *x = stx__infer_type(n, 0), *y = &n->outs[0];
+	int from = stx_dtype_bytes(x->dtype), to = stx_dtype_bytes(y->dtype);
+	int parts = from > to ? from / to : to / from, width = from > to ? to : from;
+	enum stx_dtype wide = unsigned_of(from > to ? x->dtype : y->dtype),
+		       u = unsigned_of(y->dtype);
+	stx_ex sizes[STX_MAX_DIMS + 1];
+	if (from == to)
+		return STX__KEEP;
+	if (x->rank == STX_MAX_DIMS)
+		return stx__b_fail(b, STX_E_TOO_LARGE, "the rank is at its limit");
+	struct stx_val v = seen_as(b, stx__operand(n, 0), unsigned_of(x->dtype));
+	struct stx_val shift = stx__b_number(b, STX_OP_MUL_SCALAR, stx__b_arange(b, parts),
+					     stx_arg_scalar_i(8 * width));
+	shift = stx__b_cast(b, shift, wide);
+	memcpy(sizes, from > to ? x->sizes : y->sizes, x->rank * sizeof *sizes);
+	sizes[x->rank] = stx_ex_const(b->g->ex, from > to ? 1 : parts);
+	v = stx__b_cast(b, stx__b_view(b, v, x->rank + 1, sizes), wide);
+	v = stx__b_two(b, from > to ? STX_OP_SHR : STX_OP_SHL, v, shift);
+	v = from > to ? stx__b_view(b, stx__b_cast(b, v, u), y->rank, y->sizes)
+		      : stx__b_sum(b, v, 1u << x->rank, 0, u);
+	out[0] = seen_as(b, v, y->dtype);
+	return 0;
+}
+
 static int full_like(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	out[0] = stx__b_full(b, n->outs[0].rank, n->outs[0].sizes, *stx__arg(n, 1),
@@ -655,8 +695,34 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_MEDIAN_DIM] = stx__rule_median,
 };
 
+/* A kernel has so many buffers at most: a concatenation of many is one of concatenations. */
+#define MAX_CAT 1000
+
+static int long_cat(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_arg *all = stx__arg(n, 0);
+	uint32_t parts = (all->n + MAX_CAT - 1) / MAX_CAT;
+	if (all->n <= MAX_CAT)
+		return STX__KEEP;
+	struct stx_val *part = STX_NEW_ARRAY(b->g->arena, struct stx_val, parts);
+	if (!part)
+		return stx__b_fail(b, STX_E_TOO_LARGE, "over the memory budget");
+	for (uint32_t i = 0; i < parts; i++) {
+		uint32_t first = i * MAX_CAT,
+			 k = all->n - first < MAX_CAT ? all->n - first : MAX_CAT;
+		struct stx_arg a[] = { stx_arg_tensors(b->g, all->u.tensors + first, k),
+				       *stx__arg(n, 1) };
+		part[i] = stx__b_call(b, STX_OP_CAT, 2, a);
+	}
+	struct stx_arg a[] = { stx_arg_tensors(b->g, part, parts), *stx__arg(n, 1) };
+	out[0] = stx__b_call(b, STX_OP_CAT, 2, a);
+	return 0;
+}
+
 stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
 	[STX_OP_GELU] = gelu,
+	[STX_OP_CAT] = long_cat,
+	[STX_OP_VIEW_DTYPE] = view_dtype,
 	[STX_OP_ADD] = on_bool,
 	[STX_OP_MUL] = on_bool,
 	[STX_OP_FLOOR] = unchanged,

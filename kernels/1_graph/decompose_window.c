@@ -68,9 +68,13 @@ static uint32_t kernel_dims(const struct pool *p)
 
 /* ---- max ---- */
 
+/* No element of t is below it: -infinity, or the lowest number of a format without infinity. */
 static struct stx_arg lowest(enum stx_dtype t)
 {
+	const struct stx_float_format *f = stx_float_format(t);
 	int bits = 8 * stx_dtype_bytes(t);
+	if (f && f->inf == f->nan)
+		return stx_arg_scalar_f(stx_scalar_from_bits(t, f->max | f->sign));
 	if (stx_dtype_is_float(t))
 		return stx_arg_scalar_f(-INFINITY);
 	return stx_arg_scalar_i(stx_dtype_kind(t) == STX_KIND_INT ? INT64_MIN >> (64 - bits) : 0);

@@ -135,6 +135,7 @@ static int folded_prim(const struct fold *f, enum stx_prim *prim)
 			return 0;
 		*prim = !strcmp(a[2].u.str, "floor") ? STX_P_FLOORDIV : STX_P_DIV;
 		return 1;
+	case STX_OP_RELU: *prim = STX_P_MAX; return 1; /* with the zero of an absent operand */
 	case STX_OP_REMAINDER: *prim = STX_P_MOD; return !stx_dtype_is_float(f->dtype);
 	default: *prim = (enum stx_prim)p; return p >= 0 && p < (int)STX_P_FIRST_ELEMENTARY;
 	}
@@ -370,6 +371,8 @@ static int fold_index_select(struct fold *f)
 	    !const_int(f->g, &f->n->args[1], &dim) ||
 	    !get_operand(f->g, f->n->args[2].u.tensor, &index))
 		return 0;
+	if (!o.rank)
+		return 0;
 	dim = wrap_dim(dim, o.rank);
 	size_t width = (size_t)stx_dtype_bytes(f->dtype);
 	for (int64_t k = 0; k < f->count; k++) {
@@ -424,6 +427,15 @@ static int fold_reduce(struct fold *f)
 	return 1;
 }
 
+static int fold_bytes(struct fold *f)
+{
+	struct operand o;
+	if (!get_operand(f->g, f->n->args[0].u.tensor, &o))
+		return 0;
+	memcpy(f->out, o.bytes, (size_t)f->count * (size_t)stx_dtype_bytes(f->dtype));
+	return 1;
+}
+
 int stx_fold_node(struct stx_graph *g, const struct stx_node *n, struct stx_const_data *data)
 {
 	struct fold f = { .g = g, .n = n };
@@ -439,6 +451,7 @@ int stx_fold_node(struct stx_graph *g, const struct stx_node *n, struct stx_cons
 	switch (n->op) {
 	case STX_OP_WHERE: return fold_where(&f);
 	case STX_OP_TO_COPY: return fold_convert(&f);
+	case STX_OP_VIEW_DTYPE: return f.dtype != STX_BOOL && fold_bytes(&f);
 	case STX_OP_CAT: return fold_cat(&f);
 	case STX_OP_FULL: return fold_full(&f);
 	case STX_OP_ARANGE: return fold_arange(&f);

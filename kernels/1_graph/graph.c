@@ -80,7 +80,7 @@ stx_err stx__check_type(struct stx_graph *g, const char *name, const struct stx_
 		if (n >= STX__MAX_ELEMS)
 			return stx_fail(
 				d, STX_E_TOO_LARGE, "verify", name,
-				"the tensor has %s%lld or more elements (dimension %u is %lld); "
+				"the tensor has %s%lld elements or more (dimension %u is %lld); "
 				"the limit is 2^40",
 				n > INT64_MAX ? "over " : "",
 				n > INT64_MAX ? (long long)INT64_MAX : (long long)n, i,
@@ -556,14 +556,16 @@ struct stx_node *stx__graph_constant_named(struct stx_graph *g, const char *name
 					   struct stx_type type, const void *data, size_t nbytes,
 					   struct stx_diag *d)
 {
-	int64_t count;
+	int64_t count = 0;
 	struct stx_node *n = new_source(g, STX_OP_CONSTANT, name ? name : "constant", &type, d);
 	if (!n)
 		return NULL;
 	if (!stx_ex_is_const(g->ex, stx_type_numel(g, &type), &count) ||
 	    (uint64_t)count * (uint64_t)stx_dtype_bytes(type.dtype) != nbytes) {
 		stx_fail(d, STX_E_INVALID, "graph", name,
-			 "a constant of %zu bytes does not fill its type", nbytes);
+			 "a constant of %zu bytes does not fill its type: it has %lld elements of "
+			 "%d bytes",
+			 nbytes, (long long)count, stx_dtype_bytes(type.dtype));
 		return NULL;
 	}
 	if (nbytes > STX__MAX_CONST_BYTES) {

@@ -104,6 +104,8 @@ int stx__infer_cat_skips(struct stx_graph *g, const struct stx_type *t);
 
 /* Pieces of the text form. */
 void stx__print_ex(const struct stx_graph *g, stx_ex e, struct stx_bytes *out);
+/* One argument as in text form. */
+void stx__print_arg(const struct stx_graph *g, const struct stx_arg *a, struct stx_bytes *out);
 void stx__print_type(const struct stx_graph *g, const struct stx_type *t, struct stx_bytes *out);
 void stx__print_float(double v, struct stx_bytes *out);
 

@@ -437,6 +437,32 @@ stx_err stx_shape_to_copy(struct stx_graph *g, struct stx_node *n, struct stx_di
 	return stx__infer_set(g, n, t, x->rank, x->sizes, d);
 }
 
+/* The same bytes as another type: another width changes the last dimension (PyTorch view.dtype). */
+stx_err stx_shape_view_dtype(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_type *x = stx__infer_type(n, 0);
+	enum stx_dtype t = n->args[1].u.dtype;
+	int from = stx_dtype_bytes(x->dtype), to = stx_dtype_bytes(t);
+	stx_ex sizes[STX_MAX_DIMS];
+	int64_t last;
+	if (from == to)
+		return stx__infer_set(g, n, t, x->rank, x->sizes, d);
+	if (!x->rank)
+		return STX__INFER_FAIL(d, n,
+				       "a 0-d %s cannot be seen as %s, which has another width",
+				       stx_dtype_name(x->dtype), stx_dtype_name(t));
+	if (!stx_ex_is_const(g->ex, x->sizes[x->rank - 1], &last))
+		return STX__INFER_FAIL(d, n, "the last dimension must be a fixed size");
+	if (from < to && last % (to / from))
+		return STX__INFER_FAIL(d, n, "a last dimension of %lld %s does not divide into %s",
+				       (long long)last, stx_dtype_name(x->dtype),
+				       stx_dtype_name(t));
+	memcpy(sizes, x->sizes, x->rank * sizeof *sizes);
+	sizes[x->rank - 1] =
+		stx_ex_const(g->ex, from > to ? last * (from / to) : last / (to / from));
+	return stx__infer_set(g, n, t, x->rank, sizes, d);
+}
+
 /* Composite activations: shape and dtype of a floating-point operand. */
 stx_err stx_shape_same(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {

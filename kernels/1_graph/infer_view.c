@@ -378,6 +378,8 @@ stx_err stx_shape_index_select(struct stx_graph *g, struct stx_node *n, struct s
 		return e;
 	if (t->rank > 1)
 		return STX__INFER_FAIL(d, n, "index must have one dimension, not %u", t->rank);
+	if (!x->rank && t->rank && !stx_ex_equals(g->ex, t->sizes[0], 1))
+		return STX__INFER_FAIL(d, n, "a 0-d tensor takes an index of exactly one element");
 	copy_sizes(x, sizes);
 	if (x->rank)
 		sizes[dim] = t->rank ? t->sizes[0] : stx_ex_const(g->ex, 1);

@@ -58,7 +58,18 @@ stx_err stx_graph_digest(const struct stx_graph *canonical, struct stx_digest *o
 /* Rewrites, each returning a new graph or the same one changed in place; class BIT (SE-11, DF-07).
  */
 stx_err stx_graph_decompose_to_basis(struct stx_graph **g, struct stx_diag *d); /* DF-01, DF-02 */
-stx_err stx_graph_simplify(struct stx_graph **g, struct stx_diag *d);           /* OP-03, OP-04 */
+stx_err stx_graph_simplify(struct stx_graph **g, unsigned what, struct stx_diag *d);
+/* What stx_graph_simplify does in its one walk (OP-01). */
+enum stx_simplify {
+	STX_SIMPLIFY_FOLD = 1,       /* nodes of constants become constants (OP-03) */
+	STX_SIMPLIFY_IDENTITIES = 2, /* x*1, x/1, x-0, views of views (OP-04) */
+	STX_SIMPLIFY_EQUAL = 4,      /* equal nodes become one (OP-07) */
+	STX_SIMPLIFY_DEAD = 8,       /* what no output needs goes (OP-09) */
+	STX_SIMPLIFY_STRICT = 15,    /* all of these, each of class BIT */
+	/* `fast` only, not BIT: identities of the reals, x+0, x*0, x-x, x/x (OP-05, OP-06) */
+	STX_SIMPLIFY_REALS = 16,
+	STX_SIMPLIFY_FAST = 31
+};
 stx_err stx_graph_decompose_to_primitives(struct stx_graph **g,
 					  struct stx_diag *d); /* composites */
 

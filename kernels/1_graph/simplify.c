@@ -1,9 +1,9 @@
 /* simplify.c: rewrites that keep every bit: identities, compositions of views, constants, equal
  * nodes. requires: a verified graph. ensures: same results on all inputs, NaN, -0 and infinities
- * included (class BIT; x+0, x*0 and x-x are left alone: OP-05, OP-06, DF-07). Random and effect
- * nodes are untouched (DF-06). One walk in topological order, constant work a node: operands are in
- * simplest form when their user is reached, so a second walk finds nothing. Sources: OP-03, OP-04,
- * OP-07, OP-09. */
+ * included (class BIT; x+0, x*0 and x-x are left alone unless asked for: OP-05, OP-06, DF-07,
+ * OP-15). Random and effect nodes are untouched (DF-06). One walk in topological order, constant
+ * work a node: operands are in simplest form when their user is reached, so a second walk finds
+ * nothing. Sources: OP-03, OP-04, OP-07, OP-09. */
 #include <math.h>
 #include <string.h>
 
@@ -18,6 +18,7 @@
 
 struct simplify {
 	struct stx_graph *g;
+	unsigned what; /* enum stx_simplify */
 	struct stx_diag *d;
 	stx_err err;
 };
@@ -96,6 +97,46 @@ static struct stx_val arithmetic(const struct stx_node *n)
 		if (ints && alpha_is_one(n) && all_are(operand(n, 0), 0))
 			return if_same(n, operand(n, 1));
 		return ints && all_are(operand(n, 1), 0) ? if_same(n, operand(n, 0)) : nothing();
+	default: return nothing();
+	}
+}
+
+/* ---- identities of the reals ---- */
+
+static struct stx_val filled(struct simplify *s, const struct stx_node *n, double v)
+{
+	struct stx_arg a[] = { stx_arg_exs(s->g, n->outs[0].sizes, n->outs[0].rank),
+			       stx_arg_scalar_f(v), stx_arg_dtype(n->outs[0].dtype) };
+	struct stx_node *f = stx_graph_call(s->g, STX_OP_FULL, NULL, a, 3, s->d);
+	if (!f) {
+		s->err = s->d->code;
+		return nothing();
+	}
+	f->origin = n->origin;
+	return stx_val(f, 0);
+}
+
+static int same_operands(const struct stx_node *n)
+{
+	return operand(n, 0).node == operand(n, 1).node && operand(n, 0).out == operand(n, 1).out;
+}
+
+/* Wrong for NaN, infinities, -0 or x = 0. */
+static struct stx_val real_arithmetic(struct simplify *s, const struct stx_node *n)
+{
+	switch (n->op) {
+	case STX_OP_ADD_SCALAR:
+		return scalar_is(&n->args[1], 0) ? if_same(n, operand(n, 0)) : nothing();
+	case STX_OP_ADD:
+		if (alpha_is_one(n) && all_are(operand(n, 0), 0))
+			return if_same(n, operand(n, 1));
+		return all_are(operand(n, 1), 0) ? if_same(n, operand(n, 0)) : nothing();
+	case STX_OP_MUL_SCALAR: return scalar_is(&n->args[1], 0) ? filled(s, n, 0) : nothing();
+	case STX_OP_MUL:
+		return all_are(operand(n, 0), 0) || all_are(operand(n, 1), 0) ? filled(s, n, 0)
+									      : nothing();
+	case STX_OP_SUB: return same_operands(n) && alpha_is_one(n) ? filled(s, n, 0) : nothing();
+	case STX_OP_DIV: return same_operands(n) ? filled(s, n, 1) : nothing();
 	default: return nothing();
 	}
 }
@@ -275,7 +316,10 @@ static struct stx_val identity(struct simplify *s, struct stx_node *n)
 	case STX_OP_FLIP: return flipping(s, n);
 	case STX_OP_CAT: return single(s, n);
 	case STX_OP_PAD: return unpadded(s, n);
-	default: return arithmetic(n);
+	default: {
+		struct stx_val v = arithmetic(n);
+		return v.node || !(s->what & STX_SIMPLIFY_REALS) ? v : real_arithmetic(s, n);
+	}
 	}
 }
 
@@ -320,15 +364,19 @@ static stx_err replacement(struct simplify *s, struct stx__valnum *values, struc
 	*out = stx_val(n, 0);
 	if (n->op == STX_OP_PLACEHOLDER || n->serial)
 		return 0;
-	struct stx_val v = n->nouts == 1 ? identity(s, n) : nothing();
-	if (!v.node && !s->err)
+	struct stx_val v = nothing();
+	if (n->nouts == 1 && s->what & STX_SIMPLIFY_IDENTITIES)
+		v = identity(s, n);
+	if (!v.node && !s->err && s->what & STX_SIMPLIFY_FOLD)
 		v = folded(s, n);
 	if (s->err)
 		return s->err;
-	if (v.node && v.node->op != STX_OP_CONSTANT && !is_regroup(v.node)) {
+	if (v.node &&
+	    ((v.node->op != STX_OP_CONSTANT && v.node->op != STX_OP_FULL && !is_regroup(v.node)) ||
+	     !(s->what & STX_SIMPLIFY_EQUAL)))
 		*out = v;
+	if (out->node != n || !(s->what & STX_SIMPLIFY_EQUAL))
 		return 0;
-	}
 	/* New nodes are numbered too: folding and regrouping may make the same one twice. */
 	struct stx_node *first = stx__valnum_enter(values, v.node ? v.node : n);
 	if (!first)
@@ -365,15 +413,16 @@ static stx_err walk(struct simplify *s, struct stx__valnum *values)
 	return e;
 }
 
-stx_err stx_graph_simplify(struct stx_graph **g, struct stx_diag *d)
+stx_err stx_graph_simplify(struct stx_graph **g, unsigned what, struct stx_diag *d)
 {
 	struct stx_diag own = { 0 };
-	struct simplify s = { .g = *g, .d = d ? d : &own };
+	struct simplify s = { .g = *g, .what = what, .d = d ? d : &own };
 	struct stx__valnum *values = stx__valnum_new(s.g->arena);
 	if (!values)
 		return stx__over_budget("simplify", "", s.d);
 	stx_err e = walk(&s, values);
-	e = e ? e : stx__graph_sweep(s.g, s.d);
+	if (!e && what & STX_SIMPLIFY_DEAD)
+		e = stx__graph_sweep(s.g, s.d);
 	if (!e)
 		stx_graph_count_users(s.g);
 	return e;

@@ -112,7 +112,7 @@ static void print_tensors(const struct stx_arg *a, struct stx_bytes *out)
 	stx_bytes_u8(out, ']');
 }
 
-static void print_arg(const struct stx_graph *g, const struct stx_arg *a, struct stx_bytes *out)
+void stx__print_arg(const struct stx_graph *g, const struct stx_arg *a, struct stx_bytes *out)
 {
 	switch (a->kind) {
 	case STX_ARG_NONE:
@@ -143,7 +143,7 @@ static void print_call_args(const struct stx_graph *g, const struct stx_node *n,
 			stx_bytes_puts(out, ", ");
 		if (info->params[i].is_kwarg)
 			stx_bytes_printf(out, "%s=", info->params[i].name);
-		print_arg(g, &n->args[i], out);
+		stx__print_arg(g, &n->args[i], out);
 	}
 }
 

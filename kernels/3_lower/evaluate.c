@@ -216,9 +216,12 @@ static union stx_scalar reduce(struct eval *e)
 	uint32_t from = e->b->nranges, to = from + e->b->nrranges;
 	struct state s = { .v = stx_monoid_identity(e->b->monoid, e->b->acc) };
 	int64_t index = 0;
+	int64_t limit = e->b->rlimit == STX_EX_BAD ? INT64_MAX : at_point(e, e->b->rlimit);
 
 	if (!is_empty(e, from, to))
 		do {
+			if (e->vars[from] >= limit)
+				continue;
 			run_body(e);
 			if (!e->err)
 				combine(e, &s, index++);

@@ -105,6 +105,11 @@ struct stx_buffer {
 	uint8_t state; /* the value of the accumulator that is stored (monoids.def); buffers of one
 			  reduction that differ in it share their accumulator in kernels */
 	enum stx_dtype acc; /* accumulator dtype (f32 for half precision) */
+	/* Of the layers of a cut reduction (4_schedule/split.h). rlimit, over variables
+	 * 0..nranges-1: points of the first reduction axis at or past it are not there; BAD: all
+	 * are. is_merge: what it combines are partial results in order, each a chunk of its own. */
+	stx_ex rlimit;
+	uint8_t is_merge;
 	struct stx_body body;
 	uint32_t scratch[2]; /* SORT: buffers of keys and of i32 positions, [rows, 2, n] */
 	const char *const *origins; /* graph node names (LV-15) */
@@ -126,6 +131,7 @@ struct stx_loops {
 struct stx_lower_options {
 	int target_gpu; /* thresholds of RZ-04..RZ-08 */
 	int no_inline;  /* realise every node: the unfused form used by tests */
+	const char *without; /* an overload taken to have no rule; NULL: none */
 };
 
 /* Lowers a graph over primitives and basis ops. requires: stx_graph_verify_basis and

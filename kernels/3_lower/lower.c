@@ -168,7 +168,8 @@ static struct stx__inner *apply_rule(struct stx__lower *l, const struct stx_node
 
 	if (n->op == STX_OP_CONSTANT)
 		return lower_constant(l, n);
-	if (!rules[c] || n->nouts != (stx__reduce_is_pair(n->op) ? 2 : 1))
+	if (!rules[c] || n->nouts != (stx__reduce_is_pair(n->op) ? 2 : 1) ||
+	    (l->opts->without && !strcmp(l->opts->without, stx_op_info(n->op)->overload)))
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
 				       stx_op_info(n->op)->overload);
 	s = stx__node_shape(n);
@@ -220,6 +221,25 @@ int stx_lower_has_rule(enum stx_op op)
 	}
 }
 
+/* Loads of one body: a kernel has so many buffers at most, whatever the rules of realize.c say. */
+#define MAX_LOADS 2000
+
+/* Writes the operands of n that load more than one buffer. */
+static void realize_operands(struct stx__lower *l, const struct stx_node *n)
+{
+	for (uint32_t j = 0; j < n->nargs; j++) {
+		const struct stx_arg *a = &n->args[j];
+		uint32_t many = a->kind == STX_ARG_TENSORS ? a->n : a->kind == STX_ARG_TENSOR;
+		for (uint32_t k = 0; k < many && !l->err; k++) {
+			const struct stx_val *v =
+				a->kind == STX_ARG_TENSORS ? &a->u.tensors[k] : &a->u.tensor;
+			if (v->node && l->vals[v->node->id].fn->reads > 1 &&
+			    stx__realize_node(l, v->node, "loads>2000") && !l->err)
+				l->err = l->d ? l->d->code : STX_E_NOMEM;
+		}
+	}
+}
+
 static void lower_node(struct stx__lower *l, const struct stx_node *n)
 {
 	struct stx__value *v = &l->vals[n->id];
@@ -228,6 +248,10 @@ static void lower_node(struct stx__lower *l, const struct stx_node *n)
 	if (n->op == STX_OP_PLACEHOLDER || !v->is_live)
 		return;
 	v->fn = apply_rule(l, n);
+	if (v->fn && !l->err && v->fn->reads > MAX_LOADS) {
+		realize_operands(l, n);
+		v->fn = l->err ? NULL : apply_rule(l, n);
+	}
 	if (!v->fn || l->err) {
 		if (!l->err)
 			stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget");

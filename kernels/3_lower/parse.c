@@ -447,6 +447,9 @@ static int reduction_fields(struct parse *s)
 	if (!need(s, ",") || !need(s, "acc=") || !dtype(s, &t) || !need(s, ","))
 		return 0;
 	s->b->acc = (enum stx_dtype)t;
+	if (take(s, "reduction_limit=") && (!expression(s, &s->b->rlimit) || !need(s, ",")))
+		return 0;
+	s->b->is_merge = (uint8_t)take(s, "order=merge,");
 	return 1;
 }
 

@@ -363,6 +363,7 @@ static composite_fn *const composites[STX_OP_COUNT] = {
 	[STX_OP_CLAMP] = c_clamp,
 	[STX_OP_TO_COPY] = c_same,
 	[STX_OP_CLONE] = c_same,
+	[STX_OP_VIEW_DTYPE] = c_same,
 };
 
 int stx__pointwise_has_rule(enum stx_op op)
@@ -455,6 +456,16 @@ static pv apply(struct prog *p, const pv *v)
 	return stx_prim_info(op)->arity == 1 ? op1(p, op, v[0]) : op2(p, op, v[0], v[1]);
 }
 
+/* The bits of v as t, of the same width. A bool is its byte: 0 or 1, and true when not 0. */
+static pv bitcast(struct prog *p, pv v, enum stx_dtype t)
+{
+	if (pv_dtype(p, v) == STX_BOOL)
+		v = cast(p, v, STX_U8);
+	if (t == STX_BOOL)
+		return cast(p, bitcast(p, v, STX_U8), t);
+	return pv_dtype(p, v) == t ? v : op3(p, STX_P_BITCAST, t, v, 0, 0);
+}
+
 struct stx__inner *stx__rule_pointwise(struct stx__lower *l, const struct stx_node *n)
 {
 	const struct stx_op_info *info = stx_op_info(n->op);
@@ -465,14 +476,15 @@ struct stx__inner *stx__rule_pointwise(struct stx__lower *l, const struct stx_no
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
 				       info->overload);
 	p.work = stx__work_dtype(stx_infer_operand_dtype(n));
-	if (n->op == STX_OP_TO_COPY ||
-	    n->op == STX_OP_CLONE) { /* one conversion, never through f32 */
+	if (n->op == STX_OP_TO_COPY || n->op == STX_OP_CLONE ||
+	    n->op == STX_OP_VIEW_DTYPE) { /* one conversion, never through f32 */
 		struct stx__inner *x = stx__arg(l, n, 0);
 
 		if (!x || x->dtype == n->outs[0].dtype)
 			return x;
 		v[0] = operand(&p, x);
-		r = cast(&p, v[0], n->outs[0].dtype);
+		r = n->op == STX_OP_VIEW_DTYPE ? bitcast(&p, v[0], n->outs[0].dtype)
+					       : cast(&p, v[0], n->outs[0].dtype);
 		return l->err ? NULL : build(&p, r);
 	}
 	gather(&p, v);

@@ -97,6 +97,12 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 		if (stx_monoid_info(b->monoid)->state > 1)
 			stx_bytes_printf(out, "  state=%u,\n", b->state);
 		stx_bytes_printf(out, "  acc=%s,\n", stx_dtype_name(b->acc));
+		if (b->rlimit != STX_EX_BAD) {
+			stx_bytes_puts(out, "  reduction_limit=");
+			stx__loops_ex(n, b->rlimit, out);
+			stx_bytes_puts(out, ",\n");
+		}
+		stx_bytes_puts(out, b->is_merge ? "  order=merge,\n" : "");
 	}
 	if (b->def == STX_DEF_SORT) {
 		stx_bytes_puts(out, "  sort_range=");

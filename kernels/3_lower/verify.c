@@ -137,6 +137,16 @@ static stx_err check_definition(const struct check *c)
 	for (i = 0; i < b->nrranges; i++)
 		if (stx_ex_uses_var(c->l->ex, b->store, b->nranges + i))
 			return bad(c, "a store that moves along a reduction axis", b->body.n);
+	if (b->rlimit != STX_EX_BAD) {
+		if (!b->nrranges)
+			return bad(c, "a limit without a reduction axis", b->body.n);
+		for (i = 0; i < b->nrranges; i++)
+			if (stx_ex_uses_var(c->l->ex, b->rlimit, b->nranges + i))
+				return bad(c, "a limit that moves along a reduction axis",
+					   b->body.n);
+		if ((e = check_ex(c, b->rlimit, b->body.n)))
+			return e;
+	}
 	return check_ex(c, b->store, b->body.n);
 }
 

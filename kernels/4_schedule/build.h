@@ -173,8 +173,9 @@ stx_ex stx__reach(struct stx_exprs *x, const struct stx_layout *l);
 stx_err stx__collect_scalars(struct stx_kernel *k, struct stx_diag *d);
 /* How the reductions of a kernel run through their ranges: what their results' bits depend on. */
 struct stx__red_order {
-	uint8_t lanes;  /* along a vector axis: then row values are scalar code */
-	uint8_t narrow; /* full-level stores are not contiguous along the vector axis */
+	uint8_t lanes;   /* along a vector axis: then row values are scalar code */
+	uint8_t narrow;  /* full-level stores are not contiguous along the vector axis */
+	uint8_t gathers; /* some full-level load is neither that nor the same for all lanes */
 	uint32_t nloops, nvars;
 	stx_ex size[STX__MAX_DIMS],
 		map[STX__MAX_DIMS]; /* of the loops; of the reduction variables */

@@ -5,8 +5,9 @@
  * (phases.c decides it when a group has several reductions or levels), and each of its reductions
  * runs in the order in which it would run alone, so that fused and unfused give the same bits. A
  * buffer joins the group of its latest producer (then the value never goes through memory), else
- * the newest group over the same space that shares an input with it; it starts a group otherwise,
- * and the group says why. One pass, a hash table of spaces; a group is small: linear. */
+ * the newest group over the same space that shares an input with it, else one of few that read
+ * what it reads and over whose rows and columns it runs; it starts a group otherwise, and the group
+ * says why. One pass, a hash table of spaces; a group is small: linear. */
 #include <assert.h>
 
 #include "schedule_impl.h"
@@ -16,9 +17,10 @@
 #define MAX_GROUP_ELEMENTARY 64 /* of up to 1024 instructions; a kernel has 65536 at most */
 #define MAX_GROUP_READS      64
 #define MAX_RECOMPUTED                                                                             \
-	96          /* operations an element that later phases may repeat: some four exponentials */
-#define FEW_ROWS 16 /* grid points below which a kernel of phases may starve threads */
-#define SMALL    65536 /* elements that one thread does at once */
+	96 /* operations an element that later phases may repeat: some four exponentials */
+#define MAX_BESIDE 4     /* groups that a buffer is tried beside */
+#define FEW_ROWS   16    /* grid points below which a kernel of phases may starve threads */
+#define SMALL      65536 /* elements that one thread does at once */
 
 struct fused {                           /* what fusion knows of a group besides its list */
 	uint32_t reads[MAX_GROUP_READS]; /* buffers outside the group */
@@ -42,6 +44,7 @@ struct fuse {
 	STX_VEC(struct fused) info;
 	struct space_slot *spaces; /* newest group of each space */
 	uint32_t nslots;
+	uint32_t (*readers)[2]; /* [buffers.n] newest groups that read it from memory, + 1 */
 	const char *why;
 	struct stx__build *build; /* scratch */
 	struct tentative *tentative;
@@ -85,7 +88,8 @@ static int same_space(const struct stx_buffer *p, const struct stx_buffer *q)
 	if (p->def != q->def || !same_exs(p->ranges, p->nranges, q->ranges, q->nranges))
 		return 0;
 	return p->def != STX_DEF_REDUCTION ||
-	       same_exs(p->rranges, p->nrranges, q->rranges, q->nrranges);
+	       (same_exs(p->rranges, p->nrranges, q->rranges, q->nrranges) &&
+		p->rlimit == q->rlimit && p->is_merge == q->is_merge);
 }
 
 static struct space_slot *space_slot(struct fuse *f, const struct stx_buffer *b)
@@ -124,6 +128,15 @@ static int reads_at_own_points(struct fuse *f, const struct stx_buffer *b, uint3
 			return 0;
 		}
 	}
+	return 1;
+}
+
+/* A sort's kernel has its own form: nothing joins it. */
+static int is_sort(struct fuse *f, uint32_t group)
+{
+	if (head(f, group)->def != STX_DEF_SORT)
+		return 0;
+	f->why = "it stands after or beside a sort";
 	return 1;
 }
 
@@ -222,6 +235,8 @@ struct tentative { /* the group as it would be with one more buffer: reductions 
 	const struct stx_buffer *at[STX__MAX_GROUP];
 	uint8_t is_stored[STX__MAX_GROUP];
 	uint32_t n, mine;
+	uint8_t gathers; /* it reads across its vector axis, which tiles of its own would do better
+			  */
 	struct stx__phases phases;
 };
 
@@ -270,7 +285,7 @@ static int same_order(const struct stx__red_order *p, const struct stx__red_orde
 
 /* Every reduction would run as it does alone; enough grid points stay, and stores stay contiguous.
  */
-static int keeps_order(struct fuse *f, const struct tentative *t, uint32_t group)
+static int keeps_order(struct fuse *f, struct tentative *t, uint32_t group)
 {
 	struct fused *g = info_of(f, group);
 	const struct stx_buffer *h = t->at[0], *b = t->at[t->mine];
@@ -285,6 +300,7 @@ static int keeps_order(struct fuse *f, const struct tentative *t, uint32_t group
 		f->why = "a reduction would run in another order";
 		return 0;
 	}
+	t->gathers = all.gathers;
 	int64_t rows = points(f->l->ex, h->ranges, h->nranges);
 	int64_t total = stx__sat_mul(rows, points(f->l->ex, h->rranges, h->nrranges));
 	if (!all.lanes)
@@ -302,6 +318,7 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 {
 	struct fused *g = info_of(f, group);
 	struct tentative *t = f->tentative;
+	t->gathers = 0;
 	if (!g->has_reduction && b->def != STX_DEF_REDUCTION) {
 		f->why = "its iteration space differs";
 		return 0;
@@ -330,6 +347,8 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct stx_buffer *h = head(f, group);
+	if (is_sort(f, group))
+		return 0;
 	if (b->def != STX_DEF_POINTWISE || info_of(f, group)->is_phased ||
 	    !same_exs(h->ranges, h->nranges, b->ranges, b->nranges))
 		return may_be_phase(f, b, group);
@@ -341,6 +360,8 @@ static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group
 static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct fused *g = info_of(f, group);
+	if (is_sort(f, group))
+		return 0;
 	if (b->def == STX_DEF_REDUCTION && (g->has_dot || b->monoid == STX_MONOID_DOT)) {
 		f->why = "a matrix product stands alone";
 		return 0;
@@ -356,6 +377,50 @@ static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t
 	if (b->def == STX_DEF_REDUCTION)
 		return may_be_phase(f, b, group);
 	return reads_at_own_points(f, b, group) && has_room(f, b, group);
+}
+
+/* A load that the group has as well, at the same point: then one read serves both. */
+static int shares_point(struct fuse *f, const struct tentative *t)
+{
+	const struct stx_buffer *h = t->at[0], *b = t->at[t->mine];
+	for (uint32_t i = 0; i < b->body.n; i++) {
+		const struct stx_binst *in = &b->body.at[i];
+		if (in->op != STX_B_LOAD)
+			continue;
+		stx_ex at = stx__canonical(f->l->ex, &t->phases.at[t->mine], b, h, in->ex);
+		for (uint32_t j = 0; j < t->n; j++) {
+			const struct stx_body *other = &t->at[j]->body;
+			for (uint32_t k = 0; j != t->mine && k < other->n; k++)
+				if (other->at[k].op == STX_B_LOAD && other->at[k].a == in->a &&
+				    stx__canonical(f->l->ex, &t->phases.at[j], t->at[j], h,
+						   other->at[k].ex) == at)
+					return 1;
+		}
+	}
+	f->why = "it reads the kernel's inputs at other points";
+	return 0;
+}
+
+/* b beside a group of another space: full-level work beside reductions over the same elements, or
+ * the reverse, for an input that both read element by element. */
+static int may_share_rows(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	if (is_sort(f, group))
+		return 0;
+	if (b->def == STX_DEF_REDUCTION && reads_group(f, b, group)) {
+		f->why = "it reduces over what the kernel computes";
+		return 0;
+	}
+	struct fused *g = info_of(f, group);
+	uint8_t was_phased = g->is_phased;
+	if (!shares_read(f, b, group) || !may_be_phase(f, b, group))
+		return 0;
+	if (!f->tentative->gathers && shares_point(f, f->tentative))
+		return 1;
+	if (f->tentative->gathers)
+		f->why = "it would read across the vector axis";
+	g->is_phased = was_phased;
+	return 0;
 }
 
 /* ---- joining ---- */
@@ -377,6 +442,10 @@ static int note_reads(struct fuse *f, const struct stx_buffer *b, uint32_t group
 			j++;
 		if (j == g->nreads && j < MAX_GROUP_READS)
 			g->reads[g->nreads++] = in->a;
+		if (f->readers[in->a][0] != group + 1) {
+			f->readers[in->a][1] = f->readers[in->a][0];
+			f->readers[in->a][0] = group + 1;
+		}
 	}
 	return 0;
 }
@@ -397,38 +466,62 @@ static int join(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 	return note_reads(f, b, group);
 }
 
-static int start(struct fuse *f, const struct stx_buffer *b)
+static int start(struct fuse *f, const struct stx_buffer *b, uint32_t apart_from)
 {
-	struct stx_group g = { .why_not = f->why };
+	struct stx_group g = { .why_not = f->why, .apart_from = apart_from };
 	struct fused info = { .nreads = 0 };
 	if (stx_push(f->arena, &f->s->groups, g) || stx_push(f->arena, &f->info, info))
 		return -1;
 	return join(f, b, f->s->groups.n - 1);
 }
 
-/* A group that is the newest of its space from now on. */
-static int start_space(struct fuse *f, const struct stx_buffer *b)
+/* Groups that b may stand beside, itself not after the producers: the newest of its space, then
+ * the newest readers of what it reads. */
+static uint32_t find_beside(const struct fuse *f, const struct stx_buffer *b, uint32_t latest,
+			    const struct space_slot *slot, uint32_t out[MAX_BESIDE])
 {
-	struct space_slot *slot = space_slot(f, b);
-	if (start(f, b))
-		return -1;
-	slot->group = f->s->groups.n;
+	uint32_t n = 0;
+	if (slot->group && (latest == STX_NONE || slot->group - 1 >= latest))
+		out[n++] = slot->group - 1;
+	for (uint32_t i = 0; i < 2 * b->body.n && n < MAX_BESIDE; i++) {
+		const struct stx_binst *in = &b->body.at[i / 2];
+		uint32_t g = in->op == STX_B_LOAD ? f->readers[in->a][i % 2] : 0, k = 0;
+		if (!g-- || (latest != STX_NONE && g <= latest))
+			continue;
+		while (k < n && out[k] != g)
+			k++;
+		if (k == n)
+			out[n++] = g;
+	}
+	return n;
+}
+
+static int stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t latest,
+			struct space_slot *slot, uint32_t *group)
+{
+	uint32_t tries[MAX_BESIDE], n = find_beside(f, b, latest, slot, tries);
+	for (uint32_t i = 0; i < n; i++) {
+		const char *why = f->why;
+		*group = tries[i];
+		if (same_space(head(f, *group), b) ? may_stand_beside(f, b, *group)
+						   : may_share_rows(f, b, *group))
+			return 1;
+		if (i)
+			f->why = why;
+	}
+	*group = n ? tries[0] : STX_NONE;
 	return 0;
 }
 
 static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 {
-	uint32_t latest = latest_producer(f, b);
+	uint32_t latest = latest_producer(f, b), beside = STX_NONE;
 	f->why = fuse_at_all ? "it reads no other kernel's result" : "fusion is off";
 	if (!fuse_at_all)
-		return start(f, b);
+		return start(f, b, STX_NONE);
 	if (b->def == STX_DEF_SORT) {
 		f->why = "a sort stands alone";
-		return start(f, b);
-	}
-	if (latest != STX_NONE && head(f, latest)->def == STX_DEF_SORT) {
-		f->why = "it reads what is sorted first";
-		return start_space(f, b);
+		return start(f, b, latest);
 	}
 	struct space_slot *slot = space_slot(f, b);
 	if (latest != STX_NONE && may_follow(f, b, latest)) {
@@ -437,13 +530,18 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 		return join(f, b, latest);
 	}
 	const char *why = f->why;
-	uint32_t beside = slot->group ? slot->group - 1 : STX_NONE;
-	if (beside != STX_NONE && (latest == STX_NONE || beside >= latest) &&
-	    may_stand_beside(f, b, beside))
+	if (stand_beside(f, b, latest, slot, &beside)) {
+		f->s->groups.at[beside].nbeside += !reads_group(f, b, beside);
+		if (b->def == STX_DEF_REDUCTION && !info_of(f, beside)->has_reduction)
+			slot->group = beside + 1;
 		return join(f, b, beside);
+	}
 	if (latest != STX_NONE) /* the nearer chance */
 		f->why = why;
-	return start_space(f, b);
+	if (start(f, b, latest != STX_NONE ? latest : beside))
+		return -1;
+	slot->group = f->s->groups.n;
+	return 0;
 }
 
 static int has_elements(const struct stx_exprs *x, const struct stx_buffer *b)
@@ -466,7 +564,8 @@ stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o, 
 	f.spaces = STX_NEW_ARRAY(f.arena, struct space_slot, f.nslots);
 	f.build = STX_NEW(f.arena, struct stx__build);
 	f.tentative = STX_NEW(f.arena, struct tentative);
-	if (!f.spaces || !f.build || !f.tentative)
+	f.readers = stx_arena_zalloc(f.arena, f.l->buffers.n + 1, sizeof *f.readers);
+	if (!f.spaces || !f.build || !f.tentative || !f.readers)
 		return stx_fail(d, STX_E_NOMEM, "schedule", NULL, "the memory budget is exceeded");
 	for (uint32_t i = 0; i < f.l->buffers.n; i++)
 		group_of[i] = STX_NONE;

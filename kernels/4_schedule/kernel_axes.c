@@ -144,6 +144,12 @@ static int all_may_merge(struct chooser *c, const struct dim *outer, const struc
 	return 1;
 }
 
+/* The end of its loop depends on the segment (RD-27). */
+static int is_limited(const struct chooser *c, const struct dim *d)
+{
+	return d->is_red && d->var == c->b->nout_dims && c->b->space->rlimit != STX_EX_BAD;
+}
+
 /* Innermost first; an absorbed variable becomes 0. Returns the new count. */
 static uint32_t merge(struct chooser *c, struct dim *d, uint32_t n)
 {
@@ -151,7 +157,8 @@ static uint32_t merge(struct chooser *c, struct dim *d, uint32_t n)
 	for (uint32_t i = n; i-- > 1;) {
 		struct dim *inner = &d[n - kept], *outer = &d[i - 1];
 		stx_ex size = stx_ex_mul(c->x, outer->size, inner->size);
-		if (size != STX_EX_BAD && all_may_merge(c, outer, inner)) {
+		if (size != STX_EX_BAD && !is_limited(c, outer) && !is_limited(c, inner) &&
+		    all_may_merge(c, outer, inner)) {
 			inner->size = size;
 			for (uint32_t r = 0; r < STX__MAX_ROWS; r++)
 				c->b->axes.map[r][outer->var] = c->zero;
@@ -214,7 +221,7 @@ static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 static void choose_vector(struct chooser *c)
 {
 	uint64_t best = UINT64_MAX;
-	for (uint32_t pass = 0; pass < 2; pass++) {
+	for (uint32_t pass = 0; pass < 2u - c->b->space->is_merge; pass++) {
 		struct dim *d = pass ? c->red : c->out;
 		for (uint32_t i = pass ? c->nred : c->nout; i-- > 0;) {
 			uint64_t cost = vector_cost(c, &d[i]);
@@ -418,6 +425,19 @@ static void bind_loop(struct chooser *c, struct dim *d, enum stx_binding binding
 	a->point_elems = stx__sat_mul(a->point_elems, hint_of(c->x, size));
 }
 
+static stx_ex red_size(struct chooser *c, const struct dim *d)
+{
+	stx_ex map[STX__MAX_DIMS];
+	if (!is_limited(c, d))
+		return d->size;
+	for (uint32_t v = 0; v < c->b->nout_dims; v++)
+		map[v] = c->zero;
+	for (uint32_t i = 0; i < c->nout; i++)
+		map[c->out[i].var] = c->out[i].at[0];
+	stx_ex limit = stx_ex_subst(c->x, c->b->space->rlimit, map, c->b->nout_dims);
+	return stx_ex_min(c->x, d->size, limit);
+}
+
 static void bind(struct chooser *c)
 {
 	struct stx_exprs *x = c->x;
@@ -444,11 +464,12 @@ static void bind(struct chooser *c)
 	a->nout = a->nnest;
 	for (uint32_t i = 0; i < c->nred; i++)
 		if (&c->red[i] != c->vector)
-			bind_loop(c, &c->red[i], STX_AXIS_LOOP, c->red[i].size, c->zero);
+			bind_loop(c, &c->red[i], STX_AXIS_LOOP, red_size(c, &c->red[i]), c->zero);
 	if (c->vector && c->vector->is_red)
-		bind_loop(c, c->vector, STX_AXIS_VECTOR, size, c->zero);
-	/* A reduction over nothing but axes of size 1 still needs its loop. */
-	if (c->b->space->def == STX_DEF_REDUCTION && !c->nred) {
+		bind_loop(c, c->vector, STX_AXIS_VECTOR, red_size(c, c->vector), c->zero);
+	/* A reduction over nothing but axes of size 1 still needs its loop; and a loop of one
+	 * iteration makes a chunk of each partial result (kernel.h). */
+	if (c->b->space->def == STX_DEF_REDUCTION && (!c->nred || c->b->space->is_merge)) {
 		struct dim one = { .is_red = 1 };
 		bind_loop(c, &one, STX_AXIS_LOOP, stx_ex_const(x, 1), c->zero);
 	}

@@ -90,6 +90,9 @@ static stx_err collect(struct stx__build *b)
 		if (!err && buf->def == STX_DEF_REDUCTION && is_arg(buf->monoid))
 			err = note(b, i, stx__position(b->ex, buf),
 				   (struct stx__access){ .is_load = 0 }, STX_I64);
+		if (!err && buf->def == STX_DEF_REDUCTION && buf->rlimit != STX_EX_BAD)
+			err = note(b, i, buf->rlimit, (struct stx__access){ .is_load = 0 },
+				   STX_I64);
 		if (err)
 			return err;
 	}
@@ -308,6 +311,8 @@ static enum stx_order order_of(struct stx__build *b, const struct stx_buffer *bu
 		return STX_ORDER_LANES;
 	if (buf->monoid == STX_MONOID_DOT || is_exact(buf))
 		return STX_ORDER_PLAIN;
+	if (buf->is_merge)
+		return STX_ORDER_SERIAL;
 	stx_ex total = stx_ex_const(b->ex, 1);
 	for (uint32_t i = 0; i < buf->nrranges; i++)
 		total = stx_ex_mul(b->ex, total, buf->rranges[i]);
@@ -574,7 +579,8 @@ static stx_err choose(struct stx__build *b)
 	return err ? err : stx__choose_axes(b);
 }
 
-static uint8_t is_narrow(struct stx__build *b)
+/* A full-level access of the kind (stores, or loads) that strides along the vector axis. */
+static uint8_t strides(struct stx__build *b, int of_stores)
 {
 	const struct stx__axes *x = &b->axes;
 	uint32_t vector = STX_NONE;
@@ -584,9 +590,11 @@ static uint8_t is_narrow(struct stx__build *b)
 	for (uint32_t i = 0; i < b->accesses.n && vector != STX_NONE; i++) {
 		const struct stx__access *a = &b->accesses.at[i];
 		stx_ex coeff, rest, e = a->ex;
-		if (!a->is_full || !a->is_store)
+		if (!a->is_full || (of_stores ? !a->is_store : !a->is_load))
 			continue;
 		e = stx_ex_subst(b->ex, e, x->map[0], b->nout_dims + b->nred_dims);
+		if (!of_stores && e != STX_EX_BAD && !stx_ex_uses_var(b->ex, e, vector))
+			continue;
 		if (e == STX_EX_BAD || !stx_ex_linear_in(b->ex, e, vector, &coeff, &rest) ||
 		    !stx_ex_equals(b->ex, coeff, 1))
 			return 1;
@@ -603,7 +611,8 @@ int stx__red_order(struct stx__build *b, const struct stx_loops *l,
 	const struct stx__axes *x = &b->axes;
 	memset(out, 0, sizeof *out);
 	out->lanes = x->lanes;
-	out->narrow = is_narrow(b);
+	out->narrow = strides(b, 1);
+	out->gathers = strides(b, 0);
 	out->nloops = x->nnest - x->nout;
 	out->nvars = b->nred_dims;
 	for (uint32_t i = 0; i < out->nloops; i++)

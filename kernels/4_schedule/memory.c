@@ -1,11 +1,11 @@
 /* memory.c: where temporaries live in the workspace (seed 004 6.3; conformance GF-06 to GF-08).
  *
  * Greedy in launch order: results are placed before the operands that end with the launch are
- * released, but a pointwise result may take the place of such an operand when it is read and
- * written at the same points only (GF-07). Free blocks sit in segregated lists, a quarter of a
- * power of two each, and merge with free neighbours at once; a request takes the best of the first
- * few blocks of its own list, else any block of the next list that has one, else grows the
- * workspace. Constant time a request. */
+ * released, but a result may take the place of such an operand when it is read and written at the
+ * same points only, and read before it is written (GF-07). Free blocks sit in segregated lists, a
+ * quarter of a power of two each, and merge with free neighbours at once; a request takes the best
+ * of the first few blocks of its own list, else any block of the next list that has one, else grows
+ * the workspace. Constant time a request. */
 #include "schedule_impl.h"
 
 #define ALIGN  64u
@@ -182,16 +182,18 @@ static int place_item(struct placing *p, uint32_t i)
 {
 	struct stx__mem_item *m = &p->items[i];
 	uint32_t from = m->in_place;
-	m->took_place = 0;
+	m->took_place = m->reused = 0;
 	if (!m->bytes)
 		return 0;
 	if (from != STX_NONE && p->block[from] && p->items[from].last == m->first &&
 	    p->items[from].bytes == m->bytes) {
 		p->block[i] = p->block[from];
 		p->block[from] = 0;
-		m->took_place = 1;
+		m->took_place = m->reused = 1;
 	} else {
+		uint64_t before = p->pool.total;
 		p->block[i] = allocate(&p->pool, m->bytes);
+		m->reused = p->pool.total == before;
 		if (!p->block[i])
 			return -1;
 	}
@@ -247,48 +249,64 @@ struct planning {
 	struct stx_schedule *s;
 	struct stx_exprs *ex;
 	struct stx_arena *arena;
-	const uint32_t *group_of;
-	uint32_t *item_of;  /* buffer -> item, STX_NONE */
-	uint32_t *param_of; /* buffer -> parameter of the kernel at hand */
+	uint32_t *item_of; /* buffer -> item, STX_NONE */
 	struct stx__mem_item *items;
 	uint32_t *buffer_of; /* item -> buffer */
 	uint32_t nitems;
 };
 
-/* For every buffer that kernel `group` reads: the one element expression of all its loads, or BAD
- * when they differ. Written to at[], indexed by parameter. */
-static void read_points(struct planning *p, uint32_t group, stx_ex at[STX_KERNEL_MAX_PARAMS])
+/* How a kernel uses a parameter: the one element expression of all its accesses (STX_NONE: none
+ * yet, BAD: they differ, or two points may be one element), and where in the list they are. */
+struct use {
+	stx_ex at;
+	uint32_t last_load, first_store;
+};
+
+static stx_err is_indirect(void *ctx, const struct stx_ex_atom *a)
 {
-	const struct stx_group *g = &p->s->groups.at[group];
-	const struct stx_kernel *k = p->s->kernels.at[group];
-	const struct stx_loops *l = p->s->loops;
-	for (uint32_t i = 0; i < k->params.n; i++) {
-		p->param_of[k->params.at[i].buffer] = i;
-		at[i] = STX_NONE;
-	}
-	for (uint32_t j = 0; j < g->buffers.n; j++) {
-		const struct stx_body *body = &l->buffers.at[g->buffers.at[j]]->body;
-		for (uint32_t i = 0; i < body->n; i++) {
-			const struct stx_binst *in = &body->at[i];
-			if (in->op != STX_B_LOAD || p->group_of[in->a] == group)
-				continue;
-			stx_ex *e = &at[p->param_of[in->a]];
-			*e = *e == STX_NONE || *e == in->ex ? in->ex : STX_EX_BAD;
-		}
+	(void)ctx;
+	return a->kind == STX_ATOM_INDIRECT ? STX_E_UNSUPPORTED : STX_E_OK;
+}
+
+static void find_uses(const struct planning *p, const struct stx_kernel *k, struct use *uses)
+{
+	for (uint32_t i = 0; i < k->params.n; i++)
+		uses[i] = (struct use){ .at = STX_NONE, .first_store = STX_NONE };
+	for (uint32_t i = 0; i < k->insts.n; i++) {
+		const struct stx_kinst *in = &k->insts.at[i];
+		if (in->op != STX_K_LOAD && in->op != STX_K_STORE)
+			continue;
+		struct use *u = &uses[in->a];
+		if (u->at == STX_NONE)
+			u->at = stx__ex_walk(p->ex, in->ex, is_indirect, NULL) ? STX_EX_BAD
+									       : in->ex;
+		else if (u->at != in->ex)
+			u->at = STX_EX_BAD;
+		if (in->op == STX_K_LOAD)
+			u->last_load = i;
+		else if (u->first_store == STX_NONE)
+			u->first_store = i;
 	}
 }
 
 /* The operand of its kernel whose place buffer b may take: a temporary that ends here, of the same
- * width, read only where b is written. */
-static uint32_t in_place_of(struct planning *p, const struct stx_kernel *k,
-			    const struct stx_buffer *b, uint32_t group, const stx_ex *at)
+ * width, read only where b is written, and not after: each point is read for the last time in the
+ * iteration that writes it or in an earlier loop, and no other point shares the element. */
+static uint32_t in_place_of(const struct planning *p, const struct stx_kernel *k,
+			    const struct stx_buffer *b, uint32_t step, const struct use *uses)
 {
+	uint32_t mine = 0;
+	while (mine < k->params.n && k->params.at[mine].buffer != b->id)
+		mine++;
+	if (mine == k->params.n || uses[mine].at == STX_EX_BAD)
+		return STX_NONE;
 	for (uint32_t i = 0; i < k->params.n; i++) {
 		const struct stx_kparam *q = &k->params.at[i];
 		uint32_t item = p->item_of[q->buffer];
 		if (q->is_read && !q->is_written && item != STX_NONE &&
-		    p->items[item].last == group &&
-		    stx_dtype_bytes(q->dtype) == stx_dtype_bytes(b->dtype) && at[i] == b->store)
+		    p->items[item].last == step &&
+		    stx_dtype_bytes(q->dtype) == stx_dtype_bytes(b->dtype) &&
+		    uses[i].at == uses[mine].at && uses[i].last_load < uses[mine].first_store)
 			return item;
 	}
 	return STX_NONE;
@@ -341,23 +359,20 @@ static stx_err add_items(struct planning *p, const uint32_t *last)
 	return STX_E_OK;
 }
 
-static void find_in_place(struct planning *p)
+static stx_err find_in_place(struct planning *p)
 {
-	stx_ex at[STX_KERNEL_MAX_PARAMS] = { 0 };
+	struct use *uses = STX_NEW_ARRAY(p->arena, struct use, STX_KERNEL_MAX_PARAMS);
 	uint32_t ready = STX_NONE;
-	for (uint32_t i = 0; i < p->nitems; i++) {
-		uint32_t group = p->items[i].first;
-		const struct stx_buffer *head =
-			p->s->loops->buffers.at[p->s->groups.at[group].buffers.at[0]];
-		if (head->def != STX_DEF_POINTWISE)
-			continue;
-		if (ready != group)
-			read_points(p, group, at);
-		ready = group;
+	for (uint32_t i = 0; uses && i < p->nitems; i++) {
+		uint32_t step = p->items[i].first;
+		if (ready != step)
+			find_uses(p, p->s->kernels.at[step], uses);
+		ready = step;
 		p->items[i].in_place =
-			in_place_of(p, p->s->kernels.at[group],
-				    p->s->loops->buffers.at[p->buffer_of[i]], group, at);
+			in_place_of(p, p->s->kernels.at[step],
+				    p->s->loops->buffers.at[p->buffer_of[i]], step, uses);
 	}
+	return uses ? STX_E_OK : STX_E_NOMEM;
 }
 
 /* Slots of symbolic size. A slot freed before is taken when its size is the same expression. */
@@ -400,17 +415,17 @@ static stx_err plan(struct planning *p)
 	uint32_t n = p->s->loops->buffers.n, *last = last_uses(p);
 	p->item_of = STX_NEW_ARRAY(p->arena, uint32_t, n + 1);
 	p->buffer_of = STX_NEW_ARRAY(p->arena, uint32_t, n + 1);
-	p->param_of = STX_NEW_ARRAY(p->arena, uint32_t, n + 1);
 	p->items = STX_NEW_ARRAY(p->arena, struct stx__mem_item, n + 1);
 	p->s->slots = STX_NEW_ARRAY(p->arena, struct stx_slot, n + 1);
-	if (!last || !p->item_of || !p->buffer_of || !p->param_of || !p->items || !p->s->slots)
+	if (!last || !p->item_of || !p->buffer_of || !p->items || !p->s->slots)
 		return STX_E_NOMEM;
 	for (uint32_t i = 0; i < n; i++)
 		p->item_of[i] = STX_NONE;
 	stx_err err = add_items(p, last);
+	if (!err)
+		err = find_in_place(p);
 	if (err)
 		return err;
-	find_in_place(p);
 	err = stx__memory_place(p->arena, p->items, p->nitems, p->s->kernels.n,
 				&p->s->workspace_bytes);
 	if (err)
@@ -419,17 +434,17 @@ static stx_err plan(struct planning *p)
 		struct stx_slot *s = &p->s->slots[p->buffer_of[i]];
 		s->offset_bytes = p->items[i].offset;
 		s->size_bytes = p->items[i].bytes;
+		s->in_place = p->items[i].took_place;
+		s->reused = p->items[i].reused;
 		s->offset = stx_ex_const(p->ex, (int64_t)s->offset_bytes);
 	}
 	p->s->workspace = stx_ex_const(p->ex, (int64_t)p->s->workspace_bytes);
 	return place_symbolic(p, &p->s->workspace);
 }
 
-stx_err stx__memory_plan(struct stx_schedule *s, const uint32_t *group_of, struct stx_diag *d)
+stx_err stx__memory_plan(struct stx_schedule *s, struct stx_diag *d)
 {
-	struct planning p = {
-		.s = s, .ex = s->loops->ex, .arena = s->loops->g->arena, .group_of = group_of
-	};
+	struct planning p = { .s = s, .ex = s->loops->ex, .arena = s->loops->g->arena };
 	stx_err err = plan(&p);
 	if (err)
 		stx_fail(d, err, "memory", NULL,

@@ -80,11 +80,15 @@ static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 	struct sizes s, t;
 	memset(m->canon, 0xff, sizeof m->canon);
 	m->is_full = 0;
+	int cut = h->def == STX_DEF_REDUCTION && (h->rlimit != STX_EX_BAD || h->is_merge);
 	m->is_same = same_exs(b->ranges, b->nranges, h->ranges, h->nranges) &&
 		     (b->def != STX_DEF_REDUCTION ||
-		      same_exs(b->rranges, b->nrranges, h->rranges, h->nrranges));
+		      (same_exs(b->rranges, b->nrranges, h->rranges, h->nrranges) &&
+		       b->rlimit == h->rlimit && b->is_merge == h->is_merge));
 	if (m->is_same)
 		return 1;
+	if (cut || b->rlimit != STX_EX_BAD || b->is_merge) /* with others like it, or alone */
+		return 0;
 	if (b->nranges + b->nrranges > STX__MAX_DIMS)
 		return 0;
 	collect_sizes(f, b->ranges, b->nranges, 0, &s);

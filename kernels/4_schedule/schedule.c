@@ -1,6 +1,7 @@
-/* schedule.c: order bodies -> fuse -> build each kernel -> name it -> plan memory -> count traffic.
+/* schedule.c: order bodies -> fuse -> build each kernel -> name it -> plan memory -> report.
  */
 #include "schedule_impl.h"
+#include "split.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -141,54 +142,8 @@ static stx_err build_group(struct scheduling *c, uint32_t number)
 	if (err)
 		return err;
 	k->name = kernel_name(c, g, k, number);
-	const char *line =
-		stx_arena_printf(c->arena, "%s: %s%s%s, %u buffer%s: %s", k->name ? k->name : "",
-				 g->buffers.n > 1 ? "fused from " : "", buffers[0]->name,
-				 g->buffers.n > 1 ? " on" : "", g->buffers.n,
-				 g->buffers.n > 1 ? "s" : "", g->why_not);
-	if (!k->name || !line || stx_push(c->arena, &c->s->kernels, k) ||
-	    stx_push(c->arena, &c->s->report, line))
+	if (!k->name || stx_push(c->arena, &c->s->kernels, k))
 		return oom(c);
-	return STX_E_OK;
-}
-
-/* ---- traffic ---- */
-
-static uint64_t param_bytes(const struct scheduling *c, const struct stx_kparam *q)
-{
-	const struct stx_layout *layout = &c->l->buffers.at[q->buffer]->layout;
-	int64_t reach = stx_ex_hint(c->l->ex, q->elems), n = 1;
-	for (uint32_t i = 0; i < layout->rank; i++)
-		n = stx__sat_mul(n, stx_ex_hint(c->l->ex, layout->sizes[i]));
-	n = n < reach ? n : reach;
-	return n < 0 ? 0 : (uint64_t)stx__sat_mul(n, stx_dtype_bytes(q->dtype));
-}
-
-static uint64_t sat_add(uint64_t a, uint64_t b)
-{
-	return a + b < a ? UINT64_MAX : a + b;
-}
-
-static stx_err count_traffic(struct scheduling *c)
-{
-	uint8_t *seen = STX_NEW_ARRAY(c->arena, uint8_t, c->l->buffers.n + 1);
-	if (!seen)
-		return oom(c);
-	for (uint32_t i = 0; i < c->s->kernels.n; i++) {
-		const struct stx_kernel *k = c->s->kernels.at[i];
-		for (uint32_t j = 0; j < k->params.n; j++) {
-			const struct stx_kparam *q = &k->params.at[j];
-			uint64_t bytes = param_bytes(c, q);
-			int temp = c->l->buffers.at[q->buffer]->kind == STX_BUF_TEMP;
-			if (q->is_read && !q->is_written) /* what it wrote itself is in its cache */
-				c->s->bytes_read = sat_add(c->s->bytes_read, bytes);
-			if (q->is_written)
-				c->s->bytes_written = sat_add(c->s->bytes_written, bytes);
-			if (!temp && !seen[q->buffer])
-				c->s->bytes_min = sat_add(c->s->bytes_min, bytes);
-			seen[q->buffer] = 1;
-		}
-	}
 	return STX_E_OK;
 }
 
@@ -200,16 +155,19 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		.s = STX_NEW(a, struct stx_schedule), .o = o, .l = l, .arena = a, .d = d
 	};
 	*out = NULL;
+	for (uint32_t i = 0; i < l->buffers.n; i++)
+		if (l->buffers.at[i]->def != STX_DEF_NONE &&
+		    stx__order_body(l, &l->buffers.at[i]->body))
+			return oom(&c);
+	stx_err err = o->no_split ? STX_E_OK : stx__split(l, o, d);
+	if (err)
+		return err;
 	c.group_of = STX_NEW_ARRAY(a, uint32_t, l->buffers.n + 1);
 	c.needed = STX_NEW_ARRAY(a, uint8_t, l->buffers.n + 1);
 	if (!c.s || !c.group_of || !c.needed)
 		return oom(&c);
 	c.s->loops = l;
-	for (uint32_t i = 0; i < l->buffers.n; i++)
-		if (l->buffers.at[i]->def != STX_DEF_NONE &&
-		    stx__order_body(l, &l->buffers.at[i]->body))
-			return oom(&c);
-	stx_err err = stx__fuse(c.s, o, c.group_of, d);
+	err = stx__fuse(c.s, o, c.group_of, d);
 	if (err)
 		return err;
 	err = collect_inputs(&c);
@@ -221,9 +179,9 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		if (err)
 			return err;
 	}
-	err = stx__memory_plan(c.s, c.group_of, d);
+	err = stx__memory_plan(c.s, d);
 	if (!err)
-		err = count_traffic(&c);
+		err = stx__report(c.s, c.needed, d);
 	if (!err)
 		*out = c.s;
 	return err;

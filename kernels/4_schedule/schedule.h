@@ -9,35 +9,73 @@
 struct stx_group { /* buffers computed by one kernel, in order: reductions, then pointwise (build.h)
 		    */
 	STX_VEC(uint32_t) buffers;
-	const char
-		*why_not; /* why its first buffer did not join an earlier group, for the report */
+	/* For the report: why its first buffer did not join an earlier group, and which one that
+	 * was (STX_NONE: there was none); how many of its buffers stand beside others that they do
+	 * not read, for the inputs they share. */
+	const char *why_not;
+	uint32_t apart_from, nbeside;
+};
+
+struct stx_account {                      /* of launches; bytes at the size hints */
+	uint64_t launches, reads, writes; /* whole-tensor passes (GF-02) */
+	uint64_t bytes_read, bytes_written;
+};
+
+struct stx_kernel_account {
+	uint64_t bytes_read, bytes_written; /* each parameter once */
+	uint64_t ops; /* arithmetic of all points, an elementary function as one; saturating */
 };
 
 struct stx_slot {            /* where a TEMP buffer lives in the workspace (memory.c) */
 	stx_ex offset, size; /* bytes; STX_EX_BAD: no slot (not a TEMP, or never in memory) */
 	uint64_t offset_bytes, size_bytes; /* the same when static, size rounded up to 64; else 0 */
 	uint32_t first_step, last_step;    /* launches between which it is live */
+	uint8_t reused;   /* lies in memory another buffer had before: the workspace did not grow */
+	uint8_t in_place; /* of those: took the place of an operand of its own kernel */
+};
+
+/* A call that is not a kernel of ours: its name and the buffers it is given, read before written. */
+struct stx_external {
+	const char *name; /* NULL: none */
+	const uint32_t *buffers;
+	uint32_t n;
 };
 
 struct stx_schedule {
 	struct stx_loops *loops;
 	STX_VEC(struct stx_group) groups;     /* launch order */
 	STX_VEC(struct stx_kernel *) kernels; /* one a group */
+	struct stx_external external;         /* after all launches */
 	struct stx_slot *slots;               /* [loops->buffers.n] */
 	uint64_t workspace_bytes;             /* of the slots of static size */
 	stx_ex workspace;                     /* bytes of all slots */
-	uint64_t bytes_read,
-		bytes_written;        /* of all launches, at the size hints: each parameter once */
-	uint64_t bytes_min;           /* inputs and constants read once, outputs written once */
-	STX_VEC(const char *) report; /* a line a group: what it computes, why it stands alone */
+	/* The compile report (report.c), as data and as lines. */
+	struct stx_account fused;   /* of this schedule */
+	struct stx_account unfused; /* one launch an operator of the graph, views for nothing */
+	uint64_t bytes_min;         /* inputs and constants read once, outputs written once */
+	struct stx_kernel_account *accounts; /* [kernels.n] */
+	uint32_t temps, reused, in_place;    /* temporaries in memory; of them, see stx_slot */
+	uint64_t temp_bytes; /* of all temporaries of static size, had each its own place */
+	STX_VEC(const char *) report;
 };
+
+struct stx_device { /* what the number of segments of a long reduction depends on (RD-16) */
+	int32_t sms, warp, threads_per_sm;
+};
+#define STX_DEVICE_DEFAULT                                                                         \
+	{                                                                                          \
+		132, 32, 2048                                                                      \
+	} /* an H100: what a deviceless build assumes */
 
 struct stx_schedule_options {
 	int target_gpu;
 	int no_fuse;
+	int no_split;                    /* long reductions stay whole: the same bits, for tests */
+	const struct stx_device *device; /* GPU only; NULL: STX_DEVICE_DEFAULT */
 };
 
-/* requires: stx_loops_verify. Puts bodies in order (body_order.c). ensures: every kernel passes
+/* requires: stx_loops_verify. Puts bodies in order (body_order.c) and cuts long reductions in two
+ * layers (split.c), so that buffers get new numbers. ensures: every kernel passes
  * stx_kernel_verify; launch order respects dependences; no slot is overwritten while live. */
 stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		     struct stx_schedule **out, struct stx_diag *d);

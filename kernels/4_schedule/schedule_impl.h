@@ -1,5 +1,5 @@
 /* schedule_impl.h
- * shared by schedule.c, fuse.c and memory.c (and their tests) only. */
+ * shared by schedule.c, fuse.c, memory.c and report.c (and their tests) only. */
 #ifndef STX_SCHEDULE_IMPL_H
 #define STX_SCHEDULE_IMPL_H
 
@@ -28,6 +28,7 @@ struct stx__mem_item {
 		in_place; /* item whose place it may take when that one ends at `first`; STX_NONE */
 	uint64_t offset;  /* result */
 	uint8_t took_place; /* result: in_place was used */
+	uint8_t reused;     /* result: lies in memory that was there */
 };
 
 /* Greedy, best fit within size classes; offsets are multiples of 64. ensures: items alive at the
@@ -36,6 +37,19 @@ struct stx__mem_item {
 stx_err stx__memory_place(struct stx_arena *a, struct stx__mem_item *items, uint32_t n,
 			  uint32_t nsteps, uint64_t *total);
 /* Slots of a schedule whose groups and kernels are there. */
-stx_err stx__memory_plan(struct stx_schedule *s, const uint32_t *group_of, struct stx_diag *d);
+stx_err stx__memory_plan(struct stx_schedule *s, struct stx_diag *d);
+
+/* ---- report.c ---- */
+
+/* A value of n elements, each `ops` operations on `in_bytes` of inputs, `bytes` wide, with `users`
+ * users, on a machine of so many operations and bytes a second. */
+struct stx__cost {
+	double n, ops, in_bytes, bytes, users, ops_per_s, bytes_per_s;
+};
+/* Seconds that realising the value saves over inlining it into each user (seed 000 6.6; RZ-02). */
+double stx__realize_gain(const struct stx__cost *c);
+
+/* Fills what schedule.h calls the compile report. needed: [buffers.n] buffer is in memory. */
+stx_err stx__report(struct stx_schedule *s, const uint8_t *needed, struct stx_diag *d);
 
 #endif

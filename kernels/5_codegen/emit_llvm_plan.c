@@ -46,6 +46,9 @@ static void open_acc(struct plan *p, uint32_t n)
 	a->dtype = (enum stx_dtype)i->dtype;
 	a->nstates = stx_monoid_info((enum stx_monoid)i->flags)->state;
 	a->exact = (uint8_t)is_exact((enum stx_monoid)i->flags, a->dtype);
+	a->keyed =
+		a->dtype == STX_F32 && (i->flags == STX_MONOID_MAX || i->flags == STX_MONOID_MIN);
+	a->nstates += a->keyed;
 	a->next_loop = p->pending;
 	p->pending = a;
 	e->acc[n] = a;
@@ -201,7 +204,7 @@ static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_inf
 	unsigned n = e->t->level >= 4 ? 8 : 4, registers = budget[e->t->level];
 	if (!l->states) {
 		for (const struct stx__acc *a = l->inner; a; a = a->next_inner)
-			if (a->exact && stx_dtype_is_float(a->dtype) && l->cost <= 12)
+			if (a->exact && !a->keyed && stx_dtype_is_float(a->dtype) && l->cost <= 12)
 				return 8; /* NaN and signed zeros make long chains: more of them */
 		return l->cost <= 16 ? 4 : l->cost <= 48 ? 2 : 1;
 	}

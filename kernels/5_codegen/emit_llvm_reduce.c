@@ -7,17 +7,25 @@
  * a vector loop. Chunks. A reduction of one loop that fits one chunk is its merged state. Otherwise
  * (`parted`) each chunk is pushed on a stack in memory: bit k of the count says that a partial of
  * rank k is at place k, which is the binary-counter order of kernel.h. Where combination is exact,
- * the state simply runs through all loops and merges once at the end. WELFORD. update: w1 = w + 1,
- * d = x - mean, mean1 = mean + d/w1, m2 + d*(x - mean1). combine(x, y): w = wx + wy, f = wy/w (0
- * when w is 0), d = my - mx, mean = mx + d*f, m2 = m2x + m2y + d*d*(wx*f). */
+ * the state simply runs through all loops and merges once at the end. MAX and MIN of f32 run on
+ * integers (`keyed`): a key that orders all floats, -0 below +0, by flipping the lower bits of
+ * negative ones, and the largest bits without sign, which are above infinity's when a NaN was
+ * there. Each takes a cycle where NaN and zeros by floats take a chain of fifteen. WELFORD. update:
+ * w1 = w + 1, d = x - mean, mean1 = mean + d/w1, m2 + d*(x - mean1). combine(x, y): w = wx + wy, f
+ * = wy/w (0 when w is 0), d = my - mx, mean = mx + d*f, m2 = m2x + m2y + d*d*(wx*f). */
 #include "emit_llvm.h"
 
 struct state {
 	LLVMValueRef v[3];
 };
 
+#define SIGNLESS 0x7fffffffu
+#define INFINITE 0x7f800000u
+
 static LLVMTypeRef state_type(struct stx__emit *e, const struct stx__acc *a, int s)
 {
+	if (a->keyed)
+		return stx__vec(e->i32, a->w);
 	enum stx_dtype t =
 		stx_monoid_state_dtype((enum stx_monoid)a->monoid, (unsigned)s, a->dtype);
 	return stx__vec(stx__type(e, t), a->w);
@@ -27,6 +35,11 @@ static struct state identity(struct stx__emit *e, const struct stx__acc *a, unsi
 {
 	struct state r = { { NULL } };
 	union stx_scalar first = stx_monoid_identity((enum stx_monoid)a->monoid, a->dtype);
+	if (a->keyed) {
+		LLVMTypeRef t = stx__vec(e->i32, w);
+		uint32_t key = a->monoid == STX_MONOID_MAX ? ~INFINITE : INFINITE;
+		return (struct state){ { stx__int(t, key), stx__int(t, 0), NULL } };
+	}
 	r.v[0] = stx__const(e, a->dtype, first, w);
 	for (int s = 1; s < a->nstates; s++)
 		r.v[s] = a->monoid == STX_MONOID_WELFORD || a->monoid == STX_MONOID_SOFTMAX
@@ -131,10 +144,48 @@ static struct state softmax_combine(struct stx__emit *e, const struct stx__acc *
 	return (struct state){ { top, LLVMBuildFAdd(e->b, s, more, ""), NULL } };
 }
 
+/* ---- keys ---- */
+
+/* A float's bits in the order of its values, and back: each undoes the other. */
+static LLVMValueRef flip(struct stx__emit *e, LLVMValueRef bits)
+{
+	LLVMTypeRef t = LLVMTypeOf(bits);
+	LLVMValueRef sign = LLVMBuildAShr(e->b, bits, stx__int(t, 31), "");
+	sign = LLVMBuildAnd(e->b, sign, stx__int(t, SIGNLESS), "");
+	return LLVMBuildXor(e->b, bits, sign, "");
+}
+
+static struct state keyed_combine(struct stx__emit *e, const struct stx__acc *a, struct state x,
+				  struct state y)
+{
+	return (struct state){ { extreme(e, STX_I32, a->monoid == STX_MONOID_MAX, x.v[0], y.v[0]),
+				 extreme(e, STX_U32, 1, x.v[1], y.v[1]), NULL } };
+}
+
+static struct state keyed_of(struct stx__emit *e, LLVMValueRef x, unsigned w)
+{
+	LLVMTypeRef t = stx__vec(e->i32, w);
+	LLVMValueRef bits = LLVMBuildBitCast(e->b, x, t, "");
+	return (struct state){ { flip(e, bits), LLVMBuildAnd(e->b, bits, stx__int(t, SIGNLESS), ""),
+				 NULL } };
+}
+
+static LLVMValueRef keyed_value(struct stx__emit *e, struct state s)
+{
+	LLVMTypeRef t = LLVMTypeOf(s.v[0]);
+	LLVMValueRef nan = stx__icmp(e, LLVMIntUGT, s.v[1], stx__int(t, INFINITE));
+	LLVMValueRef bits = stx__select(e, nan, stx__int(t, 0x7fc00000), flip(e, s.v[0]));
+	int vector = LLVMGetTypeKind(t) == LLVMVectorTypeKind;
+	unsigned w = vector ? LLVMGetVectorSize(t) : 1;
+	return LLVMBuildBitCast(e->b, bits, stx__vec(e->f32, w), "");
+}
+
 static struct state combine(struct stx__emit *e, const struct stx__acc *a, struct state x,
 			    struct state y)
 {
 	struct state r = { { NULL } };
+	if (a->keyed)
+		return keyed_combine(e, a, x, y);
 	switch (a->monoid) {
 	case STX_MONOID_SUM:
 	case STX_MONOID_DOT: r.v[0] = add(e, a->dtype, x.v[0], y.v[0]); break;
@@ -161,6 +212,8 @@ static struct state updated(struct stx__emit *e, const struct stx__acc *a, struc
 {
 	if (a->monoid == STX_MONOID_WELFORD)
 		return welford_update(e, s, b);
+	if (a->keyed)
+		return keyed_combine(e, a, s, keyed_of(e, b, a->w));
 	if (a->monoid != STX_MONOID_DOT)
 		return combine(e, a, s, (struct state){ { b, c, NULL } });
 	if (stx_dtype_is_float(a->dtype))
@@ -473,6 +526,8 @@ void stx__acc_finish(struct stx__emit *e, struct stx__acc *a)
 			r = fold(e, a, c);
 		else
 			r = a->order == STX_ORDER_LANES ? merge_lanes(e, a) : load_state(e, a, c);
+		if (a->keyed)
+			r.v[0] = keyed_value(e, r);
 		for (int s = 0; s < a->nstates; s++)
 			a->final[s][c] = r.v[s];
 	}

@@ -485,6 +485,20 @@ static void write_launch(struct writer *w, uint32_t launch)
 }
 
 /* Outputs that are another value: a copy into memory of their own (outputs never share). */
+static void write_external(struct writer *w)
+{
+	const struct stx_external *c = &w->s->external;
+	struct stx_plan_step r = { .kind = STX_STEP_EXTERN, .nargs = c->n };
+	if (!c->name)
+		return;
+	r.a = string(w, c->name);
+	r.args = (uint32_t)w->arrays.n;
+	for (uint32_t i = 0; i < c->n; i++)
+		stx_bytes_u32(&w->arrays, w->value_of[c->buffers[i]]);
+	stx_bytes_put(&w->steps, &r, sizeof r);
+	w->nsteps++;
+}
+
 static void write_copies(struct writer *w)
 {
 	for (uint32_t i = 0; i < w->l->outputs.n && !w->err; i++) {
@@ -551,8 +565,10 @@ static void shift_tables(struct writer *w, uint32_t arrays, uint32_t code, uint3
 		((struct stx_plan_expr *)(void *)w->exprs.at)[i].off += code;
 	for (uint32_t i = 0; i < w->nsteps; i++) {
 		struct stx_plan_step *s = (struct stx_plan_step *)(void *)w->steps.at + i;
-		if (s->kind == STX_STEP_LAUNCH)
+		if (s->kind == STX_STEP_LAUNCH || s->kind == STX_STEP_EXTERN)
 			s->args += arrays;
+		if (s->kind == STX_STEP_EXTERN)
+			s->a += strings;
 	}
 }
 
@@ -606,6 +622,8 @@ static stx_err write_plan(struct writer *w, const struct stx_cpu_target *target,
 	for (uint32_t i = 0; i < w->s->kernels.n && !w->err; i++)
 		write_launch(w, i);
 	if (!w->err)
+		write_external(w);
+	if (!w->err)
 		write_copies(w);
 	uint32_t workspace = expr(w, w->s->workspace);
 	if (w->err)
@@ -626,8 +644,8 @@ static stx_err write_plan(struct writer *w, const struct stx_cpu_target *target,
 		.data_bytes = (uint32_t)w->data.n,
 		.flags = (uint32_t)target->level |
 			 (target->avx512bf16 ? STX_PLAN_CPU_AVX512BF16 : 0),
-		.bytes_read = w->s->bytes_read,
-		.bytes_written = w->s->bytes_written,
+		.bytes_read = w->s->fused.bytes_read,
+		.bytes_written = w->s->fused.bytes_written,
 		.bytes_min = w->s->bytes_min,
 	};
 	return assemble(w, &h, out);

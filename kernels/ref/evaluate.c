@@ -14,6 +14,7 @@ static stx__ref_fn *const table[STX_OP_COUNT] = {
 	[STX_OP_ASSERT] = stx__ref_assert,
 	[STX_OP_TO_COPY] = stx__ref_copy,
 	[STX_OP_CLONE] = stx__ref_copy,
+	[STX_OP_VIEW_DTYPE] = stx__ref_view_dtype,
 	[STX_OP_FULL] = stx__ref_full,
 	[STX_OP_FULL_LIKE] = stx__ref_full,
 	[STX_OP_ARANGE] = stx__ref_arange,

@@ -1,6 +1,8 @@
 /* ref_create.c: constants, ranges, conversions and copies. */
 #include "ref_internal.h"
 
+#include <string.h>
+
 stx_err stx__ref_full(struct stx__ref *r, const struct stx_node *n)
 {
 	struct stx_tensor *out = stx__ref_result(r, n);
@@ -58,5 +60,26 @@ stx_err stx__ref_copy(struct stx__ref *r, const struct stx_node *n)
 		stx__ref_store(out, i,
 			       stx__ref_cast(n->outs[0].dtype, (enum stx_dtype)x->dtype,
 					     stx__ref_load(x, w.off[0])));
+	return 0;
+}
+
+/* The operand's bytes, row by row, as another type. */
+stx_err stx__ref_view_dtype(struct stx__ref *r, const struct stx_node *n)
+{
+	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
+	struct stx_tensor *out = stx__ref_result(r, n);
+	size_t width = (size_t)stx_dtype_bytes((enum stx_dtype)x->dtype);
+	uint8_t *to;
+	struct stx__ref_walk w;
+
+	if (!out)
+		return stx__ref_error(r);
+	to = out->data;
+	stx__ref_walk_start(&w, x->rank, x->sizes);
+	stx__ref_walk_broadcast(&w, x);
+	for (; w.left > 0; stx__ref_walk_next(&w), to += width)
+		memcpy(to, stx__ref_at(x, w.off[0]), width);
+	for (int64_t i = 0; out->dtype == STX_BOOL && i < stx__ref_numel(out); i++)
+		((uint8_t *)out->data)[i] = ((uint8_t *)out->data)[i] != 0;
 	return 0;
 }

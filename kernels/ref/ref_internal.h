@@ -107,8 +107,8 @@ uint32_t stx__ref_walk_broadcast(struct stx__ref_walk *w, const struct stx_tenso
 void stx__ref_walk_next(struct stx__ref_walk *w);
 
 /* ---- operators, by file ---- */
-stx__ref_fn stx__ref_pointwise, stx__ref_assert;           /* ref_pointwise.c */
-stx__ref_fn stx__ref_full, stx__ref_arange, stx__ref_copy; /* ref_create.c */
+stx__ref_fn stx__ref_pointwise, stx__ref_assert; /* ref_pointwise.c */
+stx__ref_fn stx__ref_full, stx__ref_arange, stx__ref_copy, stx__ref_view_dtype; /* ref_create.c */
 stx__ref_fn stx__ref_reduce, stx__ref_argreduce, stx__ref_extreme_pair, stx__ref_online_softmax,
 	stx__ref_var, stx__ref_logsumexp; /* ref_reduce.c */
 stx__ref_fn stx__ref_view, stx__ref_permute, stx__ref_transpose, stx__ref_expand, stx__ref_squeeze,

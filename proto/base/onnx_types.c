@@ -1,6 +1,8 @@
 /* onnx_types.c: ONNX's numbers for element types (TensorProto.DataType), fixed by its schema. */
 #include "onnx_types.h"
 
+#include <strings.h>
+
 #define FLOAT_VALUE_BYTES 64 /* larger ones are parameters */
 #define OTHER_VALUE_BYTES 4096
 
@@ -56,4 +58,12 @@ int stx_onnx_is_parameter(enum stx_dtype t, uint64_t elements)
 {
 	uint64_t limit = stx_dtype_is_float(t) ? FLOAT_VALUE_BYTES : OTHER_VALUE_BYTES;
 	return t != STX_DTYPE_NONE && elements > limit / (uint64_t)stx_dtype_bytes(t);
+}
+
+enum stx_dtype stx_onnx_dtype_named(const char *name)
+{
+	for (unsigned i = 1; i < sizeof types / sizeof *types; i++)
+		if (!strcasecmp(types[i].name, name))
+			return types[i].dtype;
+	return STX_DTYPE_NONE;
 }

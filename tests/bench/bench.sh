@@ -8,3 +8,10 @@ printf 'machine: %s, %s cores, Linux %s\ndate: %s\npeer: %s\n\n' \
   "$(gcc --version | head -1)"
 start_daemon || exit 1
 "$build/tests/bench/bench_compile" || exit 1
+printf '\ncompile time and graph size (processor time; the ratio must stay below 1.5)\n'
+"$build/tests/bench/bench_linear" || exit 1
+if [ -r "${ONNX_CORPUS:-}" ]; then
+  tar -xzf "$ONNX_CORPUS" -C "$work" models/resnet50/model.onnx &&
+    (cd "$work" && "$build/tests/bench/bench_linear" models/resnet50/model.onnx) || exit 1
+fi
+"$build/tests/bench/bench_fusion" || exit 1

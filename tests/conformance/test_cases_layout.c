@@ -1,6 +1,8 @@
 /* test_cases_layout.c: views, indices, concatenation and storage that broke other compilers (shared
- * cases B15, B17, B21, B25, B67; VR-05, VR-06, LO-15). */
+ * cases B11, B13, B15, B17, B21, B25, B67; VR-05, VR-06, LO-15). */
 #include "cases.h"
+
+#include <sys/mman.h>
 
 #include "plan.h"
 
@@ -231,6 +233,99 @@ static void test_cache_replay_small_shapes(void **state)
 	}
 }
 
+/* ---- B11: offsets beyond 2^31 from small sizes ---- */
+
+/* 2.5 GB of address space of which only the pages of the view are touched. */
+static void test_address_overflow_strides_that_reach_beyond_31_bits(void **state)
+{
+	enum { B = 320, STRIDE = 7864320 };
+	const size_t bytes = 2508718081u;
+	static const char *const texts[] = {
+		"%x : i8[320] = placeholder(strides=[7864320])\n%c = clone.default(%x)\n"
+		"%s = sum.default(%x)\nreturn (%c, %s)\n",
+		/* as the batch of a product */
+		"%x : i8[320,1,1] = placeholder(strides=[7864320,1,1])\n"
+		"%o = full.default([320,1,1], 1, dtype=i8)\n%c = bmm.default(%x, %o)\n"
+		"%s = sum.default(%c)\nreturn (%c, %s)\n",
+	};
+	int8_t *x = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	(void)state;
+	if (x == MAP_FAILED)
+		skip();
+	for (size_t b = 0; b < B; b++)
+		x[b * STRIDE] = (int8_t)(b % 101);
+	for (int k = 0; k < 2; k++)
+		for (const char *const *target = compiled_targets(); *target; target++) {
+			struct compiled c;
+			struct stx_diag d = { 0 };
+			struct stax_error err;
+			int8_t y[B] = { 0 };
+			int64_t sum = 0;
+			struct stx_tensor in = { .data = x,
+						 .dtype = STX_I8,
+						 .rank = k ? 3 : 1,
+						 .sizes = { B, 1, 1 },
+						 .strides = { STRIDE, 1, 1 } };
+			struct stx_tensor out[2] = { { .data = y,
+						       .dtype = STX_I8,
+						       .rank = k ? 3 : 1,
+						       .sizes = { B, 1, 1 },
+						       .strides = { 1, 1, 1 } },
+						     { .data = &sum, .dtype = STX_I64 } };
+			if (compiled_build(texts[k], *target, COMPILED_FUSED, &c, &d))
+				fail_msg("%s: %s", d.node, d.text);
+			if (stax_run(c.artifact, &in, 1, out, 2, NULL, &err))
+				fail_msg("%s", err.text);
+			for (int b = 0; b < B; b++)
+				assert_int_equal(y[b], b % 101);
+			assert_true(y[273] == 71 && y[274] == 72 && y[319] == 16);
+			assert_int_equal(sum, 15286);
+			compiled_free(&c);
+		}
+	munmap(x, bytes);
+}
+
+/* ---- B13: tall transpositions and large batches ---- */
+
+static void test_launch_limits_tall_transposition(void **state)
+{
+	enum { N = 65537 * 32 + 3 };
+	char text[160];
+	double *x = malloc(2 * (size_t)N * sizeof *x), *y = malloc(2 * (size_t)N * sizeof *y);
+	(void)state;
+	for (int64_t i = 0; i < 2; i++)
+		for (int64_t j = 0; j < N; j++)
+			x[i * N + j] = y[j * 2 + i] = (double)((7 * i + 13 * j) % 101);
+	snprintf(text, sizeof text,
+		 "%%x : i8[2,%d] = placeholder()\n%%t = permute.default(%%x, [1, 0])\n"
+		 "%%c = clone.default(%%t)\nreturn (%%c,)\n",
+		 N);
+	case_check(&(struct stated){ .text = text,
+				     .in = { { x, 2 * N } },
+				     .out = { { y, 2 * N } },
+				     .skip = CASE_NO_FOLD | CASE_NO_UNFUSED });
+	free(x);
+	free(y);
+}
+
+static void test_launch_limits_batches_beyond_16_bits(void **state)
+{
+	static const int batches[] = { 65536, 70000 };
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		char text[192];
+		snprintf(text, sizeof text,
+			 "%%a : f32[%d,2,2] = placeholder()\n%%b : f32[%d,2,2] = placeholder()\n"
+			 "%%c = bmm.default(%%a, %%b)\nreturn (%%c,)\n",
+			 batches[i], batches[i]);
+		case_check(&(struct stated){ .text = text,
+					     .in = { V(1, 2, 3, 4), V(5, 6, 7, 8) },
+					     .out = { V(19, 22, 43, 50) },
+					     .skip = CASE_NO_FOLD });
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -242,6 +337,9 @@ int main(void)
 		cmocka_unit_test(test_zero_size_concatenation_skips_empty_vectors),
 		cmocka_unit_test(test_concatenation_fuses_with_its_reader),
 		cmocka_unit_test(test_cache_replay_small_shapes),
+		cmocka_unit_test(test_address_overflow_strides_that_reach_beyond_31_bits),
+		cmocka_unit_test(test_launch_limits_tall_transposition),
+		cmocka_unit_test(test_launch_limits_batches_beyond_16_bits),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
 }

@@ -144,6 +144,53 @@ static void test_compile_limits_shared_operands_are_not_a_tree(void **state)
 	stx_bytes_free(&j.text);
 }
 
+/* More inputs than a kernel may have buffers: a tree of sums, and a concatenation. */
+static void test_compile_limits_graphs_of_5000_inputs(void **state)
+{
+	enum { N = 5000 };
+	(void)state;
+	for (int tree = 0; tree < 2; tree++) {
+		struct stx_bytes b = { 0 };
+		struct stx_diag d = { 0 };
+		struct compiled c;
+		struct stx_tensor *in = calloc(N, sizeof *in), out[1];
+		float *x = calloc(N, sizeof *x), sum = 0;
+		int made = N;
+		for (int i = 0; i < N; i++) {
+			stx_bytes_printf(&b, "%%v%d : f32[1] = placeholder()\n", i);
+			x[i] = (float)(i % 11);
+			sum += x[i];
+			in[i] = (struct stx_tensor){ .data = &x[i],
+						     .dtype = STX_F32,
+						     .rank = 1,
+						     .sizes = { 1 },
+						     .strides = { 1 } };
+		}
+		for (int first = 0; tree && first + 1 < made; first += 2, made++)
+			stx_bytes_printf(&b, "%%v%d = add.Tensor(%%v%d, %%v%d)\n", made, first,
+					 first + 1);
+		if (tree)
+			stx_bytes_printf(&b, "return (%%v%d,)\n", made - 1);
+		for (int i = 0; !tree && i < N; i++)
+			stx_bytes_printf(&b, "%s%%v%d", i ? ", " : "%c = cat.default([", i);
+		if (!tree)
+			stx_bytes_puts(&b, "], 0)\nreturn (%c,)\n");
+		if (compiled_build(stx_bytes_cstr(&b), compiled_targets()[0], COMPILED_FUSED, &c,
+				   &d) ||
+		    compiled_run(&c, COMPILED_SERIAL, in, N, out, &d))
+			fail_msg("%s %s: %s", d.stage, d.node, d.text);
+		if (tree)
+			assert_true(*(float *)out[0].data == sum);
+		else
+			assert_memory_equal(out[0].data, x, N * sizeof *x);
+		compiled_free_outputs(out, 1);
+		compiled_free(&c);
+		stx_bytes_free(&b);
+		free(in);
+		free(x);
+	}
+}
+
 /* Everything before code generation keeps to a stack of 256 KiB, whatever the depth of the graph.
  */
 static void *plan_only(void *arg)
@@ -188,6 +235,7 @@ int main(void)
 		cmocka_unit_test(test_compile_limits_a_chain_of_20000_views_is_one_load),
 		cmocka_unit_test(test_compile_limits_a_sum_of_5000_operands),
 		cmocka_unit_test(test_compile_limits_shared_operands_are_not_a_tree),
+		cmocka_unit_test(test_compile_limits_graphs_of_5000_inputs),
 		cmocka_unit_test(test_compile_limits_planning_needs_little_stack),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);

@@ -202,7 +202,7 @@ static void test_softmax_large_inputs_do_not_overflow(void **state)
 		.rtol = 1e-6 });
 }
 
-/* B41 (a): 300,000,000 ones (one element, expanded); (b) a million tenths */
+/* B41 (a): 300,000,000 ones (one element, expanded); (b) a million tenths; (c) 3e9 ones */
 static void test_accumulation_does_not_stall(void **state)
 {
 	struct compiled c;
@@ -224,6 +224,16 @@ static void test_accumulation_does_not_stall(void **state)
 	assert_true(*(float *)out[0].data == 300000000.0f);
 	assert_true(*(float *)out[1].data == 1.0f);
 	compiled_free_outputs(out, 2);
+	compiled_free(&c);
+	/* (c): more elements than 31 bits count; the whole pool, which must not change the result
+	 */
+	if (compiled_build("%x : f32[1] = placeholder()\n%e = expand.default(%x, [3000000000])\n"
+			   "%m = mean.default(%e)\nreturn (%m,)\n",
+			   targets[0], COMPILED_FUSED, &c, &d) ||
+	    compiled_run(&c, COMPILED_POOL, &in, 1, out, &d))
+		fail_msg("%s: %s", d.stage, d.text);
+	assert_true(*(float *)out[0].data == 1.0f);
+	compiled_free_outputs(out, 1);
 	compiled_free(&c);
 	case_check(&(struct stated){
 		.text = "%x : f32[1000000] = placeholder()\n%s = sum.default(%x)\nreturn (%s,)\n",
@@ -430,6 +440,42 @@ static void check_tile(const char *type, int m, int n, int k, double total, cons
 	free(a);
 }
 
+/* (1000,999,1001) on the host's own level only: 1e9 products. */
+static void check_large_tile(void)
+{
+	enum { M = 1000, N = 999, K = 1001 };
+	float *a = malloc(M * K * sizeof *a), *b = malloc(K * N * sizeof *b);
+	struct stx_tensor in[2] = { { .data = a, .dtype = STX_F32, .rank = 2, .sizes = { M, K } },
+				    { .data = b, .dtype = STX_F32, .rank = 2, .sizes = { K, N } } };
+	struct stx_tensor out[1];
+	struct compiled c;
+	struct stx_diag d = { 0 };
+	const char *const *targets = compiled_targets();
+	double sum = 0;
+	while (targets[1])
+		targets++;
+	for (int i = 0; i < M * K; i++)
+		a[i] = (float)((3 * (i / K) + 5 * (i % K)) % 7 - 3 + i % K % 2);
+	for (int i = 0; i < K * N; i++)
+		b[i] = (float)((2 * (i / N) + 11 * (i % N)) % 5 - 1);
+	compiled_dense(&in[0]);
+	compiled_dense(&in[1]);
+	if (compiled_build("%a : f32[1000,1001] = placeholder()\n%b : f32[1001,999] = "
+			   "placeholder()\n%c = mm.default(%a, %b)\nreturn (%c,)\n",
+			   targets[0], COMPILED_FUSED, &c, &d) ||
+	    compiled_run(&c, COMPILED_POOL, in, 2, out, &d))
+		fail_msg("%s: %s", d.stage, d.text);
+	const float *y = out[0].data;
+	for (int i = 0; i < M * N; i++)
+		sum += y[i];
+	assert_true(sum == 499499997);
+	assert_true(y[0] == 497 && y[M * N - 1] == 500 && y[(M - 1) * N] == 495 && y[N - 1] == 492);
+	compiled_free_outputs(out, 1);
+	compiled_free(&c);
+	free(a);
+	free(b);
+}
+
 static void test_tile_products_of_odd_sizes_are_exact(void **state)
 {
 	(void)state;
@@ -439,6 +485,7 @@ static void test_tile_products_of_odd_sizes_are_exact(void **state)
 	check_tile("i32", 17, 33, 65, 18059, (const double[]){ 26, 43, 31, 38 });
 	check_tile("f64", 1, 1, 1, 3, (const double[]){ 3, 3, 3, 3 });
 	check_tile("f32", 511, 1024, 96, 25117183, (const double[]){ 38, 55, 29, 52 });
+	check_large_tile();
 }
 
 int main(void)

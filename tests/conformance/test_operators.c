@@ -68,6 +68,40 @@ static void test_operators_convolution_special_values(void **state)
 }
 
 /* B45 */
+/* fnuz formats and e4m3fn have no infinity to pad with */
+static void test_operators_pooling_of_formats_without_infinity(void **state)
+{
+	(void)state;
+	static const char *const types[] = { "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz" };
+	for (int i = 0; i < 4; i++) {
+		char text[300];
+		snprintf(text, sizeof text,
+			 "%%x : %s[1,1,2] = placeholder()\n%%y = "
+			 "max_pool2d_with_indices.default(%%x, [2, 2], [], [1, 1], [1], True)\n"
+			 "return (%%y, %%y:1)\n",
+			 types[i]);
+		case_check(&(struct stated){ .text = text,
+					     .in = { V(-1.25, -1.5) },
+					     .out = { V(-1.25, -1.5), V(0, 1) },
+					     .skip = CASE_NO_FOLD });
+	}
+	/* a window that meets no element: the lowest value there is */
+	case_check(
+		&(struct stated){ .text = "%x : f8e4m3fn[1,2] = placeholder()\n%y = "
+					  "max_pool1d_with_indices.default(%x, [2], [1], [1], [3], "
+					  "True)\nreturn (%y,)\n",
+				  .in = { V(1, 2) },
+				  .out = { V(-448) },
+				  .skip = CASE_NO_FOLD });
+	case_check(
+		&(struct stated){ .text = "%x : f16[1,2] = placeholder()\n%y = "
+					  "max_pool1d_with_indices.default(%x, [2], [1], [1], [3], "
+					  "True)\nreturn (%y,)\n",
+				  .in = { V(1, 2) },
+				  .out = { V(-INFINITY) },
+				  .skip = CASE_NO_FOLD });
+}
+
 static void test_operators_scans_keep_infinities(void **state)
 {
 	(void)state;
@@ -87,6 +121,10 @@ static void test_operators_scans_keep_infinities(void **state)
 					  "cumsum.default(%x, 1, dtype=bf16)\nreturn (%y,)\n",
 				  .in = { V(1) },
 				  .out = { V(1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4) } });
+	case_check(&(struct stated){
+		.text = "%x : i8[2] = placeholder()\n%y = cumsum.default(%x, 0)\nreturn (%y,)\n",
+		.in = { V(100, 100) },
+		.out = { V(100, 200) } });
 	double sums[200];
 	for (int i = 0; i < 200; i++)
 		sums[i] = i % 100 + 1;
@@ -441,6 +479,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_operators_pooling_clips_as_stated),
+		cmocka_unit_test(test_operators_pooling_of_formats_without_infinity),
 		cmocka_unit_test(test_operators_convolution_special_values),
 		cmocka_unit_test(test_operators_scans_keep_infinities),
 		cmocka_unit_test(test_operators_random_scans_match_oracle),

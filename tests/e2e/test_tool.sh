@@ -34,8 +34,12 @@ exits 2 "dump without a stage" "$stax" dump "$work/g.stax"
 exits 2 "a stage that is not there" "$stax" dump "$work/g.stax" --stage nosuch
 says "the stages are listed" "basis, primitives, loops"
 exits 1 "a stage of later" "$stax" dump "$work/g.stax" --stage ptx
-exits 1 "a format of later" "$stax" dump "$work/g.stax" --stage loops --format dot
-says "what to use" "not offered yet, use text"
+ok "a picture of the kernels" "$stax" dump "$work/g.stax" --stage kernels --format svg
+says "as SVG" "</svg>"
+ok "the same for Graphviz" "$stax" dump "$work/g.stax" --stage loops --format dot
+says "as dot" "digraph stax"
+exits 2 "a picture of a plan" "$stax" dump "$work/g.stax" --stage plan --format dot
+says "what has pictures" "pictures show graph, basis, primitives"
 exits 0 "help" "$stax" --help
 
 # ---- the daemon's own command line ----
@@ -66,6 +70,24 @@ ok "null" json "$work/last.json" 'j["path"] is None'
 for stage in graph basis primitives loops kernels plan source llvm asm; do
   ok "dump $stage" "$stax" dump "$work/g.stax" --stage $stage
 done
+# layered comparison, and operators one by one
+printf '%%x : f32[4,6] = placeholder(strides=[1, 4])\n%%y : f32[4,6] = placeholder(strides=[0, 1])\n%%z = sub.Tensor(%%x, %%y)\n%%s = sum.dim_IntList(%%z, [1])\nreturn (%%z, %%s)\n' >"$work/strided.stax"
+for f in g strided; do
+  ok "compare $f" "$stax" compare "$work/$f.stax"
+  says "the code is compared to the bit" "code         BIT   equal"
+done
+ok "interpret" "$stax" run "$work/strided.stax" --interpret --out "$work/interpreted"
+ok "as compiled" "$stax" run "$work/strided.stax" --expect z="$work/interpreted/z.npy" --expect s="$work/interpreted/s.npy"
+ok "compile it" "$stax" compile "$work/strided.stax" --out "$work/artifact"
+exits 2 "interpret an artifact" "$stax" run "$work"/artifact/*.so --interpret
+says "a graph is needed" "needs a graph file"
+printf '%%x : f32[1000000000000] = placeholder()\n%%y = relu.default(%%x)\nreturn (%%y,)\n' >"$work/huge.stax"
+exits 1 "a tensor of terabytes" "$stax" run "$work/huge.stax"
+printf '%%x : f32[4] = placeholder()\nreturn (%%x as '"'"'a\\x1b[2Jb'"'"',)\n' >"$work/escape.stax"
+ok "an output with a terminal's escape in its name" "$stax" run "$work/escape.stax"
+says "it is not obeyed" '^a\?\[2Jb: f32'
+exits 1 "a tensor of terabytes, again" "$stax" run "$work/huge.stax"
+says "which, and the limit" "input 'x': a tensor f32\[1000000000000\] takes more than"
 printf '%%x : f32[4] = placeholder()\n%%a = add.Tensro(%%x, %%x)\nreturn (%%a,)\n' >"$work/typo.stax"
 exits 1 "a misspelt operator" "$stax" compile "$work/typo.stax"
 says "the file and the line are named" "typo.stax:2:6: "
@@ -79,6 +101,7 @@ exits 3 "no staxd to be found" env STAX_STAXD=/nonexistent "$stax" ping
 # ---- a server ----
 export STAX_SERVER=unix:$work/stax.sock
 start_daemon || exit 1
+
 ok "compile" "$stax" compile "$work/g.stax" --json --out "$work/served"
 cp "$work/out" "$work/miss.json"
 ok "compile again" "$stax" compile "$work/g.stax" --json

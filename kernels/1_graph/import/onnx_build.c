@@ -209,6 +209,29 @@ V onnx_cast(struct onnx *c, V a, enum stx_dtype t)
 	return onnx_call(c, STX_OP_TO_COPY, args, 2);
 }
 
+/* The largest finite value of an 8-bit float; 0 for other types. */
+static double largest(enum stx_dtype t)
+{
+	const struct stx_float_format *f = stx_dtype_bytes(t) == 1 ? stx_float_format(t) : NULL;
+	return f ? stx_scalar_from_bits(t, f->max) : 0;
+}
+
+V onnx_saturating_cast(struct onnx *c, V a, enum stx_dtype t)
+{
+	double most = largest(t);
+	if (c->err || onnx_dtype(a) == t)
+		return a;
+	if (most != 0 && onnx_int(c, "saturate", 1)) {
+		enum stx_dtype from = onnx_dtype(a);
+		/* integers beyond f32's exact range are beyond every 8-bit float's too */
+		if (!stx_dtype_is_float(from) || stx_dtype_bytes(from) == 1)
+			a = onnx_cast(c, a, from = STX_F32);
+		a = onnx_2(c, STX_OP_MINIMUM, a, onnx_number(c, most, from));
+		a = onnx_2(c, STX_OP_MAXIMUM, a, onnx_number(c, -most, from));
+	}
+	return onnx_cast(c, a, t);
+}
+
 V onnx_view(struct onnx *c, V a, const int64_t *sizes, int n)
 {
 	if (c->err)
@@ -391,4 +414,17 @@ V onnx_shift(struct onnx *c, V a, double k)
 V onnx_matmul(struct onnx *c, V a, V b)
 {
 	return onnx_2(c, STX_OP_MATMUL, a, b);
+}
+
+V onnx_swap_last(struct onnx *c, V x)
+{
+	int64_t p[STX_MAX_DIMS];
+	int rank = onnx_rank(x);
+	for (int i = 0; i < rank; i++)
+		p[i] = i;
+	if (rank >= 2) {
+		p[rank - 2] = rank - 1;
+		p[rank - 1] = rank - 2;
+	}
+	return onnx_permute(c, x, p, rank);
 }

@@ -23,6 +23,7 @@ struct onnx_scope {
 	uint32_t n, cap;
 	const struct onnx_scope *parent; /* attributes of a function call, NULL at the top */
 	const Onnx__NodeProto *caller;
+	const struct onnx_scope *outer; /* of a subgraph: the names around it */
 };
 
 struct onnx {
@@ -32,8 +33,9 @@ struct onnx {
 	const Onnx__ModelProto *model;
 	struct stx_diag *d;
 	stx_err err;
-	int64_t opset; /* of the default domain, in the scope at hand */
-	int depth;     /* of function calls */
+	int64_t opset;   /* of the default domain, in the scope at hand */
+	int depth;       /* of function calls and subgraphs */
+	uint32_t mapped; /* nodes of functions and subgraphs so far, each time they run */
 	struct onnx_scope *scope;
 	const Onnx__NodeProto *n; /* node being mapped */
 	STX_VEC(struct stx_needed_value) needed;
@@ -48,11 +50,23 @@ struct onnx_mapping {
 	onnx_map_fn *map;
 	int arg; /* passed through onnx_arg() */
 };
-const struct onnx_mapping *onnx_find_mapping(const char *op_type);
-/* The tables, one a family. */
-extern const struct onnx_mapping onnx_pointwise_map[], onnx_shape_map[], onnx_reduce_map[],
-	onnx_nn_map[], onnx_window_map[], onnx_index_map[], onnx_pad_map[], onnx_sort_map[],
-	onnx_random_map[];
+/* Operators of other domains stand in the tables as domain.name. */
+const struct onnx_mapping *onnx_find_mapping(const char *domain, const char *op_type);
+/* The tables, one a family: onnx_<family>_map in onnx_<family>.c. */
+/* clang-format off */
+#define ONNX_FAMILIES(X) \
+	X(pointwise) X(shape) X(index) X(pad) X(reduce) X(nn) X(window) X(contract) X(einsum) X(attention) \
+	X(recurrent) X(training) X(ngram) X(deform) X(boxes) X(control) X(quant) X(signal) X(sort) \
+	X(random)
+/* clang-format on */
+#define ONNX_DECLARE(family) extern const struct onnx_mapping onnx_##family##_map[];
+ONNX_FAMILIES(ONNX_DECLARE)
+#undef ONNX_DECLARE
+
+/* ---- names ---- */
+V onnx_lookup(const struct onnx_scope *s, const char *name); /* NO_V when there is none */
+int onnx_is_bound_here(const struct onnx *c, const char *name);
+void onnx_bind(struct onnx *c, const char *name, V v); /* in the scope at hand */
 
 /* ---- errors ---- */
 stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
@@ -65,12 +79,25 @@ V onnx_in(struct onnx *c, unsigned i);          /* required */
 V onnx_opt(struct onnx *c, unsigned i);         /* NO_V when absent */
 const Onnx__AttributeProto *onnx_attr(const struct onnx *c,
 				      const char *name); /* through ref_attr_name */
-int64_t onnx_int(const struct onnx *c, const char *name, int64_t otherwise);
-double onnx_float(const struct onnx *c, const char *name, double otherwise);
-const char *onnx_str(const struct onnx *c, const char *name, const char *otherwise);
+/* Of another type than asked for: an error. */
+int64_t onnx_int(struct onnx *c, const char *name, int64_t otherwise);
+double onnx_float(struct onnx *c, const char *name, double otherwise);
+const char *onnx_str(struct onnx *c, const char *name, const char *otherwise);
 /* Integers of an attribute; returns how many, -1 when absent. *v borrowed. */
-int onnx_ints(const struct onnx *c, const char *name, const int64_t **v);
+int onnx_ints(struct onnx *c, const char *name, const int64_t **v);
 int onnx_arg(const struct onnx *c);
+
+/* A subgraph in an attribute of the node at hand: begin, run any number of times, end. */
+struct onnx_body {
+	const Onnx__GraphProto *graph;
+	const Onnx__NodeProto *node;
+	struct onnx_scope *outer, names; /* its initialisers */
+};
+stx_err onnx_body_begin(struct onnx *c, const char *attr, struct onnx_body *b);
+/* out[0..n_output-1], at most cap. The node at hand is its owner again afterwards. */
+stx_err onnx_body_run(struct onnx *c, struct onnx_body *b, const V *in, size_t nin, V *out,
+		      size_t cap);
+void onnx_body_end(struct onnx *c, struct onnx_body *b);
 
 /* ---- questions about values ---- */
 enum stx_dtype onnx_dtype(V v);
@@ -100,6 +127,9 @@ V onnx_add(struct onnx *c, V a, V b);
 V onnx_sub(struct onnx *c, V a, V b);
 V onnx_mul(struct onnx *c, V a, V b);
 V onnx_cast(struct onnx *c, V a, enum stx_dtype t);
+/* ONNX Cast: with attribute saturate (the default) what is beyond an 8-bit float becomes its
+ * largest value. */
+V onnx_saturating_cast(struct onnx *c, V a, enum stx_dtype t);
 V onnx_view(struct onnx *c, V a, const int64_t *sizes, int n);
 V onnx_expand(struct onnx *c, V a, const int64_t *sizes, int n); /* exact result shape */
 V onnx_permute(struct onnx *c, V a, const int64_t *dims, int n);
@@ -117,6 +147,8 @@ V onnx_index_select(struct onnx *c, V a, int dim, V index);
 V onnx_scale(struct onnx *c, V a, double k); /* a * k in a's type */
 V onnx_shift(struct onnx *c, V a, double k); /* a + k */
 V onnx_matmul(struct onnx *c, V a, V b);
+V onnx_softplus(struct onnx *c, V x);
+V onnx_swap_last(struct onnx *c, V a); /* the last two dimensions */
 V onnx_reverse(struct onnx *c, V a, int dim);
 
 /* ---- tensors (onnx_tensor.c) ---- */

@@ -63,7 +63,53 @@ static stx_err map_gather_nd(struct onnx *c, V *out)
 	return c->err;
 }
 
+/* The first sequence_lens[b] steps of each batch entry in reverse order, the rest as they are. */
+static stx_err map_reverse_sequence(struct onnx *c, V *out)
+{
+	V x = onnx_in(c, 0), lengths = onnx_in(c, 1);
+	int64_t s[STX_MAX_DIMS], row[STX_MAX_DIMS], column[STX_MAX_DIMS];
+	int rank = onnx_sizes(c, x, s);
+	int batch = onnx_axis(c, onnx_int(c, "batch_axis", 1), rank),
+	    time = onnx_axis(c, onnx_int(c, "time_axis", 0), rank);
+	if (c->err)
+		return c->err;
+	if (batch == time || onnx_rank(lengths) != 1 || onnx_dim(c, lengths, 0) != s[batch])
+		return onnx_fail(c, STX_E_INVALID,
+				 "batch axis %d, time axis %d and the sequence lengths do not fit",
+				 batch, time);
+	for (int i = 0; i < rank; i++) {
+		row[i] = i == time ? s[i] : 1;
+		column[i] = i == batch ? s[i] : 1;
+	}
+	V t = onnx_view(c, onnx_arange(c, 0, s[time], 1, STX_I64), row, rank);
+	V n = onnx_view(c, onnx_cast(c, lengths, STX_I64), column, rank);
+	V back = onnx_sub(c, onnx_sub(c, n, onnx_number(c, 1, STX_I64)), t);
+	V at = onnx_expand(c, onnx_where(c, onnx_2(c, STX_OP_LT, t, n), back, t), s, rank);
+	if (c->err)
+		return c->err;
+	struct stx_arg args[3] = { stx_arg_tensor(x), stx_arg_int(c->g, time), stx_arg_tensor(at) };
+	out[0] = onnx_call(c, STX_OP_GATHER, args, 3);
+	return c->err;
+}
+
+/* Columns of the last dimension; a vector counts as one row. */
+static stx_err map_array_feature(struct onnx *c, V *out)
+{
+	V x = onnx_in(c, 0), y = onnx_in(c, 1);
+	int64_t s[STX_MAX_DIMS], flat[1] = { 1 };
+	int rank = onnx_sizes(c, x, s);
+	onnx_sizes(c, y, s);
+	flat[0] = onnx_product(s, 0, onnx_rank(y));
+	if (!c->err && !rank)
+		return onnx_fail(c, STX_E_INVALID, "the input must have rank 1 or more");
+	V r = onnx_index_select(c, x, rank - 1, onnx_view(c, y, flat, 1));
+	out[0] = rank == 1 ? onnx_unsqueeze(c, r, 0) : r;
+	return c->err;
+}
+
 const struct onnx_mapping onnx_index_map[] = {
+	{ "ReverseSequence", map_reverse_sequence, 0 },
+	{ "ai.onnx.ml.ArrayFeatureExtractor", map_array_feature, 0 },
 	{ "Gather", map_gather, 0 },
 	{ "GatherElements", map_gather_elements, 0 },
 	{ "GatherND", map_gather_nd, 0 },

@@ -15,166 +15,11 @@
 #include "hash.h"
 #include "wire.h"
 
-#define ONNX_MAX_FIELDS 6000000u
-#define ONNX_MAX_DEPTH  40u
-#define ONNX_CALL_DEPTH 16
-#define ONNX_MAX_NODES  2000000u
-
-/* ---- names ---- */
-
-/* 0 marks a free slot. */
-static uint64_t hash_name(const struct onnx_scope *s, const char *name)
-{
-	uint64_t h = stx_mix_text((uintptr_t)s, name, strlen(name));
-	return h ? h : 1;
-}
-
-static V lookup(const struct onnx_scope *s, const char *name)
-{
-	if (!s->cap)
-		return NO_V;
-	uint64_t h = hash_name(s, name);
-	for (uint32_t i = (uint32_t)h & (s->cap - 1); s->at[i].hash; i = (i + 1) & (s->cap - 1))
-		if (s->at[i].hash == h && !strcmp(s->at[i].name, name))
-			return s->at[i].v;
-	return NO_V;
-}
-
-static void place(struct onnx_scope *s, struct onnx_binding b)
-{
-	uint32_t i = (uint32_t)b.hash & (s->cap - 1);
-	while (s->at[i].hash && !(s->at[i].hash == b.hash && !strcmp(s->at[i].name, b.name)))
-		i = (i + 1) & (s->cap - 1);
-	s->n += !s->at[i].hash;
-	s->at[i] = b;
-}
-
-static void bind(struct onnx *c, const char *name, V v)
-{
-	struct onnx_scope *s = c->scope;
-	if (c->err || !v.node)
-		return;
-	if (s->n * 2 >= s->cap) {
-		struct onnx_scope old = *s;
-		s->cap = old.cap ? old.cap * 2 : 64;
-		s->n = 0;
-		s->at = STX_NEW_ARRAY(c->arena, struct onnx_binding, s->cap);
-		if (!s->at) {
-			*s = old;
-			onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
-			return;
-		}
-		for (uint32_t i = 0; i < old.cap; i++)
-			if (old.at[i].hash)
-				place(s, old.at[i]);
-	}
-	place(s, (struct onnx_binding){ name, hash_name(s, name), v });
-}
-
-/* ---- errors ---- */
-
-stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
-{
-	char node[96] = "";
-	va_list ap;
-	if (c->err)
-		return c->err;
-	c->err = code;
-	if (c->n)
-		snprintf(node, sizeof node, "%s '%s'", c->n->op_type ? c->n->op_type : "?",
-			 c->n->name && *c->n->name ? c->n->name
-			 : c->n->n_output          ? c->n->output[0]
-						   : "");
-	va_start(ap, fmt);
-	stx_vfail(c->d, code, "import", node, fmt, ap);
-	va_end(ap);
-	return code;
-}
-
-stx_err onnx_unsupported_attr(struct onnx *c, const char *attr, const char *value)
-{
-	return onnx_fail(c, STX_E_UNSUPPORTED, "operator %s: attribute %s=%s is not supported",
-			 c->n->op_type, attr, value);
-}
-
-/* ---- inputs and attributes ---- */
-
-int onnx_has(const struct onnx *c, unsigned i)
-{
-	return i < c->n->n_input && c->n->input[i][0];
-}
-
-V onnx_opt(struct onnx *c, unsigned i)
-{
-	if (c->err || !onnx_has(c, i))
-		return NO_V;
-	V v = lookup(c->scope, c->n->input[i]);
-	if (!v.node)
-		onnx_fail(c, STX_E_INVALID,
-			  "input %u names '%s', which no earlier node, input or initialiser gives "
-			  "(a cycle, or nodes out of order)",
-			  i, c->n->input[i]);
-	return v;
-}
-
-V onnx_in(struct onnx *c, unsigned i)
-{
-	if (!c->err && !onnx_has(c, i))
-		onnx_fail(c, STX_E_INVALID, "operator %s needs input %u, which is missing",
-			  c->n->op_type, i);
-	return onnx_opt(c, i);
-}
-
-static const Onnx__AttributeProto *find_attr(const Onnx__NodeProto *n, const char *name)
-{
-	for (size_t i = 0; i < n->n_attribute; i++)
-		if (n->attribute[i]->name && !strcmp(n->attribute[i]->name, name))
-			return n->attribute[i];
-	return NULL;
-}
-
-const Onnx__AttributeProto *onnx_attr(const struct onnx *c, const char *name)
-{
-	const Onnx__AttributeProto *a = find_attr(c->n, name);
-	const struct onnx_scope *s = c->scope;
-	while (a && a->ref_attr_name && *a->ref_attr_name) { /* of the function's caller */
-		if (!s || !s->caller)
-			return NULL;
-		a = find_attr(s->caller, a->ref_attr_name);
-		s = s->parent;
-	}
-	return a;
-}
-
-int64_t onnx_int(const struct onnx *c, const char *name, int64_t otherwise)
-{
-	const Onnx__AttributeProto *a = onnx_attr(c, name);
-	return a && a->has_i ? a->i : otherwise;
-}
-
-double onnx_float(const struct onnx *c, const char *name, double otherwise)
-{
-	const Onnx__AttributeProto *a = onnx_attr(c, name);
-	return a && a->has_f ? (double)a->f : otherwise;
-}
-
-const char *onnx_str(const struct onnx *c, const char *name, const char *otherwise)
-{
-	const Onnx__AttributeProto *a = onnx_attr(c, name);
-	if (!a || !a->has_s)
-		return otherwise;
-	char *s = stx_arena_strndup(c->arena, (const char *)a->s.data, a->s.len);
-	return s ? s : otherwise;
-}
-
-int onnx_ints(const struct onnx *c, const char *name, const int64_t **v)
-{
-	const Onnx__AttributeProto *a = onnx_attr(c, name);
-	if (!a)
-		return -1;
-	*v = a->ints;
-	return (int)a->n_ints;
-}
+#define ONNX_MAX_FIELDS   6000000u
+#define ONNX_MAX_DEPTH    40u
+#define ONNX_CALL_DEPTH   16
+#define ONNX_MAX_NODES    2000000u
+#define ONNX_MAX_UNROLLED 250000u /* nodes of functions and subgraphs, each time they run */
 
 /* ---- needed values ---- */
 
@@ -282,8 +127,9 @@ static V add_input(struct onnx *c, const char *name, enum stx_dtype t, int rank,
 }
 
 /* Float initialisers over 64 bytes and others over 4 KiB become parameters, keyed by shape and
- * dtype; the client may have left their data out (design, A request, 3). */
-static void import_initializer(struct onnx *c, const Onnx__TensorProto *t)
+ * dtype; the client may have left their data out (design, A request, 3). Those of a subgraph stay
+ * constants. */
+static void import_initializer(struct onnx *c, const Onnx__TensorProto *t, int by_value)
 {
 	enum stx_dtype dtype = stx_onnx_dtype(t->data_type);
 	const char *name = t->name ? t->name : "";
@@ -292,7 +138,8 @@ static void import_initializer(struct onnx *c, const Onnx__TensorProto *t)
 	const uint8_t *bytes;
 	size_t n;
 	if (dtype == STX_DTYPE_NONE) {
-		onnx_fail(c, STX_E_UNSUPPORTED, "initialiser '%s' has element type %s", name,
+		onnx_fail(c, STX_E_UNSUPPORTED,
+			  "initialiser '%s' has element type %s, which is not supported", name,
 			  stx_onnx_type_name(t->data_type));
 		return;
 	}
@@ -311,20 +158,20 @@ static void import_initializer(struct onnx *c, const Onnx__TensorProto *t)
 	}
 	const struct stx_given_value *v = given(c, name);
 	if (v && has_value(v)) {
-		bind(c, name,
-		     onnx_constant(c, NULL, v->dtype, (int)v->rank, v->sizes, v->bytes, v->n));
-	} else if (stx_onnx_is_parameter(dtype, (uint64_t)count) ||
-		   (count && !onnx_tensor_has_data(t))) {
-		bind(c, name, add_input(c, name, dtype, (int)t->n_dims, sizes, 1));
+		onnx_bind(c, name,
+			  onnx_constant(c, NULL, v->dtype, (int)v->rank, v->sizes, v->bytes, v->n));
+	} else if (!by_value && (stx_onnx_is_parameter(dtype, (uint64_t)count) ||
+				 (count && !onnx_tensor_has_data(t)))) {
+		onnx_bind(c, name, add_input(c, name, dtype, (int)t->n_dims, sizes, 1));
 	} else if (!onnx_tensor_bytes(c, t, &dtype, &rank, sizes, &bytes, &n)) {
-		bind(c, name, onnx_constant(c, NULL, dtype, rank, sizes, bytes, n));
+		onnx_bind(c, name, onnx_constant(c, NULL, dtype, rank, sizes, bytes, n));
 	}
 }
 
 static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
 {
 	const char *name = in->name ? in->name : "";
-	if (lookup(c->scope, name).node)
+	if (onnx_lookup(c->scope, name).node)
 		return; /* an initialiser's name among the inputs: its default value, IR version < 4
 			 */
 	if (!in->type || in->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
@@ -337,7 +184,8 @@ static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
 	const struct stx_given_value *v = given(c, name);
 	int64_t sizes[STX_MAX_DIMS];
 	if (dtype == STX_DTYPE_NONE) {
-		onnx_fail(c, STX_E_UNSUPPORTED, "input '%s' has element type %s", name,
+		onnx_fail(c, STX_E_UNSUPPORTED,
+			  "input '%s' has element type %s, which is not supported", name,
 			  stx_onnx_type_name(t->elem_type));
 		return;
 	}
@@ -348,8 +196,8 @@ static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
 				  stx_dtype_name(v->dtype), stx_dtype_name(dtype));
 			return;
 		}
-		bind(c, name,
-		     onnx_constant(c, NULL, v->dtype, (int)v->rank, v->sizes, v->bytes, v->n));
+		onnx_bind(c, name,
+			  onnx_constant(c, NULL, v->dtype, (int)v->rank, v->sizes, v->bytes, v->n));
 		return;
 	}
 	size_t rank = t->shape ? t->shape->n_dim : 0;
@@ -381,7 +229,7 @@ static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
 			return;
 		}
 	}
-	bind(c, name, add_input(c, name, dtype, (int)rank, sizes, 0));
+	onnx_bind(c, name, add_input(c, name, dtype, (int)rank, sizes, 0));
 }
 
 /* ---- nodes ---- */
@@ -399,18 +247,99 @@ static int64_t default_opset(Onnx__OperatorSetIdProto *const *sets, size_t n, in
 	return otherwise;
 }
 
+static int compare_functions(const void *a, const void *b)
+{
+	const Onnx__FunctionProto *x = *(const Onnx__FunctionProto *const *)a;
+	const Onnx__FunctionProto *y = *(const Onnx__FunctionProto *const *)b;
+	int by_name = strcmp(x->name ? x->name : "", y->name ? y->name : "");
+	return by_name ? by_name : strcmp(x->domain ? x->domain : "", y->domain ? y->domain : "");
+}
+
+/* Sorts the model's functions in place, for find_function. */
+static void sort_functions(const Onnx__ModelProto *m)
+{
+	if (m->n_functions)
+		qsort(m->functions, m->n_functions, sizeof *m->functions, compare_functions);
+}
+
 static const Onnx__FunctionProto *find_function(const struct onnx *c, const Onnx__NodeProto *n)
 {
-	for (size_t i = 0; i < c->model->n_functions; i++) {
-		const Onnx__FunctionProto *f = c->model->functions[i];
-		const char *fd = f->domain ? f->domain : "", *nd = n->domain ? n->domain : "";
-		if (f->name && n->op_type && !strcmp(f->name, n->op_type) && !strcmp(fd, nd))
-			return f;
-	}
-	return NULL;
+	Onnx__FunctionProto key = { .name = n->op_type, .domain = n->domain };
+	const Onnx__FunctionProto *at = &key;
+	Onnx__FunctionProto **found =
+		c->model->n_functions ? bsearch(&at, c->model->functions, c->model->n_functions,
+						sizeof *c->model->functions, compare_functions)
+				      : NULL;
+	return found ? *found : NULL;
 }
 
 static stx_err import_nodes(struct onnx *c, Onnx__NodeProto *const *nodes, size_t n);
+
+/* ---- subgraphs ---- */
+
+stx_err onnx_body_begin(struct onnx *c, const char *attr, struct onnx_body *b)
+{
+	const Onnx__AttributeProto *a = onnx_attr(c, attr);
+	*b = (struct onnx_body){ .outer = c->scope, .node = c->n };
+	if (c->err)
+		return c->err;
+	if (!a || !a->g)
+		return onnx_fail(c, STX_E_INVALID, "operator %s needs attribute %s, a graph",
+				 c->n->op_type, attr);
+	if (++c->depth > ONNX_CALL_DEPTH)
+		return onnx_fail(c, STX_E_INVALID, "functions and subgraphs nest more than %d deep",
+				 ONNX_CALL_DEPTH);
+	b->graph = a->g;
+	b->names = (struct onnx_scope){ .parent = c->scope->parent,
+					.caller = c->scope->caller,
+					.outer = c->scope };
+	c->scope = &b->names;
+	for (size_t i = 0; i < a->g->n_initializer && !c->err; i++)
+		import_initializer(c, a->g->initializer[i], 1);
+	return c->err;
+}
+
+stx_err onnx_body_run(struct onnx *c, struct onnx_body *b, const V *in, size_t nin, V *out,
+		      size_t cap)
+{
+	const Onnx__GraphProto *g = b->graph;
+	struct onnx_scope inner = { .parent = b->names.parent,
+				    .caller = b->names.caller,
+				    .outer = &b->names };
+	if (c->err)
+		return c->err;
+	c->n = b->node;
+	if (c->depth && ++c->mapped > ONNX_MAX_UNROLLED)
+		return onnx_fail(c, STX_E_TOO_LARGE,
+				 "functions and subgraphs, unrolled, have more than %u nodes",
+				 ONNX_MAX_UNROLLED);
+	if (g->n_input != nin || g->n_output > cap)
+		return onnx_fail(c, STX_E_INVALID,
+				 "the subgraph has %zu inputs and %zu outputs; %zu and at most %zu "
+				 "are expected",
+				 g->n_input, g->n_output, nin, cap);
+	c->scope = &inner;
+	for (size_t i = 0; i < nin; i++)
+		onnx_bind(c, g->input[i]->name ? g->input[i]->name : "", in[i]);
+	import_nodes(c, g->node, g->n_node);
+	c->n = b->node;
+	for (size_t i = 0; i < g->n_output && !c->err; i++) {
+		const char *name = g->output[i]->name ? g->output[i]->name : "";
+		out[i] = onnx_lookup(&inner, name);
+		if (!out[i].node)
+			onnx_fail(c, STX_E_INVALID,
+				  "output '%s' of the subgraph is not computed by any node", name);
+	}
+	c->scope = &b->names;
+	return c->err;
+}
+
+void onnx_body_end(struct onnx *c, struct onnx_body *b)
+{
+	c->scope = b->outer;
+	c->n = b->node;
+	c->depth--;
+}
 
 /* A model-local function: its body is mapped in a scope of its own with the caller's attributes. */
 static stx_err call_function(struct onnx *c, const Onnx__FunctionProto *f, V *out)
@@ -432,10 +361,10 @@ static stx_err call_function(struct onnx *c, const Onnx__FunctionProto *f, V *ou
 	c->scope = &inner;
 	c->opset = default_opset(f->opset_import, f->n_opset_import, opset);
 	for (size_t i = 0; i < f->n_input; i++)
-		bind(c, f->input[i], args[i]);
+		onnx_bind(c, f->input[i], args[i]);
 	import_nodes(c, f->node, f->n_node);
 	for (size_t i = 0; i < f->n_output && i < caller->n_output && !c->err; i++)
-		out[i] = lookup(&inner, f->output[i]);
+		out[i] = onnx_lookup(&inner, f->output[i]);
 	c->scope = outer;
 	c->n = caller;
 	c->opset = opset;
@@ -451,11 +380,14 @@ static stx_err import_node(struct onnx *c, const Onnx__NodeProto *n)
 	c->n = n;
 	if (!n->op_type)
 		return onnx_fail(c, STX_E_INVALID, "a node has no operator");
+	if (c->depth && ++c->mapped > ONNX_MAX_UNROLLED)
+		return onnx_fail(c, STX_E_TOO_LARGE,
+				 "functions and subgraphs, unrolled, have more than %u nodes",
+				 ONNX_MAX_UNROLLED);
 	if (n->n_output > MAX_OUTPUTS)
 		return onnx_fail(c, STX_E_TOO_LARGE, "more than %d outputs", MAX_OUTPUTS);
 	const Onnx__FunctionProto *f = find_function(c, n);
-	const struct onnx_mapping *m =
-		is_default_domain(n->domain) ? onnx_find_mapping(n->op_type) : NULL;
+	const struct onnx_mapping *m = onnx_find_mapping(n->domain, n->op_type);
 	if (f)
 		call_function(c, f, out);
 	else if (m)
@@ -471,7 +403,10 @@ static stx_err import_node(struct onnx *c, const Onnx__NodeProto *n)
 			return onnx_fail(c, STX_E_UNSUPPORTED,
 					 "operator %s: output %zu ('%s') is not supported",
 					 n->op_type, i, n->output[i]);
-		bind(c, n->output[i], out[i]);
+		if (onnx_is_bound_here(c, n->output[i]))
+			return onnx_fail(c, STX_E_INVALID, "the name '%s' is given twice",
+					 n->output[i]);
+		onnx_bind(c, n->output[i], out[i]);
 	}
 	return c->err;
 }
@@ -486,19 +421,21 @@ static stx_err import_nodes(struct onnx *c, Onnx__NodeProto *const *nodes, size_
 
 int onnx_arg(const struct onnx *c)
 {
-	return onnx_find_mapping(c->n->op_type)->arg;
+	return onnx_find_mapping(c->n->domain, c->n->op_type)->arg;
 }
 
-const struct onnx_mapping *onnx_find_mapping(const char *op_type)
+const struct onnx_mapping *onnx_find_mapping(const char *domain, const char *op_type)
 {
-	const struct onnx_mapping *const tables[] = { onnx_pointwise_map, onnx_shape_map,
-						      onnx_reduce_map,    onnx_nn_map,
-						      onnx_window_map,    onnx_index_map,
-						      onnx_pad_map,       onnx_sort_map,
-						      onnx_random_map };
+#define TABLE(family) onnx_##family##_map,
+	const struct onnx_mapping *const tables[] = { ONNX_FAMILIES(TABLE) };
+#undef TABLE
+	size_t prefix = is_default_domain(domain) ? 0 : strlen(domain) + 1;
 	for (unsigned t = 0; t < sizeof tables / sizeof *tables; t++)
 		for (const struct onnx_mapping *m = tables[t]; m->op_type; m++)
-			if (!strcmp(m->op_type, op_type))
+			if (!prefix ? !strcmp(m->op_type, op_type)
+				    : !strncmp(m->op_type, domain, prefix - 1) &&
+					      m->op_type[prefix - 1] == '.' &&
+					      !strcmp(m->op_type + prefix, op_type))
 				return m;
 	return NULL;
 }
@@ -520,13 +457,13 @@ static stx_err import_graph(struct onnx *c, const Onnx__GraphProto *g)
 	c->scope = &probe;
 	for (size_t i = 0; i < g->n_initializer && !c->err; i++)
 		if (g->initializer[i]->name)
-			bind(c, g->initializer[i]->name, stx_val(&present, 0));
+			onnx_bind(c, g->initializer[i]->name, stx_val(&present, 0));
 	c->scope = real;
 	for (size_t i = 0; i < g->n_input && !c->err; i++)
-		if (!lookup(&probe, g->input[i]->name ? g->input[i]->name : "").node)
+		if (!onnx_lookup(&probe, g->input[i]->name ? g->input[i]->name : "").node)
 			import_input(c, g->input[i]);
 	for (size_t i = 0; i < g->n_initializer && !c->err; i++)
-		import_initializer(c, g->initializer[i]);
+		import_initializer(c, g->initializer[i], 0);
 	return import_nodes(c, g->node, g->n_node);
 }
 
@@ -541,7 +478,7 @@ static stx_err import_outputs(struct onnx *c, const Onnx__GraphProto *g,
 	for (size_t i = 0; i < g->n_output; i++) {
 		const char *name = g->output[i]->name ? g->output[i]->name : "";
 		const char *copy = stx_arena_strdup(c->arena, name);
-		V v = lookup(c->scope, name);
+		V v = onnx_lookup(c->scope, name);
 		if (!v.node)
 			return onnx_fail(c, STX_E_INVALID,
 					 "output '%s' is not computed by any node", name);
@@ -574,6 +511,7 @@ stx_err stx_import_onnx(struct stx_arena *a, struct stx_span body,
 		return stx_fail(d, STX_E_INVALID, "import", NULL, "not an ONNX model");
 	if (!m->graph)
 		return stx_fail(d, STX_E_INVALID, "import", NULL, "the ONNX model has no graph");
+	sort_functions(m);
 	struct onnx_scope top = { 0 };
 	struct onnx c = { .arena = a, .options = o, .model = m, .d = d, .scope = &top };
 	c.opset = default_opset(m->opset_import, m->n_opset_import, 1);

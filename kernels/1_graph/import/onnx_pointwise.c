@@ -115,26 +115,44 @@ static stx_err map_isinf(struct onnx *c, V *out)
 static stx_err map_cast(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
+	const char *name;
+	enum stx_dtype t;
+	if (c->opset < 6) {
+		name = onnx_str(c, "to", "");
+		t = stx_onnx_dtype_named(name);
+	} else {
+		int to = (int)onnx_int(c, "to", 0);
+		name = stx_onnx_type_name(to);
+		t = stx_onnx_dtype(to);
+	}
+	if (t == STX_DTYPE_NONE)
+		return onnx_unsupported_attr(c, "to", name);
+	out[0] = onnx_saturating_cast(c, x, t);
+	return c->err;
+}
+
+/* The same bits; the width must be the same. */
+static stx_err map_bitcast(struct onnx *c, V *out)
+{
+	V x = onnx_in(c, 0);
 	int64_t to = onnx_int(c, "to", 0);
 	enum stx_dtype t = stx_onnx_dtype((int)to);
-	if (c->opset < 6 && onnx_attr(c, "to") && onnx_attr(c, "to")->has_s)
-		return onnx_unsupported_attr(c, "to", onnx_str(c, "to", ""));
 	if (t == STX_DTYPE_NONE)
 		return onnx_unsupported_attr(c, "to", stx_onnx_type_name((int)to));
-	if (stx_dtype_bytes(t) == 1 && stx_dtype_is_float(t))
-		return onnx_unsupported_attr(c, "to", stx_onnx_type_name((int)to));
-	out[0] = onnx_cast(c, x, t);
+	if (!c->err && stx_dtype_bytes(t) != stx_dtype_bytes(onnx_dtype(x)))
+		return onnx_fail(c, STX_E_INVALID, "attribute to=%s has another width than %s",
+				 stx_onnx_type_name((int)to), stx_dtype_name(onnx_dtype(x)));
+	if (c->err)
+		return c->err;
+	struct stx_arg args[2] = { stx_arg_tensor(x), stx_arg_dtype(t) };
+	out[0] = onnx_call(c, STX_OP_VIEW_DTYPE, args, 2);
 	return c->err;
 }
 
 static stx_err map_cast_like(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0), like = onnx_in(c, 1);
-	enum stx_dtype t = onnx_dtype(like);
-	if (stx_dtype_bytes(t) == 1 && stx_dtype_is_float(t))
-		return onnx_fail(c, STX_E_UNSUPPORTED, "operator CastLike: element type %s",
-				 stx_dtype_name(t));
-	out[0] = onnx_cast(c, x, t);
+	out[0] = onnx_saturating_cast(c, x, onnx_dtype(like));
 	return c->err;
 }
 
@@ -284,7 +302,7 @@ static stx_err map_hard_swish(struct onnx *c, V *out)
 }
 
 /* log(1 + e^x) = max(x, 0) + log1p(e^-|x|): no overflow at either end. */
-static V softplus(struct onnx *c, V x)
+V onnx_softplus(struct onnx *c, V x)
 {
 	V e = onnx_1(c, STX_OP_EXP, onnx_1(c, STX_OP_NEG, onnx_1(c, STX_OP_ABS, x)));
 	return onnx_add(c, onnx_1(c, STX_OP_RELU, x), onnx_1(c, STX_OP_LOG1P, e));
@@ -292,13 +310,13 @@ static V softplus(struct onnx *c, V x)
 
 static stx_err map_softplus(struct onnx *c, V *out)
 {
-	return narrow_out(c, out, softplus(c, wide_in(c)));
+	return narrow_out(c, out, onnx_softplus(c, wide_in(c)));
 }
 
 static stx_err map_mish(struct onnx *c, V *out)
 {
 	V x = wide_in(c);
-	return narrow_out(c, out, onnx_mul(c, x, onnx_1(c, STX_OP_TANH, softplus(c, x))));
+	return narrow_out(c, out, onnx_mul(c, x, onnx_1(c, STX_OP_TANH, onnx_softplus(c, x))));
 }
 
 static stx_err map_swish(struct onnx *c, V *out)
@@ -310,11 +328,28 @@ static stx_err map_swish(struct onnx *c, V *out)
 	return narrow_out(c, out, onnx_mul(c, x, s));
 }
 
+/* Swish of the first input times the second. */
+static stx_err map_swiglu(struct onnx *c, V *out)
+{
+	V a = wide_in(c), b = onnx_cast(c, onnx_in(c, 1), onnx_dtype(a));
+	double alpha = onnx_float(c, "alpha", 1);
+	V s = onnx_1(c, STX_OP_SIGMOID, onnx_mul(c, a, constant_like(c, a, alpha)));
+	return narrow_out(c, out, onnx_mul(c, onnx_mul(c, a, s), b));
+}
+
 static stx_err map_softsign(struct onnx *c, V *out)
 {
 	V x = wide_in(c);
 	V d = onnx_add(c, onnx_1(c, STX_OP_ABS, x), constant_like(c, x, 1));
 	return narrow_out(c, out, onnx_2(c, STX_OP_DIV, x, d));
+}
+
+static stx_err map_binarizer(struct onnx *c, V *out)
+{
+	V x = onnx_in(c, 0);
+	V over = onnx_2(c, STX_OP_GT, x, constant_like(c, x, onnx_float(c, "threshold", 0)));
+	out[0] = onnx_cast(c, over, onnx_dtype(x));
+	return c->err;
 }
 
 static stx_err map_shrink(struct onnx *c, V *out)
@@ -396,6 +431,7 @@ const struct onnx_mapping onnx_pointwise_map[] = {
 	{ "IsNaN", map_unary, STX_OP_ISNAN },
 	{ "IsInf", map_isinf, 0 },
 	{ "Cast", map_cast, 0 },
+	{ "BitCast", map_bitcast, 0 },
 	{ "CastLike", map_cast_like, 0 },
 	{ "Where", map_where, 0 },
 	{ "Identity", map_identity, 0 },
@@ -412,7 +448,9 @@ const struct onnx_mapping onnx_pointwise_map[] = {
 	{ "Softsign", map_softsign, 0 },
 	{ "Mish", map_mish, 0 },
 	{ "Swish", map_swish, 0 },
+	{ "SwiGLU", map_swiglu, 0 },
 	{ "Shrink", map_shrink, 0 },
+	{ "ai.onnx.ml.Binarizer", map_binarizer, 0 },
 	{ "Gelu", map_gelu, 0 },
 	{ NULL, NULL, 0 },
 };

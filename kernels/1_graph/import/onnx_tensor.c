@@ -55,7 +55,8 @@ stx_err onnx_tensor_bytes(struct onnx *c, const Onnx__TensorProto *t, enum stx_d
 	int64_t count = 1;
 	*dtype = stx_onnx_dtype(t->data_type);
 	if (*dtype == STX_DTYPE_NONE)
-		return onnx_fail(c, STX_E_UNSUPPORTED, "tensor '%s' has element type %s", name,
+		return onnx_fail(c, STX_E_UNSUPPORTED,
+				 "tensor '%s' has element type %s, which is not supported", name,
 				 stx_onnx_type_name(t->data_type));
 	if (t->n_dims > STX_MAX_DIMS)
 		return onnx_fail(c, STX_E_TOO_LARGE, "tensor '%s' has rank %zu; the limit is %d",

@@ -319,6 +319,7 @@ static void test_infer_indexing_and_joining(void **state)
 		"f32[5,2,7] = gather.default(%f, 1, %g3)",
 		"f32[5,3,7] = index_select.default(%f, 1, %j)",
 		"f32[5,1,7] = index_select.default(%f, 1, %s0)",
+		"i64[] = index_select.default(%s0, 0, %s0)",
 		"f32[2,3,4] = embedding.default(%w, %i)",
 		"f32[2,3,6,7] = index.Tensor(%f, [%i])",
 		"f32[5,2,3,7] = index.Tensor(%f, [None, %i])",
@@ -344,6 +345,7 @@ static void test_infer_indexing_and_joining(void **state)
 	};
 	static const char *const bad[] = {
 		"gather.default(%f, 1, %i)",
+		"index_select.default(%s0, 0, %j)",
 		"index.Tensor(%f, [%p])",
 		"index.Tensor(%f, [None])",
 		"index.Tensor(%j, [%i, %i])",

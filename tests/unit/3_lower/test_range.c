@@ -75,6 +75,32 @@ static void test_range_transfer_functions_are_sound(void **state)
 	}
 }
 
+/* VR-01: closed intervals with infinite ends. A loop variable of size s is in [0, s-1], a constant
+ * in [c, c], what memory holds is anything: of i64 all integers there are, of a narrow type all of
+ * its. */
+static void test_range_domain_is_loop_variables_constants_and_memory(void **state)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_exprs *x = stx_exprs_new(a);
+	struct stx_interval all = { STX_NEG_INF, STX_POS_INF }, r;
+
+	(void)state;
+	r = stx_ex_interval(x, stx_ex_var(x, 0, stx_ex_const(x, 128)));
+	assert_true(r.lo == 0 && r.hi == 127);
+	r = stx_ex_interval(x, stx_ex_const(x, -7));
+	assert_true(r.lo == -7 && r.hi == -7);
+	r = stx_ex_interval(x, stx_ex_indirect(x, 0, all)); /* a load of i64 */
+	assert_true(r.lo == STX_NEG_INF && r.hi == STX_POS_INF);
+	/* what is infinite stays so, and half of it is no bound */
+	r = stx_ex_interval(x, stx_ex_addi(x, stx_ex_indirect(x, 0, all), 5));
+	assert_true(r.lo == STX_NEG_INF && r.hi == STX_POS_INF);
+	r = stx_ex_interval(x, stx_ex_max(x, stx_ex_indirect(x, 0, all), stx_ex_const(x, 0)));
+	assert_true(r.lo == 0 && r.hi == STX_POS_INF);
+	r = stx__range_const(STX_I64, (union stx_scalar){ .i = 42 });
+	assert_true(r.lo == 42 && r.hi == 42);
+	stx_arena_free(a);
+}
+
 /* VR-02: [l,u] mod c = [0,c-1] for c > 0. VR-11: a possibly negative dividend gives no less. */
 static void test_range_stated_rules_are_exact(void **state)
 {
@@ -95,6 +121,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_range_transfer_functions_are_sound),
+		cmocka_unit_test(test_range_domain_is_loop_variables_constants_and_memory),
 		cmocka_unit_test(test_range_stated_rules_are_exact),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -227,6 +227,25 @@ static int close_text(void **state)
 	return 0;
 }
 
+/* LO-27: what reads its operands many times over, as an external kernel would, has them in memory:
+ * a computed operand of a product is a buffer, with one user as well; a transposed input is not
+ * copied. */
+static void test_realize_operands_of_contractions_are_in_memory(void **state)
+{
+	struct low w;
+
+	(void)state;
+	low_cpu(&w, "%x : f32[8,4] = placeholder()\n%y : f32[5,4] = placeholder()\n"
+		    "%e = neg.default(%x)\n%t = t.default(%y)\n%m = mm.default(%e, %t)\n"
+		    "return (%m,)\n");
+	assert_int_equal(low_computed(&w), 2);
+	assert_string_equal(w.l->buffers.at[2]->realized_by, "wanted");
+	assert_has(low_body(&w, w.l->buffers.at[2]), "ops.neg(");
+	assert_has(low_body(&w, low_output(&w, 0)), "ops.load('y', 4*i1 + r0_0)");
+	assert_has_not(low_body(&w, low_output(&w, 0)), "ops.neg(");
+	low_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +259,7 @@ int main(void)
 		cmocka_unit_test(test_realize_wanted_by_a_product_when_produced),
 		cmocka_unit_test(test_realize_views_whose_indices_double),
 		cmocka_unit_test(test_realize_elementary_functions_of_a_chain),
+		cmocka_unit_test(test_realize_operands_of_contractions_are_in_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, close_text);
 }

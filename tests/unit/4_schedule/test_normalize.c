@@ -88,6 +88,62 @@ static void test_normalize_drops_unit_axes_and_orders_by_stride(void **state)
 	       (const char *[]){ "load f32 p0[16*r0 + r1]\n", "index i64 r0 + 5*r1\n", NULL });
 }
 
+/* LN-08, SB-02: with symbolic sizes the merge is decided on expressions: rows of s0 elements that
+ * follow each other are one loop of 64*s0; a row stride of s1 may be anything, and they stay two.
+ */
+static void test_normalize_symbolic_strides_merge_only_when_proved(void **state)
+{
+	(void)state;
+	expect("sym s0 = [1, 1000] hint 128\n%x : f32[64,s0] = placeholder()\n"
+	       "%y : f32[64,s0] = placeholder()\n%a = add.Tensor(%x, %y)\nreturn (%a,)\n",
+	       (const char *[]){ "axis x1 vector min(4096, -4096*x0 + 64*s0)\ngrain",
+				 "f32 p0[4096*x0 + x1]\n", NULL });
+	expect("sym s0 = [1, 1000] hint 128\n%x : f32[s0,128] = placeholder()\n"
+	       "%y : f32[s0,128] = placeholder()\n%a = add.Tensor(%x, %y)\nreturn (%a,)\n",
+	       (const char *[]){ "axis x1 vector min(4096, -4096*x0 + 128*s0)\ngrain",
+				 "f32 p0[4096*x0 + x1]\n", NULL });
+	expect("sym s0 = [1, 1000] hint 128\nsym s1 = [1, 100000] hint 128\n"
+	       "%x : f32[64,s0] = placeholder(strides=[s1,1])\n"
+	       "%y : f32[64,s0] = placeholder()\n%a = add.Tensor(%x, %y)\nreturn (%a,)\n",
+	       (const char *[]){ "axis x0 grid 64\naxis x1 vector s0\ngrain",
+				 "f32 p0[x0*s0 + x1]\n", "f32 p1[x0*s1 + x1]\n", NULL });
+}
+
+/* LN-01: an inner function runs once, on symbolic indices: what is scheduled is its recorded body,
+ * in which a shared operand is one load with one index expression, and scheduling again runs
+ * nothing. */
+static void test_normalize_bodies_are_recorded_once(void **state)
+{
+	(void)state;
+	static const char graph[] = "%x : f32[64,128] = placeholder()\n%t = t.default(%x)\n"
+				    "%a = neg.default(%t)\n%y = mul.Tensor(%a, %a)\nreturn (%y,)\n";
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_lower_options lower = { 0 };
+	struct stx_schedule_options schedule = { 0 };
+	struct stx_bytes text[2] = { { 0 } };
+	struct stx_diag d = { 0 };
+	struct stx_graph *g;
+	struct stx_loops *l;
+	struct stx_schedule *s;
+	assert_int_equal(stx_graph_parse(a, graph, strlen(graph), &g, &d), 0);
+	assert_int_equal(stx_lower(g, &lower, &l, &d), 0);
+	assert_int_equal(l->buffers.n, 2);
+	const struct stx_buffer *b = l->buffers.at[1];
+	assert_int_equal(b->body.n, 3); /* load, neg, mul: an operand used twice is played once */
+	assert_int_equal(b->body.at[0].op, STX_B_LOAD);
+	stx_ex want = stx_ex_add(l->ex, stx_ex_var(l->ex, 0, b->ranges[0]),
+				 stx_ex_muli(l->ex, stx_ex_var(l->ex, 1, b->ranges[1]), 128));
+	assert_int_equal(b->body.at[0].ex, want); /* i0 + 128*i1 */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(stx_schedule(l, &schedule, &s, &d), 0);
+		assert_int_equal(stx_loops_print(l, &text[i]), 0);
+	}
+	assert_string_equal(stx_bytes_cstr(&text[0]), stx_bytes_cstr(&text[1]));
+	stx_bytes_free(&text[0]);
+	stx_bytes_free(&text[1]);
+	stx_arena_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -96,6 +152,8 @@ int main(void)
 		cmocka_unit_test(test_normalize_split_reduction_merges_iteration_axes),
 		cmocka_unit_test(test_normalize_index_value_forbids_merge),
 		cmocka_unit_test(test_normalize_drops_unit_axes_and_orders_by_stride),
+		cmocka_unit_test(test_normalize_symbolic_strides_merge_only_when_proved),
+		cmocka_unit_test(test_normalize_bodies_are_recorded_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

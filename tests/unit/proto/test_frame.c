@@ -293,7 +293,7 @@ static void test_frame_reply_of_many_short_names_is_read(void **state)
 {
 	(void)state;
 	enum { N = 6000 };
-	static char names[N][8];
+	static char names[N][16];
 	static char *list[N];
 	for (int i = 0; i < N; i++) {
 		snprintf(names[i], sizeof names[i], "v%d", i);

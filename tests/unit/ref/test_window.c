@@ -30,6 +30,14 @@ static void test_ref_convolution_by_hand(void **s)
 		   make(STX_F32, DIMS(1, 2, 3), VALS(1, 2, 3, 4, 5, 6)),
 		   make(STX_F32, DIMS(2, 1, 2), VALS(1, 1, 1, -1))),
 	       STX_F32, DIMS(1, 2, 2), VALS(3, 5, -1, -1));
+	/* a flipped input: its elements lie before its first one */
+	expect(RUN("%x : f32[1,1,4] = placeholder()\n%w : f32[1,1,3] = placeholder()\n"
+		   "%f = flip.default(%x, [2])\n"
+		   "%y = convolution.default(%f, %w, None, [1], [0], [1], False, [0], 1)\nreturn "
+		   "(%y,)\n",
+		   make(STX_F32, DIMS(1, 1, 4), VALS(1, 2, 3, 4)),
+		   make(STX_F32, DIMS(1, 1, 3), VALS(1, 10, 100))),
+	       STX_F32, DIMS(1, 1, 2), VALS(234, 123));
 }
 
 static void test_ref_transposed_convolution_by_hand(void **s)

@@ -352,6 +352,14 @@ MAYBE_UNUSED static uint64_t stat_of(int fd, const char *name)
 	return v;
 }
 
+/* A counter or gauge to become value. */
+MAYBE_UNUSED static void wait_for(int fd, const char *stat, uint64_t value)
+{
+	for (int i = 0; i < 1500 && stat_of(fd, stat) != value; i++)
+		usleep(10000);
+	assert_int_equal(stat_of(fd, stat), value);
+}
+
 /* The program's one daemon and the graph that most tests compile. */
 MAYBE_UNUSED static struct harness h;
 MAYBE_UNUSED static const char two_kernels[] = "name in out\nkernel a\nkernel b\nkernel a\n";

@@ -2,13 +2,6 @@
  * wants. */
 #include "harness.h"
 
-static void wait_for(int fd, const char *stat, uint64_t value)
-{
-	for (int i = 0; i < 1500 && stat_of(fd, stat) != value; i++)
-		usleep(10000);
-	assert_int_equal(stat_of(fd, stat), value);
-}
-
 /* A client sends graph and leaves once a worker runs its kernel. */
 static void leave_while_it_runs(int watcher, const char *graph, uint64_t compiled_before)
 {
@@ -121,7 +114,7 @@ static void test_abandoned_compile_yields_its_worker_to_who_waits(void **state)
 static void test_abandoned_compile_is_taken_over_by_a_new_request(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=1", "abandoned=500", NULL };
+	static const char *const settings[] = { "workers=1", "abandoned=10000", NULL };
 	static const char graph[] = "name i o\nkernel sleep 1500 x\n";
 	harness_start(&h, settings);
 	int fd = client_connect(&h);

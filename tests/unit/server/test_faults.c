@@ -2,6 +2,9 @@
  * at fault fails. */
 #include "harness.h"
 
+#include "key.h"
+#include "repro.h"
+
 #include <sched.h>
 #include <sys/mount.h>
 
@@ -186,6 +189,87 @@ static void test_faults_full_disk_returns_the_artifact_unstored(void **state)
 	close(fd);
 }
 
+/* The reproducer that the error names, once another thread has written it. */
+static struct stx_bytes reproducer_of(const struct reply *r, struct stx_repro *p,
+				      struct stx_arena *a)
+{
+	struct stx_bytes file = { 0 };
+	char buf[4096];
+	size_t n;
+	FILE *f = NULL;
+	const char *path = strstr(r->e->error->text, "stax compile ");
+	assert_non_null(path);
+	path += strlen("stax compile ");
+	for (int i = 0; i < 500 && !(f = fopen(path, "rb")); i++)
+		usleep(10000);
+	assert_non_null(f);
+	while ((n = fread(buf, 1, sizeof buf, f)) > 0)
+		stx_bytes_put(&file, buf, n);
+	fclose(f);
+	struct stat st;
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	struct stx_diag d = { 0 };
+	if (stx_repro_parse((struct stx_span){ file.at, file.n }, a, p, &d))
+		fail_msg("%s", d.text);
+	return file;
+}
+
+static void test_faults_of_the_compiler_leave_a_reproducer(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *graph, *body;
+		stx_err code;
+	} cases[] = {
+		{ "name i o\ndo key crash\n", "name i o\ndo key crash\n", STX_E_CRASHED },
+		{ "name i o\ndo key internal\n", "name i o\ndo key internal\n", STX_E_INTERNAL },
+		/* once there is a canonical graph: that, without names */
+		{ "name i o\ndo plan abort\n", "do plan abort\n", STX_E_CRASHED },
+		{ "name i o\nkernel internal 1\n", "kernel internal 1\n", STX_E_INTERNAL },
+		{ "name i o\ndo link internal\n", "do link internal\n", STX_E_INTERNAL },
+	};
+	harness_start(&h, NULL);
+	int fd = client_connect(&h);
+	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct ask a = { .graph = cases[i].graph, .fast = 1 };
+		send_compile(fd, 1, &a);
+		struct reply r = receive_final(fd);
+		assert_error(&r, cases[i].code);
+		struct stx_repro p;
+		struct stx_arena *arena = stx_arena_new(0);
+		struct stx_bytes file = reproducer_of(&r, &p, arena);
+		assert_int_equal(p.format, 2);
+		assert_string_equal(p.target, "cpu:x86-64-v3");
+		assert_int_equal(p.options, STX_OPTION_FAST);
+		assert_int_equal(p.body.n, strlen(cases[i].body));
+		assert_memory_equal(p.body.at, cases[i].body, p.body.n);
+		assert_non_null(strstr((char *)file.at, stx_err_name(cases[i].code)));
+		stx_bytes_free(&file);
+		stx_arena_free(arena);
+		reply_free(&r);
+	}
+	/* What the graph is to blame for leaves none. */
+	struct reply r = compile_graph(fd, 2, "name i o\ndo plan invalid 1\n");
+	assert_error(&r, STX_E_INVALID);
+	assert_null(strstr(r.e->error->text, "stax compile"));
+	reply_free(&r);
+	close(fd);
+}
+
+static void test_faults_leave_no_reproducer_when_none_are_wanted(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { "reproducers=none", NULL };
+	harness_start(&h, settings);
+	int fd = client_connect(&h);
+	struct reply r = compile_graph(fd, 1, "name i o\ndo plan internal\n");
+	assert_error(&r, STX_E_INTERNAL);
+	assert_null(strstr(r.e->error->text, "stax compile"));
+	reply_free(&r);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	harness_main(argc, argv);
@@ -195,6 +279,8 @@ int main(int argc, char **argv)
 		T(test_faults_memory_limit_is_named_and_not_cached),
 		T(test_faults_processor_time_limit_is_named),
 		T(test_faults_killed_workers_lose_no_request),
+		T(test_faults_of_the_compiler_leave_a_reproducer),
+		T(test_faults_leave_no_reproducer_when_none_are_wanted),
 		T(test_faults_full_disk_returns_the_artifact_unstored),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

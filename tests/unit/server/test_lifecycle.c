@@ -50,10 +50,12 @@ static void test_lifecycle_sigterm_finishes_flights_first(void **state)
 {
 	(void)state;
 	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = client_connect(&h), other = client_connect(&h);
 	struct ask a = { .graph = "name i o\nkernel sleep 300 q\n" };
+	compile_ok(fd, 9, two_kernels); /* workers are up */
 	send_compile(fd, 1, &a);
-	usleep(100000);
+	wait_for(other, "workers_busy", 1);
+	close(other);
 	kill(h.pid, SIGTERM);
 	struct reply r = receive_final(fd);
 	assert_answer(&r);

@@ -1,0 +1,72 @@
+/* replay.c: a reproducer file (repro.h) as a graph file: its graph, values, target and options. */
+#include <string.h>
+
+#include "arena.h"
+#include "key.h"
+#include "repro.h"
+#include "tool.h"
+
+static stx_err take_values(struct stx_tool_replay *r, const struct stx_repro *p, struct stx_diag *d)
+{
+	for (size_t i = 0; i < p->nvalues; i++) {
+		const Stx__GivenValue *v = p->values[i];
+		struct stx_host h;
+		stx_err e =
+			stx_host_new(&h, (enum stx_dtype)v->dtype, (int)v->n_sizes, v->sizes, d);
+		if (e)
+			return e;
+		if (h.bytes != v->data.len) {
+			stx_host_free(&h);
+			return stx_fail(d, STX_E_INVALID, "reproducer", v->input,
+					"the value has another size than its type says");
+		}
+		if (h.bytes)
+			memcpy(h.t.data, v->data.data, h.bytes);
+		if ((e = stx_tool_values_add(&r->values, v->input, &h, d)))
+			return e;
+	}
+	return STX_E_OK;
+}
+
+stx_err stx_tool_replay_read(struct stx_tool_graph *g, struct stx_bytes *file, struct stx_diag *d)
+{
+	struct stx_repro p;
+	struct stx_bytes body = { 0 };
+	struct stx_arena *a = stx_arena_new(0);
+	stx_err e = a ? stx_repro_parse((struct stx_span){ file->at, file->n }, a, &p, d)
+		      : stx_fail(d, STX_E_NOMEM, "reproducer", "", "out of memory");
+	if (!e && strlen(p.target) >= sizeof g->replay.target)
+		e = stx_fail(d, STX_E_INVALID, "reproducer", "", "bad target '%.80s'", p.target);
+	if (!e && stx_bytes_put(&body, p.body.at, p.body.n))
+		e = stx_fail(d, STX_E_NOMEM, "reproducer", "", "out of memory");
+	if (!e)
+		e = take_values(&g->replay, &p, d);
+	if (!e) {
+		snprintf(g->replay.target, sizeof g->replay.target, "%s", p.target);
+		g->replay.options = p.options;
+		g->format = (enum stax_format)p.format;
+		if (g->format == STAX_ONNX) {
+			e = stx_model_parse(&body, ".", &g->model, d);
+		} else {
+			g->text = body;
+			body = (struct stx_bytes){ 0 };
+		}
+	}
+	stx_bytes_free(&body);
+	stx_bytes_free(file);
+	stx_arena_free(a);
+	return e;
+}
+
+void stx_tool_replay_request(const struct stx_tool_graph *g, struct stax_request *q)
+{
+	uint32_t o = g->replay.options;
+	if (!g->replay.target[0])
+		return;
+	if (!q->target)
+		q->target = g->replay.target;
+	q->training |= (o & STX_OPTION_TRAINING) != 0;
+	q->dynamic |= (o & STX_OPTION_DYNAMIC) != 0;
+	q->fast |= (o & STX_OPTION_FAST) != 0;
+	q->allow_fallback |= (o & STX_OPTION_FALLBACK) != 0;
+}

@@ -1,0 +1,417 @@
+/* report.c: what a schedule costs, and why it is as it is (conformance GF-02, GF-04, GF-06, GF-11,
+ * RZ-10).
+ *
+ * requires: groups, kernels and slots of a schedule. ensures: its accounts and report lines.
+ * Lines: one of traffic before and after fusion, one of memory, one a kernel: its traffic, the
+ * buffers it computes with the rule that put each in memory, the kernel it was not fused with and
+ * why. Everything at the size hints; sums saturate. One pass over graph, kernels and buffers. */
+#include "schedule_impl.h"
+
+#define MAX_NAMED  4    /* buffers that a line names */
+#define MAX_LINES  1000 /* of kernels; the report travels with every reply */
+#define CORE_OPS   1e11 /* a second, of one core: 16 lanes, two a cycle, 3 GHz */
+#define CORE_BYTES 1e10 /* its share of the memory's */
+
+struct reporting {
+	struct stx_schedule *s;
+	const struct stx_loops *l;
+	const uint8_t *needed;
+	uint32_t *users, *last_user; /* of buffers: how many others read one */
+	/* scratch for the largest body: equal instructions */
+	uint32_t *equal, *slots, nslots;
+	struct stx_binst *canon;
+	struct stx_bytes line; /* being written; freed at the end */
+};
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+static uint64_t mul(uint64_t a, uint64_t b)
+{
+	uint64_t r;
+	return __builtin_mul_overflow(a, b, &r) ? UINT64_MAX : r;
+}
+
+static uint64_t count(const struct stx_exprs *x, const stx_ex *sizes, uint32_t n)
+{
+	uint64_t all = 1;
+	for (uint32_t i = 0; i < n; i++) {
+		int64_t h = stx_ex_hint(x, sizes[i]);
+		all = mul(all, h < 0 ? 0 : (uint64_t)h);
+	}
+	return all;
+}
+
+/* ---- what the kernels move ---- */
+
+static uint64_t param_bytes(const struct reporting *r, const struct stx_kparam *q)
+{
+	const struct stx_layout *layout = &r->l->buffers.at[q->buffer]->layout;
+	int64_t reach = stx_ex_hint(r->l->ex, q->elems);
+	uint64_t n = count(r->l->ex, layout->sizes, layout->rank);
+	uint64_t most = reach < 0 ? 0 : (uint64_t)reach;
+	return mul(n < most ? n : most, (uint64_t)stx_dtype_bytes(q->dtype));
+}
+
+/* One point of a definition: its arithmetic, and the bytes of what it reads. */
+struct point {
+	uint32_t ops, bytes;
+};
+
+/* The instruction that instruction i is: the first one equal to it. Bodies repeat what was inlined
+ * more than once; kernels compute it once. */
+static uint32_t first_equal(struct reporting *r, const struct stx_body *body, uint32_t i)
+{
+	struct stx_binst in = body->at[i];
+	uint32_t *operands[3] = { &in.a, &in.b, &in.c };
+	for (int k = in.op == STX_B_LOAD ? 2 : 0; k < 3; k++)
+		if (*operands[k] < i)
+			*operands[k] = r->equal[*operands[k]];
+	uint64_t h = stx_mix64((uint64_t)in.op << 16 | (uint64_t)in.dtype << 8 | in.flags, in.k.u);
+	h = stx_mix64(stx_mix64(h, (uint64_t)in.a << 32 | in.b), (uint64_t)in.c << 32 | in.ex);
+	r->canon[i] = in;
+	for (uint32_t at = (uint32_t)h & (r->nslots - 1);; at = (at + 1) & (r->nslots - 1)) {
+		uint32_t j = r->slots[at];
+		if (!j) {
+			r->slots[at] = i + 1;
+			return i;
+		}
+		const struct stx_binst *q = &r->canon[j - 1];
+		if (q->op == in.op && q->dtype == in.dtype && q->flags == in.flags &&
+		    q->a == in.a && q->b == in.b && q->c == in.c && q->ex == in.ex &&
+		    q->k.u == in.k.u)
+			return j - 1;
+	}
+}
+
+static struct point point_of(struct reporting *r, const struct stx_buffer *b)
+{
+	struct point p = { .ops = b->def == STX_DEF_REDUCTION };
+	for (r->nslots = 64; r->nslots < 2 * b->body.n;)
+		r->nslots *= 2;
+	memset(r->slots, 0, r->nslots * sizeof *r->slots);
+	for (uint32_t i = 0; i < b->body.n; i++) {
+		const struct stx_binst *in = &b->body.at[i];
+		r->equal[i] = first_equal(r, &b->body, i);
+		if (r->equal[i] != i)
+			continue;
+		p.ops += in->op < STX_PRIM_COUNT && in->op != STX_P_CAST && in->op != STX_P_BITCAST;
+		p.bytes += in->op == STX_B_LOAD
+				   ? (uint32_t)stx_dtype_bytes((enum stx_dtype)in->dtype)
+				   : 0;
+	}
+	return p;
+}
+
+static uint64_t buffer_ops(struct reporting *r, const struct stx_buffer *b)
+{
+	const struct stx_exprs *x = r->l->ex;
+	uint64_t points = mul(count(x, b->ranges, b->nranges), count(x, b->rranges, b->nrranges));
+	return mul(points, point_of(r, b).ops);
+}
+
+static void account_kernel(struct reporting *r, uint32_t number, uint8_t *seen)
+{
+	struct stx_schedule *s = r->s;
+	const struct stx_kernel *k = s->kernels.at[number];
+	const struct stx_group *g = &s->groups.at[number];
+	struct stx_kernel_account *a = &s->accounts[number];
+	for (uint32_t j = 0; j < k->params.n; j++) {
+		const struct stx_kparam *q = &k->params.at[j];
+		uint64_t bytes = param_bytes(r, q);
+		if (q->is_read && !q->is_written) { /* what it wrote itself is in its cache */
+			a->bytes_read = add(a->bytes_read, bytes);
+			s->fused.reads++;
+		}
+		if (q->is_written) {
+			a->bytes_written = add(a->bytes_written, bytes);
+			s->fused.writes++;
+		}
+		if (r->l->buffers.at[q->buffer]->kind != STX_BUF_TEMP && !seen[q->buffer])
+			s->bytes_min = add(s->bytes_min, bytes);
+		seen[q->buffer] = 1;
+	}
+	for (uint32_t j = 0; j < g->buffers.n; j++)
+		a->ops = add(a->ops, buffer_ops(r, r->l->buffers.at[g->buffers.at[j]]));
+	s->fused.launches++;
+	s->fused.bytes_read = add(s->fused.bytes_read, a->bytes_read);
+	s->fused.bytes_written = add(s->fused.bytes_written, a->bytes_written);
+}
+
+/* ---- the cost model of realisation ---- */
+
+double stx__realize_gain(const struct stx__cost *c)
+{
+	double once = c->ops / c->ops_per_s + c->in_bytes / c->bytes_per_s;
+	return c->n * ((c->users - 1) * once - (c->users + 1) * c->bytes / c->bytes_per_s);
+}
+
+/* Of a value that a rule of 6.6 put in memory, on one core. */
+static double gain_of(struct reporting *r, const struct stx_buffer *b)
+{
+	struct stx__cost c = { .n = (double)count(r->l->ex, b->ranges, b->nranges),
+			       .bytes = stx_dtype_bytes(b->dtype),
+			       .users = r->users[b->id],
+			       .ops_per_s = CORE_OPS,
+			       .bytes_per_s = CORE_BYTES };
+	struct point once = point_of(r, b);
+	c.ops = once.ops;
+	c.in_bytes = once.bytes;
+	return stx__realize_gain(&c);
+}
+
+static void count_users(struct reporting *r)
+{
+	for (uint32_t i = 0; i < r->l->buffers.n; i++) {
+		const struct stx_body *body = &r->l->buffers.at[i]->body;
+		for (uint32_t j = 0; j < body->n; j++) {
+			if (body->at[j].op != STX_B_LOAD || r->last_user[body->at[j].a] == i + 1)
+				continue;
+			r->last_user[body->at[j].a] = i + 1;
+			r->users[body->at[j].a]++;
+		}
+	}
+}
+
+/* ---- what the graph would move, an operator at a time ---- */
+
+static void mark(uint8_t *live, const struct stx_arg *a)
+{
+	if (a->kind == STX_ARG_TENSOR)
+		live[a->u.tensor.node->id] = 1;
+	for (uint32_t k = 0; a->kind == STX_ARG_TENSORS && k < a->n; k++)
+		if (a->u.tensors[k].node)
+			live[a->u.tensors[k].node->id] = 1;
+}
+
+static void read_tensor(struct reporting *r, struct stx_val v)
+{
+	const struct stx_type *t = v.node ? &v.node->outs[v.out] : NULL;
+	if (!t)
+		return;
+	uint64_t bytes =
+		mul(count(r->l->ex, t->sizes, t->rank), (uint64_t)stx_dtype_bytes(t->dtype));
+	r->s->unfused.reads++;
+	r->s->unfused.bytes_read = add(r->s->unfused.bytes_read, bytes);
+}
+
+static void account_node(struct reporting *r, const struct stx_node *n)
+{
+	struct stx_account *u = &r->s->unfused;
+	u->launches++;
+	for (uint32_t j = 0; j < n->nargs; j++) {
+		if (n->args[j].kind == STX_ARG_TENSOR)
+			read_tensor(r, n->args[j].u.tensor);
+		for (uint32_t k = 0; n->args[j].kind == STX_ARG_TENSORS && k < n->args[j].n; k++)
+			read_tensor(r, n->args[j].u.tensors[k]);
+	}
+	for (uint32_t j = 0; j < n->nouts; j++) {
+		const struct stx_type *t = &n->outs[j];
+		uint64_t bytes = mul(count(r->l->ex, t->sizes, t->rank),
+				     (uint64_t)stx_dtype_bytes(t->dtype));
+		u->writes++;
+		u->bytes_written = add(u->bytes_written, bytes);
+	}
+}
+
+static int account_graph(struct reporting *r)
+{
+	const struct stx_graph *g = r->l->g;
+	uint8_t *live = STX_NEW_ARRAY(g->arena, uint8_t, g->nodes.n + 1);
+	if (!live)
+		return -1;
+	for (uint32_t i = 0; i < g->outputs.n; i++)
+		live[g->outputs.at[i].val.node->id] = 1;
+	for (uint32_t i = g->nodes.n; i-- > 0;) {
+		const struct stx_node *n = g->nodes.at[i];
+		const struct stx_op_info *info = stx_op_info(n->op);
+		if (!live[i] && !(info->tags & STX_TAG_EFFECT))
+			continue;
+		for (uint32_t j = 0; j < n->nargs; j++)
+			mark(live, &n->args[j]);
+		if (n->op != STX_OP_PLACEHOLDER && n->op != STX_OP_CONSTANT &&
+		    info->category != STX_CAT_VIEW)
+			account_node(r, n);
+	}
+	return 0;
+}
+
+static void account_memory(struct reporting *r)
+{
+	struct stx_schedule *s = r->s;
+	for (uint32_t i = 0; i < r->l->buffers.n; i++) {
+		const struct stx_slot *slot = &s->slots[i];
+		if (slot->size == STX_EX_BAD)
+			continue;
+		s->temps++;
+		s->temp_bytes = add(s->temp_bytes, slot->size_bytes);
+		s->reused += slot->reused;
+		s->in_place += slot->in_place;
+	}
+}
+
+/* ---- lines ---- */
+
+static void put_bytes(struct stx_bytes *b, uint64_t n)
+{
+	static const char *const units[] = { "kB", "MB", "GB", "TB" };
+	double v = (double)n / 1000;
+	int u = 0;
+	if (n < 10000) {
+		stx_bytes_printf(b, "%llu B", (unsigned long long)n);
+		return;
+	}
+	for (; v >= 10000 && u < 3; u++)
+		v /= 1000;
+	stx_bytes_printf(b, "%.1f %s", v, units[u]);
+}
+
+static double ratio(uint64_t a, uint64_t b)
+{
+	return b ? (double)a / (double)b : 0;
+}
+
+static int end_line(struct reporting *r)
+{
+	const char *text =
+		r->line.oom ? NULL
+			    : stx_arena_printf(r->l->g->arena, "%s", stx_bytes_cstr(&r->line));
+	stx_bytes_clear(&r->line);
+	return !text || stx_push(r->l->g->arena, &r->s->report, text) ? -1 : 0;
+}
+
+static int traffic_line(struct reporting *r)
+{
+	const struct stx_account *u = &r->s->unfused, *f = &r->s->fused;
+	uint64_t before = add(u->bytes_read, u->bytes_written);
+	uint64_t after = add(f->bytes_read, f->bytes_written);
+	struct stx_bytes *b = &r->line;
+	stx_bytes_printf(b, "fusion: %llu operators in %llu kernels; ",
+			 (unsigned long long)u->launches, (unsigned long long)f->launches);
+	stx_bytes_printf(b, "%llu tensor passes in %llu; ",
+			 (unsigned long long)add(u->reads, u->writes),
+			 (unsigned long long)add(f->reads, f->writes));
+	put_bytes(b, before);
+	stx_bytes_puts(b, " in ");
+	put_bytes(b, after);
+	stx_bytes_printf(b, ", %.1f times less; the least is ", ratio(before, after));
+	put_bytes(b, r->s->bytes_min);
+	return end_line(r);
+}
+
+static int memory_line(struct reporting *r)
+{
+	const struct stx_schedule *s = r->s;
+	struct stx_bytes *b = &r->line;
+	if (!s->temps)
+		return 0;
+	stx_bytes_printf(b, "memory: %u temporar%s of ", s->temps, s->temps == 1 ? "y" : "ies");
+	put_bytes(b, s->temp_bytes);
+	stx_bytes_puts(b, " in ");
+	put_bytes(b, s->workspace_bytes);
+	stx_bytes_printf(b, "; %u in memory used before, %u of them in place of an operand",
+			 s->reused, s->in_place);
+	return end_line(r);
+}
+
+/* `buf3 (reads>4, 3 users: +12.0 us)`: the rule that put it in memory, and what that saves. */
+static void put_buffer(struct reporting *r, const struct stx_buffer *q, const char *before)
+{
+	struct stx_bytes *b = &r->line;
+	const char *rule = q->kind == STX_BUF_OUTPUT ? "output" : q->realized_by;
+	stx_bytes_printf(b, "%s%s (%s", before, q->name, rule ? rule : "");
+	if (q->kind == STX_BUF_TEMP && q->def == STX_DEF_POINTWISE && r->users[q->id] > 1)
+		stx_bytes_printf(b, ", %u users: %+.1f us", r->users[q->id], gain_of(r, q) * 1e6);
+	stx_bytes_puts(b, ")");
+}
+
+/* The buffers of a group that are in memory, each with its rule; the others are counted. */
+static void put_buffers(struct reporting *r, const struct stx_group *g)
+{
+	struct stx_bytes *b = &r->line;
+	uint32_t named = 0, more = 0, inside = 0;
+	for (uint32_t i = 0; i < g->buffers.n; i++) {
+		const struct stx_buffer *q = r->l->buffers.at[g->buffers.at[i]];
+		if (!r->needed[q->id]) {
+			inside++;
+			continue;
+		}
+		if (named == MAX_NAMED) {
+			more++;
+			continue;
+		}
+		put_buffer(r, q, named++ ? ", " : "; ");
+	}
+	if (more)
+		stx_bytes_printf(b, " and %u more", more);
+	if (inside)
+		stx_bytes_printf(b, ", %u inside it only", inside);
+	if (g->nbeside)
+		stx_bytes_printf(b, "; %u beside the others for a shared input", g->nbeside);
+}
+
+static int kernel_line(struct reporting *r, uint32_t number)
+{
+	const struct stx_schedule *s = r->s;
+	const struct stx_kernel_account *a = &s->accounts[number];
+	const struct stx_group *g = &s->groups.at[number];
+	struct stx_bytes *b = &r->line;
+	stx_bytes_printf(b, "%s: reads ", s->kernels.at[number]->name);
+	put_bytes(b, a->bytes_read);
+	stx_bytes_puts(b, ", writes ");
+	put_bytes(b, a->bytes_written);
+	stx_bytes_printf(b, ", %.2f operations a byte",
+			 ratio(a->ops, add(a->bytes_read, a->bytes_written)));
+	put_buffers(r, g);
+	if (g->apart_from != STX_NONE)
+		stx_bytes_printf(b, "; not fused with %s: %s", s->kernels.at[g->apart_from]->name,
+				 g->why_not);
+	else
+		stx_bytes_printf(b, "; first: %s", g->why_not);
+	return end_line(r);
+}
+
+static int init(struct reporting *r)
+{
+	struct stx_arena *a = r->l->g->arena;
+	uint32_t most = 1, nbuffers = r->l->buffers.n + 1;
+	for (uint32_t i = 0; i < r->l->buffers.n; i++)
+		if (r->l->buffers.at[i]->body.n > most)
+			most = r->l->buffers.at[i]->body.n;
+	r->nslots = 64;
+	while (r->nslots < 2 * most)
+		r->nslots *= 2;
+	r->s->accounts = STX_NEW_ARRAY(a, struct stx_kernel_account, r->s->kernels.n + 1);
+	r->users = STX_NEW_ARRAY(a, uint32_t, nbuffers);
+	r->last_user = STX_NEW_ARRAY(a, uint32_t, nbuffers);
+	r->equal = STX_NEW_ARRAY(a, uint32_t, most);
+	r->slots = STX_NEW_ARRAY(a, uint32_t, r->nslots);
+	r->canon = STX_NEW_ARRAY(a, struct stx_binst, most);
+	return r->s->accounts && r->users && r->last_user && r->equal && r->slots && r->canon ? 0
+											      : -1;
+}
+
+stx_err stx__report(struct stx_schedule *s, const uint8_t *needed, struct stx_diag *d)
+{
+	struct reporting r = { .s = s, .l = s->loops, .needed = needed };
+	uint8_t *seen = STX_NEW_ARRAY(s->loops->g->arena, uint8_t, s->loops->buffers.n + 1);
+	int bad = !seen || init(&r);
+	if (!bad)
+		count_users(&r);
+	for (uint32_t i = 0; !bad && i < s->kernels.n; i++)
+		account_kernel(&r, i, seen);
+	if (!bad)
+		account_memory(&r);
+	bad = bad || account_graph(&r) || traffic_line(&r) || memory_line(&r);
+	for (uint32_t i = 0; !bad && i < s->kernels.n && i < MAX_LINES; i++)
+		bad = kernel_line(&r, i);
+	if (!bad && s->kernels.n > MAX_LINES) {
+		stx_bytes_printf(&r.line, "and %u kernels more", s->kernels.n - MAX_LINES);
+		bad = end_line(&r);
+	}
+	stx_bytes_free(&r.line);
+	return bad ? stx_fail(d, STX_E_NOMEM, "schedule", NULL, "the memory budget is exceeded")
+		   : STX_E_OK;
+}

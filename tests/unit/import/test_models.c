@@ -1,0 +1,363 @@
+/* test_models.c: functions, subgraphs, inputs that must be known, malformed models: each refusal
+ * names what, where and how to fix it. */
+#include "onnx_text.h"
+
+/* ---- model-local functions ---- */
+
+#define SCALED                                                                                     \
+	"function local:Scaled(a, b) -> (c)\n"                                                     \
+	"opset 13\n"                                                                               \
+	"s = Elu(a) alpha=@factor\n"                                                               \
+	"c = Add(s, b)\n"                                                                          \
+	"end\n"
+
+static void test_models_function_takes_its_caller_s_attributes(void **state)
+{
+	(void)state;
+	static const double in[] = { -1000, 1, 10, 20 };
+	ASSERT_GIVES("opset 13\nopset 1 local\n"
+		     "input x float [2]\ninput y float [2]\n" SCALED
+		     "z = local:Scaled(x, y) factor=3.0\noutput z\n",
+		     in, "2", 7, 21);
+}
+
+static void test_models_function_attribute_not_given_has_its_default(void **state)
+{
+	(void)state;
+	static const double in[] = { -1000, 1, 10, 20 };
+	ASSERT_GIVES("opset 13\nopset 1 local\n"
+		     "input x float [2]\ninput y float [2]\n" SCALED
+		     "z = local:Scaled(x, y)\noutput z\n",
+		     in, "2", 9, 21);
+}
+
+static void test_models_function_in_a_function_passes_attributes_on(void **state)
+{
+	(void)state;
+	static const double in[] = { -1000, 1, 10, 20 };
+	ASSERT_GIVES("opset 13\nopset 1 local\n"
+		     "input x float [2]\ninput y float [2]\n" SCALED
+		     "function local:Outer(p, q) -> (r)\n"
+		     "r = local:Scaled(p, q) factor=@outer\n"
+		     "end\n"
+		     "z = local:Outer(x, y) outer=5.0\noutput z\n",
+		     in, "2", 5, 21);
+}
+
+static void test_models_function_has_an_opset_of_its_own(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("opset 13\nopset 1 local\n"
+		     "input x float [2,1]\n"
+		     "function local:Flat(a) -> (b)\n"
+		     "opset 11\n"
+		     "b = Squeeze(a) axes=[1]\n"
+		     "end\n"
+		     "y = local:Flat(x)\noutput y\n",
+		     counting, "2", 0, 1);
+}
+
+static void test_models_function_hides_the_operator_of_its_name(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("input x float [2]\n"
+		     "function Relu(a) -> (b)\n"
+		     "b = Neg(a)\n"
+		     "end\n"
+		     "y = Relu(x)\noutput y\n",
+		     counting, "2", 0, -1);
+}
+
+static void test_models_function_that_calls_itself_refused(void **state)
+{
+	(void)state;
+	assert_refused("opset 13\nopset 1 local\n"
+		       "input x float [2]\n"
+		       "function local:Loop(a) -> (b)\n"
+		       "b = local:Loop(a)\n"
+		       "end\n"
+		       "y = local:Loop(x)\noutput y\n",
+		       STX_E_INVALID, "Loop", "calls itself", "16", NULL);
+}
+
+/* Sixteen levels of two calls each would be 2^16 bodies of 64 nodes: the count is limited, not the
+ * time it takes. */
+static void test_models_functions_that_multiply_are_bounded(void **state)
+{
+	(void)state;
+	struct stx_bytes b = { 0 };
+	char line[64];
+#define LINE(...) (snprintf(line, sizeof line, __VA_ARGS__), stx_bytes_put(&b, line, strlen(line)))
+	LINE("opset 13\nopset 1 local\ninput x float [2]\n");
+	for (int i = 0; i < 14; i++) {
+		LINE("function local:F%d(a) -> (z)\n", i);
+		LINE("n0 = Identity(a)\n");
+		for (int k = 1; k < 12; k++)
+			LINE("n%d = local:F%d(n%d)\n", k, i + 1, k - 1);
+		LINE("z = Identity(n11)\nend\n");
+	}
+	LINE("function local:F14(a) -> (z)\nz = Identity(a)\nend\n");
+	LINE("y = local:F0(x)\noutput y\n");
+	stx_bytes_put(&b, "", 1);
+	assert_refused((const char *)b.at, STX_E_TOO_LARGE, "nodes", NULL);
+	stx_bytes_free(&b);
+}
+
+static void test_models_operator_of_an_unknown_domain_refused_by_name(void **state)
+{
+	(void)state;
+	assert_refused("opset 13\nopset 1 com.example\n"
+		       "input x float [2]\ny = com.example:Warp(x)\noutput y\n",
+		       STX_E_UNSUPPORTED, "com.example.Warp", "not supported", NULL);
+	assert_refused("opset 13\nopset 1 com.example\n"
+		       "input x float [2]\ny = com.example:Relu(x)\noutput y\n",
+		       STX_E_UNSUPPORTED, "com.example.Relu", NULL);
+}
+
+/* ---- subgraphs ---- */
+
+static void test_models_if_takes_the_branch_and_sees_outer_names(void **state)
+{
+	(void)state;
+	char text[512];
+	for (int taken = 0; taken < 2; taken++) {
+		snprintf(text, sizeof text,
+			 "input x float [2]\ninit c bool [] %d\n"
+			 "y = If(c) then_branch={\ninit k float [1] 100\nt = Add(x, k)\noutput t\n"
+			 "} else_branch={\ne = Neg(x)\noutput e\n}\n"
+			 "output y\n",
+			 taken);
+		ASSERT_GIVES(text, counting, "2", taken ? 100 : 0, taken ? 101 : -1);
+	}
+}
+
+static void test_models_if_on_an_unknown_condition_names_the_input(void **state)
+{
+	(void)state;
+	assert_refused("input x float [2]\ninput c bool []\n"
+		       "y = If(c) then_branch={\nt = Neg(x)\noutput t\n} else_branch={\n"
+		       "e = Abs(x)\noutput e\n}\noutput y\n",
+		       STX_E_NEED_VALUES, "the condition", "'c'", NULL);
+}
+
+#define COUNT_LOOP                                                                                 \
+	"v, s = Loop(m, go, x) body={\n"                                                           \
+	"input i int64 []\ninput c bool []\ninput a float [1]\n"                                   \
+	"init one int64 [] 1\n"                                                                    \
+	"f = Cast(i) to=1\nb = Add(a, f)\n"                                                        \
+	"n = Add(i, one)\nd = Less(n, stop)\n"                                                     \
+	"output d\noutput b\noutput b float [1]\n}\n"
+
+static void test_models_loop_unrolls_until_its_count_or_condition_ends(void **state)
+{
+	(void)state;
+	static const double in[] = { 10 };
+	ASSERT_GIVES("input x float [1]\ninit m int64 [] 3\ninit go bool [] 1\n"
+		     "init stop int64 [] 99\n" COUNT_LOOP "output s\n",
+		     in, "3,1", 10, 11, 13);
+	ASSERT_GIVES("input x float [1]\ninit m int64 [] 100\ninit go bool [] 1\n"
+		     "init stop int64 [] 2\n" COUNT_LOOP "output v\n",
+		     in, "1", 11);
+}
+
+static void test_models_loop_that_never_runs_stacks_nothing(void **state)
+{
+	(void)state;
+	static const double in[] = { 10 };
+	ASSERT_GIVES("input x float [1]\ninit m int64 [] 0\ninit go bool [] 1\n"
+		     "init stop int64 [] 2\n" COUNT_LOOP "output v\n",
+		     in, "1", 10);
+	static struct values got;
+	run_model("input x float [1]\ninit m int64 [] 5\ninit go bool [] 0\n"
+		  "init stop int64 [] 2\n" COUNT_LOOP "output s\n",
+		  in, &got, 1);
+	assert_int_equal(got.rank, 2);
+	assert_int_equal(got.sizes[0], 0);
+	assert_int_equal(got.sizes[1], 1);
+}
+
+static void test_models_loop_without_end_is_refused(void **state)
+{
+	(void)state;
+	assert_refused("input x float [1]\ninit go bool [] 1\n"
+		       "v = Loop(, go, x) body={\n"
+		       "input i int64 []\ninput c bool []\ninput a float [1]\n"
+		       "d = Identity(c)\nb = Identity(a)\noutput d\noutput b\n}\n"
+		       "output v\n",
+		       STX_E_TOO_LARGE, "unrolled", "nodes", NULL);
+}
+
+static void test_models_scan_directions_and_axes(void **state)
+{
+	(void)state;
+	static const double in[] = { 0, 1, 2, 3, 4, 5, 6 };
+#define BODY                                                                                       \
+	"body={\ninput a float [1]\ninput e float [3]\n"                                           \
+	"init ax int64 [1] 0\nt = ReduceSum(e, ax)\nb = Add(a, t)\noutput b\noutput b\n}"
+	ASSERT_GIVES("input x float [1]\ninput z float [2,3]\n"
+		     "v, s = Scan(x, z) num_scan_inputs=1 " BODY "\noutput s\n",
+		     in, "2,1", 6, 21);
+	ASSERT_GIVES("input x float [1]\ninput z float [2,3]\n"
+		     "v, s = Scan(x, z) num_scan_inputs=1 scan_input_directions=[1] "
+		     "scan_output_directions=[1] " BODY "\noutput s\n",
+		     in, "2,1", 21, 15);
+	ASSERT_GIVES("input x float [1]\ninput z float [3,2]\n"
+		     "v, s = Scan(x, z) num_scan_inputs=1 scan_input_axes=[1] "
+		     "scan_output_axes=[1] " BODY "\noutput s\n",
+		     in, "1,2", 9, 21);
+}
+
+static void test_models_subgraph_of_the_wrong_shape_refused(void **state)
+{
+	(void)state;
+	assert_refused("input x float [1]\ninit m int64 [] 2\n"
+		       "v = Loop(m, , x) body={\ninput i int64 []\noutput i\n}\noutput v\n",
+		       STX_E_INVALID, "Loop", "outputs", NULL);
+	assert_refused("input x float [2]\ny = Scan(x)\noutput y\n", STX_E_INVALID, "Scan", "body",
+		       "a graph", NULL);
+	assert_refused("input x float [2]\nv = Scan(x) num_scan_inputs=1 body={\n"
+		       "input e float []\noutput nowhere\n}\noutput v\n",
+		       STX_E_INVALID, "'nowhere'", "not computed", NULL);
+}
+
+/* ---- inputs that must be known ---- */
+
+static void test_models_needed_input_is_named_with_why(void **state)
+{
+	(void)state;
+	struct imported i = import_with("input x float [6]\ninput s int64 [2]\n"
+					"y = Reshape(x, s)\noutput y\n",
+					NULL, 0);
+	assert_int_equal(i.e, STX_E_NEED_VALUES);
+	assert_int_equal(i.r.nneeded, 1);
+	assert_string_equal(i.r.needed[0].input, "s");
+	assert_string_equal(i.r.needed[0].why, "Reshape 'y': the shape");
+	import_end(&i);
+}
+
+static void test_models_given_value_fixes_the_shape(void **state)
+{
+	(void)state;
+	static const int64_t two = 2, shape[2] = { 2, 3 };
+	struct stx_given_value v = { "s", STX_I64, 1, &two, (const uint8_t *)shape, 16 };
+	struct imported i = import_with("input x float [6]\ninput s int64 [2]\n"
+					"y = Reshape(x, s)\noutput y\n",
+					&v, 1);
+	assert_int_equal(i.e, 0);
+	assert_int_equal(i.r.graph->inputs.n, 1);
+	assert_string_equal(i.r.input_names[0], "x");
+	import_end(&i);
+}
+
+static void test_models_given_value_of_another_type_refused(void **state)
+{
+	(void)state;
+	static const int64_t two = 2;
+	static const int32_t shape[2] = { 2, 3 };
+	struct stx_given_value v = { "s", STX_I32, 1, &two, (const uint8_t *)shape, 8 };
+	struct imported i = import_with("input x float [6]\ninput s int64 [2]\n"
+					"y = Reshape(x, s)\noutput y\n",
+					&v, 1);
+	assert_int_equal(i.e, STX_E_MISMATCH);
+	assert_non_null(strstr(i.d.text, "'s'"));
+	assert_non_null(strstr(i.d.text, "i32"));
+	assert_non_null(strstr(i.d.text, "i64"));
+	import_end(&i);
+}
+
+static void test_models_sizes_given_without_data_fix_the_shape_only(void **state)
+{
+	(void)state;
+	static const int64_t sizes[2] = { 4, 3 };
+	struct stx_given_value v = { "x", STX_F32, 2, sizes, NULL, 0 };
+	static const char model[] = "input x float [N,3]\ny = Neg(x)\noutput y\n";
+	struct imported i = import_with(model, &v, 1);
+	assert_int_equal(i.e, 0);
+	assert_int_equal(i.r.graph->inputs.n, 1);
+	import_end(&i);
+	assert_refused(model, STX_E_UNSUPPORTED, "'x'", "dimension 0", "N", NULL);
+}
+
+static void test_models_shape_computed_from_shapes_is_known(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("input x float [2,3]\ns = Shape(x)\ninit i int64 [1] 1\ninit k int64 [1] 2\n"
+		     "n = Gather(s, i)\nm = Mul(n, k)\ny = Reshape(x, m)\noutput y\n",
+		     counting, "6", 0, 1, 2, 3, 4, 5);
+}
+
+/* ---- malformed models ---- */
+
+static void test_models_malformed_are_refused_with_what_and_where(void **state)
+{
+	(void)state;
+	assert_refused("input x float [2]\ny = Neg(z)\noutput y\n", STX_E_INVALID, "input 0", "'z'",
+		       "out of order", "Neg", NULL);
+	assert_refused("input x float [2]\ny = Neg(x)\noutput z\n", STX_E_INVALID, "output 'z'",
+		       "not computed", NULL);
+	assert_refused("input x float [2]\ny = Neg(x)\n", STX_E_INVALID, "no outputs", NULL);
+	assert_refused("input x float [2]\ny = Neg()\noutput y\n", STX_E_INVALID, "Neg", "input 0",
+		       "missing", NULL);
+	assert_refused("input x float [-2]\ny = Neg(x)\noutput y\n", STX_E_INVALID, "'x'",
+		       "negative dimension", NULL);
+	assert_refused("input x string [2]\ny = Identity(x)\noutput y\n", STX_E_UNSUPPORTED, "'x'",
+		       "string", NULL);
+	assert_refused("input x float [2]\ny = Neg(x)\ny = Abs(x)\noutput y\n", STX_E_INVALID,
+		       "'y'", "twice", "Abs", NULL);
+	assert_refused("input x float [2]\na, b = Neg(x)\noutput b\n", STX_E_UNSUPPORTED,
+		       "output 1", "'b'", "Neg", NULL);
+	assert_refused("input x float [6]\ninit s int64 [2] 4 -1\ny = Reshape(x, s)\noutput y\n",
+		       STX_E_INVALID, "6 elements", "fit", "Reshape", NULL);
+	assert_refused("init w float [3] 1 2\ny = Neg(w)\noutput y\n", STX_E_INVALID, "'w'",
+		       "8 bytes", "12", NULL);
+	assert_refused("input x float [2,2]\ninit w int64 [1] 0\ny = Transpose(x) perm=[0,0]\n"
+		       "output y\n",
+		       STX_E_INVALID, "Transpose", NULL);
+}
+
+static void test_models_that_are_no_models_refused(void **state)
+{
+	(void)state;
+	static const uint8_t noise[] = { 0x3a, 0x7f, 1, 2, 3 };
+	struct stx_arena *a = stx_arena_new((size_t)1 << 20);
+	struct stx_import_options o = { 0 };
+	struct stx_import_result r;
+	struct stx_diag d = { 0 };
+	assert_int_equal(stx_import(a, STX_FORMAT_ONNX, (struct stx_span){ noise, sizeof noise },
+				    &o, &r, &d),
+			 STX_E_INVALID);
+	stx_diag_clear(&d);
+	assert_int_equal(stx_import(a, STX_FORMAT_ONNX, (struct stx_span){ noise, 0 }, &o, &r, &d),
+			 STX_E_INVALID);
+	assert_non_null(strstr(d.text, "no graph"));
+	stx_arena_free(a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_models_function_takes_its_caller_s_attributes),
+		cmocka_unit_test(test_models_function_attribute_not_given_has_its_default),
+		cmocka_unit_test(test_models_function_in_a_function_passes_attributes_on),
+		cmocka_unit_test(test_models_function_has_an_opset_of_its_own),
+		cmocka_unit_test(test_models_function_hides_the_operator_of_its_name),
+		cmocka_unit_test(test_models_function_that_calls_itself_refused),
+		cmocka_unit_test(test_models_functions_that_multiply_are_bounded),
+		cmocka_unit_test(test_models_operator_of_an_unknown_domain_refused_by_name),
+		cmocka_unit_test(test_models_if_takes_the_branch_and_sees_outer_names),
+		cmocka_unit_test(test_models_if_on_an_unknown_condition_names_the_input),
+		cmocka_unit_test(test_models_loop_unrolls_until_its_count_or_condition_ends),
+		cmocka_unit_test(test_models_loop_that_never_runs_stacks_nothing),
+		cmocka_unit_test(test_models_loop_without_end_is_refused),
+		cmocka_unit_test(test_models_scan_directions_and_axes),
+		cmocka_unit_test(test_models_subgraph_of_the_wrong_shape_refused),
+		cmocka_unit_test(test_models_needed_input_is_named_with_why),
+		cmocka_unit_test(test_models_given_value_fixes_the_shape),
+		cmocka_unit_test(test_models_given_value_of_another_type_refused),
+		cmocka_unit_test(test_models_sizes_given_without_data_fix_the_shape_only),
+		cmocka_unit_test(test_models_shape_computed_from_shapes_is_known),
+		cmocka_unit_test(test_models_malformed_are_refused_with_what_and_where),
+		cmocka_unit_test(test_models_that_are_no_models_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,245 @@
+/* test_operators.c: what changed between opsets, the forms of broadcasting, attributes of the wrong
+ * type. */
+#include "onnx_text.h"
+
+/* ---- broadcasting ---- */
+
+static void test_operators_modern_broadcast_aligns_to_the_right(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("input a float [2,3]\n"
+		     "input b float [3]\n"
+		     "y = Add(a, b)\n"
+		     "output y\n",
+		     counting, "2,3", 6, 8, 10, 9, 11, 13);
+	ASSERT_GIVES("input a float [2,1]\n"
+		     "input b float [1,2]\n"
+		     "y = Mul(a, b)\n"
+		     "output y\n",
+		     counting, "2,2", 0, 0, 2, 3);
+}
+
+static void test_operators_broadcast_before_opset_7_aligns_at_axis(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("opset 6\n"
+		     "input a float [2,3,2]\n"
+		     "init b float [3] 10 20 30\n"
+		     "y = Add(a, b) broadcast=1 axis=1\n"
+		     "output y\n",
+		     counting, "2,3,2", 10, 11, 22, 23, 34, 35, 16, 17, 28, 29, 40, 41);
+	ASSERT_GIVES("opset 6\n"
+		     "input a float [2,2]\n"
+		     "init b float [2] 10 20\n"
+		     "y = Add(a, b) broadcast=1\n"
+		     "output y\n",
+		     counting, "2,2", 10, 21, 12, 23);
+}
+
+static void test_operators_axis_of_broadcast_beyond_the_rank_refused(void **state)
+{
+	(void)state;
+	assert_refused("opset 6\n"
+		       "input a float [2,3]\n"
+		       "init b float [3] 1 2 3\n"
+		       "y = Add(a, b) broadcast=1 axis=5\n"
+		       "output y\n",
+		       STX_E_INVALID, "axis 5", "rank 2", "Add", NULL);
+}
+
+static void test_operators_shapes_that_do_not_broadcast_refused(void **state)
+{
+	(void)state;
+	assert_refused("input a float [2,3]\n"
+		       "input b float [4]\n"
+		       "y = Add(a, b)\n"
+		       "output y\n",
+		       STX_E_INVALID, "broadcast", "Add", NULL);
+}
+
+static void test_operators_prelu_before_opset_7_has_one_slope_a_channel(void **state)
+{
+	(void)state;
+	static const double in[] = { -1, -2, -3, -4 };
+	ASSERT_GIVES("opset 6\n"
+		     "input x float [1,2,2]\n"
+		     "init s float [2] 2 10\n"
+		     "y = PRelu(x, s)\n"
+		     "output y\n",
+		     in, "1,2,2", -2, -4, -30, -40);
+}
+
+/* ---- the same operator in two opsets ---- */
+
+static void test_operators_axes_by_attribute_and_by_input_agree(void **state)
+{
+	(void)state;
+	static const char *const models[] = {
+		"opset 11\ninput x float [2,3]\ny = ReduceSum(x) axes=[1] keepdims=0\noutput y\n",
+		"opset 13\ninput x float [2,3]\ninit a int64 [1] 1\ny = ReduceSum(x, a) "
+		"keepdims=0\noutput y\n",
+	};
+	for (int i = 0; i < 2; i++)
+		ASSERT_GIVES(models[i], counting, "2", 3, 12);
+	ASSERT_GIVES("opset 11\ninput x float [2,1]\ny = Squeeze(x) axes=[1]\noutput y\n", counting,
+		     "2", 0, 1);
+	ASSERT_GIVES("opset 13\ninput x float [2,1]\ninit a int64 [1] -1\ny = Squeeze(x, "
+		     "a)\noutput y\n",
+		     counting, "2", 0, 1);
+	ASSERT_GIVES("opset 11\ninput x float [2]\ny = Unsqueeze(x) axes=[0]\noutput y\n", counting,
+		     "1,2", 0, 1);
+	ASSERT_GIVES("opset 13\ninput x float [2]\ninit a int64 [1] 0\ny = Unsqueeze(x, "
+		     "a)\noutput y\n",
+		     counting, "1,2", 0, 1);
+}
+
+static void test_operators_clip_bounds_by_attribute_and_by_input(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("opset 6\ninput x float [4]\ny = Clip(x) min=1.0 max=2.0\noutput y\n",
+		     counting, "4", 1, 1, 2, 2);
+	ASSERT_GIVES("opset 11\ninput x float [4]\ninit hi float [] 2\ny = Clip(x, , hi)\noutput "
+		     "y\n",
+		     counting, "4", 0, 1, 2, 2);
+}
+
+static void test_operators_softmax_before_opset_13_flattens(void **state)
+{
+	(void)state;
+	static const double zeros[8];
+	ASSERT_GIVES("opset 12\ninput x float [1,2,2]\ny = Softmax(x)\noutput y\n", zeros, "1,2,2",
+		     0.25, 0.25, 0.25, 0.25);
+	ASSERT_GIVES("opset 13\ninput x float [1,2,2]\ny = Softmax(x)\noutput y\n", zeros, "1,2,2",
+		     0.5, 0.5, 0.5, 0.5);
+}
+
+static void test_operators_reshape_by_attribute_and_by_input(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("opset 1\ninput x float [2,2]\ny = Reshape(x) shape=[0,-1,1]\noutput y\n",
+		     counting, "2,2,1", 0, 1, 2, 3);
+	ASSERT_GIVES("opset 14\ninput x float [2,2]\ninit s int64 [3] 0 -1 1\ny = Reshape(x, "
+		     "s)\noutput y\n",
+		     counting, "2,2,1", 0, 1, 2, 3);
+}
+
+static void test_operators_cast_names_its_type_by_text_before_opset_6(void **state)
+{
+	(void)state;
+	static const double in[] = { 1.5, -2.5 };
+	ASSERT_GIVES("opset 1\ninput x float [2]\ny = Cast(x) to=\"INT32\"\noutput y\n", in, "2", 1,
+		     -2);
+	assert_refused("opset 1\ninput x float [2]\ny = Cast(x) to=\"STRING\"\noutput y\n",
+		       STX_E_UNSUPPORTED, "Cast", "to=STRING", NULL);
+	assert_refused("opset 13\ninput x float [2]\ny = Cast(x) to=8\noutput y\n",
+		       STX_E_UNSUPPORTED, "Cast", "to=string", NULL);
+}
+
+static void test_operators_cast_to_8_bit_floats_saturates_unless_told_not_to(void **state)
+{
+	(void)state;
+	static const double in[] = { 1000, -1000, INFINITY, NAN, 1.0625 };
+	ASSERT_GIVES("opset 19\ninput x float [5]\na = Cast(x) to=17\ny = Cast(a) to=1\noutput y\n",
+		     in, "5", 448, -448, 448, NAN, 1);
+	ASSERT_GIVES("opset 19\ninput x float [5]\na = Cast(x) to=17 saturate=0\ny = Cast(a) "
+		     "to=1\noutput y\n",
+		     in, "5", NAN, NAN, NAN, NAN, 1);
+	ASSERT_GIVES("opset 19\ninput x float [5]\na = Cast(x) to=19 saturate=0\ny = Cast(a) "
+		     "to=1\noutput y\n",
+		     in, "5", 1024, -1024, INFINITY, NAN, 1);
+	ASSERT_GIVES("opset 19\ninput x float [5]\na = Cast(x) to=20\ny = Cast(a) to=1\noutput y\n",
+		     in, "5", 1024, -1024, 57344, NAN, 1);
+}
+
+static void test_operators_slice_by_attribute_and_by_input(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("opset 9\ninput x float [4]\ny = Slice(x) starts=[-3] ends=[9]\noutput y\n",
+		     counting, "3", 1, 2, 3);
+	ASSERT_GIVES("opset 10\ninput x float [4]\ninit s int64 [1] 9\ninit e int64 [1] -9\n"
+		     "init a int64 [1] 0\ninit p int64 [1] -2\ny = Slice(x, s, e, a, p)\noutput "
+		     "y\n",
+		     counting, "2", 3, 1);
+}
+
+static void test_operators_group_norm_scale_is_a_group_s_before_opset_21(void **state)
+{
+	(void)state;
+	static const double in[] = { -1, 1, -1, 1 };
+	ASSERT_GIVES("opset 18\ninput x float [1,2,2]\ninit s float [2] 2 3\ninit b float [2] 0 0\n"
+		     "y = GroupNormalization(x, s, b) num_groups=2 epsilon=0.0\noutput y\n",
+		     in, "1,2,2", -2, 2, -3, 3);
+	assert_refused("opset 21\ninput x float [1,3,2]\ninit s float [3] 2 3 4\ninit b float [3] "
+		       "0 0 0\n"
+		       "y = GroupNormalization(x, s, b) num_groups=2\noutput y\n",
+		       STX_E_INVALID, "num_groups 2", "divide", NULL);
+}
+
+/* ---- attributes ---- */
+
+static void test_operators_attribute_of_the_wrong_type_refused(void **state)
+{
+	(void)state;
+	assert_refused("input x float [2,2]\ny = Softmax(x) axis=1.0\noutput y\n", STX_E_INVALID,
+		       "axis", "Softmax", "must be an integer", NULL);
+	assert_refused("input x float [2,2]\ny = LeakyRelu(x) alpha=1\noutput y\n", STX_E_INVALID,
+		       "alpha", "LeakyRelu", "must be a float", NULL);
+	assert_refused("input x float [2,2]\ny = Transpose(x) perm=1\noutput y\n", STX_E_INVALID,
+		       "perm", "Transpose", "a list of integers", NULL);
+	assert_refused("opset 20\ninput x float [2,2]\ny = Gelu(x) approximate=1\noutput y\n",
+		       STX_E_INVALID, "approximate", "Gelu", "must be a string", NULL);
+}
+
+static void test_operators_value_of_an_attribute_not_taken_names_it(void **state)
+{
+	(void)state;
+	assert_refused(
+		"opset 20\ninput x float [2,2]\ny = Gelu(x) approximate=\"fast\"\noutput y\n",
+		STX_E_UNSUPPORTED, "Gelu", "approximate=fast", NULL);
+	assert_refused("opset 11\ninput x int32 [2]\ny = BitShift(x, x) "
+		       "direction=\"UP\"\noutput y\n",
+		       STX_E_UNSUPPORTED, "BitShift", "direction=UP", NULL);
+}
+
+static void test_operators_axis_outside_the_rank_refused(void **state)
+{
+	(void)state;
+	assert_refused("input x float [2,2]\ny = Softmax(x) axis=2\noutput y\n", STX_E_INVALID,
+		       "axis 2", "rank 2", "Softmax", NULL);
+	assert_refused("input x float [2,2]\ny = Softmax(x) axis=-3\noutput y\n", STX_E_INVALID,
+		       "axis -3", NULL);
+}
+
+static void test_operators_bitcast_keeps_the_bits_and_the_width(void **state)
+{
+	(void)state;
+	static const double in[] = { 1, -2 };
+	ASSERT_GIVES("opset 26\ninput x float [2]\ny = BitCast(x) to=6\noutput y\n", in, "2",
+		     1065353216, -1073741824);
+	assert_refused("opset 26\ninput x float [2]\ny = BitCast(x) to=7\noutput y\n",
+		       STX_E_INVALID, "to=int64", "width", "f32", NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_operators_modern_broadcast_aligns_to_the_right),
+		cmocka_unit_test(test_operators_broadcast_before_opset_7_aligns_at_axis),
+		cmocka_unit_test(test_operators_axis_of_broadcast_beyond_the_rank_refused),
+		cmocka_unit_test(test_operators_shapes_that_do_not_broadcast_refused),
+		cmocka_unit_test(test_operators_prelu_before_opset_7_has_one_slope_a_channel),
+		cmocka_unit_test(test_operators_axes_by_attribute_and_by_input_agree),
+		cmocka_unit_test(test_operators_clip_bounds_by_attribute_and_by_input),
+		cmocka_unit_test(test_operators_softmax_before_opset_13_flattens),
+		cmocka_unit_test(test_operators_reshape_by_attribute_and_by_input),
+		cmocka_unit_test(test_operators_cast_names_its_type_by_text_before_opset_6),
+		cmocka_unit_test(test_operators_cast_to_8_bit_floats_saturates_unless_told_not_to),
+		cmocka_unit_test(test_operators_slice_by_attribute_and_by_input),
+		cmocka_unit_test(test_operators_group_norm_scale_is_a_group_s_before_opset_21),
+		cmocka_unit_test(test_operators_attribute_of_the_wrong_type_refused),
+		cmocka_unit_test(test_operators_value_of_an_attribute_not_taken_names_it),
+		cmocka_unit_test(test_operators_axis_outside_the_rank_refused),
+		cmocka_unit_test(test_operators_bitcast_keeps_the_bits_and_the_width),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
