@@ -139,7 +139,8 @@ static stx_err count_launches(struct stax_artifact *a, struct stx_diag *d)
 	uint64_t args = 0, scalars = 0;
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
 		const struct stx_plan_step *s = &p->steps[i];
-		if (s->kind == STX_STEP_EXTERN && !stx__external_known(stx_plan_string(p, s->a)))
+		if (s->kind == STX_STEP_EXTERN && ((p->h->flags & STX_PLAN_CUDA) ||
+						   !stx__external_known(stx_plan_string(p, s->a))))
 			return stx_fail(d, STX_E_UNSUPPORTED, "load", stx_plan_string(p, s->a),
 					"external call '%s' is not offered by this client",
 					stx_plan_string(p, s->a));
@@ -164,17 +165,21 @@ stx_err stx__artifact_prepare(struct stax_artifact *a, struct stx_span plan,
 	return e ? e : count_launches(a, d);
 }
 
-static stx_err load_code(struct stax_artifact *a, int has_code, struct stx_diag *d)
+/* GPU code is parsed, never mapped as code: nothing in it is for the host. */
+static stx_err load_code(struct stax_artifact *a, struct stx_span elf, struct stx_diag *d)
 {
 	const struct stx_plan *p = &a->plan;
+	int has_code = stx_artifact_has_code(elf), gpu = (p->h->flags & STX_PLAN_CUDA) != 0;
+	for (uint32_t i = 0; i < p->h->nkernels; i++)
+		if ((p->kernels[i].target != 0) != gpu || (gpu && has_code))
+			return stx_fail(d, STX_E_CORRUPT, "load",
+					stx_plan_string(p, p->kernels[i].name),
+					"the artifact mixes CPU and GPU code");
+	if (gpu)
+		return stx__gpu_new(a, elf, d);
 	a->fns = STX_NEW_ARRAY(a->arena, stx_kernel_fn *, p->h->nkernels);
 	if (!a->fns)
 		return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
-	for (uint32_t i = 0; i < p->h->nkernels; i++)
-		if (p->kernels[i].target != 0)
-			return stx_fail(d, STX_E_UNSUPPORTED, "load",
-					stx_plan_string(p, p->kernels[i].name),
-					"GPU kernels cannot be run by this client yet");
 	if (has_code) {
 		stx_err e = stx__cpu_check(p->h->flags, d);
 		if (e)
@@ -229,8 +234,8 @@ static stx_err load_fd(int fd, const struct stx_digest *digest, const struct sta
 	pthread_mutex_init(&a->interpreter_lock, NULL);
 	if ((e = stx__map_fd(fd, ARTIFACT_MAX, &elf, d)) ||
 	    (digest && (e = verify(elf, digest, d))) || (e = stx_artifact_plan(elf, &plan, d)) ||
-	    (e = stx__artifact_prepare(a, plan, names, d)) ||
-	    (e = load_code(a, stx_artifact_has_code(elf), d)) || (e = stx__artifact_finish(a, d)))
+	    (e = stx__artifact_prepare(a, plan, names, d)) || (e = load_code(a, elf, d)) ||
+	    (e = stx__artifact_finish(a, d)))
 		goto fail;
 	munmap((void *)(uintptr_t)elf.at, elf.n);
 	*out = a;
@@ -367,6 +372,7 @@ void stax_artifact_free(struct stax_artifact *a)
 		dlclose(a->dl);
 	if (a->fd >= 0)
 		close(a->fd);
+	stx__gpu_code_free(a);
 	stax_client_free(a->interpreter);
 	pthread_mutex_destroy(&a->interpreter_lock);
 	free(a->plan_bytes);

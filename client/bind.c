@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "cuda.h"
 #include "dtype.h"
 
 #define MAX_GRID ((int64_t)1 << 62) /* leaves room for chunk arithmetic */
@@ -34,7 +35,10 @@ static void lay_out_steps(const struct stax_artifact *a, struct stx__context *x)
 		}
 		if (s->kind != STX_STEP_LAUNCH)
 			continue;
-		*t = (struct stx__step){ .fn = a->fns[s->a], .kernel = s->a };
+		*t = (struct stx__step){ .is_launch = 1,
+					 .fn = a->fns ? a->fns[s->a] : NULL,
+					 .kernel = s->a,
+					 .nargs = s->nargs };
 		t->frame = (struct stx_kernel_frame){ buffers, scalars, &x->bounds };
 		const uint32_t *args = stx_plan_u32s(p, s->args);
 		for (uint32_t j = 0; j < s->nargs; j++) {
@@ -87,6 +91,7 @@ void stx__context_free(struct stx__context *x)
 {
 	if (!x)
 		return;
+	stx__gpu_context_free(x);
 	free(x->workspace);
 	stx_arena_free(x->arena);
 }
@@ -180,7 +185,8 @@ static stx_err bind_value(const struct stax_artifact *a, struct stx__context *x,
 		if (v->bytes > (int64_t)a->plan.h->data_bytes ||
 		    pv->const_off > a->plan.h->data_bytes - (uint32_t)v->bytes)
 			return contradiction(a, i, "lies outside the constants", d);
-		v->ptr = a->plan_bytes + a->plan.h->data_off + pv->const_off;
+		if (!a->gpu) /* else it lies on a device: stx__gpu_bind */
+			v->ptr = a->plan_bytes + a->plan.h->data_off + pv->const_off;
 	}
 	return STX_E_OK;
 }
@@ -191,7 +197,7 @@ static stx_err bind_steps(const struct stax_artifact *a, struct stx__context *x,
 		struct stx__step *s = &x->steps[i];
 		if (s->external)
 			continue;
-		if (!s->fn) {
+		if (!s->is_launch) {
 			const struct stx__value *from = &x->values[s->from],
 						*to = &x->values[s->to];
 			size_t n = a->plan.values[s->from].rank * sizeof *from->sizes;
@@ -206,6 +212,11 @@ static stx_err bind_steps(const struct stax_artifact *a, struct stx__context *x,
 			 value_of(x, k->grain_expr, &s->grain) && s->n >= 0 && s->n <= MAX_GRID;
 		for (uint32_t j = 0; ok && j < k->nscalars; j++)
 			ok = value_of(x, e[j], &scalars[j]);
+		for (int j = 0; ok && a->gpu && j < 3; j++) {
+			int64_t n;
+			ok = value_of(x, k->grid_expr[j], &n) && n >= 0 && n <= INT32_MAX;
+			s->grid[j] = ok ? (uint32_t)n : 0;
+		}
 		if (!ok)
 			return stx_fail(d, STX_E_CORRUPT, "plan",
 					stx_plan_string(&a->plan, k->name),

@@ -31,6 +31,7 @@ struct stx__child {
 	uint64_t next_id;
 	struct stx_digest fingerprint;
 	char sandbox[128];
+	int cuda;
 };
 
 /* ---- the program ---- */
@@ -241,12 +242,13 @@ static stx_err job_error(const Stx__JobReply *m, struct stx_diag *d)
 
 /* ---- start ---- */
 
-static stx_err spawn(const char *path, int theirs, pid_t *pid, struct stx_diag *d)
+static stx_err spawn(const char *path, int theirs, int cuda, pid_t *pid, struct stx_diag *d)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t none;
-	char *argv[] = { (char *)(uintptr_t) "staxd", (char *)(uintptr_t) "--worker", NULL };
+	char *argv[] = { (char *)(uintptr_t) "staxd", (char *)(uintptr_t) "--worker",
+			 (char *)(uintptr_t)(cuda ? "cuda=1" : "cuda=0"), NULL };
 	sigemptyset(&none);
 	int e = posix_spawn_file_actions_init(&actions);
 	if (e)
@@ -288,7 +290,7 @@ static stx_err await_hello(struct stx__child *w, struct stx_diag *d)
 	return e;
 }
 
-stx_err stx__child_new(struct stx__child **out, struct stx_diag *d)
+stx_err stx__child_new(int cuda, struct stx__child **out, struct stx_diag *d)
 {
 	char path[PATH_MAX];
 	int pair[2] = { -1, -1 };
@@ -306,7 +308,8 @@ stx_err stx__child_new(struct stx__child **out, struct stx_diag *d)
 	w->fd = pair[0];
 	if (pair[1] == WORKER_FD) /* dup2 onto itself would leave close-on-exec set */
 		fcntl(pair[1], F_SETFD, 0);
-	e = spawn(path, pair[1], &w->pid, d);
+	w->cuda = cuda;
+	e = spawn(path, pair[1], cuda, &w->pid, d);
 	close(pair[1]);
 	if (e || (e = await_hello(w, d)))
 		goto fail;
@@ -369,4 +372,9 @@ stx_err stx__child_run(struct stx__child *w, Stx__Job *job, const struct stx_spa
 		stx__received_free(&out->r);
 	}
 	return e;
+}
+
+int stx__child_has_cuda(const struct stx__child *w)
+{
+	return w->cuda;
 }

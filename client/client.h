@@ -32,10 +32,12 @@ int stx__give_error(stx_err e, const struct stx_diag *d, struct stax_error *err)
 #define STX_TARGET_BYTES 64
 /* Flags of the plan header (STX_PLAN_CPU_*) that this host offers. */
 uint32_t stx__host_cpu(void);
-/* "cpu", NULL or "cpu:x86-64-vN[+avx512bf16]" to its exact form; "cuda...": UNSUPPORTED.
+/* "cpu", NULL or "cpu:x86-64-vN[+avx512bf16]" to its exact form; "cuda..." likewise.
  * *need: what the host must offer (0 for other kinds). */
 stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t *need,
 			 struct stx_diag *d);
+/* The exact name of the current CUDA device, for "cuda" alone (cuda.c). */
+stx_err stx__cuda_resolve(char out[STX_TARGET_BYTES], struct stx_diag *d);
 /* UNSUPPORTED, saying what is missing, when this host cannot run code that needs `need`. */
 stx_err stx__cpu_check(uint32_t need, struct stx_diag *d);
 
@@ -109,8 +111,9 @@ struct stx__job_reply {
 	const Stx__JobReply *m; /* in r */
 };
 struct stx__child;
-/* Starts `staxd --worker`; CONNECT names the places searched. */
-stx_err stx__child_new(struct stx__child **out, struct stx_diag *d);
+/* Starts `staxd --worker`, with NVRTC when cuda is set; CONNECT names the places searched. */
+stx_err stx__child_new(int cuda, struct stx__child **out, struct stx_diag *d);
+int stx__child_has_cuda(const struct stx__child *w);
 void stx__child_free(struct stx__child *w); /* ends the child */
 int stx__child_alive(const struct stx__child *w);
 /* One job. body: the pieces, concatenated; piece_bytes of the job is set by the caller. On DEADLINE
@@ -123,7 +126,8 @@ const char *stx__child_sandbox(const struct stx__child *w);
 int stx__child_pid(const struct stx__child *w);
 
 /* The client's live child: started on first use, and again after a crash. Owned by the client. */
-stx_err stx__private_child(struct stax_client *c, struct stx__child **out, struct stx_diag *d);
+stx_err stx__private_child(struct stax_client *c, int cuda, struct stx__child **out,
+			   struct stx_diag *d);
 stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r,
 			     const char *target, struct stax_answer **out, struct stx_diag *d);
 /* The artifact a private compile made, from this client's memory; borrowed until the client is
@@ -165,7 +169,9 @@ struct stax_artifact {
 	uint8_t *plan_bytes; /* aligned copy that plan points into */
 	int fd;   /* the sealed memfd: stays open as long as the library (design: reply) */
 	void *dl; /* NULL: no CPU code */
-	stx_kernel_fn **fns;                  /* [nkernels] */
+	stx_kernel_fn **fns;                  /* [nkernels]; CPU */
+	struct stx__gpu_devices *gpu;         /* GPU: its code on each device; NULL: CPU code */
+	struct stx_span *cubins;              /* [nkernels]; GPU */
 	struct stx_arena *arena;              /* names, fns, indices below */
 	uint32_t *input_value, *output_value; /* value number of each position */
 	const char **input_names, **output_names;
@@ -186,9 +192,12 @@ stx_err stx__artifact_finish(struct stax_artifact *a, struct stx_diag *d);
 
 /* Everything a run needs, for one set of dynamic sizes. Used by one thread at a time. */
 struct stx__step {
-	stx_kernel_fn *fn;                    /* NULL: a copy, or */
+	int is_launch;                        /* 0: a copy, or */
 	const struct stx_plan_step *external; /* a call */
-	int64_t n, grain;
+	stx_kernel_fn *fn;                    /* CPU */
+	int64_t n, grain;                     /* CPU */
+	uint32_t grid[3];                     /* GPU */
+	uint32_t nargs;
 	uint32_t kernel;   /* number in the plan */
 	uint32_t from, to; /* copy: values */
 	struct stx_kernel_frame frame;
@@ -220,6 +229,7 @@ struct stx__context {
 	size_t own_bytes;
 	void *patched_for; /* workspace the fixed buffers point into */
 	struct stx_bounds_record bounds;
+	struct stx__gpu_context *gpu; /* cuda.h; NULL: not bound to a device yet */
 };
 
 struct stx__context *stx__context_new(const struct stax_artifact *a); /* NULL: out of memory */
@@ -232,6 +242,9 @@ void stx__context_put(const struct stax_artifact *a, struct stx__context *x);
 stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x,
 			  struct stx_diag *d);
 
+/* cuda_code.c: finds the cubins in the artifact. */
+stx_err stx__gpu_new(struct stax_artifact *a, struct stx_span elf, struct stx_diag *d);
+void stx__gpu_code_free(struct stax_artifact *a);
 /* interpret.c: external calls that libstax knows, and one of them. */
 int stx__external_known(const char *name);
 stx_err stx__external(struct stax_artifact *a, struct stx__context *x,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "gpu_target.h"
 #include "dtype.h"
 
 struct ask {
@@ -37,7 +38,7 @@ static stx_err start(struct ask *q, struct stax_client *c, const struct stax_req
 		return no_memory(d);
 	if ((e = stx__request_strip(r, &q->sent, &q->stripped, d)) ||
 	    (e = stx__lookup_build(q->arena, &q->sent, target, &what, d)) ||
-	    (e = stx__private_child(c, &q->child, d)))
+	    (e = stx__private_child(c, stx_gpu_is_target(target), &q->child, d)))
 		return e;
 	q->wait = (struct stx__wait){ 0, r->progress, r->progress_ctx };
 	if (r->deadline_ms)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "gpu_target.h"
 #include "jobs.h"
 #include "key.h"
 
@@ -121,16 +122,18 @@ void stx__private_stats(const struct stax_client *c, uint64_t out[4])
 	out[3] = p ? p->compiled : 0;
 }
 
-stx_err stx__private_child(struct stax_client *c, struct stx__child **out, struct stx_diag *d)
+stx_err stx__private_child(struct stax_client *c, int cuda, struct stx__child **out,
+			   struct stx_diag *d)
 {
 	if (!c->private_worker && !(c->private_worker = calloc(1, sizeof *c->private_worker)))
 		return stx_fail(d, STX_E_NOMEM, "worker", "", "out of memory");
 	struct stx__private *p = c->private_worker;
 	stx_err e = STX_E_OK;
-	if (!p->child || !stx__child_alive(p->child)) {
+	if (!p->child || !stx__child_alive(p->child) ||
+	    (cuda && !stx__child_has_cuda(p->child))) {
 		stx__child_free(p->child);
 		p->child = NULL;
-		e = stx__child_new(&p->child, d);
+		e = stx__child_new(cuda, &p->child, d);
 	}
 	*out = p->child;
 	return e;
@@ -366,7 +369,7 @@ static stx_err start(struct work *w, struct stax_client *c, const struct stax_re
 	memset(w, 0, sizeof *w);
 	stx__answer__init(&w->answer);
 	struct stx__child *child;
-	stx_err e = stx__private_child(c, &child, d);
+	stx_err e = stx__private_child(c, stx_gpu_is_target(target), &child, d);
 	if (e)
 		return e;
 	w->p = c->private_worker;
@@ -426,7 +429,7 @@ stx_err stx__private_ping(struct stax_client *c, struct stax_pong *out, struct s
 {
 	uint64_t before = stx__clock_ns();
 	struct stx__child *w;
-	stx_err e = stx__private_child(c, &w, d);
+	stx_err e = stx__private_child(c, 0, &w, d);
 	if (e)
 		return e;
 	out->rtt_ns = stx__clock_ns() - before;

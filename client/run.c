@@ -7,6 +7,7 @@
 #include <xmmintrin.h>
 
 #include "client.h"
+#include "cuda.h"
 #include "dtype.h"
 
 #define WORKSPACE_ALIGN 64
@@ -44,6 +45,46 @@ static void launch(const struct stx__step *s, const struct stx_env *env)
 		stx__parallel_for(s->n, s->grain, run_chunk, &l);
 }
 
+/* ---- memory: the host's, or the device's ---- */
+
+static void *env_alloc(const struct stax_artifact *a, const struct stx_env *env, size_t bytes)
+{
+	if (a->gpu)
+		return stx__gpu_alloc(env, bytes);
+	if (env && env->allocate)
+		return env->allocate(env->ctx, bytes, WORKSPACE_ALIGN);
+	return bytes > SIZE_MAX / 2
+		       ? NULL
+		       : aligned_alloc(WORKSPACE_ALIGN,
+				       (bytes + WORKSPACE_ALIGN) & ~(size_t)(WORKSPACE_ALIGN - 1));
+}
+
+static void env_free(const struct stax_artifact *a, const struct stx_env *env, void *p,
+		     size_t bytes)
+{
+	if (a->gpu)
+		stx__gpu_free(env, p, bytes);
+	else if (env && env->allocate) {
+		if (env->release)
+			env->release(env->ctx, p, bytes);
+	} else {
+		free(p);
+	}
+}
+
+static stx_err copy(const struct stax_artifact *a, const struct stx_env *env, void *dst,
+		    const int64_t *dst_strides, const void *src, const int64_t *src_strides,
+		    const int64_t *sizes, int rank, int bytes, struct stx_diag *d)
+{
+	if (a->gpu)
+		return stx__gpu_copy(dst, dst_strides, src, src_strides, sizes, rank, bytes, env,
+				     d);
+	stx__client_copy(dst, dst_strides, src, src_strides, sizes, rank, bytes);
+	return STX_E_OK;
+}
+
+/* ---- steps ---- */
+
 static stx_err bounds_error(const struct stax_artifact *a, const struct stx__context *x,
 			    uint32_t kernel, struct stx_diag *d)
 {
@@ -57,6 +98,8 @@ static stx_err bounds_error(const struct stax_artifact *a, const struct stx__con
 static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
 			 const struct stx_env *env, struct stx_diag *d)
 {
+	if (a->gpu)
+		return stx__gpu_steps((struct stax_artifact *)(uintptr_t)a, x, env, d);
 	x->bounds.taken = 0;
 	for (uint32_t i = 0; i < x->nsteps; i++) {
 		const struct stx__step *s = &x->steps[i];
@@ -67,7 +110,7 @@ static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
 				return e;
 			continue;
 		}
-		if (!s->fn) {
+		if (!s->is_launch) {
 			const struct stx__value *from = &x->values[s->from],
 						*to = &x->values[s->to];
 			const struct stx_plan_value *v = &a->plan.values[s->to];
@@ -242,26 +285,6 @@ static stx_err check_inputs(const struct stax_artifact *a, struct stx__context *
 
 /* ---- outputs ---- */
 
-static void *env_alloc(const struct stx_env *env, size_t bytes)
-{
-	if (env && env->allocate)
-		return env->allocate(env->ctx, bytes, WORKSPACE_ALIGN);
-	return bytes > SIZE_MAX / 2
-		       ? NULL
-		       : aligned_alloc(WORKSPACE_ALIGN,
-				       (bytes + WORKSPACE_ALIGN) & ~(size_t)(WORKSPACE_ALIGN - 1));
-}
-
-static void env_free(const struct stx_env *env, void *p, size_t bytes)
-{
-	if (env && env->allocate) {
-		if (env->release)
-			env->release(env->ctx, p, bytes);
-	} else {
-		free(p);
-	}
-}
-
 /* An output whose strides are not the plan's is computed beside and copied. */
 static int needs_copy(const struct stax_artifact *a, const struct stx__context *x, uint32_t i,
 		      const struct stx_tensor *t)
@@ -296,7 +319,7 @@ static stx_err check_outputs(const struct stax_artifact *a, struct stx__context 
 		v->ptr = at;
 		if (needs_copy(a, x, i, t)) {
 			++*copies;
-			if (!(v->ptr = env_alloc(env, (size_t)v->bytes)))
+			if (!(v->ptr = env_alloc(a, env, (size_t)v->bytes)))
 				return stx_fail(d, STX_E_NOMEM, "run", name,
 						"no memory for output '%s'", name);
 		}
@@ -304,9 +327,10 @@ static stx_err check_outputs(const struct stax_artifact *a, struct stx__context 
 	return STX_E_OK;
 }
 
-/* Copies outputs computed beside to where they belong (when done) and frees them. */
-static void finish_copies(const struct stax_artifact *a, struct stx__context *x,
-			  struct stx_tensor *outputs, const struct stx_env *env, int done)
+/* Copies outputs computed beside to where they belong (when there was no error) and frees them. */
+static stx_err finish_copies(const struct stax_artifact *a, struct stx__context *x,
+			     struct stx_tensor *outputs, const struct stx_env *env, stx_err e,
+			     struct stx_diag *d)
 {
 	for (uint32_t i = 0; i < a->plan.h->noutputs; i++) {
 		struct stx_tensor *t = &outputs[i];
@@ -314,17 +338,20 @@ static void finish_copies(const struct stax_artifact *a, struct stx__context *x,
 		if (!v->ptr || !needs_copy(a, x, i, t))
 			continue;
 		int bytes = stx_dtype_bytes(t->dtype);
-		if (done)
-			stx__client_copy(origin(t), t->strides, v->ptr, v->strides, v->sizes,
-					 t->rank, bytes);
-		env_free(env, v->ptr, (size_t)v->bytes);
+		if (!e)
+			e = copy(a, env, origin(t), t->strides, v->ptr, v->strides, v->sizes,
+				 t->rank, bytes, d);
+		env_free(a, env, v->ptr, (size_t)v->bytes);
 	}
+	return e;
 }
 
 /* An output that is a view of an input: described when the caller gave no memory, else copied. */
-static void finish_aliases(const struct stax_artifact *a, const struct stx__context *x,
-			   const struct stx_tensor *inputs, struct stx_tensor *outputs)
+static stx_err finish_aliases(const struct stax_artifact *a, const struct stx__context *x,
+			      const struct stx_tensor *inputs, struct stx_tensor *outputs,
+			      const struct stx_env *env, struct stx_diag *d)
 {
+	stx_err e = STX_E_OK;
 	for (uint32_t i = 0; i < a->plan.h->noutputs; i++) {
 		const struct stx_plan_value *pv = &a->plan.values[a->output_value[i]];
 		const struct stx__value *v = &x->values[a->output_value[i]];
@@ -335,26 +362,30 @@ static void finish_aliases(const struct stax_artifact *a, const struct stx__cont
 		int bytes = stx_dtype_bytes(pv->dtype);
 		char *at = origin(in) + v->offset * bytes;
 		if (t->data) {
-			stx__client_copy(origin(t), t->strides, at, v->strides, v->sizes, pv->rank,
-					 bytes);
+			if (!e)
+				e = copy(a, env, origin(t), t->strides, at, v->strides, v->sizes,
+					 pv->rank, bytes, d);
 			continue;
 		}
 		t->data = at;
 		t->offset = 0;
 		memcpy(t->strides, v->strides, pv->rank * sizeof *t->strides);
 	}
+	return e;
 }
 
 /* ---- workspace and the run ---- */
 
-static stx_err own_workspace(struct stx__context *x, struct stx_diag *d)
+static stx_err own_workspace(const struct stax_artifact *a, struct stx__context *x,
+			     struct stx_diag *d)
 {
 	if (x->own_bytes >= x->workspace_bytes)
 		return STX_E_OK;
-	free(x->workspace);
+	if (x->own_bytes)
+		env_free(a, NULL, x->workspace, x->own_bytes);
 	x->own_bytes = 0;
 	x->patched_for = NULL;
-	x->workspace = env_alloc(NULL, x->workspace_bytes);
+	x->workspace = env_alloc(a, NULL, x->workspace_bytes);
 	if (!x->workspace)
 		return stx_fail(d, STX_E_NOMEM, "run", "", "no memory for a workspace of %zu bytes",
 				x->workspace_bytes);
@@ -384,12 +415,12 @@ static stx_err run(const struct stax_artifact *a, struct stx__context *x,
 	int foreign = env && env->allocate && x->workspace_bytes;
 	void *workspace = NULL;
 	if (foreign) {
-		workspace = env_alloc(env, x->workspace_bytes);
+		workspace = env_alloc(a, env, x->workspace_bytes);
 		if (!workspace)
 			return stx_fail(d, STX_E_NOMEM, "run", "",
 					"no memory for a workspace of %zu bytes",
 					x->workspace_bytes);
-	} else if ((e = own_workspace(x, d))) {
+	} else if ((e = own_workspace(a, x, d))) {
 		return e;
 	} else {
 		workspace = x->workspace;
@@ -399,9 +430,9 @@ static stx_err run(const struct stax_artifact *a, struct stx__context *x,
 		x->buffers[x->moving[i].slot] = x->values[x->moving[i].value].ptr;
 	e = run_steps(a, x, env, d);
 	if (!e)
-		finish_aliases(a, x, inputs, outputs);
+		e = finish_aliases(a, x, inputs, outputs, env, d);
 	if (foreign)
-		env_free(env, workspace, x->workspace_bytes);
+		env_free(a, env, workspace, x->workspace_bytes);
 	return e;
 }
 
@@ -428,12 +459,14 @@ int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninpu
 				       err);
 	int copies = 0;
 	stx_err e = bind_inputs(a, x, inputs, ninputs, &d);
+	if (!e && a->gpu)
+		e = stx__gpu_bind(a, x, env, &d);
 	if (!e && !(e = check_inputs(a, x, inputs, &d))) {
 		e = check_outputs(a, x, outputs, env, &copies, &d);
 		if (!e)
 			e = run(a, x, inputs, outputs, env, &d);
 		if (copies)
-			finish_copies(a, x, outputs, env, !e);
+			e = finish_copies(a, x, outputs, env, e, &d);
 	}
 	forget_outputs(a, x);
 	stx__context_put(a, x);
@@ -466,5 +499,38 @@ int stax_query(const struct stax_artifact *a, const struct stx_tensor *inputs, i
 	if (!e && workspace_bytes)
 		*workspace_bytes = x->workspace_bytes;
 	stx__context_put(a, x);
+	return stx__give_error(e, &d, err);
+}
+
+int stax_is_cuda(const struct stax_artifact *a)
+{
+	return a->gpu != NULL;
+}
+
+/* The record of a context that another thread is using now is left to that thread's own call. */
+int stax_sync(struct stax_artifact *a, void *stream, struct stax_error *err)
+{
+	struct stx_diag d;
+	stx_err e = STX_E_OK;
+	stx__diag_init(&d);
+	if (!a->gpu)
+		return stx__give_error(STX_E_OK, &d, err);
+	const struct stx__driver *q = stx__driver(&d);
+	int result = q ? q->stream_sync(stream) : 0;
+	if (!q || result)
+		e = q ? stx__driver_fail(result, "waiting for the stream", "", &d)
+		      : STX_E_UNSUPPORTED;
+	for (int i = 0; i < STX__SPARES && !e; i++) {
+		struct stx__context *x = atomic_exchange(&a->spare[i], NULL);
+		if (!x)
+			continue;
+		if (x->gpu && x->gpu->record->taken &&
+		    (uint32_t)x->gpu->record->kernel < a->plan.h->nkernels) {
+			x->bounds = *x->gpu->record;
+			x->gpu->record->taken = 0;
+			e = bounds_error(a, x, (uint32_t)x->bounds.kernel, &d);
+		}
+		stx__context_put(a, x);
+	}
 	return stx__give_error(e, &d, err);
 }

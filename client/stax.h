@@ -46,8 +46,8 @@ STAX_API const char *stax_client_server(const struct stax_client *c);
 /* What stax_connect(NULL) would use; *from_env says that $STAX_SERVER named it. */
 STAX_API int stax_default_server(char *out, size_t cap, int *from_env, struct stax_error *err);
 /* The exact form of a target: NULL or "cpu" becomes this host's level and the extra features code
- * may use, "cpu:x86-64-v4+avx512bf16". USAGE lists the CPU targets there are; UNSUPPORTED:
- * "cuda...", not offered yet. */
+ * may use, "cpu:x86-64-v4+avx512bf16". "cuda" becomes the current device's
+ * name. USAGE lists the CPU targets there are, UNSUPPORTED the CUDA ones. */
 STAX_API int stax_target(const char *text, char *out, size_t cap, struct stax_error *err);
 /* The staxd program this library would start: $STAX_STAXD, else beside the program, beside the
  * library, in PATH. CONNECT says where it looked. */
@@ -158,6 +158,19 @@ STAX_API int stax_query(const struct stax_artifact *a, const struct stx_tensor *
 STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
 		      struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
 		      struct stax_error *err);
+
+/* ---- NVIDIA GPUs: artifacts of CUDA targets. The driver is loaded on first use; without it
+ * UNSUPPORTED says so. Tensors are device memory of the thread's current context (none: that of
+ * device 0 is made current); stax_run launches on env->stream and does not wait. ---- */
+
+STAX_API int stax_is_cuda(const struct stax_artifact *a);
+/* Waits for the stream's work. BOUNDS names the kernel and the index of an earlier run. */
+STAX_API int stax_sync(struct stax_artifact *a, void *stream, struct stax_error *err);
+/* For callers without the driver's headers. Copies take host and device memory on either side and
+ * wait. */
+STAX_API int stax_cuda_alloc(size_t bytes, void **out, struct stax_error *err);
+STAX_API void stax_cuda_free(void *p);
+STAX_API int stax_cuda_copy(void *to, const void *from, size_t bytes, struct stax_error *err);
 
 /* ---- tools: these always use a private worker, started on the first call ---- */
 

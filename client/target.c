@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "gpu_target.h"
 
 /* Feature bits of the levels, after the x86-64 psABI. */
 #define V2_ECX1 (1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23) /* sse3 .. popcnt  \
@@ -81,10 +82,15 @@ stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t 
 	}
 	if (strlen(text) >= STX_TARGET_BYTES)
 		return stx_fail(d, STX_E_USAGE, "target", "", "target name is too long");
-	if (!strcmp(text, "cuda") || !strncmp(text, "cuda:", 5))
-		return stx_fail(d, STX_E_UNSUPPORTED, "target", "",
-				"target '%s': CUDA targets are not offered by this version yet",
-				text);
+	if (!strcmp(text, "cuda"))
+		return stx__cuda_resolve(out, d);
+	if (stx_gpu_is_target(text)) {
+		struct stx_gpu_target t;
+		stx_err e = stx_gpu_target_parse(text, &t, d);
+		if (!e)
+			stx_gpu_target_print(&t, out);
+		return e;
+	}
 	char level = strncmp(text, prefix, sizeof prefix - 1) != 0 ? 0 : text[sizeof prefix - 1];
 	const char *rest = level ? text + sizeof prefix : "";
 	if (level >= '2' && level <= '4' && (!*rest || !strcmp(rest, "+avx512bf16"))) {

@@ -86,14 +86,24 @@ static stx_err pass_primitives(struct run *r)
 
 static stx_err pass_lower(struct run *r)
 {
-	struct stx_lower_options o = { .without = r->options->without };
+	struct stx_lower_options o = { .target_gpu = stx_gpu_is_target(r->options->target),
+				       .without = r->options->without };
 	stx_err e = stx_lower(r->graph, &o, &r->loops, r->d);
 	return e ? e : stx_loops_verify(r->loops, r->d);
 }
 
 static stx_err pass_schedule(struct run *r)
 {
-	struct stx_schedule_options o = { 0 };
+	struct stx_schedule_options o = { .target_gpu = stx_gpu_is_target(r->options->target) };
+	struct stx_gpu_target t;
+	struct stx_device device;
+	if (o.target_gpu && stx_gpu_target_parse(r->options->target, &t, r->d))
+		return STX_E_UNSUPPORTED;
+	if (o.target_gpu) {
+		device = (struct stx_device){ (int32_t)t.device.sms, 32,
+					      (int32_t)t.device.threads_per_sm };
+		o.device = &device;
+	}
 	stx_err e = stx_schedule(r->loops, &o, &r->schedule, r->d);
 	for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++)
 		e = stx_kernel_verify(r->schedule->kernels.at[i], r->d);
@@ -201,7 +211,7 @@ stx_err stx__run_passes(struct run *r, enum which_run which, const char *until)
 
 static stx_err warm_up(struct stx_compiler *c, struct stx_diag *d);
 
-stx_err stx_compiler_new(struct stx_compiler **out, struct stx_diag *d)
+stx_err stx_compiler_new(int cuda, struct stx_compiler **out, struct stx_diag *d)
 {
 	struct stx_compiler *c = calloc(1, sizeof *c);
 	*out = NULL;
@@ -210,10 +220,15 @@ stx_err stx_compiler_new(struct stx_compiler **out, struct stx_diag *d)
 	stx_err e = stx_llvm_new(&c->llvm, d);
 	if (!e)
 		e = stx_link_warm(d);
+	if (!e && cuda)
+		stx_nvrtc_new(NULL, &c->nvrtc, &c->no_nvrtc);
 	if (!e)
 		e = stx_fingerprint_loaded(stx_llvm_version(), &c->fingerprint, d);
 	if (!e)
 		e = warm_up(c, d);
+	if (!e && !cuda)
+		stx_fail(&c->no_nvrtc, STX_E_UNSUPPORTED, "nvrtc", NULL,
+			 "CUDA targets are switched off here (cuda = no, or STAX_CUDA=0)");
 	if (e) {
 		stx_compiler_free(c);
 		return e;
@@ -227,6 +242,7 @@ void stx_compiler_free(struct stx_compiler *c)
 	if (!c)
 		return;
 	stx_llvm_free(c->llvm);
+	stx_nvrtc_free(c->nvrtc);
 	free(c);
 }
 
@@ -321,10 +337,29 @@ static stx_err describe_kernel(const struct stx_kernel *k, struct stx_kernel_des
 	size_t n = strlen(k->name);
 	n = n < sizeof out->name ? n : sizeof out->name - 1;
 	memcpy(out->name, k->name, n);
-	out->grid[0] = clamp_u32(stx_ex_hint(k->ex, k->grid));
-	out->grid[1] = out->grid[2] = 1;
-	out->block[0] = out->block[1] = out->block[2] = 1;
 	return e;
+}
+
+/* Grids and blocks as the plan has them, at the size hints. */
+static stx_err describe_launches(struct run *r, struct stx_plan_result *out, struct stx_diag *d)
+{
+	struct stx_plan p;
+	stx_err e = stx_plan_open((struct stx_span){ r->plan.at, r->plan.n }, &p, d);
+	if (e)
+		return e;
+	int64_t *hints = STX_NEW_ARRAY(r->arena, int64_t, p.h->nsyms + 1);
+	if (!hints)
+		return stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory");
+	for (uint32_t i = 0; i < p.h->nsyms; i++)
+		hints[i] = p.syms[i].hint;
+	for (uint32_t i = 0; i < out->nkernels; i++)
+		for (int j = 0; j < 3; j++) {
+			int ok = 1;
+			int64_t n = stx_plan_eval(&p, p.kernels[i].grid_expr[j], hints, &ok);
+			out->kernels[i].grid[j] = clamp_u32(ok ? n : 0);
+			out->kernels[i].block[j] = p.kernels[i].block[j];
+		}
+	return STX_E_OK;
 }
 
 /* What cannot be compiled is an error that names the operator (ST-01), unless the request allows
@@ -370,6 +405,8 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 			out->nkernels = i + 1;
 		}
 		if (!e)
+			e = describe_launches(&r, out, d);
+		if (!e)
 			e = copy_names(&out->report, s->report.at, s->report.n);
 		out->bytes_read = s->fused.bytes_read;
 		out->bytes_written = s->fused.bytes_written;
@@ -385,23 +422,70 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 
 /* ---- emit and link ---- */
 
+static stx_err emit_cpu(struct stx_compiler *c, const struct stx_kernel *k,
+			const struct stx_compile_options *o, enum stx_emit_stage stage,
+			struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
+{
+	struct stx_cpu_target target;
+	stx_err e = stx_cpu_target_parse(o->target, &target, d);
+	return e ? e : stx_emit_llvm(c->llvm, k, &target, o->fast, stage, out, info, d);
+}
+
+/* In the configuration the plan was written for: the heuristic's. */
+static stx_err emit_gpu(struct stx_compiler *c, const struct stx_kernel *k,
+			const struct stx_compile_options *o, enum stx_emit_stage stage,
+			struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
+{
+	struct stx_gpu_config configs[STX_GPU_MAX_CONFIGS];
+	struct stx_gpu_target target;
+	struct stx_bytes source = { 0 }, code = { 0 };
+	struct stx_digest digest;
+	char symbol[64];
+	uint64_t start = now_us();
+	stx_err e = stx_gpu_target_parse(o->target, &target, d);
+	if (e || (e = stx_kernel_digest(k, &digest, d)))
+		return e;
+	stx_kernel_symbol(&digest, symbol);
+	stx_gpu_candidates(k, &target.device, configs);
+	e = stx_emit_cuda(k, &configs[0], stage == STX_EMIT_SOURCE ? out : &source, d);
+	if (e || stage == STX_EMIT_SOURCE)
+		goto done;
+	info->us_build = now_us() - start;
+	info->threads = configs[0].threads;
+	if (!c->nvrtc) {
+		e = stx_fail(d, c->no_nvrtc.code, "nvrtc", k->name, "%s", c->no_nvrtc.text);
+		goto done;
+	}
+	start = now_us();
+	e = stx_nvrtc_compile(c->nvrtc, stx_bytes_cstr(&source), k->name, target.device.arch,
+			      o->fast, stage == STX_EMIT_OBJECT ? STX_NVRTC_CUBIN : STX_NVRTC_PTX,
+			      stage == STX_EMIT_OBJECT ? &code : out, d);
+	if (!e && stage == STX_EMIT_OBJECT)
+		e = stx_data_object(STX_CUBIN_SECTION, symbol, (struct stx_span){ code.at, code.n },
+				    out, d);
+	info->us_emit = now_us() - start;
+done:
+	stx_bytes_free(&source);
+	stx_bytes_free(&code);
+	return e;
+}
+
 stx_err stx__emit_text(struct stx_compiler *c, struct stx_span ir,
 		       const struct stx_compile_options *o, enum stx_emit_stage stage,
 		       struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
 {
 	struct run r;
 	struct stx_kernel *k;
-	struct stx_cpu_target target;
-	stx_err e = stx_cpu_target_parse(o->target, &target, d);
+	stx_err e = stx__run_open(&r, o, d);
 	if (e)
-		return e;
-	if ((e = stx__run_open(&r, o, d)))
 		return e;
 	e = stx_kernel_parse(r.arena, (const char *)ir.at, ir.n, &k, d);
 	if (!e)
 		e = stx_kernel_verify(k, d);
-	if (!e)
-		e = stx_emit_llvm(c->llvm, k, &target, o->fast, stage, out, info, d);
+	if (!e && stx_gpu_is_target(o->target))
+		e = emit_gpu(c, k, o, stage, out, info, d);
+	else if (!e)
+		e = emit_cpu(c, k, o, stage, out, info, d);
 	stx__run_close(&r);
 	return e;
 }
@@ -415,7 +499,7 @@ stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 	uint64_t start = now_us();
 	stx_err e = stx__emit_text(c, ir, o, STX_EMIT_OBJECT, &out->object, &info, d);
 	uint64_t total = now_us() - start, known = info.us_build + info.us_opt + info.us_emit;
-	out->block[0] = info.vector_elems;
+	out->block[0] = info.threads ? info.threads : info.vector_elems;
 	out->block[1] = out->block[2] = 1;
 	out->spills = info.spills;
 	add_stage(out->stages, &out->nstages, "parse", total > known ? total - known : 0);
@@ -434,7 +518,7 @@ stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
 	struct stx_span *all = calloc((size_t)nobjects + 1, sizeof *all);
 	if (!all)
 		return stx_fail(d, STX_E_NOMEM, "link", NULL, "out of memory");
-	stx_err e = stx_plan_object(plan, &plan_object, d);
+	stx_err e = stx_data_object(STX_PLAN_SECTION, "stax_plan", plan, &plan_object, d);
 	if (e)
 		goto done;
 	all[0] = (struct stx_span){ plan_object.at, plan_object.n };

@@ -5,11 +5,14 @@
 
 #include "codegen.h"
 #include "compile.h"
+#include "gpu.h"
 #include "import.h"
 #include "schedule.h"
 
 struct stx_compiler {
 	struct stx_llvm *llvm;
+	struct stx_nvrtc *nvrtc; /* NULL: no_nvrtc says why */
+	struct stx_diag no_nvrtc;
 	struct stx_digest fingerprint;
 };
 

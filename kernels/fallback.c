@@ -104,8 +104,8 @@ int stx__can_fall_back(const struct run *r, stx_err e)
 	int here = 0;
 	for (unsigned i = 0; r->nstages && i < sizeof passes / sizeof *passes; i++)
 		here |= !strcmp(r->stages[r->nstages - 1].name, passes[i]);
-	return r->options->allow_fallback && here && !stx_arena_oom(r->arena) &&
-	       (e == STX_E_UNSUPPORTED || e == STX_E_TOO_LARGE);
+	return r->options->allow_fallback && here && !stx_gpu_is_target(r->options->target) &&
+	       !stx_arena_oom(r->arena) && (e == STX_E_UNSUPPORTED || e == STX_E_TOO_LARGE);
 }
 
 stx_err stx__fall_back(struct run *r, const struct stx_diag *why)

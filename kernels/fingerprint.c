@@ -52,16 +52,18 @@ static int hash_file(struct stx_hasher *h, const char *path)
 	return 1;
 }
 
-/* The program itself (empty name) and libLLVM; the C library does not shape generated code. */
+/* The program itself (empty name), libLLVM, and NVRTC where it is loaded; the C library does not shape
+ * generated code. */
 static int visit(struct dl_phdr_info *info, size_t size, void *ctx)
 {
 	struct walk *w = ctx;
 	(void)size;
 	const char *path = info->dlpi_name ? info->dlpi_name : "";
 	int is_self = !*path;
-	if (!is_self && !strstr(path, "libLLVM"))
+	const char *what = is_self ? "program" : strstr(path, "libLLVM") ? "libLLVM" : "libnvrtc";
+	if (!is_self && !strstr(path, what))
 		return 0;
-	stx_hasher_str(w->h, is_self ? "program" : "libLLVM");
+	stx_hasher_str(w->h, what);
 	if (!hash_build_id(w->h, info) && !hash_file(w->h, is_self ? "/proc/self/exe" : path))
 		w->missing = 1;
 	return 0;

@@ -14,7 +14,8 @@ static stx_err dump_kernels(struct stx_compiler *c, struct run *r, const char *s
 			    struct stx_bytes *out, struct stx_diag *d)
 {
 	int text = !strcmp(stage, "kernels");
-	enum stx_emit_stage what = !strcmp(stage, "source") ? STX_EMIT_LLVM_IR
+	const char *mark = stx_gpu_is_target(r->options->target) ? "//" : ";";
+	enum stx_emit_stage what = !strcmp(stage, "source") ? STX_EMIT_SOURCE
 				   : !strcmp(stage, "llvm") ? STX_EMIT_OPTIMIZED_IR
 							    : STX_EMIT_ASM;
 	stx_err e = STX_E_OK;
@@ -24,7 +25,7 @@ static stx_err dump_kernels(struct stx_compiler *c, struct run *r, const char *s
 		if (text) {
 			e = stx_kernel_print(r->schedule->kernels.at[i], out);
 		} else {
-			stx_bytes_printf(out, "; ---- %s ----\n", r->schedule->kernels.at[i]->name);
+			stx_bytes_printf(out, "%s ---- %s ----\n", mark, r->schedule->kernels.at[i]->name);
 			e = stx_kernel_print(r->schedule->kernels.at[i], &ir);
 			if (!e)
 				e = stx__emit_text(c, (struct stx_span){ ir.at, ir.n }, r->options,
@@ -83,9 +84,9 @@ static stx_err dump_product(struct stx_compiler *c, struct run *r, const char *s
 	return dump_kernels(c, r, stage, out, d);
 }
 
-static int known_stage(const char *stage, const char **until)
+static int known_stage(const char *stage, int gpu, const char **until)
 {
-	static const char *const emitted[] = { "source", "llvm", "asm" };
+	const char *const emitted[] = { "source", gpu ? "ptx" : "llvm", gpu ? "ptx" : "asm" };
 	for (unsigned i = 0; i < stx__npasses; i++)
 		if (stx__passes[i].stage && !strcmp(stx__passes[i].stage, stage)) {
 			*until = stx__passes[i].stage;
@@ -105,12 +106,12 @@ stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
 	struct run r;
 	struct stx_bytes text = { 0 };
 	const char *until;
-	if (!known_stage(stage, &until))
+	int gpu = stx_gpu_is_target(o->target);
+	if (!known_stage(stage, gpu, &until))
 		return stx_fail(d, STX_E_USAGE, "dump", NULL,
-				"stage '%s' is unknown; CPU targets have graph, basis, primitives, "
-				"loops, kernels, "
-				"plan, source, llvm, asm",
-				stage);
+				"stage '%s' is unknown; %s targets have graph, basis, primitives, "
+				"loops, kernels, plan, source, %s",
+				stage, gpu ? "CUDA" : "CPU", gpu ? "ptx" : "llvm, asm");
 	int picture = stx_picture_is_format(format);
 	if (!picture && strcmp(format, "text"))
 		return stx_fail(d, STX_E_USAGE, "dump", NULL,

@@ -59,6 +59,7 @@ struct stx__pool_config {
 	uint64_t memory_bytes, cpu_s, jobs_max, recycle_bytes;
 	const char *sched; /* "normal", "nice", "idle" */
 	int require_sandbox;
+	int cuda; /* workers load NVRTC when they start */
 	struct stx__stats *stats;
 	/* The fingerprint every usable worker has; called at the first one, and again when a new
 	 * build has taken over. */

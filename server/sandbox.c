@@ -33,8 +33,8 @@
 #endif
 
 /* Memory files are memory that neither RLIMIT_DATA nor the daemon's look at the process counts, so
- * they are kept few and small: FILES descriptors, each of at most FSIZE bytes; a mapping, which
- * would keep a file without its descriptor, must be anonymous and private. */
+ * they are kept few and small: FILES descriptors, together of at most the memory limit; a mapping,
+ * which would keep a file without its descriptor, must be anonymous and private. */
 #define FILES 8u /* 0 to 3, a message's body in, one out */
 
 static void limit(int what, uint64_t value)
@@ -247,6 +247,17 @@ static int close_seccomp(void)
 	return e;
 }
 
+/* The limit that leaves room for the FILES beside what libraries keep open (NVRTC: the driver's
+ * devices): a limit is on numbers, and the lowest free one is taken. */
+static uint64_t descriptor_limit(void)
+{
+	uint64_t room = 0, own = CHANNEL_FD + 1;
+	int fd = 0;
+	for (; fd < 4096 && room < FILES - own; fd++)
+		room += fcntl(fd, F_GETFD) < 0;
+	return (uint64_t)fd;
+}
+
 void stx__sandbox_close(char *level, size_t cap)
 {
 	if (drop_rights()) {
@@ -254,7 +265,7 @@ void stx__sandbox_close(char *level, size_t cap)
 		return;
 	}
 	int landlock = !close_landlock();
-	limit(RLIMIT_NOFILE, FILES);
+	limit(RLIMIT_NOFILE, descriptor_limit());
 	int e = close_seccomp();
 	if (e)
 		snprintf(level, cap, "none: seccomp: %s", strerror(-e));

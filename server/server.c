@@ -73,6 +73,7 @@ static struct stx__pool *start_pool(struct stx__server *s)
 				      .recycle_bytes = s->cfg.worker_recycle,
 				      .sched = sched_name(s->cfg.worker_sched),
 				      .require_sandbox = (int)s->cfg.require_sandbox,
+				      .cuda = (int)s->cfg.cuda,
 				      .stats = &s->stats,
 				      .ready = on_workers_ready,
 				      .broken = on_workers_broken,

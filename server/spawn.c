@@ -17,8 +17,13 @@ int stx__worker_spawn(const struct stx__pool_config *c, int child_sock, pid_t *p
 	snprintf(memory, sizeof memory, "memory=%llu", (unsigned long long)c->memory_bytes);
 	snprintf(sched, sizeof sched, "sched=%s", c->sched);
 	snprintf(level, sizeof level, "STAX_LOG=%s", stx_log_level_name());
-	char *argv[] = { "staxd", "--worker", parent,
-			 memory,  sched,      c->require_sandbox ? "require-sandbox=1" : NULL,
+	char *argv[] = { "staxd",
+			 "--worker",
+			 parent,
+			 memory,
+			 sched,
+			 c->cuda ? "cuda=1" : "cuda=0",
+			 c->require_sandbox ? "require-sandbox=1" : NULL,
 			 NULL };
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;

@@ -22,13 +22,13 @@ struct options {
 	enum stx__sched sched;
 	int require_sandbox;
 	int no_sandbox;
+	int cuda; /* load NVRTC, before the sandbox closes */
 };
 
 static int parse_options(int argc, char **argv, struct options *o)
 {
 	memset(o, 0, sizeof *o);
 	const char *off = getenv("STAX_WORKER_SANDBOX");
-	o->no_sandbox = argc == 0 && off && !strcmp(off, "off");
 	for (int i = 0; i < argc; i++) {
 		const char *v = strchr(argv[i], '=');
 		size_t n = v ? (size_t)(v - argv[i]) : 0;
@@ -42,9 +42,12 @@ static int parse_options(int argc, char **argv, struct options *o)
 							    : STX__SCHED_NORMAL;
 		else if (v && n == 15 && !memcmp(argv[i], "require-sandbox", n))
 			o->require_sandbox = atoi(v + 1);
+		else if (v && n == 4 && !memcmp(argv[i], "cuda", n))
+			o->cuda = atoi(v + 1);
 		else
 			return -1;
 	}
+	o->no_sandbox = !o->parent && off && !strcmp(off, "off"); /* a private one only */
 	return 0;
 }
 
@@ -126,7 +129,7 @@ int stx_worker_main(int argc, char **argv)
 	tune_malloc();
 	w.memory_bytes = o.memory_bytes;
 	if (stx__sandbox_prepare(o.parent, o.memory_bytes, &d) ||
-	    stx_compiler_new(&w.compiler, &d)) {
+	    stx_compiler_new(o.cuda, &w.compiler, &d)) {
 		stx_log(STX_LOG_ERROR, "worker: %s", d.text);
 		start_failed(&d);
 		return 1;

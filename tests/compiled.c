@@ -17,7 +17,9 @@ struct stx_compiler *compiled_compiler(void)
 {
 	static struct stx_compiler *c;
 	struct stx_diag d = { 0 };
-	if (!c && stx_compiler_new(&c, &d)) {
+	const char *target = getenv("STAX_TEST_TARGET");
+	int cuda = target && !strncmp(target, "cuda", 4);
+	if (!c && stx_compiler_new(cuda, &c, &d)) {
 		fprintf(stderr, "compiler: %s: %s\n", d.stage, d.text);
 		abort();
 	}
@@ -29,6 +31,8 @@ const char *const *compiled_targets(void)
 	static const char *const all[] = { "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4" };
 	static const char *have[4];
 	int n = 0;
+	if ((have[0] = getenv("STAX_TEST_TARGET")) && *have[0])
+		return have;
 	for (int i = 0; i < 3; i++)
 		if (stx_target_runs_here(all[i]))
 			have[n++] = all[i];
@@ -42,8 +46,9 @@ const char *const *compiled_targets(void)
 static stx_err plan_unfused(struct stx_span graph, const char *target, struct stx_plan_result *out,
 			    struct stx_diag *d)
 {
-	struct stx_lower_options lower = { .no_inline = 1 };
-	struct stx_schedule_options schedule = { .no_fuse = 1 };
+	int gpu = !strncmp(target, "cuda", 4);
+	struct stx_lower_options lower = { .no_inline = 1, .target_gpu = gpu };
+	struct stx_schedule_options schedule = { .no_fuse = 1, .target_gpu = gpu };
 	struct stx_arena *a = stx_arena_new((size_t)1 << 30);
 	struct stx_graph *g = NULL;
 	struct stx_loops *l = NULL;
@@ -371,6 +376,79 @@ static stx_err call(const struct compiled *c, enum compiled_threads how, struct 
 	return 0;
 }
 
+/* ---- on a device ---- */
+
+#define RED_ZONE ((size_t)256) /* bytes of pattern before and after every tensor there */
+
+struct mirror {
+	void *base;
+	size_t n;
+};
+
+static stx_err gpu_failed(const struct stax_error *err, struct stx_diag *d)
+{
+	return stx_fail(d, err->code, err->stage, err->node, "%s", err->text);
+}
+
+/* The block's bytes on the device, between red zones; t then points there. */
+static stx_err mirror_new(struct mirror *m, const struct guarded *g, struct stx_tensor *t,
+			  struct stx_diag *d)
+{
+	struct stax_error err;
+	m->n = g->n + 2 * RED_ZONE;
+	uint8_t *image = malloc(m->n);
+	if (!image)
+		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	memset(image, PATTERN, m->n);
+	memcpy(image + RED_ZONE, g->at, g->n);
+	int e = stax_cuda_alloc(m->n, &m->base, &err);
+	if (!e)
+		e = stax_cuda_copy(m->base, image, m->n, &err);
+	free(image);
+	t->data = (void *)((uintptr_t)m->base + RED_ZONE + ((uintptr_t)t->data - (uintptr_t)g->at));
+	return e ? gpu_failed(&err, d) : 0;
+}
+
+/* Back into the block; INTERNAL when a red zone was written. */
+static stx_err mirror_read(const struct mirror *m, struct guarded *g, struct stx_diag *d)
+{
+	struct stax_error err;
+	uint8_t *image = malloc(m->n);
+	stx_err e = 0;
+	if (!image)
+		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	if (stax_cuda_copy(image, m->base, m->n, &err))
+		e = gpu_failed(&err, d);
+	for (size_t i = 0; i < RED_ZONE && !e; i++)
+		if (image[i] != PATTERN || image[m->n - 1 - i] != PATTERN)
+			e = stx_fail(d, STX_E_INTERNAL, "run", "",
+				     "device memory around a tensor was written");
+	if (!e)
+		memcpy(g->at, image + RED_ZONE, g->n);
+	free(image);
+	return e;
+}
+
+static stx_err call_device(const struct compiled *c, struct stx_tensor *in, uint32_t nin,
+			   struct stx_tensor *out, uint32_t nout, struct guarded *g,
+			   struct stx_diag *d)
+{
+	struct mirror *m = calloc(nin + nout + 1, sizeof *m);
+	struct stax_error err;
+	stx_err e = m ? 0 : stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	for (uint32_t i = 0; !e && i < nin + nout; i++)
+		e = mirror_new(&m[i], &g[i], i < nin ? &in[i] : &out[i - nin], d);
+	if (!e && (stax_run(c->artifact, in, (int)nin, out, (int)nout, NULL, &err) ||
+		   stax_sync(c->artifact, NULL, &err)))
+		e = gpu_failed(&err, d);
+	for (uint32_t i = 0; !e && i < nin + nout; i++)
+		e = mirror_read(&m[i], &g[i], d);
+	for (uint32_t i = 0; m && i < nin + nout; i++)
+		stax_cuda_free(m[i].base);
+	free(m);
+	return e;
+}
+
 /* Nothing outside the blocks was written, inputs are as they were. */
 static stx_err check_memory(const struct stx_tensor *inputs, const struct guarded *g, uint32_t nin,
 			    uint32_t nout, struct stx_diag *d)
@@ -426,7 +504,9 @@ stx_err compiled_run(const struct compiled *c, enum compiled_threads how,
 			e = place(&outputs[i], &g[ninputs + i], turn + i, d);
 	}
 	if (!e)
-		e = call(c, how, in, ninputs, outputs, nout, turn, d);
+		e = stax_is_cuda(c->artifact)
+			    ? call_device(c, in, ninputs, outputs, nout, g, d)
+			    : call(c, how, in, ninputs, outputs, nout, turn, d);
 	if (!e)
 		e = check_memory(inputs, g, ninputs, nout, d);
 	for (uint32_t i = 0; i < nout; i++) {

@@ -15,7 +15,8 @@
 /* The compiler of this process, made on first use; aborts with a message when that fails. */
 struct stx_compiler *compiled_compiler(void);
 
-/* The CPU levels this host can run, ascending, ending with NULL. */
+/* The CPU levels this host can run, ascending, ending with NULL; or $STAX_TEST_TARGET alone, which
+ * may be a CUDA target. */
 const char *const *compiled_targets(void);
 
 struct compiled {

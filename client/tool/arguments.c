@@ -129,14 +129,84 @@ stx_err stx_tool_bind(const struct stax_artifact *a, const struct stx_tool_graph
 	return e;
 }
 
-stx_err stx_tool_execute(struct stax_artifact *a, struct stx_tool_arguments *args,
-			 struct stx_diag *d)
+/* ---- device memory of CUDA artifacts ---- */
+
+/* Bytes from the lowest to the highest element; data begins at the lowest. */
+static size_t span(const struct stx_tensor *t)
+{
+	int64_t n = 1;
+	for (int i = 0; i < t->rank; i++) {
+		if (t->sizes[i] == 0)
+			return 0;
+		n += (t->sizes[i] - 1) * (t->strides[i] < 0 ? -t->strides[i] : t->strides[i]);
+	}
+	return (size_t)n * (size_t)stx_dtype_bytes(t->dtype);
+}
+
+static stx_err upload(const struct stx_tensor *host, struct stx_tensor *device, struct stx_diag *d)
 {
 	struct stax_error err;
-	int e = stax_run(a, args->in_t, args->nin, args->out_t, args->nout, NULL, &err);
+	size_t n = span(host);
+	*device = *host;
+	int e = stax_cuda_alloc(n, &device->data, &err);
+	if (!e)
+		e = stax_cuda_copy(device->data, host->data, n, &err);
 	if (e)
 		stx_tool_diag(d, &err);
 	return e;
+}
+
+/* Once: every tensor's copy on the device. */
+static stx_err mirror(struct stx_tool_arguments *args, struct stx_diag *d)
+{
+	stx_err e = STX_E_OK;
+	if (args->in_d)
+		return STX_E_OK;
+	args->in_d = calloc((size_t)args->nin + 1, sizeof *args->in_d);
+	args->out_d = calloc((size_t)args->nout + 1, sizeof *args->out_d);
+	if (!args->in_d || !args->out_d)
+		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
+	for (int i = 0; i < args->nin && !e; i++)
+		e = upload(&args->in_t[i], &args->in_d[i], d);
+	for (int i = 0; i < args->nout && !e; i++)
+		e = upload(&args->out_t[i], &args->out_d[i], d);
+	return e;
+}
+
+static stx_err download(struct stx_tool_arguments *args, struct stx_diag *d)
+{
+	struct stax_error err;
+	for (int i = 0; i < args->nout; i++) {
+		int e = stax_cuda_copy(args->out_t[i].data, args->out_d[i].data,
+				       span(&args->out_t[i]), &err);
+		if (e) {
+			stx_tool_diag(d, &err);
+			return e;
+		}
+	}
+	return STX_E_OK;
+}
+
+stx_err stx_tool_launch(struct stax_artifact *a, struct stx_tool_arguments *args, struct stx_diag *d)
+{
+	struct stax_error err;
+	int gpu = stax_is_cuda(a), e = gpu ? mirror(args, d) : 0;
+	if (e)
+		return e;
+	e = stax_run(a, gpu ? args->in_d : args->in_t, args->nin, gpu ? args->out_d : args->out_t,
+		     args->nout, NULL, &err);
+	if (!e)
+		e = stax_sync(a, NULL, &err);
+	if (e)
+		stx_tool_diag(d, &err);
+	return e;
+}
+
+stx_err stx_tool_execute(struct stax_artifact *a, struct stx_tool_arguments *args,
+			 struct stx_diag *d)
+{
+	stx_err e = stx_tool_launch(a, args, d);
+	return e || !stax_is_cuda(a) ? e : download(args, d);
 }
 
 void stx_tool_arguments_free(struct stx_tool_arguments *args)
@@ -145,6 +215,12 @@ void stx_tool_arguments_free(struct stx_tool_arguments *args)
 		stx_host_free(&args->in[i]);
 	for (int i = 0; args->out && i < args->nout; i++)
 		stx_host_free(&args->out[i]);
+	for (int i = 0; args->in_d && i < args->nin; i++)
+		stax_cuda_free(args->in_d[i].data);
+	for (int i = 0; args->out_d && i < args->nout; i++)
+		stax_cuda_free(args->out_d[i].data);
+	free(args->in_d);
+	free(args->out_d);
 	free(args->in);
 	free(args->out);
 	free(args->in_t);

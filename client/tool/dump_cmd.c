@@ -5,7 +5,7 @@
 
 #include "tool.h"
 
-#define STAGES "graph, basis, primitives, loops, kernels, plan, source, llvm, asm"
+#define STAGES "graph, basis, primitives, loops, kernels, plan, source, llvm, asm, ptx (CUDA)"
 
 struct flags {
 	const char *stage, *format, *target;
@@ -13,9 +13,9 @@ struct flags {
 };
 
 static const char *const stages[] = { "graph", "basis",  "primitives", "loops", "kernels",
-				      "plan",  "source", "llvm",       "asm" };
+				      "plan",  "source", "llvm",       "asm",   "ptx" };
 /* Stages of the contract that this version does not have. */
-static const char *const later_stages[] = { "joint", "forward", "backward", "ptx" };
+static const char *const later_stages[] = { "joint", "forward", "backward" };
 static const char *const formats[] = { "text", "dot", "svg" };
 
 static int listed(const char *const *at, size_t n, const char *text)

@@ -185,7 +185,7 @@ static stx_err time_runs(struct stx_tool_session *s, int64_t n, FILE *out, struc
 		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
 	for (int64_t i = 0; !e && i < n; i++) {
 		uint64_t start = stx_tool_clock_ns();
-		e = stx_tool_execute(s->artifact, &s->args, d);
+		e = stx_tool_launch(s->artifact, &s->args, d);
 		us[i] = (double)(stx_tool_clock_ns() - start) * 1e-3;
 	}
 	if (!e) {

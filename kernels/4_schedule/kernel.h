@@ -9,9 +9,11 @@
  * one thread.
  *
  * Meaning (every emitter holds to this; stx_kernel_verify checks what can be checked):
- * - A kernel runs its instruction list once for every grid point. Axis 0 is the only GRID axis; it
- * is never opened by a LOOP and its variable is visible everywhere. Grid points may run in any
- * order, at once.
+ * - A kernel runs its instruction list once for every grid point. Axis 0 is the only GRID axis (a
+ * GPU kernel may have axes 0 to 2, x, y and z, whose points are elements); it is never opened by a
+ * LOOP and its variable is visible everywhere. Grid points may run in any order, at once. A GPU
+ * kernel has no VECTOR axes: which grid points and which iterations of its one reduction loop a
+ * thread takes is the emitter's configuration.
  * - LOOP a .. END runs its body for every value of axis a, [0, size). A size may depend on scalars
  * and on the variables of axis 0 and of enclosing loops: `min(4096, n - 4096*(x0 % 3))` is a chunk
  * with its tail. It is evaluated where the LOOP stands; 0 or less runs nothing.
@@ -88,8 +90,10 @@ enum stx_order {
 	STX_ORDER_SERIAL, /* no VECTOR loop between ACC and UPDATE. One running value from the
 			     identity, in order of iterations; every 16 iterations of the innermost
 			     loop around UPDATE and at its end: one chunk */
-	STX_ORDER_PLAIN /* as SERIAL without chunks: one running value over all iterations in order
-			 */
+	STX_ORDER_PLAIN, /* as SERIAL without chunks: one running value over all iterations in order
+			  */
+	STX_ORDER_TREE /* GPU: an order the configuration fixes: threads take strides of the
+			  iterations, their results merge pairwise */
 };
 #define STX_LANES 64
 #define STX_LANES_CHUNK                                                                            \

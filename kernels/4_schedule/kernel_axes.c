@@ -7,35 +7,17 @@
  * decides the order of axes and which is the vector: what else is in the kernel never changes the
  * order of a sum. Pointwise work across the vector axis is done in tiles. Matmul-like reductions
  * take several output rows at a time, so that one load serves several accumulators. */
-#include "build.h"
+#include "axes_impl.h"
 
 #define CACHE_LINE   64 /* bytes */
 #define TILE_COLUMNS 64 /* measured: 64 by one line beats 16 to 256 by one or two */
 
-struct dim {
-	uint32_t var; /* body variable that stands for the axis once its neighbours are merged in */
-	stx_ex size;
-	uint8_t is_red;
-	uint64_t key[2];          /* strides at the hints: of the first store, of all accesses */
-	stx_ex at[STX__MAX_ROWS]; /* where it went */
-};
-
-struct chooser {
-	struct stx__build *b;
-	struct stx_exprs *x;
-	struct dim out[STX__MAX_DIMS], red[STX__MAX_DIMS];
-	uint32_t nout, nred;
-	struct dim *vector, *row, *tile; /* NULL: none */
-	int64_t tile_rows;
-	stx_ex zero;
-};
-
-static stx_ex at_least_1(struct stx_exprs *x, stx_ex e)
+stx_ex stx__at_least_1(struct stx_exprs *x, stx_ex e)
 {
 	return stx_ex_interval(x, e).lo >= 1 ? e : stx_ex_max(x, e, stx_ex_const(x, 1));
 }
 
-static int64_t hint_of(const struct stx_exprs *x, stx_ex e)
+int64_t stx__axis_hint(const struct stx_exprs *x, stx_ex e)
 {
 	int64_t h = stx_ex_hint(x, e);
 	return h < 1 ? 1 : h;
@@ -44,7 +26,7 @@ static int64_t hint_of(const struct stx_exprs *x, stx_ex e)
 /* ---- ordering ---- */
 
 /* |coefficient| of var in e at the hints; a large number when e is not linear in it. */
-static uint64_t stride_of(struct stx_exprs *x, stx_ex e, uint32_t var)
+uint64_t stx__stride_of(struct stx_exprs *x, stx_ex e, uint32_t var)
 {
 	stx_ex coeff, rest;
 	if (!stx_ex_uses_var(x, e, var))
@@ -63,7 +45,7 @@ static void set_keys(struct chooser *c, struct dim *d)
 		const struct stx__access *a = &b->accesses.at[i];
 		if (!a->is_lead)
 			continue;
-		uint64_t s = stride_of(c->x, a->ex, d->var);
+		uint64_t s = stx__stride_of(c->x, a->ex, d->var);
 		if (a->is_store && !d->is_red && !seen_store) {
 			d->key[0] = s;
 			seen_store = 1;
@@ -171,7 +153,7 @@ static uint32_t merge(struct chooser *c, struct dim *d, uint32_t n)
 	return kept;
 }
 
-static void collect(struct chooser *c)
+void stx__axes_collect(struct chooser *c)
 {
 	struct stx__build *b = c->b;
 	const struct stx_buffer *s = b->space;
@@ -204,12 +186,12 @@ static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 {
 	struct stx__build *b = c->b;
 	uint64_t per = b->lead_nops < 1000 ? b->lead_nops : 1000,
-		 n = (uint64_t)hint_of(c->x, d->size);
+		 n = (uint64_t)stx__axis_hint(c->x, d->size);
 	for (uint32_t i = 0; i < b->accesses.n; i++) {
 		const struct stx__access *a = &b->accesses.at[i];
 		if (!a->is_lead || (!a->is_load && !(a->is_store && !d->is_red)))
 			continue;
-		uint64_t s = stride_of(c->x, a->ex, d->var);
+		uint64_t s = stx__stride_of(c->x, a->ex, d->var);
 		per += s == 0 ? 4 : s == 1 ? 8 : 64;
 	}
 	if (n > (uint64_t)1 << 32)
@@ -256,8 +238,9 @@ static void choose_row(struct chooser *c)
 			if (a->is_load && !stx_ex_uses_var(c->x, a->ex, d->var))
 				score += stx_ex_uses_var(c->x, a->ex, c->vector->var) ? 4 : 1;
 		}
-		if (score > best || (score && score == best &&
-				     hint_of(c->x, d->size) < hint_of(c->x, c->row->size))) {
+		if (score > best ||
+		    (score && score == best &&
+		     stx__axis_hint(c->x, d->size) < stx__axis_hint(c->x, c->row->size))) {
 			best = score;
 			c->row = d;
 		}
@@ -272,17 +255,18 @@ static void choose_row(struct chooser *c)
 static void choose_tile(struct chooser *c)
 {
 	struct stx__build *b = c->b;
-	if (b->space->def == STX_DEF_REDUCTION || !c->vector || hint_of(c->x, c->vector->size) < 16)
+	if (b->space->def == STX_DEF_REDUCTION || !c->vector ||
+	    stx__axis_hint(c->x, c->vector->size) < 16)
 		return;
 	for (uint32_t i = c->nout; i-- > 0 && !c->tile;) {
 		struct dim *d = &c->out[i];
-		if (d == c->vector || hint_of(c->x, d->size) < 8)
+		if (d == c->vector || stx__axis_hint(c->x, d->size) < 8)
 			continue;
 		for (uint32_t j = 0; j < b->accesses.n && !c->tile; j++) {
 			const struct stx__access *a = &b->accesses.at[j];
 			uint64_t bytes = a->bytes ? a->bytes : 1;
-			if (a->is_load && stride_of(c->x, a->ex, d->var) == 1 &&
-			    stride_of(c->x, a->ex, c->vector->var) * bytes >= CACHE_LINE) {
+			if (a->is_load && stx__stride_of(c->x, a->ex, d->var) == 1 &&
+			    stx__stride_of(c->x, a->ex, c->vector->var) * bytes >= CACHE_LINE) {
 				c->tile = d;
 				c->tile_rows = CACHE_LINE / (int64_t)bytes;
 			}
@@ -321,8 +305,8 @@ static void place_rows(struct chooser *c, stx_ex block)
 
 /* ---- building the axes ---- */
 
-static stx_ex new_axis(struct chooser *c, stx_ex size, enum stx_binding binding, int is_red,
-		       uint32_t *number)
+stx_ex stx__new_axis(struct chooser *c, stx_ex size, enum stx_binding binding, int is_red,
+		     uint32_t *number)
 {
 	struct stx__axes *a = &c->b->axes;
 	uint32_t reds = 0;
@@ -398,9 +382,9 @@ static void bind_grid(struct chooser *c, int64_t chunk, stx_ex *chunk_at)
 	for (uint32_t i = 0; i < n; i++)
 		total = stx_ex_mul(x, total, f[i].count);
 	c->b->axes.grid = total;
-	stx_ex t = new_axis(c, total, STX_AXIS_GRID, 0, &number);
+	stx_ex t = stx__new_axis(c, total, STX_AXIS_GRID, 0, &number);
 	for (uint32_t i = n; i-- > 0;) {
-		stx_ex count = at_least_1(x, f[i].count);
+		stx_ex count = stx__at_least_1(x, f[i].count);
 		stx_ex at = i ? stx_ex_mod(x, t, count) : t;
 		t = stx_ex_floordiv(x, t, count);
 		if (f[i].is_chunk)
@@ -418,14 +402,14 @@ static void bind_loop(struct chooser *c, struct dim *d, enum stx_binding binding
 {
 	struct stx__axes *a = &c->b->axes;
 	uint32_t number;
-	stx_ex at = stx_ex_add(c->x, base, new_axis(c, size, binding, d->is_red, &number));
+	stx_ex at = stx_ex_add(c->x, base, stx__new_axis(c, size, binding, d->is_red, &number));
 	for (uint32_t r = 0; r < STX__MAX_ROWS; r++)
 		d->at[r] = at;
 	a->nest[a->nnest++] = number;
-	a->point_elems = stx__sat_mul(a->point_elems, hint_of(c->x, size));
+	a->point_elems = stx__sat_mul(a->point_elems, stx__axis_hint(c->x, size));
 }
 
-static stx_ex red_size(struct chooser *c, const struct dim *d)
+stx_ex stx__axis_red_size(struct chooser *c, const struct dim *d)
 {
 	stx_ex map[STX__MAX_DIMS];
 	if (!is_limited(c, d))
@@ -464,9 +448,9 @@ static void bind(struct chooser *c)
 	a->nout = a->nnest;
 	for (uint32_t i = 0; i < c->nred; i++)
 		if (&c->red[i] != c->vector)
-			bind_loop(c, &c->red[i], STX_AXIS_LOOP, red_size(c, &c->red[i]), c->zero);
+			bind_loop(c, &c->red[i], STX_AXIS_LOOP, stx__axis_red_size(c, &c->red[i]), c->zero);
 	if (c->vector && c->vector->is_red)
-		bind_loop(c, c->vector, STX_AXIS_VECTOR, red_size(c, c->vector), c->zero);
+		bind_loop(c, c->vector, STX_AXIS_VECTOR, stx__axis_red_size(c, c->vector), c->zero);
 	/* A reduction over nothing but axes of size 1 still needs its loop; and a loop of one
 	 * iteration makes a chunk of each partial result (kernel.h). */
 	if (c->b->space->def == STX_DEF_REDUCTION && (!c->nred || c->b->space->is_merge)) {
@@ -501,7 +485,7 @@ static int fits_32(const struct stx_exprs *x, stx_ex e)
 	return 1;
 }
 
-static uint8_t index_bits(struct chooser *c)
+uint8_t stx__axes_index_bits(struct chooser *c)
 {
 	struct stx__build *b = c->b;
 	for (uint32_t i = 0; i < b->accesses.n; i++)
@@ -524,12 +508,16 @@ stx_err stx__choose_axes(struct stx__build *b)
 	c->b = b;
 	c->x = b->ex;
 	c->zero = stx_ex_const(b->ex, 0);
-	collect(c);
-	choose_vector(c);
-	choose_row(c);
-	choose_tile(c);
-	bind(c);
-	b->axes.index_bits = index_bits(c);
+	stx__axes_collect(c);
+	if (b->def->target_gpu) {
+		stx__axes_bind_gpu(c);
+	} else {
+		choose_vector(c);
+		choose_row(c);
+		choose_tile(c);
+		bind(c);
+	}
+	b->axes.index_bits = stx__axes_index_bits(c);
 	for (uint32_t i = 0; i < b->axes.naxes; i++)
 		if (!b->axes.axis[i].name || b->axes.axis[i].size == STX_EX_BAD)
 			return stx_fail(

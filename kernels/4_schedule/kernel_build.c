@@ -193,6 +193,8 @@ static uint32_t last_phase(const struct stx__member *m)
 static void choose_keepers(struct stx__build *b)
 {
 	uint32_t taken = 0;
+	if (b->def->target_gpu)
+		return; /* it keeps them in registers, or computes them again */
 	for (uint32_t i = 0; i < b->def->n; i++) {
 		struct stx__member *m = &b->phases.at[i];
 		const struct stx_buffer *buf = b->def->buffers[i];
@@ -307,6 +309,8 @@ static int is_exact(const struct stx_buffer *buf)
 
 static enum stx_order order_of(struct stx__build *b, const struct stx_buffer *buf)
 {
+	if (b->def->target_gpu)
+		return STX_ORDER_TREE;
 	if (b->axes.lanes)
 		return STX_ORDER_LANES;
 	if (buf->monoid == STX_MONOID_DOT || is_exact(buf))
@@ -543,7 +547,8 @@ static enum stx_kernel_kind kind_of(const struct stx__build *b)
 	int64_t n = 1;
 	for (uint32_t i = 0; i < b->space->nrranges; i++)
 		n = stx__sat_mul(n, stx_ex_hint(b->ex, b->space->rranges[i]));
-	return b->axes.lanes && n <= 1024 ? STX_KERNEL_PER : STX_KERNEL_RED; /* GK-15, GR-02 */
+	int whole = b->axes.lanes ? n <= 1024 : b->def->target_gpu && n <= 64;
+	return whole ? STX_KERNEL_PER : STX_KERNEL_RED; /* GK-15, GR-02 */
 }
 
 static void init(struct stx__build *b, const struct stx_loops *l, const struct stx__group_def *def,

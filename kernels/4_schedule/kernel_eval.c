@@ -169,7 +169,7 @@ static void reset_lanes(const struct stx_kinst *a, struct acc *s)
 
 static void flush(const struct stx_kinst *a, struct acc *s)
 {
-	if (a->axis == STX_ORDER_PLAIN || !s->count)
+	if (a->axis >= STX_ORDER_PLAIN || !s->count)
 		return;
 	if (a->axis == STX_ORDER_LANES)
 		for (int step = STX_LANES / 2; step; step /= 2)
@@ -226,7 +226,7 @@ static union stx_scalar result(struct eval *e, const struct stx_kinst *r)
 {
 	const struct stx_kinst *a = &e->k->insts.at[r->a];
 	struct acc *s = e->acc[r->a];
-	if (a->axis == STX_ORDER_PLAIN)
+	if (a->axis >= STX_ORDER_PLAIN)
 		return s->lane[0].v[r->flags];
 	if (!s->chunks.n)
 		return identity(a).v[r->flags];
@@ -422,7 +422,12 @@ stx_err stx_kernel_evaluate(const struct stx_kernel *k, void *const *buffers, co
 	stx_err err = prepare(&e) ? stx_fail(d, STX_E_NOMEM, "kernel", k->name, "out of memory")
 				  : STX_E_OK;
 	for (int64_t g = begin; !err && g < end && !e.why; g++) {
-		e.vars[0] = g;
+		int64_t left = g; /* x, the first grid axis, is the fastest */
+		for (uint32_t i = 0; i < k->axes.n && k->axes.at[i].binding == STX_AXIS_GRID; i++) {
+			int64_t size = index_of(&e, k->axes.at[i].size);
+			e.vars[i] = size > 0 ? left % size : 0;
+			left = size > 0 ? left / size : 0;
+		}
 		run(&e, 0, k->insts.n);
 	}
 	if (!err && e.why)

@@ -517,7 +517,7 @@ static void parse_acc(struct parse *s, struct stx_kinst *i)
 	if (monoid < 0)
 		bad(s, "the name of a monoid is expected");
 	if (order < 0)
-		bad(s, "an order is lanes, serial or plain");
+		bad(s, "an order is lanes, serial, plain or tree");
 	i->flags = (uint8_t)monoid;
 	i->axis = (uint8_t)order;
 	i->dtype = (uint8_t)dtype(s);
@@ -677,7 +677,9 @@ stx_err stx_kernel_parse(struct stx_arena *a, const char *text, size_t n, struct
 		parse_all(&s);
 	if (s.err)
 		return s.err;
-	k->grid = k->axes.at[0].size;
+	k->grid = stx_ex_const(k->ex, 1);
+	for (uint32_t i = 0; i < k->axes.n && k->axes.at[i].binding == STX_AXIS_GRID; i++)
+		k->grid = stx_ex_mul(k->ex, k->grid, k->axes.at[i].size);
 	stx_err err = stx_kernel_verify(k, d);
 	if (!err)
 		*out = k;

@@ -269,7 +269,7 @@ static stx_err check_sort(struct verify *v, const struct stx_kinst *i)
 static stx_err check_loop(struct verify *v, const struct stx_kinst *i)
 {
 	const struct stx_kernel *k = v->k;
-	if (i->a == 0 || i->a >= k->axes.n)
+	if (i->a >= k->axes.n || k->axes.at[i->a].binding == STX_AXIS_GRID)
 		return BAD(v, "a loop runs over an axis that is not its to run over");
 	if (v->open_axes >> i->a & 1)
 		return BAD(v, "the loop over axis %s is already open", k->axes.at[i->a].name);
@@ -313,10 +313,12 @@ static stx_err check_acc(struct verify *v, const struct stx_kinst *i)
 {
 	const struct stx_kernel *k = v->k;
 	enum stx_dtype t = (enum stx_dtype)i->dtype;
-	if (i->flags >= STX_MONOID_COUNT || i->axis > STX_ORDER_PLAIN || t >= STX_DTYPE_COUNT)
+	if (i->flags >= STX_MONOID_COUNT || i->axis > STX_ORDER_TREE || t >= STX_DTYPE_COUNT)
 		return BAD(v, "an accumulator has an unknown monoid, order or type");
-	if (i->a == 0 || i->a >= k->axes.n || !k->axes.at[i->a].is_reduction)
+	if (i->a >= k->axes.n || !k->axes.at[i->a].is_reduction)
 		return BAD(v, "an accumulator runs over reduction axes");
+	if ((i->axis == STX_ORDER_TREE) != k->target_gpu)
+		return BAD(v, "order tree is for GPU kernels, the others are not");
 	if (stx__dtype_is_narrow_float(t))
 		return BAD(v, "an accumulator in %s", stx_dtype_name(t));
 	int logical = i->flags == STX_MONOID_ANY || i->flags == STX_MONOID_ALL;
@@ -428,14 +430,24 @@ static stx_err check_inst(struct verify *v, const struct stx_kinst *i)
 static stx_err check_axes(struct verify *v)
 {
 	const struct stx_kernel *k = v->k;
+	uint32_t most = k->target_gpu ? 3 : 1;
+	int outside = 0;
 	for (uint32_t i = 0; i < k->axes.n; i++) {
 		const struct stx_axis *a = &k->axes.at[i];
 		int64_t size;
 		if (!a->name || a->var != i || a->size == STX_EX_BAD ||
 		    (unsigned)a->binding > STX_AXIS_UNROLL)
 			return BAD(v, "axis %u is malformed", i);
-		if ((a->binding == STX_AXIS_GRID) != (i == 0) || (i == 0 && a->is_reduction))
-			return BAD(v, "axis 0, and no other, is the grid");
+		int grid = a->binding == STX_AXIS_GRID;
+		if ((i == 0 && !grid) || (grid && (i >= most || a->is_reduction || outside)))
+			return BAD(v,
+				   k->target_gpu
+					   ? "the first axis, and up to two after it, are the grid"
+					   : "axis 0, and no other, is the grid");
+		outside |= !grid;
+		if (k->target_gpu &&
+		    (a->binding == STX_AXIS_VECTOR || a->binding == STX_AXIS_UNROLL))
+			return BAD(v, "a GPU kernel has grid and loop axes");
 		if (a->binding == STX_AXIS_UNROLL &&
 		    (!stx_ex_is_const(k->ex, a->size, &size) || size < 1 || size > 16))
 			return BAD(v, "an unrolled axis has a constant size from 1 to 16");
@@ -464,8 +476,13 @@ static stx_err check_head(struct verify *v)
 			return err;
 	}
 	stx_err err = check_axes(v);
-	if (!err && k->grid != k->axes.at[0].size)
-		err = BAD(v, "the grid is the size of axis 0");
+	stx_ex grid = stx_ex_const(k->ex, 1);
+	for (uint32_t i = 0; i < k->axes.n && k->axes.at[i].binding == STX_AXIS_GRID; i++) {
+		grid = stx_ex_mul(k->ex, grid, k->axes.at[i].size);
+		v->open_axes |= (uint64_t)1 << i;
+	}
+	if (!err && k->grid != grid)
+		err = BAD(v, "the grid is the size of its axes");
 	if (!err)
 		err = check_ex(v, k->grid, "the grid");
 	return err ? err : check_ex(v, k->grain, "the grain");
@@ -478,7 +495,6 @@ stx_err stx_kernel_verify(const struct stx_kernel *k, struct stx_diag *d)
 	stx_err err = check_head(&v);
 	if (err)
 		return err;
-	v.open_axes = 1;
 	v.scope = stx_arena_alloc(k->arena, (n + 1) * sizeof *v.scope);
 	v.open = STX_NEW_ARRAY(k->arena, uint8_t, n + 1);
 	v.acc = STX_NEW_ARRAY(k->arena, struct acc_state, n + 1);

@@ -25,9 +25,10 @@ stx_err stx_llvm_new(struct stx_llvm **out, struct stx_diag *d);
 void stx_llvm_free(struct stx_llvm *l);
 const char *stx_llvm_version(void);
 
-enum stx_emit_stage { STX_EMIT_OBJECT, STX_EMIT_LLVM_IR, STX_EMIT_OPTIMIZED_IR, STX_EMIT_ASM };
+enum stx_emit_stage { STX_EMIT_OBJECT, STX_EMIT_SOURCE, STX_EMIT_OPTIMIZED_IR, STX_EMIT_ASM };
 struct stx_emit_info {
 	uint32_t vector_elems; /* iterations of the widest vector loop taken at once */
+	uint32_t threads;      /* GPU: of a block */
 	uint32_t spills;       /* 0: LLVM's C interface does not tell */
 	uint64_t us_build, us_opt, us_emit;
 };
@@ -38,11 +39,12 @@ stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k,
 		      struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d);
 
 /* ---- plan (plan_write.c) ---- */
-/* The data plan of a schedule for a CPU target. Kernel symbols from digests. */
+/* The data plan of a schedule for a target. Kernel symbols from digests. */
 stx_err stx_plan_write(const struct stx_schedule *s, const char *target, struct stx_bytes *out,
 		       struct stx_diag *d);
-/* An ELF64 relocatable with the plan in section .stax.plan (plan_object.c). */
-stx_err stx_plan_object(struct stx_span plan, struct stx_bytes *out, struct stx_diag *d);
+/* An ELF64 relocatable: data in a read-only section, named by a global symbol (data_object.c). */
+stx_err stx_data_object(const char *section, const char *symbol, struct stx_span data,
+			struct stx_bytes *out, struct stx_diag *d);
 
 /* ---- link (link.cc behind lld.h: lld in process, over memory) ---- */
 stx_err stx_link_shared(const struct stx_span *objects, uint32_t n, struct stx_bytes *out,

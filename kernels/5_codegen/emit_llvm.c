@@ -283,7 +283,7 @@ static stx_err emit_stages(struct stx__emit *e, struct stx_llvm *l, LLVMTargetMa
 	t1 = now_us();
 	info->us_build = t1 - t0;
 	info->vector_elems = e->vector_elems ? e->vector_elems : 1;
-	if (err || stage == STX_EMIT_LLVM_IR)
+	if (err || stage == STX_EMIT_SOURCE)
 		return err ? err : put_text(e, out);
 	err = optimise(e, l, machine);
 	t0 = now_us();

@@ -17,7 +17,7 @@ static int append(void *ctx, const void *at, size_t n)
 
 #define MAX_OBJECTS 100000u
 
-/* requires: relocatables for x86-64 from stx_emit_llvm and stx_plan_object. ensures: equal inputs
+/* requires: relocatables for x86-64 from stx_emit_llvm and stx_data_object. ensures: equal inputs
  * in equal order give equal bytes (no build id, no time, no paths). */
 stx_err stx_link_shared(const struct stx_span *objects, uint32_t n, struct stx_bytes *out,
 			struct stx_diag *d)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "codegen.h"
+#include "gpu.h"
 
 #define MAX_PLAN_BYTES ((size_t)1 << 30)
 #define MAX_EXPR_BYTES 65536u
@@ -31,6 +32,9 @@ struct writer {
 	struct slot *slots;
 	uint32_t nslots;
 	uint32_t heuristic; /* string */
+	struct stx_cpu_target cpu;
+	struct stx_gpu_target gpu;
+	int is_gpu;
 };
 
 static stx_err fail(struct writer *w, stx_err code, const char *node, const char *text)
@@ -395,8 +399,34 @@ static uint32_t scalar_array(struct writer *w, const struct stx_kernel *k)
 	return expr_array(w, k->scalar_ex.at, k->scalar_ex.n);
 }
 
-static void write_kernel(struct writer *w, const struct stx_kernel *k,
-			 const struct stx_cpu_target *target)
+/* Grid in points, a block of vector elements. */
+static void bind_cpu(struct writer *w, const struct stx_kernel *k, struct stx_plan_kernel *r)
+{
+	r->grid_expr[0] = expr(w, k->grid);
+	r->grid_expr[1] = r->grid_expr[2] = expr_const(w, 1);
+	for (uint32_t i = 0; i < k->axes.n; i++)
+		if (k->axes.at[i].binding == STX_AXIS_VECTOR)
+			r->block[0] = w->cpu.vector_bytes / 4;
+	r->config = config(w, k);
+}
+
+/* Grid in blocks, of the heuristic's configuration (LC-02). */
+static void bind_gpu(struct writer *w, const struct stx_kernel *k, struct stx_plan_kernel *r)
+{
+	struct stx_gpu_config c[STX_GPU_MAX_CONFIGS];
+	stx_ex grid[3];
+	char text[96];
+	stx_gpu_candidates(k, &w->gpu.device, c);
+	stx_gpu_grid(k, &c[0], grid);
+	stx_gpu_config_print(&c[0], text);
+	for (int i = 0; i < 3; i++)
+		r->grid_expr[i] = expr(w, grid[i]);
+	r->target = 1;
+	r->block[0] = c[0].threads;
+	r->config = string(w, text);
+}
+
+static void write_kernel(struct writer *w, const struct stx_kernel *k)
 {
 	struct stx_digest digest;
 	char symbol[64];
@@ -409,16 +439,14 @@ static void write_kernel(struct writer *w, const struct stx_kernel *k,
 	memcpy(r.digest, digest.b, sizeof r.digest);
 	r.name = string(w, k->name);
 	r.symbol = string(w, symbol);
-	r.grid_expr[0] = expr(w, k->grid);
-	r.grid_expr[1] = r.grid_expr[2] = expr_const(w, 1);
 	r.grain_expr = expr(w, k->grain);
-	for (uint32_t i = 0; i < k->axes.n; i++)
-		if (k->axes.at[i].binding == STX_AXIS_VECTOR)
-			r.block[0] = target->vector_bytes / 4;
 	r.nscalars = k->scalars.n;
 	r.scalars = scalar_array(w, k);
-	r.config = config(w, k);
 	r.chosen_by = w->heuristic;
+	if (w->is_gpu)
+		bind_gpu(w, k, &r);
+	else
+		bind_cpu(w, k, &r);
 	stx_bytes_put(&w->kernels, &r, sizeof r);
 	w->nkernels++;
 }
@@ -608,15 +636,22 @@ static stx_err assemble(struct writer *w, struct stx_plan_header *h, struct stx_
 	return out->oom ? oom(w) : STX_E_OK;
 }
 
-static stx_err write_plan(struct writer *w, const struct stx_cpu_target *target,
-			  struct stx_bytes *out)
+/* What the host must offer to run the code. */
+static uint32_t host_flags(const struct writer *w)
+{
+	if (w->is_gpu)
+		return STX_PLAN_CUDA;
+	return (uint32_t)w->cpu.level | (w->cpu.avx512bf16 ? STX_PLAN_CPU_AVX512BF16 : 0);
+}
+
+static stx_err write_plan(struct writer *w, struct stx_bytes *out)
 {
 	w->heuristic = string(w, "heuristic");
 	write_syms(w);
 	if (!w->err)
 		write_values(w);
 	for (uint32_t i = 0; i < w->s->kernels.n && !w->err; i++)
-		write_kernel(w, w->s->kernels.at[i], target);
+		write_kernel(w, w->s->kernels.at[i]);
 	if (!w->err)
 		find_last_uses(w);
 	for (uint32_t i = 0; i < w->s->kernels.n && !w->err; i++)
@@ -642,8 +677,7 @@ static stx_err write_plan(struct writer *w, const struct stx_cpu_target *target,
 		.workspace_expr = workspace,
 		.strings_bytes = (uint32_t)w->strings.n,
 		.data_bytes = (uint32_t)w->data.n,
-		.flags = (uint32_t)target->level |
-			 (target->avx512bf16 ? STX_PLAN_CPU_AVX512BF16 : 0),
+		.flags = host_flags(w),
 		.bytes_read = w->s->fused.bytes_read,
 		.bytes_written = w->s->fused.bytes_written,
 		.bytes_min = w->s->bytes_min,
@@ -657,10 +691,11 @@ stx_err stx_plan_write(const struct stx_schedule *s, const char *target, struct 
 	struct writer w = {
 		.s = s, .l = s->loops, .x = s->loops->ex, .arena = s->loops->g->arena, .d = d
 	};
-	struct stx_cpu_target t;
-	stx_err err = stx_cpu_target_parse(target, &t, d);
+	w.is_gpu = stx_gpu_is_target(target);
+	stx_err err = w.is_gpu ? stx_gpu_target_parse(target, &w.gpu, d)
+			       : stx_cpu_target_parse(target, &w.cpu, d);
 	if (!err)
-		err = write_plan(&w, &t, out);
+		err = write_plan(&w, out);
 	enum { AREAS = 10 };
 	struct stx_bytes *all[AREAS] = { &w.syms,   &w.values, &w.kernels, &w.steps,   &w.exprs,
 					 &w.guards, &w.arrays, &w.code,    &w.strings, &w.data };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "codegen.h"
+#include "gpu.h"
 
 #define V2_ECX1                                                                                    \
 	(1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23) /* sse3 .. popcnt          \
@@ -79,6 +80,13 @@ static struct stx_cpu_target host(void)
 
 stx_err stx_target_resolve(const char *text, char out[64], struct stx_diag *d)
 {
+	if (stx_gpu_is_target(text)) {
+		struct stx_gpu_target g;
+		stx_err err = stx_gpu_target_parse(text, &g, d);
+		if (!err)
+			stx_gpu_target_print(&g, out);
+		return err;
+	}
 	struct stx_cpu_target t = make(0, 0);
 	if (text && !strcmp(text, "cpu")) {
 		t = host();

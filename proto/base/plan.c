@@ -4,7 +4,6 @@
  * exceed it. */
 #include "plan.h"
 
-#include <elf.h>
 #include <string.h>
 
 #include "dtype.h"
@@ -448,74 +447,4 @@ stx_err stx_plan_open(struct stx_span bytes, struct stx_plan *out, struct stx_di
 const char *stx_plan_string(const struct stx_plan *p, uint32_t off)
 {
 	return (const char *)p->base + off;
-}
-
-/* ---- ELF64 ---- */
-
-/* requires: none. ensures: the file header is ELF64 little-endian and its section table is inside.
- */
-static const Elf64_Shdr *sections(struct stx_span elf, uint32_t *n)
-{
-	Elf64_Ehdr h;
-	if (elf.n < sizeof h)
-		return NULL;
-	memcpy(&h, elf.at, sizeof h);
-	if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_shentsize != sizeof(Elf64_Shdr))
-		return NULL;
-	*n = h.e_shnum;
-	if (h.e_shnum == 0 || h.e_shstrndx >= h.e_shnum || h.e_shoff > elf.n ||
-	    (elf.n - h.e_shoff) / sizeof(Elf64_Shdr) < h.e_shnum)
-		return NULL;
-	return (const Elf64_Shdr *)(const void *)(elf.at + h.e_shoff);
-}
-
-static Elf64_Shdr section_at(const Elf64_Shdr *s, uint32_t i)
-{
-	Elf64_Shdr h; /* the table may be misaligned */
-	memcpy(&h, (const uint8_t *)s + i * sizeof h, sizeof h);
-	return h;
-}
-
-stx_err stx_artifact_plan(struct stx_span elf, struct stx_span *plan, struct stx_diag *d)
-{
-	static const char name[] = STX_PLAN_SECTION;
-	uint32_t n = 0;
-	const Elf64_Shdr *table = sections(elf, &n);
-	if (!table)
-		return stx_fail(d, STX_E_CORRUPT, "load", "",
-				"not a 64-bit little-endian ELF object");
-	Elf64_Ehdr h;
-	memcpy(&h, elf.at, sizeof h);
-	Elf64_Shdr names = section_at(table, h.e_shstrndx);
-	if (names.sh_type != SHT_STRTAB || names.sh_offset > elf.n ||
-	    names.sh_size > elf.n - names.sh_offset)
-		return stx_fail(d, STX_E_CORRUPT, "load", "",
-				"ELF: section names lie outside the file");
-	for (uint32_t i = 0; i < n; i++) {
-		Elf64_Shdr s = section_at(table, i);
-		if (s.sh_name > names.sh_size || names.sh_size - s.sh_name < sizeof name ||
-		    memcmp(elf.at + names.sh_offset + s.sh_name, name, sizeof name) != 0)
-			continue;
-		if (s.sh_type != SHT_PROGBITS || s.sh_offset > elf.n ||
-		    s.sh_size > elf.n - s.sh_offset)
-			return stx_fail(d, STX_E_CORRUPT, "load", "",
-					"ELF: section %s lies outside the file", name);
-		*plan = (struct stx_span){ elf.at + s.sh_offset, s.sh_size };
-		return STX_E_OK;
-	}
-	return stx_fail(d, STX_E_CORRUPT, "load", "",
-			"no section %s: this object was not made by stax", name);
-}
-
-int stx_artifact_has_code(struct stx_span elf)
-{
-	uint32_t n = 0;
-	const Elf64_Shdr *table = sections(elf, &n);
-	for (uint32_t i = 0; table && i < n; i++) {
-		Elf64_Shdr s = section_at(table, i);
-		if (s.sh_flags & SHF_EXECINSTR && s.sh_size)
-			return 1;
-	}
-	return 0;
 }

@@ -3,8 +3,8 @@
  * Stable.
  *
  * An artifact is one ELF shared object. Section ".stax.plan" (allocated, read-only) holds the data
- * plan below; CPU kernels are functions named in it; GPU kernels will be cubins in sections of
- * their own. There is no generated host code: libstax runs the plan. An artifact without CPU code
+ * plan below; CPU kernels are functions named in it; GPU kernels are cubins in section ".stax.cubin",
+ * each named by an object symbol of its size. There is no generated host code: libstax runs the plan. An artifact without CPU code
  * is parsed, never dlopened. All numbers are little-endian; every offset (strings and bytecode too)
  * is from the start of the plan unless said otherwise; tables do not overlap; arrays of uint32 are
  * 4-byte aligned; a reader checks every offset and count (plan.h) before using them. ALLOC applies
@@ -19,6 +19,7 @@
 #define STX_ABI_VERSION  1
 #define STX_MAX_RANK     16
 #define STX_PLAN_SECTION ".stax.plan"
+#define STX_CUBIN_SECTION ".stax.cubin"
 #define STX_PLAN_MAGIC   "STXPLAN1"
 
 /* ---- what crosses the call ---- */
@@ -70,6 +71,8 @@ struct stx_env {
 			     void (*body)(void *arg, int64_t begin, int64_t end), void *arg);
 	void *(*allocate)(void *ctx, size_t bytes, size_t align); /* NULL: out of memory */
 	void (*release)(void *ctx, void *p, size_t bytes);
+	void *stream; /* CUDA artifacts: the CUstream to launch on, in the current context; allocate
+			 and release give device memory that is good on it */
 };
 
 /* ---- the data plan ---- */
@@ -97,7 +100,8 @@ struct stx_plan_header {
 /* Header flags. CPU level: x86-64-v<level>, 0 when the artifact has no CPU code or does not say. */
 #define STX_PLAN_CPU_LEVEL      0xfu
 #define STX_PLAN_CPU_AVX512BF16 0x10u
-#define STX_PLAN_FLAGS_KNOWN    (STX_PLAN_CPU_LEVEL | STX_PLAN_CPU_AVX512BF16)
+#define STX_PLAN_CUDA           0x20u /* values are in device memory, launches are on a stream */
+#define STX_PLAN_FLAGS_KNOWN    (STX_PLAN_CPU_LEVEL | STX_PLAN_CPU_AVX512BF16 | STX_PLAN_CUDA)
 
 /* Where a dynamic size comes from: size `dim` of input `input`. */
 struct stx_plan_sym {

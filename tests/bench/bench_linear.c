@@ -221,7 +221,7 @@ static void measure(const struct task *k, struct row *out)
 	mallopt(M_MMAP_THRESHOLD, 64 << 20); /* as a worker does */
 	mallopt(M_TRIM_THRESHOLD, 256 << 20);
 	mallopt(M_ARENA_MAX, 1);
-	if (stx_compiler_new(&c, &d))
+	if (stx_compiler_new(0, &c, &d))
 		die("start", &d);
 	out->warm_mb = peak_mb();
 	if (k->family)

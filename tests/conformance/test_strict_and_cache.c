@@ -519,7 +519,7 @@ static int setup(void **state)
 	struct stx_diag d = { 0 };
 	(void)state;
 	setenv("STAX_STAXD", "/proc/self/exe", 1);
-	if (stax_connect("none", &client, &err) || stx_compiler_new(&compiler, &d)) {
+	if (stax_connect("none", &client, &err) || stx_compiler_new(0, &compiler, &d)) {
 		print_message("%s %s\n", err.text, d.text);
 		return -1;
 	}

@@ -22,6 +22,9 @@ cleanup() {
 trap cleanup EXIT
 
 # start_daemon [ARGS...]: waits until it answers
+# Loading NVRTC costs each worker a tenth of a second: only tests of CUDA targets want it.
+export STAX_CUDA=${STAX_CUDA:-0}
+
 start_daemon() {
   "$build/staxd" --listen "unix:$work/stax.sock" --cache-dir "$work/cache" --workers 2 "$@" \
     >"$work/staxd.log" 2>&1 &

@@ -24,8 +24,8 @@ exits 2 "an unknown flag" "$stax" compile "$work/g.stax" --frob
 exits 2 "a flag without its value" "$stax" compile "$work/g.stax" --target
 exits 2 "an unknown CPU target" "$stax" compile "$work/g.stax" --target cpu:x86-64-v9
 exits 2 "an unknown target" "$stax" compile "$work/g.stax" --target tpu
-exits 1 "a target of later" "$stax" compile "$work/g.stax" --target cuda:sm_90
-says "it says so" "CUDA targets are not offered by this version yet"
+exits 1 "an unknown GPU" "$stax" compile "$work/g.stax" --target cuda:sm_12
+says "the known ones are listed" "sm_90a .h100-sxm, h200."
 exits 2 "TLS" env STAX_SERVER=tls:host:1 "$stax" ping
 says "TLS is named" "TLS is not offered"
 exits 2 "no file" "$stax" compile
@@ -33,7 +33,7 @@ exits 1 "a missing file" "$stax" compile "$work/none.onnx"
 exits 2 "dump without a stage" "$stax" dump "$work/g.stax"
 exits 2 "a stage that is not there" "$stax" dump "$work/g.stax" --stage nosuch
 says "the stages are listed" "basis, primitives, loops"
-exits 1 "a stage of later" "$stax" dump "$work/g.stax" --stage ptx
+exits 2 "a stage of CUDA targets" "$stax" dump "$work/g.stax" --stage ptx
 ok "a picture of the kernels" "$stax" dump "$work/g.stax" --stage kernels --format svg
 says "as SVG" "</svg>"
 ok "the same for Graphviz" "$stax" dump "$work/g.stax" --stage loops --format dot
@@ -67,6 +67,16 @@ ok "the daemon's names" json "$work/last.json" 'set(j) == {"requests","hits","mi
 ok "no path without --out" "$stax" compile "$work/g.stax" --json
 keep
 ok "null" json "$work/last.json" 'j["path"] is None'
+# ---- CUDA targets: without a GPU, and where there is no NVRTC without cubins ----
+ok "CUDA C" "$stax" dump "$work/g.stax" --target cuda:sm_90 --stage source
+says "a kernel" "__global__"
+if STAX_SERVER=none "$stax" compile "$work/g.stax" --target cuda:sm_90a:h200 --json >"$work/cuda.json" 2>"$work/err"; then
+  ok "its launch table" json "$work/cuda.json" \
+    "j['target'] == 'cuda:sm_90a:h200' and 'XBLOCK' in j['kernels'][0]['config'] and j['kernels'][0]['block'][0] % 32 == 0"
+else
+  ok "NVRTC is named" grep -q "CUDA targets need NVRTC" "$work/err"
+fi
+
 for stage in graph basis primitives loops kernels plan source llvm asm; do
   ok "dump $stage" "$stax" dump "$work/g.stax" --stage $stage
 done

@@ -61,7 +61,7 @@ static void test_emit_stage_ir_text_before_and_after_the_passes(void **state)
 {
 	struct stx_emit_info info;
 	(void)state;
-	struct stx_bytes before = emit("cpu:x86-64-v3", text_rowsum, STX_EMIT_LLVM_IR, &info);
+	struct stx_bytes before = emit("cpu:x86-64-v3", text_rowsum, STX_EMIT_SOURCE, &info);
 	struct stx_bytes after = emit("cpu:x86-64-v3", text_rowsum, STX_EMIT_OPTIMIZED_IR, &info);
 	assert_non_null(strstr(stx_bytes_cstr(&before), "define void @stx_k_"));
 	assert_non_null(strstr(stx_bytes_cstr(&after), "define void @stx_k_"));

@@ -23,7 +23,7 @@ static void test_target_every_name_resolves_or_is_refused_by_name(void **state)
 					   "cpu:x86-64-v3+avx512bf16",
 					   "cuda",
 					   "cpu:x86-64-v4+avx512bf16+x",
-					   "cuda:sm_90",
+					   "cuda:sm_12",
 					   "cpu:x86-64-v4+" };
 	char out[64];
 	struct stx_cpu_target t;

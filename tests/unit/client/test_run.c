@@ -415,7 +415,7 @@ static void test_run_environment_used(void **state)
 	(void)state;
 	struct stax_artifact *a = chain(add_scalar, add_scalar);
 	struct env e = { 0 };
-	struct stx_env env = { &e, env_for, env_allocate, env_release };
+	struct stx_env env = { &e, env_for, env_allocate, env_release, NULL };
 	float in[1000] = { 0 }, out[1000];
 	struct stx_tensor x = vector(in, 1000), y = vector(out, 1000);
 	assert_int_equal(stax_run(a, &x, 1, &y, 1, &env, NULL), 0);

@@ -87,8 +87,9 @@ static void fake_name(struct stx_name_list *l, const char *s)
 	l->at[l->n++] = strdup(s);
 }
 
-stx_err stx_compiler_new(struct stx_compiler **out, struct stx_diag *d)
+stx_err stx_compiler_new(int cuda, struct stx_compiler **out, struct stx_diag *d)
 {
+	(void)cuda;
 	if (!access("FAKE_NO_START",
 		    F_OK)) /* in the daemon's directory: a worker has no environment */
 		return stx_fail(d, STX_E_INTERNAL, "fake", "", "told not to start");

@@ -40,7 +40,7 @@ static void test_abandoned_request_that_waits_for_a_worker_is_dropped(void **sta
 	harness_start(&h, settings);
 	int fd = client_connect(&h), other = client_connect(&h);
 	compile_ok(fd, 1, two_kernels); /* workers are up */
-	struct ask busy = { .graph = "name i o\nkernel sleep 1500 long\n" };
+	struct ask busy = { .graph = "name i o\nkernel sleep 4000 long\n" };
 	struct ask gone = { .graph = "name i o\nkernel never\n" };
 	send_compile(fd, 2, &busy);
 	wait_for(other, "workers_busy", 1);

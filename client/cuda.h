@@ -1,0 +1,91 @@
+/* cuda.h
+ * the CUDA driver, loaded on first use, and a GPU artifact's code on each device. Inside libstax. */
+#ifndef STX_CLIENT_CUDA_H
+#define STX_CLIENT_CUDA_H
+
+#include "client.h"
+
+/* ---- the driver (cuda.c): its documented C interface; handles are opaque, results 0 or an error
+ * ---- */
+
+typedef uint64_t stx__device_ptr;
+struct stx__driver {
+	int (*init)(unsigned flags);
+	int (*device_get)(int *device, int ordinal);
+	int (*device_name)(char *name, int n, int device);
+	int (*device_attribute)(int *value, int attribute, int device);
+	int (*primary_retain)(void **context, int device);
+	int (*context_get)(void **context);
+	int (*context_set)(void *context);
+	int (*context_device)(int *device);
+	int (*context_sync)(void);
+	int (*stream_sync)(void *stream);
+	int (*stream_wait)(void *stream, void *event, unsigned flags);
+	int (*event_create)(void **event, unsigned flags);
+	int (*event_record)(void *event, void *stream);
+	int (*event_destroy)(void *event);
+	int (*module_load)(void **module, const void *image);
+	int (*module_function)(void **fn, void *module, const char *name);
+	int (*module_unload)(void *module);
+	int (*function_attribute)(int *value, int attribute, void *fn);
+	int (*launch)(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+		      unsigned bz, unsigned shared, void *stream, void **params, void **extra);
+	int (*alloc)(stx__device_ptr *out, size_t bytes);
+	int (*free)(stx__device_ptr p);
+	int (*host_alloc)(void **out, size_t bytes, unsigned flags);
+	int (*host_free)(void *p);
+	int (*host_device_ptr)(stx__device_ptr *out, void *p, unsigned flags);
+	int (*copy)(stx__device_ptr to, stx__device_ptr from, size_t bytes);
+	int (*copy_async)(stx__device_ptr to, stx__device_ptr from, size_t bytes, void *stream);
+	int (*pointer_attribute)(void *value, int attribute, stx__device_ptr p);
+	int (*error_name)(int result, const char **text);
+};
+/* NULL and d (UNSUPPORTED) without a driver or a device. */
+const struct stx__driver *stx__driver(struct stx_diag *d);
+/* INTERNAL (NOMEM for exhausted memory), naming what failed and the driver's error. */
+stx_err stx__driver_fail(int result, const char *what, const char *node, struct stx_diag *d);
+/* Makes the calling thread's context current: its own, else device 0's primary one. */
+stx_err stx__driver_context(int *device, struct stx_diag *d);
+
+/* ---- code and constants on a device (cuda_code.c) ---- */
+
+struct stx__gpu_code {
+	void *context; /* where it lives */
+	int device;
+	stx__device_ptr constants; /* the plan's data area; 0: none */
+	void **modules;            /* [nkernels], NULL: not loaded yet */
+	_Atomic(void *) *fns;      /* [nkernels] */
+};
+/* Of the current context; made on its first use. */
+stx_err stx__gpu_code(struct stax_artifact *a, struct stx__gpu_code **out, struct stx_diag *d);
+/* Kernel k's function, loaded on first use. */
+stx_err stx__gpu_function(struct stax_artifact *a, struct stx__gpu_code *g, uint32_t k, void **out,
+			  struct stx_diag *d);
+
+/* ---- a run (cuda_run.c) ---- */
+
+/* Of a context: what launches need. */
+struct stx__gpu_context {
+	struct stx__gpu_code *code; /* whose constants are patched in */
+	void ***params;             /* [nsteps] of launches: addresses of the arguments */
+	struct stx_bounds_record *record; /* in host memory that the device sees */
+	stx__device_ptr record_at;
+	int32_t *kernel;    /* [nkernels]: 0, 1, 2, ... */
+	void *stream;       /* of the last run */
+	void *done;         /* event after it */
+	int ran;            /* it was recorded */
+};
+stx_err stx__gpu_bind(struct stax_artifact *a, struct stx__context *x, const struct stx_env *env,
+		      struct stx_diag *d);
+stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const struct stx_env *env,
+		       struct stx_diag *d);
+void stx__gpu_context_free(struct stx__context *x);
+/* Device memory for the workspace and for outputs computed beside; NULL: none left. */
+void *stx__gpu_alloc(const struct stx_env *env, size_t bytes);
+void stx__gpu_free(const struct stx_env *env, void *p, size_t bytes);
+/* stx__client_copy between device memory, in order on the stream. */
+stx_err stx__gpu_copy(void *dst, const int64_t *dst_strides, const void *src,
+		      const int64_t *src_strides, const int64_t *sizes, int rank, int elem_bytes,
+		      const struct stx_env *env, struct stx_diag *d);
+
+#endif

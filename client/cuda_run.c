@@ -1,0 +1,212 @@
+/* cuda_run.c: the steps of a plan on the caller's device and stream. A launch is one call of the
+ * driver: arguments are addresses that were written when the context was bound. Nothing waits. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda.h"
+#include "dtype.h"
+
+#define HOST_MAPPED    2 /* CU_MEMHOSTALLOC_DEVICEMAP */
+#define DISABLE_TIMING 2 /* CU_EVENT_DISABLE_TIMING */
+
+static void *stream_of(const struct stx_env *env)
+{
+	return env ? env->stream : NULL;
+}
+
+/* ---- memory ---- */
+
+void *stx__gpu_alloc(const struct stx_env *env, size_t bytes)
+{
+	const struct stx__driver *q = stx__driver(NULL);
+	stx__device_ptr p = 0;
+	if (env && env->allocate)
+		return env->allocate(env->ctx, bytes ? bytes : 1, 256);
+	return q && !q->alloc(&p, bytes ? bytes : 1) ? (void *)(uintptr_t)p : NULL;
+}
+
+void stx__gpu_free(const struct stx_env *env, void *p, size_t bytes)
+{
+	const struct stx__driver *q = stx__driver(NULL);
+	if (env && env->allocate) {
+		if (env->release)
+			env->release(env->ctx, p, bytes);
+	} else if (q && p) {
+		q->free((stx__device_ptr)(uintptr_t)p);
+	}
+}
+
+/* Elements of the innermost dimensions that are one piece in both; *outer: dimensions left. */
+static int64_t run_length(const int64_t *ds, const int64_t *ss, const int64_t *sizes, int rank,
+			  int *outer)
+{
+	int64_t n = 1;
+	for (*outer = rank; *outer > 0; --*outer) {
+		int i = *outer - 1;
+		if (sizes[i] != 1 && (ds[i] != n || ss[i] != n))
+			break;
+		n *= sizes[i];
+	}
+	return n;
+}
+
+stx_err stx__gpu_copy(void *dst, const int64_t *ds, const void *src, const int64_t *ss,
+		      const int64_t *sizes, int rank, int elem_bytes, const struct stx_env *env,
+		      struct stx_diag *d)
+{
+	const struct stx__driver *q = stx__driver(d);
+	int64_t at[STX_MAX_RANK] = { 0 };
+	int outer;
+	for (int i = 0; i < rank; i++)
+		if (sizes[i] == 0)
+			return STX_E_OK;
+	int64_t n = run_length(ds, ss, sizes, rank, &outer);
+	for (;;) {
+		int64_t to = 0, from = 0;
+		for (int i = 0; i < outer; i++) {
+			to += at[i] * ds[i];
+			from += at[i] * ss[i];
+		}
+		int result = q->copy_async((stx__device_ptr)(uintptr_t)dst +
+						   (stx__device_ptr)(to * elem_bytes),
+					   (stx__device_ptr)(uintptr_t)src +
+						   (stx__device_ptr)(from * elem_bytes),
+					   (size_t)(n * elem_bytes), stream_of(env));
+		if (result)
+			return stx__driver_fail(result, "copying a value", "", d);
+		int i = outer - 1;
+		while (i >= 0 && ++at[i] == sizes[i])
+			at[i--] = 0;
+		if (i < 0)
+			return STX_E_OK;
+	}
+}
+
+/* ---- binding ---- */
+
+static stx_err new_context(struct stax_artifact *a, struct stx__context *x, struct stx_diag *d)
+{
+	const struct stx__driver *q = stx__driver(d);
+	struct stx__gpu_context *g = STX_NEW(x->arena, struct stx__gpu_context);
+	void *record = NULL;
+	int result;
+	if (!g || !(g->params = STX_NEW_ARRAY(x->arena, void **, x->nsteps + 1)) ||
+	    !(g->kernel = STX_NEW_ARRAY(x->arena, int32_t, a->plan.h->nkernels + 1)))
+		return stx_fail(d, STX_E_NOMEM, "cuda", "", "out of memory");
+	for (uint32_t i = 0; i < a->plan.h->nkernels; i++)
+		g->kernel[i] = (int32_t)i;
+	if ((result = q->host_alloc(&record, sizeof *g->record, HOST_MAPPED)) ||
+	    (result = q->host_device_ptr(&g->record_at, record, 0)) ||
+	    (result = q->event_create(&g->done, DISABLE_TIMING)))
+		return stx__driver_fail(result, "the run's record", "", d);
+	g->record = record;
+	memset(g->record, 0, sizeof *g->record);
+	x->gpu = g;
+	for (uint32_t i = 0; i < x->nsteps; i++) {
+		struct stx__step *s = &x->steps[i];
+		const struct stx_plan_kernel *k = &a->plan.kernels[s->kernel];
+		if (!s->is_launch)
+			continue;
+		void **p = STX_NEW_ARRAY(x->arena, void *, s->nargs + k->nscalars + 2);
+		if (!p)
+			return stx_fail(d, STX_E_NOMEM, "cuda", "", "out of memory");
+		g->params[i] = p;
+		for (uint32_t j = 0; j < s->nargs; j++)
+			*p++ = (void *)(uintptr_t)&s->frame.buffers[j];
+		for (uint32_t j = 0; j < k->nscalars; j++)
+			*p++ = (void *)(uintptr_t)&s->frame.scalars[j];
+		*p++ = &g->record_at;
+		*p = &g->kernel[s->kernel];
+	}
+	return STX_E_OK;
+}
+
+/* A context's workspace serves one run at a time: a run on another stream waits for the last. */
+static stx_err wait_for_last(struct stx__context *x, void *stream, struct stx_diag *d)
+{
+	struct stx__gpu_context *g = x->gpu;
+	int result = 0;
+	if (g->ran && g->stream != stream)
+		result = stx__driver(d)->stream_wait(stream, g->done, 0);
+	g->stream = stream;
+	return result ? stx__driver_fail(result, "waiting for an earlier run", "", d) : STX_E_OK;
+}
+
+stx_err stx__gpu_bind(struct stax_artifact *a, struct stx__context *x, const struct stx_env *env,
+		      struct stx_diag *d)
+{
+	struct stx__gpu_code *code;
+	stx_err e = stx__gpu_code(a, &code, d);
+	if (!e && !x->gpu)
+		e = new_context(a, x, d);
+	if (e)
+		return e;
+	if (x->gpu->code != code) {
+		x->patched_for = NULL;
+		for (uint32_t i = 0; i < a->plan.h->nvalues; i++)
+			if (a->plan.values[i].kind == STX_VALUE_CONST)
+				x->values[i].ptr = (void *)(uintptr_t)(code->constants +
+								       a->plan.values[i].const_off);
+		if (x->workspace && x->gpu->code)
+			stx__gpu_free(NULL, x->workspace, x->own_bytes);
+		x->workspace = NULL;
+		x->own_bytes = 0;
+		x->gpu->code = code;
+	}
+	return wait_for_last(x, stream_of(env), d);
+}
+
+/* ---- steps ---- */
+
+static stx_err launch(struct stax_artifact *a, struct stx__context *x, uint32_t i, void *stream,
+		      struct stx_diag *d)
+{
+	struct stx__step *s = &x->steps[i];
+	const struct stx_plan_kernel *k = &a->plan.kernels[s->kernel];
+	void *fn;
+	if (!s->grid[0] || !s->grid[1] || !s->grid[2])
+		return STX_E_OK;
+	stx_err e = stx__gpu_function(a, x->gpu->code, s->kernel, &fn, d);
+	if (e)
+		return e;
+	int result = stx__driver(d)->launch(fn, s->grid[0], s->grid[1], s->grid[2], k->block[0],
+					    k->block[1], k->block[2], 0, stream, x->gpu->params[i],
+					    NULL);
+	return result ? stx__driver_fail(result, "launching", stx_plan_string(&a->plan, k->name), d)
+		      : STX_E_OK;
+}
+
+stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const struct stx_env *env,
+		       struct stx_diag *d)
+{
+	void *stream = stream_of(env);
+	stx_err e = STX_E_OK;
+	for (uint32_t i = 0; i < x->nsteps && !e; i++) {
+		const struct stx__step *s = &x->steps[i];
+		if (s->is_launch) {
+			e = launch(a, x, i, stream, d);
+			continue;
+		}
+		const struct stx__value *from = &x->values[s->from], *to = &x->values[s->to];
+		const struct stx_plan_value *v = &a->plan.values[s->to];
+		e = stx__gpu_copy(to->ptr, to->strides, from->ptr, from->strides, to->sizes,
+				  v->rank, stx_dtype_bytes(v->dtype), env, d);
+	}
+	if (!e && x->workspace_bytes && !stx__driver(d)->event_record(x->gpu->done, stream))
+		x->gpu->ran = 1;
+	return e;
+}
+
+void stx__gpu_context_free(struct stx__context *x)
+{
+	const struct stx__driver *q = x->gpu ? stx__driver(NULL) : NULL; /* else not touched at all */
+	if (!q)
+		return;
+	if (x->workspace)
+		q->free((stx__device_ptr)(uintptr_t)x->workspace);
+	if (x->gpu->record)
+		q->host_free(x->gpu->record);
+	if (x->gpu->done)
+		q->event_destroy(x->gpu->done);
+	x->workspace = NULL;
+}

@@ -1,0 +1,743 @@
+/* emit_cuda.c: one kernel, one configuration, as CUDA C text (seed 003 9.2: signature and
+ * constants; indices and masks; computation; reduction and store). emit_cuda.h has the scheme. */
+#include "emit_cuda.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "scalar.h"
+
+#define LAST_STAGE 0xffffu /* of a region: its stores */
+
+stx_err stx__cuda_fail(struct stx__cuda *e, stx_err err, const char *fmt, ...)
+{
+	va_list ap;
+	if (e->err)
+		return e->err;
+	va_start(ap, fmt);
+	e->err = stx_vfail(e->d, err, "cuda", e->k->name, fmt, ap);
+	va_end(ap);
+	return e->err;
+}
+
+const char *stx__cuda_type(enum stx_dtype t)
+{
+	if (t == STX_BOOL)
+		return "bool";
+	if (stx_dtype_is_float(t) && stx_dtype_bytes(t) < 4)
+		return stx_dtype_bytes(t) == 2 ? "u16" : "u8";
+	return stx_dtype_name(t);
+}
+
+/* ---- literals and values ---- */
+
+static void float_literal(enum stx_dtype t, double v, struct stx_bytes *out)
+{
+	if (t == STX_F64 && (isnan(v) || isinf(v)))
+		stx_bytes_puts(out, isnan(v) ? "__longlong_as_double(0x7ff8000000000000LL)"
+				    : v > 0  ? "__longlong_as_double(0x7ff0000000000000LL)"
+					     : "__longlong_as_double(0xfff0000000000000LL)");
+	else if (isnan(v) || isinf(v))
+		stx_bytes_puts(out, isnan(v) ? "__int_as_float(0x7fc00000)"
+				    : v > 0  ? "__int_as_float(0x7f800000)"
+					     : "__int_as_float(0xff800000)");
+	else
+		stx_bytes_printf(out, signbit(v) ? "(%a%s)" : "%a%s", v, t == STX_F32 ? "f" : "");
+}
+
+void stx__cuda_literal(struct stx__cuda *e, enum stx_dtype t, union stx_scalar v,
+		       struct stx_bytes *out)
+{
+	(void)e;
+	if (t == STX_BOOL)
+		stx_bytes_puts(out, v.i ? "true" : "false");
+	else if (stx_dtype_is_float(t) && stx_dtype_bytes(t) < 4)
+		stx_bytes_printf(out, "(%s)%lluu", stx__cuda_type(t),
+				 (unsigned long long)stx_scalar_bits(t, v.f));
+	else if (stx_dtype_is_float(t))
+		float_literal(t, v.f, out);
+	else if (stx_dtype_kind(t) == STX_KIND_UINT)
+		stx_bytes_printf(out, "(%s)%lluull", stx__cuda_type(t), (unsigned long long)v.u);
+	else if (v.i == INT64_MIN)
+		stx_bytes_puts(out, "(-9223372036854775807ll - 1)");
+	else
+		stx_bytes_printf(out, "(%s)(%lldll)", stx__cuda_type(t), (long long)v.i);
+}
+
+static uint32_t same(const struct stx__cuda *e, uint32_t n)
+{
+	return e->info[n].same;
+}
+
+/* Subscript of a value of that level in the loop over the elements of the current stage. */
+static void subscript(const struct stx__cuda *e, uint8_t level, struct stx_bytes *out)
+{
+	int inside = e->region->loop != STX_NONE;
+	if (level == STX__ROW && e->rows > 1)
+		stx_bytes_puts(out, inside && e->iters > 1 ? "[row]" : "[e]");
+	else if (level == STX__ROW)
+		stx_bytes_puts(out, "[0]");
+	else
+		stx_bytes_puts(out, "[e]");
+}
+
+void stx__cuda_value(struct stx__cuda *e, uint32_t n, struct stx_bytes *out)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	n = same(e, n);
+	if (i->op == STX_K_CONST) {
+		stx__cuda_literal(e, (enum stx_dtype)i->dtype, i->k, out);
+	} else if (i->op == STX_K_RESULT) {
+		stx_bytes_printf(out, "a%u_%u", i->a, i->flags);
+		subscript(e, STX__ROW, out);
+	} else {
+		stx_bytes_printf(out, "t%u", n);
+		if (e->info[n].is_array)
+			subscript(e, e->info[n].level, out);
+	}
+}
+
+/* ---- analysis ---- */
+
+static uint32_t operand(const struct stx_kinst *i, int j)
+{
+	return j == 0 ? i->a : j == 1 ? i->b : i->c;
+}
+
+/* Which of a, b, c are values. */
+static unsigned value_operands(const struct stx_kinst *i)
+{
+	if (i->op < STX_PRIM_COUNT)
+		return 7;
+	switch (i->op) {
+	case STX_K_LOAD: return 4;
+	case STX_K_STORE: return 6;
+	case STX_K_INDIRECT: return 5;
+	case STX_K_UPDATE: return 6;
+	default: return 0;
+	}
+}
+
+struct atoms { /* what an index expression reads */
+	struct stx__cuda *e;
+	uint8_t level;
+	uint32_t stage; /* latest of its run-time values in this region */
+	uint32_t mark;  /* the stage that reads: run-time values of other stages become arrays */
+};
+
+static void walk(struct stx__cuda *e, stx_ex ex, void (*seen)(struct stx__cuda *, uint32_t, void *),
+		 void *ctx)
+{
+	uint32_t n = stx_ex_nterms(e->k->ex, ex);
+	for (uint32_t i = 0; i < n; i++) {
+		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
+		for (uint32_t j = 0; j < t.natoms; j++) {
+			struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, t.atoms[j]);
+			if (a.kind >= STX_ATOM_FLOORDIV) {
+				walk(e, a.a, seen, ctx);
+				walk(e, a.b, seen, ctx);
+			} else {
+				seen(e, t.atoms[j], ctx);
+			}
+		}
+	}
+}
+
+static void see_level(struct stx__cuda *e, uint32_t atom, void *ctx)
+{
+	uint8_t *level = ctx, mine = STX__BLOCK;
+	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, atom);
+	if (a.kind == STX_ATOM_VAR)
+		mine = a.number == e->raxis ? STX__ELEMENT : STX__ROW;
+	else if (a.kind == STX_ATOM_INDIRECT)
+		mine = e->info[same(e, a.number)].level;
+	*level = mine > *level ? mine : *level;
+}
+
+static uint8_t level_of(struct stx__cuda *e, const struct stx_kinst *i, int inside)
+{
+	uint8_t level = STX__BLOCK;
+	if (i->op == STX_K_CONST)
+		return STX__CONSTANT;
+	if (inside)
+		return STX__ELEMENT;
+	if (i->op == STX_K_RESULT || i->op == STX_K_STORE || i->op == STX_K_INDIRECT)
+		return STX__ROW;
+	if (i->ex != STX_EX_BAD)
+		walk(e, i->ex, see_level, &level);
+	for (int j = 0; j < 3; j++)
+		if ((value_operands(i) >> j & 1) && operand(i, j) != STX_NONE) {
+			uint8_t l = e->info[same(e, operand(i, j))].level;
+			level = l > level ? l : level;
+		}
+	return level;
+}
+
+struct staging {
+	const struct stx__region *r;
+	uint32_t stage;
+	int is_load;
+};
+
+/* The stage of a value that reads n: loads have even stages, what computes odd ones. */
+static void after(struct stx__cuda *e, uint32_t n, struct staging *s)
+{
+	n = same(e, n);
+	if (n < s->r->begin || n >= s->r->end || e->info[n].level <= STX__BLOCK)
+		return;
+	uint32_t q = e->info[n].stage;
+	uint32_t at = s->is_load ? (q & 1 ? q + 1 : q + 2) : (q & 1 ? q : q + 1);
+	s->stage = at > s->stage ? at : s->stage;
+}
+
+static void see_stage(struct stx__cuda *e, uint32_t atom, void *ctx)
+{
+	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, atom);
+	if (a.kind == STX_ATOM_INDIRECT)
+		after(e, a.number, ctx);
+}
+
+static void set_stage(struct stx__cuda *e, const struct stx__region *r, uint32_t n)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	struct staging s = { .r = r, .is_load = i->op == STX_K_LOAD };
+	s.stage = s.is_load ? 0 : 1;
+	if (i->op == STX_K_STORE) {
+		e->info[n].stage = LAST_STAGE;
+		return;
+	}
+	for (int j = 0; j < 3; j++)
+		if ((value_operands(i) >> j & 1) && operand(i, j) != STX_NONE)
+			after(e, operand(i, j), &s);
+	if (i->ex != STX_EX_BAD)
+		walk(e, i->ex, see_stage, &s);
+	e->info[n].stage = s.stage;
+}
+
+/* In registers an element of the reduction keeps its values from loop to loop: an instruction equal
+ * to one of an earlier loop is that one. */
+static int equal(struct stx__cuda *e, uint32_t p, uint32_t q)
+{
+	const struct stx_kinst *a = &e->k->insts.at[p], *b = &e->k->insts.at[q];
+	if (a->op != b->op || a->dtype != b->dtype || a->flags != b->flags || a->axis != b->axis ||
+	    a->ex != b->ex || a->k.u != b->k.u)
+		return 0;
+	for (int j = 0; j < 3; j++) {
+		uint32_t x = operand(a, j), y = operand(b, j);
+		if (value_operands(a) >> j & 1) {
+			x = x == STX_NONE ? x : same(e, x);
+			y = y == STX_NONE ? y : same(e, y);
+		}
+		if (x != y)
+			return 0;
+	}
+	return a->op < STX_PRIM_COUNT || a->op == STX_K_INDEX || a->op == STX_K_INDIRECT ||
+	       (a->op == STX_K_LOAD && !e->k->params.at[a->a].is_written);
+}
+
+static void find_equal(struct stx__cuda *e, const struct stx__region *r, uint32_t n)
+{
+	if (!e->c->persistent || r->loop == STX_NONE)
+		return;
+	for (uint32_t i = 0; i < e->regions.n; i++) {
+		const struct stx__region *q = &e->regions.at[i];
+		for (uint32_t m = q->begin; q->loop != STX_NONE && q != r && m < q->end; m++)
+			if (same(e, m) == m && equal(e, m, n)) {
+				e->info[n].same = m;
+				return;
+			}
+		if (q == r)
+			return;
+	}
+}
+
+static stx_err find_regions(struct stx__cuda *e)
+{
+	const struct stx_kernel *k = e->k;
+	struct stx__region r = { .loop = STX_NONE };
+	for (uint32_t n = 0; n <= k->insts.n; n++) {
+		int op = n < k->insts.n ? k->insts.at[n].op : STX_K_END;
+		if (n < k->insts.n && op != STX_K_LOOP && op != STX_K_END)
+			continue;
+		if (n < k->insts.n && op == STX_K_LOOP && r.loop != STX_NONE)
+			return stx__cuda_fail(e, STX_E_UNSUPPORTED, "a loop inside a loop");
+		r.end = n;
+		if (stx_push(e->arena, &e->regions, r))
+			return stx__cuda_fail(e, STX_E_NOMEM, "out of memory");
+		r = (struct stx__region){ .begin = n + 1, .loop = op == STX_K_LOOP ? n : STX_NONE };
+	}
+	return STX_E_OK;
+}
+
+static void mark(struct stx__cuda *e, const struct stx__region *r, uint32_t stage, uint32_t n)
+{
+	n = same(e, n);
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	if (i->op == STX_K_CONST || i->op == STX_K_RESULT || e->info[n].level <= STX__BLOCK)
+		return;
+	if (n < r->begin || n >= r->end || e->info[n].stage != stage)
+		e->info[n].is_array = 1;
+}
+
+struct marking {
+	const struct stx__region *r;
+	uint32_t stage;
+};
+
+static void see_mark(struct stx__cuda *e, uint32_t atom, void *ctx)
+{
+	const struct marking *m = ctx;
+	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, atom);
+	if (a.kind == STX_ATOM_INDIRECT)
+		mark(e, m->r, m->stage, a.number);
+}
+
+static stx_err analyse(struct stx__cuda *e)
+{
+	const struct stx_kernel *k = e->k;
+	e->info = STX_NEW_ARRAY(e->arena, struct stx__value_info, k->insts.n + 1);
+	if (!e->info)
+		return stx__cuda_fail(e, STX_E_NOMEM, "out of memory");
+	if (find_regions(e))
+		return e->err;
+	for (uint32_t i = 0; i < e->regions.n; i++) {
+		struct stx__region *r = &e->regions.at[i];
+		for (uint32_t n = r->begin; n < r->end; n++) {
+			e->info[n].same = n;
+			find_equal(e, r, n);
+			e->info[n].level = level_of(e, &k->insts.at[n], r->loop != STX_NONE);
+			set_stage(e, r, n);
+			if (e->info[n].stage < LAST_STAGE && e->info[n].stage + 1 > r->nstages)
+				r->nstages = e->info[n].stage + 1;
+		}
+	}
+	for (uint32_t i = 0; i < e->regions.n; i++)
+		for (uint32_t n = e->regions.at[i].begin; n < e->regions.at[i].end; n++) {
+			const struct stx_kinst *in = &k->insts.at[n];
+			struct marking m = { &e->regions.at[i], e->info[n].stage };
+			if (same(e, n) != n)
+				continue;
+			for (int j = 0; j < 3; j++)
+				if ((value_operands(in) >> j & 1) && operand(in, j) != STX_NONE)
+					mark(e, m.r, m.stage, operand(in, j));
+			if (in->ex != STX_EX_BAD)
+				walk(e, in->ex, see_mark, &m);
+		}
+	return STX_E_OK;
+}
+
+/* ---- one instruction ---- */
+
+static void declare(struct stx__cuda *e, uint32_t n, const char *type)
+{
+	if (e->info[n].is_array)
+		stx_bytes_puts(e->out, "    ");
+	else
+		stx_bytes_printf(e->out, "    const %s ", type);
+	stx__cuda_value(e, n, e->out);
+	stx_bytes_puts(e->out, " = ");
+}
+
+/* "ok && o12 && mask" for an access. */
+static void condition(struct stx__cuda *e, const struct stx_kinst *i, const char *ok,
+		      struct stx_bytes *out)
+{
+	stx_bytes_puts(out, ok);
+	if (i->op != STX_K_INDIRECT)
+		stx__cuda_index_ok(e, i->ex, out);
+	if (i->c != STX_NONE) {
+		stx_bytes_puts(out, " && ");
+		stx__cuda_value(e, i->c, out);
+	}
+}
+
+static void put_load(struct stx__cuda *e, uint32_t n, const char *ok)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	struct stx_bytes cond = { 0 };
+	declare(e, n, stx__cuda_type((enum stx_dtype)i->dtype));
+	condition(e, i, ok, &cond);
+	int always = !strcmp(stx_bytes_cstr(&cond), "true");
+	if (!always)
+		stx_bytes_printf(e->out, "%s ? ", stx_bytes_cstr(&cond));
+	stx_bytes_printf(e->out, "p%u[", i->a);
+	stx__cuda_index(e, i->ex, e->out);
+	stx_bytes_puts(e->out, i->dtype == STX_BOOL ? "] != 0" : "]");
+	if (!always)
+		stx_bytes_printf(e->out, " : (%s)0", stx__cuda_type((enum stx_dtype)i->dtype));
+	stx_bytes_puts(e->out, ";\n");
+	stx_bytes_free(&cond);
+}
+
+static void put_store(struct stx__cuda *e, uint32_t n, const char *ok)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	struct stx_bytes cond = { 0 };
+	condition(e, i, ok, &cond);
+	if (e->region->loop == STX_NONE && e->c->row_threads > 1)
+		stx_bytes_puts(&cond, " && tr == 0");
+	stx_bytes_printf(e->out, "    if (%s) p%u[", stx_bytes_cstr(&cond), i->a);
+	stx__cuda_index(e, i->ex, e->out);
+	stx_bytes_puts(e->out, "] = ");
+	stx__cuda_value(e, i->b, e->out);
+	stx_bytes_puts(e->out, ";\n");
+	stx_bytes_free(&cond);
+}
+
+static void put_indirect(struct stx__cuda *e, uint32_t n, const char *ok)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	struct stx_bytes cond = { 0 }, bound = { 0 }, name = { 0 };
+	condition(e, i, ok, &cond);
+	uint8_t wide = e->wide;
+	e->wide = 1; /* bounds always have 64 bits; the variables convert */
+	stx__cuda_index(e, i->ex, &bound);
+	e->wide = wide;
+	stx__cuda_value(e, n, &name);
+	const char *t = stx_bytes_cstr(&name), *b = stx_bytes_cstr(&bound);
+	if (!e->info[n].is_array)
+		stx_bytes_printf(e->out, "    i64 %s; bool o%s;\n", t, t);
+	stx_bytes_printf(e->out, "    %s = ", t);
+	stx__cuda_value(e, i->a, e->out);
+	stx_bytes_puts(e->out, ";\n");
+	if (i->flags & STX_BF_WRAP)
+		stx_bytes_printf(e->out, "    if (%s < 0) %s += %s;\n", t, t, b);
+	stx_bytes_printf(e->out, "    o%s = %s;\n", t, stx_bytes_cstr(&cond));
+	if (i->flags & STX_BF_CHECK) {
+		e->needs |= STX__NEED_BOUNDS;
+		stx_bytes_printf(e->out,
+				 "    if (o%s && (u64)%s >= (u64)(%s)) { out_of_bounds(record, "
+				 "kernel, %d, %s, %s); o%s = false; }\n",
+				 t, t, b, i->axis, t, b, t);
+	}
+	stx_bytes_printf(e->out, "    if (!o%s) %s = 0;\n", t, t);
+	stx_bytes_free(&cond);
+	stx_bytes_free(&bound);
+	stx_bytes_free(&name);
+}
+
+static void put_value(struct stx__cuda *e, uint32_t n)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	declare(e, n, stx__cuda_type((enum stx_dtype)i->dtype));
+	if (i->op == STX_K_INDEX) {
+		struct stx_bytes text = { 0 };
+		stx_bytes_puts(&text, "(i64)(");
+		stx__cuda_index(e, i->ex, &text);
+		stx_bytes_puts(&text, ")");
+		stx__cuda_cast(e, (enum stx_dtype)i->dtype, STX_I64, stx_bytes_cstr(&text), e->out);
+		stx_bytes_free(&text);
+	} else {
+		stx__cuda_prim(e, i, e->out);
+	}
+	stx_bytes_puts(e->out, ";\n");
+}
+
+static void put_inst(struct stx__cuda *e, uint32_t n, const char *ok)
+{
+	switch (e->k->insts.at[n].op) {
+	case STX_K_CONST:
+	case STX_K_ACC:
+	case STX_K_RESULT:
+	case STX_K_BARRIER: break;
+	case STX_K_LOAD: put_load(e, n, ok); break;
+	case STX_K_STORE: put_store(e, n, ok); break;
+	case STX_K_INDIRECT: put_indirect(e, n, ok); break;
+	case STX_K_UPDATE: stx__cuda_acc_update(e, n, ok); break;
+	default: put_value(e, n);
+	}
+}
+
+/* ---- regions ---- */
+
+/* 1 when every block is full along the axis. */
+static int divides(const struct stx__cuda *e, uint32_t axis, uint32_t block)
+{
+	int64_t n;
+	return stx_ex_is_const(e->k->ex, e->k->axes.at[axis].size, &n) && n > 0 && n % block == 0;
+}
+
+/* The last segment of a cut reduction is shorter: its row has a length of its own (RD-27). */
+static int varies(const struct stx__cuda *e, uint32_t axis)
+{
+	return stx_ex_uses_kind(e->k->ex, e->k->axes.at[axis].size, STX_ATOM_VAR);
+}
+
+static void put_axis(struct stx__cuda *e, uint32_t axis, const char *at)
+{
+	stx_bytes_printf(e->out, "    const %s %s = %s;\n", e->wide ? "i64" : "i32",
+			 e->k->axes.at[axis].name, at);
+}
+
+static void add_mask(struct stx__cuda *e, uint32_t axis, uint32_t block, struct stx_bytes *ok)
+{
+	const struct stx_axis *a = &e->k->axes.at[axis];
+	if (divides(e, axis, block))
+		return;
+	stx_bytes_printf(ok, "%s%s < ", ok->n ? " && " : "", a->name);
+	if (varies(e, axis))
+		stx__cuda_index(e, a->size, ok);
+	else
+		stx_bytes_printf(ok, "%cnumel", a->name[0]);
+}
+
+/* The loop over the thread's elements, its axis variables and their mask. ok: its name. */
+static const char *open_elements(struct stx__cuda *e)
+{
+	const struct stx_gpu_config *c = e->c;
+	int inside = e->region->loop != STX_NONE;
+	uint32_t n = inside ? e->rows * e->iters : e->rows, ex = c->x / e->nx, ey = c->y / e->ny;
+	struct stx_bytes ok = { 0 };
+	char at[96];
+	stx_bytes_printf(e->out, "  #pragma unroll\n  for (int e = 0; e < %u; e++) {\n", n);
+	const char *row = "e";
+	if (inside && e->rows > 1 && e->iters > 1) {
+		stx_bytes_printf(e->out, "    const int row = e / %u;\n", e->iters);
+		row = "row";
+	} else if (inside && e->rows == 1) {
+		row = "0";
+	}
+	if (e->ngrid == 1)
+		snprintf(at, sizeof at, "xoffset + tx + %s*NX", row);
+	else
+		snprintf(at, sizeof at, "xoffset + tx + (%s %% %u)*NX", row, ex);
+	put_axis(e, 0, at);
+	add_mask(e, 0, c->x, &ok);
+	if (e->ngrid > 1) {
+		snprintf(at, sizeof at, "yoffset + ty + (%s / %u %% %u)*NY", row, ex, ey);
+		put_axis(e, 1, at);
+		add_mask(e, 1, c->y, &ok);
+	}
+	if (e->ngrid > 2) {
+		snprintf(at, sizeof at, "zoffset + tz + (%s / %u)*NZ", row, ex * ey);
+		put_axis(e, 2, at);
+		add_mask(e, 2, c->z, &ok);
+	}
+	if (inside) {
+		snprintf(at, sizeof at,
+			 e->iters > 1 ? "roffset + tr + (e %% %u)*NR" : "roffset + tr", e->iters);
+		put_axis(e, e->raxis, at);
+		add_mask(e, e->raxis, c->r, &ok);
+	}
+	int masked = ok.n > 0;
+	if (masked)
+		stx_bytes_printf(e->out, "    const bool ok = %s;\n", stx_bytes_cstr(&ok));
+	stx_bytes_free(&ok);
+	return masked ? "ok" : "true";
+}
+
+static int is_of_stage(const struct stx__cuda *e, uint32_t n, uint32_t stage)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	return e->info[n].stage == stage && e->info[n].level > STX__BLOCK && same(e, n) == n &&
+	       i->op != STX_K_ACC && i->op != STX_K_RESULT && i->op != STX_K_CONST;
+}
+
+static void put_arrays(struct stx__cuda *e, const struct stx__region *r)
+{
+	for (uint32_t n = r->begin; n < r->end; n++) {
+		const struct stx_kinst *i = &e->k->insts.at[n];
+		uint32_t size = e->info[n].level == STX__ROW ? e->rows : e->rows * e->iters;
+		if (!e->info[n].is_array || same(e, n) != n)
+			continue;
+		stx_bytes_printf(e->out, "  %s t%u[%u];\n",
+				 stx__cuda_type((enum stx_dtype)i->dtype), n, size);
+		if (i->op == STX_K_INDIRECT)
+			stx_bytes_printf(e->out, "  bool ot%u[%u];\n", n, size);
+	}
+}
+
+static void put_stage(struct stx__cuda *e, uint32_t stage)
+{
+	const struct stx__region *r = e->region;
+	const char *ok = NULL;
+	for (uint32_t n = r->begin; n < r->end && !e->err; n++) {
+		if (!is_of_stage(e, n, stage))
+			continue;
+		if (!ok)
+			ok = open_elements(e);
+		put_inst(e, n, ok);
+	}
+	if (ok)
+		stx_bytes_puts(e->out, "  }\n");
+}
+
+static void put_region(struct stx__cuda *e, const struct stx__region *r)
+{
+	const struct stx_kernel *k = e->k;
+	e->region = r;
+	for (uint32_t n = r->begin; n < r->end; n++) /* what all points share */
+		if (e->info[n].level == STX__BLOCK && k->insts.at[n].op != STX_K_ACC)
+			put_inst(e, n, "true");
+	for (uint32_t n = r->begin; n < r->end; n++)
+		if (k->insts.at[n].op == STX_K_ACC)
+			stx__cuda_acc_open(e, n);
+	if (r->loop == STX_NONE || e->c->persistent)
+		put_arrays(e, r);
+	if (r->loop != STX_NONE && e->c->persistent)
+		stx_bytes_puts(e->out, "  {\n  const int roffset = 0;\n");
+	else if (r->loop != STX_NONE)
+		stx_bytes_printf(e->out,
+				 "  for (%s roffset = 0; roffset < rnumel; roffset += %u) {\n",
+				 e->wide ? "i64" : "i32", e->c->r);
+	if (r->loop != STX_NONE && !e->c->persistent)
+		put_arrays(e, r);
+	for (uint32_t s = 0; s < r->nstages && !e->err; s++)
+		put_stage(e, s);
+	put_stage(e, LAST_STAGE);
+	if (r->loop == STX_NONE)
+		return;
+	stx_bytes_puts(e->out, "  }\n");
+	for (uint32_t n = 0; n < r->loop; n++) /* its accumulators */
+		if (k->insts.at[n].op == STX_K_ACC)
+			for (uint32_t m = r->begin; m < r->end; m++)
+				if (k->insts.at[m].op == STX_K_UPDATE && k->insts.at[m].a == n)
+					stx__cuda_acc_finish(e, n);
+}
+
+/* ---- the kernel ---- */
+
+static void put_signature(struct stx__cuda *e, const char *symbol)
+{
+	const struct stx_kernel *k = e->k;
+	struct stx_bytes *out = e->out;
+	char config[96];
+	stx_gpu_config_print(e->c, config);
+	stx_bytes_printf(out, "// %s: %s\n", k->name ? k->name : "", config);
+	for (uint32_t i = 0; i < k->params.n; i++)
+		stx_bytes_printf(out, "// p%u %s %s\n", i, stx_dtype_name(k->params.at[i].dtype),
+				 k->params.at[i].name ? k->params.at[i].name : "");
+	stx_bytes_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u)\n%s(",
+			 e->c->threads, symbol);
+	for (uint32_t i = 0; i < k->params.n; i++) {
+		enum stx_dtype t = k->params.at[i].dtype;
+		stx_bytes_printf(out, "%s%s *p%u, ", k->params.at[i].is_written ? "" : "const ",
+				 t == STX_BOOL ? "u8" : stx__cuda_type(t), i);
+	}
+	for (uint32_t i = 0; i < k->scalars.n; i++)
+		stx_bytes_printf(out, "i64 s%u_, ", i);
+	stx_bytes_puts(out, "bounds_record *record, i32 kernel)\n{\n");
+	for (uint32_t i = 0; i < k->scalars.n; i++)
+		stx_bytes_printf(out, "  const %s s%u = (%s)s%u_;\n", e->wide ? "i64" : "i32", i,
+				 e->wide ? "i64" : "i32", i);
+}
+
+static void put_numel(struct stx__cuda *e, uint32_t axis)
+{
+	const char *type = e->wide ? "i64" : "i32";
+	const struct stx_axis *a = &e->k->axes.at[axis];
+	stx_bytes_printf(e->out, "  const %s %cnumel = ", type, a->name[0]);
+	if (varies(e, axis)) /* the longest row */
+		stx_bytes_printf(e->out, "%lld", (long long)stx_ex_interval(e->k->ex, a->size).hi);
+	else
+		stx__cuda_index(e, a->size, e->out);
+	stx_bytes_puts(e->out, ";\n");
+}
+
+static void put_indices(struct stx__cuda *e)
+{
+	const struct stx_gpu_config *c = e->c;
+	struct stx_bytes *out = e->out;
+	const char *type = e->wide ? "i64" : "i32";
+	for (uint32_t i = 0; i < e->ngrid; i++)
+		put_numel(e, i);
+	if (e->raxis != STX_NONE)
+		put_numel(e, e->raxis);
+	stx_bytes_printf(out, "  constexpr int NX = %u;\n  const int tid = threadIdx.x;\n", e->nx);
+	if (e->raxis != STX_NONE) {
+		stx_bytes_printf(out, "  constexpr int NR = %u;\n", c->row_threads);
+		stx_bytes_puts(out, c->inner ? "  const int tr = tid % NR, tx = tid / NR;\n"
+					     : "  const int tx = tid % NX, tr = tid / NX;\n");
+	} else if (e->ngrid == 1) {
+		stx_bytes_puts(out, "  const int tx = tid;\n");
+	} else {
+		stx_bytes_printf(out, "  constexpr int NY = %u, NZ = %u;\n", e->ny, e->nz);
+		stx_bytes_puts(out,
+			       "  const int tx = tid % NX, ty = tid / NX % NY, tz = tid / (NX * "
+			       "NY);\n");
+	}
+	stx_bytes_printf(out, "  const %s xoffset = (%s)blockIdx.x * %u;\n", type, type, c->x);
+	if (e->ngrid < 2)
+		return;
+	stx_bytes_printf(out, "  const i64 yblocks = ((i64)ynumel + %u) / %u;\n", c->y - 1, c->y);
+	stx_bytes_puts(out, "  const i64 yz = blockIdx.y + (i64)gridDim.y * blockIdx.z;\n");
+	if (e->ngrid < 3)
+		stx_bytes_printf(out,
+				 "  if (yz >= yblocks) return;\n  const %s yoffset = (%s)yz * %u;\n"
+				 "  (void)tz;\n",
+				 type, type, c->y);
+	else
+		stx_bytes_printf(
+			out,
+			"  if (yz >= yblocks * (((i64)znumel + %u) / %u)) return;\n"
+			"  const %s yoffset = (%s)(yz %% yblocks) * %u, zoffset = (%s)(yz / "
+			"yblocks) * %u;\n",
+			c->z - 1, c->z, type, type, c->y, type, c->z);
+}
+
+/* 32-bit indices must hold the points beyond the end that the last block masks off, too. */
+static int needs_wide(const struct stx_kernel *k)
+{
+	if (k->index_bits != 32)
+		return 1;
+	for (uint32_t i = 0; i < k->axes.n; i++)
+		if (stx_ex_interval(k->ex, k->axes.at[i].size).hi > INT32_MAX - (1 << 20))
+			return 1;
+	return 0;
+}
+
+static stx_err set_up(struct stx__cuda *e)
+{
+	const struct stx_kernel *k = e->k;
+	const struct stx_gpu_config *c = e->c;
+	e->raxis = STX_NONE;
+	for (uint32_t i = 0; i < k->axes.n; i++)
+		if (k->axes.at[i].binding == STX_AXIS_GRID)
+			e->ngrid++;
+		else
+			e->raxis = i;
+	if (e->raxis != STX_NONE && varies(e, e->raxis) &&
+	    stx_ex_interval(k->ex, k->axes.at[e->raxis].size).hi == STX_POS_INF)
+		return stx__cuda_fail(e, STX_E_UNSUPPORTED, "rows of unbounded length");
+	if (!k->target_gpu || !e->ngrid || k->axes.n > e->ngrid + 1)
+		return stx__cuda_fail(e, STX_E_INTERNAL, "not a GPU kernel");
+	uint32_t lanes = c->threads / c->row_threads;
+	e->nx = c->x < lanes ? c->x : lanes;
+	e->ny = c->y < lanes / e->nx ? c->y : lanes / e->nx;
+	e->nz = lanes / e->nx / e->ny;
+	if (e->nz > c->z || (e->raxis != STX_NONE && e->nx != lanes))
+		return stx__cuda_fail(e, STX_E_INTERNAL, "a block has more threads than points");
+	e->rows = c->x / e->nx * (c->y / e->ny) * (c->z / e->nz);
+	e->iters = e->raxis == STX_NONE ? 1 : c->r / c->row_threads;
+	e->wide = (uint8_t)needs_wide(k);
+	return STX_E_OK;
+}
+
+stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c,
+		      struct stx_bytes *out, struct stx_diag *d)
+{
+	struct stx_bytes body = { 0 };
+	struct stx_digest digest;
+	char symbol[64];
+	struct stx__cuda e = { .k = k, .c = c, .out = &body, .d = d, .arena = k->arena };
+	stx_err err = set_up(&e);
+	if (!err)
+		err = stx_kernel_digest(k, &digest, d);
+	if (!err)
+		err = analyse(&e);
+	if (err)
+		return err;
+	stx_kernel_symbol(&digest, symbol);
+	put_signature(&e, symbol);
+	put_indices(&e);
+	for (uint32_t i = 0; i < e.regions.n && !e.err; i++)
+		put_region(&e, &e.regions.at[i]);
+	stx_bytes_puts(&body, "}\n");
+	stx__cuda_prelude(e.needs, out);
+	stx_bytes_put(out, body.at, body.n);
+	if (!e.err && (body.oom || out->oom))
+		stx__cuda_fail(&e, STX_E_NOMEM, "out of memory");
+	stx_bytes_free(&body);
+	return e.err;
+}

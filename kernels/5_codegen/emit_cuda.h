@@ -1,0 +1,93 @@
+/* emit_cuda.h
+ * state of one kernel's translation to CUDA C, shared by emit_cuda*.c only.
+ *
+ * A kernel is a sequence of regions: straight-line code of the rows, and the bodies of the loops
+ * over the reduction. A thread has several elements of a region: its rows, times the iterations of
+ * the reduction it takes at once. A region is emitted stage by stage, each stage one unrolled loop
+ * over the elements: what is loaded, what is computed of it, what is loaded with an index that was
+ * computed, and so on, the stores last. So all loads of a stage are in flight together. Values that
+ * another stage reads are arrays over the elements, others are locals of their loop. */
+#ifndef STX_EMIT_CUDA_H
+#define STX_EMIT_CUDA_H
+
+#include "gpu.h"
+
+enum stx__level { STX__CONSTANT, STX__BLOCK, STX__ROW, STX__ELEMENT };
+
+struct stx__value_info {
+	uint32_t same;  /* the instruction whose value this is: itself, or an equal one of an
+			   earlier loop that is still in registers */
+	uint32_t stage; /* over the whole kernel, ascending */
+	uint8_t level;
+	uint8_t is_array; /* read in another stage than its own */
+};
+
+struct stx__region {
+	uint32_t begin, end; /* instructions */
+	uint32_t loop;       /* its LOOP instruction, or STX_NONE */
+	uint32_t first_stage, nstages;
+};
+
+struct stx__cuda {
+	const struct stx_kernel *k;
+	const struct stx_gpu_config *c;
+	struct stx_bytes *out;
+	struct stx_diag *d;
+	stx_err err;
+	struct stx_arena *arena;
+	struct stx__value_info *info;
+	STX_VEC(struct stx__region) regions;
+	uint32_t ngrid;      /* grid axes */
+	uint32_t raxis;      /* reduction axis, or STX_NONE */
+	uint32_t nx, ny, nz; /* threads along each grid axis */
+	uint32_t rows;       /* grid points a thread has */
+	uint32_t iters;      /* iterations of the reduction a thread has at once */
+	uint8_t wide;        /* indices have 64 bits */
+	uint32_t needs;      /* STX__NEED_* */
+	/* while emitting a region */
+	const struct stx__region *region;
+	uint32_t stage;
+	uint32_t elems; /* of the level being emitted */
+};
+
+/* Parts of the prelude that a kernel uses. */
+enum {
+	STX__NEED_MINMAX = 1,
+	STX__NEED_DIVIDE = 2,
+	STX__NEED_SHIFT = 4,
+	STX__NEED_F16 = 8,
+	STX__NEED_F8 = 16,
+	STX__NEED_ODD = 32,
+	STX__NEED_TO_INT = 64,
+	STX__NEED_INDEX = 128,
+	STX__NEED_BOUNDS = 256,
+	STX__NEED_ARG = 512,
+	STX__NEED_WELFORD = 1024,
+	STX__NEED_STICKY = 2048
+};
+void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out); /* emit_cuda_prelude.c */
+
+stx_err stx__cuda_fail(struct stx__cuda *e, stx_err err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+const char *stx__cuda_type(enum stx_dtype t); /* "f32", "u16": of a value and in memory */
+/* Value n as the current stage reads it: a literal, a local or an element of an array. */
+void stx__cuda_value(struct stx__cuda *e, uint32_t n, struct stx_bytes *out);
+void stx__cuda_literal(struct stx__cuda *e, enum stx_dtype t, union stx_scalar v,
+		       struct stx_bytes *out);
+
+/* emit_cuda_prim.c: the expression of a primitive. */
+/* text, a value of type from, converted. */
+void stx__cuda_cast(struct stx__cuda *e, enum stx_dtype to, enum stx_dtype from, const char *text,
+		    struct stx_bytes *out);
+void stx__cuda_prim(struct stx__cuda *e, const struct stx_kinst *i, struct stx_bytes *out);
+/* emit_cuda_index.c */
+void stx__cuda_index(struct stx__cuda *e, stx_ex ex, struct stx_bytes *out);
+/* " && ok3 && ok4" for the run-time indices in ex */
+void stx__cuda_index_ok(struct stx__cuda *e, stx_ex ex, struct stx_bytes *out);
+
+/* emit_cuda_reduce.c */
+void stx__cuda_acc_open(struct stx__cuda *e, uint32_t acc);
+void stx__cuda_acc_update(struct stx__cuda *e, uint32_t n, const char *ok);
+void stx__cuda_acc_finish(struct stx__cuda *e, uint32_t acc);
+
+#endif

@@ -1,0 +1,210 @@
+/* emit_cuda_reduce.c: accumulators. A thread combines the iterations it takes, in order; then the
+ * threads of a row merge pairwise: neighbouring lanes by shuffles, warps and lanes that run along x
+ * through shared memory. Every thread of the row has the result. The order is the configuration's.
+ */
+#include "emit_cuda.h"
+
+static uint32_t nstates(const struct stx__cuda *e, uint32_t acc)
+{
+	return stx_monoid_info((enum stx_monoid)e->k->insts.at[acc].flags)->state;
+}
+
+static int is_arg(const struct stx_kinst *acc)
+{
+	return acc->flags == STX_MONOID_ARGMAX || acc->flags == STX_MONOID_ARGMIN;
+}
+
+static const char *state_type(const struct stx__cuda *e, uint32_t acc, uint32_t s)
+{
+	const struct stx_kinst *a = &e->k->insts.at[acc];
+	return s == 1 && is_arg(a) ? "i64" : stx__cuda_type((enum stx_dtype)a->dtype);
+}
+
+static void identity(struct stx__cuda *e, uint32_t acc, uint32_t s, struct stx_bytes *out)
+{
+	const struct stx_kinst *a = &e->k->insts.at[acc];
+	if (s == 1 && is_arg(a))
+		stx_bytes_puts(out, "0x7fffffffffffffffLL");
+	else if (s)
+		stx_bytes_puts(out, "0");
+	else
+		stx__cuda_literal(
+			e, (enum stx_dtype)a->dtype,
+			stx_monoid_identity((enum stx_monoid)a->flags, (enum stx_dtype)a->dtype),
+			out);
+}
+
+void stx__cuda_acc_open(struct stx__cuda *e, uint32_t acc)
+{
+	for (uint32_t s = 0; s < nstates(e, acc); s++) {
+		stx_bytes_printf(e->out, "  %s a%u_%u[%u];\n", state_type(e, acc, s), acc, s,
+				 e->rows);
+	}
+	stx_bytes_printf(e->out, "  #pragma unroll\n  for (int e = 0; e < %u; e++) {", e->rows);
+	for (uint32_t s = 0; s < nstates(e, acc); s++) {
+		stx_bytes_printf(e->out, " a%u_%u[e] = ", acc, s);
+		identity(e, acc, s, e->out);
+		stx_bytes_puts(e->out, ";");
+	}
+	stx_bytes_puts(e->out, " }\n");
+}
+
+/* dst (a state's name with its subscript) := combine(dst, b). */
+static void combine(struct stx__cuda *e, uint32_t acc, const char *row, const char *b,
+		    struct stx_bytes *out)
+{
+	const struct stx_kinst *a = &e->k->insts.at[acc];
+	enum stx_dtype t = (enum stx_dtype)a->dtype;
+	const char *ty = stx__cuda_type(t);
+	struct stx_bytes d = { 0 };
+	stx_bytes_printf(&d, "a%u_0[%s]", acc, row);
+	const char *dst = stx_bytes_cstr(&d);
+	int integer = !stx_dtype_is_float(t);
+	switch (a->flags) {
+	case STX_MONOID_SUM:
+	case STX_MONOID_DOT:
+	case STX_MONOID_PROD: {
+		char op = a->flags == STX_MONOID_PROD ? '*' : '+';
+		if (integer)
+			stx_bytes_printf(out, "%s = (%s)((u64)%s %c (u64)%s0);", dst, ty, dst, op,
+					 b);
+		else
+			stx_bytes_printf(out, "%s = %s %c %s0;", dst, dst, op, b);
+		break;
+	}
+	case STX_MONOID_MAX:
+	case STX_MONOID_MIN:
+		e->needs |= STX__NEED_MINMAX;
+		stx_bytes_printf(out, "%s = %s(%s, %s0);", dst,
+				 a->flags == STX_MONOID_MAX ? "max_" : "min_", dst, b);
+		break;
+	case STX_MONOID_ANY: stx_bytes_printf(out, "%s = %s || %s0;", dst, dst, b); break;
+	case STX_MONOID_ALL: stx_bytes_printf(out, "%s = %s && %s0;", dst, dst, b); break;
+	case STX_MONOID_ARGMAX:
+	case STX_MONOID_ARGMIN:
+		e->needs |= STX__NEED_ARG;
+		stx_bytes_printf(out,
+				 "if (%s(%s0, %s1, %s, a%u_1[%s])) { %s = %s0; a%u_1[%s] = %s1; }",
+				 a->flags == STX_MONOID_ARGMAX ? "beats_max" : "beats_min", b, b,
+				 dst, acc, row, dst, b, acc, row, b);
+		break;
+	case STX_MONOID_WELFORD:
+		e->needs |= STX__NEED_WELFORD;
+		stx_bytes_printf(out, "welford_merge(%s, a%u_1[%s], a%u_2[%s], %s0, %s1, %s2);",
+				 dst, acc, row, acc, row, b, b, b);
+		break;
+	default: stx__cuda_fail(e, STX_E_UNSUPPORTED, "a monoid without code");
+	}
+	stx_bytes_free(&d);
+}
+
+void stx__cuda_acc_update(struct stx__cuda *e, uint32_t n, const char *ok)
+{
+	const struct stx_kinst *u = &e->k->insts.at[n], *a = &e->k->insts.at[u->a];
+	const char *ty = stx__cuda_type((enum stx_dtype)a->dtype);
+	struct stx_bytes b = { 0 }, c = { 0 }, *out = e->out;
+	stx__cuda_value(e, u->b, &b);
+	if (u->c != STX_NONE)
+		stx__cuda_value(e, u->c, &c);
+	const char *row = e->iters > 1 ? (e->rows > 1 ? "row" : "0") : e->rows > 1 ? "e" : "0";
+	stx_bytes_printf(out, "    if (%s) { ", ok);
+	if (a->flags == STX_MONOID_DOT && stx_dtype_is_float((enum stx_dtype)a->dtype)) {
+		stx_bytes_printf(out, "a%u_0[%s] = fma%s(%s, %s, a%u_0[%s]);", u->a, row,
+				 a->dtype == STX_F32 ? "f" : "", stx_bytes_cstr(&b),
+				 stx_bytes_cstr(&c), u->a, row);
+	} else {
+		if (a->flags == STX_MONOID_DOT)
+			stx_bytes_printf(out, "%s b0 = (%s)((u64)%s * (u64)%s); ", ty, ty,
+					 stx_bytes_cstr(&b), stx_bytes_cstr(&c));
+		else
+			stx_bytes_printf(out, "%s b0 = %s; ", ty, stx_bytes_cstr(&b));
+		if (is_arg(a))
+			stx_bytes_printf(out, "i64 b1 = %s; ", stx_bytes_cstr(&c));
+		if (a->flags == STX_MONOID_WELFORD)
+			stx_bytes_printf(out, "%s b1 = 0, b2 = 1; ", ty);
+		combine(e, u->a, row, "b", out);
+	}
+	stx_bytes_puts(out, " }\n");
+	stx_bytes_free(&b);
+	stx_bytes_free(&c);
+}
+
+/* Types that shuffles take; smaller ones travel as int. */
+static const char *shuffled(const struct stx__cuda *e, uint32_t acc, uint32_t s)
+{
+	const struct stx_kinst *a = &e->k->insts.at[acc];
+	if (s == 1 && is_arg(a))
+		return "i64";
+	return stx_dtype_bytes((enum stx_dtype)a->dtype) < 4
+		       ? "i32"
+		       : stx__cuda_type((enum stx_dtype)a->dtype);
+}
+
+/* Merges lanes l and l^o for o = n/2 .. 1. Both get combine(lower, upper), so all lanes agree. */
+static void by_shuffles(struct stx__cuda *e, uint32_t acc, uint32_t n)
+{
+	struct stx_bytes *out = e->out;
+	int welford = e->k->insts.at[acc].flags == STX_MONOID_WELFORD;
+	stx_bytes_printf(out,
+			 "  #pragma unroll\n  for (int e = 0; e < %u; e++)\n    #pragma unroll\n"
+			 "    for (int o = %u; o > 0; o >>= 1) {\n",
+			 e->rows, n / 2);
+	for (uint32_t s = 0; s < nstates(e, acc); s++)
+		stx_bytes_printf(out,
+				 "      %s b%u = (%s)__shfl_xor_sync(0xffffffffu, (%s)a%u_%u[e], "
+				 "o);\n",
+				 state_type(e, acc, s), s, state_type(e, acc, s),
+				 shuffled(e, acc, s), acc, s);
+	for (uint32_t s = 0; welford && s < 3; s++) /* it does not commute bit for bit */
+		stx_bytes_printf(out,
+				 "      if (tid & o) { %s t = b%u; b%u = a%u_%u[e]; a%u_%u[e] = t; "
+				 "}\n",
+				 state_type(e, acc, s), s, s, acc, s, acc, s);
+	stx_bytes_puts(out, "      ");
+	combine(e, acc, "e", "b", out);
+	stx_bytes_puts(out, "\n    }\n");
+}
+
+/* `parts` results a row, of threads with the same `row index` expressions: each goes to shared
+ * memory, every thread reads all of its rows and combines them in order. */
+static void by_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const char *part,
+		      const char *writes, const char *row)
+{
+	struct stx_bytes *out = e->out;
+	for (uint32_t s = 0; s < nstates(e, acc); s++)
+		stx_bytes_printf(out, "  __shared__ %s s%u_%u[%u][%u];\n", state_type(e, acc, s),
+				 acc, s, parts, e->c->x);
+	stx_bytes_printf(out, "  if (%s)\n    for (int e = 0; e < %u; e++) {", writes, e->rows);
+	for (uint32_t s = 0; s < nstates(e, acc); s++)
+		stx_bytes_printf(out, " s%u_%u[%s][%s] = a%u_%u[e];", acc, s, part, row, acc, s);
+	stx_bytes_printf(out,
+			 " }\n  __syncthreads();\n  #pragma unroll\n"
+			 "  for (int e = 0; e < %u; e++) {\n   ",
+			 e->rows);
+	for (uint32_t s = 0; s < nstates(e, acc); s++)
+		stx_bytes_printf(out, " a%u_%u[e] = s%u_%u[0][%s];", acc, s, acc, s, row);
+	stx_bytes_printf(out, "\n    #pragma unroll\n    for (int p = 1; p < %u; p++) {\n     ",
+			 parts);
+	for (uint32_t s = 0; s < nstates(e, acc); s++)
+		stx_bytes_printf(out, " %s b%u = s%u_%u[p][%s];", state_type(e, acc, s), s, acc, s,
+				 row);
+	stx_bytes_puts(out, "\n      ");
+	combine(e, acc, "e", "b", out);
+	stx_bytes_puts(out, "\n    }\n  }\n");
+}
+
+void stx__cuda_acc_finish(struct stx__cuda *e, uint32_t acc)
+{
+	const struct stx_gpu_config *c = e->c;
+	uint32_t n = c->row_threads;
+	stx_bytes_printf(e->out, "  // %s of a%u over %u threads\n",
+			 stx_monoid_info((enum stx_monoid)e->k->insts.at[acc].flags)->text, acc, n);
+	if (n > 1 && !c->inner) {
+		by_shared(e, acc, n, "tr", "1", "tx + e*NX");
+		return;
+	}
+	if (n > 1)
+		by_shuffles(e, acc, n < 32 ? n : 32);
+	if (n > 32)
+		by_shared(e, acc, n / 32, "tr / 32", "tr % 32 == 0", "tx + e*NX");
+}

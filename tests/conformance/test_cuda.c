@@ -1,0 +1,318 @@
+/* test_cuda.c: what GPU kernels look like, without a GPU: axes, tiles, configurations, CUDA C,
+ * cubins for every architecture (seed 003 9.1 to 9.5). tests/property/test_graphs with
+ * STAX_TEST_TARGET runs them. */
+#include "cases.h"
+#include "gpu.h"
+#include "lower.h"
+#include "passes.h"
+#include "schedule.h"
+
+#define TARGET "cuda:sm_90a:h200"
+
+static const char *dump(const char *graph, const char *stage, struct stx_bytes *out)
+{
+	struct stx_source s = { .format = STX_FORMAT_TEXT,
+				.body = { (const uint8_t *)graph, strlen(graph) } };
+	struct stx_compile_options o = { .target = TARGET };
+	struct stx_diag d = { 0 };
+	stx_bytes_clear(out);
+	if (stx_compile_dump(compiled_compiler(), &s, &o, stage, "text", out, &d))
+		fail_msg("%s: %s", d.stage, d.text);
+	return stx_bytes_cstr(out);
+}
+
+static void expect(const char *all, const char *part)
+{
+	if (!strstr(all, part))
+		fail_msg("no\n%s\nin\n%s", part, all);
+}
+
+static void expect_none(const char *all, const char *part)
+{
+	if (strstr(all, part))
+		fail_msg("there is a\n%s\nin\n%s", part, all);
+}
+
+static int count(const char *all, const char *part)
+{
+	int n = 0;
+	for (const char *p = all; (p = strstr(p, part)); p++)
+		n++;
+	return n;
+}
+
+static const char example_1_1[] = "%p : f32[64,128] = placeholder()\n"
+				  "%q : f32[64,128] = placeholder()\n"
+				  "%add = add.Tensor(%p, %q)\n"
+				  "%relu = relu.default(%add)\n"
+				  "%mul = mul.Scalar(%relu, 2)\n"
+				  "%sum_0 = sum.dim_IntList(%mul, [-1])\n"
+				  "return (%sum_0,)\n";
+
+/* GK-11: one persistent reduction of prefix per over an XBLOCK x 128 tile: two loads, an add, a
+ * maximum with 0 through which NaN passes (GK-08), times 2.0, a sum, one store. GK-06: the
+ * reduction is as long as the block, so its mask is gone; x divides as well. GK-07: the index is
+ * 128*x0 + r0. */
+static void test_cuda_example_1_1_is_one_persistent_reduction(void **state)
+{
+	struct stx_bytes b = { 0 };
+	(void)state;
+	const char *s = dump(example_1_1, "kernels", &b);
+	assert_int_equal(count(s, "kernel \""), 1);
+	expect(s, "kernel \"per_fused_add_relu_mul_sum_0\" per");
+	expect(s, "axis x0 grid 64\n");
+	expect(s, "axis r0 loop reduction 128\n");
+	s = dump(example_1_1, "source", &b);
+	expect(s, "R0_BLOCK=128");
+	expect(s, "const i32 xnumel = 64;");
+	expect(s, "const i32 rnumel = 128;");
+	assert_int_equal(count(s, "= p0[128*x0 + r0];"), 1);
+	assert_int_equal(count(s, "= p1[128*x0 + r0];"), 1);
+	assert_int_equal(count(s, "p2[x0] = "), 1);
+	assert_int_equal(count(s, " * 0x1p+1f;"), 1);
+	expect(s, "max_(");
+	expect(s, "max.NaN.f32");
+	expect_none(s, "r0 < rnumel");
+	stx_bytes_free(&b);
+}
+
+/* PW-03: example 6.1 is tiled in two dimensions: x 512, y 256, loads 256*x + y and x + 512*y, and
+ * both masks where a tile does not divide. PW-04: contiguous operands have one. PW-07: 131072
+ * elements in blocks of 1024 are 128 blocks. */
+static void test_cuda_pointwise_tiles_follow_coalesced_bytes(void **state)
+{
+	struct stx_bytes b = { 0 };
+	(void)state;
+	const char *s =
+		dump("%x : f32[512,256] = placeholder()\n%y : f32[256,512] = placeholder()\n"
+		     "%t = t.default(%x)\n%a = add.Tensor(%t, %y)\nreturn (%a,)\n",
+		     "kernels", &b);
+	expect(s, "axis x0 grid 512\naxis y0 grid 256\n");
+	expect(s, "p0[256*x0 + y0]");
+	expect(s, "p1[x0 + 512*y0]");
+	s = dump("%x : f32[500,250] = placeholder()\n%y : f32[250,500] = placeholder()\n"
+		 "%t = t.default(%x)\n%a = add.Tensor(%t, %y)\nreturn (%a,)\n",
+		 "source", &b);
+	expect(s, "x0 < xnumel && y0 < ynumel");
+	s = dump("%x : f32[64,128] = placeholder()\n%y : f32[64,128] = placeholder()\n"
+		 "%a = add.Tensor(%x, %y)\nreturn (%a,)\n",
+		 "kernels", &b);
+	expect(s, "axis x0 grid 8192\n");
+	expect_none(s, "axis y0");
+	s = dump("%x : f32[64,32,48] = placeholder()\n%y : f32[48,32,64] = placeholder()\n"
+		 "%t = permute.default(%x, [2, 1, 0])\n%a = add.Tensor(%t, %y)\nreturn (%a,)\n",
+		 "kernels", &b);
+	expect(s, "axis x0 grid 64\naxis y0 grid 1536\n"); /* y: 32 of no use of its own, and 48 */
+	stx_bytes_free(&b);
+}
+
+/* MR-02: softmax over rows of 1000 is one kernel: an element is loaded once and stored once;
+ * R0_BLOCK is 1024, 24 lanes are masked: what they give max is its identity, -inf, and sum 0
+ * (GK-10). */
+static void test_cuda_softmax_loads_and_stores_an_element_once(void **state)
+{
+	struct stx_bytes b = { 0 };
+	(void)state;
+	const char *s = dump("%x : f32[256,1000] = placeholder()\n%s = softmax.int(%x, -1)\n"
+			     "return (%s,)\n",
+			     "source", &b);
+	assert_int_equal(count(s, "__global__"), 1);
+	assert_int_equal(count(s, "p0["), 1);
+	assert_int_equal(count(s, "p1["), 1);
+	expect(s, "R0_BLOCK=1024");
+	expect(s, "r0 < rnumel");
+	expect(s, "= __int_as_float(0xff800000);");
+	stx_bytes_free(&b);
+}
+
+static const char *row_sum(int rows, int columns, int dim, char out[256])
+{
+	snprintf(out, 256,
+		 "%%x : f32[%d,%d] = placeholder()\n%%s = sum.dim_IntList(%%x, [%d])\nreturn "
+		 "(%%s,)\n",
+		 rows, columns, dim);
+	return out;
+}
+
+/* GR-02: persistent up to 1024 along the contiguous dimension, up to 64 otherwise. GR-03: R0_BLOCK
+ * is the least power of two that holds the row: 1000 -> 1024, 128 -> 128, 2 -> 2. */
+static void test_cuda_reductions_are_persistent_up_to_their_limits(void **state)
+{
+	struct stx_bytes b = { 0 };
+	char t[256];
+	(void)state;
+	expect(dump(row_sum(512, 1024, 1, t), "kernels", &b), "kernel \"per_");
+	expect(dump(row_sum(512, 1025, 1, t), "kernels", &b), "kernel \"red_");
+	expect(dump(row_sum(64, 4096, 0, t), "kernels", &b), "kernel \"per_");
+	expect(dump(row_sum(65, 4096, 0, t), "kernels", &b), "kernel \"red_");
+	expect(dump(row_sum(512, 1000, 1, t), "source", &b), "R0_BLOCK=1024");
+	expect(dump(row_sum(512, 128, 1, t), "source", &b), "R0_BLOCK=128");
+	expect(dump(row_sum(512, 2, 1, t), "source", &b), "R0_BLOCK=2 ");
+	expect_none(dump(row_sum(512, 1024, 1, t), "source", &b), "roffset < rnumel");
+	expect(dump(row_sum(512, 1025, 1, t), "source", &b), "roffset < rnumel; roffset += 2048");
+	stx_bytes_free(&b);
+}
+
+/* A reduction without elements masks its only iteration: all([]) is true. */
+static void test_cuda_empty_reduction_has_its_mask(void **state)
+{
+	struct stx_bytes b = { 0 };
+	(void)state;
+	const char *s = dump("%x : f32[0] = placeholder()\n%a = all.default(%x)\nreturn (%a,)\n",
+			     "source", &b);
+	expect(s, "x0 < xnumel && r0 < rnumel");
+	stx_bytes_free(&b);
+}
+
+/* RD-25, GR-05: two layers, red over 128 rows of 8192 and per over 64 of 2. RD-27: where segments
+ * are not equally long the last one's lanes are masked by its own length. */
+static void test_cuda_long_rows_are_cut_in_two_layers(void **state)
+{
+	struct stx_bytes b = { 0 };
+	char t[256];
+	(void)state;
+	const char *s = dump("%x : f32[64,16384] = placeholder()\n%m = mul.Tensor(%x, %x)\n"
+			     "%s = sum.dim_IntList(%m, [1])\nreturn (%s,)\n",
+			     "kernels", &b);
+	assert_int_equal(count(s, "kernel \""), 2);
+	expect(s, "kernel \"red_");
+	expect(s, "axis x0 grid 128\naxis r0 loop reduction 8192\n");
+	expect(s, "[8192*x0 + r0]");
+	assert_int_equal(count(s, "= load f32 p0["), 2); /* one load in each */
+	expect(s, "kernel \"per_");
+	expect(s, "axis x0 grid 64\naxis r0 loop reduction 2\n");
+	s = dump(row_sum(64, 8193, 1, t), "source", &b);
+	expect(s, "const i32 rnumel = 4097;");
+	expect(s, "r0 < imin_<i32>(");
+	stx_bytes_free(&b);
+}
+
+static void kernels_of(struct stx_arena *a, const char *text, struct stx_schedule **s)
+{
+	struct stx_diag d = { 0 };
+	struct stx_graph *g = NULL;
+	struct stx_loops *l = NULL;
+	struct stx_lower_options lower = { .target_gpu = 1 };
+	struct stx_schedule_options o = { .target_gpu = 1 };
+	stx_err e = stx_graph_parse(a, text, strlen(text), &g, &d);
+	e = e ? e : stx_graph_decompose_to_basis(&g, &d);
+	e = e ? e : stx_graph_simplify(&g, STX_SIMPLIFY_STRICT, &d);
+	e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
+	e = e ? e : stx_lower(g, &lower, &l, &d);
+	e = e ? e : stx_schedule(l, &o, s, &d);
+	if (e)
+		fail_msg("%s %s: %s", d.stage, d.node, d.text);
+}
+
+/* LC-02: one to six candidates; each is a whole number of warps, none has more threads than points.
+ */
+static void test_cuda_candidates_are_whole_warps_within_the_device(void **state)
+{
+	static const char *const shapes[] = {
+		"%x : f32[1] = placeholder()\n%a = exp.default(%x)\n",
+		"%x : f32[100000] = placeholder()\n%a = exp.default(%x)\n",
+		"%x : f32[3,70000] = placeholder()\n%a = sum.dim_IntList(%x, [0])\n",
+		"%x : f32[70000,3] = placeholder()\n%a = sum.dim_IntList(%x, [1])\n",
+		"%x : f32[1,70000] = placeholder()\n%a = sum.dim_IntList(%x, [1])\n",
+		"%x : f32[90,33] = placeholder()\n%a = t.default(%x)\n"
+	};
+	struct stx_gpu_target t;
+	(void)state;
+	assert_int_equal(stx_gpu_target_parse("cuda:sm_90", &t, NULL), 0);
+	for (unsigned i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+		char text[256];
+		struct stx_arena *a = stx_arena_new(0);
+		struct stx_schedule *s;
+		struct stx_gpu_config c[STX_GPU_MAX_CONFIGS];
+		snprintf(text, sizeof text, "%sreturn (%%a,)\n", shapes[i]);
+		kernels_of(a, text, &s);
+		for (unsigned k = 0; k < s->kernels.n; k++) {
+			uint32_t n = stx_gpu_candidates(s->kernels.at[k], &t.device, c);
+			assert_in_range(n, 1, 6);
+			for (uint32_t j = 0; j < n; j++) {
+				struct stx_bytes out = { 0 };
+				assert_int_equal(c[j].threads % 32, 0);
+				assert_in_range(c[j].threads, 32, t.device.max_threads_per_block);
+				assert_int_equal(stx_emit_cuda(s->kernels.at[k], &c[j], &out, NULL),
+						 0);
+				stx_bytes_free(&out);
+			}
+		}
+		stx_arena_free(a);
+	}
+}
+
+/* Every primitive, dtype and accumulator that NVRTC has to understand, for each architecture. */
+static void test_cuda_source_compiles_for_every_architecture(void **state)
+{
+	static const char *const targets[] = { "cuda:sm_80", "cuda:sm_86", "cuda:sm_90a",
+					       "cuda:sm_100a", "cuda:sm_120a" };
+	static const char text[] =
+		"%x : f32[70,90] = placeholder()\n%h : f16[70,90] = placeholder()\n"
+		"%i : i8[70,90] = placeholder()\n%l : i64[70] = placeholder()\n"
+		"%s = softmax.int(%x, -1)\n%g = gelu.default(%h)\n"
+		"%m = argmax.default(%x, 1)\n%v = index_select.default(%x, 0, %l)\n"
+		"%d = remainder.Tensor(%i, %i)\n%w = _to_copy.default(%x, dtype=f8e4m3fn)\n"
+		"%t = t.default(%x)\n%p = mm.default(%x, %t)\n"
+		"return (%s, %g, %m, %v, %d, %w, %p)\n";
+	struct stx_nvrtc *n;
+	struct stx_diag d = { 0 };
+	(void)state;
+	if (stx_nvrtc_new(NULL, &n, &d)) {
+		print_message("skipped: %s\n", d.text);
+		skip();
+	}
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_schedule *s;
+	kernels_of(a, text, &s);
+	for (unsigned i = 0; i < sizeof targets / sizeof *targets; i++) {
+		struct stx_gpu_target target;
+		assert_int_equal(stx_gpu_target_parse(targets[i], &target, NULL), 0);
+		for (unsigned k = i; k < s->kernels.n; k += i ? 3 : 1) {
+			struct stx_gpu_config c[STX_GPU_MAX_CONFIGS];
+			struct stx_bytes source = { 0 }, cubin = { 0 };
+			stx_gpu_candidates(s->kernels.at[k], &target.device, c);
+			if (stx_emit_cuda(s->kernels.at[k], &c[0], &source, &d) ||
+			    stx_nvrtc_compile(n, stx_bytes_cstr(&source), "k", target.device.arch,
+					      0, STX_NVRTC_CUBIN, &cubin, &d))
+				fail_msg("%s: %s\n%s", targets[i], d.text, stx_bytes_cstr(&source));
+			assert_memory_equal(cubin.at, "\177ELF", 4);
+			stx_bytes_free(&source);
+			stx_bytes_free(&cubin);
+		}
+	}
+	stx_arena_free(a);
+	stx_nvrtc_free(n);
+}
+
+static void test_cuda_targets_have_names_and_aliases(void **state)
+{
+	char out[64];
+	struct stx_diag d = { 0 };
+	(void)state;
+	assert_int_equal(stx_target_resolve("cuda:sm_90", out, &d), 0);
+	assert_string_equal(out, "cuda:sm_90a:h100-sxm");
+	assert_int_equal(stx_target_resolve("cuda:sm_90a:h200", out, &d), 0);
+	assert_string_equal(out, "cuda:sm_90a:h200");
+	assert_int_equal(stx_target_resolve("cuda:sm_100", out, &d), 0);
+	assert_string_equal(out, "cuda:sm_100a:b200");
+	assert_int_equal(stx_target_resolve("cuda:sm_75", out, &d), STX_E_UNSUPPORTED);
+	assert_non_null(strstr(d.text, "sm_80"));
+	assert_int_equal(stx_target_resolve("cuda:sm_90:a100", out, NULL), STX_E_UNSUPPORTED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cuda_example_1_1_is_one_persistent_reduction),
+		cmocka_unit_test(test_cuda_pointwise_tiles_follow_coalesced_bytes),
+		cmocka_unit_test(test_cuda_softmax_loads_and_stores_an_element_once),
+		cmocka_unit_test(test_cuda_reductions_are_persistent_up_to_their_limits),
+		cmocka_unit_test(test_cuda_empty_reduction_has_its_mask),
+		cmocka_unit_test(test_cuda_long_rows_are_cut_in_two_layers),
+		cmocka_unit_test(test_cuda_candidates_are_whole_warps_within_the_device),
+		cmocka_unit_test(test_cuda_source_compiles_for_every_architecture),
+		cmocka_unit_test(test_cuda_targets_have_names_and_aliases),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
