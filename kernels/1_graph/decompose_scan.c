@@ -206,6 +206,8 @@ int stx__rule_running_extreme(struct stx__build *b, const struct stx_node *n, st
 		return stx__b_fail(b, STX_E_UNSUPPORTED, "a scan over a symbolic size");
 	if (t->dtype == STX_BOOL)
 		key = stx__b_cast(b, x, STX_U8);
+	else if (stx_dtype_is_float(t->dtype)) /* not every format has infinities */
+		key = stx__b_cast(b, x, stx__wide(t->dtype));
 	record = stx__b_two(b, STX_OP_EQ, key, scan_dim(b, key, dim, kind));
 	if (stx_dtype_is_float(t->dtype))
 		record = stx__b_two(b, STX_OP_LOGICAL_OR, record, stx__b_one(b, STX_OP_ISNAN, x));

@@ -9,15 +9,32 @@
 
 /* Rows of more elements leave the first caches: maximum and sum come from one pass. */
 #define LONG_ROW 32768
+/* Fewer rows leave processors idle, unless each of the two reductions is cut (split.h). */
+#define MANY_ROWS 16
+
+/* 1: x has many long rows, of the dimensions in set; a symbolic row counts as short. */
+static int has_long_rows(const struct stx__build *b, const struct stx_type *t, uint32_t set)
+{
+	double row = 1, rows = 1;
+	for (uint32_t i = 0; i < t->rank; i++) {
+		int64_t s;
+		if (stx_ex_is_const(b->g->ex, t->sizes[i], &s))
+			*(set >> i & 1 ? &row : &rows) *= (double)s;
+		else if (set >> i & 1)
+			return 0;
+		else
+			rows *= MANY_ROWS;
+	}
+	return row > LONG_ROW && rows >= MANY_ROWS;
+}
 
 /* 1: top and sum are those of x over the dimensions in set, kept as size 1; 0: short rows. */
 static int online(struct stx__build *b, struct stx_val x, uint32_t set, struct stx_val *top,
 		  struct stx_val *sum)
 {
 	int64_t dims[STX_MAX_DIMS];
-	double count = 0;
 	uint32_t n = 0;
-	if (b->err || !stx__b_count(b, stx_val_type(x), set, &count) || count <= LONG_ROW)
+	if (b->err || !has_long_rows(b, stx_val_type(x), set))
 		return 0;
 	for (uint32_t i = 0; i < STX_MAX_DIMS; i++)
 		if (set >> i & 1)

@@ -399,7 +399,10 @@ stx_err stx_shape_div_mode(struct stx_graph *g, struct stx_node *n, struct stx_d
 	enum stx_dtype t = stx__infer_common(n, 0);
 	if (t == STX_DTYPE_NONE)
 		return stx__infer_no_common(n, d);
-	return accepts(n, t) ? set_broadcast(g, n, t, d) : not_for(n, t, d);
+	if (!accepts(n, t))
+		return not_for(n, t, d);
+	stx_err e = stx__infer_operand_numbers(n, t, d);
+	return e ? e : set_broadcast(g, n, t, d);
 }
 
 /* Operands are compared with 0 first: any dtype. */
@@ -413,7 +416,10 @@ stx_err stx_shape_bitwise(struct stx_graph *g, struct stx_node *n, struct stx_di
 	enum stx_dtype t = stx__infer_common(n, 0);
 	if (t == STX_DTYPE_NONE)
 		return stx__infer_no_common(n, d);
-	return accepts(n, t) ? set_broadcast(g, n, t, d) : not_for(n, t, d);
+	if (!accepts(n, t))
+		return not_for(n, t, d);
+	stx_err e = stx__infer_operand_numbers(n, t, d);
+	return e ? e : set_broadcast(g, n, t, d);
 }
 
 stx_err stx_shape_predicate(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)

@@ -95,14 +95,14 @@ static int arg_first(const struct stx_kinst *a, struct state p, struct state q)
 	return (int)(stx_prim_eval(better, STX_BOOL, t, p.v[0], q.v[0], none).i & 1);
 }
 
-/* Chan's merge (RD-04). */
+/* Chan's merge (RD-04). The weights come first: a part without elements adds 0, not inf * 0. */
 static struct state welford(enum stx_dtype t, struct state p, struct state q)
 {
 	union stx_scalar d = prim(STX_P_SUB, t, q.v[0], p.v[0]), f = none, w, cross;
 	w = prim(STX_P_ADD, t, p.v[2], q.v[2]);
 	if (w.f != 0)
 		f = prim(STX_P_DIV, t, q.v[2], w);
-	cross = prim(STX_P_MUL, t, prim(STX_P_MUL, t, d, d), prim(STX_P_MUL, t, p.v[2], f));
+	cross = prim(STX_P_MUL, t, d, prim(STX_P_MUL, t, d, prim(STX_P_MUL, t, p.v[2], f)));
 	p.v[0] = prim(STX_P_ADD, t, p.v[0], prim(STX_P_MUL, t, d, f));
 	p.v[1] = prim(STX_P_ADD, t, prim(STX_P_ADD, t, p.v[1], q.v[1]), cross);
 	p.v[2] = w;

@@ -105,8 +105,8 @@ static struct state welford_combine(struct stx__emit *e, struct state x, struct 
 	f = stx__select(e, none, stx__real(t, 0), f);
 	LLVMValueRef d = LLVMBuildFSub(e->b, y.v[0], x.v[0], "");
 	LLVMValueRef mean = LLVMBuildFAdd(e->b, x.v[0], LLVMBuildFMul(e->b, d, f, ""), "");
-	LLVMValueRef cross = LLVMBuildFMul(e->b, LLVMBuildFMul(e->b, d, d, ""),
-					   LLVMBuildFMul(e->b, x.v[2], f, ""), "");
+	LLVMValueRef cross = LLVMBuildFMul(e->b, x.v[2], f, ""); /* first: 0 beats d*d = inf */
+	cross = LLVMBuildFMul(e->b, d, LLVMBuildFMul(e->b, d, cross, ""), "");
 	LLVMValueRef m2 = LLVMBuildFAdd(e->b, LLVMBuildFAdd(e->b, x.v[1], y.v[1], ""), cross, "");
 	return (struct state){ { mean, m2, w } };
 }

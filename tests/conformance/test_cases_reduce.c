@@ -321,10 +321,14 @@ static void test_softmax_of_long_rows_is_online(void **state)
 		if (i == 1 || i == 2)
 			y[n / 2] = 1;
 		double all = i == 0 ? log((double)n) : tops[i];
-		case_check_at(&(struct stated){ .text = "%x : f64[@] = placeholder()\n%s = "
-							"_softmax.default(%x, 0, False)\n%l = "
-							"logsumexp.default(%x, [0], True)\n%g = "
-							"_log_softmax.default(%x, 0, False)\n%e = "
+		case_check_at(&(struct stated){ .text = "%x : f64[1,@] = placeholder()\n%w = "
+							"expand.default(%x, [16, -1])\n%a = "
+							"_softmax.default(%w, 1, False)\n%b = "
+							"logsumexp.default(%w, [1], True)\n%c = "
+							"_log_softmax.default(%w, 1, False)\n"
+							"%s = select.int(%a, 0, 7)\n%l = "
+							"select.int(%b, 0, 7)\n%g = "
+							"select.int(%c, 0, 7)\n%e = "
 							"exp.default(%g)\nreturn (%s, %l, %e)\n",
 						.in = { { x, n } },
 						.out = { { y, n }, { &all, 1 }, { y, n } },

@@ -53,8 +53,8 @@ static struct state welford(enum stx_dtype t, struct state x, struct state y)
 		f = prim(STX_P_DIV, t, y.v[2], w);
 	union stx_scalar d = prim(STX_P_SUB, t, y.v[0], x.v[0]);
 	r.v[0] = prim(STX_P_ADD, t, x.v[0], prim(STX_P_MUL, t, d, f));
-	union stx_scalar cross =
-		prim(STX_P_MUL, t, prim(STX_P_MUL, t, d, d), prim(STX_P_MUL, t, x.v[2], f));
+	union stx_scalar cross = prim(STX_P_MUL, t, x.v[2], f);
+	cross = prim(STX_P_MUL, t, d, prim(STX_P_MUL, t, d, cross));
 	r.v[1] = prim(STX_P_ADD, t, prim(STX_P_ADD, t, x.v[1], y.v[1]), cross);
 	r.v[2] = w;
 	return r;
