@@ -73,6 +73,10 @@ void prop_print_counts(const struct prop_counts *counts);
 /* Cells that occur fewer than `least` times; prints the first of them. */
 uint32_t prop_missing(const struct prop_counts *counts, uint32_t least);
 
+/* 1 for operators whose operands only fit by construction, or with several inexact results: they are
+ * not drawn; tests/conformance/test_operators.c has them. */
+int prop_is_apart(enum stx_op op);
+
 /* ---- comparing (property_cut.c) ---- */
 
 /* By node id: an output depends on it. And the same for the operands of one node. */
