@@ -88,7 +88,11 @@ static stx_err copy(const struct stax_artifact *a, const struct stx_env *env, vo
 static stx_err bounds_error(const struct stax_artifact *a, const struct stx__context *x,
 			    uint32_t kernel, struct stx_diag *d)
 {
-	const char *name = stx_plan_string(&a->plan, a->plan.kernels[kernel].name);
+	const struct stx_plan_kernel *k = &a->plan.kernels[kernel];
+	const char *name = stx_plan_string(&a->plan, k->name);
+	if (x->bounds.axis == STX_AXIS_ASSERTION && k->assertion)
+		return stx_fail(d, STX_E_MISMATCH, "run", name, "assertion failed: %s",
+				stx_plan_string(&a->plan, k->assertion));
 	return stx_fail(
 		d, STX_E_BOUNDS, "run", name,
 		"kernel %s: index %lld on axis %d is out of bounds: it must be in [0, %lld)", name,

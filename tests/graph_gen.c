@@ -199,8 +199,10 @@ static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int nca
 		for (uint32_t i = 0; i < info->nparams; i++)
 			args[i] = gen_arg(g, &info->params[i], seed);
 		struct stx_node *n =
-			gen_is_window(op) && gen_pick(seed, 8) == 0
-				? gen_window(g, seed, op)
+			gen_is_window(op) && g->inputs.n < 13 && gen_pick(seed, 8) == 0
+				? gen_window(g, seed, op, 1)
+			: gen_is_scatter(op) && g->inputs.n < 13 && gen_pick(seed, 8) == 0
+				? gen_scatter(g, seed, op)
 				: stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		made += n != NULL;
 	}
@@ -234,16 +236,18 @@ struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op)
 	struct stx_arg args[16];
 	struct stx_graph *g = NULL;
 	for (int tries = 0; tries < 20000; tries++) {
-		if (tries % 20 == 0 || gen_is_window(op)) { /* other inputs from time to time */
+		int own = gen_is_window(op) || gen_is_scatter(op);
+		if (tries % 20 == 0 || own) { /* other inputs from time to time */
 			g = stx_graph_new(a);
-			if (!gen_is_window(op))
+			if (!own)
 				random_inputs(g, seed, 1);
 		}
-		for (uint32_t i = 0; i < info->nparams && !gen_is_window(op); i++)
+		for (uint32_t i = 0; i < info->nparams && !own; i++)
 			args[i] = gen_arg(g, &info->params[i], seed);
-		struct stx_node *n =
-			gen_is_window(op) ? gen_window(g, seed, op)
-					  : stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+		struct stx_node *n = gen_is_window(op)    ? gen_window(g, seed, op, 0)
+				     : gen_is_scatter(op) ? gen_scatter(g, seed, op)
+							  : stx_graph_call(g, op, NULL, args,
+									   info->nparams, NULL);
 		if (!n || !n->nouts)
 			continue;
 		for (uint32_t i = 0; i < n->nouts; i++)

@@ -10,6 +10,7 @@ struct gen {
 	uint64_t *seed;
 	const struct stx_op_info *info;
 	enum stx_op op;
+	int exact;
 };
 
 static int below(struct gen *q, int n)
@@ -113,15 +114,15 @@ static struct stx_node *upsample(struct gen *q)
 	uint32_t n = 0;
 	for (int i = 0; i < k; i++) {
 		xs[2 + i] = 1 + below(q, 5);
-		out[i] = 1 + below(q, 9);
-		factors[i] = (1 + below(q, 10)) * 0.375;
+		out[i] = q->exact ? 2 * xs[2 + i] : 1 + below(q, 9);
+		factors[i] = q->exact ? 2 : (1 + below(q, 10)) * 0.375;
 	}
 	int by_size = below(q, 2);
 	args[n++] =
 		stx_arg_node(input(q, nearest ? gen_dtype(q->seed) : float_dtype(q), k + 2, xs));
 	args[n++] = by_size ? stx_arg_ints(q->g, out, (uint32_t)k) : stx_arg_none();
 	if (!nearest)
-		args[n++] = stx_arg_bool(below(q, 2));
+		args[n++] = stx_arg_bool(!q->exact && below(q, 2));
 	args[n++] = by_size ? stx_arg_none() : stx_arg_floats(q->g, factors, (uint32_t)k);
 	return call(q, args);
 }
@@ -215,8 +216,8 @@ static struct stx_node *adaptive(struct gen *q)
 	enum stx_dtype t = max ? gen_dtype(q->seed) : float_dtype(q);
 	memcpy(gs, xs, sizeof gs);
 	for (int i = 0; i < k; i++) {
-		xs[lead + i] = 1 + below(q, 7);
-		out[i] = 1 + below(q, 6);
+		xs[lead + i] = q->exact ? 1 << below(q, 3) : 1 + below(q, 7);
+		out[i] = q->exact ? 1 + below(q, 2) : 1 + below(q, 6);
 	}
 	struct stx_arg args[2];
 	if (backward)
@@ -244,7 +245,9 @@ static struct stx_node *pool_backward(struct gen *q)
 	if (!max) {
 		args[5] = stx_arg_bool(0);
 		args[6] = stx_arg_bool(below(q, 2));
-		args[7] = below(q, 3) ? stx_arg_none() : stx_arg_int(q->g, 1 + below(q, 4));
+		args[7] = q->exact      ? stx_arg_int(q->g, 4)
+			  : below(q, 3) ? stx_arg_none()
+					: stx_arg_int(q->g, 1 + below(q, 4));
 		return call(q, args);
 	}
 	args[5] = list(q, k, s.dilation);
@@ -298,7 +301,7 @@ static struct stx_node *conv_backward(struct gen *q)
 /* The grid is brought near [-1, 1], where the input lies. */
 static struct stx_node *grid_sampler(struct gen *q)
 {
-	int k = spatial(q), mode = below(q, k == 2 ? 3 : 2);
+	int k = spatial(q), mode = below(q, k == 2 && !q->exact ? 3 : 2);
 	int64_t xs[5] = { 1 + below(q, 2), 1 + below(q, 2) }, gs[5] = { xs[0] };
 	enum stx_dtype t = float_dtype(q);
 	for (int i = 0; i < k; i++) {
@@ -379,8 +382,8 @@ int gen_is_window(enum stx_op op)
 	return generator(op) != NULL;
 }
 
-struct stx_node *gen_window(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+struct stx_node *gen_window(struct stx_graph *g, uint64_t *seed, enum stx_op op, int exact)
 {
-	struct gen q = { g, seed, stx_op_info(op), op };
+	struct gen q = { g, seed, stx_op_info(op), op, exact };
 	return generator(op)(&q);
 }

@@ -30,7 +30,8 @@ struct legal {
 static int is_drawn(enum stx_op op)
 {
 	const struct stx_op_info *info = stx_op_info(op);
-	return info->category != STX_CAT_INPUT && !(info->tags & STX_TAG_EFFECT);
+	return info->category != STX_CAT_INPUT &&
+	       !(info->tags & (STX_TAG_EFFECT | STX_TAG_REFUSED));
 }
 
 static int has_operand(enum stx_op op)

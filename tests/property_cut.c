@@ -22,6 +22,12 @@ int prop_inexact(const struct stx_node *n)
 	if (!n->nouts || !stx_dtype_is_float(n->outs[0].dtype))
 		return 0;
 	switch (n->op) {
+	case STX_OP_SCATTER_REDUCE:
+		return strcmp(n->args[4].u.str, "amax") && strcmp(n->args[4].u.str, "amin");
+	case STX_OP_INDEX_PUT: return n->args[3].u.i != 0;
+	case STX_OP_EMBEDDING_BACK:
+	case STX_OP_SCATTER_ADD:
+	case STX_OP_INDEX_ADD:
 	case STX_OP_SUM:
 	case STX_OP_SUM_DIM:
 	case STX_OP_MEAN:
@@ -134,8 +140,12 @@ static struct stx_node *copy_input(struct stx_graph *to, const struct stx_graph 
 		stx_ex_is_const(from->ex, in->strides[i], &v);
 		strides[i] = stx_ex_const(to->ex, v);
 	}
-	return stx_graph_input(to, in->node->name, prop_copy_type(to, from, &in->node->outs[0]),
-			       in->strides ? strides : NULL, in->node->is_param, d);
+	struct stx_node *n =
+		stx_graph_input(to, in->node->name, prop_copy_type(to, from, &in->node->outs[0]),
+				in->strides ? strides : NULL, in->node->is_param, d);
+	if (n)
+		n->is_donated = in->node->is_donated;
+	return n;
 }
 
 struct prop_case *prop_compact(struct stx_arena *a, const struct prop_case *c)
@@ -301,6 +311,27 @@ static node product(struct bound *b)
 	return call(b, STX_OP_ADDMM, 5, args);
 }
 
+/* Updates in sequence: every one may add to one element. Products are not compared. */
+static node bound_of_scatter(struct bound *b)
+{
+	struct stx_arg args[6];
+	int put = b->n->op == STX_OP_INDEX_PUT, at = put ? 2 : 3;
+	if (b->n->op == STX_OP_EMBEDDING_BACK) {
+		struct stx_arg sized[8];
+		memcpy(sized, b->n->args, b->n->nargs * sizeof *sized);
+		sized[0] = T(size(b, 0));
+		return TIMES(call(b, b->n->op, b->n->nargs, sized), b->u * (b->count + 6));
+	}
+	memcpy(args, b->n->args, b->n->nargs * sizeof *args);
+	if (b->n->op == STX_OP_SCATTER_REDUCE && !strcmp(args[4].u.str, "prod"))
+		return CALL(FULL_LIKE, T((node)(uintptr_t)b->n), F(-1), stx_arg_dtype(STX_F64));
+	args[0] = T(size(b, 0));
+	args[at] = T(size(b, (uint32_t)at));
+	if (b->n->op == STX_OP_INDEX_ADD)
+		args[4] = F(fabs(args[4].is_float ? args[4].u.f : (double)args[4].u.i));
+	return TIMES(call(b, b->n->op, b->n->nargs, args), b->u * (b->count + 4));
+}
+
 /* The node with its first `tensors` operands replaced by their sizes. */
 static node of_sizes(struct bound *b, uint32_t tensors)
 {
@@ -323,6 +354,11 @@ static node tolerance(struct bound *b, double *relative)
 	if (prop_window_inexact(b->n))
 		return prop_window_tolerance(b->g, b->n, b->u);
 	switch (b->n->op) {
+	case STX_OP_EMBEDDING_BACK:
+	case STX_OP_SCATTER_REDUCE:
+	case STX_OP_SCATTER_ADD:
+	case STX_OP_INDEX_ADD:
+	case STX_OP_INDEX_PUT: return bound_of_scatter(b);
 	case STX_OP_SUM:
 	case STX_OP_SUM_DIM: return TIMES(total(b, size(b, 0)), c * b->u);
 	case STX_OP_MEAN:
@@ -377,6 +413,17 @@ static double count_of(const struct stx_graph *g, const struct stx_node *n)
 	const struct stx_type *x = stx_val_type(n->args[n->op == STX_OP_ADDMM ? 1 : 0].u.tensor);
 	int64_t v = 1, dim = 0;
 	switch (n->op) {
+	case STX_OP_SCATTER_REDUCE:
+	case STX_OP_SCATTER_ADD:
+	case STX_OP_INDEX_ADD: return numel(g, stx_val_type(n->args[3].u.tensor));
+	case STX_OP_EMBEDDING_BACK: return numel(g, stx_val_type(n->args[0].u.tensor));
+	case STX_OP_INDEX_PUT: {
+		double most = 1; /* broadcast together */
+		for (uint32_t i = 0; i < n->args[1].n; i++)
+			if (n->args[1].u.tensors[i].node)
+				most *= numel(g, stx_val_type(n->args[1].u.tensors[i]));
+		return most;
+	}
 	case STX_OP_MM:
 	case STX_OP_BMM:
 	case STX_OP_MATMUL:
@@ -551,6 +598,17 @@ static double sum_size(const struct sizes *s, const struct stx_node *n)
 	double count = count_of(s->g, n), a = operand_size(s, &n->args[0]),
 	       b = operand_size(s, &n->args[1]);
 	switch (n->op) {
+	case STX_OP_SCATTER_ADD:
+	case STX_OP_INDEX_ADD:
+		if (n->nargs > 4 && number(&n->args[4]) != rint(number(&n->args[4])))
+			return INFINITY;
+		return a + count * operand_size(s, &n->args[3]) *
+				   (n->nargs > 4 ? fabs(number(&n->args[4])) : 1);
+	case STX_OP_EMBEDDING_BACK: return n->args[4].u.i ? INFINITY : count * a;
+	case STX_OP_INDEX_PUT: return a + count * operand_size(s, &n->args[2]);
+	case STX_OP_SCATTER_REDUCE:
+		return strcmp(n->args[4].u.str, "prod") ? a + count * operand_size(s, &n->args[3])
+							: INFINITY;
 	case STX_OP_SUM:
 	case STX_OP_SUM_DIM:
 	case STX_OP_MEAN:

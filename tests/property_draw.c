@@ -229,6 +229,7 @@ struct stx_node *draw_input(struct draw *q, enum stx_dtype t, const int64_t *siz
 	x->data = stx_arena_alloc(q->c->arena, (size_t)span * (size_t)stx_dtype_bytes(t) + 1);
 	if (!n || !x->data)
 		abort();
+	n->is_donated = rnd(q, 4) == 0;
 	fill(q, t, x->data, span, low, bound);
 	return keep(q, n);
 }

@@ -110,6 +110,11 @@ int prop_has_layout(const struct prop_case *c, struct stx_val v, enum prop_layou
 struct stx_node *draw_call(struct draw *q, enum stx_op op);
 /* A tensor of dtype t and these sizes: the wanted operand, a value at hand, or a new input. */
 struct stx_node *draw_sized(struct draw *q, enum stx_dtype t, const int64_t *sizes, int rank);
+/* An index in [low, bound): an input, or a computed value brought into range. */
+struct stx_node *draw_index_into(struct draw *q, int64_t bound, const int64_t *sizes, int rank,
+				 int negative);
+/* property_draw_scatter.c */
+struct stx_node *draw_scatter(struct draw *q, enum stx_op op);
 /* A dimension of a tensor of this rank, from the front or the end. */
 struct stx_arg draw_dim(struct draw *q, uint32_t rank);
 

@@ -100,6 +100,27 @@ static struct stx_node *draw_create(struct draw *q, enum stx_op op)
 	enum stx_dtype t = draw_wanted_dtype(q, draw_dtype(q));
 	int64_t sizes[3] = { q->dims[1], q->dims[2], q->dims[3] };
 	uint32_t rank = rnd(q, 4);
+	struct stx_node *x = draw_self(q);
+	if (!x)
+		return NULL;
+	switch (op) {
+	case STX_OP_EMPTY:
+		return call(q, op,
+			    ARGS(stx_arg_ints(q->g, sizes + 3 - rank, rank), stx_arg_dtype(t)));
+	case STX_OP_EMPTY_STRIDED:
+		return call(q, op,
+			    ARGS(stx_arg_ints(q->g, sizes + 3 - rank, rank),
+				 stx_arg_ints(q->g, sizes + 3 - rank, rank), stx_arg_dtype(t)));
+	case STX_OP_SCALAR_TENSOR: return call(q, op, ARGS(draw_scalar(q, t), stx_arg_dtype(t)));
+	case STX_OP_SYM_SIZE: return call(q, op, ARGS(T(x), I(0)));
+	case STX_OP_SYM_NUMEL: return call(q, op, ARGS(T(x)));
+	case STX_OP_SYM_STRIDE:
+	case STX_OP_SYM_OFFSET:
+		x = call(q, STX_OP_CLONE, ARGS(T(x)));
+		return op == STX_OP_SYM_OFFSET ? call(q, op, ARGS(T(x)))
+					       : call(q, op, ARGS(T(x), I(0)));
+	default: break;
+	}
 	if (op == STX_OP_FULL)
 		return call(q, op,
 			    ARGS(stx_arg_ints(q->g, sizes + 3 - rank, rank), draw_scalar(q, t),
@@ -250,7 +271,31 @@ static struct stx_node *draw_view(struct draw *q, enum stx_op op)
 	if (!a)
 		return NULL;
 	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0, e = rank ? rnd(q, rank) : 0;
+	int64_t v[8], w[8], left;
 	switch (op) {
+	case STX_OP_ALIAS:
+	case STX_OP_DETACH: return call(q, op, ARGS(T(a)));
+	case STX_OP_AS_STRIDED: /* of memory of its own */
+		a = call(q, STX_OP_CLONE, ARGS(T(a)));
+		for (rank = 0, left = numel(q, a); rank < 3 && left > 0; rank++) {
+			v[rank] = 1 + rnd(q, 4);
+			w[rank] = rnd(q, 4) ? rnd(q, 7) : 0;
+			while (v[rank] > 1 && (v[rank] - 1) * w[rank] >= left)
+				v[rank]--;
+			left -= (v[rank] - 1) * w[rank];
+		}
+		return call(
+			q, op,
+			ARGS(T(a), stx_arg_ints(q->g, v, rank), stx_arg_ints(q->g, w, rank),
+			     left > 0 && rnd(q, 2) ? I(rnd(q, (uint32_t)left)) : stx_arg_none()));
+	case STX_OP_UNBIND: return call(q, op, ARGS(T(a), I(d)));
+	case STX_OP_SPLIT: return call(q, op, ARGS(T(a), I(1 + rnd(q, 5)), I(d)));
+	case STX_OP_SPLIT_SIZES:
+		if (!rank)
+			return NULL;
+		v[0] = rnd(q, (uint32_t)size_of(q, a, d) + 1);
+		v[1] = size_of(q, a, d) - v[0];
+		return call(q, op, ARGS(T(a), stx_arg_ints(q->g, v, 2), I(d)));
 	case STX_OP_VIEW:
 	case STX_OP_RESHAPE: return call(q, op, ARGS(T(a), factors(q, numel(q, a))));
 	case STX_OP_PERMUTE: return call(q, op, ARGS(T(a), permutation(q, rank)));
@@ -279,8 +324,8 @@ static struct stx_node *draw_view(struct draw *q, enum stx_op op)
 /* ---- indirect reads, piecewise ---- */
 
 /* An index in [low, bound): given as an input, or a computed value brought into range. */
-static struct stx_node *index_into(struct draw *q, int64_t bound, const int64_t *sizes, int rank,
-				   int negative)
+struct stx_node *draw_index_into(struct draw *q, int64_t bound, const int64_t *sizes, int rank,
+				 int negative)
 {
 	enum stx_dtype t = rnd(q, 3) ? STX_I64 : STX_I32;
 	struct stx_node *x;
@@ -317,7 +362,8 @@ static struct stx_node *draw_index(struct draw *q, struct stx_node *a)
 	for (uint32_t i = 0; i < n; i++) {
 		if ((rnd(q, 2) && (have || i + 1 < n)) || !size_of(q, a, i))
 			continue;
-		struct stx_node *x = index_into(q, size_of(q, a, i), sizes + 2 - rank, rank, 1);
+		struct stx_node *x =
+			draw_index_into(q, size_of(q, a, i), sizes + 2 - rank, rank, 1);
 		if (!x)
 			return NULL;
 		list[i] = stx_val(x, 0);
@@ -352,15 +398,15 @@ static struct stx_node *draw_indirect(struct draw *q, enum stx_op op)
 			sizes[i] = i == d ? 1 + rnd(q, 6)
 					  : size_of(q, a, i) -
 						    (size_of(q, a, i) > 1 && rnd(q, 3) == 0);
-		x = index_into(q, size_of(q, a, d), sizes, (int)rank, 0);
+		x = draw_index_into(q, size_of(q, a, d), sizes, (int)rank, 0);
 		return x ? call(q, op, ARGS(T(a), I(d), T(x))) : NULL;
 	case STX_OP_INDEX_SELECT:
-		x = index_into(q, size_of(q, a, d), &one, rnd(q, 8) != 0, 0);
+		x = draw_index_into(q, size_of(q, a, d), &one, rnd(q, 8) != 0, 0);
 		return x ? call(q, op, ARGS(T(a), I(d), T(x))) : NULL;
 	case STX_OP_EMBEDDING:
 		sizes[0] = one;
 		sizes[1] = 1 + rnd(q, 3);
-		x = index_into(q, size_of(q, a, 0), sizes, (int)rnd(q, 3), 0);
+		x = draw_index_into(q, size_of(q, a, 0), sizes, (int)rnd(q, 3), 0);
 		return x ? call(q, op, ARGS(T(a), T(x))) : NULL;
 	default: return draw_index(q, a);
 	}
@@ -412,6 +458,14 @@ static struct stx_node *draw_piecewise(struct draw *q, enum stx_op op)
 		return call(
 			q, op,
 			ARGS(T(a), stx_arg_ints(q->g, ints, n), draw_scalar(q, a->outs[0].dtype)));
+	case STX_OP_COPY:
+	case STX_OP_FILL_TENSOR: {
+		struct stx_node *b = op == STX_OP_COPY
+					     ? draw_partner(q, a)
+					     : draw_input(q, draw_dtype(q), NULL, 0, 0, 0);
+		return b ? call(q, op, ARGS(T(a), T(b))) : NULL;
+	}
+	case STX_OP_FILL: return call(q, op, ARGS(T(a), draw_scalar(q, a->outs[0].dtype)));
 	case STX_OP_REPEAT:
 		n = rank + rnd(q, 2);
 		for (uint32_t i = 0; i < n; i++)
@@ -550,6 +604,7 @@ struct stx_node *draw_call(struct draw *q, enum stx_op op)
 	case STX_CAT_REDUCE: return draw_reduce(q, op);
 	case STX_CAT_VIEW: return draw_view(q, op);
 	case STX_CAT_INDIRECT: return draw_indirect(q, op);
+	case STX_CAT_SCATTER: return draw_scatter(q, op);
 	case STX_CAT_PIECEWISE: return draw_piecewise(q, op);
 	case STX_CAT_CONTRACT: return draw_contract(q, op);
 	case STX_CAT_COMPOSITE: return draw_composite(q, op);

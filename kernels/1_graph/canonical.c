@@ -388,6 +388,7 @@ static stx_err make_inputs(struct canon *c)
 			stx_graph_input(c->out, NULL, t, strides, in->node->is_param, c->d);
 		if (!c->made[in->node->id])
 			return c->d->code;
+		c->made[in->node->id]->is_donated = in->node->is_donated;
 	}
 	return 0;
 }

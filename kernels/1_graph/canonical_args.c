@@ -215,6 +215,21 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 	case STX_OP_TRANSPOSE: transpose_args(g, n, rank, out); break;
 	case STX_OP_UNSQUEEZE: out[1] = dim_arg(g, n, 1, rank + 1); break;
 	case STX_OP_SLICE: return slice_args(g, n, out, d);
+	case STX_OP_SLICE_SCATTER: { /* as the slice it writes */
+		struct stx_node read = *n;
+		struct stx_arg args[5] = { n->args[0], n->args[2], n->args[3], n->args[4],
+					   n->args[5] },
+			       normal[5];
+		read.args = args;
+		memcpy(normal, args, sizeof args);
+		stx_err e = slice_args(g, &read, normal, d);
+		memcpy(out + 2, normal + 1, 4 * sizeof *out);
+		return e;
+	}
+	case STX_OP_EMBEDDING: /* forward, padding and sparsity mean nothing */
+		out[2] = stx_arg_int(g, -1);
+		out[3] = out[4] = stx_arg_bool(0);
+		break;
 	case STX_OP_SELECT: select_args(g, n, rank, out); break;
 	case STX_OP_DIAGONAL:
 		out[2] = dim_arg(g, n, 2, rank);
@@ -243,6 +258,18 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 		out[2] = stx_arg_dtype(o->dtype);
 		break;
 	case STX_OP_CAT: out[1] = dim_arg(g, n, 1, o->rank); break;
+	case STX_OP_SCATTER:
+	case STX_OP_SCATTER_REDUCE:
+	case STX_OP_SCATTER_ADD:
+	case STX_OP_SCATTER_VALUE:
+	case STX_OP_INDEX_ADD:
+	case STX_OP_INDEX_COPY:
+	case STX_OP_INDEX_FILL:
+		out[1] = dim_arg(g, n, 1, rank);
+		if (n->op != STX_OP_SCATTER_REDUCE && stx_dtype_is_float(o->dtype))
+			whole_scalar(&out[n->nargs - 1]);
+		break;
+	case STX_OP_INDEX_PUT:
 	case STX_OP_INDEX:
 		while (out[1].n && !out[1].u.tensors[out[1].n - 1].node)
 			out[1].n--;

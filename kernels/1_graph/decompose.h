@@ -38,6 +38,17 @@ stx__rule_fn stx__rule_resample, stx__rule_upsample;
 /* decompose_scan.c */
 stx__rule_fn stx__rule_scan;
 
+/* decompose_scatter.c */
+stx__rule_fn stx__rule_scatter_reduce, stx__rule_scatter_value, stx__rule_scatter_add,
+	stx__rule_index_put, stx__rule_index_write;
+
+stx__rule_fn stx__rule_select_scatter, stx__rule_diagonal_scatter, stx__rule_masked_scatter,
+	stx__rule_embedding_back;
+
+/* decompose_memory.c */
+stx__rule_fn stx__rule_same, stx__rule_copy, stx__rule_fill, stx__rule_empty, stx__rule_split,
+	stx__rule_as_strided, stx__rule_sym;
+
 /* Tables indexed by operator; NULL: no rule. */
 extern stx__rule_fn *const stx__basis_rules[STX_OP_COUNT];
 extern stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT];

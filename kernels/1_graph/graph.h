@@ -15,8 +15,9 @@
 #include "prims.h"
 #include "status.h"
 
-#define STX_MAX_DIMS  16 /* equals STX_MAX_RANK of the ABI */
-#define STX_MAX_BOOLS 64
+#define STX_MAX_DIMS    16   /* equals STX_MAX_RANK of the ABI */
+#define STX_MAX_RESULTS 4096 /* of one node: the parts of a split */
+#define STX_MAX_BOOLS   64
 
 struct stx_graph;
 struct stx_node;
@@ -86,6 +87,7 @@ struct stx_node {
 	uint64_t serial;    /* program order of random, assert, mutating nodes (from 1); else 0 */
 	struct stx_const_data data; /* STX_OP_CONSTANT */
 	uint8_t is_param;           /* placeholder: a weight that stays with the client */
+	uint8_t is_donated; /* placeholder: its memory may be overwritten once nothing reads it */
 	const char *origin; /* where it came from: "model.onnx: node 'x'", or NULL; not in keys */
 };
 

@@ -41,6 +41,8 @@ struct stx__window {
 };
 stx_err stx__infer_window(struct stx_graph *g, const struct stx_node *n, struct stx__window *w,
 			  struct stx_diag *d);
+/* Strides of an input; NULL for row-major ones, and for any other node. */
+const stx_ex *stx__input_strides(const struct stx_graph *g, const struct stx_node *n);
 /* What an upsample operator does to its k last dimensions. */
 struct stx__upsampling {
 	uint32_t k;

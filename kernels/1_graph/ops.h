@@ -47,7 +47,8 @@ enum stx_op_tags {
 	STX_TAG_CORE = 2,     /* one of PyTorch's Core ATen operators */
 	STX_TAG_COMMUTES = 4, /* operands 0 and 1 may be swapped for value numbering */
 	STX_TAG_RANDOM = 8,
-	STX_TAG_EFFECT = 16 /* assert, mutation: kept and ordered */
+	STX_TAG_EFFECT = 16, /* assert, mutation: kept and ordered */
+	STX_TAG_REFUSED = 32 /* never part of a graph: its shape rule says why */
 };
 
 enum stx_param_kind { /* kinds a schema can name */

@@ -357,8 +357,8 @@ static int parse_types(struct stx__parser *s, struct definition *f)
 	int many = stx__t_accept(s, '(');
 	while (!many || stx__t_peek(s) != ')') {
 		struct stx_type t;
-		if (v.n >= 16)
-			return stx__t_fail(s, s->p, "more than 16 results");
+		if (v.n >= STX_MAX_RESULTS)
+			return stx__t_fail(s, s->p, "more than %d results", STX_MAX_RESULTS);
 		if (parse_type(s, &t))
 			return -1;
 		if (stx_push(s->a, &v, t))
@@ -417,7 +417,7 @@ static int parse_head(struct stx__parser *s, struct definition *f)
 static struct stx_node *parse_placeholder(struct stx__parser *s, struct definition *f)
 {
 	const stx_ex *strides = NULL;
-	int param = 0;
+	int param = 0, donated = 0;
 	if (f->ntypes != 1) {
 		stx__t_fail(s, f->at, "a placeholder must state one type");
 		return NULL;
@@ -438,8 +438,11 @@ static struct stx_node *parse_placeholder(struct stx__parser *s, struct definiti
 		} else if (stx__t_is(w, "param")) {
 			if (stx__t_expect(s, '=') || parse_bool(s, &param))
 				return NULL;
+		} else if (stx__t_is(w, "donated")) {
+			if (stx__t_expect(s, '=') || parse_bool(s, &donated))
+				return NULL;
 		} else {
-			stx__t_fail(s, at, "expected strides= or param=");
+			stx__t_fail(s, at, "expected strides=, param= or donated=");
 			return NULL;
 		}
 		if (!stx__t_accept(s, ','))
@@ -447,7 +450,11 @@ static struct stx_node *parse_placeholder(struct stx__parser *s, struct definiti
 	}
 	if (stx__t_expect(s, ')'))
 		return NULL;
-	return stx__graph_input_named(s->g, f->name, 1, f->types[0], strides, param, s->d);
+	struct stx_node *n =
+		stx__graph_input_named(s->g, f->name, 1, f->types[0], strides, param, s->d);
+	if (n)
+		n->is_donated = donated != 0;
+	return n;
 }
 
 static int parse_hex(struct stx__parser *s, struct stx_bytes *out)

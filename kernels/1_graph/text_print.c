@@ -172,6 +172,8 @@ static void print_placeholder_args(const struct stx_graph *g, const struct stx_n
 	}
 	if (n->is_param)
 		stx_bytes_puts(out, strides ? ", param=True" : "param=True");
+	if (n->is_donated)
+		stx_bytes_puts(out, strides || n->is_param ? ", donated=True" : "donated=True");
 }
 
 static void print_data(const struct stx_const_data *c, struct stx_bytes *out)

@@ -277,12 +277,16 @@ static void play_pieces(struct player *p)
 
 /* Turns run-time value v into an index in [0, bound), with what repair and check it needs (VR-05).
  */
-static stx_ex make_indirect(struct player *p, uint32_t v, stx_ex bound, uint8_t flags,
-			    uint32_t mask)
+static stx_ex make_indirect(struct player *p, uint32_t v, stx_ex bound,
+			    const struct stx__index *how, uint32_t mask)
 {
-	struct stx_interval r = p->ranges.at[v], b = stx_ex_interval(p->ex, bound);
+	struct stx_interval r, b = stx_ex_interval(p->ex, bound);
+	uint8_t flags = how->flags;
 	uint32_t at;
 
+	if (p->oom)
+		return STX_EX_BAD;
+	r = p->ranges.at[v];
 	if (p->insts.at[v].dtype != STX_I64)
 		v = emit_prim(p, STX_P_CAST, STX_I64, v, STX_NONE, STX_NONE);
 	if (r.lo >= 0)
@@ -295,6 +299,7 @@ static stx_ex make_indirect(struct player *p, uint32_t v, stx_ex bound, uint8_t 
 		  (struct stx_binst){ .op = STX_B_INDIRECT,
 				      .dtype = STX_I64,
 				      .flags = flags,
+				      .axis = how->dim,
 				      .a = v,
 				      .b = STX_NONE,
 				      .c = mask,
@@ -343,7 +348,7 @@ static void play_indirect(struct player *p)
 		const struct stx__index *how = &fn->u.indirect.at[f->next - 1];
 
 		f->at[f->next - 1] = make_indirect(p, p->values.at[p->values.n - 1],
-						   at_index(p, f, how->bound), how->flags, f->mask);
+						   at_index(p, f, how->bound), how, f->mask);
 		p->values.n = f->base;
 	}
 	while (f->next < n) {
@@ -395,25 +400,52 @@ static void step(struct player *p)
 	}
 }
 
+/* The instruction that is fn's value. */
+static uint32_t play(struct player *p, const struct stx__inner *fn)
+{
+	push_frame(p, fn, NULL, STX_NONE);
+	while (p->frames.n && !p->oom)
+		step(p);
+	return p->oom ? 0 : p->values.at[--p->values.n];
+}
+
+static stx_err deliver(struct player *p, struct stx_body *out, struct stx_diag *d)
+{
+	if (p->oom || stx_arena_oom(p->arena))
+		return stx_fail(d, STX_E_NOMEM, "lower", "", "out of memory budget");
+	if (p->bad_index)
+		return stx_fail(d, STX_E_TOO_LARGE, "lower", "",
+				"an index expression is too large");
+	out->at = p->insts.at;
+	out->n = p->insts.n;
+	return 0;
+}
+
 stx_err stx__body_play(struct stx_graph *g, const struct stx__inner *const *fns, uint32_t nfns,
 		       struct stx_body *out, struct stx_diag *d)
 {
 	struct player p = { .g = g, .ex = g->ex, .arena = g->arena };
-	uint32_t i;
 
-	for (i = 0; i < nfns; i++) {
-		push_frame(&p, fns[i], NULL, STX_NONE);
-		while (p.frames.n && !p.oom)
-			step(&p);
-		if (p.oom || stx_arena_oom(p.arena))
-			return stx_fail(d, STX_E_NOMEM, "lower", "", "out of memory budget");
-		out->result[i] = p.values.at[--p.values.n];
+	for (out->nresults = 0; out->nresults < nfns; out->nresults++)
+		out->result[out->nresults] = play(&p, fns[out->nresults]);
+	return deliver(&p, out, d);
+}
+
+stx_err stx__body_play_update(struct stx_graph *g, const struct stx__update *u,
+			      struct stx_body *out, stx_ex *at, struct stx_diag *d)
+{
+	struct player p = { .g = g, .ex = g->ex, .arena = g->arena };
+	uint32_t k;
+
+	for (k = 0; k < u->nindices && !p.oom; k++) {
+		const struct stx__index *how = &u->how[k];
+		struct frame f = { .fn = u->index[k] };
+
+		at[k] = known_index(&p, &f, u->index[k], how, how->bound);
+		if (at[k] == STX_EX_BAD)
+			at[k] = make_indirect(&p, play(&p, u->index[k]), how->bound, how, STX_NONE);
 	}
-	if (p.bad_index)
-		return stx_fail(d, STX_E_TOO_LARGE, "lower", "",
-				"an index expression is too large");
-	out->at = p.insts.at;
-	out->n = p.insts.n;
-	out->nresults = nfns;
-	return 0;
+	out->result[0] = play(&p, u->value);
+	out->nresults = 1;
+	return deliver(&p, out, d);
 }

@@ -7,6 +7,7 @@
  * program's iteration counts. Symbols take their hints. An index out of bounds is BOUNDS and names
  * buffer, index and extent. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "elementary.h"
 #include "lower.h"
@@ -77,6 +78,9 @@ static int64_t indirect(struct eval *e, const struct stx_binst *in)
 	bound = at_point(e, in->ex);
 	if ((in->flags & STX_BF_WRAP) && v < 0)
 		v += bound;
+	if ((v < 0 || v >= bound) && !e->err && e->b->message)
+		e->err = stx_fail(e->d, STX_E_MISMATCH, "evaluate", e->b->name,
+				  "assertion failed: %s", e->b->message);
 	if ((v < 0 || v >= bound) && !e->err)
 		e->err = stx_fail(e->d, STX_E_BOUNDS, "evaluate", e->b->name,
 				  "index out of bounds: 0 <= %lld < %lld", (long long)v,
@@ -196,17 +200,65 @@ static union stx_scalar reduce(struct eval *e)
 		       : stx_prim_eval(STX_P_CAST, e->b->dtype, e->b->acc, s.v, s.v, s.v);
 }
 
+/* Storage is one array a buffer here: an update begins with what its base holds. */
+static void inherit(struct eval *e)
+{
+	const struct stx_layout *y = &e->b->layout;
+	int64_t n = at_point(e, y->offset) + 1;
+	uint32_t d;
+
+	for (d = 0; d < y->rank; d++)
+		n += (at_point(e, y->sizes[d]) - 1) * at_point(e, y->strides[d]);
+	memcpy(e->storage[e->b->id], e->storage[e->b->base->id],
+	       (size_t)n * (size_t)stx_dtype_bytes(e->b->dtype));
+}
+
+/* The updates at one point of the ranges, in order. */
+static void scatter(struct eval *e)
+{
+	static const enum stx_prim ops[] = { [STX_MONOID_SUM] = STX_P_ADD,
+					     [STX_MONOID_PROD] = STX_P_MUL,
+					     [STX_MONOID_MAX] = STX_P_MAX,
+					     [STX_MONOID_MIN] = STX_P_MIN };
+	const struct stx_buffer *b = e->b;
+	char *out = e->storage[b->id];
+	uint32_t from = b->nranges, to = from + b->nrranges;
+
+	if (is_empty(e, from, to))
+		return;
+	do {
+		union stx_scalar v;
+		char *at;
+
+		run_body(e);
+		if (e->err)
+			return;
+		at = out + at_point(e, b->store) * stx_dtype_bytes(b->dtype);
+		v = e->value[b->body.result[0]];
+		if (!b->overwrite)
+			v = stx_prim_eval(ops[b->monoid], b->dtype, b->dtype,
+					  stx_scalar_load(b->dtype, at), v, v);
+		stx_scalar_store(b->dtype, at, v);
+	} while (advance(e, from, to));
+}
+
 static stx_err run_buffer(struct eval *e)
 {
 	const struct stx_buffer *b = e->b;
 	char *out = e->storage[b->id];
 	int width = stx_dtype_bytes(b->dtype);
 
+	if (b->base)
+		inherit(e);
 	if (is_empty(e, 0, b->nranges))
 		return 0;
 	do {
 		union stx_scalar v;
 
+		if (b->def == STX_DEF_SCATTER) {
+			scatter(e);
+			continue;
+		}
 		if (b->def == STX_DEF_REDUCTION) {
 			v = reduce(e);
 		} else {

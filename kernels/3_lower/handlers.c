@@ -138,6 +138,8 @@ void stx__loops_inst(const struct stx__names *n, const struct stx_binst *in, str
 		stx__loops_ex(n, in->ex, out);
 		stx_bytes_puts(out, in->flags & STX_BF_WRAP ? ", wrap" : "");
 		stx_bytes_puts(out, in->flags & STX_BF_CHECK ? ", check" : "");
+		if (in->axis)
+			stx_bytes_printf(out, ", axis=%u", in->axis);
 		print_mask(in->c, out);
 		stx_bytes_puts(out, ")");
 		break;

@@ -44,6 +44,7 @@ struct stx__piece { /* operand number = position; reads of its operand are maske
 struct stx__index {    /* of an INDIRECT's index operand */
 	stx_ex bound;  /* extent of the indexed dimension */
 	uint8_t flags; /* STX_BF_WRAP | STX_BF_CHECK where not proven needless */
+	uint8_t dim;   /* the indexed dimension, for the report */
 };
 
 #define STX__MANY_BUFFERS 5 /* nbufs saturates here: one more than RZ-07 allows */

@@ -73,7 +73,7 @@ struct stx_layout { /* address of i = offset + sum strides[d]*i[d], in elements 
 };
 
 enum stx_buffer_kind { STX_BUF_INPUT, STX_BUF_CONST, STX_BUF_TEMP, STX_BUF_OUTPUT };
-enum stx_def_kind { STX_DEF_NONE, STX_DEF_POINTWISE, STX_DEF_REDUCTION };
+enum stx_def_kind { STX_DEF_NONE, STX_DEF_POINTWISE, STX_DEF_REDUCTION, STX_DEF_SCATTER };
 
 struct stx_buffer {
 	uint32_t id;
@@ -87,6 +87,14 @@ struct stx_buffer {
 	 * (POINTWISE) or the combination over rranges (REDUCTION). Body variables: 0..nranges-1,
 	 * then the reduction axes. */
 	enum stx_def_kind def;
+	/* An update in place: the storage is that of `base`, an earlier buffer that nothing reads
+	 * from here on; its heir is this one. Elements that are not stored stay. A POINTWISE one
+	 * stores every element once. Of a SCATTER the points of ranges are independent; at each,
+	 * for every point of the one reduction axis in order, element `store` (which may hold
+	 * indirect values of the body) becomes the body's result, or its combination with what is
+	 * there (monoid SUM, PROD, MAX or MIN). */
+	struct stx_buffer *base, *heir;
+	uint8_t overwrite; /* SCATTER: no combination */
 	uint32_t nranges, nrranges;
 	const stx_ex *ranges, *rranges;
 	stx_ex store; /* element written at a point of ranges, over variables 0..nranges-1; ranges
@@ -101,6 +109,8 @@ struct stx_buffer {
 	struct stx_body body;
 	const char *const *origins; /* graph node names (LV-15) */
 	uint32_t norigins;
+	const char *message;     /* an assertion that is false is reported with it; its body checks
+				    the condition, and the buffer is written though nothing reads it */
 	const char *realized_by; /* rule that realised it: "output", "reduction", "reads>4", ...
 				    (RZ-10) */
 };
@@ -116,8 +126,8 @@ struct stx_loops {
 };
 
 struct stx_lower_options {
-	int target_gpu; /* thresholds of RZ-04..RZ-08 */
-	int no_inline;  /* realise every node: the unfused form used by tests */
+	int target_gpu;      /* thresholds of RZ-04..RZ-08 */
+	int no_inline;       /* realise every node: the unfused form used by tests */
 	const char *without; /* an overload taken to have no rule; NULL: none */
 };
 

@@ -18,7 +18,7 @@ static stx__rule_fn *const rules[] = {
 	[STX_CAT_REDUCE] = stx__rule_reduce,
 	[STX_CAT_VIEW] = stx__rule_view,
 	[STX_CAT_INDIRECT] = stx__rule_indirect,
-	[STX_CAT_SCATTER] = NULL,
+	[STX_CAT_SCATTER] = stx__rule_scatter,
 	[STX_CAT_PIECEWISE] = stx__rule_piecewise,
 	[STX_CAT_SCAN] = NULL,
 	[STX_CAT_CONTRACT] = stx__rule_contract,
@@ -180,6 +180,7 @@ int stx_lower_has_rule(enum stx_op op)
 		{ stx__rule_pointwise, stx__pointwise_has_rule },
 		{ stx__rule_view, stx__view_has_rule },
 		{ stx__rule_reduce, stx__reduce_has_rule },
+		{ stx__rule_scatter, stx__scatter_has_rule },
 	};
 	enum stx_op_category c = stx_op_info(op)->category;
 	uint32_t i;
@@ -232,6 +233,10 @@ static void lower_node(struct stx__lower *l, const struct stx_node *n)
 
 	if (n->op == STX_OP_PLACEHOLDER || !v->is_live)
 		return;
+	if (n->op == STX_OP_ASSERT) {
+		stx__realize_assertion(l, n);
+		return;
+	}
 	v->fn = apply_rule(l, n);
 	if (v->fn && !l->err && v->fn->reads > MAX_LOADS) {
 		realize_operands(l, n);
@@ -285,6 +290,8 @@ stx_err stx_lower(struct stx_graph *g, const struct stx_lower_options *o, struct
 		lower_node(&l, g->nodes.at[i]);
 	for (i = 0; i < g->outputs.n && !l.err; i++)
 		l.err = stx__realize_output(&l, &g->outputs.at[i], i);
+	if (!l.err)
+		l.err = stx__drop_copies(&l);
 	if (!l.err && stx_arena_oom(g->arena))
 		l.err = stx_fail(d, STX_E_NOMEM, "lower", "", "out of memory budget");
 	if (!l.err)

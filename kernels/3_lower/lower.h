@@ -36,7 +36,8 @@ struct stx__lower {
 typedef struct stx__inner *stx__rule_fn(struct stx__lower *l, const struct stx_node *n);
 /* rules_*.c, one for each category; pointwise also covers composites of primitives. */
 stx__rule_fn stx__rule_pointwise, stx__rule_create, stx__rule_reduce, stx__rule_view,
-	stx__rule_indirect, stx__rule_piecewise, stx__rule_contract, stx__rule_window;
+	stx__rule_indirect, stx__rule_piecewise, stx__rule_contract, stx__rule_scatter,
+	stx__rule_window;
 /* rules_window.c: the operands are in memory. */
 struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx_node *n,
 					  struct stx__inner *x, struct stx__inner *wt);
@@ -44,6 +45,7 @@ struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx
 int stx__pointwise_has_rule(enum stx_op op);
 int stx__view_has_rule(enum stx_op op);
 int stx__reduce_has_rule(enum stx_op op);
+int stx__scatter_has_rule(enum stx_op op);
 
 /* Records the error (INVALID, UNSUPPORTED, ...) at node n; returns NULL. */
 struct stx__inner *stx__lower_fail(struct stx__lower *l, stx_err e, const struct stx_node *n,
@@ -76,15 +78,46 @@ struct stx__reduction {
 };
 struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx_node *n,
 					  const struct stx__reduction *r, const char *reason);
+/* Writes into the memory of n's argument 0, over a space whose last axis numbers the updates of one
+ * element in their order; the other axes are independent. */
+struct stx__update {
+	struct stx_buffer *base; /* that argument's, read by nothing else; NULL: a copy is made */
+	enum stx_dtype dtype;
+	enum stx_monoid monoid;
+	uint8_t overwrite;    /* instead of combining */
+	uint8_t is_unordered; /* no element is updated twice: all axes are independent */
+	uint8_t nindices;
+	struct stx__shape space;
+	struct stx__inner *value, *index[STX_MAX_DIMS]; /* over the space; indices are i64 */
+	struct stx__index how[STX_MAX_DIMS];
+	stx_ex at[STX_MAX_DIMS]; /* position along each dimension no index chooses */
+};
+/* Result: load of the updated memory. */
+struct stx__inner *stx__realize_update(struct stx__lower *l, const struct stx_node *n,
+				       const struct stx__update *u);
+/* 1 when `address` over shape s reaches all of b's storage, in any order: as many elements, and the
+ * address b's own definition has over its sizes. */
+int stx__whole_storage(const struct stx__lower *l, const struct stx_buffer *b, struct stx__shape s,
+		       stx_ex address);
+/* A buffer of its own whose writing checks that n's condition, one element, is true. */
+stx_err stx__realize_assertion(struct stx__lower *l, const struct stx_node *n);
 /* The value of an output as a buffer of its own, row-major (B21). */
 stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, uint32_t index);
 struct stx_buffer *stx__new_buffer(struct stx__lower *l, enum stx_buffer_kind kind,
 				   const char *name, enum stx_dtype t, struct stx__shape s);
 
+/* ---- reuse.c ---- */
+/* After the outputs: updates in place of memory that has no later reader need no copy of it. */
+stx_err stx__drop_copies(struct stx__lower *l);
+
 /* ---- body.c ---- */
 /* Plays fn at variables 0..rank-1 of its index space into b's body, appending one result. */
 stx_err stx__body_play(struct stx_graph *g, const struct stx__inner *const *fns, uint32_t nfns,
 		       struct stx_body *out, struct stx_diag *d);
+
+/* Result 0 is the value; at[k]: index number k as an index expression of the body. */
+stx_err stx__body_play_update(struct stx_graph *g, const struct stx__update *u,
+			      struct stx_body *out, stx_ex *at, struct stx_diag *d);
 
 /* ---- layout.c ---- */
 /* Chooses the strides of a flexible buffer from the reads of its body (LV-11) and sets store. */

@@ -242,7 +242,8 @@ static int optional_mask(struct parse *s, struct stx_binst *in)
 	return !take(s, ", mask=") || value_ref(s, &in->c);
 }
 
-static int load(struct parse *s, struct stx_binst *in)
+/* An earlier buffer by its quoted name. */
+static int buffer_ref(struct parse *s, uint32_t *out)
 {
 	const char *name = quoted(s);
 	uint32_t i;
@@ -251,7 +252,17 @@ static int load(struct parse *s, struct stx_binst *in)
 		if (!strcmp(s->l->buffers.at[i]->name, name))
 			break;
 	if (!name || i + 1 >= s->l->buffers.n)
-		return bad(s, "a load of an unknown buffer");
+		return bad(s, "the name of an unknown buffer");
+	*out = i;
+	return 1;
+}
+
+static int load(struct parse *s, struct stx_binst *in)
+{
+	uint32_t i;
+
+	if (!buffer_ref(s, &i))
+		return 0;
 	in->a = i;
 	in->dtype = (uint8_t)s->l->buffers.at[i]->dtype;
 	return need(s, ",") && expression(s, &in->ex) && optional_mask(s, in);
@@ -267,6 +278,13 @@ static int indirect(struct parse *s, struct stx_binst *in)
 		in->flags |= STX_BF_WRAP;
 	if (take(s, ", check"))
 		in->flags |= STX_BF_CHECK;
+	if (take(s, ", axis=")) {
+		uint32_t axis;
+
+		if (!number(s, &axis) || axis > 255)
+			return bad(s, "expected a dimension");
+		in->axis = (uint8_t)axis;
+	}
 	return optional_mask(s, in);
 }
 
@@ -439,24 +457,73 @@ static int reduction_fields(struct parse *s)
 	return 1;
 }
 
+static int scatter_fields(struct parse *s)
+{
+	size_t n;
+	const char *name;
+	int m;
+
+	if (!need(s, "reduction_ranges=") || !list(s, &s->b->rranges, &s->b->nrranges) ||
+	    !need(s, ",") || !need(s, "combine=") || !(name = until(s, ",\n", &n)))
+		return bad(s, "expected the fields of a scatter");
+	s->b->overwrite = n == 5 && !memcmp(name, "store", 5);
+	m = s->b->overwrite ? 0 : stx_monoid_parse(name, (int)n);
+	if (m < 0)
+		return bad(s, "an unknown combination");
+	s->b->monoid = (enum stx_monoid)m;
+	return need(s, ",");
+}
+
+static int base_field(struct parse *s)
+{
+	uint32_t base;
+
+	if (!buffer_ref(s, &base) || !need(s, ","))
+		return 0;
+	s->b->base = s->l->buffers.at[base];
+	if (s->b->base->heir)
+		return bad(s, "memory that another buffer updates already");
+	s->b->base->heir = s->b;
+	return 1;
+}
+
+/* The line `store=...` of a scatter is read after the body, whose values it may name. */
+static int skip_store(struct parse *s, const char **at)
+{
+	if (!need(s, "store="))
+		return 0;
+	*at = s->p;
+	s->p = memchr(s->p, '\n', (size_t)(s->end - s->p));
+	if (!s->p)
+		s->p = s->end;
+	return 1;
+}
+
 static int definition(struct parse *s)
 {
 	struct stx_buffer *b = s->b;
-	const char *from, *after;
+	const char *from, *after, *store = NULL;
 
-	b->def = take(s, "Reduction(") ? STX_DEF_REDUCTION : STX_DEF_POINTWISE;
+	b->def = take(s, "Reduction(") ? STX_DEF_REDUCTION
+		 : take(s, "Scatter(") ? STX_DEF_SCATTER
+				       : STX_DEF_POINTWISE;
 	if ((b->def == STX_DEF_POINTWISE && !need(s, "Pointwise(")) || !need(s, "def") ||
 	    !skip_body(s, &from) || !need(s, "ranges=") || !list(s, &b->ranges, &b->nranges) ||
 	    !need(s, ","))
 		return 0;
 	b->acc = b->dtype;
-	if (b->def == STX_DEF_REDUCTION && !reduction_fields(s))
+	if ((b->def == STX_DEF_REDUCTION && !reduction_fields(s)) ||
+	    (b->def == STX_DEF_SCATTER && !scatter_fields(s)) ||
+	    (take(s, "base=") && !base_field(s)) ||
+	    (b->def == STX_DEF_SCATTER && !skip_store(s, &store)))
 		return 0;
 	if (b->nranges + b->nrranges > 2 * STX_MAX_DIMS)
 		return bad(s, "too many axes");
 	b->store = stx__address(s->ex, (struct stx__shape){ b->layout.rank, b->layout.sizes },
 				b->layout.strides, b->layout.offset);
-	if (take(s, "store=") && (!expression(s, &b->store) || !need(s, ",")))
+	if (!store && take(s, "store=") && (!expression(s, &b->store) || !need(s, ",")))
+		return 0;
+	if (take(s, "message=") && (!(b->message = quoted(s)) || !need(s, ",")))
 		return 0;
 	if (!need(s, "realized_by=") || !(b->realized_by = quoted(s)) || !need(s, ",") ||
 	    !need(s, "origins=") || !origins(s) || !need(s, ")"))
@@ -464,6 +531,9 @@ static int definition(struct parse *s)
 	after = s->p;
 	s->p = from;
 	if (!body(s))
+		return 0;
+	s->p = store;
+	if (store && (!expression(s, &b->store) || !need(s, ",")))
 		return 0;
 	s->p = after;
 	return 1;

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "lower.h"
+#include "stax_abi.h"
 
 enum {
 	MAX_READ_BUFFERS = 4,
@@ -281,7 +282,7 @@ static struct stx_buffer *pointwise_buffer(struct stx__lower *l, struct stx__inn
 	b->ranges = s.sizes;
 	b->acc = fn->dtype;
 	b->layout.flexible = kind == STX_BUF_TEMP && strcmp(reason, "output") != 0 &&
-			     strcmp(reason, "wanted") != 0;
+			     strcmp(reason, "wanted") != 0 && strcmp(reason, "updated") != 0;
 	return define(l, b, &fn, 1, n, reason) ? NULL : b;
 }
 
@@ -339,6 +340,113 @@ struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx
 		return NULL;
 	l->vals[n->id].is_realized = 1;
 	return load_of(l, b);
+}
+
+/* ---- updates in place ---- */
+
+int stx__whole_storage(const struct stx__lower *l, const struct stx_buffer *b, struct stx__shape s,
+		       stx_ex address)
+{
+	struct stx__shape own = { b->layout.rank, b->layout.sizes };
+
+	return same_elements(l, b, s) &&
+	       address == stx__address(l->ex, own, b->layout.strides, b->layout.offset) &&
+	       s.rank == own.rank && !memcmp(s.sizes, own.sizes, s.rank * sizeof *s.sizes);
+}
+
+/* self's memory and where its elements are: its own, or a copy. */
+static struct stx_buffer *base_of(struct stx__lower *l, const struct stx_node *n,
+				  const struct stx__update *u, stx_ex *address)
+{
+	struct stx__inner *self = stx__arg(l, n, 0);
+	struct stx__shape s = stx__node_shape(n);
+	struct stx_buffer *b = u->base;
+
+	if (b) {
+		*address = self->u.load.ex;
+		return b;
+	}
+	b = pointwise_buffer(l, self, n->args[0].u.tensor.node, STX_BUF_TEMP, "updated");
+	if (b)
+		*address = stx__address(l->ex, s, b->layout.strides, b->layout.offset);
+	return b;
+}
+
+struct stx__inner *stx__realize_update(struct stx__lower *l, const struct stx_node *n,
+				       const struct stx__update *u)
+{
+	struct stx__shape out = stx__node_shape(n);
+	stx_ex address, at[STX_MAX_DIMS], chosen[STX_MAX_DIMS] = { 0 };
+	struct stx_buffer *base = base_of(l, n, u, &address), *b;
+	uint32_t k;
+
+	if (!base)
+		return NULL;
+	b = stx__new_buffer(l, STX_BUF_TEMP, NULL, u->dtype,
+			    (struct stx__shape){ base->layout.rank, base->layout.sizes });
+	if (!b)
+		return stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget");
+	b->layout = base->layout;
+	b->base = base;
+	base->heir = b;
+	b->def = u->is_unordered ? STX_DEF_POINTWISE : STX_DEF_SCATTER;
+	b->monoid = u->monoid;
+	b->overwrite = u->overwrite;
+	b->acc = u->dtype;
+	b->nranges = u->space.rank - !u->is_unordered;
+	b->ranges = u->space.sizes;
+	b->nrranges = !u->is_unordered;
+	b->rranges = u->space.sizes + b->nranges;
+	if ((l->err = stx__body_play_update(l->g, u, &b->body, chosen, l->d)))
+		return NULL;
+	memcpy(at, u->at, sizeof at);
+	for (k = 0; k < u->nindices; k++)
+		at[u->how[k].dim] = chosen[k];
+	b->store = stx_ex_subst(l->ex, address, at, out.rank);
+	if (b->store == STX_EX_BAD)
+		return stx__lower_fail(l, STX_E_TOO_LARGE, n, "an index expression is too large");
+	find_origins(l, b, n);
+	b->realized_by = "update";
+	l->vals[n->id].is_realized = 1;
+	return stx__inner_load(l->g, b->id, b->dtype, out, address);
+}
+
+/* ---- assertions ---- */
+
+/* 0 where the condition holds, else 1: an index into one element. */
+static struct stx__inner *violation(struct stx__lower *l, struct stx__inner *cond)
+{
+	struct stx__shape s = { cond->rank, cond->sizes };
+	const struct stx__step steps[] = {
+		{ .op = STX_P_CAST, .dtype = STX_BOOL, .a = 0 },
+		{ .op = STX_P_NOT, .dtype = STX_BOOL, .a = 1 },
+		{ .op = STX_P_CAST, .dtype = STX_I64, .a = 2 },
+	};
+
+	return stx__inner_map(l->g, s, &cond, 1, steps, 3);
+}
+
+stx_err stx__realize_assertion(struct stx__lower *l, const struct stx_node *n)
+{
+	struct stx__inner *cond = stx__arg(l, n, 0), *fns[2];
+	struct stx__shape s = { cond->rank, cond->sizes };
+	stx_ex *one = STX_NEW_ARRAY(l->arena, stx_ex, 1), *map = STX_NEW_ARRAY(l->arena, stx_ex, 1);
+	struct stx__index *at = STX_NEW_ARRAY(l->arena, struct stx__index, 1);
+	struct stx_buffer *b = NULL;
+
+	if (one && map && at && (fns[1] = violation(l, cond))) {
+		*one = stx_ex_const(l->ex, 1);
+		*at = (struct stx__index){ *one, STX_BF_CHECK, STX_AXIS_ASSERTION };
+		*map = stx_ex_indirect(l->ex, 0, (struct stx_interval){ 0, 0 });
+		fns[0] = stx__inner_const(l->g, STX_BOOL, (struct stx__shape){ 1, one },
+					  (union stx_scalar){ .u = 1 });
+		fns[0] = fns[0] ? stx__inner_indirect(l->g, s, fns, 2, map, at) : NULL;
+		b = fns[0] ? pointwise_buffer(l, fns[0], n, STX_BUF_TEMP, "assertion") : NULL;
+	}
+	if (!b)
+		return stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget"), l->err;
+	b->message = n->args[1].u.str;
+	return 0;
 }
 
 /* ---- outputs ---- */

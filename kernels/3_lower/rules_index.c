@@ -23,7 +23,7 @@ static void add_index(struct stx__lower *l, struct indirect *x, uint32_t d,
 	int64_t hi = b.hi == STX_POS_INF ? STX_POS_INF : b.hi > 0 ? b.hi - 1 : 0;
 
 	x->fn[k + 1] = index;
-	x->at[k] = (struct stx__index){ bound, flags };
+	x->at[k] = (struct stx__index){ bound, flags, (uint8_t)d };
 	x->map[d] = stx_ex_indirect(l->ex, k, (struct stx_interval){ 0, hi });
 }
 

@@ -368,7 +368,8 @@ static composite_fn *const composites[STX_OP_COUNT] = {
 
 int stx__pointwise_has_rule(enum stx_op op)
 {
-	return composites[op] || stx_op_info(op)->prim >= 0;
+	/* an assertion is lowered by the driver: it has no value */
+	return composites[op] || stx_op_info(op)->prim >= 0 || op == STX_OP_ASSERT;
 }
 
 /* ---- the helper ---- */

@@ -52,7 +52,7 @@ static void print_body(const struct stx__names *n, struct stx_bytes *out)
 	uint32_t i;
 
 	stx_bytes_printf(out, "  def inner_fn(index%s):\n",
-			 b->def == STX_DEF_REDUCTION ? ", rindex" : "");
+			 b->def == STX_DEF_POINTWISE ? "" : ", rindex");
 	print_axes(b->nranges, "i", "index", out);
 	print_axes(b->nrranges, "r0_", "rindex", out);
 	for (i = 0; i < b->body.n; i++) {
@@ -82,7 +82,9 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 	uint32_t i;
 
 	stx_bytes_printf(out, ", data=%s(\n",
-			 b->def == STX_DEF_REDUCTION ? "Reduction" : "Pointwise");
+			 b->def == STX_DEF_REDUCTION ? "Reduction"
+			 : b->def == STX_DEF_SCATTER ? "Scatter"
+						     : "Pointwise");
 	print_body(n, out);
 	stx_bytes_puts(out, "  ranges=");
 	print_list(n, b->ranges, b->nranges, out);
@@ -99,10 +101,25 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 		}
 		stx_bytes_puts(out, b->is_merge ? "  order=merge,\n" : "");
 	}
-	if (b->store != layout_address(n)) {
+	if (b->def == STX_DEF_SCATTER) {
+		stx_bytes_puts(out, "  reduction_ranges=");
+		print_list(n, b->rranges, b->nrranges, out);
+		stx_bytes_printf(out, ",\n  combine=%s,\n",
+				 b->overwrite ? "store" : stx_monoid_info(b->monoid)->text);
+	}
+	if (b->base)
+		stx_bytes_printf(out, "  base='%s',\n", b->base->name);
+	if (b->def == STX_DEF_SCATTER || b->store != layout_address(n)) {
 		stx_bytes_puts(out, "  store=");
 		stx__loops_ex(n, b->store, out);
 		stx_bytes_puts(out, ",\n");
+	}
+	if (b->message) {
+		stx_bytes_puts(out, "  message='");
+		for (const char *c = *b->message ? b->message : "_"; *c; c++) /* as one word */
+			stx_bytes_u8(out,
+				     (unsigned char)*c > ' ' && *c != '\'' ? (uint8_t)*c : '_');
+		stx_bytes_puts(out, "',\n");
 	}
 	stx_bytes_printf(out, "  realized_by='%s',\n  origins=[",
 			 b->realized_by ? b->realized_by : "");

@@ -56,6 +56,8 @@ static stx_err check_load(const struct check *c, const struct stx_binst *in, uin
 	if (in->a >= c->b->id)
 		return bad(c, "a load of a buffer defined later", i);
 	src = c->l->buffers.at[in->a];
+	if (src->heir && src->heir->id <= c->b->id)
+		return bad(c, "a load of memory that has been updated", i);
 	if (src->dtype != in->dtype)
 		return bad(c, "a load with another dtype than its buffer", i);
 	r = stx_ex_interval(c->l->ex, in->ex);
@@ -115,13 +117,28 @@ static stx_err check_inst(const struct check *c, uint32_t i)
 	}
 }
 
+static stx_err check_update(const struct check *c)
+{
+	const struct stx_buffer *b = c->b, *base = b->base;
+
+	if (!base || base->id >= b->id || base->heir != b || base->dtype != b->dtype ||
+	    base->kind == STX_BUF_CONST)
+		return bad(c, "an update of no earlier memory", 0);
+	if (b->def == STX_DEF_SCATTER && (b->nrranges != 1 || b->body.nresults != 1 ||
+					  (!b->overwrite && b->monoid > STX_MONOID_MIN)))
+		return bad(c, "a malformed scatter", 0);
+	return 0;
+}
+
 static stx_err check_definition(const struct check *c)
 {
 	const struct stx_buffer *b = c->b;
 	uint32_t i, want = b->def == STX_DEF_REDUCTION ? stx_monoid_info(b->monoid)->nvals : 1;
 	enum stx_dtype t = b->def == STX_DEF_REDUCTION ? b->acc : b->dtype;
-	stx_err e;
+	stx_err e = b->def == STX_DEF_SCATTER || b->base ? check_update(c) : 0;
 
+	if (e)
+		return e;
 	if (b->nranges + b->nrranges > 2 * STX_MAX_DIMS)
 		return bad(c, "too many axes", 0);
 	if (b->body.nresults != want)
@@ -132,7 +149,7 @@ static stx_err check_definition(const struct check *c)
 	for (i = 0; i < b->body.n; i++)
 		if ((e = check_inst(c, i)))
 			return e;
-	for (i = 0; i < b->nrranges; i++)
+	for (i = 0; b->def != STX_DEF_SCATTER && i < b->nrranges; i++)
 		if (stx_ex_uses_var(c->l->ex, b->store, b->nranges + i))
 			return bad(c, "a store that moves along a reduction axis", b->body.n);
 	if (b->rlimit != STX_EX_BAD) {

@@ -147,6 +147,8 @@ uint32_t stx__value_const(struct stx__values *v, enum stx_dtype t, union stx_sca
 uint32_t stx__value_index(struct stx__values *v, enum stx_dtype t, stx_ex e);
 uint32_t stx__value_load(struct stx__values *v, enum stx_dtype t, uint32_t param, stx_ex e,
 			 uint32_t mask);
+/* Never merged, and in the innermost loop: of memory the kernel writes there. */
+uint32_t stx__value_reload(struct stx__values *v, enum stx_dtype t, uint32_t param, stx_ex e);
 uint32_t stx__value_indirect(struct stx__values *v, const struct stx_binst *i, uint32_t a,
 			     uint32_t mask, stx_ex bound);
 uint32_t stx__value_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype t, uint32_t a,

@@ -334,10 +334,20 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 	return 1;
 }
 
+static int stands_alone(struct fuse *f, const struct stx_buffer *b)
+{
+	if (b->base || b->message)
+		f->why = b->base ? "an update in place stands alone"
+				 : "an assertion stands alone: its kernel carries the message";
+	return b->base || b->message;
+}
+
 /* b after what the group computes. */
 static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct stx_buffer *h = head(f, group);
+	if (stands_alone(f, h))
+		return 0;
 	if (b->def != STX_DEF_POINTWISE || info_of(f, group)->is_phased ||
 	    !same_exs(h->ranges, h->nranges, b->ranges, b->nranges))
 		return may_be_phase(f, b, group);
@@ -502,7 +512,7 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 {
 	uint32_t latest = latest_producer(f, b), beside = STX_NONE;
 	f->why = fuse_at_all ? "it reads no other kernel's result" : "fusion is off";
-	if (!fuse_at_all)
+	if (stands_alone(f, b) || !fuse_at_all)
 		return start(f, b, STX_NONE);
 	struct space_slot *slot = space_slot(f, b);
 	if (latest != STX_NONE && may_follow(f, b, latest)) {

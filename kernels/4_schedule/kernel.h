@@ -32,7 +32,8 @@
  * memory as one that is read (in-place reuse) only when every access to both has one and the same
  * index expression; at each iteration all loads come before all stores. So an emitter may not
  * declare parameters noalias, and keeps loads and stores of one iteration in order. A parameter
- * that is both loaded and stored holds what an earlier loop of the same grid point stored.
+ * that is both loaded and stored holds what an earlier loop, or an earlier iteration of a LOOP (an
+ * update in place), of the same grid point and lane stored.
  * - 16-bit and 8-bit floats occur only in CONST, LOAD, STORE, CAST, BITCAST, SELECT and INDEX;
  * arithmetic is in f32 or f64 with explicit CASTs (rounding after every node).
  *

@@ -200,6 +200,13 @@ static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 	return d->is_red ? cost + 512 * 64 / n : cost;
 }
 
+/* Updates stay in order, and lanes pay only where they write neighbours. */
+static int may_be_vector(struct chooser *c, const struct dim *d)
+{
+	const struct stx_buffer *s = c->b->space;
+	return s->def != STX_DEF_SCATTER || (!d->is_red && stx__stride_of(c->x, s->store, d->var) == 1);
+}
+
 static void choose_vector(struct chooser *c)
 {
 	uint64_t best = UINT64_MAX;
@@ -207,7 +214,7 @@ static void choose_vector(struct chooser *c)
 		struct dim *d = pass ? c->red : c->out;
 		for (uint32_t i = pass ? c->nred : c->nout; i-- > 0;) {
 			uint64_t cost = vector_cost(c, &d[i]);
-			if (cost < best) {
+			if (cost < best && may_be_vector(c, &d[i])) {
 				best = cost;
 				c->vector = &d[i];
 			}
@@ -255,7 +262,7 @@ static void choose_row(struct chooser *c)
 static void choose_tile(struct chooser *c)
 {
 	struct stx__build *b = c->b;
-	if (b->space->def == STX_DEF_REDUCTION || !c->vector ||
+	if (b->space->def != STX_DEF_POINTWISE || !c->vector ||
 	    stx__axis_hint(c->x, c->vector->size) < 16)
 		return;
 	for (uint32_t i = c->nout; i-- > 0 && !c->tile;) {
@@ -451,9 +458,9 @@ static void bind(struct chooser *c)
 			bind_loop(c, &c->red[i], STX_AXIS_LOOP, stx__axis_red_size(c, &c->red[i]), c->zero);
 	if (c->vector && c->vector->is_red)
 		bind_loop(c, c->vector, STX_AXIS_VECTOR, stx__axis_red_size(c, c->vector), c->zero);
-	/* A reduction over nothing but axes of size 1 still needs its loop; and a loop of one
-	 * iteration makes a chunk of each partial result (kernel.h). */
-	if (c->b->space->def == STX_DEF_REDUCTION && (!c->nred || c->b->space->is_merge)) {
+	/* A reduction over nothing but axes of size 1 still needs its loop, and so does an update;
+	 * and a loop of one iteration makes a chunk of each partial result (kernel.h). */
+	if (c->b->space->def != STX_DEF_POINTWISE && (!c->nred || c->b->space->is_merge)) {
 		struct dim one = { .is_red = 1 };
 		bind_loop(c, &one, STX_AXIS_LOOP, stx_ex_const(x, 1), c->zero);
 	}

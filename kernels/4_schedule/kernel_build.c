@@ -165,6 +165,8 @@ static stx_err collect_params(struct stx__build *b, struct stx_kernel *k)
 		if (err)
 			return err;
 	}
+	if (b->space->base && !b->space->overwrite)
+		k->params.at[find_param(k, b->space->id)].is_read = 1;
 	for (uint32_t i = 0; i < b->def->n; i++)
 		if (b->phases.at[i].keeper)
 			k->params.at[find_param(k, b->def->buffers[b->phases.at[i].keeper - 1]->id)]
@@ -394,6 +396,30 @@ static stx_err play_store(struct play *p, uint32_t pos, uint32_t value, uint32_t
 	return add_effect(p, s, phase);
 }
 
+/* An update in place: what the element holds is read in the iteration that writes it. */
+static stx_err play_update(struct play *p, uint32_t pos, uint32_t row)
+{
+	static const enum stx_prim ops[] = { [STX_MONOID_SUM] = STX_P_ADD,
+					     [STX_MONOID_PROD] = STX_P_MUL,
+					     [STX_MONOID_MAX] = STX_P_MAX,
+					     [STX_MONOID_MIN] = STX_P_MIN };
+	const struct stx_buffer *buf = p->b->def->buffers[pos];
+	stx_err err = play_pointwise(p, pos, row);
+	if (err)
+		return err;
+	struct stx_kinst s = { .op = STX_K_STORE,
+			       .dtype = (uint8_t)buf->dtype,
+			       .a = find_param(p->v->k, buf->id),
+			       .b = p->value[pos][row],
+			       .c = STX_NONE,
+			       .ex = place(p, pos, buf->store) };
+	if (!buf->overwrite) {
+		uint32_t old = stx__value_reload(p->v, buf->dtype, s.a, s.ex);
+		s.b = stx__value_prim(p->v, ops[buf->monoid], buf->dtype, old, s.b, STX_NONE);
+	}
+	return add_effect(p, s, 0);
+}
+
 /* A full-level value in phase k: computed, or read from where the phase before left it. */
 static stx_err play_full(struct play *p, uint32_t pos, uint32_t row, uint32_t k)
 {
@@ -418,6 +444,8 @@ static stx_err play_phase(struct play *p, uint32_t k)
 	struct stx__build *b = p->b;
 	stx_err err = STX_E_OK;
 	p->v->phase = k;
+	if (b->space->def == STX_DEF_SCATTER)
+		return play_update(p, 0, 0);
 	for (uint32_t i = 0; i < b->def->n; i++)
 		for (uint32_t r = 0; r < b->axes.rows; r++)
 			if (b->def->buffers[i]->def == STX_DEF_REDUCTION &&
@@ -550,7 +578,7 @@ static void init(struct stx__build *b, const struct stx_loops *l, const struct s
 	b->def = def;
 	b->space = def->buffers[0];
 	b->nout_dims = b->space->nranges;
-	b->nred_dims = b->space->def == STX_DEF_REDUCTION ? b->space->nrranges : 0;
+	b->nred_dims = b->space->def != STX_DEF_POINTWISE ? b->space->nrranges : 0;
 	b->d = d;
 }
 
@@ -560,6 +588,10 @@ static stx_err choose(struct stx__build *b)
 		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
 				"a loop nest of %u axes", b->nout_dims + b->nred_dims);
 	const char *why;
+	if (b->def->target_gpu && b->space->def != STX_DEF_POINTWISE &&
+	    b->space->def != STX_DEF_REDUCTION)
+		return stx_fail(b->d, STX_E_UNSUPPORTED, "schedule", b->def->name,
+				"this kind of kernel (writes at indices) has no CUDA form yet");
 	if (!stx__phases_find(b->l, b->def->buffers, b->def->n, b->def->is_stored, &b->phases,
 			      &why))
 		return stx_fail(b->d, STX_E_INTERNAL, "schedule", b->def->name, "no kernel: %s",
@@ -646,6 +678,9 @@ stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def
 		return stx_fail(d, STX_E_NOMEM, "schedule", def->name,
 				"the memory budget is exceeded");
 	init(b, l, def, d);
+	if (def->target_gpu && b->space->def == STX_DEF_SCATTER)
+		return stx_fail(d, STX_E_UNSUPPORTED, "schedule", def->name,
+				"writes at run-time indices on a CUDA target");
 	k->arena = a;
 	k->ex = l->ex;
 	k->name = def->name;

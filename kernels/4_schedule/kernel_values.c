@@ -214,6 +214,19 @@ uint32_t stx__value_load(struct stx__values *v, enum stx_dtype t, uint32_t param
 	return number(v, i);
 }
 
+uint32_t stx__value_reload(struct stx__values *v, enum stx_dtype t, uint32_t param, stx_ex e)
+{
+	const struct stx__axes *x = &v->b->axes;
+	struct stx_kinst i = inst(STX_K_LOAD, t);
+	i.a = param;
+	i.ex = e;
+	uint32_t n = append(v, i);
+	if (v->oom)
+		return 0;
+	v->temps.at[n].region = (uint8_t)(row_region(x, v->phase) + x->nnest - x->nout);
+	return n;
+}
+
 uint32_t stx__value_indirect(struct stx__values *v, const struct stx_binst *from, uint32_t a,
 			     uint32_t mask, stx_ex bound)
 {

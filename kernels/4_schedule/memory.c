@@ -312,19 +312,27 @@ static uint32_t in_place_of(const struct planning *p, const struct stx_kernel *k
 	return STX_NONE;
 }
 
-/* last[buffer] = last kernel that has the buffer as a parameter. */
+/* last[buffer] = last kernel that has the buffer, or an update of it in place, as a parameter. */
 static uint32_t *last_uses(struct planning *p)
 {
 	uint32_t *last = STX_NEW_ARRAY(p->arena, uint32_t, p->s->loops->buffers.n + 1);
 	for (uint32_t i = 0; last && i < p->s->kernels.n; i++)
 		for (uint32_t j = 0; j < p->s->kernels.at[i]->params.n; j++)
-			last[p->s->kernels.at[i]->params.at[j].buffer] = i;
+			last[p->s->storage[p->s->kernels.at[i]->params.at[j].buffer]] = i;
+	for (uint32_t i = 0; last && i < p->s->loops->buffers.n; i++)
+		last[i] = last[p->s->storage[i]]; /* of one chain: the same */
 	return last;
 }
 
 static stx_ex buffer_bytes(struct planning *p, const struct stx_kparam *q)
 {
 	return stx_ex_muli(p->ex, q->elems, stx_dtype_bytes(q->dtype));
+}
+
+/* No temporary, or one whose memory another buffer has given it or takes over as an output. */
+static int is_elsewhere(const struct planning *p, const struct stx_buffer *b)
+{
+	return b->base || p->s->loops->buffers.at[p->s->storage[b->id]]->kind != STX_BUF_TEMP;
 }
 
 /* Temporaries of static size become items; the others are placed one after the other behind them,
@@ -337,7 +345,7 @@ static stx_err add_items(struct planning *p, const uint32_t *last)
 			const struct stx_kparam *q = &k->params.at[j];
 			const struct stx_buffer *b = p->s->loops->buffers.at[q->buffer];
 			struct stx_slot *slot = &p->s->slots[q->buffer];
-			if (!q->is_written || b->kind != STX_BUF_TEMP)
+			if (!q->is_written || is_elsewhere(p, b))
 				continue;
 			int64_t bytes;
 			slot->first_step = i;
@@ -357,6 +365,25 @@ static stx_err add_items(struct planning *p, const uint32_t *last)
 		}
 	}
 	return STX_E_OK;
+}
+
+/* Updates in place are in the item, later in the slot, of the memory they update. */
+static void share_items(struct planning *p)
+{
+	for (uint32_t i = 0; i < p->s->loops->buffers.n; i++) {
+		const struct stx_buffer *b = p->s->loops->buffers.at[i];
+		if (b->base)
+			p->item_of[i] = p->item_of[b->base->id];
+	}
+}
+
+static void share_slots(struct planning *p)
+{
+	for (uint32_t i = 0; i < p->s->loops->buffers.n; i++) {
+		const struct stx_buffer *b = p->s->loops->buffers.at[i];
+		if (b->base)
+			p->s->slots[i] = p->s->slots[b->base->id];
+	}
 }
 
 static stx_err find_in_place(struct planning *p)
@@ -422,6 +449,7 @@ static stx_err plan(struct planning *p)
 	for (uint32_t i = 0; i < n; i++)
 		p->item_of[i] = STX_NONE;
 	stx_err err = add_items(p, last);
+	share_items(p);
 	if (!err)
 		err = find_in_place(p);
 	if (err)
@@ -439,7 +467,9 @@ static stx_err plan(struct planning *p)
 		s->offset = stx_ex_const(p->ex, (int64_t)s->offset_bytes);
 	}
 	p->s->workspace = stx_ex_const(p->ex, (int64_t)p->s->workspace_bytes);
-	return place_symbolic(p, &p->s->workspace);
+	err = place_symbolic(p, &p->s->workspace);
+	share_slots(p);
+	return err;
 }
 
 stx_err stx__memory_plan(struct stx_schedule *s, struct stx_diag *d)

@@ -224,6 +224,11 @@ int stx__phases_find(const struct stx_loops *l, const struct stx_buffer *const *
 	};
 	const struct stx_buffer *h = buffers[0];
 	memset(p, 0, sizeof *p);
+	if (h->def == STX_DEF_SCATTER) { /* alone: one store an iteration */
+		p->at[0] = (struct stx__member){ .is_full = 1, .is_same = 1, .needs = 1 };
+		p->final_loop = 1;
+		return n == 1;
+	}
 	if (n > STX__MAX_GROUP || h->nranges + h->nrranges > STX__MAX_DIMS)
 		return 0;
 	sort_positions(&f);

@@ -46,12 +46,18 @@ static uint64_t count(const struct stx_exprs *x, const stx_ex *sizes, uint32_t n
 
 /* ---- what the kernels move ---- */
 
+/* Of an update in place: what it may touch. */
 static uint64_t param_bytes(const struct reporting *r, const struct stx_kparam *q)
 {
-	const struct stx_layout *layout = &r->l->buffers.at[q->buffer]->layout;
+	const struct stx_buffer *b = r->l->buffers.at[q->buffer];
+	const struct stx_layout *layout = &b->layout;
 	int64_t reach = stx_ex_hint(r->l->ex, q->elems);
 	uint64_t n = count(r->l->ex, layout->sizes, layout->rank);
-	uint64_t most = reach < 0 ? 0 : (uint64_t)reach;
+	uint64_t most = reach < 0 ? 0 : (uint64_t)reach, points = UINT64_MAX;
+	if (b->base)
+		points = mul(count(r->l->ex, b->ranges, b->nranges),
+			     count(r->l->ex, b->rranges, b->nrranges));
+	n = n < points ? n : points;
 	return mul(n < most ? n : most, (uint64_t)stx_dtype_bytes(q->dtype));
 }
 

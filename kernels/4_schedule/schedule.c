@@ -29,7 +29,7 @@ static void find_needed(struct scheduling *c)
 {
 	for (uint32_t i = 0; i < c->l->buffers.n; i++) {
 		const struct stx_buffer *b = c->l->buffers.at[i];
-		c->needed[i] |= b->kind == STX_BUF_OUTPUT;
+		c->needed[i] |= b->kind == STX_BUF_OUTPUT || b->base || b->heir || b->message;
 		for (uint32_t j = 0; j < b->body.n; j++)
 			if (b->body.at[j].op == STX_B_LOAD &&
 			    c->group_of[b->body.at[j].a] != c->group_of[i])
@@ -37,6 +37,24 @@ static void find_needed(struct scheduling *c)
 	}
 	for (uint32_t i = 0; i < c->l->outputs.n; i++)
 		c->needed[c->l->outputs.at[i]] = 1;
+}
+
+/* Whose memory each buffer's elements are in: of a chain of updates in place the last one, or the
+ * input where it began. */
+static void find_storage(struct scheduling *c)
+{
+	for (uint32_t i = c->l->buffers.n; i-- > 0;) {
+		const struct stx_buffer *b = c->l->buffers.at[i];
+		c->s->storage[i] = b->heir ? c->s->storage[b->heir->id] : i;
+	}
+	for (uint32_t i = 0; i < c->l->buffers.n; i++) {
+		const struct stx_buffer *b = c->l->buffers.at[i];
+		if (b->kind == STX_BUF_INPUT)
+			c->s->storage[i] = i;
+		else if (b->base &&
+			 c->l->buffers.at[c->s->storage[b->base->id]]->kind == STX_BUF_INPUT)
+			c->s->storage[i] = c->s->storage[b->base->id];
+	}
 }
 
 /* ---- names ---- */
@@ -165,6 +183,10 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 	if (!c.s || !c.group_of || !c.needed)
 		return oom(&c);
 	c.s->loops = l;
+	c.s->storage = STX_NEW_ARRAY(a, uint32_t, l->buffers.n + 1);
+	if (!c.s->storage)
+		return oom(&c);
+	find_storage(&c);
 	err = stx__fuse(c.s, o, c.group_of, d);
 	if (err)
 		return err;

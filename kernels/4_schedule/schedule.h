@@ -34,7 +34,8 @@ struct stx_slot {            /* where a TEMP buffer lives in the workspace (memo
 	uint8_t in_place; /* of those: took the place of an operand of its own kernel */
 };
 
-/* A call that is not a kernel of ours: its name and the buffers it is given, read before written. */
+/* A call that is not a kernel of ours: its name and the buffers it is given, read before written.
+ */
 struct stx_external {
 	const char *name; /* NULL: none */
 	const uint32_t *buffers;
@@ -46,9 +47,11 @@ struct stx_schedule {
 	STX_VEC(struct stx_group) groups;     /* launch order */
 	STX_VEC(struct stx_kernel *) kernels; /* one a group */
 	struct stx_external external;         /* after all launches */
-	struct stx_slot *slots;               /* [loops->buffers.n] */
-	uint64_t workspace_bytes;             /* of the slots of static size */
-	stx_ex workspace;                     /* bytes of all slots */
+	uint32_t *storage; /* [loops->buffers.n] buffer that stands for its memory: itself, the last
+			      that updates it in place, or the input that it updates */
+	struct stx_slot *slots;   /* [loops->buffers.n]; updates share one */
+	uint64_t workspace_bytes; /* of the slots of static size */
+	stx_ex workspace;         /* bytes of all slots */
 	/* The compile report (report.c), as data and as lines. */
 	struct stx_account fused;   /* of this schedule */
 	struct stx_account unfused; /* one launch an operator of the graph, views for nothing */
@@ -73,6 +76,12 @@ struct stx_schedule_options {
 	int no_split;                    /* long reductions stay whole: the same bits, for tests */
 	const struct stx_device *device; /* GPU only; NULL: STX_DEVICE_DEFAULT */
 };
+
+/* The buffer that stands for b's memory; a schedule made by hand may have no `storage`. */
+static inline uint32_t stx_storage_of(const struct stx_schedule *s, uint32_t b)
+{
+	return s->storage ? s->storage[b] : b;
+}
 
 /* requires: stx_loops_verify. Puts bodies in order (body_order.c) and cuts long reductions in two
  * layers (split.c), so that buffers get new numbers. ensures: every kernel passes

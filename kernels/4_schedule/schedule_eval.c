@@ -2,6 +2,7 @@
 #include "schedule_eval.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernel_eval.h"
 
@@ -14,6 +15,7 @@ struct eval {
 	void **data;    /* [buffers.n] */
 	int64_t *elems; /* [buffers.n] */
 	char *workspace;
+	void **own; /* [buffers.n] copies of donated inputs that are updated */
 	struct stx_diag *d;
 };
 
@@ -64,6 +66,35 @@ static stx_err out_of_memory(struct eval *e)
 	return stx_fail(e->d, STX_E_NOMEM, "schedule", NULL, "out of memory");
 }
 
+/* Updates in place lie where their base does. The caller's inputs stay as they are: a donated one
+ * is updated in the output's memory, or in a copy. */
+static stx_err place_updates(struct eval *e)
+{
+	const struct stx_loops *l = e->s->loops;
+	for (uint32_t i = l->buffers.n; i-- > 0;) {
+		const struct stx_buffer *b = l->buffers.at[i];
+		if (b->heir && b->kind != STX_BUF_INPUT)
+			e->data[i] = e->data[b->heir->id];
+	}
+	for (uint32_t i = 0; i < l->buffers.n; i++) {
+		const struct stx_buffer *b = l->buffers.at[i], *to = b->heir;
+		size_t bytes = e->elems[i] > 0
+				       ? (size_t)e->elems[i] * (size_t)stx_dtype_bytes(b->dtype)
+				       : 0;
+		if (!to || b->kind != STX_BUF_INPUT)
+			continue;
+		if (!e->data[to->id]) {
+			e->own[i] = malloc(bytes + 1);
+			for (; to && e->own[i]; to = to->heir)
+				e->data[to->id] = e->own[i];
+		}
+		if (!e->data[b->heir->id])
+			return out_of_memory(e);
+		memcpy(e->data[b->heir->id], e->data[i], bytes);
+	}
+	return STX_E_OK;
+}
+
 /* Where every buffer lies. */
 static stx_err place_buffers(struct eval *e, void *const *data)
 {
@@ -74,8 +105,9 @@ static stx_err place_buffers(struct eval *e, void *const *data)
 	e->elems = calloc(l->buffers.n + 1, sizeof *e->elems);
 	if (!ok || bytes < 0)
 		return stx_fail(e->d, STX_E_TOO_LARGE, "schedule", NULL, "the workspace overflows");
+	e->own = calloc(l->buffers.n + 1, sizeof *e->own);
 	e->workspace = malloc((size_t)bytes + 1);
-	if (!e->data || !e->elems || !e->workspace)
+	if (!e->data || !e->elems || !e->own || !e->workspace)
 		return out_of_memory(e);
 	memset(e->workspace, POISON, (size_t)bytes + 1);
 	for (uint32_t i = 0; i < l->buffers.n; i++) {
@@ -90,12 +122,26 @@ static stx_err place_buffers(struct eval *e, void *const *data)
 					     : e->workspace + value_of(l->ex, e->s->slots[i].offset,
 								       e->syms, e->nsyms, &ok);
 	}
-	return ok ? STX_E_OK
+	return ok ? place_updates(e)
 		  : stx_fail(e->d, STX_E_INTERNAL, "schedule", NULL, "a slot cannot be computed");
 }
 
-static stx_err run_kernel(struct eval *e, const struct stx_kernel *k)
+static stx_err bounds_error(struct eval *e, const struct stx_kernel *k, const char *assertion,
+			    const struct stx_bounds_record *r)
 {
+	if (r->axis == STX_AXIS_ASSERTION && assertion)
+		return stx_fail(e->d, STX_E_MISMATCH, "schedule", k->name, "assertion failed: %s",
+				assertion);
+	return stx_fail(e->d, STX_E_BOUNDS, "schedule", k->name,
+			"index out of bounds: 0 <= %lld < %lld", (long long)r->index,
+			(long long)r->bound);
+}
+
+static stx_err run_kernel(struct eval *e, uint32_t number)
+{
+	const struct stx_kernel *k = e->s->kernels.at[number];
+	const struct stx_buffer *first =
+		e->s->loops->buffers.at[e->s->groups.at[number].buffers.at[0]];
 	uint32_t n = k->params.n, ns = k->scalars.n;
 	void **at = calloc(n + 1u, sizeof *at);
 	int64_t *elems = calloc(n + 1u, sizeof *elems), *scalars = calloc(ns + 1u, sizeof *scalars);
@@ -116,9 +162,7 @@ static stx_err run_kernel(struct eval *e, const struct stx_kernel *k)
 	for (int64_t g = grid; !err && g-- > 0;)
 		err = stx_kernel_evaluate(k, at, elems, scalars, &bounds, g, g + 1, e->d);
 	if (!err && bounds.taken)
-		err = stx_fail(e->d, STX_E_BOUNDS, "schedule", k->name,
-			       "index out of bounds: 0 <= %lld < %lld", (long long)bounds.index,
-			       (long long)bounds.bound);
+		err = bounds_error(e, k, first->message, &bounds);
 	free(at);
 	free(elems);
 	free(scalars);
@@ -132,7 +176,10 @@ stx_err stx_schedule_evaluate(const struct stx_schedule *s, void *const *data, c
 	e.syms = copy_symbols(s->loops, syms, &e.nsyms);
 	stx_err err = e.syms ? place_buffers(&e, data) : out_of_memory(&e);
 	for (uint32_t i = 0; !err && i < s->kernels.n; i++)
-		err = run_kernel(&e, s->kernels.at[i]);
+		err = run_kernel(&e, i);
+	for (uint32_t i = 0; e.own && i < s->loops->buffers.n; i++)
+		free(e.own[i]);
+	free(e.own);
 	free(e.syms);
 	free(e.data);
 	free(e.elems);

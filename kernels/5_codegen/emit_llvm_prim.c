@@ -101,16 +101,18 @@ static struct divided divide(struct stx__emit *e, enum stx_dtype t, LLVMValueRef
 	LLVMTypeRef type = LLVMTypeOf(a);
 	LLVMValueRef zero = stx__int(type, 0), q, safe = b, by_zero = NULL;
 	if (!is_const_divisor(b)) {
+		/* Two selects: zeros of a constant vector are gone in the first, at once. LLVM
+		 * takes a division by a select for poison where the arm that is a constant has a
+		 * zero in any lane, chosen or not. */
 		by_zero = stx__icmp(e, LLVMIntEQ, b, zero);
-		LLVMValueRef bad = by_zero;
+		safe = stx__select(e, by_zero, stx__int(type, 1), b);
 		if (is_signed) {
 			LLVMValueRef min = stx__int(type, (uint64_t)1 << (bits - 1));
 			LLVMValueRef wraps = LLVMBuildAnd(
 				e->b, stx__icmp(e, LLVMIntEQ, a, min),
 				stx__icmp(e, LLVMIntEQ, b, stx__int(type, UINT64_MAX)), "");
-			bad = LLVMBuildOr(e->b, bad, wraps, "");
+			safe = stx__select(e, wraps, stx__int(type, 1), safe);
 		}
-		safe = stx__select(e, bad, stx__int(type, 1), b);
 	}
 	if (w > 1 && bits < 64 && by_zero)
 		q = divide_through_float(e, t, a, safe, w);

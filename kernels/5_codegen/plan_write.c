@@ -311,6 +311,8 @@ static void write_buffer(struct writer *w, const struct stx_buffer *b)
 		v.kind = STX_VALUE_INPUT;
 		if (b->index < w->l->g->inputs.n && w->l->g->inputs.at[b->index].node->is_param)
 			v.flags = STX_TENSOR_PARAM;
+		if (b->heir)
+			v.flags |= STX_TENSOR_DONATED | STX_TENSOR_MUTATED;
 		break;
 	case STX_BUF_CONST:
 		v.kind = STX_VALUE_CONST;
@@ -354,6 +356,20 @@ static void write_dead_input(struct writer *w, uint32_t index)
 	put_value(w, v, in->node->name, &layout);
 }
 
+/* An output whose elements are in a donated input: that input's memory is the result. */
+static void write_alias(struct writer *w, const struct stx_buffer *b)
+{
+	const struct stx_buffer *in = w->l->buffers.at[stx_storage_of(w->s, b->id)];
+	if (!is_own_output(w, b) || in->kind != STX_BUF_INPUT)
+		return;
+	struct stx_plan_value v = { .kind = STX_VALUE_ALIAS,
+				    .dtype = (uint8_t)b->dtype,
+				    .index = b->index,
+				    .index2 = in->index,
+				    .offset_expr = expr(w, b->layout.offset) };
+	put_value(w, v, b->name, &b->layout);
+}
+
 static void write_values(struct writer *w)
 {
 	uint32_t ninputs = w->l->g->inputs.n;
@@ -368,8 +384,13 @@ static void write_values(struct writer *w)
 		w->value_of[i] = STX_NONE;
 		if (b->kind == STX_BUF_INPUT && b->index < ninputs)
 			seen[b->index] = 1;
-		write_buffer(w, b);
+		if (stx_storage_of(w->s, i) == i)
+			write_buffer(w, b);
 	}
+	for (uint32_t i = 0; i < w->l->buffers.n; i++)
+		w->value_of[i] = w->value_of[stx_storage_of(w->s, i)];
+	for (uint32_t i = 0; i < w->l->outputs.n && !w->err; i++)
+		write_alias(w, w->l->buffers.at[w->l->outputs.at[i]]);
 	for (uint32_t i = 0; i < ninputs && !w->err; i++)
 		if (!seen[i])
 			write_dead_input(w, i);
@@ -426,8 +447,10 @@ static void bind_gpu(struct writer *w, const struct stx_kernel *k, struct stx_pl
 	r->config = string(w, text);
 }
 
-static void write_kernel(struct writer *w, const struct stx_kernel *k)
+static void write_kernel(struct writer *w, uint32_t number)
 {
+	const struct stx_kernel *k = w->s->kernels.at[number];
+	const struct stx_buffer *first = w->l->buffers.at[w->s->groups.at[number].buffers.at[0]];
 	struct stx_digest digest;
 	char symbol[64];
 	struct stx_plan_kernel r = { .kind = (uint8_t)k->kind, .block = { 1, 1, 1 } };
@@ -447,6 +470,8 @@ static void write_kernel(struct writer *w, const struct stx_kernel *k)
 		bind_gpu(w, k, &r);
 	else
 		bind_cpu(w, k, &r);
+	if (first->message)
+		r.assertion = string(w, first->message);
 	stx_bytes_put(&w->kernels, &r, sizeof r);
 	w->nkernels++;
 }
@@ -476,16 +501,19 @@ static void find_last_uses(struct writer *w)
 	}
 	for (uint32_t i = 0; i < w->s->kernels.n; i++)
 		for (uint32_t j = 0; j < w->s->kernels.at[i]->params.n; j++)
-			w->last_use[w->s->kernels.at[i]->params.at[j].buffer] = i + 1;
+			w->last_use[stx_storage_of(
+				w->s, w->s->kernels.at[i]->params.at[j].buffer)] = i + 1;
 	for (uint32_t i = 0; i < w->l->outputs.n; i++)
-		if (is_copied(w, i))
-			w->last_use[w->l->outputs.at[i]] = STX_NONE; /* after all launches */
+		if (is_copied(w, i) || w->l->buffers.at[w->l->outputs.at[i]]->base)
+			/* after all launches, or by the caller */
+			w->last_use[stx_storage_of(w->s, w->l->outputs.at[i])] = STX_NONE;
 }
 
 static void release_after(struct writer *w, const struct stx_kernel *k, uint32_t launch)
 {
 	for (uint32_t j = 0; j < k->params.n; j++) {
-		const struct stx_buffer *b = w->l->buffers.at[k->params.at[j].buffer];
+		const struct stx_buffer *b =
+			w->l->buffers.at[stx_storage_of(w->s, k->params.at[j].buffer)];
 		int input =
 			b->kind == STX_BUF_INPUT && !w->l->g->inputs.at[b->index].node->is_param;
 		if (w->last_use[b->id] == launch + 1 && (input || b->kind == STX_BUF_TEMP))
@@ -501,7 +529,8 @@ static void write_launch(struct writer *w, uint32_t launch)
 		const struct stx_buffer *b = w->l->buffers.at[k->params.at[j].buffer];
 		if (w->value_of[b->id] == STX_NONE)
 			fail(w, STX_E_INTERNAL, k->name, "a kernel's parameter has no memory");
-		if (k->params.at[j].is_written && b->kind == STX_BUF_TEMP)
+		if (k->params.at[j].is_written && !b->base &&
+		    w->l->buffers.at[stx_storage_of(w->s, b->id)]->kind == STX_BUF_TEMP)
 			put_step(w, STX_STEP_ALLOC, w->value_of[b->id], 0);
 	}
 	r.args = (uint32_t)w->arrays.n;
@@ -578,6 +607,7 @@ static void shift_kernels(struct writer *w, uint32_t arrays, uint32_t strings)
 		k->symbol += strings;
 		k->config += strings;
 		k->chosen_by += strings;
+		k->assertion += k->assertion ? strings : 0;
 		k->scalars += arrays;
 	}
 }
@@ -651,7 +681,7 @@ static stx_err write_plan(struct writer *w, struct stx_bytes *out)
 	if (!w->err)
 		write_values(w);
 	for (uint32_t i = 0; i < w->s->kernels.n && !w->err; i++)
-		write_kernel(w, w->s->kernels.at[i]);
+		write_kernel(w, i);
 	if (!w->err)
 		find_last_uses(w);
 	for (uint32_t i = 0; i < w->s->kernels.n && !w->err; i++)

@@ -65,6 +65,35 @@ static stx__ref_fn *const table[STX_OP_COUNT] = {
 	[STX_OP_LINEAR] = stx__ref_linear,
 	[STX_OP_CUMSUM] = stx__ref_scan,
 	[STX_OP_CUMPROD] = stx__ref_scan,
+	[STX_OP_SCATTER] = stx__ref_scatter,
+	[STX_OP_SCATTER_REDUCE] = stx__ref_scatter,
+	[STX_OP_SCATTER_VALUE] = stx__ref_scatter,
+	[STX_OP_SCATTER_ADD] = stx__ref_scatter,
+	[STX_OP_INDEX_PUT] = stx__ref_index_put,
+	[STX_OP_INDEX_ADD] = stx__ref_index_write,
+	[STX_OP_INDEX_COPY] = stx__ref_index_write,
+	[STX_OP_INDEX_FILL] = stx__ref_index_write,
+	[STX_OP_SLICE_SCATTER] = stx__ref_through,
+	[STX_OP_SELECT_SCATTER] = stx__ref_through,
+	[STX_OP_DIAGONAL_SCATTER] = stx__ref_through,
+	[STX_OP_MASKED_SCATTER] = stx__ref_masked_scatter,
+	[STX_OP_EMBEDDING_BACK] = stx__ref_embedding_back,
+	[STX_OP_AS_STRIDED] = stx__ref_as_strided,
+	[STX_OP_ALIAS] = stx__ref_identity,
+	[STX_OP_DETACH] = stx__ref_identity,
+	[STX_OP_SPLIT_SIZES] = stx__ref_split,
+	[STX_OP_SPLIT] = stx__ref_split,
+	[STX_OP_UNBIND] = stx__ref_split,
+	[STX_OP_COPY] = stx__ref_copy_into,
+	[STX_OP_FILL] = stx__ref_constant,
+	[STX_OP_FILL_TENSOR] = stx__ref_copy_into,
+	[STX_OP_EMPTY] = stx__ref_constant,
+	[STX_OP_EMPTY_STRIDED] = stx__ref_constant,
+	[STX_OP_SCALAR_TENSOR] = stx__ref_constant,
+	[STX_OP_SYM_SIZE] = stx__ref_constant,
+	[STX_OP_SYM_NUMEL] = stx__ref_constant,
+	[STX_OP_SYM_STRIDE] = stx__ref_constant,
+	[STX_OP_SYM_OFFSET] = stx__ref_constant,
 	[STX_OP_CONVOLUTION] = stx__ref_convolution,
 	[STX_OP_UNFOLD] = stx__ref_unfold,
 	[STX_OP_MAX_POOL1D] = stx__ref_max_pool,
@@ -533,7 +562,7 @@ stx_err stx_ref_evaluate_visit(struct stx_graph *g, const struct stx_tensor *inp
 	e = prepare(&r, inputs, ninputs);
 	for (uint32_t i = 0; !e && i < g->nodes.n; i++) {
 		const struct stx_node *n = g->nodes.at[i];
-		struct stx_tensor results[8];
+		struct stx_tensor *results;
 
 		e = run_node(&r, n);
 		if (e)
@@ -542,7 +571,12 @@ stx_err stx_ref_evaluate_visit(struct stx_graph *g, const struct stx_tensor *inp
 			release_args(&r, n);
 			continue;
 		}
-		for (uint32_t k = 0; k < n->nouts && k < 8; k++)
+		results = STX_NEW_ARRAY(r.arena, struct stx_tensor, n->nouts + 1);
+		if (!results) {
+			e = stx__ref_fail(&r, n, STX_E_NOMEM, "out of memory");
+			break;
+		}
+		for (uint32_t k = 0; k < n->nouts; k++)
 			results[k] = r.values[n->id][k].t;
 		fn(ctx, n, results);
 	}

@@ -147,9 +147,12 @@ stx_err stx__ref_columns(struct stx__ref *r, const struct stx_node *n)
 	struct adds a;
 	stx_err e = out ? read_fold(r, n, &s) : stx__ref_error(r);
 
-	e = e ? e : adds_start(r, n, out, &a);
+	if (!e && back)
+		e = adds_start(r, n, out, &a);
 	if (e)
 		return e;
+	for (int64_t i = 0, count = stx__ref_numel(out); i < count && !back; i++)
+		stx__ref_store(out, i, (union stx_scalar){ .u = 0 });
 	m = back ? x : out;
 	image = back ? out : x;
 	int64_t wide = fits(&s, 1, image->sizes[image->rank - 1]);
@@ -172,9 +175,13 @@ stx_err stx__ref_columns(struct stx__ref *r, const struct stx_node *n)
 		      z * image->strides[b + 2];
 		for (uint32_t d = 0; d < x->rank && back; d++)
 			from += w.at[d] * x->strides[d];
-		add(&a, back ? at : i, stx__ref_load(x, back ? from : at));
+		if (back)
+			add(&a, at, stx__ref_load(x, from));
+		else /* a copy: -0 stays */
+			stx__ref_store(out, i, stx__ref_load(x, at));
 	}
-	adds_end(&a);
+	if (back)
+		adds_end(&a);
 	return 0;
 }
 

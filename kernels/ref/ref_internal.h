@@ -120,11 +120,15 @@ stx__ref_fn stx__ref_gather, stx__ref_index_select, stx__ref_embedding, stx__ref
 stx__ref_fn stx__ref_matmul, stx__ref_addmm, stx__ref_linear;           /* ref_contract.c */
 stx__ref_fn stx__ref_convolution, stx__ref_max_pool, stx__ref_avg_pool; /* ref_window.c */
 stx__ref_fn stx__ref_pad_own, stx__ref_resample, stx__ref_upsample;     /* ref_resample.c */
-stx__ref_fn stx__ref_fold, stx__ref_columns, stx__ref_avg_pool_backward,
-	stx__ref_max_pool_backward, stx__ref_conv_backward; /* ref_backward.c */
+stx__ref_fn stx__ref_fold, stx__ref_columns, stx__ref_avg_pool_backward, stx__ref_max_pool_backward,
+	stx__ref_conv_backward; /* ref_backward.c */
 stx__ref_fn stx__ref_adaptive_pool, stx__ref_adaptive_backward,
-	stx__ref_grid_sampler; /* ref_sample.c */
+	stx__ref_grid_sampler;                                          /* ref_sample.c */
 stx__ref_fn stx__ref_scan;                                              /* ref_scan.c */
+stx__ref_fn stx__ref_scatter, stx__ref_index_write, stx__ref_index_put; /* ref_scatter.c */
+stx__ref_fn stx__ref_identity, stx__ref_copy_into, stx__ref_constant, stx__ref_split,
+	stx__ref_as_strided, stx__ref_through, stx__ref_masked_scatter,
+	stx__ref_embedding_back;                                        /* ref_memory.c */
 stx__ref_fn stx__ref_activation, stx__ref_softmax, stx__ref_layer_norm; /* ref_composite.c */
 
 /* ---- sums ---- */

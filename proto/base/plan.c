@@ -272,6 +272,7 @@ static stx_err check_kernels(const struct stx_plan *p, uint64_t *budget, struct 
 		const struct stx_plan_kernel *k = &p->kernels[i];
 		int ok = string_ok(h, k->name) && string_ok(h, k->symbol) &&
 			 string_ok(h, k->config) && string_ok(h, k->chosen_by) &&
+			 (!k->assertion || string_ok(h, k->assertion)) &&
 			 k->kind <= STX_KERNEL_TEM && k->target <= 1 && k->grain_expr < h->nexprs &&
 			 exprs_ok(p, k->scalars, k->nscalars, budget);
 		for (int j = 0; j < 3; j++)

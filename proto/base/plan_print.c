@@ -98,6 +98,8 @@ stx_err stx_plan_print(struct stx_span bytes, struct stx_bytes *out, struct stx_
 		put_expr(&p, k->grid_expr[0], out);
 		stx_bytes_puts(out, " grain ");
 		put_expr(&p, k->grain_expr, out);
+		if (k->assertion)
+			stx_bytes_printf(out, " asserts '%s'", stx_plan_string(&p, k->assertion));
 		stx_bytes_puts(out, "\n");
 	}
 	put_steps(&p, out);

@@ -52,6 +52,8 @@ struct stx_bounds_record {
 	int64_t index, bound; /* 0 <= index < bound was violated */
 };
 
+#define STX_AXIS_ASSERTION 255 /* as an axis: an assertion of the graph is false */
+
 /* What a CPU kernel sees. Buffers are in the kernel's parameter order, their byte offsets applied.
  */
 struct stx_kernel_frame {
@@ -146,7 +148,8 @@ struct stx_plan_kernel {
 	uint32_t config;            /* string: chosen configuration */
 	uint32_t chosen_by;         /* string: "heuristic", "measured", "fixed" */
 	uint8_t digest[32];         /* of the normalised kernel IR */
-	uint32_t reserved2;
+	uint32_t assertion;         /* string: what a bounds record of this kernel means when its
+				       axis is STX_AXIS_ASSERTION; 0: no such record */
 };
 
 enum stx_plan_step_kind {

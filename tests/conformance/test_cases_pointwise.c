@@ -51,6 +51,28 @@ static void test_int_div_mod_signs_of_division_and_remainders(void **state)
 	}
 }
 
+/* B27: divisors that are known when the code is made, 0 and -1 among them: no lane is affected by
+ * what another lane divides by. */
+static void test_int_div_mod_known_divisors(void **state)
+{
+	static const char *const types[] = { "i8", "i16", "i32", "i64" };
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		char text[512];
+		snprintf(text, sizeof text,
+			 "%%a : %s[1] = placeholder()\n"
+			 "%%b = arange.start_step(-2, 6, 1, dtype=%s)\n"
+			 "%%f = floor_divide.default(%%a, %%b)\n%%r = remainder.Tensor(%%a, %%b)\n"
+			 "%%m = fmod.Tensor(%%a, %%b)\nreturn (%%f, %%r, %%m)\n",
+			 types[i], types[i]);
+		case_check(&(struct stated){ .text = text,
+					     .in = { V(103) },
+					     .out = { V(-52, -103, 0, 103, 51, 34, 25, 20),
+						      V(-1, 0, 0, 0, 1, 1, 3, 3),
+						      V(1, 0, 0, 0, 1, 1, 3, 3) } });
+	}
+}
+
 /* B27: all pairs of int8, 0 as the divisor and -128/-1 by this project's rule (NUMERICS) */
 static void test_int_div_mod_every_pair_of_int8(void **state)
 {
@@ -356,6 +378,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_index_overflow_products_of_a_range_keep_64_bits),
 		cmocka_unit_test(test_int_div_mod_signs_of_division_and_remainders),
+		cmocka_unit_test(test_int_div_mod_known_divisors),
 		cmocka_unit_test(test_int_div_mod_every_pair_of_int8),
 		cmocka_unit_test(test_float_floor_div_uses_the_exact_quotient),
 		cmocka_unit_test(test_int_width_intermediates_wrap_in_their_own_width),

@@ -1,4 +1,4 @@
-/* onnx_fold.c: Col2Im, CenterCropPad, and convolution that carries its past. */
+/* onnx_fold.c: Col2Im and CenterCropPad. */
 #include "onnx_import.h"
 
 #include <string.h>
@@ -101,48 +101,8 @@ static stx_err map_center_crop_pad(struct onnx *c, V *out)
 	return c->err;
 }
 
-/* ---- CausalConvWithState ---- */
-
-static stx_err map_causal_conv(struct onnx *c, V *out)
-{
-	V x = onnx_in(c, 0), wt = onnx_in(c, 1), bias = onnx_opt(c, 2), past = onnx_opt(c, 3);
-	const char *act = onnx_str(c, "activation", "none");
-	int silu = !strcmp(act, "silu") || !strcmp(act, "swish");
-	if (c->err)
-		return c->err;
-	if (!silu && strcmp(act, "none"))
-		return onnx_unsupported_attr(c, "activation", act);
-	if (onnx_rank(x) != 3 || onnx_rank(wt) != 3)
-		return onnx_fail(c, STX_E_INVALID, "input and weight must have rank 3");
-	int64_t k = onnx_dim(c, wt, 2), length, none = 0, one = 1, channels = onnx_dim(c, x, 1);
-	if (!c->err && k < 1)
-		return onnx_fail(c, STX_E_INVALID, "the kernel is empty");
-	struct stx_arg pad[3] = { stx_arg_tensor(x), ints(c, (int64_t[]){ k - 1, 0 }, 2),
-				  onnx_is_float(x) ? stx_arg_scalar_f(0) : stx_arg_scalar_i(0) };
-	x = past.node ? onnx_cat(c, (V[]){ past, x }, 2, 2) : onnx_call(c, STX_OP_PAD, pad, 3);
-	length = onnx_dim(c, x, 2);
-	if (c->err)
-		return c->err;
-	struct stx_arg a[9] = { stx_arg_tensor(x),
-				stx_arg_tensor(wt),
-				bias.node ? stx_arg_tensor(bias) : stx_arg_none(),
-				ints(c, &one, 1),
-				ints(c, &none, 1),
-				ints(c, &one, 1),
-				stx_arg_bool(0),
-				ints(c, &none, 0),
-				stx_arg_int(c->g, channels) };
-	out[0] = onnx_call(c, STX_OP_CONVOLUTION, a, 9);
-	if (silu)
-		out[0] = onnx_1(c, STX_OP_SILU, out[0]);
-	if (c->n->n_output > 1)
-		out[1] = onnx_slice(c, x, 2, length - (k - 1), length, 1);
-	return c->err;
-}
-
 const struct onnx_mapping onnx_fold_map[] = {
 	{ "Col2Im", map_col2im, 0 },
 	{ "CenterCropPad", map_center_crop_pad, 0 },
-	{ "CausalConvWithState", map_causal_conv, 0 },
 	{ NULL, NULL, 0 },
 };

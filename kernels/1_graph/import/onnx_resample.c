@@ -312,6 +312,20 @@ static V and_there(struct resize *r, V all, int d, const struct table *t, int ra
 	return all.node ? onnx_2(r->c, STX_OP_LOGICAL_AND, all, v) : v;
 }
 
+/* An interpolated v as integers of type t: the nearest, or the end of t's range (conversions to 32
+ * and 64 bits saturate by themselves). */
+static V as_integers(struct onnx *c, V v, enum stx_dtype t)
+{
+	int bits = 8 * stx_dtype_bytes(t), is_signed = stx_dtype_kind(t) == STX_KIND_INT;
+	v = onnx_1(c, STX_OP_ROUND, v);
+	if (bits < 32) {
+		double top = ldexp(1, bits - is_signed);
+		v = onnx_2(c, STX_OP_MAXIMUM, v, onnx_number(c, is_signed ? -top : 0, STX_F64));
+		v = onnx_2(c, STX_OP_MINIMUM, v, onnx_number(c, top - 1, STX_F64));
+	}
+	return onnx_cast(c, v, t);
+}
+
 static V resize(struct resize *r, V x)
 {
 	struct onnx *c = r->c;
@@ -320,7 +334,7 @@ static V resize(struct resize *r, V x)
 						 : stx_dtype_bytes(t) < 4 ? STX_F32
 									  : t;
 	V y = onnx_cast(c, x, work), there = NO_V;
-	for (int d = onnx_rank(x) - 1; d >= 0 && !c->err; d--) {
+	for (int d = 0; d < onnx_rank(x) && !c->err; d++) {
 		struct table tab;
 		if (r->scale[d] == 1 && r->out[d] == r->in[d] && r->transform != TF_CROP_AND_RESIZE)
 			continue;
@@ -336,6 +350,8 @@ static V resize(struct resize *r, V x)
 	if (there.node && !c->err)
 		y = onnx_where(c, there, y,
 			       onnx_number(c, onnx_float(c, "extrapolation_value", 0), work));
+	if (r->mode != NEAREST && !onnx_is_float(x) && t != STX_BOOL)
+		return as_integers(c, y, t);
 	return onnx_cast(c, y, t);
 }
 

@@ -1,5 +1,5 @@
-/* onnx_sample.c: what reads at run-time positions: GridSample, AffineGrid, RoiAlign, MaxRoiPool,
- * DeformConv. Positions are computed by pointwise operators and end in _sample or grid_sampler. */
+/* onnx_sample.c: what reads at run-time positions: GridSample, AffineGrid, RoiAlign, MaxRoiPool.
+ * Positions are computed by pointwise operators and end in _sample or grid_sampler. */
 #include "onnx_import.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "fold.h"
 
 enum { BILINEAR, NEAREST, BICUBIC };
-enum { ZEROS, BORDER };
+enum { BORDER = 1 };
 
 static int is_one_of(const char *s, const char *a, const char *b)
 {
@@ -397,114 +397,10 @@ static stx_err map_max_roi_pool(struct onnx *c, V *out)
 	return c->err;
 }
 
-/* ---- DeformConv ---- */
-
-struct deform {
-	struct onnx *c;
-	int64_t n, in, out_channels, groups, offset_groups, taps, kernel[2], out[2];
-};
-
-static void two(struct onnx *c, const char *name, int n, int64_t least, int64_t otherwise,
-		int64_t *out)
-{
-	const int64_t *v;
-	int have = onnx_ints(c, name, &v);
-	for (int i = 0; i < n; i++) {
-		out[i] = have < 0 ? otherwise : i < have ? v[i] : least - 1;
-		if (!c->err && ((have >= 0 && have != n) || out[i] < least || out[i] > INT32_MAX))
-			onnx_fail(c, STX_E_INVALID,
-				  "attribute %s does not have %d numbers of at least %lld", name, n,
-				  (long long)least);
-	}
-}
-
-/* Positions along dimension d: o*stride - pad + k*dilation + offset, [n*groups, taps, out..]. */
-static V deformed(struct deform *f, V offset, int d, int64_t stride, int64_t pad, int64_t dilation)
-{
-	struct onnx *c = f->c;
-	enum stx_dtype t = onnx_dtype(offset);
-	int64_t s[5] = { f->n * f->offset_groups, f->taps, 2, f->out[0], f->out[1] },
-		whole[4] = { s[0], f->taps, f->out[0], f->out[1] },
-		along_o[4] = { 1, 1, d ? 1 : f->out[0], d ? f->out[1] : 1 },
-		along_k[4] = { 1, f->taps, 1, 1 };
-	double *tap =
-		f->taps <= 65536 ? STX_NEW_ARRAY(c->arena, double, (size_t)f->taps + 1) : NULL;
-	if (!tap || c->err) {
-		onnx_fail(c, STX_E_TOO_LARGE, "a kernel of %lld elements", (long long)f->taps);
-		return NO_V;
-	}
-	for (int64_t k = 0; k < f->taps; k++)
-		tap[k] = (double)((d ? k % f->kernel[1] : k / f->kernel[1]) * dilation - pad);
-	V v = onnx_slice(c, onnx_view(c, offset, s, 5), 2, d, d + 1, 1);
-	V o = onnx_scale(c, onnx_cast(c, onnx_arange(c, 0, f->out[d], 1, STX_I64), t),
-			 (double)stride);
-	V base = onnx_2(c, STX_OP_ADD, onnx_view(c, o, along_o, 4), floats(c, tap, 4, along_k, t));
-	return onnx_2(c, STX_OP_ADD, base, onnx_view(c, v, whole, 4));
-}
-
-static int read_deform(struct deform *f, V x, V wt, V offset)
-{
-	struct onnx *c = f->c;
-	if (c->err || onnx_rank(x) != 4 || onnx_rank(wt) != 4 || onnx_rank(offset) != 4) {
-		onnx_fail(c, STX_E_UNSUPPORTED, "operator DeformConv: other than 2 dimensions");
-		return 0;
-	}
-	f->groups = onnx_int(c, "group", 1);
-	f->offset_groups = onnx_int(c, "offset_group", 1);
-	f->n = onnx_dim(c, x, 0);
-	f->in = onnx_dim(c, x, 1);
-	f->out_channels = onnx_dim(c, wt, 0);
-	for (int d = 0; d < 2; d++) {
-		f->kernel[d] = onnx_dim(c, wt, 2 + d);
-		f->out[d] = onnx_dim(c, offset, 2 + d);
-	}
-	f->taps = f->kernel[0] * f->kernel[1];
-	if (!c->err &&
-	    (f->groups < 1 || f->offset_groups < 1 || f->taps < 1 || f->in % f->offset_groups ||
-	     f->out_channels % f->groups || f->in != f->groups * onnx_dim(c, wt, 1) ||
-	     onnx_dim(c, offset, 0) != f->n || onnx_dim(c, x, 2) < 1 || onnx_dim(c, x, 3) < 1 ||
-	     onnx_dim(c, offset, 1) != 2 * f->offset_groups * f->taps))
-		onnx_fail(c, STX_E_INVALID, "the sizes of X, W and offset do not agree");
-	return !c->err;
-}
-
-static stx_err map_deform_conv(struct onnx *c, V *out)
-{
-	V x = onnx_in(c, 0), wt = onnx_in(c, 1), offset = onnx_in(c, 2), bias = onnx_opt(c, 3),
-	  mask = onnx_opt(c, 4), at[2];
-	enum stx_dtype t = onnx_dtype(x), wide = stx_dtype_bytes(t) < 4 ? STX_F32 : t;
-	int64_t stride[2], dilation[2], pads[4];
-	struct deform f = { .c = c };
-	if (!read_deform(&f, x, wt, offset))
-		return c->err;
-	two(c, "strides", 2, 1, 1, stride);
-	two(c, "dilations", 2, 1, 1, dilation);
-	two(c, "pads", 4, 0, 0, pads);
-	offset = onnx_cast(c, offset, wide);
-	for (int d = 0; d < 2; d++)
-		at[d] = deformed(&f, offset, d, stride[d], pads[d], dilation[d]);
-	int64_t area = f.out[0] * f.out[1], per = f.in / f.groups,
-		image[4] = { f.n * f.offset_groups, f.in / f.offset_groups, onnx_dim(c, x, 2),
-			     onnx_dim(c, x, 3) },
-		tap[5] = { f.n * f.offset_groups, 1, f.taps, f.out[0], f.out[1] },
-		columns[4] = { f.n, f.groups, per * f.taps, area },
-		rows[4] = { 1, f.groups, f.out_channels / f.groups, per * f.taps },
-		result[4] = { f.n, f.out_channels, f.out[0], f.out[1] },
-		channel[4] = { 1, f.out_channels, 1, 1 };
-	V v = sample(c, onnx_view(c, onnx_cast(c, x, wide), image, 4), at, 2, BILINEAR, ZEROS);
-	if (mask.node)
-		v = onnx_2(c, STX_OP_MUL, v, onnx_view(c, onnx_cast(c, mask, wide), tap, 5));
-	v = onnx_matmul(c, onnx_view(c, onnx_cast(c, wt, wide), rows, 4),
-			onnx_view(c, v, columns, 4));
-	v = onnx_view(c, v, result, 4);
-	if (bias.node)
-		v = onnx_2(c, STX_OP_ADD, v, onnx_view(c, onnx_cast(c, bias, wide), channel, 4));
-	out[0] = onnx_cast(c, v, t);
-	return c->err;
-}
-
 const struct onnx_mapping onnx_sample_map[] = {
-	{ "GridSample", map_grid_sample, 0 }, { "AffineGrid", map_affine_grid, 0 },
-	{ "RoiAlign", map_roi_align, 0 },     { "MaxRoiPool", map_max_roi_pool, 0 },
-	{ "DeformConv", map_deform_conv, 0 }, { NULL, NULL, 0 },
+	{ "GridSample", map_grid_sample, 0 },
+	{ "AffineGrid", map_affine_grid, 0 },
+	{ "RoiAlign", map_roi_align, 0 },
+	{ "MaxRoiPool", map_max_roi_pool, 0 },
+	{ NULL, NULL, 0 },
 };

@@ -265,8 +265,9 @@ static void test_lower_gather_checks_without_wrap(void **state)
 	(void)state;
 	low_cpu(&w, "%x : f32[4,5] = placeholder()\n%i : i64[4,2] = placeholder()\n"
 		    "%g = gather.default(%x, 1, %i)\nreturn (%g,)\n");
-	assert_has(low_body(&w, low_output(&w, 0)), "ops.indirect_indexing('tmp0', 5, check)\n"
-						    "tmp2 = ops.load('x', 5*i0 + tmp1)\n");
+	assert_has(low_body(&w, low_output(&w, 0)),
+		   "ops.indirect_indexing('tmp0', 5, check, axis=1)\n"
+		   "tmp2 = ops.load('x', 5*i0 + tmp1)\n");
 	low_end(&w);
 }
 
