@@ -59,7 +59,7 @@ static struct stx_buffer *original(const struct reuse *r, const struct stx_buffe
 static void renumber(struct reuse *r)
 {
 	struct stx_loops *p = r->l->loops;
-	uint32_t i, j, n = 0;
+	uint32_t i, n = 0;
 
 	for (i = 0; i < p->buffers.n; i++)
 		if (r->number[i] != STX_NONE) {
@@ -71,9 +71,7 @@ static void renumber(struct reuse *r)
 		struct stx_buffer *b = p->buffers.at[i];
 
 		b->id = i;
-		for (j = 0; j < b->body.n; j++)
-			if (b->body.at[j].op == STX_B_LOAD)
-				b->body.at[j].a = r->number[b->body.at[j].a];
+		stx_buffer_renumber(b, r->number);
 	}
 	for (i = 0; i < p->outputs.n; i++)
 		p->outputs.at[i] = r->number[p->outputs.at[i]];

@@ -361,6 +361,24 @@ static void test_operators_random_searches_match_oracle(void **state)
 }
 
 /* NaN is greatest, -0 equals +0, equal elements keep their order; every length of run and merge. */
+/* The memory a sort works in keeps its number when buffers get new ones: long sums cut in two layers,
+ * copies before an update that go. */
+static void test_operators_sorts_beside_renumbered_buffers(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%x : f32[2,1] = placeholder()\n%e = expand.default(%x, [2, 300000])\n%s = "
+			"sum.dim_IntList(%e, [1])\n%a = sort.default(%s)\nreturn (%a, %a:1)\n",
+		.in = { V(2, 1) },
+		.out = { V(300000, 600000), V(1, 0) } });
+	case_check(&(struct stated){
+		.text = "%x : f32[3] = placeholder()\n%i : i64[3] = placeholder()\n%y = "
+			"mul.Scalar(%x, 2)\n%r = remainder.Scalar(%y, 100)\n%c = clone.default(%r)\n%s = "
+			"scatter.src(%c, 0, %i, %x)\n%a = sort.default(%x)\nreturn (%s, %a)\n",
+		.in = { V(3, 1, 2), V(0, 1, 1) },
+		.out = { V(3, 2, 4), V(1, 2, 3) } });
+}
+
 static void test_operators_sorts_are_stable(void **state)
 {
 	(void)state;
@@ -540,6 +558,7 @@ int main(void)
 		cmocka_unit_test(test_operators_random_bits_are_philox),
 		cmocka_unit_test(test_operators_random_nodes_stay_what_they_are),
 		cmocka_unit_test(test_operators_random_draws_match_oracle),
+		cmocka_unit_test(test_operators_sorts_beside_renumbered_buffers),
 		cmocka_unit_test(test_operators_sorts_are_stable),
 		cmocka_unit_test(test_operators_sorts_of_every_length),
 		cmocka_unit_test(test_operators_random_sorts_match_oracle),

@@ -2,12 +2,9 @@
  * wants. */
 #include "harness.h"
 
-/* A client sends graph and leaves once a worker runs its kernel. */
-static void leave_while_it_runs(int watcher, const char *graph, uint64_t compiled_before)
+/* A compile that tells its progress runs its kernel. */
+static void wait_for_kernel(int fd, int watcher)
 {
-	struct ask a = { .graph = graph, .progress = 1 };
-	int fd = client_connect(&h);
-	send_compile(fd, 1, &a);
 	for (;;) { /* until the plan is made */
 		struct reply r = client_receive(fd);
 		assert_non_null(r.e);
@@ -18,6 +15,15 @@ static void leave_while_it_runs(int watcher, const char *graph, uint64_t compile
 			break;
 	}
 	wait_for(watcher, "workers_busy", 1);
+}
+
+/* A client sends graph and leaves once a worker runs its kernel. */
+static void leave_while_it_runs(int watcher, const char *graph, uint64_t compiled_before)
+{
+	struct ask a = { .graph = graph, .progress = 1 };
+	int fd = client_connect(&h);
+	send_compile(fd, 1, &a);
+	wait_for_kernel(fd, watcher);
 	assert_int_equal(stat_of(watcher, "kernels_compiled"), compiled_before);
 	close(fd);
 	wait_for(watcher, "connections", 1);
@@ -40,10 +46,10 @@ static void test_abandoned_request_that_waits_for_a_worker_is_dropped(void **sta
 	harness_start(&h, settings);
 	int fd = client_connect(&h), other = client_connect(&h);
 	compile_ok(fd, 1, two_kernels); /* workers are up */
-	struct ask busy = { .graph = "name i o\nkernel spin\n" };
+	struct ask busy = { .graph = "name i o\nkernel spin\n", .progress = 1 };
 	struct ask gone = { .graph = "name i o\nkernel never\n" };
 	send_compile(fd, 2, &busy);
-	wait_for(other, "workers_busy", 1);
+	wait_for_kernel(fd, other);
 	int leaver = client_connect(&h);
 	send_compile(leaver, 3, &gone);
 	wait_for(other, "queued", 1);
