@@ -74,6 +74,8 @@ static void renumber(struct reuse *r)
 		for (j = 0; j < b->body.n; j++)
 			if (b->body.at[j].op == STX_B_LOAD)
 				b->body.at[j].a = r->number[b->body.at[j].a];
+		for (j = 0; j < 2 && b->def == STX_DEF_SORT; j++)
+			b->scratch[j] = r->number[b->scratch[j]];
 	}
 	for (i = 0; i < p->outputs.n; i++)
 		p->outputs.at[i] = r->number[p->outputs.at[i]];
