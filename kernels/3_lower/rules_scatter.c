@@ -50,8 +50,8 @@ static struct stx_buffer *own_buffer(struct stx__lower *l, const struct stx_node
 	while (is_bijective(m->op) && l->vals[m->id].uses == 1 && !l->vals[m->id].is_output &&
 	       !l->vals[m->id].is_realized)
 		m = m->args[0].u.tensor.node;
-	if (l->vals[m->id].uses != 1 || l->vals[m->id].is_output || !l->vals[m->id].is_realized ||
-	    l->vals[m->id].fn->rule != STX_IN_LOAD)
+	if (m->nouts != 1 || l->vals[m->id].uses != 1 || l->vals[m->id].is_output ||
+	    !l->vals[m->id].is_realized || l->vals[m->id].fn->rule != STX_IN_LOAD)
 		return NULL;
 	b = l->loops->buffers.at[fn->u.load.buffer];
 	return may_be_overwritten(l, m, b) && b->dtype == fn->dtype && !b->heir &&
@@ -174,7 +174,7 @@ static struct stx__inner *index_at(struct scatter *s, uint32_t i)
 	const struct stx_arg *list = &s->n->args[1];
 	const struct stx_node *t = i < list->n ? list->u.tensors[i].node : NULL;
 
-	return t ? s->l->vals[t->id].fn : NULL;
+	return t ? stx__value_of(s->l, list->u.tensors[i]) : NULL;
 }
 
 /* As index.Tensor has it: neighbours stay in place, others go to the front. */

@@ -461,6 +461,30 @@ static void test_scatter_earlier_readers_need_no_copy(void **state)
 	}
 }
 
+/* Results of a node with several: as places, as the memory written, as both; a sort after a copy
+ * that is not made. */
+static void test_scatter_among_sorts(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%x : f32[4] = placeholder()\n%v : f32[4] = placeholder()\n"
+			"%i : i64[1] = placeholder()\n%s = sort.default(%x)\n"
+			"%a = index_put.default(%v, [%s:1], %v)\n"
+			"%b = index_fill.int_Scalar(%s:1, 0, %i, 9)\n"
+			"%c = index_put.default(%s, [%s:1], %v)\nreturn (%a, %b, %c)\n",
+		.in = { V(3, 1, 2, 0), V(10, 20, 30, 40), V(2) },
+		.out = { V(40, 20, 30, 10), V(3, 1, 9, 0), V(40, 20, 30, 10) },
+		.skip = CASE_NO_FOLD });
+	case_check(&(struct stated){
+		.text = "%x : f32[4,4] = placeholder()\n%i : i64[1] = placeholder()\n"
+			"%m = mm.default(%x, %x)\n%e = sum.dim_IntList(%m, [1])\n"
+			"%r = index_fill.int_Scalar(%m, 1, %i, 1)\n%s = sort.default(%r)\n"
+			"return (%e, %s, %s:1)\n",
+		.in = { V(1), V(2) },
+		.out = { V(16), V(1, 4, 4, 4), V(2, 0, 1, 3) },
+		.skip = CASE_NO_FOLD });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -476,6 +500,7 @@ int main(void)
 		cmocka_unit_test(test_scatter_failed_assertion_names_its_message),
 		cmocka_unit_test(test_scatter_cache_update_does_not_copy),
 		cmocka_unit_test(test_scatter_earlier_readers_need_no_copy),
+		cmocka_unit_test(test_scatter_among_sorts),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
 }
