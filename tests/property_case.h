@@ -74,6 +74,10 @@ uint32_t prop_missing(const struct prop_counts *counts, uint32_t least);
 
 /* 1 when the node's floating-point result depends on an order of summation. */
 int prop_inexact(const struct stx_node *n);
+/* property_bound_window.c: the same for windows of other kinds, and how far off they may be (f64; u:
+ * unit roundoff computed with). */
+int prop_window_inexact(const struct stx_node *n);
+struct stx_node *prop_window_tolerance(struct stx_graph *g, const struct stx_node *n, double u);
 /* 1 when the graph has a product of floating-point matrices. */
 int prop_has_product(const struct stx_graph *g);
 

@@ -45,7 +45,7 @@ int prop_inexact(const struct stx_node *n)
 	case STX_OP_AVG_POOL3D:
 	case STX_OP_CUMSUM:
 	case STX_OP_CUMPROD: return 1;
-	default: return 0;
+	default: return prop_window_inexact(n);
 	}
 }
 
@@ -321,6 +321,8 @@ static node tolerance(struct bound *b, double *relative)
 	double c = b->coefficient,
 	       reach = b->t == STX_F64 ? 760 : 110; /* largest |x - max| that is not 0 */
 	*relative = 0;
+	if (prop_window_inexact(b->n))
+		return prop_window_tolerance(b->g, b->n, b->u);
 	switch (b->n->op) {
 	case STX_OP_SUM:
 	case STX_OP_SUM_DIM: return TIMES(total(b, size(b, 0)), c * b->u);
@@ -492,10 +494,12 @@ stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut
 			continue;
 		inexact[out->ninexact] = x;
 		computed[out->ninexact++] = y;
-		prop_map_node(oracle, n,
-			      stx_graph_input(out->oracle, n->name,
-					      prop_copy_type(out->oracle, g, &n->outs[0]), NULL, 0,
-					      d));
+		oracle[n->id * PROP_MAX_OUTS] =
+			stx_val(/* its other results are exact */
+				stx_graph_input(out->oracle, n->name,
+						prop_copy_type(out->oracle, g, &n->outs[0]), NULL,
+						0, d),
+				0);
 	}
 	for (uint32_t i = 0; i < g->outputs.n; i++) {
 		uint32_t at = prop_at(g->outputs.at[i].val);

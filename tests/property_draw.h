@@ -114,6 +114,9 @@ struct stx_arg draw_dim(struct draw *q, uint32_t rank);
  */
 struct stx_node *draw_window(struct draw *q, enum stx_op op);
 struct stx_node *draw_scan(struct draw *q, enum stx_op op);
+/* property_draw_resample.c: padding by own elements, resampling, adaptive pools, gradients. */
+int draw_is_resampling(enum stx_op op);
+struct stx_node *draw_resampling(struct draw *q, enum stx_op op);
 struct stx_node *draw_by_schema(struct draw *q, enum stx_op op);
 
 #endif

@@ -532,6 +532,8 @@ struct stx_node *draw_call(struct draw *q, enum stx_op op)
 {
 	if (op == STX_OP_CONVOLUTION || op == STX_OP_UNFOLD)
 		return draw_window(q, op);
+	if (draw_is_resampling(op))
+		return draw_resampling(q, op);
 	switch (stx_op_info(op)->category) {
 	case STX_CAT_POINTWISE: return draw_pointwise(q, op);
 	case STX_CAT_CREATE: return draw_create(q, op);

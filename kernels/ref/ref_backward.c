@@ -28,6 +28,12 @@ static stx_err adds_start(struct stx__ref *r, const struct stx_node *n, struct s
 	return stx__ref_fail(r, n, STX_E_NOMEM, "out of memory");
 }
 
+static void adds_drop(struct adds *a)
+{
+	free(a->f);
+	free(a->u);
+}
+
 static void add(struct adds *a, int64_t at, union stx_scalar v)
 {
 	if (stx_dtype_is_float((enum stx_dtype)a->out->dtype))
@@ -164,6 +170,8 @@ stx_err stx__ref_columns(struct stx__ref *r, const struct stx_node *n)
 			lands(&s, 1, col % wide, row % s.kernel[1], image->sizes[image->rank - 1]);
 		int64_t from = x->offset, at = image->offset;
 
+		if (!back)
+			stx__ref_store(out, i, (union stx_scalar){ .u = 0 });
 		if (y < 0 || z < 0)
 			continue;
 		if (b)
@@ -172,9 +180,15 @@ stx_err stx__ref_columns(struct stx__ref *r, const struct stx_node *n)
 		      z * image->strides[b + 2];
 		for (uint32_t d = 0; d < x->rank && back; d++)
 			from += w.at[d] * x->strides[d];
-		add(&a, back ? at : i, stx__ref_load(x, back ? from : at));
+		if (back)
+			add(&a, at, stx__ref_load(x, from));
+		else /* a copy: the sign of a zero stays */
+			stx__ref_store(out, i, stx__ref_load(x, at));
 	}
-	adds_end(&a);
+	if (back)
+		adds_end(&a);
+	else
+		adds_drop(&a);
 	return 0;
 }
 
