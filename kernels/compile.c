@@ -46,7 +46,8 @@ static stx_err pass_import(struct run *r)
 
 static stx_err pass_verify(struct run *r)
 {
-	return stx_graph_verify(r->graph, r->d);
+	stx_err e = stx_graph_verify(r->graph, r->d);
+	return e ? e : stx_graph_verify_symbols(r->graph, r->d);
 }
 
 static stx_err pass_basis(struct run *r)

@@ -8,6 +8,9 @@
 #include "log.h"
 #include "repro.h"
 
+/* Of the file: lines and values, which a header of 64 KiB holds. */
+#define OTHER_BYTES (128u << 10)
+
 struct note {
 	uv_work_t work;
 	struct stx__spec *spec;
@@ -61,7 +64,7 @@ static struct note *new_note(struct stx__chain *c, const struct stx_digest *id)
 	if (!n)
 		return NULL;
 	n->fd = dup(fd);
-	if (n->fd < 0 || lseek(n->fd, 0, SEEK_END) > (off_t)STX_REPRO_MAX_BYTES / 2 ||
+	if (n->fd < 0 || lseek(n->fd, 0, SEEK_END) > (off_t)(STX_REPRO_MAX_BYTES - OTHER_BYTES) ||
 	    stx_repro_path(dir, id, n->path, sizeof n->path)) {
 		if (n->fd >= 0)
 			close(n->fd);

@@ -358,7 +358,7 @@ static void key_done(struct stx__waiter *w, struct stx__flight *f, const struct 
 static void start_compile(struct stx__pending *p)
 {
 	struct stx__server *s = p->s;
-	if (s->draining) {
+	if (s->draining && p->start_us >= s->drain_since_us) {
 		fail(p, STX_E_BUSY, "request", "the server is shutting down");
 		return;
 	}

@@ -64,7 +64,7 @@ struct stx__server {
 
 	/* drain.c */
 	int draining;
-	uint64_t drain_until_ms;
+	uint64_t drain_until_ms, drain_since_us; /* by stx__clock_us */
 	int exit_status;
 };
 

@@ -122,7 +122,7 @@ struct stx_arg gen_arg(struct stx_graph *g, const struct stx_param *p, uint64_t 
 			ints[i] = gen_pick(seed, 6) - 2;
 		return stx_arg_ints(g, ints, (uint32_t)n);
 	case STX_PARAM_FLOAT:
-	case STX_PARAM_OPT_FLOAT: return stx_arg_float(1e-5);
+	case STX_PARAM_OPT_FLOAT: return stx_arg_float(gen_pick(seed, 2) ? 1e-5 : 0.25);
 	case STX_PARAM_OPT_FLOATS:
 		n = gen_pick(seed, 4);
 		for (int i = 0; i < n; i++)
@@ -188,6 +188,165 @@ static void random_inputs(struct stx_graph *g, uint64_t *seed, int tame)
 	stx_graph_constant(g, NULL, stx_type_make(g, STX_BOOL, 0, NULL), data, 1, NULL);
 }
 
+/* x from -limit to limit; NaN stays. */
+static struct stx_arg within(struct stx_graph *g, struct stx_arg x, int64_t limit)
+{
+	struct stx_arg a[] = { x, stx_arg_scalar_i(-limit), stx_arg_scalar_i(limit) };
+	return stx_arg_node(stx_graph_call(g, STX_OP_CLAMP, NULL, a, 3, NULL));
+}
+
+/* Normalisations and their gradients: operands that fit each other. */
+static struct stx_node *norm_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+{
+	static const enum stx_dtype types[] = { STX_F32, STX_F32, STX_F64, STX_F16, STX_BF16 };
+	const struct stx_op_info *info = stx_op_info(op);
+	int layer = op == STX_OP_NATIVE_LAYER_NORM || op == STX_OP_LAYER_NORM_GRAD;
+	int64_t groups = 1 + gen_pick(seed, 3), inner = 1 + gen_pick(seed, 2),
+		mask[3] = { 1, 1, 1 };
+	const int64_t xs[4] = { 1 + gen_pick(seed, 3), groups * (1 + gen_pick(seed, 3)),
+				1 + gen_pick(seed, 3), 1 + gen_pick(seed, 4) };
+	const int64_t rows[4] = { xs[0], xs[1], inner > 1 ? 1 : xs[2], 1 },
+		      stats[2] = { xs[0], groups };
+	enum stx_dtype t = types[gen_pick(seed, 5)];
+	struct stx_arg args[16];
+	for (uint32_t i = 0; i < info->nparams; i++) {
+		const char *name = info->params[i].name;
+		int whole = !strcmp(name, "input") || !strcmp(name, "grad_out");
+		int stat = !strcmp(name, "mean") || !strcmp(name, "rstd");
+		const int64_t *s = whole  ? xs
+				   : stat ? (layer ? rows : stats)
+					  : &xs[layer ? 4 - inner : 1];
+		int rank = whole ? 4 : stat ? (layer ? 4 : 2) : layer ? (int)inner : 1;
+		int64_t number = !strcmp(name, "N")   ? xs[0]
+				 : !strcmp(name, "C") ? xs[1]
+				 : *name == 'H'       ? xs[2] * xs[3]
+						      : groups;
+		switch (info->params[i].kind) {
+		case STX_PARAM_OPT_TENSOR:
+			args[i] = stx_arg_none();
+			if (gen_pick(seed, 3) == 0)
+				break; /* else as a tensor */
+				       /* fall through */
+		case STX_PARAM_TENSOR:
+			args[i] = stx_arg_node(stx_graph_input(
+				g, NULL, stx_type_make(g, t, rank, s), NULL, 0, NULL));
+			if (strcmp(name,
+				   "input")) /* 0 * inf or almost 0 * inf is rounding's choice */
+				args[i] = within(g, args[i], 3);
+			break;
+		case STX_PARAM_INT: args[i] = stx_arg_int(g, number); break;
+		case STX_PARAM_INTS:
+			args[i] = strcmp(name, "output_mask")
+					  ? stx_arg_ints(g, &xs[4 - inner], (uint32_t)inner)
+					  : stx_arg_ints(g, mask, 3);
+			break;
+		case STX_PARAM_BOOL:
+			args[i] = stx_arg_bool(
+				op == STX_OP_BATCH_NORM_NO_STATS ||
+				(op == STX_OP_BATCH_NORM_FUNCTIONAL && gen_pick(seed, 2)));
+			break;
+		default: args[i] = stx_arg_float(gen_pick(seed, 2) ? 0.125 : 0.5);
+		}
+	}
+	return stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+}
+
+/* Distances: rows of one length, an order that means something. */
+static struct stx_node *distance_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+{
+	static const double orders[] = { 0, 1, 2, 2, 3, 1.5, __builtin_inf() };
+	const struct stx_op_info *info = stx_op_info(op);
+	int64_t rows[3] = { 1 + gen_pick(seed, 2), gen_pick(seed, 6), gen_pick(seed, 5) };
+	int rank = op == STX_OP_CDIST ? 2 + gen_pick(seed, 2) : 2;
+	enum stx_dtype t = gen_pick(seed, 4) ? STX_F32 : STX_F64;
+	struct stx_arg args[4];
+	for (uint32_t i = 0; i < info->nparams; i++) {
+		if (info->params[i].kind == STX_PARAM_TENSOR)
+			args[i] = stx_arg_node(
+				stx_graph_input(g, NULL, stx_type_make(g, t, rank, rows + 3 - rank),
+						NULL, 0, NULL));
+		else
+			args[i] = info->params[i].kind == STX_PARAM_FLOAT
+					  ? stx_arg_float(orders[gen_pick(seed, 7)])
+					  : stx_arg_none();
+		rows[1] = gen_pick(seed, 6);
+	}
+	return stx_graph_call(g, op, NULL, args, info->nparams, NULL);
+}
+
+/* Searches: the sequence is sorted first. */
+static struct stx_node *search_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+{
+	int64_t sizes[2] = { 1 + gen_pick(seed, 3), gen_pick(seed, 9) };
+	int rank = op == STX_OP_SEARCHSORTED && gen_pick(seed, 2) ? 2 : 1;
+	struct stx_node *s = stx_graph_input(
+		g, NULL,
+		stx_type_make(g, gen_pick(seed, 2) ? STX_I32 : STX_U8, rank, sizes + 2 - rank),
+		NULL, 0, NULL);
+	sizes[1] = gen_pick(seed, 6);
+	struct stx_node *v = stx_graph_input(
+		g, NULL, stx_type_make(g, gen_pick(seed, 2) ? STX_I32 : STX_F32, 2, sizes), NULL, 0,
+		NULL);
+	struct stx_arg sorted = stx_arg_node(s);
+	sorted = stx_arg_node(stx_graph_call(g, STX_OP_SORT, NULL, &sorted, 1, NULL));
+	struct stx_arg args[] = { sorted, stx_arg_node(v), stx_arg_bool(gen_pick(seed, 2)),
+				  stx_arg_bool(gen_pick(seed, 2)) };
+	if (op == STX_OP_BUCKETIZE) {
+		args[1] = args[0];
+		args[0] = stx_arg_node(v);
+	}
+	return stx_graph_call(g, op, NULL, args, 4, NULL);
+}
+
+/* Bags: offsets that begin at 0 and do not fall. */
+static struct stx_node *bag_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+{
+	int64_t rows[2] = { 2 + gen_pick(seed, 3), 1 + gen_pick(seed, 4) }, n = gen_pick(seed, 7);
+	int64_t bags = 1 + gen_pick(seed, 4), offsets[5] = { 0 }, mode = gen_pick(seed, 3);
+	struct stx_node *w =
+		stx_graph_input(g, NULL, stx_type_make(g, STX_F32, 2, rows), NULL, 0, NULL);
+	struct stx_node *x =
+		stx_graph_input(g, NULL, stx_type_make(g, STX_I64, 1, &n), NULL, 0, NULL);
+	for (int64_t i = 1; i < bags; i++)
+		offsets[i] = offsets[i - 1] + gen_pick(seed, (int)(n - offsets[i - 1]) + 1);
+	struct stx_arg a[] = { stx_arg_node(x), stx_arg_scalar_i(2) };
+	struct stx_node *k = stx_graph_call(g, STX_OP_REMAINDER_SCALAR, NULL, a, 2, NULL);
+	struct stx_node *o = stx_graph_constant(g, NULL, stx_type_make(g, STX_I64, 1, &bags),
+						offsets, (size_t)bags * sizeof *offsets, NULL);
+	struct stx_arg args[] = { stx_arg_node(w),
+				  stx_arg_node(k),
+				  stx_arg_node(o),
+				  stx_arg_bool(0),
+				  stx_arg_int(g, mode),
+				  stx_arg_bool(0),
+				  stx_arg_none(),
+				  stx_arg_bool(gen_pick(seed, 2)),
+				  stx_arg_int(g, gen_pick(seed, 3) - 1) };
+	if (mode == 0 && gen_pick(seed, 2))
+		args[6] = stx_arg_node(
+			stx_graph_input(g, NULL, stx_type_make(g, STX_F32, 1, &n), NULL, 0, NULL));
+	return stx_graph_call(g, op, NULL, args, 9, NULL);
+}
+
+/* Operators whose operands random choice would never make fit. */
+static int is_fitted(enum stx_op op)
+{
+	return (op >= STX_OP_NATIVE_LAYER_NORM && op <= STX_OP_BATCH_NORM_FUNCTIONAL) ||
+	       op == STX_OP_CDIST || op == STX_OP_PDIST || op == STX_OP_SEARCHSORTED ||
+	       op == STX_OP_BUCKETIZE || op == STX_OP_EMBEDDING_BAG;
+}
+
+static struct stx_node *fitted_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
+{
+	if (op == STX_OP_CDIST || op == STX_OP_PDIST)
+		return distance_call(g, seed, op);
+	if (op == STX_OP_SEARCHSORTED || op == STX_OP_BUCKETIZE)
+		return search_call(g, seed, op);
+	if (op == STX_OP_EMBEDDING_BAG)
+		return bag_call(g, seed, op);
+	return norm_call(g, seed, op);
+}
+
 static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int ncalls)
 {
 	struct stx_arg args[16];
@@ -199,8 +358,10 @@ static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int nca
 		for (uint32_t i = 0; i < info->nparams; i++)
 			args[i] = gen_arg(g, &info->params[i], seed);
 		struct stx_node *n =
-			gen_is_window(op) && gen_pick(seed, 8) == 0
+			gen_is_window(op) && g->inputs.n < 13 && gen_pick(seed, 8) == 0
 				? gen_window(g, seed, op, 1)
+			: is_fitted(op) && g->inputs.n < 8 && gen_pick(seed, 8) == 0
+				? fitted_call(g, seed, op)
 				: stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		made += n != NULL;
 	}
@@ -234,15 +395,17 @@ struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op)
 	struct stx_arg args[16];
 	struct stx_graph *g = NULL;
 	for (int tries = 0; tries < 20000; tries++) {
-		if (tries % 20 == 0 || gen_is_window(op)) { /* other inputs from time to time */
+		if (tries % 20 == 0 || gen_is_window(op) ||
+		    is_fitted(op)) { /* other inputs from time to time */
 			g = stx_graph_new(a);
-			if (!gen_is_window(op))
+			if (!gen_is_window(op) && !is_fitted(op))
 				random_inputs(g, seed, 1);
 		}
-		for (uint32_t i = 0; i < info->nparams && !gen_is_window(op); i++)
+		for (uint32_t i = 0; i < info->nparams && !gen_is_window(op) && !is_fitted(op); i++)
 			args[i] = gen_arg(g, &info->params[i], seed);
 		struct stx_node *n =
 			gen_is_window(op) ? gen_window(g, seed, op, 0)
+			: is_fitted(op)   ? fitted_call(g, seed, op)
 					  : stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		if (!n || !n->nouts)
 			continue;

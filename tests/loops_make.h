@@ -230,6 +230,7 @@ static inline struct stx_buffer *mk_end(struct maker *m, enum stx_buffer_kind ki
 	b->rranges = stx_arena_copy(m->a, m->rranges, (m->nrranges + 1) * sizeof *m->rranges);
 	b->store = mk_here(m, b);
 	b->monoid = monoid;
+	b->state = monoid == STX_MONOID_ARGMAX || monoid == STX_MONOID_ARGMIN;
 	b->acc = acc;
 	b->body = (struct stx_body){
 		.at = m->body.at,

@@ -70,6 +70,10 @@ void prop_print_counts(const struct prop_counts *counts);
 /* Cells that occur fewer than `least` times; prints the first of them. */
 uint32_t prop_missing(const struct prop_counts *counts, uint32_t least);
 
+/* 1 for operators whose operands only fit by construction, or with several inexact results: they are
+ * not drawn; tests/conformance/test_operators.c has them. */
+int prop_is_apart(enum stx_op op);
+
 /* ---- comparing (property_cut.c) ---- */
 
 /* 1 when the node's floating-point result depends on an order of summation. */

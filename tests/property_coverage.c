@@ -29,7 +29,15 @@ struct legal {
 static int is_drawn(enum stx_op op)
 {
 	const struct stx_op_info *info = stx_op_info(op);
-	return info->category != STX_CAT_INPUT && !(info->tags & STX_TAG_EFFECT);
+	return info->category != STX_CAT_INPUT && !(info->tags & STX_TAG_EFFECT) &&
+	       !prop_is_apart(op);
+}
+
+int prop_is_apart(enum stx_op op)
+{
+	return op == STX_OP_VAR_MEAN || op == STX_OP_ONLINE_SOFTMAX || op == STX_OP_ATAN2_OUT ||
+	       op == STX_OP_LOGCUMSUMEXP || op == STX_OP_SEARCHSORTED || op == STX_OP_BUCKETIZE ||
+	       (op >= STX_OP_CDIST && op <= STX_OP_BATCH_NORM_FUNCTIONAL);
 }
 
 static int has_operand(enum stx_op op)

@@ -27,7 +27,11 @@ int prop_inexact(const struct stx_node *n)
 	case STX_OP_MEAN:
 	case STX_OP_MEAN_DIM:
 	case STX_OP_PROD_DIM:
+	case STX_OP_PROD:
 	case STX_OP_VAR:
+	case STX_OP_VAR_DIM:
+	case STX_OP_STD:
+	case STX_OP_STD_DIM:
 	case STX_OP_LOGSUMEXP:
 	case STX_OP_MM:
 	case STX_OP_BMM:
@@ -178,13 +182,18 @@ static node size(struct bound *b, uint32_t i)
 	return CALL(ABS, T(operand(b, i)));
 }
 
+static int is_var(enum stx_op op)
+{
+	return op == STX_OP_VAR || op == STX_OP_VAR_DIM || op == STX_OP_STD || op == STX_OP_STD_DIM;
+}
+
 /* Sum of x over the dimensions of this reduction. */
 static node total(struct bound *b, node x)
 {
 	struct stx_arg dim = stx_arg_none(), keep = stx_arg_bool(0);
 	if (b->n->op != STX_OP_SUM && b->n->op != STX_OP_MEAN) {
 		dim = b->n->args[1];
-		keep = b->n->args[b->n->op == STX_OP_VAR ? 3 : 2];
+		keep = b->n->args[is_var(b->n->op) ? 3 : 2];
 	}
 	return CALL(SUM_DIM, T(x), dim, keep);
 }
@@ -195,7 +204,18 @@ static node bound_of_var(struct bound *b)
 	double given = c->kind == STX_ARG_NONE ? 1 : c->is_float ? c->u.f : (double)c->u.i;
 	node x = operand(b, 0);
 	double by = b->count - given > 0 ? b->count - given : 0;
-	return TIMES(total(b, CALL(MUL, T(x), T(x))), b->u * (2 * b->coefficient + 10) / by);
+	node t = TIMES(total(b, CALL(MUL, T(x), T(x))), b->u * (2 * b->coefficient + 10) / by);
+	if (b->n->op != STX_OP_STD && b->n->op != STX_OP_STD_DIM)
+		return t;
+	/* of the root: the root of t at most, t over the root where that is less; the variance may
+	 * have been subnormal or less */
+	t = CALL(ADD_SCALAR, T(t), F(b->t == STX_F64 ? 0x1p-1060 : 0x1p-135));
+	node want = CALL(TO_COPY, T((node)(uintptr_t)b->n), stx_arg_dtype(STX_F64));
+	node near = CALL(DIV, T(t), T(want)), far = CALL(SQRT, T(t));
+	near = CALL(WHERE, T(CALL(LT, T(near), T(far))), T(near), T(far));
+	/* not compared where the variance may leave the range that the root comes back into */
+	node vast = CALL(GT_SCALAR, T(t), F(b->u * (b->t == STX_F64 ? 0x1p1000 : 0x1p120)));
+	return CALL(WHERE, T(vast), T(CALL(FULL_LIKE, T(near), F(-1))), T(near));
 }
 
 /* Relative while no product of some of the elements can leave the range; -1 (not compared)
@@ -204,8 +224,13 @@ static node bound_of_prod(struct bound *b)
 {
 	double top = b->t == STX_F64 ? 0x1p1000 : 0x1p127,
 	       least = b->t == STX_F64 ? 0x1p-1000 : 0x1p-125;
-	node x = size(b, 0), one = CALL(FULL_LIKE, T(x), F(1));
-	struct stx_arg dim = b->n->args[1], keep = b->n->args[2];
+	int all = b->n->op == STX_OP_PROD;
+	node x = size(b, 0);
+	if (all)
+		x = CALL(VIEW, T(x), stx_arg_ints(b->g, (int64_t[]){ -1 }, 1));
+	node one = CALL(FULL_LIKE, T(x), F(1));
+	struct stx_arg dim = all ? stx_arg_int(b->g, 0) : b->n->args[1],
+		       keep = all ? stx_arg_bool(0) : b->n->args[2];
 	node above = CALL(MAXIMUM, T(x), T(one)), below = CALL(MINIMUM, T(x), T(one)), big, small;
 	if (b->n->op == STX_OP_CUMPROD) {
 		big = CALL(CUMPROD, T(above), dim);
@@ -328,8 +353,12 @@ static node tolerance(struct bound *b, double *relative)
 	case STX_OP_SUM_DIM: return TIMES(total(b, size(b, 0)), c * b->u);
 	case STX_OP_MEAN:
 	case STX_OP_MEAN_DIM: return TIMES(total(b, size(b, 0)), (c + 2) * b->u / b->count);
+	case STX_OP_PROD:
 	case STX_OP_PROD_DIM: return bound_of_prod(b);
-	case STX_OP_VAR: return bound_of_var(b);
+	case STX_OP_VAR:
+	case STX_OP_VAR_DIM:
+	case STX_OP_STD:
+	case STX_OP_STD_DIM: return bound_of_var(b);
 	case STX_OP_LAYER_NORM: return bound_of_layer_norm(b);
 	case STX_OP_LOGSUMEXP:
 	case STX_OP_LOG_SOFTMAX:

@@ -330,7 +330,9 @@ struct stx_arg draw_scalar(struct draw *q, enum stx_dtype t)
 
 static int keeps_whole(enum stx_op op)
 {
-	static const enum stx_op not [] = { STX_OP_VAR, STX_OP_LOGSUMEXP, STX_OP_PROD_DIM };
+	static const enum stx_op not [] = { STX_OP_VAR,      STX_OP_VAR_DIM, STX_OP_STD,
+					    STX_OP_STD_DIM,  STX_OP_PROD,    STX_OP_PROD_DIM,
+					    STX_OP_LOGSUMEXP };
 	static const enum stx_op pointwise[] = { STX_OP_ADD,   STX_OP_ADD_SCALAR, STX_OP_SUB,
 						 STX_OP_NEG,   STX_OP_ABS,        STX_OP_SIGN,
 						 STX_OP_RELU,  STX_OP_MAXIMUM,    STX_OP_MINIMUM,

@@ -29,6 +29,10 @@ static struct stx_arg pointwise_arg(struct draw *q, enum stx_op op, const struct
 				    struct stx_node *a)
 {
 	switch (p->kind) {
+	case STX_PARAM_OPT_TENSOR:
+		if (rnd(q, 3) == 0)
+			return stx_arg_none();
+		/* fall through */
 	case STX_PARAM_TENSOR: {
 		struct stx_node *b = draw_partner(q, a);
 		if (b && op == STX_OP_COPYSIGN && stx_dtype_is_float(b->outs[0].dtype))
@@ -68,6 +72,8 @@ static struct stx_node *draw_pointwise(struct draw *q, enum stx_op op)
 	if (op == STX_OP_VIEW_DTYPE)
 		return draw_view_dtype(q);
 	struct stx_node *a = draw_self(q), *c;
+	if (a && op == STX_OP_POW_BASE) /* the number comes first */
+		return call(q, op, ARGS(draw_scalar(q, a->outs[0].dtype), T(a)));
 	for (int k = 0; a && k < 6; k++) {
 		uint32_t first = 1;
 		args[0] = T(a);
@@ -146,8 +152,9 @@ struct stx_arg draw_dim(struct draw *q, uint32_t rank)
 static struct stx_node *draw_reduce(struct draw *q, enum stx_op op)
 {
 	const struct stx_op_info *info = stx_op_info(op);
-	int wants_float = op == STX_OP_VAR || op == STX_OP_LOGSUMEXP || op == STX_OP_MEAN ||
-			  op == STX_OP_MEAN_DIM;
+	int wants_float = op == STX_OP_LOGSUMEXP || op == STX_OP_MEAN || op == STX_OP_MEAN_DIM ||
+			  op == STX_OP_VAR || op == STX_OP_VAR_DIM || op == STX_OP_STD ||
+			  op == STX_OP_STD_DIM;
 	struct stx_node *a = wants_float ? draw_self_float(q) : draw_self(q);
 	struct stx_arg args[8];
 	if (!a)
@@ -528,8 +535,78 @@ static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
 	return call(q, op, info->nparams, args);
 }
 
+static int is_sort(enum stx_op op)
+{
+	return op >= STX_OP_ARGSORT_STABLE && op <= STX_OP_MEDIAN_DIM;
+}
+
+/* Sorts and what is picked from them. */
+static struct stx_node *draw_sort(struct draw *q, enum stx_op op)
+{
+	const struct stx_op_info *info = stx_op_info(op);
+	struct stx_node *a = draw_self(q);
+	if (!a)
+		return NULL;
+	uint32_t rank = rank_of(a), dim = rank ? rnd(q, rank) : 0;
+	int64_t size = rank ? size_of(q, a, dim) : 1;
+	struct stx_arg args[8];
+	args[0] = T(a);
+	for (uint32_t i = 1; i < info->nparams; i++) {
+		const char *name = info->params[i].name;
+		if (!strcmp(name, "k"))
+			args[i] = I(rnd(q, (uint32_t)(size < 40 ? size + 1 : 40)));
+		else if (info->params[i].kind == STX_PARAM_INT)
+			args[i] = I((int64_t)dim - (rank && rnd(q, 3) == 0 ? rank : 0));
+		else
+			args[i] = stx_arg_bool((int)rnd(q, 2));
+	}
+	return call(q, op, info->nparams, args);
+}
+
+/* Draws of random numbers: sizes, state and stream; the rest by kind. */
+static struct stx_node *draw_random(struct draw *q, enum stx_op op)
+{
+	const struct stx_op_info *info = stx_op_info(op);
+	const int64_t sizes[3] = { q->dims[1], q->dims[2], q->dims[3] }, two = 2;
+	uint32_t rank = rnd(q, 4);
+	struct stx_arg args[8];
+	for (uint32_t i = 0; i < info->nparams; i++) {
+		const char *name = info->params[i].name;
+		struct stx_node *x;
+		switch (info->params[i].kind) {
+		case STX_PARAM_TENSOR:
+			if (!(x = draw_self_float(q)))
+				return NULL;
+			args[i] = T(x);
+			break;
+		case STX_PARAM_OPT_TENSOR: /* state */
+			x = rnd(q, 3) == 0 ? draw_input(q, STX_I64, &two, 1, 0, 0) : NULL;
+			args[i] = x ? T(x) : stx_arg_none();
+			break;
+		case STX_PARAM_INTS: args[i] = stx_arg_ints(q->g, sizes + 3 - rank, rank); break;
+		case STX_PARAM_INT:
+			args[i] = I(!strcmp(name, "low") ? -(int64_t)rnd(q, 9)
+				    : !strcmp(name, "n") ? q->dims[3]
+							 : 1 + (int64_t)rnd(q, 100));
+			break;
+		case STX_PARAM_OPT_INT:
+			args[i] = rnd(q, 2) ? stx_arg_none() : I(rnd(q, 1000));
+			break;
+		case STX_PARAM_FLOAT: args[i] = stx_arg_float(rnd(q, 5) * 0.25); break;
+		case STX_PARAM_BOOL: args[i] = stx_arg_bool((int)rnd(q, 2)); break;
+		default:
+			args[i] = stx_arg_dtype(q->want && info->params[0].kind != STX_PARAM_TENSOR
+							? q->want->dtype
+							: draw_float_dtype(q));
+		}
+	}
+	return call(q, op, info->nparams, args);
+}
+
 struct stx_node *draw_call(struct draw *q, enum stx_op op)
 {
+	if (prop_is_apart(op))
+		return NULL;
 	if (op == STX_OP_CONVOLUTION || op == STX_OP_UNFOLD)
 		return draw_window(q, op);
 	if (draw_is_resampling(op))
@@ -544,7 +621,8 @@ struct stx_node *draw_call(struct draw *q, enum stx_op op)
 	case STX_CAT_CONTRACT: return draw_contract(q, op);
 	case STX_CAT_COMPOSITE: return draw_composite(q, op);
 	case STX_CAT_WINDOW: return draw_window(q, op);
-	case STX_CAT_SCAN: return draw_scan(q, op);
+	case STX_CAT_RANDOM: return q->whole ? NULL : draw_random(q, op);
+	case STX_CAT_SCAN: return is_sort(op) ? draw_sort(q, op) : draw_scan(q, op);
 	case STX_CAT_INPUT: return NULL;
 	default: return draw_by_schema(q, op);
 	}

@@ -60,7 +60,8 @@ static int add_input(struct twins *t, const struct stx_node *n, const struct stx
 static int takes_sizes(enum stx_op op)
 {
 	return op == STX_OP_VIEW || op == STX_OP_RESHAPE || op == STX_OP_EXPAND ||
-	       op == STX_OP_FULL || op == STX_OP_LAYER_NORM;
+	       op == STX_OP_FULL || op == STX_OP_RAND || op == STX_OP_RANDN ||
+	       op == STX_OP_LAYER_NORM;
 }
 
 static struct stx_node *dynamic_node(struct twins *t, const struct stx_node *n)
@@ -73,6 +74,11 @@ static struct stx_node *dynamic_node(struct twins *t, const struct stx_node *n)
 		args[k] = n->args[k];
 		if (args[k].kind == STX_ARG_TENSOR)
 			args[k].u.tensor = t->to_dynamic[prop_at(args[k].u.tensor)];
+		if (args[k].kind == STX_ARG_INT) {
+			int64_t v = 0;
+			stx_ex_is_const(t->c->g->ex, n->args[k].u.ex, &v);
+			args[k] = stx_arg_int(g, v);
+		}
 		if (args[k].kind != STX_ARG_INTS)
 			continue;
 		stx_ex e[STX_MAX_DIMS];
@@ -112,6 +118,8 @@ static int add_node(struct twins *t, const struct stx_node *n)
 	}
 	struct stx_node *b = dynamic_node(t, n);
 	struct stx_node *a = b ? prop_copy_node(t->fixed->g, t->c->g, n, t->to_fixed, NULL) : NULL;
+	if ((!a || !same_sizes(t, a, b)) && n->nouts > 1)
+		return -1;
 	if (!a || !same_sizes(t, a, b))
 		return add_input(t, n, &t->values[n->id]);
 	prop_map_node(t->to_fixed, n, a);

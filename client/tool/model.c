@@ -11,7 +11,13 @@
 #define MODEL_MAX ((size_t)4 << 30)
 
 /* ModelProto and GraphProto field numbers. */
-enum { MODEL_GRAPH = 7, GRAPH_INITIALISER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
+enum {
+	MODEL_GRAPH = 7,
+	GRAPH_NODE = 1,
+	GRAPH_INITIALISER = 5,
+	GRAPH_INPUT = 11,
+	GRAPH_OUTPUT = 12
+};
 
 static stx_err malformed(const char *what, struct stx_diag *d)
 {
@@ -77,6 +83,34 @@ static stx_err add_input(struct stx_model *m, struct stx_span info, int output, 
 	return stx_push(m->arena, &m->inputs, in) ? no_memory(d) : STX_E_OK;
 }
 
+/* NodeProto: 1 inputs, 4 op_type. */
+static stx_err see_node(struct stx_model *m, struct stx_span node, struct stx_diag *d)
+{
+	static const char *const random[] = { "Bernoulli",     "Multinomial",
+					      "RandomNormal",  "RandomNormalLike",
+					      "RandomUniform", "RandomUniformLike" };
+	struct stx_wire w = stx_wire_of(node);
+	struct stx_field f;
+	struct stx_span in[3] = { { NULL, 0 } }, op = { NULL, 0 };
+	int r, n = 0;
+	while ((r = stx_wire_next(&w, &f)) > 0) {
+		if (f.type == 2 && f.number == 1 && n < 3)
+			in[n++] = f.bytes;
+		else if (f.type == 2 && f.number == 4)
+			op = f.bytes;
+	}
+	if (r < 0)
+		return malformed("a malformed node", d);
+	for (size_t i = 0; i < sizeof random / sizeof *random; i++)
+		if (op.n == strlen(random[i]) && !memcmp(op.at, random[i], op.n))
+			m->draws = random[i];
+	if (op.n != 7 || memcmp(op.at, "Dropout", 7) || !in[2].n)
+		return STX_E_OK;
+	m->dropout.ratio = text_of(m, in[1]);
+	m->dropout.training = text_of(m, in[2]);
+	return m->dropout.ratio && m->dropout.training ? STX_E_OK : no_memory(d);
+}
+
 static stx_err index_graph(struct stx_model *m, struct stx_span graph, struct stx_diag *d)
 {
 	struct stx_wire w = stx_wire_of(graph);
@@ -86,7 +120,9 @@ static stx_err index_graph(struct stx_model *m, struct stx_span graph, struct st
 	while (!e && (r = stx_wire_next(&w, &f)) > 0) {
 		if (f.type != 2)
 			continue;
-		if (f.number == GRAPH_INPUT || f.number == GRAPH_OUTPUT) {
+		if (f.number == GRAPH_NODE) {
+			e = see_node(m, f.bytes, d);
+		} else if (f.number == GRAPH_INPUT || f.number == GRAPH_OUTPUT) {
 			e = add_input(m, f.bytes, f.number == GRAPH_OUTPUT, d);
 		} else if (f.number == GRAPH_INITIALISER) {
 			struct stx_model_tensor t = { "", f.bytes };

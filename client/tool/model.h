@@ -32,6 +32,10 @@ struct stx_model {
 	STX_VEC(struct stx_model_input) inputs;
 	STX_VEC(struct stx_model_tensor) initialisers;
 	STX_VEC(struct stx_model_input) outputs;
+	const char *draws;         /* operator of a node that draws random numbers, or NULL */
+	struct stx_model_dropout { /* of Dropout nodes with an input training_mode: names, "" */
+		const char *ratio, *training;
+	} dropout; /* the last one; training NULL: none */
 };
 
 /* Reads and indexes the file, and puts in the external data of initialisers that are no parameters.

@@ -242,6 +242,10 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 		out[1] = dim_arg(g, n, 1, rank);
 		out[2] = stx_arg_dtype(o->dtype);
 		break;
+	case STX_OP_ARGSORT_STABLE:
+		out[1] = stx_arg_bool(1);
+		out[2] = dim_arg(g, n, 2, rank);
+		break;
 	case STX_OP_CAT: out[1] = dim_arg(g, n, 1, o->rank); break;
 	case STX_OP_INDEX:
 		while (out[1].n && !out[1].u.tensors[out[1].n - 1].node)
@@ -256,6 +260,8 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 		if (stx_dtype_is_float(o->dtype))
 			whole_scalar(&out[1]);
 		break;
+	case STX_OP_RAND:
+	case STX_OP_RANDN:
 	case STX_OP_TO_COPY: out[1] = stx_arg_dtype(o->dtype); break;
 	case STX_OP_ARGMAX:
 	case STX_OP_ARGMIN:

@@ -35,8 +35,27 @@ stx__rule_fn stx__rule_grid_sampler, stx__rule_sample;
 /* decompose_resample.c */
 stx__rule_fn stx__rule_resample, stx__rule_upsample;
 
+/* decompose_softmax.c */
+stx__rule_fn stx__rule_softmax, stx__rule_softmax_int, stx__rule_logsumexp;
+
+/* decompose_sort.c */
+stx__rule_fn stx__rule_sort, stx__rule_topk, stx__rule_median, stx__rule_rows;
+
+/* decompose_norm.c */
+stx__rule_fn stx__rule_native_norm, stx__rule_norm_grad, stx__rule_batch_norm;
+
+/* decompose_random.c */
+stx__rule_fn stx__rule_random_like, stx__rule_random_scaled, stx__rule_bernoulli, stx__rule_dropout,
+	stx__rule_randint, stx__rule_randperm;
+
 /* decompose_scan.c */
-stx__rule_fn stx__rule_scan;
+stx__rule_fn stx__rule_scan, stx__rule_running_extreme;
+
+/* decompose_bag.c */
+stx__rule_fn stx__rule_embedding_bag;
+
+/* decompose_search.c */
+stx__rule_fn stx__rule_search, stx__rule_cdist, stx__rule_pdist;
 
 /* Tables indexed by operator; NULL: no rule. */
 extern stx__rule_fn *const stx__basis_rules[STX_OP_COUNT];
@@ -101,6 +120,19 @@ static inline struct stx_val stx__operand(const struct stx_node *n, uint32_t i)
 static inline double stx__number(const struct stx_arg *a)
 {
 	return a->kind == STX_ARG_FLOAT || a->is_float ? a->u.f : (double)a->u.i;
+}
+
+/* Operand i in the type composites compute in, and a result rounded to n's type. */
+static inline struct stx_val stx__b_widened(struct stx__build *b, const struct stx_node *n,
+					    uint32_t i)
+{
+	struct stx_val x = stx__operand(n, i);
+	return stx__b_cast(b, x, stx__wide(stx_val_type(x)->dtype));
+}
+static inline struct stx_val stx__b_rounded(struct stx__build *b, const struct stx_node *n,
+					    struct stx_val x)
+{
+	return stx__b_cast(b, x, n->outs[0].dtype);
 }
 
 #endif

@@ -18,23 +18,17 @@
 /* Operand i in the type composites compute in, and a result rounded to n's type. */
 static struct stx_val widened(struct stx__build *b, const struct stx_node *n, uint32_t i)
 {
-	struct stx_val x = stx__operand(n, i);
-	return stx__b_cast(b, x, stx__wide(stx_val_type(x)->dtype));
+	return stx__b_widened(b, n, i);
 }
 
 static struct stx_val rounded(struct stx__build *b, const struct stx_node *n, struct stx_val x)
 {
-	return stx__b_cast(b, x, n->outs[0].dtype);
+	return stx__b_rounded(b, n, x);
 }
 
 static uint32_t all_dims(const struct stx_node *n)
 {
 	return (1u << stx__infer_type(n, 0)->rank) - 1;
-}
-
-static int is_empty(struct stx__build *b, const struct stx_type *t)
-{
-	return stx_ex_equals(b->g->ex, stx_type_numel(b->g, t), 0);
 }
 
 /* ---- arithmetic ---- */
@@ -78,6 +72,54 @@ static int fmod_scalar(struct stx__build *b, const struct stx_node *n, struct st
 static int remainder_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	out[0] = scalar_form(b, n, STX_OP_REMAINDER);
+	return 0;
+}
+
+static int bitwise_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	out[0] = scalar_form(b, n,
+			     n->op == STX_OP_BITWISE_AND_SCALAR  ? STX_OP_BITWISE_AND
+			     : n->op == STX_OP_BITWISE_OR_SCALAR ? STX_OP_BITWISE_OR
+								 : STX_OP_BITWISE_XOR);
+	return 0;
+}
+
+static int pow_base(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	enum stx_dtype t = stx__wide(n->outs[0].dtype);
+	struct stx_val x = stx__b_cast(b, stx__operand(n, 1), t);
+	struct stx_val base = stx__b_full(b, 0, NULL, *stx__arg(n, 0), t);
+	out[0] = rounded(b, n, stx__b_two(b, STX_OP_POW, base, x));
+	return 0;
+}
+
+static int div_scalar_mode(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	enum stx_dtype t = stx__wide(n->outs[0].dtype);
+	struct stx_arg a[] = { stx_arg_tensor(stx__b_cast(b, stx__operand(n, 0), t)),
+			       stx_arg_tensor(stx__b_full(b, 0, NULL, *stx__arg(n, 1), t)),
+			       *stx__arg(n, 2) };
+	out[0] = b->err ? out[0] : rounded(b, n, stx__b_call(b, STX_OP_DIV_MODE, 3, a));
+	return 0;
+}
+
+/* NaN of any operand wins, as in PyTorch. */
+static int clamp_tensor(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	static const enum stx_op ops[] = { STX_OP_MAXIMUM, STX_OP_MINIMUM };
+	out[0] = stx__b_cast(b, stx__operand(n, 0), n->outs[0].dtype);
+	for (uint32_t i = 0; i < 2; i++)
+		if (stx__arg(n, i + 1)->kind == STX_ARG_TENSOR)
+			out[0] = stx__b_two(
+				b, ops[i], out[0],
+				stx__b_cast(b, stx__operand(n, i + 1), n->outs[0].dtype));
+	return 0;
+}
+
+/* What out would hold afterwards; its old value is not read. */
+static int atan2_out(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	out[0] = rounded(b, n, stx__b_two(b, STX_OP_ATAN2, stx__operand(n, 0), stx__operand(n, 1)));
 	return 0;
 }
 
@@ -170,80 +212,46 @@ static int any_default(struct stx__build *b, const struct stx_node *n, struct st
 	return 0;
 }
 
-/* Sum of squared distances from the mean over max(0, n - correction); the divisor may be 0 (B43).
- */
-static int var_correction(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+/* One dimension given as an integer: a list of it. */
+static int any_one(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
-	const struct stx_arg *c = stx__arg(n, 2);
-	struct stx_val x = widened(b, n, 0);
-	uint32_t set = stx__b_dims(b, n, 1, 1);
-	double count = 0;
-	if (b->err || !stx__b_count(b, stx_val_type(x), set, &count))
-		return 0;
-	enum stx_dtype t = stx_val_type(x)->dtype;
-	struct stx_val far = SUB(x, mean_over(b, x, set, 1, t));
-	struct stx_val s = stx__b_sum(b, MUL(far, far), set, (int)stx__arg(n, 3)->u.i, t);
-	out[0] = rounded(b, n,
-			 DIVS(s, fmax(0, count - (c->kind == STX_ARG_NONE ? 1 : stx__number(c)))));
+	struct stx_arg a[] = { *stx__arg(n, 0), stx_arg_exs(b->g, &stx__arg(n, 1)->u.ex, 1),
+			       *stx__arg(n, 2) };
+	if (!stx__infer_type(n, 0)->rank)
+		a[1] = stx_arg_ints(b->g, NULL, 0);
+	out[0] = stx__b_call(b, n->op == STX_OP_ANY_ONE ? STX_OP_ANY_DIM : STX_OP_ALL_DIM, 3, a);
 	return 0;
 }
 
-/* The maximum is taken out first; where it is infinite, 0 is, so that no inf - inf arises (B07). */
-static int logsumexp(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+/* All elements in one dimension. */
+static int prod_default(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
-	uint32_t set = stx__b_dims(b, n, 1, 1);
-	int keep = (int)stx__arg(n, 2)->u.i;
-	struct stx_val x = widened(b, n, 0);
+	stx_ex count = stx_type_numel(b->g, stx__infer_type(n, 0));
+	struct stx_val x = stx__b_view(b, stx__operand(n, 0), 1, &count);
+	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_int(b->g, 0), stx_arg_bool(0),
+			       stx_arg_dtype(n->outs[0].dtype) };
+	out[0] = stx__b_call(b, STX_OP_PROD_DIM, 4, a);
+	return 0;
+}
+
+/* The first result of var_mean; its root, of the wide type, for std. var.dim has a bool for the
+ * correction. */
+static int var(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	int by_dim = n->op == STX_OP_VAR_DIM || n->op == STX_OP_STD_DIM;
+	int root = n->op == STX_OP_STD || n->op == STX_OP_STD_DIM;
+	struct stx_arg a[] = { stx_arg_tensor(root ? widened(b, n, 0) : stx__operand(n, 0)),
+			       *stx__arg(n, 1), *stx__arg(n, 2), *stx__arg(n, 3) };
 	if (b->err)
 		return 0;
-	enum stx_dtype t = stx_val_type(x)->dtype;
-	double count = 1;
-	if (!stx__b_count(b, stx_val_type(x), set, &count))
-		return 0;
-	if (count == 0) {
-		out[0] = rounded(b, n, CALL1(LOG, stx__b_sum(b, x, set, keep, t)));
-		return 0;
-	}
-	struct stx_val m = stx__b_amax(b, x, set, 1),
-		       zero = stx__b_full(b, 0, NULL, stx_arg_scalar_f(0), t);
-	m = stx__b_where(b, CALL1(ISINF, m), zero, m);
-	struct stx_val s = stx__b_sum(b, CALL1(EXP, SUB(x, m)), set, keep, t);
-	struct stx_val shift = m;
-	if (!keep && !b->err)
-		shift = stx__b_view(b, m, n->outs[0].rank, n->outs[0].sizes);
-	out[0] = rounded(b, n, ADD(CALL1(LOG, s), shift));
+	if (by_dim)
+		a[2] = stx_arg_scalar_i(stx__arg(n, 2)->u.i);
+	struct stx_val v = stx__b_call(b, STX_OP_VAR_MEAN, 4, a);
+	out[0] = root ? rounded(b, n, CALL1(SQRT, v)) : v;
 	return 0;
 }
 
-/* ---- softmax, normalisation ---- */
-
-static int softmax(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	uint32_t set = stx__b_dim(b, n, 1);
-	struct stx_val x = widened(b, n, 0);
-	if (!b->err && is_empty(b, stx_val_type(x))) {
-		out[0] = rounded(b, n, x);
-		return 0;
-	}
-	if (b->err)
-		return 0;
-	enum stx_dtype t = stx_val_type(x)->dtype;
-	struct stx_val d = SUB(x, stx__b_amax(b, x, set, 1)), e = CALL1(EXP, d);
-	struct stx_val s = stx__b_sum(b, e, set, 1, t);
-	if (n->op == STX_OP_SOFTMAX)
-		out[0] = rounded(b, n, DIV(e, s));
-	else
-		out[0] = rounded(b, n, SUB(d, CALL1(LOG, s)));
-	return 0;
-}
-
-static int softmax_int(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), n->outs[0].dtype);
-	out[0] = stx__b_number(b, n->op == STX_OP_SOFTMAX_INT ? STX_OP_SOFTMAX : STX_OP_LOG_SOFTMAX,
-			       x, *stx__arg(n, 1));
-	return 0;
-}
+/* ---- normalisation ---- */
 
 static int layer_norm(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
@@ -606,12 +614,18 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_MEAN_DIM] = mean_dim,
 	[STX_OP_ANY] = any_default,
 	[STX_OP_ALL] = any_default,
-	[STX_OP_VAR] = var_correction,
-	[STX_OP_LOGSUMEXP] = logsumexp,
-	[STX_OP_SOFTMAX] = softmax,
-	[STX_OP_LOG_SOFTMAX] = softmax,
-	[STX_OP_SOFTMAX_INT] = softmax_int,
-	[STX_OP_LOG_SOFTMAX_INT] = softmax_int,
+	[STX_OP_VAR] = var,
+	[STX_OP_VAR_DIM] = var,
+	[STX_OP_STD] = var,
+	[STX_OP_STD_DIM] = var,
+	[STX_OP_PROD] = prod_default,
+	[STX_OP_ANY_ONE] = any_one,
+	[STX_OP_ALL_ONE] = any_one,
+	[STX_OP_LOGSUMEXP] = stx__rule_logsumexp,
+	[STX_OP_SOFTMAX] = stx__rule_softmax,
+	[STX_OP_LOG_SOFTMAX] = stx__rule_softmax,
+	[STX_OP_SOFTMAX_INT] = stx__rule_softmax_int,
+	[STX_OP_LOG_SOFTMAX_INT] = stx__rule_softmax_int,
 	[STX_OP_LAYER_NORM] = layer_norm,
 	[STX_OP_LEAKY_RELU] = leaky_relu,
 	[STX_OP_ELU] = elu,
@@ -655,6 +669,45 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_ADAPTIVE_MAX_POOL2D] = stx__rule_adaptive_max,
 	[STX_OP_ADAPTIVE_MAX_POOL3D] = stx__rule_adaptive_max,
 	[STX_OP_CONVOLUTION_BACKWARD] = stx__rule_conv_backward,
+	[STX_OP_LOGCUMSUMEXP] = stx__rule_scan,
+	[STX_OP_CUMMAX] = stx__rule_running_extreme,
+	[STX_OP_CUMMIN] = stx__rule_running_extreme,
+	[STX_OP_SEARCHSORTED] = stx__rule_search,
+	[STX_OP_BUCKETIZE] = stx__rule_search,
+	[STX_OP_EMBEDDING_BAG] = stx__rule_embedding_bag,
+	[STX_OP_CDIST] = stx__rule_cdist,
+	[STX_OP_PDIST] = stx__rule_pdist,
+	[STX_OP_NATIVE_LAYER_NORM] = stx__rule_native_norm,
+	[STX_OP_NATIVE_GROUP_NORM] = stx__rule_native_norm,
+	[STX_OP_LAYER_NORM_GRAD] = stx__rule_norm_grad,
+	[STX_OP_GROUP_NORM_GRAD] = stx__rule_norm_grad,
+	[STX_OP_BATCH_NORM_LEGIT] = stx__rule_batch_norm,
+	[STX_OP_BATCH_NORM_NO_STATS] = stx__rule_batch_norm,
+	[STX_OP_BATCH_NORM_NO_TRAINING] = stx__rule_batch_norm,
+	[STX_OP_BATCH_NORM_FUNCTIONAL] = stx__rule_batch_norm,
+	[STX_OP_BITWISE_AND_SCALAR] = bitwise_scalar,
+	[STX_OP_BITWISE_OR_SCALAR] = bitwise_scalar,
+	[STX_OP_BITWISE_XOR_SCALAR] = bitwise_scalar,
+	[STX_OP_POW_BASE] = pow_base,
+	[STX_OP_DIV_SCALAR_MODE] = div_scalar_mode,
+	[STX_OP_CLAMP_TENSOR] = clamp_tensor,
+	[STX_OP_ATAN2_OUT] = atan2_out,
+	[STX_OP_RAND_LIKE] = stx__rule_random_like,
+	[STX_OP_RANDN_LIKE] = stx__rule_random_like,
+	[STX_OP_UNIFORM] = stx__rule_random_scaled,
+	[STX_OP_NORMAL] = stx__rule_random_scaled,
+	[STX_OP_BERNOULLI_P] = stx__rule_bernoulli,
+	[STX_OP_BERNOULLI] = stx__rule_bernoulli,
+	[STX_OP_NATIVE_DROPOUT] = stx__rule_dropout,
+	[STX_OP_RANDINT] = stx__rule_randint,
+	[STX_OP_RANDINT_LOW] = stx__rule_randint,
+	[STX_OP_RANDPERM] = stx__rule_randperm,
+	[STX_OP_ARGSORT] = stx__rule_sort,
+	[STX_OP_SORT] = stx__rule_sort,
+	[STX_OP_SORT_STABLE] = stx__rule_sort,
+	[STX_OP_TOPK] = stx__rule_topk,
+	[STX_OP_KTHVALUE] = stx__rule_topk,
+	[STX_OP_MEDIAN_DIM] = stx__rule_median,
 };
 
 /* A kernel has so many buffers at most: a concatenation of many is one of concatenations. */
@@ -711,6 +764,7 @@ stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
 	[STX_OP_BILINEAR2D] = stx__rule_upsample,
 	[STX_OP_TRILINEAR3D] = stx__rule_upsample,
 	[STX_OP_BICUBIC2D] = stx__rule_upsample,
+	[STX_OP_ARGSORT_STABLE] = stx__rule_rows,
 	[STX_OP_CUMSUM] = stx__rule_scan,
 	[STX_OP_CUMPROD] = stx__rule_scan,
 };

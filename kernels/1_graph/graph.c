@@ -453,6 +453,14 @@ stx_err stx__graph_append(struct stx_graph *g, struct stx_node *n, struct stx_di
 	return stx_push(g->arena, &g->nodes, n) ? stx__over_budget("graph", n->name, d) : 0;
 }
 
+/* A random node without a stream, its last argument, gets one that no other has. */
+static void number_stream(struct stx_graph *g, struct stx_node *n)
+{
+	struct stx_arg *a = n->nargs ? &n->args[n->nargs - 1] : NULL;
+	if ((stx_op_info(n->op)->tags & STX_TAG_RANDOM) && a->kind == STX_ARG_NONE)
+		*a = stx_arg_int(g, (int64_t)g->next_serial);
+}
+
 static const char *claim_name(struct stx_graph *g, const char *name, int exact, const char *base,
 			      struct stx_node *n, struct stx_diag *d)
 {
@@ -480,7 +488,10 @@ struct stx_node *stx__graph_call_named(struct stx_graph *g, enum stx_op op, cons
 	}
 	n->op = op;
 	n->name = name ? name : stx_op_info(op)->base; /* for messages, until it is made unique */
-	if (match_args(g, n, args, nargs, d) || stx_infer_node(g, n, d))
+	if (match_args(g, n, args, nargs, d))
+		return NULL;
+	number_stream(g, n);
+	if (stx_infer_node(g, n, d))
 		return NULL;
 	for (uint32_t i = 0; i < n->nouts; i++)
 		if (stx__check_type(g, n->name, &n->outs[i], d))

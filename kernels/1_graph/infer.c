@@ -32,6 +32,23 @@ stx_err stx__infer_set(struct stx_graph *g, struct stx_node *n, enum stx_dtype t
 	return 0;
 }
 
+stx_err stx__infer_add(struct stx_graph *g, struct stx_node *n, enum stx_dtype t, uint32_t rank,
+		       const stx_ex *sizes, struct stx_diag *d)
+{
+	const struct stx_type *before = n->outs;
+	uint32_t count = n->nouts;
+	stx_err e = stx__infer_set(g, n, t, rank, sizes, d);
+	struct stx_type *outs = e ? NULL : STX_NEW_ARRAY(g->arena, struct stx_type, count + 1);
+	if (!outs)
+		return e ? e
+			 : stx_fail(d, STX_E_TOO_LARGE, "infer", n->name, "over the memory budget");
+	memcpy(outs, before, count * sizeof *outs);
+	outs[count] = n->outs[0];
+	n->outs = outs;
+	n->nouts = count + 1;
+	return 0;
+}
+
 stx_err stx__infer_dim(struct stx_graph *g, const struct stx_node *n, stx_ex e, uint32_t rank,
 		       uint32_t *dim, struct stx_diag *d)
 {
@@ -179,7 +196,7 @@ enum stx_dtype stx_infer_operand_dtype(const struct stx_node *n)
 	const struct stx_op_info *info = stx_op_info(n->op);
 	uint32_t first = n->op == STX_OP_WHERE ? 1 : 0;
 	if (info->category != STX_CAT_POINTWISE || n->nargs == 0 ||
-	    n->args[0].kind != STX_ARG_TENSOR)
+	    (n->args[0].kind != STX_ARG_TENSOR && n->args[0].kind != STX_ARG_SCALAR))
 		return STX_DTYPE_NONE;
 	if (n->op == STX_OP_LOGICAL_AND || n->op == STX_OP_LOGICAL_OR ||
 	    n->op == STX_OP_LOGICAL_XOR || n->op == STX_OP_LOGICAL_NOT)
@@ -352,6 +369,25 @@ stx_err stx_shape_pointwise(struct stx_graph *g, struct stx_node *n, struct stx_
 	return e ? e : set_broadcast(g, n, promote == STX_PROMOTE_BOOL ? STX_BOOL : t, d);
 }
 
+stx_err stx_shape_clamp_tensor(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	if (n->args[1].kind != STX_ARG_TENSOR && n->args[2].kind != STX_ARG_TENSOR)
+		return STX__INFER_FAIL(d, n, "at least one of min and max must be given");
+	return stx_shape_pointwise(g, n, d);
+}
+
+/* The written form: out is what the other two give. */
+stx_err stx_shape_atan2_out(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	uint32_t nargs = n->nargs;
+	n->nargs = 2;
+	stx_err e = stx_shape_pointwise(g, n, d);
+	n->nargs = nargs;
+	if (!e && !stx_type_eq(&n->outs[0], stx__infer_type(n, 2)))
+		e = STX__INFER_FAIL(d, n, "out must have the result's shape and type");
+	return e;
+}
+
 stx_err stx_shape_div_mode(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const char *mode = n->args[2].u.str;
@@ -363,7 +399,10 @@ stx_err stx_shape_div_mode(struct stx_graph *g, struct stx_node *n, struct stx_d
 	enum stx_dtype t = stx__infer_common(n, 0);
 	if (t == STX_DTYPE_NONE)
 		return stx__infer_no_common(n, d);
-	return accepts(n, t) ? set_broadcast(g, n, t, d) : not_for(n, t, d);
+	if (!accepts(n, t))
+		return not_for(n, t, d);
+	stx_err e = stx__infer_operand_numbers(n, t, d);
+	return e ? e : set_broadcast(g, n, t, d);
 }
 
 /* Operands are compared with 0 first: any dtype. */
@@ -377,7 +416,10 @@ stx_err stx_shape_bitwise(struct stx_graph *g, struct stx_node *n, struct stx_di
 	enum stx_dtype t = stx__infer_common(n, 0);
 	if (t == STX_DTYPE_NONE)
 		return stx__infer_no_common(n, d);
-	return accepts(n, t) ? set_broadcast(g, n, t, d) : not_for(n, t, d);
+	if (!accepts(n, t))
+		return not_for(n, t, d);
+	stx_err e = stx__infer_operand_numbers(n, t, d);
+	return e ? e : set_broadcast(g, n, t, d);
 }
 
 stx_err stx_shape_predicate(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
@@ -555,6 +597,7 @@ static stx_err reduce_dtype(const struct stx_node *n, enum stx_dtype *t, struct 
 	switch (n->op) {
 	case STX_OP_SUM:
 	case STX_OP_SUM_DIM:
+	case STX_OP_PROD:
 	case STX_OP_PROD_DIM:
 		if (!given && !stx_dtype_is_float(x))
 			*t = STX_I64;
@@ -562,6 +605,11 @@ static stx_err reduce_dtype(const struct stx_node *n, enum stx_dtype *t, struct 
 	case STX_OP_MEAN:
 	case STX_OP_MEAN_DIM:
 	case STX_OP_VAR:
+	case STX_OP_VAR_DIM:
+	case STX_OP_VAR_MEAN:
+	case STX_OP_STD:
+	case STX_OP_STD_DIM:
+	case STX_OP_ONLINE_SOFTMAX:
 	case STX_OP_LOGSUMEXP:
 		if (!stx_dtype_is_float(*t))
 			return STX__INFER_FAIL(d, n,
@@ -571,7 +619,9 @@ static stx_err reduce_dtype(const struct stx_node *n, enum stx_dtype *t, struct 
 	case STX_OP_ANY:
 	case STX_OP_ALL:
 	case STX_OP_ANY_DIM:
-	case STX_OP_ALL_DIM: *t = STX_BOOL; return 0;
+	case STX_OP_ALL_DIM:
+	case STX_OP_ANY_ONE:
+	case STX_OP_ALL_ONE: *t = STX_BOOL; return 0;
 	default: return 0;
 	}
 }
@@ -603,11 +653,25 @@ stx_err stx_shape_reduce(struct stx_graph *g, struct stx_node *n, struct stx_dia
 	}
 	if (e)
 		return e;
-	if ((n->op == STX_OP_AMAX || n->op == STX_OP_AMIN) && zero_sized(g, x, set))
+	if ((n->op == STX_OP_AMAX || n->op == STX_OP_AMIN || n->op == STX_OP_MAX_DIM ||
+	     n->op == STX_OP_MIN_DIM) &&
+	    zero_sized(g, x, set))
 		return STX__INFER_FAIL(d, n, "%s over a dimension of size 0 has no identity",
 				       stx_op_info(n->op)->overload);
 	e = reduce_dtype(n, &t, d);
 	return e ? e : set_reduced(g, n, set, kd >= 0 && n->args[kd].u.i, t, d);
+}
+
+/* Two results of one shape: (value, index), (variance, mean), (maximum, sum). */
+stx_err stx_shape_reduce_pair(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	stx_err e = stx_shape_reduce(g, n, d);
+	if (!e && n->op == STX_OP_ONLINE_SOFTMAX &&
+	    stx_dtype_bytes(stx__infer_type(n, 0)->dtype) < 4)
+		return STX__INFER_FAIL(d, n, "_online_softmax needs f32 or f64");
+	int index = n->op == STX_OP_MAX_DIM || n->op == STX_OP_MIN_DIM;
+	enum stx_dtype t = !index ? stx__infer_type(n, 0)->dtype : STX_I64;
+	return e ? e : stx__infer_add(g, n, t, n->outs[0].rank, n->outs[0].sizes, d);
 }
 
 stx_err stx_shape_argreduce(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)

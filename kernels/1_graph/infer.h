@@ -15,6 +15,9 @@
 /* Gives n one result; sizes is copied. */
 stx_err stx__infer_set(struct stx_graph *g, struct stx_node *n, enum stx_dtype t, uint32_t rank,
 		       const stx_ex *sizes, struct stx_diag *d);
+/* Adds a result after those n has. */
+stx_err stx__infer_add(struct stx_graph *g, struct stx_node *n, enum stx_dtype t, uint32_t rank,
+		       const stx_ex *sizes, struct stx_diag *d);
 /* Type of tensor argument i. */
 const struct stx_type *stx__infer_type(const struct stx_node *n, uint32_t i);
 /* A dimension given as a constant that may be negative: 0 <= *dim < rank (0-d counts as rank 1). */

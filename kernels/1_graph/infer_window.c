@@ -264,14 +264,7 @@ stx_err stx_shape_max_pool(struct stx_graph *g, struct stx_node *n, struct stx_d
 		e = stx__infer_set(g, n, x->dtype, x->rank, sizes, d);
 	if (e)
 		return e;
-	struct stx_type *outs = STX_NEW_ARRAY(g->arena, struct stx_type, 2);
-	if (!outs)
-		return stx_fail(d, STX_E_TOO_LARGE, "infer", n->name, "over the memory budget");
-	outs[0] = outs[1] = n->outs[0];
-	outs[1].dtype = STX_I64;
-	n->outs = outs;
-	n->nouts = 2;
-	return 0;
+	return stx__infer_add(g, n, STX_I64, n->outs[0].rank, n->outs[0].sizes, d);
 }
 
 /* grad_output, and max pooling's indices, are of the pooling's result sizes. */

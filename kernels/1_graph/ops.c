@@ -177,6 +177,16 @@ static unsigned edits(const char *a, size_t na, const char *b, size_t nb)
 	return row[nb];
 }
 
+const char *stx_op_refusal(const char *overload, size_t n)
+{
+	static const char *const complex[] = { "_fft_",        "fft_",     "view_as_complex",
+					       "view_as_real", "complex.", "polar." };
+	for (size_t i = 0; i < sizeof complex / sizeof *complex; i++)
+		if (n >= strlen(complex[i]) && !memcmp(overload, complex[i], strlen(complex[i])))
+			return "complex numbers are not among the element types";
+	return NULL;
+}
+
 const char *stx_op_nearest(const char *overload, size_t n)
 {
 	const char *best = NULL;

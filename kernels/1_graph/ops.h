@@ -100,6 +100,8 @@ struct stx_op_info {
 /* The table is built once (pthread_once) from ops.def and immutable afterwards; thread-safe. */
 const struct stx_op_info *stx_op_info(enum stx_op op);
 int stx_op_find(const char *overload, size_t n); /* enum stx_op or -1 */
+/* For error texts: why an operator of PyTorch's is left out for good, or NULL. */
+const char *stx_op_refusal(const char *overload, size_t n);
 /* For error texts: the overload within two edits of a misspelt one, or NULL. */
 const char *stx_op_nearest(const char *overload, size_t n);
 

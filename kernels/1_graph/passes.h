@@ -25,6 +25,9 @@ enum stx_dtype stx_infer_operand_dtype(const struct stx_node *n);
 stx_err stx_graph_verify(struct stx_graph *g, struct stx_diag *d);
 /* Also: every node's op is tagged basis, and none mutates (OG-08). */
 stx_err stx_graph_verify_basis(struct stx_graph *g, struct stx_diag *d);
+/* Every size symbol of the inputs is by itself the size of some input's dimension, where a run
+ * takes its value from. */
+stx_err stx_graph_verify_symbols(struct stx_graph *g, struct stx_diag *d);
 
 /* The text form, and its inverse. Printing is deterministic: same graph, same bytes (OG-07, OG-11).
  *   sym n = [2,4096] hint 64

@@ -2,8 +2,11 @@
  *
  * Constants, and parameters that one node reads, are lines in the boxes of their readers: a network
  * has hundreds of them, and the eye follows the data. */
+#include <inttypes.h>
+
 #include "graph_internal.h"
 #include "picture.h"
+#include "scalar.h"
 
 struct draw {
 	struct stx_graph *g;
@@ -71,6 +74,22 @@ static void put_args(struct draw *w, const struct stx_node *n)
 	stx_bytes_free(&one);
 }
 
+/* The value of a constant of one element. */
+static void put_value(struct draw *w, const struct stx_node *n)
+{
+	enum stx_dtype t = n->outs[0].dtype;
+	if (n->op != STX_OP_CONSTANT || n->data.n != (size_t)stx_dtype_bytes(t))
+		return;
+	union stx_scalar v = stx_scalar_load(t, n->data.bytes);
+	stx_bytes_puts(&w->text, " = ");
+	if (stx_dtype_is_float(t))
+		stx__print_float(v.f, &w->text);
+	else if (stx_dtype_kind(t) == STX_KIND_INT)
+		stx_bytes_printf(&w->text, "%" PRId64, v.i);
+	else
+		stx_bytes_printf(&w->text, "%" PRIu64, v.u);
+}
+
 /* One operand: an edge, or a line when it has no box. */
 static int put_operand(struct draw *w, const struct stx_node *n, uint32_t box, struct stx_val v,
 		       const char *param)
@@ -84,6 +103,7 @@ static int put_operand(struct draw *w, const struct stx_node *n, uint32_t box, s
 	}
 	stx_bytes_printf(&w->text, "%s: %s ", param, v.node->name);
 	stx__print_type(w->g, stx_val_type(v), &w->text);
+	put_value(w, v.node);
 	return stx_picture_line(w->p, box, STX_LINE_DIM, "%s", take_text(w));
 }
 

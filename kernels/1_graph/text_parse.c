@@ -586,6 +586,10 @@ static int parse_definition(struct stx__parser *s)
 		return -1;
 	int op = stx_op_find((const char *)w.at, w.n);
 	if (op < 0) {
+		const char *why = stx_op_refusal((const char *)w.at, w.n);
+		if (why)
+			return stx__t_fail(s, at, "'%.*s' is not supported: %s", stx__t_shown(w),
+					   (const char *)w.at, why);
 		const char *near = stx_op_nearest((const char *)w.at, w.n);
 		return stx__t_fail(s, at, "'%.*s' is not an operator overload%s%s%s",
 				   stx__t_shown(w), (const char *)w.at,

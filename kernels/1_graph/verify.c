@@ -206,3 +206,56 @@ stx_err stx_graph_verify_basis(struct stx_graph *g, struct stx_diag *d)
 	}
 	return e;
 }
+
+/* The number of the symbol that e is, or -1. */
+static int64_t plain_symbol(const struct stx_graph *g, stx_ex e)
+{
+	if (stx_ex_nterms(g->ex, e) != 1 || stx_ex_constant(g->ex, e) != 0)
+		return -1;
+	struct stx_ex_term t = stx_ex_term_at(g->ex, e, 0);
+	if (t.coeff != 1 || t.natoms != 1)
+		return -1;
+	struct stx_ex_atom a = stx_ex_atom_at(g->ex, t.atoms[0]);
+	return a.kind == STX_ATOM_SYM && a.number < g->symbols.n ? (int64_t)a.number : -1;
+}
+
+static int is_unknown(struct stx_graph *g, stx_ex e, const stx_ex *known)
+{
+	if (!stx_ex_uses_kind(g->ex, e, STX_ATOM_SYM))
+		return 0;
+	e = stx_ex_subst_kind(g->ex, e, STX_ATOM_SYM, known, g->symbols.n);
+	return e != STX_EX_BAD && stx_ex_uses_kind(g->ex, e, STX_ATOM_SYM);
+}
+
+stx_err stx_graph_verify_symbols(struct stx_graph *g, struct stx_diag *d)
+{
+	if (!g->symbols.n)
+		return 0;
+	stx_ex *known = STX_NEW_ARRAY(g->arena, stx_ex, g->symbols.n);
+	if (!known)
+		return stx__over_budget("verify", "", d);
+	for (uint32_t i = 0; i < g->symbols.n; i++)
+		known[i] = STX_EX_BAD;
+	for (uint32_t i = 0; i < g->inputs.n; i++) {
+		const struct stx_type *t = &g->inputs.at[i].node->outs[0];
+		for (uint32_t k = 0; k < t->rank; k++) {
+			int64_t s = plain_symbol(g, t->sizes[k]);
+			if (s >= 0)
+				known[s] = stx_ex_const(g->ex, g->symbols.at[s].hint);
+		}
+	}
+	for (uint32_t i = 0; i < g->inputs.n; i++) {
+		const struct stx_input *in = &g->inputs.at[i];
+		const struct stx_type *t = &in->node->outs[0];
+		for (uint32_t k = 0; k < t->rank; k++)
+			if (is_unknown(g, t->sizes[k], known) ||
+			    (in->strides && is_unknown(g, in->strides[k], known)))
+				return stx_fail(
+					d, STX_E_INVALID, "verify", in->node->name,
+					"dimension %u depends on a size symbol that is by "
+					"itself the size of no input: nobody would know its "
+					"value",
+					k);
+	}
+	return 0;
+}

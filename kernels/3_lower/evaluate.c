@@ -22,13 +22,14 @@ struct eval {
 	union stx_scalar *value;                 /* [body.n] */
 	int64_t *indirect;                       /* [body.n] */
 	const struct stx_elem_program **program; /* [body.n], for elementary functions */
+	const struct stx_elem_program *exp;      /* of accumulators */
 	int64_t vars[2 * STX_MAX_DIMS], sizes[2 * STX_MAX_DIMS];
 	const int64_t *syms;
 	uint32_t nsyms;
 };
 
-struct state { /* of an accumulator */
-	union stx_scalar v;
+struct state { /* of an accumulator; WELFORD: v is the mean; SOFTMAX: v the maximum, m2 the sum */
+	union stx_scalar v, m2, weight;
 	int64_t index;
 	int any;
 };
@@ -128,6 +129,43 @@ static int beats(const struct eval *e, union stx_scalar v, union stx_scalar best
 	return (int)stx_prim_eval(op, STX_BOOL, e->b->acc, v, best, v).u;
 }
 
+/* One more element: mean += d / weight, m2 += d * (x - mean) with d = x - the mean before (RD-04).
+ */
+static void welford(struct eval *e, struct state *s, union stx_scalar x)
+{
+	enum stx_dtype t = e->b->acc;
+	union stx_scalar one = { .f = 1 }, d = stx_prim_eval(STX_P_SUB, t, t, x, s->v, x), step;
+
+	s->weight = stx_prim_eval(STX_P_ADD, t, t, s->weight, one, x);
+	step = stx_prim_eval(STX_P_DIV, t, t, d, s->weight, x);
+	s->v = stx_prim_eval(STX_P_ADD, t, t, s->v, step, x);
+	step = stx_prim_eval(STX_P_SUB, t, t, x, s->v, x);
+	step = stx_prim_eval(STX_P_MUL, t, t, d, step, x);
+	s->m2 = stx_prim_eval(STX_P_ADD, t, t, s->m2, step, x);
+}
+
+/* exp(m - top), 1 where they are equal. */
+static union stx_scalar weight(struct eval *e, union stx_scalar m, union stx_scalar top)
+{
+	enum stx_dtype t = e->b->acc;
+	union stx_scalar d = { .f = 0 };
+
+	if (m.f != top.f)
+		d = stx_prim_eval(STX_P_SUB, t, t, m, top, m);
+	return stx_elementary_eval(e->exp, d, d);
+}
+
+/* One more element: the sum is brought to the new maximum (MR-05). */
+static void softmax(struct eval *e, struct state *s, union stx_scalar x)
+{
+	enum stx_dtype t = e->b->acc;
+	union stx_scalar top = stx_prim_eval(STX_P_MAX, t, t, s->v, x, x);
+
+	s->m2 = stx_prim_eval(STX_P_MUL, t, t, s->m2, weight(e, s->v, top), x);
+	s->m2 = stx_prim_eval(STX_P_ADD, t, t, s->m2, weight(e, x, top), x);
+	s->v = top;
+}
+
 static void combine(struct eval *e, struct state *s, int64_t index)
 {
 	const enum stx_prim ops[] = { [STX_MONOID_SUM] = STX_P_ADD, [STX_MONOID_PROD] = STX_P_MUL,
@@ -147,9 +185,8 @@ static void combine(struct eval *e, struct state *s, int64_t index)
 	case STX_MONOID_DOT:
 		s->v = stx_prim_eval(STX_P_FMA, t, t, v, e->value[e->b->body.result[1]], s->v);
 		break;
-	case STX_MONOID_WELFORD:
-		e->err = stx_fail(e->d, STX_E_UNSUPPORTED, "evaluate", e->b->name, "welford");
-		break;
+	case STX_MONOID_WELFORD: welford(e, s, v); break;
+	case STX_MONOID_SOFTMAX: softmax(e, s, v); break;
 	default: s->v = stx_prim_eval(ops[e->b->monoid], t, t, s->v, v, v);
 	}
 	s->any = 1;
@@ -189,11 +226,47 @@ static union stx_scalar reduce(struct eval *e)
 			if (!e->err)
 				combine(e, &s, index++);
 		} while (!e->err && advance(e, from, to));
-	if (e->b->monoid == STX_MONOID_ARGMAX || e->b->monoid == STX_MONOID_ARGMIN)
-		return (union stx_scalar){ .i = s.index };
-	return e->b->acc == e->b->dtype
-		       ? s.v
-		       : stx_prim_eval(STX_P_CAST, e->b->dtype, e->b->acc, s.v, s.v, s.v);
+	enum stx_dtype t = stx_monoid_state_dtype(e->b->monoid, e->b->state, e->b->acc);
+	union stx_scalar r = e->b->state == 0   ? s.v
+			     : e->b->state == 2 ? s.weight
+			     : t == STX_I64     ? (union stx_scalar){ .i = s.index }
+						: s.m2;
+	return t == e->b->dtype ? r : stx_prim_eval(STX_P_CAST, e->b->dtype, t, r, r, r);
+}
+
+struct place { /* of a row being sorted */
+	uint64_t key;
+	int64_t at;
+};
+
+static int by_key(const void *p, const void *q)
+{
+	const struct place *a = p, *b = q;
+
+	if (a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	return a->at < b->at ? -1 : a->at > b->at;
+}
+
+/* One row: the positions in the order of their keys. */
+static void sort_row(struct eval *e)
+{
+	const struct stx_buffer *b = e->b;
+	int64_t n = e->sizes[1], first = at_point(e, b->store);
+	struct place *p = STX_NEW_ARRAY(e->arena, struct place, (size_t)n + 1);
+
+	if (!p) {
+		e->err = stx_fail(e->d, STX_E_NOMEM, "evaluate", b->name, "out of memory");
+		return;
+	}
+	for (e->vars[1] = 0; e->vars[1] < n && !e->err; e->vars[1]++) {
+		run_body(e);
+		p[e->vars[1]] = (struct place){ e->value[b->body.result[0]].u, e->vars[1] };
+	}
+	e->vars[1] = 0;
+	qsort(p, (size_t)n, sizeof *p, by_key);
+	for (int64_t i = 0; i < n && !e->err; i++)
+		((int64_t *)e->storage[b->id])[first + i] = p[i].at;
 }
 
 static stx_err run_buffer(struct eval *e)
@@ -207,6 +280,10 @@ static stx_err run_buffer(struct eval *e)
 	do {
 		union stx_scalar v;
 
+		if (b->def == STX_DEF_SORT) {
+			sort_row(e);
+			continue;
+		}
 		if (b->def == STX_DEF_REDUCTION) {
 			v = reduce(e);
 		} else {
@@ -240,6 +317,9 @@ static stx_err prepare(struct eval *e)
 					"no body for %s of %s", stx_prim_info(in->op)->text,
 					stx_dtype_name(in->dtype));
 	}
+	if (b->def == STX_DEF_REDUCTION && b->monoid == STX_MONOID_SOFTMAX &&
+	    !(e->exp = stx_elementary_record(e->arena, STX_P_EXP, b->acc)))
+		return stx_fail(e->d, STX_E_NOMEM, "evaluate", b->name, "out of memory");
 	for (i = 0; i < b->nranges + b->nrranges; i++)
 		e->sizes[i] =
 			at_point(e, i < b->nranges ? b->ranges[i] : b->rranges[i - b->nranges]);
@@ -264,7 +344,7 @@ stx_err stx_handler_evaluate(const struct stx_loops *l, void **buffers, struct s
 				  .syms = syms,
 				  .nsyms = nsyms };
 
-		if (e.b->def == STX_DEF_NONE)
+		if (e.b->def == STX_DEF_NONE || e.b->def == STX_DEF_SCRATCH)
 			continue;
 		e.arena = stx_arena_new(0);
 		err = e.arena ? prepare(&e) : STX_E_NOMEM;

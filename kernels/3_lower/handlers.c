@@ -32,7 +32,7 @@ stx_err stx_handler_accesses(const struct stx_loops *l, const struct stx_buffer 
 						     .indirect = (uint8_t)stx_ex_uses_kind(
 							     l->ex, in->ex, STX_ATOM_INDIRECT) };
 	}
-	if (b->def != STX_DEF_NONE)
+	if (b->def != STX_DEF_NONE && b->def != STX_DEF_SCRATCH)
 		(*out)[(*n)++] =
 			(struct stx_access){ .buffer = b->id, .ex = b->store, .is_write = 1 };
 	return 0;

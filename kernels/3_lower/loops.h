@@ -27,6 +27,8 @@ struct stx_monoid_info {
 };
 const struct stx_monoid_info *stx_monoid_info(enum stx_monoid m);
 int stx_monoid_parse(const char *text, int n); /* -1 when unknown */
+/* Type of a state value of an accumulator of type acc: i64 for the positions of arg-reductions. */
+enum stx_dtype stx_monoid_state_dtype(enum stx_monoid m, unsigned state, enum stx_dtype acc);
 /* Identity of the first state value in dtype t. */
 union stx_scalar stx_monoid_identity(enum stx_monoid m, enum stx_dtype t);
 
@@ -73,7 +75,13 @@ struct stx_layout { /* address of i = offset + sum strides[d]*i[d], in elements 
 };
 
 enum stx_buffer_kind { STX_BUF_INPUT, STX_BUF_CONST, STX_BUF_TEMP, STX_BUF_OUTPUT };
-enum stx_def_kind { STX_DEF_NONE, STX_DEF_POINTWISE, STX_DEF_REDUCTION };
+enum stx_def_kind {
+	STX_DEF_NONE,
+	STX_DEF_POINTWISE,
+	STX_DEF_REDUCTION,
+	STX_DEF_SORT,   /* i64: the stable ascending order of each row's keys */
+	STX_DEF_SCRATCH /* TEMP memory that a sort works in; no body */
+};
 
 struct stx_buffer {
 	uint32_t id;
@@ -85,13 +93,17 @@ struct stx_buffer {
 	struct stx_const_data data; /* CONST */
 	/* Definition of TEMP and OUTPUT buffers: at every point of ranges, store the body's result
 	 * (POINTWISE) or the combination over rranges (REDUCTION). Body variables: 0..nranges-1,
-	 * then the reduction axes. */
+	 * then the reduction axes. SORT: ranges [rows], rranges [n]; the body is one load, of the
+	 * key (u32 or u64) of position r0_0 at element n*i0 + r0_0; the positions are stored from
+	 * element n*i0 on in the order of their keys, equal keys by position. */
 	enum stx_def_kind def;
 	uint32_t nranges, nrranges;
 	const stx_ex *ranges, *rranges;
 	stx_ex store; /* element written at a point of ranges, over variables 0..nranges-1; ranges
 			 need not have the layout's rank (views of outputs) */
 	enum stx_monoid monoid;
+	uint8_t state; /* the value of the accumulator that is stored (monoids.def); buffers of one
+			  reduction that differ in it share their accumulator in kernels */
 	enum stx_dtype acc; /* accumulator dtype (f32 for half precision) */
 	/* Of the layers of a cut reduction (4_schedule/split.h). rlimit, over variables
 	 * 0..nranges-1: points of the first reduction axis at or past it are not there; BAD: all
@@ -99,6 +111,7 @@ struct stx_buffer {
 	stx_ex rlimit;
 	uint8_t is_merge;
 	struct stx_body body;
+	uint32_t scratch[2]; /* SORT: buffers of keys and of i32 positions, [rows, 2, n] */
 	const char *const *origins; /* graph node names (LV-15) */
 	uint32_t norigins;
 	const char *realized_by; /* rule that realised it: "output", "reduction", "reads>4", ...

@@ -20,10 +20,10 @@ static stx__rule_fn *const rules[] = {
 	[STX_CAT_INDIRECT] = stx__rule_indirect,
 	[STX_CAT_SCATTER] = NULL,
 	[STX_CAT_PIECEWISE] = stx__rule_piecewise,
-	[STX_CAT_SCAN] = NULL,
+	[STX_CAT_SCAN] = stx__rule_order,
 	[STX_CAT_CONTRACT] = stx__rule_contract,
 	[STX_CAT_WINDOW] = stx__rule_window,
-	[STX_CAT_RANDOM] = NULL,
+	[STX_CAT_RANDOM] = stx__rule_random,
 	[STX_CAT_COMPOSITE] = NULL,
 };
 
@@ -46,7 +46,14 @@ struct stx__inner *stx__arg(struct stx__lower *l, const struct stx_node *n, uint
 
 	if (a->kind != STX_ARG_TENSOR)
 		return stx__lower_fail(l, STX_E_INTERNAL, n, "argument %u is not a tensor", i);
-	return l->vals[a->u.tensor.node->id].fn;
+	return stx__value_of(l, a->u.tensor);
+}
+
+struct stx__inner *stx__value_of(const struct stx__lower *l, struct stx_val v)
+{
+	const struct stx__value *x = &l->vals[v.node->id];
+
+	return v.out ? x->second : x->fn;
 }
 
 struct stx__shape stx__node_shape(const struct stx_node *n)
@@ -161,13 +168,18 @@ static struct stx__inner *apply_rule(struct stx__lower *l, const struct stx_node
 
 	if (n->op == STX_OP_CONSTANT)
 		return lower_constant(l, n);
-	if (n->nouts != 1 || !rules[c] ||
+	if (!rules[c] || n->nouts != (stx__reduce_is_pair(n->op) ? 2 : 1) ||
 	    (l->opts->without && !strcmp(l->opts->without, stx_op_info(n->op)->overload)))
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
 				       stx_op_info(n->op)->overload);
 	s = stx__node_shape(n);
-	if (stx__shape_is_empty(l->ex, s)) /* no element: nothing to compute or to check */
+	if (stx__shape_is_empty(l->ex, s)) { /* no element: nothing to compute or to check */
+		l->vals[n->id].second = n->nouts < 2
+						? NULL
+						: stx__inner_const(l->g, n->outs[1].dtype, s,
+								   (union stx_scalar){ .u = 0 });
 		return stx__inner_const(l->g, n->outs[0].dtype, s, (union stx_scalar){ .u = 0 });
+	}
 	return rules[c](l, n);
 }
 
@@ -201,6 +213,10 @@ int stx_lower_has_rule(enum stx_op op)
 	case STX_OP_MM:
 	case STX_OP_BMM:
 	case STX_OP_FOLD:
+	case STX_OP_ARGSORT_STABLE:
+	case STX_OP_RAND:
+	case STX_OP_RANDN:
+	case STX_OP_RANDOM_BITS:
 	case STX_OP_CONVOLUTION: return 1;
 	default: return 0;
 	}

@@ -9,8 +9,9 @@
 #include "inner.h"
 #include "loops.h"
 
-struct stx__value { /* of one graph node */
-	struct stx__inner *fn;
+struct stx__value {                     /* of one graph node */
+	struct stx__inner *fn, *second; /* its results; one but for reductions of two values */
+	uint8_t used;                   /* bit i: result i has a use */
 	uint32_t uses; /* distinct pointwise users, occurrences in others, outputs */
 	uint8_t is_output;
 	uint8_t is_live; /* an output or an effect depends on it; others are not lowered (DF-09) */
@@ -18,7 +19,7 @@ struct stx__value { /* of one graph node */
 	uint8_t wanted;      /* some user certainly needs it realised (LO-28) */
 	uint32_t mark;       /* of the last origin walk */
 	uint8_t is_reduced;  /* a reduction reads it, perhaps through pointwise nodes and views */
-	const struct stx_node *base; /* this value is a reshape of base's; NULL: of its own */
+	struct stx_val base; /* this value is a reshape of base's; no node: of its own */
 };
 
 struct stx__lower {
@@ -36,7 +37,8 @@ struct stx__lower {
 typedef struct stx__inner *stx__rule_fn(struct stx__lower *l, const struct stx_node *n);
 /* rules_*.c, one for each category; pointwise also covers composites of primitives. */
 stx__rule_fn stx__rule_pointwise, stx__rule_create, stx__rule_reduce, stx__rule_view,
-	stx__rule_indirect, stx__rule_piecewise, stx__rule_contract, stx__rule_window;
+	stx__rule_indirect, stx__rule_piecewise, stx__rule_contract, stx__rule_window,
+	stx__rule_order, stx__rule_random;
 /* rules_window.c: the operands are in memory. */
 struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx_node *n,
 					  struct stx__inner *x, struct stx__inner *wt);
@@ -44,12 +46,14 @@ struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx
 int stx__pointwise_has_rule(enum stx_op op);
 int stx__view_has_rule(enum stx_op op);
 int stx__reduce_has_rule(enum stx_op op);
+int stx__reduce_is_pair(enum stx_op op); /* has two results */
 
 /* Records the error (INVALID, UNSUPPORTED, ...) at node n; returns NULL. */
 struct stx__inner *stx__lower_fail(struct stx__lower *l, stx_err e, const struct stx_node *n,
 				   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Argument i as a value's inner function. */
 struct stx__inner *stx__arg(struct stx__lower *l, const struct stx_node *n, uint32_t i);
+struct stx__inner *stx__value_of(const struct stx__lower *l, struct stx_val v);
 struct stx__shape stx__node_shape(const struct stx_node *n);
 /* A Python dimension wrapped into [0, rank); arguments are verified, so only negatives need care.
  */
@@ -70,12 +74,19 @@ void stx__count_uses(struct stx__lower *l);
  * axes. Result: load of the new buffer, dtype t, in shape s (the ranges). */
 struct stx__reduction {
 	enum stx_monoid monoid;
+	uint8_t state; /* which value of the accumulator is the result */
 	enum stx_dtype acc, dtype;
 	struct stx__shape ranges, rranges;
 	struct stx__inner *fn[2]; /* index space = ranges then rranges */
 };
 struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx_node *n,
 					  const struct stx__reduction *r, const char *reason);
+/* fn, some value behind n, in memory: a load. */
+struct stx__inner *stx__realize_value(struct stx__lower *l, const struct stx_node *n,
+				      struct stx__inner *fn, const char *reason);
+/* The stable ascending order along the last of key's two dimensions; key is u32 or u64. */
+struct stx__inner *stx__realize_sort(struct stx__lower *l, const struct stx_node *n,
+				     struct stx__inner *key);
 /* The value of an output as a buffer of its own, row-major (B21). */
 stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, uint32_t index);
 struct stx_buffer *stx__new_buffer(struct stx__lower *l, enum stx_buffer_kind kind,

@@ -44,12 +44,18 @@ static union stx_scalar extreme(enum stx_dtype t, int highest)
 	return v;
 }
 
+enum stx_dtype stx_monoid_state_dtype(enum stx_monoid m, unsigned state, enum stx_dtype acc)
+{
+	return state == 1 && (m == STX_MONOID_ARGMAX || m == STX_MONOID_ARGMIN) ? STX_I64 : acc;
+}
+
 union stx_scalar stx_monoid_identity(enum stx_monoid m, enum stx_dtype t)
 {
 	union stx_scalar v = { .u = 0 };
 
 	switch (m) {
 	case STX_MONOID_MAX:
+	case STX_MONOID_SOFTMAX:
 	case STX_MONOID_ARGMAX: return extreme(t, 0);
 	case STX_MONOID_MIN:
 	case STX_MONOID_ARGMIN: return extreme(t, 1);

@@ -242,7 +242,8 @@ static int optional_mask(struct parse *s, struct stx_binst *in)
 	return !take(s, ", mask=") || value_ref(s, &in->c);
 }
 
-static int load(struct parse *s, struct stx_binst *in)
+/* The name of a buffer before this one. */
+static int earlier(struct parse *s, uint32_t *out)
 {
 	const char *name = quoted(s);
 	uint32_t i;
@@ -251,9 +252,16 @@ static int load(struct parse *s, struct stx_binst *in)
 		if (!strcmp(s->l->buffers.at[i]->name, name))
 			break;
 	if (!name || i + 1 >= s->l->buffers.n)
-		return bad(s, "a load of an unknown buffer");
-	in->a = i;
-	in->dtype = (uint8_t)s->l->buffers.at[i]->dtype;
+		return bad(s, "an unknown buffer");
+	*out = i;
+	return 1;
+}
+
+static int load(struct parse *s, struct stx_binst *in)
+{
+	if (!earlier(s, &in->a))
+		return 0;
+	in->dtype = (uint8_t)s->l->buffers.at[in->a]->dtype;
 	return need(s, ",") && expression(s, &in->ex) && optional_mask(s, in);
 }
 
@@ -421,6 +429,7 @@ static int reduction_fields(struct parse *s)
 	size_t n;
 	const char *name;
 	uint8_t t = 0;
+	uint32_t state = 0;
 	int m;
 
 	if (!need(s, "reduction_ranges=") || !list(s, &s->b->rranges, &s->b->nrranges) ||
@@ -430,6 +439,11 @@ static int reduction_fields(struct parse *s)
 	if (m < 0)
 		return bad(s, "an unknown reduction");
 	s->b->monoid = (enum stx_monoid)m;
+	if (stx_monoid_info(s->b->monoid)->state > 1) {
+		if (!need(s, ",") || !need(s, "state=") || !number(s, &state))
+			return 0;
+		s->b->state = (uint8_t)(state < 3 ? state : 3);
+	}
 	if (!need(s, ",") || !need(s, "acc=") || !dtype(s, &t) || !need(s, ","))
 		return 0;
 	s->b->acc = (enum stx_dtype)t;
@@ -439,18 +453,34 @@ static int reduction_fields(struct parse *s)
 	return 1;
 }
 
+static int sort_fields(struct parse *s)
+{
+	struct stx_buffer *b = s->b;
+
+	if (!need(s, "sort_range=") || !list(s, &b->rranges, &b->nrranges) || !need(s, ",") ||
+	    !need(s, "scratch=[") || !earlier(s, &b->scratch[0]) || !need(s, ",") ||
+	    !earlier(s, &b->scratch[1]) || !need(s, "],"))
+		return 0;
+	b->acc = s->l->buffers.at[b->scratch[0]]->dtype;
+	return 1;
+}
+
 static int definition(struct parse *s)
 {
 	struct stx_buffer *b = s->b;
 	const char *from, *after;
 
-	b->def = take(s, "Reduction(") ? STX_DEF_REDUCTION : STX_DEF_POINTWISE;
+	b->def = take(s, "Reduction(") ? STX_DEF_REDUCTION
+		 : take(s, "Sort(")    ? STX_DEF_SORT
+				       : STX_DEF_POINTWISE;
 	if ((b->def == STX_DEF_POINTWISE && !need(s, "Pointwise(")) || !need(s, "def") ||
 	    !skip_body(s, &from) || !need(s, "ranges=") || !list(s, &b->ranges, &b->nranges) ||
 	    !need(s, ","))
 		return 0;
 	b->acc = b->dtype;
 	if (b->def == STX_DEF_REDUCTION && !reduction_fields(s))
+		return 0;
+	if (b->def == STX_DEF_SORT && !sort_fields(s))
 		return 0;
 	if (b->nranges + b->nrranges > 2 * STX_MAX_DIMS)
 		return bad(s, "too many axes");
@@ -520,7 +550,7 @@ static int place_outputs(struct parse *s)
 	return 1;
 }
 
-static int buffer(struct parse *s, enum stx_buffer_kind kind)
+static int buffer(struct parse *s, enum stx_buffer_kind kind, int is_scratch)
 {
 	struct stx_buffer *b = s->b = STX_NEW(s->arena, struct stx_buffer);
 
@@ -532,6 +562,10 @@ static int buffer(struct parse *s, enum stx_buffer_kind kind)
 		return oom(s);
 	if (!need(s, "name=") || !(b->name = quoted(s)) || !need(s, ",") || !layout(s))
 		return 0;
+	if (is_scratch) {
+		b->def = STX_DEF_SCRATCH;
+		return need(s, ")");
+	}
 	if (kind == STX_BUF_INPUT)
 		return need(s, ", input=") && number(s, &b->index) && need(s, ")");
 	if (kind == STX_BUF_CONST)
@@ -584,11 +618,13 @@ stx_err stx_loops_parse(struct stx_arena *a, const char *text, size_t n, struct 
 	s.ex = s.l->ex = s.l->g->ex;
 	while (!s.err) {
 		if (take(&s, "InputBuffer("))
-			buffer(&s, STX_BUF_INPUT);
+			buffer(&s, STX_BUF_INPUT, 0);
 		else if (take(&s, "ConstantBuffer("))
-			buffer(&s, STX_BUF_CONST);
+			buffer(&s, STX_BUF_CONST, 0);
 		else if (take(&s, "ComputedBuffer("))
-			buffer(&s, STX_BUF_TEMP);
+			buffer(&s, STX_BUF_TEMP, 0);
+		else if (take(&s, "ScratchBuffer("))
+			buffer(&s, STX_BUF_TEMP, 1);
 		else if (take(&s, "Symbol("))
 			symbol(&s);
 		else

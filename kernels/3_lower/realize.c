@@ -28,17 +28,20 @@ enum {
 	MAX_READ_BUFFERS = 4,
 	MANY_USERS = 5,
 	MAX_BODY = 4096,
+	MAX_READS = 1024, /* each perhaps a buffer, of which a kernel takes 4096 */
 	MAX_WEIGHT = 1024,
 	MAX_ELEMENTARY = 64
 };
 
 /* One use of o by node number `user`; a pointwise user counts once however often it names o. */
-static void count_use(struct stx__lower *l, const struct stx_node *o, uint32_t user)
+static void count_use(struct stx__lower *l, struct stx_val val, uint32_t user)
 {
+	const struct stx_node *o = val.node;
 	enum stx_op_category c = stx_op_info(l->g->nodes.at[user]->op)->category;
 	struct stx__value *v = &l->vals[o->id];
 
 	v->is_live = 1;
+	v->used |= (uint8_t)(1u << val.out);
 	if (c == STX_CAT_CONTRACT)
 		v->wanted = 1;
 	v->is_reduced |= c == STX_CAT_REDUCE || ((c == STX_CAT_POINTWISE || c == STX_CAT_VIEW) &&
@@ -58,6 +61,7 @@ void stx__count_uses(struct stx__lower *l)
 		struct stx__value *v = &l->vals[l->g->outputs.at[i].val.node->id];
 
 		v->uses++;
+		v->used |= (uint8_t)(1u << l->g->outputs.at[i].val.out);
 		v->is_live = v->is_output = 1;
 	}
 	for (i = l->g->nodes.n; i-- > 0;) {
@@ -69,10 +73,10 @@ void stx__count_uses(struct stx__lower *l)
 			const struct stx_arg *a = &n->args[j];
 
 			if (a->kind == STX_ARG_TENSOR)
-				count_use(l, a->u.tensor.node, i);
+				count_use(l, a->u.tensor, i);
 			for (k = 0; a->kind == STX_ARG_TENSORS && k < a->n; k++)
 				if (a->u.tensors[k].node)
-					count_use(l, a->u.tensors[k].node, i);
+					count_use(l, a->u.tensors[k], i);
 		}
 	}
 	for (i = 0; i < l->g->nodes.n; i++)
@@ -155,11 +159,13 @@ const char *stx__realize_reason(const struct stx__lower *l, const struct stx_nod
 		return "no_inline";
 	if (v->uses > 1 && v->wanted)
 		return "wanted";
+	if (v->uses > 1 && stx_op_info(n->op)->category == STX_CAT_RANDOM)
+		return "random";
 	if (v->uses > 1 && v->is_reduced && is_epilogue(l, v->fn))
 		return "epilogue";
 	if (v->uses > 1 && (reason = multi_user_reason(l, v)))
 		return reason;
-	if (v->fn->ops > MAX_BODY || v->fn->reads > MAX_BODY || v->fn->elementary > MAX_ELEMENTARY)
+	if (v->fn->ops > MAX_BODY || v->fn->reads > MAX_READS || v->fn->elementary > MAX_ELEMENTARY)
 		return "size>4096";
 	return NULL;
 }
@@ -280,7 +286,7 @@ static struct stx_buffer *pointwise_buffer(struct stx__lower *l, struct stx__inn
 	b->ranges = s.sizes;
 	b->acc = fn->dtype;
 	b->layout.flexible = kind == STX_BUF_TEMP && strcmp(reason, "output") != 0 &&
-			     strcmp(reason, "wanted") != 0;
+			     strcmp(reason, "wanted") != 0 && strcmp(reason, "sort key") != 0;
 	return define(l, b, &fn, 1, n, reason) ? NULL : b;
 }
 
@@ -290,6 +296,16 @@ static struct stx__inner *load_of(struct stx__lower *l, const struct stx_buffer 
 
 	return stx__inner_load(l->g, b->id, b->dtype, s,
 			       stx__address(l->ex, s, b->layout.strides, b->layout.offset));
+}
+
+struct stx__inner *stx__realize_value(struct stx__lower *l, const struct stx_node *n,
+				      struct stx__inner *fn, const char *reason)
+{
+	struct stx_buffer *b = pointwise_buffer(l, fn, n, STX_BUF_TEMP, reason);
+
+	if (b)
+		l->vals[n->id].is_realized = 1;
+	return b ? load_of(l, b) : NULL;
 }
 
 stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, const char *reason)
@@ -329,6 +345,7 @@ struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx
 		return stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget");
 	b->def = STX_DEF_REDUCTION;
 	b->monoid = r->monoid;
+	b->state = r->state;
 	b->acc = r->acc;
 	b->nranges = r->ranges.rank;
 	b->ranges = r->ranges.sizes;
@@ -338,6 +355,62 @@ struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx
 		return NULL;
 	l->vals[n->id].is_realized = 1;
 	return load_of(l, b);
+}
+
+/* Memory [rows, 2, n] for a sort of buffer key, [rows, n]. */
+static struct stx_buffer *scratch(struct stx__lower *l, const struct stx_buffer *key,
+				  enum stx_dtype t)
+{
+	stx_ex *sizes = STX_NEW_ARRAY(l->arena, stx_ex, 3), *strides;
+	struct stx_buffer *b;
+
+	strides = STX_NEW_ARRAY(l->arena, stx_ex, 3);
+	if (!sizes || !strides)
+		return NULL;
+	sizes[0] = key->layout.sizes[0];
+	sizes[1] = stx_ex_const(l->ex, 2);
+	sizes[2] = key->layout.sizes[1];
+	b = stx__new_buffer(l, STX_BUF_TEMP, NULL, t, (struct stx__shape){ 3, sizes });
+	if (!b)
+		return NULL;
+	stx__row_major(l->ex, (struct stx__shape){ 3, sizes }, strides);
+	b->layout.strides = strides;
+	b->def = STX_DEF_SCRATCH;
+	b->realized_by = "sort";
+	return b;
+}
+
+struct stx__inner *stx__realize_sort(struct stx__lower *l, const struct stx_node *n,
+				     struct stx__inner *key)
+{
+	struct stx__inner *fn = stx__realize_value(l, n, key, "sort key"), *order;
+	struct stx_buffer *b, *k, *keys, *places;
+	struct stx_interval size;
+
+	if (!fn)
+		return NULL;
+	k = l->loops->buffers.at[fn->u.load.buffer];
+	keys = scratch(l, k, k->dtype);
+	places = scratch(l, k, STX_I32);
+	b = stx__new_buffer(l, STX_BUF_TEMP, NULL, STX_I64,
+			    (struct stx__shape){ 2, k->layout.sizes });
+	if (!keys || !places || !b)
+		return stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget");
+	b->def = STX_DEF_SORT;
+	b->acc = k->dtype;
+	b->nranges = b->nrranges = 1;
+	b->ranges = k->layout.sizes;
+	b->rranges = k->layout.sizes + 1;
+	b->scratch[0] = keys->id;
+	b->scratch[1] = places->id;
+	if (define(l, b, &fn, 1, n, "sort"))
+		return NULL;
+	b->store = stx_ex_mul(l->ex, k->layout.sizes[1], stx__axis(l->ex, 0, k->layout.sizes[0]));
+	order = load_of(l, b);
+	size = stx_ex_interval(l->ex, k->layout.sizes[1]);
+	if (order)
+		order->u.load.range = (struct stx_interval){ 0, size.hi < 1 ? 0 : size.hi - 1 };
+	return order;
 }
 
 /* ---- outputs ---- */
@@ -360,7 +433,7 @@ static struct stx_buffer *whole_buffer(struct stx__lower *l, const struct stx__i
 
 stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, uint32_t index)
 {
-	struct stx__inner *fn = l->vals[o->val.node->id].fn;
+	struct stx__inner *fn = stx__value_of(l, o->val);
 	struct stx__shape s = { fn->rank, fn->sizes };
 	stx_ex *strides = STX_NEW_ARRAY(l->arena, stx_ex, s.rank + 1u);
 	struct stx_buffer *b;

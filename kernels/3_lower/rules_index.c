@@ -122,21 +122,21 @@ static struct stx__inner *lower_embedding(struct stx__lower *l, const struct stx
 
 /* Where the broadcast index dimensions stand in the result: at the first indexed dimension when the
  * indexed ones are neighbours, else in front. */
-static uint32_t index_position(const struct stx_arg *list, uint32_t *rank, struct stx__lower *l)
+static uint32_t index_position(const struct stx_arg *list, uint32_t *rank)
 {
 	uint32_t i, first = 0, last = 0, count = 0;
 
 	*rank = 0;
 	for (i = 0; i < list->n; i++) {
-		const struct stx_node *t = list->u.tensors[i].node;
+		struct stx_val t = list->u.tensors[i];
 
-		if (!t)
+		if (!t.node)
 			continue;
 		if (!count++)
 			first = i;
 		last = i;
-		if (l->vals[t->id].fn->rank > *rank)
-			*rank = l->vals[t->id].fn->rank;
+		if (stx_val_type(t)->rank > *rank)
+			*rank = stx_val_type(t)->rank;
 	}
 	return count && last - first + 1 == count ? first : 0;
 }
@@ -146,13 +146,13 @@ static struct stx__inner *lower_index(struct stx__lower *l, const struct stx_nod
 	const struct stx_arg *list = &n->args[1];
 	struct stx__shape s = stx__node_shape(n);
 	struct indirect x = { .fn = { stx__arg(l, n, 0) } };
-	uint32_t d, rank, at = index_position(list, &rank, l), next = 0;
+	uint32_t d, rank, at = index_position(list, &rank), next = 0;
 
 	if (!x.fn[0])
 		return NULL;
 	for (d = 0; d < x.fn[0]->rank; d++) {
 		const struct stx_node *t = d < list->n ? list->u.tensors[d].node : NULL;
-		struct stx__inner *index = t ? l->vals[t->id].fn : NULL;
+		struct stx__inner *index = t ? stx__value_of(l, list->u.tensors[d]) : NULL;
 
 		if (next == at)
 			next += rank; /* the index dimensions lie before this one */

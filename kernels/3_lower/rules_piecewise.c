@@ -51,7 +51,7 @@ static struct stx__inner *lower_cat(struct stx__lower *l, const struct stx_node 
 	if (!c.fn || !c.pieces || !c.conds)
 		return NULL;
 	for (i = 0; i < list->n; i++) {
-		struct stx__inner *x = l->vals[list->u.tensors[i].node->id].fn;
+		struct stx__inner *x = stx__value_of(l, list->u.tensors[i]);
 		stx_ex to;
 
 		if (stx__shape_is_empty(l->ex, (struct stx__shape){ x->rank, x->sizes }))

@@ -431,12 +431,12 @@ static int has_bad(const struct stx__inner *fn)
 /* Reshapes compose by their ends: (4,6) to (3,8) to (4,6) is the identity, which no rewriting of
  * div and mod would find. The node whose value the argument only reshapes, unless it is in memory
  * itself. */
-static const struct stx_node *reshape_base(struct stx__lower *l, const struct stx_node *n)
+static struct stx_val reshape_base(struct stx__lower *l, const struct stx_node *n)
 {
-	const struct stx_node *a = n->args[0].u.tensor.node;
-	const struct stx__value *v = &l->vals[a->id];
+	struct stx_val a = n->args[0].u.tensor;
+	const struct stx__value *v = &l->vals[a.node->id];
 
-	return v->is_realized || !v->base ? a : v->base;
+	return v->is_realized || !v->base.node ? a : v->base;
 }
 
 static int keeps_order(enum stx_op op)
@@ -452,7 +452,7 @@ static struct stx__inner *build(struct view *v)
 	if (keeps_order(v->n->op))
 		l->vals[v->n->id].base = reshape_base(l, v->n);
 	if (v->n->op == STX_OP_VIEW)
-		v->x = l->vals[l->vals[v->n->id].base->id].fn;
+		v->x = stx__value_of(l, l->vals[v->n->id].base);
 	v->map = STX_NEW_ARRAY(l->arena, stx_ex, STX_MAX_DIMS);
 	v->address = STX_EX_BAD;
 	if (!v->x || !v->map || !views[v->n->op](v))

@@ -51,8 +51,7 @@ static void print_body(const struct stx__names *n, struct stx_bytes *out)
 	const struct stx_buffer *b = n->b;
 	uint32_t i;
 
-	stx_bytes_printf(out, "  def inner_fn(index%s):\n",
-			 b->def == STX_DEF_REDUCTION ? ", rindex" : "");
+	stx_bytes_printf(out, "  def inner_fn(index%s):\n", b->nrranges ? ", rindex" : "");
 	print_axes(b->nranges, "i", "index", out);
 	print_axes(b->nrranges, "r0_", "rindex", out);
 	for (i = 0; i < b->body.n; i++) {
@@ -81,8 +80,11 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 	const struct stx_buffer *b = n->b;
 	uint32_t i;
 
-	stx_bytes_printf(out, ", data=%s(\n",
-			 b->def == STX_DEF_REDUCTION ? "Reduction" : "Pointwise");
+	static const char *const heads[] = { [STX_DEF_POINTWISE] = "Pointwise",
+					     [STX_DEF_REDUCTION] = "Reduction",
+					     [STX_DEF_SORT] = "Sort" };
+
+	stx_bytes_printf(out, ", data=%s(\n", heads[b->def]);
 	print_body(n, out);
 	stx_bytes_puts(out, "  ranges=");
 	print_list(n, b->ranges, b->nranges, out);
@@ -90,14 +92,24 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 	if (b->def == STX_DEF_REDUCTION) {
 		stx_bytes_puts(out, "  reduction_ranges=");
 		print_list(n, b->rranges, b->nrranges, out);
-		stx_bytes_printf(out, ",\n  reduction_type=%s,\n  acc=%s,\n",
-				 stx_monoid_info(b->monoid)->text, stx_dtype_name(b->acc));
+		stx_bytes_printf(out, ",\n  reduction_type=%s,\n",
+				 stx_monoid_info(b->monoid)->text);
+		if (stx_monoid_info(b->monoid)->state > 1)
+			stx_bytes_printf(out, "  state=%u,\n", b->state);
+		stx_bytes_printf(out, "  acc=%s,\n", stx_dtype_name(b->acc));
 		if (b->rlimit != STX_EX_BAD) {
 			stx_bytes_puts(out, "  reduction_limit=");
 			stx__loops_ex(n, b->rlimit, out);
 			stx_bytes_puts(out, ",\n");
 		}
 		stx_bytes_puts(out, b->is_merge ? "  order=merge,\n" : "");
+	}
+	if (b->def == STX_DEF_SORT) {
+		stx_bytes_puts(out, "  sort_range=");
+		print_list(n, b->rranges, b->nrranges, out);
+		stx_bytes_printf(out, ",\n  scratch=['%s', '%s'],\n",
+				 n->l->buffers.at[b->scratch[0]]->name,
+				 n->l->buffers.at[b->scratch[1]]->name);
 	}
 	if (b->store != layout_address(n)) {
 		stx_bytes_puts(out, "  store=");
@@ -137,14 +149,16 @@ stx_err stx_loops_print(const struct stx_loops *l, struct stx_bytes *out)
 		const struct stx_buffer *b = l->buffers.at[i];
 		struct stx__names n = { l, b };
 
-		stx_bytes_printf(out, "%s(name='%s', ", heads[b->kind], b->name);
+		stx_bytes_printf(out, "%s(name='%s', ",
+				 b->def == STX_DEF_SCRATCH ? "ScratchBuffer" : heads[b->kind],
+				 b->name);
 		print_layout(&n, out);
 		if (b->kind == STX_BUF_INPUT || b->kind == STX_BUF_OUTPUT)
 			stx_bytes_printf(out, ", %s=%u",
 					 b->kind == STX_BUF_INPUT ? "input" : "output", b->index);
 		if (b->kind == STX_BUF_CONST)
 			print_data(b, out);
-		if (b->def != STX_DEF_NONE)
+		if (b->def != STX_DEF_NONE && b->def != STX_DEF_SCRATCH)
 			print_definition(&n, out);
 		stx_bytes_puts(out, ")\n");
 	}

@@ -119,9 +119,11 @@ static stx_err check_definition(const struct check *c)
 {
 	const struct stx_buffer *b = c->b;
 	uint32_t i, want = b->def == STX_DEF_REDUCTION ? stx_monoid_info(b->monoid)->nvals : 1;
-	enum stx_dtype t = b->def == STX_DEF_REDUCTION ? b->acc : b->dtype;
+	enum stx_dtype t = b->def == STX_DEF_POINTWISE ? b->dtype : b->acc;
 	stx_err e;
 
+	if (b->def == STX_DEF_REDUCTION && b->state >= stx_monoid_info(b->monoid)->state)
+		return bad(c, "a result the reduction does not have", 0);
 	if (b->nranges + b->nrranges > 2 * STX_MAX_DIMS)
 		return bad(c, "too many axes", 0);
 	if (b->body.nresults != want)
@@ -148,6 +150,37 @@ static stx_err check_definition(const struct check *c)
 	return check_ex(c, b->store, b->body.n);
 }
 
+/* As loops.h says: everything is dense, so that a row is n consecutive elements. */
+static stx_err check_sort(const struct check *c)
+{
+	const struct stx_buffer *b = c->b;
+	struct stx_exprs *x = c->l->ex;
+	int i;
+
+	if (b->nranges != 1 || b->nrranges != 1 || b->dtype != STX_I64)
+		return bad(c, "a sort that is not of rows", 0);
+	stx_ex n = b->rranges[0], row = stx_ex_mul(x, n, stx__axis(x, 0, b->ranges[0]));
+	stx_ex total = stx_ex_muli(x, stx_ex_mul(x, b->ranges[0], n), 2);
+	const struct stx_binst *in = b->body.at;
+
+	if (b->body.n != 1 || in->op != STX_B_LOAD || in->c != STX_NONE || in->dtype != b->acc ||
+	    (in->dtype != STX_U32 && in->dtype != STX_U64) || b->store != row ||
+	    in->ex != stx_ex_add(x, row, stx__axis(x, 1, n)))
+		return bad(c, "a sort whose keys or results are not rows in memory", 0);
+	for (i = 0; i < 2; i++) {
+		const struct stx_buffer *s =
+			b->scratch[i] < b->id ? c->l->buffers.at[b->scratch[i]] : NULL;
+		stx_ex size = stx_ex_const(x, 1);
+
+		for (uint32_t d = 0; s && d < s->layout.rank; d++)
+			size = stx_ex_mul(x, size, s->layout.sizes[d]);
+		if (!s || s->def != STX_DEF_SCRATCH || size != total ||
+		    s->dtype != (i ? STX_I32 : b->acc))
+			return bad(c, "a sort without its scratch memory", 0);
+	}
+	return 0;
+}
+
 stx_err stx_loops_verify(const struct stx_loops *l, struct stx_diag *d)
 {
 	uint32_t i;
@@ -164,7 +197,12 @@ stx_err stx_loops_verify(const struct stx_loops *l, struct stx_diag *d)
 		if ((b->def == STX_DEF_NONE) !=
 		    (b->kind == STX_BUF_INPUT || b->kind == STX_BUF_CONST))
 			return bad(&c, "a buffer without its definition", 0);
-		if (b->def != STX_DEF_NONE && (e = check_definition(&c)))
+		if (b->def == STX_DEF_SCRATCH && (b->kind != STX_BUF_TEMP || b->body.n))
+			return bad(&c, "scratch memory with a body", 0);
+		if (b->def != STX_DEF_NONE && b->def != STX_DEF_SCRATCH &&
+		    (e = check_definition(&c)))
+			return e;
+		if (b->def == STX_DEF_SORT && (e = check_sort(&c)))
 			return e;
 	}
 	for (i = 0; i < l->outputs.n; i++)

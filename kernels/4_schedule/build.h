@@ -164,6 +164,13 @@ stx_err stx__values_finish(struct stx__values *v);
 /* kernel_build.c */
 stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def *def,
 			  struct stx_kernel **out, struct stx_diag *d);
+/* kernel_sort.c: the kernel of a SORT buffer. */
+stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int target_gpu,
+			 struct stx_kernel **out, struct stx_diag *d);
+/* kernel_build.c: 1 + the largest element a layout reaches; the size symbols a kernel mentions become
+ * its scalars. */
+stx_ex stx__reach(struct stx_exprs *x, const struct stx_layout *l);
+stx_err stx__collect_scalars(struct stx_kernel *k, struct stx_diag *d);
 /* How the reductions of a kernel run through their ranges: what their results' bits depend on. */
 struct stx__red_order {
 	uint8_t lanes;   /* along a vector axis: then row values are scalar code */

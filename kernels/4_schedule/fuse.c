@@ -131,6 +131,15 @@ static int reads_at_own_points(struct fuse *f, const struct stx_buffer *b, uint3
 	return 1;
 }
 
+/* A sort's kernel has its own form: nothing joins it. */
+static int is_sort(struct fuse *f, uint32_t group)
+{
+	if (head(f, group)->def != STX_DEF_SORT)
+		return 0;
+	f->why = "it stands after or beside a sort";
+	return 1;
+}
+
 /* A reduction that reads a result of the group needs it complete: it is a later phase. */
 static int reads_group(const struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
@@ -338,6 +347,8 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct stx_buffer *h = head(f, group);
+	if (is_sort(f, group))
+		return 0;
 	if (b->def != STX_DEF_POINTWISE || info_of(f, group)->is_phased ||
 	    !same_exs(h->ranges, h->nranges, b->ranges, b->nranges))
 		return may_be_phase(f, b, group);
@@ -349,6 +360,8 @@ static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group
 static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct fused *g = info_of(f, group);
+	if (is_sort(f, group))
+		return 0;
 	if (b->def == STX_DEF_REDUCTION && (g->has_dot || b->monoid == STX_MONOID_DOT)) {
 		f->why = "a matrix product stands alone";
 		return 0;
@@ -392,6 +405,8 @@ static int shares_point(struct fuse *f, const struct tentative *t)
  * the reverse, for an input that both read element by element. */
 static int may_share_rows(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
+	if (is_sort(f, group))
+		return 0;
 	if (b->def == STX_DEF_REDUCTION && reads_group(f, b, group)) {
 		f->why = "it reduces over what the kernel computes";
 		return 0;
@@ -504,6 +519,10 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 	f->why = fuse_at_all ? "it reads no other kernel's result" : "fusion is off";
 	if (!fuse_at_all)
 		return start(f, b, STX_NONE);
+	if (b->def == STX_DEF_SORT) {
+		f->why = "a sort stands alone";
+		return start(f, b, latest);
+	}
 	struct space_slot *slot = space_slot(f, b);
 	if (latest != STX_NONE && may_follow(f, b, latest)) {
 		if (b->def == STX_DEF_REDUCTION && !info_of(f, latest)->has_reduction)
@@ -530,7 +549,7 @@ static int has_elements(const struct stx_exprs *x, const struct stx_buffer *b)
 	for (uint32_t i = 0; i < b->nranges; i++)
 		if (stx_ex_equals(x, b->ranges[i], 0))
 			return 0;
-	return b->def != STX_DEF_NONE;
+	return b->def != STX_DEF_NONE && b->def != STX_DEF_SCRATCH;
 }
 
 stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o, uint32_t *group_of,

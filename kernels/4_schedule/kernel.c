@@ -52,6 +52,7 @@ int stx__kinst_defines(const struct stx_kinst *i)
 	case STX_K_LOOP:
 	case STX_K_END:
 	case STX_K_UPDATE:
+	case STX_K_SORT:
 	case STX_K_BARRIER: return 0;
 	default: return 1;
 	}

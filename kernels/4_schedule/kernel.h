@@ -46,7 +46,15 @@
  *                             all; equal values (or two NaNs): the lower position. Identity
  *                             position INT64_MAX
  *   WELFORD                   UPDATE b: states (mean, m2, weight), weight + 1
- * RESULT flags = state number; state 1 of ARGMAX and ARGMIN is i64, all others have ACC's dtype. */
+ *   SOFTMAX                   UPDATE b: states (max, sum); b is the state (b, 1). combine: M = max,
+ *                             sum = sumx*e(mx) + sumy*e(my), e(m) = exp(m == M ? 0 : m - M), the
+ *                             elementary function; so merging two identities gives one (MR-05)
+ * RESULT flags = state number; state 1 of ARGMAX and ARGMIN is i64, all others have ACC's dtype.
+ *
+ * Sorts. SORT, outside every LOOP, works on elements [ex, ex + 2n) of two parameters, keys (u32 or
+ * u64) and values (i32), n being the size of axis c, below 2^31. The first n pairs (key, value) are
+ * put in ascending order of their keys, equal ones keeping theirs; the second n elements of both
+ * are undefined afterwards. */
 #ifndef STX_KERNEL_H
 #define STX_KERNEL_H
 
@@ -67,11 +75,11 @@ const char *stx_binding_name(enum stx_binding b); /* "grid", "loop", "vector", "
 
 /* Order in which an accumulator combines (NUMERICS.md): depends on shapes and layouts only, never
  * on the target. Where combination is exact (integers, MAX, MIN, ANY, ALL, ARGMAX, ARGMIN) any
- * order gives the same bits and an emitter may use what is fastest; for floating SUM, PROD, DOT and
- * WELFORD it is binding. Chunk results merge in binary-counter order: push each on a stack with
- * rank 0; while the two topmost ranks are equal replace them by combine(lower, upper) with rank +
- * 1; at the end fold the stack from the top: v = top; v = combine(next, v) down to the bottom. One
- * chunk: its result unchanged. */
+ * order gives the same bits and an emitter may use what is fastest; for floating SUM, PROD, DOT,
+ * WELFORD and SOFTMAX it is binding. Chunk results merge in binary-counter order: push each on a
+ * stack with rank 0; while the two topmost ranks are equal replace them by combine(lower, upper)
+ * with rank + 1; at the end fold the stack from the top: v = top; v = combine(next, v) down to the
+ * bottom. One chunk: its result unchanged. */
 enum stx_order {
 	STX_ORDER_LANES,  /* the innermost loop around UPDATE is the reduction VECTOR axis v. 64
 			     virtual  lanes, each from the identity: iteration v goes to lane v mod
@@ -121,6 +129,8 @@ enum stx_kop {                               /* a primitive below STX_P_FIRST_EL
 			     first loop axis) */
 	       STX_K_UPDATE, /* accumulator a with values b (and c, else STX_NONE); dtype of ACC */
 	       STX_K_RESULT, /* value of accumulator a after its loops; flags = which state value */
+	       STX_K_SORT, /* pairs of params a (keys, dtype) and b (values) from element ex; axis c
+			    */
 	       STX_K_BARRIER, /* GPU: all threads of a block; CPU: nothing */
 	       STX_KOP_COUNT
 };
@@ -187,9 +197,10 @@ stx_err stx_kernel_verify(const struct stx_kernel *k, struct stx_diag *d);
  *     t7 = result f32 t0 0
  *     store f32 p1[x0] t7
  *   end
- * also `tN = index i64 EX`, `tN = indirect tM bound EX axis A [wrap] [check] [mask tK]`, `barrier`.
- * A value printed tN is instruction N; index expressions name indirect values the same way. Parsing
- * takes any numbering and renumbers. Floats are hexadecimal, nan(0x7ff8000000000000), inf, -inf. */
+ * also `sort u32 pA pB[EX] AXIS`, `tN = index i64 EX`, `tN = indirect tM bound EX axis A [wrap]
+ * [check] [mask tK]`, `barrier`. A value printed tN is instruction N; index expressions name
+ * indirect values the same way. Parsing takes any numbering and renumbers. Floats are hexadecimal,
+ * nan(0x7ff8000000000000), inf, -inf. */
 stx_err stx_kernel_print(const struct stx_kernel *k, struct stx_bytes *out);
 /* The result has passed stx_kernel_verify. */
 stx_err stx_kernel_parse(struct stx_arena *a, const char *text, size_t n, struct stx_kernel **out,

@@ -102,7 +102,7 @@ static stx_err collect(struct stx__build *b)
 /* ---- parameters ---- */
 
 /* 1 + the largest element a layout reaches; 0 when it has no elements. */
-static stx_ex reach(struct stx_exprs *x, const struct stx_layout *l)
+stx_ex stx__reach(struct stx_exprs *x, const struct stx_layout *l)
 {
 	stx_ex e = stx_ex_addi(x, l->offset, 1);
 	for (uint32_t i = 0; i < l->rank; i++) {
@@ -138,7 +138,7 @@ static stx_err add_param(struct stx__build *b, struct stx_kernel *k, const struc
 				.dtype = buf->dtype,
 				.is_written = (uint8_t)write,
 				.is_read = (uint8_t)!write,
-				.elems = reach(b->ex, &buf->layout),
+				.elems = stx__reach(b->ex, &buf->layout),
 				.buffer = buf->id };
 	if (k->params.n >= STX_KERNEL_MAX_PARAMS)
 		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
@@ -301,6 +301,7 @@ static int is_exact(const struct stx_buffer *buf)
 	case STX_MONOID_SUM:
 	case STX_MONOID_PROD:
 	case STX_MONOID_DOT:
+	case STX_MONOID_SOFTMAX:
 	case STX_MONOID_WELFORD: return !stx_dtype_is_float(buf->acc);
 	default: return 1;
 	}
@@ -331,6 +332,24 @@ static stx_err add_effect(struct play *p, struct stx_kinst i, uint32_t phase)
 	return stx_push(p->b->arena, &p->v->effects, e) ? oom(p->b) : STX_E_OK;
 }
 
+/* The accumulator of this phase that already combines the same values, or NONE: buffers that keep
+ * several values of one reduction. */
+static uint32_t shared_acc(const struct play *p, const struct stx_kinst *acc,
+			   const struct stx_kinst *u, uint32_t phase)
+{
+	for (uint32_t i = 0; i < p->v->effects.n; i++) {
+		const struct stx__effect *e = &p->v->effects.at[i];
+		if (e->i.op != STX_K_UPDATE || e->phase != phase || e->i.b != u->b ||
+		    e->i.c != u->c)
+			continue;
+		const struct stx_kinst *a = &p->v->temps.at[e->i.a].i;
+		if (a->flags == acc->flags && a->dtype == acc->dtype && a->axis == acc->axis &&
+		    a->a == acc->a)
+			return e->i.a;
+	}
+	return STX_NONE;
+}
+
 static stx_err play_reduction(struct play *p, uint32_t pos, uint32_t row)
 {
 	struct stx__build *b = p->b;
@@ -345,28 +364,28 @@ static stx_err play_reduction(struct play *p, uint32_t pos, uint32_t row)
 	stx_err err = play_body(p, pos, row);
 	if (err)
 		return err;
-	uint32_t acc = p->acc[pos][row] = stx__value_marker(p->v, i);
-	struct stx_kinst u = {
-		.op = STX_K_UPDATE, .dtype = (uint8_t)buf->acc, .a = acc, .c = STX_NONE
-	};
+	struct stx_kinst u = { .op = STX_K_UPDATE, .dtype = (uint8_t)buf->acc, .c = STX_NONE };
 	u.b = stx__value_cast(p->v, buf->acc, p->at[buf->body.result[0]]);
 	if (buf->monoid == STX_MONOID_DOT)
 		u.c = stx__value_cast(p->v, buf->acc, p->at[buf->body.result[1]]);
 	else if (is_arg(buf->monoid))
 		u.c = stx__value_index(p->v, STX_I64, place(p, pos, stx__position(b->ex, buf)));
+	u.a = p->acc[pos][row] = shared_acc(p, &i, &u, b->phases.at[pos].phase);
+	if (u.a != STX_NONE)
+		return STX_E_OK;
+	u.a = p->acc[pos][row] = stx__value_marker(p->v, i);
 	return add_effect(p, u, b->phases.at[pos].phase);
 }
 
 static void play_result(struct play *p, uint32_t pos, uint32_t row)
 {
 	const struct stx_buffer *buf = p->b->def->buffers[pos];
-	int arg = is_arg(buf->monoid);
 	struct stx_kinst res = { .op = STX_K_RESULT,
-				 .flags = (uint8_t)arg,
+				 .flags = buf->state,
 				 .a = p->acc[pos][row],
 				 .b = STX_NONE,
 				 .c = STX_NONE };
-	res.dtype = (uint8_t)(arg ? STX_I64 : buf->acc);
+	res.dtype = (uint8_t)stx_monoid_state_dtype(buf->monoid, buf->state, buf->acc);
 	p->value[pos][row] = stx__value_cast(p->v, buf->dtype, stx__value_marker(p->v, res));
 }
 
@@ -467,23 +486,16 @@ static stx_err play_all(struct stx__build *b, struct stx_kernel *k)
 
 /* ---- scalars, grain, kind ---- */
 
-struct seen {
-	struct stx__build *b;
-	struct stx_kernel *k;
-};
-
 static stx_err see_symbol(void *ctx, const struct stx_ex_atom *a)
 {
-	struct seen *s = ctx;
-	struct stx_kernel *k = s->k;
+	struct stx_kernel *k = ctx;
 	if (a->kind ==
 	    STX_ATOM_VAR) /* its size may mention symbols, but is an axis' size: seen there */
 		return STX_E_OK;
 	if (a->kind != STX_ATOM_SYM || stx__kernel_scalar(k, a->number) >= 0)
 		return STX_E_OK;
-	stx_ex e = stx_ex_sym(s->b->ex, a->number, a->range, a->hint);
-	if (stx_push(s->b->arena, &k->scalars, a->number) ||
-	    stx_push(s->b->arena, &k->scalar_ex, e))
+	stx_ex e = stx_ex_sym(k->ex, a->number, a->range, a->hint);
+	if (stx_push(k->arena, &k->scalars, a->number) || stx_push(k->arena, &k->scalar_ex, e))
 		return STX_E_NOMEM;
 	for (uint32_t i = k->scalars.n - 1; i > 0 && k->scalars.at[i - 1] > k->scalars.at[i]; i--) {
 		uint32_t number = k->scalars.at[i];
@@ -496,17 +508,18 @@ static stx_err see_symbol(void *ctx, const struct stx_ex_atom *a)
 	return STX_E_OK;
 }
 
-static stx_err collect_scalars(struct stx__build *b, struct stx_kernel *k)
+stx_err stx__collect_scalars(struct stx_kernel *k, struct stx_diag *d)
 {
-	struct seen s = { b, k };
 	stx_err err = STX_E_OK;
 	for (uint32_t i = 0; i < k->axes.n && !err; i++)
-		err = stx__ex_walk(b->ex, k->axes.at[i].size, see_symbol, &s);
+		err = stx__ex_walk(k->ex, k->axes.at[i].size, see_symbol, k);
 	for (uint32_t i = 0; i < k->params.n && !err; i++)
-		err = stx__ex_walk(b->ex, k->params.at[i].elems, see_symbol, &s);
+		err = stx__ex_walk(k->ex, k->params.at[i].elems, see_symbol, k);
 	for (uint32_t i = 0; i < k->insts.n && !err; i++)
-		err = stx__ex_walk(b->ex, k->insts.at[i].ex, see_symbol, &s);
-	return err == STX_E_NOMEM ? oom(b) : err;
+		err = stx__ex_walk(k->ex, k->insts.at[i].ex, see_symbol, k);
+	return err == STX_E_NOMEM
+		       ? stx_fail(d, err, "schedule", k->name, "the memory budget is exceeded")
+		       : err;
 }
 
 /* An access of every iteration. */
@@ -632,7 +645,7 @@ static stx_err build(struct stx__build *b, struct stx_kernel *k)
 	k->index_bits = b->axes.index_bits;
 	k->grid = b->axes.grid;
 	k->grain = stx_ex_const(b->ex, grain_of(b));
-	return collect_scalars(b, k);
+	return stx__collect_scalars(k, b->d);
 }
 
 stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def *def,

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "elementary.h"
 #include "scalar.h"
@@ -94,6 +95,42 @@ static int arg_first(const struct stx_kinst *a, struct state p, struct state q)
 	return (int)(stx_prim_eval(better, STX_BOOL, t, p.v[0], q.v[0], none).i & 1);
 }
 
+/* Chan's merge (RD-04). The weights come first: a part without elements adds 0, not inf * 0. */
+static struct state welford(enum stx_dtype t, struct state p, struct state q)
+{
+	union stx_scalar d = prim(STX_P_SUB, t, q.v[0], p.v[0]), f = none, w, cross;
+	w = prim(STX_P_ADD, t, p.v[2], q.v[2]);
+	if (w.f != 0)
+		f = prim(STX_P_DIV, t, q.v[2], w);
+	cross = prim(STX_P_MUL, t, d, prim(STX_P_MUL, t, d, prim(STX_P_MUL, t, p.v[2], f)));
+	p.v[0] = prim(STX_P_ADD, t, p.v[0], prim(STX_P_MUL, t, d, f));
+	p.v[1] = prim(STX_P_ADD, t, prim(STX_P_ADD, t, p.v[1], q.v[1]), cross);
+	p.v[2] = w;
+	return p;
+}
+
+static union stx_scalar weight(const struct stx_elem_program *e, enum stx_dtype t,
+			       union stx_scalar m, union stx_scalar top)
+{
+	union stx_scalar d = m.f == top.f ? none : prim(STX_P_SUB, t, m, top);
+	return stx_elementary_eval(e, d, d);
+}
+
+/* Both sums brought to the greater maximum (MR-05). */
+static struct state softmax(enum stx_dtype t, struct state p, struct state q)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	const struct stx_elem_program *e = a ? stx_elementary_record(a, STX_P_EXP, t) : NULL;
+	union stx_scalar top = prim(STX_P_MAX, t, p.v[0], q.v[0]);
+	if (!e)
+		abort();
+	p.v[1] = prim(STX_P_ADD, t, prim(STX_P_MUL, t, p.v[1], weight(e, t, p.v[0], top)),
+		      prim(STX_P_MUL, t, q.v[1], weight(e, t, q.v[0], top)));
+	p.v[0] = top;
+	stx_arena_free(a);
+	return p;
+}
+
 static struct state combine(const struct stx_kinst *a, struct state p, struct state q)
 {
 	enum stx_dtype t = (enum stx_dtype)a->dtype;
@@ -106,6 +143,8 @@ static struct state combine(const struct stx_kinst *a, struct state p, struct st
 	switch (a->flags) {
 	case STX_MONOID_ARGMAX:
 	case STX_MONOID_ARGMIN: return arg_first(a, p, q) ? p : q;
+	case STX_MONOID_WELFORD: return welford(t, p, q);
+	case STX_MONOID_SOFTMAX: return softmax(t, p, q);
 	default: p.v[0] = prim(op[a->flags], t, p.v[0], q.v[0]); return p;
 	}
 }
@@ -147,6 +186,16 @@ static void open_acc(struct eval *e, uint32_t n)
 	reset_lanes(a, e->acc[n]);
 }
 
+/* One more element, by Welford's recurrence. */
+static struct state welford_add(enum stx_dtype t, struct state s, union stx_scalar x)
+{
+	union stx_scalar one = { .f = 1 }, d = prim(STX_P_SUB, t, x, s.v[0]);
+	s.v[2] = prim(STX_P_ADD, t, s.v[2], one);
+	s.v[0] = prim(STX_P_ADD, t, s.v[0], prim(STX_P_DIV, t, d, s.v[2]));
+	s.v[1] = prim(STX_P_ADD, t, s.v[1], prim(STX_P_MUL, t, d, prim(STX_P_SUB, t, x, s.v[0])));
+	return s;
+}
+
 static void update(struct eval *e, const struct stx_kinst *u)
 {
 	const struct stx_kinst *a = &e->k->insts.at[u->a];
@@ -161,6 +210,10 @@ static void update(struct eval *e, const struct stx_kinst *u)
 		lane->v[0] = stx_prim_eval(STX_P_FMA, t, t, v.v[0], v.v[1], lane->v[0]);
 	else if (a->flags == STX_MONOID_DOT)
 		lane->v[0] = prim(STX_P_ADD, t, prim(STX_P_MUL, t, v.v[0], v.v[1]), lane->v[0]);
+	else if (a->flags == STX_MONOID_SOFTMAX)
+		*lane = combine(a, *lane, (struct state){ { v.v[0], { .f = 1 }, none } });
+	else if (a->flags == STX_MONOID_WELFORD)
+		*lane = welford_add(t, *lane, v.v[0]);
 	else
 		*lane = combine(a, *lane, v);
 	s->count++;
@@ -221,6 +274,36 @@ static void indirect(struct eval *e, uint32_t n, const struct stx_kinst *i)
 	e->indirects[n] = at;
 }
 
+/* By insertion; the second halves are filled with noise, as nobody may read them. */
+static void sort(struct eval *e, const struct stx_kinst *i)
+{
+	enum stx_dtype t = (enum stx_dtype)i->dtype;
+	int64_t first = index_of(e, i->ex), n = index_of(e, e->k->axes.at[i->c].size);
+	if (n <= 0)
+		return;
+	if (first < 0 || first + 2 * n > e->elems[i->a] || first + 2 * n > e->elems[i->b]) {
+		e->why = "a sort is out of bounds";
+		return;
+	}
+	char *keys = (char *)e->buffers[i->a] + first * stx_dtype_bytes(t);
+	int32_t *values = (int32_t *)e->buffers[i->b] + first;
+	size_t width = (size_t)stx_dtype_bytes(t);
+	for (int64_t j = 1; j < n; j++) {
+		union stx_scalar key = stx_scalar_load(t, keys + (size_t)j * width);
+		int32_t value = values[j];
+		int64_t at = j;
+		for (; at > 0 && stx_scalar_load(t, keys + (size_t)(at - 1) * width).u > key.u;
+		     at--) {
+			memcpy(keys + (size_t)at * width, keys + (size_t)(at - 1) * width, width);
+			values[at] = values[at - 1];
+		}
+		stx_scalar_store(t, keys + (size_t)at * width, key);
+		values[at] = value;
+	}
+	memset(keys + (size_t)n * width, 0xa5, (size_t)n * width);
+	memset(values + n, 0xa5, (size_t)n * sizeof *values);
+}
+
 /* Everything but loops. */
 static void run_one(struct eval *e, uint32_t n)
 {
@@ -258,6 +341,7 @@ static void run_one(struct eval *e, uint32_t n)
 	case STX_K_ACC: open_acc(e, n); break;
 	case STX_K_UPDATE: update(e, i); break;
 	case STX_K_RESULT: e->value[n] = result(e, i); break;
+	case STX_K_SORT: sort(e, i); break;
 	default: break;
 	}
 }
@@ -335,10 +419,6 @@ stx_err stx_kernel_evaluate(const struct stx_kernel *k, void *const *buffers, co
 	struct eval e = {
 		.k = k, .buffers = buffers, .elems = elems, .scalars = scalars, .bounds = bounds
 	};
-	for (uint32_t i = 0; i < k->insts.n; i++)
-		if (k->insts.at[i].op == STX_K_ACC && k->insts.at[i].flags == STX_MONOID_WELFORD)
-			return stx_fail(d, STX_E_UNSUPPORTED, "kernel", k->name,
-					"the interpreter of kernels has no Welford accumulators");
 	stx_err err = prepare(&e) ? stx_fail(d, STX_E_NOMEM, "kernel", k->name, "out of memory")
 				  : STX_E_OK;
 	for (int64_t g = begin; !err && g < end && !e.why; g++) {

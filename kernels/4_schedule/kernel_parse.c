@@ -446,20 +446,40 @@ static void parse_const(struct parse *s, struct stx_kinst *i)
 	}
 }
 
-static uint32_t parse_access(struct parse *s, struct stx_kinst *i)
+static uint32_t param(struct parse *s)
 {
-	i->dtype = (uint8_t)dtype(s);
 	skip(s);
 	if (s->p == s->end || *s->p != 'p') {
 		bad(s, "a parameter is expected");
 		return 0;
 	}
 	s->p++;
-	i->a = (uint32_t)integer(s, 0, UINT16_MAX);
+	return (uint32_t)integer(s, 0, UINT16_MAX);
+}
+
+static stx_ex element(struct parse *s)
+{
 	expect_char(s, '[');
-	i->ex = expression(s);
+	stx_ex e = expression(s);
 	expect_char(s, ']');
-	return i->a;
+	return e;
+}
+
+static void parse_access(struct parse *s, struct stx_kinst *i)
+{
+	i->dtype = (uint8_t)dtype(s);
+	i->a = param(s);
+	i->ex = element(s);
+}
+
+static void parse_sort(struct parse *s, struct stx_kinst *i)
+{
+	i->op = STX_K_SORT;
+	i->dtype = (uint8_t)dtype(s);
+	i->a = param(s);
+	i->b = param(s);
+	i->ex = element(s);
+	i->c = axis(s);
 }
 
 static void parse_indirect(struct parse *s, struct stx_kinst *i)
@@ -581,6 +601,8 @@ static int parse_inst(struct parse *s)
 	}
 	if (is(w, "loop")) {
 		parse_loop(s, &i);
+	} else if (is(w, "sort")) {
+		parse_sort(s, &i);
 	} else if (is(w, "barrier")) {
 		i.op = STX_K_BARRIER;
 	} else if (is(w, "store")) {

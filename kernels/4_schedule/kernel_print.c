@@ -221,6 +221,12 @@ static void put_special(struct printer *p, const struct stx_kinst *i)
 		put_word(out, "loop");
 		stx_bytes_puts(out, p->k->axes.at[i->a].name);
 		break;
+	case STX_K_SORT:
+		put_word(out, "sort");
+		stx_bytes_printf(out, "%s p%u p%u[", dtype, i->a, i->b);
+		put_ex(p, i->ex);
+		stx_bytes_printf(out, "] %s", p->k->axes.at[i->c].name);
+		break;
 	default: stx_bytes_puts(out, i->op == STX_K_BARRIER ? "barrier" : "?");
 	}
 }

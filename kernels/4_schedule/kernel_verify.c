@@ -236,6 +236,34 @@ static stx_err check_indirect(struct verify *v, const struct stx_kinst *i)
 	return err ? err : check_mask(v, i->c);
 }
 
+/* Both parameters hold the 2n elements, as far as that can be told. */
+static stx_err check_sort(struct verify *v, const struct stx_kinst *i)
+{
+	const struct stx_kernel *k = v->k;
+	const uint32_t param[2] = { i->a, i->b };
+	if (i->a >= k->params.n || i->b >= k->params.n || i->a == i->b || i->c == 0 ||
+	    i->c >= k->axes.n)
+		return BAD(v, "a sort of a parameter or axis there is not");
+	if (v->depth || (i->dtype != STX_U32 && i->dtype != STX_U64) ||
+	    k->params.at[i->a].dtype != i->dtype || k->params.at[i->b].dtype != STX_I32)
+		return BAD(v, "a sort stands outside loops and has keys of u32 or u64, values of "
+			      "i32");
+	stx_ex n = k->axes.at[i->c].size;
+	if (stx_ex_interval(k->ex, n).hi > INT32_MAX)
+		return BAD(v, "a sort of 2^31 elements or more");
+	stx_err err = check_ex(v, n, "the size of an axis");
+	if (!err)
+		err = check_ex(v, i->ex, "an index expression");
+	for (int j = 0; j < 2 && !err; j++) {
+		struct stx_kinst end = { .a = param[j], .c = STX_NONE };
+		if (!k->params.at[param[j]].is_read || !k->params.at[param[j]].is_written)
+			return BAD(v, "parameter %u is not declared for a sort", param[j]);
+		end.ex = stx_ex_addi(k->ex, stx_ex_add(k->ex, i->ex, stx_ex_muli(k->ex, n, 2)), -1);
+		err = check_range(v, &end);
+	}
+	return err;
+}
+
 /* ---- loops and accumulators ---- */
 
 static stx_err check_loop(struct verify *v, const struct stx_kinst *i)
@@ -294,7 +322,7 @@ static stx_err check_acc(struct verify *v, const struct stx_kinst *i)
 	if (stx__dtype_is_narrow_float(t))
 		return BAD(v, "an accumulator in %s", stx_dtype_name(t));
 	int logical = i->flags == STX_MONOID_ANY || i->flags == STX_MONOID_ALL;
-	int floating = i->flags == STX_MONOID_WELFORD;
+	int floating = i->flags == STX_MONOID_WELFORD || i->flags == STX_MONOID_SOFTMAX;
 	int sum = i->flags == STX_MONOID_SUM || i->flags == STX_MONOID_PROD ||
 		  i->flags == STX_MONOID_DOT;
 	if ((logical && t != STX_BOOL) || (sum && t == STX_BOOL) ||
@@ -387,6 +415,7 @@ static stx_err check_inst(struct verify *v, const struct stx_kinst *i)
 	case STX_K_LOAD:
 	case STX_K_STORE: return check_access(v, i);
 	case STX_K_INDIRECT: return check_indirect(v, i);
+	case STX_K_SORT: return check_sort(v, i);
 	case STX_K_LOOP: return check_loop(v, i);
 	case STX_K_END: return check_end(v, i);
 	case STX_K_ACC: return check_acc(v, i);

@@ -136,7 +136,9 @@ static stx_err build_group(struct scheduling *c, uint32_t number)
 				      .is_stored = stored,
 				      .name = buffers[0]->name,
 				      .target_gpu = c->o->target_gpu };
-	stx_err err = stx__kernel_build(c->l, &def, &k, c->d);
+	stx_err err = buffers[0]->def == STX_DEF_SORT
+			      ? stx__kernel_sort(c->l, buffers[0], c->o->target_gpu, &k, c->d)
+			      : stx__kernel_build(c->l, &def, &k, c->d);
 	if (err)
 		return err;
 	k->name = kernel_name(c, g, k, number);

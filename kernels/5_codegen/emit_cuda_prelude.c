@@ -155,7 +155,7 @@ static const char welford[] =
 	"/* Chan, Golub, LeVeque 1979: (mean, m2, weight) of two parts */\n"
 	"template <class T> DEV void welford_merge(T &m, T &s, T &w, T bm, T bs, T bw) {\n"
 	"  T n = w + bw, delta = bm - m, f = n == 0 ? (T)0 : bw / n;\n"
-	"  m = m + delta * f; s = s + bs + delta * delta * w * f; w = n;\n"
+	"  m = m + delta * f; s = s + bs + delta * (delta * (w * f)); w = n;\n"
 	"}\n";
 
 void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out)

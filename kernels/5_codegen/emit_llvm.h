@@ -137,6 +137,9 @@ struct stx__val stx__cast(struct stx__emit *e, enum stx_dtype to, enum stx_dtype
 
 /* ---- primitives (emit_llvm_prim.c) ---- */
 void stx__emit_prim(struct stx__emit *e, uint32_t n);
+/* An elementary function of x, one value or a vector of f32 or f64. */
+LLVMValueRef stx__elementary(struct stx__emit *e, enum stx_prim op, enum stx_dtype t,
+			     LLVMValueRef x);
 LLVMValueRef stx__float_max(struct stx__emit *e, int max, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef stx__fma(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 LLVMValueRef stx__contract(struct stx__emit *e, LLVMValueRef v); /* marks v for `fast` */
@@ -169,6 +172,9 @@ void stx__emit_load(struct stx__emit *e, uint32_t n);
 void stx__emit_store(struct stx__emit *e, uint32_t n);
 void stx__emit_indirect(struct stx__emit *e, uint32_t n);
 void stx__emit_index(struct stx__emit *e, uint32_t n);
+
+/* ---- sorts (emit_llvm_sort.c) ---- */
+void stx__emit_sort(struct stx__emit *e, uint32_t n);
 
 /* ---- accumulators (emit_llvm_reduce.c) ---- */
 void stx__acc_open(struct stx__emit *e, uint32_t n);

@@ -25,7 +25,7 @@ static const struct stx_axis *axis_of(const struct stx__emit *e, uint32_t loop)
 
 static int is_exact(enum stx_monoid m, enum stx_dtype t)
 {
-	if (m == STX_MONOID_WELFORD)
+	if (m == STX_MONOID_WELFORD || m == STX_MONOID_SOFTMAX)
 		return 0;
 	return !stx_dtype_is_float(t) ||
 	       (m != STX_MONOID_SUM && m != STX_MONOID_PROD && m != STX_MONOID_DOT);
@@ -175,6 +175,7 @@ static int inst_varies(struct stx__emit *e, uint32_t n)
 	case STX_K_ACC:
 	case STX_K_LOOP:
 	case STX_K_END:
+	case STX_K_SORT:
 	case STX_K_BARRIER: return 0;
 	case STX_K_INDEX: return stx__ex_varies(e, i->ex);
 	case STX_K_LOAD: return stx__ex_varies(e, i->ex) || operand_varies(e, i->c);
@@ -291,6 +292,8 @@ static void second_pass(struct plan *p)
 			continue;
 		struct stx__loop_info *l = &e->loop[p->open[p->depth - 1]];
 		l->cost += cost_of(i);
+		if (i->op == STX_K_UPDATE && e->acc[i->a]->monoid == STX_MONOID_SOFTMAX)
+			l->cost += 60; /* two exponentials */
 		if (e->varying[n] && width_of(i) > l->widest)
 			l->widest = (uint8_t)width_of(i);
 	}

@@ -6,6 +6,7 @@
  * goes through floating point, which is exact there: for |a| < 2^p, with p mantissa bits, rounding
  * a/b cannot reach the next integer. 64 bits divide lane by lane. No fast-math flag but `contract`,
  * and that in `fast`. */
+#include "elementary.h"
 #include "emit_llvm.h"
 
 LLVMValueRef stx__contract(struct stx__emit *e, LLVMValueRef v)
@@ -268,6 +269,85 @@ static struct stx__val emit_moves(struct stx__emit *e, const struct stx_kinst *i
 	return r;
 }
 
+/* Everything but moves; operands of type t. NULL: there is no such primitive. */
+static LLVMValueRef emit_value(struct stx__emit *e, enum stx_prim op, enum stx_dtype t,
+			       LLVMValueRef a, LLVMValueRef b, LLVMValueRef c, unsigned w)
+{
+	if (op == STX_P_ISNAN)
+		return LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, "");
+	if (op >= STX_P_EQ && op <= STX_P_GE)
+		return emit_compare(e, op, t, a, b);
+	if (stx__is_narrow(t))
+		return NULL;
+	if (stx_dtype_is_float(t))
+		return emit_float(e, op, a, b, c, 8 * (unsigned)stx_dtype_bytes(t), w);
+	return t == STX_BOOL ? emit_bool(e, op, a, b) : emit_int(e, op, t, a, b, w);
+}
+
+/* ---- elementary functions outside the instruction list ---- */
+
+struct body {
+	struct stx__emit *e;
+	LLVMValueRef v[STX_ELEM_MAX + 1];
+	uint8_t dtype[STX_ELEM_MAX + 1];
+	unsigned n, w;
+};
+
+static stx_ev body_add(struct body *p, LLVMValueRef v, enum stx_dtype t)
+{
+	if (!v || p->n > STX_ELEM_MAX) {
+		stx__fail(p->e, STX_E_INTERNAL, "an elementary function cannot be expanded");
+		return 0;
+	}
+	p->v[p->n] = v;
+	p->dtype[p->n] = (uint8_t)t;
+	return p->n++;
+}
+
+static stx_ev body_emit(void *ctx, enum stx_prim op, enum stx_dtype t, stx_ev a, stx_ev b, stx_ev c)
+{
+	struct body *p = ctx;
+	struct stx__emit *e = p->e;
+	enum stx_dtype from = (enum stx_dtype)p->dtype[a];
+	struct stx__val x = { p->v[a], NULL };
+	if (e->err)
+		return 0;
+	switch (op) {
+	case STX_P_SELECT:
+		return body_add(p, stx__select(e, p->v[a], p->v[b], p->v[c]),
+				(enum stx_dtype)p->dtype[b]);
+	case STX_P_CAST: return body_add(p, stx__cast(e, t, from, x, p->w).v, t);
+	case STX_P_BITCAST: return body_add(p, emit_bitcast(e, t, from, x, p->w).v, t);
+	default: return body_add(p, emit_value(e, op, from, p->v[a], p->v[b], p->v[c], p->w), t);
+	}
+}
+
+static stx_ev body_constant(void *ctx, enum stx_dtype t, union stx_scalar v)
+{
+	struct body *p = ctx;
+	return p->e->err ? 0 : body_add(p, stx__const(p->e, t, v, p->w), t);
+}
+
+LLVMValueRef stx__elementary(struct stx__emit *e, enum stx_prim op, enum stx_dtype t,
+			     LLVMValueRef x)
+{
+	LLVMTypeRef type = LLVMTypeOf(x);
+	struct body *p = STX_NEW(e->arena, struct body);
+	stx_ev r = 0;
+	if (!p) {
+		stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
+		return x;
+	}
+	p->e = e;
+	p->w = LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetVectorSize(type) : 1;
+	struct stx_elem_builder b = { p, body_emit, body_constant };
+	stx_ev arg = body_add(p, x, t);
+	if (!stx_elementary_expand(&b, op, t, arg, arg, &r))
+		stx__fail(e, STX_E_INTERNAL, "%s of %s has no body", stx_prim_info(op)->text,
+			  stx_dtype_name(t));
+	return e->err ? x : p->v[r];
+}
+
 void stx__emit_prim(struct stx__emit *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
@@ -283,16 +363,7 @@ void stx__emit_prim(struct stx__emit *e, uint32_t n)
 		b = stx__get(e, i->b, w).v;
 	if (i->c != STX_NONE)
 		c = stx__get(e, i->c, w).v;
-	if (op == STX_P_ISNAN)
-		r = LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, "");
-	else if (op >= STX_P_EQ && op <= STX_P_GE)
-		r = emit_compare(e, op, t, a, b);
-	else if (stx__is_narrow(t))
-		r = NULL;
-	else if (stx_dtype_is_float(t))
-		r = emit_float(e, op, a, b, c, 8 * (unsigned)stx_dtype_bytes(t), w);
-	else
-		r = t == STX_BOOL ? emit_bool(e, op, a, b) : emit_int(e, op, t, a, b, w);
+	r = emit_value(e, op, t, a, b, c, w);
 	if (!r) {
 		stx__fail(e, STX_E_UNSUPPORTED, "primitive %s on %s", stx_prim_info(op)->text,
 			  stx_dtype_name(t));

@@ -26,8 +26,9 @@ static LLVMTypeRef state_type(struct stx__emit *e, const struct stx__acc *a, int
 {
 	if (a->keyed)
 		return stx__vec(e->i32, a->w);
-	int position = s == 1 && a->monoid != STX_MONOID_WELFORD;
-	return stx__vec(stx__type(e, position ? STX_I64 : a->dtype), a->w);
+	enum stx_dtype t =
+		stx_monoid_state_dtype((enum stx_monoid)a->monoid, (unsigned)s, a->dtype);
+	return stx__vec(stx__type(e, t), a->w);
 }
 
 static struct state identity(struct stx__emit *e, const struct stx__acc *a, unsigned w)
@@ -41,7 +42,7 @@ static struct state identity(struct stx__emit *e, const struct stx__acc *a, unsi
 	}
 	r.v[0] = stx__const(e, a->dtype, first, w);
 	for (int s = 1; s < a->nstates; s++)
-		r.v[s] = a->monoid == STX_MONOID_WELFORD
+		r.v[s] = a->monoid == STX_MONOID_WELFORD || a->monoid == STX_MONOID_SOFTMAX
 				 ? stx__real(stx__vec(stx__type(e, a->dtype), w), 0)
 				 : stx__int(stx__vec(e->i64, w), INT64_MAX);
 	return r;
@@ -104,8 +105,8 @@ static struct state welford_combine(struct stx__emit *e, struct state x, struct 
 	f = stx__select(e, none, stx__real(t, 0), f);
 	LLVMValueRef d = LLVMBuildFSub(e->b, y.v[0], x.v[0], "");
 	LLVMValueRef mean = LLVMBuildFAdd(e->b, x.v[0], LLVMBuildFMul(e->b, d, f, ""), "");
-	LLVMValueRef cross = LLVMBuildFMul(e->b, LLVMBuildFMul(e->b, d, d, ""),
-					   LLVMBuildFMul(e->b, x.v[2], f, ""), "");
+	LLVMValueRef cross = LLVMBuildFMul(e->b, x.v[2], f, ""); /* first: 0 beats d*d = inf */
+	cross = LLVMBuildFMul(e->b, d, LLVMBuildFMul(e->b, d, cross, ""), "");
 	LLVMValueRef m2 = LLVMBuildFAdd(e->b, LLVMBuildFAdd(e->b, x.v[1], y.v[1], ""), cross, "");
 	return (struct state){ { mean, m2, w } };
 }
@@ -119,6 +120,28 @@ static struct state welford_update(struct stx__emit *e, struct state s, LLVMValu
 	LLVMValueRef r = LLVMBuildFSub(e->b, x, mean, "");
 	LLVMValueRef m2 = LLVMBuildFAdd(e->b, s.v[1], LLVMBuildFMul(e->b, d, r, ""), "");
 	return (struct state){ { mean, m2, w } };
+}
+
+/* exp(m - top), 1 where they are equal: two infinities have no difference. */
+static LLVMValueRef weight(struct stx__emit *e, const struct stx__acc *a, LLVMValueRef m,
+			   LLVMValueRef top)
+{
+	LLVMValueRef same = LLVMBuildFCmp(e->b, LLVMRealOEQ, m, top, "");
+	LLVMValueRef d = LLVMBuildFSub(e->b, m, top, "");
+	d = stx__select(e, same, stx__real(LLVMTypeOf(m), 0), d);
+	return stx__elementary(e, STX_P_EXP, a->dtype, d);
+}
+
+/* y.v[1] NULL: one element, whose sum is 1. */
+static struct state softmax_combine(struct stx__emit *e, const struct stx__acc *a, struct state x,
+				    struct state y)
+{
+	LLVMValueRef top = stx__float_max(e, 1, x.v[0], y.v[0]);
+	LLVMValueRef s = LLVMBuildFMul(e->b, x.v[1], weight(e, a, x.v[0], top), "");
+	LLVMValueRef more = weight(e, a, y.v[0], top);
+	if (y.v[1])
+		more = LLVMBuildFMul(e->b, y.v[1], more, "");
+	return (struct state){ { top, LLVMBuildFAdd(e->b, s, more, ""), NULL } };
 }
 
 /* ---- keys ---- */
@@ -178,6 +201,7 @@ static struct state combine(struct stx__emit *e, const struct stx__acc *a, struc
 	case STX_MONOID_ANY: r.v[0] = LLVMBuildOr(e->b, x.v[0], y.v[0], ""); break;
 	case STX_MONOID_ALL: r.v[0] = LLVMBuildAnd(e->b, x.v[0], y.v[0], ""); break;
 	case STX_MONOID_WELFORD: return welford_combine(e, x, y);
+	case STX_MONOID_SOFTMAX: return softmax_combine(e, a, x, y);
 	default: return better(e, a, x, y);
 	}
 	return r;

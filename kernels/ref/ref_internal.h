@@ -109,21 +109,29 @@ void stx__ref_walk_next(struct stx__ref_walk *w);
 /* ---- operators, by file ---- */
 stx__ref_fn stx__ref_pointwise, stx__ref_assert; /* ref_pointwise.c */
 stx__ref_fn stx__ref_full, stx__ref_arange, stx__ref_copy, stx__ref_view_dtype; /* ref_create.c */
-stx__ref_fn stx__ref_reduce, stx__ref_argreduce, stx__ref_var,
-	stx__ref_logsumexp; /* ref_reduce.c */
+stx__ref_fn stx__ref_reduce, stx__ref_argreduce, stx__ref_extreme_pair, stx__ref_online_softmax,
+	stx__ref_var, stx__ref_logsumexp; /* ref_reduce.c */
 stx__ref_fn stx__ref_view, stx__ref_permute, stx__ref_transpose, stx__ref_expand, stx__ref_squeeze,
 	stx__ref_unsqueeze, stx__ref_slice, stx__ref_select, stx__ref_flip, stx__ref_diagonal,
 	stx__ref_unfold; /* ref_view.c */
 stx__ref_fn stx__ref_gather, stx__ref_index_select, stx__ref_embedding, stx__ref_index,
 	stx__ref_cat, stx__ref_pad, stx__ref_stack, stx__ref_repeat,
-	stx__ref_triangle;                                              /* ref_index.c */
-stx__ref_fn stx__ref_matmul, stx__ref_addmm, stx__ref_linear;           /* ref_contract.c */
-stx__ref_fn stx__ref_convolution, stx__ref_max_pool, stx__ref_avg_pool; /* ref_window.c */
-stx__ref_fn stx__ref_pad_own, stx__ref_resample, stx__ref_upsample;     /* ref_resample.c */
-stx__ref_fn stx__ref_fold, stx__ref_columns, stx__ref_avg_pool_backward,
-	stx__ref_max_pool_backward, stx__ref_conv_backward; /* ref_backward.c */
+	stx__ref_triangle;                                                 /* ref_index.c */
+stx__ref_fn stx__ref_matmul, stx__ref_addmm, stx__ref_linear;              /* ref_contract.c */
+stx__ref_fn stx__ref_convolution, stx__ref_max_pool, stx__ref_avg_pool;    /* ref_window.c */
+stx__ref_fn stx__ref_embedding_bag;                                        /* ref_bag.c */
+stx__ref_fn stx__ref_running;                                              /* ref_scan.c */
+stx__ref_fn stx__ref_search, stx__ref_cdist, stx__ref_pdist;               /* ref_search.c */
+stx__ref_fn stx__ref_native_norm, stx__ref_norm_grad, stx__ref_batch_norm; /* ref_norm.c */
+stx__ref_fn stx__ref_random, stx__ref_random_int, stx__ref_randperm,
+	stx__ref_dropout; /* ref_random.c */
+void stx__ref_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+stx__ref_fn stx__ref_sort;                                          /* ref_sort.c */
+stx__ref_fn stx__ref_pad_own, stx__ref_resample, stx__ref_upsample; /* ref_resample.c */
+stx__ref_fn stx__ref_fold, stx__ref_columns, stx__ref_avg_pool_backward, stx__ref_max_pool_backward,
+	stx__ref_conv_backward; /* ref_backward.c */
 stx__ref_fn stx__ref_adaptive_pool, stx__ref_adaptive_backward,
-	stx__ref_grid_sampler; /* ref_sample.c */
+	stx__ref_grid_sampler;                                          /* ref_sample.c */
 stx__ref_fn stx__ref_scan;                                              /* ref_scan.c */
 stx__ref_fn stx__ref_activation, stx__ref_softmax, stx__ref_layer_norm; /* ref_composite.c */
 

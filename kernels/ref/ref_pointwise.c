@@ -131,6 +131,7 @@ static union stx_scalar apply(const struct op *o, union stx_scalar a, union stx_
 	case STX_OP_SUB_SCALAR: return sum(o, a, b, 1);
 	case STX_OP_RSUB:
 	case STX_OP_RSUB_SCALAR: return sum(o, b, a, 1);
+	case STX_OP_DIV_SCALAR_MODE:
 	case STX_OP_DIV_MODE: return divide(o, a, b, !strcmp(o->n->args[2].u.str, "floor"));
 	case STX_OP_FLOOR_DIVIDE: return divide(o, a, b, 1);
 	case STX_OP_FMOD_SCALAR: return prim(STX_P_REM, o->t, a, b);
@@ -146,6 +147,7 @@ static union stx_scalar apply(const struct op *o, union stx_scalar a, union stx_
 	case STX_OP_ISNAN: return truth(is_float && isnan(a.f));
 	case STX_OP_ISINF: return truth(is_float && isinf(a.f));
 	case STX_OP_WHERE: return a.i ? b : c;
+	case STX_OP_CLAMP_TENSOR:
 	case STX_OP_CLAMP: return clamp(o, a, b, c);
 	case STX_OP_MUL:
 	case STX_OP_MUL_SCALAR:

@@ -163,7 +163,9 @@ static union stx_scalar fold_extreme(const struct fold *f, int64_t base)
 
 static union stx_scalar fold_truth(const struct fold *f, int64_t base)
 {
-	int all = f->n->op == STX_OP_ALL_DIM || f->n->op == STX_OP_ALL, v = all;
+	int all = f->n->op == STX_OP_ALL_DIM || f->n->op == STX_OP_ALL ||
+		  f->n->op == STX_OP_ALL_ONE,
+	    v = all;
 	struct stx__ref_walk w;
 
 	for (start(f, base, &w); w.left > 0; stx__ref_walk_next(&w))
@@ -187,8 +189,10 @@ static union stx_scalar fold_var(const struct fold *f, int64_t base)
 	divisor = (long double)f->s.count - f->correction;
 	if (divisor < 0)
 		divisor = 0;
-	return (union stx_scalar){ .f = stx__ref_round_wide(f->t,
-							    stx__ref_sum_value(&a) / divisor) };
+	mean = stx__ref_sum_value(&a) / divisor;
+	if (f->n->op == STX_OP_STD || f->n->op == STX_OP_STD_DIM)
+		mean = sqrtl(mean);
+	return (union stx_scalar){ .f = stx__ref_round_wide(f->t, mean) };
 }
 
 /* Composite: max out, exp and log in f32 or f64; a max of inf is not taken out (B07), none is -inf.
@@ -215,8 +219,8 @@ static union stx_scalar fold_logsumexp(const struct fold *f, int64_t base)
 	return (union stx_scalar){ .f = stx_scalar_round(f->t, v.f) };
 }
 
-static stx_err run(struct stx__ref *r, const struct stx_node *n, struct fold *f, enum stx_dtype has,
-		   fold_fn *fn)
+static stx_err run_at(struct stx__ref *r, const struct stx_node *n, uint32_t at, struct fold *f,
+		      enum stx_dtype has, fold_fn *fn)
 {
 	struct stx_tensor *out;
 	struct stx__ref_walk w;
@@ -224,7 +228,7 @@ static stx_err run(struct stx__ref *r, const struct stx_node *n, struct fold *f,
 
 	if (e)
 		return e;
-	out = stx__ref_result(r, n);
+	out = stx__ref_result_at(r, n, at);
 	if (!out)
 		return stx__ref_error(r);
 	f->n = n;
@@ -232,8 +236,14 @@ static stx_err run(struct stx__ref *r, const struct stx_node *n, struct fold *f,
 	stx__ref_walk_start(&w, f->s.nkept, f->s.kept);
 	stx__ref_walk_add(&w, f->s.kept_strides, f->s.x->offset);
 	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w))
-		stx__ref_store(out, i, stx__ref_cast(n->outs[0].dtype, has, fn(f, w.off[0])));
+		stx__ref_store(out, i, stx__ref_cast(n->outs[at].dtype, has, fn(f, w.off[0])));
 	return 0;
+}
+
+static stx_err run(struct stx__ref *r, const struct stx_node *n, struct fold *f, enum stx_dtype has,
+		   fold_fn *fn)
+{
+	return run_at(r, n, 0, f, has, fn);
 }
 
 stx_err stx__ref_reduce(struct stx__ref *r, const struct stx_node *n)
@@ -245,13 +255,56 @@ stx_err stx__ref_reduce(struct stx__ref *r, const struct stx_node *n)
 	case STX_OP_SUM_DIM: return run(r, n, &f, f.t, fold_sum);
 	case STX_OP_MEAN:
 	case STX_OP_MEAN_DIM: return run(r, n, &f, f.t, fold_mean);
+	case STX_OP_PROD:
 	case STX_OP_PROD_DIM: return run(r, n, &f, f.t, fold_prod);
 	case STX_OP_ANY:
 	case STX_OP_ALL:
+	case STX_OP_ANY_ONE:
+	case STX_OP_ALL_ONE:
 	case STX_OP_ANY_DIM:
 	case STX_OP_ALL_DIM: f.t = STX_BOOL; return run(r, n, &f, STX_BOOL, fold_truth);
 	default: return run(r, n, &f, f.t, fold_extreme);
 	}
+}
+
+/* Maximum, NaN winning; and the sum of exp(x - maximum), 1 for elements that equal it. */
+static union stx_scalar fold_top(const struct fold *f, int64_t base)
+{
+	union stx_scalar top = { .f = -INFINITY };
+	struct stx__ref_walk w;
+
+	for (start(f, base, &w); w.left > 0; stx__ref_walk_next(&w)) {
+		union stx_scalar v = element(f, &w);
+
+		top = stx_prim_eval(STX_P_MAX, f->t, f->t, top, v, v);
+	}
+	return top;
+}
+
+static union stx_scalar fold_exps(const struct fold *f, int64_t base)
+{
+	union stx_scalar top = fold_top(f, base), v;
+	struct stx__ref_sum a = { 0, 0 };
+	struct stx__ref_walk w;
+
+	for (start(f, base, &w); w.left > 0; stx__ref_walk_next(&w)) {
+		v = element(f, &w);
+		v.f = v.f == top.f ? 0 : stx_scalar_round(f->t, v.f - top.f);
+		stx__ref_sum_add(&a, stx_elementary_eval(f->exp, v, v).f);
+	}
+	return (union stx_scalar){ .f = stx__ref_round_wide(f->t, stx__ref_sum_value(&a)) };
+}
+
+stx_err stx__ref_online_softmax(struct stx__ref *r, const struct stx_node *n)
+{
+	struct fold f = { .t = n->outs[0].dtype };
+	stx_err e;
+
+	f.exp = stx__ref_program(r, STX_P_EXP, f.t);
+	if (!f.exp)
+		return stx__ref_fail(r, n, STX_E_NOMEM, "out of memory");
+	e = run(r, n, &f, f.t, fold_top);
+	return e ? e : run_at(r, n, 1, &f, f.t, fold_exps);
 }
 
 stx_err stx__ref_logsumexp(struct stx__ref *r, const struct stx_node *n)
@@ -268,16 +321,21 @@ stx_err stx__ref_logsumexp(struct stx__ref *r, const struct stx_node *n)
 stx_err stx__ref_var(struct stx__ref *r, const struct stx_node *n)
 {
 	const struct stx_arg *c = arg_named(n, "correction");
-	struct fold f = { .t = n->outs[0].dtype,
-			  .correction = c->kind == STX_ARG_NONE ? 1 : stx__ref_scalar_f(c) };
+	struct fold f = { .t = n->outs[0].dtype };
+	stx_err e;
 
-	return run(r, n, &f, f.t, fold_var);
+	if (c)
+		f.correction = c->kind == STX_ARG_NONE ? 1 : stx__ref_scalar_f(c);
+	else
+		f.correction = (double)arg_named(n, "unbiased")->u.i;
+	e = run(r, n, &f, f.t, fold_var);
+	return e || n->op != STX_OP_VAR_MEAN ? e : run_at(r, n, 1, &f, f.t, fold_mean);
 }
 
 /* a beats b for argmax / argmin; equal ones do not, so the first stays */
 static int beats(const struct fold *f, union stx_scalar a, union stx_scalar b)
 {
-	int max = f->n->op == STX_OP_ARGMAX;
+	int max = f->n->op == STX_OP_ARGMAX || f->n->op == STX_OP_MAX_DIM;
 
 	switch (stx_dtype_kind(f->t)) {
 	case STX_KIND_FLOAT:
@@ -289,21 +347,38 @@ static int beats(const struct fold *f, union stx_scalar a, union stx_scalar b)
 	}
 }
 
-static union stx_scalar fold_arg(const struct fold *f, int64_t base)
+/* The winning element; *index is its position. */
+static union stx_scalar winner(const struct fold *f, int64_t base, int64_t *index)
 {
 	union stx_scalar best = { .u = 0 };
-	int64_t at = 0, i = 0;
+	int64_t i = 0;
 	struct stx__ref_walk w;
 
+	*index = 0;
 	for (start(f, base, &w); w.left > 0; stx__ref_walk_next(&w), i++) {
 		union stx_scalar v = element(f, &w);
 
 		if (i == 0 || beats(f, v, best)) {
 			best = v;
-			at = i;
+			*index = i;
 		}
 	}
+	return best;
+}
+
+static union stx_scalar fold_arg(const struct fold *f, int64_t base)
+{
+	int64_t at;
+
+	winner(f, base, &at);
 	return (union stx_scalar){ .i = at };
+}
+
+static union stx_scalar fold_winner(const struct fold *f, int64_t base)
+{
+	int64_t at;
+
+	return winner(f, base, &at);
 }
 
 stx_err stx__ref_argreduce(struct stx__ref *r, const struct stx_node *n)
@@ -311,4 +386,12 @@ stx_err stx__ref_argreduce(struct stx__ref *r, const struct stx_node *n)
 	struct fold f = { .t = (enum stx_dtype)stx__ref_arg(r, n, 0)->dtype };
 
 	return run(r, n, &f, STX_I64, fold_arg);
+}
+
+stx_err stx__ref_extreme_pair(struct stx__ref *r, const struct stx_node *n)
+{
+	struct fold f = { .t = n->outs[0].dtype };
+	stx_err e = run(r, n, &f, f.t, fold_winner);
+
+	return e ? e : run_at(r, n, 1, &f, STX_I64, fold_arg);
 }

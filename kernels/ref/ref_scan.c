@@ -1,6 +1,7 @@
 /* ref_scan.c: running sums and products along one dimension, each partial result rounded once. */
 #include "ref_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 stx_err stx__ref_scan(struct stx__ref *r, const struct stx_node *n)
@@ -47,6 +48,90 @@ stx_err stx__ref_scan(struct stx__ref *r, const struct stx_node *n)
 				v.f = stx__ref_round_wide(t, stx__ref_sum_value(&sum));
 			}
 			stx__ref_store(out, w.off[1] + i * os, v);
+		}
+	}
+	return 0;
+}
+
+struct running {
+	long double top, sum; /* log-sum-exp: sum of exp(x - top) */
+	union stx_scalar best;
+	int64_t at;
+};
+
+/* One more element: x takes the place of the extreme when it is NaN, or not less (greater) and the
+ * extreme is not NaN: of equal ones the last. */
+static void take(struct running *s, const struct stx_node *n, enum stx_dtype t, union stx_scalar x,
+		 int64_t i)
+{
+	int max = n->op == STX_OP_CUMMAX, is_float = stx_dtype_is_float(t), wins;
+
+	if (n->op == STX_OP_LOGCUMSUMEXP) {
+		long double v = x.f, top = v > s->top || isnan(x.f) ? v : s->top;
+
+		if (isinf(top) && top < 0)
+			return;
+		if (isinf(top) && !isnan((double)s->sum)) {
+			s->sum = 1;
+		} else {
+			s->sum = (s->sum != 0 ? s->sum * expl(s->top - top) : 0) +
+				 (isinf(v) ? 0 : expl(v - top));
+		}
+		s->top = top;
+		return;
+	}
+	if (is_float)
+		wins = isnan(x.f) ||
+		       (!isnan(s->best.f) && (max ? x.f >= s->best.f : x.f <= s->best.f));
+	else if (stx_dtype_kind(t) == STX_KIND_INT)
+		wins = max ? x.i >= s->best.i : x.i <= s->best.i;
+	else
+		wins = max ? x.u >= s->best.u : x.u <= s->best.u;
+	if (i == 0 || wins) {
+		s->best = x;
+		s->at = i;
+	}
+}
+
+stx_err stx__ref_running(struct stx__ref *r, const struct stx_node *n)
+{
+	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
+	enum stx_dtype t = (enum stx_dtype)x->dtype;
+	struct stx_tensor *out, *places = NULL;
+	struct stx__ref_walk w;
+	int64_t sizes[STX_MAX_DIMS], count, xs, os;
+	uint32_t d;
+	stx_err e = stx__ref_dim(r, n, n->args[1].u.ex, x->rank, &d);
+
+	if (e)
+		return e;
+	out = stx__ref_result(r, n);
+	if (out && n->nouts > 1)
+		places = stx__ref_result_at(r, n, 1);
+	if (!out || (n->nouts > 1 && !places))
+		return stx__ref_error(r);
+	memcpy(sizes, x->sizes, sizeof sizes);
+	count = x->rank ? x->sizes[d] : 1;
+	xs = x->rank ? x->strides[d] : 0;
+	os = x->rank ? out->strides[d] : 0;
+	if (x->rank)
+		sizes[d] = 1;
+	stx__ref_walk_start(&w, x->rank, sizes);
+	stx__ref_walk_add(&w, x->strides, x->offset);
+	for (stx__ref_walk_add(&w, out->strides, 0); w.left > 0; stx__ref_walk_next(&w)) {
+		struct running s = { .top = -INFINITY };
+
+		for (int64_t i = 0; i < count; i++) {
+			union stx_scalar v;
+
+			take(&s, n, t, stx__ref_load(x, w.off[0] + i * xs), i);
+			v = s.best;
+			if (!places)
+				v.f = stx__ref_round_wide(t, s.top + logl(s.sum));
+			stx__ref_store(out, w.off[1] + i * os, v);
+			if (places)
+				stx__ref_store(places, w.off[1] + i * os,
+					       (union stx_scalar){ .i = s.at });
 		}
 	}
 	return 0;

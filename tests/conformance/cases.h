@@ -174,12 +174,12 @@ static inline const char *case_folded(struct stx_arena *a, const struct stx_grap
 		for (uint32_t j = 0; j < n->nargs; j++) {
 			args[j] = n->args[j];
 			if (args[j].kind == STX_ARG_TENSOR)
-				args[j].u.tensor = map[args[j].u.tensor.node->id];
+				args[j].u.tensor.node = map[args[j].u.tensor.node->id].node;
 			if (args[j].kind == STX_ARG_TENSORS) {
 				args[j] = stx_arg_tensors(to, args[j].u.tensors, args[j].n);
 				for (uint32_t x = 0; x < args[j].n; x++)
-					((struct stx_val *)(uintptr_t)args[j].u.tensors)[x] =
-						map[args[j].u.tensors[x].node->id];
+					((struct stx_val *)(uintptr_t)args[j].u.tensors)[x].node =
+						map[args[j].u.tensors[x].node->id].node;
 			} else if (args[j].kind == STX_ARG_INT || args[j].kind == STX_ARG_INTS) {
 				uint32_t count = args[j].kind == STX_ARG_INT ? 1 : args[j].n;
 				const stx_ex *from = args[j].kind == STX_ARG_INT ? &n->args[j].u.ex
@@ -194,8 +194,10 @@ static inline const char *case_folded(struct stx_arena *a, const struct stx_grap
 		map[i].node = stx_graph_call(to, n->op, n->name, args, n->nargs, NULL);
 		assert_non_null(map[i].node);
 	}
-	for (uint32_t i = 0; i < g->outputs.n; i++)
-		stx_graph_output(to, map[g->outputs.at[i].val.node->id], NULL, NULL);
+	for (uint32_t i = 0; i < g->outputs.n; i++) {
+		struct stx_val v = g->outputs.at[i].val;
+		stx_graph_output(to, stx_val(map[v.node->id].node, v.out), NULL, NULL);
+	}
 	stx_graph_count_users(to);
 	assert_int_equal(stx_graph_print(to, &b), 0);
 	const char *s = stx_arena_strndup(a, (const char *)b.at, b.n);

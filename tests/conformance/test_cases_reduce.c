@@ -274,6 +274,127 @@ static void test_variance_divisor_is_not_negative(void **state)
 					     "mean.default(%x)\nreturn (%v, %w, %m)\n",
 				     .in = { V(7) },
 				     .out = { V(NAN), V(NAN), V(7) } });
+	case_check(&(struct stated){ .text = "%x : f32[] = placeholder()\n%v = "
+					     "var_mean.correction(%x, None, correction=4.9)\n"
+					     "%w = var_mean.correction(%x, None, correction=1)\n"
+					     "return (%v, %v:1, %w, %w:1)\n",
+				     .in = { V(7) },
+				     .out = { V(NAN), V(7), V(NAN), V(7) } });
+	case_check(&(struct stated){ .text = "%x : f32[2,0] = placeholder()\n%v = "
+					     "var_mean.correction(%x, [1], correction=-2)\n"
+					     "return (%v, %v:1)\n",
+				     .out = { V(0), V(NAN) } });
+}
+
+/* RD-04 */
+static void test_variance_is_one_pass_of_triples(void **state)
+{
+	(void)state;
+	for (int64_t n = 1; n <= 2000; n = n * 7 + 1) /* repeated n times: the same mean */
+		case_check_at(&(struct stated){ .text = "%x : f64[@,8] = placeholder()\n%v = "
+							"var_mean.correction(%x, [0, 1], "
+							"correction=0)\n%s = std.correction(%x, "
+							"[0, 1], correction=0)\n%d = "
+							"var.dim(%x, [0], False)\n"
+							"return (%v, %v:1, %s, %d)\n",
+						.in = { V(2, 4, 4, 4, 5, 5, 7, 9) },
+						.out = { V(4), V(5), V(2), V(0) },
+						.atol = 1e-28,
+						.rtol = 1e-13 },
+			      n);
+}
+
+/* MR-05, B07: long rows go by pairs of maximum and sum; nothing of what holds for short ones
+ * changes. */
+static void test_softmax_of_long_rows_is_online(void **state)
+{
+	static const double tops[] = { 0, -1e4, 1e4, -INFINITY, INFINITY, NAN };
+	const int64_t n = 40000;
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		double *x = calloc((size_t)n, sizeof *x), *y = calloc((size_t)n, sizeof *y);
+		for (int64_t k = 0; k < n; k++) {
+			x[k] = i == 3 ? -INFINITY : i ? -20000 : 0;
+			y[k] = i == 0 ? 1. / (double)n : i < 3 ? 0 : NAN;
+		}
+		x[n / 2] = tops[i];
+		if (i == 1 || i == 2)
+			y[n / 2] = 1;
+		double all = i == 0 ? log((double)n) : tops[i];
+		case_check_at(&(struct stated){ .text = "%x : f64[1,@] = placeholder()\n%w = "
+							"expand.default(%x, [16, -1])\n%a = "
+							"_softmax.default(%w, 1, False)\n%b = "
+							"logsumexp.default(%w, [1], True)\n%c = "
+							"_log_softmax.default(%w, 1, False)\n"
+							"%s = select.int(%a, 0, 7)\n%l = "
+							"select.int(%b, 0, 7)\n%g = "
+							"select.int(%c, 0, 7)\n%e = "
+							"exp.default(%g)\nreturn (%s, %l, %e)\n",
+						.in = { { x, n } },
+						.out = { { y, n }, { &all, 1 }, { y, n } },
+						.rtol = 1e-11,
+						.atol = 1e-300,
+						.skip = CASE_NO_FOLD },
+			      n);
+		free(x);
+		free(y);
+	}
+}
+
+/* RD-03, RD-06, B01 */
+static void test_extreme_pairs_are_of_one_element(void **state)
+{
+	static const int64_t lengths[] = { 3, 17, 64, 65, 1025, 4097 };
+	(void)state;
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+		int64_t n = lengths[i];
+		const char *text = "%x : f32[@] = placeholder()\n%a = max.dim(%x, 0)\n%b = "
+				   "min.dim(%x, -1, True)\nreturn (%a, %a:1, %b, %b:1)\n";
+		double *x = calloc((size_t)n, sizeof *x), last = (double)n - 1;
+		struct stated s = { .text = text,
+				    .in = { { x, n } },
+				    .out = { V(0), V(0), V(0), V(0) } };
+		case_check_at(&s, n); /* all equal: the first */
+		x[n - 1] = 7;
+		x[1] = -0.0; /* equal to 0 */
+		s.out[0] = (struct values){ &x[n - 1], 1 };
+		s.out[1] = (struct values){ &last, 1 };
+		case_check_at(&s, n);
+		x[1] = x[2] = NAN;
+		s.out[0] = s.out[2] = (struct values){ &x[1], 1 };
+		s.out[1] = s.out[3] = (struct values)V(1);
+		case_check_at(&s, n);
+		free(x);
+	}
+	case_check(&(struct stated){ .text = "%x : bool[2,3] = placeholder()\n%a = max.dim(%x, "
+					     "1)\n%b = min.dim(%x, 0)\nreturn (%a, %a:1, %b, "
+					     "%b:1)\n",
+				     .in = { V(0, 1, 1, 0, 0, 0) },
+				     .out = { V(1, 0), V(1, 0), V(0, 0, 0), V(0, 1, 1) } });
+	case_check(&(struct stated){ .text = "%x : i8[] = placeholder()\n%a = max.dim(%x, 0)\n"
+					     "return (%a, %a:1)\n",
+				     .in = { V(-5) },
+				     .out = { V(-5), V(0) } });
+}
+
+static void test_reduce_all_elements_and_one_dimension(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){ .text = "%x : i8[2,3] = placeholder()\n%a = prod.default(%x)"
+					     "\n%b = any.dim(%x, 1)\n%c = all.dim(%x, 0, True)\n"
+					     "%d = prod.default(%x, dtype=bool)\n"
+					     "return (%a, %b, %c, %d)\n",
+				     .in = { V(-2, 3, 5, 0, 1, 0) },
+				     .shape = { "", "2", "1,3", "" },
+				     .out = { V(0), V(1, 1), V(0, 1, 0), V(0) } });
+	case_check(&(struct stated){ .text = "%x : f32[0,3] = placeholder()\n%a = "
+					     "prod.default(%x)\n%b = any.dim(%x, 0)\n%c = "
+					     "all.dim(%x, -2)\nreturn (%a, %b, %c)\n",
+				     .out = { V(1), V(0), V(1) } });
+	case_check(&(struct stated){ .text = "%x : bool[] = placeholder()\n%a = any.dim(%x, 0)\n"
+					     "return (%a,)\n",
+				     .in = { V(1) },
+				     .out = { V(1) } });
 }
 
 /* RD-04: population variance of 2,4,4,4,5,5,7,9 is 4 */
@@ -384,6 +505,10 @@ int main(void)
 		cmocka_unit_test(test_softmax_large_inputs_do_not_overflow),
 		cmocka_unit_test(test_accumulation_does_not_stall),
 		cmocka_unit_test(test_variance_divisor_is_not_negative),
+		cmocka_unit_test(test_variance_is_one_pass_of_triples),
+		cmocka_unit_test(test_softmax_of_long_rows_is_online),
+		cmocka_unit_test(test_extreme_pairs_are_of_one_element),
+		cmocka_unit_test(test_reduce_all_elements_and_one_dimension),
 		cmocka_unit_test(test_variance_of_the_textbook_row),
 		cmocka_unit_test(test_tile_products_of_odd_sizes_are_exact),
 	};

@@ -276,6 +276,247 @@ static void test_operators_random_scans_match_oracle(void **state)
 	(void)state;
 	random_calls("cumsum.default", 40);
 	random_calls("cumprod.default", 40);
+	random_calls("logcumsumexp.default", 13);
+	random_calls("cummax.default", 13);
+	random_calls("cummin.default", 13);
+}
+
+/* As PyTorch: the last of equal elements, the first NaN stays until another. */
+static void test_operators_running_extremes(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%x : f32[9] = placeholder()\n%a = cummax.default(%x, 0)\n%n = "
+			"neg.default(%x)\n%b = cummin.default(%n, -1)\n%m = neg.default(%b)\n"
+			"return (%a, %a:1, %m, %b:1)\n",
+		.in = { V(1, 3, 3, 2, 5, NAN, 7, NAN, -0.0) },
+		.out = { V(1, 3, 3, 3, 5, NAN, NAN, NAN, NAN), V(0, 1, 2, 2, 4, 5, 5, 7, 7),
+			 V(1, 3, 3, 3, 5, NAN, NAN, NAN, NAN), V(0, 1, 2, 2, 4, 5, 5, 7, 7) } });
+	case_check(&(struct stated){
+		.text = "%x : i8[40] = placeholder()\n%a = cummin.default(%x, "
+			"0)\n%b = cummax.default(%x, 0)\nreturn (%a, %b:1)\n",
+		.in = { V(-128) },
+		.out = { V(-128),
+			 { (const double[]){ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
+					     14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
+					     28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39 },
+			   40 } } });
+	case_check(&(struct stated){
+		.text = "%x : f32[5] = placeholder()\n%a = logcumsumexp.default(%x, 0)\n%y = "
+			"full.default([100], -1000, dtype=f64)\n%b = logcumsumexp.default(%y, 0)\n"
+			"%c = select.int(%b, 0, 99)\nreturn (%a, %c)\n",
+		.in = { V(-INFINITY, -INFINITY, 1, INFINITY, 2) },
+		.out = { V(-INFINITY, -INFINITY, 1, INFINITY, INFINITY),
+			 V(-1000 + 4.605170185988092) },
+		.rtol = 1e-14 });
+}
+
+/* NaN goes to the end; of equal elements before the first, or after the last. */
+static void test_operators_searches_and_distances(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%s : f32[4] = placeholder()\n%v : f32[5] = placeholder()\n%a = "
+			"searchsorted.Tensor(%s, %v)\n%b = searchsorted.Tensor(%s, %v, "
+			"right=True)\n"
+			"%c = bucketize.Tensor(%v, %s, out_int32=True)\nreturn (%a, %b, %c)\n",
+		.in = { V(1, 2, 2, 3), V(0, 2, 2.5, 4, NAN) },
+		.out = { V(0, 1, 3, 4, 4), V(0, 3, 3, 4, 4), V(0, 1, 3, 4, 4) } });
+	case_check(&(struct stated){
+		.text = "%x : f32[2,2] = placeholder()\n%y : f32[1,2] = placeholder()\n%a = "
+			"_cdist_forward.default(%x, %y, 2.0, None)\n%b = "
+			"_cdist_forward.default(%x, %y, 0.0, None)\n%c = "
+			"_cdist_forward.default(%x, %y, inf, None)\n%d = "
+			"_pdist_forward.default(%x, 1.0)\nreturn (%a, %b, %c, %d)\n",
+		.in = { V(0, 1, 4, 5), V(1, 1) },
+		.out = { V(1, 5), V(1, 2), V(1, 4), V(8) } });
+}
+
+/* As PyTorch: a bag without indices is 0; what is padding does not count. */
+static void test_operators_bags_of_rows(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%w : f32[4,3] = placeholder()\n%x : i64[5] = placeholder()\n%o : i64[3] = "
+			"placeholder()\n%p : f32[5] = placeholder()\n%a = "
+			"_embedding_bag.default(%w, %x, %o, False, 0, False, %p)\n%b = "
+			"_embedding_bag.default(%w, %x, %o, False, 1, False, None, False, 3)\n%c = "
+			"_embedding_bag.default(%w, %x, %o, False, 2)\n"
+			"return (%a, %b, %b:1, %b:2, %c, %c:3)\n",
+		.in = { V(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), V(0, 1, 3, 3, 2), V(0, 2, 2),
+			V(1, 2, 3, 4, 5) },
+		.out = { V(6, 9, 12, 0, 0, 0, 93, 105, 117), V(1.5, 2.5, 3.5, 0, 0, 0, 6, 7, 8),
+			 V(0, 0, 2, 2, 2), V(2, 0, 1), V(3, 4, 5, 0, 0, 0, 9, 10, 11),
+			 V(1, 1, 1, 0, 0, 0, 3, 3, 3) } });
+}
+
+static void test_operators_random_searches_match_oracle(void **state)
+{
+	(void)state;
+	random_calls("searchsorted.Tensor", 15);
+	random_calls("bucketize.Tensor", 10);
+	random_calls("_cdist_forward.default", 15);
+	random_calls("_embedding_bag.default", 25);
+	random_calls("_pdist_forward.default", 15);
+}
+
+/* NaN is greatest, -0 equals +0, equal elements keep their order; every length of run and merge. */
+static void test_operators_sorts_are_stable(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%x : f32[6] = placeholder()\n%a = sort.default(%x)\n%b = "
+			"sort.stable(%x, stable=True, dim=0, descending=True)\n%c = "
+			"topk.default(%x, 3)\n%d = topk.default(%x, 2, 0, False)\n"
+			"return (%a, %a:1, %b, %b:1, %c, %c:1, %d, %d:1)\n",
+		.in = { V(3, NAN, -0.0, 0, -INFINITY, 3) },
+		.out = { V(-INFINITY, -0.0, 0, 3, 3, NAN), V(4, 2, 3, 0, 5, 1),
+			 V(NAN, 3, 3, -0.0, 0, -INFINITY), V(1, 0, 5, 2, 3, 4), V(NAN, 3, 3),
+			 V(1, 0, 5), V(-INFINITY, -0.0), V(4, 2) } });
+	case_check(&(struct stated){
+		.text = "%x : i8[2,3] = placeholder()\n%a = sort.default(%x, 0)\n%b = "
+			"argsort.default(%x, -1, True)\n%c = topk.default(%x, 0, 1)\n%d = "
+			"kthvalue.default(%x, 2)\n%e = median.dim(%x, 0, True)\n"
+			"return (%a, %a:1, %b, %c, %d, %d:1, %e, %e:1)\n",
+		.in = { V(-128, 5, 127, 3, 5, -1) },
+		.shape = { "2,3", "2,3", "2,3", "2,0", "2", "2", "1,3", "1,3" },
+		.out = { V(-128, 5, -1, 3, 5, 127), V(0, 0, 1, 1, 1, 0), V(2, 1, 0, 1, 0, 2), V(0),
+			 V(5, 3), V(1, 0), V(-128, 5, -1), V(0, 0, 1) } });
+	case_check(&(struct stated){
+		.text = "%x : f64[] = placeholder()\n%y : u64[4] = placeholder()\n%a = "
+			"sort.default(%x)\n%b = topk.default(%x, 1, 0)\n%c = argsort.default(%x)\n"
+			"%d = sort.default(%y)\nreturn (%a, %a:1, %b, %b:1, %c, %d, %d:1)\n",
+		.in = { V(7), V(0x1p63, 1, 0x1.8p63, 0) },
+		.out = { V(7), V(0), V(7), V(0), V(0), V(0, 1, 0x1p63, 0x1.8p63),
+			 V(3, 1, 0, 2) } });
+	/* as PyTorch: one NaN makes the median NaN, the first of them */
+	case_check(&(struct stated){ .text = "%x : f32[2,5] = placeholder()\n%a = median.dim(%x, "
+					     "1)\nreturn (%a, %a:1)\n",
+				     .in = { V(5, 1, 4, 2, 3, 1, NAN, NAN, 2, NAN) },
+				     .out = { V(3, NAN), V(4, 1) } });
+}
+
+static void test_operators_sorts_of_every_length(void **state)
+{
+	static const int64_t lengths[] = { 1,  2,  15, 16, 17,  31,  32,   33,
+					   63, 64, 65, 96, 511, 512, 1025, 5000 };
+	(void)state;
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+		int64_t n = lengths[i];
+		double *x = calloc(3 * (size_t)n, sizeof *x), *y = x + n, *at = y + n;
+		for (int64_t k = 0; k < n; k++) { /* three of each, then sorted by counting */
+			x[k] = (double)(k * 7919 % n / 3);
+		}
+		int64_t out = 0;
+		for (int64_t v = 0; out < n; v++)
+			for (int64_t k = 0; k < n; k++)
+				if (x[k] == (double)v) {
+					y[out] = (double)v;
+					at[out++] = (double)k;
+				}
+		case_check_at(&(struct stated){ .text = "%x : i64[@] = placeholder()\n%s = "
+							"sort.default(%x)\nreturn (%s, %s:1)\n",
+						.in = { { x, n } },
+						.out = { { y, n }, { at, n } },
+						.skip = CASE_NO_FOLD },
+			      n);
+		free(x);
+	}
+}
+
+static void test_operators_random_sorts_match_oracle(void **state)
+{
+	(void)state;
+	random_calls("sort.default", 13);
+	random_calls("sort.stable", 8);
+	random_calls("argsort.default", 8);
+	random_calls("argsort.stable", 8);
+	random_calls("topk.default", 15);
+	random_calls("kthvalue.default", 8);
+	random_calls("median.dim", 13);
+}
+
+/* Known answer of Philox4x32-10 for counter and key 0; a state moves to other blocks. */
+static void test_operators_random_bits_are_philox(void **state)
+{
+	(void)state;
+	case_check(
+		&(struct stated){ .text = "%s : i64[2] = placeholder()\n%a = "
+					  "_random_bits.default([1], stream=0)\n%b = "
+					  "_random_bits.default([1], state=%s, stream=3)\n%c = "
+					  "_random_bits.default([1], state=%s, stream=1)\n"
+					  "%d = sub.Tensor(%a, %b)\n%e = eq.Tensor(%a, %c)\n"
+					  "%w = full.default([], -2204013331526194987, dtype=i64)\n"
+					  "%f = eq.Tensor(%a, %w)\nreturn (%d, %e, %f)\n",
+				  .in = { V(0, -3) },
+				  .out = { V(0), V(0), V(1) } });
+}
+
+/* DF-06, SE-09: a node that draws is neither merged with another nor computed again. B55: what is
+ * dropped in one use is dropped in all. */
+static void test_operators_random_nodes_stay_what_they_are(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%x : f32[100,100] = placeholder()\n%a = rand_like.default(%x)\n%b = "
+			"rand_like.default(%x)\n%s = add.Tensor(%a, %b)\n%t = mul.Scalar(%a, 2)\n"
+			"%e = eq.Tensor(%s, %t)\n%n = all.default(%e)\n"
+			"%d = native_dropout.default(%x, 0.5, True)\n%m = mul.Scalar(%d:1, 2.0)\n"
+			"%f = eq.Tensor(%d, %m)\n%g = all.default(%f)\n%h = any.default(%d:1)\n"
+			"%i = all.default(%d:1)\nreturn (%n, %g, %h, %i)\n",
+		.in = { V(1) },
+		.out = { V(0), V(1), V(1), V(0) } });
+	case_check(&(struct stated){ .text = "%x : f32[3] = placeholder()\n%a = "
+					     "native_dropout.default(%x, 0.5, False)\n%b "
+					     "= native_dropout.default(%x, 0.0, True)\n%c = "
+					     "native_dropout.default(%x, 1.0, "
+					     "True)\nreturn (%a, %a:1, %b, %b:1, %c, %c:1)\n",
+				     .in = { V(1, -2, INFINITY) },
+				     .out = { V(1, -2, INFINITY), V(1), V(1, -2, INFINITY), V(1),
+					      V(0, -0.0, NAN), V(0) } });
+}
+
+static void test_operators_random_draws_match_oracle(void **state)
+{
+	static const char *const ops[] = { "_random_bits.default",  "rand.default",
+					   "randn.default",         "rand_like.default",
+					   "randn_like.default",    "uniform.default",
+					   "normal.float_float",    "bernoulli.p",
+					   "bernoulli.default",     "randint.default",
+					   "randint.low",           "randperm.default",
+					   "native_dropout.default" };
+	(void)state;
+	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+		random_calls(ops[i], 6);
+}
+
+static void test_operators_random_norms_match_oracle(void **state)
+{
+	(void)state;
+	for (int op = STX_OP_NATIVE_LAYER_NORM; op <= STX_OP_BATCH_NORM_FUNCTIONAL; op++)
+		random_calls(stx_op_info((enum stx_op)op)->overload, 8);
+}
+
+static void test_operators_random_numbers_in_other_places_match_oracle(void **state)
+{
+	static const char *const ops[] = { "bitwise_and.Scalar", "bitwise_or.Scalar",
+					   "bitwise_xor.Scalar", "pow.Scalar",
+					   "clamp.Tensor",       "div.Scalar_mode",
+					   "atan2.out" };
+	(void)state;
+	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+		random_calls(ops[i], 8);
+}
+
+static void test_operators_random_pairs_match_oracle(void **state)
+{
+	(void)state;
+	random_calls("max.dim", 13);
+	random_calls("min.dim", 13);
+	random_calls("var_mean.correction", 15);
+	random_calls("_online_softmax.default", 15);
+	random_calls("std.correction", 8);
+	random_calls("std.dim", 8);
 }
 
 int main(void)
@@ -289,6 +530,19 @@ int main(void)
 		cmocka_unit_test(test_operators_random_windows_match_oracle),
 		cmocka_unit_test(test_operators_random_resampling_matches_oracle),
 		cmocka_unit_test(test_operators_random_adaptive_pools_and_gradients_match_oracle),
+		cmocka_unit_test(test_operators_random_pairs_match_oracle),
+		cmocka_unit_test(test_operators_running_extremes),
+		cmocka_unit_test(test_operators_bags_of_rows),
+		cmocka_unit_test(test_operators_searches_and_distances),
+		cmocka_unit_test(test_operators_random_searches_match_oracle),
+		cmocka_unit_test(test_operators_random_norms_match_oracle),
+		cmocka_unit_test(test_operators_random_numbers_in_other_places_match_oracle),
+		cmocka_unit_test(test_operators_random_bits_are_philox),
+		cmocka_unit_test(test_operators_random_nodes_stay_what_they_are),
+		cmocka_unit_test(test_operators_random_draws_match_oracle),
+		cmocka_unit_test(test_operators_sorts_are_stable),
+		cmocka_unit_test(test_operators_sorts_of_every_length),
+		cmocka_unit_test(test_operators_random_sorts_match_oracle),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
 }

@@ -242,6 +242,33 @@ static void test_fallback_does_not_hide_an_invalid_graph(void **state)
 	}
 }
 
+/* A value that reads more buffers than a kernel takes is cut, not refused. */
+static void test_strict_sum_of_thousands_of_inputs_has_code(void **state)
+{
+	(void)state;
+	enum { N = 6000 };
+	struct stx_bytes text = { 0 };
+	struct stx_compile_options o = { .target = "cpu:x86-64-v2" };
+	struct stx_key_result key;
+	struct stx_plan_result plan;
+	struct stx_diag d = { 0 };
+	for (int i = 0; i < N; i++)
+		stx_bytes_printf(&text, "%%x%d : f32[4] = placeholder()\n", i);
+	stx_bytes_puts(&text, "%s1 = add.Tensor(%x0, %x1)\n");
+	for (int i = 2; i < N; i++)
+		stx_bytes_printf(&text, "%%s%d = add.Tensor(%%s%d, %%x%d)\n", i, i - 1, i);
+	stx_bytes_printf(&text, "return (%%s%d,)\n", N - 1);
+	struct stx_source s = { .format = 2, .body = { text.at, text.n } };
+	assert_int_equal(stx_compile_key(compiler, &s, &o, &key, &d), 0);
+	if (stx_compile_plan(compiler, (struct stx_span){ key.graph.at, key.graph.n }, &o, &plan,
+			     &d))
+		fail_msg("%s: %s", d.node, d.text);
+	assert_true(plan.nkernels >= 2 && plan.nkernels < 40);
+	stx_plan_result_free(&plan);
+	stx_key_result_free(&key);
+	stx_bytes_free(&text);
+}
+
 /* A graph that KEY has let pass and a later verifier refuses: the compiler's own fault, not the
  * graph's. */
 static void test_strict_verifier_after_key_is_an_internal_error(void **state)
@@ -544,6 +571,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_fallback_reads_strided_inputs_and_gives_every_result),
 		cmocka_unit_test(test_fallback_is_listed_in_the_report),
 		cmocka_unit_test(test_fallback_does_not_hide_an_invalid_graph),
+		cmocka_unit_test(test_strict_sum_of_thousands_of_inputs_has_code),
 		cmocka_unit_test(test_strict_verifier_after_key_is_an_internal_error),
 		cmocka_unit_test(test_lookup_by_overload_and_a_missing_rule_falls_back),
 		cmocka_unit_test(test_cache_key_covers_what_affects_the_artifact),

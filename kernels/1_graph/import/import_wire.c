@@ -256,11 +256,11 @@ static stx_err import_node(struct wire *w, const Stx__WireNode *n)
 		e = import_constant(w, n, &node);
 	} else {
 		int op = stx_op_find(n->target, strlen(n->target));
+		const char *why = stx_op_refusal(n->target, strlen(n->target));
 		if (op < 0 || op == STX_OP_PLACEHOLDER)
 			return stx_fail(w->d, STX_E_UNSUPPORTED, "import", n->name,
-					"operator %s is not supported: not an overload of the "
-					"operator table",
-					n->target);
+					"operator %s is not supported: %s", n->target,
+					why ? why : "not an overload of the operator table");
 		e = import_call(w, n, op, &node);
 	}
 	if (e)

@@ -56,8 +56,8 @@ const struct onnx_mapping *onnx_find_mapping(const char *domain, const char *op_
 /* clang-format off */
 #define ONNX_FAMILIES(X) \
 	X(pointwise) X(shape) X(index) X(pad) X(reduce) X(nn) X(window) X(contract) X(einsum) X(attention) \
-	X(recurrent) X(training) X(ngram) X(deform) X(boxes) X(control) X(quant) X(signal) \
-	X(resample) X(sample) X(fold)
+	X(recurrent) X(training) X(ngram) X(deform) X(boxes) X(control) X(quant) X(signal) X(sort) \
+	X(random) X(resample) X(sample) X(fold)
 /* clang-format on */
 #define ONNX_DECLARE(family) extern const struct onnx_mapping onnx_##family##_map[];
 ONNX_FAMILIES(ONNX_DECLARE)

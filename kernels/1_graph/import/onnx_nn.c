@@ -149,26 +149,6 @@ static stx_err map_rms_norm(struct onnx *c, V *out)
 	return c->err;
 }
 
-/* Inference only: the input, and a mask of ones. */
-static stx_err map_dropout(struct onnx *c, V *out)
-{
-	V x = onnx_in(c, 0);
-	int64_t training = 0, s[STX_MAX_DIMS];
-	double ratio = 0.5;
-	if (c->opset >= 12 && onnx_has(c, 2))
-		onnx_known_ints(c, onnx_in(c, 2), "training_mode", &training, 1);
-	if (training && onnx_has(c, 1))
-		onnx_known_floats(c, onnx_in(c, 1), "the ratio", &ratio, 1);
-	if (!c->err && training && ratio != 0)
-		return onnx_fail(c, STX_E_UNSUPPORTED,
-				 "operator Dropout in training mode draws random numbers");
-	int rank = onnx_sizes(c, x, s);
-	out[0] = x;
-	if (c->n->n_output > 1)
-		out[1] = onnx_full(c, s, rank, 1, c->opset < 10 ? onnx_dtype(x) : STX_BOOL);
-	return c->err;
-}
-
 /* ---- losses ---- */
 
 /* x: log probabilities [N,C,d...], target: [N,d...]. */
@@ -242,7 +222,6 @@ const struct onnx_mapping onnx_nn_map[] = {
 	{ "GroupNormalization", map_group_norm, 0 },
 	{ "LayerNormalization", map_layer_norm, 0 },
 	{ "RMSNormalization", map_rms_norm, 0 },
-	{ "Dropout", map_dropout, 0 },
 	{ "NegativeLogLikelihoodLoss", map_nll_loss, 0 },
 	{ "SoftmaxCrossEntropyLoss", map_softmax_loss, 0 },
 	{ NULL, NULL, 0 },

@@ -155,6 +155,24 @@ static void test_canonical_semantic_change_differs(void **state)
 	}
 }
 
+/* DF-06: equal random nodes stay apart; their streams are said once and kept. */
+static void test_canonical_random_nodes_stay_apart(void **state)
+{
+	(void)state;
+	struct stx_arena *a = stx_arena_new(0);
+	const char *c =
+		gen_canonical(a, gen_parse(a, "%a = rand.default([4])\n%b = rand.default([4])\n"
+					      "%s = add.Tensor(%a, %b)\nreturn (%s,)"));
+	assert_non_null(strstr(c, "rand.default([4], dtype=f32, state=None, stream=1)"));
+	assert_non_null(strstr(c, "rand.default([4], dtype=f32, state=None, stream=2)"));
+	/* the same streams stated: still two nodes */
+	c = gen_canonical(a, gen_parse(a, "%a = rand.default([4], stream=7)\n%b = "
+					  "rand.default([4], stream=7)\n"
+					  "%s = add.Tensor(%a, %b)\nreturn (%s,)"));
+	assert_non_null(strstr(c, "[serial=2]"));
+	stx_arena_free(a);
+}
+
 /* DF-06 for effects: two equal asserts stay two, in program order, and are never dead. */
 static void test_canonical_effects_never_merge(void **state)
 {
@@ -227,6 +245,7 @@ static void test_canonical_digest_is_hash_of_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_canonical_random_nodes_stay_apart),
 		cmocka_unit_test(test_canonical_defaults_same),
 		cmocka_unit_test(test_canonical_windows_written_out_share),
 		cmocka_unit_test(test_canonical_commutative_operands_share),

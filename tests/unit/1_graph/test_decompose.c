@@ -174,20 +174,18 @@ static void test_decompose_matmul_ranks(void **state)
 	      4 + 3, r);
 }
 
-/* Division by n - correction that is not positive: inf or NaN at run time, never a wrong sign
- * (B43). */
-static void test_decompose_var_divisor_not_negative(void **state)
+/* One reduction of triples, of which the first result is the variance (RD-04). */
+static void test_decompose_var_is_the_first_of_a_pair(void **state)
 {
 	(void)state;
 	struct stx_arena *a = stx_arena_new(0);
-	static const char *const fmt = "%%x : f32[3] = placeholder()\n%%y = var.correction(%%x, "
-				       "correction=%s)\nreturn (%%y)";
-	assert_non_null(
-		strstr(basis(a, stx_arena_printf(a, fmt, "5"), 0), "div.Scalar(%sum_1, 0.0)"));
-	assert_non_null(
-		strstr(basis(a, stx_arena_printf(a, fmt, "2.5"), 0), "div.Scalar(%sum_1, 0.5)"));
-	assert_non_null(
-		strstr(basis(a, stx_arena_printf(a, fmt, "None"), 0), "div.Scalar(%sum_1, 2.0)"));
+	const char *p = basis(a,
+			      "%x : f16[3,4] = placeholder()\n%y = var.dim(%x, [1], False)\n%z = "
+			      "std.correction(%x)\nreturn (%y, %z)",
+			      1);
+	assert_non_null(strstr(p, "var_mean.correction(%x, [1], correction=0, keepdim=False)"));
+	assert_non_null(strstr(p, "= sqrt.default(%")); /* in f32, rounded after the root */
+	assert_non_null(strstr(p, "(f32[], f32[])"));
 	stx_arena_free(a);
 }
 
@@ -261,7 +259,7 @@ int main(void)
 		cmocka_unit_test(test_decompose_repeats_and_detects_cycles),
 		cmocka_unit_test(test_decompose_tables_cover_op_table),
 		cmocka_unit_test(test_decompose_matmul_ranks),
-		cmocka_unit_test(test_decompose_var_divisor_not_negative),
+		cmocka_unit_test(test_decompose_var_is_the_first_of_a_pair),
 		cmocka_unit_test(test_decompose_effects_kept),
 		cmocka_unit_test(test_decompose_trivial_dtypes),
 		cmocka_unit_test(test_decompose_random_graphs_verify),

@@ -294,13 +294,22 @@ static void test_infer_reductions(void **state)
 		"i64[2] = prod.dim_int(%i, 1)",
 		"f32[3] = var.correction(%f, [0, 2])",
 		"f32[1,1,1] = var.correction(%f, keepdim=True)",
+		"f32[2,3] = std.dim(%f, [-1])",
+		"(f32[2,4], f32[2,4]) = var_mean.correction(%f, [1])",
+		"(f32[2,1,4], i64[2,1,4]) = max.dim(%f, 1, True)",
+		"(bool[2], i64[2]) = min.dim(%p, 1)",
+		"i64[] = prod.default(%i)",
+		"bool[3] = all.dim(%i, 0)",
 		"f16[0] = amax.default(%h, [0])",
 		"f32[2,3] = logsumexp.default(%f, [-1])",
 	};
 	static const char *const bad[] = {
-		"mean.dim(%i, [0])",         "var.correction(%i)",  "amax.default(%h, [1])",
-		"argmax.default(%h)",        "argmax.default(%p)",  "sum.dim_IntList(%f, [3])",
-		"sum.dim_IntList(%f, [-4])", "prod.dim_int(%f, 3)", "amax.default(%f, [0, -3])",
+		"mean.dim(%i, [0])",     "var.correction(%i)",
+		"amax.default(%h, [1])", "argmax.default(%h)",
+		"argmax.default(%p)",    "sum.dim_IntList(%f, [3])",
+		"max.dim(%h, 1)",        "var.dim(%i, [0])",
+		"std.correction(%i)",    "sum.dim_IntList(%f, [-4])",
+		"prod.dim_int(%f, 3)",   "amax.default(%f, [0, -3])",
 	};
 	ACCEPT(in, good);
 	REFUSE(in, bad);

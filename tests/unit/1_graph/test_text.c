@@ -156,6 +156,9 @@ static void test_text_errors_carry_line_and_column(void **state)
 		{ "%a : f32[2] [num_users=3] = placeholder()\nreturn (%a)",
 		  "1:1: %a has 1 users, not 3" },
 		{ "%a : f32[2] = placeholder()\nreturn (%a) x", "2:13: text after the return" },
+		{ "%a : f32[2] = placeholder()\n%b = _fft_r2c.default(%a, [0], 0, True)\n",
+		  "2:6: '_fft_r2c.default' is not supported: complex numbers are not among the "
+		  "element types" },
 		{ "%c : u8[1] = constant([256])\nreturn (%c)",
 		  "1:24: the value does not fit in u8" },
 		{ "%c : f32[2] = constant(hex='00')\nreturn (%c)",

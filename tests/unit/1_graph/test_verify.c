@@ -169,12 +169,44 @@ static void test_verify_basis_names_operator(void **state)
 	stx_arena_free(a);
 }
 
+static void test_verify_symbols_need_an_input_of_that_size(void **state)
+{
+	static const struct {
+		const char *text;
+		int ok;
+	} all[] = {
+		{ "sym n = [1,9] hint 4\n%x : f32[n,n+1] = placeholder()\nreturn (%x,)", 1 },
+		{ "sym n = [1,9] hint 4\n%x : f32[2*n] = placeholder()\n"
+		  "%y : f32[n] = placeholder()\nreturn (%x,)",
+		  1 },
+		{ "sym n = [1,9] hint 4\n%x : f32[n+1] = placeholder()\nreturn (%x,)", 0 },
+		{ "sym n = [1,9] hint 4\nsym m = [1,9] hint 4\n%x : f32[n,n*m] = placeholder()\n"
+		  "return (%x,)",
+		  0 },
+		{ "sym n = [1,9] hint 4\n%x : f32[4,4] = placeholder(strides=[n,1])\nreturn (%x,)",
+		  0 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		struct stx_arena *a = stx_arena_new(0);
+		struct stx_graph *g = gen_parse(a, all[i].text);
+		struct stx_diag d = { 0 };
+		assert_int_equal(stx_graph_verify_symbols(g, &d), all[i].ok ? 0 : STX_E_INVALID);
+		if (!all[i].ok) {
+			assert_string_equal(d.node, "x");
+			assert_non_null(strstr(d.text, "the size of no input"));
+		}
+		stx_arena_free(a);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_verify_damage_is_found),
 		cmocka_unit_test(test_verify_changes_nothing),
 		cmocka_unit_test(test_verify_basis_names_operator),
+		cmocka_unit_test(test_verify_symbols_need_an_input_of_that_size),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,6 +85,74 @@ static void test_cases_argreduce_nan_wins_first(void **state)
 	       IN(z), 0, D(0));
 }
 
+/* RD-04: the triple of 2,4,4,4,5,5,7,9 is (8, 5, 32) */
+static void test_cases_reductions_of_two_values(void **state)
+{
+	static const char moments[] = "%x : f32[8] = placeholder()\n%v = var_mean.correction(%x, "
+				      "[0], correction=0)\nreturn (%v, %v:1)\n";
+	static const char pair[] = "%x : f32[8] = placeholder()\n%m = min.dim(%x, 0)\n"
+				   "return (%m:1, %m)\n";
+	const float x[] = { 2, 4, 4, 4, 5, 5, 7, 9 }, y[] = { 2, 4, -1, 4, 5, -1, 7, 9 };
+
+	(void)state;
+	expect(moments, IN(x), 0, D(32. / 8));
+	expect(moments, IN(x), 1, D(5));
+	expect(pair, IN(y), 0, D(2));
+	expect(pair, IN(y), 1, D(-1));
+}
+
+/* MR-05: two identities merge to one; the state of [0, log 3] is (log 3, 4/3). */
+static void test_cases_online_softmax_pair(void **state)
+{
+	static const char pair[] = "%x : f64[3] = placeholder()\n%p = _online_softmax.default(%x, "
+				   "[0])\n%s = mul.Scalar(%p:1, 3)\n%r = round.default(%s)\n"
+				   "return (%p, %r)\n";
+	static const char none[] = "%x : f64[0] = placeholder()\n%p = _online_softmax.default(%x, "
+				   "[0])\nreturn (%p, %p:1)\n";
+	const double x[] = { 0, 1.0986122886681098, -INFINITY };
+
+	(void)state;
+	expect(pair, IN(x), 0, D(1.0986122886681098));
+	expect(pair, IN(x), 1, D(4));
+	expect(none, IN(x), 0, D(-INFINITY));
+	expect(none, IN(x), 1, D(0));
+}
+
+/* B43: the divisor is max(0, n - correction) */
+static void test_cases_variance_divisor_is_not_negative(void **state)
+{
+	static const char *const corrections[] = { "0", "1", "2.5", "3", "5" };
+	static const double want[] = { 14. / 9, 7. / 3, 28. / 3, INFINITY, INFINITY };
+	const double x[] = { 1, 2, 4 };
+	int i;
+
+	(void)state;
+	for (i = 0; i < 5; i++) {
+		char text[160];
+
+		snprintf(text, sizeof text,
+			 "%%x : f64[3] = placeholder()\n%%v = var_mean.correction(%%x, None, "
+			 "correction=%s)\n%%r = mul.Scalar(%%v, 9)\n%%w = round.default(%%r)\n"
+			 "return (%%w, %%v:1)\n",
+			 corrections[i]);
+		expect(text, IN(x), 0, (const double[]){ rint(want[i] * 9) }, 1);
+	}
+}
+
+/* NaN is greatest, zeros are equal, equal elements keep their order. */
+static void test_cases_sorts_are_stable(void **state)
+{
+	static const char up[] = "%x : f32[2,4] = placeholder()\n%s = argsort.stable(%x, "
+				 "stable=True, dim=1)\nreturn (%s,)\n";
+	static const char down[] = "%x : f32[2,4] = placeholder()\n%s = argsort.stable(%x, "
+				   "stable=True, dim=1, descending=True)\nreturn (%s,)\n";
+	const float x[] = { NAN, 0, -0.0f, -1, 5, INFINITY, 5, -INFINITY };
+
+	(void)state;
+	expect(up, IN(x), 0, D(3, 1, 2, 0, 3, 0, 2, 1));
+	expect(down, IN(x), 0, D(0, 1, 2, 3, 1, 0, 2, 3));
+}
+
 /* B03: the identity is stored although the loop never runs. */
 static void test_cases_empty_reductions_give_identity(void **state)
 {
@@ -329,23 +397,43 @@ static void test_cases_constant_index_needs_no_check(void **state)
 	expect(graph, IN(x), 0, D(13, 10, 12));
 }
 
+static const char *const categories[] = {
+	[STX_CAT_INPUT] = "input",        [STX_CAT_POINTWISE] = "pointwise",
+	[STX_CAT_CREATE] = "creation",    [STX_CAT_REDUCE] = "reduction",
+	[STX_CAT_VIEW] = "view",          [STX_CAT_INDIRECT] = "indirect read",
+	[STX_CAT_SCATTER] = "scatter",    [STX_CAT_PIECEWISE] = "piecewise",
+	[STX_CAT_SCAN] = "scan",          [STX_CAT_CONTRACT] = "contraction",
+	[STX_CAT_WINDOW] = "window",      [STX_CAT_RANDOM] = "random",
+	[STX_CAT_COMPOSITE] = "composite"
+};
+#define NCATEGORIES (sizeof categories / sizeof *categories)
+
 /* LO-10, LO-11: every row of the basis has a rule, or is decomposed before (composites, scans,
- * asserts, and what the table of decompositions to primitives names). */
+ * asserts, and what the table of decompositions to primitives names); how many there are, by
+ * category. */
 static void test_cases_basis_rows_have_rules(void **state)
 {
-	uint32_t op, n = 0;
+	uint32_t op, n = 0, rows[NCATEGORIES] = { 0 }, ruled[NCATEGORIES] = { 0 };
 
 	(void)state;
 	for (op = 0; op < STX_OP_COUNT; op++) {
 		const struct stx_op_info *info = stx_op_info((enum stx_op)op);
+		uint32_t has = (uint32_t)stx_lower_has_rule((enum stx_op)op);
 
-		n += (uint32_t)stx_lower_has_rule((enum stx_op)op);
+		assert_true(info->category < NCATEGORIES);
+		n += has;
+		rows[info->category]++;
+		ruled[info->category] += has;
 		if (!(info->tags & STX_TAG_BASIS) || info->category == STX_CAT_COMPOSITE ||
 		    info->category == STX_CAT_SCAN || info->tags & STX_TAG_EFFECT)
 			continue;
-		if (!stx_lower_has_rule((enum stx_op)op) && !stx__primitive_rules[op])
+		if (!has && !stx__primitive_rules[op])
 			fail_msg("%s has no rule", info->overload);
 	}
+	for (op = 0; op < NCATEGORIES; op++)
+		print_message("%-14s %3u operators, %3u lowered as they are, others decomposed\n",
+			      categories[op], rows[op], ruled[op]);
+	print_message("%u operators, %u rules\n", (unsigned)STX_OP_COUNT, n);
 	assert_true(n >= 100);
 }
 
@@ -353,6 +441,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases_argreduce_nan_wins_first),
+		cmocka_unit_test(test_cases_reductions_of_two_values),
+		cmocka_unit_test(test_cases_variance_divisor_is_not_negative),
+		cmocka_unit_test(test_cases_online_softmax_pair),
+		cmocka_unit_test(test_cases_sorts_are_stable),
 		cmocka_unit_test(test_cases_empty_reductions_give_identity),
 		cmocka_unit_test(test_cases_integer_extremes_have_their_identity),
 		cmocka_unit_test(test_cases_values_of_indices_are_not_indices),

@@ -143,8 +143,33 @@ static const char text_mixed[] =
 	"  store i64 p2[0] t15\n"
 	"end\n";
 
-static const char *const all_texts[] = { text_flat,   text_rowsum, text_colsum,
-					 text_matmul, text_gather, text_mixed };
+/* The order of 3 rows of 100 keys. */
+static const char text_sort[] = "kernel \"tem_fused_argsort_0\" tem bits 32 target cpu\n"
+				"param p0 u32 read elems 300 \"keys\"\n"
+				"param p1 u32 readwrite elems 600 \"buf1\"\n"
+				"param p2 i32 readwrite elems 600 \"buf2\"\n"
+				"param p3 i64 write elems 300 \"out\"\n"
+				"axis x0 grid 3\n"
+				"axis x1 vector 100\n"
+				"axis x2 vector 100\n"
+				"grain 1\n"
+				"begin\n"
+				"  loop x1\n"
+				"    t1 = load u32 p0[100*x0 + x1]\n"
+				"    store u32 p1[200*x0 + x1] t1\n"
+				"    t3 = index i32 x1\n"
+				"    store i32 p2[200*x0 + x1] t3\n"
+				"  end\n"
+				"  sort u32 p1 p2[200*x0] x1\n"
+				"  loop x2\n"
+				"    t8 = load i32 p2[200*x0 + x2]\n"
+				"    t9 = cast i64 t8\n"
+				"    store i64 p3[100*x0 + x2] t9\n"
+				"  end\n"
+				"end\n";
+
+static const char *const all_texts[] = { text_flat,   text_rowsum, text_colsum, text_matmul,
+					 text_gather, text_mixed,  text_sort };
 #define N_TEXTS (sizeof all_texts / sizeof *all_texts)
 
 #endif

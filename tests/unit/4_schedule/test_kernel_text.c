@@ -176,6 +176,17 @@ static const struct mutation mutations[] = {
 	{ text_mixed, "result i64 t9 1", "result f32 t9 1" },
 	{ text_mixed, "t9 t11 t12", "t9 t11 t11" },
 	{ text_mixed, "\\xc3", "\\xg3" },
+	{ text_sort, "sort u32", "sort u64" },
+	{ text_sort, "sort u32 p1 p2", "sort u32 p1 p4" },
+	{ text_sort, "sort u32 p1 p2", "sort u32 p1 p1" },
+	{ text_sort, "sort u32 p1 p2", "sort i32 p2 p1" },
+	{ text_sort, "sort u32 p1 p2[200*x0] x1", "sort u32 p1 p2[200*x0] x0" },
+	{ text_sort, "sort u32 p1 p2[200*x0] x1", "sort u32 p1 p2[200*x0 + 1] x1" }, /* too far */
+	{ text_sort, "sort u32 p1 p2[200*x0] x1", "sort u32 p1 p2[200*x1] x1" },
+	{ text_sort, "elems 600 \"buf2\"", "elems 599 \"buf2\"" },
+	{ text_sort, "  sort u32 p1 p2[200*x0] x1\n  loop x2\n",
+	  "  loop x2\n  sort u32 p1 p2[200*x0] x1\n" },
+	{ text_sort, "p2 i32 readwrite", "p2 i32 write" },
 };
 
 static void test_kernel_verify_each_mutation_is_refused(void **state)

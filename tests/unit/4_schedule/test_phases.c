@@ -598,6 +598,22 @@ static void test_phases_random_programs_have_the_bits_of_single_kernels(void **s
 	assert_true(single * 8 > rounds);
 }
 
+/* Several values of one reduction: one accumulator, whose states are the results. */
+static void test_phases_values_of_one_reduction_share_an_accumulator(void **state)
+{
+	(void)state;
+	struct maker m;
+	lower_text(&m, "%x : f32[64,1000] = placeholder()\n%m = max.dim(%x, 1)\n"
+		       "%v = var_mean.correction(%x, [1])\nreturn (%m, %m:1, %v, %v:1)");
+	struct stx_schedule *s = must_schedule(&m, 0);
+	assert_int_equal(s->kernels.n, 1);
+	assert_int_equal(count_ops(s->kernels.at[0], STX_K_ACC), 2);
+	assert_int_equal(count_ops(s->kernels.at[0], STX_K_UPDATE), 2);
+	assert_int_equal(count_ops(s->kernels.at[0], STX_K_RESULT), 4);
+	check_same_bits(&m, NULL);
+	stx_arena_free(m.a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -609,6 +625,7 @@ int main(void)
 		cmocka_unit_test(test_phases_share_an_input_across_spaces),
 		cmocka_unit_test(test_phases_repeated_layers_share_kernels),
 		cmocka_unit_test(test_phases_other_rows_and_huge_rows_stay_apart),
+		cmocka_unit_test(test_phases_values_of_one_reduction_share_an_accumulator),
 		cmocka_unit_test(test_phases_result_takes_the_place_of_what_it_read_last),
 		cmocka_unit_test(test_phases_random_programs_have_the_bits_of_single_kernels),
 	};

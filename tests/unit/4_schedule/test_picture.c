@@ -386,11 +386,14 @@ static void test_picture_constants_are_lines(void **state)
 				   "%c : f32[2] = constant(hex='0000803f00000040')\n"
 				   "%y = add.Tensor(%x, %c)\n"
 				   "%z = mul.Tensor(%y, %c)\n"
-				   "return (%z, %c)\n";
+				   "%k : i32[] = constant(hex='f9ffffff')\n"
+				   "%v = add.Tensor(%z, %k)\n"
+				   "return (%v, %c)\n";
 	(void)state;
 	char *svg = draw(text, "graph", "svg");
-	check_svg(svg, 5);
+	check_svg(svg, 6);
 	assert_non_null(strstr(svg, "other: c f32[2]"));
+	assert_non_null(strstr(svg, "other: k i32[] = -7"));
 	free(svg);
 }
 

@@ -53,10 +53,35 @@ static struct state welford(enum stx_dtype t, struct state x, struct state y)
 		f = prim(STX_P_DIV, t, y.v[2], w);
 	union stx_scalar d = prim(STX_P_SUB, t, y.v[0], x.v[0]);
 	r.v[0] = prim(STX_P_ADD, t, x.v[0], prim(STX_P_MUL, t, d, f));
-	union stx_scalar cross =
-		prim(STX_P_MUL, t, prim(STX_P_MUL, t, d, d), prim(STX_P_MUL, t, x.v[2], f));
+	union stx_scalar cross = prim(STX_P_MUL, t, x.v[2], f);
+	cross = prim(STX_P_MUL, t, d, prim(STX_P_MUL, t, d, cross));
 	r.v[1] = prim(STX_P_ADD, t, prim(STX_P_ADD, t, x.v[1], y.v[1]), cross);
 	r.v[2] = w;
+	return r;
+}
+
+static const struct stx_elem_program *exp_of(enum stx_dtype t)
+{
+	static const struct stx_elem_program *made[2];
+	const struct stx_elem_program **p = &made[t == STX_F64];
+	if (!*p) /* kept to the end */
+		*p = stx_elementary_record(stx_arena_new(0), STX_P_EXP, t);
+	return *p;
+}
+
+static union stx_scalar weight(enum stx_dtype t, union stx_scalar m, union stx_scalar top)
+{
+	union stx_scalar d = { .f = 0 };
+	if (m.f != top.f)
+		d = prim(STX_P_SUB, t, m, top);
+	return stx_elementary_eval(exp_of(t), d, d);
+}
+
+static struct state softmax(enum stx_dtype t, struct state x, struct state y)
+{
+	struct state r = { { prim(STX_P_MAX, t, x.v[0], y.v[0]) } };
+	r.v[1] = prim(STX_P_ADD, t, prim(STX_P_MUL, t, x.v[1], weight(t, x.v[0], r.v[0])),
+		      prim(STX_P_MUL, t, y.v[1], weight(t, y.v[0], r.v[0])));
 	return r;
 }
 
@@ -72,6 +97,7 @@ static struct state combine(enum stx_monoid m, enum stx_dtype t, struct state x,
 	case STX_MONOID_ANY: r.v[0].i = x.v[0].i | y.v[0].i; break;
 	case STX_MONOID_ALL: r.v[0].i = x.v[0].i & y.v[0].i; break;
 	case STX_MONOID_WELFORD: return welford(t, x, y);
+	case STX_MONOID_SOFTMAX: return softmax(t, x, y);
 	default: return arg_combine(m, t, x, y);
 	}
 	return r;
@@ -83,6 +109,8 @@ static struct state update(enum stx_monoid m, enum stx_dtype t, struct state s, 
 			   union stx_scalar c)
 {
 	struct state y = { { b, c, { .u = 0 } } };
+	if (m == STX_MONOID_SOFTMAX)
+		y.v[1].f = 1;
 	if (m == STX_MONOID_WELFORD) {
 		union stx_scalar one = { .f = 1 };
 		union stx_scalar w = prim(STX_P_ADD, t, s.v[2], one),
@@ -163,8 +191,8 @@ static struct state reduce(enum stx_monoid m, enum stx_dtype t, enum stx_order o
 
 /* ---- kernels ---- */
 
-static const char *const monoids[] = { "sum", "prod",   "max",    "min", "any",
-				       "all", "argmax", "argmin", "dot", "welford" };
+static const char *const monoids[] = { "sum",    "prod",   "max", "min",     "any",    "all",
+				       "argmax", "argmin", "dot", "welford", "softmax" };
 static const char *const orders[] = { "lanes", "serial", "plain" };
 
 struct shape {
@@ -309,6 +337,7 @@ static int applies(enum stx_monoid m, enum stx_dtype t)
 	switch (m) {
 	case STX_MONOID_ANY:
 	case STX_MONOID_ALL: return t == STX_BOOL;
+	case STX_MONOID_SOFTMAX:
 	case STX_MONOID_WELFORD: return stx_dtype_is_float(t);
 	case STX_MONOID_SUM:
 	case STX_MONOID_PROD:

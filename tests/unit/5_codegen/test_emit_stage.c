@@ -38,7 +38,8 @@ static void test_emit_stage_equal_kernels_give_equal_objects(void **state)
 		}
 }
 
-/* BE-06: nothing is left to a library, at any level; no exception tables. */
+/* BE-06: nothing is left to a library, at any level (a sort is a function of its own module); no
+ * exception tables. */
 static void test_emit_stage_assembly_calls_nothing(void **state)
 {
 	static const char *const targets[] = { "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4",
@@ -49,7 +50,8 @@ static void test_emit_stage_assembly_calls_nothing(void **state)
 			struct stx_bytes s = emit(targets[j], all_texts[i], STX_EMIT_ASM, NULL);
 			const char *text = stx_bytes_cstr(&s);
 			assert_non_null(strstr(text, "stx_k_"));
-			assert_null(strstr(text, "\tcall"));
+			for (const char *c = text; (c = strstr(c, "\tcall")); c++)
+				assert_memory_equal(strpbrk(c + 1, " \t") + 1, ".Lsort_", 7);
 			assert_null(strstr(text, ".eh_frame"));
 			stx_bytes_free(&s);
 		}

@@ -101,7 +101,7 @@ static void chaos(const char *queue)
 			usleep(10000);
 		assert_int_equal(stat_of(s, zero[i]), 0);
 	}
-	assert_int_equal(stat_of(s, "connections"), 1);
+	wait_for(s, "connections", 1);
 	static const char *const seen[] = { "requests", "hits",    "compiles", "joins",
 					    "crashes",  "retries", "refused",  "killed_deadline",
 					    "canceled", "restarts" };

@@ -66,6 +66,36 @@ static void test_lifecycle_sigterm_finishes_flights_first(void **state)
 	close(fd);
 }
 
+/* It came before the signal, and before any worker was there. */
+static void test_lifecycle_sigterm_finishes_requests_that_wait_for_the_first_worker(void **state)
+{
+	(void)state;
+	char path[96];
+	harness_prepare(&h);
+	snprintf(path, sizeof path, "%s/FAKE_NO_START", h.dir);
+	close(open(path, O_CREAT | O_WRONLY, 0644));
+	harness_start(&h, NULL);
+	int fd = client_connect(&h), other = client_connect(&h);
+	struct ask a = { .graph = two_kernels };
+	send_compile(fd, 1, &a);
+	for (int i = 0; i < 500 && stat_of(other, "received_bytes") == 0; i++)
+		usleep(1000);
+	kill(h.pid, SIGTERM);
+	unlink(path);
+	struct reply r = receive_final(fd);
+	assert_non_null(r.e);
+	/* Either the failed start was told first, or the compile was done; never "shutting down".
+	 */
+	if (r.e->msg_case == STX__ENVELOPE__MSG_ERROR)
+		assert_int_equal(r.e->error->code, STX_E_INTERNAL);
+	else
+		assert_answer(&r);
+	reply_free(&r);
+	assert_int_equal(harness_wait(&h), 0);
+	close(fd);
+	close(other);
+}
+
 static void test_lifecycle_kill_9_leaves_a_usable_store(void **state)
 {
 	(void)state;
@@ -166,7 +196,7 @@ static void test_lifecycle_new_compiler_build_takes_over(void **state)
 	struct reply r = ping(fd);
 	memcpy(before, r.e->pong->fingerprint.data, 32);
 	/* One that is under way starts anew with the new build. */
-	struct ask slow = { .graph = "name i o\nkernel sleep 1000 z\n" };
+	struct ask slow = { .graph = "name i o\nkernel sleep 2500 z\n" };
 	send_compile(other, 7, &slow);
 	usleep(50000);
 	snprintf(path, sizeof path, "%s/FAKE_NEW_BUILD", h.dir);
@@ -246,6 +276,7 @@ int main(int argc, char **argv)
 		T(test_lifecycle_ping_reports_sandbox_and_workers),
 		T(test_lifecycle_restart_keeps_hits_and_kernels),
 		T(test_lifecycle_sigterm_finishes_flights_first),
+		T(test_lifecycle_sigterm_finishes_requests_that_wait_for_the_first_worker),
 		T(test_lifecycle_kill_9_leaves_a_usable_store),
 		T(test_lifecycle_second_daemon_is_refused),
 		T(test_lifecycle_idle_exit_ends_the_daemon),

@@ -1,0 +1,161 @@
+/* kernel_sort.c: the kernel of a SORT buffer: a row a grid point.
+ *
+ * requires: a definition as stx_loops_verify checks it: keys, result and scratch memory dense.
+ * ensures: the kernel passes stx_kernel_verify. It copies the keys into the scratch memory, beside
+ * the positions 0 .. n-1, sorts the pairs there, and widens the positions into the result. */
+#include "build.h"
+
+enum { KEYS, WORK_KEYS, WORK_PLACES, RESULT }; /* parameters */
+enum { ROW, BEFORE, AFTER };                   /* axes: the grid; n elements, twice */
+
+struct sorting {
+	const struct stx_loops *l;
+	const struct stx_buffer *b;
+	struct stx_kernel *k;
+	stx_ex n, row, work; /* first element of the row: of keys and result, of scratch memory */
+	int oom;
+};
+
+static void add_param(struct sorting *s, uint32_t buffer, int read, int write)
+{
+	const struct stx_buffer *b = s->l->buffers.at[buffer];
+	struct stx_kparam p = { .name = b->name,
+				.dtype = b->dtype,
+				.is_read = (uint8_t)read,
+				.is_written = (uint8_t)write,
+				.elems = stx__reach(s->l->ex, &b->layout),
+				.buffer = buffer };
+	s->oom |= stx_push(s->k->arena, &s->k->params, p) != 0;
+}
+
+static void add_axis(struct sorting *s, const char *name, stx_ex size, enum stx_binding binding)
+{
+	struct stx_axis a = { .name = name, .size = size, .binding = binding, .var = s->k->axes.n };
+	s->oom |= stx_push(s->k->arena, &s->k->axes, a) != 0;
+}
+
+static uint32_t add(struct sorting *s, struct stx_kinst i)
+{
+	s->oom |= stx_push(s->k->arena, &s->k->insts, i) != 0;
+	return s->k->insts.n - 1;
+}
+
+static struct stx_kinst inst(enum stx_kop op, enum stx_dtype t)
+{
+	return (struct stx_kinst){
+		.op = (uint8_t)op, .dtype = (uint8_t)t, .a = STX_NONE, .b = STX_NONE, .c = STX_NONE
+	};
+}
+
+static uint32_t begin_loop(struct sorting *s, uint32_t axis)
+{
+	struct stx_kinst i = inst(STX_K_LOOP, STX_DTYPE_NONE);
+	i.a = axis;
+	return add(s, i);
+}
+
+static void end_loop(struct sorting *s, uint32_t loop)
+{
+	struct stx_kinst i = inst(STX_K_END, STX_DTYPE_NONE);
+	i.a = loop;
+	add(s, i);
+}
+
+static stx_ex at(const struct sorting *s, stx_ex first, uint32_t axis)
+{
+	return stx_ex_add(s->l->ex, first, stx_ex_var(s->l->ex, axis, s->n));
+}
+
+static uint32_t load(struct sorting *s, uint32_t param, stx_ex ex)
+{
+	struct stx_kinst i = inst((enum stx_kop)STX_K_LOAD, s->k->params.at[param].dtype);
+	i.a = param;
+	i.ex = ex;
+	return add(s, i);
+}
+
+static void store(struct sorting *s, uint32_t param, stx_ex ex, uint32_t value)
+{
+	struct stx_kinst i = inst(STX_K_STORE, s->k->params.at[param].dtype);
+	i.a = param;
+	i.ex = ex;
+	i.b = value;
+	add(s, i);
+}
+
+static void fill_body(struct sorting *s)
+{
+	uint32_t loop = begin_loop(s, BEFORE);
+	store(s, WORK_KEYS, at(s, s->work, BEFORE), load(s, KEYS, at(s, s->row, BEFORE)));
+	struct stx_kinst i = inst(STX_K_INDEX, STX_I32);
+	i.ex = stx_ex_var(s->l->ex, BEFORE, s->n);
+	store(s, WORK_PLACES, at(s, s->work, BEFORE), add(s, i));
+	end_loop(s, loop);
+
+	i = inst(STX_K_SORT, s->b->acc);
+	i.a = WORK_KEYS;
+	i.b = WORK_PLACES;
+	i.c = BEFORE;
+	i.ex = s->work;
+	add(s, i);
+
+	loop = begin_loop(s, AFTER);
+	i = inst((enum stx_kop)STX_P_CAST, STX_I64);
+	i.a = load(s, WORK_PLACES, at(s, s->work, AFTER));
+	store(s, RESULT, at(s, s->row, AFTER), add(s, i));
+	end_loop(s, loop);
+}
+
+/* A thread should have some 20 us of work: 2 ns an element and merge. */
+static int64_t grain_of(const struct sorting *s)
+{
+	int64_t n = stx_ex_hint(s->l->ex, s->n), passes = 1;
+	for (int64_t run = 16; run < n; run *= 2)
+		passes++;
+	int64_t ns = stx__sat_mul(stx__sat_mul(n < 1 ? 1 : n, passes), 2);
+	return ns >= 20000 ? 1 : 20000 / ns;
+}
+
+stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int target_gpu,
+			 struct stx_kernel **out, struct stx_diag *d)
+{
+	struct sorting s = { .l = l, .b = b, .n = b->rranges[0] };
+	struct stx_kernel *k = s.k = STX_NEW(l->g->arena, struct stx_kernel);
+	*out = NULL;
+	if (!k)
+		return stx_fail(d, STX_E_NOMEM, "schedule", b->name,
+				"the memory budget is exceeded");
+	k->arena = l->g->arena;
+	k->ex = l->ex;
+	k->name = b->name;
+	k->kind = STX_KERNEL_TEM;
+	k->target_gpu = (uint8_t)target_gpu;
+	k->grid = b->ranges[0];
+	add_param(&s, b->body.at[0].a, 1, 0);
+	add_param(&s, b->scratch[0], 1, 1);
+	add_param(&s, b->scratch[1], 1, 1);
+	add_param(&s, b->id, 0, 1);
+	add_axis(&s, "x0", k->grid, STX_AXIS_GRID);
+	add_axis(&s, "x1", s.n, STX_AXIS_VECTOR);
+	add_axis(&s, "x2", s.n, STX_AXIS_VECTOR);
+	s.row = stx_ex_mul(l->ex, s.n, stx_ex_var(l->ex, ROW, k->grid));
+	s.work = stx_ex_muli(l->ex, s.row, 2);
+	if (!s.oom)
+		fill_body(&s);
+	if (s.oom)
+		return stx_fail(d, STX_E_NOMEM, "schedule", b->name,
+				"the memory budget is exceeded");
+	stx_ex reach = k->params.at[WORK_KEYS].elems;
+	if (s.work == STX_EX_BAD || reach == STX_EX_BAD ||
+	    stx_ex_interval(l->ex, s.n).hi > INT32_MAX)
+		return stx_fail(d, STX_E_TOO_LARGE, "schedule", b->name,
+				"a sort of rows that have or may have 2^31 elements or more");
+	k->index_bits = stx_ex_interval(l->ex, reach).hi > INT32_MAX ? 64 : 32;
+	k->grain = stx_ex_const(l->ex, grain_of(&s));
+	stx_err err = stx__collect_scalars(k, d);
+	if (!err)
+		err = stx_kernel_verify(k, d);
+	if (!err)
+		*out = k;
+	return err;
+}
