@@ -83,13 +83,15 @@ static struct stx_node *resample(struct draw *q, enum stx_op op)
 	draw_sizes(q, rank, 0, sizes);
 	sizes[dim] += sizes[dim] == 0;
 	struct stx_node *x = draw_sized(q, t, sizes, (int)rank);
-	struct stx_node *index = x ? draw_input(q, rnd(q, 2) ? STX_I32 : STX_I64, table, 2,
-						rnd(q, 2) ? -2 : 0, sizes[dim])
-				   : NULL;
+	struct stx_node *index =
+		x ? draw_input(q, rnd(q, 2) ? STX_I32 : STX_I64, table, 2, 0, 0) : NULL;
 	struct stx_node *w =
 		stx_dtype_is_float(t) && rnd(q, 2) ? draw_input(q, STX_F32, table, 2, 0, 0) : NULL;
 	if (!index)
 		return NULL;
+	/* in [-1, size): whatever becomes of the input, the index stays in range */
+	index = call(q, STX_OP_REMAINDER_SCALAR, ARGS(T(index), stx_arg_scalar_i(sizes[dim] + 1)));
+	index = call(q, STX_OP_ADD_SCALAR, ARGS(T(index), stx_arg_scalar_i(-1)));
 	return call(q, op, ARGS(T(x), I(dim), T(index), w ? T(w) : stx_arg_none()));
 }
 
