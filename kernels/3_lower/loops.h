@@ -169,4 +169,14 @@ stx_err stx_handler_text(const struct stx_loops *l, const struct stx_buffer *b,
 /* Reference evaluation of the whole loop program (IR-12): buffers[id] = storage, inputs filled. */
 stx_err stx_handler_evaluate(const struct stx_loops *l, void **buffers, struct stx_diag *d);
 
+/* What b reads and works in, when buffers get new numbers: number[old]. */
+static inline void stx_buffer_renumber(struct stx_buffer *b, const uint32_t *number)
+{
+	for (uint32_t j = 0; j < b->body.n; j++)
+		if (b->body.at[j].op == STX_B_LOAD)
+			b->body.at[j].a = number[b->body.at[j].a];
+	for (int j = 0; j < 2 && b->def == STX_DEF_SORT; j++)
+		b->scratch[j] = number[b->scratch[j]];
+}
+
 #endif

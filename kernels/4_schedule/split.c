@@ -365,12 +365,8 @@ static stx_err rebuild(struct split *s, const struct cuts *cuts, struct stx_diag
 			ok = !stx_push(s->arena, &now.buffers, f) &&
 			     second_layer(s, b, f, f->id, cuts[i].serial);
 		}
-		for (int k = 0; ok && k < 2; k++) {
-			struct stx_body *body = k ? (f ? &f->body : NULL) : (f ? NULL : &b->body);
-			for (uint32_t j = 0; body && j < body->n; j++)
-				if (body->at[j].op == STX_B_LOAD)
-					body->at[j].a = number[body->at[j].a];
-		}
+		if (ok) /* b itself reads what f computes, by its new number */
+			stx_buffer_renumber(f ? f : b, number);
 		number[i] = b->id = now.buffers.n;
 		ok = ok && !stx_push(s->arena, &now.buffers, b);
 	}
