@@ -103,16 +103,17 @@ static int div_scalar_mode(struct stx__build *b, const struct stx_node *n, struc
 	return 0;
 }
 
-/* NaN of any operand wins, as in PyTorch. */
+/* NaN of any operand wins, as in PyTorch. A value beyond the range of a small format is compared
+ * before it is rounded, as by maximum and minimum themselves. */
 static int clamp_tensor(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	static const enum stx_op ops[] = { STX_OP_MAXIMUM, STX_OP_MINIMUM };
-	out[0] = stx__b_cast(b, stx__operand(n, 0), n->outs[0].dtype);
+	enum stx_dtype t = stx__wide(n->outs[0].dtype);
+	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), t);
 	for (uint32_t i = 0; i < 2; i++)
 		if (stx__arg(n, i + 1)->kind == STX_ARG_TENSOR)
-			out[0] = stx__b_two(
-				b, ops[i], out[0],
-				stx__b_cast(b, stx__operand(n, i + 1), n->outs[0].dtype));
+			x = stx__b_two(b, ops[i], x, stx__b_cast(b, stx__operand(n, i + 1), t));
+	out[0] = rounded(b, n, x);
 	return 0;
 }
 
