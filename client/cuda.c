@@ -1,5 +1,5 @@
-/* cuda.c: the CUDA driver API by dlopen: libstax links no CUDA library and needs none of its headers.
- * Declarations follow the driver API's documentation. */
+/* cuda.c: the CUDA driver API by dlopen: libstax links no CUDA library and needs none of its
+ * headers. Declarations follow the driver API's documentation. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,9 +10,9 @@
 #include "gpu_target.h"
 
 enum { /* CUresult, CUdevice_attribute */
-	OUT_OF_MEMORY = 2,
-	COMPUTE_MAJOR = 75,
-	COMPUTE_MINOR = 76
+       OUT_OF_MEMORY = 2,
+       COMPUTE_MAJOR = 75,
+       COMPUTE_MINOR = 76
 };
 
 /* Built once, constant afterwards. */
@@ -110,9 +110,9 @@ stx_err stx__driver_context(int *device, struct stx_diag *d)
 		return STX_E_UNSUPPORTED;
 	if ((result = q->context_get(&context)))
 		return stx__driver_fail(result, "the current context", "", d);
-	if (!context && ((result = q->device_get(device, 0)) ||
-			 (result = q->primary_retain(&context, *device)) ||
-			 (result = q->context_set(context))))
+	if (!context &&
+	    ((result = q->device_get(device, 0)) ||
+	     (result = q->primary_retain(&context, *device)) || (result = q->context_set(context))))
 		return stx__driver_fail(result, "the context of device 0", "", d);
 	if ((result = q->context_device(device)))
 		return stx__driver_fail(result, "the current device", "", d);
@@ -167,8 +167,8 @@ int stax_cuda_copy(void *to, const void *from, size_t bytes, struct stax_error *
 	stx__diag_init(&d);
 	stx_err e = stx__driver_context(&device, &d);
 	if (!e && bytes &&
-	    (result = driver.copy((stx__device_ptr)(uintptr_t)to,
-				  (stx__device_ptr)(uintptr_t)from, bytes)))
+	    (result = driver.copy((stx__device_ptr)(uintptr_t)to, (stx__device_ptr)(uintptr_t)from,
+				  bytes)))
 		e = stx__driver_fail(result, "copying", "", &d);
 	return stx__give_error(e, &d, err);
 }

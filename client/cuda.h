@@ -1,5 +1,6 @@
 /* cuda.h
- * the CUDA driver, loaded on first use, and a GPU artifact's code on each device. Inside libstax. */
+ * the CUDA driver, loaded on first use, and a GPU artifact's code on each device. Inside libstax.
+ */
 #ifndef STX_CLIENT_CUDA_H
 #define STX_CLIENT_CUDA_H
 
@@ -66,14 +67,14 @@ stx_err stx__gpu_function(struct stax_artifact *a, struct stx__gpu_code *g, uint
 
 /* Of a context: what launches need. */
 struct stx__gpu_context {
-	struct stx__gpu_code *code; /* whose constants are patched in */
-	void ***params;             /* [nsteps] of launches: addresses of the arguments */
+	struct stx__gpu_code *code;       /* whose constants are patched in */
+	void ***params;                   /* [nsteps] of launches: addresses of the arguments */
 	struct stx_bounds_record *record; /* in host memory that the device sees */
 	stx__device_ptr record_at;
-	int32_t *kernel;    /* [nkernels]: 0, 1, 2, ... */
-	void *stream;       /* of the last run */
-	void *done;         /* event after it */
-	int ran;            /* it was recorded */
+	int32_t *kernel; /* [nkernels]: 0, 1, 2, ... */
+	void *stream;    /* of the last run */
+	void *done;      /* event after it */
+	int ran;         /* it was recorded */
 };
 stx_err stx__gpu_bind(struct stax_artifact *a, struct stx__context *x, const struct stx_env *env,
 		      struct stx_diag *d);

@@ -1,5 +1,6 @@
-/* cuda_code.c: an artifact's cubins and constants on the devices it runs on: modules are loaded when
- * a kernel is first launched on a device. Thread-safe: a lock around loading, atomics on the way. */
+/* cuda_code.c: an artifact's cubins and constants on the devices it runs on: modules are loaded
+ * when a kernel is first launched on a device. Thread-safe: a lock around loading, atomics on the
+ * way. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,8 +80,8 @@ stx_err stx__gpu_code(struct stax_artifact *a, struct stx__gpu_code **out, struc
 	pthread_mutex_lock(&a->gpu->lock);
 	*out = find(a->gpu, context);
 	if (!*out && a->gpu->n == MAX_DEVICES)
-		e = stx_fail(d, STX_E_TOO_LARGE, "cuda", "", "an artifact runs on %d contexts at most",
-			     MAX_DEVICES);
+		e = stx_fail(d, STX_E_TOO_LARGE, "cuda", "",
+			     "an artifact runs on %d contexts at most", MAX_DEVICES);
 	if (!*out && !e && !(e = code_new(a, context, device, out, d)))
 		a->gpu->at[a->gpu->n++] = *out;
 	pthread_mutex_unlock(&a->gpu->lock);
@@ -107,8 +108,9 @@ stx_err stx__gpu_function(struct stax_artifact *a, struct stx__gpu_code *g, uint
 		atomic_store_explicit(&g->fns[k], fn, memory_order_release);
 	pthread_mutex_unlock(&a->gpu->lock);
 	*out = fn;
-	return result ? stx__driver_fail(result, "loading a kernel's code (was it compiled for this "
-						 "GPU's architecture?)",
+	return result ? stx__driver_fail(result,
+					 "loading a kernel's code (was it compiled for this "
+					 "GPU's architecture?)",
 					 name, d)
 		      : STX_E_OK;
 }

@@ -67,11 +67,10 @@ stx_err stx__gpu_copy(void *dst, const int64_t *ds, const void *src, const int64
 			to += at[i] * ds[i];
 			from += at[i] * ss[i];
 		}
-		int result = q->copy_async((stx__device_ptr)(uintptr_t)dst +
-						   (stx__device_ptr)(to * elem_bytes),
-					   (stx__device_ptr)(uintptr_t)src +
-						   (stx__device_ptr)(from * elem_bytes),
-					   (size_t)(n * elem_bytes), stream_of(env));
+		int result = q->copy_async(
+			(stx__device_ptr)(uintptr_t)dst + (stx__device_ptr)(to * elem_bytes),
+			(stx__device_ptr)(uintptr_t)src + (stx__device_ptr)(from * elem_bytes),
+			(size_t)(n * elem_bytes), stream_of(env));
 		if (result)
 			return stx__driver_fail(result, "copying a value", "", d);
 		int i = outer - 1;
@@ -199,7 +198,8 @@ stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const st
 
 void stx__gpu_context_free(struct stx__context *x)
 {
-	const struct stx__driver *q = x->gpu ? stx__driver(NULL) : NULL; /* else not touched at all */
+	const struct stx__driver *q =
+		x->gpu ? stx__driver(NULL) : NULL; /* else not touched at all */
 	if (!q)
 		return;
 	if (x->workspace)

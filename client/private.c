@@ -129,8 +129,7 @@ stx_err stx__private_child(struct stax_client *c, int cuda, struct stx__child **
 		return stx_fail(d, STX_E_NOMEM, "worker", "", "out of memory");
 	struct stx__private *p = c->private_worker;
 	stx_err e = STX_E_OK;
-	if (!p->child || !stx__child_alive(p->child) ||
-	    (cuda && !stx__child_has_cuda(p->child))) {
+	if (!p->child || !stx__child_alive(p->child) || (cuda && !stx__child_has_cuda(p->child))) {
 		stx__child_free(p->child);
 		p->child = NULL;
 		e = stx__child_new(cuda, &p->child, d);

@@ -180,8 +180,8 @@ STAX_API int stax_cuda_copy(void *to, const void *from, size_t bytes, struct sta
  * NEED_VALUES err->node is the first input whose value is needed. */
 STAX_API int stax_dump(struct stax_client *c, const struct stax_request *r, const char *stage,
 		       const char *format, char **text, size_t *n, struct stax_error *err);
-/* Evaluates the graph with the oracle. inputs: any strides, in graph order, parameters included. On success outputs[0, *noutputs) is malloc'd, and so is the data of each, dense
- * row-major. */
+/* Evaluates the graph with the oracle. inputs: any strides, in graph order, parameters included. On
+ * success outputs[0, *noutputs) is malloc'd, and so is the data of each, dense row-major. */
 STAX_API int stax_reference(struct stax_client *c, const struct stax_request *r,
 			    const struct stx_tensor *inputs, int ninputs,
 			    struct stx_tensor **outputs, int *noutputs, struct stax_error *err);

@@ -8,8 +8,9 @@
 #include "gpu_target.h"
 
 /* Feature bits of the levels, after the x86-64 psABI. */
-#define V2_ECX1 (1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23) /* sse3 .. popcnt  \
-										 */
+#define V2_ECX1                                                                                    \
+	(1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23) /* sse3 .. popcnt          \
+									 */
 #define V3_ECX1                                                                                    \
 	(1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29) /* fma movbe osxsave avx f16c */
 #define V3_EBX7  (1u << 3 | 1u << 5 | 1u << 8)                 /* bmi1 avx2 bmi2 */

@@ -86,8 +86,8 @@ struct stx_emit_result {
 };
 
 /* Loads and initialises LLVM and the linker, and compiles and links one small kernel so that later
- * calls open no file. Call once, before the sandbox closes. cuda: loads NVRTC as well; where there is
- * none, CUDA targets are refused with the reason and the rest works. */
+ * calls open no file. Call once, before the sandbox closes. cuda: loads NVRTC as well; where there
+ * is none, CUDA targets are refused with the reason and the rest works. */
 stx_err stx_compiler_new(int cuda, struct stx_compiler **out, struct stx_diag *d);
 void stx_compiler_free(struct stx_compiler *c);
 /* Stax build, LLVM, code generation tables: as really loaded (design: keys). */

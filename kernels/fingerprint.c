@@ -52,8 +52,8 @@ static int hash_file(struct stx_hasher *h, const char *path)
 	return 1;
 }
 
-/* The program itself (empty name), libLLVM, and NVRTC where it is loaded; the C library does not shape
- * generated code. */
+/* The program itself (empty name), libLLVM, and NVRTC where it is loaded; the C library does not
+ * shape generated code. */
 static int visit(struct dl_phdr_info *info, size_t size, void *ctx)
 {
 	struct walk *w = ctx;

@@ -25,7 +25,8 @@ static stx_err dump_kernels(struct stx_compiler *c, struct run *r, const char *s
 		if (text) {
 			e = stx_kernel_print(r->schedule->kernels.at[i], out);
 		} else {
-			stx_bytes_printf(out, "%s ---- %s ----\n", mark, r->schedule->kernels.at[i]->name);
+			stx_bytes_printf(out, "%s ---- %s ----\n", mark,
+					 r->schedule->kernels.at[i]->name);
 			e = stx_kernel_print(r->schedule->kernels.at[i], &ir);
 			if (!e)
 				e = stx__emit_text(c, (struct stx_span){ ir.at, ir.n }, r->options,

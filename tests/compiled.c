@@ -513,9 +513,8 @@ stx_err compiled_run(const struct compiled *c, enum compiled_threads how,
 			e = place(&outputs[i], &g[ninputs + i], turn + i, d);
 	}
 	if (!e)
-		e = stax_is_cuda(c->artifact)
-			    ? call_device(c, in, ninputs, outputs, nout, g, d)
-			    : call(c, how, in, ninputs, outputs, nout, turn, d);
+		e = stax_is_cuda(c->artifact) ? call_device(c, in, ninputs, outputs, nout, g, d)
+					      : call(c, how, in, ninputs, outputs, nout, turn, d);
 	if (!e)
 		e = check_memory(c, inputs, g, ninputs, nout, d);
 	for (uint32_t i = 0; i < nout; i++) {

@@ -201,9 +201,10 @@ static struct stx_node *norm_call(struct stx_graph *g, uint64_t *seed, enum stx_
 	static const enum stx_dtype types[] = { STX_F32, STX_F32, STX_F64, STX_F16, STX_BF16 };
 	const struct stx_op_info *info = stx_op_info(op);
 	int layer = op == STX_OP_NATIVE_LAYER_NORM || op == STX_OP_LAYER_NORM_GRAD;
-	int64_t groups = 1 + gen_pick(seed, 3), inner = 1 + gen_pick(seed, 2), mask[3] = { 1, 1, 1 };
-	const int64_t xs[4] = { 1 + gen_pick(seed, 3), groups * (1 + gen_pick(seed, 3)), 1 + gen_pick(seed, 3),
-				1 + gen_pick(seed, 4) };
+	int64_t groups = 1 + gen_pick(seed, 3), inner = 1 + gen_pick(seed, 2),
+		mask[3] = { 1, 1, 1 };
+	const int64_t xs[4] = { 1 + gen_pick(seed, 3), groups * (1 + gen_pick(seed, 3)),
+				1 + gen_pick(seed, 3), 1 + gen_pick(seed, 4) };
 	const int64_t rows[4] = { xs[0], xs[1], inner > 1 ? 1 : xs[2], 1 },
 		      stats[2] = { xs[0], groups };
 	enum stx_dtype t = types[gen_pick(seed, 5)];
@@ -240,9 +241,9 @@ static struct stx_node *norm_call(struct stx_graph *g, uint64_t *seed, enum stx_
 					  : stx_arg_ints(g, mask, 3);
 			break;
 		case STX_PARAM_BOOL:
-			args[i] =
-				stx_arg_bool(op == STX_OP_BATCH_NORM_NO_STATS ||
-					     (op == STX_OP_BATCH_NORM_FUNCTIONAL && gen_pick(seed, 2)));
+			args[i] = stx_arg_bool(
+				op == STX_OP_BATCH_NORM_NO_STATS ||
+				(op == STX_OP_BATCH_NORM_FUNCTIONAL && gen_pick(seed, 2)));
 			break;
 		default: args[i] = stx_arg_float(gen_pick(seed, 2) ? 0.125 : 0.5);
 		}
@@ -279,7 +280,8 @@ static struct stx_node *search_call(struct stx_graph *g, uint64_t *seed, enum st
 	int64_t sizes[2] = { 1 + gen_pick(seed, 3), gen_pick(seed, 9) };
 	int rank = op == STX_OP_SEARCHSORTED && gen_pick(seed, 2) ? 2 : 1;
 	struct stx_node *s = stx_graph_input(
-		g, NULL, stx_type_make(g, gen_pick(seed, 2) ? STX_I32 : STX_U8, rank, sizes + 2 - rank),
+		g, NULL,
+		stx_type_make(g, gen_pick(seed, 2) ? STX_I32 : STX_U8, rank, sizes + 2 - rank),
 		NULL, 0, NULL);
 	sizes[1] = gen_pick(seed, 6);
 	struct stx_node *v = stx_graph_input(
@@ -403,11 +405,11 @@ struct stx_graph *gen_call(struct stx_arena *a, uint64_t *seed, enum stx_op op)
 		}
 		for (uint32_t i = 0; i < info->nparams && !own; i++)
 			args[i] = gen_arg(g, &info->params[i], seed);
-		struct stx_node *n = gen_is_window(op)    ? gen_window(g, seed, op, 0)
-				     : gen_is_scatter(op) ? gen_scatter(g, seed, op)
-				     : is_fitted(op)      ? fitted_call(g, seed, op)
-							  : stx_graph_call(g, op, NULL, args,
-									   info->nparams, NULL);
+		struct stx_node *n =
+			gen_is_window(op)    ? gen_window(g, seed, op, 0)
+			: gen_is_scatter(op) ? gen_scatter(g, seed, op)
+			: is_fitted(op)      ? fitted_call(g, seed, op)
+					: stx_graph_call(g, op, NULL, args, info->nparams, NULL);
 		if (!n || !n->nouts)
 			continue;
 		for (uint32_t i = 0; i < n->nouts; i++)

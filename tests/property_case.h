@@ -73,8 +73,8 @@ void prop_print_counts(const struct prop_counts *counts);
 /* Cells that occur fewer than `least` times; prints the first of them. */
 uint32_t prop_missing(const struct prop_counts *counts, uint32_t least);
 
-/* 1 for operators whose operands only fit by construction, or with several inexact results: they are
- * not drawn; tests/conformance/test_operators.c has them. */
+/* 1 for operators whose operands only fit by construction, or with several inexact results: they
+ * are not drawn; tests/conformance/test_operators.c has them. */
 int prop_is_apart(enum stx_op op);
 
 /* ---- comparing (property_cut.c) ---- */
@@ -86,8 +86,8 @@ void prop_mark_operands(const struct stx_node *n, uint8_t *live);
 struct prop_case *prop_compact(struct stx_arena *a, const struct prop_case *c);
 /* 1 when the node's floating-point result depends on an order of summation. */
 int prop_inexact(const struct stx_node *n);
-/* property_bound_window.c: the same for windows of other kinds, and how far off they may be (f64; u:
- * unit roundoff computed with). */
+/* property_bound_window.c: the same for windows of other kinds, and how far off they may be (f64;
+ * u: unit roundoff computed with). */
 int prop_window_inexact(const struct stx_node *n);
 struct stx_node *prop_window_tolerance(struct stx_graph *g, const struct stx_node *n, double u);
 /* 1 when the graph has a product of floating-point matrices. */

@@ -187,7 +187,8 @@ static stx_err download(struct stx_tool_arguments *args, struct stx_diag *d)
 	return STX_E_OK;
 }
 
-stx_err stx_tool_launch(struct stax_artifact *a, struct stx_tool_arguments *args, struct stx_diag *d)
+stx_err stx_tool_launch(struct stax_artifact *a, struct stx_tool_arguments *args,
+			struct stx_diag *d)
 {
 	struct stax_error err;
 	int gpu = stax_is_cuda(a), e = gpu ? mirror(args, d) : 0;

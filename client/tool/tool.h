@@ -114,7 +114,8 @@ stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *
 struct stx_tool_arguments {
 	struct stx_host *in, *out;
 	struct stx_tensor *in_t, *out_t;
-	struct stx_tensor *in_d, *out_d; /* CUDA: their copies on the device, made by the first run */
+	struct stx_tensor *in_d,
+		*out_d; /* CUDA: their copies on the device, made by the first run */
 	int nin, nout;
 };
 /* Binds inputs by name: values, then the model's initialisers (g may be NULL), then random numbers
@@ -128,7 +129,8 @@ stx_err stx_tool_judge_layers(const struct stax_compare *layers, const char *con
 			      const struct stx_host *got, const struct stx_tensor *before, int n,
 			      FILE *out, struct stx_diag *d);
 /* One run, waited for; of a CUDA artifact on copies in device memory, whose results stay there. */
-stx_err stx_tool_launch(struct stax_artifact *a, struct stx_tool_arguments *args, struct stx_diag *d);
+stx_err stx_tool_launch(struct stax_artifact *a, struct stx_tool_arguments *args,
+			struct stx_diag *d);
 /* The same, and the results are in args->out. */
 stx_err stx_tool_execute(struct stax_artifact *a, struct stx_tool_arguments *args,
 			 struct stx_diag *d);

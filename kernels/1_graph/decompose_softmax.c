@@ -65,7 +65,8 @@ int stx__rule_logsumexp(struct stx__build *b, const struct stx_node *n, struct s
 	/* an infinite maximum counts its equals: their log is finite */
 	if (online(b, x, set, &top, &sum)) {
 		x = ADD(CALL1(LOG, sum), top);
-		out[0] = stx__b_rounded(b, n, keep ? x : stx__b_view(b, x, n->outs[0].rank, n->outs[0].sizes));
+		out[0] = stx__b_rounded(
+			b, n, keep ? x : stx__b_view(b, x, n->outs[0].rank, n->outs[0].sizes));
 		return 0;
 	}
 	struct stx_val m = stx__b_amax(b, x, set, 1),

@@ -36,9 +36,9 @@ stx_err stx_graph_verify_symbols(struct stx_graph *g, struct stx_diag *d);
  *   %add : f32[n,128] [num_users=1] = add.Tensor(%primals_1, %primals_1, alpha=1)
  *   %e : () [num_users=0] [serial=1] = _assert_async.msg(%c, 'text')
  *   return (%add,)
- * A placeholder may carry strides=[...], param=True and donated=True; a constant is the bytes of its elements, in
- * input text also a list of numbers. %x:1 is a node's second result; an output may be followed by:
- * as 'name'. Floats are shortest decimals with a point or exponent, inf, nan,
+ * A placeholder may carry strides=[...], param=True and donated=True; a constant is the bytes of
+ * its elements, in input text also a list of numbers. %x:1 is a node's second result; an output may
+ * be followed by: as 'name'. Floats are shortest decimals with a point or exponent, inf, nan,
  * nan(0x7ff8000000000001). Integer arguments and sizes may be index expressions over the symbols; a
  * symbol's upper end may be inf. In input text types of calls, num_users and defaults are optional;
  * what is given is checked. '#' starts a comment: origins print as such. Errors carry line:column.

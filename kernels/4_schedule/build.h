@@ -72,7 +72,8 @@ struct stx__axes {
 		nout;  /* the first nout (2 at most) are output loops, the others reductions */
 	uint32_t rows; /* copies of the body, each a row of the output; 1: no blocking */
 	stx_ex map[STX__MAX_ROWS][STX__MAX_DIMS]; /* body variable -> expression over kernel axes */
-	uint8_t lanes; /* the vector loop is a reduction axis; GPU: the reduction runs along lanes */
+	uint8_t lanes; /* the vector loop is a reduction axis; GPU: the reduction runs along lanes
+			*/
 	uint8_t index_bits;
 	stx_ex grid;
 	int64_t point_elems; /* iterations of the innermost loop a grid point, at the hints */
@@ -169,8 +170,8 @@ stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def
 /* kernel_sort.c: the kernel of a SORT buffer. */
 stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int target_gpu,
 			 struct stx_kernel **out, struct stx_diag *d);
-/* kernel_build.c: 1 + the largest element a layout reaches; the size symbols a kernel mentions become
- * its scalars. */
+/* kernel_build.c: 1 + the largest element a layout reaches; the size symbols a kernel mentions
+ * become its scalars. */
 stx_ex stx__reach(struct stx_exprs *x, const struct stx_layout *l);
 stx_err stx__collect_scalars(struct stx_kernel *k, struct stx_diag *d);
 /* How the reductions of a kernel run through their ranges: what their results' bits depend on. */

@@ -93,8 +93,8 @@ enum stx_order {
 			     loop around UPDATE and at its end: one chunk */
 	STX_ORDER_PLAIN, /* as SERIAL without chunks: one running value over all iterations in order
 			  */
-	STX_ORDER_TREE /* GPU: an order the configuration fixes: threads take strides of the
-			  iterations, their results merge pairwise */
+	STX_ORDER_TREE   /* GPU: an order the configuration fixes: threads take strides of the
+			    iterations, their results merge pairwise */
 };
 #define STX_LANES 64
 #define STX_LANES_CHUNK                                                                            \

@@ -204,7 +204,8 @@ static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 static int may_be_vector(struct chooser *c, const struct dim *d)
 {
 	const struct stx_buffer *s = c->b->space;
-	return s->def != STX_DEF_SCATTER || (!d->is_red && stx__stride_of(c->x, s->store, d->var) == 1);
+	return s->def != STX_DEF_SCATTER ||
+	       (!d->is_red && stx__stride_of(c->x, s->store, d->var) == 1);
 }
 
 static void choose_vector(struct chooser *c)
@@ -455,7 +456,8 @@ static void bind(struct chooser *c)
 	a->nout = a->nnest;
 	for (uint32_t i = 0; i < c->nred; i++)
 		if (&c->red[i] != c->vector)
-			bind_loop(c, &c->red[i], STX_AXIS_LOOP, stx__axis_red_size(c, &c->red[i]), c->zero);
+			bind_loop(c, &c->red[i], STX_AXIS_LOOP, stx__axis_red_size(c, &c->red[i]),
+				  c->zero);
 	if (c->vector && c->vector->is_red)
 		bind_loop(c, c->vector, STX_AXIS_VECTOR, stx__axis_red_size(c, c->vector), c->zero);
 	/* A reduction over nothing but axes of size 1 still needs its loop, and so does an update;

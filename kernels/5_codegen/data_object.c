@@ -1,5 +1,5 @@
-/* data_object.c: bytes as an ELF64 relocatable object of one section, for the linker: the data plan, a
- * cubin.
+/* data_object.c: bytes as an ELF64 relocatable object of one section, for the linker: the data
+ * plan, a cubin.
  *
  * Sections: null, the data's (allocated, read-only, 64-byte aligned), .symtab, .strtab, .shstrtab,
  * .note.GNU-stack (so that the stack stays non-executable). A global symbol names the bytes.

@@ -123,7 +123,7 @@ stx__ref_fn stx__ref_pad_own, stx__ref_resample, stx__ref_upsample;     /* ref_r
 stx__ref_fn stx__ref_fold, stx__ref_columns, stx__ref_avg_pool_backward, stx__ref_max_pool_backward,
 	stx__ref_conv_backward; /* ref_backward.c */
 stx__ref_fn stx__ref_adaptive_pool, stx__ref_adaptive_backward,
-	stx__ref_grid_sampler;                                          /* ref_sample.c */
+	stx__ref_grid_sampler;                                             /* ref_sample.c */
 stx__ref_fn stx__ref_embedding_bag;                                        /* ref_bag.c */
 stx__ref_fn stx__ref_running;                                              /* ref_scan.c */
 stx__ref_fn stx__ref_search, stx__ref_cdist, stx__ref_pdist;               /* ref_search.c */

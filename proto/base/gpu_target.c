@@ -50,7 +50,7 @@ int stx_gpu_target_find(int major, int minor, const char *device, struct stx_gpu
 {
 	static const struct {
 		const char *in, *name; /* part of what the driver calls it */
-	} names[] = { { "A100", "a100" },	{ "3090", "rtx3090" }, { "H200", "h200" },
+	} names[] = { { "A100", "a100" },     { "3090", "rtx3090" }, { "H200", "h200" },
 		      { "H100", "h100-sxm" }, { "B200", "b200" },    { "5090", "rtx5090" } };
 	char arch[16];
 	int found = 0;
@@ -60,7 +60,8 @@ int stx_gpu_target_find(int major, int minor, const char *device, struct stx_gpu
 		if (!same_arch(devices[i].arch, arch, strlen(arch)))
 			continue;
 		for (unsigned j = 0; j < sizeof names / sizeof *names; j++)
-			exact |= !strcmp(names[j].name, devices[i].name) && strstr(device, names[j].in);
+			exact |= !strcmp(names[j].name, devices[i].name) &&
+				 strstr(device, names[j].in);
 		if (!found || exact)
 			out->device = devices[i];
 		found = 1;

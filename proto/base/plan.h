@@ -40,8 +40,8 @@ stx_err stx_plan_print(struct stx_span bytes, struct stx_bytes *out, struct stx_
 
 /* The plan section of an ELF64 shared object in memory (bounds-checked parser; never dlopens). */
 stx_err stx_artifact_plan(struct stx_span elf, struct stx_span *plan, struct stx_diag *d);
-/* The bytes a global object symbol names, within a read-only section. NOT_FOUND, or CORRUPT when they
- * lie outside of it. */
+/* The bytes a global object symbol names, within a read-only section. NOT_FOUND, or CORRUPT when
+ * they lie outside of it. */
 stx_err stx_artifact_symbol(struct stx_span elf, const char *symbol, struct stx_span *out);
 /* 1 when the object has executable code (CPU kernels), else 0. Requires a valid ELF. */
 int stx_artifact_has_code(struct stx_span elf);

@@ -1,5 +1,5 @@
-/* plan_elf.c: an artifact's ELF64 file in memory: its plan, its cubins, whether it has code. Hostile
- * input: every offset is checked; nothing is mapped or executed. */
+/* plan_elf.c: an artifact's ELF64 file in memory: its plan, its cubins, whether it has code.
+ * Hostile input: every offset is checked; nothing is mapped or executed. */
 #include <elf.h>
 #include <string.h>
 
@@ -82,8 +82,7 @@ static int inside(struct stx_span elf, const Elf64_Shdr *s)
 static int symbol_bytes(struct stx_span elf, const Elf64_Shdr *table, uint32_t n,
 			const Elf64_Sym *m, struct stx_span *out)
 {
-	if (ELF64_ST_TYPE(m->st_info) != STT_OBJECT || m->st_shndx == SHN_UNDEF ||
-	    m->st_shndx >= n)
+	if (ELF64_ST_TYPE(m->st_info) != STT_OBJECT || m->st_shndx == SHN_UNDEF || m->st_shndx >= n)
 		return 0;
 	Elf64_Shdr s = section_at(table, m->st_shndx);
 	if (s.sh_type != SHT_PROGBITS || (s.sh_flags & (SHF_ALLOC | SHF_WRITE)) != SHF_ALLOC ||

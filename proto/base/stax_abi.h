@@ -3,12 +3,13 @@
  * Stable.
  *
  * An artifact is one ELF shared object. Section ".stax.plan" (allocated, read-only) holds the data
- * plan below; CPU kernels are functions named in it; GPU kernels are cubins in section ".stax.cubin",
- * each named by an object symbol of its size. There is no generated host code: libstax runs the plan. An artifact without CPU code
- * is parsed, never dlopened. All numbers are little-endian; every offset (strings and bytecode too)
- * is from the start of the plan unless said otherwise; tables do not overlap; arrays of uint32 are
- * 4-byte aligned; a reader checks every offset and count (plan.h) before using them. ALLOC applies
- * to TEMP values only, RELEASE to TEMP and INPUT values; ALIAS values are not arguments of steps.
+ * plan below; CPU kernels are functions named in it; GPU kernels are cubins in section
+ * ".stax.cubin", each named by an object symbol of its size. There is no generated host code:
+ * libstax runs the plan. An artifact without CPU code is parsed, never dlopened. All numbers are
+ * little-endian; every offset (strings and bytecode too) is from the start of the plan unless said
+ * otherwise; tables do not overlap; arrays of uint32 are 4-byte aligned; a reader checks every
+ * offset and count (plan.h) before using them. ALLOC applies to TEMP values only, RELEASE to TEMP
+ * and INPUT values; ALIAS values are not arguments of steps.
  */
 #ifndef STX_ABI_H
 #define STX_ABI_H
@@ -16,11 +17,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STX_ABI_VERSION  1
-#define STX_MAX_RANK     16
-#define STX_PLAN_SECTION ".stax.plan"
+#define STX_ABI_VERSION   1
+#define STX_MAX_RANK      16
+#define STX_PLAN_SECTION  ".stax.plan"
 #define STX_CUBIN_SECTION ".stax.cubin"
-#define STX_PLAN_MAGIC   "STXPLAN1"
+#define STX_PLAN_MAGIC    "STXPLAN1"
 
 /* ---- what crosses the call ---- */
 

@@ -374,17 +374,17 @@ static void test_operators_clamps_of_integers_round_once(void **state)
 			 "%%c = clamp.Tensor(%%b, %%l, %%x)\n%%d = clamp.Tensor(%%x, %%l, %%b)\n"
 			 "%%h = minimum.default(%%x, %%b)\nreturn (%%a, %%c, %%d, %%h)\n",
 			 formats[i]);
-		case_check(&(struct stated){
-			.text = text,
-			.in = { V(100000, -7, 3, 100000, 2), V(2, -8, 8, NAN, 4),
-				V(-100000, -8, 5, 1, -100000) },
-			.out = { V(2, -8, 3, NAN, 2), V(2, -8, 3, NAN, 2),
-				 V(2, -8, 5, NAN, 2), V(2, -8, 3, NAN, 2) } });
+		case_check(
+			&(struct stated){ .text = text,
+					  .in = { V(100000, -7, 3, 100000, 2), V(2, -8, 8, NAN, 4),
+						  V(-100000, -8, 5, 1, -100000) },
+					  .out = { V(2, -8, 3, NAN, 2), V(2, -8, 3, NAN, 2),
+						   V(2, -8, 5, NAN, 2), V(2, -8, 3, NAN, 2) } });
 	}
 }
 
-/* The memory a sort works in keeps its number when buffers get new ones: long sums cut in two layers,
- * copies before an update that go. */
+/* The memory a sort works in keeps its number when buffers get new ones: long sums cut in two
+ * layers, copies before an update that go. */
 static void test_operators_sorts_beside_renumbered_buffers(void **state)
 {
 	(void)state;
@@ -395,7 +395,8 @@ static void test_operators_sorts_beside_renumbered_buffers(void **state)
 		.out = { V(300000, 600000), V(1, 0) } });
 	case_check(&(struct stated){
 		.text = "%x : f32[3] = placeholder()\n%i : i64[3] = placeholder()\n%y = "
-			"mul.Scalar(%x, 2)\n%r = remainder.Scalar(%y, 100)\n%c = clone.default(%r)\n%s = "
+			"mul.Scalar(%x, 2)\n%r = remainder.Scalar(%y, 100)\n%c = "
+			"clone.default(%r)\n%s = "
 			"scatter.src(%c, 0, %i, %x)\n%a = sort.default(%x)\nreturn (%s, %a)\n",
 		.in = { V(3, 1, 2), V(0, 1, 1) },
 		.out = { V(3, 2, 4), V(1, 2, 3) } });

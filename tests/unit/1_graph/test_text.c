@@ -162,7 +162,8 @@ static void test_text_errors_carry_line_and_column(void **state)
 		{ "%c : u8[1] = constant([256])\nreturn (%c)",
 		  "1:24: the value does not fit in u8" },
 		{ "%c : f32[2] = constant(hex='00')\nreturn (%c)",
-		  "1:1: a constant of 1 bytes does not fill its type: it has 2 elements of 4 bytes" },
+		  "1:1: a constant of 1 bytes does not fill its type: it has 2 elements of 4 "
+		  "bytes" },
 		{ "%c : bool[1] = constant(hex='02')\nreturn (%c)",
 		  "1:1: a bool element is neither 0 nor 1" },
 		{ "sym n = [3,2] hint 2\n", "1:5: a symbol needs 0 <= low <= hint <= high" },

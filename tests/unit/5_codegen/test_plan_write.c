@@ -255,7 +255,8 @@ static void test_plan_object_holds_the_plan_in_its_section(void **state)
 	maker_init(&m);
 	open_plan(two_kernels(&m), &bytes, &p);
 	assert_int_equal(stx_data_object(STX_PLAN_SECTION, "stax_plan",
-					 (struct stx_span){ bytes.at, bytes.n }, &object, NULL), 0);
+					 (struct stx_span){ bytes.at, bytes.n }, &object, NULL),
+			 0);
 	assert_int_equal(stx_artifact_plan((struct stx_span){ object.at, object.n }, &found, NULL),
 			 0);
 	assert_int_equal(found.n, bytes.n);

@@ -130,7 +130,8 @@ static void test_record_values_round_trip_and_refuse_damage(void **state)
 	stx_store_u32(b.at + 12, UINT32_MAX);
 	assert_int_equal(stx__meta_decode((struct stx_span){ b.at, b.n }, &back), -1);
 	stx_bytes_free(&b);
-	struct stx__kernel_value k = { { { 1, 2, 3 }, 4, 5, 6 }, { (const uint8_t *)"obj", 3 } }, kback;
+	struct stx__kernel_value k = { { { 1, 2, 3 }, 4, 5, 6 }, { (const uint8_t *)"obj", 3 } },
+				 kback;
 	assert_int_equal(stx__kernel_encode(&k, &b), 0);
 	assert_int_equal(stx__kernel_decode((struct stx_span){ b.at, b.n }, &kback), 0);
 	assert_int_equal(kback.emitted.block[2], 3);
