@@ -49,27 +49,27 @@ struct row {
 	int64_t from, count; /* of the order, what goes into the results */
 };
 
-static void argument(const struct stx_node *n, const char *name, const struct stx_arg **out)
+/* The argument of that name; NULL: the operator has none. */
+static const struct stx_arg *argument(const struct stx_node *n, const char *name)
 {
 	const struct stx_op_info *info = stx_op_info(n->op);
 
 	for (uint32_t i = 0; i < info->nparams; i++)
 		if (!strcmp(info->params[i].name, name))
-			*out = &n->args[i];
+			return &n->args[i];
+	return NULL;
 }
 
 /* Which part of a row's order of n elements is wanted. */
 static stx_err choose(struct stx__ref *r, struct row *w, int64_t n)
 {
-	const struct stx_arg *k = NULL, *a = NULL;
+	const struct stx_arg *k = argument(w->n, "k"), *descending = argument(w->n, "descending"),
+			     *largest = argument(w->n, "largest");
 	int64_t v = 0;
 	stx_err e = 0;
 
 	w->count = n;
-	argument(w->n, "k", &k);
-	argument(w->n, "descending", &a);
-	argument(w->n, "largest", &a);
-	w->descending = a && a->u.i;
+	w->descending = (descending && descending->u.i) || (largest && largest->u.i);
 	if (k)
 		e = stx__ref_int(r, w->n, k->u.ex, &v);
 	if (w->n->op == STX_OP_TOPK)
@@ -136,15 +136,16 @@ stx_err stx__ref_sort(struct stx__ref *r, const struct stx_node *n)
 {
 	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
 	struct row w = { .n = n, .t = (enum stx_dtype)x->dtype };
-	const struct stx_arg *a = NULL;
+	const struct stx_arg *dim_arg = argument(n, "dim");
 	struct stx__ref_walk at;
 	int64_t sizes[STX_MAX_DIMS], strides[STX_MAX_DIMS], count, step, out_step;
 	struct item *items;
 	uint32_t dim;
 	stx_err e;
 
-	argument(n, "dim", &a);
-	e = stx__ref_dim(r, n, a->u.ex, x->rank, &dim);
+	if (!dim_arg)
+		return stx__ref_fail(r, n, STX_E_INTERNAL, "a sort along no dimension");
+	e = stx__ref_dim(r, n, dim_arg->u.ex, x->rank, &dim);
 	if (!e)
 		e = choose(r, &w, x->rank ? x->sizes[dim] : 1);
 	if (!e)
