@@ -1,18 +1,7 @@
 /* test_backends.c: two back ends and several front ends over one IR (conformance BE, seed 004 5;
  * where an item presumes the primer's small language, its GELU is a graph text). */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
-#include "compiled.h"
+#include "cases.h"
 #include "graph.pb-c.h"
-#include "import.h"
 #include "onnx.pb-c.h"
 
 /* GELU with bias and residual in its 11 instructions (GF-01). */
@@ -45,18 +34,6 @@ static void run(const struct compiled *c, enum compiled_threads how, const struc
 	struct stx_diag d = { 0 };
 	if (compiled_run(c, how, in, n, out, &d))
 		fail_msg("%s: %s", d.stage, d.text);
-}
-
-static const char *dump(const char *graph, const char *target, int fast, const char *stage,
-			struct stx_bytes *out)
-{
-	struct stx_source s = { .format = STX_FORMAT_TEXT,
-				.body = { (const uint8_t *)graph, strlen(graph) } };
-	struct stx_compile_options o = { .target = target, .fast = fast & 1 };
-	struct stx_diag d = { 0 };
-	if (stx_compile_dump(compiled_compiler(), &s, &o, stage, "text", out, &d))
-		fail_msg("%s: %s", d.stage, d.text);
-	return stx_bytes_cstr(out);
 }
 
 /* BE-01: one kernel an instruction against one; BE-02: each input once, each output once; BE-07:
@@ -111,15 +88,15 @@ static void test_backends_code_is_vectors_without_overlap_promises_or_contractio
 	(void)state;
 	for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
 		struct stx_bytes ir = { 0 }, code = { 0 }, fast = { 0 };
-		const char *s = dump(text, levels[i].target, 0, "llvm", &ir);
+		const char *s = case_dump(text, levels[i].target, 0, "llvm", &ir);
 		assert_non_null(strstr(s, levels[i].type));
 		assert_null(strstr(s, "noalias ptr"));
 		assert_null(strstr(s, " contract "));
 		assert_null(strstr(s, " fast "));
-		s = dump(text, levels[i].target, 0, "asm", &code);
+		s = case_dump(text, levels[i].target, 0, "asm", &code);
 		assert_non_null(strstr(s, levels[i].product));
 		assert_null(strstr(s, levels[i].fused));
-		s = dump(text, levels[i].target, 1, "asm", &fast);
+		s = case_dump(text, levels[i].target, 1, "asm", &fast);
 		assert_true((strstr(s, levels[i].fused) != NULL) == (i > 0)); /* v2 has none */
 		stx_bytes_free(&ir);
 		stx_bytes_free(&code);
@@ -136,7 +113,7 @@ static void test_backends_fused_gelu_calls_no_function(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct stx_bytes code = { 0 };
-		const char *s = dump(GELU("4096"), levels[i], 0, "asm", &code);
+		const char *s = case_dump(GELU("4096"), levels[i], 0, "asm", &code);
 		assert_null(strstr(s, "\tcall"));
 		assert_non_null(strstr(s, vectors[i]));
 		stx_bytes_free(&code);

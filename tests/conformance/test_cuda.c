@@ -11,34 +11,8 @@
 
 static const char *dump(const char *graph, const char *stage, struct stx_bytes *out)
 {
-	struct stx_source s = { .format = STX_FORMAT_TEXT,
-				.body = { (const uint8_t *)graph, strlen(graph) } };
-	struct stx_compile_options o = { .target = TARGET };
-	struct stx_diag d = { 0 };
 	stx_bytes_clear(out);
-	if (stx_compile_dump(compiled_compiler(), &s, &o, stage, "text", out, &d))
-		fail_msg("%s: %s", d.stage, d.text);
-	return stx_bytes_cstr(out);
-}
-
-static void expect(const char *all, const char *part)
-{
-	if (!strstr(all, part))
-		fail_msg("no\n%s\nin\n%s", part, all);
-}
-
-static void expect_none(const char *all, const char *part)
-{
-	if (strstr(all, part))
-		fail_msg("there is a\n%s\nin\n%s", part, all);
-}
-
-static int count(const char *all, const char *part)
-{
-	int n = 0;
-	for (const char *p = all; (p = strstr(p, part)); p++)
-		n++;
-	return n;
+	return case_dump(graph, TARGET, 0, stage, out);
 }
 
 static const char example_1_1[] = "%p : f32[64,128] = placeholder()\n"

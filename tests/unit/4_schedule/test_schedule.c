@@ -1,7 +1,7 @@
 /* test_schedule.c: kernels built from small programs: golden text, fusion, bindings, names,
  * digests. */
 #include "kernel_eval.h"
-#include "loops_make.h"
+#include "from_text.h"
 
 static const char *const example_origins[] = { "add", "relu", "mul", "sum_1" };
 
@@ -21,27 +21,6 @@ static struct stx_buffer *example(struct maker *m, const struct stx_buffer *a,
 	return s;
 }
 
-static void check_golden(const char *name, const char *text)
-{
-	char path[256];
-	snprintf(path, sizeof path, "tests/golden/kernels/%s.txt", name);
-	if (getenv("STAX_UPDATE_GOLDEN")) {
-		FILE *out = fopen(path, "w");
-		assert_non_null(out);
-		fputs(text, out);
-		fclose(out);
-	}
-	FILE *in = fopen(path, "r");
-	if (!in)
-		fail_msg("%s is missing", path);
-	char *want = calloc(1, 1 << 16);
-	size_t n = fread(want, 1, (1 << 16) - 1, in);
-	fclose(in);
-	assert_true(n > 0);
-	assert_string_equal(text, want);
-	free(want);
-}
-
 static void test_schedule_example_is_one_persistent_kernel(void **state)
 {
 	(void)state; /* GK-15, GR-02, LN-05 */
@@ -58,7 +37,7 @@ static void test_schedule_example_is_one_persistent_kernel(void **state)
 	assert_int_equal(s->fused.bytes_written, 64 * 4);
 	assert_int_equal(s->bytes_min, 2 * 64 * 128 * 4 + 64 * 4);
 	char *text = kernel_text(s->kernels.at[0]);
-	check_golden("example_1_1", text);
+	check_golden("kernels/example_1_1.txt", text);
 	free(text);
 	stx_arena_free(m.a);
 }
@@ -220,7 +199,7 @@ static void test_schedule_epilogue_follows_its_reduction(void **state)
 	struct stx_schedule *s = must_schedule(&m, 0);
 	assert_int_equal(s->kernels.n, 1);
 	char *text = kernel_text(s->kernels.at[0]);
-	check_golden("row_sum_epilogue", text);
+	check_golden("kernels/row_sum_epilogue.txt", text);
 	free(text);
 	stx_arena_free(m.a);
 }
@@ -238,7 +217,7 @@ static void test_schedule_column_sum_runs_along_columns(void **state)
 	const struct stx_kernel *k = must_schedule(&m, 0)->kernels.at[0];
 	assert_int_equal(k->kind, STX_KERNEL_RED);
 	char *text = kernel_text(k);
-	check_golden("column_sum", text);
+	check_golden("kernels/column_sum.txt", text);
 	free(text);
 	stx_arena_free(m.a);
 }
@@ -277,13 +256,13 @@ static void test_schedule_matmul_takes_rows_together(void **state)
 	assert_int_equal(count_ops(k, STX_K_UPDATE), 8);
 	assert_int_equal(count_ops(k, STX_K_LOAD), 9); /* one of b serves eight rows */
 	char *text = kernel_text(k);
-	check_golden("matmul_128_768_3072", text);
+	check_golden("kernels/matmul_128_768_3072.txt", text);
 	free(text);
 	stx_arena_free(m.a);
 	maker_init(&m);
 	k = matmul(&m, 128, 768, 3072, 1);
 	text = kernel_text(k);
-	check_golden("matmul_transposed_128_768_3072", text);
+	check_golden("kernels/matmul_transposed_128_768_3072.txt", text);
 	free(text);
 	stx_arena_free(m.a);
 }
@@ -536,6 +515,34 @@ static void test_schedule_many_elementary_functions_are_several_kernels(void **s
 	stx_arena_free(m.a);
 }
 
+static void test_schedule_names_what_cuda_targets_have_no_kernels_for(void **state)
+{
+	static const struct {
+		const char *text, *node, *what;
+	} cases[] = {
+		{ "%x : f32[4,8] = placeholder()\n%y = sort.default(%x, 1)\nreturn (%y:1,)\n",
+		  "argsort", "a sort" },
+		{ "%x : f32[4,8] = placeholder()\n%i : i64[4,8] = placeholder()\n"
+		  "%y = scatter_add.default(%x, 1, %i, %x)\nreturn (%y,)\n",
+		  "scatter_reduce", "run-time indices" },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct maker m;
+		struct stx_diag d = { 0 };
+		struct stx_schedule *s;
+		lower_text_with(&m, cases[i].text, (struct stx_lower_options){ .target_gpu = 1 });
+		assert_int_equal(stx_schedule(m.l,
+					      &(struct stx_schedule_options){ .target_gpu = 1 }, &s,
+					      &d),
+				 STX_E_UNSUPPORTED);
+		assert_null(s);
+		assert_string_equal(d.node, cases[i].node);
+		expect(d.text, cases[i].what);
+		stx_arena_free(m.a);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -559,6 +566,7 @@ int main(void)
 		cmocka_unit_test(test_schedule_long_chain_is_linear),
 		cmocka_unit_test(test_schedule_many_readers_of_one_input_take_linear_time),
 		cmocka_unit_test(test_schedule_many_elementary_functions_are_several_kernels),
+		cmocka_unit_test(test_schedule_names_what_cuda_targets_have_no_kernels_for),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

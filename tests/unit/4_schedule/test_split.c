@@ -1,9 +1,6 @@
 /* test_split.c: long reductions cut in segments: Algorithm 6.1, the two layers, the same bits as
  * whole (RD-05, RD-13 to RD-28). */
-#include "graph.h"
-#include "loops_make.h"
-#include "lower.h"
-#include "passes.h"
+#include "from_text.h"
 #include "split.h"
 
 static const struct stx_device h100 = STX_DEVICE_DEFAULT;
@@ -62,23 +59,6 @@ static void test_split_factor_changes_branch_at_the_devices_limits(void **state)
 
 /* ---- programs from text ---- */
 
-static void lower_text(struct maker *m, const char *text)
-{
-	struct stx_diag d = { 0 };
-	struct stx_graph *g = NULL;
-	struct stx_lower_options o = { 0 };
-	memset(m, 0, sizeof *m);
-	m->a = stx_arena_new(0);
-	stx_err e = stx_graph_parse(m->a, text, strlen(text), &g, &d);
-	e = e ? e : stx_graph_verify(g, &d);
-	e = e ? e : stx_graph_decompose_to_basis(&g, &d);
-	e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
-	e = e ? e : stx_lower(g, &o, &m->l, &d);
-	if (e)
-		fail_msg("%s %s: %s", d.stage, d.node, d.text);
-	m->x = m->l->ex;
-}
-
 static struct stx_schedule *schedule(struct maker *m, struct stx_schedule_options o)
 {
 	struct stx_diag d = { 0 };
@@ -96,12 +76,6 @@ static const struct stx_buffer *named(const struct maker *m, const char *end)
 			return m->l->buffers.at[i];
 	}
 	return NULL;
-}
-
-static void expect(const char *all, const char *part)
-{
-	if (!strstr(all, part))
-		fail_msg("no\n%s\nin\n%s", part, all);
 }
 
 static const char squares[] = "%x : f32[64,16384] = placeholder()\n%m = mul.Tensor(%x, %x)\n"
