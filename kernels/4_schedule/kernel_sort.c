@@ -1,8 +1,9 @@
 /* kernel_sort.c: the kernel of a SORT buffer: a row a grid point.
  *
- * requires: a definition as stx_loops_verify checks it: keys, result and scratch memory dense.
- * ensures: the kernel passes stx_kernel_verify. It copies the keys into the scratch memory, beside
- * the positions 0 .. n-1, sorts the pairs there, and widens the positions into the result. */
+ * requires: a CPU target, a definition as stx_loops_verify checks it: keys, result and scratch
+ * memory dense. ensures: the kernel passes stx_kernel_verify. It copies the keys into the scratch
+ * memory, beside the positions 0 .. n-1, sorts the pairs there, and widens the positions into the
+ * result. */
 #include "build.h"
 
 enum { KEYS, WORK_KEYS, WORK_PLACES, RESULT }; /* parameters */
@@ -116,7 +117,7 @@ static int64_t grain_of(const struct sorting *s)
 	return ns >= 20000 ? 1 : 20000 / ns;
 }
 
-stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int target_gpu,
+stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b,
 			 struct stx_kernel **out, struct stx_diag *d)
 {
 	struct sorting s = { .l = l, .b = b, .n = b->rranges[0] };
@@ -129,7 +130,6 @@ stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, 
 	k->ex = l->ex;
 	k->name = b->name;
 	k->kind = STX_KERNEL_TEM;
-	k->target_gpu = (uint8_t)target_gpu;
 	k->grid = b->ranges[0];
 	add_param(&s, b->body.at[0].a, 1, 0);
 	add_param(&s, b->scratch[0], 1, 1);
