@@ -248,6 +248,7 @@ static int earlier(struct parse *s, uint32_t *out)
 	const char *name = quoted(s);
 	uint32_t i;
 
+	*out = 0;
 	for (i = 0; name && i + 1 < s->l->buffers.n; i++)
 		if (!strcmp(s->l->buffers.at[i]->name, name))
 			break;
