@@ -53,9 +53,19 @@ stx_err stx__ref_int(struct stx__ref *r, const struct stx_node *n, stx_ex e, int
 stx_err stx__ref_dim(struct stx__ref *r, const struct stx_node *n, stx_ex e, uint32_t rank,
 		     uint32_t *dim);
 /* The error already reported by a function that returned NULL. */
-stx_err stx__ref_error(const struct stx__ref *r);
-stx_err stx__ref_fail(struct stx__ref *r, const struct stx_node *n, stx_err e, const char *fmt, ...)
+static inline stx_err stx__ref_error(const struct stx__ref *r)
+{
+	return r->err ? r->err : STX_E_INTERNAL;
+}
+void stx__ref_report(struct stx__ref *r, const struct stx_node *n, stx_err e, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+static inline stx_err stx__ref_reported(stx_err e)
+{
+	return e;
+}
+/* Reports e, and is e: a macro, so that compilers and analysers see that it is not 0. */
+#define stx__ref_fail(r, n, e, ...)                                                                \
+	(stx__ref_report((r), (n), (e), __VA_ARGS__), stx__ref_reported(e))
 /* A scalar argument as a value of dtype t. */
 union stx_scalar stx__ref_scalar(const struct stx_arg *a, enum stx_dtype t);
 double stx__ref_scalar_f(const struct stx_arg *a);

@@ -1,5 +1,6 @@
 /* ref_memory.c: copies, other strides, lists of parts, sizes, and writes through
  * views, each in its own loop. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,7 @@ stx_err stx__ref_constant(struct stx__ref *r, const struct stx_node *n)
 	if (n->op == STX_OP_SYM_NUMEL)
 		v.i = stx__ref_numel(x);
 	if (n->op == STX_OP_SYM_SIZE || n->op == STX_OP_SYM_STRIDE) {
+		assert(x);
 		e = stx__ref_dim(r, n, n->args[1].u.ex, x->rank, &d);
 		if (!e && n->op == STX_OP_SYM_SIZE)
 			v.i = x->sizes[d];
