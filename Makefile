@@ -128,13 +128,14 @@ $(BUILD)/obj/%.cc.o: %.cc Makefile | generated
 ONNX_PROTO_DIR := /usr/include/onnx
 generated: $(PB_ENV) $(PB_WIRE)
 .PHONY: generated
-$(GEN_ENV)/stax.pb-c.c: proto/stax.proto
+# Headers are targets too: what includes a changed one is compiled again in the same run.
+$(GEN_ENV)/stax.pb-c.c $(GEN_ENV)/stax.pb-c.h &: proto/stax.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --proto_path=proto --c_out=$(@D) $<
-$(GEN_WIRE)/graph.pb-c.c: proto/graph.proto
+$(GEN_WIRE)/graph.pb-c.c $(GEN_WIRE)/graph.pb-c.h &: proto/graph.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --proto_path=proto --c_out=$(@D) $<
-$(GEN_WIRE)/onnx.pb-c.c: $(ONNX_PROTO_DIR)/onnx.proto
+$(GEN_WIRE)/onnx.pb-c.c $(GEN_WIRE)/onnx.pb-c.h &: $(ONNX_PROTO_DIR)/onnx.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --proto_path=$(ONNX_PROTO_DIR) --c_out=$(@D) $<
 $(GEN)/%.pb-c.o: $(GEN)/%.pb-c.c

@@ -125,6 +125,7 @@ static struct stx_val summed(const struct resample *r, struct stx_val x)
 	const struct stx_type *t = stx_val_type(x);
 	uint32_t after = t->rank - 1u - r->dim;
 	stx_ex flat = stx_ex_const(r->b->g->ex, r->taps * r->out), sizes[STX_MAX_DIMS + 1];
+	assert(r->dim < t->rank);
 	if (t->rank == STX_MAX_DIMS) {
 		stx__b_fail(r->b, STX_E_TOO_LARGE, "too many dimensions");
 		return x;
@@ -159,7 +160,6 @@ int stx__rule_resample(struct stx__build *b, const struct stx_node *n, struct st
 	struct stx_val v = stx__operand(n, 0);
 	if (stx__infer_dim(b->g, n, n->args[1].u.ex, x->rank, &r.dim, b->d))
 		return stx__b_fail(b, STX_E_INVALID, "a dimension out of range");
-	assert(r.dim < x->rank);
 	if (!stx_ex_is_const(b->g->ex, index->sizes[0], &r.taps) ||
 	    !stx_ex_is_const(b->g->ex, index->sizes[1], &r.out) ||
 	    !stx_ex_is_const(b->g->ex, x->sizes[r.dim], &r.in))

@@ -104,19 +104,14 @@ static void put(const struct row *w, const struct item *order, int64_t n, int64_
 	}
 }
 
-static stx_err make_results(struct stx__ref *r, struct row *w)
+/* 0: no memory. */
+static int make_results(struct stx__ref *r, struct row *w)
 {
 	struct stx_tensor *first = stx__ref_result(r, w->n);
 
-	if (!first)
-		return stx__ref_error(r);
-	if (w->n->nouts == 1) {
-		w->places = first;
-		return 0;
-	}
-	w->values = first;
-	w->places = stx__ref_result_at(r, w->n, 1);
-	return w->places ? 0 : stx__ref_error(r);
+	w->values = w->n->nouts == 1 ? NULL : first;
+	w->places = first && w->values ? stx__ref_result_at(r, w->n, 1) : first;
+	return w->places != NULL;
 }
 
 /* Strides of the results over the operand's dimensions. */
@@ -148,10 +143,10 @@ stx_err stx__ref_sort(struct stx__ref *r, const struct stx_node *n)
 	e = stx__ref_dim(r, n, dim_arg->u.ex, x->rank, &dim);
 	if (!e)
 		e = choose(r, &w, x->rank ? x->sizes[dim] : 1);
-	if (!e)
-		e = make_results(r, &w);
 	if (e)
 		return e;
+	if (!make_results(r, &w))
+		return stx__ref_error(r);
 	count = x->rank ? x->sizes[dim] : 1;
 	step = x->rank ? x->strides[dim] : 0;
 	memcpy(sizes, x->sizes, sizeof sizes);
