@@ -2,7 +2,7 @@
  * where an item presumes the primer's small language, its GELU is a graph text). */
 #include "cases.h"
 #include "graph.pb-c.h"
-#include "onnx.pb-c.h"
+#include "onnx_text.h"
 
 /* GELU with bias and residual in its 11 instructions (GF-01). */
 #define GELU(n)                                                                                    \
@@ -218,59 +218,6 @@ static size_t wire_relu(uint8_t *out)
 	return stx__wire_graph__pack(&g, out);
 }
 
-static void onnx_value(Onnx__ValueInfoProto *v, Onnx__TypeProto *t, Onnx__TypeProto__Tensor *tt,
-		       Onnx__TensorShapeProto *s, const char *name)
-{
-	onnx__value_info_proto__init(v);
-	onnx__type_proto__init(t);
-	onnx__type_proto__tensor__init(tt);
-	tt->has_elem_type = 1;
-	tt->elem_type = 1; /* FLOAT */
-	tt->shape = s;
-	t->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-	t->tensor_type = tt;
-	v->name = (char *)(uintptr_t)name;
-	v->type = t;
-}
-
-static size_t onnx_relu(uint8_t *out)
-{
-	Onnx__ModelProto m = ONNX__MODEL_PROTO__INIT;
-	Onnx__GraphProto g = ONNX__GRAPH_PROTO__INIT;
-	Onnx__OperatorSetIdProto op = ONNX__OPERATOR_SET_ID_PROTO__INIT, *ops[1] = { &op };
-	Onnx__NodeProto n = ONNX__NODE_PROTO__INIT, *nodes[1] = { &n };
-	Onnx__ValueInfoProto v[2], *ins[1] = { &v[0] }, *outs[1] = { &v[1] };
-	Onnx__TypeProto t[2];
-	Onnx__TypeProto__Tensor tt[2];
-	Onnx__TensorShapeProto s = ONNX__TENSOR_SHAPE_PROTO__INIT;
-	Onnx__TensorShapeProto__Dimension dim[2], *dims[2] = { &dim[0], &dim[1] };
-	char *in_name[1] = { "x" }, *out_name[1] = { "y" };
-	for (int i = 0; i < 2; i++) {
-		onnx__tensor_shape_proto__dimension__init(&dim[i]);
-		dim[i].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-		dim[i].dim_value = 4 + i;
-	}
-	s.dim = dims;
-	s.n_dim = 2;
-	onnx_value(&v[0], &t[0], &tt[0], &s, "x");
-	onnx_value(&v[1], &t[1], &tt[1], &s, "y");
-	n.op_type = "Relu";
-	n.input = in_name;
-	n.output = out_name;
-	g.name = "g";
-	g.node = nodes;
-	g.input = ins;
-	g.output = outs;
-	op.domain = "";
-	op.has_version = m.has_ir_version = 1;
-	op.version = 14;
-	m.ir_version = 8;
-	m.graph = &g;
-	m.opset_import = ops;
-	n.n_input = n.n_output = g.n_node = g.n_input = g.n_output = m.n_opset_import = 1;
-	return onnx__model_proto__pack(&m, out);
-}
-
 static void key_of(int format, const void *body, size_t n, struct stx_key_result *key)
 {
 	struct stx_source s = { .format = format, .body = { body, n } };
@@ -285,14 +232,17 @@ static void test_backends_front_ends_and_targets_share_one_ir(void **state)
 	static const char text[] = "%x : f32[4,5] = placeholder()\n%y = relu.default(%x)\n"
 				   "return (%y)\n";
 	static const char *const targets[] = { "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4" };
-	uint8_t wire[1024], onnx[1024];
+	uint8_t wire[1024];
+	struct stx_bytes onnx =
+		onnx_model("opset 14\ninput x float [4,5]\ny = Relu(x)\noutput y\n");
 	struct stx_key_result key[3] = { 0 };
 	struct stx_plan_result plan[3] = { 0 };
 	struct stx_diag d = { 0 };
 	(void)state;
 	key_of(STX_FORMAT_TEXT, text, strlen(text), &key[0]);
 	key_of(STX_FORMAT_WIRE, wire, wire_relu(wire), &key[1]);
-	key_of(STX_FORMAT_ONNX, onnx, onnx_relu(onnx), &key[2]);
+	key_of(STX_FORMAT_ONNX, onnx.at, onnx.n, &key[2]);
+	stx_bytes_free(&onnx);
 	for (int i = 1; i < 3; i++)
 		assert_memory_equal(&key[i].graph_digest, &key[0].graph_digest,
 				    sizeof key[0].graph_digest);

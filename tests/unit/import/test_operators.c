@@ -1,6 +1,6 @@
 /* test_operators.c: what changed between opsets, the forms of broadcasting, attributes of the wrong
  * type. */
-#include "onnx_text.h"
+#include "imported.h"
 
 /* ---- broadcasting ---- */
 

@@ -3,6 +3,13 @@
 
 #include <seccomp.h>
 
+/* Makes the file that tells workers to behave otherwise. */
+static void mark(const char *name, char path[96])
+{
+	snprintf(path, 96, "%s/%s", h.dir, name);
+	close(open(path, O_CREAT | O_WRONLY, 0644));
+}
+
 static void test_lifecycle_ping_reports_sandbox_and_workers(void **state)
 {
 	(void)state;
@@ -65,8 +72,7 @@ static void test_lifecycle_sigterm_finishes_requests_that_wait_for_the_first_wor
 	(void)state;
 	char path[96];
 	harness_prepare(&h);
-	snprintf(path, sizeof path, "%s/FAKE_NO_START", h.dir);
-	close(open(path, O_CREAT | O_WRONLY, 0644));
+	mark("FAKE_NO_START", path);
 	int fd = serve(NULL), other = client_connect(&h);
 	struct ask a = { .graph = two_kernels };
 	send_compile(fd, 1, &a);
@@ -145,8 +151,7 @@ static void test_lifecycle_workers_that_do_not_start_are_reported(void **state)
 	(void)state;
 	char path[96];
 	harness_prepare(&h);
-	snprintf(path, sizeof path, "%s/FAKE_NO_START", h.dir);
-	close(open(path, O_CREAT | O_WRONLY, 0644));
+	mark("FAKE_NO_START", path);
 	int fd = serve(NULL);
 	struct reply r = compile_error(fd, 1, two_kernels, STX_E_INTERNAL);
 	assert_non_null(strstr(r.e->error->text, "told not to start"));
@@ -179,8 +184,7 @@ static void test_lifecycle_new_compiler_build_takes_over(void **state)
 	struct ask slow = { .graph = "name i o\nkernel sleep 2500 z\n" };
 	send_compile(other, 7, &slow);
 	usleep(50000);
-	snprintf(path, sizeof path, "%s/FAKE_NEW_BUILD", h.dir);
-	close(open(path, O_CREAT | O_WRONLY, 0644));
+	mark("FAKE_NEW_BUILD", path);
 	/* A worker dies: its replacement differs and is drained, the next one takes over. */
 	kill((pid_t)r.e->pong->worker_pids[0], SIGKILL);
 	reply_free(&r);
