@@ -1,6 +1,5 @@
 /* compile_chain.c: a miss: PLAN, KERNEL jobs side by side, LINK, commit, reply. */
 #include <assert.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "chain.h"

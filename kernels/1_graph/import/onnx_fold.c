@@ -1,8 +1,6 @@
 /* onnx_fold.c: Col2Im and CenterCropPad. */
 #include "onnx_import.h"
 
-#include <string.h>
-
 #define SPATIAL 3
 
 /* An attribute of n integers, each at least `least`; `otherwise` where it has none. */
