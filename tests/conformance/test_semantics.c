@@ -161,7 +161,7 @@ static void test_semantics_orders_of_a_sum_keep_the_real_number_only(void **stat
 		case_fill(a, &in, (struct values){ v, 4096 }, 0);
 		assert_int_equal(compiled_run(&c, COMPILED_SERIAL, &in, 1, got, &d), 0);
 		assert_int_equal(stx_ref_evaluate(g, &in, 1, want, 0, &d), 0);
-		/* 64 lanes of 64 in sequence, then pairwise: n/k - 1 + log2 k (RD-08, RD-09) */
+		/* 64 lanes of 64 in sequence, then pairwise: n/k - 1 + log2 k */
 		double size = *(float *)want[3].data,
 		       bound = stx_ref_sum_bound(STX_F32, 63 + 6, size);
 		for (int k = 0; k < 3; k++) {

@@ -163,7 +163,7 @@ static void test_schedule_mismatched_strides_run_in_tiles(void **state)
 
 static void test_schedule_two_outputs_are_one_kernel(void **state)
 {
-	(void)state; /* BE-04 */
+	(void)state;
 	struct maker m;
 	maker_init(&m);
 	struct stx_buffer *a = mk_input(&m, STX_F32, 2, (int64_t[]){ 64, 100 });
