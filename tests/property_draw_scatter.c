@@ -5,6 +5,18 @@
 
 #include "property_draw.h"
 
+/* x broadcast with a has the shape of a. */
+static int spreads_over(const struct draw *q, const struct stx_node *x, const struct stx_node *a)
+{
+	uint32_t rx = rank_of(x), ra = rank_of(a);
+	for (uint32_t i = 0; rx <= ra && i < rx; i++) {
+		int64_t n = size_of(q, x, rx - 1 - i);
+		if (n != 1 && n != size_of(q, a, ra - 1 - i))
+			return 0;
+	}
+	return rx <= ra;
+}
+
 static struct stx_node *draw_index_put(struct draw *q, struct stx_node *a)
 {
 	struct stx_val list[8] = { { NULL, 0 } };
@@ -71,7 +83,7 @@ static struct stx_node *draw_masked(struct draw *q, struct stx_node *a)
 {
 	int64_t all = numel(q, a);
 	struct stx_node *m = draw_input(q, STX_BOOL, NULL, 0, 0, 0), *x = draw_partner(q, a);
-	if (x && numel(q, x) <= all && rank_of(x) <= rank_of(a))
+	if (x && spreads_over(q, x, a))
 		m = call(q, STX_OP_GT_SCALAR, ARGS(T(x), stx_arg_scalar_i(0)));
 	x = m && all ? draw_sized(q, a->outs[0].dtype, &all, 1) : NULL;
 	return x ? call(q, STX_OP_MASKED_SCATTER, ARGS(T(a), T(m), T(x))) : NULL;
