@@ -381,7 +381,7 @@ static void test_schedule_dynamic_kernel_runs_for_each_size(void **state)
 
 static void test_schedule_narrow_floats_round_after_every_node(void **state)
 {
-	(void)state; /* LO-23, in strict mode: eight additions, each rounded */
+	(void)state; /* in strict mode eight additions, each rounded */
 	struct maker m;
 	maker_init(&m);
 	struct stx_buffer *a = mk_input(&m, STX_BF16, 1, (int64_t[]){ 40 });
