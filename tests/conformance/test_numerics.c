@@ -115,6 +115,32 @@ static void test_numerics_products_accumulate_with_fma_where_the_level_has_it(vo
 	}
 }
 
+/* As PyTorch: any and all of u8 are u8; arange of integers narrower than i64 counts its elements
+ * before it truncates start and step. */
+static void test_numerics_old_habits_of_narrow_integers(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%x : u8[3] = placeholder()\n%y : i8[3] = placeholder()\n"
+			"%a = any.default(%x)\n%b = all.dim(%x, 0)\n%c = any.dims(%x, [], False)\n"
+			"%d = all.default(%y)\n%e = any.dim(%y, 0, True)\n"
+			"%f = sub.Scalar(%c, 2)\nreturn (%a, %b, %c, %d, %e, %f)\n",
+		.in = { V(0, 2, 255), V(1, -1, 3) },
+		.out = { V(1), V(0), V(0, 1, 1), V(1), V(1), V(254, 255, 255) },
+		.shape = { "", "", "3", "", "1", "3" } });
+	case_check(&(struct stated){ .text = "%x : f32[1] = placeholder()\n"
+					     "%a = arange.start_step(0.5, -1.5, -1.5, dtype=u8)\n"
+					     "%b = arange.start_step(0, 5, 1.5, dtype=i32)\n"
+					     "%c = arange.start_step(1, 2.9, 0.5, dtype=i16)\n"
+					     "%d = arange.start_step(0, 5, 1.5, dtype=i64)\n"
+					     "%e = arange.start_step(0, 5, 1.5, dtype=f32)\nreturn "
+					     "(%x, %a, %b, %c, %d, %e)\n",
+				     .in = { V(0) },
+				     .out = { V(0), V(0, 255), V(0, 1, 2, 3), V(1),
+					      V(0, 1, 2, 3, 4), V(0, 1.5, 3, 4.5) },
+				     .shape = { "1", "2", "4", "4", "5", "4" } });
+}
+
 /* A term of weight 0 counts: 0 * inf is NaN. */
 static void test_numerics_terms_of_weight_zero_count(void **state)
 {
@@ -160,6 +186,7 @@ int main(void)
 		cmocka_unit_test(test_numerics_division_and_root_are_correctly_rounded),
 		cmocka_unit_test(test_numerics_types_that_sums_accumulate_in),
 		cmocka_unit_test(test_numerics_products_accumulate_with_fma_where_the_level_has_it),
+		cmocka_unit_test(test_numerics_old_habits_of_narrow_integers),
 		cmocka_unit_test(test_numerics_terms_of_weight_zero_count),
 		cmocka_unit_test(test_numerics_gradients_of_windows),
 	};

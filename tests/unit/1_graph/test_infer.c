@@ -99,7 +99,7 @@ static void test_infer_promotion_matrix(void **state)
 	assert_int_equal(stx_promote(STX_F8E5M2, STX_F32), STX_DTYPE_NONE);
 }
 
-/* LO-20, LO-21, LO-30: a number or a 0-d tensor only counts when it is of a higher category. */
+/* LO-20, LO-21: a number or a 0-d tensor only counts when it is of a higher category. */
 static void test_infer_promotion_kinds(void **state)
 {
 	(void)state;
