@@ -167,7 +167,8 @@ static int aliases(const struct compiled *c)
 	return n;
 }
 
-/* B21: equal outputs have storage of their own; the input itself and x*1 do not share it either */
+/* B21, GF-08: equal outputs have storage of their own; the input itself and x*1 do not share it
+ * either */
 static void test_alias_layout_outputs_do_not_share_storage(void **state)
 {
 	static const char text[] =

@@ -142,6 +142,31 @@ static void test_primer_gelu_is_11_instructions_in_a_chain_of_10(void **state)
 	stx_arena_free(a);
 }
 
+/* OP-04: the safe rules fire, and leave every bit of -0, infinities, NaN and subnormals; OP-05: x +
+ * 0, which would not, stays: -0 + 0 is +0. */
+static void test_primer_safe_rules_keep_every_value(void **state)
+{
+	(void)state;
+	static const char text[] =
+		"%x : f32[8] = placeholder()\n%one = full.default([8], 1, dtype=f32)\n"
+		"%a = mul.Scalar(%x, 1)\n%b = mul.Tensor(%one, %x)\n%c = div.Scalar(%x, 1)\n"
+		"%d = sub.Scalar(%x, 0)\n%e = add.Scalar(%x, 0)\nreturn (%a, %b, %c, %d, %e)\n";
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_graph *g = gen_parse(a, text);
+	assert_int_equal(pass(&g, STX_SIMPLIFY_STRICT), 1);
+	assert_int_equal(count_op(g, STX_OP_ADD_SCALAR), 1);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_ptr_equal(g->outputs.at[i].val.node, g->inputs.at[0].node);
+	stx_arena_free(a);
+#define VALUES -0.0, 0.0, INFINITY, -INFINITY, NAN, 0x1p-149, -0x1p-130, 3e38
+	case_check(&(struct stated){
+		.text = text,
+		.in = { V(VALUES) },
+		.out = { V(VALUES), V(VALUES), V(VALUES), V(VALUES),
+			 V(0.0, 0.0, INFINITY, -INFINITY, NAN, 0x1p-149, -0x1p-130, 3e38) } });
+#undef VALUES
+}
+
 /* OP-05, OP-15: by default the x+0 stays, since it changes -0 */
 static void test_primer_swiglu_by_default_keeps_the_addition(void **state)
 {
@@ -289,6 +314,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_primer_swiglu_goes_from_16_to_7_instructions),
 		cmocka_unit_test(test_primer_gelu_is_11_instructions_in_a_chain_of_10),
+		cmocka_unit_test(test_primer_safe_rules_keep_every_value),
 		cmocka_unit_test(test_primer_swiglu_by_default_keeps_the_addition),
 		cmocka_unit_test(test_primer_equal_values_in_other_spellings_stay),
 		cmocka_unit_test(test_primer_order_of_passes_matters_once),
