@@ -95,7 +95,8 @@ static stx_err pass_lower(struct run *r)
 
 static stx_err pass_schedule(struct run *r)
 {
-	struct stx_schedule_options o = { .target_gpu = stx_gpu_is_target(r->options->target) };
+	struct stx_schedule_options o = { .target_gpu = stx_gpu_is_target(r->options->target),
+					  .fast = r->options->fast };
 	struct stx_gpu_target t;
 	struct stx_device device;
 	if (o.target_gpu && stx_gpu_target_parse(r->options->target, &t, r->d))

@@ -130,6 +130,10 @@ stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
  * memmove, memset. */
 stx_err stx_artifact_check(struct stx_span elf, struct stx_diag *d);
 
+/* Appends a line a category of operators: how many there are, how many a lowering rule of their own
+ * takes; the others are decomposed first. A line of totals ends it (LO-11). */
+void stx_compile_coverage(struct stx_bytes *out);
+
 /* Tools. stage: graph|basis|primitives|loops|kernels|plan|source|llvm|asm; format: text,
  * and of those up to kernels dot and svg. */
 stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,

@@ -252,12 +252,20 @@ static void linear(const struct stx__upsampling *u, uint32_t i, int f64, struct 
 	}
 }
 
-/* Keys' kernel with a = -0.75 at distance x from the sample, x in [0, 2]. */
-static double cubic_weight(double x)
+static double fused(int f64, double x, double y, double z)
+{
+	return f64 ? fma(x, y, z) : (double)fmaf((float)x, (float)y, (float)z);
+}
+
+/* Keys' kernel with a = -0.75 at distance x from the sample, x in [0, 2], as PyTorch's builds
+ * evaluate it: ((a + 2) x - (a + 3)) x x + 1, then ((a x - 5 a) x + 8 a) x - 4 a with two steps
+ * fused. */
+static double cubic_weight(int f64, double x)
 {
 	const double a = -0.75;
-	return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1
-		      : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+	double y = x <= 1 ? rounded(f64, (a + 2) * x) - (a + 3) : fused(f64, a, x, -5 * a);
+	y = x <= 1 ? rounded(f64, rounded(f64, y) * x) : fused(f64, y, x, 8 * a);
+	return rounded(f64, rounded(f64, y * x) + (x <= 1 ? 1 : -4 * a));
 }
 
 static void cubic(const struct stx__upsampling *u, uint32_t i, int f64, struct table *t)
@@ -268,10 +276,12 @@ static void cubic(const struct stx__upsampling *u, uint32_t i, int f64, struct t
 		int64_t first = least((int64_t)floor(at), u->in[i] - 1);
 		part = rounded(f64, at - (double)first);
 		part = part < 0 ? 0 : part > 1 ? 1 : part;
+		double rest = rounded(f64, 1 - part);
+		double from[4] = { rounded(f64, part + 1), part, rest, rounded(f64, rest + 1) };
 		for (int64_t k = 0; k < 4; k++) {
 			int64_t p = first - 1 + k;
 			t->index[k * t->out + o] = (int32_t)(p < 0 ? 0 : least(p, u->in[i] - 1));
-			t->weight[k * t->out + o] = cubic_weight(fabs(part + 1 - (double)k));
+			t->weight[k * t->out + o] = cubic_weight(f64, from[k]);
 		}
 	}
 }

@@ -520,12 +520,13 @@ static int scalar_i(const struct stx_arg *a, int64_t *out)
 	return 1;
 }
 
-/* Number of elements of arange: exact for integers, ceil((end - start)/step) in f64 otherwise. */
+/* Number of elements of arange: exact for integers and of i64, whose bounds are truncated first;
+ * ceil((end - start)/step) in f64 otherwise, for narrower integers too, as PyTorch. */
 static stx_err arange_count(const struct stx_node *n, int64_t *count, struct stx_diag *d)
 {
 	const struct stx_arg *a = n->args;
 	int ints = !(a[0].is_float || a[1].is_float || a[2].is_float);
-	if (!stx_dtype_is_float(n->args[3].u.dtype) || ints) {
+	if (n->args[3].u.dtype == STX_I64 || ints) {
 		int64_t start, end, step;
 		if (!scalar_i(&a[0], &start) || !scalar_i(&a[1], &end) || !scalar_i(&a[2], &step))
 			return STX__INFER_FAIL(d, n, "a bound is outside 64-bit integers");

@@ -62,7 +62,7 @@ static stx_err reduce_dtype(const struct stx_node *n, enum stx_dtype *t, struct 
 	case STX_OP_ANY_DIM:
 	case STX_OP_ALL_DIM:
 	case STX_OP_ANY_ONE:
-	case STX_OP_ALL_ONE: *t = STX_BOOL; return 0;
+	case STX_OP_ALL_ONE: *t = x == STX_U8 ? STX_U8 : STX_BOOL; return 0; /* as PyTorch */
 	default: return 0;
 	}
 }

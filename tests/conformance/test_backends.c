@@ -71,6 +71,69 @@ static void test_backends_fused_and_unfused_agree_to_the_bit(void **state)
 	}
 }
 
+static unsigned occurrences(const char *all, const char *part)
+{
+	unsigned n = 0;
+	for (const char *p = all; (p = strstr(p, part)); p++)
+		n++;
+	return n;
+}
+
+/* BE-02 in the kernel itself: three loads and one store in its one loop. */
+static void test_backends_fused_gelu_loads_and_stores_each_element_once(void **state)
+{
+	struct stx_bytes b = { 0 };
+	(void)state;
+	const char *s = dump(GELU("1003"), "cpu:x86-64-v3", 0, "kernels", &b);
+	assert_int_equal(occurrences(s, "kernel \""), 1);
+	assert_int_equal(occurrences(s, "  loop x"), 1);
+	assert_int_equal(occurrences(s, "= load "), 3);
+	assert_int_equal(occurrences(s, "store "), 1);
+	stx_bytes_free(&b);
+}
+
+/* BE-04: y and gate of the primer's SwiGLU come from one loop, which stores both. */
+static void test_backends_swiglu_stores_both_results_in_one_loop(void **state)
+{
+	static const char text[] =
+		"%g : f32[64] = placeholder()\n%u : f32[64] = placeholder()\n"
+		"%n1 = neg.default(%g)\n%e1 = exp.default(%n1)\n%a1 = add.Scalar(%e1, 1)\n"
+		"%s = reciprocal.default(%a1)\n%gs = mul.Tensor(%g, %s)\n"
+		"%n2 = neg.default(%g)\n%e2 = exp.default(%n2)\n%a2 = add.Scalar(%e2, 1)\n"
+		"%gate = div.Tensor(%g, %a2)\n%y = mul.Tensor(%gs, %u)\nreturn (%y, %gate)\n";
+	struct stx_bytes b = { 0 };
+	(void)state;
+	const char *s = dump(text, "cpu:x86-64-v3", 0, "kernels", &b);
+	assert_int_equal(occurrences(s, "kernel \""), 1);
+	assert_int_equal(occurrences(s, "  loop x"), 1);
+	assert_int_equal(occurrences(s, "= load "), 2);
+	assert_int_equal(occurrences(s, "store "), 2);
+	stx_bytes_free(&b);
+}
+
+/* BE-06: each function alone, at each level: arithmetic on whole vectors, no call. */
+static void test_backends_elementary_functions_are_vector_arithmetic(void **state)
+{
+	static const char *const functions[] = { "exp",   "tanh", "erf",  "log",   "sigmoid",
+						 "log1p", "sin",  "atan", "expm1", "rsqrt" };
+	static const char *const levels[] = { "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4" };
+	static const char *const vectors[] = { "%xmm", "%ymm", "%zmm" };
+	(void)state;
+	for (size_t f = 0; f < sizeof functions / sizeof *functions; f++)
+		for (int i = 0; i < 3; i++) {
+			struct stx_bytes code = { 0 };
+			char text[128];
+			snprintf(text, sizeof text,
+				 "%%x : f32[4096] = placeholder()\n%%y = %s.default(%%x)\n"
+				 "return (%%y)\n",
+				 functions[f]);
+			const char *s = dump(text, levels[i], 0, "asm", &code);
+			if (strstr(s, "\tcall") || strstr(s, "mulss") || !strstr(s, vectors[i]))
+				fail_msg("%s at %s:\n%s", functions[f], levels[i], s);
+			stx_bytes_free(&code);
+		}
+}
+
 /* BE-03: parameters may be the same memory (in-place reuse), so none is declared not to overlap;
  * the loop is made of vectors all the same. BE-05: what is left to LLVM stays strict: no fused
  * multiply-add of an addition and a product, unless fast asks for it. */
@@ -265,6 +328,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_backends_fused_and_unfused_agree_to_the_bit),
+		cmocka_unit_test(test_backends_fused_gelu_loads_and_stores_each_element_once),
+		cmocka_unit_test(test_backends_swiglu_stores_both_results_in_one_loop),
+		cmocka_unit_test(test_backends_elementary_functions_are_vector_arithmetic),
 		cmocka_unit_test(
 			test_backends_code_is_vectors_without_overlap_promises_or_contraction),
 		cmocka_unit_test(test_backends_fused_gelu_calls_no_function),

@@ -261,6 +261,62 @@ static void test_cuda_source_compiles_for_every_architecture(void **state)
 	stx_nvrtc_free(n);
 }
 
+/* VR-10: the same kernel with 32-bit and with 64-bit indices, in every configuration: narrow ones
+ * take fewer registers a thread, by the cubin, for which no GPU is needed. Kernels whose index
+ * arithmetic is alike in both: the compiler of NVRTC unrolls some loops for one width only, which
+ * hides it. */
+static void test_cuda_narrow_indices_take_fewer_registers(void **state)
+{
+	static const char *const texts[] = {
+		"%x : f32[33,70,90] = placeholder()\n%p = permute.default(%x, [2, 0, 1])\n"
+		"%v = view.default(%p, [45, 77, 60])\n%f = flip.default(%v, [0, 2])\n"
+		"%w = view.default(%f, [15, 99, 140])\n%a = exp.default(%w)\nreturn (%a,)\n",
+		"%x : f32[40,50,60] = placeholder()\n%i : i32[70000] = placeholder()\n"
+		"%j : i32[70000] = placeholder()\n%k : i32[70000] = placeholder()\n"
+		"%a = index.Tensor(%x, [%i, %j, %k])\nreturn (%a,)\n",
+	};
+	struct stx_gpu_target target;
+	struct stx_nvrtc *n;
+	struct stx_diag d = { 0 };
+	(void)state;
+	if (stx_nvrtc_new(NULL, &n, &d)) {
+		print_message("skipped: %s\n", d.text);
+		skip();
+	}
+	assert_int_equal(stx_gpu_target_parse(TARGET, &target, NULL), 0);
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		struct stx_arena *a = stx_arena_new(0);
+		struct stx_gpu_choices c;
+		struct stx_schedule *s;
+		kernels_of(a, texts[i], &s);
+		assert_int_equal(s->kernels.n, 1);
+		assert_int_equal(s->kernels.at[0]->index_bits, 32);
+		stx_tune_candidates(s->kernels.at[0], &target.device, &c);
+		assert_true(c.n > 1);
+		for (uint32_t k = 0; k < c.n; k++) {
+			uint32_t used[2] = { 0 };
+			for (int wide = 0; wide < 2; wide++) {
+				struct stx_gpu_usage usage;
+				struct stx_bytes source = { 0 }, cubin = { 0 };
+				s->kernels.at[0]->index_bits = wide ? 64 : 32;
+				if (stx_emit_cuda(s->kernels.at[0], &c.at[k], &source, &d) ||
+				    stx_nvrtc_compile(n, stx_bytes_cstr(&source), "k",
+						      target.device.arch, 0, STX_NVRTC_CUBIN,
+						      &cubin, &usage, &d))
+					fail_msg("%s\n%s", d.text, stx_bytes_cstr(&source));
+				used[wide] = usage.registers;
+				stx_bytes_free(&source);
+				stx_bytes_free(&cubin);
+			}
+			print_message("%s, %u threads: %u registers, %u with 64-bit indices\n",
+				      s->kernels.at[0]->name, c.at[k].threads, used[0], used[1]);
+			assert_true(used[0] > 0 && used[0] < used[1]);
+		}
+		stx_arena_free(a);
+	}
+	stx_nvrtc_free(n);
+}
+
 static void test_cuda_targets_have_names_and_aliases(void **state)
 {
 	char out[64];
@@ -288,6 +344,7 @@ int main(void)
 		cmocka_unit_test(test_cuda_long_rows_are_cut_in_two_layers),
 		cmocka_unit_test(test_cuda_candidates_are_whole_warps_within_the_device),
 		cmocka_unit_test(test_cuda_source_compiles_for_every_architecture),
+		cmocka_unit_test(test_cuda_narrow_indices_take_fewer_registers),
 		cmocka_unit_test(test_cuda_targets_have_names_and_aliases),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

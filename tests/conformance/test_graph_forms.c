@@ -1,5 +1,5 @@
 /* test_graph_forms.c: what reaches the compiler is one kind of graph, whatever form it was sent in,
- * and the types recorded on it are those of the compiled results (OG-01, OG-12, SE-01). */
+ * and the types recorded on it are those of the compiled results (OG-01, OG-05, OG-12, SE-01). */
 #include "cases.h"
 
 #include "kernel.h"
@@ -377,9 +377,59 @@ static void test_graph_forms_values_are_of_the_recorded_dtype(void **state)
 		case_check(&cases[i]);
 }
 
+/* LO-11: the rules are counted by category; every operator of the table, about 300, is one of them.
+ */
+static void test_graph_forms_rules_are_counted_by_category(void **state)
+{
+	struct stx_bytes b = { 0 };
+	unsigned operators = 0, rules = 0, n, r, lines = 0;
+	char name[32];
+	(void)state;
+	stx_compile_coverage(&b);
+	const char *s = stx_bytes_cstr(&b);
+	for (; sscanf(s, "%31[^0-9]%u operators, %u lowered", name, &n, &r) == 3; lines++) {
+		if (!strncmp(name, "all ", 4))
+			break;
+		assert_true(n > 0 && r <= n);
+		operators += n;
+		rules += r;
+		s = strchr(s, '\n') + 1;
+	}
+	print_message("%s", stx_bytes_cstr(&b));
+	assert_int_equal(lines, STX_CAT_COUNT);
+	assert_int_equal(operators, n);
+	assert_int_equal(operators, STX_OP_COUNT);
+	assert_int_equal(rules, r);
+	assert_in_range(operators, 250, 350);
+	stx_bytes_free(&b);
+}
+
+/* OG-05: alpha=3 computes x + 3*y, keepdim=True keeps the dimension; alpha of sub and rsub too. */
+static void test_graph_forms_values_that_are_no_defaults_count(void **state)
+{
+	const struct stated cases[] = {
+		{ .text = "%x : f32[2] = placeholder()\n%y : f32[2] = placeholder()\n"
+			  "%a = add.Tensor(%x, %y, alpha=3)\n%s = sub.Tensor(%x, %y, alpha=3)\n"
+			  "%r = rsub.Scalar(%x, 10, 3)\nreturn (%a, %s, %r)",
+		  .in = { V(1, -0.5), V(10, 4) },
+		  .out = { V(31, 11.5), V(-29, -12.5), V(7, 11.5) } },
+		{ .text = "%x : f32[2,3] = placeholder()\n%k = sum.dim_IntList(%x, [-1], True)\n"
+			  "%d = sum.dim_IntList(%x, [-1])\n%m = amax.default(%x, [0], True)\n"
+			  "return (%k, %d, %m)",
+		  .in = { V(1, 2, 3, 4, 5, 6) },
+		  .out = { V(6, 15), V(6, 15), V(4, 5, 6) },
+		  .shape = { "2,1", "2", "1,3" } },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		case_check(&cases[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_graph_forms_rules_are_counted_by_category),
+		cmocka_unit_test(test_graph_forms_values_that_are_no_defaults_count),
 		cmocka_unit_test(test_graph_forms_give_one_operator_level_graph_without_backward),
 		cmocka_unit_test(test_graph_forms_every_stage_is_shown_and_parses),
 		cmocka_unit_test(test_graph_forms_become_maps_views_and_reductions_of_single_names),

@@ -142,7 +142,7 @@ static void test_schedule_mismatched_strides_run_in_tiles(void **state)
 
 static void test_schedule_two_outputs_are_one_kernel(void **state)
 {
-	(void)state; /* BE-04 */
+	(void)state;
 	struct maker m;
 	maker_init(&m);
 	struct stx_buffer *a = mk_input(&m, STX_F32, 2, (int64_t[]){ 64, 100 });
@@ -360,7 +360,7 @@ static void test_schedule_dynamic_kernel_runs_for_each_size(void **state)
 
 static void test_schedule_narrow_floats_round_after_every_node(void **state)
 {
-	(void)state; /* LO-23, in strict mode: eight additions, each rounded */
+	(void)state; /* in strict mode eight additions, each rounded */
 	struct maker m;
 	maker_init(&m);
 	struct stx_buffer *a = mk_input(&m, STX_BF16, 1, (int64_t[]){ 40 });

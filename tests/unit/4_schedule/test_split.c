@@ -127,8 +127,11 @@ static void test_split_not_for_arg_reductions_products_and_scans(void **state)
 		"%x : f32[4194304] = placeholder()\n%s = argmax.default(%x)\nreturn (%s,)\n",
 		"%x : f32[1,4194304] = placeholder()\n%y : f32[4194304,1] = placeholder()\n"
 		"%s = mm.default(%x, %y)\nreturn (%s,)\n",
+		"%x : f32[4194304] = placeholder()\n%s = max.dim(%x, 0)\nreturn (%s, %s:1)\n",
+		"%x : f32[65536] = placeholder()\n%s = cumsum.default(%x, 0)\nreturn (%s,)\n",
+		"%x : f32[65536] = placeholder()\n%s = cummax.default(%x, 0)\nreturn (%s, %s:1)\n",
 	};
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		for (int gpu = 0; gpu < 2; gpu++) {
 			struct maker m;
 			lower_text(&m, texts[i]);
@@ -271,25 +274,13 @@ static void test_split_first_layers_of_one_input_are_one_kernel(void **state)
 
 /* ---- error ---- */
 
-/* RD-08, RD-10: the coefficient of u * sum |a| for k sequential segments of n. */
+/* The coefficient of u * sum |a| for k sequential segments of n (test_orders.c). */
 static double sequential_bound(double n, double k)
 {
 	return n / k - 1 + (k - 1);
 }
 
-static void test_split_coefficients_are_those_of_segments(void **state)
-{
-	(void)state;
-	assert_true(sequential_bound(1024, 16) == 78 && sequential_bound(1024, 1) == 1023);
-	assert_true(sequential_bound(128, 16) == 22 && sequential_bound(128, 1) == 127);
-	assert_true(sequential_bound(16384, 128) == 254 && sequential_bound(16384, 1) == 16383);
-	/* RD-10: k = sqrt(n) is the least, about 2 sqrt(n) */
-	for (int64_t k = 1; k <= 16384; k *= 2)
-		assert_true(sequential_bound(16384, (double)k) >= sequential_bound(16384, 128));
-	assert_true(sequential_bound(16384, 128) == 2 * 128 - 2);
-}
-
-/* What is summed stays within the bound of RD-08 for its segments: much less, as they are trees. */
+/* What is summed stays within the bound of its segments: much less, as they are trees. */
 static void test_split_sum_stays_within_the_bound_of_its_segments(void **state)
 {
 	(void)state; /* RD-28: within a bound, not equal to another order */
@@ -357,7 +348,6 @@ int main(void)
 		cmocka_unit_test(test_split_not_for_arg_reductions_products_and_scans),
 		cmocka_unit_test(test_split_segments_merge_to_the_bits_of_the_whole),
 		cmocka_unit_test(test_split_first_layers_of_one_input_are_one_kernel),
-		cmocka_unit_test(test_split_coefficients_are_those_of_segments),
 		cmocka_unit_test(test_split_sum_stays_within_the_bound_of_its_segments),
 		cmocka_unit_test(test_split_random_shapes_have_the_bits_of_the_whole),
 	};

@@ -24,6 +24,7 @@ static void test_lifecycle_ping_reports_sandbox_and_workers(void **state)
 	close(fd);
 }
 
+/* CA-03: another process compiles nothing for the same request. */
 static void test_lifecycle_restart_keeps_hits_and_kernels(void **state)
 {
 	(void)state;
@@ -38,6 +39,9 @@ static void test_lifecycle_restart_keeps_hits_and_kernels(void **state)
 	assert_int_equal(r.e->answer->n_kernels, 3);
 	assert_string_equal(r.e->answer->input_names[0], "in");
 	reply_free(&r);
+	assert_int_equal(stat_of(fd, "hits"), 1);
+	assert_int_equal(stat_of(fd, "compiles"), 0);
+	assert_int_equal(stat_of(fd, "kernels_compiled"), 0);
 	r = compile_answer(fd, 2, "name in out\nkernel b\nkernel c\n");
 	assert_false(r.e->answer->hit);
 	assert_true(r.e->answer->kernels[0]->reused);

@@ -84,6 +84,7 @@ static void test_service_fetch_returns_the_artifact(void **state)
 	close(fd);
 }
 
+/* CA-07: 64 at once get one entry, whole. */
 static void test_service_64_requests_at_once_compile_once(void **state)
 {
 	(void)state;
