@@ -35,12 +35,20 @@ show_tests() { grep -aE '^(----|\[  ERROR|\[  FAILED  \] test)|passed .*ms$' "$1
 part_property() {
   STAX_TEST_TARGET=$target STAX_PROPERTY_JOBS=$jobs STAX_PROPERTY_GRAPHS=${GPU_GRAPHS:-400} \
     timeout -k 10 "$limit" "$build/tests/property/test_graphs" 2>&1
-  local rc=$? ok
-  ok=$((rc == 0))
+  local rc=$?
   [ $rc = 124 ] && echo "FAILED: not done after $limit s"
-  echo "$ok passed, $((1 - ok)) failed, 0 skipped"
+  echo "property $rc"
 }
-show_property() { grep -aE '^(seed|shrunk|FAILED)|graphs,|crash' "$1"; }
+# Graphs are counted: those that were drawn, since a run stops at its fifth failure.
+count_property() {
+  local graphs failed refused
+  graphs=$(grep -aoE '^[0-9]+ graphs' "$1" | cut -d' ' -f1)
+  failed=$(grep -acE '^seed [0-9]+ ' "$1")
+  refused=$(grep -aoE '^[0-9]+ refused' "$1" | cut -d' ' -f1)
+  grep -q '^property 0$' "$1" || failed=$((failed ? failed : 1))
+  echo "$((${graphs:-failed} - failed - ${refused:-0})) passed, $failed failed, ${refused:-0} skipped"
+}
+show_property() { grep -aE '^(seed|shrunk|FAILED)|graphs,|refused|crash' "$1"; }
 
 part_corpus() {
   local dir=$PWD/corpus
@@ -107,6 +115,7 @@ done
 for part in ${@:-tests property corpus sanitizer}; do
   start=$SECONDS
   "part_$part" >"$logs/$part.log" 2>&1
+  [ "$part" = property ] && count_property "$logs/$part.log" >>"$logs/$part.log"
   line=$(grep -aE '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$logs/$part.log" | tail -n 1)
   "show_$part" "$logs/$part.log" | sed 's/^/  /'
   if [ -z "$line" ]; then
