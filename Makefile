@@ -228,7 +228,7 @@ bench:
 
 # ---- machines with a GPU: checks, benchmarks, the bundle for one that has no compiler -------------
 # Test programs that run their graphs on $STAX_TEST_TARGET, a GPU's too.
-GPU_TEST_BIN := $(addprefix $(BUILD)/tests/,$(shell cat tests/gpu/programs)) $(BUILD)/tests/property/test_graphs
+GPU_TEST_BIN := $(addprefix $(BUILD)/tests/,$(shell cut -d" " -f1 tests/gpu/programs)) $(BUILD)/tests/property/test_graphs
 check-gpu: all $(GPU_TEST_BIN)
 	@ONNX_CORPUS=$(ONNX_CORPUS) tests/gpu/check.sh $(GPU_PARTS)
 bench-gpu: all

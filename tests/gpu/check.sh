@@ -24,12 +24,25 @@ logs=${GPU_LOGS:-$work/logs}
 mkdir -p "$logs"
 
 # Each part writes its output to its log and ends it with a line of counts; what fails is shown.
-# Tests of one program may have lost the GPU to one that failed before them: the first failure counts.
+# A program's tests are dealt to the number of processes that tests/gpu/programs says (tests/shard.c). Those of one
+# process may have lost the GPU to one that failed before them: the first failure counts.
 part_tests() {
+  local program shards i all=()
   export STAX_TEST_TARGET=$target
-  sed "s|^|$build/tests/|" tests/gpu/programs | xargs tests/run.sh -j "$jobs" -t "$limit"
+  while read -r program shards; do
+    for ((i = 0; i < shards; i++)); do
+      all+=("$work/build/tests/$program.$i")
+      mkdir -p "$(dirname "${all[-1]}")"
+      printf '#!/bin/sh\nSTAX_TEST_SHARD=%s/%s exec "%s"\n' "$i" "$shards" "$build/tests/$program" >"${all[-1]}"
+      chmod +x "${all[-1]}"
+    done
+  done <tests/gpu/programs
+  tests/run.sh -j "$jobs" -t "$limit" "${all[@]}"
 }
-show_tests() { grep -aE '^(----|\[  ERROR|\[  FAILED  \] test)|passed .*ms$' "$1"; }
+show_tests() {
+  grep -aE '^\[  (ERROR   \] ---|FAILED  \] test)| [1-9][0-9]* failed .* ms$' "$1" | grep -av 'FAILED.*listed below' |
+    cut -c1-240 | head -n 100
+}
 
 # Every process starts a driver of its own: none survives a fork.
 part_property() {
