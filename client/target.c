@@ -100,8 +100,9 @@ stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t 
 		return STX_E_OK;
 	}
 	return stx_fail(d, STX_E_USAGE, "target", "",
-			"unknown target '%s': cpu, cpu:x86-64-v2, cpu:x86-64-v3, cpu:x86-64-v4 "
-			"or cpu:x86-64-v4+avx512bf16",
+			"unknown target '%s': cpu, cpu:x86-64-v2, cpu:x86-64-v3, cpu:x86-64-v4, "
+			"cpu:x86-64-v4+avx512bf16, cuda, cuda:ARCH or cuda:ARCH:DEVICE (as "
+			"cuda:sm_90a:h200)",
 			text);
 }
 

@@ -11,8 +11,8 @@ static const struct command {
 	const char *usage, *what;
 } commands[] = {
 	{ "compile", stx_tool_compile,
-	  "FILE [--target cpu|cpu:x86-64-v2|-v3|-v4[+avx512bf16]] [--fast] "
-	  "[--allow-fallback] [--input NAME=FILE]... [--json] [--out DIR]",
+	  "FILE [--target cpu|cpu:x86-64-v2|-v3|-v4[+avx512bf16]|cuda|cuda:ARCH[:DEVICE]] "
+	  "[--fast] [--allow-fallback] [--input NAME=FILE]... [--json] [--out DIR]",
 	  "compiles a graph (ONNX, text, wire); kernels, hit or miss and why" },
 	{ "run", stx_tool_run,
 	  "FILE|ARTIFACT.so [--target T] [--input NAME=FILE.npy|.pb]... "
@@ -27,7 +27,7 @@ static const struct command {
 	  "DIR [--target T] [--jobs N] [--filter GLOB] [--timeout S]",
 	  "runs the ONNX backend tests in DIR" },
 	{ "dump", stx_tool_dump,
-	  "FILE --stage graph|basis|primitives|loops|kernels|plan|source|llvm|asm "
+	  "FILE --stage graph|basis|primitives|loops|kernels|plan|source|llvm|asm|ptx "
 	  "[--format text|dot|svg] [--target T]",
 	  "one stage of the compiler; pictures of graph to kernels" },
 	{ "stats", stx_tool_stats, "[--zero] [--format text|json|prometheus]",

@@ -4,9 +4,12 @@
 
 #include "gpu_target.h"
 
-static const struct stx_gpu_device devices[] = {
-#define STX_DEVICE(name, arch, sms, threads, shared, l2)                                           \
-	{ name, arch, sms, threads, 1024, shared, l2 },
+static const struct known {
+	struct stx_gpu_device device;
+	const char *driver; /* part of what the driver calls it */
+} devices[] = {
+#define STX_DEVICE(name, arch, sms, threads, shared, l2, driver)                                   \
+	{ { name, arch, sms, threads, 1024, shared, l2 }, driver },
 #include "gpu_devices.def"
 #undef STX_DEVICE
 };
@@ -23,22 +26,38 @@ static int same_arch(const char *arch, const char *text, size_t n)
 	return (n == full || n == bare) && !memcmp(arch, text, n);
 }
 
+/* "sm_80 (a100), sm_89 (l40s, rtx4090)": devices of an architecture stand together in the table. */
+static void list_known(char *out, size_t size)
+{
+	size_t at = 0;
+	for (unsigned i = 0; i < NDEVICES && at < size; i++) {
+		const struct stx_gpu_device *v = &devices[i].device;
+		int more = i && !strcmp(v->arch, devices[i - 1].device.arch);
+		int n = more ? snprintf(out + at, size - at, ", %s", v->name)
+			     : snprintf(out + at, size - at, "%s%s (%s", i ? "), " : "", v->arch,
+					v->name);
+		at += n > 0 ? (size_t)n : 0;
+	}
+	if (at < size)
+		snprintf(out + at, size - at, ")");
+}
+
 stx_err stx_gpu_target_parse(const char *text, struct stx_gpu_target *out, struct stx_diag *d)
 {
 	const char *arch = stx_gpu_is_target(text) && text[4] ? text + 5 : "";
 	size_t n = strcspn(arch, ":");
 	const char *name = arch[n] ? arch + n + 1 : NULL;
+	char known[256];
 	for (unsigned i = 0; i < NDEVICES; i++)
-		if (same_arch(devices[i].arch, arch, n) &&
-		    (!name || !strcmp(name, devices[i].name))) {
-			out->device = devices[i];
+		if (same_arch(devices[i].device.arch, arch, n) &&
+		    (!name || !strcmp(name, devices[i].device.name))) {
+			out->device = devices[i].device;
 			return STX_E_OK;
 		}
-	return stx_fail(
-		d, STX_E_UNSUPPORTED, "target", NULL,
-		"target '%s' is not cuda:ARCH or cuda:ARCH:DEVICE with one of sm_80 (a100), "
-		"sm_86 (rtx3090), sm_90a (h100-sxm, h200), sm_100a (b200), sm_120a (rtx5090)",
-		text ? text : "");
+	list_known(known, sizeof known);
+	return stx_fail(d, STX_E_UNSUPPORTED, "target", NULL,
+			"target '%s' is not cuda:ARCH or cuda:ARCH:DEVICE with one of %s",
+			text ? text : "", known);
 }
 
 void stx_gpu_target_print(const struct stx_gpu_target *t, char out[64])
@@ -48,22 +67,14 @@ void stx_gpu_target_print(const struct stx_gpu_target *t, char out[64])
 
 int stx_gpu_target_find(int major, int minor, const char *device, struct stx_gpu_target *out)
 {
-	static const struct {
-		const char *in, *name; /* part of what the driver calls it */
-	} names[] = { { "A100", "a100" },     { "3090", "rtx3090" }, { "H200", "h200" },
-		      { "H100", "h100-sxm" }, { "B200", "b200" },    { "5090", "rtx5090" } };
 	char arch[16];
 	int found = 0;
 	snprintf(arch, sizeof arch, "sm_%d%d", major, minor);
 	for (unsigned i = 0; i < NDEVICES; i++) {
-		int exact = 0;
-		if (!same_arch(devices[i].arch, arch, strlen(arch)))
+		if (!same_arch(devices[i].device.arch, arch, strlen(arch)))
 			continue;
-		for (unsigned j = 0; j < sizeof names / sizeof *names; j++)
-			exact |= !strcmp(names[j].name, devices[i].name) &&
-				 strstr(device, names[j].in);
-		if (!found || exact)
-			out->device = devices[i];
+		if (!found || strstr(device, devices[i].driver))
+			out->device = devices[i].device;
 		found = 1;
 	}
 	return found;

@@ -247,8 +247,8 @@ static void test_cuda_candidates_are_whole_warps_within_the_device(void **state)
 /* Every primitive, dtype and accumulator that NVRTC has to understand, for each architecture. */
 static void test_cuda_source_compiles_for_every_architecture(void **state)
 {
-	static const char *const targets[] = { "cuda:sm_80", "cuda:sm_86", "cuda:sm_90a",
-					       "cuda:sm_100a", "cuda:sm_120a" };
+	static const char *const targets[] = { "cuda:sm_80",  "cuda:sm_86",   "cuda:sm_89",
+					       "cuda:sm_90a", "cuda:sm_100a", "cuda:sm_120a" };
 	static const char text[] =
 		"%x : f32[70,90] = placeholder()\n%h : f16[70,90] = placeholder()\n"
 		"%i : i8[70,90] = placeholder()\n%l : i64[70] = placeholder()\n"
