@@ -8,7 +8,7 @@
 #include "chain.h"
 #include "connection.h"
 #include "gpu_target.h"
-#include "tune.h"
+#include "tuning.h"
 
 static const Stx__KernelCode *asked(const struct stx__compile_chain *c)
 {
@@ -28,8 +28,8 @@ static void send_code(struct stx__pending *p, const struct stx__compile_chain *c
 	e.msg_case = STX__ENVELOPE__MSG_KERNEL_CODE_REPLY;
 	e.kernel_code_reply = &r;
 	if (c->has_plan) {
-		r.space = c->plan.e->job_reply->report;
-		r.n_space = c->plan.e->job_reply->n_report;
+		const Stx__JobReply *j = c->plan.e->job_reply;
+		r.kernel = j->n_kernels ? j->kernels[0] : &k;
 	} else {
 		const struct stx__blob *b = c->slots[0].value;
 		stx__kernel_decode((struct stx_span){ b->at, b->n }, &v);

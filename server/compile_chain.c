@@ -5,7 +5,7 @@
 
 #include "chain.h"
 #include "log.h"
-#include "tune.h"
+#include "tuning.h"
 
 #define HASH_INLINE_BYTES STX__SLICE_BYTES /* more is hashed on another thread */
 

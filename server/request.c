@@ -10,7 +10,7 @@
 #include "chain.h"
 #include "connection.h"
 #include "log.h"
-#include "tune.h"
+#include "tuning.h"
 #include "tunes.h"
 #include "gpu_target.h"
 

@@ -7,7 +7,7 @@
 #include "connection.h"
 #include "gpu_target.h"
 #include "log.h"
-#include "tune.h"
+#include "tuning.h"
 #include "tunes.h"
 
 /* A put under way. */

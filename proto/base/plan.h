@@ -47,6 +47,9 @@ stx_err stx_artifact_plan(struct stx_span elf, struct stx_span *plan, struct stx
 /* The bytes a global object symbol names, within a read-only section. NOT_FOUND, or CORRUPT when
  * they lie outside of it. */
 stx_err stx_artifact_symbol(struct stx_span elf, const char *symbol, struct stx_span *out);
+/* The one object symbol that a relocatable (a kernel's object from the compiler) defines in a
+ * read-only section, and its bytes; *symbol lies in elf. NOT_FOUND, or CORRUPT. */
+stx_err stx_object_symbol(struct stx_span elf, const char **symbol, struct stx_span *out);
 /* 1 when the object has executable code (CPU kernels), else 0. Requires a valid ELF. */
 int stx_artifact_has_code(struct stx_span elf);
 

@@ -43,9 +43,9 @@ int stx_timing_is_complete(const struct stx_timing *t, uint32_t n)
 
 int stx_timing_is_verdict(stx_err e)
 {
-	return e == STX_E_INVALID || e == STX_E_COMPILE ||
-	       e == STX_E_INTERNAL || e == STX_E_TOO_LARGE || e == STX_E_MISMATCH ||
-	       e == STX_E_CORRUPT || e == STX_E_QUARANTINED || e == STX_E_CRASHED;
+	return e == STX_E_INVALID || e == STX_E_COMPILE || e == STX_E_INTERNAL ||
+	       e == STX_E_TOO_LARGE || e == STX_E_MISMATCH || e == STX_E_CORRUPT ||
+	       e == STX_E_QUARANTINED || e == STX_E_CRASHED;
 }
 
 struct measuring {

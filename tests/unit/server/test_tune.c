@@ -385,8 +385,8 @@ static void test_tune_code_of_a_configuration_is_compiled_once(void **state)
 	assert_int_equal(stat_of(fd, "kernels_compiled"), 0);
 	r = code(fd, "a", "", NULL); /* names of all it can have */
 	assert_int_equal(r.e->msg_case, STX__ENVELOPE__MSG_KERNEL_CODE_REPLY);
-	assert_int_equal(r.e->kernel_code_reply->n_space, 2);
-	assert_string_equal(r.e->kernel_code_reply->space[1], "large");
+	assert_int_equal(r.e->kernel_code_reply->kernel->n_candidates, 2);
+	assert_string_equal(r.e->kernel_code_reply->kernel->candidates[1]->text, "large");
 	reply_free(&r);
 	close(fd);
 }

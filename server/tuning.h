@@ -1,8 +1,8 @@
-/* tune.h
+/* tuning.h
  * timings of GPU kernels: merged into the store, told to who asks, pinned for a job, and as choices
  * in answers; and the code of a kernel in one configuration, for who measures. */
-#ifndef STX_SERVER_TUNE_H
-#define STX_SERVER_TUNE_H
+#ifndef STX_SERVER_TUNING_H
+#define STX_SERVER_TUNING_H
 
 #include "request.h"
 
