@@ -179,14 +179,20 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.c.o $(call obj,$(call src,tests/*.c)) $(T
 	$(call say,LD ,$@)
 	$(Q)$(CXX) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) -L$(BUILD) -lstax -Wl,-rpath,$(abspath $(BUILD)) -lcmocka \
 		$(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) $(LIB_CLIENT) $(LIB_BASE)
-tests-build: $(TEST_BIN)
+# A driver without a GPU: what libstax finds as libcuda.so.1 in tests of the runtime.
+FAKE_CUDA := $(BUILD)/tests/fake/libcuda.so.1
+$(FAKE_CUDA): tests/fake/cuda.c
+	@mkdir -p $(@D)
+	$(call say,LD ,$@)
+	$(Q)$(CC) $(CSTD) $(OPT) $(SAN) -fPIC $(WARN) -shared -Wl,-soname,libcuda.so.1 -o $@ $< -lpthread
+tests-build: $(TEST_BIN) $(FAKE_CUDA)
 .PHONY: all tests-build
 .SECONDARY:
 
 # Programs under tests/e2e and tests/bench: C programs and scripts that start a daemon of their own.
 E2E_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(call src,tests/e2e/*.c tests/bench/*.c))
 E2E_SH  := $(call src,tests/e2e/test_*.sh)
-e2e-build: $(E2E_BIN)
+e2e-build: $(E2E_BIN) $(FAKE_CUDA)
 .PHONY: e2e-build
 
 export STAX_BUILD := $(abspath $(BUILD))

@@ -180,11 +180,11 @@ static stx_err launch(struct stax_artifact *a, struct stx__context *x, uint32_t 
 	void *fn;
 	if (!s->grid[0] || !s->grid[1] || !s->grid[2])
 		return STX_E_OK;
-	stx_err e = stx__gpu_function(a, x->gpu->code, s->kernel, &fn, d);
+	stx_err e = stx__gpu_function(a, x->gpu->code, s->kernel, s->code, &fn, d);
 	if (e)
 		return e;
-	int result = stx__driver(d)->launch(fn, s->grid[0], s->grid[1], s->grid[2], k->block[0],
-					    k->block[1], k->block[2], 0, stream, x->gpu->params[i],
+	int result = stx__driver(d)->launch(fn, s->grid[0], s->grid[1], s->grid[2], s->block[0],
+					    s->block[1], s->block[2], 0, stream, x->gpu->params[i],
 					    NULL);
 	return result ? stx__driver_fail(result, "launching", stx_plan_string(&a->plan, k->name), d)
 		      : STX_E_OK;
@@ -194,10 +194,15 @@ stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const st
 		       struct stx_diag *d)
 {
 	void *stream = stream_of(env);
+	struct stx__tuner *tuner = stx__tune_claim(a);
 	stx_err e = STX_E_OK;
+	if (tuner)
+		stx__tune_begin(tuner, a, x, env);
 	for (uint32_t i = 0; i < x->nsteps && !e; i++) {
 		const struct stx__step *s = &x->steps[i];
 		if (s->is_launch) {
+			if (tuner)
+				stx__tune_step(tuner, x, i);
 			e = launch(a, x, i, stream, d);
 			continue;
 		}
@@ -206,6 +211,8 @@ stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const st
 		e = stx__gpu_copy(to->ptr, to->strides, from->ptr, from->strides, to->sizes,
 				  v->rank, stx_dtype_bytes(v->dtype), env, d);
 	}
+	if (tuner)
+		stx__tune_end(tuner);
 	if (!e && x->workspace_bytes && !stx__driver(d)->event_record(x->gpu->done, stream))
 		x->gpu->ran = 1;
 	return e;

@@ -257,7 +257,8 @@ static stx_err bind_inputs(const struct stax_artifact *a, struct stx__context *x
 		if (e)
 			return e;
 	}
-	int same = x->bound;
+	int same = x->bound && (!a->gpu || x->epoch == atomic_load_explicit(&a->gpu->epoch,
+									    memory_order_acquire));
 	for (uint32_t i = 0; i < p->h->nsyms; i++) {
 		int64_t v = inputs[p->syms[i].input].sizes[p->syms[i].dim];
 		same = same && v == x->syms[i];

@@ -118,9 +118,9 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 			 const struct stx_compile_options *o, struct stx_emit_result *out,
 			 struct stx_diag *d);
-/* GPU: names of every configuration the kernel can have, for exhaustive sweeps. */
+/* GPU: every configuration the kernel can have, for exhaustive sweeps: *out is malloc'd. */
 stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *o,
-			  struct stx_name_list *out, struct stx_diag *d);
+			  struct stx_config_desc **out, uint32_t *n, struct stx_diag *d);
 /* plan, and one object for each distinct kernel digest. out: the shared object. */
 stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
 			 const struct stx_span *objects, uint32_t nobjects, struct stx_bytes *out,

@@ -49,13 +49,14 @@ static int fsck(const struct stx_config *c)
 				"PID) first\n");
 	if (e)
 		return complain(&d);
-	printf("%llu artifacts, %llu kernels, %llu memos, %llu files; %llu damaged, %llu orphans, "
+	printf("%llu artifacts, %llu kernels, %llu memos, %llu tune records, %llu files; %llu "
+	       "damaged, %llu orphans, "
 	       "%llu bytes lost, %llu repaired: %s\n",
 	       (unsigned long long)r.artifacts, (unsigned long long)r.kernels,
-	       (unsigned long long)r.memos, (unsigned long long)r.files,
-	       (unsigned long long)r.damaged, (unsigned long long)r.orphans,
-	       (unsigned long long)r.lost_bytes, (unsigned long long)r.repaired,
-	       r.clean ? "clean" : "not clean");
+	       (unsigned long long)r.memos, (unsigned long long)r.tunes,
+	       (unsigned long long)r.files, (unsigned long long)r.damaged,
+	       (unsigned long long)r.orphans, (unsigned long long)r.lost_bytes,
+	       (unsigned long long)r.repaired, r.clean ? "clean" : "not clean");
 	return r.clean ? 0 : 1;
 }
 

@@ -412,8 +412,8 @@ static struct bound bound_make(struct stx_graph *g, const struct stx_node *n)
 	struct bound b = { .g = g, .n = n, .t = n->outs[0].dtype };
 	b.u = b.t == STX_F64 ? 0x1p-53 : 0x1p-24;
 	b.count = count_of(g, n);
-	/* kernel.h: 16 values in sequence and 64 lanes merged in 6 steps at most, then pairwise
-	 * ; loops within loops may leave one step more a loop */
+	/* kernel.h: 16 values in sequence and 64 lanes merged in 6 steps at most, then pairwise;
+	 * loops within loops may leave one step more a loop */
 	double merged = 16 + 6 + 4 + ceil(log2(b.count + 1));
 	b.coefficient = b.count < merged ? b.count : merged;
 	return b;

@@ -32,20 +32,22 @@ static void put(struct space *s, const struct stx_gpu_config *c)
 	s->n++;
 }
 
-/* A reduction keeps its row, or loops over it in blocks; lanes run along it, or across. */
+/* A reduction keeps its row, or loops over it in blocks; lanes run along it, or across, where a
+ * block has a warp of rows at least. */
 static void put_reductions(struct space *s, struct stx_gpu_config c, uint32_t raxis)
 {
+	static const struct set blocks[] = { { 32, 128 }, { 1024, 8192 } }; /* across, along */
 	int64_t hi = stx_ex_interval(s->k->ex, s->k->axes.at[raxis].size).hi;
 	uint32_t row = 1;
 	while (row < hi && row < 1u << 14)
 		row *= 2;
-	for (int inner = 0; inner < 2; inner++) {
+	for (int inner = c.x < 32; inner < 2; inner++) {
 		c.inner = (uint8_t)inner;
 		c.persistent = 1;
 		c.r = row;
 		put(s, &c);
 		c.persistent = 0;
-		for (c.r = 16; c.r <= 8192; c.r *= 2)
+		for (c.r = blocks[inner].lo; c.r <= blocks[inner].hi && c.r <= row; c.r *= 2)
 			put(s, &c);
 	}
 }

@@ -49,6 +49,9 @@ stx_err stx_artifact_plan(struct stx_span elf, struct stx_span *plan, struct stx
  * One pass over the symbol table. */
 stx_err stx_artifact_symbols(struct stx_span elf, const char *const *names, uint32_t n,
 			     struct stx_span *out, const char **which);
+/* The one object symbol that a relocatable (a kernel's object from the compiler) defines in a
+ * read-only section, and its bytes; *symbol lies in elf. NOT_FOUND, or CORRUPT. */
+stx_err stx_object_symbol(struct stx_span elf, const char **symbol, struct stx_span *out);
 /* 1 when the object has executable code (CPU kernels), else 0. Requires a valid ELF. */
 int stx_artifact_has_code(struct stx_span elf);
 

@@ -177,3 +177,29 @@ stx_err stx_artifact_symbols(struct stx_span elf, const char *const *names, uint
 	free(w);
 	return e;
 }
+
+stx_err stx_object_symbol(struct stx_span elf, const char **symbol, struct stx_span *out)
+{
+	uint32_t n = 0;
+	const Elf64_Shdr *table = sections(elf, &n);
+	for (uint32_t i = 0; table && i < n; i++) {
+		Elf64_Shdr s = section_at(table, i), names;
+		if (s.sh_type != SHT_SYMTAB || s.sh_link >= n || !inside(elf, &s))
+			continue;
+		names = section_at(table, s.sh_link);
+		if (names.sh_type != SHT_STRTAB || !inside(elf, &names) || !names.sh_size ||
+		    elf.at[names.sh_offset + names.sh_size - 1])
+			return STX_E_CORRUPT;
+		for (uint64_t j = 0; j < s.sh_size / sizeof(Elf64_Sym); j++) {
+			Elf64_Sym m;
+			memcpy(&m, elf.at + s.sh_offset + j * sizeof m, sizeof m);
+			if (ELF64_ST_TYPE(m.st_info) != STT_OBJECT)
+				continue;
+			if (m.st_name >= names.sh_size || !symbol_bytes(elf, table, n, &m, out))
+				return STX_E_CORRUPT;
+			*symbol = (const char *)elf.at + names.sh_offset + m.st_name;
+			return STX_E_OK;
+		}
+	}
+	return STX_E_NOT_FOUND;
+}
