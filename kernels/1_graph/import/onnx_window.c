@@ -62,8 +62,15 @@ static int read_window(struct onnx *c, V x, const int64_t *kernel, struct window
 	}
 	if (kernel)
 		memcpy(w->kernel, kernel, (size_t)w->k * sizeof *kernel);
-	else
+	if (!kernel || onnx_attr(c, "kernel_shape"))
 		read_ints(c, "kernel_shape", w->k, 1, 0, w->kernel);
+	for (int i = 0; kernel && i < w->k && !c->err; i++)
+		if (w->kernel[i] != kernel[i])
+			onnx_fail(
+				c, STX_E_INVALID,
+				"attribute kernel_shape says %lld in dimension %d, the weight has "
+				"%lld",
+				(long long)w->kernel[i], i, (long long)kernel[i]);
 	read_ints(c, "strides", w->k, 1, 1, w->stride);
 	read_ints(c, "dilations", w->k, 1, 1, w->dilation);
 	read_ints(c, "pads", 2 * w->k, INT32_MIN, 0, pads);

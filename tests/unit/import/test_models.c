@@ -377,6 +377,46 @@ static void test_models_malformed_are_refused_with_what_and_where(void **state)
 		       STX_E_INVALID, "Transpose", NULL);
 }
 
+static void test_models_name_given_twice_is_refused(void **state)
+{
+	(void)state;
+	assert_refused("input x float [2]\ninput x float [3]\ny = Neg(x)\noutput y\n",
+		       STX_E_INVALID, "input 'x'", "twice", NULL);
+	assert_refused("init w float [1] 1\ninit w float [1] 2\ny = Neg(w)\noutput y\n",
+		       STX_E_INVALID, "initialiser 'w'", "twice", NULL);
+}
+
+/* The operators of a version nobody here knows may mean anything. */
+static void test_models_opset_not_known_is_refused(void **state)
+{
+	(void)state;
+	assert_refused("opset 0\ninput x float [2]\ny = Neg(x)\noutput y\n", STX_E_UNSUPPORTED,
+		       "opset 0", "1 to", NULL);
+	assert_refused("opset 1000\ninput x float [2]\ny = Neg(x)\noutput y\n", STX_E_UNSUPPORTED,
+		       "opset 1000", "1 to", NULL);
+	assert_refused("opset 13\nopset 9 ai.onnx\ninput x float [2]\ny = Neg(x)\noutput y\n",
+		       STX_E_INVALID, "opset_import", "13", "9", NULL);
+}
+
+static void test_models_attribute_that_contradicts_a_tensor_is_refused(void **state)
+{
+	(void)state;
+	assert_refused("input x float [1,1,4,4]\ninput w float [1,1,3,3]\n"
+		       "y = Conv(x, w) kernel_shape=[9,9]\noutput y\n",
+		       STX_E_INVALID, "Conv", "kernel_shape", "9", "3", NULL);
+	assert_refused("input x float [1,1,4,4]\ninput w float [1,1,3,3]\n"
+		       "y = ConvTranspose(x, w) kernel_shape=[3,2]\noutput y\n",
+		       STX_E_INVALID, "ConvTranspose", "kernel_shape", NULL);
+	assert_refused("opset 11\ninput x float [4]\ny, z = Split(x) split=[1,2]\noutput y\n",
+		       STX_E_INVALID, "Split", "3 of 4", NULL);
+	assert_refused("opset 11\ninput x float [4]\ny, z = Split(x) split=[-1,5]\noutput y\n",
+		       STX_E_INVALID, "Split", "part 0", "-1", NULL);
+	assert_refused("opset 11\ninput x float [4]\ny, z = Split(x) split=[1,4]\noutput y\n",
+		       STX_E_INVALID, "Split", "part 1", "3 of 4", NULL);
+	assert_refused("opset 11\ninput x float [4]\ny = Split(x) split=[2,2]\noutput y\n",
+		       STX_E_INVALID, "Split", "2 parts for 1", NULL);
+}
+
 static void test_models_that_are_no_models_refused(void **state)
 {
 	(void)state;
@@ -423,6 +463,9 @@ int main(void)
 		cmocka_unit_test(test_models_sizes_given_without_data_fix_the_shape_only),
 		cmocka_unit_test(test_models_shape_computed_from_shapes_is_known),
 		cmocka_unit_test(test_models_malformed_are_refused_with_what_and_where),
+		cmocka_unit_test(test_models_name_given_twice_is_refused),
+		cmocka_unit_test(test_models_opset_not_known_is_refused),
+		cmocka_unit_test(test_models_attribute_that_contradicts_a_tensor_is_refused),
 		cmocka_unit_test(test_models_that_are_no_models_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
