@@ -614,6 +614,8 @@ stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
 	if (nobjects)
 		memcpy(all + 1, objects, nobjects * sizeof *all);
 	e = stx_link_shared(all, nobjects + 1, out, d);
+	if (!e && stx_artifact_seal(out))
+		e = stx_fail(d, STX_E_NOMEM, "link", NULL, "out of memory");
 	if (!e)
 		e = stx_artifact_check((struct stx_span){ out->at, out->n }, d);
 done:

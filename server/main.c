@@ -114,6 +114,7 @@ int main(int argc, char **argv)
 	struct stx_config c;
 	struct stx_diag d = { 0 };
 	int worker = argc > 1 && !strcmp(argv[1], "--worker");
+	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of one write, not the end */
 	stx_log_init(worker ? "staxd-worker" : "staxd", worker ? STX_LOG_WARN : STX_LOG_INFO);
 	if (worker)
 		return stx_worker_main(argc - 2, argv + 2);

@@ -119,5 +119,6 @@ stx_err stx_shape_embedding_bag(struct stx_graph *g, struct stx_node *n, struct 
 		e = stx__infer_add(g, n, index->dtype, 1, is_fast ? &none : &index->sizes[0], d);
 	if (!e)
 		e = stx__infer_add(g, n, index->dtype, 1, &bags, d);
-	return e ? e : stx__infer_add(g, n, index->dtype, mode == 2 ? 2 : 1, sizes, d);
+	e = e ? e : stx__infer_add(g, n, index->dtype, mode == 2 ? 2 : 1, sizes, d);
+	return e ? e : stx__infer_indexed(g, n, w, 1, index, d);
 }

@@ -54,5 +54,9 @@ stx_err stx_artifact_symbols(struct stx_span elf, const char *const *names, uint
 stx_err stx_object_symbol(struct stx_span elf, const char **symbol, struct stx_span *out);
 /* 1 when the object has executable code (CPU kernels), else 0. Requires a valid ELF. */
 int stx_artifact_has_code(struct stx_span elf);
+/* An artifact ends in 8 bytes of magic and the SHA-256 of all before them: whoever has only the
+ * file can tell that it is the one that was linked. Damage, not forgery: anybody can seal. */
+stx_err stx_artifact_seal(struct stx_bytes *artifact); /* appends; STX_E_NOMEM */
+stx_err stx_artifact_intact(struct stx_span artifact, struct stx_diag *d);
 
 #endif

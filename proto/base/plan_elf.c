@@ -1,9 +1,10 @@
-/* plan_elf.c: an artifact's ELF64 file in memory: its plan, its cubins, whether it has code.
- * Hostile input: every offset is checked; nothing is mapped or executed. */
+/* plan_elf.c: an artifact's ELF64 file in memory: its plan, its cubins, whether it has code, its
+ * seal. Hostile input: every offset is checked; nothing is mapped or executed. */
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
 #include "plan.h"
 
 /* requires: none. ensures: the file header is ELF64 little-endian and its section table is inside.
@@ -202,4 +203,32 @@ stx_err stx_object_symbol(struct stx_span elf, const char **symbol, struct stx_s
 		}
 	}
 	return STX_E_NOT_FOUND;
+}
+
+/* ---- the seal: behind everything that ELF knows of, so that loaders and parsers ignore it ---- */
+
+static const uint8_t seal_magic[8] = { 'S', 'T', 'A', 'X', 'S', 'E', 'A', 'L' };
+#define SEAL_BYTES (sizeof seal_magic + STX_DIGEST_BYTES)
+
+stx_err stx_artifact_seal(struct stx_bytes *artifact)
+{
+	struct stx_digest of = stx_digest_of(artifact->at, artifact->n);
+	stx_bytes_put(artifact, seal_magic, sizeof seal_magic);
+	stx_bytes_put(artifact, of.b, sizeof of.b);
+	return artifact->oom ? STX_E_NOMEM : STX_E_OK;
+}
+
+stx_err stx_artifact_intact(struct stx_span artifact, struct stx_diag *d)
+{
+	size_t n = artifact.n > SEAL_BYTES ? artifact.n - SEAL_BYTES : 0;
+	if (!n || memcmp(artifact.at + n, seal_magic, sizeof seal_magic) != 0)
+		return stx_fail(d, STX_E_CORRUPT, "load", "",
+				"it does not end in the seal of an artifact: it was cut short, "
+				"stripped or not made by stax; compile it again");
+	struct stx_digest of = stx_digest_of(artifact.at, n);
+	if (memcmp(artifact.at + n + sizeof seal_magic, of.b, sizeof of.b) != 0)
+		return stx_fail(d, STX_E_CORRUPT, "load", "",
+				"its bytes are not the ones that were linked (SHA-256): the file "
+				"is damaged; compile it again");
+	return STX_E_OK;
 }

@@ -50,6 +50,21 @@ int onnx_sizes(struct onnx *c, V v, int64_t *sizes)
 	return c->err ? 0 : onnx_rank(v);
 }
 
+stx_err onnx_keeps_sizes(struct onnx *c, V result, V with, const char *operand)
+{
+	int64_t a[STX_MAX_DIMS], b[STX_MAX_DIMS];
+	int rank = onnx_sizes(c, result, a);
+	if (c->err)
+		return c->err;
+	int same = onnx_sizes(c, with, b) == rank;
+	for (int i = 0; same && i < rank; i++)
+		same = a[i] == b[i];
+	return same || c->err
+		       ? c->err
+		       : onnx_fail(c, STX_E_INVALID,
+				   "the sizes of %s do not fit those of the other inputs", operand);
+}
+
 int64_t onnx_times(int64_t a, int64_t b)
 {
 	int64_t n;

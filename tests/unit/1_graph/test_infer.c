@@ -549,6 +549,42 @@ static void test_infer_nested_symbolic_slices_refused(void **state)
 	stx_arena_free(a);
 }
 
+/* No index is right; what chooses nothing is. */
+static void test_infer_indices_into_nothing_refused(void **state)
+{
+	(void)state;
+	static const char *const in =
+		"%e : f32[0,4] = placeholder()\n%n : f32[0,0] = placeholder()\n"
+		"%v : f32[0] = placeholder()\n%s : f32[3] = placeholder()\n"
+		"%r3 : f32[3,4] = placeholder()\n%none : i64[0] = placeholder()\n"
+		"%i : i64[3] = placeholder()\n%one : i64[1] = placeholder()\n"
+		"%ij : i64[2,4] = placeholder()\n";
+	static const char *const good[] = {
+		"f32[0,4] = index_select.default(%e, 0, %none)",
+		"f32[3,0] = index_select.default(%n, 0, %i)",
+		"f32[0] = gather.default(%v, 0, %none)",
+		"f32[0,4] = index.Tensor(%e, [%none])",
+		"f32[0,4] = embedding.default(%e, %none)",
+	};
+	static const char *const bad[] = {
+		"index_select.default(%e, 0, %i)",
+		"gather.default(%v, 0, %i)",
+		"gather.default(%e, 0, %ij)",
+		"index.Tensor(%e, [%i])",
+		"index.Tensor(%v, [%one])",
+		"embedding.default(%e, %i)",
+		"_embedding_bag.default(%e, %i, %one)",
+		"scatter.src(%v, 0, %i, %s)",
+		"scatter_add.default(%v, 0, %i, %s)",
+		"index_put.default(%v, [%i], %s)",
+		"index_add.default(%v, 0, %i, %s)",
+		"index_copy.default(%e, 0, %i, %r3)",
+		"embedding_dense_backward.default(%r3, %i, 0, -1, False)",
+	};
+	ACCEPT(in, good);
+	REFUSE(in, bad);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -560,6 +596,7 @@ int main(void)
 		cmocka_unit_test(test_infer_reductions),
 		cmocka_unit_test(test_infer_views),
 		cmocka_unit_test(test_infer_indexing_and_joining),
+		cmocka_unit_test(test_infer_indices_into_nothing_refused),
 		cmocka_unit_test(test_infer_products_and_norms),
 		cmocka_unit_test(test_infer_symbolic_sizes),
 		cmocka_unit_test(test_infer_nested_symbolic_slices_refused),
