@@ -44,10 +44,31 @@ static stx_err pass_import(struct run *r)
 	return e;
 }
 
+/* Options whose compiler is not there yet: an artifact that ignored them would be a wrong answer,
+ * and one for another size than it was asked for a crash. */
+static stx_err check_offered(const struct run *r)
+{
+	const struct stx_compile_options *o = r->options;
+	if (o->training)
+		return stx_fail(r->d, STX_E_UNSUPPORTED, "verify", NULL,
+				"training (--training) is not offered by this version yet");
+	if (o->dynamic)
+		return stx_fail(r->d, STX_E_UNSUPPORTED, "verify", NULL,
+				"dynamic sizes (--dynamic) are not offered by this version yet");
+	if (r->graph->symbols.n)
+		return stx_fail(r->d, STX_E_UNSUPPORTED, "verify", NULL,
+				"the graph declares the size symbol '%s': dynamic sizes are not "
+				"offered by this version yet; write its sizes as numbers",
+				r->graph->symbols.at[0].name);
+	return STX_E_OK;
+}
+
 static stx_err pass_verify(struct run *r)
 {
 	stx_err e = stx_graph_verify(r->graph, r->d);
-	return e ? e : stx_graph_verify_symbols(r->graph, r->d);
+	if (!e)
+		e = stx_graph_verify_symbols(r->graph, r->d);
+	return e ? e : check_offered(r);
 }
 
 static stx_err pass_basis(struct run *r)
@@ -281,19 +302,6 @@ static stx_err copy_needed(struct stx_key_result *out, const struct stx_import_r
 	return STX_E_OK;
 }
 
-/* Options whose compiler is not there yet: an artifact that ignored them would be a wrong answer.
- */
-static stx_err check_options(const struct stx_compile_options *o, struct stx_diag *d)
-{
-	if (o->training)
-		return stx_fail(d, STX_E_UNSUPPORTED, "import", NULL,
-				"training (--training) is not offered by this version yet");
-	if (o->dynamic)
-		return stx_fail(d, STX_E_UNSUPPORTED, "import", NULL,
-				"dynamic sizes (--dynamic) are not offered by this version yet");
-	return STX_E_OK;
-}
-
 stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 			const struct stx_compile_options *o, struct stx_key_result *out,
 			struct stx_diag *d)
@@ -301,8 +309,8 @@ stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 	struct run r;
 	(void)c;
 	memset(out, 0, sizeof *out);
-	stx_err e = check_options(o, d);
-	if (e || (e = stx__run_open(&r, o, d)))
+	stx_err e = stx__run_open(&r, o, d);
+	if (e)
 		return e;
 	r.source = s;
 	e = stx__run_passes(&r, KEY, NULL);
