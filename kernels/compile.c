@@ -4,7 +4,7 @@
  *   source --KEY passes--> canonical graph, digest       stx_compile_key    (one job)
  *   graph  --PLAN passes-> kernels as text, data plan    stx_compile_plan   (one job)
  *   kernel --emit--------> object                        stx_compile_emit   (a job a kernel)
- *   plan, objects --link-> shared object, checked        stx_compile_link   (one job)
+ *   plan, objects --link-> shared object                 stx_compile_link   (one job)
  *
  * Every call owns one arena (struct run) and frees it before it returns. */
 #include "compile.h"
@@ -534,8 +534,6 @@ stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
 	if (nobjects)
 		memcpy(all + 1, objects, nobjects * sizeof *all);
 	e = stx_link_shared(all, nobjects + 1, out, d);
-	if (!e)
-		e = stx_artifact_check((struct stx_span){ out->at, out->n }, d);
 done:
 	stx_bytes_free(&plan_object);
 	free(all);

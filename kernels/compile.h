@@ -109,14 +109,11 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 			 const struct stx_compile_options *o, struct stx_emit_result *out,
 			 struct stx_diag *d);
-/* plan, and one object for each distinct kernel digest. out: the shared object. */
+/* plan, and one object for each distinct kernel digest. out: the shared object, which whoever
+ * receives it checks (proto/base/artifact_check.h). */
 stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
 			 const struct stx_span *objects, uint32_t nobjects, struct stx_bytes *out,
 			 struct stx_diag *d);
-/* Refuses an artifact the client must not load: DT_NEEDED outside a short list, RPATH, INIT/FINI,
- * IFUNC, text relocations, writable code, executable stack, undefined symbols except memcpy,
- * memmove, memset. */
-stx_err stx_artifact_check(struct stx_span elf, struct stx_diag *d);
 
 /* Tools. stage: graph|basis|primitives|loops|kernels|plan|source|llvm|asm; format: text,
  * and of those up to kernels dot and svg. */
