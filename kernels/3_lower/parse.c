@@ -422,6 +422,12 @@ static int origins(struct parse *s)
 		at = until(s, ",]\n", &n);
 		if (!at)
 			return bad(s, "expected a name");
+		if (n == 3 && !memcmp(at, "...", 3)) {
+			s->b->has_more_origins = 1;
+			if (!need(s, "]"))
+				return 0;
+			break;
+		}
 		at = stx_arena_strndup(s->arena, at, n);
 		if (!at || stx_push(s->arena, &names, at))
 			return oom(s);

@@ -310,6 +310,7 @@ static struct stx_buffer *first_layer(struct split *s, const struct stx_buffer *
 	f->monoid = b->monoid;
 	f->origins = b->origins;
 	f->norigins = b->norigins;
+	f->has_more_origins = b->has_more_origins;
 	f->realized_by = "split";
 	if (!f->name || !make_ranges(&y) || !make_rranges(&y) || !place_axes(&y, r) ||
 	    !copy_body(&y) || !runs_as_planned(s, f, c))
