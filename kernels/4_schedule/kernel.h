@@ -178,13 +178,18 @@ struct stx_kernel {
 #define STX_KERNEL_MAX_INSTS  65536
 #define STX_KERNEL_MAX_LOOPS  32 /* nesting */
 
+/* Over all fields: instructions whose operands are value numbers have equal values when they are
+ * equal and pure. */
+uint64_t stx_kinst_hash(const struct stx_kinst *i);
+int stx_kinst_equal(const struct stx_kinst *p, const struct stx_kinst *q);
+
 stx_err stx_kernel_verify(const struct stx_kernel *k, struct stx_diag *d);
 /* Text:
  *   kernel "per_fused_add_relu_sum_0" per bits 32 target cpu
  *   scalar s0 range 1 4096 hint 64                (size symbols, in order)
  *   param p0 f32 read elems 8192 "primals_1"      (read | write | readwrite)
  *   param p1 f32 write elems 64 "buf0"
- *   axis x0 grid 64                               (grid | loop | vector | unroll)
+ *   axis x0 grid 64                               (grid | loop | vector)
  *   axis r0 vector reduction 128
  *   grain 16
  *   begin
