@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-static const char *const binding_names[] = { "grid", "loop", "vector", "unroll" };
+static const char *const binding_names[] = { "grid", "loop", "vector" };
 static const char *const order_names[] = { "lanes", "serial", "plain", "tree" };
 static const char *const kind_names[] = { "poi", "red", "per", "tem" };
 
@@ -32,7 +32,7 @@ const char *stx_kernel_kind_name(enum stx_kernel_kind kind)
 
 int stx__binding_parse(const char *text, size_t n)
 {
-	return find_name(binding_names, 4, text, n);
+	return find_name(binding_names, 3, text, n);
 }
 
 int stx__order_parse(const char *text, size_t n)
@@ -67,8 +67,7 @@ int stx__kinst_defines(const struct stx_kinst *i)
 	case STX_K_LOOP:
 	case STX_K_END:
 	case STX_K_UPDATE:
-	case STX_K_SORT:
-	case STX_K_BARRIER: return 0;
+	case STX_K_SORT: return 0;
 	default: return 1;
 	}
 }

@@ -203,8 +203,7 @@ static void put_inst(struct stx__cuda *e, uint32_t n, const char *ok)
 	switch (e->k->insts.at[n].op) {
 	case STX_K_CONST:
 	case STX_K_ACC:
-	case STX_K_RESULT:
-	case STX_K_BARRIER: break;
+	case STX_K_RESULT: break;
 	case STX_K_LOAD: put_load(e, n, ok); break;
 	case STX_K_STORE: put_store(e, n, ok); break;
 	case STX_K_INDIRECT: put_indirect(e, n, ok); break;
