@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "gpu.h"
+#include "tune.h"
 
 static struct stx_kernel *parse(struct stx_arena *a, const char *text)
 {
@@ -30,13 +31,13 @@ static void emit(const char *text, struct stx_bytes *out)
 {
 	struct stx_arena *a = stx_arena_new(0);
 	struct stx_gpu_target t;
-	struct stx_gpu_config c[STX_GPU_MAX_CONFIGS];
+	struct stx_gpu_choices c;
 	struct stx_diag d = { 0 };
 	struct stx_kernel *k = parse(a, text);
 	assert_int_equal(stx_gpu_target_parse("cuda:sm_90", &t, &d), 0);
-	stx_gpu_candidates(k, &t.device, c);
-	assert_true(c[0].persistent);
-	if (stx_emit_cuda(k, &c[0], out, &d))
+	stx_tune_candidates(k, &t.device, &c);
+	assert_true(c.at[0].persistent);
+	if (stx_emit_cuda(k, &c.at[0], out, &d))
 		fail_msg("%s", d.text);
 	stx_arena_free(a);
 }
