@@ -65,16 +65,12 @@ static stx_err check_offered(const struct run *r)
 
 static stx_err pass_verify(struct run *r)
 {
-	stx_err e = stx_graph_verify(r->graph, r->d);
-	if (!e)
-		e = stx_graph_verify_symbols(r->graph, r->d);
-	return e ? e : check_offered(r);
+	return check_offered(r);
 }
 
 static stx_err pass_basis(struct run *r)
 {
-	stx_err e = stx_graph_decompose_to_basis(&r->graph, r->d);
-	return e ? e : stx_graph_verify_basis(r->graph, r->d);
+	return stx_graph_decompose_to_basis(&r->graph, r->d);
 }
 
 static stx_err pass_canonical(struct run *r)
@@ -89,29 +85,28 @@ static stx_err pass_canonical(struct run *r)
 
 static stx_err pass_read(struct run *r)
 {
-	stx_err e = stx_graph_parse(r->arena, (const char *)r->text.at, r->text.n, &r->graph, r->d);
-	return e ? e : stx_graph_verify_basis(r->graph, r->d);
+	return stx_graph_parse(r->arena, (const char *)r->text.at, r->text.n, &r->graph, r->d);
 }
 
 static stx_err pass_simplify(struct run *r)
 {
-	stx_err e = stx_graph_simplify(
-		&r->graph, r->options->fast ? STX_SIMPLIFY_FAST : STX_SIMPLIFY_STRICT, r->d);
-	return e ? e : stx_graph_verify_basis(r->graph, r->d);
+	return stx_graph_simplify(&r->graph,
+				  r->options->fast ? STX_SIMPLIFY_FAST : STX_SIMPLIFY_STRICT, r->d);
 }
 
 static stx_err pass_primitives(struct run *r)
 {
-	stx_err e = stx_graph_decompose_to_primitives(&r->graph, r->d);
-	return e ? e : stx_graph_verify_basis(r->graph, r->d);
+	return stx_graph_decompose_to_primitives(&r->graph, r->d);
 }
 
 static stx_err pass_lower(struct run *r)
 {
-	struct stx_lower_options o = { .target_gpu = stx_gpu_is_target(r->options->target),
-				       .without = r->options->without };
-	stx_err e = stx_lower(r->graph, &o, &r->loops, r->d);
-	return e ? e : stx_loops_verify(r->loops, r->d);
+	struct stx_lower_options o = { .target_gpu = stx_gpu_is_target(r->options->target) };
+#ifdef STX_LOWER_WITHOUT /* tests take an operator away: tests/conformance/test_strict_and_cache.c \
+			  */
+	o.without = STX_LOWER_WITHOUT;
+#endif
+	return stx_lower(r->graph, &o, &r->loops, r->d);
 }
 
 static stx_err pass_schedule(struct run *r)
@@ -126,15 +121,11 @@ static stx_err pass_schedule(struct run *r)
 					      (int32_t)t.device.threads_per_sm };
 		o.device = &device;
 	}
-	stx_err e = stx_schedule(r->loops, &o, &r->schedule, r->d);
-	for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++)
-		e = stx_kernel_verify(r->schedule->kernels.at[i], r->d);
-	return e;
+	return stx_schedule(r->loops, &o, &r->schedule, r->d);
 }
 
 static stx_err pass_write_plan(struct run *r)
 {
-	struct stx_plan p;
 	struct stx_gpu_target t;
 	const struct stx_gpu_choices *choices = NULL;
 	stx_err e = STX_E_OK;
@@ -144,11 +135,12 @@ static stx_err pass_write_plan(struct run *r)
 		e = STX_E_TOO_LARGE;
 	if (!e)
 		e = stx_plan_write(r->schedule, r->options->target, choices, &r->plan, r->d);
-	return e ? e : stx_plan_open((struct stx_span){ r->plan.at, r->plan.n }, &p, r->d);
+	return e;
 }
 
 const struct pass stx__passes[] = {
-#define STX_PASS(run, name, class, stage) { run, #name, class, stage, pass_##name },
+#define STX_PASS(run, name, class, product, traits, stage)                                         \
+	{ run, #name, class, product, traits, stage, pass_##name },
 #include "pass.def"
 #undef STX_PASS
 };
@@ -190,10 +182,35 @@ void stx__run_close(struct run *r)
 	stx_arena_free(r->arena);
 }
 
+/* ---- verifiers, by product ---- */
+
+stx_err stx__verify_source(struct run *r)
+{
+	stx_err e = stx_graph_verify(r->graph, r->d);
+	return e ? e : stx_graph_verify_symbols(r->graph, r->d);
+}
+
+static stx_err verify_product(struct run *r, enum product product)
+{
+	struct stx_plan p;
+	stx_err e = STX_E_OK;
+	switch (product) {
+	case SOURCE: return STX_E_OK;
+	case GRAPH: return stx__verify_source(r);
+	case BASIS: return stx_graph_verify_basis(r->graph, r->d);
+	case LOOPS: return stx_loops_verify(r->loops, r->d);
+	case KERNELS:
+		for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++)
+			e = stx_kernel_verify(r->schedule->kernels.at[i], r->d);
+		return e;
+	default: return stx_plan_open((struct stx_span){ r->plan.at, r->plan.n }, &p, r->d);
+	}
+}
+
 /* After KEY has verified the graph, what a verifier refuses is the compiler's doing. */
 static stx_err own_fault(struct run *r, stx_err e)
 {
-	if (e != STX_E_INVALID && e != STX_E_MISMATCH)
+	if (e != STX_E_INVALID && e != STX_E_MISMATCH && e != STX_E_CORRUPT)
 		return e;
 	if (r->d && r->d->code)
 		r->d->code = STX_E_INTERNAL;
@@ -204,10 +221,16 @@ stx_err stx__run_pass(struct run *r, const struct pass *p)
 {
 	uint64_t start = now_us();
 	stx_err e = p->fn(r);
+	r->last = p;
 #ifdef STX_AFTER_PASS /* tests put a fault in here: tests/unit/kernels/test_layers.c */
 	if (!e)
 		STX_AFTER_PASS(r, p->name);
 #endif
+	if (!e) {
+		e = verify_product(r, p->product);
+		if (e && p->product != GRAPH)
+			e = own_fault(r, e);
+	}
 	add_stage(r->stages, &r->nstages, p->name, now_us() - start);
 	if (!e && stx_arena_oom(r->arena))
 		e = STX_E_TOO_LARGE;
@@ -224,14 +247,22 @@ stx_err stx__run_pass(struct run *r, const struct pass *p)
 	return e ? stx_fail(r->d, e, p->name, NULL, "%s", stx_err_text(e)) : STX_E_OK;
 }
 
-stx_err stx__run_passes(struct run *r, enum which_run which, const char *until)
+const struct pass *stx__pass_of_stage(const char *stage)
+{
+	for (unsigned i = 0; i < stx__npasses; i++)
+		if (stx__passes[i].stage && !strcmp(stx__passes[i].stage, stage))
+			return &stx__passes[i];
+	return NULL;
+}
+
+stx_err stx__run_passes(struct run *r, enum which_run which, const struct pass *until)
 {
 	for (unsigned i = 0; i < stx__npasses; i++) {
 		const struct pass *p = &stx__passes[i];
 		if (p->run != which)
 			continue;
 		stx_err e = stx__run_pass(r, p);
-		if (e || (until && p->stage && !strcmp(p->stage, until)))
+		if (e || p == until)
 			return e;
 	}
 	return STX_E_OK;

@@ -22,7 +22,6 @@ struct stx_compile_options {
 	size_t memory_bytes; /* budget of the call's arena; 0: 1 GiB */
 	const char *config;  /* emit, GPU: launch configuration as the plan names it; NULL: the
 				heuristic choice for the kernel's size hints */
-	const char *without; /* an overload taken to have no lowering rule (tests); NULL: none */
 };
 
 /* A graph as it arrived: format is enum stx_graph_format (1 wire, 2 text, 3 ONNX). */
