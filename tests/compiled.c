@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "artifact_check.h"
 #include "codegen.h"
 #include "dtype.h"
 #include "import.h"
@@ -204,6 +205,8 @@ stx_err compiled_build(const char *text, const char *target, enum compiled_form 
 		e = stx_compile_link(compiled_compiler(),
 				     (struct stx_span){ plan.plan.at, plan.plan.n }, objects, n,
 				     &out->elf, d);
+	if (!e)
+		e = stx_artifact_check((struct stx_span){ out->elf.at, out->elf.n }, d);
 	if (!e)
 		e = load(out, d);
 	out->nkernels = plan.nkernels;

@@ -110,7 +110,6 @@ struct prop_case *prop_compact(struct stx_arena *a, const struct prop_case *c)
 	for (uint32_t i = 0; i < c->g->outputs.n; i++)
 		if (stx_graph_output(to->g, map[prop_at(c->g->outputs.at[i].val)], NULL, &d))
 			abort();
-	stx_graph_count_users(to->g);
 	return to;
 }
 
@@ -192,8 +191,6 @@ stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut
 		out->tolerance[at] = out->oracle->outputs.n;
 		stx_graph_output(out->oracle, stx_val(t, 0), NULL, d);
 	}
-	stx_graph_count_users(out->run);
-	stx_graph_count_users(out->oracle);
 	stx_err e = stx_graph_verify(out->run, d);
 	return e ? e : stx_graph_verify(out->oracle, d);
 }

@@ -370,12 +370,14 @@ static int parse_graph(struct stx__parser *s)
 
 static int check_users(struct stx__parser *s)
 {
-	stx_graph_count_users(s->g);
+	const uint32_t *users = s->users.n ? stx_graph_users(s->g, s->a) : NULL;
+	if (s->users.n && !users)
+		return stx__t_over_budget(s, s->p);
 	for (uint32_t i = 0; i < s->users.n; i++) {
 		const struct stx__users *u = &s->users.at[i];
-		if (u->node->num_users != u->stated)
+		if (users[u->node->id] != u->stated)
 			return stx__t_fail(s, u->at, "%%%s has %" PRIu32 " users, not %" PRIu64,
-					   u->node->name, u->node->num_users, u->stated);
+					   u->node->name, users[u->node->id], u->stated);
 	}
 	return 0;
 }

@@ -232,6 +232,12 @@ static int origins(struct stx__parse *s)
 		at = stx__p_until(s, ",]\n", &n);
 		if (!at)
 			return stx__p_bad(s, "expected a name");
+		if (n == 3 && !memcmp(at, "...", 3)) {
+			s->b->has_more_origins = 1;
+			if (!stx__p_need(s, "]"))
+				return 0;
+			break;
+		}
 		at = stx_arena_strndup(s->arena, at, n);
 		if (!at || stx_push(s->arena, &names, at))
 			return stx__p_oom(s);

@@ -203,8 +203,7 @@ static void put_inst(struct stx__cuda *e, uint32_t n, const char *ok)
 	switch (e->k->insts.at[n].op) {
 	case STX_K_CONST:
 	case STX_K_ACC:
-	case STX_K_RESULT:
-	case STX_K_BARRIER: break;
+	case STX_K_RESULT: break;
 	case STX_K_LOAD: put_load(e, n, ok); break;
 	case STX_K_STORE: put_store(e, n, ok); break;
 	case STX_K_INDIRECT: put_indirect(e, n, ok); break;
@@ -291,11 +290,11 @@ static const char *open_elements(struct stx__cuda *e)
 	return masked ? "ok" : "true";
 }
 
-static int is_of_stage(const struct stx__cuda *e, uint32_t n, uint32_t stage)
+static int is_emitted(const struct stx__cuda *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
-	return e->info[n].stage == stage && e->info[n].level > STX__BLOCK && e->info[n].same == n &&
-	       i->op != STX_K_ACC && i->op != STX_K_RESULT && i->op != STX_K_CONST;
+	return e->info[n].level > STX__BLOCK && e->info[n].same == n && i->op != STX_K_ACC &&
+	       i->op != STX_K_RESULT && i->op != STX_K_CONST;
 }
 
 static void put_arrays(struct stx__cuda *e, const struct stx__region *r)
@@ -316,8 +315,8 @@ static void put_stage(struct stx__cuda *e, uint32_t stage)
 {
 	const struct stx__region *r = e->region;
 	const char *ok = NULL;
-	for (uint32_t n = r->begin; n < r->end && !e->err; n++) {
-		if (!is_of_stage(e, n, stage))
+	for (uint32_t n = r->first[stage]; n != STX_NONE && !e->err; n = e->info[n].next) {
+		if (!is_emitted(e, n))
 			continue;
 		if (!ok)
 			ok = open_elements(e);
@@ -347,17 +346,14 @@ static void put_region(struct stx__cuda *e, const struct stx__region *r)
 				 e->wide ? "i64" : "i32", e->c->r);
 	if (r->loop != STX_NONE && !e->c->persistent)
 		put_arrays(e, r);
-	for (uint32_t s = 0; s < r->nstages && !e->err; s++)
+	for (uint32_t s = 0; s <= r->nstages && !e->err; s++)
 		put_stage(e, s);
-	put_stage(e, STX__LAST_STAGE);
 	if (r->loop == STX_NONE)
 		return;
 	stx_bytes_puts(e->out, "  }\n");
-	for (uint32_t n = 0; n < r->loop; n++) /* its accumulators */
-		if (k->insts.at[n].op == STX_K_ACC)
-			for (uint32_t m = r->begin; m < r->end; m++)
-				if (k->insts.at[m].op == STX_K_UPDATE && k->insts.at[m].a == n)
-					stx__cuda_acc_finish(e, n);
+	for (uint32_t n = r->begin; n < r->end; n++) /* each accumulator has one update */
+		if (k->insts.at[n].op == STX_K_UPDATE)
+			stx__cuda_acc_finish(e, k->insts.at[n].a);
 }
 
 /* ---- the kernel ---- */

@@ -20,6 +20,7 @@ struct stx__value_info {
 	uint32_t same;  /* the instruction whose value this is: itself, or an equal one of an
 			   earlier loop that is still in registers */
 	uint32_t stage; /* of its region: 0, 1, ... or STX__LAST_STAGE */
+	uint32_t next;  /* instruction of that stage, or STX_NONE */
 	uint8_t level;
 	uint8_t is_array; /* read in another stage than its own */
 };
@@ -28,6 +29,7 @@ struct stx__region {
 	uint32_t begin, end; /* instructions */
 	uint32_t loop;       /* its LOOP instruction, or STX_NONE */
 	uint32_t nstages;    /* beside the last */
+	uint32_t *first;     /* instruction of each stage, or STX_NONE; the last at [nstages] */
 };
 
 struct stx__cuda {
@@ -39,13 +41,14 @@ struct stx__cuda {
 	struct stx_arena *arena;
 	struct stx__value_info *info;
 	STX_VEC(struct stx__region) regions;
-	uint32_t ngrid;      /* grid axes */
-	uint32_t raxis;      /* reduction axis, or STX_NONE */
-	uint32_t nx, ny, nz; /* threads along each grid axis */
-	uint32_t rows;       /* grid points a thread has */
-	uint32_t iters;      /* iterations of the reduction a thread has at once */
-	uint8_t wide;        /* indices have 64 bits */
-	uint32_t needs;      /* STX__NEED_* */
+	uint32_t *table, table_mask; /* values of loops that later loops may take: number + 1 */
+	uint32_t ngrid;              /* grid axes */
+	uint32_t raxis;              /* reduction axis, or STX_NONE */
+	uint32_t nx, ny, nz;         /* threads along each grid axis */
+	uint32_t rows;               /* grid points a thread has */
+	uint32_t iters;              /* iterations of the reduction a thread has at once */
+	uint8_t wide;                /* indices have 64 bits */
+	uint32_t needs;              /* STX__NEED_* */
 	/* while emitting a region */
 	const struct stx__region *region;
 };

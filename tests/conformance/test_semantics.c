@@ -2,6 +2,7 @@
  * SE-07, SE-08, SE-10, SE-13, SE-14, DF-05, DF-09. Compiled code is compared with itself, exactly,
  * or with the oracle within RD-12. */
 #include "cases.h"
+#include "compile_run.h"
 #include "graph_gen.h"
 
 /* ---- running ---- */
@@ -220,24 +221,11 @@ static void test_semantics_orders_of_a_sum_keep_the_real_number_only(void **stat
 
 /* ---- SE-13, SE-14 ---- */
 
-enum which_run { KEY, PLAN };
-enum pass_class { NONE, BIT, TOL };
-static const struct {
-	enum which_run run;
-	const char *name;
-	enum pass_class class;
-} passes[] = {
-#define STX_PASS(run, name, class, stage) { run, #name, class },
-#include "pass.def"
-#undef STX_PASS
-};
-#define NPASSES (sizeof passes / sizeof *passes)
-
 static enum pass_class class_of(const char *name)
 {
-	for (size_t i = 0; i < NPASSES; i++)
-		if (!strcmp(passes[i].name, name))
-			return passes[i].class;
+	for (size_t i = 0; i < stx__npasses; i++)
+		if (!strcmp(stx__passes[i].name, name))
+			return stx__passes[i].class;
 	fail_msg("no pass %s", name);
 	return NONE;
 }
@@ -277,10 +265,10 @@ static void test_semantics_graph_passes_are_of_class_bit_and_keep_every_bit(void
 		"return (%e, %g, %h, %i)\n";
 	/* what only holds over the reals appears in lowering and code generation alone */
 	size_t lower = 0;
-	while (strcmp(passes[lower].name, "lower") != 0)
-		assert_true(++lower < NPASSES);
+	while (strcmp(stx__passes[lower].name, "lower") != 0)
+		assert_true(++lower < stx__npasses);
 	for (size_t i = 0; i < lower; i++)
-		assert_int_not_equal(passes[i].class, TOL);
+		assert_int_not_equal(stx__passes[i].class, TOL);
 	assert_int_equal(class_of("schedule"), TOL);
 
 	struct stx_arena *a = stx_arena_new(0);

@@ -270,6 +270,37 @@ static void test_realize_operands_of_contractions_are_in_memory(void **state)
 	low_end(&w);
 }
 
+/* A view of a buffer is never realised, so behind each of these outputs is the whole graph before
+ * it: n * n / 2 names if all were kept, 1.6 GB here. */
+static void test_realize_origins_of_a_chain_of_views_stay_linear(void **state)
+{
+	enum { N = 20000 };
+	struct low w = { .arena = stx_arena_new((size_t)256 << 20) };
+	struct stx_lower_options o = { 0 };
+	uint32_t i;
+
+	(void)state;
+	stx_bytes_clear(&text);
+	stx_bytes_puts(&text, "%v0 : f32[2,3] = placeholder()\n");
+	for (i = 0; i < N; i++)
+		add("%%v%u = t.default(%%v%u)\n", i + 1, i);
+	stx_bytes_puts(&text, "return (");
+	for (i = 0; i < N; i++)
+		add("%%v%u,", i + 1);
+	stx_bytes_puts(&text, ")\n");
+	if (stx_graph_parse(w.arena, (const char *)text.at, text.n, &w.g, &w.d) ||
+	    stx_lower(w.g, &o, &w.l, &w.d))
+		fail_msg("%s: %s: %s %s", w.d.stage, w.d.node, w.d.text, w.d.location);
+	assert_int_equal(low_output(&w, 62)->norigins, 64); /* v0 .. v63 */
+	assert_false(low_output(&w, 62)->has_more_origins);
+	const struct stx_buffer *b = low_output(&w, N - 1);
+	assert_int_equal(b->norigins, STX_MAX_ORIGINS);
+	assert_true(b->has_more_origins);
+	assert_string_equal(b->origins[0], "v19937"); /* the nearest, in graph order */
+	assert_string_equal(b->origins[63], "v20000");
+	low_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +314,7 @@ int main(void)
 		cmocka_unit_test(test_realize_output_is_read_by_other_users),
 		cmocka_unit_test(test_realize_wanted_by_a_product_when_produced),
 		cmocka_unit_test(test_realize_views_whose_indices_double),
+		cmocka_unit_test(test_realize_origins_of_a_chain_of_views_stay_linear),
 		cmocka_unit_test(test_realize_elementary_functions_of_a_chain),
 		cmocka_unit_test(test_realize_operands_of_contractions_are_in_memory),
 	};

@@ -9,12 +9,14 @@
 #include "passes.h"
 #include "text_check.h"
 
-static inline void lower_text_with(struct maker *m, const char *text, struct stx_lower_options o)
+/* budget: bytes of the arena; 0: the default. */
+static inline void lower_text_within(struct maker *m, const char *text, struct stx_lower_options o,
+				     size_t budget)
 {
 	struct stx_diag d = { 0 };
 	struct stx_graph *g = NULL;
 	memset(m, 0, sizeof *m);
-	m->a = stx_arena_new(0);
+	m->a = stx_arena_new(budget);
 	stx_err e = stx_graph_parse(m->a, text, strlen(text), &g, &d);
 	e = e ? e : stx_graph_verify(g, &d);
 	e = e ? e : stx_graph_decompose_to_basis(&g, &d);
@@ -24,6 +26,11 @@ static inline void lower_text_with(struct maker *m, const char *text, struct stx
 	if (e)
 		fail_msg("%s %s: %s", d.stage, d.node, d.text);
 	m->x = m->l->ex;
+}
+
+static inline void lower_text_with(struct maker *m, const char *text, struct stx_lower_options o)
+{
+	lower_text_within(m, text, o, 0);
 }
 
 static inline void lower_text(struct maker *m, const char *text)

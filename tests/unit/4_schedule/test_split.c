@@ -1,6 +1,7 @@
 /* test_split.c: long reductions cut in segments: Algorithm 6.1, the two layers, the same bits as
  * whole (RD-05, RD-13 to RD-28). */
 #include "from_text.h"
+#include "schedule_impl.h"
 #include "split.h"
 
 static const struct stx_device h100 = STX_DEVICE_DEFAULT;
@@ -339,9 +340,43 @@ static void test_split_random_shapes_have_the_bits_of_the_whole(void **state)
 	assert_true(cut > 2);
 }
 
+/* With any budget: an error, or the program that unlimited memory gives, never one that stays whole
+ * for want of memory. */
+static void test_split_without_memory_is_an_error_not_another_program(void **state)
+{
+	static const char text[] = "%x : f32[8,1048576] = placeholder()\n"
+				   "%s = sum.dim_IntList(%x, [1])\nreturn (%s,)\n";
+	struct stx_schedule_options o = { 0 };
+	struct maker m;
+	struct stx_diag d = { 0 };
+	uint32_t room = 0, cut, failed = 0, done = 0;
+	(void)state;
+	lower_text(&m, text);
+	size_t used = stx_arena_used(m.a);
+	while (stx_arena_alloc(m.a, 16) && stx_arena_used(m.a) == used)
+		room++;
+	assert_int_equal(stx__split(m.l, &o, &d), 0);
+	cut = m.l->buffers.n;
+	stx_arena_free(m.a);
+	for (size_t more = sizeof(struct stx__build); done < 3; more += 48) {
+		lower_text_within(&m, text, (struct stx_lower_options){ 0 }, used + more);
+		uint32_t whole = m.l->buffers.n;
+		for (uint32_t i = 0; i < room; i++)
+			assert_non_null(stx_arena_alloc(m.a, 16));
+		stx_err e = stx__split(m.l, &o, &d);
+		assert_int_equal(cut, whole + 1);
+		assert_true(e == STX_E_NOMEM || (!e && m.l->buffers.n == cut));
+		failed += e != 0;
+		done += !e;
+		stx_arena_free(m.a);
+	}
+	assert_true(failed > 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_split_without_memory_is_an_error_not_another_program),
 		cmocka_unit_test(test_split_factor_follows_algorithm_6_1),
 		cmocka_unit_test(test_split_factor_changes_branch_at_the_devices_limits),
 		cmocka_unit_test(test_split_gpu_row_sums_have_two_layers),

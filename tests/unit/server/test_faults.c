@@ -226,6 +226,31 @@ static void test_faults_of_the_compiler_leave_a_reproducer(void **state)
 	close(fd);
 }
 
+/* The worker that linked it may have been taken over by the graph: what it says of its artifact
+ * counts for nothing. Small ones are checked in the loop, large ones on another thread. */
+static void test_faults_an_artifact_a_worker_passed_is_refused_by_the_daemon(void **state)
+{
+	(void)state;
+	harness_start(&h, NULL);
+	int fd = client_connect(&h);
+	struct stx_bytes big = { 0 };
+	stx_bytes_puts(&big, "name i o\nforge\nkernel a\n");
+	for (int i = 0; i < 3000000; i++)
+		stx_bytes_u8(&big, i % 100 ? 'x' : '\n');
+	const char *const graphs[] = { "name i o\nforge\nkernel a\n", stx_bytes_cstr(&big) };
+	for (unsigned i = 0; i < 4; i++) {
+		struct reply r = compile_graph(fd, 1, graphs[i % 2]);
+		assert_error(&r, STX_E_UNTRUSTED);
+		assert_non_null(strstr(r.e->error->text, "forged"));
+		reply_free(&r);
+	}
+	assert_int_equal(stat_of(fd, "store_artifacts"), 0);
+	assert_int_equal(stat_of(fd, "compiles"), 0);
+	compile_ok(fd, 9, two_kernels);
+	stx_bytes_free(&big);
+	close(fd);
+}
+
 static void test_faults_leave_no_reproducer_when_none_are_wanted(void **state)
 {
 	(void)state;
@@ -246,6 +271,7 @@ int main(int argc, char **argv)
 		T(test_faults_processor_time_limit_is_named),
 		T(test_faults_killed_workers_lose_no_request),
 		T(test_faults_of_the_compiler_leave_a_reproducer),
+		T(test_faults_an_artifact_a_worker_passed_is_refused_by_the_daemon),
 		T(test_faults_leave_no_reproducer_when_none_are_wanted),
 		T(test_faults_full_disk_returns_the_artifact_unstored),
 	};
