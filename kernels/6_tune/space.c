@@ -45,7 +45,7 @@ static void put_reductions(struct space *s, struct stx_gpu_config c, uint32_t ra
 		c.r = row;
 		put(s, &c);
 		c.persistent = 0;
-		for (c.r = 16; c.r <= 8192; c.r *= 2)
+		for (c.r = s->k->axes.at[raxis].is_reduction ? 16 : 1; c.r <= 8192; c.r *= 2)
 			put(s, &c);
 	}
 }
