@@ -383,7 +383,7 @@ static void checked(struct stx__compile_chain *c)
 	stx_log(STX_LOG_ERROR, "a worker linked an artifact that is refused: %s", o.diag.text);
 	stx__message_free(&c->link);
 	c->has_link = 0;
-	job_failed(c, &o);
+	stx__compile_job_failed(c, &o);
 }
 
 static void checked_elsewhere(uv_work_t *w, int status)

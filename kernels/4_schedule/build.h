@@ -176,8 +176,8 @@ stx_err stx__play(struct stx__build *b, struct stx_kernel *k);
 /* kernel_build.c */
 stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def *def,
 			  struct stx_kernel **out, struct stx_diag *d);
-/* kernel_sort.c: the kernel of a SORT buffer, CPU only. */
-stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b,
+/* kernel_sort.c: the kernel of a SORT buffer. */
+stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int target_gpu,
 			 struct stx_kernel **out, struct stx_diag *d);
 /* kernel_build.c: the size symbols a kernel mentions become its scalars. */
 stx_err stx__collect_scalars(struct stx_kernel *k, struct stx_diag *d);

@@ -136,21 +136,6 @@ static const char *kernel_name(struct scheduling *c, const struct stx_group *g,
 
 /* ---- kernels ---- */
 
-/* Names what the GPU has no kernels for, and the node it comes from. */
-static stx_err check_gpu(const struct scheduling *c)
-{
-	for (uint32_t i = 0; i < c->l->buffers.n; i++) {
-		const struct stx_buffer *b = c->l->buffers.at[i];
-		if (b->def != STX_DEF_SORT && b->def != STX_DEF_SCATTER)
-			continue;
-		return stx_fail(c->d, STX_E_UNSUPPORTED, "schedule",
-				b->norigins ? b->origins[b->norigins - 1] : b->name,
-				"%s has no form for CUDA targets yet",
-				b->def == STX_DEF_SORT ? "a sort" : "a write at run-time indices");
-	}
-	return STX_E_OK;
-}
-
 static stx_err build_group(struct scheduling *c, uint32_t number)
 {
 	const struct stx_group *g = &c->s->groups.at[number];
@@ -170,8 +155,9 @@ static stx_err build_group(struct scheduling *c, uint32_t number)
 				      .name = buffers[0]->name,
 				      .target_gpu = c->o->target_gpu,
 				      .fast = c->o->fast };
-	stx_err err = buffers[0]->def == STX_DEF_SORT ? stx__kernel_sort(c->l, buffers[0], &k, c->d)
-						      : stx__kernel_build(c->l, &def, &k, c->d);
+	stx_err err = buffers[0]->def == STX_DEF_SORT
+			      ? stx__kernel_sort(c->l, buffers[0], c->o->target_gpu, &k, c->d)
+			      : stx__kernel_build(c->l, &def, &k, c->d);
 	if (err)
 		return err;
 	k->name = kernel_name(c, g, k, number);
@@ -192,9 +178,7 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		if (l->buffers.at[i]->def != STX_DEF_NONE &&
 		    stx__order_body(l, &l->buffers.at[i]->body))
 			return oom(&c);
-	stx_err err = o->target_gpu ? check_gpu(&c) : STX_E_OK;
-	if (!err && !o->no_split)
-		err = stx__split(l, o, d);
+	stx_err err = o->no_split ? STX_E_OK : stx__split(l, o, d);
 	if (err)
 		return err;
 	c.group_of = STX_NEW_ARRAY(a, uint32_t, l->buffers.n + 1);

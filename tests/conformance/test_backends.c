@@ -71,24 +71,16 @@ static void test_backends_fused_and_unfused_agree_to_the_bit(void **state)
 	}
 }
 
-static unsigned occurrences(const char *all, const char *part)
-{
-	unsigned n = 0;
-	for (const char *p = all; (p = strstr(p, part)); p++)
-		n++;
-	return n;
-}
-
 /* BE-02 in the kernel itself: three loads and one store in its one loop. */
 static void test_backends_fused_gelu_loads_and_stores_each_element_once(void **state)
 {
 	struct stx_bytes b = { 0 };
 	(void)state;
-	const char *s = dump(GELU("1003"), "cpu:x86-64-v3", 0, "kernels", &b);
-	assert_int_equal(occurrences(s, "kernel \""), 1);
-	assert_int_equal(occurrences(s, "  loop x"), 1);
-	assert_int_equal(occurrences(s, "= load "), 3);
-	assert_int_equal(occurrences(s, "store "), 1);
+	const char *s = case_dump(GELU("1003"), "cpu:x86-64-v3", 0, "kernels", &b);
+	assert_int_equal(count(s, "kernel \""), 1);
+	assert_int_equal(count(s, "  loop x"), 1);
+	assert_int_equal(count(s, "= load "), 3);
+	assert_int_equal(count(s, "store "), 1);
 	stx_bytes_free(&b);
 }
 
@@ -103,11 +95,11 @@ static void test_backends_swiglu_stores_both_results_in_one_loop(void **state)
 		"%gate = div.Tensor(%g, %a2)\n%y = mul.Tensor(%gs, %u)\nreturn (%y, %gate)\n";
 	struct stx_bytes b = { 0 };
 	(void)state;
-	const char *s = dump(text, "cpu:x86-64-v3", 0, "kernels", &b);
-	assert_int_equal(occurrences(s, "kernel \""), 1);
-	assert_int_equal(occurrences(s, "  loop x"), 1);
-	assert_int_equal(occurrences(s, "= load "), 2);
-	assert_int_equal(occurrences(s, "store "), 2);
+	const char *s = case_dump(text, "cpu:x86-64-v3", 0, "kernels", &b);
+	assert_int_equal(count(s, "kernel \""), 1);
+	assert_int_equal(count(s, "  loop x"), 1);
+	assert_int_equal(count(s, "= load "), 2);
+	assert_int_equal(count(s, "store "), 2);
 	stx_bytes_free(&b);
 }
 
@@ -127,7 +119,7 @@ static void test_backends_elementary_functions_are_vector_arithmetic(void **stat
 				 "%%x : f32[4096] = placeholder()\n%%y = %s.default(%%x)\n"
 				 "return (%%y)\n",
 				 functions[f]);
-			const char *s = dump(text, levels[i], 0, "asm", &code);
+			const char *s = case_dump(text, levels[i], 0, "asm", &code);
 			if (strstr(s, "\tcall") || strstr(s, "mulss") || !strstr(s, vectors[i]))
 				fail_msg("%s at %s:\n%s", functions[f], levels[i], s);
 			stx_bytes_free(&code);

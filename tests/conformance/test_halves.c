@@ -2,27 +2,6 @@
  * graph gives; fast computes in f32 from load to store and rounds there (LO-22, LO-23). */
 #include "cases.h"
 
-static const char *dump(const char *graph, const char *target, int fast, const char *stage,
-			struct stx_bytes *out)
-{
-	struct stx_source s = { .format = STX_FORMAT_TEXT,
-				.body = { (const uint8_t *)graph, strlen(graph) } };
-	struct stx_compile_options o = { .target = target, .fast = fast != 0 };
-	struct stx_diag d = { 0 };
-	stx_bytes_clear(out);
-	if (stx_compile_dump(compiled_compiler(), &s, &o, stage, "text", out, &d))
-		fail_msg("%s: %s", d.stage, d.text);
-	return stx_bytes_cstr(out);
-}
-
-static int count(const char *all, const char *part)
-{
-	int n = 0;
-	for (const char *p = all; (p = strstr(p, part)); p++)
-		n++;
-	return n;
-}
-
 /* Eight additions of inputs y0 .. y7 to x. */
 static const char *chain(const char *type)
 {
@@ -167,13 +146,13 @@ static void test_halves_gpu_code_widens_at_loads_and_narrows_at_stores(void **st
 		for (int gpu = 0; gpu < 2; gpu++)
 			for (int fast = 0; fast < 2; fast++) {
 				const char *s =
-					dump(text, gpu ? "cuda:sm_90a:h200" : "cpu:x86-64-v3", fast,
-					     "kernels", &b);
+					case_dump(text, gpu ? "cuda:sm_90a:h200" : "cpu:x86-64-v3",
+						  fast, "kernels", &b);
 				assert_int_equal(count(s, cast), fast ? 1 : 8);
 				assert_int_equal(count(s, "= load "), 8);
 				assert_int_equal(count(s, "store "), 1);
 			}
-		const char *s = dump(text, "cuda:sm_90a:h200", 1, "source", &b);
+		const char *s = case_dump(text, "cuda:sm_90a:h200", 1, "source", &b);
 		s = strstr(s, "__global__");
 		assert_non_null(s);
 		assert_int_equal(count(s, types[i].narrow), 1);
