@@ -1,6 +1,6 @@
 /* layout.c
  * order of axes from access strides, and the strides of flexible buffers (seed 000 6.4; LV-02,
- * LV-11, LV-12, LV-13).
+ * LV-11, LV-12, LV-13); the size of a layout.
  *
  * Every access votes on each pair of axes: the one with the smaller stride wants to be inner; an
  * axis the access does not move along, or moves along through a division, has no vote. The order is
@@ -84,4 +84,19 @@ void stx__layout_settle(struct stx_exprs *x, struct stx_arena *a, struct stx_buf
 	b->layout.flexible = 0;
 	b->store = stx__address(x, (struct stx__shape){ b->layout.rank, b->layout.sizes }, strides,
 				b->layout.offset);
+}
+
+stx_ex stx_layout_reach(struct stx_exprs *x, const struct stx_layout *l)
+{
+	stx_ex e = stx_ex_addi(x, l->offset, 1);
+	for (uint32_t i = 0; i < l->rank; i++) {
+		if (stx_ex_equals(x, l->sizes[i], 0))
+			return stx_ex_const(x, 0);
+		stx_ex span = stx_ex_mul(x, stx_ex_addi(x, l->sizes[i], -1), l->strides[i]);
+		if (stx_ex_interval(x, l->strides[i]).lo >= 0)
+			e = stx_ex_add(x, e, span);
+		else
+			e = stx_ex_add(x, e, stx_ex_max(x, span, stx_ex_const(x, 0)));
+	}
+	return e;
 }

@@ -26,6 +26,10 @@ struct stx_monoid_info {
 	uint8_t nvals, state, split;
 };
 const struct stx_monoid_info *stx_monoid_info(enum stx_monoid m);
+static inline int stx_monoid_is_arg(enum stx_monoid m)
+{
+	return m == STX_MONOID_ARGMAX || m == STX_MONOID_ARGMIN;
+}
 int stx_monoid_parse(const char *text, int n); /* -1 when unknown */
 /* Type of a state value of an accumulator of type acc: i64 for the positions of arg-reductions. */
 enum stx_dtype stx_monoid_state_dtype(enum stx_monoid m, unsigned state, enum stx_dtype acc);
@@ -73,6 +77,8 @@ struct stx_layout { /* address of i = offset + sum strides[d]*i[d], in elements 
 	const stx_ex *sizes, *strides;
 	stx_ex offset;
 };
+/* 1 + the largest element it reaches; 0 when it has no elements. */
+stx_ex stx_layout_reach(struct stx_exprs *x, const struct stx_layout *l);
 
 enum stx_buffer_kind { STX_BUF_INPUT, STX_BUF_CONST, STX_BUF_TEMP, STX_BUF_OUTPUT };
 enum stx_def_kind {

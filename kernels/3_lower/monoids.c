@@ -46,7 +46,7 @@ static union stx_scalar extreme(enum stx_dtype t, int highest)
 
 enum stx_dtype stx_monoid_state_dtype(enum stx_monoid m, unsigned state, enum stx_dtype acc)
 {
-	return state == 1 && (m == STX_MONOID_ARGMAX || m == STX_MONOID_ARGMIN) ? STX_I64 : acc;
+	return state == 1 && stx_monoid_is_arg(m) ? STX_I64 : acc;
 }
 
 union stx_scalar stx_monoid_identity(enum stx_monoid m, enum stx_dtype t)

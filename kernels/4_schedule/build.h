@@ -1,5 +1,5 @@
 /* build.h
- * from one group of buffers to one kernel: shared by kernel_axes.c, kernel_values.c, kernel_build.c
+ * from one group of buffers to one kernel: shared by kernel_*.c, phases.c
  * and schedule.c only.
  *
  * A group without reductions is pointwise buffers over the same ranges. One with reductions has
@@ -105,6 +105,9 @@ static inline int64_t stx__sat_mul(int64_t a, int64_t b)
 }
 /* Position in the group of the buffer, or -1. */
 int stx__in_group(const struct stx__group_def *def, uint32_t buffer);
+/* The parameter that is the buffer, or STX_NONE. */
+uint32_t stx__find_param(const struct stx_kernel *k, uint32_t buffer);
+stx_err stx__build_oom(struct stx__build *b);
 
 /* kernel_axes.c. requires: accesses collected. ensures: axes filled; results depend on shapes and
  * layouts only. Terminates: one pass over axes for each of ordering, merging, choosing. */
@@ -164,15 +167,18 @@ stx_err stx__values_fail(const struct stx__values *v);
 /* Drops dead values and writes the instruction list of v->k. */
 stx_err stx__values_finish(struct stx__values *v);
 
+/* kernel_play.c. Chooses, in b->phases, which values are kept from one phase to the next. */
+void stx__choose_keepers(struct stx__build *b);
+/* Fills the instructions of k. */
+stx_err stx__play(struct stx__build *b, struct stx_kernel *k);
+
 /* kernel_build.c */
 stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def *def,
 			  struct stx_kernel **out, struct stx_diag *d);
 /* kernel_sort.c: the kernel of a SORT buffer. */
 stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int target_gpu,
 			 struct stx_kernel **out, struct stx_diag *d);
-/* kernel_build.c: 1 + the largest element a layout reaches; the size symbols a kernel mentions
- * become its scalars. */
-stx_ex stx__reach(struct stx_exprs *x, const struct stx_layout *l);
+/* kernel_build.c: the size symbols a kernel mentions become its scalars. */
 stx_err stx__collect_scalars(struct stx_kernel *k, struct stx_diag *d);
 /* How the reductions of a kernel run through their ranges: what their results' bits depend on. */
 struct stx__red_order {

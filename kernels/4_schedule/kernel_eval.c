@@ -71,7 +71,7 @@ static struct state identity(const struct stx_kinst *a)
 {
 	struct state s = { { { .u = 0 }, { .u = 0 }, { .u = 0 } } };
 	s.v[0] = stx_monoid_identity((enum stx_monoid)a->flags, (enum stx_dtype)a->dtype);
-	if (a->flags == STX_MONOID_ARGMAX || a->flags == STX_MONOID_ARGMIN)
+	if (stx_monoid_is_arg((enum stx_monoid)a->flags))
 		s.v[1].i = INT64_MAX;
 	return s;
 }

@@ -1,6 +1,5 @@
 /* kernel_impl.h
- * shared by kernel.c, kernel_text.c, kernel_verify.c and kernel_build.c only: names and small
- * queries. */
+ * shared by the files of kernel IR and of its building (build.h) only: names and small queries. */
 #ifndef STX_KERNEL_IMPL_H
 #define STX_KERNEL_IMPL_H
 

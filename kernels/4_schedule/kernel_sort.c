@@ -23,7 +23,7 @@ static void add_param(struct sorting *s, uint32_t buffer, int read, int write)
 				.dtype = b->dtype,
 				.is_read = (uint8_t)read,
 				.is_written = (uint8_t)write,
-				.elems = stx__reach(s->l->ex, &b->layout),
+				.elems = stx_layout_reach(s->l->ex, &b->layout),
 				.buffer = buffer };
 	s->oom |= stx_push(s->k->arena, &s->k->params, p) != 0;
 }

@@ -340,11 +340,6 @@ static stx_err check_acc_operand(struct verify *v, uint32_t n)
 	return STX_E_OK;
 }
 
-static int is_arg(uint8_t monoid)
-{
-	return monoid == STX_MONOID_ARGMAX || monoid == STX_MONOID_ARGMIN;
-}
-
 /* The loops between the accumulator and here fit its order. */
 static stx_err check_order(struct verify *v, const struct stx_kinst *acc, uint32_t loop)
 {
@@ -382,7 +377,7 @@ static stx_err check_update(struct verify *v, const struct stx_kinst *i)
 		return err;
 	if (acc->flags == STX_MONOID_DOT)
 		return check_typed(v, i->c, t, "the second value of a dot");
-	if (is_arg(acc->flags))
+	if (stx_monoid_is_arg((enum stx_monoid)acc->flags))
 		return check_typed(v, i->c, STX_I64, "the position");
 	return i->c == STX_NONE ? STX_E_OK : BAD(v, "an update has one value too many");
 }
@@ -393,8 +388,9 @@ static stx_err check_result(struct verify *v, const struct stx_kinst *i)
 	if (err)
 		return err;
 	const struct stx_kinst *acc = &v->k->insts.at[i->a];
-	enum stx_dtype t =
-		is_arg(acc->flags) && i->flags == 1 ? STX_I64 : (enum stx_dtype)acc->dtype;
+	enum stx_dtype t = stx_monoid_is_arg((enum stx_monoid)acc->flags) && i->flags == 1
+				   ? STX_I64
+				   : (enum stx_dtype)acc->dtype;
 	if (v->open[v->acc[i->a].loop] || !v->acc[i->a].updates)
 		return BAD(v, "an accumulator is read before its loop has ended");
 	if (i->flags >= stx_monoid_info((enum stx_monoid)acc->flags)->state)

@@ -8,8 +8,6 @@
 
 #include "scalar.h"
 
-#define LAST_STAGE 0xffffu /* of a region: its stores */
-
 stx_err stx__cuda_fail(struct stx__cuda *e, stx_err err, const char *fmt, ...)
 {
 	va_list ap;
@@ -65,11 +63,6 @@ void stx__cuda_literal(struct stx__cuda *e, enum stx_dtype t, union stx_scalar v
 		stx_bytes_printf(out, "(%s)(%lldll)", stx__cuda_type(t), (long long)v.i);
 }
 
-static uint32_t same(const struct stx__cuda *e, uint32_t n)
-{
-	return e->info[n].same;
-}
-
 /* Subscript of a value of that level in the loop over the elements of the current stage. */
 static void subscript(const struct stx__cuda *e, uint8_t level, struct stx_bytes *out)
 {
@@ -85,7 +78,7 @@ static void subscript(const struct stx__cuda *e, uint8_t level, struct stx_bytes
 void stx__cuda_value(struct stx__cuda *e, uint32_t n, struct stx_bytes *out)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
-	n = same(e, n);
+	n = e->info[n].same;
 	if (i->op == STX_K_CONST) {
 		stx__cuda_literal(e, (enum stx_dtype)i->dtype, i->k, out);
 	} else if (i->op == STX_K_RESULT) {
@@ -96,235 +89,6 @@ void stx__cuda_value(struct stx__cuda *e, uint32_t n, struct stx_bytes *out)
 		if (e->info[n].is_array)
 			subscript(e, e->info[n].level, out);
 	}
-}
-
-/* ---- analysis ---- */
-
-static uint32_t operand(const struct stx_kinst *i, int j)
-{
-	return j == 0 ? i->a : j == 1 ? i->b : i->c;
-}
-
-/* Which of a, b, c are values. */
-static unsigned value_operands(const struct stx_kinst *i)
-{
-	if (i->op < STX_PRIM_COUNT)
-		return 7;
-	switch (i->op) {
-	case STX_K_LOAD: return 4;
-	case STX_K_STORE: return 6;
-	case STX_K_INDIRECT: return 5;
-	case STX_K_UPDATE: return 6;
-	default: return 0;
-	}
-}
-
-struct atoms { /* what an index expression reads */
-	struct stx__cuda *e;
-	uint8_t level;
-	uint32_t stage; /* latest of its run-time values in this region */
-	uint32_t mark;  /* the stage that reads: run-time values of other stages become arrays */
-};
-
-static void walk(struct stx__cuda *e, stx_ex ex, void (*seen)(struct stx__cuda *, uint32_t, void *),
-		 void *ctx)
-{
-	uint32_t n = stx_ex_nterms(e->k->ex, ex);
-	for (uint32_t i = 0; i < n; i++) {
-		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
-		for (uint32_t j = 0; j < t.natoms; j++) {
-			struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, t.atoms[j]);
-			if (a.kind >= STX_ATOM_FLOORDIV) {
-				walk(e, a.a, seen, ctx);
-				walk(e, a.b, seen, ctx);
-			} else {
-				seen(e, t.atoms[j], ctx);
-			}
-		}
-	}
-}
-
-static void see_level(struct stx__cuda *e, uint32_t atom, void *ctx)
-{
-	uint8_t *level = ctx, mine = STX__BLOCK;
-	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, atom);
-	if (a.kind == STX_ATOM_VAR)
-		mine = a.number == e->raxis ? STX__ELEMENT : STX__ROW;
-	else if (a.kind == STX_ATOM_INDIRECT)
-		mine = e->info[same(e, a.number)].level;
-	*level = mine > *level ? mine : *level;
-}
-
-static uint8_t level_of(struct stx__cuda *e, const struct stx_kinst *i, int inside)
-{
-	uint8_t level = STX__BLOCK;
-	if (i->op == STX_K_CONST)
-		return STX__CONSTANT;
-	if (inside)
-		return STX__ELEMENT;
-	if (i->op == STX_K_RESULT || i->op == STX_K_STORE || i->op == STX_K_INDIRECT)
-		return STX__ROW;
-	if (i->ex != STX_EX_BAD)
-		walk(e, i->ex, see_level, &level);
-	for (int j = 0; j < 3; j++)
-		if ((value_operands(i) >> j & 1) && operand(i, j) != STX_NONE) {
-			uint8_t l = e->info[same(e, operand(i, j))].level;
-			level = l > level ? l : level;
-		}
-	return level;
-}
-
-struct staging {
-	const struct stx__region *r;
-	uint32_t stage;
-	int is_load;
-};
-
-/* The stage of a value that reads n: loads have even stages, what computes odd ones. */
-static void after(struct stx__cuda *e, uint32_t n, struct staging *s)
-{
-	n = same(e, n);
-	if (n < s->r->begin || n >= s->r->end || e->info[n].level <= STX__BLOCK)
-		return;
-	uint32_t q = e->info[n].stage;
-	uint32_t at = s->is_load ? (q & 1 ? q + 1 : q + 2) : (q & 1 ? q : q + 1);
-	s->stage = at > s->stage ? at : s->stage;
-}
-
-static void see_stage(struct stx__cuda *e, uint32_t atom, void *ctx)
-{
-	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, atom);
-	if (a.kind == STX_ATOM_INDIRECT)
-		after(e, a.number, ctx);
-}
-
-static void set_stage(struct stx__cuda *e, const struct stx__region *r, uint32_t n)
-{
-	const struct stx_kinst *i = &e->k->insts.at[n];
-	struct staging s = { .r = r, .is_load = i->op == STX_K_LOAD };
-	s.stage = s.is_load ? 0 : 1;
-	if (i->op == STX_K_STORE) {
-		e->info[n].stage = LAST_STAGE;
-		return;
-	}
-	for (int j = 0; j < 3; j++)
-		if ((value_operands(i) >> j & 1) && operand(i, j) != STX_NONE)
-			after(e, operand(i, j), &s);
-	if (i->ex != STX_EX_BAD)
-		walk(e, i->ex, see_stage, &s);
-	e->info[n].stage = s.stage;
-}
-
-/* In registers an element of the reduction keeps its values from loop to loop: an instruction equal
- * to one of an earlier loop is that one. */
-static int equal(struct stx__cuda *e, uint32_t p, uint32_t q)
-{
-	const struct stx_kinst *a = &e->k->insts.at[p], *b = &e->k->insts.at[q];
-	if (a->op != b->op || a->dtype != b->dtype || a->flags != b->flags || a->axis != b->axis ||
-	    a->ex != b->ex || a->k.u != b->k.u)
-		return 0;
-	for (int j = 0; j < 3; j++) {
-		uint32_t x = operand(a, j), y = operand(b, j);
-		if (value_operands(a) >> j & 1) {
-			x = x == STX_NONE ? x : same(e, x);
-			y = y == STX_NONE ? y : same(e, y);
-		}
-		if (x != y)
-			return 0;
-	}
-	return a->op < STX_PRIM_COUNT || a->op == STX_K_INDEX || a->op == STX_K_INDIRECT ||
-	       (a->op == STX_K_LOAD && !e->k->params.at[a->a].is_written);
-}
-
-static void find_equal(struct stx__cuda *e, const struct stx__region *r, uint32_t n)
-{
-	if (!e->c->persistent || r->loop == STX_NONE)
-		return;
-	for (uint32_t i = 0; i < e->regions.n; i++) {
-		const struct stx__region *q = &e->regions.at[i];
-		for (uint32_t m = q->begin; q->loop != STX_NONE && q != r && m < q->end; m++)
-			if (same(e, m) == m && equal(e, m, n)) {
-				e->info[n].same = m;
-				return;
-			}
-		if (q == r)
-			return;
-	}
-}
-
-static stx_err find_regions(struct stx__cuda *e)
-{
-	const struct stx_kernel *k = e->k;
-	struct stx__region r = { .loop = STX_NONE };
-	for (uint32_t n = 0; n <= k->insts.n; n++) {
-		int op = n < k->insts.n ? k->insts.at[n].op : STX_K_END;
-		if (n < k->insts.n && op != STX_K_LOOP && op != STX_K_END)
-			continue;
-		if (n < k->insts.n && op == STX_K_LOOP && r.loop != STX_NONE)
-			return stx__cuda_fail(e, STX_E_UNSUPPORTED, "a loop inside a loop");
-		r.end = n;
-		if (stx_push(e->arena, &e->regions, r))
-			return stx__cuda_fail(e, STX_E_NOMEM, "out of memory");
-		r = (struct stx__region){ .begin = n + 1, .loop = op == STX_K_LOOP ? n : STX_NONE };
-	}
-	return STX_E_OK;
-}
-
-static void mark(struct stx__cuda *e, const struct stx__region *r, uint32_t stage, uint32_t n)
-{
-	n = same(e, n);
-	const struct stx_kinst *i = &e->k->insts.at[n];
-	if (i->op == STX_K_CONST || i->op == STX_K_RESULT || e->info[n].level <= STX__BLOCK)
-		return;
-	if (n < r->begin || n >= r->end || e->info[n].stage != stage)
-		e->info[n].is_array = 1;
-}
-
-struct marking {
-	const struct stx__region *r;
-	uint32_t stage;
-};
-
-static void see_mark(struct stx__cuda *e, uint32_t atom, void *ctx)
-{
-	const struct marking *m = ctx;
-	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, atom);
-	if (a.kind == STX_ATOM_INDIRECT)
-		mark(e, m->r, m->stage, a.number);
-}
-
-static stx_err analyse(struct stx__cuda *e)
-{
-	const struct stx_kernel *k = e->k;
-	e->info = STX_NEW_ARRAY(e->arena, struct stx__value_info, k->insts.n + 1);
-	if (!e->info)
-		return stx__cuda_fail(e, STX_E_NOMEM, "out of memory");
-	if (find_regions(e))
-		return e->err;
-	for (uint32_t i = 0; i < e->regions.n; i++) {
-		struct stx__region *r = &e->regions.at[i];
-		for (uint32_t n = r->begin; n < r->end; n++) {
-			e->info[n].same = n;
-			find_equal(e, r, n);
-			e->info[n].level = level_of(e, &k->insts.at[n], r->loop != STX_NONE);
-			set_stage(e, r, n);
-			if (e->info[n].stage < LAST_STAGE && e->info[n].stage + 1 > r->nstages)
-				r->nstages = e->info[n].stage + 1;
-		}
-	}
-	for (uint32_t i = 0; i < e->regions.n; i++)
-		for (uint32_t n = e->regions.at[i].begin; n < e->regions.at[i].end; n++) {
-			const struct stx_kinst *in = &k->insts.at[n];
-			struct marking m = { &e->regions.at[i], e->info[n].stage };
-			if (same(e, n) != n)
-				continue;
-			for (int j = 0; j < 3; j++)
-				if ((value_operands(in) >> j & 1) && operand(in, j) != STX_NONE)
-					mark(e, m.r, m.stage, operand(in, j));
-			if (in->ex != STX_EX_BAD)
-				walk(e, in->ex, see_mark, &m);
-		}
-	return STX_E_OK;
 }
 
 /* ---- one instruction ---- */
@@ -530,7 +294,7 @@ static const char *open_elements(struct stx__cuda *e)
 static int is_of_stage(const struct stx__cuda *e, uint32_t n, uint32_t stage)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
-	return e->info[n].stage == stage && e->info[n].level > STX__BLOCK && same(e, n) == n &&
+	return e->info[n].stage == stage && e->info[n].level > STX__BLOCK && e->info[n].same == n &&
 	       i->op != STX_K_ACC && i->op != STX_K_RESULT && i->op != STX_K_CONST;
 }
 
@@ -539,7 +303,7 @@ static void put_arrays(struct stx__cuda *e, const struct stx__region *r)
 	for (uint32_t n = r->begin; n < r->end; n++) {
 		const struct stx_kinst *i = &e->k->insts.at[n];
 		uint32_t size = e->info[n].level == STX__ROW ? e->rows : e->rows * e->iters;
-		if (!e->info[n].is_array || same(e, n) != n)
+		if (!e->info[n].is_array || e->info[n].same != n)
 			continue;
 		stx_bytes_printf(e->out, "  %s t%u[%u];\n",
 				 stx__cuda_type((enum stx_dtype)i->dtype), n, size);
@@ -585,7 +349,7 @@ static void put_region(struct stx__cuda *e, const struct stx__region *r)
 		put_arrays(e, r);
 	for (uint32_t s = 0; s < r->nstages && !e->err; s++)
 		put_stage(e, s);
-	put_stage(e, LAST_STAGE);
+	put_stage(e, STX__LAST_STAGE);
 	if (r->loop == STX_NONE)
 		return;
 	stx_bytes_puts(e->out, "  }\n");
@@ -602,7 +366,7 @@ static void put_signature(struct stx__cuda *e, const char *symbol)
 {
 	const struct stx_kernel *k = e->k;
 	struct stx_bytes *out = e->out;
-	char config[96];
+	char config[STX_GPU_CONFIG_BYTES];
 	stx_gpu_config_print(e->c, config);
 	stx_bytes_printf(out, "// %s: %s\n", k->name ? k->name : "", config);
 	for (uint32_t i = 0; i < k->params.n; i++)
@@ -725,10 +489,10 @@ stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c
 	if (!err)
 		err = stx_kernel_digest(k, &digest, d);
 	if (!err)
-		err = analyse(&e);
+		err = stx__cuda_stages(&e);
 	if (err)
 		return err;
-	stx_kernel_symbol(&digest, symbol);
+	stx_gpu_symbol(&digest, c, symbol);
 	put_signature(&e, symbol);
 	put_indices(&e);
 	for (uint32_t i = 0; i < e.regions.n && !e.err; i++)

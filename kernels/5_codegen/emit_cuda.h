@@ -12,12 +12,14 @@
 
 #include "gpu.h"
 
+#define STX__LAST_STAGE 0xffffu /* of a region: its stores */
+
 enum stx__level { STX__CONSTANT, STX__BLOCK, STX__ROW, STX__ELEMENT };
 
 struct stx__value_info {
 	uint32_t same;  /* the instruction whose value this is: itself, or an equal one of an
 			   earlier loop that is still in registers */
-	uint32_t stage; /* over the whole kernel, ascending */
+	uint32_t stage; /* of its region: 0, 1, ... or STX__LAST_STAGE */
 	uint8_t level;
 	uint8_t is_array; /* read in another stage than its own */
 };
@@ -25,7 +27,7 @@ struct stx__value_info {
 struct stx__region {
 	uint32_t begin, end; /* instructions */
 	uint32_t loop;       /* its LOOP instruction, or STX_NONE */
-	uint32_t first_stage, nstages;
+	uint32_t nstages;    /* beside the last */
 };
 
 struct stx__cuda {
@@ -46,8 +48,6 @@ struct stx__cuda {
 	uint32_t needs;      /* STX__NEED_* */
 	/* while emitting a region */
 	const struct stx__region *region;
-	uint32_t stage;
-	uint32_t elems; /* of the level being emitted */
 };
 
 /* Parts of the prelude that a kernel uses. */
@@ -74,6 +74,9 @@ const char *stx__cuda_type(enum stx_dtype t); /* "f32", "u16": of a value and in
 void stx__cuda_value(struct stx__cuda *e, uint32_t n, struct stx_bytes *out);
 void stx__cuda_literal(struct stx__cuda *e, enum stx_dtype t, union stx_scalar v,
 		       struct stx_bytes *out);
+
+/* emit_cuda_stage.c: finds the regions and the stage of each value. */
+stx_err stx__cuda_stages(struct stx__cuda *e);
 
 /* emit_cuda_prim.c: the expression of a primitive. */
 /* text, a value of type from, converted. */

@@ -11,7 +11,7 @@ static uint32_t nstates(const struct stx__cuda *e, uint32_t acc)
 
 static int is_arg(const struct stx_kinst *acc)
 {
-	return acc->flags == STX_MONOID_ARGMAX || acc->flags == STX_MONOID_ARGMIN;
+	return stx_monoid_is_arg((enum stx_monoid)acc->flags);
 }
 
 static const char *state_type(const struct stx__cuda *e, uint32_t acc, uint32_t s)

@@ -6,303 +6,74 @@
  * temporaries and inputs it uses last (WR-05, WR-09). Linear in the schedule. */
 #include <stdlib.h>
 
-#include "codegen.h"
-#include "gpu.h"
+#include "plan_write.h"
 
 #define MAX_PLAN_BYTES ((size_t)1 << 30)
-#define MAX_EXPR_BYTES 65536u
 
-struct slot {     /* expression -> number, open addressing */
-	stx_ex e; /* STX_EX_BAD: empty */
-	uint32_t number;
-};
-
-struct writer {
-	const struct stx_schedule *s;
-	const struct stx_loops *l;
-	struct stx_exprs *x;
-	struct stx_arena *arena;
-	struct stx_diag *d;
-	stx_err err;
-	struct stx_bytes syms, values, kernels, steps, exprs, guards, arrays, code, strings, data;
-	uint32_t nsyms, nvalues, nkernels, nsteps, nexprs, nguards;
-	uint32_t *sym_of;   /* graph symbol -> plan symbol, STX_NONE when no input has that size */
-	uint32_t *value_of; /* buffer -> value, STX_NONE */
-	uint32_t *last_use; /* buffer -> step of its last use + 1, 0: none */
-	struct slot *slots;
-	uint32_t nslots;
-	uint32_t heuristic; /* string */
-	struct stx_cpu_target cpu;
-	struct stx_gpu_target gpu;
-	int is_gpu;
-};
-
-static stx_err fail(struct writer *w, stx_err code, const char *node, const char *text)
+stx_err stx__plan_fail(struct stx__plan *w, stx_err code, const char *node, const char *text)
 {
 	if (!w->err)
 		w->err = stx_fail(w->d, code, "plan", node, "%s", text);
 	return w->err;
 }
 
-static stx_err oom(struct writer *w)
+stx_err stx__plan_oom(struct stx__plan *w)
 {
-	return fail(w, STX_E_NOMEM, NULL, "the memory budget is exceeded");
+	return stx__plan_fail(w, STX_E_NOMEM, NULL, "the memory budget is exceeded");
 }
 
-static uint32_t string(struct writer *w, const char *s)
+uint32_t stx__plan_string(struct stx__plan *w, const char *s)
 {
 	uint32_t at = (uint32_t)w->strings.n;
 	stx_bytes_put(&w->strings, s ? s : "", s ? strlen(s) + 1 : 1);
 	return at;
 }
 
-/* ---- expressions ---- */
-
-struct code { /* of one expression */
-	struct writer *w;
-	size_t start;
-	int depth, nest;
-};
-
-static void op(struct code *c, enum stx_plan_op o)
-{
-	stx_bytes_u8(&c->w->code, (uint8_t)o);
-	c->depth--;
-}
-
-static void push_const(struct code *c, int64_t v)
-{
-	stx_bytes_u8(&c->w->code, STX_X_CONST);
-	stx_bytes_u64(&c->w->code, (uint64_t)v);
-	c->depth++;
-}
-
-static void put_ex(struct code *c, stx_ex e);
-
-static void put_atom(struct code *c, uint32_t id)
-{
-	static const enum stx_plan_op ops[] = {
-		[STX_ATOM_FLOORDIV] = STX_X_FLOORDIV, [STX_ATOM_TRUNCDIV] = STX_X_TRUNCDIV,
-		[STX_ATOM_MOD] = STX_X_MOD,           [STX_ATOM_MIN] = STX_X_MIN,
-		[STX_ATOM_MAX] = STX_X_MAX,
-	};
-	struct stx_ex_atom a = stx_ex_atom_at(c->w->x, id);
-	if (a.kind == STX_ATOM_SYM) {
-		uint32_t known =
-			a.number < c->w->l->g->symbols.n ? c->w->sym_of[a.number] : STX_NONE;
-		if (known == STX_NONE)
-			fail(c->w, STX_E_INVALID, NULL, "a dynamic size is the size of no input");
-		stx_bytes_u8(&c->w->code, STX_X_SYM);
-		stx_bytes_u32(&c->w->code, known);
-		c->depth++;
-	} else if (a.kind >= STX_ATOM_FLOORDIV) {
-		put_ex(c, a.a);
-		put_ex(c, a.b);
-		op(c, ops[a.kind]);
-	} else {
-		fail(c->w, STX_E_INTERNAL, NULL, "a loop variable in an expression of the plan");
-	}
-}
-
-static void put_term(struct code *c, const struct stx_ex_term *t)
-{
-	if (t->coeff != 1)
-		push_const(c, t->coeff);
-	for (uint32_t j = 0; j < t->natoms; j++) {
-		put_atom(c, t->atoms[j]);
-		if (j || t->coeff != 1)
-			op(c, STX_X_MUL);
-	}
-}
-
-/* Depth is bounded by the nesting limit of expressions, length here. */
-static void put_ex(struct code *c, stx_ex e)
-{
-	uint32_t n = stx_ex_nterms(c->w->x, e);
-	int64_t constant = stx_ex_constant(c->w->x, e);
-	for (uint32_t i = 0; i < n && !c->w->err; i++) {
-		struct stx_ex_term t = stx_ex_term_at(c->w->x, e, i);
-		put_term(c, &t);
-		if (i)
-			op(c, STX_X_ADD);
-		if (c->w->code.n - c->start > MAX_EXPR_BYTES || c->depth >= STX_PLAN_MAX_STACK - 2)
-			fail(c->w, STX_E_TOO_LARGE, NULL, "a size expression is too large");
-	}
-	if (!n || constant)
-		push_const(c, constant);
-	if (n && constant)
-		op(c, STX_X_ADD);
-}
-
-static void grow_slots(struct writer *w)
-{
-	uint32_t n = w->nslots ? w->nslots * 2 : 256;
-	struct slot *slots = STX_NEW_ARRAY(w->arena, struct slot, n);
-	if (!slots) {
-		oom(w);
-		return;
-	}
-	for (uint32_t i = 0; i < w->nslots; i++) {
-		if (w->slots[i].e == STX_EX_BAD)
-			continue;
-		uint32_t at = (uint32_t)stx_mix64(1, w->slots[i].e) & (n - 1);
-		while (slots[at].e != STX_EX_BAD)
-			at = (at + 1) & (n - 1);
-		slots[at] = w->slots[i];
-	}
-	w->slots = slots;
-	w->nslots = n;
-}
-
-/* Number of e in the plan; equal expressions are written once. */
-static uint32_t expr(struct writer *w, stx_ex e)
-{
-	if (e == STX_EX_BAD)
-		fail(w, STX_E_TOO_LARGE, NULL, "a size overflows 64 bits");
-	if (!w->err && (w->nexprs + 1) * 2 > w->nslots)
-		grow_slots(w);
-	if (w->err)
-		return 0;
-	uint32_t at = (uint32_t)stx_mix64(1, e) & (w->nslots - 1);
-	while (w->slots[at].e != STX_EX_BAD && w->slots[at].e != e)
-		at = (at + 1) & (w->nslots - 1);
-	if (w->slots[at].e == e)
-		return w->slots[at].number;
-	struct code c = { .w = w, .start = w->code.n };
-	put_ex(&c, e);
-	w->slots[at] = (struct slot){ e, w->nexprs };
-	struct stx_plan_expr r = { (uint32_t)c.start, (uint32_t)(w->code.n - c.start) };
-	stx_bytes_put(&w->exprs, &r, sizeof r);
-	return w->nexprs++;
-}
-
-static uint32_t expr_const(struct writer *w, int64_t v)
-{
-	return expr(w, stx_ex_const(w->x, v));
-}
-
-static uint32_t expr_array(struct writer *w, const stx_ex *e, uint32_t n)
-{
-	uint32_t at = (uint32_t)w->arrays.n;
-	for (uint32_t i = 0; i < n; i++)
-		stx_bytes_u32(&w->arrays, expr(w, e[i]));
-	return at;
-}
-
-/* ---- size symbols and guards ---- */
-
-static void guard(struct writer *w, uint32_t sym, int64_t bound, int is_low)
-{
-	struct stx_plan_expr r = { .off = (uint32_t)w->code.n };
-	for (int i = 0; i < 2; i++) {
-		if (i == is_low) {
-			stx_bytes_u8(&w->code, STX_X_SYM);
-			stx_bytes_u32(&w->code, sym);
-		} else {
-			stx_bytes_u8(&w->code, STX_X_CONST);
-			stx_bytes_u64(&w->code, (uint64_t)bound);
-		}
-	}
-	stx_bytes_u8(&w->code, STX_X_LE);
-	r.bytes = (uint32_t)w->code.n - r.off;
-	stx_bytes_put(&w->exprs, &r, sizeof r);
-	stx_bytes_u32(&w->guards, w->nexprs++);
-	w->nguards++;
-}
-
-static int find_source(struct writer *w, uint32_t symbol, struct stx_plan_sym *out)
-{
-	const struct stx_graph *g = w->l->g;
-	const struct stx_symbol *s = &g->symbols.at[symbol];
-	stx_ex e = stx_ex_sym(w->x, symbol, s->range, s->hint);
-	for (uint32_t i = 0; i < g->inputs.n; i++) {
-		const struct stx_type *t = &g->inputs.at[i].node->outs[0];
-		for (uint32_t k = 0; k < t->rank; k++)
-			if (t->sizes[k] == e) {
-				out->input = i;
-				out->dim = k;
-				return 1;
-			}
-	}
-	return 0;
-}
-
-static void write_syms(struct writer *w)
-{
-	const struct stx_graph *g = w->l->g;
-	w->sym_of = STX_NEW_ARRAY(w->arena, uint32_t, g->symbols.n + 1);
-	if (!w->sym_of)
-		oom(w);
-	for (uint32_t i = 0; i < g->symbols.n && !w->err; i++) {
-		const struct stx_symbol *s = &g->symbols.at[i];
-		struct stx_plan_sym r = { .lo = s->range.lo, .hi = s->range.hi, .hint = s->hint };
-		w->sym_of[i] = STX_NONE;
-		if (s->range.lo == s->range.hi || !find_source(w, i, &r))
-			continue;
-		r.name = string(w, s->name);
-		w->sym_of[i] = w->nsyms++;
-		stx_bytes_put(&w->syms, &r, sizeof r);
-		if (r.lo != STX_NEG_INF)
-			guard(w, w->sym_of[i], r.lo, 1);
-		if (r.hi != STX_POS_INF)
-			guard(w, w->sym_of[i], r.hi, 0);
-	}
-}
-
 /* ---- values ---- */
 
-static stx_ex storage_bytes(struct writer *w, const struct stx_layout *layout, enum stx_dtype t)
+static stx_ex storage_bytes(struct stx__plan *w, const struct stx_layout *layout, enum stx_dtype t)
 {
-	stx_ex e = stx_ex_addi(w->x, layout->offset, 1);
-	for (uint32_t i = 0; i < layout->rank; i++) {
-		if (stx_ex_equals(w->x, layout->sizes[i], 0))
-			return stx_ex_const(w->x, 0);
-		stx_ex span = stx_ex_mul(w->x, stx_ex_addi(w->x, layout->sizes[i], -1),
-					 layout->strides[i]);
-		e = stx_ex_add(w->x, e,
-			       stx_ex_interval(w->x, layout->strides[i]).lo >= 0
-				       ? span
-				       : stx_ex_max(w->x, span, stx_ex_const(w->x, 0)));
-	}
-	return stx_ex_muli(w->x, e, stx_dtype_bytes(t));
+	return stx_ex_muli(w->x, stx_layout_reach(w->x, layout), stx_dtype_bytes(t));
 }
 
-static void put_value(struct writer *w, struct stx_plan_value v, const char *name,
+static void put_value(struct stx__plan *w, struct stx_plan_value v, const char *name,
 		      const struct stx_layout *layout)
 {
 	v.rank = layout->rank;
-	v.name = string(w, name);
-	v.sizes = expr_array(w, layout->sizes, layout->rank);
-	v.strides = expr_array(w, layout->strides, layout->rank);
-	v.bytes_expr = expr(w, storage_bytes(w, layout, (enum stx_dtype)v.dtype));
+	v.name = stx__plan_string(w, name);
+	v.sizes = stx__plan_expr_array(w, layout->sizes, layout->rank);
+	v.strides = stx__plan_expr_array(w, layout->strides, layout->rank);
+	v.bytes_expr = stx__plan_expr(w, storage_bytes(w, layout, (enum stx_dtype)v.dtype));
 	stx_bytes_put(&w->values, &v, sizeof v);
 	w->nvalues++;
 }
 
-static void put_const_data(struct writer *w, const struct stx_buffer *b, struct stx_plan_value *v)
+static void put_const_data(struct stx__plan *w, const struct stx_buffer *b,
+			   struct stx_plan_value *v)
 {
 	int64_t bytes;
 	if (!stx_ex_is_const(w->x, storage_bytes(w, &b->layout, b->dtype), &bytes) || bytes < 0 ||
 	    (uint64_t)bytes > b->data.n) {
-		fail(w, STX_E_INTERNAL, b->name, "a constant is shorter than its layout");
+		stx__plan_fail(w, STX_E_INTERNAL, b->name, "a constant is shorter than its layout");
 		return;
 	}
 	stx_bytes_align(&w->data, 64);
 	v->const_off = (uint32_t)w->data.n;
 	if (b->data.n > MAX_PLAN_BYTES - w->data.n)
-		fail(w, STX_E_TOO_LARGE, b->name, "the constants of a graph exceed 1 GiB");
+		stx__plan_fail(w, STX_E_TOO_LARGE, b->name,
+			       "the constants of a graph exceed 1 GiB");
 	else
 		stx_bytes_put(&w->data, b->data.bytes, b->data.n);
 }
 
 /* Is buffer b the call's output number b->index itself? */
-static int is_own_output(const struct writer *w, const struct stx_buffer *b)
+static int is_own_output(const struct stx__plan *w, const struct stx_buffer *b)
 {
 	return b->kind == STX_BUF_OUTPUT && b->index < w->l->outputs.n &&
 	       w->l->outputs.at[b->index] == b->id;
 }
 
-static void write_buffer(struct writer *w, const struct stx_buffer *b)
+static void write_buffer(struct stx__plan *w, const struct stx_buffer *b)
 {
 	struct stx_plan_value v = { .dtype = (uint8_t)b->dtype, .index = b->index };
 	const struct stx_slot *slot = &w->s->slots[b->id];
@@ -322,12 +93,12 @@ static void write_buffer(struct writer *w, const struct stx_buffer *b)
 		if (slot->size == STX_EX_BAD)
 			return; /* only inside a kernel */
 		v.kind = STX_VALUE_TEMP;
-		v.offset_expr = expr(w, slot->offset);
+		v.offset_expr = stx__plan_expr(w, slot->offset);
 		break;
 	case STX_BUF_OUTPUT:
 		if (!is_own_output(w, b))
-			fail(w, STX_E_INTERNAL, b->name,
-			     "an output buffer is no output of the call");
+			stx__plan_fail(w, STX_E_INTERNAL, b->name,
+				       "an output buffer is no output of the call");
 		v.kind = STX_VALUE_OUTPUT;
 		break;
 	}
@@ -336,7 +107,7 @@ static void write_buffer(struct writer *w, const struct stx_buffer *b)
 }
 
 /* An input that nothing reads has no buffer; the call has it all the same. */
-static void write_dead_input(struct writer *w, uint32_t index)
+static void write_dead_input(struct stx__plan *w, uint32_t index)
 {
 	const struct stx_input *in = &w->l->g->inputs.at[index];
 	const struct stx_type *t = &in->node->outs[0];
@@ -357,7 +128,7 @@ static void write_dead_input(struct writer *w, uint32_t index)
 }
 
 /* An output whose elements are in a donated input: that input's memory is the result. */
-static void write_alias(struct writer *w, const struct stx_buffer *b)
+static void write_alias(struct stx__plan *w, const struct stx_buffer *b)
 {
 	const struct stx_buffer *in = w->l->buffers.at[stx_storage_of(w->s, b->id)];
 	if (!is_own_output(w, b) || in->kind != STX_BUF_INPUT)
@@ -366,17 +137,17 @@ static void write_alias(struct writer *w, const struct stx_buffer *b)
 				    .dtype = (uint8_t)b->dtype,
 				    .index = b->index,
 				    .index2 = in->index,
-				    .offset_expr = expr(w, b->layout.offset) };
+				    .offset_expr = stx__plan_expr(w, b->layout.offset) };
 	put_value(w, v, b->name, &b->layout);
 }
 
-static void write_values(struct writer *w)
+static void write_values(struct stx__plan *w)
 {
 	uint32_t ninputs = w->l->g->inputs.n;
 	uint8_t *seen = STX_NEW_ARRAY(w->arena, uint8_t, ninputs + 1);
 	w->value_of = STX_NEW_ARRAY(w->arena, uint32_t, w->l->buffers.n + 1);
 	if (!seen || !w->value_of) {
-		oom(w);
+		stx__plan_oom(w);
 		return;
 	}
 	for (uint32_t i = 0; i < w->l->buffers.n && !w->err; i++) {
@@ -400,7 +171,7 @@ static void write_values(struct writer *w)
 
 /* What the scheduler chose: each axis, its binding and its size at the hints: "x0:grid=64
  * r0:vector=128". */
-static uint32_t config(struct writer *w, const struct stx_kernel *k)
+static uint32_t config(struct stx__plan *w, const struct stx_kernel *k)
 {
 	struct stx_bytes text = { 0 };
 	for (uint32_t i = 0; i < k->axes.n; i++) {
@@ -409,76 +180,91 @@ static uint32_t config(struct writer *w, const struct stx_kernel *k)
 				 stx_binding_name(a->binding),
 				 (long long)stx_ex_hint(k->ex, a->size));
 	}
-	uint32_t at = string(w, stx_bytes_cstr(&text));
+	uint32_t at = stx__plan_string(w, stx_bytes_cstr(&text));
 	w->strings.oom |= text.oom;
 	stx_bytes_free(&text);
 	return at;
 }
 
-static uint32_t scalar_array(struct writer *w, const struct stx_kernel *k)
+static uint32_t scalar_array(struct stx__plan *w, const struct stx_kernel *k)
 {
-	return expr_array(w, k->scalar_ex.at, k->scalar_ex.n);
+	return stx__plan_expr_array(w, k->scalar_ex.at, k->scalar_ex.n);
 }
 
 /* Grid in points, a block of vector elements. */
-static void bind_cpu(struct writer *w, const struct stx_kernel *k, struct stx_plan_kernel *r)
+static void bind_cpu(struct stx__plan *w, const struct stx_kernel *k,
+		     const struct stx_digest *digest, struct stx_plan_kernel *r)
 {
-	r->grid_expr[0] = expr(w, k->grid);
-	r->grid_expr[1] = r->grid_expr[2] = expr_const(w, 1);
+	char symbol[64];
+	stx_kernel_symbol(digest, symbol);
+	r->symbol = stx__plan_string(w, symbol);
+	r->grid_expr[0] = stx__plan_expr(w, k->grid);
+	r->grid_expr[1] = r->grid_expr[2] = stx__plan_expr_const(w, 1);
 	for (uint32_t i = 0; i < k->axes.n; i++)
 		if (k->axes.at[i].binding == STX_AXIS_VECTOR)
 			r->block[0] = w->cpu.vector_bytes / 4;
 	r->config = config(w, k);
 }
 
-/* Grid in blocks, of the heuristic's configuration (LC-02). */
-static void bind_gpu(struct writer *w, const struct stx_kernel *k, struct stx_plan_kernel *r)
+/* The launch table: every configuration of the kernel; its own record has the first, the
+ * heuristic's (LC-02). Grids are in blocks. */
+static void bind_gpu(struct stx__plan *w, const struct stx_kernel *k, uint32_t number,
+		     const struct stx_digest *digest, struct stx_plan_kernel *r)
 {
-	struct stx_gpu_config c[STX_GPU_MAX_CONFIGS];
-	stx_ex grid[3];
-	char text[96];
-	stx_gpu_candidates(k, &w->gpu.device, c);
-	stx_gpu_grid(k, &c[0], grid);
-	stx_gpu_config_print(&c[0], text);
-	for (int i = 0; i < 3; i++)
-		r->grid_expr[i] = expr(w, grid[i]);
-	r->target = 1;
-	r->block[0] = c[0].threads;
-	r->config = string(w, text);
+	const struct stx_gpu_choices *all = &w->choices[number];
+	for (uint32_t i = 0; i < all->n; i++) {
+		struct stx_plan_config c = { .kernel = number, .block = { 1, 1, 1 } };
+		char text[STX_GPU_CONFIG_BYTES], symbol[64];
+		stx_ex grid[3];
+		stx_gpu_grid(k, &all->at[i], grid);
+		stx_gpu_config_print(&all->at[i], text);
+		stx_gpu_symbol(digest, &all->at[i], symbol);
+		c.text = stx__plan_string(w, text);
+		c.symbol = stx__plan_string(w, symbol);
+		c.block[0] = all->at[i].threads;
+		for (int j = 0; j < 3; j++)
+			c.grid_expr[j] = stx__plan_expr(w, grid[j]);
+		stx_bytes_put(&w->configs, &c, sizeof c);
+		w->nconfigs++;
+		if (i)
+			continue;
+		r->target = 1;
+		r->config = c.text;
+		r->symbol = c.symbol;
+		memcpy(r->block, c.block, sizeof r->block);
+		memcpy(r->grid_expr, c.grid_expr, sizeof r->grid_expr);
+	}
 }
 
-static void write_kernel(struct writer *w, uint32_t number)
+static void write_kernel(struct stx__plan *w, uint32_t number)
 {
 	const struct stx_kernel *k = w->s->kernels.at[number];
 	const struct stx_buffer *first = w->l->buffers.at[w->s->groups.at[number].buffers.at[0]];
 	struct stx_digest digest;
-	char symbol[64];
 	struct stx_plan_kernel r = { .kind = (uint8_t)k->kind, .block = { 1, 1, 1 } };
 	if (stx_kernel_digest(k, &digest, w->d)) {
-		oom(w);
+		stx__plan_oom(w);
 		return;
 	}
-	stx_kernel_symbol(&digest, symbol);
 	memcpy(r.digest, digest.b, sizeof r.digest);
-	r.name = string(w, k->name);
-	r.symbol = string(w, symbol);
-	r.grain_expr = expr(w, k->grain);
+	r.name = stx__plan_string(w, k->name);
+	r.grain_expr = stx__plan_expr(w, k->grain);
 	r.nscalars = k->scalars.n;
 	r.scalars = scalar_array(w, k);
 	r.chosen_by = w->heuristic;
 	if (w->is_gpu)
-		bind_gpu(w, k, &r);
+		bind_gpu(w, k, number, &digest, &r);
 	else
-		bind_cpu(w, k, &r);
+		bind_cpu(w, k, &digest, &r);
 	if (first->message)
-		r.assertion = string(w, first->message);
+		r.assertion = stx__plan_string(w, first->message);
 	stx_bytes_put(&w->kernels, &r, sizeof r);
 	w->nkernels++;
 }
 
 /* ---- steps ---- */
 
-static void put_step(struct writer *w, enum stx_plan_step_kind kind, uint32_t a, uint32_t b)
+static void put_step(struct stx__plan *w, enum stx_plan_step_kind kind, uint32_t a, uint32_t b)
 {
 	struct stx_plan_step r = { .kind = kind, .a = a, .b = b };
 	stx_bytes_put(&w->steps, &r, sizeof r);
@@ -486,17 +272,17 @@ static void put_step(struct writer *w, enum stx_plan_step_kind kind, uint32_t a,
 }
 
 /* Steps of the schedule: its launches, then the copies of outputs. */
-static int is_copied(const struct writer *w, uint32_t output)
+static int is_copied(const struct stx__plan *w, uint32_t output)
 {
 	const struct stx_buffer *b = w->l->buffers.at[w->l->outputs.at[output]];
 	return !(is_own_output(w, b) && b->index == output);
 }
 
-static void find_last_uses(struct writer *w)
+static void find_last_uses(struct stx__plan *w)
 {
 	w->last_use = STX_NEW_ARRAY(w->arena, uint32_t, w->l->buffers.n + 1);
 	if (!w->last_use) {
-		oom(w);
+		stx__plan_oom(w);
 		return;
 	}
 	for (uint32_t i = 0; i < w->s->kernels.n; i++)
@@ -509,7 +295,7 @@ static void find_last_uses(struct writer *w)
 			w->last_use[stx_storage_of(w->s, w->l->outputs.at[i])] = STX_NONE;
 }
 
-static void release_after(struct writer *w, const struct stx_kernel *k, uint32_t launch)
+static void release_after(struct stx__plan *w, const struct stx_kernel *k, uint32_t launch)
 {
 	for (uint32_t j = 0; j < k->params.n; j++) {
 		const struct stx_buffer *b =
@@ -521,14 +307,15 @@ static void release_after(struct writer *w, const struct stx_kernel *k, uint32_t
 	}
 }
 
-static void write_launch(struct writer *w, uint32_t launch)
+static void write_launch(struct stx__plan *w, uint32_t launch)
 {
 	const struct stx_kernel *k = w->s->kernels.at[launch];
 	struct stx_plan_step r = { .kind = STX_STEP_LAUNCH, .a = launch, .nargs = k->params.n };
 	for (uint32_t j = 0; j < k->params.n; j++) {
 		const struct stx_buffer *b = w->l->buffers.at[k->params.at[j].buffer];
 		if (w->value_of[b->id] == STX_NONE)
-			fail(w, STX_E_INTERNAL, k->name, "a kernel's parameter has no memory");
+			stx__plan_fail(w, STX_E_INTERNAL, k->name,
+				       "a kernel's parameter has no memory");
 		if (k->params.at[j].is_written && !b->base &&
 		    w->l->buffers.at[stx_storage_of(w->s, b->id)]->kind == STX_BUF_TEMP)
 			put_step(w, STX_STEP_ALLOC, w->value_of[b->id], 0);
@@ -536,19 +323,26 @@ static void write_launch(struct writer *w, uint32_t launch)
 	r.args = (uint32_t)w->arrays.n;
 	for (uint32_t j = 0; j < k->params.n; j++)
 		stx_bytes_u32(&w->arrays, w->value_of[k->params.at[j].buffer]);
+	if (w->is_gpu) {
+		r.b = (uint32_t)w->arrays.n;
+		for (uint32_t j = 0; j < k->params.n; j++)
+			stx_bytes_u32(&w->arrays,
+				      (k->params.at[j].is_read ? STX_ARG_READ : 0) |
+					      (k->params.at[j].is_written ? STX_ARG_WRITTEN : 0));
+	}
 	stx_bytes_put(&w->steps, &r, sizeof r);
 	w->nsteps++;
 	release_after(w, k, launch);
 }
 
 /* Outputs that are another value: a copy into memory of their own (outputs never share). */
-static void write_external(struct writer *w)
+static void write_external(struct stx__plan *w)
 {
 	const struct stx_external *c = &w->s->external;
 	struct stx_plan_step r = { .kind = STX_STEP_EXTERN, .nargs = c->n };
 	if (!c->name)
 		return;
-	r.a = string(w, c->name);
+	r.a = stx__plan_string(w, c->name);
 	r.args = (uint32_t)w->arrays.n;
 	for (uint32_t i = 0; i < c->n; i++)
 		stx_bytes_u32(&w->arrays, w->value_of[c->buffers[i]]);
@@ -556,7 +350,7 @@ static void write_external(struct writer *w)
 	w->nsteps++;
 }
 
-static void write_copies(struct writer *w)
+static void write_copies(struct stx__plan *w)
 {
 	for (uint32_t i = 0; i < w->l->outputs.n && !w->err; i++) {
 		const struct stx_buffer *b = w->l->buffers.at[w->l->outputs.at[i]];
@@ -589,7 +383,7 @@ struct area {
 	uint32_t off;
 };
 
-static void shift_values(struct writer *w, uint32_t arrays, uint32_t strings)
+static void shift_values(struct stx__plan *w, uint32_t arrays, uint32_t strings)
 {
 	for (uint32_t i = 0; i < w->nvalues; i++) {
 		struct stx_plan_value *v = (struct stx_plan_value *)(void *)w->values.at + i;
@@ -599,7 +393,7 @@ static void shift_values(struct writer *w, uint32_t arrays, uint32_t strings)
 	}
 }
 
-static void shift_kernels(struct writer *w, uint32_t arrays, uint32_t strings)
+static void shift_kernels(struct stx__plan *w, uint32_t arrays, uint32_t strings)
 {
 	for (uint32_t i = 0; i < w->nkernels; i++) {
 		struct stx_plan_kernel *k = (struct stx_plan_kernel *)(void *)w->kernels.at + i;
@@ -613,10 +407,15 @@ static void shift_kernels(struct writer *w, uint32_t arrays, uint32_t strings)
 }
 
 /* Offsets were relative to their areas; now they are from the start of the plan. */
-static void shift_tables(struct writer *w, uint32_t arrays, uint32_t code, uint32_t strings)
+static void shift_tables(struct stx__plan *w, uint32_t arrays, uint32_t code, uint32_t strings)
 {
 	shift_values(w, arrays, strings);
 	shift_kernels(w, arrays, strings);
+	for (uint32_t i = 0; i < w->nconfigs; i++) {
+		struct stx_plan_config *c = (struct stx_plan_config *)(void *)w->configs.at + i;
+		c->text += strings;
+		c->symbol += strings;
+	}
 	for (uint32_t i = 0; i < w->nsyms; i++)
 		((struct stx_plan_sym *)(void *)w->syms.at)[i].name += strings;
 	for (uint32_t i = 0; i < w->nexprs; i++)
@@ -625,26 +424,29 @@ static void shift_tables(struct writer *w, uint32_t arrays, uint32_t code, uint3
 		struct stx_plan_step *s = (struct stx_plan_step *)(void *)w->steps.at + i;
 		if (s->kind == STX_STEP_LAUNCH || s->kind == STX_STEP_EXTERN)
 			s->args += arrays;
+		if (s->kind == STX_STEP_LAUNCH && w->is_gpu)
+			s->b += arrays;
 		if (s->kind == STX_STEP_EXTERN)
 			s->a += strings;
 	}
 }
 
-static stx_err assemble(struct writer *w, struct stx_plan_header *h, struct stx_bytes *out)
+static stx_err assemble(struct stx__plan *w, struct stx_plan_header *h, struct stx_bytes *out)
 {
 	struct area a[] = { { &w->syms, 8, 0 },   { &w->values, 8, 0 }, { &w->kernels, 8, 0 },
 			    { &w->steps, 8, 0 },  { &w->exprs, 8, 0 },  { &w->guards, 4, 0 },
 			    { &w->arrays, 4, 0 }, { &w->code, 1, 0 },   { &w->strings, 1, 0 },
-			    { &w->data, 64, 0 } };
-	size_t at = sizeof *h;
+			    { &w->data, 64, 0 },  { &w->configs, 4, 0 } };
+	struct stx_plan_tuning tuning = { w->nconfigs, 0 };
+	size_t at = sizeof *h + (w->is_gpu ? sizeof tuning : 0);
 	for (unsigned i = 0; i < sizeof a / sizeof *a; i++) {
 		at = (at + a[i].align - 1) / a[i].align * a[i].align;
 		a[i].off = (uint32_t)at;
 		at += a[i].from->n;
 		if (a[i].from->oom)
-			return oom(w);
+			return stx__plan_oom(w);
 		if (at > MAX_PLAN_BYTES)
-			return fail(w, STX_E_TOO_LARGE, NULL, "the plan exceeds 1 GiB");
+			return stx__plan_fail(w, STX_E_TOO_LARGE, NULL, "the plan exceeds 1 GiB");
 	}
 	h->total_bytes = (uint32_t)at;
 	h->syms_off = a[0].off;
@@ -655,29 +457,32 @@ static stx_err assemble(struct writer *w, struct stx_plan_header *h, struct stx_
 	h->guards_off = a[5].off;
 	h->strings_off = a[8].off;
 	h->data_off = a[9].off;
+	tuning.configs_off = a[10].off;
 	shift_tables(w, a[6].off, a[7].off, a[8].off);
 	size_t start = out->n;
 	stx_bytes_put(out, h, sizeof *h);
+	if (w->is_gpu)
+		stx_bytes_put(out, &tuning, sizeof tuning);
 	for (unsigned i = 0; i < sizeof a / sizeof *a; i++) {
 		while (!out->oom && out->n - start < a[i].off)
 			stx_bytes_u8(out, 0);
 		stx_bytes_put(out, a[i].from->at, a[i].from->n);
 	}
-	return out->oom ? oom(w) : STX_E_OK;
+	return out->oom ? stx__plan_oom(w) : STX_E_OK;
 }
 
 /* What the host must offer to run the code. */
-static uint32_t host_flags(const struct writer *w)
+static uint32_t host_flags(const struct stx__plan *w)
 {
 	if (w->is_gpu)
-		return STX_PLAN_CUDA;
+		return STX_PLAN_CUDA | STX_PLAN_CONFIGS;
 	return (uint32_t)w->cpu.level | (w->cpu.avx512bf16 ? STX_PLAN_CPU_AVX512BF16 : 0);
 }
 
-static stx_err write_plan(struct writer *w, struct stx_bytes *out)
+static stx_err write_plan(struct stx__plan *w, struct stx_bytes *out)
 {
-	w->heuristic = string(w, "heuristic");
-	write_syms(w);
+	w->heuristic = stx__plan_string(w, "heuristic");
+	stx__plan_syms(w);
 	if (!w->err)
 		write_values(w);
 	for (uint32_t i = 0; i < w->s->kernels.n && !w->err; i++)
@@ -690,7 +495,7 @@ static stx_err write_plan(struct writer *w, struct stx_bytes *out)
 		write_external(w);
 	if (!w->err)
 		write_copies(w);
-	uint32_t workspace = expr(w, w->s->workspace);
+	uint32_t workspace = stx__plan_expr(w, w->s->workspace);
 	if (w->err)
 		return w->err;
 	struct stx_plan_header h = {
@@ -715,21 +520,25 @@ static stx_err write_plan(struct writer *w, struct stx_bytes *out)
 	return assemble(w, &h, out);
 }
 
-stx_err stx_plan_write(const struct stx_schedule *s, const char *target, struct stx_bytes *out,
+stx_err stx_plan_write(const struct stx_schedule *s, const char *target,
+		       const struct stx_gpu_choices *choices, struct stx_bytes *out,
 		       struct stx_diag *d)
 {
-	struct writer w = {
+	struct stx__plan w = {
 		.s = s, .l = s->loops, .x = s->loops->ex, .arena = s->loops->g->arena, .d = d
 	};
 	w.is_gpu = stx_gpu_is_target(target);
+	w.choices = choices;
 	stx_err err = w.is_gpu ? stx_gpu_target_parse(target, &w.gpu, d)
 			       : stx_cpu_target_parse(target, &w.cpu, d);
+	if (!err && w.is_gpu && !choices)
+		err = stx__plan_fail(&w, STX_E_INTERNAL, NULL, "no launch configurations");
 	if (!err)
 		err = write_plan(&w, out);
-	enum { AREAS = 10 };
-	struct stx_bytes *all[AREAS] = { &w.syms,   &w.values, &w.kernels, &w.steps,   &w.exprs,
-					 &w.guards, &w.arrays, &w.code,    &w.strings, &w.data };
-	for (unsigned i = 0; i < AREAS; i++)
+	struct stx_bytes *all[] = { &w.syms,    &w.values, &w.kernels, &w.steps,
+				    &w.exprs,   &w.guards, &w.arrays,  &w.code,
+				    &w.strings, &w.data,   &w.configs };
+	for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
 		stx_bytes_free(all[i]);
 	return err;
 }
