@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "tuner.h"
 
 #define ARTIFACT_MAX ((size_t)1 << 30)
 #define PLAN_ALIGN   64
@@ -335,6 +335,8 @@ int stax_load(struct stax_client *c, const struct stax_answer *a, struct stax_ar
 		int fd = answer_fd(c, a, &d);
 		e = fd < 0 ? d.code : load_fd(fd, a, out, &d);
 	}
+	if (!e)
+		stx__tune_take(c, *out, a);
 	return stx__give_error(e, &d, err);
 }
 

@@ -27,6 +27,8 @@ stx_err stx__infer_dim(struct stx_graph *g, const struct stx_node *n, stx_ex e, 
  * with empty_is_all gives all. */
 stx_err stx__infer_dims(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t rank,
 			int empty_is_all, uint32_t *set, struct stx_diag *d);
+/* The error that the operator has no form for operands of type t. */
+stx_err stx__infer_not_for(const struct stx_node *n, enum stx_dtype t, struct stx_diag *d);
 /* Common type of the tensor and scalar arguments, alpha and beta left out (NONE: there is none). */
 enum stx_dtype stx__infer_common(const struct stx_node *n, uint32_t first);
 /* The dimensions of x that index tensors choose from, as a bit set; chosen: what is read from, or

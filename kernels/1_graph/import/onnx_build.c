@@ -96,25 +96,28 @@ static int64_t count_of(struct onnx *c, V v)
 	return onnx_product(sizes, 0, rank);
 }
 
-int onnx_known_ints(struct onnx *c, V v, const char *what, int64_t *out, int cap)
+/* Elements of a known value, at most cap; else 0 and the error, or what is needed. */
+static int64_t known_count(struct onnx *c, V v, const char *what, int cap)
 {
 	if (c->err)
 		return 0;
-	if (onnx_is_float(v)) {
-		onnx_fail(c, STX_E_INVALID, "%s must be integers, not %s", what,
-			  stx_dtype_name(onnx_dtype(v)));
-		return 0;
-	}
 	if (!onnx_is_const(v)) {
 		onnx_need(c, v, what);
 		return 0;
 	}
 	int64_t n = count_of(c, v);
-	if (n > cap) {
+	if (n > cap)
 		onnx_fail(c, STX_E_TOO_LARGE, "%s has %lld elements; the limit is %d", what,
 			  (long long)n, cap);
-		return 0;
-	}
+	return n > cap ? 0 : n;
+}
+
+int onnx_known_ints(struct onnx *c, V v, const char *what, int64_t *out, int cap)
+{
+	if (!c->err && onnx_is_float(v))
+		onnx_fail(c, STX_E_INVALID, "%s must be integers, not %s", what,
+			  stx_dtype_name(onnx_dtype(v)));
+	int64_t n = known_count(c, v, what, cap);
 	for (int64_t i = 0; i < n; i++)
 		out[i] = stx_scalar_load(onnx_dtype(v),
 					 v.node->data.bytes + i * stx_dtype_bytes(onnx_dtype(v)))
@@ -124,18 +127,7 @@ int onnx_known_ints(struct onnx *c, V v, const char *what, int64_t *out, int cap
 
 int onnx_known_floats(struct onnx *c, V v, const char *what, double *out, int cap)
 {
-	if (c->err)
-		return 0;
-	if (!onnx_is_const(v)) {
-		onnx_need(c, v, what);
-		return 0;
-	}
-	int64_t n = count_of(c, v);
-	if (n > cap) {
-		onnx_fail(c, STX_E_TOO_LARGE, "%s has %lld elements; the limit is %d", what,
-			  (long long)n, cap);
-		return 0;
-	}
+	int64_t n = known_count(c, v, what, cap);
 	enum stx_dtype t = onnx_dtype(v);
 	for (int64_t i = 0; i < n; i++) {
 		union stx_scalar s =

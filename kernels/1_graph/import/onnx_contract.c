@@ -1,8 +1,6 @@
 /* onnx_contract.c: matrix products. */
 #include "onnx_import.h"
 
-#include <string.h>
-
 static stx_err map_matmul(struct onnx *c, V *out)
 {
 	out[0] = onnx_matmul(c, onnx_in(c, 0), onnx_in(c, 1));

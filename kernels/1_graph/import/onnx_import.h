@@ -55,9 +55,9 @@ const struct onnx_mapping *onnx_find_mapping(const char *domain, const char *op_
 /* The tables, one a family: onnx_<family>_map in onnx_<family>.c. */
 /* clang-format off */
 #define ONNX_FAMILIES(X) \
-	X(pointwise) X(shape) X(index) X(scatter) X(pad) X(reduce) X(nn) X(window) X(contract) X(einsum) X(attention) \
-	X(recurrent) X(training) X(ngram) X(deform) X(boxes) X(sequence) X(resample) X(sample) X(fold) \
-	X(control) X(quant) X(signal) X(sort) X(random)
+	X(pointwise) X(shape) X(index) X(scatter) X(pad) X(reduce) X(nn) X(window) X(contract) \
+	X(einsum) X(attention) X(recurrent) X(training) X(ngram) X(deform) X(boxes) X(sequence) \
+	X(resample) X(sample) X(fold) X(control) X(quant) X(signal) X(sort) X(random)
 /* clang-format on */
 #define ONNX_DECLARE(family) extern const struct onnx_mapping onnx_##family##_map[];
 ONNX_FAMILIES(ONNX_DECLARE)

@@ -8,7 +8,6 @@
 #include "onnx_import.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "elementary.h"
 #include "fold.h"

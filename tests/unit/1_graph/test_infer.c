@@ -99,7 +99,7 @@ static void test_infer_promotion_matrix(void **state)
 	assert_int_equal(stx_promote(STX_F8E5M2, STX_F32), STX_DTYPE_NONE);
 }
 
-/* LO-20, LO-21, LO-30: a number or a 0-d tensor only counts when it is of a higher category. */
+/* LO-20, LO-21: a number or a 0-d tensor only counts when it is of a higher category. */
 static void test_infer_promotion_kinds(void **state)
 {
 	(void)state;
@@ -228,7 +228,9 @@ static void test_infer_windows_of_other_kinds(void **state)
 		"%x : f32[2,4,5,6] = placeholder()\n%g : f32[2,4,2,3] = placeholder()\n%h : "
 		"f32[2,3,3,2] = placeholder()\n%i : i64[2,4,2,3] = placeholder()\n%c : "
 		"f32[2,8,20] = placeholder()\n%w : f32[6,2,4,4] = placeholder()\n%o : "
-		"f32[2,6,2,3] = placeholder()\n%k : i32[2,3,4] = placeholder()\n";
+		"f32[2,6,2,3] = placeholder()\n%k : i32[2,3,4] = placeholder()\n%z : f32[0,4,1] = "
+		"placeholder()\n%v : f32[4,4,1] = placeholder()\n%e : f32[1,4,0] = placeholder()\n"
+		"%y : f32[1,4,1] = placeholder()\n";
 	static const char *const good[] = {
 		"f32[2,4,3,7] = _adaptive_avg_pool2d.default(%x, [3, 7])",
 		"f32[2,4,0,3] = _adaptive_avg_pool2d.default(%x, [0, 3])",
@@ -239,6 +241,7 @@ static void test_infer_windows_of_other_kinds(void **state)
 		"f32[2,16,20] = im2col.default(%x, [2, 2], [1, 1], [0, 0], [1, 1])",
 		"i32[2,9] = _fold.default(%k, [9], [3], [1], [0], [2])",
 		"f32[2,4,3,3] = grid_sampler_2d.default(%x, %h, 2, 1, True)",
+		"f32[0,4,1] = convolution.default(%z, %v, None, [1], [0], [1], True, [0], 1)",
 	};
 	static const char *const bad[] = {
 		"_adaptive_avg_pool2d.default(%x, [3, -1])",
@@ -253,6 +256,10 @@ static void test_infer_windows_of_other_kinds(void **state)
 		"grid_sampler_2d.default(%x, %g, 0, 0, True)",
 		"grid_sampler_2d.default(%x, %h, 3, 0, True)",
 		"grid_sampler_2d.default(%i, %h, 0, 0, True)",
+		/* as PyTorch: only batch and channels may be empty, and a result has elements */
+		"convolution.default(%e, %v, None, [1], [2], [1], False, [0], 1)",
+		"convolution.default(%e, %v, None, [1], [2], [1], True, [0], 1)",
+		"convolution.default(%y, %v, None, [1], [1], [1], True, [0], 1)",
 		"convolution_backward.default(%o, %x, %w, None, [1], [0], [1], False, [0], 2, "
 		"[True, True])",
 		"convolution_backward.default(%g, %x, %w, None, [1], [0], [1], False, [0], 2, "

@@ -1,6 +1,6 @@
 /* test_models.c: functions, subgraphs, inputs that must be known, malformed models: each refusal
  * names what, where and how to fix it. */
-#include "onnx_text.h"
+#include "imported.h"
 
 /* ---- model-local functions ---- */
 
