@@ -81,6 +81,7 @@ stx_err stx_shape_index_write(struct stx_graph *g, struct stx_node *n, struct st
 				       "index_add of bool, or a fractional alpha of integers");
 	if (n->args[3].kind != STX_ARG_TENSOR) {
 		e = stx__infer_fill(n, &n->args[3], x->dtype, d);
+		e = e ? e : stx__infer_indexed(g, n, x, 1u << dim, ix, d);
 		return e ? e : stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
 	}
 	const struct stx_type *src = stx__infer_type(n, 3);

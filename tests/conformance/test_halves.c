@@ -145,6 +145,7 @@ static void test_halves_gpu_code_widens_at_loads_and_narrows_at_stores(void **st
 		snprintf(cast, sizeof cast, "= cast %s ", stx_dtype_name(types[i].t));
 		for (int gpu = 0; gpu < 2; gpu++)
 			for (int fast = 0; fast < 2; fast++) {
+				stx_bytes_clear(&b);
 				const char *s =
 					case_dump(text, gpu ? "cuda:sm_90a:h200" : "cpu:x86-64-v3",
 						  fast, "kernels", &b);
@@ -152,6 +153,7 @@ static void test_halves_gpu_code_widens_at_loads_and_narrows_at_stores(void **st
 				assert_int_equal(count(s, "= load "), 8);
 				assert_int_equal(count(s, "store "), 1);
 			}
+		stx_bytes_clear(&b);
 		const char *s = case_dump(text, "cuda:sm_90a:h200", 1, "source", &b);
 		s = strstr(s, "__global__");
 		assert_non_null(s);

@@ -251,6 +251,7 @@ static void test_decompose_random_graphs_verify(void **state)
 		struct stx_diag d = { 0 };
 		const char *text = gen_print(a, g);
 		assert_string_equal(text, gen_print(a, gen_parse(a, text)));
+		const char *kept = text;
 		text = gen_canonical(a, g);
 		assert_string_equal(text, gen_canonical(a, gen_parse(a, text)));
 		stx_err e = stx_graph_decompose_to_basis(&g, &d);
@@ -262,8 +263,8 @@ static void test_decompose_random_graphs_verify(void **state)
 		e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
 		e = e ? e : stx_graph_verify_basis(g, &d);
 		if (e && e != STX_E_UNSUPPORTED && e != STX_E_TOO_LARGE)
-			fail_msg("seed %llu: %s [%s] %s", (unsigned long long)first, d.stage,
-				 d.node, d.text);
+			fail_msg("seed %llu: %s [%s] %s\n%s", (unsigned long long)first, d.stage,
+				 d.node, d.text, kept);
 		stx_arena_free(a);
 	}
 }

@@ -515,34 +515,6 @@ static void test_schedule_many_elementary_functions_are_several_kernels(void **s
 	stx_arena_free(m.a);
 }
 
-static void test_schedule_names_what_cuda_targets_have_no_kernels_for(void **state)
-{
-	static const struct {
-		const char *text, *node, *what;
-	} cases[] = {
-		{ "%x : f32[4,8] = placeholder()\n%y = sort.default(%x, 1)\nreturn (%y:1,)\n",
-		  "argsort", "a sort" },
-		{ "%x : f32[4,8] = placeholder()\n%i : i64[4,8] = placeholder()\n"
-		  "%y = scatter_add.default(%x, 1, %i, %x)\nreturn (%y,)\n",
-		  "scatter_reduce", "run-time indices" },
-	};
-	(void)state;
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		struct maker m;
-		struct stx_diag d = { 0 };
-		struct stx_schedule *s;
-		lower_text_with(&m, cases[i].text, (struct stx_lower_options){ .target_gpu = 1 });
-		assert_int_equal(stx_schedule(m.l,
-					      &(struct stx_schedule_options){ .target_gpu = 1 }, &s,
-					      &d),
-				 STX_E_UNSUPPORTED);
-		assert_null(s);
-		assert_string_equal(d.node, cases[i].node);
-		expect(d.text, cases[i].what);
-		stx_arena_free(m.a);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -566,7 +538,6 @@ int main(void)
 		cmocka_unit_test(test_schedule_long_chain_is_linear),
 		cmocka_unit_test(test_schedule_many_readers_of_one_input_take_linear_time),
 		cmocka_unit_test(test_schedule_many_elementary_functions_are_several_kernels),
-		cmocka_unit_test(test_schedule_names_what_cuda_targets_have_no_kernels_for),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
