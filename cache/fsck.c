@@ -333,6 +333,7 @@ stx_err stx_cache_fsck(const char *dir, int repair, void (*line)(void *ctx, cons
 	if (e) {
 		out->clean = 0;
 		stx_fail(d, e, "cache", "", "%s", stx_err_text(e));
+		stx_diag_at(d, "%s", dir);
 	}
 	close(lock_fd);
 	free(real);

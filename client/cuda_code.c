@@ -148,26 +148,30 @@ void stx__gpu_choose(struct stax_artifact *a, uint32_t k, uint32_t code)
 stx_err stx__gpu_new(struct stax_artifact *a, struct stx_span elf, struct stx_diag *d)
 {
 	const struct stx_plan *p = &a->plan;
+	uint32_t n = p->h->nkernels;
+	const char **symbols = STX_NEW_ARRAY(a->arena, const char *, n + 1), *which;
 	a->gpu = calloc(1, sizeof *a->gpu);
-	if (!a->gpu)
+	if (!a->gpu || !symbols)
 		return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
 	pthread_mutex_init(&a->gpu->lock, NULL);
 	a->gpu->cubins = STX_NEW_ARRAY(a->arena, struct stx_span, ncodes(a) + 1u);
-	a->gpu->active = calloc(p->h->nkernels + 1, sizeof *a->gpu->active);
+	a->gpu->active = calloc(n + 1, sizeof *a->gpu->active);
 	if (!a->gpu->cubins || !a->gpu->active)
 		return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
-	for (uint32_t i = 0; i < p->h->nkernels; i++) {
-		struct stx_span found;
-		const char *symbol = stx_plan_string(p, p->kernels[i].symbol);
-		if (stx_artifact_symbol(elf, symbol, &found))
-			return stx_fail(d, STX_E_CORRUPT, "load",
-					stx_plan_string(p, p->kernels[i].name),
-					"the artifact has no code for '%s'", symbol);
-		uint8_t *copy = stx_arena_alloc(a->arena, found.n + 1);
+	for (uint32_t i = 0; i < n; i++)
+		symbols[i] = stx_plan_string(p, p->kernels[i].symbol);
+	stx_err e = stx_artifact_symbols(elf, symbols, n, a->gpu->cubins, &which);
+	if (e == STX_E_NOMEM)
+		return stx_fail(d, e, "load", "", "out of memory");
+	if (e)
+		return stx_fail(d, STX_E_CORRUPT, "load", "", "the artifact has no code for '%s'",
+				which);
+	for (uint32_t i = 0; i < n; i++) {
+		uint8_t *copy = stx_arena_alloc(a->arena, a->gpu->cubins[i].n + 1);
 		if (!copy)
 			return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
-		memcpy(copy, found.at, found.n);
-		a->gpu->cubins[i] = (struct stx_span){ copy, found.n };
+		memcpy(copy, a->gpu->cubins[i].at, a->gpu->cubins[i].n);
+		a->gpu->cubins[i].at = copy;
 		a->gpu->active[i] = i;
 	}
 	return STX_E_OK;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "artifact_check.h"
 #include "client.h"
 #include "gpu_target.h"
 #include "jobs.h"
@@ -306,6 +307,10 @@ static stx_err build(struct work *w, const struct stx_digest *key, struct stx_di
 			 d)) ||
 	    (e = pieces_of(w, &w->link, 1, &artifact, d)))
 		return e;
+	uint64_t start = stx__clock_ns(); /* here: the graph may have taken the worker over */
+	if ((e = stx_artifact_check(*artifact, d)))
+		return e;
+	stx_stages_add(&w->stages, "check", (stx__clock_ns() - start) / 1000);
 	Stx__Answer *a = &w->answer;
 	uint8_t *digest = stx_arena_alloc(w->arena, STX_DIGEST_BYTES);
 	if (!digest)

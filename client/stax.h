@@ -138,7 +138,8 @@ STAX_API int stax_load(struct stax_client *c, const struct stax_answer *a,
 		       struct stax_artifact **out, struct stax_error *err);
 /* The same from a file on disk, without a server. Trusts the file as a program is trusted: its code
  * runs in this process as soon as it is run, and nothing says who made it. Give it only files that
- * you, or a server you trust, have written. CORRUPT: not an artifact, or one that is damaged. */
+ * you, or a server you trust, have written. CORRUPT: not an artifact, or one that is damaged: it
+ * ends in a checksum of what was linked. */
 STAX_API int stax_load_file(const char *path, struct stax_artifact **out, struct stax_error *err);
 STAX_API void stax_artifact_free(struct stax_artifact *a);
 

@@ -1,7 +1,7 @@
 /* chain.h
  * the jobs behind a flight. Key chain: one KEY job, a flight on the memo. Compile chain: PLAN,
- * KERNEL jobs side by side, LINK, commit, a flight on the canonical key. Kernel jobs are shared
- * between chains. */
+ * KERNEL jobs side by side, LINK, check, commit, a flight on the canonical key. Kernel jobs are
+ * shared between chains. */
 #ifndef STX_CHAIN_H
 #define STX_CHAIN_H
 
@@ -68,7 +68,10 @@ struct stx__compile_chain {
 	int stored;               /* committed */
 	struct stx__blob *answer; /* packed, the stored part */
 	uint64_t kernels_start_us;
-	uv_work_t hashing; /* of a large artifact, off the loop */
+	uv_work_t checking; /* of a large artifact, off the loop: writes these and `artifact` */
+	stx_err check_error;
+	struct stx_diag check_diag;
+	uint64_t check_us;
 };
 
 void stx__key_chain_abort(struct stx__key_chain *k);

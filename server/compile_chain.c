@@ -1,13 +1,13 @@
-/* compile_chain.c: a miss: PLAN, KERNEL jobs side by side, LINK, commit, reply. */
+/* compile_chain.c: a miss: PLAN, KERNEL jobs side by side, LINK, check, commit, reply. */
 #include <assert.h>
-#include <stdio.h>
 #include <unistd.h>
 
+#include "artifact_check.h"
 #include "chain.h"
 #include "log.h"
 #include "tuning.h"
 
-#define HASH_INLINE_BYTES STX__SLICE_BYTES /* more is hashed on another thread */
+#define CHECK_INLINE_BYTES STX__SLICE_BYTES /* more is checked on another thread */
 
 static void start_plan(struct stx__compile_chain *c);
 static void pump_kernels(struct stx__compile_chain *c);
@@ -356,18 +356,42 @@ static stx_err send_link(struct stx__job *j, int sock, uint64_t id, struct stx_d
 	return e;
 }
 
-static void hash_artifact(uv_work_t *w)
+/* ---- check ---- */
+
+/* By the daemon and not by the worker that linked it: the graph may have taken that one over. */
+static void check_artifact(uv_work_t *w)
 {
 	struct stx__compile_chain *c = w->data;
-	c->artifact = stx_digest_of(c->link.body.at, c->link.body.n);
+	struct stx_span body = { c->link.body.at, c->link.body.n };
+	uint64_t start = stx__clock_us();
+	c->check_error = stx_artifact_check(body, &c->check_diag);
+	c->check_us = stx__clock_us() - start;
+	if (!c->check_error)
+		c->artifact = stx_digest_of(body.at, body.n);
 }
 
-static void hashed(uv_work_t *w, int status)
+static void checked(struct stx__compile_chain *c)
+{
+	if (c->dead)
+		return;
+	stx_stages_add(&c->stages, "check", c->check_us);
+	if (!c->check_error) {
+		commit(c);
+		return;
+	}
+	struct stx__outcome o = { .fate = STX__FATE_DIAGNOSED, .diag = c->check_diag };
+	stx_log(STX_LOG_ERROR, "a worker linked an artifact that is refused: %s", o.diag.text);
+	stx__message_free(&c->link);
+	c->has_link = 0;
+	stx__compile_job_failed(c, &o);
+}
+
+static void checked_elsewhere(uv_work_t *w, int status)
 {
 	struct stx__compile_chain *c = w->data;
 	if (status)
-		hash_artifact(w);
-	commit(c);
+		check_artifact(w);
+	checked(c);
 	stx__compile_release(c);
 }
 
@@ -391,13 +415,14 @@ static void link_done(struct stx__job *j, struct stx__outcome *o)
 	c->has_link = 1;
 	memset(o->message, 0, sizeof *o->message);
 	o->message->fd = -1;
-	c->hashing.data = c;
+	c->checking.data = c;
+	stx_diag_clear(&c->check_diag);
 	hold(c);
-	if (c->link.body.n > HASH_INLINE_BYTES &&
-	    !uv_queue_work(c->c.s->loop, &c->hashing, hash_artifact, hashed))
+	if (c->link.body.n > CHECK_INLINE_BYTES &&
+	    !uv_queue_work(c->c.s->loop, &c->checking, check_artifact, checked_elsewhere))
 		return;
-	hash_artifact(&c->hashing);
-	commit(c);
+	check_artifact(&c->checking);
+	checked(c);
 	stx__compile_release(c);
 }
 
@@ -476,7 +501,7 @@ static void committed(void *ctx, stx_err e, const struct stx_diag *d)
 	stx_cache_materialise(s->cache, c->c.spec->ns, &c->artifact, have_file, c);
 }
 
-/* Requires: linked and hashed. The reply comes after the commit. */
+/* Requires: linked, checked and hashed. The reply comes after the commit. */
 static void commit(struct stx__compile_chain *c)
 {
 	if (c->dead)

@@ -4,7 +4,6 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "chain.h"

@@ -61,6 +61,7 @@ static int usage(FILE *f, int status)
 int main(int argc, char **argv)
 {
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file size limit: the write says so */
 	stx_log_init("stax", STX_LOG_WARN);
 	if (argc < 2)
 		return usage(stderr, 2);

@@ -183,9 +183,11 @@ uint64_t stx_tool_clock_ns(void);
 enum stx_tool_verdict { STX_TEST_PASS, STX_TEST_FAIL, STX_TEST_SKIP };
 struct stx_tool_result {
 	enum stx_tool_verdict verdict;
+	int is_spent; /* the process may have lost its GPU: it is to run no more tests */
 	char why[640];
 };
-/* Runs one test folder: the artifact's code in a child process of its own. */
+/* Runs one test folder: the artifact's code in a child process of its own; a GPU's in this one,
+ * because a driver does not survive a fork and takes tenths of a second to start. */
 void stx_tool_check_test(struct stax_client *c, const char *dir, const char *target,
 			 uint32_t timeout_ms, struct stx_tool_result *r);
 

@@ -14,7 +14,7 @@ static const struct {
 	/* tiles */ { { 1, 256 }, { 1, 256 }, { 1, 8 }, { 64, 512 }, { 1, 1 } },
 	/* reductions */ { { 1, 256 }, { 1, 1 }, { 1, 1 }, { 32, 1024 }, { 1, 1024 } },
 };
-enum { LINES, TILES, REDUCTIONS };
+enum { LINES, TILES, REDUCTIONS }; /* kernels with an ordered axis have the sets of the last */
 
 struct space {
 	const struct stx_kernel *k;
@@ -52,6 +52,13 @@ static void put_reductions(struct space *s, struct stx_gpu_config c, uint32_t ra
 	}
 }
 
+/* A thread, or all of a block, for a row: an iteration each at a time. */
+static void put_ordered(struct space *s, struct stx_gpu_config c)
+{
+	c.r = c.row_threads;
+	put(s, &c);
+}
+
 uint32_t stx_tune_space(const struct stx_kernel *k, const struct stx_gpu_device *dev,
 			struct stx_gpu_config *out, uint32_t cap)
 {
@@ -60,6 +67,7 @@ uint32_t stx_tune_space(const struct stx_kernel *k, const struct stx_gpu_device 
 	uint32_t ngrid = 0;
 	while (ngrid < k->axes.n && k->axes.at[ngrid].binding == STX_AXIS_GRID)
 		ngrid++;
+	int ordered = ngrid < k->axes.n && !k->axes.at[ngrid].is_reduction;
 	int form = ngrid < k->axes.n ? REDUCTIONS : ngrid > 1 ? TILES : LINES;
 	for (c.x = sets[form].x.lo; c.x <= sets[form].x.hi; c.x *= 2)
 		for (c.y = sets[form].y.lo; c.y <= sets[form].y.hi; c.y *= 2)
@@ -68,8 +76,10 @@ uint32_t stx_tune_space(const struct stx_kernel *k, const struct stx_gpu_device 
 				     c.threads <= sets[form].threads.hi; c.threads *= 2)
 					for (c.row_threads = sets[form].row.lo;
 					     c.row_threads <= sets[form].row.hi; c.row_threads *= 2)
-						if (form == REDUCTIONS)
+						if (form == REDUCTIONS && !ordered)
 							put_reductions(&s, c, ngrid);
+						else if (ordered)
+							put_ordered(&s, c);
 						else
 							put(&s, &c);
 	return s.n < cap ? s.n : cap;

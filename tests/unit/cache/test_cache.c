@@ -17,7 +17,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* CA-03 */
 static void test_cache_put_survives_reopen(void **state)
 {
 	struct fixture *f = *state;
