@@ -408,6 +408,18 @@ static int skip_body(struct parse *s, const char **from)
 	return 1;
 }
 
+static int rule(struct parse *s, enum stx_realized *out)
+{
+	const char *text = quoted(s);
+
+	for (int i = 0; text && i < STX_REALIZED_COUNT; i++)
+		if (!strcmp(stx_realized_text((enum stx_realized)i), text)) {
+			*out = (enum stx_realized)i;
+			return 1;
+		}
+	return text ? bad(s, "no rule realises so") : 0;
+}
+
 static int origins(struct parse *s)
 {
 	STX_VEC(const char *) names = { 0 };
@@ -549,7 +561,7 @@ static int definition(struct parse *s)
 		return 0;
 	if (take(s, "message=") && (!(b->message = quoted(s)) || !need(s, ",")))
 		return 0;
-	if (!need(s, "realized_by=") || !(b->realized_by = quoted(s)) || !need(s, ",") ||
+	if (!need(s, "realized_by=") || !rule(s, &b->rule) || !need(s, ",") ||
 	    !need(s, "origins=") || !origins(s) || !need(s, ")"))
 		return 0;
 	after = s->p;

@@ -184,7 +184,7 @@ static int64_t points(const struct stx_exprs *x, const stx_ex *ranges, uint32_t 
 {
 	int64_t p = 1;
 	for (uint32_t i = 0; i < n; i++)
-		p = stx__sat_mul(p, stx_ex_hint(x, ranges[i]));
+		p = stx_sat_mul(p, stx_ex_hint(x, ranges[i]));
 	return p;
 }
 
@@ -218,8 +218,8 @@ static int is_cheap_in_scalars(struct fuse *f, const struct stx_buffer *b, uint3
 	int64_t ops = body_cost(b, 64);
 	if (!g->has_reduction)
 		return 1;
-	if (ops * 16 <= stx__sat_mul(g->lane_ops, points(f->l->ex, h->rranges, h->nrranges)) ||
-	    stx__sat_mul(ops, points(f->l->ex, h->ranges, h->nranges)) <= 20000)
+	if (ops * 16 <= stx_sat_mul(g->lane_ops, points(f->l->ex, h->rranges, h->nrranges)) ||
+	    stx_sat_mul(ops, points(f->l->ex, h->ranges, h->nranges)) <= 20000)
 		return 1;
 	if (!g->order)
 		g->order = order_alone(f, h);
@@ -303,7 +303,7 @@ static int keeps_order(struct fuse *f, struct tentative *t, uint32_t group)
 	}
 	t->gathers = all.gathers;
 	int64_t rows = points(f->l->ex, h->ranges, h->nranges);
-	int64_t total = stx__sat_mul(rows, points(f->l->ex, h->rranges, h->nrranges));
+	int64_t total = stx_sat_mul(rows, points(f->l->ex, h->rranges, h->nrranges));
 	if (!all.lanes)
 		rows /= 64;
 	if (total > SMALL && (rows < FEW_ROWS || all.narrow)) {
