@@ -9,18 +9,11 @@
 
 #include "chain.h"
 #include "connection.h"
+#include "cpu_target.h"
 #include "log.h"
 
 #define VALUES_MAX_BYTES (60u << 10) /* a Job must fit a header too */
-#define TARGET_MAX       63u         /* stx_target_resolve */
 #define PIDS_MAX         128
-
-uint64_t stx__clock_us(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
-}
 
 /* ---- specs and pendings ---- */
 
@@ -107,6 +100,21 @@ static int valid_ns(const char *ns)
 	return 1;
 }
 
+/* To the one spelling that keys are taken of, so that no alias compiles again; a name that is none
+ * costs no job. */
+static stx_err normalise_target(Stx__Lookup *l, struct stx_diag *d)
+{
+	char text[STX_TARGET_BYTES], *copy;
+	stx_err e = stx_target_normalise(l->target, text, d);
+	if (e || !strcmp(text, l->target))
+		return e;
+	if (!(copy = strdup(text)))
+		return stx_fail(d, STX_E_NOMEM, "request", "", "out of memory");
+	free(l->target); /* unpacked: malloc'd, and not the empty default, which names no target */
+	l->target = copy;
+	return STX_E_OK;
+}
+
 static stx_err check_lookup(const Stx__Lookup *l, const struct stx_digest *body, int has_body,
 			    struct stx_diag *d)
 {
@@ -118,9 +126,6 @@ static stx_err check_lookup(const Stx__Lookup *l, const struct stx_digest *body,
 	if (l->format < 1 || l->format > 3)
 		return stx_fail(d, STX_E_UNSUPPORTED, "request", "", "unknown graph format %u",
 				l->format);
-	if (!l->target[0] || strlen(l->target) > TARGET_MAX)
-		return stx_fail(d, STX_E_UNSUPPORTED, "request", "", "bad target '%.80s'",
-				l->target);
 	if (stx__lookup__get_packed_size(l) > VALUES_MAX_BYTES)
 		return stx_fail(d, STX_E_TOO_LARGE, "request", "",
 				"the given values exceed the limit of %u bytes", VALUES_MAX_BYTES);
@@ -248,7 +253,7 @@ static enum found find_memory(struct stx__server *s, struct stx__spec *p, struct
 static void send_answer(struct stx__pending *p, struct stx__blob *answer, const char *stage)
 {
 	uint8_t tail[48];
-	size_t n = stx__answer_stage(tail, sizeof tail, stage, stx__clock_us() - p->start_us);
+	size_t n = stx__answer_stage(tail, sizeof tail, stage, stx_clock_us() - p->start_us);
 	stx__conn_answer(p->conn, p->request_id, answer, tail, n);
 }
 
@@ -280,7 +285,7 @@ static void send_progress(struct stx__waiter *w, const char *stage, uint32_t don
 	g.stage = (char *)stage;
 	g.done = done;
 	g.total = total;
-	g.elapsed_ms = (stx__clock_us() - p->start_us) / 1000;
+	g.elapsed_ms = (stx_clock_us() - p->start_us) / 1000;
 	stx__conn_send(p->conn, &e, NULL);
 }
 
@@ -512,9 +517,11 @@ static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd
 {
 	struct stx__server *s = c->s;
 	int is_lookup = e->msg_case == STX__ENVELOPE__MSG_LOOKUP;
-	const Stx__Lookup *what = is_lookup ? e->lookup : e->compile->what;
+	Stx__Lookup *what = is_lookup ? e->lookup : e->compile->what;
 	struct stx_diag d = { 0 };
 	stx_err err = check_lookup(what, body, body_fd >= 0, &d);
+	if (!err)
+		err = normalise_target(what, &d);
 	if (!err && !is_lookup && body_fd < 0)
 		err = stx_fail(&d, STX_E_PROTOCOL, "request", "",
 			       "a compile needs the graph as its body");
@@ -530,7 +537,7 @@ static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd
 	p->conn = c;
 	p->spec = spec;
 	p->request_id = e->request_id;
-	p->start_us = stx__clock_us();
+	p->start_us = stx_clock_us();
 	p->is_lookup = is_lookup;
 	p->recache = !is_lookup && e->compile->recache;
 	p->waiter.deadline_ms = deadline_of(s, is_lookup ? 0 : e->compile->deadline_ms);

@@ -4,19 +4,9 @@
 #define STX_CODEGEN_H
 
 #include "bytes.h"
+#include "cpu_target.h"
 #include "kernel.h"
 #include "schedule.h"
-
-struct stx_cpu_target {
-	int level; /* 2, 3, 4: x86-64-v2 .. v4 */
-	unsigned avx512bf16 : 1;
-	unsigned vector_bytes; /* 16, 32, 64 */
-};
-/* A resolved name: "cpu:x86-64-v3", "cpu:x86-64-v4+avx512bf16". */
-stx_err stx_cpu_target_parse(const char *text, struct stx_cpu_target *out, struct stx_diag *d);
-/* As in compile.h, which tells what they do. */
-stx_err stx_target_resolve(const char *text, char out[64], struct stx_diag *d);
-int stx_target_runs_here(const char *target);
 
 /* ---- LLVM (emit_llvm.c) ---- */
 struct stx_llvm; /* initialised target machines; one a process */
