@@ -11,8 +11,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "compile_run.h"
 #include "fingerprint.h"
 #include "passes.h"
@@ -148,13 +148,6 @@ const unsigned stx__npasses = sizeof stx__passes / sizeof *stx__passes;
 
 /* ---- running them ---- */
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 static void add_stage(struct stx_stage_time *stages, uint32_t *n, const char *name, uint64_t us)
 {
 	if (*n == STX_MAX_STAGES)
@@ -219,7 +212,7 @@ static stx_err own_fault(struct run *r, stx_err e)
 
 stx_err stx__run_pass(struct run *r, const struct pass *p)
 {
-	uint64_t start = now_us();
+	uint64_t start = stx_clock_us();
 	stx_err e = p->fn(r);
 	r->last = p;
 #ifdef STX_AFTER_PASS /* tests put a fault in here: tests/unit/kernels/test_layers.c */
@@ -231,7 +224,7 @@ stx_err stx__run_pass(struct run *r, const struct pass *p)
 		if (e && p->product != GRAPH)
 			e = own_fault(r, e);
 	}
-	add_stage(r->stages, &r->nstages, p->name, now_us() - start);
+	add_stage(r->stages, &r->nstages, p->name, stx_clock_us() - start);
 	if (!e && stx_arena_oom(r->arena))
 		e = STX_E_TOO_LARGE;
 	if (e && stx_arena_oom(r->arena) && r->d && e != STX_E_NEED_VALUES) {
@@ -529,7 +522,7 @@ static stx_err emit_gpu(struct stx_compiler *c, const struct stx_kernel *k,
 	struct stx_bytes source = { 0 }, code = { 0 };
 	struct stx_digest digest;
 	char symbol[64];
-	uint64_t start = now_us();
+	uint64_t start = stx_clock_us();
 	stx_err e = stx_gpu_target_parse(o->target, &target, d);
 	if (e || (e = stx_kernel_digest(k, &digest, d)) ||
 	    (e = choose_config(k, o->config, &target.device, &config, d)))
@@ -538,13 +531,13 @@ static stx_err emit_gpu(struct stx_compiler *c, const struct stx_kernel *k,
 	e = stx_emit_cuda(k, &config, stage == STX_EMIT_SOURCE ? out : &source, d);
 	if (e || stage == STX_EMIT_SOURCE)
 		goto done;
-	info->us_build = now_us() - start;
+	info->us_build = stx_clock_us() - start;
 	info->threads = config.threads;
 	if (!c->nvrtc) {
 		e = stx_fail(d, c->no_nvrtc.code, "nvrtc", k->name, "%s", c->no_nvrtc.text);
 		goto done;
 	}
-	start = now_us();
+	start = stx_clock_us();
 	e = stx_nvrtc_compile(c->nvrtc, stx_bytes_cstr(&source), k->name, target.device.arch,
 			      o->fast, stage == STX_EMIT_OBJECT ? STX_NVRTC_CUBIN : STX_NVRTC_PTX,
 			      stage == STX_EMIT_OBJECT ? &code : out, &usage, d);
@@ -554,7 +547,7 @@ static stx_err emit_gpu(struct stx_compiler *c, const struct stx_kernel *k,
 	info->registers = usage.registers;
 	info->spills = usage.spills;
 	info->shared_bytes = usage.shared_bytes;
-	info->us_emit = now_us() - start;
+	info->us_emit = stx_clock_us() - start;
 done:
 	stx_bytes_free(&source);
 	stx_bytes_free(&code);
@@ -619,9 +612,9 @@ stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 {
 	struct stx_emit_info info = { 0 };
 	memset(out, 0, sizeof *out);
-	uint64_t start = now_us();
+	uint64_t start = stx_clock_us();
 	stx_err e = stx__emit_text(c, ir, o, STX_EMIT_OBJECT, &out->object, &info, d);
-	uint64_t total = now_us() - start, known = info.us_build + info.us_opt + info.us_emit;
+	uint64_t total = stx_clock_us() - start, known = info.us_build + info.us_opt + info.us_emit;
 	out->block[0] = info.threads ? info.threads : info.vector_elems;
 	out->block[1] = out->block[2] = 1;
 	out->spills = info.spills;
@@ -722,7 +715,6 @@ void stx_plan_result_free(struct stx_plan_result *r)
 	}
 	free(r->kernels);
 	stx_name_list_free(&r->report);
-	stx_name_list_free(&r->guards);
 	memset(r, 0, sizeof *r);
 }
 
