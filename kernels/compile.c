@@ -111,7 +111,8 @@ static stx_err pass_lower(struct run *r)
 
 static stx_err pass_schedule(struct run *r)
 {
-	struct stx_schedule_options o = { .target_gpu = stx_gpu_is_target(r->options->target) };
+	struct stx_schedule_options o = { .target_gpu = stx_gpu_is_target(r->options->target),
+					  .fast = r->options->fast };
 	struct stx_gpu_target t;
 	struct stx_device device;
 	if (o.target_gpu && stx_gpu_target_parse(r->options->target, &t, r->d))
@@ -555,32 +556,34 @@ done:
 }
 
 stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *o,
-			  struct stx_name_list *out, struct stx_diag *d)
+			  struct stx_config_desc **out, uint32_t *n, struct stx_diag *d)
 {
 	struct run r;
 	struct stx_kernel *k;
 	struct stx_gpu_target target;
-	memset(out, 0, sizeof *out);
+	*out = NULL;
+	*n = 0;
 	stx_err e = stx_gpu_target_parse(o->target, &target, d);
 	if (e || (e = stx__run_open(&r, o, d)))
 		return e;
 	struct stx_gpu_config *all =
 		STX_NEW_ARRAY(r.arena, struct stx_gpu_config, STX_TUNE_MAX_SPACE);
-	char(*texts)[STX_GPU_CONFIG_BYTES] =
-		stx_arena_alloc(r.arena, STX_TUNE_MAX_SPACE * sizeof *texts);
-	const char **names = STX_NEW_ARRAY(r.arena, const char *, STX_TUNE_MAX_SPACE);
 	e = stx_kernel_parse(r.arena, (const char *)ir.at, ir.n, &k, d);
 	if (!e)
 		e = stx_kernel_verify(k, d);
-	if (!e && (!all || !texts || !names))
+	if (!e && (!all || !(*out = calloc(STX_TUNE_MAX_SPACE, sizeof **out))))
 		e = stx_fail(d, STX_E_NOMEM, "space", NULL, "out of memory");
-	if (!e) {
-		uint32_t n = stx_tune_space(k, &target.device, all, STX_TUNE_MAX_SPACE);
-		for (uint32_t i = 0; i < n; i++) {
-			stx_gpu_config_print(&all[i], texts[i]);
-			names[i] = texts[i];
-		}
-		e = copy_names(out, names, n);
+	if (!e)
+		*n = stx_tune_space(k, &target.device, all, STX_TUNE_MAX_SPACE);
+	for (uint32_t i = 0; i < *n; i++) {
+		struct stx_config_desc *to = &(*out)[i];
+		stx_ex grid[3];
+		stx_gpu_grid(k, &all[i], grid);
+		stx_gpu_config_print(&all[i], to->text);
+		for (int j = 0; j < 3; j++)
+			to->grid[j] = clamp_u32(stx_ex_hint(k->ex, grid[j]));
+		to->block[0] = all[i].threads;
+		to->block[1] = to->block[2] = 1;
 	}
 	stx__run_close(&r);
 	return e;
@@ -643,6 +646,8 @@ stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
 	if (nobjects)
 		memcpy(all + 1, objects, nobjects * sizeof *all);
 	e = stx_link_shared(all, nobjects + 1, out, d);
+	if (!e && stx_artifact_seal(out))
+		e = stx_fail(d, STX_E_NOMEM, "link", NULL, "out of memory");
 done:
 	stx_bytes_free(&plan_object);
 	free(all);

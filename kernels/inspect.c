@@ -166,6 +166,23 @@ stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
 	return e;
 }
 
+void stx_compile_coverage(struct stx_bytes *out)
+{
+	unsigned rows[STX_CAT_COUNT] = { 0 }, ruled[STX_CAT_COUNT] = { 0 }, rules = 0;
+	for (int op = 0; op < STX_OP_COUNT; op++) {
+		enum stx_op_category c = stx_op_info((enum stx_op)op)->category;
+		unsigned has = (unsigned)stx_lower_has_rule((enum stx_op)op);
+		rows[c]++;
+		ruled[c] += has;
+		rules += has;
+	}
+	for (int c = 0; c < STX_CAT_COUNT; c++)
+		stx_bytes_printf(out, "%-13s %3u operators, %3u lowered as they are\n",
+				 stx_op_category_name((enum stx_op_category)c), rows[c], ruled[c]);
+	stx_bytes_printf(out, "%-13s %3u operators, %3u lowered as they are\n", "all",
+			 (unsigned)STX_OP_COUNT, rules);
+}
+
 stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tensor *inputs,
 			      uint32_t ninputs, struct stx_tensor *outputs, uint32_t *noutputs,
 			      struct stx_diag *d)

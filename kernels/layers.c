@@ -353,7 +353,7 @@ static int is_unchanged(struct layers *w)
 		stx_bytes_free(&now);
 		return 0;
 	}
-	int same = now.n == w->text.n && !memcmp(now.at, w->text.at, now.n);
+	int same = !strcmp(stx_bytes_cstr(&now), stx_bytes_cstr(&w->text));
 	stx_bytes_free(&w->text);
 	w->text = now;
 	return same;

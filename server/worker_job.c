@@ -34,7 +34,7 @@ struct run {
 	struct stx_key_result key;
 	struct stx_plan_result plan;
 	struct stx_emit_result emit;
-	struct stx_name_list space;
+	struct stx_kernel_desc space; /* configs only */
 	struct stx_bytes bytes;
 	struct stx_tensor *outputs;
 	uint32_t noutputs;
@@ -311,10 +311,19 @@ static stx_err run_kernel(struct run *r)
 
 static stx_err run_space(struct run *r)
 {
-	stx_err e = stx_compile_space(r->in[0], &r->options, &r->space, &r->diag);
-	r->reply.report = r->space.at;
-	r->reply.n_report = r->space.n;
-	return e;
+	Stx__Kernel *k = STX_NEW(r->arena, Stx__Kernel);
+	Stx__Kernel **list = STX_NEW(r->arena, Stx__Kernel *);
+	stx_err e = stx_compile_space(r->in[0], &r->options, &r->space.configs, &r->space.nconfigs,
+				      &r->diag);
+	if (e)
+		return e;
+	if (!k || !list)
+		return out_of_memory(r);
+	stx__kernel__init(k);
+	list[0] = k;
+	r->reply.kernels = list;
+	r->reply.n_kernels = 1;
+	return put_candidates(r, &r->space, k);
 }
 
 static stx_err run_link(struct run *r)
@@ -515,7 +524,7 @@ static void free_results(struct run *r)
 	stx_key_result_free(&r->key);
 	stx_plan_result_free(&r->plan);
 	stx_emit_result_free(&r->emit);
-	stx_name_list_free(&r->space);
+	free(r->space.configs);
 	stx_bytes_free(&r->bytes);
 	for (uint32_t i = 0; i < r->noutputs; i++)
 		free(r->outputs[i].data);

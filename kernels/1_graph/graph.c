@@ -456,8 +456,10 @@ stx_err stx__graph_append(struct stx_graph *g, struct stx_node *n, struct stx_di
 /* A random node without a stream, its last argument, gets one that no other has. */
 static void number_stream(struct stx_graph *g, struct stx_node *n)
 {
-	struct stx_arg *a = n->nargs ? &n->args[n->nargs - 1] : NULL;
-	if ((stx_op_info(n->op)->tags & STX_TAG_RANDOM) && a->kind == STX_ARG_NONE)
+	if (!(stx_op_info(n->op)->tags & STX_TAG_RANDOM) || !n->nargs)
+		return;
+	struct stx_arg *a = &n->args[n->nargs - 1];
+	if (a->kind == STX_ARG_NONE)
 		*a = stx_arg_int(g, (int64_t)g->next_serial);
 }
 

@@ -12,8 +12,9 @@
  * - A kernel runs its instruction list once for every grid point. Axis 0 is the only GRID axis (a
  *   GPU kernel may have axes 0 to 2, x, y and z, whose points are elements); it is never opened by a
  *   LOOP and its variable is visible everywhere. Grid points may run in any order, at once. A GPU
- *   kernel has no VECTOR axes: which grid points and which iterations of its one reduction loop a
- *   thread takes is the emitter's configuration.
+ *   kernel has no VECTOR axes: which grid points and which iterations of its one loop axis a
+ *   thread takes is the emitter's configuration; iterations of an axis that is no reduction are made
+ *   in order, by one thread, in a kernel without SORT (an update in place), and by any in one with.
  * - LOOP a .. END runs its body for every value of axis a, [0, size). A size may depend on scalars
  *   and on the variables of axis 0 and of enclosing loops: `min(4096, n - 4096*(x0 % 3))` is a chunk
  *   with its tail. It is evaluated where the LOOP stands; 0 or less runs nothing.
@@ -59,7 +60,8 @@
  * Sorts. SORT, outside every LOOP, works on elements [ex, ex + 2n) of two parameters, keys (u32 or
  * u64) and values (i32), n being the size of axis c, below 2^31. The first n pairs (key, value) are
  * put in ascending order of their keys, equal ones keeping theirs; the second n elements of both
- * are undefined afterwards. */
+ * are undefined afterwards. In a GPU kernel the values ascend at first: they tell equal keys apart.
+ */
 #ifndef STX_KERNEL_H
 #define STX_KERNEL_H
 

@@ -240,10 +240,6 @@ static stx_err choose(struct stx__build *b)
 		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
 				"a loop nest of %u axes", b->nout_dims + b->nred_dims);
 	const char *why;
-	if (b->def->target_gpu && b->space->def != STX_DEF_POINTWISE &&
-	    b->space->def != STX_DEF_REDUCTION)
-		return stx_fail(b->d, STX_E_UNSUPPORTED, "schedule", b->def->name,
-				"writes at run-time indices have no CUDA form yet");
 	if (!stx__phases_find(b->l, b->def->buffers, b->def->n, b->def->is_stored, &b->phases,
 			      &why))
 		return stx_fail(b->d, STX_E_INTERNAL, "schedule", b->def->name, "no kernel: %s",

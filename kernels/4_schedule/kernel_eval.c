@@ -4,6 +4,7 @@
  * outside a buffer is INTERNAL: the builder made a wrong kernel. */
 #include "kernel_eval.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -410,12 +411,15 @@ static int prepare(struct eval *e)
 		const struct stx_kinst *i = &e->k->insts.at[n];
 		if (i->op == STX_K_LOOP)
 			open[depth++] = n;
-		else if (i->op == STX_K_END)
-			e->end_of[open[--depth]] = n;
-		else if (i->op == STX_K_UPDATE)
-			e->acc[i->a]->inner = open[depth - 1];
 		else if (i->op == STX_K_ACC && !(e->acc[n] = new_acc(e, i)))
 			return -1;
+		if (i->op != STX_K_END && i->op != STX_K_UPDATE)
+			continue;
+		assert(depth); /* verified: both stand in a loop */
+		if (i->op == STX_K_END)
+			e->end_of[open[--depth]] = n;
+		else
+			e->acc[i->a]->inner = open[depth - 1];
 	}
 	for (n = 0; n < e->k->insts.n; n++)
 		if (e->acc[n]) {

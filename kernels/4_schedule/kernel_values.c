@@ -271,9 +271,24 @@ static stx_ev elem_const(void *ctx, enum stx_dtype t, union stx_scalar k)
 	return stx__value_const(ctx, t, k);
 }
 
+/* fast: what a value was in f32 before it was rounded to f16 or bf16, which only stores do (LO-22,
+ * LO-23). */
+static uint32_t unrounded(const struct stx__values *v, uint32_t a)
+{
+	const struct stx_kinst *i = &v->temps.at[a].i;
+	int is_half = i->dtype == STX_F16 || i->dtype == STX_BF16;
+	return v->b->def->fast && is_half && i->op == STX_P_CAST &&
+			       v->temps.at[i->a].i.dtype == STX_F32
+		       ? i->a
+		       : a;
+}
+
 uint32_t stx__value_cast(struct stx__values *v, enum stx_dtype t, uint32_t a)
 {
 	if (v->oom || v->temps.at[a].i.dtype == t)
+		return a;
+	a = unrounded(v, a);
+	if (v->temps.at[a].i.dtype == t)
 		return a;
 	return raw_prim(v, STX_P_CAST, t, a, STX_NONE, STX_NONE);
 }
@@ -301,8 +316,8 @@ uint32_t stx__value_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype
 	int moves = op == STX_P_SELECT || op == STX_P_CAST || op == STX_P_BITCAST;
 	enum stx_dtype from = (enum stx_dtype)v->temps.at[a].i.dtype;
 	int arity = stx_prim_info(op)->arity;
-	if (op == STX_P_CAST && from == t)
-		return a;
+	if (op == STX_P_CAST)
+		return stx__value_cast(v, t, a);
 	if (!moves && stx__dtype_is_narrow_float(from)) {
 		uint32_t wide[3] = { a, b, c };
 		for (int j = 0; j < arity && j < 3; j++)

@@ -52,7 +52,8 @@ static int run_alone(struct split *s, const struct stx_buffer *b, struct stx__re
 				      .n = 1,
 				      .is_stored = stored,
 				      .name = b->name,
-				      .target_gpu = s->o->target_gpu };
+				      .target_gpu = s->o->target_gpu,
+				      .fast = s->o->fast };
 	return stx__red_order(s->build, s->l, &def, r);
 }
 

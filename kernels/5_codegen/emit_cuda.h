@@ -66,7 +66,10 @@ enum {
 	STX__NEED_BOUNDS = 256,
 	STX__NEED_ARG = 512,
 	STX__NEED_WELFORD = 1024,
-	STX__NEED_STICKY = 2048
+	STX__NEED_STICKY = 2048,
+	STX__NEED_SORT = 4096,
+	STX__NEED_SOFTMAX32 = 8192,
+	STX__NEED_SOFTMAX64 = 16384
 };
 void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out); /* emit_cuda_prelude.c */
 
@@ -94,6 +97,11 @@ void stx__cuda_index_ok(struct stx__cuda *e, stx_ex ex, struct stx_bytes *out);
 /* emit_cuda_reduce.c */
 void stx__cuda_acc_open(struct stx__cuda *e, uint32_t acc);
 void stx__cuda_acc_update(struct stx__cuda *e, uint32_t n, const char *ok);
+/* Around the loop over a stage's elements that has the update n. */
+void stx__cuda_chunk_open(struct stx__cuda *e, uint32_t n);
+void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t n);
+/* Device functions of the accumulators that e->needs names; adds what they need themselves. */
+void stx__cuda_acc_functions(struct stx__cuda *e, struct stx_bytes *out);
 void stx__cuda_acc_finish(struct stx__cuda *e, uint32_t acc);
 
 #endif

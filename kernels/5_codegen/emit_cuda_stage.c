@@ -68,7 +68,8 @@ static uint8_t level_of(struct stx__cuda *e, const struct stx_kinst *i, int insi
 		return STX__CONSTANT;
 	if (inside)
 		return STX__ELEMENT;
-	if (i->op == STX_K_RESULT || i->op == STX_K_STORE || i->op == STX_K_INDIRECT)
+	if (i->op == STX_K_RESULT || i->op == STX_K_STORE || i->op == STX_K_INDIRECT ||
+	    i->op == STX_K_SORT)
 		return STX__ROW;
 	if (i->ex != STX_EX_BAD)
 		walk(e, i->ex, see_level, &level);

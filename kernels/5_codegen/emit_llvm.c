@@ -5,7 +5,6 @@
  * are kept, one a level. No fast-math flags: what LLVM may change keeps every bit. MXCSR is set to
  * its default (nearest, subnormals kept) at entry and restored at exit, whatever the calling thread
  * has there. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 

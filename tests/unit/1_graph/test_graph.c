@@ -148,7 +148,8 @@ static void test_graph_overload_by_argument_kinds(void **state)
 	assert_int_equal(stx_op_choose("nothing", (struct stx_arg[]){ t }, 1), -1);
 }
 
-/* OG-04, OG-05: defaults are there, other values survive. */
+/* OG-04: defaults are there; other values survive (what they compute: OG-05, test_graph_forms.c).
+ */
 static void test_graph_defaults_made_explicit(void **state)
 {
 	(void)state;

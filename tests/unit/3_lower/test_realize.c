@@ -134,6 +134,30 @@ static void test_realize_many_users_near_the_limit(void **state)
 	assert_null(rule_for(chain(30), 1, 6));
 }
 
+/* RZ-10: the rules are tried in order, and the first that hits is named: function, users,
+ * operations, buffers, loads. */
+static void test_realize_first_rule_that_hits_is_named(void **state)
+{
+	char head[20000];
+
+	(void)state;
+	snprintf(head, sizeof head, "%s%%w = tanh.default(%%v)\n%%v0 = clone.default(%%w)\n",
+		 chain(60));
+	char *v = strstr(head, "%v = "); /* the chain's name goes to the function's result */
+	memcpy(v, "%q = ", 5);
+	v = strstr(head, "tanh.default(%v)");
+	memcpy(v, "tanh.default(%q)", 16);
+	v = strstr(head, "%v0 = ");
+	memcpy(v, "%v  = ", 6);
+	assert_string_equal(rule_for(head, 0, 6), "expensive");
+	assert_string_equal(rule_for(head, 1, 6), "ops>30");
+	assert_string_equal(rule_for(chain(60), 0, 6), "users>5");
+	assert_string_equal(rule_for(chain(60), 0, 2), "ops>50");
+	assert_string_equal(rule_for(reads(60, 6), 0, 2), "ops>50");
+	assert_string_equal(rule_for(reads(20, 6), 0, 2), "reads>4");
+	assert_string_equal(rule_for(reads(20, 2), 0, 2), "loads>12");
+}
+
 /* RZ-01: a single-user value is inlined whatever it holds. */
 static void test_realize_single_user_is_inlined(void **state)
 {
@@ -286,6 +310,7 @@ int main(void)
 		cmocka_unit_test(test_realize_accumulated_reads_limit),
 		cmocka_unit_test(test_realize_expensive_functions_on_cpu_only),
 		cmocka_unit_test(test_realize_many_users_near_the_limit),
+		cmocka_unit_test(test_realize_first_rule_that_hits_is_named),
 		cmocka_unit_test(test_realize_single_user_is_inlined),
 		cmocka_unit_test(test_realize_output_is_read_by_other_users),
 		cmocka_unit_test(test_realize_wanted_by_a_product_when_produced),

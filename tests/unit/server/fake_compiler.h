@@ -237,12 +237,13 @@ stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 }
 
 stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *o,
-			  struct stx_name_list *out, struct stx_diag *d)
+			  struct stx_config_desc **out, uint32_t *n, struct stx_diag *d)
 {
 	(void)ir, (void)o, (void)d;
-	memset(out, 0, sizeof *out);
-	fake_name(out, "small");
-	fake_name(out, "large");
+	*n = 2;
+	*out = calloc(2, sizeof **out);
+	snprintf((*out)[0].text, sizeof(*out)[0].text, "small");
+	snprintf((*out)[1].text, sizeof(*out)[1].text, "large");
 	return STX_E_OK;
 }
 
