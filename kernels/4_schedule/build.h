@@ -13,6 +13,8 @@
 #ifndef STX_BUILD_H
 #define STX_BUILD_H
 
+#include <string.h>
+
 #include "kernel_impl.h"
 #include "sat.h"
 #include "schedule.h"
@@ -99,6 +101,11 @@ struct stx__build {
 /* Number of a point of the reduction ranges, row-major over rranges: the position of an arg
  * reduction. */
 stx_ex stx__position(struct stx_exprs *x, const struct stx_buffer *b);
+/* The same list of expressions: of one context, so equal ones have equal ids. */
+static inline int stx__same_exs(const stx_ex *p, uint32_t np, const stx_ex *q, uint32_t nq)
+{
+	return np == nq && (!np || !memcmp(p, q, np * sizeof *p));
+}
 /* Position in the group of the buffer, or -1. */
 int stx__in_group(const struct stx__group_def *def, uint32_t buffer);
 /* The parameter that is the buffer, or STX_NONE. */

@@ -187,7 +187,8 @@ struct stx_kernel {
 uint64_t stx_kinst_hash(const struct stx_kinst *i);
 int stx_kinst_equal(const struct stx_kinst *p, const struct stx_kinst *q);
 
-stx_err stx_kernel_verify(const struct stx_kernel *k, struct stx_diag *d);
+/* Works in k's arena and expressions; changes nothing of the kernel itself. */
+stx_err stx_kernel_verify(struct stx_kernel *k, struct stx_diag *d);
 /* Text:
  *   kernel "per_fused_add_relu_sum_0" per bits 32 target cpu
  *   scalar s0 range 1 4096 hint 64                (size symbols, in order)

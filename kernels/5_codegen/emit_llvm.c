@@ -62,13 +62,11 @@ void stx_llvm_free(struct stx_llvm *l)
 	free(l);
 }
 
-const char *stx_llvm_version(void)
+void stx_llvm_version(char out[32])
 {
-	static char text[32]; /* written with the same bytes by every call */
 	unsigned major, minor, patch;
 	LLVMGetVersion(&major, &minor, &patch);
-	snprintf(text, sizeof text, "%u.%u.%u", major, minor, patch);
-	return text;
+	snprintf(out, 32, "%u.%u.%u", major, minor, patch);
 }
 
 static LLVMTargetMachineRef machine_of(struct stx_llvm *l, const struct stx_cpu_target *t)

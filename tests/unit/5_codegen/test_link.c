@@ -142,7 +142,6 @@ static void test_link_emission_and_link_under_seccomp_give_a_loadable_object(voi
 	struct stx_bytes warm = { 0 };
 	int pipefd[2];
 	assert_int_equal(stx_llvm_new(&l, &d), 0);
-	assert_int_equal(stx_link_warm(&d), 0);
 	assert_int_equal(emit_and_link(l, k, "cpu:x86-64-v2", &warm), 0);
 	assert_int_equal(pipe(pipefd), 0);
 	fflush(NULL);
