@@ -71,7 +71,6 @@ static inline uint32_t clamp_u32(int64_t v)
 {
 	return v < 0 ? 0 : v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
 }
-uint64_t stx__compile_clock_us(void);
 /* Appends to the [STX_MAX_STAGES] times; beyond that they are dropped. */
 void stx__compile_stage(struct stx_stage_time *stages, uint32_t *n, const char *name, uint64_t us);
 /* compile_kernel.c: kernel IR as text -> an object, or what is before it. */
