@@ -22,6 +22,8 @@
  *                 functions (of up to 1024 instructions each; a kernel has 65536 at most): a bound
  *                 on compile time, far beyond the rules above, without which a chain of shared
  *                 values could not terminate
+ *   nested>64     any value of more than 64 paddings or concatenations inside each other, whose
+ *                 masks take LLVM quadratic time
  *   index size    any value whose index expressions may pass 1024 atoms: views of views whose
  *                 divisions do not cancel double with each, and a copy is cheaper than that
  *                 arithmetic long before
@@ -41,7 +43,8 @@ enum {
 	MAX_BODY = 4096,
 	MAX_READS = 1024, /* each perhaps a buffer, of which a kernel takes 4096 */
 	MAX_WEIGHT = 1024,
-	MAX_ELEMENTARY = 64
+	MAX_ELEMENTARY = 64,
+	MAX_NESTED = 64
 };
 
 /* One use of o by node number `user`; a pointwise user counts once however often it names o. */
@@ -178,6 +181,8 @@ enum stx_realized stx__realize_reason(const struct stx__lower *l, const struct s
 		return reason;
 	if (v->fn->ops > MAX_BODY || v->fn->reads > MAX_READS || v->fn->elementary > MAX_ELEMENTARY)
 		return STX_REALIZED_SIZE;
+	if (v->fn->nested > MAX_NESTED)
+		return STX_REALIZED_NESTED;
 	return STX_REALIZED_NONE;
 }
 
