@@ -15,6 +15,8 @@ struct stx_plan { /* borrowed views into the plan's bytes */
 	const struct stx_plan_kernel *kernels;
 	const struct stx_plan_step *steps;
 	const struct stx_plan_expr *exprs;
+	const struct stx_plan_config *configs; /* [nconfigs] */
+	uint32_t nconfigs;
 	const uint8_t *base;
 };
 
@@ -30,6 +32,8 @@ static inline const uint32_t *stx_plan_u32s(const struct stx_plan *p, uint32_t o
 {
 	return (const uint32_t *)(const void *)(p->base + off);
 }
+/* The configurations of kernel k, the heuristic choice first; *n 0: the plan names none. */
+const struct stx_plan_config *stx_plan_configs(const struct stx_plan *p, uint32_t k, uint32_t *n);
 /* Value of expression e with the given symbol values; *ok becomes 0 on overflow or division by 0.
  */
 int64_t stx_plan_eval(const struct stx_plan *p, uint32_t e, const int64_t *syms, int *ok);
