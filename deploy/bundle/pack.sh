@@ -47,8 +47,10 @@ newest() { # PREFIX: the newest version of it that any file asks for
 }
 glibc=$(newest GLIBC) glibcxx=$(newest GLIBCXX)
 no_newer() { [ "$(printf '%s\n' "$@" | sort -V | tail -n 1)" = "$2" ]; }
-no_newer "$glibc" "$most_glibc" && no_newer "$glibcxx" "$most_glibcxx" ||
-  { echo "needs glibc $glibc and GLIBCXX_$glibcxx: newer than Ubuntu 22.04's ($most_glibc, $most_glibcxx)" >&2; exit 1; }
+if ! no_newer "$glibc" "$most_glibc" || ! no_newer "$glibcxx" "$most_glibcxx"; then
+  echo "needs glibc $glibc and GLIBCXX_$glibcxx: newer than Ubuntu 22.04's ($most_glibc, $most_glibcxx)" >&2
+  exit 1
+fi
 
 tar -C "$dir" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - stax-gpu | xz -T2 -7 >"$top.tar.xz"
 bytes=$(stat -c %s "$top.tar.xz")

@@ -40,7 +40,7 @@ part_tests() {
   tests/run.sh -j "$jobs" -t "$limit" "${all[@]}"
 }
 show_tests() {
-  grep -aE '^\[  (ERROR   \] ---|FAILED  \] test)| [1-9][0-9]* failed .* ms$' "$1" | grep -av 'FAILED.*listed below' |
+  grep -aE '^ERROR: |^\[  (ERROR   \] ---|FAILED  \] test)| [1-9][0-9]* failed .* ms$' "$1" | grep -av 'FAILED.*listed below' |
     cut -c1-240 | head -n 100
 }
 
@@ -83,7 +83,7 @@ show_corpus() { grep -aE '^FAIL|does not|did not' "$1" | cut -c1-240 | head -n 4
 
 # One line for a graph and a tool: PASS, FAIL or SKIP.
 sanitize() { # TOOL GRAPH
-  local tool=$1 graph=$2 name said
+  local tool=$1 graph=$2 name said rc
   name="$tool $(basename "$graph" .stax)"
   said=$("$build/stax" compile "$graph" --target "$target" --json 2>/dev/null)
   if grep -q '"code":"UNSUPPORTED"' <<<"$said"; then
@@ -91,7 +91,8 @@ sanitize() { # TOOL GRAPH
     return
   fi
   said=$(timeout -k 10 120 "$sanitizer" --tool "$tool" --error-exitcode 99 "$build/stax" run "$graph" --target "$target" 2>&1)
-  if [ $? = 0 ] && grep -qE 'ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards' <<<"$said"; then
+  rc=$?
+  if [ $rc = 0 ] && grep -qE 'ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards' <<<"$said"; then
     echo "PASS $name"
   else
     echo "FAIL $name: $(grep -aE 'Error|error|hazard|stax:|Invalid|SUMMARY' <<<"$said" | head -n 3 | tr '\n' ' ' | cut -c1-400)"
@@ -119,16 +120,21 @@ part_sanitizer() {
 }
 show_sanitizer() { grep -aE '^(FAIL|SKIP|skip)' "$1"; }
 
-for part in ${@:-tests property corpus sanitizer}; do
+parts=("$@")
+[ $# -gt 0 ] || parts=(tests property corpus sanitizer)
+for part in "${parts[@]}"; do
   if ! declare -F "part_$part" >/dev/null; then
     echo "check.sh: no part '$part': tests, property, corpus, sanitizer" >&2
     exit 2
   fi
 done
-for part in ${@:-tests property corpus sanitizer}; do
+for part in "${parts[@]}"; do
   start=$SECONDS
   "part_$part" >"$logs/$part.log" 2>&1
-  [ "$part" = property ] && count_property "$logs/$part.log" >>"$logs/$part.log"
+  if [ "$part" = property ]; then
+    counted=$(count_property "$logs/$part.log")
+    echo "$counted" >>"$logs/$part.log"
+  fi
   line=$(grep -aE '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$logs/$part.log" | tail -n 1)
   "show_$part" "$logs/$part.log" | sed 's/^/  /'
   if [ -z "$line" ]; then
