@@ -38,6 +38,7 @@ static void lay_out_steps(const struct stax_artifact *a, struct stx__context *x)
 		*t = (struct stx__step){ .is_launch = 1,
 					 .fn = a->fns ? a->fns[s->a] : NULL,
 					 .kernel = s->a,
+					 .plan = s,
 					 .nargs = s->nargs };
 		t->frame = (struct stx_kernel_frame){ buffers, scalars, &x->bounds };
 		const uint32_t *args = stx_plan_u32s(p, s->args);
@@ -191,6 +192,28 @@ static stx_err bind_value(const struct stax_artifact *a, struct stx__context *x,
 	return STX_E_OK;
 }
 
+/* Grid and block of the code the kernel is launched with now. 0: they overflow. */
+static int bind_launch(const struct stax_artifact *a, const struct stx__context *x,
+		       struct stx__step *s)
+{
+	const struct stx_plan *p = &a->plan;
+	const uint32_t *grid = p->kernels[s->kernel].grid_expr;
+	const uint32_t *block = p->kernels[s->kernel].block;
+	s->code = atomic_load_explicit(&a->gpu->active[s->kernel], memory_order_acquire);
+	if (s->code >= p->h->nkernels) {
+		grid = p->configs[s->code - p->h->nkernels].grid_expr;
+		block = p->configs[s->code - p->h->nkernels].block;
+	}
+	memcpy(s->block, block, sizeof s->block);
+	for (int j = 0; j < 3; j++) {
+		int64_t n;
+		if (!value_of(x, grid[j], &n) || n < 0 || n > INT32_MAX)
+			return 0;
+		s->grid[j] = (uint32_t)n;
+	}
+	return 1;
+}
+
 static stx_err bind_steps(const struct stax_artifact *a, struct stx__context *x, struct stx_diag *d)
 {
 	for (uint32_t i = 0; i < x->nsteps; i++) {
@@ -212,11 +235,7 @@ static stx_err bind_steps(const struct stax_artifact *a, struct stx__context *x,
 			 value_of(x, k->grain_expr, &s->grain) && s->n >= 0 && s->n <= MAX_GRID;
 		for (uint32_t j = 0; ok && j < k->nscalars; j++)
 			ok = value_of(x, e[j], &scalars[j]);
-		for (int j = 0; ok && a->gpu && j < 3; j++) {
-			int64_t n;
-			ok = value_of(x, k->grid_expr[j], &n) && n >= 0 && n <= INT32_MAX;
-			s->grid[j] = ok ? (uint32_t)n : 0;
-		}
+		ok = ok && (!a->gpu || bind_launch(a, x, s));
 		if (!ok)
 			return stx_fail(d, STX_E_CORRUPT, "plan",
 					stx_plan_string(&a->plan, k->name),
@@ -259,6 +278,8 @@ stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x,
 	int64_t bytes;
 	x->bound = 0;
 	x->patched_for = NULL;
+	if (a->gpu)
+		x->epoch = atomic_load_explicit(&a->gpu->epoch, memory_order_acquire);
 	for (uint32_t i = 0; i < p->h->nexprs; i++) {
 		int ok = 1;
 		x->exprs[i] = stx_plan_eval(p, i, x->syms, &ok);

@@ -19,6 +19,7 @@ int stx_tool_run(int argc, char **argv);
 int stx_tool_check_onnx(int argc, char **argv);
 int stx_tool_compare(int argc, char **argv);
 int stx_tool_dump(int argc, char **argv);
+int stx_tool_tune(int argc, char **argv);
 int stx_tool_stats(int argc, char **argv);
 int stx_tool_ping(int argc, char **argv);
 int stx_tool_fsck(int argc, char **argv);

@@ -11,7 +11,6 @@
 typedef struct program *nvrtc_program;
 struct stx_nvrtc {
 	void *library;
-	char version[32];
 	int (*version_fn)(int *major, int *minor);
 	const char *(*error)(int result);
 	int (*create)(nvrtc_program *p, const char *source, const char *name, int nheaders,
@@ -104,7 +103,6 @@ stx_err stx_nvrtc_new(const char *dir, struct stx_nvrtc **out, struct stx_diag *
 			"CUDA targets need NVRTC (libnvrtc.so of CUDA 12 or 13): it is not in "
 			"lib64 or lib of $CUDA_HOME (/usr/local/cuda) or the library path");
 	}
-	snprintf(n->version, sizeof n->version, "NVRTC %d.%d", major, minor);
 	stx_err e =
 		stx_nvrtc_compile(n, warm, "warm", "sm_90a", 0, STX_NVRTC_CUBIN, &cubin, NULL, d);
 	stx_bytes_free(&cubin);
@@ -123,11 +121,6 @@ void stx_nvrtc_free(struct stx_nvrtc *n)
 	if (n->library)
 		dlclose(n->library);
 	free(n);
-}
-
-const char *stx_nvrtc_version(const struct stx_nvrtc *n)
-{
-	return n->version;
 }
 
 static stx_err fail_log(struct stx_nvrtc *n, nvrtc_program p, int result, const char *name,
