@@ -10,6 +10,7 @@
 #include "artifact_check.h"
 #include "codegen.h"
 #include "dtype.h"
+#include "runs_here.h"
 #include "import.h"
 #include "passes.h"
 #include "plan.h"
@@ -36,7 +37,7 @@ const char *const *compiled_targets(void)
 	if ((have[0] = getenv("STAX_TEST_TARGET")) && *have[0])
 		return have;
 	for (int i = 0; i < 3; i++)
-		if (stx_target_runs_here(all[i]))
+		if (host_runs(all[i]))
 			have[n++] = all[i];
 	have[n] = NULL;
 	return have;
