@@ -225,7 +225,7 @@ static void test_realize_paddings_of_a_chain(void **state)
 	add("return (%%v1000,)\n");
 	low_cpu(&w, stx_bytes_cstr(&text));
 	assert_int_equal(low_computed(&w), (1000 + 64) / 65);
-	assert_string_equal(w.l->buffers.at[1]->realized_by, "nested>64");
+	assert_int_equal(w.l->buffers.at[1]->rule, STX_REALIZED_NESTED);
 	low_end(&w);
 }
 
