@@ -54,8 +54,8 @@ struct stx__gpu_code {
 	void *context; /* where it lives */
 	int device;
 	stx__device_ptr constants; /* the plan's data area; 0: none */
-	void **modules;            /* [nkernels], NULL: not loaded yet */
-	_Atomic(void *) *fns;      /* [nkernels] */
+	void **modules;            /* [ncubins], NULL: not loaded yet */
+	_Atomic(void *) *fns;      /* [ncubins] */
 };
 /* Of the current context; made on its first use. */
 stx_err stx__gpu_code(struct stax_artifact *a, struct stx__gpu_code **out, struct stx_diag *d);

@@ -23,14 +23,14 @@ static struct stx__gpu_code *find(struct stx__gpu_devices *all, void *context)
 	return NULL;
 }
 
-static void code_free(struct stx__gpu_code *g, uint32_t nkernels)
+static void code_free(struct stx__gpu_code *g, uint32_t ncubins)
 {
 	const struct stx__driver *q = stx__driver(NULL);
 	void *before = NULL;
 	if (!g)
 		return;
 	if (q && !q->context_get(&before) && !q->context_set(g->context)) {
-		for (uint32_t i = 0; g->modules && i < nkernels; i++)
+		for (uint32_t i = 0; g->modules && i < ncubins; i++)
 			if (g->modules[i])
 				q->module_unload(g->modules[i]);
 		if (g->constants)
@@ -49,8 +49,8 @@ static stx_err code_new(struct stax_artifact *a, void *context, int device,
 	const struct stx_plan_header *h = a->plan.h;
 	struct stx__gpu_code *g = calloc(1, sizeof *g);
 	int result = 0;
-	if (!g || !(g->modules = calloc(h->nkernels + 1, sizeof *g->modules)) ||
-	    !(g->fns = calloc(h->nkernels + 1, sizeof *g->fns))) {
+	if (!g || !(g->modules = calloc(a->ncubins + 1, sizeof *g->modules)) ||
+	    !(g->fns = calloc(a->ncubins + 1, sizeof *g->fns))) {
 		code_free(g, 0);
 		return stx_fail(d, STX_E_NOMEM, "cuda", "", "out of memory");
 	}
@@ -94,18 +94,19 @@ stx_err stx__gpu_function(struct stax_artifact *a, struct stx__gpu_code *g, uint
 	const struct stx__driver *q = stx__driver(d);
 	const struct stx_plan_kernel *p = &a->plan.kernels[k];
 	const char *name = stx_plan_string(&a->plan, p->name);
+	uint32_t c = a->cubin_of[k];
 	void *fn = NULL;
 	int result = 0;
-	if ((*out = atomic_load_explicit(&g->fns[k], memory_order_acquire)))
+	if ((*out = atomic_load_explicit(&g->fns[c], memory_order_acquire)))
 		return STX_E_OK;
 	pthread_mutex_lock(&a->gpu->lock);
-	if (!g->modules[k])
-		result = q->module_load(&g->modules[k], a->cubins[k].at);
+	if (!g->modules[c])
+		result = q->module_load(&g->modules[c], a->cubins[c].at);
 	if (!result)
-		result = q->module_function(&fn, g->modules[k],
+		result = q->module_function(&fn, g->modules[c],
 					    stx_plan_string(&a->plan, p->symbol));
 	if (!result)
-		atomic_store_explicit(&g->fns[k], fn, memory_order_release);
+		atomic_store_explicit(&g->fns[c], fn, memory_order_release);
 	pthread_mutex_unlock(&a->gpu->lock);
 	*out = fn;
 	return result ? stx__driver_fail(result,
@@ -115,26 +116,37 @@ stx_err stx__gpu_function(struct stax_artifact *a, struct stx__gpu_code *g, uint
 		      : STX_E_OK;
 }
 
-stx_err stx__gpu_new(struct stax_artifact *a, struct stx_span elf, struct stx_diag *d)
+static int by_symbol(const void *p, const void *q, void *ctx)
 {
-	const struct stx_plan *p = &a->plan;
+	const struct stx_plan *plan = ctx;
+	return strcmp(stx_plan_string(plan, plan->kernels[*(const uint32_t *)p].symbol),
+		      stx_plan_string(plan, plan->kernels[*(const uint32_t *)q].symbol));
+}
+
+/* Kernels of one symbol share their code, of which there is one module on a device. */
+stx_err stx__gpu_new(struct stax_artifact *a, struct stx_diag *d)
+{
+	struct stx_plan *p = &a->plan;
+	uint32_t n = p->h->nkernels, *order = STX_NEW_ARRAY(a->arena, uint32_t, n + 1);
 	a->gpu = calloc(1, sizeof *a->gpu);
-	a->cubins = STX_NEW_ARRAY(a->arena, struct stx_span, p->h->nkernels + 1);
-	if (!a->gpu || !a->cubins)
+	if (a->gpu)
+		pthread_mutex_init(&a->gpu->lock, NULL);
+	a->cubins = STX_NEW_ARRAY(a->arena, struct stx_span, n + 1);
+	a->cubin_of = STX_NEW_ARRAY(a->arena, uint32_t, n + 1);
+	if (!a->gpu || !a->cubins || !a->cubin_of || !order)
 		return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
-	pthread_mutex_init(&a->gpu->lock, NULL);
-	for (uint32_t i = 0; i < p->h->nkernels; i++) {
-		struct stx_span found;
-		const char *symbol = stx_plan_string(p, p->kernels[i].symbol);
-		if (stx_artifact_symbol(elf, symbol, &found))
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = i;
+	qsort_r(order, n, sizeof *order, by_symbol, p);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t k = order[i];
+		const char *symbol = stx_plan_string(p, p->kernels[k].symbol);
+		if ((!i || by_symbol(&order[i - 1], &k, p)) &&
+		    stx_artifact_symbol(a->elf, symbol, &a->cubins[a->ncubins++]))
 			return stx_fail(d, STX_E_CORRUPT, "load",
-					stx_plan_string(p, p->kernels[i].name),
+					stx_plan_string(p, p->kernels[k].name),
 					"the artifact has no code for '%s'", symbol);
-		uint8_t *copy = stx_arena_alloc(a->arena, found.n + 1);
-		if (!copy)
-			return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
-		memcpy(copy, found.at, found.n);
-		a->cubins[i] = (struct stx_span){ copy, found.n };
+		a->cubin_of[k] = a->ncubins - 1;
 	}
 	return STX_E_OK;
 }
@@ -144,7 +156,7 @@ void stx__gpu_code_free(struct stax_artifact *a)
 	if (!a->gpu)
 		return;
 	for (int i = 0; i < a->gpu->n; i++)
-		code_free(a->gpu->at[i], a->plan.h->nkernels);
+		code_free(a->gpu->at[i], a->ncubins);
 	pthread_mutex_destroy(&a->gpu->lock);
 	free(a->gpu);
 }

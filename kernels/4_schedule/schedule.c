@@ -201,6 +201,8 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		if (err)
 			return err;
 	}
+	if (stx__add_steps(c.s, NULL))
+		return oom(&c);
 	err = stx__memory_plan(c.s, d);
 	if (!err)
 		err = stx__report(c.s, c.needed, d);

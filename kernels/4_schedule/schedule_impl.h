@@ -19,6 +19,12 @@ stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o, 
  * stores. */
 int stx__reads_at_point(const struct stx_binst *in, const struct stx_buffer *p);
 
+/* ---- steps.c ---- */
+
+/* The steps of a schedule whose groups are there: each group's kernel, or its external call
+ * (external_of: [groups.n], STX_NONE for none; NULL: none at all), then the copies of outputs. */
+stx_err stx__add_steps(struct stx_schedule *s, const uint32_t *external_of);
+
 /* ---- memory.c ---- */
 
 struct stx__mem_item {

@@ -158,7 +158,8 @@ enum stx_plan_step_kind {
 	STX_STEP_RELEASE, /* value a has had its last use */
 	STX_STEP_LAUNCH,  /* kernel a with `nargs` values at offset `args` (uint32 each) */
 	STX_STEP_COPY,    /* value b := value a, any strides, same dtype and sizes */
-	STX_STEP_EXTERN   /* external call: string a, arguments as LAUNCH */
+	STX_STEP_EXTERN   /* external call of name (string) a, arguments as LAUNCH; b: offset of its
+			     struct stx_plan_extern */
 };
 
 struct stx_plan_step {
@@ -166,6 +167,16 @@ struct stx_plan_step {
 	uint32_t a, b;
 	uint32_t nargs, args;
 	uint32_t reserved;
+};
+
+#define STX_PLAN_NONE UINT32_MAX
+/* Of an external call: code that libstax offers under its name. 4-byte aligned. */
+struct stx_plan_extern {
+	uint32_t nattrs, attrs; /* offset of uint32 expression numbers: integers whose meaning is
+				   the call's */
+	uint32_t workspace;     /* TEMP value to work in, which is one of the arguments; or NONE */
+	uint32_t kernel; /* does the same with the same arguments in order, but for the workspace,
+			    which is the last: launched where the call cannot be made; or NONE */
 };
 
 /* Expression bytecode: [off, off+bytes), a stack machine over int64. */
@@ -197,5 +208,6 @@ _Static_assert(sizeof(struct stx_plan_sym) == 40, "plan layout");
 _Static_assert(sizeof(struct stx_plan_value) == 40, "plan layout");
 _Static_assert(sizeof(struct stx_plan_kernel) == 104, "plan layout");
 _Static_assert(sizeof(struct stx_plan_step) == 24, "plan layout");
+_Static_assert(sizeof(struct stx_plan_extern) == 16, "plan layout");
 
 #endif
