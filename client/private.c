@@ -166,14 +166,18 @@ static void progress(struct work *w, const char *stage, uint32_t done, uint32_t 
 		w->r->progress(w->r->progress_ctx, stage, done, total, 0);
 }
 
-static stx_err run_job(struct work *w, Stx__JobKind kind, const struct stx_span *pieces,
-		       uint32_t npieces, struct stx__job_reply *out, struct stx_diag *d)
+/* config: of a GPU kernel, else NULL. */
+static stx_err run_job(struct work *w, Stx__JobKind kind, const char *config,
+		       const struct stx_span *pieces, uint32_t npieces, struct stx__job_reply *out,
+		       struct stx_diag *d)
 {
 	Stx__Job job;
 	uint64_t *sizes = STX_NEW_ARRAY(w->arena, uint64_t, npieces);
 	if (!sizes)
 		return no_memory(d);
 	stx_jobs_fill(&job, kind, w->lookup, pieces, npieces, sizes);
+	if (config)
+		job.config = (char *)(uintptr_t)config;
 	stx_err e = stx__child_run(w->p->child, &job, pieces, npieces, &w->wait, out, d);
 	if (!e)
 		stx_stages_add_all(&w->stages, out->m->stages, out->m->n_stages);
@@ -209,7 +213,8 @@ static stx_err one_kernel(struct work *w, const struct stx_kernel_id *k, const s
 	*reused = *out != NULL;
 	if (*out)
 		return STX_E_OK;
-	stx_err e = run_job(w, STX__JOB_KIND__JOB_KERNEL, &w->plan_pieces[k->piece], 1, &r, d);
+	stx_err e = run_job(w, STX__JOB_KIND__JOB_KERNEL, k->config, &w->plan_pieces[k->piece], 1,
+			    &r, d);
 	if (!e)
 		e = pieces_of(w, &r, 1, &object, d);
 	if (!e) {
@@ -263,7 +268,7 @@ static stx_err build(struct work *w, const struct stx_digest *key, struct stx_di
 	if (e)
 		return e;
 	progress(w, "plan", 0, 1);
-	if ((e = run_job(w, STX__JOB_KIND__JOB_PLAN, graph, 1, &w->plan, d)))
+	if ((e = run_job(w, STX__JOB_KIND__JOB_PLAN, NULL, graph, 1, &w->plan, d)))
 		return e;
 	if ((e = pieces_of(w, &w->plan, w->plan.m->n_kernels + 1, &w->plan_pieces, d)) ||
 	    (e = stx_jobs_kernels(w->plan.m, w->lookup, stx__child_fingerprint(w->p->child),
@@ -275,7 +280,8 @@ static stx_err build(struct work *w, const struct stx_digest *key, struct stx_di
 	if ((e = all_kernels(w, objects, d)))
 		return e;
 	progress(w, "link", 0, 1);
-	if ((e = run_job(w, STX__JOB_KIND__JOB_LINK, objects, w->kernels.n + 1, &w->link, d)) ||
+	if ((e = run_job(w, STX__JOB_KIND__JOB_LINK, NULL, objects, w->kernels.n + 1, &w->link,
+			 d)) ||
 	    (e = pieces_of(w, &w->link, 1, &artifact, d)))
 		return e;
 	Stx__Answer *a = &w->answer;
@@ -313,7 +319,7 @@ static stx_err compile(struct work *w, struct stax_answer **out, struct stx_diag
 	Stx__Answer *held = NULL;
 	Stx__Stage **stages = NULL;
 	progress(w, "key", 0, 1);
-	stx_err e = run_job(w, STX__JOB_KIND__JOB_KEY, &body, 1, &w->key, d);
+	stx_err e = run_job(w, STX__JOB_KIND__JOB_KEY, NULL, &body, 1, &w->key, d);
 	const Stx__JobReply *m = w->key.m;
 	if (e == STX_E_NEED_VALUES && m->n_need_values) {
 		stx_diag_clear(d);

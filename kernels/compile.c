@@ -114,7 +114,15 @@ static stx_err pass_schedule(struct run *r)
 static stx_err pass_write_plan(struct run *r)
 {
 	struct stx_plan p;
-	stx_err e = stx_plan_write(r->schedule, r->options->target, &r->plan, r->d);
+	struct stx_gpu_target t;
+	const struct stx_gpu_choices *choices = NULL;
+	stx_err e = STX_E_OK;
+	if (stx_gpu_is_target(r->options->target) &&
+	    !(e = stx_gpu_target_parse(r->options->target, &t, r->d)) &&
+	    !(choices = stx_tune_schedule(r->schedule, &t.device)))
+		e = STX_E_TOO_LARGE;
+	if (!e)
+		e = stx_plan_write(r->schedule, r->options->target, choices, &r->plan, r->d);
 	return e ? e : stx_plan_open((struct stx_span){ r->plan.at, r->plan.n }, &p, r->d);
 }
 
@@ -341,6 +349,35 @@ static stx_err describe_kernel(const struct stx_kernel *k, struct stx_kernel_des
 	return e;
 }
 
+static void at_hints(const struct stx_plan *p, const int64_t *hints, const uint32_t *exprs,
+		     uint32_t out[3])
+{
+	for (int j = 0; j < 3; j++) {
+		int ok = 1;
+		int64_t n = stx_plan_eval(p, exprs[j], hints, &ok);
+		out[j] = clamp_u32(ok ? n : 0);
+	}
+}
+
+static stx_err describe_configs(const struct stx_plan *p, const int64_t *hints, uint32_t kernel,
+				struct stx_kernel_desc *out, struct stx_diag *d)
+{
+	uint32_t n;
+	const struct stx_plan_config *c = stx_plan_configs(p, kernel, &n);
+	if (!n)
+		return STX_E_OK;
+	if (!(out->configs = calloc(n, sizeof *out->configs)))
+		return stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory");
+	for (out->nconfigs = 0; out->nconfigs < n; out->nconfigs++) {
+		struct stx_config_desc *to = &out->configs[out->nconfigs];
+		const char *text = stx_plan_string(p, c[out->nconfigs].text);
+		memcpy(to->text, text, strnlen(text, sizeof to->text - 1));
+		at_hints(p, hints, c[out->nconfigs].grid_expr, to->grid);
+		memcpy(to->block, c[out->nconfigs].block, sizeof to->block);
+	}
+	return STX_E_OK;
+}
+
 /* Grids and blocks as the plan has them, at the size hints. */
 static stx_err describe_launches(struct run *r, struct stx_plan_result *out, struct stx_diag *d)
 {
@@ -353,14 +390,12 @@ static stx_err describe_launches(struct run *r, struct stx_plan_result *out, str
 		return stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory");
 	for (uint32_t i = 0; i < p.h->nsyms; i++)
 		hints[i] = p.syms[i].hint;
-	for (uint32_t i = 0; i < out->nkernels; i++)
-		for (int j = 0; j < 3; j++) {
-			int ok = 1;
-			int64_t n = stx_plan_eval(&p, p.kernels[i].grid_expr[j], hints, &ok);
-			out->kernels[i].grid[j] = clamp_u32(ok ? n : 0);
-			out->kernels[i].block[j] = p.kernels[i].block[j];
-		}
-	return STX_E_OK;
+	for (uint32_t i = 0; i < out->nkernels && !e; i++) {
+		at_hints(&p, hints, p.kernels[i].grid_expr, out->kernels[i].grid);
+		memcpy(out->kernels[i].block, p.kernels[i].block, sizeof p.kernels[i].block);
+		e = describe_configs(&p, hints, i, &out->kernels[i], d);
+	}
+	return e;
 }
 
 /* What cannot be compiled is an error that names the operator (ST-01), unless the request allows
@@ -432,27 +467,40 @@ static stx_err emit_cpu(struct stx_compiler *c, const struct stx_kernel *k,
 	return e ? e : stx_emit_llvm(c->llvm, k, &target, o->fast, stage, out, info, d);
 }
 
-/* In the configuration the plan was written for: the heuristic's. */
+/* The configuration asked for, or the heuristic's. */
+static stx_err choose_config(const struct stx_kernel *k, const char *text,
+			     const struct stx_gpu_device *dev, struct stx_gpu_config *out,
+			     struct stx_diag *d)
+{
+	struct stx_gpu_choices all;
+	if (text && *text)
+		return stx_gpu_config_parse(text, k, dev, out, d);
+	stx_tune_candidates(k, dev, &all);
+	*out = all.at[0];
+	return STX_E_OK;
+}
+
 static stx_err emit_gpu(struct stx_compiler *c, const struct stx_kernel *k,
 			const struct stx_compile_options *o, enum stx_emit_stage stage,
 			struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
 {
-	struct stx_gpu_config configs[STX_GPU_MAX_CONFIGS];
+	struct stx_gpu_config config;
 	struct stx_gpu_target target;
+	struct stx_gpu_usage usage = { 0 };
 	struct stx_bytes source = { 0 }, code = { 0 };
 	struct stx_digest digest;
 	char symbol[64];
 	uint64_t start = now_us();
 	stx_err e = stx_gpu_target_parse(o->target, &target, d);
-	if (e || (e = stx_kernel_digest(k, &digest, d)))
+	if (e || (e = stx_kernel_digest(k, &digest, d)) ||
+	    (e = choose_config(k, o->config, &target.device, &config, d)))
 		return e;
-	stx_kernel_symbol(&digest, symbol);
-	stx_gpu_candidates(k, &target.device, configs);
-	e = stx_emit_cuda(k, &configs[0], stage == STX_EMIT_SOURCE ? out : &source, d);
+	stx_gpu_symbol(&digest, &config, symbol);
+	e = stx_emit_cuda(k, &config, stage == STX_EMIT_SOURCE ? out : &source, d);
 	if (e || stage == STX_EMIT_SOURCE)
 		goto done;
 	info->us_build = now_us() - start;
-	info->threads = configs[0].threads;
+	info->threads = config.threads;
 	if (!c->nvrtc) {
 		e = stx_fail(d, c->no_nvrtc.code, "nvrtc", k->name, "%s", c->no_nvrtc.text);
 		goto done;
@@ -460,14 +508,49 @@ static stx_err emit_gpu(struct stx_compiler *c, const struct stx_kernel *k,
 	start = now_us();
 	e = stx_nvrtc_compile(c->nvrtc, stx_bytes_cstr(&source), k->name, target.device.arch,
 			      o->fast, stage == STX_EMIT_OBJECT ? STX_NVRTC_CUBIN : STX_NVRTC_PTX,
-			      stage == STX_EMIT_OBJECT ? &code : out, d);
+			      stage == STX_EMIT_OBJECT ? &code : out, &usage, d);
 	if (!e && stage == STX_EMIT_OBJECT)
 		e = stx_data_object(STX_CUBIN_SECTION, symbol, (struct stx_span){ code.at, code.n },
 				    out, d);
+	info->registers = usage.registers;
+	info->spills = usage.spills;
+	info->shared_bytes = usage.shared_bytes;
 	info->us_emit = now_us() - start;
 done:
 	stx_bytes_free(&source);
 	stx_bytes_free(&code);
+	return e;
+}
+
+stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *o,
+			  struct stx_name_list *out, struct stx_diag *d)
+{
+	struct run r;
+	struct stx_kernel *k;
+	struct stx_gpu_target target;
+	memset(out, 0, sizeof *out);
+	stx_err e = stx_gpu_target_parse(o->target, &target, d);
+	if (e || (e = stx__run_open(&r, o, d)))
+		return e;
+	struct stx_gpu_config *all =
+		STX_NEW_ARRAY(r.arena, struct stx_gpu_config, STX_TUNE_MAX_SPACE);
+	char(*texts)[STX_GPU_CONFIG_BYTES] =
+		stx_arena_alloc(r.arena, STX_TUNE_MAX_SPACE * sizeof *texts);
+	const char **names = STX_NEW_ARRAY(r.arena, const char *, STX_TUNE_MAX_SPACE);
+	e = stx_kernel_parse(r.arena, (const char *)ir.at, ir.n, &k, d);
+	if (!e)
+		e = stx_kernel_verify(k, d);
+	if (!e && (!all || !texts || !names))
+		e = stx_fail(d, STX_E_NOMEM, "space", NULL, "out of memory");
+	if (!e) {
+		uint32_t n = stx_tune_space(k, &target.device, all, STX_TUNE_MAX_SPACE);
+		for (uint32_t i = 0; i < n; i++) {
+			stx_gpu_config_print(&all[i], texts[i]);
+			names[i] = texts[i];
+		}
+		e = copy_names(out, names, n);
+	}
+	stx__run_close(&r);
 	return e;
 }
 
@@ -503,6 +586,8 @@ stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 	out->block[0] = info.threads ? info.threads : info.vector_elems;
 	out->block[1] = out->block[2] = 1;
 	out->spills = info.spills;
+	out->registers = info.registers;
+	out->shared_bytes = info.shared_bytes;
 	add_stage(out->stages, &out->nstages, "parse", total > known ? total - known : 0);
 	add_stage(out->stages, &out->nstages, "build", info.us_build);
 	add_stage(out->stages, &out->nstages, "optimize", info.us_opt);
@@ -594,8 +679,10 @@ void stx_key_result_free(struct stx_key_result *r)
 void stx_plan_result_free(struct stx_plan_result *r)
 {
 	stx_bytes_free(&r->plan);
-	for (uint32_t i = 0; i < r->nkernels; i++)
+	for (uint32_t i = 0; i < r->nkernels; i++) {
 		stx_bytes_free(&r->kernels[i].ir);
+		free(r->kernels[i].configs);
+	}
 	free(r->kernels);
 	stx_name_list_free(&r->report);
 	stx_name_list_free(&r->guards);

@@ -20,6 +20,8 @@ struct stx_compile_options {
 	const char *target; /* "cpu:x86-64-v3", "cpu:x86-64-v4+avx512bf16"; resolved, never "cpu" */
 	unsigned training : 1, dynamic : 1, fast : 1, allow_fallback : 1;
 	size_t memory_bytes; /* budget of the call's arena; 0: 1 GiB */
+	const char *config;  /* emit, GPU: launch configuration as the plan names it; NULL: the
+				heuristic choice for the kernel's size hints */
 	const char *without; /* an overload taken to have no lowering rule (tests); NULL: none */
 };
 
@@ -64,6 +66,13 @@ struct stx_kernel_desc {
 	struct stx_digest
 		digest; /* of the normalised kernel IR: kernels with equal digests are one */
 	char name[96];  /* readable: "per_fused_add_relu_sum_0" */
+	uint32_t grid[3], block[3];      /* at the size hints */
+	struct stx_config_desc *configs; /* [nconfigs] GPU: as in the plan's launch table */
+	uint32_t nconfigs;
+};
+/* A configuration that a kernel may be launched with. */
+struct stx_config_desc {
+	char text[96];
 	uint32_t grid[3], block[3]; /* at the size hints */
 };
 
@@ -79,8 +88,8 @@ struct stx_plan_result {
 };
 
 struct stx_emit_result {
-	struct stx_bytes object; /* ELF relocatable with one function */
-	uint32_t block[3], registers, spills, shared_bytes;
+	struct stx_bytes object; /* ELF relocatable with one function, or GPU: one cubin */
+	uint32_t block[3], registers, spills, shared_bytes; /* spills: bytes */
 	struct stx_stage_time stages[STX_MAX_STAGES];
 	uint32_t nstages;
 };
@@ -109,6 +118,9 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 			 const struct stx_compile_options *o, struct stx_emit_result *out,
 			 struct stx_diag *d);
+/* GPU: names of every configuration the kernel can have, for exhaustive sweeps. */
+stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *o,
+			  struct stx_name_list *out, struct stx_diag *d);
 /* plan, and one object for each distinct kernel digest. out: the shared object. */
 stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
 			 const struct stx_span *objects, uint32_t nobjects, struct stx_bytes *out,

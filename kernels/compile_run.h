@@ -8,6 +8,7 @@
 #include "gpu.h"
 #include "import.h"
 #include "schedule.h"
+#include "tune.h"
 
 struct stx_compiler {
 	struct stx_llvm *llvm;

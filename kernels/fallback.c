@@ -128,7 +128,7 @@ stx_err stx__fall_back(struct run *r, const struct stx_diag *why)
 	if (!e && (!line || stx_push(r->arena, &r->schedule->report, line)))
 		e = STX_E_NOMEM;
 	if (!e)
-		e = stx_plan_write(r->schedule, r->options->target, &r->plan, r->d);
+		e = stx_plan_write(r->schedule, r->options->target, NULL, &r->plan, r->d);
 	if (!e)
 		e = stx_plan_open((struct stx_span){ r->plan.at, r->plan.n }, &p, r->d);
 	return e ? stx_fail(r->d, e, "fallback", NULL, "%s", stx_err_text(e)) : STX_E_OK;

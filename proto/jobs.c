@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu_target.h"
 #include "key.h"
 
 /* ---- stages ---- */
@@ -124,10 +125,12 @@ stx_err stx_jobs_kernels(const Stx__JobReply *plan, const Stx__Lookup *what,
 			break;
 		}
 		memcpy(ir.b, plan->kernels[i]->digest.data, sizeof ir.b);
-		id = stx_key_kernel(&ir, what->target, options, fingerprint);
+		const char *config =
+			stx_gpu_is_target(what->target) ? plan->kernels[i]->config : NULL;
+		id = stx_key_kernel(&ir, config, what->target, options, fingerprint);
 		uint32_t *slot = find(table, cap, out, &id);
 		if (!*slot) {
-			out->at[out->n] = (struct stx_kernel_id){ id, (uint32_t)i + 1 };
+			out->at[out->n] = (struct stx_kernel_id){ id, (uint32_t)i + 1, config };
 			*slot = ++out->n;
 		}
 		out->of[i] = *slot - 1;

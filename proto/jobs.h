@@ -31,8 +31,8 @@ Stx__Stage **stx_stages_list(const struct stx_stages *a, const struct stx_stages
 
 /* ---- bodies ---- */
 
-/* A job of that kind for the request. sizes: room for n, filled with the pieces' lengths; borrowed
- * as long as the job. */
+/* A job of that kind for the request; a KERNEL's config is set by the caller. sizes: room for n,
+ * filled with the pieces' lengths; borrowed as long as the job. */
 void stx_jobs_fill(Stx__Job *j, Stx__JobKind kind, const Stx__Lookup *what,
 		   const struct stx_span *pieces, uint32_t n, uint64_t *sizes);
 /* body as n pieces of the lengths given, which must be n and add up (PROTOCOL). */
@@ -45,8 +45,10 @@ stx_err stx_jobs_split(struct stx_span body, const uint64_t *sizes, size_t nsize
  * one digest are one. */
 struct stx_kernel_ids {
 	struct stx_kernel_id {
-		struct stx_digest id; /* in a store: IR, target, numerics, compiler */
-		uint32_t piece;       /* of the plan's reply: its IR (piece 0 is the plan) */
+		struct stx_digest
+			id;         /* in a store: IR, configuration, target, numerics, compiler */
+		uint32_t piece;     /* of the plan's reply: its IR (piece 0 is the plan) */
+		const char *config; /* GPU: its configuration, in the plan's reply; else NULL */
 	} * at;
 	uint32_t n;
 	uint32_t *of; /* [kernels of the plan] -> number in at */

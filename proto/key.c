@@ -76,10 +76,44 @@ struct stx_digest stx_key_artifact(const struct stx_digest *graph, const char *t
 	return code_digest("stax-key-v1", graph, target, options, fingerprint);
 }
 
-struct stx_digest stx_key_kernel(const struct stx_digest *ir, const char *target, uint32_t options,
+struct stx_digest stx_key_kernel(const struct stx_digest *ir, const char *config,
+				 const char *target, uint32_t options,
 				 const struct stx_digest *fingerprint)
 {
-	return code_digest("stax-kernel-v1", ir, target, options & STX_OPTION_FAST, fingerprint);
+	struct stx_digest code =
+		code_digest("stax-kernel-v1", ir, target, options & STX_OPTION_FAST, fingerprint);
+	struct stx_bytes b = { 0 };
+	if (!config)
+		return code;
+	put_str(&b, "stax-kernel-config-v1");
+	stx_bytes_put(&b, code.b, sizeof code.b);
+	put_str(&b, config);
+	return digest_and_free(&b);
+}
+
+struct stx_digest stx_key_tune(const struct stx_digest *ir, const char *target, uint32_t options,
+			       const struct stx_digest *fingerprint, const Stx__Device *device)
+{
+	struct stx_digest code =
+		code_digest("stax-kernel-v1", ir, target, options & STX_OPTION_FAST, fingerprint);
+	struct stx_bytes b = { 0 };
+	put_str(&b, "stax-tune-v1");
+	stx_bytes_put(&b, code.b, sizeof code.b);
+	put_str(&b, device->name);
+	stx_bytes_u32(&b, device->multiprocessors);
+	stx_bytes_u32(&b, device->clock_khz);
+	stx_bytes_u32(&b, device->memory_clock_khz);
+	stx_bytes_u32(&b, device->driver);
+	return digest_and_free(&b);
+}
+
+struct stx_digest stx_key_pin(const char *job, const struct stx_digest *tune)
+{
+	struct stx_bytes b = { 0 };
+	put_str(&b, "stax-tune-job-v1");
+	put_str(&b, job);
+	stx_bytes_put(&b, tune->b, sizeof tune->b);
+	return digest_and_free(&b);
 }
 
 struct stx_digest stx_key_scoped(const char *ns, const struct stx_digest *d)

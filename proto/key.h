@@ -28,9 +28,17 @@ struct stx_digest stx_key_memo(const Stx__Lookup *l, const struct stx_digest *bo
 /* Of an artifact: the canonical key. graph is the canonical graph's digest. */
 struct stx_digest stx_key_artifact(const struct stx_digest *graph, const char *target,
 				   uint32_t options, const struct stx_digest *fingerprint);
-/* Of a kernel's object: of the options only numerics count. */
-struct stx_digest stx_key_kernel(const struct stx_digest *ir, const char *target, uint32_t options,
+/* Of a kernel's object: of the options only numerics count. config: of a GPU kernel, else NULL.
+ * The IR's digest leaves out size hints, so it does not fix the configuration. */
+struct stx_digest stx_key_kernel(const struct stx_digest *ir, const char *config,
+				 const char *target, uint32_t options,
 				 const struct stx_digest *fingerprint);
+/* Of a kernel's timings on a device: a kernel that is compiled otherwise and another
+ * device or driver have others. */
+struct stx_digest stx_key_tune(const struct stx_digest *ir, const char *target, uint32_t options,
+			       const struct stx_digest *fingerprint, const Stx__Device *device);
+/* Of what a job has seen of the record of that key. */
+struct stx_digest stx_key_pin(const char *job, const struct stx_digest *tune);
 /* Of a key within its namespace: flights, jobs and quarantine never cross namespaces. */
 struct stx_digest stx_key_scoped(const char *ns, const struct stx_digest *key);
 

@@ -126,8 +126,9 @@ void stx__chains_tick(struct stx__server *s, uint64_t now_ms)
 
 /* ---- messages ---- */
 
-stx_err stx__job_send(const struct stx__spec *spec, Stx__JobKind kind, int sock, uint64_t id,
-		      const struct stx_span *pieces, uint32_t n, int fd, struct stx_diag *d)
+stx_err stx__job_send(const struct stx__spec *spec, Stx__JobKind kind, const char *config, int sock,
+		      uint64_t id, const struct stx_span *pieces, uint32_t n, int fd,
+		      struct stx_diag *d)
 {
 	Stx__Envelope e = STX__ENVELOPE__INIT;
 	Stx__Job j;
@@ -135,6 +136,8 @@ stx_err stx__job_send(const struct stx__spec *spec, Stx__JobKind kind, int sock,
 	if (!sizes)
 		return stx_fail(d, STX_E_NOMEM, "channel", "", "out of memory");
 	stx_jobs_fill(&j, kind, spec->what, pieces, n, sizes);
+	if (config)
+		j.config = (char *)(uintptr_t)config;
 	e.request_id = id;
 	e.msg_case = STX__ENVELOPE__MSG_JOB;
 	e.job = &j;

@@ -127,8 +127,9 @@ void stx__compile_kernel_failed(struct stx__compile_chain *c, enum stx__next nex
 /* The job died with its leader; slot must be tried anew. */
 void stx__compile_kernel_again(struct stx__compile_chain *c, uint32_t slot);
 
-/* A job message with the given pieces or descriptor as body. */
-stx_err stx__job_send(const struct stx__spec *spec, Stx__JobKind kind, int sock, uint64_t id,
-		      const struct stx_span *pieces, uint32_t n, int fd, struct stx_diag *d);
+/* A job message with the given pieces or descriptor as body. config: of a GPU kernel, or NULL. */
+stx_err stx__job_send(const struct stx__spec *spec, Stx__JobKind kind, const char *config, int sock,
+		      uint64_t id, const struct stx_span *pieces, uint32_t n, int fd,
+		      struct stx_diag *d);
 
 #endif

@@ -143,7 +143,7 @@ static stx_err send_plan(struct stx__job *j, int sock, uint64_t id, struct stx_d
 {
 	struct stx__compile_chain *c = chain_of(j);
 	stx__flight_progress(&c->c.flight, "plan", 0, 1);
-	return stx__job_send(c->c.spec, j->kind, sock, id, NULL, 0, c->graph_fd, d);
+	return stx__job_send(c->c.spec, j->kind, NULL, sock, id, NULL, 0, c->graph_fd, d);
 }
 
 /* The reply: plan, then one IR a kernel; one slot for each distinct one. */
@@ -310,7 +310,8 @@ static stx_err send_link(struct stx__job *j, int sock, uint64_t id, struct stx_d
 		pieces[i + 1] = v.object;
 	}
 	stx__flight_progress(&c->c.flight, "link", 0, 1);
-	stx_err e = stx__job_send(c->c.spec, j->kind, sock, id, pieces, c->kernels.n + 1, -1, d);
+	stx_err e =
+		stx__job_send(c->c.spec, j->kind, NULL, sock, id, pieces, c->kernels.n + 1, -1, d);
 	free(pieces);
 	return e;
 }

@@ -16,6 +16,7 @@ struct stx__kernel_job {
 	struct stx__server *s;
 	struct stx__spec *spec;
 	struct stx__blob *ir;
+	char *config; /* of a GPU kernel, else NULL */
 	struct stx__attempts attempts;
 	struct user *users; /* the first leads */
 	uint32_t nusers, cap;
@@ -32,6 +33,7 @@ static void free_job(struct stx__kernel_job *k)
 		stx__table_del(&k->s->kernel_jobs, &k->id);
 	stx__spec_drop(k->spec);
 	stx__blob_drop(k->ir);
+	free(k->config);
 	free(k->users);
 	free(k);
 }
@@ -73,7 +75,7 @@ static stx_err send_kernel(struct stx__job *j, int sock, uint64_t id, struct stx
 {
 	struct stx__kernel_job *k = job_of(j);
 	struct stx_span ir = { k->ir->at, k->ir->n };
-	return stx__job_send(k->spec, j->kind, sock, id, &ir, 1, -1, d);
+	return stx__job_send(k->spec, j->kind, k->config, sock, id, &ir, 1, -1, d);
 }
 
 /* Takes the users away, so that nothing they do reaches the job. */
@@ -192,7 +194,10 @@ stx_err stx__kernel_job_join(struct stx__compile_chain *c, uint32_t slot)
 	k->job.ns = k->spec->ns;
 	k->job.send = send_kernel;
 	k->job.done = done;
-	if (!k->ir || stx__table_set(&s->kernel_jobs, &id, k) || add_user(k, c, slot)) {
+	if (kernel->config)
+		k->config = strdup(kernel->config);
+	if (!k->ir || (kernel->config && !k->config) || stx__table_set(&s->kernel_jobs, &id, k) ||
+	    add_user(k, c, slot)) {
 		free_job(k);
 		return STX_E_NOMEM;
 	}

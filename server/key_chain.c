@@ -19,7 +19,7 @@ static stx_err send_key(struct stx__job *j, int sock, uint64_t id, struct stx_di
 	struct stx__chain *c =
 		(struct stx__chain *)(void *)((char *)j - offsetof(struct stx__chain, job));
 	stx__flight_progress(&c->flight, "key", 0, 1);
-	return stx__job_send(c->spec, j->kind, sock, id, NULL, 0, c->spec->body_fd, d);
+	return stx__job_send(c->spec, j->kind, NULL, sock, id, NULL, 0, c->spec->body_fd, d);
 }
 
 static void submit(struct stx__key_chain *k)

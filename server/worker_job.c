@@ -34,6 +34,7 @@ struct run {
 	struct stx_key_result key;
 	struct stx_plan_result plan;
 	struct stx_emit_result emit;
+	struct stx_name_list space;
 	struct stx_bytes bytes;
 	struct stx_tensor *outputs;
 	uint32_t noutputs;
@@ -172,6 +173,31 @@ static void put_configs(struct run *r, Stx__Kernel *at)
 	}
 }
 
+/* The launch table of a GPU kernel, for the answer. */
+static stx_err put_candidates(struct run *r, const struct stx_kernel_desc *k, Stx__Kernel *to)
+{
+	Stx__Configuration *at = STX_NEW_ARRAY(r->arena, Stx__Configuration, k->nconfigs + 1u);
+	Stx__Configuration **list = STX_NEW_ARRAY(r->arena, Stx__Configuration *, k->nconfigs + 1u);
+	if (!at || !list)
+		return out_of_memory(r);
+	for (uint32_t i = 0; i < k->nconfigs; i++) {
+		stx__configuration__init(&at[i]);
+		at[i].text = k->configs[i].text;
+		at[i].grid = k->configs[i].grid;
+		at[i].n_grid = 3;
+		at[i].block = k->configs[i].block;
+		at[i].n_block = 3;
+		list[i] = &at[i];
+	}
+	to->candidates = list;
+	to->n_candidates = k->nconfigs;
+	if (k->nconfigs) {
+		to->config = k->configs[0].text;
+		to->chosen_by = "heuristic";
+	}
+	return STX_E_OK;
+}
+
 static stx_err put_plan_kernels(struct run *r)
 {
 	uint32_t n = r->plan.nkernels;
@@ -189,6 +215,8 @@ static stx_err put_plan_kernels(struct run *r)
 		at[i].n_block = 3;
 		at[i].digest = (ProtobufCBinaryData){ STX_DIGEST_BYTES, k->digest.b };
 		list[i] = &at[i];
+		if (put_candidates(r, k, &at[i]))
+			return STX_E_NOMEM;
 	}
 	put_configs(r, at);
 	r->reply.kernels = list;
@@ -269,6 +297,7 @@ static stx_err run_plan(struct run *r)
 static stx_err run_kernel(struct run *r)
 {
 	struct stx_emit_result *x = &r->emit;
+	r->options.config = r->job->config;
 	stx_err e = stx_compile_emit(r->w->compiler, r->in[0], &r->options, x, &r->diag);
 	if (e)
 		return e;
@@ -287,6 +316,14 @@ static stx_err run_kernel(struct run *r)
 	r->reply.n_kernels = 1;
 	set_piece(r, 0, x->object.at, x->object.n);
 	return put_stages(r, x->stages, x->nstages);
+}
+
+static stx_err run_space(struct run *r)
+{
+	stx_err e = stx_compile_space(r->in[0], &r->options, &r->space, &r->diag);
+	r->reply.report = r->space.at;
+	r->reply.n_report = r->space.n;
+	return e;
 }
 
 static stx_err run_link(struct run *r)
@@ -465,6 +502,7 @@ static stx_err dispatch(struct run *r)
 	case STX__JOB_KIND__JOB_KEY: return run_key(r);
 	case STX__JOB_KIND__JOB_PLAN: return run_plan(r);
 	case STX__JOB_KIND__JOB_KERNEL: return run_kernel(r);
+	case STX__JOB_KIND__JOB_SPACE: return run_space(r);
 	case STX__JOB_KIND__JOB_LINK: return run_link(r);
 	case STX__JOB_KIND__JOB_DUMP: return run_dump(r);
 	case STX__JOB_KIND__JOB_REFERENCE: return run_reference(r);
@@ -492,6 +530,7 @@ static void free_results(struct run *r)
 	stx_key_result_free(&r->key);
 	stx_plan_result_free(&r->plan);
 	stx_emit_result_free(&r->emit);
+	stx_name_list_free(&r->space);
 	stx_bytes_free(&r->bytes);
 	for (uint32_t i = 0; i < r->noutputs; i++)
 		free(r->outputs[i].data);

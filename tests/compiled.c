@@ -12,6 +12,7 @@
 #include "import.h"
 #include "passes.h"
 #include "plan.h"
+#include "tune.h"
 
 struct stx_compiler *compiled_compiler(void)
 {
@@ -53,6 +54,8 @@ static stx_err plan_unfused(struct stx_span graph, const char *target, struct st
 	struct stx_graph *g = NULL;
 	struct stx_loops *l = NULL;
 	struct stx_schedule *s = NULL;
+	const struct stx_gpu_choices *choices = NULL;
+	struct stx_gpu_target t;
 	stx_err e = stx_graph_parse(a, (const char *)graph.at, graph.n, &g, d);
 	memset(out, 0, sizeof *out);
 	e = e ? e : stx_graph_decompose_to_primitives(&g, d);
@@ -60,7 +63,9 @@ static stx_err plan_unfused(struct stx_span graph, const char *target, struct st
 	e = e ? e : stx_lower(g, &lower, &l, d);
 	e = e ? e : stx_loops_verify(l, d);
 	e = e ? e : stx_schedule(l, &schedule, &s, d);
-	e = e ? e : stx_plan_write(s, target, &out->plan, d);
+	if (!e && gpu && !(e = stx_gpu_target_parse(target, &t, d)))
+		choices = stx_tune_schedule(s, &t.device);
+	e = e ? e : stx_plan_write(s, target, choices, &out->plan, d);
 	if (!e && !(out->kernels = calloc(s->kernels.n + 1, sizeof *out->kernels)))
 		e = STX_E_NOMEM;
 	for (unsigned i = 0; !e && i < s->kernels.n; i++) {
@@ -87,11 +92,11 @@ static stx_err set_grains(struct stx_bytes *plan, struct stx_diag *d)
 	return e;
 }
 
-/* Objects of this process by kernel digest and target: unfused and symbolic forms repeat most of
- * the fused form's kernels. */
+/* Objects of this process by kernel digest, target and configuration: unfused and symbolic forms
+ * repeat most of the fused form's kernels. */
 struct kept {
 	struct stx_digest digest;
-	char target[24];
+	char target[24], config[STX_GPU_CONFIG_BYTES];
 	struct stx_emit_result made;
 };
 
@@ -101,10 +106,11 @@ static stx_err emit(const struct stx_kernel_desc *k, const struct stx_compile_op
 	static struct kept all[4096];
 	uint32_t slot;
 	memcpy(&slot, &k->digest, sizeof slot);
-	slot += (uint32_t)o->target[strlen(o->target) - 1];
+	slot += (uint32_t)o->target[strlen(o->target) - 1] +
+		(o->config ? (uint8_t)o->config[7] : 0u);
 	struct kept *c = &all[slot % (sizeof all / sizeof *all)];
 	if (!c->made.object.n || memcmp(&c->digest, &k->digest, sizeof k->digest) ||
-	    strcmp(c->target, o->target)) {
+	    strcmp(c->target, o->target) || strcmp(c->config, o->config ? o->config : "")) {
 		stx_emit_result_free(&c->made);
 		stx_err e =
 			stx_compile_emit(compiled_compiler(),
@@ -116,26 +122,33 @@ static stx_err emit(const struct stx_kernel_desc *k, const struct stx_compile_op
 		}
 		c->digest = k->digest;
 		snprintf(c->target, sizeof c->target, "%s", o->target);
+		snprintf(c->config, sizeof c->config, "%s", o->config ? o->config : "");
 	}
 	*object = (struct stx_span){ c->made.object.at, c->made.object.n };
 	return 0;
 }
 
-/* One object for each distinct digest, owned by the caller. */
+/* One object for each distinct symbol, owned by the caller. */
 static stx_err emit_all(const struct stx_plan_result *plan, const struct stx_compile_options *o,
 			struct stx_span *objects, uint32_t *n, struct stx_diag *d)
 {
+	struct stx_plan p;
 	*n = 0;
+	if (stx_plan_open((struct stx_span){ plan->plan.at, plan->plan.n }, &p, d))
+		return STX_E_CORRUPT;
 	for (uint32_t i = 0; i < plan->nkernels; i++) {
 		const struct stx_kernel_desc *k = &plan->kernels[i];
+		struct stx_compile_options mine = *o;
 		uint32_t same = 0;
-		while (same < i &&
-		       memcmp(&plan->kernels[same].digest, &k->digest, sizeof k->digest))
+		while (same < i && strcmp(stx_plan_string(&p, p.kernels[same].symbol),
+					  stx_plan_string(&p, p.kernels[i].symbol)))
 			same++;
 		if (same < i)
 			continue;
+		if (p.kernels[i].target)
+			mine.config = stx_plan_string(&p, p.kernels[i].config);
 		struct stx_span object = { 0 };
-		stx_err e = emit(k, o, &object, d);
+		stx_err e = emit(k, &mine, &object, d);
 		if (e)
 			return e;
 		uint8_t *copy = malloc(object.n);

@@ -134,9 +134,10 @@ void pb_extern(struct planbuild *b, const char *name, uint32_t nargs, const uint
 	       uint32_t nattrs, const uint32_t *attrs, uint32_t workspace, uint32_t kernel)
 {
 	struct stx_plan_step s = { .kind = STX_STEP_EXTERN, .nargs = nargs };
-	struct stx_plan_extern c = { nattrs, array(b, attrs, nattrs), workspace, kernel };
+	struct stx_plan_extern c = { nattrs, array(b, attrs, nattrs), workspace, kernel, 0 };
 	s.a = pb_string(b, name);
 	s.args = array(b, values, nargs);
+	c.uses = array(b, values, nargs); /* any numbers */
 	s.b = (uint32_t)b->arrays.n;
 	stx_bytes_put(&b->arrays, &c, sizeof c);
 	stx_bytes_put(&b->steps, &s, sizeof s);
@@ -191,7 +192,9 @@ static void move(struct stx_bytes *out, const struct stx_plan_header *h, uint32_
 			continue;
 		s->a += h->strings_off;
 		s->b += arrays;
-		((struct stx_plan_extern *)(void *)(out->at + s->b))->attrs += arrays;
+		struct stx_plan_extern *c = (struct stx_plan_extern *)(void *)(out->at + s->b);
+		c->attrs += arrays;
+		c->uses += arrays;
 	}
 }
 

@@ -27,9 +27,10 @@ const char *stx_llvm_version(void);
 
 enum stx_emit_stage { STX_EMIT_OBJECT, STX_EMIT_SOURCE, STX_EMIT_OPTIMIZED_IR, STX_EMIT_ASM };
 struct stx_emit_info {
-	uint32_t vector_elems; /* iterations of the widest vector loop taken at once */
-	uint32_t threads;      /* GPU: of a block */
-	uint32_t spills;       /* 0: LLVM's C interface does not tell */
+	uint32_t vector_elems;            /* iterations of the widest vector loop taken at once */
+	uint32_t threads;                 /* GPU: of a block */
+	uint32_t spills;                  /* bytes; CPU: 0, LLVM's C interface does not tell */
+	uint32_t registers, shared_bytes; /* GPU */
 	uint64_t us_build, us_opt, us_emit;
 };
 /* One kernel to an ELF object (or text). The function's symbol is stx_kernel_symbol of its digest.
@@ -39,8 +40,11 @@ stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k,
 		      struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d);
 
 /* ---- plan (plan_write.c) ---- */
-/* The data plan of a schedule for a target. Kernel symbols from digests. */
-stx_err stx_plan_write(const struct stx_schedule *s, const char *target, struct stx_bytes *out,
+struct stx_gpu_choices;
+/* The data plan of a schedule for a target. choices: configurations of each kernel of a GPU
+ * target (6_tune), else NULL. Kernel symbols from digests and configurations. */
+stx_err stx_plan_write(const struct stx_schedule *s, const char *target,
+		       const struct stx_gpu_choices *choices, struct stx_bytes *out,
 		       struct stx_diag *d);
 /* An ELF64 relocatable: data in a read-only section, named by a global symbol (data_object.c). */
 stx_err stx_data_object(const char *section, const char *symbol, struct stx_span data,

@@ -366,7 +366,7 @@ static void put_signature(struct stx__cuda *e, const char *symbol)
 {
 	const struct stx_kernel *k = e->k;
 	struct stx_bytes *out = e->out;
-	char config[96];
+	char config[STX_GPU_CONFIG_BYTES];
 	stx_gpu_config_print(e->c, config);
 	stx_bytes_printf(out, "// %s: %s\n", k->name ? k->name : "", config);
 	for (uint32_t i = 0; i < k->params.n; i++)
@@ -492,7 +492,7 @@ stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c
 		err = stx__cuda_stages(&e);
 	if (err)
 		return err;
-	stx_kernel_symbol(&digest, symbol);
+	stx_gpu_symbol(&digest, c, symbol);
 	put_signature(&e, symbol);
 	put_indices(&e);
 	for (uint32_t i = 0; i < e.regions.n && !e.err; i++)

@@ -98,7 +98,8 @@ stx_err stx_nvrtc_new(const char *dir, struct stx_nvrtc **out, struct stx_diag *
 			"$CUDA_HOME/lib64, /usr/local/cuda/lib64 or the library path");
 	}
 	snprintf(n->version, sizeof n->version, "NVRTC %d.%d", major, minor);
-	stx_err e = stx_nvrtc_compile(n, warm, "warm", "sm_90a", 0, STX_NVRTC_CUBIN, &cubin, d);
+	stx_err e =
+		stx_nvrtc_compile(n, warm, "warm", "sm_90a", 0, STX_NVRTC_CUBIN, &cubin, NULL, d);
 	stx_bytes_free(&cubin);
 	if (e) {
 		stx_nvrtc_free(n);
@@ -149,9 +150,39 @@ static stx_err copy_out(int (*size)(nvrtc_program, size_t *), int (*get)(nvrtc_p
 	return failed || out->oom ? STX_E_NOMEM : STX_E_OK;
 }
 
+/* The number before " what" in the log, summed over all places; 0: not said. */
+static uint32_t number_before(const char *log, const char *what)
+{
+	uint32_t sum = 0;
+	for (const char *at = log; (at = strstr(at, what)); at += strlen(what)) {
+		const char *digits = at;
+		while (digits > log && digits[-1] >= '0' && digits[-1] <= '9')
+			digits--;
+		sum += (uint32_t)strtoul(digits, NULL, 10);
+	}
+	return sum;
+}
+
+/* The assembler's report: "16 bytes spill stores, 24 bytes spill loads", "Used 30 registers". */
+static void read_usage(struct stx_nvrtc *n, nvrtc_program p, struct stx_gpu_usage *usage)
+{
+	size_t size = 0;
+	char *text = NULL;
+	memset(usage, 0, sizeof *usage);
+	if (n->log_size(p, &size) || size < 2 || !(text = calloc(1, size + 1)) || n->log(p, text)) {
+		free(text);
+		return;
+	}
+	usage->registers = number_before(text, " registers");
+	usage->spills = number_before(text, " bytes spill stores") +
+			number_before(text, " bytes spill loads");
+	usage->shared_bytes = number_before(text, " bytes smem");
+	free(text);
+}
+
 stx_err stx_nvrtc_compile(struct stx_nvrtc *n, const char *source, const char *name,
 			  const char *arch, int fast, enum stx_nvrtc_stage stage,
-			  struct stx_bytes *out, struct stx_diag *d)
+			  struct stx_bytes *out, struct stx_gpu_usage *usage, struct stx_diag *d)
 {
 	char target[32];
 	const char *options[] = { target,
@@ -160,7 +191,8 @@ stx_err stx_nvrtc_compile(struct stx_nvrtc *n, const char *source, const char *n
 				  "--ftz=false",
 				  "--prec-div=true",
 				  "--prec-sqrt=true",
-				  fast ? "--fmad=true" : "--fmad=false" };
+				  fast ? "--fmad=true" : "--fmad=false",
+				  "--ptxas-options=-v" };
 	nvrtc_program p = NULL;
 	snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
 	int result = n->create(&p, source, "kernel.cu", 0, NULL, NULL);
@@ -171,6 +203,8 @@ stx_err stx_nvrtc_compile(struct stx_nvrtc *n, const char *source, const char *n
 	if (!e && copy_out(stage == STX_NVRTC_PTX ? n->ptx_size : n->cubin_size,
 			   stage == STX_NVRTC_PTX ? n->ptx : n->cubin, p, out))
 		e = stx_fail(d, STX_E_INTERNAL, "nvrtc", name, "no code came out");
+	if (!e && usage)
+		read_usage(n, p, usage);
 	n->destroy(&p);
 	return e;
 }

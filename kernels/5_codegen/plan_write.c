@@ -192,8 +192,12 @@ static uint32_t scalar_array(struct stx__plan *w, const struct stx_kernel *k)
 }
 
 /* Grid in points, a block of vector elements. */
-static void bind_cpu(struct stx__plan *w, const struct stx_kernel *k, struct stx_plan_kernel *r)
+static void bind_cpu(struct stx__plan *w, const struct stx_kernel *k,
+		     const struct stx_digest *digest, struct stx_plan_kernel *r)
 {
+	char symbol[64];
+	stx_kernel_symbol(digest, symbol);
+	r->symbol = stx__plan_string(w, symbol);
 	r->grid_expr[0] = stx__plan_expr(w, k->grid);
 	r->grid_expr[1] = r->grid_expr[2] = stx__plan_expr_const(w, 1);
 	for (uint32_t i = 0; i < k->axes.n; i++)
@@ -202,20 +206,34 @@ static void bind_cpu(struct stx__plan *w, const struct stx_kernel *k, struct stx
 	r->config = config(w, k);
 }
 
-/* Grid in blocks, of the heuristic's configuration (LC-02). */
-static void bind_gpu(struct stx__plan *w, const struct stx_kernel *k, struct stx_plan_kernel *r)
+/* The launch table: every configuration of the kernel; its own record has the first, the
+ * heuristic's (LC-02). Grids are in blocks. */
+static void bind_gpu(struct stx__plan *w, const struct stx_kernel *k, uint32_t number,
+		     const struct stx_digest *digest, struct stx_plan_kernel *r)
 {
-	struct stx_gpu_config c[STX_GPU_MAX_CONFIGS];
-	stx_ex grid[3];
-	char text[96];
-	stx_gpu_candidates(k, &w->gpu.device, c);
-	stx_gpu_grid(k, &c[0], grid);
-	stx_gpu_config_print(&c[0], text);
-	for (int i = 0; i < 3; i++)
-		r->grid_expr[i] = stx__plan_expr(w, grid[i]);
-	r->target = 1;
-	r->block[0] = c[0].threads;
-	r->config = stx__plan_string(w, text);
+	const struct stx_gpu_choices *all = &w->choices[number];
+	for (uint32_t i = 0; i < all->n; i++) {
+		struct stx_plan_config c = { .kernel = number, .block = { 1, 1, 1 } };
+		char text[STX_GPU_CONFIG_BYTES], symbol[64];
+		stx_ex grid[3];
+		stx_gpu_grid(k, &all->at[i], grid);
+		stx_gpu_config_print(&all->at[i], text);
+		stx_gpu_symbol(digest, &all->at[i], symbol);
+		c.text = stx__plan_string(w, text);
+		c.symbol = stx__plan_string(w, symbol);
+		c.block[0] = all->at[i].threads;
+		for (int j = 0; j < 3; j++)
+			c.grid_expr[j] = stx__plan_expr(w, grid[j]);
+		stx_bytes_put(&w->configs, &c, sizeof c);
+		w->nconfigs++;
+		if (i)
+			continue;
+		r->target = 1;
+		r->config = c.text;
+		r->symbol = c.symbol;
+		memcpy(r->block, c.block, sizeof r->block);
+		memcpy(r->grid_expr, c.grid_expr, sizeof r->grid_expr);
+	}
 }
 
 static void write_kernel(struct stx__plan *w, uint32_t number)
@@ -223,24 +241,21 @@ static void write_kernel(struct stx__plan *w, uint32_t number)
 	const struct stx_kernel *k = w->s->kernels.at[number];
 	const struct stx_buffer *first = w->l->buffers.at[w->s->groups.at[number].buffers.at[0]];
 	struct stx_digest digest;
-	char symbol[64];
 	struct stx_plan_kernel r = { .kind = (uint8_t)k->kind, .block = { 1, 1, 1 } };
 	if (stx_kernel_digest(k, &digest, w->d)) {
 		stx__plan_oom(w);
 		return;
 	}
-	stx_kernel_symbol(&digest, symbol);
 	memcpy(r.digest, digest.b, sizeof r.digest);
 	r.name = stx__plan_string(w, k->name);
-	r.symbol = stx__plan_string(w, symbol);
 	r.grain_expr = stx__plan_expr(w, k->grain);
 	r.nscalars = k->scalars.n;
 	r.scalars = scalar_array(w, k);
 	r.chosen_by = w->heuristic;
 	if (w->is_gpu)
-		bind_gpu(w, k, &r);
+		bind_gpu(w, k, number, &digest, &r);
 	else
-		bind_cpu(w, k, &r);
+		bind_cpu(w, k, &digest, &r);
 	if (first->message)
 		r.assertion = stx__plan_string(w, first->message);
 	stx_bytes_put(&w->kernels, &r, sizeof r);
@@ -301,15 +316,29 @@ static void release_after(struct stx__plan *w, uint32_t step)
 	}
 }
 
-/* What an external call has beyond its arguments; offset in the area of arrays. */
-static uint32_t write_extern(struct stx__plan *w, const struct stx_external *c)
+/* What the step does with its arguments; offset in the area of arrays. */
+static uint32_t write_uses(struct stx__plan *w, uint32_t step)
 {
+	uint32_t at = (uint32_t)w->arrays.n;
+	for (uint32_t j = 0; j < stx_step_nuses(w->s, step); j++) {
+		struct stx_use u = stx_step_use(w->s, step, j);
+		stx_bytes_u32(&w->arrays, (u.is_read ? STX_ARG_READ : 0) |
+						  (u.is_written ? STX_ARG_WRITTEN : 0));
+	}
+	return at;
+}
+
+/* What an external call has beyond its arguments; offset in the area of arrays. */
+static uint32_t write_extern(struct stx__plan *w, uint32_t step)
+{
+	const struct stx_external *c = &w->s->externals.at[w->s->steps.at[step].index];
 	struct stx_plan_extern r = { .nattrs = c->nattrs,
 				     .attrs = stx__plan_expr_array(w, c->attrs, c->nattrs),
 				     .workspace = c->workspace == STX_NONE
 							  ? STX_PLAN_NONE
 							  : w->value_of[c->workspace],
-				     .kernel = c->kernel == STX_NONE ? STX_PLAN_NONE : c->kernel };
+				     .kernel = c->kernel == STX_NONE ? STX_PLAN_NONE : c->kernel,
+				     .uses = write_uses(w, step) };
 	uint32_t at = (uint32_t)w->arrays.n;
 	stx_bytes_put(&w->arrays, &r, sizeof r);
 	return at;
@@ -321,10 +350,11 @@ static void write_call(struct stx__plan *w, uint32_t step)
 	struct stx_plan_step r = { .kind = STX_STEP_LAUNCH, .a = t->index };
 	allocate_before(w, step);
 	if (t->kind == STX_SCHED_EXTERNAL) {
-		const struct stx_external *c = &w->s->externals.at[t->index];
 		r.kind = STX_STEP_EXTERN;
-		r.a = stx__plan_string(w, c->name);
-		r.b = write_extern(w, c);
+		r.a = stx__plan_string(w, w->s->externals.at[t->index].name);
+		r.b = write_extern(w, step);
+	} else if (w->is_gpu) {
+		r.b = write_uses(w, step);
 	}
 	r.nargs = stx_step_nuses(w->s, step);
 	r.args = (uint32_t)w->arrays.n;
@@ -406,6 +436,11 @@ static void shift_tables(struct stx__plan *w, uint32_t arrays, uint32_t code, ui
 {
 	shift_values(w, arrays, strings);
 	shift_kernels(w, arrays, strings);
+	for (uint32_t i = 0; i < w->nconfigs; i++) {
+		struct stx_plan_config *c = (struct stx_plan_config *)(void *)w->configs.at + i;
+		c->text += strings;
+		c->symbol += strings;
+	}
 	for (uint32_t i = 0; i < w->nsyms; i++)
 		((struct stx_plan_sym *)(void *)w->syms.at)[i].name += strings;
 	for (uint32_t i = 0; i < w->nexprs; i++)
@@ -414,9 +449,13 @@ static void shift_tables(struct stx__plan *w, uint32_t arrays, uint32_t code, ui
 		struct stx_plan_step *s = (struct stx_plan_step *)(void *)w->steps.at + i;
 		if (s->kind == STX_STEP_LAUNCH || s->kind == STX_STEP_EXTERN)
 			s->args += arrays;
+		if (s->kind == STX_STEP_LAUNCH && w->is_gpu)
+			s->b += arrays;
 		if (s->kind != STX_STEP_EXTERN)
 			continue;
-		((struct stx_plan_extern *)(void *)(w->arrays.at + s->b))->attrs += arrays;
+		struct stx_plan_extern *c = (struct stx_plan_extern *)(void *)(w->arrays.at + s->b);
+		c->attrs += arrays;
+		c->uses += arrays;
 		s->a += strings;
 		s->b += arrays;
 	}
@@ -427,8 +466,9 @@ static stx_err assemble(struct stx__plan *w, struct stx_plan_header *h, struct s
 	struct area a[] = { { &w->syms, 8, 0 },   { &w->values, 8, 0 }, { &w->kernels, 8, 0 },
 			    { &w->steps, 8, 0 },  { &w->exprs, 8, 0 },  { &w->guards, 4, 0 },
 			    { &w->arrays, 4, 0 }, { &w->code, 1, 0 },   { &w->strings, 1, 0 },
-			    { &w->data, 64, 0 } };
-	size_t at = sizeof *h;
+			    { &w->data, 64, 0 },  { &w->configs, 4, 0 } };
+	struct stx_plan_tuning tuning = { w->nconfigs, 0 };
+	size_t at = sizeof *h + (w->is_gpu ? sizeof tuning : 0);
 	for (unsigned i = 0; i < sizeof a / sizeof *a; i++) {
 		at = (at + a[i].align - 1) / a[i].align * a[i].align;
 		a[i].off = (uint32_t)at;
@@ -447,9 +487,12 @@ static stx_err assemble(struct stx__plan *w, struct stx_plan_header *h, struct s
 	h->guards_off = a[5].off;
 	h->strings_off = a[8].off;
 	h->data_off = a[9].off;
+	tuning.configs_off = a[10].off;
 	shift_tables(w, a[6].off, a[7].off, a[8].off);
 	size_t start = out->n;
 	stx_bytes_put(out, h, sizeof *h);
+	if (w->is_gpu)
+		stx_bytes_put(out, &tuning, sizeof tuning);
 	for (unsigned i = 0; i < sizeof a / sizeof *a; i++) {
 		while (!out->oom && out->n - start < a[i].off)
 			stx_bytes_u8(out, 0);
@@ -462,7 +505,7 @@ static stx_err assemble(struct stx__plan *w, struct stx_plan_header *h, struct s
 static uint32_t host_flags(const struct stx__plan *w)
 {
 	if (w->is_gpu)
-		return STX_PLAN_CUDA;
+		return STX_PLAN_CUDA | STX_PLAN_CONFIGS;
 	return (uint32_t)w->cpu.level | (w->cpu.avx512bf16 ? STX_PLAN_CPU_AVX512BF16 : 0);
 }
 
@@ -501,21 +544,25 @@ static stx_err write_plan(struct stx__plan *w, struct stx_bytes *out)
 	return assemble(w, &h, out);
 }
 
-stx_err stx_plan_write(const struct stx_schedule *s, const char *target, struct stx_bytes *out,
+stx_err stx_plan_write(const struct stx_schedule *s, const char *target,
+		       const struct stx_gpu_choices *choices, struct stx_bytes *out,
 		       struct stx_diag *d)
 {
 	struct stx__plan w = {
 		.s = s, .l = s->loops, .x = s->loops->ex, .arena = s->loops->g->arena, .d = d
 	};
 	w.is_gpu = stx_gpu_is_target(target);
+	w.choices = choices;
 	stx_err err = w.is_gpu ? stx_gpu_target_parse(target, &w.gpu, d)
 			       : stx_cpu_target_parse(target, &w.cpu, d);
+	if (!err && w.is_gpu && !choices)
+		err = stx__plan_fail(&w, STX_E_INTERNAL, NULL, "no launch configurations");
 	if (!err)
 		err = write_plan(&w, out);
-	enum { AREAS = 10 };
-	struct stx_bytes *all[AREAS] = { &w.syms,   &w.values, &w.kernels, &w.steps,   &w.exprs,
-					 &w.guards, &w.arrays, &w.code,    &w.strings, &w.data };
-	for (unsigned i = 0; i < AREAS; i++)
+	struct stx_bytes *all[] = { &w.syms,    &w.values, &w.kernels, &w.steps,
+				    &w.exprs,   &w.guards, &w.arrays,  &w.code,
+				    &w.strings, &w.data,   &w.configs };
+	for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
 		stx_bytes_free(all[i]);
 	return err;
 }

@@ -25,6 +25,19 @@ struct range {
 	uint64_t off, bytes;
 };
 
+static uint32_t header_bytes(const struct stx_plan_header *h)
+{
+	return sizeof *h + (h->flags & STX_PLAN_CONFIGS ? sizeof(struct stx_plan_tuning) : 0);
+}
+
+static struct stx_plan_tuning tuning_of(const struct stx_plan_header *h)
+{
+	struct stx_plan_tuning t = { 0 };
+	if (h->flags & STX_PLAN_CONFIGS)
+		memcpy(&t, h + 1, sizeof t);
+	return t;
+}
+
 /* requires: none. ensures: [off, off + n*size) lies between the header and the end of the plan. */
 static int range_ok(const struct stx_plan_header *h, uint32_t off, uint64_t n, uint32_t size,
 		    uint32_t align)
@@ -32,12 +45,13 @@ static int range_ok(const struct stx_plan_header *h, uint32_t off, uint64_t n, u
 	if (n == 0)
 		return 1;
 	uint64_t bytes = n * size; /* n < 2^32, size < 2^8: no overflow */
-	return off % align == 0 && off >= sizeof *h && off <= h->total_bytes &&
+	return off % align == 0 && off >= header_bytes(h) && off <= h->total_bytes &&
 	       bytes <= h->total_bytes - off;
 }
 
 static stx_err check_tables(const struct stx_plan_header *h, struct stx_diag *d)
 {
+	const struct stx_plan_tuning c = tuning_of(h);
 	const struct {
 		uint32_t n, off, size, align;
 	} t[] = {
@@ -47,6 +61,7 @@ static stx_err check_tables(const struct stx_plan_header *h, struct stx_diag *d)
 		{ h->nsteps, h->steps_off, sizeof(struct stx_plan_step), 8 },
 		{ h->nexprs, h->exprs_off, sizeof(struct stx_plan_expr), 8 },
 		{ h->nguards, h->guards_off, 4, 4 },
+		{ c.nconfigs, c.configs_off, sizeof(struct stx_plan_config), 4 },
 		{ h->strings_bytes, h->strings_off, 1, 1 },
 		{ h->data_bytes, h->data_off, 1, 64 },
 	};
@@ -297,7 +312,7 @@ static int values_ok(const struct stx_plan *p, const struct stx_plan_step *s, ui
 
 static int extern_ok(const struct stx_plan *p, const struct stx_plan_step *s, uint64_t *budget)
 {
-	if (!string_ok(p->h, s->a) || !range_ok(p->h, s->b, 4, 4, 4) || !values_ok(p, s, budget))
+	if (!string_ok(p->h, s->a) || !range_ok(p->h, s->b, 5, 4, 4) || !values_ok(p, s, budget))
 		return 0;
 	const struct stx_plan_extern *c = stx_plan_extern_of(p, s);
 	const uint32_t *v = stx_plan_u32s(p, s->args);
@@ -305,7 +320,22 @@ static int extern_ok(const struct stx_plan *p, const struct stx_plan_step *s, ui
 					      p->values[c->workspace].kind != STX_VALUE_TEMP))
 		return 0;
 	return exprs_ok(p, c->attrs, c->nattrs, budget) &&
+	       range_ok(p->h, c->uses, s->nargs, 4, 4) &&
 	       (c->kernel == STX_PLAN_NONE || c->kernel < p->h->nkernels);
+}
+
+static stx_err check_configs(const struct stx_plan *p, struct stx_diag *d)
+{
+	for (uint32_t i = 0; i < p->nconfigs; i++) {
+		const struct stx_plan_config *c = &p->configs[i];
+		int ok = c->kernel < p->h->nkernels && string_ok(p->h, c->text) &&
+			 string_ok(p->h, c->symbol) && (!i || c[-1].kernel <= c->kernel);
+		for (int j = 0; j < 3; j++)
+			ok = ok && c->grid_expr[j] < p->h->nexprs;
+		if (!ok)
+			return bad(d, "malformed configuration, number", i);
+	}
+	return STX_E_OK;
 }
 
 /* The shape of a step, without the lives of values. */
@@ -325,7 +355,9 @@ static int step_ok(const struct stx_plan *p, const struct stx_plan_step *s, uint
 		       (b->kind == STX_VALUE_TEMP || b->kind == STX_VALUE_OUTPUT ||
 			(b->kind == STX_VALUE_INPUT && b->flags & STX_TENSOR_MUTATED));
 	}
-	case STX_STEP_LAUNCH: return s->a < h->nkernels && values_ok(p, s, budget);
+	case STX_STEP_LAUNCH:
+		return s->a < h->nkernels && values_ok(p, s, budget) &&
+		       (!s->b || range_ok(h, s->b, s->nargs, 4, 4));
 	case STX_STEP_EXTERN: return extern_ok(p, s, budget);
 	default: return 0;
 	}
@@ -421,7 +453,8 @@ static stx_err check_header(struct stx_span bytes, struct stx_diag *d)
 		return stx_fail(d, STX_E_VERSION, "plan", "",
 				"data plan: version %u, this build reads %u: compile again",
 				h->version, STX_ABI_VERSION);
-	if (h->total_bytes < sizeof *h || h->total_bytes > bytes.n || h->total_bytes > INT32_MAX)
+	if (h->total_bytes < header_bytes(h) || h->total_bytes > bytes.n ||
+	    h->total_bytes > INT32_MAX)
 		return bad(d, "its length is wrong, bytes", h->total_bytes);
 	if (h->flags & ~STX_PLAN_FLAGS_KNOWN)
 		return stx_fail(d, STX_E_VERSION, "plan", "",
@@ -447,16 +480,33 @@ stx_err stx_plan_open(struct stx_span bytes, struct stx_plan *out, struct stx_di
 	p.kernels = (const void *)(p.base + p.h->kernels_off);
 	p.steps = (const void *)(p.base + p.h->steps_off);
 	p.exprs = (const void *)(p.base + p.h->exprs_off);
+	p.nconfigs = tuning_of(p.h).nconfigs;
+	p.configs = (const void *)(p.base + tuning_of(p.h).configs_off);
 	uint64_t budget = p.h->total_bytes;
 	if ((e = check_syms(&p, d)) || (e = check_exprs(&p, d)) ||
 	    (e = check_values(&p, &budget, d)) || (e = check_kernels(&p, &budget, d)) ||
-	    (e = check_steps(&p, &budget, d)))
+	    (e = check_configs(&p, d)) || (e = check_steps(&p, &budget, d)))
 		return e;
 	if (p.h->workspace_expr >= p.h->nexprs ||
 	    (p.h->nguards && !exprs_ok(&p, p.h->guards_off, p.h->nguards, &budget)))
 		return bad(d, "malformed workspace or guard, expressions", p.h->nexprs);
 	*out = p;
 	return STX_E_OK;
+}
+
+const struct stx_plan_config *stx_plan_configs(const struct stx_plan *p, uint32_t k, uint32_t *n)
+{
+	uint32_t lo = 0, hi = p->nconfigs;
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (p->configs[mid].kernel < k)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (*n = 0; lo + *n < p->nconfigs && p->configs[lo + *n].kernel == k; ++*n)
+		;
+	return p->configs + lo;
 }
 
 const char *stx_plan_string(const struct stx_plan *p, uint32_t off)

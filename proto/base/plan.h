@@ -15,6 +15,8 @@ struct stx_plan { /* borrowed views into the plan's bytes */
 	const struct stx_plan_kernel *kernels;
 	const struct stx_plan_step *steps;
 	const struct stx_plan_expr *exprs;
+	const struct stx_plan_config *configs; /* [nconfigs] */
+	uint32_t nconfigs;
 	const uint8_t *base;
 };
 
@@ -40,6 +42,8 @@ static inline const struct stx_plan_extern *stx_plan_extern_of(const struct stx_
 uint32_t stx_plan_step_kernel(const struct stx_plan *p, const struct stx_plan_step *s);
 /* Its arguments: those of the step, without an external call's workspace. */
 uint32_t stx_plan_step_nparams(const struct stx_plan *p, const struct stx_plan_step *s);
+/* The configurations of kernel k, the heuristic choice first; *n 0: the plan names none. */
+const struct stx_plan_config *stx_plan_configs(const struct stx_plan *p, uint32_t k, uint32_t *n);
 /* Value of expression e with the given symbol values; *ok becomes 0 on overflow or division by 0.
  */
 int64_t stx_plan_eval(const struct stx_plan *p, uint32_t e, const int64_t *syms, int *ok);

@@ -85,6 +85,18 @@ static void put_extern(const struct stx_plan *p, const struct stx_plan_step *s,
 	stx_bytes_puts(out, "\n");
 }
 
+/* What a kernel may be launched with; the first is what it is launched with. */
+static void put_configs(const struct stx_plan *p, uint32_t kernel, struct stx_bytes *out)
+{
+	uint32_t n;
+	const struct stx_plan_config *c = stx_plan_configs(p, kernel, &n);
+	for (uint32_t i = 0; i < n; i++) {
+		stx_bytes_printf(out, "  config %s grid ", stx_plan_string(p, c[i].text));
+		put_expr(p, c[i].grid_expr[0], out);
+		stx_bytes_printf(out, " symbol %s\n", stx_plan_string(p, c[i].symbol));
+	}
+}
+
 static void put_steps(const struct stx_plan *p, struct stx_bytes *out)
 {
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
@@ -124,6 +136,7 @@ stx_err stx_plan_print(struct stx_span bytes, struct stx_bytes *out, struct stx_
 		if (k->assertion)
 			stx_bytes_printf(out, " asserts '%s'", stx_plan_string(&p, k->assertion));
 		stx_bytes_puts(out, "\n");
+		put_configs(&p, i, out);
 	}
 	put_steps(&p, out);
 	return out->oom ? stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory") : STX_E_OK;

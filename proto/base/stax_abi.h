@@ -104,7 +104,14 @@ struct stx_plan_header {
 #define STX_PLAN_CPU_LEVEL      0xfu
 #define STX_PLAN_CPU_AVX512BF16 0x10u
 #define STX_PLAN_CUDA           0x20u /* values are in device memory, launches are on a stream */
-#define STX_PLAN_FLAGS_KNOWN    (STX_PLAN_CPU_LEVEL | STX_PLAN_CPU_AVX512BF16 | STX_PLAN_CUDA)
+#define STX_PLAN_CONFIGS        0x40u /* struct stx_plan_tuning follows the header */
+#define STX_PLAN_FLAGS_KNOWN                                                                       \
+	(STX_PLAN_CPU_LEVEL | STX_PLAN_CPU_AVX512BF16 | STX_PLAN_CUDA | STX_PLAN_CONFIGS)
+
+/* With STX_PLAN_CONFIGS: what kernels may be launched with. */
+struct stx_plan_tuning {
+	uint32_t nconfigs, configs_off; /* struct stx_plan_config */
+};
 
 /* Where a dynamic size comes from: size `dim` of input `input`. */
 struct stx_plan_sym {
@@ -153,10 +160,26 @@ struct stx_plan_kernel {
 				       axis is STX_AXIS_ASSERTION; 0: no such record */
 };
 
+/* One configuration of a kernel. Those of a kernel stand together, kernels in ascending order; the
+ * first is the heuristic choice, which the kernel's own record and the artifact's code have. The
+ * code of the others is no part of the artifact. */
+struct stx_plan_config {
+	uint32_t kernel;
+	uint32_t text;   /* string: its name, as in stx_plan_kernel.config */
+	uint32_t symbol; /* string: of its code */
+	uint32_t grid_expr[3];
+	uint32_t block[3];
+	uint32_t reserved;
+};
+
+/* What a launch or an external call does with an argument. */
+enum { STX_ARG_READ = 1, STX_ARG_WRITTEN = 2 };
+
 enum stx_plan_step_kind {
 	STX_STEP_ALLOC,   /* value a comes to life */
 	STX_STEP_RELEASE, /* value a has had its last use */
-	STX_STEP_LAUNCH,  /* kernel a with `nargs` values at offset `args` (uint32 each) */
+	STX_STEP_LAUNCH,  /* kernel a with `nargs` values at offset `args` (uint32 each); b: offset
+			     of their STX_ARG_* (uint32 each), 0: not said */
 	STX_STEP_COPY,    /* value b := value a, any strides, same dtype and sizes */
 	STX_STEP_EXTERN   /* external call of name (string) a, arguments as LAUNCH; b: offset of its
 			     struct stx_plan_extern */
@@ -177,6 +200,7 @@ struct stx_plan_extern {
 	uint32_t workspace;     /* TEMP value to work in, which is one of the arguments; or NONE */
 	uint32_t kernel; /* does the same with the same arguments in order, but for the workspace,
 			    which is the last: launched where the call cannot be made; or NONE */
+	uint32_t uses;   /* offset of the STX_ARG_* of the arguments (uint32 each) */
 };
 
 /* Expression bytecode: [off, off+bytes), a stack machine over int64. */
@@ -208,6 +232,7 @@ _Static_assert(sizeof(struct stx_plan_sym) == 40, "plan layout");
 _Static_assert(sizeof(struct stx_plan_value) == 40, "plan layout");
 _Static_assert(sizeof(struct stx_plan_kernel) == 104, "plan layout");
 _Static_assert(sizeof(struct stx_plan_step) == 24, "plan layout");
-_Static_assert(sizeof(struct stx_plan_extern) == 16, "plan layout");
+_Static_assert(sizeof(struct stx_plan_extern) == 20, "plan layout");
+_Static_assert(sizeof(struct stx_plan_config) == 40, "plan layout");
 
 #endif

@@ -6,6 +6,7 @@
 #include "lower.h"
 #include "passes.h"
 #include "schedule.h"
+#include "tune.h"
 
 #define TARGET "cuda:sm_90a:h200"
 
@@ -223,18 +224,19 @@ static void test_cuda_candidates_are_whole_warps_within_the_device(void **state)
 		char text[256];
 		struct stx_arena *a = stx_arena_new(0);
 		struct stx_schedule *s;
-		struct stx_gpu_config c[STX_GPU_MAX_CONFIGS];
 		snprintf(text, sizeof text, "%sreturn (%%a,)\n", shapes[i]);
 		kernels_of(a, text, &s);
 		for (unsigned k = 0; k < s->kernels.n; k++) {
-			uint32_t n = stx_gpu_candidates(s->kernels.at[k], &t.device, c);
-			assert_in_range(n, 1, 6);
-			for (uint32_t j = 0; j < n; j++) {
+			struct stx_gpu_choices c;
+			stx_tune_candidates(s->kernels.at[k], &t.device, &c);
+			assert_in_range(c.n, 1, 6);
+			for (uint32_t j = 0; j < c.n; j++) {
 				struct stx_bytes out = { 0 };
-				assert_int_equal(c[j].threads % 32, 0);
-				assert_in_range(c[j].threads, 32, t.device.max_threads_per_block);
-				assert_int_equal(stx_emit_cuda(s->kernels.at[k], &c[j], &out, NULL),
-						 0);
+				assert_int_equal(c.at[j].threads % 32, 0);
+				assert_in_range(c.at[j].threads, 32,
+						t.device.max_threads_per_block);
+				assert_int_equal(
+					stx_emit_cuda(s->kernels.at[k], &c.at[j], &out, NULL), 0);
 				stx_bytes_free(&out);
 			}
 		}
@@ -269,12 +271,12 @@ static void test_cuda_source_compiles_for_every_architecture(void **state)
 		struct stx_gpu_target target;
 		assert_int_equal(stx_gpu_target_parse(targets[i], &target, NULL), 0);
 		for (unsigned k = i; k < s->kernels.n; k += i ? 3 : 1) {
-			struct stx_gpu_config c[STX_GPU_MAX_CONFIGS];
+			struct stx_gpu_choices c;
 			struct stx_bytes source = { 0 }, cubin = { 0 };
-			stx_gpu_candidates(s->kernels.at[k], &target.device, c);
-			if (stx_emit_cuda(s->kernels.at[k], &c[0], &source, &d) ||
+			stx_tune_candidates(s->kernels.at[k], &target.device, &c);
+			if (stx_emit_cuda(s->kernels.at[k], &c.at[0], &source, &d) ||
 			    stx_nvrtc_compile(n, stx_bytes_cstr(&source), "k", target.device.arch,
-					      0, STX_NVRTC_CUBIN, &cubin, &d))
+					      0, STX_NVRTC_CUBIN, &cubin, NULL, &d))
 				fail_msg("%s: %s\n%s", targets[i], d.text, stx_bytes_cstr(&source));
 			assert_memory_equal(cubin.at, "\177ELF", 4);
 			stx_bytes_free(&source);

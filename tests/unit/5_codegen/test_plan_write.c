@@ -31,7 +31,7 @@ static struct stx_buffer *neg_at(struct maker *m, enum stx_buffer_kind kind,
 static void open_plan(const struct stx_schedule *s, struct stx_bytes *bytes, struct stx_plan *p)
 {
 	struct stx_diag d = { 0 };
-	if (stx_plan_write(s, "cpu:x86-64-v3", bytes, &d))
+	if (stx_plan_write(s, "cpu:x86-64-v3", NULL, bytes, &d))
 		fail_msg("%s: %s", d.node, d.text);
 	if (stx_plan_open((struct stx_span){ bytes->at, bytes->n }, p, &d))
 		fail_msg("%s", d.text);
@@ -239,7 +239,7 @@ static void test_plan_write_unknown_target_is_an_error(void **state)
 	struct maker m;
 	struct stx_bytes bytes = { 0 };
 	maker_init(&m);
-	assert_int_equal(stx_plan_write(two_kernels(&m), "cpu:pdp11", &bytes, NULL),
+	assert_int_equal(stx_plan_write(two_kernels(&m), "cpu:pdp11", NULL, &bytes, NULL),
 			 STX_E_UNSUPPORTED);
 	assert_int_equal(bytes.n, 0);
 	stx_arena_free(m.a);

@@ -155,11 +155,23 @@ stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 	return STX_E_OK;
 }
 
+/* Three candidates for a kernel of a GPU target. */
+static void fake_configs(struct stx_kernel_desc *k)
+{
+	static const char *const names[] = { "small", "medium", "large" };
+	k->configs = calloc(3, sizeof *k->configs);
+	for (k->nconfigs = 0; k->nconfigs < 3; k->nconfigs++) {
+		struct stx_config_desc *c = &k->configs[k->nconfigs];
+		snprintf(c->text, sizeof c->text, "%s", names[k->nconfigs]);
+		c->grid[0] = 4;
+		c->block[0] = 32u << k->nconfigs;
+	}
+}
+
 stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 			 const struct stx_compile_options *o, struct stx_plan_result *out,
 			 struct stx_diag *d)
 {
-	(void)o;
 	c->calls++;
 	memset(out, 0, sizeof *out);
 	stx_err e = fake_stage(graph, "plan", d);
@@ -177,6 +189,8 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 			snprintf(k->name, sizeof k->name, "poi_%u", out->nkernels);
 			k->grid[0] = 4;
 			k->block[0] = 8;
+			if (!strncmp(o->target, "cuda", 4))
+				fake_configs(k);
 		}
 		at = end + 1;
 	}
@@ -196,10 +210,11 @@ stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 {
 	char text[64], verb[16];
 	long n = 0;
-	(void)o;
 	c->calls++;
 	memset(out, 0, sizeof *out);
 	snprintf(text, sizeof text, "%.*s", (int)(ir.n < 63 ? ir.n : 63), (const char *)ir.at);
+	if (o->config && !strncmp(o->config, "bad", 3))
+		return stx_fail(d, STX_E_INVALID, "fake", "", "no such configuration");
 	if (sscanf(text, "%15s %ld", verb, &n) >= 1) {
 		stx_err e = fake_act(verb, n, d);
 		if (e)
@@ -207,11 +222,23 @@ stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 	}
 	stx_bytes_puts(&out->object, "obj:");
 	stx_bytes_put(&out->object, ir.at, ir.n);
+	if (o->config && *o->config)
+		stx_bytes_printf(&out->object, " in %s", o->config);
 	out->block[0] = 16;
 	out->registers = 5;
 	snprintf(out->stages[0].name, sizeof out->stages[0].name, "emit");
 	out->stages[0].us = 3;
 	out->nstages = 1;
+	return STX_E_OK;
+}
+
+stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *o,
+			  struct stx_name_list *out, struct stx_diag *d)
+{
+	(void)ir, (void)o, (void)d;
+	memset(out, 0, sizeof *out);
+	fake_name(out, "small");
+	fake_name(out, "large");
 	return STX_E_OK;
 }
 
@@ -299,8 +326,10 @@ void stx_key_result_free(struct stx_key_result *r)
 
 void stx_plan_result_free(struct stx_plan_result *r)
 {
-	for (uint32_t i = 0; i < r->nkernels; i++)
+	for (uint32_t i = 0; i < r->nkernels; i++) {
 		stx_bytes_free(&r->kernels[i].ir);
+		free(r->kernels[i].configs);
+	}
 	free(r->kernels);
 	stx_bytes_free(&r->plan);
 	stx_name_list_free(&r->report);

@@ -1,0 +1,145 @@
+/* gpu_config.c: launch configurations: text, what a kernel can have, the grid they need (seed 003
+ * 9.6; conformance LC-01, LC-19, PW-07). */
+#include "gpu_config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ELEMS_PER_THREAD 256u /* unrolled: beyond, code grows and registers do not hold it */
+#define MAX_BLOCK_POINTS     (1u << 19) /* emit_cuda.c: what 32-bit indices may go beyond the end */
+
+void stx_gpu_config_print(const struct stx_gpu_config *c, char out[STX_GPU_CONFIG_BYTES])
+{
+	size_t cap = STX_GPU_CONFIG_BYTES;
+	int n = snprintf(out, cap, "XBLOCK=%u", c->x);
+	if (c->y > 1 || c->z > 1)
+		n += snprintf(out + n, cap - (size_t)n, " YBLOCK=%u", c->y);
+	if (c->z > 1)
+		n += snprintf(out + n, cap - (size_t)n, " ZBLOCK=%u", c->z);
+	if (c->r)
+		n += snprintf(out + n, cap - (size_t)n, " R0_BLOCK=%u row_threads=%u%s%s", c->r,
+			      c->row_threads, c->inner ? "" : " outer",
+			      c->persistent ? "" : " looped");
+	snprintf(out + n, cap - (size_t)n, " threads=%u", c->threads);
+}
+
+static int is_power(uint32_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+struct shape {
+	uint32_t ngrid, raxis; /* raxis STX_NONE: no reduction */
+};
+
+static struct shape shape_of(const struct stx_kernel *k)
+{
+	struct shape s = { 0, STX_NONE };
+	for (uint32_t i = 0; i < k->axes.n; i++)
+		if (k->axes.at[i].binding == STX_AXIS_GRID)
+			s.ngrid++;
+		else
+			s.raxis = i;
+	return s;
+}
+
+static int fits_reduction(const struct stx_gpu_config *c, const struct stx_kernel *k,
+			  uint32_t raxis)
+{
+	struct stx_interval range = stx_ex_interval(k->ex, k->axes.at[raxis].size);
+	uint32_t lanes = c->threads / c->row_threads;
+	/* What threads of a row exchange through shared memory: emit_cuda_reduce.c. */
+	uint32_t parts = c->inner ? (c->row_threads + 31) / 32 : c->row_threads;
+	return is_power(c->r) && c->y == 1 && c->z == 1 && c->r >= c->row_threads &&
+	       (parts == 1 || parts * c->x <= 2048) && c->x >= lanes &&
+	       (!c->persistent || range.hi <= (int64_t)c->r) &&
+	       (uint64_t)c->x / lanes * (c->r / c->row_threads) <= MAX_ELEMS_PER_THREAD;
+}
+
+int stx_gpu_config_fits(const struct stx_gpu_config *c, const struct stx_kernel *k,
+			const struct stx_gpu_device *dev)
+{
+	struct shape s = shape_of(k);
+	if (!is_power(c->x) || !is_power(c->y) || !is_power(c->z) || !is_power(c->threads) ||
+	    !is_power(c->row_threads) || c->threads < 32 || c->row_threads > c->threads ||
+	    c->threads > dev->max_threads_per_block || c->x > MAX_BLOCK_POINTS ||
+	    c->y > MAX_BLOCK_POINTS / c->x || c->z > MAX_BLOCK_POINTS / c->x / c->y ||
+	    c->r > MAX_BLOCK_POINTS)
+		return 0;
+	if (s.raxis != STX_NONE)
+		return fits_reduction(c, k, s.raxis);
+	uint32_t points = c->x * c->y * c->z;
+	return !c->r && c->row_threads == 1 && c->inner && !c->persistent &&
+	       (s.ngrid > 1 || c->y == 1) && (s.ngrid > 2 || c->z == 1) && c->threads <= points &&
+	       points / c->threads <= MAX_ELEMS_PER_THREAD;
+}
+
+/* One word of a text: "XBLOCK=64", "outer". */
+static void parse_word(const char *word, size_t n, struct stx_gpu_config *c)
+{
+	const struct {
+		const char *name;
+		uint32_t *at;
+	} fields[] = {
+		{ "XBLOCK=", &c->x },        { "YBLOCK=", &c->y },
+		{ "ZBLOCK=", &c->z },        { "R0_BLOCK=", &c->r },
+		{ "threads=", &c->threads }, { "row_threads=", &c->row_threads },
+	};
+	for (unsigned i = 0; i < sizeof fields / sizeof *fields; i++) {
+		size_t name = strlen(fields[i].name);
+		if (n > name && n < name + 9 && !memcmp(word, fields[i].name, name))
+			*fields[i].at = (uint32_t)strtoul(word + name, NULL, 10);
+	}
+	c->inner &= !(n == 5 && !memcmp(word, "outer", 5));
+	c->persistent &= !(n == 6 && !memcmp(word, "looped", 6));
+}
+
+stx_err stx_gpu_config_parse(const char *text, const struct stx_kernel *k,
+			     const struct stx_gpu_device *dev, struct stx_gpu_config *out,
+			     struct stx_diag *d)
+{
+	struct stx_gpu_config c = {
+		.x = 1, .y = 1, .z = 1, .row_threads = 1, .inner = 1, .persistent = 1
+	};
+	char again[STX_GPU_CONFIG_BYTES];
+	for (const char *at = text; *at;) {
+		size_t n = strcspn(at, " ");
+		parse_word(at, n, &c);
+		at += n + strspn(at + n, " ");
+	}
+	if (!c.r)
+		c.persistent = 0;
+	/* It must be what it would be printed as: no other text passes. */
+	stx_gpu_config_print(&c, again);
+	if (strcmp(again, text) != 0 || !stx_gpu_config_fits(&c, k, dev))
+		return stx_fail(d, STX_E_INVALID, "config", k->name,
+				"'%.96s' is no launch configuration of this kernel on %s", text,
+				dev->name);
+	*out = c;
+	return STX_E_OK;
+}
+
+void stx_gpu_grid(const struct stx_kernel *k, const struct stx_gpu_config *c, stx_ex out[3])
+{
+	struct stx_exprs *x = k->ex;
+	const uint32_t block[3] = { c->x, c->y, c->z };
+	stx_ex blocks[3] = { stx_ex_const(x, 1), stx_ex_const(x, 1), stx_ex_const(x, 1) };
+	for (uint32_t i = 0; i < 3 && i < k->axes.n && k->axes.at[i].binding == STX_AXIS_GRID; i++)
+		blocks[i] = stx_ex_ceildiv(x, k->axes.at[i].size, stx_ex_const(x, block[i]));
+	stx_ex yz = stx_ex_mul(x, blocks[1], blocks[2]);
+	out[0] = blocks[0];
+	out[2] = stx_ex_ceildiv(x, yz, stx_ex_const(x, 65535));
+	out[1] = stx_ex_ceildiv(x, yz, stx_ex_max(x, out[2], stx_ex_const(x, 1)));
+}
+
+void stx_gpu_symbol(const struct stx_digest *kernel, const struct stx_gpu_config *c, char out[64])
+{
+	uint8_t all[STX_DIGEST_BYTES + STX_GPU_CONFIG_BYTES] = { 0 };
+	char text[STX_GPU_CONFIG_BYTES] = "";
+	memcpy(all, kernel->b, STX_DIGEST_BYTES);
+	stx_gpu_config_print(c, text);
+	memcpy(all + STX_DIGEST_BYTES, text, strlen(text));
+	struct stx_digest both = stx_digest_of(all, sizeof all);
+	stx_kernel_symbol(&both, out);
+}

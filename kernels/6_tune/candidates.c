@@ -1,0 +1,178 @@
+/* candidates.c: a few configurations of a kernel by rule (seed 003 9.4, 9.6; conformance GR-02,
+ * GR-03, LC-02). Larger blocks have more loads in flight and need more registers, smaller ones
+ * more scheduling and masks (LC-21): the rules stay between, and a measurement decides. */
+#include "tune.h"
+
+#define PERSISTENT_INNER 1024
+#define PERSISTENT_OUTER 64
+
+static uint32_t pow2_at_least(int64_t n)
+{
+	uint32_t p = 1;
+	while (p < n && p < 1u << 30)
+		p *= 2;
+	return p;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t hint(const struct stx_kernel *k, uint32_t axis)
+{
+	int64_t n = stx_ex_hint(k->ex, k->axes.at[axis].size);
+	return n < 1 ? 1 : n;
+}
+
+/* Bytes of loads whose neighbours along the axis are neighbours in memory. */
+static uint32_t along(const struct stx_kernel *k, uint32_t axis)
+{
+	uint32_t bytes = 0;
+	for (uint32_t i = 0; i < k->insts.n; i++) {
+		const struct stx_kinst *in = &k->insts.at[i];
+		stx_ex coeff, rest;
+		if (in->op == STX_K_LOAD && stx_ex_linear_in(k->ex, in->ex, axis, &coeff, &rest) &&
+		    stx_ex_equals(k->ex, coeff, 1))
+			bytes += (uint32_t)stx_dtype_bytes((enum stx_dtype)in->dtype);
+	}
+	return bytes;
+}
+
+/* Adds c unless it is there, the list is full or the kernel cannot have it. */
+static void add(const struct stx_kernel *k, const struct stx_gpu_device *dev,
+		struct stx_gpu_choices *out, struct stx_gpu_config c)
+{
+	for (uint32_t i = 0; i < out->n; i++)
+		if (!memcmp(&out->at[i], &c, sizeof c))
+			return;
+	if (out->n < STX_GPU_MAX_CONFIGS && stx_gpu_config_fits(&c, k, dev))
+		out->at[out->n++] = c;
+}
+
+static struct stx_gpu_config pointwise(uint32_t x, uint32_t y, uint32_t z, uint32_t threads)
+{
+	while (x * y * z < 32) /* warps are whole */
+		x *= 2;
+	return (struct stx_gpu_config){ .x = x,
+					.y = y,
+					.z = z,
+					.threads = least(threads, x * y * z),
+					.row_threads = 1,
+					.inner = 1 };
+}
+
+static void lines(const struct stx_kernel *k, const struct stx_gpu_device *dev,
+		  struct stx_gpu_choices *out)
+{
+	uint32_t x = pow2_at_least(hint(k, 0));
+	/* Enough blocks for every multiprocessor come before long blocks. */
+	int64_t per = hint(k, 0) / ((int64_t)dev->sms * 8);
+	uint32_t block = per >= 1024 ? 1024 : per >= 512 ? 512 : 256;
+	x = x < 32 ? 32 : x;
+	add(k, dev, out, pointwise(least(block, x), 1, 1, 256));
+	for (uint32_t b = 256; b <= 2048 && out->n < 4; b *= 2)
+		if (b <= x)
+			add(k, dev, out, pointwise(b, 1, 1, 256));
+	if (x >= 512)
+		add(k, dev, out, pointwise(512, 1, 1, 128));
+	if (x >= 2048)
+		add(k, dev, out, pointwise(2048, 1, 1, 512));
+}
+
+static void tiles(const struct stx_kernel *k, const struct stx_gpu_device *dev, uint32_t ngrid,
+		  struct stx_gpu_choices *out)
+{
+	uint32_t x = pow2_at_least(hint(k, 0)), y = pow2_at_least(hint(k, 1));
+	uint32_t z = ngrid > 2 ? least(4, pow2_at_least(hint(k, 2))) : 1;
+	static const uint32_t shapes[][3] = { { 32, 32, 256 }, { 64, 16, 256 }, { 16, 64, 256 },
+					      { 64, 64, 256 }, { 32, 16, 128 }, { 128, 8, 256 } };
+	for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+		add(k, dev, out,
+		    pointwise(least(shapes[i][0], x), least(shapes[i][1], y), z, shapes[i][2]));
+}
+
+static struct stx_gpu_config reduction(uint32_t rows, uint32_t r, uint32_t row_threads, int inner,
+				       int persistent)
+{
+	struct stx_gpu_config c = { .x = rows,
+				    .y = 1,
+				    .z = 1,
+				    .r = r,
+				    .threads = least(rows * row_threads, 1024),
+				    .row_threads = row_threads,
+				    .inner = (uint8_t)inner,
+				    .persistent = (uint8_t)persistent };
+	if (c.threads < 32) { /* warps are whole */
+		c.x *= 32 / c.threads;
+		c.threads = 32;
+	}
+	return c;
+}
+
+/* Rows that lie along lanes. Fewer threads a row keep more of it in flight each. */
+static void inner_rows(const struct stx_kernel *k, const struct stx_gpu_device *dev, uint32_t raxis,
+		       struct stx_gpu_choices *out)
+{
+	struct stx_interval range = stx_ex_interval(k->ex, k->axes.at[raxis].size);
+	int64_t rows = hint(k, 0);
+	int persistent = range.hi <= PERSISTENT_INNER;
+	uint32_t r = persistent ? pow2_at_least(range.hi < 1 ? 1 : range.hi) : 2048;
+	uint32_t each = persistent ? (r >= 256 ? 8 : r >= 64 ? 4 : 1) : 8;
+	for (uint32_t t = r / each, i = 0; t && i < 3 && r / t <= 32; t /= 2, i++) {
+		uint32_t x = 256 / t ? 256 / t : 1;
+		add(k, dev, out,
+		    reduction(x > rows ? pow2_at_least(rows) : x, r, t, 1, persistent));
+	}
+	uint32_t t = r / each;
+	if (persistent && t >= 8 && rows > 1) /* one row a warp group: less waits for its sum */
+		add(k, dev, out,
+		    reduction(least(t < 128 ? 128 / t : 1, pow2_at_least(rows)), r, t, 1, 1));
+	if (!persistent) {
+		add(k, dev, out, reduction(1, 4096, 512, 1, 0));
+		add(k, dev, out, reduction(1, 1024, 128, 1, 0));
+	}
+}
+
+/* Lanes run along the rows, whose neighbours are neighbours in memory. */
+static void outer_rows(const struct stx_kernel *k, const struct stx_gpu_device *dev, uint32_t raxis,
+		       struct stx_gpu_choices *out)
+{
+	struct stx_interval range = stx_ex_interval(k->ex, k->axes.at[raxis].size);
+	int persistent = range.hi <= PERSISTENT_OUTER;
+	uint32_t r = persistent ? pow2_at_least(range.hi < 1 ? 1 : range.hi) : 64;
+	uint32_t t = least(r, hint(k, raxis) > 4096 ? 32 : 8);
+	for (uint32_t x = 32; x <= 128; x *= 2)
+		add(k, dev, out, reduction(x, r, least(t, 1024 / x), 0, persistent));
+	add(k, dev, out, reduction(32, r, least(t * 2, r), 0, persistent));
+	add(k, dev, out, reduction(64, r, least(t / 2 ? t / 2 : 1, r), 0, persistent));
+}
+
+void stx_tune_candidates(const struct stx_kernel *k, const struct stx_gpu_device *dev,
+			 struct stx_gpu_choices *out)
+{
+	uint32_t ngrid = 0;
+	memset(out, 0, sizeof *out);
+	while (ngrid < k->axes.n && k->axes.at[ngrid].binding == STX_AXIS_GRID)
+		ngrid++;
+	if (ngrid == k->axes.n && ngrid == 1)
+		lines(k, dev, out);
+	else if (ngrid == k->axes.n)
+		tiles(k, dev, ngrid, out);
+	else if (along(k, ngrid) >= along(k, 0) || hint(k, 0) == 1)
+		inner_rows(k, dev, ngrid, out);
+	else
+		outer_rows(k, dev, ngrid, out);
+	if (!out->n) /* no rule fits: anything that does */
+		out->n = stx_tune_space(k, dev, out->at, 1);
+}
+
+const struct stx_gpu_choices *stx_tune_schedule(const struct stx_schedule *s,
+						const struct stx_gpu_device *dev)
+{
+	struct stx_gpu_choices *all =
+		STX_NEW_ARRAY(s->loops->g->arena, struct stx_gpu_choices, s->kernels.n + 1);
+	for (uint32_t i = 0; all && i < s->kernels.n; i++)
+		stx_tune_candidates(s->kernels.at[i], dev, &all[i]);
+	return all;
+}
