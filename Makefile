@@ -178,6 +178,14 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.c.o $(call obj,$(call src,tests/*.c)) $(T
 	$(call say,LD ,$@)
 	$(Q)$(CXX) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) -L$(BUILD) -lstax -Wl,-rpath,$(abspath $(BUILD)) -lcmocka \
 		$(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) $(LIB_CLIENT) $(LIB_BASE)
+# Stand-ins for the CUDA driver and cuBLASLt.
+FAKES := $(BUILD)/tests/fake/libcuda.so.1 $(BUILD)/tests/fake/libcublasLt.so.13
+$(BUILD)/tests/fake/libcuda.so.1: $(BUILD)/obj/tests/fake/cuda.c.o
+$(BUILD)/tests/fake/libcublasLt.so.13: $(BUILD)/obj/tests/fake/cublaslt.c.o $(BUILD)/libkernels.a $(BUILD)/libproto.a
+$(FAKES):
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -Wl,--exclude-libs,ALL -o $@ $^ $(LIB_BASE)
+$(BUILD)/tests/unit/client/test_matmul: | $(FAKES)
 tests-build: $(TEST_BIN)
 .PHONY: all tests-build
 .SECONDARY:

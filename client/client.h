@@ -268,6 +268,13 @@ struct stx__external {
 	/* Before the sizes or the device of x change, and before it is freed: drops s->call. NULL:
 	 * it keeps nothing. */
 	void (*release)(struct stax_artifact *a, struct stx__step *s);
+	/* For whoever measures, after a run of x: in how many ways the call can be made, the step's
+	 * kernel the last of them; and which is to be taken from now on (0 until then), by all
+	 * contexts of the device and sizes. NULL: in one. */
+	uint32_t (*ways)(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+			 struct stx_diag *d);
+	void (*choose)(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+		       uint32_t way);
 };
 /* NULL: this client offers no such call. */
 const struct stx__external *stx__external_find(const char *name, int on_cuda);

@@ -53,15 +53,22 @@ stx_err stx__driver_context(int *device, struct stx_diag *d);
 struct stx__gpu_code {
 	void *context; /* where it lives */
 	int device;
-	stx__device_ptr constants; /* the plan's data area; 0: none */
-	void **modules;            /* [ncubins], NULL: not loaded yet */
-	_Atomic(void *) *fns;      /* [ncubins] */
+	stx__device_ptr constants;    /* the plan's data area; 0: none */
+	void **modules;               /* [ncubins], NULL: not loaded yet */
+	_Atomic(void *) *fns;         /* [ncubins] */
+	pthread_mutex_t lock;         /* of what follows */
+	void *cublaslt;               /* its handle; NULL: not needed yet, or */
+	int no_cublaslt;              /* it cannot be had on this device */
+	struct stx__matmul **matmuls; /* [nsteps of the plan] of each step, by sizes; matmul.c */
 };
 /* Of the current context; made on its first use. */
 stx_err stx__gpu_code(struct stax_artifact *a, struct stx__gpu_code **out, struct stx_diag *d);
 /* Kernel k's function, loaded on first use. */
 stx_err stx__gpu_function(struct stax_artifact *a, struct stx__gpu_code *g, uint32_t k, void **out,
 			  struct stx_diag *d);
+
+/* matmul.c: frees what calls keep in g; its context is current. nsteps: of the plan. */
+void stx__matmul_free(struct stx__gpu_code *g, uint32_t nsteps);
 
 /* ---- a run (cuda_run.c) ---- */
 

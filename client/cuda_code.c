@@ -23,7 +23,7 @@ static struct stx__gpu_code *find(struct stx__gpu_devices *all, void *context)
 	return NULL;
 }
 
-static void code_free(struct stx__gpu_code *g, uint32_t ncubins)
+static void code_free(struct stx__gpu_code *g, uint32_t ncubins, uint32_t nsteps)
 {
 	const struct stx__driver *q = stx__driver(NULL);
 	void *before = NULL;
@@ -35,8 +35,11 @@ static void code_free(struct stx__gpu_code *g, uint32_t ncubins)
 				q->module_unload(g->modules[i]);
 		if (g->constants)
 			q->free(g->constants);
+		stx__matmul_free(g, nsteps);
 		q->context_set(before);
 	}
+	pthread_mutex_destroy(&g->lock);
+	free(g->matmuls);
 	free(g->modules);
 	free((void *)g->fns);
 	free(g);
@@ -49,9 +52,12 @@ static stx_err code_new(struct stax_artifact *a, void *context, int device,
 	const struct stx_plan_header *h = a->plan.h;
 	struct stx__gpu_code *g = calloc(1, sizeof *g);
 	int result = 0;
-	if (!g || !(g->modules = calloc(a->ncubins + 1, sizeof *g->modules)) ||
+	if (g)
+		pthread_mutex_init(&g->lock, NULL);
+	if (!g || !(g->matmuls = calloc(h->nsteps + 1, sizeof *g->matmuls)) ||
+	    !(g->modules = calloc(a->ncubins + 1, sizeof *g->modules)) ||
 	    !(g->fns = calloc(a->ncubins + 1, sizeof *g->fns))) {
-		code_free(g, 0);
+		code_free(g, 0, 0);
 		return stx_fail(d, STX_E_NOMEM, "cuda", "", "out of memory");
 	}
 	g->context = context;
@@ -62,7 +68,7 @@ static stx_err code_new(struct stax_artifact *a, void *context, int device,
 				 h->data_bytes);
 	if (result) {
 		stx_err e = stx__driver_fail(result, "the constants", "", d);
-		code_free(g, 0);
+		code_free(g, 0, 0);
 		return e;
 	}
 	*out = g;
@@ -156,7 +162,7 @@ void stx__gpu_code_free(struct stax_artifact *a)
 	if (!a->gpu)
 		return;
 	for (int i = 0; i < a->gpu->n; i++)
-		code_free(a->gpu->at[i], a->ncubins);
+		code_free(a->gpu->at[i], a->ncubins, a->plan.h->nsteps);
 	pthread_mutex_destroy(&a->gpu->lock);
 	free(a->gpu);
 }

@@ -3,9 +3,17 @@
 #include <string.h>
 
 #include "client.h"
+#include "cublaslt.h"
 
 static const struct stx__external table[] = {
 	{ .name = "interpret", .run = stx__interpret },
+	{ .name = STX_CALL_MATMUL,
+	  .on_cuda = 1,
+	  .bind = stx__matmul_bind,
+	  .run = stx__matmul_run,
+	  .release = stx__matmul_release,
+	  .ways = stx__matmul_ways,
+	  .choose = stx__matmul_choose },
 };
 
 const struct stx__external *stx__external_find(const char *name, int on_cuda)

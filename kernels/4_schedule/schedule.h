@@ -96,6 +96,7 @@ struct stx_device { /* what the number of segments of a long reduction depends o
 struct stx_schedule_options {
 	int target_gpu;
 	int no_fuse;
+	int no_external;                 /* every product a kernel of ours */
 	int no_split;                    /* long reductions stay whole: the same bits, for tests */
 	const struct stx_device *device; /* GPU only; NULL: STX_DEVICE_DEFAULT */
 };

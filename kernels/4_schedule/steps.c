@@ -50,9 +50,8 @@ stx_err stx__add_steps(struct stx_schedule *s, const uint32_t *external_of)
 {
 	stx_err err = STX_E_OK;
 	for (uint32_t i = 0; i < s->groups.n && !err; i++)
-		err = external_of && external_of[i] != STX_NONE
-			      ? add(s, STX_SCHED_EXTERNAL, external_of[i])
-			      : add(s, STX_SCHED_KERNEL, i);
+		err = external_of[i] != STX_NONE ? add(s, STX_SCHED_EXTERNAL, external_of[i])
+						 : add(s, STX_SCHED_KERNEL, i);
 	for (uint32_t i = 0; i < s->loops->outputs.n && !err; i++)
 		if (stx_output_is_copied(s->loops, i))
 			err = add(s, STX_SCHED_COPY, i);

@@ -236,6 +236,25 @@ static void bind_gpu(struct stx__plan *w, const struct stx_kernel *k, uint32_t n
 	}
 }
 
+/* Kernels that stand in for an external call say so; chosen_by: [kernels.n]. */
+static void name_choices(struct stx__plan *w)
+{
+	uint32_t heuristic = stx__plan_string(w, "heuristic");
+	w->chosen_by = STX_NEW_ARRAY(w->arena, uint32_t, w->s->kernels.n + 1);
+	if (!w->chosen_by) {
+		stx__plan_oom(w);
+		return;
+	}
+	for (uint32_t i = 0; i < w->s->kernels.n; i++)
+		w->chosen_by[i] = heuristic;
+	for (uint32_t i = 0; i < w->s->externals.n; i++) {
+		const struct stx_external *c = &w->s->externals.at[i];
+		const char *text = stx_arena_printf(w->arena, "%s, else heuristic", c->name);
+		if (c->kernel != STX_NONE && text)
+			w->chosen_by[c->kernel] = stx__plan_string(w, text);
+	}
+}
+
 static void write_kernel(struct stx__plan *w, uint32_t number)
 {
 	const struct stx_kernel *k = w->s->kernels.at[number];
@@ -251,7 +270,7 @@ static void write_kernel(struct stx__plan *w, uint32_t number)
 	r.grain_expr = stx__plan_expr(w, k->grain);
 	r.nscalars = k->scalars.n;
 	r.scalars = scalar_array(w, k);
-	r.chosen_by = w->heuristic;
+	r.chosen_by = w->chosen_by[number];
 	if (w->is_gpu)
 		bind_gpu(w, k, number, &digest, &r);
 	else
@@ -511,8 +530,9 @@ static uint32_t host_flags(const struct stx__plan *w)
 
 static stx_err write_plan(struct stx__plan *w, struct stx_bytes *out)
 {
-	w->heuristic = stx__plan_string(w, "heuristic");
-	stx__plan_syms(w);
+	name_choices(w);
+	if (!w->err)
+		stx__plan_syms(w);
 	if (!w->err)
 		write_values(w);
 	for (uint32_t i = 0; i < w->s->kernels.n && !w->err; i++)
