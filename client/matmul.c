@@ -15,9 +15,10 @@
 #include "cuda.h"
 #include "dtype.h"
 
-#define ALIGNMENT   16u /* bytes that the library's vector loads want */
-#define MAX_WAYS    8   /* algorithms that are asked for */
-#define MAX_ENTRIES 8   /* of a step and device: sets of sizes kept although no context uses them */
+#define ALIGNMENT       16u  /* of operands, bytes that vector loads want */
+#define WORKSPACE_ALIGN 256u /* of its memory; the plan's temporaries lie on 64 */
+#define MAX_WAYS        8    /* algorithms that are asked for */
+#define MAX_ENTRIES     8 /* of a step and device: sets of sizes kept although no context uses them */
 
 struct algorithms {
 	_Atomic int asked;
@@ -31,7 +32,7 @@ struct stx__matmul { /* of a step and a device: one set of sizes */
 	_Atomic uint32_t uses; /* by contexts */
 	int64_t attrs[STX_MATMUL_NATTRS];
 	void *desc, *layout[3];
-	size_t workspace_bytes;
+	size_t workspace_bytes;  /* from a multiple of WORKSPACE_ALIGN on */
 	uint32_t elem_bytes;     /* of the widest operand */
 	struct algorithms of[2]; /* of operands on 16 bytes; on their elements only */
 };
@@ -242,7 +243,8 @@ static struct stx__matmul *entry(struct stax_artifact *a, struct stx__context *x
 		c = c->next;
 	if (!c && (c = calloc(1, sizeof *c))) {
 		memcpy(c->attrs, attrs, sizeof c->attrs);
-		c->workspace_bytes = (size_t)x->values[e->workspace].bytes;
+		size_t bytes = (size_t)x->values[e->workspace].bytes;
+		c->workspace_bytes = bytes > WORKSPACE_ALIGN ? bytes - WORKSPACE_ALIGN : 0;
 		if (make_descriptors(a, s, c)) {
 			entry_free(c);
 			return NULL;
@@ -399,14 +401,15 @@ stx_err stx__matmul_run(struct stax_artifact *a, struct stx__context *x, struct 
 		return e;
 	const struct stx__matmul *c = s->call;
 	const struct scale *by = scale_of(type_of(a, s, matrix(c->attrs, 0)[STX_MATRIX_ARG]));
+	uintptr_t workspace = (uintptr_t)s->frame.buffers[s->plan->nargs - 1];
+	workspace = (workspace + WORKSPACE_ALIGN - 1) & ~(uintptr_t)(WORKSPACE_ALIGN - 1);
 	uint32_t way = atomic_load_explicit(&o.algorithms->chosen, memory_order_relaxed);
 	if (way >= o.algorithms->n)
 		return cannot(d, "no algorithm for these sizes and types");
-	int status =
-		q->matmul(x->gpu->code->cublaslt, c->desc, &by->one, o.at[0], c->layout[0], o.at[1],
-			  c->layout[1], &by->zero, o.at[2], c->layout[2], o.at[2], c->layout[2],
-			  o.algorithms->at[way].algorithm, s->frame.buffers[s->plan->nargs - 1],
-			  c->workspace_bytes, env ? env->stream : NULL);
+	int status = q->matmul(x->gpu->code->cublaslt, c->desc, &by->one, o.at[0], c->layout[0],
+			       o.at[1], c->layout[1], &by->zero, o.at[2], c->layout[2], o.at[2],
+			       c->layout[2], o.algorithms->at[way].algorithm, (void *)workspace,
+			       c->workspace_bytes, env ? env->stream : NULL);
 	if (!status)
 		return STX_E_OK;
 	if (is_refusal(status))

@@ -314,7 +314,7 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
 	    !layout_ok(&f->a, f->d.rows, inner, f->a.transposed) ||
 	    !layout_ok(&f->b, inner, f->d.cols, f->b.transposed) ||
 	    !layout_ok(&f->d, f->d.rows, f->d.cols, 0) || f->a.batch != f->d.batch ||
-	    f->b.batch != f->d.batch || all % by->alignment || (uintptr_t)workspace % 16 ||
+	    f->b.batch != f->d.batch || all % by->alignment || (uintptr_t)workspace % 256 ||
 	    workspace_bytes < by->workspace)
 		return INVALID;
 	memset(workspace, 0xEE, workspace_bytes);
