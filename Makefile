@@ -128,13 +128,14 @@ $(BUILD)/obj/%.cc.o: %.cc Makefile | generated
 ONNX_PROTO_DIR := /usr/include/onnx
 generated: $(PB_ENV) $(PB_WIRE)
 .PHONY: generated
-$(GEN_ENV)/stax.pb-c.c: proto/stax.proto
+# Headers are targets too: what includes a changed one is compiled again in the same run.
+$(GEN_ENV)/stax.pb-c.c $(GEN_ENV)/stax.pb-c.h &: proto/stax.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --proto_path=proto --c_out=$(@D) $<
-$(GEN_WIRE)/graph.pb-c.c: proto/graph.proto
+$(GEN_WIRE)/graph.pb-c.c $(GEN_WIRE)/graph.pb-c.h &: proto/graph.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --proto_path=proto --c_out=$(@D) $<
-$(GEN_WIRE)/onnx.pb-c.c: $(ONNX_PROTO_DIR)/onnx.proto
+$(GEN_WIRE)/onnx.pb-c.c $(GEN_WIRE)/onnx.pb-c.h &: $(ONNX_PROTO_DIR)/onnx.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --proto_path=$(ONNX_PROTO_DIR) --c_out=$(@D) $<
 $(GEN)/%.pb-c.o: $(GEN)/%.pb-c.c
@@ -178,22 +179,27 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.c.o $(call obj,$(call src,tests/*.c)) $(T
 	$(call say,LD ,$@)
 	$(Q)$(CXX) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) -L$(BUILD) -lstax -Wl,-rpath,$(abspath $(BUILD)) -lcmocka \
 		$(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) $(LIB_CLIENT) $(LIB_BASE)
-# Stand-ins for the CUDA driver and cuBLASLt.
-FAKES := $(BUILD)/tests/fake/libcuda.so.1 $(BUILD)/tests/fake/libcublasLt.so.13
-$(BUILD)/tests/fake/libcuda.so.1: $(BUILD)/obj/tests/fake/cuda.c.o
-$(BUILD)/tests/fake/libcublasLt.so.13: $(BUILD)/obj/tests/fake/cublaslt.c.o $(BUILD)/libkernels.a $(BUILD)/libproto.a
-$(FAKES):
+# A driver without a GPU: what libstax finds as libcuda.so.1 in tests of the runtime.
+FAKE_CUDA := $(BUILD)/tests/fake/libcuda.so.1
+$(FAKE_CUDA): tests/fake/cuda.c tests/fake/fake.h
 	@mkdir -p $(@D)
+	$(call say,LD ,$@)
+	$(Q)$(CC) $(CSTD) $(OPT) $(SAN) -fPIC $(WARN) -shared -Wl,-soname,libcuda.so.1 -o $@ $< -lpthread
+# And cuBLASLt on the host.
+FAKE_CUBLASLT := $(BUILD)/tests/fake/libcublasLt.so.13
+$(FAKE_CUBLASLT): $(BUILD)/obj/tests/fake/cublaslt.c.o $(BUILD)/libkernels.a $(BUILD)/libproto.a
+	@mkdir -p $(@D)
+	$(call say,LD ,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -Wl,--exclude-libs,ALL -o $@ $^ $(LIB_BASE)
-$(BUILD)/tests/unit/client/test_matmul: | $(FAKES)
-tests-build: $(TEST_BIN)
+$(BUILD)/tests/unit/client/test_matmul: | $(FAKE_CUDA) $(FAKE_CUBLASLT)
+tests-build: $(TEST_BIN) $(FAKE_CUDA) $(FAKE_CUBLASLT)
 .PHONY: all tests-build
 .SECONDARY:
 
 # Programs under tests/e2e and tests/bench: C programs and scripts that start a daemon of their own.
 E2E_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(call src,tests/e2e/*.c tests/bench/*.c))
 E2E_SH  := $(call src,tests/e2e/test_*.sh)
-e2e-build: $(E2E_BIN)
+e2e-build: $(E2E_BIN) $(FAKE_CUDA)
 .PHONY: e2e-build
 
 export STAX_BUILD := $(abspath $(BUILD))
@@ -208,7 +214,7 @@ check:
 	@$(MAKE) --no-print-directory -j$(JOBS) all tests-build e2e-build fuzz-build
 	@$(MAKE) --no-print-directory check-run
 check-run: all tests-build e2e-build fuzz-build layers
-	@STAX_PROPERTY_GRAPHS=$(PROPERTY_GRAPHS) ONNX_CORPUS=$(ONNX_CORPUS) tests/run.sh -j 2 -t 900 $(TEST_BIN) $(E2E_SH) tests/fuzz/short.sh tests/coverage.sh tests/onnx_corpus.sh
+	@STAX_PROPERTY_GRAPHS=$(PROPERTY_GRAPHS) ONNX_CORPUS=$(ONNX_CORPUS) tests/run.sh -j 2 -t 900 $(TEST_BIN) $(E2E_SH) tests/fuzz/short.sh tests/coverage.sh tests/numerics.sh tests/onnx_corpus.sh
 check-onnx:
 	@[ -n "$(ONNX_TESTS)" ] || { echo "usage: make check-onnx ONNX_TESTS=DIR" >&2; exit 2; }
 	@$(MAKE) --no-print-directory all
@@ -233,6 +239,51 @@ bench:
 	@$(MAKE) --no-print-directory -j$(JOBS) all e2e-build
 	@ONNX_CORPUS=$(ONNX_CORPUS) tests/bench/bench.sh
 .PHONY: bench
+
+# ---- machines with a GPU: checks, benchmarks, the bundle for one that has no compiler -------------
+# Test programs that run their graphs on $STAX_TEST_TARGET, a GPU's too.
+GPU_TEST_BIN := $(addprefix $(BUILD)/tests/,$(shell cut -d" " -f1 tests/gpu/programs)) $(BUILD)/tests/property/test_graphs
+check-gpu: all $(GPU_TEST_BIN)
+	@ONNX_CORPUS=$(ONNX_CORPUS) tests/gpu/check.sh $(GPU_PARTS)
+bench-gpu: all
+	@tests/bench/bench_gpu.sh $(GPU_CASES)
+.PHONY: check-gpu bench-gpu
+
+# The bundle: the same programs with the bundle's own libraries beside them (DT_RPATH: LD_LIBRARY_PATH cannot put
+# others before them); test programs share one library, and libLLVM holds what is called of it.
+BUNDLE := $(BUILD)/bundle
+BUNDLE_LD = $(LDFLAGS_ALL) -Wl,-s -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/$(1)lib:$$ORIGIN/$(1)build'
+BUNDLE_TESTS := $(patsubst $(BUILD)/tests/%,$(BUNDLE)/build/tests/%,$(GPU_TEST_BIN))
+BUNDLE_BIN := $(addprefix $(BUNDLE)/build/,staxd stax libstax.so) $(BUNDLE_TESTS)
+$(BUNDLE)/lib/libLLVM.so.19.1: $(BUILD)/libkernels.a deploy/bundle/llvm.sh
+	$(call say,LD ,$@)
+	$(Q)deploy/bundle/llvm.sh $@ $<
+$(BUNDLE)/lib/libstaxtest.so: $(TEST_LIBS) $(BUNDLE)/lib/libLLVM.so.19.1
+	$(call say,LD ,$@)
+	$(Q)$(CXX) $(LDFLAGS_ALL) -Wl,-s -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN' -shared -Wl,-soname,libstaxtest.so \
+		-o $@ -Wl,--whole-archive $(TEST_LIBS) -Wl,--no-whole-archive $(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) \
+		$(LIB_CLIENT) $(LIB_BASE)
+$(BUNDLE)/build/staxd: $(BUILD)/staxd
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(call BUNDLE_LD,../) -o $@ $(call obj,server/main.c) $(addprefix $(BUILD)/,libserver.a libcache.a libkernels.a \
+		libproto.a) $(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) $(LIB_BASE)
+$(BUNDLE)/build/libstax.so: $(BUILD)/libstax.so
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(call BUNDLE_LD,../) -shared -Wl,-soname,libstax.so.0 -Wl,--version-script=client/stax.map -o $@ \
+		$(OBJ_CLIENT) $(BUILD)/libproto.a $(LIB_CLIENT) $(LIB_BASE)
+	@ln -sf libstax.so $@.0
+$(BUNDLE)/build/stax: $(BUILD)/stax $(BUNDLE)/build/libstax.so
+	$(Q)$(CC) $(call BUNDLE_LD,../) -o $@ $(OBJ_TOOL) $(BUILD)/libproto.a -L$(@D) -lstax $(LIB_CLIENT) $(LIB_BASE)
+$(BUNDLE)/build/tests/%: $(BUILD)/obj/tests/%.c.o $(call obj,$(call src,tests/*.c)) $(BUNDLE)/lib/libstaxtest.so
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(call BUNDLE_LD,../../../) -o $@ $(filter %.o,$^) -L$(BUNDLE)/lib -lstaxtest -lcmocka -lprotobuf-c \
+		$(LIB_BASE)
+gpu-bundle:
+	@$(MAKE) --no-print-directory deps
+	@$(MAKE) --no-print-directory -j$(JOBS) gpu-bundle-build
+	@ONNX_CORPUS=$(ONNX_CORPUS) deploy/bundle/pack.sh $(BUNDLE)
+gpu-bundle-build: all $(GPU_TEST_BIN) $(BUNDLE_BIN)
+.PHONY: gpu-bundle gpu-bundle-build
 
 # ---- fuzzing: libFuzzer targets, built by clang against the same sources ------------------------
 FUZZ_NAMES := frame wire onnx text plan tensor
@@ -296,6 +347,9 @@ help:
 		"make check-models [MODELS=NAME]" "whole networks with random weights against the oracle" \
 		"make check-overnight" "100,000 more random graphs against the oracle; resumes" \
 		"make bench" "compile times, with statistics" \
+		"make check-gpu [GPU_PARTS=...]" "everything a GPU can run, on this machine's; skips without one" \
+		"make bench-gpu [GPU_CASES=...]" "the GPU table, against PyTorch where there is one" \
+		"make gpu-bundle" "build/bundle/stax-gpu.tar.xz: all that for a machine without LLVM" \
 		"make san" "the tests under the address and undefined-behaviour sanitizers" \
 		"make fuzz [FUZZ_SECONDS=600]" "the fuzzers, FUZZ_SECONDS each" \
 		"make lint" "static checks" \

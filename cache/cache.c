@@ -315,6 +315,23 @@ void stx_cache_memo_put(struct stx_cache *c, const char *ns, const struct stx_di
 	submit(c, &p, NULL, NULL);
 }
 
+/* ---- tune records ---- */
+int stx_cache_tune_find(struct stx_cache *c, const char *ns, const struct stx_digest *key,
+			struct stx_span *value)
+{
+	struct stx__entry *e = find_live(c, STX__TUNE, stx__ns_find(c, ns), key);
+	if (e)
+		*value = (struct stx_span){ e->value, e->value_bytes };
+	return e != NULL;
+}
+
+void stx_cache_tune_put(struct stx_cache *c, const char *ns, const struct stx_digest *key,
+			struct stx_span value, int replace, stx_cache_done_fn *done, void *ctx)
+{
+	struct put p = { STX__TUNE, ns, *key, { { 0 } }, value, { 0 }, 0, replace };
+	submit(c, &p, done, ctx);
+}
+
 /* ---- failures: a diag in a record of length-prefixed strings ---- */
 static void pack_text(struct stx_bytes *b, const char *s, size_t cap)
 {
@@ -400,6 +417,7 @@ void stx_cache_stats(const struct stx_cache *c, struct stx_cache_stats *out)
 		.kernels = c->count[STX__KERNEL],
 		.memos = c->count[STX__MEMO],
 		.failures = c->count[STX__FAILURE],
+		.tunes = c->count[STX__TUNE],
 		.bytes = c->bytes,
 		.max_bytes = c->max_bytes,
 		.files = c->n_files,

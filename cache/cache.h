@@ -91,6 +91,12 @@ int stx_cache_failure_find(struct stx_cache *c, const char *ns, const struct stx
 			   struct stx_diag *out);
 void stx_cache_failure_put(struct stx_cache *c, const char *ns, const struct stx_digest *key,
 			   const struct stx_diag *d);
+/* Timings of a kernel on a device, or what a job has seen of them: opaque. *value is borrowed until
+ * the next call. A put is found once it is committed; without replace the first one wins. */
+int stx_cache_tune_find(struct stx_cache *c, const char *ns, const struct stx_digest *key,
+			struct stx_span *value);
+void stx_cache_tune_put(struct stx_cache *c, const char *ns, const struct stx_digest *key,
+			struct stx_span value, int replace, stx_cache_done_fn *done, void *ctx);
 void stx_cache_failure_drop(struct stx_cache *c, const char *ns, const struct stx_digest *key);
 
 /* Calls fn for the namespace's artifacts, the newest put first: used to explain a miss. Stops when
@@ -100,7 +106,7 @@ void stx_cache_each(struct stx_cache *c, const char *ns,
 
 /* ---- upkeep ---- */
 struct stx_cache_stats {
-	uint64_t artifacts, kernels, memos, failures, bytes, max_bytes, files, file_bytes;
+	uint64_t artifacts, kernels, memos, failures, tunes, bytes, max_bytes, files, file_bytes;
 	uint64_t evictions, damaged, writes, commits, write_errors, wal_bytes;
 };
 void stx_cache_stats(const struct stx_cache *c, struct stx_cache_stats *out);
@@ -112,7 +118,7 @@ void stx_cache_tick(struct stx_cache *c, uint64_t now_ms);
 
 /* ---- offline ---- */
 struct stx_fsck_report {
-	uint64_t artifacts, kernels, memos, files, damaged, lost_bytes, repaired, orphans;
+	uint64_t artifacts, kernels, memos, tunes, files, damaged, lost_bytes, repaired, orphans;
 	int clean; /* 1: nothing was wrong; leftover and orphaned files alone are not wrong */
 };
 /* Checks schema, SQLite integrity, every digest, chunk counts, materialised files. With repair,

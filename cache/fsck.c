@@ -134,6 +134,7 @@ static void check_entries(struct check *k)
 		n->artifacts += r.kind == STX__ARTIFACT;
 		n->kernels += r.kind == STX__KERNEL;
 		n->memos += r.kind == STX__MEMO;
+		n->tunes += r.kind == STX__TUNE;
 	}
 	end_walk(k, st, rc, "entry");
 }
@@ -266,12 +267,15 @@ static stx_err repair_db(struct check *k, const char *path)
 	if (e)
 		return e;
 	stx__fsck_say(k->f,
-		      "rebuilt: %llu artifacts, %llu kernels, %llu memos kept; %llu rows lost",
+		      "rebuilt: %llu artifacts, %llu kernels, %llu memos, %llu tune records kept; "
+		      "%llu rows lost",
 		      (unsigned long long)second.artifacts, (unsigned long long)second.kernels,
-		      (unsigned long long)second.memos, (unsigned long long)second.damaged);
+		      (unsigned long long)second.memos, (unsigned long long)second.tunes,
+		      (unsigned long long)second.damaged);
 	k->f->r->artifacts = second.artifacts;
 	k->f->r->kernels = second.kernels;
 	k->f->r->memos = second.memos;
+	k->f->r->tunes = second.tunes;
 	k->f->r->repaired += second.damaged ? second.damaged : 1;
 	if (second.lost_bytes > k->f->r->lost_bytes)
 		k->f->r->lost_bytes = second.lost_bytes;
@@ -329,6 +333,7 @@ stx_err stx_cache_fsck(const char *dir, int repair, void (*line)(void *ctx, cons
 	if (e) {
 		out->clean = 0;
 		stx_fail(d, e, "cache", "", "%s", stx_err_text(e));
+		stx_diag_at(d, "%s", dir);
 	}
 	close(lock_fd);
 	free(real);

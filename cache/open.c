@@ -169,8 +169,8 @@ stx_err stx_cache_open(const struct stx_cache_config *k, struct stx_cache **out,
 	c->grace_ms = k->grace_ms ? k->grace_ms : 600000;
 	init_lists(c);
 	stx_err e = stx__dir_lock(k->dir, &c->dir, &c->lock_fd, d);
-	if (!e)
-		e = start(c, k, d);
+	if (!e && (e = start(c, k, d)))
+		stx_diag_at(d, "%s", k->dir);
 	if (e) {
 		c->closing = 1;
 		tear_down(c);

@@ -177,6 +177,7 @@ static stx_err copy_entry(struct rebuild *b, sqlite3_stmt *st, int64_t id)
 		n->artifacts += r.kind == STX__ARTIFACT;
 		n->kernels += r.kind == STX__KERNEL;
 		n->memos += r.kind == STX__MEMO;
+		n->tunes += r.kind == STX__TUNE;
 	}
 	return e && !is_fatal(e) ? STX_E_CORRUPT : e;
 }

@@ -18,6 +18,9 @@ const struct stx__migration stx__schema_steps[] = {
 	  "CREATE UNIQUE INDEX blob_hash ON blob(hash);"
 	  "CREATE TABLE chunk(id INTEGER PRIMARY KEY, data BLOB NOT NULL);"
 	  "CREATE TABLE recency(id INTEGER PRIMARY KEY, used INTEGER NOT NULL);" },
+	/* Tune records, entries of kind 5: a program of version 1 would take them for damage, so it
+	 * must not open the store. The index lists them apart. */
+	{ 2, "CREATE INDEX entry_tune ON entry(ns) WHERE kind=5;" },
 };
 const size_t stx__schema_n = sizeof stx__schema_steps / sizeof *stx__schema_steps;
 

@@ -39,7 +39,10 @@ stx_err stx__sql_err(sqlite3 *h, int rc, struct stx_diag *d)
 	const char *text = sqlite3_errstr(rc);
 	if (h && (sqlite3_errcode(h) & 0xff) == (rc & 0xff))
 		text = sqlite3_errmsg(h);
-	return e ? stx_fail(d, e, "cache", "", "database: %s (SQLite %d)", text, rc) : e;
+	const char *advice = (rc & 0xff) == SQLITE_FULL
+				     ? "; free space there or give the cache another directory"
+				     : "";
+	return e ? stx_fail(d, e, "cache", "", "database: %s (SQLite %d)%s", text, rc, advice) : e;
 }
 
 stx_err stx__sql_exec(sqlite3 *h, const char *sql, struct stx_diag *d)

@@ -75,7 +75,7 @@ void *stx__map_next(const struct stx__map *m, uint64_t h, size_t *at);
 void stx__map_free(struct stx__map *m);
 
 /* ---- index ---- */
-enum { STX__ARTIFACT = 1, STX__KERNEL, STX__MEMO, STX__FAILURE, STX__KINDS };
+enum { STX__ARTIFACT = 1, STX__KERNEL, STX__MEMO, STX__FAILURE, STX__TUNE, STX__KINDS };
 
 struct stx__ns {
 	uint64_t h;
@@ -103,7 +103,7 @@ struct stx__entry {
 	uint32_t pins;
 	struct stx__ns *ns;
 	struct stx_digest key;
-	struct stx__blob *blob; /* NULL: memo, failure */
+	struct stx__blob *blob; /* NULL: memo, failure, tune record */
 	int64_t id;
 	uint64_t used;          /* logical clock of last use; immune to clock changes */
 	uint64_t leaving_bytes; /* not LIVE: its part of dying_bytes */

@@ -17,6 +17,14 @@ static stx_err put(char *dst, size_t cap, const char *src, size_t n, struct stx_
 	return STX_E_OK;
 }
 
+/* 1 to 65535, in digits only: the resolver takes larger ones modulo 65536. */
+static int is_port(const char *text)
+{
+	size_t n = strspn(text, "0123456789");
+	long port = n && n <= 5 && !text[n] ? strtol(text, NULL, 10) : 0;
+	return port >= 1 && port <= 65535;
+}
+
 stx_err stx__server_parse(const char *text, struct stx__server *out, struct stx_diag *d)
 {
 	memset(out, 0, sizeof *out);
@@ -35,6 +43,9 @@ stx_err stx__server_parse(const char *text, struct stx__server *out, struct stx_
 		const char *host = text + 4, *colon = strrchr(host, ':');
 		if (!colon)
 			return stx_fail(d, STX_E_USAGE, "connect", "", "'%s' names no port", text);
+		if (!is_port(colon + 1))
+			return stx_fail(d, STX_E_USAGE, "connect", "",
+					"server '%s': the port is a number from 1 to 65535", text);
 		size_t n = (size_t)(colon - host);
 		if (n >= 2 && host[0] == '[' && host[n - 1] == ']') { /* [::1] */
 			host++;

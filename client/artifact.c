@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "tuner.h"
 
 #define ARTIFACT_MAX ((size_t)1 << 30)
 #define PLAN_ALIGN   64
@@ -226,9 +226,9 @@ static void unmap(struct stax_artifact *a)
 	a->elf = (struct stx_span){ NULL, 0 };
 }
 
-/* Takes fd. digest NULL: not verified. */
-static stx_err load_fd(int fd, const struct stx_digest *digest, const struct stax_answer *names,
-		       struct stax_artifact **out, struct stx_diag *d)
+/* Takes fd. names NULL: the bytes come from a file that nobody vouched for. */
+static stx_err load_fd(int fd, const struct stax_answer *names, struct stax_artifact **out,
+		       struct stx_diag *d)
 {
 	struct stx_span plan;
 	stx_err e = STX_E_NOMEM;
@@ -242,7 +242,7 @@ static stx_err load_fd(int fd, const struct stx_digest *digest, const struct sta
 	a->fd = fd;
 	pthread_mutex_init(&a->interpreter_lock, NULL);
 	if ((e = stx__map_fd(fd, ARTIFACT_MAX, &a->elf, d)) ||
-	    (digest && (e = verify(a->elf, digest, d))) ||
+	    (!names && (e = stx_artifact_intact(a->elf, d))) ||
 	    (e = stx_artifact_plan(a->elf, &plan, d)) ||
 	    (e = stx__artifact_prepare(a, plan, names, d)) || (e = load_code(a, a->elf, d)) ||
 	    (e = stx__artifact_finish(a, d))) {
@@ -261,7 +261,7 @@ int stax_load_file(const char *path, struct stax_artifact **out, struct stax_err
 	stx__diag_init(&d);
 	*out = NULL;
 	int fd = sealed_copy(path, 0, 0, &d);
-	stx_err e = fd < 0 ? d.code : load_fd(fd, NULL, NULL, out, &d);
+	stx_err e = fd < 0 ? d.code : load_fd(fd, NULL, out, &d);
 	if (e && !d.location[0])
 		stx_diag_at(&d, "%s", path);
 	return stx__give_error(e, &d, err);
@@ -340,8 +340,10 @@ int stax_load(struct stax_client *c, const struct stax_answer *a, struct stax_ar
 		e = stx__cpu_check(need, &d);
 	if (!e) {
 		int fd = answer_fd(c, a, &d);
-		e = fd < 0 ? d.code : load_fd(fd, NULL, a, out, &d);
+		e = fd < 0 ? d.code : load_fd(fd, a, out, &d);
 	}
+	if (!e)
+		stx__tune_take(c, *out, a);
 	return stx__give_error(e, &d, err);
 }
 

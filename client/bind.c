@@ -50,9 +50,9 @@ static void lay_out_steps(const struct stax_artifact *a, struct stx__context *x)
 		}
 		if (s->kind == STX_STEP_EXTERN) {
 			t.kind = STX__STEP_EXTERN;
-			t.plan = s;
 			t.external = stx__external_find(stx_plan_string(p, s->a), a->is_cuda);
 		}
+		t.plan = s;
 		t.kernel = stx_plan_step_kernel(p, s);
 		t.nparams = stx_plan_step_nparams(p, s);
 		t.fn = a->fns && t.kernel != STX_PLAN_NONE ? a->fns[t.kernel] : NULL;
@@ -202,6 +202,28 @@ static stx_err bind_value(const struct stax_artifact *a, struct stx__context *x,
 	return STX_E_OK;
 }
 
+/* Grid and block of the code the kernel is launched with now. 0: they overflow. */
+static int bind_launch(const struct stax_artifact *a, const struct stx__context *x,
+		       struct stx__step *s)
+{
+	const struct stx_plan *p = &a->plan;
+	const uint32_t *grid = p->kernels[s->kernel].grid_expr;
+	const uint32_t *block = p->kernels[s->kernel].block;
+	s->code = atomic_load_explicit(&a->gpu->active[s->kernel], memory_order_acquire);
+	if (s->code >= p->h->nkernels) {
+		grid = p->configs[s->code - p->h->nkernels].grid_expr;
+		block = p->configs[s->code - p->h->nkernels].block;
+	}
+	memcpy(s->block, block, sizeof s->block);
+	for (int j = 0; j < 3; j++) {
+		int64_t n;
+		if (!value_of(x, grid[j], &n) || n < 0 || n > INT32_MAX)
+			return 0;
+		s->grid[j] = (uint32_t)n;
+	}
+	return 1;
+}
+
 static stx_err bind_copy(const struct stax_artifact *a, struct stx__context *x,
 			 const struct stx__step *s, struct stx_diag *d)
 {
@@ -222,11 +244,7 @@ static stx_err bind_kernel(const struct stax_artifact *a, struct stx__context *x
 		 s->n >= 0 && s->n <= MAX_GRID;
 	for (uint32_t j = 0; ok && j < k->nscalars; j++)
 		ok = value_of(x, e[j], &scalars[j]);
-	for (int j = 0; ok && a->gpu && j < 3; j++) {
-		int64_t n;
-		ok = value_of(x, k->grid_expr[j], &n) && n >= 0 && n <= INT32_MAX;
-		s->grid[j] = ok ? (uint32_t)n : 0;
-	}
+	ok = ok && (!a->gpu || bind_launch(a, x, s));
 	if (!ok)
 		return stx_fail(d, STX_E_CORRUPT, "plan", stx_plan_string(&a->plan, k->name),
 				"data plan: the grid of kernel %u overflows", s->kernel);
@@ -283,6 +301,8 @@ stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x,
 	stx__externals_release(a, x);
 	x->bound = 0;
 	x->patched_for = NULL;
+	if (a->gpu)
+		x->epoch = atomic_load_explicit(&a->gpu->epoch, memory_order_acquire);
 	for (uint32_t i = 0; i < p->h->nexprs; i++) {
 		int ok = 1;
 		x->exprs[i] = stx_plan_eval(p, i, x->syms, &ok);

@@ -100,8 +100,9 @@ stx_err stx__request_strip(const struct stax_request *r, struct stax_request *se
 stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, const char *target,
 			  Stx__Lookup **out, struct stx_diag *d);
 /* An answer from its message (strings copied). target as resolved. NULL when out of memory. */
-struct stax_answer *stx__answer_new(const Stx__Answer *m, const char *target, const char *ns);
+struct stax_answer *stx__answer_new(const Stx__Answer *m, const Stx__Lookup *what);
 const char *stx__answer_namespace(const struct stax_answer *a);
+int stx__answer_is_fast(const struct stax_answer *a);
 const char *stx__request_namespace(const char *ns); /* NULL: $STAX_NAMESPACE, else "default" */
 
 /* ---- private worker (child.c, private.c) ---- */
@@ -134,6 +135,9 @@ stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r
  * freed. */
 stx_err stx__private_fetch(struct stax_client *c, const struct stx_digest *digest,
 			   struct stx_span *out, struct stx_diag *d);
+/* A Tune or KernelCode request, answered by this process: timings and kernels in its memory. */
+stx_err stx__private_tuning(struct stax_client *c, const Stx__Envelope *in,
+			    struct stx__received *out, struct stx_diag *d);
 stx_err stx__private_ping(struct stax_client *c, struct stax_pong *out, struct stx_diag *d);
 void stx__private_stats(const struct stax_client *c,
 			uint64_t out[4]); /* requests hits misses kernels */
@@ -173,8 +177,6 @@ struct stax_artifact {
 	stx_kernel_fn **fns;                  /* [nkernels]; CPU */
 	struct stx__gpu_devices *gpu;         /* GPU: its code on each device; NULL: CPU code */
 	struct stx_span elf;                  /* GPU: the mapped artifact, which cubins lie in */
-	struct stx_span *cubins;              /* GPU: [ncubins], one for each distinct symbol */
-	uint32_t ncubins, *cubin_of;          /* GPU: [nkernels] */
 	struct stx_arena *arena;              /* names, fns, indices below */
 	uint32_t *input_value, *output_value; /* value number of each position */
 	const char **input_names, **output_names;
@@ -200,10 +202,11 @@ struct stx__step {
 	uint32_t kernel;                      /* number in the plan; STX_PLAN_NONE: none */
 	stx_kernel_fn *fn;                    /* CPU */
 	int64_t n, grain;                     /* CPU */
-	uint32_t grid[3];                     /* GPU */
+	uint32_t grid[3], block[3];           /* GPU */
+	uint32_t code;                        /* GPU: number of its code (cuda.h) */
 	uint32_t nparams;                     /* of the kernel: the first of frame.buffers */
 	uint32_t from, to;                    /* COPY: values */
-	const struct stx_plan_step *plan;     /* EXTERN */
+	const struct stx_plan_step *plan;     /* of LAUNCH and EXTERN */
 	const struct stx__external *external; /* EXTERN: what is called */
 	void *call; /* EXTERN: what the call keeps for this context; NULL: nothing yet */
 	struct stx_kernel_frame frame; /* buffers: of all arguments */
@@ -219,6 +222,7 @@ struct stx__patch { /* buffer `slot` follows value `value`, whose address change
 struct stx__context {
 	struct stx_arena *arena;
 	int bound;
+	uint32_t epoch; /* GPU: of the choices its steps are bound to */
 	int64_t *syms;
 	int64_t *exprs;
 	uint8_t *expr_ok;

@@ -69,7 +69,7 @@ static stx_err compile_remote(struct stax_client *c, const struct stax_request *
 		stx__received_free(&r);
 		e = send_graph(c, q, what, &w, &r, d);
 	}
-	if (!e && !(*out = stx__answer_new(r.e->answer, target, what->ns)))
+	if (!e && !(*out = stx__answer_new(r.e->answer, what)))
 		e = stx_fail(d, STX_E_NOMEM, "compile", "", "out of memory");
 	stx__received_free(&r);
 	stx_arena_free(a);

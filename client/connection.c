@@ -188,13 +188,19 @@ static int open_unix(const char *path, uint64_t deadline)
 	return fd < 0 ? -1 : finish_connect(fd, (struct sockaddr *)&sa, sizeof sa, deadline);
 }
 
-static int open_tcp(const char *host, const char *port, uint64_t deadline)
+#define UNRESOLVED (-2)
+
+/* A descriptor, UNRESOLVED and d, or -1 and errno. */
+static int open_tcp(const char *host, const char *port, uint64_t deadline, struct stx_diag *d)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list = NULL;
 	int fd = -1, on = 1, timeout = TCP_USER_TIMEOUT_MS;
-	if (getaddrinfo(host, port, &hints, &list)) {
-		errno = EHOSTUNREACH;
-		return -1;
+	int unresolved = getaddrinfo(host, port, &hints, &list);
+	if (unresolved) {
+		stx_fail(d, STX_E_CONNECT, "connect", "",
+			 "cannot connect to tcp:%s:%s: the host's address is not known: %s", host,
+			 port, gai_strerror(unresolved));
+		return UNRESOLVED;
 	}
 	for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
 		fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
@@ -264,7 +270,9 @@ static stx_err open_connection(struct stax_client *c, struct stx_diag *d)
 {
 	uint64_t deadline = stx__clock_ns() + CONNECT_TIMEOUT_MS * 1000000ull;
 	c->fd = c->at.kind == STX__UNIX ? open_unix(c->at.path, deadline)
-					: open_tcp(c->at.host, c->at.port, deadline);
+					: open_tcp(c->at.host, c->at.port, deadline, d);
+	if (c->fd == UNRESOLVED)
+		return STX_E_CONNECT;
 	if (c->fd < 0) {
 		int denied = errno == EACCES || errno == EPERM;
 		return stx_fail(d, denied ? STX_E_DENIED : STX_E_CONNECT, "connect", "",

@@ -12,7 +12,10 @@
 enum { /* CUresult, CUdevice_attribute */
        OUT_OF_MEMORY = 2,
        COMPUTE_MAJOR = 75,
-       COMPUTE_MINOR = 76
+       COMPUTE_MINOR = 76,
+       CLOCK_RATE = 13,
+       MULTIPROCESSORS = 16,
+       MEMORY_CLOCK_RATE = 36
 };
 
 /* Built once, constant afterwards. */
@@ -39,6 +42,10 @@ static int resolve(void *library)
 		{ "cuEventCreate", &driver.event_create },
 		{ "cuEventRecord", &driver.event_record },
 		{ "cuEventDestroy_v2", &driver.event_destroy },
+		{ "cuEventSynchronize", &driver.event_sync },
+		{ "cuEventElapsedTime", &driver.event_elapsed },
+		{ "cuMemsetD8Async", &driver.memset_async },
+		{ "cuDriverGetVersion", &driver.version },
 		{ "cuModuleLoadData", &driver.module_load },
 		{ "cuModuleGetFunction", &driver.module_function },
 		{ "cuModuleUnload", &driver.module_unload },
@@ -135,6 +142,30 @@ stx_err stx__cuda_resolve(char out[STX_TARGET_BYTES], struct stx_diag *d)
 				"%s has compute capability %d.%d, which is not supported", name,
 				major, minor);
 	stx_gpu_target_print(&t, out);
+	return STX_E_OK;
+}
+
+stx_err stx__cuda_device(Stx__Device *out, char name[256], struct stx_diag *d)
+{
+	int device, number = 0;
+	stx_err e = stx__driver_context(&device, d);
+	if (e)
+		return e;
+	const struct {
+		int attribute;
+		uint32_t *at;
+	} fields[] = { { MULTIPROCESSORS, &out->multiprocessors },
+		       { CLOCK_RATE, &out->clock_khz },
+		       { MEMORY_CLOCK_RATE, &out->memory_clock_khz } };
+	stx__device__init(out);
+	name[0] = name[255] = 0;
+	driver.device_name(name, 255, device);
+	out->name = name;
+	for (unsigned i = 0; i < sizeof fields / sizeof *fields; i++)
+		*fields[i].at = driver.device_attribute(&number, fields[i].attribute, device)
+					? 0
+					: (uint32_t)number;
+	out->driver = driver.version(&number) ? 0 : (uint32_t)number;
 	return STX_E_OK;
 }
 

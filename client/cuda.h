@@ -25,6 +25,10 @@ struct stx__driver {
 	int (*event_create)(void **event, unsigned flags);
 	int (*event_record)(void *event, void *stream);
 	int (*event_destroy)(void *event);
+	int (*event_sync)(void *event);
+	int (*event_elapsed)(float *ms, void *from, void *to);
+	int (*memset_async)(stx__device_ptr at, unsigned char value, size_t n, void *stream);
+	int (*version)(int *version);
 	int (*module_load)(void **module, const void *image);
 	int (*module_function)(void **fn, void *module, const char *name);
 	int (*module_unload)(void *module);
@@ -45,6 +49,8 @@ struct stx__driver {
 const struct stx__driver *stx__driver(struct stx_diag *d);
 /* INTERNAL (NOMEM for exhausted memory), naming what failed and the driver's error. */
 stx_err stx__driver_fail(int result, const char *what, const char *node, struct stx_diag *d);
+/* The current device as timings are kept by it; name: room for its name. UNSUPPORTED without. */
+stx_err stx__cuda_device(Stx__Device *out, char name[256], struct stx_diag *d);
 /* Makes the calling thread's context current: its own, else device 0's primary one. */
 stx_err stx__driver_context(int *device, struct stx_diag *d);
 
@@ -54,18 +60,42 @@ struct stx__gpu_code {
 	void *context; /* where it lives */
 	int device;
 	stx__device_ptr constants;    /* the plan's data area; 0: none */
-	void **modules;               /* [ncubins], NULL: not loaded yet */
-	_Atomic(void *) *fns;         /* [ncubins] */
+	void **modules;               /* [codes], NULL: not loaded yet */
+	_Atomic(void *) *fns;         /* [codes] */
 	pthread_mutex_t lock;         /* of what follows */
 	void *cublaslt;               /* its handle; NULL: not needed yet, or */
 	int no_cublaslt;              /* it cannot be had on this device */
 	struct stx__matmul **matmuls; /* [nsteps of the plan] of each step, by sizes; matmul.c */
 };
+#define STX__MAX_DEVICES 16
+struct stx__tuner;
+/* Of an artifact. Codes are numbered: k < nkernels is kernel k's own, of the heuristic choice,
+ * which the artifact has; nkernels + c is that of the plan's configuration c, fetched for it. */
+struct stx__gpu_devices {
+	pthread_mutex_t lock;
+	struct stx__gpu_code *at[STX__MAX_DEVICES];
+	int n;
+	struct stx_span *cubins;  /* [codes]; n 0: not there */
+	uint32_t *same;           /* [nkernels]: the kernel whose module has this one's code too */
+	_Atomic uint32_t *active; /* [nkernels]: the code each kernel is launched with */
+	_Atomic uint32_t epoch;   /* counts changes of active */
+	char target[STX_TARGET_BYTES], ns[65]; /* "": not known */
+	int fast;
+	_Atomic(struct stx__tuner *) tuner; /* measures in the next run (cuda_tune.c) */
+	struct stx__tuner *tuned;           /* has measured */
+};
+/* The code of kernel k's configuration number i among those of stx_plan_configs. */
+uint32_t stx__gpu_code_number(const struct stax_artifact *a, uint32_t k, uint32_t i);
+/* Puts the cubin (copied) where code number code has none. */
+stx_err stx__gpu_add_code(struct stax_artifact *a, uint32_t code, struct stx_span cubin,
+			  struct stx_diag *d);
+/* From the next run on kernel k is launched with that code, which is there. */
+void stx__gpu_choose(struct stax_artifact *a, uint32_t k, uint32_t code);
 /* Of the current context; made on its first use. */
 stx_err stx__gpu_code(struct stax_artifact *a, struct stx__gpu_code **out, struct stx_diag *d);
-/* Kernel k's function, loaded on first use. */
-stx_err stx__gpu_function(struct stax_artifact *a, struct stx__gpu_code *g, uint32_t k, void **out,
-			  struct stx_diag *d);
+/* Kernel k's function in that code, loaded on first use. */
+stx_err stx__gpu_function(struct stax_artifact *a, struct stx__gpu_code *g, uint32_t k,
+			  uint32_t code, void **out, struct stx_diag *d);
 
 /* matmul.c: frees what calls keep in g; its context is current. nsteps: of the plan. */
 void stx__matmul_free(struct stx__gpu_code *g, uint32_t nsteps);
@@ -88,6 +118,17 @@ stx_err stx__gpu_bind(struct stax_artifact *a, struct stx__context *x, const str
 stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const struct stx_env *env,
 		       struct stx_diag *d);
 void stx__gpu_context_free(struct stx__context *x);
+
+/* ---- measuring (cuda_tune.c) ---- */
+
+/* The run that claims the tuner calls these around its steps. What goes wrong in measuring is
+ * reported and ends it, never the run. */
+struct stx__tuner *stx__tune_claim(struct stax_artifact *a);
+void stx__tune_begin(struct stx__tuner *t, struct stax_artifact *a, struct stx__context *x,
+		     const struct stx_env *env);
+void stx__tune_step(struct stx__tuner *t, struct stx__context *x, uint32_t step);
+void stx__tune_end(struct stx__tuner *t);
+void stx__tuner_free(struct stx__tuner *t);
 /* Device memory for the workspace and for outputs computed beside; NULL: none left. */
 void *stx__gpu_alloc(const struct stx_env *env, size_t bytes);
 void stx__gpu_free(const struct stx_env *env, void *p, size_t bytes);

@@ -83,24 +83,10 @@ stx_err stx__gpu_copy(void *dst, const int64_t *ds, const void *src, const int64
 
 /* ---- binding ---- */
 
-static stx_err new_context(struct stax_artifact *a, struct stx__context *x, struct stx_diag *d)
+/* Each launch's list of the addresses of its arguments; 0: out of memory. */
+static int list_arguments(const struct stax_artifact *a, struct stx__context *x,
+			  struct stx__gpu_context *g)
 {
-	const struct stx__driver *q = stx__driver(d);
-	struct stx__gpu_context *g = STX_NEW(x->arena, struct stx__gpu_context);
-	void *record = NULL;
-	int result;
-	if (!g || !(g->params = STX_NEW_ARRAY(x->arena, void **, x->nsteps + 1)) ||
-	    !(g->kernel = STX_NEW_ARRAY(x->arena, int32_t, a->plan.h->nkernels + 1)))
-		return stx_fail(d, STX_E_NOMEM, "cuda", "", "out of memory");
-	for (uint32_t i = 0; i < a->plan.h->nkernels; i++)
-		g->kernel[i] = (int32_t)i;
-	if ((result = q->host_alloc(&record, sizeof *g->record, HOST_MAPPED)) ||
-	    (result = q->host_device_ptr(&g->record_at, record, 0)) ||
-	    (result = q->event_create(&g->done, DISABLE_TIMING)))
-		return stx__driver_fail(result, "the run's record", "", d);
-	g->record = record;
-	memset(g->record, 0, sizeof *g->record);
-	x->gpu = g;
 	for (uint32_t i = 0; i < x->nsteps; i++) {
 		struct stx__step *s = &x->steps[i];
 		if (s->kernel == STX_PLAN_NONE)
@@ -108,7 +94,7 @@ static stx_err new_context(struct stax_artifact *a, struct stx__context *x, stru
 		const struct stx_plan_kernel *k = &a->plan.kernels[s->kernel];
 		void **p = STX_NEW_ARRAY(x->arena, void *, s->nparams + k->nscalars + 2);
 		if (!p)
-			return stx_fail(d, STX_E_NOMEM, "cuda", "", "out of memory");
+			return 0;
 		g->params[i] = p;
 		for (uint32_t j = 0; j < s->nparams; j++)
 			*p++ = (void *)(uintptr_t)&s->frame.buffers[j];
@@ -117,7 +103,36 @@ static stx_err new_context(struct stax_artifact *a, struct stx__context *x, stru
 		*p++ = &g->record_at;
 		*p = &g->kernel[s->kernel];
 	}
-	return STX_E_OK;
+	return 1;
+}
+
+/* Complete, or NULL and *e. */
+static struct stx__gpu_context *new_context(const struct stax_artifact *a, struct stx__context *x,
+					    stx_err *e, struct stx_diag *d)
+{
+	const struct stx__driver *q = stx__driver(d);
+	struct stx__gpu_context *g = STX_NEW(x->arena, struct stx__gpu_context);
+	void *record = NULL;
+	int result;
+	if (!g || !(g->params = STX_NEW_ARRAY(x->arena, void **, x->nsteps + 1)) ||
+	    !(g->kernel = STX_NEW_ARRAY(x->arena, int32_t, a->plan.h->nkernels + 1)) ||
+	    !list_arguments(a, x, g)) {
+		*e = stx_fail(d, STX_E_NOMEM, "cuda", "", "out of memory");
+		return NULL;
+	}
+	for (uint32_t i = 0; i < a->plan.h->nkernels; i++)
+		g->kernel[i] = (int32_t)i;
+	if ((result = q->host_alloc(&record, sizeof *g->record, HOST_MAPPED)) ||
+	    (result = q->host_device_ptr(&g->record_at, record, 0)) ||
+	    (result = q->event_create(&g->done, DISABLE_TIMING))) {
+		if (record)
+			q->host_free(record);
+		*e = stx__driver_fail(result, "the run's record", "", d);
+		return NULL;
+	}
+	g->record = record;
+	memset(g->record, 0, sizeof *g->record);
+	return g;
 }
 
 /* A context's workspace serves one run at a time: a run on another stream waits for the last. */
@@ -136,9 +151,9 @@ stx_err stx__gpu_bind(struct stax_artifact *a, struct stx__context *x, const str
 {
 	struct stx__gpu_code *code;
 	stx_err e = stx__gpu_code(a, &code, d);
-	if (!e && !x->gpu)
-		e = new_context(a, x, d);
 	if (e)
+		return e;
+	if (!x->gpu && !(x->gpu = new_context(a, x, &e, d)))
 		return e;
 	if (x->gpu->code != code) {
 		stx__externals_release(a, x);
@@ -166,11 +181,11 @@ static stx_err launch(struct stax_artifact *a, struct stx__context *x, uint32_t 
 	void *fn;
 	if (!s->grid[0] || !s->grid[1] || !s->grid[2])
 		return STX_E_OK;
-	stx_err e = stx__gpu_function(a, x->gpu->code, s->kernel, &fn, d);
+	stx_err e = stx__gpu_function(a, x->gpu->code, s->kernel, s->code, &fn, d);
 	if (e)
 		return e;
-	int result = stx__driver(d)->launch(fn, s->grid[0], s->grid[1], s->grid[2], k->block[0],
-					    k->block[1], k->block[2], 0, stream, x->gpu->params[i],
+	int result = stx__driver(d)->launch(fn, s->grid[0], s->grid[1], s->grid[2], s->block[0],
+					    s->block[1], s->block[2], 0, stream, x->gpu->params[i],
 					    NULL);
 	return result ? stx__driver_fail(result, "launching", stx_plan_string(&a->plan, k->name), d)
 		      : STX_E_OK;
@@ -189,11 +204,18 @@ stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const st
 		       struct stx_diag *d)
 {
 	void *stream = stream_of(env);
+	struct stx__tuner *tuner = stx__tune_claim(a);
 	stx_err e = STX_E_OK;
+	if (tuner)
+		stx__tune_begin(tuner, a, x, env);
 	for (uint32_t i = 0; i < x->nsteps && !e; i++) {
 		struct stx__step *s = &x->steps[i];
 		switch (s->kind) {
-		case STX__STEP_LAUNCH: e = launch(a, x, i, stream, d); break;
+		case STX__STEP_LAUNCH:
+			if (tuner)
+				stx__tune_step(tuner, x, i);
+			e = launch(a, x, i, stream, d);
+			break;
 		case STX__STEP_COPY: e = copy_value(a, x, s, env, d); break;
 		case STX__STEP_EXTERN:
 			e = s->external->run(a, x, s, env, d);
@@ -204,6 +226,8 @@ stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const st
 			break;
 		}
 	}
+	if (tuner)
+		stx__tune_end(tuner);
 	if (!e && x->workspace_bytes && !stx__driver(d)->event_record(x->gpu->done, stream))
 		x->gpu->ran = 1;
 	return e;

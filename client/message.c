@@ -4,7 +4,9 @@
 
 #include "client.h"
 #include "onnx_strip.h"
+#include "cuda.h"
 #include "dtype.h"
+#include "gpu_target.h"
 
 #define GIVEN_VALUE_MAX (64u << 10)
 
@@ -74,6 +76,21 @@ static int valid_ns(const char *ns)
 	return n <= 64 && !ns[n] && ns[0] != '.';
 }
 
+/* Where it will run, so that the answer has what was measured there; and the job whose ranks choose
+ * alike. Without a driver nothing is said. */
+static void add_device(struct stx_arena *a, Stx__Lookup *m)
+{
+	const char *job = getenv("STAX_JOB");
+	char *name = stx_arena_alloc(a, 256);
+	Stx__Device *device = STX_NEW(a, Stx__Device);
+	if (!m->target || !stx_gpu_is_target(m->target) || !name || !device ||
+	    stx__cuda_device(device, name, NULL))
+		return;
+	m->device = device;
+	if (job && strlen(job) < 256)
+		m->job = borrow(job);
+}
+
 stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, const char *target,
 			  Stx__Lookup **out, struct stx_diag *d)
 {
@@ -111,6 +128,7 @@ stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, con
 	}
 	m->n_values = r->nvalues;
 	m->values = values;
+	add_device(a, m);
 	*out = m;
 	return m->target ? STX_E_OK : stx_fail(d, STX_E_NOMEM, "request", "", "out of memory");
 }
@@ -121,7 +139,13 @@ struct answer {
 	struct stax_answer pub; /* first: freed through it */
 	struct stx_arena *arena;
 	const char *ns;
+	int fast;
 };
+
+int stx__answer_is_fast(const struct stax_answer *a)
+{
+	return ((const struct answer *)(const void *)a)->fast;
+}
 
 const char *stx__answer_namespace(const struct stax_answer *a)
 {
@@ -154,6 +178,25 @@ static void three(uint32_t out[3], const uint32_t *at, size_t n)
 		out[i] = i < n ? at[i] : 1;
 }
 
+/* The measured choice takes the place of the heuristic's. */
+static void apply_choice(struct stx_arena *a, struct stax_kernel_info *k, const Stx__Kernel *f,
+			 const Stx__Choice *c)
+{
+	for (size_t i = 0; i < f->n_candidates; i++) {
+		const Stx__Configuration *to = f->candidates[i];
+		if (strcmp(to->text, c->config) != 0)
+			continue;
+		k->config = stx_arena_strdup(a, c->config);
+		k->chosen_by = "measured";
+		k->median_ns = c->median_ns;
+		k->spread_ns = c->spread_ns;
+		three(k->grid, to->grid, to->n_grid);
+		three(k->block, to->block, to->n_block);
+		if (i) /* these were the heuristic choice's */
+			k->registers = k->spills = k->shared_bytes = 0;
+	}
+}
+
 static void copy_kernels(struct stx_arena *a, struct stax_answer *p, const Stx__Answer *m)
 {
 	struct stax_kernel_info *k = STX_NEW_ARRAY(a, struct stax_kernel_info, m->n_kernels);
@@ -167,10 +210,15 @@ static void copy_kernels(struct stx_arena *a, struct stax_answer *p, const Stx__
 						  .shared_bytes = f->shared_bytes,
 						  .registers = f->registers,
 						  .spills = f->spills,
+						  .candidates = (uint32_t)f->n_candidates,
 						  .reused = f->reused };
 		three(k[i].grid, f->grid, f->n_grid);
 		three(k[i].block, f->block, f->n_block);
 	}
+	for (size_t i = 0; i < m->n_choices; i++)
+		if (m->choices[i]->kernel < m->n_kernels)
+			apply_choice(a, &k[m->choices[i]->kernel],
+				     m->kernels[m->choices[i]->kernel], m->choices[i]);
 	p->kernels = k;
 	p->nkernels = m->n_kernels;
 }
@@ -195,7 +243,7 @@ static void copy_lists(struct stx_arena *a, struct stax_answer *p, const Stx__An
 	p->report = copy_strings(a, m->report, m->n_report, &p->nreport);
 }
 
-struct stax_answer *stx__answer_new(const Stx__Answer *m, const char *target, const char *ns)
+struct stax_answer *stx__answer_new(const Stx__Answer *m, const Stx__Lookup *what)
 {
 	struct stx_arena *a = stx_arena_new(0);
 	struct answer *x = a ? STX_NEW(a, struct answer) : NULL;
@@ -205,10 +253,11 @@ struct stax_answer *stx__answer_new(const Stx__Answer *m, const char *target, co
 	}
 	struct stax_answer *p = &x->pub;
 	x->arena = a;
-	x->ns = stx_arena_strdup(a, ns);
+	x->ns = stx_arena_strdup(a, what->ns);
+	x->fast = what->options && what->options->fast;
 	hex(&m->key, p->key);
 	hex(&m->digest, p->digest);
-	strncpy(p->target, target, sizeof p->target - 1);
+	strncpy(p->target, what->target, sizeof p->target - 1);
 	p->size_bytes = m->size_bytes;
 	p->path = stx_arena_strdup(a, m->path);
 	p->reason = stx_arena_strdup(a, m->reason);

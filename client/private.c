@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "artifact_check.h"
 #include "client.h"
 #include "gpu_target.h"
 #include "jobs.h"
 #include "key.h"
+#include "tunes.h"
 
 #define STORE_MAX ((size_t)256 << 20) /* kept bytes of each kind */
 
@@ -29,6 +31,8 @@ struct stx__private {
 	struct stx__child *child;
 	struct store kernels;   /* objects; meta: a struct stx_emitted */
 	struct store artifacts; /* by key; meta: packed Answer */
+	struct store irs;       /* GPU kernels' IR, by their key without configuration */
+	struct store tunes;     /* packed TuneRecords */
 	uint64_t requests, hits, misses, compiled;
 };
 
@@ -110,6 +114,8 @@ void stx__private_free(struct stx__private *p)
 	stx__child_free(p->child);
 	store_clear(&p->kernels);
 	store_clear(&p->artifacts);
+	store_clear(&p->irs);
+	store_clear(&p->tunes);
 	free(p);
 }
 
@@ -229,6 +235,21 @@ static stx_err one_kernel(struct work *w, const struct stx_kernel_id *k, const s
 	return e;
 }
 
+/* So that a GPU kernel can be compiled in other configurations later. */
+static stx_err keep_ir(struct work *w, const struct stx_kernel_id *k, struct stx_diag *d)
+{
+	struct stx_bytes none = { 0 };
+	struct stx_digest ir;
+	if (!k->config)
+		return STX_E_OK;
+	memcpy(ir.b, w->plan.m->kernels[k->piece - 1]->digest.data, sizeof ir.b);
+	struct stx_digest id =
+		stx_key_kernel(&ir, NULL, w->target, stx_option_bits(w->lookup->options),
+			       stx__child_fingerprint(w->p->child));
+	return store_put(&w->p->irs, &id, w->plan_pieces[k->piece], &none) ? STX_E_OK
+									   : no_memory(d);
+}
+
 /* Objects of all distinct kernels, objects[0] the plan; the rows of the plan get what emission
  * found. */
 static stx_err all_kernels(struct work *w, struct stx_span *objects, struct stx_diag *d)
@@ -243,7 +264,9 @@ static stx_err all_kernels(struct work *w, struct stx_span *objects, struct stx_
 		const struct entry *k;
 		int old;
 		progress(w, "kernels", i, n);
-		stx_err e = one_kernel(w, &w->kernels.at[i], &k, &old, d);
+		stx_err e = keep_ir(w, &w->kernels.at[i], d);
+		if (!e)
+			e = one_kernel(w, &w->kernels.at[i], &k, &old, d);
 		if (e)
 			return e;
 		/* Copied: the store may be emptied while later kernels are added. */
@@ -284,6 +307,10 @@ static stx_err build(struct work *w, const struct stx_digest *key, struct stx_di
 			 d)) ||
 	    (e = pieces_of(w, &w->link, 1, &artifact, d)))
 		return e;
+	uint64_t start = stx__clock_ns(); /* here: the graph may have taken the worker over */
+	if ((e = stx_artifact_check(*artifact, d)))
+		return e;
+	stx_stages_add(&w->stages, "check", (stx__clock_ns() - start) / 1000);
 	Stx__Answer *a = &w->answer;
 	uint8_t *digest = stx_arena_alloc(w->arena, STX_DIGEST_BYTES);
 	if (!digest)
@@ -358,7 +385,7 @@ answer:
 		e = no_memory(d);
 		goto end;
 	}
-	*out = stx__answer_new(&w->answer, w->target, w->lookup->ns);
+	*out = stx__answer_new(&w->answer, w->lookup);
 	if (!*out)
 		e = no_memory(d);
 end:
@@ -428,6 +455,154 @@ stx_err stx__private_fetch(struct stax_client *c, const struct stx_digest *diges
 		return STX_E_OK;
 	}
 	return stx_fail(d, STX_E_NOT_FOUND, "fetch", "", "this process has not made that artifact");
+}
+
+/* ---- timings and configurations, without a server ---- */
+
+static stx_err reply_with(const Stx__Envelope *e, struct stx_span body, struct stx__received *out,
+			  struct stx_diag *d)
+{
+	struct stx_bytes packed = { 0 };
+	memset(out, 0, sizeof *out);
+	stx_err err = pack_message(&e->base, &packed, d);
+	if (!err && !(out->e = stx__envelope__unpack(NULL, packed.n, packed.at)))
+		err = no_memory(d);
+	if (!err && body.n) {
+		out->raw = malloc(body.n);
+		if (out->raw)
+			memcpy(out->raw, body.at, body.n);
+		out->body = (struct stx_span){ out->raw, body.n };
+		err = out->raw ? STX_E_OK : no_memory(d);
+	}
+	if (err)
+		stx__received_free(out);
+	stx_bytes_free(&packed);
+	return err;
+}
+
+/* The record after merging what is said; NULL and d on failure. */
+static const struct entry *merge_record(struct stx__private *p, const struct stx_digest *key,
+					const Stx__TuneRecord *said, const Stx__Device *device,
+					struct stx_diag *d)
+{
+	const struct entry *old = store_find(&p->tunes, key);
+	Stx__TuneRecord all = STX__TUNE_RECORD__INIT, *before = NULL;
+	struct stx_bytes packed = { 0 }, none = { 0 };
+	void *block = NULL;
+	if (old && !said->n_timings)
+		return old;
+	if (old && (before = stx__tune_record__unpack(NULL, old->bytes.n, old->bytes.at)))
+		all = *before;
+	all.kernel = said->kernel;
+	all.device = (Stx__Device *)(uintptr_t)device;
+	if (stx_tunes_merge(&all, said, &block) || pack_message(&all.base, &packed, d))
+		no_memory(d);
+	else
+		old = store_put(&p->tunes, key, (struct stx_span){ packed.at, packed.n }, &none);
+	free(block);
+	stx_bytes_free(&packed);
+	if (before)
+		stx__tune_record__free_unpacked(before, NULL);
+	return old;
+}
+
+static stx_err private_records(struct stx__private *p, const Stx__Tune *t,
+			       struct stx__received *out, struct stx_diag *d)
+{
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	Stx__TuneReply r = STX__TUNE_REPLY__INIT;
+	Stx__TuneRecord **list = calloc(t->n_records + 1, sizeof *list);
+	stx_err err = list ? STX_E_OK : no_memory(d);
+	for (size_t i = 0; !err && i < t->n_records; i++) {
+		struct stx_digest ir;
+		memcpy(ir.b, t->records[i]->kernel.data, sizeof ir.b);
+		struct stx_digest key = stx_key_tune(&ir, t->target, stx_option_bits(t->options),
+						     stx__child_fingerprint(p->child), t->device);
+		const struct entry *x = merge_record(p, &key, t->records[i], t->device, d);
+		list[i] = x ? stx__tune_record__unpack(NULL, x->bytes.n, x->bytes.at) : NULL;
+		r.n_records = i + 1;
+		err = list[i] ? STX_E_OK : no_memory(d);
+	}
+	e.msg_case = STX__ENVELOPE__MSG_TUNE_REPLY;
+	e.tune_reply = &r;
+	r.records = list;
+	if (!err)
+		err = reply_with(&e, (struct stx_span){ NULL, 0 }, out, d);
+	for (size_t i = 0; list && i < r.n_records; i++)
+		if (list[i])
+			stx__tune_record__free_unpacked(list[i], NULL);
+	free(list);
+	return err;
+}
+
+static stx_err private_code(struct work *w, const Stx__KernelCode *q, struct stx__received *out,
+			    struct stx_diag *d)
+{
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	Stx__KernelCodeReply r = STX__KERNEL_CODE_REPLY__INIT;
+	Stx__Kernel k = STX__KERNEL__INIT;
+	struct stx__job_reply space = { 0 };
+	struct stx_span ir[2] = { { 0 } }, body = { 0 };
+	struct stx_emitted emitted;
+	struct stx_digest digest;
+	uint32_t options = stx_option_bits(q->options);
+	memcpy(digest.b, q->kernel.data, sizeof digest.b);
+	struct stx_digest id = stx_key_kernel(&digest, NULL, q->target, options, &w->compiler);
+	struct stx_kernel_id kernel = {
+		stx_key_kernel(&digest, q->config, q->target, options, &w->compiler), 1, q->config
+	};
+	const struct entry *stored = store_find(&w->p->irs, &id), *code;
+	int reused;
+	if (!stored)
+		return stx_fail(d, STX_E_NOT_FOUND, "kernel", "",
+				"this process has not compiled that kernel");
+	ir[1] = (struct stx_span){ stored->bytes.at, stored->bytes.n };
+	w->plan_pieces = ir;
+	e.msg_case = STX__ENVELOPE__MSG_KERNEL_CODE_REPLY;
+	e.kernel_code_reply = &r;
+	r.kernel = &k;
+	stx_err err = q->config[0]
+			      ? one_kernel(w, &kernel, &code, &reused, d)
+			      : run_job(w, STX__JOB_KIND__JOB_SPACE, NULL, &ir[1], 1, &space, d);
+	if (!err && q->config[0]) {
+		memcpy(&emitted, code->meta.at, sizeof emitted);
+		k.block = emitted.block;
+		k.n_block = 3;
+		k.registers = emitted.registers;
+		k.spills = emitted.spills;
+		k.shared_bytes = emitted.shared_bytes;
+		body = (struct stx_span){ code->bytes.at, code->bytes.n };
+	} else if (!err && space.m->n_kernels) {
+		r.kernel = space.m->kernels[0];
+	}
+	if (!err)
+		err = reply_with(&e, body, out, d);
+	stx__received_free(&space.r);
+	return err;
+}
+
+stx_err stx__private_tuning(struct stax_client *c, const Stx__Envelope *in,
+			    struct stx__received *out, struct stx_diag *d)
+{
+	struct work w = { 0 };
+	struct stx__child *child;
+	Stx__Lookup lookup = STX__LOOKUP__INIT;
+	stx_err e = stx__private_child(c, 1, &child, d);
+	if (e)
+		return e;
+	w.p = c->private_worker;
+	w.compiler = *stx__child_fingerprint(child);
+	if (in->msg_case == STX__ENVELOPE__MSG_TUNE)
+		return private_records(w.p, in->tune, out, d);
+	lookup.target = in->kernel_code->target;
+	lookup.options = in->kernel_code->options;
+	w.lookup = &lookup;
+	w.target = lookup.target;
+	if (!(w.arena = stx_arena_new(0)))
+		return no_memory(d);
+	e = private_code(&w, in->kernel_code, out, d);
+	stx_arena_free(w.arena);
+	return e;
 }
 
 stx_err stx__private_ping(struct stax_client *c, struct stax_pong *out, struct stx_diag *d)

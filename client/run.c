@@ -93,10 +93,9 @@ static stx_err bounds_error(const struct stax_artifact *a, const struct stx__con
 	if (x->bounds.axis == STX_AXIS_ASSERTION && k->assertion)
 		return stx_fail(d, STX_E_MISMATCH, "run", name, "assertion failed: %s",
 				stx_plan_string(&a->plan, k->assertion));
-	return stx_fail(
-		d, STX_E_BOUNDS, "run", name,
-		"kernel %s: index %lld on axis %d is out of bounds: it must be in [0, %lld)", name,
-		(long long)x->bounds.index, x->bounds.axis, (long long)x->bounds.bound);
+	return stx_fail(d, STX_E_BOUNDS, "run", name,
+			"kernel %s, axis %d: index out of bounds: 0 <= %lld < %lld", name,
+			x->bounds.axis, (long long)x->bounds.index, (long long)x->bounds.bound);
 }
 
 static void copy_value(const struct stax_artifact *a, const struct stx__context *x,
@@ -266,7 +265,8 @@ static stx_err bind_inputs(const struct stax_artifact *a, struct stx__context *x
 		if (e)
 			return e;
 	}
-	int same = x->bound;
+	int same = x->bound && (!a->gpu || x->epoch == atomic_load_explicit(&a->gpu->epoch,
+									    memory_order_acquire));
 	for (uint32_t i = 0; i < p->h->nsyms; i++) {
 		int64_t v = inputs[p->syms[i].input].sizes[p->syms[i].dim];
 		same = same && v == x->syms[i];

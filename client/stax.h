@@ -84,6 +84,10 @@ struct stax_request {
 struct stax_kernel_info {
 	const char *name, *config, *chosen_by;
 	uint32_t grid[3], block[3], shared_bytes, registers, spills;
+	uint32_t candidates; /* configurations it may be launched with; 0: a CPU kernel */
+	/* chosen_by "measured": of a launch, on this device. registers, spills and shared_bytes are
+	 * 0 when the choice is not the heuristic's. */
+	uint64_t median_ns, spread_ns;
 	int reused;
 };
 struct stax_stage_info {
@@ -134,7 +138,8 @@ STAX_API int stax_load(struct stax_client *c, const struct stax_answer *a,
 		       struct stax_artifact **out, struct stax_error *err);
 /* The same from a file on disk, without a server. Trusts the file as a program is trusted: its code
  * runs in this process as soon as it is run, and nothing says who made it. Give it only files that
- * you, or a server you trust, have written. CORRUPT: not an artifact, or one that is damaged. */
+ * you, or a server you trust, have written. CORRUPT: not an artifact, or one that is damaged: it
+ * ends in a checksum of what was linked. */
 STAX_API int stax_load_file(const char *path, struct stax_artifact **out, struct stax_error *err);
 STAX_API void stax_artifact_free(struct stax_artifact *a);
 
@@ -166,6 +171,41 @@ STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, 
 STAX_API int stax_is_cuda(const struct stax_artifact *a);
 /* Waits for the stream's work. BOUNDS names the kernel and the index of an earlier run. */
 STAX_API int stax_sync(struct stax_artifact *a, void *stream, struct stax_error *err);
+
+/* Launch configurations chosen by measurement (seed 003, algorithm 9.1). A kernel has a few
+ * candidates; what was measured on a device is kept by the server, for every process with an equal
+ * device, and comes back with the answer to a compile: stax_load then launches the choice. */
+struct stax_tuning {
+	const char *target,
+		*ns;           /* NULL: as the artifact was compiled; one from a file needs a target
+				*/
+	int fast;              /* of an artifact from a file: compiled with `fast` */
+	uint32_t measurements; /* candidates of a kernel measured at most; 0: 8 */
+	uint32_t runs;         /* timed launches of each at most; 0: 31 */
+	uint32_t sweep; /* other configurations measured as well, spread over all that the kernel
+			   can have; UINT32_MAX: all. For comparison: they are not stored */
+	void (*report)(void *ctx, const char *kernel, const char *line); /* may be NULL */
+	void *ctx;
+};
+/* The artifact's next run measures, on its arguments and stream, every kernel whose candidates the
+ * server does not know timings of, stores them, and from the run after it the choices are launched.
+ * It runs as any other besides, and waits. Nothing of the caller's is changed: what a kernel writes
+ * is copied first. A candidate whose results differ from the heuristic's is rejected. All ranks of
+ * a job ($STAX_JOB) choose alike. c must live until that run has returned. USAGE: no CUDA artifact,
+ * or its target is not known. */
+STAX_API int stax_tune_next_run(struct stax_artifact *a, struct stax_client *c,
+				const struct stax_tuning *t, struct stax_error *err);
+struct stax_tuned {
+	const char *kernel, *heuristic, *chosen; /* live as long as the artifact */
+	double heuristic_us, chosen_us;          /* median launch; 0: not measured */
+	double swept_us;                         /* of the best of the sweep */
+	const char *swept;
+	uint32_t candidates, measured; /* measured: now; 0: known, or one candidate */
+};
+/* What the last such run found, for each kernel with several candidates. Returns their number; at
+ * most cap are written. */
+STAX_API int stax_tuned(const struct stax_artifact *a, struct stax_tuned *out, int cap);
+
 /* For callers without the driver's headers. Copies take host and device memory on either side and
  * wait. */
 STAX_API int stax_cuda_alloc(size_t bytes, void **out, struct stax_error *err);

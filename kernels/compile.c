@@ -4,7 +4,7 @@
  *   source --KEY passes--> canonical graph, digest       stx_compile_key    (one job)
  *   graph  --PLAN passes-> kernels as text, data plan    stx_compile_plan   (one job)
  *   kernel --emit--------> object                        stx_compile_emit   (a job a kernel)
- *   plan, objects --link-> shared object, checked        stx_compile_link   (one job)
+ *   plan, objects --link-> shared object                 stx_compile_link   (one job)
  *
  * Every call owns one arena (struct run) and frees it before it returns. */
 #include "compile.h"
@@ -44,16 +44,33 @@ static stx_err pass_import(struct run *r)
 	return e;
 }
 
+/* Options whose compiler is not there yet: an artifact that ignored them would be a wrong answer,
+ * and one for another size than it was asked for a crash. */
+static stx_err check_offered(const struct run *r)
+{
+	const struct stx_compile_options *o = r->options;
+	if (o->training)
+		return stx_fail(r->d, STX_E_UNSUPPORTED, "verify", NULL,
+				"training (--training) is not offered by this version yet");
+	if (o->dynamic)
+		return stx_fail(r->d, STX_E_UNSUPPORTED, "verify", NULL,
+				"dynamic sizes (--dynamic) are not offered by this version yet");
+	if (r->graph->symbols.n)
+		return stx_fail(r->d, STX_E_UNSUPPORTED, "verify", NULL,
+				"the graph declares the size symbol '%s': dynamic sizes are not "
+				"offered by this version yet; write its sizes as numbers",
+				r->graph->symbols.at[0].name);
+	return STX_E_OK;
+}
+
 static stx_err pass_verify(struct run *r)
 {
-	stx_err e = stx_graph_verify(r->graph, r->d);
-	return e ? e : stx_graph_verify_symbols(r->graph, r->d);
+	return check_offered(r);
 }
 
 static stx_err pass_basis(struct run *r)
 {
-	stx_err e = stx_graph_decompose_to_basis(&r->graph, r->d);
-	return e ? e : stx_graph_verify_basis(r->graph, r->d);
+	return stx_graph_decompose_to_basis(&r->graph, r->d);
 }
 
 static stx_err pass_canonical(struct run *r)
@@ -68,34 +85,34 @@ static stx_err pass_canonical(struct run *r)
 
 static stx_err pass_read(struct run *r)
 {
-	stx_err e = stx_graph_parse(r->arena, (const char *)r->text.at, r->text.n, &r->graph, r->d);
-	return e ? e : stx_graph_verify_basis(r->graph, r->d);
+	return stx_graph_parse(r->arena, (const char *)r->text.at, r->text.n, &r->graph, r->d);
 }
 
 static stx_err pass_simplify(struct run *r)
 {
-	stx_err e = stx_graph_simplify(
-		&r->graph, r->options->fast ? STX_SIMPLIFY_FAST : STX_SIMPLIFY_STRICT, r->d);
-	return e ? e : stx_graph_verify_basis(r->graph, r->d);
+	return stx_graph_simplify(&r->graph,
+				  r->options->fast ? STX_SIMPLIFY_FAST : STX_SIMPLIFY_STRICT, r->d);
 }
 
 static stx_err pass_primitives(struct run *r)
 {
-	stx_err e = stx_graph_decompose_to_primitives(&r->graph, r->d);
-	return e ? e : stx_graph_verify_basis(r->graph, r->d);
+	return stx_graph_decompose_to_primitives(&r->graph, r->d);
 }
 
 static stx_err pass_lower(struct run *r)
 {
-	struct stx_lower_options o = { .target_gpu = stx_gpu_is_target(r->options->target),
-				       .without = r->options->without };
-	stx_err e = stx_lower(r->graph, &o, &r->loops, r->d);
-	return e ? e : stx_loops_verify(r->loops, r->d);
+	struct stx_lower_options o = { .target_gpu = stx_gpu_is_target(r->options->target) };
+#ifdef STX_LOWER_WITHOUT /* tests take an operator away: tests/conformance/test_strict_and_cache.c \
+			  */
+	o.without = STX_LOWER_WITHOUT;
+#endif
+	return stx_lower(r->graph, &o, &r->loops, r->d);
 }
 
 static stx_err pass_schedule(struct run *r)
 {
-	struct stx_schedule_options o = { .target_gpu = stx_gpu_is_target(r->options->target) };
+	struct stx_schedule_options o = { .target_gpu = stx_gpu_is_target(r->options->target),
+					  .fast = r->options->fast };
 	struct stx_gpu_target t;
 	struct stx_device device;
 	if (o.target_gpu && stx_gpu_target_parse(r->options->target, &t, r->d))
@@ -105,15 +122,11 @@ static stx_err pass_schedule(struct run *r)
 					      (int32_t)t.device.threads_per_sm };
 		o.device = &device;
 	}
-	stx_err e = stx_schedule(r->loops, &o, &r->schedule, r->d);
-	for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++)
-		e = stx_kernel_verify(r->schedule->kernels.at[i], r->d);
-	return e;
+	return stx_schedule(r->loops, &o, &r->schedule, r->d);
 }
 
 static stx_err pass_write_plan(struct run *r)
 {
-	struct stx_plan p;
 	struct stx_gpu_target t;
 	const struct stx_gpu_choices *choices = NULL;
 	stx_err e = STX_E_OK;
@@ -123,11 +136,12 @@ static stx_err pass_write_plan(struct run *r)
 		e = STX_E_TOO_LARGE;
 	if (!e)
 		e = stx_plan_write(r->schedule, r->options->target, choices, &r->plan, r->d);
-	return e ? e : stx_plan_open((struct stx_span){ r->plan.at, r->plan.n }, &p, r->d);
+	return e;
 }
 
 const struct pass stx__passes[] = {
-#define STX_PASS(run, name, class, stage) { run, #name, class, stage, pass_##name },
+#define STX_PASS(run, name, class, product, traits, stage)                                         \
+	{ run, #name, class, product, traits, stage, pass_##name },
 #include "pass.def"
 #undef STX_PASS
 };
@@ -169,10 +183,35 @@ void stx__run_close(struct run *r)
 	stx_arena_free(r->arena);
 }
 
+/* ---- verifiers, by product ---- */
+
+stx_err stx__verify_source(struct run *r)
+{
+	stx_err e = stx_graph_verify(r->graph, r->d);
+	return e ? e : stx_graph_verify_symbols(r->graph, r->d);
+}
+
+static stx_err verify_product(struct run *r, enum product product)
+{
+	struct stx_plan p;
+	stx_err e = STX_E_OK;
+	switch (product) {
+	case SOURCE: return STX_E_OK;
+	case GRAPH: return stx__verify_source(r);
+	case BASIS: return stx_graph_verify_basis(r->graph, r->d);
+	case LOOPS: return stx_loops_verify(r->loops, r->d);
+	case KERNELS:
+		for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++)
+			e = stx_kernel_verify(r->schedule->kernels.at[i], r->d);
+		return e;
+	default: return stx_plan_open((struct stx_span){ r->plan.at, r->plan.n }, &p, r->d);
+	}
+}
+
 /* After KEY has verified the graph, what a verifier refuses is the compiler's doing. */
 static stx_err own_fault(struct run *r, stx_err e)
 {
-	if (e != STX_E_INVALID && e != STX_E_MISMATCH)
+	if (e != STX_E_INVALID && e != STX_E_MISMATCH && e != STX_E_CORRUPT)
 		return e;
 	if (r->d && r->d->code)
 		r->d->code = STX_E_INTERNAL;
@@ -183,10 +222,16 @@ stx_err stx__run_pass(struct run *r, const struct pass *p)
 {
 	uint64_t start = now_us();
 	stx_err e = p->fn(r);
+	r->last = p;
 #ifdef STX_AFTER_PASS /* tests put a fault in here: tests/unit/kernels/test_layers.c */
 	if (!e)
 		STX_AFTER_PASS(r, p->name);
 #endif
+	if (!e) {
+		e = verify_product(r, p->product);
+		if (e && p->product != GRAPH)
+			e = own_fault(r, e);
+	}
 	add_stage(r->stages, &r->nstages, p->name, now_us() - start);
 	if (!e && stx_arena_oom(r->arena))
 		e = STX_E_TOO_LARGE;
@@ -203,14 +248,22 @@ stx_err stx__run_pass(struct run *r, const struct pass *p)
 	return e ? stx_fail(r->d, e, p->name, NULL, "%s", stx_err_text(e)) : STX_E_OK;
 }
 
-stx_err stx__run_passes(struct run *r, enum which_run which, const char *until)
+const struct pass *stx__pass_of_stage(const char *stage)
+{
+	for (unsigned i = 0; i < stx__npasses; i++)
+		if (stx__passes[i].stage && !strcmp(stx__passes[i].stage, stage))
+			return &stx__passes[i];
+	return NULL;
+}
+
+stx_err stx__run_passes(struct run *r, enum which_run which, const struct pass *until)
 {
 	for (unsigned i = 0; i < stx__npasses; i++) {
 		const struct pass *p = &stx__passes[i];
 		if (p->run != which)
 			continue;
 		stx_err e = stx__run_pass(r, p);
-		if (e || (until && p->stage && !strcmp(p->stage, until)))
+		if (e || p == until)
 			return e;
 	}
 	return STX_E_OK;
@@ -289,19 +342,6 @@ static stx_err copy_needed(struct stx_key_result *out, const struct stx_import_r
 	return STX_E_OK;
 }
 
-/* Options whose compiler is not there yet: an artifact that ignored them would be a wrong answer.
- */
-static stx_err check_options(const struct stx_compile_options *o, struct stx_diag *d)
-{
-	if (o->training)
-		return stx_fail(d, STX_E_UNSUPPORTED, "import", NULL,
-				"training (--training) is not offered by this version yet");
-	if (o->dynamic)
-		return stx_fail(d, STX_E_UNSUPPORTED, "import", NULL,
-				"dynamic sizes (--dynamic) are not offered by this version yet");
-	return STX_E_OK;
-}
-
 stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 			const struct stx_compile_options *o, struct stx_key_result *out,
 			struct stx_diag *d)
@@ -309,8 +349,8 @@ stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 	struct run r;
 	(void)c;
 	memset(out, 0, sizeof *out);
-	stx_err e = check_options(o, d);
-	if (e || (e = stx__run_open(&r, o, d)))
+	stx_err e = stx__run_open(&r, o, d);
+	if (e)
 		return e;
 	r.source = s;
 	e = stx__run_passes(&r, KEY, NULL);
@@ -523,32 +563,34 @@ done:
 }
 
 stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *o,
-			  struct stx_name_list *out, struct stx_diag *d)
+			  struct stx_config_desc **out, uint32_t *n, struct stx_diag *d)
 {
 	struct run r;
 	struct stx_kernel *k;
 	struct stx_gpu_target target;
-	memset(out, 0, sizeof *out);
+	*out = NULL;
+	*n = 0;
 	stx_err e = stx_gpu_target_parse(o->target, &target, d);
 	if (e || (e = stx__run_open(&r, o, d)))
 		return e;
 	struct stx_gpu_config *all =
 		STX_NEW_ARRAY(r.arena, struct stx_gpu_config, STX_TUNE_MAX_SPACE);
-	char(*texts)[STX_GPU_CONFIG_BYTES] =
-		stx_arena_alloc(r.arena, STX_TUNE_MAX_SPACE * sizeof *texts);
-	const char **names = STX_NEW_ARRAY(r.arena, const char *, STX_TUNE_MAX_SPACE);
 	e = stx_kernel_parse(r.arena, (const char *)ir.at, ir.n, &k, d);
 	if (!e)
 		e = stx_kernel_verify(k, d);
-	if (!e && (!all || !texts || !names))
+	if (!e && (!all || !(*out = calloc(STX_TUNE_MAX_SPACE, sizeof **out))))
 		e = stx_fail(d, STX_E_NOMEM, "space", NULL, "out of memory");
-	if (!e) {
-		uint32_t n = stx_tune_space(k, &target.device, all, STX_TUNE_MAX_SPACE);
-		for (uint32_t i = 0; i < n; i++) {
-			stx_gpu_config_print(&all[i], texts[i]);
-			names[i] = texts[i];
-		}
-		e = copy_names(out, names, n);
+	if (!e)
+		*n = stx_tune_space(k, &target.device, all, STX_TUNE_MAX_SPACE);
+	for (uint32_t i = 0; i < *n; i++) {
+		struct stx_config_desc *to = &(*out)[i];
+		stx_ex grid[3];
+		stx_gpu_grid(k, &all[i], grid);
+		stx_gpu_config_print(&all[i], to->text);
+		for (int j = 0; j < 3; j++)
+			to->grid[j] = clamp_u32(stx_ex_hint(k->ex, grid[j]));
+		to->block[0] = all[i].threads;
+		to->block[1] = to->block[2] = 1;
 	}
 	stx__run_close(&r);
 	return e;
@@ -611,8 +653,8 @@ stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
 	if (nobjects)
 		memcpy(all + 1, objects, nobjects * sizeof *all);
 	e = stx_link_shared(all, nobjects + 1, out, d);
-	if (!e)
-		e = stx_artifact_check((struct stx_span){ out->at, out->n }, d);
+	if (!e && stx_artifact_seal(out))
+		e = stx_fail(d, STX_E_NOMEM, "link", NULL, "out of memory");
 done:
 	stx_bytes_free(&plan_object);
 	free(all);

@@ -22,7 +22,6 @@ struct stx_compile_options {
 	size_t memory_bytes; /* budget of the call's arena; 0: 1 GiB */
 	const char *config;  /* emit, GPU: launch configuration as the plan names it; NULL: the
 				heuristic choice for the kernel's size hints */
-	const char *without; /* an overload taken to have no lowering rule (tests); NULL: none */
 };
 
 /* A graph as it arrived: format is enum stx_graph_format (1 wire, 2 text, 3 ONNX). */
@@ -118,17 +117,18 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 			 const struct stx_compile_options *o, struct stx_emit_result *out,
 			 struct stx_diag *d);
-/* GPU: names of every configuration the kernel can have, for exhaustive sweeps. */
+/* GPU: every configuration the kernel can have, for exhaustive sweeps: *out is malloc'd. */
 stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *o,
-			  struct stx_name_list *out, struct stx_diag *d);
-/* plan, and one object for each distinct kernel digest. out: the shared object. */
+			  struct stx_config_desc **out, uint32_t *n, struct stx_diag *d);
+/* plan, and one object for each distinct kernel digest. out: the shared object, which whoever
+ * receives it checks (proto/base/artifact_check.h). */
 stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
 			 const struct stx_span *objects, uint32_t nobjects, struct stx_bytes *out,
 			 struct stx_diag *d);
-/* Refuses an artifact the client must not load: DT_NEEDED outside a short list, RPATH, INIT/FINI,
- * IFUNC, text relocations, writable code, executable stack, undefined symbols except memcpy,
- * memmove, memset. */
-stx_err stx_artifact_check(struct stx_span elf, struct stx_diag *d);
+
+/* Appends a line a category of operators: how many there are, how many a lowering rule of their own
+ * takes; the others are decomposed first. A line of totals ends it (LO-11). */
+void stx_compile_coverage(struct stx_bytes *out);
 
 /* Tools. stage: graph|basis|primitives|loops|kernels|plan|source|llvm|asm; format: text,
  * and of those up to kernels dot and svg. */

@@ -29,18 +29,23 @@ struct run {
 	struct stx_digest digest;
 	struct stx_loops *loops;
 	struct stx_schedule *schedule;
-	struct stx_bytes plan; /* freed with the run */
+	struct stx_bytes plan;   /* freed with the run */
+	const struct pass *last; /* that ran */
 	struct stx_stage_time stages[STX_MAX_STAGES];
 	uint32_t nstages;
 };
 
 enum which_run { KEY, PLAN };
 enum pass_class { NONE, BIT, TOL };
+enum product { SOURCE, GRAPH, BASIS, LOOPS, KERNELS, DATA };
+enum { PLAIN = 0, EXPANDS = 1, FALLS_BACK = 2 };
 
 struct pass {
 	enum which_run run;
 	const char *name;
 	enum pass_class class;
+	enum product product;
+	unsigned traits;
 	const char *stage; /* shown by `stax dump` after this pass, or NULL */
 	stx_err (*fn)(struct run *);
 };
@@ -50,9 +55,14 @@ extern const unsigned stx__npasses;
 /* Fills r and makes its arena; stx__run_close frees what the passes made. */
 stx_err stx__run_open(struct run *r, const struct stx_compile_options *o, struct stx_diag *d);
 void stx__run_close(struct run *r);
+/* Runs it, then the verifier of its product. */
 stx_err stx__run_pass(struct run *r, const struct pass *p);
-/* Runs the passes of one run, up to and including the one whose product is `until` (NULL: all). */
-stx_err stx__run_passes(struct run *r, enum which_run which, const char *until);
+/* Runs the passes of one run, up to and including `until` (NULL: all). */
+stx_err stx__run_passes(struct run *r, enum which_run which, const struct pass *until);
+/* The pass whose product `stax dump` calls so, or NULL. */
+const struct pass *stx__pass_of_stage(const char *stage);
+/* What pass `verify` has checked, for who takes the graph as imported. */
+stx_err stx__verify_source(struct run *r);
 /* fallback.c: whether a PLAN run that ended with e may be interpreted instead; and that: r gets a
  * plan without kernels and its report. why: the error. */
 int stx__can_fall_back(const struct run *r, stx_err e);

@@ -108,10 +108,7 @@ static stx_err make_schedule(struct run *r)
 
 int stx__can_fall_back(const struct run *r, stx_err e)
 {
-	static const char *const passes[] = { "lower", "schedule", "write_plan" };
-	int here = 0;
-	for (unsigned i = 0; r->nstages && i < sizeof passes / sizeof *passes; i++)
-		here |= !strcmp(r->stages[r->nstages - 1].name, passes[i]);
+	int here = r->last && r->last->traits & FALLS_BACK;
 	return r->options->allow_fallback && here && !stx_gpu_is_target(r->options->target) &&
 	       !stx_arena_oom(r->arena) && (e == STX_E_UNSUPPORTED || e == STX_E_TOO_LARGE);
 }

@@ -10,28 +10,47 @@
 #include "ref.h"
 #include "schedule_picture.h"
 
-static stx_err dump_kernels(struct stx_compiler *c, struct run *r, const char *stage,
+/* Stages after the kernels: each kernel emitted on its own. */
+static const struct {
+	const char *name;
+	enum stx_emit_stage stage;
+	int gpu; /* of CUDA targets, of CPU targets, -1: of both */
+} emitted[] = {
+	{ "source", STX_EMIT_SOURCE, -1 },
+	{ "llvm", STX_EMIT_OPTIMIZED_IR, 0 },
+	{ "asm", STX_EMIT_ASM, 0 },
+	{ "ptx", STX_EMIT_ASM, 1 },
+};
+
+struct shown {
+	const struct pass *until; /* the last to run */
+	int is_picture, is_emitted;
+	enum stx_emit_stage emit;
+};
+
+static stx_err dump_kernels(struct run *r, struct stx_bytes *out)
+{
+	stx_err e = STX_E_OK;
+	for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++) {
+		e = stx_kernel_print(r->schedule->kernels.at[i], out);
+		stx_bytes_puts(out, "\n");
+	}
+	return e;
+}
+
+static stx_err dump_emitted(struct stx_compiler *c, struct run *r, enum stx_emit_stage stage,
 			    struct stx_bytes *out, struct stx_diag *d)
 {
-	int text = !strcmp(stage, "kernels");
 	const char *mark = stx_gpu_is_target(r->options->target) ? "//" : ";";
-	enum stx_emit_stage what = !strcmp(stage, "source") ? STX_EMIT_SOURCE
-				   : !strcmp(stage, "llvm") ? STX_EMIT_OPTIMIZED_IR
-							    : STX_EMIT_ASM;
 	stx_err e = STX_E_OK;
 	for (unsigned i = 0; !e && i < r->schedule->kernels.n; i++) {
 		struct stx_emit_info info;
 		struct stx_bytes ir = { 0 };
-		if (text) {
-			e = stx_kernel_print(r->schedule->kernels.at[i], out);
-		} else {
-			stx_bytes_printf(out, "%s ---- %s ----\n", mark,
-					 r->schedule->kernels.at[i]->name);
-			e = stx_kernel_print(r->schedule->kernels.at[i], &ir);
-			if (!e)
-				e = stx__emit_text(c, (struct stx_span){ ir.at, ir.n }, r->options,
-						   what, out, &info, d);
-		}
+		stx_bytes_printf(out, "%s ---- %s ----\n", mark, r->schedule->kernels.at[i]->name);
+		e = stx_kernel_print(r->schedule->kernels.at[i], &ir);
+		if (!e)
+			e = stx__emit_text(c, (struct stx_span){ ir.at, ir.n }, r->options, stage,
+					   out, &info, d);
 		stx_bytes_puts(out, "\n");
 		stx_bytes_free(&ir);
 	}
@@ -48,56 +67,75 @@ static void name_ends(struct run *r, struct stx_graph *g)
 		g->outputs.at[i].name = r->imported.output_names[i];
 }
 
-static stx_err dump_picture(struct run *r, const char *stage, const char *format,
+static stx_err dump_picture(struct run *r, enum product product, const char *format,
 			    struct stx_bytes *out, struct stx_diag *d)
 {
 	struct stx_picture p = { .arena = r->arena };
 	stx_err e;
 	name_ends(r, r->loops ? r->loops->g : r->graph);
-	if (!strcmp(stage, "kernels"))
+	if (product == KERNELS)
 		e = stx_picture_of_schedule(r->loops, r->schedule, &p, d);
-	else if (!strcmp(stage, "loops"))
+	else if (product == LOOPS)
 		e = stx_picture_of_schedule(r->loops, NULL, &p, d);
 	else
 		e = stx_picture_of_graph(r->graph, &p, d);
 	return e ? e : stx_picture_print(&p, format, out, d);
 }
 
-/* Stages whose product is boxes and edges. */
-static int has_picture(const char *stage)
+static stx_err dump_text(struct stx_compiler *c, struct run *r, const struct shown *s,
+			 struct stx_bytes *out, struct stx_diag *d)
 {
-	static const char *const with[] = { "graph", "basis", "primitives", "loops", "kernels" };
-	for (unsigned i = 0; i < sizeof with / sizeof *with; i++)
-		if (!strcmp(with[i], stage))
-			return 1;
-	return 0;
+	if (s->is_emitted)
+		return dump_emitted(c, r, s->emit, out, d);
+	switch (s->until->product) {
+	case LOOPS: return stx_loops_print(r->loops, out);
+	case KERNELS: return dump_kernels(r, out);
+	case DATA: return stx_plan_print((struct stx_span){ r->plan.at, r->plan.n }, out, d);
+	default: return stx_graph_print(r->graph, out);
+	}
 }
 
-static stx_err dump_product(struct stx_compiler *c, struct run *r, const char *stage,
-			    struct stx_bytes *out, struct stx_diag *d)
+/* What of the table has a name, and for pictures boxes and edges, as a list; then what is emitted.
+ */
+static const char *stage_names(struct run *r, int pictures, int gpu)
 {
-	if (!strcmp(stage, "graph") || !strcmp(stage, "basis") || !strcmp(stage, "primitives"))
-		return stx_graph_print(r->graph, out);
-	if (!strcmp(stage, "loops"))
-		return stx_loops_print(r->loops, out);
-	if (!strcmp(stage, "plan"))
-		return stx_plan_print((struct stx_span){ r->plan.at, r->plan.n }, out, d);
-	return dump_kernels(c, r, stage, out, d);
-}
-
-static int known_stage(const char *stage, int gpu, const char **until)
-{
-	const char *const emitted[] = { "source", gpu ? "ptx" : "llvm", gpu ? "ptx" : "asm" };
+	struct stx_bytes b = { 0 };
 	for (unsigned i = 0; i < stx__npasses; i++)
-		if (stx__passes[i].stage && !strcmp(stx__passes[i].stage, stage)) {
-			*until = stx__passes[i].stage;
-			return 1;
+		if (stx__passes[i].stage && !(pictures && stx__passes[i].product == DATA))
+			stx_bytes_printf(&b, "%s%s", b.n ? ", " : "", stx__passes[i].stage);
+	for (unsigned i = 0; !pictures && i < sizeof emitted / sizeof *emitted; i++)
+		if (emitted[i].gpu < 0 || emitted[i].gpu == gpu)
+			stx_bytes_printf(&b, ", %s", emitted[i].name);
+	const char *text = b.oom ? NULL : stx_arena_strdup(r->arena, stx_bytes_cstr(&b));
+	stx_bytes_free(&b);
+	return text ? text : "";
+}
+
+static stx_err find_stage(struct run *r, const char *stage, const char *format, struct shown *s)
+{
+	int gpu = stx_gpu_is_target(r->options->target);
+	memset(s, 0, sizeof *s);
+	s->until = stx__pass_of_stage(stage);
+	for (unsigned i = 0; !s->until && i < sizeof emitted / sizeof *emitted; i++)
+		if (!strcmp(emitted[i].name, stage) &&
+		    (emitted[i].gpu < 0 || emitted[i].gpu == gpu)) {
+			s->until = stx__pass_of_stage("kernels");
+			s->is_emitted = 1;
+			s->emit = emitted[i].stage;
 		}
-	*until = "kernels";
-	for (unsigned i = 0; i < sizeof emitted / sizeof *emitted; i++)
-		if (!strcmp(emitted[i], stage))
-			return 1;
-	return 0;
+	if (!s->until)
+		return stx_fail(r->d, STX_E_USAGE, "dump", NULL,
+				"stage '%s' is unknown; %s targets have %s", stage,
+				gpu ? "CUDA" : "CPU", stage_names(r, 0, gpu));
+	s->is_picture = stx_picture_is_format(format);
+	if (!s->is_picture && strcmp(format, "text"))
+		return stx_fail(r->d, STX_E_USAGE, "dump", NULL,
+				"format '%s' is unknown; there are text, dot, svg", format);
+	if (s->is_picture && (s->is_emitted || s->until->product == DATA))
+		return stx_fail(r->d, STX_E_USAGE, "dump", NULL,
+				"stage %s is text only; pictures show %s", stage,
+				stage_names(r, 1, gpu));
+	return STX_E_OK;
 }
 
 stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
@@ -105,41 +143,44 @@ stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,
 			 struct stx_bytes *out, struct stx_diag *d)
 {
 	struct run r;
+	struct shown shown;
 	struct stx_bytes text = { 0 };
-	const char *until;
-	int gpu = stx_gpu_is_target(o->target);
-	if (!known_stage(stage, gpu, &until))
-		return stx_fail(d, STX_E_USAGE, "dump", NULL,
-				"stage '%s' is unknown; %s targets have graph, basis, primitives, "
-				"loops, kernels, plan, source, %s",
-				stage, gpu ? "CUDA" : "CPU", gpu ? "ptx" : "llvm, asm");
-	int picture = stx_picture_is_format(format);
-	if (!picture && strcmp(format, "text"))
-		return stx_fail(d, STX_E_USAGE, "dump", NULL,
-				"format '%s' is unknown; there are text, dot, svg", format);
-	if (picture && !has_picture(stage))
-		return stx_fail(d, STX_E_USAGE, "dump", NULL,
-				"stage %s is text only; pictures show graph, basis, primitives, "
-				"loops, kernels",
-				stage);
 	stx_err e = stx__run_open(&r, o, d);
 	if (e)
 		return e;
 	r.source = s;
-	e = stx__run_passes(&r, KEY, until);
-	int in_key = !strcmp(until, "graph") || !strcmp(until, "basis");
-	if (!e && !in_key) {
+	e = find_stage(&r, stage, format, &shown);
+	if (!e)
+		e = stx__run_passes(&r, KEY, shown.until);
+	if (!e && shown.until->run == PLAN) {
 		e = stx_graph_print(r.graph, &text);
 		r.text = (struct stx_span){ text.at, text.n };
 		if (!e)
-			e = stx__run_passes(&r, PLAN, until);
+			e = stx__run_passes(&r, PLAN, shown.until);
 	}
 	if (!e)
-		e = picture ? dump_picture(&r, stage, format, out, d)
-			    : dump_product(c, &r, stage, out, d);
+		e = shown.is_picture ? dump_picture(&r, shown.until->product, format, out, d)
+				     : dump_text(c, &r, &shown, out, d);
 	stx_bytes_free(&text);
 	stx__run_close(&r);
 	return e;
+}
+
+void stx_compile_coverage(struct stx_bytes *out)
+{
+	unsigned rows[STX_CAT_COUNT] = { 0 }, ruled[STX_CAT_COUNT] = { 0 }, rules = 0;
+	for (int op = 0; op < STX_OP_COUNT; op++) {
+		enum stx_op_category c = stx_op_info((enum stx_op)op)->category;
+		unsigned has = (unsigned)stx_lower_has_rule((enum stx_op)op);
+		rows[c]++;
+		ruled[c] += has;
+		rules += has;
+	}
+	for (int c = 0; c < STX_CAT_COUNT; c++)
+		stx_bytes_printf(out, "%-13s %3u operators, %3u lowered as they are\n",
+				 stx_op_category_name((enum stx_op_category)c), rows[c], ruled[c]);
+	stx_bytes_printf(out, "%-13s %3u operators, %3u lowered as they are\n", "all",
+			 (unsigned)STX_OP_COUNT, rules);
 }
 
 stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tensor *inputs,
@@ -152,9 +193,9 @@ stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tenso
 	if (e)
 		return e;
 	r.source = s;
-	e = stx__run_passes(&r, KEY, "graph");
+	e = stx__run_passes(&r, KEY, stx__pass_of_stage("graph"));
 	if (!e)
-		e = stx_graph_verify(r.graph, d);
+		e = stx__verify_source(&r);
 	if (!e && r.graph->outputs.n > *noutputs)
 		e = stx_fail(d, STX_E_TOO_LARGE, "reference", NULL,
 			     "the graph has %u outputs, room for %u", r.graph->outputs.n,

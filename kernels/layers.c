@@ -301,8 +301,7 @@ static stx_err compare_layer(struct layers *w, const struct pass *p)
 	struct run *r = w->r;
 	struct values now = { 0 };
 	int sums = accumulates(r->graph);
-	int expands = r->loops || !strcmp(p->name, "basis") || !strcmp(p->name, "primitives");
-	int exact = p->class != TOL && !(expands && (sums || w->sums_before));
+	int exact = p->class != TOL && !(p->traits & EXPANDS && (sums || w->sums_before));
 	struct stx_layer *layer = new_layer(w, p->name, class_text(p->class));
 	if (!layer)
 		return STX_E_OK;
@@ -339,11 +338,11 @@ static stx_err compare_layer(struct layers *w, const struct pass *p)
 
 /* ---- the whole ---- */
 
-/* Passes whose product is another graph, other loops or kernels. */
-static int has_product(const struct pass *p)
+/* Products that are compared: what is verified of the source is the first layer, and the data plan
+ * is not run here. */
+static int has_layer(const struct pass *p)
 {
-	return strcmp(p->name, "import") && strcmp(p->name, "verify") &&
-	       strcmp(p->name, "write_plan");
+	return p->product == BASIS || p->product == LOOPS || p->product == KERNELS;
 }
 
 /* 1: the pass left the graph as it was. */
@@ -354,21 +353,20 @@ static int is_unchanged(struct layers *w)
 		stx_bytes_free(&now);
 		return 0;
 	}
-	int same = now.n == w->text.n && !memcmp(now.at, w->text.at, now.n);
+	int same = !strcmp(stx_bytes_cstr(&now), stx_bytes_cstr(&w->text));
 	stx_bytes_free(&w->text);
 	w->text = now;
 	return same;
 }
 
+/* The passes of the run that are still to come. */
 static stx_err run_layers(struct layers *w, enum which_run which)
 {
+	const struct pass *end = stx__passes + stx__npasses;
 	stx_err e = STX_E_OK;
-	for (unsigned i = 0; !e && i < stx__npasses; i++) {
-		const struct pass *p = &stx__passes[i];
-		if (p->run != which || !strcmp(p->name, "import"))
-			continue;
+	for (const struct pass *p = w->r->last + 1; !e && p < end && p->run == which; p++) {
 		e = stx__run_pass(w->r, p);
-		if (e || !has_product(p))
+		if (e || !has_layer(p))
 			continue;
 		if (!is_unchanged(w))
 			e = compare_layer(w, p);
@@ -418,9 +416,9 @@ stx_err stx_compile_compare(const struct stx_source *s, const struct stx_compare
 	if (!e && !mine)
 		e = no_memory(&w);
 	if (!e)
-		e = stx__run_passes(&r, KEY, "graph");
+		e = stx__run_passes(&r, KEY, stx__pass_of_stage("graph"));
 	if (!e)
-		e = stx_graph_verify(r.graph, d);
+		e = stx__verify_source(&r);
 	if (!e)
 		e = lay_out_inputs(&w, inputs, mine);
 	if (!e)

@@ -1,6 +1,5 @@
 /* answer.c: packed Answers, put together from stored pieces. Wire format concatenates: repeated
  * fields append, and a later scalar replaces an earlier one. */
-#include <stdio.h>
 
 #include "request.h"
 

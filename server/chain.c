@@ -2,8 +2,6 @@
  */
 #include "chain.h"
 
-#include <stdio.h>
-
 void stx__chain_link(struct stx__chain *c, struct stx__server *s)
 {
 	c->s = s;

@@ -1,7 +1,7 @@
 /* chain.h
  * the jobs behind a flight. Key chain: one KEY job, a flight on the memo. Compile chain: PLAN,
- * KERNEL jobs side by side, LINK, commit, a flight on the canonical key. Kernel jobs are shared
- * between chains. */
+ * KERNEL jobs side by side, LINK, check, commit, a flight on the canonical key. Kernel jobs are
+ * shared between chains. */
 #ifndef STX_CHAIN_H
 #define STX_CHAIN_H
 
@@ -49,10 +49,12 @@ struct stx__compile_chain {
 	struct stx_digest key, graph;  /* the flight's id is the key within the namespace */
 	struct stx_digest fingerprint; /* of the compiler the key names */
 	char reason[400];
-	int recache;         /* replace what is stored */
-	int dead;            /* at its end: the tick frees it when refs is 0 */
-	uint32_t refs;       /* callbacks that will still come */
-	uint32_t generation; /* of the plan: results of an earlier one are ignored */
+	int is_code;          /* code_chain.c: one kernel, no plan and no link */
+	struct stx__blob *ir; /* of that kernel */
+	int recache;          /* replace what is stored */
+	int dead;             /* at its end: the tick frees it when refs is 0 */
+	uint32_t refs;        /* callbacks that will still come */
+	uint32_t generation;  /* of the plan: results of an earlier one are ignored */
 	struct stx_stages key_stages, stages;
 	struct stx__message plan; /* reply of PLAN */
 	int has_plan;
@@ -66,7 +68,10 @@ struct stx__compile_chain {
 	int stored;               /* committed */
 	struct stx__blob *answer; /* packed, the stored part */
 	uint64_t kernels_start_us;
-	uv_work_t hashing; /* of a large artifact, off the loop */
+	uv_work_t checking; /* of a large artifact, off the loop: writes these and `artifact` */
+	stx_err check_error;
+	struct stx_diag check_diag;
+	uint64_t check_us;
 };
 
 void stx__key_chain_abort(struct stx__key_chain *k);
@@ -74,6 +79,15 @@ void stx__compile_chain_abort(struct stx__compile_chain *c);
 void stx__compile_chain_free(struct stx__compile_chain *c);
 /* Drops a reference taken by c->refs++. */
 void stx__compile_release(struct stx__compile_chain *c);
+
+/* For code_chain.c, as compile_chain.c uses them itself. */
+struct stx__compile_chain *stx__compile_chain_of(struct stx__job *j);
+void stx__compile_submit(struct stx__compile_chain *c);
+void stx__compile_pump(struct stx__compile_chain *c); /* kernels are known: get them */
+void stx__compile_job_failed(struct stx__compile_chain *c, struct stx__outcome *o);
+void stx__compile_end(struct stx__compile_chain *c); /* its waiters know */
+void stx__compile_end_with(struct stx__compile_chain *c, stx_err e, const char *stage,
+			   const char *text);
 
 /* Finds or starts the flight for p's memo and joins it. On failure p has been answered. */
 void stx__key_chain_join(struct stx__pending *p);

@@ -1,19 +1,20 @@
-/* compile_chain.c: a miss: PLAN, KERNEL jobs side by side, LINK, commit, reply. */
+/* compile_chain.c: a miss: PLAN, KERNEL jobs side by side, LINK, check, commit, reply. */
 #include <assert.h>
-#include <stdio.h>
 #include <unistd.h>
 
+#include "artifact_check.h"
 #include "chain.h"
 #include "log.h"
+#include "tuning.h"
 
-#define HASH_INLINE_BYTES STX__SLICE_BYTES /* more is hashed on another thread */
+#define CHECK_INLINE_BYTES STX__SLICE_BYTES /* more is checked on another thread */
 
 static void start_plan(struct stx__compile_chain *c);
 static void pump_kernels(struct stx__compile_chain *c);
 static void start_link(struct stx__compile_chain *c);
 static void commit(struct stx__compile_chain *c);
 
-static struct stx__compile_chain *chain_of(struct stx__job *j)
+struct stx__compile_chain *stx__compile_chain_of(struct stx__job *j)
 {
 	struct stx__chain *c =
 		(struct stx__chain *)(void *)((char *)j - offsetof(struct stx__chain, job));
@@ -56,6 +57,7 @@ void stx__compile_chain_free(struct stx__compile_chain *c)
 	if (c->graph_fd >= 0)
 		close(c->graph_fd);
 	stx__blob_drop(c->answer);
+	stx__blob_drop(c->ir);
 	stx__spec_drop(c->c.spec);
 	free(c);
 }
@@ -72,13 +74,19 @@ static void end(struct stx__compile_chain *c)
 	c->dead = 1;
 }
 
+void stx__compile_end(struct stx__compile_chain *c)
+{
+	end(c);
+}
+
 void stx__compile_release(struct stx__compile_chain *c)
 {
 	assert(c->refs);
 	c->refs--;
 }
 
-static void end_with(struct stx__compile_chain *c, stx_err e, const char *stage, const char *text)
+void stx__compile_end_with(struct stx__compile_chain *c, stx_err e, const char *stage,
+			   const char *text)
 {
 	struct stx_diag d = { 0 };
 	stx_fail(&d, e, stage, "", "%s", text);
@@ -99,7 +107,10 @@ static void restart(struct stx__compile_chain *c)
 	drop_plan(c);
 	memset(&c->c.attempts, 0, sizeof c->c.attempts);
 	memset(&c->stages, 0, sizeof c->stages);
-	start_plan(c);
+	if (c->is_code)
+		stx__code_restart(c);
+	else
+		start_plan(c);
 }
 
 static void follow(struct stx__compile_chain *c, enum stx__next next, const struct stx__outcome *o)
@@ -116,22 +127,22 @@ static void follow(struct stx__compile_chain *c, enum stx__next next, const stru
 	end(c);
 }
 
-static void submit(struct stx__compile_chain *c)
+void stx__compile_submit(struct stx__compile_chain *c)
 {
 	c->c.job.deadline_ms = c->c.flight.deadline_ms;
 	c->c.job.queued.priority = stx__chain_rank(&c->c);
 	if (stx__pool_submit(c->c.s->pool, &c->c.job))
-		end_with(c, STX_E_NOMEM, "queue", "out of memory");
+		stx__compile_end_with(c, STX_E_NOMEM, "queue", "out of memory");
 }
 
 /* PLAN or LINK went wrong. 1: the same job runs again. */
-static void job_failed(struct stx__compile_chain *c, struct stx__outcome *o)
+void stx__compile_job_failed(struct stx__compile_chain *c, struct stx__outcome *o)
 {
 	stx__chain_reproduce(&c->c, &c->c.attempts, o);
 	enum stx__next next = stx__failure_route(c->c.s, &c->c.flight, &c->c.attempts, o);
 	if (next == STX__NEXT_RETRY) {
 		c->c.job.fresh = o->fate == STX__FATE_CRASHED;
-		submit(c);
+		stx__compile_submit(c);
 	} else {
 		follow(c, next, o);
 	}
@@ -141,7 +152,7 @@ static void job_failed(struct stx__compile_chain *c, struct stx__outcome *o)
 
 static stx_err send_plan(struct stx__job *j, int sock, uint64_t id, struct stx_diag *d)
 {
-	struct stx__compile_chain *c = chain_of(j);
+	struct stx__compile_chain *c = stx__compile_chain_of(j);
 	stx__flight_progress(&c->c.flight, "plan", 0, 1);
 	return stx__job_send(c->c.spec, j->kind, NULL, sock, id, NULL, 0, c->graph_fd, d);
 }
@@ -162,11 +173,28 @@ static stx_err take_plan(struct stx__compile_chain *c, struct stx_diag *d)
 	return e;
 }
 
+/* A GPU kernel's IR stays in the store, so that its code in other configurations can be made. */
+static void keep_irs(struct stx__compile_chain *c)
+{
+	const Stx__JobReply *r = c->plan.e->job_reply;
+	for (uint32_t i = 0; i < c->kernels.n; i++) {
+		const struct stx_kernel_id *k = &c->kernels.at[i];
+		struct stx_digest ir;
+		if (!k->config)
+			continue;
+		memcpy(ir.b, r->kernels[k->piece - 1]->digest.data, sizeof ir.b);
+		struct stx_digest id = stx_key_kernel(&ir, NULL, c->c.spec->what->target,
+						      c->c.spec->options, &c->fingerprint);
+		stx_cache_kernel_put(c->c.s->cache, c->c.spec->ns, &id, c->pieces[k->piece], NULL,
+				     NULL);
+	}
+}
+
 static void plan_done(struct stx__job *j, struct stx__outcome *o)
 {
-	struct stx__compile_chain *c = chain_of(j);
+	struct stx__compile_chain *c = stx__compile_chain_of(j);
 	if (o->fate != STX__FATE_OK) {
-		job_failed(c, o);
+		stx__compile_job_failed(c, o);
 		return;
 	}
 	c->plan = *o->message;
@@ -177,14 +205,14 @@ static void plan_done(struct stx__job *j, struct stx__outcome *o)
 	stx_stages_add_all(&c->stages, r->stages, r->n_stages);
 	struct stx_diag d = { 0 };
 	if (take_plan(c, &d)) {
-		end_with(c, d.code == STX_E_PROTOCOL ? STX_E_INTERNAL : d.code, "plan", d.text);
+		stx__compile_end_with(c, d.code == STX_E_PROTOCOL ? STX_E_INTERNAL : d.code, "plan",
+				      d.text);
 		return;
 	}
 	c->kernels_start_us = stx__clock_us();
 	stx__flight_progress(&c->c.flight, "kernels", 0, c->kernels.n);
-	hold(c);
-	pump_kernels(c);
-	stx__compile_release(c);
+	keep_irs(c);
+	stx__compile_pump(c);
 }
 
 static void start_plan(struct stx__compile_chain *c)
@@ -193,7 +221,7 @@ static void start_plan(struct stx__compile_chain *c)
 	j->kind = STX__JOB_KIND__JOB_PLAN;
 	j->send = send_plan;
 	j->done = plan_done;
-	submit(c);
+	stx__compile_submit(c);
 }
 
 /* ---- kernels ---- */
@@ -209,7 +237,8 @@ static void slot_filled(struct stx__compile_chain *c, uint32_t slot, struct stx_
 	struct stx__kernel_slot *x = &c->slots[slot];
 	struct stx__kernel_value v;
 	if (!value || stx__kernel_decode((struct stx_span){ value->at, value->n }, &v)) {
-		end_with(c, STX_E_INTERNAL, "kernel", "a bad kernel value, or out of memory");
+		stx__compile_end_with(c, STX_E_INTERNAL, "kernel",
+				      "a bad kernel value, or out of memory");
 		return;
 	}
 	x->value = stx__blob_ref(value);
@@ -233,7 +262,7 @@ void stx__compile_kernel_done(struct stx__compile_chain *c, uint32_t slot, struc
 static void compile_slot(struct stx__compile_chain *c, uint32_t slot)
 {
 	if (stx__kernel_job_join(c, slot))
-		end_with(c, STX_E_NOMEM, "kernel", "out of memory");
+		stx__compile_end_with(c, STX_E_NOMEM, "kernel", "out of memory");
 }
 
 void stx__compile_kernel_again(struct stx__compile_chain *c, uint32_t slot)
@@ -290,15 +319,26 @@ static void pump_kernels(struct stx__compile_chain *c)
 		c->running++;
 		start_slot(c, c->next_slot++);
 	}
-	if (!c->dead && c->ready == c->kernels.n)
+	if (c->dead || c->ready != c->kernels.n)
+		return;
+	if (c->is_code)
+		stx__code_ready(c);
+	else
 		start_link(c);
+}
+
+void stx__compile_pump(struct stx__compile_chain *c)
+{
+	hold(c);
+	pump_kernels(c);
+	stx__compile_release(c);
 }
 
 /* ---- link ---- */
 
 static stx_err send_link(struct stx__job *j, int sock, uint64_t id, struct stx_diag *d)
 {
-	struct stx__compile_chain *c = chain_of(j);
+	struct stx__compile_chain *c = stx__compile_chain_of(j);
 	struct stx_span *pieces = calloc((size_t)c->kernels.n + 1, sizeof *pieces);
 	if (!pieces)
 		return stx_fail(d, STX_E_NOMEM, "link", "", "out of memory");
@@ -316,47 +356,73 @@ static stx_err send_link(struct stx__job *j, int sock, uint64_t id, struct stx_d
 	return e;
 }
 
-static void hash_artifact(uv_work_t *w)
+/* ---- check ---- */
+
+/* By the daemon and not by the worker that linked it: the graph may have taken that one over. */
+static void check_artifact(uv_work_t *w)
 {
 	struct stx__compile_chain *c = w->data;
-	c->artifact = stx_digest_of(c->link.body.at, c->link.body.n);
+	struct stx_span body = { c->link.body.at, c->link.body.n };
+	uint64_t start = stx__clock_us();
+	c->check_error = stx_artifact_check(body, &c->check_diag);
+	c->check_us = stx__clock_us() - start;
+	if (!c->check_error)
+		c->artifact = stx_digest_of(body.at, body.n);
 }
 
-static void hashed(uv_work_t *w, int status)
+static void checked(struct stx__compile_chain *c)
+{
+	if (c->dead)
+		return;
+	stx_stages_add(&c->stages, "check", c->check_us);
+	if (!c->check_error) {
+		commit(c);
+		return;
+	}
+	struct stx__outcome o = { .fate = STX__FATE_DIAGNOSED, .diag = c->check_diag };
+	stx_log(STX_LOG_ERROR, "a worker linked an artifact that is refused: %s", o.diag.text);
+	stx__message_free(&c->link);
+	c->has_link = 0;
+	stx__compile_job_failed(c, &o);
+}
+
+static void checked_elsewhere(uv_work_t *w, int status)
 {
 	struct stx__compile_chain *c = w->data;
 	if (status)
-		hash_artifact(w);
-	commit(c);
+		check_artifact(w);
+	checked(c);
 	stx__compile_release(c);
 }
 
 static void link_done(struct stx__job *j, struct stx__outcome *o)
 {
-	struct stx__compile_chain *c = chain_of(j);
+	struct stx__compile_chain *c = stx__compile_chain_of(j);
 	if (o->fate != STX__FATE_OK) {
-		job_failed(c, o);
+		stx__compile_job_failed(c, o);
 		return;
 	}
 	const Stx__JobReply *r = o->message->e->job_reply;
 	stx_stages_add_all(&c->stages, r->stages, r->n_stages);
 	if (!o->message->body.n || o->message->body.n > STX_FRAME_BODY_MAX) {
-		end_with(c, o->message->body.n ? STX_E_TOO_LARGE : STX_E_INTERNAL, "link",
-			 o->message->body.n ? "the artifact is larger than 64 MiB"
-					    : "an empty artifact");
+		stx__compile_end_with(c, o->message->body.n ? STX_E_TOO_LARGE : STX_E_INTERNAL,
+				      "link",
+				      o->message->body.n ? "the artifact is larger than 64 MiB"
+							 : "an empty artifact");
 		return;
 	}
 	c->link = *o->message;
 	c->has_link = 1;
 	memset(o->message, 0, sizeof *o->message);
 	o->message->fd = -1;
-	c->hashing.data = c;
+	c->checking.data = c;
+	stx_diag_clear(&c->check_diag);
 	hold(c);
-	if (c->link.body.n > HASH_INLINE_BYTES &&
-	    !uv_queue_work(c->c.s->loop, &c->hashing, hash_artifact, hashed))
+	if (c->link.body.n > CHECK_INLINE_BYTES &&
+	    !uv_queue_work(c->c.s->loop, &c->checking, check_artifact, checked_elsewhere))
 		return;
-	hash_artifact(&c->hashing);
-	commit(c);
+	check_artifact(&c->checking);
+	checked(c);
 	stx__compile_release(c);
 }
 
@@ -368,7 +434,7 @@ static void start_link(struct stx__compile_chain *c)
 	j->fresh = 0;
 	j->send = send_link;
 	j->done = link_done;
-	submit(c);
+	stx__compile_submit(c);
 }
 
 /* ---- commit ---- */
@@ -435,7 +501,7 @@ static void committed(void *ctx, stx_err e, const struct stx_diag *d)
 	stx_cache_materialise(s->cache, c->c.spec->ns, &c->artifact, have_file, c);
 }
 
-/* Requires: linked and hashed. The reply comes after the commit. */
+/* Requires: linked, checked and hashed. The reply comes after the commit. */
 static void commit(struct stx__compile_chain *c)
 {
 	if (c->dead)
@@ -444,12 +510,12 @@ static void commit(struct stx__compile_chain *c)
 	const char *target = c->c.spec->what->target;
 	struct stx_bytes meta = { 0 };
 	if (!s->cache) {
-		end_with(c, STX_E_CANCELED, "commit", "the server is shutting down");
+		stx__compile_end_with(c, STX_E_CANCELED, "commit", "the server is shutting down");
 		return;
 	}
 	c->answer = pack_answer(c);
 	if (!c->answer) {
-		end_with(c, STX_E_NOMEM, "commit", "out of memory");
+		stx__compile_end_with(c, STX_E_NOMEM, "commit", "out of memory");
 		return;
 	}
 	struct stx__meta m = { .format_version = STX_KEY_FORMAT,
@@ -460,7 +526,7 @@ static void commit(struct stx__compile_chain *c)
 			       .answer = { c->answer->at, c->answer->n } };
 	if (stx__meta_encode(&m, &meta)) {
 		stx_bytes_free(&meta);
-		end_with(c, STX_E_NOMEM, "commit", "out of memory");
+		stx__compile_end_with(c, STX_E_NOMEM, "commit", "out of memory");
 		return;
 	}
 	stx__flight_progress(&c->c.flight, "commit", 0, 1);

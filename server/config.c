@@ -15,6 +15,13 @@ enum kind { COUNT, SECONDS, MILLIS, SIZE, FLAG, SCHED };
 static const char *const unit_names[] = { "count", "seconds", "milliseconds",
 					  "bytes", "0 or 1",  "normal, nice or idle" };
 
+static const char *const wanted[] = { "a count",
+				      "a whole number of seconds",
+				      "a whole number of milliseconds",
+				      "bytes, or a size such as 512MiB or 10GiB",
+				      "0 or 1",
+				      "normal, nice or idle" };
+
 struct setting {
 	const char *name;
 	enum kind kind;
@@ -229,8 +236,8 @@ static stx_err set(struct reader *r, enum stx__source from, const char *key, con
 		r->c->from[i] = from;
 		if (parse_value(settings[i].kind, value, value_of(c, &settings[i])))
 			return stx_fail(r->d, STX_E_USAGE, "config", "",
-					"%s: bad value '%s' for %s (%s)", where, value, key,
-					settings[i].text);
+					"%s: bad value '%s' for %s (%s): want %s", where, value,
+					key, settings[i].text, wanted[settings[i].kind]);
 		return STX_E_OK;
 	}
 	return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: unknown setting '%s'", where, key);

@@ -68,6 +68,9 @@ void stx__conn_reserve(struct stx__conn *c, int64_t bytes);
 /* A request has ended: input that waited for that may go on. */
 void stx__conn_resume(struct stx__conn *c);
 
+/* service.c: hello, ping, stats; anything else is refused. */
+void stx__service_frame(struct stx__conn *c, const Stx__Envelope *e);
+
 /* fetch.c */
 void stx__fetch(struct stx__conn *c, const Stx__Envelope *e);
 void stx__fetch_link(struct stx__conn *c, struct stx__fetch_ref *f);

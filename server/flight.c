@@ -2,7 +2,6 @@
 #include "flight.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 struct stx__flight *stx__flight_find(const struct stx__table *t, const struct stx_digest *id)
 {

@@ -1,5 +1,4 @@
 /* kernel_job.c: compiling one kernel for every chain that wants it. */
-#include <stdio.h>
 
 #include "chain.h"
 #include "log.h"

@@ -1,5 +1,4 @@
 /* key_chain.c: from a request's bytes to its canonical key, in one job. */
-#include <stdio.h>
 #include <unistd.h>
 
 #include "chain.h"

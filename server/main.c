@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cache.h"
+#include "compile.h"
 #include "config.h"
 #include "log.h"
 #include "server.h"
@@ -48,13 +49,14 @@ static int fsck(const struct stx_config *c)
 				"PID) first\n");
 	if (e)
 		return complain(&d);
-	printf("%llu artifacts, %llu kernels, %llu memos, %llu files; %llu damaged, %llu orphans, "
+	printf("%llu artifacts, %llu kernels, %llu memos, %llu tune records, %llu files; %llu "
+	       "damaged, %llu orphans, "
 	       "%llu bytes lost, %llu repaired: %s\n",
 	       (unsigned long long)r.artifacts, (unsigned long long)r.kernels,
-	       (unsigned long long)r.memos, (unsigned long long)r.files,
-	       (unsigned long long)r.damaged, (unsigned long long)r.orphans,
-	       (unsigned long long)r.lost_bytes, (unsigned long long)r.repaired,
-	       r.clean ? "clean" : "not clean");
+	       (unsigned long long)r.memos, (unsigned long long)r.tunes,
+	       (unsigned long long)r.files, (unsigned long long)r.damaged,
+	       (unsigned long long)r.orphans, (unsigned long long)r.lost_bytes,
+	       (unsigned long long)r.repaired, r.clean ? "clean" : "not clean");
 	return r.clean ? 0 : 1;
 }
 
@@ -94,11 +96,25 @@ static int serve(const struct stx_config *c)
 	return e ? complain(&d) : status;
 }
 
+/* Settings, then what this build compiles, as comments. */
+static int show(const struct stx_config *c)
+{
+	struct stx_bytes b = { 0 };
+	stx_config_show(c, print_line, stdout);
+	stx_compile_coverage(&b);
+	puts("# operators of graphs");
+	for (const char *s = stx_bytes_cstr(&b), *end; (end = strchr(s, '\n')); s = end + 1)
+		printf("#   %.*s\n", (int)(end - s), s);
+	stx_bytes_free(&b);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct stx_config c;
 	struct stx_diag d = { 0 };
 	int worker = argc > 1 && !strcmp(argv[1], "--worker");
+	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of one write, not the end */
 	stx_log_init(worker ? "staxd-worker" : "staxd", worker ? STX_LOG_WARN : STX_LOG_INFO);
 	if (worker)
 		return stx_worker_main(argc - 2, argv + 2);
@@ -107,7 +123,7 @@ int main(int argc, char **argv)
 	switch (c.mode) {
 	case STX__MODE_HELP: fputs(usage, stdout); return 0;
 	case STX__MODE_VERSION: puts("staxd " STX_VERSION); return 0;
-	case STX__MODE_SHOW: stx_config_show(&c, print_line, stdout); return 0;
+	case STX__MODE_SHOW: return show(&c);
 	case STX__MODE_FSCK: return fsck(&c);
 	default: return serve(&c);
 	}

@@ -10,10 +10,12 @@
 #include "chain.h"
 #include "connection.h"
 #include "log.h"
+#include "tuning.h"
+#include "tunes.h"
+#include "gpu_target.h"
 
 #define VALUES_MAX_BYTES (60u << 10) /* a Job must fit a header too */
 #define TARGET_MAX       63u         /* stx_target_resolve */
-#define PIDS_MAX         128
 
 uint64_t stx__clock_us(void)
 {
@@ -248,8 +250,10 @@ static enum found find_memory(struct stx__server *s, struct stx__spec *p, struct
 static void send_answer(struct stx__pending *p, struct stx__blob *answer, const char *stage)
 {
 	uint8_t tail[48];
+	struct stx__blob *chosen = stx__tune_answer(p, answer);
 	size_t n = stx__answer_stage(tail, sizeof tail, stage, stx__clock_us() - p->start_us);
-	stx__conn_answer(p->conn, p->request_id, answer, tail, n);
+	stx__conn_answer(p->conn, p->request_id, chosen ? chosen : answer, tail, n);
+	stx__blob_drop(chosen);
 }
 
 static void ask_for_body(struct stx__pending *p)
@@ -379,6 +383,10 @@ static void process(struct stx__pending *p)
 	struct stx__blob *answer = NULL, *built = NULL;
 	struct stx_diag d = { 0 };
 	enum found found = FOUND_NOTHING;
+	if (p->run) {
+		p->run(p);
+		return;
+	}
 	p->spec->memo = stx_key_memo(p->spec->what, &p->spec->body, &s->fingerprint);
 	found = find_memory(s, p->spec, &answer, &built, &d);
 	if (p->recache && (found == FOUND_ANSWER || found == FOUND_FAILURE)) {
@@ -488,7 +496,7 @@ static struct stx__spec *new_spec(struct stx__server *s, Stx__Envelope *e, const
 	p->options = stx_option_bits(what->options);
 	p->body_fd = body_fd;
 	p->charged_bytes = charged_bytes;
-	if (body_fd >= 0)
+	if (body_fd >= 0 || what->body_digest.len != STX_DIGEST_BYTES)
 		p->body = *body;
 	else
 		memcpy(p->body.b, what->body_digest.data, STX_DIGEST_BYTES);
@@ -507,10 +515,48 @@ static void refuse(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t 
 	}
 }
 
+/* The request waits from now on; e is its own. NULL: out of memory, and the client knows. */
+static struct stx__pending *new_pending(struct stx__conn *c, Stx__Envelope *e,
+					const Stx__Lookup *what, int body_fd,
+					uint32_t charged_bytes, const struct stx_digest *body)
+{
+	struct stx__server *s = c->s;
+	struct stx_diag d = { 0 };
+	struct stx__pending *p = calloc(1, sizeof *p);
+	struct stx__spec *spec = p ? new_spec(s, e, what, body_fd, charged_bytes, body) : NULL;
+	if (!spec) {
+		free(p);
+		stx_fail(&d, STX_E_NOMEM, "request", "", "out of memory");
+		refuse(c, e, body_fd, charged_bytes, &d);
+		return NULL;
+	}
+	p->s = s;
+	p->conn = c;
+	p->spec = spec;
+	p->request_id = e->request_id;
+	p->start_us = stx__clock_us();
+	p->next = c->pendings;
+	if (c->pendings)
+		c->pendings->prev = p;
+	c->pendings = p;
+	c->npending++;
+	c->received += charged_bytes;
+	return p;
+}
+
+static void begin(struct stx__pending *p)
+{
+	if (p->s->ready) {
+		process(p);
+		return;
+	}
+	park(p);
+	stx__server_busy(p->s);
+}
+
 static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd,
 			      uint32_t charged_bytes, const struct stx_digest *body)
 {
-	struct stx__server *s = c->s;
 	int is_lookup = e->msg_case == STX__ENVELOPE__MSG_LOOKUP;
 	const Stx__Lookup *what = is_lookup ? e->lookup : e->compile->what;
 	struct stx_diag d = { 0 };
@@ -518,113 +564,55 @@ static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd
 	if (!err && !is_lookup && body_fd < 0)
 		err = stx_fail(&d, STX_E_PROTOCOL, "request", "",
 			       "a compile needs the graph as its body");
-	struct stx__pending *p = err ? NULL : calloc(1, sizeof *p);
-	struct stx__spec *spec = p ? new_spec(s, e, what, body_fd, charged_bytes, body) : NULL;
-	if (!spec) {
-		free(p);
-		stx_fail(&d, STX_E_NOMEM, "request", "", "out of memory");
+	if (err) {
 		refuse(c, e, body_fd, charged_bytes, &d);
 		return;
 	}
-	p->s = s;
-	p->conn = c;
-	p->spec = spec;
-	p->request_id = e->request_id;
-	p->start_us = stx__clock_us();
+	struct stx__pending *p = new_pending(c, e, what, body_fd, charged_bytes, body);
+	if (!p)
+		return;
 	p->is_lookup = is_lookup;
 	p->recache = !is_lookup && e->compile->recache;
-	p->waiter.deadline_ms = deadline_of(s, is_lookup ? 0 : e->compile->deadline_ms);
+	p->waiter.deadline_ms = deadline_of(c->s, is_lookup ? 0 : e->compile->deadline_ms);
 	if (!is_lookup && e->compile->want_progress)
 		p->waiter.progress = send_progress;
-	p->next = c->pendings;
-	if (c->pendings)
-		c->pendings->prev = p;
-	c->pendings = p;
-	c->npending++;
-	c->received += charged_bytes;
-	if (s->ready) {
-		process(p);
+	begin(p);
+}
+
+/* Requests about kernels: as a lookup they have a namespace, a target and options. */
+static void about_kernels(struct stx__conn *c, Stx__Envelope *e)
+{
+	int is_tune = e->msg_case == STX__ENVELOPE__MSG_TUNE;
+	const Stx__KernelCode *k = is_tune ? NULL : e->kernel_code;
+	Stx__Lookup made = STX__LOOKUP__INIT;
+	struct stx_diag d = { 0 };
+	made.ns = is_tune ? e->tune->ns : k->ns;
+	made.target = is_tune ? e->tune->target : k->target;
+	made.options = is_tune ? e->tune->options : k->options;
+	if (!valid_ns(made.ns) || !stx_gpu_is_target(made.target) ||
+	    strlen(made.target) > TARGET_MAX)
+		stx_fail(&d, STX_E_PROTOCOL, "tune", "",
+			 "timings are of a CUDA target in a namespace");
+	else if (is_tune)
+		stx_tunes_check(e->tune, &d);
+	else if (k->kernel.len != STX_DIGEST_BYTES || strlen(k->config) >= STX_CONFIG_BYTES)
+		stx_fail(&d, STX_E_PROTOCOL, "tune", "", "a malformed request for a kernel");
+	struct stx__pending *p = NULL;
+	struct stx_digest none = { { 0 } };
+	if (d.code)
+		refuse(c, e, -1, 0, &d);
+	else
+		p = new_pending(c, e, &made, -1, 0, &none);
+	if (!p)
 		return;
-	}
-	park(p);
-	stx__server_busy(s);
+	p->spec->made = made;
+	p->spec->what = &p->spec->made;
+	p->run = is_tune ? stx__tune_request : stx__code_request;
+	p->waiter.deadline_ms = deadline_of(c->s, 0);
+	begin(p);
 }
 
 /* ---- the other requests ---- */
-
-static void hello(struct stx__conn *c, const Stx__Envelope *in)
-{
-	struct stx_diag d = { 0 };
-	Stx__Envelope e = STX__ENVELOPE__INIT;
-	Stx__HelloReply r = STX__HELLO_REPLY__INIT;
-	if (in->hello->version_min > STX_PROTOCOL_VERSION ||
-	    in->hello->version_max < STX_PROTOCOL_VERSION) {
-		stx_fail(&d, STX_E_VERSION, "hello", "",
-			 "this server speaks protocol version %u, the client %u to %u",
-			 STX_PROTOCOL_VERSION, in->hello->version_min, in->hello->version_max);
-		c->close_after = 1;
-		stx__conn_error(c, in->request_id, &d);
-		return;
-	}
-	e.request_id = in->request_id;
-	e.msg_case = STX__ENVELOPE__MSG_HELLO_REPLY;
-	e.hello_reply = &r;
-	r.version = STX_PROTOCOL_VERSION;
-	r.server = "staxd " STX_VERSION;
-	if (c->s->ready)
-		r.fingerprint = (ProtobufCBinaryData){ STX_DIGEST_BYTES, c->s->fingerprint.b };
-	stx__conn_send(c, &e, NULL);
-}
-
-static void ping(struct stx__conn *c, const Stx__Envelope *in)
-{
-	struct stx__server *s = c->s;
-	uint32_t pids[PIDS_MAX];
-	Stx__Envelope e = STX__ENVELOPE__INIT;
-	Stx__Pong r = STX__PONG__INIT;
-	e.request_id = in->request_id;
-	e.msg_case = STX__ENVELOPE__MSG_PONG;
-	e.pong = &r;
-	r.version = STX_VERSION;
-	r.workers = (uint32_t)s->cfg.workers;
-	r.workers_busy = stx__pool_busy(s->pool);
-	r.sandbox = (char *)stx__pool_sandbox(s->pool);
-	if (!r.sandbox[0])
-		r.sandbox = "none: no worker has started yet";
-	r.uptime_ms = stx__now_ms(s) - s->started_ms;
-	if (s->ready)
-		r.fingerprint = (ProtobufCBinaryData){ STX_DIGEST_BYTES, s->fingerprint.b };
-	if (c->own_user) {
-		r.worker_pids = pids;
-		r.n_worker_pids = stx__pool_pids(s->pool, pids, PIDS_MAX);
-	}
-	stx__conn_send(c, &e, NULL);
-}
-
-static void stats(struct stx__conn *c, const Stx__Envelope *in)
-{
-	struct stx__stats_list list;
-	Stx__Envelope e = STX__ENVELOPE__INIT;
-	Stx__StatsReply r = STX__STATS_REPLY__INIT;
-	struct stx_diag d = { 0 };
-	if (in->stats->zero && !c->own_user) {
-		stx_fail(&d, STX_E_DENIED, "stats", "",
-			 "only the daemon's own user may zero its counters");
-		stx__conn_error(c, in->request_id, &d);
-		return;
-	}
-	stx__stats_collect(c->s, &list);
-	if (in->stats->zero)
-		stx__stats_zero(c->s);
-	e.request_id = in->request_id;
-	e.msg_case = STX__ENVELOPE__MSG_STATS_REPLY;
-	e.stats_reply = &r;
-	r.names = (char **)list.names;
-	r.n_names = list.n;
-	r.values = list.values;
-	r.n_values = list.n;
-	stx__conn_send(c, &e, NULL);
-}
 
 static void cancel(struct stx__conn *c, const Stx__Envelope *in)
 {
@@ -639,14 +627,6 @@ static void cancel(struct stx__conn *c, const Stx__Envelope *in)
 	stx__request_abandon(p);
 }
 
-static void refuse_message(struct stx__conn *c, const Stx__Envelope *in)
-{
-	struct stx_diag d = { 0 };
-	stx_fail(&d, STX_E_PROTOCOL, "request", "", "a message a server does not take");
-	c->s->stats.protocol_errors++;
-	stx__conn_error(c, in->request_id, &d);
-}
-
 void stx__request_frame(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t charged_bytes,
 			const struct stx_digest *body)
 {
@@ -655,12 +635,11 @@ void stx__request_frame(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint
 	case STX__ENVELOPE__MSG_COMPILE:
 		lookup_or_compile(c, e, body_fd, charged_bytes, body);
 		return; /* it owns e now */
-	case STX__ENVELOPE__MSG_HELLO: hello(c, e); break;
-	case STX__ENVELOPE__MSG_PING: ping(c, e); break;
-	case STX__ENVELOPE__MSG_STATS: stats(c, e); break;
+	case STX__ENVELOPE__MSG_TUNE:
+	case STX__ENVELOPE__MSG_KERNEL_CODE: about_kernels(c, e); return;
 	case STX__ENVELOPE__MSG_CANCEL: cancel(c, e); break;
 	case STX__ENVELOPE__MSG_FETCH: stx__fetch(c, e); break;
-	default: refuse_message(c, e);
+	default: stx__service_frame(c, e);
 	}
 	stx__envelope__free_unpacked(e, NULL);
 }

@@ -14,7 +14,8 @@ struct stx__spec {
 	uint32_t refs;
 	struct stx__server *s;
 	Stx__Envelope *e;        /* Lookup or Compile */
-	const Stx__Lookup *what; /* inside e */
+	const Stx__Lookup *what; /* inside e, or made */
+	Stx__Lookup made;        /* of a Tune or KernelCode: target, options, namespace */
 	char ns[STX__NS_MAX + 1];
 	uint32_t options;       /* bits */
 	int body_fd;            /* sealed memfd, -1 for a Lookup */
@@ -37,6 +38,7 @@ struct stx__pending {
 	struct stx__blob *names; /* packed Answer with the names, once known */
 	uint64_t start_us;
 	int recache, joined, is_lookup;
+	void (*run)(struct stx__pending *p); /* of what is neither; it frees p */
 };
 
 /* A whole frame has arrived. Takes e and body_fd (-1: no body). body: digest of the bytes. */

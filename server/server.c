@@ -4,7 +4,6 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "chain.h"
@@ -218,6 +217,7 @@ int stx_server_free(struct stx__server *s)
 	stx__table_free(&s->compile_flights);
 	stx__table_free(&s->kernel_jobs);
 	stx__table_free(&s->materialising);
+	stx__table_free(&s->tunes);
 	free(s->scratch);
 	free(s);
 	return status;

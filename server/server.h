@@ -48,6 +48,7 @@ struct stx__server {
 	struct stx__unstored *unstored, *unstored_last;
 	uint64_t unstored_bytes;
 	struct stx__table materialising;
+	struct stx__table tunes; /* records on their way to the store: struct stx__tune_put */
 
 	/* chains */
 	struct stx__table key_flights, compile_flights, kernel_jobs;

@@ -34,6 +34,7 @@ void stx__stats_collect(const struct stx__server *s, struct stx__stats_list *l)
 	add(l, "store_artifacts", st.artifacts);
 	add(l, "store_kernels", st.kernels);
 	add(l, "store_memos", st.memos);
+	add(l, "store_tunes", st.tunes);
 	add(l, "store_failures", st.failures);
 	add(l, "store_bytes", st.bytes);
 	add(l, "store_max_bytes", st.max_bytes);

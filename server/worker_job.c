@@ -34,7 +34,7 @@ struct run {
 	struct stx_key_result key;
 	struct stx_plan_result plan;
 	struct stx_emit_result emit;
-	struct stx_name_list space;
+	struct stx_kernel_desc space; /* configs only */
 	struct stx_bytes bytes;
 	struct stx_tensor *outputs;
 	uint32_t noutputs;
@@ -320,10 +320,19 @@ static stx_err run_kernel(struct run *r)
 
 static stx_err run_space(struct run *r)
 {
-	stx_err e = stx_compile_space(r->in[0], &r->options, &r->space, &r->diag);
-	r->reply.report = r->space.at;
-	r->reply.n_report = r->space.n;
-	return e;
+	Stx__Kernel *k = STX_NEW(r->arena, Stx__Kernel);
+	Stx__Kernel **list = STX_NEW(r->arena, Stx__Kernel *);
+	stx_err e = stx_compile_space(r->in[0], &r->options, &r->space.configs, &r->space.nconfigs,
+				      &r->diag);
+	if (e)
+		return e;
+	if (!k || !list)
+		return out_of_memory(r);
+	stx__kernel__init(k);
+	list[0] = k;
+	r->reply.kernels = list;
+	r->reply.n_kernels = 1;
+	return put_candidates(r, &r->space, k);
 }
 
 static stx_err run_link(struct run *r)
@@ -331,21 +340,15 @@ static stx_err run_link(struct run *r)
 	uint64_t start = now_us();
 	stx_err e = stx_compile_link(r->w->compiler, r->in[0], r->in + 1, r->nin - 1, &r->bytes,
 				     &r->diag);
-	uint64_t linked = now_us();
+	uint64_t us = now_us() - start;
 	if (e)
 		return e;
-	e = stx_artifact_check((struct stx_span){ r->bytes.at, r->bytes.n }, &r->diag);
-	if (e)
-		return e;
-	struct stx_stage_time *s = STX_NEW_ARRAY(r->arena, struct stx_stage_time, 2);
+	struct stx_stage_time *s = STX_NEW(r->arena, struct stx_stage_time);
 	if (!s || put_pieces(r, 1))
 		return out_of_memory(r);
-	snprintf(s[0].name, sizeof s[0].name, "link");
-	s[0].us = linked - start;
-	snprintf(s[1].name, sizeof s[1].name, "check");
-	s[1].us = now_us() - linked;
+	*s = (struct stx_stage_time){ .name = "link", .us = us };
 	set_piece(r, 0, r->bytes.at, r->bytes.n);
-	return put_stages(r, s, 2);
+	return put_stages(r, s, 1);
 }
 
 static stx_err run_dump(struct run *r)
@@ -530,7 +533,7 @@ static void free_results(struct run *r)
 	stx_key_result_free(&r->key);
 	stx_plan_result_free(&r->plan);
 	stx_emit_result_free(&r->emit);
-	stx_name_list_free(&r->space);
+	free(r->space.configs);
 	stx_bytes_free(&r->bytes);
 	for (uint32_t i = 0; i < r->noutputs; i++)
 		free(r->outputs[i].data);

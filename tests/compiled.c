@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "artifact_check.h"
 #include "codegen.h"
 #include "dtype.h"
 #include "import.h"
@@ -182,7 +183,7 @@ stx_err compiled_build(const char *text, const char *target, enum compiled_form 
 {
 	struct stx_source s = { .format = STX_FORMAT_TEXT,
 				.body = { (const uint8_t *)text, strlen(text) } };
-	struct stx_compile_options o = { .target = target };
+	struct stx_compile_options o = { .target = target, .fast = form == COMPILED_FAST };
 	struct stx_key_result key = { 0 };
 	struct stx_plan_result plan = { 0 };
 	struct stx_span *objects = NULL;
@@ -191,9 +192,9 @@ stx_err compiled_build(const char *text, const char *target, enum compiled_form 
 	stx_err e = stx_compile_key(compiled_compiler(), &s, &o, &key, d);
 	struct stx_span graph = { key.graph.at, key.graph.n };
 	if (!e)
-		e = form == COMPILED_FUSED
-			    ? stx_compile_plan(compiled_compiler(), graph, &o, &plan, d)
-			    : plan_unfused(graph, target, &plan, d);
+		e = form == COMPILED_UNFUSED
+			    ? plan_unfused(graph, target, &plan, d)
+			    : stx_compile_plan(compiled_compiler(), graph, &o, &plan, d);
 	if (!e)
 		e = set_grains(&plan.plan, d);
 	if (!e && !(objects = calloc(plan.nkernels + 1, sizeof *objects)))
@@ -204,6 +205,8 @@ stx_err compiled_build(const char *text, const char *target, enum compiled_form 
 		e = stx_compile_link(compiled_compiler(),
 				     (struct stx_span){ plan.plan.at, plan.plan.n }, objects, n,
 				     &out->elf, d);
+	if (!e)
+		e = stx_artifact_check((struct stx_span){ out->elf.at, out->elf.n }, d);
 	if (!e)
 		e = load(out, d);
 	out->nkernels = plan.nkernels;

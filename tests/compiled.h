@@ -26,8 +26,9 @@ struct compiled {
 	uint64_t bytes_read, bytes_written, bytes_min;
 };
 enum compiled_form {
-	COMPILED_FUSED,  /* as the service compiles */
-	COMPILED_UNFUSED /* every node realised, every buffer a kernel */
+	COMPILED_FUSED,   /* as the service compiles */
+	COMPILED_UNFUSED, /* every node realised, every buffer a kernel */
+	COMPILED_FAST     /* as the service compiles what asks for `fast` */
 };
 /* Graph as text -> loaded artifact. Grains become 1, so that small graphs split between threads
  * too. */

@@ -301,18 +301,25 @@ static struct stx_node *search_call(struct stx_graph *g, uint64_t *seed, enum st
 /* Bags: offsets that begin at 0 and do not fall. */
 static struct stx_node *bag_call(struct stx_graph *g, uint64_t *seed, enum stx_op op)
 {
-	int64_t rows[2] = { 2 + gen_pick(seed, 3), 1 + gen_pick(seed, 4) }, n = gen_pick(seed, 7);
-	int64_t bags = 1 + gen_pick(seed, 4), offsets[5] = { 0 }, mode = gen_pick(seed, 3);
-	struct stx_node *w =
-		stx_graph_input(g, NULL, stx_type_make(g, STX_F32, 2, rows), NULL, 0, NULL);
+	int64_t rows[2] = { 2 + gen_pick(seed, 3), gen_pick(seed, 5) }, n = gen_pick(seed, 7);
+	int64_t bags = 1 + gen_pick(seed, 4), mode = gen_pick(seed, 3);
+	static const enum stx_dtype types[] = { STX_F32, STX_F32, STX_F64, STX_F16, STX_BF16 };
+	enum stx_dtype t = types[gen_pick(seed, 5)], whole = gen_pick(seed, 3) ? STX_I64 : STX_I32;
+	int64_t offsets[5] = { 0 };
+	int32_t narrow[5] = { 0 };
+	struct stx_node *w = stx_graph_input(g, NULL, stx_type_make(g, t, 2, rows), NULL, 0, NULL);
 	struct stx_node *x =
-		stx_graph_input(g, NULL, stx_type_make(g, STX_I64, 1, &n), NULL, 0, NULL);
-	for (int64_t i = 1; i < bags; i++)
+		stx_graph_input(g, NULL, stx_type_make(g, whole, 1, &n), NULL, 0, NULL);
+	for (int64_t i = 1; i < bags; i++) {
 		offsets[i] = offsets[i - 1] + gen_pick(seed, (int)(n - offsets[i - 1]) + 1);
+		narrow[i] = (int32_t)offsets[i];
+	}
 	struct stx_arg a[] = { stx_arg_node(x), stx_arg_scalar_i(2) };
 	struct stx_node *k = stx_graph_call(g, STX_OP_REMAINDER_SCALAR, NULL, a, 2, NULL);
-	struct stx_node *o = stx_graph_constant(g, NULL, stx_type_make(g, STX_I64, 1, &bags),
-						offsets, (size_t)bags * sizeof *offsets, NULL);
+	struct stx_node *o = stx_graph_constant(
+		g, NULL, stx_type_make(g, whole, 1, &bags),
+		whole == STX_I64 ? (const void *)offsets : narrow,
+		(size_t)bags * (whole == STX_I64 ? sizeof *offsets : sizeof *narrow), NULL);
 	struct stx_arg args[] = { stx_arg_node(w),
 				  stx_arg_node(k),
 				  stx_arg_node(o),
@@ -324,7 +331,7 @@ static struct stx_node *bag_call(struct stx_graph *g, uint64_t *seed, enum stx_o
 				  stx_arg_int(g, gen_pick(seed, 3) - 1) };
 	if (mode == 0 && gen_pick(seed, 2))
 		args[6] = stx_arg_node(
-			stx_graph_input(g, NULL, stx_type_make(g, STX_F32, 1, &n), NULL, 0, NULL));
+			stx_graph_input(g, NULL, stx_type_make(g, t, 1, &n), NULL, 0, NULL));
 	return stx_graph_call(g, op, NULL, args, 9, NULL);
 }
 
@@ -369,7 +376,6 @@ static struct stx_graph *fill_graph(struct stx_graph *g, uint64_t *seed, int nca
 	}
 	for (int i = 1 + gen_pick(seed, 3); i > 0; i--)
 		stx_graph_output(g, random_val(g, seed), NULL, &d);
-	stx_graph_count_users(g);
 	if (stx_graph_verify(g, &d))
 		die("gen_random", &d);
 	return g;
@@ -517,7 +523,6 @@ struct stx_graph *gen_shuffled(struct stx_arena *a, const struct stx_graph *g, u
 		struct stx_val v = g->outputs.at[i].val;
 		stx_graph_output(to, stx_val(made[v.node->id], v.out), "result", &d);
 	}
-	stx_graph_count_users(to);
 	if (stx_graph_verify(to, &d))
 		die("gen_shuffled", &d);
 	return to;

@@ -1,36 +1,18 @@
 /* property_bound_window.c: how far results of resampling, sampling, adaptive pooling, folding and
  * gradients of windows may lie from the oracle's, as nodes of its graph: a multiple of the unit
  * roundoff times what the terms add up to in absolute value. */
+#include "property_bound.h"
+
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "passes.h"
-#include "property_case.h"
-
-typedef struct stx_node *node;
-
-static node call(struct stx_graph *g, enum stx_op op, uint32_t nargs, const struct stx_arg *args)
-{
-	struct stx_diag d = { 0 };
-	node n = stx_graph_call(g, op, NULL, args, nargs, &d);
-	if (!n) {
-		fprintf(stderr, "tolerance: %s: %s\n", stx_op_info(op)->overload, d.text);
-		abort();
-	}
-	return n;
-}
-#define CALL(op, ...)                                                                              \
-	call(g, STX_OP_##op, sizeof((struct stx_arg[]){ __VA_ARGS__ }) / sizeof(struct stx_arg),   \
-	     (struct stx_arg[]){ __VA_ARGS__ })
-#define T(n) stx_arg_node(n)
-#define F(v) stx_arg_scalar_f(v)
 
 /* Absolute values of argument i in f64. */
 static node size(struct stx_graph *g, const struct stx_node *n, uint32_t i)
 {
-	return CALL(ABS, T(CALL(TO_COPY, n->args[i], stx_arg_dtype(STX_F64))));
+	return CALL(g, ABS, T(CALL(g, TO_COPY, n->args[i], stx_arg_dtype(STX_F64))));
 }
 
 /* Copies of elements among them, which cost nothing to hold to a bound. */
@@ -69,17 +51,17 @@ static node of_image(struct stx_graph *g, const struct stx_node *n, double times
 	int64_t dims[STX_MAX_DIMS];
 	stx_ex sizes[STX_MAX_DIMS];
 	node v = size(g, n, 0);
-	node finite = CALL(LT_SCALAR, T(v), F(INFINITY));
-	v = CALL(WHERE, T(finite), T(v), T(CALL(FULL_LIKE, T(v), F(0))));
+	node finite = CALL(g, LT_SCALAR, T(v), F(INFINITY));
+	v = CALL(g, WHERE, T(finite), T(v), T(CALL(g, FULL_LIKE, T(v), F(0))));
 	for (uint32_t i = 2; i < x->rank; i++)
 		dims[i - 2] = i;
-	v = CALL(AMAX, T(v), stx_arg_ints(g, dims, x->rank - 2u), stx_arg_bool(0));
+	v = CALL(g, AMAX, T(v), stx_arg_ints(g, dims, x->rank - 2u), stx_arg_bool(0));
 	memcpy(sizes, t->sizes, 2 * sizeof *sizes);
 	for (uint32_t i = 2; i < t->rank; i++)
 		sizes[i] = stx_ex_const(g->ex, 1);
-	v = CALL(VIEW, T(v), stx_arg_exs(g, sizes, t->rank));
-	v = CALL(EXPAND, T(v), stx_arg_exs(g, t->sizes, t->rank));
-	return CALL(MUL_SCALAR, T(v), F(times));
+	v = CALL(g, VIEW, T(v), stx_arg_exs(g, sizes, t->rank));
+	v = CALL(g, EXPAND, T(v), stx_arg_exs(g, t->sizes, t->rank));
+	return CALL(g, MUL_SCALAR, T(v), F(times));
 }
 
 /* The node on the absolute values of its first `tensors` operands. */
@@ -89,7 +71,7 @@ static node of_sizes(struct stx_graph *g, const struct stx_node *n, uint32_t ten
 	memcpy(args, n->args, n->nargs * sizeof *args);
 	for (uint32_t i = 0; i < tensors; i++)
 		args[i] = T(size(g, n, i));
-	return CALL(MUL_SCALAR, T(call(g, n->op, n->nargs, args)), F(times));
+	return CALL(g, MUL_SCALAR, T(prop_call(g, n->op, n->nargs, args)), F(times));
 }
 
 node prop_window_tolerance(struct stx_graph *g, const struct stx_node *n, double u)
@@ -102,7 +84,7 @@ node prop_window_tolerance(struct stx_graph *g, const struct stx_node *n, double
 		args[0] = T(size(g, n, 0));
 		if (args[3].kind == STX_ARG_TENSOR)
 			args[3] = T(size(g, n, 3));
-		return CALL(MUL_SCALAR, T(call(g, n->op, 4, args)), F(64 * u));
+		return CALL(g, MUL_SCALAR, T(prop_call(g, n->op, 4, args)), F(64 * u));
 	case STX_OP_GRID_SAMPLER2D:
 	case STX_OP_GRID_SAMPLER3D:
 	case STX_OP_SAMPLE:

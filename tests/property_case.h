@@ -84,14 +84,6 @@ uint8_t *prop_live(struct stx_arena *a, const struct stx_graph *g);
 void prop_mark_operands(const struct stx_node *n, uint8_t *live);
 /* The case without dead nodes; all inputs stay. */
 struct prop_case *prop_compact(struct stx_arena *a, const struct prop_case *c);
-/* 1 when the node's floating-point result depends on an order of summation. */
-int prop_inexact(const struct stx_node *n);
-/* property_bound_window.c: the same for windows of other kinds, and how far off they may be (f64;
- * u: unit roundoff computed with). */
-int prop_window_inexact(const struct stx_node *n);
-struct stx_node *prop_window_tolerance(struct stx_graph *g, const struct stx_node *n, double u);
-/* 1 when the graph has a product of floating-point matrices. */
-int prop_has_product(const struct stx_graph *g);
 
 /* A graph whose outputs are those of g, then each inexact node's value; and the oracle's view of
  * it: every user of an inexact node reads an additional input instead, and each inexact output has
@@ -110,6 +102,19 @@ struct prop_cut {
 stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut *out,
 		 struct stx_diag *d);
 
+/* ---- bounds (property_bound.c) ---- */
+
+/* 1 when the node's floating-point result depends on an order of summation. */
+int prop_inexact(const struct stx_node *n);
+/* Adds the absolute tolerance of inexact node n to its graph; *relative, times the wanted value, is
+ * added. */
+struct stx_node *prop_tolerance(struct stx_graph *g, const struct stx_node *n, double *relative);
+/* property_bound_window.c: the same for windows of other kinds (f64; u: unit roundoff computed
+ * with). */
+int prop_window_inexact(const struct stx_node *n);
+struct stx_node *prop_window_tolerance(struct stx_graph *g, const struct stx_node *n, double u);
+/* 1 when the graph has a product of floating-point matrices. */
+int prop_has_product(const struct stx_graph *g);
 /* 1 when every sum and product in the graph is exact in any order: small whole numbers. */
 int prop_order_free(const struct stx_graph *g, const struct stx_tensor *inputs);
 

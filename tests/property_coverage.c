@@ -10,8 +10,8 @@
 #include "property_draw.h"
 
 #define TRIES       60
-#define LEAST_PAIRS 12  /* of an operator, so that there are enough for the layouts */
-#define TURNS       5.5 /* of every pair in PROP_ENOUGH graphs */
+#define LEAST_PAIRS 12 /* of an operator, so that there are enough for the layouts */
+#define TURNS       6  /* of every pair in PROP_ENOUGH graphs */
 
 struct legal {
 	uint8_t dtype[STX_OP_COUNT][STX_DTYPE_COUNT];
@@ -41,11 +41,23 @@ int prop_is_apart(enum stx_op op)
 	       (op >= STX_OP_CDIST && op <= STX_OP_BATCH_NORM_FUNCTIONAL);
 }
 
+/* Parameter of the operand that a cell speaks of. */
+static uint32_t operand_at(enum stx_op op)
+{
+	return op == STX_OP_WHERE || op == STX_OP_POW_BASE;
+}
+
+static int is_tensor(enum stx_op op, uint32_t i)
+{
+	const struct stx_op_info *info = stx_op_info(op);
+	return i < info->nparams && info->params[i].kind == STX_PARAM_TENSOR;
+}
+
 static int has_operand(enum stx_op op)
 {
 	const struct stx_op_info *info = stx_op_info(op);
-	return info->nparams && (info->params[0].kind == STX_PARAM_TENSOR ||
-				 info->params[0].kind == STX_PARAM_TENSORS);
+	return is_tensor(op, operand_at(op)) ||
+	       (info->nparams && info->params[0].kind == STX_PARAM_TENSORS);
 }
 
 /* Whether some random call with this first operand is accepted and really has it. */
@@ -63,7 +75,7 @@ static int some_call(struct prop_cell cell, int check_layout)
 		c->g = q.g;
 		draw_input(&q, cell.dtype, (const int64_t[]){ 2, 3 }, 2, 0, 0);
 		struct stx_node *n = draw_cell(&q, cell);
-		int ok = n != NULL;
+		int ok = n && (has_operand(cell.op) || n->outs[0].dtype == cell.dtype);
 		if (ok && check_layout)
 			ok = prop_has_layout(c, prop_cell_operand(n), cell.layout);
 		stx_arena_free(a);
@@ -108,10 +120,9 @@ static const struct legal *legal(void)
 			cell.layout = (enum prop_layout)k;
 			l.layout[op][k] = (uint8_t)(some != STX_DTYPE_NONE && some_call(cell, 1));
 		}
-		const struct stx_op_info *info = stx_op_info(cell.op);
-		l.layout[op][PROP_BROADCAST] = info->category == STX_CAT_POINTWISE &&
-					       info->nparams > 1 &&
-					       info->params[1].kind == STX_PARAM_TENSOR;
+		l.layout[op][PROP_BROADCAST] =
+			stx_op_info(cell.op)->category == STX_CAT_POINTWISE &&
+			is_tensor(cell.op, 0) && is_tensor(cell.op, 1);
 	}
 	return &l;
 }
@@ -158,7 +169,7 @@ uint32_t prop_planned_calls(void)
 
 struct stx_val prop_cell_operand(const struct stx_node *n)
 {
-	uint32_t i = n->op == STX_OP_WHERE;
+	uint32_t i = operand_at(n->op);
 	if (n->nargs > i && n->args[i].kind == STX_ARG_TENSOR)
 		return n->args[i].u.tensor;
 	if (n->nargs && n->args[0].kind == STX_ARG_TENSORS && n->args[0].n)

@@ -460,7 +460,6 @@ static void draw_outputs(struct draw *q)
 	}
 	if (!made)
 		stx_graph_output(q->g, stx_val(q->g->nodes.at[q->g->nodes.n - 1], 0), NULL, NULL);
-	stx_graph_count_users(q->g);
 }
 
 struct prop_case *prop_draw(struct stx_arena *a, uint64_t seed)

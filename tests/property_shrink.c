@@ -203,7 +203,6 @@ static struct prop_case *apply(struct stx_arena *a, const struct prop_case *c, c
 			v = operand(v.node, e->operand);
 		stx_graph_output(to->g, map[prop_at(v)], NULL, NULL);
 	}
-	stx_graph_count_users(to->g);
 	return to->g->outputs.n && !stx_graph_verify(to->g, &d) ? to : NULL;
 }
 

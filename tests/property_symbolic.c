@@ -167,8 +167,6 @@ struct prop_case *prop_symbolic(struct stx_arena *a, const struct prop_case *c, 
 		stx_graph_output(t.fixed->g, t.to_fixed[at], NULL, NULL);
 		stx_graph_output(t.dynamic->g, t.to_dynamic[at], NULL, NULL);
 	}
-	stx_graph_count_users(t.fixed->g);
-	stx_graph_count_users(t.dynamic->g);
 	return stx_graph_verify(t.fixed->g, &d) || stx_graph_verify(t.dynamic->g, &d) ? NULL
 										      : t.dynamic;
 }

@@ -221,6 +221,8 @@ static void finish_test(struct corpus *c, struct worker *w, const struct stx_too
 	c->results[w->test] = *r;
 	c->done[w->test] = 1;
 	w->test = -1;
+	if (r->is_spent)
+		end_worker(w, 0);
 	print_ready(c);
 }
 

@@ -189,29 +189,46 @@ static int build(struct test *t, struct stax_client *c, const char *target,
 	return 1;
 }
 
-/* In the child. Compares every output file of the set. */
+static stx_err compare_output(const struct test *t, const char *set, int i,
+			      const struct stx_host *got, struct stx_diag *d)
+{
+	char path[4096];
+	const char *name;
+	struct stx_host want;
+	double worst;
+	stax_output(t->artifact, i, NULL, &name);
+	if ((size_t)snprintf(path, sizeof path, "%s/%s/output_%d.pb", t->dir, set, i) >=
+	    sizeof path)
+		return stx_fail(d, STX_E_USAGE, "check", "", "the path is too long");
+	stx_err e = stx_onnx_tensor_read(path, &want, d);
+	if (e)
+		return e;
+	e = stx_host_compare(name, got, &want, t->rtol, t->atol, &worst, d);
+	stx_host_free(&want);
+	return e;
+}
+
+/* Compares every output file of the set. */
 static stx_err run_and_compare(struct test *t, const char *set, struct stx_diag *d)
 {
 	struct stx_tool_arguments args;
 	stx_err e = stx_tool_bind(t->artifact, &t->graph, &t->values, 0, 0, &args, d);
-	if (e || (e = stx_tool_execute(t->artifact, &args, d)))
+	if (e)
 		return e;
-	for (int i = 0; i < args.nout; i++) {
-		char path[4096];
-		const char *name;
-		struct stx_host want;
-		double worst;
-		stax_output(t->artifact, i, NULL, &name);
-		if ((size_t)snprintf(path, sizeof path, "%s/%s/output_%d.pb", t->dir, set, i) >=
-		    sizeof path)
-			return stx_fail(d, STX_E_USAGE, "check", "", "the path is too long");
-		if ((e = stx_onnx_tensor_read(path, &want, d)))
-			return e;
-		if ((e = stx_host_compare(name, &args.out[i], &want, t->rtol, t->atol, &worst, d)))
-			return e;
-		stx_host_free(&want);
-	}
-	return STX_E_OK;
+	e = stx_tool_execute(t->artifact, &args, d);
+	for (int i = 0; i < args.nout && !e; i++)
+		e = compare_output(t, set, i, &args.out[i], d);
+	stx_tool_arguments_free(&args);
+	return e;
+}
+
+static void run_on_gpu(struct test *t, const char *set, struct stx_tool_result *r)
+{
+	struct stx_diag d = { 0 };
+	if (!run_and_compare(t, set, &d))
+		return;
+	failed(r, &d);
+	r->is_spent = 1;
 }
 
 static _Noreturn void run_child(struct test *t, const char *set, int out)
@@ -315,7 +332,7 @@ void stx_tool_check_test(struct stax_client *c, const char *dir, const char *tar
 		else if (draws_random(&t, r))
 			r->verdict = STX_TEST_SKIP;
 		else if (build(&t, c, target, r))
-			run_set(&t, sets[i], r);
+			(stax_is_cuda(t.artifact) ? run_on_gpu : run_set)(&t, sets[i], r);
 		free_run(&t);
 	}
 end:

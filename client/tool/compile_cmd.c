@@ -122,6 +122,10 @@ static void write_json(struct stx_json *j, const char *path, const struct stax_a
 		stx_json_uint(j, "spills", k->spills);
 		stx_json_str(j, "config", k->config);
 		stx_json_str(j, "chosen_by", k->chosen_by);
+		if (k->candidates)
+			stx_json_uint(j, "candidates", k->candidates);
+		if (k->median_ns)
+			stx_json_real(j, "median_us", (double)k->median_ns * 1e-3);
 		stx_json_bool(j, "reused", k->reused);
 		stx_json_close(j, '}');
 	}

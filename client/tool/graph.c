@@ -258,22 +258,28 @@ static stx_err give_all(struct given *v, const struct stx_tool_graph *g,
 	return STX_E_OK;
 }
 
+/* q asks for g; the values that will be given with it, none yet. NULL: out of memory. */
+static struct given *begin(const struct stx_tool_graph *g, struct stax_request *q)
+{
+	struct stx_span body = graph_bytes(g);
+	q->format = g->format;
+	q->graph = body.at;
+	q->graph_bytes = body.n;
+	stx_tool_replay_request(g, q);
+	return calloc(1, sizeof(struct given));
+}
+
 stx_err stx_tool_compile_graph(struct stax_client *c, const struct stx_tool_graph *g,
 			       const struct stx_tool_values *values, struct stax_request *q,
 			       struct stax_answer **out, struct stx_diag *d)
 {
-	struct stx_span body = graph_bytes(g);
-	struct given *given = calloc(1, sizeof *given);
+	struct given *given = begin(g, q);
 	struct stax_answer *asked[ROUNDS] = { NULL };
 	struct stax_error err;
 	stx_err e = STX_E_OK;
 	*out = NULL;
 	if (!given)
 		return stx_fail(d, STX_E_NOMEM, "compile", "", "out of memory");
-	q->format = g->format;
-	q->graph = body.at;
-	q->graph_bytes = body.n;
-	stx_tool_replay_request(g, q);
 	for (int round = 0; round < ROUNDS; round++) {
 		q->values = given->at;
 		q->nvalues = given->n;
@@ -353,16 +359,11 @@ static int ask_once(const struct inspection *ask, const struct stax_request *q,
 static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_values *values,
 		       struct stax_request *q, const struct inspection *ask, struct stx_diag *d)
 {
-	struct stx_span body = graph_bytes(g);
-	struct given *given = calloc(1, sizeof *given);
+	struct given *given = begin(g, q);
 	struct stax_error err[ROUNDS]; /* each holds the name that was asked for */
 	stx_err e = STX_E_NOMEM;
 	if (!given)
 		return stx_fail(d, e, "inspect", "", "out of memory");
-	q->format = g->format;
-	q->graph = body.at;
-	q->graph_bytes = body.n;
-	stx_tool_replay_request(g, q);
 	for (int round = 0; round < ROUNDS; round++) {
 		q->values = given->at;
 		q->nvalues = given->n;

@@ -241,6 +241,17 @@ void stx_host_shape(const struct stx_tensor *t, char *out, size_t cap)
 	snprintf(out + n, cap - n, "]");
 }
 
+/* Integers in full: a double holds 53 bits of them. */
+static void print_integer(FILE *f, const struct stx_host *h, int64_t i)
+{
+	uint64_t v;
+	memcpy(&v, (const char *)h->t.data + i * 8, 8);
+	if (h->t.dtype == STX_U64)
+		fprintf(f, " %llu", (unsigned long long)v);
+	else
+		fprintf(f, " %lld", (long long)v);
+}
+
 void stx_host_print(FILE *f, const struct stx_host *h)
 {
 	char shape[256];
@@ -250,6 +261,8 @@ void stx_host_print(FILE *f, const struct stx_host *h)
 	for (int64_t i = 0; i < n && i < 8; i++) {
 		if (stx_dtype_is_float(h->t.dtype))
 			fprintf(f, " %.7g", stx_host_at(h, i));
+		else if (stx_dtype_bytes(h->t.dtype) == 8)
+			print_integer(f, h, i);
 		else
 			fprintf(f, " %.0f", stx_host_at(h, i));
 	}

@@ -23,6 +23,11 @@ static const struct command {
 	  "FILE [--target T] [--input NAME=FILE.npy|.pb]... [--rtol R] [--atol A] "
 	  "[--seed N] [--work N]",
 	  "the same inputs through every layer of the compiler; names the first that departs" },
+	{ "tune", stx_tool_tune,
+	  "FILE|ARTIFACT.so [--target cuda|cuda:ARCH[:DEVICE]] [--fast] [--input NAME=FILE]... "
+	  "[--seed N] [--runs N] [--sweep N] [--json]",
+	  "measures launch configurations on this GPU; --sweep: against N others of all there "
+	  "are" },
 	{ "check-onnx", stx_tool_check_onnx,
 	  "DIR [--target T] [--jobs N] [--filter GLOB] [--timeout S]",
 	  "runs the ONNX backend tests in DIR" },
@@ -37,9 +42,8 @@ static const struct command {
 };
 
 /* Commands of the contract that this version does not have. */
-static const char *const later[] = { "why",     "jobs", "top",    "quarantine", "keys",
-				     "promote", "warm", "export", "import",     "gc",
-				     "backup",  "tune", "grad" };
+static const char *const later[] = { "why",  "jobs",   "top",    "quarantine", "keys",   "promote",
+				     "warm", "export", "import", "gc",         "backup", "grad" };
 
 static int usage(FILE *f, int status)
 {
@@ -57,6 +61,7 @@ static int usage(FILE *f, int status)
 int main(int argc, char **argv)
 {
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file size limit: the write says so */
 	stx_log_init("stax", STX_LOG_WARN);
 	if (argc < 2)
 		return usage(stderr, 2);

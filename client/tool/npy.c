@@ -9,6 +9,7 @@
 #include "host.h"
 
 #define HEADER_MAX (64u << 10)
+#define STREAM_MAX ((size_t)1 << 30) /* bytes read of what is not a regular file */
 
 struct header {
 	char kind; /* b, i, u, f, V */
@@ -280,6 +281,9 @@ stx_err stx_file_read(const char *path, size_t max, struct stx_bytes *out, struc
 			     path);
 		goto end;
 	}
+	/* A pipe or a device need not end. */
+	if (!S_ISREG(st.st_mode) && max > STREAM_MAX)
+		max = STREAM_MAX;
 	if (st.st_size > 0 && (uint64_t)st.st_size > max) {
 		e = stx_fail(d, STX_E_TOO_LARGE, "file", "", "%s: over the limit of %zu bytes",
 			     path, max);

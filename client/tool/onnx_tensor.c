@@ -38,8 +38,9 @@ static int open_below(const char *dir, char *path, struct stx_diag *d)
 		part = next;
 	}
 	if (fd < 0)
-		stx_fail(d, STX_E_NOT_FOUND, "onnx", "", "external data '%s': %s", path,
-			 strerror(errno));
+		stx_fail(d, STX_E_NOT_FOUND, "onnx", "", "external data '%s': %s%s", path,
+			 strerror(errno),
+			 errno == ELOOP || errno == ENOTDIR ? " (links are not followed)" : "");
 	return fd;
 refused:
 	if (at >= 0)
@@ -77,9 +78,9 @@ static stx_err read_external(const struct proto *p, const char *dir, uint8_t *ou
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || p->t.offset > (uint64_t)st.st_size ||
 	    n > (uint64_t)st.st_size - p->t.offset)
 		e = stx_fail(d, STX_E_INVALID, "onnx", p->name,
-			     "tensor '%s': the external file is too short "
-			     "or not a regular file",
-			     p->name);
+			     "tensor '%s': external file '%s' is not a regular file, or %zu "
+			     "bytes at offset %llu reach beyond its end",
+			     p->name, path, n, (unsigned long long)p->t.offset);
 	for (size_t done = 0; !e && out && done < n;) {
 		ssize_t r = pread(fd, out + done, n - done, (off_t)(p->t.offset + done));
 		if (r < 0 && errno == EINTR)

@@ -21,8 +21,8 @@ static stx_err load_artifact(struct stx_tool_session *s, const char *path, struc
 	struct stax_error err;
 	int e = stax_load_file(path, &s->artifact, &err);
 	if (e == STX_E_CORRUPT)
-		return stx_fail(d, STX_E_INVALID, "load", "", "%s is not an artifact: %.300s", path,
-				err.text);
+		return stx_fail(d, STX_E_INVALID, "load", "",
+				"%s is no artifact that can be run: %.300s", path, err.text);
 	if (e)
 		stx_tool_diag(d, &err);
 	return e;

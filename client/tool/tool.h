@@ -19,6 +19,7 @@ int stx_tool_run(int argc, char **argv);
 int stx_tool_check_onnx(int argc, char **argv);
 int stx_tool_compare(int argc, char **argv);
 int stx_tool_dump(int argc, char **argv);
+int stx_tool_tune(int argc, char **argv);
 int stx_tool_stats(int argc, char **argv);
 int stx_tool_ping(int argc, char **argv);
 int stx_tool_fsck(int argc, char **argv);
@@ -182,9 +183,11 @@ uint64_t stx_tool_clock_ns(void);
 enum stx_tool_verdict { STX_TEST_PASS, STX_TEST_FAIL, STX_TEST_SKIP };
 struct stx_tool_result {
 	enum stx_tool_verdict verdict;
+	int is_spent; /* the process may have lost its GPU: it is to run no more tests */
 	char why[640];
 };
-/* Runs one test folder: the artifact's code in a child process of its own. */
+/* Runs one test folder: the artifact's code in a child process of its own; a GPU's in this one,
+ * because a driver does not survive a fork and takes tenths of a second to start. */
 void stx_tool_check_test(struct stax_client *c, const char *dir, const char *target,
 			 uint32_t timeout_ms, struct stx_tool_result *r);
 

@@ -461,7 +461,6 @@ static stx_err build(struct canon *c)
 	if (e)
 		return e;
 	c->out->next_serial = c->ordered.n + 1;
-	stx_graph_count_users(c->out);
 	return 0;
 }
 

@@ -288,10 +288,7 @@ stx_err stx__decompose(struct stx_graph *g, stx__rule_fn *const *table, struct s
 		if (e)
 			return e;
 	}
-	stx_err e = stx__graph_sweep(g, d);
-	if (!e)
-		stx_graph_count_users(g);
-	return e;
+	return stx__graph_sweep(g, d);
 }
 
 stx_err stx_graph_decompose_to_basis(struct stx_graph **g, struct stx_diag *d)

@@ -26,6 +26,13 @@ stx__rule_fn stx__rule_max_pool, stx__rule_avg_pool, stx__rule_avg_pool_backward
 /* decompose_conv.c */
 stx__rule_fn stx__rule_convolution, stx__rule_conv_backward;
 
+/* decompose_activation.c */
+stx__rule_fn stx__rule_leaky_relu, stx__rule_elu, stx__rule_softplus, stx__rule_hardtanh,
+	stx__rule_silu, stx__rule_hardsigmoid, stx__rule_mish, stx__rule_gelu;
+
+/* decompose_matmul.c */
+stx__rule_fn stx__rule_matmul, stx__rule_addmm, stx__rule_linear;
+
 /* decompose_adaptive.c */
 stx__rule_fn stx__rule_adaptive_avg, stx__rule_adaptive_avg_backward, stx__rule_adaptive_max;
 

@@ -2,7 +2,7 @@
  * ordinary pooling; else each dimension is read through a table [result, longest window], what lies
  * beyond a window is left out (sums) or repeats its last element (maxima), and one reduction runs
  * over all windows' dimensions. */
-#include <math.h>
+#include <assert.h>
 #include <string.h>
 
 #include "decompose.h"
@@ -167,6 +167,7 @@ static int start(struct adaptive *p, struct stx__build *b, const struct stx_node
 	stx_err e = stx__infer_adaptive(b->g, n, &p->a, b->d);
 	if (e)
 		return b->err = e;
+	assert(p->a.k >= 1 && p->a.k <= STX__MAX_SPATIAL);
 	p->lead = n->outs[0].rank - p->a.k;
 	return 0;
 }

@@ -11,6 +11,7 @@ struct bag {
 	struct stx_val rows;  /* [1, I, D] */
 	struct stx_val count; /* [B, 1], i64 */
 	stx_ex bags, size, width;
+	int64_t nindices;
 };
 
 static struct stx_val shaped(struct stx__build *b, struct stx_val x, stx_ex a, stx_ex c)
@@ -25,9 +26,7 @@ static struct stx_val whole(struct stx__build *b, int64_t v)
 
 static struct stx_val slice(struct stx__build *b, struct stx_val x, int64_t from, int64_t to)
 {
-	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_int(b->g, 0), stx_arg_int(b->g, from),
-			       stx_arg_int(b->g, to), stx_arg_int(b->g, 1) };
-	return stx__b_call(b, STX_OP_SLICE, 5, a);
+	return stx__b_slice(b, x, 0, from, to, 1);
 }
 
 /* Where each bag ends: where the next begins; the last at the number of indices. */
@@ -43,35 +42,57 @@ static struct stx_val ends(struct stx__build *b, const struct stx_node *n, struc
 	return stx__b_call(b, STX_OP_CAT, 2, a);
 }
 
-/* [B, I, D] over the middle dimension. */
-static struct stx_val chosen(const struct bag *g, struct stx_val rows, double otherwise)
+/* [B, I, D]: the rows of each bag, 0 elsewhere. */
+static struct stx_val chosen(const struct bag *g)
 {
 	struct stx__build *b = g->b;
-	enum stx_dtype t = stx_val_type(rows)->dtype;
+	enum stx_dtype t = stx_val_type(g->rows)->dtype;
 	struct stx_val in =
 		stx__b_view(b, g->in, 3, (stx_ex[]){ g->bags, g->size, stx_ex_const(b->g->ex, 1) });
-	return stx__b_where(b, in, rows, stx__b_full(b, 0, NULL, stx_arg_scalar_f(otherwise), t));
+	return stx__b_where(b, in, g->rows, stx__b_full(b, 0, NULL, stx_arg_scalar_f(0), t));
+}
+
+static struct stx_val max_at(struct stx__build *b, struct stx_val x, int keepdim)
+{
+	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_int(b->g, 1), stx_arg_bool(keepdim) };
+	return stx__b_call(b, STX_OP_MAX_DIM, 3, a);
+}
+
+/* [B, I, D]: index i counts in bag b and may be its greatest: a NaN only as the first, since no
+ * number compares as greater than what came before a NaN, and no NaN does. first: [B, 1]. */
+static struct stx_val candidates(const struct bag *g, struct stx_val first)
+{
+	struct stx__build *b = g->b;
+	stx_ex one = stx_ex_const(b->g->ex, 1);
+	struct stx_val at = shaped(b, stx__b_arange(b, g->nindices), one, g->size);
+	struct stx_val is_first = stx__b_two(b, STX_OP_EQ, first, at);
+	struct stx_val number =
+		stx__b_one(b, STX_OP_LOGICAL_NOT, stx__b_one(b, STX_OP_ISNAN, g->rows));
+	stx_ex column[] = { g->bags, g->size, one };
+	number = stx__b_two(b, STX_OP_LOGICAL_OR, stx__b_view(b, is_first, 3, column), number);
+	return stx__b_two(b, STX_OP_LOGICAL_AND, stx__b_view(b, g->in, 3, column), number);
 }
 
 /* Maximum and the index that has it; 0 and 0 of a bag without indices. */
 static void greatest(const struct bag *g, struct stx_val *value, struct stx_val *index)
 {
 	struct stx__build *b = g->b;
-	struct stx_val x = chosen(g, g->rows, -INFINITY);
-	struct stx_arg a[] = { stx_arg_tensor(x), stx_arg_int(b->g, 1), stx_arg_bool(0) };
-	struct stx_val top = stx__b_call(b, STX_OP_MAX_DIM, 3, a);
+	struct stx_val first = stx_val(max_at(b, g->in, 1).node, 1);
+	enum stx_dtype t = stx_val_type(g->rows)->dtype;
 	if (b->err)
 		return;
-	struct stx_val at = stx_val(top.node, 1);
+	struct stx_val least = stx__b_full(b, 0, NULL, stx_arg_scalar_f(-INFINITY), t);
+	struct stx_val top = max_at(b, stx__b_where(b, candidates(g, first), g->rows, least), 0);
+	if (b->err)
+		return;
+	/* where all are -inf, what fills the places outside the bag may have come first */
+	struct stx_val nothing = stx__b_scalar(b, STX_OP_EQ_SCALAR, top, -INFINITY);
+	struct stx_val at = stx__b_where(b, nothing, first, stx_val(top.node, 1));
 	stx_ex flat = stx_ex_mul(b->g->ex, g->bags, g->width);
-	struct stx_arg pick[] = { stx_arg_tensor(g->index), stx_arg_int(b->g, 0),
-				  stx_arg_tensor(stx__b_view(b, at, 1, &flat)) };
-	at = shaped(b, stx__b_call(b, STX_OP_INDEX_SELECT, 3, pick), g->bags, g->width);
+	at = stx__b_index_select(b, g->index, 0, stx__b_view(b, at, 1, &flat));
 	struct stx_val none = stx__b_number(b, STX_OP_EQ_SCALAR, g->count, stx_arg_scalar_i(0));
-	*value = stx__b_where(
-		b, none, stx__b_full(b, 0, NULL, stx_arg_scalar_f(0), stx_val_type(top)->dtype),
-		top);
-	*index = stx__b_where(b, none, whole(b, 0), at);
+	*value = stx__b_where(b, none, stx__b_full(b, 0, NULL, stx_arg_scalar_f(0), t), top);
+	*index = stx__b_where(b, none, whole(b, 0), shaped(b, at, g->bags, g->width));
 }
 
 static void open_bag(struct bag *g, const struct stx_node *n, int64_t bags, int64_t size)
@@ -94,6 +115,12 @@ static void open_bag(struct bag *g, const struct stx_node *n, int64_t bags, int6
 							stx_arg_scalar_i(padding)),
 					  one, g->size));
 	g->count = stx__b_sum(b, g->in, 2, 1, STX_I64);
+}
+
+static void read_rows(struct bag *g, const struct stx_node *n)
+{
+	struct stx__build *b = g->b;
+	stx_ex one = stx_ex_const(b->g->ex, 1);
 	struct stx_val w = stx__operand(n, 0);
 	w = stx__b_cast(b, w, stx__wide(stx_val_type(w)->dtype));
 	g->rows = stx__b_two(b, STX_OP_EMBEDDING, w, g->index);
@@ -123,6 +150,26 @@ static struct stx_val zeros(struct stx__build *b, const struct stx_type *t)
 	return stx__b_full(b, t->rank, t->sizes, stx_arg_scalar_i(0), t->dtype);
 }
 
+/* Sum, mean or maximum of each bag, unrounded; of maxima also their indices. */
+static struct stx_val reduced(struct bag *g, const struct stx_node *n, int64_t mode,
+			      struct stx_val *index)
+{
+	struct stx__build *b = g->b;
+	struct stx_val x = { 0 };
+	read_rows(g, n);
+	if (b->err)
+		return x;
+	if (mode == 2) {
+		greatest(g, &x, index);
+		return x;
+	}
+	x = stx__b_sum(b, chosen(g), 2, 0, stx_val_type(g->rows)->dtype);
+	if (mode == 0)
+		return x;
+	struct stx_val count = stx__b_two(b, STX_OP_MAXIMUM, g->count, whole(b, 1));
+	return stx__b_two(b, STX_OP_DIV, x, stx__b_cast(b, count, stx__wide(n->outs[0].dtype)));
+}
+
 int stx__rule_embedding_bag(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	const struct stx_type *o = n->outs;
@@ -130,33 +177,30 @@ int stx__rule_embedding_bag(struct stx__build *b, const struct stx_node *n, stru
 			 .bags = o[0].sizes[0],
 			 .width = o[0].sizes[1],
 			 .size = stx_val_type(stx__operand(n, 1))->sizes[0] };
-	int64_t bags, size, mode = 0;
-	if (!stx_ex_is_const(b->g->ex, g.bags, &bags) || !stx_ex_is_const(b->g->ex, g.size, &size))
+	int64_t bags, mode = 0;
+	if (!stx_ex_is_const(b->g->ex, g.bags, &bags) ||
+	    !stx_ex_is_const(b->g->ex, g.size, &g.nindices))
 		return stx__b_fail(b, STX_E_UNSUPPORTED, "symbolic sizes");
 	stx_ex_is_const(b->g->ex, stx__arg(n, 4)->u.ex, &mode);
 	for (uint32_t i = 0; i < 4; i++)
 		out[i] = zeros(b, &o[i]);
-	if (bags == 0 || size == 0 || stx_ex_equals(b->g->ex, g.width, 0))
+	if (g.nindices == 0)
 		return 0;
-	open_bag(&g, n, bags, size);
-	if (b->err)
+	if (!stx_ex_equals(b->g->ex, o[1].sizes[0], 0))
+		out[1] = stx__b_cast(b, bag_of(&g, n, bags, g.nindices), o[1].dtype);
+	if (bags == 0)
 		return 0;
-	struct stx_val x = out[0];
-	if (mode == 2) {
-		greatest(&g, &x, &out[3]);
-	} else {
-		x = stx__b_sum(b, chosen(&g, g.rows, 0), 2, 0, stx_val_type(g.rows)->dtype);
-		if (mode == 1)
-			x = stx__b_two(
-				b, STX_OP_DIV, x,
-				stx__b_cast(b, stx__b_two(b, STX_OP_MAXIMUM, g.count, whole(b, 1)),
-					    stx__wide(o[0].dtype)));
+	open_bag(&g, n, bags, g.nindices);
+	if (!stx_ex_equals(b->g->ex, g.width, 0)) {
+		struct stx_val x = reduced(&g, n, mode, &out[3]);
+		if (b->err)
+			return 0;
+		out[0] = stx__b_cast(b, x, o[0].dtype);
+		out[3] = stx__b_cast(b, out[3], o[3].dtype);
 	}
-	out[0] = stx__b_cast(b, x, o[0].dtype);
-	if (mode == 0)
+	if (mode == 0 || b->err)
 		return 0;
-	out[1] = bag_of(&g, n, bags, size);
-	out[2] = stx__b_view(b, g.count, 1, &g.bags);
+	out[2] = stx__b_cast(b, stx__b_view(b, g.count, 1, &g.bags), o[2].dtype);
 	if (mode == 1)
 		out[3] = out[2];
 	return 0;

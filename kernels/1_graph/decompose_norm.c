@@ -1,6 +1,5 @@
 /* decompose_norm.c: normalisations with their statistics, and their gradients, over one view of the
  * operand: rows of statistics, channels of weights. In f32 for the half types, rounded once. */
-#include <string.h>
 
 #include "decompose.h"
 

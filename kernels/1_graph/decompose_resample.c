@@ -2,6 +2,7 @@
  * computed here as PyTorch computes them, then reads through the tables. Up to four terms an
  * element are written out (one kernel, nothing stored in between); more become a sum. A nearest
  * neighbour whose table is a stride or a repetition needs no table at all. */
+#include <assert.h>
 #include <math.h>
 
 #include "decompose.h"
@@ -37,7 +38,7 @@ static int is_line(const struct stx_node *c, int64_t n, int64_t mul, int64_t div
 }
 
 /* One unweighted term from a constant table: a slice or a repetition where it is one. */
-static int by_view(struct resample *r, struct stx_val x, struct stx_val *out)
+static int by_view(const struct resample *r, struct stx_val x, struct stx_val *out)
 {
 	const struct stx_node *c = r->index.node;
 	stx_ex sizes[STX_MAX_DIMS + 1], *merged = sizes;
@@ -70,7 +71,7 @@ static int by_view(struct resample *r, struct stx_val x, struct stx_val *out)
 }
 
 /* A table [.., out], as [.., out, 1, ..] over the dimensions after dim. */
-static struct stx_val beside(struct resample *r, struct stx_val table, uint32_t after)
+static struct stx_val beside(const struct resample *r, struct stx_val table, uint32_t after)
 {
 	for (; after > 0 && !r->b->err; after--)
 		table = stx__b_unsqueeze(r->b, table, stx_val_type(table)->rank);
@@ -79,7 +80,7 @@ static struct stx_val beside(struct resample *r, struct stx_val table, uint32_t 
 
 /* Only the index of a term decides whether it counts: neither an infinite element nor an infinite
  * weight does. after: dimensions behind dim. */
-static struct stx_val at(struct resample *r, struct stx_val x, struct stx_val index)
+static struct stx_val at(const struct resample *r, struct stx_val x, struct stx_val index)
 {
 	struct stx_arg zero[] = { stx_arg_tensor(index), stx_arg_scalar_i(0) };
 	if (r->masked)
@@ -87,7 +88,7 @@ static struct stx_val at(struct resample *r, struct stx_val x, struct stx_val in
 	return stx__b_index_select(r->b, x, r->dim, index);
 }
 
-static struct stx_val counted(struct resample *r, struct stx_val term, struct stx_val index,
+static struct stx_val counted(const struct resample *r, struct stx_val term, struct stx_val index,
 			      uint32_t after)
 {
 	if (!r->masked || r->b->err)
@@ -98,14 +99,14 @@ static struct stx_val counted(struct resample *r, struct stx_val term, struct st
 		stx__b_full(r->b, 0, NULL, stx_arg_scalar_i(0), stx_val_type(term)->dtype));
 }
 
-static struct stx_val row(struct resample *r, struct stx_val table, int64_t t)
+static struct stx_val row(const struct resample *r, struct stx_val table, int64_t t)
 {
 	struct stx_arg a[] = { stx_arg_tensor(table), stx_arg_int(r->b->g, 0),
 			       stx_arg_int(r->b->g, t) };
 	return stx__b_call(r->b, STX_OP_SELECT, 3, a);
 }
 
-static struct stx_val written_out(struct resample *r, struct stx_val x)
+static struct stx_val written_out(const struct resample *r, struct stx_val x)
 {
 	uint32_t after = stx_val_type(x)->rank - 1u - r->dim;
 	struct stx_val sum = x;
@@ -119,11 +120,12 @@ static struct stx_val written_out(struct resample *r, struct stx_val x)
 	return sum;
 }
 
-static struct stx_val summed(struct resample *r, struct stx_val x)
+static struct stx_val summed(const struct resample *r, struct stx_val x)
 {
 	const struct stx_type *t = stx_val_type(x);
 	uint32_t after = t->rank - 1u - r->dim;
 	stx_ex flat = stx_ex_const(r->b->g->ex, r->taps * r->out), sizes[STX_MAX_DIMS + 1];
+	assert(r->dim < t->rank);
 	if (t->rank == STX_MAX_DIMS) {
 		stx__b_fail(r->b, STX_E_TOO_LARGE, "too many dimensions");
 		return x;
@@ -250,12 +252,20 @@ static void linear(const struct stx__upsampling *u, uint32_t i, int f64, struct 
 	}
 }
 
-/* Keys' kernel with a = -0.75 at distance x from the sample, x in [0, 2]. */
-static double cubic_weight(double x)
+static double fused(int f64, double x, double y, double z)
+{
+	return f64 ? fma(x, y, z) : (double)fmaf((float)x, (float)y, (float)z);
+}
+
+/* Keys' kernel with a = -0.75 at distance x from the sample, x in [0, 2], as PyTorch's builds
+ * evaluate it: ((a + 2) x - (a + 3)) x x + 1, then ((a x - 5 a) x + 8 a) x - 4 a with two steps
+ * fused. */
+static double cubic_weight(int f64, double x)
 {
 	const double a = -0.75;
-	return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1
-		      : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+	double y = x <= 1 ? rounded(f64, (a + 2) * x) - (a + 3) : fused(f64, a, x, -5 * a);
+	y = x <= 1 ? rounded(f64, rounded(f64, y) * x) : fused(f64, y, x, 8 * a);
+	return rounded(f64, rounded(f64, y * x) + (x <= 1 ? 1 : -4 * a));
 }
 
 static void cubic(const struct stx__upsampling *u, uint32_t i, int f64, struct table *t)
@@ -266,10 +276,12 @@ static void cubic(const struct stx__upsampling *u, uint32_t i, int f64, struct t
 		int64_t first = least((int64_t)floor(at), u->in[i] - 1);
 		part = rounded(f64, at - (double)first);
 		part = part < 0 ? 0 : part > 1 ? 1 : part;
+		double rest = rounded(f64, 1 - part);
+		double from[4] = { rounded(f64, part + 1), part, rest, rounded(f64, rest + 1) };
 		for (int64_t k = 0; k < 4; k++) {
 			int64_t p = first - 1 + k;
 			t->index[k * t->out + o] = (int32_t)(p < 0 ? 0 : least(p, u->in[i] - 1));
-			t->weight[k * t->out + o] = cubic_weight(fabs(part + 1 - (double)k));
+			t->weight[k * t->out + o] = cubic_weight(f64, from[k]);
 		}
 	}
 }
@@ -278,12 +290,13 @@ static int make_table(struct stx__build *b, const struct stx__upsampling *u, uin
 		      struct table *t)
 {
 	static const uint8_t taps[] = { 1, 1, 2, 4 };
+	int weighted = u->mode >= STX__LINEAR;
 	t->taps = taps[u->mode];
 	t->out = u->out[i];
 	size_t n = (size_t)(t->taps * t->out);
 	t->index = STX_NEW_ARRAY(b->g->arena, int32_t, n);
-	t->weight = t->taps > 1 ? STX_NEW_ARRAY(b->g->arena, double, n) : NULL;
-	if (!t->index || (t->taps > 1 && !t->weight)) {
+	t->weight = weighted ? STX_NEW_ARRAY(b->g->arena, double, n) : NULL;
+	if (!t->index || (weighted && !t->weight)) {
 		stx__b_fail(b, STX_E_TOO_LARGE, "over the memory budget");
 		return 0;
 	}

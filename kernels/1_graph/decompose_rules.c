@@ -9,9 +9,7 @@
 #define ADD(x, y)    stx__b_two(b, STX_OP_ADD, x, y)
 #define SUB(x, y)    stx__b_two(b, STX_OP_SUB, x, y)
 #define MUL(x, y)    stx__b_two(b, STX_OP_MUL, x, y)
-#define DIV(x, y)    stx__b_two(b, STX_OP_DIV, x, y)
 #define ADDS(x, s)   stx__b_scalar(b, STX_OP_ADD_SCALAR, x, s)
-#define MULS(x, s)   stx__b_scalar(b, STX_OP_MUL_SCALAR, x, s)
 #define DIVS(x, s)   stx__b_scalar(b, STX_OP_DIV_SCALAR, x, s)
 #define CALL1(op, x) stx__b_one(b, STX_OP_##op, x)
 
@@ -273,202 +271,6 @@ static int layer_norm(struct stx__build *b, const struct stx_node *n, struct stx
 	return 0;
 }
 
-/* ---- activations ---- */
-
-static struct stx_val positive(struct stx__build *b, struct stx_val x)
-{
-	return stx__b_scalar(b, STX_OP_GT_SCALAR, x, 0);
-}
-
-static int leaky_relu(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	struct stx_val x = widened(b, n, 0);
-	struct stx_val y = MULS(x, stx__number(stx__arg(n, 1)));
-	out[0] = rounded(b, n, stx__b_where(b, positive(b, x), x, y));
-	return 0;
-}
-
-/* Where x <= 0: alpha*scale*expm1(x*input_scale), else scale*x; NaN takes the second branch and
- * stays. */
-static int elu(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	double alpha = stx__number(stx__arg(n, 1)), scale = stx__number(stx__arg(n, 2));
-	struct stx_val x = widened(b, n, 0);
-	struct stx_val low = stx__b_scalar(b, STX_OP_LE_SCALAR, x, 0);
-	struct stx_val y = CALL1(EXPM1, MULS(x, stx__number(stx__arg(n, 3))));
-	out[0] = rounded(b, n, stx__b_where(b, low, MULS(y, alpha * scale), MULS(x, scale)));
-	return 0;
-}
-
-static int softplus(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	double beta = stx__number(stx__arg(n, 1));
-	struct stx_val x = widened(b, n, 0), xb = MULS(x, beta);
-	struct stx_val high = stx__b_scalar(b, STX_OP_GT_SCALAR, xb, stx__number(stx__arg(n, 2)));
-	struct stx_val y = DIVS(CALL1(LOG1P, CALL1(EXP, xb)), beta);
-	out[0] = rounded(b, n, stx__b_where(b, high, x, y));
-	return 0;
-}
-
-static struct stx_val clamp(struct stx__build *b, struct stx_val x, struct stx_arg lo,
-			    struct stx_arg hi)
-{
-	struct stx_arg a[] = { stx_arg_tensor(x), lo, hi };
-	return stx__b_call(b, STX_OP_CLAMP, 3, a);
-}
-
-static int hardtanh(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	out[0] = clamp(b, stx__operand(n, 0), *stx__arg(n, 1), *stx__arg(n, 2));
-	return 0;
-}
-
-static int silu(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	struct stx_val x = widened(b, n, 0);
-	out[0] = rounded(b, n, MUL(x, CALL1(SIGMOID, x)));
-	return 0;
-}
-
-/* hardsigmoid(x) = clamp(x + 3, 0, 6) / 6; hardswish(x) = x * clamp(x + 3, 0, 6) / 6 */
-static int hardsigmoid(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	struct stx_val x = widened(b, n, 0);
-	struct stx_val y = clamp(b, ADDS(x, 3), stx_arg_scalar_f(0), stx_arg_scalar_f(6));
-	out[0] = rounded(b, n, DIVS(n->op == STX_OP_HARDSWISH ? MUL(x, y) : y, 6));
-	return 0;
-}
-
-static int mish(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	struct stx_val x = widened(b, n, 0);
-	out[0] = rounded(b, n, MUL(x, CALL1(TANH, CALL1(SOFTPLUS, x))));
-	return 0;
-}
-
-static int gelu(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	struct stx_val x = widened(b, n, 0), y;
-	if (!strcmp(stx__arg(n, 1)->u.str, "none")) {
-		y = CALL1(ERF, MULS(x, 0.70710678118654752440)); /* 1/sqrt(2) */
-	} else {
-		struct stx_val cube = MUL(MUL(x, x), x);
-		y = ADD(x, MULS(cube, 0.044715));
-		y = CALL1(TANH, MULS(y, 0.79788456080286535588)); /* sqrt(2/pi) */
-	}
-	out[0] = rounded(b, n, MUL(MULS(x, 0.5), ADDS(y, 1)));
-	return 0;
-}
-
-/* ---- products ---- */
-
-static stx_ex product(struct stx__build *b, const struct stx_type *t, uint32_t from, uint32_t to)
-{
-	stx_ex p = stx_ex_const(b->g->ex, 1);
-	for (uint32_t i = from; i < to; i++)
-		p = stx_ex_mul(b->g->ex, p, t->sizes[i]);
-	return p;
-}
-
-/* At most one operand has batch dimensions and it is the left one: they join the rows of one mm. */
-static struct stx_val matmul_folded(struct stx__build *b, struct stx_val x, struct stx_val y)
-{
-	const struct stx_type *tx = stx_val_type(x), *ty = stx_val_type(y);
-	stx_ex k = tx->sizes[tx->rank - 1];
-	if (tx->rank != 2)
-		x = stx__b_view(b, x, 2, (stx_ex[]){ product(b, tx, 0, tx->rank - 1u), k });
-	if (ty->rank == 1)
-		y = stx__b_view(b, y, 2, (stx_ex[]){ k, stx_ex_const(b->g->ex, 1) });
-	return stx__b_two(b, STX_OP_MM, x, y);
-}
-
-/* Operand as [batch, rows, columns], batch sizes expanded to those of the result. */
-static struct stx_val batched(struct stx__build *b, struct stx_val x, uint32_t nbatch,
-			      const stx_ex *batch, int is_left)
-{
-	const struct stx_type *t = stx_val_type(x);
-	stx_ex sizes[STX_MAX_DIMS], one = stx_ex_const(b->g->ex, 1);
-	stx_ex rows = t->rank > 1 ? t->sizes[t->rank - 2] : is_left ? one : t->sizes[0];
-	stx_ex cols = t->rank > 1 ? t->sizes[t->rank - 1] : is_left ? t->sizes[0] : one;
-	struct stx_type bt = { .rank = (uint8_t)nbatch, .sizes = batch };
-	if (t->rank == 1)
-		x = stx__b_view(b, x, 2, (stx_ex[]){ rows, cols });
-	memcpy(sizes, batch, nbatch * sizeof *sizes);
-	sizes[nbatch] = rows;
-	sizes[nbatch + 1] = cols;
-	x = stx__b_expand(b, x, nbatch + 2, sizes);
-	return nbatch == 1
-		       ? x
-		       : stx__b_view(b, x, 3, (stx_ex[]){ product(b, &bt, 0, nbatch), rows, cols });
-}
-
-static int matmul(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	struct stx_val x = stx__operand(n, 0), y = stx__operand(n, 1), z;
-	uint32_t rx = stx_val_type(x)->rank, ry = stx_val_type(y)->rank;
-	uint32_t nbatch = n->outs[0].rank - (rx > 1) - (ry > 1);
-	if (ry <= 2) {
-		z = matmul_folded(b, x, y);
-		if (rx == 2 && ry == 2) {
-			out[0] = z;
-			return 0;
-		}
-	} else if (nbatch + 2 > STX_MAX_DIMS) {
-		return stx__b_fail(b, STX_E_TOO_LARGE, "too many dimensions");
-	} else {
-		z = stx__b_two(b, STX_OP_BMM, batched(b, x, nbatch, n->outs[0].sizes, 1),
-			       batched(b, y, nbatch, n->outs[0].sizes, 0));
-	}
-	out[0] = !b->err && stx_type_eq(stx_val_type(z), &n->outs[0])
-			 ? z
-			 : stx__b_view(b, z, n->outs[0].rank, n->outs[0].sizes);
-	return 0;
-}
-
-/* beta*self + alpha*(mat1 @ mat2); self is not read when beta is 0. */
-static int addmm(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	const struct stx_arg *beta = stx__arg(n, 3), *alpha = stx__arg(n, 4);
-	struct stx_val p;
-	if (stx__number(alpha) ==
-	    0) { /* as in BLAS: the product is not taken, so its infinities do not count */
-		enum stx_dtype t = stx__wide(stx_val_type(stx__operand(n, 1))->dtype);
-		struct stx_arg zero =
-			stx_dtype_is_float(t) ? stx_arg_scalar_f(0) : stx_arg_scalar_i(0);
-		p = stx__b_full(b, n->outs[0].rank, n->outs[0].sizes, zero, t);
-	} else {
-		p = stx__b_two(b, STX_OP_MM, widened(b, n, 1), widened(b, n, 2));
-		if (stx__number(alpha) != 1)
-			p = stx__b_number(b, STX_OP_MUL_SCALAR, p, *alpha);
-	}
-	if (stx__number(beta) != 0) {
-		struct stx_val c = widened(b, n, 0);
-		if (stx__number(beta) != 1)
-			c = stx__b_number(b, STX_OP_MUL_SCALAR, c, *beta);
-		p = ADD(p, c);
-	}
-	out[0] = rounded(b, n, p);
-	return 0;
-}
-
-static int linear(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	struct stx_val x = stx__operand(n, 0), w = stx__b_swap(b, stx__operand(n, 1), 0, 1), y;
-	const struct stx_type *t = stx_val_type(x);
-	if (t->rank != 2)
-		x = stx__b_view(
-			b, x, 2,
-			(stx_ex[]){ product(b, t, 0, t->rank - 1u), t->sizes[t->rank - 1] });
-	if (stx__arg(n, 2)->kind == STX_ARG_TENSOR) {
-		struct stx_arg a[] = { *stx__arg(n, 2), stx_arg_tensor(x), stx_arg_tensor(w) };
-		y = stx__b_call(b, STX_OP_ADDMM, 3, a);
-	} else {
-		y = stx__b_two(b, STX_OP_MM, x, w);
-	}
-	out[0] = t->rank == 2 ? y : stx__b_view(b, y, n->outs[0].rank, n->outs[0].sizes);
-	return 0;
-}
-
 /* ---- views ---- */
 
 static int transpose(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
@@ -628,17 +430,17 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_SOFTMAX_INT] = stx__rule_softmax_int,
 	[STX_OP_LOG_SOFTMAX_INT] = stx__rule_softmax_int,
 	[STX_OP_LAYER_NORM] = layer_norm,
-	[STX_OP_LEAKY_RELU] = leaky_relu,
-	[STX_OP_ELU] = elu,
-	[STX_OP_SOFTPLUS] = softplus,
-	[STX_OP_HARDTANH] = hardtanh,
-	[STX_OP_SILU] = silu,
-	[STX_OP_HARDSIGMOID] = hardsigmoid,
-	[STX_OP_HARDSWISH] = hardsigmoid,
-	[STX_OP_MISH] = mish,
-	[STX_OP_MATMUL] = matmul,
-	[STX_OP_ADDMM] = addmm,
-	[STX_OP_LINEAR] = linear,
+	[STX_OP_LEAKY_RELU] = stx__rule_leaky_relu,
+	[STX_OP_ELU] = stx__rule_elu,
+	[STX_OP_SOFTPLUS] = stx__rule_softplus,
+	[STX_OP_HARDTANH] = stx__rule_hardtanh,
+	[STX_OP_SILU] = stx__rule_silu,
+	[STX_OP_HARDSIGMOID] = stx__rule_hardsigmoid,
+	[STX_OP_HARDSWISH] = stx__rule_hardsigmoid,
+	[STX_OP_MISH] = stx__rule_mish,
+	[STX_OP_MATMUL] = stx__rule_matmul,
+	[STX_OP_ADDMM] = stx__rule_addmm,
+	[STX_OP_LINEAR] = stx__rule_linear,
 	[STX_OP_T] = transpose,
 	[STX_OP_TRANSPOSE] = transpose,
 	[STX_OP_RESHAPE] = regroup,
@@ -761,7 +563,7 @@ static int long_cat(struct stx__build *b, const struct stx_node *n, struct stx_v
 }
 
 stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
-	[STX_OP_GELU] = gelu,
+	[STX_OP_GELU] = stx__rule_gelu,
 	[STX_OP_CAT] = long_cat,
 	[STX_OP_VIEW_DTYPE] = view_dtype,
 	[STX_OP_ADD] = on_bool,

@@ -2,7 +2,6 @@
  * each position are read through indices computed from it, weighted and summed, dimension by
  * dimension. One pointwise kernel; nothing is stored in between. Positions and weights are
  * PyTorch's. */
-#include <string.h>
 
 #include "decompose.h"
 #include "infer.h"

@@ -19,6 +19,8 @@
 
 typedef uint32_t stx_ex; /* 0 is STX_EX_BAD: overflow or out of memory */
 #define STX_EX_BAD 0u
+/* Nesting of divisions, mods, min, max: what recursion over an expression may rely on. */
+#define STX_EX_MAX_DEPTH 96
 
 struct stx_exprs;
 

@@ -7,7 +7,6 @@
 #include "expr.h"
 #include "hash.h"
 
-#define STX_EX_MAX_DEPTH  96         /* nesting of divisions, mods, min, max */
 #define STX_EX_MAX_TERMS  256        /* of one sum */
 #define STX_EX_MAX_DEGREE 32         /* atoms in one product */
 #define STX_EX_TOP_WEIGHT (1u << 30) /* where weights saturate */

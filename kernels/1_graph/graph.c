@@ -456,8 +456,10 @@ stx_err stx__graph_append(struct stx_graph *g, struct stx_node *n, struct stx_di
 /* A random node without a stream, its last argument, gets one that no other has. */
 static void number_stream(struct stx_graph *g, struct stx_node *n)
 {
-	struct stx_arg *a = n->nargs ? &n->args[n->nargs - 1] : NULL;
-	if ((stx_op_info(n->op)->tags & STX_TAG_RANDOM) && a->kind == STX_ARG_NONE)
+	if (!(stx_op_info(n->op)->tags & STX_TAG_RANDOM) || !n->nargs)
+		return;
+	struct stx_arg *a = &n->args[n->nargs - 1];
+	if (a->kind == STX_ARG_NONE)
 		*a = stx_arg_int(g, (int64_t)g->next_serial);
 }
 
@@ -631,13 +633,14 @@ stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name
 	return stx_push(g->arena, &g->outputs, o) ? stx__over_budget("graph", name, d) : 0;
 }
 
-void stx_graph_count_users(struct stx_graph *g)
+uint32_t *stx_graph_users(const struct stx_graph *g, struct stx_arena *a)
 {
+	uint32_t *users = STX_NEW_ARRAY(a, uint32_t, g->nodes.n + 1u);
 	/* last[id] = 1 + id of the last user counted, so that one that uses a value twice counts
 	 * once */
-	uint32_t *last = calloc(g->nodes.n ? g->nodes.n : 1, sizeof *last);
-	for (uint32_t i = 0; i < g->nodes.n; i++)
-		g->nodes.at[i]->num_users = 0;
+	uint32_t *last = STX_NEW_ARRAY(a, uint32_t, g->nodes.n + 1u);
+	if (!users || !last)
+		return NULL;
 	for (uint32_t i = 0; i <= g->nodes.n; i++) {
 		struct stx__cursor c = { 0 };
 		struct stx_val *v;
@@ -650,12 +653,11 @@ void stx_graph_count_users(struct stx_graph *g)
 				used = o < g->outputs.n ? g->outputs.at[o++].val.node : NULL;
 			if (!used)
 				break;
-			if (last && last[used->id] == i + 1)
+			if (last[used->id] == i + 1)
 				continue;
-			if (last)
-				last[used->id] = i + 1;
-			used->num_users++;
+			last[used->id] = i + 1;
+			users[used->id]++;
 		}
 	}
-	free(last);
+	return users;
 }

@@ -82,9 +82,7 @@ struct stx_node {
 	struct stx_arg *args;
 	uint32_t nouts;
 	struct stx_type *outs;
-	uint32_t num_users; /* distinct nodes that use it, the graph's return counted as one (set by
-			       stx_graph_count_users) */
-	uint64_t serial;    /* program order of random, assert, mutating nodes (from 1); else 0 */
+	uint64_t serial; /* program order of random, assert, mutating nodes (from 1); else 0 */
 	struct stx_const_data data; /* STX_OP_CONSTANT */
 	uint8_t is_param;           /* placeholder: a weight that stays with the client */
 	uint8_t is_donated; /* placeholder: its memory may be overwritten once nothing reads it */
@@ -142,7 +140,9 @@ stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name
 /* 1 when s[0,n) may name a size symbol: a valid name that no index expression or argument means
  * already. */
 int stx_symbol_name_is_valid(const char *s, size_t n);
-void stx_graph_count_users(struct stx_graph *g);
+/* [nodes.n], by id: distinct nodes that use it, the graph's return counted as one. NULL: out of
+ * a's budget. */
+uint32_t *stx_graph_users(const struct stx_graph *g, struct stx_arena *a);
 /* The overload of base ("add", "sum") that fits positional arguments of these kinds (OG-03): the
  * first row of the op table, or -1. For front ends; a graph always names the overload. */
 int stx_op_choose(const char *base, const struct stx_arg *args, uint32_t nargs);

@@ -27,8 +27,15 @@ stx_err stx__infer_dim(struct stx_graph *g, const struct stx_node *n, stx_ex e, 
  * with empty_is_all gives all. */
 stx_err stx__infer_dims(struct stx_graph *g, const struct stx_node *n, uint32_t i, uint32_t rank,
 			int empty_is_all, uint32_t *set, struct stx_diag *d);
+/* The error that the operator has no form for operands of type t. */
+stx_err stx__infer_not_for(const struct stx_node *n, enum stx_dtype t, struct stx_diag *d);
 /* Common type of the tensor and scalar arguments, alpha and beta left out (NONE: there is none). */
 enum stx_dtype stx__infer_common(const struct stx_node *n, uint32_t first);
+/* The dimensions of x that index tensors choose from, as a bit set; chosen: what is read from, or
+ * written to, it. INVALID when one of them is empty and something is chosen, since no
+ * index is right. */
+stx_err stx__infer_indexed(struct stx_graph *g, const struct stx_node *n, const struct stx_type *x,
+			   uint32_t dims, const struct stx_type *chosen, struct stx_diag *d);
 /* What a convolution or pooling slides, over its k spatial dimensions (the last ones). Arguments
  * are constants; a list of one value stands for every dimension, an empty stride for the kernel
  * size. */

@@ -61,7 +61,8 @@ stx_err stx_shape_scatter(struct stx_graph *g, struct stx_node *n, struct stx_di
 			return STX__INFER_FAIL(
 				d, n, "index is or may be larger than self or src in dimension %u",
 				i);
-	return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
+	e = stx__infer_indexed(g, n, x, 1u << dim, ix, d);
+	return e ? e : stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
 }
 
 stx_err stx_shape_index_write(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
@@ -80,6 +81,7 @@ stx_err stx_shape_index_write(struct stx_graph *g, struct stx_node *n, struct st
 				       "index_add of bool, or a fractional alpha of integers");
 	if (n->args[3].kind != STX_ARG_TENSOR) {
 		e = stx__infer_fill(n, &n->args[3], x->dtype, d);
+		e = e ? e : stx__infer_indexed(g, n, x, 1u << dim, ix, d);
 		return e ? e : stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
 	}
 	const struct stx_type *src = stx__infer_type(n, 3);
@@ -90,6 +92,7 @@ stx_err stx_shape_index_write(struct stx_graph *g, struct stx_node *n, struct st
 		return STX__INFER_FAIL(
 			d, n, "source is not self with the index's size in dimension %u", dim);
 	e = same_type(n, x, src, d);
+	e = e ? e : stx__infer_indexed(g, n, x, 1u << dim, src, d);
 	return e ? e : stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
 }
 
@@ -209,7 +212,8 @@ stx_err stx_shape_embedding_back(struct stx_graph *g, struct stx_node *n, struct
 	if (stx_ex_interval(g->ex, sizes[0]).lo < 0 ||
 	    !stx_ex_is_const(g->ex, n->args[3].u.ex, NULL))
 		return STX__INFER_FAIL(d, n, "num_weights is negative, or padding_idx no constant");
-	return stx__infer_set(g, n, dy->dtype, 2, sizes, d);
+	stx_err set = stx__infer_set(g, n, dy->dtype, 2, sizes, d);
+	return set ? set : stx__infer_indexed(g, n, &n->outs[0], 1, dy, d);
 }
 
 /* The values broadcast to what index.Tensor gives for the same indices. */

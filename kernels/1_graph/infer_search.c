@@ -81,8 +81,8 @@ stx_err stx_shape_pdist(struct stx_graph *g, struct stx_node *n, struct stx_diag
 }
 
 /* Sums, means or maxima of the rows of each bag; the bag of each index; indices counted in a bag;
- * the index of each maximum (means: the counts again). Sums leave the others empty or 0, as
- * PyTorch. */
+ * the index of each maximum (means: the counts again). Sums leave the others 0, and the bags of
+ * indices out where PyTorch's fast path does: it takes f32, f16 and bf16 without padding. */
 stx_err stx_shape_embedding_bag(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *w = stx__infer_type(n, 0), *index = stx__infer_type(n, 1);
@@ -107,6 +107,8 @@ stx_err stx_shape_embedding_bag(struct stx_graph *g, struct stx_node *n, struct 
 				"per_sample_weights are for sums, one for each index, "
 				"of the weight's type");
 	}
+	int is_fast = mode == 0 && padding < 0 &&
+		      (w->dtype == STX_F32 || w->dtype == STX_F16 || w->dtype == STX_BF16);
 	stx_ex bags = offsets->sizes[0];
 	if (n->args[7].u.i && (!stx_ex_is_const(g->ex, bags, &count) || count < 1))
 		return STX__INFER_FAIL(d, n, "include_last_offset needs an offset");
@@ -114,8 +116,9 @@ stx_err stx_shape_embedding_bag(struct stx_graph *g, struct stx_node *n, struct 
 	const stx_ex sizes[2] = { bags, w->sizes[1] }, none = stx_ex_const(g->ex, 0);
 	stx_err e = stx__infer_set(g, n, w->dtype, 2, sizes, d);
 	if (!e)
-		e = stx__infer_add(g, n, STX_I64, 1, mode ? &index->sizes[0] : &none, d);
+		e = stx__infer_add(g, n, index->dtype, 1, is_fast ? &none : &index->sizes[0], d);
 	if (!e)
-		e = stx__infer_add(g, n, STX_I64, 1, &bags, d);
-	return e ? e : stx__infer_add(g, n, STX_I64, mode == 2 ? 2 : 1, sizes, d);
+		e = stx__infer_add(g, n, index->dtype, 1, &bags, d);
+	e = e ? e : stx__infer_add(g, n, index->dtype, mode == 2 ? 2 : 1, sizes, d);
+	return e ? e : stx__infer_indexed(g, n, w, 1, index, d);
 }

@@ -349,6 +349,19 @@ static stx_err check_index(const struct stx_node *n, const struct stx_type *t, s
 			stx_dtype_name(t->dtype));
 }
 
+stx_err stx__infer_indexed(struct stx_graph *g, const struct stx_node *n, const struct stx_type *x,
+			   uint32_t dims, const struct stx_type *chosen, struct stx_diag *d)
+{
+	int64_t count = 0;
+	if (!stx_ex_is_const(g->ex, stx_type_numel(g, chosen), &count) || count == 0)
+		return 0;
+	for (uint32_t i = 0; i < x->rank; i++)
+		if ((dims >> i & 1) && stx_ex_equals(g->ex, x->sizes[i], 0))
+			return STX__INFER_FAIL(
+				d, n, "an index into dimension %u, which has no elements", i);
+	return 0;
+}
+
 stx_err stx_shape_gather(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0), *t = stx__infer_type(n, 2);
@@ -364,7 +377,8 @@ stx_err stx_shape_gather(struct stx_graph *g, struct stx_node *n, struct stx_dia
 		    stx_ex_interval(g->ex, stx_ex_sub(g->ex, t->sizes[i], x->sizes[i])).hi > 0)
 			return STX__INFER_FAIL(
 				d, n, "index is or may be larger than self in dimension %u", i);
-	return stx__infer_set(g, n, x->dtype, t->rank, t->sizes, d);
+	e = stx__infer_set(g, n, x->dtype, t->rank, t->sizes, d);
+	return e ? e : stx__infer_indexed(g, n, x, 1u << dim, &n->outs[0], d);
 }
 
 stx_err stx_shape_index_select(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
@@ -383,7 +397,8 @@ stx_err stx_shape_index_select(struct stx_graph *g, struct stx_node *n, struct s
 	copy_sizes(x, sizes);
 	if (x->rank)
 		sizes[dim] = t->rank ? t->sizes[0] : stx_ex_const(g->ex, 1);
-	return stx__infer_set(g, n, x->dtype, x->rank, sizes, d);
+	e = stx__infer_set(g, n, x->dtype, x->rank, sizes, d);
+	return e ? e : stx__infer_indexed(g, n, x, 1u << dim, &n->outs[0], d);
 }
 
 stx_err stx_shape_embedding(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
@@ -397,7 +412,8 @@ stx_err stx_shape_embedding(struct stx_graph *g, struct stx_node *n, struct stx_
 		return STX__INFER_FAIL(d, n, "weight must have 2 dimensions, not %u", w->rank);
 	copy_sizes(t, sizes);
 	sizes[t->rank] = w->sizes[1];
-	return stx__infer_set(g, n, w->dtype, t->rank + 1u, sizes, d);
+	e = stx__infer_set(g, n, w->dtype, t->rank + 1u, sizes, d);
+	return e ? e : stx__infer_indexed(g, n, w, 1, &n->outs[0], d);
 }
 
 /* Advanced indexing: the index tensors broadcast together; their common shape replaces the indexed
@@ -406,7 +422,7 @@ stx_err stx_shape_index(struct stx_graph *g, struct stx_node *n, struct stx_diag
 {
 	const struct stx_type *x = stx__infer_type(n, 0), *types[STX_MAX_DIMS];
 	const struct stx_arg *list = &n->args[1];
-	uint32_t nt = 0, first = UINT32_MAX, last = 0, rank = 0;
+	uint32_t nt = 0, first = UINT32_MAX, last = 0, rank = 0, indexed = 0;
 	stx_ex sizes[2 * STX_MAX_DIMS];
 	if (list->n > x->rank)
 		return STX__INFER_FAIL(d, n, "%u indices for rank %u", list->n, x->rank);
@@ -419,6 +435,7 @@ stx_err stx_shape_index(struct stx_graph *g, struct stx_node *n, struct stx_diag
 			return e;
 		first = first == UINT32_MAX ? i : first;
 		last = i;
+		indexed |= 1u << i;
 	}
 	if (nt == 0)
 		return STX__INFER_FAIL(d, n, "at least one index is needed");
@@ -435,7 +452,8 @@ stx_err stx_shape_index(struct stx_graph *g, struct stx_node *n, struct stx_diag
 		if (i < x->rank && !(i < list->n && list->u.tensors[i].node))
 			sizes[rank++] = x->sizes[i];
 	}
-	return stx__infer_set(g, n, x->dtype, rank, sizes, d);
+	e = stx__infer_set(g, n, x->dtype, rank, sizes, d);
+	return e ? e : stx__infer_indexed(g, n, x, indexed, &n->outs[0], d);
 }
 
 /* ---- piecewise ---- */

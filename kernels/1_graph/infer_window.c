@@ -190,10 +190,13 @@ stx_err stx_shape_convolution(struct stx_graph *g, struct stx_node *n, struct st
 			return STX__INFER_FAIL(
 				d, n, "output_padding must be smaller than stride or dilation");
 		sizes[2 + i] = conv_size(g, &win, i, transposed, x->sizes[2 + i], w->sizes[2 + i]);
-		if (!sizes[2 + i] || stx_ex_interval(g->ex, sizes[2 + i]).lo < 0)
-			return STX__INFER_FAIL(d, n,
-					       "the kernel is larger than the padded input in "
-					       "dimension %u, or may be",
+		if (stx_ex_equals(g->ex, x->sizes[2 + i], 0))
+			return STX__INFER_FAIL(d, n, "the input is empty in dimension %u", 2 + i);
+		if (!sizes[2 + i] || stx_ex_interval(g->ex, sizes[2 + i]).lo < 1)
+			return STX__INFER_FAIL(d, n, "the %s in dimension %u, or may be",
+					       transposed ? "padding leaves nothing of the result"
+							  : "kernel is larger than the padded "
+							    "input",
 					       2 + i);
 	}
 	return stx__infer_set(g, n, x->dtype, x->rank, sizes, d);

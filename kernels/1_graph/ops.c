@@ -201,3 +201,17 @@ const char *stx_op_nearest(const char *overload, size_t n)
 	}
 	return best;
 }
+
+const char *stx_op_category_name(enum stx_op_category c)
+{
+	static const char *const names[STX_CAT_COUNT] = {
+		[STX_CAT_INPUT] = "input",        [STX_CAT_POINTWISE] = "pointwise",
+		[STX_CAT_CREATE] = "creation",    [STX_CAT_REDUCE] = "reduction",
+		[STX_CAT_VIEW] = "view",          [STX_CAT_INDIRECT] = "indirect read",
+		[STX_CAT_SCATTER] = "scatter",    [STX_CAT_PIECEWISE] = "piecewise",
+		[STX_CAT_SCAN] = "scan, sort",    [STX_CAT_CONTRACT] = "contraction",
+		[STX_CAT_WINDOW] = "window",      [STX_CAT_RANDOM] = "random",
+		[STX_CAT_COMPOSITE] = "composite"
+	};
+	return c < STX_CAT_COUNT ? names[c] : "unknown";
+}

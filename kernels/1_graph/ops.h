@@ -30,8 +30,10 @@ enum stx_op_category {
 	STX_CAT_CONTRACT,  /* matmul, convolution: reductions with a template later */
 	STX_CAT_WINDOW,    /* pooling and resampling */
 	STX_CAT_RANDOM,
-	STX_CAT_COMPOSITE /* must be decomposed before lowering */
+	STX_CAT_COMPOSITE, /* must be decomposed before lowering */
+	STX_CAT_COUNT
 };
+const char *stx_op_category_name(enum stx_op_category c);
 
 /* Type promotion (seed 6.2; conformance LO-20, LO-21). */
 enum stx_promote {

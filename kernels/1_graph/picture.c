@@ -2,7 +2,6 @@
 #include "picture_impl.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* ---- building ---- */
 

@@ -166,12 +166,12 @@ stx_err stx_picture_of_graph(struct stx_graph *g, struct stx_picture *p, struct 
 	w.seen = STX_NEW_ARRAY(w.a, uint32_t, g->nodes.n + 1);
 	p->title = stx_arena_printf(w.a, "graph of %u nodes, %u inputs, %u outputs", g->nodes.n,
 				    g->inputs.n, g->outputs.n);
-	stx_graph_count_users(g);
-	if (!w.box || !w.seen || !p->title)
+	const uint32_t *users = stx_graph_users(g, w.a);
+	if (!w.box || !w.seen || !p->title || !users)
 		bad = 1;
 	for (uint32_t i = 0; !bad && i < g->nodes.n; i++) {
 		const struct stx_node *n = g->nodes.at[i];
-		if (n->op == STX_OP_CONSTANT || (n->is_param && n->num_users == 1))
+		if (n->op == STX_OP_CONSTANT || (n->is_param && users[n->id] == 1))
 			continue;
 		bad = put_node(&w, n);
 	}

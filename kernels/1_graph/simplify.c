@@ -423,7 +423,5 @@ stx_err stx_graph_simplify(struct stx_graph **g, unsigned what, struct stx_diag 
 	stx_err e = walk(&s, values);
 	if (!e && what & STX_SIMPLIFY_DEAD)
 		e = stx__graph_sweep(s.g, s.d);
-	if (!e)
-		stx_graph_count_users(s.g);
 	return e;
 }

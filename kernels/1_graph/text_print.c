@@ -196,8 +196,8 @@ static void print_origin(const char *s, struct stx_bytes *out)
 		stx_bytes_u8(out, (unsigned char)*s < 32 || *s == 127 ? ' ' : (uint8_t)*s);
 }
 
-static void print_node(const struct stx_graph *g, const struct stx_node *n, const stx_ex *strides,
-		       struct stx_bytes *out)
+static void print_node(const struct stx_graph *g, const struct stx_node *n, uint32_t users,
+		       const stx_ex *strides, struct stx_bytes *out)
 {
 	stx_bytes_printf(out, "%%%s : ", n->name);
 	if (n->nouts != 1)
@@ -209,7 +209,7 @@ static void print_node(const struct stx_graph *g, const struct stx_node *n, cons
 	}
 	if (n->nouts != 1)
 		stx_bytes_u8(out, ')');
-	stx_bytes_printf(out, " [num_users=%" PRIu32 "]", n->num_users);
+	stx_bytes_printf(out, " [num_users=%" PRIu32 "]", users);
 	if (n->serial)
 		stx_bytes_printf(out, " [serial=%" PRIu64 "]", n->serial);
 	stx_bytes_printf(out, " = %s(", stx_op_info(n->op)->overload);
@@ -239,7 +239,9 @@ stx_err stx_graph_print(const struct stx_graph *g, struct stx_bytes *out)
 {
 	size_t start = out->n;
 	uint32_t input = 0;
-	stx_graph_count_users((struct stx_graph *)g); /* only the count printed below */
+	const uint32_t *users = stx_graph_users(g, g->arena);
+	if (!users)
+		return STX_E_NOMEM;
 	for (uint32_t i = 0; i < g->symbols.n; i++) {
 		const struct stx_symbol *s = &g->symbols.at[i];
 		stx_bytes_printf(out, "sym %s = [", s->name);
@@ -253,7 +255,7 @@ stx_err stx_graph_print(const struct stx_graph *g, struct stx_bytes *out)
 		const stx_ex *strides = NULL;
 		if (n->op == STX_OP_PLACEHOLDER && input < g->inputs.n)
 			strides = g->inputs.at[input++].strides; /* same order in both lists */
-		print_node(g, n, strides, out);
+		print_node(g, n, users[i], strides, out);
 		if (out->n - start > MAX_TEXT_BYTES) /* long symbolic sizes, repeated */
 			return STX_E_TOO_LARGE;
 	}

@@ -46,4 +46,17 @@ int stx__t_i64(struct stx__parser *s, int64_t *v);
 int stx__t_number(struct stx__parser *s, int *is_float, double *f, int64_t *i);
 int stx__t_hex_digit(char c); /* -1 when it is none */
 
+/* ---- text_args.c ---- */
+#define STX__T_MAX_PARAMS 16
+/* The size symbol of that name, or STX_EX_BAD; ctx: the graph. */
+stx_ex stx__t_symbol(void *ctx, const char *name, size_t n);
+/* `e, e, ...` up to close; the values are in s->exs. */
+int stx__t_ex_list(struct stx__parser *s, char close, uint32_t max);
+int stx__t_type(struct stx__parser *s, struct stx_type *t); /* f32[64,s0] */
+int stx__t_ref(struct stx__parser *s, struct stx_val *v);   /* %name or %name:1 */
+int stx__t_string(struct stx__parser *s, const char **out);
+int stx__t_bool(struct stx__parser *s, int *v);
+/* Up to the closing parenthesis; args: [info->nparams], STX__T_MAX_PARAMS at most. */
+int stx__t_args(struct stx__parser *s, const struct stx_op_info *info, struct stx_arg *args);
+
 #endif

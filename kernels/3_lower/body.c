@@ -7,7 +7,6 @@
  * Sub-terms are not shared (LO-29): operands of one record are played once each, so the size is
  * what the record's counts say, and realise.c bounds those. Terminates because records form a DAG;
  * the work stack is explicit, so depth is bounded by memory only. */
-#include <string.h>
 
 #include "lower.h"
 

@@ -6,7 +6,6 @@
  * axis the access does not move along, or moves along through a division, has no vote. The order is
  * an insertion sort by majority, so a tie keeps the order given and the result is deterministic.
  * Changing strides of a temporary never changes results, only addresses. */
-#include <stdlib.h>
 
 #include "lower.h"
 

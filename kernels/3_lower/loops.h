@@ -50,7 +50,8 @@ enum stx_bop { /* instruction: a primitive (enum stx_prim) or one of these */
 				  masked off are not checked and give 0 */
 	       STX_B_COUNT
 };
-#define STX_NONE 0xffffffffu
+#define STX_NONE        0xffffffffu
+#define STX_MAX_ORIGINS 64 /* names a buffer keeps */
 enum { STX_BF_WRAP = 1, STX_BF_CHECK = 2 };
 
 struct stx_binst {
@@ -127,8 +128,9 @@ struct stx_buffer {
 	uint8_t is_merge;
 	struct stx_body body;
 	uint32_t scratch[2];        /* SORT: buffers of keys and of i32 positions, [rows, 2, n] */
-	const char *const *origins; /* graph node names (LV-15) */
+	const char *const *origins; /* graph node names (LV-15): the STX_MAX_ORIGINS nearest */
 	uint32_t norigins;
+	uint8_t has_more_origins;
 	const char *message;     /* an assertion that is false is reported with it; its body checks
 				    the condition, and the buffer is written though nothing reads it */
 	const char *realized_by; /* rule that realised it: "output", "reduction", "reads>4", ...

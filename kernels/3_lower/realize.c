@@ -205,52 +205,63 @@ static int cmp_u32(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-typedef STX_VEC(uint32_t) id_list;
+struct origins {
+	uint32_t ids[STX_MAX_ORIGINS], n;
+	int more; /* there are others */
+};
 
-static void visit_origin(struct stx__lower *l, const struct stx_node *n, id_list *seen)
+static void visit_origin(struct stx__lower *l, const struct stx_node *n, struct origins *o)
 {
 	struct stx__value *v = &l->vals[n->id];
 
 	if (v->mark == l->walk || (!is_inlined(v) && n->op != STX_OP_PLACEHOLDER))
 		return;
 	v->mark = l->walk;
-	(void)stx_push(l->arena, seen, n->id); /* over budget: seen by the caller's check */
+	if (o->n < STX_MAX_ORIGINS)
+		o->ids[o->n++] = n->id;
+	else
+		o->more = 1;
+}
+
+static void visit_operands(struct stx__lower *l, const struct stx_node *n, struct origins *o)
+{
+	for (uint32_t j = 0; j < n->nargs && !o->more; j++) {
+		const struct stx_arg *a = &n->args[j];
+
+		if (a->kind == STX_ARG_TENSOR)
+			visit_origin(l, a->u.tensor.node, o);
+		for (uint32_t k = 0; a->kind == STX_ARG_TENSORS && k < a->n && !o->more; k++)
+			if (a->u.tensors[k].node)
+				visit_origin(l, a->u.tensors[k].node, o);
+	}
 }
 
 /* Names of the nodes whose computation b holds, in graph order (LV-15): n, and what is inlined in
- * it. */
-static void find_origins(struct stx__lower *l, struct stx_buffer *b, const struct stx_node *n)
+ * it. The nearest STX_MAX_ORIGINS: views of buffers are never realised, so what is behind n may be
+ * as long as the graph. */
+static stx_err find_origins(struct stx__lower *l, struct stx_buffer *b, const struct stx_node *n)
 {
-	id_list seen = { 0 };
+	struct origins o = { .ids = { n->id }, .n = 1 };
 	const char **names;
-	uint32_t i, j, k;
 
-	l->walk++;
-	l->vals[n->id].mark = l->walk;
-	(void)stx_push(l->arena, &seen, n->id);
-	for (i = 0; i < seen.n; i++) {
-		const struct stx_node *m = l->g->nodes.at[seen.at[i]];
+	l->vals[n->id].mark = ++l->walk;
+	for (uint32_t i = 0; i < o.n && !o.more; i++) {
+		const struct stx_node *m = l->g->nodes.at[o.ids[i]];
 
-		if (m != n && !is_inlined(&l->vals[m->id]))
-			continue; /* a placeholder: named, nothing behind it */
-		for (j = 0; j < m->nargs; j++) {
-			const struct stx_arg *a = &m->args[j];
-
-			if (a->kind == STX_ARG_TENSOR)
-				visit_origin(l, a->u.tensor.node, &seen);
-			for (k = 0; a->kind == STX_ARG_TENSORS && k < a->n; k++)
-				if (a->u.tensors[k].node)
-					visit_origin(l, a->u.tensors[k].node, &seen);
-		}
+		if (m == n || is_inlined(&l->vals[m->id])) /* else a placeholder: only named */
+			visit_operands(l, m, &o);
 	}
-	names = STX_NEW_ARRAY(l->arena, const char *, seen.n + 1u);
+	names = STX_NEW_ARRAY(l->arena, const char *, o.n);
 	if (!names)
-		return;
-	qsort(seen.at, seen.n, sizeof *seen.at, cmp_u32);
-	for (i = 0; i < seen.n; i++)
-		names[i] = l->g->nodes.at[seen.at[i]]->name;
+		return l->err = stx_fail(l->d, STX_E_NOMEM, "lower", n->name,
+					 "out of memory budget");
+	qsort(o.ids, o.n, sizeof *o.ids, cmp_u32);
+	for (uint32_t i = 0; i < o.n; i++)
+		names[i] = l->g->nodes.at[o.ids[i]]->name;
 	b->origins = names;
-	b->norigins = seen.n;
+	b->norigins = o.n;
+	b->has_more_origins = (uint8_t)o.more;
+	return 0;
 }
 
 /* Defines b by playing fn over its ranges (fn's own index space), then settles the layout. */
@@ -262,7 +273,8 @@ static stx_err define(struct stx__lower *l, struct stx_buffer *b, struct stx__in
 
 	if (e)
 		return l->err = e;
-	find_origins(l, b, n);
+	if (find_origins(l, b, n))
+		return l->err;
 	b->realized_by = reason;
 	stx__layout_settle(l->ex, l->arena, b);
 	if (stx_arena_oom(l->arena))
@@ -427,7 +439,8 @@ struct stx__inner *stx__realize_update(struct stx__lower *l, const struct stx_no
 	b->store = stx_ex_subst(l->ex, address, at, out.rank);
 	if (b->store == STX_EX_BAD)
 		return stx__lower_fail(l, STX_E_TOO_LARGE, n, "an index expression is too large");
-	find_origins(l, b, n);
+	if (find_origins(l, b, n))
+		return NULL;
 	b->realized_by = "update";
 	l->vals[n->id].is_realized = 1;
 	return stx__inner_load(l->g, b->id, b->dtype, out, address);

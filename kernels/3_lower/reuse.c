@@ -5,7 +5,6 @@
  * temporary (or of a donated input) that is read by earlier buffers only updates that memory
  * itself; the copy is gone and buffers are renumbered. Groups are launched in the order of their
  * buffers, so earlier readers have read by then. Two passes over the bodies. */
-#include <string.h>
 
 #include "lower.h"
 

@@ -136,7 +136,7 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 			 b->realized_by ? b->realized_by : "");
 	for (i = 0; i < b->norigins; i++)
 		stx_bytes_printf(out, "%s%s", i ? ", " : "", b->origins[i]);
-	stx_bytes_puts(out, "]\n)");
+	stx_bytes_puts(out, b->has_more_origins ? ", ...]\n)" : "]\n)");
 }
 
 static void print_data(const struct stx_buffer *b, struct stx_bytes *out)

@@ -44,6 +44,7 @@ struct stx__group_def {
 	const uint8_t *is_stored; /* [n] 0: only read inside the group */
 	const char *name;
 	int target_gpu;
+	int fast; /* nothing is rounded to f16 or bf16 but at stores */
 };
 
 /* phases.c. 1: p is filled; 0: *why (may be NULL) says why the buffers are not one kernel.

@@ -243,6 +243,7 @@ struct tentative { /* the group as it would be with one more buffer: reductions 
 	uint32_t n, mine;
 	uint8_t gathers; /* it reads across its vector axis, which tiles of its own would do better
 			  */
+	uint8_t is_phased; /* it would have rows and columns; for join() */
 	struct stx__phases phases;
 };
 
@@ -322,9 +323,9 @@ static int keeps_order(struct fuse *f, struct tentative *t, uint32_t group)
 /* b as part of a group with rows and columns (build.h). */
 static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	struct fused *g = info_of(f, group);
+	const struct fused *g = info_of(f, group);
 	struct tentative *t = f->tentative;
-	t->gathers = 0;
+	t->gathers = t->is_phased = 0;
 	if (!g->has_reduction && b->def != STX_DEF_REDUCTION) {
 		f->why = "its iteration space differs";
 		return 0;
@@ -345,7 +346,7 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 	    !is_cheap_in_scalars(f, b, group))
 		return 0;
 	for (uint32_t i = 0; i < t->n; i++)
-		g->is_phased |= t->phases.at[i].is_full || t->phases.n > 1;
+		t->is_phased |= t->phases.at[i].is_full || t->phases.n > 1;
 	return 1;
 }
 
@@ -361,6 +362,7 @@ static int stands_alone(struct fuse *f, const struct stx_buffer *b)
 static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct stx_buffer *h = head(f, group);
+	f->tentative->is_phased = 0;
 	if (stands_alone(f, h) || is_closed(f, group))
 		return 0;
 	if (b->def != STX_DEF_POINTWISE || info_of(f, group)->is_phased ||
@@ -374,6 +376,7 @@ static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group
 static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct fused *g = info_of(f, group);
+	f->tentative->is_phased = 0;
 	if (is_closed(f, group))
 		return 0;
 	if (b->def == STX_DEF_REDUCTION && (g->has_dot || b->monoid == STX_MONOID_DOT)) {
@@ -425,21 +428,18 @@ static int may_share_rows(struct fuse *f, const struct stx_buffer *b, uint32_t g
 		f->why = "it reduces over what the kernel computes";
 		return 0;
 	}
-	struct fused *g = info_of(f, group);
-	uint8_t was_phased = g->is_phased;
 	if (!shares_read(f, b, group) || !may_be_phase(f, b, group))
 		return 0;
 	if (!f->tentative->gathers && shares_point(f, f->tentative))
 		return 1;
 	if (f->tentative->gathers)
 		f->why = "it would read across the vector axis";
-	g->is_phased = was_phased;
 	return 0;
 }
 
 /* ---- joining ---- */
 
-static int note_reads(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+static void note_reads(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	struct fused *g = info_of(f, group);
 	g->ninsts += b->body.n;
@@ -461,10 +461,9 @@ static int note_reads(struct fuse *f, const struct stx_buffer *b, uint32_t group
 			f->readers[in->a][0] = group + 1;
 		}
 	}
-	return 0;
 }
 
-/* Reductions stay before pointwise buffers. */
+/* b as the last question, if any, was about. Reductions stay before pointwise buffers. */
 static int join(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	struct stx_group *g = &f->s->groups.at[group];
@@ -477,13 +476,16 @@ static int join(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 		g->buffers.at[i - 1] = b->id;
 	}
 	f->group_of[b->id] = group;
-	return note_reads(f, b, group);
+	info_of(f, group)->is_phased |= f->tentative->is_phased;
+	note_reads(f, b, group);
+	return 0;
 }
 
 static int start(struct fuse *f, const struct stx_buffer *b, uint32_t apart_from)
 {
 	struct stx_group g = { .why_not = f->why, .apart_from = apart_from };
 	struct fused info = { .nreads = 0 };
+	f->tentative->is_phased = 0;
 	if (stx_push(f->arena, &f->s->groups, g) || stx_push(f->arena, &f->info, info))
 		return -1;
 	return join(f, b, f->s->groups.n - 1);

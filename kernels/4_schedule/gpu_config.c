@@ -44,6 +44,26 @@ static struct shape shape_of(const struct stx_kernel *k)
 	return s;
 }
 
+/* An axis whose iterations are no reduction: updates are made in order, by one thread a grid point;
+ * a block sorts one row. */
+static int fits_loop(const struct stx_gpu_config *c, const struct stx_kernel *k)
+{
+	if (c->y != 1 || c->z != 1 || !c->inner || c->persistent)
+		return 0;
+	if (stx_gpu_sorts(k))
+		return c->x == 1 && c->row_threads == c->threads && c->r == c->threads;
+	return c->row_threads == 1 && c->r == 1 && c->x >= c->threads &&
+	       c->x / c->threads <= MAX_ELEMS_PER_THREAD;
+}
+
+int stx_gpu_sorts(const struct stx_kernel *k)
+{
+	for (uint32_t i = 0; i < k->insts.n; i++)
+		if (k->insts.at[i].op == STX_K_SORT)
+			return 1;
+	return 0;
+}
+
 static int fits_reduction(const struct stx_gpu_config *c, const struct stx_kernel *k,
 			  uint32_t raxis)
 {
@@ -67,6 +87,8 @@ int stx_gpu_config_fits(const struct stx_gpu_config *c, const struct stx_kernel 
 	    c->y > MAX_BLOCK_POINTS / c->x || c->z > MAX_BLOCK_POINTS / c->x / c->y ||
 	    c->r > MAX_BLOCK_POINTS)
 		return 0;
+	if (s.raxis != STX_NONE && !k->axes.at[s.raxis].is_reduction)
+		return fits_loop(c, k);
 	if (s.raxis != STX_NONE)
 		return fits_reduction(c, k, s.raxis);
 	uint32_t points = c->x * c->y * c->z;

@@ -37,6 +37,7 @@ stx_err stx_gpu_config_parse(const char *text, const struct stx_kernel *k,
 /* 1: kernel k can be compiled in it for the device. */
 int stx_gpu_config_fits(const struct stx_gpu_config *c, const struct stx_kernel *k,
 			const struct stx_gpu_device *dev);
+int stx_gpu_sorts(const struct stx_kernel *k); /* it has a SORT: a block has one row */
 /* Blocks along the three dimensions of the launch, over the kernel's scalars. y and z share the
  * second dimension; what exceeds 65535 there goes to the third. */
 void stx_gpu_grid(const struct stx_kernel *k, const struct stx_gpu_config *c, stx_ex out[3]);

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-static const char *const binding_names[] = { "grid", "loop", "vector", "unroll" };
+static const char *const binding_names[] = { "grid", "loop", "vector" };
 static const char *const order_names[] = { "lanes", "serial", "plain", "tree" };
 static const char *const kind_names[] = { "poi", "red", "per", "tem" };
 
@@ -32,7 +32,7 @@ const char *stx_kernel_kind_name(enum stx_kernel_kind kind)
 
 int stx__binding_parse(const char *text, size_t n)
 {
-	return find_name(binding_names, 4, text, n);
+	return find_name(binding_names, 3, text, n);
 }
 
 int stx__order_parse(const char *text, size_t n)
@@ -45,6 +45,21 @@ int stx__kind_parse(const char *text, size_t n)
 	return find_name(kind_names, 4, text, n);
 }
 
+uint64_t stx_kinst_hash(const struct stx_kinst *i)
+{
+	uint64_t h = (uint64_t)i->op | (uint64_t)i->dtype << 8 | (uint64_t)i->flags << 16 |
+		     (uint64_t)i->axis << 24 | (uint64_t)i->a << 32;
+	h = stx_mix64(h, (uint64_t)i->b | (uint64_t)i->c << 32);
+	return stx_mix64(h, i->ex ^ i->k.u * 0x9e3779b97f4a7c15u);
+}
+
+int stx_kinst_equal(const struct stx_kinst *p, const struct stx_kinst *q)
+{
+	return p->op == q->op && p->dtype == q->dtype && p->flags == q->flags &&
+	       p->axis == q->axis && p->a == q->a && p->b == q->b && p->c == q->c &&
+	       p->ex == q->ex && p->k.u == q->k.u;
+}
+
 int stx__kinst_defines(const struct stx_kinst *i)
 {
 	switch (i->op) {
@@ -52,8 +67,7 @@ int stx__kinst_defines(const struct stx_kinst *i)
 	case STX_K_LOOP:
 	case STX_K_END:
 	case STX_K_UPDATE:
-	case STX_K_SORT:
-	case STX_K_BARRIER: return 0;
+	case STX_K_SORT: return 0;
 	default: return 1;
 	}
 }

@@ -12,8 +12,9 @@
  * - A kernel runs its instruction list once for every grid point. Axis 0 is the only GRID axis (a
  * GPU kernel may have axes 0 to 2, x, y and z, whose points are elements); it is never opened by a
  * LOOP and its variable is visible everywhere. Grid points may run in any order, at once. A GPU
- * kernel has no VECTOR axes: which grid points and which iterations of its one reduction loop a
- * thread takes is the emitter's configuration.
+ * kernel has no VECTOR axes: which grid points and which iterations of its one loop axis a
+ * thread takes is the emitter's configuration; iterations of an axis that is no reduction are made
+ * in order, by one thread, in a kernel without SORT (an update in place), and by any in one with.
  * - LOOP a .. END runs its body for every value of axis a, [0, size). A size may depend on scalars
  * and on the variables of axis 0 and of enclosing loops: `min(4096, n - 4096*(x0 % 3))` is a chunk
  * with its tail. It is evaluated where the LOOP stands; 0 or less runs nothing.
@@ -55,7 +56,8 @@
  * Sorts. SORT, outside every LOOP, works on elements [ex, ex + 2n) of two parameters, keys (u32 or
  * u64) and values (i32), n being the size of axis c, below 2^31. The first n pairs (key, value) are
  * put in ascending order of their keys, equal ones keeping theirs; the second n elements of both
- * are undefined afterwards. */
+ * are undefined afterwards. In a GPU kernel the values ascend at first: they tell equal keys apart.
+ */
 #ifndef STX_KERNEL_H
 #define STX_KERNEL_H
 
@@ -67,12 +69,11 @@
 #include "stax_abi.h"
 
 enum stx_binding {
-	STX_AXIS_GRID,   /* the kernel's grid points: CPU threads take ranges of them, GPU blocks */
-	STX_AXIS_LOOP,   /* serial */
-	STX_AXIS_VECTOR, /* lanes: explicit vectors on the CPU, threads on the GPU; masked tail */
-	STX_AXIS_UNROLL  /* constant size of 16 at most: a LOOP to be unrolled fully */
+	STX_AXIS_GRID,  /* the kernel's grid points: CPU threads take ranges of them, GPU blocks */
+	STX_AXIS_LOOP,  /* serial */
+	STX_AXIS_VECTOR /* lanes: explicit vectors on the CPU; masked tail */
 };
-const char *stx_binding_name(enum stx_binding b); /* "grid", "loop", "vector", "unroll" */
+const char *stx_binding_name(enum stx_binding b); /* "grid", "loop", "vector" */
 
 /* Order in which an accumulator combines (NUMERICS.md): depends on shapes and layouts only, never
  * on the target. Where combination is exact (integers, MAX, MIN, ANY, ALL, ARGMAX, ARGMIN) any
@@ -132,7 +133,6 @@ enum stx_kop {                               /* a primitive below STX_P_FIRST_EL
 	       STX_K_RESULT, /* value of accumulator a after its loops; flags = which state value */
 	       STX_K_SORT, /* pairs of params a (keys, dtype) and b (values) from element ex; axis c
 			    */
-	       STX_K_BARRIER, /* GPU: all threads of a block; CPU: nothing */
 	       STX_KOP_COUNT
 };
 
@@ -178,13 +178,18 @@ struct stx_kernel {
 #define STX_KERNEL_MAX_INSTS  65536
 #define STX_KERNEL_MAX_LOOPS  32 /* nesting */
 
+/* Over all fields: instructions whose operands are value numbers have equal values when they are
+ * equal and pure. */
+uint64_t stx_kinst_hash(const struct stx_kinst *i);
+int stx_kinst_equal(const struct stx_kinst *p, const struct stx_kinst *q);
+
 stx_err stx_kernel_verify(const struct stx_kernel *k, struct stx_diag *d);
 /* Text:
  *   kernel "per_fused_add_relu_sum_0" per bits 32 target cpu
  *   scalar s0 range 1 4096 hint 64                (size symbols, in order)
  *   param p0 f32 read elems 8192 "primals_1"      (read | write | readwrite)
  *   param p1 f32 write elems 64 "buf0"
- *   axis x0 grid 64                               (grid | loop | vector | unroll)
+ *   axis x0 grid 64                               (grid | loop | vector)
  *   axis r0 vector reduction 128
  *   grain 16
  *   begin
@@ -199,7 +204,7 @@ stx_err stx_kernel_verify(const struct stx_kernel *k, struct stx_diag *d);
  *     store f32 p1[x0] t7
  *   end
  * also `sort u32 pA pB[EX] AXIS`, `tN = index i64 EX`, `tN = indirect tM bound EX axis A [wrap]
- * [check] [mask tK]`, `barrier`. A value printed tN is instruction N; index expressions name
+ * [check] [mask tK]`. A value printed tN is instruction N; index expressions name
  * indirect values the same way. Parsing takes any numbering and renumbers. Floats are hexadecimal,
  * nan(0x7ff8000000000000), inf, -inf. */
 stx_err stx_kernel_print(const struct stx_kernel *k, struct stx_bytes *out);

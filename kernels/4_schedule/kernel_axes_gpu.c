@@ -128,18 +128,18 @@ void stx__axes_bind_gpu(struct chooser *c)
 	a->lanes = (uint8_t)(b->space->def == STX_DEF_REDUCTION && is_inner(c));
 	if (c->nout)
 		tiled[ntiled++] = &c->out[c->nout - 1];
-	while (ntiled && ntiled < 3 && b->space->def != STX_DEF_REDUCTION) {
+	while (ntiled && ntiled < 3 && b->space->def == STX_DEF_POINTWISE) {
 		const struct dim *next = next_tile(c, tiled, ntiled);
 		if (!next)
 			break;
 		tiled[ntiled++] = next;
 	}
 	bind_output(c, tiled, ntiled);
-	if (b->space->def == STX_DEF_REDUCTION) {
+	if (b->space->def != STX_DEF_POINTWISE) {
 		for (uint32_t i = 0; i < c->nred; i++)
 			red[i] = &c->red[i];
 		flatten(c, red, c->nred, STX_AXIS_LOOP, &number);
-		a->axis[number].is_reduction = 1;
+		a->axis[number].is_reduction = b->space->def == STX_DEF_REDUCTION;
 		a->axis[number].name = "r0";
 		a->nest[a->nnest++] = number;
 	}

@@ -240,10 +240,6 @@ static stx_err choose(struct stx__build *b)
 		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
 				"a loop nest of %u axes", b->nout_dims + b->nred_dims);
 	const char *why;
-	if (b->def->target_gpu && b->space->def != STX_DEF_POINTWISE &&
-	    b->space->def != STX_DEF_REDUCTION)
-		return stx_fail(b->d, STX_E_UNSUPPORTED, "schedule", b->def->name,
-				"this kind of kernel (writes at indices) has no CUDA form yet");
 	if (!stx__phases_find(b->l, b->def->buffers, b->def->n, b->def->is_stored, &b->phases,
 			      &why))
 		return stx_fail(b->d, STX_E_INTERNAL, "schedule", b->def->name, "no kernel: %s",
@@ -330,9 +326,6 @@ stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def
 		return stx_fail(d, STX_E_NOMEM, "schedule", def->name,
 				"the memory budget is exceeded");
 	init(b, l, def, d);
-	if (def->target_gpu && b->space->def == STX_DEF_SCATTER)
-		return stx_fail(d, STX_E_UNSUPPORTED, "schedule", def->name,
-				"writes at run-time indices on a CUDA target");
 	k->arena = a;
 	k->ex = l->ex;
 	k->name = def->name;

@@ -4,6 +4,7 @@
  * outside a buffer is INTERNAL: the builder made a wrong kernel. */
 #include "kernel_eval.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,9 @@ struct chunked { /* binary counter */
 };
 
 struct acc {
+	const struct stx_kinst *a;          /* the ACC instruction */
+	const struct stx_elem_program *exp; /* SOFTMAX: in its dtype */
+	struct acc *next;                   /* of the same innermost loop */
 	struct state lane[STX_LANES];
 	struct chunked chunks;
 	int64_t count;  /* updates in the current chunk */
@@ -34,8 +38,10 @@ struct eval {
 	const int64_t *elems, *scalars;
 	struct stx_bounds_record *bounds;
 	union stx_scalar *value;
-	struct acc **acc; /* by ACC instruction */
-	uint32_t *end_of; /* LOOP -> END */
+	struct acc **acc;    /* by ACC instruction */
+	uint32_t *end_of;    /* LOOP -> END */
+	struct acc **ending; /* LOOP -> accumulators whose innermost loop it is */
+	struct stx_arena *arena;
 	int64_t vars[STX_KERNEL_MAX_AXES];
 	int64_t *indirects, *syms;
 	uint32_t nsyms;
@@ -117,22 +123,19 @@ static union stx_scalar weight(const struct stx_elem_program *e, enum stx_dtype 
 }
 
 /* Both sums brought to the greater maximum (MR-05). */
-static struct state softmax(enum stx_dtype t, struct state p, struct state q)
+static struct state softmax(const struct stx_elem_program *e, enum stx_dtype t, struct state p,
+			    struct state q)
 {
-	struct stx_arena *a = stx_arena_new(0);
-	const struct stx_elem_program *e = a ? stx_elementary_record(a, STX_P_EXP, t) : NULL;
 	union stx_scalar top = prim(STX_P_MAX, t, p.v[0], q.v[0]);
-	if (!e)
-		abort();
 	p.v[1] = prim(STX_P_ADD, t, prim(STX_P_MUL, t, p.v[1], weight(e, t, p.v[0], top)),
 		      prim(STX_P_MUL, t, q.v[1], weight(e, t, q.v[0], top)));
 	p.v[0] = top;
-	stx_arena_free(a);
 	return p;
 }
 
-static struct state combine(const struct stx_kinst *a, struct state p, struct state q)
+static struct state combine(const struct acc *s, struct state p, struct state q)
 {
+	const struct stx_kinst *a = s->a;
 	enum stx_dtype t = (enum stx_dtype)a->dtype;
 	static const enum stx_prim op[] = {
 		[STX_MONOID_SUM] = STX_P_ADD, [STX_MONOID_PROD] = STX_P_MUL,
@@ -144,46 +147,46 @@ static struct state combine(const struct stx_kinst *a, struct state p, struct st
 	case STX_MONOID_ARGMAX:
 	case STX_MONOID_ARGMIN: return arg_first(a, p, q) ? p : q;
 	case STX_MONOID_WELFORD: return welford(t, p, q);
-	case STX_MONOID_SOFTMAX: return softmax(t, p, q);
+	case STX_MONOID_SOFTMAX: return softmax(s->exp, t, p, q);
 	default: p.v[0] = prim(op[a->flags], t, p.v[0], q.v[0]); return p;
 	}
 }
 
-static void push_chunk(const struct stx_kinst *a, struct chunked *c, struct state s)
+static void push_chunk(struct acc *s, struct state v)
 {
-	c->at[c->n] = s;
+	struct chunked *c = &s->chunks;
+	c->at[c->n] = v;
 	c->rank[c->n++] = 0;
 	while (c->n > 1 && c->rank[c->n - 1] == c->rank[c->n - 2]) {
-		c->at[c->n - 2] = combine(a, c->at[c->n - 2], c->at[c->n - 1]);
+		c->at[c->n - 2] = combine(s, c->at[c->n - 2], c->at[c->n - 1]);
 		c->rank[c->n - 2]++;
 		c->n--;
 	}
 }
 
-static void reset_lanes(const struct stx_kinst *a, struct acc *s)
+static void reset_lanes(struct acc *s)
 {
 	for (int i = 0; i < STX_LANES; i++)
-		s->lane[i] = identity(a);
+		s->lane[i] = identity(s->a);
 	s->count = 0;
 }
 
-static void flush(const struct stx_kinst *a, struct acc *s)
+static void flush(struct acc *s)
 {
-	if (a->axis >= STX_ORDER_PLAIN || !s->count)
+	if (s->a->axis >= STX_ORDER_PLAIN || !s->count)
 		return;
-	if (a->axis == STX_ORDER_LANES)
+	if (s->a->axis == STX_ORDER_LANES)
 		for (int step = STX_LANES / 2; step; step /= 2)
 			for (int i = 0; i < step; i++)
-				s->lane[i] = combine(a, s->lane[i], s->lane[i + step]);
-	push_chunk(a, &s->chunks, s->lane[0]);
-	reset_lanes(a, s);
+				s->lane[i] = combine(s, s->lane[i], s->lane[i + step]);
+	push_chunk(s, s->lane[0]);
+	reset_lanes(s);
 }
 
 static void open_acc(struct eval *e, uint32_t n)
 {
-	const struct stx_kinst *a = &e->k->insts.at[n];
 	e->acc[n]->chunks.n = 0;
-	reset_lanes(a, e->acc[n]);
+	reset_lanes(e->acc[n]);
 }
 
 /* One more element, by Welford's recurrence. */
@@ -211,15 +214,15 @@ static void update(struct eval *e, const struct stx_kinst *u)
 	else if (a->flags == STX_MONOID_DOT)
 		lane->v[0] = prim(STX_P_ADD, t, prim(STX_P_MUL, t, v.v[0], v.v[1]), lane->v[0]);
 	else if (a->flags == STX_MONOID_SOFTMAX)
-		*lane = combine(a, *lane, (struct state){ { v.v[0], { .f = 1 }, none } });
+		*lane = combine(s, *lane, (struct state){ { v.v[0], { .f = 1 }, none } });
 	else if (a->flags == STX_MONOID_WELFORD)
 		*lane = welford_add(t, *lane, v.v[0]);
 	else
-		*lane = combine(a, *lane, v);
+		*lane = combine(s, *lane, v);
 	s->count++;
 	if ((a->axis == STX_ORDER_LANES && s->count == STX_LANES_CHUNK) ||
 	    (a->axis == STX_ORDER_SERIAL && s->count == STX_SERIAL_CHUNK))
-		flush(a, s);
+		flush(s);
 }
 
 static union stx_scalar result(struct eval *e, const struct stx_kinst *r)
@@ -232,7 +235,7 @@ static union stx_scalar result(struct eval *e, const struct stx_kinst *r)
 		return identity(a).v[r->flags];
 	struct state v = s->chunks.at[s->chunks.n - 1];
 	for (int i = s->chunks.n - 1; i-- > 0;)
-		v = combine(a, s->chunks.at[i], v);
+		v = combine(s, s->chunks.at[i], v);
 	return v.v[r->flags];
 }
 
@@ -360,9 +363,8 @@ static void run(struct eval *e, uint32_t from, uint32_t to)
 			e->vars[i->a] = j;
 			run(e, n + 1, e->end_of[n]);
 		}
-		for (uint32_t m = 0; m < n; m++)
-			if (e->acc[m] && e->acc[m]->inner == n)
-				flush(&e->k->insts.at[m], e->acc[m]);
+		for (struct acc *s = e->ending[n]; s; s = s->next)
+			flush(s);
 		n = e->end_of[n];
 	}
 }
@@ -379,28 +381,51 @@ static int bind_symbols(struct eval *e)
 	return 0;
 }
 
+static struct acc *new_acc(struct eval *e, const struct stx_kinst *a)
+{
+	struct acc *s = STX_NEW(e->arena, struct acc);
+	if (!s)
+		return NULL;
+	s->a = a;
+	if (a->flags == STX_MONOID_SOFTMAX &&
+	    !(s->exp = stx_elementary_record(e->arena, STX_P_EXP, (enum stx_dtype)a->dtype)))
+		return NULL;
+	return s;
+}
+
 /* 0, or -1 without memory. */
 static int prepare(struct eval *e)
 {
 	uint32_t n = e->k->insts.n + 1;
-	e->value = calloc(n, sizeof *e->value);
-	e->acc = calloc(n, sizeof(struct acc *));
-	e->end_of = calloc(n, sizeof *e->end_of);
-	e->indirects = calloc(n, sizeof *e->indirects);
-	if (!e->value || !e->acc || !e->end_of || !e->indirects || bind_symbols(e))
+	if (!(e->arena = stx_arena_new(0)))
+		return -1;
+	e->value = STX_NEW_ARRAY(e->arena, union stx_scalar, n);
+	e->acc = STX_NEW_ARRAY(e->arena, struct acc *, n);
+	e->ending = STX_NEW_ARRAY(e->arena, struct acc *, n);
+	e->end_of = STX_NEW_ARRAY(e->arena, uint32_t, n);
+	e->indirects = STX_NEW_ARRAY(e->arena, int64_t, n);
+	if (stx_arena_oom(e->arena) || bind_symbols(e))
 		return -1;
 	uint32_t open[STX_KERNEL_MAX_LOOPS], depth = 0;
 	for (n = 0; n < e->k->insts.n; n++) {
 		const struct stx_kinst *i = &e->k->insts.at[n];
 		if (i->op == STX_K_LOOP)
 			open[depth++] = n;
-		else if (i->op == STX_K_END)
-			e->end_of[open[--depth]] = n;
-		else if (i->op == STX_K_UPDATE)
-			e->acc[i->a]->inner = open[depth - 1];
-		else if (i->op == STX_K_ACC && !(e->acc[n] = calloc(1, sizeof *e->acc[n])))
+		else if (i->op == STX_K_ACC && !(e->acc[n] = new_acc(e, i)))
 			return -1;
+		if (i->op != STX_K_END && i->op != STX_K_UPDATE)
+			continue;
+		assert(depth); /* verified: both stand in a loop */
+		if (i->op == STX_K_END)
+			e->end_of[open[--depth]] = n;
+		else
+			e->acc[i->a]->inner = open[depth - 1];
 	}
+	for (n = 0; n < e->k->insts.n; n++)
+		if (e->acc[n]) {
+			e->acc[n]->next = e->ending[e->acc[n]->inner];
+			e->ending[e->acc[n]->inner] = e->acc[n];
+		}
 	return 0;
 }
 
@@ -421,8 +446,10 @@ stx_err stx_kernel_evaluate(const struct stx_kernel *k, void *const *buffers, co
 	};
 	stx_err err = prepare(&e) ? stx_fail(d, STX_E_NOMEM, "kernel", k->name, "out of memory")
 				  : STX_E_OK;
-	for (int64_t g = begin; !err && g < end && !e.why; g++) {
-		int64_t left = g; /* x, the first grid axis, is the fastest */
+	int64_t down = begin > end, n = down ? begin - end : end - begin;
+	for (int64_t g = 0; !err && g < n && !e.why; g++) {
+		/* x, the first grid axis, is the fastest */
+		int64_t left = down ? begin - 1 - g : begin + g;
 		for (uint32_t i = 0; i < k->axes.n && k->axes.at[i].binding == STX_AXIS_GRID; i++) {
 			int64_t size = index_of(&e, k->axes.at[i].size);
 			e.vars[i] = size > 0 ? left % size : 0;
@@ -432,12 +459,7 @@ stx_err stx_kernel_evaluate(const struct stx_kernel *k, void *const *buffers, co
 	}
 	if (!err && e.why)
 		err = stx_fail(d, STX_E_INTERNAL, "kernel", k->name, "%s", e.why);
-	for (uint32_t i = 0; e.acc && i < k->insts.n; i++)
-		free(e.acc[i]);
-	free(e.acc);
-	free(e.value);
-	free(e.end_of);
-	free(e.indirects);
+	stx_arena_free(e.arena);
 	free(e.syms);
 	return err;
 }

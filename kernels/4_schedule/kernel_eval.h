@@ -7,9 +7,9 @@
 
 #include "kernel.h"
 
-/* Runs grid points [begin, end). buffers in parameter order, scalars in the kernel's order. Every
- * access is checked against elems[] (elements of each buffer): INTERNAL. bounds: the first index
- * out of range, as generated code records it. */
+/* Runs grid points [begin, end); with begin > end those of [end, begin), the last first. buffers in
+ * parameter order, scalars in the kernel's order. Every access is checked against elems[] (elements
+ * of each buffer): INTERNAL. bounds: the first index out of range, as generated code records it. */
 stx_err stx_kernel_evaluate(const struct stx_kernel *k, void *const *buffers, const int64_t *elems,
 			    const int64_t *scalars, struct stx_bounds_record *bounds, int64_t begin,
 			    int64_t end, struct stx_diag *d);

@@ -401,7 +401,7 @@ static void parse_axis(struct parse *s)
 	if (!w.n || w.n > 30 || !strchr("xyzr", (char)w.at[0]))
 		bad(s, "an axis' name begins with x, y, z or r and has 30 characters at most");
 	if (binding < 0)
-		bad(s, "an axis is bound to grid, loop, vector or unroll");
+		bad(s, "an axis is bound to grid, loop or vector");
 	if (k->axes.n >= STX_KERNEL_MAX_AXES)
 		bad(s, "too many axes");
 	if (s->err)
@@ -603,8 +603,6 @@ static int parse_inst(struct parse *s)
 		parse_loop(s, &i);
 	} else if (is(w, "sort")) {
 		parse_sort(s, &i);
-	} else if (is(w, "barrier")) {
-		i.op = STX_K_BARRIER;
 	} else if (is(w, "store")) {
 		i.op = STX_K_STORE;
 		parse_access(s, &i);

@@ -227,7 +227,7 @@ static void put_special(struct printer *p, const struct stx_kinst *i)
 		put_ex(p, i->ex);
 		stx_bytes_printf(out, "] %s", p->k->axes.at[i->c].name);
 		break;
-	default: stx_bytes_puts(out, i->op == STX_K_BARRIER ? "barrier" : "?");
+	default: stx_bytes_puts(out, "?");
 	}
 }
 

@@ -1,18 +1,20 @@
 /* kernel_sort.c: the kernel of a SORT buffer: a row a grid point.
  *
- * requires: a definition as stx_loops_verify checks it: keys, result and scratch memory dense.
- * ensures: the kernel passes stx_kernel_verify. It copies the keys into the scratch memory, beside
- * the positions 0 .. n-1, sorts the pairs there, and widens the positions into the result. */
+ * requires: a CPU target, a definition as stx_loops_verify checks it: keys, result and scratch
+ * memory dense. ensures: the kernel passes stx_kernel_verify. It copies the keys into the scratch
+ * memory, beside the positions 0 .. n-1, sorts the pairs there, and widens the positions into the
+ * result. */
 #include "build.h"
 
 enum { KEYS, WORK_KEYS, WORK_PLACES, RESULT }; /* parameters */
-enum { ROW, BEFORE, AFTER };                   /* axes: the grid; n elements, twice */
+enum { ROW, BEFORE, AFTER };                   /* axes: the grid; n elements, on a CPU twice */
 
 struct sorting {
 	const struct stx_loops *l;
 	const struct stx_buffer *b;
 	struct stx_kernel *k;
 	stx_ex n, row, work; /* first element of the row: of keys and result, of scratch memory */
+	uint32_t after;      /* axis of the second loop */
 	int oom;
 };
 
@@ -99,10 +101,10 @@ static void fill_body(struct sorting *s)
 	i.ex = s->work;
 	add(s, i);
 
-	loop = begin_loop(s, AFTER);
+	loop = begin_loop(s, s->after);
 	i = inst((enum stx_kop)STX_P_CAST, STX_I64);
-	i.a = load(s, WORK_PLACES, at(s, s->work, AFTER));
-	store(s, RESULT, at(s, s->row, AFTER), add(s, i));
+	i.a = load(s, WORK_PLACES, at(s, s->work, s->after));
+	store(s, RESULT, at(s, s->row, s->after), add(s, i));
 	end_loop(s, loop);
 }
 
@@ -119,7 +121,9 @@ static int64_t grain_of(const struct sorting *s)
 stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int target_gpu,
 			 struct stx_kernel **out, struct stx_diag *d)
 {
-	struct sorting s = { .l = l, .b = b, .n = b->rranges[0] };
+	struct sorting s = {
+		.l = l, .b = b, .n = b->rranges[0], .after = target_gpu ? BEFORE : AFTER
+	};
 	struct stx_kernel *k = s.k = STX_NEW(l->g->arena, struct stx_kernel);
 	*out = NULL;
 	if (!k)
@@ -136,8 +140,12 @@ stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, 
 	add_param(&s, b->scratch[1], 1, 1);
 	add_param(&s, b->id, 0, 1);
 	add_axis(&s, "x0", k->grid, STX_AXIS_GRID);
-	add_axis(&s, "x1", s.n, STX_AXIS_VECTOR);
-	add_axis(&s, "x2", s.n, STX_AXIS_VECTOR);
+	if (target_gpu) {
+		add_axis(&s, "r0", s.n, STX_AXIS_LOOP);
+	} else {
+		add_axis(&s, "x1", s.n, STX_AXIS_VECTOR);
+		add_axis(&s, "x2", s.n, STX_AXIS_VECTOR);
+	}
 	s.row = stx_ex_mul(l->ex, s.n, stx_ex_var(l->ex, ROW, k->grid));
 	s.work = stx_ex_muli(l->ex, s.row, 2);
 	if (!s.oom)

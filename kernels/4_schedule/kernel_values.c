@@ -100,21 +100,6 @@ static uint8_t region_of(const struct stx__values *v, const struct stx_kinst *i)
 
 /* ---- numbering ---- */
 
-static uint64_t hash_of(const struct stx_kinst *i)
-{
-	uint64_t h = (uint64_t)i->op | (uint64_t)i->dtype << 8 | (uint64_t)i->flags << 16 |
-		     (uint64_t)i->axis << 24 | (uint64_t)i->a << 32;
-	h = stx_mix64(h, (uint64_t)i->b | (uint64_t)i->c << 32);
-	return stx_mix64(h, i->ex ^ i->k.u * 0x9e3779b97f4a7c15u);
-}
-
-static int same(const struct stx_kinst *p, const struct stx_kinst *q)
-{
-	return p->op == q->op && p->dtype == q->dtype && p->flags == q->flags &&
-	       p->axis == q->axis && p->a == q->a && p->b == q->b && p->c == q->c &&
-	       p->ex == q->ex && p->k.u == q->k.u;
-}
-
 static void grow(struct stx__values *v)
 {
 	uint32_t n = v->nslots * 2;
@@ -126,7 +111,7 @@ static void grow(struct stx__values *v)
 	for (uint32_t i = 0; i < v->nslots; i++) {
 		if (!v->slots[i])
 			continue;
-		uint32_t at = (uint32_t)hash_of(&v->temps.at[v->slots[i] - 1].i) & (n - 1);
+		uint32_t at = (uint32_t)stx_kinst_hash(&v->temps.at[v->slots[i] - 1].i) & (n - 1);
 		while (slots[at])
 			at = (at + 1) & (n - 1);
 		slots[at] = v->slots[i];
@@ -163,9 +148,9 @@ static uint32_t number(struct stx__values *v, struct stx_kinst i)
 		return 0;
 	if ((v->temps.n + 1) * 2 > v->nslots)
 		grow(v);
-	uint32_t mask = v->nslots - 1, at = (uint32_t)hash_of(&i) & mask;
+	uint32_t mask = v->nslots - 1, at = (uint32_t)stx_kinst_hash(&i) & mask;
 	for (; v->slots[at]; at = (at + 1) & mask)
-		if (same(&v->temps.at[v->slots[at] - 1].i, &i) &&
+		if (stx_kinst_equal(&v->temps.at[v->slots[at] - 1].i, &i) &&
 		    is_visible(v, v->temps.at[v->slots[at] - 1].region))
 			return v->slots[at] - 1;
 	uint32_t t = append(v, i);
@@ -286,9 +271,24 @@ static stx_ev elem_const(void *ctx, enum stx_dtype t, union stx_scalar k)
 	return stx__value_const(ctx, t, k);
 }
 
+/* fast: what a value was in f32 before it was rounded to f16 or bf16, which only stores do (LO-22,
+ * LO-23). */
+static uint32_t unrounded(const struct stx__values *v, uint32_t a)
+{
+	const struct stx_kinst *i = &v->temps.at[a].i;
+	int is_half = i->dtype == STX_F16 || i->dtype == STX_BF16;
+	return v->b->def->fast && is_half && i->op == STX_P_CAST &&
+			       v->temps.at[i->a].i.dtype == STX_F32
+		       ? i->a
+		       : a;
+}
+
 uint32_t stx__value_cast(struct stx__values *v, enum stx_dtype t, uint32_t a)
 {
 	if (v->oom || v->temps.at[a].i.dtype == t)
+		return a;
+	a = unrounded(v, a);
+	if (v->temps.at[a].i.dtype == t)
 		return a;
 	return raw_prim(v, STX_P_CAST, t, a, STX_NONE, STX_NONE);
 }
@@ -316,8 +316,8 @@ uint32_t stx__value_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype
 	int moves = op == STX_P_SELECT || op == STX_P_CAST || op == STX_P_BITCAST;
 	enum stx_dtype from = (enum stx_dtype)v->temps.at[a].i.dtype;
 	int arity = stx_prim_info(op)->arity;
-	if (op == STX_P_CAST && from == t)
-		return a;
+	if (op == STX_P_CAST)
+		return stx__value_cast(v, t, a);
 	if (!moves && stx__dtype_is_narrow_float(from)) {
 		uint32_t wide[3] = { a, b, c };
 		for (int j = 0; j < arity && j < 3; j++)

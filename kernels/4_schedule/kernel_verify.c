@@ -405,8 +405,7 @@ static stx_err check_inst(struct verify *v, const struct stx_kinst *i)
 	if (stx__kinst_defines(i) && i->dtype >= STX_DTYPE_COUNT)
 		return BAD(v, "unknown type");
 	switch (i->op) {
-	case STX_K_CONST:
-	case STX_K_BARRIER: return STX_E_OK;
+	case STX_K_CONST: return STX_E_OK;
 	case STX_K_INDEX: return check_ex(v, i->ex, "an index expression");
 	case STX_K_LOAD:
 	case STX_K_STORE: return check_access(v, i);
@@ -430,9 +429,8 @@ static stx_err check_axes(struct verify *v)
 	int outside = 0;
 	for (uint32_t i = 0; i < k->axes.n; i++) {
 		const struct stx_axis *a = &k->axes.at[i];
-		int64_t size;
 		if (!a->name || a->var != i || a->size == STX_EX_BAD ||
-		    (unsigned)a->binding > STX_AXIS_UNROLL)
+		    (unsigned)a->binding > STX_AXIS_VECTOR)
 			return BAD(v, "axis %u is malformed", i);
 		int grid = a->binding == STX_AXIS_GRID;
 		if ((i == 0 && !grid) || (grid && (i >= most || a->is_reduction || outside)))
@@ -441,12 +439,8 @@ static stx_err check_axes(struct verify *v)
 					   ? "the first axis, and up to two after it, are the grid"
 					   : "axis 0, and no other, is the grid");
 		outside |= !grid;
-		if (k->target_gpu &&
-		    (a->binding == STX_AXIS_VECTOR || a->binding == STX_AXIS_UNROLL))
+		if (k->target_gpu && a->binding == STX_AXIS_VECTOR)
 			return BAD(v, "a GPU kernel has grid and loop axes");
-		if (a->binding == STX_AXIS_UNROLL &&
-		    (!stx_ex_is_const(k->ex, a->size, &size) || size < 1 || size > 16))
-			return BAD(v, "an unrolled axis has a constant size from 1 to 16");
 	}
 	return STX_E_OK;
 }

@@ -71,14 +71,19 @@ struct point {
  * more than once; kernels compute it once. */
 static uint32_t first_equal(struct reporting *r, const struct stx_body *body, uint32_t i)
 {
-	struct stx_binst in = body->at[i];
-	uint32_t *operands[3] = { &in.a, &in.b, &in.c };
-	for (int k = in.op == STX_B_LOAD ? 2 : 0; k < 3; k++)
-		if (*operands[k] < i)
-			*operands[k] = r->equal[*operands[k]];
-	uint64_t h = stx_mix64((uint64_t)in.op << 16 | (uint64_t)in.dtype << 8 | in.flags, in.k.u);
-	h = stx_mix64(stx_mix64(h, (uint64_t)in.a << 32 | in.b), (uint64_t)in.c << 32 | in.ex);
-	r->canon[i] = in;
+	const struct stx_binst *in = &body->at[i];
+	int is_load = in->op == STX_B_LOAD; /* whose a is a buffer */
+	uint32_t a = !is_load && in->a < i ? r->equal[in->a] : in->a;
+	uint32_t b = !is_load && in->b < i ? r->equal[in->b] : in->b;
+	uint32_t c = in->c < i ? r->equal[in->c] : in->c;
+	const uint64_t parts[] = { in->op, in->dtype, in->flags, in->k.u, a, b, c, in->ex };
+	uint64_t h = 0;
+	for (unsigned k = 0; k < sizeof parts / sizeof *parts; k++)
+		h = stx_mix64(h, parts[k]);
+	r->canon[i] = *in;
+	r->canon[i].a = a;
+	r->canon[i].b = b;
+	r->canon[i].c = c;
 	for (uint32_t at = (uint32_t)h & (r->nslots - 1);; at = (at + 1) & (r->nslots - 1)) {
 		uint32_t j = r->slots[at];
 		if (!j) {
@@ -86,9 +91,8 @@ static uint32_t first_equal(struct reporting *r, const struct stx_body *body, ui
 			return i;
 		}
 		const struct stx_binst *q = &r->canon[j - 1];
-		if (q->op == in.op && q->dtype == in.dtype && q->flags == in.flags &&
-		    q->a == in.a && q->b == in.b && q->c == in.c && q->ex == in.ex &&
-		    q->k.u == in.k.u)
+		if (q->op == in->op && q->dtype == in->dtype && q->flags == in->flags &&
+		    q->a == a && q->b == b && q->c == c && q->ex == in->ex && q->k.u == in->k.u)
 			return j - 1;
 	}
 }

@@ -156,7 +156,8 @@ static stx_err build_group(struct scheduling *c, uint32_t number)
 				      .n = g->buffers.n,
 				      .is_stored = stored,
 				      .name = buffers[0]->name,
-				      .target_gpu = c->o->target_gpu };
+				      .target_gpu = c->o->target_gpu,
+				      .fast = c->o->fast };
 	stx_err err = buffers[0]->def == STX_DEF_SORT
 			      ? stx__kernel_sort(c->l, buffers[0], c->o->target_gpu, &k, c->d)
 			      : stx__kernel_build(c->l, &def, &k, c->d);

@@ -95,6 +95,7 @@ struct stx_device { /* what the number of segments of a long reduction depends o
 
 struct stx_schedule_options {
 	int target_gpu;
+	int fast; /* the licence of NUMERICS.md: f16 and bf16 are f32 inside a kernel */
 	int no_fuse;
 	int no_external;                 /* every product a kernel of ours */
 	int no_split;                    /* long reductions stay whole: the same bits, for tests */

@@ -83,6 +83,8 @@ static void put_origins(struct draw *w, const struct stx_buffer *b)
 			continue;
 		stx_bytes_printf(&w->text, "%s%s", any++ ? ", " : "", b->origins[i]);
 	}
+	if (b->has_more_origins)
+		stx_bytes_puts(&w->text, any ? ", ..." : "...");
 }
 
 static int put_lines(struct draw *w, uint32_t box, const struct stx_buffer *b)

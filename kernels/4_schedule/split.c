@@ -52,7 +52,8 @@ static int run_alone(struct split *s, const struct stx_buffer *b, struct stx__re
 				      .n = 1,
 				      .is_stored = stored,
 				      .name = b->name,
-				      .target_gpu = s->o->target_gpu };
+				      .target_gpu = s->o->target_gpu,
+				      .fast = s->o->fast };
 	return stx__red_order(s->build, s->l, &def, r);
 }
 
@@ -294,7 +295,8 @@ static int runs_as_planned(struct split *s, const struct stx_buffer *first, cons
 	return loops == r.nloops || (loops == 0 && r.nloops == 1);
 }
 
-/* The first layer of b, or NULL. */
+/* The first layer of b; NULL: b stays whole, as it would not run in the loops it was made for or
+ * its index expressions leave 64 bits. */
 static struct stx_buffer *first_layer(struct split *s, const struct stx_buffer *b,
 				      const struct cut *c, const struct stx__red_order *r)
 {
@@ -310,6 +312,7 @@ static struct stx_buffer *first_layer(struct split *s, const struct stx_buffer *
 	f->monoid = b->monoid;
 	f->origins = b->origins;
 	f->norigins = b->norigins;
+	f->has_more_origins = b->has_more_origins;
 	f->realized_by = "split";
 	if (!f->name || !make_ranges(&y) || !make_rranges(&y) || !place_axes(&y, r) ||
 	    !copy_body(&y) || !runs_as_planned(s, f, c))
@@ -317,16 +320,16 @@ static struct stx_buffer *first_layer(struct split *s, const struct stx_buffer *
 	return f;
 }
 
-/* b combines the partial results of first, number `id`. */
-static int second_layer(struct split *s, struct stx_buffer *b, const struct stx_buffer *first,
-			uint32_t id, int serial)
+/* b combines the partial results of first, number `id`. TOO_LARGE: an index leaves 64 bits. */
+static stx_err second_layer(struct split *s, struct stx_buffer *b, const struct stx_buffer *first,
+			    uint32_t id, int serial)
 {
 	struct stx_exprs *x = s->l->ex;
 	stx_ex *rr = STX_NEW_ARRAY(s->arena, stx_ex, 1), map[STX__MAX_DIMS];
 	struct stx_binst *in = STX_NEW(s->arena, struct stx_binst);
 	uint32_t n = 0, seg = serial ? 0 : first->nranges - 1;
 	if (!rr || !in)
-		return 0;
+		return STX_E_NOMEM;
 	rr[0] = first->ranges[seg];
 	map[seg] = stx_ex_var(x, b->nranges, rr[0]);
 	n = serial;
@@ -343,7 +346,9 @@ static int second_layer(struct split *s, struct stx_buffer *b, const struct stx_
 	b->rranges = rr;
 	b->nrranges = 1;
 	b->is_merge = 1;
-	return in->ex != STX_EX_BAD;
+	if (in->ex != STX_EX_BAD)
+		return STX_E_OK;
+	return stx_arena_oom(s->arena) ? STX_E_NOMEM : STX_E_TOO_LARGE;
 }
 
 /* ---- the program ---- */
@@ -353,25 +358,35 @@ struct cuts {
 	uint8_t serial;
 };
 
+static stx_err out_of_budget(struct stx_diag *d)
+{
+	return stx_fail(d, STX_E_NOMEM, "schedule", NULL, "the memory budget is exceeded");
+}
+
 static stx_err rebuild(struct split *s, const struct cuts *cuts, struct stx_diag *d)
 {
 	struct stx_loops *l = s->l, now = { 0 };
 	uint32_t *number = STX_NEW_ARRAY(s->arena, uint32_t, l->buffers.n + 1), old = l->buffers.n;
-	int ok = number != NULL;
-	for (uint32_t i = 0; ok && i < old; i++) {
+	stx_err err = number ? STX_E_OK : STX_E_NOMEM;
+	for (uint32_t i = 0; !err && i < old; i++) {
 		struct stx_buffer *b = l->buffers.at[i], *f = cuts[i].first;
 		if (f) {
 			f->id = now.buffers.n;
-			ok = !stx_push(s->arena, &now.buffers, f) &&
-			     second_layer(s, b, f, f->id, cuts[i].serial);
+			err = stx_push(s->arena, &now.buffers, f)
+				      ? STX_E_NOMEM
+				      : second_layer(s, b, f, f->id, cuts[i].serial);
 		}
-		if (ok) /* b itself reads what f computes, by its new number */
+		if (!err) /* b itself reads what f computes, by its new number */
 			stx_buffer_renumber(f ? f : b, number);
 		number[i] = b->id = now.buffers.n;
-		ok = ok && !stx_push(s->arena, &now.buffers, b);
+		if (!err && stx_push(s->arena, &now.buffers, b))
+			err = STX_E_NOMEM;
+		if (err == STX_E_TOO_LARGE)
+			return stx_fail(d, err, "schedule", b->name,
+					"an index expression of the cut reduction leaves 64 bits");
 	}
-	if (!ok)
-		return stx_fail(d, STX_E_NOMEM, "schedule", NULL, "the memory budget is exceeded");
+	if (err)
+		return out_of_budget(d);
 	for (uint32_t i = 0; i < l->outputs.n; i++)
 		l->outputs.at[i] = number[l->outputs.at[i]];
 	l->buffers.at = now.buffers.at;
@@ -387,15 +402,17 @@ stx_err stx__split(struct stx_loops *l, const struct stx_schedule_options *o, st
 	uint32_t ncuts = 0;
 	s.build = STX_NEW(s.arena, struct stx__build);
 	if (!cuts || !s.build)
-		return stx_fail(d, STX_E_NOMEM, "schedule", NULL, "the memory budget is exceeded");
+		return out_of_budget(d);
 	for (uint32_t i = 0; i < l->buffers.n; i++) {
 		struct stx__red_order r;
 		struct cut c;
-		if (!find_cut(&s, l->buffers.at[i], &c, &r))
-			continue;
-		cuts[i].first = first_layer(&s, l->buffers.at[i], &c, &r);
-		cuts[i].serial = c.serial;
-		ncuts += cuts[i].first != NULL;
+		if (find_cut(&s, l->buffers.at[i], &c, &r)) {
+			cuts[i].first = first_layer(&s, l->buffers.at[i], &c, &r);
+			cuts[i].serial = c.serial;
+			ncuts += cuts[i].first != NULL;
+		}
+		if (stx_arena_oom(s.arena)) /* whole for want of memory would be another program */
+			return out_of_budget(d);
 	}
 	return ncuts ? rebuild(&s, cuts, d) : STX_E_OK;
 }

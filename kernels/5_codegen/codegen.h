@@ -1,5 +1,5 @@
 /* codegen.h
- * code generation: kernel IR to object code, the data plan, the link, the artifact check. */
+ * code generation: kernel IR to object code, the data plan, the link. */
 #ifndef STX_CODEGEN_H
 #define STX_CODEGEN_H
 
@@ -17,7 +17,6 @@ stx_err stx_cpu_target_parse(const char *text, struct stx_cpu_target *out, struc
 /* As in compile.h, which tells what they do. */
 stx_err stx_target_resolve(const char *text, char out[64], struct stx_diag *d);
 int stx_target_runs_here(const char *target);
-stx_err stx_artifact_check(struct stx_span elf, struct stx_diag *d);
 
 /* ---- LLVM (emit_llvm.c) ---- */
 struct stx_llvm; /* initialised target machines; one a process */

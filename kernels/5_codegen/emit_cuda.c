@@ -204,7 +204,7 @@ static void put_inst(struct stx__cuda *e, uint32_t n, const char *ok)
 	case STX_K_CONST:
 	case STX_K_ACC:
 	case STX_K_RESULT:
-	case STX_K_BARRIER: break;
+	case STX_K_SORT: break;
 	case STX_K_LOAD: put_load(e, n, ok); break;
 	case STX_K_STORE: put_store(e, n, ok); break;
 	case STX_K_INDIRECT: put_indirect(e, n, ok); break;
@@ -291,11 +291,11 @@ static const char *open_elements(struct stx__cuda *e)
 	return masked ? "ok" : "true";
 }
 
-static int is_of_stage(const struct stx__cuda *e, uint32_t n, uint32_t stage)
+static int is_emitted(const struct stx__cuda *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
-	return e->info[n].stage == stage && e->info[n].level > STX__BLOCK && e->info[n].same == n &&
-	       i->op != STX_K_ACC && i->op != STX_K_RESULT && i->op != STX_K_CONST;
+	return e->info[n].level > STX__BLOCK && e->info[n].same == n && i->op != STX_K_ACC &&
+	       i->op != STX_K_RESULT && i->op != STX_K_CONST && i->op != STX_K_SORT;
 }
 
 static void put_arrays(struct stx__cuda *e, const struct stx__region *r)
@@ -312,19 +312,44 @@ static void put_arrays(struct stx__cuda *e, const struct stx__region *r)
 	}
 }
 
+static void each_update(struct stx__cuda *e, uint32_t stage,
+			void (*fn)(struct stx__cuda *, uint32_t))
+{
+	for (uint32_t n = e->region->first[stage]; n != STX_NONE; n = e->info[n].next)
+		if (e->k->insts.at[n].op == STX_K_UPDATE && is_emitted(e, n))
+			fn(e, n);
+}
+
 static void put_stage(struct stx__cuda *e, uint32_t stage)
 {
 	const struct stx__region *r = e->region;
 	const char *ok = NULL;
-	for (uint32_t n = r->begin; n < r->end && !e->err; n++) {
-		if (!is_of_stage(e, n, stage))
+	for (uint32_t n = r->first[stage]; n != STX_NONE && !e->err; n = e->info[n].next) {
+		if (!is_emitted(e, n))
 			continue;
-		if (!ok)
+		if (!ok) {
+			each_update(e, stage, stx__cuda_chunk_open);
 			ok = open_elements(e);
+		}
 		put_inst(e, n, ok);
 	}
-	if (ok)
-		stx_bytes_puts(e->out, "  }\n");
+	if (!ok)
+		return;
+	stx_bytes_puts(e->out, "  }\n");
+	each_update(e, stage, stx__cuda_chunk_close);
+}
+
+/* All threads of the block, on its one row. */
+static void put_sort(struct stx__cuda *e, const struct stx_kinst *i)
+{
+	const char *type = e->wide ? "i64" : "i32";
+	e->needs |= STX__NEED_SORT;
+	stx_bytes_printf(e->out, "  {\n    const %s %s = xoffset;\n    const %s first = ", type,
+			 e->k->axes.at[0].name, type);
+	stx__cuda_index(e, i->ex, e->out);
+	stx_bytes_printf(e->out, ";\n    sort_pairs(p%u + first, p%u + first, (u32)(", i->a, i->b);
+	stx__cuda_index(e, e->k->axes.at[i->c].size, e->out);
+	stx_bytes_puts(e->out, "));\n  }\n");
 }
 
 static void put_region(struct stx__cuda *e, const struct stx__region *r)
@@ -347,17 +372,17 @@ static void put_region(struct stx__cuda *e, const struct stx__region *r)
 				 e->wide ? "i64" : "i32", e->c->r);
 	if (r->loop != STX_NONE && !e->c->persistent)
 		put_arrays(e, r);
-	for (uint32_t s = 0; s < r->nstages && !e->err; s++)
+	for (uint32_t s = 0; s <= r->nstages && !e->err; s++)
 		put_stage(e, s);
-	put_stage(e, STX__LAST_STAGE);
+	for (uint32_t n = r->begin; n < r->end; n++)
+		if (k->insts.at[n].op == STX_K_SORT)
+			put_sort(e, &k->insts.at[n]);
 	if (r->loop == STX_NONE)
 		return;
 	stx_bytes_puts(e->out, "  }\n");
-	for (uint32_t n = 0; n < r->loop; n++) /* its accumulators */
-		if (k->insts.at[n].op == STX_K_ACC)
-			for (uint32_t m = r->begin; m < r->end; m++)
-				if (k->insts.at[m].op == STX_K_UPDATE && k->insts.at[m].a == n)
-					stx__cuda_acc_finish(e, n);
+	for (uint32_t n = r->begin; n < r->end; n++) /* each accumulator has one update */
+		if (k->insts.at[n].op == STX_K_UPDATE)
+			stx__cuda_acc_finish(e, k->insts.at[n].a);
 }
 
 /* ---- the kernel ---- */
@@ -481,7 +506,7 @@ static stx_err set_up(struct stx__cuda *e)
 stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c,
 		      struct stx_bytes *out, struct stx_diag *d)
 {
-	struct stx_bytes body = { 0 };
+	struct stx_bytes body = { 0 }, functions = { 0 };
 	struct stx_digest digest;
 	char symbol[64];
 	struct stx__cuda e = { .k = k, .c = c, .out = &body, .d = d, .arena = k->arena };
@@ -498,10 +523,13 @@ stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c
 	for (uint32_t i = 0; i < e.regions.n && !e.err; i++)
 		put_region(&e, &e.regions.at[i]);
 	stx_bytes_puts(&body, "}\n");
+	stx__cuda_acc_functions(&e, &functions);
 	stx__cuda_prelude(e.needs, out);
+	stx_bytes_put(out, functions.at, functions.n);
 	stx_bytes_put(out, body.at, body.n);
-	if (!e.err && (body.oom || out->oom))
+	if (!e.err && (body.oom || functions.oom || out->oom))
 		stx__cuda_fail(&e, STX_E_NOMEM, "out of memory");
 	stx_bytes_free(&body);
+	stx_bytes_free(&functions);
 	return e.err;
 }

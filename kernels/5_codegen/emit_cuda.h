@@ -20,6 +20,7 @@ struct stx__value_info {
 	uint32_t same;  /* the instruction whose value this is: itself, or an equal one of an
 			   earlier loop that is still in registers */
 	uint32_t stage; /* of its region: 0, 1, ... or STX__LAST_STAGE */
+	uint32_t next;  /* instruction of that stage, or STX_NONE */
 	uint8_t level;
 	uint8_t is_array; /* read in another stage than its own */
 };
@@ -28,6 +29,7 @@ struct stx__region {
 	uint32_t begin, end; /* instructions */
 	uint32_t loop;       /* its LOOP instruction, or STX_NONE */
 	uint32_t nstages;    /* beside the last */
+	uint32_t *first;     /* instruction of each stage, or STX_NONE; the last at [nstages] */
 };
 
 struct stx__cuda {
@@ -39,13 +41,14 @@ struct stx__cuda {
 	struct stx_arena *arena;
 	struct stx__value_info *info;
 	STX_VEC(struct stx__region) regions;
-	uint32_t ngrid;      /* grid axes */
-	uint32_t raxis;      /* reduction axis, or STX_NONE */
-	uint32_t nx, ny, nz; /* threads along each grid axis */
-	uint32_t rows;       /* grid points a thread has */
-	uint32_t iters;      /* iterations of the reduction a thread has at once */
-	uint8_t wide;        /* indices have 64 bits */
-	uint32_t needs;      /* STX__NEED_* */
+	uint32_t *table, table_mask; /* values of loops that later loops may take: number + 1 */
+	uint32_t ngrid;              /* grid axes */
+	uint32_t raxis;              /* reduction axis, or STX_NONE */
+	uint32_t nx, ny, nz;         /* threads along each grid axis */
+	uint32_t rows;               /* grid points a thread has */
+	uint32_t iters;              /* iterations of the reduction a thread has at once */
+	uint8_t wide;                /* indices have 64 bits */
+	uint32_t needs;              /* STX__NEED_* */
 	/* while emitting a region */
 	const struct stx__region *region;
 };
@@ -63,7 +66,10 @@ enum {
 	STX__NEED_BOUNDS = 256,
 	STX__NEED_ARG = 512,
 	STX__NEED_WELFORD = 1024,
-	STX__NEED_STICKY = 2048
+	STX__NEED_STICKY = 2048,
+	STX__NEED_SORT = 4096,
+	STX__NEED_SOFTMAX32 = 8192,
+	STX__NEED_SOFTMAX64 = 16384
 };
 void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out); /* emit_cuda_prelude.c */
 
@@ -91,6 +97,11 @@ void stx__cuda_index_ok(struct stx__cuda *e, stx_ex ex, struct stx_bytes *out);
 /* emit_cuda_reduce.c */
 void stx__cuda_acc_open(struct stx__cuda *e, uint32_t acc);
 void stx__cuda_acc_update(struct stx__cuda *e, uint32_t n, const char *ok);
+/* Around the loop over a stage's elements that has the update n. */
+void stx__cuda_chunk_open(struct stx__cuda *e, uint32_t n);
+void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t n);
+/* Device functions of the accumulators that e->needs names; adds what they need themselves. */
+void stx__cuda_acc_functions(struct stx__cuda *e, struct stx_bytes *out);
 void stx__cuda_acc_finish(struct stx__cuda *e, uint32_t acc);
 
 #endif

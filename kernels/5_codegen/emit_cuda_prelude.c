@@ -158,6 +158,57 @@ static const char welford[] =
 	"  m = m + delta * f; s = s + bs + delta * (delta * (w * f)); w = n;\n"
 	"}\n";
 
+/* Stages of comparisons at growing distance; a tile of the row at a time where they stay inside. */
+static const char sort[] =
+	"/* Bitonic sort (Batcher 1968) whose comparisons all point upwards, so that what would "
+	"lie\n"
+	"   beyond the n pairs never moves. Pairs are in order of (key, place): no two are equal. "
+	"*/\n"
+	"#define SORT_TILE 2048u\n"
+	"template <class K> DEV void in_order(K &a, i32 &i, K &b, i32 &j) {\n"
+	"  if (b < a || (b == a && j < i)) { K k = a; a = b; b = k; i32 t = i; i = j; j = t; }\n"
+	"}\n"
+	"/* Compares elements half apart in groups of 2*half, or mirrored in them. */\n"
+	"template <class K> DEV void sort_step(K *key, i32 *place, u32 n, u32 half, bool mirror) "
+	"{\n"
+	"  for (u32 t = threadIdx.x; ; t += blockDim.x) {\n"
+	"    u32 j = t & (half - 1), i = 2 * t - j;\n"
+	"    if (i >= n) break;\n"
+	"    u32 l = mirror ? i - j + 2 * half - 1 - j : i + half;\n"
+	"    if (l < n) in_order(key[i], place[i], key[l], place[l]);\n"
+	"  }\n"
+	"  __syncthreads();\n"
+	"}\n"
+	"/* The part of the row in shared memory: sorted, or merged from half on. */\n"
+	"template <class K> DEV void sort_tiles(K *key, i32 *place, u32 n, u32 merge) {\n"
+	"  __shared__ K sk[SORT_TILE]; __shared__ i32 sp[SORT_TILE];\n"
+	"  for (u32 at = 0; at < n; at += SORT_TILE) {\n"
+	"    u32 m = n - at < SORT_TILE ? n - at : SORT_TILE;\n"
+	"    for (u32 i = threadIdx.x; i < m; i += blockDim.x) { sk[i] = key[at + i]; sp[i] = "
+	"place[at + i]; }\n"
+	"    __syncthreads();\n"
+	"    for (u32 half = merge ? merge : 1; merge ? half > 0 : half < m; half = merge ? half / "
+	"2 : "
+	"2 * half) {\n"
+	"      sort_step(sk, sp, m, half, !merge);\n"
+	"      for (u32 h = half / 2; !merge && h > 0; h /= 2) sort_step(sk, sp, m, h, false);\n"
+	"    }\n"
+	"    for (u32 i = threadIdx.x; i < m; i += blockDim.x) { key[at + i] = sk[i]; place[at + "
+	"i] = "
+	"sp[i]; }\n"
+	"    __syncthreads();\n"
+	"  }\n"
+	"}\n"
+	"template <class K> DEV void sort_pairs(K *key, i32 *place, u32 n) {\n"
+	"  __syncthreads();\n"
+	"  sort_tiles(key, place, n, 0);\n"
+	"  for (u32 half = SORT_TILE; half < n; half *= 2) {\n"
+	"    sort_step(key, place, n, half, true);\n"
+	"    for (u32 h = half / 2; h >= SORT_TILE; h /= 2) sort_step(key, place, n, h, false);\n"
+	"    sort_tiles(key, place, n, SORT_TILE / 2);\n"
+	"  }\n"
+	"}\n";
+
 void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out)
 {
 	static const struct {
@@ -176,6 +227,7 @@ void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out)
 		{ STX__NEED_BOUNDS, bounds },
 		{ STX__NEED_ARG, arg },
 		{ STX__NEED_WELFORD, welford },
+		{ STX__NEED_SORT, sort },
 	};
 	stx_bytes_puts(out, types);
 	if (!(needs & STX__NEED_BOUNDS))

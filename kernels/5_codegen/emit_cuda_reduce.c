@@ -1,8 +1,14 @@
 /* emit_cuda_reduce.c: accumulators. A thread combines the iterations it takes, in order; then the
  * threads of a row merge pairwise: neighbouring lanes by shuffles, warps and lanes that run along x
  * through shared memory. Every thread of the row has the result. The order is the configuration's.
- */
+ *
+ * Of floats that are added or multiplied, those a thread takes at once make a part of their own: it
+ * joins the others when it is complete, so that a long row does not stall (B41). */
 #include "emit_cuda.h"
+
+#include "elementary.h"
+
+#define LEAST_CHUNK 4 /* iterations at once that are worth a part */
 
 static uint32_t nstates(const struct stx__cuda *e, uint32_t acc)
 {
@@ -34,6 +40,15 @@ static void identity(struct stx__cuda *e, uint32_t acc, uint32_t s, struct stx_b
 			out);
 }
 
+static int is_chunked(const struct stx__cuda *e, uint32_t acc)
+{
+	const struct stx_kinst *a = &e->k->insts.at[acc];
+	return e->iters >= LEAST_CHUNK && !e->c->persistent &&
+	       stx_dtype_is_float((enum stx_dtype)a->dtype) &&
+	       (a->flags == STX_MONOID_SUM || a->flags == STX_MONOID_PROD ||
+		a->flags == STX_MONOID_DOT);
+}
+
 void stx__cuda_acc_open(struct stx__cuda *e, uint32_t acc)
 {
 	for (uint32_t s = 0; s < nstates(e, acc); s++) {
@@ -49,15 +64,15 @@ void stx__cuda_acc_open(struct stx__cuda *e, uint32_t acc)
 	stx_bytes_puts(e->out, " }\n");
 }
 
-/* dst (a state's name with its subscript) := combine(dst, b). */
-static void combine(struct stx__cuda *e, uint32_t acc, const char *row, const char *b,
+/* State `name` of the row := combine(it, b). */
+static void combine(struct stx__cuda *e, uint32_t acc, char name, const char *row, const char *b,
 		    struct stx_bytes *out)
 {
 	const struct stx_kinst *a = &e->k->insts.at[acc];
 	enum stx_dtype t = (enum stx_dtype)a->dtype;
 	const char *ty = stx__cuda_type(t);
 	struct stx_bytes d = { 0 };
-	stx_bytes_printf(&d, "a%u_0[%s]", acc, row);
+	stx_bytes_printf(&d, "%c%u_0[%s]", name, acc, row);
 	const char *dst = stx_bytes_cstr(&d);
 	int integer = !stx_dtype_is_float(t);
 	switch (a->flags) {
@@ -93,7 +108,12 @@ static void combine(struct stx__cuda *e, uint32_t acc, const char *row, const ch
 		stx_bytes_printf(out, "welford_merge(%s, a%u_1[%s], a%u_2[%s], %s0, %s1, %s2);",
 				 dst, acc, row, acc, row, b, b, b);
 		break;
-	default: stx__cuda_fail(e, STX_E_UNSUPPORTED, "a monoid without code");
+	case STX_MONOID_SOFTMAX:
+		e->needs |= t == STX_F64 ? STX__NEED_SOFTMAX64 : STX__NEED_SOFTMAX32;
+		stx_bytes_printf(out, "softmax_merge(%s, a%u_1[%s], %s0, %s1);", dst, acc, row, b,
+				 b);
+		break;
+	default: stx__cuda_fail(e, STX_E_INTERNAL, "a monoid without code");
 	}
 	stx_bytes_free(&d);
 }
@@ -108,10 +128,11 @@ void stx__cuda_acc_update(struct stx__cuda *e, uint32_t n, const char *ok)
 		stx__cuda_value(e, u->c, &c);
 	const char *row = e->iters > 1 ? (e->rows > 1 ? "row" : "0") : e->rows > 1 ? "e" : "0";
 	stx_bytes_printf(out, "    if (%s) { ", ok);
+	char name = is_chunked(e, u->a) ? 'c' : 'a';
 	if (a->flags == STX_MONOID_DOT && stx_dtype_is_float((enum stx_dtype)a->dtype)) {
-		stx_bytes_printf(out, "a%u_0[%s] = fma%s(%s, %s, a%u_0[%s]);", u->a, row,
+		stx_bytes_printf(out, "%c%u_0[%s] = fma%s(%s, %s, %c%u_0[%s]);", name, u->a, row,
 				 a->dtype == STX_F32 ? "f" : "", stx_bytes_cstr(&b),
-				 stx_bytes_cstr(&c), u->a, row);
+				 stx_bytes_cstr(&c), name, u->a, row);
 	} else {
 		if (a->flags == STX_MONOID_DOT)
 			stx_bytes_printf(out, "%s b0 = (%s)((u64)%s * (u64)%s); ", ty, ty,
@@ -122,11 +143,41 @@ void stx__cuda_acc_update(struct stx__cuda *e, uint32_t n, const char *ok)
 			stx_bytes_printf(out, "i64 b1 = %s; ", stx_bytes_cstr(&c));
 		if (a->flags == STX_MONOID_WELFORD)
 			stx_bytes_printf(out, "%s b1 = 0, b2 = 1; ", ty);
-		combine(e, u->a, row, "b", out);
+		if (a->flags == STX_MONOID_SOFTMAX)
+			stx_bytes_printf(out, "%s b1 = 1; ", ty);
+		combine(e, u->a, name, row, "b", out);
 	}
 	stx_bytes_puts(out, " }\n");
 	stx_bytes_free(&b);
 	stx_bytes_free(&c);
+}
+
+void stx__cuda_chunk_open(struct stx__cuda *e, uint32_t n)
+{
+	uint32_t acc = e->k->insts.at[n].a;
+	const char *type = state_type(e, acc, 0);
+	if (!is_chunked(e, acc))
+		return;
+	stx_bytes_printf(
+		e->out,
+		"  %s c%u_0[%u];\n  #pragma unroll\n  for (int e = 0; e < %u; e++) c%u_0[e] "
+		"= ",
+		type, acc, e->rows, e->rows, acc);
+	identity(e, acc, 0, e->out);
+	stx_bytes_puts(e->out, ";\n");
+}
+
+void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t n)
+{
+	uint32_t acc = e->k->insts.at[n].a;
+	if (!is_chunked(e, acc))
+		return;
+	stx_bytes_printf(
+		e->out,
+		"  #pragma unroll\n  for (int e = 0; e < %u; e++) { const %s b0 = c%u_0[e]; ",
+		e->rows, state_type(e, acc, 0), acc);
+	combine(e, acc, 'a', "e", "b", e->out);
+	stx_bytes_puts(e->out, " }\n");
 }
 
 /* Types that shuffles take; smaller ones travel as int. */
@@ -161,7 +212,7 @@ static void by_shuffles(struct stx__cuda *e, uint32_t acc, uint32_t n)
 				 "}\n",
 				 state_type(e, acc, s), s, s, acc, s, acc, s);
 	stx_bytes_puts(out, "      ");
-	combine(e, acc, "e", "b", out);
+	combine(e, acc, 'a', "e", "b", out);
 	stx_bytes_puts(out, "\n    }\n");
 }
 
@@ -189,7 +240,7 @@ static void by_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const c
 		stx_bytes_printf(out, " %s b%u = s%u_%u[p][%s];", state_type(e, acc, s), s, acc, s,
 				 row);
 	stx_bytes_puts(out, "\n      ");
-	combine(e, acc, "e", "b", out);
+	combine(e, acc, 'a', "e", "b", out);
 	stx_bytes_puts(out, "\n    }\n  }\n");
 }
 
@@ -207,4 +258,75 @@ void stx__cuda_acc_finish(struct stx__cuda *e, uint32_t acc)
 		by_shuffles(e, acc, n < 32 ? n : 32);
 	if (n > 32)
 		by_shared(e, acc, n / 32, "tr / 32", "tr % 32 == 0", "tx + e*NX");
+}
+
+/* ---- device functions ---- */
+
+static struct stx_kinst as_instruction(const struct stx_elem_inst *i)
+{
+	struct stx_kinst k = {
+		.op = i->op, .dtype = i->dtype, .a = i->a, .b = i->b, .c = i->c, .k = i->k
+	};
+	if (i->op == STX_ELEM_CONST)
+		k.op = STX_K_CONST;
+	else if (i->op == STX_ELEM_ARG)
+		k.op = STX_K_INDEX; /* a value with a name */
+	return k;
+}
+
+/* exp_ of f32 or f64: the body that the table of elementary functions has, as a function. */
+static void put_exp(struct stx__cuda *e, enum stx_dtype t, struct stx_bytes *out)
+{
+	const struct stx_elem_program *p = stx_elementary_record(e->arena, STX_P_EXP, t);
+	struct stx_kernel k = { .arena = e->arena, .ex = e->k->ex, .name = e->k->name };
+	struct stx__cuda f = { .k = &k, .out = out, .d = e->d, .arena = e->arena };
+	const char *type = stx__cuda_type(t);
+	f.info = p ? STX_NEW_ARRAY(e->arena, struct stx__value_info, p->n + 1) : NULL;
+	for (uint32_t i = 0; f.info && i < p->n; i++) {
+		f.info[i].same = i;
+		if (stx_push(e->arena, &k.insts, as_instruction(&p->at[i])))
+			f.info = NULL;
+	}
+	if (!f.info) {
+		stx__cuda_fail(e, STX_E_NOMEM, "out of memory");
+		return;
+	}
+	stx_bytes_printf(out, "DEV %s exp_(%s x) {\n", type, type);
+	for (uint32_t i = 0; i < p->n; i++) {
+		const struct stx_kinst *in = &k.insts.at[i];
+		if (in->op == STX_K_CONST)
+			continue;
+		stx_bytes_printf(out,
+				 "  const %s t%u = ", stx__cuda_type((enum stx_dtype)in->dtype), i);
+		if (in->op == STX_K_INDEX)
+			stx_bytes_puts(out, "x");
+		else
+			stx__cuda_prim(&f, in, out);
+		stx_bytes_puts(out, ";\n");
+	}
+	stx_bytes_puts(out, "  return ");
+	stx__cuda_value(&f, p->result, out);
+	stx_bytes_puts(out, ";\n}\n");
+	e->needs |= f.needs;
+}
+
+void stx__cuda_acc_functions(struct stx__cuda *e, struct stx_bytes *out)
+{
+	if (!(e->needs & (STX__NEED_SOFTMAX32 | STX__NEED_SOFTMAX64)))
+		return;
+	e->needs |= STX__NEED_MINMAX;
+	if (e->needs & STX__NEED_SOFTMAX32)
+		put_exp(e, STX_F32, out);
+	if (e->needs & STX__NEED_SOFTMAX64)
+		put_exp(e, STX_F64, out);
+	stx_bytes_puts(
+		out,
+		"/* (max, sum of exp(x - max)) of two parts; exp is 1 where they are equal, so "
+		"that identities merge */\n"
+		"template <class T> DEV void softmax_merge(T &m, T &s, T bm, T bs) {\n"
+		"  const T top = max_(m, bm);\n"
+		"  s = s * exp_(m == top ? (T)0 : m - top) + bs * exp_(bm == top ? (T)0 : bm - "
+		"top);\n"
+		"  m = top;\n"
+		"}\n");
 }

@@ -68,7 +68,8 @@ static uint8_t level_of(struct stx__cuda *e, const struct stx_kinst *i, int insi
 		return STX__CONSTANT;
 	if (inside)
 		return STX__ELEMENT;
-	if (i->op == STX_K_RESULT || i->op == STX_K_STORE || i->op == STX_K_INDIRECT)
+	if (i->op == STX_K_RESULT || i->op == STX_K_STORE || i->op == STX_K_INDIRECT ||
+	    i->op == STX_K_SORT)
 		return STX__ROW;
 	if (i->ex != STX_EX_BAD)
 		walk(e, i->ex, see_level, &level);
@@ -121,41 +122,53 @@ static void set_stage(struct stx__cuda *e, const struct stx__region *r, uint32_t
 	e->info[n].stage = s.stage;
 }
 
-/* In registers an element of the reduction keeps its values from loop to loop: an instruction equal
- * to one of an earlier loop is that one. */
-static int equal(struct stx__cuda *e, uint32_t p, uint32_t q)
+/* ---- equal values ---- */
+
+/* Instruction n with its operands as the values they are; 0 when its value may not be taken from
+ * another loop. */
+static int shared_form(const struct stx__cuda *e, uint32_t n, struct stx_kinst *out)
 {
-	const struct stx_kinst *a = &e->k->insts.at[p], *b = &e->k->insts.at[q];
-	if (a->op != b->op || a->dtype != b->dtype || a->flags != b->flags || a->axis != b->axis ||
-	    a->ex != b->ex || a->k.u != b->k.u)
-		return 0;
-	for (int j = 0; j < 3; j++) {
-		uint32_t x = operand(a, j), y = operand(b, j);
-		if (value_operands(a) >> j & 1) {
-			x = x == STX_NONE ? x : same(e, x);
-			y = y == STX_NONE ? y : same(e, y);
-		}
-		if (x != y)
-			return 0;
-	}
-	return a->op < STX_PRIM_COUNT || a->op == STX_K_INDEX || a->op == STX_K_INDIRECT ||
-	       (a->op == STX_K_LOAD && !e->k->params.at[a->a].is_written);
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	uint32_t *to[3] = { &out->a, &out->b, &out->c };
+	*out = *i;
+	for (int j = 0; j < 3; j++)
+		if ((value_operands(i) >> j & 1) && *to[j] != STX_NONE)
+			*to[j] = same(e, *to[j]);
+	return i->op < STX_PRIM_COUNT || i->op == STX_K_INDEX || i->op == STX_K_INDIRECT ||
+	       (i->op == STX_K_LOAD && !e->k->params.at[i->a].is_written);
 }
 
+/* In registers an element of the reduction keeps its values from loop to loop: an instruction equal
+ * to one of an earlier loop is that one. Entered by stx_kinst_hash of its form: the first of equal
+ * ones, so those of one loop do not stand for each other (the builder has merged them). */
 static void find_equal(struct stx__cuda *e, const struct stx__region *r, uint32_t n)
 {
-	if (!e->c->persistent || r->loop == STX_NONE)
+	struct stx_kinst mine, other;
+	if (!e->table || r->loop == STX_NONE || !shared_form(e, n, &mine))
 		return;
-	for (uint32_t i = 0; i < e->regions.n; i++) {
-		const struct stx__region *q = &e->regions.at[i];
-		for (uint32_t m = q->begin; q->loop != STX_NONE && q != r && m < q->end; m++)
-			if (same(e, m) == m && equal(e, m, n)) {
-				e->info[n].same = m;
-				return;
-			}
-		if (q == r)
-			return;
+	uint32_t at = (uint32_t)stx_kinst_hash(&mine) & e->table_mask;
+	for (; e->table[at]; at = (at + 1) & e->table_mask) {
+		uint32_t m = e->table[at] - 1;
+		shared_form(e, m, &other);
+		if (!stx_kinst_equal(&mine, &other))
+			continue;
+		if (m < r->begin)
+			e->info[n].same = m;
+		return;
 	}
+	e->table[at] = n + 1;
+}
+
+static stx_err make_table(struct stx__cuda *e)
+{
+	uint32_t n = 16;
+	if (!e->c->persistent)
+		return STX_E_OK;
+	while (n < 2 * e->k->insts.n)
+		n *= 2;
+	e->table = STX_NEW_ARRAY(e->arena, uint32_t, n);
+	e->table_mask = n - 1;
+	return e->table ? STX_E_OK : stx__cuda_fail(e, STX_E_NOMEM, "out of memory");
 }
 
 static stx_err find_regions(struct stx__cuda *e)
@@ -199,13 +212,30 @@ static void see_mark(struct stx__cuda *e, uint32_t atom, void *ctx)
 		mark(e, m->r, m->stage, a.number);
 }
 
+/* The instructions of each stage of a region, in order. */
+static stx_err list_stages(struct stx__cuda *e, struct stx__region *r)
+{
+	r->first = STX_NEW_ARRAY(e->arena, uint32_t, r->nstages + 1);
+	if (!r->first)
+		return stx__cuda_fail(e, STX_E_NOMEM, "out of memory");
+	for (uint32_t i = 0; i <= r->nstages; i++)
+		r->first[i] = STX_NONE;
+	for (uint32_t n = r->end; n-- > r->begin;) {
+		struct stx__value_info *v = &e->info[n];
+		uint32_t *first = &r->first[v->stage == STX__LAST_STAGE ? r->nstages : v->stage];
+		v->next = *first;
+		*first = n;
+	}
+	return STX_E_OK;
+}
+
 stx_err stx__cuda_stages(struct stx__cuda *e)
 {
 	const struct stx_kernel *k = e->k;
 	e->info = STX_NEW_ARRAY(e->arena, struct stx__value_info, k->insts.n + 1);
 	if (!e->info)
 		return stx__cuda_fail(e, STX_E_NOMEM, "out of memory");
-	if (find_regions(e))
+	if (find_regions(e) || make_table(e))
 		return e->err;
 	for (uint32_t i = 0; i < e->regions.n; i++) {
 		struct stx__region *r = &e->regions.at[i];
@@ -217,6 +247,8 @@ stx_err stx__cuda_stages(struct stx__cuda *e)
 			if (e->info[n].stage < STX__LAST_STAGE && e->info[n].stage + 1 > r->nstages)
 				r->nstages = e->info[n].stage + 1;
 		}
+		if (list_stages(e, r))
+			return e->err;
 	}
 	for (uint32_t i = 0; i < e->regions.n; i++)
 		for (uint32_t n = e->regions.at[i].begin; n < e->regions.at[i].end; n++) {

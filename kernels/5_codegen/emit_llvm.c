@@ -5,7 +5,6 @@
  * are kept, one a level. No fast-math flags: what LLVM may change keeps every bit. MXCSR is set to
  * its default (nearest, subnormals kept) at entry and restored at exit, whatever the calling thread
  * has there. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -21,11 +20,8 @@
 #define TRIPLE        "x86_64-unknown-linux-gnu"
 #define MXCSR_DEFAULT 0x1f80u /* all exceptions masked, round to nearest, no FTZ, no DAZ */
 
-/* mem2reg first: accumulators are built in allocas. Unrolling only where the kernel asks for it. */
+/* mem2reg first: accumulators are built in allocas. */
 #define PASSES "function(mem2reg,early-cse,loop-mssa(licm),instcombine<no-verify-fixpoint>)"
-#define PASSES_UNROLL                                                                              \
-	"function(mem2reg,early-cse,loop-mssa(licm),loop-unroll<O2>,instcombine<no-verify-"        \
-	"fixpoint>)"
 
 struct stx_llvm {
 	LLVMTargetRef target;
@@ -235,11 +231,7 @@ static stx_err build(struct stx__emit *e)
 
 static stx_err optimise(struct stx__emit *e, struct stx_llvm *l, LLVMTargetMachineRef machine)
 {
-	int unroll = 0;
-	for (uint32_t i = 0; i < e->k->axes.n; i++)
-		unroll |= e->k->axes.at[i].binding == STX_AXIS_UNROLL;
-	LLVMErrorRef bad =
-		LLVMRunPasses(e->m, unroll ? PASSES_UNROLL : PASSES, machine, l->options);
+	LLVMErrorRef bad = LLVMRunPasses(e->m, PASSES, machine, l->options);
 	if (!bad)
 		return STX_E_OK;
 	char *text = LLVMGetErrorMessage(bad);

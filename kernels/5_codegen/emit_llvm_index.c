@@ -3,45 +3,38 @@
  * Offsets are affine in the vector axis in nearly every kernel, so an access is classified first:
  * uniform, contiguous, strided, or, for what is left (division of the axis, varying indirect
  * values), a vector of indices. Scalars are always 64 bits wide, which costs nothing; vectors are
- * 32 bits wide where the kernel allows it and the intervals of all parts prove it. Expressions nest
- * no deeper than the limit. */
+ * 32 bits wide where the kernel allows it and the intervals of all parts prove it. Recursion is
+ * bounded by STX_EX_MAX_DEPTH, which every expression keeps. */
 #include "emit_llvm.h"
 
-#define MAX_NESTING 64
+static int atom_varies(struct stx__emit *e, uint32_t id);
 
-static int atom_varies(struct stx__emit *e, uint32_t id, unsigned depth);
-
-static int varies(struct stx__emit *e, stx_ex ex, unsigned depth)
+static int varies(struct stx__emit *e, stx_ex ex)
 {
 	uint32_t n = stx_ex_nterms(e->k->ex, ex);
 	for (uint32_t i = 0; i < n; i++) {
 		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
 		for (uint32_t j = 0; j < t.natoms; j++)
-			if (atom_varies(e, t.atoms[j], depth))
+			if (atom_varies(e, t.atoms[j]))
 				return 1;
 	}
 	return 0;
 }
 
-static int atom_varies(struct stx__emit *e, uint32_t id, unsigned depth)
+static int atom_varies(struct stx__emit *e, uint32_t id)
 {
 	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, id);
-	if (depth > MAX_NESTING) {
-		stx__fail(e, STX_E_TOO_LARGE, "an index expression is nested more than %d deep",
-			  MAX_NESTING);
-		return 0;
-	}
 	switch (a.kind) {
 	case STX_ATOM_VAR: return e->w > 1 && a.number == e->vaxis;
 	case STX_ATOM_SYM: return 0;
 	case STX_ATOM_INDIRECT: return stx__lanes_of(e, a.number) > 1;
-	default: return varies(e, a.a, depth + 1) || varies(e, a.b, depth + 1);
+	default: return varies(e, a.a) || varies(e, a.b);
 	}
 }
 
 int stx__ex_varies(struct stx__emit *e, stx_ex ex)
 {
-	return varies(e, ex, 0);
+	return varies(e, ex);
 }
 
 /* ---- arithmetic on scalars and vectors alike ---- */
@@ -93,7 +86,7 @@ static LLVMValueRef build_pair(struct stx__emit *e, const struct stx_ex_atom *a,
 
 /* ---- uniform ---- */
 
-static LLVMValueRef scalar_ex(struct stx__emit *e, stx_ex ex, unsigned depth);
+static LLVMValueRef scalar_ex(struct stx__emit *e, stx_ex ex);
 
 static LLVMValueRef scalar_symbol(struct stx__emit *e, uint32_t number)
 {
@@ -104,7 +97,7 @@ static LLVMValueRef scalar_symbol(struct stx__emit *e, uint32_t number)
 	return stx__i64(e, 0);
 }
 
-static LLVMValueRef scalar_atom(struct stx__emit *e, uint32_t id, unsigned depth)
+static LLVMValueRef scalar_atom(struct stx__emit *e, uint32_t id)
 {
 	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, id);
 	LLVMValueRef v;
@@ -117,16 +110,14 @@ static LLVMValueRef scalar_atom(struct stx__emit *e, uint32_t id, unsigned depth
 		return stx__i64(e, 0);
 	case STX_ATOM_SYM: return scalar_symbol(e, a.number);
 	case STX_ATOM_INDIRECT: return stx__get(e, a.number, 1).v;
-	default:
-		return build_pair(e, &a, scalar_ex(e, a.a, depth + 1),
-				  scalar_ex(e, a.b, depth + 1));
+	default: return build_pair(e, &a, scalar_ex(e, a.a), scalar_ex(e, a.b));
 	}
 }
 
 /* The innermost loop whose variable an expression mentions. */
-static unsigned depth_of(struct stx__emit *e, stx_ex ex, unsigned nesting);
+static unsigned depth_of(struct stx__emit *e, stx_ex ex);
 
-static unsigned atom_depth(struct stx__emit *e, uint32_t id, unsigned nesting)
+static unsigned atom_depth(struct stx__emit *e, uint32_t id)
 {
 	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, id);
 	switch (a.kind) {
@@ -134,29 +125,29 @@ static unsigned atom_depth(struct stx__emit *e, uint32_t id, unsigned nesting)
 	case STX_ATOM_SYM: return 0;
 	case STX_ATOM_INDIRECT: return e->depth;
 	default: {
-		unsigned x = depth_of(e, a.a, nesting + 1), y = depth_of(e, a.b, nesting + 1);
+		unsigned x = depth_of(e, a.a), y = depth_of(e, a.b);
 		return x > y ? x : y;
 	}
 	}
 }
 
-static unsigned term_depth(struct stx__emit *e, const struct stx_ex_term *t, unsigned nesting)
+static unsigned term_depth(struct stx__emit *e, const struct stx_ex_term *t)
 {
 	unsigned deepest = 0;
 	for (uint32_t j = 0; j < t->natoms; j++) {
-		unsigned d = atom_depth(e, t->atoms[j], nesting);
+		unsigned d = atom_depth(e, t->atoms[j]);
 		deepest = d > deepest ? d : deepest;
 	}
 	return deepest;
 }
 
-static unsigned depth_of(struct stx__emit *e, stx_ex ex, unsigned nesting)
+static unsigned depth_of(struct stx__emit *e, stx_ex ex)
 {
 	unsigned deepest = 0;
-	uint32_t n = nesting > MAX_NESTING ? 0 : stx_ex_nterms(e->k->ex, ex);
+	uint32_t n = stx_ex_nterms(e->k->ex, ex);
 	for (uint32_t i = 0; i < n; i++) {
 		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
-		unsigned d = term_depth(e, &t, nesting);
+		unsigned d = term_depth(e, &t);
 		deepest = d > deepest ? d : deepest;
 	}
 	return deepest;
@@ -167,30 +158,25 @@ static void add_part(struct stx__emit *e, struct stx__sum *s, unsigned depth, LL
 	s->at[depth] = s->at[depth] ? LLVMBuildAdd(e->b, s->at[depth], v, "") : v;
 }
 
-static struct stx__sum sum_of(struct stx__emit *e, stx_ex ex, unsigned depth)
+static struct stx__sum sum_of(struct stx__emit *e, stx_ex ex)
 {
 	struct stx__sum s = { .constant = stx_ex_constant(e->k->ex, ex) };
 	uint32_t n = stx_ex_nterms(e->k->ex, ex);
-	if (depth > MAX_NESTING) {
-		stx__fail(e, STX_E_TOO_LARGE, "an index expression is nested more than %d deep",
-			  MAX_NESTING);
-		return s;
-	}
 	for (uint32_t i = 0; i < n; i++) {
 		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
-		LLVMValueRef v = scalar_atom(e, t.atoms[0], depth);
+		LLVMValueRef v = scalar_atom(e, t.atoms[0]);
 		for (uint32_t j = 1; j < t.natoms; j++)
-			v = LLVMBuildMul(e->b, v, scalar_atom(e, t.atoms[j], depth), "");
+			v = LLVMBuildMul(e->b, v, scalar_atom(e, t.atoms[j]), "");
 		if (t.coeff != 1)
 			v = LLVMBuildMul(e->b, v, stx__i64(e, t.coeff), "");
-		add_part(e, &s, term_depth(e, &t, depth), v);
+		add_part(e, &s, term_depth(e, &t), v);
 	}
 	return s;
 }
 
-static LLVMValueRef scalar_ex(struct stx__emit *e, stx_ex ex, unsigned depth)
+static LLVMValueRef scalar_ex(struct stx__emit *e, stx_ex ex)
 {
-	struct stx__sum s = sum_of(e, ex, depth);
+	struct stx__sum s = sum_of(e, ex);
 	LLVMValueRef sum = NULL;
 	for (unsigned d = 0; d < STX__DEPTHS; d++)
 		if (s.at[d])
@@ -202,23 +188,22 @@ static LLVMValueRef scalar_ex(struct stx__emit *e, stx_ex ex, unsigned depth)
 
 LLVMValueRef stx__ex_scalar(struct stx__emit *e, stx_ex ex)
 {
-	return scalar_ex(e, ex, 0);
+	return scalar_ex(e, ex);
 }
 
 /* ---- varying ---- */
 
-static int fits32(struct stx__emit *e, stx_ex ex, unsigned depth)
+static int fits32(struct stx__emit *e, stx_ex ex)
 {
 	struct stx_interval r = stx_ex_interval(e->k->ex, ex);
 	uint32_t n = stx_ex_nterms(e->k->ex, ex);
-	if (depth > MAX_NESTING || r.lo < INT32_MIN || r.hi > INT32_MAX)
+	if (r.lo < INT32_MIN || r.hi > INT32_MAX)
 		return 0;
 	for (uint32_t i = 0; i < n; i++) {
 		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
 		for (uint32_t j = 0; j < t.natoms; j++) {
 			struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, t.atoms[j]);
-			if (a.kind >= STX_ATOM_FLOORDIV &&
-			    (!fits32(e, a.a, depth + 1) || !fits32(e, a.b, depth + 1)))
+			if (a.kind >= STX_ATOM_FLOORDIV && (!fits32(e, a.a) || !fits32(e, a.b)))
 				return 0;
 		}
 	}
@@ -240,36 +225,31 @@ static LLVMValueRef axis_lanes(struct stx__emit *e, LLVMTypeRef t)
 	return LLVMBuildAdd(e->b, spread(e, at, t), stx__iota(e, t, e->w, 1), "");
 }
 
-static LLVMValueRef vector_ex(struct stx__emit *e, stx_ex ex, LLVMTypeRef t, unsigned depth);
+static LLVMValueRef vector_ex(struct stx__emit *e, stx_ex ex, LLVMTypeRef t);
 
-static LLVMValueRef vector_atom(struct stx__emit *e, uint32_t id, LLVMTypeRef t, unsigned depth)
+static LLVMValueRef vector_atom(struct stx__emit *e, uint32_t id, LLVMTypeRef t)
 {
 	struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, id);
-	if (!atom_varies(e, id, 0))
-		return spread(e, scalar_atom(e, id, depth), t);
+	if (!atom_varies(e, id))
+		return spread(e, scalar_atom(e, id), t);
 	if (a.kind == STX_ATOM_VAR)
 		return axis_lanes(e, t);
 	if (a.kind == STX_ATOM_INDIRECT) {
 		LLVMValueRef v = stx__get(e, a.number, e->w).v;
 		return t == e->i32 ? LLVMBuildTrunc(e->b, v, stx__vec(t, e->w), "") : v;
 	}
-	return build_pair(e, &a, vector_ex(e, a.a, t, depth + 1), vector_ex(e, a.b, t, depth + 1));
+	return build_pair(e, &a, vector_ex(e, a.a, t), vector_ex(e, a.b, t));
 }
 
-static LLVMValueRef vector_ex(struct stx__emit *e, stx_ex ex, LLVMTypeRef t, unsigned depth)
+static LLVMValueRef vector_ex(struct stx__emit *e, stx_ex ex, LLVMTypeRef t)
 {
 	LLVMValueRef sum = spread(e, stx__i64(e, stx_ex_constant(e->k->ex, ex)), t);
 	uint32_t n = stx_ex_nterms(e->k->ex, ex);
-	if (depth > MAX_NESTING) {
-		stx__fail(e, STX_E_TOO_LARGE, "an index expression is nested more than %d deep",
-			  MAX_NESTING);
-		return sum;
-	}
 	for (uint32_t i = 0; i < n; i++) {
 		struct stx_ex_term m = stx_ex_term_at(e->k->ex, ex, i);
-		LLVMValueRef v = vector_atom(e, m.atoms[0], t, depth);
+		LLVMValueRef v = vector_atom(e, m.atoms[0], t);
 		for (uint32_t j = 1; j < m.natoms; j++)
-			v = LLVMBuildMul(e->b, v, vector_atom(e, m.atoms[j], t, depth), "");
+			v = LLVMBuildMul(e->b, v, vector_atom(e, m.atoms[j], t), "");
 		if (m.coeff != 1)
 			v = LLVMBuildMul(e->b, v, stx__int(stx__vec(t, e->w), (uint64_t)m.coeff),
 					 "");
@@ -280,8 +260,8 @@ static LLVMValueRef vector_ex(struct stx__emit *e, stx_ex ex, LLVMTypeRef t, uns
 
 LLVMValueRef stx__ex_lanes(struct stx__emit *e, stx_ex ex)
 {
-	LLVMTypeRef t = e->k->index_bits == 32 && fits32(e, ex, 0) ? e->i32 : e->i64;
-	return vector_ex(e, ex, t, 0);
+	LLVMTypeRef t = e->k->index_bits == 32 && fits32(e, ex) ? e->i32 : e->i64;
+	return vector_ex(e, ex, t);
 }
 
 struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex)
@@ -290,7 +270,7 @@ struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex)
 	stx_ex coeff, rest;
 	int64_t c, ahead = (int64_t)e->copy * e->w;
 	if (!stx__ex_varies(e, ex)) {
-		x.sum = sum_of(e, ex, 0);
+		x.sum = sum_of(e, ex);
 		return x;
 	}
 	if (!stx_ex_linear_in(e->k->ex, ex, e->vaxis, &coeff, &rest) || stx__ex_varies(e, rest) ||
@@ -301,7 +281,7 @@ struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex)
 	}
 	LLVMValueRef first = e->axis[e->vaxis];
 	unsigned depth = e->axis_depth[e->vaxis];
-	x.sum = sum_of(e, rest, 0);
+	x.sum = sum_of(e, rest);
 	x.kind = STX__CONTIGUOUS;
 	if (!stx_ex_equals(e->k->ex, coeff, 1)) {
 		x.kind = STX__STRIDED;
@@ -320,17 +300,16 @@ struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex)
 
 /* ---- bounds ---- */
 
-static LLVMValueRef ok_of(struct stx__emit *e, stx_ex ex, int all, unsigned w, LLVMValueRef so_far,
-			  unsigned depth)
+static LLVMValueRef ok_of(struct stx__emit *e, stx_ex ex, int all, unsigned w, LLVMValueRef so_far)
 {
-	uint32_t n = depth > MAX_NESTING ? 0 : stx_ex_nterms(e->k->ex, ex);
+	uint32_t n = stx_ex_nterms(e->k->ex, ex);
 	for (uint32_t i = 0; i < n; i++) {
 		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
 		for (uint32_t j = 0; j < t.natoms; j++) {
 			struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, t.atoms[j]);
 			if (a.kind >= STX_ATOM_FLOORDIV) {
-				so_far = ok_of(e, a.a, all, w, so_far, depth + 1);
-				so_far = ok_of(e, a.b, all, w, so_far, depth + 1);
+				so_far = ok_of(e, a.a, all, w, so_far);
+				so_far = ok_of(e, a.b, all, w, so_far);
 			}
 			if (a.kind != STX_ATOM_INDIRECT)
 				continue;
@@ -349,5 +328,5 @@ static LLVMValueRef ok_of(struct stx__emit *e, stx_ex ex, int all, unsigned w, L
 
 LLVMValueRef stx__ex_ok(struct stx__emit *e, stx_ex ex, int all, unsigned w)
 {
-	return ok_of(e, ex, all, w, NULL, 0);
+	return ok_of(e, ex, all, w, NULL);
 }

@@ -97,7 +97,6 @@ static void emit_inst(struct stx__emit *e, uint32_t n)
 	case STX_K_UPDATE: stx__acc_update(e, n); break;
 	case STX_K_RESULT: stx__acc_result(e, n); break;
 	case STX_K_SORT: stx__emit_sort(e, n); break;
-	case STX_K_BARRIER: break;
 	default: stx__emit_prim(e, n);
 	}
 }

@@ -175,8 +175,7 @@ static int inst_varies(struct stx__emit *e, uint32_t n)
 	case STX_K_ACC:
 	case STX_K_LOOP:
 	case STX_K_END:
-	case STX_K_SORT:
-	case STX_K_BARRIER: return 0;
+	case STX_K_SORT: return 0;
 	case STX_K_INDEX: return stx__ex_varies(e, i->ex);
 	case STX_K_LOAD: return stx__ex_varies(e, i->ex) || operand_varies(e, i->c);
 	case STX_K_STORE:

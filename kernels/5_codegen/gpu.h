@@ -22,7 +22,6 @@ struct stx_nvrtc;
  * looked for. Compiles one small kernel, so that later calls open no file. */
 stx_err stx_nvrtc_new(const char *dir, struct stx_nvrtc **out, struct stx_diag *d);
 void stx_nvrtc_free(struct stx_nvrtc *n);
-const char *stx_nvrtc_version(const struct stx_nvrtc *n);
 enum stx_nvrtc_stage { STX_NVRTC_CUBIN, STX_NVRTC_PTX };
 /* usage: of a cubin; may be NULL. */
 stx_err stx_nvrtc_compile(struct stx_nvrtc *n, const char *source, const char *name,

@@ -11,7 +11,6 @@
 typedef struct program *nvrtc_program;
 struct stx_nvrtc {
 	void *library;
-	char version[32];
 	int (*version_fn)(int *major, int *minor);
 	const char *(*error)(int result);
 	int (*create)(nvrtc_program *p, const char *source, const char *name, int nheaders,
@@ -47,9 +46,16 @@ static void *open_library(const char *dir)
 	char path[4096];
 	if (dir)
 		return open_in(dir);
-	snprintf(path, sizeof path, "%s/lib64", home && *home ? home : "/usr/local/cuda");
-	void *h = open_in(path);
-	return h ? h : open_in(NULL);
+	/* lib: where pip's nvidia packages have it */
+	static const char *const folders[] = { "lib64", "lib" };
+	for (unsigned i = 0; i < sizeof folders / sizeof *folders; i++) {
+		snprintf(path, sizeof path, "%s/%s", home && *home ? home : "/usr/local/cuda",
+			 folders[i]);
+		void *h = open_in(path);
+		if (h)
+			return h;
+	}
+	return open_in(NULL);
 }
 
 static int resolve(struct stx_nvrtc *n)
@@ -95,9 +101,8 @@ stx_err stx_nvrtc_new(const char *dir, struct stx_nvrtc **out, struct stx_diag *
 		return stx_fail(
 			d, STX_E_UNSUPPORTED, "nvrtc", NULL,
 			"CUDA targets need NVRTC (libnvrtc.so of CUDA 12 or 13): it is not in "
-			"$CUDA_HOME/lib64, /usr/local/cuda/lib64 or the library path");
+			"lib64 or lib of $CUDA_HOME (/usr/local/cuda) or the library path");
 	}
-	snprintf(n->version, sizeof n->version, "NVRTC %d.%d", major, minor);
 	stx_err e =
 		stx_nvrtc_compile(n, warm, "warm", "sm_90a", 0, STX_NVRTC_CUBIN, &cubin, NULL, d);
 	stx_bytes_free(&cubin);
@@ -116,11 +121,6 @@ void stx_nvrtc_free(struct stx_nvrtc *n)
 	if (n->library)
 		dlclose(n->library);
 	free(n);
-}
-
-const char *stx_nvrtc_version(const struct stx_nvrtc *n)
-{
-	return n->version;
 }
 
 static stx_err fail_log(struct stx_nvrtc *n, nvrtc_program p, int result, const char *name,

@@ -148,6 +148,37 @@ static void outer_rows(const struct stx_kernel *k, const struct stx_gpu_device *
 	add(k, dev, out, reduction(64, r, least(t / 2 ? t / 2 : 1, r), 0, persistent));
 }
 
+/* Updates in place: a thread a grid point, few of them. */
+static void updates(const struct stx_kernel *k, const struct stx_gpu_device *dev,
+		    struct stx_gpu_choices *out)
+{
+	for (uint32_t x = 64; x <= 256; x *= 2)
+		add(k, dev, out,
+		    (struct stx_gpu_config){ .x = x,
+					     .y = 1,
+					     .z = 1,
+					     .r = 1,
+					     .threads = x,
+					     .row_threads = 1,
+					     .inner = 1 });
+}
+
+/* A thread a comparison of two, in the shorter rows. */
+static void sorts(const struct stx_kernel *k, const struct stx_gpu_device *dev, uint32_t raxis,
+		  struct stx_gpu_choices *out)
+{
+	uint32_t t = least(pow2_at_least(hint(k, raxis)) / 2, 1024);
+	for (t = t < 32 ? 32 : t; t >= 32 && out->n < 3; t /= 2)
+		add(k, dev, out,
+		    (struct stx_gpu_config){ .x = 1,
+					     .y = 1,
+					     .z = 1,
+					     .r = t,
+					     .threads = t,
+					     .row_threads = t,
+					     .inner = 1 });
+}
+
 void stx_tune_candidates(const struct stx_kernel *k, const struct stx_gpu_device *dev,
 			 struct stx_gpu_choices *out)
 {
@@ -159,6 +190,10 @@ void stx_tune_candidates(const struct stx_kernel *k, const struct stx_gpu_device
 		lines(k, dev, out);
 	else if (ngrid == k->axes.n)
 		tiles(k, dev, ngrid, out);
+	else if (stx_gpu_sorts(k))
+		sorts(k, dev, ngrid, out);
+	else if (!k->axes.at[ngrid].is_reduction)
+		updates(k, dev, out);
 	else if (along(k, ngrid) >= along(k, 0) || hint(k, 0) == 1)
 		inner_rows(k, dev, ngrid, out);
 	else

@@ -14,7 +14,7 @@ static const struct {
 	/* tiles */ { { 1, 256 }, { 1, 256 }, { 1, 8 }, { 64, 512 }, { 1, 1 } },
 	/* reductions */ { { 1, 256 }, { 1, 1 }, { 1, 1 }, { 32, 1024 }, { 1, 1024 } },
 };
-enum { LINES, TILES, REDUCTIONS };
+enum { LINES, TILES, REDUCTIONS }; /* kernels with an ordered axis have the sets of the last */
 
 struct space {
 	const struct stx_kernel *k;
@@ -32,22 +32,31 @@ static void put(struct space *s, const struct stx_gpu_config *c)
 	s->n++;
 }
 
-/* A reduction keeps its row, or loops over it in blocks; lanes run along it, or across. */
+/* A reduction keeps its row, or loops over it in blocks; lanes run along it, or across, where a
+ * block has a warp of rows at least. */
 static void put_reductions(struct space *s, struct stx_gpu_config c, uint32_t raxis)
 {
+	static const struct set blocks[] = { { 32, 128 }, { 1024, 8192 } }; /* across, along */
 	int64_t hi = stx_ex_interval(s->k->ex, s->k->axes.at[raxis].size).hi;
 	uint32_t row = 1;
 	while (row < hi && row < 1u << 14)
 		row *= 2;
-	for (int inner = 0; inner < 2; inner++) {
+	for (int inner = c.x < 32; inner < 2; inner++) {
 		c.inner = (uint8_t)inner;
 		c.persistent = 1;
 		c.r = row;
 		put(s, &c);
 		c.persistent = 0;
-		for (c.r = 16; c.r <= 8192; c.r *= 2)
+		for (c.r = blocks[inner].lo; c.r <= blocks[inner].hi && c.r <= row; c.r *= 2)
 			put(s, &c);
 	}
+}
+
+/* A thread, or all of a block, for a row: an iteration each at a time. */
+static void put_ordered(struct space *s, struct stx_gpu_config c)
+{
+	c.r = c.row_threads;
+	put(s, &c);
 }
 
 uint32_t stx_tune_space(const struct stx_kernel *k, const struct stx_gpu_device *dev,
@@ -58,6 +67,7 @@ uint32_t stx_tune_space(const struct stx_kernel *k, const struct stx_gpu_device 
 	uint32_t ngrid = 0;
 	while (ngrid < k->axes.n && k->axes.at[ngrid].binding == STX_AXIS_GRID)
 		ngrid++;
+	int ordered = ngrid < k->axes.n && !k->axes.at[ngrid].is_reduction;
 	int form = ngrid < k->axes.n ? REDUCTIONS : ngrid > 1 ? TILES : LINES;
 	for (c.x = sets[form].x.lo; c.x <= sets[form].x.hi; c.x *= 2)
 		for (c.y = sets[form].y.lo; c.y <= sets[form].y.hi; c.y *= 2)
@@ -66,8 +76,10 @@ uint32_t stx_tune_space(const struct stx_kernel *k, const struct stx_gpu_device 
 				     c.threads <= sets[form].threads.hi; c.threads *= 2)
 					for (c.row_threads = sets[form].row.lo;
 					     c.row_threads <= sets[form].row.hi; c.row_threads *= 2)
-						if (form == REDUCTIONS)
+						if (form == REDUCTIONS && !ordered)
 							put_reductions(&s, c, ngrid);
+						else if (ordered)
+							put_ordered(&s, c);
 						else
 							put(&s, &c);
 	return s.n < cap ? s.n : cap;

@@ -202,19 +202,14 @@ static stx__ref_fn *const table[STX_OP_COUNT] = {
 
 /* ---- what operators call ---- */
 
-stx_err stx__ref_fail(struct stx__ref *r, const struct stx_node *n, stx_err e, const char *fmt, ...)
+void stx__ref_report(struct stx__ref *r, const struct stx_node *n, stx_err e, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
 	stx_vfail(r->d, e, "reference", n ? n->name : "", fmt, ap);
 	va_end(ap);
-	return r->err = e;
-}
-
-stx_err stx__ref_error(const struct stx__ref *r)
-{
-	return r->err ? r->err : STX_E_INTERNAL;
+	r->err = e;
 }
 
 static struct stx__ref_value *value_of(const struct stx__ref *r, struct stx_val v)

@@ -17,7 +17,8 @@
  * GiB). */
 stx_err stx_ref_evaluate(struct stx_graph *g, const struct stx_tensor *inputs, uint32_t ninputs,
 			 struct stx_tensor *outputs, size_t budget_bytes, struct stx_diag *d);
-/* The same, keeping every node's results: for layered comparison. fn is called after each node. */
+/* The same; fn is called after each node with its results, as long as they live: how the property
+ * tests bound errors and shrink a failing graph. */
 typedef void stx_ref_visit_fn(void *ctx, const struct stx_node *n,
 			      const struct stx_tensor *results);
 stx_err stx_ref_evaluate_visit(struct stx_graph *g, const struct stx_tensor *inputs,

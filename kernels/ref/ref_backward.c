@@ -1,5 +1,6 @@
 /* ref_backward.c: what is added up into an operand's shape: folding, gradients of pooling and
  * convolution. Each walks what it adds and sums where it lands, in an array of sums. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -159,6 +160,7 @@ stx_err stx__ref_columns(struct stx__ref *r, const struct stx_node *n)
 	uint32_t b = m->rank - 2u;
 
 	stx__ref_walk_start(&w, m->rank, m->sizes);
+	assert(!w.left || (wide && s.kernel[0] && s.kernel[1])); /* or it has no elements */
 	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w)) {
 		int64_t row = w.at[b], col = w.at[b + 1], area = s.kernel[0] * s.kernel[1];
 		int64_t y = lands(&s, 0, col / wide, row % area / s.kernel[1],
@@ -415,7 +417,8 @@ stx_err stx__ref_conv_backward(struct stx__ref *r, const struct stx_node *n)
 	c.out_per = c.go->sizes[1] / groups;
 	stx__ref_walk_start(&w, 2, c.go->sizes); /* batch, channel of the result */
 	for (; w.left > 0; stx__ref_walk_next(&w)) {
-		int64_t group = w.at[1] / (c.out_per ? c.out_per : 1);
+		assert(c.out_per); /* or there is no channel */
+		int64_t group = w.at[1] / c.out_per;
 
 		for (int64_t i = 0; i < c.in_per; i++) {
 			int64_t in = group * c.in_per + i;

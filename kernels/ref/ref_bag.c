@@ -1,8 +1,6 @@
 /* ref_bag.c: embedding_bag, index by index. */
 #include "ref_internal.h"
 
-#include <math.h>
-
 struct bag {
 	struct stx__ref *r;
 	const struct stx_node *n;
@@ -62,7 +60,7 @@ static void one_bag(const struct bag *g, int64_t b, int64_t from, int64_t to)
 								  i * g->scale->strides[0])
 							.f);
 			stx__ref_sum_add(&s, v);
-			if (!any || (!isnan(best) && (isnan(v) || v > best))) {
+			if (!any || v > best) { /* a NaN stays if it is the first */
 				best = v;
 				at = whole(g->index, i);
 			}
@@ -87,12 +85,12 @@ static void one_bag(const struct bag *g, int64_t b, int64_t from, int64_t to)
 
 static void put_bags(const struct bag *g)
 {
-	for (int64_t i = 0; g->mode && i < g->of->sizes[0]; i++) {
+	for (int64_t i = 0; i < g->of->sizes[0]; i++) {
 		int64_t bag = -1;
 
 		for (int64_t b = 0; b < g->bags; b++)
 			bag += whole(g->offsets, b) <= i;
-		stx__ref_store(g->of, i, (union stx_scalar){ .i = g->bags ? bag : 0 });
+		stx__ref_store(g->of, i, (union stx_scalar){ .i = bag });
 	}
 }
 

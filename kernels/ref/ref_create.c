@@ -45,10 +45,10 @@ stx_err stx__ref_arange(struct stx__ref *r, const struct stx_node *n)
 	return 0;
 }
 
-/* clone and _to_copy: one conversion. */
-stx_err stx__ref_copy(struct stx__ref *r, const struct stx_node *n)
+/* Argument i, converted and stretched over the result. */
+static stx_err copy_of(struct stx__ref *r, const struct stx_node *n, uint32_t i)
 {
-	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
+	const struct stx_tensor *x = stx__ref_arg(r, n, i);
 	struct stx_tensor *out = stx__ref_result(r, n);
 	struct stx__ref_walk w;
 
@@ -56,11 +56,23 @@ stx_err stx__ref_copy(struct stx__ref *r, const struct stx_node *n)
 		return stx__ref_error(r);
 	stx__ref_walk_start(&w, out->rank, out->sizes);
 	stx__ref_walk_broadcast(&w, x);
-	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w))
-		stx__ref_store(out, i,
+	for (int64_t at = 0; w.left > 0; at++, stx__ref_walk_next(&w))
+		stx__ref_store(out, at,
 			       stx__ref_cast(n->outs[0].dtype, (enum stx_dtype)x->dtype,
 					     stx__ref_load(x, w.off[0])));
 	return 0;
+}
+
+/* clone and _to_copy: one conversion. */
+stx_err stx__ref_copy(struct stx__ref *r, const struct stx_node *n)
+{
+	return copy_of(r, n, 0);
+}
+
+/* copy, fill.Tensor: what is written over self. */
+stx_err stx__ref_copy_into(struct stx__ref *r, const struct stx_node *n)
+{
+	return copy_of(r, n, 1);
 }
 
 /* The operand's bytes, row by row, as another type. */

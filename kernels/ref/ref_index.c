@@ -14,8 +14,8 @@ static stx_err index_at(struct stx__ref *r, const struct stx_node *n, const stru
 	if (*out >= 0 && *out < size)
 		return 0;
 	return stx__ref_fail(r, n, STX_E_BOUNDS,
-			     "index %lld is out of bounds for dimension %u of size %lld",
-			     (long long)v, dim, (long long)size);
+			     "dimension %u: index out of bounds: 0 <= %lld < %lld", dim,
+			     (long long)v, (long long)size);
 }
 
 stx_err stx__ref_gather(struct stx__ref *r, const struct stx_node *n)

@@ -53,9 +53,19 @@ stx_err stx__ref_int(struct stx__ref *r, const struct stx_node *n, stx_ex e, int
 stx_err stx__ref_dim(struct stx__ref *r, const struct stx_node *n, stx_ex e, uint32_t rank,
 		     uint32_t *dim);
 /* The error already reported by a function that returned NULL. */
-stx_err stx__ref_error(const struct stx__ref *r);
-stx_err stx__ref_fail(struct stx__ref *r, const struct stx_node *n, stx_err e, const char *fmt, ...)
+static inline stx_err stx__ref_error(const struct stx__ref *r)
+{
+	return r->err ? r->err : STX_E_INTERNAL;
+}
+void stx__ref_report(struct stx__ref *r, const struct stx_node *n, stx_err e, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+static inline stx_err stx__ref_reported(stx_err e)
+{
+	return e;
+}
+/* Reports e, and is e: a macro, so that compilers and analysers see that it is not 0. */
+#define stx__ref_fail(r, n, e, ...)                                                                \
+	(stx__ref_report((r), (n), (e), __VA_ARGS__), stx__ref_reported(e))
 /* A scalar argument as a value of dtype t. */
 union stx_scalar stx__ref_scalar(const struct stx_arg *a, enum stx_dtype t);
 double stx__ref_scalar_f(const struct stx_arg *a);
@@ -108,7 +118,8 @@ void stx__ref_walk_next(struct stx__ref_walk *w);
 
 /* ---- operators, by file ---- */
 stx__ref_fn stx__ref_pointwise, stx__ref_assert; /* ref_pointwise.c */
-stx__ref_fn stx__ref_full, stx__ref_arange, stx__ref_copy, stx__ref_view_dtype; /* ref_create.c */
+stx__ref_fn stx__ref_full, stx__ref_arange, stx__ref_copy, stx__ref_copy_into,
+	stx__ref_view_dtype; /* ref_create.c */
 stx__ref_fn stx__ref_reduce, stx__ref_argreduce, stx__ref_extreme_pair, stx__ref_online_softmax,
 	stx__ref_var, stx__ref_logsumexp; /* ref_reduce.c */
 stx__ref_fn stx__ref_view, stx__ref_permute, stx__ref_transpose, stx__ref_expand, stx__ref_squeeze,
@@ -134,10 +145,9 @@ void stx__ref_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t 
 stx__ref_fn stx__ref_sort;                                              /* ref_sort.c */
 stx__ref_fn stx__ref_scan;                                              /* ref_scan.c */
 stx__ref_fn stx__ref_scatter, stx__ref_index_write, stx__ref_index_put; /* ref_scatter.c */
-stx__ref_fn stx__ref_identity, stx__ref_copy_into, stx__ref_constant, stx__ref_split,
-	stx__ref_as_strided, stx__ref_through, stx__ref_masked_scatter,
-	stx__ref_embedding_back;                                        /* ref_memory.c */
-stx__ref_fn stx__ref_activation, stx__ref_softmax, stx__ref_layer_norm; /* ref_composite.c */
+stx__ref_fn stx__ref_identity, stx__ref_constant, stx__ref_split, stx__ref_as_strided,
+	stx__ref_through, stx__ref_masked_scatter, stx__ref_embedding_back; /* ref_memory.c */
+stx__ref_fn stx__ref_activation, stx__ref_softmax, stx__ref_layer_norm;     /* ref_composite.c */
 
 /* ---- sums ---- */
 /* A compensated sum (Neumaier) in extended precision: what f32 and f64 sums are rounded from.

@@ -1,5 +1,6 @@
-/* ref_memory.c: copies, other strides, lists of parts, sizes, and writes through
+/* ref_memory.c: other strides, lists of parts, sizes, and writes through
  * views, each in its own loop. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,24 +11,6 @@ stx_err stx__ref_identity(struct stx__ref *r, const struct stx_node *n)
 	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
 
 	return stx__ref_alias(r, n, 0, x->strides, x->offset);
-}
-
-/* copy, fill.Tensor: argument 1, converted and stretched over self. */
-stx_err stx__ref_copy_into(struct stx__ref *r, const struct stx_node *n)
-{
-	const struct stx_tensor *x = stx__ref_arg(r, n, 1);
-	struct stx_tensor *out = stx__ref_result(r, n);
-	struct stx__ref_walk w;
-
-	if (!out)
-		return stx__ref_error(r);
-	stx__ref_walk_start(&w, out->rank, out->sizes);
-	stx__ref_walk_broadcast(&w, x);
-	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w))
-		stx__ref_store(out, i,
-			       stx__ref_cast(n->outs[0].dtype, (enum stx_dtype)x->dtype,
-					     stx__ref_load(x, w.off[0])));
-	return 0;
 }
 
 /* Of an input as the graph states it; other values are dense. */
@@ -61,6 +44,7 @@ stx_err stx__ref_constant(struct stx__ref *r, const struct stx_node *n)
 	if (n->op == STX_OP_SYM_NUMEL)
 		v.i = stx__ref_numel(x);
 	if (n->op == STX_OP_SYM_SIZE || n->op == STX_OP_SYM_STRIDE) {
+		assert(x);
 		e = stx__ref_dim(r, n, n->args[1].u.ex, x->rank, &d);
 		if (!e && n->op == STX_OP_SYM_SIZE)
 			v.i = x->sizes[d];
@@ -198,7 +182,7 @@ stx_err stx__ref_masked_scatter(struct stx__ref *r, const struct stx_node *n)
 
 static stx_err outside(struct stx__ref *r, const struct stx_node *n, int64_t at, int64_t size)
 {
-	return stx__ref_fail(r, n, STX_E_BOUNDS, "index %lld is out of bounds for size %lld",
+	return stx__ref_fail(r, n, STX_E_BOUNDS, "index out of bounds: 0 <= %lld < %lld",
 			     (long long)at, (long long)size);
 }
 

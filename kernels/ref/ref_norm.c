@@ -3,6 +3,7 @@
  * weights. */
 #include "ref_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -23,6 +24,7 @@ static int64_t row_of(const struct norm *m, int64_t i)
 
 	if (m->inner)
 		return i / m->inner;
+	assert(m->rest && m->channels); /* there is an element i */
 	c = i / m->rest % m->channels;
 	return m->per_row
 		       ? i / (m->rest * m->channels) * (m->channels / m->per_row) + c / m->per_row

@@ -121,13 +121,26 @@ struct taps {
 	double weight[4];
 };
 
-/* Positions are computed in the operand's precision, f32 for all but f64: real is that type. */
+/* Positions and weights are computed in the operand's precision, f32 for all but f64: real is that
+ * type. Keys' kernel with a = -0.75 as PyTorch's builds evaluate it, two steps of its outer part
+ * fused. */
 #define POSITIONS(real, suffix, fused)                                                             \
 	static real step_##suffix(int64_t in, int64_t out, double scale, int corners)              \
 	{                                                                                          \
 		if (corners)                                                                       \
 			return out > 1 ? (real)(in - 1) / (real)(out - 1) : 0;                     \
 		return scale > 0 ? (real)(1.0 / scale) : (real)in / (real)out;                     \
+	}                                                                                          \
+	static double near_##suffix(real x)                                                        \
+	{                                                                                          \
+		real inner = (real)1.25 * x - (real)2.25;                                          \
+		inner = inner * x;                                                                 \
+		return (double)(real)(inner * x + 1);                                              \
+	}                                                                                          \
+	static double far_##suffix(real x)                                                         \
+	{                                                                                          \
+		real inner = fused(fused((real)-0.75, x, (real)3.75), x, (real)-6);                \
+		return (double)(real)(inner * x + 3);                                              \
 	}                                                                                          \
 	static void taps_##suffix(enum mode mode, int64_t in, int64_t out, double scale,           \
 				  int corners, int64_t o, struct taps *t)                          \
@@ -148,16 +161,15 @@ struct taps {
 			first = in - 1;                                                            \
 		real part = at - (real)first;                                                      \
 		part = part < 0 ? 0 : part > 1 ? 1 : part;                                         \
-		weigh(mode, first, in, (double)part, (double)((real)1 - part), t);                 \
+		real rest = (real)1 - part;                                                        \
+		weigh(mode, first, in, (double)part, (double)rest, t);                             \
+		if (mode != CUBIC)                                                                 \
+			return;                                                                    \
+		t->weight[0] = far_##suffix(part + 1);                                             \
+		t->weight[1] = near_##suffix(part);                                                \
+		t->weight[2] = near_##suffix(rest);                                                \
+		t->weight[3] = far_##suffix(rest + 1);                                             \
 	}
-
-static double keys(double d)
-{
-	d = fabs(d);
-	if (d <= 1)
-		return 1.25 * d * d * d - 2.25 * d * d + 1;
-	return -0.75 * d * d * d + 3.75 * d * d - 6 * d + 3;
-}
 
 static int64_t inside(int64_t at, int64_t n)
 {
@@ -172,10 +184,8 @@ static void weigh(enum mode mode, int64_t first, int64_t in, double part, double
 		*t = (struct taps){ 2, { first, inside(first + 1, in) }, { rest, part } };
 	} else if (mode == CUBIC) {
 		t->n = 4;
-		for (int k = 0; k < 4; k++) {
+		for (int k = 0; k < 4; k++)
 			t->at[k] = inside(first + k - 1, in);
-			t->weight[k] = keys(part - (k - 1));
-		}
 	}
 }
 

@@ -4,38 +4,51 @@
 #include <math.h>
 #include <string.h>
 
-stx_err stx__ref_scan(struct stx__ref *r, const struct stx_node *n)
-{
-	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
-	struct stx_tensor *out;
+struct lines { /* along dimension 1 of the arguments; operands of w: x, the result */
 	struct stx__ref_walk w;
-	int64_t sizes[STX_MAX_DIMS], count, xs, os;
+	int64_t count, xs, os; /* elements of a line, and their strides */
+};
+
+static stx_err start_lines(struct stx__ref *r, const struct stx_node *n, const struct stx_tensor *x,
+			   const struct stx_tensor *out, struct lines *l)
+{
+	int64_t sizes[STX_MAX_DIMS];
 	uint32_t d;
 	stx_err e = stx__ref_dim(r, n, n->args[1].u.ex, x->rank, &d);
 
 	if (e)
 		return e;
-	out = stx__ref_result(r, n);
-	if (!out)
-		return stx__ref_error(r);
-	enum stx_dtype t = (enum stx_dtype)out->dtype;
-
 	memcpy(sizes, x->sizes, sizeof sizes);
-	count = x->rank ? x->sizes[d] : 1;
-	xs = x->rank ? x->strides[d] : 0;
-	os = x->rank ? out->strides[d] : 0;
+	l->count = x->rank ? x->sizes[d] : 1;
+	l->xs = x->rank ? x->strides[d] : 0;
+	l->os = x->rank ? out->strides[d] : 0;
 	if (x->rank)
 		sizes[d] = 1;
-	stx__ref_walk_start(&w, x->rank, sizes);
-	stx__ref_walk_add(&w, x->strides, x->offset);
-	for (stx__ref_walk_add(&w, out->strides, 0); w.left > 0; stx__ref_walk_next(&w)) {
+	stx__ref_walk_start(&l->w, x->rank, sizes);
+	stx__ref_walk_add(&l->w, x->strides, x->offset);
+	stx__ref_walk_add(&l->w, out->strides, 0);
+	return 0;
+}
+
+stx_err stx__ref_scan(struct stx__ref *r, const struct stx_node *n)
+{
+	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
+	struct stx_tensor *out = stx__ref_result(r, n);
+	struct lines l;
+	stx_err e = out ? start_lines(r, n, x, out, &l) : stx__ref_error(r);
+
+	if (e)
+		return e;
+	enum stx_dtype t = (enum stx_dtype)out->dtype;
+
+	for (; l.w.left > 0; stx__ref_walk_next(&l.w)) {
 		struct stx__ref_sum sum = { 0, 0 };
 		long double product = 1;
 		uint64_t whole = n->op == STX_OP_CUMPROD;
 
-		for (int64_t i = 0; i < count; i++) {
+		for (int64_t i = 0; i < l.count; i++) {
 			union stx_scalar v = stx__ref_cast(t, (enum stx_dtype)x->dtype,
-							   stx__ref_load(x, w.off[0] + i * xs));
+							   stx__ref_load(x, l.w.off[0] + i * l.xs));
 
 			if (!stx_dtype_is_float(t)) {
 				whole = n->op == STX_OP_CUMPROD ? whole * v.u : whole + v.u;
@@ -47,7 +60,7 @@ stx_err stx__ref_scan(struct stx__ref *r, const struct stx_node *n)
 				stx__ref_sum_add(&sum, v.f);
 				v.f = stx__ref_round_wide(t, stx__ref_sum_value(&sum));
 			}
-			stx__ref_store(out, w.off[1] + i * os, v);
+			stx__ref_store(out, l.w.off[1] + i * l.os, v);
 		}
 	}
 	return 0;
@@ -97,40 +110,30 @@ stx_err stx__ref_running(struct stx__ref *r, const struct stx_node *n)
 {
 	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
 	enum stx_dtype t = (enum stx_dtype)x->dtype;
-	struct stx_tensor *out, *places = NULL;
-	struct stx__ref_walk w;
-	int64_t sizes[STX_MAX_DIMS], count, xs, os;
-	uint32_t d;
-	stx_err e = stx__ref_dim(r, n, n->args[1].u.ex, x->rank, &d);
+	struct stx_tensor *out = stx__ref_result(r, n), *places = NULL;
+	struct lines l;
 
-	if (e)
-		return e;
-	out = stx__ref_result(r, n);
 	if (out && n->nouts > 1)
 		places = stx__ref_result_at(r, n, 1);
 	if (!out || (n->nouts > 1 && !places))
 		return stx__ref_error(r);
-	memcpy(sizes, x->sizes, sizeof sizes);
-	count = x->rank ? x->sizes[d] : 1;
-	xs = x->rank ? x->strides[d] : 0;
-	os = x->rank ? out->strides[d] : 0;
-	if (x->rank)
-		sizes[d] = 1;
-	stx__ref_walk_start(&w, x->rank, sizes);
-	stx__ref_walk_add(&w, x->strides, x->offset);
-	for (stx__ref_walk_add(&w, out->strides, 0); w.left > 0; stx__ref_walk_next(&w)) {
+	stx_err e = start_lines(r, n, x, out, &l);
+
+	if (e)
+		return e;
+	for (; l.w.left > 0; stx__ref_walk_next(&l.w)) {
 		struct running s = { .top = -INFINITY };
 
-		for (int64_t i = 0; i < count; i++) {
+		for (int64_t i = 0; i < l.count; i++) {
 			union stx_scalar v;
 
-			take(&s, n, t, stx__ref_load(x, w.off[0] + i * xs), i);
+			take(&s, n, t, stx__ref_load(x, l.w.off[0] + i * l.xs), i);
 			v = s.best;
 			if (!places)
 				v.f = stx__ref_round_wide(t, s.top + logl(s.sum));
-			stx__ref_store(out, w.off[1] + i * os, v);
+			stx__ref_store(out, l.w.off[1] + i * l.os, v);
 			if (places)
-				stx__ref_store(places, w.off[1] + i * os,
+				stx__ref_store(places, l.w.off[1] + i * l.os,
 					       (union stx_scalar){ .i = s.at });
 		}
 	}

@@ -122,7 +122,7 @@ static void finish(struct writer *w)
 
 static stx_err outside(struct stx__ref *r, const struct stx_node *n, int64_t at, int64_t size)
 {
-	return stx__ref_fail(r, n, STX_E_BOUNDS, "index %lld is out of bounds for size %lld",
+	return stx__ref_fail(r, n, STX_E_BOUNDS, "index out of bounds: 0 <= %lld < %lld",
 			     (long long)at, (long long)size);
 }
 

@@ -49,27 +49,27 @@ struct row {
 	int64_t from, count; /* of the order, what goes into the results */
 };
 
-static void argument(const struct stx_node *n, const char *name, const struct stx_arg **out)
+/* The argument of that name; NULL: the operator has none. */
+static const struct stx_arg *argument(const struct stx_node *n, const char *name)
 {
 	const struct stx_op_info *info = stx_op_info(n->op);
 
 	for (uint32_t i = 0; i < info->nparams; i++)
 		if (!strcmp(info->params[i].name, name))
-			*out = &n->args[i];
+			return &n->args[i];
+	return NULL;
 }
 
 /* Which part of a row's order of n elements is wanted. */
 static stx_err choose(struct stx__ref *r, struct row *w, int64_t n)
 {
-	const struct stx_arg *k = NULL, *a = NULL;
+	const struct stx_arg *k = argument(w->n, "k"), *descending = argument(w->n, "descending"),
+			     *largest = argument(w->n, "largest");
 	int64_t v = 0;
 	stx_err e = 0;
 
 	w->count = n;
-	argument(w->n, "k", &k);
-	argument(w->n, "descending", &a);
-	argument(w->n, "largest", &a);
-	w->descending = a && a->u.i;
+	w->descending = (descending && descending->u.i) || (largest && largest->u.i);
 	if (k)
 		e = stx__ref_int(r, w->n, k->u.ex, &v);
 	if (w->n->op == STX_OP_TOPK)
@@ -104,19 +104,14 @@ static void put(const struct row *w, const struct item *order, int64_t n, int64_
 	}
 }
 
-static stx_err make_results(struct stx__ref *r, struct row *w)
+/* 0: no memory. */
+static int make_results(struct stx__ref *r, struct row *w)
 {
 	struct stx_tensor *first = stx__ref_result(r, w->n);
 
-	if (!first)
-		return stx__ref_error(r);
-	if (w->n->nouts == 1) {
-		w->places = first;
-		return 0;
-	}
-	w->values = first;
-	w->places = stx__ref_result_at(r, w->n, 1);
-	return w->places ? 0 : stx__ref_error(r);
+	w->values = w->n->nouts == 1 ? NULL : first;
+	w->places = first && w->values ? stx__ref_result_at(r, w->n, 1) : first;
+	return w->places != NULL;
 }
 
 /* Strides of the results over the operand's dimensions. */
@@ -136,21 +131,22 @@ stx_err stx__ref_sort(struct stx__ref *r, const struct stx_node *n)
 {
 	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
 	struct row w = { .n = n, .t = (enum stx_dtype)x->dtype };
-	const struct stx_arg *a = NULL;
+	const struct stx_arg *dim_arg = argument(n, "dim");
 	struct stx__ref_walk at;
 	int64_t sizes[STX_MAX_DIMS], strides[STX_MAX_DIMS], count, step, out_step;
 	struct item *items;
 	uint32_t dim;
 	stx_err e;
 
-	argument(n, "dim", &a);
-	e = stx__ref_dim(r, n, a->u.ex, x->rank, &dim);
+	if (!dim_arg)
+		return stx__ref_fail(r, n, STX_E_INTERNAL, "a sort along no dimension");
+	e = stx__ref_dim(r, n, dim_arg->u.ex, x->rank, &dim);
 	if (!e)
 		e = choose(r, &w, x->rank ? x->sizes[dim] : 1);
-	if (!e)
-		e = make_results(r, &w);
 	if (e)
 		return e;
+	if (!make_results(r, &w))
+		return stx__ref_error(r);
 	count = x->rank ? x->sizes[dim] : 1;
 	step = x->rank ? x->strides[dim] : 0;
 	memcpy(sizes, x->sizes, sizeof sizes);

@@ -4,7 +4,6 @@
 #include "ref_internal.h"
 
 #include <math.h>
-#include <string.h>
 
 #define SPATIAL 3
 

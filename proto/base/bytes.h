@@ -51,10 +51,6 @@ static inline void stx_store_u32(void *p, uint32_t v)
 {
 	memcpy(p, &v, 4);
 }
-static inline void stx_store_u64(void *p, uint64_t v)
-{
-	memcpy(p, &v, 8);
-}
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "stax stores numbers little-endian");
 

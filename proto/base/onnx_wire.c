@@ -46,7 +46,7 @@ static int is(struct stx_span s, const char *text)
 	return s.n == strlen(text) && !memcmp(s.at, text, s.n);
 }
 
-/* One key and value of external_data. */
+/* One key and value of external_data. What is no number is further than any file reaches. */
 static int read_entry(struct stx_onnx_tensor *t, struct stx_span s)
 {
 	struct stx_wire w = stx_wire_of(s);
@@ -63,11 +63,12 @@ static int read_entry(struct stx_onnx_tensor *t, struct stx_span s)
 		return -1;
 	if (is(key, "location"))
 		t->location = value;
-	else if (is(key, "offset"))
-		return read_number(value, &t->offset);
+	else if (is(key, "offset") && read_number(value, &t->offset))
+		t->offset = UINT64_MAX;
 	else if (is(key, "length")) {
 		t->length_set = 1;
-		return read_number(value, &t->length);
+		if (read_number(value, &t->length))
+			t->length = UINT64_MAX;
 	}
 	return 0;
 }

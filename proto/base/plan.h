@@ -54,10 +54,19 @@ stx_err stx_plan_print(struct stx_span bytes, struct stx_bytes *out, struct stx_
 
 /* The plan section of an ELF64 shared object in memory (bounds-checked parser; never dlopens). */
 stx_err stx_artifact_plan(struct stx_span elf, struct stx_span *plan, struct stx_diag *d);
-/* The bytes a global object symbol names, within a read-only section. NOT_FOUND, or CORRUPT when
- * they lie outside of it. */
-stx_err stx_artifact_symbol(struct stx_span elf, const char *symbol, struct stx_span *out);
+/* The bytes that n global object symbols name, within read-only sections: out[i] for names[i],
+ * which may repeat. NOT_FOUND or CORRUPT (they lie outside of them) with the name in *which; NOMEM.
+ * One pass over the symbol table. */
+stx_err stx_artifact_symbols(struct stx_span elf, const char *const *names, uint32_t n,
+			     struct stx_span *out, const char **which);
+/* The one object symbol that a relocatable (a kernel's object from the compiler) defines in a
+ * read-only section, and its bytes; *symbol lies in elf. NOT_FOUND, or CORRUPT. */
+stx_err stx_object_symbol(struct stx_span elf, const char **symbol, struct stx_span *out);
 /* 1 when the object has executable code (CPU kernels), else 0. Requires a valid ELF. */
 int stx_artifact_has_code(struct stx_span elf);
+/* An artifact ends in 8 bytes of magic and the SHA-256 of all before them: whoever has only the
+ * file can tell that it is the one that was linked. Damage, not forgery: anybody can seal. */
+stx_err stx_artifact_seal(struct stx_bytes *artifact); /* appends; STX_E_NOMEM */
+stx_err stx_artifact_intact(struct stx_span artifact, struct stx_diag *d);
 
 #endif

@@ -22,6 +22,7 @@
 #include "passes.h"
 #include "ref.h"
 #include "scalar.h"
+#include "text_check.h"
 
 #define CASE_MAX 8
 
@@ -67,6 +68,19 @@ static inline struct stx_graph *case_parse(struct stx_arena *a, const char *text
 	if (stx_graph_parse(a, text, strlen(text), &g, &d) || stx_graph_verify(g, &d))
 		fail_msg("%s %s: %s in\n%s", d.location, d.node, d.text, text);
 	return g;
+}
+
+/* Appends one stage of a graph in text form to out. */
+static inline const char *case_dump(const char *graph, const char *target, int fast,
+				    const char *stage, struct stx_bytes *out)
+{
+	struct stx_source s = { .format = STX_FORMAT_TEXT,
+				.body = { (const uint8_t *)graph, strlen(graph) } };
+	struct stx_compile_options o = { .target = target, .fast = fast };
+	struct stx_diag d = { 0 };
+	if (stx_compile_dump(compiled_compiler(), &s, &o, stage, "text", out, &d))
+		fail_msg("%s: %s", d.stage, d.text);
+	return stx_bytes_cstr(out);
 }
 
 static inline void case_shape(const struct stx_graph *g, const struct stx_input *in,
@@ -198,7 +212,6 @@ static inline const char *case_folded(struct stx_arena *a, const struct stx_grap
 		struct stx_val v = g->outputs.at[i].val;
 		stx_graph_output(to, stx_val(map[v.node->id].node, v.out), NULL, NULL);
 	}
-	stx_graph_count_users(to);
 	assert_int_equal(stx_graph_print(to, &b), 0);
 	const char *s = stx_arena_strndup(a, (const char *)b.at, b.n);
 	stx_bytes_free(&b);

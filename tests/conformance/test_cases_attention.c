@@ -2,94 +2,30 @@
  * in the attention operator, and NaN where the graph spells out a softmax. */
 #include "cases.h"
 
-#include "onnx.pb-c.h"
+#include "onnx_text.h"
 
-/* ---- a model of one Attention node (opset 23): q, k, v [1,1,3,2], a mask [3,3] of bools ---- */
-
-static size_t model(uint8_t *out)
-{
-	static char names[5][4] = { "q", "k", "v", "m", "y" };
-	static char op[] = "Attention", graph_name[] = "g", domain[] = "";
-	static const int64_t sizes[2][4] = { { 1, 1, 3, 2 }, { 3, 3, 0, 0 } };
-	Onnx__TensorShapeProto__Dimension d[2][4];
-	Onnx__TensorShapeProto__Dimension *dims[2][4];
-	Onnx__TensorShapeProto shape[2] = { ONNX__TENSOR_SHAPE_PROTO__INIT,
-					    ONNX__TENSOR_SHAPE_PROTO__INIT };
-	Onnx__TypeProto__Tensor tensor[2] = { ONNX__TYPE_PROTO__TENSOR__INIT,
-					      ONNX__TYPE_PROTO__TENSOR__INIT };
-	Onnx__TypeProto type[2] = { ONNX__TYPE_PROTO__INIT, ONNX__TYPE_PROTO__INIT };
-	Onnx__ValueInfoProto v[5], *ins[4], *outs[1];
-	Onnx__NodeProto n = ONNX__NODE_PROTO__INIT, *nodes[] = { &n };
-	Onnx__GraphProto g = ONNX__GRAPH_PROTO__INIT;
-	Onnx__OperatorSetIdProto set = ONNX__OPERATOR_SET_ID_PROTO__INIT, *sets[] = { &set };
-	Onnx__ModelProto m = ONNX__MODEL_PROTO__INIT;
-	char *in_names[4], *out_names[] = { names[4] };
-	for (int t = 0; t < 2; t++) {
-		shape[t].n_dim = t ? 2 : 4;
-		shape[t].dim = dims[t];
-		for (int i = 0; i < 4; i++) {
-			onnx__tensor_shape_proto__dimension__init(&d[t][i]);
-			d[t][i].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-			d[t][i].dim_value = sizes[t][i];
-			dims[t][i] = &d[t][i];
-		}
-		tensor[t].has_elem_type = 1;
-		tensor[t].elem_type = t ? 9 : 1; /* BOOL, FLOAT */
-		tensor[t].shape = &shape[t];
-		type[t].value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-		type[t].tensor_type = &tensor[t];
-	}
-	for (int i = 0; i < 5; i++) {
-		onnx__value_info_proto__init(&v[i]);
-		v[i].name = names[i];
-		v[i].type = &type[i == 3];
-		if (i == 4) {
-			outs[0] = &v[i];
-			continue;
-		}
-		ins[i] = &v[i];
-		in_names[i] = names[i];
-	}
-	n.op_type = op;
-	n.n_input = 4;
-	n.input = in_names;
-	n.n_output = 1;
-	n.output = out_names;
-	g.name = graph_name;
-	g.n_node = 1;
-	g.node = nodes;
-	g.n_input = 4;
-	g.input = ins;
-	g.n_output = 1;
-	g.output = outs;
-	set.domain = domain;
-	set.has_version = 1;
-	set.version = 23;
-	m.has_ir_version = 1;
-	m.ir_version = 10;
-	m.n_opset_import = 1;
-	m.opset_import = sets;
-	m.graph = &g;
-	return onnx__model_proto__pack(&m, out);
-}
-
-/* The model's graph as text, for the paths of cases.h. */
+/* A model of one Attention node as a graph in text form, for the paths of cases.h. */
 static char *text_of_model(void)
 {
-	uint8_t bytes[1024];
-	size_t n = model(bytes);
+	struct stx_bytes model = onnx_model("opset 23\n"
+					    "input q float [1,1,3,2]\n"
+					    "input k float [1,1,3,2]\n"
+					    "input v float [1,1,3,2]\n"
+					    "input m bool [3,3]\n"
+					    "y = Attention(q, k, v, m)\n"
+					    "output y\n");
 	struct stx_arena *a = stx_arena_new(0);
 	struct stx_import_options o = { 0 };
 	struct stx_import_result r;
 	struct stx_bytes b = { 0 };
 	struct stx_diag d = { 0 };
-	assert_true(n < sizeof bytes);
-	if (stx_import(a, STX_FORMAT_ONNX, (struct stx_span){ bytes, n }, &o, &r, &d) ||
+	if (stx_import(a, STX_FORMAT_ONNX, (struct stx_span){ model.at, model.n }, &o, &r, &d) ||
 	    stx_graph_verify(r.graph, &d))
 		fail_msg("%s: %s", d.node, d.text);
 	assert_int_equal(stx_graph_print(r.graph, &b), 0);
 	char *text = strdup(stx_bytes_cstr(&b));
 	stx_bytes_free(&b);
+	stx_bytes_free(&model);
 	stx_arena_free(a);
 	return text;
 }

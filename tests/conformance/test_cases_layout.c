@@ -44,7 +44,10 @@ static int run_index(const char *text, int64_t n, int64_t index, float *result)
 	int e = compiled_run(&c, COMPILED_SERIAL, in, 2, out, &d);
 	if (!e)
 		*result = *(float *)out[0].data;
-	else if (e == STX_E_BOUNDS && !strstr(d.text, "[0, "))
+	char bounds[96];
+	snprintf(bounds, sizeof bounds, "index out of bounds: 0 <= %lld < %lld", (long long)index,
+		 (long long)n);
+	if (e == STX_E_BOUNDS && !strstr(d.text, bounds))
 		fail_msg("the message does not name the bound: %s", d.text);
 	if (!e)
 		compiled_free_outputs(out, 1);
@@ -52,8 +55,8 @@ static int run_index(const char *text, int64_t n, int64_t index, float *result)
 	return e;
 }
 
-/* B15, VR-05: advanced indexing wraps once; other reads refuse negative indices; errors are
- * reported */
+/* B15, VR-05, LO-15: advanced indexing wraps once; other reads refuse negative indices; errors are
+ * reported and name the bounds */
 static void test_index_bounds_wrap_and_report_by_operator(void **state)
 {
 	static const char wraps[] = "%x : f32[4] = placeholder()\n%i : i64[1] = placeholder()\n"
@@ -78,6 +81,47 @@ static void test_index_bounds_wrap_and_report_by_operator(void **state)
 	assert_int_equal(run_index(g1, 128, 128, &y), STX_E_BOUNDS);
 	assert_int_equal(run_index(g1, 128, -129, &y), STX_E_BOUNDS);
 	assert_int_equal(run_index(g1, 128, INT64_MIN, &y), STX_E_BOUNDS);
+}
+
+/* VR-05: vectors of indices, all lanes fixed and checked before any element is read: values that
+ * wrap in every lane, and one bad index in each place of a vector and its tail. */
+static void test_index_bounds_of_whole_vectors(void **state)
+{
+	static const char g1[] =
+		"%x : f32[128] = placeholder()\n%i : i64[67] = placeholder()\n"
+		"%y = index.Tensor(%x, [%i])\n%z = mul.Scalar(%y, 2)\nreturn (%z,)\n";
+	float x[128];
+	int64_t idx[67];
+	struct stx_tensor in[2] = {
+		{ .data = x, .dtype = STX_F32, .rank = 1, .sizes = { 128 }, .strides = { 1 } },
+		{ .data = idx, .dtype = STX_I64, .rank = 1, .sizes = { 67 }, .strides = { 1 } }
+	};
+	(void)state;
+	for (int i = 0; i < 128; i++)
+		x[i] = (float)i;
+	for (const char *const *t = compiled_targets(); *t; t++) {
+		struct compiled c;
+		struct stx_diag d = { 0 };
+		assert_int_equal(compiled_build(g1, *t, COMPILED_FUSED, &c, &d), 0);
+		for (int bad = -1; bad < 67; bad++) {
+			struct stx_tensor out[1];
+			for (int i = 0; i < 67; i++)
+				idx[i] = (i * 53) % 256 - 128; /* -128 .. 127 */
+			if (bad >= 0)
+				idx[bad] = bad % 2 ? 128 : -129;
+			memset(&d, 0, sizeof d);
+			int e = compiled_run(&c, COMPILED_SERIAL, in, 2, out, &d);
+			assert_int_equal(e, bad < 0 ? 0 : STX_E_BOUNDS);
+			assert_true(!e ||
+				    strstr(d.text, bad % 2 ? "0 <= 128 < 128" : "0 <= -129 < 128"));
+			for (int i = 0; !e && i < 67; i++)
+				assert_true(((float *)out[0].data)[i] ==
+					    2 * (float)((idx[i] + 128) % 128));
+			if (!e)
+				compiled_free_outputs(out, 1);
+		}
+		compiled_free(&c);
+	}
 }
 
 /* VR-06: (3i) mod 128 is proved in range: a direct load, no check */
@@ -123,7 +167,8 @@ static int aliases(const struct compiled *c)
 	return n;
 }
 
-/* B21: equal outputs have storage of their own; the input itself and x*1 do not share it either */
+/* B21, GF-08: equal outputs have storage of their own; the input itself and x*1 do not share it
+ * either */
 static void test_alias_layout_outputs_do_not_share_storage(void **state)
 {
 	static const char text[] =
@@ -331,6 +376,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_scatter_duplicates_repeated_rows_of_an_expanded_tensor),
 		cmocka_unit_test(test_index_bounds_wrap_and_report_by_operator),
+		cmocka_unit_test(test_index_bounds_of_whole_vectors),
 		cmocka_unit_test(test_index_bounds_computed_indices_are_proved),
 		cmocka_unit_test(test_alias_layout_outputs_do_not_share_storage),
 		cmocka_unit_test(test_alias_layout_two_factories_are_two_tensors),

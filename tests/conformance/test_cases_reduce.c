@@ -397,6 +397,55 @@ static void test_reduce_all_elements_and_one_dimension(void **state)
 				     .out = { V(1) } });
 }
 
+static int next_order(double *v, int n)
+{
+	int i = n - 2, j = n - 1;
+	while (i >= 0 && v[i] >= v[i + 1])
+		i--;
+	if (i < 0)
+		return 0;
+	while (v[j] <= v[i])
+		j--;
+	double t = v[i];
+	v[i] = v[j];
+	v[j] = t;
+	for (i++, j = n - 1; i < j; i++, j--) {
+		t = v[i];
+		v[i] = v[j];
+		v[j] = t;
+	}
+	return 1;
+}
+
+/* RD-04: 2,4,4,4,5,5,7,9 is (8, 5.0, 32.0) in every order of its elements, along a row, and along
+ * a row of two parts, and repeated so that lanes and chunks merge. */
+static void test_variance_triple_in_every_order(void **state)
+{
+	enum { ORDERS = 3360 };
+	static double x[ORDERS * 8];
+	double v[8] = { 2, 4, 4, 4, 5, 5, 7, 9 };
+	int n = 0;
+	(void)state;
+	do
+		memcpy(x + 8 * n, v, sizeof v);
+	while (++n < ORDERS && next_order(v, 8));
+	assert_int_equal(n, ORDERS);
+	assert_false(next_order(v, 8));
+	case_check(&(struct stated){
+		.text = "%x : f64[3360,8] = placeholder()\n%r = permute.default(%x, [1, 0])\n"
+			"%p = view.default(%x, [3360, 2, 4])\n"
+			"%a = var_mean.correction(%x, [1], correction=0)\n"
+			"%b = var_mean.correction(%p, [1, 2], correction=0)\n"
+			"%c = var_mean.correction(%r, [0], correction=0)\n"
+			"%d = var_mean.correction(%x, [0, 1], correction=0)\n"
+			"%m = mul.Scalar(%a, 8)\n%n = mul.Scalar(%b, 8)\n%o = mul.Scalar(%c, 8)\n"
+			"%q = mul.Scalar(%d, 8)\n"
+			"return (%m, %a:1, %n, %b:1, %o, %c:1, %q, %d:1)\n",
+		.in = { { x, ORDERS * 8 } },
+		.out = { V(32), V(5), V(32), V(5), V(32), V(5), V(32), V(5) },
+		.rtol = 1e-14 });
+}
+
 /* RD-04: population variance of 2,4,4,4,5,5,7,9 is 4 */
 static void test_variance_of_the_textbook_row(void **state)
 {
@@ -510,6 +559,7 @@ int main(void)
 		cmocka_unit_test(test_extreme_pairs_are_of_one_element),
 		cmocka_unit_test(test_reduce_all_elements_and_one_dimension),
 		cmocka_unit_test(test_variance_of_the_textbook_row),
+		cmocka_unit_test(test_variance_triple_in_every_order),
 		cmocka_unit_test(test_tile_products_of_odd_sizes_are_exact),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);

@@ -6,40 +6,15 @@
 #include "lower.h"
 #include "passes.h"
 #include "schedule.h"
+#include "schedule_eval.h"
 #include "tune.h"
 
 #define TARGET "cuda:sm_90a:h200"
 
 static const char *dump(const char *graph, const char *stage, struct stx_bytes *out)
 {
-	struct stx_source s = { .format = STX_FORMAT_TEXT,
-				.body = { (const uint8_t *)graph, strlen(graph) } };
-	struct stx_compile_options o = { .target = TARGET };
-	struct stx_diag d = { 0 };
 	stx_bytes_clear(out);
-	if (stx_compile_dump(compiled_compiler(), &s, &o, stage, "text", out, &d))
-		fail_msg("%s: %s", d.stage, d.text);
-	return stx_bytes_cstr(out);
-}
-
-static void expect(const char *all, const char *part)
-{
-	if (!strstr(all, part))
-		fail_msg("no\n%s\nin\n%s", part, all);
-}
-
-static void expect_none(const char *all, const char *part)
-{
-	if (strstr(all, part))
-		fail_msg("there is a\n%s\nin\n%s", part, all);
-}
-
-static int count(const char *all, const char *part)
-{
-	int n = 0;
-	for (const char *p = all; (p = strstr(p, part)); p++)
-		n++;
-	return n;
+	return case_dump(graph, TARGET, 0, stage, out);
 }
 
 static const char example_1_1[] = "%p : f32[64,128] = placeholder()\n"
@@ -215,13 +190,18 @@ static void test_cuda_candidates_are_whole_warps_within_the_device(void **state)
 		"%x : f32[3,70000] = placeholder()\n%a = sum.dim_IntList(%x, [0])\n",
 		"%x : f32[70000,3] = placeholder()\n%a = sum.dim_IntList(%x, [1])\n",
 		"%x : f32[1,70000] = placeholder()\n%a = sum.dim_IntList(%x, [1])\n",
-		"%x : f32[90,33] = placeholder()\n%a = t.default(%x)\n"
+		"%x : f32[90,33] = placeholder()\n%a = t.default(%x)\n",
+		"%x : f32[3,5000] = placeholder()\n%a = argsort.default(%x)\n",
+		"%x : f32[9,2] = placeholder()\n%a = argsort.default(%x)\n",
+		"%x : f32[9,70] = placeholder()\n%i : i64[4,70] = placeholder()\n"
+		"%a = scatter_add.default(%x, 0, %i, %x)\n",
+		"%x : f32[16,40000] = placeholder()\n%a = _softmax.default(%x, 1, False)\n"
 	};
 	struct stx_gpu_target t;
 	(void)state;
 	assert_int_equal(stx_gpu_target_parse("cuda:sm_90", &t, NULL), 0);
 	for (unsigned i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-		char text[256];
+		char text[512];
 		struct stx_arena *a = stx_arena_new(0);
 		struct stx_schedule *s;
 		snprintf(text, sizeof text, "%sreturn (%%a,)\n", shapes[i]);
@@ -244,7 +224,80 @@ static void test_cuda_candidates_are_whole_warps_within_the_device(void **state)
 	}
 }
 
-/* Every primitive, dtype and accumulator that NVRTC has to understand, for each architecture. */
+/* Kernels of a GPU schedule as kernel.h defines them, by the interpreter. */
+static void evaluates(const char *text, void *const *in, void *out, size_t bytes,
+		      const void *stated)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_schedule *s;
+	struct stx_diag d = { 0 };
+	kernels_of(a, text, &s);
+	void **data = STX_NEW_ARRAY(a, void *, s->loops->buffers.n + 1);
+	for (uint32_t i = 0; i < s->loops->buffers.n; i++) {
+		const struct stx_buffer *b = s->loops->buffers.at[i];
+		data[i] = b->kind == STX_BUF_INPUT    ? in[b->index]
+			  : b->kind == STX_BUF_OUTPUT ? out
+						      : NULL;
+	}
+	if (stx_schedule_evaluate(s, data, NULL, &d))
+		fail_msg("%s: %s in\n%s", d.node, d.text, text);
+	assert_memory_equal(out, stated, bytes);
+	stx_arena_free(a);
+}
+
+/* Equal keys keep their order, -0 and 0 are equal, NaN is last; updates of one element come in the
+ * order of the indices. */
+static void test_cuda_sorts_and_updates_are_those_of_the_cpu(void **state)
+{
+	float x[2][5] = { { 3, -0.0f, 0, -7, 3 }, { NAN, 2, 1, NAN, -1 } };
+	float base[4] = { 10, 20, 3, 40 }, value[5] = { 1e8f, 1, -1e8f, 5, 6 }, sum[4];
+	int64_t at[5] = { 2, 2, 2, 0, 0 }, place[10];
+	static const int64_t sorted[10] = { 3, 1, 2, 0, 4, 4, 2, 1, 0, 3 };
+	static const float added[4] = { 21, 20, 0, 40 }; /* 3 + 1e8 is 1e8, and so is 1e8 + 1 */
+	(void)state;
+	evaluates("%x : f32[2,5] = placeholder()\n%a = argsort.stable(%x, stable=True)\nreturn "
+		  "(%a,)\n",
+		  (void *[]){ x }, place, sizeof place, sorted);
+	evaluates("%x : f32[4] = placeholder()\n%i : i64[5] = placeholder()\n"
+		  "%v : f32[5] = placeholder()\n%y = scatter_add.default(%x, 0, %i, %v)\nreturn "
+		  "(%y,)\n",
+		  (void *[]){ base, at, value }, sum, sizeof sum, added);
+}
+
+/* A block sorts a row between barriers; the order of updates leaves one thread for each point
+ * beside the axis of updates, without another one of the block. */
+static void test_cuda_ordered_axes_have_one_thread_or_one_block(void **state)
+{
+	struct stx_bytes b = { 0 };
+	(void)state;
+	const char *s = dump("%x : f32[7,3000] = placeholder()\n%a = argsort.default(%x)\n"
+			     "return (%a,)\n",
+			     "source", &b);
+	expect(s, "tem_fused_argsort_1: XBLOCK=1 R0_BLOCK=1024 row_threads=1024 looped");
+	assert_int_equal(count(s, "sort_pairs(p1 + first, p2 + first, (u32)(3000));"), 1);
+	s = dump("%x : f32[9,70] = placeholder()\n%i : i64[4,70] = placeholder()\n"
+		 "%a = scatter_add.default(%x, 0, %i, %x)\nreturn (%a,)\n",
+		 "source", &b);
+	expect(s, "XBLOCK=64 R0_BLOCK=1 row_threads=1 looped threads=64");
+	expect(s, "for (i32 roffset = 0; roffset < rnumel; roffset += 1) {");
+	stx_bytes_free(&b);
+}
+
+/* B41: what a thread takes at once of a long sum is a part of its own. */
+static void test_cuda_long_sums_have_parts(void **state)
+{
+	struct stx_bytes b = { 0 };
+	(void)state;
+	const char *s = dump("%x : f32[1000000] = placeholder()\n%s = sum.default(%x)\n"
+			     "return (%s,)\n",
+			     "source", &b);
+	assert_int_equal(count(s, "c0_0[0] = c0_0[0] + b0;"), 1);
+	assert_int_equal(count(s, "const f32 b0 = c0_0[e]; a0_0[e] = a0_0[e] + b0;"), 1);
+	stx_bytes_free(&b);
+}
+
+/* Every primitive, dtype, accumulator and form that NVRTC has to understand, for each architecture.
+ */
 static void test_cuda_source_compiles_for_every_architecture(void **state)
 {
 	static const char *const targets[] = { "cuda:sm_80",  "cuda:sm_86",   "cuda:sm_89",
@@ -252,11 +305,17 @@ static void test_cuda_source_compiles_for_every_architecture(void **state)
 	static const char text[] =
 		"%x : f32[70,90] = placeholder()\n%h : f16[70,90] = placeholder()\n"
 		"%i : i8[70,90] = placeholder()\n%l : i64[70] = placeholder()\n"
+		"%k : i64[70,90] = placeholder()\n%u : u64[70,90] = placeholder()\n"
+		"%z : f64[16,40000] = placeholder()\n%f : f32[16,40000] = placeholder()\n"
 		"%s = softmax.int(%x, -1)\n%g = gelu.default(%h)\n"
 		"%m = argmax.default(%x, 1)\n%v = index_select.default(%x, 0, %l)\n"
 		"%d = remainder.Tensor(%i, %i)\n%w = _to_copy.default(%x, dtype=f8e4m3fn)\n"
 		"%t = t.default(%x)\n%p = mm.default(%x, %t)\n"
-		"return (%s, %g, %m, %v, %d, %w, %p)\n";
+		"%o = argsort.default(%x)\n%q = argsort.default(%u)\n"
+		"%a = scatter_add.default(%x, 0, %k, %x)\n"
+		"%r = scatter.src(%h, 0, %k, %h)\n"
+		"%y = _softmax.default(%z, 1, False)\n%c = _softmax.default(%f, 1, False)\n"
+		"return (%s, %g, %m, %v, %d, %w, %p, %o, %q, %a, %r, %y, %c)\n";
 	struct stx_nvrtc *n;
 	struct stx_diag d = { 0 };
 	(void)state;
@@ -270,7 +329,7 @@ static void test_cuda_source_compiles_for_every_architecture(void **state)
 	for (unsigned i = 0; i < sizeof targets / sizeof *targets; i++) {
 		struct stx_gpu_target target;
 		assert_int_equal(stx_gpu_target_parse(targets[i], &target, NULL), 0);
-		for (unsigned k = i; k < s->kernels.n; k += i ? 3 : 1) {
+		for (unsigned k = i; k < s->kernels.n; k += i ? 5 : 1) {
 			struct stx_gpu_choices c;
 			struct stx_bytes source = { 0 }, cubin = { 0 };
 			stx_tune_candidates(s->kernels.at[k], &target.device, &c);
@@ -284,6 +343,62 @@ static void test_cuda_source_compiles_for_every_architecture(void **state)
 		}
 	}
 	stx_arena_free(a);
+	stx_nvrtc_free(n);
+}
+
+/* VR-10: the same kernel with 32-bit and with 64-bit indices, in every configuration: narrow ones
+ * take fewer registers a thread, by the cubin, for which no GPU is needed. Kernels whose index
+ * arithmetic is alike in both: the compiler of NVRTC unrolls some loops for one width only, which
+ * hides it. */
+static void test_cuda_narrow_indices_take_fewer_registers(void **state)
+{
+	static const char *const texts[] = {
+		"%x : f32[33,70,90] = placeholder()\n%p = permute.default(%x, [2, 0, 1])\n"
+		"%v = view.default(%p, [45, 77, 60])\n%f = flip.default(%v, [0, 2])\n"
+		"%w = view.default(%f, [15, 99, 140])\n%a = exp.default(%w)\nreturn (%a,)\n",
+		"%x : f32[40,50,60] = placeholder()\n%i : i32[70000] = placeholder()\n"
+		"%j : i32[70000] = placeholder()\n%k : i32[70000] = placeholder()\n"
+		"%a = index.Tensor(%x, [%i, %j, %k])\nreturn (%a,)\n",
+	};
+	struct stx_gpu_target target;
+	struct stx_nvrtc *n;
+	struct stx_diag d = { 0 };
+	(void)state;
+	if (stx_nvrtc_new(NULL, &n, &d)) {
+		print_message("skipped: %s\n", d.text);
+		skip();
+	}
+	assert_int_equal(stx_gpu_target_parse(TARGET, &target, NULL), 0);
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		struct stx_arena *a = stx_arena_new(0);
+		struct stx_gpu_choices c;
+		struct stx_schedule *s;
+		kernels_of(a, texts[i], &s);
+		assert_int_equal(s->kernels.n, 1);
+		assert_int_equal(s->kernels.at[0]->index_bits, 32);
+		stx_tune_candidates(s->kernels.at[0], &target.device, &c);
+		assert_true(c.n > 1);
+		for (uint32_t k = 0; k < c.n; k++) {
+			uint32_t used[2] = { 0 };
+			for (int wide = 0; wide < 2; wide++) {
+				struct stx_gpu_usage usage;
+				struct stx_bytes source = { 0 }, cubin = { 0 };
+				s->kernels.at[0]->index_bits = wide ? 64 : 32;
+				if (stx_emit_cuda(s->kernels.at[0], &c.at[k], &source, &d) ||
+				    stx_nvrtc_compile(n, stx_bytes_cstr(&source), "k",
+						      target.device.arch, 0, STX_NVRTC_CUBIN,
+						      &cubin, &usage, &d))
+					fail_msg("%s\n%s", d.text, stx_bytes_cstr(&source));
+				used[wide] = usage.registers;
+				stx_bytes_free(&source);
+				stx_bytes_free(&cubin);
+			}
+			print_message("%s, %u threads: %u registers, %u with 64-bit indices\n",
+				      s->kernels.at[0]->name, c.at[k].threads, used[0], used[1]);
+			assert_true(used[0] > 0 && used[0] < used[1]);
+		}
+		stx_arena_free(a);
+	}
 	stx_nvrtc_free(n);
 }
 
@@ -313,7 +428,11 @@ int main(void)
 		cmocka_unit_test(test_cuda_empty_reduction_has_its_mask),
 		cmocka_unit_test(test_cuda_long_rows_are_cut_in_two_layers),
 		cmocka_unit_test(test_cuda_candidates_are_whole_warps_within_the_device),
+		cmocka_unit_test(test_cuda_sorts_and_updates_are_those_of_the_cpu),
+		cmocka_unit_test(test_cuda_ordered_axes_have_one_thread_or_one_block),
+		cmocka_unit_test(test_cuda_long_sums_have_parts),
 		cmocka_unit_test(test_cuda_source_compiles_for_every_architecture),
+		cmocka_unit_test(test_cuda_narrow_indices_take_fewer_registers),
 		cmocka_unit_test(test_cuda_targets_have_names_and_aliases),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,19 +13,7 @@ static const char text[] = "%x : f32[64,128] = placeholder()\n"
 /* One stage as text, in the given bytes. */
 static const char *dump(const char *stage, struct stx_bytes *out)
 {
-	struct stx_source s = { .format = STX_FORMAT_TEXT,
-				.body = { (const uint8_t *)text, sizeof text - 1 } };
-	struct stx_compile_options o = { .target = "cpu:x86-64-v3" };
-	struct stx_diag d = { 0 };
-	if (stx_compile_dump(compiled_compiler(), &s, &o, stage, "text", out, &d))
-		fail_msg("%s: %s", d.stage, d.text);
-	return stx_bytes_cstr(out);
-}
-
-static void expect(const char *all, const char *part)
-{
-	if (!strstr(all, part))
-		fail_msg("no\n%s\nin\n%s", part, all);
+	return case_dump(text, "cpu:x86-64-v3", 0, stage, out);
 }
 
 /* OG-06 (dims and dtype as canonicalised) */
@@ -54,14 +42,6 @@ static void test_example_1_1_graph_shows_defaults(void **state)
 	expect(s, "= add.Tensor(%x, %y, alpha=1)\n");
 	expect(s, "= sum.dim_IntList(%m, [-1], False, dtype=None)\n");
 	stx_bytes_free(&b);
-}
-
-static int count(const char *all, const char *part)
-{
-	int n = 0;
-	for (const char *p = all; (p = strstr(p, part)); p++)
-		n++;
-	return n;
 }
 
 /* LO-26, IR-07, IR-10: two inputs, one computed buffer, the six lines */

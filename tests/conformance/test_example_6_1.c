@@ -9,27 +9,7 @@ static const char text[] = "%x : f32[512,256] = placeholder()\n"
 
 static const char *dump(const char *graph, const char *stage, struct stx_bytes *out)
 {
-	struct stx_source s = { .format = STX_FORMAT_TEXT,
-				.body = { (const uint8_t *)graph, strlen(graph) } };
-	struct stx_compile_options o = { .target = "cpu:x86-64-v3" };
-	struct stx_diag d = { 0 };
-	if (stx_compile_dump(compiled_compiler(), &s, &o, stage, "text", out, &d))
-		fail_msg("%s: %s", d.stage, d.text);
-	return stx_bytes_cstr(out);
-}
-
-static void expect(const char *all, const char *part)
-{
-	if (!strstr(all, part))
-		fail_msg("no\n%s\nin\n%s", part, all);
-}
-
-static int count(const char *all, const char *part)
-{
-	int n = 0;
-	for (const char *p = all; (p = strstr(p, part)); p++)
-		n++;
-	return n;
+	return case_dump(graph, "cpu:x86-64-v3", 0, stage, out);
 }
 
 /* LV-14: one buffer, loads at i0 + 256*i1 and 512*i0 + i1; the transpose makes no node */

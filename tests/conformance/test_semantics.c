@@ -1,7 +1,8 @@
 /* test_semantics.c: which transformations keep every bit and which only the real number: SE-04,
- * SE-07, SE-08, SE-10, SE-13, SE-14, DF-05. Compiled code is compared with itself, exactly, or with
- * the oracle within RD-12. */
+ * SE-07, SE-08, SE-10, SE-13, SE-14, DF-05, DF-09. Compiled code is compared with itself, exactly,
+ * or with the oracle within RD-12. */
 #include "cases.h"
+#include "compile_run.h"
 #include "graph_gen.h"
 
 /* ---- running ---- */
@@ -129,6 +130,47 @@ static void test_semantics_equal_and_dead_nodes_go_without_a_bit(void **state)
 	stx_arena_free(a);
 }
 
+/* ---- DF-09 ---- */
+
+/* A node whose evaluation would raise and whose result nobody uses may go: the graph then has a
+ * result, which is that of the graph without the node. Used, it raises. */
+static void test_semantics_unused_nodes_that_would_raise_are_deleted(void **state)
+{
+	(void)state;
+	static const char *const uses[] = {
+		"%x : f32[4] = placeholder()\n%i : i64[1] = placeholder()\n"
+		"%a = neg.default(%x)\nreturn (%a,)\n",
+		"%x : f32[4] = placeholder()\n%i : i64[1] = placeholder()\n"
+		"%d = index_select.default(%x, 0, %i)\n%e = exp.default(%d)\n"
+		"%a = neg.default(%x)\nreturn (%a,)\n",
+		"%x : f32[4] = placeholder()\n%i : i64[1] = placeholder()\n"
+		"%d = index_select.default(%x, 0, %i)\n%y = neg.default(%x)\n"
+		"%a = add.Tensor(%y, %d)\nreturn (%a,)\n",
+	};
+	float x[4] = { 1, 2, 3, 4 };
+	int64_t i[1] = { 99 };
+	struct stx_tensor in[2] = {
+		{ .data = x, .dtype = STX_F32, .rank = 1, .sizes = { 4 }, .strides = { 1 } },
+		{ .data = i, .dtype = STX_I64, .rank = 1, .sizes = { 1 }, .strides = { 1 } }
+	};
+	for (int k = 0; k < 3; k++)
+		for (int form = COMPILED_FUSED; form <= COMPILED_UNFUSED; form++) {
+			struct compiled c;
+			struct stx_tensor out[1];
+			struct stx_diag d = { 0 };
+			assert_int_equal(compiled_build(uses[k], compiled_targets()[0],
+							(enum compiled_form)form, &c, &d),
+					 0);
+			int e = compiled_run(&c, COMPILED_SERIAL, in, 2, out, &d);
+			assert_int_equal(e, k < 2 ? 0 : STX_E_BOUNDS);
+			for (int j = 0; !e && j < 4; j++)
+				assert_true(((float *)out[0].data)[j] == -x[j]);
+			if (!e)
+				compiled_free_outputs(out, 1);
+			compiled_free(&c);
+		}
+}
+
 /* ---- SE-10 ---- */
 
 /* Other orders and segments of a sum: within the bound of the exact sum, not equal to each other.
@@ -161,7 +203,7 @@ static void test_semantics_orders_of_a_sum_keep_the_real_number_only(void **stat
 		case_fill(a, &in, (struct values){ v, 4096 }, 0);
 		assert_int_equal(compiled_run(&c, COMPILED_SERIAL, &in, 1, got, &d), 0);
 		assert_int_equal(stx_ref_evaluate(g, &in, 1, want, 0, &d), 0);
-		/* 64 lanes of 64 in sequence, then pairwise: n/k - 1 + log2 k (RD-08, RD-09) */
+		/* 64 lanes of 64 in sequence, then pairwise: n/k - 1 + log2 k */
 		double size = *(float *)want[3].data,
 		       bound = stx_ref_sum_bound(STX_F32, 63 + 6, size);
 		for (int k = 0; k < 3; k++) {
@@ -179,24 +221,11 @@ static void test_semantics_orders_of_a_sum_keep_the_real_number_only(void **stat
 
 /* ---- SE-13, SE-14 ---- */
 
-enum which_run { KEY, PLAN };
-enum pass_class { NONE, BIT, TOL };
-static const struct {
-	enum which_run run;
-	const char *name;
-	enum pass_class class;
-} passes[] = {
-#define STX_PASS(run, name, class, stage) { run, #name, class },
-#include "pass.def"
-#undef STX_PASS
-};
-#define NPASSES (sizeof passes / sizeof *passes)
-
 static enum pass_class class_of(const char *name)
 {
-	for (size_t i = 0; i < NPASSES; i++)
-		if (!strcmp(passes[i].name, name))
-			return passes[i].class;
+	for (size_t i = 0; i < stx__npasses; i++)
+		if (!strcmp(stx__passes[i].name, name))
+			return stx__passes[i].class;
 	fail_msg("no pass %s", name);
 	return NONE;
 }
@@ -236,10 +265,10 @@ static void test_semantics_graph_passes_are_of_class_bit_and_keep_every_bit(void
 		"return (%e, %g, %h, %i)\n";
 	/* what only holds over the reals appears in lowering and code generation alone */
 	size_t lower = 0;
-	while (strcmp(passes[lower].name, "lower") != 0)
-		assert_true(++lower < NPASSES);
+	while (strcmp(stx__passes[lower].name, "lower") != 0)
+		assert_true(++lower < stx__npasses);
 	for (size_t i = 0; i < lower; i++)
-		assert_int_not_equal(passes[i].class, TOL);
+		assert_int_not_equal(stx__passes[i].class, TOL);
 	assert_int_equal(class_of("schedule"), TOL);
 
 	struct stx_arena *a = stx_arena_new(0);
@@ -297,6 +326,7 @@ int main(void)
 		cmocka_unit_test(test_semantics_inlining_and_realising_keep_every_bit),
 		cmocka_unit_test(test_semantics_maps_pass_through_views),
 		cmocka_unit_test(test_semantics_equal_and_dead_nodes_go_without_a_bit),
+		cmocka_unit_test(test_semantics_unused_nodes_that_would_raise_are_deleted),
 		cmocka_unit_test(test_semantics_orders_of_a_sum_keep_the_real_number_only),
 		cmocka_unit_test(test_semantics_graph_passes_are_of_class_bit_and_keep_every_bit),
 		cmocka_unit_test(test_semantics_no_operator_mutates_and_names_are_bound_once),

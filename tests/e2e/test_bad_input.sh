@@ -64,4 +64,25 @@ tail -n 3 "$work/out"
 ok "the daemon still compiles" sh -c "printf '%%x : f32[4] = placeholder()\n%%y = relu.default(%%x)\nreturn (%%y,)\n' >'$work/good.stax'; '$stax' compile '$work/good.stax'"
 stop_daemon
 ok "an orderly end" test "$daemon_rc" = 0
+
+# A file size limit, as batch systems set one: the store fills up, the daemon goes on.
+limited() { # NUMBER: a graph of its own
+  printf '%%x : f32[64] = placeholder()\n%%y = add.Scalar(%%x, %s)\nreturn (%%y,)\n' "$1" >"$work/limited.stax"
+  "$stax" compile "$work/limited.stax" --json
+}
+fill() { # until something is not stored any more
+  for i in $(seq 100); do
+    limited "$i" >"$work/limited.json" || return 1
+    grep -qE '"stored": ?false' "$work/limited.json" && return 0
+  done
+  return 1
+}
+limit=$(ulimit -S -f)
+ulimit -S -f 500
+ok "a daemon with a file size limit starts" start_daemon
+ulimit -S -f "$limit"
+ok "what does not fit is answered all the same" fill
+ok "and the daemon lives" limited 1000
+stop_daemon
+ok "an orderly end under a limit" test "$daemon_rc" = 0
 finish

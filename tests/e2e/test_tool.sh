@@ -19,7 +19,7 @@ keep() { cp "$work/out" "$work/last.json"; } # the last command's output, for js
 # ---- usage ----
 exits 2 "no command" "$stax"
 exits 2 "an unknown command" "$stax" frobnicate
-exits 2 "a command of later" "$stax" tune "$work/g.stax"
+exits 2 "a command of later" "$stax" gc
 exits 2 "an unknown flag" "$stax" compile "$work/g.stax" --frob
 exits 2 "a flag without its value" "$stax" compile "$work/g.stax" --target
 exits 2 "an unknown CPU target" "$stax" compile "$work/g.stax" --target cpu:x86-64-v9

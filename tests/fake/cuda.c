@@ -1,265 +1,334 @@
-/* cuda.c: the part of the CUDA driver API that libstax uses, on host memory. A module is the
- * address it was loaded from; a launch is given to the test. Streams and events do nothing: all is
- * done when a call returns. */
+/* cuda.c: a CUDA driver without a GPU, built as libcuda.so.1 for tests: host memory, one device, a
+ * virtual clock that launches advance. What a "cubin" does and how long it takes is its text:
+ *   FAKE ns=700 n=1000 add=1 [noise=50] [spare=3]
+ * adds `add` to n f32 of the first argument and puts them where the second one points; with spare
+ * it changes that many elements beyond n of the second too. Any other image, a real cubin, touches
+ * no memory and takes a time drawn from its bytes. A test may run kernels itself instead
+ * (fake_cuda_on_launch). Declarations as in client/cuda.h. */
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fake.h"
 
-#define API       __attribute__((visibility("default")))
-#define NOT_FOUND 500
+#define EXPORT      __attribute__((visibility("default")))
+#define BAD         1 /* CUDA_ERROR_INVALID_VALUE */
+#define NO_MEMORY   2
+#define NOT_FOUND   500
+#define IMAGE_BYTES 200
 
-static struct fake_cuda fake;
-static _Thread_local void *current; /* context: device + 1 */
-
-struct function {
+struct module {
+	char text[IMAGE_BYTES];
+	uint64_t ns, noise;
 	const void *image;
-	char symbol[80];
 };
+struct event {
+	uint64_t ns;
+};
+static struct fake_cuda_counts counts;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *current; /* the context */
+static int primary;
+static int (*on_launch)(const struct fake_launch *l);
 
-API struct fake_cuda *fake_cuda(void);
-struct fake_cuda *fake_cuda(void)
+EXPORT struct fake_cuda_counts *fake_cuda_counts(void);
+struct fake_cuda_counts *fake_cuda_counts(void)
 {
-	return &fake;
+	return &counts;
 }
 
-/* ---- devices and contexts ---- */
+EXPORT void fake_cuda_on_launch(int (*fn)(const struct fake_launch *l));
+void fake_cuda_on_launch(int (*fn)(const struct fake_launch *l))
+{
+	on_launch = fn;
+}
 
-API int cuInit(unsigned flags);
-int cuInit(unsigned flags)
+/* "ns=700" in the text; otherwise what is given. */
+static long field(const char *text, const char *name, long otherwise)
+{
+	const char *at = strstr(text, name);
+	return at ? strtol(at + strlen(name), NULL, 10) : otherwise;
+}
+
+#define API(name)                                                                                  \
+	EXPORT int name;                                                                           \
+	int name
+
+API(cuInit(unsigned flags))
 {
 	return (int)flags;
 }
 
-API int cuDeviceGet(int *device, int ordinal);
-int cuDeviceGet(int *device, int ordinal)
+API(cuDeviceGet(int *device, int ordinal))
 {
-	*device = ordinal;
-	return ordinal < 0 || ordinal > 1 ? 101 : 0;
+	*device = 0;
+	return ordinal ? 101 : 0;
 }
 
-API int cuDeviceGetName(char *name, int n, int device);
-int cuDeviceGetName(char *name, int n, int device)
+API(cuDeviceGetName(char *name, int n, int device))
 {
-	(void)device;
-	strncpy(name, "NVIDIA H200", (size_t)n);
+	const char *given = getenv("FAKE_CUDA_NAME");
+	snprintf(name, (size_t)n, "%s", given ? given : "NVIDIA H200");
+	return device;
+}
+
+API(cuDeviceGetAttribute(int *value, int attribute, int device))
+{
+	*value = attribute == 75   ? 9
+		 : attribute == 76 ? 0
+		 : attribute == 16 ? 132
+		 : attribute == 13 ? 1980000
+		 : attribute == 36 ? 3201000
+		 : attribute == 38 ? 1 << 20
+				   : 0;
+	return device;
+}
+
+API(cuDriverGetVersion(int *version))
+{
+	*version = 13000;
 	return 0;
 }
 
-API int cuDeviceGetAttribute(int *value, int attribute, int device);
-int cuDeviceGetAttribute(int *value, int attribute, int device)
+API(cuDevicePrimaryCtxRetain(void **context, int device))
 {
-	(void)device;
-	*value = attribute == 75 ? 9 : 0; /* compute capability 9.0 */
-	return 0;
+	*context = &primary;
+	return device;
 }
 
-API int cuDevicePrimaryCtxRetain(void **context, int device);
-int cuDevicePrimaryCtxRetain(void **context, int device)
-{
-	*context = (void *)(uintptr_t)(device + 1);
-	return 0;
-}
-
-API int cuCtxGetCurrent(void **context);
-int cuCtxGetCurrent(void **context)
+API(cuCtxGetCurrent(void **context))
 {
 	*context = current;
 	return 0;
 }
 
-API int cuCtxSetCurrent(void *context);
-int cuCtxSetCurrent(void *context)
+API(cuCtxSetCurrent(void *context))
 {
 	current = context;
 	return 0;
 }
 
-API int cuCtxGetDevice(int *device);
-int cuCtxGetDevice(int *device)
+API(cuCtxGetDevice(int *device))
 {
-	*device = (int)(uintptr_t)current - 1;
-	return *device < 0 ? 201 : 0;
+	*device = 0;
+	return 0;
 }
 
-API int cuCtxSynchronize(void);
-int cuCtxSynchronize(void)
+API(cuCtxSynchronize(void))
 {
 	return 0;
 }
 
-/* ---- streams and events ---- */
-
-API int cuStreamSynchronize(void *stream);
-int cuStreamSynchronize(void *stream)
+API(cuStreamSynchronize(void *stream))
 {
 	(void)stream;
+	counts.syncs++;
 	return 0;
 }
 
-API int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
-int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
+API(cuStreamWaitEvent(void *stream, void *event, unsigned flags))
 {
 	(void)stream;
-	(void)flags;
-	return !event;
+	(void)event;
+	return (int)flags;
 }
 
-API int cuEventCreate(void **event, unsigned flags);
-int cuEventCreate(void **event, unsigned flags)
+API(cuEventCreate(void **event, unsigned flags))
 {
 	(void)flags;
-	*event = malloc(1);
-	return !*event;
+	counts.events++;
+	*event = calloc(1, sizeof(struct event));
+	return *event ? 0 : NO_MEMORY;
 }
 
-API int cuEventRecord(void *event, void *stream);
-int cuEventRecord(void *event, void *stream)
+API(cuEventRecord(void *event, void *stream))
 {
 	(void)stream;
-	return !event;
+	((struct event *)event)->ns = counts.now_ns;
+	return 0;
 }
 
-API int cuEventDestroy_v2(void *event);
-int cuEventDestroy_v2(void *event)
+API(cuEventSynchronize(void *event))
 {
+	(void)event;
+	return 0;
+}
+
+API(cuEventElapsedTime(float *ms, void *from, void *to))
+{
+	*ms = (float)(((struct event *)to)->ns - ((struct event *)from)->ns) * 1e-6f;
+	return 0;
+}
+
+API(cuEventDestroy_v2(void *event))
+{
+	counts.destroyed++;
 	free(event);
 	return 0;
 }
 
-API int cuEventSynchronize(void *event);
-int cuEventSynchronize(void *event)
+API(cuModuleLoadData(void **module, const void *image))
 {
-	return !event;
-}
-
-API int cuEventElapsedTime(float *ms, void *a, void *b);
-int cuEventElapsedTime(float *ms, void *a, void *b)
-{
-	*ms = 1;
-	return !a || !b;
-}
-
-/* ---- code ---- */
-
-API int cuModuleLoadData(void **module, const void *image);
-int cuModuleLoadData(void **module, const void *image)
-{
-	fake.modules++;
-	*module = (void *)(uintptr_t)image;
+	struct module *m = calloc(1, sizeof *m);
+	uint64_t hash = 14695981039346656037u;
+	if (!m)
+		return NO_MEMORY;
+	counts.modules++;
+	m->image = image;
+	if (!memcmp(image, "FAKE ", 5)) {
+		snprintf(m->text, sizeof m->text, "%s", (const char *)image);
+		m->ns = (uint64_t)field(m->text, " ns=", 1000);
+		m->noise = (uint64_t)field(m->text, " noise=", 0);
+	} else if (!on_launch) {
+		for (int i = 0; i < 1024; i++)
+			hash = (hash ^ ((const uint8_t *)image)[i]) * 1099511628211u;
+		m->ns = 1000 + hash % 1000;
+	}
+	*module = m;
 	return 0;
 }
 
-API int cuModuleUnload(void *module);
-int cuModuleUnload(void *module)
+API(cuModuleGetFunction(void **fn, void *module, const char *name))
 {
-	return !module;
+	*fn = module;
+	return name[0] ? 0 : NOT_FOUND;
 }
 
-/* Functions live as long as the process, as few as they are. */
-API int cuModuleGetFunction(void **fn, void *module, const char *name);
-int cuModuleGetFunction(void **fn, void *module, const char *name)
+API(cuModuleUnload(void *module))
 {
-	static struct function all[256];
-	static unsigned n;
-	if (n == sizeof all / sizeof *all || strlen(name) >= sizeof all->symbol)
-		return NOT_FOUND;
-	struct function *f = &all[n++];
-	f->image = module;
-	strcpy(f->symbol, name);
-	*fn = f;
+	counts.unloads++;
+	free(module);
 	return 0;
 }
 
-API int cuFuncGetAttribute(int *value, int attribute, void *fn);
-int cuFuncGetAttribute(int *value, int attribute, void *fn)
+API(cuFuncGetAttribute(int *value, int attribute, void *fn))
 {
 	(void)attribute;
+	(void)fn;
 	*value = 0;
-	return !fn;
+	return 0;
 }
 
-API int cuLaunchKernel(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-		       unsigned bz, unsigned shared, void *stream, void **params, void **extra);
-int cuLaunchKernel(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-		   unsigned bz, unsigned shared, void *stream, void **params, void **extra)
+static void work(const struct module *m, void **params)
 {
-	const struct function *f = fn;
-	struct fake_launch l = { f->image, f->symbol, { gx, gy, gz }, { bx, by, bz }, params };
+	long n = field(m->text, " n=", 0), spare = field(m->text, " spare=", 0);
+	float add = (float)field(m->text, " add=", 0);
+	const float *from = *(float **)params[0];
+	float *to = *(float **)params[1];
+	for (long i = 0; i < n; i++)
+		to[i] = from[i] + add;
+	for (long i = n; i < n + spare; i++)
+		to[i] += 7;
+}
+
+API(cuLaunchKernel(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+		   unsigned bz, unsigned shared, void *stream, void **params, void **extra))
+{
+	const struct module *m = fn;
+	const char *log = getenv("FAKE_CUDA_LOG");
 	(void)shared;
 	(void)stream;
 	(void)extra;
-	fake.launches++;
-	return fake.on_launch ? fake.on_launch(&l) : 1;
+	if (!gx || !gy || !gz || !bx || bx * by * bz > 1024)
+		return BAD;
+	if (strstr(m->text, " fails"))
+		return BAD;
+	pthread_mutex_lock(&lock);
+	counts.launches++;
+	counts.now_ns += m->ns + (counts.launches % 5 == 0 ? m->noise : 0);
+	FILE *f = log ? fopen(log, "a") : NULL;
+	if (f) {
+		fprintf(f, "launch %u %u %u block %u ns %llu\n", gx, gy, gz, bx,
+			(unsigned long long)m->ns);
+		fclose(f);
+	}
+	pthread_mutex_unlock(&lock);
+	if (on_launch)
+		return on_launch(
+			&(struct fake_launch){ m->image, { gx, gy, gz }, { bx, by, bz }, params });
+	if (m->text[0])
+		work(m, params);
+	return 0;
 }
 
-/* ---- memory ---- */
-
-API int cuMemAlloc_v2(uint64_t *out, size_t bytes);
-int cuMemAlloc_v2(uint64_t *out, size_t bytes)
+API(cuMemAlloc_v2(uint64_t *out, size_t bytes))
 {
-	void *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
+	void *p = counts.memory_limit && bytes > counts.memory_limit
+			  ? NULL
+			  : aligned_alloc(256, (bytes + 255) & ~(size_t)255);
+	counts.allocs += p != NULL;
 	*out = (uint64_t)(uintptr_t)p;
-	return p ? 0 : 2;
+	if (p)
+		memset(p, 0x5a, (bytes + 255) & ~(size_t)255);
+	return p ? 0 : NO_MEMORY;
 }
 
-API int cuMemFree_v2(uint64_t p);
-int cuMemFree_v2(uint64_t p)
+API(cuMemFree_v2(uint64_t p))
 {
+	counts.frees++;
 	free((void *)(uintptr_t)p);
 	return 0;
 }
 
-API int cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
-int cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
+API(cuMemHostAlloc(void **out, size_t bytes, unsigned flags))
 {
 	(void)flags;
-	*out = malloc(bytes);
-	return *out ? 0 : 2;
+	*out = calloc(1, bytes);
+	return *out ? 0 : NO_MEMORY;
 }
 
-API int cuMemFreeHost(void *p);
-int cuMemFreeHost(void *p)
+API(cuMemFreeHost(void *p))
 {
 	free(p);
 	return 0;
 }
 
-API int cuMemHostGetDevicePointer_v2(uint64_t *out, void *p, unsigned flags);
-int cuMemHostGetDevicePointer_v2(uint64_t *out, void *p, unsigned flags)
+API(cuMemHostGetDevicePointer_v2(uint64_t *out, void *p, unsigned flags))
 {
-	(void)flags;
 	*out = (uint64_t)(uintptr_t)p;
-	return 0;
+	return (int)flags;
 }
 
-API int cuMemcpy(uint64_t to, uint64_t from, size_t bytes);
-int cuMemcpy(uint64_t to, uint64_t from, size_t bytes)
+API(cuMemcpy(uint64_t to, uint64_t from, size_t bytes))
 {
 	memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
 	return 0;
 }
 
-API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream);
-int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream)
+API(cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream))
 {
 	(void)stream;
 	return cuMemcpy(to, from, bytes);
 }
 
-API int cuPointerGetAttribute(void *value, int attribute, uint64_t p);
-int cuPointerGetAttribute(void *value, int attribute, uint64_t p)
+API(cuMemsetD8Async(uint64_t at, unsigned char value, size_t n, void *stream))
+{
+	(void)stream;
+	memset((void *)(uintptr_t)at, value, n);
+	return 0;
+}
+
+API(cuPointerGetAttribute(void *value, int attribute, uint64_t p))
 {
 	(void)value;
 	(void)attribute;
 	(void)p;
-	return 1; /* host memory */
+	return BAD;
 }
 
-API int cuGetErrorName(int result, const char **text);
-int cuGetErrorName(int result, const char **text)
+/* NVRTC looks for a driver, too, and asks for tables it has no right to. */
+API(cuGetExportTable(const void **table, const void *id))
 {
-	(void)result;
-	*text = "FAKE_ERROR";
+	(void)id;
+	*table = NULL;
+	return NOT_FOUND;
+}
+
+API(cuGetErrorName(int result, const char **text))
+{
+	*text = result == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_INVALID_VALUE";
 	return 0;
 }

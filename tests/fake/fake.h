@@ -1,6 +1,6 @@
 /* fake.h
- * stand-ins for the CUDA driver and cuBLASLt that compute on the host: two devices whose memory is
- * the host's. Tests load them before libstax looks for the real ones, which it then takes them for.
+ * stand-ins for the CUDA driver and cuBLASLt that compute on the host. Tests load them before
+ * libstax looks for the real ones, which it then takes them for.
  */
 #ifndef STX_TESTS_FAKE_H
 #define STX_TESTS_FAKE_H
@@ -9,18 +9,18 @@
 #include <stdint.h>
 
 struct fake_launch {
-	const void *image;  /* what the kernel's module was loaded from */
-	const char *symbol; /* its function */
+	const void *image; /* what the kernel's module was loaded from */
 	uint32_t grid[3], block[3];
 	void **params; /* as for cuLaunchKernel */
 };
-struct fake_cuda {
-	/* Runs the kernel; not 0: the launch fails. Set by the test. */
-	int (*on_launch)(const struct fake_launch *l);
-	uint32_t modules, launches; /* so far */
+struct fake_cuda_counts {
+	uint64_t launches, allocs, frees, modules, unloads, events, destroyed, syncs, now_ns;
+	uint64_t memory_limit; /* of one allocation; 0: none */
 };
 /* Exported by the driver. */
-struct fake_cuda *fake_cuda(void);
+struct fake_cuda_counts *fake_cuda_counts(void);
+/* From now on fn runs every kernel; not 0: the launch fails. */
+void fake_cuda_on_launch(int (*fn)(const struct fake_launch *l));
 
 struct fake_matrix { /* a layout, and the operand as the call had it */
 	int type;

@@ -432,6 +432,11 @@ static stx_err map_causal_conv(struct onnx *c, V *out)
 	int64_t pads[2] = { ws[2] - 1, 0 }, channels = s[1];
 	struct stx_arg pad[3] = { stx_arg_tensor(x), stx_arg_ints(c->g, pads, 2),
 				  stx_arg_scalar_f(0) };
+	int64_t held[STX_MAX_DIMS];
+	if (past.node && (onnx_sizes(c, past, held) != 3 || held[0] != s[0] || held[1] != s[1] ||
+			  held[2] != pads[0]))
+		return onnx_fail(c, STX_E_INVALID, "past_state must be [%lld,%lld,%lld]",
+				 (long long)s[0], (long long)s[1], (long long)pads[0]);
 	V both[2] = { past, x };
 	V wide = past.node ? onnx_cat(c, both, 2, 2) : onnx_call(c, STX_OP_PAD, pad, 3);
 	if (c->err)

@@ -50,6 +50,21 @@ int onnx_sizes(struct onnx *c, V v, int64_t *sizes)
 	return c->err ? 0 : onnx_rank(v);
 }
 
+stx_err onnx_keeps_sizes(struct onnx *c, V result, V with, const char *operand)
+{
+	int64_t a[STX_MAX_DIMS], b[STX_MAX_DIMS];
+	int rank = onnx_sizes(c, result, a);
+	if (c->err)
+		return c->err;
+	int same = onnx_sizes(c, with, b) == rank;
+	for (int i = 0; same && i < rank; i++)
+		same = a[i] == b[i];
+	return same || c->err
+		       ? c->err
+		       : onnx_fail(c, STX_E_INVALID,
+				   "the sizes of %s do not fit those of the other inputs", operand);
+}
+
 int64_t onnx_times(int64_t a, int64_t b)
 {
 	int64_t n;
@@ -81,25 +96,28 @@ static int64_t count_of(struct onnx *c, V v)
 	return onnx_product(sizes, 0, rank);
 }
 
-int onnx_known_ints(struct onnx *c, V v, const char *what, int64_t *out, int cap)
+/* Elements of a known value, at most cap; else 0 and the error, or what is needed. */
+static int64_t known_count(struct onnx *c, V v, const char *what, int cap)
 {
 	if (c->err)
 		return 0;
-	if (onnx_is_float(v)) {
-		onnx_fail(c, STX_E_INVALID, "%s must be integers, not %s", what,
-			  stx_dtype_name(onnx_dtype(v)));
-		return 0;
-	}
 	if (!onnx_is_const(v)) {
 		onnx_need(c, v, what);
 		return 0;
 	}
 	int64_t n = count_of(c, v);
-	if (n > cap) {
+	if (n > cap)
 		onnx_fail(c, STX_E_TOO_LARGE, "%s has %lld elements; the limit is %d", what,
 			  (long long)n, cap);
-		return 0;
-	}
+	return n > cap ? 0 : n;
+}
+
+int onnx_known_ints(struct onnx *c, V v, const char *what, int64_t *out, int cap)
+{
+	if (!c->err && onnx_is_float(v))
+		onnx_fail(c, STX_E_INVALID, "%s must be integers, not %s", what,
+			  stx_dtype_name(onnx_dtype(v)));
+	int64_t n = known_count(c, v, what, cap);
 	for (int64_t i = 0; i < n; i++)
 		out[i] = stx_scalar_load(onnx_dtype(v),
 					 v.node->data.bytes + i * stx_dtype_bytes(onnx_dtype(v)))
@@ -109,18 +127,7 @@ int onnx_known_ints(struct onnx *c, V v, const char *what, int64_t *out, int cap
 
 int onnx_known_floats(struct onnx *c, V v, const char *what, double *out, int cap)
 {
-	if (c->err)
-		return 0;
-	if (!onnx_is_const(v)) {
-		onnx_need(c, v, what);
-		return 0;
-	}
-	int64_t n = count_of(c, v);
-	if (n > cap) {
-		onnx_fail(c, STX_E_TOO_LARGE, "%s has %lld elements; the limit is %d", what,
-			  (long long)n, cap);
-		return 0;
-	}
+	int64_t n = known_count(c, v, what, cap);
 	enum stx_dtype t = onnx_dtype(v);
 	for (int64_t i = 0; i < n; i++) {
 		union stx_scalar s =

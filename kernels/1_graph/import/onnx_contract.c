@@ -1,8 +1,6 @@
 /* onnx_contract.c: matrix products. */
 #include "onnx_import.h"
 
-#include <string.h>
-
 static stx_err map_matmul(struct onnx *c, V *out)
 {
 	out[0] = onnx_matmul(c, onnx_in(c, 0), onnx_in(c, 1));
@@ -23,7 +21,10 @@ static stx_err map_gemm(struct onnx *c, V *out)
 	if (bias.node) {
 		if (beta != 1)
 			bias = onnx_mul(c, bias, onnx_number(c, beta, onnx_dtype(bias)));
-		y = onnx_add(c, y, bias);
+		V sum = onnx_add(c, y, bias);
+		if (onnx_keeps_sizes(c, sum, y, "C"))
+			return c->err;
+		y = sum;
 	}
 	out[0] = y;
 	return c->err;

@@ -55,6 +55,15 @@ static stx_err read_deform(struct onnx *c, V x, V w, V offset, struct deform *f)
 	f->offsets = onnx_int(c, "offset_group", 1);
 	f->wide = stx_dtype_bytes(onnx_dtype(x)) < 4 ? STX_F32 : onnx_dtype(x);
 	memcpy(f->kernel, ws + 2, sizeof f->kernel);
+	int64_t said[SPATIAL];
+	if (onnx_attr(c, "kernel_shape") && read_list(c, "kernel_shape", f->k, 1, 0, said))
+		return c->err;
+	for (int i = 0; onnx_attr(c, "kernel_shape") && i < f->k; i++)
+		if (said[i] != f->kernel[i])
+			return onnx_fail(c, STX_E_INVALID,
+					 "attribute kernel_shape says %lld in dimension %d, the "
+					 "weight has %lld",
+					 (long long)said[i], i, (long long)f->kernel[i]);
 	if (read_list(c, "strides", f->k, 1, 1, f->stride) ||
 	    read_list(c, "dilations", f->k, 1, 1, f->dilation) ||
 	    read_list(c, "pads", 2 * f->k, 0, 0, pads))

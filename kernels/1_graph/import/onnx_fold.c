@@ -1,23 +1,26 @@
 /* onnx_fold.c: Col2Im and CenterCropPad. */
 #include "onnx_import.h"
 
-#include <string.h>
-
 #define SPATIAL 3
 
-/* An attribute of n integers, each at least `least`. */
+/* An attribute of n integers, each at least `least`; `otherwise` where it has none. */
 static void read_ints(struct onnx *c, const char *name, int n, int64_t least, int64_t otherwise,
 		      int64_t *out)
 {
 	const int64_t *v;
 	int have = onnx_ints(c, name, &v);
-	for (int i = 0; i < n && !c->err; i++) {
-		out[i] = have < 0 ? otherwise : i < have ? v[i] : least - 1;
-		if ((have >= 0 && have != n) || out[i] < least || out[i] > INT32_MAX)
-			onnx_fail(c, STX_E_INVALID,
-				  "attribute %s does not have %d numbers of at least %lld", name, n,
-				  (long long)least);
+	int bad = have >= 0 && have != n;
+	for (int i = 0; i < n; i++) {
+		out[i] = have < 0 || bad ? otherwise : v[i];
+		if (out[i] < least || out[i] > INT32_MAX) {
+			out[i] = otherwise;
+			bad = 1;
+		}
 	}
+	if (bad)
+		onnx_fail(c, STX_E_INVALID,
+			  "attribute %s does not have %d numbers of at least %lld", name, n,
+			  (long long)least);
 }
 
 static struct stx_arg ints(struct onnx *c, const int64_t *v, int n)
@@ -32,7 +35,7 @@ static stx_err map_col2im(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	int64_t image[SPATIAL], block[SPATIAL], dilation[SPATIAL], stride[SPATIAL],
-		pads[2 * SPATIAL], s[2 + 2 * SPATIAL], taps = 1, windows = 1;
+		pads[2 * SPATIAL] = { 0 }, s[2 + 2 * SPATIAL], taps = 1, windows = 1;
 	int k = onnx_known_ints(c, onnx_in(c, 1), "the image's shape", image, SPATIAL);
 	int kb = onnx_known_ints(c, onnx_in(c, 2), "the block's shape", block, SPATIAL);
 	if (c->err)
@@ -52,8 +55,8 @@ static stx_err map_col2im(struct onnx *c, V *out)
 		int64_t room = image[i] + pads[i] + pads[k + i] - dilation[i] * (block[i] - 1) - 1;
 		s[2 + i] = block[i];
 		s[2 + k + i] = room < 0 ? 0 : room / stride[i] + 1;
-		taps *= block[i];
-		windows *= s[2 + k + i];
+		taps = onnx_times(taps, block[i]);
+		windows = onnx_times(windows, s[2 + k + i]);
 	}
 	if (c->err)
 		return c->err;
@@ -87,9 +90,12 @@ static stx_err map_center_crop_pad(struct onnx *c, V *out)
 				 have < 0 ? rank : have);
 	for (int i = 0; i < n && !c->err; i++) {
 		int d = onnx_axis(c, have < 0 ? i : axes[i], rank);
-		int64_t more = shape[i] - onnx_dim(c, x, d), half = more / 2;
+		int64_t size = onnx_dim(c, x, d);
+		if (c->err)
+			return c->err;
 		if (shape[i] < 0 || shape[i] > INT32_MAX)
 			return onnx_fail(c, STX_E_INVALID, "size %lld", (long long)shape[i]);
+		int64_t more = shape[i] - size, half = more / 2;
 		pads[2 * (rank - 1 - d)] = half;
 		pads[2 * (rank - 1 - d) + 1] = more - half;
 	}

@@ -55,9 +55,9 @@ const struct onnx_mapping *onnx_find_mapping(const char *domain, const char *op_
 /* The tables, one a family: onnx_<family>_map in onnx_<family>.c. */
 /* clang-format off */
 #define ONNX_FAMILIES(X) \
-	X(pointwise) X(shape) X(index) X(scatter) X(pad) X(reduce) X(nn) X(window) X(contract) X(einsum) X(attention) \
-	X(recurrent) X(training) X(ngram) X(deform) X(boxes) X(sequence) X(resample) X(sample) X(fold) \
-	X(control) X(quant) X(signal) X(sort) X(random)
+	X(pointwise) X(shape) X(index) X(scatter) X(pad) X(reduce) X(nn) X(window) X(contract) \
+	X(einsum) X(attention) X(recurrent) X(training) X(ngram) X(deform) X(boxes) X(sequence) \
+	X(resample) X(sample) X(fold) X(control) X(quant) X(signal) X(sort) X(random)
 /* clang-format on */
 #define ONNX_DECLARE(family) extern const struct onnx_mapping onnx_##family##_map[];
 ONNX_FAMILIES(ONNX_DECLARE)
@@ -118,6 +118,9 @@ int64_t onnx_dim(struct onnx *c, V v,
 		 int i); /* static; sets err when symbolic or beyond the rank */
 /* All dimensions into sizes[STX_MAX_DIMS], zeros behind them; the rank, 0 after an error. */
 int onnx_sizes(struct onnx *c, V v, int64_t *sizes);
+/* INVALID unless both have the same sizes. For an operand that broadcasts one way only: `result` is
+ * what combining it with `with` gave. */
+stx_err onnx_keeps_sizes(struct onnx *c, V result, V with, const char *operand);
 /* Products of sizes; INT64_MAX, which no tensor has, when they overflow (a 0 may stand elsewhere).
  */
 int64_t onnx_times(int64_t a, int64_t b);

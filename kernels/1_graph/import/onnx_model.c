@@ -171,9 +171,10 @@ static void import_initializer(struct onnx *c, const Onnx__TensorProto *t, int b
 static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
 {
 	const char *name = in->name ? in->name : "";
-	if (onnx_lookup(c->scope, name).node)
-		return; /* an initialiser's name among the inputs: its default value, IR version < 4
-			 */
+	if (onnx_is_bound_here(c, name)) {
+		onnx_fail(c, STX_E_INVALID, "the input '%s' is given twice", name);
+		return;
+	}
 	if (!in->type || in->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
 		onnx_fail(c, STX_E_UNSUPPORTED,
 			  "input '%s' is not a tensor (sequence, optional or map)", name);
@@ -200,14 +201,19 @@ static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
 			  onnx_constant(c, NULL, v->dtype, (int)v->rank, v->sizes, v->bytes, v->n));
 		return;
 	}
-	size_t rank = t->shape ? t->shape->n_dim : 0;
+	if (!t->shape && !v) {
+		onnx_fail(c, STX_E_UNSUPPORTED, "input '%s' has no shape; give the input's sizes",
+			  name);
+		return;
+	}
+	size_t rank = t->shape ? t->shape->n_dim : v->rank;
 	if (rank > STX_MAX_DIMS) {
 		onnx_fail(c, STX_E_TOO_LARGE, "input '%s' has rank %zu; the limit is %d", name,
 			  rank, STX_MAX_DIMS);
 		return;
 	}
 	for (size_t i = 0; i < rank; i++) {
-		const Onnx__TensorShapeProto__Dimension *dim = t->shape->dim[i];
+		const Onnx__TensorShapeProto__Dimension *dim = t->shape ? t->shape->dim[i] : NULL;
 		if (v && v->rank == rank) /* sizes given without data */
 			sizes[i] = v->sizes[i];
 		else if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
@@ -239,12 +245,31 @@ static int is_default_domain(const char *domain)
 	return !domain || !*domain || !strcmp(domain, "ai.onnx");
 }
 
-static int64_t default_opset(Onnx__OperatorSetIdProto *const *sets, size_t n, int64_t otherwise)
+/* Operators of a later version may mean something else. */
+#define NEWEST_OPSET 28
+
+static int64_t default_opset(struct onnx *c, Onnx__OperatorSetIdProto *const *sets, size_t n,
+			     int64_t otherwise)
 {
-	for (size_t i = 0; i < n; i++)
-		if (is_default_domain(sets[i]->domain) && sets[i]->has_version)
-			return sets[i]->version;
-	return otherwise;
+	int64_t found = 0;
+	for (size_t i = 0; i < n && !c->err; i++) {
+		int64_t version = sets[i]->version;
+		if (!is_default_domain(sets[i]->domain) || !sets[i]->has_version)
+			continue;
+		if (version < 1 || version > NEWEST_OPSET)
+			onnx_fail(
+				c, STX_E_UNSUPPORTED,
+				"opset %lld is not known to this version, 1 to %d are: export the "
+				"model with one of them",
+				(long long)version, NEWEST_OPSET);
+		else if (found && found != version)
+			onnx_fail(c, STX_E_INVALID,
+				  "opset_import gives the default domain two versions, %lld and "
+				  "%lld",
+				  (long long)found, (long long)version);
+		found = version;
+	}
+	return found ? found : otherwise;
 }
 
 static int compare_functions(const void *a, const void *b)
@@ -362,7 +387,7 @@ static stx_err call_function(struct onnx *c, const Onnx__FunctionProto *f, V *ou
 	for (size_t i = 0; i < f->n_input; i++)
 		args[i] = onnx_any(c, (unsigned)i);
 	c->scope = &inner;
-	c->opset = default_opset(f->opset_import, f->n_opset_import, opset);
+	c->opset = default_opset(c, f->opset_import, f->n_opset_import, opset);
 	for (size_t i = 0; i < f->n_input; i++)
 		onnx_bind(c, f->input[i], args[i]);
 	import_nodes(c, f->node, f->n_node);
@@ -492,10 +517,14 @@ static stx_err import_graph(struct onnx *c, const Onnx__GraphProto *g)
 	struct stx_node present = { 0 };
 	struct onnx_scope *real = c->scope;
 	c->scope = &probe;
-	for (size_t i = 0; i < g->n_initializer && !c->err; i++)
-		if (g->initializer[i]->name)
-			onnx_bind(c, g->initializer[i]->name, stx_val(&present, 0));
+	for (size_t i = 0; i < g->n_initializer && !c->err; i++) {
+		const char *name = g->initializer[i]->name ? g->initializer[i]->name : "";
+		if (onnx_is_bound_here(c, name))
+			onnx_fail(c, STX_E_INVALID, "the initialiser '%s' is given twice", name);
+		onnx_bind(c, name, stx_val(&present, 0));
+	}
 	c->scope = real;
+	/* An initialiser's name among the inputs: its default value, IR version < 4. */
 	for (size_t i = 0; i < g->n_input && !c->err; i++)
 		if (!onnx_lookup(&probe, g->input[i]->name ? g->input[i]->name : "").node)
 			import_input(c, g->input[i]);
@@ -555,12 +584,12 @@ stx_err stx_import_onnx(struct stx_arena *a, struct stx_span body,
 	sort_functions(m);
 	struct onnx_scope top = { 0 };
 	struct onnx c = { .arena = a, .options = o, .model = m, .d = d, .scope = &top };
-	c.opset = default_opset(m->opset_import, m->n_opset_import, 1);
+	c.opset = default_opset(&c, m->opset_import, m->n_opset_import, 1);
 	c.g = stx_graph_new(a);
 	if (!c.g)
 		return stx_fail(d, STX_E_TOO_LARGE, "import", NULL,
 				"the model is over its memory budget");
-	e = import_graph(&c, m->graph);
+	e = c.err ? c.err : import_graph(&c, m->graph);
 	if (!e)
 		e = import_outputs(&c, m->graph, out);
 	out->graph = c.g;

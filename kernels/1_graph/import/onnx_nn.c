@@ -172,9 +172,21 @@ static V nll_loss(struct onnx *c, V x, V target, V weight)
 	const Onnx__AttributeProto *ignore = onnx_attr(c, "ignore_index");
 	int64_t s[STX_MAX_DIMS], dims[STX_MAX_DIMS];
 	enum stx_dtype t = onnx_dtype(x);
-	int rank = onnx_sizes(c, target, s);
+	int rank = onnx_sizes(c, target, s), fits = onnx_sizes(c, x, dims) == rank + 1;
 	if (c->err)
 		return NO_V;
+	for (int i = 0; fits && i < rank; i++)
+		fits = s[i] == dims[i ? i + 1 : 0];
+	if (!fits || !rank) {
+		onnx_fail(c, STX_E_INVALID,
+			  "scores must be [N,C,d...] and labels [N,d...], of the same N and d");
+		return NO_V;
+	}
+	if (weight.node && (onnx_rank(weight) != 1 || onnx_dim(c, weight, 0) != dims[1])) {
+		onnx_fail(c, STX_E_INVALID, "the weights must be one for each of %lld classes",
+			  (long long)dims[1]);
+		return NO_V;
+	}
 	V zero = onnx_number(c, 0, t), id = onnx_cast(c, target, STX_I64), ignored = NO_V, w = NO_V;
 	if (ignore) {
 		ignored = onnx_2(c, STX_OP_EQ, id, onnx_number(c, (double)ignore->i, STX_I64));

@@ -333,6 +333,8 @@ static stx_err map_swiglu(struct onnx *c, V *out)
 {
 	V a = wide_in(c), b = onnx_cast(c, onnx_in(c, 1), onnx_dtype(a));
 	double alpha = onnx_float(c, "alpha", 1);
+	if (onnx_keeps_sizes(c, a, b, "the second input"))
+		return c->err;
 	V s = onnx_1(c, STX_OP_SIGMOID, onnx_mul(c, a, constant_like(c, a, alpha)));
 	return narrow_out(c, out, onnx_mul(c, onnx_mul(c, a, s), b));
 }

@@ -356,7 +356,7 @@ static V in_bins(struct onnx *c, V first, V last, int64_t count, int64_t out, in
 
 static stx_err map_max_roi_pool(struct onnx *c, V *out)
 {
-	V x = onnx_in(c, 0), rois = onnx_in(c, 1), in[2];
+	V x = onnx_in(c, 0), rois = onnx_in(c, 1), in[2] = { NO_V, NO_V };
 	const int64_t *shape;
 	double scale = onnx_float(c, "spatial_scale", 1);
 	int n = onnx_ints(c, "pooled_shape", &shape);

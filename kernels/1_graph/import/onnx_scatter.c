@@ -206,9 +206,14 @@ static stx_err map_compress(struct onnx *c, V *out)
 		x = onnx_view(c, x, &all, 1);
 	}
 	size = onnx_dim(c, x, axis);
-	for (int64_t i = 0; !c->err && i < k.n && i < size; i++)
+	for (int64_t i = 0; !c->err && i < k.n; i++) {
+		if (i >= size && is_nonzero(&k, i))
+			return onnx_fail(c, STX_E_INVALID,
+					 "the condition takes element %lld of %lld", (long long)i,
+					 (long long)size);
 		if (is_nonzero(&k, i))
 			at[n++] = i;
+	}
 	out[0] = onnx_index_select(c, x, axis, i64s(c, at, &n, 1));
 	return c->err;
 }

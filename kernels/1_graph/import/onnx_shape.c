@@ -407,10 +407,19 @@ static stx_err map_split(struct onnx *c, V *out)
 			sizes[n] = left < 0 ? 0 : left < each ? left : each;
 		}
 	}
-	for (int i = 0; i < n && i < k; i++) {
+	if (!c->err && n != k)
+		return onnx_fail(c, STX_E_INVALID, "%d parts for %d outputs", n, k);
+	for (int i = 0; i < n && !c->err; i++) {
+		if (sizes[i] < 0 || sizes[i] > total - at)
+			return onnx_fail(
+				c, STX_E_INVALID, "part %d has size %lld; %lld of %lld are left", i,
+				(long long)sizes[i], (long long)(total - at), (long long)total);
 		out[i] = onnx_slice(c, x, axis, at, at + sizes[i], 1);
 		at += sizes[i];
 	}
+	if (!c->err && at != total)
+		return onnx_fail(c, STX_E_INVALID, "the parts have %lld of %lld in all",
+				 (long long)at, (long long)total);
 	return c->err;
 }
 

@@ -8,7 +8,6 @@
 #include "onnx_import.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "elementary.h"
 #include "fold.h"
@@ -400,7 +399,8 @@ static stx_err map_window(struct onnx *c, V *out)
 		return onnx_unsupported_attr(c, "output_datatype", stx_onnx_type_name((int)to));
 	if (onnx_known_ints(c, onnx_in(c, 0), "the size", &n, 1) != 1)
 		return onnx_fail(c, STX_E_INVALID, "the size must be one number");
-	int64_t turn_of = onnx_int(c, "periodic", 1) || n == 1 ? n : n - 1;
+	int periodic = onnx_int(c, "periodic", 1) != 0;
+	int64_t turn_of = periodic || n == 1 ? n : n - 1;
 	if (trig_start(c, &trig, n))
 		return c->err;
 	double *v = STX_NEW_ARRAY(c->arena, double, (size_t)n);
@@ -410,7 +410,7 @@ static stx_err map_window(struct onnx *c, V *out)
 		double once, twice, unused;
 		turn(&trig, i % turn_of, turn_of, &once, &unused);
 		turn(&trig, 2 * i % turn_of, turn_of, &twice, &unused);
-		v[i] = n == 1 ? 1 : a[0] + a[1] * once + a[2] * twice;
+		v[i] = n == 1 && !periodic ? 1 : a[0] + a[1] * once + a[2] * twice;
 	}
 	out[0] = doubles(c, v, n, t);
 	return c->err;

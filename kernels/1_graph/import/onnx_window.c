@@ -62,11 +62,18 @@ static int read_window(struct onnx *c, V x, const int64_t *kernel, struct window
 	}
 	if (kernel)
 		memcpy(w->kernel, kernel, (size_t)w->k * sizeof *kernel);
-	else
+	if (!kernel || onnx_attr(c, "kernel_shape"))
 		read_ints(c, "kernel_shape", w->k, 1, 0, w->kernel);
+	for (int i = 0; kernel && i < w->k && !c->err; i++)
+		if (w->kernel[i] != kernel[i])
+			onnx_fail(
+				c, STX_E_INVALID,
+				"attribute kernel_shape says %lld in dimension %d, the weight has "
+				"%lld",
+				(long long)w->kernel[i], i, (long long)kernel[i]);
 	read_ints(c, "strides", w->k, 1, 1, w->stride);
 	read_ints(c, "dilations", w->k, 1, 1, w->dilation);
-	read_ints(c, "pads", 2 * w->k, INT32_MIN, 0, pads);
+	read_ints(c, "pads", 2 * w->k, 0, 0, pads);
 	for (int i = 0; i < w->k && !c->err; i++) {
 		w->in[i] = onnx_dim(c, x, 2 + i);
 		w->lo[i] = pads[i];
@@ -493,7 +500,9 @@ static V minus_zero(struct onnx *c, V v, V zero, int dim)
 			s[i] = i == dim ? onnx_dim(c, z, 0) : 1;
 		z = onnx_view(c, z, s, onnx_dim(c, z, 0) == 1 ? 0 : rank);
 	}
-	return onnx_2(c, STX_OP_SUB, r, z);
+	V less = onnx_2(c, STX_OP_SUB, r, z);
+	onnx_keeps_sizes(c, less, r, "a zero point");
+	return less;
 }
 
 static stx_err map_conv_integer(struct onnx *c, V *out)
@@ -513,6 +522,7 @@ static V requantize(struct onnx *c, V acc, V scale, V zero)
 			  stx_dtype_name(t));
 	V q = onnx_1(c, STX_OP_ROUND, onnx_2(c, STX_OP_MUL, onnx_cast(c, acc, STX_F32), scale));
 	q = onnx_2(c, STX_OP_ADD, q, onnx_cast(c, zero, STX_F32));
+	onnx_keeps_sizes(c, q, acc, "a scale or zero point");
 	q = onnx_2(c, STX_OP_MAXIMUM, q, onnx_number(c, lo, STX_F32));
 	q = onnx_2(c, STX_OP_MINIMUM, q, onnx_number(c, hi, STX_F32));
 	return onnx_cast(c, q, t);

@@ -99,7 +99,7 @@ static void test_infer_promotion_matrix(void **state)
 	assert_int_equal(stx_promote(STX_F8E5M2, STX_F32), STX_DTYPE_NONE);
 }
 
-/* LO-20, LO-21, LO-30: a number or a 0-d tensor only counts when it is of a higher category. */
+/* LO-20, LO-21: a number or a 0-d tensor only counts when it is of a higher category. */
 static void test_infer_promotion_kinds(void **state)
 {
 	(void)state;
@@ -228,7 +228,9 @@ static void test_infer_windows_of_other_kinds(void **state)
 		"%x : f32[2,4,5,6] = placeholder()\n%g : f32[2,4,2,3] = placeholder()\n%h : "
 		"f32[2,3,3,2] = placeholder()\n%i : i64[2,4,2,3] = placeholder()\n%c : "
 		"f32[2,8,20] = placeholder()\n%w : f32[6,2,4,4] = placeholder()\n%o : "
-		"f32[2,6,2,3] = placeholder()\n%k : i32[2,3,4] = placeholder()\n";
+		"f32[2,6,2,3] = placeholder()\n%k : i32[2,3,4] = placeholder()\n%z : f32[0,4,1] = "
+		"placeholder()\n%v : f32[4,4,1] = placeholder()\n%e : f32[1,4,0] = placeholder()\n"
+		"%y : f32[1,4,1] = placeholder()\n";
 	static const char *const good[] = {
 		"f32[2,4,3,7] = _adaptive_avg_pool2d.default(%x, [3, 7])",
 		"f32[2,4,0,3] = _adaptive_avg_pool2d.default(%x, [0, 3])",
@@ -239,6 +241,7 @@ static void test_infer_windows_of_other_kinds(void **state)
 		"f32[2,16,20] = im2col.default(%x, [2, 2], [1, 1], [0, 0], [1, 1])",
 		"i32[2,9] = _fold.default(%k, [9], [3], [1], [0], [2])",
 		"f32[2,4,3,3] = grid_sampler_2d.default(%x, %h, 2, 1, True)",
+		"f32[0,4,1] = convolution.default(%z, %v, None, [1], [0], [1], True, [0], 1)",
 	};
 	static const char *const bad[] = {
 		"_adaptive_avg_pool2d.default(%x, [3, -1])",
@@ -253,6 +256,10 @@ static void test_infer_windows_of_other_kinds(void **state)
 		"grid_sampler_2d.default(%x, %g, 0, 0, True)",
 		"grid_sampler_2d.default(%x, %h, 3, 0, True)",
 		"grid_sampler_2d.default(%i, %h, 0, 0, True)",
+		/* as PyTorch: only batch and channels may be empty, and a result has elements */
+		"convolution.default(%e, %v, None, [1], [2], [1], False, [0], 1)",
+		"convolution.default(%e, %v, None, [1], [2], [1], True, [0], 1)",
+		"convolution.default(%y, %v, None, [1], [1], [1], True, [0], 1)",
 		"convolution_backward.default(%o, %x, %w, None, [1], [0], [1], False, [0], 2, "
 		"[True, True])",
 		"convolution_backward.default(%g, %x, %w, None, [1], [0], [1], False, [0], 2, "
@@ -542,6 +549,42 @@ static void test_infer_nested_symbolic_slices_refused(void **state)
 	stx_arena_free(a);
 }
 
+/* No index is right; what chooses nothing is. */
+static void test_infer_indices_into_nothing_refused(void **state)
+{
+	(void)state;
+	static const char *const in =
+		"%e : f32[0,4] = placeholder()\n%n : f32[0,0] = placeholder()\n"
+		"%v : f32[0] = placeholder()\n%s : f32[3] = placeholder()\n"
+		"%r3 : f32[3,4] = placeholder()\n%none : i64[0] = placeholder()\n"
+		"%i : i64[3] = placeholder()\n%one : i64[1] = placeholder()\n"
+		"%ij : i64[2,4] = placeholder()\n";
+	static const char *const good[] = {
+		"f32[0,4] = index_select.default(%e, 0, %none)",
+		"f32[3,0] = index_select.default(%n, 0, %i)",
+		"f32[0] = gather.default(%v, 0, %none)",
+		"f32[0,4] = index.Tensor(%e, [%none])",
+		"f32[0,4] = embedding.default(%e, %none)",
+	};
+	static const char *const bad[] = {
+		"index_select.default(%e, 0, %i)",
+		"gather.default(%v, 0, %i)",
+		"gather.default(%e, 0, %ij)",
+		"index.Tensor(%e, [%i])",
+		"index.Tensor(%v, [%one])",
+		"embedding.default(%e, %i)",
+		"_embedding_bag.default(%e, %i, %one)",
+		"scatter.src(%v, 0, %i, %s)",
+		"scatter_add.default(%v, 0, %i, %s)",
+		"index_put.default(%v, [%i], %s)",
+		"index_add.default(%v, 0, %i, %s)",
+		"index_copy.default(%e, 0, %i, %r3)",
+		"embedding_dense_backward.default(%r3, %i, 0, -1, False)",
+	};
+	ACCEPT(in, good);
+	REFUSE(in, bad);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -553,6 +596,7 @@ int main(void)
 		cmocka_unit_test(test_infer_reductions),
 		cmocka_unit_test(test_infer_views),
 		cmocka_unit_test(test_infer_indexing_and_joining),
+		cmocka_unit_test(test_infer_indices_into_nothing_refused),
 		cmocka_unit_test(test_infer_products_and_norms),
 		cmocka_unit_test(test_infer_symbolic_sizes),
 		cmocka_unit_test(test_infer_nested_symbolic_slices_refused),

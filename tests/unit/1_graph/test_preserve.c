@@ -1,5 +1,6 @@
 /* test_preserve.c: passes keep what a graph computes, by the oracle: bit for bit, or within
- * rounding where a composite is expanded. Random graphs over the whole op table (OP-13). */
+ * rounding where a composite is expanded. Random graphs over the whole op table (OP-13); other ones
+ * with STAX_TEST_SEED. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,6 +25,8 @@
 	} while (0)
 
 enum { NON_FINITE = 5, EXTREME = 8 };
+
+static uint64_t start; /* STAX_TEST_SEED */
 
 /* special: how many of the special values may occur. Where two roundings are compared the extreme
  * ones are left out: an intermediate result may overflow in one and not in the other. */
@@ -151,7 +154,7 @@ static void test_preserve_canonical_and_simplify_bits(void **state)
 	(void)state;
 	uint32_t evaluated = 0;
 	for (uint64_t first = 1; first <= 400; first++) {
-		uint64_t seed = first * 0x9e3779b97f4a7c15u;
+		uint64_t seed = (first + start) * 0x9e3779b97f4a7c15u;
 		struct stx_arena *a = stx_arena_new(0);
 		struct stx_graph *g = gen_random(a, &seed, 25), *c, *s;
 		struct stx_tensor in[MAX_INPUTS];
@@ -174,17 +177,21 @@ static void test_preserve_canonical_and_simplify_bits(void **state)
 	assert_true(evaluated > 200);
 }
 
-/* Tolerance of a composite against its expansion: a few roundings of the result type. */
-static void tolerance(enum stx_dtype t, struct stx_compare *c)
+/* Tolerance of a composite against its expansion: a few roundings of the result type. A row of
+ * equal elements (at most 4) under layer_norm divides what the mean was rounded by by sqrt(1e-5).
+ */
+static void tolerance(enum stx_op op, enum stx_dtype t, struct stx_compare *c)
 {
 	double eps = t == STX_F64 ? 1e-13 : t == STX_F16 ? 2e-3 : t == STX_BF16 ? 2e-2 : 2e-6;
 	*c = (struct stx_compare){ .rtol = 8 * eps, .atol = 8 * eps };
+	if (op == STX_OP_LAYER_NORM && t != STX_F64)
+		c->atol += 0x1p-24 * 4 / sqrt(1e-5);
 }
 
 static void check_rule(enum stx_op op, stx_err (*pass)(struct stx_graph **, struct stx_diag *),
 		       int rounds)
 {
-	uint64_t seed = ((uint64_t)op + 1) * 0x9e3779b97f4a7c15u;
+	uint64_t seed = ((uint64_t)op + 1 + start) * 0x9e3779b97f4a7c15u;
 	int done = 0;
 	for (int round = 0; round < rounds; round++) {
 		uint64_t before = seed;
@@ -209,7 +216,7 @@ static void check_rule(enum stx_op op, stx_err (*pass)(struct stx_graph **, stru
 				fail_long("%s: %s\n%s", stx_op_info(op)->overload, oh.d.text,
 					  gen_print(a, h));
 			for (uint32_t k = 0; k < og.n; k++) {
-				tolerance((enum stx_dtype)og.out[k].dtype, &c);
+				tolerance(op, (enum stx_dtype)og.out[k].dtype, &c);
 				if (stx_ref_compare(&oh.out[k], &og.out[k], &c, &d))
 					fail_long("%s, seed %llx: output %u: %s\n%s%s",
 						  stx_op_info(op)->overload,
@@ -247,6 +254,9 @@ static void test_preserve_primitive_rules(void **state)
 
 int main(void)
 {
+	const char *env = getenv("STAX_TEST_SEED");
+	start = env ? strtoull(env, NULL, 0) : 0;
+	printf("seed %llu\n", (unsigned long long)start);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_preserve_canonical_and_simplify_bits),
 		cmocka_unit_test(test_preserve_basis_rules),

@@ -100,6 +100,12 @@ static void test_simplify_unsafe_rewrites_refused(void **state)
 		"%r = mul.Scalar(%x, 0)",
 		"%r = sub.Tensor(%x, %x)",
 		"%r = div.Tensor(%x, %x)",
+		"%a = add.Scalar(%x, 1e20)\n%r = add.Scalar(%a, -1e20)", /* (x + c) + d */
+		"%a = mul.Scalar(%x, 3)\n%r = mul.Scalar(%a, 5)",
+		"%a = add.Tensor(%x, %s)\n%r = sub.Tensor(%a, %s)",
+		"%r = div.Scalar(%x, 3)", /* no product with 1/3, nor with the exact 1/2 */
+		"%r = div.Scalar(%x, 2)",
+		"%r = div.Tensor(%x, %s)",
 		"%r = mul.Scalar(%i, 1.0)",
 		"%r = div.Scalar(%i, 1)",
 		"%r = mul.Scalar(%p, 1)",

@@ -155,7 +155,7 @@ static void test_verify_changes_nothing(void **state)
 	stx_arena_free(a);
 }
 
-/* OG-08: outside the basis is refused by name. */
+/* What is left outside the basis (OG-08: nothing) would be refused by name. */
 static void test_verify_basis_names_operator(void **state)
 {
 	(void)state;

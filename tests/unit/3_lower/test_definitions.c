@@ -148,6 +148,19 @@ static void test_definitions_operands_of_an_external_kernel_are_realised(void **
 
 /* ---- LO-12 ---- */
 
+/* As the passes do: to the basis, to primitives, lowered. */
+static void low_whole(struct low *w, const char *text)
+{
+	struct stx_lower_options o = { 0 };
+
+	memset(w, 0, sizeof *w);
+	w->arena = stx_arena_new(0);
+	if (stx_graph_parse(w->arena, text, strlen(text), &w->g, &w->d) ||
+	    stx_graph_decompose_to_basis(&w->g, &w->d) ||
+	    stx_graph_decompose_to_primitives(&w->g, &w->d) || stx_lower(w->g, &o, &w->l, &w->d))
+		fail_msg("%s: %s in\n%s", w->d.node, w->d.text, text);
+}
+
 /* The classes of table 6.1: four are Definition 6.1 itself, the others extend it. */
 static void test_definitions_classes_of_rules(void **state)
 {
@@ -165,18 +178,28 @@ static void test_definitions_classes_of_rules(void **state)
 		{ "cat.default([%x, %x], 0)", STX_DEF_POINTWISE, "mask" },
 		{ "constant_pad_nd.default(%x, [1, 1])", STX_DEF_POINTWISE, "mask" },
 		{ "mm.default(%x, %w)", STX_DEF_REDUCTION, "ops.load('w', i1 + 5*r0_0)" },
+		{ "convolution.default(%v, %k, None, [1], [0], [1], False, [0], 1)",
+		  STX_DEF_REDUCTION, "ops.load('k', " },
+		{ "scatter_add.default(%x, 0, %j, %x)", STX_DEF_SCATTER,
+		  "ops.indirect_indexing('tmp0', 4, check" },
+		{ "index_put.default(%x, [%i], %u)", STX_DEF_SCATTER,
+		  "ops.indirect_indexing('tmp0', 4, wrap, check" },
+		{ "cumsum.default(%x, 1)", STX_DEF_REDUCTION, "ops.load('x', 6*i0 + r0_0" },
+		{ "argsort.stable(%x, stable=True, dim=1)", STX_DEF_SORT, "ops.load('buf7', " },
 	};
 
 	(void)state;
 	for (size_t k = 0; k < sizeof classes / sizeof *classes; k++) {
 		struct low w;
-		char text[300];
+		char text[600];
 
 		snprintf(text, sizeof text,
 			 "%%x : f32[4,6] = placeholder()\n%%w : f32[6,5] = placeholder()\n"
-			 "%%i : i64[3] = placeholder()\n%%r = %s\nreturn (%%r,)\n",
+			 "%%i : i64[3] = placeholder()\n%%j : i64[4,6] = placeholder()\n"
+			 "%%u : f32[3,6] = placeholder()\n%%v : f32[1,2,9] = placeholder()\n"
+			 "%%k : f32[3,2,3] = placeholder()\n%%r = %s\nreturn (%%r,)\n",
 			 classes[k].call);
-		low_cpu(&w, text);
+		low_whole(&w, text);
 		if (low_output(&w, 0)->def != classes[k].def ||
 		    !strstr(low_body(&w, low_output(&w, 0)), classes[k].part))
 			fail_msg("%s:\n%s", classes[k].call, low_print(&w));

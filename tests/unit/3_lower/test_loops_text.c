@@ -55,6 +55,26 @@ static void test_loops_text_round_trips(void **state)
 	}
 }
 
+/* More origins than are kept: the text says so, and reads back. */
+static void test_loops_text_cut_origins_round_trip(void **state)
+{
+	struct stx_bytes text = { 0 };
+	struct low w;
+
+	(void)state;
+	stx_bytes_puts(&text, "%v0 : f32[8] = placeholder()\n");
+	for (int i = 0; i < 70; i++)
+		stx_bytes_printf(&text, "%%v%d = neg.default(%%v%d)\n", i + 1, i);
+	stx_bytes_puts(&text, "return (%v70,)\n");
+	low_cpu(&w, stx_bytes_cstr(&text));
+	round_trip(&w);
+	assert_int_equal(stx_loops_print(w.l, &w.text), 0);
+	assert_non_null(strstr(stx_bytes_cstr(&w.text), "origins=[v7, v8,"));
+	assert_non_null(strstr(stx_bytes_cstr(&w.text), ", v70, ...]\n"));
+	stx_bytes_free(&text);
+	low_end(&w);
+}
+
 /* Every prefix of a valid text, and every single damaged byte, gives an error or a valid program.
  */
 static void damage(uint32_t which)
@@ -132,6 +152,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_loops_text_round_trips),
+		cmocka_unit_test(test_loops_text_cut_origins_round_trip),
 		cmocka_unit_test(test_loops_text_damaged_input_never_crashes),
 		cmocka_unit_test(test_loops_text_golden_listings),
 	};

@@ -59,8 +59,9 @@ static void test_lower_example_1_1_handlers_give_six_lines(void **state)
 	assert_int_equal(c.ops, 3);
 	assert_int_equal(c.reads, 2);
 	assert_int_equal(c.consts, 1);
-	assert_true(c.used[STX_P_RELU / 64] >> STX_P_RELU % 64 & 1);
-	assert_false(c.used[STX_P_EXP / 64] >> STX_P_EXP % 64 & 1);
+	for (int op = 0; op < STX_PRIM_COUNT; op++) /* {add, relu, mul} and nothing else */
+		assert_int_equal(c.used[op / 64] >> op % 64 & 1,
+				 op == STX_P_ADD || op == STX_P_RELU || op == STX_P_MUL);
 	low_end(&w);
 }
 
@@ -162,6 +163,31 @@ static void test_lower_square_loads_twice(void **state)
 	assert_string_equal(low_body(&w, low_output(&w, 0)),
 			    "tmp0 = ops.load('x', i0)\ntmp1 = ops.load('x', i0)\ntmp2 = "
 			    "ops.mul('tmp0', 'tmp1')\n");
+	low_end(&w);
+}
+
+/* LO-19: m pieces cost an element one or two conditions each; loads elsewhere are masked off. */
+static void test_lower_cat_of_four_tests_each_piece_once(void **state)
+{
+	struct low w;
+	const struct stx_buffer *b;
+	unsigned compared = 0, loads = 0;
+
+	(void)state;
+	low_cpu(&w, "%a : f32[3] = placeholder()\n%b : f32[5] = placeholder()\n"
+		    "%c : f32[2] = placeholder()\n%d : f32[4] = placeholder()\n"
+		    "%k = cat.default([%a, %b, %c, %d])\nreturn (%k,)\n");
+	assert_int_equal(low_computed(&w), 1);
+	b = low_output(&w, 0);
+	for (uint32_t i = 0; i < b->body.n; i++) {
+		compared += b->body.at[i].op == STX_P_LT || b->body.at[i].op == STX_P_GE;
+		if (b->body.at[i].op == STX_B_LOAD) {
+			assert_int_not_equal(b->body.at[i].c, STX_NONE);
+			loads++;
+		}
+	}
+	assert_int_equal(loads, 4);
+	assert_int_equal(compared, 1 + 2 + 2 + 1); /* the ends have one bound */
 	low_end(&w);
 }
 
@@ -447,6 +473,7 @@ int main(void)
 		cmocka_unit_test(test_lower_half_widens_and_rounds_each_node),
 		cmocka_unit_test(test_lower_square_loads_twice),
 		cmocka_unit_test(test_lower_cat_is_masked_loads_in_one_buffer),
+		cmocka_unit_test(test_lower_cat_of_four_tests_each_piece_once),
 		cmocka_unit_test(test_lower_cat_empty_pieces_are_skipped),
 		cmocka_unit_test(test_lower_index_from_memory_keeps_wrap_and_check),
 		cmocka_unit_test(test_lower_index_from_arange_is_direct),

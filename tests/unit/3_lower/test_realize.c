@@ -133,6 +133,30 @@ static void test_realize_many_users_near_the_limit(void **state)
 	assert_null(rule_for(chain(30), 1, 6));
 }
 
+/* RZ-10: the rules are tried in order, and the first that hits is named: function, users,
+ * operations, buffers, loads. */
+static void test_realize_first_rule_that_hits_is_named(void **state)
+{
+	char head[20000];
+
+	(void)state;
+	snprintf(head, sizeof head, "%s%%w = tanh.default(%%v)\n%%v0 = clone.default(%%w)\n",
+		 chain(60));
+	char *v = strstr(head, "%v = "); /* the chain's name goes to the function's result */
+	memcpy(v, "%q = ", 5);
+	v = strstr(head, "tanh.default(%v)");
+	memcpy(v, "tanh.default(%q)", 16);
+	v = strstr(head, "%v0 = ");
+	memcpy(v, "%v  = ", 6);
+	assert_string_equal(rule_for(head, 0, 6), "expensive");
+	assert_string_equal(rule_for(head, 1, 6), "ops>30");
+	assert_string_equal(rule_for(chain(60), 0, 6), "users>5");
+	assert_string_equal(rule_for(chain(60), 0, 2), "ops>50");
+	assert_string_equal(rule_for(reads(60, 6), 0, 2), "ops>50");
+	assert_string_equal(rule_for(reads(20, 6), 0, 2), "reads>4");
+	assert_string_equal(rule_for(reads(20, 2), 0, 2), "loads>12");
+}
+
 /* RZ-01: a single-user value is inlined whatever it holds. */
 static void test_realize_single_user_is_inlined(void **state)
 {
@@ -246,6 +270,37 @@ static void test_realize_operands_of_contractions_are_in_memory(void **state)
 	low_end(&w);
 }
 
+/* A view of a buffer is never realised, so behind each of these outputs is the whole graph before
+ * it: n * n / 2 names if all were kept, 1.6 GB here. */
+static void test_realize_origins_of_a_chain_of_views_stay_linear(void **state)
+{
+	enum { N = 20000 };
+	struct low w = { .arena = stx_arena_new((size_t)256 << 20) };
+	struct stx_lower_options o = { 0 };
+	uint32_t i;
+
+	(void)state;
+	stx_bytes_clear(&text);
+	stx_bytes_puts(&text, "%v0 : f32[2,3] = placeholder()\n");
+	for (i = 0; i < N; i++)
+		add("%%v%u = t.default(%%v%u)\n", i + 1, i);
+	stx_bytes_puts(&text, "return (");
+	for (i = 0; i < N; i++)
+		add("%%v%u,", i + 1);
+	stx_bytes_puts(&text, ")\n");
+	if (stx_graph_parse(w.arena, (const char *)text.at, text.n, &w.g, &w.d) ||
+	    stx_lower(w.g, &o, &w.l, &w.d))
+		fail_msg("%s: %s: %s %s", w.d.stage, w.d.node, w.d.text, w.d.location);
+	assert_int_equal(low_output(&w, 62)->norigins, 64); /* v0 .. v63 */
+	assert_false(low_output(&w, 62)->has_more_origins);
+	const struct stx_buffer *b = low_output(&w, N - 1);
+	assert_int_equal(b->norigins, STX_MAX_ORIGINS);
+	assert_true(b->has_more_origins);
+	assert_string_equal(b->origins[0], "v19937"); /* the nearest, in graph order */
+	assert_string_equal(b->origins[63], "v20000");
+	low_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,10 +309,12 @@ int main(void)
 		cmocka_unit_test(test_realize_accumulated_reads_limit),
 		cmocka_unit_test(test_realize_expensive_functions_on_cpu_only),
 		cmocka_unit_test(test_realize_many_users_near_the_limit),
+		cmocka_unit_test(test_realize_first_rule_that_hits_is_named),
 		cmocka_unit_test(test_realize_single_user_is_inlined),
 		cmocka_unit_test(test_realize_output_is_read_by_other_users),
 		cmocka_unit_test(test_realize_wanted_by_a_product_when_produced),
 		cmocka_unit_test(test_realize_views_whose_indices_double),
+		cmocka_unit_test(test_realize_origins_of_a_chain_of_views_stay_linear),
 		cmocka_unit_test(test_realize_elementary_functions_of_a_chain),
 		cmocka_unit_test(test_realize_operands_of_contractions_are_in_memory),
 	};

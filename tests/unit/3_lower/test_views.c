@@ -74,8 +74,8 @@ static void test_views_slice_bounds_are_clamped(void **state)
 	      S(1), 4);
 }
 
-/* LV-05: slice then transpose is still one (strides, offset). LV-02, LV-10: given strides are
- * respected. */
+/* LV-05: slice then transpose is still one (strides, offset). LV-10: given strides are respected.
+ */
 static void test_views_composition_stays_affine(void **state)
 {
 	(void)state;
@@ -176,7 +176,37 @@ static void test_views_example_6_1_has_one_buffer(void **state)
 	low_end(&w);
 }
 
-/* LV-11, LV-12: a temporary that reads transposed is written in that order, and row-major without a
+/* LV-12: a temporary that is only read transposed, made of a transposed input, is stored in the
+ * input's order: its write and all its reads are contiguous. LV-02: the input, read the same way,
+ * is fixed, and so is the output (LV-10). */
+static void test_views_value_only_read_transposed_is_contiguous_throughout(void **state)
+{
+	struct low w;
+	const struct stx_buffer *b;
+	const char *body;
+
+	(void)state;
+	low_cpu(&w, "%x : f32[4,6] = placeholder()\n%t = t.default(%x)\n%e = exp.default(%t)\n"
+		    "%u = t.default(%e)\n%n = neg.default(%u)\n%v = t.default(%e)\n"
+		    "%m = amax.default(%v, [1])\n"
+		    "return (%n, %m)\n");
+	b = w.l->buffers.at[1];
+	assert_int_equal(b->kind, STX_BUF_TEMP);
+	assert_consts(&w, b->layout.sizes, b->layout.rank, 6, 4);
+	assert_consts(&w, b->layout.strides, b->layout.rank, 1, 6);
+	assert_has(low_body(&w, b), "ops.load('x', i0 + 6*i1)"); /* as it is written */
+	body = low_body(&w, low_output(&w, 0));
+	assert_has(body, "ops.load('buf1', 6*i0 + i1)");
+	assert_has(low_body(&w, low_output(&w, 1)), "ops.load('buf1', 6*i0 + r0_0)");
+	assert_consts(&w, w.l->buffers.at[0]->layout.strides, 2, 6, 1);
+	assert_consts(&w, low_output(&w, 0)->layout.strides, 2, 6, 1);
+	assert_consts(&w, low_output(&w, 0)->ranges, low_output(&w, 0)->nranges, 4, 6);
+	for (uint32_t i = 0; i < w.l->buffers.n; i++)
+		assert_false(w.l->buffers.at[i]->layout.flexible); /* settled by now */
+	low_end(&w);
+}
+
+/* LV-11, LV-02: a temporary that reads transposed is written in that order, and row-major without a
  * preference; outputs are always row-major (LV-10). */
 static void test_views_flexible_layout_follows_reads(void **state)
 {
@@ -228,6 +258,7 @@ int main(void)
 		cmocka_unit_test(test_views_of_unrealised_value_rewrite_loads),
 		cmocka_unit_test(test_views_example_6_1_has_one_buffer),
 		cmocka_unit_test(test_views_flexible_layout_follows_reads),
+		cmocka_unit_test(test_views_value_only_read_transposed_is_contiguous_throughout),
 		cmocka_unit_test(test_views_output_view_of_whole_buffer_is_not_copied),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,7 +139,6 @@ static const char text_mixed[] =
 	"    update t9 t11 t12\n"
 	"  end\n"
 	"  t15 = result i64 t9 1\n"
-	"  barrier\n"
 	"  store i64 p2[0] t15\n"
 	"end\n";
 

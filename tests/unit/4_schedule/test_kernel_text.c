@@ -138,6 +138,9 @@ static const struct mutation mutations[] = {
 	{ text_flat, "  loop x1\n", "" },
 	{ text_flat, "  end\nend", "  end\n  t6 = neg f32 t3\nend" }, /* out of scope */
 	{ text_flat, "bits 32", "bits 33" },
+	/* words no emitter obeys: a barrier left out is a race */
+	{ text_mixed, "  store i64 p2", "  barrier\n  store i64 p2" },
+	{ text_matmul, "r0 loop reduction", "r0 unroll reduction" },
 	{ text_flat, "grid 3", "loop 3" },
 	{ text_flat, "vector min", "grid min" },
 	{ text_flat, "axis x1", "axis x0" },

@@ -1,9 +1,6 @@
 /* test_phases.c: chains of pointwise work and reductions over the same rows become one kernel of
  * phases, with the bits they have kernel by kernel (MR-01, MR-02, MR-08, GF-03, RZ-12). */
-#include "graph.h"
-#include "loops_make.h"
-#include "lower.h"
-#include "passes.h"
+#include "from_text.h"
 
 static unsigned seed, start;
 
@@ -13,24 +10,6 @@ static uint32_t rnd(uint32_t n)
 }
 
 /* ---- graphs from text ---- */
-
-static void lower_text(struct maker *m, const char *text)
-{
-	struct stx_diag d = { 0 };
-	struct stx_graph *g = NULL;
-	struct stx_lower_options o = { 0 };
-	memset(m, 0, sizeof *m);
-	m->a = stx_arena_new(0);
-	stx_err e = stx_graph_parse(m->a, text, strlen(text), &g, &d);
-	e = e ? e : stx_graph_verify(g, &d);
-	e = e ? e : stx_graph_decompose_to_basis(&g, &d);
-	e = e ? e : stx_graph_simplify(&g, STX_SIMPLIFY_STRICT, &d);
-	e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
-	e = e ? e : stx_lower(g, &o, &m->l, &d);
-	if (e)
-		fail_msg("%s %s: %s", d.stage, d.node, d.text);
-	m->x = m->l->ex;
-}
 
 static uint32_t count_ops(const struct stx_kernel *k, int op)
 {
@@ -50,27 +29,6 @@ static uint32_t count_loads(const struct stx_kernel *k, uint32_t p)
 		n += depth && k->insts.at[i].op == STX_K_LOAD && k->insts.at[i].a == p;
 	}
 	return n;
-}
-
-static void check_golden(const char *name, const char *text)
-{
-	char path[256];
-	snprintf(path, sizeof path, "tests/golden/kernels/%s.txt", name);
-	if (getenv("STAX_UPDATE_GOLDEN")) {
-		FILE *out = fopen(path, "w");
-		assert_non_null(out);
-		fputs(text, out);
-		fclose(out);
-	}
-	FILE *in = fopen(path, "r");
-	if (!in)
-		fail_msg("%s is missing", path);
-	char *want = calloc(1, 1 << 16);
-	size_t n = fread(want, 1, (1 << 16) - 1, in);
-	fclose(in);
-	assert_true(n > 0);
-	assert_string_equal(text, want);
-	free(want);
 }
 
 /* ---- running fused and unfused ---- */
@@ -153,7 +111,7 @@ static void test_phases_softmax_is_one_kernel(void **state)
 	assert_int_equal(s->bytes_min, 2 * 256 * 1000 * 4);
 	assert_int_equal(s->workspace_bytes, 0);
 	char *text = kernel_text(k);
-	check_golden("softmax_256_1000", text);
+	check_golden("kernels/softmax_256_1000.txt", text);
 	free(text);
 	stx_arena_free(m.a);
 }
@@ -173,7 +131,7 @@ static void test_phases_layer_norm_is_one_kernel(void **state)
 	assert_int_equal(count_ops(k, STX_K_STORE), 1);
 	assert_int_equal(s->fused.bytes_read + s->fused.bytes_written, s->bytes_min);
 	char *text = kernel_text(k);
-	check_golden("layer_norm_128_768", text);
+	check_golden("kernels/layer_norm_128_768.txt", text);
 	free(text);
 	stx_arena_free(m.a);
 }
@@ -190,7 +148,7 @@ static void test_phases_logsumexp_is_one_kernel(void **state)
 	assert_int_equal(count_ops(s->kernels.at[0], STX_K_LOAD), 2);
 	assert_int_equal(count_ops(s->kernels.at[0], STX_K_STORE), 1);
 	char *text = kernel_text(s->kernels.at[0]);
-	check_golden("logsumexp_64_1024", text);
+	check_golden("kernels/logsumexp_64_1024.txt", text);
 	free(text);
 	stx_arena_free(m.a);
 }

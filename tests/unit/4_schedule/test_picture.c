@@ -12,6 +12,7 @@
 
 #include "compiled.h"
 #include "picture.h"
+#include "text_check.h"
 
 static char *draw(const char *text, const char *stage, const char *format)
 {
@@ -172,25 +173,6 @@ static void check_svg(const char *svg, int want)
 	free(at);
 }
 
-static void check_golden(const char *name, const char *text)
-{
-	char path[128];
-	snprintf(path, sizeof path, "tests/golden/pictures/%s", name);
-	if (getenv("STAX_UPDATE_GOLDEN")) {
-		FILE *f = fopen(path, "w");
-		assert_non_null(f);
-		fputs(text, f);
-		fclose(f);
-	}
-	FILE *f = fopen(path, "r");
-	assert_non_null(f);
-	char *want = calloc(1, 1 << 16);
-	assert_true(fread(want, 1, (1 << 16) - 1, f) > 0);
-	fclose(f);
-	assert_string_equal(text, want);
-	free(want);
-}
-
 static const char example_1_1[] = "%primals_1 : f32[64,128] = placeholder()\n"
 				  "%primals_2 : f32[64,128] = placeholder()\n"
 				  "%add = add.Tensor(%primals_1, %primals_2)\n"
@@ -211,7 +193,8 @@ static void test_picture_example_1_1_matches_golden(void **state)
 		char *text = draw(example_1_1, all[i].stage, all[i].format), name[64];
 		if (all[i].boxes)
 			check_svg(text, all[i].boxes);
-		snprintf(name, sizeof name, "example_1_1_%s.%s", all[i].stage, all[i].format);
+		snprintf(name, sizeof name, "pictures/example_1_1_%s.%s", all[i].stage,
+			 all[i].format);
 		check_golden(name, text);
 		free(text);
 	}

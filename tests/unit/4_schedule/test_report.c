@@ -3,28 +3,7 @@
  */
 #include <math.h>
 
-#include "graph.h"
-#include "loops_make.h"
-#include "lower.h"
-#include "passes.h"
-
-static void lower_text(struct maker *m, const char *text, int no_inline)
-{
-	struct stx_diag d = { 0 };
-	struct stx_graph *g = NULL;
-	struct stx_lower_options o = { .no_inline = no_inline };
-	memset(m, 0, sizeof *m);
-	m->a = stx_arena_new(0);
-	stx_err e = stx_graph_parse(m->a, text, strlen(text), &g, &d);
-	e = e ? e : stx_graph_verify(g, &d);
-	e = e ? e : stx_graph_decompose_to_basis(&g, &d);
-	e = e ? e : stx_graph_simplify(&g, STX_SIMPLIFY_STRICT, &d);
-	e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
-	e = e ? e : stx_lower(g, &o, &m->l, &d);
-	if (e)
-		fail_msg("%s %s: %s", d.stage, d.node, d.text);
-	m->x = m->l->ex;
-}
+#include "from_text.h"
 
 static const char *line_with(const struct stx_schedule *s, const char *start)
 {
@@ -33,12 +12,6 @@ static const char *line_with(const struct stx_schedule *s, const char *start)
 			return s->report.at[i];
 	fail_msg("no line %s", start);
 	return "";
-}
-
-static void expect(const char *all, const char *part)
-{
-	if (!strstr(all, part))
-		fail_msg("no\n%s\nin\n%s", part, all);
 }
 
 /* GELU with bias and residual, 11 instructions (GF-01), every tensor 4096x14336 in bf16. */
@@ -63,7 +36,7 @@ static void test_report_gelu_moves_a_seventh(void **state)
 {
 	(void)state;
 	struct maker m;
-	lower_text(&m, gelu, 0);
+	lower_text(&m, gelu);
 	struct stx_schedule *s = must_schedule(&m, 0);
 	/* GF-02: 17 reads and 11 writes of 117.44 MB become 3 and 1: 7.0 times less */
 	assert_int_equal(s->unfused.reads, 17);
@@ -92,7 +65,7 @@ static void test_report_gelu_unfused_is_a_kernel_an_instruction_in_three_buffers
 {
 	(void)state; /* BE-01, BE-02, GF-06, GF-07 */
 	struct maker m;
-	lower_text(&m, gelu, 1);
+	lower_text_with(&m, gelu, (struct stx_lower_options){ .no_inline = 1 });
 	struct stx_schedule *s = must_schedule(&m, 1);
 	assert_int_equal(s->fused.launches, 11);
 	assert_int_equal(s->fused.writes, 11);
@@ -112,13 +85,11 @@ static void test_report_layer_norm_tail_moves_less_by_two_and_a_half(void **stat
 {
 	(void)state; /* GF-09: 2+2+3+3 passes of whole tensors become 4, ratio 2.5 */
 	struct maker m;
-	lower_text(&m,
-		   "%x : f32[64,768] = placeholder()\n%u : f32[64,1] = placeholder()\n"
-		   "%s : f32[64,1] = placeholder()\n%w : f32[64,768] = placeholder()\n"
-		   "%b : f32[64,768] = placeholder()\n%c = sub.Tensor(%x, %u)\n"
-		   "%n = mul.Tensor(%c, %s)\n%m = mul.Tensor(%n, %w)\n%y = add.Tensor(%m, %b)\n"
-		   "return (%y)",
-		   0);
+	lower_text(&m, "%x : f32[64,768] = placeholder()\n%u : f32[64,1] = placeholder()\n"
+		       "%s : f32[64,1] = placeholder()\n%w : f32[64,768] = placeholder()\n"
+		       "%b : f32[64,768] = placeholder()\n%c = sub.Tensor(%x, %u)\n"
+		       "%n = mul.Tensor(%c, %s)\n%m = mul.Tensor(%n, %w)\n%y = add.Tensor(%m, %b)\n"
+		       "return (%y)");
 	struct stx_schedule *s = must_schedule(&m, 0);
 	assert_int_equal(s->unfused.launches, 4);
 	assert_int_equal(s->unfused.reads + s->unfused.writes - 2, 10); /* without mean and rstd */
@@ -132,10 +103,8 @@ static void test_report_names_the_kernel_it_was_not_fused_with_and_why(void **st
 {
 	(void)state; /* GF-11, GF-12 */
 	struct maker m;
-	lower_text(&m,
-		   "%x : f32[64,64] = placeholder()\n%a = exp.default(%x)\n"
-		   "%f = flip.default(%a, [0])\n%y = add.Tensor(%a, %f)\nreturn (%y, %a)",
-		   0);
+	lower_text(&m, "%x : f32[64,64] = placeholder()\n%a = exp.default(%x)\n"
+		       "%f = flip.default(%a, [0])\n%y = add.Tensor(%a, %f)\nreturn (%y, %a)");
 	struct stx_schedule *s = must_schedule(&m, 0);
 	assert_int_equal(s->kernels.n, 2);
 	assert_int_equal(s->groups.at[1].apart_from, 0);
@@ -143,10 +112,8 @@ static void test_report_names_the_kernel_it_was_not_fused_with_and_why(void **st
 					      "results at other points");
 	stx_arena_free(m.a);
 	/* a product of matrices is compute bound and starts a kernel */
-	lower_text(&m,
-		   "%x : f32[64,64] = placeholder()\n%y : f32[64,64] = placeholder()\n"
-		   "%a = mm.default(%x, %y)\n%b = mm.default(%a, %y)\nreturn (%b)",
-		   0);
+	lower_text(&m, "%x : f32[64,64] = placeholder()\n%y : f32[64,64] = placeholder()\n"
+		       "%a = mm.default(%x, %y)\n%b = mm.default(%a, %y)\nreturn (%b)");
 	s = must_schedule(&m, 0);
 	expect(s->report.at[s->report.n - 1],
 	       "not fused with red_fused_a_0: a reduction over other kernels' results starts a "
@@ -165,7 +132,7 @@ static void test_report_fusion_stops_where_it_would_lose(void **state)
 	for (int i = 0; i < 70; i++)
 		stx_bytes_printf(&text, "%%v%d = tan.default(%%v%d)\n", i + 1, i);
 	stx_bytes_puts(&text, "return (%v70)");
-	lower_text(&m, stx_bytes_cstr(&text), 0);
+	lower_text(&m, stx_bytes_cstr(&text));
 	struct stx_schedule *s = must_schedule(&m, 0);
 	assert_int_equal(s->kernels.n, 2);
 	expect(s->report.at[s->report.n - 1], "the kernel would be too large");
@@ -173,8 +140,7 @@ static void test_report_fusion_stops_where_it_would_lose(void **state)
 	/* scalar code behind rows along lanes: 400,000 short rows, functions of each sum */
 	lower_text(&m,
 		   "%x : f32[400000,32] = placeholder()\n%s = sum.dim_IntList(%x, [1])\n"
-		   "%a = sin.default(%s)\n%b = cos.default(%a)\n%c = tan.default(%b)\nreturn (%c)",
-		   0);
+		   "%a = sin.default(%s)\n%b = cos.default(%a)\n%c = tan.default(%b)\nreturn (%c)");
 	s = must_schedule(&m, 0);
 	assert_int_equal(s->kernels.n, 2);
 	expect(s->report.at[s->report.n - 1],
@@ -189,18 +155,15 @@ static void test_report_horizontal_fusion_is_named(void **state)
 	struct maker m;
 	lower_text(&m,
 		   "%x : f32[64,64] = placeholder()\n%a = exp.default(%x)\n%b = neg.default(%x)\n"
-		   "return (%a, %b)",
-		   0);
+		   "return (%a, %b)");
 	struct stx_schedule *s = must_schedule(&m, 0);
 	assert_int_equal(s->kernels.n, 1);
 	assert_int_equal(s->groups.at[0].nbeside, 1);
 	assert_int_equal(s->fused.bytes_read, 64 * 64 * 4); /* x once for both */
 	expect(s->report.at[s->report.n - 1], "; 1 beside the others for a shared input");
 	stx_arena_free(m.a);
-	lower_text(&m,
-		   "%x : f32[64,64] = placeholder()\n%y : f32[64,64] = placeholder()\n"
-		   "%a = exp.default(%x)\n%b = neg.default(%y)\nreturn (%a, %b)",
-		   0);
+	lower_text(&m, "%x : f32[64,64] = placeholder()\n%y : f32[64,64] = placeholder()\n"
+		       "%a = exp.default(%x)\n%b = neg.default(%y)\nreturn (%a, %b)");
 	s = must_schedule(&m, 0);
 	assert_int_equal(s->kernels.n, 2); /* nothing to save */
 	expect(s->report.at[s->report.n - 1], "it shares no input with the kernel over its space");
@@ -243,19 +206,15 @@ static void test_report_names_the_rule_that_realised_a_buffer(void **state)
 {
 	(void)state; /* RZ-10 */
 	struct maker m;
-	lower_text(&m,
-		   "%x : f32[64,64] = placeholder()\n%a = tanh.default(%x)\n"
-		   "%f = flip.default(%a, [0])\n%y = add.Tensor(%a, %f)\nreturn (%y)",
-		   0);
+	lower_text(&m, "%x : f32[64,64] = placeholder()\n%a = tanh.default(%x)\n"
+		       "%f = flip.default(%a, [0])\n%y = add.Tensor(%a, %f)\nreturn (%y)");
 	struct stx_schedule *s = must_schedule(&m, 0);
 	assert_string_equal(rule_of(&m), "expensive");
 	expect(line_with(s, "poi_fused_a_0"), "(expensive");
 	expect(line_with(s, "poi_fused_f_y_1"), "(output)");
 	stx_arena_free(m.a);
-	lower_text(&m,
-		   "%x : f32[64,64] = placeholder()\n%w : f32[64,64] = placeholder()\n"
-		   "%a = mm.default(%x, %w)\n%s = sum.dim_IntList(%a, [0])\nreturn (%s)",
-		   0);
+	lower_text(&m, "%x : f32[64,64] = placeholder()\n%w : f32[64,64] = placeholder()\n"
+		       "%a = mm.default(%x, %w)\n%s = sum.dim_IntList(%a, [0])\nreturn (%s)");
 	s = must_schedule(&m, 0);
 	expect(line_with(s, "red_fused_a_0"), "(contraction)");
 	stx_arena_free(m.a);
@@ -276,7 +235,7 @@ static void test_report_symbolic_sizes_realise_as_their_hints(void **state)
 	uint64_t bytes[2];
 	for (int i = 0; i < 2; i++) {
 		struct maker m;
-		lower_text(&m, texts[i], 0);
+		lower_text(&m, texts[i]);
 		m.sym_value = 12;
 		struct stx_schedule *s = must_schedule(&m, 0);
 		assert_string_equal(rule_of(&m), "expensive");
@@ -296,7 +255,7 @@ static void test_report_of_many_kernels_is_bounded(void **state)
 	for (int i = 0; i < 1500; i++)
 		stx_bytes_printf(&text, "%%v%d = mm.default(%%v%d, %%v0)\n", i + 1, i);
 	stx_bytes_puts(&text, "return (%v1500)");
-	lower_text(&m, stx_bytes_cstr(&text), 0);
+	lower_text(&m, stx_bytes_cstr(&text));
 	struct stx_schedule *s = must_schedule(&m, 0);
 	assert_int_equal(s->kernels.n, 1500);
 	assert_int_equal(s->report.n, 2 + 1000 + 1);

@@ -1,7 +1,7 @@
 /* test_schedule.c: kernels built from small programs: golden text, fusion, bindings, names,
  * digests. */
 #include "kernel_eval.h"
-#include "loops_make.h"
+#include "from_text.h"
 
 static const char *const example_origins[] = { "add", "relu", "mul", "sum_1" };
 
@@ -21,27 +21,6 @@ static struct stx_buffer *example(struct maker *m, const struct stx_buffer *a,
 	return s;
 }
 
-static void check_golden(const char *name, const char *text)
-{
-	char path[256];
-	snprintf(path, sizeof path, "tests/golden/kernels/%s.txt", name);
-	if (getenv("STAX_UPDATE_GOLDEN")) {
-		FILE *out = fopen(path, "w");
-		assert_non_null(out);
-		fputs(text, out);
-		fclose(out);
-	}
-	FILE *in = fopen(path, "r");
-	if (!in)
-		fail_msg("%s is missing", path);
-	char *want = calloc(1, 1 << 16);
-	size_t n = fread(want, 1, (1 << 16) - 1, in);
-	fclose(in);
-	assert_true(n > 0);
-	assert_string_equal(text, want);
-	free(want);
-}
-
 static void test_schedule_example_is_one_persistent_kernel(void **state)
 {
 	(void)state; /* GK-15, GR-02, LN-05 */
@@ -58,7 +37,7 @@ static void test_schedule_example_is_one_persistent_kernel(void **state)
 	assert_int_equal(s->fused.bytes_written, 64 * 4);
 	assert_int_equal(s->bytes_min, 2 * 64 * 128 * 4 + 64 * 4);
 	char *text = kernel_text(s->kernels.at[0]);
-	check_golden("example_1_1", text);
+	check_golden("kernels/example_1_1.txt", text);
 	free(text);
 	stx_arena_free(m.a);
 }
@@ -163,7 +142,7 @@ static void test_schedule_mismatched_strides_run_in_tiles(void **state)
 
 static void test_schedule_two_outputs_are_one_kernel(void **state)
 {
-	(void)state; /* BE-04 */
+	(void)state;
 	struct maker m;
 	maker_init(&m);
 	struct stx_buffer *a = mk_input(&m, STX_F32, 2, (int64_t[]){ 64, 100 });
@@ -220,7 +199,7 @@ static void test_schedule_epilogue_follows_its_reduction(void **state)
 	struct stx_schedule *s = must_schedule(&m, 0);
 	assert_int_equal(s->kernels.n, 1);
 	char *text = kernel_text(s->kernels.at[0]);
-	check_golden("row_sum_epilogue", text);
+	check_golden("kernels/row_sum_epilogue.txt", text);
 	free(text);
 	stx_arena_free(m.a);
 }
@@ -238,7 +217,7 @@ static void test_schedule_column_sum_runs_along_columns(void **state)
 	const struct stx_kernel *k = must_schedule(&m, 0)->kernels.at[0];
 	assert_int_equal(k->kind, STX_KERNEL_RED);
 	char *text = kernel_text(k);
-	check_golden("column_sum", text);
+	check_golden("kernels/column_sum.txt", text);
 	free(text);
 	stx_arena_free(m.a);
 }
@@ -277,13 +256,13 @@ static void test_schedule_matmul_takes_rows_together(void **state)
 	assert_int_equal(count_ops(k, STX_K_UPDATE), 8);
 	assert_int_equal(count_ops(k, STX_K_LOAD), 9); /* one of b serves eight rows */
 	char *text = kernel_text(k);
-	check_golden("matmul_128_768_3072", text);
+	check_golden("kernels/matmul_128_768_3072.txt", text);
 	free(text);
 	stx_arena_free(m.a);
 	maker_init(&m);
 	k = matmul(&m, 128, 768, 3072, 1);
 	text = kernel_text(k);
-	check_golden("matmul_transposed_128_768_3072", text);
+	check_golden("kernels/matmul_transposed_128_768_3072.txt", text);
 	free(text);
 	stx_arena_free(m.a);
 }
@@ -381,7 +360,7 @@ static void test_schedule_dynamic_kernel_runs_for_each_size(void **state)
 
 static void test_schedule_narrow_floats_round_after_every_node(void **state)
 {
-	(void)state; /* LO-23, in strict mode: eight additions, each rounded */
+	(void)state; /* in strict mode eight additions, each rounded */
 	struct maker m;
 	maker_init(&m);
 	struct stx_buffer *a = mk_input(&m, STX_BF16, 1, (int64_t[]){ 40 });

@@ -1,9 +1,7 @@
 /* test_split.c: long reductions cut in segments: Algorithm 6.1, the two layers, the same bits as
  * whole (RD-05, RD-13 to RD-28). */
-#include "graph.h"
-#include "loops_make.h"
-#include "lower.h"
-#include "passes.h"
+#include "from_text.h"
+#include "schedule_impl.h"
 #include "split.h"
 
 static const struct stx_device h100 = STX_DEVICE_DEFAULT;
@@ -62,23 +60,6 @@ static void test_split_factor_changes_branch_at_the_devices_limits(void **state)
 
 /* ---- programs from text ---- */
 
-static void lower_text(struct maker *m, const char *text)
-{
-	struct stx_diag d = { 0 };
-	struct stx_graph *g = NULL;
-	struct stx_lower_options o = { 0 };
-	memset(m, 0, sizeof *m);
-	m->a = stx_arena_new(0);
-	stx_err e = stx_graph_parse(m->a, text, strlen(text), &g, &d);
-	e = e ? e : stx_graph_verify(g, &d);
-	e = e ? e : stx_graph_decompose_to_basis(&g, &d);
-	e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
-	e = e ? e : stx_lower(g, &o, &m->l, &d);
-	if (e)
-		fail_msg("%s %s: %s", d.stage, d.node, d.text);
-	m->x = m->l->ex;
-}
-
 static struct stx_schedule *schedule(struct maker *m, struct stx_schedule_options o)
 {
 	struct stx_diag d = { 0 };
@@ -96,12 +77,6 @@ static const struct stx_buffer *named(const struct maker *m, const char *end)
 			return m->l->buffers.at[i];
 	}
 	return NULL;
-}
-
-static void expect(const char *all, const char *part)
-{
-	if (!strstr(all, part))
-		fail_msg("no\n%s\nin\n%s", part, all);
 }
 
 static const char squares[] = "%x : f32[64,16384] = placeholder()\n%m = mul.Tensor(%x, %x)\n"
@@ -153,8 +128,11 @@ static void test_split_not_for_arg_reductions_products_and_scans(void **state)
 		"%x : f32[4194304] = placeholder()\n%s = argmax.default(%x)\nreturn (%s,)\n",
 		"%x : f32[1,4194304] = placeholder()\n%y : f32[4194304,1] = placeholder()\n"
 		"%s = mm.default(%x, %y)\nreturn (%s,)\n",
+		"%x : f32[4194304] = placeholder()\n%s = max.dim(%x, 0)\nreturn (%s, %s:1)\n",
+		"%x : f32[65536] = placeholder()\n%s = cumsum.default(%x, 0)\nreturn (%s,)\n",
+		"%x : f32[65536] = placeholder()\n%s = cummax.default(%x, 0)\nreturn (%s, %s:1)\n",
 	};
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		for (int gpu = 0; gpu < 2; gpu++) {
 			struct maker m;
 			lower_text(&m, texts[i]);
@@ -297,25 +275,13 @@ static void test_split_first_layers_of_one_input_are_one_kernel(void **state)
 
 /* ---- error ---- */
 
-/* RD-08, RD-10: the coefficient of u * sum |a| for k sequential segments of n. */
+/* The coefficient of u * sum |a| for k sequential segments of n (test_orders.c). */
 static double sequential_bound(double n, double k)
 {
 	return n / k - 1 + (k - 1);
 }
 
-static void test_split_coefficients_are_those_of_segments(void **state)
-{
-	(void)state;
-	assert_true(sequential_bound(1024, 16) == 78 && sequential_bound(1024, 1) == 1023);
-	assert_true(sequential_bound(128, 16) == 22 && sequential_bound(128, 1) == 127);
-	assert_true(sequential_bound(16384, 128) == 254 && sequential_bound(16384, 1) == 16383);
-	/* RD-10: k = sqrt(n) is the least, about 2 sqrt(n) */
-	for (int64_t k = 1; k <= 16384; k *= 2)
-		assert_true(sequential_bound(16384, (double)k) >= sequential_bound(16384, 128));
-	assert_true(sequential_bound(16384, 128) == 2 * 128 - 2);
-}
-
-/* What is summed stays within the bound of RD-08 for its segments: much less, as they are trees. */
+/* What is summed stays within the bound of its segments: much less, as they are trees. */
 static void test_split_sum_stays_within_the_bound_of_its_segments(void **state)
 {
 	(void)state; /* RD-28: within a bound, not equal to another order */
@@ -374,16 +340,49 @@ static void test_split_random_shapes_have_the_bits_of_the_whole(void **state)
 	assert_true(cut > 2);
 }
 
+/* With any budget: an error, or the program that unlimited memory gives, never one that stays whole
+ * for want of memory. */
+static void test_split_without_memory_is_an_error_not_another_program(void **state)
+{
+	static const char text[] = "%x : f32[8,1048576] = placeholder()\n"
+				   "%s = sum.dim_IntList(%x, [1])\nreturn (%s,)\n";
+	struct stx_schedule_options o = { 0 };
+	struct maker m;
+	struct stx_diag d = { 0 };
+	uint32_t room = 0, cut, failed = 0, done = 0;
+	(void)state;
+	lower_text(&m, text);
+	size_t used = stx_arena_used(m.a);
+	while (stx_arena_alloc(m.a, 16) && stx_arena_used(m.a) == used)
+		room++;
+	assert_int_equal(stx__split(m.l, &o, &d), 0);
+	cut = m.l->buffers.n;
+	stx_arena_free(m.a);
+	for (size_t more = sizeof(struct stx__build); done < 3; more += 48) {
+		lower_text_within(&m, text, (struct stx_lower_options){ 0 }, used + more);
+		uint32_t whole = m.l->buffers.n;
+		for (uint32_t i = 0; i < room; i++)
+			assert_non_null(stx_arena_alloc(m.a, 16));
+		stx_err e = stx__split(m.l, &o, &d);
+		assert_int_equal(cut, whole + 1);
+		assert_true(e == STX_E_NOMEM || (!e && m.l->buffers.n == cut));
+		failed += e != 0;
+		done += !e;
+		stx_arena_free(m.a);
+	}
+	assert_true(failed > 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_split_without_memory_is_an_error_not_another_program),
 		cmocka_unit_test(test_split_factor_follows_algorithm_6_1),
 		cmocka_unit_test(test_split_factor_changes_branch_at_the_devices_limits),
 		cmocka_unit_test(test_split_gpu_row_sums_have_two_layers),
 		cmocka_unit_test(test_split_not_for_arg_reductions_products_and_scans),
 		cmocka_unit_test(test_split_segments_merge_to_the_bits_of_the_whole),
 		cmocka_unit_test(test_split_first_layers_of_one_input_are_one_kernel),
-		cmocka_unit_test(test_split_coefficients_are_those_of_segments),
 		cmocka_unit_test(test_split_sum_stays_within_the_bound_of_its_segments),
 		cmocka_unit_test(test_split_random_shapes_have_the_bits_of_the_whole),
 	};

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "artifact_check.h"
 #include "codegen.h"
 
 struct jit {

@@ -385,13 +385,13 @@ static void test_emit_inner_loop_of_varying_length_runs_lane_by_lane(void **stat
 	}
 }
 
-/* Unrolled axes and a reduction over several loops in each lane: a 3x3 window. */
-static void test_emit_window_sum_with_unrolled_axes(void **state)
+/* A reduction over several loops in each lane: a 3x3 window. */
+static void test_emit_window_sum_over_two_serial_axes(void **state)
 {
 	static const char text[] =
 		"kernel \"k\" red bits 32 target cpu\nparam p0 f32 read elems 400 \"a\"\n"
 		"param p1 f32 write elems 324 \"b\"\naxis x0 grid 18\naxis x1 vector 18\n"
-		"axis r0 unroll reduction 3\naxis r1 unroll reduction 3\ngrain 1\nbegin\nloop x1\n"
+		"axis r0 loop reduction 3\naxis r1 loop reduction 3\ngrain 1\nbegin\nloop x1\n"
 		"t0 = acc sum plain f32 r0\nloop r0\nloop r1\nt1 = load f32 p0[20*x0 + 20*r0 + r1 "
 		"+ x1]\n"
 		"update t0 t1\nend\nend\nt2 = result f32 t0 0\nstore f32 p1[18*x0 + x1] "
@@ -409,6 +409,36 @@ static void test_emit_window_sum_with_unrolled_axes(void **state)
 				assert_true(b[18 * y + x] == s);
 			}
 	}
+}
+
+/* An expression as deep as the language has them: 90 remainders of one another. */
+static void test_emit_index_nested_to_the_limit_of_the_language(void **state)
+{
+	enum { N = 4096, DEPTH = 90 };
+	struct stx_bytes text = { 0 };
+	float *a = jit_guarded(N * 4), *b = jit_guarded(N * 4);
+	(void)state;
+	stx_bytes_puts(&text, "kernel \"k\" poi bits 32 target cpu\nparam p0 f32 read elems 4096 "
+			      "\"a\"\nparam p1 f32 write elems 4096 \"b\"\naxis x0 grid 1\n"
+			      "axis x1 vector 4096\ngrain 1\nbegin\nloop x1\nt0 = load f32 p0[");
+	for (int i = 0; i < DEPTH; i++)
+		stx_bytes_puts(&text, "(");
+	stx_bytes_puts(&text, "x1");
+	for (int i = 0; i < DEPTH; i++)
+		stx_bytes_printf(&text, " + 7) %% %d", N - 9 - 10 * i);
+	stx_bytes_puts(&text, "]\nstore f32 p1[x1] t0\nend\nend\n");
+	for (int i = 0; i < N; i++)
+		a[i] = (float)i;
+	for (EACH_TARGET(t)) {
+		jit_run(jit_kernel(*t, stx_bytes_cstr(&text)), (void *[]){ a, b }, NULL, 0, 1);
+		for (int x = 0; x < N; x++) {
+			int at = x;
+			for (int i = 0; i < DEPTH; i++)
+				at = (at + 7) % (N - 9 - 10 * i);
+			assert_true(b[x] == (float)at);
+		}
+	}
+	stx_bytes_free(&text);
 }
 
 /* In-place reuse: the same memory as input and output, with copies of one iteration in order. */
@@ -472,7 +502,8 @@ int main(void)
 		cmocka_unit_test(test_emit_uniform_access_under_a_mask_happens_once_or_never),
 		cmocka_unit_test(test_emit_index_values_in_every_type),
 		cmocka_unit_test(test_emit_inner_loop_of_varying_length_runs_lane_by_lane),
-		cmocka_unit_test(test_emit_window_sum_with_unrolled_axes),
+		cmocka_unit_test(test_emit_window_sum_over_two_serial_axes),
+		cmocka_unit_test(test_emit_index_nested_to_the_limit_of_the_language),
 		cmocka_unit_test(test_emit_in_place_reads_each_element_before_writing_it),
 		cmocka_unit_test(test_emit_kernel_sets_and_restores_the_control_word),
 	};

@@ -459,8 +459,12 @@ static void test_plan_mutated_bytes_never_read_outside(void **state)
 
 /* ---- ELF ---- */
 
+/* Beside the plan it has the symbols b, a and ab, of bytes 0..1, 2..3 and 4..5 of the plan, and c,
+ * which lies behind it. */
 static struct stx_bytes elf_with(const struct stx_bytes *plan)
 {
+	static const char symbols[] = "\0b\0a\0ab\0c";
+	static const uint32_t symbol_name[] = { 1, 3, 5, 8 };
 	static const char names[] = "\0.shstrtab\0.text\0.stax.plan";
 	struct stx_bytes b = { 0 };
 	Elf64_Ehdr h = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
@@ -469,9 +473,9 @@ static struct stx_bytes elf_with(const struct stx_bytes *plan)
 			 .e_version = EV_CURRENT,
 			 .e_ehsize = sizeof h,
 			 .e_shentsize = sizeof(Elf64_Shdr),
-			 .e_shnum = 4,
+			 .e_shnum = 6,
 			 .e_shstrndx = 1 };
-	Elf64_Shdr s[4] = { 0 };
+	Elf64_Shdr s[6] = { 0 };
 	stx_bytes_put(&b, &h, sizeof h);
 	s[1] = (Elf64_Shdr){
 		.sh_name = 1, .sh_type = SHT_STRTAB, .sh_offset = b.n, .sh_size = sizeof names
@@ -491,7 +495,21 @@ static struct stx_bytes elf_with(const struct stx_bytes *plan)
 			     .sh_offset = b.n,
 			     .sh_size = plan->n };
 	stx_bytes_put(&b, plan->at, plan->n);
+	s[4] = (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_offset = b.n, .sh_size = sizeof symbols };
+	stx_bytes_put(&b, symbols, sizeof symbols);
 	stx_bytes_align(&b, 8);
+	s[5] = (Elf64_Shdr){ .sh_type = SHT_DYNSYM,
+			     .sh_offset = b.n,
+			     .sh_size = 4 * sizeof(Elf64_Sym),
+			     .sh_link = 4 };
+	for (unsigned i = 0; i < 4; i++) {
+		Elf64_Sym m = { .st_name = symbol_name[i],
+				.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT),
+				.st_shndx = 3,
+				.st_value = i < 3 ? 2 * i : plan->n,
+				.st_size = 2 };
+		stx_bytes_put(&b, &m, sizeof m);
+	}
 	h.e_shoff = b.n;
 	stx_bytes_put(&b, s, sizeof s);
 	memcpy(b.at, &h, sizeof h);
@@ -508,6 +526,30 @@ static void test_artifact_plan_found(void **state)
 	assert_memory_equal(found.at, plan.at, plan.n);
 	assert_int_equal(stx_artifact_has_code(span(&elf)), 1);
 	assert_int_equal(stx_artifact_plan(span(&plan), &found, NULL), STX_E_CORRUPT);
+	stx_bytes_free(&plan);
+	stx_bytes_free(&elf);
+}
+
+static void test_artifact_symbols_found_by_name_whatever_their_order(void **state)
+{
+	(void)state;
+	struct stx_bytes plan = example(), elf = elf_with(&plan);
+	static const char *const names[] = { "ab", "a", "b", "a" }, *const none[] = { "a", "abc" },
+				 *const beyond[] = { "c", "b" };
+	struct stx_span out[4];
+	const char *which;
+	assert_int_equal(stx_artifact_symbols(span(&elf), names, 4, out, &which), 0);
+	for (int i = 0; i < 4; i++) {
+		static const int at[] = { 4, 2, 0, 2 };
+		assert_int_equal(out[i].n, 2);
+		assert_memory_equal(out[i].at, plan.at + at[i], 2);
+	}
+	assert_int_equal(stx_artifact_symbols(span(&elf), none, 2, out, &which), STX_E_NOT_FOUND);
+	assert_string_equal(which, "abc");
+	assert_int_equal(stx_artifact_symbols(span(&elf), beyond, 2, out, &which), STX_E_CORRUPT);
+	assert_string_equal(which, "c");
+	assert_int_equal(stx_artifact_symbols(span(&elf), names, 0, out, &which), 0);
+	assert_int_equal(stx_artifact_symbols(span(&plan), names, 1, out, &which), STX_E_NOT_FOUND);
 	stx_bytes_free(&plan);
 	stx_bytes_free(&elf);
 }
@@ -536,6 +578,12 @@ static void test_artifact_mutated_bytes_never_read_outside(void **state)
 				sink += found.at[k];
 		}
 		sink += (uint64_t)stx_artifact_has_code((struct stx_span){ copy, n });
+		static const char *const names[] = { "a", "b" };
+		struct stx_span bytes[2];
+		const char *which;
+		if (!stx_artifact_symbols((struct stx_span){ copy, n }, names, 2, bytes, &which))
+			for (size_t k = 0; k < bytes[1].n; k += 64)
+				sink += bytes[1].at[k];
 		free(copy);
 	}
 	stx_bytes_free(&plan);
@@ -560,6 +608,7 @@ int main(void)
 		cmocka_unit_test(test_plan_eval_overflow_detected),
 		cmocka_unit_test(test_plan_mutated_bytes_never_read_outside),
 		cmocka_unit_test(test_artifact_plan_found),
+		cmocka_unit_test(test_artifact_symbols_found_by_name_whatever_their_order),
 		cmocka_unit_test(test_artifact_mutated_bytes_never_read_outside),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

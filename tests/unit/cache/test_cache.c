@@ -17,7 +17,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* CA-03 */
 static void test_cache_put_survives_reopen(void **state)
 {
 	struct fixture *f = *state;
@@ -233,6 +232,33 @@ static void test_cache_memo_kernel_failure_survive_reopen(void **state)
 	free(p);
 }
 
+/* Tune records: the first wins unless replaced, in their namespace, over a restart (LC-08). */
+static void test_cache_tune_records_survive_reopen(void **state)
+{
+	struct fixture *f = *state;
+	struct stx_digest k = key_of(1), pin = key_of(2);
+	struct stx_span v;
+	struct result r[4] = { { 0 } };
+	struct stx_cache_stats s;
+	stx_cache_tune_put(f->c, "a", &k, span("one", 3), 0, on_done, &r[0]);
+	stx_cache_tune_put(f->c, "a", &k, span("second", 6), 1, on_done, &r[1]);
+	stx_cache_tune_put(f->c, "a", &pin, span("", 0), 0, on_done, &r[2]); /* an empty one */
+	assert_int_equal(finish(f, &r[2]), STX_E_OK);
+	stx_cache_tune_put(f->c, "a", &k, span("late", 4), 0, on_done, &r[3]);
+	assert_int_equal(finish(f, &r[3]), STX_E_OK);
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(stx_cache_tune_find(f->c, "a", &k, &v), 1);
+		assert_int_equal(v.n, 6);
+		assert_memory_equal(v.at, "second", 6);
+		assert_int_equal(stx_cache_tune_find(f->c, "a", &pin, &v), 1);
+		assert_int_equal(v.n, 0);
+		assert_int_equal(stx_cache_tune_find(f->c, "b", &k, &v), 0);
+		stx_cache_stats(f->c, &s);
+		assert_int_equal(s.tunes, 2);
+		fixture_reopen(f);
+	}
+}
+
 struct seen {
 	unsigned n, stop;
 	char meta[8];
@@ -391,6 +417,7 @@ int main(void)
 		T(test_cache_oversized_is_refused),
 		T(test_cache_full_queue_answers_busy),
 		T(test_cache_memo_kernel_failure_survive_reopen),
+		T(test_cache_tune_records_survive_reopen),
 		T(test_cache_each_goes_newest_first),
 		T(test_cache_damaged_rows_are_never_returned),
 		T(test_cache_damage_while_open_is_noticed),

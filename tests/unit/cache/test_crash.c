@@ -101,6 +101,7 @@ static void check_after_kill(struct fixture *f, const uint64_t *committed)
 	}
 }
 
+/* CA-07: a writer dies at any moment, and no reader ever sees part of an entry. */
 static void test_crash_kill_during_writes_loses_nothing_committed(void **state)
 {
 	(void)state;

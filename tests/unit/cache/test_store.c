@@ -108,7 +108,7 @@ static void test_store_newer_schema_is_refused_and_kept(void **state)
 	assert_non_null(strstr(d.text, "99"));
 	memset(&d, 0, sizeof d);
 	assert_int_equal(stx_cache_fsck(f.dir, 1, print_line, NULL, &r, &d), STX_E_VERSION);
-	sql(&f, "UPDATE schema_version SET version=1");
+	sql(&f, "UPDATE schema_version SET version=2");
 	fixture_open(&f);
 	assert_stored(&f, "a", 1, span("x", 1), "m");
 	fixture_end(&f);
@@ -350,6 +350,32 @@ static void test_store_truncated_database_is_rebuilt(void **state)
 	fixture_end(&f);
 }
 
+/* A store of version 1, before tune records, is brought up to date with everything in it. */
+static void test_store_of_version_1_is_migrated(void **state)
+{
+	(void)state;
+	struct fixture f;
+	struct stx_digest k = key_of(0);
+	struct stx_cache_artifact a;
+	struct stx_span v;
+	struct result put = { 0 };
+	fixture_init(&f, NULL);
+	fixture_open(&f);
+	fill(&f);
+	fixture_close(&f);
+	sql(&f, "DROP INDEX entry_tune; UPDATE schema_version SET version=1");
+	assert_int_equal(fsck(&f, 0).clean, 1);
+	fixture_open(&f);
+	assert_int_equal(stx_cache_find(f.c, "a", &k, &a), 1);
+	stx_cache_tune_put(f.c, "a", &k, span("timings", 7), 0, on_done, &put);
+	assert_int_equal(finish(&f, &put), STX_E_OK);
+	fixture_close(&f);
+	assert_int_equal(fsck(&f, 0).tunes, 1);
+	fixture_open(&f);
+	assert_int_equal(stx_cache_tune_find(f.c, "a", &k, &v), 1);
+	fixture_end(&f);
+}
+
 static void test_store_repair_keeps_sound_rows_and_recency(void **state)
 {
 	(void)state;
@@ -360,6 +386,9 @@ static void test_store_repair_keeps_sound_rows_and_recency(void **state)
 	struct stx_digest k = key_of(0);
 	struct stx_cache_artifact a;
 	assert_int_equal(stx_cache_find(f.c, "a", &k, &a), 1); /* the most recent one from here */
+	struct result put = { 0 };
+	stx_cache_tune_put(f.c, "a", &k, span("timings", 7), 0, on_done, &put);
+	assert_int_equal(finish(&f, &put), STX_E_OK);
 	fixture_close(&f);
 	sql(&f,
 	    "UPDATE blob SET data=x'00' WHERE id=(SELECT blob FROM entry WHERE kind=1 ORDER BY id"
@@ -372,6 +401,7 @@ static void test_store_repair_keeps_sound_rows_and_recency(void **state)
 	r = fsck(&f, 1);
 	assert_int_equal(r.artifacts, KEYS - 1);
 	assert_int_equal(r.memos, KEYS);
+	assert_int_equal(r.tunes, 1);
 	r = fsck(&f, 0);
 	assert_int_equal(r.clean, 1);
 	assert_int_equal(r.artifacts, KEYS - 1);
@@ -433,6 +463,7 @@ int main(void)
 		cmocka_unit_test(test_store_damaged_pages_are_survived),
 		cmocka_unit_test(test_store_truncated_database_is_rebuilt),
 		cmocka_unit_test(test_store_repair_keeps_sound_rows_and_recency),
+		cmocka_unit_test(test_store_of_version_1_is_migrated),
 		cmocka_unit_test(test_store_fsck_of_empty_directory_is_clean),
 		cmocka_unit_test(test_store_cut_swap_is_finished),
 	};

@@ -292,6 +292,38 @@ static void test_file_written_whole_or_not(void **state)
 	stx_bytes_free(&b);
 }
 
+static void test_file_that_never_ends_is_refused(void **state)
+{
+	(void)state;
+	struct stx_bytes b = { 0 };
+	assert_int_equal(stx_file_read("/dev/zero", STX_HOST_BYTES_MAX, &b, NULL), STX_E_TOO_LARGE);
+	stx_bytes_free(&b);
+}
+
+static void test_host_wide_integers_print_in_full(void **state)
+{
+	(void)state;
+	char text[256] = "";
+	int64_t signed_values[] = { INT64_MIN, -9007199254740993, INT64_MAX };
+	uint64_t unsigned_values[] = { UINT64_MAX };
+	struct stx_host h = { .t = { .data = signed_values,
+				     .dtype = STX_I64,
+				     .rank = 1,
+				     .sizes = { 3 },
+				     .strides = { 1 } } };
+	FILE *f = fmemopen(text, sizeof text, "w");
+	assert_non_null(f);
+	stx_host_print(f, &h);
+	h.t.data = unsigned_values;
+	h.t.dtype = STX_U64;
+	h.t.sizes[0] = 1;
+	stx_host_print(f, &h);
+	fclose(f);
+	assert_string_equal(text,
+			    ": i64[3] -9223372036854775808 -9007199254740993 9223372036854775807\n"
+			    ": u64[1] 18446744073709551615\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +337,8 @@ int main(void)
 		cmocka_unit_test(test_host_random_is_reproducible),
 		cmocka_unit_test(test_host_sizes_overflow_refused),
 		cmocka_unit_test(test_file_written_whole_or_not),
+		cmocka_unit_test(test_file_that_never_ends_is_refused),
+		cmocka_unit_test(test_host_wide_integers_print_in_full),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

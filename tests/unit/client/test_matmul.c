@@ -30,7 +30,7 @@
 #define TARGET "cuda:sm_90a:h200"
 #define MAX_IN 8
 
-static struct fake_cuda *cuda;
+static struct fake_cuda_counts *cuda;
 static struct fake_cublaslt *blas;
 static uint64_t seed = 20261130;
 
@@ -173,7 +173,7 @@ static void same(const struct stx_tensor *got, const struct stx_tensor *want, co
 }
 
 struct counts {
-	uint32_t calls, launches, heuristics;
+	uint64_t calls, launches, heuristics;
 };
 
 /* Compiles, runs and compares with the oracle; what that took. */
@@ -489,7 +489,7 @@ static void test_matmul_chosen_way_is_taken(void **state)
 	assert_int_equal(s->external->ways(a, x, s, &d), 4);
 	s->external->choose(a, x, s, 2);
 	stx__context_put(a, x);
-	uint32_t calls = blas->calls, launches = cuda->launches;
+	uint64_t calls = blas->calls, launches = cuda->launches;
 	assert_int_equal(run(v, &err), 0);
 	assert_int_equal(last_call()->algorithm, 2);
 	x = stx__context_take(a);
@@ -543,7 +543,7 @@ static void test_matmul_equal_kernels_share_a_module(void **state)
 				 "%%m%d = mm.default(%%x%d, %%w)\n%%x%d = sign.default(%%m%d)\n", i,
 				 i, i + 1, i);
 	stx_bytes_printf(&b, "return (%%x12,)\n");
-	uint32_t modules = cuda->modules;
+	uint64_t modules = cuda->modules;
 	blas->offered = 0;
 	struct counts c = check(stx_bytes_cstr(&b));
 	blas->offered = 3;
@@ -640,16 +640,18 @@ static void *fake(const char *name)
 
 static int setup(void **state)
 {
-	struct fake_cuda *(*get_cuda)(void);
+	struct fake_cuda_counts *(*get_cuda)(void);
 	struct fake_cublaslt *(*get_blas)(void);
+	void (*on_launch)(int (*fn)(const struct fake_launch *l));
+	void *driver = fake("libcuda.so.1");
 	(void)state;
-	*(void **)&get_cuda = dlsym(fake("libcuda.so.1"), "fake_cuda");
+	*(void **)&get_cuda = dlsym(driver, "fake_cuda_counts");
+	*(void **)&on_launch = dlsym(driver, "fake_cuda_on_launch");
 	*(void **)&get_blas = dlsym(fake("libcublasLt.so.13"), "fake_cublaslt");
-	assert_non_null(get_cuda);
-	assert_non_null(get_blas);
+	assert_true(get_cuda && on_launch && get_blas);
 	cuda = get_cuda();
 	blas = get_blas();
-	cuda->on_launch = evaluate;
+	on_launch(evaluate);
 	compiled_compiler();
 	return 0;
 }

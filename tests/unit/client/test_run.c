@@ -221,8 +221,7 @@ static void test_run_bounds_error_names_kernel(void **state)
 	launched = 0;
 	assert_int_equal(stax_run(a, &x, 1, &y, 1, NULL, &err), STX_E_BOUNDS);
 	assert_string_equal(err.node, "poi_first_0");
-	assert_non_null(strstr(err.text, "index -1 on axis 1"));
-	assert_non_null(strstr(err.text, "[0, 4)"));
+	assert_non_null(strstr(err.text, "axis 1: index out of bounds: 0 <= -1 < 4"));
 	assert_int_equal(launched, 0); /* nothing runs on garbage */
 	stax_artifact_free(a);
 }

@@ -209,6 +209,12 @@ static void test_server_addresses_read(void **state)
 	assert_string_equal(s.path, "/a/b");
 	assert_int_equal(stx__server_parse("none", &s, NULL), 0);
 	assert_int_equal(s.kind, STX__NONE);
+	static const char *const bad[] = { "tcp:h:",      "tcp:h:0",  "tcp:h:65536",
+					   "tcp:h:99999", "tcp:h:-1", "tcp:h:+1",
+					   "tcp:h:8x",    "tcp:h: 8", "tcp:h:18446744073709551617",
+					   "tcp:h:http" };
+	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_int_equal(stx__server_parse(bad[i], &s, NULL), STX_E_USAGE);
 	memset(longer, 'x', sizeof longer - 1);
 	longer[sizeof longer - 1] = 0;
 	memcpy(longer, "unix:/", 6);

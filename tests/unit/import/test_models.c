@@ -1,6 +1,6 @@
 /* test_models.c: functions, subgraphs, inputs that must be known, malformed models: each refusal
  * names what, where and how to fix it. */
-#include "onnx_text.h"
+#include "imported.h"
 
 /* ---- model-local functions ---- */
 
@@ -377,6 +377,103 @@ static void test_models_malformed_are_refused_with_what_and_where(void **state)
 		       STX_E_INVALID, "Transpose", NULL);
 }
 
+static void test_models_name_given_twice_is_refused(void **state)
+{
+	(void)state;
+	assert_refused("input x float [2]\ninput x float [3]\ny = Neg(x)\noutput y\n",
+		       STX_E_INVALID, "input 'x'", "twice", NULL);
+	assert_refused("init w float [1] 1\ninit w float [1] 2\ny = Neg(w)\noutput y\n",
+		       STX_E_INVALID, "initialiser 'w'", "twice", NULL);
+}
+
+/* The operators of a version nobody here knows may mean anything. */
+static void test_models_opset_not_known_is_refused(void **state)
+{
+	(void)state;
+	assert_refused("opset 0\ninput x float [2]\ny = Neg(x)\noutput y\n", STX_E_UNSUPPORTED,
+		       "opset 0", "1 to", NULL);
+	assert_refused("opset 1000\ninput x float [2]\ny = Neg(x)\noutput y\n", STX_E_UNSUPPORTED,
+		       "opset 1000", "1 to", NULL);
+	assert_refused("opset 13\nopset 9 ai.onnx\ninput x float [2]\ny = Neg(x)\noutput y\n",
+		       STX_E_INVALID, "opset_import", "13", "9", NULL);
+}
+
+static void test_models_attribute_that_contradicts_a_tensor_is_refused(void **state)
+{
+	(void)state;
+	assert_refused("input x float [1,1,4,4]\ninput w float [1,1,3,3]\n"
+		       "y = Conv(x, w) kernel_shape=[9,9]\noutput y\n",
+		       STX_E_INVALID, "Conv", "kernel_shape", "9", "3", NULL);
+	assert_refused("input x float [1,1,4,4]\ninput w float [1,1,3,3]\n"
+		       "y = ConvTranspose(x, w) kernel_shape=[3,2]\noutput y\n",
+		       STX_E_INVALID, "ConvTranspose", "kernel_shape", NULL);
+	assert_refused("opset 11\ninput x float [4]\ny, z = Split(x) split=[1,2]\noutput y\n",
+		       STX_E_INVALID, "Split", "3 of 4", NULL);
+	assert_refused("opset 11\ninput x float [4]\ny, z = Split(x) split=[-1,5]\noutput y\n",
+		       STX_E_INVALID, "Split", "part 0", "-1", NULL);
+	assert_refused("opset 11\ninput x float [4]\ny, z = Split(x) split=[1,4]\noutput y\n",
+		       STX_E_INVALID, "Split", "part 1", "3 of 4", NULL);
+	assert_refused("opset 11\ninput x float [4]\ny = Split(x) split=[2,2]\noutput y\n",
+		       STX_E_INVALID, "Split", "2 parts for 1", NULL);
+}
+
+/* Operands that broadcast one way only, or not at all. */
+static void test_models_operand_of_the_wrong_size_is_refused(void **state)
+{
+	(void)state;
+#define QUANTIZED(zero)                                                                            \
+	"input x uint8 [1,1,3,3]\ninput w uint8 [1,1,1,1]\ninit s float [] 0.5\n"                  \
+	"init z uint8 [] 1\ninit s2 float [2] 1 2\ninit z2 uint8 [2] 1 2\n"                        \
+	"y = QLinearConv(x, s, z, w, " zero ", s, z)\noutput y\n"
+	static const struct {
+		const char *model, *word;
+	} bad[] = {
+		{ "input a float [3,5]\ninput b float [5,1]\ninput c float [1,4]\n"
+		  "y = Gemm(a, b, c)\noutput y\n",
+		  "sizes of C" },
+		{ "input x float [2,3,4]\ninput t int64 [2,5]\n"
+		  "y = NegativeLogLikelihoodLoss(x, t)\noutput y\n",
+		  "scores" },
+		{ "input x float [2,3]\ninput t int64 [1]\n"
+		  "y = SoftmaxCrossEntropyLoss(x, t)\noutput y\n",
+		  "scores" },
+		{ "input x float [2,3]\ninput t int64 [2]\ninput w float [2]\n"
+		  "y = NegativeLogLikelihoodLoss(x, t, w)\noutput y\n",
+		  "weights" },
+		{ "input x float [2,3]\ninit c bool [3] 0 0 1\ny = Compress(x, c) axis=0\n"
+		  "output y\n",
+		  "element 2" },
+		{ QUANTIZED("s2, z"), "scale" },
+		{ QUANTIZED("s, z2"), "zero point" },
+		{ "input x float [1,1,4]\ny = AveragePool(x) kernel_shape=[2] pads=[1,-1]\noutput "
+		  "y\n",
+		  "pads" },
+		{ "input x float [1,1,4]\ninput w float [1,1,3]\ninput p float [1,1,3]\n"
+		  "y = CausalConvWithState(x, w, , p)\noutput y\n",
+		  "past_state" },
+		{ "opset 28\ninput x float [2,4]\ninput z float [1,4]\ny = SwiGLU(x, z)\noutput "
+		  "y\n",
+		  "second input" },
+		{ "opset 19\ninput x float [1,1,3,3]\ninput w float [1,1,2,2]\n"
+		  "input o float [1,8,2,2]\ny = DeformConv(x, w, o) kernel_shape=[1,2]\noutput y\n",
+		  "kernel_shape" },
+	};
+#undef QUANTIZED
+	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_refused(bad[i].model, STX_E_INVALID, bad[i].word, NULL);
+}
+
+static void test_models_window_of_one_sample_is_its_formula(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("opset 17\ninit n int64 [] 1\ny = HannWindow(n)\noutput y\n", counting, "1",
+		     0);
+	ASSERT_GIVES("opset 17\ninit n int64 [] 1\ny = HammingWindow(n)\noutput y\n", counting, "1",
+		     4.0 / 46);
+	ASSERT_GIVES("opset 17\ninit n int64 [] 1\ny = BlackmanWindow(n)\noutput y\n", counting,
+		     "1", 0);
+}
+
 static void test_models_that_are_no_models_refused(void **state)
 {
 	(void)state;
@@ -423,6 +520,11 @@ int main(void)
 		cmocka_unit_test(test_models_sizes_given_without_data_fix_the_shape_only),
 		cmocka_unit_test(test_models_shape_computed_from_shapes_is_known),
 		cmocka_unit_test(test_models_malformed_are_refused_with_what_and_where),
+		cmocka_unit_test(test_models_name_given_twice_is_refused),
+		cmocka_unit_test(test_models_opset_not_known_is_refused),
+		cmocka_unit_test(test_models_attribute_that_contradicts_a_tensor_is_refused),
+		cmocka_unit_test(test_models_operand_of_the_wrong_size_is_refused),
+		cmocka_unit_test(test_models_window_of_one_sample_is_its_formula),
 		cmocka_unit_test(test_models_that_are_no_models_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

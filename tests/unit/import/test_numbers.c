@@ -1,6 +1,6 @@
 /* test_numbers.c: operators the importer writes out itself, against their definitions: Fourier
  * transforms, Einsum, determinants, recurrent cells, quantisation. */
-#include "onnx_text.h"
+#include "imported.h"
 
 static uint64_t seed;
 static double draw(void)

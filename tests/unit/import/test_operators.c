@@ -1,6 +1,6 @@
 /* test_operators.c: what changed between opsets, the forms of broadcasting, attributes of the wrong
  * type. */
-#include "onnx_text.h"
+#include "imported.h"
 
 /* ---- broadcasting ---- */
 
@@ -246,6 +246,34 @@ static void test_operators_axis_outside_the_rank_refused(void **state)
 		       "axis -3", NULL);
 }
 
+/* An axis of a scalar has no place in the list of paddings. */
+static void test_operators_crop_of_a_scalar_refused(void **state)
+{
+	(void)state;
+	assert_refused("opset 18\n"
+		       "input x float []\n"
+		       "init s int64 [1] 3\n"
+		       "y = CenterCropPad(x, s) axes=[0]\n"
+		       "output y\n",
+		       STX_E_INVALID, "rank 0", "CenterCropPad", NULL);
+}
+
+static void test_operators_col2im_attributes_and_sizes_out_of_range_refused(void **state)
+{
+	(void)state;
+#define COL2IM(block, attributes)                                                                  \
+	"opset 18\ninput x float [1,4,4]\ninit i int64 [3] 9 9 9\ninit b int64 [3] " block         \
+	"\ny = Col2Im(x, i, b) " attributes "\noutput y\n"
+	assert_refused(COL2IM("2147483647 2147483647 2147483647", ""), STX_E_INVALID, "elements by",
+		       "Col2Im", NULL);
+	assert_refused(COL2IM("1 1 1", "strides=[1,0,1]"), STX_E_INVALID, "strides", "at least 1",
+		       NULL);
+	assert_refused(COL2IM("1 1 1", "pads=[0,0,0]"), STX_E_INVALID, "pads", "6 numbers", NULL);
+	assert_refused(COL2IM("1 1 1", "dilations=[1,1,3000000000]"), STX_E_INVALID, "dilations",
+		       NULL);
+#undef COL2IM
+}
+
 static void test_operators_bitcast_keeps_the_bits_and_the_width(void **state)
 {
 	(void)state;
@@ -277,6 +305,8 @@ int main(void)
 		cmocka_unit_test(test_operators_attribute_the_operator_does_not_have_refused),
 		cmocka_unit_test(test_operators_space_and_depth_have_two_orders),
 		cmocka_unit_test(test_operators_axis_outside_the_rank_refused),
+		cmocka_unit_test(test_operators_crop_of_a_scalar_refused),
+		cmocka_unit_test(test_operators_col2im_attributes_and_sizes_out_of_range_refused),
 		cmocka_unit_test(test_operators_bitcast_keeps_the_bits_and_the_width),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,8 +67,28 @@ static void hurt_kernels(struct stx_schedule *s)
 		}
 }
 
+/* ---- faults a verifier sees: a type, a missing body, a width, another magic number ---- */
+
+static const char *broken_at;
+
+static void break_product(struct run *r)
+{
+	struct stx_graph *g = r->graph;
+	faults++;
+	if (r->plan.n)
+		r->plan.at[0] ^= 1;
+	else if (r->schedule)
+		r->schedule->kernels.at[0]->index_bits = 7;
+	else if (r->loops)
+		r->loops->buffers.at[r->loops->outputs.at[0]]->body.n = 0;
+	else
+		g->nodes.at[g->nodes.n - 1]->outs[0].dtype = STX_F64;
+}
+
 static void after_pass(struct run *r, const char *pass)
 {
+	if (broken_at && !strcmp(pass, broken_at))
+		break_product(r);
 	if (!fault_at || strcmp(pass, fault_at))
 		return;
 	if (r->schedule)
@@ -436,6 +456,29 @@ static void test_layers_fault_in_the_code_is_named(void **state)
 	release(&c);
 }
 
+/* SE-11: no product goes on unverified, the canonical graph, which keys are taken of, among them;
+ * what a verifier refuses is not the client's fault. */
+static void test_layers_product_of_every_pass_is_verified(void **state)
+{
+	static const char text[] = "%x : f32[8,8] = placeholder()\n%m = mul.Scalar(%x, 3)\n"
+				   "%s = sum.dim_IntList(%m, [1])\nreturn (%s,)\n";
+	struct stx_source s = source_of(text);
+	struct stx_compile_options o = { .target = "cpu:x86-64-v2" };
+	struct stx_compiler *c = compiled_compiler(); /* which warms up: before anything breaks */
+	(void)state;
+	for (unsigned i = 1; i < stx__npasses; i++) {
+		struct stx_bytes out = { 0 };
+		struct stx_diag d = { 0 };
+		faults = 0;
+		broken_at = stx__passes[i].name;
+		stx_err e = stx_compile_dump(c, &s, &o, "plan", "text", &out, &d);
+		broken_at = NULL;
+		if (e != (i == 1 ? STX_E_INVALID : STX_E_INTERNAL) || faults != 1)
+			fail_msg("%s: %s: %s", stx__passes[i].name, stx_err_name(e), d.text);
+		stx_bytes_free(&out);
+	}
+}
+
 /* ---- operators one by one ---- */
 
 /* ST-05: the debug back end, itself shape-polymorphic: one graph, two sizes. */
@@ -473,6 +516,7 @@ static void test_layers_oracle_runs_operators_for_any_size(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_layers_product_of_every_pass_is_verified),
 		cmocka_unit_test(test_layers_of_a_sound_compiler_agree),
 		cmocka_unit_test(test_layers_fault_in_each_pass_is_named),
 		cmocka_unit_test(test_layers_class_picks_exact_or_tolerant_comparison),

@@ -207,7 +207,7 @@ static void test_ref_promotion_kinds(void **s)
 	       STX_BOOL, DIMS(4), VALS(0, 1, 1, 1));
 }
 
-/* LO-23's data: eight bf16 additions, each node rounding */
+/* Additions of bf16, each node rounding. */
 static void test_ref_bf16_chain_rounds_every_node(void **s)
 {
 	(void)s;

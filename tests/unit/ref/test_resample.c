@@ -69,6 +69,19 @@ static void test_ref_upsample_linear_and_cubic_as_pytorch(void **s)
 		    1e-5);
 }
 
+/* One sample alone: its cubic weights are PyTorch's to the bit, which an infinite sample would tell
+ * (a weight that is 0, or rounds to the other side of it). */
+static void test_ref_upsample_cubic_weights_are_pytorchs(void **s)
+{
+	(void)s;
+	expect(RUN("%x : f32[1,1,1,5] = placeholder()\n%y = upsample_bicubic2d.vec(%x, [1, 11], "
+		   "False, None)\nreturn (%y,)\n",
+		   make(STX_F32, DIMS(1, 1, 1, 5), VALS(0, 0, 1, 0, 0))),
+	       STX_F32, DIMS(1, 1, 1, 11),
+	       VALS(0, -0x1.4c5bp-6, -0x1.c4604p-4, 0x1.4633fp-4, 0x1.4e16b6p-1, 1, 0x1.4e16bp-1,
+		    0x1.4633dp-4, -0x1.c4608p-4, -0x1.4c5cp-6, 0));
+}
+
 /* _resample: a negative index leaves its term out, whatever stands there; without any the sum is 0.
  */
 static void test_ref_resample_leaves_terms_out(void **s)
@@ -105,6 +118,7 @@ int main(void)
 		cmocka_unit_test(test_ref_upsample_nearest_as_pytorch),
 		cmocka_unit_test(test_ref_upsample_nearest_exact_contracts),
 		cmocka_unit_test(test_ref_upsample_linear_and_cubic_as_pytorch),
+		cmocka_unit_test(test_ref_upsample_cubic_weights_are_pytorchs),
 		cmocka_unit_test(test_ref_resample_leaves_terms_out),
 		cmocka_unit_test(test_ref_resample_out_of_range_fails),
 	};

@@ -2,12 +2,14 @@
  *   name IN OUT         names of the reply; not part of the canonical graph
  *   kernel TEXT         one kernel with this IR; its object is "obj:TEXT"
  *   do STAGE VERB [N]   STAGE key|plan|link; VERB as in fake_act
+ *   forge               the artifact is one that must not be loaded
  *   need INPUT          NEED_VALUES unless INPUT is given
  * A kernel's IR may begin with a VERB and a number as well: "sleep 50 a". Included by one file a
  * program. */
 #ifndef FAKE_COMPILER_H
 #define FAKE_COMPILER_H
 
+#include "artifact_check.h"
 #include "compile.h"
 
 #include <errno.h>
@@ -22,6 +24,8 @@ struct stx_compiler {
 	int calls;
 	struct stx_digest fingerprint;
 };
+
+static int fake_is_worker;
 
 static stx_err fake_act(const char *verb, long n, struct stx_diag *d)
 {
@@ -93,6 +97,7 @@ stx_err stx_compiler_new(int cuda, struct stx_compiler **out, struct stx_diag *d
 	if (!access("FAKE_NO_START",
 		    F_OK)) /* in the daemon's directory: a worker has no environment */
 		return stx_fail(d, STX_E_INTERNAL, "fake", "", "told not to start");
+	fake_is_worker = 1;
 	*out = calloc(1, sizeof **out);
 	const char *build = access("FAKE_NEW_BUILD", F_OK) ? "fake" : "newer fake";
 	(*out)->fingerprint = stx_digest_of(build, strlen(build));
@@ -233,12 +238,13 @@ stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 }
 
 stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *o,
-			  struct stx_name_list *out, struct stx_diag *d)
+			  struct stx_config_desc **out, uint32_t *n, struct stx_diag *d)
 {
 	(void)ir, (void)o, (void)d;
-	memset(out, 0, sizeof *out);
-	fake_name(out, "small");
-	fake_name(out, "large");
+	*n = 2;
+	*out = calloc(2, sizeof **out);
+	snprintf((*out)[0].text, sizeof(*out)[0].text, "small");
+	snprintf((*out)[1].text, sizeof(*out)[1].text, "large");
 	return STX_E_OK;
 }
 
@@ -259,11 +265,13 @@ stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
 	return STX_E_OK;
 }
 
+/* A worker finds everything in order: it has been taken over. */
 stx_err stx_artifact_check(struct stx_span elf, struct stx_diag *d)
 {
-	(void)elf;
-	(void)d;
-	return STX_E_OK;
+	static const char bad[] = "\nforge\n";
+	return !fake_is_worker && memmem(elf.at, elf.n, bad, sizeof bad - 1)
+		       ? stx_fail(d, STX_E_UNTRUSTED, "check", "", "forged")
+		       : STX_E_OK;
 }
 
 stx_err stx_compile_dump(struct stx_compiler *c, const struct stx_source *s,

@@ -311,10 +311,61 @@ MAYBE_UNUSED static void assert_error(const struct reply *r, stx_err code)
 			 stx_err_name(code), r->e->error->text);
 }
 
+MAYBE_UNUSED static struct reply receive_answer(int fd)
+{
+	struct reply r = receive_final(fd);
+	assert_answer(&r);
+	return r;
+}
+
+MAYBE_UNUSED static struct reply receive_error(int fd, stx_err code)
+{
+	struct reply r = receive_final(fd);
+	assert_error(&r, code);
+	return r;
+}
+
+MAYBE_UNUSED static struct reply compile_answer(int fd, uint64_t id, const char *graph)
+{
+	struct ask a = { .graph = graph };
+	send_compile(fd, id, &a);
+	return receive_answer(fd);
+}
+
+MAYBE_UNUSED static struct reply compile_error(int fd, uint64_t id, const char *graph, stx_err code)
+{
+	struct ask a = { .graph = graph };
+	send_compile(fd, id, &a);
+	return receive_error(fd, code);
+}
+
+/* The artifact's bytes, or the error. */
+MAYBE_UNUSED static struct reply fetch(int fd, uint64_t id, ProtobufCBinaryData digest,
+				       const char *ns)
+{
+	Stx__Fetch q = STX__FETCH__INIT;
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	q.digest = digest;
+	q.ns = (char *)ns;
+	e.request_id = id;
+	e.msg_case = STX__ENVELOPE__MSG_FETCH;
+	e.fetch = &q;
+	client_send(fd, &e, NULL, 0);
+	return receive_final(fd);
+}
+
+MAYBE_UNUSED static void assert_fetched(const struct reply *f, const struct reply *answer)
+{
+	assert_non_null(f->e);
+	assert_int_equal(f->e->msg_case, STX__ENVELOPE__MSG_FETCH_REPLY);
+	assert_int_equal(f->body.n, answer->e->answer->size_bytes);
+	struct stx_digest d = stx_digest_of(f->body.at, f->body.n);
+	assert_memory_equal(d.b, answer->e->answer->digest.data, 32);
+}
+
 MAYBE_UNUSED static void compile_ok(int fd, uint64_t id, const char *graph)
 {
-	struct reply r = compile_graph(fd, id, graph);
-	assert_answer(&r);
+	struct reply r = compile_answer(fd, id, graph);
 	reply_free(&r);
 }
 
@@ -363,6 +414,18 @@ MAYBE_UNUSED static void wait_for(int fd, const char *stat, uint64_t value)
 /* The program's one daemon and the graph that most tests compile. */
 MAYBE_UNUSED static struct harness h;
 MAYBE_UNUSED static const char two_kernels[] = "name in out\nkernel a\nkernel b\nkernel a\n";
+
+/* Starts it; a connection. */
+MAYBE_UNUSED static int serve(const char *const *settings)
+{
+	harness_start(&h, settings);
+	return client_connect(&h);
+}
+#define SETTINGS(...)                                                                              \
+	(const char *const[])                                                                      \
+	{                                                                                          \
+		__VA_ARGS__, NULL                                                                  \
+	}
 
 MAYBE_UNUSED static int teardown(void **state)
 {

@@ -33,8 +33,7 @@ static void assert_not_stored(int fd, const char *graph)
 {
 	struct ask a = { .graph = graph };
 	send_lookup(fd, 99, &a);
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
+	struct reply r = receive_answer(fd);
 	assert_true(r.e->answer->need_body);
 	reply_free(&r);
 }
@@ -42,9 +41,7 @@ static void assert_not_stored(int fd, const char *graph)
 static void test_abandoned_request_that_waits_for_a_worker_is_dropped(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=1", "abandoned=0", NULL };
-	harness_start(&h, settings);
-	int fd = client_connect(&h), other = client_connect(&h);
+	int fd = serve(SETTINGS("workers=1", "abandoned=0")), other = client_connect(&h);
 	compile_ok(fd, 1, two_kernels); /* workers are up */
 	struct ask busy = { .graph = "name i o\nkernel spin\n", .progress = 1 };
 	struct ask gone = { .graph = "name i o\nkernel never\n" };
@@ -68,9 +65,7 @@ static void test_abandoned_request_that_waits_for_a_worker_is_dropped(void **sta
 static void test_abandoned_compile_that_hangs_is_stopped_long_before_its_deadline(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=1", "abandoned=200", NULL };
-	harness_start(&h, settings);
-	int fd = client_connect(&h);
+	int fd = serve(SETTINGS("workers=1", "abandoned=200"));
 	compile_ok(fd, 1, two_kernels);
 	leave_while_it_runs(fd, "name i o\nkernel spin\n", 2);
 	wait_for(fd, "workers_busy", 0);
@@ -84,9 +79,7 @@ static void test_abandoned_compile_that_hangs_is_stopped_long_before_its_deadlin
 static void test_abandoned_key_job_that_hangs_is_stopped(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=1", "abandoned=200", NULL };
-	harness_start(&h, settings);
-	int fd = client_connect(&h), leaver = client_connect(&h);
+	int fd = serve(SETTINGS("workers=1", "abandoned=200")), leaver = client_connect(&h);
 	compile_ok(fd, 1, two_kernels);
 	struct ask a = { .graph = "name i o\ndo key spin\n" };
 	send_compile(leaver, 1, &a);
@@ -101,15 +94,12 @@ static void test_abandoned_key_job_that_hangs_is_stopped(void **state)
 static void test_abandoned_compile_yields_its_worker_to_who_waits(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=1", "abandoned=3000000", NULL };
-	harness_start(&h, settings);
-	int fd = client_connect(&h);
+	int fd = serve(SETTINGS("workers=1", "abandoned=3000000"));
 	compile_ok(fd, 1, two_kernels);
 	leave_while_it_runs(fd, "name i o\nkernel spin\n", 2);
 	struct ask a = { .graph = "name i o\nkernel wanted\n", .deadline_ms = 20000 };
 	send_compile(fd, 2, &a);
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
+	struct reply r = receive_answer(fd);
 	reply_free(&r);
 	assert_int_equal(stat_of(fd, "abandoned"), 1);
 	close(fd);
@@ -120,14 +110,12 @@ static void test_abandoned_compile_is_taken_over_by_a_new_request(void **state)
 	(void)state;
 	static const char *const settings[] = { "workers=1", "abandoned=10000", NULL };
 	static const char graph[] = "name i o\nkernel sleep 1500 x\n";
-	harness_start(&h, settings);
-	int fd = client_connect(&h);
+	int fd = serve(settings);
 	compile_ok(fd, 1, two_kernels);
 	leave_while_it_runs(fd, graph, 2);
 	struct ask a = { .graph = graph };
 	send_compile(fd, 2, &a);
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
+	struct reply r = receive_answer(fd);
 	assert_false(r.e->answer->hit);
 	reply_free(&r);
 	assert_int_equal(stat_of(fd, "abandoned"), 0);
@@ -138,9 +126,7 @@ static void test_abandoned_compile_is_taken_over_by_a_new_request(void **state)
 static void test_abandoned_compile_leaves_a_shared_kernel_to_the_other(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=2", "abandoned=0", NULL };
-	harness_start(&h, settings);
-	int fd = client_connect(&h), other = client_connect(&h);
+	int fd = serve(SETTINGS("workers=2", "abandoned=0")), other = client_connect(&h);
 	compile_ok(fd, 1, two_kernels);
 	struct ask a = { .graph = "name i o\nkernel sleep 1200 shared\n" };
 	struct ask b = { .graph = "name i o\nkernel sleep 1200 shared\nkernel other\n" };
@@ -149,8 +135,7 @@ static void test_abandoned_compile_leaves_a_shared_kernel_to_the_other(void **st
 	send_compile(fd, 2, &b);
 	wait_for(fd, "kernels_compiled", 3); /* its own; it waits for the shared one */
 	close(other);
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
+	struct reply r = receive_answer(fd);
 	reply_free(&r);
 	assert_int_equal(stat_of(fd, "abandoned"), 1);
 	assert_int_equal(stat_of(fd, "restarts"), 0);
@@ -161,9 +146,7 @@ static void test_abandoned_compile_leaves_a_shared_kernel_to_the_other(void **st
 static void test_abandoned_by_cancel_stops_as_well(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=1", "abandoned=0", NULL };
-	harness_start(&h, settings);
-	int fd = client_connect(&h), other = client_connect(&h);
+	int fd = serve(SETTINGS("workers=1", "abandoned=0")), other = client_connect(&h);
 	compile_ok(fd, 1, two_kernels);
 	struct ask a = { .graph = "name i o\ndo plan spin\n" };
 	Stx__Envelope e = STX__ENVELOPE__INIT;
@@ -174,8 +157,7 @@ static void test_abandoned_by_cancel_stops_as_well(void **state)
 	e.cancel = &c;
 	c.request_id = 7;
 	client_send(other, &e, NULL, 0);
-	struct reply r = receive_final(other);
-	assert_error(&r, STX_E_CANCELED);
+	struct reply r = receive_error(other, STX_E_CANCELED);
 	reply_free(&r);
 	wait_for(fd, "workers_busy", 0);
 	assert_int_equal(stat_of(fd, "abandoned"), 1);

@@ -64,8 +64,7 @@ static void test_connection_header_bomb_is_refused(void **state)
 static void test_connection_header_in_single_bytes_is_understood(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	Stx__Lookup l = STX__LOOKUP__INIT;
 	Stx__Envelope e = STX__ENVELOPE__INIT;
 	struct stx_bytes b = { 0 };
@@ -131,8 +130,7 @@ static void test_connection_body_over_budget_is_busy_and_the_stream_goes_on(void
 	memset(big, '#', 200000);
 	big[200000] = 0;
 	int fd = client_connect(&h);
-	struct reply r = compile_graph(fd, 1, big);
-	assert_error(&r, STX_E_BUSY);
+	struct reply r = compile_error(fd, 1, big, STX_E_BUSY);
 	assert_non_null(strstr(r.e->error->text, "connection_received"));
 	reply_free(&r);
 	compile_ok(fd, 2, graph);
@@ -190,8 +188,7 @@ static void test_connection_bodies_leave_descriptors_for_others(void **state)
 {
 	(void)state;
 	struct rlimit old, low;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	assert_true(stat_of(fd, "connections") == 1);
 	assert_int_equal(prlimit(h.pid, RLIMIT_NOFILE, NULL, &old), 0);
 	low = old;
@@ -222,8 +219,7 @@ static void test_connection_large_body_arrives_in_slices(void **state)
 	compile_ok(fd, 1, big);
 	struct ask a = { .graph = big };
 	send_lookup(fd, 2, &a); /* the digest was computed right, slice by slice */
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
+	struct reply r = receive_answer(fd);
 	assert_true(r.e->answer->hit);
 	reply_free(&r);
 	free(big);
@@ -233,8 +229,7 @@ static void test_connection_large_body_arrives_in_slices(void **state)
 static void test_connection_wrong_digest_is_refused(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	Stx__Lookup l = STX__LOOKUP__INIT;
 	Stx__Compile c = STX__COMPILE__INIT;
 	Stx__Envelope e = STX__ENVELOPE__INIT;
@@ -246,8 +241,7 @@ static void test_connection_wrong_digest_is_refused(void **state)
 	e.msg_case = STX__ENVELOPE__MSG_COMPILE;
 	e.compile = &c;
 	client_send(fd, &e, graph, strlen(graph));
-	struct reply r = receive_final(fd);
-	assert_error(&r, STX_E_PROTOCOL);
+	struct reply r = receive_error(fd, STX_E_PROTOCOL);
 	reply_free(&r);
 	close(fd);
 }
@@ -345,8 +339,7 @@ static struct reply hello(int fd, uint32_t min, uint32_t max)
 static void test_connection_hello_negotiates_the_version(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	struct reply r = hello(fd, 1, 5);
 	assert_non_null(r.e);
 	assert_int_equal(r.e->msg_case, STX__ENVELOPE__MSG_HELLO_REPLY);
@@ -363,16 +356,14 @@ static void test_connection_hello_negotiates_the_version(void **state)
 static void test_connection_a_message_for_others_is_refused(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	Stx__Job j = STX__JOB__INIT;
 	Stx__Envelope e = STX__ENVELOPE__INIT;
 	e.request_id = 4;
 	e.msg_case = STX__ENVELOPE__MSG_JOB;
 	e.job = &j;
 	client_send(fd, &e, NULL, 0);
-	struct reply r = receive_final(fd);
-	assert_error(&r, STX_E_PROTOCOL);
+	struct reply r = receive_error(fd, STX_E_PROTOCOL);
 	assert_int_equal(r.e->request_id, 4);
 	reply_free(&r);
 	compile_ok(fd, 5, graph);

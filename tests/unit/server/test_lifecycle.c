@@ -3,12 +3,17 @@
 
 #include <seccomp.h>
 
+/* Makes the file that tells workers to behave otherwise. */
+static void mark(const char *name, char path[96])
+{
+	snprintf(path, 96, "%s/%s", h.dir, name);
+	close(open(path, O_CREAT | O_WRONLY, 0644));
+}
+
 static void test_lifecycle_ping_reports_sandbox_and_workers(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=2", "require-sandbox=1", NULL };
-	harness_start(&h, settings);
-	int fd = client_connect(&h);
+	int fd = serve(SETTINGS("workers=2", "require-sandbox=1"));
 	compile_ok(fd, 1, two_kernels);
 	struct reply r = ping(fd);
 	assert_int_equal(r.e->pong->workers, 2);
@@ -19,24 +24,25 @@ static void test_lifecycle_ping_reports_sandbox_and_workers(void **state)
 	close(fd);
 }
 
+/* CA-03: another process compiles nothing for the same request. */
 static void test_lifecycle_restart_keeps_hits_and_kernels(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	compile_ok(fd, 1, two_kernels);
 	close(fd);
 	assert_int_equal(harness_stop(&h), 0);
 	harness_start(&h, NULL);
 	fd = client_connect(&h);
-	struct reply r = compile_graph(fd, 1, two_kernels);
-	assert_answer(&r);
+	struct reply r = compile_answer(fd, 1, two_kernels);
 	assert_true(r.e->answer->hit);
 	assert_int_equal(r.e->answer->n_kernels, 3);
 	assert_string_equal(r.e->answer->input_names[0], "in");
 	reply_free(&r);
-	r = compile_graph(fd, 2, "name in out\nkernel b\nkernel c\n");
-	assert_answer(&r);
+	assert_int_equal(stat_of(fd, "hits"), 1);
+	assert_int_equal(stat_of(fd, "compiles"), 0);
+	assert_int_equal(stat_of(fd, "kernels_compiled"), 0);
+	r = compile_answer(fd, 2, "name in out\nkernel b\nkernel c\n");
 	assert_false(r.e->answer->hit);
 	assert_true(r.e->answer->kernels[0]->reused);
 	assert_false(r.e->answer->kernels[1]->reused);
@@ -49,16 +55,14 @@ static void test_lifecycle_restart_keeps_hits_and_kernels(void **state)
 static void test_lifecycle_sigterm_finishes_flights_first(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h), other = client_connect(&h);
+	int fd = serve(NULL), other = client_connect(&h);
 	struct ask a = { .graph = "name i o\nkernel sleep 300 q\n" };
 	compile_ok(fd, 9, two_kernels); /* workers are up */
 	send_compile(fd, 1, &a);
 	wait_for(other, "workers_busy", 1);
 	close(other);
 	kill(h.pid, SIGTERM);
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
+	struct reply r = receive_answer(fd);
 	assert_true(r.e->answer->stored);
 	reply_free(&r);
 	assert_int_equal(harness_wait(&h), 0);
@@ -72,10 +76,8 @@ static void test_lifecycle_sigterm_finishes_requests_that_wait_for_the_first_wor
 	(void)state;
 	char path[96];
 	harness_prepare(&h);
-	snprintf(path, sizeof path, "%s/FAKE_NO_START", h.dir);
-	close(open(path, O_CREAT | O_WRONLY, 0644));
-	harness_start(&h, NULL);
-	int fd = client_connect(&h), other = client_connect(&h);
+	mark("FAKE_NO_START", path);
+	int fd = serve(NULL), other = client_connect(&h);
 	struct ask a = { .graph = two_kernels };
 	send_compile(fd, 1, &a);
 	for (int i = 0; i < 500 && stat_of(other, "received_bytes") == 0; i++)
@@ -99,16 +101,14 @@ static void test_lifecycle_sigterm_finishes_requests_that_wait_for_the_first_wor
 static void test_lifecycle_kill_9_leaves_a_usable_store(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	compile_ok(fd, 1, two_kernels);
 	kill(h.pid, SIGKILL);
 	assert_int_equal(harness_wait(&h), -SIGKILL);
 	close(fd);
 	harness_start(&h, NULL); /* over the stale socket */
 	fd = client_connect(&h);
-	struct reply r = compile_graph(fd, 1, two_kernels);
-	assert_answer(&r);
+	struct reply r = compile_answer(fd, 1, two_kernels);
 	assert_true(r.e->answer->hit);
 	reply_free(&r);
 	close(fd);
@@ -117,14 +117,12 @@ static void test_lifecycle_kill_9_leaves_a_usable_store(void **state)
 static void test_lifecycle_second_daemon_is_refused(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	struct harness other = h;
 	other.pid = 0;
 	harness_start(&other, NULL);
 	assert_int_equal(harness_wait(&other), 100);
-	struct reply r = compile_graph(fd, 1, two_kernels);
-	assert_answer(&r); /* the first is untouched */
+	struct reply r = compile_answer(fd, 1, two_kernels); /* the first is untouched */
 	reply_free(&r);
 	close(fd);
 }
@@ -132,9 +130,7 @@ static void test_lifecycle_second_daemon_is_refused(void **state)
 static void test_lifecycle_idle_exit_ends_the_daemon(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "idle-exit=1", NULL };
-	harness_start(&h, settings);
-	int fd = client_connect(&h);
+	int fd = serve(SETTINGS("idle-exit=1"));
 	compile_ok(fd, 1, two_kernels);
 	close(fd);
 	assert_int_equal(harness_wait(&h), 0);
@@ -143,9 +139,7 @@ static void test_lifecycle_idle_exit_ends_the_daemon(void **state)
 static void test_lifecycle_recycled_workers_go_unnoticed(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=2", "worker-jobs=1", NULL };
-	harness_start(&h, settings);
-	int fd = client_connect(&h);
+	int fd = serve(SETTINGS("workers=2", "worker-jobs=1"));
 	for (int i = 0; i < 5; i++) {
 		char graph[64];
 		snprintf(graph, sizeof graph, "name i o\nkernel k%d\nkernel l%d\n", i, i);
@@ -161,12 +155,9 @@ static void test_lifecycle_workers_that_do_not_start_are_reported(void **state)
 	(void)state;
 	char path[96];
 	harness_prepare(&h);
-	snprintf(path, sizeof path, "%s/FAKE_NO_START", h.dir);
-	close(open(path, O_CREAT | O_WRONLY, 0644));
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
-	struct reply r = compile_graph(fd, 1, two_kernels);
-	assert_error(&r, STX_E_INTERNAL);
+	mark("FAKE_NO_START", path);
+	int fd = serve(NULL);
+	struct reply r = compile_error(fd, 1, two_kernels, STX_E_INTERNAL);
 	assert_non_null(strstr(r.e->error->text, "told not to start"));
 	reply_free(&r);
 	/* It tries again by itself. */
@@ -188,9 +179,7 @@ static void test_lifecycle_new_compiler_build_takes_over(void **state)
 {
 	(void)state;
 	char path[96];
-	static const char *const settings[] = { "workers=2", NULL };
-	harness_start(&h, settings);
-	int fd = client_connect(&h), other = client_connect(&h);
+	int fd = serve(SETTINGS("workers=2")), other = client_connect(&h);
 	compile_ok(fd, 1, two_kernels);
 	uint8_t before[32];
 	struct reply r = ping(fd);
@@ -199,8 +188,7 @@ static void test_lifecycle_new_compiler_build_takes_over(void **state)
 	struct ask slow = { .graph = "name i o\nkernel sleep 2500 z\n" };
 	send_compile(other, 7, &slow);
 	usleep(50000);
-	snprintf(path, sizeof path, "%s/FAKE_NEW_BUILD", h.dir);
-	close(open(path, O_CREAT | O_WRONLY, 0644));
+	mark("FAKE_NEW_BUILD", path);
 	/* A worker dies: its replacement differs and is drained, the next one takes over. */
 	kill((pid_t)r.e->pong->worker_pids[0], SIGKILL);
 	reply_free(&r);
@@ -212,17 +200,14 @@ static void test_lifecycle_new_compiler_build_takes_over(void **state)
 		reply_free(&r);
 	}
 	assert_true(changed);
-	r = receive_final(other);
-	assert_answer(&r);
+	r = receive_answer(other);
 	reply_free(&r);
 	send_lookup(other, 8, &slow);
-	r = receive_final(other);
-	assert_answer(&r);
+	r = receive_answer(other);
 	assert_true(r.e->answer->hit); /* known to the new build */
 	reply_free(&r);
 	close(other);
-	r = compile_graph(fd, 2, two_kernels);
-	assert_answer(&r);
+	r = compile_answer(fd, 2, two_kernels);
 	assert_false(r.e->answer->hit); /* nothing of the older build is served */
 	assert_false(r.e->answer->kernels[0]->reused);
 	assert_non_null(strstr(r.e->answer->reason, "compiler: "));

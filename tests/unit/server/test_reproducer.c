@@ -102,6 +102,19 @@ static void test_reproducer_keeps_the_values_of_inputs(void **state)
 	stx_tool_graph_free(&g);
 }
 
+/* This process plays the daemon's part, so it checks what its worker has linked. */
+static void test_reproducer_private_compile_refuses_an_artifact_its_worker_passed(void **state)
+{
+	(void)state;
+	static const char graph[] = "name i o\nforge\n";
+	struct stax_request q = { .format = STAX_TEXT,
+				  .graph = graph,
+				  .graph_bytes = sizeof graph - 1 };
+	struct stax_error err;
+	fail_to_compile(&q, STX_E_UNTRUSTED, &err);
+	assert_non_null(strstr(err.text, "forged"));
+}
+
 static void test_reproducer_is_not_written_for_the_graphs_own_faults(void **state)
 {
 	(void)state;
@@ -122,6 +135,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		R(test_reproducer_of_a_private_compile_fails_the_same_way),
 		R(test_reproducer_keeps_the_values_of_inputs),
+		R(test_reproducer_private_compile_refuses_an_artifact_its_worker_passed),
 		R(test_reproducer_is_not_written_for_the_graphs_own_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,17 +4,14 @@
 static void test_service_compile_then_lookup_hits_with_the_same_answer(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	struct ask a = { .graph = two_kernels };
 	send_lookup(fd, 1, &a);
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
+	struct reply r = receive_answer(fd);
 	assert_true(r.e->answer->need_body);
 	reply_free(&r);
 
-	r = compile_graph(fd, 2, two_kernels);
-	assert_answer(&r);
+	r = compile_answer(fd, 2, two_kernels);
 	assert_int_equal(r.e->request_id, 2);
 	assert_false(r.e->answer->hit);
 	assert_true(r.e->answer->stored);
@@ -31,8 +28,7 @@ static void test_service_compile_then_lookup_hits_with_the_same_answer(void **st
 
 	for (int i = 0; i < 3; i++) {
 		send_lookup(fd, 3, &a);
-		r = receive_final(fd);
-		assert_answer(&r);
+		r = receive_answer(fd);
 		assert_false(r.e->answer->need_body);
 		assert_true(r.e->answer->hit && r.e->answer->stored);
 		assert_memory_equal(r.e->answer->key.data, key, 32);
@@ -62,11 +58,9 @@ static void test_service_compile_then_lookup_hits_with_the_same_answer(void **st
 static void test_service_other_names_share_the_artifact_and_keep_their_names(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	compile_ok(fd, 1, "name in out\nkernel a\n");
-	struct reply r = compile_graph(fd, 2, "name x y\nkernel a\n");
-	assert_answer(&r);
+	struct reply r = compile_answer(fd, 2, "name x y\nkernel a\n");
 	assert_true(r.e->answer->hit);
 	assert_string_equal(r.e->answer->input_names[0], "x");
 	assert_string_equal(r.e->answer->output_names[0], "y");
@@ -78,33 +72,19 @@ static void test_service_other_names_share_the_artifact_and_keep_their_names(voi
 static void test_service_fetch_returns_the_artifact(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
-	struct reply r = compile_graph(fd, 1, two_kernels);
-	assert_answer(&r);
-	Stx__Fetch q = STX__FETCH__INIT;
-	Stx__Envelope e = STX__ENVELOPE__INIT;
-	q.digest = r.e->answer->digest;
-	e.request_id = 5;
-	e.msg_case = STX__ENVELOPE__MSG_FETCH;
-	e.fetch = &q;
-	client_send(fd, &e, NULL, 0);
-	struct reply f = receive_final(fd);
-	assert_non_null(f.e);
-	assert_int_equal(f.e->msg_case, STX__ENVELOPE__MSG_FETCH_REPLY);
-	struct stx_digest d = stx_digest_of(f.body.at, f.body.n);
-	assert_memory_equal(d.b, r.e->answer->digest.data, 32);
+	int fd = serve(NULL);
+	struct reply r = compile_answer(fd, 1, two_kernels);
+	struct reply f = fetch(fd, 5, r.e->answer->digest, "");
+	assert_fetched(&f, &r);
 	reply_free(&f);
-	/* Objects come in order of first use, one for each distinct kernel. */
-	q.ns = "elsewhere";
-	client_send(fd, &e, NULL, 0);
-	f = receive_final(fd);
+	f = fetch(fd, 6, r.e->answer->digest, "elsewhere");
 	assert_error(&f, STX_E_NOT_FOUND);
 	reply_free(&f);
 	reply_free(&r);
 	close(fd);
 }
 
+/* CA-07: 64 at once get one entry, whole. */
 static void test_service_64_requests_at_once_compile_once(void **state)
 {
 	(void)state;
@@ -117,8 +97,7 @@ static void test_service_64_requests_at_once_compile_once(void **state)
 	for (int i = 0; i < 64; i++)
 		send_compile(fd[i], (uint64_t)i, &a);
 	for (int i = 0; i < 64; i++) {
-		struct reply r = receive_final(fd[i]);
-		assert_answer(&r);
+		struct reply r = receive_answer(fd[i]);
 		assert_int_equal(r.e->request_id, i);
 		if (i)
 			assert_memory_equal(r.e->answer->digest.data, digest, 32);
@@ -135,8 +114,7 @@ static void test_service_64_requests_at_once_compile_once(void **state)
 static void test_service_pipelined_hits_overtake_a_compile(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	compile_ok(fd, 1, two_kernels);
 	struct ask slow = { .graph = "name i o\nkernel sleep 300 slow\n" },
 		   hot = { .graph = two_kernels };
@@ -144,13 +122,11 @@ static void test_service_pipelined_hits_overtake_a_compile(void **state)
 	for (int i = 0; i < 500; i++)
 		send_lookup(fd, 100 + (uint64_t)i, &hot);
 	for (int i = 0; i < 500; i++) {
-		struct reply r = receive_final(fd);
-		assert_answer(&r);
+		struct reply r = receive_answer(fd);
 		assert_int_equal(r.e->request_id, 100 + i);
 		reply_free(&r);
 	}
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
+	struct reply r = receive_answer(fd);
 	assert_int_equal(r.e->request_id, 10);
 	reply_free(&r);
 	close(fd);
@@ -159,8 +135,7 @@ static void test_service_pipelined_hits_overtake_a_compile(void **state)
 static void test_service_progress_names_the_stages(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h), seen = 0;
+	int fd = serve(NULL), seen = 0;
 	struct ask a = { .graph = two_kernels, .progress = 1 };
 	send_compile(fd, 1, &a);
 	for (;;) {
@@ -186,21 +161,18 @@ static void test_service_progress_names_the_stages(void **state)
 static void test_service_needed_values_are_named_then_accepted(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	struct ask a = { .graph = "name i o\nneed shape\nkernel a\n" };
 	for (int i = 0; i < 2; i++) { /* the second answer comes from the memo */
 		send_compile(fd, 1, &a);
-		struct reply r = receive_final(fd);
-		assert_answer(&r);
+		struct reply r = receive_answer(fd);
 		assert_int_equal(r.e->answer->n_need_values, 1);
 		assert_string_equal(r.e->answer->need_values[0]->input, "shape");
 		reply_free(&r);
 	}
 	a.give = "shape";
 	send_compile(fd, 2, &a);
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
+	struct reply r = receive_answer(fd);
 	assert_int_equal(r.e->answer->key.len, 32);
 	reply_free(&r);
 	close(fd);
@@ -209,8 +181,7 @@ static void test_service_needed_values_are_named_then_accepted(void **state)
 static void test_service_a_diagnostic_is_cached_until_recache(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	static const char *const graphs[] = { "name i o\ndo key invalid 3\n",
 					      "name i o\ndo plan invalid 3\n",
 					      "name i o\nkernel invalid 3\n",
@@ -218,8 +189,7 @@ static void test_service_a_diagnostic_is_cached_until_recache(void **state)
 	for (unsigned i = 0; i < 4; i++) {
 		uint64_t before = stat_of(fd, "failures_cached");
 		for (int k = 0; k < 2; k++) {
-			struct reply r = compile_graph(fd, 1, graphs[i]);
-			assert_error(&r, STX_E_INVALID);
+			struct reply r = compile_error(fd, 1, graphs[i], STX_E_INVALID);
 			assert_string_equal(r.e->error->node, "node1");
 			reply_free(&r);
 			/* The reply does not wait for the failure's commit. */
@@ -229,8 +199,7 @@ static void test_service_a_diagnostic_is_cached_until_recache(void **state)
 		assert_int_equal(stat_of(fd, "failures_cached"), before + 1);
 		struct ask a = { .graph = graphs[i], .recache = 1 };
 		send_compile(fd, 1, &a);
-		struct reply r = receive_final(fd);
-		assert_error(&r, STX_E_INVALID);
+		struct reply r = receive_error(fd, STX_E_INVALID);
 		reply_free(&r);
 		assert_int_equal(stat_of(fd, "failures_cached"), before + 1);
 	}
@@ -240,29 +209,24 @@ static void test_service_a_diagnostic_is_cached_until_recache(void **state)
 static void test_service_namespaces_see_only_their_own(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	struct ask a = { .graph = two_kernels, .ns = "one" };
 	send_compile(fd, 1, &a);
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
+	struct reply r = receive_answer(fd);
 	reply_free(&r);
 	a.ns = "two";
 	send_lookup(fd, 2, &a);
-	r = receive_final(fd);
-	assert_answer(&r);
+	r = receive_answer(fd);
 	assert_true(r.e->answer->need_body);
 	reply_free(&r);
 	send_compile(fd, 3, &a);
-	r = receive_final(fd);
-	assert_answer(&r);
+	r = receive_answer(fd);
 	assert_false(r.e->answer->hit);
 	assert_false(r.e->answer->kernels[0]->reused);
 	reply_free(&r);
 	a.ns = "../etc";
 	send_compile(fd, 4, &a);
-	r = receive_final(fd);
-	assert_error(&r, STX_E_DENIED);
+	r = receive_error(fd, STX_E_DENIED);
 	reply_free(&r);
 	close(fd);
 }
@@ -271,8 +235,7 @@ static void test_service_namespaces_see_only_their_own(void **state)
 static void test_service_namespace_with_a_zero_byte_is_refused(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	struct ask a = { .graph = two_kernels, .ns = "one#two" };
 	Stx__Lookup l;
 	Stx__Options o;
@@ -288,8 +251,7 @@ static void test_service_namespace_with_a_zero_byte_is_refused(void **state)
 	assert_non_null(at);
 	at[3] = 0;
 	client_write(fd, b.at, b.n);
-	struct reply r = receive_final(fd);
-	assert_error(&r, STX_E_PROTOCOL);
+	struct reply r = receive_error(fd, STX_E_PROTOCOL);
 	assert_non_null(strstr(r.e->error->text, "zero byte"));
 	reply_free(&r);
 	stx_bytes_free(&b);
@@ -299,16 +261,13 @@ static void test_service_namespace_with_a_zero_byte_is_refused(void **state)
 static void test_service_a_miss_names_what_differs(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
-	struct reply r = compile_graph(fd, 1, two_kernels);
-	assert_answer(&r);
+	int fd = serve(NULL);
+	struct reply r = compile_answer(fd, 1, two_kernels);
 	assert_non_null(strstr(r.e->answer->reason, "nothing yet"));
 	reply_free(&r);
 	struct ask a = { .graph = two_kernels, .target = "cpu:x86-64-v4", .fast = 1 };
 	send_compile(fd, 2, &a);
-	r = receive_final(fd);
-	assert_answer(&r);
+	r = receive_answer(fd);
 	assert_non_null(
 		strstr(r.e->answer->reason, "target: cpu:x86-64-v4 here, cpu:x86-64-v3 there"));
 	assert_non_null(strstr(r.e->answer->reason, "options: fast here, strict there"));
@@ -319,21 +278,17 @@ static void test_service_a_miss_names_what_differs(void **state)
 static void test_service_key_job_does_not_wait_for_a_compile(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=1", NULL };
-	harness_start(&h, settings);
-	int fd = client_connect(&h);
+	int fd = serve(SETTINGS("workers=1"));
 	compile_ok(fd, 1, two_kernels);
 	struct ask slow = { .graph = "name i o\nkernel sleep 1500 s\n" };
 	struct ask renamed = { .graph = "name x y\nkernel a\nkernel b\nkernel a\n" };
 	send_compile(fd, 2, &slow);
 	send_compile(fd, 3, &renamed);
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
+	struct reply r = receive_answer(fd);
 	assert_int_equal(r.e->request_id, 3);
 	assert_true(r.e->answer->hit);
 	reply_free(&r);
-	r = receive_final(fd);
-	assert_answer(&r);
+	r = receive_answer(fd);
 	assert_int_equal(r.e->request_id, 2);
 	reply_free(&r);
 	close(fd);
@@ -342,16 +297,13 @@ static void test_service_key_job_does_not_wait_for_a_compile(void **state)
 static void test_service_graphs_in_flight_share_kernels(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=3", NULL };
-	harness_start(&h, settings);
-	int fd = client_connect(&h);
+	int fd = serve(SETTINGS("workers=3"));
 	struct ask a = { .graph = "name i o\nkernel sleep 300 shared\nkernel a\n" };
 	struct ask b = { .graph = "name i o\nkernel b\nkernel sleep 300 shared\n" };
 	send_compile(fd, 1, &a);
 	send_compile(fd, 2, &b);
 	for (int i = 0; i < 2; i++) {
-		struct reply r = receive_final(fd);
-		assert_answer(&r);
+		struct reply r = receive_answer(fd);
 		reply_free(&r);
 	}
 	assert_int_equal(stat_of(fd, "kernels_compiled"), 3);
@@ -362,19 +314,16 @@ static void test_service_graphs_in_flight_share_kernels(void **state)
 static void test_service_joiners_have_deadlines_of_their_own(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	compile_ok(fd, 1, two_kernels); /* workers are up */
 	struct ask a = { .graph = "name i o\nkernel sleep 800 s\n", .deadline_ms = 200 }, b = a;
 	b.deadline_ms = 20000;
 	send_compile(fd, 1, &a); /* the leader leaves first */
 	send_compile(fd, 2, &b);
-	struct reply r = receive_final(fd);
-	assert_error(&r, STX_E_DEADLINE);
+	struct reply r = receive_error(fd, STX_E_DEADLINE);
 	assert_int_equal(r.e->request_id, 1);
 	reply_free(&r);
-	r = receive_final(fd);
-	assert_answer(&r);
+	r = receive_answer(fd);
 	assert_int_equal(r.e->request_id, 2);
 	reply_free(&r);
 	assert_int_equal(stat_of(fd, "killed_deadline"), 0);
@@ -385,8 +334,7 @@ static void test_service_joiners_have_deadlines_of_their_own(void **state)
 static void test_service_client_that_leaves_still_gets_its_graph_stored(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	compile_ok(fd, 1, two_kernels); /* workers are up */
 	struct ask a = { .graph = "name i o\nkernel sleep 100 q\n" };
 	send_compile(fd, 1, &a);
@@ -395,8 +343,7 @@ static void test_service_client_that_leaves_still_gets_its_graph_stored(void **s
 	for (int i = 0; i < 200 && stat_of(fd, "store_artifacts") < 2; i++)
 		usleep(20000);
 	send_lookup(fd, 1, &a);
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
+	struct reply r = receive_answer(fd);
 	assert_true(r.e->answer->hit);
 	reply_free(&r);
 	close(fd);
@@ -405,8 +352,7 @@ static void test_service_client_that_leaves_still_gets_its_graph_stored(void **s
 static void test_service_cancel_answers_canceled(void **state)
 {
 	(void)state;
-	harness_start(&h, NULL);
-	int fd = client_connect(&h);
+	int fd = serve(NULL);
 	struct ask a = { .graph = "name i o\nkernel sleep 200 q\n" };
 	send_compile(fd, 7, &a);
 	Stx__Envelope e = STX__ENVELOPE__INIT;
@@ -416,8 +362,7 @@ static void test_service_cancel_answers_canceled(void **state)
 	e.cancel = &c;
 	c.request_id = 7;
 	client_send(fd, &e, NULL, 0);
-	struct reply r = receive_final(fd);
-	assert_error(&r, STX_E_CANCELED);
+	struct reply r = receive_error(fd, STX_E_CANCELED);
 	assert_int_equal(r.e->request_id, 7);
 	reply_free(&r);
 	close(fd);

@@ -1,6 +1,8 @@
 /* artifact_check.c: refuses a shared object that a client must not load.
  *
- * requires: nothing of the bytes, they may come from a worker that was taken over. ensures: what
+ * requires: nothing of the bytes, they come from a worker that may have been taken over. So whoever
+ * receives an artifact from a worker calls this, never the worker: staxd before it commits
+ * (server/compile_chain.c), libstax for its private worker (client/private.c). ensures: what
  * the dynamic loader will do with the object is to map it, apply relative and symbol relocations to
  * its writable data and bind memcpy, memmove and memset; no code runs before a kernel is called, no
  * other file is opened. Everything is read as the loader reads it, by address through the PT_LOAD
@@ -10,7 +12,7 @@
 #include <elf.h>
 #include <string.h>
 
-#include "codegen.h"
+#include "artifact_check.h"
 
 #define MAX_SEGMENTS 32
 #define MAX_ADDRESS  ((uint64_t)1 << 36)

@@ -1,0 +1,562 @@
+/* cuda_trial.c: timing one kernel's configurations on the arguments it is about to be launched
+ * with. What any of them writes is copied: results go to scratch memory, whose contents are put
+ * back from the originals before each check, and before each timed launch when the kernel reads
+ * what it writes (donated and mutated arguments, outputs that take an operand's place). The second
+ * level cache is flushed between launches. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "tuner.h"
+
+#define HOST_MAPPED   2  /* CU_MEMHOSTALLOC_DEVICEMAP */
+#define L2_CACHE_SIZE 38 /* CU_DEVICE_ATTRIBUTE */
+#define FLUSH_DEFAULT ((size_t)128 << 20)
+#define CHUNK_BYTES   ((size_t)4 << 20)
+#define SWEEP_BATCH   8u
+#define ALIGN         256u /* of device memory: kernels may use wide accesses */
+
+/* Memory that some argument is written in: arguments that overlap share one. */
+struct region {
+	uint64_t lo, hi; /* device addresses */
+	int written, read;
+	stx__device_ptr base, scratch; /* scratch: in base, aligned as lo is */
+	stx__device_ptr want;          /* the heuristic's results */
+};
+
+struct code {
+	void *module, *fn;
+	uint32_t grid[3], block[3];
+};
+
+struct trial {
+	struct stx__tuner *t;
+	const struct stx__driver *q;
+	struct stx__context *x;
+	struct stx__step *s;
+	const struct stx_plan_step *step; /* of the plan: argument flags */
+	struct stx_arena *arena;
+	struct region *regions;
+	uint32_t nregions;
+	void **buffers; /* [nparams] addresses as the launches get them */
+	void **params;
+	struct stx_bounds_record
+		*record; /* theirs: a bounds error is the real launch's to report */
+	stx__device_ptr record_at, flush;
+	size_t flush_bytes;
+	void *from, *to; /* events */
+	void *stream;
+	struct code *codes;                     /* [n] */
+	const Stx__Configuration *const *space; /* a sweep's; NULL: the plan's configurations */
+	const struct stx__tuned_kernel *k;
+	uint32_t n;
+	int have_want;
+	uint8_t *host[2]; /* [CHUNK_BYTES] */
+};
+
+static stx_err failed(const struct trial *w, int result, const char *what, struct stx_diag *d)
+{
+	return stx__driver_fail(
+		result, what,
+		stx_plan_string(&w->t->a->plan, w->t->a->plan.kernels[w->s->kernel].name), d);
+}
+
+/* ---- what is written ---- */
+
+void stx__value_extent(const struct stx__value *v, int rank, int elem_bytes, int64_t *lo,
+		       int64_t *hi)
+{
+	*lo = 0;
+	*hi = elem_bytes;
+	for (int i = 0; i < rank; i++) {
+		int64_t far = (v->sizes[i] - 1) * v->strides[i] * elem_bytes; /* bound before */
+		if (v->sizes[i] == 0)
+			*hi = 0;
+		*lo += far < 0 ? far : 0;
+		*hi += far > 0 ? far : 0;
+	}
+	if (*hi <= 0)
+		*lo = *hi = 0;
+	if (*hi < v->bytes && *lo == 0)
+		*hi = v->bytes;
+}
+
+static uint32_t flags_of(const struct trial *w, uint32_t arg)
+{
+	return w->step->b ? stx_plan_u32s(&w->t->a->plan, w->step->b)[arg]
+			  : STX_ARG_READ | STX_ARG_WRITTEN;
+}
+
+static void extent_of(const struct trial *w, uint32_t arg, struct region *r)
+{
+	const struct stx_plan *p = &w->t->a->plan;
+	uint32_t value = stx_plan_u32s(p, w->step->args)[arg], flags = flags_of(w, arg);
+	const struct stx_plan_value *v = &p->values[value];
+	int64_t lo, hi;
+	stx__value_extent(&w->x->values[value], v->rank, stx_dtype_bytes(v->dtype), &lo, &hi);
+	uint64_t at = (uint64_t)(uintptr_t)w->s->frame.buffers[arg];
+	*r = (struct region){ .lo = at + (uint64_t)lo,
+			      .hi = at + (uint64_t)hi,
+			      .written = (flags & STX_ARG_WRITTEN) != 0,
+			      .read = (flags & STX_ARG_READ) != 0 };
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct region *x = a, *y = b;
+	return (x->lo > y->lo) - (x->lo < y->lo);
+}
+
+/* Extents of all arguments, overlapping ones joined; those that nothing writes go. */
+static void find_regions(struct trial *w)
+{
+	struct region *r = w->regions;
+	uint32_t n = 0, kept = 0;
+	for (uint32_t i = 0; i < w->s->nparams; i++)
+		extent_of(w, i, &r[i]);
+	qsort(r, w->s->nparams, sizeof *r, by_address);
+	for (uint32_t i = 0; i < w->s->nparams; i++) {
+		if (r[i].hi == r[i].lo)
+			continue;
+		if (n && r[i].lo < r[n - 1].hi) {
+			r[n - 1].hi = r[i].hi > r[n - 1].hi ? r[i].hi : r[n - 1].hi;
+			r[n - 1].written |= r[i].written;
+			r[n - 1].read |= r[i].read;
+		} else {
+			r[n++] = r[i];
+		}
+	}
+	for (uint32_t i = 0; i < n; i++)
+		if (r[i].written)
+			r[kept++] = r[i];
+	w->nregions = kept;
+}
+
+static stx_err make_scratch(struct trial *w, struct stx_diag *d)
+{
+	for (uint32_t i = 0; i < w->nregions; i++) {
+		struct region *r = &w->regions[i];
+		int result;
+		r->base = r->want = 0;
+		if ((result = w->q->alloc(&r->base, r->hi - r->lo + ALIGN)) ||
+		    (result = w->q->alloc(&r->want, r->hi - r->lo)))
+			return failed(w, result, "copies of what the kernel writes", d);
+		r->scratch = r->base + r->lo % ALIGN;
+	}
+	for (uint32_t i = 0; i < w->s->nparams; i++) {
+		uint64_t at = (uint64_t)(uintptr_t)w->s->frame.buffers[i];
+		struct region mine;
+		extent_of(w, i, &mine);
+		w->buffers[i] = w->s->frame.buffers[i];
+		for (uint32_t j = 0; j < w->nregions; j++)
+			if (mine.lo >= w->regions[j].lo && mine.hi <= w->regions[j].hi &&
+			    mine.hi > mine.lo)
+				w->buffers[i] = (void *)(uintptr_t)(w->regions[j].scratch + at -
+								    w->regions[j].lo);
+	}
+	return STX_E_OK;
+}
+
+/* The scratch memory as the originals are. all: also what no launch reads. */
+static int restore(const struct trial *w, int all)
+{
+	int result = 0;
+	for (uint32_t i = 0; i < w->nregions && !result; i++)
+		if (all || w->regions[i].read)
+			result = w->q->copy_async(w->regions[i].scratch, w->regions[i].lo,
+						  w->regions[i].hi - w->regions[i].lo, w->stream);
+	return result;
+}
+
+/* ---- set up ---- */
+
+static stx_err set_up(struct trial *w, struct stx_diag *d)
+{
+	const struct stx_plan_kernel *k = &w->t->a->plan.kernels[w->s->kernel];
+	struct stx__gpu_context *g = w->x->gpu;
+	void *record = NULL;
+	int result, l2 = 0;
+	w->regions = STX_NEW_ARRAY(w->arena, struct region, w->s->nparams + 1);
+	w->buffers = STX_NEW_ARRAY(w->arena, void *, w->s->nparams + 1);
+	w->params = STX_NEW_ARRAY(w->arena, void *, w->s->nparams + k->nscalars + 2);
+	w->host[0] = stx_arena_alloc(w->arena, CHUNK_BYTES);
+	w->host[1] = stx_arena_alloc(w->arena, CHUNK_BYTES);
+	if (stx_arena_oom(w->arena))
+		return stx_fail(d, STX_E_NOMEM, "tune", "", "out of memory");
+	find_regions(w);
+	stx_err e = make_scratch(w, d);
+	if (e)
+		return e;
+	if ((result = w->q->host_alloc(&record, sizeof *w->record, HOST_MAPPED)))
+		return failed(w, result, "a bounds record", d);
+	w->record = record;
+	memset(w->record, 0, sizeof *w->record);
+	void **p = w->params;
+	for (uint32_t j = 0; j < w->s->nparams; j++)
+		*p++ = &w->buffers[j];
+	for (uint32_t j = 0; j < k->nscalars; j++)
+		*p++ = (void *)(uintptr_t)&w->s->frame.scalars[j];
+	*p++ = &w->record_at;
+	*p = &g->kernel[w->s->kernel];
+	if ((result = w->q->host_device_ptr(&w->record_at, record, 0)) ||
+	    (result = w->q->event_create(&w->from, 0)) || (result = w->q->event_create(&w->to, 0)))
+		return failed(w, result, "events", d);
+	w->q->device_attribute(&l2, L2_CACHE_SIZE, g->code->device);
+	w->flush_bytes = l2 > 0 ? (size_t)l2 * 2 : FLUSH_DEFAULT;
+	if (w->q->alloc(&w->flush, w->flush_bytes))
+		w->flush = 0; /* without it small kernels are timed in a warm cache */
+	return STX_E_OK;
+}
+
+static void tear_down(struct trial *w)
+{
+	const struct stx__driver *q = w->q;
+	q->stream_sync(w->stream);
+	for (uint32_t i = 0; i < w->n; i++)
+		if (w->codes[i].module)
+			q->module_unload(w->codes[i].module);
+	for (uint32_t i = 0; i < w->nregions; i++) {
+		if (w->regions[i].base)
+			q->free(w->regions[i].base);
+		if (w->regions[i].want)
+			q->free(w->regions[i].want);
+	}
+	if (w->flush)
+		q->free(w->flush);
+	if (w->record)
+		q->host_free(w->record);
+	if (w->from)
+		q->event_destroy(w->from);
+	if (w->to)
+		q->event_destroy(w->to);
+	stx_arena_free(w->arena);
+}
+
+/* ---- launches ---- */
+
+static int launch(const struct trial *w, uint32_t c)
+{
+	const struct code *k = &w->codes[c];
+	return w->q->launch(k->fn, k->grid[0], k->grid[1], k->grid[2], k->block[0], k->block[1],
+			    k->block[2], 0, w->stream, w->params, NULL);
+}
+
+/* The launch's grid, as the plan or the sweep has it. 0: it overflows. */
+static int geometry(const struct trial *w, uint32_t c, struct code *out)
+{
+	if (w->space) {
+		const Stx__Configuration *k = w->space[c];
+		for (size_t j = 0; j < 3; j++) {
+			out->grid[j] = j < k->n_grid ? k->grid[j] : 1;
+			out->block[j] = j < k->n_block ? k->block[j] : 1;
+		}
+		return out->grid[0] && out->grid[1] && out->grid[2];
+	}
+	const struct stx_plan_config *k = &w->k->configs[c];
+	memcpy(out->block, k->block, sizeof out->block);
+	for (int j = 0; j < 3; j++) {
+		int64_t n = w->x->exprs[k->grid_expr[j]];
+		if (!w->x->expr_ok[k->grid_expr[j]] || n <= 0 || n > INT32_MAX)
+			return 0;
+		out->grid[j] = (uint32_t)n;
+	}
+	return 1;
+}
+
+static stx_err build(void *ctx, uint32_t c, struct stx_timing *timing, struct stx_diag *d)
+{
+	struct trial *w = ctx;
+	const struct stx_plan *p = &w->t->a->plan;
+	struct code *k = &w->codes[c];
+	struct stx__received r = { 0 };
+	const char *symbol;
+	struct stx_span cubin;
+	if (k->fn)
+		return STX_E_OK;
+	stx_err e = w->t->source->code(&w->t->about, p->kernels[w->s->kernel].digest,
+				       timing->config, &r, d);
+	if (e)
+		return e;
+	const Stx__Kernel *said = r.e->kernel_code_reply->kernel;
+	timing->registers = said->registers;
+	timing->spills = said->spills;
+	if (!geometry(w, c, k)) {
+		e = stx_fail(d, STX_E_TOO_LARGE, "tune", "", "its grid overflows");
+	} else if (stx_object_symbol(r.body, &symbol, &cubin)) {
+		e = stx_fail(d, STX_E_CORRUPT, "tune", "", "not the code of a kernel");
+	} else {
+		int result = w->q->module_load(&k->module, cubin.at);
+		if (!result)
+			result = w->q->module_function(&k->fn, k->module, symbol);
+		if (result)
+			e = failed(w, result, "loading it", d);
+	}
+	stx__received_free(&r);
+	return e;
+}
+
+static stx_err sample(void *ctx, uint32_t c, uint64_t *ns, struct stx_diag *d)
+{
+	struct trial *w = ctx;
+	float ms = 0;
+	int result = restore(w, 0);
+	if (!result && w->flush)
+		result = w->q->memset_async(w->flush, 0, w->flush_bytes, w->stream);
+	if (!result)
+		result = w->q->event_record(w->from, w->stream);
+	if (!result)
+		result = launch(w, c);
+	if (!result)
+		result = w->q->event_record(w->to, w->stream);
+	if (!result)
+		result = w->q->event_sync(w->to);
+	if (!result)
+		result = w->q->event_elapsed(&ms, w->from, w->to);
+	*ns = ms > 0 ? (uint64_t)((double)ms * 1e6 + 0.5) : 1;
+	*ns = *ns ? *ns : 1;
+	return result ? failed(w, result, "launching", d) : STX_E_OK;
+}
+
+/* ---- comparing ---- */
+
+static float half_value(uint16_t h)
+{
+	int exponent = h >> 10 & 31, mantissa = h & 1023;
+	float v = exponent == 31 ? (mantissa ? NAN : INFINITY)
+		  : exponent     ? ldexpf((float)(mantissa | 1024), exponent - 25)
+				 : ldexpf((float)mantissa, -24);
+	return h & 0x8000 ? -v : v;
+}
+
+/* Element i as a number; tolerance 0: its bits are compared. */
+static double number(enum stx_dtype t, const uint8_t *at, size_t i, double *rtol)
+{
+	uint16_t h;
+	uint32_t u;
+	float f;
+	double v;
+	switch (t) {
+	case STX_F64:
+		*rtol = 1e-8;
+		memcpy(&v, at + i * 8, 8);
+		return v;
+	case STX_F32:
+		*rtol = 1e-4;
+		memcpy(&f, at + i * 4, 4);
+		return (double)f;
+	case STX_F16:
+		*rtol = 1e-2;
+		memcpy(&h, at + i * 2, 2);
+		return (double)half_value(h);
+	case STX_BF16:
+		*rtol = 3e-2;
+		memcpy(&h, at + i * 2, 2);
+		u = (uint32_t)h << 16;
+		memcpy(&f, &u, 4);
+		return (double)f;
+	default: *rtol = 0; return 0;
+	}
+}
+
+int64_t stx__trial_differs(enum stx_dtype t, const void *want, const void *got, size_t n)
+{
+	size_t bytes = (size_t)stx_dtype_bytes(t), m = n / bytes;
+	double rtol = 0, squares = 0;
+	size_t counted = 0;
+	if (!memcmp(want, got, n))
+		return -1;
+	for (size_t i = 0; i < m; i++) {
+		double v = number(t, want, i, &rtol);
+		if (rtol == 0)
+			break;
+		if (isfinite(v)) {
+			squares += v * v;
+			counted++;
+		}
+	}
+	/* Sums that cancel are as wrong as their terms are large. */
+	double scale = counted ? sqrt(squares / (double)counted) * 1e-2 : 0;
+	for (size_t i = 0; i < m; i++) {
+		if (!memcmp((const uint8_t *)want + i * bytes, (const uint8_t *)got + i * bytes,
+			    bytes))
+			continue;
+		double a = number(t, want, i, &rtol), b = number(t, got, i, &rtol);
+		if (rtol > 0 &&
+		    ((isnan(a) && isnan(b)) ||
+		     (isfinite(a) && isfinite(b) && fabs(a - b) <= rtol * (fabs(a) + scale))))
+			continue;
+		return (int64_t)i;
+	}
+	return -1;
+}
+
+/* One written argument, the scratch memory against the heuristic's results. */
+static stx_err compare_argument(struct trial *w, uint32_t arg, struct stx_diag *d)
+{
+	const struct stx_plan *p = &w->t->a->plan;
+	enum stx_dtype t = p->values[stx_plan_u32s(p, w->step->args)[arg]].dtype;
+	struct region mine;
+	const struct region *r = w->regions;
+	extent_of(w, arg, &mine);
+	while (r < w->regions + w->nregions && !(mine.lo >= r->lo && mine.hi <= r->hi))
+		r++;
+	if (mine.lo == mine.hi || r == w->regions + w->nregions)
+		return STX_E_OK;
+	for (uint64_t at = mine.lo; at < mine.hi; at += CHUNK_BYTES) {
+		size_t n = mine.hi - at < CHUNK_BYTES ? (size_t)(mine.hi - at) : CHUNK_BYTES;
+		int result =
+			w->q->copy((stx__device_ptr)(uintptr_t)w->host[0], r->want + at - r->lo, n);
+		if (!result)
+			result = w->q->copy((stx__device_ptr)(uintptr_t)w->host[1],
+					    r->scratch + at - r->lo, n);
+		if (result)
+			return failed(w, result, "reading results", d);
+		int64_t i = stx__trial_differs(t, w->host[0], w->host[1], n);
+		if (i >= 0)
+			return stx_fail(d, STX_E_MISMATCH, "tune", "",
+					"argument %u differs at element %lld", arg,
+					(long long)((int64_t)((at - mine.lo) /
+							      (uint64_t)stx_dtype_bytes(t)) +
+						    i));
+	}
+	return STX_E_OK;
+}
+
+static stx_err run_once(struct trial *w, void *fn_of, uint32_t c, struct stx_diag *d)
+{
+	int result = restore(w, 1);
+	if (!result && fn_of) /* the heuristic's, as the artifact has it */
+		result = w->q->launch(fn_of, w->s->grid[0], w->s->grid[1], w->s->grid[2],
+				      w->s->block[0], w->s->block[1], w->s->block[2], 0, w->stream,
+				      w->params, NULL);
+	else if (!result)
+		result = launch(w, c);
+	if (!result)
+		result = w->q->stream_sync(w->stream);
+	return result ? failed(w, result, "launching", d) : STX_E_OK;
+}
+
+static stx_err make_want(struct trial *w, struct stx_diag *d)
+{
+	void *fn;
+	stx_err e = stx__gpu_function(w->t->a, w->x->gpu->code, w->s->kernel, w->s->code, &fn, d);
+	if (!e)
+		e = run_once(w, fn, 0, d);
+	for (uint32_t i = 0; i < w->nregions && !e; i++) {
+		int result = w->q->copy(w->regions[i].want, w->regions[i].scratch,
+					w->regions[i].hi - w->regions[i].lo);
+		if (result)
+			e = failed(w, result, "keeping results", d);
+	}
+	w->have_want = !e;
+	return e;
+}
+
+static stx_err check(void *ctx, uint32_t c, struct stx_diag *d)
+{
+	struct trial *w = ctx;
+	stx_err e = w->have_want ? STX_E_OK : make_want(w, d);
+	if (!e)
+		e = run_once(w, NULL, c, d);
+	for (uint32_t i = 0; i < w->s->nparams && !e; i++)
+		if (flags_of(w, i) & STX_ARG_WRITTEN)
+			e = compare_argument(w, i, d);
+	return e;
+}
+
+static void report(void *ctx, const char *line)
+{
+	struct trial *w = ctx;
+	stx__tuner_say(w->t, w->k->kernel, "%s", line);
+}
+
+/* ---- a sweep: what the candidates are compared with ---- */
+
+/* Every so many of them, options.sweep at most, in batches. */
+static stx_err sweep(struct trial *w, struct stx__tuned_kernel *k, struct stx_diag *d)
+{
+	const struct stx_plan *p = &w->t->a->plan;
+	struct stx__received r = { 0 };
+	const struct stx_measure m = { w, build, check, sample, NULL };
+	const struct stx_measure_limits l = { SWEEP_BATCH, w->t->options.runs, 0 };
+	stx_err e = w->t->source->code(&w->t->about, p->kernels[k->kernel].digest, "", &r, d);
+	if (e)
+		return e;
+	const Stx__Kernel *all = r.e->kernel_code_reply->kernel;
+	size_t n = all->n_candidates;
+	size_t want = n < w->t->options.sweep ? n : w->t->options.sweep;
+	uint64_t best = 0;
+	w->k = k;
+	for (size_t from = 0; from < want && !e; from += SWEEP_BATCH) {
+		const Stx__Configuration *batch[SWEEP_BATCH + 1];
+		struct stx_timing t[SWEEP_BATCH + 1];
+		struct code codes[SWEEP_BATCH + 1] = { 0 };
+		struct stx_measure_result out;
+		uint32_t many = 1;
+		memset(t, 0, sizeof t);
+		t[0].verdict = STX_VERDICT_FAILED; /* the heuristic's place: every other is checked
+						      against its results */
+		batch[0] = NULL;
+		for (size_t i = from; i < want && many <= SWEEP_BATCH; i++, many++) {
+			batch[many] = all->candidates[i * n / want];
+			snprintf(t[many].config, sizeof t[many].config, "%s", batch[many]->text);
+		}
+		w->codes = codes;
+		w->n = many;
+		w->space = batch;
+		e = stx_measure_choose(t, many, &m, &l, &out, d);
+		for (uint32_t i = 1; i < many; i++) {
+			if (codes[i].module)
+				w->q->module_unload(codes[i].module);
+			if (t[i].verdict != STX_VERDICT_MEASURED ||
+			    (best && t[i].median_ns >= best))
+				continue;
+			best = t[i].median_ns;
+			snprintf(k->swept, sizeof k->swept, "%s", t[i].config);
+		}
+		w->n = 0;
+	}
+	k->swept_ns = best;
+	stx__tuner_say(w->t, k->kernel, "sweep of %zu of %zu configurations: best %.3f us, %s",
+		       want, n, (double)best * 1e-3, k->swept);
+	stx__received_free(&r);
+	return e;
+}
+
+stx_err stx__trial(struct stx__tuner *t, struct stx__tuned_kernel *k, struct stx__context *x,
+		   uint32_t step, struct stx_diag *d)
+{
+	struct trial w = { .t = t,
+			   .q = stx__driver(d),
+			   .x = x,
+			   .s = &x->steps[step],
+			   .k = k,
+			   .n = k->n,
+			   .stream = t->env ? t->env->stream : NULL };
+	const struct stx_measure m = { &w, build, check, sample, report };
+	const struct stx_measure_limits l = { t->options.measurements, t->options.runs, 0 };
+	struct stx_measure_result r;
+	w.step = x->steps[step].plan;
+	w.arena = stx_arena_new(0);
+	w.codes = w.arena ? STX_NEW_ARRAY(w.arena, struct code, k->n + 1) : NULL;
+	if (!w.codes) {
+		stx_arena_free(w.arena);
+		return stx_fail(d, STX_E_NOMEM, "tune", "", "out of memory");
+	}
+	stx_err e = set_up(&w, d);
+	if (!e && !k->decided) {
+		e = stx_measure_choose(k->timings, k->n, &m, &l, &r, d);
+		k->measured = r.measured;
+	}
+	if (!e && t->options.sweep) {
+		struct code *mine = w.codes;
+		uint32_t n = w.n;
+		e = sweep(&w, k, d);
+		w.codes = mine;
+		w.n = n;
+	}
+	tear_down(&w);
+	return e;
+}

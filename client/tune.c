@@ -1,0 +1,200 @@
+/* tune.c: timings and code of GPU kernels from the server or, without one, from this process; the
+ * choices of an answer; the public calls. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu_target.h"
+#include "tuner.h"
+
+static stx_err ask(const struct stx__about *b, Stx__Envelope *m, Stx__Envelope__MsgCase want,
+		   struct stx__received *out, struct stx_diag *d)
+{
+	struct stx__wait w = { 0 };
+	stx_err e = b->c->at.kind == STX__NONE
+			    ? stx__private_tuning(b->c, m, out, d)
+			    : stx__roundtrip(b->c, m, (struct stx_span){ NULL, 0 }, &w, out, d);
+	if (e || out->e->msg_case == want)
+		return e;
+	stx__received_free(out);
+	return stx_fail(d, STX_E_PROTOCOL, "tune", "", "unexpected reply about kernels");
+}
+
+static stx_err server_records(const struct stx__about *b, Stx__TuneRecord **said, size_t n,
+			      struct stx__received *out, struct stx_diag *d)
+{
+	Stx__Envelope m = STX__ENVELOPE__INIT;
+	Stx__Tune t = STX__TUNE__INIT;
+	Stx__Options o = STX__OPTIONS__INIT;
+	o.fast = b->fast;
+	t.ns = (char *)(uintptr_t)b->ns;
+	t.target = (char *)(uintptr_t)b->target;
+	t.options = &o;
+	t.device = (Stx__Device *)(uintptr_t)&b->device;
+	t.job = (char *)(uintptr_t)b->job;
+	t.records = said;
+	t.n_records = n;
+	m.msg_case = STX__ENVELOPE__MSG_TUNE;
+	m.tune = &t;
+	stx_err e = ask(b, &m, STX__ENVELOPE__MSG_TUNE_REPLY, out, d);
+	if (e || out->e->tune_reply->n_records == n)
+		return e;
+	stx__received_free(out);
+	return stx_fail(d, STX_E_PROTOCOL, "tune", "", "a reply with other records than asked for");
+}
+
+static stx_err server_code(const struct stx__about *b, const uint8_t kernel[STX_DIGEST_BYTES],
+			   const char *config, struct stx__received *out, struct stx_diag *d)
+{
+	Stx__Envelope m = STX__ENVELOPE__INIT;
+	Stx__KernelCode k = STX__KERNEL_CODE__INIT;
+	Stx__Options o = STX__OPTIONS__INIT;
+	o.fast = b->fast;
+	k.ns = (char *)(uintptr_t)b->ns;
+	k.target = (char *)(uintptr_t)b->target;
+	k.options = &o;
+	k.kernel = (ProtobufCBinaryData){ STX_DIGEST_BYTES, (uint8_t *)(uintptr_t)kernel };
+	k.config = (char *)(uintptr_t)config;
+	m.msg_case = STX__ENVELOPE__MSG_KERNEL_CODE;
+	m.kernel_code = &k;
+	stx_err e = ask(b, &m, STX__ENVELOPE__MSG_KERNEL_CODE_REPLY, out, d);
+	if (e || out->e->kernel_code_reply->kernel)
+		return e;
+	stx__received_free(out);
+	return stx_fail(d, STX_E_PROTOCOL, "tune", "", "a reply without its kernel");
+}
+
+const struct stx__source stx__server_source = { server_records, server_code };
+
+/* ---- the choices of an answer ---- */
+
+static stx_err take(const struct stx__about *b, struct stax_artifact *a, uint32_t kernel,
+		    const char *config, struct stx_diag *d)
+{
+	struct stx__received r = { 0 };
+	const char *symbol;
+	struct stx_span cubin;
+	uint32_t n, i = 0;
+	const struct stx_plan_config *c = stx_plan_configs(&a->plan, kernel, &n);
+	while (i < n && strcmp(stx_plan_string(&a->plan, c[i].text), config) != 0)
+		i++;
+	if (i == n || i == 0)
+		return STX_E_OK;
+	uint32_t code = stx__gpu_code_number(a, kernel, i);
+	stx_err e = server_code(b, a->plan.kernels[kernel].digest, config, &r, d);
+	if (e)
+		return e;
+	if (stx_object_symbol(r.body, &symbol, &cubin) ||
+	    strcmp(symbol, stx_plan_string(&a->plan, c[i].symbol)) != 0)
+		e = stx_fail(d, STX_E_CORRUPT, "load", "", "not the code of '%s'", config);
+	if (!e)
+		e = stx__gpu_add_code(a, code, cubin, d);
+	if (!e)
+		stx__gpu_choose(a, kernel, code);
+	stx__received_free(&r);
+	return e;
+}
+
+static void set_about(struct stx__about *b, struct stax_client *c, const char *target,
+		      const char *ns, int fast)
+{
+	const char *job = getenv("STAX_JOB");
+	memset(b, 0, sizeof *b);
+	b->c = c;
+	strncpy(b->target, target, sizeof b->target - 1);
+	strncpy(b->ns, ns, sizeof b->ns - 1);
+	b->fast = fast;
+	b->job = job && strlen(job) < 256 ? job : "";
+	stx__device__init(&b->device);
+}
+
+void stx__tune_take(struct stax_client *c, struct stax_artifact *a, const struct stax_answer *q)
+{
+	struct stx__about b;
+	struct stx_diag ignored;
+	if (!a->gpu)
+		return;
+	set_about(&b, c, q->target, stx__answer_namespace(q), stx__answer_is_fast(q));
+	memcpy(a->gpu->target, b.target, sizeof a->gpu->target);
+	memcpy(a->gpu->ns, b.ns, sizeof a->gpu->ns);
+	a->gpu->fast = b.fast;
+	if (!c || q->nkernels != a->plan.h->nkernels)
+		return;
+	for (uint32_t i = 0; i < q->nkernels; i++) {
+		stx__diag_init(&ignored);
+		if (!strcmp(q->kernels[i].chosen_by, "measured") &&
+		    take(&b, a, i, q->kernels[i].config, &ignored) == STX_E_CONNECT)
+			return;
+	}
+}
+
+/* ---- public ---- */
+
+static stx_err new_tuner(struct stax_artifact *a, struct stax_client *c,
+			 const struct stax_tuning *o, struct stx__tuner **out, struct stx_diag *d)
+{
+	char target[STX_TARGET_BYTES];
+	uint32_t need;
+	const char *text = o->target ? o->target : a->gpu->target;
+	if (!text[0])
+		return stx_fail(d, STX_E_USAGE, "tune", "",
+				"the artifact is from a file: its target must be given");
+	stx_err e = stx__cpu_resolve(text, target, &need, d);
+	if (e)
+		return e;
+	struct stx__tuner *t = calloc(1, sizeof *t);
+	if (!t || !(t->arena = stx_arena_new(0))) {
+		free(t);
+		return stx_fail(d, STX_E_NOMEM, "tune", "", "out of memory");
+	}
+	t->a = a;
+	t->options = *o;
+	t->source = &stx__server_source;
+	set_about(&t->about, c, target,
+		  o->ns           ? o->ns
+		  : a->gpu->ns[0] ? a->gpu->ns
+				  : stx__request_namespace(NULL),
+		  a->gpu->target[0] ? a->gpu->fast : o->fast);
+	t->options.target = t->options.ns = NULL; /* the caller's texts */
+	if ((e = stx__cuda_device(&t->about.device, t->about.name, d))) {
+		stx__tuner_free(t);
+		return e;
+	}
+	*out = t;
+	return STX_E_OK;
+}
+
+int stax_tune_next_run(struct stax_artifact *a, struct stax_client *c, const struct stax_tuning *t,
+		       struct stax_error *err)
+{
+	static const struct stax_tuning none;
+	struct stx__tuner *fresh = NULL;
+	struct stx_diag d;
+	stx__diag_init(&d);
+	stx_err e = a->gpu ? new_tuner(a, c, t ? t : &none, &fresh, &d)
+			   : stx_fail(&d, STX_E_USAGE, "tune", "",
+				      "only kernels of a CUDA target are measured");
+	if (!e)
+		stx__tuner_free(atomic_exchange(&a->gpu->tuner, fresh));
+	return stx__give_error(e, &d, err);
+}
+
+int stax_tuned(const struct stax_artifact *a, struct stax_tuned *out, int cap)
+{
+	const struct stx__tuner *t = a->gpu ? a->gpu->tuned : NULL;
+	for (uint32_t i = 0; t && i < t->n && i < (uint32_t)cap; i++) {
+		const struct stx__tuned_kernel *k = &t->kernels[i];
+		const struct stx_timing *first = &k->timings[0], *best = &k->timings[k->chosen];
+		out[i] = (struct stax_tuned){
+			.kernel = stx_plan_string(&a->plan, a->plan.kernels[k->kernel].name),
+			.heuristic = first->config,
+			.chosen = best->config,
+			.heuristic_us = (double)first->median_ns * 1e-3,
+			.chosen_us = (double)best->median_ns * 1e-3,
+			.swept_us = (double)k->swept_ns * 1e-3,
+			.swept = k->swept,
+			.candidates = k->n,
+			.measured = k->measured,
+		};
+	}
+	return t ? (int)t->n : 0;
+}

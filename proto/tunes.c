@@ -1,0 +1,112 @@
+/* tunes.c: tune records as messages. */
+#include "tunes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+
+#define DEVICE_NAME_MAX 255u
+#define JOB_NAME_MAX    255u
+
+static int is_sound(const Stx__Timing *t)
+{
+	return t->config[0] && strlen(t->config) < STX_CONFIG_BYTES &&
+	       t->verdict < STX_VERDICT_COUNT && t->verdict != STX_VERDICT_NONE &&
+	       (t->verdict != STX_VERDICT_MEASURED || t->median_ns) &&
+	       strlen(t->note) < sizeof((struct stx_timing *)0)->note;
+}
+
+stx_err stx_tunes_check(const Stx__Tune *t, struct stx_diag *d)
+{
+	const char *what = NULL;
+	if (!t->device || !t->device->name[0] || strlen(t->device->name) > DEVICE_NAME_MAX)
+		what = "timings need the device they are of";
+	if (strlen(t->job) > JOB_NAME_MAX)
+		what = "a job's name has at most 255 bytes";
+	for (size_t i = 0; i < t->n_records && !what; i++) {
+		const Stx__TuneRecord *r = t->records[i];
+		if (r->kernel.len != STX_DIGEST_BYTES)
+			what = "a tune record needs the digest of its kernel";
+		if (r->n_timings > STX_TIMINGS_MAX)
+			what = "too many timings of one kernel";
+		for (size_t j = 0; j < r->n_timings && !what; j++)
+			if (!is_sound(r->timings[j]))
+				what = "a malformed timing";
+	}
+	return what ? stx_fail(d, STX_E_PROTOCOL, "tune", "", "%s", what) : STX_E_OK;
+}
+
+static const Stx__Timing *find(const Stx__TuneRecord *r, const char *config)
+{
+	for (size_t i = 0; r && i < r->n_timings; i++)
+		if (!strcmp(r->timings[i]->config, config))
+			return r->timings[i];
+	return NULL;
+}
+
+void stx_tunes_read(const Stx__TuneRecord *r, const char *const *configs, uint32_t n,
+		    struct stx_timing *out)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const Stx__Timing *t = find(r, configs[i]);
+		memset(&out[i], 0, sizeof out[i]);
+		snprintf(out[i].config, sizeof out[i].config, "%s", configs[i]);
+		if (!t || !is_sound(t))
+			continue;
+		out[i].verdict = (enum stx_verdict)t->verdict;
+		out[i].median_ns = t->median_ns;
+		out[i].spread_ns = t->spread_ns;
+		out[i].runs = t->runs;
+		out[i].registers = t->registers;
+		out[i].spills = t->spills;
+		snprintf(out[i].note, sizeof out[i].note, "%s", t->note);
+	}
+}
+
+Stx__TuneRecord *stx_tunes_record(const struct stx_timing *t, uint32_t n)
+{
+	/* The record, the list, the timings: all are aligned to pointers. */
+	Stx__TuneRecord *r =
+		calloc(1, sizeof *r + (n + 1u) * (sizeof(Stx__Timing *) + sizeof(Stx__Timing)));
+	if (!r)
+		return NULL;
+	Stx__Timing **list = (Stx__Timing **)(void *)(r + 1);
+	Stx__Timing *at = (Stx__Timing *)(void *)(list + n + 1);
+	stx__tune_record__init(r);
+	r->timings = list;
+	for (uint32_t i = 0; i < n; i++) {
+		if (t[i].verdict == STX_VERDICT_NONE)
+			continue;
+		stx__timing__init(at);
+		at->config = (char *)(uintptr_t)t[i].config;
+		at->verdict = t[i].verdict;
+		at->median_ns = t[i].median_ns;
+		at->spread_ns = t[i].spread_ns;
+		at->runs = t[i].runs;
+		at->registers = t[i].registers;
+		at->spills = t[i].spills;
+		at->note = (char *)(uintptr_t)t[i].note;
+		list[r->n_timings++] = at++;
+	}
+	return r;
+}
+
+stx_err stx_tunes_merge(Stx__TuneRecord *into, const Stx__TuneRecord *from, void **block)
+{
+	Stx__Timing **all = calloc(into->n_timings + from->n_timings + 1, sizeof *all);
+	size_t n = 0;
+	*block = all;
+	if (!all)
+		return STX_E_NOMEM;
+	for (size_t i = 0; i < into->n_timings; i++)
+		if (!find(from, into->timings[i]->config))
+			all[n++] = into->timings[i];
+	for (size_t i = 0; i < from->n_timings; i++)
+		all[n++] = from->timings[i];
+	size_t drop = n > STX_TIMINGS_MAX ? n - STX_TIMINGS_MAX : 0;
+	into->timings = all + drop;
+	into->n_timings = n - drop;
+	return STX_E_OK;
+}

@@ -1,0 +1,27 @@
+/* tunes.h
+ * tune records as messages: read, merged, written; and what a message of timings may hold. Shared
+ * by the daemon and libstax. */
+#ifndef STX_TUNES_H
+#define STX_TUNES_H
+
+#include "stax.pb-c.h"
+#include "status.h"
+#include "timing.h"
+
+/* PROTOCOL: a message that no client of ours sends. */
+stx_err stx_tunes_check(const Stx__Tune *t, struct stx_diag *d);
+
+/* What the record (NULL: none) knows of each of n configurations: out[i] has configs[i]'s name, and
+ * verdict NONE where the record has no timing of it, or a malformed one. */
+void stx_tunes_read(const Stx__TuneRecord *r, const char *const *configs, uint32_t n,
+		    struct stx_timing *out);
+
+/* A message of timings: those of verdict other than NONE. Borrows t's texts. One block, freed with
+ * free(). NULL: out of memory. */
+Stx__TuneRecord *stx_tunes_record(const struct stx_timing *t, uint32_t n);
+
+/* into := from's timings, and into's of configurations that from does not have; the STX_TIMINGS_MAX
+ * latest stay. Borrows from both. *block is freed with free() after the last use of into. */
+stx_err stx_tunes_merge(Stx__TuneRecord *into, const Stx__TuneRecord *from, void **block);
+
+#endif

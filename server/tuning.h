@@ -1,0 +1,21 @@
+/* tuning.h
+ * timings of GPU kernels: merged into the store, told to who asks, pinned for a job, and as choices
+ * in answers; and the code of a kernel in one configuration, for who measures. */
+#ifndef STX_SERVER_TUNING_H
+#define STX_SERVER_TUNING_H
+
+#include "request.h"
+
+/* tune.c: a Tune request, once the fingerprint is known. Answers and frees p. */
+void stx__tune_request(struct stx__pending *p);
+/* The answer with the choices for p's device; NULL: there are none (or no memory for them). */
+struct stx__blob *stx__tune_answer(const struct stx__pending *p, const struct stx__blob *answer);
+
+/* code_chain.c: a KernelCode request. */
+void stx__code_request(struct stx__pending *p);
+struct stx__compile_chain;
+/* All that a code chain waited for is there, or must be begun anew. */
+void stx__code_ready(struct stx__compile_chain *c);
+void stx__code_restart(struct stx__compile_chain *c);
+
+#endif

@@ -1,0 +1,19 @@
+/* property_bound.h
+ * how bounds are written as nodes of the oracle's graph: shared by property_bound*.c only. */
+#ifndef STX_PROPERTY_BOUND_H
+#define STX_PROPERTY_BOUND_H
+
+#include "property_case.h"
+
+typedef struct stx_node *node;
+
+/* The call, or abort. */
+node prop_call(struct stx_graph *g, enum stx_op op, uint32_t nargs, const struct stx_arg *args);
+#define CALL(g, op, ...)                                                                           \
+	prop_call(g, STX_OP_##op,                                                                  \
+		  sizeof((struct stx_arg[]){ __VA_ARGS__ }) / sizeof(struct stx_arg),              \
+		  (struct stx_arg[]){ __VA_ARGS__ })
+#define T(n) stx_arg_node(n)
+#define F(v) stx_arg_scalar_f(v)
+
+#endif
