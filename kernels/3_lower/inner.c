@@ -132,6 +132,7 @@ static struct stx__inner *record(struct stx_graph *g, enum stx__inner_rule rule,
 		n->reads = sat_add(n->reads, o->reads);
 		n->elementary = sat_add(n->elementary, o->elementary);
 		n->weight = n->weight > o->weight ? n->weight : o->weight;
+		n->nested = n->nested > o->nested ? n->nested : o->nested;
 		for (j = 0; j < o->nbufs; j++)
 			add_buffer(n, o->bufs[j]);
 		for (j = 0; j < STX__USED_WORDS; j++)
@@ -286,6 +287,7 @@ struct stx__inner *stx__inner_pieces(struct stx_graph *g, enum stx_dtype t, stru
 	r->u.pieces = pieces;
 	for (i = 0; i < n; i++)
 		r->ops = sat_add(r->ops, pieces[i].nconds + 1);
+	r->nested = sat_add(r->nested, 1);
 	use(r, STX_P_SELECT);
 	return r;
 }

@@ -81,6 +81,9 @@ struct stx__inner {
 				instructions */
 	uint32_t weight; /* atoms of the heaviest index expression when played, at most; saturating
 			  */
+	uint32_t nested; /* deepest pieces within pieces, saturating: each is a mask over those
+			  * inside
+			  */
 	uint64_t used[STX__USED_WORDS]; /* operations played */
 };
 

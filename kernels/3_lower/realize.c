@@ -14,9 +14,12 @@
  *   loads>8|12    several users, more accumulated loads than the limit (RZ-08)
  *   size>4096     any value whose body would pass 4096 operations and loads, or 64 elementary
  * functions (of up to 1024 instructions each; a kernel has 65536 at most): a bound on compile time,
- * far beyond the rules above, without which a chain of shared values could not terminate index size
- * any value whose index expressions may pass 1024 atoms: views of views whose divisions do not
- * cancel double with each, and a copy is cheaper than that arithmetic long before "Users" are
+ * far beyond the rules above, without which a chain of shared values could not terminate
+ *   nested>64     any value of more than 64 paddings or concatenations inside each other, whose
+ * masks take LLVM quadratic time
+ *   index size    any value whose index expressions may pass 1024 atoms: views of views whose
+ * divisions do not cancel double with each, and a copy is cheaper than that arithmetic long before
+ * "Users" are
  * distinct nodes for pointwise users, which play an operand used twice once, and occurrences for
  * others (cat of x with x). Counts are saturating, so doubling 64 times cannot overflow. */
 #include <stdlib.h>
@@ -31,7 +34,8 @@ enum {
 	MAX_BODY = 4096,
 	MAX_READS = 1024, /* each perhaps a buffer, of which a kernel takes 4096 */
 	MAX_WEIGHT = 1024,
-	MAX_ELEMENTARY = 64
+	MAX_ELEMENTARY = 64,
+	MAX_NESTED = 64
 };
 
 /* One use of o by node number `user`; a pointwise user counts once however often it names o. */
@@ -168,6 +172,8 @@ const char *stx__realize_reason(const struct stx__lower *l, const struct stx_nod
 		return reason;
 	if (v->fn->ops > MAX_BODY || v->fn->reads > MAX_READS || v->fn->elementary > MAX_ELEMENTARY)
 		return "size>4096";
+	if (v->fn->nested > MAX_NESTED)
+		return "nested>64";
 	return NULL;
 }
 

@@ -210,6 +210,24 @@ static void test_realize_elementary_functions_of_a_chain(void **state)
 	low_end(&w);
 }
 
+/* Padding of a padding: the time to compile a body is quadratic in how deep they go. */
+static void test_realize_paddings_of_a_chain(void **state)
+{
+	struct low w;
+	uint32_t i;
+
+	(void)state;
+	stx_bytes_clear(&text);
+	add("%%v0 : f32[8] = placeholder()\n");
+	for (i = 0; i < 1000; i++)
+		add("%%v%u = constant_pad_nd.default(%%v%u, [1, 1], 0)\n", i + 1, i);
+	add("return (%%v1000,)\n");
+	low_cpu(&w, stx_bytes_cstr(&text));
+	assert_int_equal(low_computed(&w), (1000 + 64) / 65);
+	assert_string_equal(w.l->buffers.at[1]->realized_by, "nested>64");
+	low_end(&w);
+}
+
 /* Views of views whose divisions do not cancel: expressions double with each, with arithmetic
  * between or not. */
 static void test_realize_views_whose_indices_double(void **state)
@@ -316,6 +334,7 @@ int main(void)
 		cmocka_unit_test(test_realize_views_whose_indices_double),
 		cmocka_unit_test(test_realize_origins_of_a_chain_of_views_stay_linear),
 		cmocka_unit_test(test_realize_elementary_functions_of_a_chain),
+		cmocka_unit_test(test_realize_paddings_of_a_chain),
 		cmocka_unit_test(test_realize_operands_of_contractions_are_in_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, close_text);
