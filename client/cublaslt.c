@@ -63,9 +63,11 @@ static void *open_library(void)
 	const char *home = getenv("CUDA_HOME");
 	char path[4096];
 	void *h = open_in(NULL, RTLD_NOW | RTLD_NOLOAD);
-	snprintf(path, sizeof path, "%s/lib64", home && *home ? home : "/usr/local/cuda");
-	if (!h)
+	for (int i = 0; i < 2 && !h; i++) {
+		snprintf(path, sizeof path, "%s/%s", home && *home ? home : "/usr/local/cuda",
+			 i ? "lib" : "lib64");
 		h = open_in(path, RTLD_NOW);
+	}
 	if (!h)
 		h = open_in(NULL, RTLD_NOW);
 	return h ? h : open_of_pip();

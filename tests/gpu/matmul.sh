@@ -4,10 +4,11 @@
 # Usage: matmul.sh [--target cuda:...]   TIMES=20: runs that are timed
 set -u
 cd "$(dirname "$(readlink -f "$0")")/../.." || exit 1
-build=${STAX_BUILD:-$PWD/build}
+. tests/gpu/env.sh
+find_nvrtc
 target=cuda
 [ "${1:-}" = --target ] && target=$2
-export STAX_SERVER=none STAX_CUDA=1
+export STAX_SERVER=none
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
