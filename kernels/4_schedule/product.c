@@ -7,6 +7,7 @@
  * in for each, after all other buffers. Strides are read off the index expressions, so transposes,
  * slices and batches of views are what they are in memory. One pass over the buffers. */
 #include "product.h"
+#include "sat.h"
 
 #define MIN_WORK      ((int64_t)1 << 18)  /* multiplications below which one small kernel does */
 #define MAX_I8_INNER  65536               /* columns whose products cannot pass 32 bits */
@@ -151,7 +152,7 @@ static int lay_out_all(const struct finding *f, struct strided a, struct strided
 
 static int64_t times(int64_t a, int64_t b)
 {
-	return a < 0 || b < 0 ? 0 : stx__sat_mul(a, b);
+	return a < 0 || b < 0 ? 0 : stx_sat_mul(a, b);
 }
 
 static int is_worth_it(const struct finding *f, const struct stx_buffer *b, stx_ex k, int is_i8)
@@ -214,7 +215,7 @@ static struct stx_buffer *add_workspace(const struct finding *f, const struct st
 				  .def = STX_DEF_SCRATCH,
 				  .store = STX_EX_BAD,
 				  .rlimit = STX_EX_BAD,
-				  .realized_by = "workspace" };
+				  .rule = STX_REALIZED_WORKSPACE };
 	w->layout = (struct stx_layout){
 		.rank = 1, .sizes = size, .strides = size + 1, .offset = stx_ex_const(f->ex, 0)
 	};

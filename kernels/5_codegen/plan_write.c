@@ -525,7 +525,7 @@ static uint32_t host_flags(const struct stx__plan *w)
 {
 	if (w->is_gpu)
 		return STX_PLAN_CUDA | STX_PLAN_CONFIGS;
-	return (uint32_t)w->cpu.level | (w->cpu.avx512bf16 ? STX_PLAN_CPU_AVX512BF16 : 0);
+	return stx_cpu_target_flags(&w->cpu);
 }
 
 static stx_err write_plan(struct stx__plan *w, struct stx_bytes *out)
