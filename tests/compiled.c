@@ -490,7 +490,40 @@ static stx_err call_device(const struct compiled *c, struct stx_tensor *in, uint
 	return e;
 }
 
-/* Nothing outside the blocks was written, inputs are as they were. */
+/* ---- on the caller's memory ---- */
+
+/* A tensor's elements on the host and their copy on the device. */
+struct copied {
+	char *host;
+	void *device;
+	size_t n;
+};
+
+static int copy_in(struct copied *p, struct stx_tensor *t, struct stax_error *err)
+{
+	int64_t first, width = stx_dtype_bytes((enum stx_dtype)t->dtype);
+	if (!t->data)
+		return 0;
+	p->n = (size_t)(compiled_span(t, &first) * width);
+	p->host = (char *)t->data + (t->offset - first) * width;
+	int e = stax_cuda_alloc(p->n, &p->device, err);
+	if (!e)
+		e = stax_cuda_copy(p->device, p->host, p->n, err);
+	t->data = (char *)p->device - (t->offset - first) * width;
+	return e;
+}
+
+/* Of an address on the device, the one on the host. */
+static void *on_host(const struct copied *p, int n, void *device)
+{
+	for (int i = 0; i < n; i++) {
+		uintptr_t at = (uintptr_t)device - (uintptr_t)p[i].device;
+		if (p[i].device && at < p[i].n)
+			return p[i].host + at;
+	}
+	return NULL;
+}
+
 /* Whether the artifact says that it writes this input: the caller has given it away. */
 static int is_given_away(const struct compiled *c, uint32_t input)
 {
@@ -499,6 +532,40 @@ static int is_given_away(const struct compiled *c, uint32_t input)
 	return !stax_input(c->artifact, (int)input, &t, &name) && t.flags & STX_TENSOR_MUTATED;
 }
 
+int compiled_call(const struct compiled *c, const struct stx_tensor *inputs, int nin,
+		  struct stx_tensor *out, int nout, struct stax_error *err)
+{
+	if (!stax_is_cuda(c->artifact))
+		return stax_run(c->artifact, inputs, nin, out, nout, NULL, err);
+	int n = nin + nout, e = 0;
+	struct copied *p = calloc((size_t)n + 1, sizeof *p);
+	struct stx_tensor *t = calloc((size_t)n + 1, sizeof *t);
+	if (!p || !t)
+		abort();
+	for (int i = 0; i < n && !e; i++) {
+		t[i] = i < nin ? inputs[i] : out[i - nin];
+		e = copy_in(&p[i], &t[i], err);
+	}
+	if (!e)
+		e = stax_run(c->artifact, t, nin, t + nin, nout, NULL, err);
+	if (!e)
+		e = stax_sync(c->artifact, NULL, err);
+	for (int i = 0; i < n && !e; i++)
+		if (p[i].n && (i >= nin || is_given_away(c, (uint32_t)i)))
+			e = stax_cuda_copy(p[i].host, p[i].device, p[i].n, err);
+	for (int i = 0; i < nout && !e; i++)
+		if (!out[i].data) {
+			out[i] = t[nin + i];
+			out[i].data = on_host(p, nin, t[nin + i].data);
+		}
+	for (int i = 0; i < n; i++)
+		stax_cuda_free(p[i].device);
+	free(p);
+	free(t);
+	return e;
+}
+
+/* Nothing outside the blocks was written, inputs are as they were. */
 static stx_err check_memory(const struct compiled *c, const struct stx_tensor *inputs,
 			    const struct guarded *g, uint32_t nin, uint32_t nout,
 			    struct stx_diag *d)

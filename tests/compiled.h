@@ -47,6 +47,11 @@ enum compiled_threads {
 stx_err compiled_run(const struct compiled *c, enum compiled_threads how,
 		     const struct stx_tensor *inputs, uint32_t ninputs, struct stx_tensor *outputs,
 		     struct stx_diag *d);
+/* stax_run on the caller's own memory; a CUDA artifact runs on copies in device memory, and what it
+ * may write is copied back. An output without data becomes a view of an input's memory, as there.
+ */
+int compiled_call(const struct compiled *c, const struct stx_tensor *in, int nin,
+		  struct stx_tensor *out, int nout, struct stax_error *err);
 void compiled_free_outputs(struct stx_tensor *t, uint32_t n);
 
 /* Elements from the tensor's lowest to its highest one, inclusive; *first: distance of element

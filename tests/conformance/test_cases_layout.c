@@ -193,7 +193,7 @@ static void test_alias_layout_outputs_do_not_share_storage(void **state)
 	out[3].data = m;
 	for (int i = 0; i < 10; i++)
 		x[i] = 1;
-	assert_int_equal(stax_run(c.artifact, &in, 1, out, 4, NULL, &err), 0);
+	assert_int_equal(compiled_call(&c, &in, 1, out, 4, &err), 0);
 	for (int i = 0; i < 10; i++)
 		a[i] += 10;
 	for (int i = 0; i < 10; i++)
@@ -320,7 +320,7 @@ static void test_address_overflow_strides_that_reach_beyond_31_bits(void **state
 						     { .data = &sum, .dtype = STX_I64 } };
 			if (compiled_build(texts[k], *target, COMPILED_FUSED, &c, &d))
 				fail_msg("%s: %s", d.node, d.text);
-			if (stax_run(c.artifact, &in, 1, out, 2, NULL, &err))
+			if (compiled_call(&c, &in, 1, out, 2, &err))
 				fail_msg("%s", err.text);
 			for (int b = 0; b < B; b++)
 				assert_int_equal(y[b], b % 101);

@@ -403,7 +403,7 @@ static void test_scatter_cache_update_does_not_copy(void **state)
 			compiled_dense(&out[i]);
 		out[0].data = cases[k].in_place ? NULL : (void *)room;
 		out[1].data = total;
-		if (stax_run(c.artifact, in, 3, out, 2, NULL, &err))
+		if (compiled_call(&c, in, 3, out, 2, &err))
 			fail_msg("%s", err.text);
 		assert_int_equal(stax_input(c.artifact, 0, &flags, &name), 0);
 		assert_int_equal(!!(flags.flags & STX_TENSOR_MUTATED), cases[k].in_place);

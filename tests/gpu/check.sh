@@ -107,13 +107,15 @@ part_sanitizer() {
   sanitizer=$(command -v compute-sanitizer || compgen -G "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer" ||
     compgen -G '/usr/local/cuda*/bin/compute-sanitizer' || compgen -G '/opt/nvidia/*/compute-sanitizer')
   sanitizer=$(head -n 1 <<<"$sanitizer")
+  start_daemon --workers "$jobs" || return
   probe=${sanitizer:+$("$sanitizer" --tool memcheck "$build/stax" run tests/gpu/graphs/pointwise_1d.stax --target "$target" 2>&1)}
   if ! grep -q 'ERROR SUMMARY' <<<"$probe"; then
-    echo "skip: compute-sanitizer ${sanitizer:+does not work here: $(grep -m 1 = <<<"$probe")}${sanitizer:-is not here}"
+    [ -n "$sanitizer" ] && echo "$probe"
+    echo "skip: ${sanitizer:-compute-sanitizer} $([ -n "$sanitizer" ] && echo does not work here || echo is not here)"
     echo "0 passed, 0 failed, 1 skipped"
+    stop_daemon
     return
   fi
-  start_daemon --workers "$jobs" || return
   export -f sanitize
   export sanitizer build target
   printf '%s\n' tests/gpu/graphs/*.stax | sed -E 's/(.*)/memcheck\n\1\nracecheck\n\1/' |
