@@ -181,11 +181,18 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.c.o $(call obj,$(call src,tests/*.c)) $(T
 		$(LIB_SERVER) $(LIB_CACHE) $(LIB_LLVM) $(LIB_CLIENT) $(LIB_BASE)
 # A driver without a GPU: what libstax finds as libcuda.so.1 in tests of the runtime.
 FAKE_CUDA := $(BUILD)/tests/fake/libcuda.so.1
-$(FAKE_CUDA): tests/fake/cuda.c
+$(FAKE_CUDA): tests/fake/cuda.c tests/fake/fake.h
 	@mkdir -p $(@D)
 	$(call say,LD ,$@)
 	$(Q)$(CC) $(CSTD) $(OPT) $(SAN) -fPIC $(WARN) -shared -Wl,-soname,libcuda.so.1 -o $@ $< -lpthread
-tests-build: $(TEST_BIN) $(FAKE_CUDA)
+# And cuBLASLt on the host.
+FAKE_CUBLASLT := $(BUILD)/tests/fake/libcublasLt.so.13
+$(FAKE_CUBLASLT): $(BUILD)/obj/tests/fake/cublaslt.c.o $(BUILD)/libkernels.a $(BUILD)/libproto.a
+	@mkdir -p $(@D)
+	$(call say,LD ,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -Wl,--exclude-libs,ALL -o $@ $^ $(LIB_BASE)
+$(BUILD)/tests/unit/client/test_matmul: | $(FAKE_CUDA) $(FAKE_CUBLASLT)
+tests-build: $(TEST_BIN) $(FAKE_CUDA) $(FAKE_CUBLASLT)
 .PHONY: all tests-build
 .SECONDARY:
 

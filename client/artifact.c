@@ -133,21 +133,23 @@ static stx_err index_arguments(struct stax_artifact *a, const struct stax_answer
 	return STX_E_OK;
 }
 
-static stx_err count_launches(struct stax_artifact *a, struct stx_diag *d)
+static stx_err count_arguments(struct stax_artifact *a, struct stx_diag *d)
 {
 	const struct stx_plan *p = &a->plan;
 	uint64_t args = 0, scalars = 0;
+	a->is_cuda = (p->h->flags & STX_PLAN_CUDA) != 0;
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
 		const struct stx_plan_step *s = &p->steps[i];
-		if (s->kind == STX_STEP_EXTERN && ((p->h->flags & STX_PLAN_CUDA) ||
-						   !stx__external_known(stx_plan_string(p, s->a))))
+		if (s->kind == STX_STEP_EXTERN &&
+		    !stx__external_find(stx_plan_string(p, s->a), a->is_cuda))
 			return stx_fail(d, STX_E_UNSUPPORTED, "load", stx_plan_string(p, s->a),
 					"external call '%s' is not offered by this client",
 					stx_plan_string(p, s->a));
-		if (s->kind != STX_STEP_LAUNCH)
+		if (s->kind != STX_STEP_LAUNCH && s->kind != STX_STEP_EXTERN)
 			continue;
+		uint32_t k = stx_plan_step_kernel(p, s);
 		args += s->nargs;
-		scalars += p->kernels[s->a].nscalars;
+		scalars += k != STX_PLAN_NONE ? p->kernels[k].nscalars : 0;
 	}
 	if (args > UINT32_MAX || scalars > UINT32_MAX)
 		return stx_fail(d, STX_E_CORRUPT, "load", "", "data plan: too many arguments");
@@ -162,21 +164,21 @@ stx_err stx__artifact_prepare(struct stax_artifact *a, struct stx_span plan,
 	stx_err e = copy_plan(a, plan, d);
 	if (!e)
 		e = index_arguments(a, names, d);
-	return e ? e : count_launches(a, d);
+	return e ? e : count_arguments(a, d);
 }
 
 /* GPU code is parsed, never mapped as code: nothing in it is for the host. */
 static stx_err load_code(struct stax_artifact *a, struct stx_span elf, struct stx_diag *d)
 {
 	const struct stx_plan *p = &a->plan;
-	int has_code = stx_artifact_has_code(elf), gpu = (p->h->flags & STX_PLAN_CUDA) != 0;
+	int has_code = stx_artifact_has_code(elf), gpu = a->is_cuda;
 	for (uint32_t i = 0; i < p->h->nkernels; i++)
 		if ((p->kernels[i].target != 0) != gpu || (gpu && has_code))
 			return stx_fail(d, STX_E_CORRUPT, "load",
 					stx_plan_string(p, p->kernels[i].name),
 					"the artifact mixes CPU and GPU code");
 	if (gpu)
-		return stx__gpu_new(a, elf, d);
+		return stx__gpu_new(a, d);
 	a->fns = STX_NEW_ARRAY(a->arena, stx_kernel_fn *, p->h->nkernels);
 	if (!a->fns)
 		return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
@@ -211,17 +213,24 @@ stx_err stx__artifact_finish(struct stax_artifact *a, struct stx_diag *d)
 		x->syms[i] = a->plan.syms[i].hint;
 	stx_err e = stx__context_bind(a, x, d);
 	if (e)
-		stx__context_free(x);
+		stx__context_free(a, x);
 	else
 		stx__context_put(a, x);
 	return e;
+}
+
+static void unmap(struct stax_artifact *a)
+{
+	if (a->elf.n)
+		munmap((void *)(uintptr_t)a->elf.at, a->elf.n);
+	a->elf = (struct stx_span){ NULL, 0 };
 }
 
 /* Takes fd. names NULL: the bytes come from a file that nobody vouched for. */
 static stx_err load_fd(int fd, const struct stax_answer *names, struct stax_artifact **out,
 		       struct stx_diag *d)
 {
-	struct stx_span elf = { NULL, 0 }, plan;
+	struct stx_span plan;
 	stx_err e = STX_E_NOMEM;
 	struct stax_artifact *a = calloc(1, sizeof *a);
 	if (!a || !(a->arena = stx_arena_new(0))) {
@@ -232,20 +241,18 @@ static stx_err load_fd(int fd, const struct stax_answer *names, struct stax_arti
 	}
 	a->fd = fd;
 	pthread_mutex_init(&a->interpreter_lock, NULL);
-	if ((e = stx__map_fd(fd, ARTIFACT_MAX, &elf, d)) ||
-	    (!names && (e = stx_artifact_intact(elf, d))) ||
-	    (e = stx_artifact_plan(elf, &plan, d)) ||
-	    (e = stx__artifact_prepare(a, plan, names, d)) || (e = load_code(a, elf, d)) ||
-	    (e = stx__artifact_finish(a, d)))
-		goto fail;
-	munmap((void *)(uintptr_t)elf.at, elf.n);
+	if ((e = stx__map_fd(fd, ARTIFACT_MAX, &a->elf, d)) ||
+	    (!names && (e = stx_artifact_intact(a->elf, d))) ||
+	    (e = stx_artifact_plan(a->elf, &plan, d)) ||
+	    (e = stx__artifact_prepare(a, plan, names, d)) || (e = load_code(a, a->elf, d)) ||
+	    (e = stx__artifact_finish(a, d))) {
+		stax_artifact_free(a);
+		return e;
+	}
+	if (!a->is_cuda)
+		unmap(a); /* its code is loaded, its plan copied */
 	*out = a;
 	return STX_E_OK;
-fail:
-	if (elf.n)
-		munmap((void *)(uintptr_t)elf.at, elf.n);
-	stax_artifact_free(a);
-	return e;
 }
 
 int stax_load_file(const char *path, struct stax_artifact **out, struct stax_error *err)
@@ -370,12 +377,13 @@ void stax_artifact_free(struct stax_artifact *a)
 	if (!a)
 		return;
 	for (int i = 0; i < STX__SPARES; i++)
-		stx__context_free(atomic_exchange(&a->spare[i], NULL));
+		stx__context_free(a, atomic_exchange(&a->spare[i], NULL));
 	if (a->dl)
 		dlclose(a->dl);
 	if (a->fd >= 0)
 		close(a->fd);
 	stx__gpu_code_free(a);
+	unmap(a);
 	stax_client_free(a->interpreter);
 	pthread_mutex_destroy(&a->interpreter_lock);
 	free(a->plan_bytes);

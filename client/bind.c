@@ -17,6 +17,20 @@ static int is_moving(const struct stx_plan_value *v)
 	return v->kind == STX_VALUE_INPUT || v->kind == STX_VALUE_OUTPUT;
 }
 
+/* Where the arguments of a launch or call come from: the buffers follow their values. */
+static void patch_arguments(const struct stx_plan *p, struct stx__context *x,
+			    const struct stx_plan_step *s, void *const *buffers)
+{
+	const uint32_t *args = stx_plan_u32s(p, s->args);
+	for (uint32_t j = 0; j < s->nargs; j++) {
+		struct stx__patch patch = { (uint32_t)(buffers - x->buffers) + j, args[j] };
+		if (is_moving(&p->values[args[j]]))
+			x->moving[x->nmoving++] = patch;
+		else
+			x->fixed[x->nfixed++] = patch;
+	}
+}
+
 static void lay_out_steps(const struct stax_artifact *a, struct stx__context *x)
 {
 	const struct stx_plan *p = &a->plan;
@@ -24,34 +38,29 @@ static void lay_out_steps(const struct stax_artifact *a, struct stx__context *x)
 	int64_t *scalars = x->scalars;
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
 		const struct stx_plan_step *s = &p->steps[i];
-		struct stx__step *t = &x->steps[x->nsteps];
+		struct stx__step t = { .kind = STX__STEP_LAUNCH };
+		if (s->kind == STX_STEP_ALLOC || s->kind == STX_STEP_RELEASE)
+			continue; /* of no consequence where the plan owns its workspace */
 		if (s->kind == STX_STEP_COPY) {
-			*t = (struct stx__step){ .from = s->a, .to = s->b };
-			x->nsteps++;
+			x->steps[x->nsteps++] = (struct stx__step){ .kind = STX__STEP_COPY,
+								    .kernel = STX_PLAN_NONE,
+								    .from = s->a,
+								    .to = s->b };
+			continue;
 		}
 		if (s->kind == STX_STEP_EXTERN) {
-			*t = (struct stx__step){ .external = s };
-			x->nsteps++;
+			t.kind = STX__STEP_EXTERN;
+			t.external = stx__external_find(stx_plan_string(p, s->a), a->is_cuda);
 		}
-		if (s->kind != STX_STEP_LAUNCH)
-			continue;
-		*t = (struct stx__step){ .is_launch = 1,
-					 .fn = a->fns ? a->fns[s->a] : NULL,
-					 .kernel = s->a,
-					 .plan = s,
-					 .nargs = s->nargs };
-		t->frame = (struct stx_kernel_frame){ buffers, scalars, &x->bounds };
-		const uint32_t *args = stx_plan_u32s(p, s->args);
-		for (uint32_t j = 0; j < s->nargs; j++) {
-			struct stx__patch patch = { (uint32_t)(buffers - x->buffers) + j, args[j] };
-			if (is_moving(&p->values[args[j]]))
-				x->moving[x->nmoving++] = patch;
-			else
-				x->fixed[x->nfixed++] = patch;
-		}
+		t.plan = s;
+		t.kernel = stx_plan_step_kernel(p, s);
+		t.nparams = stx_plan_step_nparams(p, s);
+		t.fn = a->fns && t.kernel != STX_PLAN_NONE ? a->fns[t.kernel] : NULL;
+		t.frame = (struct stx_kernel_frame){ buffers, scalars, &x->bounds };
+		patch_arguments(p, x, s, buffers);
 		buffers += s->nargs;
-		scalars += p->kernels[s->a].nscalars;
-		x->nsteps++;
+		scalars += t.kernel != STX_PLAN_NONE ? p->kernels[t.kernel].nscalars : 0;
+		x->steps[x->nsteps++] = t;
 	}
 }
 
@@ -88,10 +97,11 @@ fail:
 	return NULL;
 }
 
-void stx__context_free(struct stx__context *x)
+void stx__context_free(const struct stax_artifact *a, struct stx__context *x)
 {
 	if (!x)
 		return;
+	stx__externals_release(a, x);
 	stx__gpu_context_free(x);
 	free(x->workspace);
 	stx_arena_free(x->arena);
@@ -118,7 +128,7 @@ void stx__context_put(const struct stax_artifact *a, struct stx__context *x)
 		if (atomic_compare_exchange_strong(&spare[i], &none, x))
 			return;
 	}
-	stx__context_free(x);
+	stx__context_free(a, x);
 }
 
 /* ---- evaluation ---- */
@@ -214,36 +224,48 @@ static int bind_launch(const struct stax_artifact *a, const struct stx__context 
 	return 1;
 }
 
+static stx_err bind_copy(const struct stax_artifact *a, struct stx__context *x,
+			 const struct stx__step *s, struct stx_diag *d)
+{
+	const struct stx__value *from = &x->values[s->from], *to = &x->values[s->to];
+	size_t n = a->plan.values[s->from].rank * sizeof *from->sizes;
+	if (n && memcmp(from->sizes, to->sizes, n) != 0)
+		return contradiction(a, s->to, "is copied from another shape", d);
+	return STX_E_OK;
+}
+
+static stx_err bind_kernel(const struct stax_artifact *a, struct stx__context *x,
+			   struct stx__step *s, struct stx_diag *d)
+{
+	const struct stx_plan_kernel *k = &a->plan.kernels[s->kernel];
+	const uint32_t *e = stx_plan_u32s(&a->plan, k->scalars);
+	int64_t *scalars = x->scalars + (s->frame.scalars - x->scalars);
+	int ok = value_of(x, k->grid_expr[0], &s->n) && value_of(x, k->grain_expr, &s->grain) &&
+		 s->n >= 0 && s->n <= MAX_GRID;
+	for (uint32_t j = 0; ok && j < k->nscalars; j++)
+		ok = value_of(x, e[j], &scalars[j]);
+	ok = ok && (!a->gpu || bind_launch(a, x, s));
+	if (!ok)
+		return stx_fail(d, STX_E_CORRUPT, "plan", stx_plan_string(&a->plan, k->name),
+				"data plan: the grid of kernel %u overflows", s->kernel);
+	if (s->grain < 1)
+		s->grain = 1;
+	return STX_E_OK;
+}
+
 static stx_err bind_steps(const struct stax_artifact *a, struct stx__context *x, struct stx_diag *d)
 {
-	for (uint32_t i = 0; i < x->nsteps; i++) {
+	stx_err e = STX_E_OK;
+	for (uint32_t i = 0; i < x->nsteps && !e; i++) {
 		struct stx__step *s = &x->steps[i];
-		if (s->external)
-			continue;
-		if (!s->is_launch) {
-			const struct stx__value *from = &x->values[s->from],
-						*to = &x->values[s->to];
-			size_t n = a->plan.values[s->from].rank * sizeof *from->sizes;
-			if (n && memcmp(from->sizes, to->sizes, n) != 0)
-				return contradiction(a, s->to, "is copied from another shape", d);
-			continue;
-		}
-		const struct stx_plan_kernel *k = &a->plan.kernels[s->kernel];
-		const uint32_t *e = stx_plan_u32s(&a->plan, k->scalars);
-		int64_t *scalars = x->scalars + (s->frame.scalars - x->scalars);
-		int ok = value_of(x, k->grid_expr[0], &s->n) &&
-			 value_of(x, k->grain_expr, &s->grain) && s->n >= 0 && s->n <= MAX_GRID;
-		for (uint32_t j = 0; ok && j < k->nscalars; j++)
-			ok = value_of(x, e[j], &scalars[j]);
-		ok = ok && (!a->gpu || bind_launch(a, x, s));
-		if (!ok)
-			return stx_fail(d, STX_E_CORRUPT, "plan",
-					stx_plan_string(&a->plan, k->name),
-					"data plan: the grid of kernel %u overflows", s->kernel);
-		if (s->grain < 1)
-			s->grain = 1;
+		if (s->kind == STX__STEP_COPY)
+			e = bind_copy(a, x, s, d);
+		if (!e && s->kernel != STX_PLAN_NONE)
+			e = bind_kernel(a, x, s, d);
+		if (!e && s->kind == STX__STEP_EXTERN && s->external->bind)
+			e = s->external->bind(a, x, s, d);
 	}
-	return STX_E_OK;
+	return e;
 }
 
 static stx_err check_guards(const struct stax_artifact *a, const struct stx__context *x,
@@ -276,6 +298,7 @@ stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x,
 {
 	const struct stx_plan *p = &a->plan;
 	int64_t bytes;
+	stx__externals_release(a, x);
 	x->bound = 0;
 	x->patched_for = NULL;
 	if (a->gpu)

@@ -171,15 +171,17 @@ struct stx__context;
 struct stax_artifact {
 	struct stx_plan plan;
 	uint8_t *plan_bytes; /* aligned copy that plan points into */
+	int is_cuda;
 	int fd;   /* the sealed memfd: stays open as long as the library (design: reply) */
 	void *dl; /* NULL: no CPU code */
 	stx_kernel_fn **fns;                  /* [nkernels]; CPU */
 	struct stx__gpu_devices *gpu;         /* GPU: its code on each device; NULL: CPU code */
+	struct stx_span elf;                  /* GPU: the mapped artifact, which cubins lie in */
 	struct stx_arena *arena;              /* names, fns, indices below */
 	uint32_t *input_value, *output_value; /* value number of each position */
 	const char **input_names, **output_names;
-	uint32_t nlaunch_args; /* arguments of all launches */
-	uint32_t nscalars;     /* scalars of all launches */
+	uint32_t nlaunch_args; /* arguments of all launches and external calls */
+	uint32_t nscalars;     /* scalars of all kernels that steps launch, or may launch */
 	uint64_t ndims;        /* sum of the ranks of all values */
 	pthread_mutex_t interpreter_lock;
 	struct stax_client *interpreter; /* of external calls (interpret.c), NULL until needed */
@@ -194,18 +196,20 @@ stx_err stx__artifact_prepare(struct stax_artifact *a, struct stx_span plan,
 stx_err stx__artifact_finish(struct stax_artifact *a, struct stx_diag *d);
 
 /* Everything a run needs, for one set of dynamic sizes. Used by one thread at a time. */
+enum stx__step_kind { STX__STEP_LAUNCH, STX__STEP_COPY, STX__STEP_EXTERN };
 struct stx__step {
-	int is_launch;                        /* 0: a copy, or */
-	const struct stx_plan_step *plan;     /* of a launch */
-	const struct stx_plan_step *external; /* a call */
+	enum stx__step_kind kind;
+	uint32_t kernel;                      /* number in the plan; STX_PLAN_NONE: none */
 	stx_kernel_fn *fn;                    /* CPU */
 	int64_t n, grain;                     /* CPU */
 	uint32_t grid[3], block[3];           /* GPU */
 	uint32_t code;                        /* GPU: number of its code (cuda.h) */
-	uint32_t nargs;
-	uint32_t kernel;   /* number in the plan */
-	uint32_t from, to; /* copy: values */
-	struct stx_kernel_frame frame;
+	uint32_t nparams;                     /* of the kernel: the first of frame.buffers */
+	uint32_t from, to;                    /* COPY: values */
+	const struct stx_plan_step *plan;     /* of LAUNCH and EXTERN */
+	const struct stx__external *external; /* EXTERN: what is called */
+	void *call; /* EXTERN: what the call keeps for this context; NULL: nothing yet */
+	struct stx_kernel_frame frame; /* buffers: of all arguments */
 };
 struct stx__value {
 	int64_t *sizes, *strides; /* [rank], in the context's dims */
@@ -239,7 +243,7 @@ struct stx__context {
 };
 
 struct stx__context *stx__context_new(const struct stax_artifact *a); /* NULL: out of memory */
-void stx__context_free(struct stx__context *x);
+void stx__context_free(const struct stax_artifact *a, struct stx__context *x);
 struct stx__context *stx__context_take(const struct stax_artifact *a); /* a spare or a new one */
 void stx__context_put(const struct stax_artifact *a, struct stx__context *x);
 /* Evaluates everything for x->syms: guards, sizes, offsets, grids; checks that each value lies
@@ -248,13 +252,44 @@ void stx__context_put(const struct stax_artifact *a, struct stx__context *x);
 stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x,
 			  struct stx_diag *d);
 
-/* cuda_code.c: finds the cubins in the artifact. */
-stx_err stx__gpu_new(struct stax_artifact *a, struct stx_span elf, struct stx_diag *d);
+/* cuda_code.c: finds the cubins in a->elf. */
+stx_err stx__gpu_new(struct stax_artifact *a, struct stx_diag *d);
 void stx__gpu_code_free(struct stax_artifact *a);
-/* interpret.c: external calls that libstax knows, and one of them. */
-int stx__external_known(const char *name);
-stx_err stx__external(struct stax_artifact *a, struct stx__context *x,
-		      const struct stx_plan_step *s, struct stx_diag *d);
+
+/* ---- external calls (externals.c): code that is not the artifact's, by name ---- */
+
+struct stx__external {
+	const char *name;
+	uint8_t on_cuda; /* offered to artifacts for a GPU; else to those for a CPU */
+	/* When the sizes of x are known: CORRUPT when the plan asks for what cannot be. NULL:
+	 * nothing to check. */
+	stx_err (*bind)(const struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+			struct stx_diag *d);
+	/* Makes the call. UNSUPPORTED: it cannot be made here; then the step's kernel is launched
+	 * when there is one. */
+	stx_err (*run)(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+		       const struct stx_env *env, struct stx_diag *d);
+	/* Before the sizes or the device of x change, and before it is freed: drops s->call. NULL:
+	 * it keeps nothing. */
+	void (*release)(struct stax_artifact *a, struct stx__step *s);
+	/* For whoever measures, after a run of x: in how many ways the call can be made, the step's
+	 * kernel the last of them; and which is to be taken from now on (0 until then), by all
+	 * contexts of the device and sizes. NULL: in one. */
+	uint32_t (*ways)(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+			 struct stx_diag *d);
+	void (*choose)(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+		       uint32_t way);
+};
+/* NULL: this client offers no such call. */
+const struct stx__external *stx__external_find(const char *name, int on_cuda);
+/* Drops what the calls of x keep. */
+void stx__externals_release(const struct stax_artifact *a, struct stx__context *x);
+/* Attribute i of the step's call, at the sizes of x; 0: it overflows. */
+int stx__external_attr(const struct stax_artifact *a, const struct stx__context *x,
+		       const struct stx__step *s, uint32_t i, int64_t *out);
+/* interpret.c */
+stx_err stx__interpret(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+		       const struct stx_env *env, struct stx_diag *d);
 
 /* Strided copy of elements of 1, 2, 4 or 8 bytes; pointers to element [0,...,0]; strides in
  * elements. */

@@ -59,9 +59,13 @@ stx_err stx__driver_context(int *device, struct stx_diag *d);
 struct stx__gpu_code {
 	void *context; /* where it lives */
 	int device;
-	stx__device_ptr constants; /* the plan's data area; 0: none */
-	void **modules;            /* [codes], NULL: not loaded yet */
-	_Atomic(void *) *fns;      /* [codes] */
+	stx__device_ptr constants;    /* the plan's data area; 0: none */
+	void **modules;               /* [codes], NULL: not loaded yet */
+	_Atomic(void *) *fns;         /* [codes] */
+	pthread_mutex_t lock;         /* of what follows */
+	void *cublaslt;               /* its handle; NULL: not needed yet, or */
+	int no_cublaslt;              /* it cannot be had on this device */
+	struct stx__matmul **matmuls; /* [nsteps of the plan] of each step, by sizes; matmul.c */
 };
 #define STX__MAX_DEVICES 16
 struct stx__tuner;
@@ -72,6 +76,7 @@ struct stx__gpu_devices {
 	struct stx__gpu_code *at[STX__MAX_DEVICES];
 	int n;
 	struct stx_span *cubins;  /* [codes]; n 0: not there */
+	uint32_t *same;           /* [nkernels]: the kernel whose module has this one's code too */
 	_Atomic uint32_t *active; /* [nkernels]: the code each kernel is launched with */
 	_Atomic uint32_t epoch;   /* counts changes of active */
 	char target[STX_TARGET_BYTES], ns[65]; /* "": not known */
@@ -91,6 +96,9 @@ stx_err stx__gpu_code(struct stax_artifact *a, struct stx__gpu_code **out, struc
 /* Kernel k's function in that code, loaded on first use. */
 stx_err stx__gpu_function(struct stax_artifact *a, struct stx__gpu_code *g, uint32_t k,
 			  uint32_t code, void **out, struct stx_diag *d);
+
+/* matmul.c: frees what calls keep in g; its context is current. nsteps: of the plan. */
+void stx__matmul_free(struct stx__gpu_code *g, uint32_t nsteps);
 
 /* ---- a run (cuda_run.c) ---- */
 

@@ -20,7 +20,7 @@ static struct stx__gpu_code *find(struct stx__gpu_devices *all, void *context)
 	return NULL;
 }
 
-static void code_free(struct stx__gpu_code *g, uint32_t codes)
+static void code_free(struct stx__gpu_code *g, uint32_t codes, uint32_t nsteps)
 {
 	const struct stx__driver *q = stx__driver(NULL);
 	void *before = NULL;
@@ -32,8 +32,11 @@ static void code_free(struct stx__gpu_code *g, uint32_t codes)
 				q->module_unload(g->modules[i]);
 		if (g->constants)
 			q->free(g->constants);
+		stx__matmul_free(g, nsteps);
 		q->context_set(before);
 	}
+	pthread_mutex_destroy(&g->lock);
+	free(g->matmuls);
 	free(g->modules);
 	free((void *)g->fns);
 	free(g);
@@ -46,9 +49,12 @@ static stx_err code_new(struct stax_artifact *a, void *context, int device,
 	const struct stx_plan_header *h = a->plan.h;
 	struct stx__gpu_code *g = calloc(1, sizeof *g);
 	int result = 0;
-	if (!g || !(g->modules = calloc(ncodes(a) + 1u, sizeof *g->modules)) ||
+	if (g)
+		pthread_mutex_init(&g->lock, NULL);
+	if (!g || !(g->matmuls = calloc(h->nsteps + 1, sizeof *g->matmuls)) ||
+	    !(g->modules = calloc(ncodes(a) + 1u, sizeof *g->modules)) ||
 	    !(g->fns = calloc(ncodes(a) + 1u, sizeof *g->fns))) {
-		code_free(g, 0);
+		code_free(g, 0, 0);
 		return stx_fail(d, STX_E_NOMEM, "cuda", "", "out of memory");
 	}
 	g->context = context;
@@ -59,7 +65,7 @@ static stx_err code_new(struct stax_artifact *a, void *context, int device,
 				 h->data_bytes);
 	if (result) {
 		stx_err e = stx__driver_fail(result, "the constants", "", d);
-		code_free(g, 0);
+		code_free(g, 0, 0);
 		return e;
 	}
 	*out = g;
@@ -105,6 +111,8 @@ stx_err stx__gpu_function(struct stax_artifact *a, struct stx__gpu_code *g, uint
 	const struct stx__driver *q = stx__driver(d);
 	void *fn = NULL;
 	int result = 0;
+	if (code < a->plan.h->nkernels)
+		code = a->gpu->same[code];
 	if ((*out = atomic_load_explicit(&g->fns[code], memory_order_acquire)))
 		return STX_E_OK;
 	pthread_mutex_lock(&a->gpu->lock);
@@ -121,6 +129,13 @@ stx_err stx__gpu_function(struct stax_artifact *a, struct stx__gpu_code *g, uint
 					 "GPU's architecture?)",
 					 stx_plan_string(&a->plan, a->plan.kernels[k].name), d)
 		      : STX_E_OK;
+}
+
+static int by_symbol(const void *p, const void *q, void *ctx)
+{
+	const struct stx_plan *plan = ctx;
+	return strcmp(stx_plan_string(plan, plan->kernels[*(const uint32_t *)p].symbol),
+		      stx_plan_string(plan, plan->kernels[*(const uint32_t *)q].symbol));
 }
 
 stx_err stx__gpu_add_code(struct stax_artifact *a, uint32_t code, struct stx_span cubin,
@@ -145,7 +160,24 @@ void stx__gpu_choose(struct stax_artifact *a, uint32_t k, uint32_t code)
 		atomic_fetch_add(&a->gpu->epoch, 1);
 }
 
-stx_err stx__gpu_new(struct stax_artifact *a, struct stx_span elf, struct stx_diag *d)
+/* Kernels of one symbol share their code, of which there is one module on a device. */
+static stx_err share_code(struct stax_artifact *a, struct stx_diag *d)
+{
+	uint32_t n = a->plan.h->nkernels, *order = STX_NEW_ARRAY(a->arena, uint32_t, n + 1);
+	a->gpu->same = STX_NEW_ARRAY(a->arena, uint32_t, n + 1);
+	if (!order || !a->gpu->same)
+		return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = i;
+	qsort_r(order, n, sizeof *order, by_symbol, &a->plan);
+	for (uint32_t i = 0; i < n; i++)
+		a->gpu->same[order[i]] = i && !by_symbol(&order[i - 1], &order[i], &a->plan)
+						 ? a->gpu->same[order[i - 1]]
+						 : order[i];
+	return STX_E_OK;
+}
+
+stx_err stx__gpu_new(struct stax_artifact *a, struct stx_diag *d)
 {
 	const struct stx_plan *p = &a->plan;
 	uint32_t n = p->h->nkernels;
@@ -160,21 +192,15 @@ stx_err stx__gpu_new(struct stax_artifact *a, struct stx_span elf, struct stx_di
 		return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
 	for (uint32_t i = 0; i < n; i++)
 		symbols[i] = stx_plan_string(p, p->kernels[i].symbol);
-	stx_err e = stx_artifact_symbols(elf, symbols, n, a->gpu->cubins, &which);
+	stx_err e = stx_artifact_symbols(a->elf, symbols, n, a->gpu->cubins, &which);
 	if (e == STX_E_NOMEM)
 		return stx_fail(d, e, "load", "", "out of memory");
 	if (e)
 		return stx_fail(d, STX_E_CORRUPT, "load", "", "the artifact has no code for '%s'",
 				which);
-	for (uint32_t i = 0; i < n; i++) {
-		uint8_t *copy = stx_arena_alloc(a->arena, a->gpu->cubins[i].n + 1);
-		if (!copy)
-			return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
-		memcpy(copy, a->gpu->cubins[i].at, a->gpu->cubins[i].n);
-		a->gpu->cubins[i].at = copy;
+	for (uint32_t i = 0; i < n; i++)
 		a->gpu->active[i] = i;
-	}
-	return STX_E_OK;
+	return share_code(a, d);
 }
 
 void stx__gpu_code_free(struct stax_artifact *a)
@@ -182,7 +208,7 @@ void stx__gpu_code_free(struct stax_artifact *a)
 	if (!a->gpu)
 		return;
 	for (int i = 0; i < a->gpu->n; i++)
-		code_free(a->gpu->at[i], ncodes(a));
+		code_free(a->gpu->at[i], ncodes(a), a->plan.h->nsteps);
 	stx__tuner_free(a->gpu->tuner);
 	stx__tuner_free(a->gpu->tuned);
 	free((void *)a->gpu->active);

@@ -89,14 +89,14 @@ static int list_arguments(const struct stax_artifact *a, struct stx__context *x,
 {
 	for (uint32_t i = 0; i < x->nsteps; i++) {
 		struct stx__step *s = &x->steps[i];
-		const struct stx_plan_kernel *k = &a->plan.kernels[s->kernel];
-		if (!s->is_launch)
+		if (s->kernel == STX_PLAN_NONE)
 			continue;
-		void **p = STX_NEW_ARRAY(x->arena, void *, s->nargs + k->nscalars + 2);
+		const struct stx_plan_kernel *k = &a->plan.kernels[s->kernel];
+		void **p = STX_NEW_ARRAY(x->arena, void *, s->nparams + k->nscalars + 2);
 		if (!p)
 			return 0;
 		g->params[i] = p;
-		for (uint32_t j = 0; j < s->nargs; j++)
+		for (uint32_t j = 0; j < s->nparams; j++)
 			*p++ = (void *)(uintptr_t)&s->frame.buffers[j];
 		for (uint32_t j = 0; j < k->nscalars; j++)
 			*p++ = (void *)(uintptr_t)&s->frame.scalars[j];
@@ -156,6 +156,7 @@ stx_err stx__gpu_bind(struct stax_artifact *a, struct stx__context *x, const str
 	if (!x->gpu && !(x->gpu = new_context(a, x, &e, d)))
 		return e;
 	if (x->gpu->code != code) {
+		stx__externals_release(a, x);
 		x->patched_for = NULL;
 		for (uint32_t i = 0; i < a->plan.h->nvalues; i++)
 			if (a->plan.values[i].kind == STX_VALUE_CONST)
@@ -190,6 +191,15 @@ static stx_err launch(struct stax_artifact *a, struct stx__context *x, uint32_t 
 		      : STX_E_OK;
 }
 
+static stx_err copy_value(const struct stax_artifact *a, const struct stx__context *x,
+			  const struct stx__step *s, const struct stx_env *env, struct stx_diag *d)
+{
+	const struct stx__value *from = &x->values[s->from], *to = &x->values[s->to];
+	const struct stx_plan_value *v = &a->plan.values[s->to];
+	return stx__gpu_copy(to->ptr, to->strides, from->ptr, from->strides, to->sizes, v->rank,
+			     stx_dtype_bytes(v->dtype), env, d);
+}
+
 stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const struct stx_env *env,
 		       struct stx_diag *d)
 {
@@ -199,17 +209,22 @@ stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const st
 	if (tuner)
 		stx__tune_begin(tuner, a, x, env);
 	for (uint32_t i = 0; i < x->nsteps && !e; i++) {
-		const struct stx__step *s = &x->steps[i];
-		if (s->is_launch) {
+		struct stx__step *s = &x->steps[i];
+		switch (s->kind) {
+		case STX__STEP_LAUNCH:
 			if (tuner)
 				stx__tune_step(tuner, x, i);
 			e = launch(a, x, i, stream, d);
-			continue;
+			break;
+		case STX__STEP_COPY: e = copy_value(a, x, s, env, d); break;
+		case STX__STEP_EXTERN:
+			e = s->external->run(a, x, s, env, d);
+			if (e != STX_E_UNSUPPORTED || s->kernel == STX_PLAN_NONE)
+				break;
+			stx__diag_init(d);
+			e = launch(a, x, i, stream, d);
+			break;
 		}
-		const struct stx__value *from = &x->values[s->from], *to = &x->values[s->to];
-		const struct stx_plan_value *v = &a->plan.values[s->to];
-		e = stx__gpu_copy(to->ptr, to->strides, from->ptr, from->strides, to->sizes,
-				  v->rank, stx_dtype_bytes(v->dtype), env, d);
 	}
 	if (tuner)
 		stx__tune_end(tuner);

@@ -40,7 +40,7 @@ struct trial {
 	struct stx_arena *arena;
 	struct region *regions;
 	uint32_t nregions;
-	void **buffers; /* [nargs] addresses as the launches get them */
+	void **buffers; /* [nparams] addresses as the launches get them */
 	void **params;
 	struct stx_bounds_record
 		*record; /* theirs: a bounds error is the real launch's to report */
@@ -114,10 +114,10 @@ static void find_regions(struct trial *w)
 {
 	struct region *r = w->regions;
 	uint32_t n = 0, kept = 0;
-	for (uint32_t i = 0; i < w->s->nargs; i++)
+	for (uint32_t i = 0; i < w->s->nparams; i++)
 		extent_of(w, i, &r[i]);
-	qsort(r, w->s->nargs, sizeof *r, by_address);
-	for (uint32_t i = 0; i < w->s->nargs; i++) {
+	qsort(r, w->s->nparams, sizeof *r, by_address);
+	for (uint32_t i = 0; i < w->s->nparams; i++) {
 		if (r[i].hi == r[i].lo)
 			continue;
 		if (n && r[i].lo < r[n - 1].hi) {
@@ -145,7 +145,7 @@ static stx_err make_scratch(struct trial *w, struct stx_diag *d)
 			return failed(w, result, "copies of what the kernel writes", d);
 		r->scratch = r->base + r->lo % ALIGN;
 	}
-	for (uint32_t i = 0; i < w->s->nargs; i++) {
+	for (uint32_t i = 0; i < w->s->nparams; i++) {
 		uint64_t at = (uint64_t)(uintptr_t)w->s->frame.buffers[i];
 		struct region mine;
 		extent_of(w, i, &mine);
@@ -178,9 +178,9 @@ static stx_err set_up(struct trial *w, struct stx_diag *d)
 	struct stx__gpu_context *g = w->x->gpu;
 	void *record = NULL;
 	int result, l2 = 0;
-	w->regions = STX_NEW_ARRAY(w->arena, struct region, w->s->nargs + 1);
-	w->buffers = STX_NEW_ARRAY(w->arena, void *, w->s->nargs + 1);
-	w->params = STX_NEW_ARRAY(w->arena, void *, w->s->nargs + k->nscalars + 2);
+	w->regions = STX_NEW_ARRAY(w->arena, struct region, w->s->nparams + 1);
+	w->buffers = STX_NEW_ARRAY(w->arena, void *, w->s->nparams + 1);
+	w->params = STX_NEW_ARRAY(w->arena, void *, w->s->nparams + k->nscalars + 2);
 	w->host[0] = stx_arena_alloc(w->arena, CHUNK_BYTES);
 	w->host[1] = stx_arena_alloc(w->arena, CHUNK_BYTES);
 	if (stx_arena_oom(w->arena))
@@ -194,7 +194,7 @@ static stx_err set_up(struct trial *w, struct stx_diag *d)
 	w->record = record;
 	memset(w->record, 0, sizeof *w->record);
 	void **p = w->params;
-	for (uint32_t j = 0; j < w->s->nargs; j++)
+	for (uint32_t j = 0; j < w->s->nparams; j++)
 		*p++ = &w->buffers[j];
 	for (uint32_t j = 0; j < k->nscalars; j++)
 		*p++ = (void *)(uintptr_t)&w->s->frame.scalars[j];
@@ -460,7 +460,7 @@ static stx_err check(void *ctx, uint32_t c, struct stx_diag *d)
 	stx_err e = w->have_want ? STX_E_OK : make_want(w, d);
 	if (!e)
 		e = run_once(w, NULL, c, d);
-	for (uint32_t i = 0; i < w->s->nargs && !e; i++)
+	for (uint32_t i = 0; i < w->s->nparams && !e; i++)
 		if (flags_of(w, i) & STX_ARG_WRITTEN)
 			e = compare_argument(w, i, d);
 	return e;

@@ -16,11 +16,6 @@ struct call {
 	const struct stx__value *text;
 };
 
-int stx__external_known(const char *name)
-{
-	return !strcmp(name, "interpret");
-}
-
 static int is_dense(const struct stx__value *v, int rank)
 {
 	int64_t stride = 1;
@@ -127,12 +122,14 @@ static stx_err evaluate(struct stax_artifact *a, const struct call *c, struct st
 	return e ? stx_fail(d, e, "interpret", err.node, "%s", err.text) : STX_E_OK;
 }
 
-stx_err stx__external(struct stax_artifact *a, struct stx__context *x,
-		      const struct stx_plan_step *s, struct stx_diag *d)
+stx_err stx__interpret(struct stax_artifact *a, struct stx__context *x, struct stx__step *step,
+		       const struct stx_env *env, struct stx_diag *d)
 {
+	const struct stx_plan_step *s = step->plan;
 	struct call c = { 0 };
 	struct stx_tensor *got = NULL;
 	int ngot = 0;
+	(void)env;
 	stx_err e = take_arguments(a, x, s, &c, d);
 	if (!e)
 		e = evaluate(a, &c, &got, &ngot, d);

@@ -98,6 +98,15 @@ static stx_err bounds_error(const struct stax_artifact *a, const struct stx__con
 			x->bounds.axis, (long long)x->bounds.index, (long long)x->bounds.bound);
 }
 
+static void copy_value(const struct stax_artifact *a, const struct stx__context *x,
+		       const struct stx__step *s)
+{
+	const struct stx__value *from = &x->values[s->from], *to = &x->values[s->to];
+	const struct stx_plan_value *v = &a->plan.values[s->to];
+	stx__client_copy(to->ptr, to->strides, from->ptr, from->strides, to->sizes, v->rank,
+			 stx_dtype_bytes(v->dtype));
+}
+
 static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
 			 const struct stx_env *env, struct stx_diag *d)
 {
@@ -105,23 +114,22 @@ static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
 		return stx__gpu_steps((struct stax_artifact *)(uintptr_t)a, x, env, d);
 	x->bounds.taken = 0;
 	for (uint32_t i = 0; i < x->nsteps; i++) {
-		const struct stx__step *s = &x->steps[i];
-		if (s->external) {
-			stx_err e = stx__external((struct stax_artifact *)(uintptr_t)a, x,
-						  s->external, d);
-			if (e)
-				return e;
-			continue;
+		struct stx__step *s = &x->steps[i];
+		stx_err e = STX_E_OK;
+		switch (s->kind) {
+		case STX__STEP_COPY: copy_value(a, x, s); break;
+		case STX__STEP_EXTERN:
+			e = s->external->run((struct stax_artifact *)(uintptr_t)a, x, s, env, d);
+			if (e != STX_E_UNSUPPORTED || s->kernel == STX_PLAN_NONE)
+				break;
+			stx__diag_init(d);
+			e = STX_E_OK;
+			launch(s, env);
+			break;
+		case STX__STEP_LAUNCH: launch(s, env); break;
 		}
-		if (!s->is_launch) {
-			const struct stx__value *from = &x->values[s->from],
-						*to = &x->values[s->to];
-			const struct stx_plan_value *v = &a->plan.values[s->to];
-			stx__client_copy(to->ptr, to->strides, from->ptr, from->strides, to->sizes,
-					 v->rank, stx_dtype_bytes(v->dtype));
-			continue;
-		}
-		launch(s, env);
+		if (e)
+			return e;
 		if (x->bounds.taken)
 			return bounds_error(a, x, s->kernel, d);
 	}

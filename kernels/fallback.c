@@ -35,8 +35,8 @@ static struct stx_buffer *add_buffer(struct run *r, struct stx_loops *l, enum st
 	return b;
 }
 
-/* The call's values: the text, inputs, outputs; args gets their ids. */
-static stx_err add_buffers(struct run *r, struct stx_loops *l, uint32_t *args)
+/* The call's values: the text, inputs, outputs; args gets them. */
+static stx_err add_buffers(struct run *r, struct stx_loops *l, struct stx_use *args)
 {
 	struct stx_graph *g = l->g;
 	stx_ex *size = STX_NEW(r->arena, stx_ex);
@@ -49,7 +49,7 @@ static stx_err add_buffers(struct run *r, struct stx_loops *l, uint32_t *args)
 	if (!b)
 		return STX_E_NOMEM;
 	b->data = (struct stx_const_data){ .bytes = text, .n = r->text.n };
-	*args++ = b->id;
+	*args++ = (struct stx_use){ b->id, 1, 0 };
 	for (uint32_t i = 0; i < g->inputs.n; i++) {
 		const struct stx_input *in = &g->inputs.at[i];
 		b = add_buffer(r, l, STX_BUF_INPUT, in->node->name, &in->node->outs[0],
@@ -57,7 +57,7 @@ static stx_err add_buffers(struct run *r, struct stx_loops *l, uint32_t *args)
 		if (!b)
 			return STX_E_NOMEM;
 		b->index = i;
-		*args++ = b->id;
+		*args++ = (struct stx_use){ b->id, 1, 0 };
 	}
 	for (uint32_t i = 0; i < g->outputs.n; i++) {
 		struct stx_val v = g->outputs.at[i].val;
@@ -65,7 +65,7 @@ static stx_err add_buffers(struct run *r, struct stx_loops *l, uint32_t *args)
 		if (!b || stx_push(r->arena, &l->outputs, b->id))
 			return STX_E_NOMEM;
 		b->index = i;
-		*args++ = b->id;
+		*args++ = (struct stx_use){ b->id, 0, 1 };
 	}
 	return STX_E_OK;
 }
@@ -78,7 +78,8 @@ static stx_err make_schedule(struct run *r)
 	stx_err e = stx_graph_parse(r->arena, (const char *)r->text.at, r->text.n, &g, r->d);
 	if (e)
 		return e;
-	uint32_t n = 1 + g->inputs.n + g->outputs.n, *args = STX_NEW_ARRAY(r->arena, uint32_t, n);
+	uint32_t n = 1 + g->inputs.n + g->outputs.n;
+	struct stx_use *args = STX_NEW_ARRAY(r->arena, struct stx_use, n);
 	if (!s || !l || !args)
 		return STX_E_NOMEM;
 	l->g = g;
@@ -92,7 +93,14 @@ static stx_err make_schedule(struct run *r)
 	for (uint32_t i = 0; i < l->buffers.n; i++)
 		s->slots[i].offset = s->slots[i].size = STX_EX_BAD;
 	s->workspace = stx_ex_const(l->ex, 0);
-	s->external = (struct stx_external){ "interpret", args, n };
+	struct stx_external call = { .name = "interpret",
+				     .uses = args,
+				     .nuses = n,
+				     .workspace = STX_NONE,
+				     .kernel = STX_NONE };
+	struct stx_sched_step step = { STX_SCHED_EXTERNAL, 0 };
+	if (stx_push(r->arena, &s->externals, call) || stx_push(r->arena, &s->steps, step))
+		return STX_E_NOMEM;
 	r->loops = l;
 	r->schedule = s;
 	return STX_E_OK;

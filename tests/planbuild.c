@@ -130,6 +130,20 @@ void pb_launch(struct planbuild *b, uint32_t kernel, uint32_t nargs, const uint3
 	b->nsteps++;
 }
 
+void pb_extern(struct planbuild *b, const char *name, uint32_t nargs, const uint32_t *values,
+	       uint32_t nattrs, const uint32_t *attrs, uint32_t workspace, uint32_t kernel)
+{
+	struct stx_plan_step s = { .kind = STX_STEP_EXTERN, .nargs = nargs };
+	struct stx_plan_extern c = { nattrs, array(b, attrs, nattrs), workspace, kernel, 0 };
+	s.a = pb_string(b, name);
+	s.args = array(b, values, nargs);
+	c.uses = array(b, values, nargs); /* any numbers */
+	s.b = (uint32_t)b->arrays.n;
+	stx_bytes_put(&b->arrays, &c, sizeof c);
+	stx_bytes_put(&b->steps, &s, sizeof s);
+	b->nsteps++;
+}
+
 void pb_guard(struct planbuild *b, uint32_t expr)
 {
 	stx_bytes_u32(&b->guards, expr);
@@ -172,8 +186,15 @@ static void move(struct stx_bytes *out, const struct stx_plan_header *h, uint32_
 	for (uint32_t i = 0; i < h->nsteps; i++) {
 		struct stx_plan_step *s =
 			(struct stx_plan_step *)(void *)(out->at + h->steps_off) + i;
-		if (s->kind == STX_STEP_LAUNCH)
+		if (s->kind == STX_STEP_LAUNCH || s->kind == STX_STEP_EXTERN)
 			s->args += arrays;
+		if (s->kind != STX_STEP_EXTERN)
+			continue;
+		s->a += h->strings_off;
+		s->b += arrays;
+		struct stx_plan_extern *c = (struct stx_plan_extern *)(void *)(out->at + s->b);
+		c->attrs += arrays;
+		c->uses += arrays;
 	}
 }
 

@@ -35,6 +35,9 @@ uint32_t pb_kernel(struct planbuild *b, const char *name, uint32_t grid, uint32_
 		   uint32_t nscalars, const uint32_t *scalars);
 void pb_step(struct planbuild *b, enum stx_plan_step_kind kind, uint32_t a, uint32_t to);
 void pb_launch(struct planbuild *b, uint32_t kernel, uint32_t nargs, const uint32_t *values);
+/* A call of the name; attrs: [nattrs] expressions; workspace and kernel may be STX_PLAN_NONE. */
+void pb_extern(struct planbuild *b, const char *name, uint32_t nargs, const uint32_t *values,
+	       uint32_t nattrs, const uint32_t *attrs, uint32_t workspace, uint32_t kernel);
 void pb_guard(struct planbuild *b, uint32_t expr);
 
 /* Puts it together, frees the builder's parts. The result is malloc'd (16-byte aligned by malloc).

@@ -171,7 +171,7 @@ enum stx_realized stx__realize_reason(const struct stx__lower *l, const struct s
 		return STX_REALIZED_NONE;
 	if (l->opts->no_inline)
 		return STX_REALIZED_NO_INLINE;
-	if (v->uses > 1 && v->wanted)
+	if (v->uses > 1 && v->wanted && !stx__is_widened_load(l, v->fn))
 		return STX_REALIZED_WANTED;
 	if (v->uses > 1 && stx_op_info(n->op)->category == STX_CAT_RANDOM)
 		return STX_REALIZED_RANDOM;
@@ -349,14 +349,19 @@ struct stx__inner *stx__realize_value(struct stx__lower *l, const struct stx_nod
 	return b ? load_of(l, b) : NULL;
 }
 
+/* On a GPU what a contraction reads in a wider type is in memory in its own (rules_contract.c). */
 stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, enum stx_realized reason)
 {
 	struct stx__value *v = &l->vals[n->id];
-	struct stx_buffer *b = pointwise_buffer(l, v->fn, n, STX_BUF_TEMP, reason);
+	struct stx__inner *narrow =
+		l->opts->target_gpu && v->wanted && !v->is_output ? stx__widened(v->fn) : NULL;
+	enum stx_dtype t = v->fn->dtype;
+	struct stx_buffer *b =
+		pointwise_buffer(l, narrow ? narrow : v->fn, n, STX_BUF_TEMP, reason);
 
 	if (!b)
 		return l->err;
-	v->fn = load_of(l, b);
+	v->fn = stx__inner_cast(l->g, load_of(l, b), t);
 	v->is_realized = 1;
 	return v->fn ? 0 : STX_E_NOMEM;
 }

@@ -5,7 +5,7 @@
  * (STX_REALIZED_WANTED); views of memory that are affine stay loads (LO-27). */
 #include "lower.h"
 
-static int is_affine_load(struct stx__lower *l, const struct stx__inner *fn)
+static int is_affine_load(const struct stx__lower *l, const struct stx__inner *fn)
 {
 	stx_ex coeff, rest = STX_EX_BAD;
 	uint32_t d;
@@ -19,13 +19,32 @@ static int is_affine_load(struct stx__lower *l, const struct stx__inner *fn)
 	return 1;
 }
 
+struct stx__inner *stx__widened(const struct stx__inner *fn)
+{
+	const struct stx__step *s = fn->rule == STX_IN_MAP ? fn->u.steps.at : NULL;
+	struct stx__inner *x = fn->nops == 1 ? fn->operands[0] : NULL;
+
+	if (!s || !x || fn->u.steps.n != 1 || s->op != STX_P_CAST)
+		return NULL;
+	if (fn->dtype == STX_F32 && (x->dtype == STX_F16 || x->dtype == STX_BF16))
+		return x;
+	return fn->dtype == STX_I32 && x->dtype == STX_I8 ? x : NULL;
+}
+
+int stx__is_widened_load(const struct stx__lower *l, const struct stx__inner *fn)
+{
+	const struct stx__inner *x = l->opts->target_gpu ? stx__widened(fn) : NULL;
+
+	return x && is_affine_load(l, x);
+}
+
 static struct stx__inner *operand(struct stx__lower *l, const struct stx_node *n, uint32_t i)
 {
 	struct stx__inner *fn = stx__arg(l, n, i);
 
 	if (!fn)
 		return NULL;
-	if (fn->reads && !is_affine_load(l, fn) &&
+	if (fn->reads && !is_affine_load(l, fn) && !stx__is_widened_load(l, fn) &&
 	    stx__realize_node(l, n->args[i].u.tensor.node, STX_REALIZED_WANTED))
 		return NULL;
 	return stx__arg(l, n, i);

@@ -10,6 +10,7 @@
  * says why. One pass, a hash table of spaces; a group is small: linear. */
 #include <assert.h>
 
+#include "product.h"
 #include "schedule_impl.h"
 
 #define MAX_GROUP_BUFFERS    STX__MAX_GROUP
@@ -40,6 +41,7 @@ struct fuse {
 	struct stx_schedule *s;
 	struct stx_loops *l;
 	struct stx_arena *arena;
+	const struct stx__products *products;
 	uint32_t *group_of;
 	STX_VEC(struct fused) info;
 	struct space_slot *spaces; /* newest group of each space */
@@ -126,12 +128,16 @@ static int reads_at_own_points(struct fuse *f, const struct stx_buffer *b, uint3
 	return 1;
 }
 
-/* A sort's kernel has its own form: nothing joins it. */
-static int is_sort(struct fuse *f, uint32_t group)
+/* Nothing joins a sort, whose kernel has its own form, nor a product that a library may make. */
+static int is_closed(struct fuse *f, uint32_t group)
 {
-	if (head(f, group)->def != STX_DEF_SORT)
+	const struct stx_buffer *h = head(f, group);
+	if (stx__product_of(f->products, h->id))
+		f->why = "a library may make the matrix product";
+	else if (h->def == STX_DEF_SORT)
+		f->why = "it stands after or beside a sort";
+	else
 		return 0;
-	f->why = "it stands after or beside a sort";
 	return 1;
 }
 
@@ -353,7 +359,7 @@ static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group
 {
 	const struct stx_buffer *h = head(f, group);
 	f->tentative->is_phased = 0;
-	if (stands_alone(f, h) || is_sort(f, group))
+	if (stands_alone(f, h) || is_closed(f, group))
 		return 0;
 	if (b->def != STX_DEF_POINTWISE || info_of(f, group)->is_phased ||
 	    !stx__same_exs(h->ranges, h->nranges, b->ranges, b->nranges))
@@ -367,7 +373,7 @@ static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t
 {
 	const struct fused *g = info_of(f, group);
 	f->tentative->is_phased = 0;
-	if (is_sort(f, group))
+	if (is_closed(f, group))
 		return 0;
 	if (b->def == STX_DEF_REDUCTION && (g->has_dot || b->monoid == STX_MONOID_DOT)) {
 		f->why = "a matrix product stands alone";
@@ -412,7 +418,7 @@ static int shares_point(struct fuse *f, const struct tentative *t)
  * the reverse, for an input that both read element by element. */
 static int may_share_rows(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	if (is_sort(f, group))
+	if (is_closed(f, group))
 		return 0;
 	if (b->def == STX_DEF_REDUCTION && reads_group(f, b, group)) {
 		f->why = "it reduces over what the kernel computes";
@@ -525,8 +531,9 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 	f->why = fuse_at_all ? "it reads no other kernel's result" : "fusion is off";
 	if (stands_alone(f, b) || !fuse_at_all)
 		return start(f, b, STX_NONE);
-	if (b->def == STX_DEF_SORT) {
-		f->why = "a sort stands alone";
+	if (b->def == STX_DEF_SORT || stx__product_of(f->products, b->id)) {
+		f->why = b->def == STX_DEF_SORT ? "a sort stands alone"
+						: "a library may make the matrix product";
 		return start(f, b, latest);
 	}
 	struct space_slot *slot = space_slot(f, b);
@@ -558,12 +565,14 @@ static int has_elements(const struct stx_exprs *x, const struct stx_buffer *b)
 	return b->def != STX_DEF_NONE && b->def != STX_DEF_SCRATCH;
 }
 
-stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o, uint32_t *group_of,
-		  struct stx_diag *d)
+stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o,
+		  const struct stx__products *products, uint32_t *group_of, struct stx_diag *d)
 {
-	struct fuse f = {
-		.s = s, .l = s->loops, .arena = s->loops->g->arena, .group_of = group_of
-	};
+	struct fuse f = { .s = s,
+			  .l = s->loops,
+			  .arena = s->loops->g->arena,
+			  .products = products,
+			  .group_of = group_of };
 	f.nslots = 64;
 	while (f.nslots < f.l->buffers.n * 2)
 		f.nslots *= 2;

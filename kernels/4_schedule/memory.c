@@ -1,6 +1,6 @@
 /* memory.c: where temporaries live in the workspace (seed 004 6.3; conformance GF-06 to GF-08).
  *
- * Greedy in launch order: results are placed before the operands that end with the launch are
+ * Greedy in the order of steps: results are placed before the operands that end with the step are
  * released, but a result may take the place of such an operand when it is read and written at the
  * same points only, and read before it is written (GF-07). Free blocks sit in segregated lists, a
  * quarter of a power of two each, and merge with free neighbours at once; a request takes the best
@@ -312,21 +312,21 @@ static uint32_t in_place_of(const struct planning *p, const struct stx_kernel *k
 	return STX_NONE;
 }
 
-/* last[buffer] = last kernel that has the buffer, or an update of it in place, as a parameter. */
+/* last[buffer] = last step that is given the buffer, or an update of it in place. */
 static uint32_t *last_uses(struct planning *p)
 {
 	uint32_t *last = STX_NEW_ARRAY(p->arena, uint32_t, p->s->loops->buffers.n + 1);
-	for (uint32_t i = 0; last && i < p->s->kernels.n; i++)
-		for (uint32_t j = 0; j < p->s->kernels.at[i]->params.n; j++)
-			last[p->s->storage[p->s->kernels.at[i]->params.at[j].buffer]] = i;
+	for (uint32_t i = 0; last && i < p->s->steps.n; i++)
+		for (uint32_t j = 0; j < stx_step_nuses(p->s, i); j++)
+			last[p->s->storage[stx_step_use(p->s, i, j).buffer]] = i;
 	for (uint32_t i = 0; last && i < p->s->loops->buffers.n; i++)
 		last[i] = last[p->s->storage[i]]; /* of one chain: the same */
 	return last;
 }
 
-static stx_ex buffer_bytes(struct planning *p, const struct stx_kparam *q)
+static stx_ex buffer_bytes(struct planning *p, const struct stx_buffer *b)
 {
-	return stx_ex_muli(p->ex, q->elems, stx_dtype_bytes(q->dtype));
+	return stx_ex_muli(p->ex, stx_layout_reach(p->ex, &b->layout), stx_dtype_bytes(b->dtype));
 }
 
 /* No temporary, or one whose memory another buffer has given it or takes over as an output. */
@@ -339,18 +339,17 @@ static int is_elsewhere(const struct planning *p, const struct stx_buffer *b)
  * and those of one size reuse each other. */
 static stx_err add_items(struct planning *p, const uint32_t *last)
 {
-	for (uint32_t i = 0; i < p->s->kernels.n; i++) {
-		const struct stx_kernel *k = p->s->kernels.at[i];
-		for (uint32_t j = 0; j < k->params.n; j++) {
-			const struct stx_kparam *q = &k->params.at[j];
-			const struct stx_buffer *b = p->s->loops->buffers.at[q->buffer];
-			struct stx_slot *slot = &p->s->slots[q->buffer];
-			if (!q->is_written || is_elsewhere(p, b))
+	for (uint32_t i = 0; i < p->s->steps.n; i++)
+		for (uint32_t j = 0; j < stx_step_nuses(p->s, i); j++) {
+			const struct stx_use q = stx_step_use(p->s, i, j);
+			const struct stx_buffer *b = p->s->loops->buffers.at[q.buffer];
+			struct stx_slot *slot = &p->s->slots[q.buffer];
+			if (!q.is_written || is_elsewhere(p, b))
 				continue;
 			int64_t bytes;
 			slot->first_step = i;
-			slot->last_step = last[q->buffer];
-			slot->size = buffer_bytes(p, q);
+			slot->last_step = last[q.buffer];
+			slot->size = buffer_bytes(p, b);
 			if (slot->size == STX_EX_BAD)
 				return STX_E_TOO_LARGE;
 			if (!stx_ex_is_const(p->ex, slot->size, &bytes))
@@ -359,11 +358,10 @@ static stx_err add_items(struct planning *p, const uint32_t *last)
 						   .first = i,
 						   .last = slot->last_step,
 						   .in_place = STX_NONE };
-			p->item_of[q->buffer] = p->nitems;
-			p->buffer_of[p->nitems] = q->buffer;
+			p->item_of[q.buffer] = p->nitems;
+			p->buffer_of[p->nitems] = q.buffer;
 			p->items[p->nitems++] = m;
 		}
-	}
 	return STX_E_OK;
 }
 
@@ -392,12 +390,14 @@ static stx_err find_in_place(struct planning *p)
 	uint32_t ready = STX_NONE;
 	for (uint32_t i = 0; uses && i < p->nitems; i++) {
 		uint32_t step = p->items[i].first;
+		if (p->s->steps.at[step].kind != STX_SCHED_KERNEL)
+			continue; /* an external call may not write over what it reads */
+		const struct stx_kernel *k = p->s->kernels.at[p->s->steps.at[step].index];
 		if (ready != step)
-			find_uses(p, p->s->kernels.at[step], uses);
+			find_uses(p, k, uses);
 		ready = step;
 		p->items[i].in_place =
-			in_place_of(p, p->s->kernels.at[step],
-				    p->s->loops->buffers.at[p->buffer_of[i]], step, uses);
+			in_place_of(p, k, p->s->loops->buffers.at[p->buffer_of[i]], step, uses);
 	}
 	return uses ? STX_E_OK : STX_E_NOMEM;
 }
@@ -454,7 +454,7 @@ static stx_err plan(struct planning *p)
 		err = find_in_place(p);
 	if (err)
 		return err;
-	err = stx__memory_place(p->arena, p->items, p->nitems, p->s->kernels.n,
+	err = stx__memory_place(p->arena, p->items, p->nitems, p->s->steps.n,
 				&p->s->workspace_bytes);
 	if (err)
 		return err;

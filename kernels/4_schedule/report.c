@@ -1,10 +1,11 @@
 /* report.c: what a schedule costs, and why it is as it is (conformance GF-02, GF-04, GF-06, GF-11,
  * RZ-10).
  *
- * requires: groups, kernels and slots of a schedule. ensures: its accounts and report lines.
- * Lines: one of traffic before and after fusion, one of memory, one a kernel: its traffic, the
- * buffers it computes with the rule that put each in memory, the kernel it was not fused with and
- * why. Everything at the size hints; sums saturate. One pass over graph, kernels and buffers. */
+ * requires: groups, kernels, steps and slots of a schedule. ensures: its accounts and report lines.
+ * Lines: one of traffic before and after fusion, one of memory, one a kernel, which may stand in
+ * for an external call: its traffic, the buffers it computes with the rule that put each in memory,
+ * the kernel it was not fused with and why. Everything at the size hints; sums saturate. One pass
+ * over graph, kernels and buffers. */
 #include "sat.h"
 #include "schedule_impl.h"
 
@@ -353,12 +354,17 @@ static void put_buffers(struct reporting *r, const struct stx_group *g)
 		stx_bytes_printf(b, "; %u beside the others for a shared input", g->nbeside);
 }
 
-static int kernel_line(struct reporting *r, uint32_t number)
+static int step_line(struct reporting *r, uint32_t step)
 {
 	const struct stx_schedule *s = r->s;
+	uint32_t number = stx_step_kernel(s, step);
+	if (number == STX_NONE)
+		return 0;
 	const struct stx_kernel_account *a = &s->accounts[number];
 	const struct stx_group *g = &s->groups.at[number];
 	struct stx_bytes *b = &r->line;
+	if (s->steps.at[step].kind == STX_SCHED_EXTERNAL)
+		stx_bytes_printf(b, "%s, else ", s->externals.at[s->steps.at[step].index].name);
 	stx_bytes_printf(b, "%s: reads ", s->kernels.at[number]->name);
 	put_bytes(b, a->bytes_read);
 	stx_bytes_puts(b, ", writes ");
@@ -401,13 +407,14 @@ stx_err stx__report(struct stx_schedule *s, const uint8_t *needed, struct stx_di
 	int bad = !seen || init(&r);
 	if (!bad)
 		count_users(&r);
-	for (uint32_t i = 0; !bad && i < s->kernels.n; i++)
-		account_kernel(&r, i, seen);
+	for (uint32_t i = 0; !bad && i < s->steps.n; i++)
+		if (stx_step_kernel(s, i) != STX_NONE)
+			account_kernel(&r, stx_step_kernel(s, i), seen);
 	if (!bad)
 		account_memory(&r);
 	bad = bad || account_graph(&r) || traffic_line(&r) || memory_line(&r);
-	for (uint32_t i = 0; !bad && i < s->kernels.n && i < MAX_LINES; i++)
-		bad = kernel_line(&r, i);
+	for (uint32_t i = 0; !bad && i < s->steps.n && i < MAX_LINES; i++)
+		bad = step_line(&r, i);
 	if (!bad && s->kernels.n > MAX_LINES) {
 		stx_bytes_printf(&r.line, "and %u kernels more", s->kernels.n - MAX_LINES);
 		bad = end_line(&r);

@@ -1,5 +1,6 @@
-/* schedule.c: order bodies -> fuse -> build each kernel -> name it -> plan memory -> report.
- */
+/* schedule.c: order bodies -> cut -> find products -> fuse -> build each kernel -> name it -> list
+ * the steps -> plan memory -> report. */
+#include "product.h"
 #include "schedule_impl.h"
 #include "split.h"
 
@@ -13,9 +14,11 @@ struct scheduling {
 	const struct stx_schedule_options *o;
 	struct stx_loops *l;
 	struct stx_arena *arena;
+	struct stx__products products; /* that a library may make; of a GPU target */
 	uint32_t *group_of;
-	uint8_t *needed;     /* buffer must be in memory: an output, or read by another kernel */
-	const char **inputs; /* names of the graph's inputs, sorted */
+	uint32_t *external_of; /* [groups.n] */
+	uint8_t *needed;       /* buffer must be in memory: an output, or read by another kernel */
+	const char **inputs;   /* names of the graph's inputs, sorted */
 	uint32_t ninputs;
 	struct stx_diag *d;
 };
@@ -166,6 +169,22 @@ static stx_err build_group(struct scheduling *c, uint32_t number)
 	return STX_E_OK;
 }
 
+/* The kernel of the group, and the call that may be made in its place. */
+static stx_err build_step(struct scheduling *c, uint32_t number)
+{
+	const struct stx__product *p =
+		stx__product_of(&c->products, c->s->groups.at[number].buffers.at[0]);
+	struct stx_external call;
+	stx_err err = build_group(c, number);
+	c->external_of[number] = STX_NONE;
+	if (err || !p)
+		return err;
+	c->external_of[number] = c->s->externals.n;
+	if (stx__product_call(c->s, p, number, &call) || stx_push(c->arena, &c->s->externals, call))
+		return oom(c);
+	return STX_E_OK;
+}
+
 stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		     struct stx_schedule **out, struct stx_diag *d)
 {
@@ -181,6 +200,10 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 	stx_err err = o->no_split ? STX_E_OK : stx__split(l, o, d);
 	if (err)
 		return err;
+	if (o->target_gpu && !o->no_external)
+		err = stx__find_products(l, &c.products, d);
+	if (err)
+		return err;
 	c.group_of = STX_NEW_ARRAY(a, uint32_t, l->buffers.n + 1);
 	c.needed = STX_NEW_ARRAY(a, uint8_t, l->buffers.n + 1);
 	if (!c.s || !c.group_of || !c.needed)
@@ -190,18 +213,23 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 	if (!c.s->storage)
 		return oom(&c);
 	find_storage(&c);
-	err = stx__fuse(c.s, o, c.group_of, d);
+	err = stx__fuse(c.s, o, &c.products, c.group_of, d);
 	if (err)
 		return err;
 	err = collect_inputs(&c);
 	if (err)
 		return err;
 	find_needed(&c);
+	c.external_of = STX_NEW_ARRAY(a, uint32_t, c.s->groups.n + 1);
+	if (!c.external_of)
+		return oom(&c);
 	for (uint32_t i = 0; i < c.s->groups.n; i++) {
-		err = build_group(&c, i);
+		err = build_step(&c, i);
 		if (err)
 			return err;
 	}
+	if (stx__add_steps(c.s, c.external_of))
+		return oom(&c);
 	err = stx__memory_plan(c.s, d);
 	if (!err)
 		err = stx__report(c.s, c.needed, d);

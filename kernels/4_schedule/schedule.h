@@ -29,24 +29,47 @@ struct stx_kernel_account {
 struct stx_slot {            /* where a TEMP buffer lives in the workspace (memory.c) */
 	stx_ex offset, size; /* bytes; STX_EX_BAD: no slot (not a TEMP, or never in memory) */
 	uint64_t offset_bytes, size_bytes; /* the same when static, size rounded up to 64; else 0 */
-	uint32_t first_step, last_step;    /* launches between which it is live */
+	uint32_t first_step, last_step;    /* steps between which it is live */
 	uint8_t reused;   /* lies in memory another buffer had before: the workspace did not grow */
 	uint8_t in_place; /* of those: took the place of an operand of its own kernel */
 };
 
-/* A call that is not a kernel of ours: its name and the buffers it is given, read before written.
- */
+/* What a step does with a buffer that it is given. */
+struct stx_use {
+	uint32_t buffer;
+	uint8_t is_read, is_written;
+};
+
+/* A call of code that is not ours: libstax knows it by name. Its arguments, its attributes (numbers
+ * whose meaning is the call's, over size symbols), memory to work in. When there is a kernel that
+ * does the same, its parameters are the arguments, and libstax launches it where it cannot make the
+ * call. */
 struct stx_external {
-	const char *name; /* NULL: none */
-	const uint32_t *buffers;
-	uint32_t n;
+	const char *name;
+	const struct stx_use *uses; /* [nuses] */
+	uint32_t nuses;
+	const stx_ex *attrs; /* [nattrs] */
+	uint32_t nattrs;
+	uint32_t workspace; /* a SCRATCH buffer, the last of the uses; STX_NONE: none */
+	uint32_t kernel;    /* STX_NONE: none */
+};
+
+enum stx_sched_kind {
+	STX_SCHED_KERNEL,   /* kernel `index` */
+	STX_SCHED_EXTERNAL, /* external call `index`, or its kernel */
+	STX_SCHED_COPY      /* output `index`, whose buffer is another value, into its own memory */
+};
+struct stx_sched_step {
+	enum stx_sched_kind kind;
+	uint32_t index;
 };
 
 struct stx_schedule {
 	struct stx_loops *loops;
-	STX_VEC(struct stx_group) groups;     /* launch order */
+	STX_VEC(struct stx_group) groups;
 	STX_VEC(struct stx_kernel *) kernels; /* one a group */
-	struct stx_external external;         /* after all launches */
+	STX_VEC(struct stx_external) externals;
+	STX_VEC(struct stx_sched_step) steps; /* the order in which everything runs */
 	uint32_t *storage; /* [loops->buffers.n] buffer that stands for its memory: itself, the last
 			      that updates it in place, or the input that it updates */
 	struct stx_slot *slots;   /* [loops->buffers.n]; updates share one */
@@ -74,6 +97,7 @@ struct stx_schedule_options {
 	int target_gpu;
 	int fast; /* the licence of NUMERICS.md: f16 and bf16 are f32 inside a kernel */
 	int no_fuse;
+	int no_external;                 /* every product a kernel of ours */
 	int no_split;                    /* long reductions stay whole: the same bits, for tests */
 	const struct stx_device *device; /* GPU only; NULL: STX_DEVICE_DEFAULT */
 };
@@ -84,9 +108,17 @@ static inline uint32_t stx_storage_of(const struct stx_schedule *s, uint32_t b)
 	return s->storage ? s->storage[b] : b;
 }
 
+/* What step number `step` does with its i-th buffer; for i from 0 to stx_step_nuses. */
+uint32_t stx_step_nuses(const struct stx_schedule *s, uint32_t step);
+struct stx_use stx_step_use(const struct stx_schedule *s, uint32_t step, uint32_t i);
+/* The kernel that the step launches, or may launch; STX_NONE: none. */
+uint32_t stx_step_kernel(const struct stx_schedule *s, uint32_t step);
+/* 1: output i is not its buffer's own place in the call, so a COPY puts it there. */
+int stx_output_is_copied(const struct stx_loops *l, uint32_t i);
+
 /* requires: stx_loops_verify. Puts bodies in order (body_order.c) and cuts long reductions in two
  * layers (split.c), so that buffers get new numbers. ensures: every kernel passes
- * stx_kernel_verify; launch order respects dependences; no slot is overwritten while live. */
+ * stx_kernel_verify; the order of steps respects dependences; no slot is overwritten while live. */
 stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		     struct stx_schedule **out, struct stx_diag *d);
 

@@ -1,4 +1,4 @@
-/* schedule_eval.c: kernels in launch order through the interpreter of kernel IR. */
+/* schedule_eval.c: steps in order, kernels through the interpreter of kernel IR. */
 #include "schedule_eval.h"
 
 #include <stdlib.h>
@@ -175,8 +175,15 @@ stx_err stx_schedule_evaluate(const struct stx_schedule *s, void *const *data, c
 	struct eval e = { .s = s, .d = d };
 	e.syms = copy_symbols(s->loops, syms, &e.nsyms);
 	stx_err err = e.syms ? place_buffers(&e, data) : out_of_memory(&e);
-	for (uint32_t i = 0; !err && i < s->kernels.n; i++)
-		err = run_kernel(&e, i);
+	for (uint32_t i = 0; !err && i < s->steps.n; i++) {
+		uint32_t k = stx_step_kernel(s, i);
+		if (k != STX_NONE)
+			err = run_kernel(&e, k);
+		else if (s->steps.at[i].kind == STX_SCHED_EXTERNAL)
+			err = stx_fail(d, STX_E_UNSUPPORTED, "schedule",
+				       s->externals.at[s->steps.at[i].index].name,
+				       "an external call cannot be evaluated");
+	}
 	for (uint32_t i = 0; e.own && i < s->loops->buffers.n; i++)
 		free(e.own[i]);
 	free(e.own);

@@ -1,6 +1,5 @@
 /* schedule_eval.h
- * reference evaluation of a whole schedule: its kernels in launch order, temporaries in their
- * slots. */
+ * reference evaluation of a whole schedule: its steps in order, temporaries in their slots. */
 #ifndef STX_SCHEDULE_EVAL_H
 #define STX_SCHEDULE_EVAL_H
 

@@ -11,13 +11,20 @@ stx_err stx__order_body(struct stx_loops *l, struct stx_body *b);
 
 /* ---- fuse.c ---- */
 
-/* Buffers to groups, in launch order. group_of: [buffers.n], STX_NONE for buffers no kernel
- * computes (inputs, constants, results without elements). */
-stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o, uint32_t *group_of,
-		  struct stx_diag *d);
+struct stx__products;
+/* Buffers to groups, in launch order; each of the products alone. group_of: [buffers.n], STX_NONE
+ * for buffers no kernel computes (inputs, constants, results without elements). */
+stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o,
+		  const struct stx__products *products, uint32_t *group_of, struct stx_diag *d);
 /* 1 when load `in` of a body over b's ranges reads p exactly at the point that p's definition
  * stores. */
 int stx__reads_at_point(const struct stx_binst *in, const struct stx_buffer *p);
+
+/* ---- steps.c ---- */
+
+/* The steps of a schedule whose groups are there: each group's kernel, or its external call
+ * (external_of: [groups.n], STX_NONE for none), then the copies of outputs. */
+stx_err stx__add_steps(struct stx_schedule *s, const uint32_t *external_of);
 
 /* ---- memory.c ---- */
 

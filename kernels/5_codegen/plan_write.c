@@ -1,9 +1,9 @@
 /* plan_write.c: the data plan of a schedule (stax_abi.h), as bytes.
  *
  * requires: a schedule whose kernels are verified. ensures: stx_plan_open accepts the result; equal
- * schedules give equal bytes. Values stand in the order of the loop program's buffers; steps are,
- * for each kernel in launch order: ALLOC of the temporaries it writes first, LAUNCH, RELEASE of
- * temporaries and inputs it uses last (WR-05, WR-09). Linear in the schedule. */
+ * schedules give equal bytes. Values stand in the order of the loop program's buffers; for each
+ * step of the schedule there are: ALLOC of the temporaries it writes first, LAUNCH, EXTERN or COPY,
+ * RELEASE of temporaries and inputs it uses last (WR-05, WR-09). Linear in the schedule. */
 #include <stdlib.h>
 
 #include "plan_write.h"
@@ -236,6 +236,25 @@ static void bind_gpu(struct stx__plan *w, const struct stx_kernel *k, uint32_t n
 	}
 }
 
+/* Kernels that stand in for an external call say so; chosen_by: [kernels.n]. */
+static void name_choices(struct stx__plan *w)
+{
+	uint32_t heuristic = stx__plan_string(w, "heuristic");
+	w->chosen_by = STX_NEW_ARRAY(w->arena, uint32_t, w->s->kernels.n + 1);
+	if (!w->chosen_by) {
+		stx__plan_oom(w);
+		return;
+	}
+	for (uint32_t i = 0; i < w->s->kernels.n; i++)
+		w->chosen_by[i] = heuristic;
+	for (uint32_t i = 0; i < w->s->externals.n; i++) {
+		const struct stx_external *c = &w->s->externals.at[i];
+		const char *text = stx_arena_printf(w->arena, "%s, else heuristic", c->name);
+		if (c->kernel != STX_NONE && text)
+			w->chosen_by[c->kernel] = stx__plan_string(w, text);
+	}
+}
+
 static void write_kernel(struct stx__plan *w, uint32_t number)
 {
 	const struct stx_kernel *k = w->s->kernels.at[number];
@@ -251,7 +270,7 @@ static void write_kernel(struct stx__plan *w, uint32_t number)
 	r.grain_expr = stx__plan_expr(w, k->grain);
 	r.nscalars = k->scalars.n;
 	r.scalars = scalar_array(w, k);
-	r.chosen_by = w->heuristic;
+	r.chosen_by = w->chosen_by[number];
 	if (w->is_gpu)
 		bind_gpu(w, k, number, &digest, &r);
 	else
@@ -271,13 +290,6 @@ static void put_step(struct stx__plan *w, enum stx_plan_step_kind kind, uint32_t
 	w->nsteps++;
 }
 
-/* 1: the output's memory is not written by a kernel of its own, but copied from another value. */
-static int is_copied(const struct stx__plan *w, uint32_t output)
-{
-	const struct stx_buffer *b = w->l->buffers.at[w->l->outputs.at[output]];
-	return !(is_own_output(w, b) && b->index == output);
-}
-
 static void find_last_uses(struct stx__plan *w)
 {
 	w->last_use = STX_NEW_ARRAY(w->arena, uint32_t, w->l->buffers.n + 1);
@@ -285,94 +297,125 @@ static void find_last_uses(struct stx__plan *w)
 		stx__plan_oom(w);
 		return;
 	}
-	for (uint32_t i = 0; i < w->s->kernels.n; i++)
-		for (uint32_t j = 0; j < w->s->kernels.at[i]->params.n; j++)
-			w->last_use[stx_storage_of(
-				w->s, w->s->kernels.at[i]->params.at[j].buffer)] = i + 1;
-	for (uint32_t i = 0; i < w->l->outputs.n; i++)
-		if (is_copied(w, i) || w->l->buffers.at[w->l->outputs.at[i]]->base)
-			/* after all launches, or by the caller */
+	for (uint32_t i = 0; i < w->s->steps.n; i++)
+		for (uint32_t j = 0; j < stx_step_nuses(w->s, i); j++)
+			w->last_use[stx_storage_of(w->s, stx_step_use(w->s, i, j).buffer)] = i + 1;
+	for (uint32_t i = 0; i < w->l->outputs.n;
+	     i++) /* a donated input is the result: the caller's */
+		if (w->l->buffers.at[w->l->outputs.at[i]]->base)
 			w->last_use[stx_storage_of(w->s, w->l->outputs.at[i])] = STX_NONE;
 }
 
-static void release_after(struct stx__plan *w, const struct stx_kernel *k, uint32_t launch)
+static const struct stx_buffer *memory_of(const struct stx__plan *w, uint32_t buffer)
 {
-	for (uint32_t j = 0; j < k->params.n; j++) {
-		const struct stx_buffer *b =
-			w->l->buffers.at[stx_storage_of(w->s, k->params.at[j].buffer)];
+	return w->l->buffers.at[stx_storage_of(w->s, buffer)];
+}
+
+static void allocate_before(struct stx__plan *w, uint32_t step)
+{
+	for (uint32_t j = 0; j < stx_step_nuses(w->s, step); j++) {
+		struct stx_use u = stx_step_use(w->s, step, j);
+		const struct stx_buffer *b = w->l->buffers.at[u.buffer];
+		if (w->value_of[b->id] == STX_NONE)
+			stx__plan_fail(w, STX_E_INTERNAL, b->name,
+				       "an argument of a step has no memory");
+		if (u.is_written && !b->base && memory_of(w, b->id)->kind == STX_BUF_TEMP)
+			put_step(w, STX_STEP_ALLOC, w->value_of[b->id], 0);
+	}
+}
+
+static void release_after(struct stx__plan *w, uint32_t step)
+{
+	for (uint32_t j = 0; j < stx_step_nuses(w->s, step); j++) {
+		const struct stx_buffer *b = memory_of(w, stx_step_use(w->s, step, j).buffer);
 		int input =
 			b->kind == STX_BUF_INPUT && !w->l->g->inputs.at[b->index].node->is_param;
-		if (w->last_use[b->id] == launch + 1 && (input || b->kind == STX_BUF_TEMP))
+		if (w->last_use[b->id] == step + 1 && (input || b->kind == STX_BUF_TEMP))
 			put_step(w, STX_STEP_RELEASE, w->value_of[b->id], 0);
 	}
 }
 
-static void write_launch(struct stx__plan *w, uint32_t launch)
+/* What the step does with its arguments; offset in the area of arrays. */
+static uint32_t write_uses(struct stx__plan *w, uint32_t step)
 {
-	const struct stx_kernel *k = w->s->kernels.at[launch];
-	struct stx_plan_step r = { .kind = STX_STEP_LAUNCH, .a = launch, .nargs = k->params.n };
-	for (uint32_t j = 0; j < k->params.n; j++) {
-		const struct stx_buffer *b = w->l->buffers.at[k->params.at[j].buffer];
-		if (w->value_of[b->id] == STX_NONE)
-			stx__plan_fail(w, STX_E_INTERNAL, k->name,
-				       "a kernel's parameter has no memory");
-		if (k->params.at[j].is_written && !b->base &&
-		    w->l->buffers.at[stx_storage_of(w->s, b->id)]->kind == STX_BUF_TEMP)
-			put_step(w, STX_STEP_ALLOC, w->value_of[b->id], 0);
+	uint32_t at = (uint32_t)w->arrays.n;
+	for (uint32_t j = 0; j < stx_step_nuses(w->s, step); j++) {
+		struct stx_use u = stx_step_use(w->s, step, j);
+		stx_bytes_u32(&w->arrays, (u.is_read ? STX_ARG_READ : 0) |
+						  (u.is_written ? STX_ARG_WRITTEN : 0));
 	}
-	r.args = (uint32_t)w->arrays.n;
-	for (uint32_t j = 0; j < k->params.n; j++)
-		stx_bytes_u32(&w->arrays, w->value_of[k->params.at[j].buffer]);
-	if (w->is_gpu) {
-		r.b = (uint32_t)w->arrays.n;
-		for (uint32_t j = 0; j < k->params.n; j++)
-			stx_bytes_u32(&w->arrays,
-				      (k->params.at[j].is_read ? STX_ARG_READ : 0) |
-					      (k->params.at[j].is_written ? STX_ARG_WRITTEN : 0));
-	}
-	stx_bytes_put(&w->steps, &r, sizeof r);
-	w->nsteps++;
-	release_after(w, k, launch);
+	return at;
 }
 
-/* The schedule's call of something that is no kernel, after all launches. */
-static void write_external(struct stx__plan *w)
+/* What an external call has beyond its arguments; offset in the area of arrays. */
+static uint32_t write_extern(struct stx__plan *w, uint32_t step)
 {
-	const struct stx_external *c = &w->s->external;
-	struct stx_plan_step r = { .kind = STX_STEP_EXTERN, .nargs = c->n };
-	if (!c->name)
-		return;
-	r.a = stx__plan_string(w, c->name);
+	const struct stx_external *c = &w->s->externals.at[w->s->steps.at[step].index];
+	struct stx_plan_extern r = { .nattrs = c->nattrs,
+				     .attrs = stx__plan_expr_array(w, c->attrs, c->nattrs),
+				     .workspace = c->workspace == STX_NONE
+							  ? STX_PLAN_NONE
+							  : w->value_of[c->workspace],
+				     .kernel = c->kernel == STX_NONE ? STX_PLAN_NONE : c->kernel,
+				     .uses = write_uses(w, step) };
+	uint32_t at = (uint32_t)w->arrays.n;
+	stx_bytes_put(&w->arrays, &r, sizeof r);
+	return at;
+}
+
+static void write_call(struct stx__plan *w, uint32_t step)
+{
+	const struct stx_sched_step *t = &w->s->steps.at[step];
+	struct stx_plan_step r = { .kind = STX_STEP_LAUNCH, .a = t->index };
+	allocate_before(w, step);
+	if (t->kind == STX_SCHED_EXTERNAL) {
+		r.kind = STX_STEP_EXTERN;
+		r.a = stx__plan_string(w, w->s->externals.at[t->index].name);
+		r.b = write_extern(w, step);
+	} else if (w->is_gpu) {
+		r.b = write_uses(w, step);
+	}
+	r.nargs = stx_step_nuses(w->s, step);
 	r.args = (uint32_t)w->arrays.n;
-	for (uint32_t i = 0; i < c->n; i++)
-		stx_bytes_u32(&w->arrays, w->value_of[c->buffers[i]]);
+	for (uint32_t j = 0; j < r.nargs; j++)
+		stx_bytes_u32(&w->arrays, w->value_of[stx_step_use(w->s, step, j).buffer]);
 	stx_bytes_put(&w->steps, &r, sizeof r);
 	w->nsteps++;
 }
 
-/* Outputs that are another value: a copy into memory of their own (outputs never share). */
-static void write_copies(struct stx__plan *w)
+/* An output that is another value: a copy into memory of its own (outputs never share). */
+static void write_copy(struct stx__plan *w, uint32_t output)
 {
-	for (uint32_t i = 0; i < w->l->outputs.n && !w->err; i++) {
-		const struct stx_buffer *b = w->l->buffers.at[w->l->outputs.at[i]];
-		if (!is_copied(w, i))
-			continue;
-		stx_ex strides[STX_MAX_DIMS], stride = stx_ex_const(w->x, 1);
-		for (uint32_t j = b->layout.rank; j-- > 0;) {
-			strides[j] = stride;
-			stride = stx_ex_mul(w->x, stride, b->layout.sizes[j]);
-		}
-		struct stx_layout dense = { .rank = b->layout.rank,
-					    .sizes = b->layout.sizes,
-					    .strides = strides,
-					    .offset = stx_ex_const(w->x, 0) };
-		struct stx_plan_value v = { .kind = STX_VALUE_OUTPUT,
-					    .dtype = (uint8_t)b->dtype,
-					    .index = i };
-		uint32_t value = w->nvalues;
-		put_value(w, v, b->name, &dense);
-		if (w->value_of[b->id] != STX_NONE) /* else it has no elements */
-			put_step(w, STX_STEP_COPY, w->value_of[b->id], value);
+	const struct stx_buffer *b = w->l->buffers.at[w->l->outputs.at[output]];
+	stx_ex strides[STX_MAX_DIMS], stride = stx_ex_const(w->x, 1);
+	for (uint32_t j = b->layout.rank; j-- > 0;) {
+		strides[j] = stride;
+		stride = stx_ex_mul(w->x, stride, b->layout.sizes[j]);
+	}
+	struct stx_layout dense = { .rank = b->layout.rank,
+				    .sizes = b->layout.sizes,
+				    .strides = strides,
+				    .offset = stx_ex_const(w->x, 0) };
+	struct stx_plan_value v = { .kind = STX_VALUE_OUTPUT,
+				    .dtype = (uint8_t)b->dtype,
+				    .index = output };
+	uint32_t value = w->nvalues;
+	put_value(w, v, b->name, &dense);
+	if (w->value_of[b->id] != STX_NONE) /* else it has no elements */
+		put_step(w, STX_STEP_COPY, w->value_of[b->id], value);
+}
+
+static void write_steps(struct stx__plan *w)
+{
+	find_last_uses(w);
+	for (uint32_t i = 0; i < w->s->steps.n && !w->err; i++) {
+		const struct stx_sched_step *t = &w->s->steps.at[i];
+		if (t->kind == STX_SCHED_COPY)
+			write_copy(w, t->index);
+		else
+			write_call(w, i);
+		if (!w->err)
+			release_after(w, i);
 	}
 }
 
@@ -427,8 +470,13 @@ static void shift_tables(struct stx__plan *w, uint32_t arrays, uint32_t code, ui
 			s->args += arrays;
 		if (s->kind == STX_STEP_LAUNCH && w->is_gpu)
 			s->b += arrays;
-		if (s->kind == STX_STEP_EXTERN)
-			s->a += strings;
+		if (s->kind != STX_STEP_EXTERN)
+			continue;
+		struct stx_plan_extern *c = (struct stx_plan_extern *)(void *)(w->arrays.at + s->b);
+		c->attrs += arrays;
+		c->uses += arrays;
+		s->a += strings;
+		s->b += arrays;
 	}
 }
 
@@ -482,20 +530,15 @@ static uint32_t host_flags(const struct stx__plan *w)
 
 static stx_err write_plan(struct stx__plan *w, struct stx_bytes *out)
 {
-	w->heuristic = stx__plan_string(w, "heuristic");
-	stx__plan_syms(w);
+	name_choices(w);
+	if (!w->err)
+		stx__plan_syms(w);
 	if (!w->err)
 		write_values(w);
 	for (uint32_t i = 0; i < w->s->kernels.n && !w->err; i++)
 		write_kernel(w, i);
 	if (!w->err)
-		find_last_uses(w);
-	for (uint32_t i = 0; i < w->s->kernels.n && !w->err; i++)
-		write_launch(w, i);
-	if (!w->err)
-		write_external(w);
-	if (!w->err)
-		write_copies(w);
+		write_steps(w);
 	uint32_t workspace = stx__plan_expr(w, w->s->workspace);
 	if (w->err)
 		return w->err;

@@ -28,7 +28,7 @@ struct stx__plan {
 	uint32_t *last_use; /* buffer -> step of its last use + 1, 0: none */
 	struct stx__plan_slot *slots;
 	uint32_t nslots;
-	uint32_t heuristic; /* string */
+	uint32_t *chosen_by; /* kernel -> string */
 	struct stx_cpu_target cpu;
 	struct stx_gpu_target gpu;
 	int is_gpu;

@@ -298,6 +298,32 @@ static stx_err check_kernels(const struct stx_plan *p, uint64_t *budget, struct 
 	return STX_E_OK;
 }
 
+static int values_ok(const struct stx_plan *p, const struct stx_plan_step *s, uint64_t *budget)
+{
+	if (!range_ok(p->h, s->args, s->nargs, 4, 4) || s->nargs > *budget)
+		return 0;
+	*budget -= s->nargs;
+	const uint32_t *v = stx_plan_u32s(p, s->args);
+	for (uint32_t i = 0; i < s->nargs; i++)
+		if (v[i] >= p->h->nvalues || p->values[v[i]].kind == STX_VALUE_ALIAS)
+			return 0;
+	return 1;
+}
+
+static int extern_ok(const struct stx_plan *p, const struct stx_plan_step *s, uint64_t *budget)
+{
+	if (!string_ok(p->h, s->a) || !range_ok(p->h, s->b, 5, 4, 4) || !values_ok(p, s, budget))
+		return 0;
+	const struct stx_plan_extern *c = stx_plan_extern_of(p, s);
+	const uint32_t *v = stx_plan_u32s(p, s->args);
+	if (c->workspace != STX_PLAN_NONE && (!s->nargs || v[s->nargs - 1] != c->workspace ||
+					      p->values[c->workspace].kind != STX_VALUE_TEMP))
+		return 0;
+	return exprs_ok(p, c->attrs, c->nattrs, budget) &&
+	       range_ok(p->h, c->uses, s->nargs, 4, 4) &&
+	       (c->kernel == STX_PLAN_NONE || c->kernel < p->h->nkernels);
+}
+
 static stx_err check_configs(const struct stx_plan *p, struct stx_diag *d)
 {
 	for (uint32_t i = 0; i < p->nconfigs; i++) {
@@ -330,20 +356,9 @@ static int step_ok(const struct stx_plan *p, const struct stx_plan_step *s, uint
 			(b->kind == STX_VALUE_INPUT && b->flags & STX_TENSOR_MUTATED));
 	}
 	case STX_STEP_LAUNCH:
-	case STX_STEP_EXTERN: {
-		if (s->kind == STX_STEP_LAUNCH ? s->a >= h->nkernels : !string_ok(h, s->a))
-			return 0;
-		if (!range_ok(h, s->args, s->nargs, 4, 4) || s->nargs > *budget)
-			return 0;
-		*budget -= s->nargs;
-		if (s->kind == STX_STEP_LAUNCH && s->b && !range_ok(h, s->b, s->nargs, 4, 4))
-			return 0;
-		const uint32_t *v = stx_plan_u32s(p, s->args);
-		for (uint32_t i = 0; i < s->nargs; i++)
-			if (v[i] >= h->nvalues || p->values[v[i]].kind == STX_VALUE_ALIAS)
-				return 0;
-		return 1;
-	}
+		return s->a < h->nkernels && values_ok(p, s, budget) &&
+		       (!s->b || range_ok(h, s->b, s->nargs, 4, 4));
+	case STX_STEP_EXTERN: return extern_ok(p, s, budget);
 	default: return 0;
 	}
 }
@@ -497,4 +512,17 @@ const struct stx_plan_config *stx_plan_configs(const struct stx_plan *p, uint32_
 const char *stx_plan_string(const struct stx_plan *p, uint32_t off)
 {
 	return (const char *)p->base + off;
+}
+
+uint32_t stx_plan_step_kernel(const struct stx_plan *p, const struct stx_plan_step *s)
+{
+	return s->kind == STX_STEP_LAUNCH   ? s->a
+	       : s->kind == STX_STEP_EXTERN ? stx_plan_extern_of(p, s)->kernel
+					    : STX_PLAN_NONE;
+}
+
+uint32_t stx_plan_step_nparams(const struct stx_plan *p, const struct stx_plan_step *s)
+{
+	return s->nargs -
+	       (s->kind == STX_STEP_EXTERN && stx_plan_extern_of(p, s)->workspace != STX_PLAN_NONE);
 }

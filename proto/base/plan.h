@@ -32,6 +32,16 @@ static inline const uint32_t *stx_plan_u32s(const struct stx_plan *p, uint32_t o
 {
 	return (const uint32_t *)(const void *)(p->base + off);
 }
+/* What an EXTERN step says beyond its name and arguments. */
+static inline const struct stx_plan_extern *stx_plan_extern_of(const struct stx_plan *p,
+							       const struct stx_plan_step *s)
+{
+	return (const struct stx_plan_extern *)(const void *)(p->base + s->b);
+}
+/* The kernel that the step launches, or may launch; STX_PLAN_NONE: none. */
+uint32_t stx_plan_step_kernel(const struct stx_plan *p, const struct stx_plan_step *s);
+/* Its arguments: those of the step, without an external call's workspace. */
+uint32_t stx_plan_step_nparams(const struct stx_plan *p, const struct stx_plan_step *s);
 /* The configurations of kernel k, the heuristic choice first; *n 0: the plan names none. */
 const struct stx_plan_config *stx_plan_configs(const struct stx_plan *p, uint32_t k, uint32_t *n);
 /* Value of expression e with the given symbol values; *ok becomes 0 on overflow or division by 0.

@@ -65,6 +65,32 @@ static void put_values(const struct stx_plan *p, struct stx_bytes *out)
 	}
 }
 
+static void put_args(const struct stx_plan *p, const struct stx_plan_step *s, struct stx_bytes *out)
+{
+	const uint32_t *args = stx_plan_u32s(p, s->args);
+	for (uint32_t k = 0; k < s->nargs; k++)
+		stx_bytes_printf(out, k ? ", v%u" : "(v%u", args[k]);
+	stx_bytes_puts(out, s->nargs ? ")" : "()");
+}
+
+/* extern NAME(v0, v1, v2) attrs 64 64 8 workspace v2 else k3 */
+static void put_extern(const struct stx_plan *p, const struct stx_plan_step *s,
+		       struct stx_bytes *out)
+{
+	const struct stx_plan_extern *c = stx_plan_extern_of(p, s);
+	stx_bytes_printf(out, "extern %s", stx_plan_string(p, s->a));
+	put_args(p, s, out);
+	for (uint32_t i = 0; i < c->nattrs; i++) {
+		stx_bytes_puts(out, i ? " " : " attrs ");
+		put_expr(p, stx_plan_u32s(p, c->attrs)[i], out);
+	}
+	if (c->workspace != STX_PLAN_NONE)
+		stx_bytes_printf(out, " workspace v%u", c->workspace);
+	if (c->kernel != STX_PLAN_NONE)
+		stx_bytes_printf(out, " else k%u", c->kernel);
+	stx_bytes_puts(out, "\n");
+}
+
 /* What a kernel may be launched with; the first is what it is launched with. */
 static void put_configs(const struct stx_plan *p, uint32_t kernel, struct stx_bytes *out)
 {
@@ -81,19 +107,16 @@ static void put_steps(const struct stx_plan *p, struct stx_bytes *out)
 {
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
 		const struct stx_plan_step *s = &p->steps[i];
-		const uint32_t *args;
 		switch (s->kind) {
 		case STX_STEP_ALLOC: stx_bytes_printf(out, "alloc v%u\n", s->a); break;
 		case STX_STEP_RELEASE: stx_bytes_printf(out, "release v%u\n", s->a); break;
 		case STX_STEP_COPY: stx_bytes_printf(out, "copy v%u <- v%u\n", s->b, s->a); break;
 		case STX_STEP_LAUNCH:
-			args = stx_plan_u32s(p, s->args);
-			stx_bytes_printf(out, "launch k%u(", s->a);
-			for (uint32_t k = 0; k < s->nargs; k++)
-				stx_bytes_printf(out, k ? ", v%u" : "v%u", args[k]);
-			stx_bytes_puts(out, ")\n");
+			stx_bytes_printf(out, "launch k%u", s->a);
+			put_args(p, s, out);
+			stx_bytes_puts(out, "\n");
 			break;
-		default: stx_bytes_printf(out, "extern %s\n", stx_plan_string(p, s->a)); break;
+		default: put_extern(p, s, out); break;
 		}
 	}
 }

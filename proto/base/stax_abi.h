@@ -154,10 +154,11 @@ struct stx_plan_kernel {
 	uint32_t shared_bytes, registers, spills;
 	uint32_t nscalars, scalars; /* offset of uint32 expression numbers passed as scalars */
 	uint32_t config;            /* string: chosen configuration */
-	uint32_t chosen_by;         /* string: "heuristic", "measured", "fixed" */
-	uint8_t digest[32];         /* of the normalised kernel IR */
-	uint32_t assertion;         /* string: what a bounds record of this kernel means when its
-				       axis is STX_AXIS_ASSERTION; 0: no such record */
+	uint32_t chosen_by; /* string: "heuristic", "measured", "fixed"; or "CALL, else heuristic":
+			       stands in for that external call */
+	uint8_t digest[32]; /* of the normalised kernel IR */
+	uint32_t assertion; /* string: what a bounds record of this kernel means when its
+			       axis is STX_AXIS_ASSERTION; 0: no such record */
 };
 
 /* One configuration of a kernel. Those of a kernel stand together, kernels in ascending order; the
@@ -172,7 +173,7 @@ struct stx_plan_config {
 	uint32_t reserved;
 };
 
-/* What a launch does with an argument. */
+/* What a launch or an external call does with an argument. */
 enum { STX_ARG_READ = 1, STX_ARG_WRITTEN = 2 };
 
 enum stx_plan_step_kind {
@@ -181,7 +182,8 @@ enum stx_plan_step_kind {
 	STX_STEP_LAUNCH,  /* kernel a with `nargs` values at offset `args` (uint32 each); b: offset
 			     of their STX_ARG_* (uint32 each), 0: not said */
 	STX_STEP_COPY,    /* value b := value a, any strides, same dtype and sizes */
-	STX_STEP_EXTERN   /* external call: string a, arguments as LAUNCH */
+	STX_STEP_EXTERN   /* external call of name (string) a, arguments as LAUNCH; b: offset of its
+			     struct stx_plan_extern */
 };
 
 struct stx_plan_step {
@@ -189,6 +191,43 @@ struct stx_plan_step {
 	uint32_t a, b;
 	uint32_t nargs, args;
 	uint32_t reserved;
+};
+
+#define STX_PLAN_NONE UINT32_MAX
+/* Of an external call: code that libstax offers under its name. 4-byte aligned. */
+struct stx_plan_extern {
+	uint32_t nattrs, attrs; /* offset of uint32 expression numbers: integers whose meaning is
+				   the call's */
+	uint32_t workspace;     /* TEMP value to work in, which is one of the arguments; or NONE */
+	uint32_t kernel; /* does the same with the same arguments in order, but for the workspace,
+			    which is the last: launched where the call cannot be made; or NONE */
+	uint32_t uses;   /* offset of the STX_ARG_* of the arguments (uint32 each) */
+};
+
+/* ---- the external calls there are ---- */
+
+/* "interpret": a graph by the oracle, on the host. Arguments: its text, inputs, outputs.
+ *
+ * "cublaslt.matmul": D = A * B for each of a batch, on a device, in column-major
+ * terms, as the library has them. Attributes, in elements; types are
+ * those of the arguments. The sum is in f32 (f64 for f64, i32 for i8), rounded once to D's type. */
+#define STX_CALL_MATMUL "cublaslt.matmul"
+enum stx_matmul_attr {
+	STX_MATMUL_ROWS,  /* of D, and of A */
+	STX_MATMUL_COLS,  /* of D, and of B */
+	STX_MATMUL_INNER, /* columns of A, rows of B */
+	STX_MATMUL_BATCH,
+	STX_MATMUL_A, /* where the STX_MATRIX_* of A, B and D begin */
+	STX_MATMUL_B = STX_MATMUL_A + 5,
+	STX_MATMUL_D = STX_MATMUL_B + 5,
+	STX_MATMUL_NATTRS = STX_MATMUL_D + 5
+};
+enum stx_matrix_attr {
+	STX_MATRIX_ARG,        /* number of the argument */
+	STX_MATRIX_TRANSPOSED, /* 1: the transpose is in memory; D: 0 */
+	STX_MATRIX_LD,         /* from a column in memory to the next */
+	STX_MATRIX_STRIDE,     /* from a matrix of the batch to the next */
+	STX_MATRIX_OFFSET      /* of the first element */
 };
 
 /* Expression bytecode: [off, off+bytes), a stack machine over int64. */
@@ -220,6 +259,7 @@ _Static_assert(sizeof(struct stx_plan_sym) == 40, "plan layout");
 _Static_assert(sizeof(struct stx_plan_value) == 40, "plan layout");
 _Static_assert(sizeof(struct stx_plan_kernel) == 104, "plan layout");
 _Static_assert(sizeof(struct stx_plan_step) == 24, "plan layout");
+_Static_assert(sizeof(struct stx_plan_extern) == 20, "plan layout");
 _Static_assert(sizeof(struct stx_plan_config) == 40, "plan layout");
 
 #endif

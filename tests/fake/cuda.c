@@ -3,13 +3,16 @@
  *   FAKE ns=700 n=1000 add=1 [noise=50] [spare=3]
  * adds `add` to n f32 of the first argument and puts them where the second one points; with spare
  * it changes that many elements beyond n of the second too. Any other image, a real cubin, touches
- * no memory and takes a time drawn from its bytes. Declarations as in client/cuda.h. */
+ * no memory and takes a time drawn from its bytes. A test may run kernels itself instead
+ * (fake_cuda_on_launch). Declarations as in client/cuda.h. */
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "fake.h"
 
 #define EXPORT      __attribute__((visibility("default")))
 #define BAD         1 /* CUDA_ERROR_INVALID_VALUE */
@@ -20,24 +23,27 @@
 struct module {
 	char text[IMAGE_BYTES];
 	uint64_t ns, noise;
+	const void *image;
 };
 struct event {
 	uint64_t ns;
 };
-/* What tests look at: fake_cuda_counts. */
-struct counts {
-	uint64_t launches, allocs, frees, modules, unloads, events, destroyed, syncs, now_ns;
-	uint64_t memory_limit; /* of one allocation; 0: none */
-};
-
-static struct counts counts;
+static struct fake_cuda_counts counts;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int current;
+static void *current; /* the context */
+static int primary;
+static int (*on_launch)(const struct fake_launch *l);
 
-EXPORT struct counts *fake_cuda_counts(void);
-struct counts *fake_cuda_counts(void)
+EXPORT struct fake_cuda_counts *fake_cuda_counts(void);
+struct fake_cuda_counts *fake_cuda_counts(void)
 {
 	return &counts;
+}
+
+EXPORT void fake_cuda_on_launch(int (*fn)(const struct fake_launch *l));
+void fake_cuda_on_launch(int (*fn)(const struct fake_launch *l))
+{
+	on_launch = fn;
 }
 
 /* "ns=700" in the text; otherwise what is given. */
@@ -89,19 +95,19 @@ API(cuDriverGetVersion(int *version))
 
 API(cuDevicePrimaryCtxRetain(void **context, int device))
 {
-	*context = &current;
+	*context = &primary;
 	return device;
 }
 
 API(cuCtxGetCurrent(void **context))
 {
-	*context = current ? &current : NULL;
+	*context = current;
 	return 0;
 }
 
 API(cuCtxSetCurrent(void *context))
 {
-	current = context != NULL;
+	current = context;
 	return 0;
 }
 
@@ -171,11 +177,12 @@ API(cuModuleLoadData(void **module, const void *image))
 	if (!m)
 		return NO_MEMORY;
 	counts.modules++;
+	m->image = image;
 	if (!memcmp(image, "FAKE ", 5)) {
 		snprintf(m->text, sizeof m->text, "%s", (const char *)image);
 		m->ns = (uint64_t)field(m->text, " ns=", 1000);
 		m->noise = (uint64_t)field(m->text, " noise=", 0);
-	} else {
+	} else if (!on_launch) {
 		for (int i = 0; i < 1024; i++)
 			hash = (hash ^ ((const uint8_t *)image)[i]) * 1099511628211u;
 		m->ns = 1000 + hash % 1000;
@@ -239,6 +246,9 @@ API(cuLaunchKernel(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
 		fclose(f);
 	}
 	pthread_mutex_unlock(&lock);
+	if (on_launch)
+		return on_launch(
+			&(struct fake_launch){ m->image, { gx, gy, gz }, { bx, by, bz }, params });
 	if (m->text[0])
 		work(m, params);
 	return 0;

@@ -25,10 +25,16 @@ static void use(const struct stx_plan *p)
 			sink += p->exprs[stx_plan_u32s(p, v->sizes)[k]].off +
 				p->exprs[stx_plan_u32s(p, v->strides)[k]].off;
 	}
-	for (uint32_t i = 0; i < p->h->nsteps; i++)
-		for (uint32_t k = 0; p->steps[i].kind == STX_STEP_LAUNCH && k < p->steps[i].nargs;
-		     k++)
-			sink += p->values[stx_plan_u32s(p, p->steps[i].args)[k]].kind;
+	for (uint32_t i = 0; i < p->h->nsteps; i++) {
+		const struct stx_plan_step *t = &p->steps[i];
+		if (t->kind != STX_STEP_LAUNCH && t->kind != STX_STEP_EXTERN)
+			continue;
+		for (uint32_t k = 0; k < t->nargs; k++)
+			sink += p->values[stx_plan_u32s(p, t->args)[k]].kind;
+		for (uint32_t k = 0;
+		     t->kind == STX_STEP_EXTERN && k < stx_plan_extern_of(p, t)->nattrs; k++)
+			sink += p->exprs[stx_plan_u32s(p, stx_plan_extern_of(p, t)->attrs)[k]].off;
+	}
 	free(syms);
 }
 

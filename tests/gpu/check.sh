@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make check-gpu`, and ./check-gpu of a bundle: what a GPU can check, on this machine's. Without one it says so, in one
 # line, and succeeds. The last line is `N passed, N failed, N skipped`.
-# Usage: check.sh [tests|property|corpus|sanitizer]...      (all four)
+# Usage: check.sh [tests|products|property|corpus|sanitizer]...      (all five)
 #   GPU_JOBS=N          processes side by side (the cores, 16 at most)
 #   GPU_GRAPHS=400      random graphs of the property test, from STAX_TEST_SEED on
 #   GPU_LIMIT=600       seconds a part may take
@@ -43,6 +43,10 @@ show_tests() {
   grep -aE '^ERROR: |^\[  (ERROR   \] ---|FAILED  \] test)| [1-9][0-9]* failed .* ms$' "$1" | grep -av 'FAILED.*listed below' |
     cut -c1-240 | head -n 100
 }
+
+# Through cuBLASLt where it is, against the CPU.
+part_products() { timeout -k 10 "$limit" tests/gpu/matmul.sh --target "$target"; }
+show_products() { grep -a '^FAILED' "$1" | cut -c1-240; }
 
 # Every process starts a driver of its own: none survives a fork.
 part_property() {
@@ -123,10 +127,10 @@ part_sanitizer() {
 show_sanitizer() { grep -aE '^(FAIL|SKIP|skip)' "$1"; }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests property corpus sanitizer)
+[ $# -gt 0 ] || parts=(tests products property corpus sanitizer)
 for part in "${parts[@]}"; do
   if ! declare -F "part_$part" >/dev/null; then
-    echo "check.sh: no part '$part': tests, property, corpus, sanitizer" >&2
+    echo "check.sh: no part '$part': tests, products, property, corpus, sanitizer" >&2
     exit 2
   fi
 done

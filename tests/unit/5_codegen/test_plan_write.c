@@ -225,7 +225,7 @@ static void test_plan_write_output_that_is_another_value_is_copied(void **state)
 	assert_int_equal(stx_push(m.a, &m.l->outputs, a->id), 0);
 	open_plan(must_schedule(&m, 0), &bytes, &p);
 	steps_text(&p, text, sizeof text);
-	assert_string_equal(text, "launch in0 buf1\ncopy buf1\ncopy in0\n");
+	assert_string_equal(text, "launch in0 buf1\ncopy buf1\ncopy in0\nrelease in0\n");
 	assert_int_equal(p.h->noutputs, 3);
 	assert_int_equal(p.values[3].kind, STX_VALUE_OUTPUT);
 	assert_int_equal(p.values[3].index, 2);

@@ -183,6 +183,84 @@ static void test_plan_step_order_faults_refused(void **state)
 	refused(&b, "malformed step");
 }
 
+/* x -> an external call between two launches, with memory to work in and a kernel that stands in.
+ */
+static struct stx_bytes with_extern(void)
+{
+	struct planbuild b = { 0 };
+	uint32_t one = pb_const(&b, 1), eight = pb_const(&b, 8);
+	uint32_t x = pb_dense(&b, STX_VALUE_INPUT, STX_F32, "x", 1, (int64_t[]){ 8 }, 0);
+	uint32_t t = pb_dense(&b, STX_VALUE_TEMP, STX_F32, "t", 1, (int64_t[]){ 8 }, 0);
+	uint32_t w = pb_dense(&b, STX_VALUE_TEMP, STX_U8, "w", 1, (int64_t[]){ 64 }, 64);
+	uint32_t y = pb_dense(&b, STX_VALUE_OUTPUT, STX_F32, "y", 1, (int64_t[]){ 8 }, 0);
+	uint32_t k = pb_kernel(&b, "poi_add_0", eight, one, 0, NULL);
+	pb_step(&b, STX_STEP_ALLOC, t, 0);
+	pb_launch(&b, k, 2, (uint32_t[]){ x, t });
+	pb_step(&b, STX_STEP_ALLOC, w, 0);
+	pb_extern(&b, "shift", 3, (uint32_t[]){ t, t, w }, 2, (uint32_t[]){ one, eight }, w, k);
+	pb_step(&b, STX_STEP_RELEASE, w, 0);
+	pb_launch(&b, k, 2, (uint32_t[]){ t, y });
+	b.workspace = pb_const(&b, 128);
+	return pb_finish(&b);
+}
+
+static struct stx_plan_extern *call_of(struct stx_bytes *b)
+{
+	return (struct stx_plan_extern *)(void *)(b->at + steps(b)[3].b);
+}
+
+static void test_plan_extern_says_attributes_workspace_and_kernel(void **state)
+{
+	(void)state;
+	struct stx_bytes b = with_extern(), text = { 0 };
+	struct stx_plan p;
+	int ok = 1;
+	assert_int_equal(stx_plan_open(span(&b), &p, NULL), 0);
+	const struct stx_plan_step *s = &p.steps[3];
+	const struct stx_plan_extern *c = stx_plan_extern_of(&p, s);
+	assert_string_equal(stx_plan_string(&p, s->a), "shift");
+	assert_int_equal(c->nattrs, 2);
+	assert_int_equal(stx_plan_eval(&p, stx_plan_u32s(&p, c->attrs)[1], NULL, &ok), 8);
+	assert_int_equal(stx_plan_step_kernel(&p, s), 0);
+	assert_int_equal(stx_plan_step_nparams(&p, s), 2); /* the kernel needs no workspace */
+	assert_int_equal(stx_plan_step_nparams(&p, &p.steps[1]), 2);
+	assert_int_equal(stx_plan_step_kernel(&p, &p.steps[2]), STX_PLAN_NONE);
+	assert_int_equal(stx_plan_print(span(&b), &text, NULL), 0);
+	assert_non_null(strstr(stx_bytes_cstr(&text),
+			       "extern shift(v1, v1, v2) attrs 1 8 workspace v2 else k0\n"));
+	stx_bytes_free(&text);
+	stx_bytes_free(&b);
+}
+
+static void test_plan_extern_faults_refused(void **state)
+{
+	(void)state;
+	struct stx_bytes b = with_extern();
+	call_of(&b)->kernel = 1;
+	refused(&b, "malformed step");
+	b = with_extern();
+	call_of(&b)->workspace = 0; /* not its last argument */
+	refused(&b, "malformed step");
+	b = with_extern();
+	call_of(&b)->nattrs = 1u << 28;
+	refused(&b, "malformed step");
+	b = with_extern();
+	call_of(&b)->attrs = head(&b)->total_bytes;
+	refused(&b, "malformed step");
+	b = with_extern();
+	steps(&b)[3].b = head(&b)->total_bytes - 8; /* cut short */
+	refused(&b, "malformed step");
+	b = with_extern();
+	steps(&b)[3].b = 0;
+	refused(&b, "malformed step");
+	b = with_extern();
+	steps(&b)[3].nargs = 0; /* then no argument is the workspace */
+	refused(&b, "malformed step");
+	b = with_extern();
+	steps(&b)[2] = steps(&b)[4]; /* released before it was allocated */
+	refused(&b, "before its allocation");
+}
+
 static void test_plan_bytecode_faults_refused(void **state)
 {
 	(void)state;
@@ -352,11 +430,16 @@ static void use(const struct stx_plan *p)
 	}
 	for (uint32_t i = 0; i < p->h->nkernels; i++)
 		sink += strlen(stx_plan_string(p, p->kernels[i].symbol));
-	for (uint32_t i = 0; i < p->h->nsteps; i++)
-		for (uint32_t k = 0; k < p->steps[i].nargs && p->steps[i].kind >= STX_STEP_LAUNCH &&
-				     p->steps[i].kind != STX_STEP_COPY;
-		     k++)
-			sink += p->values[stx_plan_u32s(p, p->steps[i].args)[k]].kind;
+	for (uint32_t i = 0; i < p->h->nsteps; i++) {
+		const struct stx_plan_step *t = &p->steps[i];
+		if (t->kind != STX_STEP_LAUNCH && t->kind != STX_STEP_EXTERN)
+			continue;
+		for (uint32_t k = 0; k < t->nargs; k++)
+			sink += p->values[stx_plan_u32s(p, t->args)[k]].kind;
+		for (uint32_t k = 0;
+		     t->kind == STX_STEP_EXTERN && k < stx_plan_extern_of(p, t)->nattrs; k++)
+			sink += p->exprs[stx_plan_u32s(p, stx_plan_extern_of(p, t)->attrs)[k]].off;
+	}
 	for (uint32_t i = 0; i < p->h->nguards; i++)
 		sink += p->exprs[stx_plan_u32s(p, p->h->guards_off)[i]].off;
 	free(syms);
@@ -365,10 +448,11 @@ static void use(const struct stx_plan *p)
 static void test_plan_mutated_bytes_never_read_outside(void **state)
 {
 	(void)state;
-	struct stx_bytes b = example();
+	struct stx_bytes both[2] = { example(), with_extern() };
 	unsigned accepted = 0;
 	print_message("seed 0x%llx\n", (unsigned long long)random_state);
 	for (int i = 0; i < 100000; i++) {
+		const struct stx_bytes b = both[i % 2];
 		struct stx_plan p;
 		uint8_t *copy =
 			malloc(b.n); /* exact, so that a sanitizer sees the first byte beyond */
@@ -385,7 +469,8 @@ static void test_plan_mutated_bytes_never_read_outside(void **state)
 		free(copy);
 	}
 	assert_true(accepted > 0); /* or the test says nothing about readers */
-	stx_bytes_free(&b);
+	stx_bytes_free(&both[0]);
+	stx_bytes_free(&both[1]);
 }
 
 /* ---- ELF ---- */
@@ -531,6 +616,8 @@ int main(void)
 		cmocka_unit_test(test_plan_misaligned_base_refused),
 		cmocka_unit_test(test_plan_table_faults_refused),
 		cmocka_unit_test(test_plan_step_order_faults_refused),
+		cmocka_unit_test(test_plan_extern_says_attributes_workspace_and_kernel),
+		cmocka_unit_test(test_plan_extern_faults_refused),
 		cmocka_unit_test(test_plan_bytecode_faults_refused),
 		cmocka_unit_test(test_plan_deep_stack_refused),
 		cmocka_unit_test(test_plan_shared_arrays_bounded),

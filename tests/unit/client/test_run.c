@@ -110,6 +110,35 @@ static void test_run_dynamic_sizes_computed(void **state)
 	stax_artifact_free(a);
 }
 
+/* The one external call of CPU plans, "interpret", and the names of calls that nobody offers, or
+ * only to a GPU. */
+static void test_run_unknown_external_call_is_refused_by_name(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name;
+		int e;
+	} calls[] = { { "interpret", 0 }, { "no.such.call", STX_E_UNSUPPORTED } };
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+		struct planbuild b = { 0 };
+		struct stx_diag d = { 0 };
+		uint32_t x = pb_dense(&b, STX_VALUE_INPUT, STX_F32, "x", 1, (int64_t[]){ 8 }, 0);
+		pb_extern(&b, calls[i].name, 1, &x, 0, NULL, STX_PLAN_NONE, STX_PLAN_NONE);
+		b.workspace = pb_const(&b, 0);
+		struct stx_bytes plan = pb_finish(&b);
+		struct stax_artifact *a = calloc(1, sizeof *a);
+		a->fd = -1;
+		a->arena = stx_arena_new(0);
+		assert_int_equal(
+			stx__artifact_prepare(a, (struct stx_span){ plan.at, plan.n }, NULL, &d),
+			calls[i].e);
+		if (calls[i].e)
+			assert_non_null(strstr(d.text, calls[i].name));
+		stx_bytes_free(&plan);
+		stax_artifact_free(a);
+	}
+}
+
 static void test_run_query_gives_shapes(void **state)
 {
 	(void)state;
@@ -464,6 +493,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_run_dynamic_sizes_computed),
+		cmocka_unit_test(test_run_unknown_external_call_is_refused_by_name),
 		cmocka_unit_test(test_run_query_gives_shapes),
 		cmocka_unit_test(test_run_mismatch_named_before_launch),
 		cmocka_unit_test(test_run_stride_of_size_one_ignored),

@@ -1,0 +1,284 @@
+/* product.c: matrix products that a library may make instead of a kernel of ours (issue 4, external
+ * calls).
+ *
+ * requires: buffers in definition order, long reductions cut (split.c). ensures: a product for each
+ * buffer that is one sum of products of two loads, whose elements are those of a matrix, or of a
+ * batch of them, with one unit stride, and which is large enough for a call to pay; memory to work
+ * in for each, after all other buffers. Strides are read off the index expressions, so transposes,
+ * slices and batches of views are what they are in memory. One pass over the buffers. */
+#include "product.h"
+#include "sat.h"
+
+#define MIN_WORK      ((int64_t)1 << 18)  /* multiplications below which one small kernel does */
+#define MAX_I8_INNER  65536               /* columns whose products cannot pass 32 bits */
+#define WORKSPACE_MAX ((int64_t)32 << 20) /* bytes */
+#define WORKSPACE_MIN ((int64_t)1 << 20)
+#define SPLITS        8 /* partial results that it has room for */
+
+struct finding {
+	struct stx_loops *l;
+	struct stx_exprs *ex;
+	struct stx_arena *arena;
+};
+
+/* A matrix, or a batch of them, as index expressions have it: element strides. */
+struct strided {
+	stx_ex rows, cols; /* sizes */
+	stx_ex row, col, batch, offset;
+};
+
+/* ---- what is summed ---- */
+
+/* Instruction i is a load without a mask, perhaps widened; its instruction. */
+static const struct stx_binst *load_behind(const struct stx_body *body, uint32_t i)
+{
+	const struct stx_binst *in = &body->at[i];
+	if (in->op == STX_P_CAST)
+		in = &body->at[in->a];
+	return in->op == STX_B_LOAD && in->c == STX_NONE ? in : NULL;
+}
+
+static int is_operand(enum stx_dtype from, enum stx_dtype acc)
+{
+	switch (acc) {
+	case STX_F32: return from == STX_F32 || from == STX_F16 || from == STX_BF16;
+	case STX_F64: return from == STX_F64;
+	case STX_I32: return from == STX_I8;
+	default: return 0;
+	}
+}
+
+static int is_result(enum stx_dtype from, enum stx_dtype acc, enum stx_dtype to)
+{
+	return to == acc || (acc == STX_F32 && to == from);
+}
+
+/* The two loads whose products are summed; 0: it is something else. */
+static int find_loads(const struct stx_buffer *b, const struct stx_binst *load[2])
+{
+	const struct stx_body *body = &b->body;
+	uint32_t of[2] = { body->result[0], body->result[1] };
+	if (b->def != STX_DEF_REDUCTION || b->base || b->message || b->is_merge ||
+	    b->rlimit != STX_EX_BAD)
+		return 0;
+	if (b->monoid == STX_MONOID_SUM && b->acc == STX_I32 && body->nresults == 1 &&
+	    body->at[of[0]].op == STX_P_MUL && body->at[of[0]].dtype == STX_I32) {
+		of[1] = body->at[of[0]].b;
+		of[0] = body->at[of[0]].a;
+	} else if (b->monoid != STX_MONOID_DOT || body->nresults != 2) {
+		return 0;
+	}
+	for (int i = 0; i < 2; i++) {
+		load[i] = load_behind(body, of[i]);
+		if (!load[i] || body->at[of[i]].dtype != b->acc ||
+		    !is_operand((enum stx_dtype)load[i]->dtype, b->acc))
+			return 0;
+	}
+	return load[0]->dtype == load[1]->dtype &&
+	       is_result((enum stx_dtype)load[0]->dtype, b->acc, b->dtype);
+}
+
+/* ---- where its elements are ---- */
+
+/* e = sum of coeff[v] times variable v, plus rest, both over size symbols only. */
+static int affine(const struct finding *f, stx_ex e, uint32_t nvars, stx_ex *coeff, stx_ex *rest)
+{
+	*rest = e;
+	for (uint32_t v = 0; v < nvars; v++)
+		if (!stx_ex_linear_in(f->ex, *rest, v, &coeff[v], rest) ||
+		    stx_ex_uses_kind(f->ex, coeff[v], STX_ATOM_VAR) ||
+		    stx_ex_uses_kind(f->ex, coeff[v], STX_ATOM_INDIRECT))
+			return 0;
+	return !stx_ex_uses_kind(f->ex, *rest, STX_ATOM_VAR) &&
+	       !stx_ex_uses_kind(f->ex, *rest, STX_ATOM_INDIRECT);
+}
+
+static int is_one(const struct finding *f, stx_ex e)
+{
+	return stx_ex_equals(f->ex, e, 1);
+}
+
+static int at_least(const struct finding *f, stx_ex e, stx_ex least)
+{
+	stx_ex d = stx_ex_sub(f->ex, e, least);
+	return d != STX_EX_BAD && stx_ex_interval(f->ex, d).lo >= 0;
+}
+
+/* The matrix as the library has it: columns, in memory or of the transpose, one after the other. */
+static int lay_out(const struct finding *f, const struct strided *s, int may_transpose,
+		   stx_ex out[5])
+{
+	stx_ex zero = stx_ex_const(f->ex, 0);
+	out[STX_MATRIX_STRIDE] = s->batch;
+	out[STX_MATRIX_OFFSET] = s->offset;
+	for (int t = 0; t <= may_transpose; t++) {
+		stx_ex rows = t ? s->cols : s->rows, cols = t ? s->rows : s->cols;
+		stx_ex unit = t ? s->col : s->row, ld = t ? s->row : s->col;
+		if (is_one(f, cols))
+			ld = stx_ex_max(f->ex, rows, stx_ex_const(f->ex, 1));
+		if ((!is_one(f, unit) && !is_one(f, rows)) || !at_least(f, ld, rows) ||
+		    !at_least(f, ld, stx_ex_const(f->ex, 1)))
+			continue;
+		out[STX_MATRIX_TRANSPOSED] = t ? stx_ex_const(f->ex, 1) : zero;
+		out[STX_MATRIX_LD] = ld;
+		return 1;
+	}
+	return 0;
+}
+
+static struct strided transposed(struct strided s)
+{
+	return (struct strided){ s.cols, s.rows, s.col, s.row, s.batch, s.offset };
+}
+
+/* Product of matrices a and b into d. */
+static int lay_out_all(const struct finding *f, struct strided a, struct strided b,
+		       struct strided d, struct stx__product *p)
+{
+	p->is_swapped = !is_one(f, d.row) && !is_one(f, d.rows);
+	if (p->is_swapped) { /* D is row-major: the library makes its transpose, B' * A' */
+		struct strided first = transposed(b);
+		b = transposed(a);
+		a = first;
+		d = transposed(d);
+	}
+	p->attrs[STX_MATMUL_ROWS] = d.rows;
+	p->attrs[STX_MATMUL_COLS] = d.cols;
+	p->attrs[STX_MATMUL_INNER] = a.cols;
+	return lay_out(f, &a, 1, p->attrs + STX_MATMUL_A) &&
+	       lay_out(f, &b, 1, p->attrs + STX_MATMUL_B) &&
+	       lay_out(f, &d, 0, p->attrs + STX_MATMUL_D);
+}
+
+static int64_t times(int64_t a, int64_t b)
+{
+	return a < 0 || b < 0 ? 0 : stx_sat_mul(a, b);
+}
+
+static int is_worth_it(const struct finding *f, const struct stx_buffer *b, stx_ex k, int is_i8)
+{
+	int64_t work = stx_ex_hint(f->ex, k);
+	for (uint32_t i = 0; i < b->nranges; i++)
+		work = times(work, stx_ex_hint(f->ex, b->ranges[i]));
+	return work >= MIN_WORK && (!is_i8 || stx_ex_interval(f->ex, k).hi <= MAX_I8_INNER);
+}
+
+/* Fills p from b; 0: b is no matrix product that the library could make. */
+static int find_product(const struct finding *f, const struct stx_buffer *b, struct stx__product *p)
+{
+	const struct stx_binst *load[2];
+	stx_ex at[3][STX_MAX_DIMS + 1], rest[3], zero = stx_ex_const(f->ex, 0);
+	uint32_t n = b->nranges, m = n - 2, k = n;
+	if (n < 2 || n > 3 || b->nrranges != 1 || !find_loads(b, load) ||
+	    !is_worth_it(f, b, b->rranges[0], load[0]->dtype == STX_I8))
+		return 0;
+	for (int i = 0; i < 3; i++)
+		if (!affine(f, i < 2 ? load[i]->ex : b->store, n + 1, at[i], &rest[i]))
+			return 0;
+	/* a has the rows: it does not depend on the column, nor b on the row */
+	int a = at[0][n - 1] == zero && at[1][m] == zero ? 0 : 1;
+	if (at[a][n - 1] != zero || at[1 - a][m] != zero || at[2][k] != zero)
+		return 0;
+	stx_ex rows = b->ranges[m], cols = b->ranges[n - 1], inner = b->rranges[0];
+	stx_ex batch[3];
+	for (int i = 0; i < 3; i++)
+		batch[i] = n == 3 ? at[i][0] : zero;
+	p->operand[0] = load[a]->a;
+	p->operand[1] = load[1 - a]->a;
+	p->attrs[STX_MATMUL_BATCH] = n == 3 ? b->ranges[0] : stx_ex_const(f->ex, 1);
+	return lay_out_all(
+		f, (struct strided){ rows, inner, at[a][m], at[a][k], batch[a], rest[a] },
+		(struct strided){ inner, cols, at[1 - a][k], at[1 - a][n - 1], batch[1 - a],
+				  rest[1 - a] },
+		(struct strided){ rows, cols, at[2][m], at[2][n - 1], batch[2], rest[2] }, p);
+}
+
+/* ---- memory to work in ---- */
+
+static struct stx_buffer *add_workspace(const struct finding *f, const struct stx_buffer *b)
+{
+	struct stx_buffer *w = STX_NEW(f->arena, struct stx_buffer);
+	stx_ex *size = STX_NEW_ARRAY(f->arena, stx_ex, 2), n = stx_ex_const(f->ex, 1);
+	if (!w || !size)
+		return NULL;
+	for (uint32_t i = 0; i < b->nranges; i++)
+		n = stx_ex_mul(f->ex, n, b->ranges[i]);
+	n = stx_ex_muli(f->ex, n, SPLITS * stx_dtype_bytes(b->acc));
+	n = n == STX_EX_BAD ? stx_ex_const(f->ex, WORKSPACE_MAX)
+			    : stx_ex_min(f->ex, n, stx_ex_const(f->ex, WORKSPACE_MAX));
+	size[0] = stx_ex_max(f->ex, n, stx_ex_const(f->ex, WORKSPACE_MIN));
+	size[1] = stx_ex_const(f->ex, 1);
+	*w = (struct stx_buffer){ .id = f->l->buffers.n,
+				  .kind = STX_BUF_TEMP,
+				  .dtype = STX_U8,
+				  .acc = STX_U8,
+				  .def = STX_DEF_SCRATCH,
+				  .store = STX_EX_BAD,
+				  .rlimit = STX_EX_BAD,
+				  .rule = STX_REALIZED_WORKSPACE };
+	w->layout = (struct stx_layout){
+		.rank = 1, .sizes = size, .strides = size + 1, .offset = stx_ex_const(f->ex, 0)
+	};
+	w->name = stx_arena_printf(f->arena, "buf%u", w->id);
+	return w->name && !stx_push(f->arena, &f->l->buffers, w) ? w : NULL;
+}
+
+stx_err stx__find_products(struct stx_loops *l, struct stx__products *out, struct stx_diag *d)
+{
+	struct finding f = { .l = l, .ex = l->ex, .arena = l->g->arena };
+	uint32_t n = l->buffers.n;
+	out->n = n;
+	out->of = STX_NEW_ARRAY(f.arena, struct stx__product *, n + 1);
+	for (uint32_t i = 0; out->of && i < n; i++) {
+		const struct stx_buffer *b = l->buffers.at[i];
+		struct stx__product p = { 0 };
+		if (!find_product(&f, b, &p))
+			continue;
+		const struct stx_buffer *w = add_workspace(&f, b);
+		out->of[i] = w ? STX_NEW(f.arena, struct stx__product) : NULL;
+		if (!out->of[i])
+			return stx_fail(d, STX_E_NOMEM, "schedule", b->name,
+					"the memory budget is exceeded");
+		p.workspace = w->id;
+		*out->of[i] = p;
+	}
+	return out->of ? STX_E_OK
+		       : stx_fail(d, STX_E_NOMEM, "schedule", NULL,
+				  "the memory budget is exceeded");
+}
+
+/* ---- the call ---- */
+
+stx_err stx__product_call(struct stx_schedule *s, const struct stx__product *p, uint32_t kernel,
+			  struct stx_external *out)
+{
+	struct stx_arena *a = s->loops->g->arena;
+	const struct stx_kernel *k = s->kernels.at[kernel];
+	uint32_t n = k->params.n;
+	struct stx_use *uses = STX_NEW_ARRAY(a, struct stx_use, n + 1);
+	stx_ex *attrs = STX_NEW_ARRAY(a, stx_ex, STX_MATMUL_NATTRS);
+	if (!uses || !attrs)
+		return STX_E_NOMEM;
+	memcpy(attrs, p->attrs, sizeof p->attrs);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct stx_kparam *q = &k->params.at[i];
+		stx_ex arg = stx_ex_const(s->loops->ex, i);
+		uses[i] = (struct stx_use){ q->buffer, q->is_read, q->is_written };
+		if (q->buffer == p->operand[p->is_swapped])
+			attrs[STX_MATMUL_A + STX_MATRIX_ARG] = arg;
+		if (q->buffer == p->operand[!p->is_swapped])
+			attrs[STX_MATMUL_B + STX_MATRIX_ARG] = arg;
+		if (q->is_written)
+			attrs[STX_MATMUL_D + STX_MATRIX_ARG] = arg;
+	}
+	attrs[STX_MATMUL_D + STX_MATRIX_TRANSPOSED] = stx_ex_const(s->loops->ex, 0);
+	uses[n] = (struct stx_use){ p->workspace, 0, 1 };
+	*out = (struct stx_external){ .name = STX_CALL_MATMUL,
+				      .uses = uses,
+				      .nuses = n + 1,
+				      .attrs = attrs,
+				      .nattrs = STX_MATMUL_NATTRS,
+				      .workspace = p->workspace,
+				      .kernel = kernel };
+	return STX_E_OK;
+}

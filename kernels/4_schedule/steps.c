@@ -1,0 +1,59 @@
+/* steps.c: the list of steps of a schedule, and what each does with buffers. */
+#include "schedule_impl.h"
+
+uint32_t stx_step_kernel(const struct stx_schedule *s, uint32_t step)
+{
+	const struct stx_sched_step *t = &s->steps.at[step];
+	switch (t->kind) {
+	case STX_SCHED_KERNEL: return t->index;
+	case STX_SCHED_EXTERNAL: return s->externals.at[t->index].kernel;
+	default: return STX_NONE;
+	}
+}
+
+uint32_t stx_step_nuses(const struct stx_schedule *s, uint32_t step)
+{
+	const struct stx_sched_step *t = &s->steps.at[step];
+	switch (t->kind) {
+	case STX_SCHED_KERNEL: return s->kernels.at[t->index]->params.n;
+	case STX_SCHED_EXTERNAL: return s->externals.at[t->index].nuses;
+	default: return 1;
+	}
+}
+
+struct stx_use stx_step_use(const struct stx_schedule *s, uint32_t step, uint32_t i)
+{
+	const struct stx_sched_step *t = &s->steps.at[step];
+	switch (t->kind) {
+	case STX_SCHED_KERNEL: {
+		const struct stx_kparam *p = &s->kernels.at[t->index]->params.at[i];
+		return (struct stx_use){ p->buffer, p->is_read, p->is_written };
+	}
+	case STX_SCHED_EXTERNAL: return s->externals.at[t->index].uses[i];
+	default: return (struct stx_use){ s->loops->outputs.at[t->index], 1, 0 };
+	}
+}
+
+int stx_output_is_copied(const struct stx_loops *l, uint32_t i)
+{
+	const struct stx_buffer *b = l->buffers.at[l->outputs.at[i]];
+	return b->kind != STX_BUF_OUTPUT || b->index != i;
+}
+
+static stx_err add(struct stx_schedule *s, enum stx_sched_kind kind, uint32_t index)
+{
+	struct stx_sched_step step = { kind, index };
+	return stx_push(s->loops->g->arena, &s->steps, step) ? STX_E_NOMEM : STX_E_OK;
+}
+
+stx_err stx__add_steps(struct stx_schedule *s, const uint32_t *external_of)
+{
+	stx_err err = STX_E_OK;
+	for (uint32_t i = 0; i < s->groups.n && !err; i++)
+		err = external_of[i] != STX_NONE ? add(s, STX_SCHED_EXTERNAL, external_of[i])
+						 : add(s, STX_SCHED_KERNEL, i);
+	for (uint32_t i = 0; i < s->loops->outputs.n && !err; i++)
+		if (stx_output_is_copied(s->loops, i))
+			err = add(s, STX_SCHED_COPY, i);
+	return err;
+}

@@ -1,0 +1,58 @@
+/* fake.h
+ * stand-ins for the CUDA driver and cuBLASLt that compute on the host. Tests load them before
+ * libstax looks for the real ones, which it then takes them for.
+ */
+#ifndef STX_TESTS_FAKE_H
+#define STX_TESTS_FAKE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fake_launch {
+	const void *image; /* what the kernel's module was loaded from */
+	uint32_t grid[3], block[3];
+	void **params; /* as for cuLaunchKernel */
+};
+struct fake_cuda_counts {
+	uint64_t launches, allocs, frees, modules, unloads, events, destroyed, syncs, now_ns;
+	uint64_t memory_limit; /* of one allocation; 0: none */
+};
+/* Exported by the driver. */
+struct fake_cuda_counts *fake_cuda_counts(void);
+/* From now on fn runs every kernel; not 0: the launch fails. */
+void fake_cuda_on_launch(int (*fn)(const struct fake_launch *l));
+
+struct fake_matrix { /* a layout, and the operand as the call had it */
+	int type;
+	uint64_t rows, cols;
+	int64_t ld, stride;
+	int32_t batch, transposed;
+	const void *at;
+};
+struct fake_matmul { /* one call of cublasLtMatmul */
+	int compute, scale;
+	double alpha, beta;
+	struct fake_matrix a, b, d;
+	int algorithm;
+	void *workspace;
+	size_t workspace_bytes;
+	void *stream, *handle;
+};
+struct fake_preference { /* as a call of the heuristic had it */
+	uint64_t workspace_bytes, impl_mask;
+	uint32_t reduction_mask, alignment[4];
+};
+#define FAKE_MAX_CALLS 64
+struct fake_cublaslt {
+	int offered;       /* algorithms that the heuristic finds; set by the test */
+	int refuse;        /* status that cublasLtMatmul returns instead; 0: none */
+	int refuse_handle; /* status of cublasLtCreate; 0: none */
+	uint32_t heuristics, calls, handles,
+		alive;                           /* so far; handles and descriptors not destroyed */
+	struct fake_preference preference;       /* of the last heuristic */
+	struct fake_matmul call[FAKE_MAX_CALLS]; /* the last calls, by number modulo their count */
+};
+/* Exported by the library. */
+struct fake_cublaslt *fake_cublaslt(void);
+
+#endif

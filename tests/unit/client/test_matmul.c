@@ -1,0 +1,675 @@
+/* test_matmul.c: matrix products through cuBLASLt, without a GPU: a driver and a library that
+ * compute on the host (tests/fake). Descriptors, layouts and fallback are compared with the oracle
+ * over random shapes, types and strides; values are small whole numbers, so every order of
+ * summation gives the same bits. The "cubins" of these artifacts are kernel IR, which the driver
+ * has evaluated. */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "codegen.h"
+#include "compiled.h"
+#include "cublaslt.h"
+#include "cuda.h"
+#include "fake/fake.h"
+#include "import.h"
+#include "kernel_eval.h"
+#include "passes.h"
+#include "plan.h"
+#include "ref.h"
+#include "scalar.h"
+
+#define TARGET "cuda:sm_90a:h200"
+#define MAX_IN 8
+
+static struct fake_cuda_counts *cuda;
+static struct fake_cublaslt *blas;
+static uint64_t seed = 20261130;
+
+static uint32_t below(uint32_t n)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(seed >> 33) % n;
+}
+
+/* ---- the driver runs a kernel: its image is the kernel's text ---- */
+
+static int evaluate(const struct fake_launch *l)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_bounds_record bounds = { 0 };
+	struct stx_diag d = { 0 };
+	struct stx_kernel *k;
+	void *at[64];
+	int64_t elems[64];
+	int e = stx_kernel_parse(a, l->image, strlen(l->image), &k, &d);
+	assert_int_equal(e, 0);
+	assert_true(k->params.n <= 64 && k->scalars.n == 0);
+	for (uint32_t i = 0; i < k->params.n; i++) {
+		at[i] = *(void **)l->params[i];
+		assert_true(stx_ex_is_const(k->ex, k->params.at[i].elems, &elems[i]));
+	}
+	e = stx_kernel_evaluate(k, at, elems, NULL, &bounds, 0, stx_kernel_grid_points(k, NULL),
+				&d);
+	stx_arena_free(a);
+	return e || bounds.taken;
+}
+
+/* ---- artifacts ---- */
+
+static void load(const struct stx_bytes *elf, struct compiled *out)
+{
+	char path[64];
+	struct stax_error err;
+	int fd = memfd_create("artifact", MFD_CLOEXEC);
+	assert_int_equal(write(fd, elf->at, elf->n), (ssize_t)elf->n);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	if (stax_load_file(path, &out->artifact, &err))
+		fail_msg("%s: %s", err.node, err.text);
+	close(fd);
+}
+
+/* One object for each distinct symbol: the kernel's text. */
+static uint32_t objects_of(const struct stx_plan_result *r, struct stx_bytes *objects)
+{
+	struct stx_plan p;
+	uint32_t n = 0;
+	assert_int_equal(stx_plan_open((struct stx_span){ r->plan.at, r->plan.n }, &p, NULL), 0);
+	for (uint32_t i = 0; i < r->nkernels; i++) {
+		const char *symbol = stx_plan_string(&p, p.kernels[i].symbol);
+		struct stx_bytes text = { 0 };
+		uint32_t same = 0;
+		while (same < i && strcmp(symbol, stx_plan_string(&p, p.kernels[same].symbol)) != 0)
+			same++;
+		if (same < i)
+			continue;
+		stx_bytes_put(&text, r->kernels[i].ir.at, r->kernels[i].ir.n);
+		stx_bytes_u8(&text, 0);
+		assert_int_equal(stx_data_object(STX_CUBIN_SECTION, symbol,
+						 (struct stx_span){ text.at, text.n },
+						 &objects[n++], NULL),
+				 0);
+		stx_bytes_free(&text);
+	}
+	return n;
+}
+
+static void build(const char *text, struct compiled *out)
+{
+	struct stx_source s = { .format = STX_FORMAT_TEXT,
+				.body = { (const uint8_t *)text, strlen(text) } };
+	struct stx_compile_options o = { .target = TARGET };
+	struct stx_key_result key = { 0 };
+	struct stx_plan_result plan = { 0 };
+	struct stx_bytes objects[64] = { { 0 } }, elf = { 0 };
+	struct stx_span spans[64];
+	struct stx_diag d = { 0 };
+	memset(out, 0, sizeof *out);
+	if (stx_compile_key(compiled_compiler(), &s, &o, &key, &d) ||
+	    stx_compile_plan(compiled_compiler(), (struct stx_span){ key.graph.at, key.graph.n },
+			     &o, &plan, &d))
+		fail_msg("%s %s: %s in\n%s", d.stage, d.node, d.text, text);
+	uint32_t n = objects_of(&plan, objects);
+	for (uint32_t i = 0; i < n; i++)
+		spans[i] = (struct stx_span){ objects[i].at, objects[i].n };
+	if (stx_compile_link(compiled_compiler(), (struct stx_span){ plan.plan.at, plan.plan.n },
+			     spans, n, &elf, &d))
+		fail_msg("link: %s", d.text);
+	out->nkernels = plan.nkernels;
+	load(&elf, out);
+	for (uint32_t i = 0; i < n; i++)
+		stx_bytes_free(&objects[i]);
+	stx_bytes_free(&elf);
+	stx_plan_result_free(&plan);
+	stx_key_result_free(&key);
+}
+
+/* ---- data ---- */
+
+static void fill(struct stx_arena *a, const struct stx_graph *g, const struct stx_input *in,
+		 struct stx_tensor *t)
+{
+	const struct stx_type *y = &in->node->outs[0];
+	memset(t, 0, sizeof *t);
+	t->dtype = (uint8_t)y->dtype;
+	t->rank = y->rank;
+	for (int i = 0; i < y->rank; i++)
+		stx_ex_is_const(g->ex, y->sizes[i], &t->sizes[i]);
+	compiled_dense(t);
+	for (int i = 0; in->strides && i < y->rank; i++)
+		stx_ex_is_const(g->ex, in->strides[i], &t->strides[i]);
+	int64_t first, n = compiled_span(t, &first);
+	size_t width = (size_t)stx_dtype_bytes(y->dtype);
+	t->data = stx_arena_alloc(a, (size_t)n * width + 1);
+	for (int64_t i = 0; i < n; i++) {
+		int v = (int)below(5) - 2;
+		union stx_scalar k = { .i = v };
+		if (stx_dtype_is_float(y->dtype))
+			k.f = v;
+		stx_scalar_store(y->dtype, (char *)t->data + (size_t)i * width, k);
+	}
+}
+
+static void same(const struct stx_tensor *got, const struct stx_tensor *want, const char *text)
+{
+	enum stx_dtype t = (enum stx_dtype)want->dtype;
+	for (int64_t i = 0, n = compiled_numel(want); i < n; i++) {
+		union stx_scalar p, q;
+		p = stx_scalar_load(t, (const char *)got->data + i * stx_dtype_bytes(t));
+		q = stx_scalar_load(t, (const char *)want->data + i * stx_dtype_bytes(t));
+		double x = stx_dtype_is_float(t) ? p.f : (double)p.i;
+		double y = stx_dtype_is_float(t) ? q.f : (double)q.i;
+		if (x != y)
+			fail_msg("element %lld: %g instead of %g in\n%s", (long long)i, x, y, text);
+	}
+}
+
+struct counts {
+	uint64_t calls, launches, heuristics;
+};
+
+/* Compiles, runs and compares with the oracle; what that took. */
+static struct counts check(const char *text)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_tensor in[MAX_IN], got[MAX_IN], want[MAX_IN];
+	struct stx_diag d = { 0 };
+	struct stx_graph *g;
+	struct compiled c;
+	if (stx_graph_parse(a, text, strlen(text), &g, &d) || stx_graph_verify(g, &d))
+		fail_msg("%s: %s in\n%s", d.location, d.text, text);
+	for (uint32_t i = 0; i < g->inputs.n; i++)
+		fill(a, g, &g->inputs.at[i], &in[i]);
+	build(text, &c);
+	struct counts before = { blas->calls, cuda->launches, blas->heuristics };
+	if (compiled_run(&c, COMPILED_SERIAL, in, g->inputs.n, got, &d))
+		fail_msg("%s: %s in\n%s", d.stage, d.text, text);
+	struct counts n = { blas->calls - before.calls, cuda->launches - before.launches,
+			    blas->heuristics - before.heuristics };
+	if (stx_ref_evaluate(g, in, g->inputs.n, want, 0, &d))
+		fail_msg("oracle: %s in\n%s", d.text, text);
+	for (uint32_t i = 0; i < g->outputs.n; i++)
+		same(&got[i], &want[i], text);
+	compiled_free_outputs(got, g->outputs.n);
+	compiled_free_outputs(want, g->outputs.n);
+	compiled_free(&c);
+	stx_arena_free(a);
+	return n;
+}
+
+static struct fake_matmul *last_call(void)
+{
+	return &blas->call[(blas->calls - 1) % FAKE_MAX_CALLS];
+}
+
+/* ---- tests ---- */
+
+static const char *const types[] = { "f32", "f64", "f16", "bf16" };
+
+/* Sizes whose product is enough for a call to be worth it. */
+static void draw_sizes(int64_t *m, int64_t *n, int64_t *k, int64_t batch)
+{
+	do {
+		*m = 1 + below(150);
+		*n = 1 + below(150);
+		*k = 1 + below(150);
+		if (!below(4))
+			*(below(2) ? m : n) = 1;
+	} while (batch * *m * *n * *k < 1 << 18 || batch * *m * *n * *k > 1 << 20);
+}
+
+/* A matrix [rows, cols], or a batch of them, that lies in memory in one of several ways; its last
+ * line defines %NAME. */
+static void put_operand(struct stx_bytes *b, const char *name, const char *type, int64_t batch,
+			int64_t rows, int64_t cols)
+{
+	char lead[32] = "";
+	int first = batch > 1;
+	if (first)
+		snprintf(lead, sizeof lead, "%lld,", (long long)batch);
+	switch (below(5)) {
+	case 0: /* dense */
+		stx_bytes_printf(b, "%%%s : %s[%s%lld,%lld] = placeholder()\n", name, type, lead,
+				 (long long)rows, (long long)cols);
+		break;
+	case 1: /* the transpose is dense */
+		stx_bytes_printf(b, "%%%s0 : %s[%s%lld,%lld] = placeholder()\n", name, type, lead,
+				 (long long)cols, (long long)rows);
+		stx_bytes_printf(b, "%%%s = transpose.int(%%%s0, -1, -2)\n", name, name);
+		break;
+	case 2: /* rows longer than the matrix, from its third column on */
+		stx_bytes_printf(b, "%%%s0 : %s[%s%lld,%lld] = placeholder()\n", name, type, lead,
+				 (long long)rows, (long long)cols + 5);
+		stx_bytes_printf(b, "%%%s = slice.Tensor(%%%s0, -1, 2, %lld, 1)\n", name, name,
+				 (long long)cols + 2);
+		break;
+	case 3: /* columns apart */
+		if (first)
+			stx_bytes_printf(
+				b, "%%%s : %s[%s%lld,%lld] = placeholder(strides=[%lld,1,%lld])\n",
+				name, type, lead, (long long)rows, (long long)cols,
+				(long long)(cols * (rows + 3) + 7), (long long)rows + 3);
+		else
+			stx_bytes_printf(
+				b, "%%%s : %s[%lld,%lld] = placeholder(strides=[1,%lld])\n", name,
+				type, (long long)rows, (long long)cols, (long long)rows + 3);
+		break;
+	default: /* one matrix for all of the batch */
+		stx_bytes_printf(b, "%%%s%s : %s[%lld,%lld] = placeholder()\n", name,
+				 first ? "0" : "", type, (long long)rows, (long long)cols);
+		if (first)
+			stx_bytes_printf(b,
+					 "%%%s1 = unsqueeze.default(%%%s0, 0)\n%%%s = "
+					 "expand.default(%%%s1, [%lld, %lld, %lld])\n",
+					 name, name, name, name, (long long)batch, (long long)rows,
+					 (long long)cols);
+		break;
+	}
+}
+
+static void test_matmul_random_products_are_calls_and_agree_with_the_oracle(void **state)
+{
+	(void)state;
+	print_message("seed %llu\n", (unsigned long long)seed);
+	for (int i = 0; i < 120; i++) {
+		struct stx_bytes b = { 0 };
+		int64_t m, n, k, batch = i % 2 ? 2 + below(4) : 1;
+		const char *type = types[below(4)];
+		draw_sizes(&m, &n, &k, batch);
+		put_operand(&b, "a", type, batch, m, k);
+		put_operand(&b, "b", type, batch, k, n);
+		stx_bytes_printf(&b, "%%y = %s.default(%%a, %%b)\nreturn (%%y,)\n",
+				 batch > 1 ? "bmm" : "mm");
+		struct counts c = check(stx_bytes_cstr(&b));
+		assert_int_equal(c.calls, 1);
+		assert_int_equal(c.launches, 0);
+		stx_bytes_free(&b);
+	}
+	assert_int_equal(blas->alive, 0);
+}
+
+/* linear and addmm read halves as they are and sum in f32; what follows is a kernel. */
+static void test_matmul_compositions_stay_narrow_in_memory(void **state)
+{
+	(void)state;
+	struct counts c = check("%x : bf16[4,32,64] = placeholder()\n"
+				"%w : bf16[96,64] = placeholder()\n"
+				"%b : bf16[96] = placeholder()\n"
+				"%v : bf16[64,96] = placeholder()\n"
+				"%y = linear.default(%x, %w, %b)\n"
+				"%r = relu.default(%y)\n"
+				"%z = linear.default(%r, %v)\n"
+				"return (%z,)\n");
+	assert_int_equal(c.calls, 2);
+	assert_int_equal(c.launches, 1);
+	assert_int_equal(last_call()->a.type, 14); /* CUDA_R_16BF: the relu's result */
+	assert_int_equal(last_call()->b.type, 14);
+	c = check("%c : f16[40] = placeholder()\n%a : f16[70,100] = placeholder()\n"
+		  "%b : f16[100,40] = placeholder()\n%y = addmm.default(%c, %a, %b)\n"
+		  "return (%y,)\n");
+	assert_int_equal(c.calls, 1);
+	assert_int_equal(last_call()->a.type, 2); /* CUDA_R_16F */
+	assert_int_equal(last_call()->d.type,
+			 0); /* CUDA_R_32F: rounded once, after the sum with c */
+	c = check("%c : f64[3,40,50] = placeholder()\n%a : f64[3,40,60] = placeholder()\n"
+		  "%b : f64[3,60,50] = placeholder()\n%p = bmm.default(%a, %b)\n"
+		  "%y = add.Tensor(%c, %p)\nreturn (%y,)\n");
+	assert_int_equal(c.calls, 1);
+	assert_int_equal(last_call()->compute, 70); /* CUBLAS_COMPUTE_64F */
+}
+
+static void test_matmul_of_bytes_sums_in_i32(void **state)
+{
+	(void)state;
+	struct counts c =
+		check("%a : i8[64,80] = placeholder()\n%b : i8[80,64] = placeholder()\n"
+		      "%p = _to_copy.default(%a, dtype=i32)\n%q = _to_copy.default(%b, dtype=i32)\n"
+		      "%y = mm.default(%p, %q)\nreturn (%y,)\n");
+	assert_int_equal(c.calls, 1);
+	assert_int_equal(last_call()->compute, 72); /* CUBLAS_COMPUTE_32I */
+	assert_int_equal(last_call()->a.type, 3);   /* CUDA_R_8I */
+}
+
+static const char square[] = "%a : f32[64,80] = placeholder()\n%b : f32[80,64] = placeholder()\n"
+			     "%y = mm.default(%a, %b)\nreturn (%y,)\n";
+
+/* What is no matrix in memory, or too small, is a kernel. */
+static void test_matmul_that_the_library_cannot_make_is_a_kernel(void **state)
+{
+	(void)state;
+	static const char *const graphs[] = {
+		/* small */
+		"%a : f32[8,8] = placeholder()\n%b : f32[8,8] = placeholder()\n"
+		"%y = mm.default(%a, %b)\nreturn (%y,)\n",
+		/* no unit stride */
+		"%a : f32[64,80] = placeholder(strides=[320,2])\n%b : f32[80,64] = placeholder()\n"
+		"%y = mm.default(%a, %b)\nreturn (%y,)\n",
+		/* rows that overlap */
+		"%a : f32[64,80] = placeholder(strides=[3,1])\n%b : f32[80,64] = placeholder()\n"
+		"%y = mm.default(%a, %b)\nreturn (%y,)\n",
+		/* a product of halves whose sum is in halves is none of f32 */
+		"%a : i32[64,80] = placeholder()\n%b : i32[80,64] = placeholder()\n"
+		"%y = mm.default(%a, %b)\nreturn (%y,)\n",
+	};
+	for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
+		struct counts c = check(graphs[i]);
+		assert_int_equal(c.calls, 0);
+		assert_int_equal(c.launches, 1);
+	}
+}
+
+static void test_matmul_without_an_algorithm_launches_the_kernel(void **state)
+{
+	(void)state;
+	blas->offered = 0;
+	struct counts c = check(square);
+	assert_int_equal(c.heuristics, 1);
+	assert_int_equal(c.calls, 0);
+	assert_int_equal(c.launches, 1);
+	blas->offered = 3;
+	blas->refuse = 15; /* NOT_SUPPORTED: nothing has been written */
+	c = check(square);
+	assert_int_equal(c.launches, 1);
+	blas->refuse = 0;
+	blas->refuse_handle = 1; /* a library that does not know the device */
+	c = check(square);
+	assert_int_equal(c.calls, 0);
+	assert_int_equal(c.launches, 1);
+	blas->refuse_handle = 0;
+}
+
+struct vectors { /* square, ready to run */
+	struct compiled c;
+	_Alignas(16) float a[64 * 80 + 1];
+	_Alignas(16) float b[80 * 64], y[64 * 64];
+	struct stx_tensor in[2], out;
+};
+
+static struct vectors *square_new(void)
+{
+	struct vectors *v = aligned_alloc(16, sizeof *v);
+	memset(v, 0, sizeof *v);
+	build(square, &v->c);
+	for (int i = 0; i < 64 * 80 + 1; i++)
+		v->a[i] = (float)(i % 3);
+	for (int i = 0; i < 80 * 64; i++)
+		v->b[i] = (float)(i % 2);
+	v->in[0] = (struct stx_tensor){ .data = v->a, .rank = 2, .sizes = { 64, 80 } };
+	v->in[1] = (struct stx_tensor){ .data = v->b, .rank = 2, .sizes = { 80, 64 } };
+	v->out = (struct stx_tensor){ .data = v->y, .rank = 2, .sizes = { 64, 64 } };
+	v->in[0].dtype = v->in[1].dtype = v->out.dtype = STX_F32;
+	compiled_dense(&v->in[0]);
+	compiled_dense(&v->in[1]);
+	compiled_dense(&v->out);
+	return v;
+}
+
+static int run(struct vectors *v, struct stax_error *err)
+{
+	return stax_run(v->c.artifact, v->in, 2, &v->out, 1, NULL, err);
+}
+
+static void square_free(struct vectors *v)
+{
+	compiled_free(&v->c);
+	free(v);
+}
+
+static void test_matmul_failure_names_the_call(void **state)
+{
+	(void)state;
+	struct vectors *v = square_new();
+	struct stax_error err;
+	blas->refuse = 13; /* EXECUTION_FAILED: it had begun */
+	assert_int_equal(run(v, &err), STX_E_INTERNAL);
+	blas->refuse = 0;
+	assert_string_equal(err.node, "cublaslt.matmul");
+	assert_non_null(strstr(err.text, "EXECUTION_FAILED"));
+	assert_int_equal(run(v, &err), 0);
+	square_free(v);
+}
+
+/* The heuristic is asked once for a device and alignment, not at each run; it is told what the
+ * pointers promise, and never allows TF32, f16 sums or partial sums in the result's type. */
+static void test_matmul_heuristic_is_asked_once_a_device_and_alignment(void **state)
+{
+	(void)state;
+	struct vectors *v = square_new();
+	struct stax_error err;
+	uint32_t asked = blas->heuristics, handles = blas->handles;
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(run(v, &err), 0);
+	assert_int_equal(blas->heuristics, asked + 1);
+	assert_int_equal(blas->handles, handles + 1);
+	assert_int_equal(blas->preference.alignment[0] % 16, 0);
+	assert_int_equal(blas->preference.reduction_mask, 2);
+	assert_int_equal(blas->preference.impl_mask >> 18 & 1, 0); /* INPUT_TF32 */
+	assert_int_equal(blas->preference.impl_mask >> 8 & 1, 0);  /* ACCUMULATOR_16F */
+	assert_true(blas->preference.workspace_bytes <= (32u << 20));
+	v->in[0].offset = 1;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(run(v, &err), 0);
+	assert_int_equal(blas->heuristics, asked + 2);
+	assert_int_equal(blas->preference.alignment[0], 4);
+	v->in[0].offset = 0;
+	void *first;
+	assert_int_equal(stx__driver(NULL)->context_get(&first), 0);
+	assert_int_equal(stx__driver(NULL)->context_set((void *)2), 0); /* the other device */
+	assert_int_equal(run(v, &err), 0);
+	assert_int_equal(run(v, &err), 0);
+	assert_int_equal(stx__driver(NULL)->context_set(first), 0);
+	assert_int_equal(run(v, &err), 0);
+	assert_int_equal(blas->heuristics, asked + 3);
+	assert_int_equal(blas->handles, handles + 2);
+	square_free(v);
+	assert_int_equal(blas->alive, 0);
+}
+
+/* For whoever measures: the library's algorithms, then the kernel. */
+static void test_matmul_chosen_way_is_taken(void **state)
+{
+	(void)state;
+	struct vectors *v = square_new();
+	struct stax_artifact *a = v->c.artifact;
+	struct stax_error err;
+	struct stx_diag d = { 0 };
+	assert_int_equal(run(v, &err), 0);
+	assert_int_equal(last_call()->algorithm, 0);
+	struct stx__context *x = stx__context_take(a);
+	struct stx__step *s = &x->steps[0];
+	assert_int_equal(s->kind, STX__STEP_EXTERN);
+	assert_int_equal(s->external->ways(a, x, s, &d), 4);
+	s->external->choose(a, x, s, 2);
+	stx__context_put(a, x);
+	uint64_t calls = blas->calls, launches = cuda->launches;
+	assert_int_equal(run(v, &err), 0);
+	assert_int_equal(last_call()->algorithm, 2);
+	x = stx__context_take(a);
+	x->steps[0].external->choose(a, x, &x->steps[0], 3);
+	stx__context_put(a, x);
+	assert_int_equal(run(v, &err), 0);
+	assert_int_equal(blas->calls, calls + 1);
+	assert_int_equal(cuda->launches, launches + 1);
+	square_free(v);
+}
+
+/* The stream, the workspace's memory and nothing else come from the caller. */
+static void *count_allocate(void *ctx, size_t bytes, size_t align)
+{
+	*(size_t *)ctx += bytes;
+	return aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void count_release(void *ctx, void *p, size_t bytes)
+{
+	*(size_t *)ctx -= bytes;
+	free(p);
+}
+
+static void test_matmul_workspace_and_stream_are_the_callers(void **state)
+{
+	(void)state;
+	struct vectors *v = square_new();
+	struct stax_error err;
+	size_t held = 0;
+	struct stx_env env = { .ctx = &held,
+			       .allocate = count_allocate,
+			       .release = count_release,
+			       .stream = (void *)0x1230 };
+	assert_int_equal(stax_run(v->c.artifact, v->in, 2, &v->out, 1, &env, &err), 0);
+	assert_int_equal(held, 0);
+	assert_ptr_equal(last_call()->stream, env.stream);
+	assert_true(last_call()->workspace_bytes >= (1u << 20) - 256);
+	square_free(v);
+}
+
+/* Twelve equal layers: their kernels are one symbol, so one module on the device. */
+static void test_matmul_equal_kernels_share_a_module(void **state)
+{
+	(void)state;
+	struct stx_bytes b = { 0 };
+	stx_bytes_printf(&b,
+			 "%%x0 : f32[64,64] = placeholder()\n%%w : f32[64,64] = placeholder()\n");
+	for (int i = 0; i < 12; i++)
+		stx_bytes_printf(&b,
+				 "%%m%d = mm.default(%%x%d, %%w)\n%%x%d = sign.default(%%m%d)\n", i,
+				 i, i + 1, i);
+	stx_bytes_printf(&b, "return (%%x12,)\n");
+	uint64_t modules = cuda->modules;
+	blas->offered = 0;
+	struct counts c = check(stx_bytes_cstr(&b));
+	blas->offered = 3;
+	assert_int_equal(c.launches, 24);
+	assert_true(cuda->modules - modules <= 4); /* first, middle and last differ at most */
+	stx_bytes_free(&b);
+}
+
+/* ---- numbers ---- */
+
+/* `NAME = value` or `#define NAME value` in a header's text. */
+static int find_number(const char *text, const char *name, unsigned long long *out)
+{
+	size_t n = strlen(name);
+	for (const char *at = text; (at = strstr(at, name)); at += n) {
+		const char *p = at + n;
+		unsigned long long v, shift = 0;
+		char *end;
+		if (at > text && (at[-1] == '_' || (at[-1] >= 'A' && at[-1] <= 'Z')))
+			continue;
+		p += strspn(p, " =(");
+		v = strtoull(p, &end, 0);
+		if (end == p)
+			continue;
+		end += strspn(end, "ul ");
+		if (!strncmp(end, "<<", 2))
+			shift = strtoull(end + 2, NULL, 0);
+		*out = v << shift;
+		return 1;
+	}
+	return 0;
+}
+
+static char *read_header(const char *name)
+{
+	const char *home = getenv("CUDA_HOME");
+	char path[4200];
+	snprintf(path, sizeof path, "%s/include/%s", home && *home ? home : "/usr/local/cuda",
+		 name);
+	FILE *f = fopen(path, "r");
+	if (!f)
+		return NULL;
+	char *text = calloc(1, 1 << 20);
+	assert_true(fread(text, 1, (1 << 20) - 1, f) > 0);
+	fclose(f);
+	return text;
+}
+
+static void test_cublaslt_numbers_are_those_of_the_headers(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name;
+		unsigned long long value;
+	} all[] = {
+#define STX_CUBLASLT(name, value) { #name, value },
+#include "cublaslt.def"
+#undef STX_CUBLASLT
+	};
+	static const char *const files[] = { "cublasLt.h", "cublas_api.h", "library_types.h" };
+	char *text[3];
+	for (int i = 0; i < 3; i++)
+		text[i] = read_header(files[i]);
+	if (!text[0] || !text[1] || !text[2]) {
+		print_message(
+			"skipped: no CUDA toolkit: $CUDA_HOME/include/cublasLt.h is not there\n");
+		skip();
+	}
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		unsigned long long v = 0;
+		int found = 0;
+		for (int k = 0; k < 3 && !found; k++)
+			found = find_number(text[k], all[i].name, &v);
+		if (!found || v != all[i].value)
+			fail_msg("%s is %llu, the headers say %llu", all[i].name, all[i].value, v);
+	}
+	for (int i = 0; i < 3; i++)
+		free(text[i]);
+}
+
+static void *fake(const char *name)
+{
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 128);
+	assert_true(n > 0);
+	path[n] = 0;
+	*strrchr(path, '/') = 0;
+	snprintf(path + strlen(path), 128, "/../../fake/%s", name);
+	void *h = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+	if (!h)
+		fail_msg("%s", dlerror());
+	return h;
+}
+
+static int setup(void **state)
+{
+	struct fake_cuda_counts *(*get_cuda)(void);
+	struct fake_cublaslt *(*get_blas)(void);
+	void (*on_launch)(int (*fn)(const struct fake_launch *l));
+	void *driver = fake("libcuda.so.1");
+	(void)state;
+	*(void **)&get_cuda = dlsym(driver, "fake_cuda_counts");
+	*(void **)&on_launch = dlsym(driver, "fake_cuda_on_launch");
+	*(void **)&get_blas = dlsym(fake("libcublasLt.so.13"), "fake_cublaslt");
+	assert_true(get_cuda && on_launch && get_blas);
+	cuda = get_cuda();
+	blas = get_blas();
+	on_launch(evaluate);
+	compiled_compiler();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_matmul_random_products_are_calls_and_agree_with_the_oracle),
+		cmocka_unit_test(test_matmul_compositions_stay_narrow_in_memory),
+		cmocka_unit_test(test_matmul_of_bytes_sums_in_i32),
+		cmocka_unit_test(test_matmul_that_the_library_cannot_make_is_a_kernel),
+		cmocka_unit_test(test_matmul_without_an_algorithm_launches_the_kernel),
+		cmocka_unit_test(test_matmul_failure_names_the_call),
+		cmocka_unit_test(test_matmul_heuristic_is_asked_once_a_device_and_alignment),
+		cmocka_unit_test(test_matmul_chosen_way_is_taken),
+		cmocka_unit_test(test_matmul_workspace_and_stream_are_the_callers),
+		cmocka_unit_test(test_matmul_equal_kernels_share_a_module),
+		cmocka_unit_test(test_cublaslt_numbers_are_those_of_the_headers),
+	};
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
