@@ -177,10 +177,3 @@ const void *stx__sql_blob(sqlite3_stmt *st, int col, size_t n)
 	const void *p = sqlite3_column_blob(st, col);
 	return p && (size_t)sqlite3_column_bytes(st, col) == n ? p : NULL;
 }
-
-uint64_t stx__now_us(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
-}

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "cache.h"
+#include "clock.h"
 
 /* ---- limits ---- */
 #define STX__CONTENT_MAX   (64u << 20) /* raw bytes of an artifact or kernel: a frame's body */
@@ -461,7 +462,5 @@ struct stx__fsck {
 void stx__fsck_say(struct stx__fsck *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Rebuilds the database from the rows that can be read and verified, and swaps it in. */
 stx_err stx__repair(struct stx__fsck *f, struct stx_diag *d);
-
-uint64_t stx__now_us(void);
 
 #endif

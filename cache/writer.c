@@ -149,11 +149,11 @@ static stx_err do_erase(struct stx__writer *w, struct stx__job *j)
 
 static stx_err do_drop(struct stx__writer *w, struct stx__job *j)
 {
-	uint64_t end = j->more ? UINT64_MAX : stx__now_us() + STX__SLICE_US;
+	uint64_t end = j->more ? UINT64_MAX : stx_clock_us() + STX__SLICE_US;
 	int rc = SQLITE_OK;
 	for (size_t i = 0; i < j->n_victims; i++)
 		j->victims[i].done = 0;
-	for (size_t i = 0; i < j->n_victims && rc == SQLITE_OK && (!i || stx__now_us() < end);
+	for (size_t i = 0; i < j->n_victims && rc == SQLITE_OK && (!i || stx_clock_us() < end);
 	     i++) {
 		rc = delete_entry(&w->db, j->victims[i].id, j->victims[i].blob_id);
 		j->victims[i].done = 1;
@@ -182,7 +182,7 @@ static int64_t pragma_int(struct stx__db *db, enum stx__statement s)
 /* Free pages are kept for coming rows up to 1 MiB or a sixteenth; above, they are given back. */
 static stx_err do_vacuum(struct stx__writer *w, struct stx__job *j)
 {
-	uint64_t end = stx__now_us() + STX__SLICE_US;
+	uint64_t end = stx_clock_us() + STX__SLICE_US;
 	int64_t keep = pragma_int(&w->db, STX__S_ALL_PAGES) / 16;
 	if (keep < 256)
 		keep = 256;
@@ -191,7 +191,7 @@ static stx_err do_vacuum(struct stx__writer *w, struct stx__job *j)
 		j->more = pragma_int(&w->db, STX__S_FREE_PAGES) > keep;
 		if (j->more)
 			rc = stx__sql_run(&w->db, STX__S_VACUUM);
-	} while (j->more && rc == SQLITE_OK && stx__now_us() < end);
+	} while (j->more && rc == SQLITE_OK && stx_clock_us() < end);
 	return rc == SQLITE_OK ? STX_E_OK : stx__sql_err(w->db.h, rc, &j->diag);
 }
 

@@ -191,7 +191,7 @@ static stx_err receive_message(struct stx__child *w, uint64_t deadline, struct s
 {
 	memset(out, 0, sizeof *out);
 	for (;;) {
-		uint64_t now = stx__clock_ns();
+		uint64_t now = stx_clock_ns();
 		if (deadline && now >= deadline) {
 			end_child(w);
 			return stx_fail(d, STX_E_DEADLINE, "worker", "", "the deadline passed");
@@ -275,7 +275,7 @@ fail:
 static stx_err await_hello(struct stx__child *w, struct stx_diag *d)
 {
 	struct stx__received r;
-	stx_err e = receive_message(w, stx__clock_ns() + START_MS * 1000000ull, &r, d);
+	stx_err e = receive_message(w, stx_clock_ns() + START_MS * 1000000ull, &r, d);
 	if (e)
 		return e;
 	if (r.e->msg_case != STX__ENVELOPE__MSG_JOB_REPLY)

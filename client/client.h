@@ -10,6 +10,8 @@
 
 #include "arena.h"
 #include "bytes.h"
+#include "clock.h"
+#include "cpu_target.h"
 #include "hash.h"
 #include "plan.h"
 #include "stax.h"
@@ -29,7 +31,6 @@ int stx__give_error(stx_err e, const struct stx_diag *d, struct stax_error *err)
 
 /* ---- targets (target.c) ---- */
 
-#define STX_TARGET_BYTES 64
 /* Flags of the plan header (STX_PLAN_CPU_*) that this host offers. */
 uint32_t stx__host_cpu(void);
 /* "cpu", NULL or "cpu:x86-64-vN[+avx512bf16]" to its exact form; "cuda..." likewise.
@@ -43,7 +44,6 @@ stx_err stx__cpu_check(uint32_t need, struct stx_diag *d);
 
 /* ---- time and memfds (util.c) ---- */
 
-uint64_t stx__clock_ns(void); /* monotonic */
 /* A sealed memfd holding p[0, n); -1 and d on failure. */
 int stx__sealed(const char *name, const void *p, size_t n, struct stx_diag *d);
 /* Maps a descriptor's whole content read-only, at most `max` bytes. Freed with munmap(at, n) when n

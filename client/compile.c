@@ -61,7 +61,7 @@ static stx_err compile_remote(struct stax_client *c, const struct stax_request *
 	if (!a)
 		return stx_fail(d, STX_E_NOMEM, "compile", "", "out of memory");
 	if (q->deadline_ms)
-		w.deadline_ns = stx__clock_ns() + (q->deadline_ms + (uint64_t)GRACE_MS) * 1000000u;
+		w.deadline_ns = stx_clock_ns() + (q->deadline_ms + (uint64_t)GRACE_MS) * 1000000u;
 	stx_err e = stx__lookup_build(a, q, target, &what, d);
 	if (!e && !skip)
 		e = look_up(c, what, &w, &r, d);

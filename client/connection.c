@@ -32,7 +32,7 @@ static int wait_for(int fd, short events, uint64_t deadline_ns)
 	for (;;) {
 		int ms = -1;
 		if (deadline_ns) {
-			uint64_t now = stx__clock_ns();
+			uint64_t now = stx_clock_ns();
 			if (now >= deadline_ns)
 				return 0;
 			uint64_t left = (deadline_ns - now + 999999) / 1000000;
@@ -234,7 +234,7 @@ static stx_err say_hello(struct stax_client *c, struct stx_diag *d)
 	Stx__Envelope m = STX__ENVELOPE__INIT;
 	Stx__Hello h = STX__HELLO__INIT;
 	struct stx__received r;
-	uint64_t deadline = stx__clock_ns() + HELLO_TIMEOUT_MS * 1000000ull;
+	uint64_t deadline = stx_clock_ns() + HELLO_TIMEOUT_MS * 1000000ull;
 	h.version_min = h.version_max = STX_PROTOCOL_VERSION;
 	h.client = (char *)(uintptr_t) "stax " STX_VERSION;
 	m.msg_case = STX__ENVELOPE__MSG_HELLO;
@@ -268,7 +268,7 @@ static void hang_up(struct stax_client *c)
 
 static stx_err open_connection(struct stax_client *c, struct stx_diag *d)
 {
-	uint64_t deadline = stx__clock_ns() + CONNECT_TIMEOUT_MS * 1000000ull;
+	uint64_t deadline = stx_clock_ns() + CONNECT_TIMEOUT_MS * 1000000ull;
 	c->fd = c->at.kind == STX__UNIX ? open_unix(c->at.path, deadline)
 					: open_tcp(c->at.host, c->at.port, deadline, d);
 	if (c->fd == UNRESOLVED)
@@ -372,7 +372,7 @@ static stx_err attempt(struct stax_client *c, Stx__Envelope *m, struct stx_span 
 	if (e == STX_E_CONNECT) {
 		/* The server may have said why before it closed: that is the better error. */
 		struct stx_diag why;
-		struct stx__wait soon = { .deadline_ns = stx__clock_ns() + 100000000u };
+		struct stx__wait soon = { .deadline_ns = stx_clock_ns() + 100000000u };
 		stx__diag_init(&why);
 		stx_err said = await(c, m->request_id, &soon, out, &why);
 		if (!said)
@@ -396,7 +396,7 @@ static void back_off(int attempt_number)
 {
 	uint32_t r = 0;
 	if (getrandom(&r, sizeof r, GRND_NONBLOCK) != sizeof r)
-		r = (uint32_t)stx__clock_ns();
+		r = (uint32_t)stx_clock_ns();
 	uint64_t ms = (uint64_t)BACKOFF_MS << attempt_number;
 	ms = ms / 2 + r % ms; /* 64 ranks that lose one server do not return together */
 	struct timespec t = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
@@ -415,7 +415,7 @@ stx_err stx__roundtrip(struct stax_client *c, Stx__Envelope *m, struct stx_span 
 		e = attempt(c, m, body, w, out, &again, &last);
 		if (!again || i == RETRIES)
 			break;
-		if (w->deadline_ns && stx__clock_ns() >= w->deadline_ns) {
+		if (w->deadline_ns && stx_clock_ns() >= w->deadline_ns) {
 			stx__diag_init(&last);
 			e = late(&last);
 			break;

@@ -474,53 +474,89 @@ static void report(void *ctx, const char *line)
 
 /* ---- a sweep: what the candidates are compared with ---- */
 
-/* Every so many of them, options.sweep at most, in batches. */
+/* Times the configurations batch[1] to batch[many - 1]; t's place 0 is the heuristic's, whose
+ * results every other is checked against. */
+static stx_err time_batch(struct trial *w, const Stx__Configuration *const *batch, uint32_t many,
+			  uint32_t runs, struct stx_timing *t, struct stx_diag *d)
+{
+	struct code codes[SWEEP_BATCH + 1] = { 0 };
+	const struct stx_measure m = { w, build, check, sample, NULL };
+	const struct stx_measure_limits l = { SWEEP_BATCH, runs, 0 };
+	struct stx_measure_result out;
+	memset(t, 0, many * sizeof *t);
+	t[0].verdict = STX_VERDICT_FAILED;
+	for (uint32_t i = 1; i < many; i++)
+		snprintf(t[i].config, sizeof t[i].config, "%s", batch[i]->text);
+	w->codes = codes;
+	w->space = batch;
+	stx_err e = stx_measure_choose(t, many, &m, &l, &out, d);
+	w->q->stream_sync(w->stream);
+	for (uint32_t i = 1; i < many; i++)
+		if (codes[i].module)
+			w->q->module_unload(codes[i].module);
+	w->codes = NULL;
+	w->space = NULL;
+	return e;
+}
+
+static const Stx__Configuration *find_config(const Stx__Kernel *all, const char *text)
+{
+	for (size_t i = 0; i < all->n_candidates; i++)
+		if (!strcmp(all->candidates[i]->text, text))
+			return all->candidates[i];
+	return NULL;
+}
+
+/* The heuristic's, the chosen and the sweep's best again, in turns: the least of many medians is
+ * luck in part. */
+static stx_err compare_best(struct trial *w, const Stx__Kernel *all, struct stx__tuned_kernel *k,
+			    struct stx_diag *d)
+{
+	const char *const texts[] = { k->timings[0].config,
+				      k->timings[stx_timing_best(k->timings, k->n)].config,
+				      k->swept };
+	const Stx__Configuration *batch[4] = { NULL };
+	struct stx_timing t[4];
+	for (int i = 0; i < 3; i++)
+		if (!(batch[i + 1] = find_config(all, texts[i])))
+			return STX_E_OK;
+	stx_err e = time_batch(w, batch, 4, 101, t, d);
+	k->heuristic_ns = t[1].median_ns;
+	k->chosen_ns = t[2].median_ns;
+	k->swept_ns = t[3].median_ns;
+	return e;
+}
+
+/* Every so many of all configurations, options.sweep at most, in batches. */
 static stx_err sweep(struct trial *w, struct stx__tuned_kernel *k, struct stx_diag *d)
 {
 	const struct stx_plan *p = &w->t->a->plan;
 	struct stx__received r = { 0 };
-	const struct stx_measure m = { w, build, check, sample, NULL };
-	const struct stx_measure_limits l = { SWEEP_BATCH, w->t->options.runs, 0 };
 	stx_err e = w->t->source->code(&w->t->about, p->kernels[k->kernel].digest, "", &r, d);
 	if (e)
 		return e;
 	const Stx__Kernel *all = r.e->kernel_code_reply->kernel;
 	size_t n = all->n_candidates;
 	size_t want = n < w->t->options.sweep ? n : w->t->options.sweep;
-	uint64_t best = 0;
-	w->k = k;
 	for (size_t from = 0; from < want && !e; from += SWEEP_BATCH) {
-		const Stx__Configuration *batch[SWEEP_BATCH + 1];
+		const Stx__Configuration *batch[SWEEP_BATCH + 1] = { NULL };
 		struct stx_timing t[SWEEP_BATCH + 1];
-		struct code codes[SWEEP_BATCH + 1] = { 0 };
-		struct stx_measure_result out;
 		uint32_t many = 1;
-		memset(t, 0, sizeof t);
-		t[0].verdict = STX_VERDICT_FAILED; /* the heuristic's place: every other is checked
-						      against its results */
-		batch[0] = NULL;
-		for (size_t i = from; i < want && many <= SWEEP_BATCH; i++, many++) {
-			batch[many] = all->candidates[i * n / want];
-			snprintf(t[many].config, sizeof t[many].config, "%s", batch[many]->text);
-		}
-		w->codes = codes;
-		w->n = many;
-		w->space = batch;
-		e = stx_measure_choose(t, many, &m, &l, &out, d);
+		for (size_t i = from; i < want && many <= SWEEP_BATCH; i++)
+			batch[many++] = all->candidates[i * n / want];
+		e = time_batch(w, batch, many, w->t->options.runs, t, d);
 		for (uint32_t i = 1; i < many; i++) {
-			if (codes[i].module)
-				w->q->module_unload(codes[i].module);
 			if (t[i].verdict != STX_VERDICT_MEASURED ||
-			    (best && t[i].median_ns >= best))
+			    (k->swept_ns && t[i].median_ns >= k->swept_ns))
 				continue;
-			best = t[i].median_ns;
+			k->swept_ns = t[i].median_ns;
 			snprintf(k->swept, sizeof k->swept, "%s", t[i].config);
 		}
-		w->n = 0;
 	}
-	k->swept_ns = best;
+	if (!e && k->swept_ns)
+		e = compare_best(w, all, k, d);
 	stx__tuner_say(w->t, k->kernel, "sweep of %zu of %zu configurations: best %.3f us, %s",
-		       want, n, (double)best * 1e-3, k->swept);
+		       want, n, (double)k->swept_ns * 1e-3, k->swept);
 	stx__received_free(&r);
 	return e;
 }
@@ -550,13 +586,10 @@ stx_err stx__trial(struct stx__tuner *t, struct stx__tuned_kernel *k, struct stx
 		e = stx_measure_choose(k->timings, k->n, &m, &l, &r, d);
 		k->measured = r.measured;
 	}
-	if (!e && t->options.sweep) {
-		struct code *mine = w.codes;
-		uint32_t n = w.n;
+	struct code *mine = w.codes;
+	if (!e && t->options.sweep)
 		e = sweep(&w, k, d);
-		w.codes = mine;
-		w.n = n;
-	}
+	w.codes = mine;
 	tear_down(&w);
 	return e;
 }

@@ -42,7 +42,7 @@ static stx_err start(struct ask *q, struct stax_client *c, const struct stax_req
 		return e;
 	q->wait = (struct stx__wait){ 0, r->progress, r->progress_ctx };
 	if (r->deadline_ms)
-		q->wait.deadline_ns = stx__clock_ns() + r->deadline_ms * 1000000ull;
+		q->wait.deadline_ns = stx_clock_ns() + r->deadline_ms * 1000000ull;
 	q->job.format = what->format;
 	q->job.target = what->target;
 	q->job.options = what->options;

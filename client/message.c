@@ -237,7 +237,6 @@ static void copy_lists(struct stx_arena *a, struct stax_answer *p, const Stx__An
 	p->nstages = s ? m->n_stages : 0;
 	p->needed = need;
 	p->nneeded = need ? m->n_need_values : 0;
-	p->guards = copy_strings(a, m->guards, m->n_guards, &p->nguards);
 	p->input_names = copy_strings(a, m->input_names, m->n_input_names, &p->ninputs);
 	p->output_names = copy_strings(a, m->output_names, m->n_output_names, &p->noutputs);
 	p->report = copy_strings(a, m->report, m->n_report, &p->nreport);

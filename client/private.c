@@ -307,10 +307,10 @@ static stx_err build(struct work *w, const struct stx_digest *key, struct stx_di
 			 d)) ||
 	    (e = pieces_of(w, &w->link, 1, &artifact, d)))
 		return e;
-	uint64_t start = stx__clock_ns(); /* here: the graph may have taken the worker over */
+	uint64_t start = stx_clock_ns(); /* here: the graph may have taken the worker over */
 	if ((e = stx_artifact_check(*artifact, d)))
 		return e;
-	stx_stages_add(&w->stages, "check", (stx__clock_ns() - start) / 1000);
+	stx_stages_add(&w->stages, "check", (stx_clock_ns() - start) / 1000);
 	Stx__Answer *a = &w->answer;
 	uint8_t *digest = stx_arena_alloc(w->arena, STX_DIGEST_BYTES);
 	if (!digest)
@@ -410,7 +410,7 @@ static stx_err start(struct work *w, struct stax_client *c, const struct stax_re
 	w->target = target;
 	w->wait = (struct stx__wait){ 0, r->progress, r->progress_ctx };
 	if (r->deadline_ms)
-		w->wait.deadline_ns = stx__clock_ns() + r->deadline_ms * 1000000ull;
+		w->wait.deadline_ns = stx_clock_ns() + r->deadline_ms * 1000000ull;
 	w->arena = stx_arena_new(0);
 	return w->arena ? stx__lookup_build(w->arena, r, target, &w->lookup, d) : no_memory(d);
 }
@@ -607,12 +607,12 @@ stx_err stx__private_tuning(struct stax_client *c, const Stx__Envelope *in,
 
 stx_err stx__private_ping(struct stax_client *c, struct stax_pong *out, struct stx_diag *d)
 {
-	uint64_t before = stx__clock_ns();
+	uint64_t before = stx_clock_ns();
 	struct stx__child *w;
 	stx_err e = stx__private_child(c, 0, &w, d);
 	if (e)
 		return e;
-	out->rtt_ns = stx__clock_ns() - before;
+	out->rtt_ns = stx_clock_ns() - before;
 	out->workers = 1;
 	snprintf(out->version, sizeof out->version, "%s (private worker)", STX_VERSION);
 	snprintf(out->sandbox, sizeof out->sandbox, "%s", stx__child_sandbox(w));

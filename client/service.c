@@ -10,7 +10,7 @@
 static stx_err ask(struct stax_client *c, Stx__Envelope *m, Stx__Envelope__MsgCase want,
 		   struct stx__received *r, struct stx_diag *d)
 {
-	struct stx__wait w = { .deadline_ns = stx__clock_ns() + REPLY_MS * 1000000ull };
+	struct stx__wait w = { .deadline_ns = stx_clock_ns() + REPLY_MS * 1000000ull };
 	stx_err e = stx__roundtrip(c, m, (struct stx_span){ NULL, 0 }, &w, r, d);
 	if (e || r->e->msg_case == want)
 		return e;
@@ -114,9 +114,9 @@ int stax_ping(struct stax_client *c, struct stax_pong *out, struct stax_error *e
 		return stx__give_error(stx__private_ping(c, out, &d), &d, err);
 	m.msg_case = STX__ENVELOPE__MSG_PING;
 	m.ping = &p;
-	uint64_t start = stx__clock_ns();
+	uint64_t start = stx_clock_ns();
 	stx_err e = ask(c, &m, STX__ENVELOPE__MSG_PONG, &r, &d);
-	out->rtt_ns = stx__clock_ns() - start;
+	out->rtt_ns = stx_clock_ns() - start;
 	if (!e)
 		fill_pong(out, r.e->pong);
 	stx__received_free(&r);

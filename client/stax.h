@@ -4,11 +4,10 @@
  *
  * Threads: a stax_client is used by one thread at a time; a stax_artifact may be run from several
  * threads at once (each run has its own workspace). Ownership: every *_new / out-pointer object is
- * freed by its own
- * *_free; strings inside a struct live as long as the struct. Errors: functions return 0 or a
- * negative stax error code (stax_error_name); details are in the struct stax_error given, which may
- * be NULL. Nothing here links LLVM, opens a graphics device or starts a thread before the first
- * run. */
+ * freed by its own *_free; strings inside a struct live as long as the struct. Errors: functions
+ * return 0 or a negative stax error code (stax_error_name); details are in the struct stax_error
+ * given, which may be NULL. Nothing here links LLVM, opens a graphics device or starts a thread
+ * before the first run. */
 #ifndef STAX_H
 #define STAX_H
 
@@ -108,8 +107,6 @@ struct stax_answer {
 	size_t nstages;
 	const struct stax_kernel_info *kernels;
 	size_t nkernels;
-	const char *const *guards;
-	size_t nguards;
 	const char *const *input_names;
 	size_t ninputs;
 	const char *const *output_names;

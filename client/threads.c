@@ -58,14 +58,14 @@ static void work(struct stx__threads *p)
 
 static int spin_until_changed(_Atomic uint32_t *word, uint32_t seen)
 {
-	uint64_t end = stx__clock_ns() + SPIN_NS;
+	uint64_t end = stx_clock_ns() + SPIN_NS;
 	do {
 		for (int i = 0; i < 64; i++) {
 			if (atomic_load(word) != seen)
 				return 1;
 			__builtin_ia32_pause();
 		}
-	} while (stx__clock_ns() < end);
+	} while (stx_clock_ns() < end);
 	return 0;
 }
 
@@ -96,8 +96,8 @@ static void *thread_main(void *arg)
 static void wait_idle(struct stx__threads *p)
 {
 	uint32_t a;
-	uint64_t end = atomic_load(&p->active) ? stx__clock_ns() + SPIN_NS : 0;
-	while (atomic_load(&p->active) != 0 && stx__clock_ns() < end)
+	uint64_t end = atomic_load(&p->active) ? stx_clock_ns() + SPIN_NS : 0;
+	while (atomic_load(&p->active) != 0 && stx_clock_ns() < end)
 		__builtin_ia32_pause();
 	if (atomic_load(&p->active) == 0)
 		return;

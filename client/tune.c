@@ -188,8 +188,10 @@ int stax_tuned(const struct stax_artifact *a, struct stax_tuned *out, int cap)
 			.kernel = stx_plan_string(&a->plan, a->plan.kernels[k->kernel].name),
 			.heuristic = first->config,
 			.chosen = best->config,
-			.heuristic_us = (double)first->median_ns * 1e-3,
-			.chosen_us = (double)best->median_ns * 1e-3,
+			.heuristic_us =
+				(double)(k->heuristic_ns ? k->heuristic_ns : first->median_ns) *
+				1e-3,
+			.chosen_us = (double)(k->chosen_ns ? k->chosen_ns : best->median_ns) * 1e-3,
 			.swept_us = (double)k->swept_ns * 1e-3,
 			.swept = k->swept,
 			.candidates = k->n,

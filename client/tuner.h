@@ -45,7 +45,7 @@ struct stx__tuned_kernel {
 	struct stx_timing *timings;            /* [n] */
 	uint32_t chosen, measured;
 	int decided;
-	uint64_t swept_ns;
+	uint64_t swept_ns, heuristic_ns, chosen_ns; /* of a sweep: timed together */
 	char swept[STX_CONFIG_BYTES];
 };
 struct stx__tuner {

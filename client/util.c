@@ -9,13 +9,6 @@
 
 #include "client.h"
 
-uint64_t stx__clock_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 int stx__sealed(const char *name, const void *p, size_t n, struct stx_diag *d)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -80,7 +80,6 @@ struct stx_plan_result {
 	struct stx_kernel_desc *kernels;
 	uint32_t nkernels;
 	struct stx_name_list report; /* lines of the compile report */
-	struct stx_name_list guards; /* as text */
 	uint64_t bytes_read, bytes_written, bytes_min;
 	struct stx_stage_time stages[STX_MAX_STAGES];
 	uint32_t nstages;
@@ -100,12 +99,6 @@ stx_err stx_compiler_new(int cuda, struct stx_compiler **out, struct stx_diag *d
 void stx_compiler_free(struct stx_compiler *c);
 /* Stax build, LLVM, code generation tables: as really loaded (design: keys). */
 struct stx_digest stx_compiler_fingerprint(const struct stx_compiler *c);
-
-/* Parses "cpu", "cpu:x86-64-v3+avx512bf16", ...; the resolved text form in out. UNSUPPORTED names
- * it. */
-stx_err stx_target_resolve(const char *text, char out[64], struct stx_diag *d);
-/* 1 when code for target may run on this host (features enabled by the operating system too). */
-int stx_target_runs_here(const char *target);
 
 stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 			const struct stx_compile_options *o, struct stx_key_result *out,

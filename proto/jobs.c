@@ -176,8 +176,6 @@ void stx_jobs_answer(Stx__Answer *a, const Stx__JobReply *plan)
 {
 	a->kernels = plan->kernels;
 	a->n_kernels = plan->n_kernels;
-	a->guards = plan->guards;
-	a->n_guards = plan->n_guards;
 	a->report = plan->report;
 	a->n_report = plan->n_report;
 	a->bytes_read = plan->bytes_read;

@@ -152,7 +152,7 @@ static struct stx__compile_chain *new_chain(struct stx__pending *p, const struct
 	c->graph_fd = -1;
 	c->c.kind = STX__CHAIN_COMPILE;
 	c->c.spec = stx__spec_ref(p->spec);
-	c->c.start_us = stx__clock_us();
+	c->c.start_us = stx_clock_us();
 	c->c.job.ns = c->c.spec->ns;
 	c->key = *key;
 	c->fingerprint = s->fingerprint;

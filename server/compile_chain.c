@@ -209,7 +209,7 @@ static void plan_done(struct stx__job *j, struct stx__outcome *o)
 				      d.text);
 		return;
 	}
-	c->kernels_start_us = stx__clock_us();
+	c->kernels_start_us = stx_clock_us();
 	stx__flight_progress(&c->c.flight, "kernels", 0, c->kernels.n);
 	keep_irs(c);
 	stx__compile_pump(c);
@@ -363,9 +363,9 @@ static void check_artifact(uv_work_t *w)
 {
 	struct stx__compile_chain *c = w->data;
 	struct stx_span body = { c->link.body.at, c->link.body.n };
-	uint64_t start = stx__clock_us();
+	uint64_t start = stx_clock_us();
 	c->check_error = stx_artifact_check(body, &c->check_diag);
-	c->check_us = stx__clock_us() - start;
+	c->check_us = stx_clock_us() - start;
 	if (!c->check_error)
 		c->artifact = stx_digest_of(body.at, body.n);
 }
@@ -429,7 +429,7 @@ static void link_done(struct stx__job *j, struct stx__outcome *o)
 static void start_link(struct stx__compile_chain *c)
 {
 	struct stx__job *j = &c->c.job;
-	stx_stages_add(&c->stages, "kernels", stx__clock_us() - c->kernels_start_us);
+	stx_stages_add(&c->stages, "kernels", stx_clock_us() - c->kernels_start_us);
 	j->kind = STX__JOB_KIND__JOB_LINK;
 	j->fresh = 0;
 	j->send = send_link;
@@ -559,7 +559,7 @@ static struct stx__compile_chain *new_chain(struct stx__server *s, const struct 
 	stx__chain_link(&c->c, s);
 	c->c.kind = STX__CHAIN_COMPILE;
 	c->c.spec = stx__spec_ref(from->c.spec);
-	c->c.start_us = stx__clock_us();
+	c->c.start_us = stx_clock_us();
 	c->c.job.ns = c->c.spec->ns;
 	c->key = memo->key;
 	c->graph = memo->graph;

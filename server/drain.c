@@ -8,7 +8,7 @@ void stx_server_drain(struct stx__server *s)
 	if (s->draining)
 		return;
 	s->draining = 1;
-	s->drain_since_us = stx__clock_us();
+	s->drain_since_us = stx_clock_us();
 	s->drain_until_ms = stx__now_ms(s) + s->cfg.drain;
 	stx__listen_close(s);
 	stx__server_busy(s);

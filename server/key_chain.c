@@ -169,7 +169,7 @@ void stx__key_chain_join(struct stx__pending *p)
 	stx__chain_link(&k->c, s);
 	k->c.kind = STX__CHAIN_KEY;
 	k->c.spec = stx__spec_ref(p->spec);
-	k->c.start_us = stx__clock_us();
+	k->c.start_us = stx_clock_us();
 	k->graph_fd = -1;
 	k->recache = p->recache;
 	k->c.job.kind = STX__JOB_KIND__JOB_KEY;

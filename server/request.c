@@ -9,20 +9,13 @@
 
 #include "chain.h"
 #include "connection.h"
+#include "cpu_target.h"
 #include "log.h"
 #include "tuning.h"
 #include "tunes.h"
 #include "gpu_target.h"
 
 #define VALUES_MAX_BYTES (60u << 10) /* a Job must fit a header too */
-#define TARGET_MAX       63u         /* stx_target_resolve */
-
-uint64_t stx__clock_us(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
-}
 
 /* ---- specs and pendings ---- */
 
@@ -109,6 +102,21 @@ static int valid_ns(const char *ns)
 	return 1;
 }
 
+/* To the one spelling that keys are taken of, so that no alias compiles again; a name that is none
+ * costs no job. */
+static stx_err normalise_target(char **target, struct stx_diag *d)
+{
+	char text[STX_TARGET_BYTES], *copy;
+	stx_err e = stx_target_normalise(*target, text, d);
+	if (e || !strcmp(text, *target))
+		return e;
+	if (!(copy = strdup(text)))
+		return stx_fail(d, STX_E_NOMEM, "request", "", "out of memory");
+	free(*target); /* unpacked: malloc'd, and not the empty default, which names no target */
+	*target = copy;
+	return STX_E_OK;
+}
+
 static stx_err check_lookup(const Stx__Lookup *l, const struct stx_digest *body, int has_body,
 			    struct stx_diag *d)
 {
@@ -120,9 +128,6 @@ static stx_err check_lookup(const Stx__Lookup *l, const struct stx_digest *body,
 	if (l->format < 1 || l->format > 3)
 		return stx_fail(d, STX_E_UNSUPPORTED, "request", "", "unknown graph format %u",
 				l->format);
-	if (!l->target[0] || strlen(l->target) > TARGET_MAX)
-		return stx_fail(d, STX_E_UNSUPPORTED, "request", "", "bad target '%.80s'",
-				l->target);
 	if (stx__lookup__get_packed_size(l) > VALUES_MAX_BYTES)
 		return stx_fail(d, STX_E_TOO_LARGE, "request", "",
 				"the given values exceed the limit of %u bytes", VALUES_MAX_BYTES);
@@ -251,7 +256,7 @@ static void send_answer(struct stx__pending *p, struct stx__blob *answer, const 
 {
 	uint8_t tail[48];
 	struct stx__blob *chosen = stx__tune_answer(p, answer);
-	size_t n = stx__answer_stage(tail, sizeof tail, stage, stx__clock_us() - p->start_us);
+	size_t n = stx__answer_stage(tail, sizeof tail, stage, stx_clock_us() - p->start_us);
 	stx__conn_answer(p->conn, p->request_id, chosen ? chosen : answer, tail, n);
 	stx__blob_drop(chosen);
 }
@@ -284,7 +289,7 @@ static void send_progress(struct stx__waiter *w, const char *stage, uint32_t don
 	g.stage = (char *)stage;
 	g.done = done;
 	g.total = total;
-	g.elapsed_ms = (stx__clock_us() - p->start_us) / 1000;
+	g.elapsed_ms = (stx_clock_us() - p->start_us) / 1000;
 	stx__conn_send(p->conn, &e, NULL);
 }
 
@@ -534,7 +539,7 @@ static struct stx__pending *new_pending(struct stx__conn *c, Stx__Envelope *e,
 	p->conn = c;
 	p->spec = spec;
 	p->request_id = e->request_id;
-	p->start_us = stx__clock_us();
+	p->start_us = stx_clock_us();
 	p->next = c->pendings;
 	if (c->pendings)
 		c->pendings->prev = p;
@@ -558,9 +563,11 @@ static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd
 			      uint32_t charged_bytes, const struct stx_digest *body)
 {
 	int is_lookup = e->msg_case == STX__ENVELOPE__MSG_LOOKUP;
-	const Stx__Lookup *what = is_lookup ? e->lookup : e->compile->what;
+	Stx__Lookup *what = is_lookup ? e->lookup : e->compile->what;
 	struct stx_diag d = { 0 };
 	stx_err err = check_lookup(what, body, body_fd >= 0, &d);
+	if (!err)
+		err = normalise_target(&what->target, &d);
 	if (!err && !is_lookup && body_fd < 0)
 		err = stx_fail(&d, STX_E_PROTOCOL, "request", "",
 			       "a compile needs the graph as its body");
@@ -586,17 +593,18 @@ static void about_kernels(struct stx__conn *c, Stx__Envelope *e)
 	const Stx__KernelCode *k = is_tune ? NULL : e->kernel_code;
 	Stx__Lookup made = STX__LOOKUP__INIT;
 	struct stx_diag d = { 0 };
+	char **target = is_tune ? &e->tune->target : &e->kernel_code->target;
 	made.ns = is_tune ? e->tune->ns : k->ns;
-	made.target = is_tune ? e->tune->target : k->target;
 	made.options = is_tune ? e->tune->options : k->options;
-	if (!valid_ns(made.ns) || !stx_gpu_is_target(made.target) ||
-	    strlen(made.target) > TARGET_MAX)
+	if (!valid_ns(made.ns) || !stx_gpu_is_target(*target))
 		stx_fail(&d, STX_E_PROTOCOL, "tune", "",
 			 "timings are of a CUDA target in a namespace");
-	else if (is_tune)
+	else if (!normalise_target(target, &d) && is_tune)
 		stx_tunes_check(e->tune, &d);
-	else if (k->kernel.len != STX_DIGEST_BYTES || strlen(k->config) >= STX_CONFIG_BYTES)
+	else if (!d.code &&
+		 (k->kernel.len != STX_DIGEST_BYTES || strlen(k->config) >= STX_CONFIG_BYTES))
 		stx_fail(&d, STX_E_PROTOCOL, "tune", "", "a malformed request for a kernel");
+	made.target = *target;
 	struct stx__pending *p = NULL;
 	struct stx_digest none = { { 0 } };
 	if (d.code)

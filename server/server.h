@@ -10,6 +10,7 @@
 
 #include "blob.h"
 #include "cache.h"
+#include "clock.h"
 #include "config.h"
 #include "flight.h"
 #include "pool.h"
@@ -65,7 +66,7 @@ struct stx__server {
 
 	/* drain.c */
 	int draining;
-	uint64_t drain_until_ms, drain_since_us; /* by stx__clock_us */
+	uint64_t drain_until_ms, drain_since_us; /* by stx_clock_us */
 	int exit_status;
 };
 
@@ -84,7 +85,6 @@ static inline uint64_t stx__now_ms(const struct stx__server *s)
 {
 	return uv_now(s->loop);
 }
-uint64_t stx__clock_us(void); /* monotonic, for durations */
 /* Work has begun: the tick becomes fast. */
 void stx__server_busy(struct stx__server *s);
 /* drain.c: called by the tick; moves an orderly end along. */

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "arena.h"
+#include "clock.h"
 #include "jobs.h"
 #include "plan.h"
 #include "sandbox.h"
@@ -39,13 +39,6 @@ struct run {
 	struct stx_tensor *outputs;
 	uint32_t noutputs;
 };
-
-static uint64_t now_us(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
-}
 
 static stx_err out_of_memory(struct run *r)
 {
@@ -286,8 +279,6 @@ static stx_err run_plan(struct run *r)
 		set_piece(r, i + 1, p->kernels[i].ir.at, p->kernels[i].ir.n);
 	r->reply.report = p->report.at;
 	r->reply.n_report = p->report.n;
-	r->reply.guards = p->guards.at;
-	r->reply.n_guards = p->guards.n;
 	r->reply.bytes_read = p->bytes_read;
 	r->reply.bytes_written = p->bytes_written;
 	r->reply.bytes_min = p->bytes_min;
@@ -337,10 +328,10 @@ static stx_err run_space(struct run *r)
 
 static stx_err run_link(struct run *r)
 {
-	uint64_t start = now_us();
+	uint64_t start = stx_clock_us();
 	stx_err e = stx_compile_link(r->w->compiler, r->in[0], r->in + 1, r->nin - 1, &r->bytes,
 				     &r->diag);
-	uint64_t us = now_us() - start;
+	uint64_t us = stx_clock_us() - start;
 	if (e)
 		return e;
 	struct stx_stage_time *s = STX_NEW(r->arena, struct stx_stage_time);
@@ -551,7 +542,7 @@ static stx_err send_reply(struct run *r, uint64_t id, stx_err err, uint64_t star
 	e.request_id = id;
 	e.msg_case = STX__ENVELOPE__MSG_JOB_REPLY;
 	e.job_reply = &r->reply;
-	r->reply.us = now_us() - start;
+	r->reply.us = stx_clock_us() - start;
 	if (!getrusage(RUSAGE_SELF, &usage))
 		r->reply.peak_bytes = (uint64_t)usage.ru_maxrss << 10;
 	if (err) {
@@ -573,7 +564,7 @@ static stx_err send_reply(struct run *r, uint64_t id, stx_err err, uint64_t star
 
 stx_err stx__worker_job(struct stx__worker *w, const struct stx__message *m)
 {
-	uint64_t start = now_us();
+	uint64_t start = stx_clock_us();
 	struct run r = { .w = w, .job = m->e->job, .body = m->body };
 	stx__job_reply__init(&r.reply);
 	r.arena = stx_arena_new(SEND_ARENA_BYTES);

@@ -7,7 +7,7 @@ set -u
 cd "$(dirname "$0")/.."
 spec=${SPEC:-../shared/spec/conformance.md}
 table=tests/conformance/uncovered.txt
-sections="OG DF LO IR LV RD RZ LN VR SE ST OP BE GF CA"
+sections="OG DF LO IR LV RD RZ LN VR SE ST OP BE GF CA LC"
 if [ ! -e "$spec" ]; then
   echo "skip: no conformance list (set SPEC=FILE)"
   echo "0 passed, 0 failed, 1 skipped"

@@ -38,6 +38,8 @@ for dir in "${!may[@]}"; do
           *) [ -e "$d/$inc" ] && ok=1 ;;
         esac
       done
+      # NAME_impl.h and NAME_internal.h are for the files beside them (and tests, which are not looked at)
+      case $inc in *_impl.h | *_internal.h) [ -e "$dir/$inc" ] || ok=0 ;; esac
       # the daemon sees one header of the compiler
       [ "$dir" = server ] && [ ! -e "server/$inc" ] && [ -e "kernels/$inc" ] && [ "$inc" != compile.h ] && ok=0
       [ $ok = 1 ] || { echo "$f: #include \"$inc\" is outside what $dir may see"; bad=$((bad + 1)); }

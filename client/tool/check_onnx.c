@@ -248,7 +248,7 @@ static int give_test(struct corpus *c, struct worker *w)
 	if (!w->pid && start_worker(c, w))
 		return -1;
 	w->test = test;
-	w->deadline_ns = stx_tool_clock_ns() + ((uint64_t)c->timeout_ms + HARD_EXTRA_MS) * 1000000u;
+	w->deadline_ns = stx_clock_ns() + ((uint64_t)c->timeout_ms + HARD_EXTRA_MS) * 1000000u;
 	c->next++;
 	if (send(w->fd, &test, sizeof test, MSG_NOSIGNAL) != (ssize_t)sizeof test)
 		fail_worker(c, w, 0);
@@ -258,7 +258,7 @@ static int give_test(struct corpus *c, struct worker *w)
 static void collect(struct corpus *c)
 {
 	struct pollfd p[JOBS_MAX];
-	uint64_t now = stx_tool_clock_ns(), first = now + 60000000000u;
+	uint64_t now = stx_clock_ns(), first = now + 60000000000u;
 	for (int i = 0; i < c->jobs; i++) {
 		struct worker *w = &c->workers[i];
 		p[i] = (struct pollfd){ w->pid && w->test >= 0 ? w->fd : -1, POLLIN, 0 };
@@ -266,7 +266,7 @@ static void collect(struct corpus *c)
 			first = w->deadline_ns;
 	}
 	poll(p, (nfds_t)c->jobs, first > now ? (int)((first - now) / 1000000) + 1 : 0);
-	now = stx_tool_clock_ns();
+	now = stx_clock_ns();
 	for (int i = 0; i < c->jobs; i++) {
 		struct worker *w = &c->workers[i];
 		struct stx_tool_result r;

@@ -174,7 +174,7 @@ static int build(struct test *t, struct stax_client *c, const char *target,
 {
 	struct stx_diag d = { 0 };
 	struct stax_error err;
-	uint64_t now = stx_tool_clock_ns();
+	uint64_t now = stx_clock_ns();
 	uint64_t ms = t->deadline_ns > now ? (t->deadline_ns - now) / 1000000 : 0;
 	struct stax_request q = { .target = target, .deadline_ms = (uint32_t)(ms ? ms : 1) };
 	if (stx_tool_compile_graph(c, &t->graph, &t->values, &q, &t->answer, &d)) {
@@ -251,7 +251,7 @@ static void await_child(pid_t child, int in, uint64_t deadline_ns, struct stx_to
 	int status = 0, ready = 0;
 	ssize_t n = 0;
 	for (;;) {
-		uint64_t now = stx_tool_clock_ns();
+		uint64_t now = stx_clock_ns();
 		int ms = now < deadline_ns ? (int)((deadline_ns - now) / 1000000) + 1 : 0;
 		ready = poll(&p, 1, ms);
 		if (ready > 0 || (ready == 0 && ms == 0) || (ready < 0 && errno != EINTR))
@@ -314,7 +314,7 @@ void stx_tool_check_test(struct stax_client *c, const char *dir, const char *tar
 	struct test t = { .dir = dir };
 	char sets[SETS_MAX][64];
 	memset(r, 0, sizeof *r);
-	t.deadline_ns = stx_tool_clock_ns() + timeout_ms * 1000000ull;
+	t.deadline_ns = stx_clock_ns() + timeout_ms * 1000000ull;
 	read_tolerance(&t);
 	if (!read_test(&t, r))
 		goto end;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "plan.h"
 #include "tool.h"
 
 struct flags {
@@ -21,9 +22,39 @@ static void dims(struct stx_table *t, const uint32_t v[3])
 		stx_table_cell(t, "%ux%ux%u", v[0], v[1], v[2]);
 }
 
+/* The guards of the artifact's plan, as text, each ended by a zero byte. */
+struct guards {
+	struct stx_bytes text;
+	uint32_t n;
+};
+
+static stx_err read_guards(struct stax_client *c, const struct stax_answer *a, struct guards *g,
+			   struct stx_diag *d)
+{
+	struct stx_plan p;
+	struct stx_span plan;
+	struct stax_error err;
+	void *bytes;
+	size_t n;
+	if (stax_fetch(c, a, &bytes, &n, &err)) {
+		stx_tool_diag(d, &err);
+		return d->code;
+	}
+	stx_err e = stx_artifact_plan((struct stx_span){ bytes, n }, &plan, d);
+	if (!e)
+		e = stx_plan_open(plan, &p, d);
+	for (uint32_t i = 0; !e && i < p.h->nguards; i++) {
+		e = stx_plan_print_guard(&p, i, &g->text);
+		stx_bytes_u8(&g->text, 0);
+		g->n = i + 1;
+	}
+	free(bytes);
+	return e;
+}
+
 /* request_ns: what this request took, connecting and starting a server included. */
 static void write_text(struct stx_bytes *b, const char *file, const char *path, uint64_t request_ns,
-		       const struct stax_answer *a)
+		       const struct stax_answer *a, const struct guards *g)
 {
 	struct stx_table t = { 0 };
 	stx_bytes_printf(b, "%s: %s (%s)\n", file, a->hit ? "hit" : "miss", a->reason);
@@ -70,8 +101,9 @@ static void write_text(struct stx_bytes *b, const char *file, const char *path, 
 			b, "traffic  %llu bytes read, %llu written, %.2f times the least\n",
 			(unsigned long long)a->bytes_read, (unsigned long long)a->bytes_written,
 			(double)(a->bytes_read + a->bytes_written) / (double)a->bytes_min);
-	for (size_t i = 0; i < a->nguards; i++)
-		stx_bytes_printf(b, "guard    %s\n", a->guards[i]);
+	const char *guard = (const char *)g->text.at;
+	for (uint32_t i = 0; i < g->n; i++, guard += strlen(guard) + 1)
+		stx_bytes_printf(b, "guard    %s\n", guard);
 	for (size_t i = 0; i < a->nreport; i++)
 		stx_bytes_printf(b, "note     %s\n", a->report[i]);
 }
@@ -92,7 +124,8 @@ static void json_strings(struct stx_json *j, const char *key, const char *const 
 	stx_json_close(j, ']');
 }
 
-static void write_json(struct stx_json *j, const char *path, const struct stax_answer *a)
+static void write_json(struct stx_json *j, const char *path, const struct stax_answer *a,
+		       const struct guards *g)
 {
 	stx_json_open(j, NULL, '{');
 	stx_json_str(j, "key", a->key);
@@ -130,7 +163,11 @@ static void write_json(struct stx_json *j, const char *path, const struct stax_a
 		stx_json_close(j, '}');
 	}
 	stx_json_close(j, ']');
-	json_strings(j, "guards", a->guards, a->nguards);
+	const char *guard = (const char *)g->text.at;
+	stx_json_open(j, "guards", '[');
+	for (uint32_t i = 0; i < g->n; i++, guard += strlen(guard) + 1)
+		stx_json_str(j, NULL, guard);
+	stx_json_close(j, ']');
 	json_strings(j, "inputs", a->input_names, a->ninputs);
 	json_strings(j, "outputs", a->output_names, a->noutputs);
 	json_strings(j, "report", a->report, a->nreport);
@@ -190,6 +227,7 @@ static stx_err compile(const struct flags *f, struct stx_bytes *out, struct stx_
 	struct stax_answer *a = NULL;
 	struct stx_tool_progress p;
 	struct stx_json j = { 0 };
+	struct guards guards = { 0 };
 	const char *file = f->files.at[0];
 	char path[4096] = "";
 	uint64_t took = 0;
@@ -201,19 +239,22 @@ static stx_err compile(const struct flags *f, struct stx_bytes *out, struct stx_
 	stx_err e = stx_tool_graph_read(file, &g, d);
 	if (!e && !(e = read_inputs(f, &values, d))) {
 		stx_tool_progress_start(&p, &q);
-		took = stx_tool_clock_ns();
+		took = stx_clock_ns();
 		e = stx_tool_compile_started(&c, &g, &values, &q, &a, d);
-		took = stx_tool_clock_ns() - took;
+		took = stx_clock_ns() - took;
 		stx_tool_progress_end(&p);
 	}
 	if (!e && f->out)
 		e = copy_artifact(c, a, file, f->out, path, sizeof path, d);
+	if (!e)
+		e = read_guards(c, a, &guards, d);
 	if (!e && f->json) {
-		write_json(&j, f->out ? path : a->path, a);
+		write_json(&j, f->out ? path : a->path, a, &guards);
 		*out = j.b;
 	} else if (!e) {
-		write_text(out, file, f->out ? path : a->path, took, a);
+		write_text(out, file, f->out ? path : a->path, took, a, &guards);
 	}
+	stx_bytes_free(&guards.text);
 	stax_answer_free(a);
 	stx_tool_values_free(&values);
 	stx_tool_graph_free(&g);

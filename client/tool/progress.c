@@ -9,17 +9,10 @@
 #define TERMINAL_NS 100000000ull /* between updates */
 #define PLAIN_NS    5000000000ull
 
-uint64_t stx_tool_clock_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void show(void *ctx, const char *stage, uint32_t done, uint32_t total, uint64_t ms)
 {
 	struct stx_tool_progress *p = ctx;
-	uint64_t now = stx_tool_clock_ns(), quiet = p->terminal ? QUIET_NS : PLAIN_NS;
+	uint64_t now = stx_clock_ns(), quiet = p->terminal ? QUIET_NS : PLAIN_NS;
 	(void)ms;
 	if (now - p->start_ns < quiet || now - p->last_ns < (p->terminal ? TERMINAL_NS : PLAIN_NS))
 		return;
@@ -33,7 +26,7 @@ static void show(void *ctx, const char *stage, uint32_t done, uint32_t total, ui
 void stx_tool_progress_start(struct stx_tool_progress *p, struct stax_request *q)
 {
 	p->terminal = isatty(2);
-	p->start_ns = p->last_ns = stx_tool_clock_ns();
+	p->start_ns = p->last_ns = stx_clock_ns();
 	p->shown = 0;
 	q->progress = show;
 	q->progress_ctx = p;

@@ -184,9 +184,9 @@ static stx_err time_runs(struct stx_tool_session *s, int64_t n, FILE *out, struc
 	if (!us)
 		return stx_fail(d, STX_E_NOMEM, "run", "", "out of memory");
 	for (int64_t i = 0; !e && i < n; i++) {
-		uint64_t start = stx_tool_clock_ns();
+		uint64_t start = stx_clock_ns();
 		e = stx_tool_launch(s->artifact, &s->args, d);
-		us[i] = (double)(stx_tool_clock_ns() - start) * 1e-3;
+		us[i] = (double)(stx_clock_ns() - start) * 1e-3;
 	}
 	if (!e) {
 		qsort(us, (size_t)n, sizeof *us, by_value);

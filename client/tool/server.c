@@ -87,14 +87,14 @@ static _Noreturn void become_daemon(const char *program, const char *listen, int
 static stx_err await_server(pid_t child, const char *log, struct stax_client **out,
 			    struct stx_diag *d)
 {
-	uint64_t end = stx_tool_clock_ns() + START_NS;
+	uint64_t end = stx_clock_ns() + START_NS;
 	struct timespec pause = { 0, POLL_NS };
 	struct stax_error err;
 	int status = 0, ended = 0;
 	for (;;) {
 		if (!stax_connect(NULL, out, &err))
 			return STX_E_OK;
-		if (ended || stx_tool_clock_ns() > end)
+		if (ended || stx_clock_ns() > end)
 			break;
 		/* It may have ended because another one won the race: look once more. */
 		ended = waitpid(child, &status, WNOHANG) == child;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "clock.h"
 #include "host.h"
 #include "model.h"
 #include "options.h"
@@ -175,10 +176,8 @@ struct stx_tool_progress {
 	int shown;
 };
 void stx_tool_progress_start(struct stx_tool_progress *p, struct stax_request *q);
-void stx_tool_progress_end(struct stx_tool_progress *p); /* clears the line */
-uint64_t stx_tool_clock_ns(void);
-
-/* ---- tests of a folder (corpus.c, check_test.c) ---- */
+void stx_tool_progress_end(struct stx_tool_progress *p);
+/* ---- tests of a folder (check_onnx.c, check_test.c) ---- */
 
 enum stx_tool_verdict { STX_TEST_PASS, STX_TEST_FAIL, STX_TEST_SKIP };
 struct stx_tool_result {

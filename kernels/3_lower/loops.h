@@ -50,6 +50,15 @@ enum stx_bop { /* instruction: a primitive (enum stx_prim) or one of these */
 				  masked off are not checked and give 0 */
 	       STX_B_COUNT
 };
+/* Why a value is in memory. */
+enum stx_realized {
+#define STX_REALIZED(name, text, flexible) STX_REALIZED_##name,
+#include "realized.def"
+#undef STX_REALIZED
+	STX_REALIZED_COUNT
+};
+const char *stx_realized_text(enum stx_realized r); /* "output", "reads>4" */
+
 #define STX_NONE        0xffffffffu
 #define STX_MAX_ORIGINS 64 /* names a buffer keeps */
 enum { STX_BF_WRAP = 1, STX_BF_CHECK = 2 };
@@ -131,10 +140,9 @@ struct stx_buffer {
 	const char *const *origins; /* graph node names (LV-15): the STX_MAX_ORIGINS nearest */
 	uint32_t norigins;
 	uint8_t has_more_origins;
-	const char *message;     /* an assertion that is false is reported with it; its body checks
+	const char *message;    /* an assertion that is false is reported with it; its body checks
 				    the condition, and the buffer is written though nothing reads it */
-	const char *realized_by; /* rule that realised it: "output", "reduction", "reads>4", ...
-				    (RZ-10) */
+	enum stx_realized rule; /* that realised it (RZ-10) */
 };
 
 /* A graph output that is the same storage as an input, or as an earlier output's buffer, is copied

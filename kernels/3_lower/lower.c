@@ -236,7 +236,7 @@ static void realize_operands(struct stx__lower *l, const struct stx_node *n)
 			const struct stx_val *v =
 				a->kind == STX_ARG_TENSORS ? &a->u.tensors[k] : &a->u.tensor;
 			if (v->node && l->vals[v->node->id].fn->reads > 1 &&
-			    stx__realize_node(l, v->node, "loads>2000") && !l->err)
+			    stx__realize_node(l, v->node, STX_REALIZED_LOADS_MAX) && !l->err)
 				l->err = l->d ? l->d->code : STX_E_NOMEM;
 		}
 	}
@@ -245,7 +245,7 @@ static void realize_operands(struct stx__lower *l, const struct stx_node *n)
 static void lower_node(struct stx__lower *l, const struct stx_node *n)
 {
 	struct stx__value *v = &l->vals[n->id];
-	const char *reason;
+	enum stx_realized reason;
 
 	if (n->op == STX_OP_PLACEHOLDER || !v->is_live)
 		return;

@@ -66,10 +66,10 @@ union stx_scalar stx__scalar(const struct stx_arg *a, enum stx_dtype t);
 
 /* ---- realize.c ---- */
 /* Writes the node's value to a buffer of its own; its inner function becomes a load of it. reason:
- * see stx_buffer.realized_by. */
-stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, const char *reason);
-/* The rule of seed 6.6 that realises n's value when it is produced, or NULL. */
-const char *stx__realize_reason(const struct stx__lower *l, const struct stx_node *n);
+ * see realized.def. */
+stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, enum stx_realized reason);
+/* The rule of seed 6.6 that realises n's value when it is produced, or NONE. */
+enum stx_realized stx__realize_reason(const struct stx__lower *l, const struct stx_node *n);
 void stx__count_uses(struct stx__lower *l);
 /* A reduction over rranges, its operands already over variables 0..nranges-1 and then the reduction
  * axes. Result: load of the new buffer, dtype t, in shape s (the ranges). */
@@ -81,7 +81,7 @@ struct stx__reduction {
 	struct stx__inner *fn[2]; /* index space = ranges then rranges */
 };
 struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx_node *n,
-					  const struct stx__reduction *r, const char *reason);
+					  const struct stx__reduction *r, enum stx_realized reason);
 /* Writes into the memory of n's argument 0, over a space whose last axis numbers the updates of one
  * element in their order; the other axes are independent. */
 struct stx__update {
@@ -107,7 +107,7 @@ int stx__whole_storage(const struct stx__lower *l, const struct stx_buffer *b, s
 stx_err stx__realize_assertion(struct stx__lower *l, const struct stx_node *n);
 /* fn, some value behind n, in memory: a load. */
 struct stx__inner *stx__realize_value(struct stx__lower *l, const struct stx_node *n,
-				      struct stx__inner *fn, const char *reason);
+				      struct stx__inner *fn, enum stx_realized reason);
 /* The stable ascending order along the last of key's two dimensions; key is u32 or u64. */
 struct stx__inner *stx__realize_sort(struct stx__lower *l, const struct stx_node *n,
 				     struct stx__inner *key);

@@ -218,6 +218,18 @@ static int skip_body(struct stx__parse *s, const char **from)
 	return 1;
 }
 
+static int rule(struct stx__parse *s, enum stx_realized *out)
+{
+	const char *text = stx__p_quoted(s);
+
+	for (int i = 0; text && i < STX_REALIZED_COUNT; i++)
+		if (!strcmp(stx_realized_text((enum stx_realized)i), text)) {
+			*out = (enum stx_realized)i;
+			return 1;
+		}
+	return text ? stx__p_bad(s, "no rule realises so") : 0;
+}
+
 static int origins(struct stx__parse *s)
 {
 	STX_VEC(const char *) names = { 0 };
@@ -365,9 +377,8 @@ static int definition(struct stx__parse *s)
 	if (stx__p_take(s, "message=") &&
 	    (!(b->message = stx__p_quoted(s)) || !stx__p_need(s, ",")))
 		return 0;
-	if (!stx__p_need(s, "realized_by=") || !(b->realized_by = stx__p_quoted(s)) ||
-	    !stx__p_need(s, ",") || !stx__p_need(s, "origins=") || !origins(s) ||
-	    !stx__p_need(s, ")"))
+	if (!stx__p_need(s, "realized_by=") || !rule(s, &b->rule) || !stx__p_need(s, ",") ||
+	    !stx__p_need(s, "origins=") || !origins(s) || !stx__p_need(s, ")"))
 		return 0;
 	after = s->p;
 	s->p = from;

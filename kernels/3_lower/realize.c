@@ -3,25 +3,34 @@
  * B69).
  *
  * Rules are tried in order; the first that holds realises the value when it is produced and names
- * itself: output        the value is a result of the graph (RZ-09) wanted        a user with more
- * than one consumer around needs it in memory (LO-28) epilogue      several users, some of them a
- * reduction, and it is pointwise work on a contraction's result: written by the contraction's
- * kernel in place of the bare result (GF-05), so that repeated layers do not each inline more of
- * the layers before expensive     several users, and on the CPU an exp, log, ..., tanh inside
- * (RZ-04) users>5       on the CPU: more than 5 users and more than 4/5 of the operation limit:
- * "near" it (RZ-05) ops>30|50     several users, more operations than the limit of GPU|CPU (RZ-06)
+ * itself (realized.def):
+ *
+ *   output        the value is a result of the graph (RZ-09)
+ *   wanted        a user with more than one consumer around needs it in memory (LO-28)
+ *   random        several users of random bits
+ *   epilogue      several users, some of them a reduction, and it is pointwise work on a
+ *                 contraction's result: written by the contraction's kernel in place of the bare
+ *                 result (GF-05), so that repeated layers do not each inline more of the layers
+ *                 before
+ *   expensive     several users, and on the CPU an exp, log, ..., tanh inside (RZ-04)
+ *   users>5       on the CPU: more than 5 users and more than 4/5 of the operation limit: "near"
+ *                 it (RZ-05)
+ *   ops>30|50     several users, more operations than the limit of GPU|CPU (RZ-06)
  *   reads>4       several users, more than 4 buffers read (RZ-07)
  *   loads>8|12    several users, more accumulated loads than the limit (RZ-08)
  *   size>4096     any value whose body would pass 4096 operations and loads, or 64 elementary
- * functions (of up to 1024 instructions each; a kernel has 65536 at most): a bound on compile time,
- * far beyond the rules above, without which a chain of shared values could not terminate
+ *                 functions (of up to 1024 instructions each; a kernel has 65536 at most): a bound
+ *                 on compile time, far beyond the rules above, without which a chain of shared
+ *                 values could not terminate
  *   nested>64     any value of more than 64 paddings or concatenations inside each other, whose
- * masks take LLVM quadratic time
+ *                 masks take LLVM quadratic time
  *   index size    any value whose index expressions may pass 1024 atoms: views of views whose
- * divisions do not cancel double with each, and a copy is cheaper than that arithmetic long before
- * "Users" are
- * distinct nodes for pointwise users, which play an operand used twice once, and occurrences for
- * others (cat of x with x). Counts are saturating, so doubling 64 times cannot overflow. */
+ *                 divisions do not cancel double with each, and a copy is cheaper than that
+ *                 arithmetic long before
+ *
+ * "Users" are distinct nodes for pointwise users, which play an operand used twice once, and
+ * occurrences for others (cat of x with x). Counts are saturating, so doubling 64 times cannot
+ * overflow. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,14 +128,14 @@ static int is_epilogue(const struct stx__lower *l, const struct stx__inner *fn)
 	for (i = 0; i < fn->nbufs && i < STX__MANY_BUFFERS; i++) {
 		const struct stx_buffer *b = l->loops->buffers.at[fn->bufs[i]];
 
-		if (b->def == STX_DEF_REDUCTION && !strcmp(b->realized_by, "contraction") &&
+		if (b->def == STX_DEF_REDUCTION && b->rule == STX_REALIZED_CONTRACTION &&
 		    same_elements(l, b, s))
 			return 1;
 	}
 	return 0;
 }
 
-static const char *multi_user_reason(const struct stx__lower *l, const struct stx__value *v)
+static enum stx_realized multi_user_reason(const struct stx__lower *l, const struct stx__value *v)
 {
 	static const uint8_t expensive[] = { STX_P_EXP,  STX_P_LOG,     STX_P_LOG10, STX_P_LOG1P,
 					     STX_P_LOG2, STX_P_SIGMOID, STX_P_TANH };
@@ -135,46 +144,60 @@ static const char *multi_user_reason(const struct stx__lower *l, const struct st
 	uint32_t max_ops = gpu ? 30 : 50, max_loads = gpu ? 8 : 12;
 
 	if (!gpu && uses_any(fn, expensive, sizeof expensive))
-		return "expensive";
+		return STX_REALIZED_EXPENSIVE;
 	if (!gpu && v->uses > MANY_USERS && fn->ops > max_ops * 4 / 5)
-		return "users>5";
+		return STX_REALIZED_USERS;
 	if (fn->ops > max_ops)
-		return gpu ? "ops>30" : "ops>50";
+		return gpu ? STX_REALIZED_OPS_GPU : STX_REALIZED_OPS_CPU;
 	if (fn->nbufs > MAX_READ_BUFFERS)
-		return "reads>4";
+		return STX_REALIZED_READS;
 	if (fn->reads > max_loads)
-		return gpu ? "loads>8" : "loads>12";
-	return NULL;
+		return gpu ? STX_REALIZED_LOADS_GPU : STX_REALIZED_LOADS_CPU;
+	return STX_REALIZED_NONE;
 }
 
-const char *stx__realize_reason(const struct stx__lower *l, const struct stx_node *n)
+enum stx_realized stx__realize_reason(const struct stx__lower *l, const struct stx_node *n)
 {
 	const struct stx__value *v = &l->vals[n->id];
-	const char *reason;
+	enum stx_realized reason;
 
 	if (v->fn->weight > MAX_WEIGHT)
-		return v->is_output ? "output" : "index size";
+		return v->is_output ? STX_REALIZED_OUTPUT : STX_REALIZED_INDEX_SIZE;
 	if (v->fn->rule == STX_IN_LOAD)
-		return NULL; /* a view of a buffer: in memory already */
+		return STX_REALIZED_NONE; /* a view of a buffer: in memory already */
 	if (v->is_output)
-		return "output";
+		return STX_REALIZED_OUTPUT;
 	if (v->fn->rule == STX_IN_CONST)
-		return NULL;
+		return STX_REALIZED_NONE;
 	if (l->opts->no_inline)
-		return "no_inline";
+		return STX_REALIZED_NO_INLINE;
 	if (v->uses > 1 && v->wanted)
-		return "wanted";
+		return STX_REALIZED_WANTED;
 	if (v->uses > 1 && stx_op_info(n->op)->category == STX_CAT_RANDOM)
-		return "random";
+		return STX_REALIZED_RANDOM;
 	if (v->uses > 1 && v->is_reduced && is_epilogue(l, v->fn))
-		return "epilogue";
+		return STX_REALIZED_EPILOGUE;
 	if (v->uses > 1 && (reason = multi_user_reason(l, v)))
 		return reason;
 	if (v->fn->ops > MAX_BODY || v->fn->reads > MAX_READS || v->fn->elementary > MAX_ELEMENTARY)
-		return "size>4096";
+		return STX_REALIZED_SIZE;
 	if (v->fn->nested > MAX_NESTED)
-		return "nested>64";
-	return NULL;
+		return STX_REALIZED_NESTED;
+	return STX_REALIZED_NONE;
+}
+
+static const struct {
+	const char *text;
+	uint8_t flexible;
+} realized[STX_REALIZED_COUNT] = {
+#define STX_REALIZED(name, text, flexible) { text, flexible },
+#include "realized.def"
+#undef STX_REALIZED
+};
+
+const char *stx_realized_text(enum stx_realized r)
+{
+	return realized[r].text;
 }
 
 /* ---- buffers ---- */
@@ -272,7 +295,7 @@ static stx_err find_origins(struct stx__lower *l, struct stx_buffer *b, const st
 
 /* Defines b by playing fn over its ranges (fn's own index space), then settles the layout. */
 static stx_err define(struct stx__lower *l, struct stx_buffer *b, struct stx__inner *const *fns,
-		      uint32_t nfns, const struct stx_node *n, const char *reason)
+		      uint32_t nfns, const struct stx_node *n, enum stx_realized reason)
 {
 	stx_err e =
 		stx__body_play(l->g, (const struct stx__inner *const *)fns, nfns, &b->body, l->d);
@@ -281,7 +304,7 @@ static stx_err define(struct stx__lower *l, struct stx_buffer *b, struct stx__in
 		return l->err = e;
 	if (find_origins(l, b, n))
 		return l->err;
-	b->realized_by = reason;
+	b->rule = reason;
 	stx__layout_settle(l->ex, l->arena, b);
 	if (stx_arena_oom(l->arena))
 		return l->err = stx_fail(l->d, STX_E_NOMEM, "lower", n->name,
@@ -291,7 +314,7 @@ static stx_err define(struct stx__lower *l, struct stx_buffer *b, struct stx__in
 
 static struct stx_buffer *pointwise_buffer(struct stx__lower *l, struct stx__inner *fn,
 					   const struct stx_node *n, enum stx_buffer_kind kind,
-					   const char *reason)
+					   enum stx_realized reason)
 {
 	struct stx__shape s = { fn->rank, fn->sizes };
 	struct stx_buffer *b = stx__new_buffer(l, kind, NULL, fn->dtype, s);
@@ -304,9 +327,7 @@ static struct stx_buffer *pointwise_buffer(struct stx__lower *l, struct stx__inn
 	b->nranges = s.rank;
 	b->ranges = s.sizes;
 	b->acc = fn->dtype;
-	b->layout.flexible = kind == STX_BUF_TEMP && strcmp(reason, "output") != 0 &&
-			     strcmp(reason, "wanted") != 0 && strcmp(reason, "updated") != 0 &&
-			     strcmp(reason, "sort key") != 0;
+	b->layout.flexible = kind == STX_BUF_TEMP && realized[reason].flexible;
 	return define(l, b, &fn, 1, n, reason) ? NULL : b;
 }
 
@@ -319,7 +340,7 @@ static struct stx__inner *load_of(struct stx__lower *l, const struct stx_buffer 
 }
 
 struct stx__inner *stx__realize_value(struct stx__lower *l, const struct stx_node *n,
-				      struct stx__inner *fn, const char *reason)
+				      struct stx__inner *fn, enum stx_realized reason)
 {
 	struct stx_buffer *b = pointwise_buffer(l, fn, n, STX_BUF_TEMP, reason);
 
@@ -328,7 +349,7 @@ struct stx__inner *stx__realize_value(struct stx__lower *l, const struct stx_nod
 	return b ? load_of(l, b) : NULL;
 }
 
-stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, const char *reason)
+stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, enum stx_realized reason)
 {
 	struct stx__value *v = &l->vals[n->id];
 	struct stx_buffer *b = pointwise_buffer(l, v->fn, n, STX_BUF_TEMP, reason);
@@ -356,7 +377,7 @@ static struct stx__inner *element(struct stx__lower *l, const struct stx__reduct
 }
 
 struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx_node *n,
-					  const struct stx__reduction *r, const char *reason)
+					  const struct stx__reduction *r, enum stx_realized reason)
 {
 	struct stx_buffer *b = stx__new_buffer(l, STX_BUF_TEMP, NULL, r->dtype, r->ranges);
 	struct stx__inner *fns[2] = { element(l, r, 0), element(l, r, 1) };
@@ -401,7 +422,7 @@ static struct stx_buffer *base_of(struct stx__lower *l, const struct stx_node *n
 		*address = self->u.load.ex;
 		return b;
 	}
-	b = pointwise_buffer(l, self, n->args[0].u.tensor.node, STX_BUF_TEMP, "updated");
+	b = pointwise_buffer(l, self, n->args[0].u.tensor.node, STX_BUF_TEMP, STX_REALIZED_UPDATED);
 	if (b)
 		*address = stx__address(l->ex, s, b->layout.strides, b->layout.offset);
 	return b;
@@ -442,7 +463,7 @@ struct stx__inner *stx__realize_update(struct stx__lower *l, const struct stx_no
 		return stx__lower_fail(l, STX_E_TOO_LARGE, n, "an index expression is too large");
 	if (find_origins(l, b, n))
 		return NULL;
-	b->realized_by = "update";
+	b->rule = STX_REALIZED_UPDATE;
 	l->vals[n->id].is_realized = 1;
 	return stx__inner_load(l->g, b->id, b->dtype, out, address);
 }
@@ -477,7 +498,8 @@ stx_err stx__realize_assertion(struct stx__lower *l, const struct stx_node *n)
 		fns[0] = stx__inner_const(l->g, STX_BOOL, (struct stx__shape){ 1, one },
 					  (union stx_scalar){ .u = 1 });
 		fns[0] = fns[0] ? stx__inner_indirect(l->g, s, fns, 2, map, at) : NULL;
-		b = fns[0] ? pointwise_buffer(l, fns[0], n, STX_BUF_TEMP, "assertion") : NULL;
+		b = fns[0] ? pointwise_buffer(l, fns[0], n, STX_BUF_TEMP, STX_REALIZED_ASSERTION)
+			   : NULL;
 	}
 	if (!b)
 		return stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget"), l->err;
@@ -506,14 +528,14 @@ static struct stx_buffer *scratch(struct stx__lower *l, const struct stx_buffer 
 	stx__row_major(l->ex, (struct stx__shape){ 3, sizes }, strides);
 	b->layout.strides = strides;
 	b->def = STX_DEF_SCRATCH;
-	b->realized_by = "sort";
+	b->rule = STX_REALIZED_SORT;
 	return b;
 }
 
 struct stx__inner *stx__realize_sort(struct stx__lower *l, const struct stx_node *n,
 				     struct stx__inner *key)
 {
-	struct stx__inner *fn = stx__realize_value(l, n, key, "sort key"), *order;
+	struct stx__inner *fn = stx__realize_value(l, n, key, STX_REALIZED_SORT_KEY), *order;
 	struct stx_buffer *b, *k, *keys, *places;
 	struct stx_interval size;
 
@@ -533,7 +555,7 @@ struct stx__inner *stx__realize_sort(struct stx__lower *l, const struct stx_node
 	b->rranges = k->layout.sizes + 1;
 	b->scratch[0] = keys->id;
 	b->scratch[1] = places->id;
-	if (define(l, b, &fn, 1, n, "sort"))
+	if (define(l, b, &fn, 1, n, STX_REALIZED_SORT))
 		return NULL;
 	b->store = stx_ex_mul(l->ex, k->layout.sizes[1], stx__axis(l->ex, 0, k->layout.sizes[0]));
 	order = load_of(l, b);
@@ -573,7 +595,7 @@ stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, ui
 	stx__row_major(l->ex, s, strides);
 	b = whole_buffer(l, fn, strides);
 	if (!b) /* a view, an input, an output returned twice: copied (B21) */
-		b = pointwise_buffer(l, fn, o->val.node, STX_BUF_OUTPUT, "output");
+		b = pointwise_buffer(l, fn, o->val.node, STX_BUF_OUTPUT, STX_REALIZED_OUTPUT);
 	if (!b)
 		return l->err;
 	b->kind = STX_BUF_OUTPUT;

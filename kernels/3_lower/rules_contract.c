@@ -2,7 +2,7 @@
  * matrix products as reductions: DOT over k, or a sum of products for integers.
  *
  * Both operands are read once for every row or column, so a computed operand is realised first
- * ("wanted"); views of memory that are affine stay loads (LO-27). */
+ * (STX_REALIZED_WANTED); views of memory that are affine stay loads (LO-27). */
 #include "lower.h"
 
 static int is_affine_load(struct stx__lower *l, const struct stx__inner *fn)
@@ -26,7 +26,7 @@ static struct stx__inner *operand(struct stx__lower *l, const struct stx_node *n
 	if (!fn)
 		return NULL;
 	if (fn->reads && !is_affine_load(l, fn) &&
-	    stx__realize_node(l, n->args[i].u.tensor.node, "wanted"))
+	    stx__realize_node(l, n->args[i].u.tensor.node, STX_REALIZED_WANTED))
 		return NULL;
 	return stx__arg(l, n, i);
 }
@@ -86,5 +86,5 @@ struct stx__inner *stx__rule_contract(struct stx__lower *l, const struct stx_nod
 		r.fn[0] = stx__inner_map(l->g, space, ops, 2, &mul, 1);
 		r.fn[1] = NULL;
 	}
-	return stx__realize_reduction(l, n, &r, "contraction");
+	return stx__realize_reduction(l, n, &r, STX_REALIZED_CONTRACTION);
 }

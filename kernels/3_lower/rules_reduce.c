@@ -132,7 +132,7 @@ static struct stx__inner *realize_state(struct stx__lower *l, const struct stx_n
 		return NULL;
 	r->state = (uint8_t)state;
 	r->dtype = t;
-	return stx__realize_reduction(l, n, r, "reduction");
+	return stx__realize_reduction(l, n, r, STX_REALIZED_REDUCTION);
 }
 
 /* max.dim, min.dim: (value, index), both of the element that wins. A bool is compared as u8. */
@@ -267,5 +267,5 @@ struct stx__inner *stx__rule_reduce(struct stx__lower *l, const struct stx_node 
 		return x ? reduce_nothing(l, n, x) : NULL;
 	if (!split_dims(l, x, reduced, &r))
 		return NULL;
-	return stx__realize_reduction(l, n, &r, "reduction");
+	return stx__realize_reduction(l, n, &r, STX_REALIZED_REDUCTION);
 }

@@ -478,7 +478,7 @@ struct stx__inner *stx__rule_view(struct stx__lower *l, const struct stx_node *n
 				       stx_op_info(n->op)->overload);
 	r = build(&v);
 	if (r && has_bad(r)) {
-		if (stx__realize_node(l, n->args[0].u.tensor.node, "index size"))
+		if (stx__realize_node(l, n->args[0].u.tensor.node, STX_REALIZED_INDEX_SIZE))
 			return NULL;
 		r = build(&v);
 		if (r && has_bad(r))

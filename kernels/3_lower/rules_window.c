@@ -177,7 +177,9 @@ struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx
 					 2, &mul, 1);
 		r.fn[1] = NULL;
 	}
-	return r.fn[0] ? join_channels(&c, stx__realize_reduction(l, n, &r, "contraction")) : NULL;
+	return r.fn[0] ? join_channels(&c,
+				       stx__realize_reduction(l, n, &r, STX_REALIZED_CONTRACTION))
+		       : NULL;
 }
 
 /* ---- folding ---- */
@@ -241,7 +243,7 @@ static struct stx__inner *lower_fold(struct stx__lower *l, const struct stx_node
 	r.ranges = out;
 	r.rranges = (struct stx__shape){ (uint8_t)f.k, sizes + out.rank };
 	r.fn[0] = stx__inner_pieces(l->g, work, space, fn, pieces, 2);
-	return r.fn[0] ? stx__realize_reduction(l, n, &r, "reduction") : NULL;
+	return r.fn[0] ? stx__realize_reduction(l, n, &r, STX_REALIZED_REDUCTION) : NULL;
 }
 
 struct stx__inner *stx__rule_window(struct stx__lower *l, const struct stx_node *n)

@@ -132,8 +132,7 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 				     (unsigned char)*c > ' ' && *c != '\'' ? (uint8_t)*c : '_');
 		stx_bytes_puts(out, "',\n");
 	}
-	stx_bytes_printf(out, "  realized_by='%s',\n  origins=[",
-			 b->realized_by ? b->realized_by : "");
+	stx_bytes_printf(out, "  realized_by='%s',\n  origins=[", stx_realized_text(b->rule));
 	for (i = 0; i < b->norigins; i++)
 		stx_bytes_printf(out, "%s%s", i ? ", " : "", b->origins[i]);
 	stx_bytes_puts(out, b->has_more_origins ? ", ...]\n)" : "]\n)");

@@ -1,6 +1,5 @@
 /* build.h
- * from one group of buffers to one kernel: shared by kernel_*.c, phases.c
- * and schedule.c only.
+ * from one group of buffers to one kernel.
  *
  * A group without reductions is pointwise buffers over the same ranges. One with reductions has
  * rows (their common ranges) and columns (their common reduction ranges): it holds reductions,
@@ -14,7 +13,10 @@
 #ifndef STX_BUILD_H
 #define STX_BUILD_H
 
+#include <string.h>
+
 #include "kernel_impl.h"
+#include "sat.h"
 #include "schedule.h"
 
 #define STX__MAX_DIMS   48 /* axes of one body, reduction axes included */
@@ -99,10 +101,10 @@ struct stx__build {
 /* Number of a point of the reduction ranges, row-major over rranges: the position of an arg
  * reduction. */
 stx_ex stx__position(struct stx_exprs *x, const struct stx_buffer *b);
-static inline int64_t stx__sat_mul(int64_t a, int64_t b)
+/* The same list of expressions: of one context, so equal ones have equal ids. */
+static inline int stx__same_exs(const stx_ex *p, uint32_t np, const stx_ex *q, uint32_t nq)
 {
-	int64_t r;
-	return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+	return np == nq && (!np || !memcmp(p, q, np * sizeof *p));
 }
 /* Position in the group of the buffer, or -1. */
 int stx__in_group(const struct stx__group_def *def, uint32_t buffer);
@@ -114,10 +116,10 @@ stx_err stx__build_oom(struct stx__build *b);
  * layouts only. Terminates: one pass over axes for each of ordering, merging, choosing. */
 stx_err stx__choose_axes(struct stx__build *b);
 
-/* ---- kernel_values.c: numbered pure values placed at the outermost level where they can stand
- * ---- Regions in order of execution: 0 .. nout, the number of open output loops; then for each
- * phase k the region stx__row_region(k) before its loops (that of phase 0 is nout) and one for each
- * of its loops. */
+/* ---- kernel_values.c: numbered pure values, each at the outermost level where it can stand ---- */
+
+/* Regions in order of execution: 0 .. nout, the number of open output loops; then for each phase k
+ * its row region, before its loops (that of phase 0 is nout), and one for each of its loops. */
 #define STX__REGIONS 256
 
 struct stx__temp {

@@ -66,11 +66,6 @@ static const struct stx_buffer *head(const struct fuse *f, uint32_t group)
 	return f->l->buffers.at[f->s->groups.at[group].buffers.at[0]];
 }
 
-static int same_exs(const stx_ex *p, uint32_t np, const stx_ex *q, uint32_t nq)
-{
-	return np == nq && (!np || !memcmp(p, q, np * sizeof *p));
-}
-
 /* ---- spaces ---- */
 
 static uint64_t space_hash(const struct stx_buffer *b, int with_reduction)
@@ -85,10 +80,10 @@ static uint64_t space_hash(const struct stx_buffer *b, int with_reduction)
 
 static int same_space(const struct stx_buffer *p, const struct stx_buffer *q)
 {
-	if (p->def != q->def || !same_exs(p->ranges, p->nranges, q->ranges, q->nranges))
+	if (p->def != q->def || !stx__same_exs(p->ranges, p->nranges, q->ranges, q->nranges))
 		return 0;
 	return p->def != STX_DEF_REDUCTION ||
-	       (same_exs(p->rranges, p->nrranges, q->rranges, q->nrranges) &&
+	       (stx__same_exs(p->rranges, p->nrranges, q->rranges, q->nrranges) &&
 		p->rlimit == q->rlimit && p->is_merge == q->is_merge);
 }
 
@@ -184,7 +179,7 @@ static int64_t points(const struct stx_exprs *x, const stx_ex *ranges, uint32_t 
 {
 	int64_t p = 1;
 	for (uint32_t i = 0; i < n; i++)
-		p = stx__sat_mul(p, stx_ex_hint(x, ranges[i]));
+		p = stx_sat_mul(p, stx_ex_hint(x, ranges[i]));
 	return p;
 }
 
@@ -218,8 +213,8 @@ static int is_cheap_in_scalars(struct fuse *f, const struct stx_buffer *b, uint3
 	int64_t ops = body_cost(b, 64);
 	if (!g->has_reduction)
 		return 1;
-	if (ops * 16 <= stx__sat_mul(g->lane_ops, points(f->l->ex, h->rranges, h->nrranges)) ||
-	    stx__sat_mul(ops, points(f->l->ex, h->ranges, h->nranges)) <= 20000)
+	if (ops * 16 <= stx_sat_mul(g->lane_ops, points(f->l->ex, h->rranges, h->nrranges)) ||
+	    stx_sat_mul(ops, points(f->l->ex, h->ranges, h->nranges)) <= 20000)
 		return 1;
 	if (!g->order)
 		g->order = order_alone(f, h);
@@ -280,8 +275,9 @@ static int repeats_little(struct fuse *f, const struct tentative *t)
 
 static int same_order(const struct stx__red_order *p, const struct stx__red_order *q)
 {
-	return p && q && p->lanes == q->lanes && same_exs(p->size, p->nloops, q->size, q->nloops) &&
-	       same_exs(p->map, p->nvars, q->map, q->nvars);
+	return p && q && p->lanes == q->lanes &&
+	       stx__same_exs(p->size, p->nloops, q->size, q->nloops) &&
+	       stx__same_exs(p->map, p->nvars, q->map, q->nvars);
 }
 
 /* Every reduction would run as it does alone; enough grid points stay, and stores stay contiguous.
@@ -303,7 +299,7 @@ static int keeps_order(struct fuse *f, struct tentative *t, uint32_t group)
 	}
 	t->gathers = all.gathers;
 	int64_t rows = points(f->l->ex, h->ranges, h->nranges);
-	int64_t total = stx__sat_mul(rows, points(f->l->ex, h->rranges, h->nrranges));
+	int64_t total = stx_sat_mul(rows, points(f->l->ex, h->rranges, h->nrranges));
 	if (!all.lanes)
 		rows /= 64;
 	if (total > SMALL && (rows < FEW_ROWS || all.narrow)) {
@@ -360,7 +356,7 @@ static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group
 	if (stands_alone(f, h) || is_sort(f, group))
 		return 0;
 	if (b->def != STX_DEF_POINTWISE || info_of(f, group)->is_phased ||
-	    !same_exs(h->ranges, h->nranges, b->ranges, b->nranges))
+	    !stx__same_exs(h->ranges, h->nranges, b->ranges, b->nranges))
 		return may_be_phase(f, b, group);
 	return reads_at_own_points(f, b, group) && has_room(f, b, group) &&
 	       is_cheap_in_scalars(f, b, group);

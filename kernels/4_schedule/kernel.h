@@ -10,47 +10,51 @@
  *
  * Meaning (every emitter holds to this; stx_kernel_verify checks what can be checked):
  * - A kernel runs its instruction list once for every grid point. Axis 0 is the only GRID axis (a
- * GPU kernel may have axes 0 to 2, x, y and z, whose points are elements); it is never opened by a
- * LOOP and its variable is visible everywhere. Grid points may run in any order, at once. A GPU
- * kernel has no VECTOR axes: which grid points and which iterations of its one loop axis a
- * thread takes is the emitter's configuration; iterations of an axis that is no reduction are made
- * in order, by one thread, in a kernel without SORT (an update in place), and by any in one with.
+ *   GPU kernel may have axes 0 to 2, x, y and z, whose points are elements); it is never opened by a
+ *   LOOP and its variable is visible everywhere. Grid points may run in any order, at once. A GPU
+ *   kernel has no VECTOR axes: which grid points and which iterations of its one loop axis a
+ *   thread takes is the emitter's configuration; iterations of an axis that is no reduction are made
+ *   in order, by one thread, in a kernel without SORT (an update in place), and by any in one with.
  * - LOOP a .. END runs its body for every value of axis a, [0, size). A size may depend on scalars
- * and on the variables of axis 0 and of enclosing loops: `min(4096, n - 4096*(x0 % 3))` is a chunk
- * with its tail. It is evaluated where the LOOP stands; 0 or less runs nothing.
+ *   and on the variables of axis 0 and of enclosing loops: `min(4096, n - 4096*(x0 % 3))` is a chunk
+ *   with its tail. It is evaluated where the LOOP stands; 0 or less runs nothing.
  * - A VECTOR loop runs W iterations at once, W being the emitter's choice. It is the last level of
  *   parallelism: no VECTOR loop inside a VECTOR loop, but LOOPs may stand inside one (each lane
- * then runs them for itself: a column reduction). The tail mask is implied: lanes at or past the
- * size touch no memory, check no bounds and change no accumulator. There are no explicit tail
- * masks.
+ *   then runs them for itself: a column reduction). The tail mask is implied: lanes at or past the
+ *   size touch no memory, check no bounds and change no accumulator. There are no explicit tail
+ *   masks.
  * - Values are SSA: visible to the end of the innermost loop that encloses their definition. A
- * value is uniform in a VECTOR loop when it does not depend on the axis' variable: emitters keep it
- * scalar, in particular a LOAD whose index is free of that variable is one scalar load. The builder
- * has moved everything that is invariant in a loop out of it.
+ *   value is uniform in a VECTOR loop when it does not depend on the axis' variable: emitters keep it
+ *   scalar, in particular a LOAD whose index is free of that variable is one scalar load. The builder
+ *   has moved everything that is invariant in a loop out of it.
  * - Iterations of a VECTOR loop and of the grid are independent but for accumulators and for stores
- * of equal values to equal elements.
+ *   of equal values to equal elements.
  * - Parameters that are not written may overlap each other. A written parameter may be the same
- * memory as one that is read (in-place reuse) only when every access to both has one and the same
- * index expression; at each iteration all loads come before all stores. So an emitter may not
- * declare parameters noalias, and keeps loads and stores of one iteration in order. A parameter
- * that is both loaded and stored holds what an earlier loop, or an earlier iteration of a LOOP (an
- * update in place), of the same grid point and lane stored.
+ *   memory as one that is read (in-place reuse) only when every access to both has one and the same
+ *   index expression; at each iteration all loads come before all stores. So an emitter may not
+ *   declare parameters noalias, and keeps loads and stores of one iteration in order. A parameter
+ *   that is both loaded and stored holds what an earlier loop, or an earlier iteration of a LOOP (an
+ *   update in place), of the same grid point and lane stored.
  * - 16-bit and 8-bit floats occur only in CONST, LOAD, STORE, CAST, BITCAST, SELECT and INDEX;
- * arithmetic is in f32 or f64 with explicit CASTs (rounding after every node).
+ *   arithmetic is in f32 or f64 with explicit CASTs (rounding after every node).
  *
  * Accumulators. ACC opens one, before the LOOP `a` (same level, only other ACCs, CONSTs and pure
  * values between); exactly one UPDATE feeds it, inside that loop; RESULTs read it after the
  * matching END. All loops from ACC to UPDATE are reduction axes. Its value starts at the monoid's
  * identity for dtype (loops.h); a loop that never runs leaves the identity. combine(x, y) has x as
- * the earlier operand. SUM PROD MAX MIN ANY ALL  UPDATE b (dtype of ACC) DOT UPDATE b, c (dtype of
- * ACC): state = fma(b, c, state) (integers: b*c + state, wrapping); partial states add ARGMAX
- * ARGMIN             UPDATE b (dtype of ACC), c (i64 position): states (value, position); NaN beats
- *                             all; equal values (or two NaNs): the lower position. Identity
- *                             position INT64_MAX
+ * the earlier operand.
+ *
+ *   SUM PROD MAX MIN ANY ALL  UPDATE b (dtype of ACC)
+ *   DOT                       UPDATE b, c (dtype of ACC): state = fma(b, c, state) (integers:
+ *                             b*c + state, wrapping); partial states add
+ *   ARGMAX ARGMIN             UPDATE b (dtype of ACC), c (i64 position): states (value, position);
+ *                             NaN beats all; equal values (or two NaNs): the lower position.
+ *                             Identity position INT64_MAX
  *   WELFORD                   UPDATE b: states (mean, m2, weight), weight + 1
  *   SOFTMAX                   UPDATE b: states (max, sum); b is the state (b, 1). combine: M = max,
  *                             sum = sumx*e(mx) + sumy*e(my), e(m) = exp(m == M ? 0 : m - M), the
  *                             elementary function; so merging two identities gives one (MR-05)
+ *
  * RESULT flags = state number; state 1 of ARGMAX and ARGMIN is i64, all others have ACC's dtype.
  *
  * Sorts. SORT, outside every LOOP, works on elements [ex, ex + 2n) of two parameters, keys (u32 or
@@ -84,18 +88,18 @@ const char *stx_binding_name(enum stx_binding b); /* "grid", "loop", "vector" */
  * bottom. One chunk: its result unchanged. */
 enum stx_order {
 	STX_ORDER_LANES,  /* the innermost loop around UPDATE is the reduction VECTOR axis v. 64
-			     virtual  lanes, each from the identity: iteration v goes to lane v mod
-			     64, in order.  Every 1024 iterations of v and at its end the lanes merge
-			     pairwise,  combine(l, l+32), then +16, +8, +4, +2, +1: one chunk. Every
-			     run of the v  loop starts a new chunk; one without iterations makes none
-			   */
+			     virtual lanes, each from the identity: iteration v goes to lane v mod
+			     64, in order. Every 1024 iterations of v and at its end the lanes merge
+			     pairwise, combine(l, l+32), then +16, +8, +4, +2, +1: one chunk. Every
+			     run of the v loop starts a new chunk; one without iterations makes
+			     none */
 	STX_ORDER_SERIAL, /* no VECTOR loop between ACC and UPDATE. One running value from the
 			     identity, in order of iterations; every 16 iterations of the innermost
 			     loop around UPDATE and at its end: one chunk */
-	STX_ORDER_PLAIN, /* as SERIAL without chunks: one running value over all iterations in order
-			  */
-	STX_ORDER_TREE   /* GPU: an order the configuration fixes: threads take strides of the
-			    iterations, their results merge pairwise */
+	STX_ORDER_PLAIN,  /* as SERIAL without chunks: one running value over all iterations in
+			     order */
+	STX_ORDER_TREE    /* GPU: an order the configuration fixes: threads take strides of the
+			     iterations, their results merge pairwise */
 };
 #define STX_LANES 64
 #define STX_LANES_CHUNK                                                                            \
@@ -183,7 +187,8 @@ struct stx_kernel {
 uint64_t stx_kinst_hash(const struct stx_kinst *i);
 int stx_kinst_equal(const struct stx_kinst *p, const struct stx_kinst *q);
 
-stx_err stx_kernel_verify(const struct stx_kernel *k, struct stx_diag *d);
+/* Works in k's arena and expressions; changes nothing of the kernel itself. */
+stx_err stx_kernel_verify(struct stx_kernel *k, struct stx_diag *d);
 /* Text:
  *   kernel "per_fused_add_relu_sum_0" per bits 32 target cpu
  *   scalar s0 range 1 4096 hint 64                (size symbols, in order)

@@ -414,7 +414,7 @@ static void bind_loop(struct chooser *c, struct dim *d, enum stx_binding binding
 	for (uint32_t r = 0; r < STX__MAX_ROWS; r++)
 		d->at[r] = at;
 	a->nest[a->nnest++] = number;
-	a->point_elems = stx__sat_mul(a->point_elems, stx__axis_hint(c->x, size));
+	a->point_elems = stx_sat_mul(a->point_elems, stx__axis_hint(c->x, size));
 }
 
 stx_ex stx__axis_red_size(struct chooser *c, const struct dim *d)

@@ -10,8 +10,8 @@
 
 #define SMALLEST_TILE 16 /* elements of an axis below which a tile dimension is not worth it */
 
-/* Bytes an element that lie next to those of the neighbouring lane when axes a and b (NULL: none)
- * are tiled beside x: an access along any of them can be made coalesced. */
+/* Bytes an element that lie next to those of the neighbouring lane when the n axes are tiled: an
+ * access along any of them can be made coalesced. */
 static uint64_t coalesced(struct chooser *c, const struct dim *const *tiled, uint32_t n)
 {
 	uint64_t bytes = 0;

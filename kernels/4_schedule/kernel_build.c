@@ -202,7 +202,7 @@ static int64_t grain_of(const struct stx__build *b)
 	for (uint32_t i = 0; i < b->accesses.n; i++)
 		if (is_each(b, &b->accesses.at[i]))
 			per += 100 * b->accesses.at[i].bytes;
-	int64_t point = stx__sat_mul(b->axes.point_elems, per + 80 * ops + 20);
+	int64_t point = stx_sat_mul(b->axes.point_elems, per + 80 * ops + 20);
 	int64_t grain = 20000000 / (point < 1 ? 1 : point);
 	return grain < 1 ? 1 : grain;
 }
@@ -213,7 +213,7 @@ static enum stx_kernel_kind kind_of(const struct stx__build *b)
 		return STX_KERNEL_POI;
 	int64_t n = 1;
 	for (uint32_t i = 0; i < b->space->nrranges; i++)
-		n = stx__sat_mul(n, stx_ex_hint(b->ex, b->space->rranges[i]));
+		n = stx_sat_mul(n, stx_ex_hint(b->ex, b->space->rranges[i]));
 	int whole = b->axes.lanes ? n <= 1024 : b->def->target_gpu && n <= 64;
 	return whole ? STX_KERNEL_PER : STX_KERNEL_RED; /* GK-15, GR-02 */
 }

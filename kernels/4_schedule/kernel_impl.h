@@ -1,5 +1,5 @@
 /* kernel_impl.h
- * shared by the files of kernel IR and of its building (build.h) only: names and small queries. */
+ * what this folder must know of kernel IR beside kernel.h: names and small queries. */
 #ifndef STX_KERNEL_IMPL_H
 #define STX_KERNEL_IMPL_H
 

@@ -1,6 +1,6 @@
 /* kernel_print.c: kernel IR to text (grammar: kernel.h). Lossless but for symbol and buffer
- * numbers. Digests are taken of this text on the path of every compile, so nothing here goes
- * through printf. */
+ * numbers. Digests are taken of this text on the path of every compile: instructions, of which there
+ * are many, are put together without printf. */
 #include <math.h>
 #include <stdio.h>
 

@@ -114,7 +114,7 @@ static int64_t grain_of(const struct sorting *s)
 	int64_t n = stx_ex_hint(s->l->ex, s->n), passes = 1;
 	for (int64_t run = 16; run < n; run *= 2)
 		passes++;
-	int64_t ns = stx__sat_mul(stx__sat_mul(n < 1 ? 1 : n, passes), 2);
+	int64_t ns = stx_sat_mul(stx_sat_mul(n < 1 ? 1 : n, passes), 2);
 	return ns >= 20000 ? 1 : 20000 / ns;
 }
 

@@ -478,7 +478,7 @@ static stx_err check_head(struct verify *v)
 	return err ? err : check_ex(v, k->grain, "the grain");
 }
 
-stx_err stx_kernel_verify(const struct stx_kernel *k, struct stx_diag *d)
+stx_err stx_kernel_verify(struct stx_kernel *k, struct stx_diag *d)
 {
 	struct verify v = { .k = k, .d = d };
 	uint32_t n = k->insts.n;

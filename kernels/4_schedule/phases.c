@@ -27,11 +27,6 @@ struct finding {
 	const char *why;
 };
 
-static int same_exs(const stx_ex *p, uint32_t np, const stx_ex *q, uint32_t nq)
-{
-	return np == nq && (!np || !memcmp(p, q, np * sizeof *p));
-}
-
 static void collect_sizes(struct finding *f, const stx_ex *ranges, uint32_t n, uint32_t first,
 			  struct sizes *s)
 {
@@ -54,7 +49,7 @@ static void match(struct stx__member *m, const struct sizes *mine, const struct 
 
 static int same_sizes(const struct sizes *p, const struct sizes *q)
 {
-	return same_exs(p->size, p->n, q->size, q->n);
+	return stx__same_exs(p->size, p->n, q->size, q->n);
 }
 
 /* Full level: the axes in `columns` (a bit each) are columns, the others rows. */
@@ -81,9 +76,9 @@ static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 	memset(m->canon, 0xff, sizeof m->canon);
 	m->is_full = 0;
 	int cut = h->def == STX_DEF_REDUCTION && (h->rlimit != STX_EX_BAD || h->is_merge);
-	m->is_same = same_exs(b->ranges, b->nranges, h->ranges, h->nranges) &&
+	m->is_same = stx__same_exs(b->ranges, b->nranges, h->ranges, h->nranges) &&
 		     (b->def != STX_DEF_REDUCTION ||
-		      (same_exs(b->rranges, b->nrranges, h->rranges, h->nrranges) &&
+		      (stx__same_exs(b->rranges, b->nrranges, h->rranges, h->nrranges) &&
 		       b->rlimit == h->rlimit && b->is_merge == h->is_merge));
 	if (m->is_same)
 		return 1;
@@ -98,7 +93,7 @@ static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 		if (b->def != STX_DEF_REDUCTION)
 			return 1;
 		match(m, &t, &f->columns);
-		return same_exs(b->rranges, b->nrranges, h->rranges, h->nrranges);
+		return stx__same_exs(b->rranges, b->nrranges, h->rranges, h->nrranges);
 	}
 	m->is_full = 1;
 	return b->def == STX_DEF_POINTWISE && s.n == f->rows.n + f->columns.n &&

@@ -5,6 +5,7 @@
  * Lines: one of traffic before and after fusion, one of memory, one a kernel: its traffic, the
  * buffers it computes with the rule that put each in memory, the kernel it was not fused with and
  * why. Everything at the size hints; sums saturate. One pass over graph, kernels and buffers. */
+#include "sat.h"
 #include "schedule_impl.h"
 
 #define MAX_NAMED  4    /* buffers that a line names */
@@ -23,23 +24,12 @@ struct reporting {
 	struct stx_bytes line; /* being written; freed at the end */
 };
 
-static uint64_t add(uint64_t a, uint64_t b)
-{
-	return a + b < a ? UINT64_MAX : a + b;
-}
-
-static uint64_t mul(uint64_t a, uint64_t b)
-{
-	uint64_t r;
-	return __builtin_mul_overflow(a, b, &r) ? UINT64_MAX : r;
-}
-
 static uint64_t count(const struct stx_exprs *x, const stx_ex *sizes, uint32_t n)
 {
 	uint64_t all = 1;
 	for (uint32_t i = 0; i < n; i++) {
 		int64_t h = stx_ex_hint(x, sizes[i]);
-		all = mul(all, h < 0 ? 0 : (uint64_t)h);
+		all = stx_sat_umul(all, h < 0 ? 0 : (uint64_t)h);
 	}
 	return all;
 }
@@ -55,10 +45,10 @@ static uint64_t param_bytes(const struct reporting *r, const struct stx_kparam *
 	uint64_t n = count(r->l->ex, layout->sizes, layout->rank);
 	uint64_t most = reach < 0 ? 0 : (uint64_t)reach, points = UINT64_MAX;
 	if (b->base)
-		points = mul(count(r->l->ex, b->ranges, b->nranges),
-			     count(r->l->ex, b->rranges, b->nrranges));
+		points = stx_sat_umul(count(r->l->ex, b->ranges, b->nranges),
+				      count(r->l->ex, b->rranges, b->nrranges));
 	n = n < points ? n : points;
-	return mul(n < most ? n : most, (uint64_t)stx_dtype_bytes(q->dtype));
+	return stx_sat_umul(n < most ? n : most, (uint64_t)stx_dtype_bytes(q->dtype));
 }
 
 /* One point of a definition: its arithmetic, and the bytes of what it reads. */
@@ -118,8 +108,9 @@ static struct point point_of(struct reporting *r, const struct stx_buffer *b)
 static uint64_t buffer_ops(struct reporting *r, const struct stx_buffer *b)
 {
 	const struct stx_exprs *x = r->l->ex;
-	uint64_t points = mul(count(x, b->ranges, b->nranges), count(x, b->rranges, b->nrranges));
-	return mul(points, point_of(r, b).ops);
+	uint64_t points =
+		stx_sat_umul(count(x, b->ranges, b->nranges), count(x, b->rranges, b->nrranges));
+	return stx_sat_umul(points, point_of(r, b).ops);
 }
 
 static void account_kernel(struct reporting *r, uint32_t number, uint8_t *seen)
@@ -132,22 +123,22 @@ static void account_kernel(struct reporting *r, uint32_t number, uint8_t *seen)
 		const struct stx_kparam *q = &k->params.at[j];
 		uint64_t bytes = param_bytes(r, q);
 		if (q->is_read && !q->is_written) { /* what it wrote itself is in its cache */
-			a->bytes_read = add(a->bytes_read, bytes);
+			a->bytes_read = stx_sat_uadd(a->bytes_read, bytes);
 			s->fused.reads++;
 		}
 		if (q->is_written) {
-			a->bytes_written = add(a->bytes_written, bytes);
+			a->bytes_written = stx_sat_uadd(a->bytes_written, bytes);
 			s->fused.writes++;
 		}
 		if (r->l->buffers.at[q->buffer]->kind != STX_BUF_TEMP && !seen[q->buffer])
-			s->bytes_min = add(s->bytes_min, bytes);
+			s->bytes_min = stx_sat_uadd(s->bytes_min, bytes);
 		seen[q->buffer] = 1;
 	}
 	for (uint32_t j = 0; j < g->buffers.n; j++)
-		a->ops = add(a->ops, buffer_ops(r, r->l->buffers.at[g->buffers.at[j]]));
+		a->ops = stx_sat_uadd(a->ops, buffer_ops(r, r->l->buffers.at[g->buffers.at[j]]));
 	s->fused.launches++;
-	s->fused.bytes_read = add(s->fused.bytes_read, a->bytes_read);
-	s->fused.bytes_written = add(s->fused.bytes_written, a->bytes_written);
+	s->fused.bytes_read = stx_sat_uadd(s->fused.bytes_read, a->bytes_read);
+	s->fused.bytes_written = stx_sat_uadd(s->fused.bytes_written, a->bytes_written);
 }
 
 /* ---- the cost model of realisation ---- */
@@ -201,10 +192,10 @@ static void read_tensor(struct reporting *r, struct stx_val v)
 	const struct stx_type *t = v.node ? &v.node->outs[v.out] : NULL;
 	if (!t)
 		return;
-	uint64_t bytes =
-		mul(count(r->l->ex, t->sizes, t->rank), (uint64_t)stx_dtype_bytes(t->dtype));
+	uint64_t bytes = stx_sat_umul(count(r->l->ex, t->sizes, t->rank),
+				      (uint64_t)stx_dtype_bytes(t->dtype));
 	r->s->unfused.reads++;
-	r->s->unfused.bytes_read = add(r->s->unfused.bytes_read, bytes);
+	r->s->unfused.bytes_read = stx_sat_uadd(r->s->unfused.bytes_read, bytes);
 }
 
 static void account_node(struct reporting *r, const struct stx_node *n)
@@ -219,10 +210,10 @@ static void account_node(struct reporting *r, const struct stx_node *n)
 	}
 	for (uint32_t j = 0; j < n->nouts; j++) {
 		const struct stx_type *t = &n->outs[j];
-		uint64_t bytes = mul(count(r->l->ex, t->sizes, t->rank),
-				     (uint64_t)stx_dtype_bytes(t->dtype));
+		uint64_t bytes = stx_sat_umul(count(r->l->ex, t->sizes, t->rank),
+					      (uint64_t)stx_dtype_bytes(t->dtype));
 		u->writes++;
-		u->bytes_written = add(u->bytes_written, bytes);
+		u->bytes_written = stx_sat_uadd(u->bytes_written, bytes);
 	}
 }
 
@@ -256,7 +247,7 @@ static void account_memory(struct reporting *r)
 		if (slot->size == STX_EX_BAD)
 			continue;
 		s->temps++;
-		s->temp_bytes = add(s->temp_bytes, slot->size_bytes);
+		s->temp_bytes = stx_sat_uadd(s->temp_bytes, slot->size_bytes);
 		s->reused += slot->reused;
 		s->in_place += slot->in_place;
 	}
@@ -295,14 +286,14 @@ static int end_line(struct reporting *r)
 static int traffic_line(struct reporting *r)
 {
 	const struct stx_account *u = &r->s->unfused, *f = &r->s->fused;
-	uint64_t before = add(u->bytes_read, u->bytes_written);
-	uint64_t after = add(f->bytes_read, f->bytes_written);
+	uint64_t before = stx_sat_uadd(u->bytes_read, u->bytes_written);
+	uint64_t after = stx_sat_uadd(f->bytes_read, f->bytes_written);
 	struct stx_bytes *b = &r->line;
 	stx_bytes_printf(b, "fusion: %llu operators in %llu kernels; ",
 			 (unsigned long long)u->launches, (unsigned long long)f->launches);
 	stx_bytes_printf(b, "%llu tensor passes in %llu; ",
-			 (unsigned long long)add(u->reads, u->writes),
-			 (unsigned long long)add(f->reads, f->writes));
+			 (unsigned long long)stx_sat_uadd(u->reads, u->writes),
+			 (unsigned long long)stx_sat_uadd(f->reads, f->writes));
 	put_bytes(b, before);
 	stx_bytes_puts(b, " in ");
 	put_bytes(b, after);
@@ -330,8 +321,8 @@ static int memory_line(struct reporting *r)
 static void put_buffer(struct reporting *r, const struct stx_buffer *q, const char *before)
 {
 	struct stx_bytes *b = &r->line;
-	const char *rule = q->kind == STX_BUF_OUTPUT ? "output" : q->realized_by;
-	stx_bytes_printf(b, "%s%s (%s", before, q->name, rule ? rule : "");
+	enum stx_realized rule = q->kind == STX_BUF_OUTPUT ? STX_REALIZED_OUTPUT : q->rule;
+	stx_bytes_printf(b, "%s%s (%s", before, q->name, stx_realized_text(rule));
 	if (q->kind == STX_BUF_TEMP && q->def == STX_DEF_POINTWISE && r->users[q->id] > 1)
 		stx_bytes_printf(b, ", %u users: %+.1f us", r->users[q->id], gain_of(r, q) * 1e6);
 	stx_bytes_puts(b, ")");
@@ -373,7 +364,7 @@ static int kernel_line(struct reporting *r, uint32_t number)
 	stx_bytes_puts(b, ", writes ");
 	put_bytes(b, a->bytes_written);
 	stx_bytes_printf(b, ", %.2f operations a byte",
-			 ratio(a->ops, add(a->bytes_read, a->bytes_written)));
+			 ratio(a->ops, stx_sat_uadd(a->bytes_read, a->bytes_written)));
 	put_buffers(r, g);
 	if (g->apart_from != STX_NONE)
 		stx_bytes_printf(b, "; not fused with %s: %s", s->kernels.at[g->apart_from]->name,

@@ -59,7 +59,7 @@ static void put_type(struct draw *w, const struct stx_buffer *b)
 	stx_bytes_puts(&w->text, stx_dtype_name(b->dtype));
 	put_sizes(w, b->layout.sizes, b->layout.rank);
 	for (uint32_t i = 0; i < b->layout.rank; i++)
-		n = stx__sat_mul(n, stx_ex_hint(w->l->ex, b->layout.sizes[i]));
+		n = stx_sat_mul(n, stx_ex_hint(w->l->ex, b->layout.sizes[i]));
 	if (n >= 10 << 20)
 		stx_bytes_printf(&w->text, " %.1f MB", (double)n / 1e6);
 	else if (n >= 10 << 10)

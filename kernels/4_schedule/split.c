@@ -40,7 +40,7 @@ static int sizes_of(const struct stx_exprs *x, const stx_ex *e, uint32_t n, int6
 	for (uint32_t i = 0; i < n; i++) {
 		if (!stx_ex_is_const(x, e[i], &v) || v < 1)
 			return 0;
-		*product = stx__sat_mul(*product, v);
+		*product = stx_sat_mul(*product, v);
 	}
 	return 1;
 }
@@ -63,7 +63,7 @@ static int run_alone(struct split *s, const struct stx_buffer *b, struct stx__re
 static int run_length(int64_t points, int64_t units)
 {
 	int k = 0;
-	while (k < 40 && stx__sat_mul(points, ((units - 1) >> (k + 1)) + 1) >= MANY_POINTS)
+	while (k < 40 && stx_sat_mul(points, ((units - 1) >> (k + 1)) + 1) >= MANY_POINTS)
 		k++;
 	return k;
 }
@@ -76,7 +76,7 @@ static int cut_for_threads(const struct split *s, const struct stx__red_order *r
 	    !sizes_of(s->l->ex, r->size, r->nloops - 1, &outer))
 		return 0;
 	int64_t units = (n - 1) / unit + 1; /* of a run of the inner loop */
-	int k = run_length(points, stx__sat_mul(outer, units));
+	int k = run_length(points, stx_sat_mul(outer, units));
 	*c = (struct cut){ .serial = !r->lanes, .several = r->nloops > 1, .parts = 1 };
 	if (r->nloops > 1 && units > 1) {
 		if (units & (units - 1) || n % unit)
@@ -84,7 +84,7 @@ static int cut_for_threads(const struct split *s, const struct stx__red_order *r
 		int of_run = __builtin_ctzll((uint64_t)units);
 		if (k < of_run) { /* parts of a run */
 			c->parts = units >> k;
-			c->segments = stx__sat_mul(outer, c->parts);
+			c->segments = stx_sat_mul(outer, c->parts);
 			c->inner = c->last = unit << k;
 			return 1;
 		}
@@ -129,7 +129,7 @@ static int find_cut(struct split *s, const struct stx_buffer *b, struct cut *c,
 	if (!sizes_of(x, b->ranges, b->nranges, &results) ||
 	    !sizes_of(x, b->rranges, b->nrranges, &length))
 		return 0;
-	if (!s->o->target_gpu && stx__sat_mul(results, length) < LONG_WORK)
+	if (!s->o->target_gpu && stx_sat_mul(results, length) < LONG_WORK)
 		return 0;
 	if (!run_alone(s, b, r) || !r->nloops)
 		return 0;
@@ -313,7 +313,7 @@ static struct stx_buffer *first_layer(struct split *s, const struct stx_buffer *
 	f->origins = b->origins;
 	f->norigins = b->norigins;
 	f->has_more_origins = b->has_more_origins;
-	f->realized_by = "split";
+	f->rule = STX_REALIZED_SPLIT;
 	if (!f->name || !make_ranges(&y) || !make_rranges(&y) || !place_axes(&y, r) ||
 	    !copy_body(&y) || !runs_as_planned(s, f, c))
 		return NULL;

@@ -3,6 +3,7 @@
  *
  * Pure arithmetic over shapes and the device, so that the order of a sum is a function of both and
  * of nothing else. Constant time: at most 100 divisors are tried. */
+#include "sat.h"
 #include "split.h"
 
 #define FEW_ELEMENTS     8192 /* RD-18: a reduction of so many is one segment */
@@ -14,12 +15,6 @@
 static int64_t ceil_div(int64_t a, int64_t b)
 {
 	return a / b + (a % b != 0);
-}
-
-static int64_t mul(int64_t a, int64_t b)
-{
-	int64_t r;
-	return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
 /* The divisor of n that is closest to want and nearer than `within`; of two the smaller; else want.
@@ -38,12 +33,12 @@ static int64_t divisor_near(int64_t n, int64_t want, int64_t within)
 int64_t stx__split_factor(int64_t n, int64_t n_r, const struct stx_device *d)
 {
 	int64_t s = d->sms, m = (int64_t)THREADS_IN_WARPS * d->warp, each;
-	int64_t all = mul(n, n_r), threads = s * d->threads_per_sm;
+	int64_t all = stx_sat_mul(n, n_r), threads = s * d->threads_per_sm;
 	if (n >= 2 * (int64_t)d->warp * s || n >= 2 * s || n_r <= FEW_ELEMENTS || n < 1)
 		return 1;
-	if (all <= mul(d->warp, threads)) {
+	if (all <= stx_sat_mul(d->warp, threads)) {
 		each = d->warp;
-	} else if (all < mul(MOST_ELEMENTS, threads)) {
+	} else if (all < stx_sat_mul(MOST_ELEMENTS, threads)) {
 		int64_t blocks = ceil_div(threads / (2 * m), n);
 		each = divisor_near(n_r, ceil_div(n_r, m * blocks), NEAR_TARGET);
 		each = each < d->warp ? d->warp : each;

@@ -4,25 +4,15 @@
 #define STX_CODEGEN_H
 
 #include "bytes.h"
+#include "cpu_target.h"
 #include "kernel.h"
 #include "schedule.h"
-
-struct stx_cpu_target {
-	int level; /* 2, 3, 4: x86-64-v2 .. v4 */
-	unsigned avx512bf16 : 1;
-	unsigned vector_bytes; /* 16, 32, 64 */
-};
-/* A resolved name: "cpu:x86-64-v3", "cpu:x86-64-v4+avx512bf16". */
-stx_err stx_cpu_target_parse(const char *text, struct stx_cpu_target *out, struct stx_diag *d);
-/* As in compile.h, which tells what they do. */
-stx_err stx_target_resolve(const char *text, char out[64], struct stx_diag *d);
-int stx_target_runs_here(const char *target);
 
 /* ---- LLVM (emit_llvm.c) ---- */
 struct stx_llvm; /* initialised target machines; one a process */
 stx_err stx_llvm_new(struct stx_llvm **out, struct stx_diag *d);
 void stx_llvm_free(struct stx_llvm *l);
-const char *stx_llvm_version(void);
+void stx_llvm_version(char out[32]); /* "19.1.7", of the library that is mapped */
 
 enum stx_emit_stage { STX_EMIT_OBJECT, STX_EMIT_SOURCE, STX_EMIT_OPTIMIZED_IR, STX_EMIT_ASM };
 struct stx_emit_info {
@@ -52,7 +42,5 @@ stx_err stx_data_object(const char *section, const char *symbol, struct stx_span
 /* ---- link (link.cc behind lld.h: lld in process, over memory) ---- */
 stx_err stx_link_shared(const struct stx_span *objects, uint32_t n, struct stx_bytes *out,
 			struct stx_diag *d);
-/* Runs one small link so that everything it needs is mapped before the sandbox closes. */
-stx_err stx_link_warm(struct stx_diag *d);
 
 #endif

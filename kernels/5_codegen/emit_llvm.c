@@ -7,13 +7,13 @@
  * has there. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
+#include "clock.h"
 #include "emit_llvm.h"
 #include "lld.h"
 
@@ -62,13 +62,11 @@ void stx_llvm_free(struct stx_llvm *l)
 	free(l);
 }
 
-const char *stx_llvm_version(void)
+void stx_llvm_version(char out[32])
 {
-	static char text[32]; /* written with the same bytes by every call */
 	unsigned major, minor, patch;
 	LLVMGetVersion(&major, &minor, &patch);
-	snprintf(text, sizeof text, "%u.%u.%u", major, minor, patch);
-	return text;
+	snprintf(out, 32, "%u.%u.%u", major, minor, patch);
 }
 
 static LLVMTargetMachineRef machine_of(struct stx_llvm *l, const struct stx_cpu_target *t)
@@ -197,13 +195,6 @@ static void build_function(struct stx__emit *e, const char *symbol)
 	LLVMBuildRetVoid(e->b);
 }
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 static stx_err build(struct stx__emit *e)
 {
 	struct stx_digest digest;
@@ -270,20 +261,20 @@ static stx_err emit_stages(struct stx__emit *e, struct stx_llvm *l, LLVMTargetMa
 			   enum stx_emit_stage stage, struct stx_bytes *out,
 			   struct stx_emit_info *info)
 {
-	uint64_t t0 = now_us(), t1;
+	uint64_t t0 = stx_clock_us(), t1;
 	stx_err err = build(e);
-	t1 = now_us();
+	t1 = stx_clock_us();
 	info->us_build = t1 - t0;
 	info->vector_elems = e->vector_elems ? e->vector_elems : 1;
 	if (err || stage == STX_EMIT_SOURCE)
 		return err ? err : put_text(e, out);
 	err = optimise(e, l, machine);
-	t0 = now_us();
+	t0 = stx_clock_us();
 	info->us_opt = t0 - t1;
 	if (err || stage == STX_EMIT_OPTIMIZED_IR)
 		return err ? err : put_text(e, out);
 	err = put_code(e, machine, stage == STX_EMIT_ASM, out);
-	info->us_emit = now_us() - t0;
+	info->us_emit = stx_clock_us() - t0;
 	return err;
 }
 

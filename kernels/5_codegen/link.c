@@ -4,10 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <llvm-c/Core.h>
-#include <llvm-c/Target.h>
-#include <llvm-c/TargetMachine.h>
-
 #include "codegen.h"
 
 static int append(void *ctx, const void *at, size_t n)
@@ -76,72 +72,4 @@ done:
 	if (!out->oom)
 		out->n = before;
 	return stx_fail(d, err, "link", NULL, "%s", text[0] ? text : stx_err_text(err));
-}
-
-/* Object code of `void stx_k_warm(void) {}`. */
-static stx_err warm_object(struct stx_bytes *out, struct stx_diag *d)
-{
-	stx_err err = STX_E_INTERNAL;
-	char *text = NULL;
-	LLVMTargetRef target;
-	LLVMTargetMachineRef machine = NULL;
-	LLVMMemoryBufferRef object = NULL;
-	LLVMInitializeX86TargetInfo();
-	LLVMInitializeX86Target();
-	LLVMInitializeX86TargetMC();
-	LLVMInitializeX86AsmPrinter();
-	LLVMContextRef c = LLVMContextCreate();
-	LLVMModuleRef m = LLVMModuleCreateWithNameInContext("warm", c);
-	LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c), NULL, 0, 0);
-	LLVMValueRef f = LLVMAddFunction(m, "stx_k_warm", type);
-	LLVMBuilderRef b = LLVMCreateBuilderInContext(c);
-	LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(c, f, ""));
-	LLVMBuildRetVoid(b);
-	if (!LLVMGetTargetFromTriple("x86_64-unknown-linux-gnu", &target, &text))
-		machine = LLVMCreateTargetMachine(target, "x86_64-unknown-linux-gnu", "x86-64-v2",
-						  "", LLVMCodeGenLevelDefault, LLVMRelocPIC,
-						  LLVMCodeModelDefault);
-	if (machine &&
-	    !LLVMTargetMachineEmitToMemoryBuffer(machine, m, LLVMObjectFile, &text, &object))
-		err = stx_bytes_put(out, LLVMGetBufferStart(object), LLVMGetBufferSize(object))
-			      ? STX_E_NOMEM
-			      : STX_E_OK;
-	if (err)
-		stx_fail(d, err, "link", NULL, "warm-up object: %s",
-			 text ? text : "no target machine");
-	if (object)
-		LLVMDisposeMemoryBuffer(object);
-	if (machine)
-		LLVMDisposeTargetMachine(machine);
-	LLVMDisposeBuilder(b);
-	LLVMDisposeModule(m);
-	LLVMContextDispose(c);
-	LLVMDisposeMessage(text);
-	return err;
-}
-
-static int compare_bytes(const void *a, const void *b)
-{
-	return *(const unsigned char *)a - *(const unsigned char *)b;
-}
-
-/* The first qsort of more than 1 KiB makes glibc ask for the size of memory (sysinfo), once. */
-static void warm_qsort(void)
-{
-	unsigned char many[2048] = { 0 };
-	qsort(many, sizeof many, 1, compare_bytes);
-}
-
-stx_err stx_link_warm(struct stx_diag *d)
-{
-	struct stx_bytes object = { 0 }, shared = { 0 };
-	warm_qsort();
-	stx_err err = warm_object(&object, d);
-	if (!err) {
-		struct stx_span in = { object.at, object.n };
-		err = stx_link_shared(&in, 1, &shared, d);
-	}
-	stx_bytes_free(&object);
-	stx_bytes_free(&shared);
-	return err;
 }

@@ -271,7 +271,7 @@ static void put_step(struct stx__plan *w, enum stx_plan_step_kind kind, uint32_t
 	w->nsteps++;
 }
 
-/* Steps of the schedule: its launches, then the copies of outputs. */
+/* 1: the output's memory is not written by a kernel of its own, but copied from another value. */
 static int is_copied(const struct stx__plan *w, uint32_t output)
 {
 	const struct stx_buffer *b = w->l->buffers.at[w->l->outputs.at[output]];
@@ -335,7 +335,7 @@ static void write_launch(struct stx__plan *w, uint32_t launch)
 	release_after(w, k, launch);
 }
 
-/* Outputs that are another value: a copy into memory of their own (outputs never share). */
+/* The schedule's call of something that is no kernel, after all launches. */
 static void write_external(struct stx__plan *w)
 {
 	const struct stx_external *c = &w->s->external;
@@ -350,6 +350,7 @@ static void write_external(struct stx__plan *w)
 	w->nsteps++;
 }
 
+/* Outputs that are another value: a copy into memory of their own (outputs never share). */
 static void write_copies(struct stx__plan *w)
 {
 	for (uint32_t i = 0; i < w->l->outputs.n && !w->err; i++) {
@@ -476,7 +477,7 @@ static uint32_t host_flags(const struct stx__plan *w)
 {
 	if (w->is_gpu)
 		return STX_PLAN_CUDA | STX_PLAN_CONFIGS;
-	return (uint32_t)w->cpu.level | (w->cpu.avx512bf16 ? STX_PLAN_CPU_AVX512BF16 : 0);
+	return stx_cpu_target_flags(&w->cpu);
 }
 
 static stx_err write_plan(struct stx__plan *w, struct stx_bytes *out)

@@ -42,6 +42,9 @@ int64_t stx_plan_eval(const struct stx_plan *p, uint32_t e, const int64_t *syms,
  */
 stx_err stx_plan_print(struct stx_span bytes, struct stx_bytes *out, struct stx_diag *d);
 
+/* Guard i of p, below h->nguards, in postfix form: "s0 8 mod 0 eq". NOMEM. */
+stx_err stx_plan_print_guard(const struct stx_plan *p, uint32_t i, struct stx_bytes *out);
+
 /* The plan section of an ELF64 shared object in memory (bounds-checked parser; never dlopens). */
 stx_err stx_artifact_plan(struct stx_span elf, struct stx_span *plan, struct stx_diag *d);
 /* The bytes that n global object symbols name, within read-only sections: out[i] for names[i],

@@ -25,6 +25,12 @@ static void put_expr(const struct stx_plan *p, uint32_t e, struct stx_bytes *out
 	}
 }
 
+stx_err stx_plan_print_guard(const struct stx_plan *p, uint32_t i, struct stx_bytes *out)
+{
+	put_expr(p, stx_plan_u32s(p, p->h->guards_off)[i], out);
+	return out->oom ? STX_E_NOMEM : STX_E_OK;
+}
+
 static void put_list(const struct stx_plan *p, uint32_t off, uint32_t n, struct stx_bytes *out)
 {
 	const uint32_t *e = stx_plan_u32s(p, off);
@@ -102,6 +108,11 @@ stx_err stx_plan_print(struct stx_span bytes, struct stx_bytes *out, struct stx_
 			 p.h->ninputs, p.h->noutputs);
 	put_expr(&p, p.h->workspace_expr, out);
 	stx_bytes_puts(out, "\n");
+	for (uint32_t i = 0; i < p.h->nguards; i++) {
+		stx_bytes_puts(out, "guard ");
+		stx_plan_print_guard(&p, i, out);
+		stx_bytes_puts(out, "\n");
+	}
 	put_values(&p, out);
 	for (uint32_t i = 0; i < p.h->nkernels; i++) {
 		const struct stx_plan_kernel *k = &p.kernels[i];

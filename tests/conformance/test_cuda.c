@@ -2,6 +2,7 @@
  * cubins for every architecture (seed 003 9.1 to 9.5). tests/property/test_graphs with
  * STAX_TEST_TARGET runs them. */
 #include "cases.h"
+#include "cpu_target.h"
 #include "gpu.h"
 #include "lower.h"
 #include "passes.h"
@@ -407,15 +408,15 @@ static void test_cuda_targets_have_names_and_aliases(void **state)
 	char out[64];
 	struct stx_diag d = { 0 };
 	(void)state;
-	assert_int_equal(stx_target_resolve("cuda:sm_90", out, &d), 0);
+	assert_int_equal(stx_target_normalise("cuda:sm_90", out, &d), 0);
 	assert_string_equal(out, "cuda:sm_90a:h100-sxm");
-	assert_int_equal(stx_target_resolve("cuda:sm_90a:h200", out, &d), 0);
+	assert_int_equal(stx_target_normalise("cuda:sm_90a:h200", out, &d), 0);
 	assert_string_equal(out, "cuda:sm_90a:h200");
-	assert_int_equal(stx_target_resolve("cuda:sm_100", out, &d), 0);
+	assert_int_equal(stx_target_normalise("cuda:sm_100", out, &d), 0);
 	assert_string_equal(out, "cuda:sm_100a:b200");
-	assert_int_equal(stx_target_resolve("cuda:sm_75", out, &d), STX_E_UNSUPPORTED);
+	assert_int_equal(stx_target_normalise("cuda:sm_75", out, &d), STX_E_UNSUPPORTED);
 	assert_non_null(strstr(d.text, "sm_80"));
-	assert_int_equal(stx_target_resolve("cuda:sm_90:a100", out, NULL), STX_E_UNSUPPORTED);
+	assert_int_equal(stx_target_normalise("cuda:sm_90:a100", out, NULL), STX_E_UNSUPPORTED);
 }
 
 int main(void)

@@ -1,6 +1,7 @@
 /* demo_model.c: writes an ONNX model with protobuf-c: transformer feed-forward layers and a softmax
- * head. Usage: demo_model MODEL.onnx INPUT.npy [LAYERS D_MODEL D_FF TOKENS CLASSES] Each layer: x +
- * W2 * gelu(W1 * layernorm(x) + b1) + b2. Weights are pseudo-random and fixed. */
+ * head.
+ * Usage: demo_model MODEL.onnx INPUT.npy [LAYERS D_MODEL D_FF TOKENS CLASSES]
+ * Each layer: x + W2 * gelu(W1 * layernorm(x) + b1) + b2. Weights are pseudo-random and fixed. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -50,10 +50,13 @@ for i in 1 2; do
   stop_daemon
   start_daemon || exit 1
 done
+# CA-08: sizes are part of a kernel: another length is another record.
+sed 's/100000/200000/' "$work/line.stax" >"$work/longer.stax"
+tells "another shape is measured" ': 1 measured, 0 known' "$build/stax" tune "$work/longer.stax" "${t[@]}"
 tells "another kernel is measured" ': 1 measured, 0 known' "$build/stax" tune "$work/changed.stax" "${t[@]}"
 tells "another device is measured" ': 1 measured, 0 known' \
   env FAKE_CUDA_NAME="NVIDIA H100 80GB HBM3" "$build/stax" tune "$work/line.stax" "${t[@]}"
-tells "fsck knows the records" ' 3 tune records,' \
+tells "fsck knows the records" ' 4 tune records,' \
   bash -c "kill -TERM $daemon_pid; sleep 1; '$build/staxd' --fsck --cache-dir '$work/cache'"
 wait "$daemon_pid" 2>/dev/null
 daemon_pid=

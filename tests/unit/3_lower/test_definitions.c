@@ -137,8 +137,8 @@ static void test_definitions_operands_of_an_external_kernel_are_realised(void **
 		    "%d = convolution.default(%x, %w, None, [1], [0], [1], False, [0], 1)\n"
 		    "return (%c, %d)\n");
 	assert_int_equal(low_computed(&w), 4);
-	assert_string_equal(w.l->buffers.at[2]->realized_by, "wanted");
-	assert_string_equal(w.l->buffers.at[3]->realized_by, "wanted");
+	assert_string_equal(stx_realized_text(w.l->buffers.at[2]->rule), "wanted");
+	assert_string_equal(stx_realized_text(w.l->buffers.at[3]->rule), "wanted");
 	assert_has(low_body(&w, low_output(&w, 0)), "ops.load('buf2', ");
 	assert_has(low_body(&w, low_output(&w, 0)), "ops.load('buf3', ");
 	assert_has_not(low_body(&w, low_output(&w, 0)), "ops.exp");

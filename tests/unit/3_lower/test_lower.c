@@ -456,7 +456,8 @@ static void test_lower_nested_reshapes_are_realised(void **state)
 	assert_true(low_computed(&w) > 1);
 	for (i = 0; i < w.l->buffers.n; i++)
 		if (w.l->buffers.at[i]->kind == STX_BUF_TEMP)
-			assert_string_equal(w.l->buffers.at[i]->realized_by, "index size");
+			assert_string_equal(stx_realized_text(w.l->buffers.at[i]->rule),
+					    "index size");
 	stx_bytes_free(&t);
 	low_end(&w);
 }

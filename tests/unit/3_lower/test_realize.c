@@ -34,7 +34,8 @@ static const char *rule_for(const char *head, int gpu, uint32_t users)
 	low_start(&w, stx_bytes_cstr(&text), (struct stx_lower_options){ .target_gpu = gpu });
 	for (i = 0; i < w.l->buffers.n; i++)
 		if (w.l->buffers.at[i]->kind == STX_BUF_TEMP) {
-			snprintf(rule, sizeof rule, "%s", w.l->buffers.at[i]->realized_by);
+			snprintf(rule, sizeof rule, "%s",
+				 stx_realized_text(w.l->buffers.at[i]->rule));
 			found = rule;
 		}
 	low_end(&w);
@@ -174,7 +175,7 @@ static void test_realize_output_is_read_by_other_users(void **state)
 	(void)state;
 	low_cpu(&w, "%x : f32[8] = placeholder()\n%a = neg.default(%x)\n%b = abs.default(%a)\n"
 		    "return (%b, %a)\n");
-	assert_string_equal(low_output(&w, 1)->realized_by, "output");
+	assert_string_equal(stx_realized_text(low_output(&w, 1)->rule), "output");
 	assert_has(low_body(&w, low_output(&w, 0)), "ops.load('buf1', i0)");
 	low_end(&w);
 }
@@ -187,7 +188,7 @@ static void test_realize_wanted_by_a_product_when_produced(void **state)
 	(void)state;
 	low_cpu(&w, "%x : f32[4,4] = placeholder()\n%r = relu.default(%x)\n%n = neg.default(%r)\n"
 		    "%m = mm.default(%r, %x)\nreturn (%n, %m)\n");
-	assert_string_equal(w.l->buffers.at[1]->realized_by, "wanted");
+	assert_string_equal(stx_realized_text(w.l->buffers.at[1]->rule), "wanted");
 	assert_has(low_body(&w, low_output(&w, 0)), "ops.load('buf1', 4*i0 + i1)");
 	low_end(&w);
 }
@@ -224,7 +225,7 @@ static void test_realize_paddings_of_a_chain(void **state)
 	add("return (%%v1000,)\n");
 	low_cpu(&w, stx_bytes_cstr(&text));
 	assert_int_equal(low_computed(&w), (1000 + 64) / 65);
-	assert_string_equal(w.l->buffers.at[1]->realized_by, "nested>64");
+	assert_int_equal(w.l->buffers.at[1]->rule, STX_REALIZED_NESTED);
 	low_end(&w);
 }
 
@@ -251,7 +252,7 @@ static void test_realize_views_whose_indices_double(void **state)
 		for (i = n = 0; i < w.l->buffers.n; i++) {
 			const struct stx_buffer *b = w.l->buffers.at[i];
 
-			n += b->realized_by && !strcmp(b->realized_by, "index size");
+			n += b->rule == STX_REALIZED_INDEX_SIZE;
 			for (j = 0; j < b->body.n; j++)
 				if (b->body.at[j].op == STX_B_LOAD)
 					assert_true(stx_ex_weight(w.l->ex, b->body.at[j].ex) <
@@ -281,7 +282,7 @@ static void test_realize_operands_of_contractions_are_in_memory(void **state)
 		    "%e = neg.default(%x)\n%t = t.default(%y)\n%m = mm.default(%e, %t)\n"
 		    "return (%m,)\n");
 	assert_int_equal(low_computed(&w), 2);
-	assert_string_equal(w.l->buffers.at[2]->realized_by, "wanted");
+	assert_string_equal(stx_realized_text(w.l->buffers.at[2]->rule), "wanted");
 	assert_has(low_body(&w, w.l->buffers.at[2]), "ops.neg(");
 	assert_has(low_body(&w, low_output(&w, 0)), "ops.load('y', 4*i1 + r0_0)");
 	assert_has_not(low_body(&w, low_output(&w, 0)), "ops.neg(");

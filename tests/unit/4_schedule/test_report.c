@@ -198,7 +198,7 @@ static const char *rule_of(struct maker *m)
 	for (uint32_t i = 0; i < m->l->buffers.n; i++)
 		if (m->l->buffers.at[i]->kind == STX_BUF_TEMP &&
 		    m->l->buffers.at[i]->def == STX_DEF_POINTWISE)
-			return m->l->buffers.at[i]->realized_by;
+			return stx_realized_text(m->l->buffers.at[i]->rule);
 	return NULL;
 }
 

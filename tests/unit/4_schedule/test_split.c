@@ -177,7 +177,7 @@ static uint32_t outputs_of(const char *text, int no_split, char **out, size_t *b
 		memset(data[i], 0xcd, size);
 		if (b->kind == STX_BUF_INPUT)
 			fill(b->dtype, data[i], mk_elems(&m, b));
-		cut += b->realized_by && !strcmp(b->realized_by, "split");
+		cut += b->rule == STX_REALIZED_SPLIT;
 	}
 	run_schedule(&m, s, data, data);
 	*bytes = 0;

@@ -19,6 +19,7 @@
 
 #include "artifact_check.h"
 #include "codegen.h"
+#include "runs_here.h"
 
 struct jit {
 	struct stx_llvm *llvm;
@@ -53,7 +54,7 @@ static inline const char *const *jit_targets(void)
 	static const char *have[4];
 	int n = 0;
 	for (int i = 0; i < 3; i++)
-		if (stx_target_runs_here(all[i]))
+		if (host_runs(all[i]))
 			have[n++] = all[i];
 	have[n] = NULL;
 	return have;

@@ -372,6 +372,44 @@ static void test_tune_spills_are_told_by_the_compiler(void **state)
 	stx_nvrtc_free(n);
 }
 
+/* LC-21: what a candidate costs is told with it: a larger block has more elements a thread in
+ * flight and more registers, a smaller one more instances. */
+static void test_tune_larger_blocks_need_more_registers(void **state)
+{
+	struct stx_gpu_device dev = device();
+	struct stx_arena *a = stx_arena_new(0);
+	const struct stx_kernel *k = kernels_of(a, graphs[1])->kernels.at[0];
+	static const char *const texts[] = { "XBLOCK=256 threads=256", "XBLOCK=2048 threads=256" };
+	struct stx_gpu_usage u[2];
+	int64_t blocks[2];
+	struct stx_nvrtc *n;
+	struct stx_diag d = { 0 };
+	(void)state;
+	if (stx_nvrtc_new(NULL, &n, &d)) {
+		print_message("skipped: %s\n", d.text);
+		stx_arena_free(a);
+		skip();
+	}
+	for (int i = 0; i < 2; i++) {
+		struct stx_gpu_config c;
+		struct stx_bytes source = { 0 }, cubin = { 0 };
+		stx_ex grid[3];
+		assert_int_equal(stx_gpu_config_parse(texts[i], k, &dev, &c, &d), 0);
+		assert_int_equal(stx_emit_cuda(k, &c, &source, &d), 0);
+		assert_int_equal(stx_nvrtc_compile(n, stx_bytes_cstr(&source), "k", "sm_90a", 0,
+						   STX_NVRTC_CUBIN, &cubin, &u[i], &d),
+				 0);
+		stx_gpu_grid(k, &c, grid);
+		assert_true(stx_ex_is_const(k->ex, grid[0], &blocks[i]));
+		stx_bytes_free(&source);
+		stx_bytes_free(&cubin);
+	}
+	assert_true(u[1].registers > u[0].registers);
+	assert_true(blocks[0] > blocks[1]);
+	stx_nvrtc_free(n);
+	stx_arena_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -384,6 +422,7 @@ int main(void)
 		cmocka_unit_test(test_tune_plan_with_a_broken_launch_table_is_refused),
 		cmocka_unit_test(test_tune_hints_choose_and_so_name_the_code),
 		cmocka_unit_test(test_tune_spills_are_told_by_the_compiler),
+		cmocka_unit_test(test_tune_larger_blocks_need_more_registers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,6 +44,22 @@ static struct stx_span span(const struct stx_bytes *b)
 	return (struct stx_span){ b->at, b->n };
 }
 
+static void test_plan_guards_print_as_text(void **state)
+{
+	(void)state;
+	struct stx_bytes b = example(), text = { 0 }, all = { 0 };
+	struct stx_plan p;
+	assert_int_equal(stx_plan_open(span(&b), &p, NULL), 0);
+	assert_int_equal(p.h->nguards, 1);
+	assert_int_equal(stx_plan_print_guard(&p, 0, &text), 0);
+	assert_string_equal(stx_bytes_cstr(&text), "0 s0 lt");
+	assert_int_equal(stx_plan_print(span(&b), &all, NULL), 0);
+	assert_non_null(strstr(stx_bytes_cstr(&all), "\nguard 0 s0 lt\n"));
+	stx_bytes_free(&all);
+	stx_bytes_free(&text);
+	stx_bytes_free(&b);
+}
+
 static struct stx_plan_header *head(struct stx_bytes *b)
 {
 	return (struct stx_plan_header *)(void *)b->at;
@@ -508,6 +524,7 @@ static void test_artifact_mutated_bytes_never_read_outside(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_plan_guards_print_as_text),
 		cmocka_unit_test(test_plan_valid_opens),
 		cmocka_unit_test(test_plan_other_version_refused),
 		cmocka_unit_test(test_plan_every_truncation_refused),

@@ -201,7 +201,6 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 	}
 	stx_bytes_put(&out->plan, graph.at, graph.n);
 	fake_name(&out->report, "a report line");
-	fake_name(&out->guards, "s0 > 1");
 	out->bytes_read = 11;
 	snprintf(out->stages[0].name, sizeof out->stages[0].name, "plan");
 	out->stages[0].us = 9;
@@ -341,7 +340,6 @@ void stx_plan_result_free(struct stx_plan_result *r)
 	free(r->kernels);
 	stx_bytes_free(&r->plan);
 	stx_name_list_free(&r->report);
-	stx_name_list_free(&r->guards);
 }
 
 void stx_emit_result_free(struct stx_emit_result *r)

@@ -71,7 +71,7 @@ static void test_connection_header_in_single_bytes_is_understood(void **state)
 	uint8_t digest[32] = { 0 };
 	l.body_digest = (ProtobufCBinaryData){ 32, digest };
 	l.format = 2;
-	l.target = "t";
+	l.target = "cpu:x86-64-v3";
 	e.request_id = 3;
 	e.msg_case = STX__ENVELOPE__MSG_LOOKUP;
 	e.lookup = &l;
@@ -236,7 +236,7 @@ static void test_connection_wrong_digest_is_refused(void **state)
 	uint8_t digest[32] = { 1 };
 	l.body_digest = (ProtobufCBinaryData){ 32, digest };
 	l.format = 2;
-	l.target = "t";
+	l.target = "cpu:x86-64-v3";
 	c.what = &l;
 	e.msg_case = STX__ENVELOPE__MSG_COMPILE;
 	e.compile = &c;

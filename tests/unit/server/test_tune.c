@@ -164,8 +164,8 @@ static void test_tune_answer_lists_candidates_of_gpu_kernels(void **state)
 	close(fd);
 }
 
-/* LC-03, LC-08: what was measured is found by another connection and after a restart, for this
- * kernel, device, driver, target and namespace only. */
+/* LC-03, LC-08, CA-02: what was measured is found by another connection and after a restart, for
+ * this kernel, device, driver, target and namespace only. */
 static void test_tune_records_are_kept_by_kernel_and_device(void **state)
 {
 	static const struct setting other[] = { { .device = "NVIDIA A100" },

@@ -1,0 +1,38 @@
+/* cpu_target.h
+ * CPU targets: levels of x86-64 by name, what this host offers; and the one spelling of any target,
+ * which keys are taken of. Thread-safe, nothing allocates. */
+#ifndef STX_CPU_TARGET_H
+#define STX_CPU_TARGET_H
+
+#include <stdint.h>
+
+#include "status.h"
+
+#define STX_TARGET_BYTES 64
+
+/* Instruction set code may use. A partial order: stx_cpu_target_covers. */
+struct stx_cpu_target {
+	int level; /* 2, 3, 4: x86-64-v2 .. v4; of a host also 1, older than those */
+	unsigned avx512bf16 : 1;
+	unsigned vector_bytes; /* 16, 32, 64 */
+};
+
+/* "cpu:x86-64-v3", "cpu:x86-64-v4+avx512bf16". UNSUPPORTED names it, "cpu" too: which level that is
+ * only who asks can say. */
+stx_err stx_cpu_target_parse(const char *text, struct stx_cpu_target *out, struct stx_diag *d);
+void stx_cpu_target_print(const struct stx_cpu_target *t, char out[STX_TARGET_BYTES]);
+
+/* What this processor has and its operating system lets programs use. */
+struct stx_cpu_target stx_cpu_target_host(void);
+/* 1: code for need runs where have is offered. */
+int stx_cpu_target_covers(const struct stx_cpu_target *have, const struct stx_cpu_target *need);
+
+/* As flags of a plan's header (STX_PLAN_CPU_*), and back. */
+uint32_t stx_cpu_target_flags(const struct stx_cpu_target *t);
+struct stx_cpu_target stx_cpu_target_of_flags(uint32_t flags);
+
+/* The one spelling of an explicit target, CPU or CUDA: aliases and defaults written out.
+ * UNSUPPORTED names what there is; "cpu" and "cuda" are refused, the client resolves them. */
+stx_err stx_target_normalise(const char *text, char out[STX_TARGET_BYTES], struct stx_diag *d);
+
+#endif

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Launch configurations on a GPU: the heuristic's first choice and the measured one against the best of a sweep, on ten
+# kernels. Usage: tests/bench/tune.sh [CONFIGURATIONS] (of the sweep, by default 150 of all a kernel can have, spread
+# evenly). Wanted: the heuristic within 10%, the measured choice within 3%, with 8 measurements at most. Exit 1 if not.
+set -u
+cd "$(dirname "$0")/../.."
+build=${STAX_BUILD:-$PWD/build}
+sweep=${1:-150}
+work=$(mktemp -d "${TMPDIR:-/tmp}/stax-tune.XXXXXX")
+export STAX_SERVER=unix:$work/s STAX_CACHE_DIR=$work/cache STAX_CUDA=1
+"$build/staxd" --listen "unix:$work/s" --cache-dir "$work/cache" >"$work/log" 2>&1 &
+daemon=$!
+trap 'kill $daemon 2>/dev/null; wait $daemon 2>/dev/null; rm -rf "$work"' EXIT
+for _ in $(seq 200); do "$build/stax" ping >/dev/null 2>&1 && break; sleep 0.05; done
+
+graph() { cat >"$work/$1.stax"; }
+graph add <<<'%x : bf16[4096,8192] = placeholder()
+%y : bf16[4096,8192] = placeholder()
+%a = add.Tensor(%x, %y)
+return (%a,)'
+graph gelu <<<'%x : bf16[4096,16384] = placeholder()
+%a = gelu.default(%x)
+return (%a,)'
+graph small <<<'%x : f32[64,16384] = placeholder()
+%a = mul.Tensor(%x, %x)
+%b = add.Tensor(%a, %x)
+return (%b,)'
+graph transpose <<<'%x : f32[4096,4096] = placeholder()
+%y : f32[4096,4096] = placeholder()
+%t = t.default(%x)
+%a = add.Tensor(%t, %y)
+return (%a,)'
+graph permute <<<'%x : f32[64,128,512] = placeholder()
+%y : f32[512,128,64] = placeholder()
+%t = permute.default(%x, [2, 1, 0])
+%a = add.Tensor(%t, %y)
+return (%a,)'
+graph rowsum <<<'%x : f32[65536,128] = placeholder()
+%s = sum.dim_IntList(%x, [1])
+return (%s,)'
+graph rows1000 <<<'%x : f32[16384,1000] = placeholder()
+%s = sum.dim_IntList(%x, [1])
+return (%s,)'
+graph softmax <<<'%x : bf16[4096,1024] = placeholder()
+%s = softmax.int(%x, -1)
+return (%s,)'
+graph longrows <<<'%x : bf16[4096,32768] = placeholder()
+%s = softmax.int(%x, -1)
+return (%s,)'
+graph columns <<<'%x : f32[4096,8192] = placeholder()
+%s = sum.dim_IntList(%x, [0])
+return (%s,)'
+
+echo "$(date -u +%F), $(nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem --format=csv,noheader 2>/dev/null ||
+  echo 'no nvidia-smi'), sweep of $sweep"
+bad=0
+for g in add gelu small transpose permute rowsum rows1000 softmax longrows columns; do
+  if ! "$build/stax" tune "$work/$g.stax" --target cuda --sweep "$sweep" >"$work/out" 2>"$work/err"; then
+    echo "$g: $(tail -1 "$work/err")"
+    bad=1
+    continue
+  fi
+  # The table's rows: kernel, candidates, measured, us, us, the choice (several words), us, ratio, ratio.
+  awk -v g="$g" '/^kernel +candidates/ { table = 1; next } /kernels with several/ { table = 0 }
+    table { verdict = $(NF - 1) <= 1.10 && $NF <= 1.03 && $3 <= 8 ? "ok" : "NOT"
+            printf "%-10s %-34s %d of %d  heuristic %9s us  chosen %9s us  best %9s us  %s  %s  %s\n", g, $1, $3, $2,
+                   $4, $5, $(NF - 2), $(NF - 1), $NF, verdict
+            if (verdict == "NOT") bad = 1 }
+    END { exit bad }' "$work/out" || bad=1
+  grep -E 'rejected|failed|measuring ends|not measured' "$work/out" | sed 's/^/    /'
+done
+exit $bad
