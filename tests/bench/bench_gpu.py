@@ -6,10 +6,11 @@ tests/bench/gpu and a function here that computes the same with torch.
 
 Method: contenders alternate, ROUNDS rounds of RUNS runs each, every run behind a write that empties the L2;
 times are of the device, between events; the median of all runs counts. Inputs are random normal numbers, memory
-is there before: stax writes into given outputs, torch takes its from its caching allocator. The floor is a copy
-that moves the same bytes (each input read once, each output written once). Errors are largest absolute
-differences from float64. Host times are of calls that are not waited for, stax's through ctypes. A compile is
-cold when neither artifact nor kernel is known, in a worker that has compiled before."""
+is there before: stax writes into given outputs, torch takes its own from its caching allocator. stax launches the
+configurations that its first run measured (--no-tune: the heuristic's). The floor is a copy that moves the same
+bytes (each input read once, each output written once). Errors are largest absolute differences from float64. Host
+times are of calls that are not waited for, stax's through ctypes. A compile is cold when neither artifact nor
+kernel is known, in a worker that has compiled before."""
 
 import argparse
 import ctypes as C
@@ -20,7 +21,9 @@ import os
 import platform
 import re
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
 import torch
@@ -58,17 +61,21 @@ class Stage(C.Structure):
     _fields_ = [("name", C.c_char_p), ("us", C.c_uint64)]
 
 
-class Kernel(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("config", C.c_char_p), ("chosen_by", C.c_char_p), ("grid", C.c_uint32 * 3),
-                ("block", C.c_uint32 * 3), ("shared_bytes", C.c_uint32), ("registers", C.c_uint32),
-                ("spills", C.c_uint32), ("reused", C.c_int)]
+class Tuning(C.Structure):
+    _fields_ = [("target", C.c_char_p), ("ns", C.c_char_p), ("fast", C.c_int), ("measurements", C.c_uint32),
+                ("runs", C.c_uint32), ("sweep", C.c_uint32), ("report", C.c_void_p), ("ctx", C.c_void_p)]
+
+
+class Tuned(C.Structure):
+    _fields_ = [("kernel", C.c_char_p), ("heuristic", C.c_char_p), ("chosen", C.c_char_p),
+                ("heuristic_us", C.c_double), ("chosen_us", C.c_double), ("swept_us", C.c_double),
+                ("swept", C.c_char_p), ("candidates", C.c_uint32), ("measured", C.c_uint32)]
 
 
 class Answer(C.Structure):  # its first fields
     _fields_ = [("key", C.c_char * 65), ("digest", C.c_char * 65), ("target", C.c_char * 64),
                 ("size_bytes", C.c_uint64), ("path", C.c_char_p), ("reason", C.c_char_p), ("hit", C.c_int),
-                ("stored", C.c_int), ("stages", C.POINTER(Stage)), ("nstages", C.c_size_t),
-                ("kernels", C.POINTER(Kernel)), ("nkernels", C.c_size_t)]
+                ("stored", C.c_int), ("stages", C.POINTER(Stage)), ("nstages", C.c_size_t)]
 
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i64": torch.int64}
@@ -110,16 +117,21 @@ class Stax:
         artifact = C.c_void_p()
         self.call("stax_load", self.client, a, C.byref(artifact))
         k = a.contents
-        facts = {
-            "hit": bool(k.hit),
-            "stages_us": {k.stages[i].name.decode(): k.stages[i].us for i in range(k.nstages)},
-            "kernels": [{"name": x.name.decode(), "config": x.config.decode(), "grid": list(x.grid),
-                         "block": list(x.block), "registers": x.registers, "spills": x.spills,
-                         "chosen_by": x.chosen_by.decode(), "reused": bool(x.reused)}
-                        for x in (k.kernels[i] for i in range(k.nkernels))],
-        }
+        facts = {"hit": bool(k.hit),
+                 "stages_us": {k.stages[i].name.decode(): k.stages[i].us for i in range(k.nstages)}}
         self.lib.stax_answer_free(a)
         return artifact, facts, seconds
+
+    def tune(self, artifact, sweep):
+        """The next run measures; tuned() then tells what it found."""
+        t = Tuning(sweep=sweep)
+        self.call("stax_tune_next_run", artifact, self.client, C.byref(t))
+
+    def tuned(self, artifact):
+        found = (Tuned * 64)()
+        n = min(64, self.lib.stax_tuned(artifact, found, 64))
+        return [{name: v.decode() if isinstance(v, bytes) else v
+                 for name, v in ((f[0], getattr(t, f[0])) for f in Tuned._fields_)} for t in found[:n]]
 
     def source(self, text, target):
         r, out, n = self.request(text, target), C.c_void_p(), C.c_size_t()
@@ -150,7 +162,6 @@ class Stax:
         def go():
             if run(*args):
                 raise StaxError(e.text.decode())
-        go()
         return go
 
 
@@ -367,6 +378,16 @@ def eager_function(name, fn, inputs):
         return fn
 
 
+def kernels_of(b, name, text):
+    """As the tool tells them."""
+    with tempfile.NamedTemporaryFile("w", prefix=name, suffix=".stax") as f:
+        f.write(text)
+        f.flush()
+        said = subprocess.run([os.path.join(b.args.build, "stax"), "compile", f.name, "--target", b.target, "--json"],
+                              capture_output=True, text=True)
+    return json.loads(said.stdout).get("kernels") if said.returncode == 0 else None
+
+
 def run_case(b, name):
     fn, make, check = CASES[name]
     text = open(os.path.join(HERE, "gpu", name + ".stax")).read()
@@ -385,7 +406,13 @@ def run_case(b, name):
         types = {number: t for t, number in b.numbers.items()}
         outputs = [torch.full(shape, float("nan"), device=b.device).to(types[number])
                    for shape, number in b.stax.outputs(artifact)]
-        contenders["stax"] = b.stax.launcher(artifact, inputs, outputs, b.numbers, b.stream if b.gpu else None)
+        launch = b.stax.launcher(artifact, inputs, outputs, b.numbers, b.stream if b.gpu else None)
+        if b.gpu and b.args.tune:
+            b.stax.tune(artifact, b.args.sweep)
+        launch()
+        row["tuned"] = b.stax.tuned(artifact)
+        row["kernels"] = kernels_of(b, name, text)
+        contenders["stax"] = launch
     except StaxError as e:
         row["refused"] = str(e)
         outputs = None
@@ -509,6 +536,8 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--runs", type=int, default=50)
     p.add_argument("--no-compile", dest="compile", action="store_false", help="leaves torch.compile out")
+    p.add_argument("--no-tune", dest="tune", action="store_false", help="the heuristic's configurations, not measured ones")
+    p.add_argument("--sweep", type=int, default=0, metavar="N", help="N other configurations measured beside, for comparison")
     p.add_argument("--small", action="store_true", help="sizes over 100 divided by 16: a trial, no measurement")
     p.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: tries the script out")
     p.add_argument("--list", action="store_true")
@@ -537,6 +566,9 @@ def main():
             row = {"case": name, "bytes": 0, "failed": str(e).splitlines()[0]}
         result["rows"].append(row)
         print(describe(row) + (" WRONG" if row.get("is_wrong") else ""), flush=True)
+        for t in row.get("tuned", []):
+            print(f"  {t['kernel']}: {t['chosen']} {t['chosen_us']:.1f} us; heuristic {t['heuristic']} {t['heuristic_us']:.1f} us"
+                  + (f"; best swept {t['swept']} {t['swept_us']:.1f} us" if t["swept"] else ""), flush=True)
         for why in ("refused", "compile_refused", "failed"):
             if why in row:
                 print(f"  {why}: {row[why]}", flush=True)
