@@ -97,7 +97,16 @@ static void bind_output(struct chooser *c, const struct dim *const *tiled, uint3
 	}
 }
 
-/* The reduction runs along lanes when its reads are next to each other in that direction. */
+static int uses_any(struct chooser *c, stx_ex e, const struct dim *d, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (stx_ex_uses_var(c->x, e, d[i].var))
+			return 1;
+	return 0;
+}
+
+/* The reduction runs along lanes when its reads are next to each other in that direction; reads of
+ * one row of points or of one reduction, which are few, do not count. */
 static int is_inner(struct chooser *c)
 {
 	uint64_t inner = 0, outer = 0;
@@ -105,7 +114,8 @@ static int is_inner(struct chooser *c)
 		return 1;
 	for (uint32_t i = 0; i < c->b->accesses.n; i++) {
 		const struct stx__access *a = &c->b->accesses.at[i];
-		if (!a->is_load || !a->is_lead)
+		if (!a->is_load || !a->is_lead || !uses_any(c, a->ex, c->out, c->nout) ||
+		    !uses_any(c, a->ex, c->red, c->nred))
 			continue;
 		inner += stx__stride_of(c->x, a->ex, c->red[c->nred - 1].var) == 1 ? a->bytes : 0;
 		if (c->nout)

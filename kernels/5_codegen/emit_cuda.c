@@ -152,19 +152,18 @@ static void put_store(struct stx__cuda *e, uint32_t n, const char *ok)
 static void put_indirect(struct stx__cuda *e, uint32_t n, const char *ok)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
-	struct stx_bytes cond = { 0 }, bound = { 0 }, name = { 0 };
+	struct stx_bytes cond = { 0 }, bound = { 0 }, name = { 0 }, given = { 0 };
 	condition(e, i, ok, &cond);
 	uint8_t wide = e->wide;
 	e->wide = 1; /* bounds always have 64 bits; the variables convert */
 	stx__cuda_index(e, i->ex, &bound);
 	e->wide = wide;
 	stx__cuda_value(e, n, &name);
+	stx__cuda_value(e, i->a, &given); /* what is reported is the index as it came */
 	const char *t = stx_bytes_cstr(&name), *b = stx_bytes_cstr(&bound);
 	if (!e->info[n].is_array)
 		stx_bytes_printf(e->out, "    i64 %s; bool o%s;\n", t, t);
-	stx_bytes_printf(e->out, "    %s = ", t);
-	stx__cuda_value(e, i->a, e->out);
-	stx_bytes_puts(e->out, ";\n");
+	stx_bytes_printf(e->out, "    %s = %s;\n", t, stx_bytes_cstr(&given));
 	if (i->flags & STX_BF_WRAP)
 		stx_bytes_printf(e->out, "    if (%s < 0) %s += %s;\n", t, t, b);
 	stx_bytes_printf(e->out, "    o%s = %s;\n", t, stx_bytes_cstr(&cond));
@@ -173,12 +172,13 @@ static void put_indirect(struct stx__cuda *e, uint32_t n, const char *ok)
 		stx_bytes_printf(e->out,
 				 "    if (o%s && (u64)%s >= (u64)(%s)) { out_of_bounds(record, "
 				 "kernel, %d, %s, %s); o%s = false; }\n",
-				 t, t, b, i->axis, t, b, t);
+				 t, t, b, i->axis, stx_bytes_cstr(&given), b, t);
 	}
 	stx_bytes_printf(e->out, "    if (!o%s) %s = 0;\n", t, t);
 	stx_bytes_free(&cond);
 	stx_bytes_free(&bound);
 	stx_bytes_free(&name);
+	stx_bytes_free(&given);
 }
 
 static void put_value(struct stx__cuda *e, uint32_t n)

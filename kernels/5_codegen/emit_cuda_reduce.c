@@ -3,12 +3,16 @@
  * through shared memory. Every thread of the row has the result. The order is the configuration's.
  *
  * Floats that are added or multiplied in a loop make parts of CHUNK rounds, which join the others
- * when they are complete, so that a long row does not stall (B41). */
+ * when they are complete, so that a long row does not stall (B41); iterations that are taken at once
+ * have parts of their own, which merge pairwise. */
 #include "emit_cuda.h"
+
+#include <stdio.h>
 
 #include "elementary.h"
 
-#define CHUNK 8 /* rounds of the loop in a part */
+#define CHUNK      8 /* rounds of the loop in a part */
+#define MOST_SLOTS 32
 
 static uint32_t nstates(const struct stx__cuda *e, uint32_t acc)
 {
@@ -56,6 +60,12 @@ static int is_rounded(const struct stx__cuda *e, uint32_t acc)
 static int is_chunked(const struct stx__cuda *e, uint32_t acc)
 {
 	return !e->c->persistent && is_rounded(e, acc);
+}
+
+/* Parts a row has side by side: one an iteration taken at once, while registers hold them. */
+static uint32_t slots(const struct stx__cuda *e)
+{
+	return e->rows * e->iters <= MOST_SLOTS ? e->iters : 1;
 }
 
 void stx__cuda_acc_open(struct stx__cuda *e, uint32_t acc)
@@ -138,6 +148,8 @@ void stx__cuda_acc_update(struct stx__cuda *e, uint32_t n, const char *ok)
 	const char *row = e->iters > 1 ? (e->rows > 1 ? "row" : "0") : e->rows > 1 ? "e" : "0";
 	stx_bytes_printf(out, "    if (%s) { ", ok);
 	char name = is_chunked(e, u->a) ? 'c' : 'a';
+	if (name == 'c' && slots(e) > 1)
+		row = "e";
 	if (a->flags == STX_MONOID_DOT && stx_dtype_is_float((enum stx_dtype)a->dtype)) {
 		stx_bytes_printf(out, "%c%u_0[%s] = fma%s(%s, %s, %c%u_0[%s]);", name, u->a, row,
 				 a->dtype == STX_F32 ? "f" : "", stx_bytes_cstr(&b),
@@ -163,35 +175,56 @@ void stx__cuda_acc_update(struct stx__cuda *e, uint32_t n, const char *ok)
 
 void stx__cuda_chunk_open(struct stx__cuda *e, uint32_t acc)
 {
+	uint32_t n = e->rows * slots(e);
 	if (!is_chunked(e, acc))
 		return;
 	stx_bytes_printf(
 		e->out,
 		"  %s c%u_0[%u];\n  #pragma unroll\n  for (int e = 0; e < %u; e++) c%u_0[e] "
 		"= ",
-		state_type(e, acc, 0), acc, e->rows, e->rows, acc);
+		state_type(e, acc, 0), acc, n, n, acc);
 	identity(e, acc, 0, e->out);
 	stx_bytes_puts(e->out, ";\n");
 }
 
+/* The slots of a row pairwise into its first. */
+static void merge_slots(struct stx__cuda *e, uint32_t acc)
+{
+	if (slots(e) == 1)
+		return;
+	stx_bytes_printf(
+		e->out,
+		"    #pragma unroll\n    for (int o = %u; o > 0; o >>= 1)\n"
+		"      #pragma unroll\n      for (int p = e; p < e + o; p++) { const %s b0 = "
+		"c%u_0[p + o]; ",
+		slots(e) / 2, state_type(e, acc, 0), acc);
+	combine(e, acc, 'c', "p", "b", e->out);
+	stx_bytes_puts(e->out, " }\n");
+}
+
 void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t acc, int last)
 {
+	uint32_t n = slots(e);
+	char row[32];
 	if (!is_chunked(e, acc))
 		return;
 	if (!last)
 		stx_bytes_printf(e->out, "  if (roffset / %u %% %d == %d) {\n", e->c->r, CHUNK,
 				 CHUNK - 1);
-	stx_bytes_printf(
-		e->out,
-		"  #pragma unroll\n  for (int e = 0; e < %u; e++) { const %s b0 = c%u_0[e]; ",
-		e->rows, state_type(e, acc, 0), acc);
-	combine(e, acc, 'a', "e", "b", e->out);
+	stx_bytes_printf(e->out, "  #pragma unroll\n  for (int e = 0; e < %u; e += %u) {\n",
+			 e->rows * n, n);
+	merge_slots(e, acc);
+	snprintf(row, sizeof row, n > 1 ? "e / %u" : "e", n);
+	stx_bytes_printf(e->out, "    const %s b0 = c%u_0[e]; ", state_type(e, acc, 0), acc);
+	combine(e, acc, 'a', row, "b", e->out);
+	stx_bytes_puts(e->out, "\n");
 	if (!last) {
-		stx_bytes_printf(e->out, " c%u_0[e] = ", acc);
+		stx_bytes_printf(e->out, "    for (int p = e; p < e + %u; p++) c%u_0[p] = ", n,
+				 acc);
 		identity(e, acc, 0, e->out);
-		stx_bytes_puts(e->out, ";");
+		stx_bytes_puts(e->out, ";\n");
 	}
-	stx_bytes_puts(e->out, last ? " }\n" : " }\n  }\n");
+	stx_bytes_puts(e->out, last ? "  }\n" : "  }\n  }\n");
 }
 
 /* Types that shuffles take; smaller ones travel as int. */

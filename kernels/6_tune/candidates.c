@@ -25,15 +25,32 @@ static int64_t hint(const struct stx_kernel *k, uint32_t axis)
 	return n < 1 ? 1 : n;
 }
 
-/* Bytes of loads whose neighbours along the axis are neighbours in memory. */
-static uint32_t along(const struct stx_kernel *k, uint32_t axis)
+/* A warp's lanes along the axis read neighbours: by the coefficient, or, where several axes are one
+ * by division, at the first points. */
+static int is_contiguous(const struct stx_kernel *k, stx_ex ex, uint32_t axis)
+{
+	stx_ex coeff, rest, at[STX_KERNEL_MAX_AXES];
+	int64_t first, last;
+	if (stx_ex_linear_in(k->ex, ex, axis, &coeff, &rest))
+		return stx_ex_equals(k->ex, coeff, 1);
+	for (uint32_t i = 0; i < k->axes.n; i++)
+		at[i] = stx_ex_const(k->ex, 0);
+	stx_ex from = stx_ex_subst(k->ex, ex, at, k->axes.n);
+	at[axis] = stx_ex_const(k->ex, 31);
+	return stx_ex_is_const(k->ex, from, &first) &&
+	       stx_ex_is_const(k->ex, stx_ex_subst(k->ex, ex, at, k->axes.n), &last) &&
+	       last - first == 31;
+}
+
+/* Bytes of loads whose neighbours along the axis are neighbours in memory; but for those of one row
+ * of points or one reduction, which are few. */
+static uint32_t along(const struct stx_kernel *k, uint32_t axis, uint32_t other)
 {
 	uint32_t bytes = 0;
 	for (uint32_t i = 0; i < k->insts.n; i++) {
 		const struct stx_kinst *in = &k->insts.at[i];
-		stx_ex coeff, rest;
-		if (in->op == STX_K_LOAD && stx_ex_linear_in(k->ex, in->ex, axis, &coeff, &rest) &&
-		    stx_ex_equals(k->ex, coeff, 1))
+		if (in->op == STX_K_LOAD && is_contiguous(k, in->ex, axis) &&
+		    stx_ex_uses_var(k->ex, in->ex, other))
 			bytes += (uint32_t)stx_dtype_bytes((enum stx_dtype)in->dtype);
 	}
 	return bytes;
@@ -85,7 +102,7 @@ static void tiles(const struct stx_kernel *k, const struct stx_gpu_device *dev, 
 {
 	uint32_t x = pow2_at_least(hint(k, 0)), y = pow2_at_least(hint(k, 1));
 	uint32_t z = ngrid > 2 ? least(4, pow2_at_least(hint(k, 2))) : 1;
-	static const uint32_t shapes[][3] = { { 32, 32, 256 }, { 64, 16, 256 }, { 16, 64, 256 },
+	static const uint32_t shapes[][3] = { { 16, 64, 256 }, { 32, 32, 256 }, { 64, 16, 256 },
 					      { 64, 64, 256 }, { 32, 16, 128 }, { 128, 8, 256 } };
 	for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
 		add(k, dev, out,
@@ -119,6 +136,8 @@ static void inner_rows(const struct stx_kernel *k, const struct stx_gpu_device *
 	int persistent = range.hi <= PERSISTENT_INNER;
 	uint32_t r = persistent ? pow2_at_least(range.hi < 1 ? 1 : range.hi) : 2048;
 	uint32_t each = persistent ? (r >= 256 ? 8 : r >= 64 ? 4 : 1) : 8;
+	if (persistent && r > 256 && rows > (int64_t)dev->sms * 32) /* many: a warp a row */
+		add(k, dev, out, reduction(8, r, 32, 1, 1));
 	for (uint32_t t = r / each, i = 0; t && i < 3 && r / t <= 32; t /= 2, i++) {
 		uint32_t x = 256 / t ? 256 / t : 1;
 		add(k, dev, out,
@@ -194,7 +213,7 @@ void stx_tune_candidates(const struct stx_kernel *k, const struct stx_gpu_device
 		sorts(k, dev, ngrid, out);
 	else if (!k->axes.at[ngrid].is_reduction)
 		updates(k, dev, out);
-	else if (along(k, ngrid) >= along(k, 0) || hint(k, 0) == 1)
+	else if (along(k, ngrid, 0) >= along(k, 0, ngrid) || hint(k, 0) == 1)
 		inner_rows(k, dev, ngrid, out);
 	else
 		outer_rows(k, dev, ngrid, out);

@@ -292,7 +292,7 @@ static void test_cuda_long_sums_have_parts(void **state)
 	const char *s = dump("%x : f32[1000000] = placeholder()\n%s = sum.default(%x)\n"
 			     "return (%s,)\n",
 			     "source", &b);
-	assert_int_equal(count(s, "c0_0[0] = c0_0[0] + b0;"), 1);
+	assert_int_equal(count(s, "c0_0[e] = c0_0[e] + b0;"), 1);
 	expect(s, "if (roffset / 2048 % 8 == 7) {");
 	s = dump("%x : f32[1000000,3] = placeholder()\n%s = sum.dim_IntList(%x, [0])\n"
 		 "return (%s,)\n",
