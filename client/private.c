@@ -163,7 +163,8 @@ struct work {
 
 static stx_err no_memory(struct stx_diag *d)
 {
-	return stx_fail(d, STX_E_NOMEM, "compile", "", "out of memory");
+	stx_fail(d, STX_E_NOMEM, "compile", "", "out of memory");
+	return STX_E_NOMEM;
 }
 
 static void progress(struct work *w, const char *stage, uint32_t done, uint32_t total)
@@ -552,7 +553,7 @@ static stx_err private_code(struct work *w, const Stx__KernelCode *q, struct stx
 		stx_key_kernel(&digest, q->config, q->target, options, &w->compiler), 1, q->config
 	};
 	const struct entry *stored = store_find(&w->p->irs, &id), *code;
-	int reused;
+	int reused, of_space = !q->config[0];
 	if (!stored)
 		return stx_fail(d, STX_E_NOT_FOUND, "kernel", "",
 				"this process has not compiled that kernel");
@@ -561,10 +562,10 @@ static stx_err private_code(struct work *w, const Stx__KernelCode *q, struct stx
 	e.msg_case = STX__ENVELOPE__MSG_KERNEL_CODE_REPLY;
 	e.kernel_code_reply = &r;
 	r.kernel = &k;
-	stx_err err = q->config[0]
-			      ? one_kernel(w, &kernel, &code, &reused, d)
-			      : run_job(w, STX__JOB_KIND__JOB_SPACE, NULL, &ir[1], 1, &space, d);
-	if (!err && q->config[0]) {
+	stx_err err = of_space ? run_job(w, STX__JOB_KIND__JOB_SPACE, NULL, &ir[1], 1, &space, d)
+			       : one_kernel(w, &kernel, &code, &reused, d);
+	w->plan_pieces = NULL;
+	if (!err && !of_space) {
 		memcpy(&emitted, code->meta.at, sizeof emitted);
 		k.block = emitted.block;
 		k.n_block = 3;

@@ -149,7 +149,7 @@ const unsigned stx__npasses = sizeof stx__passes / sizeof *stx__passes;
 
 /* ---- running them ---- */
 
-static void add_stage(struct stx_stage_time *stages, uint32_t *n, const char *name, uint64_t us)
+void stx__compile_stage(struct stx_stage_time *stages, uint32_t *n, const char *name, uint64_t us)
 {
 	if (*n == STX_MAX_STAGES)
 		return;
@@ -225,7 +225,7 @@ stx_err stx__run_pass(struct run *r, const struct pass *p)
 		if (e && p->product != GRAPH)
 			e = own_fault(r, e);
 	}
-	add_stage(r->stages, &r->nstages, p->name, stx_clock_us() - start);
+	stx__compile_stage(r->stages, &r->nstages, p->name, stx_clock_us() - start);
 	if (!e && stx_arena_oom(r->arena))
 		e = STX_E_TOO_LARGE;
 	if (e && stx_arena_oom(r->arena) && r->d && e != STX_E_NEED_VALUES) {
@@ -365,11 +365,6 @@ stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 
 /* ---- plan ---- */
 
-static uint32_t clamp_u32(int64_t v)
-{
-	return v < 0 ? 0 : v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
-}
-
 static stx_err describe_kernel(const struct stx_kernel *k, struct stx_kernel_desc *out,
 			       struct stx_diag *d)
 {
@@ -489,146 +484,7 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 	return e;
 }
 
-/* ---- emit and link ---- */
-
-static stx_err emit_cpu(struct stx_compiler *c, const struct stx_kernel *k,
-			const struct stx_compile_options *o, enum stx_emit_stage stage,
-			struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
-{
-	struct stx_cpu_target target;
-	stx_err e = stx_cpu_target_parse(o->target, &target, d);
-	return e ? e : stx_emit_llvm(c->llvm, k, &target, o->fast, stage, out, info, d);
-}
-
-/* The configuration asked for, or the heuristic's. */
-static stx_err choose_config(const struct stx_kernel *k, const char *text,
-			     const struct stx_gpu_device *dev, struct stx_gpu_config *out,
-			     struct stx_diag *d)
-{
-	struct stx_gpu_choices all;
-	if (text && *text)
-		return stx_gpu_config_parse(text, k, dev, out, d);
-	stx_tune_candidates(k, dev, &all);
-	*out = all.at[0];
-	return STX_E_OK;
-}
-
-static stx_err emit_gpu(struct stx_compiler *c, const struct stx_kernel *k,
-			const struct stx_compile_options *o, enum stx_emit_stage stage,
-			struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
-{
-	struct stx_gpu_config config;
-	struct stx_gpu_target target;
-	struct stx_gpu_usage usage = { 0 };
-	struct stx_bytes source = { 0 }, code = { 0 };
-	struct stx_digest digest;
-	char symbol[64];
-	uint64_t start = stx_clock_us();
-	stx_err e = stx_gpu_target_parse(o->target, &target, d);
-	if (e || (e = stx_kernel_digest(k, &digest, d)) ||
-	    (e = choose_config(k, o->config, &target.device, &config, d)))
-		return e;
-	stx_gpu_symbol(&digest, &config, symbol);
-	e = stx_emit_cuda(k, &config, stage == STX_EMIT_SOURCE ? out : &source, d);
-	if (e || stage == STX_EMIT_SOURCE)
-		goto done;
-	info->us_build = stx_clock_us() - start;
-	info->threads = config.threads;
-	if (!c->nvrtc) {
-		e = stx_fail(d, c->no_nvrtc.code, "nvrtc", k->name, "%s", c->no_nvrtc.text);
-		goto done;
-	}
-	start = stx_clock_us();
-	e = stx_nvrtc_compile(c->nvrtc, stx_bytes_cstr(&source), k->name, target.device.arch,
-			      o->fast, stage == STX_EMIT_OBJECT ? STX_NVRTC_CUBIN : STX_NVRTC_PTX,
-			      stage == STX_EMIT_OBJECT ? &code : out, &usage, d);
-	if (!e && stage == STX_EMIT_OBJECT)
-		e = stx_data_object(STX_CUBIN_SECTION, symbol, (struct stx_span){ code.at, code.n },
-				    out, d);
-	info->registers = usage.registers;
-	info->spills = usage.spills;
-	info->shared_bytes = usage.shared_bytes;
-	info->us_emit = stx_clock_us() - start;
-done:
-	stx_bytes_free(&source);
-	stx_bytes_free(&code);
-	return e;
-}
-
-stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *o,
-			  struct stx_config_desc **out, uint32_t *n, struct stx_diag *d)
-{
-	struct run r;
-	struct stx_kernel *k;
-	struct stx_gpu_target target;
-	*out = NULL;
-	*n = 0;
-	stx_err e = stx_gpu_target_parse(o->target, &target, d);
-	if (e || (e = stx__run_open(&r, o, d)))
-		return e;
-	struct stx_gpu_config *all =
-		STX_NEW_ARRAY(r.arena, struct stx_gpu_config, STX_TUNE_MAX_SPACE);
-	e = stx_kernel_parse(r.arena, (const char *)ir.at, ir.n, &k, d);
-	if (!e)
-		e = stx_kernel_verify(k, d);
-	if (!e && (!all || !(*out = calloc(STX_TUNE_MAX_SPACE, sizeof **out))))
-		e = stx_fail(d, STX_E_NOMEM, "space", NULL, "out of memory");
-	if (!e)
-		*n = stx_tune_space(k, &target.device, all, STX_TUNE_MAX_SPACE);
-	for (uint32_t i = 0; i < *n; i++) {
-		struct stx_config_desc *to = &(*out)[i];
-		stx_ex grid[3];
-		stx_gpu_grid(k, &all[i], grid);
-		stx_gpu_config_print(&all[i], to->text);
-		for (int j = 0; j < 3; j++)
-			to->grid[j] = clamp_u32(stx_ex_hint(k->ex, grid[j]));
-		to->block[0] = all[i].threads;
-		to->block[1] = to->block[2] = 1;
-	}
-	stx__run_close(&r);
-	return e;
-}
-
-stx_err stx__emit_text(struct stx_compiler *c, struct stx_span ir,
-		       const struct stx_compile_options *o, enum stx_emit_stage stage,
-		       struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
-{
-	struct run r;
-	struct stx_kernel *k;
-	stx_err e = stx__run_open(&r, o, d);
-	if (e)
-		return e;
-	e = stx_kernel_parse(r.arena, (const char *)ir.at, ir.n, &k, d);
-	if (!e)
-		e = stx_kernel_verify(k, d);
-	if (!e && stx_gpu_is_target(o->target))
-		e = emit_gpu(c, k, o, stage, out, info, d);
-	else if (!e)
-		e = emit_cpu(c, k, o, stage, out, info, d);
-	stx__run_close(&r);
-	return e;
-}
-
-stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
-			 const struct stx_compile_options *o, struct stx_emit_result *out,
-			 struct stx_diag *d)
-{
-	struct stx_emit_info info = { 0 };
-	memset(out, 0, sizeof *out);
-	uint64_t start = stx_clock_us();
-	stx_err e = stx__emit_text(c, ir, o, STX_EMIT_OBJECT, &out->object, &info, d);
-	uint64_t total = stx_clock_us() - start, known = info.us_build + info.us_opt + info.us_emit;
-	out->block[0] = info.threads ? info.threads : info.vector_elems;
-	out->block[1] = out->block[2] = 1;
-	out->spills = info.spills;
-	out->registers = info.registers;
-	out->shared_bytes = info.shared_bytes;
-	add_stage(out->stages, &out->nstages, "parse", total > known ? total - known : 0);
-	add_stage(out->stages, &out->nstages, "build", info.us_build);
-	add_stage(out->stages, &out->nstages, "optimize", info.us_opt);
-	add_stage(out->stages, &out->nstages, "emit", info.us_emit);
-	return e;
-}
+/* ---- link ---- */
 
 stx_err stx_compile_link(struct stx_compiler *c, struct stx_span plan,
 			 const struct stx_span *objects, uint32_t nobjects, struct stx_bytes *out,

@@ -67,7 +67,13 @@ stx_err stx__verify_source(struct run *r);
  * plan without kernels and its report. why: the error. */
 int stx__can_fall_back(const struct run *r, stx_err e);
 stx_err stx__fall_back(struct run *r, const struct stx_diag *why);
-/* Kernel IR as text -> an object, or what is before it. */
+static inline uint32_t clamp_u32(int64_t v)
+{
+	return v < 0 ? 0 : v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+}
+/* Appends to the [STX_MAX_STAGES] times; beyond that they are dropped. */
+void stx__compile_stage(struct stx_stage_time *stages, uint32_t *n, const char *name, uint64_t us);
+/* compile_kernel.c: kernel IR as text -> an object, or what is before it. */
 stx_err stx__emit_text(struct stx_compiler *c, struct stx_span ir,
 		       const struct stx_compile_options *o, enum stx_emit_stage stage,
 		       struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d);

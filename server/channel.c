@@ -143,6 +143,14 @@ void stx__message_free(struct stx__message *m)
 	m->fd = -1;
 }
 
+struct stx__message stx__message_take(struct stx__message *m)
+{
+	struct stx__message taken = *m;
+	memset(m, 0, sizeof *m);
+	m->fd = -1;
+	return taken;
+}
+
 int stx__message_take_fd(struct stx__message *m)
 {
 	if (!m->whole)

@@ -26,6 +26,8 @@ stx_err stx__channel_send(int sock, const Stx__Envelope *e, const struct stx_spa
 stx_err stx__channel_recv(int sock, enum stx__take how, struct stx__message *out,
 			  struct stx_diag *d);
 void stx__message_free(struct stx__message *m);
+/* The message moves to the caller; m is empty. */
+struct stx__message stx__message_take(struct stx__message *m);
 /* Takes the body's descriptor out of the message, -1 when there is none that may be passed on. */
 int stx__message_take_fd(struct stx__message *m);
 

@@ -83,10 +83,8 @@ static void space_done(struct stx__job *j, struct stx__outcome *o)
 		stx__compile_job_failed(c, o);
 		return;
 	}
-	c->plan = *o->message;
+	c->plan = stx__message_take(o->message);
 	c->has_plan = 1;
-	memset(o->message, 0, sizeof *o->message);
-	o->message->fd = -1;
 	stx__code_ready(c);
 }
 

@@ -197,10 +197,8 @@ static void plan_done(struct stx__job *j, struct stx__outcome *o)
 		stx__compile_job_failed(c, o);
 		return;
 	}
-	c->plan = *o->message;
+	c->plan = stx__message_take(o->message);
 	c->has_plan = 1;
-	memset(o->message, 0, sizeof *o->message);
-	o->message->fd = -1;
 	const Stx__JobReply *r = c->plan.e->job_reply;
 	stx_stages_add_all(&c->stages, r->stages, r->n_stages);
 	struct stx_diag d = { 0 };
@@ -411,10 +409,8 @@ static void link_done(struct stx__job *j, struct stx__outcome *o)
 							 : "an empty artifact");
 		return;
 	}
-	c->link = *o->message;
+	c->link = stx__message_take(o->message);
 	c->has_link = 1;
-	memset(o->message, 0, sizeof *o->message);
-	o->message->fd = -1;
 	c->checking.data = c;
 	stx_diag_clear(&c->check_diag);
 	hold(c);

@@ -157,11 +157,9 @@ void stx_gpu_grid(const struct stx_kernel *k, const struct stx_gpu_config *c, st
 
 void stx_gpu_symbol(const struct stx_digest *kernel, const struct stx_gpu_config *c, char out[64])
 {
-	uint8_t all[STX_DIGEST_BYTES + STX_GPU_CONFIG_BYTES] = { 0 };
-	char text[STX_GPU_CONFIG_BYTES] = "";
+	char all[STX_DIGEST_BYTES + STX_GPU_CONFIG_BYTES] = { 0 };
 	memcpy(all, kernel->b, STX_DIGEST_BYTES);
-	stx_gpu_config_print(c, text);
-	memcpy(all + STX_DIGEST_BYTES, text, strlen(text));
+	stx_gpu_config_print(c, all + STX_DIGEST_BYTES);
 	struct stx_digest both = stx_digest_of(all, sizeof all);
 	stx_kernel_symbol(&both, out);
 }

@@ -108,11 +108,12 @@ static int cut_for_device(const struct split *s, const struct stx_buffer *b,
 {
 	static const struct stx_device common = STX_DEVICE_DEFAULT;
 	int64_t n, n_r;
-	if (!r->lanes || r->nloops != 1 || !sizes_of(s->l->ex, b->ranges, b->nranges, &n) ||
+	if (r->nloops != 1 || !sizes_of(s->l->ex, b->ranges, b->nranges, &n) ||
 	    !sizes_of(s->l->ex, r->size, 1, &n_r))
 		return 0;
-	*c = (struct cut){ .last = n_r, .parts = 1 };
-	c->segments = stx__split_factor(n, n_r, s->o->device ? s->o->device : &common);
+	const struct stx_device *d = s->o->device ? s->o->device : &common;
+	*c = (struct cut){ .last = n_r, .parts = 1, .serial = (uint8_t)!r->lanes };
+	c->segments = r->lanes ? stx__split_factor(n, n_r, d) : stx__split_factor_across(n, n_r, d);
 	c->inner = (n_r - 1) / c->segments + 1;
 	return 1;
 }

@@ -9,6 +9,7 @@
 #define FEW_ELEMENTS     8192 /* RD-18: a reduction of so many is one segment */
 #define MOST_ELEMENTS    512  /* e_max: of one thread */
 #define THREADS_IN_WARPS 8    /* m = 8 w threads a block */
+#define LEAST_ROWS       256  /* of a segment whose lanes run across the rows */
 #define NEAR_TARGET      30   /* RD-20: how far from the wanted length a divisor may be */
 #define NEAR_MOST        50   /* RD-21 */
 
@@ -28,6 +29,18 @@ static int64_t divisor_near(int64_t n, int64_t want, int64_t within)
 			return want + off;
 	}
 	return want;
+}
+
+/* Across: as many blocks as keep the device busy twice, none with fewer rows than pay for it. */
+int64_t stx__split_factor_across(int64_t n, int64_t n_r, const struct stx_device *d)
+{
+	int64_t m = (int64_t)THREADS_IN_WARPS * d->warp,
+		threads = (int64_t)d->sms * d->threads_per_sm;
+	if (n < 1 || n >= 2 * (int64_t)d->warp * d->sms)
+		return 1;
+	int64_t wanted = ceil_div(threads / (2 * m), ceil_div(n, d->warp)), most = n_r / LEAST_ROWS;
+	int64_t k = wanted < most ? wanted : most;
+	return k < 1 ? 1 : k;
 }
 
 int64_t stx__split_factor(int64_t n, int64_t n_r, const struct stx_device *d)

@@ -312,14 +312,6 @@ static void put_arrays(struct stx__cuda *e, const struct stx__region *r)
 	}
 }
 
-static void each_update(struct stx__cuda *e, uint32_t stage,
-			void (*fn)(struct stx__cuda *, uint32_t))
-{
-	for (uint32_t n = e->region->first[stage]; n != STX_NONE; n = e->info[n].next)
-		if (e->k->insts.at[n].op == STX_K_UPDATE && is_emitted(e, n))
-			fn(e, n);
-}
-
 static void put_stage(struct stx__cuda *e, uint32_t stage)
 {
 	const struct stx__region *r = e->region;
@@ -327,16 +319,12 @@ static void put_stage(struct stx__cuda *e, uint32_t stage)
 	for (uint32_t n = r->first[stage]; n != STX_NONE && !e->err; n = e->info[n].next) {
 		if (!is_emitted(e, n))
 			continue;
-		if (!ok) {
-			each_update(e, stage, stx__cuda_chunk_open);
+		if (!ok)
 			ok = open_elements(e);
-		}
 		put_inst(e, n, ok);
 	}
-	if (!ok)
-		return;
-	stx_bytes_puts(e->out, "  }\n");
-	each_update(e, stage, stx__cuda_chunk_close);
+	if (ok)
+		stx_bytes_puts(e->out, "  }\n");
 }
 
 /* All threads of the block, on its one row. */
@@ -352,6 +340,24 @@ static void put_sort(struct stx__cuda *e, const struct stx_kinst *i)
 	stx_bytes_puts(e->out, "));\n  }\n");
 }
 
+enum moment { OPEN, ROUND, FINISH }; /* of a loop: before it, at the end of each round, after it */
+
+/* Each accumulator has one update. */
+static void each_update(struct stx__cuda *e, const struct stx__region *r, enum moment m)
+{
+	for (uint32_t n = r->begin; n < r->end; n++) {
+		uint32_t acc = e->k->insts.at[n].a;
+		if (e->k->insts.at[n].op != STX_K_UPDATE)
+			continue;
+		if (m == OPEN)
+			stx__cuda_chunk_open(e, acc);
+		else
+			stx__cuda_chunk_close(e, acc, m == FINISH);
+		if (m == FINISH)
+			stx__cuda_acc_finish(e, acc);
+	}
+}
+
 static void put_region(struct stx__cuda *e, const struct stx__region *r)
 {
 	const struct stx_kernel *k = e->k;
@@ -362,6 +368,7 @@ static void put_region(struct stx__cuda *e, const struct stx__region *r)
 	for (uint32_t n = r->begin; n < r->end; n++)
 		if (k->insts.at[n].op == STX_K_ACC)
 			stx__cuda_acc_open(e, n);
+	each_update(e, r, OPEN);
 	if (r->loop == STX_NONE || e->c->persistent)
 		put_arrays(e, r);
 	if (r->loop != STX_NONE && e->c->persistent)
@@ -379,10 +386,9 @@ static void put_region(struct stx__cuda *e, const struct stx__region *r)
 			put_sort(e, &k->insts.at[n]);
 	if (r->loop == STX_NONE)
 		return;
+	each_update(e, r, ROUND);
 	stx_bytes_puts(e->out, "  }\n");
-	for (uint32_t n = r->begin; n < r->end; n++) /* each accumulator has one update */
-		if (k->insts.at[n].op == STX_K_UPDATE)
-			stx__cuda_acc_finish(e, k->insts.at[n].a);
+	each_update(e, r, FINISH);
 }
 
 /* ---- the kernel ---- */

@@ -97,9 +97,9 @@ void stx__cuda_index_ok(struct stx__cuda *e, stx_ex ex, struct stx_bytes *out);
 /* emit_cuda_reduce.c */
 void stx__cuda_acc_open(struct stx__cuda *e, uint32_t acc);
 void stx__cuda_acc_update(struct stx__cuda *e, uint32_t n, const char *ok);
-/* Around the loop over a stage's elements that has the update n. */
-void stx__cuda_chunk_open(struct stx__cuda *e, uint32_t n);
-void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t n);
+/* Before the loop of an accumulator; at the end of each round, and after the last. */
+void stx__cuda_chunk_open(struct stx__cuda *e, uint32_t acc);
+void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t acc, int last);
 /* Device functions of the accumulators that e->needs names; adds what they need themselves. */
 void stx__cuda_acc_functions(struct stx__cuda *e, struct stx_bytes *out);
 void stx__cuda_acc_finish(struct stx__cuda *e, uint32_t acc);

@@ -2,13 +2,13 @@
  * threads of a row merge pairwise: neighbouring lanes by shuffles, warps and lanes that run along x
  * through shared memory. Every thread of the row has the result. The order is the configuration's.
  *
- * Of floats that are added or multiplied, those a thread takes at once make a part of their own: it
- * joins the others when it is complete, so that a long row does not stall (B41). */
+ * Floats that are added or multiplied in a loop make parts of CHUNK rounds, which join the others
+ * when they are complete, so that a long row does not stall (B41). */
 #include "emit_cuda.h"
 
 #include "elementary.h"
 
-#define LEAST_CHUNK 4 /* iterations at once that are worth a part */
+#define CHUNK 8 /* rounds of the loop in a part */
 
 static uint32_t nstates(const struct stx__cuda *e, uint32_t acc)
 {
@@ -40,13 +40,22 @@ static void identity(struct stx__cuda *e, uint32_t acc, uint32_t s, struct stx_b
 			out);
 }
 
+static enum stx_dtype acc_dtype(const struct stx__cuda *e, uint32_t acc)
+{
+	return (enum stx_dtype)e->k->insts.at[acc].dtype;
+}
+
+/* Sums and products of floats, whose error grows with the number of steps. */
+static int is_rounded(const struct stx__cuda *e, uint32_t acc)
+{
+	uint8_t m = e->k->insts.at[acc].flags;
+	return stx_dtype_is_float(acc_dtype(e, acc)) &&
+	       (m == STX_MONOID_SUM || m == STX_MONOID_PROD || m == STX_MONOID_DOT);
+}
+
 static int is_chunked(const struct stx__cuda *e, uint32_t acc)
 {
-	const struct stx_kinst *a = &e->k->insts.at[acc];
-	return e->iters >= LEAST_CHUNK && !e->c->persistent &&
-	       stx_dtype_is_float((enum stx_dtype)a->dtype) &&
-	       (a->flags == STX_MONOID_SUM || a->flags == STX_MONOID_PROD ||
-		a->flags == STX_MONOID_DOT);
+	return !e->c->persistent && is_rounded(e, acc);
 }
 
 void stx__cuda_acc_open(struct stx__cuda *e, uint32_t acc)
@@ -152,32 +161,37 @@ void stx__cuda_acc_update(struct stx__cuda *e, uint32_t n, const char *ok)
 	stx_bytes_free(&c);
 }
 
-void stx__cuda_chunk_open(struct stx__cuda *e, uint32_t n)
+void stx__cuda_chunk_open(struct stx__cuda *e, uint32_t acc)
 {
-	uint32_t acc = e->k->insts.at[n].a;
-	const char *type = state_type(e, acc, 0);
 	if (!is_chunked(e, acc))
 		return;
 	stx_bytes_printf(
 		e->out,
 		"  %s c%u_0[%u];\n  #pragma unroll\n  for (int e = 0; e < %u; e++) c%u_0[e] "
 		"= ",
-		type, acc, e->rows, e->rows, acc);
+		state_type(e, acc, 0), acc, e->rows, e->rows, acc);
 	identity(e, acc, 0, e->out);
 	stx_bytes_puts(e->out, ";\n");
 }
 
-void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t n)
+void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t acc, int last)
 {
-	uint32_t acc = e->k->insts.at[n].a;
 	if (!is_chunked(e, acc))
 		return;
+	if (!last)
+		stx_bytes_printf(e->out, "  if (roffset / %u %% %d == %d) {\n", e->c->r, CHUNK,
+				 CHUNK - 1);
 	stx_bytes_printf(
 		e->out,
 		"  #pragma unroll\n  for (int e = 0; e < %u; e++) { const %s b0 = c%u_0[e]; ",
 		e->rows, state_type(e, acc, 0), acc);
 	combine(e, acc, 'a', "e", "b", e->out);
-	stx_bytes_puts(e->out, " }\n");
+	if (!last) {
+		stx_bytes_printf(e->out, " c%u_0[e] = ", acc);
+		identity(e, acc, 0, e->out);
+		stx_bytes_puts(e->out, ";");
+	}
+	stx_bytes_puts(e->out, last ? " }\n" : " }\n  }\n");
 }
 
 /* Types that shuffles take; smaller ones travel as int. */
@@ -216,6 +230,22 @@ static void by_shuffles(struct stx__cuda *e, uint32_t acc, uint32_t n)
 	stx_bytes_puts(out, "\n    }\n");
 }
 
+/* Of floats that are added or multiplied: pairwise, in registers. */
+static void merge_pairwise(struct stx__cuda *e, uint32_t acc, uint32_t parts, const char *row)
+{
+	const char *type = state_type(e, acc, 0);
+	stx_bytes_printf(e->out,
+			 "  #pragma unroll\n  for (int e = 0; e < %u; e++) {\n    %s v%u_0[%u];\n"
+			 "    #pragma unroll\n    for (int p = 0; p < %u; p++) v%u_0[p] = "
+			 "s%u_0[p][%s];\n"
+			 "    #pragma unroll\n    for (int o = %u; o > 0; o >>= 1)\n"
+			 "      #pragma unroll\n      for (int p = 0; p < o; p++) { const %s b0 = "
+			 "v%u_0[p + o]; ",
+			 e->rows, type, acc, parts, parts, acc, acc, row, parts / 2, type, acc);
+	combine(e, acc, 'v', "p", "b", e->out);
+	stx_bytes_printf(e->out, " }\n    a%u_0[e] = v%u_0[0];\n  }\n", acc, acc);
+}
+
 /* `parts` results a row, of threads with the same `row index` expressions: each goes to shared
  * memory, every thread reads all of its rows and combines them in order. */
 static void by_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const char *part,
@@ -228,10 +258,12 @@ static void by_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const c
 	stx_bytes_printf(out, "  if (%s)\n    for (int e = 0; e < %u; e++) {", writes, e->rows);
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out, " s%u_%u[%s][%s] = a%u_%u[e];", acc, s, part, row, acc, s);
-	stx_bytes_printf(out,
-			 " }\n  __syncthreads();\n  #pragma unroll\n"
-			 "  for (int e = 0; e < %u; e++) {\n   ",
-			 e->rows);
+	stx_bytes_puts(out, " }\n  __syncthreads();\n");
+	if (is_rounded(e, acc) && parts * (uint32_t)stx_dtype_bytes(acc_dtype(e, acc)) <= 128) {
+		merge_pairwise(e, acc, parts, row);
+		return;
+	}
+	stx_bytes_printf(out, "  #pragma unroll\n  for (int e = 0; e < %u; e++) {\n   ", e->rows);
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out, " a%u_%u[e] = s%u_%u[0][%s];", acc, s, acc, s, row);
 	stx_bytes_printf(out, "\n    #pragma unroll\n    for (int p = 1; p < %u; p++) {\n     ",

@@ -23,21 +23,6 @@ static V number(struct onnx *c, double v, enum stx_dtype t)
 	return onnx_number(c, v, t);
 }
 
-static stx_err read_list(struct onnx *c, const char *name, int n, int64_t least, int64_t otherwise,
-			 int64_t *out)
-{
-	const int64_t *v;
-	int have = onnx_ints(c, name, &v);
-	for (int i = 0; i < n; i++)
-		out[i] = have == n ? v[i] : otherwise;
-	for (int i = 0; i < n && !c->err; i++)
-		if ((have >= 0 && have != n) || out[i] < least || out[i] > INT32_MAX)
-			onnx_fail(c, STX_E_INVALID,
-				  "attribute %s does not have %d numbers of at least %lld", name, n,
-				  (long long)least);
-	return c->err;
-}
-
 static stx_err read_deform(struct onnx *c, V x, V w, V offset, struct deform *f)
 {
 	int64_t xs[STX_MAX_DIMS], ws[STX_MAX_DIMS], os[STX_MAX_DIMS], pads[2 * SPATIAL];
@@ -55,18 +40,11 @@ static stx_err read_deform(struct onnx *c, V x, V w, V offset, struct deform *f)
 	f->offsets = onnx_int(c, "offset_group", 1);
 	f->wide = stx_dtype_bytes(onnx_dtype(x)) < 4 ? STX_F32 : onnx_dtype(x);
 	memcpy(f->kernel, ws + 2, sizeof f->kernel);
-	int64_t said[SPATIAL];
-	if (onnx_attr(c, "kernel_shape") && read_list(c, "kernel_shape", f->k, 1, 0, said))
-		return c->err;
-	for (int i = 0; onnx_attr(c, "kernel_shape") && i < f->k; i++)
-		if (said[i] != f->kernel[i])
-			return onnx_fail(c, STX_E_INVALID,
-					 "attribute kernel_shape says %lld in dimension %d, the "
-					 "weight has %lld",
-					 (long long)said[i], i, (long long)f->kernel[i]);
-	if (read_list(c, "strides", f->k, 1, 1, f->stride) ||
-	    read_list(c, "dilations", f->k, 1, 1, f->dilation) ||
-	    read_list(c, "pads", 2 * f->k, 0, 0, pads))
+	onnx_check_kernel_shape(c, f->k, f->kernel);
+	onnx_int_list(c, "strides", f->k, 1, 1, f->stride);
+	onnx_int_list(c, "dilations", f->k, 1, 1, f->dilation);
+	onnx_int_list(c, "pads", 2 * f->k, 0, 0, pads);
+	if (c->err)
 		return c->err;
 	if (f->groups < 1 || f->offsets < 1 || f->channels % f->groups ||
 	    f->out_channels % f->groups || f->channels % f->offsets ||

@@ -3,26 +3,6 @@
 
 #define SPATIAL 3
 
-/* An attribute of n integers, each at least `least`; `otherwise` where it has none. */
-static void read_ints(struct onnx *c, const char *name, int n, int64_t least, int64_t otherwise,
-		      int64_t *out)
-{
-	const int64_t *v;
-	int have = onnx_ints(c, name, &v);
-	int bad = have >= 0 && have != n;
-	for (int i = 0; i < n; i++) {
-		out[i] = have < 0 || bad ? otherwise : v[i];
-		if (out[i] < least || out[i] > INT32_MAX) {
-			out[i] = otherwise;
-			bad = 1;
-		}
-	}
-	if (bad)
-		onnx_fail(c, STX_E_INVALID,
-			  "attribute %s does not have %d numbers of at least %lld", name, n,
-			  (long long)least);
-}
-
 static struct stx_arg ints(struct onnx *c, const int64_t *v, int n)
 {
 	return stx_arg_ints(c->g, v, (uint32_t)n);
@@ -45,9 +25,9 @@ static stx_err map_col2im(struct onnx *c, V *out)
 				 "an image of %d and blocks of %d dimensions from an input of rank "
 				 "%d",
 				 k, kb, onnx_rank(x));
-	read_ints(c, "dilations", k, 1, 1, dilation);
-	read_ints(c, "strides", k, 1, 1, stride);
-	read_ints(c, "pads", 2 * k, 0, 0, pads);
+	onnx_int_list(c, "dilations", k, 1, 1, dilation);
+	onnx_int_list(c, "strides", k, 1, 1, stride);
+	onnx_int_list(c, "pads", 2 * k, 0, 0, pads);
 	for (int i = 0; i < k && !c->err; i++) {
 		if (image[i] < 0 || block[i] < 1 || image[i] > INT32_MAX || block[i] > INT32_MAX)
 			return onnx_fail(c, STX_E_INVALID, "size %lld with blocks of %lld",

@@ -85,6 +85,12 @@ double onnx_float(struct onnx *c, const char *name, double otherwise);
 const char *onnx_str(struct onnx *c, const char *name, const char *otherwise);
 /* Integers of an attribute; returns how many, -1 when absent. *v borrowed. */
 int onnx_ints(struct onnx *c, const char *name, const int64_t **v);
+/* An attribute of n integers of at least `least`, `otherwise` where it is absent (less: then it is
+ * needed). out: n integers in that range, with an error too. */
+void onnx_int_list(struct onnx *c, const char *name, int n, int64_t least, int64_t otherwise,
+		   int64_t *out);
+/* kernel_shape, where it is given, says the k spatial sizes of the weight. */
+void onnx_check_kernel_shape(struct onnx *c, int k, const int64_t *weight);
 int onnx_arg(const struct onnx *c);
 
 /* Input i, be it a tensor or a sequence; NO_V when absent. onnx_in and onnx_opt refuse sequences.

@@ -204,3 +204,36 @@ int onnx_ints(struct onnx *c, const char *name, const int64_t **v)
 	*v = a->ints;
 	return (int)a->n_ints;
 }
+
+void onnx_int_list(struct onnx *c, const char *name, int n, int64_t least, int64_t otherwise,
+		   int64_t *out)
+{
+	const int64_t *v;
+	int have = onnx_ints(c, name, &v);
+	int ok = have == n || (have < 0 && otherwise >= least);
+	for (int i = 0; i < n && ok; i++) {
+		out[i] = have < 0 ? otherwise : v[i];
+		ok = out[i] >= least && out[i] <= INT32_MAX;
+	}
+	if (ok)
+		return;
+	for (int i = 0; i < n; i++)
+		out[i] = least;
+	onnx_fail(c, STX_E_INVALID, "attribute %s does not have %d numbers of at least %lld", name,
+		  n, (long long)least);
+}
+
+void onnx_check_kernel_shape(struct onnx *c, int k, const int64_t *weight)
+{
+	int64_t said[STX_MAX_DIMS];
+	if (!onnx_attr(c, "kernel_shape"))
+		return;
+	onnx_int_list(c, "kernel_shape", k, 1, 0, said);
+	for (int i = 0; i < k && !c->err; i++)
+		if (said[i] != weight[i])
+			onnx_fail(
+				c, STX_E_INVALID,
+				"attribute kernel_shape says %lld in dimension %d, the weight has "
+				"%lld",
+				(long long)said[i], i, (long long)weight[i]);
+}

@@ -19,25 +19,6 @@ static int64_t reach(const struct window *w, int i)
 	return w->dilation[i] * (w->kernel[i] - 1) + 1;
 }
 
-/* An attribute of one integer a spatial dimension (times 2 for pads), each at least `least`. */
-static void read_ints(struct onnx *c, const char *name, int n, int64_t least, int64_t otherwise,
-		      int64_t *out)
-{
-	const int64_t *v;
-	int have = onnx_ints(c, name, &v);
-	int ok = have == n || (have < 0 && otherwise >= least);
-	for (int i = 0; i < n && ok; i++) {
-		out[i] = have < 0 ? otherwise : v[i];
-		ok = out[i] >= least && out[i] <= INT32_MAX;
-	}
-	if (ok)
-		return;
-	for (int i = 0; i < n; i++)
-		out[i] = least;
-	onnx_fail(c, STX_E_INVALID, "attribute %s does not have %d numbers of at least %lld", name,
-		  n, (long long)least);
-}
-
 /* SAME_UPPER and SAME_LOWER: as many outputs as strides fit; the odd one out goes behind or in
  * front. */
 static void same_pads(struct window *w, int i, int upper)
@@ -60,20 +41,15 @@ static int read_window(struct onnx *c, V x, const int64_t *kernel, struct window
 		onnx_fail(c, STX_E_INVALID, "the input needs at least 3 dimensions");
 		return 0;
 	}
-	if (kernel)
+	if (kernel) {
 		memcpy(w->kernel, kernel, (size_t)w->k * sizeof *kernel);
-	if (!kernel || onnx_attr(c, "kernel_shape"))
-		read_ints(c, "kernel_shape", w->k, 1, 0, w->kernel);
-	for (int i = 0; kernel && i < w->k && !c->err; i++)
-		if (w->kernel[i] != kernel[i])
-			onnx_fail(
-				c, STX_E_INVALID,
-				"attribute kernel_shape says %lld in dimension %d, the weight has "
-				"%lld",
-				(long long)w->kernel[i], i, (long long)kernel[i]);
-	read_ints(c, "strides", w->k, 1, 1, w->stride);
-	read_ints(c, "dilations", w->k, 1, 1, w->dilation);
-	read_ints(c, "pads", 2 * w->k, 0, 0, pads);
+		onnx_check_kernel_shape(c, w->k, kernel);
+	} else {
+		onnx_int_list(c, "kernel_shape", w->k, 1, 0, w->kernel);
+	}
+	onnx_int_list(c, "strides", w->k, 1, 1, w->stride);
+	onnx_int_list(c, "dilations", w->k, 1, 1, w->dilation);
+	onnx_int_list(c, "pads", 2 * w->k, 0, 0, pads);
 	for (int i = 0; i < w->k && !c->err; i++) {
 		w->in[i] = onnx_dim(c, x, 2 + i);
 		w->lo[i] = pads[i];
@@ -155,7 +131,7 @@ static V convolution(struct onnx *c, V x, V wt, V bias, const struct window *w, 
 static V conv(struct onnx *c, V x, V wt, V bias)
 {
 	static const int64_t none[SPATIAL];
-	int64_t kernel[SPATIAL];
+	int64_t kernel[SPATIAL] = { 0 };
 	struct window w;
 	if (c->err)
 		return NO_V;
@@ -217,7 +193,7 @@ static stx_err map_conv_transpose(struct onnx *c, V *out)
 {
 	static const int64_t none[SPATIAL];
 	V x = onnx_in(c, 0), wt = onnx_in(c, 1), bias = onnx_opt(c, 2);
-	int64_t kernel[SPATIAL], extra[SPATIAL], lo[SPATIAL], hi[SPATIAL],
+	int64_t kernel[SPATIAL] = { 0 }, extra[SPATIAL], lo[SPATIAL], hi[SPATIAL],
 		groups = onnx_int(c, "group", 1);
 	struct window w;
 	if (c->err)
@@ -229,7 +205,7 @@ static stx_err map_conv_transpose(struct onnx *c, V *out)
 		kernel[i - 2] = onnx_dim(c, wt, i);
 	if (!read_window(c, x, kernel, &w))
 		return c->err;
-	read_ints(c, "output_padding", w.k, 0, 0, extra);
+	onnx_int_list(c, "output_padding", w.k, 0, 0, extra);
 	transposed_pads(c, &w, extra);
 	int plain = is_plain(&w, 0);
 	for (int i = 0; i < w.k && !c->err; i++)
