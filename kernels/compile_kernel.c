@@ -132,8 +132,7 @@ stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 	memset(out, 0, sizeof *out);
 	uint64_t start = stx_clock_us();
 	stx_err e = stx__emit_text(c, ir, o, STX_EMIT_OBJECT, &out->object, &info, d);
-	uint64_t total = stx_clock_us() - start,
-		 known = info.us_build + info.us_opt + info.us_emit;
+	uint64_t total = stx_clock_us() - start, known = info.us_build + info.us_opt + info.us_emit;
 	out->block[0] = info.threads ? info.threads : info.vector_elems;
 	out->block[1] = out->block[2] = 1;
 	out->spills = info.spills;
