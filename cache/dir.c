@@ -1,10 +1,11 @@
 /* dir.c: the cache directory: which file systems are refused, the lock, folders, leftovers. */
 #include "store.h"
 
+#include "lockfile.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -107,12 +108,9 @@ static stx_err take_lock(int dir_fd, const char *dir, int *lock_fd, struct stx_d
 	int fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return stx_fail(d, STX_E_IO, "cache", "", "%s/lock: %s", dir, strerror(errno));
-	char pid[32] = "";
-	if (flock(fd, LOCK_EX | LOCK_NB)) {
-		stx_err e = errno == EWOULDBLOCK ? STX_E_BUSY : STX_E_IO;
-		ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
-		pid[n > 0 ? n : 0] = 0;
-		long holder = strtol(pid, NULL, 10);
+	long holder;
+	stx_err e = stx_lock_file(fd, &holder);
+	if (e) {
 		stx_fail(d, e, "cache", "",
 			 e == STX_E_BUSY ? "%s is in use by process %ld"
 					 : "%s cannot be locked (process %ld)",
@@ -120,11 +118,6 @@ static stx_err take_lock(int dir_fd, const char *dir, int *lock_fd, struct stx_d
 		close(fd);
 		return e;
 	}
-	/* The number is for people; what excludes others is the lock, so a full disk does not
-	 * matter. */
-	int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-	if (ftruncate(fd, 0) == 0 && pwrite(fd, pid, (size_t)n, 0) != n)
-		(void)!ftruncate(fd, 0);
 	*lock_fd = fd;
 	return STX_E_OK;
 }

@@ -6,13 +6,13 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "connection.h"
 #include "directory.h"
+#include "lockfile.h"
 #include "log.h"
 
 #define ACCEPTS_A_TURN 64
@@ -36,18 +36,13 @@ static stx_err take_lock(struct stx__listener *l, struct stx_diag *d)
 	l->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (l->lock < 0)
 		return stx_fail(d, STX_E_IO, "listen", "", "%s: %s", path, strerror(errno));
-	if (flock(l->lock, LOCK_EX | LOCK_NB)) {
-		char pid[24] = "";
-		ssize_t n = pread(l->lock, pid, sizeof pid - 1, 0);
-		pid[n > 0 ? n : 0] = 0;
-		return stx_fail(d, STX_E_BUSY, "listen", "",
-				"another staxd (pid %.*s) listens on %s", (int)strcspn(pid, "\n"),
-				pid, l->address.path);
-	}
-	char pid[24];
-	int n = snprintf(pid, sizeof pid, "%d\n", (int)getpid());
-	if (ftruncate(l->lock, 0) || pwrite(l->lock, pid, (size_t)n, 0) != n)
-		return stx_fail(d, STX_E_IO, "listen", "", "%s: %s", path, strerror(errno));
+	long holder;
+	stx_err e = stx_lock_file(l->lock, &holder);
+	if (e == STX_E_BUSY)
+		return stx_fail(d, e, "listen", "", "another staxd (pid %ld) listens on %s", holder,
+				l->address.path);
+	if (e)
+		return stx_fail(d, e, "listen", "", "%s: %s", path, strerror(errno));
 	return STX_E_OK;
 }
 

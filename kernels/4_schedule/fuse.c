@@ -128,7 +128,16 @@ static int reads_at_own_points(struct fuse *f, const struct stx_buffer *b, uint3
 	return 1;
 }
 
-/* Nothing joins a sort, whose kernel has its own form, nor a product that a library may make. */
+static int stands_alone(struct fuse *f, const struct stx_buffer *b)
+{
+	if (b->base || b->message)
+		f->why = b->base ? "an update in place stands alone"
+				 : "an assertion stands alone: its kernel carries the message";
+	return b->base || b->message;
+}
+
+/* Nothing joins a sort or an update in place, whose kernels have forms of their own, nor a product
+ * that a library may make. */
 static int is_closed(struct fuse *f, uint32_t group)
 {
 	const struct stx_buffer *h = head(f, group);
@@ -137,7 +146,7 @@ static int is_closed(struct fuse *f, uint32_t group)
 	else if (h->def == STX_DEF_SORT)
 		f->why = "it stands after or beside a sort";
 	else
-		return 0;
+		return stands_alone(f, h);
 	return 1;
 }
 
@@ -346,20 +355,12 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 	return 1;
 }
 
-static int stands_alone(struct fuse *f, const struct stx_buffer *b)
-{
-	if (b->base || b->message)
-		f->why = b->base ? "an update in place stands alone"
-				 : "an assertion stands alone: its kernel carries the message";
-	return b->base || b->message;
-}
-
 /* b after what the group computes. */
 static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	const struct stx_buffer *h = head(f, group);
 	f->tentative->is_phased = 0;
-	if (stands_alone(f, h) || is_closed(f, group))
+	if (is_closed(f, group))
 		return 0;
 	if (b->def != STX_DEF_POINTWISE || info_of(f, group)->is_phased ||
 	    !stx__same_exs(h->ranges, h->nranges, b->ranges, b->nranges))

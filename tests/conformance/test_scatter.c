@@ -485,6 +485,20 @@ static void test_scatter_among_sorts(void **state)
 		.skip = CASE_NO_FOLD });
 }
 
+/* A reduction of what an update reads does not join its kernel: seed 1083 of the random graphs. */
+static void test_scatter_beside_a_reduction_of_its_source(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%i : i64[1] = placeholder()\n%x : f16[1,1] = placeholder()\n"
+			"%d : f32[1,1] = placeholder()\n%m = mean.default(%d)\n"
+			"%h = _to_copy.default(%d, dtype=f16)\n"
+			"%c = index_copy.default(%x, 1, %i, %h)\nreturn (%c, %m)\n",
+		.in = { V(0), V(5312), V(2.5) },
+		.out = { V(2.5), V(2.5) },
+		.skip = CASE_NO_FOLD });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -501,6 +515,7 @@ int main(void)
 		cmocka_unit_test(test_scatter_cache_update_does_not_copy),
 		cmocka_unit_test(test_scatter_earlier_readers_need_no_copy),
 		cmocka_unit_test(test_scatter_among_sorts),
+		cmocka_unit_test(test_scatter_beside_a_reduction_of_its_source),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
 }
