@@ -601,7 +601,7 @@ static void about_kernels(struct stx__conn *c, Stx__Envelope *e)
 			 "timings are of a CUDA target in a namespace");
 	else if (!normalise_target(target, &d) && is_tune)
 		stx_tunes_check(e->tune, &d);
-	else if (!d.code &&
+	else if (!d.code && k &&
 		 (k->kernel.len != STX_DIGEST_BYTES || strlen(k->config) >= STX_CONFIG_BYTES))
 		stx_fail(&d, STX_E_PROTOCOL, "tune", "", "a malformed request for a kernel");
 	made.target = *target;

@@ -154,7 +154,7 @@ struct prop_case *prop_symbolic(struct stx_arena *a, const struct prop_case *c, 
 	t.to_fixed = prop_map_new(a, c->g);
 	t.to_dynamic = prop_map_new(a, c->g);
 	struct stx_symbol s = { .name = "s0",
-				.range = { seed % 3 ? 2 : 0, 100000 },
+				.range = { seed % 3 ? 2 : 0, t.size > 100000 ? t.size : 100000 },
 				.hint = seed % 2 ? t.size : 64 };
 	if (stx_push(a, &t.dynamic->g->symbols, s))
 		return NULL;
