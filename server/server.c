@@ -187,6 +187,7 @@ stx_err stx_server_new(uv_loop_t *loop, const struct stx_config *cfg, struct stx
 	s->started_ms = s->last_active_ms = stx__now_ms(s);
 	s->replies.max_bytes = cfg->reply_cache;
 	s->quarantine.period_ms = cfg->quarantine;
+	s->tunes_epoch = 1;
 	*out = s;
 	if (start_handles(s))
 		return stx_fail(d, STX_E_INTERNAL, "start", "", "out of descriptors or memory");

@@ -50,6 +50,7 @@ struct stx__server {
 	uint64_t unstored_bytes;
 	struct stx__table materialising;
 	struct stx__table tunes; /* records on their way to the store: struct stx__tune_put */
+	uint64_t tunes_epoch;    /* counts what answers with choices may depend on */
 
 	/* chains */
 	struct stx__table key_flights, compile_flights, kernel_jobs;

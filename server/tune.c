@@ -23,6 +23,7 @@ static void put_done(void *ctx, stx_err e, const struct stx_diag *d)
 	if (e && e != STX_E_CANCELED)
 		stx_log(STX_LOG_WARN, "storing timings: %s",
 			d && d->text[0] ? d->text : stx_err_text(e));
+	w->s->tunes_epoch += e != STX_E_OK; /* it is no longer found */
 	if (stx__table_get(&w->s->tunes, &w->id) == w)
 		stx__table_del(&w->s->tunes, &w->id);
 	stx__blob_drop(w->value);
@@ -40,6 +41,7 @@ static void put(struct stx__server *s, const char *ns, const struct stx_digest *
 		return;
 	}
 	stx__tune_record__pack(r, b->at);
+	s->tunes_epoch++;
 	*w = (struct stx__tune_put){ s, stx_key_scoped(ns, key), b };
 	if (stx__table_set(&s->tunes, &w->id, w)) {
 		put_done(w, STX_E_NOMEM, NULL);
@@ -196,19 +198,13 @@ static void add_choice(const struct question *q, const Stx__Kernel *k, uint32_t 
 	drop(r);
 }
 
-struct stx__blob *stx__tune_answer(const struct stx__pending *p, const struct stx__blob *answer)
+static struct stx__blob *add_choices(const struct question *q, const struct stx__blob *answer)
 {
-	const Stx__Lookup *what = p->spec->what;
-	const Stx__Envelope *e = p->spec->e;
-	if (!what->device || !stx_gpu_is_target(what->target))
-		return NULL;
-	const char *job = e->msg_case == STX__ENVELOPE__MSG_COMPILE ? e->compile->job : what->job;
-	struct question q = { p->s, p->spec, what->device, job };
 	Stx__Answer *a = stx__answer__unpack(NULL, answer->n, answer->at);
 	struct stx_bytes choices = { 0 };
 	struct stx__blob *b = NULL;
 	for (size_t i = 0; a && i < a->n_kernels; i++)
-		add_choice(&q, a->kernels[i], (uint32_t)i, &choices);
+		add_choice(q, a->kernels[i], (uint32_t)i, &choices);
 	if (choices.n && !choices.oom && (b = stx__blob_new(answer->n + choices.n))) {
 		memcpy(b->at, answer->at, answer->n);
 		memcpy(b->at + answer->n, choices.at, choices.n);
@@ -217,4 +213,29 @@ struct stx__blob *stx__tune_answer(const struct stx__pending *p, const struct st
 	if (a)
 		stx__answer__free_unpacked(a, NULL);
 	return b;
+}
+
+struct stx__blob *stx__tune_answer(const struct stx__pending *p, const struct stx__blob *answer)
+{
+	const Stx__Lookup *what = p->spec->what;
+	const Stx__Envelope *e = p->spec->e;
+	static const struct stx_digest none;
+	if (!what->device || !stx_gpu_is_target(what->target))
+		return NULL;
+	const char *job = e->msg_case == STX__ENVELOPE__MSG_COMPILE ? e->compile->job : what->job;
+	struct question q = { p->s, p->spec, what->device, job };
+	struct stx__reply *r = stx__reply_find(&p->s->replies, &p->spec->memo);
+	if (!r || r->answer != answer)
+		return add_choices(&q, answer);
+	/* Of an answer, kernels, target and options are given: device and job tell askers apart. */
+	struct stx_digest asker =
+		stx_key_tune(&none, what->target, p->spec->options, &none, what->device);
+	if (job[0])
+		asker = stx_key_pin(job, &asker);
+	if (r->epoch != p->s->tunes_epoch || !stx_digest_eq(&r->asker, &asker)) {
+		struct stx__blob *b = add_choices(&q, answer);
+		stx__reply_choose(&p->s->replies, r, &asker, p->s->tunes_epoch, b);
+		stx__blob_drop(b);
+	}
+	return r->chosen ? stx__blob_ref(r->chosen) : NULL;
 }
