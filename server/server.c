@@ -213,6 +213,7 @@ int stx_server_free(struct stx__server *s)
 	stx__pool_free(s->pool);
 	stx__reply_cache_clear(&s->replies);
 	stx__unstored_clear(s);
+	stx__fetch_end(s);
 	stx__quarantine_free(&s->quarantine);
 	stx__table_free(&s->key_flights);
 	stx__table_free(&s->compile_flights);

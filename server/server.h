@@ -40,6 +40,9 @@ struct stx__server {
 	struct stx__conn *conns;
 	uint32_t nconns;
 	uint64_t received_bytes; /* charged bytes of unanswered requests */
+	uint64_t unsent_bytes;   /* of replies queued or being fetched, of all connections */
+	struct stx__fetch *fetch_first, *fetch_last; /* fetches that wait for room */
+	int fetching;
 
 	/* request.c */
 	int ready; /* the fingerprint is known */

@@ -160,6 +160,39 @@ static void test_faults_full_disk_returns_the_artifact_unstored(void **state)
 	close(fd);
 }
 
+/* Somebody removes the store under the daemon: what it answers is right, and nothing new is said to
+ * be stored. */
+static void test_faults_deleted_cache_directory_stores_no_more(void **state)
+{
+	static const char before[] = "name i o\nkernel a\n", after[] = "name i o\nkernel b\n";
+	char cmd[128];
+	(void)state;
+	harness_start(&h, NULL);
+	int fd = client_connect(&h);
+	struct reply r = compile_answer(fd, 1, before);
+	assert_true(r.e->answer->stored);
+	reply_free(&r);
+	snprintf(cmd, sizeof cmd, "rm -rf %s/cache", h.dir);
+	assert_int_equal(system(cmd), 0);
+	for (int i = 0; i < 2; i++) {
+		r = compile_answer(fd, 2, after);
+		assert_false(r.e->answer->stored);
+		assert_string_equal(r.e->answer->path, "");
+		struct reply f = fetch(fd, 3, r.e->answer->digest, "");
+		assert_fetched(&f, &r);
+		reply_free(&f);
+		reply_free(&r);
+	}
+	r = compile_answer(fd, 4, before);
+	assert_true(r.e->answer->hit);
+	struct reply f = fetch(fd, 5, r.e->answer->digest, "");
+	assert_fetched(&f, &r);
+	reply_free(&f);
+	reply_free(&r);
+	assert_true(stat_of(fd, "not_stored") > 0);
+	close(fd);
+}
+
 /* The reproducer that the error names, once another thread has written it. */
 static struct stx_bytes reproducer_of(const struct reply *r, struct stx_repro *p,
 				      struct stx_arena *a)
@@ -274,6 +307,7 @@ int main(int argc, char **argv)
 		T(test_faults_an_artifact_a_worker_passed_is_refused_by_the_daemon),
 		T(test_faults_leave_no_reproducer_when_none_are_wanted),
 		T(test_faults_full_disk_returns_the_artifact_unstored),
+		T(test_faults_deleted_cache_directory_stores_no_more),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
