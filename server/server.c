@@ -219,6 +219,7 @@ int stx_server_free(struct stx__server *s)
 	stx__table_free(&s->compile_flights);
 	stx__table_free(&s->kernel_jobs);
 	stx__table_free(&s->materialising);
+	stx__table_free(&s->memos);
 	stx__table_free(&s->tunes);
 	free(s->scratch);
 	free(s);

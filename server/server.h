@@ -52,7 +52,8 @@ struct stx__server {
 	struct stx__unstored *unstored, *unstored_last;
 	uint64_t unstored_bytes;
 	struct stx__table materialising;
-	struct stx__table tunes; /* records on their way to the store: struct stx__tune_put */
+	struct stx__table memos; /* on their way to the store: struct stx__underway, by memo */
+	struct stx__table tunes; /* and tune records */
 	uint64_t tunes_epoch;    /* counts what answers with choices may depend on */
 
 	/* chains */

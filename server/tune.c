@@ -6,62 +6,34 @@
 
 #include "connection.h"
 #include "gpu_target.h"
-#include "log.h"
 #include "tuning.h"
 #include "tunes.h"
-
-/* A put under way. */
-struct stx__tune_put {
-	struct stx__server *s;
-	struct stx_digest id; /* key within the namespace */
-	struct stx__blob *value;
-};
-
-static void put_done(void *ctx, stx_err e, const struct stx_diag *d)
-{
-	struct stx__tune_put *w = ctx;
-	if (e && e != STX_E_CANCELED)
-		stx_log(STX_LOG_WARN, "storing timings: %s",
-			d && d->text[0] ? d->text : stx_err_text(e));
-	w->s->tunes_epoch += e != STX_E_OK; /* it is no longer found */
-	if (stx__table_get(&w->s->tunes, &w->id) == w)
-		stx__table_del(&w->s->tunes, &w->id);
-	stx__blob_drop(w->value);
-	free(w);
-}
+#include "underway.h"
 
 static void put(struct stx__server *s, const char *ns, const struct stx_digest *key,
 		const Stx__TuneRecord *r, int replace)
 {
-	struct stx__tune_put *w = calloc(1, sizeof *w);
+	struct stx_digest id = stx_key_scoped(ns, key);
 	struct stx__blob *b = stx__blob_new(stx__tune_record__get_packed_size(r));
-	if (!w || !b) {
-		free(w);
-		stx__blob_drop(b);
+	if (!b)
 		return;
-	}
 	stx__tune_record__pack(r, b->at);
+	struct stx_span value = { b->at, b->n };
+	struct stx__underway *w = stx__underway_new(s, &s->tunes, &id, value, "timings");
 	s->tunes_epoch++;
-	*w = (struct stx__tune_put){ s, stx_key_scoped(ns, key), b };
-	if (stx__table_set(&s->tunes, &w->id, w)) {
-		put_done(w, STX_E_NOMEM, NULL);
-		return;
-	}
-	stx_cache_tune_put(s->cache, ns, key, (struct stx_span){ b->at, b->n }, replace, put_done,
-			   w);
+	if (w)
+		stx_cache_tune_put(s->cache, ns, key, value, replace, stx__underway_done, w);
+	stx__blob_drop(b);
 }
 
 /* NULL: there is none, or one that is not ours. Freed by the caller. */
 static Stx__TuneRecord *find(struct stx__server *s, const char *ns, const struct stx_digest *key)
 {
 	struct stx_digest id = stx_key_scoped(ns, key);
-	const struct stx__tune_put *w = stx__table_get(&s->tunes, &id);
 	struct stx_span v;
-	if (w)
-		return stx__tune_record__unpack(NULL, w->value->n, w->value->at);
-	return stx_cache_tune_find(s->cache, ns, key, &v)
-		       ? stx__tune_record__unpack(NULL, v.n, v.at)
-		       : NULL;
+	if (!stx__underway_find(&s->tunes, &id, &v) && !stx_cache_tune_find(s->cache, ns, key, &v))
+		return NULL;
+	return stx__tune_record__unpack(NULL, v.n, v.at);
 }
 
 static void drop(Stx__TuneRecord *r)

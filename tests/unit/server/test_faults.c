@@ -6,6 +6,7 @@
 #include "repro.h"
 
 #include <sched.h>
+#include <sqlite3.h>
 #include <sys/mount.h>
 
 static void test_faults_a_graph_that_crashes_twice_is_quarantined(void **state)
@@ -32,6 +33,30 @@ static void test_faults_a_graph_that_crashes_twice_is_quarantined(void **state)
 	/* Others are served as before. */
 	compile_ok(fd, 9, two_kernels);
 	assert_int_equal(stat_of(fd, "store_failures"), 0);
+	close(fd);
+}
+
+/* However late the disk is: what a lookup needs to know the graph by is not committed here. */
+static void test_faults_quarantine_does_not_wait_for_the_store(void **state)
+{
+	(void)state;
+	int fd = serve(SETTINGS("workers=2"));
+	char path[128];
+	sqlite3 *db;
+	struct ask a = { .graph = "name i o\ndo plan abort\n" };
+	wait_for(fd, "workers_busy", 0);
+	snprintf(path, sizeof path, "%s/cache/db/stax.db", h.dir);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	struct reply r = compile_error(fd, 1, a.graph, STX_E_CRASHED);
+	reply_free(&r);
+	send_lookup(fd, 2, &a);
+	r = receive_error(fd, STX_E_QUARANTINED);
+	reply_free(&r);
+	assert_int_equal(stat_of(fd, "store_memos"), 0);
+	assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	wait_for(fd, "store_memos", 1);
 	close(fd);
 }
 
@@ -299,6 +324,7 @@ int main(int argc, char **argv)
 	harness_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		T(test_faults_a_graph_that_crashes_twice_is_quarantined),
+		T(test_faults_quarantine_does_not_wait_for_the_store),
 		T(test_faults_deadline_kills_only_its_own_job),
 		T(test_faults_memory_limit_is_named_and_not_cached),
 		T(test_faults_processor_time_limit_is_named),
