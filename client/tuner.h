@@ -15,8 +15,7 @@ struct stx__about {
 	char target[STX_TARGET_BYTES], ns[65];
 	int fast;
 	const char *job; /* "": none */
-	Stx__Device device;
-	char name[256]; /* of the device */
+	const Stx__Device *device;
 };
 
 /* Where a tuner gets code and timings; tests put another one in. */
