@@ -327,7 +327,18 @@ san:
 san-build: all tests-build e2e-build
 san-run:
 	@STAX_PROPERTY_GRAPHS=200 tests/run.sh -j 2 -t 1800 $(TEST_BIN) $(E2E_SH)
-.PHONY: deps layers fmt lint san san-build san-run
+# What has threads (daemon, store, client) and the load test under the thread sanitizer.
+TSAN_BIN = $(filter $(addprefix $(BUILD)/tests/unit/,base/% proto/% cache/% client/% server/%),$(TEST_BIN))
+tsan:
+	@$(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fno-omit-frame-pointer" \
+		SAN="-fsanitize=thread" -j$(JOBS) tsan-build
+	@$(MAKE) --no-print-directory BUILD=build-tsan tsan-run
+tsan-build: all e2e-build $(TSAN_BIN) $(FAKE_CUBLASLT)
+# die_after_fork: threads of a forked child are what a test is about.
+tsan-run:
+	@TSAN_OPTIONS="die_after_fork=0 suppressions=$(CURDIR)/tests/tsan.supp" tests/run.sh -j 2 -t 1800 \
+		$(TSAN_BIN) tests/e2e/test_load.sh tests/e2e/test_tool.sh
+.PHONY: deps layers fmt lint san san-build san-run tsan tsan-build tsan-run
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include/stax
@@ -354,6 +365,7 @@ help:
 		"make bench-gpu [GPU_CASES=...]" "the GPU table, against PyTorch where there is one" \
 		"make gpu-bundle" "build/bundle/stax-gpu.tar.xz: all that for a machine without LLVM" \
 		"make san" "the tests under the address and undefined-behaviour sanitizers" \
+		"make tsan" "daemon, store, client and the load test under the thread sanitizer" \
 		"make fuzz [FUZZ_SECONDS=600]" "the fuzzers, FUZZ_SECONDS each" \
 		"make lint" "static checks" \
 		"make fmt" "clang-format on every C file" \

@@ -209,7 +209,7 @@ stx_err stx_repro_parse(struct stx_span file, struct stx_arena *a, struct stx_re
 				"not a reproducer of this version");
 	r.rest = (struct stx_span){ file.at + MAGIC_BYTES, file.n - MAGIC_BYTES };
 	for (int end = 0; !end;) {
-		char name[16], *value;
+		char name[16], *value = NULL;
 		stx_err e = next_line(&r, name, &value, &end);
 		if (!e && !end)
 			e = read_field(&r, name, value);

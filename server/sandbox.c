@@ -26,7 +26,7 @@
 
 #define CHANNEL_FD 3
 #define NOBODY     65534
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1 /* shadow memory is data: a limit would end every worker */
 #else
 #define SANITIZED 0
@@ -43,6 +43,17 @@ static void limit(int what, uint64_t value)
 	setrlimit(what, &r);
 }
 
+/* Of the environment, where NVRTC is: it is loaded after this. Out of memory: as if it were unset. */
+static void keep_environment(void)
+{
+	const char *home = getenv("CUDA_HOME");
+	char *copy = home ? strdup(home) : NULL;
+	clearenv();
+	if (copy)
+		setenv("CUDA_HOME", copy, 1);
+	free(copy);
+}
+
 stx_err stx__sandbox_prepare(int64_t parent, uint64_t memory_bytes, struct stx_diag *d)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
@@ -50,7 +61,7 @@ stx_err stx__sandbox_prepare(int64_t parent, uint64_t memory_bytes, struct stx_d
 				errno);
 	if (parent && getppid() != (pid_t)parent)
 		return stx_fail(d, STX_E_CANCELED, "sandbox", "", "the daemon is gone already");
-	clearenv();
+	keep_environment();
 	limit(RLIMIT_CORE, 0);
 	uint64_t file_bytes = memory_bytes / FILES;
 	limit(RLIMIT_FSIZE,
@@ -92,12 +103,14 @@ static int drop_capabilities(void)
 	return (int)syscall(SYS_capset, &h, none);
 }
 
-/* Root becomes nobody, in a root directory that holds only the names of its own descriptors. */
+/* Root becomes nobody, in a root directory that holds only the names of its own descriptors. The
+ * working directory is the root for every user: getcwd is allowed and has nothing to tell. */
 static int drop_rights(void)
 {
-	if (geteuid() == 0) {
-		if (!chroot("/proc/self/fdinfo") && chdir("/"))
-			return -1;
+	int root = geteuid() == 0, changed = root && !chroot("/proc/self/fdinfo");
+	if (chdir("/") && changed)
+		return -1;
+	if (root) {
 		if (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
 		    setresuid(NOBODY, NOBODY, NOBODY)) {
 			/* A container may lack the right: then the capabilities go all the same. */
@@ -145,7 +158,7 @@ static int close_landlock(void)
 
 /* Calls allowed with any arguments: memory, open descriptors, time, own signals, end. No kind of
  * stat: C libraries call fstat by way of newfstatat, and a filter cannot tell an empty path from
- * another. */
+ * another. getcwd: refused, NVRTC takes what its buffer held before for a path, end or no end. */
 static const int allowed[] = { SCMP_SYS(read),
 			       SCMP_SYS(pread64),
 			       SCMP_SYS(write),
@@ -175,6 +188,7 @@ static const int allowed[] = { SCMP_SYS(read),
 			       SCMP_SYS(getgid),
 			       SCMP_SYS(getegid),
 			       SCMP_SYS(uname),
+			       SCMP_SYS(getcwd),
 			       SCMP_SYS(rt_sigaction),
 			       SCMP_SYS(rt_sigprocmask),
 			       SCMP_SYS(rt_sigreturn),
@@ -299,6 +313,14 @@ static int try_map(int protection, int flags, int fd)
 	return e;
 }
 
+static int try_working_folder(void)
+{
+	char at[16];
+	if (syscall(SYS_getcwd, at, sizeof at) < 0)
+		return errno;
+	return strcmp(at, "/") ? EXDEV : 0;
+}
+
 static int try_stat(const char *path)
 {
 	struct stat st;
@@ -348,6 +370,7 @@ void stx__sandbox_probe(void (*fn)(void *ctx, const char *name, int err), void *
 	fn(ctx, "dup", errno_of(syscall(SYS_dup, CHANNEL_FD)));
 	fn(ctx, "stat", try_stat(""));
 	fn(ctx, "stat of a path", try_stat("/etc/hostname"));
+	fn(ctx, "working folder /", try_working_folder());
 	fn(ctx, "setrlimit", errno_of(syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &more, NULL)));
 	fn(ctx, "mmap exec", try_map(PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1));
 	fn(ctx, "mmap shared", try_map(PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1));

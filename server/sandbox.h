@@ -14,7 +14,7 @@
 
 enum stx__sched { STX__SCHED_NORMAL, STX__SCHED_NICE, STX__SCHED_IDLE };
 
-/* Before warming: no core dumps, cleared environment, killed with the parent, limits on data and on
+/* Before warming: no core dumps, an environment of CUDA_HOME only, killed with the parent, limits on data and on
  * the size of a file: an eighth of memory_bytes, so that the few descriptors a closed worker may
  * have hold less than its memory limit. parent: pid the process must still have (0: do not check).
  * memory_bytes 0: no limit. */
@@ -24,8 +24,8 @@ void stx__sandbox_priority(enum stx__sched s);
 /* After warming: drops rights (another user when root), Landlock where there is any, seccomp with
  * TSYNC. level gets "seccomp+landlock", "seccomp" or "none: why". */
 void stx__sandbox_close(char *level, size_t cap);
-/* Tries what must be refused; fn gets a name and the errno (0: it was allowed). Harmless either
- * way. */
+/* Tries what must be refused, and what libraries must be told; fn gets a name and the errno (0: it
+ * was allowed). Harmless either way. */
 void stx__sandbox_probe(void (*fn)(void *ctx, const char *name, int err), void *ctx);
 
 #endif

@@ -28,13 +28,15 @@ struct stx_nvrtc {
 
 static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so" };
 
+/* Never unmapped: an unmapped NVRTC would leave what it holds behind, once for each time it is
+ * loaded, and mapping its 110 MB again costs more than keeping them. */
 static void *open_in(const char *dir)
 {
 	char path[4200];
 	for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
 		if (dir)
 			snprintf(path, sizeof path, "%s/%s", dir, names[i]);
-		void *h = dlopen(dir ? path : names[i], RTLD_NOW | RTLD_LOCAL);
+		void *h = dlopen(dir ? path : names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 		if (h)
 			return h;
 	}

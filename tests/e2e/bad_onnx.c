@@ -104,9 +104,10 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return 2;
 	const char *kind = argv[1];
-	inputs[0] = value("x", 1, 1, 4);
+	int huge = !strcmp(kind, "huge"), rank = huge ? 4 : 1, size = huge ? 1024 : 4;
+	inputs[0] = value("x", 1, rank, size);
 	inputs[1] = value("k", 7, 2, 3);
-	outputs[0] = value("y", 1, 1, 4);
+	outputs[0] = value("y", 1, rank, size);
 	if (!strcmp(kind, "cycle")) {
 		add(node("Add", "a", "x", "b"));
 		add(node("Add", "b", "x", "a"));
@@ -120,9 +121,7 @@ int main(int argc, char **argv)
 	} else if (!strcmp(kind, "dtype")) {
 		add(node("Sin", "s", "x", NULL));
 		add(node("And", "y", "s", "k"));
-	} else if (!strcmp(kind, "huge")) {
-		inputs[0] = value("x", 1, 4, 1024);
-		outputs[0] = value("y", 1, 4, 1024);
+	} else if (huge) {
 		add(node("Relu", "y", "x", NULL));
 	} else if (!strcmp(kind, "climb")) {
 		external_weight("../../../../../../etc/passwd");

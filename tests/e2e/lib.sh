@@ -14,6 +14,14 @@ stop_daemon() {
   wait "$daemon_pid" 2>/dev/null
   daemon_rc=$?
   daemon_pid=
+  no_report
+}
+# A client may never see what a sanitizer finds in the daemon, its workers or its end.
+no_report() {
+  grep -qaE 'ERROR: [A-Za-z]*Sanitizer|WARNING: ThreadSanitizer|runtime error:' "$work"/*.log 2>/dev/null || return 0
+  failed=$((failed + 1))
+  echo "FAILED: reports of a sanitizer:"
+  grep -ahE -A 30 'Sanitizer|runtime error:' "$work"/*.log | head -n 80
 }
 cleanup() {
   stop_daemon
@@ -73,6 +81,7 @@ says() { # description pattern: in the output or errors of the last command
   fi
 }
 finish() {
+  stop_daemon
   echo "$passed passed, $failed failed, $skipped skipped"
   [ $failed = 0 ]
 }

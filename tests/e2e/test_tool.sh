@@ -76,6 +76,11 @@ if STAX_SERVER=none "$stax" compile "$work/g.stax" --target cuda:sm_90a:h200 --j
 else
   ok "NVRTC is named" grep -q "CUDA targets need NVRTC" "$work/err"
 fi
+# $CUDA_HOME reaches the worker: what lies there is taken, were there another NVRTC or not.
+mkdir -p "$work/home/lib64"
+ln -s "$build/libstax.so" "$work/home/lib64/libnvrtc.so.13"
+exits 1 "another \$CUDA_HOME" env CUDA_HOME="$work/home" "$stax" compile "$work/g.stax" --target cuda:sm_90a:h200
+says "no NVRTC there" "CUDA targets need NVRTC"
 
 for stage in graph basis primitives loops kernels plan source llvm asm; do
   ok "dump $stage" "$stax" dump "$work/g.stax" --stage $stage

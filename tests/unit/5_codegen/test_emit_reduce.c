@@ -60,13 +60,22 @@ static struct state welford(enum stx_dtype t, struct state x, struct state y)
 	return r;
 }
 
-static const struct stx_elem_program *exp_of(enum stx_dtype t)
+/* exp of f32 and f64, of the whole group. */
+static struct stx_arena *programs;
+static const struct stx_elem_program *exp_programs[2];
+
+static int setup(void **state)
 {
-	static const struct stx_elem_program *made[2];
-	const struct stx_elem_program **p = &made[t == STX_F64];
-	if (!*p) /* kept to the end */
-		*p = stx_elementary_record(stx_arena_new(0), STX_P_EXP, t);
-	return *p;
+	programs = stx_arena_new(0);
+	exp_programs[0] = stx_elementary_record(programs, STX_P_EXP, STX_F32);
+	exp_programs[1] = stx_elementary_record(programs, STX_P_EXP, STX_F64);
+	return exp_programs[0] && exp_programs[1] ? jit_setup(state) : -1;
+}
+
+static int teardown(void **state)
+{
+	stx_arena_free(programs);
+	return jit_teardown(state);
 }
 
 static union stx_scalar weight(enum stx_dtype t, union stx_scalar m, union stx_scalar top)
@@ -74,7 +83,7 @@ static union stx_scalar weight(enum stx_dtype t, union stx_scalar m, union stx_s
 	union stx_scalar d = { .f = 0 };
 	if (m.f != top.f)
 		d = prim(STX_P_SUB, t, m, top);
-	return stx_elementary_eval(exp_of(t), d, d);
+	return stx_elementary_eval(exp_programs[t == STX_F64], d, d);
 }
 
 static struct state softmax(enum stx_dtype t, struct state x, struct state y)
@@ -493,5 +502,5 @@ int main(void)
 		cmocka_unit_test(test_emit_reduce_arg_prefers_the_first_nan),
 		cmocka_unit_test(test_emit_reduce_many_accumulators_equal_bits_at_every_level),
 	};
-	return cmocka_run_group_tests(tests, jit_setup, jit_teardown);
+	return cmocka_run_group_tests(tests, setup, teardown);
 }
