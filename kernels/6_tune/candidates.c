@@ -76,7 +76,9 @@ static struct stx_gpu_config pointwise(uint32_t x, uint32_t y, uint32_t z, uint3
 					.z = z,
 					.threads = least(threads, x * y * z),
 					.row_threads = 1,
-					.inner = 1 };
+					.inner = 1,
+					.vec = 1,
+					.vec_y = 1 };
 }
 
 static void lines(const struct stx_kernel *k, const struct stx_gpu_device *dev,
@@ -119,7 +121,9 @@ static struct stx_gpu_config reduction(uint32_t rows, uint32_t r, uint32_t row_t
 				    .threads = least(rows * row_threads, 1024),
 				    .row_threads = row_threads,
 				    .inner = (uint8_t)inner,
-				    .persistent = (uint8_t)persistent };
+				    .persistent = (uint8_t)persistent,
+				    .vec = 1,
+				    .vec_y = 1 };
 	if (c.threads < 32) { /* warps are whole */
 		c.x *= 32 / c.threads;
 		c.threads = 32;
@@ -179,7 +183,9 @@ static void updates(const struct stx_kernel *k, const struct stx_gpu_device *dev
 					     .r = 1,
 					     .threads = x,
 					     .row_threads = 1,
-					     .inner = 1 });
+					     .inner = 1,
+					     .vec = 1,
+					     .vec_y = 1 });
 }
 
 /* A thread a comparison of two, in the shorter rows. */
@@ -195,7 +201,9 @@ static void sorts(const struct stx_kernel *k, const struct stx_gpu_device *dev, 
 					     .r = t,
 					     .threads = t,
 					     .row_threads = t,
-					     .inner = 1 });
+					     .inner = 1,
+					     .vec = 1,
+					     .vec_y = 1 });
 }
 
 void stx_tune_candidates(const struct stx_kernel *k, const struct stx_gpu_device *dev,
