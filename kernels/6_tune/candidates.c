@@ -8,7 +8,7 @@
 #define PERSISTENT_INNER 1024
 #define PERSISTENT_OUTER 64
 #define KEPT_INNER       32768 /* a longer row leaves no registers */
-#define LIGHT            64    /* instructions of a body that waits for memory */
+#define LIGHT            40    /* instructions of a body that waits for memory */
 #define MOST             6     /* candidates */
 
 static uint32_t pow2_at_least(int64_t n)
