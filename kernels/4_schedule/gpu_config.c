@@ -140,10 +140,14 @@ static void parse_word(const char *word, size_t n, struct stx_gpu_config *c)
 		const char *name;
 		uint32_t *at;
 	} fields[] = {
-		{ "XBLOCK=", &c->x },        { "YBLOCK=", &c->y },
-		{ "ZBLOCK=", &c->z },        { "R0_BLOCK=", &c->r },
-		{ "threads=", &c->threads }, { "row_threads=", &c->row_threads },
-		{ "vec=", &vec },            { "vec_y=", &vec_y },
+		{ "XBLOCK=", &c->x },
+		{ "YBLOCK=", &c->y },
+		{ "ZBLOCK=", &c->z },
+		{ "R0_BLOCK=", &c->r },
+		{ "threads=", &c->threads },
+		{ "row_threads=", &c->row_threads },
+		{ "vec=", &vec },
+		{ "vec_y=", &vec_y },
 	};
 	for (unsigned i = 0; i < sizeof fields / sizeof *fields; i++) {
 		size_t name = strlen(fields[i].name);
@@ -160,9 +164,14 @@ stx_err stx_gpu_config_parse(const char *text, const struct stx_kernel *k,
 			     const struct stx_gpu_device *dev, struct stx_gpu_config *out,
 			     struct stx_diag *d)
 {
-	struct stx_gpu_config c = {
-		.x = 1, .y = 1, .z = 1, .row_threads = 1, .inner = 1, .persistent = 1, .vec = 1, .vec_y = 1
-	};
+	struct stx_gpu_config c = { .x = 1,
+				    .y = 1,
+				    .z = 1,
+				    .row_threads = 1,
+				    .inner = 1,
+				    .persistent = 1,
+				    .vec = 1,
+				    .vec_y = 1 };
 	char again[STX_GPU_CONFIG_BYTES];
 	for (const char *at = text; *at;) {
 		size_t n = strcspn(at, " ");

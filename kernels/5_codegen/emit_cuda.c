@@ -256,8 +256,8 @@ static void place(const struct stx__cuda *e, uint32_t axis, const char *i, char 
 	else
 		n = 'R';
 	if (run > 1)
-		snprintf(out, 160, "%coffset + (t%c + %s / %u * N%c)*%u + %s %% %u", c, c, i, run, n, run,
-			 i, run);
+		snprintf(out, 160, "%coffset + (t%c + %s / %u * N%c)*%u + %s %% %u", c, c, i, run,
+			 n, run, i, run);
 	else
 		snprintf(out, 160, "%coffset + t%c + %s*N%c", c, c, i, n);
 }

@@ -161,9 +161,11 @@ static const char welford[] =
 
 static const char runs[] =
 	"/* a run of N elements, STEP apart in an array, as accesses of up to 16 bytes */\n"
-	"template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) run_ { T "
+	"template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) run_ { "
+	"T "
 	"at[N]; };\n"
-	"template <int N, int STEP, class T, class U> DEV void load_(T *to, const U *from, bool ok) "
+	"template <int N, int STEP, class T, class U> DEV void load_(T *to, const U *from, bool "
+	"ok) "
 	"{\n"
 	"  run_<U, N> v = {};\n"
 	"  if (ok) v = *(const run_<U, N> *)from;\n"

@@ -193,8 +193,8 @@ void stx__cuda_chunk_open(struct stx__cuda *e, uint32_t acc)
 	uint32_t n = e->rows * slots(e);
 	if (is_grouped(e, acc)) {
 		e->needs |= STX__NEED_SOFTMAX32;
-		stx_bytes_printf(e->out, "  f32 q%u[%u]; bool in%u[%u];\n", acc,
-				 e->rows * e->iters, acc, e->rows * e->iters);
+		stx_bytes_printf(e->out, "  f32 q%u[%u]; bool in%u[%u];\n", acc, e->rows * e->iters,
+				 acc, e->rows * e->iters);
 	}
 	if (!is_chunked(e, acc))
 		return;
@@ -227,10 +227,11 @@ void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t acc, int last)
 	uint32_t n = slots(e);
 	char row[32];
 	if (is_grouped(e, acc) && !last)
-		stx_bytes_printf(e->out,
-				 "  #pragma unroll\n  for (int e = 0; e < %u; e++) "
-				 "softmax_group<%u>(a%u_0[e], a%u_1[e], &q%u[e * %u], &in%u[e * %u]);\n",
-				 e->rows, e->iters, acc, acc, acc, e->iters, acc, e->iters);
+		stx_bytes_printf(
+			e->out,
+			"  #pragma unroll\n  for (int e = 0; e < %u; e++) "
+			"softmax_group<%u>(a%u_0[e], a%u_1[e], &q%u[e * %u], &in%u[e * %u]);\n",
+			e->rows, e->iters, acc, acc, acc, e->iters, acc, e->iters);
 	if (!is_chunked(e, acc))
 		return;
 	if (!last)
@@ -244,10 +245,11 @@ void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t acc, int last)
 	combine(e, acc, 'a', row, "b", e->out);
 	stx_bytes_puts(e->out, "\n");
 	if (!last) {
-		stx_bytes_printf(e->out,
-				 "    #pragma unroll\n    for (int p = e; p < e + %u; p++) c%u_0[p] "
-				 "= ",
-				 n, acc);
+		stx_bytes_printf(
+			e->out,
+			"    #pragma unroll\n    for (int p = e; p < e + %u; p++) c%u_0[p] "
+			"= ",
+			n, acc);
 		identity(e, acc, 0, e->out);
 		stx_bytes_puts(e->out, ";\n");
 	}
@@ -321,7 +323,8 @@ static void by_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const c
 		stx_bytes_printf(out, " s%u_%u[%s][%s] = a%u_%u[e];", acc, s, part, row, acc, s);
 	stx_bytes_puts(out, " }\n  }\n  __syncthreads();\n");
 	if (e->c->inner && parts > FEW_PARTS) { /* every warp of the row does the same */
-		stx_bytes_printf(out, "  #pragma unroll\n  for (int e = 0; e < %u; e++) {", e->rows);
+		stx_bytes_printf(out, "  #pragma unroll\n  for (int e = 0; e < %u; e++) {",
+				 e->rows);
 		for (uint32_t s = 0; s < nstates(e, acc); s++)
 			stx_bytes_printf(out, " a%u_%u[e] = s%u_%u[tid %% %u][%s];", acc, s, acc, s,
 					 parts, row);
@@ -352,7 +355,8 @@ void stx__cuda_acc_finish(struct stx__cuda *e, uint32_t acc)
 	uint32_t n = c->row_threads;
 	stx_bytes_printf(e->out, "  // %s of a%u over %u threads\n",
 			 stx_monoid_info((enum stx_monoid)e->k->insts.at[acc].flags)->text, acc, n);
-	if (n > 1 && !c->inner && e->nx < 32 && n * e->nx >= 32) { /* a warp has several of a row's */
+	if (n > 1 && !c->inner && e->nx < 32 &&
+	    n * e->nx >= 32) { /* a warp has several of a row's */
 		by_shuffles(e, acc, 32, e->nx);
 		n = n * e->nx / 32;
 		if (n > 1)
@@ -421,7 +425,8 @@ static void put_exp(struct stx__cuda *e, enum stx_dtype t, struct stx_bytes *out
 
 /* The coefficients are those of the table's exp (elementary.c). */
 static const char softmax_group[] =
-	"/* exp of 0 and below, for sums of at least 1: within 1 ulp down to -87, nothing there */\n"
+	"/* exp of 0 and below, for sums of at least 1: within 1 ulp down to -87, nothing there "
+	"*/\n"
 	"DEV f32 exp_below(f32 x) {\n"
 	"  x = fmaxf(x, -87.0f);\n"
 	"  const f32 t = fmaf(x, 0x1.715476p+0f, 0x1.8p+23f), n = t - 0x1.8p+23f;\n"
@@ -433,7 +438,8 @@ static const char softmax_group[] =
 	"  p = fmaf(fmaf(fmaf(p, r, 0.5f), r, 1.0f), r, 1.0f);\n"
 	"  return __int_as_float((i32)((u32)__float_as_int(p) + ((u32)__float_as_int(t) << 23)));\n"
 	"}\n"
-	"/* N elements at once. Where x is top their difference is 0, of infinities too: fminf takes "
+	"/* N elements at once. Where x is top their difference is 0, of infinities too: fminf "
+	"takes "
 	"the\n"
 	"   number. NaN is in top. */\n"
 	"template <int N> DEV void softmax_group(f32 &m, f32 &s, const f32 *x, const bool *in) {\n"

@@ -136,9 +136,9 @@ void stx__cuda_run_store(struct stx__cuda *e, uint32_t n, const char *ok)
 	uint32_t v = e->info[i->b].same, axis = e->info[n].wide - 1u;
 	int inside = e->region->loop != STX_NONE;
 	int is_result = e->k->insts.at[v].op == STX_K_RESULT;
-	int is_array = is_result ? !inside
-				 : e->info[v].is_array &&
-					   (!inside || e->info[v].level == STX__ELEMENT);
+	int is_array =
+		is_result ? !inside
+			  : e->info[v].is_array && (!inside || e->info[v].level == STX__ELEMENT);
 	const char *type = stx__cuda_type((enum stx_dtype)i->dtype);
 	stx_bytes_printf(e->out, "    if (%s", ok);
 	stx__cuda_index_ok(e, i->ex, e->out);

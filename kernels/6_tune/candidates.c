@@ -73,7 +73,8 @@ static uint32_t run_of(const struct stx_kernel *k, uint32_t axis, uint32_t share
 		if (!stx_gpu_runs(k, axis, v, run))
 			continue;
 		for (uint32_t i = 0; i < k->insts.n; i++) {
-			uint32_t b = (uint32_t)stx_dtype_bytes((enum stx_dtype)k->insts.at[i].dtype);
+			uint32_t b =
+				(uint32_t)stx_dtype_bytes((enum stx_dtype)k->insts.at[i].dtype);
 			uint8_t op = k->insts.at[i].op;
 			bytes += run[i] == STX_RUN_UNIT ? b : 0;
 			others += run[i] == STX_RUN_NONE && (op == STX_K_LOAD || op == STX_K_STORE)
@@ -245,13 +246,15 @@ static void inner_rows(const struct stx_kernel *k, const struct stx_gpu_device *
 		kept_rows(k, dev, range.hi, vec, out);
 	if (persistent && r > 256 && rows > (int64_t)dev->sms * 32) /* many: a warp a row */
 		add_runs(k, dev, out, reduction(8, r, 32, 1, 1), vec);
-	for (uint32_t t = r / each, i = 0; t && i < 3 && r / t <= 32 && out->n < MOST; t /= 2, i++) {
+	for (uint32_t t = r / each, i = 0; t && i < 3 && r / t <= 32 && out->n < MOST;
+	     t /= 2, i++) {
 		uint32_t x = 256 / t ? 256 / t : 1;
 		add_runs(k, dev, out,
 			 reduction(x > rows ? pow2_at_least(rows) : x, r, t, 1, persistent), vec);
 	}
 	uint32_t t = r / each;
-	if (persistent && t >= 8 && rows > 1 && out->n < MOST) /* one row a warp group: less waits */
+	if (persistent && t >= 8 && rows > 1 &&
+	    out->n < MOST) /* one row a warp group: less waits */
 		add_runs(k, dev, out,
 			 reduction(least(t < 128 ? 128 / t : 1, pow2_at_least(rows)), r, t, 1, 1),
 			 vec);
@@ -271,8 +274,8 @@ static uint32_t naccs(const struct stx_kernel *k)
 
 /* x points a block, taken by x / vec lanes. */
 static void add_columns(const struct stx_kernel *k, const struct stx_gpu_device *dev,
-			struct stx_gpu_choices *out, uint32_t x, uint32_t vec, uint32_t r, uint32_t t,
-			int persistent)
+			struct stx_gpu_choices *out, uint32_t x, uint32_t vec, uint32_t r,
+			uint32_t t, int persistent)
 {
 	struct stx_gpu_config c = reduction(x, r, t, 0, persistent);
 	c.threads = least(x / vec * t, 1024);
@@ -294,7 +297,8 @@ static void outer_rows(const struct stx_kernel *k, const struct stx_gpu_device *
 	if (vec > 1 && hint(k, raxis) >= 64) {
 		uint32_t first = naccs(k) > 1 ? 32 : 64;
 		add_columns(k, dev, out, 8 * vec, vec, least(r, first), least(r, 32), persistent);
-		add_columns(k, dev, out, 8 * vec, vec, least(r, 96 - first), least(r, 32), persistent);
+		add_columns(k, dev, out, 8 * vec, vec, least(r, 96 - first), least(r, 32),
+			    persistent);
 		add_columns(k, dev, out, 16 * vec, vec, r, least(r, 16), persistent);
 		if (vec > 2)
 			add_columns(k, dev, out, 8 * vec, vec / 2, r, least(r, 16), persistent);

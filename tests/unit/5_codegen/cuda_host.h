@@ -64,7 +64,8 @@ static const char cuda_host_head[] =
 	"#define host_f16_to_f32 cuda_host_at->f16_to_f32\n"
 	"#define host_f32_to_f16 cuda_host_at->f32_to_f16\n"
 	"#define host_f32_to_bf16 cuda_host_at->f32_to_bf16\n"
-	"using std::fabs; using std::fmaf; using std::fmaxf; using std::fminf; using std::sqrt; using std::trunc;\n";
+	"using std::fabs; using std::fmaf; using std::fmaxf; using std::fminf; using std::sqrt; "
+	"using std::trunc;\n";
 
 /* Adds a source to the program, its names in a namespace of their own. */
 static inline void cuda_host_add(struct stx_bytes *program, const char *source, int number)

@@ -114,9 +114,10 @@ static void test_emit_cuda_time_is_linear_in_the_instructions(void **state)
 		fail_msg("8 times the instructions take %.1f times as long", ratio);
 }
 
-static const char pair[] = "kernel \"k\" poi bits 32 target gpu\nparam p0 bf16 read elems 1048576 \"a\"\n"
-			   "param p1 bf16 write elems 1048576 \"b\"\naxis x0 grid %d\ngrain 1\n"
-			   "begin\nt0 = load bf16 p0[%s]\nstore bf16 p1[x0] t0\nend\n";
+static const char pair[] =
+	"kernel \"k\" poi bits 32 target gpu\nparam p0 bf16 read elems 1048576 \"a\"\n"
+	"param p1 bf16 write elems 1048576 \"b\"\naxis x0 grid %d\ngrain 1\n"
+	"begin\nt0 = load bf16 p0[%s]\nstore bf16 p1[x0] t0\nend\n";
 
 /* PTX of a copy that reads at the index, in runs of 8. */
 static void copy_in_runs(struct stx_nvrtc *n, int elems, const char *index, struct stx_bytes *out)
@@ -131,8 +132,8 @@ static void copy_in_runs(struct stx_nvrtc *n, int elems, const char *index, stru
 	assert_int_equal(stx_gpu_target_parse("cuda:sm_90", &t, &d), 0);
 	if (stx_gpu_config_parse("XBLOCK=2048 threads=256 vec=8", k, &t.device, &c, &d) ||
 	    stx_emit_cuda(k, &c, &source, &d) ||
-	    stx_nvrtc_compile(n, stx_bytes_cstr(&source), "k", "sm_90a", 0, STX_NVRTC_PTX, out, NULL,
-			      &d))
+	    stx_nvrtc_compile(n, stx_bytes_cstr(&source), "k", "sm_90a", 0, STX_NVRTC_PTX, out,
+			      NULL, &d))
 		fail_msg("%s", d.text);
 	stx_bytes_free(&text);
 	stx_bytes_free(&source);

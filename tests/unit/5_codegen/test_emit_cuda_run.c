@@ -142,8 +142,8 @@ static void check(const struct launch *l, void *program, unsigned shift)
 		enum stx_dtype t = k->params.at[i].dtype;
 		int64_t bytes = stx_dtype_bytes(t), lo = -GUARD_BYTES / bytes;
 		for (int64_t j = lo; j < elems[i] - lo; j++)
-			if (!agree((uint8_t *)host[i] + j * bytes, (uint8_t *)eval[i] + j * bytes, t,
-				   has_sums && j >= 0 && j < elems[i]))
+			if (!agree((uint8_t *)host[i] + j * bytes, (uint8_t *)eval[i] + j * bytes,
+				   t, has_sums && j >= 0 && j < elems[i]))
 				fail_msg("%s, %s, shifted by %u: parameter %u differs at %lld",
 					 k->name, config, shift, i, (long long)j);
 		free(memory[i][0]);
@@ -175,8 +175,7 @@ static void run_all(const char *const *graphs, unsigned n, int more, int some_wi
 		for (uint32_t j = 0; j < s->kernels.n; j++) {
 			const struct stx_kernel *k = s->kernels.at[j];
 			struct stx_gpu_choices c;
-			uint32_t ns =
-				stx_tune_space(k, &target.device, space, STX_TUNE_MAX_SPACE);
+			uint32_t ns = stx_tune_space(k, &target.device, space, STX_TUNE_MAX_SPACE);
 			assert_in_range(ns, 1, STX_TUNE_MAX_SPACE - 1);
 			stx_tune_candidates(k, &target.device, &c);
 			for (uint32_t m = 0; m < c.n + (uint32_t)more && runs < MOST_RUNS; m++) {
@@ -319,7 +318,8 @@ static void test_emit_cuda_rows_in_runs_agree_with_the_interpreter(void **unused
 static void test_emit_cuda_online_softmax_of_infinities_and_nan(void **unused)
 {
 	static const char *const graphs[] = {
-		"%x : f32[16,33001] = placeholder()\n%s = logsumexp.default(%x, [1])\nreturn (%s,)\n",
+		"%x : f32[16,33001] = placeholder()\n%s = logsumexp.default(%x, [1])\nreturn "
+		"(%s,)\n",
 		"%x : bf16[16,40000] = placeholder()\n%f = _to_copy.default(%x, dtype=f32)\n"
 		"%s = log_softmax.int(%f, -1)\nreturn (%s,)\n",
 	};
