@@ -21,12 +21,26 @@ void stx_gpu_config_print(const struct stx_gpu_config *c, char out[STX_GPU_CONFI
 		n += snprintf(out + n, cap - (size_t)n, " R0_BLOCK=%u row_threads=%u%s%s", c->r,
 			      c->row_threads, c->inner ? "" : " outer",
 			      c->persistent ? "" : " looped");
-	snprintf(out + n, cap - (size_t)n, " threads=%u", c->threads);
+	n += snprintf(out + n, cap - (size_t)n, " threads=%u", c->threads);
+	if (c->vec > 1 || c->vec_y > 1)
+		n += snprintf(out + n, cap - (size_t)n, " vec=%u", c->vec);
+	if (c->vec_y > 1)
+		snprintf(out + n, cap - (size_t)n, " vec_y=%u", c->vec_y);
 }
 
 static int is_power(uint32_t n)
 {
 	return n && !(n & (n - 1));
+}
+
+struct stx_gpu_lanes stx_gpu_lanes(const struct stx_gpu_config *c)
+{
+	uint32_t n = c->threads / c->row_threads, vec = c->r && c->inner ? 1 : c->vec;
+	struct stx_gpu_lanes l = { .x = c->x / vec, .y = c->y / c->vec_y };
+	l.x = l.x < n ? l.x : n;
+	l.y = l.y < n / l.x ? l.y : n / l.x;
+	l.z = n / l.x / l.y;
+	return l;
 }
 
 struct shape {
@@ -48,7 +62,7 @@ static struct shape shape_of(const struct stx_kernel *k)
  * a block sorts one row. */
 static int fits_loop(const struct stx_gpu_config *c, const struct stx_kernel *k)
 {
-	if (c->y != 1 || c->z != 1 || !c->inner || c->persistent)
+	if (c->y != 1 || c->z != 1 || !c->inner || c->persistent || c->vec > 1 || c->vec_y > 1)
 		return 0;
 	if (stx_gpu_sorts(k))
 		return c->x == 1 && c->row_threads == c->threads && c->r == c->threads;
@@ -64,6 +78,13 @@ int stx_gpu_sorts(const struct stx_kernel *k)
 	return 0;
 }
 
+/* A thread has whole runs of the axis, and some access is of consecutive elements over them. */
+static int fits_runs(const struct stx_kernel *k, uint32_t axis, uint32_t vec, uint32_t elems)
+{
+	return vec == 1 ||
+	       (elems >= vec && elems % vec == 0 && stx_gpu_runs(k, axis, vec, NULL) > 0);
+}
+
 static int fits_reduction(const struct stx_gpu_config *c, const struct stx_kernel *k,
 			  uint32_t raxis)
 {
@@ -73,8 +94,21 @@ static int fits_reduction(const struct stx_gpu_config *c, const struct stx_kerne
 	uint32_t parts = c->inner ? (c->row_threads + 31) / 32 : c->row_threads;
 	return is_power(c->r) && c->y == 1 && c->z == 1 && c->r >= c->row_threads &&
 	       (parts == 1 || parts * c->x <= 2048) && c->x >= lanes &&
-	       (!c->persistent || range.hi <= (int64_t)c->r) &&
-	       (uint64_t)c->x / lanes * (c->r / c->row_threads) <= MAX_ELEMS_PER_THREAD;
+	       (!c->persistent || range.hi <= (int64_t)c->r) && c->vec_y == 1 &&
+	       (uint64_t)c->x / lanes * (c->r / c->row_threads) <= MAX_ELEMS_PER_THREAD &&
+	       (c->vec == 1 || !c->inner || stx_gpu_is_whole_runs(k, raxis, c->vec)) &&
+	       fits_runs(k, c->inner ? raxis : 0, c->vec,
+			 c->inner ? c->r / c->row_threads : c->x / lanes);
+}
+
+/* Lanes lie along x first, then y, then z. */
+static int fits_tile_runs(const struct stx_gpu_config *c, const struct stx_kernel *k)
+{
+	if (c->x < c->vec || c->y < c->vec_y)
+		return 0;
+	struct stx_gpu_lanes l = stx_gpu_lanes(c);
+	return l.z <= c->z && fits_runs(k, 0, c->vec, c->x / l.x) &&
+	       (c->vec_y == 1 || fits_runs(k, 1, c->vec_y, c->y / l.y));
 }
 
 int stx_gpu_config_fits(const struct stx_gpu_config *c, const struct stx_kernel *k,
@@ -85,7 +119,8 @@ int stx_gpu_config_fits(const struct stx_gpu_config *c, const struct stx_kernel 
 	    !is_power(c->row_threads) || c->threads < 32 || c->row_threads > c->threads ||
 	    c->threads > dev->max_threads_per_block || c->x > MAX_BLOCK_POINTS ||
 	    c->y > MAX_BLOCK_POINTS / c->x || c->z > MAX_BLOCK_POINTS / c->x / c->y ||
-	    c->r > MAX_BLOCK_POINTS)
+	    c->r > MAX_BLOCK_POINTS || !is_power(c->vec) || !is_power(c->vec_y) ||
+	    c->vec > STX_GPU_MAX_VEC || c->vec_y > STX_GPU_MAX_VEC)
 		return 0;
 	if (s.raxis != STX_NONE && !k->axes.at[s.raxis].is_reduction)
 		return fits_loop(c, k);
@@ -94,25 +129,33 @@ int stx_gpu_config_fits(const struct stx_gpu_config *c, const struct stx_kernel 
 	uint32_t points = c->x * c->y * c->z;
 	return !c->r && c->row_threads == 1 && c->inner && !c->persistent &&
 	       (s.ngrid > 1 || c->y == 1) && (s.ngrid > 2 || c->z == 1) && c->threads <= points &&
-	       points / c->threads <= MAX_ELEMS_PER_THREAD;
+	       points / c->threads <= MAX_ELEMS_PER_THREAD && fits_tile_runs(c, k);
 }
 
 /* One word of a text: "XBLOCK=64", "outer". */
 static void parse_word(const char *word, size_t n, struct stx_gpu_config *c)
 {
+	uint32_t vec = c->vec, vec_y = c->vec_y;
 	const struct {
 		const char *name;
 		uint32_t *at;
 	} fields[] = {
-		{ "XBLOCK=", &c->x },        { "YBLOCK=", &c->y },
-		{ "ZBLOCK=", &c->z },        { "R0_BLOCK=", &c->r },
-		{ "threads=", &c->threads }, { "row_threads=", &c->row_threads },
+		{ "XBLOCK=", &c->x },
+		{ "YBLOCK=", &c->y },
+		{ "ZBLOCK=", &c->z },
+		{ "R0_BLOCK=", &c->r },
+		{ "threads=", &c->threads },
+		{ "row_threads=", &c->row_threads },
+		{ "vec=", &vec },
+		{ "vec_y=", &vec_y },
 	};
 	for (unsigned i = 0; i < sizeof fields / sizeof *fields; i++) {
 		size_t name = strlen(fields[i].name);
 		if (n > name && n < name + 9 && !memcmp(word, fields[i].name, name))
 			*fields[i].at = (uint32_t)strtoul(word + name, NULL, 10);
 	}
+	c->vec = vec <= STX_GPU_MAX_VEC ? (uint8_t)vec : 0; /* 0 fits nothing */
+	c->vec_y = vec_y <= STX_GPU_MAX_VEC ? (uint8_t)vec_y : 0;
 	c->inner &= !(n == 5 && !memcmp(word, "outer", 5));
 	c->persistent &= !(n == 6 && !memcmp(word, "looped", 6));
 }
@@ -121,9 +164,14 @@ stx_err stx_gpu_config_parse(const char *text, const struct stx_kernel *k,
 			     const struct stx_gpu_device *dev, struct stx_gpu_config *out,
 			     struct stx_diag *d)
 {
-	struct stx_gpu_config c = {
-		.x = 1, .y = 1, .z = 1, .row_threads = 1, .inner = 1, .persistent = 1
-	};
+	struct stx_gpu_config c = { .x = 1,
+				    .y = 1,
+				    .z = 1,
+				    .row_threads = 1,
+				    .inner = 1,
+				    .persistent = 1,
+				    .vec = 1,
+				    .vec_y = 1 };
 	char again[STX_GPU_CONFIG_BYTES];
 	for (const char *at = text; *at;) {
 		size_t n = strcspn(at, " ");

@@ -15,9 +15,14 @@ struct stx_gpu_config {
 	uint32_t row_threads; /* of them, threads that share a row of the reduction; 1: none */
 	uint8_t inner;        /* those are neighbouring lanes; else lanes run along x */
 	uint8_t persistent;   /* r covers the whole range: the row stays in registers */
-	uint8_t reserved[2];  /* 0: configurations are compared byte for byte */
+	/* Consecutive elements that a thread has, which it loads and stores at once where it can
+	 * (gpu_runs.c): along r where lanes run along r, else along x; along y. 1: it takes turns
+	 * with its neighbours. */
+	uint8_t vec, vec_y;
 };
 #define STX_GPU_CONFIG_BYTES 96 /* of its text, the NUL included */
+
+#define STX_GPU_MAX_VEC 16
 
 /* The configurations of a kernel that may be measured, the heuristic choice first. */
 #define STX_GPU_MAX_CONFIGS 8
@@ -37,6 +42,19 @@ stx_err stx_gpu_config_parse(const char *text, const struct stx_kernel *k,
 /* 1: kernel k can be compiled in it for the device. */
 int stx_gpu_config_fits(const struct stx_gpu_config *c, const struct stx_kernel *k,
 			const struct stx_gpu_device *dev);
+/* Threads of a block along the grid axes; c fits some kernel. */
+struct stx_gpu_lanes {
+	uint32_t x, y, z;
+};
+struct stx_gpu_lanes stx_gpu_lanes(const struct stx_gpu_config *c);
+/* How the element of a LOAD or STORE moves over the runs of an axis: `width` values of its variable,
+ * the first a multiple of width. NONE: somehow, or it has a mask. UNIFORM: it stays. UNIT: one
+ * after the other, the first a multiple of width too. */
+enum stx_gpu_run { STX_RUN_NONE, STX_RUN_UNIFORM, STX_RUN_UNIT };
+/* The number of accesses that are UNIT. run: one for each instruction, or NULL. */
+uint32_t stx_gpu_runs(const struct stx_kernel *k, uint32_t axis, uint32_t width, uint8_t *run);
+/* 1: the axis' size is known to be a multiple of width. */
+int stx_gpu_is_whole_runs(const struct stx_kernel *k, uint32_t axis, uint32_t width);
 int stx_gpu_sorts(const struct stx_kernel *k); /* it has a SORT: a block has one row */
 /* Blocks along the three dimensions of the launch, over the kernel's scalars. y and z share the
  * second dimension; what exceeds 65535 there goes to the third. */

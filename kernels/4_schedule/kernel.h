@@ -53,7 +53,9 @@
  *   WELFORD                   UPDATE b: states (mean, m2, weight), weight + 1
  *   SOFTMAX                   UPDATE b: states (max, sum); b is the state (b, 1). combine: M = max,
  *                             sum = sumx*e(mx) + sumy*e(my), e(m) = exp(m == M ? 0 : m - M), the
- *                             elementary function; so merging two identities gives one (MR-05)
+ *                             elementary function; so merging two identities gives one (MR-05).
+ *                             In order TREE e is exp within 1 ulp, and several states may merge
+ *                             at once
  *
  * RESULT flags = state number; state 1 of ARGMAX and ARGMIN is i64, all others have ACC's dtype.
  *

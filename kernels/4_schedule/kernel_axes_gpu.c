@@ -105,23 +105,21 @@ static int uses_any(struct chooser *c, stx_ex e, const struct dim *d, uint32_t n
 	return 0;
 }
 
-/* The reduction runs along lanes when its reads are next to each other in that direction; reads of
- * one row of points or of one reduction, which are few, do not count. */
+/* The reduction runs along lanes when its reads are next to each other in that direction; reads that
+ * neighbouring points share and reads of one row of points, which are few, do not count. */
 static int is_inner(struct chooser *c)
 {
 	uint64_t inner = 0, outer = 0;
-	if (!c->nred)
+	if (!c->nred || !c->nout)
 		return 1;
 	for (uint32_t i = 0; i < c->b->accesses.n; i++) {
 		const struct stx__access *a = &c->b->accesses.at[i];
-		if (!a->is_load || !a->is_lead || !uses_any(c, a->ex, c->out, c->nout) ||
+		if (!a->is_load || !a->is_lead ||
+		    !stx_ex_uses_var(c->x, a->ex, c->out[c->nout - 1].var) ||
 		    !uses_any(c, a->ex, c->red, c->nred))
 			continue;
 		inner += stx__stride_of(c->x, a->ex, c->red[c->nred - 1].var) == 1 ? a->bytes : 0;
-		if (c->nout)
-			outer += stx__stride_of(c->x, a->ex, c->out[c->nout - 1].var) == 1
-					 ? a->bytes
-					 : 0;
+		outer += stx__stride_of(c->x, a->ex, c->out[c->nout - 1].var) == 1 ? a->bytes : 0;
 	}
 	return inner >= outer;
 }

@@ -246,15 +246,39 @@ static void add_mask(struct stx__cuda *e, uint32_t axis, uint32_t block, struct 
 		stx_bytes_printf(ok, "%cnumel", a->name[0]);
 }
 
-/* The loop over the thread's elements, its axis variables and their mask. ok: its name. */
-static const char *open_elements(struct stx__cuda *e)
+/* Where the i-th of a thread's elements lies along an axis: "xoffset + tx + i*NX". */
+static void place(const struct stx__cuda *e, uint32_t axis, const char *i, char out[160])
+{
+	char c = e->k->axes.at[axis].name[0], n = c;
+	uint32_t run = stx__cuda_run(e, axis);
+	if (c >= 'x')
+		n = (char)(c - 'x' + 'X');
+	else
+		n = 'R';
+	if (run > 1)
+		snprintf(out, 160, "%coffset + (t%c + %s / %u * N%c)*%u + %s %% %u", c, c, i, run,
+			 n, run, i, run);
+	else
+		snprintf(out, 160, "%coffset + t%c + %s*N%c", c, c, i, n);
+}
+
+/* The loop over the thread's elements, its axis variables and their mask. ok: its name. `along`:
+ * STX_NONE, or the axis whose runs it steps over, a run at a time. */
+static const char *open_elements(struct stx__cuda *e, uint32_t along)
 {
 	const struct stx_gpu_config *c = e->c;
 	int inside = e->region->loop != STX_NONE;
 	uint32_t n = inside ? e->rows * e->iters : e->rows, ex = c->x / e->nx, ey = c->y / e->ny;
+	uint32_t run = along == STX_NONE ? 1 : stx__cuda_run(e, along);
+	uint32_t step = along == STX_NONE ? 1 : stx__cuda_run_step(e, along);
 	struct stx_bytes ok = { 0 };
-	char at[96];
-	stx_bytes_printf(e->out, "  #pragma unroll\n  for (int e = 0; e < %u; e++) {\n", n);
+	char at[160], i[64];
+	stx_bytes_printf(e->out, "  #pragma unroll\n  for (int e = 0; e < %u; e%s", n,
+			 run == 1 || step > 1 ? "++) {\n" : "");
+	if (run > 1 && step == 1)
+		stx_bytes_printf(e->out, " += %u) {\n", run);
+	else if (run > 1)
+		stx_bytes_printf(e->out, "    if (e / %u %% %u != 0) continue;\n", step, run);
 	const char *row = "e";
 	if (inside && e->rows > 1 && e->iters > 1) {
 		stx_bytes_printf(e->out, "    const int row = e / %u;\n", e->iters);
@@ -262,25 +286,25 @@ static const char *open_elements(struct stx__cuda *e)
 	} else if (inside && e->rows == 1) {
 		row = "0";
 	}
-	if (e->ngrid == 1)
-		snprintf(at, sizeof at, "xoffset + tx + %s*NX", row);
-	else
-		snprintf(at, sizeof at, "xoffset + tx + (%s %% %u)*NX", row, ex);
+	snprintf(i, sizeof i, e->ngrid == 1 ? "%s" : "(%s %% %u)", row, ex);
+	place(e, 0, i, at);
 	put_axis(e, 0, at);
 	add_mask(e, 0, c->x, &ok);
 	if (e->ngrid > 1) {
-		snprintf(at, sizeof at, "yoffset + ty + (%s / %u %% %u)*NY", row, ex, ey);
+		snprintf(i, sizeof i, "(%s / %u %% %u)", row, ex, ey);
+		place(e, 1, i, at);
 		put_axis(e, 1, at);
 		add_mask(e, 1, c->y, &ok);
 	}
 	if (e->ngrid > 2) {
-		snprintf(at, sizeof at, "zoffset + tz + (%s / %u)*NZ", row, ex * ey);
+		snprintf(i, sizeof i, "(%s / %u)", row, ex * ey);
+		place(e, 2, i, at);
 		put_axis(e, 2, at);
 		add_mask(e, 2, c->z, &ok);
 	}
 	if (inside) {
-		snprintf(at, sizeof at,
-			 e->iters > 1 ? "roffset + tr + (e %% %u)*NR" : "roffset + tr", e->iters);
+		snprintf(i, sizeof i, e->iters > 1 ? "(e %% %u)" : "0", e->iters);
+		place(e, e->raxis, i, at);
 		put_axis(e, e->raxis, at);
 		add_mask(e, e->raxis, c->r, &ok);
 	}
@@ -312,19 +336,49 @@ static void put_arrays(struct stx__cuda *e, const struct stx__region *r)
 	}
 }
 
-static void put_stage(struct stx__cuda *e, uint32_t stage)
+/* Instructions of the stage that are wide along the axis (STX_NONE: along none), in one loop over
+ * the elements; by_runs: over their runs. */
+static void put_elements(struct stx__cuda *e, uint32_t stage, uint32_t axis, int by_runs)
 {
 	const struct stx__region *r = e->region;
 	const char *ok = NULL;
 	for (uint32_t n = r->first[stage]; n != STX_NONE && !e->err; n = e->info[n].next) {
-		if (!is_emitted(e, n))
+		uint32_t wide = e->info[n].wide;
+		if (!is_emitted(e, n) || wide != (axis == STX_NONE ? 0 : axis + 1))
 			continue;
 		if (!ok)
-			ok = open_elements(e);
-		put_inst(e, n, ok);
+			ok = open_elements(e, by_runs ? axis : STX_NONE);
+		if (!by_runs)
+			put_inst(e, n, ok);
+		else if (e->k->insts.at[n].op == STX_K_LOAD)
+			stx__cuda_run_load(e, n, ok);
+		else
+			stx__cuda_run_store(e, n, ok);
 	}
 	if (ok)
 		stx_bytes_puts(e->out, "  }\n");
+}
+
+static int has_wide(const struct stx__cuda *e, uint32_t stage, uint32_t axis)
+{
+	for (uint32_t n = e->region->first[stage]; n != STX_NONE; n = e->info[n].next)
+		if (is_emitted(e, n) && e->info[n].wide == axis + 1)
+			return 1;
+	return 0;
+}
+
+static void put_stage(struct stx__cuda *e, uint32_t stage)
+{
+	for (uint32_t axis = 0; axis < e->k->axes.n && e->has_runs; axis++) {
+		if (!has_wide(e, stage, axis))
+			continue;
+		stx_bytes_puts(e->out, "  if (aligned) {\n");
+		put_elements(e, stage, axis, 1);
+		stx_bytes_puts(e->out, "  } else {\n");
+		put_elements(e, stage, axis, 0);
+		stx_bytes_puts(e->out, "  }\n");
+	}
+	put_elements(e, stage, STX_NONE, 0);
 }
 
 /* All threads of the block, on its one row. */
@@ -453,8 +507,10 @@ static void put_indices(struct stx__cuda *e)
 			       "NY);\n");
 	}
 	stx_bytes_printf(out, "  const %s xoffset = (%s)blockIdx.x * %u;\n", type, type, c->x);
-	if (e->ngrid < 2)
+	if (e->ngrid < 2) {
+		stx__cuda_put_runs(e);
 		return;
+	}
 	stx_bytes_printf(out, "  const i64 yblocks = ((i64)ynumel + %u) / %u;\n", c->y - 1, c->y);
 	stx_bytes_puts(out, "  const i64 yz = blockIdx.y + (i64)gridDim.y * blockIdx.z;\n");
 	if (e->ngrid < 3)
@@ -469,6 +525,7 @@ static void put_indices(struct stx__cuda *e)
 			"  const %s yoffset = (%s)(yz %% yblocks) * %u, zoffset = (%s)(yz / "
 			"yblocks) * %u;\n",
 			c->z - 1, c->z, type, type, c->y, type, c->z);
+	stx__cuda_put_runs(e);
 }
 
 /* 32-bit indices must hold the points beyond the end that the last block masks off, too. */
@@ -497,11 +554,11 @@ static stx_err set_up(struct stx__cuda *e)
 		return stx__cuda_fail(e, STX_E_UNSUPPORTED, "rows of unbounded length");
 	if (!k->target_gpu || !e->ngrid || k->axes.n > e->ngrid + 1)
 		return stx__cuda_fail(e, STX_E_INTERNAL, "not a GPU kernel");
-	uint32_t lanes = c->threads / c->row_threads;
-	e->nx = c->x < lanes ? c->x : lanes;
-	e->ny = c->y < lanes / e->nx ? c->y : lanes / e->nx;
-	e->nz = lanes / e->nx / e->ny;
-	if (e->nz > c->z || (e->raxis != STX_NONE && e->nx != lanes))
+	struct stx_gpu_lanes lanes = stx_gpu_lanes(c);
+	e->nx = lanes.x;
+	e->ny = lanes.y;
+	e->nz = lanes.z;
+	if (e->nz > c->z || (e->raxis != STX_NONE && e->nx != c->threads / c->row_threads))
 		return stx__cuda_fail(e, STX_E_INTERNAL, "a block has more threads than points");
 	e->rows = c->x / e->nx * (c->y / e->ny) * (c->z / e->nz);
 	e->iters = e->raxis == STX_NONE ? 1 : c->r / c->row_threads;
@@ -521,6 +578,8 @@ stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c
 		err = stx_kernel_digest(k, &digest, d);
 	if (!err)
 		err = stx__cuda_stages(&e);
+	if (!err)
+		err = stx__cuda_find_runs(&e);
 	if (err)
 		return err;
 	stx_gpu_symbol(&digest, c, symbol);

@@ -6,7 +6,11 @@
  * the reduction it takes at once. A region is emitted stage by stage, each stage one unrolled loop
  * over the elements: what is loaded, what is computed of it, what is loaded with an index that was
  * computed, and so on, the stores last. So all loads of a stage are in flight together. Values that
- * another stage reads are arrays over the elements, others are locals of their loop. */
+ * another stage reads are arrays over the elements, others are locals of their loop.
+ *
+ * Elements that are consecutive in memory and in the configuration's runs (gpu_config.h) are loaded
+ * and stored a run at a time, in a loop of their own, where the operands turn out to be aligned: an
+ * argument may be any view. */
 #ifndef STX_EMIT_CUDA_H
 #define STX_EMIT_CUDA_H
 
@@ -23,6 +27,8 @@ struct stx__value_info {
 	uint32_t next;  /* instruction of that stage, or STX_NONE */
 	uint8_t level;
 	uint8_t is_array; /* read in another stage than its own */
+	uint8_t wide;     /* 0, or 1 + the axis along whose runs it is accessed */
+	uint8_t is_same;  /* wide: one element for all of a run */
 };
 
 struct stx__region {
@@ -48,6 +54,7 @@ struct stx__cuda {
 	uint32_t rows;               /* grid points a thread has */
 	uint32_t iters;              /* iterations of the reduction a thread has at once */
 	uint8_t wide;                /* indices have 64 bits */
+	uint8_t has_runs;            /* some instruction is wide */
 	uint32_t needs;              /* STX__NEED_* */
 	/* while emitting a region */
 	const struct stx__region *region;
@@ -69,7 +76,8 @@ enum {
 	STX__NEED_STICKY = 2048,
 	STX__NEED_SORT = 4096,
 	STX__NEED_SOFTMAX32 = 8192,
-	STX__NEED_SOFTMAX64 = 16384
+	STX__NEED_SOFTMAX64 = 16384,
+	STX__NEED_RUNS = 32768
 };
 void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out); /* emit_cuda_prelude.c */
 
@@ -83,6 +91,15 @@ void stx__cuda_literal(struct stx__cuda *e, enum stx_dtype t, union stx_scalar v
 
 /* emit_cuda_stage.c: finds the regions and the stage of each value. */
 stx_err stx__cuda_stages(struct stx__cuda *e);
+
+/* emit_cuda_runs.c */
+uint32_t stx__cuda_run(const struct stx__cuda *e, uint32_t axis); /* elements of its runs */
+stx_err stx__cuda_find_runs(struct stx__cuda *e);                 /* after the stages */
+void stx__cuda_put_runs(struct stx__cuda *e); /* declares `aligned`, behind the offsets */
+/* Elements of one run in an array of the region are so far apart. */
+uint32_t stx__cuda_run_step(const struct stx__cuda *e, uint32_t axis);
+void stx__cuda_run_load(struct stx__cuda *e, uint32_t n, const char *ok);
+void stx__cuda_run_store(struct stx__cuda *e, uint32_t n, const char *ok);
 
 /* emit_cuda_prim.c: the expression of a primitive. */
 /* text, a value of type from, converted. */

@@ -13,6 +13,7 @@
 
 #define CHUNK      8 /* rounds of the loop in a part */
 #define MOST_SLOTS 32
+#define FEW_PARTS  8 /* more are merged by shuffles */
 
 static uint32_t nstates(const struct stx__cuda *e, uint32_t acc)
 {
@@ -60,6 +61,13 @@ static int is_rounded(const struct stx__cuda *e, uint32_t acc)
 static int is_chunked(const struct stx__cuda *e, uint32_t acc)
 {
 	return !e->c->persistent && is_rounded(e, acc);
+}
+
+/* An online softmax of f32 takes the iterations that a thread has at once together: their maximum,
+ * then the sum of their exponentials, one each. */
+static int is_grouped(const struct stx__cuda *e, uint32_t acc)
+{
+	return e->k->insts.at[acc].flags == STX_MONOID_SOFTMAX && acc_dtype(e, acc) == STX_F32;
 }
 
 /* Parts a row has side by side: one an iteration taken at once, while registers hold them. */
@@ -145,6 +153,13 @@ void stx__cuda_acc_update(struct stx__cuda *e, uint32_t n, const char *ok)
 	stx__cuda_value(e, u->b, &b);
 	if (u->c != STX_NONE)
 		stx__cuda_value(e, u->c, &c);
+	if (is_grouped(e, u->a)) {
+		stx_bytes_printf(out, "    q%u[e] = %s ? %s : ", u->a, ok, stx_bytes_cstr(&b));
+		identity(e, u->a, 0, out);
+		stx_bytes_printf(out, "; in%u[e] = %s;\n", u->a, ok);
+		stx_bytes_free(&b);
+		return;
+	}
 	const char *row = e->iters > 1 ? (e->rows > 1 ? "row" : "0") : e->rows > 1 ? "e" : "0";
 	stx_bytes_printf(out, "    if (%s) { ", ok);
 	char name = is_chunked(e, u->a) ? 'c' : 'a';
@@ -176,6 +191,11 @@ void stx__cuda_acc_update(struct stx__cuda *e, uint32_t n, const char *ok)
 void stx__cuda_chunk_open(struct stx__cuda *e, uint32_t acc)
 {
 	uint32_t n = e->rows * slots(e);
+	if (is_grouped(e, acc)) {
+		e->needs |= STX__NEED_SOFTMAX32;
+		stx_bytes_printf(e->out, "  f32 q%u[%u]; bool in%u[%u];\n", acc, e->rows * e->iters,
+				 acc, e->rows * e->iters);
+	}
 	if (!is_chunked(e, acc))
 		return;
 	stx_bytes_printf(
@@ -206,6 +226,12 @@ void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t acc, int last)
 {
 	uint32_t n = slots(e);
 	char row[32];
+	if (is_grouped(e, acc) && !last)
+		stx_bytes_printf(
+			e->out,
+			"  #pragma unroll\n  for (int e = 0; e < %u; e++) "
+			"softmax_group<%u>(a%u_0[e], a%u_1[e], &q%u[e * %u], &in%u[e * %u]);\n",
+			e->rows, e->iters, acc, acc, acc, e->iters, acc, e->iters);
 	if (!is_chunked(e, acc))
 		return;
 	if (!last)
@@ -219,8 +245,11 @@ void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t acc, int last)
 	combine(e, acc, 'a', row, "b", e->out);
 	stx_bytes_puts(e->out, "\n");
 	if (!last) {
-		stx_bytes_printf(e->out, "    for (int p = e; p < e + %u; p++) c%u_0[p] = ", n,
-				 acc);
+		stx_bytes_printf(
+			e->out,
+			"    #pragma unroll\n    for (int p = e; p < e + %u; p++) c%u_0[p] "
+			"= ",
+			n, acc);
 		identity(e, acc, 0, e->out);
 		stx_bytes_puts(e->out, ";\n");
 	}
@@ -238,15 +267,15 @@ static const char *shuffled(const struct stx__cuda *e, uint32_t acc, uint32_t s)
 		       : stx__cuda_type((enum stx_dtype)a->dtype);
 }
 
-/* Merges lanes l and l^o for o = n/2 .. 1. Both get combine(lower, upper), so all lanes agree. */
-static void by_shuffles(struct stx__cuda *e, uint32_t acc, uint32_t n)
+/* Merges lanes l and l^o for o = n/2 .. step. Both get combine(lower, upper), so all agree. */
+static void by_shuffles(struct stx__cuda *e, uint32_t acc, uint32_t n, uint32_t step)
 {
 	struct stx_bytes *out = e->out;
 	int welford = e->k->insts.at[acc].flags == STX_MONOID_WELFORD;
 	stx_bytes_printf(out,
 			 "  #pragma unroll\n  for (int e = 0; e < %u; e++)\n    #pragma unroll\n"
-			 "    for (int o = %u; o > 0; o >>= 1) {\n",
-			 e->rows, n / 2);
+			 "    for (int o = %u; o >= %u; o >>= 1) {\n",
+			 e->rows, n / 2, step);
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out,
 				 "      %s b%u = (%s)__shfl_xor_sync(0xffffffffu, (%s)a%u_%u[e], "
@@ -288,10 +317,21 @@ static void by_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const c
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out, "  __shared__ %s s%u_%u[%u][%u];\n", state_type(e, acc, s),
 				 acc, s, parts, e->c->x);
-	stx_bytes_printf(out, "  if (%s)\n    for (int e = 0; e < %u; e++) {", writes, e->rows);
+	stx_bytes_printf(out, "  if (%s) {\n    #pragma unroll\n    for (int e = 0; e < %u; e++) {",
+			 writes, e->rows);
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out, " s%u_%u[%s][%s] = a%u_%u[e];", acc, s, part, row, acc, s);
-	stx_bytes_puts(out, " }\n  __syncthreads();\n");
+	stx_bytes_puts(out, " }\n  }\n  __syncthreads();\n");
+	if (e->c->inner && parts > FEW_PARTS) { /* every warp of the row does the same */
+		stx_bytes_printf(out, "  #pragma unroll\n  for (int e = 0; e < %u; e++) {",
+				 e->rows);
+		for (uint32_t s = 0; s < nstates(e, acc); s++)
+			stx_bytes_printf(out, " a%u_%u[e] = s%u_%u[tid %% %u][%s];", acc, s, acc, s,
+					 parts, row);
+		stx_bytes_puts(out, " }\n");
+		by_shuffles(e, acc, parts, 1);
+		return;
+	}
 	if (is_rounded(e, acc) && parts * (uint32_t)stx_dtype_bytes(acc_dtype(e, acc)) <= 128) {
 		merge_pairwise(e, acc, parts, row);
 		return;
@@ -315,12 +355,20 @@ void stx__cuda_acc_finish(struct stx__cuda *e, uint32_t acc)
 	uint32_t n = c->row_threads;
 	stx_bytes_printf(e->out, "  // %s of a%u over %u threads\n",
 			 stx_monoid_info((enum stx_monoid)e->k->insts.at[acc].flags)->text, acc, n);
+	if (n > 1 && !c->inner && e->nx < 32 &&
+	    n * e->nx >= 32) { /* a warp has several of a row's */
+		by_shuffles(e, acc, 32, e->nx);
+		n = n * e->nx / 32;
+		if (n > 1)
+			by_shared(e, acc, n, "tid / 32", "tid % 32 < NX", "tx + e*NX");
+		return;
+	}
 	if (n > 1 && !c->inner) {
 		by_shared(e, acc, n, "tr", "1", "tx + e*NX");
 		return;
 	}
 	if (n > 1)
-		by_shuffles(e, acc, n < 32 ? n : 32);
+		by_shuffles(e, acc, n < 32 ? n : 32, 1);
 	if (n > 32)
 		by_shared(e, acc, n / 32, "tr / 32", "tr % 32 == 0", "tx + e*NX");
 }
@@ -375,6 +423,36 @@ static void put_exp(struct stx__cuda *e, enum stx_dtype t, struct stx_bytes *out
 	e->needs |= f.needs;
 }
 
+/* The coefficients are those of the table's exp (elementary.c). */
+static const char softmax_group[] =
+	"/* exp of 0 and below, for sums of at least 1: within 1 ulp down to -87, nothing there "
+	"*/\n"
+	"DEV f32 exp_below(f32 x) {\n"
+	"  x = fmaxf(x, -87.0f);\n"
+	"  const f32 t = fmaf(x, 0x1.715476p+0f, 0x1.8p+23f), n = t - 0x1.8p+23f;\n"
+	"  const f32 r = fmaf(n, 0x1.bd0106p-13f, fmaf(n, -0x1.63p-1f, x));\n"
+	"  f32 p = fmaf(0x1.3b8972p-13f, r, 0x1.6d2e4ap-10f);\n"
+	"  p = fmaf(p, r, 0x1.1155a8p-7f);\n"
+	"  p = fmaf(p, r, 0x1.555502p-5f);\n"
+	"  p = fmaf(p, r, 0x1.55552cp-3f);\n"
+	"  p = fmaf(fmaf(fmaf(p, r, 0.5f), r, 1.0f), r, 1.0f);\n"
+	"  return __int_as_float((i32)((u32)__float_as_int(p) + ((u32)__float_as_int(t) << 23)));\n"
+	"}\n"
+	"/* N elements at once. Where x is top their difference is 0, of infinities too: fminf "
+	"takes "
+	"the\n"
+	"   number. NaN is in top. */\n"
+	"template <int N> DEV void softmax_group(f32 &m, f32 &s, const f32 *x, const bool *in) {\n"
+	"  f32 top = m, sum = 0;\n"
+	"  #pragma unroll\n"
+	"  for (int i = 0; i < N; i++) top = max_(top, x[i]);\n"
+	"  #pragma unroll\n"
+	"  for (int i = 0; i < N; i++) sum += in[i] ? exp_below(fminf(x[i] - top, 0.0f)) : 0.0f;\n"
+	"  s = s * exp_below(fminf(m - top, 0.0f)) + sum;\n"
+	"  if (top != top) s = top;\n"
+	"  m = top;\n"
+	"}\n";
+
 void stx__cuda_acc_functions(struct stx__cuda *e, struct stx_bytes *out)
 {
 	if (!(e->needs & (STX__NEED_SOFTMAX32 | STX__NEED_SOFTMAX64)))
@@ -394,4 +472,6 @@ void stx__cuda_acc_functions(struct stx__cuda *e, struct stx_bytes *out)
 		"top);\n"
 		"  m = top;\n"
 		"}\n");
+	if (e->needs & STX__NEED_SOFTMAX32)
+		stx_bytes_puts(out, softmax_group);
 }

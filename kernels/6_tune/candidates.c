@@ -3,8 +3,13 @@
  * more scheduling and masks (LC-21): the rules stay between, and a measurement decides. */
 #include "tune.h"
 
+#include <stdlib.h>
+
 #define PERSISTENT_INNER 1024
 #define PERSISTENT_OUTER 64
+#define KEPT_INNER       32768 /* a longer row leaves no registers */
+#define LIGHT            40    /* instructions of a body that waits for memory */
+#define MOST             6     /* candidates */
 
 static uint32_t pow2_at_least(int64_t n)
 {
@@ -25,35 +30,65 @@ static int64_t hint(const struct stx_kernel *k, uint32_t axis)
 	return n < 1 ? 1 : n;
 }
 
-/* A warp's lanes along the axis read neighbours: by the coefficient, or, where several axes are one
- * by division, at the first points. */
-static int is_contiguous(const struct stx_kernel *k, stx_ex ex, uint32_t axis)
+/* How far the element moves from the first point along the axis to the 32nd: by the coefficient, or,
+ * where several axes are one by division, at the first points. -1: it depends. */
+static int64_t moves(const struct stx_kernel *k, stx_ex ex, uint32_t axis)
 {
 	stx_ex coeff, rest, at[STX_KERNEL_MAX_AXES];
 	int64_t first, last;
 	if (stx_ex_linear_in(k->ex, ex, axis, &coeff, &rest))
-		return stx_ex_equals(k->ex, coeff, 1);
+		return stx_ex_is_const(k->ex, coeff, &first) && first >= 0 ? 31 * first : -1;
 	for (uint32_t i = 0; i < k->axes.n; i++)
 		at[i] = stx_ex_const(k->ex, 0);
 	stx_ex from = stx_ex_subst(k->ex, ex, at, k->axes.n);
 	at[axis] = stx_ex_const(k->ex, 31);
 	return stx_ex_is_const(k->ex, from, &first) &&
-	       stx_ex_is_const(k->ex, stx_ex_subst(k->ex, ex, at, k->axes.n), &last) &&
-	       last - first == 31;
+			       stx_ex_is_const(k->ex, stx_ex_subst(k->ex, ex, at, k->axes.n), &last)
+		       ? last - first
+		       : -1;
 }
 
-/* Bytes of loads whose neighbours along the axis are neighbours in memory; but for those of one row
- * of points or one reduction, which are few. */
+/* Bytes of loads whose neighbours along the axis are neighbours in memory; but for those that
+ * neighbouring points share and those of one row of points, which are few. */
 static uint32_t along(const struct stx_kernel *k, uint32_t axis, uint32_t other)
 {
 	uint32_t bytes = 0;
 	for (uint32_t i = 0; i < k->insts.n; i++) {
 		const struct stx_kinst *in = &k->insts.at[i];
-		if (in->op == STX_K_LOAD && is_contiguous(k, in->ex, axis) &&
-		    stx_ex_uses_var(k->ex, in->ex, other))
+		if (in->op == STX_K_LOAD && moves(k, in->ex, axis) == 31 &&
+		    moves(k, in->ex, other) != 0)
 			bytes += (uint32_t)stx_dtype_bytes((enum stx_dtype)in->dtype);
 	}
 	return bytes;
+}
+
+/* Elements of the axis in 16 bytes of its narrowest consecutive access; fewer where more accesses are
+ * consecutive then. 1: fewer bytes than `share` of 100 are, and the others would lie further apart. */
+static uint32_t run_of(const struct stx_kernel *k, uint32_t axis, uint32_t share)
+{
+	uint32_t best = 1, most = 0;
+	uint8_t *run = calloc(k->insts.n + 1, 1);
+	for (uint32_t v = STX_GPU_MAX_VEC; run && v > 1; v /= 2) {
+		uint32_t bytes = 0, others = 0, narrow = 16;
+		if (!stx_gpu_runs(k, axis, v, run))
+			continue;
+		for (uint32_t i = 0; i < k->insts.n; i++) {
+			uint32_t b =
+				(uint32_t)stx_dtype_bytes((enum stx_dtype)k->insts.at[i].dtype);
+			uint8_t op = k->insts.at[i].op;
+			bytes += run[i] == STX_RUN_UNIT ? b : 0;
+			others += run[i] == STX_RUN_NONE && (op == STX_K_LOAD || op == STX_K_STORE)
+					  ? b
+					  : 0;
+			narrow = run[i] == STX_RUN_UNIT ? least(narrow, b) : narrow;
+		}
+		if (bytes > most && 100 * bytes >= share * (bytes + others) && v * narrow <= 16) {
+			most = bytes;
+			best = v;
+		}
+	}
+	free(run);
+	return best;
 }
 
 /* Adds c unless it is there, the list is full or the kernel cannot have it. */
@@ -76,25 +111,56 @@ static struct stx_gpu_config pointwise(uint32_t x, uint32_t y, uint32_t z, uint3
 					.z = z,
 					.threads = least(threads, x * y * z),
 					.row_threads = 1,
-					.inner = 1 };
+					.inner = 1,
+					.vec = 1,
+					.vec_y = 1 };
+}
+
+/* A thread has `each` whole runs. */
+static struct stx_gpu_config runs(uint32_t threads, uint32_t vec, uint32_t each)
+{
+	struct stx_gpu_config c = pointwise(threads * vec * each, 1, 1, threads);
+	c.vec = (uint8_t)vec;
+	return c;
 }
 
 static void lines(const struct stx_kernel *k, const struct stx_gpu_device *dev,
 		  struct stx_gpu_choices *out)
 {
-	uint32_t x = pow2_at_least(hint(k, 0));
+	uint32_t x = pow2_at_least(hint(k, 0)), vec = run_of(k, 0, 60);
 	/* Enough blocks for every multiprocessor come before long blocks. */
 	int64_t per = hint(k, 0) / ((int64_t)dev->sms * 8);
 	uint32_t block = per >= 1024 ? 1024 : per >= 512 ? 512 : 256;
+	uint32_t each = k->insts.n < LIGHT ? 2 : 1; /* long bodies fill the pipes by themselves */
 	x = x < 32 ? 32 : x;
+	if (vec > 1 && per >= 128 * (int64_t)vec) {
+		add(k, dev, out, runs(per >= 256 * (int64_t)vec ? 256 : 128, vec, each));
+		add(k, dev, out, runs(256, vec, 3 - each));
+		add(k, dev, out, runs(128, vec, each));
+		if (vec > 4)
+			add(k, dev, out, runs(256, vec / 2, each));
+	}
 	add(k, dev, out, pointwise(least(block, x), 1, 1, 256));
 	for (uint32_t b = 256; b <= 2048 && out->n < 4; b *= 2)
 		if (b <= x)
 			add(k, dev, out, pointwise(b, 1, 1, 256));
-	if (x >= 512)
+	if (vec > 1 && x >= 512 && out->n < 5)
+		add(k, dev, out, runs(128, vec, 1));
+	if (x >= 512 && out->n < MOST)
 		add(k, dev, out, pointwise(512, 1, 1, 128));
-	if (x >= 2048)
+	if (x >= 2048 && out->n < MOST)
 		add(k, dev, out, pointwise(2048, 1, 1, 512));
+}
+
+/* A thread has vec by vec_y elements: loads along y and stores along x are both wide, and turning
+ * them costs nothing but registers. */
+static void square(const struct stx_kernel *k, const struct stx_gpu_device *dev, uint32_t x,
+		   uint32_t threads, uint32_t vec, uint32_t vec_y, struct stx_gpu_choices *out)
+{
+	struct stx_gpu_config c = pointwise(x, threads / (x / vec) * vec_y, 1, threads);
+	c.vec = (uint8_t)vec;
+	c.vec_y = (uint8_t)vec_y;
+	add(k, dev, out, c);
 }
 
 static void tiles(const struct stx_kernel *k, const struct stx_gpu_device *dev, uint32_t ngrid,
@@ -102,9 +168,16 @@ static void tiles(const struct stx_kernel *k, const struct stx_gpu_device *dev, 
 {
 	uint32_t x = pow2_at_least(hint(k, 0)), y = pow2_at_least(hint(k, 1));
 	uint32_t z = ngrid > 2 ? least(4, pow2_at_least(hint(k, 2))) : 1;
+	uint32_t vec = least(run_of(k, 0, 25), 8), vec_y = least(run_of(k, 1, 25), 8);
 	static const uint32_t shapes[][3] = { { 16, 64, 256 }, { 32, 32, 256 }, { 64, 16, 256 },
 					      { 64, 64, 256 }, { 32, 16, 128 }, { 128, 8, 256 } };
-	for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+	if (ngrid == 2 && vec_y > 1 && x >= 64 && y >= 64) {
+		square(k, dev, 64, 128, vec > 4 ? vec / 2 : vec, vec_y, out);
+		square(k, dev, 64, 128, vec, vec_y, out);
+		square(k, dev, 32, 128, vec > 4 ? vec / 2 : vec, vec_y, out);
+		square(k, dev, 64, 256, vec > 2 ? vec / 2 : vec, vec_y, out);
+	}
+	for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes && out->n < MOST; i++)
 		add(k, dev, out,
 		    pointwise(least(shapes[i][0], x), least(shapes[i][1], y), z, shapes[i][2]));
 }
@@ -119,12 +192,44 @@ static struct stx_gpu_config reduction(uint32_t rows, uint32_t r, uint32_t row_t
 				    .threads = least(rows * row_threads, 1024),
 				    .row_threads = row_threads,
 				    .inner = (uint8_t)inner,
-				    .persistent = (uint8_t)persistent };
+				    .persistent = (uint8_t)persistent,
+				    .vec = 1,
+				    .vec_y = 1 };
 	if (c.threads < 32) { /* warps are whole */
 		c.x *= 32 / c.threads;
 		c.threads = 32;
 	}
 	return c;
+}
+
+/* Adds c with the longest runs that fit it. */
+static void add_runs(const struct stx_kernel *k, const struct stx_gpu_device *dev,
+		     struct stx_gpu_choices *out, struct stx_gpu_config c, uint32_t vec)
+{
+	for (c.vec = (uint8_t)vec; c.vec > 1 && !stx_gpu_config_fits(&c, k, dev);)
+		c.vec /= 2;
+	add(k, dev, out, c);
+}
+
+/* Loops after the first take from registers what the first has read. */
+static int has_loops(const struct stx_kernel *k)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < k->insts.n; i++)
+		n += k->insts.at[i].op == STX_K_LOOP;
+	return n > 1;
+}
+
+/* Rows of several loops that are too long for the persistent form but not for the registers of a
+ * block: memory is read once. */
+static void kept_rows(const struct stx_kernel *k, const struct stx_gpu_device *dev, int64_t length,
+		      uint32_t vec, struct stx_gpu_choices *out)
+{
+	uint32_t r = pow2_at_least(length);
+	uint32_t each = r >= 16384 ? 32 : r >= 4096 ? 16 : 8;
+	for (uint32_t i = 0; i < 3; i++, each = i == 1 ? each / 2 : each * 4)
+		if (r / each >= 32 && r / each <= 1024)
+			add_runs(k, dev, out, reduction(1, r, r / each, 1, 1), vec);
 }
 
 /* Rows that lie along lanes. Fewer threads a row keep more of it in flight each. */
@@ -134,23 +239,49 @@ static void inner_rows(const struct stx_kernel *k, const struct stx_gpu_device *
 	struct stx_interval range = stx_ex_interval(k->ex, k->axes.at[raxis].size);
 	int64_t rows = hint(k, 0);
 	int persistent = range.hi <= PERSISTENT_INNER;
+	uint32_t vec = run_of(k, raxis, 50);
 	uint32_t r = persistent ? pow2_at_least(range.hi < 1 ? 1 : range.hi) : 2048;
 	uint32_t each = persistent ? (r >= 256 ? 8 : r >= 64 ? 4 : 1) : 8;
+	if (!persistent && range.hi <= KEPT_INNER && has_loops(k))
+		kept_rows(k, dev, range.hi, vec, out);
 	if (persistent && r > 256 && rows > (int64_t)dev->sms * 32) /* many: a warp a row */
-		add(k, dev, out, reduction(8, r, 32, 1, 1));
-	for (uint32_t t = r / each, i = 0; t && i < 3 && r / t <= 32; t /= 2, i++) {
+		add_runs(k, dev, out, reduction(8, r, 32, 1, 1), vec);
+	for (uint32_t t = r / each, i = 0; t && i < 3 && r / t <= 32 && out->n < MOST;
+	     t /= 2, i++) {
 		uint32_t x = 256 / t ? 256 / t : 1;
-		add(k, dev, out,
-		    reduction(x > rows ? pow2_at_least(rows) : x, r, t, 1, persistent));
+		add_runs(k, dev, out,
+			 reduction(x > rows ? pow2_at_least(rows) : x, r, t, 1, persistent), vec);
 	}
 	uint32_t t = r / each;
-	if (persistent && t >= 8 && rows > 1) /* one row a warp group: less waits for its sum */
-		add(k, dev, out,
-		    reduction(least(t < 128 ? 128 / t : 1, pow2_at_least(rows)), r, t, 1, 1));
-	if (!persistent) {
-		add(k, dev, out, reduction(1, 4096, 512, 1, 0));
-		add(k, dev, out, reduction(1, 1024, 128, 1, 0));
-	}
+	if (persistent && t >= 8 && rows > 1 &&
+	    out->n < MOST) /* one row a warp group: less waits */
+		add_runs(k, dev, out,
+			 reduction(least(t < 128 ? 128 / t : 1, pow2_at_least(rows)), r, t, 1, 1),
+			 vec);
+	if (!persistent && out->n < MOST)
+		add_runs(k, dev, out, reduction(1, 4096, 512, 1, 0), vec);
+	if (!persistent && out->n < MOST)
+		add_runs(k, dev, out, reduction(1, 1024, 128, 1, 0), vec);
+}
+
+static uint32_t naccs(const struct stx_kernel *k)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < k->insts.n; i++)
+		n += k->insts.at[i].op == STX_K_ACC;
+	return n;
+}
+
+/* x points a block, taken by x / vec lanes. */
+static void add_columns(const struct stx_kernel *k, const struct stx_gpu_device *dev,
+			struct stx_gpu_choices *out, uint32_t x, uint32_t vec, uint32_t r,
+			uint32_t t, int persistent)
+{
+	struct stx_gpu_config c = reduction(x, r, t, 0, persistent);
+	c.threads = least(x / vec * t, 1024);
+	c.vec = (uint8_t)vec;
+	if (out->n < MOST)
+		add(k, dev, out, c);
 }
 
 /* Lanes run along the rows, whose neighbours are neighbours in memory. */
@@ -160,11 +291,24 @@ static void outer_rows(const struct stx_kernel *k, const struct stx_gpu_device *
 	struct stx_interval range = stx_ex_interval(k->ex, k->axes.at[raxis].size);
 	int persistent = range.hi <= PERSISTENT_OUTER;
 	uint32_t r = persistent ? pow2_at_least(range.hi < 1 ? 1 : range.hi) : 64;
-	uint32_t t = least(r, hint(k, raxis) > 4096 ? 32 : 8);
-	for (uint32_t x = 32; x <= 128; x *= 2)
+	uint32_t t = least(r, hint(k, raxis) > 4096 ? 32 : 8), vec = run_of(k, 0, 50);
+	/* A line of 128 bytes of the narrowest operand a block, or two. Two sums need the registers
+	 * that a second round in flight would. */
+	if (vec > 1 && hint(k, raxis) >= 64) {
+		uint32_t first = naccs(k) > 1 ? 32 : 64;
+		add_columns(k, dev, out, 8 * vec, vec, least(r, first), least(r, 32), persistent);
+		add_columns(k, dev, out, 8 * vec, vec, least(r, 96 - first), least(r, 32),
+			    persistent);
+		add_columns(k, dev, out, 16 * vec, vec, r, least(r, 16), persistent);
+		if (vec > 2)
+			add_columns(k, dev, out, 8 * vec, vec / 2, r, least(r, 16), persistent);
+	}
+	for (uint32_t x = 32; x <= 128 && out->n < MOST; x *= 2)
 		add(k, dev, out, reduction(x, r, least(t, 1024 / x), 0, persistent));
-	add(k, dev, out, reduction(32, r, least(t * 2, r), 0, persistent));
-	add(k, dev, out, reduction(64, r, least(t / 2 ? t / 2 : 1, r), 0, persistent));
+	if (out->n < MOST)
+		add(k, dev, out, reduction(32, r, least(t * 2, r), 0, persistent));
+	if (out->n < MOST)
+		add(k, dev, out, reduction(64, r, least(t / 2 ? t / 2 : 1, r), 0, persistent));
 }
 
 /* Updates in place: a thread a grid point, few of them. */
@@ -179,7 +323,9 @@ static void updates(const struct stx_kernel *k, const struct stx_gpu_device *dev
 					     .r = 1,
 					     .threads = x,
 					     .row_threads = 1,
-					     .inner = 1 });
+					     .inner = 1,
+					     .vec = 1,
+					     .vec_y = 1 });
 }
 
 /* A thread a comparison of two, in the shorter rows. */
@@ -195,7 +341,9 @@ static void sorts(const struct stx_kernel *k, const struct stx_gpu_device *dev, 
 					     .r = t,
 					     .threads = t,
 					     .row_threads = t,
-					     .inner = 1 });
+					     .inner = 1,
+					     .vec = 1,
+					     .vec_y = 1 });
 }
 
 void stx_tune_candidates(const struct stx_kernel *k, const struct stx_gpu_device *dev,

@@ -2,6 +2,8 @@
  * product, less what does not fit (seed 003 definition 9.2; conformance LC-01). */
 #include "tune.h"
 
+#define MOST_RUN 8
+
 struct set { /* powers of two, lo to hi */
 	uint32_t lo, hi;
 };
@@ -23,13 +25,19 @@ struct space {
 	uint32_t n, cap;
 };
 
+/* The configuration, with every length of runs. */
 static void put(struct space *s, const struct stx_gpu_config *c)
 {
-	if (!stx_gpu_config_fits(c, s->k, s->dev))
-		return;
-	if (s->n < s->cap)
-		s->out[s->n] = *c;
-	s->n++;
+	struct stx_gpu_config v = *c;
+	uint32_t most = c->r ? STX_GPU_MAX_VEC : MOST_RUN, most_y = c->y > 1 ? MOST_RUN : 1;
+	for (v.vec = 1; v.vec <= most; v.vec = (uint8_t)(v.vec * 2))
+		for (v.vec_y = 1; v.vec_y <= most_y; v.vec_y = (uint8_t)(v.vec_y * 2)) {
+			if (!stx_gpu_config_fits(&v, s->k, s->dev))
+				continue;
+			if (s->n < s->cap)
+				s->out[s->n] = v;
+			s->n++;
+		}
 }
 
 /* A reduction keeps its row, or loops over it in blocks; lanes run along it, or across, where a
@@ -63,7 +71,7 @@ uint32_t stx_tune_space(const struct stx_kernel *k, const struct stx_gpu_device 
 			struct stx_gpu_config *out, uint32_t cap)
 {
 	struct space s = { k, dev, out, 0, cap };
-	struct stx_gpu_config c = { .inner = 1 };
+	struct stx_gpu_config c = { .inner = 1, .vec = 1, .vec_y = 1 };
 	uint32_t ngrid = 0;
 	while (ngrid < k->axes.n && k->axes.at[ngrid].binding == STX_AXIS_GRID)
 		ngrid++;

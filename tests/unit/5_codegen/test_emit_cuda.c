@@ -114,11 +114,76 @@ static void test_emit_cuda_time_is_linear_in_the_instructions(void **state)
 		fail_msg("8 times the instructions take %.1f times as long", ratio);
 }
 
+static const char pair[] =
+	"kernel \"k\" poi bits 32 target gpu\nparam p0 bf16 read elems 1048576 \"a\"\n"
+	"param p1 bf16 write elems 1048576 \"b\"\naxis x0 grid %d\ngrain 1\n"
+	"begin\nt0 = load bf16 p0[%s]\nstore bf16 p1[x0] t0\nend\n";
+
+/* PTX of a copy that reads at the index, in runs of 8. */
+static void copy_in_runs(struct stx_nvrtc *n, int elems, const char *index, struct stx_bytes *out)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_bytes text = { 0 }, source = { 0 };
+	struct stx_gpu_target t;
+	struct stx_gpu_config c;
+	struct stx_diag d = { 0 };
+	stx_bytes_printf(&text, pair, elems, index);
+	struct stx_kernel *k = parse(a, stx_bytes_cstr(&text));
+	assert_int_equal(stx_gpu_target_parse("cuda:sm_90", &t, &d), 0);
+	if (stx_gpu_config_parse("XBLOCK=2048 threads=256 vec=8", k, &t.device, &c, &d) ||
+	    stx_emit_cuda(k, &c, &source, &d) ||
+	    stx_nvrtc_compile(n, stx_bytes_cstr(&source), "k", "sm_90a", 0, STX_NVRTC_PTX, out,
+			      NULL, &d))
+		fail_msg("%s", d.text);
+	stx_bytes_free(&text);
+	stx_bytes_free(&source);
+	stx_arena_free(a);
+}
+
+/* Eight elements of two bytes are one access of 16 bytes where an index proves that they are
+ * consecutive and begin at a multiple of 8; the other side stays as it is. A ragged end needs no
+ * access of its own: the last block takes single elements. */
+static void test_emit_cuda_runs_are_accesses_of_16_bytes(void **state)
+{
+	static const struct {
+		const char *index;
+		int elems, wide;
+	} of[] = {
+		{ "x0", 65536, 1 },
+		{ "x0", 65533, 1 },
+		{ "x0 + 8", 65536, 1 },
+		{ "24*(x0 // 16) + (x0 % 16)", 65536, 1 },
+		{ "x0 + 4", 65536, 0 },
+		{ "2*x0", 65536, 0 },
+		{ "20*(x0 // 16) + (x0 % 16)", 65536, 0 },
+		{ "24*(x0 // 12) + (x0 % 12)", 65536, 0 },
+		{ "65535 - x0", 65536, 0 },
+	};
+	struct stx_nvrtc *n;
+	struct stx_diag d = { 0 };
+	(void)state;
+	if (stx_nvrtc_new(NULL, &n, &d)) {
+		print_message("skipped: %s\n", d.text);
+		skip();
+	}
+	for (unsigned i = 0; i < sizeof of / sizeof *of; i++) {
+		struct stx_bytes ptx = { 0 };
+		copy_in_runs(n, of[i].elems, of[i].index, &ptx);
+		const char *s = stx_bytes_cstr(&ptx);
+		if (count(s, "ld.global.v4.u32") + count(s, "ld.global.v4.b32") != of[i].wide ||
+		    count(s, "st.global.v4.u32") + count(s, "st.global.v4.b32") != 1)
+			fail_msg("%s of %d:\n%s", of[i].index, of[i].elems, s);
+		stx_bytes_free(&ptx);
+	}
+	stx_nvrtc_free(n);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_emit_cuda_value_of_an_earlier_loop_is_taken_from_registers),
 		cmocka_unit_test(test_emit_cuda_time_is_linear_in_the_instructions),
+		cmocka_unit_test(test_emit_cuda_runs_are_accesses_of_16_bytes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

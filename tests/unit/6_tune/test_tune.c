@@ -175,6 +175,12 @@ static void test_tune_text_from_outside_is_refused_unless_it_fits(void **state)
 		"XBLOCK=-1024 threads=256",
 		"XBLOCK=1024 threads=256 looped",
 		"XBLOCK=1024 threads=256; rm -rf",
+		"XBLOCK=1024 threads=256 vec=1",
+		"XBLOCK=1024 threads=256 vec=3",
+		"XBLOCK=1024 threads=256 vec=8", /* four elements a thread */
+		"XBLOCK=1024 threads=256 vec=260",
+		"XBLOCK=8192 threads=256 vec=32",
+		"XBLOCK=1024 threads=256 vec=4 vec_y=4",
 	};
 	struct stx_gpu_device dev = device();
 	struct stx_arena *a = stx_arena_new(0);
