@@ -1,0 +1,218 @@
+/* kernel_axes_tile.c: axes of a large matrix product on the CPU: grid points are tiles of rows by
+ * columns, and inside one a loop over rows, a vector loop over columns and one serial loop over k.
+ *
+ * The order of the sum is PLAIN over k, whatever the tile: registers, packing and blocks of k are
+ * the emitter's (5_codegen/emit_llvm_tile.c), which keeps it. Whether a product is large enough
+ * depends on its shape and on the layout of its operands only. */
+#include "axes_impl.h"
+
+#define TILE_ROWS     240 /* at most; a multiple of TILE_ROW */
+#define TILE_COLS     512
+#define TILE_ROW      12 /* rows of all register tiles divide it */
+#define TILE_COL      32
+#define MANY_POINTS   16 /* tiles shrink until there are so many, for threads to share */
+#define LEAST_ROWS    60 /* but not below these */
+#define LEAST_COLS    128
+#define FEW_ROWS      4 /* products with fewer rows, columns or terms are made without a tile */
+#define FEW_COLS      16
+#define FEW_TERMS     16
+#define SMALL_OPERAND 65536 /* bytes of a contiguous second operand that stays in the first cache */
+
+/* Variables (a bit each) that the loads of operand j of the leading product depend on; 0: it has
+ * run-time indices, or none. */
+static uint64_t operand_vars(struct chooser *c, uint32_t result)
+{
+	struct stx__build *b = c->b;
+	const struct stx_body *body = &b->space->body;
+	uint8_t *used = STX_NEW_ARRAY(b->arena, uint8_t, body->n + 1);
+	uint64_t vars = 0;
+	if (!used)
+		return 0;
+	used[result] = 1;
+	for (uint32_t i = result + 1; i-- > 0;) {
+		const struct stx_binst *in = &body->at[i];
+		if (!used[i])
+			continue;
+		if (in->op >= STX_PRIM_COUNT && in->op == STX_B_INDIRECT)
+			return 0;
+		for (uint32_t v = 0; in->ex != STX_EX_BAD && v < b->nout_dims + b->nred_dims; v++)
+			vars |= (uint64_t)stx_ex_uses_var(c->x, in->ex, v) << v;
+		if (in->op == STX_B_CONST || in->op == STX_B_INDEX)
+			continue;
+		if (in->op < STX_PRIM_COUNT && in->a != STX_NONE)
+			used[in->a] = 1;
+		if (in->op < STX_PRIM_COUNT && in->b != STX_NONE)
+			used[in->b] = 1;
+		if (in->c != STX_NONE)
+			used[in->c] = 1;
+	}
+	return vars;
+}
+
+/* The operand with the columns is read across its rows, or is too large for the first cache. */
+static int pays(struct chooser *c, const struct dim *row, const struct dim *col)
+{
+	int64_t m = stx__axis_hint(c->x, row->size), n = stx__axis_hint(c->x, col->size), k = 1;
+	uint64_t bytes = 4;
+	int strided = 0;
+	for (uint32_t i = 0; i < c->nred; i++)
+		k = stx_sat_mul(k, stx__axis_hint(c->x, c->red[i].size));
+	if (m < FEW_ROWS || n < FEW_COLS || k < FEW_TERMS)
+		return 0;
+	for (uint32_t i = 0; i < c->b->accesses.n; i++) {
+		const struct stx__access *a = &c->b->accesses.at[i];
+		if (a->is_lead && a->is_load && stx_ex_uses_var(c->x, a->ex, col->var)) {
+			strided |= stx__stride_of(c->x, a->ex, col->var) != 1;
+			bytes = a->bytes;
+		}
+	}
+	return strided || stx_sat_mul(n, stx_sat_mul(k, (int64_t)bytes)) > SMALL_OPERAND;
+}
+
+/* Columns: the output axis with the smallest stride in memory; rows: the longest that only the
+ * other operand has. */
+static int find_axes(struct chooser *c, struct dim **row, struct dim **col)
+{
+	const struct stx_buffer *s = c->b->space;
+	if (s->def != STX_DEF_REDUCTION || s->monoid != STX_MONOID_DOT || s->is_merge ||
+	    s->rlimit != STX_EX_BAD || !c->nred || c->nout < 2)
+		return 0;
+	uint64_t p = operand_vars(c, s->body.result[0]), q = operand_vars(c, s->body.result[1]);
+	if (!p || !q)
+		return 0;
+	*col = &c->out[c->nout - 1];
+	*row = NULL;
+	if ((q >> (*col)->var & 1) == (p >> (*col)->var & 1))
+		return 0;
+	if (p >> (*col)->var & 1) {
+		uint64_t t = p;
+		p = q;
+		q = t;
+	}
+	for (uint32_t i = 0; i + 1 < c->nout; i++) {
+		struct dim *d = &c->out[i];
+		if (!(p >> d->var & 1) || (q >> d->var & 1))
+			continue;
+		if (!*row || stx__axis_hint(c->x, d->size) > stx__axis_hint(c->x, (*row)->size))
+			*row = d;
+	}
+	return *row != NULL;
+}
+
+/* Even parts of n, at most `most`, each a multiple of `unit`. */
+static int64_t even(int64_t n, int64_t most, int64_t unit)
+{
+	int64_t parts = (n - 1) / most + 1, each = (n - 1) / parts + 1;
+	return (each + unit - 1) / unit * unit;
+}
+
+struct tile {
+	int64_t rows, cols;
+};
+
+static struct tile choose_tile(struct chooser *c, const struct dim *row, const struct dim *col)
+{
+	int64_t m = stx__axis_hint(c->x, row->size), n = stx__axis_hint(c->x, col->size);
+	int64_t others = 1;
+	struct tile t = { even(m, TILE_ROWS, TILE_ROW), even(n, TILE_COLS, TILE_COL) };
+	for (uint32_t i = 0; i < c->nout; i++)
+		if (&c->out[i] != row && &c->out[i] != col)
+			others = stx_sat_mul(others, stx__axis_hint(c->x, c->out[i].size));
+	for (;;) {
+		int64_t points =
+			stx_sat_mul(others, ((m - 1) / t.rows + 1) * ((n - 1) / t.cols + 1));
+		int by_cols = t.cols >= 2 * t.rows;
+		if (points >= MANY_POINTS ||
+		    (by_cols ? t.cols < 2 * LEAST_COLS : t.rows < 2 * LEAST_ROWS))
+			return t;
+		if (by_cols)
+			t.cols = even(n, t.cols / 2, TILE_COL);
+		else
+			t.rows = even(m, t.rows / 2, TILE_ROW);
+	}
+}
+
+/* ---- binding ---- */
+
+static stx_ex part_size(struct chooser *c, const struct dim *d, int64_t most, stx_ex base)
+{
+	if (stx_ex_interval(c->x, d->size).hi <= most)
+		return d->size;
+	return stx_ex_min(c->x, stx_ex_const(c->x, most), stx_ex_sub(c->x, d->size, base));
+}
+
+static void place_all(struct chooser *c, struct dim *d, stx_ex at)
+{
+	(void)c;
+	for (uint32_t r = 0; r < STX__MAX_ROWS; r++)
+		d->at[r] = at;
+}
+
+/* Takes the next factor of the grid, the fastest first, from *t. */
+static stx_ex take(struct chooser *c, stx_ex *t, stx_ex count, int is_last)
+{
+	count = stx__at_least_1(c->x, count);
+	stx_ex at = is_last ? *t : stx_ex_mod(c->x, *t, count);
+	*t = stx_ex_floordiv(c->x, *t, count);
+	return at;
+}
+
+static void bind_inner(struct chooser *c, struct dim *d, enum stx_binding binding, stx_ex size,
+		       stx_ex base)
+{
+	struct stx__axes *a = &c->b->axes;
+	uint32_t number;
+	stx_ex v = stx__new_axis(c, size, binding, d->is_red, &number);
+	place_all(c, d, stx_ex_add(c->x, base, v));
+	a->nest[a->nnest++] = number;
+	a->point_elems = stx_sat_mul(a->point_elems, stx__axis_hint(c->x, size));
+}
+
+/* One loop over all reduction axes, in row-major order. */
+static void bind_terms(struct chooser *c)
+{
+	struct dim all = { .is_red = 1, .size = stx_ex_const(c->x, 1) };
+	for (uint32_t i = 0; i < c->nred; i++)
+		all.size = stx_ex_mul(c->x, all.size, c->red[i].size);
+	bind_inner(c, &all, STX_AXIS_LOOP, all.size, c->zero);
+	stx_ex t = all.at[0];
+	for (uint32_t i = c->nred; i-- > 0;)
+		place_all(c, &c->red[i], take(c, &t, c->red[i].size, i == 0));
+}
+
+int stx__axes_bind_tile(struct chooser *c)
+{
+	struct stx__axes *a = &c->b->axes;
+	struct stx_exprs *x = c->x;
+	struct dim *row, *col;
+	uint32_t number;
+	if (!find_axes(c, &row, &col) || !pays(c, row, col))
+		return 0;
+	struct tile t = choose_tile(c, row, col);
+	stx_ex rows = stx_ex_ceildiv(x, row->size, stx_ex_const(x, t.rows));
+	stx_ex cols = stx_ex_ceildiv(x, col->size, stx_ex_const(x, t.cols));
+	stx_ex total = stx_ex_mul(x, rows, cols);
+	for (uint32_t i = 0; i < c->nout; i++)
+		if (&c->out[i] != row && &c->out[i] != col)
+			total = stx_ex_mul(x, total, c->out[i].size);
+	a->rows = 1;
+	a->grid = total;
+	a->point_elems = 1;
+	stx_ex g = stx__new_axis(c, total, STX_AXIS_GRID, 0, &number);
+	int alone = c->nout == 2;
+	/* rows fastest: the packed columns serve them all */
+	stx_ex row0 = stx_ex_muli(x, take(c, &g, rows, 0), t.rows);
+	stx_ex col0 = stx_ex_muli(x, take(c, &g, cols, alone), t.cols);
+	for (uint32_t i = c->nout, left = c->nout - 2; i-- > 0;)
+		if (&c->out[i] != row && &c->out[i] != col)
+			place_all(c, &c->out[i], take(c, &g, c->out[i].size, --left == 0));
+	bind_inner(c, row, STX_AXIS_LOOP, part_size(c, row, t.rows, row0), row0);
+	bind_inner(c, col, STX_AXIS_VECTOR, part_size(c, col, t.cols, col0), col0);
+	a->nout = a->nnest;
+	bind_terms(c);
+	for (uint32_t i = 0; i < c->nout; i++)
+		a->map[0][c->out[i].var] = c->out[i].at[0];
+	for (uint32_t i = 0; i < c->nred; i++)
+		a->map[0][c->red[i].var] = c->red[i].at[0];
+	return 1;
+}
