@@ -2,10 +2,11 @@
  * next call, freed when the thread ends. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "client.h"
 
-#define SCRATCH_ALIGN 4096u
+#define SCRATCH_ALIGN ((size_t)1 << 21) /* a huge page */
 
 struct scratch {
 	void *at;
@@ -46,10 +47,11 @@ void *stx__scratch(size_t bytes)
 	struct scratch *s = mine();
 	if (!s || s->bytes >= bytes)
 		return s ? s->at : NULL;
-	bytes = (bytes + SCRATCH_ALIGN - 1) & ~(size_t)(SCRATCH_ALIGN - 1);
+	bytes = (bytes + SCRATCH_ALIGN - 1) & ~(SCRATCH_ALIGN - 1);
 	void *at = aligned_alloc(SCRATCH_ALIGN, bytes);
 	if (!at)
 		return NULL;
+	madvise(at, bytes, MADV_HUGEPAGE); /* packed panels are many pages; best effort */
 	free(s->at);
 	s->at = at;
 	s->bytes = bytes;

@@ -14,9 +14,17 @@
 #define LEAST_ROWS    60 /* but not below these */
 #define LEAST_COLS    128
 #define FEW_ROWS      4 /* products with fewer rows, columns or terms are made without a tile */
-#define FEW_COLS      16
+#define FEW_COLS      12
+#define MANY_TERMS    8192 /* of them half as many columns, which are packed once for all rows */
 #define FEW_TERMS     16
 #define SMALL_OPERAND 65536 /* bytes of a contiguous second operand that stays in the first cache */
+
+struct axes { /* of the product, among the chooser's output axes */
+	struct dim *row;
+	uint32_t ncols; /* the last ones, as one */
+	int shared;     /* the rows' operand is the same for the whole batch */
+	stx_ex cols;    /* their size */
+};
 
 /* Variables (a bit each) that the loads of operand j of the leading product depend on; 0: it has
  * run-time indices, or none. */
@@ -50,9 +58,10 @@ static uint64_t operand_vars(struct chooser *c, uint32_t result)
 }
 
 /* The operand with the columns is read across its rows, or is too large for the first cache. */
-static int pays(struct chooser *c, const struct dim *row, const struct dim *col)
+static int pays(struct chooser *c, const struct axes *x)
 {
-	int64_t m = stx__axis_hint(c->x, row->size), n = stx__axis_hint(c->x, col->size), k = 1;
+	const struct dim *col = &c->out[c->nout - 1];
+	int64_t m = stx__axis_hint(c->x, x->row->size), n = stx__axis_hint(c->x, x->cols), k = 1;
 	uint64_t bytes = 4;
 	int strided = 0;
 	for (uint32_t i = 0; i < c->nred; i++)
@@ -69,9 +78,28 @@ static int pays(struct chooser *c, const struct dim *row, const struct dim *col)
 	return strided || stx_sat_mul(n, stx_sat_mul(k, (int64_t)bytes)) > SMALL_OPERAND;
 }
 
+/* How many of the last output axes join as columns: short rows of a picture that only the second
+ * operand (bits q) has and that follow each other in the result. */
+static uint32_t joined_columns(struct chooser *c, uint64_t p, uint64_t q)
+{
+	uint32_t n = 1;
+	int64_t size = stx__axis_hint(c->x, c->out[c->nout - 1].size);
+	while (size < FEW_COLS && n + 1 < c->nout) {
+		const struct dim *d = &c->out[c->nout - n - 1], *in = &c->out[c->nout - n];
+		int64_t each;
+		if ((p >> d->var & 1) || !(q >> d->var & 1) ||
+		    !stx_ex_is_const(c->x, in->size, &each) ||
+		    d->key[0] != in->key[0] * (uint64_t)each)
+			break;
+		size = stx_sat_mul(size, stx__axis_hint(c->x, d->size));
+		n++;
+	}
+	return n;
+}
+
 /* Columns: the output axis with the smallest stride in memory; rows: the longest that only the
  * other operand has. */
-static int find_axes(struct chooser *c, struct dim **row, struct dim **col)
+static int find_axes(struct chooser *c, struct axes *a)
 {
 	const struct stx_buffer *s = c->b->space;
 	if (s->def != STX_DEF_REDUCTION || s->monoid != STX_MONOID_DOT || s->is_merge ||
@@ -80,23 +108,35 @@ static int find_axes(struct chooser *c, struct dim **row, struct dim **col)
 	uint64_t p = operand_vars(c, s->body.result[0]), q = operand_vars(c, s->body.result[1]);
 	if (!p || !q)
 		return 0;
-	*col = &c->out[c->nout - 1];
-	*row = NULL;
-	if ((q >> (*col)->var & 1) == (p >> (*col)->var & 1))
+	const struct dim *col = &c->out[c->nout - 1];
+	if ((q >> col->var & 1) == (p >> col->var & 1))
 		return 0;
-	if (p >> (*col)->var & 1) {
+	if (p >> col->var & 1) {
 		uint64_t t = p;
 		p = q;
 		q = t;
 	}
-	for (uint32_t i = 0; i + 1 < c->nout; i++) {
+	a->ncols = joined_columns(c, p, q);
+	a->cols = stx_ex_const(c->x, 1);
+	for (uint32_t i = 0; i < a->ncols; i++)
+		a->cols = stx_ex_mul(c->x, a->cols, c->out[c->nout - 1 - i].size);
+	for (uint32_t i = 0; i + a->ncols < c->nout; i++) {
 		struct dim *d = &c->out[i];
 		if (!(p >> d->var & 1) || (q >> d->var & 1))
 			continue;
-		if (!*row || stx__axis_hint(c->x, d->size) > stx__axis_hint(c->x, (*row)->size))
-			*row = d;
+		if (!a->row || stx__axis_hint(c->x, d->size) > stx__axis_hint(c->x, a->row->size))
+			a->row = d;
 	}
-	return *row != NULL;
+	a->shared = 1;
+	for (uint32_t i = 0; i + a->ncols < c->nout; i++)
+		a->shared &= &c->out[i] == a->row || !(p >> c->out[i].var & 1);
+	return a->row && a->cols != STX_EX_BAD;
+}
+
+/* The others are batch: axes of the grid. */
+static int is_batch(const struct chooser *c, const struct axes *a, uint32_t i)
+{
+	return i + a->ncols < c->nout && &c->out[i] != a->row;
 }
 
 /* Even parts of n, at most `most`, each a multiple of `unit`. */
@@ -110,13 +150,16 @@ struct tile {
 	int64_t rows, cols;
 };
 
-static struct tile choose_tile(struct chooser *c, const struct dim *row, const struct dim *col)
+static struct tile choose_tile(struct chooser *c, const struct axes *a)
 {
-	int64_t m = stx__axis_hint(c->x, row->size), n = stx__axis_hint(c->x, col->size);
-	int64_t others = 1;
-	struct tile t = { even(m, TILE_ROWS, TILE_ROW), even(n, TILE_COLS, TILE_COL) };
+	int64_t m = stx__axis_hint(c->x, a->row->size), n = stx__axis_hint(c->x, a->cols);
+	int64_t others = 1, k = 1;
+	for (uint32_t i = 0; i < c->nred; i++)
+		k = stx_sat_mul(k, stx__axis_hint(c->x, c->red[i].size));
+	struct tile t = { even(m, TILE_ROWS, TILE_ROW),
+			  even(n, k > MANY_TERMS ? TILE_COLS / 2 : TILE_COLS, TILE_COL) };
 	for (uint32_t i = 0; i < c->nout; i++)
-		if (&c->out[i] != row && &c->out[i] != col)
+		if (is_batch(c, a, i))
 			others = stx_sat_mul(others, stx__axis_hint(c->x, c->out[i].size));
 	for (;;) {
 		int64_t points =
@@ -134,11 +177,11 @@ static struct tile choose_tile(struct chooser *c, const struct dim *row, const s
 
 /* ---- binding ---- */
 
-static stx_ex part_size(struct chooser *c, const struct dim *d, int64_t most, stx_ex base)
+static stx_ex part_size(struct chooser *c, stx_ex size, int64_t most, stx_ex base)
 {
-	if (stx_ex_interval(c->x, d->size).hi <= most)
-		return d->size;
-	return stx_ex_min(c->x, stx_ex_const(c->x, most), stx_ex_sub(c->x, d->size, base));
+	if (stx_ex_interval(c->x, size).hi <= most)
+		return size;
+	return stx_ex_min(c->x, stx_ex_const(c->x, most), stx_ex_sub(c->x, size, base));
 }
 
 static void place_all(struct chooser *c, struct dim *d, stx_ex at)
@@ -168,51 +211,102 @@ static void bind_inner(struct chooser *c, struct dim *d, enum stx_binding bindin
 	a->point_elems = stx_sat_mul(a->point_elems, stx__axis_hint(c->x, size));
 }
 
-/* One loop over all reduction axes, in row-major order. */
-static void bind_terms(struct chooser *c)
+/* n axes as one loop, the last of them the fastest. */
+static void bind_joined(struct chooser *c, struct dim *d, uint32_t n, enum stx_binding binding,
+			stx_ex size, stx_ex base)
 {
-	struct dim all = { .is_red = 1, .size = stx_ex_const(c->x, 1) };
-	for (uint32_t i = 0; i < c->nred; i++)
-		all.size = stx_ex_mul(c->x, all.size, c->red[i].size);
-	bind_inner(c, &all, STX_AXIS_LOOP, all.size, c->zero);
+	struct dim all = { .is_red = d->is_red };
+	bind_inner(c, &all, binding, size, base);
 	stx_ex t = all.at[0];
-	for (uint32_t i = c->nred; i-- > 0;)
-		place_all(c, &c->red[i], take(c, &t, c->red[i].size, i == 0));
+	for (uint32_t i = n; i-- > 0;)
+		place_all(c, &d[i], take(c, &t, d[i].size, i == 0));
+	c->b->axes.joined |= n > 1;
 }
 
 int stx__axes_bind_tile(struct chooser *c)
 {
 	struct stx__axes *a = &c->b->axes;
 	struct stx_exprs *x = c->x;
-	struct dim *row, *col;
-	uint32_t number;
-	if (!find_axes(c, &row, &col) || !pays(c, row, col))
+	struct axes p = { NULL, 0, 0, 0 };
+	uint32_t number, nbatch = 0;
+	if (!find_axes(c, &p) || !pays(c, &p))
 		return 0;
-	struct tile t = choose_tile(c, row, col);
-	stx_ex rows = stx_ex_ceildiv(x, row->size, stx_ex_const(x, t.rows));
-	stx_ex cols = stx_ex_ceildiv(x, col->size, stx_ex_const(x, t.cols));
-	stx_ex total = stx_ex_mul(x, rows, cols);
+	struct tile t = choose_tile(c, &p);
+	stx_ex rows = stx_ex_ceildiv(x, p.row->size, stx_ex_const(x, t.rows));
+	stx_ex cols = stx_ex_ceildiv(x, p.cols, stx_ex_const(x, t.cols));
+	stx_ex total = stx_ex_mul(x, rows, cols), terms = stx_ex_const(x, 1);
 	for (uint32_t i = 0; i < c->nout; i++)
-		if (&c->out[i] != row && &c->out[i] != col)
+		if (is_batch(c, &p, i)) {
 			total = stx_ex_mul(x, total, c->out[i].size);
+			nbatch++;
+		}
+	for (uint32_t i = 0; i < c->nred; i++)
+		terms = stx_ex_mul(x, terms, c->red[i].size);
 	a->rows = 1;
 	a->grid = total;
 	a->point_elems = 1;
 	stx_ex g = stx__new_axis(c, total, STX_AXIS_GRID, 0, &number);
-	int alone = c->nout == 2;
-	/* rows fastest: the packed columns serve them all */
-	stx_ex row0 = stx_ex_muli(x, take(c, &g, rows, 0), t.rows);
-	stx_ex col0 = stx_ex_muli(x, take(c, &g, cols, alone), t.cols);
-	for (uint32_t i = c->nout, left = c->nout - 2; i-- > 0;)
-		if (&c->out[i] != row && &c->out[i] != col)
-			place_all(c, &c->out[i], take(c, &g, c->out[i].size, --left == 0));
-	bind_inner(c, row, STX_AXIS_LOOP, part_size(c, row, t.rows, row0), row0);
-	bind_inner(c, col, STX_AXIS_VECTOR, part_size(c, col, t.cols, col0), col0);
+	/* the larger operand of a tile stays packed while the other's tiles pass by */
+	int rows_last = p.shared && t.rows > t.cols;
+	stx_ex row0 = c->zero;
+	if (!rows_last)
+		row0 = stx_ex_muli(x, take(c, &g, rows, 0), t.rows);
+	stx_ex col0 = stx_ex_muli(x, take(c, &g, cols, !nbatch && !rows_last), t.cols);
+	for (uint32_t i = c->nout; i-- > 0;)
+		if (is_batch(c, &p, i))
+			place_all(c, &c->out[i],
+				  take(c, &g, c->out[i].size, --nbatch == 0 && !rows_last));
+	if (rows_last)
+		row0 = stx_ex_muli(x, take(c, &g, rows, 1), t.rows);
+	bind_inner(c, p.row, STX_AXIS_LOOP, part_size(c, p.row->size, t.rows, row0), row0);
+	bind_joined(c, &c->out[c->nout - p.ncols], p.ncols, STX_AXIS_VECTOR,
+		    part_size(c, p.cols, t.cols, col0), col0);
 	a->nout = a->nnest;
-	bind_terms(c);
+	bind_joined(c, c->red, c->nred, STX_AXIS_LOOP, terms, c->zero);
 	for (uint32_t i = 0; i < c->nout; i++)
 		a->map[0][c->out[i].var] = c->out[i].at[0];
 	for (uint32_t i = 0; i < c->nred; i++)
 		a->map[0][c->red[i].var] = c->red[i].at[0];
 	return 1;
+}
+
+/* ---- addresses over joined axes ---- */
+
+/* c*d * (x // d) + c * (x % d) of a sum is c * x: once. */
+static stx_ex join_once(struct stx_exprs *x, stx_ex e)
+{
+	uint32_t n = stx_ex_nterms(x, e);
+	for (uint32_t i = 0; i < n; i++) {
+		struct stx_ex_term t = stx_ex_term_at(x, e, i);
+		struct stx_ex_atom m = stx_ex_atom_at(x, t.atoms[0]);
+		int64_t d, whole;
+		if (t.natoms != 1 || m.kind != STX_ATOM_MOD || !stx_ex_is_const(x, m.b, &d) ||
+		    __builtin_mul_overflow(t.coeff, d, &whole))
+			continue;
+		stx_ex q = stx_ex_floordiv(x, m.a, m.b);
+		if (stx_ex_nterms(x, q) != 1 || stx_ex_constant(x, q))
+			continue;
+		struct stx_ex_term f = stx_ex_term_at(x, q, 0);
+		if (f.natoms != 1 || f.coeff != 1)
+			continue;
+		for (uint32_t j = 0; j < n; j++) {
+			struct stx_ex_term o = stx_ex_term_at(x, e, j);
+			if (o.natoms != 1 || o.atoms[0] != f.atoms[0] || o.coeff != whole)
+				continue;
+			e = stx_ex_sub(x, e, stx_ex_muli(x, q, whole));
+			stx_ex mod = stx_ex_mod(x, m.a, m.b);
+			e = stx_ex_sub(x, e, stx_ex_muli(x, mod, t.coeff));
+			return stx_ex_add(x, e, stx_ex_muli(x, m.a, t.coeff));
+		}
+	}
+	return e;
+}
+
+stx_ex stx__axes_join(struct stx_exprs *x, stx_ex e)
+{
+	for (stx_ex was = STX_EX_BAD; e != STX_EX_BAD && e != was;) {
+		was = e;
+		e = join_once(x, e);
+	}
+	return e;
 }

@@ -188,6 +188,8 @@ static void build_function(struct stx__emit *e, const char *symbol)
 		control_word(e, "llvm.x86.sse.ldmxcsr", standard);
 	}
 	load_frame(e);
+	if (e->tile)
+		stx__tile_begin(e);
 	e->axis[0] = stx__for_begin(e, &grid, LLVMGetParam(e->fn, 1), LLVMGetParam(e->fn, 2),
 				    stx__i64(e, 1));
 	stx__emit_range(e, 0, e->k->insts.n);

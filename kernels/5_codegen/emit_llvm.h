@@ -66,15 +66,18 @@ struct stx__tile {
 	uint8_t *in[2]; /* [insts.n] which instructions an operand needs inside the loops */
 	uint8_t *was;   /* [insts.n] e->varying while an operand is played */
 	enum stx_dtype dtype;
-	uint8_t a_by_rows; /* a is packed along its terms, else its rows stand side by side */
-	uint8_t b_across;  /* b is read along its terms and transposed */
-	uint8_t single;    /* one block of terms */
+	uint8_t a_by_rows;  /* a is packed along its terms, else its rows stand side by side */
+	uint8_t b_across;   /* b is read along its terms and transposed */
+	uint8_t single;     /* one block of terms */
+	uint8_t keeps[2];   /* all blocks of the operand serve every tile of one x0 // divisor */
+	int64_t divisor[2]; /* 0: every tile */
 	unsigned w, nv, mr, kc, bytes; /* lanes; vectors and rows of a register tile; terms */
 	unsigned row_pitch, term_pitch, panel;
 	int64_t most_rows, most_cols;
-	int64_t b_at, acc_at, scratch; /* a is at 0; scratch: all */
+	int64_t at[2], block[2], acc_at, scratch; /* operands, one block of each, sums; all */
 	/* while it is emitted */
 	LLVMValueRef row0, col0, ncols, slot; /* of the register tile */
+	LLVMValueRef packed[2];               /* allocas: which operands are packed */
 	uint8_t in_epilogue;
 };
 
@@ -231,6 +234,7 @@ int stx__inst_varies(struct stx__emit *e, uint32_t n);
 int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *target,
 		   struct stx_arena *arena, struct stx__tile *t);
 void stx__tile_plan(struct stx__emit *e);
+void stx__tile_begin(struct stx__emit *e);
 void stx__emit_tile(struct stx__emit *e);
 LLVMValueRef stx__tile_result(struct stx__emit *e);
 

@@ -22,7 +22,8 @@
 
 #define PAD        16 /* elements between rows and panels: powers of two would share cache sets */
 #define MOST_TERMS 320
-#define MAX_TILE   4096 /* rows or columns of a tile */
+#define MAX_TILE   4096                /* rows or columns of a tile */
+#define MOST_KEPT  ((int64_t)16 << 20) /* bytes of packed columns that are kept for the next tile */
 
 /* ---- the form ---- */
 
@@ -153,6 +154,54 @@ static int find_operands(const struct stx_kernel *k, struct stx__tile *t, struct
 	return 1;
 }
 
+/* ---- what tiles share ---- */
+
+static stx_ex grid_var(const struct stx_kernel *k)
+{
+	return stx_ex_var(k->ex, 0, k->axes.at[0].size);
+}
+
+/* The grid's variable stands in e only as x0 // c: *divisor becomes the least such c. */
+static int find_divisor(const struct stx_kernel *k, stx_ex e, int64_t *divisor)
+{
+	uint32_t n = e == STX_EX_BAD ? 0 : stx_ex_nterms(k->ex, e);
+	for (uint32_t i = 0; i < n; i++) {
+		struct stx_ex_term t = stx_ex_term_at(k->ex, e, i);
+		for (uint32_t j = 0; j < t.natoms; j++) {
+			struct stx_ex_atom a = stx_ex_atom_at(k->ex, t.atoms[j]);
+			int64_t c;
+			if (a.kind == STX_ATOM_VAR && a.number == 0)
+				return 0;
+			if (a.kind < STX_ATOM_FLOORDIV)
+				continue;
+			if (a.kind == STX_ATOM_FLOORDIV && stx_ex_is_const(k->ex, a.b, &c) &&
+			    stx_ex_equals(k->ex, stx_ex_sub(k->ex, a.a, grid_var(k)), 0)) {
+				if (*divisor && (c % *divisor && *divisor % c))
+					return 0;
+				*divisor = !*divisor || c < *divisor ? c : *divisor;
+			} else if (!find_divisor(k, a.a, divisor) ||
+				   !find_divisor(k, a.b, divisor)) {
+				return 0;
+			}
+		}
+	}
+	return 1;
+}
+
+/* Tiles whose x0 // divisor is the same have the same operand j: what is packed is kept. */
+static void find_shared(const struct stx_kernel *k, struct stx__tile *t, int j)
+{
+	uint32_t loop = j ? t->cols : t->rows;
+	t->divisor[j] = 0;
+	t->keeps[j] = (uint8_t)find_divisor(k, axis_of(k, loop)->size, &t->divisor[j]);
+	for (uint32_t n = 0; n < t->update && t->keeps[j]; n++) {
+		const struct stx_kinst *i = &k->insts.at[n];
+		if (t->in[j][n])
+			t->keeps[j] = n < t->rows ? i->op == STX_K_CONST
+						  : (uint8_t)find_divisor(k, i->ex, &t->divisor[j]);
+	}
+}
+
 static int64_t round_up(int64_t n, int64_t to)
 {
 	return (n + to - 1) / to * to;
@@ -194,8 +243,18 @@ static void choose_sizes(const struct stx_kernel *k, const struct stx_cpu_target
 	t->panel = t->kc * nr + PAD;
 	int64_t a =
 		t->a_by_rows ? row_panels * t->mr * t->row_pitch : (int64_t)t->kc * t->term_pitch;
-	t->b_at = round_up(a * t->bytes, 64);
-	t->acc_at = t->b_at + round_up(panels * t->panel * t->bytes, 64);
+	t->block[0] = round_up(a * t->bytes, 64);
+	t->block[1] = round_up(panels * t->panel * t->bytes, 64);
+	int64_t blocks = t->single ? 1 : INT32_MAX, end = 0;
+	if (!t->single && stx_ex_is_const(k->ex, axis_of(k, t->terms)->size, &terms))
+		blocks = (terms - 1) / t->kc + 1;
+	for (int j = 0; j < 2; j++) {
+		if (blocks > MOST_KEPT / t->block[j])
+			t->keeps[j] = 0;
+		t->at[j] = end;
+		end += (t->keeps[j] ? blocks : 1) * t->block[j];
+	}
+	t->acc_at = end;
 	t->scratch =
 		t->acc_at + (t->single ? 1 : row_panels * panels) * (int64_t)t->mr * nr * t->bytes;
 }
@@ -216,9 +275,11 @@ int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *targ
 	t->dtype = (enum stx_dtype)k->insts.at[t->acc].dtype;
 	t->most_rows = stx_ex_interval(k->ex, axis_of(k, t->rows)->size).hi;
 	t->most_cols = stx_ex_interval(k->ex, axis_of(k, t->cols)->size).hi;
-	if (!stx_dtype_is_float(t->dtype) || t->most_rows < 1 || t->most_rows > MAX_TILE ||
+	if (stx_dtype_bytes(t->dtype) < 4 || t->most_rows < 1 || t->most_rows > MAX_TILE ||
 	    t->most_cols < 1 || t->most_cols > MAX_TILE || !find_operands(k, t, arena))
 		return 0;
+	find_shared(k, t, 0);
+	find_shared(k, t, 1);
 	choose_sizes(k, target, t);
 	return 1;
 }
@@ -342,6 +403,7 @@ static LLVMValueRef hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef
 
 struct block {                                 /* of terms, and of the tile */
 	LLVMValueRef rows, cols, first, terms; /* sizes; first: number of the first term */
+	LLVMValueRef packed[2];                /* addresses of its operands */
 };
 
 /* Vectors of operand j along the terms, from term k on: whole ones, then what is left. */
@@ -378,10 +440,10 @@ static void along_terms(struct stx__emit *e, const struct block *b, each_fn *eac
 static void a_vector(struct stx__emit *e, const struct block *b, LLVMValueRef k, LLVMValueRef rest)
 {
 	struct stx__tile *t = e->tile;
-	(void)b;
 	LLVMValueRef row = e->axis[e->k->insts.at[t->rows].a];
 	LLVMValueRef v = hole(e, 0, t->terms, rest);
-	store(e, v, place(e, 0, add(e, times(e, row, t->row_pitch), k)), vector_align(e));
+	LLVMValueRef at = add(e, times(e, row, t->row_pitch), k);
+	store(e, v, beyond(e, b->packed[0], at), vector_align(e));
 }
 
 static void pack_a(struct stx__emit *e, const struct block *b)
@@ -401,7 +463,8 @@ static void pack_a(struct stx__emit *e, const struct block *b)
 	LLVMValueRef i = stx__for_begin(e, &g, zero, b->rows, w);
 	set_axis(e, t->rows, i, 3);
 	LLVMValueRef v = hole(e, 0, t->rows, least(e, LLVMBuildSub(e->b, b->rows, i, ""), w));
-	store(e, v, place(e, 0, add(e, times(e, k, t->term_pitch), i)), vector_align(e));
+	LLVMValueRef at = add(e, times(e, k, t->term_pitch), i);
+	store(e, v, beyond(e, b->packed[0], at), vector_align(e));
 	stx__for_end(e, &g);
 	stx__for_end(e, &f);
 }
@@ -443,7 +506,7 @@ static void b_square(struct stx__emit *e, const struct block *b, LLVMValueRef k,
 	transpose(e, v, t->w);
 	LLVMValueRef at = times(e, LLVMBuildUDiv(e->b, col, nr, ""), t->panel);
 	at = add(e, at, LLVMBuildURem(e->b, col, nr, ""));
-	LLVMValueRef p = place(e, t->b_at, at);
+	LLVMValueRef p = beyond(e, b->packed[1], at);
 	p = beyond(e, p, LLVMBuildMul(e->b, k, nr, ""));
 	for (unsigned i = 0; i < t->w; i++)
 		store(e, v[i], beyond(e, p, stx__i64(e, (int64_t)i * t->nv * t->w)),
@@ -466,7 +529,7 @@ static void b_line(struct stx__emit *e, const struct block *b, LLVMValueRef k, L
 		}
 		set_axis(e, t->cols, c, 3);
 		LLVMValueRef v = hole(e, 1, t->cols, rest);
-		store(e, v, beyond(e, place(e, t->b_at, at), stx__i64(e, (int64_t)i * t->w)),
+		store(e, v, beyond(e, beyond(e, b->packed[1], at), stx__i64(e, (int64_t)i * t->w)),
 		      vector_align(e));
 	}
 }
@@ -523,6 +586,13 @@ static void start_sums(struct stx__emit *e, const struct sums *s, LLVMValueRef *
 	stx__if_end(e, after);
 }
 
+static LLVMValueRef step(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum)
+{
+	if (stx_dtype_is_float(e->tile->dtype))
+		return stx__fma(e, a, b, sum);
+	return add(e, LLVMBuildMul(e->b, a, b, ""), sum);
+}
+
 static void one_term(struct stx__emit *e, const struct sums *s, LLVMValueRef *c, unsigned nv,
 		     LLVMValueRef k)
 {
@@ -539,7 +609,7 @@ static void one_term(struct stx__emit *e, const struct sums *s, LLVMValueRef *c,
 		a = stx__splat(e, a, t->w);
 		for (unsigned v = 0; v < nv; v++) {
 			LLVMValueRef old = LLVMBuildLoad2(e->b, type, c[r * nv + v], "");
-			LLVMBuildStore(e->b, stx__fma(e, a, b[v], old), c[r * nv + v]);
+			LLVMBuildStore(e->b, step(e, a, b[v], old), c[r * nv + v]);
 		}
 	}
 }
@@ -611,8 +681,9 @@ static void one_block(struct stx__emit *e, const struct block *b, LLVMValueRef a
 		number = times(e, add(e, times(e, panel, row_panels), part), t->mr * nr);
 	}
 	t->slot = place(e, t->acc_at, number);
-	struct sums s = { .b = place(e, t->b_at, times(e, panel, t->panel)), .slot = t->slot };
-	s.a = place(e, 0, times(e, t->row0, t->a_by_rows ? t->row_pitch : 1));
+	struct sums s = { .b = beyond(e, b->packed[1], times(e, panel, t->panel)),
+			  .slot = t->slot };
+	s.a = beyond(e, b->packed[0], times(e, t->row0, t->a_by_rows ? t->row_pitch : 1));
 	if (!t->single)
 		s.is_first = stx__icmp(e, LLVMIntEQ, b->first, zero);
 	int64_t cols;
@@ -644,6 +715,30 @@ static void one_block(struct stx__emit *e, const struct block *b, LLVMValueRef a
 	stx__for_end(e, &f);
 }
 
+/* Whether operand j of this tile is not the one that is packed already; NULL: it never is. */
+static LLVMValueRef is_new(struct stx__emit *e, int j)
+{
+	struct stx__tile *t = e->tile;
+	LLVMValueRef key = stx__i64(e, 0);
+	if (!t->keeps[j])
+		return NULL;
+	if (t->divisor[j])
+		key = LLVMBuildUDiv(e->b, e->axis[0], stx__i64(e, t->divisor[j]), "");
+	LLVMValueRef old = LLVMBuildLoad2(e->b, e->i64, t->packed[j], "");
+	LLVMBuildStore(e->b, key, t->packed[j]);
+	return stx__icmp(e, LLVMIntNE, old, key);
+}
+
+static void pack(struct stx__emit *e, const struct block *b, int j, LLVMValueRef wanted)
+{
+	LLVMBasicBlockRef after = wanted ? stx__if_begin(e, wanted) : NULL;
+	if (j)
+		pack_b(e, b);
+	else
+		pack_a(e, b);
+	stx__if_end(e, after);
+}
+
 /* requires: the builder stands where the loop over rows begins. */
 void stx__emit_tile(struct stx__emit *e)
 {
@@ -652,20 +747,34 @@ void stx__emit_tile(struct stx__emit *e)
 	struct block b = { .rows = stx__ex_scalar(e, axis_of(e->k, t->rows)->size),
 			   .cols = stx__ex_scalar(e, axis_of(e->k, t->cols)->size) };
 	LLVMValueRef all = stx__ex_scalar(e, axis_of(e->k, t->terms)->size), zero = stx__i64(e, 0);
-	LLVMValueRef kc = stx__i64(e, t->kc);
+	LLVMValueRef kc = stx__i64(e, t->kc), wanted[2] = { is_new(e, 0), is_new(e, 1) };
 	all = most(e, all, zero);
 	if (t->w * t->nv > e->vector_elems)
 		e->vector_elems = t->w * t->nv;
 	/* without terms the sums are 0, and the epilogue runs all the same */
 	b.first = t->single ? zero : stx__for_begin(e, &f, zero, most(e, all, stx__i64(e, 1)), kc);
 	b.terms = least(e, LLVMBuildSub(e->b, all, b.first, ""), kc);
-	pack_a(e, &b);
-	pack_b(e, &b);
+	for (int j = 0; j < 2; j++) {
+		LLVMValueRef number = zero;
+		if (t->keeps[j] && !t->single)
+			number = LLVMBuildUDiv(e->b, b.first, kc, "");
+		b.packed[j] = place(e, t->at[j], times(e, number, t->block[j] / t->bytes));
+		pack(e, &b, j, wanted[j]);
+	}
 	one_block(e, &b, all);
 	if (!t->single)
 		stx__for_end(e, &f);
 	for (int i = 0; i < 3; i++)
 		e->axis[e->k->insts.at[i == 0 ? t->rows : i == 1 ? t->cols : t->terms].a] = NULL;
+}
+
+/* requires: the builder stands before the loop over the grid. */
+void stx__tile_begin(struct stx__emit *e)
+{
+	for (int j = 0; j < 2; j++) {
+		e->tile->packed[j] = stx__alloca(e, e->i64, 8);
+		LLVMBuildStore(e->b, stx__i64(e, -1), e->tile->packed[j]);
+	}
 }
 
 /* Before values get their room: the loop over columns only runs the epilogue. */

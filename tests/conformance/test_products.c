@@ -66,19 +66,39 @@ static void add_input(struct product *p, struct stx_bytes *text, uint64_t *s, co
 	int bytes = stx_dtype_bytes(p->t);
 	x->data = malloc((size_t)(n * bytes));
 	assert_non_null(x->data);
-	for (int64_t i = 0; i < n; i++)
-		stx_scalar_store(p->t, (char *)x->data + i * bytes,
-				 (union stx_scalar){ .f = draw(s, p->t) });
+	for (int64_t i = 0; i < n; i++) {
+		union stx_scalar v;
+		if (p->t == STX_I32)
+			v.i = (int32_t)next(s);
+		else
+			v.f = draw(s, p->t);
+		stx_scalar_store(p->t, (char *)x->data + i * bytes, v);
+	}
+}
+
+static double value(enum stx_dtype t, const void *p)
+{
+	union stx_scalar v = stx_scalar_load(t, p);
+	return t == STX_I32 ? (double)v.i : v.f;
 }
 
 static double at(const struct product *p, int input, int64_t i)
 {
 	const struct stx_tensor *x = &p->in[input];
-	return stx_scalar_load(p->t, (const char *)x->data + i * stx_dtype_bytes(p->t)).f;
+	return value(p->t, (const char *)x->data + i * stx_dtype_bytes(p->t));
+}
+
+/* A value held in a double: of integers the wrapped one. */
+static double rounded(const struct product *p, double v)
+{
+	return p->t == STX_I32 ? (double)(int32_t)(uint32_t)(int64_t)v : stx_scalar_round(p->t, v);
 }
 
 static double step(enum stx_dtype work, double a, double b, double c, int fused)
 {
+	if (work == STX_I32)
+		return (double)(int32_t)((uint32_t)(int64_t)a * (uint32_t)(int64_t)b +
+					 (uint32_t)(int64_t)c);
 	if (work == STX_F64)
 		return fused ? fma(a, b, c) : a * b + c;
 	if (fused)
@@ -87,29 +107,25 @@ static double step(enum stx_dtype work, double a, double b, double c, int fused)
 	return (double)(x + (float)c);
 }
 
-static double follow(const struct product *p, double c, int64_t row, int64_t col, int64_t flat)
+static double plus(const struct product *p, double x, double y)
 {
-	int next_input = 2;
-	(void)row;
-	c = stx_scalar_round(p->t, c);
+	int narrow = p->t != STX_F64 && p->t != STX_I32;
+	return rounded(p, narrow ? (double)((float)x + (float)y) : x + y);
+}
+
+static double follow(const struct product *p, double c, int64_t col, int64_t flat)
+{
+	c = rounded(p, c);
 	if (p->bias)
-		c = stx_scalar_round(
-			p->t, p->t == STX_F64 ? c + at(p, next_input, col)
-					      : (double)((float)c + (float)at(p, next_input, col)));
-	next_input += p->bias;
+		c = plus(p, c, at(p, 2, col));
 	if (p->relu)
 		c = c != c || c > 0 ? c : 0;
-	if (p->residual)
-		c = stx_scalar_round(p->t,
-				     p->t == STX_F64
-					     ? c + at(p, next_input, flat)
-					     : (double)((float)c + (float)at(p, next_input, flat)));
-	return c;
+	return p->residual ? plus(p, c, at(p, 2 + p->bias, flat)) : c;
 }
 
 static void expect(struct product *p)
 {
-	enum stx_dtype work = p->t == STX_F64 ? STX_F64 : STX_F32;
+	enum stx_dtype work = p->t == STX_F64 || p->t == STX_I32 ? p->t : STX_F32;
 	int64_t batch = p->batch ? p->batch : 1, flat = 0;
 	for (int f = 0; f < 2; f++)
 		p->want[f] = malloc((size_t)(batch * p->m * p->n) * sizeof(double));
@@ -126,15 +142,16 @@ static void expect(struct product *p)
 						c[f] = step(work, x, y, c[f], f);
 				}
 				for (int f = 0; f < 2; f++)
-					p->want[f][flat] = follow(p, c[f], i, j, flat);
+					p->want[f][flat] = follow(p, c[f], j, flat);
 			}
 }
 
 static void make(struct product *p, struct stx_bytes *text, uint64_t *s)
 {
-	static const enum stx_dtype types[] = { STX_F32, STX_F32, STX_F64, STX_BF16, STX_F16 };
+	static const enum stx_dtype types[] = { STX_F32,  STX_F32, STX_F64,
+						STX_BF16, STX_F16, STX_I32 };
 	memset(p, 0, sizeof *p);
-	p->t = types[next(s) % 5];
+	p->t = types[next(s) % 6];
 	p->batch = next(s) % 3 ? 0 : between(s, 1, 3);
 	p->m = next(s) % 3 ? between(s, 4, 60) : between(s, 60, 150);
 	p->n = next(s) % 3 ? between(s, 16, 90) : between(s, 90, 200);
@@ -192,7 +209,7 @@ static void check(const struct product *p, const char *text, const char *target,
 	const double *want = p->want[!strstr(target, "v2")];
 	int bytes = stx_dtype_bytes(p->t);
 	for (int64_t i = 0; i < n; i++) {
-		double got = stx_scalar_load(p->t, (const char *)out->data + i * bytes).f;
+		double got = value(p->t, (const char *)out->data + i * bytes);
 		if ((got != got) != (want[i] != want[i]) || (got == got && got != want[i]) ||
 		    (got == 0 && signbit(got) != signbit(want[i])))
 			fail_msg("%s: element %lld is %a, not %a, of\n%s", target, (long long)i,
@@ -239,10 +256,99 @@ static void test_products_random_are_plain_loops_to_the_bit(void **state)
 		run_product(0x9e3779b97f4a7c15u * (uint64_t)((only ? atoi(only) : i) + 1));
 }
 
+/* ---- convolutions ---- */
+
+struct conv {
+	int64_t n, c, h, w, o, k, stride, padding, groups;
+};
+
+static float conv_at(const struct conv *v, const float *x, const float *wt, int64_t n, int64_t o,
+		     int64_t i, int64_t j, int fused)
+{
+	int64_t per = v->c / v->groups, g = o / (v->o / v->groups);
+	float sum = 0;
+	for (int64_t c = 0; c < per; c++)
+		for (int64_t p = 0; p < v->k; p++)
+			for (int64_t q = 0; q < v->k; q++) {
+				int64_t y = i * v->stride - v->padding + p;
+				int64_t z = j * v->stride - v->padding + q;
+				int in = y >= 0 && y < v->h && z >= 0 && z < v->w;
+				int64_t at = ((n * v->c + g * per + c) * v->h + y) * v->w + z;
+				float a = in ? x[at] : 0;
+				float b = wt[((o * per + c) * v->k + p) * v->k + q];
+				float product = a * b;
+				sum = fused ? fmaf(a, b, sum) : product + sum;
+			}
+	return sum;
+}
+
+static void run_conv(const struct conv *v, uint64_t seed)
+{
+	struct stx_tensor in[2] = {
+		{ .dtype = STX_F32, .rank = 4, .sizes = { v->n, v->c, v->h, v->w } },
+		{ .dtype = STX_F32, .rank = 4, .sizes = { v->o, v->c / v->groups, v->k, v->k } }
+	};
+	struct stx_bytes text = { 0 };
+	for (int i = 0; i < 2; i++) {
+		compiled_dense(&in[i]);
+		float *x = malloc((size_t)compiled_numel(&in[i]) * sizeof *x);
+		for (int64_t j = 0; j < compiled_numel(&in[i]); j++)
+			x[j] = (float)(int32_t)next(&seed) * 0x1p-31f;
+		in[i].data = x;
+	}
+	stx_bytes_printf(&text,
+			 "%%x : f32[%lld,%lld,%lld,%lld] = placeholder()\n"
+			 "%%w : f32[%lld,%lld,%lld,%lld] = placeholder()\n"
+			 "%%c = convolution.default(%%x, %%w, None, [%lld,%lld], [%lld,%lld], "
+			 "[1,1], False, [0,0], %lld)\nreturn (%%c,)\n",
+			 (long long)v->n, (long long)v->c, (long long)v->h, (long long)v->w,
+			 (long long)v->o, (long long)(v->c / v->groups), (long long)v->k,
+			 (long long)v->k, (long long)v->stride, (long long)v->stride,
+			 (long long)v->padding, (long long)v->padding, (long long)v->groups);
+	for (const char *const *t = compiled_targets(); *t; t++) {
+		struct compiled c;
+		struct stx_tensor out[1];
+		struct stx_diag d = { 0 };
+		if (compiled_build(stx_bytes_cstr(&text), *t, COMPILED_FUSED, &c, &d) ||
+		    compiled_run(&c, COMPILED_PIECES, in, 2, out, &d))
+			fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text, stx_bytes_cstr(&text));
+		const float *got = out[0].data;
+		for (int64_t f = 0; f < compiled_numel(out); f++) {
+			int64_t j = f % out[0].sizes[3], i = f / out[0].sizes[3];
+			int64_t o = i / out[0].sizes[2], n = o / v->o;
+			float want = conv_at(v, in[0].data, in[1].data, n, o % v->o,
+					     i % out[0].sizes[2], j, !strstr(*t, "v2"));
+			if (got[f] != want)
+				fail_msg("%s: element %lld is %a, not %a, of\n%s", *t, (long long)f,
+					 (double)got[f], (double)want, stx_bytes_cstr(&text));
+		}
+		compiled_free_outputs(out, 1);
+		compiled_free(&c);
+	}
+	free(in[0].data);
+	free(in[1].data);
+	stx_bytes_free(&text);
+}
+
+/* Rows of a picture as columns; short rows joined; strides; groups; a batch. */
+static void test_products_convolutions_are_plain_loops_to_the_bit(void **state)
+{
+	static const struct conv all[] = {
+		{ 1, 40, 9, 56, 13, 3, 1, 1, 1 },  { 2, 160, 7, 7, 24, 3, 1, 1, 1 },
+		{ 1, 131, 14, 14, 8, 3, 1, 1, 1 }, { 1, 64, 30, 61, 12, 3, 2, 1, 1 },
+		{ 3, 96, 6, 40, 20, 1, 1, 0, 1 },  { 1, 128, 5, 33, 8, 5, 1, 2, 2 },
+		{ 2, 512, 7, 7, 16, 1, 1, 0, 1 },  { 1, 160, 15, 15, 6, 3, 2, 1, 1 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		run_conv(&all[i], 77 + i);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_products_random_are_plain_loops_to_the_bit),
+		cmocka_unit_test(test_products_convolutions_are_plain_loops_to_the_bit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
