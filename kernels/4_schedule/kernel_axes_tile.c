@@ -15,7 +15,7 @@
 #define LEAST_COLS    128
 #define FEW_ROWS      4 /* products with fewer rows, columns or terms are made without a tile */
 #define FEW_COLS      12
-#define MANY_TERMS    8192 /* of them half as many columns, which are packed once for all rows */
+#define KEPT_ELEMS    ((int64_t)3 << 19) /* of columns: packed once, they stay in the last cache */
 #define FEW_TERMS     16
 #define SMALL_OPERAND 65536 /* bytes of a contiguous second operand that stays in the first cache */
 
@@ -156,8 +156,10 @@ static struct tile choose_tile(struct chooser *c, const struct axes *a)
 	int64_t others = 1, k = 1;
 	for (uint32_t i = 0; i < c->nred; i++)
 		k = stx_sat_mul(k, stx__axis_hint(c->x, c->red[i].size));
+	int64_t most =
+		KEPT_ELEMS / k < TILE_COLS ? KEPT_ELEMS / k / TILE_COL * TILE_COL : TILE_COLS;
 	struct tile t = { even(m, TILE_ROWS, TILE_ROW),
-			  even(n, k > MANY_TERMS ? TILE_COLS / 2 : TILE_COLS, TILE_COL) };
+			  even(n, most < LEAST_COLS ? LEAST_COLS : most, TILE_COL) };
 	for (uint32_t i = 0; i < c->nout; i++)
 		if (is_batch(c, a, i))
 			others = stx_sat_mul(others, stx__axis_hint(c->x, c->out[i].size));

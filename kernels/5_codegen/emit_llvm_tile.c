@@ -23,7 +23,7 @@
 #define PAD        16 /* elements between rows and panels: powers of two would share cache sets */
 #define MOST_TERMS 320
 #define MAX_TILE   4096                /* rows or columns of a tile */
-#define MOST_KEPT  ((int64_t)16 << 20) /* bytes of packed columns that are kept for the next tile */
+#define MOST_KEPT  ((int64_t)8 << 20) /* bytes of packed columns that are kept for the next tile */
 
 /* ---- the form ---- */
 

@@ -88,10 +88,19 @@ static const struct sample {
 	  "%c = convolution.default(%x, %w, None, [1,1], [0,0], [1,1], False, [0,0], 1)\n"
 	  "return (%c)\n",
 	  64, 56 * 56, 256, 1, -1 },
-	{ "attention causal 1x16x1024x64",
-	  "%q : f32[1,16,1024,64] = placeholder()\n%k : f32[1,16,1024,64] = placeholder()\n"
-	  "%v : f32[1,16,1024,64] = placeholder()\n"
-	  "%o = scaled_dot_product_attention.default(%q, %k, %v, None, 0.0, True)\nreturn (%o)\n",
+	{ "conv depthwise 3x3 1x256x56x56",
+	  "%x : f32[1,256,56,56] = placeholder()\n%w : f32[256,1,3,3] = placeholder()\n"
+	  "%c = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 256)\n"
+	  "return (%c)\n",
+	  256, 56 * 56, 9, 1, -1 },
+	{ "gemv 1x4096x4096", MM(1, 4096, 4096), 1, 4096, 4096, 1, 0 },
+	{ "gemv 1x4096x4096 B^T", BT(1, 4096, 4096), 1, 4096, 4096, 1, 2 },
+	{ "gemv 4096x4096x1", MM(4096, 4096, 1), 4096, 1, 4096, 1, 0 },
+	{ "softmax(q k^T) v 16x1024x64",
+	  "%q : f32[16,1024,64] = placeholder()\n%k : f32[16,1024,64] = placeholder()\n"
+	  "%v : f32[16,1024,64] = placeholder()\n%t = transpose.int(%k, 1, 2)\n"
+	  "%s = bmm.default(%q, %t)\n%m = mul.Scalar(%s, 0.125)\n"
+	  "%p = _softmax.default(%m, -1, False)\n%o = bmm.default(%p, %v)\nreturn (%o)\n",
 	  1024, 1024, 128, 16, -1 },
 };
 #define NSAMPLES (sizeof samples / sizeof *samples)
