@@ -60,7 +60,7 @@ int prop_takes_layout(enum stx_op op, enum prop_layout l);
 struct prop_cell prop_planned_cell(uint64_t i);
 uint32_t prop_planned_calls(void);
 #define PROP_ENOUGH  2000
-#define PROP_PLANNED (PROP_ENOUGH * 49 / 60) /* of them; the others are drawn freely */
+#define PROP_PLANNED (PROP_ENOUGH * 48 / 60) /* of them; the others are drawn freely */
 
 struct prop_counts {
 	uint32_t graphs, calls;

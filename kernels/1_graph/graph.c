@@ -475,8 +475,38 @@ static const char *claim_name(struct stx_graph *g, const char *name, int exact, 
 	return s;
 }
 
+/* bool < integers < floats: what may be converted without being asked. */
+static int kind_of(enum stx_dtype t)
+{
+	return t == STX_BOOL ? 0 : stx_dtype_is_float(t) ? 2 : 1;
+}
+
+/* n's result, as inferred, goes into its first operand. */
+static stx_err put_in_place(struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_type *self = stx_val_type(n->args[0].u.tensor);
+	struct stx_type *r = n->outs;
+	int same = n->nouts == 1 && r->rank == self->rank;
+	for (uint32_t i = 0; same && i < r->rank; i++)
+		same = r->sizes[i] == self->sizes[i];
+	if (!same)
+		return stx_fail(d, STX_E_INVALID, "graph", n->name,
+				"the result of %s does not have the sizes of the tensor that it is "
+				"written into",
+				stx_op_info(n->op)->overload);
+	if (kind_of(r->dtype) > kind_of(self->dtype))
+		return stx_fail(d, STX_E_INVALID, "graph", n->name,
+				"the result of %s is %s, which is not written into %s: convert it "
+				"with _to_copy and copy_",
+				stx_op_info(n->op)->overload, stx_dtype_name(r->dtype),
+				stx_dtype_name(self->dtype));
+	r->dtype = self->dtype;
+	n->is_in_place = 1;
+	return 0;
+}
+
 struct stx_node *stx__graph_call_named(struct stx_graph *g, enum stx_op op, const char *name,
-				       int exact, const struct stx_arg *args, uint32_t nargs,
+				       unsigned how, const struct stx_arg *args, uint32_t nargs,
 				       struct stx_diag *d)
 {
 	if ((unsigned)op >= STX_OP_COUNT || stx_op_info(op)->category == STX_CAT_INPUT) {
@@ -498,7 +528,9 @@ struct stx_node *stx__graph_call_named(struct stx_graph *g, enum stx_op op, cons
 	for (uint32_t i = 0; i < n->nouts; i++)
 		if (stx__check_type(g, n->name, &n->outs[i], d))
 			return NULL;
-	n->name = claim_name(g, name, exact, stx_op_info(op)->base, n, d);
+	if (how & STX__IN_PLACE && put_in_place(n, d))
+		return NULL;
+	n->name = claim_name(g, name, how & STX__EXACT, stx_op_info(op)->base, n, d);
 	return n->name && !stx__graph_append(g, n, d) ? n : NULL;
 }
 
@@ -506,6 +538,13 @@ struct stx_node *stx_graph_call(struct stx_graph *g, enum stx_op op, const char 
 				const struct stx_arg *args, uint32_t nargs, struct stx_diag *d)
 {
 	return stx__graph_call_named(g, op, name, 0, args, nargs, d);
+}
+
+struct stx_node *stx_graph_call_in_place(struct stx_graph *g, enum stx_op op, const char *name,
+					 const struct stx_arg *args, uint32_t nargs,
+					 struct stx_diag *d)
+{
+	return stx__graph_call_named(g, op, name, STX__IN_PLACE, args, nargs, d);
 }
 
 /* A node without arguments and with one result of the given type, which is copied. */
@@ -631,6 +670,14 @@ stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name
 	if (name && !(o.name = stx_arena_strdup(g->arena, name)))
 		return stx__over_budget("graph", name, d);
 	return stx_push(g->arena, &g->outputs, o) ? stx__over_budget("graph", name, d) : 0;
+}
+
+stx_err stx_graph_write(struct stx_graph *g, struct stx_val v, uint32_t input, struct stx_diag *d)
+{
+	stx_err e = stx_graph_output(g, v, NULL, d);
+	if (!e)
+		g->outputs.at[g->outputs.n - 1].writes = input + 1;
+	return e;
 }
 
 uint32_t *stx_graph_users(const struct stx_graph *g, struct stx_arena *a)
