@@ -17,10 +17,14 @@
 #define FEW_COLS      12
 #define KEPT_ELEMS    ((int64_t)3 << 19) /* of columns: packed once, they stay in the last cache */
 #define FEW_TERMS     16
+#define THIN_COLS     128 /* a vector by a matrix that is read row by row: from so many columns, */
+#define THIN_ELEMS    65536 /* more elements, */
+#define THIN_TERMS    65536 /* and not more terms: the vector is packed whole */
 #define SMALL_OPERAND 65536 /* bytes of a contiguous second operand that stays in the first cache */
 
 struct axes { /* of the product, among the chooser's output axes */
 	struct dim *row;
+	struct dim one; /* the row of a product of a vector with a matrix */
 	uint32_t ncols; /* the last ones, as one */
 	int shared;     /* the rows' operand is the same for the whole batch */
 	stx_ex cols;    /* their size */
@@ -66,7 +70,8 @@ static int pays(struct chooser *c, const struct axes *x)
 	int strided = 0;
 	for (uint32_t i = 0; i < c->nred; i++)
 		k = stx_sat_mul(k, stx__axis_hint(c->x, c->red[i].size));
-	if (m < FEW_ROWS || n < FEW_COLS || k < FEW_TERMS)
+	int thin = x->row == &x->one;
+	if ((m < FEW_ROWS && !thin) || n < FEW_COLS || k < FEW_TERMS)
 		return 0;
 	for (uint32_t i = 0; i < c->b->accesses.n; i++) {
 		const struct stx__access *a = &c->b->accesses.at[i];
@@ -75,6 +80,9 @@ static int pays(struct chooser *c, const struct axes *x)
 			bytes = a->bytes;
 		}
 	}
+	if (thin)
+		return !strided && k <= THIN_TERMS && n >= THIN_COLS &&
+		       stx_sat_mul(n, k) > THIN_ELEMS;
 	return strided || stx_sat_mul(n, stx_sat_mul(k, (int64_t)bytes)) > SMALL_OPERAND;
 }
 
@@ -103,7 +111,7 @@ static int find_axes(struct chooser *c, struct axes *a)
 {
 	const struct stx_buffer *s = c->b->space;
 	if (s->def != STX_DEF_REDUCTION || s->monoid != STX_MONOID_DOT || s->is_merge ||
-	    s->rlimit != STX_EX_BAD || !c->nred || c->nout < 2)
+	    s->rlimit != STX_EX_BAD || !c->nred || !c->nout)
 		return 0;
 	uint64_t p = operand_vars(c, s->body.result[0]), q = operand_vars(c, s->body.result[1]);
 	if (!p || !q)
@@ -127,10 +135,14 @@ static int find_axes(struct chooser *c, struct axes *a)
 		if (!a->row || stx__axis_hint(c->x, d->size) > stx__axis_hint(c->x, a->row->size))
 			a->row = d;
 	}
+	if (!a->row) {
+		a->one.size = stx_ex_const(c->x, 1);
+		a->row = &a->one;
+	}
 	a->shared = 1;
 	for (uint32_t i = 0; i + a->ncols < c->nout; i++)
 		a->shared &= &c->out[i] == a->row || !(p >> c->out[i].var & 1);
-	return a->row && a->cols != STX_EX_BAD;
+	return a->cols != STX_EX_BAD;
 }
 
 /* The others are batch: axes of the grid. */
@@ -229,7 +241,7 @@ int stx__axes_bind_tile(struct chooser *c)
 {
 	struct stx__axes *a = &c->b->axes;
 	struct stx_exprs *x = c->x;
-	struct axes p = { NULL, 0, 0, 0 };
+	struct axes p = { NULL };
 	uint32_t number, nbatch = 0;
 	if (!find_axes(c, &p) || !pays(c, &p))
 		return 0;

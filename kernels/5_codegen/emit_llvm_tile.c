@@ -389,6 +389,64 @@ static void epilogue(struct stx__emit *e, const struct block *b)
 	stx__for_end(e, &f);
 }
 
+/* ---- one row ---- */
+
+#define AT_ONCE 4 /* terms a sum takes between its load and its store */
+
+/* `terms` terms from k on into the sums of the columns from col on; rest: how many, or NULL. */
+static void thin_vector(struct stx__emit *e, const struct block *b, LLVMValueRef k, unsigned terms,
+			LLVMValueRef col, LLVMValueRef rest)
+{
+	struct stx__tile *t = e->tile;
+	LLVMTypeRef scalar = stx__type(e, t->dtype);
+	LLVMValueRef at = place(e, t->acc_at, col);
+	LLVMValueRef sum = load(e, vector(e), at, vector_align(e));
+	set_axis(e, t->cols, col, 2);
+	for (unsigned i = 0; i < terms; i++) {
+		LLVMValueRef term = add(e, k, stx__i64(e, i));
+		LLVMValueRef x = load(e, scalar, beyond(e, b->packed[0], term), t->bytes);
+		set_axis(e, t->terms, term, 1);
+		sum = step(e, stx__splat(e, x, t->w), hole(e, 1, t->cols, rest), sum);
+	}
+	store(e, sum, at, vector_align(e));
+}
+
+static void thin_terms(struct stx__emit *e, const struct block *b, LLVMValueRef from,
+		       LLVMValueRef to, unsigned terms)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f, g;
+	LLVMValueRef zero = stx__i64(e, 0), w = stx__i64(e, t->w);
+	LLVMValueRef whole = LLVMBuildAnd(e->b, b->cols, stx__i64(e, -(int64_t)t->w), "");
+	LLVMValueRef k = stx__for_begin(e, &f, from, to, stx__i64(e, terms));
+	LLVMValueRef col = stx__for_begin(e, &g, zero, whole, w);
+	thin_vector(e, b, k, terms, col, NULL);
+	stx__for_end(e, &g);
+	LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, whole, b->cols));
+	thin_vector(e, b, k, terms, whole, LLVMBuildSub(e->b, b->cols, whole, ""));
+	stx__if_end(e, after);
+	stx__for_end(e, &f);
+}
+
+/* The terms in order, each over all columns: memory is read row by row. */
+static void thin_sums(struct stx__emit *e, const struct block *b)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f;
+	LLVMValueRef zero = stx__i64(e, 0);
+	LLVMValueRef col = stx__for_begin(e, &f, zero, b->cols, stx__i64(e, t->w));
+	store(e, LLVMConstNull(vector(e)), place(e, t->acc_at, col), vector_align(e));
+	stx__for_end(e, &f);
+	LLVMValueRef whole = LLVMBuildAnd(e->b, b->terms, stx__i64(e, -AT_ONCE), "");
+	thin_terms(e, b, zero, whole, AT_ONCE);
+	thin_terms(e, b, whole, b->terms, 1);
+	t->row0 = zero;
+	t->col0 = stx__for_begin(e, &f, zero, b->cols, stx__i64(e, (int64_t)t->nv * t->w));
+	t->slot = place(e, t->acc_at, t->col0);
+	epilogue(e, b);
+	stx__for_end(e, &f);
+}
+
 /* ---- the tile ---- */
 
 static void one_block(struct stx__emit *e, const struct block *b, LLVMValueRef all)
@@ -485,9 +543,13 @@ void stx__emit_tile(struct stx__emit *e)
 		if (t->keeps[j] && !t->single)
 			number = LLVMBuildUDiv(e->b, b.first, kc, "");
 		b.packed[j] = place(e, t->at[j], times(e, number, t->block[j] / t->bytes));
-		pack(e, &b, j, wanted[j]);
+		if (!j || !t->thin)
+			pack(e, &b, j, wanted[j]);
 	}
-	one_block(e, &b, all);
+	if (t->thin)
+		thin_sums(e, &b);
+	else
+		one_block(e, &b, all);
 	if (!t->single)
 		stx__for_end(e, &f);
 	for (int i = 0; i < 3; i++)

@@ -10,6 +10,7 @@
 
 #define PAD        16 /* elements between rows and panels: powers of two would share cache sets */
 #define MOST_TERMS 320
+#define MOST_THIN  65536              /* terms of a vector that is packed whole */
 #define MAX_TILE   4096               /* rows or columns of a tile */
 #define MOST_KEPT  ((int64_t)8 << 20) /* bytes of packed columns that are kept for the next tile */
 
@@ -223,6 +224,13 @@ static void choose_sizes(const struct stx_kernel *k, const struct stx_cpu_target
 		t->single = parts == 1;
 		t->kc = (unsigned)round_up(terms < 1 ? 1 : (terms - 1) / parts + 1, t->w);
 	}
+	t->thin = t->most_rows == 1 && !t->b_across && t->a_by_rows &&
+		  stx_ex_is_const(k->ex, axis_of(k, t->terms)->size, &terms) && terms >= 1 &&
+		  terms <= MOST_THIN;
+	if (t->thin) { /* one block of all terms */
+		t->single = 1;
+		t->kc = (unsigned)round_up(terms, t->w);
+	}
 	unsigned nr = t->nv * t->w;
 	int64_t row_panels = round_up(t->most_rows, t->mr) / t->mr,
 		panels = round_up(t->most_cols, nr) / nr;
@@ -232,19 +240,21 @@ static void choose_sizes(const struct stx_kernel *k, const struct stx_cpu_target
 	int64_t a =
 		t->a_by_rows ? row_panels * t->mr * t->row_pitch : (int64_t)t->kc * t->term_pitch;
 	t->block[0] = round_up(a * t->bytes, 64);
-	t->block[1] = round_up(panels * t->panel * t->bytes, 64);
+	t->block[1] = t->thin ? 0 : round_up(panels * t->panel * t->bytes, 64);
 	int64_t blocks = t->single ? 1 : INT32_MAX, end = 0;
 	if (!t->single && stx_ex_is_const(k->ex, axis_of(k, t->terms)->size, &terms))
 		blocks = (terms - 1) / t->kc + 1;
 	for (int j = 0; j < 2; j++) {
-		if (blocks > MOST_KEPT / t->block[j])
+		if (!t->block[j] || blocks > MOST_KEPT / t->block[j])
 			t->keeps[j] = 0;
 		t->at[j] = end;
 		end += (t->keeps[j] ? blocks : 1) * t->block[j];
 	}
 	t->acc_at = end;
-	t->scratch =
-		t->acc_at + (t->single ? 1 : row_panels * panels) * (int64_t)t->mr * nr * t->bytes;
+	t->scratch = t->acc_at + (t->thin     ? panels
+				  : t->single ? 1
+					      : row_panels * panels) *
+					 (int64_t)t->mr * nr * t->bytes;
 }
 
 int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *target,

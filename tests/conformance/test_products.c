@@ -154,12 +154,18 @@ static void make(struct product *p, struct stx_bytes *text, uint64_t *s)
 	p->t = types[next(s) % 6];
 	p->batch = next(s) % 3 ? 0 : between(s, 1, 3);
 	p->m = next(s) % 3 ? between(s, 4, 60) : between(s, 60, 150);
-	p->n = next(s) % 3 ? between(s, 16, 90) : between(s, 90, 200);
+	if (next(s) % 4 == 0)
+		p->m = 1;
+	p->n = p->m == 1     ? between(s, 128, 900)
+	       : next(s) % 3 ? between(s, 16, 90)
+			     : between(s, 90, 200);
 	p->k = next(s) % 3 ? between(s, 16, 330) : between(s, 300, 700);
 	if (p->batch)
 		p->k = between(s, 16, 200);
 	p->a_transposed = next(s) % 2;
-	p->b_transposed = next(s) % 2;
+	p->b_transposed = p->m > 1 && next(s) % 2; /* else along lanes */
+	if (p->m == 1)
+		p->k = 65537 / p->n + between(s, 1, 50);
 	p->bias = next(s) % 2;
 	p->relu = next(s) % 2;
 	p->residual = next(s) % 2;
