@@ -56,7 +56,7 @@ static void lay_out_steps(const struct stax_artifact *a, struct stx__context *x)
 		t.kernel = stx_plan_step_kernel(p, s);
 		t.nparams = stx_plan_step_nparams(p, s);
 		t.fn = a->fns && t.kernel != STX_PLAN_NONE ? a->fns[t.kernel] : NULL;
-		t.frame = (struct stx_kernel_frame){ buffers, scalars, &x->bounds };
+		t.frame = (struct stx_kernel_frame){ buffers, scalars, &x->bounds, NULL };
 		patch_arguments(p, x, s, buffers);
 		buffers += s->nargs;
 		scalars += t.kernel != STX_PLAN_NONE ? p->kernels[t.kernel].nscalars : 0;
@@ -250,6 +250,7 @@ static stx_err bind_kernel(const struct stax_artifact *a, struct stx__context *x
 				"data plan: the grid of kernel %u overflows", s->kernel);
 	if (s->grain < 1)
 		s->grain = 1;
+	s->scratch_bytes = (size_t)k->scratch * STX_SCRATCH_UNIT;
 	return STX_E_OK;
 }
 

@@ -210,6 +210,7 @@ struct stx__step {
 	const struct stx__external *external; /* EXTERN: what is called */
 	void *call; /* EXTERN: what the call keeps for this context; NULL: nothing yet */
 	struct stx_kernel_frame frame; /* buffers: of all arguments */
+	size_t scratch_bytes;          /* CPU: of each call; frame.scratch is set by the thread */
 };
 struct stx__value {
 	int64_t *sizes, *strides; /* [rank], in the context's dims */
@@ -251,6 +252,10 @@ void stx__context_put(const struct stax_artifact *a, struct stx__context *x);
  * itself. */
 stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x,
 			  struct stx_diag *d);
+
+/* scratch.c: at least `bytes` (not 0) of memory, aligned to 64 bytes, for this thread until its next
+ * call; NULL: out of memory. Owned by the thread. */
+void *stx__scratch(size_t bytes);
 
 /* cuda_code.c: finds the cubins in a->elf. */
 stx_err stx__gpu_new(struct stax_artifact *a, struct stx_diag *d);

@@ -19,30 +19,41 @@
 struct launch {
 	stx_kernel_fn *fn;
 	const struct stx_kernel_frame *frame;
+	size_t scratch_bytes;
+	_Atomic int failed; /* no memory for a thread's scratch */
 };
 
 static void run_chunk(void *arg, int64_t begin, int64_t end)
 {
-	const struct launch *l = arg;
+	struct launch *l = arg;
+	struct stx_kernel_frame frame = *l->frame;
 	unsigned saved = _mm_getcsr();
+	if (l->scratch_bytes && !(frame.scratch = stx__scratch(l->scratch_bytes))) {
+		l->failed = 1;
+		return;
+	}
 	if (saved != MXCSR_DEFAULT)
 		_mm_setcsr(MXCSR_DEFAULT);
-	l->fn(l->frame, begin, end);
+	l->fn(&frame, begin, end);
 	if (_mm_getcsr() != saved)
 		_mm_setcsr(saved);
 }
 
-static void launch(const struct stx__step *s, const struct stx_env *env)
+static stx_err launch(const struct stx__step *s, const struct stx_env *env, struct stx_diag *d)
 {
-	struct launch l = { s->fn, &s->frame };
+	struct launch l = { s->fn, &s->frame, s->scratch_bytes, 0 };
 	if (s->n == 0)
-		return;
+		return STX_E_OK;
 	if (s->n <= s->grain)
 		run_chunk(&l, 0, s->n);
 	else if (env && env->parallel_for)
 		env->parallel_for(env->ctx, s->n, s->grain, run_chunk, &l);
 	else
 		stx__parallel_for(s->n, s->grain, run_chunk, &l);
+	return l.failed ? stx_fail(d, STX_E_NOMEM, "run", "",
+				   "no memory for the %zu bytes a thread of a kernel works in",
+				   s->scratch_bytes)
+			: STX_E_OK;
 }
 
 /* ---- memory: the host's, or the device's ---- */
@@ -123,10 +134,9 @@ static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
 			if (e != STX_E_UNSUPPORTED || s->kernel == STX_PLAN_NONE)
 				break;
 			stx__diag_init(d);
-			e = STX_E_OK;
-			launch(s, env);
+			e = launch(s, env, d);
 			break;
-		case STX__STEP_LAUNCH: launch(s, env); break;
+		case STX__STEP_LAUNCH: e = launch(s, env, d); break;
 		}
 		if (e)
 			return e;

@@ -186,9 +186,15 @@ static void combine(struct eval *e, struct state *s, int64_t index)
 			s->index = index;
 		}
 		break;
-	case STX_MONOID_DOT:
-		s->v = stx_prim_eval(STX_P_FMA, t, t, v, e->value[e->b->body.result[1]], s->v);
+	case STX_MONOID_DOT: {
+		union stx_scalar w = e->value[e->b->body.result[1]];
+		if (stx_dtype_is_float(t))
+			s->v = stx_prim_eval(STX_P_FMA, t, t, v, w, s->v);
+		else
+			s->v = stx_prim_eval(STX_P_ADD, t, t, s->v,
+					     stx_prim_eval(STX_P_MUL, t, t, v, w, w), v);
 		break;
+	}
 	case STX_MONOID_WELFORD: welford(e, s, v); break;
 	case STX_MONOID_SOFTMAX: softmax(e, s, v); break;
 	default: s->v = stx_prim_eval(ops[e->b->monoid], t, t, s->v, v, v);

@@ -1,5 +1,5 @@
 /* rules_contract.c
- * matrix products as reductions: DOT over k, or a sum of products for integers.
+ * matrix products as reductions: DOT over k; on a GPU a sum of products for integers.
  *
  * Both operands are read once for every row or column, so a computed operand is realised first
  * (STX_REALIZED_WANTED); views of memory that are affine stay loads (LO-27). */
@@ -33,9 +33,15 @@ struct stx__inner *stx__widened(const struct stx__inner *fn)
 
 int stx__is_widened_load(const struct stx__lower *l, const struct stx__inner *fn)
 {
-	const struct stx__inner *x = l->opts->target_gpu ? stx__widened(fn) : NULL;
+	const struct stx__inner *x = stx__widened(fn);
 
 	return x && is_affine_load(l, x);
+}
+
+/* Integers on a GPU: a sum of products, which any thread may add to. */
+enum stx_monoid stx__dot_monoid(const struct stx__lower *l, enum stx_dtype t)
+{
+	return stx_dtype_is_float(t) || !l->opts->target_gpu ? STX_MONOID_DOT : STX_MONOID_SUM;
 }
 
 static struct stx__inner *operand(struct stx__lower *l, const struct stx_node *n, uint32_t i)
@@ -96,7 +102,7 @@ struct stx__inner *stx__rule_contract(struct stx__lower *l, const struct stx_nod
 	b = stx__inner_cast(l->g, place(l, b, space, out.rank, out.rank - 1u), work);
 	if (!a || !b)
 		return NULL;
-	r.monoid = stx_dtype_is_float(t) ? STX_MONOID_DOT : STX_MONOID_SUM;
+	r.monoid = stx__dot_monoid(l, t);
 	r.fn[0] = a;
 	r.fn[1] = b;
 	if (r.monoid == STX_MONOID_SUM) {

@@ -169,7 +169,7 @@ struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx
 	wt = place_weight(&c, wt);
 	if (!x || !wt)
 		return NULL;
-	r.monoid = stx_dtype_is_float(t) ? STX_MONOID_DOT : STX_MONOID_SUM;
+	r.monoid = stx__dot_monoid(l, t);
 	r.fn[0] = stx__inner_cast(l->g, x, work);
 	r.fn[1] = stx__inner_cast(l->g, wt, work);
 	if (r.monoid == STX_MONOID_SUM && r.fn[0] && r.fn[1]) {

@@ -1,5 +1,5 @@
 /* axes_impl.h
- * shared by kernel_axes.c and kernel_axes_gpu.c only: the axes of a group, ordered and merged,
+ * shared by kernel_axes*.c only: the axes of a group, ordered and merged,
  * before they are bound. */
 #ifndef STX_AXES_IMPL_H
 #define STX_AXES_IMPL_H
@@ -36,6 +36,10 @@ stx_ex stx__new_axis(struct chooser *c, stx_ex size, enum stx_binding binding, i
 /* Iterations of a reduction axis, of a limited one too; output axes have been placed. */
 stx_ex stx__axis_red_size(struct chooser *c, const struct dim *d);
 uint8_t stx__axes_index_bits(struct chooser *c);
+
+/* kernel_axes_tile.c. requires: collected, for the CPU. 1: it is a large matrix product, bound in
+ * tiles; 0: nothing is changed. */
+int stx__axes_bind_tile(struct chooser *c);
 
 /* kernel_axes_gpu.c. requires: collected. ensures: one to three GRID axes (x, y, z: elements, not
  * blocks) and, with reductions, one LOOP axis r over all of the reduction's range. */

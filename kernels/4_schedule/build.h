@@ -75,7 +75,8 @@ struct stx__axes {
 		nout;  /* the first nout (2 at most) are output loops, the others reductions */
 	uint32_t rows; /* copies of the body, each a row of the output; 1: no blocking */
 	stx_ex map[STX__MAX_ROWS][STX__MAX_DIMS]; /* body variable -> expression over kernel axes */
-	uint8_t lanes; /* the vector loop is a reduction axis; GPU: the reduction runs along lanes
+	uint8_t joined; /* several variables are one axis: addresses are put together again */
+	uint8_t lanes;  /* the vector loop is a reduction axis; GPU: the reduction runs along lanes
 			*/
 	uint8_t index_bits;
 	stx_ex grid;
@@ -115,6 +116,9 @@ stx_err stx__build_oom(struct stx__build *b);
 /* kernel_axes.c. requires: accesses collected. ensures: axes filled; results depend on shapes and
  * layouts only. Terminates: one pass over axes for each of ordering, merging, choosing. */
 stx_err stx__choose_axes(struct stx__build *b);
+/* kernel_axes_tile.c: e with x // d and x % d joined to x where a sum has both. Ends: each step
+ * leaves fewer terms. */
+stx_ex stx__axes_join(struct stx_exprs *x, stx_ex e);
 
 /* ---- kernel_values.c: numbered pure values, each at the outermost level where it can stand ---- */
 

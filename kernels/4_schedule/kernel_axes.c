@@ -6,7 +6,8 @@
  * axis to the grid; the other reduction axes to serial loops. With reductions the first one alone
  * decides the order of axes and which is the vector: what else is in the kernel never changes the
  * order of a sum. Pointwise work across the vector axis is done in tiles. Matmul-like reductions
- * take several output rows at a time, so that one load serves several accumulators. */
+ * take several output rows at a time, so that one load serves several accumulators; large ones are
+ * kernel_axes_tile.c's. */
 #include "axes_impl.h"
 
 #define CACHE_LINE   64 /* bytes */
@@ -520,7 +521,7 @@ stx_err stx__choose_axes(struct stx__build *b)
 	stx__axes_collect(c);
 	if (b->def->target_gpu) {
 		stx__axes_bind_gpu(c);
-	} else {
+	} else if (!stx__axes_bind_tile(c)) {
 		choose_vector(c);
 		choose_row(c);
 		choose_tile(c);

@@ -69,7 +69,8 @@ static stx_ex place(struct play *p, uint32_t pos, stx_ex e)
 	const struct stx_buffer *buf = b->def->buffers[pos];
 	if (p->indirects)
 		e = stx_ex_subst_kind(b->ex, e, STX_ATOM_INDIRECT, p->indirects, buf->body.n);
-	return stx_ex_subst(b->ex, e, p->map, buf->nranges + buf->nrranges);
+	e = stx_ex_subst(b->ex, e, p->map, buf->nranges + buf->nrranges);
+	return b->axes.joined ? stx__axes_join(b->ex, e) : e;
 }
 
 static void set_map(struct play *p, uint32_t pos, uint32_t row)
@@ -248,6 +249,8 @@ static stx_err play_store(struct play *p, uint32_t pos, uint32_t value, uint32_t
 			       .c = STX_NONE };
 	set_map(p, pos, row);
 	s.ex = stx_ex_subst(p->b->ex, buf->store, p->map, buf->nranges);
+	if (p->b->axes.joined)
+		s.ex = stx__axes_join(p->b->ex, s.ex);
 	return add_effect(p, s, phase);
 }
 

@@ -28,6 +28,10 @@ stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k,
 		      const struct stx_cpu_target *t, int fast, enum stx_emit_stage stage,
 		      struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d);
 
+/* Bytes a call of the kernel works in (stx_kernel_frame.scratch); 0: none (emit_llvm_tile.c). */
+stx_err stx_emit_scratch(const struct stx_kernel *k, const struct stx_cpu_target *target,
+			 size_t *bytes);
+
 /* ---- plan (plan_write.c) ---- */
 struct stx_gpu_choices;
 /* The data plan of a schedule for a target. choices: configurations of each kernel of a GPU

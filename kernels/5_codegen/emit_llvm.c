@@ -145,6 +145,8 @@ static void load_frame(struct stx__emit *e)
 		e->scalars[i] = LLVMBuildLoad2(e->b, e->i64, p, "");
 	}
 	e->bounds = frame_field(e, offsetof(struct stx_kernel_frame, bounds));
+	if (e->tile)
+		e->scratch = frame_field(e, offsetof(struct stx_kernel_frame, scratch));
 	LLVMTypeRef slot = LLVMVectorType(e->i64, 2);
 	e->zero_slot = stx__alloca(e, slot, 16);
 	e->scratch_slot = stx__alloca(e, slot, 16);
@@ -186,6 +188,8 @@ static void build_function(struct stx__emit *e, const char *symbol)
 		control_word(e, "llvm.x86.sse.ldmxcsr", standard);
 	}
 	load_frame(e);
+	if (e->tile)
+		stx__tile_begin(e);
 	e->axis[0] = stx__for_begin(e, &grid, LLVMGetParam(e->fn, 1), LLVMGetParam(e->fn, 2),
 				    stx__i64(e, 1));
 	stx__emit_range(e, 0, e->k->insts.n);
@@ -193,6 +197,17 @@ static void build_function(struct stx__emit *e, const char *symbol)
 	if (saved)
 		control_word(e, "llvm.x86.sse.ldmxcsr", saved);
 	LLVMBuildRetVoid(e->b);
+}
+
+static stx_err find_tile(struct stx__emit *e)
+{
+	struct stx__tile *t = STX_NEW(e->arena, struct stx__tile);
+	if (t && stx__tile_find(e->k, e->t, e->arena, t)) {
+		e->tile = t;
+		t->was = STX_NEW_ARRAY(e->arena, uint8_t, e->k->insts.n);
+	}
+	return stx_arena_oom(e->arena) ? stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded")
+				       : STX_E_OK;
 }
 
 static stx_err build(struct stx__emit *e)
@@ -208,7 +223,9 @@ static stx_err build(struct stx__emit *e)
 	if (!e->params || !e->scalars)
 		return stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
 	make_types(e);
-	err = stx__analyse(e);
+	err = find_tile(e);
+	if (!err)
+		err = stx__analyse(e);
 	if (err)
 		return err;
 	build_function(e, symbol);

@@ -59,6 +59,29 @@ struct stx__loop_info {
 		*accs; /* accumulators updated right inside; those that start with it */
 };
 
+/* A matrix product in tiles (emit_llvm_tile.c). Pitches in elements, the rest of sizes in bytes. */
+struct stx__tile {
+	uint32_t rows, cols, terms, acc, update; /* instructions */
+	uint32_t value[2];                       /* the operands: with the rows, with the columns */
+	uint8_t *in[2]; /* [insts.n] which instructions an operand needs inside the loops */
+	uint8_t *was;   /* [insts.n] e->varying while an operand is played */
+	enum stx_dtype dtype;
+	uint8_t a_by_rows;  /* a is packed along its terms, else its rows stand side by side */
+	uint8_t b_across;   /* b is read along its terms and transposed */
+	uint8_t single;   /* one block of terms */
+	uint8_t thin;     /* one row: nothing of b is packed, sums are in the scratch */
+	uint8_t keeps[2];   /* all blocks of the operand serve every tile of one x0 // divisor */
+	int64_t divisor[2]; /* 0: every tile */
+	unsigned w, nv, mr, kc, bytes; /* lanes; vectors and rows of a register tile; terms */
+	unsigned row_pitch, term_pitch, panel;
+	int64_t most_rows, most_cols;
+	int64_t at[2], block[2], acc_at, scratch; /* operands, one block of each, sums; all */
+	/* while it is emitted */
+	LLVMValueRef row0, col0, ncols, slot; /* of the register tile */
+	LLVMValueRef packed[2];               /* allocas: which operands are packed */
+	uint8_t in_epilogue;
+};
+
 struct stx__emit {
 	const struct stx_kernel *k;
 	const struct stx_cpu_target *t;
@@ -76,6 +99,8 @@ struct stx__emit {
 	LLVMValueRef bounds, zero_slot,
 		scratch_slot; /* frame->bounds; 16 zero bytes; 16 to write */
 	LLVMValueRef *params, *scalars;
+	struct stx__tile *tile;                  /* NULL: the kernel is no product in tiles */
+	LLVMValueRef scratch;                    /* frame->scratch, when there is a tile */
 	LLVMValueRef axis[STX_KERNEL_MAX_AXES];  /* i64; of the vector axis: lane 0 of copy 0 */
 	uint8_t axis_depth[STX_KERNEL_MAX_AXES]; /* of its loop; 0 for the grid */
 	unsigned depth;                          /* loops open around the current instruction */
@@ -202,5 +227,16 @@ LLVMBasicBlockRef stx__if_begin(struct stx__emit *e,
 void stx__if_end(struct stx__emit *e, LLVMBasicBlockRef after);
 stx_err stx__analyse(struct stx__emit *e); /* loop, acc, varying */
 void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to);
+void stx__emit_inst(struct stx__emit *e, uint32_t n); /* no marker of a loop */
+int stx__inst_varies(struct stx__emit *e, uint32_t n);
+
+/* ---- matrix products in tiles (emit_llvm_tile.c) ---- */
+/* 1: the kernel has the form, and t says how it is emitted. */
+int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *target,
+		   struct stx_arena *arena, struct stx__tile *t);
+void stx__tile_plan(struct stx__emit *e);
+void stx__tile_begin(struct stx__emit *e);
+void stx__emit_tile(struct stx__emit *e);
+LLVMValueRef stx__tile_result(struct stx__emit *e);
 
 #endif

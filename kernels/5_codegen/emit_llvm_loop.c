@@ -85,7 +85,7 @@ static void emit_const(struct stx__emit *e, uint32_t n)
 	stx__set(e, n, v);
 }
 
-static void emit_inst(struct stx__emit *e, uint32_t n)
+void stx__emit_inst(struct stx__emit *e, uint32_t n)
 {
 	switch (e->k->insts.at[n].op) {
 	case STX_K_CONST: emit_const(e, n); break;
@@ -109,7 +109,7 @@ static void emit_segment(struct stx__emit *e, uint32_t from, uint32_t to)
 	for (e->copy = 0; e->copy < copies && !e->err; e->copy++)
 		for (uint32_t n = from; n < to && !e->err; n++)
 			if (e->copy == 0 || (e->varying[n] && e->k->insts.at[n].op != STX_K_ACC))
-				emit_inst(e, n);
+				stx__emit_inst(e, n);
 	e->copy = 0;
 }
 
@@ -331,6 +331,15 @@ static void emit_vector(struct stx__emit *e, uint32_t n)
 	}
 }
 
+/* A loop of a product in tiles: the tile; in its epilogue the columns there are, and no terms. */
+static void emit_in_tile(struct stx__emit *e, uint32_t n)
+{
+	if (n == e->tile->rows)
+		stx__emit_tile(e);
+	else if (n == e->tile->cols)
+		vector_part(e, n, e->tile->col0, e->tile->ncols);
+}
+
 void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to)
 {
 	while (from < to && !e->err) {
@@ -341,6 +350,11 @@ void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to)
 		if (n == to)
 			return;
 		struct stx__loop_info *l = &e->loop[n];
+		if (e->tile) {
+			emit_in_tile(e, n);
+			from = l->end + 1;
+			continue;
+		}
 		if (e->k->axes.at[e->k->insts.at[n].a].binding == STX_AXIS_VECTOR)
 			emit_vector(e, n);
 		else

@@ -167,7 +167,7 @@ static int operand_varies(const struct stx__emit *e, uint32_t n)
 	return n != STX_NONE && e->varying[n];
 }
 
-static int inst_varies(struct stx__emit *e, uint32_t n)
+int stx__inst_varies(struct stx__emit *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
 	switch (i->op) {
@@ -281,7 +281,7 @@ static void second_pass(struct plan *p)
 			}
 			continue;
 		}
-		e->varying[n] = e->w > 1 && inst_varies(e, n);
+		e->varying[n] = e->w > 1 && stx__inst_varies(e, n);
 		if (i->op == STX_K_ACC && p->vector != STX_NONE)
 			e->loop[p->vector].states += e->acc[n]->nstates;
 		if (i->op == STX_K_UPDATE && e->varying[n] &&
@@ -310,6 +310,8 @@ stx_err stx__analyse(struct stx__emit *e)
 	e->stride = 1;
 	first_pass(&p);
 	second_pass(&p);
+	if (e->tile)
+		stx__tile_plan(e);
 	e->w = 0;
 	e->copies = 1;
 	e->val = STX_NEW_ARRAY(e->arena, struct stx__val, (size_t)(n + 1) * e->stride);

@@ -466,6 +466,8 @@ static struct stx__acc *acc_of(struct stx__emit *e, uint32_t n)
 void stx__acc_open(struct stx__emit *e, uint32_t n)
 {
 	struct stx__acc *a = acc_of(e, n);
+	if (e->tile)
+		return; /* its sums are there already */
 	a->copies = e->varying[n] ? e->copies : 1;
 	if (a->order == STX_ORDER_LANES) {
 		a->w = e->loop[a->inner].w;
@@ -537,6 +539,10 @@ void stx__acc_result(struct stx__emit *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
 	struct stx__acc *a = acc_of(e, i->a);
+	if (e->tile) {
+		stx__set(e, n, (struct stx__val){ stx__tile_result(e), NULL });
+		return;
+	}
 	LLVMValueRef v = a->final[i->flags < 3 ? i->flags : 0][a->copies > 1 ? e->copy : 0];
 	stx__set(e, n, (struct stx__val){ v, NULL });
 }

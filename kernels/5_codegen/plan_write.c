@@ -198,6 +198,12 @@ static void bind_cpu(struct stx__plan *w, const struct stx_kernel *k,
 		     const struct stx_digest *digest, struct stx_plan_kernel *r)
 {
 	char symbol[64];
+	size_t scratch;
+	if (stx_emit_scratch(k, &w->cpu, &scratch)) {
+		stx__plan_oom(w);
+		return;
+	}
+	r->scratch = (uint16_t)((scratch + STX_SCRATCH_UNIT - 1) / STX_SCRATCH_UNIT);
 	stx_kernel_symbol(digest, symbol);
 	r->symbol = stx__plan_string(w, symbol);
 	r->grid_expr[0] = stx__plan_expr(w, k->grid);

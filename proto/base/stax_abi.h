@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STX_ABI_VERSION   1
+#define STX_ABI_VERSION   2
 #define STX_MAX_RANK      16
 #define STX_PLAN_SECTION  ".stax.plan"
 #define STX_CUBIN_SECTION ".stax.cubin"
@@ -61,6 +61,7 @@ struct stx_kernel_frame {
 	void *const *buffers;
 	const int64_t *scalars; /* values of dynamic sizes, in the kernel's parameter order */
 	struct stx_bounds_record *bounds; /* never NULL */
+	void *scratch; /* of this call alone, aligned to 64 bytes; as large as the plan says */
 };
 /* Runs grid points [begin, end) of the kernel. Re-entrant: called from several threads at once. */
 typedef void stx_kernel_fn(const struct stx_kernel_frame *frame, int64_t begin, int64_t end);
@@ -143,11 +144,12 @@ struct stx_plan_value {
 
 enum stx_kernel_kind { STX_KERNEL_POI, STX_KERNEL_RED, STX_KERNEL_PER, STX_KERNEL_TEM };
 
+#define STX_SCRATCH_UNIT 4096u
 struct stx_plan_kernel {
-	uint32_t name;        /* string: "per_fused_add_relu_sum_0" */
-	uint32_t symbol;      /* string: ELF symbol of the code */
-	uint8_t kind, target; /* target: 0 CPU, 1 CUDA */
-	uint16_t reserved;
+	uint32_t name;         /* string: "per_fused_add_relu_sum_0" */
+	uint32_t symbol;       /* string: ELF symbol of the code */
+	uint8_t kind, target;  /* target: 0 CPU, 1 CUDA */
+	uint16_t scratch;      /* CPU: of a call, in units of STX_SCRATCH_UNIT bytes */
 	uint32_t grid_expr[3]; /* CPU: [0] = grid points, the others 1 */
 	uint32_t grain_expr;   /* CPU: fewest grid points worth a thread */
 	uint32_t block[3];     /* CPU: [0] = vector elements */

@@ -252,9 +252,20 @@ static void test_schedule_matmul_takes_rows_together(void **state)
 	(void)state;
 	struct maker m;
 	maker_init(&m);
-	const struct stx_kernel *k = matmul(&m, 128, 768, 3072, 0);
+	const struct stx_kernel *k = matmul(&m, 64, 64, 128, 0);
 	assert_int_equal(count_ops(k, STX_K_UPDATE), 8);
 	assert_int_equal(count_ops(k, STX_K_LOAD), 9); /* one of b serves eight rows */
+	stx_arena_free(m.a);
+}
+
+static void test_schedule_large_matmul_is_in_tiles(void **state)
+{
+	(void)state;
+	struct maker m;
+	maker_init(&m);
+	const struct stx_kernel *k = matmul(&m, 128, 768, 3072, 0);
+	assert_int_equal(count_ops(k, STX_K_UPDATE), 1);
+	assert_int_equal(count_ops(k, STX_K_LOAD), 2);
 	char *text = kernel_text(k);
 	check_golden("kernels/matmul_128_768_3072.txt", text);
 	free(text);
@@ -527,6 +538,7 @@ int main(void)
 		cmocka_unit_test(test_schedule_epilogue_follows_its_reduction),
 		cmocka_unit_test(test_schedule_column_sum_runs_along_columns),
 		cmocka_unit_test(test_schedule_matmul_takes_rows_together),
+		cmocka_unit_test(test_schedule_large_matmul_is_in_tiles),
 		cmocka_unit_test(test_schedule_repeated_layers_share_a_digest),
 		cmocka_unit_test(test_schedule_index_width_follows_the_greatest_offset),
 		cmocka_unit_test(test_schedule_dynamic_kernel_runs_for_each_size),

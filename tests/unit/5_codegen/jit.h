@@ -115,12 +115,16 @@ static inline stx_kernel_fn *jit_kernel(const char *target, const char *text)
 	return fn;
 }
 
+#define JIT_SCRATCH ((size_t)64 << 20) /* more than any kernel asks for */
 static inline struct stx_bounds_record jit_run(stx_kernel_fn *fn, void *const *buffers,
 					       const int64_t *scalars, int64_t begin, int64_t end)
 {
 	struct stx_bounds_record bounds = { .kernel = -1 };
-	struct stx_kernel_frame frame = { buffers, scalars, &bounds };
+	struct stx_kernel_frame frame = { buffers, scalars, &bounds,
+					  aligned_alloc(64, JIT_SCRATCH) };
+	assert_non_null(frame.scratch);
 	fn(&frame, begin, end);
+	free(frame.scratch);
 	return bounds;
 }
 

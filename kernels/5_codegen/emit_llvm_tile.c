@@ -1,0 +1,578 @@
+/* emit_llvm_tile.c: matrix products in tiles: a skeleton whose holes are the kernel's own code.
+ *
+ * A kernel of this form (4_schedule/kernel_axes_tile.c makes it, kernel.h says what it means)
+ *
+ *	loop rows { loop cols (vector) { acc dot plain; loop terms { a(row, term), b(col, term);
+ *	update }; result; epilogue; stores } }
+ *
+ * is emitted in another order of its independent iterations, with the terms of each sum in order:
+ *
+ *	for each KC terms { pack a; pack b; for each NR columns, MR rows { sums in registers, from and
+ *	to the scratch; after the last terms: the epilogue } }
+ *
+ * load_a and load_b are the instructions that the update's operands need, played while packing: a
+ * conversion or a computed operand costs nothing more. The epilogue is the rest of the nest, played
+ * over the MR by NR results while they are in the first cache. a is copied row by row where its
+ * terms are neighbours, else its rows side by side; either way one element is broadcast to a vector
+ * of columns. b becomes panels of NR columns; where its terms are neighbours it is transposed in
+ * registers. Sizes come from the level's registers and caches and change no bit. */
+#include "emit_llvm.h"
+
+static const struct stx_axis *axis_of(const struct stx_kernel *k, uint32_t loop)
+{
+	return &k->axes.at[k->insts.at[loop].a];
+}
+
+/* ---- small pieces ---- */
+
+static LLVMValueRef add(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
+{
+	return LLVMBuildAdd(e->b, a, b, "");
+}
+
+static LLVMValueRef times(struct stx__emit *e, LLVMValueRef a, int64_t c)
+{
+	return LLVMBuildMul(e->b, a, stx__i64(e, c), "");
+}
+
+static LLVMValueRef least(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
+{
+	LLVMTypeRef t = e->i64;
+	LLVMValueRef args[2] = { a, b };
+	return stx__call(e, "llvm.smin", &t, 1, args, 2);
+}
+
+static LLVMValueRef most(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
+{
+	LLVMTypeRef t = e->i64;
+	LLVMValueRef args[2] = { a, b };
+	return stx__call(e, "llvm.smax", &t, 1, args, 2);
+}
+
+/* Element i of the scratch, from byte `at`. */
+static LLVMValueRef place(struct stx__emit *e, int64_t at, LLVMValueRef i)
+{
+	LLVMValueRef p = e->scratch, off = stx__i64(e, at);
+	p = LLVMBuildGEP2(e->b, e->i8, p, &off, 1, "");
+	return LLVMBuildGEP2(e->b, stx__type(e, e->tile->dtype), p, &i, 1, "");
+}
+
+static LLVMValueRef beyond(struct stx__emit *e, LLVMValueRef p, LLVMValueRef i)
+{
+	return LLVMBuildGEP2(e->b, stx__type(e, e->tile->dtype), p, &i, 1, "");
+}
+
+static LLVMValueRef load(struct stx__emit *e, LLVMTypeRef t, LLVMValueRef p, unsigned align)
+{
+	LLVMValueRef v = LLVMBuildLoad2(e->b, t, p, "");
+	LLVMSetAlignment(v, align);
+	return v;
+}
+
+static void store(struct stx__emit *e, LLVMValueRef v, LLVMValueRef p, unsigned align)
+{
+	LLVMSetAlignment(LLVMBuildStore(e->b, v, p), align);
+}
+
+static LLVMTypeRef vector(struct stx__emit *e)
+{
+	return stx__vec(stx__type(e, e->tile->dtype), e->tile->w);
+}
+
+static unsigned vector_align(const struct stx__emit *e)
+{
+	return e->tile->w * e->tile->bytes;
+}
+
+/* ---- holes ---- */
+
+static void set_axis(struct stx__emit *e, uint32_t loop, LLVMValueRef at, unsigned depth)
+{
+	uint32_t axis = e->k->insts.at[loop].a;
+	e->axis[axis] = at;
+	e->axis_depth[axis] = (uint8_t)depth;
+}
+
+/* Operand j (0: a, 1: b) for w iterations of `loop` from where its axis stands; rest: how many
+ * there are, or NULL. The other axes stand where they are. */
+static LLVMValueRef hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest)
+{
+	struct stx__tile *t = e->tile;
+	e->vaxis = e->k->insts.at[loop].a;
+	e->w = t->w;
+	e->copies = 1;
+	e->copy = 0;
+	e->rest = rest;
+	e->mask = NULL;
+	e->slot = NULL;
+	if (rest) {
+		LLVMTypeRef type = stx__int_type(e, e->mask_bits = 8 * t->bytes);
+		LLVMValueRef limit = type == e->i64 ? rest : LLVMBuildTrunc(e->b, rest, type, "");
+		e->mask = stx__icmp(e, LLVMIntULT, stx__iota(e, type, t->w, 1),
+				    stx__splat(e, limit, t->w));
+	}
+	for (uint32_t n = t->rows; n < t->update && !e->err; n++) {
+		if (!t->in[j][n])
+			continue;
+		t->was[n] = e->varying[n];
+		e->varying[n] = (uint8_t)stx__inst_varies(e, n);
+		stx__emit_inst(e, n);
+	}
+	LLVMValueRef v = stx__get(e, t->value[j], t->w).v;
+	for (uint32_t n = t->rows; n < t->update; n++)
+		if (t->in[j][n])
+			e->varying[n] = t->was[n];
+	e->w = 0;
+	e->mask = e->rest = NULL;
+	return v;
+}
+
+struct block {                                 /* of terms, and of the tile */
+	LLVMValueRef rows, cols, first, terms; /* sizes; first: number of the first term */
+	LLVMValueRef packed[2];                /* addresses of its operands */
+};
+
+/* Vectors of operand j along the terms, from term k on: whole ones, then what is left. */
+typedef void each_fn(struct stx__emit *e, const struct block *b, LLVMValueRef k, LLVMValueRef rest);
+
+static int divides_terms(struct stx__emit *e)
+{
+	int64_t terms;
+	return stx_ex_is_const(e->k->ex, axis_of(e->k, e->tile->terms)->size, &terms) &&
+	       terms % e->tile->w == 0;
+}
+
+static void along_terms(struct stx__emit *e, const struct block *b, each_fn *each)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f;
+	LLVMValueRef whole = b->terms, w = stx__i64(e, t->w), zero = stx__i64(e, 0);
+	if (!divides_terms(e))
+		whole = LLVMBuildAnd(e->b, b->terms, stx__i64(e, -(int64_t)t->w), "");
+	LLVMValueRef k = stx__for_begin(e, &f, zero, whole, w);
+	set_axis(e, t->terms, add(e, b->first, k), 3);
+	each(e, b, k, NULL);
+	stx__for_end(e, &f);
+	if (divides_terms(e))
+		return;
+	LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, whole, b->terms));
+	set_axis(e, t->terms, add(e, b->first, whole), 3);
+	each(e, b, whole, LLVMBuildSub(e->b, b->terms, whole, ""));
+	stx__if_end(e, after);
+}
+
+/* ---- packing a ---- */
+
+static void a_vector(struct stx__emit *e, const struct block *b, LLVMValueRef k, LLVMValueRef rest)
+{
+	struct stx__tile *t = e->tile;
+	LLVMValueRef row = e->axis[e->k->insts.at[t->rows].a];
+	LLVMValueRef v = hole(e, 0, t->terms, rest);
+	LLVMValueRef at = add(e, times(e, row, t->row_pitch), k);
+	store(e, v, beyond(e, b->packed[0], at), vector_align(e));
+}
+
+static void pack_a(struct stx__emit *e, const struct block *b)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f, g;
+	LLVMValueRef zero = stx__i64(e, 0), one = stx__i64(e, 1), w = stx__i64(e, t->w);
+	if (t->a_by_rows) {
+		LLVMValueRef i = stx__for_begin(e, &f, zero, b->rows, one);
+		set_axis(e, t->rows, i, 2);
+		along_terms(e, b, a_vector);
+		stx__for_end(e, &f);
+		return;
+	}
+	LLVMValueRef k = stx__for_begin(e, &f, zero, b->terms, one);
+	set_axis(e, t->terms, add(e, b->first, k), 2);
+	LLVMValueRef i = stx__for_begin(e, &g, zero, b->rows, w);
+	set_axis(e, t->rows, i, 3);
+	LLVMValueRef v = hole(e, 0, t->rows, least(e, LLVMBuildSub(e->b, b->rows, i, ""), w));
+	LLVMValueRef at = add(e, times(e, k, t->term_pitch), i);
+	store(e, v, beyond(e, b->packed[0], at), vector_align(e));
+	stx__for_end(e, &g);
+	stx__for_end(e, &f);
+}
+
+/* ---- packing b ---- */
+
+/* Transposes w vectors of w lanes: log2(w) stages of exchanges at distance d. */
+static void transpose(struct stx__emit *e, LLVMValueRef *v, unsigned w)
+{
+	LLVMValueRef lo[64], hi[64];
+	for (unsigned d = w / 2; d; d /= 2) {
+		for (unsigned j = 0; j < w; j++) {
+			lo[j] = LLVMConstInt(e->i32, j & d ? w + j - d : j, 0);
+			hi[j] = LLVMConstInt(e->i32, j & d ? w + j : j + d, 0);
+		}
+		LLVMValueRef mlo = LLVMConstVector(lo, w), mhi = LLVMConstVector(hi, w);
+		for (unsigned i = 0; i < w; i++) {
+			if (i & d)
+				continue;
+			LLVMValueRef p = v[i], q = v[i + d];
+			v[i] = LLVMBuildShuffleVector(e->b, p, q, mlo, "");
+			v[i + d] = LLVMBuildShuffleVector(e->b, p, q, mhi, "");
+		}
+	}
+}
+
+/* W columns from the axis' place on, by W terms. */
+static void b_square(struct stx__emit *e, const struct block *b, LLVMValueRef k, LLVMValueRef rest)
+{
+	struct stx__tile *t = e->tile;
+	LLVMValueRef v[64] = { NULL }, col = e->axis[e->k->insts.at[t->cols].a],
+		     nr = stx__i64(e, t->nv * t->w);
+	LLVMValueRef last = add(e, b->cols, stx__i64(e, -1));
+	for (unsigned i = 0; i < t->w; i++) {
+		set_axis(e, t->cols, least(e, add(e, col, stx__i64(e, i)), last), 2);
+		v[i] = hole(e, 1, t->terms, rest);
+	}
+	set_axis(e, t->cols, col, 2);
+	transpose(e, v, t->w);
+	LLVMValueRef at = times(e, LLVMBuildUDiv(e->b, col, nr, ""), t->panel);
+	at = add(e, at, LLVMBuildURem(e->b, col, nr, ""));
+	LLVMValueRef p = beyond(e, b->packed[1], at);
+	p = beyond(e, p, LLVMBuildMul(e->b, k, nr, ""));
+	for (unsigned i = 0; i < t->w; i++)
+		store(e, v[i], beyond(e, p, stx__i64(e, (int64_t)i * t->nv * t->w)),
+		      vector_align(e));
+}
+
+/* One panel's part of term k: NV vectors. */
+static void b_line(struct stx__emit *e, const struct block *b, LLVMValueRef k, LLVMValueRef col,
+		   int is_last)
+{
+	struct stx__tile *t = e->tile;
+	unsigned nr = t->nv * t->w;
+	LLVMValueRef panel = LLVMBuildUDiv(e->b, col, stx__i64(e, nr), "");
+	LLVMValueRef at = add(e, times(e, panel, t->panel), times(e, k, nr));
+	for (unsigned i = 0; i < t->nv; i++) {
+		LLVMValueRef c = add(e, col, stx__i64(e, (int64_t)i * t->w)), rest = NULL;
+		if (is_last) {
+			rest = most(e, LLVMBuildSub(e->b, b->cols, c, ""), stx__i64(e, 0));
+			rest = least(e, rest, stx__i64(e, t->w));
+		}
+		set_axis(e, t->cols, c, 3);
+		LLVMValueRef v = hole(e, 1, t->cols, rest);
+		store(e, v, beyond(e, beyond(e, b->packed[1], at), stx__i64(e, (int64_t)i * t->w)),
+		      vector_align(e));
+	}
+}
+
+static void pack_b(struct stx__emit *e, const struct block *b)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f, g;
+	LLVMValueRef zero = stx__i64(e, 0), one = stx__i64(e, 1), nr = stx__i64(e, t->nv * t->w);
+	if (t->b_across) {
+		LLVMValueRef j = stx__for_begin(e, &f, zero, b->cols, stx__i64(e, t->w));
+		set_axis(e, t->cols, j, 2);
+		along_terms(e, b, b_square);
+		stx__for_end(e, &f);
+		return;
+	}
+	LLVMValueRef whole = LLVMBuildAnd(e->b, b->cols, stx__i64(e, -(int64_t)(t->nv * t->w)), "");
+	LLVMValueRef k = stx__for_begin(e, &f, zero, b->terms, one);
+	set_axis(e, t->terms, add(e, b->first, k), 2);
+	LLVMValueRef j = stx__for_begin(e, &g, zero, whole, nr);
+	b_line(e, b, k, j, 0);
+	stx__for_end(e, &g);
+	LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, whole, b->cols));
+	b_line(e, b, k, whole, 1);
+	stx__if_end(e, after);
+	stx__for_end(e, &f);
+}
+
+/* ---- sums ---- */
+
+struct sums {
+	LLVMValueRef a, b, slot; /* addresses: of the first row, of the panel, of the results */
+	LLVMValueRef is_first;   /* NULL: these terms are all; else whether they are the first */
+};
+
+/* The running sums start at 0, or go on. */
+static void start_sums(struct stx__emit *e, const struct sums *s, LLVMValueRef *c, unsigned nv)
+{
+	struct stx__tile *t = e->tile;
+	LLVMTypeRef type = vector(e);
+	unsigned nr = t->nv * t->w;
+	for (unsigned i = 0; i < t->mr * nv; i++) {
+		c[i] = stx__alloca(e, type, 0);
+		LLVMBuildStore(e->b, LLVMConstNull(type), c[i]);
+	}
+	if (!s->is_first)
+		return;
+	LLVMBasicBlockRef after = stx__if_begin(e, LLVMBuildNot(e->b, s->is_first, ""));
+	for (unsigned r = 0; r < t->mr; r++)
+		for (unsigned v = 0; v < nv; v++) {
+			LLVMValueRef p = beyond(e, s->slot, stx__i64(e, r * nr + v * t->w));
+			LLVMBuildStore(e->b, load(e, type, p, vector_align(e)), c[r * nv + v]);
+		}
+	stx__if_end(e, after);
+}
+
+static LLVMValueRef step(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum)
+{
+	if (stx_dtype_is_float(e->tile->dtype))
+		return stx__fma(e, a, b, sum);
+	return add(e, LLVMBuildMul(e->b, a, b, ""), sum);
+}
+
+static void one_term(struct stx__emit *e, const struct sums *s, LLVMValueRef *c, unsigned nv,
+		     LLVMValueRef k)
+{
+	struct stx__tile *t = e->tile;
+	LLVMTypeRef type = vector(e), scalar = stx__type(e, t->dtype);
+	LLVMValueRef b[8] = { NULL };
+	LLVMValueRef pb = beyond(e, s->b, times(e, k, t->nv * t->w));
+	LLVMValueRef pa = beyond(e, s->a, t->a_by_rows ? k : times(e, k, t->term_pitch));
+	for (unsigned v = 0; v < nv; v++)
+		b[v] = load(e, type, beyond(e, pb, stx__i64(e, v * t->w)), vector_align(e));
+	for (unsigned r = 0; r < t->mr; r++) {
+		LLVMValueRef at = stx__i64(e, t->a_by_rows ? (int64_t)r * t->row_pitch : r);
+		LLVMValueRef a = load(e, scalar, beyond(e, pa, at), t->bytes);
+		a = stx__splat(e, a, t->w);
+		for (unsigned v = 0; v < nv; v++) {
+			LLVMValueRef old = LLVMBuildLoad2(e->b, type, c[r * nv + v], "");
+			LLVMBuildStore(e->b, step(e, a, b[v], old), c[r * nv + v]);
+		}
+	}
+}
+
+/* MR rows by nv vectors of columns over the block's terms. */
+static void sum_terms(struct stx__emit *e, const struct block *b, const struct sums *s, unsigned nv)
+{
+	struct stx__tile *t = e->tile;
+	LLVMValueRef c[64] = { NULL };
+	struct stx__for f;
+	unsigned nr = t->nv * t->w;
+	start_sums(e, s, c, nv);
+	LLVMValueRef k = stx__for_begin(e, &f, stx__i64(e, 0), b->terms, stx__i64(e, 1));
+	one_term(e, s, c, nv, k);
+	stx__for_end(e, &f);
+	for (unsigned r = 0; r < t->mr; r++)
+		for (unsigned v = 0; v < nv; v++) {
+			LLVMValueRef x = LLVMBuildLoad2(e->b, vector(e), c[r * nv + v], "");
+			store(e, x, beyond(e, s->slot, stx__i64(e, r * nr + v * t->w)),
+			      vector_align(e));
+		}
+}
+
+/* ---- the epilogue ---- */
+
+LLVMValueRef stx__tile_result(struct stx__emit *e)
+{
+	struct stx__tile *t = e->tile;
+	LLVMValueRef row = e->axis[e->k->insts.at[t->rows].a];
+	LLVMValueRef col = e->axis[e->k->insts.at[t->cols].a];
+	LLVMValueRef at = times(e, LLVMBuildSub(e->b, row, t->row0, ""), t->nv * t->w);
+	at = add(e, at, LLVMBuildSub(e->b, col, t->col0, ""));
+	at = add(e, at, stx__i64(e, (int64_t)e->copy * e->w));
+	return load(e, stx__vec(stx__type(e, t->dtype), e->w), beyond(e, t->slot, at), t->bytes);
+}
+
+/* The rest of the nest for the results in the slot: rows [row0, ..), columns [col0, ..). */
+static void epilogue(struct stx__emit *e, const struct block *b)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f;
+	LLVMValueRef end = least(e, add(e, t->row0, stx__i64(e, t->mr)), b->rows);
+	t->ncols = least(e, LLVMBuildSub(e->b, b->cols, t->col0, ""), stx__i64(e, t->nv * t->w));
+	LLVMValueRef row = stx__for_begin(e, &f, t->row0, end, stx__i64(e, 1));
+	set_axis(e, t->rows, row, 1);
+	e->depth = 1;
+	t->in_epilogue = 1;
+	stx__emit_range(e, t->rows + 1, e->loop[t->rows].end);
+	t->in_epilogue = 0;
+	e->depth = 0;
+	stx__for_end(e, &f);
+}
+
+/* ---- one row ---- */
+
+#define AT_ONCE 4 /* terms a sum takes between its load and its store */
+
+/* `terms` terms from k on into the sums of the columns from col on; rest: how many, or NULL. */
+static void thin_vector(struct stx__emit *e, const struct block *b, LLVMValueRef k, unsigned terms,
+			LLVMValueRef col, LLVMValueRef rest)
+{
+	struct stx__tile *t = e->tile;
+	LLVMTypeRef scalar = stx__type(e, t->dtype);
+	LLVMValueRef at = place(e, t->acc_at, col);
+	LLVMValueRef sum = load(e, vector(e), at, vector_align(e));
+	set_axis(e, t->cols, col, 2);
+	for (unsigned i = 0; i < terms; i++) {
+		LLVMValueRef term = add(e, k, stx__i64(e, i));
+		LLVMValueRef x = load(e, scalar, beyond(e, b->packed[0], term), t->bytes);
+		set_axis(e, t->terms, term, 1);
+		sum = step(e, stx__splat(e, x, t->w), hole(e, 1, t->cols, rest), sum);
+	}
+	store(e, sum, at, vector_align(e));
+}
+
+static void thin_terms(struct stx__emit *e, const struct block *b, LLVMValueRef from,
+		       LLVMValueRef to, unsigned terms)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f, g;
+	LLVMValueRef zero = stx__i64(e, 0), w = stx__i64(e, t->w);
+	LLVMValueRef whole = LLVMBuildAnd(e->b, b->cols, stx__i64(e, -(int64_t)t->w), "");
+	LLVMValueRef k = stx__for_begin(e, &f, from, to, stx__i64(e, terms));
+	LLVMValueRef col = stx__for_begin(e, &g, zero, whole, w);
+	thin_vector(e, b, k, terms, col, NULL);
+	stx__for_end(e, &g);
+	LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, whole, b->cols));
+	thin_vector(e, b, k, terms, whole, LLVMBuildSub(e->b, b->cols, whole, ""));
+	stx__if_end(e, after);
+	stx__for_end(e, &f);
+}
+
+/* The terms in order, each over all columns: memory is read row by row. */
+static void thin_sums(struct stx__emit *e, const struct block *b)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f;
+	LLVMValueRef zero = stx__i64(e, 0);
+	LLVMValueRef col = stx__for_begin(e, &f, zero, b->cols, stx__i64(e, t->w));
+	store(e, LLVMConstNull(vector(e)), place(e, t->acc_at, col), vector_align(e));
+	stx__for_end(e, &f);
+	LLVMValueRef whole = LLVMBuildAnd(e->b, b->terms, stx__i64(e, -AT_ONCE), "");
+	thin_terms(e, b, zero, whole, AT_ONCE);
+	thin_terms(e, b, whole, b->terms, 1);
+	t->row0 = zero;
+	t->col0 = stx__for_begin(e, &f, zero, b->cols, stx__i64(e, (int64_t)t->nv * t->w));
+	t->slot = place(e, t->acc_at, t->col0);
+	epilogue(e, b);
+	stx__for_end(e, &f);
+}
+
+/* ---- the tile ---- */
+
+static void one_block(struct stx__emit *e, const struct block *b, LLVMValueRef all)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f, g;
+	unsigned nr = t->nv * t->w;
+	LLVMValueRef zero = stx__i64(e, 0), width = stx__i64(e, nr);
+	t->col0 = stx__for_begin(e, &f, zero, b->cols, width);
+	t->row0 = stx__for_begin(e, &g, zero, b->rows, stx__i64(e, t->mr));
+	LLVMValueRef panel = LLVMBuildUDiv(e->b, t->col0, width, "");
+	LLVMValueRef part = LLVMBuildUDiv(e->b, t->row0, stx__i64(e, t->mr), "");
+	LLVMValueRef number = zero;
+	if (!t->single) {
+		int64_t row_panels = (t->most_rows + t->mr - 1) / t->mr;
+		number = times(e, add(e, times(e, panel, row_panels), part), t->mr * nr);
+	}
+	t->slot = place(e, t->acc_at, number);
+	struct sums s = { .b = beyond(e, b->packed[1], times(e, panel, t->panel)),
+			  .slot = t->slot };
+	s.a = beyond(e, b->packed[0], times(e, t->row0, t->a_by_rows ? t->row_pitch : 1));
+	if (!t->single)
+		s.is_first = stx__icmp(e, LLVMIntEQ, b->first, zero);
+	int64_t cols;
+	int even = stx_ex_is_const(e->k->ex, axis_of(e->k, t->cols)->size, &cols) && cols % nr == 0;
+	if (even) {
+		sum_terms(e, b, &s, t->nv);
+	} else {
+		LLVMValueRef left = LLVMBuildSub(e->b, b->cols, t->col0, "");
+		LLVMBasicBlockRef wide = stx__block(e, "wide"), one = stx__block(e, "one"),
+				  after = stx__block(e, "summed");
+		LLVMBuildCondBr(e->b, stx__icmp(e, LLVMIntSGT, left, stx__i64(e, t->w)), wide, one);
+		LLVMPositionBuilderAtEnd(e->b, wide);
+		sum_terms(e, b, &s, t->nv);
+		LLVMBuildBr(e->b, after);
+		LLVMPositionBuilderAtEnd(e->b, one);
+		sum_terms(e, b, &s, 1);
+		LLVMBuildBr(e->b, after);
+		LLVMPositionBuilderAtEnd(e->b, after);
+	}
+	if (t->single) {
+		epilogue(e, b);
+	} else {
+		LLVMValueRef end = add(e, b->first, b->terms);
+		LLVMBasicBlockRef rest = stx__if_begin(e, stx__icmp(e, LLVMIntSGE, end, all));
+		epilogue(e, b);
+		stx__if_end(e, rest);
+	}
+	stx__for_end(e, &g);
+	stx__for_end(e, &f);
+}
+
+/* Whether operand j of this tile is not the one that is packed already; NULL: it never is. */
+static LLVMValueRef is_new(struct stx__emit *e, int j)
+{
+	struct stx__tile *t = e->tile;
+	LLVMValueRef key = stx__i64(e, 0);
+	if (!t->keeps[j])
+		return NULL;
+	if (t->divisor[j])
+		key = LLVMBuildUDiv(e->b, e->axis[0], stx__i64(e, t->divisor[j]), "");
+	LLVMValueRef old = LLVMBuildLoad2(e->b, e->i64, t->packed[j], "");
+	LLVMBuildStore(e->b, key, t->packed[j]);
+	return stx__icmp(e, LLVMIntNE, old, key);
+}
+
+static void pack(struct stx__emit *e, const struct block *b, int j, LLVMValueRef wanted)
+{
+	LLVMBasicBlockRef after = wanted ? stx__if_begin(e, wanted) : NULL;
+	if (j)
+		pack_b(e, b);
+	else
+		pack_a(e, b);
+	stx__if_end(e, after);
+}
+
+/* requires: the builder stands where the loop over rows begins. */
+void stx__emit_tile(struct stx__emit *e)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f;
+	struct block b = { .rows = stx__ex_scalar(e, axis_of(e->k, t->rows)->size),
+			   .cols = stx__ex_scalar(e, axis_of(e->k, t->cols)->size) };
+	LLVMValueRef all = stx__ex_scalar(e, axis_of(e->k, t->terms)->size), zero = stx__i64(e, 0);
+	LLVMValueRef kc = stx__i64(e, t->kc), wanted[2] = { is_new(e, 0), is_new(e, 1) };
+	all = most(e, all, zero);
+	if (t->w * t->nv > e->vector_elems)
+		e->vector_elems = t->w * t->nv;
+	/* without terms the sums are 0, and the epilogue runs all the same */
+	b.first = t->single ? zero : stx__for_begin(e, &f, zero, most(e, all, stx__i64(e, 1)), kc);
+	b.terms = least(e, LLVMBuildSub(e->b, all, b.first, ""), kc);
+	for (int j = 0; j < 2; j++) {
+		LLVMValueRef number = zero;
+		if (t->keeps[j] && !t->single)
+			number = LLVMBuildUDiv(e->b, b.first, kc, "");
+		b.packed[j] = place(e, t->at[j], times(e, number, t->block[j] / t->bytes));
+		if (!j || !t->thin)
+			pack(e, &b, j, wanted[j]);
+	}
+	if (t->thin)
+		thin_sums(e, &b);
+	else
+		one_block(e, &b, all);
+	if (!t->single)
+		stx__for_end(e, &f);
+	for (int i = 0; i < 3; i++)
+		e->axis[e->k->insts.at[i == 0 ? t->rows : i == 1 ? t->cols : t->terms].a] = NULL;
+}
+
+/* requires: the builder stands before the loop over the grid. */
+void stx__tile_begin(struct stx__emit *e)
+{
+	for (int j = 0; j < 2; j++) {
+		e->tile->packed[j] = stx__alloca(e, e->i64, 8);
+		LLVMBuildStore(e->b, stx__i64(e, -1), e->tile->packed[j]);
+	}
+}
+
+/* Before values get their room: the loop over columns only runs the epilogue. */
+void stx__tile_plan(struct stx__emit *e)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__loop_info *l = &e->loop[t->cols];
+	unsigned cost = l->cost - e->loop[t->terms].cost;
+	l->copies = cost <= 48 && (unsigned)l->w * 2 <= t->w * t->nv ? 2 : 1;
+	l->scalar = 0;
+	if (l->copies > e->stride)
+		e->stride = l->copies;
+}

@@ -1,0 +1,296 @@
+/* emit_llvm_tile_form.c: whether a kernel is a matrix product in tiles (emit_llvm_tile.c), and how
+ * large its register tiles, its blocks of terms and its packed operands are.
+ *
+ * requires: stx_kernel_verify. ensures: sizes depend on the kernel and the level only, so that the
+ * plan and the code agree on the scratch. One pass over the instructions for the form, one for each
+ * question about an operand. */
+#include <string.h>
+
+#include "emit_llvm.h"
+
+#define PAD        16 /* elements between rows and panels: powers of two would share cache sets */
+#define MOST_TERMS 320
+#define MOST_THIN  65536              /* terms of a vector that is packed whole */
+#define MAX_TILE   4096               /* rows or columns of a tile */
+#define MOST_KEPT  ((int64_t)8 << 20) /* bytes of packed columns that are kept for the next tile */
+
+/* ---- the form ---- */
+
+struct form {
+	const struct stx_kernel *k;
+	struct stx__tile *t;
+	uint32_t open[3], depth, nloops, naccs, nupdates;
+};
+
+static const struct stx_axis *axis_of(const struct stx_kernel *k, uint32_t loop)
+{
+	return &k->axes.at[k->insts.at[loop].a];
+}
+
+static int see_loop(struct form *f, uint32_t n)
+{
+	static const enum stx_binding want[3] = { STX_AXIS_LOOP, STX_AXIS_VECTOR, STX_AXIS_LOOP };
+	const struct stx_axis *x = axis_of(f->k, n);
+	if (f->nloops != f->depth || f->depth == 3 || x->binding != want[f->depth] ||
+	    x->is_reduction != (f->depth == 2))
+		return 0;
+	for (uint32_t i = 0; i < f->depth; i++)
+		if (stx_ex_uses_var(f->k->ex, x->size, f->k->insts.at[f->open[i]].a))
+			return 0;
+	f->open[f->depth++] = n;
+	f->nloops++;
+	return 1;
+}
+
+static int see(struct form *f, uint32_t n)
+{
+	const struct stx_kinst *i = &f->k->insts.at[n];
+	switch (i->op) {
+	case STX_K_LOOP: return see_loop(f, n);
+	case STX_K_END: f->depth--; return f->depth || n + 1 == f->k->insts.n;
+	case STX_K_ACC:
+		f->t->acc = n;
+		return f->depth == 2 && !f->naccs++ && i->flags == STX_MONOID_DOT &&
+		       i->axis == STX_ORDER_PLAIN;
+	case STX_K_UPDATE: f->t->update = n; return f->depth == 3 && !f->nupdates++;
+	case STX_K_STORE: return f->depth == 2 && f->nloops == 3;
+	case STX_K_INDIRECT:
+	case STX_K_SORT: return 0;
+	default: return 1;
+	}
+}
+
+/* Marks what value n needs inside the tile's loops; the variables of their loads and indices. */
+static uint64_t mark(const struct stx_kernel *k, const struct stx__tile *t, uint32_t value,
+		     uint8_t *in)
+{
+	uint64_t vars = 0;
+	in[value] = 1;
+	for (uint32_t n = value + 1; n-- > t->rows;) {
+		const struct stx_kinst *i = &k->insts.at[n];
+		if (!in[n])
+			continue;
+		for (uint32_t v = 1; i->ex != STX_EX_BAD && v < k->axes.n; v++)
+			vars |= (uint64_t)stx_ex_uses_var(k->ex, i->ex, v) << v;
+		if (i->op < STX_PRIM_COUNT) {
+			in[i->a] = 1;
+			if (i->b != STX_NONE)
+				in[i->b] = 1;
+		}
+		if (i->op < STX_PRIM_COUNT + 0u || i->op == STX_K_LOAD)
+			if (i->c != STX_NONE)
+				in[i->c] = 1;
+	}
+	return vars;
+}
+
+/* Every load of the hole that depends on the axis is contiguous along it. */
+static int is_contiguous(const struct stx_kernel *k, const uint8_t *in, uint32_t from, uint32_t to,
+			 uint32_t axis)
+{
+	for (uint32_t n = from; n < to; n++) {
+		const struct stx_kinst *i = &k->insts.at[n];
+		stx_ex coeff, rest;
+		if (!in[n] || (i->op != STX_K_LOAD && i->op != STX_K_INDEX) ||
+		    !stx_ex_uses_var(k->ex, i->ex, axis))
+			continue;
+		if (i->op == STX_K_LOAD && (!stx_ex_linear_in(k->ex, i->ex, axis, &coeff, &rest) ||
+					    !stx_ex_equals(k->ex, coeff, 1)))
+			return 0;
+	}
+	return 1;
+}
+
+/* What the operands read is written nowhere in the kernel: the order of tiles does not matter. */
+static int reads_only(const struct stx_kernel *k, const uint8_t *in, uint32_t from, uint32_t to)
+{
+	for (uint32_t n = from; n < to; n++)
+		if (in[n] && k->insts.at[n].op == STX_K_LOAD &&
+		    k->params.at[k->insts.at[n].a].is_written)
+			return 0;
+	return 1;
+}
+
+static int find_operands(const struct stx_kernel *k, struct stx__tile *t, struct stx_arena *arena)
+{
+	const struct stx_kinst *u = &k->insts.at[t->update];
+	uint32_t row = k->insts.at[t->rows].a, col = k->insts.at[t->cols].a,
+		 term = k->insts.at[t->terms].a;
+	for (int j = 0; j < 2; j++) {
+		t->in[j] = STX_NEW_ARRAY(arena, uint8_t, k->insts.n);
+		if (!t->in[j])
+			return 0;
+	}
+	t->value[0] = u->b;
+	t->value[1] = u->c;
+	uint64_t p = mark(k, t, u->b, t->in[0]), q = mark(k, t, u->c, t->in[1]);
+	if (p >> col & 1) { /* a product is the same either way */
+		uint8_t *in = t->in[0];
+		uint64_t vars = p;
+		t->in[0] = t->in[1];
+		t->in[1] = in;
+		t->value[0] = u->c;
+		t->value[1] = u->b;
+		p = q;
+		q = vars;
+	}
+	if ((p >> col & 1) || (q >> row & 1) || !reads_only(k, t->in[0], t->rows, t->update) ||
+	    !reads_only(k, t->in[1], t->rows, t->update))
+		return 0;
+	t->a_by_rows = (uint8_t)is_contiguous(k, t->in[0], t->rows, t->update, term);
+	t->b_across = (uint8_t)(!is_contiguous(k, t->in[1], t->rows, t->update, col) &&
+				is_contiguous(k, t->in[1], t->rows, t->update, term));
+	return 1;
+}
+
+/* ---- what tiles share ---- */
+
+static stx_ex grid_var(const struct stx_kernel *k)
+{
+	return stx_ex_var(k->ex, 0, k->axes.at[0].size);
+}
+
+/* The grid's variable stands in e only as x0 // c: *divisor becomes the least such c. */
+static int find_divisor(const struct stx_kernel *k, stx_ex e, int64_t *divisor)
+{
+	uint32_t n = e == STX_EX_BAD ? 0 : stx_ex_nterms(k->ex, e);
+	for (uint32_t i = 0; i < n; i++) {
+		struct stx_ex_term t = stx_ex_term_at(k->ex, e, i);
+		for (uint32_t j = 0; j < t.natoms; j++) {
+			struct stx_ex_atom a = stx_ex_atom_at(k->ex, t.atoms[j]);
+			int64_t c;
+			if (a.kind == STX_ATOM_VAR && a.number == 0)
+				return 0;
+			if (a.kind < STX_ATOM_FLOORDIV)
+				continue;
+			if (a.kind == STX_ATOM_FLOORDIV && stx_ex_is_const(k->ex, a.b, &c) &&
+			    stx_ex_equals(k->ex, stx_ex_sub(k->ex, a.a, grid_var(k)), 0)) {
+				if (*divisor && (c % *divisor && *divisor % c))
+					return 0;
+				*divisor = !*divisor || c < *divisor ? c : *divisor;
+			} else if (!find_divisor(k, a.a, divisor) ||
+				   !find_divisor(k, a.b, divisor)) {
+				return 0;
+			}
+		}
+	}
+	return 1;
+}
+
+/* Tiles whose x0 // divisor is the same have the same operand j: what is packed is kept. */
+static void find_shared(const struct stx_kernel *k, struct stx__tile *t, int j)
+{
+	uint32_t loop = j ? t->cols : t->rows;
+	t->divisor[j] = 0;
+	t->keeps[j] = (uint8_t)find_divisor(k, axis_of(k, loop)->size, &t->divisor[j]);
+	for (uint32_t n = 0; n < t->update && t->keeps[j]; n++) {
+		const struct stx_kinst *i = &k->insts.at[n];
+		if (t->in[j][n])
+			t->keeps[j] = n < t->rows ? i->op == STX_K_CONST
+						  : (uint8_t)find_divisor(k, i->ex, &t->divisor[j]);
+	}
+}
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Rows of a register tile: the most that registers hold, or fewer when the rows come out even. */
+static unsigned register_rows(const struct stx_kernel *k, const struct stx__tile *t, int level)
+{
+	unsigned most = level >= 4 ? 12 : level == 3 ? 6 : 4, best = most;
+	int64_t rows;
+	if (!stx_ex_is_const(k->ex, axis_of(k, t->rows)->size, &rows))
+		return most;
+	for (unsigned r = most; r > most / 2; r--)
+		if (round_up(rows, r) < round_up(rows, best))
+			best = r;
+	return rows < best ? (unsigned)(rows < 1 ? 1 : rows) : best;
+}
+
+static void choose_sizes(const struct stx_kernel *k, const struct stx_cpu_target *target,
+			 struct stx__tile *t)
+{
+	int64_t terms, parts;
+	t->bytes = (unsigned)stx_dtype_bytes(t->dtype);
+	t->w = target->vector_bytes / t->bytes;
+	t->nv = 2;
+	t->mr = register_rows(k, t, target->level);
+	t->kc = 256;
+	t->single = 0;
+	if (stx_ex_is_const(k->ex, axis_of(k, t->terms)->size, &terms)) {
+		parts = terms < 1 ? 1 : (terms - 1) / MOST_TERMS + 1;
+		t->single = parts == 1;
+		t->kc = (unsigned)round_up(terms < 1 ? 1 : (terms - 1) / parts + 1, t->w);
+	}
+	t->thin = t->most_rows == 1 && !t->b_across && t->a_by_rows &&
+		  stx_ex_is_const(k->ex, axis_of(k, t->terms)->size, &terms) && terms >= 1 &&
+		  terms <= MOST_THIN;
+	if (t->thin) { /* one block of all terms */
+		t->single = 1;
+		t->kc = (unsigned)round_up(terms, t->w);
+	}
+	unsigned nr = t->nv * t->w;
+	int64_t row_panels = round_up(t->most_rows, t->mr) / t->mr,
+		panels = round_up(t->most_cols, nr) / nr;
+	t->row_pitch = t->kc + PAD;
+	t->term_pitch = (unsigned)round_up(row_panels * t->mr, PAD) + PAD;
+	t->panel = t->kc * nr + PAD;
+	int64_t a =
+		t->a_by_rows ? row_panels * t->mr * t->row_pitch : (int64_t)t->kc * t->term_pitch;
+	t->block[0] = round_up(a * t->bytes, 64);
+	t->block[1] = t->thin ? 0 : round_up(panels * t->panel * t->bytes, 64);
+	int64_t blocks = t->single ? 1 : INT32_MAX, end = 0;
+	if (!t->single && stx_ex_is_const(k->ex, axis_of(k, t->terms)->size, &terms))
+		blocks = (terms - 1) / t->kc + 1;
+	for (int j = 0; j < 2; j++) {
+		if (!t->block[j] || blocks > MOST_KEPT / t->block[j])
+			t->keeps[j] = 0;
+		t->at[j] = end;
+		end += (t->keeps[j] ? blocks : 1) * t->block[j];
+	}
+	t->acc_at = end;
+	t->scratch = t->acc_at + (t->thin     ? panels
+				  : t->single ? 1
+					      : row_panels * panels) *
+					 (int64_t)t->mr * nr * t->bytes;
+}
+
+int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *target,
+		   struct stx_arena *arena, struct stx__tile *t)
+{
+	struct form f = { .k = k, .t = t };
+	memset(t, 0, sizeof *t);
+	for (uint32_t n = 0; n < k->insts.n; n++)
+		if (!see(&f, n))
+			return 0;
+	if (f.nloops != 3 || f.naccs != 1 || f.nupdates != 1)
+		return 0;
+	t->rows = f.open[0];
+	t->cols = f.open[1];
+	t->terms = f.open[2];
+	t->dtype = (enum stx_dtype)k->insts.at[t->acc].dtype;
+	t->most_rows = stx_ex_interval(k->ex, axis_of(k, t->rows)->size).hi;
+	t->most_cols = stx_ex_interval(k->ex, axis_of(k, t->cols)->size).hi;
+	if (stx_dtype_bytes(t->dtype) < 4 || t->most_rows < 1 || t->most_rows > MAX_TILE ||
+	    t->most_cols < 1 || t->most_cols > MAX_TILE || !find_operands(k, t, arena))
+		return 0;
+	find_shared(k, t, 0);
+	find_shared(k, t, 1);
+	choose_sizes(k, target, t);
+	return 1;
+}
+
+stx_err stx_emit_scratch(const struct stx_kernel *k, const struct stx_cpu_target *target,
+			 size_t *bytes)
+{
+	struct stx__tile t;
+	struct stx_arena *arena = stx_arena_new(0);
+	if (!arena)
+		return STX_E_NOMEM;
+	*bytes = stx__tile_find(k, target, arena, &t) ? (size_t)t.scratch : 0;
+	stx_err e = stx_arena_oom(arena) ? STX_E_NOMEM : STX_E_OK;
+	stx_arena_free(arena);
+	return e;
+}

@@ -1,0 +1,265 @@
+/* bench_matmul.c: matrix products, linear layers, convolutions, beside OpenBLAS where it is there.
+ * Usage: bench_matmul [NAME..]   prints a table: median of 11 alternating rounds, 1 and 2 threads.
+ * STX_CPU_TIME=1: the least processor time of the calling thread instead, for a busy machine; only
+ * the figures for 1 thread mean something then. STX_OPENBLAS names a libopenblas whose cblas_sgemm is measured in the same rounds. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "compiled.h"
+
+#define ROUNDS 11
+
+/* 64-bit integers suit libraries of either kind: they are in registers or in slots of 8 bytes. */
+typedef void sgemm_fn(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, float, const float *,
+		      int64_t, const float *, int64_t, float, float *, int64_t);
+typedef void threads_fn(int);
+
+static double now_s(void)
+{
+	struct timespec t;
+	clock_gettime(getenv("STX_CPU_TIME") ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void die(const char *what, const char *text)
+{
+	fprintf(stderr, "bench_matmul: %s: %s\n", what, text);
+	exit(1);
+}
+
+static void whole(void *ctx, int64_t n, int64_t grain, void (*fn)(void *, int64_t, int64_t),
+		  void *arg)
+{
+	(void)ctx;
+	(void)grain;
+	fn(arg, 0, n);
+}
+
+#define MM(M, K, N)                                                                                \
+	"%a : f32[" #M "," #K "] = placeholder()\n%b : f32[" #K "," #N                             \
+	"] = placeholder()\n%c = mm.default(%a, %b)\nreturn (%c)\n"
+#define BT(M, K, N)                                                                                \
+	"%a : f32[" #M "," #K "] = placeholder()\n%b : f32[" #N "," #K                             \
+	"] = placeholder()\n%t = t.default(%b)\n%c = mm.default(%a, %t)\nreturn (%c)\n"
+#define AT(M, K, N)                                                                                \
+	"%a : f32[" #K "," #M "] = placeholder()\n%b : f32[" #K "," #N                             \
+	"] = placeholder()\n%t = t.default(%a)\n%c = mm.default(%t, %b)\nreturn (%c)\n"
+#define LINEAR(T, M, K, N)                                                                         \
+	"%x : " T "[" #M "," #K "] = placeholder()\n%w : " T "[" #N "," #K                         \
+	"] = placeholder()\n%b : " T "[" #N                                                        \
+	"] = placeholder()\n%l = linear.default(%x, %w, %b)\n%g = gelu.default(%l)\nreturn "       \
+	"(%g)\n"
+
+static const struct sample {
+	const char *name, *text;
+	int m, n, k, batch; /* flops = 2 m n k batch */
+	int trans;          /* of OpenBLAS' operands: 1 a, 2 b; -1: not a plain product */
+} samples[] = {
+	{ "sgemm 128", MM(128, 128, 128), 128, 128, 128, 1, 0 },
+	{ "sgemm 256", MM(256, 256, 256), 256, 256, 256, 1, 0 },
+	{ "sgemm 512", MM(512, 512, 512), 512, 512, 512, 1, 0 },
+	{ "sgemm 1024", MM(1024, 1024, 1024), 1024, 1024, 1024, 1, 0 },
+	{ "sgemm 2048", MM(2048, 2048, 2048), 2048, 2048, 2048, 1, 0 },
+	{ "sgemm 4096", MM(4096, 4096, 4096), 4096, 4096, 4096, 1, 0 },
+	{ "sgemm 1000x1001x999", MM(1000, 1001, 999), 1000, 999, 1001, 1, 0 },
+	{ "sgemm 64x1024x1024", MM(64, 1024, 1024), 64, 1024, 1024, 1, 0 },
+	{ "A^T B 1024", AT(1024, 1024, 1024), 1024, 1024, 1024, 1, 1 },
+	{ "A B^T 1024", BT(1024, 1024, 1024), 1024, 1024, 1024, 1, 2 },
+	{ "linear+gelu 1024x4096x1024", LINEAR("f32", 1024, 4096, 1024), 1024, 1024, 4096, 1, -1 },
+	{ "bf16 linear+gelu 32x4096x4096", LINEAR("bf16", 32, 4096, 4096), 32, 4096, 4096, 1, -1 },
+	{ "bmm 16x256x256x256",
+	  "%a : f32[16,256,256] = placeholder()\n%b : f32[16,256,256] = placeholder()\n"
+	  "%c = bmm.default(%a, %b)\nreturn (%c)\n",
+	  256, 256, 256, 16, -1 },
+	{ "conv 3x3 1x64x56x56",
+	  "%x : f32[1,64,56,56] = placeholder()\n%w : f32[64,64,3,3] = placeholder()\n"
+	  "%c = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
+	  "return (%c)\n",
+	  64, 56 * 56, 576, 1, -1 },
+	{ "conv 3x3 1x256x14x14",
+	  "%x : f32[1,256,14,14] = placeholder()\n%w : f32[256,256,3,3] = placeholder()\n"
+	  "%c = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
+	  "return (%c)\n",
+	  256, 14 * 14, 2304, 1, -1 },
+	{ "conv 1x1 1x256x56x56",
+	  "%x : f32[1,256,56,56] = placeholder()\n%w : f32[64,256,1,1] = placeholder()\n"
+	  "%c = convolution.default(%x, %w, None, [1,1], [0,0], [1,1], False, [0,0], 1)\n"
+	  "return (%c)\n",
+	  64, 56 * 56, 256, 1, -1 },
+	{ "conv depthwise 3x3 1x256x56x56",
+	  "%x : f32[1,256,56,56] = placeholder()\n%w : f32[256,1,3,3] = placeholder()\n"
+	  "%c = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 256)\n"
+	  "return (%c)\n",
+	  256, 56 * 56, 9, 1, -1 },
+	{ "gemv 1x4096x4096", MM(1, 4096, 4096), 1, 4096, 4096, 1, 0 },
+	{ "gemv 1x4096x4096 B^T", BT(1, 4096, 4096), 1, 4096, 4096, 1, 2 },
+	{ "gemv 4096x4096x1", MM(4096, 4096, 1), 4096, 1, 4096, 1, 0 },
+	{ "softmax(q k^T) v 16x1024x64",
+	  "%q : f32[16,1024,64] = placeholder()\n%k : f32[16,1024,64] = placeholder()\n"
+	  "%v : f32[16,1024,64] = placeholder()\n%t = transpose.int(%k, 1, 2)\n"
+	  "%s = bmm.default(%q, %t)\n%m = mul.Scalar(%s, 0.125)\n"
+	  "%p = _softmax.default(%m, -1, False)\n%o = bmm.default(%p, %v)\nreturn (%o)\n",
+	  1024, 1024, 128, 16, -1 },
+};
+#define NSAMPLES (sizeof samples / sizeof *samples)
+
+static void random_bytes(struct stx_tensor *t, unsigned seed)
+{
+	int64_t n = compiled_numel(t);
+	t->data = aligned_alloc(64, (size_t)n * 4 + 64);
+	if (!t->data)
+		die("memory", "");
+	for (int64_t i = 0; i < n; i++) {
+		float f = (float)rand_r(&seed) / (float)RAND_MAX - 0.5f;
+		uint32_t bits;
+		memcpy(&bits, &f, 4);
+		if (t->dtype == STX_BF16)
+			((uint16_t *)t->data)[i] = (uint16_t)(bits >> 16);
+		else
+			((float *)t->data)[i] = f;
+	}
+}
+
+/* Shapes of the placeholders, from the text. */
+static int make_inputs(const char *text, struct stx_tensor *in)
+{
+	int n = 0;
+	for (const char *p = text; (p = strstr(p, "] = placeholder")); p++) {
+		const char *q = p;
+		while (*q != ' ')
+			q--;
+		struct stx_tensor *t = &in[n];
+		*t = (struct stx_tensor){ .dtype = q[1] == 'b' ? STX_BF16 : STX_F32 };
+		q = strchr(q, '[') + 1;
+		do
+			t->sizes[t->rank++] = strtol(q, (char **)(uintptr_t)&q, 10);
+		while (*q++ == ',');
+		compiled_dense(t);
+		random_bytes(t, (unsigned)++n);
+	}
+	return n;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+struct contest {
+	const struct sample *s;
+	struct compiled c;
+	struct stx_tensor in[4], out[1];
+	int nin;
+	sgemm_fn *sgemm;
+	float *blas_out;
+};
+
+static void run_ours(struct contest *c, int threads)
+{
+	struct stax_error err;
+	struct stx_env env = { .parallel_for = threads == 1 ? whole : NULL };
+	if (stax_run(c->c.artifact, c->in, c->nin, c->out, 1, &env, &err))
+		die("run", err.text);
+}
+
+static void run_blas(struct contest *c)
+{
+	const struct sample *s = c->s;
+	c->sgemm(101, s->trans & 1 ? 112 : 111, s->trans & 2 ? 112 : 111, s->m, s->n, s->k, 1,
+		 c->in[0].data, s->trans & 1 ? s->m : s->k, c->in[1].data,
+		 s->trans & 2 ? s->k : s->n, 0, c->blas_out, s->n);
+}
+
+/* Seconds a call, of enough calls for 20 ms. */
+static double sample_time(struct contest *c, int blas, int threads)
+{
+	int calls = 0;
+	double start = now_s(), took;
+	do {
+		if (blas)
+			run_blas(c);
+		else
+			run_ours(c, threads);
+		calls++;
+		took = now_s() - start;
+	} while (took < 0.02);
+	return took / calls;
+}
+
+/* A function of OpenBLAS, under the name of the copy that numpy and scipy bring as well. */
+static void *find(void *blas, const char *name)
+{
+	char other[64];
+	void *p = blas ? dlsym(blas, name) : NULL;
+	snprintf(other, sizeof other, "scipy_%s64_", name);
+	return p || !blas ? p : dlsym(blas, other);
+}
+
+static void measure(const struct sample *s, const char *target, void *blas)
+{
+	struct contest c = { .s = s };
+	struct stx_diag d = { 0 };
+	struct stax_error err;
+	size_t workspace;
+	double t[2][ROUNDS];
+	int at = getenv("STX_CPU_TIME") ? 0 : ROUNDS / 2;
+	double start = now_s();
+	if (compiled_build(s->text, target, COMPILED_FUSED, &c.c, &d)) {
+		printf("%-32s %s: %s\n", s->name, d.stage, d.text);
+		return;
+	}
+	double compile = now_s() - start;
+	c.nin = make_inputs(s->text, c.in);
+	if (stax_query(c.c.artifact, c.in, c.nin, c.out, &workspace, &err))
+		die("query", err.text);
+	random_bytes(&c.out[0], 9);
+	c.sgemm = (sgemm_fn *)(uintptr_t)find(s->trans >= 0 ? blas : NULL, "cblas_sgemm");
+	threads_fn *set = (threads_fn *)(uintptr_t)find(blas, "openblas_set_num_threads");
+	c.blas_out = malloc((size_t)s->m * (size_t)s->n * 4);
+	double gflop = 2e-9 * s->m * s->n * s->k * s->batch;
+	printf("%-32s %6.1f", s->name, compile * 1e3);
+	for (int threads = 1; threads <= 2; threads++) {
+		if (set)
+			set(threads);
+		for (int i = -1; i < ROUNDS; i++)
+			for (int j = 0; j < 1 + !!c.sgemm; j++)
+				t[j][i < 0 ? 0 : i] = sample_time(&c, j, threads);
+		for (int j = 0; j < 1 + !!c.sgemm; j++) {
+			qsort(t[j], ROUNDS, sizeof **t, by_value);
+			printf(" %9.3f %6.0f", t[j][at] * 1e3, gflop / t[j][at]);
+		}
+		printf(c.sgemm ? " %5.2f" : "                        ", t[1][at] / t[0][at]);
+	}
+	printf("\n");
+	fflush(stdout);
+	for (int i = 0; i < c.nin; i++)
+		free(c.in[i].data);
+	free(c.out[0].data);
+	free(c.blas_out);
+	compiled_free(&c.c);
+}
+
+int main(int argc, char **argv)
+{
+	const char *const *targets = compiled_targets();
+	while (targets[1])
+		targets++;
+	const char *path = getenv("STX_OPENBLAS");
+	void *blas = path ? dlopen(path, RTLD_NOW) : NULL;
+	if (path && !blas)
+		die("STX_OPENBLAS", dlerror());
+	printf("%s; ms and GF/s, then OpenBLAS', then the ratio; on 1 thread, on 2\n", targets[0]);
+	printf("%-32s %6s\n", "case", "build");
+	for (size_t i = 0; i < NSAMPLES; i++) {
+		int wanted = argc < 2;
+		for (int j = 1; j < argc; j++)
+			wanted |= strstr(samples[i].name, argv[j]) != NULL;
+		if (wanted)
+			measure(&samples[i], targets[0], blas);
+	}
+	return 0;
+}

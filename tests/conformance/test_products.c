@@ -1,0 +1,360 @@
+/* test_products.c: matrix products of random shapes, layouts and types, with what follows them, at
+ * every level and in any number of pieces: to the bit what a plain loop gives that adds the terms
+ * in order (NUMERICS: PLAIN over k; FMA from v3 on). */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "bytes.h"
+#include "compiled.h"
+#include "scalar.h"
+
+#define ROUNDS 24
+
+struct product {
+	enum stx_dtype t;
+	int64_t batch, m, n, k; /* batch 0: mm */
+	int a_transposed, b_transposed, bias, relu, residual;
+	struct stx_tensor in[4];
+	uint32_t nin;
+	double *want[2]; /* without and with FMA */
+};
+
+static uint64_t next(uint64_t *s)
+{
+	*s ^= *s >> 12;
+	*s ^= *s << 25;
+	*s ^= *s >> 27;
+	return *s * 0x2545f4914f6cdd1du;
+}
+
+static int64_t between(uint64_t *s, int64_t lo, int64_t hi)
+{
+	return lo + (int64_t)(next(s) >> 33) % (hi - lo + 1);
+}
+
+/* Mostly of [-1, 1); now and then an infinity, a zero of either sign, a subnormal, a NaN. */
+static double draw(uint64_t *s, enum stx_dtype t)
+{
+	static const double special[] = {
+		INFINITY, -INFINITY, 0.0, -0.0, 0x1p-140, -0x1p-130, NAN
+	};
+	if (next(s) % 4096 == 0)
+		return stx_scalar_round(t, special[next(s) % 7]);
+	return stx_scalar_round(t, (double)(int64_t)next(s) * 0x1p-63);
+}
+
+static void add_input(struct product *p, struct stx_bytes *text, uint64_t *s, const char *name,
+		      int rank, const int64_t *sizes)
+{
+	struct stx_tensor *x = &p->in[p->nin++];
+	*x = (struct stx_tensor){ .dtype = (uint8_t)p->t, .rank = (uint8_t)rank };
+	stx_bytes_printf(text, "%%%s : %s[", name, stx_dtype_name(p->t));
+	for (int i = 0; i < rank; i++) {
+		x->sizes[i] = sizes[i];
+		stx_bytes_printf(text, "%s%lld", i ? "," : "", (long long)sizes[i]);
+	}
+	stx_bytes_puts(text, "] = placeholder()\n");
+	compiled_dense(x);
+	int64_t n = compiled_numel(x);
+	int bytes = stx_dtype_bytes(p->t);
+	x->data = malloc((size_t)(n * bytes));
+	assert_non_null(x->data);
+	for (int64_t i = 0; i < n; i++) {
+		union stx_scalar v;
+		if (p->t == STX_I32)
+			v.i = (int32_t)next(s);
+		else
+			v.f = draw(s, p->t);
+		stx_scalar_store(p->t, (char *)x->data + i * bytes, v);
+	}
+}
+
+static double value(enum stx_dtype t, const void *p)
+{
+	union stx_scalar v = stx_scalar_load(t, p);
+	return t == STX_I32 ? (double)v.i : v.f;
+}
+
+static double at(const struct product *p, int input, int64_t i)
+{
+	const struct stx_tensor *x = &p->in[input];
+	return value(p->t, (const char *)x->data + i * stx_dtype_bytes(p->t));
+}
+
+/* A value held in a double: of integers the wrapped one. */
+static double rounded(const struct product *p, double v)
+{
+	return p->t == STX_I32 ? (double)(int32_t)(uint32_t)(int64_t)v : stx_scalar_round(p->t, v);
+}
+
+static double step(enum stx_dtype work, double a, double b, double c, int fused)
+{
+	if (work == STX_I32)
+		return (double)(int32_t)((uint32_t)(int64_t)a * (uint32_t)(int64_t)b +
+					 (uint32_t)(int64_t)c);
+	if (work == STX_F64)
+		return fused ? fma(a, b, c) : a * b + c;
+	if (fused)
+		return (double)fmaf((float)a, (float)b, (float)c);
+	float x = (float)a * (float)b;
+	return (double)(x + (float)c);
+}
+
+static double plus(const struct product *p, double x, double y)
+{
+	int narrow = p->t != STX_F64 && p->t != STX_I32;
+	return rounded(p, narrow ? (double)((float)x + (float)y) : x + y);
+}
+
+static double follow(const struct product *p, double c, int64_t col, int64_t flat)
+{
+	c = rounded(p, c);
+	if (p->bias)
+		c = plus(p, c, at(p, 2, col));
+	if (p->relu)
+		c = c != c || c > 0 ? c : 0;
+	return p->residual ? plus(p, c, at(p, 2 + p->bias, flat)) : c;
+}
+
+static void expect(struct product *p)
+{
+	enum stx_dtype work = p->t == STX_F64 || p->t == STX_I32 ? p->t : STX_F32;
+	int64_t batch = p->batch ? p->batch : 1, flat = 0;
+	for (int f = 0; f < 2; f++)
+		p->want[f] = malloc((size_t)(batch * p->m * p->n) * sizeof(double));
+	for (int64_t b = 0; b < batch; b++)
+		for (int64_t i = 0; i < p->m; i++)
+			for (int64_t j = 0; j < p->n; j++, flat++) {
+				double c[2] = { 0, 0 };
+				for (int64_t k = 0; k < p->k; k++) {
+					int64_t ai = p->a_transposed ? k * p->m + i : i * p->k + k;
+					int64_t bi = p->b_transposed ? j * p->k + k : k * p->n + j;
+					double x = at(p, 0, b * p->m * p->k + ai);
+					double y = at(p, 1, b * p->k * p->n + bi);
+					for (int f = 0; f < 2; f++)
+						c[f] = step(work, x, y, c[f], f);
+				}
+				for (int f = 0; f < 2; f++)
+					p->want[f][flat] = follow(p, c[f], j, flat);
+			}
+}
+
+static void make(struct product *p, struct stx_bytes *text, uint64_t *s)
+{
+	static const enum stx_dtype types[] = { STX_F32,  STX_F32, STX_F64,
+						STX_BF16, STX_F16, STX_I32 };
+	memset(p, 0, sizeof *p);
+	p->t = types[next(s) % 6];
+	p->batch = next(s) % 3 ? 0 : between(s, 1, 3);
+	p->m = next(s) % 3 ? between(s, 4, 60) : between(s, 60, 150);
+	if (next(s) % 4 == 0)
+		p->m = 1;
+	p->n = p->m == 1     ? between(s, 128, 900)
+	       : next(s) % 3 ? between(s, 16, 90)
+			     : between(s, 90, 200);
+	p->k = next(s) % 3 ? between(s, 16, 330) : between(s, 300, 700);
+	if (p->batch)
+		p->k = between(s, 16, 200);
+	p->a_transposed = next(s) % 2;
+	p->b_transposed = p->m > 1 && next(s) % 2; /* else along lanes */
+	if (p->m == 1)
+		p->k = 65537 / p->n + between(s, 1, 50);
+	p->bias = next(s) % 2;
+	p->relu = next(s) % 2;
+	p->residual = next(s) % 2;
+	int r = p->batch ? 3 : 2;
+	const int64_t full[3] = { p->batch, p->m, p->n };
+	const int64_t as[3] = { p->batch, p->a_transposed ? p->k : p->m,
+				p->a_transposed ? p->m : p->k };
+	const int64_t bs[3] = { p->batch, p->b_transposed ? p->n : p->k,
+				p->b_transposed ? p->k : p->n };
+	add_input(p, text, s, "a", r, as + 3 - r);
+	add_input(p, text, s, "b", r, bs + 3 - r);
+	if (p->bias)
+		add_input(p, text, s, "bias", 1, &p->n);
+	if (p->residual)
+		add_input(p, text, s, "res", r, full + 3 - r);
+	const char *a = "a", *b = "b";
+	if (p->a_transposed) {
+		stx_bytes_puts(text, "%at = transpose.int(%a, -2, -1)\n");
+		a = "at";
+	}
+	if (p->b_transposed) {
+		stx_bytes_puts(text, "%bt = transpose.int(%b, -2, -1)\n");
+		b = "bt";
+	}
+	stx_bytes_printf(text, "%%c0 = %s.default(%%%s, %%%s)\n", r == 3 ? "bmm" : "mm", a, b);
+	int v = 0;
+	if (p->bias) {
+		stx_bytes_printf(text, "%%c%d = add.Tensor(%%c%d, %%bias)\n", v + 1, v);
+		v++;
+	}
+	if (p->relu) {
+		stx_bytes_printf(text, "%%c%d = relu.default(%%c%d)\n", v + 1, v);
+		v++;
+	}
+	if (p->residual) {
+		stx_bytes_printf(text, "%%c%d = add.Tensor(%%c%d, %%res)\n", v + 1, v);
+		v++;
+	}
+	stx_bytes_printf(text, "return (%%c%d,)\n", v);
+	expect(p);
+}
+
+static void check(const struct product *p, const char *text, const char *target,
+		  const struct stx_tensor *out)
+{
+	int64_t n = compiled_numel(out);
+	const double *want = p->want[!strstr(target, "v2")];
+	int bytes = stx_dtype_bytes(p->t);
+	for (int64_t i = 0; i < n; i++) {
+		double got = value(p->t, (const char *)out->data + i * bytes);
+		if ((got != got) != (want[i] != want[i]) || (got == got && got != want[i]) ||
+		    (got == 0 && signbit(got) != signbit(want[i])))
+			fail_msg("%s: element %lld is %a, not %a, of\n%s", target, (long long)i,
+				 got, want[i], text);
+	}
+}
+
+static void run_product(uint64_t seed)
+{
+	struct product p;
+	struct stx_bytes text = { 0 };
+	make(&p, &text, &seed);
+	for (const char *const *t = compiled_targets(); *t; t++)
+		for (int form = COMPILED_FUSED; form <= COMPILED_UNFUSED; form++) {
+			struct compiled c;
+			struct stx_diag d = { 0 };
+			if (compiled_build(stx_bytes_cstr(&text), *t, (enum compiled_form)form, &c,
+					   &d))
+				fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text,
+					 stx_bytes_cstr(&text));
+			for (int how = COMPILED_SERIAL; how <= COMPILED_POOL; how++) {
+				struct stx_tensor out[1];
+				if (compiled_run(&c, (enum compiled_threads)how, p.in, p.nin, out,
+						 &d))
+					fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text,
+						 stx_bytes_cstr(&text));
+				check(&p, stx_bytes_cstr(&text), *t, out);
+				compiled_free_outputs(out, 1);
+			}
+			compiled_free(&c);
+		}
+	for (uint32_t i = 0; i < p.nin; i++)
+		free(p.in[i].data);
+	free(p.want[0]);
+	free(p.want[1]);
+	stx_bytes_free(&text);
+}
+
+static void test_products_random_are_plain_loops_to_the_bit(void **state)
+{
+	const char *more = getenv("STAX_PRODUCTS"), *only = getenv("STAX_PRODUCT");
+	(void)state;
+	for (int i = 0; i < (more ? atoi(more) : ROUNDS); i++)
+		run_product(0x9e3779b97f4a7c15u * (uint64_t)((only ? atoi(only) : i) + 1));
+}
+
+/* ---- convolutions ---- */
+
+struct conv {
+	int64_t n, c, h, w, o, k, stride, padding, groups;
+};
+
+static float conv_at(const struct conv *v, const float *x, const float *wt, int64_t n, int64_t o,
+		     int64_t i, int64_t j, int fused)
+{
+	int64_t per = v->c / v->groups, g = o / (v->o / v->groups);
+	float sum = 0;
+	for (int64_t c = 0; c < per; c++)
+		for (int64_t p = 0; p < v->k; p++)
+			for (int64_t q = 0; q < v->k; q++) {
+				int64_t y = i * v->stride - v->padding + p;
+				int64_t z = j * v->stride - v->padding + q;
+				int in = y >= 0 && y < v->h && z >= 0 && z < v->w;
+				int64_t at = ((n * v->c + g * per + c) * v->h + y) * v->w + z;
+				float a = in ? x[at] : 0;
+				float b = wt[((o * per + c) * v->k + p) * v->k + q];
+				float product = a * b;
+				sum = fused ? fmaf(a, b, sum) : product + sum;
+			}
+	return sum;
+}
+
+static void run_conv(const struct conv *v, uint64_t seed)
+{
+	struct stx_tensor in[2] = {
+		{ .dtype = STX_F32, .rank = 4, .sizes = { v->n, v->c, v->h, v->w } },
+		{ .dtype = STX_F32, .rank = 4, .sizes = { v->o, v->c / v->groups, v->k, v->k } }
+	};
+	struct stx_bytes text = { 0 };
+	for (int i = 0; i < 2; i++) {
+		compiled_dense(&in[i]);
+		float *x = malloc((size_t)compiled_numel(&in[i]) * sizeof *x);
+		for (int64_t j = 0; j < compiled_numel(&in[i]); j++)
+			x[j] = (float)(int32_t)next(&seed) * 0x1p-31f;
+		in[i].data = x;
+	}
+	stx_bytes_printf(&text,
+			 "%%x : f32[%lld,%lld,%lld,%lld] = placeholder()\n"
+			 "%%w : f32[%lld,%lld,%lld,%lld] = placeholder()\n"
+			 "%%c = convolution.default(%%x, %%w, None, [%lld,%lld], [%lld,%lld], "
+			 "[1,1], False, [0,0], %lld)\nreturn (%%c,)\n",
+			 (long long)v->n, (long long)v->c, (long long)v->h, (long long)v->w,
+			 (long long)v->o, (long long)(v->c / v->groups), (long long)v->k,
+			 (long long)v->k, (long long)v->stride, (long long)v->stride,
+			 (long long)v->padding, (long long)v->padding, (long long)v->groups);
+	for (const char *const *t = compiled_targets(); *t; t++) {
+		struct compiled c;
+		struct stx_tensor out[1];
+		struct stx_diag d = { 0 };
+		if (compiled_build(stx_bytes_cstr(&text), *t, COMPILED_FUSED, &c, &d) ||
+		    compiled_run(&c, COMPILED_PIECES, in, 2, out, &d))
+			fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text, stx_bytes_cstr(&text));
+		const float *got = out[0].data;
+		for (int64_t f = 0; f < compiled_numel(out); f++) {
+			int64_t j = f % out[0].sizes[3], i = f / out[0].sizes[3];
+			int64_t o = i / out[0].sizes[2], n = o / v->o;
+			float want = conv_at(v, in[0].data, in[1].data, n, o % v->o,
+					     i % out[0].sizes[2], j, !strstr(*t, "v2"));
+			if (got[f] != want)
+				fail_msg("%s: element %lld is %a, not %a, of\n%s", *t, (long long)f,
+					 (double)got[f], (double)want, stx_bytes_cstr(&text));
+		}
+		compiled_free_outputs(out, 1);
+		compiled_free(&c);
+	}
+	free(in[0].data);
+	free(in[1].data);
+	stx_bytes_free(&text);
+}
+
+/* Rows of a picture as columns; short rows joined; strides; groups; a batch. */
+static void test_products_convolutions_are_plain_loops_to_the_bit(void **state)
+{
+	static const struct conv all[] = {
+		{ 1, 40, 9, 56, 13, 3, 1, 1, 1 },  { 2, 160, 7, 7, 24, 3, 1, 1, 1 },
+		{ 1, 131, 14, 14, 8, 3, 1, 1, 1 }, { 1, 64, 30, 61, 12, 3, 2, 1, 1 },
+		{ 3, 96, 6, 40, 20, 1, 1, 0, 1 },  { 1, 128, 5, 33, 8, 5, 1, 2, 2 },
+		{ 2, 512, 7, 7, 16, 1, 1, 0, 1 },  { 1, 160, 15, 15, 6, 3, 2, 1, 1 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		run_conv(&all[i], 77 + i);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_products_random_are_plain_loops_to_the_bit),
+		cmocka_unit_test(test_products_convolutions_are_plain_loops_to_the_bit),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
