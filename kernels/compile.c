@@ -9,6 +9,7 @@
  * Every call owns one arena (struct run) and frees it before it returns. */
 #include "compile.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -268,6 +269,14 @@ const struct pass *stx__pass_of_stage(const char *stage)
 	return NULL;
 }
 
+const struct pass *stx__pass_functionalise(void)
+{
+	const struct pass *p = stx__passes;
+	while (p->fn != pass_functionalise)
+		p++;
+	return p;
+}
+
 stx_err stx__run_passes(struct run *r, enum which_run which, const struct pass *until)
 {
 	for (unsigned i = 0; i < stx__npasses; i++) {
@@ -338,6 +347,41 @@ static stx_err copy_names(struct stx_name_list *l, const char *const *names, uin
 	return STX_E_OK;
 }
 
+static int by_name(const void *a, const void *b)
+{
+	char *const *x = *(char *const *const *)a, *const *y = *(char *const *const *)b;
+	int c = strcmp(*x, *y);
+	return c ? c : (x > y) - (x < y);
+}
+
+/* A value returned twice, or returned and written into an input, has one name: the second of them
+ * becomes NAME#2, so that files and expectations can be told apart. */
+static stx_err make_distinct(struct stx_name_list *l)
+{
+	char ***order = calloc(l->n + 1u, sizeof *order);
+	uint32_t first = 0;
+	stx_err e = order ? STX_E_OK : STX_E_NOMEM;
+	for (uint32_t i = 0; order && i < l->n; i++)
+		order[i] = &l->at[i];
+	if (order)
+		qsort(order, l->n, sizeof *order, by_name);
+	for (uint32_t i = 1; !e && i < l->n; i++) {
+		char *longer;
+		if (strcmp(*order[first], *order[i]) != 0) {
+			first = i;
+			continue;
+		}
+		if (asprintf(&longer, "%s#%u", *order[i], i - first + 1) < 0) {
+			e = STX_E_NOMEM;
+			break;
+		}
+		free(*order[i]);
+		*order[i] = longer;
+	}
+	free(order);
+	return e;
+}
+
 static stx_err copy_needed(struct stx_key_result *out, const struct stx_import_result *in)
 {
 	out->needed.at = calloc(in->nneeded ? in->nneeded : 1, sizeof(char *));
@@ -376,6 +420,8 @@ stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 		e = copy_names(&out->inputs, r.imported.input_names, r.imported.graph->inputs.n);
 	if (!e)
 		e = copy_names(&out->outputs, r.imported.output_names, r.imported.graph->outputs.n);
+	if (!e)
+		e = make_distinct(&out->outputs);
 	memcpy(out->stages, r.stages, sizeof out->stages);
 	out->nstages = r.nstages;
 	stx__run_close(&r);

@@ -61,6 +61,8 @@ stx_err stx__run_pass(struct run *r, const struct pass *p);
 stx_err stx__run_passes(struct run *r, enum which_run which, const struct pass *until);
 /* The pass whose product `stax dump` calls so, or NULL. */
 const struct pass *stx__pass_of_stage(const char *stage);
+/* The pass after which the oracle can evaluate the graph as it came: no operator in place is left. */
+const struct pass *stx__pass_functionalise(void);
 /* What pass `verify` has checked, for who takes the graph as imported. */
 stx_err stx__verify_source(struct run *r);
 /* fallback.c: whether a PLAN run that ended with e may be interpreted instead; and that: r gets a

@@ -193,7 +193,7 @@ stx_err stx_compile_reference(const struct stx_source *s, const struct stx_tenso
 	if (e)
 		return e;
 	r.source = s;
-	e = stx__run_passes(&r, KEY, stx__pass_of_stage("graph"));
+	e = stx__run_passes(&r, KEY, stx__pass_functionalise());
 	if (!e)
 		e = stx__verify_source(&r);
 	if (!e && r.graph->outputs.n > *noutputs)

@@ -416,7 +416,7 @@ stx_err stx_compile_compare(const struct stx_source *s, const struct stx_compare
 	if (!e && !mine)
 		e = no_memory(&w);
 	if (!e)
-		e = stx__run_passes(&r, KEY, stx__pass_of_stage("graph"));
+		e = stx__run_passes(&r, KEY, stx__pass_functionalise());
 	if (!e)
 		e = stx__verify_source(&r);
 	if (!e)

@@ -20,9 +20,16 @@ static stx_err import_text(struct stx_arena *a, struct stx_span body, struct stx
 				"the graph is over its memory budget");
 	for (unsigned i = 0; i < g->inputs.n; i++)
 		out->input_names[i] = g->inputs.at[i].node->name;
-	for (unsigned i = 0; i < g->outputs.n; i++)
-		out->output_names[i] = g->outputs.at[i].name ? g->outputs.at[i].name
-							     : g->outputs.at[i].val.node->name;
+	for (unsigned i = 0; i < g->outputs.n; i++) {
+		const struct stx_output *o = &g->outputs.at[i];
+		out->output_names[i] =
+			o->name      ? o->name
+			: o->val.out ? stx_arena_printf(a, "%s:%u", o->val.node->name, o->val.out)
+				     : o->val.node->name;
+		if (!out->output_names[i])
+			return stx_fail(d, STX_E_TOO_LARGE, "import", NULL,
+					"the graph is over its memory budget");
+	}
 	return STX_E_OK;
 }
 
