@@ -243,10 +243,11 @@ bench:
 
 # ---- machines with a GPU: checks, benchmarks, the bundle for one that has no compiler -------------
 # Test programs that run their graphs on $STAX_TEST_TARGET, a GPU's too.
-GPU_TEST_BIN := $(addprefix $(BUILD)/tests/,$(shell cut -d" " -f1 tests/gpu/programs)) $(BUILD)/tests/property/test_graphs
+GPU_TEST_BIN := $(addprefix $(BUILD)/tests/,$(shell cut -d" " -f1 tests/gpu/programs)) $(BUILD)/tests/property/test_graphs \
+	$(BUILD)/tests/bench/bench_cuda
 check-gpu: all $(GPU_TEST_BIN)
 	@ONNX_CORPUS=$(ONNX_CORPUS) tests/gpu/check.sh $(GPU_PARTS)
-bench-gpu: all
+bench-gpu: all $(BUILD)/tests/bench/bench_cuda
 	@tests/bench/bench_gpu.sh $(GPU_CASES)
 .PHONY: check-gpu bench-gpu
 

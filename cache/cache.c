@@ -305,14 +305,17 @@ int stx_cache_memo_find(struct stx_cache *c, const struct stx_digest *memo, stru
 }
 
 void stx_cache_memo_put(struct stx_cache *c, const char *ns, const struct stx_digest *memo,
-			struct stx_span value)
+			struct stx_span value, stx_cache_done_fn *done, void *ctx)
 {
 	struct put p = { STX__MEMO, ns, *memo, { { 0 } }, value, { 0 }, 0, 1 };
 	struct stx__entry *e = stx__entry_find(c, STX__MEMO, NULL, memo);
 	if (e && e->state == STX__LIVE && e->value_bytes == value.n &&
-	    (!value.n || !memcmp(e->value, value.at, value.n)))
+	    (!value.n || !memcmp(e->value, value.at, value.n))) {
+		if (done)
+			done(ctx, STX_E_OK, NULL);
 		return;
-	submit(c, &p, NULL, NULL);
+	}
+	submit(c, &p, done, ctx);
 }
 
 /* ---- tune records ---- */

@@ -79,8 +79,9 @@ int stx_cache_path(struct stx_cache *c, const char *ns, const struct stx_digest 
 
 /* ---- memo: request digest -> key; kernels: kernel digest -> object; failures: key -> diag ---- */
 int stx_cache_memo_find(struct stx_cache *c, const struct stx_digest *memo, struct stx_span *value);
+/* A put is found once it is committed; done may be NULL, and comes at once when nothing changes. */
 void stx_cache_memo_put(struct stx_cache *c, const char *ns, const struct stx_digest *memo,
-			struct stx_span value);
+			struct stx_span value, stx_cache_done_fn *done, void *ctx);
 int stx_cache_kernel_has(struct stx_cache *c, const char *ns, const struct stx_digest *kernel);
 void stx_cache_kernel_read(struct stx_cache *c, const char *ns, const struct stx_digest *kernel,
 			   stx_cache_read_fn *done, void *ctx);

@@ -2,6 +2,8 @@
  */
 #include "store.h"
 
+#include "log.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -17,6 +19,7 @@ void stx__fsck_say(struct stx__fsck *f, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
+	stx_text_mask(text, strlen(text), 0); /* some of it is from a damaged file */
 	f->line(f->ctx, text);
 }
 

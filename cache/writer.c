@@ -243,8 +243,23 @@ static void prepare(struct stx__writer *w, struct stx__job *j)
 	stx_bytes_free(&j->raw);
 }
 
+/* Somebody deleted or moved the directory: what is written now nobody would find again. */
+static stx_err still_there(struct stx__writer *w, struct stx_diag *d)
+{
+	int moved = 0;
+	if (sqlite3_file_control(w->db.h, "main", SQLITE_FCNTL_HAS_MOVED, &moved) || !moved)
+		return STX_E_OK;
+	return stx_fail(d, STX_E_IO, "cache", "",
+			"%s no longer has the database that is open here: was it deleted or moved? "
+			"Restart the daemon",
+			w->dir);
+}
+
 static stx_err transaction(struct stx__writer *w, struct stx__job **j, size_t n, struct stx_diag *d)
 {
+	stx_err gone = still_there(w, d);
+	if (gone)
+		return gone;
 	int rc = stx__sql_run(&w->db, STX__S_BEGIN);
 	stx_err e = rc == SQLITE_OK ? STX_E_OK : stx__sql_err(w->db.h, rc, d);
 	size_t puts = 0;

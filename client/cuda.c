@@ -126,47 +126,83 @@ stx_err stx__driver_context(int *device, struct stx_diag *d)
 	return STX_E_OK;
 }
 
+/* ---- what a device is ---- */
+
+/* The driver takes most of a millisecond to tell a clock rate, and none of this changes while the
+ * process lives: each device is asked once. */
+struct device {
+	struct device *next;
+	int number, major, minor;
+	char name[256];
+	Stx__Device said;
+};
+
+static struct device *ask_device(int number)
+{
+	struct device *v = calloc(1, sizeof *v);
+	int n = 0;
+	if (!v)
+		return NULL;
+	stx__device__init(&v->said);
+	const struct {
+		int attribute;
+		uint32_t *at;
+	} fields[] = { { MULTIPROCESSORS, &v->said.multiprocessors },
+		       { CLOCK_RATE, &v->said.clock_khz },
+		       { MEMORY_CLOCK_RATE, &v->said.memory_clock_khz } };
+	v->number = number;
+	driver.device_name(v->name, sizeof v->name - 1, number);
+	v->said.name = v->name;
+	for (unsigned i = 0; i < sizeof fields / sizeof *fields; i++)
+		*fields[i].at =
+			driver.device_attribute(&n, fields[i].attribute, number) ? 0 : (uint32_t)n;
+	v->said.driver = driver.version(&n) ? 0 : (uint32_t)n;
+	driver.device_attribute(&v->major, COMPUTE_MAJOR, number);
+	driver.device_attribute(&v->minor, COMPUTE_MINOR, number);
+	return v;
+}
+
+/* The thread's current one, for the process's life. NULL: d says why. */
+static const struct device *current_device(struct stx_diag *d)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct device *known;
+	struct device *v = NULL;
+	int number;
+	if (stx__driver_context(&number, d))
+		return NULL;
+	pthread_mutex_lock(&lock);
+	for (v = known; v && v->number != number; v = v->next)
+		;
+	if (!v && (v = ask_device(number))) {
+		v->next = known;
+		known = v;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!v)
+		stx_fail(d, STX_E_NOMEM, "cuda", "", "out of memory");
+	return v;
+}
+
 stx_err stx__cuda_resolve(char out[STX_TARGET_BYTES], struct stx_diag *d)
 {
 	struct stx_gpu_target t;
-	char name[256] = "";
-	int device, major = 0, minor = 0;
-	stx_err e = stx__driver_context(&device, d);
-	if (e)
-		return e;
-	driver.device_name(name, sizeof name, device);
-	driver.device_attribute(&major, COMPUTE_MAJOR, device);
-	driver.device_attribute(&minor, COMPUTE_MINOR, device);
-	if (!stx_gpu_target_find(major, minor, name, &t))
+	const struct device *v = current_device(d);
+	if (!v)
+		return d && d->code ? d->code : STX_E_UNSUPPORTED;
+	if (!stx_gpu_target_find(v->major, v->minor, v->name, &t))
 		return stx_fail(d, STX_E_UNSUPPORTED, "cuda", "",
-				"%s has compute capability %d.%d, which is not supported", name,
-				major, minor);
+				"%s has compute capability %d.%d, which is not supported", v->name,
+				v->major, v->minor);
 	stx_gpu_target_print(&t, out);
 	return STX_E_OK;
 }
 
-stx_err stx__cuda_device(Stx__Device *out, char name[256], struct stx_diag *d)
+stx_err stx__cuda_device(const Stx__Device **out, struct stx_diag *d)
 {
-	int device, number = 0;
-	stx_err e = stx__driver_context(&device, d);
-	if (e)
-		return e;
-	const struct {
-		int attribute;
-		uint32_t *at;
-	} fields[] = { { MULTIPROCESSORS, &out->multiprocessors },
-		       { CLOCK_RATE, &out->clock_khz },
-		       { MEMORY_CLOCK_RATE, &out->memory_clock_khz } };
-	stx__device__init(out);
-	name[0] = name[255] = 0;
-	driver.device_name(name, 255, device);
-	out->name = name;
-	for (unsigned i = 0; i < sizeof fields / sizeof *fields; i++)
-		*fields[i].at = driver.device_attribute(&number, fields[i].attribute, device)
-					? 0
-					: (uint32_t)number;
-	out->driver = driver.version(&number) ? 0 : (uint32_t)number;
-	return STX_E_OK;
+	const struct device *v = current_device(d);
+	*out = v ? &v->said : NULL;
+	return v ? STX_E_OK : d && d->code ? d->code : STX_E_UNSUPPORTED;
 }
 
 /* ---- memory, for callers without the driver's headers ---- */

@@ -49,8 +49,8 @@ struct stx__driver {
 const struct stx__driver *stx__driver(struct stx_diag *d);
 /* INTERNAL (NOMEM for exhausted memory), naming what failed and the driver's error. */
 stx_err stx__driver_fail(int result, const char *what, const char *node, struct stx_diag *d);
-/* The current device as timings are kept by it; name: room for its name. UNSUPPORTED without. */
-stx_err stx__cuda_device(Stx__Device *out, char name[256], struct stx_diag *d);
+/* The current device as timings are kept by it, for the process's life. UNSUPPORTED without. */
+stx_err stx__cuda_device(const Stx__Device **out, struct stx_diag *d);
 /* Makes the calling thread's context current: its own, else device 0's primary one. */
 stx_err stx__driver_context(int *device, struct stx_diag *d);
 

@@ -78,15 +78,13 @@ static int valid_ns(const char *ns)
 
 /* Where it will run, so that the answer has what was measured there; and the job whose ranks choose
  * alike. Without a driver nothing is said. */
-static void add_device(struct stx_arena *a, Stx__Lookup *m)
+static void add_device(Stx__Lookup *m)
 {
 	const char *job = getenv("STAX_JOB");
-	char *name = stx_arena_alloc(a, 256);
-	Stx__Device *device = STX_NEW(a, Stx__Device);
-	if (!m->target || !stx_gpu_is_target(m->target) || !name || !device ||
-	    stx__cuda_device(device, name, NULL))
+	const Stx__Device *device;
+	if (!m->target || !stx_gpu_is_target(m->target) || stx__cuda_device(&device, NULL))
 		return;
-	m->device = device;
+	m->device = (Stx__Device *)(uintptr_t)device;
 	if (job && strlen(job) < 256)
 		m->job = borrow(job);
 }
@@ -128,7 +126,7 @@ stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, con
 	}
 	m->n_values = r->nvalues;
 	m->values = values;
-	add_device(a, m);
+	add_device(m);
 	*out = m;
 	return m->target ? STX_E_OK : stx_fail(d, STX_E_NOMEM, "request", "", "out of memory");
 }

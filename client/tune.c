@@ -29,7 +29,7 @@ static stx_err server_records(const struct stx__about *b, Stx__TuneRecord **said
 	t.ns = (char *)(uintptr_t)b->ns;
 	t.target = (char *)(uintptr_t)b->target;
 	t.options = &o;
-	t.device = (Stx__Device *)(uintptr_t)&b->device;
+	t.device = (Stx__Device *)(uintptr_t)b->device;
 	t.job = (char *)(uintptr_t)b->job;
 	t.records = said;
 	t.n_records = n;
@@ -105,7 +105,6 @@ static void set_about(struct stx__about *b, struct stax_client *c, const char *t
 	strncpy(b->ns, ns, sizeof b->ns - 1);
 	b->fast = fast;
 	b->job = job && strlen(job) < 256 ? job : "";
-	stx__device__init(&b->device);
 }
 
 /* ---- what is known of the calls of a loaded artifact ---- */
@@ -210,7 +209,7 @@ static stx_err new_tuner(struct stax_artifact *a, struct stax_client *c,
 				  : stx__request_namespace(NULL),
 		  a->gpu->target[0] ? a->gpu->fast : o->fast);
 	t->options.target = t->options.ns = NULL; /* the caller's texts */
-	if ((e = stx__cuda_device(&t->about.device, t->about.name, d))) {
+	if ((e = stx__cuda_device(&t->about.device, d))) {
 		stx__tuner_free(t);
 		return e;
 	}

@@ -16,8 +16,7 @@ struct stx__about {
 	int fast;
 	int loads;       /* measures nothing */
 	const char *job; /* "": none */
-	Stx__Device device;
-	char name[256]; /* of the device */
+	const Stx__Device *device;
 };
 
 /* Where a tuner gets code and timings; tests put another one in. */

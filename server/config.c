@@ -3,13 +3,16 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define WORKERS_MAX 64
 #define LINE_BYTES  4600
+#define FILE_BYTES  (1 << 20)
 
 enum kind { COUNT, SECONDS, MILLIS, SIZE, FLAG, SCHED };
 static const char *const unit_names[] = { "count", "seconds", "milliseconds",
@@ -255,28 +258,56 @@ static char *trim(char *s)
 	return s;
 }
 
+/* A regular file of a size that settings can have: a device or a pipe might never end. */
+static FILE *open_file(struct reader *r)
+{
+	struct stat st;
+	int fd = open(r->file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	const char *why = fd < 0 || fstat(fd, &st)  ? strerror(errno)
+			  : S_ISDIR(st.st_mode)     ? "is a directory"
+			  : !S_ISREG(st.st_mode)    ? "is not a regular file"
+			  : st.st_size > FILE_BYTES ? "is larger than 1 MiB"
+						    : NULL;
+	FILE *f = why ? NULL : fdopen(fd, "r");
+	if (f)
+		return f;
+	stx_fail(r->d, STX_E_USAGE, "config", "", "%s: %s", r->file, why ? why : strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return NULL;
+}
+
+static stx_err read_line(struct reader *r, char *line, size_t n, const char *where)
+{
+	if (strlen(line) != n)
+		return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: a NUL byte in the line",
+				where);
+	if (n == LINE_BYTES - 1 && line[n - 1] != '\n')
+		return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: a line of more than %d bytes",
+				where, LINE_BYTES - 2);
+	char *key = trim(line), *eq = strchr(key, '=');
+	if (!*key || *key == '#' || *key == ';' || *key == '[')
+		return STX_E_OK;
+	if (!eq)
+		return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: want name = value", where);
+	*eq = 0;
+	return set(r, STX__SOURCE_FILE, trim(key), trim(eq + 1), where);
+}
+
 static stx_err read_file(struct reader *r)
 {
 	char line[LINE_BYTES], where[PATH_MAX + 24];
-	FILE *f = fopen(r->file, "re");
-	stx_err e = STX_E_OK;
-	if (!f)
-		return stx_fail(r->d, STX_E_USAGE, "config", "", "%s: %s", r->file,
-				strerror(errno));
-	for (unsigned n = 1; !e && fgets(line, sizeof line, f); n++) {
-		char *key = trim(line), *eq = strchr(key, '=');
-		snprintf(where, sizeof where, "%s:%u", r->file, n);
-		if (!*key || *key == '#' || *key == ';' || *key == '[')
-			continue;
-		if (!eq) {
-			e = stx_fail(r->d, STX_E_USAGE, "config", "", "%s: want name = value",
-				     where);
+	FILE *f = open_file(r);
+	stx_err e = f ? STX_E_OK : STX_E_USAGE;
+	for (unsigned n = 1; !e; n++) {
+		long at = ftell(f);
+		if (!fgets(line, sizeof line, f))
 			break;
-		}
-		*eq = 0;
-		e = set(r, STX__SOURCE_FILE, trim(key), trim(eq + 1), where);
+		snprintf(where, sizeof where, "%s:%u", r->file, n);
+		e = read_line(r, line, (size_t)(ftell(f) - at), where);
 	}
-	fclose(f);
+	if (f)
+		fclose(f);
 	return e;
 }
 

@@ -32,9 +32,13 @@ static void consume(struct stx__conn *c, const uint8_t *p, size_t n);
 
 /* ---- what to wait for ---- */
 
-/* A client that does not read its replies, or has too much under way, is not read. */
+/* A client that does not read its replies, or has too much under way, is not read; nor is one with
+ * any reply unread while all of them together leave too much so. It goes on when it has read its
+ * own, so nobody has to be woken when others have. */
 static int halted(const struct stx__conn *c)
 {
+	if (c->first && c->s->unsent_bytes > c->s->cfg.total_unsent)
+		return 1;
 	return c->out_bytes + c->out_reserved > c->s->cfg.connection_unsent ||
 	       c->npending >= c->s->cfg.connection_requests || c->close_after;
 }
@@ -54,6 +58,13 @@ static void update_events(struct stx__conn *c)
 
 /* ---- output ---- */
 
+void stx__conn_unsent(struct stx__server *s, int64_t bytes)
+{
+	s->unsent_bytes += (uint64_t)bytes;
+	if (bytes < 0)
+		stx__fetch_next(s);
+}
+
 static void drop_out(struct stx__conn *c)
 {
 	struct stx__out *o = c->first;
@@ -61,6 +72,7 @@ static void drop_out(struct stx__conn *c)
 	if (!c->first)
 		c->last = NULL;
 	c->out_bytes -= o->total;
+	stx__conn_unsent(c->s, -(int64_t)o->total);
 	stx__blob_drop(o->mid);
 	free(o);
 }
@@ -125,6 +137,7 @@ static void queue_out(struct stx__conn *c, struct stx__out *o)
 	*(c->last ? &c->last->next : &c->first) = o;
 	c->last = o;
 	c->out_bytes += o->total;
+	stx__conn_unsent(c->s, (int64_t)o->total);
 }
 
 static void push_out(struct stx__conn *c)

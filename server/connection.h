@@ -65,6 +65,8 @@ void stx__conn_answer(struct stx__conn *c, uint64_t request_id, struct stx__blob
 void stx__conn_error(struct stx__conn *c, uint64_t request_id, const struct stx_diag *d);
 /* A promised reply of so many bytes counts against the client until it is sent or given up. */
 void stx__conn_reserve(struct stx__conn *c, int64_t bytes);
+/* What all clients together have not read yet, or are promised and is being fetched, grows. */
+void stx__conn_unsent(struct stx__server *s, int64_t bytes);
 /* A request has ended: input that waited for that may go on. */
 void stx__conn_resume(struct stx__conn *c);
 
@@ -73,6 +75,8 @@ void stx__service_frame(struct stx__conn *c, const Stx__Envelope *e);
 
 /* fetch.c */
 void stx__fetch(struct stx__conn *c, const Stx__Envelope *e);
+void stx__fetch_next(struct stx__server *s); /* starts fetches that waited for room */
+void stx__fetch_end(struct stx__server *s);  /* frees those that wait; connections are closed */
 void stx__fetch_link(struct stx__conn *c, struct stx__fetch_ref *f);
 void stx__fetch_unlink(struct stx__fetch_ref *f); /* conn becomes NULL */
 

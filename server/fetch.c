@@ -1,14 +1,18 @@
 /* fetch.c: sending an artifact by digest. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "connection.h"
 
 /* Under way; outlives its connection. */
-struct fetch {
+struct stx__fetch {
 	struct stx__fetch_ref ref; /* first member */
+	struct stx__server *s;
 	uint64_t request_id;
 	struct stx_digest digest;
 	uint64_t size_bytes;
+	char ns[STX__NS_MAX + 1];
+	struct stx__fetch *next; /* that waits for room */
 };
 
 void stx__fetch_link(struct stx__conn *c, struct stx__fetch_ref *f)
@@ -52,7 +56,7 @@ static void not_found(struct stx__conn *c, uint64_t id, stx_err code, const char
 
 static void on_read(void *ctx, stx_err e, struct stx_span contents)
 {
-	struct fetch *f = ctx;
+	struct stx__fetch *f = ctx;
 	struct stx__conn *c = f->ref.conn;
 	if (c) {
 		struct stx__blob *b = e ? NULL : stx__blob_copy(contents.at, contents.n);
@@ -65,7 +69,41 @@ static void on_read(void *ctx, stx_err e, struct stx_span contents)
 		stx__conn_reserve(c, -(int64_t)f->size_bytes);
 		stx__blob_drop(b);
 	}
+	struct stx__server *s = f->s;
+	int64_t bytes = (int64_t)f->size_bytes;
 	free(f);
+	stx__conn_unsent(s, -bytes);
+}
+
+/* One after another when the unread replies of all clients leave no room for more. */
+void stx__fetch_next(struct stx__server *s)
+{
+	struct stx__fetch *f;
+	if (s->fetching) /* what a read that fails at once comes back to */
+		return;
+	s->fetching = 1;
+	while ((f = s->fetch_first) && s->cache &&
+	       (!s->unsent_bytes || s->unsent_bytes + f->size_bytes <= s->cfg.total_unsent)) {
+		s->fetch_first = f->next;
+		if (!f->next)
+			s->fetch_last = NULL;
+		if (!f->ref.conn) { /* it has left */
+			free(f);
+			continue;
+		}
+		s->unsent_bytes += f->size_bytes;
+		stx_cache_read(s->cache, f->ns, &f->digest, on_read, f);
+	}
+	s->fetching = 0;
+}
+
+void stx__fetch_end(struct stx__server *s)
+{
+	while (s->fetch_first) {
+		struct stx__fetch *f = s->fetch_first;
+		s->fetch_first = f->next;
+		free(f);
+	}
 }
 
 void stx__fetch(struct stx__conn *c, const Stx__Envelope *e)
@@ -90,15 +128,19 @@ void stx__fetch(struct stx__conn *c, const Stx__Envelope *e)
 			  "no artifact of this digest in the namespace");
 		return;
 	}
-	struct fetch *f = calloc(1, sizeof *f);
+	struct stx__fetch *f = calloc(1, sizeof *f);
 	if (!f) {
 		stx__conn_close(c);
 		return;
 	}
+	f->s = c->s;
+	snprintf(f->ns, sizeof f->ns, "%s", ns);
 	f->request_id = e->request_id;
 	f->digest = digest;
 	f->size_bytes = a.size_bytes;
 	stx__fetch_link(c, &f->ref);
 	stx__conn_reserve(c, (int64_t)f->size_bytes);
-	stx_cache_read(c->s->cache, ns, &digest, on_read, f);
+	*(c->s->fetch_last ? &c->s->fetch_last->next : &c->s->fetch_first) = f;
+	c->s->fetch_last = f;
+	stx__fetch_next(c->s);
 }

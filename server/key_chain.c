@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "chain.h"
+#include "underway.h"
 
 static void free_chain(struct stx__key_chain *k)
 {
@@ -109,7 +110,11 @@ static void succeed(struct stx__key_chain *k, struct stx__message *m, int need_v
 	}
 	struct stx_span value = { k->memo->at, k->memo->n };
 	int nobody = !c->flight.nwaiters;
-	stx_cache_memo_put(c->s->cache, c->spec->ns, &c->flight.id, value);
+	struct stx__underway *w =
+		stx__underway_new(c->s, &c->s->memos, &c->flight.id, value, "a memo");
+	if (w)
+		stx_cache_memo_put(c->s->cache, c->spec->ns, &c->flight.id, value,
+				   stx__underway_done, w);
 	stx__flight_finish(&c->flight, NULL);
 	if (nobody && !need_values) {
 		struct stx__memo memo;

@@ -31,13 +31,30 @@ static void print_line(void *ctx, const char *text)
 
 static int complain(const struct stx_diag *d)
 {
-	fprintf(stderr, "staxd: %s%s%s\n", d->text, d->location[0] ? ": " : "", d->location);
+	char text[sizeof d->text + sizeof d->location];
+	int n = snprintf(text, sizeof text, "%s%s%s", d->text, d->location[0] ? ": " : "",
+			 d->location);
+	stx_text_mask(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1, 0);
+	fprintf(stderr, "staxd: %s\n", text);
 	return stx_err_exit_code(d->code);
 }
 
+static void summarise(const struct stx_fsck_report *r, const char *verdict)
+{
+	printf("%llu artifacts, %llu kernels, %llu memos, %llu tune records, %llu files; %llu "
+	       "damaged, %llu orphans, "
+	       "%llu bytes lost, %llu repaired: %s\n",
+	       (unsigned long long)r->artifacts, (unsigned long long)r->kernels,
+	       (unsigned long long)r->memos, (unsigned long long)r->tunes,
+	       (unsigned long long)r->files, (unsigned long long)r->damaged,
+	       (unsigned long long)r->orphans, (unsigned long long)r->lost_bytes,
+	       (unsigned long long)r->repaired, verdict);
+}
+
+/* 0: the store is sound now, also when it took a repair to make it so; a second look says that. */
 static int fsck(const struct stx_config *c)
 {
-	struct stx_fsck_report r;
+	struct stx_fsck_report r, after;
 	struct stx_diag d = { 0 };
 	if (access(c->cache_dir, F_OK)) {
 		fprintf(stderr, "staxd: there is no cache directory %s\n", c->cache_dir);
@@ -47,17 +64,15 @@ static int fsck(const struct stx_config *c)
 	if (e == STX_E_BUSY)
 		fprintf(stderr, "staxd: fsck needs the directory to itself: stop the daemon (kill "
 				"PID) first\n");
+	int repaired = 0;
+	if (!e && !r.clean && c->repair) {
+		e = stx_cache_fsck(c->cache_dir, 0, print_line, stdout, &after, &d);
+		repaired = !e && after.clean;
+	}
 	if (e)
 		return complain(&d);
-	printf("%llu artifacts, %llu kernels, %llu memos, %llu tune records, %llu files; %llu "
-	       "damaged, %llu orphans, "
-	       "%llu bytes lost, %llu repaired: %s\n",
-	       (unsigned long long)r.artifacts, (unsigned long long)r.kernels,
-	       (unsigned long long)r.memos, (unsigned long long)r.tunes,
-	       (unsigned long long)r.files, (unsigned long long)r.damaged,
-	       (unsigned long long)r.orphans, (unsigned long long)r.lost_bytes,
-	       (unsigned long long)r.repaired, r.clean ? "clean" : "not clean");
-	return r.clean ? 0 : 1;
+	summarise(&r, r.clean ? "clean" : repaired ? "repaired" : "not clean");
+	return r.clean || repaired ? 0 : 1;
 }
 
 /* Descriptors 0 to 2 are always open, so that no socket ever takes their place. */

@@ -56,12 +56,26 @@ struct stx__reply *stx__reply_put(struct stx__reply_cache *c, const struct stx_d
 	return r;
 }
 
+void stx__reply_choose(struct stx__reply_cache *c, struct stx__reply *r,
+		       const struct stx_digest *asker, uint64_t epoch, struct stx__blob *chosen)
+{
+	uint64_t had = r->chosen ? cost(r->chosen) : 0;
+	stx__blob_drop(r->chosen);
+	r->chosen = chosen ? stx__blob_ref(chosen) : NULL;
+	r->asker = *asker;
+	r->epoch = epoch;
+	c->bytes += (chosen ? cost(chosen) : 0) - had;
+	while (c->oldest != r && c->bytes > c->max_bytes)
+		stx__reply_drop(c, c->oldest);
+}
+
 void stx__reply_drop(struct stx__reply_cache *c, struct stx__reply *r)
 {
 	stx__table_del(&c->table, &r->memo);
 	unlink_reply(c, r);
-	c->bytes -= cost(r->answer);
+	c->bytes -= cost(r->answer) + (r->chosen ? cost(r->chosen) : 0);
 	stx__blob_drop(r->answer);
+	stx__blob_drop(r->chosen);
 	free(r);
 }
 

@@ -11,6 +11,11 @@ struct stx__reply {
 	struct stx_digest memo, key, artifact;
 	int has_path;
 	struct stx__blob *answer; /* packed Answer, without this request's stage */
+	/* The same with the choices for one device and job, as the tune records of that epoch have
+	 * them; NULL: none yet, or no choices. */
+	struct stx__blob *chosen;
+	struct stx_digest asker; /* that device and job */
+	uint64_t epoch;          /* 0: nothing is known */
 };
 
 struct stx__reply_cache {
@@ -26,6 +31,9 @@ struct stx__reply *stx__reply_find(struct stx__reply_cache *c, const struct stx_
 struct stx__reply *stx__reply_put(struct stx__reply_cache *c, const struct stx_digest *memo,
 				  const struct stx_digest *key, const struct stx_digest *artifact,
 				  int has_path, struct stx__blob *answer);
+/* Keeps the answer for asker (takes a reference; NULL: it is r->answer) in the place of another's. */
+void stx__reply_choose(struct stx__reply_cache *c, struct stx__reply *r,
+		       const struct stx_digest *asker, uint64_t epoch, struct stx__blob *chosen);
 void stx__reply_drop(struct stx__reply_cache *c, struct stx__reply *r);
 void stx__reply_cache_clear(struct stx__reply_cache *c);
 

@@ -14,6 +14,7 @@
 #include "tuning.h"
 #include "tunes.h"
 #include "gpu_target.h"
+#include "underway.h"
 
 #define VALUES_MAX_BYTES (60u << 10) /* a Job must fit a header too */
 
@@ -237,7 +238,9 @@ static enum found find_memory(struct stx__server *s, struct stx__spec *p, struct
 		quarantine_diag(s, until, d);
 		return FOUND_QUARANTINED;
 	}
-	if (!stx_cache_memo_find(s->cache, &p->memo, &value) || stx__memo_decode(value, &m))
+	if ((!stx__underway_find(&s->memos, &p->memo, &value) &&
+	     !stx_cache_memo_find(s->cache, &p->memo, &value)) ||
+	    stx__memo_decode(value, &m))
 		return stx_cache_failure_find(s->cache, p->ns, &p->memo, d) ? FOUND_FAILURE
 									    : FOUND_NOTHING;
 	if (m.need_values) {

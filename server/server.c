@@ -187,6 +187,7 @@ stx_err stx_server_new(uv_loop_t *loop, const struct stx_config *cfg, struct stx
 	s->started_ms = s->last_active_ms = stx__now_ms(s);
 	s->replies.max_bytes = cfg->reply_cache;
 	s->quarantine.period_ms = cfg->quarantine;
+	s->tunes_epoch = 1;
 	*out = s;
 	if (start_handles(s))
 		return stx_fail(d, STX_E_INTERNAL, "start", "", "out of descriptors or memory");
@@ -212,11 +213,13 @@ int stx_server_free(struct stx__server *s)
 	stx__pool_free(s->pool);
 	stx__reply_cache_clear(&s->replies);
 	stx__unstored_clear(s);
+	stx__fetch_end(s);
 	stx__quarantine_free(&s->quarantine);
 	stx__table_free(&s->key_flights);
 	stx__table_free(&s->compile_flights);
 	stx__table_free(&s->kernel_jobs);
 	stx__table_free(&s->materialising);
+	stx__table_free(&s->memos);
 	stx__table_free(&s->tunes);
 	free(s->scratch);
 	free(s);

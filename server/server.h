@@ -40,6 +40,9 @@ struct stx__server {
 	struct stx__conn *conns;
 	uint32_t nconns;
 	uint64_t received_bytes; /* charged bytes of unanswered requests */
+	uint64_t unsent_bytes;   /* of replies queued or being fetched, of all connections */
+	struct stx__fetch *fetch_first, *fetch_last; /* fetches that wait for room */
+	int fetching;
 
 	/* request.c */
 	int ready; /* the fingerprint is known */
@@ -49,7 +52,9 @@ struct stx__server {
 	struct stx__unstored *unstored, *unstored_last;
 	uint64_t unstored_bytes;
 	struct stx__table materialising;
-	struct stx__table tunes; /* records on their way to the store: struct stx__tune_put */
+	struct stx__table memos; /* on their way to the store: struct stx__underway, by memo */
+	struct stx__table tunes; /* and tune records */
+	uint64_t tunes_epoch;    /* counts what answers with choices may depend on */
 
 	/* chains */
 	struct stx__table key_flights, compile_flights, kernel_jobs;

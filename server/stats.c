@@ -28,6 +28,7 @@ void stx__stats_collect(const struct stx__server *s, struct stx__stats_list *l)
 	add(l, "queued", stx__pool_queued(s->pool));
 	add(l, "flights", s->key_flights.n + s->compile_flights.n);
 	add(l, "received_bytes", s->received_bytes);
+	add(l, "unsent_bytes", s->unsent_bytes);
 	add(l, "replies_bytes", s->replies.bytes);
 	add(l, "unstored_bytes", s->unstored_bytes);
 	add(l, "uptime_ms", stx__now_ms(s) - s->started_ms);

@@ -6,60 +6,34 @@
 
 #include "connection.h"
 #include "gpu_target.h"
-#include "log.h"
 #include "tuning.h"
 #include "tunes.h"
-
-/* A put under way. */
-struct stx__tune_put {
-	struct stx__server *s;
-	struct stx_digest id; /* key within the namespace */
-	struct stx__blob *value;
-};
-
-static void put_done(void *ctx, stx_err e, const struct stx_diag *d)
-{
-	struct stx__tune_put *w = ctx;
-	if (e && e != STX_E_CANCELED)
-		stx_log(STX_LOG_WARN, "storing timings: %s",
-			d && d->text[0] ? d->text : stx_err_text(e));
-	if (stx__table_get(&w->s->tunes, &w->id) == w)
-		stx__table_del(&w->s->tunes, &w->id);
-	stx__blob_drop(w->value);
-	free(w);
-}
+#include "underway.h"
 
 static void put(struct stx__server *s, const char *ns, const struct stx_digest *key,
 		const Stx__TuneRecord *r, int replace)
 {
-	struct stx__tune_put *w = calloc(1, sizeof *w);
+	struct stx_digest id = stx_key_scoped(ns, key);
 	struct stx__blob *b = stx__blob_new(stx__tune_record__get_packed_size(r));
-	if (!w || !b) {
-		free(w);
-		stx__blob_drop(b);
+	if (!b)
 		return;
-	}
 	stx__tune_record__pack(r, b->at);
-	*w = (struct stx__tune_put){ s, stx_key_scoped(ns, key), b };
-	if (stx__table_set(&s->tunes, &w->id, w)) {
-		put_done(w, STX_E_NOMEM, NULL);
-		return;
-	}
-	stx_cache_tune_put(s->cache, ns, key, (struct stx_span){ b->at, b->n }, replace, put_done,
-			   w);
+	struct stx_span value = { b->at, b->n };
+	struct stx__underway *w = stx__underway_new(s, &s->tunes, &id, value, "timings");
+	s->tunes_epoch++;
+	if (w)
+		stx_cache_tune_put(s->cache, ns, key, value, replace, stx__underway_done, w);
+	stx__blob_drop(b);
 }
 
 /* NULL: there is none, or one that is not ours. Freed by the caller. */
 static Stx__TuneRecord *find(struct stx__server *s, const char *ns, const struct stx_digest *key)
 {
 	struct stx_digest id = stx_key_scoped(ns, key);
-	const struct stx__tune_put *w = stx__table_get(&s->tunes, &id);
 	struct stx_span v;
-	if (w)
-		return stx__tune_record__unpack(NULL, w->value->n, w->value->at);
-	return stx_cache_tune_find(s->cache, ns, key, &v)
-		       ? stx__tune_record__unpack(NULL, v.n, v.at)
-		       : NULL;
+	if (!stx__underway_find(&s->tunes, &id, &v) && !stx_cache_tune_find(s->cache, ns, key, &v))
+		return NULL;
+	return stx__tune_record__unpack(NULL, v.n, v.at);
 }
 
 static void drop(Stx__TuneRecord *r)
@@ -196,19 +170,13 @@ static void add_choice(const struct question *q, const Stx__Kernel *k, uint32_t 
 	drop(r);
 }
 
-struct stx__blob *stx__tune_answer(const struct stx__pending *p, const struct stx__blob *answer)
+static struct stx__blob *add_choices(const struct question *q, const struct stx__blob *answer)
 {
-	const Stx__Lookup *what = p->spec->what;
-	const Stx__Envelope *e = p->spec->e;
-	if (!what->device || !stx_gpu_is_target(what->target))
-		return NULL;
-	const char *job = e->msg_case == STX__ENVELOPE__MSG_COMPILE ? e->compile->job : what->job;
-	struct question q = { p->s, p->spec, what->device, job };
 	Stx__Answer *a = stx__answer__unpack(NULL, answer->n, answer->at);
 	struct stx_bytes choices = { 0 };
 	struct stx__blob *b = NULL;
 	for (size_t i = 0; a && i < a->n_kernels; i++)
-		add_choice(&q, a->kernels[i], (uint32_t)i, &choices);
+		add_choice(q, a->kernels[i], (uint32_t)i, &choices);
 	if (choices.n && !choices.oom && (b = stx__blob_new(answer->n + choices.n))) {
 		memcpy(b->at, answer->at, answer->n);
 		memcpy(b->at + answer->n, choices.at, choices.n);
@@ -217,4 +185,29 @@ struct stx__blob *stx__tune_answer(const struct stx__pending *p, const struct st
 	if (a)
 		stx__answer__free_unpacked(a, NULL);
 	return b;
+}
+
+struct stx__blob *stx__tune_answer(const struct stx__pending *p, const struct stx__blob *answer)
+{
+	const Stx__Lookup *what = p->spec->what;
+	const Stx__Envelope *e = p->spec->e;
+	static const struct stx_digest none;
+	if (!what->device || !stx_gpu_is_target(what->target))
+		return NULL;
+	const char *job = e->msg_case == STX__ENVELOPE__MSG_COMPILE ? e->compile->job : what->job;
+	struct question q = { p->s, p->spec, what->device, job };
+	struct stx__reply *r = stx__reply_find(&p->s->replies, &p->spec->memo);
+	if (!r || r->answer != answer)
+		return add_choices(&q, answer);
+	/* Of an answer, kernels, target and options are given: device and job tell askers apart. */
+	struct stx_digest asker =
+		stx_key_tune(&none, what->target, p->spec->options, &none, what->device);
+	if (job[0])
+		asker = stx_key_pin(job, &asker);
+	if (r->epoch != p->s->tunes_epoch || !stx_digest_eq(&r->asker, &asker)) {
+		struct stx__blob *b = add_choices(&q, answer);
+		stx__reply_choose(&p->s->replies, r, &asker, p->s->tunes_epoch, b);
+		stx__blob_drop(b);
+	}
+	return r->chosen ? stx__blob_ref(r->chosen) : NULL;
 }

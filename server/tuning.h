@@ -8,7 +8,8 @@
 
 /* tune.c: a Tune request, once the fingerprint is known. Answers and frees p. */
 void stx__tune_request(struct stx__pending *p);
-/* The answer with the choices for p's device; NULL: there are none (or no memory for them). */
+/* The answer with the choices for p's device, for the caller to drop; NULL: there are none (or no
+ * memory for them). Of one from memory it is made once an epoch of the records. */
 struct stx__blob *stx__tune_answer(const struct stx__pending *p, const struct stx__blob *answer);
 
 /* code_chain.c: a KernelCode request. */

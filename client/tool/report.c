@@ -1,8 +1,10 @@
 /* report.c: results on stdout, errors on stderr. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "log.h"
 #include "tool.h"
 
 _Static_assert(sizeof(struct stax_error) == sizeof(struct stx_diag), "one layout, two names");
@@ -15,6 +17,8 @@ void stx_tool_diag(struct stx_diag *d, const struct stax_error *e)
 int stx_tool_emit(struct stx_bytes *b)
 {
 	int status = b->oom ? 8 : 0;
+	if (b->n)
+		stx_text_mask((char *)b->at, b->n, 1);
 	for (size_t done = 0; !status && done < b->n;) {
 		ssize_t w = write(1, b->at + done, b->n - done);
 		if (w < 0 && errno == EINTR)
@@ -32,26 +36,16 @@ int stx_tool_emit(struct stx_bytes *b)
 	return status;
 }
 
-/* Bytes of the character at s, 0 when it is a control character or no UTF-8. */
-static int printable(const unsigned char *s)
-{
-	int n = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
-	if (*s < 0x20 || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0))
-		return 0;
-	for (int i = 1; i < n; i++)
-		if (s[i] >> 6 != 2)
-			return 0;
-	return n;
-}
-
-/* Names come from files of strangers: nothing that a terminal obeys is printed. */
+/* Names come from files of strangers. */
 void stx_tool_put_text(FILE *f, const char *text)
 {
-	for (const unsigned char *s = (const unsigned char *)text; *s;) {
-		int n = printable(s);
-		fwrite(n ? s : (const unsigned char *)"?", 1, n ? (size_t)n : 1, f);
-		s += n ? n : 1;
-	}
+	size_t n = strlen(text);
+	char *copy = strdup(text);
+	if (!copy)
+		return;
+	stx_text_mask(copy, n, 0);
+	fwrite(copy, 1, n, f);
+	free(copy);
 }
 
 int stx_tool_fail(const struct stx_diag *d, int json)

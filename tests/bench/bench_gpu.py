@@ -188,6 +188,8 @@ class Nvrtc:
     def seconds(self, source, arch):
         options = [f"--gpu-architecture={arch}", "--std=c++17", "--device-as-default-execution-space", "--ftz=false",
                    "--prec-div=true", "--prec-sqrt=true", "--fmad=false"]
+        if (self.version() or "0") >= "13":  # its cache would answer from the second time on
+            options += ["--minimal", "--no-cache"]
         argv = (C.c_char_p * len(options))(*[o.encode() for o in options])
         p, n = C.c_void_p(), C.c_size_t()
         start = time.perf_counter()

@@ -20,6 +20,8 @@ case " $* " in
 esac
 # A service at work: workers that have loaded NVRTC.
 start_daemon --workers "$(nproc)" || exit 1
+# What the service adds to NVRTC and to a hit.
+[ $# != 0 ] || STAX_STAXD=$build/staxd "$build/tests/bench/bench_cuda" --target "$target" tests/bench/gpu/*.stax || exit 1
 if "$python" -c 'import torch' 2>/dev/null; then
   (cd "$there" && PYTHONUNBUFFERED=1 STAX_BUILD=$build "$python" "$OLDPWD/tests/bench/bench_gpu.py" "$@")
   exit

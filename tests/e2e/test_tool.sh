@@ -157,6 +157,24 @@ exits 5 "fsck beside a daemon" "$stax" fsck
 says "what to do" "stop the daemon"
 exits 1 "fsck of nothing" "$stax" fsck --cache-dir "$work/nothing"
 says "it is named" "no cache directory"
+# A damaged store: nothing of it reaches a terminal raw; one repair, and it is sound.
+mkdir -m 700 "$work/hurt"
+cp -r "$work/cache/." "$work/hurt/"
+python3 - "$work/hurt/db/stax.db" <<'PY'
+import sys
+f = open(sys.argv[1], "r+b")
+f.seek(100)
+f.write(b"\x1b[31m\x07" * 2000)
+PY
+exits 1 "fsck of a damaged store" "$stax" fsck --cache-dir "$work/hurt"
+says "it is not clean" "not clean$"
+ok "no byte of it that a terminal obeys" bash -c "! LC_ALL=C grep -q $'[\001-\010\013-\037\177-\377]' '$work/out' '$work/err'"
+ok "a repair that succeeds" "$stax" fsck --repair --cache-dir "$work/hurt"
+says "it is told" "repaired$"
+ok "fsck after it" "$stax" fsck --cache-dir "$work/hurt"
+says "all is well" "clean$"
+exits 2 "a configuration that never ends" timeout 10 "$build/staxd" --config /dev/zero
+says "it is named" "/dev/zero: is not a regular file"
 exits 2 "a namespace that is malformed" env STAX_NAMESPACE="a b" "$stax" compile "$work/g.stax"
 python3 - "$work/short.npy" <<'PY'
 import sys

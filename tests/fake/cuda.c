@@ -77,6 +77,7 @@ API(cuDeviceGetName(char *name, int n, int device))
 
 API(cuDeviceGetAttribute(int *value, int attribute, int device))
 {
+	counts.attributes++;
 	*value = attribute == 75   ? 9
 		 : attribute == 76 ? 0
 		 : attribute == 16 ? 132

@@ -14,7 +14,8 @@ struct fake_launch {
 	void **params; /* as for cuLaunchKernel */
 };
 struct fake_cuda_counts {
-	uint64_t launches, allocs, frees, modules, unloads, events, destroyed, syncs, now_ns;
+	uint64_t launches, allocs, frees, modules, unloads, events, destroyed, syncs, attributes,
+		now_ns;
 	uint64_t memory_limit; /* of one allocation; 0: none */
 };
 /* Exported by the driver. */

@@ -36,8 +36,9 @@ struct onnx {
 	int64_t opset;   /* of the default domain, in the scope at hand */
 	int depth;       /* of function calls and subgraphs */
 	uint32_t mapped; /* nodes of functions and subgraphs so far, each time they run */
+	int is_resized;  /* an input has other sizes than the model declares */
 	struct onnx_scope *scope;
-	const Onnx__NodeProto *n; /* node being mapped */
+	const Onnx__NodeProto *n; /* node being mapped; NULL: none */
 	STX_VEC(struct stx_needed_value) needed;
 	STX_VEC(const char *) input_names;
 };

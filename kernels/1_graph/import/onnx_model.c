@@ -114,6 +114,12 @@ V onnx_constant(struct onnx *c, const char *name, enum stx_dtype t, int rank, co
 	return stx_val(node, 0);
 }
 
+static int has_other_size(const Onnx__TensorShapeProto__Dimension *dim, int64_t size)
+{
+	return dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+	       dim->dim_value != size;
+}
+
 static V add_input(struct onnx *c, const char *name, enum stx_dtype t, int rank,
 		   const int64_t *sizes, int is_param)
 {
@@ -214,9 +220,10 @@ static void import_input(struct onnx *c, const Onnx__ValueInfoProto *in)
 	}
 	for (size_t i = 0; i < rank; i++) {
 		const Onnx__TensorShapeProto__Dimension *dim = t->shape ? t->shape->dim[i] : NULL;
-		if (v && v->rank == rank) /* sizes given without data */
+		if (v && v->rank == rank) { /* sizes given without data */
 			sizes[i] = v->sizes[i];
-		else if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
+			c->is_resized |= dim && has_other_size(dim, sizes[i]);
+		} else if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
 			sizes[i] = dim->dim_value;
 		else {
 			onnx_fail(
@@ -533,12 +540,46 @@ static stx_err import_graph(struct onnx *c, const Onnx__GraphProto *g)
 	return import_nodes(c, g->node, g->n_node);
 }
 
+/* What the model says of an output must be what its nodes make: a model that contradicts itself was
+ * exported or edited wrongly. Fixed sizes of a model whose inputs were given other ones say
+ * nothing. */
+static stx_err check_declared(struct onnx *c, const char *name, V v, const Onnx__TypeProto *said)
+{
+	if (!said || said->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+		return STX_E_OK;
+	const Onnx__TypeProto__Tensor *t = said->tensor_type;
+	const struct stx_type *made = stx_val_type(v);
+	enum stx_dtype dtype = stx_onnx_dtype(t->elem_type);
+	int64_t sizes[STX_MAX_DIMS];
+	if (dtype != STX_DTYPE_NONE && dtype != made->dtype)
+		return onnx_fail(c, STX_E_MISMATCH, "output '%s' is declared %s, its nodes make %s",
+				 name, stx_onnx_type_name(t->elem_type),
+				 stx_dtype_name(made->dtype));
+	if (!t->shape || c->is_resized)
+		return STX_E_OK;
+	if (t->shape->n_dim != made->rank)
+		return onnx_fail(c, STX_E_MISMATCH,
+				 "output '%s' is declared with %zu dimensions, its nodes make %u",
+				 name, t->shape->n_dim, made->rank);
+	if (onnx_sizes(c, v, sizes) < 0)
+		return c->err;
+	for (unsigned i = 0; i < made->rank; i++)
+		if (has_other_size(t->shape->dim[i], sizes[i]))
+			return onnx_fail(c, STX_E_MISMATCH,
+					 "output '%s': dimension %u is declared %lld, its nodes "
+					 "make %lld",
+					 name, i, (long long)t->shape->dim[i]->dim_value,
+					 (long long)sizes[i]);
+	return STX_E_OK;
+}
+
 static stx_err import_outputs(struct onnx *c, const Onnx__GraphProto *g,
 			      struct stx_import_result *out)
 {
 	out->output_names = STX_NEW_ARRAY(c->arena, const char *, g->n_output);
 	if (!out->output_names)
 		return onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
+	c->n = NULL; /* errors are the outputs' from here on */
 	if (!g->n_output)
 		return onnx_fail(c, STX_E_INVALID, "the model has no outputs");
 	for (size_t i = 0; i < g->n_output; i++) {
@@ -554,6 +595,8 @@ static stx_err import_outputs(struct onnx *c, const Onnx__GraphProto *g,
 					 name);
 		if (!copy)
 			return onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
+		if (check_declared(c, name, v, g->output[i]->type))
+			return c->err;
 		out->output_names[i] = copy;
 		c->err = stx_graph_output(c->g, v, copy, c->d);
 		if (c->err)

@@ -191,8 +191,8 @@ static void test_cache_memo_kernel_failure_survive_reopen(void **state)
 	uint8_t *p = make_bytes(8, 3 << 20, 0);
 	stx_fail(&d, STX_E_COMPILE, "codegen", "node 7", "does not %s", "compile");
 	stx_diag_at(&d, "a.txt:3:4");
-	stx_cache_memo_put(f->c, "a", &m, span("value1", 6));
-	stx_cache_memo_put(f->c, "a", &m, span("value2", 6));
+	stx_cache_memo_put(f->c, "a", &m, span("value1", 6), NULL, NULL);
+	stx_cache_memo_put(f->c, "a", &m, span("value2", 6), NULL, NULL);
 	stx_cache_failure_put(f->c, "a", &x, &d);
 	stx_cache_kernel_put(f->c, "a", &k, span(p, 3 << 20), on_done, &r);
 	assert_int_equal(finish(f, &r), STX_E_OK);

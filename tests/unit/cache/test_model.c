@@ -83,7 +83,7 @@ static void small_puts(struct fixture *f, struct model *m, uint64_t *seed)
 		struct stx_diag d = diag_of(v);
 		switch (next_random(seed) % 3) {
 		case 0:
-			stx_cache_memo_put(f->c, spaces[s], &key, span(&v, sizeof v));
+			stx_cache_memo_put(f->c, spaces[s], &key, span(&v, sizeof v), NULL, NULL);
 			m->memo[k] = v;
 			break;
 		case 1:

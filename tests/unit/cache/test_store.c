@@ -205,7 +205,7 @@ static void fill(struct fixture *f)
 		uint8_t *p = bytes_of(i, &n);
 		assert_int_equal(put(f, "a", i, span(p, n), meta, 0), STX_E_OK);
 		struct stx_digest m = key_of(1000 + i);
-		stx_cache_memo_put(f->c, "a", &m, span(p, 32));
+		stx_cache_memo_put(f->c, "a", &m, span(p, 32), NULL, NULL);
 		free(p);
 	}
 }

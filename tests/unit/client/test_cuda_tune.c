@@ -18,15 +18,13 @@
 #include "codegen.h"
 #include "compile.h"
 #include "dtype.h"
+#include "fake/fake.h"
 #include "tuner.h"
 
 #define TARGET "cuda:sm_90a:h200"
 enum { N = 100000 };
 
-static struct counts {
-	uint64_t launches, allocs, frees, modules, unloads, events, destroyed, syncs, now_ns;
-	uint64_t memory_limit;
-} * counts;
+static struct fake_cuda_counts *counts;
 
 /* ---- a source of code and records ---- */
 
@@ -72,10 +70,10 @@ static stx_err fake_records(const struct stx__about *b, Stx__TuneRecord **said, 
 	Stx__TuneRecord none = STX__TUNE_RECORD__INIT, *list[16];
 	(void)d;
 	assert_string_equal(b->target, TARGET);
-	assert_string_equal(b->device.name, "NVIDIA H200");
-	assert_int_equal(b->device.multiprocessors, 132);
-	assert_int_equal(b->device.clock_khz, 1980000);
-	assert_int_equal(b->device.driver, 13000);
+	assert_string_equal(b->device->name, "NVIDIA H200");
+	assert_int_equal(b->device->multiprocessors, 132);
+	assert_int_equal(b->device->clock_khz, 1980000);
+	assert_int_equal(b->device->driver, 13000);
 	for (size_t i = 0; i < n; i++) {
 		assert_int_equal(said[i]->kernel.len, 32);
 		if (said[i]->n_timings && !kept) { /* the first one to tell is what all go by */
@@ -543,6 +541,24 @@ static void test_cuda_tune_equal_kernels_are_measured_once(void **state)
 		stax_cuda_free(m[i]);
 }
 
+/* A driver takes most of a millisecond to tell a clock rate: not at each compile. */
+static void test_cuda_tune_device_is_asked_once_a_process(void **state)
+{
+	const Stx__Device *first, *again;
+	char text[STX_TARGET_BYTES];
+	(void)state;
+	assert_int_equal(stx__cuda_device(&first, NULL), 0);
+	assert_int_equal(stx__cuda_resolve(text, NULL), 0);
+	assert_string_equal(text, "cuda:sm_90a:h200");
+	uint64_t before = counts->attributes;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(stx__cuda_device(&again, NULL), 0);
+		assert_ptr_equal(again, first);
+		assert_int_equal(stx__cuda_resolve(text, NULL), 0);
+	}
+	assert_int_equal(counts->attributes, before);
+}
+
 static void test_cuda_tune_needs_a_cuda_artifact_with_a_target(void **state)
 {
 	(void)state;
@@ -605,7 +621,7 @@ static int load_driver(void)
 	dir = dirname(path);
 	snprintf(dir + strlen(dir), sizeof path - strlen(path), "/../../fake/libcuda.so.1");
 	void *h = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-	struct counts *(*get)(void);
+	struct fake_cuda_counts *(*get)(void);
 	if (!h) {
 		fprintf(stderr, "%s\n", dlerror());
 		return -1;
@@ -628,6 +644,7 @@ int main(void)
 		T(test_cuda_tune_measuring_that_fails_leaves_the_run_alone),
 		T(test_cuda_tune_job_goes_by_its_record),
 		T(test_cuda_tune_equal_kernels_are_measured_once),
+		T(test_cuda_tune_device_is_asked_once_a_process),
 		T(test_cuda_tune_needs_a_cuda_artifact_with_a_target),
 		T(test_cuda_tune_extents_of_values_cover_what_is_reached),
 		T(test_cuda_tune_tolerance_is_that_of_another_order),

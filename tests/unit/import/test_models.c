@@ -340,6 +340,42 @@ static void test_models_sizes_given_without_data_fix_the_shape_only(void **state
 	assert_refused(model, STX_E_UNSUPPORTED, "'x'", "dimension 0", "N", NULL);
 }
 
+/* A model that says of an output what its nodes do not make contradicts itself. */
+static void test_models_declared_output_that_nodes_do_not_make_is_refused(void **state)
+{
+	static const struct {
+		const char *output, *said;
+	} wrong[] = { { "y float [2,4]", "dimension 1 is declared 4, its nodes make 3" },
+		      { "y float [2]", "declared with 1 dimensions, its nodes make 2" },
+		      { "y float []", "declared with 0 dimensions, its nodes make 2" },
+		      { "y int64 [2,3]", "declared int64, its nodes make f32" } };
+	static const char *const right[] = { "y", "y float [2,3]" };
+	static const char lines[] = "input x float [2,3]\ny = Relu(x)\noutput %s\n";
+	char text[200];
+	(void)state;
+	for (unsigned k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+		snprintf(text, sizeof text, lines, wrong[k].output);
+		struct imported i = import_with(text, NULL, 0);
+		assert_int_equal(i.e, STX_E_MISMATCH);
+		assert_non_null(strstr(i.d.text, "output 'y'"));
+		assert_non_null(strstr(i.d.text, wrong[k].said));
+		import_end(&i);
+	}
+	for (unsigned k = 0; k < sizeof right / sizeof *right; k++) {
+		snprintf(text, sizeof text, lines, right[k]);
+		struct imported i = import_with(text, NULL, 0);
+		assert_int_equal(i.e, 0);
+		import_end(&i);
+	}
+	/* Given another size, the model's own say nothing. */
+	static const int64_t sizes[2] = { 5, 3 };
+	struct stx_given_value v = { "x", STX_F32, 2, sizes, NULL, 0 };
+	struct imported i =
+		import_with("input x float [2,3]\ny = Relu(x)\noutput y float [2,3]\n", &v, 1);
+	assert_int_equal(i.e, 0);
+	import_end(&i);
+}
+
 static void test_models_shape_computed_from_shapes_is_known(void **state)
 {
 	(void)state;
@@ -518,6 +554,7 @@ int main(void)
 		cmocka_unit_test(test_models_given_value_fixes_the_shape),
 		cmocka_unit_test(test_models_given_value_of_another_type_refused),
 		cmocka_unit_test(test_models_sizes_given_without_data_fix_the_shape_only),
+		cmocka_unit_test(test_models_declared_output_that_nodes_do_not_make_is_refused),
 		cmocka_unit_test(test_models_shape_computed_from_shapes_is_known),
 		cmocka_unit_test(test_models_malformed_are_refused_with_what_and_where),
 		cmocka_unit_test(test_models_name_given_twice_is_refused),

@@ -44,11 +44,17 @@ static void test_abandoned_request_that_waits_for_a_worker_is_dropped(void **sta
 	int fd = serve(SETTINGS("workers=1", "abandoned=0")), other = client_connect(&h);
 	compile_ok(fd, 1, two_kernels); /* workers are up */
 	struct ask busy = { .graph = "name i o\nkernel spin\n", .progress = 1 };
-	struct ask gone = { .graph = "name i o\nkernel never\n" };
+	struct ask gone = { .graph = "name i o\nkernel never\n", .progress = 1 };
 	send_compile(fd, 2, &busy);
 	wait_for_kernel(fd, other);
 	int leaver = client_connect(&h);
 	send_compile(leaver, 3, &gone);
+	struct reply r =
+		client_receive(leaver); /* its key job has a worker: what waits is its plan */
+	assert_non_null(r.e);
+	assert_int_equal(r.e->msg_case, STX__ENVELOPE__MSG_PROGRESS);
+	assert_string_equal(r.e->progress->stage, "key");
+	reply_free(&r);
 	wait_for(other, "queued", 1);
 	close(leaver);
 	wait_for(other, "queued", 0);

@@ -151,6 +151,41 @@ static void test_config_errors_name_their_place(void **state)
 	assert_non_null(strstr(d.text, "STAX_WORKERS"));
 }
 
+/* A file that never ends, or is none. */
+static void test_config_only_a_regular_file_of_lines_is_read(void **state)
+{
+	struct stx_config c;
+	struct stx_diag d = { 0 };
+	static const struct {
+		char *path, *said;
+	} refused[] = { { "/dev/zero", "not a regular file" },
+			{ "/tmp", "is a directory" },
+			{ "/no/such/file", "No such file" } };
+	(void)state;
+	for (unsigned i = 0; i < sizeof refused / sizeof *refused; i++) {
+		stx_diag_clear(&d);
+		assert_int_equal(READ(&c, &d, "--config", refused[i].path), STX_E_USAGE);
+		assert_non_null(strstr(d.text, refused[i].path));
+		assert_non_null(strstr(d.text, refused[i].said));
+	}
+	char *big = calloc(1, (1 << 20) + 2);
+	assert_non_null(big);
+	memset(big, '\n', (1 << 20) + 1);
+	char *f = write_file(big);
+	stx_diag_clear(&d);
+	assert_int_equal(READ(&c, &d, "--config", f), STX_E_USAGE);
+	assert_non_null(strstr(d.text, "larger than 1 MiB"));
+	unlink(f);
+	memset(big, '#', 5000);
+	strcpy(big + 5000, "\nqueue = 7\n");
+	f = write_file(big);
+	stx_diag_clear(&d);
+	assert_int_equal(READ(&c, &d, "--config", f), STX_E_USAGE);
+	assert_non_null(strstr(d.text, ":1: a line of more than"));
+	unlink(f);
+	free(big);
+}
+
 static void test_config_loopback_and_sizes_accepted(void **state)
 {
 	(void)state;
@@ -235,6 +270,7 @@ int main(void)
 		T(test_config_without_home_asks_for_paths),
 		T(test_config_flags_beat_environment_beats_file),
 		T(test_config_errors_name_their_place),
+		T(test_config_only_a_regular_file_of_lines_is_read),
 		T(test_config_loopback_and_sizes_accepted),
 		T(test_config_shown_with_unit_and_source),
 		T(test_config_what_is_shown_reads_back_equal),

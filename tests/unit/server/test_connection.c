@@ -300,6 +300,53 @@ static void test_connection_client_that_never_reads_is_no_longer_read(void **sta
 	close(fd);
 }
 
+/* Each stays below its own limit; together they do not exceed theirs, and who reads is served. */
+static void test_connection_unread_replies_of_all_are_bounded(void **state)
+{
+	enum { CLIENTS = 12 };
+	(void)state;
+	static const char *const settings[] = { "connection-unsent=1MiB", "total-unsent=600KiB",
+						NULL };
+	harness_start(&h, settings);
+	assert_alive();
+	struct ask a = { .graph = graph };
+	Stx__Lookup l;
+	Stx__Options o;
+	struct stx_digest digest;
+	struct stx_bytes frame = { 0 };
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	int fd[CLIENTS];
+	size_t sent[CLIENTS];
+	fill_lookup(&l, &o, &a, &digest);
+	e.msg_case = STX__ENVELOPE__MSG_LOOKUP;
+	e.lookup = &l;
+	assert_int_equal(stx_frame_pack(&e, 0, &frame), 0);
+	for (int i = 0; i < CLIENTS; i++) {
+		fd[i] = client_connect(&h);
+		sent[i] = send_without_reading(fd[i], &frame, 1 << 20);
+	}
+	int other = client_connect(&h);
+	uint64_t unsent = stat_of(other, "unsent_bytes");
+	assert_true(unsent > 600 << 10); /* the limit was met, and each went a slice beyond it */
+	assert_true(unsent < (600 << 10) + CLIENTS * (96 << 10));
+	for (int i = 0; i < 100; i++) {
+		client_send(other, &e, NULL, 0);
+		struct reply r = client_receive(other);
+		assert_answer(&r);
+		reply_free(&r);
+	}
+	close(other);
+	for (int i = 0; i < CLIENTS; i++) {
+		for (size_t k = 0; k < sent[i] / frame.n; k++) {
+			struct reply r = client_receive(fd[i]);
+			assert_answer(&r);
+			reply_free(&r);
+		}
+		close(fd[i]);
+	}
+	stx_bytes_free(&frame);
+}
+
 static void test_connection_too_many_are_turned_away(void **state)
 {
 	(void)state;
@@ -462,6 +509,7 @@ int main(int argc, char **argv)
 		T(test_connection_large_body_arrives_in_slices),
 		T(test_connection_wrong_digest_is_refused),
 		T(test_connection_client_that_never_reads_is_no_longer_read),
+		T(test_connection_unread_replies_of_all_are_bounded),
 		T(test_connection_too_many_are_turned_away),
 		T(test_connection_hello_negotiates_the_version),
 		T(test_connection_a_message_for_others_is_refused),

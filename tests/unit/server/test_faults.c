@@ -6,6 +6,7 @@
 #include "repro.h"
 
 #include <sched.h>
+#include <sqlite3.h>
 #include <sys/mount.h>
 
 static void test_faults_a_graph_that_crashes_twice_is_quarantined(void **state)
@@ -32,6 +33,30 @@ static void test_faults_a_graph_that_crashes_twice_is_quarantined(void **state)
 	/* Others are served as before. */
 	compile_ok(fd, 9, two_kernels);
 	assert_int_equal(stat_of(fd, "store_failures"), 0);
+	close(fd);
+}
+
+/* However late the disk is: what a lookup needs to know the graph by is not committed here. */
+static void test_faults_quarantine_does_not_wait_for_the_store(void **state)
+{
+	(void)state;
+	int fd = serve(SETTINGS("workers=2"));
+	char path[128];
+	sqlite3 *db;
+	struct ask a = { .graph = "name i o\ndo plan abort\n" };
+	wait_for(fd, "workers_busy", 0);
+	snprintf(path, sizeof path, "%s/cache/db/stax.db", h.dir);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	struct reply r = compile_error(fd, 1, a.graph, STX_E_CRASHED);
+	reply_free(&r);
+	send_lookup(fd, 2, &a);
+	r = receive_error(fd, STX_E_QUARANTINED);
+	reply_free(&r);
+	assert_int_equal(stat_of(fd, "store_memos"), 0);
+	assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	wait_for(fd, "store_memos", 1);
 	close(fd);
 }
 
@@ -160,6 +185,39 @@ static void test_faults_full_disk_returns_the_artifact_unstored(void **state)
 	close(fd);
 }
 
+/* Somebody removes the store under the daemon: what it answers is right, and nothing new is said to
+ * be stored. */
+static void test_faults_deleted_cache_directory_stores_no_more(void **state)
+{
+	static const char before[] = "name i o\nkernel a\n", after[] = "name i o\nkernel b\n";
+	char cmd[128];
+	(void)state;
+	harness_start(&h, NULL);
+	int fd = client_connect(&h);
+	struct reply r = compile_answer(fd, 1, before);
+	assert_true(r.e->answer->stored);
+	reply_free(&r);
+	snprintf(cmd, sizeof cmd, "rm -rf %s/cache", h.dir);
+	assert_int_equal(system(cmd), 0);
+	for (int i = 0; i < 2; i++) {
+		r = compile_answer(fd, 2, after);
+		assert_false(r.e->answer->stored);
+		assert_string_equal(r.e->answer->path, "");
+		struct reply f = fetch(fd, 3, r.e->answer->digest, "");
+		assert_fetched(&f, &r);
+		reply_free(&f);
+		reply_free(&r);
+	}
+	r = compile_answer(fd, 4, before);
+	assert_true(r.e->answer->hit);
+	struct reply f = fetch(fd, 5, r.e->answer->digest, "");
+	assert_fetched(&f, &r);
+	reply_free(&f);
+	reply_free(&r);
+	assert_true(stat_of(fd, "not_stored") > 0);
+	close(fd);
+}
+
 /* The reproducer that the error names, once another thread has written it. */
 static struct stx_bytes reproducer_of(const struct reply *r, struct stx_repro *p,
 				      struct stx_arena *a)
@@ -266,6 +324,7 @@ int main(int argc, char **argv)
 	harness_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		T(test_faults_a_graph_that_crashes_twice_is_quarantined),
+		T(test_faults_quarantine_does_not_wait_for_the_store),
 		T(test_faults_deadline_kills_only_its_own_job),
 		T(test_faults_memory_limit_is_named_and_not_cached),
 		T(test_faults_processor_time_limit_is_named),
@@ -274,6 +333,7 @@ int main(int argc, char **argv)
 		T(test_faults_an_artifact_a_worker_passed_is_refused_by_the_daemon),
 		T(test_faults_leave_no_reproducer_when_none_are_wanted),
 		T(test_faults_full_disk_returns_the_artifact_unstored),
+		T(test_faults_deleted_cache_directory_stores_no_more),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
