@@ -123,7 +123,7 @@ static stx_err have_code(struct stx__tuner *t, const struct stx__tuned_kernel *k
 	return e;
 }
 
-/* From the next run on, wherever the plan makes it. */
+/* From now on, wherever the plan makes it. */
 static stx_err decide_call(struct stx__tuner *t, const struct stx__tuned_kernel *k)
 {
 	Stx__TuneRecord *said = stx_tunes_record(k->timings, k->n);

@@ -145,7 +145,7 @@ static void take_calls(struct stx__about *b, struct stax_artifact *a)
 		if (s->kind != STX__STEP_EXTERN || !s->external->digests)
 			continue;
 		if (!known++)
-			e = stx__cuda_device(&b->device, b->name, &ignored);
+			e = stx__cuda_device(&b->device, &ignored);
 		n += e ? 0 : s->external->digests(a, x, s, &calls[n]);
 		if (n < STX__TUNE_BATCH)
 			continue;
@@ -239,7 +239,7 @@ int stax_tuned(const struct stax_artifact *a, struct stax_tuned *out, int cap)
 		const struct stx__tuned_kernel *k = &t->kernels[i];
 		const struct stx_timing *first = &k->timings[0], *best = &k->timings[k->chosen];
 		out[i] = (struct stax_tuned){
-			.kernel = stx_plan_string(&a->plan, a->plan.kernels[k->kernel].name),
+			.kernel = k->name,
 			.heuristic = first->config,
 			.chosen = best->config,
 			.heuristic_us =
