@@ -299,7 +299,7 @@ $(BUILD)/fuzz/obj/%.c.o: %.c Makefile | generated
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -ffp-contract=off $(I_IMPORT) $(I_PROTO) -w -MMD -MP -c $< -o $@
 $(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_OBJ)
-	$(Q)$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -fsanitize=fuzzer $(I_IMPORT) $(I_PROTO) -Iclient/tool -Wall -Wextra -o $@ $^ -lprotobuf-c -lcrypto -lm
+	$(Q)$(FUZZ_CC) $(CSTD) $(FUZZ_FLAGS) -fsanitize=fuzzer $(I_IMPORT) $(I_PROTO) -Iclient/tool -Itests -Wall -Wextra -o $@ $^ -lprotobuf-c -lcrypto -lm
 $(BUILD)/fuzz/seeds: tests/fuzz/seeds.c tests/planbuild.c $(BUILD)/libtool.a $(BUILD)/libproto.a $(GEN_WIRE)/graph.pb-c.o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CSTD) $(OPT) $(SAN) $(I_PROTO) -I$(GEN_WIRE) -Iclient/tool -Itests -Wall -Wextra -o $@ $^ -lprotobuf-c $(LIB_BASE)

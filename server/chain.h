@@ -81,6 +81,10 @@ void stx__compile_chain_free(struct stx__compile_chain *c);
 void stx__compile_release(struct stx__compile_chain *c);
 
 /* For code_chain.c, as compile_chain.c uses them itself. */
+/* Its flight is started under id, the key within the namespace. NULL: out of memory. */
+struct stx__compile_chain *stx__compile_chain_new(struct stx__server *s, struct stx__spec *spec,
+						  const struct stx_digest *key,
+						  const struct stx_digest *id);
 struct stx__compile_chain *stx__compile_chain_of(struct stx__job *j);
 void stx__compile_submit(struct stx__compile_chain *c);
 void stx__compile_pump(struct stx__compile_chain *c); /* kernels are known: get them */

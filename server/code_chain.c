@@ -139,21 +139,9 @@ static void have_ir(void *ctx, stx_err e, struct stx_span contents)
 static struct stx__compile_chain *new_chain(struct stx__pending *p, const struct stx_digest *key,
 					    const struct stx_digest *id)
 {
-	struct stx__server *s = p->s;
-	struct stx__compile_chain *c = calloc(1, sizeof *c);
-	if (!c || stx__flight_start(&s->compile_flights, &c->c.flight, id)) {
-		free(c);
-		return NULL;
-	}
-	stx__chain_link(&c->c, s);
-	c->is_code = 1;
-	c->graph_fd = -1;
-	c->c.kind = STX__CHAIN_COMPILE;
-	c->c.spec = stx__spec_ref(p->spec);
-	c->c.start_us = stx_clock_us();
-	c->c.job.ns = c->c.spec->ns;
-	c->key = *key;
-	c->fingerprint = s->fingerprint;
+	struct stx__compile_chain *c = stx__compile_chain_new(p->s, p->spec, key, id);
+	if (c)
+		c->is_code = 1;
 	return c;
 }
 

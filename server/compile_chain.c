@@ -538,28 +538,40 @@ static void commit(struct stx__compile_chain *c)
 
 /* ---- joining ---- */
 
-static struct stx__compile_chain *new_chain(struct stx__server *s, const struct stx_digest *id,
-					    struct stx__key_chain *from,
-					    const struct stx__memo *memo)
+struct stx__compile_chain *stx__compile_chain_new(struct stx__server *s, struct stx__spec *spec,
+						  const struct stx_digest *key,
+						  const struct stx_digest *id)
 {
 	struct stx__compile_chain *c = calloc(1, sizeof *c);
-	if (!c)
-		return NULL;
-	c->graph_fd = dup(from->graph_fd);
-	if (c->graph_fd < 0 || stx__flight_start(&s->compile_flights, &c->c.flight, id)) {
-		if (c->graph_fd >= 0)
-			close(c->graph_fd);
+	if (!c || stx__flight_start(&s->compile_flights, &c->c.flight, id)) {
 		free(c);
 		return NULL;
 	}
 	stx__chain_link(&c->c, s);
+	c->graph_fd = -1;
 	c->c.kind = STX__CHAIN_COMPILE;
-	c->c.spec = stx__spec_ref(from->c.spec);
+	c->c.spec = stx__spec_ref(spec);
 	c->c.start_us = stx_clock_us();
 	c->c.job.ns = c->c.spec->ns;
-	c->key = memo->key;
-	c->graph = memo->graph;
+	c->key = *key;
 	c->fingerprint = s->fingerprint;
+	return c;
+}
+
+static struct stx__compile_chain *new_chain(struct stx__server *s, const struct stx_digest *id,
+					    struct stx__key_chain *from,
+					    const struct stx__memo *memo)
+{
+	int fd = dup(from->graph_fd);
+	struct stx__compile_chain *c =
+		fd < 0 ? NULL : stx__compile_chain_new(s, from->c.spec, &memo->key, id);
+	if (!c) {
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	c->graph_fd = fd;
+	c->graph = memo->graph;
 	c->recache = from->recache;
 	c->key_stages = from->stages;
 	stx__explain_miss(s, c->c.spec, &memo->graph, c->reason, sizeof c->reason);

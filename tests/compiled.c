@@ -379,6 +379,19 @@ void compiled_dense(struct stx_tensor *t)
 	}
 }
 
+void compiled_shape(const struct stx_graph *g, const struct stx_input *in, struct stx_tensor *t)
+{
+	const struct stx_type *y = &in->node->outs[0];
+	memset(t, 0, sizeof *t);
+	t->dtype = (uint8_t)y->dtype;
+	t->rank = y->rank;
+	for (int i = 0; i < y->rank; i++)
+		stx_ex_is_const(g->ex, y->sizes[i], &t->sizes[i]);
+	compiled_dense(t);
+	for (int i = 0; in->strides && i < y->rank; i++)
+		stx_ex_is_const(g->ex, in->strides[i], &t->strides[i]);
+}
+
 /* The offset stays as it is: what lies before the first element is not mapped. */
 static stx_err place(struct stx_tensor *t, struct guarded *g, unsigned turn, struct stx_diag *d)
 {

@@ -60,5 +60,9 @@ int64_t compiled_span(const struct stx_tensor *t, int64_t *first);
 int64_t compiled_numel(const struct stx_tensor *t);
 /* Row-major strides from the sizes. */
 void compiled_dense(struct stx_tensor *t);
+/* Type, sizes and strides of a graph's input at constant sizes; no data. */
+struct stx_graph;
+struct stx_input;
+void compiled_shape(const struct stx_graph *g, const struct stx_input *in, struct stx_tensor *t);
 
 #endif

@@ -31,6 +31,8 @@ stx_err stx__infer_dims(struct stx_graph *g, const struct stx_node *n, uint32_t 
 stx_err stx__infer_not_for(const struct stx_node *n, enum stx_dtype t, struct stx_diag *d);
 /* Common type of the tensor and scalar arguments, alpha and beta left out (NONE: there is none). */
 enum stx_dtype stx__infer_common(const struct stx_node *n, uint32_t first);
+/* t is the type of an index tensor: i64 or i32, bools named as what is not offered. */
+stx_err stx__infer_index(const struct stx_node *n, const struct stx_type *t, struct stx_diag *d);
 /* The dimensions of x that index tensors choose from, as a bit set; chosen: what is read from, or
  * written to, it. INVALID when one of them is empty and something is chosen, since no
  * index is right. */

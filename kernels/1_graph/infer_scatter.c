@@ -4,15 +4,6 @@
 #include "infer.h"
 #include "passes.h"
 
-static stx_err check_index(const struct stx_node *n, const struct stx_type *t, struct stx_diag *d)
-{
-	if (t->dtype == STX_I64 || t->dtype == STX_I32)
-		return 0;
-	return stx_fail(d, t->dtype == STX_BOOL ? STX_E_UNSUPPORTED : STX_E_INVALID, "infer",
-			n->name, "an index tensor must be i64 or i32, not %s",
-			stx_dtype_name(t->dtype));
-}
-
 static int larger(struct stx_graph *g, stx_ex a, stx_ex b)
 {
 	return a != b && stx_ex_interval(g->ex, stx_ex_sub(g->ex, a, b)).hi > 0;
@@ -45,7 +36,7 @@ stx_err stx_shape_scatter(struct stx_graph *g, struct stx_node *n, struct stx_di
 	const struct stx_type *x = stx__infer_type(n, 0), *ix = stx__infer_type(n, 2), *src = NULL;
 	uint32_t dim;
 	stx_err e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank, &dim, d);
-	e = e ? e : check_index(n, ix, d);
+	e = e ? e : stx__infer_index(n, ix, d);
 	if (!e && n->args[3].kind == STX_ARG_TENSOR)
 		e = same_type(n, x, src = stx__infer_type(n, 3), d);
 	if (!e && (n->op == STX_OP_SCATTER_REDUCE || n->op == STX_OP_SCATTER_ADD))
@@ -70,7 +61,7 @@ stx_err stx_shape_index_write(struct stx_graph *g, struct stx_node *n, struct st
 	const struct stx_type *x = stx__infer_type(n, 0), *ix = stx__infer_type(n, 2);
 	uint32_t dim;
 	stx_err e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank, &dim, d);
-	e = e ? e : check_index(n, ix, d);
+	e = e ? e : stx__infer_index(n, ix, d);
 	if (e)
 		return e;
 	if (ix->rank > 1)
@@ -196,7 +187,7 @@ stx_err stx_shape_embedding_back(struct stx_graph *g, struct stx_node *n, struct
 {
 	const struct stx_type *dy = stx__infer_type(n, 0), *ix = stx__infer_type(n, 1);
 	stx_ex sizes[2];
-	stx_err e = check_index(n, ix, d);
+	stx_err e = stx__infer_index(n, ix, d);
 	if (e)
 		return e;
 	int ok = dy->rank == ix->rank + 1u && stx_dtype_is_float(dy->dtype);

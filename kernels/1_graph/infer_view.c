@@ -340,7 +340,7 @@ stx_err stx_shape_diagonal(struct stx_graph *g, struct stx_node *n, struct stx_d
 
 /* ---- indirect reads ---- */
 
-static stx_err check_index(const struct stx_node *n, const struct stx_type *t, struct stx_diag *d)
+stx_err stx__infer_index(const struct stx_node *n, const struct stx_type *t, struct stx_diag *d)
 {
 	if (t->dtype == STX_I64 || t->dtype == STX_I32)
 		return 0;
@@ -367,7 +367,7 @@ stx_err stx_shape_gather(struct stx_graph *g, struct stx_node *n, struct stx_dia
 	const struct stx_type *x = stx__infer_type(n, 0), *t = stx__infer_type(n, 2);
 	uint32_t dim;
 	stx_err e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank, &dim, d);
-	e = e ? e : check_index(n, t, d);
+	e = e ? e : stx__infer_index(n, t, d);
 	if (e)
 		return e;
 	if (x->rank != t->rank)
@@ -387,7 +387,7 @@ stx_err stx_shape_index_select(struct stx_graph *g, struct stx_node *n, struct s
 	stx_ex sizes[STX_MAX_DIMS];
 	uint32_t dim;
 	stx_err e = stx__infer_dim(g, n, n->args[1].u.ex, x->rank, &dim, d);
-	e = e ? e : check_index(n, t, d);
+	e = e ? e : stx__infer_index(n, t, d);
 	if (e)
 		return e;
 	if (t->rank > 1)
@@ -405,7 +405,7 @@ stx_err stx_shape_embedding(struct stx_graph *g, struct stx_node *n, struct stx_
 {
 	const struct stx_type *w = stx__infer_type(n, 0), *t = stx__infer_type(n, 1);
 	stx_ex sizes[STX_MAX_DIMS + 1];
-	stx_err e = check_index(n, t, d);
+	stx_err e = stx__infer_index(n, t, d);
 	if (e)
 		return e;
 	if (w->rank != 2)
@@ -430,7 +430,7 @@ stx_err stx_shape_index(struct stx_graph *g, struct stx_node *n, struct stx_diag
 		if (!list->u.tensors[i].node)
 			continue;
 		types[nt++] = stx_val_type(list->u.tensors[i]);
-		stx_err e = check_index(n, types[nt - 1], d);
+		stx_err e = stx__infer_index(n, types[nt - 1], d);
 		if (e)
 			return e;
 		first = first == UINT32_MAX ? i : first;

@@ -83,20 +83,6 @@ static inline const char *case_dump(const char *graph, const char *target, int f
 	return stx_bytes_cstr(out);
 }
 
-static inline void case_shape(const struct stx_graph *g, const struct stx_input *in,
-			      struct stx_tensor *t)
-{
-	const struct stx_type *y = &in->node->outs[0];
-	memset(t, 0, sizeof *t);
-	t->dtype = (uint8_t)y->dtype;
-	t->rank = y->rank;
-	for (int i = 0; i < y->rank; i++)
-		stx_ex_is_const(g->ex, y->sizes[i], &t->sizes[i]);
-	compiled_dense(t);
-	for (int i = 0; in->strides && i < y->rank; i++)
-		stx_ex_is_const(g->ex, in->strides[i], &t->strides[i]);
-}
-
 /* Storage filled in storage order: dense tensors get the values row by row. */
 static inline void case_fill(struct stx_arena *a, struct stx_tensor *t, struct values v,
 			     int64_t from)
@@ -251,7 +237,7 @@ static inline void case_check_at(const struct stated *s, int64_t length)
 	uint32_t nin = g->inputs.n;
 	int strided = 0;
 	for (uint32_t i = 0; i < nin; i++) {
-		case_shape(g, &g->inputs.at[i], &in[i]);
+		compiled_shape(g, &g->inputs.at[i], &in[i]);
 		case_fill(a, &in[i], s->in[i], s->first);
 		strided |= g->inputs.at[i].strides != NULL;
 	}

@@ -354,7 +354,7 @@ static void test_half_precision_needs_no_library_calls(void **state)
 			struct stx_diag d = { 0 };
 			if (!stx_graph_parse(a, at, strlen(at), &g,
 					     &d)) { /* bitwise_not takes no floats */
-				case_shape(g, &g->inputs.at[0], &in);
+				compiled_shape(g, &g->inputs.at[0], &in);
 				case_fill(a, &in, s.in[0], 0);
 				assert_int_equal(stx_ref_evaluate(g, &in, 1, &out, 0, &d), 0);
 				enum stx_dtype t = (enum stx_dtype)out.dtype;

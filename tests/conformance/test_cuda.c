@@ -4,6 +4,7 @@
 #include "cases.h"
 #include "cpu_target.h"
 #include "gpu.h"
+#include "gpu_schedule.h"
 #include "lower.h"
 #include "passes.h"
 #include "schedule.h"
@@ -164,23 +165,6 @@ static void test_cuda_long_rows_are_cut_in_two_layers(void **state)
 	stx_bytes_free(&b);
 }
 
-static void kernels_of(struct stx_arena *a, const char *text, struct stx_schedule **s)
-{
-	struct stx_diag d = { 0 };
-	struct stx_graph *g = NULL;
-	struct stx_loops *l = NULL;
-	struct stx_lower_options lower = { .target_gpu = 1 };
-	struct stx_schedule_options o = { .target_gpu = 1 };
-	stx_err e = stx_graph_parse(a, text, strlen(text), &g, &d);
-	e = e ? e : stx_graph_decompose_to_basis(&g, &d);
-	e = e ? e : stx_graph_simplify(&g, STX_SIMPLIFY_STRICT, &d);
-	e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
-	e = e ? e : stx_lower(g, &lower, &l, &d);
-	e = e ? e : stx_schedule(l, &o, s, &d);
-	if (e)
-		fail_msg("%s %s: %s", d.stage, d.node, d.text);
-}
-
 /* LC-02: one to six candidates; each is a whole number of warps, none has more threads than points.
  */
 static void test_cuda_candidates_are_whole_warps_within_the_device(void **state)
@@ -206,7 +190,7 @@ static void test_cuda_candidates_are_whole_warps_within_the_device(void **state)
 		struct stx_arena *a = stx_arena_new(0);
 		struct stx_schedule *s;
 		snprintf(text, sizeof text, "%sreturn (%%a,)\n", shapes[i]);
-		kernels_of(a, text, &s);
+		s = gpu_schedule(a, text);
 		for (unsigned k = 0; k < s->kernels.n; k++) {
 			struct stx_gpu_choices c;
 			stx_tune_candidates(s->kernels.at[k], &t.device, &c);
@@ -232,7 +216,7 @@ static void evaluates(const char *text, void *const *in, void *out, size_t bytes
 	struct stx_arena *a = stx_arena_new(0);
 	struct stx_schedule *s;
 	struct stx_diag d = { 0 };
-	kernels_of(a, text, &s);
+	s = gpu_schedule(a, text);
 	void **data = STX_NEW_ARRAY(a, void *, s->loops->buffers.n + 1);
 	for (uint32_t i = 0; i < s->loops->buffers.n; i++) {
 		const struct stx_buffer *b = s->loops->buffers.at[i];
@@ -331,7 +315,7 @@ static void test_cuda_source_compiles_for_every_architecture(void **state)
 	}
 	struct stx_arena *a = stx_arena_new(0);
 	struct stx_schedule *s;
-	kernels_of(a, text, &s);
+	s = gpu_schedule(a, text);
 	for (unsigned i = 0; i < sizeof targets / sizeof *targets; i++) {
 		struct stx_gpu_target target;
 		assert_int_equal(stx_gpu_target_parse(targets[i], &target, NULL), 0);
@@ -379,7 +363,7 @@ static void test_cuda_narrow_indices_take_fewer_registers(void **state)
 		struct stx_arena *a = stx_arena_new(0);
 		struct stx_gpu_choices c;
 		struct stx_schedule *s;
-		kernels_of(a, texts[i], &s);
+		s = gpu_schedule(a, texts[i]);
 		assert_int_equal(s->kernels.n, 1);
 		assert_int_equal(s->kernels.at[0]->index_bits, 32);
 		stx_tune_candidates(s->kernels.at[0], &target.device, &c);

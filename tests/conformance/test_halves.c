@@ -43,7 +43,7 @@ static void check_chain(enum stx_dtype t)
 				     : (k               ? 1
 					: t == STX_BF16 ? 256
 							: 2048));
-		case_shape(g, &g->inputs.at[k], &in[k]);
+		compiled_shape(g, &g->inputs.at[k], &in[k]);
 		case_fill(a, &in[k], (struct values){ v[k], N }, 0);
 	}
 	for (int i = 0; i < N; i++) {
@@ -106,7 +106,7 @@ static void test_halves_values_of_several_users_stay_wide_in_fast(void **state)
 	struct stx_graph *g = case_parse(a, shared);
 	struct stx_tensor in[2];
 	for (int k = 0; k < 2; k++) {
-		case_shape(g, &g->inputs.at[k], &in[k]);
+		compiled_shape(g, &g->inputs.at[k], &in[k]);
 		case_fill(a, &in[k], (struct values){ (const double[]){ k ? 1 : 256 }, 1 }, 0);
 	}
 	for (const char *const *target = compiled_targets(); *target; target++)

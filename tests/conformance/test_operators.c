@@ -186,7 +186,7 @@ static void random_calls(const char *overload, int calls)
 		assert_non_null(g);
 		const char *text = gen_print(a, g), *const *targets = compiled_targets();
 		for (uint32_t k = 0; k < g->inputs.n; k++) {
-			case_shape(g, &g->inputs.at[k], &in[k]);
+			compiled_shape(g, &g->inputs.at[k], &in[k]);
 			fill_small(a, &in[k], &seed);
 		}
 		stx_err e = stx_ref_evaluate(g, in, g->inputs.n, want, 0, &d);

@@ -67,7 +67,7 @@ static void evaluate(struct stx_arena *a, struct stx_graph *g, float (*out)[64])
 	for (uint32_t k = 0; k < 2; k++) {
 		for (int i = 0; i < 64; i++)
 			v[i] = (double)(int64_t)(gen_next(&seed) >> 40) / 0x1p22 - 2;
-		case_shape(g, &g->inputs.at[k], &in[k]);
+		compiled_shape(g, &g->inputs.at[k], &in[k]);
 		case_fill(a, &in[k], (struct values){ v, 64 }, 0);
 	}
 	if (stx_ref_evaluate(g, in, 2, got, 0, &d))

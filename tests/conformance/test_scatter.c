@@ -108,7 +108,7 @@ static void check_bounds(const char *call, const double *index, int64_t n, int b
 	struct stx_graph *g = case_parse(a, text);
 	struct stx_tensor in[3], got[1];
 	for (uint32_t i = 0; i < 3; i++)
-		case_shape(g, &g->inputs.at[i], &in[i]);
+		compiled_shape(g, &g->inputs.at[i], &in[i]);
 	case_fill(a, &in[0], (struct values){ x, 4 }, 0);
 	case_fill(a, &in[1], (struct values){ index, n }, 0);
 	case_fill(a, &in[2], (struct values){ src, 6 }, 0);
@@ -329,7 +329,7 @@ static void test_scatter_failed_assertion_names_its_message(void **state)
 	struct stx_graph *g = case_parse(a, text);
 	struct stx_tensor in[1], got[1];
 	(void)state;
-	case_shape(g, &g->inputs.at[0], &in[0]);
+	compiled_shape(g, &g->inputs.at[0], &in[0]);
 	for (int k = 0; k < 3; k++) {
 		struct stx_diag d = { 0 };
 		case_fill(a, &in[0], (struct values){ data[k], 4 }, 0);

@@ -21,7 +21,7 @@ static void fill_inputs(struct stx_arena *a, const struct stx_graph *g, struct s
 			v[i] = special && r % 5 == 0 ? odd[r / 8 % 8]
 						     : (double)(int64_t)(r % 65536) / 4096 - 8;
 		}
-		case_shape(g, &g->inputs.at[k], &in[k]);
+		compiled_shape(g, &g->inputs.at[k], &in[k]);
 		case_fill(a, &in[k], (struct values){ v, 512 }, 0);
 	}
 }
@@ -199,7 +199,7 @@ static void test_semantics_orders_of_a_sum_keep_the_real_number_only(void **stat
 		for (int i = 0; i < 4096; i++)
 			v[i] = ldexp((double)(gen_next(&s) >> 40) - 0x1p23,
 				     (int)(gen_next(&s) >> 60) - 30);
-		case_shape(g, &g->inputs.at[0], &in);
+		compiled_shape(g, &g->inputs.at[0], &in);
 		case_fill(a, &in, (struct values){ v, 4096 }, 0);
 		assert_int_equal(compiled_run(&c, COMPILED_SERIAL, &in, 1, got, &d), 0);
 		assert_int_equal(stx_ref_evaluate(g, &in, 1, want, 0, &d), 0);

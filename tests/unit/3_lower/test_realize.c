@@ -85,24 +85,28 @@ static void test_realize_operation_limit(void **state)
 	assert_string_equal(rule_for(chain(51), 0, 2), "ops>50");
 }
 
+/* As many loads of as many buffers are inlined for two users; one more of both, or of loads when
+ * the buffers stay two, is realised by the rule. */
+static void reads_limit(int gpu, uint32_t loads, int of_buffers, const char *rule)
+{
+	assert_null(rule_for(reads(loads, of_buffers ? loads : 2), gpu, 2));
+	assert_string_equal(rule_for(reads(loads + 1, of_buffers ? loads + 1 : 2), gpu, 2), rule);
+}
+
 /* RZ-07: 4/5 buffers. */
 static void test_realize_buffer_limit(void **state)
 {
 	(void)state;
-	assert_null(rule_for(reads(4, 4), 0, 2));
-	assert_string_equal(rule_for(reads(5, 5), 0, 2), "reads>4");
-	assert_null(rule_for(reads(4, 4), 1, 2));
-	assert_string_equal(rule_for(reads(5, 5), 1, 2), "reads>4");
+	reads_limit(0, 4, 1, "reads>4");
+	reads_limit(1, 4, 1, "reads>4");
 }
 
 /* RZ-08: 8/9 accumulated reads on the GPU, 12/13 on the CPU. */
 static void test_realize_accumulated_reads_limit(void **state)
 {
 	(void)state;
-	assert_null(rule_for(reads(8, 2), 1, 2));
-	assert_string_equal(rule_for(reads(9, 2), 1, 2), "loads>8");
-	assert_null(rule_for(reads(12, 2), 0, 2));
-	assert_string_equal(rule_for(reads(13, 2), 0, 2), "loads>12");
+	reads_limit(1, 8, 0, "loads>8");
+	reads_limit(0, 12, 0, "loads>12");
 }
 
 /* RZ-04, RZ-11: a two-user tanh is realised on the CPU and inlined on the GPU. */

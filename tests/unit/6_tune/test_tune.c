@@ -12,31 +12,11 @@
 
 #include "codegen.h"
 #include "gpu.h"
-#include "lower.h"
-#include "passes.h"
+#include "gpu_schedule.h"
 #include "plan.h"
 #include "tune.h"
 
 #define TARGET "cuda:sm_90a:h200"
-
-static struct stx_schedule *kernels_of(struct stx_arena *a, const char *text)
-{
-	struct stx_diag d = { 0 };
-	struct stx_graph *g = NULL;
-	struct stx_loops *l = NULL;
-	struct stx_schedule *s = NULL;
-	struct stx_lower_options lower = { .target_gpu = 1 };
-	struct stx_schedule_options o = { .target_gpu = 1 };
-	stx_err e = stx_graph_parse(a, text, strlen(text), &g, &d);
-	e = e ? e : stx_graph_decompose_to_basis(&g, &d);
-	e = e ? e : stx_graph_simplify(&g, STX_SIMPLIFY_STRICT, &d);
-	e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
-	e = e ? e : stx_lower(g, &lower, &l, &d);
-	e = e ? e : stx_schedule(l, &o, &s, &d);
-	if (e)
-		fail_msg("%s %s: %s", d.stage, d.node, d.text);
-	return s;
-}
 
 static struct stx_gpu_device device(void)
 {
@@ -75,7 +55,7 @@ static void test_tune_space_has_what_the_emitter_takes(void **state)
 	(void)state;
 	for (int i = 0; i < NGRAPHS; i++) {
 		struct stx_arena *a = stx_arena_new(0);
-		struct stx_schedule *s = kernels_of(a, graphs[i]);
+		struct stx_schedule *s = gpu_schedule(a, graphs[i]);
 		for (uint32_t k = 0; k < s->kernels.n; k++) {
 			uint32_t n =
 				stx_tune_space(s->kernels.at[k], &dev, all, STX_TUNE_MAX_SPACE);
@@ -106,7 +86,7 @@ static void test_tune_candidates_are_points_of_the_space(void **state)
 	(void)state;
 	for (int i = 0; i < NGRAPHS; i++) {
 		struct stx_arena *a = stx_arena_new(0);
-		struct stx_schedule *s = kernels_of(a, graphs[i]);
+		struct stx_schedule *s = gpu_schedule(a, graphs[i]);
 		for (uint32_t k = 0; k < s->kernels.n; k++) {
 			struct stx_gpu_choices c;
 			uint32_t n =
@@ -140,7 +120,7 @@ static void test_tune_text_names_one_configuration(void **state)
 	(void)state;
 	for (int i = 0; i < NGRAPHS; i++) {
 		struct stx_arena *a = stx_arena_new(0);
-		const struct stx_kernel *k = kernels_of(a, graphs[i])->kernels.at[0];
+		const struct stx_kernel *k = gpu_schedule(a, graphs[i])->kernels.at[0];
 		uint32_t n = stx_tune_space(k, &dev, all, STX_TUNE_MAX_SPACE);
 		for (uint32_t j = 0; j < n; j++) {
 			char text[STX_GPU_CONFIG_BYTES];
@@ -178,7 +158,7 @@ static void test_tune_text_from_outside_is_refused_unless_it_fits(void **state)
 	};
 	struct stx_gpu_device dev = device();
 	struct stx_arena *a = stx_arena_new(0);
-	const struct stx_kernel *k = kernels_of(a, graphs[1])->kernels.at[0];
+	const struct stx_kernel *k = gpu_schedule(a, graphs[1])->kernels.at[0];
 	struct stx_gpu_config c;
 	struct stx_diag d = { 0 };
 	(void)state;
@@ -205,7 +185,7 @@ static int64_t eval(const struct stx_plan *p, uint32_t e, const int64_t *syms)
 static void test_tune_grid_follows_the_configuration(void **state)
 {
 	struct stx_arena *a = stx_arena_new(0);
-	const struct stx_kernel *k = kernels_of(a, graphs[5])->kernels.at[0];
+	const struct stx_kernel *k = gpu_schedule(a, graphs[5])->kernels.at[0];
 	struct stx_gpu_device dev = device();
 	struct stx_gpu_config c;
 	stx_ex grid[3];
@@ -227,7 +207,7 @@ static void test_tune_grid_follows_the_configuration(void **state)
 static void test_tune_plan_lists_every_candidate(void **state)
 {
 	struct stx_arena *a = stx_arena_new(0);
-	struct stx_schedule *s = kernels_of(a, graphs[9]);
+	struct stx_schedule *s = gpu_schedule(a, graphs[9]);
 	struct stx_gpu_device dev = device();
 	const struct stx_gpu_choices *choices = stx_tune_schedule(s, &dev);
 	struct stx_bytes bytes = { 0 };
@@ -273,7 +253,7 @@ static void test_tune_plan_lists_every_candidate(void **state)
 static void test_tune_plan_with_a_broken_launch_table_is_refused(void **state)
 {
 	struct stx_arena *a = stx_arena_new(0);
-	struct stx_schedule *s = kernels_of(a, graphs[9]);
+	struct stx_schedule *s = gpu_schedule(a, graphs[9]);
 	struct stx_gpu_device dev = device();
 	struct stx_bytes bytes = { 0 };
 	struct stx_plan p;
@@ -317,7 +297,7 @@ static void test_tune_hints_choose_and_so_name_the_code(void **state)
 				   "%x : f32[n] = placeholder()\n%y : f32[m] = placeholder()\n"
 				   "%a = exp.default(%x)\n%b = exp.default(%y)\nreturn (%a, %b)\n";
 	struct stx_arena *a = stx_arena_new(0);
-	struct stx_schedule *s = kernels_of(a, text);
+	struct stx_schedule *s = gpu_schedule(a, text);
 	struct stx_gpu_device dev = device();
 	const struct stx_gpu_choices *c = stx_tune_schedule(s, &dev);
 	struct stx_digest one, two;
@@ -378,7 +358,7 @@ static void test_tune_larger_blocks_need_more_registers(void **state)
 {
 	struct stx_gpu_device dev = device();
 	struct stx_arena *a = stx_arena_new(0);
-	const struct stx_kernel *k = kernels_of(a, graphs[1])->kernels.at[0];
+	const struct stx_kernel *k = gpu_schedule(a, graphs[1])->kernels.at[0];
 	static const char *const texts[] = { "XBLOCK=256 threads=256", "XBLOCK=2048 threads=256" };
 	struct stx_gpu_usage u[2];
 	int64_t blocks[2];

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "plan.h"
+#include "plan_use.h"
 #include "planbuild.h"
 
 /* One dynamic size n; x[n] -> t[n] (temporary) -> y[n], with a constant, a guard, a scalar, a copy.
@@ -411,40 +411,6 @@ static uint64_t next_random(void)
 
 static volatile uint64_t sink; /* reads are not optimised away */
 
-/* Everything a reader may do with an accepted plan. */
-static void use(const struct stx_plan *p)
-{
-	int64_t *syms = calloc(p->h->nsyms + 1, sizeof *syms);
-	for (uint32_t i = 0; i < p->h->nsyms; i++)
-		syms[i] = p->syms[i].hint;
-	for (uint32_t i = 0; i < p->h->nexprs; i++) {
-		int ok = 1;
-		sink += (uint64_t)stx_plan_eval(p, i, syms, &ok);
-	}
-	for (uint32_t i = 0; i < p->h->nvalues; i++) {
-		const struct stx_plan_value *v = &p->values[i];
-		sink += strlen(stx_plan_string(p, v->name));
-		for (int k = 0; k < v->rank; k++)
-			sink += p->exprs[stx_plan_u32s(p, v->sizes)[k]].off +
-				p->exprs[stx_plan_u32s(p, v->strides)[k]].off;
-	}
-	for (uint32_t i = 0; i < p->h->nkernels; i++)
-		sink += strlen(stx_plan_string(p, p->kernels[i].symbol));
-	for (uint32_t i = 0; i < p->h->nsteps; i++) {
-		const struct stx_plan_step *t = &p->steps[i];
-		if (t->kind != STX_STEP_LAUNCH && t->kind != STX_STEP_EXTERN)
-			continue;
-		for (uint32_t k = 0; k < t->nargs; k++)
-			sink += p->values[stx_plan_u32s(p, t->args)[k]].kind;
-		for (uint32_t k = 0;
-		     t->kind == STX_STEP_EXTERN && k < stx_plan_extern_of(p, t)->nattrs; k++)
-			sink += p->exprs[stx_plan_u32s(p, stx_plan_extern_of(p, t)->attrs)[k]].off;
-	}
-	for (uint32_t i = 0; i < p->h->nguards; i++)
-		sink += p->exprs[stx_plan_u32s(p, p->h->guards_off)[i]].off;
-	free(syms);
-}
-
 static void test_plan_mutated_bytes_never_read_outside(void **state)
 {
 	(void)state;
@@ -464,7 +430,7 @@ static void test_plan_mutated_bytes_never_read_outside(void **state)
 		}
 		if (!stx_plan_open((struct stx_span){ copy, b.n }, &p, NULL)) {
 			accepted++;
-			use(&p);
+			sink += plan_use(&p);
 		}
 		free(copy);
 	}

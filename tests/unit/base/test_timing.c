@@ -78,15 +78,22 @@ static stx_err choose(struct device *v, struct stx_timing *t, uint32_t n,
 	return stx_measure_choose(t, n, &m, l, r, &d);
 }
 
+/* Candidates of which nothing is known: what measuring them gives. */
+static struct stx_measure_result choose_fresh(struct device *v, struct stx_timing *t, uint32_t n)
+{
+	struct stx_measure_result r;
+	names(t, n);
+	assert_int_equal(choose(v, t, n, NULL, &r), 0);
+	return r;
+}
+
 /* LC-04: one candidate is returned without a measurement. */
 static void test_timing_one_candidate_is_not_measured(void **state)
 {
 	struct device v = { .ns = { 10 } };
 	struct stx_timing t[1];
-	struct stx_measure_result r;
 	(void)state;
-	names(t, 1);
-	assert_int_equal(choose(&v, t, 1, NULL, &r), 0);
+	struct stx_measure_result r = choose_fresh(&v, t, 1);
 	assert_int_equal(r.chosen, 0);
 	assert_int_equal(v.calls, 0);
 }
@@ -97,10 +104,8 @@ static void test_timing_least_median_is_chosen(void **state)
 {
 	struct device v = { .ns = { 3000, 2000, 2500, 4000 }, .noise = 5000 };
 	struct stx_timing t[4];
-	struct stx_measure_result r;
 	(void)state;
-	names(t, 4);
-	assert_int_equal(choose(&v, t, 4, NULL, &r), 0);
+	struct stx_measure_result r = choose_fresh(&v, t, 4);
 	assert_int_equal(r.chosen, 1);
 	assert_int_equal(r.measured, 4);
 	for (int i = 0; i < 4; i++) {
@@ -184,10 +189,8 @@ static void test_timing_spilling_candidate_is_never_chosen(void **state)
 {
 	struct device v = { .ns = { 500, 1, 400 }, .spills = { 0, 16, 0 } };
 	struct stx_timing t[3];
-	struct stx_measure_result r;
 	(void)state;
-	names(t, 3);
-	assert_int_equal(choose(&v, t, 3, NULL, &r), 0);
+	struct stx_measure_result r = choose_fresh(&v, t, 3);
 	assert_int_equal(r.chosen, 2);
 	assert_int_equal(r.built, 3);
 	assert_int_equal(v.samples[1], 0);
@@ -195,8 +198,7 @@ static void test_timing_spilling_candidate_is_never_chosen(void **state)
 	assert_non_null(strstr(v.lines, "XBLOCK=64: not measured, spills 16 bytes"));
 	/* The heuristic's own choice as well. */
 	v = (struct device){ .ns = { 1, 500 }, .spills = { 8 } };
-	names(t, 2);
-	assert_int_equal(choose(&v, t, 2, NULL, &r), 0);
+	r = choose_fresh(&v, t, 2);
 	assert_int_equal(r.chosen, 1);
 }
 
@@ -205,15 +207,12 @@ static void test_timing_all_spilling_takes_the_least(void **state)
 {
 	struct device v = { .spills = { 64, 64, 32 } };
 	struct stx_timing t[3];
-	struct stx_measure_result r;
 	(void)state;
-	names(t, 3);
-	assert_int_equal(choose(&v, t, 3, NULL, &r), 0);
+	struct stx_measure_result r = choose_fresh(&v, t, 3);
 	assert_int_equal(r.chosen, 2);
 	assert_int_equal(r.measured, 0);
 	v = (struct device){ .spills = { 64, 64, 64 } };
-	names(t, 3);
-	assert_int_equal(choose(&v, t, 3, NULL, &r), 0);
+	r = choose_fresh(&v, t, 3);
 	assert_int_equal(r.chosen, 0);
 }
 
@@ -226,10 +225,8 @@ static void test_timing_differing_or_failing_candidates_are_out(void **state)
 			    .build_error = { 0, 0, STX_E_INTERNAL },
 			    .sample_error = { 0, 0, 0, STX_E_INTERNAL } };
 	struct stx_timing t[5];
-	struct stx_measure_result r;
 	(void)state;
-	names(t, 5);
-	assert_int_equal(choose(&v, t, 5, NULL, &r), 0);
+	struct stx_measure_result r = choose_fresh(&v, t, 5);
 	assert_int_equal(r.chosen, 4);
 	assert_int_equal(t[1].verdict, STX_VERDICT_REJECTED);
 	assert_string_equal(t[1].note, "element 7: 1, not 2");
@@ -265,13 +262,11 @@ static void test_timing_limits_bound_candidates_and_time(void **state)
 {
 	struct device v = { 0 };
 	struct stx_timing t[MAX];
-	struct stx_measure_result r;
 	const struct stx_measure_limits two = { .candidates = 2, .runs = 9 };
 	(void)state;
 	for (int i = 0; i < MAX; i++)
 		v.ns[i] = 1000000000u - (uint64_t)i;
-	names(t, MAX);
-	assert_int_equal(choose(&v, t, MAX, NULL, &r), 0);
+	struct stx_measure_result r = choose_fresh(&v, t, MAX);
 	assert_int_equal(r.measured, 8);
 	assert_int_equal(r.chosen, 7);
 	assert_int_equal(v.samples[0], 5 + 3);

@@ -36,24 +36,17 @@ static uint32_t below(uint32_t n)
 static void fill(struct stx_arena *a, const struct stx_graph *g, const struct stx_input *in,
 		 struct stx_tensor *t)
 {
-	const struct stx_type *y = &in->node->outs[0];
-	memset(t, 0, sizeof *t);
-	t->dtype = (uint8_t)y->dtype;
-	t->rank = y->rank;
-	for (int i = 0; i < y->rank; i++)
-		stx_ex_is_const(g->ex, y->sizes[i], &t->sizes[i]);
-	compiled_dense(t);
-	for (int i = 0; in->strides && i < y->rank; i++)
-		stx_ex_is_const(g->ex, in->strides[i], &t->strides[i]);
+	enum stx_dtype type = in->node->outs[0].dtype;
+	compiled_shape(g, in, t);
 	int64_t first, n = compiled_span(t, &first);
-	size_t width = (size_t)stx_dtype_bytes(y->dtype);
+	size_t width = (size_t)stx_dtype_bytes(type);
 	t->data = stx_arena_alloc(a, (size_t)n * width + 1);
 	for (int64_t i = 0; i < n; i++) {
 		int v = (int)below(5) - 2;
 		union stx_scalar k = { .i = v };
-		if (stx_dtype_is_float(y->dtype))
+		if (stx_dtype_is_float(type))
 			k.f = v;
-		stx_scalar_store(y->dtype, (char *)t->data + (size_t)i * width, k);
+		stx_scalar_store(type, (char *)t->data + (size_t)i * width, k);
 	}
 }
 
