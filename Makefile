@@ -191,7 +191,7 @@ $(FAKE_CUBLASLT): $(BUILD)/obj/tests/fake/cublaslt.c.o $(BUILD)/libkernels.a $(B
 	@mkdir -p $(@D)
 	$(call say,LD ,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -Wl,--exclude-libs,ALL -o $@ $^ $(LIB_BASE)
-$(BUILD)/tests/unit/client/test_matmul: | $(FAKE_CUDA) $(FAKE_CUBLASLT)
+$(BUILD)/tests/unit/client/test_matmul $(BUILD)/tests/unit/client/test_matmul_tune: | $(FAKE_CUDA) $(FAKE_CUBLASLT)
 tests-build: $(TEST_BIN) $(FAKE_CUDA) $(FAKE_CUBLASLT)
 .PHONY: all tests-build
 .SECONDARY:
@@ -199,7 +199,7 @@ tests-build: $(TEST_BIN) $(FAKE_CUDA) $(FAKE_CUBLASLT)
 # Programs under tests/e2e and tests/bench: C programs and scripts that start a daemon of their own.
 E2E_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(call src,tests/e2e/*.c tests/bench/*.c))
 E2E_SH  := $(call src,tests/e2e/test_*.sh)
-e2e-build: $(E2E_BIN) $(FAKE_CUDA)
+e2e-build: $(E2E_BIN) $(FAKE_CUDA) $(FAKE_CUBLASLT)
 .PHONY: e2e-build
 
 export STAX_BUILD := $(abspath $(BUILD))

@@ -17,6 +17,7 @@
 #include "stax.h"
 #include "stax.pb-c.h"
 #include "status.h"
+#include "timing.h"
 
 /* ---- errors (error.c) ---- */
 
@@ -263,6 +264,18 @@ void stx__gpu_code_free(struct stax_artifact *a);
 
 /* ---- external calls (externals.c): code that is not the artifact's, by name ---- */
 
+/* A way to make a call, and its name, which stays the same from process to process. */
+struct stx__way {
+	char name[STX_CONFIG_BYTES];
+	uint64_t algorithm[8]; /* the library's */
+	int is_kernel;         /* the step's kernel instead */
+};
+struct stx__ways {
+	struct stx_digest call; /* what timings of it are known by */
+	char what[96];          /* the call for people: a word */
+	uint32_t n;
+	struct stx__way at[STX_TIMINGS_MAX];
+};
 struct stx__external {
 	const char *name;
 	uint8_t on_cuda; /* offered to artifacts for a GPU; else to those for a CPU */
@@ -277,13 +290,20 @@ struct stx__external {
 	/* Before the sizes or the device of x change, and before it is freed: drops s->call. NULL:
 	 * it keeps nothing. */
 	void (*release)(struct stax_artifact *a, struct stx__step *s);
-	/* For whoever measures, after a run of x: in how many ways the call can be made, the step's
-	 * kernel the last of them; and which is to be taken from now on (0 until then), by all
-	 * contexts of the device and sizes. NULL: in one. */
-	uint32_t (*ways)(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
-			 struct stx_diag *d);
-	void (*choose)(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
-		       uint32_t way);
+	/* For whoever measures, when a run of x has come to the step: the ways to make the call, the
+	 * one that is taken as long as nothing is known first, the step's kernel last. most: of
+	 * them, for a sweep; 0: those worth measuring. UNSUPPORTED: the call cannot be made here.
+	 * NULL: there is one way. */
+	stx_err (*ways)(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+			uint32_t most, struct stx__ways *out, struct stx_diag *d);
+	/* Makes the call in that way, which is not the kernel, with these arguments. */
+	stx_err (*run_way)(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+			   const struct stx__way *way, void *const *buffers,
+			   const struct stx_env *env, struct stx_diag *d);
+	/* What timings of the call are known by, at the sizes of x, wherever its operands will lie;
+	 * their number. */
+	uint32_t (*digests)(const struct stax_artifact *a, const struct stx__context *x,
+			    const struct stx__step *s, struct stx_digest out[2]);
 };
 /* NULL: this client offers no such call. */
 const struct stx__external *stx__external_find(const char *name, int on_cuda);

@@ -81,6 +81,7 @@ static void load_once(void)
 	} symbols[] = {
 		{ "cublasLtCreate", &library.create },
 		{ "cublasLtDestroy", &library.destroy },
+		{ "cublasLtGetVersion", &library.version },
 		{ "cublasLtGetStatusName", &library.status_name },
 		{ "cublasLtMatmulDescCreate", &library.desc_create },
 		{ "cublasLtMatmulDescDestroy", &library.desc_destroy },
@@ -92,6 +93,7 @@ static void load_once(void)
 		{ "cublasLtMatmulPreferenceDestroy", &library.preference_destroy },
 		{ "cublasLtMatmulPreferenceSetAttribute", &library.preference_set },
 		{ "cublasLtMatmulAlgoGetHeuristic", &library.heuristic },
+		{ "cublasLtMatmulAlgoConfigGetAttribute", &library.algorithm_get },
 		{ "cublasLtMatmul", &library.matmul },
 	};
 	void *h = open_library();

@@ -23,6 +23,7 @@ struct stx__cublaslt_result { /* of the heuristic: an algorithm and what it need
 struct stx__cublaslt {
 	int (*create)(void **handle);
 	int (*destroy)(void *handle);
+	size_t (*version)(void);
 	const char *(*status_name)(int status);
 	int (*desc_create)(void **desc, int compute_type, int scale_type);
 	int (*desc_destroy)(void *desc);
@@ -35,6 +36,8 @@ struct stx__cublaslt {
 	int (*preference_set)(void *preference, int attribute, const void *value, size_t bytes);
 	int (*heuristic)(void *handle, void *desc, void *a, void *b, void *c, void *d,
 			 void *preference, int most, struct stx__cublaslt_result *out, int *n);
+	int (*algorithm_get)(const void *algorithm, int attribute, void *value, size_t bytes,
+			     size_t *written);
 	int (*matmul)(void *handle, void *desc, const void *alpha, const void *a, void *a_layout,
 		      const void *b, void *b_layout, const void *beta, const void *c,
 		      void *c_layout, void *d, void *d_layout, const void *algorithm,
@@ -50,9 +53,12 @@ stx_err stx__matmul_bind(const struct stax_artifact *a, struct stx__context *x, 
 stx_err stx__matmul_run(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
 			const struct stx_env *env, struct stx_diag *d);
 void stx__matmul_release(struct stax_artifact *a, struct stx__step *s);
-uint32_t stx__matmul_ways(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
-			  struct stx_diag *d);
-void stx__matmul_choose(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
-			uint32_t way);
+stx_err stx__matmul_ways(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+			 uint32_t most, struct stx__ways *out, struct stx_diag *d);
+stx_err stx__matmul_run_way(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+			    const struct stx__way *way, void *const *buffers,
+			    const struct stx_env *env, struct stx_diag *d);
+uint32_t stx__matmul_digests(const struct stax_artifact *a, const struct stx__context *x,
+			     const struct stx__step *s, struct stx_digest out[2]);
 
 #endif

@@ -83,6 +83,8 @@ struct stx__gpu_devices {
 	int fast;
 	_Atomic(struct stx__tuner *) tuner; /* measures in the next run (cuda_tune.c) */
 	struct stx__tuner *tuned;           /* has measured */
+	struct stx__call_record *calls;     /* timings of external calls (calls.c) */
+	_Atomic uint32_t calls_epoch;       /* counts changes of calls; from 1 on */
 };
 /* The code of kernel k's configuration number i among those of stx_plan_configs. */
 uint32_t stx__gpu_code_number(const struct stax_artifact *a, uint32_t k, uint32_t i);
@@ -96,6 +98,15 @@ stx_err stx__gpu_code(struct stax_artifact *a, struct stx__gpu_code **out, struc
 /* Kernel k's function in that code, loaded on first use. */
 stx_err stx__gpu_function(struct stax_artifact *a, struct stx__gpu_code *g, uint32_t k,
 			  uint32_t code, void **out, struct stx_diag *d);
+
+/* ---- what is known of external calls (calls.c); thread-safe ---- */
+
+/* From now on calls of that digest go by the record's timings. NOMEM. */
+stx_err stx__call_tell(struct stax_artifact *a, const struct stx_digest *call,
+		       const Stx__TuneRecord *r);
+/* The way that is fastest by what is known; without timings the first. */
+uint32_t stx__call_choose(struct stax_artifact *a, const struct stx__ways *ways);
+void stx__calls_free(struct stax_artifact *a);
 
 /* matmul.c: frees what calls keep in g; its context is current. nsteps: of the plan. */
 void stx__matmul_free(struct stx__gpu_code *g, uint32_t nsteps);

@@ -186,6 +186,7 @@ stx_err stx__gpu_new(struct stax_artifact *a, struct stx_diag *d)
 	if (!a->gpu || !symbols)
 		return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
 	pthread_mutex_init(&a->gpu->lock, NULL);
+	a->gpu->calls_epoch = 1;
 	a->gpu->cubins = STX_NEW_ARRAY(a->arena, struct stx_span, ncodes(a) + 1u);
 	a->gpu->active = calloc(n + 1, sizeof *a->gpu->active);
 	if (!a->gpu->cubins || !a->gpu->active)
@@ -211,6 +212,7 @@ void stx__gpu_code_free(struct stax_artifact *a)
 		code_free(a->gpu->at[i], ncodes(a), a->plan.h->nsteps);
 	stx__tuner_free(a->gpu->tuner);
 	stx__tuner_free(a->gpu->tuned);
+	stx__calls_free(a);
 	free((void *)a->gpu->active);
 	pthread_mutex_destroy(&a->gpu->lock);
 	free(a->gpu);

@@ -218,6 +218,8 @@ stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const st
 			break;
 		case STX__STEP_COPY: e = copy_value(a, x, s, env, d); break;
 		case STX__STEP_EXTERN:
+			if (tuner)
+				stx__tune_step(tuner, x, i);
 			e = s->external->run(a, x, s, env, d);
 			if (e != STX_E_UNSUPPORTED || s->kernel == STX_PLAN_NONE)
 				break;

@@ -1,8 +1,9 @@
-/* cuda_trial.c: timing one kernel's configurations on the arguments it is about to be launched
- * with. What any of them writes is copied: results go to scratch memory, whose contents are put
+/* cuda_trial.c: timing one kernel's configurations, or the ways to make one external call, on the
+ * arguments it is about to be launched with. What any of them writes is copied: results go to scratch memory, whose contents are put
  * back from the originals before each check, and before each timed launch when the kernel reads
  * what it writes (donated and mutated arguments, outputs that take an operand's place). The second
- * level cache is flushed between launches. */
+ * level cache is flushed between launches. A call's results are checked against those of its
+ * kernel, the first way's too; its workspace is nobody's and stays where it is. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,19 +49,18 @@ struct trial {
 	size_t flush_bytes;
 	void *from, *to; /* events */
 	void *stream;
-	struct code *codes;                     /* [n] */
-	const Stx__Configuration *const *space; /* a sweep's; NULL: the plan's configurations */
+	struct code *codes;           /* [n] */
+	const struct stx__ways *ways; /* of a call: those of k, or a sweep's */
+	const Stx__Kernel *space;     /* of a kernel in a sweep: all configurations */
+	const uint32_t *batch;        /* a sweep's candidates, by number; NULL: those of k */
 	const struct stx__tuned_kernel *k;
-	uint32_t n;
 	int have_want;
 	uint8_t *host[2]; /* [CHUNK_BYTES] */
 };
 
 static stx_err failed(const struct trial *w, int result, const char *what, struct stx_diag *d)
 {
-	return stx__driver_fail(
-		result, what,
-		stx_plan_string(&w->t->a->plan, w->t->a->plan.kernels[w->s->kernel].name), d);
+	return stx__driver_fail(result, what, w->k->name, d);
 }
 
 /* ---- what is written ---- */
@@ -85,8 +85,10 @@ void stx__value_extent(const struct stx__value *v, int rank, int elem_bytes, int
 
 static uint32_t flags_of(const struct trial *w, uint32_t arg)
 {
-	return w->step->b ? stx_plan_u32s(&w->t->a->plan, w->step->b)[arg]
-			  : STX_ARG_READ | STX_ARG_WRITTEN;
+	const struct stx_plan *p = &w->t->a->plan;
+	uint32_t uses =
+		w->s->kind == STX__STEP_EXTERN ? stx_plan_extern_of(p, w->step)->uses : w->step->b;
+	return uses ? stx_plan_u32s(p, uses)[arg] : STX_ARG_READ | STX_ARG_WRITTEN;
 }
 
 static void extent_of(const struct trial *w, uint32_t arg, struct region *r)
@@ -174,13 +176,14 @@ static int restore(const struct trial *w, int all)
 
 static stx_err set_up(struct trial *w, struct stx_diag *d)
 {
-	const struct stx_plan_kernel *k = &w->t->a->plan.kernels[w->s->kernel];
+	uint32_t kernel = w->s->kernel;
+	uint32_t nscalars = kernel == STX_PLAN_NONE ? 0 : w->t->a->plan.kernels[kernel].nscalars;
 	struct stx__gpu_context *g = w->x->gpu;
 	void *record = NULL;
 	int result, l2 = 0;
 	w->regions = STX_NEW_ARRAY(w->arena, struct region, w->s->nparams + 1);
 	w->buffers = STX_NEW_ARRAY(w->arena, void *, w->s->nparams + 1);
-	w->params = STX_NEW_ARRAY(w->arena, void *, w->s->nparams + k->nscalars + 2);
+	w->params = STX_NEW_ARRAY(w->arena, void *, w->s->nparams + nscalars + 2);
 	w->host[0] = stx_arena_alloc(w->arena, CHUNK_BYTES);
 	w->host[1] = stx_arena_alloc(w->arena, CHUNK_BYTES);
 	if (stx_arena_oom(w->arena))
@@ -196,10 +199,10 @@ static stx_err set_up(struct trial *w, struct stx_diag *d)
 	void **p = w->params;
 	for (uint32_t j = 0; j < w->s->nparams; j++)
 		*p++ = &w->buffers[j];
-	for (uint32_t j = 0; j < k->nscalars; j++)
+	for (uint32_t j = 0; j < nscalars; j++)
 		*p++ = (void *)(uintptr_t)&w->s->frame.scalars[j];
 	*p++ = &w->record_at;
-	*p = &g->kernel[w->s->kernel];
+	*p = kernel == STX_PLAN_NONE ? NULL : &g->kernel[kernel];
 	if ((result = w->q->host_device_ptr(&w->record_at, record, 0)) ||
 	    (result = w->q->event_create(&w->from, 0)) || (result = w->q->event_create(&w->to, 0)))
 		return failed(w, result, "events", d);
@@ -214,7 +217,7 @@ static void tear_down(struct trial *w)
 {
 	const struct stx__driver *q = w->q;
 	q->stream_sync(w->stream);
-	for (uint32_t i = 0; i < w->n; i++)
+	for (uint32_t i = 0; i < w->k->n; i++)
 		if (w->codes[i].module)
 			q->module_unload(w->codes[i].module);
 	for (uint32_t i = 0; i < w->nregions; i++) {
@@ -236,18 +239,47 @@ static void tear_down(struct trial *w)
 
 /* ---- launches ---- */
 
-static int launch(const struct trial *w, uint32_t c)
+static uint32_t number(const struct trial *w, uint32_t c)
 {
+	return w->batch ? w->batch[c] : c;
+}
+
+/* The step's kernel as the run would launch it now. */
+static stx_err launch_kernel(const struct trial *w, struct stx_diag *d)
+{
+	const struct stx__step *s = w->s;
+	void *fn;
+	stx_err e = stx__gpu_function(w->t->a, w->x->gpu->code, s->kernel, s->code, &fn, d);
+	if (e)
+		return e;
+	int result = w->q->launch(fn, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1],
+				  s->block[2], 0, w->stream, w->params, NULL);
+	return result ? failed(w, result, "launching", d) : STX_E_OK;
+}
+
+static stx_err call(const struct trial *w, const struct stx__way *way, struct stx_diag *d)
+{
+	if (way->is_kernel)
+		return launch_kernel(w, d);
+	stx_err e = w->s->external->run_way(w->t->a, w->x, w->s, way, w->buffers, w->t->env, d);
+	return e == STX_E_UNSUPPORTED ? STX_E_INTERNAL : e; /* this way's own fault */
+}
+
+static stx_err launch(const struct trial *w, uint32_t c, struct stx_diag *d)
+{
+	if (w->ways)
+		return call(w, &w->ways->at[number(w, c)], d);
 	const struct code *k = &w->codes[c];
-	return w->q->launch(k->fn, k->grid[0], k->grid[1], k->grid[2], k->block[0], k->block[1],
-			    k->block[2], 0, w->stream, w->params, NULL);
+	int result = w->q->launch(k->fn, k->grid[0], k->grid[1], k->grid[2], k->block[0],
+				  k->block[1], k->block[2], 0, w->stream, w->params, NULL);
+	return result ? failed(w, result, "launching", d) : STX_E_OK;
 }
 
 /* The launch's grid, as the plan or the sweep has it. 0: it overflows. */
 static int geometry(const struct trial *w, uint32_t c, struct code *out)
 {
 	if (w->space) {
-		const Stx__Configuration *k = w->space[c];
+		const Stx__Configuration *k = w->space->candidates[w->batch[c]];
 		for (size_t j = 0; j < 3; j++) {
 			out->grid[j] = j < k->n_grid ? k->grid[j] : 1;
 			out->block[j] = j < k->n_block ? k->block[j] : 1;
@@ -265,9 +297,13 @@ static int geometry(const struct trial *w, uint32_t c, struct code *out)
 	return 1;
 }
 
+static stx_err check(void *ctx, uint32_t c, struct stx_diag *d);
+
 static stx_err build(void *ctx, uint32_t c, struct stx_timing *timing, struct stx_diag *d)
 {
 	struct trial *w = ctx;
+	if (w->ways) /* nothing to build; a first way that is wrong is out as any other */
+		return c ? STX_E_OK : check(w, c, d);
 	const struct stx_plan *p = &w->t->a->plan;
 	struct code *k = &w->codes[c];
 	struct stx__received r = { 0 };
@@ -306,8 +342,9 @@ static stx_err sample(void *ctx, uint32_t c, uint64_t *ns, struct stx_diag *d)
 		result = w->q->memset_async(w->flush, 0, w->flush_bytes, w->stream);
 	if (!result)
 		result = w->q->event_record(w->from, w->stream);
-	if (!result)
-		result = launch(w, c);
+	stx_err e = result ? STX_E_OK : launch(w, c, d);
+	if (e)
+		return e;
 	if (!result)
 		result = w->q->event_record(w->to, w->stream);
 	if (!result)
@@ -331,7 +368,7 @@ static float half_value(uint16_t h)
 }
 
 /* Element i as a number; tolerance 0: its bits are compared. */
-static double number(enum stx_dtype t, const uint8_t *at, size_t i, double *rtol)
+static double value(enum stx_dtype t, const uint8_t *at, size_t i, double *rtol)
 {
 	uint16_t h;
 	uint32_t u;
@@ -368,7 +405,7 @@ int64_t stx__trial_differs(enum stx_dtype t, const void *want, const void *got, 
 	if (!memcmp(want, got, n))
 		return -1;
 	for (size_t i = 0; i < m; i++) {
-		double v = number(t, want, i, &rtol);
+		double v = value(t, want, i, &rtol);
 		if (rtol == 0)
 			break;
 		if (isfinite(v)) {
@@ -382,7 +419,7 @@ int64_t stx__trial_differs(enum stx_dtype t, const void *want, const void *got, 
 		if (!memcmp((const uint8_t *)want + i * bytes, (const uint8_t *)got + i * bytes,
 			    bytes))
 			continue;
-		double a = number(t, want, i, &rtol), b = number(t, got, i, &rtol);
+		double a = value(t, want, i, &rtol), b = value(t, got, i, &rtol);
 		if (rtol > 0 &&
 		    ((isnan(a) && isnan(b)) ||
 		     (isfinite(a) && isfinite(b) && fabs(a - b) <= rtol * (fabs(a) + scale))))
@@ -424,26 +461,21 @@ static stx_err compare_argument(struct trial *w, uint32_t arg, struct stx_diag *
 	return STX_E_OK;
 }
 
-static stx_err run_once(struct trial *w, void *fn_of, uint32_t c, struct stx_diag *d)
+/* as_is: the heuristic's, as the artifact has it; of a call its kernel. */
+static stx_err run_once(struct trial *w, int as_is, uint32_t c, struct stx_diag *d)
 {
 	int result = restore(w, 1);
-	if (!result && fn_of) /* the heuristic's, as the artifact has it */
-		result = w->q->launch(fn_of, w->s->grid[0], w->s->grid[1], w->s->grid[2],
-				      w->s->block[0], w->s->block[1], w->s->block[2], 0, w->stream,
-				      w->params, NULL);
-	else if (!result)
-		result = launch(w, c);
-	if (!result)
-		result = w->q->stream_sync(w->stream);
-	return result ? failed(w, result, "launching", d) : STX_E_OK;
+	if (result)
+		return failed(w, result, "copying what it writes", d);
+	stx_err e = as_is ? launch_kernel(w, d) : launch(w, c, d);
+	if (!e && (result = w->q->stream_sync(w->stream)))
+		e = failed(w, result, "launching", d);
+	return e;
 }
 
 static stx_err make_want(struct trial *w, struct stx_diag *d)
 {
-	void *fn;
-	stx_err e = stx__gpu_function(w->t->a, w->x->gpu->code, w->s->kernel, w->s->code, &fn, d);
-	if (!e)
-		e = run_once(w, fn, 0, d);
+	stx_err e = run_once(w, w->s->kernel != STX_PLAN_NONE, 0, d);
 	for (uint32_t i = 0; i < w->nregions && !e; i++) {
 		int result = w->q->copy(w->regions[i].want, w->regions[i].scratch,
 					w->regions[i].hi - w->regions[i].lo);
@@ -459,7 +491,7 @@ static stx_err check(void *ctx, uint32_t c, struct stx_diag *d)
 	struct trial *w = ctx;
 	stx_err e = w->have_want ? STX_E_OK : make_want(w, d);
 	if (!e)
-		e = run_once(w, NULL, c, d);
+		e = run_once(w, 0, c, d);
 	for (uint32_t i = 0; i < w->s->nparams && !e; i++)
 		if (flags_of(w, i) & STX_ARG_WRITTEN)
 			e = compare_argument(w, i, d);
@@ -469,15 +501,25 @@ static stx_err check(void *ctx, uint32_t c, struct stx_diag *d)
 static void report(void *ctx, const char *line)
 {
 	struct trial *w = ctx;
-	stx__tuner_say(w->t, w->k->kernel, "%s", line);
+	stx__tuner_say(w->t, w->k->name, "%s", line);
 }
 
 /* ---- a sweep: what the candidates are compared with ---- */
 
-/* Times the configurations batch[1] to batch[many - 1]; t's place 0 is the heuristic's, whose
- * results every other is checked against. */
-static stx_err time_batch(struct trial *w, const Stx__Configuration *const *batch, uint32_t many,
-			  uint32_t runs, struct stx_timing *t, struct stx_diag *d)
+static const char *space_name(const struct trial *w, uint32_t i)
+{
+	return w->ways ? w->ways->at[i].name : w->space->candidates[i]->text;
+}
+
+static uint32_t space_size(const struct trial *w)
+{
+	return w->ways ? w->ways->n : (uint32_t)w->space->n_candidates;
+}
+
+/* Times the candidates batch[1] to batch[many - 1] of the space; t's place 0 is the heuristic's,
+ * whose results every other is checked against. */
+static stx_err time_batch(struct trial *w, const uint32_t *batch, uint32_t many, uint32_t runs,
+			  struct stx_timing *t, struct stx_diag *d)
 {
 	struct code codes[SWEEP_BATCH + 1] = { 0 };
 	const struct stx_measure m = { w, build, check, sample, NULL };
@@ -486,40 +528,35 @@ static stx_err time_batch(struct trial *w, const Stx__Configuration *const *batc
 	memset(t, 0, many * sizeof *t);
 	t[0].verdict = STX_VERDICT_FAILED;
 	for (uint32_t i = 1; i < many; i++)
-		snprintf(t[i].config, sizeof t[i].config, "%s", batch[i]->text);
+		snprintf(t[i].config, sizeof t[i].config, "%s", space_name(w, batch[i]));
 	w->codes = codes;
-	w->space = batch;
+	w->batch = batch;
 	stx_err e = stx_measure_choose(t, many, &m, &l, &out, d);
 	w->q->stream_sync(w->stream);
 	for (uint32_t i = 1; i < many; i++)
 		if (codes[i].module)
 			w->q->module_unload(codes[i].module);
 	w->codes = NULL;
-	w->space = NULL;
+	w->batch = NULL;
 	return e;
-}
-
-static const Stx__Configuration *find_config(const Stx__Kernel *all, const char *text)
-{
-	for (size_t i = 0; i < all->n_candidates; i++)
-		if (!strcmp(all->candidates[i]->text, text))
-			return all->candidates[i];
-	return NULL;
 }
 
 /* The heuristic's, the chosen and the sweep's best again, in turns: the least of many medians is
  * luck in part. */
-static stx_err compare_best(struct trial *w, const Stx__Kernel *all, struct stx__tuned_kernel *k,
-			    struct stx_diag *d)
+static stx_err compare_best(struct trial *w, struct stx__tuned_kernel *k, struct stx_diag *d)
 {
 	const char *const texts[] = { k->timings[0].config,
 				      k->timings[stx_timing_best(k->timings, k->n)].config,
 				      k->swept };
-	const Stx__Configuration *batch[4] = { NULL };
+	uint32_t batch[4] = { 0 }, n = space_size(w);
 	struct stx_timing t[4];
-	for (int i = 0; i < 3; i++)
-		if (!(batch[i + 1] = find_config(all, texts[i])))
+	for (int i = 0; i < 3; i++) {
+		uint32_t *at = &batch[i + 1];
+		while (*at < n && strcmp(space_name(w, *at), texts[i]) != 0)
+			++*at;
+		if (*at == n)
 			return STX_E_OK;
+	}
 	stx_err e = time_batch(w, batch, 4, 101, t, d);
 	k->heuristic_ns = t[1].median_ns;
 	k->chosen_ns = t[2].median_ns;
@@ -527,23 +564,16 @@ static stx_err compare_best(struct trial *w, const Stx__Kernel *all, struct stx_
 	return e;
 }
 
-/* Every so many of all configurations, options.sweep at most, in batches. */
-static stx_err sweep(struct trial *w, struct stx__tuned_kernel *k, struct stx_diag *d)
+/* Every so many of the space, options.sweep at most, in batches. */
+static stx_err sweep_space(struct trial *w, struct stx__tuned_kernel *k, struct stx_diag *d)
 {
-	const struct stx_plan *p = &w->t->a->plan;
-	struct stx__received r = { 0 };
-	stx_err e = w->t->source->code(&w->t->about, p->kernels[k->kernel].digest, "", &r, d);
-	if (e)
-		return e;
-	const Stx__Kernel *all = r.e->kernel_code_reply->kernel;
-	size_t n = all->n_candidates;
-	size_t want = n < w->t->options.sweep ? n : w->t->options.sweep;
-	for (size_t from = 0; from < want && !e; from += SWEEP_BATCH) {
-		const Stx__Configuration *batch[SWEEP_BATCH + 1] = { NULL };
+	uint32_t n = space_size(w), want = n < w->t->options.sweep ? n : w->t->options.sweep;
+	stx_err e = STX_E_OK;
+	for (uint32_t from = 0; from < want && !e; from += SWEEP_BATCH) {
+		uint32_t batch[SWEEP_BATCH + 1] = { 0 }, many = 1;
 		struct stx_timing t[SWEEP_BATCH + 1];
-		uint32_t many = 1;
-		for (size_t i = from; i < want && many <= SWEEP_BATCH; i++)
-			batch[many++] = all->candidates[i * n / want];
+		for (uint32_t i = from; i < want && many <= SWEEP_BATCH; i++)
+			batch[many++] = (uint32_t)((uint64_t)i * n / want);
 		e = time_batch(w, batch, many, w->t->options.runs, t, d);
 		for (uint32_t i = 1; i < many; i++) {
 			if (t[i].verdict != STX_VERDICT_MEASURED ||
@@ -554,10 +584,34 @@ static stx_err sweep(struct trial *w, struct stx__tuned_kernel *k, struct stx_di
 		}
 	}
 	if (!e && k->swept_ns)
-		e = compare_best(w, all, k, d);
-	stx__tuner_say(w->t, k->kernel, "sweep of %zu of %zu configurations: best %.3f us, %s",
-		       want, n, (double)k->swept_ns * 1e-3, k->swept);
+		e = compare_best(w, k, d);
+	stx__tuner_say(w->t, k->name, "sweep of %u of %u configurations: best %.3f us, %s", want, n,
+		       (double)k->swept_ns * 1e-3, k->swept);
+	return e;
+}
+
+/* Of all configurations the kernel can have, or all ways that the library lists. */
+static stx_err sweep(struct trial *w, struct stx__tuned_kernel *k, struct stx_diag *d)
+{
+	const struct stx__ways *mine = w->ways;
+	struct code *codes = w->codes;
+	struct stx__received r = { 0 };
+	stx_err e = STX_E_OK;
+	if (mine) {
+		struct stx__ways *all = STX_NEW(w->arena, struct stx__ways);
+		e = all ? w->s->external->ways(w->t->a, w->x, w->s, w->t->options.sweep, all, d)
+			: STX_E_NOMEM;
+		w->ways = all;
+	} else {
+		e = w->t->source->code(&w->t->about, k->digest.b, "", &r, d);
+		w->space = e ? NULL : r.e->kernel_code_reply->kernel;
+	}
+	if (!e)
+		e = sweep_space(w, k, d);
 	stx__received_free(&r);
+	w->space = NULL;
+	w->ways = mine;
+	w->codes = codes;
 	return e;
 }
 
@@ -569,7 +623,7 @@ stx_err stx__trial(struct stx__tuner *t, struct stx__tuned_kernel *k, struct stx
 			   .x = x,
 			   .s = &x->steps[step],
 			   .k = k,
-			   .n = k->n,
+			   .ways = k->ways,
 			   .stream = t->env ? t->env->stream : NULL };
 	const struct stx_measure m = { &w, build, check, sample, report };
 	const struct stx_measure_limits l = { t->options.measurements, t->options.runs, 0 };
@@ -586,10 +640,8 @@ stx_err stx__trial(struct stx__tuner *t, struct stx__tuned_kernel *k, struct stx
 		e = stx_measure_choose(k->timings, k->n, &m, &l, &r, d);
 		k->measured = r.measured;
 	}
-	struct code *mine = w.codes;
 	if (!e && t->options.sweep)
 		e = sweep(&w, k, d);
-	w.codes = mine;
 	tear_down(&w);
 	return e;
 }

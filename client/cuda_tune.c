@@ -8,8 +8,6 @@
 
 #include "tuner.h"
 
-#define BATCH 16u /* records a message */
-
 void stx__tuner_free(struct stx__tuner *t)
 {
 	if (!t)
@@ -18,7 +16,7 @@ void stx__tuner_free(struct stx__tuner *t)
 	free(t);
 }
 
-void stx__tuner_say(const struct stx__tuner *t, uint32_t kernel, const char *fmt, ...)
+void stx__tuner_say(const struct stx__tuner *t, const char *name, const char *fmt, ...)
 {
 	char line[512];
 	va_list ap;
@@ -27,8 +25,7 @@ void stx__tuner_say(const struct stx__tuner *t, uint32_t kernel, const char *fmt
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof line, fmt, ap);
 	va_end(ap);
-	t->options.report(t->options.ctx,
-			  stx_plan_string(&t->a->plan, t->a->plan.kernels[kernel].name), line);
+	t->options.report(t->options.ctx, name, line);
 }
 
 struct stx__tuner *stx__tune_claim(struct stax_artifact *a)
@@ -70,6 +67,8 @@ static stx_err add_kernel(struct stx__tuner *t, uint32_t kernel)
 		return STX_E_OK;
 	k = &t->kernels[t->n];
 	*k = (struct stx__tuned_kernel){ .kernel = kernel, .n = n, .configs = c };
+	k->name = stx_plan_string(p, p->kernels[kernel].name);
+	memcpy(k->digest.b, p->kernels[kernel].digest, sizeof k->digest.b);
 	k->timings = STX_NEW_ARRAY(t->arena, struct stx_timing, n);
 	if (!k->timings)
 		return STX_E_NOMEM;
@@ -80,18 +79,22 @@ static stx_err add_kernel(struct stx__tuner *t, uint32_t kernel)
 	return STX_E_OK;
 }
 
+/* Those that are launched; kernels of calls are tried with the call. */
 static stx_err find_kernels(struct stx__tuner *t)
 {
 	uint32_t n = t->a->plan.h->nkernels;
-	t->kernels = STX_NEW_ARRAY(t->arena, struct stx__tuned_kernel, n + 1);
+	t->kernels = STX_NEW_ARRAY(t->arena, struct stx__tuned_kernel,
+				   n + t->a->plan.h->nsteps + 1); /* calls join */
 	t->of = STX_NEW_ARRAY(t->arena, uint32_t, n + 1);
 	if (!t->kernels || !t->of)
 		return STX_E_NOMEM;
 	for (uint32_t i = 0; i < n; i++)
 		t->of[i] = STX__NOT_TUNED;
-	for (uint32_t i = 0; i < n; i++)
-		if (add_kernel(t, i))
+	for (uint32_t i = 0; i < t->a->plan.h->nsteps; i++) {
+		const struct stx_plan_step *s = &t->a->plan.steps[i];
+		if (s->kind == STX_STEP_LAUNCH && add_kernel(t, s->a))
 			return STX_E_NOMEM;
+	}
 	return STX_E_OK;
 }
 
@@ -120,12 +123,25 @@ static stx_err have_code(struct stx__tuner *t, const struct stx__tuned_kernel *k
 	return e;
 }
 
+/* From now on, wherever the plan makes it. */
+static stx_err decide_call(struct stx__tuner *t, const struct stx__tuned_kernel *k)
+{
+	Stx__TuneRecord *said = stx_tunes_record(k->timings, k->n);
+	stx_err e = said ? stx__call_tell(t->a, &k->digest, said) : STX_E_NOMEM;
+	free(said);
+	return e;
+}
+
 /* From the next run on, wherever the plan launches it. */
 static stx_err decide(struct stx__tuner *t, struct stx__tuned_kernel *k, struct stx_diag *d)
 {
 	uint32_t number = (uint32_t)(k - t->kernels);
 	k->chosen = stx_timing_best(k->timings, k->n);
 	k->decided = 1;
+	if (!k->configs) {
+		stx__tuner_say(t, k->name, "chosen: %s", k->timings[k->chosen].config);
+		return decide_call(t, k);
+	}
 	for (uint32_t i = 0; i < t->a->plan.h->nkernels; i++) {
 		stx_err e = t->of[i] == number ? have_code(t, k, i, d) : STX_E_OK;
 		if (e)
@@ -133,7 +149,7 @@ static stx_err decide(struct stx__tuner *t, struct stx__tuned_kernel *k, struct 
 		if (t->of[i] == number)
 			stx__gpu_choose(t->a, i, stx__gpu_code_number(t->a, i, k->chosen));
 	}
-	stx__tuner_say(t, k->kernel, "chosen: %s", k->timings[k->chosen].config);
+	stx__tuner_say(t, k->name, "chosen: %s", k->timings[k->chosen].config);
 	return STX_E_OK;
 }
 
@@ -159,16 +175,15 @@ static void read_record(struct stx__tuned_kernel *k, const Stx__TuneRecord *r)
 	memcpy(k->timings, now, k->n * sizeof *now);
 }
 
-/* What is known of kernels [from, from + n). */
+/* What is known of those at [from, from + n). */
 static stx_err look_up(struct stx__tuner *t, uint32_t from, uint32_t n, struct stx_diag *d)
 {
-	Stx__TuneRecord asked[BATCH], *list[BATCH];
+	Stx__TuneRecord asked[STX__TUNE_BATCH], *list[STX__TUNE_BATCH];
 	struct stx__received r = { 0 };
 	for (uint32_t i = 0; i < n; i++) {
-		const struct stx_plan_kernel *k = &t->a->plan.kernels[t->kernels[from + i].kernel];
 		stx__tune_record__init(&asked[i]);
 		asked[i].kernel =
-			(ProtobufCBinaryData){ sizeof k->digest, (uint8_t *)(uintptr_t)k->digest };
+			(ProtobufCBinaryData){ STX_DIGEST_BYTES, t->kernels[from + i].digest.b };
 		list[i] = &asked[i];
 	}
 	stx_err e = t->source->records(&t->about, list, n, &r, d);
@@ -182,10 +197,10 @@ static stx_err look_up(struct stx__tuner *t, uint32_t from, uint32_t n, struct s
 	return e;
 }
 
-static void give_up(struct stx__tuner *t, uint32_t kernel, const struct stx_diag *d)
+static void give_up(struct stx__tuner *t, const char *name, const struct stx_diag *d)
 {
 	t->broken = 1;
-	stx__tuner_say(t, kernel, "measuring ends: %s", d->text[0] ? d->text : "out of memory");
+	stx__tuner_say(t, name, "measuring ends: %s", d->text[0] ? d->text : "out of memory");
 }
 
 void stx__tune_begin(struct stx__tuner *t, struct stax_artifact *a, struct stx__context *x,
@@ -197,10 +212,10 @@ void stx__tune_begin(struct stx__tuner *t, struct stax_artifact *a, struct stx__
 	t->a = a;
 	t->env = env;
 	stx_err e = find_kernels(t);
-	for (uint32_t i = 0; !e && i < t->n; i += BATCH)
-		e = look_up(t, i, t->n - i < BATCH ? t->n - i : BATCH, &d);
-	if (e && a->plan.h->nkernels)
-		give_up(t, 0, &d);
+	for (uint32_t i = 0; !e && i < t->n; i += STX__TUNE_BATCH)
+		e = look_up(t, i, t->n - i < STX__TUNE_BATCH ? t->n - i : STX__TUNE_BATCH, &d);
+	if (e)
+		give_up(t, t->n ? t->kernels[0].name : "", &d);
 }
 
 /* ---- measuring ---- */
@@ -209,11 +224,10 @@ void stx__tune_begin(struct stx__tuner *t, struct stax_artifact *a, struct stx__
 static stx_err publish(struct stx__tuner *t, struct stx__tuned_kernel *k, struct stx_diag *d)
 {
 	struct stx__received r = { 0 };
-	const struct stx_plan_kernel *p = &t->a->plan.kernels[k->kernel];
 	Stx__TuneRecord *said = stx_tunes_record(k->timings, k->n);
 	if (!said)
 		return stx_fail(d, STX_E_NOMEM, "tune", "", "out of memory");
-	said->kernel = (ProtobufCBinaryData){ sizeof p->digest, (uint8_t *)(uintptr_t)p->digest };
+	said->kernel = (ProtobufCBinaryData){ STX_DIGEST_BYTES, k->digest.b };
 	stx_err e = said->n_timings ? t->source->records(&t->about, &said, 1, &r, d) : STX_E_OK;
 	if (!e && said->n_timings)
 		read_record(k, r.e->tune_reply->records[0]);
@@ -222,15 +236,11 @@ static stx_err publish(struct stx__tuner *t, struct stx__tuned_kernel *k, struct
 	return e;
 }
 
-void stx__tune_step(struct stx__tuner *t, struct stx__context *x, uint32_t step)
+static void measure(struct stx__tuner *t, struct stx__tuned_kernel *k, struct stx__context *x,
+		    uint32_t step)
 {
-	const struct stx__step *s = &x->steps[step];
-	uint32_t number = t->broken ? STX__NOT_TUNED : t->of[s->kernel];
-	struct stx__tuned_kernel *k = number == STX__NOT_TUNED ? NULL : &t->kernels[number];
 	struct stx_diag d;
-	if (!k || (k->decided && !t->options.sweep) || !s->grid[0] || !s->grid[1] || !s->grid[2])
-		return; /* a launch of nothing says nothing */
-	if (t->options.sweep && k->swept_ns)
+	if (k->decided && (!t->options.sweep || k->swept_ns))
 		return;
 	stx__diag_init(&d);
 	stx_err e = stx__trial(t, k, x, step, &d);
@@ -241,10 +251,94 @@ void stx__tune_step(struct stx__tuner *t, struct stx__context *x, uint32_t step)
 	}
 	if (e == STX_E_NOMEM) { /* others may be smaller */
 		k->decided = 1;
-		stx__tuner_say(t, s->kernel, "not measured: %s", d.text);
+		stx__tuner_say(t, k->name, "not measured: %s", d.text);
 	} else if (e) {
-		give_up(t, s->kernel, &d);
+		give_up(t, k->name, &d);
 	}
+}
+
+/* The call's place among what is measured; it joins, with what is known of it, when it is new.
+ * NULL: it is not to be measured, or e. */
+static struct stx__tuned_kernel *find_call(struct stx__tuner *t, const struct stx__step *s,
+					   const struct stx__ways *w, stx_err *e,
+					   struct stx_diag *d)
+{
+	struct stx__tuned_kernel *k = t->kernels;
+	while (k < t->kernels + t->n && (k->configs || !stx_digest_eq(&k->digest, &w->call)))
+		k++;
+	if (k < t->kernels + t->n || w->n < 2) /* LC-04 */
+		return k < t->kernels + t->n ? k : NULL;
+	*k = (struct stx__tuned_kernel){ .kernel = s->kernel, .n = w->n, .digest = w->call };
+	k->name = stx_arena_strdup(t->arena, w->what);
+	k->timings = STX_NEW_ARRAY(t->arena, struct stx_timing, w->n);
+	*e = k->name && k->timings ? STX_E_OK : STX_E_NOMEM;
+	if (*e)
+		return NULL;
+	for (uint32_t i = 0; i < w->n; i++)
+		memcpy(k->timings[i].config, w->at[i].name, sizeof k->timings[i].config);
+	t->n++;
+	*e = look_up(t, t->n - 1, 1, d);
+	return *e ? NULL : k;
+}
+
+static void measure_launch(struct stx__tuner *t, struct stx__context *x, uint32_t step)
+{
+	const struct stx__step *s = &x->steps[step];
+	if (t->of[s->kernel] == STX__NOT_TUNED || !s->grid[0] || !s->grid[1] || !s->grid[2])
+		return; /* a launch of nothing says nothing */
+	measure(t, &t->kernels[t->of[s->kernel]], x, step);
+}
+
+/* The call cannot be made here: its kernel is launched, then. */
+static void measure_in_its_place(struct stx__tuner *t, struct stx__context *x, uint32_t step,
+				 struct stx_diag *d)
+{
+	const struct stx__step *s = &x->steps[step];
+	uint32_t n = t->n;
+	stx__tuner_say(t, s->external->name, "its kernel instead: %s", d->text);
+	if (s->kernel == STX_PLAN_NONE)
+		return;
+	stx__diag_init(d);
+	stx_err e = t->of[s->kernel] == STX__NOT_TUNED ? add_kernel(t, s->kernel) : STX_E_OK;
+	if (!e && t->n > n)
+		e = look_up(t, n, 1, d);
+	if (e)
+		give_up(t, s->external->name, d);
+	else
+		measure_launch(t, x, step);
+}
+
+static void measure_call(struct stx__tuner *t, struct stx__context *x, uint32_t step)
+{
+	struct stx__step *s = &x->steps[step];
+	struct stx__ways *w = calloc(1, sizeof *w);
+	struct stx__tuned_kernel *k = NULL;
+	struct stx_diag d;
+	stx__diag_init(&d);
+	stx_err e = w ? s->external->ways(t->a, x, s, 0, w, &d) : STX_E_NOMEM;
+	if (!e)
+		k = find_call(t, s, w, &e, &d);
+	if (k) {
+		k->ways = w;
+		measure(t, k, x, step);
+		k->ways = NULL;
+	}
+	if (e && e != STX_E_UNSUPPORTED)
+		give_up(t, s->external->name, &d);
+	else if (e)
+		measure_in_its_place(t, x, step, &d);
+	free(w);
+}
+
+void stx__tune_step(struct stx__tuner *t, struct stx__context *x, uint32_t step)
+{
+	const struct stx__step *s = &x->steps[step];
+	if (t->broken)
+		return;
+	if (s->kind != STX__STEP_EXTERN)
+		measure_launch(t, x, step);
+	else if (s->external->ways)
+		measure_call(t, x, step);
 }
 
 void stx__tune_end(struct stx__tuner *t)

@@ -13,7 +13,8 @@ static const struct stx__external table[] = {
 	  .run = stx__matmul_run,
 	  .release = stx__matmul_release,
 	  .ways = stx__matmul_ways,
-	  .choose = stx__matmul_choose },
+	  .run_way = stx__matmul_run_way,
+	  .digests = stx__matmul_digests },
 };
 
 const struct stx__external *stx__external_find(const char *name, int on_cuda)

@@ -3,11 +3,14 @@
  * What a call needs (descriptors, the heuristic's list of algorithms) is made at its first run for
  * a device and set of sizes and kept with the artifact's code on that device, so a run is one call
  * of the library. The list depends on whether the operands lie on 16 bytes: there are two. Its
- * first algorithm is taken until stx__matmul_choose says otherwise; way n of n + 1 is the step's
- * kernel.
+ * first algorithm is taken unless timings are known (calls.c); the step's kernel is a way too.
+ * Algorithms are named by the library's version and what it lets one set of them, so a name found
+ * in another process's list is the same code; timings are known by a digest of types, sizes,
+ * layouts, alignment and workspace.
  *
  * Numerics (kernels/NUMERICS.md): sums in f32 for f32, f16 and bf16, f64 and i32; no TF32, no f16
  * accumulators; partial sums of a split product stay in the type of the sum. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,14 +20,15 @@
 
 #define ALIGNMENT       16u  /* of operands, bytes that vector loads want */
 #define WORKSPACE_ALIGN 256u /* of its memory; the plan's temporaries lie on 64 */
-#define MAX_WAYS        8    /* algorithms that are asked for */
+#define MAX_WAYS        7    /* algorithms that are asked for: with the kernel, LC-04's eight */
 #define MAX_ENTRIES     8 /* of a step and device: sets of sizes kept although no context uses them */
 
 struct algorithms {
-	_Atomic int asked;
+	_Atomic uint32_t settled; /* epoch of what was known when the choice was made; 0: never */
+	_Atomic uint32_t chosen;  /* n: the kernel, or there is no algorithm */
 	uint32_t n;
-	_Atomic uint32_t chosen;
-	struct stx__cublaslt_result at[MAX_WAYS];
+	int asked;
+	struct stx__way at[MAX_WAYS];
 };
 
 struct stx__matmul { /* of a step and a device: one set of sizes */
@@ -232,19 +236,24 @@ static void trim(struct stx__matmul **list)
 	}
 }
 
+static size_t workspace_of(const struct stax_artifact *a, const struct stx__context *x,
+			   const struct stx__step *s)
+{
+	size_t bytes = (size_t)x->values[stx_plan_extern_of(&a->plan, s->plan)->workspace].bytes;
+	return bytes > WORKSPACE_ALIGN ? bytes - WORKSPACE_ALIGN : 0;
+}
+
 /* The entry of the step for these attributes, made when there is none. NULL: no memory, or the
  * library makes no such descriptors. requires: g->lock. */
 static struct stx__matmul *entry(struct stax_artifact *a, struct stx__context *x,
 				 struct stx__step *s, const int64_t *attrs)
 {
 	struct stx__matmul **list = &x->gpu->code->matmuls[s - x->steps], *c = *list;
-	const struct stx_plan_extern *e = stx_plan_extern_of(&a->plan, s->plan);
 	while (c && memcmp(c->attrs, attrs, sizeof c->attrs) != 0)
 		c = c->next;
 	if (!c && (c = calloc(1, sizeof *c))) {
 		memcpy(c->attrs, attrs, sizeof c->attrs);
-		size_t bytes = (size_t)x->values[e->workspace].bytes;
-		c->workspace_bytes = bytes > WORKSPACE_ALIGN ? bytes - WORKSPACE_ALIGN : 0;
+		c->workspace_bytes = workspace_of(a, x, s);
 		if (make_descriptors(a, s, c)) {
 			entry_free(c);
 			return NULL;
@@ -328,31 +337,168 @@ static int prefer(const struct stx__cublaslt *q, void *preference, const struct 
 	return result;
 }
 
-/* The heuristic's list. An error is an empty list: the kernel does it. */
-static void ask(struct stx__gpu_code *g, struct stx__matmul *c, struct algorithms *l)
+/* Of the algorithm: the same in every process with this library. */
+static void name_way(const struct stx__cublaslt *q, struct stx__way *w)
+{
+	static const struct {
+		const char *name;
+		int attribute;
+		size_t bytes;
+		uint32_t usual;
+	} parts[] = {
+		{ "algo", STX_CUBLASLT_ALGO_CONFIG_ID, 4, UINT32_MAX },
+		{ "tile", STX_CUBLASLT_ALGO_CONFIG_TILE_ID, 4, UINT32_MAX },
+		{ "stages", STX_CUBLASLT_ALGO_CONFIG_STAGES_ID, 4, UINT32_MAX },
+		{ "split", STX_CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 4, 1 },
+		{ "sum", STX_CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, 4, 0 },
+		{ "swizzle", STX_CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, 4, 0 },
+		{ "custom", STX_CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, 4, 0 },
+		{ "inner", STX_CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, 2, 0 },
+		{ "cluster", STX_CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, 2, 0 },
+	};
+	size_t n = (size_t)snprintf(w->name, sizeof w->name, "lt%zu", q->version()), version = n;
+	for (unsigned i = 0; i < sizeof parts / sizeof *parts && n < sizeof w->name; i++) {
+		uint32_t v = 0;
+		size_t written;
+		if (!q->algorithm_get(w->algorithm, parts[i].attribute, &v, parts[i].bytes,
+				      &written) &&
+		    v != parts[i].usual)
+			n += (size_t)snprintf(w->name + n, sizeof w->name - n, " %s=%u",
+					      parts[i].name, v);
+	}
+	if (n > version && n < sizeof w->name)
+		return;
+	char hex[STX_DIGEST_HEX];
+	struct stx_digest all = stx_digest_of(w->algorithm, sizeof w->algorithm);
+	stx_digest_hex(&all, hex);
+	snprintf(w->name + version, sizeof w->name - version, " algo#%.16s", hex);
+}
+
+/* The heuristic's list: its length, most at most. An error is an empty list: the kernel does it. */
+static uint32_t ask(const struct stx__gpu_code *g, const struct stx__matmul *c, int is_aligned,
+		    uint32_t most, struct stx__way *out)
 {
 	const struct stx__cublaslt *q = stx__cublaslt(NULL);
-	struct stx__cublaslt_result found[MAX_WAYS];
+	struct stx__cublaslt_result found[STX_TIMINGS_MAX];
 	void *preference = NULL;
+	uint32_t count = 0;
 	int n = 0;
 	memset(found, 0, sizeof found);
 	if (q->preference_create(&preference))
-		return;
-	if (prefer(q, preference, c, l == &c->of[0] ? ALIGNMENT : c->elem_bytes) ||
+		return 0;
+	if (prefer(q, preference, c, is_aligned ? ALIGNMENT : c->elem_bytes) ||
 	    q->heuristic(g->cublaslt, c->desc, c->layout[0], c->layout[1], c->layout[2],
-			 c->layout[2], preference, MAX_WAYS, found, &n))
+			 c->layout[2], preference, (int)most, found, &n))
 		n = 0;
-	for (int i = 0; i < n && i < MAX_WAYS; i++)
-		if (found[i].status == STX_CUBLAS_STATUS_SUCCESS &&
-		    found[i].workspace_bytes <= c->workspace_bytes)
-			l->at[l->n++] = found[i];
+	for (uint32_t i = 0; i < (uint32_t)n && i < most; i++) {
+		struct stx__way *w = &out[count];
+		uint32_t same = 0;
+		if (found[i].status != STX_CUBLAS_STATUS_SUCCESS ||
+		    found[i].workspace_bytes > c->workspace_bytes)
+			continue;
+		*w = (struct stx__way){ .is_kernel = 0 };
+		memcpy(w->algorithm, found[i].algorithm, sizeof w->algorithm);
+		name_way(q, w);
+		while (same < count && strcmp(out[same].name, w->name) != 0)
+			same++;
+		count += same == count;
+	}
 	q->preference_destroy(preference);
+	return count;
+}
+
+/* What timings of the call are known by: all that decides which algorithms there are and how fast
+ * they are, but for device and library. */
+static struct stx_digest digest_of(const struct stax_artifact *a, const struct stx__step *s,
+				   const int64_t *t, size_t workspace_bytes, int is_aligned)
+{
+	int64_t all[20] = { 1, is_aligned, (int64_t)workspace_bytes }; /* 1: of this form */
+	int n = 3;
+	for (int i = STX_MATMUL_ROWS; i <= STX_MATMUL_BATCH; i++)
+		all[n++] = t[i];
+	for (int i = 0; i < 3; i++) {
+		const int64_t *m = matrix(t, i);
+		all[n++] = type_of(a, s, m[STX_MATRIX_ARG]);
+		all[n++] = m[STX_MATRIX_TRANSPOSED];
+		all[n++] = m[STX_MATRIX_LD];
+		all[n++] = t[STX_MATMUL_BATCH] > 1 ? m[STX_MATRIX_STRIDE] : 0;
+	}
+	return stx_digest_of(all, sizeof all);
+}
+
+/* The step's kernel as it is launched now. */
+static void name_kernel(const struct stax_artifact *a, const struct stx__step *s,
+			struct stx__way *w)
+{
+	const struct stx_plan *p = &a->plan;
+	const struct stx_plan_kernel *k = &p->kernels[s->kernel];
+	struct stx_digest d;
+	char hex[STX_DIGEST_HEX];
+	*w = (struct stx__way){ .is_kernel = 1 };
+	memcpy(d.b, k->digest, sizeof d.b);
+	stx_digest_hex(&d, hex);
+	snprintf(w->name, sizeof w->name, "kernel %.12s %s", hex,
+		 stx_plan_string(p, s->code < p->h->nkernels
+					    ? k->config
+					    : p->configs[s->code - p->h->nkernels].text));
+}
+
+static void name_call(const struct stax_artifact *a, const struct stx__step *s, const int64_t *t,
+		      char *out, size_t cap)
+{
+	size_t n = (size_t)snprintf(out, cap, "matmul_%s_%lldx%lldx%lld_%c%c",
+				    stx_dtype_name(type_of(a, s, matrix(t, 0)[STX_MATRIX_ARG])),
+				    (long long)t[STX_MATMUL_ROWS], (long long)t[STX_MATMUL_COLS],
+				    (long long)t[STX_MATMUL_INNER],
+				    matrix(t, 0)[STX_MATRIX_TRANSPOSED] ? 't' : 'n',
+				    matrix(t, 1)[STX_MATRIX_TRANSPOSED] ? 't' : 'n');
+	if (t[STX_MATMUL_BATCH] > 1 && n < cap)
+		snprintf(out + n, cap - n, "_b%lld", (long long)t[STX_MATMUL_BATCH]);
+}
+
+/* The list l, the kernel behind it, as others see them. */
+static void list_ways(const struct stax_artifact *a, const struct stx__step *s,
+		      const struct stx__matmul *c, int is_aligned, struct stx__ways *out)
+{
+	out->call = digest_of(a, s, c->attrs, c->workspace_bytes, is_aligned);
+	name_call(a, s, c->attrs, out->what, sizeof out->what);
+	if (s->kernel != STX_PLAN_NONE && out->n && out->n < STX_TIMINGS_MAX)
+		name_kernel(a, s, &out->at[out->n++]);
+}
+
+/* Asks for the list when there is none, and chooses by what is known. requires: the code's lock. */
+static void settle(struct stax_artifact *a, const struct stx__gpu_code *g,
+		   const struct stx__step *s, const struct stx__matmul *c, struct algorithms *l)
+{
+	int is_aligned = l == &c->of[0];
+	struct stx__ways *w = calloc(1, sizeof *w);
+	if (!l->asked)
+		l->n = ask(g, c, is_aligned, MAX_WAYS, l->at);
+	l->asked = 1;
+	if (w) {
+		w->n = l->n;
+		memcpy(w->at, l->at, sizeof l->at);
+		list_ways(a, s, c, is_aligned, w);
+		atomic_store_explicit(&l->chosen, stx__call_choose(a, w), memory_order_relaxed);
+	}
+	free(w);
 }
 
 struct operands {
 	char *at[3];
 	struct algorithms *algorithms;
+	uint32_t chosen;
 };
+
+static void place(const struct stax_artifact *a, const struct stx__step *s,
+		  const struct stx__matmul *c, void *const *buffers, char *at[3])
+{
+	for (int i = 0; i < 3; i++) {
+		const int64_t *m = matrix(c->attrs, i);
+		int64_t elem = stx_dtype_bytes(type_of(a, s, m[STX_MATRIX_ARG]));
+		at[i] = (char *)buffers[m[STX_MATRIX_ARG]] + m[STX_MATRIX_OFFSET] * elem;
+	}
+}
 
 /* Where the operands of s lie now, and the algorithms for that. */
 static stx_err prepare(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
@@ -364,21 +510,19 @@ static stx_err prepare(struct stax_artifact *a, struct stx__context *x, struct s
 	if (e)
 		return e;
 	c = s->call;
-	for (int i = 0; i < 3; i++) {
-		const int64_t *m = matrix(c->attrs, i);
-		int64_t elem = stx_dtype_bytes(type_of(a, s, m[STX_MATRIX_ARG]));
-		o->at[i] =
-			(char *)s->frame.buffers[m[STX_MATRIX_ARG]] + m[STX_MATRIX_OFFSET] * elem;
+	place(a, s, c, s->frame.buffers, o->at);
+	for (int i = 0; i < 3; i++)
 		all |= (uintptr_t)o->at[i];
+	struct algorithms *l = o->algorithms = &c->of[all % ALIGNMENT != 0];
+	uint32_t epoch = atomic_load_explicit(&a->gpu->calls_epoch, memory_order_acquire);
+	if (atomic_load_explicit(&l->settled, memory_order_acquire) != epoch) {
+		pthread_mutex_lock(&x->gpu->code->lock);
+		if (atomic_load_explicit(&l->settled, memory_order_relaxed) != epoch)
+			settle(a, x->gpu->code, s, c, l);
+		atomic_store_explicit(&l->settled, epoch, memory_order_release);
+		pthread_mutex_unlock(&x->gpu->code->lock);
 	}
-	o->algorithms = &c->of[all % ALIGNMENT != 0];
-	if (atomic_load_explicit(&o->algorithms->asked, memory_order_acquire))
-		return STX_E_OK;
-	pthread_mutex_lock(&x->gpu->code->lock);
-	if (!atomic_load_explicit(&o->algorithms->asked, memory_order_relaxed))
-		ask(x->gpu->code, c, o->algorithms);
-	atomic_store_explicit(&o->algorithms->asked, 1, memory_order_release);
-	pthread_mutex_unlock(&x->gpu->code->lock);
+	o->chosen = atomic_load_explicit(&l->chosen, memory_order_relaxed);
 	return STX_E_OK;
 }
 
@@ -391,25 +535,19 @@ static int is_refusal(int status)
 	       status == STX_CUBLAS_STATUS_ALLOC_FAILED;
 }
 
-stx_err stx__matmul_run(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
-			const struct stx_env *env, struct stx_diag *d)
+static stx_err call(const struct stax_artifact *a, const struct stx__context *x,
+		    const struct stx__step *s, char *const at[3], const uint64_t *algorithm,
+		    const struct stx_env *env, struct stx_diag *d)
 {
 	const struct stx__cublaslt *q = stx__cublaslt(NULL);
-	struct operands o;
-	stx_err e = prepare(a, x, s, &o, d);
-	if (e)
-		return e;
 	const struct stx__matmul *c = s->call;
 	const struct scale *by = scale_of(type_of(a, s, matrix(c->attrs, 0)[STX_MATRIX_ARG]));
 	uintptr_t workspace = (uintptr_t)s->frame.buffers[s->plan->nargs - 1];
 	workspace = (workspace + WORKSPACE_ALIGN - 1) & ~(uintptr_t)(WORKSPACE_ALIGN - 1);
-	uint32_t way = atomic_load_explicit(&o.algorithms->chosen, memory_order_relaxed);
-	if (way >= o.algorithms->n)
-		return cannot(d, "no algorithm for these sizes and types");
-	int status = q->matmul(x->gpu->code->cublaslt, c->desc, &by->one, o.at[0], c->layout[0],
-			       o.at[1], c->layout[1], &by->zero, o.at[2], c->layout[2], o.at[2],
-			       c->layout[2], o.algorithms->at[way].algorithm, (void *)workspace,
-			       c->workspace_bytes, env ? env->stream : NULL);
+	int status = q->matmul(x->gpu->code->cublaslt, c->desc, &by->one, at[0], c->layout[0],
+			       at[1], c->layout[1], &by->zero, at[2], c->layout[2], at[2],
+			       c->layout[2], algorithm, (void *)workspace, c->workspace_bytes,
+			       env ? env->stream : NULL);
 	if (!status)
 		return STX_E_OK;
 	if (is_refusal(status))
@@ -418,19 +556,54 @@ stx_err stx__matmul_run(struct stax_artifact *a, struct stx__context *x, struct 
 			q->status_name(status));
 }
 
-uint32_t stx__matmul_ways(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
-			  struct stx_diag *d)
+stx_err stx__matmul_run(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+			const struct stx_env *env, struct stx_diag *d)
 {
 	struct operands o;
-	return prepare(a, x, s, &o, d) ? 1 : o.algorithms->n + 1;
+	stx_err e = prepare(a, x, s, &o, d);
+	if (e)
+		return e;
+	if (o.chosen >= o.algorithms->n)
+		return cannot(d, o.algorithms->n ? "the kernel is faster"
+						 : "no algorithm for these sizes and types");
+	return call(a, x, s, o.at, o.algorithms->at[o.chosen].algorithm, env, d);
 }
 
-void stx__matmul_choose(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
-			uint32_t way)
+/* ---- for whoever measures ---- */
+
+stx_err stx__matmul_ways(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+			 uint32_t most, struct stx__ways *out, struct stx_diag *d)
 {
 	struct operands o;
-	struct stx_diag d;
-	stx__diag_init(&d);
-	if (!prepare(a, x, s, &o, &d))
-		atomic_store_explicit(&o.algorithms->chosen, way, memory_order_relaxed);
+	stx_err e = prepare(a, x, s, &o, d);
+	if (e)
+		return e;
+	const struct stx__matmul *c = s->call;
+	int is_aligned = o.algorithms == &c->of[0];
+	most = most < STX_TIMINGS_MAX ? most : STX_TIMINGS_MAX - 1;
+	out->n = most ? ask(x->gpu->code, c, is_aligned, most, out->at) : o.algorithms->n;
+	if (!most)
+		memcpy(out->at, o.algorithms->at, sizeof o.algorithms->at);
+	list_ways(a, s, c, is_aligned, out);
+	return out->n ? STX_E_OK : cannot(d, "no algorithm for these sizes and types");
+}
+
+stx_err stx__matmul_run_way(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+			    const struct stx__way *way, void *const *buffers,
+			    const struct stx_env *env, struct stx_diag *d)
+{
+	char *at[3];
+	place(a, s, s->call, buffers, at);
+	return call(a, x, s, at, way->algorithm, env, d);
+}
+
+uint32_t stx__matmul_digests(const struct stax_artifact *a, const struct stx__context *x,
+			     const struct stx__step *s, struct stx_digest out[2])
+{
+	int64_t t[STX_MATMUL_NATTRS];
+	if (!attributes(a, x, s, t) || is_empty(t) || !t[STX_MATMUL_INNER])
+		return 0;
+	for (int i = 0; i < 2; i++)
+		out[i] = digest_of(a, s, t, workspace_of(a, x, s), !i);
+	return 2;
 }

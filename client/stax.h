@@ -171,7 +171,8 @@ STAX_API int stax_is_cuda(const struct stax_artifact *a);
 /* Waits for the stream's work. BOUNDS names the kernel and the index of an earlier run. */
 STAX_API int stax_sync(struct stax_artifact *a, void *stream, struct stax_error *err);
 
-/* Launch configurations chosen by measurement (seed 003, algorithm 9.1). A kernel has a few
+/* Launch configurations chosen by measurement (seed 003, algorithm 9.1), and ways to make external
+ * calls: a library's algorithms, or the kernel that stands in for the call. A kernel has a few
  * candidates; what was measured on a device is kept by the server, for every process with an equal
  * device, and comes back with the answer to a compile: stax_load then launches the choice. */
 struct stax_tuning {
@@ -182,7 +183,8 @@ struct stax_tuning {
 	uint32_t measurements; /* candidates of a kernel measured at most; 0: 8 */
 	uint32_t runs;         /* timed launches of each at most; 0: 31 */
 	uint32_t sweep; /* other configurations measured as well, spread over all that the kernel
-			   can have; UINT32_MAX: all. For comparison: they are not stored */
+			   can have or the library lists; UINT32_MAX: all. For comparison: they are
+			   not stored */
 	void (*report)(void *ctx, const char *kernel, const char *line); /* may be NULL */
 	void *ctx;
 };
@@ -195,9 +197,11 @@ struct stax_tuning {
 STAX_API int stax_tune_next_run(struct stax_artifact *a, struct stax_client *c,
 				const struct stax_tuning *t, struct stax_error *err);
 struct stax_tuned {
-	const char *kernel, *heuristic, *chosen; /* live as long as the artifact */
-	double heuristic_us, chosen_us;          /* median launch; 0: not measured */
-	double swept_us;                         /* of the best of the sweep */
+	const char *kernel, *heuristic,
+		*chosen;                /* live as long as the artifact. kernel: or the call,
+						    "matmul_bf16_4096x4096x4096_tn" */
+	double heuristic_us, chosen_us; /* median launch; 0: not measured */
+	double swept_us;                /* of the best of the sweep */
 	const char *swept;
 	uint32_t candidates, measured; /* measured: now; 0: known, or one candidate */
 };

@@ -33,6 +33,7 @@ static stx_err server_records(const struct stx__about *b, Stx__TuneRecord **said
 	t.job = (char *)(uintptr_t)b->job;
 	t.records = said;
 	t.n_records = n;
+	t.loads = b->loads;
 	m.msg_case = STX__ENVELOPE__MSG_TUNE;
 	m.tune = &t;
 	stx_err e = ask(b, &m, STX__ENVELOPE__MSG_TUNE_REPLY, out, d);
@@ -106,6 +107,58 @@ static void set_about(struct stx__about *b, struct stax_client *c, const char *t
 	b->job = job && strlen(job) < 256 ? job : "";
 }
 
+/* ---- what is known of the calls of a loaded artifact ---- */
+
+/* Asks for the timings of n calls and has the artifact go by them. */
+static stx_err take_records(const struct stx__about *b, struct stax_artifact *a,
+			    const struct stx_digest *calls, uint32_t n, struct stx_diag *d)
+{
+	Stx__TuneRecord asked[STX__TUNE_BATCH], *list[STX__TUNE_BATCH];
+	struct stx__received r = { 0 };
+	for (uint32_t i = 0; i < n; i++) {
+		stx__tune_record__init(&asked[i]);
+		asked[i].kernel =
+			(ProtobufCBinaryData){ STX_DIGEST_BYTES, (uint8_t *)(uintptr_t)calls[i].b };
+		list[i] = &asked[i];
+	}
+	stx_err e = server_records(b, list, n, &r, d);
+	for (uint32_t i = 0; i < n && !e; i++)
+		if (r.e->tune_reply->records[i]->n_timings)
+			e = stx__call_tell(a, &calls[i], r.e->tune_reply->records[i]);
+	stx__received_free(&r);
+	return e;
+}
+
+/* Of the sizes that the artifact was compiled for; others go by the library's order. Without a
+ * device or a server nothing is known, which is no error. */
+static void take_calls(struct stx__about *b, struct stax_artifact *a)
+{
+	struct stx_diag ignored;
+	struct stx_digest calls[STX__TUNE_BATCH + 2];
+	uint32_t n = 0;
+	stx_err e = STX_E_OK;
+	stx__diag_init(&ignored);
+	struct stx__context *x = stx__context_take(a);
+	int asks = x && x->bound && (b->c->at.kind != STX__NONE || b->c->private_worker);
+	for (uint32_t i = 0, known = 0; asks && i < x->nsteps && !e; i++) {
+		const struct stx__step *s = &x->steps[i];
+		if (s->kind != STX__STEP_EXTERN || !s->external->digests)
+			continue;
+		if (!known++)
+			e = stx__cuda_device(&b->device, &ignored);
+		n += e ? 0 : s->external->digests(a, x, s, &calls[n]);
+		if (n < STX__TUNE_BATCH)
+			continue;
+		e = take_records(b, a, calls, STX__TUNE_BATCH, &ignored);
+		n -= STX__TUNE_BATCH;
+		memmove(calls, calls + STX__TUNE_BATCH, n * sizeof *calls);
+	}
+	if (!e && n)
+		take_records(b, a, calls, n, &ignored);
+	if (x)
+		stx__context_put(a, x);
+}
+
 void stx__tune_take(struct stax_client *c, struct stax_artifact *a, const struct stax_answer *q)
 {
 	struct stx__about b;
@@ -118,6 +171,8 @@ void stx__tune_take(struct stax_client *c, struct stax_artifact *a, const struct
 	a->gpu->fast = b.fast;
 	if (!c || q->nkernels != a->plan.h->nkernels)
 		return;
+	b.loads = 1;
+	take_calls(&b, a);
 	for (uint32_t i = 0; i < q->nkernels; i++) {
 		stx__diag_init(&ignored);
 		if (!strcmp(q->kernels[i].chosen_by, "measured") &&
@@ -184,7 +239,7 @@ int stax_tuned(const struct stax_artifact *a, struct stax_tuned *out, int cap)
 		const struct stx__tuned_kernel *k = &t->kernels[i];
 		const struct stx_timing *first = &k->timings[0], *best = &k->timings[k->chosen];
 		out[i] = (struct stax_tuned){
-			.kernel = stx_plan_string(&a->plan, a->plan.kernels[k->kernel].name),
+			.kernel = k->name,
 			.heuristic = first->config,
 			.chosen = best->config,
 			.heuristic_us =

@@ -14,6 +14,7 @@ struct stx__about {
 	struct stax_client *c;
 	char target[STX_TARGET_BYTES], ns[65];
 	int fast;
+	int loads;       /* measures nothing */
 	const char *job; /* "": none */
 	const Stx__Device *device;
 };
@@ -37,10 +38,14 @@ void stx__tune_take(struct stax_client *c, struct stax_artifact *a, const struct
 
 /* ---- the run that measures (cuda_tune.c) ---- */
 
-/* One kernel of the plan with several candidates. */
+/* One kernel of the plan with several candidates, or one external call that can be made in several
+ * ways; calls are found as the run comes to them. */
 struct stx__tuned_kernel {
-	uint32_t kernel, n;
-	const struct stx_plan_config *configs; /* [n] */
+	const char *name;                      /* of the kernel, or of the call */
+	struct stx_digest digest;              /* what its timings are known by */
+	uint32_t kernel, n;                    /* kernel: of a call its kernel, or STX_PLAN_NONE */
+	const struct stx_plan_config *configs; /* [n]; NULL: a call */
+	const struct stx__ways *ways;          /* of a call, in the run that found it */
 	struct stx_timing *timings;            /* [n] */
 	uint32_t chosen, measured;
 	int decided;
@@ -59,12 +64,13 @@ struct stx__tuner {
 	const struct stx_env *env;
 	int broken; /* measuring has ended early */
 };
-#define STX__NOT_TUNED UINT32_MAX
-void stx__tuner_say(const struct stx__tuner *t, uint32_t kernel, const char *fmt, ...)
+#define STX__NOT_TUNED  UINT32_MAX
+#define STX__TUNE_BATCH 16u /* records a message */
+void stx__tuner_say(const struct stx__tuner *t, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* cuda_trial.c: measures kernel k of the tuner at launch step `step`, on scratch copies of what it
- * writes: fills its timings. */
+/* cuda_trial.c: measures k of the tuner at step `step`, a launch or a call, on scratch copies of
+ * what it writes: fills its timings. */
 stx_err stx__trial(struct stx__tuner *t, struct stx__tuned_kernel *k, struct stx__context *x,
 		   uint32_t step, struct stx_diag *d);
 /* The bytes a value reaches from its first element; they may begin before it. */

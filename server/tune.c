@@ -125,7 +125,7 @@ void stx__tune_request(struct stx__pending *p)
 	p->s->stats.requests++;
 	for (size_t i = 0; records && i < t->n_records; i++) {
 		struct stx_digest key = key_of(&q, &t->records[i]->kernel);
-		records[i] = pinned(&q, &key, merged(&q, &key, t->records[i]), 1);
+		records[i] = pinned(&q, &key, merged(&q, &key, t->records[i]), !t->loads);
 	}
 	if (records)
 		reply(p, t, records);

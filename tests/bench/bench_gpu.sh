@@ -2,6 +2,7 @@
 # `make bench-gpu`, and ./bench-gpu of a bundle: the GPU table, one run, one process (bench_gpu.py says how it measures;
 # --help). Without a GPU it says so and succeeds. Without a python3 that has PyTorch: our own times only.
 # Usage: bench_gpu.sh [--json FILE] [CASE...]
+#        bench_gpu.sh --tune [N]      launch configurations and cuBLASLt's algorithms instead: tune.sh
 set -u
 there=$PWD
 cd "$(dirname "$(readlink -f "$0")")/../.." || exit 1
@@ -18,6 +19,12 @@ case " $* " in
   fi
   ;;
 esac
+if [ "${1:-}" = --tune ]; then
+  shift
+  describe_machine
+  tests/bench/tune.sh "$@"
+  exit
+fi
 # A service at work: workers that have loaded NVRTC.
 start_daemon --workers "$(nproc)" || exit 1
 # What the service adds to NVRTC and to a hit.

@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
 # Launch configurations on a GPU: the heuristic's first choice and the measured one against the best of a sweep, on ten
-# kernels. Usage: tests/bench/tune.sh [CONFIGURATIONS] (of the sweep, by default 150 of all a kernel can have, spread
-# evenly). Wanted: the heuristic within 10%, the measured choice within 3%, with 8 measurements at most. Exit 1 if not.
+# kernels; and of two matrix products cuBLASLt's first algorithm and the measured one against the best of all it lists.
+# Usage: tests/bench/tune.sh [CONFIGURATIONS] (of the sweep, by default 150 of all a kernel can have, spread evenly; the
+# library's are all). Wanted: the heuristic within 10%, the measured choice within 3%, with 8 measurements at most. Exit
+# 1 if not; of products only the measured choice counts.
 set -u
 cd "$(dirname "$0")/../.."
-build=${STAX_BUILD:-$PWD/build}
+. tests/gpu/env.sh
+. tests/e2e/lib.sh
+find_nvrtc
 sweep=${1:-150}
-work=$(mktemp -d "${TMPDIR:-/tmp}/stax-tune.XXXXXX")
-export STAX_SERVER=unix:$work/s STAX_CACHE_DIR=$work/cache STAX_CUDA=1
-"$build/staxd" --listen "unix:$work/s" --cache-dir "$work/cache" >"$work/log" 2>&1 &
-daemon=$!
-trap 'kill $daemon 2>/dev/null; wait $daemon 2>/dev/null; rm -rf "$work"' EXIT
-for _ in $(seq 200); do "$build/stax" ping >/dev/null 2>&1 && break; sleep 0.05; done
+start_daemon --workers "$(nproc)" || exit 1
 
 graph() { cat >"$work/$1.stax"; }
 graph add <<<'%x : bf16[4096,8192] = placeholder()
@@ -51,10 +50,20 @@ graph columns <<<'%x : f32[4096,8192] = placeholder()
 %s = sum.dim_IntList(%x, [0])
 return (%s,)'
 
+graph square <<<'%x : bf16[4096,4096] = placeholder()
+%y : bf16[4096,4096] = placeholder()
+%a = mm.default(%x, %y)
+return (%a,)'
+graph skinny <<<'%x : bf16[16,8192] = placeholder()
+%w : bf16[8192,8192] = placeholder()
+%t = t.default(%w)
+%a = mm.default(%x, %t)
+return (%a,)'
+
 echo "$(date -u +%F), $(nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem --format=csv,noheader 2>/dev/null ||
   echo 'no nvidia-smi'), sweep of $sweep"
 bad=0
-for g in add gelu small transpose permute rowsum rows1000 softmax longrows columns; do
+for g in add gelu small transpose permute rowsum rows1000 softmax longrows columns square skinny; do
   if ! "$build/stax" tune "$work/$g.stax" --target cuda --sweep "$sweep" >"$work/out" 2>"$work/err"; then
     echo "$g: $(tail -1 "$work/err")"
     bad=1
@@ -62,11 +71,13 @@ for g in add gelu small transpose permute rowsum rows1000 softmax longrows colum
   fi
   # The table's rows: kernel, candidates, measured, us, us, the choice (several words), us, ratio, ratio.
   awk -v g="$g" '/^kernel +candidates/ { table = 1; next } /kernels with several/ { table = 0 }
-    table { verdict = $(NF - 1) <= 1.10 && $NF <= 1.03 && $3 <= 8 ? "ok" : "NOT"
+    table { product = $1 ~ /^matmul_/
+            verdict = (product || $(NF - 1) <= 1.10) && $NF <= 1.03 && $3 <= 8 ? "ok" : "NOT"
             printf "%-10s %-34s %d of %d  heuristic %9s us  chosen %9s us  best %9s us  %s  %s  %s\n", g, $1, $3, $2,
                    $4, $5, $(NF - 2), $(NF - 1), $NF, verdict
             if (verdict == "NOT") bad = 1 }
     END { exit bad }' "$work/out" || bad=1
+  sed -n 's/^matmul_[^ ]*: \(chosen: .*\|sweep of .*\)/    \1/p' "$work/out"
   grep -E 'rejected|failed|measuring ends|not measured' "$work/out" | sed 's/^/    /'
 done
 exit $bad

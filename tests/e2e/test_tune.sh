@@ -88,6 +88,37 @@ ok "the job's choice stays" [ "$(field chosen_by)" = heuristic ]
 STAX_JOB=j2 "$build/stax" compile "$work/rows.stax" "${t[@]}" --json >"$work/json"
 ok "a later job has the measured one" [ "$(field chosen_by)" = measured ]
 
+# External calls: the library's algorithms and the step's kernel are measured, known to later processes, and made.
+cat >"$work/product.stax" <<'END'
+%x : bf16[256,512] = placeholder()
+%w : bf16[384,512] = placeholder()
+%t = t.default(%w)
+%y = mm.default(%x, %t)
+return (%y,)
+END
+mkdir -p "$work/cuda/lib64"
+ln -s "$build/tests/fake/libcublasLt.so.13" "$work/cuda/lib64/"
+home=${CUDA_HOME-}
+export CUDA_HOME=$work/cuda # where libstax looks first; the daemon has its NVRTC
+made() { "$build/stax" run "$work/product.stax" "${t[@]}" >/dev/null 2>&1; tail -1 "$FAKE_CUDA_LOG" | grep -oE '^[a-z]+ (algorithm [0-9]+)?'; }
+ok "unmeasured, the first algorithm" [ "$(made)" = "matmul algorithm 0" ]
+STAX_JOB=j3 "$build/stax" run "$work/product.stax" "${t[@]}" >/dev/null 2>&1
+tells "a call is measured" '^matmul_bf16_384x256x512_tn +4 +4 ' "$build/stax" tune "$work/product.stax" "${t[@]}"
+cp "$work/out" "$work/measured"
+ok "once" grep -q ': 1 measured, 0 known' "$work/measured"
+ok "no way differs" bash -c "! grep -q rejected '$work/measured'"
+tells "and known" ': 0 measured, 1 known' "$build/stax" tune "$work/product.stax" "${t[@]}"
+"$build/stax" tune "$work/product.stax" "${t[@]}" --json >"$work/json"
+case $(field chosen) in
+kernel*) want='launch ' ;;
+*) want="matmul algorithm $(field chosen | grep -oE 'algo=[0-9]+' | cut -d= -f2)" ;;
+esac
+ok "the choice is made by later processes" [ "$(made)" = "$want" ]
+ok "not by a job that had begun" [ "$(STAX_JOB=j3 made)" = "matmul algorithm 0" ]
+ok "by a job that begins" [ "$(STAX_JOB=j4 made)" = "$want" ]
+export CUDA_HOME=$home
+[ -n "$home" ] || unset CUDA_HOME
+
 # Without a server: a private worker, timings of this process.
 tells "no server" ': 1 measured, 0 known' env STAX_SERVER=none STAX_STAXD="$build/staxd" \
   "$build/stax" tune "$work/line.stax" "${t[@]}"

@@ -1,8 +1,11 @@
 /* cublaslt.c: the part of cuBLASLt that libstax uses, by plain loops on the host. It refuses what
  * the library's documentation refuses (attribute sizes, leading dimensions, alignment promised to
  * the heuristic), and writes over its whole workspace. Numbers are those of the documentation, not
- * libstax' own table. */
+ * libstax' own table. Calls advance the clock of the driver that stands in beside it; with
+ * $FAKE_CUDA_LOG they add a line there and compute nothing, as kernels do. */
+#include <dlfcn.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +17,7 @@
 
 enum { OK = 0, INVALID = 7, NOT_SUPPORTED = 15 };
 
-static struct fake_cublaslt fake = { .offered = 3 };
+static struct fake_cublaslt fake = { .offered = 3, .wrong = -1, .version = 130100 };
 
 API struct fake_cublaslt *fake_cublaslt(void);
 struct fake_cublaslt *fake_cublaslt(void)
@@ -81,6 +84,30 @@ API int cublasLtDestroy(void *handle);
 int cublasLtDestroy(void *handle)
 {
 	return destroyed(handle);
+}
+
+API size_t cublasLtGetVersion(void);
+size_t cublasLtGetVersion(void)
+{
+	return fake.version;
+}
+
+/* Algorithm n has id n and tile n + 1; of the others none but those that cuBLASLt always knows. */
+API int cublasLtMatmulAlgoConfigGetAttribute(const void *algorithm, int attribute, void *value,
+					     size_t n, size_t *written);
+int cublasLtMatmulAlgoConfigGetAttribute(const void *algorithm, int attribute, void *value,
+					 size_t n, size_t *written)
+{
+	const struct algorithm *q = algorithm;
+	uint32_t v = attribute == 0   ? (uint32_t)q->number
+		     : attribute == 1 ? (uint32_t)q->number + 1
+		     : attribute == 2 ? 1
+				      : 0;
+	if (attribute > 8 || n != (attribute >= 7 ? 2 : 4))
+		return INVALID;
+	memcpy(value, &v, n);
+	*written = n;
+	return OK;
 }
 
 API const char *cublasLtGetStatusName(int status);
@@ -226,9 +253,10 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, v
 	fake.preference = *p;
 	for (*n = 0; *n < fake.offered && *n < most; ++*n) {
 		memset(&out[*n], 0, sizeof *out);
-		out[*n].a.algorithm = (struct algorithm){ .number = *n,
-							  .alignment = p->alignment[0],
-							  .workspace = p->workspace_bytes };
+		out[*n].a.algorithm =
+			(struct algorithm){ .number = (*n + fake.first) % fake.offered,
+					    .alignment = p->alignment[0],
+					    .workspace = p->workspace_bytes };
 		out[*n].workspace = p->workspace_bytes;
 	}
 	return *n ? OK : NOT_SUPPORTED;
@@ -276,6 +304,26 @@ static double scale_value(int type, const void *at)
 			    : *(const float *)at;
 }
 
+/* How long the call takes, on the driver's clock and in the log. 1: it is not to compute. */
+static int pass_time(int number)
+{
+	static struct fake_cuda_counts *(*counts)(void);
+	const char *log = getenv("FAKE_CUDA_LOG");
+	uint64_t ns = fake.ns[number % 64] ? fake.ns[number % 64]
+					   : 1000 + 100 * (uint64_t)(number != 1 ? number : -1);
+	void *driver = counts ? NULL : dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	if (driver)
+		*(void **)&counts = dlsym(driver, "fake_cuda_counts");
+	if (counts)
+		counts()->now_ns += ns;
+	FILE *f = log ? fopen(log, "a") : NULL;
+	if (f) {
+		fprintf(f, "matmul algorithm %d ns %llu\n", number, (unsigned long long)ns);
+		fclose(f);
+	}
+	return log != NULL;
+}
+
 API int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, void *a_layout,
 		       const void *b, void *b_layout, const void *beta, const void *c,
 		       void *c_layout, void *d, void *d_layout, const void *algorithm,
@@ -317,7 +365,11 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
 	    f->b.batch != f->d.batch || all % by->alignment || (uintptr_t)workspace % 256 ||
 	    workspace_bytes < by->workspace)
 		return INVALID;
+	if (pass_time(by->number))
+		return OK;
 	memset(workspace, 0xEE, workspace_bytes);
 	multiply(f, d);
+	if (by->number == fake.wrong)
+		((uint8_t *)d)[stx_dtype_bytes((enum stx_dtype)dtype_of(f->d.type)) - 1] ^= 0x7F;
 	return OK;
 }

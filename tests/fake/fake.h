@@ -46,6 +46,10 @@ struct fake_preference { /* as a call of the heuristic had it */
 #define FAKE_MAX_CALLS 64
 struct fake_cublaslt {
 	int offered;       /* algorithms that the heuristic finds; set by the test */
+	int first;         /* number of the first one it lists */
+	int wrong;         /* algorithm whose results are off by one; -1: none */
+	size_t version;    /* of the library */
+	uint64_t ns[64];   /* that algorithm n takes on the driver's clock */
 	int refuse;        /* status that cublasLtMatmul returns instead; 0: none */
 	int refuse_handle; /* status of cublasLtCreate; 0: none */
 	uint32_t heuristics, calls, handles,

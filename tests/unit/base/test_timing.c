@@ -123,6 +123,29 @@ static void test_timing_least_median_is_chosen(void **state)
 	assert_non_null(strstr(v.lines, "XBLOCK=64: 2.000 us, spread 5.000 us, 31 runs"));
 }
 
+/* One that is far behind does not eat the others' budget, and is not chosen. */
+static void test_timing_hopeless_candidate_has_the_least_runs(void **state)
+{
+	struct device v = { .ns = { 3000, 90000000, 2500, 20001 } };
+	struct stx_timing t[4];
+	struct stx_measure_result r;
+	(void)state;
+	names(t, 4);
+	assert_int_equal(choose(&v, t, 4, NULL, &r), 0);
+	assert_int_equal(r.chosen, 2);
+	assert_int_equal(r.measured, 4);
+	assert_int_equal(t[0].runs, 31);
+	assert_int_equal(t[2].runs, 31);
+	assert_int_equal(t[1].runs, 5);
+	assert_int_equal(t[1].median_ns, 90000000);
+	assert_int_equal(t[3].runs, 31); /* eight times the least */
+	v.ns[3] = 22500;
+	names(t, 4);
+	assert_int_equal(choose(&v, t, 4, NULL, &r), 0);
+	assert_int_equal(t[3].runs, 5);
+	assert_int_equal(t[3].median_ns, 22500);
+}
+
 /* LC-03: a record of the candidate set decides without a call. */
 static void test_timing_covered_set_is_not_measured(void **state)
 {
@@ -263,6 +286,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_timing_one_candidate_is_not_measured),
 		cmocka_unit_test(test_timing_least_median_is_chosen),
+		cmocka_unit_test(test_timing_hopeless_candidate_has_the_least_runs),
 		cmocka_unit_test(test_timing_covered_set_is_not_measured),
 		cmocka_unit_test(test_timing_new_candidate_keeps_old_timings),
 		cmocka_unit_test(test_timing_spilling_candidate_is_never_chosen),

@@ -1,135 +1,34 @@
 /* test_matmul.c: matrix products through cuBLASLt, without a GPU: a driver and a library that
  * compute on the host (tests/fake). Descriptors, layouts and fallback are compared with the oracle
  * over random shapes, types and strides; values are small whole numbers, so every order of
- * summation gives the same bits. The "cubins" of these artifacts are kernel IR, which the driver
- * has evaluated. */
-#include <dlfcn.h>
+ * summation gives the same bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "codegen.h"
 #include "compiled.h"
 #include "cublaslt.h"
 #include "cuda.h"
 #include "fake/fake.h"
 #include "import.h"
-#include "kernel_eval.h"
 #include "passes.h"
-#include "plan.h"
 #include "ref.h"
 #include "scalar.h"
+#include "matmul_case.h"
 
-#define TARGET "cuda:sm_90a:h200"
 #define MAX_IN 8
 
-static struct fake_cuda_counts *cuda;
-static struct fake_cublaslt *blas;
 static uint64_t seed = 20261130;
 
 static uint32_t below(uint32_t n)
 {
 	seed = seed * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)(seed >> 33) % n;
-}
-
-/* ---- the driver runs a kernel: its image is the kernel's text ---- */
-
-static int evaluate(const struct fake_launch *l)
-{
-	struct stx_arena *a = stx_arena_new(0);
-	struct stx_bounds_record bounds = { 0 };
-	struct stx_diag d = { 0 };
-	struct stx_kernel *k;
-	void *at[64];
-	int64_t elems[64];
-	int e = stx_kernel_parse(a, l->image, strlen(l->image), &k, &d);
-	assert_int_equal(e, 0);
-	assert_true(k->params.n <= 64 && k->scalars.n == 0);
-	for (uint32_t i = 0; i < k->params.n; i++) {
-		at[i] = *(void **)l->params[i];
-		assert_true(stx_ex_is_const(k->ex, k->params.at[i].elems, &elems[i]));
-	}
-	e = stx_kernel_evaluate(k, at, elems, NULL, &bounds, 0, stx_kernel_grid_points(k, NULL),
-				&d);
-	stx_arena_free(a);
-	return e || bounds.taken;
-}
-
-/* ---- artifacts ---- */
-
-static void load(const struct stx_bytes *elf, struct compiled *out)
-{
-	char path[64];
-	struct stax_error err;
-	int fd = memfd_create("artifact", MFD_CLOEXEC);
-	assert_int_equal(write(fd, elf->at, elf->n), (ssize_t)elf->n);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	if (stax_load_file(path, &out->artifact, &err))
-		fail_msg("%s: %s", err.node, err.text);
-	close(fd);
-}
-
-/* One object for each distinct symbol: the kernel's text. */
-static uint32_t objects_of(const struct stx_plan_result *r, struct stx_bytes *objects)
-{
-	struct stx_plan p;
-	uint32_t n = 0;
-	assert_int_equal(stx_plan_open((struct stx_span){ r->plan.at, r->plan.n }, &p, NULL), 0);
-	for (uint32_t i = 0; i < r->nkernels; i++) {
-		const char *symbol = stx_plan_string(&p, p.kernels[i].symbol);
-		struct stx_bytes text = { 0 };
-		uint32_t same = 0;
-		while (same < i && strcmp(symbol, stx_plan_string(&p, p.kernels[same].symbol)) != 0)
-			same++;
-		if (same < i)
-			continue;
-		stx_bytes_put(&text, r->kernels[i].ir.at, r->kernels[i].ir.n);
-		stx_bytes_u8(&text, 0);
-		assert_int_equal(stx_data_object(STX_CUBIN_SECTION, symbol,
-						 (struct stx_span){ text.at, text.n },
-						 &objects[n++], NULL),
-				 0);
-		stx_bytes_free(&text);
-	}
-	return n;
-}
-
-static void build(const char *text, struct compiled *out)
-{
-	struct stx_source s = { .format = STX_FORMAT_TEXT,
-				.body = { (const uint8_t *)text, strlen(text) } };
-	struct stx_compile_options o = { .target = TARGET };
-	struct stx_key_result key = { 0 };
-	struct stx_plan_result plan = { 0 };
-	struct stx_bytes objects[64] = { { 0 } }, elf = { 0 };
-	struct stx_span spans[64];
-	struct stx_diag d = { 0 };
-	memset(out, 0, sizeof *out);
-	if (stx_compile_key(compiled_compiler(), &s, &o, &key, &d) ||
-	    stx_compile_plan(compiled_compiler(), (struct stx_span){ key.graph.at, key.graph.n },
-			     &o, &plan, &d))
-		fail_msg("%s %s: %s in\n%s", d.stage, d.node, d.text, text);
-	uint32_t n = objects_of(&plan, objects);
-	for (uint32_t i = 0; i < n; i++)
-		spans[i] = (struct stx_span){ objects[i].at, objects[i].n };
-	if (stx_compile_link(compiled_compiler(), (struct stx_span){ plan.plan.at, plan.plan.n },
-			     spans, n, &elf, &d))
-		fail_msg("link: %s", d.text);
-	out->nkernels = plan.nkernels;
-	load(&elf, out);
-	for (uint32_t i = 0; i < n; i++)
-		stx_bytes_free(&objects[i]);
-	stx_bytes_free(&elf);
-	stx_plan_result_free(&plan);
-	stx_key_result_free(&key);
 }
 
 /* ---- data ---- */
@@ -196,11 +95,6 @@ static struct counts check(const char *text)
 	compiled_free(&c);
 	stx_arena_free(a);
 	return n;
-}
-
-static struct fake_matmul *last_call(void)
-{
-	return &blas->call[(blas->calls - 1) % FAKE_MAX_CALLS];
 }
 
 /* ---- tests ---- */
@@ -331,9 +225,6 @@ static void test_matmul_of_bytes_sums_in_i32(void **state)
 	assert_int_equal(last_call()->a.type, 3);   /* CUDA_R_8I */
 }
 
-static const char square[] = "%a : f32[64,80] = placeholder()\n%b : f32[80,64] = placeholder()\n"
-			     "%y = mm.default(%a, %b)\nreturn (%y,)\n";
-
 /* What is no matrix in memory, or too small, is a kernel. */
 static void test_matmul_that_the_library_cannot_make_is_a_kernel(void **state)
 {
@@ -377,43 +268,6 @@ static void test_matmul_without_an_algorithm_launches_the_kernel(void **state)
 	assert_int_equal(c.calls, 0);
 	assert_int_equal(c.launches, 1);
 	blas->refuse_handle = 0;
-}
-
-struct vectors { /* square, ready to run */
-	struct compiled c;
-	_Alignas(16) float a[64 * 80 + 1];
-	_Alignas(16) float b[80 * 64], y[64 * 64];
-	struct stx_tensor in[2], out;
-};
-
-static struct vectors *square_new(void)
-{
-	struct vectors *v = aligned_alloc(16, sizeof *v);
-	memset(v, 0, sizeof *v);
-	build(square, &v->c);
-	for (int i = 0; i < 64 * 80 + 1; i++)
-		v->a[i] = (float)(i % 3);
-	for (int i = 0; i < 80 * 64; i++)
-		v->b[i] = (float)(i % 2);
-	v->in[0] = (struct stx_tensor){ .data = v->a, .rank = 2, .sizes = { 64, 80 } };
-	v->in[1] = (struct stx_tensor){ .data = v->b, .rank = 2, .sizes = { 80, 64 } };
-	v->out = (struct stx_tensor){ .data = v->y, .rank = 2, .sizes = { 64, 64 } };
-	v->in[0].dtype = v->in[1].dtype = v->out.dtype = STX_F32;
-	compiled_dense(&v->in[0]);
-	compiled_dense(&v->in[1]);
-	compiled_dense(&v->out);
-	return v;
-}
-
-static int run(struct vectors *v, struct stax_error *err)
-{
-	return stax_run(v->c.artifact, v->in, 2, &v->out, 1, NULL, err);
-}
-
-static void square_free(struct vectors *v)
-{
-	compiled_free(&v->c);
-	free(v);
 }
 
 static void test_matmul_failure_names_the_call(void **state)
@@ -464,34 +318,6 @@ static void test_matmul_heuristic_is_asked_once_a_device_and_alignment(void **st
 	assert_int_equal(blas->handles, handles + 2);
 	square_free(v);
 	assert_int_equal(blas->alive, 0);
-}
-
-/* For whoever measures: the library's algorithms, then the kernel. */
-static void test_matmul_chosen_way_is_taken(void **state)
-{
-	(void)state;
-	struct vectors *v = square_new();
-	struct stax_artifact *a = v->c.artifact;
-	struct stax_error err;
-	struct stx_diag d = { 0 };
-	assert_int_equal(run(v, &err), 0);
-	assert_int_equal(last_call()->algorithm, 0);
-	struct stx__context *x = stx__context_take(a);
-	struct stx__step *s = &x->steps[0];
-	assert_int_equal(s->kind, STX__STEP_EXTERN);
-	assert_int_equal(s->external->ways(a, x, s, &d), 4);
-	s->external->choose(a, x, s, 2);
-	stx__context_put(a, x);
-	uint64_t calls = blas->calls, launches = cuda->launches;
-	assert_int_equal(run(v, &err), 0);
-	assert_int_equal(last_call()->algorithm, 2);
-	x = stx__context_take(a);
-	x->steps[0].external->choose(a, x, &x->steps[0], 3);
-	stx__context_put(a, x);
-	assert_int_equal(run(v, &err), 0);
-	assert_int_equal(blas->calls, calls + 1);
-	assert_int_equal(cuda->launches, launches + 1);
-	square_free(v);
 }
 
 /* The stream, the workspace's memory and nothing else come from the caller. */
@@ -617,38 +443,6 @@ static void test_cublaslt_numbers_are_those_of_the_headers(void **state)
 		free(text[i]);
 }
 
-static void *fake(const char *name)
-{
-	char path[4096];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 128);
-	assert_true(n > 0);
-	path[n] = 0;
-	*strrchr(path, '/') = 0;
-	snprintf(path + strlen(path), 128, "/../../fake/%s", name);
-	void *h = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-	if (!h)
-		fail_msg("%s", dlerror());
-	return h;
-}
-
-static int setup(void **state)
-{
-	struct fake_cuda_counts *(*get_cuda)(void);
-	struct fake_cublaslt *(*get_blas)(void);
-	void (*on_launch)(int (*fn)(const struct fake_launch *l));
-	void *driver = fake("libcuda.so.1");
-	(void)state;
-	*(void **)&get_cuda = dlsym(driver, "fake_cuda_counts");
-	*(void **)&on_launch = dlsym(driver, "fake_cuda_on_launch");
-	*(void **)&get_blas = dlsym(fake("libcublasLt.so.13"), "fake_cublaslt");
-	assert_true(get_cuda && on_launch && get_blas);
-	cuda = get_cuda();
-	blas = get_blas();
-	on_launch(evaluate);
-	compiled_compiler();
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -659,10 +453,9 @@ int main(void)
 		cmocka_unit_test(test_matmul_without_an_algorithm_launches_the_kernel),
 		cmocka_unit_test(test_matmul_failure_names_the_call),
 		cmocka_unit_test(test_matmul_heuristic_is_asked_once_a_device_and_alignment),
-		cmocka_unit_test(test_matmul_chosen_way_is_taken),
 		cmocka_unit_test(test_matmul_workspace_and_stream_are_the_callers),
 		cmocka_unit_test(test_matmul_equal_kernels_share_a_module),
 		cmocka_unit_test(test_cublaslt_numbers_are_those_of_the_headers),
 	};
-	return cmocka_run_group_tests(tests, setup, NULL);
+	return cmocka_run_group_tests(tests, matmul_setup, NULL);
 }

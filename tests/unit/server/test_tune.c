@@ -9,6 +9,7 @@ static const char graph[] = "name in out\nkernel a\nkernel b\n";
 
 struct setting {
 	const char *ns, *job, *device, *target;
+	int loads;
 	uint32_t driver;
 };
 
@@ -88,6 +89,7 @@ static struct reply tune(int fd, const char *ir, const char *timings, const stru
 	r.n_timings = (size_t)n;
 	t.ns = (char *)(s && s->ns ? s->ns : "");
 	t.job = (char *)(s && s->job ? s->job : "");
+	t.loads = s && s->loads;
 	t.target = (char *)(s && s->target ? s->target : TARGET);
 	t.device = &v;
 	t.records = list;
@@ -280,6 +282,26 @@ static void test_tune_ranks_that_measure_agree(void **state)
 	close(two);
 }
 
+/* A rank that loads when nothing is known makes its calls so, and so do those that load after
+ * another job has measured; a rank that measures speaks for all that load later. */
+static void test_tune_ranks_that_load_agree(void **state)
+{
+	static const struct setting job = { .job = "j1", .loads = 1 }, tunes = { .job = "j1" };
+	static const struct setting none = { .loads = 1 };
+	(void)state;
+	harness_start(&h, NULL);
+	int fd = client_connect(&h);
+	expect_tune(fd, "call", "", &job, "");
+	expect_tune(fd, "call", "algo:30 kernel:20", NULL, "algo:30 kernel:20 ");
+	expect_tune(fd, "call", "", &job, "");
+	expect_tune(fd, "call", "", &none, "algo:30 kernel:20 ");
+	expect_tune(fd, "call", "", &tunes, "algo:30 kernel:20 ");
+	expect_tune(fd, "call", "algo:1", NULL, "kernel:20 algo:1 ");
+	expect_tune(fd, "call", "", &job, "algo:30 kernel:20 ");
+	close(fd);
+	assert_int_equal(harness_stop(&h), 0);
+}
+
 static void test_tune_malformed_requests_are_refused(void **state)
 {
 	static const struct setting cpu = { .target = "cpu:x86-64-v3" }, ns = { .ns = "a/b" };
@@ -457,6 +479,7 @@ int main(int argc, char **argv)
 		T(test_tune_answers_carry_the_measured_choice),
 		T(test_tune_job_pins_one_record_set),
 		T(test_tune_ranks_that_measure_agree),
+		T(test_tune_ranks_that_load_agree),
 		T(test_tune_malformed_requests_are_refused),
 		T(test_tune_code_of_a_configuration_is_compiled_once),
 		T(test_tune_code_at_once_is_compiled_once),

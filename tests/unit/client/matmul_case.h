@@ -1,0 +1,200 @@
+/* matmul_case.h
+ * what tests of matrix products through cuBLASLt share: a driver and a library that compute on the
+ * host (tests/fake), artifacts whose "cubins" are kernel IR, which the driver has evaluated, and
+ * one product. For programs with cmocka.h included.
+ */
+#ifndef STX_TESTS_MATMUL_CASE_H
+#define STX_TESTS_MATMUL_CASE_H
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "codegen.h"
+#include "compiled.h"
+#include "cuda.h"
+#include "fake/fake.h"
+#include "import.h"
+#include "kernel_eval.h"
+#include "plan.h"
+
+#define TARGET "cuda:sm_90a:h200"
+
+static struct fake_cuda_counts *cuda;
+static struct fake_cublaslt *blas;
+static uint64_t kernel_ns; /* that every kernel takes */
+
+/* ---- the driver runs a kernel: its image is the kernel's text ---- */
+
+static int evaluate(const struct fake_launch *l)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_bounds_record bounds = { 0 };
+	struct stx_diag d = { 0 };
+	struct stx_kernel *k;
+	void *at[64];
+	int64_t elems[64];
+	int e = stx_kernel_parse(a, l->image, strlen(l->image), &k, &d);
+	assert_int_equal(e, 0);
+	assert_true(k->params.n <= 64 && k->scalars.n == 0);
+	for (uint32_t i = 0; i < k->params.n; i++) {
+		at[i] = *(void **)l->params[i];
+		assert_true(stx_ex_is_const(k->ex, k->params.at[i].elems, &elems[i]));
+	}
+	e = stx_kernel_evaluate(k, at, elems, NULL, &bounds, 0, stx_kernel_grid_points(k, NULL),
+				&d);
+	stx_arena_free(a);
+	cuda->now_ns += kernel_ns;
+	return e || bounds.taken;
+}
+
+/* ---- artifacts ---- */
+
+static void load(const struct stx_bytes *elf, struct compiled *out)
+{
+	char path[64];
+	struct stax_error err;
+	int fd = memfd_create("artifact", MFD_CLOEXEC);
+	assert_int_equal(write(fd, elf->at, elf->n), (ssize_t)elf->n);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	if (stax_load_file(path, &out->artifact, &err))
+		fail_msg("%s: %s", err.node, err.text);
+	close(fd);
+}
+
+/* One object for each distinct symbol: the kernel's text. */
+static uint32_t objects_of(const struct stx_plan_result *r, struct stx_bytes *objects)
+{
+	struct stx_plan p;
+	uint32_t n = 0;
+	assert_int_equal(stx_plan_open((struct stx_span){ r->plan.at, r->plan.n }, &p, NULL), 0);
+	for (uint32_t i = 0; i < r->nkernels; i++) {
+		const char *symbol = stx_plan_string(&p, p.kernels[i].symbol);
+		struct stx_bytes text = { 0 };
+		uint32_t same = 0;
+		while (same < i && strcmp(symbol, stx_plan_string(&p, p.kernels[same].symbol)) != 0)
+			same++;
+		if (same < i)
+			continue;
+		stx_bytes_put(&text, r->kernels[i].ir.at, r->kernels[i].ir.n);
+		stx_bytes_u8(&text, 0);
+		assert_int_equal(stx_data_object(STX_CUBIN_SECTION, symbol,
+						 (struct stx_span){ text.at, text.n },
+						 &objects[n++], NULL),
+				 0);
+		stx_bytes_free(&text);
+	}
+	return n;
+}
+
+static inline void build(const char *text, struct compiled *out)
+{
+	struct stx_source s = { .format = STX_FORMAT_TEXT,
+				.body = { (const uint8_t *)text, strlen(text) } };
+	struct stx_compile_options o = { .target = TARGET };
+	struct stx_key_result key = { 0 };
+	struct stx_plan_result plan = { 0 };
+	struct stx_bytes objects[64] = { { 0 } }, elf = { 0 };
+	struct stx_span spans[64];
+	struct stx_diag d = { 0 };
+	memset(out, 0, sizeof *out);
+	if (stx_compile_key(compiled_compiler(), &s, &o, &key, &d) ||
+	    stx_compile_plan(compiled_compiler(), (struct stx_span){ key.graph.at, key.graph.n },
+			     &o, &plan, &d))
+		fail_msg("%s %s: %s in\n%s", d.stage, d.node, d.text, text);
+	uint32_t n = objects_of(&plan, objects);
+	for (uint32_t i = 0; i < n; i++)
+		spans[i] = (struct stx_span){ objects[i].at, objects[i].n };
+	if (stx_compile_link(compiled_compiler(), (struct stx_span){ plan.plan.at, plan.plan.n },
+			     spans, n, &elf, &d))
+		fail_msg("link: %s", d.text);
+	out->nkernels = plan.nkernels;
+	load(&elf, out);
+	for (uint32_t i = 0; i < n; i++)
+		stx_bytes_free(&objects[i]);
+	stx_bytes_free(&elf);
+	stx_plan_result_free(&plan);
+	stx_key_result_free(&key);
+}
+
+static inline struct fake_matmul *last_call(void)
+{
+	return &blas->call[(blas->calls - 1) % FAKE_MAX_CALLS];
+}
+
+static const char square[] = "%a : f32[64,80] = placeholder()\n%b : f32[80,64] = placeholder()\n"
+			     "%y = mm.default(%a, %b)\nreturn (%y,)\n";
+
+struct vectors { /* square, ready to run */
+	struct compiled c;
+	_Alignas(16) float a[64 * 80 + 1];
+	_Alignas(16) float b[80 * 64], y[64 * 64];
+	struct stx_tensor in[2], out;
+};
+
+static inline struct vectors *square_new(void)
+{
+	struct vectors *v = aligned_alloc(16, sizeof *v);
+	memset(v, 0, sizeof *v);
+	build(square, &v->c);
+	for (int i = 0; i < 64 * 80 + 1; i++)
+		v->a[i] = (float)(i % 3);
+	for (int i = 0; i < 80 * 64; i++)
+		v->b[i] = (float)(i % 2);
+	v->in[0] = (struct stx_tensor){ .data = v->a, .rank = 2, .sizes = { 64, 80 } };
+	v->in[1] = (struct stx_tensor){ .data = v->b, .rank = 2, .sizes = { 80, 64 } };
+	v->out = (struct stx_tensor){ .data = v->y, .rank = 2, .sizes = { 64, 64 } };
+	v->in[0].dtype = v->in[1].dtype = v->out.dtype = STX_F32;
+	compiled_dense(&v->in[0]);
+	compiled_dense(&v->in[1]);
+	compiled_dense(&v->out);
+	return v;
+}
+
+static inline int run(struct vectors *v, struct stax_error *err)
+{
+	return stax_run(v->c.artifact, v->in, 2, &v->out, 1, NULL, err);
+}
+
+static inline void square_free(struct vectors *v)
+{
+	compiled_free(&v->c);
+	free(v);
+}
+
+static void *fake(const char *name)
+{
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 128);
+	assert_true(n > 0);
+	path[n] = 0;
+	*strrchr(path, '/') = 0;
+	snprintf(path + strlen(path), 128, "/../../fake/%s", name);
+	void *h = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+	if (!h)
+		fail_msg("%s", dlerror());
+	return h;
+}
+
+static inline int matmul_setup(void **state)
+{
+	struct fake_cuda_counts *(*get_cuda)(void);
+	struct fake_cublaslt *(*get_blas)(void);
+	void (*on_launch)(int (*fn)(const struct fake_launch *l));
+	void *driver = fake("libcuda.so.1");
+	(void)state;
+	*(void **)&get_cuda = dlsym(driver, "fake_cuda_counts");
+	*(void **)&on_launch = dlsym(driver, "fake_cuda_on_launch");
+	*(void **)&get_blas = dlsym(fake("libcublasLt.so.13"), "fake_cublaslt");
+	assert_true(get_cuda && on_launch && get_blas);
+	cuda = get_cuda();
+	blas = get_blas();
+	on_launch(evaluate);
+	compiled_compiler();
+	return 0;
+}
+
+#endif
