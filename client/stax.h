@@ -116,6 +116,10 @@ struct stax_answer {
 	const struct stax_needed *needed;
 	size_t nneeded; /* with code NEED_VALUES */
 	uint64_t bytes_read, bytes_written, bytes_min;
+	uint64_t compile_us; /* of the compile that made the artifact, with its waits for workers:
+				wall time where it was made, until it was to be stored. The same in
+				every answer. stages: work by name, added up over jobs side by side
+				("kernels" contains those of its kernels), and this request's own */
 };
 
 /* Looks up, sends the graph on a miss, waits. On NEED_VALUES *out is set as well and says which.
@@ -156,9 +160,10 @@ STAX_API int stax_query(const struct stax_artifact *a, const struct stx_tensor *
 /* Runs. Inputs are checked against the plan (dtype, sizes, strides: MISMATCH names the input);
  * outputs are the caller's memory, contiguous row-major unless their strides say otherwise, and
  * must not overlap inputs unless donated. An input flagged STX_TENSOR_MUTATED is written: it must not
- * overlap another input, and holds what the program leaves in it. Such inputs are once more outputs,
+ * share elements with another input or an output (MISMATCH names both; views that interleave are
+ * fine), and holds what the program leaves in it. Such inputs are once more outputs,
  * after the program's own (one given without data becomes a view of the input). env NULL: own
- * threads ($STAX_THREADS or all cores) and malloc. BOUNDS names the kernel. */
+ * threads ($STAX_THREADS, which stax_load checks, or all cores) and malloc. BOUNDS names the kernel. */
 STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
 		      struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
 		      struct stax_error *err);
