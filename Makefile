@@ -214,7 +214,7 @@ check:
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all tests-build e2e-build fuzz-build
 	@$(MAKE) --no-print-directory check-run
-check-run: all tests-build e2e-build fuzz-build layers
+check-run: all tests-build e2e-build fuzz-build layers headers
 	@STAX_PROPERTY_GRAPHS=$(PROPERTY_GRAPHS) ONNX_CORPUS=$(ONNX_CORPUS) tests/run.sh -j 2 -t 900 $(TEST_BIN) $(E2E_SH) tests/fuzz/short.sh tests/coverage.sh tests/numerics.sh tests/onnx_corpus.sh
 check-onnx:
 	@[ -n "$(ONNX_TESTS)" ] || { echo "usage: make check-onnx ONNX_TESTS=DIR" >&2; exit 2; }
@@ -313,6 +313,8 @@ deps:
 	@tests/deps.sh
 layers:
 	@tests/layers.sh
+headers:
+	@CC="$(CC)" CXX="$(CXX)" tests/headers.sh $(PUBLIC_HEADERS)
 C_FILES := $(shell find proto kernels cache server client tests -name '*.[ch]' 2>/dev/null)
 fmt:
 	@clang-format -i --style=file $(C_FILES)
@@ -338,15 +340,15 @@ tsan-build: all e2e-build $(TSAN_BIN) $(FAKE_CUBLASLT)
 tsan-run:
 	@TSAN_OPTIONS="die_after_fork=0 suppressions=$(CURDIR)/tests/tsan.supp" tests/run.sh -j 2 -t 1800 \
 		$(TSAN_BIN) tests/e2e/test_load.sh tests/e2e/test_tool.sh
-.PHONY: deps layers fmt lint san san-build san-run tsan tsan-build tsan-run
+.PHONY: deps layers headers fmt lint san san-build san-run tsan tsan-build tsan-run
 
+PUBLIC_HEADERS := client/stax.h $(addprefix proto/base/,stax_abi.h dtype.h dtype.def status.h status.def)
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include/stax
 	install -m 755 $(BUILD)/staxd $(BUILD)/stax $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(BUILD)/libstax.so $(DESTDIR)$(PREFIX)/lib/libstax.so.0
 	ln -sf libstax.so.0 $(DESTDIR)$(PREFIX)/lib/libstax.so
-	install -m 644 client/stax.h proto/base/stax_abi.h proto/base/dtype.h proto/base/dtype.def \
-		proto/base/status.h proto/base/status.def $(DESTDIR)$(PREFIX)/include/stax
+	install -m 644 $(PUBLIC_HEADERS) $(DESTDIR)$(PREFIX)/include/stax
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' deploy/stax.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/stax.pc
 .PHONY: install
