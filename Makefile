@@ -15,6 +15,8 @@ endif
 # ---- configuration -------------------------------------------------------------------------------
 BUILD    ?= build
 JOBS     ?= $(shell nproc)
+# Of a make that this one starts: its own -j, when it was given one, goes for both.
+SUBJOBS   = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 PREFIX   ?= /usr/local
 CUDA_HOME ?= /usr/local/cuda
 CC       ?= gcc
@@ -212,7 +214,7 @@ PROPERTY_GRAPHS ?= 2000
 # `make check`: everything, from a bare machine; the last line is `N passed, N failed, N skipped`.
 check:
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j$(JOBS) all tests-build e2e-build fuzz-build
+	@$(MAKE) --no-print-directory $(SUBJOBS) all tests-build e2e-build fuzz-build
 	@$(MAKE) --no-print-directory check-run
 check-run: all tests-build e2e-build fuzz-build layers headers
 	@STAX_PROPERTY_GRAPHS=$(PROPERTY_GRAPHS) ONNX_CORPUS=$(ONNX_CORPUS) tests/run.sh -j 2 -t 900 $(TEST_BIN) $(E2E_SH) tests/fuzz/short.sh tests/coverage.sh tests/numerics.sh tests/onnx_corpus.sh
@@ -225,19 +227,19 @@ check-models: all $(BUILD)/tests/e2e/random_weights
 	@ONNX_CORPUS=$(ONNX_CORPUS) tests/check_models.sh $(MODELS)
 # 100,000 other random graphs, in slices; goes on where it was stopped.
 check-overnight:
-	@$(MAKE) --no-print-directory -j$(JOBS) $(BUILD)/tests/property/test_graphs
+	@$(MAKE) --no-print-directory $(SUBJOBS) $(BUILD)/tests/property/test_graphs
 	@tests/overnight.sh
 .PHONY: check check-run check-onnx check-models check-overnight
 
 demo:
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j$(JOBS) all e2e-build
+	@$(MAKE) --no-print-directory $(SUBJOBS) all e2e-build
 	@tests/e2e/demo.sh
 .PHONY: demo
 
 bench:
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j$(JOBS) all e2e-build
+	@$(MAKE) --no-print-directory $(SUBJOBS) all e2e-build
 	@ONNX_CORPUS=$(ONNX_CORPUS) tests/bench/bench.sh
 .PHONY: bench
 
@@ -282,7 +284,7 @@ $(BUNDLE)/build/tests/%: $(BUILD)/obj/tests/%.c.o $(call obj,$(call src,tests/*.
 		$(LIB_BASE)
 gpu-bundle:
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j$(JOBS) gpu-bundle-build
+	@$(MAKE) --no-print-directory $(SUBJOBS) gpu-bundle-build
 	@ONNX_CORPUS=$(ONNX_CORPUS) deploy/bundle/pack.sh $(BUNDLE)
 gpu-bundle-build: all $(GPU_TEST_BIN) $(BUNDLE_BIN)
 .PHONY: gpu-bundle gpu-bundle-build
@@ -324,7 +326,7 @@ lint: generated
 # sanitizers.
 san:
 	@$(MAKE) --no-print-directory BUILD=build-san OPT="-O1 -g -fno-omit-frame-pointer" \
-		SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" -j$(JOBS) san-build
+		SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" $(SUBJOBS) san-build
 	@$(MAKE) --no-print-directory BUILD=build-san san-run
 san-build: all tests-build e2e-build
 san-run:
@@ -333,7 +335,7 @@ san-run:
 TSAN_BIN = $(filter $(addprefix $(BUILD)/tests/unit/,base/% proto/% cache/% client/% server/%),$(TEST_BIN))
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fno-omit-frame-pointer" \
-		SAN="-fsanitize=thread" -j$(JOBS) tsan-build
+		SAN="-fsanitize=thread" $(SUBJOBS) tsan-build
 	@$(MAKE) --no-print-directory BUILD=build-tsan tsan-run
 tsan-build: all e2e-build $(TSAN_BIN) $(FAKE_CUBLASLT)
 # die_after_fork: threads of a forked child are what a test is about.
