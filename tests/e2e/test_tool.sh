@@ -108,7 +108,7 @@ ok "the same results" diff "$work/compiled" "$work/of-oracle"
 ok "compared in place" "$stax" compare "$work/inplace.stax"
 says "the code is compared to the bit" "code         BIT   equal"
 ok "expected by name" "$stax" run "$work/inplace.stax" --expect "s:1=$work/inplace/s:1.npy" --expect "x#2=$work/inplace/x#2.npy"
-ok "interpret" "$stax" run "$work/strided.stax" --interpret --out "$work/of-oracle"
+ok "interpret" "$stax" run "$work/strided.stax" --interpret --out "$work/interpreted"
 ok "as compiled" "$stax" run "$work/strided.stax" --expect z="$work/interpreted/z.npy" --expect s="$work/interpreted/s.npy"
 ok "compile it" "$stax" compile "$work/strided.stax" --out "$work/artifact"
 exits 2 "interpret an artifact" "$stax" run "$work"/artifact/*.so --interpret
