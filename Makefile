@@ -223,11 +223,16 @@ check-onnx:
 # Minutes: not part of `make check`.
 check-models: all $(BUILD)/tests/e2e/random_weights
 	@ONNX_CORPUS=$(ONNX_CORPUS) tests/check_models.sh $(MODELS)
+# Every f32 argument of the elementary functions, as compiled; FUNCTIONS=exp,log only those. Half an hour.
+FUNCTIONS ?= all
+check-functions:
+	@$(MAKE) --no-print-directory -j$(JOBS) $(BUILD)/tests/unit/5_codegen/test_functions
+	@STX_FUNCTIONS=$(FUNCTIONS) $(BUILD)/tests/unit/5_codegen/test_functions
 # 100,000 other random graphs, in slices; goes on where it was stopped.
 check-overnight:
 	@$(MAKE) --no-print-directory -j$(JOBS) $(BUILD)/tests/property/test_graphs
 	@tests/overnight.sh
-.PHONY: check check-run check-onnx check-models check-overnight
+.PHONY: check check-run check-onnx check-models check-functions check-overnight
 
 demo:
 	@$(MAKE) --no-print-directory deps
@@ -347,6 +352,7 @@ help:
 		"make check" "every test; the last line is N passed, N failed, N skipped" \
 		"make check-onnx ONNX_TESTS=DIR" "the ONNX backend tests in DIR" \
 		"make check-models [MODELS=NAME]" "whole networks with random weights against the oracle" \
+		"make check-functions [FUNCTIONS=exp,log]" "elementary functions over all f32 arguments" \
 		"make check-overnight" "100,000 more random graphs against the oracle; resumes" \
 		"make bench" "compile times, with statistics" \
 		"make check-gpu [GPU_PARTS=...]" "everything a GPU can run, on this machine's; skips without one" \
