@@ -5,20 +5,23 @@
  * accuracy. Relative errors beside the tables. */
 #include "elementary_body.h"
 
-/* erf(x)/x - 1 in x^2, |x| <= 0.9219; 2^-29.9, 2^-56.2 */
-static const double erf_f32[] = { 0x1.06eba8p-3, -0x1.81274p-2,   0x1.ce2d6p-4,  -0x1.b80082p-6,
-				  0x1.5442a0p-8, -0x1.a5bd9ap-11, 0x1.4e543ep-14 };
+/* erf(x)/x - 1 in x^2, |x| <= 0.9219; 2^-30, 2^-56.2. f32 coefficients are rounded one after the
+ * other, each fit knowing those before. */
+static const double erf_f32[] = { 0x1.06eba8p-3, -0x1.81274p-2,   0x1.ce2d64p-4, -0x1.b80124p-6,
+				  0x1.544b06p-8, -0x1.a617e2p-11, 0x1.4fa82p-14 };
 static const double erf_f64[] = { 0x1.06eba8214db69p-3,  -0x1.812746b037a24p-2,
 				  0x1.ce2f21a04571fp-4,  -0x1.b82ce31346765p-6,
 				  0x1.565bcd28e864dp-8,  -0x1.c02db842cad7dp-11,
 				  0x1.f9a391d50c598p-14, -0x1.f4d8cc1712d31p-17,
 				  0x1.ba20858c71166p-20, -0x1.605a2f23ef9c3p-23,
 				  0x1.f8cce7e051e7ep-27, -0x1.0e915e7e953fbp-30 };
-/* log(erfc(1+b)/erfc(1))/b on [-0.0791, 3]; error relative to erf: 2^-29 */
-static const double erf_tail_f32[] = { -0x1.51c9bp+1,   -0x1.afabbp-1,  -0x1.548aaap-5,
-				       0x1.49fcccp-7,   -0x1.0c9a68p-9, 0x1.4dd998p-12,
-				       -0x1.11893ep-15, 0x1.b036c2p-20 };
-#define ERFC_ONE 0x1.4226162fbddd5p-3
+/* log2(erfc(1+b)/erfc(1))/b on [-0.12, 3] and erfc(1) * 2^r on |r| <= 1/2; errors relative to erf:
+ * 2^-30, 2^-28 */
+static const double erf_tail_f32[] = { -0x1.e75328p+1, -0x1.37627cp+0, -0x1.eb3e4ap-5,
+				       0x1.db0c6cp-7,  -0x1.7b6298p-9, 0x1.a7a006p-12,
+				       -0x1.b947c4p-16 };
+static const double erf_exp2_f32[] = { 0x1.422616p-3,  0x1.be97dp-4,   0x1.358e22p-5, 0x1.1e16f8p-7,
+				       0x1.8c7c14p-10, 0x1.b90306p-13, 0x1.a64dd4p-16 };
 /* erfc(x) e^(x^2) (1+2x): k = 3, x <= 11, 2^-33.6; k = 4, x <= 28, 2^-56.2 with the rest of c[0] */
 static const double erfc_lite[] = { 0x1.40c522d7c55ebp+0,   -0x1.15c084df32524p-3,
 				    -0x1.85a15aa050f1cp-5,  0x1.09836df577f40p-3,
@@ -62,16 +65,17 @@ static struct dd erfc_parts(const struct el *e, stx_ev a, stx_ev *u)
 	return q;
 }
 
+/* x + x*P below 0.86; above 1 - erfc(1) 2^t, whose power of two is added to the exponent's bits. */
 static stx_ev erf_f32_body(const struct el *e, stx_ev x)
 {
 	stx_ev a = mini(e, mag(e, x), fk(e, 4)), z = mul(e, a, a), b = subk(e, a, 1), tail, small;
-	struct stx__el_exp_parts d;
+	stx_ev t = mul(e, b, POLY(e, b, erf_tail_f32)), n = addk(e, t, magic(e));
 
 	small = add(e, a, mul(e, a, POLY(e, z, erf_f32)));
-	d = stx__el_exp_reduce(e, mul(e, b, POLY(e, b, erf_tail_f32)));
-	tail = mulk(e, unbits(e, ishl(e, stx__el_exp_biased(e, d, 1, 0), 23)), ERFC_ONE);
-	tail = mul(e, addk(e, add(e, d.r, d.q), 1), tail);
-	return sign_of(e, sel(e, gt(e, a, fk(e, 0.921875)), ksub(e, 1, tail), small), x);
+	tail = sub(e, t, subk(e, n, magic(e)));
+	tail = bits(e, POLY(e, tail, erf_exp2_f32));
+	tail = unbits(e, iadd(e, tail, ishl(e, bits(e, n), 23)));
+	return sign_of(e, sel(e, gt(e, a, fk(e, 0x1.b8p-1)), ksub(e, 1, tail), small), x);
 }
 
 stx_ev stx__el_erf(const struct el *e, stx_ev x)

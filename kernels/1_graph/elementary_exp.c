@@ -35,9 +35,10 @@ static const double exp2_f64[] = {
 	0x1.5d87fe78a23fdp-10, 0x1.430912f8bb960p-13, 0x1.ffcbfc74f9025p-17, 0x1.62c0211649c57p-20,
 	0x1.b524de4158a65p-24, 0x1.e4d30eebcc006p-28, 0x1.e9fe789f2385ap-32, 0x1.bf92c5c75ad7bp-36
 };
-/* (tanh(x)/x - 1)/z in z = x^2, |x| <= 0.88; 2^-25.8, of which the coefficients' rounding is most */
-static const double tanh_poly_f32[] = { -0x1.555556p-2, 0x1.1110c2p-3, -0x1.ba01d6p-5, 0x1.64b53p-6,
-					-0x1.15feap-7,  0x1.6ee616p-9, -0x1.1a5ef2p-11 };
+/* (tanh(x)/x - 1)/z in z = x^2, |x| <= 0.88; 2^-30, coefficients rounded one after the other */
+static const double tanh_poly_f32[] = { -0x1.55555p-2,  0x1.110fap-3,   -0x1.b9d892p-5,
+					0x1.63652ap-6,  -0x1.10ae8ep-7, 0x1.59fa7ap-9,
+					-0x1.f4d288p-12 };
 /* sinh(x)/x in x^2 on [0,1]; 2^-34.3 */
 static const double sinh_lite[] = { 0x1.00000000328d1p+0, 0x1.55555504199f0p-3,
 				    0x1.11113a6d23382p-7, 0x1.9ffcb5091e01bp-13,
@@ -142,17 +143,18 @@ stx_ev stx__el_expm1(const struct el *e, stx_ev x)
 		       x);
 }
 
-/* a polynomial below 7/8; above 1 - 2/(e^2a + 1), both divided by 2^n */
+/* a polynomial below 13/16; above 1 - 2/(e^2a + 1), both divided by 2^n, the sum rounded once */
 static stx_ev tanh_f32(const struct el *e, stx_ev x)
 {
 	stx_ev a = mini(e, mag(e, x), fk(e, 9.5)), z = mul(e, a, a), inv, big;
 	struct stx__el_exp_parts d = stx__el_exp_reduce(e, add(e, a, a));
-	stx_ev small = add(e, a, mul(e, mul(e, a, z), POLY(e, z, tanh_poly_f32)));
+	stx_ev small = add(e, a, mul(e, a, mul(e, z, POLY(e, z, tanh_poly_f32))));
+	struct dd s;
 
 	inv = pow2_minus(e, d);
-	big = add(e, addk(e, inv, 1), add(e, d.r, d.q));
-	big = ksub(e, 1, quo(e, add(e, inv, inv), big));
-	return sign_of(e, sel(e, gt(e, a, fk(e, 0.875)), big, small), x);
+	s = fast_sum(e, addk(e, inv, 1), d.r);
+	big = ksub(e, 1, quo(e, add(e, inv, inv), add(e, s.h, add(e, s.l, d.q))));
+	return sign_of(e, sel(e, gt(e, a, fk(e, 0.8125)), big, small), x);
 }
 
 /* E/(E + 2) with E = e^2a - 1, both divided by 2^n */
