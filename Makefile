@@ -243,7 +243,7 @@ demo:
 bench:
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all e2e-build
-	@ONNX_CORPUS=$(ONNX_CORPUS) tests/bench/bench.sh
+	@ONNX_CORPUS=$(ONNX_CORPUS) BENCH_CASES="$(BENCH_CASES)" tests/bench/bench.sh
 .PHONY: bench
 
 # ---- machines with a GPU: checks, benchmarks, the bundle for one that has no compiler -------------
@@ -354,7 +354,7 @@ help:
 		"make check-models [MODELS=NAME]" "whole networks with random weights against the oracle" \
 		"make check-functions [FUNCTIONS=exp,log]" "elementary functions over all f32 arguments" \
 		"make check-overnight" "100,000 more random graphs against the oracle; resumes" \
-		"make bench" "compile times, with statistics" \
+		"make bench [BENCH_CASES=...]" "compile times, and the CPU table against PyTorch and OpenBLAS" \
 		"make check-gpu [GPU_PARTS=...]" "everything a GPU can run, on this machine's; skips without one" \
 		"make bench-gpu [GPU_CASES=...]" "the GPU table, against PyTorch where there is one" \
 		"make gpu-bundle" "build/bundle/stax-gpu.tar.xz: all that for a machine without LLVM" \

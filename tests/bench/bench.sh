@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
 # `make bench`: benchmarks against peers in the same run; ratios above 1 favour stax. Never part of the tests.
+# BENCH_CASES="exp* sgemm*": only those of the table against torch (bench_cpu.sh), and nothing else.
 set -u
 cd "$(dirname "$0")/../.."
+if [ -n "${BENCH_CASES:-}" ]; then
+  set -f
+  # shellcheck disable=SC2086
+  exec tests/bench/bench_cpu.sh $BENCH_CASES
+fi
 . tests/e2e/lib.sh
 printf 'machine: %s, %s cores, Linux %s\ndate: %s\npeer: %s\n\n' \
   "$(lscpu | sed -n 's/^Model name: *//p' | head -1)" "$(nproc)" "$(uname -r)" "$(date -u +%F)" \
@@ -15,3 +21,5 @@ if [ -r "${ONNX_CORPUS:-}" ]; then
     (cd "$work" && "$build/tests/bench/bench_linear" models/resnet50/model.onnx) || exit 1
 fi
 "$build/tests/bench/bench_fusion" || exit 1
+printf '\n'
+tests/bench/bench_cpu.sh
