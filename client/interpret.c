@@ -46,7 +46,8 @@ static stx_err no_memory(struct stx_diag *d)
 	return stx_fail(d, STX_E_NOMEM, "run", "", "no memory to interpret the graph");
 }
 
-/* The arguments in order: one constant, inputs, outputs. */
+/* The arguments in order: one constant, all inputs, outputs; an output may be an input that the call
+ * writes. */
 static stx_err take_arguments(const struct stax_artifact *a, const struct stx__context *x,
 			      const struct stx_plan_step *s, struct call *c, struct stx_diag *d)
 {
@@ -60,7 +61,7 @@ static stx_err take_arguments(const struct stax_artifact *a, const struct stx__c
 	c->copies = calloc(n, sizeof *c->copies);
 	if (!c->in || !c->copies)
 		return no_memory(d);
-	for (; i < n && values[args[i]].kind == STX_VALUE_INPUT; i++) {
+	for (; i < n && i <= a->plan.h->ninputs && values[args[i]].kind == STX_VALUE_INPUT; i++) {
 		const struct stx__value *v = &x->values[args[i]];
 		const struct stx_plan_value *pv = &values[args[i]];
 		struct stx_tensor *t = &c->in[c->nin];
@@ -78,7 +79,8 @@ static stx_err take_arguments(const struct stax_artifact *a, const struct stx__c
 	c->outputs = args + i;
 	c->nout = n - i;
 	for (; i < n; i++)
-		if (values[args[i]].kind != STX_VALUE_OUTPUT)
+		if (values[args[i]].kind != STX_VALUE_OUTPUT &&
+		    !(values[args[i]].flags & STX_TENSOR_MUTATED))
 			return stx_fail(d, STX_E_CORRUPT, "plan", "",
 					"data plan: a result that is no output");
 	return STX_E_OK;

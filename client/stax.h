@@ -155,7 +155,9 @@ STAX_API int stax_query(const struct stax_artifact *a, const struct stx_tensor *
 			struct stax_error *err);
 /* Runs. Inputs are checked against the plan (dtype, sizes, strides: MISMATCH names the input);
  * outputs are the caller's memory, contiguous row-major unless their strides say otherwise, and
- * must not overlap inputs unless donated. env NULL: own threads ($STAX_THREADS or all cores) and
+ * must not overlap inputs unless donated. An input flagged STX_TENSOR_MUTATED is written: it must not
+ * overlap another input, and holds what the program leaves in it. Such inputs are once more outputs,
+ * after the program's own (one given without data becomes a view of the input). env NULL: own threads ($STAX_THREADS or all cores) and
  * malloc. BOUNDS names the kernel. */
 STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
 		      struct stx_tensor *outputs, int noutputs, const struct stx_env *env,

@@ -44,6 +44,25 @@ static stx_err pass_import(struct run *r)
 	return e;
 }
 
+/* The reply names what is written into inputs after them. */
+static stx_err pass_functionalise(struct run *r)
+{
+	struct stx_import_result *in = &r->imported;
+	uint32_t n = r->graph->outputs.n;
+	const char **names;
+	stx_err e = stx_graph_functionalise(r->graph, r->d);
+	if (e || r->graph->outputs.n == n)
+		return e;
+	names = STX_NEW_ARRAY(r->arena, const char *, r->graph->outputs.n);
+	if (!names)
+		return STX_E_TOO_LARGE;
+	memcpy(names, in->output_names, n * sizeof *names);
+	for (; n < r->graph->outputs.n; n++)
+		names[n] = in->input_names[r->graph->outputs.at[n].writes - 1];
+	in->output_names = names;
+	return STX_E_OK;
+}
+
 /* Options whose compiler is not there yet: an artifact that ignored them would be a wrong answer,
  * and one for another size than it was asked for a crash. */
 static stx_err check_offered(const struct run *r)

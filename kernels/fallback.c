@@ -35,6 +35,14 @@ static struct stx_buffer *add_buffer(struct run *r, struct stx_loops *l, enum st
 	return b;
 }
 
+/* Output b lies in the memory of input number `input`, whose buffer follows the text's. */
+static void write_input(const struct stx_loops *l, struct stx_buffer *b, uint32_t input)
+{
+	b->base = l->buffers.at[1 + input];
+	b->base->heir = b;
+	b->layout = b->base->layout;
+}
+
 /* The call's values: the text, inputs, outputs; args gets them. */
 static stx_err add_buffers(struct run *r, struct stx_loops *l, struct stx_use *args)
 {
@@ -65,6 +73,8 @@ static stx_err add_buffers(struct run *r, struct stx_loops *l, struct stx_use *a
 		if (!b || stx_push(r->arena, &l->outputs, b->id))
 			return STX_E_NOMEM;
 		b->index = i;
+		if (g->outputs.at[i].writes)
+			write_input(l, b, g->outputs.at[i].writes - 1);
 		*args++ = (struct stx_use){ b->id, 0, 1 };
 	}
 	return STX_E_OK;
@@ -88,10 +98,13 @@ static stx_err make_schedule(struct run *r)
 	if ((e = add_buffers(r, l, args)))
 		return e;
 	s->slots = STX_NEW_ARRAY(r->arena, struct stx_slot, l->buffers.n + 1);
-	if (!s->slots)
+	s->storage = STX_NEW_ARRAY(r->arena, uint32_t, l->buffers.n + 1);
+	if (!s->slots || !s->storage)
 		return STX_E_NOMEM;
-	for (uint32_t i = 0; i < l->buffers.n; i++)
+	for (uint32_t i = 0; i < l->buffers.n; i++) {
 		s->slots[i].offset = s->slots[i].size = STX_EX_BAD;
+		s->storage[i] = l->buffers.at[i]->base ? l->buffers.at[i]->base->id : i;
+	}
 	s->workspace = stx_ex_const(l->ex, 0);
 	struct stx_external call = { .name = "interpret",
 				     .uses = args,

@@ -457,7 +457,9 @@ static stx_err build(struct canon *c)
 	for (uint32_t i = 0; !e && i < c->g->outputs.n; i++)
 		e = walk(c, c->g->outputs.at[i].val.node);
 	for (uint32_t i = 0; !e && i < c->g->outputs.n; i++)
-		e = stx_graph_output(c->out, new_val(c, c->g->outputs.at[i].val), NULL, c->d);
+		if (!(e = stx_graph_output(c->out, new_val(c, c->g->outputs.at[i].val), NULL,
+					   c->d)))
+			c->out->outputs.at[i].writes = c->g->outputs.at[i].writes;
 	if (e)
 		return e;
 	c->out->next_serial = c->ordered.n + 1;

@@ -31,10 +31,11 @@ const char *stx__name_unique(struct stx_graph *g, const char *candidate, struct 
 /* Appends a finished node: sets its id, and a serial for random and effect ops unless it has one.
  */
 stx_err stx__graph_append(struct stx_graph *g, struct stx_node *n, struct stx_diag *d);
-/* The call of stx_graph_call with an exact name (valid, not reserved, free), or a made one for
- * NULL. */
+/* The call of stx_graph_call. EXACT: the name is valid, not reserved and free, or NULL for one that
+ * is made. IN_PLACE: stx_graph_call_in_place. */
+enum { STX__EXACT = 1, STX__IN_PLACE = 2 };
 struct stx_node *stx__graph_call_named(struct stx_graph *g, enum stx_op op, const char *name,
-				       int exact, const struct stx_arg *args, uint32_t nargs,
+				       unsigned how, const struct stx_arg *args, uint32_t nargs,
 				       struct stx_diag *d);
 struct stx_node *stx__graph_input_named(struct stx_graph *g, const char *name, int exact,
 					struct stx_type type, const stx_ex *strides, int is_param,
@@ -42,6 +43,15 @@ struct stx_node *stx__graph_input_named(struct stx_graph *g, const char *name, i
 struct stx_node *stx__graph_constant_named(struct stx_graph *g, const char *name, int exact,
 					   struct stx_type type, const void *data, size_t nbytes,
 					   struct stx_diag *d);
+/* Is v a value of g? */
+static inline int stx__val_ok(const struct stx_graph *g, struct stx_val v)
+{
+	return v.node && v.node->id < g->nodes.n && g->nodes.at[v.node->id] == v.node &&
+	       v.out < v.node->nouts;
+}
+/* Fills n->args from args by n->op's schema: defaults made explicit, kinds converted (args.c). */
+stx_err stx__match_args(struct stx_graph *g, struct stx_node *n, const struct stx_arg *args,
+			uint32_t nargs, struct stx_diag *d);
 stx_err stx__over_budget(const char *stage, const char *name, struct stx_diag *d);
 /* An arena for what a pass needs while it runs, with a budget in proportion to the graph's memory.
  * NULL when out of memory; freed by the caller. */

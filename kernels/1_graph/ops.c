@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "hash.h"
@@ -151,6 +152,47 @@ int stx_op_find(const char *overload, size_t n)
 			return slots[k] - 1;
 	}
 	return -1;
+}
+
+/* Forms in place that are not the functional overload with an underscore behind its base. */
+static const struct {
+	const char *overload;
+	enum stx_op op;
+} in_place[] = {
+	{ "pow_.Tensor", STX_OP_POW },
+	{ "pow_.Scalar", STX_OP_POW_SCALAR },
+	{ "floor_divide_.Tensor", STX_OP_FLOOR_DIVIDE },
+};
+#define NIN_PLACE (sizeof in_place / sizeof *in_place)
+
+int stx_op_find_in_place(const char *overload, size_t n)
+{
+	char functional[STX_OVERLOAD_BYTES];
+	const char *dot = memchr(overload, '.', n);
+	size_t base = dot ? (size_t)(dot - overload) : 0;
+	int op;
+	for (size_t i = 0; i < NIN_PLACE; i++)
+		if (strlen(in_place[i].overload) == n && !memcmp(in_place[i].overload, overload, n))
+			return in_place[i].op;
+	if (base < 2 || overload[base - 1] != '_' || n > sizeof functional)
+		return -1;
+	memcpy(functional, overload, base - 1);
+	memcpy(functional + base - 1, dot, n - base);
+	op = stx_op_find(functional, n - 1);
+	for (size_t i = 0; i < NIN_PLACE; i++)
+		if (op == (int)in_place[i].op)
+			return -1;
+	return op >= 0 && stx_op_info((enum stx_op)op)->tags & STX_TAG_IN_PLACE ? op : -1;
+}
+
+const char *stx_op_in_place(enum stx_op op, char out[STX_OVERLOAD_BYTES])
+{
+	const struct stx_op_info *info = stx_op_info(op);
+	for (size_t i = 0; i < NIN_PLACE; i++)
+		if (op == in_place[i].op)
+			return in_place[i].overload;
+	snprintf(out, STX_OVERLOAD_BYTES, "%s_%s", info->base, info->overload + strlen(info->base));
+	return out;
 }
 
 /* Insertions, deletions and replacements that make b of a; NEAR_MAX for names too long to compare.

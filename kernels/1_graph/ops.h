@@ -49,8 +49,10 @@ enum stx_op_tags {
 	STX_TAG_CORE = 2,     /* one of PyTorch's Core ATen operators */
 	STX_TAG_COMMUTES = 4, /* operands 0 and 1 may be swapped for value numbering */
 	STX_TAG_RANDOM = 8,
-	STX_TAG_EFFECT = 16, /* assert, mutation: kept and ordered */
-	STX_TAG_REFUSED = 32 /* never part of a graph: its shape rule says why */
+	STX_TAG_EFFECT = 16,   /* assert: kept and ordered */
+	STX_TAG_REFUSED = 32,  /* never part of a graph: its shape rule says why */
+	STX_TAG_IN_PLACE = 64, /* has a form that writes the result into self: "add_.Tensor" */
+	STX_TAG_ALIASES = 128  /* results share self's memory (PyTorch's views) */
 };
 
 enum stx_param_kind { /* kinds a schema can name */
@@ -103,6 +105,11 @@ struct stx_op_info {
 /* The table is built once (pthread_once) from ops.def and immutable afterwards; thread-safe. */
 const struct stx_op_info *stx_op_info(enum stx_op op);
 int stx_op_find(const char *overload, size_t n); /* enum stx_op or -1 */
+/* The operator whose form in place has that overload ("add_.Tensor"), or -1; and that overload of an
+ * operator tagged IN_PLACE. */
+int stx_op_find_in_place(const char *overload, size_t n);
+#define STX_OVERLOAD_BYTES 64
+const char *stx_op_in_place(enum stx_op op, char out[STX_OVERLOAD_BYTES]);
 /* For error texts: why an operator of PyTorch's is left out for good, or NULL. */
 const char *stx_op_refusal(const char *overload, size_t n);
 /* For error texts: the overload within two edits of a misspelt one, or NULL. */

@@ -208,7 +208,8 @@ static struct stx_node *parse_constant(struct stx__parser *s, struct definition 
 	return n;
 }
 
-static struct stx_node *parse_call(struct stx__parser *s, struct definition *f, enum stx_op op)
+static struct stx_node *parse_call(struct stx__parser *s, struct definition *f, enum stx_op op,
+				   unsigned how)
 {
 	struct stx_arg args[STX__T_MAX_PARAMS] = { 0 };
 	const struct stx_op_info *info = stx_op_info(op);
@@ -220,7 +221,8 @@ static struct stx_node *parse_call(struct stx__parser *s, struct definition *f, 
 	}
 	if (stx__t_args(s, info, args))
 		return NULL;
-	return stx__graph_call_named(s->g, op, f->name, 1, args, info->nparams, s->d);
+	return stx__graph_call_named(s->g, op, f->name, STX__EXACT | how, args, info->nparams,
+				     s->d);
 }
 
 static int check_types(struct stx__parser *s, struct definition *f, const struct stx_node *n)
@@ -256,7 +258,10 @@ static int parse_definition(struct stx__parser *s)
 	struct stx_span w = stx__t_word(s, ".");
 	if (stx__t_expect(s, '('))
 		return -1;
+	unsigned how = 0;
 	int op = stx_op_find((const char *)w.at, w.n);
+	if (op < 0 && (op = stx_op_find_in_place((const char *)w.at, w.n)) >= 0)
+		how = STX__IN_PLACE;
 	if (op < 0) {
 		const char *why = stx_op_refusal((const char *)w.at, w.n);
 		if (why)
@@ -273,7 +278,7 @@ static int parse_definition(struct stx__parser *s)
 	else if (op == STX_OP_CONSTANT)
 		n = parse_constant(s, &f);
 	else
-		n = parse_call(s, &f, (enum stx_op)op);
+		n = parse_call(s, &f, (enum stx_op)op, how);
 	if (!n)
 		return s->err ? -1 : stx__t_failed(s, f.at, s->d->code);
 	if (f.serial >= 0) {
@@ -320,6 +325,23 @@ static int parse_symbol(struct stx__parser *s)
 	return 0;
 }
 
+/* to %x: the output is what input x holds after the run. */
+static int parse_written(struct stx__parser *s)
+{
+	struct stx_output *o = &s->g->outputs.at[s->g->outputs.n - 1];
+	const char *at = s->p;
+	struct stx_val x = { 0 };
+	uint32_t i = s->g->outputs.n > 1 ? o[-1].writes : 0;
+	if (stx__t_ref(s, &x))
+		return -1;
+	while (i < s->g->inputs.n && s->g->inputs.at[i].node != x.node)
+		i++;
+	if (i == s->g->inputs.n)
+		return stx__t_fail(s, at, "expected an input behind those already written");
+	o->writes = i + 1;
+	return 0;
+}
+
 static int parse_return(struct stx__parser *s)
 {
 	if (stx__t_expect(s, '('))
@@ -338,6 +360,12 @@ static int parse_return(struct stx__parser *s)
 		stx_err e = stx_graph_output(s->g, v, name, s->d);
 		if (e)
 			return stx__t_failed(s, at, e);
+		stx__t_skip(s);
+		if (!name && stx__t_accept_word(s, "to")) {
+			stx__t_skip(s);
+			if (parse_written(s))
+				return -1;
+		}
 		if (!stx__t_accept(s, ','))
 			break;
 	}

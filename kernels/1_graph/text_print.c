@@ -212,7 +212,10 @@ static void print_node(const struct stx_graph *g, const struct stx_node *n, uint
 	stx_bytes_printf(out, " [num_users=%" PRIu32 "]", users);
 	if (n->serial)
 		stx_bytes_printf(out, " [serial=%" PRIu64 "]", n->serial);
-	stx_bytes_printf(out, " = %s(", stx_op_info(n->op)->overload);
+	char in_place[STX_OVERLOAD_BYTES];
+	stx_bytes_printf(out, " = %s(",
+			 n->is_in_place ? stx_op_in_place(n->op, in_place)
+					: stx_op_info(n->op)->overload);
 	if (n->op == STX_OP_PLACEHOLDER)
 		print_placeholder_args(g, n, strides, out);
 	else if (n->op == STX_OP_CONSTANT)
@@ -267,6 +270,8 @@ stx_err stx_graph_print(const struct stx_graph *g, struct stx_bytes *out)
 		if (o->name) {
 			stx_bytes_puts(out, " as ");
 			print_string(o->name, out);
+		} else if (o->writes) {
+			stx_bytes_printf(out, " to %%%s", g->inputs.at[o->writes - 1].node->name);
 		}
 	}
 	stx_bytes_puts(out, g->outputs.n == 1 ? ",)\n" : ")\n");

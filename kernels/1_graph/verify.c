@@ -82,7 +82,8 @@ static stx_err check_source(struct stx_graph *w, const struct stx_node *n, struc
 /* w: a copy of the graph's head with a scratch arena, so that inference leaves the graph alone. */
 static stx_err check_node(struct stx_graph *w, const struct stx_node *n, struct stx_diag *d)
 {
-	stx_err e = check_args(w, n, d);
+	stx_err e =
+		n->is_in_place ? bad(n, d, "an operator in place is left") : check_args(w, n, d);
 	for (uint32_t i = 0; !e && i < n->nouts; i++)
 		e = stx__check_type(w, n->name, &n->outs[i], d);
 	if (e)
@@ -145,9 +146,24 @@ static stx_err check_name(const struct stx_graph *g, const struct stx_node *n, s
 	return 0;
 }
 
+/* Output i is written into an input: one behind the last, of the value's type, no parameter. */
+static stx_err check_write(const struct stx_graph *g, uint32_t i, struct stx_diag *d)
+{
+	const struct stx_output *o = &g->outputs.at[i];
+	const struct stx_node *in;
+	if (o->writes > g->inputs.n || (i && o->writes <= o[-1].writes))
+		return stx_fail(d, STX_E_INVALID, "verify", "",
+				"what is written into inputs is not in the order of the inputs");
+	in = g->inputs.at[o->writes - 1].node;
+	if (!stx_type_eq(stx_val_type(o->val), &in->outs[0]))
+		return bad(in, d, "what is written into the input has another type");
+	return in->is_param ? bad(in, d, "a parameter is written") : 0;
+}
+
 static stx_err check_ends(const struct stx_graph *g, struct stx_diag *d)
 {
 	uint32_t k = 0;
+	stx_err e;
 	for (uint32_t i = 0; i < g->nodes.n; i++) {
 		struct stx_node *n = g->nodes.at[i];
 		if (n->op != STX_OP_PLACEHOLDER)
@@ -166,6 +182,11 @@ static stx_err check_ends(const struct stx_graph *g, struct stx_diag *d)
 		    v.out >= v.node->nouts)
 			return stx_fail(d, STX_E_INVALID, "verify", "",
 					"output %" PRIu32 " is not a value of the graph", i);
+		if (i && !g->outputs.at[i].writes && g->outputs.at[i - 1].writes)
+			return stx_fail(d, STX_E_INVALID, "verify", "",
+					"a result stands behind what is written into inputs");
+		if (g->outputs.at[i].writes && (e = check_write(g, i, d)))
+			return e;
 	}
 	return 0;
 }

@@ -304,8 +304,12 @@ stx_err stx_lower(struct stx_graph *g, const struct stx_lower_options *o, struct
 	lower_inputs(&l);
 	for (i = 0; i < g->nodes.n && !l.err; i++)
 		lower_node(&l, g->nodes.at[i]);
-	for (i = 0; i < g->outputs.n && !l.err; i++)
+	if (!l.err)
+		l.err = stx__begin_writes(&l);
+	for (i = 0; i < g->outputs.n && !g->outputs.at[i].writes && !l.err; i++)
 		l.err = stx__realize_output(&l, &g->outputs.at[i], i);
+	if (i < g->outputs.n && !l.err)
+		l.err = stx__realize_writes(&l, i);
 	if (!l.err)
 		l.err = stx__drop_copies(&l);
 	if (!l.err && stx_arena_oom(g->arena))

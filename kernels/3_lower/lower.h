@@ -20,6 +20,7 @@ struct stx__value {                     /* of one graph node */
 	uint32_t mark;       /* of the last origin walk */
 	uint8_t is_reduced;  /* a reduction reads it, perhaps through pointwise nodes and views */
 	struct stx_val base; /* this value is a reshape of base's; no node: of its own */
+	struct stx_val written_with; /* of an input: what it holds after the run; no node: itself */
 };
 
 struct stx__lower {
@@ -116,8 +117,20 @@ struct stx__inner *stx__realize_value(struct stx__lower *l, const struct stx_nod
 /* The stable ascending order along the last of key's two dimensions; key is u32 or u64. */
 struct stx__inner *stx__realize_sort(struct stx__lower *l, const struct stx_node *n,
 				     struct stx__inner *key);
+/* fn as a buffer of its own: kind, and why. NULL: an error in l. */
+struct stx_buffer *stx__pointwise_buffer(struct stx__lower *l, struct stx__inner *fn,
+					 const struct stx_node *n, enum stx_buffer_kind kind,
+					 enum stx_realized reason);
 /* The value of an output as a buffer of its own, row-major (B21). */
 stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, uint32_t index);
+
+/* ---- writes.c ---- */
+/* Outputs that inputs hold after the run are the last thing a run writes, so that everything that
+ * reads an input reads what the caller put there. begin: before the other outputs; an input that
+ * was updated in place is the result. realize: after them, outputs first..; values that read a
+ * written input are put aside before the first input is written. */
+stx_err stx__begin_writes(struct stx__lower *l);
+stx_err stx__realize_writes(struct stx__lower *l, uint32_t first);
 struct stx_buffer *stx__new_buffer(struct stx__lower *l, enum stx_buffer_kind kind,
 				   const char *name, enum stx_dtype t, struct stx__shape s);
 

@@ -77,6 +77,9 @@ void stx__count_uses(struct stx__lower *l)
 		v->uses++;
 		v->used |= (uint8_t)(1u << l->g->outputs.at[i].val.out);
 		v->is_live = v->is_output = 1;
+		if (l->g->outputs.at[i].writes)
+			l->vals[l->g->inputs.at[l->g->outputs.at[i].writes - 1].node->id]
+				.written_with = l->g->outputs.at[i].val;
 	}
 	for (i = l->g->nodes.n; i-- > 0;) {
 		const struct stx_node *n = l->g->nodes.at[i];
@@ -312,9 +315,9 @@ static stx_err define(struct stx__lower *l, struct stx_buffer *b, struct stx__in
 	return 0;
 }
 
-static struct stx_buffer *pointwise_buffer(struct stx__lower *l, struct stx__inner *fn,
-					   const struct stx_node *n, enum stx_buffer_kind kind,
-					   enum stx_realized reason)
+struct stx_buffer *stx__pointwise_buffer(struct stx__lower *l, struct stx__inner *fn,
+					 const struct stx_node *n, enum stx_buffer_kind kind,
+					 enum stx_realized reason)
 {
 	struct stx__shape s = { fn->rank, fn->sizes };
 	struct stx_buffer *b = stx__new_buffer(l, kind, NULL, fn->dtype, s);
@@ -342,7 +345,7 @@ static struct stx__inner *load_of(struct stx__lower *l, const struct stx_buffer 
 struct stx__inner *stx__realize_value(struct stx__lower *l, const struct stx_node *n,
 				      struct stx__inner *fn, enum stx_realized reason)
 {
-	struct stx_buffer *b = pointwise_buffer(l, fn, n, STX_BUF_TEMP, reason);
+	struct stx_buffer *b = stx__pointwise_buffer(l, fn, n, STX_BUF_TEMP, reason);
 
 	if (b)
 		l->vals[n->id].is_realized = 1;
@@ -357,7 +360,7 @@ stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, enum s
 		l->opts->target_gpu && v->wanted && !v->is_output ? stx__widened(v->fn) : NULL;
 	enum stx_dtype t = v->fn->dtype;
 	struct stx_buffer *b =
-		pointwise_buffer(l, narrow ? narrow : v->fn, n, STX_BUF_TEMP, reason);
+		stx__pointwise_buffer(l, narrow ? narrow : v->fn, n, STX_BUF_TEMP, reason);
 
 	if (!b)
 		return l->err;
@@ -427,7 +430,8 @@ static struct stx_buffer *base_of(struct stx__lower *l, const struct stx_node *n
 		*address = self->u.load.ex;
 		return b;
 	}
-	b = pointwise_buffer(l, self, n->args[0].u.tensor.node, STX_BUF_TEMP, STX_REALIZED_UPDATED);
+	b = stx__pointwise_buffer(l, self, n->args[0].u.tensor.node, STX_BUF_TEMP,
+				  STX_REALIZED_UPDATED);
 	if (b)
 		*address = stx__address(l->ex, s, b->layout.strides, b->layout.offset);
 	return b;
@@ -503,7 +507,8 @@ stx_err stx__realize_assertion(struct stx__lower *l, const struct stx_node *n)
 		fns[0] = stx__inner_const(l->g, STX_BOOL, (struct stx__shape){ 1, one },
 					  (union stx_scalar){ .u = 1 });
 		fns[0] = fns[0] ? stx__inner_indirect(l->g, s, fns, 2, map, at) : NULL;
-		b = fns[0] ? pointwise_buffer(l, fns[0], n, STX_BUF_TEMP, STX_REALIZED_ASSERTION)
+		b = fns[0] ? stx__pointwise_buffer(l, fns[0], n, STX_BUF_TEMP,
+						   STX_REALIZED_ASSERTION)
 			   : NULL;
 	}
 	if (!b)
@@ -600,7 +605,7 @@ stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, ui
 	stx__row_major(l->ex, s, strides);
 	b = whole_buffer(l, fn, strides);
 	if (!b) /* a view, an input, an output returned twice: copied (B21) */
-		b = pointwise_buffer(l, fn, o->val.node, STX_BUF_OUTPUT, STX_REALIZED_OUTPUT);
+		b = stx__pointwise_buffer(l, fn, o->val.node, STX_BUF_OUTPUT, STX_REALIZED_OUTPUT);
 	if (!b)
 		return l->err;
 	b->kind = STX_BUF_OUTPUT;

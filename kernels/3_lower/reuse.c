@@ -34,7 +34,7 @@ static int is_spare(const struct reuse *r, const struct stx_buffer *b)
 	if (b->kind != STX_BUF_INPUT)
 		return b->kind == STX_BUF_TEMP;
 	in = &r->l->g->inputs.at[b->index];
-	return in->node->is_donated && !in->strides;
+	return in->node->is_donated && !in->strides && !r->l->vals[in->node->id].written_with.node;
 }
 
 /* What `copy` copies whole, if that is free after it; NULL otherwise. */

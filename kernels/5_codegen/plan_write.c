@@ -83,7 +83,9 @@ static void write_buffer(struct stx__plan *w, const struct stx_buffer *b)
 		if (b->index < w->l->g->inputs.n && w->l->g->inputs.at[b->index].node->is_param)
 			v.flags = STX_TENSOR_PARAM;
 		if (b->heir)
-			v.flags |= STX_TENSOR_DONATED | STX_TENSOR_MUTATED;
+			v.flags |= STX_TENSOR_MUTATED;
+		if (b->heir && w->l->g->inputs.at[b->index].node->is_donated)
+			v.flags |= STX_TENSOR_DONATED;
 		break;
 	case STX_BUF_CONST:
 		v.kind = STX_VALUE_CONST;
@@ -127,7 +129,7 @@ static void write_dead_input(struct stx__plan *w, uint32_t index)
 	put_value(w, v, in->node->name, &layout);
 }
 
-/* An output whose elements are in a donated input: that input's memory is the result. */
+/* An output whose elements are in a donated or written input: that input's memory is the result. */
 static void write_alias(struct stx__plan *w, const struct stx_buffer *b)
 {
 	const struct stx_buffer *in = w->l->buffers.at[stx_storage_of(w->s, b->id)];
@@ -300,8 +302,7 @@ static void find_last_uses(struct stx__plan *w)
 	for (uint32_t i = 0; i < w->s->steps.n; i++)
 		for (uint32_t j = 0; j < stx_step_nuses(w->s, i); j++)
 			w->last_use[stx_storage_of(w->s, stx_step_use(w->s, i, j).buffer)] = i + 1;
-	for (uint32_t i = 0; i < w->l->outputs.n;
-	     i++) /* a donated input is the result: the caller's */
+	for (uint32_t i = 0; i < w->l->outputs.n; i++) /* an input is the result: the caller's */
 		if (w->l->buffers.at[w->l->outputs.at[i]]->base)
 			w->last_use[stx_storage_of(w->s, w->l->outputs.at[i])] = STX_NONE;
 }

@@ -307,9 +307,17 @@ static void test_semantics_no_operator_mutates_and_names_are_bound_once(void **s
 		gen_error(a, "%x : f32[2] = placeholder()\n%x = neg.default(%x)\nreturn (%x,)\n");
 	assert_non_null(e);
 	assert_non_null(strstr(e, "x"));
-	e = gen_error(a, "%x : f32[2] = placeholder()\n%y = add_.Tensor(%x, %x)\nreturn (%y,)\n");
-	assert_non_null(e);
-	assert_non_null(strstr(e, "add_.Tensor"));
+	static const char in_place[] = "%x : f32[2] = placeholder()\n"
+				       "%y = add_.Tensor(%x, %x)\nreturn (%y,)\n";
+	struct stx_graph *mutates;
+	struct stx_diag said = { 0 };
+	assert_int_equal(stx_graph_parse(a, in_place, strlen(in_place), &mutates, &said), 0);
+	assert_int_equal(stx_graph_verify(mutates, &said), STX_E_INVALID);
+	assert_non_null(strstr(said.text, "in place"));
+	assert_int_equal(stx_graph_functionalise(mutates, &said), 0);
+	assert_int_equal(stx_graph_verify(mutates, &said), 0);
+	assert_string_equal(stx_op_info(mutates->nodes.at[1]->op)->overload, "add.Tensor");
+	assert_int_equal(mutates->nodes.at[1]->is_in_place, 0);
 	uint64_t seed = 55;
 	for (int i = 0; i < 30; i++) {
 		struct stx_graph *g = gen_random(a, &seed, 20);

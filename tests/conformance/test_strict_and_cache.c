@@ -168,6 +168,46 @@ static void test_fallback_gives_the_results_of_the_compiled_graph(void **state)
 	free_built(&loose);
 }
 
+/* An input that is written holds the result, also when the graph is interpreted. */
+static void test_fallback_writes_into_inputs(void **state)
+{
+	(void)state;
+	static const char text[] = "%x : i32[3,4] = placeholder(strides=[1,3])\n"
+				   "%t = transpose.int(%x, 0, 1)\n"
+				   "%m = mul_.Tensor(%t, %t)\n"
+				   "%s = sum.default(%x)\n"
+				   "return (%s,)\n";
+	for (int fallback = 0; fallback < 2; fallback++) {
+		struct built b;
+		struct stx_diag d = { 0 };
+		struct stax_error err;
+		int32_t x[12];
+		int64_t sum = 0;
+		struct stx_tensor in = { .data = x,
+					 .dtype = STX_I32,
+					 .rank = 2,
+					 .sizes = { 3, 4 },
+					 .strides = { 1, 3 } };
+		struct stx_tensor out[2] = { 0 };
+		if (build(text, fallback ? "mul.Tensor" : NULL, fallback, &b, &d))
+			fail_msg("%s", d.text);
+		assert_int_equal(b.plan.nkernels == 0, fallback);
+		for (int i = 0; i < 12; i++)
+			x[i] = i;
+		struct stax_artifact *a = load_bytes(&b.so);
+		assert_int_equal(stax_query(a, &in, 1, out, NULL, &err), 0);
+		out[0].data = &sum;
+		if (stax_run(a, &in, 1, out, 2, NULL, &err))
+			fail_msg("%s", err.text);
+		assert_ptr_equal(out[1].data, x);
+		assert_int_equal(sum, 506);
+		for (int i = 0; i < 12; i++)
+			assert_int_equal(x[i], i * i);
+		stax_artifact_free(a);
+		free_built(&b);
+	}
+}
+
 /* Integers bit for bit, an input laid out otherwise, two results. */
 static void test_fallback_reads_strided_inputs_and_gives_every_result(void **state)
 {
@@ -572,6 +612,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_strict_operator_without_code_is_an_error_that_names_it),
 		cmocka_unit_test(test_fallback_gives_the_results_of_the_compiled_graph),
+		cmocka_unit_test(test_fallback_writes_into_inputs),
 		cmocka_unit_test(test_fallback_reads_strided_inputs_and_gives_every_result),
 		cmocka_unit_test(test_fallback_is_listed_in_the_report),
 		cmocka_unit_test(test_fallback_does_not_hide_an_invalid_graph),

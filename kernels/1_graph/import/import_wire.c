@@ -189,7 +189,8 @@ static stx_err get_arg(struct wire *w, const char *user, const Stx__WireArg *a, 
 
 #define MAX_PARAMS 32
 
-static stx_err import_call(struct wire *w, const Stx__WireNode *n, int op, struct stx_node **out)
+static stx_err import_call(struct wire *w, const Stx__WireNode *n, int op, int in_place,
+			   struct stx_node **out)
 {
 	const struct stx_op_info *info = stx_op_info((enum stx_op)op);
 	struct stx_arg args[MAX_PARAMS];
@@ -229,7 +230,8 @@ static stx_err import_call(struct wire *w, const Stx__WireNode *n, int op, struc
 					info->params[i].name);
 		args[i] = (struct stx_arg){ .kind = STX_ARG_DEFAULT };
 	}
-	*out = stx_graph_call(w->g, (enum stx_op)op, n->name, args, count, w->d);
+	*out = (in_place ? stx_graph_call_in_place : stx_graph_call)(w->g, (enum stx_op)op, n->name,
+								     args, count, w->d);
 	return *out ? STX_E_OK : w->d && w->d->code ? w->d->code : STX_E_INVALID;
 }
 
@@ -255,13 +257,15 @@ static stx_err import_node(struct wire *w, const Stx__WireNode *n)
 	if (!strcmp(n->target, "constant")) {
 		e = import_constant(w, n, &node);
 	} else {
-		int op = stx_op_find(n->target, strlen(n->target));
+		int op = stx_op_find(n->target, strlen(n->target)), in_place = 0;
+		if (op < 0 && (op = stx_op_find_in_place(n->target, strlen(n->target))) >= 0)
+			in_place = 1;
 		const char *why = stx_op_refusal(n->target, strlen(n->target));
 		if (op < 0 || op == STX_OP_PLACEHOLDER)
 			return stx_fail(w->d, STX_E_UNSUPPORTED, "import", n->name,
 					"operator %s is not supported: %s", n->target,
 					why ? why : "not an overload of the operator table");
-		e = import_call(w, n, op, &node);
+		e = import_call(w, n, op, in_place, &node);
 	}
 	if (e)
 		return e;

@@ -11,8 +11,8 @@
 #include "import.h"
 #include "passes.h"
 
-/* %y = slice.Tensor(%x, 1, 3, end) of an f32[4,8], packed. */
-static struct stx_bytes slice_to(int64_t end, const char *input)
+/* %y = target(%x, 1, 3, end), or of its first nargs arguments, of an f32[4,8], packed. */
+static struct stx_bytes slice_to(int64_t end, const char *input, const char *target, size_t nargs)
 {
 	Stx__WireGraph g = STX__WIRE_GRAPH__INIT;
 	Stx__WireInput in = STX__WIRE_INPUT__INIT, *ins[] = { &in };
@@ -48,8 +48,8 @@ static struct stx_bytes slice_to(int64_t end, const char *input)
 		arg[i].int_value = &number[i - 1];
 	}
 	node.name = "y";
-	node.target = "slice.Tensor";
-	node.n_args = 4;
+	node.target = (char *)(uintptr_t)target;
+	node.n_args = nargs;
 	node.args = args;
 	y.name = "y";
 	out.name = "y";
@@ -84,7 +84,7 @@ static void test_import_wire_slice_to_the_largest_integer_is_to_the_end(void **s
 							 "%y = slice.Tensor(%x, 1, 3, "
 							 "9223372036854775807)\nreturn (%y,)"));
 	for (int i = 0; i < 3; i++) {
-		struct stx_bytes b = slice_to(ends[i], "x");
+		struct stx_bytes b = slice_to(ends[i], "x", "slice.Tensor", 4);
 		struct stx_graph *g;
 		struct stx_diag d = { 0 };
 		if (import(a, &b, &g, &d))
@@ -101,7 +101,7 @@ static void test_import_wire_name_with_a_zero_byte_is_refused(void **state)
 {
 	(void)state;
 	struct stx_arena *a = stx_arena_new(0);
-	struct stx_bytes b = slice_to(8, "x#y");
+	struct stx_bytes b = slice_to(8, "x#y", "slice.Tensor", 4);
 	struct stx_graph *g;
 	struct stx_diag d = { 0 };
 	uint8_t *at = memchr(b.at, '#', b.n);
@@ -113,10 +113,33 @@ static void test_import_wire_name_with_a_zero_byte_is_refused(void **state)
 	stx_arena_free(a);
 }
 
+/* An overload with an underscore writes its operand. */
+static void test_import_wire_operator_in_place_is_one(void **state)
+{
+	(void)state;
+	struct stx_arena *a = stx_arena_new(0);
+	const char *want = gen_canonical(a, gen_parse(a, "%x : f32[4,8] = placeholder()\n"
+							 "%y = relu.default(%x)\n"
+							 "return (%y, %y to %x)"));
+	struct stx_bytes b = slice_to(8, "x", "relu_.default", 1);
+	struct stx_graph *g;
+	struct stx_diag d = { 0 };
+	if (import(a, &b, &g, &d))
+		fail_msg("%s", d.text);
+	assert_int_equal(g->nodes.at[1]->is_in_place, 1);
+	assert_int_equal(stx_graph_verify(g, &d), STX_E_INVALID);
+	assert_int_equal(stx_graph_functionalise(g, &d), 0);
+	assert_int_equal(stx_graph_verify(g, &d), 0);
+	assert_string_equal(gen_canonical(a, g), want);
+	stx_bytes_free(&b);
+	stx_arena_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_import_wire_slice_to_the_largest_integer_is_to_the_end),
+		cmocka_unit_test(test_import_wire_operator_in_place_is_one),
 		cmocka_unit_test(test_import_wire_name_with_a_zero_byte_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
