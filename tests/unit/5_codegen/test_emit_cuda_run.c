@@ -257,6 +257,8 @@ static void test_emit_cuda_pointwise_runs_agree_with_the_interpreter(void **unus
 		"%x : f32[30,16] = placeholder()\n%y : f32[30,16] = placeholder()\n"
 		"%a = cat.default([%x, %y], 1)\nreturn (%a,)\n",
 		"%a = full.default([700], 3, dtype=f16)\nreturn (%a,)\n",
+		"%x : bf16[3000] = placeholder()\n%g = gelu.default(%x)\n"
+		"%o = native_dropout.default(%g, 0.5, True)\nreturn (%o,)\n",
 		"sym n = [1,100000] hint 4001\n%x : bf16[n] = placeholder()\n"
 		"%y : f32[n] = placeholder()\n%a = add.Tensor(%x, %y)\nreturn (%a,)\n",
 	};
