@@ -85,11 +85,11 @@ struct stx_node {
 	uint64_t serial; /* program order of random, assert, mutating nodes (from 1); else 0 */
 	struct stx_const_data data; /* STX_OP_CONSTANT */
 	uint8_t is_param;           /* placeholder: a weight that stays with the client */
-	uint8_t is_donated; /* placeholder: its memory may be overwritten once nothing reads it */
+	uint8_t is_donated;  /* placeholder: its memory may be overwritten once nothing reads it */
 	uint8_t is_in_place; /* writes its one result into its first operand, in the operand's
 				dtype, and so into all that shares its memory; only before
 				stx_graph_functionalise */
-	const char *origin; /* where it came from: "model.onnx: node 'x'", or NULL; not in keys */
+	const char *origin;  /* where it came from: "model.onnx: node 'x'", or NULL; not in keys */
 };
 
 /* A placeholder's layout as the caller passes it: strides in elements (NULL: row-major contiguous).
@@ -148,8 +148,7 @@ struct stx_node *stx_graph_call_in_place(struct stx_graph *g, enum stx_op op, co
 stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name,
 			 struct stx_diag *d);
 /* Input number `input` holds v after the run (struct stx_output's writes). */
-stx_err stx_graph_write(struct stx_graph *g, struct stx_val v, uint32_t input,
-			struct stx_diag *d);
+stx_err stx_graph_write(struct stx_graph *g, struct stx_val v, uint32_t input, struct stx_diag *d);
 /* 1 when s[0,n) may name a size symbol: a valid name that no index expression or argument means
  * already. */
 int stx_symbol_name_is_valid(const char *s, size_t n);

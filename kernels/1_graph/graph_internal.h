@@ -43,6 +43,15 @@ struct stx_node *stx__graph_input_named(struct stx_graph *g, const char *name, i
 struct stx_node *stx__graph_constant_named(struct stx_graph *g, const char *name, int exact,
 					   struct stx_type type, const void *data, size_t nbytes,
 					   struct stx_diag *d);
+/* Is v a value of g? */
+static inline int stx__val_ok(const struct stx_graph *g, struct stx_val v)
+{
+	return v.node && v.node->id < g->nodes.n && g->nodes.at[v.node->id] == v.node &&
+	       v.out < v.node->nouts;
+}
+/* Fills n->args from args by n->op's schema: defaults made explicit, kinds converted (args.c). */
+stx_err stx__match_args(struct stx_graph *g, struct stx_node *n, const struct stx_arg *args,
+			uint32_t nargs, struct stx_diag *d);
 stx_err stx__over_budget(const char *stage, const char *name, struct stx_diag *d);
 /* An arena for what a pass needs while it runs, with a budget in proportion to the graph's memory.
  * NULL when out of memory; freed by the caller. */

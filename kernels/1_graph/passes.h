@@ -38,12 +38,13 @@ stx_err stx_graph_verify_symbols(struct stx_graph *g, struct stx_diag *d);
  *   return (%add,)
  * A placeholder may carry strides=[...], param=True and donated=True; a constant is the bytes of
  * its elements, in input text also a list of numbers. %x:1 is a node's second result; an output may
- * be followed by: as 'name', or by: to %primals_1, when the input holds it after the run. add_.Tensor
- * and its like write their result into their first operand. Floats are shortest decimals with a point or exponent, inf, nan,
- * nan(0x7ff8000000000001). Integer arguments and sizes may be index expressions over the symbols; a
- * symbol's upper end may be inf. In input text types of calls, num_users and defaults are optional;
- * what is given is checked. '#' starts a comment: origins print as such. Errors carry line:column.
- * Printing fails with NOMEM, or TOO_LARGE over 256 MiB. */
+ * be followed by: as 'name', or by: to %primals_1, when the input holds it after the run.
+ * add_.Tensor and its like write their result into their first operand. Floats are shortest
+ * decimals with a point or exponent, inf, nan, nan(0x7ff8000000000001). Integer arguments and sizes
+ * may be index expressions over the symbols; a symbol's upper end may be inf. In input text types of
+ * calls, num_users and defaults are optional; what is given is checked. '#' starts a comment:
+ * origins print as such. Errors carry line:column. Printing fails with NOMEM, or TOO_LARGE over
+ * 256 MiB. */
 stx_err stx_graph_print(const struct stx_graph *g, struct stx_bytes *out);
 stx_err stx_graph_parse(struct stx_arena *a, const char *text, size_t n, struct stx_graph **out,
 			struct stx_diag *d);

@@ -117,8 +117,14 @@ struct stx__inner *stx__realize_value(struct stx__lower *l, const struct stx_nod
 /* The stable ascending order along the last of key's two dimensions; key is u32 or u64. */
 struct stx__inner *stx__realize_sort(struct stx__lower *l, const struct stx_node *n,
 				     struct stx__inner *key);
+/* fn as a buffer of its own: kind, and why. NULL: an error in l. */
+struct stx_buffer *stx__pointwise_buffer(struct stx__lower *l, struct stx__inner *fn,
+					 const struct stx_node *n, enum stx_buffer_kind kind,
+					 enum stx_realized reason);
 /* The value of an output as a buffer of its own, row-major (B21). */
 stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, uint32_t index);
+
+/* ---- writes.c ---- */
 /* Outputs that inputs hold after the run are the last thing a run writes, so that everything that
  * reads an input reads what the caller put there. begin: before the other outputs; an input that
  * was updated in place is the result. realize: after them, outputs first..; values that read a

@@ -315,9 +315,9 @@ static stx_err define(struct stx__lower *l, struct stx_buffer *b, struct stx__in
 	return 0;
 }
 
-static struct stx_buffer *pointwise_buffer(struct stx__lower *l, struct stx__inner *fn,
-					   const struct stx_node *n, enum stx_buffer_kind kind,
-					   enum stx_realized reason)
+struct stx_buffer *stx__pointwise_buffer(struct stx__lower *l, struct stx__inner *fn,
+					 const struct stx_node *n, enum stx_buffer_kind kind,
+					 enum stx_realized reason)
 {
 	struct stx__shape s = { fn->rank, fn->sizes };
 	struct stx_buffer *b = stx__new_buffer(l, kind, NULL, fn->dtype, s);
@@ -345,7 +345,7 @@ static struct stx__inner *load_of(struct stx__lower *l, const struct stx_buffer 
 struct stx__inner *stx__realize_value(struct stx__lower *l, const struct stx_node *n,
 				      struct stx__inner *fn, enum stx_realized reason)
 {
-	struct stx_buffer *b = pointwise_buffer(l, fn, n, STX_BUF_TEMP, reason);
+	struct stx_buffer *b = stx__pointwise_buffer(l, fn, n, STX_BUF_TEMP, reason);
 
 	if (b)
 		l->vals[n->id].is_realized = 1;
@@ -360,7 +360,7 @@ stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, enum s
 		l->opts->target_gpu && v->wanted && !v->is_output ? stx__widened(v->fn) : NULL;
 	enum stx_dtype t = v->fn->dtype;
 	struct stx_buffer *b =
-		pointwise_buffer(l, narrow ? narrow : v->fn, n, STX_BUF_TEMP, reason);
+		stx__pointwise_buffer(l, narrow ? narrow : v->fn, n, STX_BUF_TEMP, reason);
 
 	if (!b)
 		return l->err;
@@ -430,7 +430,8 @@ static struct stx_buffer *base_of(struct stx__lower *l, const struct stx_node *n
 		*address = self->u.load.ex;
 		return b;
 	}
-	b = pointwise_buffer(l, self, n->args[0].u.tensor.node, STX_BUF_TEMP, STX_REALIZED_UPDATED);
+	b = stx__pointwise_buffer(l, self, n->args[0].u.tensor.node, STX_BUF_TEMP,
+				  STX_REALIZED_UPDATED);
 	if (b)
 		*address = stx__address(l->ex, s, b->layout.strides, b->layout.offset);
 	return b;
@@ -506,7 +507,8 @@ stx_err stx__realize_assertion(struct stx__lower *l, const struct stx_node *n)
 		fns[0] = stx__inner_const(l->g, STX_BOOL, (struct stx__shape){ 1, one },
 					  (union stx_scalar){ .u = 1 });
 		fns[0] = fns[0] ? stx__inner_indirect(l->g, s, fns, 2, map, at) : NULL;
-		b = fns[0] ? pointwise_buffer(l, fns[0], n, STX_BUF_TEMP, STX_REALIZED_ASSERTION)
+		b = fns[0] ? stx__pointwise_buffer(l, fns[0], n, STX_BUF_TEMP,
+						   STX_REALIZED_ASSERTION)
 			   : NULL;
 	}
 	if (!b)
@@ -591,98 +593,6 @@ static struct stx_buffer *whole_buffer(struct stx__lower *l, const struct stx__i
 	return fn->u.load.ex == stx__address(l->ex, s, strides, stx_ex_const(l->ex, 0)) ? b : NULL;
 }
 
-/* ---- inputs that are written ---- */
-
-static struct stx_buffer *written_buffer(const struct stx__lower *l, const struct stx_output *o)
-{
-	const struct stx_node *in = l->g->inputs.at[o->writes - 1].node;
-	return l->loops->buffers.at[l->vals[in->id].fn->u.load.buffer];
-}
-
-/* fn is the memory of the input that o writes, updated in place for it (own_buffer of
- * rules_scatter.c), or NULL. */
-static struct stx_buffer *updated_input(const struct stx__lower *l, const struct stx_output *o,
-					const struct stx__inner *fn)
-{
-	struct stx_buffer *b, *root;
-	if (fn->rule != STX_IN_LOAD)
-		return NULL;
-	root = b = l->loops->buffers.at[fn->u.load.buffer];
-	while (root->base)
-		root = root->base;
-	return b != root && root == written_buffer(l, o) && !b->heir ? b : NULL;
-}
-
-static int reads_written(const struct stx__lower *l, const struct stx__inner *fn)
-{
-	if (fn->nbufs >= STX__MANY_BUFFERS)
-		return 1;
-	for (uint32_t i = 0; i < fn->nbufs; i++) {
-		const struct stx_buffer *b = l->loops->buffers.at[fn->bufs[i]];
-		if (b->kind == STX_BUF_INPUT &&
-		    l->vals[l->g->inputs.at[b->index].node->id].written_with.node)
-			return 1;
-	}
-	return 0;
-}
-
-stx_err stx__begin_writes(struct stx__lower *l)
-{
-	for (uint32_t i = 0; i < l->g->outputs.n && !l->err; i++) {
-		const struct stx_output *o = &l->g->outputs.at[i];
-		struct stx_buffer *b;
-		if (!o->writes)
-			continue;
-		b = updated_input(l, o, stx__value_of(l, o->val));
-		if (b) {
-			b->kind = STX_BUF_OUTPUT;
-			b->index = i;
-		}
-	}
-	return l->err;
-}
-
-/* The input's memory becomes fn, at every element once. */
-static struct stx_buffer *write_buffer(struct stx__lower *l, const struct stx_output *o,
-				       struct stx__inner *fn)
-{
-	struct stx_buffer *to = written_buffer(l, o),
-			  *b = pointwise_buffer(l, fn, o->val.node, STX_BUF_OUTPUT,
-						STX_REALIZED_OUTPUT);
-	struct stx__shape s = { fn->rank, fn->sizes };
-	if (!b)
-		return NULL;
-	b->base = to;
-	to->heir = b;
-	b->layout = to->layout;
-	b->store = stx__address(l->ex, s, to->layout.strides, to->layout.offset);
-	return b;
-}
-
-stx_err stx__realize_writes(struct stx__lower *l, uint32_t first)
-{
-	uint32_t n = l->g->outputs.n - first;
-	struct stx__inner **fn = STX_NEW_ARRAY(l->arena, struct stx__inner *, n + 1u);
-	if (!fn)
-		return l->err = stx_fail(l->d, STX_E_NOMEM, "lower", "", "out of memory budget");
-	for (uint32_t i = 0; i < n && !l->err; i++) {
-		const struct stx_output *o = &l->g->outputs.at[first + i];
-		fn[i] = stx__value_of(l, o->val);
-		if (!updated_input(l, o, fn[i]) && reads_written(l, fn[i]))
-			fn[i] = stx__realize_value(l, o->val.node, fn[i], STX_REALIZED_OUTPUT);
-	}
-	for (uint32_t i = 0; i < n && !l->err; i++) {
-		const struct stx_output *o = &l->g->outputs.at[first + i];
-		struct stx_buffer *b = updated_input(l, o, fn[i]);
-		if (!b && !(b = write_buffer(l, o, fn[i])))
-			return l->err;
-		b->index = first + i;
-		if (stx_push(l->arena, &l->loops->outputs, b->id))
-			l->err = stx_fail(l->d, STX_E_NOMEM, "lower", "", "out of memory budget");
-	}
-	return l->err;
-}
-
 stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, uint32_t index)
 {
 	struct stx__inner *fn = stx__value_of(l, o->val);
@@ -695,7 +605,7 @@ stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, ui
 	stx__row_major(l->ex, s, strides);
 	b = whole_buffer(l, fn, strides);
 	if (!b) /* a view, an input, an output returned twice: copied (B21) */
-		b = pointwise_buffer(l, fn, o->val.node, STX_BUF_OUTPUT, STX_REALIZED_OUTPUT);
+		b = stx__pointwise_buffer(l, fn, o->val.node, STX_BUF_OUTPUT, STX_REALIZED_OUTPUT);
 	if (!b)
 		return l->err;
 	b->kind = STX_BUF_OUTPUT;
