@@ -273,7 +273,7 @@ static void test_emit_cuda_pointwise_runs_agree_with_the_interpreter(void **unus
 	};
 	(void)unused;
 	state = 1;
-	run_all(graphs, sizeof graphs / sizeof *graphs, 6, 1);
+	run_all(graphs, sizeof graphs / sizeof *graphs, 2, 1);
 }
 
 static void test_emit_cuda_transposed_runs_agree_with_the_interpreter(void **unused)
@@ -297,7 +297,7 @@ static void test_emit_cuda_transposed_runs_agree_with_the_interpreter(void **unu
 	};
 	(void)unused;
 	state = 2;
-	run_all(graphs, sizeof graphs / sizeof *graphs, 16, 1);
+	run_all(graphs, sizeof graphs / sizeof *graphs, 5, 1);
 }
 
 static void test_emit_cuda_rows_in_runs_agree_with_the_interpreter(void **unused)
@@ -322,7 +322,7 @@ static void test_emit_cuda_rows_in_runs_agree_with_the_interpreter(void **unused
 	};
 	(void)unused;
 	state = 3;
-	run_all(graphs, sizeof graphs / sizeof *graphs, 8, 1);
+	run_all(graphs, sizeof graphs / sizeof *graphs, 3, 1);
 }
 
 /* MR-05: rows of -inf, of infinities, with NaN: (max, sum of exp) as merging one by one gives them. */
@@ -337,7 +337,7 @@ static void test_emit_cuda_online_softmax_of_infinities_and_nan(void **unused)
 	(void)unused;
 	state = 4;
 	specials = 1;
-	run_all(graphs, sizeof graphs / sizeof *graphs, 3, 0);
+	run_all(graphs, sizeof graphs / sizeof *graphs, 1, 0);
 	specials = 0;
 }
 
@@ -345,7 +345,7 @@ static void test_emit_cuda_online_softmax_of_infinities_and_nan(void **unused)
 static void test_emit_cuda_random_kernels_agree_with_the_interpreter(void **unused)
 {
 	const char *number = getenv("STX_CUDA_GRAPHS"), *from = getenv("STAX_TEST_SEED");
-	unsigned n = number ? (unsigned)atoi(number) : 30;
+	unsigned n = number ? (unsigned)atoi(number) : 12;
 	(void)unused;
 	n = n < 1 ? 1 : n > 64 ? 64 : n;
 	const char *graphs[64];
