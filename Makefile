@@ -225,11 +225,16 @@ check-onnx:
 # Minutes: not part of `make check`.
 check-models: all $(BUILD)/tests/e2e/random_weights
 	@ONNX_CORPUS=$(ONNX_CORPUS) tests/check_models.sh $(MODELS)
+# Every f32 argument of the elementary functions, as compiled; FUNCTIONS=exp,log only those. Half an hour.
+FUNCTIONS ?= all
+check-functions:
+	@$(MAKE) --no-print-directory $(SUBJOBS) $(BUILD)/tests/unit/5_codegen/test_functions
+	@STX_FUNCTIONS=$(FUNCTIONS) $(BUILD)/tests/unit/5_codegen/test_functions
 # 100,000 other random graphs, in slices; goes on where it was stopped.
 check-overnight:
 	@$(MAKE) --no-print-directory $(SUBJOBS) $(BUILD)/tests/property/test_graphs
 	@tests/overnight.sh
-.PHONY: check check-run check-onnx check-models check-overnight
+.PHONY: check check-run check-onnx check-models check-functions check-overnight
 
 demo:
 	@$(MAKE) --no-print-directory deps
@@ -240,7 +245,7 @@ demo:
 bench:
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory $(SUBJOBS) all e2e-build
-	@ONNX_CORPUS=$(ONNX_CORPUS) tests/bench/bench.sh
+	@ONNX_CORPUS=$(ONNX_CORPUS) BENCH_CASES="$(BENCH_CASES)" tests/bench/bench.sh
 .PHONY: bench
 
 # ---- machines with a GPU: checks, benchmarks, the bundle for one that has no compiler -------------
@@ -363,8 +368,9 @@ help:
 		"make check" "every test; the last line is N passed, N failed, N skipped" \
 		"make check-onnx ONNX_TESTS=DIR" "the ONNX backend tests in DIR" \
 		"make check-models [MODELS=NAME]" "whole networks with random weights against the oracle" \
+		"make check-functions [FUNCTIONS=exp,log]" "elementary functions over all f32 arguments" \
 		"make check-overnight" "100,000 more random graphs against the oracle; resumes" \
-		"make bench" "compile times, with statistics" \
+		"make bench [BENCH_CASES=...]" "compile times, and the CPU table against PyTorch and OpenBLAS" \
 		"make check-gpu [GPU_PARTS=...]" "everything a GPU can run, on this machine's; skips without one" \
 		"make bench-gpu [GPU_CASES=...]" "the GPU table, against PyTorch where there is one" \
 		"make gpu-bundle" "build/bundle/stax-gpu.tar.xz: all that for a machine without LLVM" \

@@ -121,6 +121,18 @@ static int fits(const struct stax_artifact *a, const struct stx__context *x,
 	return ok && last < INT64_MAX / 16 && (last + 1) * elem <= x->values[value].bytes;
 }
 
+static int bias_fits(const struct stax_artifact *a, const struct stx__context *x,
+		     const struct stx__step *s, const int64_t *t)
+{
+	if (!t[STX_MATMUL_EPILOGUE])
+		return 1;
+	uint32_t value = stx_plan_u32s(&a->plan, s->plan->args)[t[STX_MATMUL_BIAS]];
+	int64_t elem = stx_dtype_bytes(a->plan.values[value].dtype), end;
+	return t[STX_MATMUL_BIAS_OFFSET] >= 0 &&
+	       !__builtin_add_overflow(t[STX_MATMUL_BIAS_OFFSET], t[STX_MATMUL_ROWS], &end) &&
+	       end <= x->values[value].bytes / elem;
+}
+
 static int is_plausible(const struct stax_artifact *a, const struct stx__step *s, const int64_t *t)
 {
 	uint8_t type[3];
@@ -136,6 +148,11 @@ static int is_plausible(const struct stax_artifact *a, const struct stx__step *s
 	for (int i = STX_MATMUL_ROWS; i <= STX_MATMUL_BATCH; i++)
 		if (t[i] < 0 || t[i] > INT32_MAX)
 			return 0;
+	if (t[STX_MATMUL_EPILOGUE] &&
+	    (t[STX_MATMUL_EPILOGUE] != STX_EPILOGUE_BIAS || t[STX_MATMUL_BIAS] < 0 ||
+	     t[STX_MATMUL_BIAS] >= s->nparams || type_of(a, s, t[STX_MATMUL_BIAS]) != type[2] ||
+	     scale_of(type[0])->type != STX_CUDA_R_32F))
+		return 0;
 	return type[0] == type[1] && type[0] != STX_I32 &&
 	       (type[0] == STX_I8) == (type[2] == STX_I32) &&
 	       (type[0] == STX_F64) == (type[2] == STX_F64) &&
@@ -161,6 +178,7 @@ stx_err stx__matmul_bind(const struct stax_artifact *a, struct stx__context *x, 
 			ok = ok && fits(a, x, s, matrix(t, i), size[i][r], size[i][!r],
 					t[STX_MATMUL_BATCH]);
 		}
+		ok = ok && bias_fits(a, x, s, t);
 	}
 	return ok ? STX_E_OK
 		  : stx_fail(d, STX_E_CORRUPT, "plan", STX_CALL_MATMUL,
@@ -212,6 +230,10 @@ static int make_descriptors(const struct stax_artifact *a, const struct stx__ste
 									: STX_CUBLAS_OP_N;
 		result = q->desc_set(c->desc, attribute[i], &op, sizeof op);
 	}
+	uint32_t epilogue = STX_CUBLASLT_EPILOGUE_BIAS;
+	if (!result && c->attrs[STX_MATMUL_EPILOGUE])
+		result = q->desc_set(c->desc, STX_CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+				     sizeof epilogue);
 	for (int i = 0; i < 3 && !result; i++) {
 		uint8_t t = type_of(a, s, matrix(c->attrs, i)[STX_MATRIX_ARG]);
 		uint32_t bytes = (uint32_t)stx_dtype_bytes(t);
@@ -423,6 +445,7 @@ static struct stx_digest digest_of(const struct stax_artifact *a, const struct s
 		all[n++] = m[STX_MATRIX_LD];
 		all[n++] = t[STX_MATMUL_BATCH] > 1 ? m[STX_MATRIX_STRIDE] : 0;
 	}
+	all[n] = t[STX_MATMUL_EPILOGUE];
 	return stx_digest_of(all, sizeof all);
 }
 
@@ -453,7 +476,9 @@ static void name_call(const struct stax_artifact *a, const struct stx__step *s, 
 				    matrix(t, 0)[STX_MATRIX_TRANSPOSED] ? 't' : 'n',
 				    matrix(t, 1)[STX_MATRIX_TRANSPOSED] ? 't' : 'n');
 	if (t[STX_MATMUL_BATCH] > 1 && n < cap)
-		snprintf(out + n, cap - n, "_b%lld", (long long)t[STX_MATMUL_BATCH]);
+		n += (size_t)snprintf(out + n, cap - n, "_b%lld", (long long)t[STX_MATMUL_BATCH]);
+	if (t[STX_MATMUL_EPILOGUE] && n < cap)
+		snprintf(out + n, cap - n, "_bias");
 }
 
 /* The list l, the kernel behind it, as others see them. */
@@ -485,19 +510,36 @@ static void settle(struct stax_artifact *a, const struct stx__gpu_code *g,
 }
 
 struct operands {
-	char *at[3];
+	char *at[4]; /* A, B, D, the bias or D */
 	struct algorithms *algorithms;
 	uint32_t chosen;
 };
 
 static void place(const struct stax_artifact *a, const struct stx__step *s,
-		  const struct stx__matmul *c, void *const *buffers, char *at[3])
+		  const struct stx__matmul *c, void *const *buffers, char *at[4])
 {
 	for (int i = 0; i < 3; i++) {
 		const int64_t *m = matrix(c->attrs, i);
 		int64_t elem = stx_dtype_bytes(type_of(a, s, m[STX_MATRIX_ARG]));
 		at[i] = (char *)buffers[m[STX_MATRIX_ARG]] + m[STX_MATRIX_OFFSET] * elem;
 	}
+	const int64_t *t = c->attrs;
+	at[3] = at[2];
+	if (t[STX_MATMUL_EPILOGUE])
+		at[3] = (char *)buffers[t[STX_MATMUL_BIAS]] +
+			t[STX_MATMUL_BIAS_OFFSET] *
+				stx_dtype_bytes(type_of(a, s, t[STX_MATMUL_BIAS]));
+}
+
+/* The descriptor is all contexts': where the bias lies is set before each use, under the code's
+ * lock. 0: done, or there is none. */
+static int point_at_bias(const struct stx__matmul *c, char *const at[4])
+{
+	const void *bias = at[3];
+	return c->attrs[STX_MATMUL_EPILOGUE]
+		       ? stx__cublaslt(NULL)->desc_set(
+				 c->desc, STX_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias)
+		       : 0;
 }
 
 /* Where the operands of s lie now, and the algorithms for that. */
@@ -511,13 +553,14 @@ static stx_err prepare(struct stax_artifact *a, struct stx__context *x, struct s
 		return e;
 	c = s->call;
 	place(a, s, c, s->frame.buffers, o->at);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		all |= (uintptr_t)o->at[i];
 	struct algorithms *l = o->algorithms = &c->of[all % ALIGNMENT != 0];
 	uint32_t epoch = atomic_load_explicit(&a->gpu->calls_epoch, memory_order_acquire);
 	if (atomic_load_explicit(&l->settled, memory_order_acquire) != epoch) {
 		pthread_mutex_lock(&x->gpu->code->lock);
-		if (atomic_load_explicit(&l->settled, memory_order_relaxed) != epoch)
+		if (atomic_load_explicit(&l->settled, memory_order_relaxed) != epoch &&
+		    !point_at_bias(c, o->at))
 			settle(a, x->gpu->code, s, c, l);
 		atomic_store_explicit(&l->settled, epoch, memory_order_release);
 		pthread_mutex_unlock(&x->gpu->code->lock);
@@ -536,7 +579,7 @@ static int is_refusal(int status)
 }
 
 static stx_err call(const struct stax_artifact *a, const struct stx__context *x,
-		    const struct stx__step *s, char *const at[3], const uint64_t *algorithm,
+		    const struct stx__step *s, char *const at[4], const uint64_t *algorithm,
 		    const struct stx_env *env, struct stx_diag *d)
 {
 	const struct stx__cublaslt *q = stx__cublaslt(NULL);
@@ -544,10 +587,17 @@ static stx_err call(const struct stax_artifact *a, const struct stx__context *x,
 	const struct scale *by = scale_of(type_of(a, s, matrix(c->attrs, 0)[STX_MATRIX_ARG]));
 	uintptr_t workspace = (uintptr_t)s->frame.buffers[s->plan->nargs - 1];
 	workspace = (workspace + WORKSPACE_ALIGN - 1) & ~(uintptr_t)(WORKSPACE_ALIGN - 1);
-	int status = q->matmul(x->gpu->code->cublaslt, c->desc, &by->one, at[0], c->layout[0],
-			       at[1], c->layout[1], &by->zero, at[2], c->layout[2], at[2],
-			       c->layout[2], algorithm, (void *)workspace, c->workspace_bytes,
-			       env ? env->stream : NULL);
+	int has_bias = c->attrs[STX_MATMUL_EPILOGUE] != STX_EPILOGUE_NONE;
+	if (has_bias)
+		pthread_mutex_lock(&x->gpu->code->lock);
+	int status = point_at_bias(c, at);
+	if (!status)
+		status = q->matmul(x->gpu->code->cublaslt, c->desc, &by->one, at[0], c->layout[0],
+				   at[1], c->layout[1], &by->zero, at[2], c->layout[2], at[2],
+				   c->layout[2], algorithm, (void *)workspace, c->workspace_bytes,
+				   env ? env->stream : NULL);
+	if (has_bias)
+		pthread_mutex_unlock(&x->gpu->code->lock);
 	if (!status)
 		return STX_E_OK;
 	if (is_refusal(status))
@@ -581,7 +631,13 @@ stx_err stx__matmul_ways(struct stax_artifact *a, struct stx__context *x, struct
 	const struct stx__matmul *c = s->call;
 	int is_aligned = o.algorithms == &c->of[0];
 	most = most < STX_TIMINGS_MAX ? most : STX_TIMINGS_MAX - 1;
-	out->n = most ? ask(x->gpu->code, c, is_aligned, most, out->at) : o.algorithms->n;
+	out->n = o.algorithms->n;
+	if (most) {
+		pthread_mutex_lock(&x->gpu->code->lock);
+		out->n = point_at_bias(c, o.at) ? 0
+						: ask(x->gpu->code, c, is_aligned, most, out->at);
+		pthread_mutex_unlock(&x->gpu->code->lock);
+	}
 	if (!most)
 		memcpy(out->at, o.algorithms->at, sizeof o.algorithms->at);
 	list_ways(a, s, c, is_aligned, out);
@@ -592,7 +648,7 @@ stx_err stx__matmul_run_way(struct stax_artifact *a, struct stx__context *x, str
 			    const struct stx__way *way, void *const *buffers,
 			    const struct stx_env *env, struct stx_diag *d)
 {
-	char *at[3];
+	char *at[4];
 	place(a, s, s->call, buffers, at);
 	return call(a, x, s, at, way->algorithm, env, d);
 }

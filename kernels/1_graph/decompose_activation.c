@@ -42,7 +42,7 @@ int stx__rule_softplus(struct stx__build *b, const struct stx_node *n, struct st
 	double beta = stx__number(stx__arg(n, 1));
 	struct stx_val x = stx__b_widened(b, n, 0), xb = MULS(x, beta);
 	struct stx_val high = stx__b_scalar(b, STX_OP_GT_SCALAR, xb, stx__number(stx__arg(n, 2)));
-	struct stx_val y = DIVS(CALL1(LOG1P, CALL1(EXP, xb)), beta);
+	struct stx_val y = DIVS(CALL1(LOG1PEXP, xb), beta);
 	out[0] = stx__b_rounded(b, n, stx__b_where(b, high, x, y));
 	return 0;
 }

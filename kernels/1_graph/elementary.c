@@ -2,13 +2,21 @@
 #include "elementary_body.h"
 
 #include <assert.h>
+#include <math.h>
 
 static stx_ev rsqrt_body(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
 
-	if (is_f64(e))
-		return quo(e, fk(e, 1), root(e, x));
+	if (is_f64(e)) { /* tiny arguments are scaled, so that products keep their low halves */
+		stx_ev tiny = lt(e, x, fk(e, 0x1p-800)), plain = quo(e, fk(e, 1), root(e, x)), ok;
+		stx_ev v = sel(e, tiny, mulk(e, x, 0x1p600), x);
+		struct dd q = dd_quo(e, dd_of(e, fk(e, 1)), dd_root(e, dd_of(e, v)));
+
+		v = mul(e, add(e, q.h, q.l), sel(e, tiny, fk(e, 0x1p300), fk(e, 1)));
+		ok = both(e, gt(e, x, fk(e, 0)), lt(e, x, fk(e, INFINITY)));
+		return sel(e, ok, v, plain);
+	}
 	return narrow(e, quo(&w, fk(&w, 1), root(&w, widen(&w, x))));
 }
 
@@ -24,7 +32,9 @@ static stx__el_fn *unary_body(enum stx_prim op)
 	case STX_P_LOG1P: return stx__el_log1p;
 	case STX_P_TANH: return stx__el_tanh;
 	case STX_P_SIGMOID: return stx__el_sigmoid;
+	case STX_P_SOFTPLUS: return stx__el_softplus;
 	case STX_P_ERF: return stx__el_erf;
+	case STX_P_ERFC: return stx__el_erfc;
 	case STX_P_SIN: return stx__el_sin;
 	case STX_P_COS: return stx__el_cos;
 	case STX_P_TAN: return stx__el_tan;
@@ -37,6 +47,7 @@ static stx__el_fn *unary_body(enum stx_prim op)
 	case STX_P_ACOSH: return stx__el_acosh;
 	case STX_P_ATANH: return stx__el_atanh;
 	case STX_P_RSQRT: return rsqrt_body;
+	case STX_P_CBRT: return stx__el_cbrt;
 	default: return NULL;
 	}
 }

@@ -148,16 +148,96 @@ static inline int64_t magic_bits(const struct el *e)
 	return is_f64(e) ? 0x4338000000000000 : 0x4b400000;
 }
 
+/* ---- f64 sums of two parts (Dekker, Knuth), without FMA: h + l, |l| at most half an ulp of h ---- */
+struct dd {
+	stx_ev h, l;
+};
+
+/* |a| >= |b| or a == 0; exact */
+static inline struct dd fast_sum(const struct el *e, stx_ev a, stx_ev b)
+{
+	stx_ev s = add(e, a, b);
+
+	return (struct dd){ s, sub(e, b, sub(e, s, a)) };
+}
+
+/* exact */
+static inline struct dd two_sum(const struct el *e, stx_ev a, stx_ev b)
+{
+	stx_ev s = add(e, a, b), t = sub(e, s, a);
+
+	return (struct dd){ s, add(e, sub(e, a, sub(e, s, t)), sub(e, b, t)) };
+}
+
+/* The head of 26 bits; head + rest is a exactly. */
+static inline stx_ev head(const struct el *e, stx_ev a)
+{
+	return unbits(e, iand(e, bits(e, a), (int64_t)0xfffffffff8000000u));
+}
+
+/* exact unless the low half underflows: |a*b| above 2^-960 */
+static inline struct dd two_prod(const struct el *e, stx_ev a, stx_ev b)
+{
+	stx_ev p = mul(e, a, b), ah = head(e, a), al = sub(e, a, ah), bh = head(e, b),
+	       bl = sub(e, b, bh);
+	stx_ev err = sub(e, mul(e, ah, bh), p);
+
+	err = add(e, add(e, err, mul(e, ah, bl)), mul(e, al, bh));
+	return (struct dd){ p, add(e, err, mul(e, al, bl)) };
+}
+
+static inline struct dd dd_mul(const struct el *e, struct dd a, struct dd b)
+{
+	struct dd p = two_prod(e, a.h, b.h);
+
+	return fast_sum(e, p.h, add(e, p.l, add(e, mul(e, a.h, b.l), mul(e, a.l, b.h))));
+}
+
+/* |a| >= |b| */
+static inline struct dd dd_add(const struct el *e, struct dd a, struct dd b)
+{
+	struct dd s = two_sum(e, a.h, b.h);
+
+	return fast_sum(e, s.h, add(e, s.l, add(e, a.l, b.l)));
+}
+
+/* n/d: the quotient and what it lost */
+static inline struct dd dd_quo(const struct el *e, struct dd n, struct dd d)
+{
+	stx_ev q = quo(e, n.h, d.h), r;
+	struct dd back = two_prod(e, q, d.h);
+
+	r = add(e, sub(e, sub(e, n.h, back.h), back.l), sub(e, n.l, mul(e, q, d.l)));
+	return (struct dd){ q, quo(e, r, d.h) };
+}
+
+/* sqrt(v) and what it lost; v.h > 0 */
+static inline struct dd dd_root(const struct el *e, struct dd v)
+{
+	stx_ev s = root(e, v.h), r;
+	struct dd back = two_prod(e, s, s);
+
+	r = add(e, sub(e, sub(e, v.h, back.h), back.l), v.l);
+	return (struct dd){ s, quo(e, r, add(e, s, s)) };
+}
+
+static inline struct dd dd_of(const struct el *e, stx_ev a)
+{
+	return (struct dd){ a, fk(e, 0) };
+}
+
 /* ---- bodies, by file ---- */
 typedef stx_ev stx__el_fn(const struct el *e, stx_ev x);
 stx__el_fn stx__el_exp, stx__el_exp2, stx__el_expm1, stx__el_tanh, stx__el_sigmoid, stx__el_sinh,
-	stx__el_cosh, stx__el_erf; /* elementary_exp.c */
+	stx__el_cosh, stx__el_softplus; /* elementary_exp.c */
+stx__el_fn stx__el_erf, stx__el_erfc;   /* elementary_erf.c */
 stx__el_fn stx__el_log, stx__el_log2, stx__el_log10, stx__el_log1p, stx__el_asinh, stx__el_acosh,
 	stx__el_atanh; /* elementary_log.c */
 stx__el_fn stx__el_sin, stx__el_cos, stx__el_tan, stx__el_asin, stx__el_acos,
 	stx__el_atan; /* elementary_trig.c */
 stx_ev stx__el_atan2(const struct el *e, stx_ev y, stx_ev x);
 stx_ev stx__el_pow(const struct el *e, stx_ev x, stx_ev y); /* elementary_pow.c */
+stx__el_fn stx__el_cbrt;
 stx_ev stx__el_pow_int(struct stx_elem_builder *b, enum stx_dtype t, stx_ev x, stx_ev y);
 
 /* Parts that several files use. */
@@ -167,6 +247,25 @@ struct stx__el_log_parts {
 	stx_ev k, f;
 };
 struct stx__el_log_parts stx__el_log_split(const struct el *e, stx_ev x, int subnormals);
+/* log(1 + x + lo) for f64, x > -1 finite; NULL: lo is 0. */
+stx_ev stx__el_log1p_sum(const struct el *e, stx_ev x, const stx_ev *lo);
+/* The same in f64 to f32 accuracy, of x alone. */
+stx_ev stx__el_log1p_short(const struct el *w, stx_ev x);
+/* e^x = 2^n * (1 + (r + q)), r exact, n as the bits of n + magic. */
+struct stx__el_exp_parts {
+	stx_ev n_bits, r, q;
+};
+/* requires: |x| below the overflow threshold, or NaN. */
+struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x);
+/* n + k*bias + plus, from the rounding sum's bits */
+stx_ev stx__el_exp_biased(const struct el *e, struct stx__el_exp_parts d, int k, int plus);
+/* e^x * 2^-n in two parts, good to about 2^-56 in f64 */
+struct dd stx__el_exp_two(const struct el *e, struct stx__el_exp_parts d);
+/* e^x in f64 to f32 accuracy, |x| below a few hundred */
+stx_ev stx__el_exp_short(const struct el *w, stx_ev x);
+/* x = n*pi/2 + h + l for any finite f64 x; n in the low two bits of *n_bits. */
+struct dd stx__el_reduce_f64(const struct el *e, stx_ev x,
+			     stx_ev *n_bits); /* elementary_reduce.c */
 /* v * 2^(n) with u = n + 2*bias: two steps, so that only the last one rounds (subnormal results).
  */
 stx_ev stx__el_scale(const struct el *e, stx_ev v, stx_ev u);

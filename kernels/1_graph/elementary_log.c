@@ -149,8 +149,8 @@ stx_ev stx__el_log10(const struct el *e, stx_ev x)
 	return edges(e, sum3(e, mulk(e, p.k, k_hi), mulk(e, hi, c_hi), vlo), x);
 }
 
-/* log(1+x) in f64 to f32 accuracy; x > -1 finite (else what it gives is replaced by the caller) */
-static stx_ev log1p_short(const struct el *w, stx_ev x)
+/* x > -1 finite (else what it gives is replaced by the caller) */
+stx_ev stx__el_log1p_short(const struct el *w, stx_ev x)
 {
 	struct stx__el_log_parts p = stx__el_log_split(w, addk(w, x, 1), 0);
 	stx_ev f = sel(w, eq(w, p.k, fk(w, 0)), x,
@@ -190,7 +190,7 @@ stx_ev stx__el_log1p(const struct el *e, stx_ev x)
 	} else {
 		struct el w = el_make(e->b, STX_F64);
 
-		r = narrow(e, log1p_short(&w, widen(&w, x)));
+		r = narrow(e, stx__el_log1p_short(&w, widen(&w, x)));
 	}
 	r = sel(e, gt(e, x, fk(e, -1)), r,
 		sel(e, eq(e, x, fk(e, -1)), fk(e, -INFINITY), fk(e, NAN)));
@@ -198,61 +198,79 @@ stx_ev stx__el_log1p(const struct el *e, stx_ev x)
 	return sel(e, eq(e, x, fk(e, 0)), x, r);
 }
 
+stx_ev stx__el_log1p_sum(const struct el *e, stx_ev x, const stx_ev *lo)
+{
+	return log1p_sum(e, x, lo, addk(e, x, 1), NULL);
+}
+
+/* log(1 + y), y in two parts; for huge x log(2x) */
+static stx_ev log1p_two(const struct el *e, struct dd y, stx_ev x, stx_ev huge)
+{
+	y = fast_sum(e, y.h, y.l);
+	y.h = sel(e, huge, x, y.h);
+	return log1p_sum(e, y.h, &y.l, sel(e, huge, x, addk(e, y.h, 1)), &huge);
+}
+
 /* sign(x) * log1p(a + a^2/(1 + sqrt(1 + a^2))); for huge a log(2a). */
 stx_ev stx__el_asinh(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
-	stx_ev a = mag(&w, is_f64(e) ? x : widen(&w, x)), z = mul(&w, a, a), q, y, r;
+	stx_ev a = mag(&w, is_f64(e) ? x : widen(&w, x)), r;
 
-	q = quo(&w, z, addk(&w, root(&w, addk(&w, z, 1)), 1));
-	y = add(&w, a, q);
 	if (is_f64(e)) {
-		stx_ev huge = gt(e, a, fk(e, 0x1p28)), lo = sub(e, q, sub(e, y, a));
+		struct dd one = dd_of(e, fk(e, 1)), z = two_prod(e, a, a);
+		struct dd s = dd_root(e, dd_add(e, one, z)), y;
 
-		y = sel(e, huge, a, y);
-		r = log1p_sum(e, y, &lo, sel(e, huge, a, addk(e, y, 1)), &huge);
+		y = dd_quo(e, z, dd_add(e, s, one));
+		y = dd_add(e, dd_of(e, a), y);
+		r = sel(e, lt(e, a, fk(e, 0x1p-28)), a,
+			log1p_two(e, y, a, gt(e, a, fk(e, 0x1p28))));
 	} else {
-		r = narrow(e, log1p_short(&w, y));
+		stx_ev z = mul(&w, a, a), q = addk(&w, root(&w, addk(&w, z, 1)), 1);
+
+		r = narrow(e, stx__el_log1p_short(&w, add(&w, a, quo(&w, z, q))));
 	}
 	a = mag(e, x);
 	return sign_of(e, sel(e, lt(e, a, fk(e, INFINITY)), r, a), x);
 }
 
-/* log1p(t + sqrt(2t + t^2)), t = x - 1; for huge x log(2x). NaN below 1. */
+/* log1p(t + sqrt(2t + t^2)), t = x - 1 exactly; for huge x log(2x). NaN below 1. */
 stx_ev stx__el_acosh(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
-	stx_ev v = is_f64(e) ? x : widen(&w, x), t = subk(&w, v, 1), q, y, r;
+	stx_ev t = subk(&w, is_f64(e) ? x : widen(&w, x), 1), t2 = add(&w, t, t), r;
 
-	q = root(&w, add(&w, add(&w, t, t), mul(&w, t, t)));
-	y = add(&w, q, t);
 	if (is_f64(e)) {
-		stx_ev huge = gt(e, x, fk(e, 0x1p28)), lo = sub(e, t, sub(e, y, q));
+		struct dd z = two_prod(e, t, t), v = two_sum(e, t2, z.h), s;
 
-		y = sel(e, huge, x, y);
-		r = log1p_sum(e, y, &lo, sel(e, huge, x, addk(e, y, 1)), &huge);
+		v.l = add(e, v.l, z.l);
+		s = dd_root(e, v);
+		s.l = sel(e, gt(e, v.h, fk(e, 0)), s.l, fk(e, 0));
+		r = log1p_two(e, dd_add(e, s, dd_of(e, t)), x, gt(e, x, fk(e, 0x1p28)));
 	} else {
-		r = narrow(e, log1p_short(&w, y));
+		stx_ev q = root(&w, add(&w, t2, mul(&w, t, t)));
+
+		r = narrow(e, stx__el_log1p_short(&w, add(&w, q, t)));
 	}
 	r = sel(e, ge(e, x, fk(e, 1)), r, fk(e, NAN));
 	return sel(e, eq(e, x, fk(e, INFINITY)), x, r);
 }
 
-/* log1p(2a/(1-a))/2; below 1/2 as 2a + 2a*a/(1-a), where 1-a is rounded. */
+/* log1p(2a/(1-a))/2 */
 stx_ev stx__el_atanh(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
-	stx_ev a = mag(&w, is_f64(e) ? x : widen(&w, x)), a2 = add(&w, a, a), d = ksub(&w, 1, a), r;
+	stx_ev a = mag(&w, is_f64(e) ? x : widen(&w, x)), a2 = add(&w, a, a), r;
 
 	if (is_f64(e)) {
-		stx_ev low = lt(e, a, fk(e, 0.5)), q = quo(e, sel(e, low, mul(e, a2, a), a2), d);
-		stx_ev y = add(e, a2, q), lo = sub(e, q, sub(e, y, a2));
+		struct dd q = dd_quo(e, dd_of(e, a2), two_sum(e, fk(e, 1), neg(e, a)));
 
-		y = sel(e, low, y, q);
-		lo = sel(e, low, lo, fk(e, 0));
-		r = mulk(e, log1p_sum(e, y, &lo, addk(e, y, 1), NULL), 0.5);
+		q = fast_sum(e, q.h, q.l);
+		r = mulk(e, log1p_sum(e, q.h, &q.l, addk(e, q.h, 1), NULL), 0.5);
+		r = sel(e, lt(e, a, fk(e, 0x1p-28)), a, r);
 	} else {
-		r = narrow(e, mulk(&w, log1p_short(&w, quo(&w, a2, d)), 0.5));
+		r = quo(&w, a2, ksub(&w, 1, a));
+		r = narrow(e, mulk(&w, stx__el_log1p_short(&w, r), 0.5));
 	}
 	a = mag(e, x);
 	r = sel(e, lt(e, a, fk(e, 1)), r, sel(e, eq(e, a, fk(e, 1)), fk(e, INFINITY), fk(e, NAN)));

@@ -24,72 +24,15 @@ static const double exp2_f64[] = {
 	0x1.b524db538b597p-24, 0x1.e4cee83fdfaf2p-28, 0x1.ea041f9b759eep-32, 0x1.c4da972569546p-36
 };
 
-/* ---- sums of two doubles (Dekker, Knuth), without FMA ---- */
-struct dd {
-	stx_ev h, l;
-};
-
-/* |a| >= |b| or a == 0 */
-static struct dd fast_sum(const struct el *e, stx_ev a, stx_ev b)
-{
-	stx_ev s = add(e, a, b);
-
-	return (struct dd){ s, sub(e, b, sub(e, s, a)) };
-}
-
-static struct dd two_sum(const struct el *e, stx_ev a, stx_ev b)
-{
-	stx_ev s = add(e, a, b), t = sub(e, s, a);
-
-	return (struct dd){ s, add(e, sub(e, a, sub(e, s, t)), sub(e, b, t)) };
-}
-
-/* The head of 26 bits; head + rest is a exactly. */
-static stx_ev head(const struct el *e, stx_ev a)
-{
-	return unbits(e, iand(e, bits(e, a), (int64_t)0xfffffffff8000000u));
-}
-
-static struct dd two_prod(const struct el *e, stx_ev a, stx_ev b)
-{
-	stx_ev p = mul(e, a, b), ah = head(e, a), al = sub(e, a, ah), bh = head(e, b),
-	       bl = sub(e, b, bh);
-	stx_ev err = sub(e, mul(e, ah, bh), p);
-
-	err = add(e, add(e, err, mul(e, ah, bl)), mul(e, al, bh));
-	return (struct dd){ p, add(e, err, mul(e, al, bl)) };
-}
-
-static struct dd dd_mul(const struct el *e, struct dd a, struct dd b)
-{
-	struct dd p = two_prod(e, a.h, b.h);
-
-	return fast_sum(e, p.h, add(e, p.l, add(e, mul(e, a.h, b.l), mul(e, a.l, b.h))));
-}
-
-/* |a| >= |b| */
-static struct dd dd_add(const struct el *e, struct dd a, struct dd b)
-{
-	struct dd s = two_sum(e, a.h, b.h);
-
-	return fast_sum(e, s.h, add(e, s.l, add(e, a.l, b.l)));
-}
-
 /* log2 of x > 0 with about 64 bits */
 static struct dd log2_long(const struct el *e, stx_ev x)
 {
 	const struct dd log2e = { fk(e, 0x1.71547652b82fep+0), fk(e, 0x1.777d0ffda0d24p-56) };
 	const struct dd third = { fk(e, log_long[0]), fk(e, 0) }; /* 2/3, as the table was fitted */
 	struct stx__el_log_parts p = stx__el_log_split(e, x, 1);
-	struct dd den = two_sum(e, fk(e, 2), p.f), s, z, q, back;
+	struct dd s = dd_quo(e, dd_of(e, p.f), two_sum(e, fk(e, 2), p.f)), z = dd_mul(e, s, s), q;
 	stx_ev r;
 
-	/* s = f/(2+f) */
-	s.h = quo(e, p.f, den.h);
-	back = two_prod(e, s.h, den.h);
-	r = sub(e, sub(e, sub(e, p.f, back.h), back.l), mul(e, s.h, den.l));
-	s.l = quo(e, r, den.h);
-	z = dd_mul(e, s, s);
 	/* log = s*(2 + z*(2/3 + z*rest)) */
 	r = mul(e, z.h, poly(e, z.h, log_long + 1, (int)(sizeof(log_long) / sizeof *log_long) - 1));
 	q = dd_mul(e, z, dd_add(e, third, (struct dd){ r, fk(e, 0) }));
@@ -173,6 +116,26 @@ stx_ev stx__el_pow(const struct el *e, stx_ev x, stx_ev y)
 	/* NaN operands, except x^0 and 1^y */
 	r = sel(e, either(e, ne(e, x, x), ne(e, y, y)), add(e, x, y), r);
 	return sel(e, either(e, eq(e, y, zero), eq(e, x, one)), one, r);
+}
+
+/* sign(x) * 2^(log2|x| / 3) */
+stx_ev stx__el_cbrt(const struct el *e, stx_ev x)
+{
+	struct el w = el_make(e->b, STX_F64);
+	stx_ev a = mag(&w, is_f64(e) ? x : widen(&w, x)), r;
+
+	if (is_f64(e)) {
+		const struct dd third = { fk(e, 0x1.5555555555555p-2),
+					  fk(e, 0x1.5555555555555p-56) };
+
+		r = exp2_long(e, dd_mul(e, log2_long(e, a), third));
+	} else {
+		r = narrow(e, power_f32(&w, a, fk(&w, 0x1.5555555555555p-2)));
+	}
+	/* 0, infinities and NaN are their own */
+	a = mag(e, x);
+	r = sel(e, both(e, gt(e, a, fk(e, 0)), lt(e, a, fk(e, INFINITY))), r, a);
+	return sign_of(e, r, x);
 }
 
 /* Squaring over all value bits of the exponent, wrapping; a negative exponent gives the truncated

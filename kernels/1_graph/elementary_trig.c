@@ -1,8 +1,7 @@
 /* elementary_trig.c: sine, cosine, tangent and their inverses.
  *
  * f32: the argument is multiplied by 2/pi in exact pieces (Payne and Hanek with 29-bit pieces in
- * f64), so every finite argument is reduced correctly. f64: three-part pi/2 (Cody and Waite), good
- * for |x| < 2^41 (NUMERICS.md). */
+ * f64), so every finite argument is reduced correctly; f64: elementary_reduce.c. */
 #include "elementary_body.h"
 
 #include <math.h>
@@ -97,37 +96,11 @@ static struct angle angle_f32(const struct el *w, stx_ev x)
 	return g;
 }
 
-static stx_ev within_one(const struct el *e, stx_ev v)
-{
-	return maxi(e, mini(e, v, fk(e, 1)), fk(e, -1));
-}
-
-/* x = n*pi/2 + r + lo. n is cut in two parts of 20 bits, so that its products with the 33-bit parts
- * of pi/2 are exact while |n| < 2^41; beyond, r stays small and has no meaning. */
-static stx_ev reduce_f64(const struct el *e, stx_ev x, stx_ev *n_bits, stx_ev *lo)
-{
-	const double p1 = 0x1.921fb544p+0, p2 = 0x1.0b4611a6p-34, p3 = 0x1.3198a2e037073p-69;
-	stx_ev t = addk(e, mulk(e, x, 0x1.45f306dc9c883p-1), magic(e)), n = subk(e, t, magic(e));
-	stx_ev nh = subk(e, addk(e, n, 0x1.8p73), 0x1.8p73), nl = sub(e, n, nh);
-	stx_ev a, b, s, c, lost, r;
-
-	a = sub(e, sub(e, x, mulk(e, nh, p1)), mulk(e, nl, p1));
-	a = within_one(e, sub(e, a, mulk(e, nh, p2)));
-	b = mulk(e, nl, p2);
-	s = sub(e, a, b);
-	lost = sub(e, sub(e, a, s), b);
-	c = within_one(e, sub(e, mulk(e, n, p3), lost));
-	r = sub(e, s, c);
-	*n_bits = bits(e, t);
-	*lo = sub(e, sub(e, s, r), c);
-	return r;
-}
-
 static struct angle angle_f64(const struct el *e, stx_ev x)
 {
 	struct angle g;
-	stx_ev lo, r = reduce_f64(e, x, &g.n, &lo), z = mul(e, r, r), h = mulk(e, z, 0.5);
-	stx_ev w = ksub(e, 1, h), c;
+	struct dd a = stx__el_reduce_f64(e, x, &g.n);
+	stx_ev r = a.h, lo = a.l, z = mul(e, r, r), h = mulk(e, z, 0.5), w = ksub(e, 1, h), c;
 
 	/* sin: r + (lo + r*z*S - lo*z/2) */
 	c = mul(e, mul(e, r, z), POLY(e, z, sin_f64));
@@ -161,9 +134,12 @@ static stx_ev sine(const struct el *e, stx_ev x, int shift)
 	return narrow(e, quadrant(&w, angle_f32(&w, widen(&w, x)), shift));
 }
 
+/* Below this sin(x) and tan(x) round to x. */
+#define SMALL(e) (is_f64(e) ? 0x1p-27 : 0x1p-13)
+
 stx_ev stx__el_sin(const struct el *e, stx_ev x)
 {
-	return sel(e, eq(e, x, fk(e, 0)), x, sine(e, x, 0));
+	return sel(e, lt(e, mag(e, x), fk(e, SMALL(e))), x, sine(e, x, 0));
 }
 
 stx_ev stx__el_cos(const struct el *e, stx_ev x)
@@ -171,27 +147,23 @@ stx_ev stx__el_cos(const struct el *e, stx_ev x)
 	return sine(e, x, 1);
 }
 
-/* s/c, or -c/s in odd quadrants. f64: corrected by what numerator and denominator lost; 1/c is c*(1
- * + tan^2). */
+/* s/c, or -c/s in odd quadrants. */
 stx_ev stx__el_tan(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
 	struct angle g = is_f64(e) ? angle_f64(e, x) : angle_f32(&w, widen(&w, x));
 	stx_ev odd = ne(&w, iand(&w, g.n, 1), ik(&w, 0));
-	stx_ev num = sel(&w, odd, neg(&w, g.c), g.s), den = sel(&w, odd, g.s, g.c),
-	       r = quo(&w, num, den);
+	stx_ev num = sel(&w, odd, neg(&w, g.c), g.s), den = sel(&w, odd, g.s, g.c), r;
 
 	if (is_f64(e)) {
-		stx_ev num_lo = sel(e, odd, neg(e, g.c_lo), g.s_lo),
-		       den_lo = sel(e, odd, g.s_lo, g.c_lo);
-		stx_ev fix = mul(e, sub(e, num_lo, mul(e, r, den_lo)),
-				 mul(e, den, addk(e, mul(e, r, r), 1)));
+		struct dd n = { num, sel(e, odd, neg(e, g.c_lo), g.s_lo) };
+		struct dd q = dd_quo(e, n, (struct dd){ den, sel(e, odd, g.s_lo, g.c_lo) });
 
-		r = add(e, r, fix);
+		r = add(e, q.h, q.l);
 	} else {
-		r = narrow(e, r);
+		r = narrow(e, quo(&w, num, den));
 	}
-	return sel(e, eq(e, x, fk(e, 0)), x, r);
+	return sel(e, lt(e, mag(e, x), fk(e, SMALL(e))), x, r);
 }
 
 /* ---- inverses ---- */
@@ -256,10 +228,12 @@ stx_ev stx__el_acos(const struct el *e, stx_ev x)
 	stx_ev v = f64 ? x : widen(&w, x), r, mid, high, low, two;
 	struct arc p = arc_parts(&w, mag(&w, v), f64);
 
-	two = f64 ? add(&w, p.s, add(&w, p.rest, p.root_lo)) : add(&w, p.s, p.rest);
-	two = add(&w, two, two);
-	high = two;                                                 /* x > 1/2 */
-	low = sub(&w, fk(&w, PI), sub(&w, two, fk(&w, PI_LO * 2))); /* x < -1/2 */
+	two = f64 ? add(&w, p.rest, p.root_lo) : p.rest;
+	high = add(&w, p.s, two); /* x > 1/2: twice the sum */
+	high = add(&w, high, high);
+	low = ksub(&w, PI / 2, p.s); /* x < -1/2: pi less that, what rounding lost put back */
+	two = sub(&w, sub(&w, sub(&w, ksub(&w, PI / 2, low), p.s), two), fk(&w, -PI_LO / 2));
+	low = mulk(&w, add(&w, low, two), 2);
 	/* pi/2 - (x + rest(x)) */
 	mid = sub(&w, fk(&w, PI / 2),
 		  sub(&w, v, sub(&w, fk(&w, PI_LO / 2), sign_of(&w, p.rest, v))));
@@ -278,9 +252,9 @@ static stx_ev atan_short(const struct el *w, stx_ev num, stx_ev den)
 	return add(w, p, sel(w, far, fk(w, PI / 4), fk(w, 0)));
 }
 
-/* atan(a) for a >= 0 in f64: five intervals around 0, 1/2, 1, 3/2, inf (msun's s_atan.c) as
+/* atan(a) for a >= 0 in f64, in two parts: five intervals around 0, 1/2, 1, 3/2, inf (msun's s_atan.c) as
  * selections */
-static stx_ev atan_wide(const struct el *e, stx_ev a)
+static struct dd atan_wide(const struct el *e, stx_ev a)
 {
 	static const struct {
 		double from, hi, lo;
@@ -293,6 +267,7 @@ static stx_ev atan_wide(const struct el *e, stx_ev a)
 	stx_ev num[4] = { subk(e, add(e, a, a), 1), subk(e, a, 1), subk(e, a, 1.5), fk(e, -1) };
 	stx_ev den[4] = { addk(e, a, 2), addk(e, a, 1), addk(e, mulk(e, a, 1.5), 1), a };
 	stx_ev n = a, d = fk(e, 1), hi = fk(e, 0), lo = fk(e, 0), t, z, p;
+	struct dd s;
 
 	for (int i = 0; i < 4; i++) {
 		stx_ev c = ge(e, a, fk(e, at[i].from));
@@ -305,7 +280,8 @@ static stx_ev atan_wide(const struct el *e, stx_ev a)
 	t = quo(e, n, d);
 	z = mul(e, t, t);
 	p = mul(e, mul(e, t, z), POLY(e, z, atan_f64));
-	return add(e, hi, add(e, t, add(e, p, lo)));
+	s = fast_sum(e, hi, t);
+	return fast_sum(e, s.h, add(e, s.l, add(e, p, lo)));
 }
 
 stx_ev stx__el_atan(const struct el *e, stx_ev x)
@@ -314,12 +290,34 @@ stx_ev stx__el_atan(const struct el *e, stx_ev x)
 	stx_ev a, big, r;
 
 	if (is_f64(e))
-		return sign_of(e, atan_wide(e, mag(e, x)), x);
+		return sign_of(e, atan_wide(e, mag(e, x)).h, x);
 	a = mag(&w, widen(&w, x));
 	big = gt(&w, a, fk(&w, 1));
 	r = atan_short(&w, sel(&w, big, fk(&w, 1), a), sel(&w, big, a, fk(&w, 1)));
 	r = sel(&w, big, ksub(&w, PI / 2, r), r);
 	return sign_of(e, narrow(e, r), x);
+}
+
+/* atan(ay/ax), reflected when left; what the quotient q lost counts 1/(1 + q^2) of its size. Where
+ * products have no low half, and beyond 2^60, it does not count. */
+static stx_ev atan2_f64(const struct el *e, stx_ev ay, stx_ev ax, stx_ev left)
+{
+	stx_ev scale = sel(e, lt(e, ax, fk(e, 0x1p-800)), fk(e, 0x1p600), fk(e, 1)), q, ok, s;
+	struct dd f, r;
+
+	ax = mul(e, ax, scale);
+	ay = mul(e, ay, scale);
+	f = dd_quo(e, dd_of(e, ay), dd_of(e, ax));
+	q = sel(e, eq(e, ay, ax), fk(e, 1), f.h); /* inf/inf */
+	q = sel(e, eq(e, ay, fk(e, 0)), ay, q);
+	r = atan_wide(e, q);
+	ok = both(e, gt(e, q, fk(e, 0x1p-100)), lt(e, q, fk(e, 0x1p60)));
+	f.l = quo(e, f.l, addk(e, mul(e, q, q), 1));
+	ok = both(e, ok, lt(e, ay, fk(e, INFINITY)));
+	r.l = add(e, r.l, sel(e, ok, f.l, fk(e, 0)));
+	s = ksub(e, PI, r.h);
+	s = add(e, s, add(e, sub(e, ksub(e, PI, s), r.h), ksub(e, PI_LO, r.l)));
+	return sel(e, left, s, add(e, r.h, r.l));
 }
 
 /* The angle of (x, y): atan(|y|/|x|), reflected for negative x (a negative zero too), signed by y.
@@ -333,10 +331,7 @@ stx_ev stx__el_atan2(const struct el *e, stx_ev y, stx_ev x)
 	stx_ev left = lt(&w, sign_of(&w, fk(&w, 1), vx), fk(&w, 0));
 
 	if (f64) {
-		stx_ev q = sel(e, eq(e, ay, ax), fk(e, 1), quo(e, ay, ax)); /* inf/inf */
-
-		r = atan_wide(e, sel(e, eq(e, ay, fk(e, 0)), ay, q));
-		r = sel(e, left, sub(e, fk(e, PI), subk(e, r, PI_LO)), r);
+		r = atan2_f64(e, ay, ax, left);
 	} else {
 		stx_ev steep = gt(&w, ay, ax), same = eq(&w, ay, ax);
 		stx_ev num = sel(&w, steep, ax, ay), den = sel(&w, steep, ay, ax);

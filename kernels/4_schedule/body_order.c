@@ -7,6 +7,8 @@
  * ones stay. requires: a body that passes stx_loops_verify. ensures: the same values; instructions
  * in depth-first order from the results. Bodies with run-time indices stay as they are. Two passes,
  * linear. */
+#include <string.h>
+
 #include "schedule_impl.h"
 
 struct ordering {
@@ -41,12 +43,23 @@ static uint64_t ex_shape(const struct stx_exprs *x, stx_ex e)
 	return h;
 }
 
+/* By name: numbers change with every primitive that is added. */
+static uint64_t op_key(int op)
+{
+	const char *name = op < STX_PRIM_COUNT    ? stx_prim_info(op)->text
+			   : op == STX_B_LOAD     ? "load"
+			   : op == STX_B_INDEX    ? "index_expr"
+			   : op == STX_B_INDIRECT ? "indirect"
+						  : "constant";
+	return stx_mix_text(0, name, strlen(name));
+}
+
 /* Greater keys come first: depth in the highest byte, terms of a load's index in the next. */
 static uint64_t key_of(struct ordering *o, uint32_t i)
 {
 	const struct stx_binst *in = &o->from->at[i];
 	uint64_t h = stx_mix64(
-		(uint64_t)in->op | (uint64_t)in->dtype << 8 | (uint64_t)in->flags << 16, in->k.u);
+		op_key(in->op) ^ ((uint64_t)in->dtype << 8 | (uint64_t)in->flags << 16), in->k.u);
 	uint64_t depth = 0, terms = 0;
 	const uint32_t operand[3] = { in->op == STX_B_LOAD ? STX_NONE : in->a, in->b, in->c };
 	for (int j = 0; j < 3; j++) {

@@ -137,11 +137,14 @@ static int stands_alone(struct fuse *f, const struct stx_buffer *b)
 }
 
 /* Nothing joins a sort or an update in place, whose kernels have forms of their own, nor a product
- * that a library may make. */
-static int is_closed(struct fuse *f, uint32_t group)
+ * that a library may make, but for b where that is the epilogue the library makes with it. */
+static int is_closed(struct fuse *f, uint32_t group, const struct stx_buffer *b)
 {
 	const struct stx_buffer *h = head(f, group);
-	if (stx__product_of(f->products, h->id))
+	const struct stx__product *p = stx__product_of(f->products, h->id);
+	if (p && b && p->epilogue == b->id && f->s->groups.at[group].buffers.n == 1)
+		return 0;
+	if (p)
 		f->why = "a library may make the matrix product";
 	else if (h->def == STX_DEF_SORT)
 		f->why = "it stands after or beside a sort";
@@ -360,7 +363,7 @@ static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group
 {
 	const struct stx_buffer *h = head(f, group);
 	f->tentative->is_phased = 0;
-	if (is_closed(f, group))
+	if (is_closed(f, group, b))
 		return 0;
 	if (b->def != STX_DEF_POINTWISE || info_of(f, group)->is_phased ||
 	    !stx__same_exs(h->ranges, h->nranges, b->ranges, b->nranges))
@@ -374,7 +377,7 @@ static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t
 {
 	const struct fused *g = info_of(f, group);
 	f->tentative->is_phased = 0;
-	if (is_closed(f, group))
+	if (is_closed(f, group, NULL))
 		return 0;
 	if (b->def == STX_DEF_REDUCTION && (g->has_dot || b->monoid == STX_MONOID_DOT)) {
 		f->why = "a matrix product stands alone";
@@ -419,7 +422,7 @@ static int shares_point(struct fuse *f, const struct tentative *t)
  * the reverse, for an input that both read element by element. */
 static int may_share_rows(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
-	if (is_closed(f, group))
+	if (is_closed(f, group, NULL))
 		return 0;
 	if (b->def == STX_DEF_REDUCTION && reads_group(f, b, group)) {
 		f->why = "it reduces over what the kernel computes";

@@ -4,7 +4,9 @@
  * requires: buffers in definition order, long reductions cut (split.c). ensures: a product for each
  * buffer that is one sum of products of two loads, whose elements are those of a matrix, or of a
  * batch of them, with one unit stride, and which is large enough for a call to pay; memory to work
- * in for each, after all other buffers. Strides are read off the index expressions, so transposes,
+ * in for each, after all other buffers; and the buffer that adds a bias to the sums where nothing
+ * else reads them, so that the call may add it (the sum's type is f32, one rounding follows: what
+ * the graph says). Its dimensions become the product's. Strides are read off the index expressions, so transposes,
  * slices and batches of views are what they are in memory. One pass over the buffers. */
 #include "product.h"
 #include "sat.h"
@@ -19,6 +21,7 @@ struct finding {
 	struct stx_loops *l;
 	struct stx_exprs *ex;
 	struct stx_arena *arena;
+	uint32_t *nreads, *reader; /* [nbuffers]: loads of each, the buffer of the last */
 };
 
 /* A matrix, or a batch of them, as index expressions have it: element strides. */
@@ -163,8 +166,10 @@ static int is_worth_it(const struct finding *f, const struct stx_buffer *b, stx_
 	return work >= MIN_WORK && (!is_i8 || stx_ex_interval(f->ex, k).hi <= MAX_I8_INNER);
 }
 
-/* Fills p from b; 0: b is no matrix product that the library could make. */
-static int find_product(const struct finding *f, const struct stx_buffer *b, struct stx__product *p)
+/* Fills p from b, whose results lie at `store`; 0: b is no matrix product that the library could
+ * make. */
+static int find_product(const struct finding *f, const struct stx_buffer *b, stx_ex store,
+			struct stx__product *p)
 {
 	const struct stx_binst *load[2];
 	stx_ex at[3][STX_MAX_DIMS + 1], rest[3], zero = stx_ex_const(f->ex, 0);
@@ -173,7 +178,7 @@ static int find_product(const struct finding *f, const struct stx_buffer *b, str
 	    !is_worth_it(f, b, b->rranges[0], load[0]->dtype == STX_I8))
 		return 0;
 	for (int i = 0; i < 3; i++)
-		if (!affine(f, i < 2 ? load[i]->ex : b->store, n + 1, at[i], &rest[i]))
+		if (!affine(f, i < 2 ? load[i]->ex : store, n + 1, at[i], &rest[i]))
 			return 0;
 	/* a has the rows: it does not depend on the column, nor b on the row */
 	int a = at[0][n - 1] == zero && at[1][m] == zero ? 0 : 1;
@@ -191,6 +196,150 @@ static int find_product(const struct finding *f, const struct stx_buffer *b, str
 		(struct strided){ inner, cols, at[1 - a][k], at[1 - a][n - 1], batch[1 - a],
 				  rest[1 - a] },
 		(struct strided){ rows, cols, at[2][m], at[2][n - 1], batch[2], rest[2] }, p);
+}
+
+/* ---- the bias that is added ---- */
+
+/* Elements at `ex` are those of dense rows over n ranges. */
+static int is_dense(const struct finding *f, stx_ex ex, const stx_ex *ranges, uint32_t n)
+{
+	stx_ex at[STX_MAX_DIMS + 1], rest, stride = stx_ex_const(f->ex, 1);
+	if (n > STX_MAX_DIMS || !affine(f, ex, n, at, &rest) || !stx_ex_equals(f->ex, rest, 0))
+		return 0;
+	for (uint32_t i = n; i-- > 0;) {
+		if (at[i] != stride && !is_one(f, ranges[i]))
+			return 0;
+		stride = stx_ex_mul(f->ex, stride, ranges[i]);
+	}
+	return 1;
+}
+
+static stx_ex elements(const struct finding *f, const stx_ex *ranges, uint32_t n)
+{
+	stx_ex all = stx_ex_const(f->ex, 1);
+	for (uint32_t i = 0; i < n; i++)
+		all = stx_ex_mul(f->ex, all, ranges[i]);
+	return all;
+}
+
+/* e = round(product b + row): its loads of both; 0: it is something else. */
+static int find_sum(const struct finding *f, const struct stx_buffer *b, const struct stx_buffer *e,
+		    struct stx_binst **sum, struct stx_binst **row)
+{
+	const struct stx_body *body = &e->body;
+	uint32_t r = body->result[0];
+	if (e->def != STX_DEF_POINTWISE || e->base || e->message || body->nresults != 1 ||
+	    b->dtype != STX_F32 || b->acc != STX_F32)
+		return 0;
+	if (e->dtype != STX_F32) {
+		if (body->at[r].op != STX_P_CAST || (e->dtype != STX_F16 && e->dtype != STX_BF16))
+			return 0;
+		r = body->at[r].a;
+	}
+	if (body->at[r].op != STX_P_ADD || body->at[r].dtype != STX_F32)
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		uint32_t p = i ? body->at[r].b : body->at[r].a;
+		uint32_t q = i ? body->at[r].a : body->at[r].b;
+		if (body->at[p].op != STX_B_LOAD || body->at[p].a != b->id ||
+		    !load_behind(body, p) || !load_behind(body, q) || body->at[q].dtype != STX_F32)
+			continue;
+		*sum = &body->at[p];
+		*row = body->at[q].op == STX_P_CAST ? &body->at[body->at[q].a] : &body->at[q];
+		return (*row)->dtype == e->dtype && f->l->buffers.at[(*row)->a]->dtype == e->dtype;
+	}
+	return 0;
+}
+
+/* Gives e the dimensions of b where both are dense and its last one is b's. */
+static int flatten(const struct finding *f, const struct stx_buffer *b, struct stx_buffer *e,
+		   struct stx_binst *sum, struct stx_binst *row)
+{
+	uint32_t n = b->nranges, last = e->nranges - 1;
+	stx_ex coeff, rest;
+	if (n != 2 || e->nranges < 2 || e->ranges[last] != b->ranges[1] || sum->ex != e->store ||
+	    !is_dense(f, b->store, b->ranges, n) || !is_dense(f, e->store, e->ranges, last + 1) ||
+	    elements(f, e->ranges, last + 1) != elements(f, b->ranges, n) ||
+	    !stx_ex_linear_in(f->ex, row->ex, last, &coeff, &rest) || !is_one(f, coeff) ||
+	    stx_ex_uses_kind(f->ex, rest, STX_ATOM_VAR) ||
+	    stx_ex_uses_kind(f->ex, rest, STX_ATOM_INDIRECT))
+		return 0;
+	row->ex = stx_ex_add(f->ex, stx_ex_var(f->ex, 1, b->ranges[1]), rest);
+	sum->ex = e->store = b->store;
+	e->ranges = b->ranges;
+	e->nranges = n;
+	return row->ex != STX_EX_BAD;
+}
+
+/* The call that makes e, the sums of b plus a row, with b's dimensions; 0: there is none. */
+static int find_with(const struct finding *f, const struct stx_buffer *b,
+		     const struct stx_buffer *e, const struct stx_binst *sum,
+		     const struct stx_binst *row, struct stx__product *p)
+{
+	struct stx__product with = { 0 };
+	stx_ex at[STX_MAX_DIMS + 1], rest;
+	uint32_t n = b->nranges;
+	if (!stx__reads_at_point(sum, b) || !find_product(f, b, e->store, &with) ||
+	    !with.is_swapped || !affine(f, row->ex, n, at, &rest) || !is_one(f, at[n - 1]))
+		return 0;
+	for (uint32_t i = 0; i + 1 < n; i++)
+		if (!stx_ex_equals(f->ex, at[i], 0))
+			return 0;
+	p->with_is_swapped = with.is_swapped;
+	memcpy(p->with, with.attrs, sizeof p->with);
+	p->with[STX_MATMUL_EPILOGUE] = stx_ex_const(f->ex, STX_EPILOGUE_BIAS);
+	p->with[STX_MATMUL_BIAS_OFFSET] = rest;
+	return 1;
+}
+
+/* The buffer that alone reads b, when it adds a bias to its rows: p's epilogue. Results of the
+ * operands' type only: what the library has for every of its types. */
+static void find_epilogue(const struct finding *f, const struct stx_buffer *b,
+			  struct stx__product *p)
+{
+	struct stx_binst *sum, *row;
+	const struct stx_binst *load[2];
+	p->epilogue = STX_NONE;
+	if (b->kind != STX_BUF_TEMP || f->nreads[b->id] != 1)
+		return;
+	struct stx_buffer *e = f->l->buffers.at[f->reader[b->id]];
+	if (!find_sum(f, b, e, &sum, &row) || !find_loads(b, load) || load[0]->dtype != e->dtype)
+		return;
+	const struct stx_buffer *bias = f->l->buffers.at[row->a];
+	if (bias->kind != STX_BUF_INPUT && bias->kind != STX_BUF_CONST)
+		return; /* it might be computed after the product */
+	const struct stx_buffer before = *e;
+	const stx_ex sum_at = sum->ex, row_at = row->ex;
+	if ((stx__same_exs(e->ranges, e->nranges, b->ranges, b->nranges) ||
+	     flatten(f, b, e, sum, row)) &&
+	    find_with(f, b, e, sum, row, p)) {
+		p->epilogue = e->id;
+		p->bias = row->a;
+		return;
+	}
+	*e = before;
+	sum->ex = sum_at;
+	row->ex = row_at;
+}
+
+static int count_reads(struct finding *f)
+{
+	const struct stx_loops *l = f->l;
+	f->nreads = stx_arena_zalloc(f->arena, l->buffers.n + 1, sizeof *f->nreads);
+	f->reader = stx_arena_zalloc(f->arena, l->buffers.n + 1, sizeof *f->reader);
+	if (!f->nreads || !f->reader)
+		return 0;
+	for (uint32_t i = 0; i < l->outputs.n; i++)
+		f->nreads[l->outputs.at[i]] += 2;
+	for (uint32_t i = 0; i < l->buffers.n; i++)
+		for (uint32_t j = 0; j < l->buffers.at[i]->body.n; j++) {
+			const struct stx_binst *in = &l->buffers.at[i]->body.at[j];
+			if (in->op != STX_B_LOAD)
+				continue;
+			f->nreads[in->a]++;
+			f->reader[in->a] = i;
+		}
+	return 1;
 }
 
 /* ---- memory to work in ---- */
@@ -229,11 +378,14 @@ stx_err stx__find_products(struct stx_loops *l, struct stx__products *out, struc
 	uint32_t n = l->buffers.n;
 	out->n = n;
 	out->of = STX_NEW_ARRAY(f.arena, struct stx__product *, n + 1);
+	if (!count_reads(&f))
+		out->of = NULL;
 	for (uint32_t i = 0; out->of && i < n; i++) {
 		const struct stx_buffer *b = l->buffers.at[i];
 		struct stx__product p = { 0 };
-		if (!find_product(&f, b, &p))
+		if (!find_product(&f, b, b->store, &p))
 			continue;
+		find_epilogue(&f, b, &p);
 		const struct stx_buffer *w = add_workspace(&f, b);
 		out->of[i] = w ? STX_NEW(f.arena, struct stx__product) : NULL;
 		if (!out->of[i])
@@ -249,8 +401,8 @@ stx_err stx__find_products(struct stx_loops *l, struct stx__products *out, struc
 
 /* ---- the call ---- */
 
-stx_err stx__product_call(struct stx_schedule *s, const struct stx__product *p, uint32_t kernel,
-			  struct stx_external *out)
+stx_err stx__product_call(struct stx_schedule *s, const struct stx__product *p, int with,
+			  uint32_t kernel, struct stx_external *out)
 {
 	struct stx_arena *a = s->loops->g->arena;
 	const struct stx_kernel *k = s->kernels.at[kernel];
@@ -259,14 +411,20 @@ stx_err stx__product_call(struct stx_schedule *s, const struct stx__product *p, 
 	stx_ex *attrs = STX_NEW_ARRAY(a, stx_ex, STX_MATMUL_NATTRS);
 	if (!uses || !attrs)
 		return STX_E_NOMEM;
-	memcpy(attrs, p->attrs, sizeof p->attrs);
+	int is_swapped = with ? p->with_is_swapped : p->is_swapped;
+	memcpy(attrs, with ? p->with : p->attrs, sizeof p->attrs);
+	attrs[STX_MATMUL_BIAS] = stx_ex_const(s->loops->ex, 0);
+	if (!with)
+		attrs[STX_MATMUL_EPILOGUE] = attrs[STX_MATMUL_BIAS_OFFSET] = attrs[STX_MATMUL_BIAS];
 	for (uint32_t i = 0; i < n; i++) {
 		const struct stx_kparam *q = &k->params.at[i];
 		stx_ex arg = stx_ex_const(s->loops->ex, i);
 		uses[i] = (struct stx_use){ q->buffer, q->is_read, q->is_written };
-		if (q->buffer == p->operand[p->is_swapped])
+		if (with && q->buffer == p->bias)
+			attrs[STX_MATMUL_BIAS] = arg;
+		if (q->buffer == p->operand[is_swapped])
 			attrs[STX_MATMUL_A + STX_MATRIX_ARG] = arg;
-		if (q->buffer == p->operand[!p->is_swapped])
+		if (q->buffer == p->operand[!is_swapped])
 			attrs[STX_MATMUL_B + STX_MATRIX_ARG] = arg;
 		if (q->is_written)
 			attrs[STX_MATMUL_D + STX_MATRIX_ARG] = arg;

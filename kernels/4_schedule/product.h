@@ -10,6 +10,11 @@ struct stx__product {
 	uint8_t is_swapped;  /* the library's A is operand 1 */
 	stx_ex attrs[STX_MATMUL_NATTRS]; /* stax_abi.h; arguments are not filled yet */
 	uint32_t workspace;              /* buffer */
+	/* A buffer that the call can compute too, if it joins the kernel: the sum plus a row that
+	 * is the same for all of them, rounded once. STX_NONE: none. */
+	uint32_t epilogue, bias;
+	uint8_t with_is_swapped;
+	stx_ex with[STX_MATMUL_NATTRS]; /* attrs of the call that does */
 };
 
 struct stx__products {
@@ -24,8 +29,8 @@ static inline const struct stx__product *stx__product_of(const struct stx__produ
 
 /* Adds their workspaces to l. */
 stx_err stx__find_products(struct stx_loops *l, struct stx__products *out, struct stx_diag *d);
-/* The call for p, whose kernel is number `kernel` of s. */
-stx_err stx__product_call(struct stx_schedule *s, const struct stx__product *p, uint32_t kernel,
-			  struct stx_external *out);
+/* The call for p, whose kernel is number `kernel` of s; with: its epilogue is in the kernel. */
+stx_err stx__product_call(struct stx_schedule *s, const struct stx__product *p, int with,
+			  uint32_t kernel, struct stx_external *out);
 
 #endif

@@ -180,7 +180,8 @@ static stx_err build_step(struct scheduling *c, uint32_t number)
 	if (err || !p)
 		return err;
 	c->external_of[number] = c->s->externals.n;
-	if (stx__product_call(c->s, p, number, &call) || stx_push(c->arena, &c->s->externals, call))
+	if (stx__product_call(c->s, p, c->s->groups.at[number].buffers.n > 1, number, &call) ||
+	    stx_push(c->arena, &c->s->externals, call))
 		return oom(c);
 	return STX_E_OK;
 }

@@ -29,6 +29,7 @@ struct stx__value_info {
 	uint8_t is_array; /* read in another stage than its own */
 	uint8_t wide;     /* 0, or 1 + the axis along whose runs it is accessed */
 	uint8_t is_same;  /* wide: one element for all of a run */
+	uint8_t is_low;   /* of 64 bits, unsigned: its high half is 0 */
 };
 
 struct stx__region {
@@ -77,7 +78,8 @@ enum {
 	STX__NEED_SORT = 4096,
 	STX__NEED_SOFTMAX32 = 8192,
 	STX__NEED_SOFTMAX64 = 16384,
-	STX__NEED_RUNS = 32768
+	STX__NEED_RUNS = 32768,
+	STX__NEED_MUL_WIDE = 65536
 };
 void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out); /* emit_cuda_prelude.c */
 

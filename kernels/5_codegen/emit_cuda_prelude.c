@@ -159,6 +159,11 @@ static const char welford[] =
 	"  m = m + delta * f; s = s + bs + delta * (delta * (w * f)); w = n;\n"
 	"}\n";
 
+static const char mul_wide[] =
+	"/* one instruction, which the compiler does not find */\n"
+	"DEV u64 mul_wide(u32 a, u32 b) { u64 r; asm(\"mul.wide.u32 %0, %1, %2;\" : \"=l\"(r) : "
+	"\"r\"(a), \"r\"(b)); return r; }\n";
+
 static const char runs[] =
 	"/* a run of N elements, STEP apart in an array, as accesses of up to 16 bytes */\n"
 	"template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) run_ { "
@@ -256,6 +261,7 @@ void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out)
 		{ STX__NEED_WELFORD, welford },
 		{ STX__NEED_SORT, sort },
 		{ STX__NEED_RUNS, runs },
+		{ STX__NEED_MUL_WIDE, mul_wide },
 	};
 	stx_bytes_puts(out, types);
 	if (!(needs & STX__NEED_BOUNDS))

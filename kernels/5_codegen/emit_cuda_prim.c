@@ -275,7 +275,10 @@ static void express(struct stx__cuda *e, const struct stx_kinst *i, const struct
 	enum stx_prim op = (enum stx_prim)i->op;
 	enum stx_dtype t = (enum stx_dtype)e->k->insts.at[i->a].dtype; /* of the operands */
 	int known = 1;
-	if (op == STX_P_CAST)
+	if (op == STX_P_MUL && t == STX_U64 && e->info[i->a].is_low && e->info[i->b].is_low) {
+		e->needs |= STX__NEED_MUL_WIDE;
+		stx_bytes_printf(out, "mul_wide((u32)%s, (u32)%s)", o->a, o->b);
+	} else if (op == STX_P_CAST)
 		stx__cuda_cast(e, (enum stx_dtype)i->dtype, t, o->a, out);
 	else if (op == STX_P_BITCAST)
 		bitcast((enum stx_dtype)i->dtype, t, o->a, out);

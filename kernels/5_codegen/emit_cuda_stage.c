@@ -81,6 +81,26 @@ static uint8_t level_of(struct stx__cuda *e, const struct stx_kinst *i, int insi
 	return level;
 }
 
+/* Whether the high half of a u64 is 0, as far as its instruction shows: words of Philox are such. */
+static int is_low(const struct stx__cuda *e, const struct stx_kinst *i)
+{
+	const struct stx_kinst *at = e->k->insts.at;
+	if (i->dtype != STX_U64)
+		return 0;
+	switch (i->op) {
+	case STX_K_CONST: return i->k.u <= UINT32_MAX;
+	case STX_P_AND: return e->info[same(e, i->a)].is_low || e->info[same(e, i->b)].is_low;
+	case STX_P_OR:
+	case STX_P_XOR: return e->info[same(e, i->a)].is_low && e->info[same(e, i->b)].is_low;
+	case STX_P_LSHR:
+	case STX_P_SHR: return at[i->b].op == STX_K_CONST && at[i->b].k.u >= 32;
+	case STX_P_CAST:
+		return stx_dtype_kind(at[i->a].dtype) == STX_KIND_UINT &&
+		       stx_dtype_bytes(at[i->a].dtype) < 8;
+	default: return 0;
+	}
+}
+
 struct staging {
 	const struct stx__region *r;
 	uint32_t stage;
@@ -243,6 +263,7 @@ stx_err stx__cuda_stages(struct stx__cuda *e)
 			e->info[n].same = n;
 			find_equal(e, r, n);
 			e->info[n].level = level_of(e, &k->insts.at[n], r->loop != STX_NONE);
+			e->info[n].is_low = (uint8_t)is_low(e, &k->insts.at[n]);
 			set_stage(e, r, n);
 			if (e->info[n].stage < STX__LAST_STAGE && e->info[n].stage + 1 > r->nstages)
 				r->nstages = e->info[n].stage + 1;

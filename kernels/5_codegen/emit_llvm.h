@@ -68,8 +68,8 @@ struct stx__tile {
 	enum stx_dtype dtype;
 	uint8_t a_by_rows;  /* a is packed along its terms, else its rows stand side by side */
 	uint8_t b_across;   /* b is read along its terms and transposed */
-	uint8_t single;   /* one block of terms */
-	uint8_t thin;     /* one row: nothing of b is packed, sums are in the scratch */
+	uint8_t single;     /* one block of terms */
+	uint8_t thin;       /* one row: nothing of b is packed, sums are in the scratch */
 	uint8_t keeps[2];   /* all blocks of the operand serve every tile of one x0 // divisor */
 	int64_t divisor[2]; /* 0: every tile */
 	unsigned w, nv, mr, kc, bytes; /* lanes; vectors and rows of a register tile; terms */

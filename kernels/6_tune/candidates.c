@@ -292,16 +292,16 @@ static void outer_rows(const struct stx_kernel *k, const struct stx_gpu_device *
 	int persistent = range.hi <= PERSISTENT_OUTER;
 	uint32_t r = persistent ? pow2_at_least(range.hi < 1 ? 1 : range.hi) : 64;
 	uint32_t t = least(r, hint(k, raxis) > 4096 ? 32 : 8), vec = run_of(k, 0, 50);
-	/* A line of 128 bytes of the narrowest operand a block, or two. Two sums need the registers
-	 * that a second round in flight would. */
+	/* A line of 128 bytes of the narrowest operand a block; half of one where there would be few
+	 * blocks. Two sums need the registers that a second round in flight would. */
 	if (vec > 1 && hint(k, raxis) >= 64) {
+		uint32_t x = (hint(k, 0) / (8 * vec) < 4 * (int64_t)dev->sms ? 4 : 8) * vec;
 		uint32_t first = naccs(k) > 1 ? 32 : 64;
-		add_columns(k, dev, out, 8 * vec, vec, least(r, first), least(r, 32), persistent);
-		add_columns(k, dev, out, 8 * vec, vec, least(r, 96 - first), least(r, 32),
-			    persistent);
-		add_columns(k, dev, out, 16 * vec, vec, r, least(r, 16), persistent);
+		add_columns(k, dev, out, x, vec, least(r, first), least(r, 32), persistent);
+		add_columns(k, dev, out, x, vec, least(r, 96 - first), least(r, 32), persistent);
+		add_columns(k, dev, out, 2 * x, vec, least(r, first), least(r, 32), persistent);
 		if (vec > 2)
-			add_columns(k, dev, out, 8 * vec, vec / 2, r, least(r, 16), persistent);
+			add_columns(k, dev, out, x, vec / 2, r, least(r, 32), persistent);
 	}
 	for (uint32_t x = 32; x <= 128 && out->n < MOST; x *= 2)
 		add(k, dev, out, reduction(x, r, least(t, 1024 / x), 0, persistent));

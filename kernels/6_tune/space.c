@@ -41,7 +41,7 @@ static void put(struct space *s, const struct stx_gpu_config *c)
 }
 
 /* A reduction keeps its row, or loops over it in blocks; lanes run along it, or across, where a
- * block has a warp of rows at least. */
+ * block has half a warp of rows at least. */
 static void put_reductions(struct space *s, struct stx_gpu_config c, uint32_t raxis)
 {
 	static const struct set blocks[] = { { 32, 128 }, { 1024, 8192 } }; /* across, along */
@@ -49,7 +49,7 @@ static void put_reductions(struct space *s, struct stx_gpu_config c, uint32_t ra
 	uint32_t row = 1;
 	while (row < hi && row < 1u << 14)
 		row *= 2;
-	for (int inner = c.x < 32; inner < 2; inner++) {
+	for (int inner = c.x < 16; inner < 2; inner++) {
 		c.inner = (uint8_t)inner;
 		c.persistent = 1;
 		c.r = row;

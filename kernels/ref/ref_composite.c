@@ -7,7 +7,7 @@
 
 struct inside { /* arithmetic in f32 or f64: every result rounded there */
 	enum stx_dtype t;
-	const struct stx_elem_program *exp, *expm1, *log, *log1p, *erf, *tanh, *sigmoid;
+	const struct stx_elem_program *exp, *expm1, *log, *log1pexp, *erf, *tanh, *sigmoid;
 };
 
 static double rd(const struct inside *c, double v)
@@ -28,11 +28,11 @@ static stx_err inside_make(struct stx__ref *r, const struct stx_node *n, struct 
 	c->exp = stx__ref_program(r, STX_P_EXP, c->t);
 	c->expm1 = stx__ref_program(r, STX_P_EXPM1, c->t);
 	c->log = stx__ref_program(r, STX_P_LOG, c->t);
-	c->log1p = stx__ref_program(r, STX_P_LOG1P, c->t);
+	c->log1pexp = stx__ref_program(r, STX_P_SOFTPLUS, c->t);
 	c->erf = stx__ref_program(r, STX_P_ERF, c->t);
 	c->tanh = stx__ref_program(r, STX_P_TANH, c->t);
 	c->sigmoid = stx__ref_program(r, STX_P_SIGMOID, c->t);
-	if (!c->exp || !c->expm1 || !c->log || !c->log1p || !c->erf || !c->tanh || !c->sigmoid)
+	if (!c->exp || !c->expm1 || !c->log || !c->log1pexp || !c->erf || !c->tanh || !c->sigmoid)
 		return stx__ref_fail(r, n, STX_E_NOMEM, "out of memory");
 	return 0;
 }
@@ -59,7 +59,7 @@ static double softplus(const struct inside *c, double x, double beta, double thr
 {
 	double z = rd(c, x * beta);
 
-	return z > threshold ? x : rd(c, fn(c->log1p, fn(c->exp, z)) / beta);
+	return z > threshold ? x : rd(c, fn(c->log1pexp, z) / beta);
 }
 
 static double clamp(const struct inside *c, double x, double lo, double hi)

@@ -216,7 +216,8 @@ struct stx_plan_extern {
  *
  * "cublaslt.matmul": D = A * B for each of a batch, on a device, in column-major
  * terms, as the library has them. Attributes, in elements; types are
- * those of the arguments. The sum is in f32 (f64 for f64, i32 for i8), rounded once to D's type. */
+ * those of the arguments. The sum is in f32 (f64 for f64, i32 for i8), an epilogue is computed in
+ * that type, the result is rounded once to D's type. */
 #define STX_CALL_MATMUL "cublaslt.matmul"
 enum stx_matmul_attr {
 	STX_MATMUL_ROWS,  /* of D, and of A */
@@ -226,8 +227,12 @@ enum stx_matmul_attr {
 	STX_MATMUL_A, /* where the STX_MATRIX_* of A, B and D begin */
 	STX_MATMUL_B = STX_MATMUL_A + 5,
 	STX_MATMUL_D = STX_MATMUL_B + 5,
-	STX_MATMUL_NATTRS = STX_MATMUL_D + 5
+	STX_MATMUL_EPILOGUE = STX_MATMUL_D + 5, /* STX_EPILOGUE_* */
+	STX_MATMUL_BIAS,        /* number of the argument: of D's type, an element for each row */
+	STX_MATMUL_BIAS_OFFSET, /* of its first element */
+	STX_MATMUL_NATTRS
 };
+enum { STX_EPILOGUE_NONE, STX_EPILOGUE_BIAS /* added to the sum before it is rounded */ };
 enum stx_matrix_attr {
 	STX_MATRIX_ARG,        /* number of the argument */
 	STX_MATRIX_TRANSPOSED, /* 1: the transpose is in memory; D: 0 */

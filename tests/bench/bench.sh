@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
 # `make bench`: benchmarks against peers in the same run; ratios above 1 favour stax. Never part of the tests.
+# BENCH_CASES="exp* sgemm*": only those of the table against torch (bench_cpu.sh), and nothing else.
 set -u
 cd "$(dirname "$0")/../.."
+if [ -n "${BENCH_CASES:-}" ]; then
+  set -f
+  # shellcheck disable=SC2086
+  exec tests/bench/bench_cpu.sh $BENCH_CASES
+fi
 . tests/e2e/lib.sh
 printf 'machine: %s, %s cores, Linux %s\ndate: %s\npeer: %s\n\n' \
   "$(lscpu | sed -n 's/^Model name: *//p' | head -1)" "$(nproc)" "$(uname -r)" "$(date -u +%F)" \
@@ -19,3 +25,5 @@ printf '\ncold compiles for a GPU, without one here\n'
 stop_daemon
 STAX_CUDA=1 start_daemon || exit 1
 STAX_STAXD=$build/staxd "$build/tests/bench/bench_cuda" tests/bench/gpu/*.stax
+printf '\n'
+tests/bench/bench_cpu.sh

@@ -65,7 +65,7 @@ start_daemon || exit 1
 # The reply of a compile carries the measured choice, and libstax launches it: its block, its time.
 "$build/stax" tune "$work/line.stax" "${t[@]}" --json >"$work/json" 2>/dev/null
 chosen=$(field chosen) chosen_us=$(field chosen_us)
-threads=${chosen##*threads=}
+threads=${chosen##*threads=} threads=${threads%% *}
 "$build/stax" compile "$work/line.stax" "${t[@]}" --json >"$work/json"
 ok "the answer has the choice" [ "$(field config)" = "$chosen" ]
 ok "and says who chose" [ "$(field chosen_by)" = measured ]

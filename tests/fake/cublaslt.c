@@ -28,6 +28,8 @@ struct fake_cublaslt *fake_cublaslt(void)
 struct desc {
 	int compute, scale;
 	int32_t transposed[2];
+	uint32_t epilogue; /* 0: as made; 4: bias */
+	const void *bias;
 };
 
 struct algorithm {
@@ -140,6 +142,8 @@ int cublasLtMatmulDescSetAttribute(void *at, int attribute, const void *value, s
 	switch (attribute) {
 	case 3: return set(&d->transposed[0], 4, value, n);
 	case 4: return set(&d->transposed[1], 4, value, n);
+	case 7: return set(&d->epilogue, 4, value, n);
+	case 8: return set(&d->bias, sizeof d->bias, value, n);
 	default: return INVALID;
 	}
 }
@@ -249,6 +253,8 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, v
 	struct result *out = results;
 	if (!handle || !desc || !a || !b || c != d)
 		return INVALID;
+	if (((struct desc *)desc)->epilogue && fake.no_epilogue)
+		return NOT_SUPPORTED;
 	fake.heuristics++;
 	fake.preference = *p;
 	for (*n = 0; *n < fake.offered && *n < most; ++*n) {
@@ -284,6 +290,11 @@ static void multiply(const struct fake_matmul *f, void *to)
 				for (uint64_t i = 0; i < inner; i++)
 					sum += element(&f->a, batch, row, i) *
 					       element(&f->b, batch, i, col);
+				if (f->bias)
+					sum += stx_scalar_load(
+						       t, (const char *)f->bias +
+								  (int64_t)row * stx_dtype_bytes(t))
+						       .f;
 				if (stx_dtype_is_float(t))
 					k.f = stx_scalar_round(t, sum);
 				else
@@ -348,6 +359,7 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
 				   .workspace_bytes = workspace_bytes,
 				   .stream = stream,
 				   .handle = handle };
+	f->bias = q->epilogue ? q->bias : NULL;
 	f->a.at = a;
 	f->b.at = b;
 	f->d.at = d;
@@ -362,8 +374,8 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
 	    !layout_ok(&f->a, f->d.rows, inner, f->a.transposed) ||
 	    !layout_ok(&f->b, inner, f->d.cols, f->b.transposed) ||
 	    !layout_ok(&f->d, f->d.rows, f->d.cols, 0) || f->a.batch != f->d.batch ||
-	    f->b.batch != f->d.batch || all % by->alignment || (uintptr_t)workspace % 256 ||
-	    workspace_bytes < by->workspace)
+	    f->b.batch != f->d.batch || (q->epilogue && (q->epilogue != 4 || !q->bias)) ||
+	    all % by->alignment || (uintptr_t)workspace % 256 || workspace_bytes < by->workspace)
 		return INVALID;
 	if (pass_time(by->number))
 		return OK;

@@ -34,6 +34,7 @@ struct fake_matmul { /* one call of cublasLtMatmul */
 	int compute, scale;
 	double alpha, beta;
 	struct fake_matrix a, b, d;
+	const void *bias; /* of D's type, an element for each row; NULL: none */
 	int algorithm;
 	void *workspace;
 	size_t workspace_bytes;
@@ -47,6 +48,7 @@ struct fake_preference { /* as a call of the heuristic had it */
 struct fake_cublaslt {
 	int offered;       /* algorithms that the heuristic finds; set by the test */
 	int first;         /* number of the first one it lists */
+	int no_epilogue;   /* the heuristic finds none for a bias */
 	int wrong;         /* algorithm whose results are off by one; -1: none */
 	size_t version;    /* of the library */
 	uint64_t ns[64];   /* that algorithm n takes on the driver's clock */

@@ -43,6 +43,8 @@ products() {
   check "$t-slice" "$2" "$3" "%a : $t[300,200]$p%b : $t[190,128]$p%s = slice.Tensor(%a, 1, 3, 193, 1)\n%y = mm.default(%s, %b)\nreturn (%y,)\n"
   check "$t-bmm" "$2" "$3" "%a : $t[12,128,64]$p%b : $t[12,128,64]$p%t = transpose.int(%b, 1, 2)\n%y = bmm.default(%a, %t)\nreturn (%y,)\n"
   check "$t-expand" "$2" "$3" "%a : $t[6,128,64]$p%b : $t[1,64,96]$p%e = expand.default(%b, [6, 64, 96])\n%y = bmm.default(%a, %e)\nreturn (%y,)\n"
+  check "$t-bias" "$2" "$3" "%x : $t[4,128,256]$p%w : $t[512,256]$p%b : $t[512]$p%y = linear.default(%x, %w, %b)\nreturn (%y,)\n"
+  check "$t-addmm" "$2" "$3" "%a : $t[130,96]$p%b : $t[96,77]$p%c : $t[77]$p%y = addmm.default(%c, %a, %b)\nreturn (%y,)\n"
   check "$t-linear" "$2" "$3" "%a : $t[4,128,256]$p%w : $t[512,256]$p%b : $t[512]$p%l = linear.default(%a, %w, %b)\n%y = relu.default(%l)\nreturn (%y,)\n"
 }
 

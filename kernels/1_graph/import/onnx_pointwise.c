@@ -304,8 +304,7 @@ static stx_err map_hard_swish(struct onnx *c, V *out)
 /* log(1 + e^x) = max(x, 0) + log1p(e^-|x|): no overflow at either end. */
 V onnx_softplus(struct onnx *c, V x)
 {
-	V e = onnx_1(c, STX_OP_EXP, onnx_1(c, STX_OP_NEG, onnx_1(c, STX_OP_ABS, x)));
-	return onnx_add(c, onnx_1(c, STX_OP_RELU, x), onnx_1(c, STX_OP_LOG1P, e));
+	return onnx_1(c, STX_OP_LOG1PEXP, x);
 }
 
 static stx_err map_softplus(struct onnx *c, V *out)

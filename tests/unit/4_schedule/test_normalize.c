@@ -106,7 +106,7 @@ static void test_normalize_symbolic_strides_merge_only_when_proved(void **state)
 	       "%x : f32[64,s0] = placeholder(strides=[s1,1])\n"
 	       "%y : f32[64,s0] = placeholder()\n%a = add.Tensor(%x, %y)\nreturn (%a,)\n",
 	       (const char *[]){ "axis x0 grid 64\naxis x1 vector s0\ngrain",
-				 "f32 p0[x0*s0 + x1]\n", "f32 p1[x0*s1 + x1]\n", NULL });
+				 "f32 p0[x0*s1 + x1]\n", "f32 p1[x0*s0 + x1]\n", NULL });
 }
 
 /* LN-01: an inner function runs once, on symbolic indices: what is scheduled is its recorded body,

@@ -61,10 +61,13 @@ static const char cuda_host_head[] =
 	"? (std::signbit(a) ? b : a) : a > b ? a : b; }\n"
 	"template <class T> static T host_min_(T a, T b) { return a != a ? a : b != b ? b : a == b "
 	"? (std::signbit(a) ? a : b) : a < b ? a : b; }\n"
+	"static unsigned long long host_mul_wide(unsigned a, unsigned b) { return (unsigned long "
+	"long)a * b; }\n"
 	"#define host_f16_to_f32 cuda_host_at->f16_to_f32\n"
 	"#define host_f32_to_f16 cuda_host_at->f32_to_f16\n"
 	"#define host_f32_to_bf16 cuda_host_at->f32_to_bf16\n"
-	"using std::fabs; using std::fmaf; using std::fmaxf; using std::fminf; using std::sqrt; "
+	"using std::fabs; using std::fmaf; using std::fmaxf; using std::fminf; "
+	"using std::sqrt; "
 	"using std::trunc;\n";
 
 /* Adds a source to the program, its names in a namespace of their own. */

@@ -183,6 +183,33 @@ static void test_matmul_random_products_are_calls_and_agree_with_the_oracle(void
 	assert_int_equal(blas->alive, 0);
 }
 
+static void test_matmul_random_biases_agree_with_the_oracle(void **state)
+{
+	(void)state;
+	int with = 0;
+	for (int i = 0; i < 60; i++) {
+		struct stx_bytes b = { 0 };
+		int64_t m, n, k, batch = i % 3 ? 1 : 2 + below(4);
+		const char *type = types[batch > 1 ? 0 : below(4)];
+		draw_sizes(&m, &n, &k, batch);
+		put_operand(&b, "a", type, batch, m, k);
+		put_operand(&b, "b", type, batch, k, n);
+		stx_bytes_printf(&b, "%%c : %s[%lld] = placeholder()\n", type, (long long)n);
+		if (batch > 1)
+			stx_bytes_puts(&b, "%p = bmm.default(%a, %b)\n"
+					   "%y = add.Tensor(%p, %c)\nreturn (%y,)\n");
+		else
+			stx_bytes_puts(&b, "%y = addmm.default(%c, %a, %b)\nreturn (%y,)\n");
+		struct counts c = check(stx_bytes_cstr(&b));
+		assert_int_equal(c.calls, 1);
+		assert_int_equal(c.launches, last_call()->bias == NULL);
+		with += last_call()->bias != NULL;
+		stx_bytes_free(&b);
+	}
+	assert_in_range(with, 25, 59);
+	assert_int_equal(blas->alive, 0);
+}
+
 /* linear and addmm read halves as they are and sum in f32; what follows is a kernel. */
 static void test_matmul_compositions_stay_narrow_in_memory(void **state)
 {
@@ -204,13 +231,71 @@ static void test_matmul_compositions_stay_narrow_in_memory(void **state)
 		  "return (%y,)\n");
 	assert_int_equal(c.calls, 1);
 	assert_int_equal(last_call()->a.type, 2); /* CUDA_R_16F */
-	assert_int_equal(last_call()->d.type,
-			 0); /* CUDA_R_32F: rounded once, after the sum with c */
+	assert_int_equal(c.launches, 0);
+	assert_int_equal(last_call()->d.type, 2); /* rounded once, after the sum with c */
+	assert_non_null(last_call()->bias);
 	c = check("%c : f64[3,40,50] = placeholder()\n%a : f64[3,40,60] = placeholder()\n"
 		  "%b : f64[3,60,50] = placeholder()\n%p = bmm.default(%a, %b)\n"
 		  "%y = add.Tensor(%c, %p)\nreturn (%y,)\n");
 	assert_int_equal(c.calls, 1);
 	assert_int_equal(last_call()->compute, 70); /* CUBLAS_COMPUTE_64F */
+}
+
+/* A bias that is added to the f32 sum before the one rounding is the call's; one that is added to
+ * what was rounded, or is no row, is a kernel's. */
+static void test_matmul_bias_of_the_sum_is_the_calls(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		int bias, launches;
+	} cases[] = {
+		{ "%x : bf16[4,32,64] = placeholder()\n%w : bf16[96,64] = placeholder()\n"
+		  "%b : bf16[96] = placeholder()\n%y = linear.default(%x, %w, %b)\n"
+		  "return (%y,)\n",
+		  1, 0 },
+		{ "%x : f32[2,3,32,64] = placeholder()\n%w : f32[96,64] = placeholder()\n"
+		  "%b : f32[96] = placeholder()\n%y = linear.default(%x, %w, %b)\n"
+		  "return (%y,)\n",
+		  1, 0 },
+		{ "%x : f16[90,64] = placeholder()\n%w : f16[96,64] = placeholder()\n"
+		  "%b0 : f16[100] = placeholder()\n%b = slice.Tensor(%b0, 0, 3, 99, 1)\n"
+		  "%y = linear.default(%x, %w, %b)\nreturn (%y,)\n",
+		  1, 0 },
+		{ "%c : f32[96] = placeholder()\n%a : f32[3,40,60] = placeholder()\n"
+		  "%b : f32[3,60,96] = placeholder()\n%p = bmm.default(%a, %b)\n"
+		  "%y = add.Tensor(%p, %c)\nreturn (%y,)\n",
+		  1, 0 },
+		{ "%c : bf16[96] = placeholder()\n%a : bf16[70,60] = placeholder()\n"
+		  "%b : bf16[60,96] = placeholder()\n%p = mm.default(%a, %b)\n"
+		  "%y = add.Tensor(%p, %c)\nreturn (%y,)\n",
+		  0, 1 },
+		{ "%c : f32[70,1] = placeholder()\n%a : f32[70,60] = placeholder()\n"
+		  "%b : f32[60,96] = placeholder()\n%p = mm.default(%a, %b)\n"
+		  "%y = add.Tensor(%p, %c)\nreturn (%y,)\n",
+		  0, 1 },
+		{ "%c : f32[70,96] = placeholder()\n%a : f32[70,60] = placeholder()\n"
+		  "%b : f32[60,96] = placeholder()\n%p = mm.default(%a, %b)\n"
+		  "%y = add.Tensor(%p, %c)\nreturn (%y,)\n",
+		  0, 1 },
+		{ "%c : f32[96] = placeholder()\n%a : f32[70,60] = placeholder()\n"
+		  "%b : f32[60,96] = placeholder()\n%p = mm.default(%a, %b)\n"
+		  "%y = add.Tensor(%p, %c)\nreturn (%y, %p)\n",
+		  0, 1 },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct counts c = check(cases[i].text);
+		if ((int)c.calls != 1 || (int)c.launches != cases[i].launches ||
+		    (last_call()->bias != NULL) != cases[i].bias)
+			fail_msg("case %zu: %d calls, %d launches, bias %p", i, (int)c.calls,
+				 (int)c.launches, last_call()->bias);
+	}
+	/* Where the library has none for it, the kernel adds the bias too. */
+	blas->no_epilogue = 1;
+	struct counts c = check(cases[0].text);
+	blas->no_epilogue = 0;
+	assert_int_equal(c.calls, 0);
+	assert_int_equal(c.launches, 1);
 }
 
 static void test_matmul_of_bytes_sums_in_i32(void **state)
@@ -447,7 +532,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_matmul_random_products_are_calls_and_agree_with_the_oracle),
+		cmocka_unit_test(test_matmul_random_biases_agree_with_the_oracle),
 		cmocka_unit_test(test_matmul_compositions_stay_narrow_in_memory),
+		cmocka_unit_test(test_matmul_bias_of_the_sum_is_the_calls),
 		cmocka_unit_test(test_matmul_of_bytes_sums_in_i32),
 		cmocka_unit_test(test_matmul_that_the_library_cannot_make_is_a_kernel),
 		cmocka_unit_test(test_matmul_without_an_algorithm_launches_the_kernel),
