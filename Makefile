@@ -15,6 +15,8 @@ endif
 # ---- configuration -------------------------------------------------------------------------------
 BUILD    ?= build
 JOBS     ?= $(shell nproc)
+# Of a make that this one starts: its own -j, when it was given one, goes for both.
+SUBJOBS   = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 PREFIX   ?= /usr/local
 CUDA_HOME ?= /usr/local/cuda
 CC       ?= gcc
@@ -212,9 +214,9 @@ PROPERTY_GRAPHS ?= 2000
 # `make check`: everything, from a bare machine; the last line is `N passed, N failed, N skipped`.
 check:
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j$(JOBS) all tests-build e2e-build fuzz-build
+	@$(MAKE) --no-print-directory $(SUBJOBS) all tests-build e2e-build fuzz-build
 	@$(MAKE) --no-print-directory check-run
-check-run: all tests-build e2e-build fuzz-build layers
+check-run: all tests-build e2e-build fuzz-build layers headers
 	@STAX_PROPERTY_GRAPHS=$(PROPERTY_GRAPHS) ONNX_CORPUS=$(ONNX_CORPUS) tests/run.sh -j 2 -t 900 $(TEST_BIN) $(E2E_SH) tests/fuzz/short.sh tests/coverage.sh tests/numerics.sh tests/onnx_corpus.sh
 check-onnx:
 	@[ -n "$(ONNX_TESTS)" ] || { echo "usage: make check-onnx ONNX_TESTS=DIR" >&2; exit 2; }
@@ -226,23 +228,23 @@ check-models: all $(BUILD)/tests/e2e/random_weights
 # Every f32 argument of the elementary functions, as compiled; FUNCTIONS=exp,log only those. Half an hour.
 FUNCTIONS ?= all
 check-functions:
-	@$(MAKE) --no-print-directory -j$(JOBS) $(BUILD)/tests/unit/5_codegen/test_functions
+	@$(MAKE) --no-print-directory $(SUBJOBS) $(BUILD)/tests/unit/5_codegen/test_functions
 	@STX_FUNCTIONS=$(FUNCTIONS) $(BUILD)/tests/unit/5_codegen/test_functions
 # 100,000 other random graphs, in slices; goes on where it was stopped.
 check-overnight:
-	@$(MAKE) --no-print-directory -j$(JOBS) $(BUILD)/tests/property/test_graphs
+	@$(MAKE) --no-print-directory $(SUBJOBS) $(BUILD)/tests/property/test_graphs
 	@tests/overnight.sh
 .PHONY: check check-run check-onnx check-models check-functions check-overnight
 
 demo:
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j$(JOBS) all e2e-build
+	@$(MAKE) --no-print-directory $(SUBJOBS) all e2e-build
 	@tests/e2e/demo.sh
 .PHONY: demo
 
 bench:
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j$(JOBS) all e2e-build
+	@$(MAKE) --no-print-directory $(SUBJOBS) all e2e-build
 	@ONNX_CORPUS=$(ONNX_CORPUS) BENCH_CASES="$(BENCH_CASES)" tests/bench/bench.sh
 .PHONY: bench
 
@@ -287,7 +289,7 @@ $(BUNDLE)/build/tests/%: $(BUILD)/obj/tests/%.c.o $(call obj,$(call src,tests/*.
 		$(LIB_BASE)
 gpu-bundle:
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j$(JOBS) gpu-bundle-build
+	@$(MAKE) --no-print-directory $(SUBJOBS) gpu-bundle-build
 	@ONNX_CORPUS=$(ONNX_CORPUS) deploy/bundle/pack.sh $(BUNDLE)
 gpu-bundle-build: all $(GPU_TEST_BIN) $(BUNDLE_BIN)
 .PHONY: gpu-bundle gpu-bundle-build
@@ -318,6 +320,8 @@ deps:
 	@tests/deps.sh
 layers:
 	@tests/layers.sh
+headers:
+	@CC="$(CC)" CXX="$(CXX)" tests/headers.sh $(PUBLIC_HEADERS)
 C_FILES := $(shell find proto kernels cache server client tests -name '*.[ch]' 2>/dev/null)
 fmt:
 	@clang-format -i --style=file $(C_FILES)
@@ -327,7 +331,7 @@ lint: generated
 # sanitizers.
 san:
 	@$(MAKE) --no-print-directory BUILD=build-san OPT="-O1 -g -fno-omit-frame-pointer" \
-		SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" -j$(JOBS) san-build
+		SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" $(SUBJOBS) san-build
 	@$(MAKE) --no-print-directory BUILD=build-san san-run
 san-build: all tests-build e2e-build
 san-run:
@@ -336,22 +340,22 @@ san-run:
 TSAN_BIN = $(filter $(addprefix $(BUILD)/tests/unit/,base/% proto/% cache/% client/% server/%),$(TEST_BIN))
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fno-omit-frame-pointer" \
-		SAN="-fsanitize=thread" -j$(JOBS) tsan-build
+		SAN="-fsanitize=thread" $(SUBJOBS) tsan-build
 	@$(MAKE) --no-print-directory BUILD=build-tsan tsan-run
 tsan-build: all e2e-build $(TSAN_BIN) $(FAKE_CUBLASLT)
 # die_after_fork: threads of a forked child are what a test is about.
 tsan-run:
 	@TSAN_OPTIONS="die_after_fork=0 suppressions=$(CURDIR)/tests/tsan.supp" tests/run.sh -j 2 -t 1800 \
 		$(TSAN_BIN) tests/e2e/test_load.sh tests/e2e/test_tool.sh
-.PHONY: deps layers fmt lint san san-build san-run tsan tsan-build tsan-run
+.PHONY: deps layers headers fmt lint san san-build san-run tsan tsan-build tsan-run
 
+PUBLIC_HEADERS := client/stax.h $(addprefix proto/base/,stax_abi.h dtype.h dtype.def status.h status.def)
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include/stax
 	install -m 755 $(BUILD)/staxd $(BUILD)/stax $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(BUILD)/libstax.so $(DESTDIR)$(PREFIX)/lib/libstax.so.0
 	ln -sf libstax.so.0 $(DESTDIR)$(PREFIX)/lib/libstax.so
-	install -m 644 client/stax.h proto/base/stax_abi.h proto/base/dtype.h proto/base/dtype.def \
-		proto/base/status.h proto/base/status.def $(DESTDIR)$(PREFIX)/include/stax
+	install -m 644 $(PUBLIC_HEADERS) $(DESTDIR)$(PREFIX)/include/stax
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' deploy/stax.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/stax.pc
 .PHONY: install

@@ -118,6 +118,7 @@ static stx_err index_arguments(struct stax_artifact *a, const struct stax_answer
 		const struct stx_plan_value *v = &p->values[i];
 		int in = v->kind == STX_VALUE_INPUT;
 		a->ndims += v->rank;
+		a->nmutated += in && (v->flags & STX_TENSOR_MUTATED);
 		if (!in && v->kind != STX_VALUE_OUTPUT && v->kind != STX_VALUE_ALIAS)
 			continue;
 		const char *given = !names ? NULL
@@ -246,6 +247,11 @@ static stx_err load_fd(int fd, const struct stax_answer *names, struct stax_arti
 	    (e = stx_artifact_plan(a->elf, &plan, d)) ||
 	    (e = stx__artifact_prepare(a, plan, names, d)) || (e = load_code(a, a->elf, d)) ||
 	    (e = stx__artifact_finish(a, d))) {
+		stax_artifact_free(a);
+		return e;
+	}
+	int threads;
+	if (!a->is_cuda && (e = stx__threads_setting(&threads, d))) {
 		stax_artifact_free(a);
 		return e;
 	}

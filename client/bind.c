@@ -82,7 +82,7 @@ struct stx__context *stx__context_new(const struct stax_artifact *a)
 	x->steps = STX_NEW_ARRAY(m, struct stx__step, h->nsteps + 1);
 	x->fixed = STX_NEW_ARRAY(m, struct stx__patch, a->nlaunch_args);
 	x->moving = STX_NEW_ARRAY(m, struct stx__patch, a->nlaunch_args);
-	if (stx_arena_oom(m))
+	if (stx_arena_oom(m) || stx__overlaps_new(a, x))
 		goto fail;
 	int64_t *dims = x->dims;
 	for (uint32_t i = 0; i < h->nvalues; i++) {
@@ -300,7 +300,7 @@ stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x,
 	const struct stx_plan *p = &a->plan;
 	int64_t bytes;
 	stx__externals_release(a, x);
-	x->bound = 0;
+	x->bound = x->no_overlap = 0;
 	x->patched_for = NULL;
 	if (a->gpu)
 		x->epoch = atomic_load_explicit(&a->gpu->epoch, memory_order_acquire);

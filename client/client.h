@@ -163,6 +163,8 @@ void stx__threads_for(struct stx__threads *p, int64_t n, int64_t grain, stx__bod
 /* The process-wide choice: an OpenMP runtime that is already loaded, else a pool made on first use.
  */
 void stx__parallel_for(int64_t n, int64_t grain, stx__body_fn *body, void *arg);
+/* $STAX_THREADS, 0 when not set; USAGE: it is no positive number. */
+stx_err stx__threads_setting(int *out, struct stx_diag *d);
 int stx__thread_count(void); /* $STAX_THREADS, else the CPUs of the affinity mask */
 
 /* ---- artifacts (artifact.c, bind.c, run.c) ---- */
@@ -183,6 +185,7 @@ struct stax_artifact {
 	const char **input_names, **output_names;
 	uint32_t nlaunch_args; /* arguments of all launches and external calls */
 	uint32_t nscalars;     /* scalars of all kernels that steps launch, or may launch */
+	uint32_t nmutated;     /* inputs that are written */
 	uint64_t ndims;        /* sum of the ranks of all values */
 	pthread_mutex_t interpreter_lock;
 	struct stax_client *interpreter; /* of external calls (interpret.c), NULL until needed */
@@ -242,7 +245,17 @@ struct stx__context {
 	void *patched_for; /* workspace the fixed buffers point into */
 	struct stx_bounds_record bounds;
 	struct stx__gpu_context *gpu; /* cuda.h; NULL: not bound to a device yet */
+	struct stx__overlaps *overlaps; /* overlap.c; NULL: no input is written */
+	int no_overlap;                 /* in the last run, nor in one at the same addresses */
 };
+
+/* overlap.c, only where a->nmutated: room for it in a new context; then, with arguments that have
+ * been checked otherwise, MISMATCH when an input that is written shares memory with another
+ * argument. */
+stx_err stx__overlaps_new(const struct stax_artifact *a, struct stx__context *x);
+stx_err stx__overlaps_check(const struct stax_artifact *a, struct stx__context *x,
+			    const struct stx_tensor *inputs, const struct stx_tensor *outputs,
+			    struct stx_diag *d);
 
 struct stx__context *stx__context_new(const struct stax_artifact *a); /* NULL: out of memory */
 void stx__context_free(const struct stax_artifact *a, struct stx__context *x);

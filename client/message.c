@@ -61,6 +61,9 @@ stx_err stx__request_strip(const struct stax_request *r, struct stax_request *se
 			   struct stx_bytes *stripped, struct stx_diag *d)
 {
 	*sent = *r;
+	if (!r->graph_bytes)
+		return stx_fail(d, STX_E_INVALID, "import", "",
+				"the graph is empty: it has no node and no `return`");
 	if (r->format != STAX_ONNX)
 		return STX_E_OK;
 	stx_err e = stx_onnx_strip((struct stx_span){ r->graph, r->graph_bytes }, stripped, d);
@@ -263,6 +266,7 @@ struct stax_answer *stx__answer_new(const Stx__Answer *m, const Stx__Lookup *wha
 	p->bytes_read = m->bytes_read;
 	p->bytes_written = m->bytes_written;
 	p->bytes_min = m->bytes_min;
+	p->compile_us = m->compile_us;
 	copy_kernels(a, p, m);
 	copy_lists(a, p, m);
 	if (stx_arena_oom(a)) {

@@ -159,6 +159,7 @@ struct work {
 	struct stx_stages stages;
 	struct stx_kernel_ids kernels;
 	struct stx_digest compiler; /* the child may be gone at the end */
+	uint64_t start_ns;
 };
 
 static stx_err no_memory(struct stx_diag *d)
@@ -320,6 +321,7 @@ static stx_err build(struct work *w, const struct stx_digest *key, struct stx_di
 	memcpy(digest, content.b, sizeof content.b);
 	a->digest = (ProtobufCBinaryData){ STX_DIGEST_BYTES, digest };
 	a->size_bytes = artifact->n;
+	a->compile_us = (stx_clock_ns() - w->start_ns) / 1000;
 	stx_jobs_answer(a, w->plan.m);
 	struct stx_bytes meta = { 0 };
 	if ((e = pack_message(&a->base, &meta, d)))
@@ -405,6 +407,7 @@ static stx_err start(struct work *w, struct stax_client *c, const struct stax_re
 	stx_err e = stx__private_child(c, stx_gpu_is_target(target), &child, d);
 	if (e)
 		return e;
+	w->start_ns = stx_clock_ns();
 	w->p = c->private_worker;
 	w->compiler = *stx__child_fingerprint(child);
 	w->r = r;

@@ -485,6 +485,8 @@ int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninpu
 		e = stx__gpu_bind(a, x, env, &d);
 	if (!e && !(e = check_inputs(a, x, inputs, &d))) {
 		e = check_outputs(a, x, outputs, env, &copies, &d);
+		if (!e && a->nmutated)
+			e = stx__overlaps_check(a, x, inputs, outputs, &d);
 		if (!e)
 			e = run(a, x, inputs, outputs, env, &d);
 		if (copies)

@@ -116,6 +116,10 @@ struct stax_answer {
 	const struct stax_needed *needed;
 	size_t nneeded; /* with code NEED_VALUES */
 	uint64_t bytes_read, bytes_written, bytes_min;
+	uint64_t compile_us; /* of the compile that made the artifact, with its waits for workers:
+				wall time where it was made, until it was to be stored. The same in
+				every answer. stages: work by name, added up over jobs side by side
+				("kernels" contains those of its kernels), and this request's own */
 };
 
 /* Looks up, sends the graph on a miss, waits. On NEED_VALUES *out is set as well and says which.
@@ -156,9 +160,10 @@ STAX_API int stax_query(const struct stax_artifact *a, const struct stx_tensor *
 /* Runs. Inputs are checked against the plan (dtype, sizes, strides: MISMATCH names the input);
  * outputs are the caller's memory, contiguous row-major unless their strides say otherwise, and
  * must not overlap inputs unless donated. An input flagged STX_TENSOR_MUTATED is written: it must not
- * overlap another input, and holds what the program leaves in it. Such inputs are once more outputs,
+ * share elements with another input or an output (MISMATCH names both; views that interleave are
+ * fine), and holds what the program leaves in it. Such inputs are once more outputs,
  * after the program's own (one given without data becomes a view of the input). env NULL: own
- * threads ($STAX_THREADS or all cores) and malloc. BOUNDS names the kernel. */
+ * threads ($STAX_THREADS, which stax_load checks, or all cores) and malloc. BOUNDS names the kernel. */
 STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
 		      struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
 		      struct stax_error *err);
@@ -230,12 +235,12 @@ STAX_API int stax_reference(struct stax_client *c, const struct stax_request *r,
 			    struct stx_tensor **outputs, int *noutputs, struct stax_error *err);
 
 /* Layered comparison: the graph evaluated as captured and after each pass of the compiler, each
- * layer against the one before it. To the bit, or within rtol and atol where the pass reorders sums
- * or floats are accumulated in another order. Inputs and outputs as for stax_reference; the outputs
+ * layer against the one before it. To the bit, or within rtol and atol (at least 1e-6 of the output's
+ * largest element) where the pass reorders sums or floats are accumulated in another order. Inputs and outputs as for stax_reference; the outputs
  * are those of the last layer that was evaluated. */
 struct stax_layer {
 	char name[24];      /* of the pass; "graph" for the graph as captured */
-	char class_name[8]; /* "BIT" or "TOL"; "-" for the first */
+	char class_name[8]; /* how it was compared: "BIT" or "TOL"; "-" for the first */
 	int verdict;        /* 0: agrees; STX_E_TOO_LARGE: not evaluated; else it departs */
 	int is_equal;       /* to the bit */
 	double worst;       /* largest difference */

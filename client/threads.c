@@ -175,14 +175,31 @@ void stx__threads_free(struct stx__threads *p)
 	free(p);
 }
 
-int stx__thread_count(void)
+stx_err stx__threads_setting(int *out, struct stx_diag *d)
 {
 	const char *s = getenv("STAX_THREADS");
 	char *end;
-	long n = s && *s ? strtol(s, &end, 10) : 0;
-	if (s && *s && !*end && n > 0)
-		return n > MAX_THREADS ? MAX_THREADS : (int)n;
+	*out = 0;
+	if (!s || !*s)
+		return STX_E_OK;
+	errno = 0;
+	long n = strtol(s, &end, 10);
+	if (*end || end == s || n < 1)
+		return stx_fail(d, STX_E_USAGE, "run", "",
+				"STAX_THREADS=%s: expected a number of threads, 1 or more; unset, "
+				"a run has all cores",
+				s);
+	*out = n > MAX_THREADS ? MAX_THREADS : (int)n;
+	return STX_E_OK;
+}
+
+int stx__thread_count(void)
+{
+	long n;
+	int set_to;
 	cpu_set_t set;
+	if (!stx__threads_setting(&set_to, NULL) && set_to)
+		return set_to;
 	if (!sched_getaffinity(0, sizeof set, &set))
 		n = CPU_COUNT(&set);
 	else

@@ -144,7 +144,7 @@ struct stx_compare_options {
 };
 struct stx_layer {
 	char name[24];      /* of the pass, "graph" for the first */
-	char class_name[8]; /* "BIT", "TOL"; "-" for the first */
+	char class_name[8]; /* how it was compared: "BIT", "TOL"; "-" for the first */
 	stx_err verdict; /* OK; MISMATCH or another error: it departs; TOO_LARGE: not evaluated */
 	int is_equal;    /* to the bit */
 	double worst;    /* largest difference of a float */

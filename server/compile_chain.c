@@ -450,6 +450,7 @@ static struct stx__blob *pack_answer(struct stx__compile_chain *c)
 	a.key = (ProtobufCBinaryData){ STX_DIGEST_BYTES, c->key.b };
 	a.digest = (ProtobufCBinaryData){ STX_DIGEST_BYTES, c->artifact.b };
 	a.size_bytes = c->link.body.n;
+	a.compile_us = stx_clock_us() - c->c.start_us;
 	stx_jobs_answer(&a, r);
 	a.stages = stx_stages_list(&c->key_stages, &c->stages, &a.n_stages);
 	if (a.stages && (b = stx__blob_new(stx__answer__get_packed_size(&a))))
@@ -574,6 +575,7 @@ static struct stx__compile_chain *new_chain(struct stx__server *s, const struct 
 	c->graph = memo->graph;
 	c->recache = from->recache;
 	c->key_stages = from->stages;
+	c->c.start_us = from->c.start_us;
 	stx__explain_miss(s, c->c.spec, &memo->graph, c->reason, sizeof c->reason);
 	return c;
 }

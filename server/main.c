@@ -39,8 +39,11 @@ static int complain(const struct stx_diag *d)
 	return stx_err_exit_code(d->code);
 }
 
-static void summarise(const struct stx_fsck_report *r, const char *verdict)
+static void summarise(const struct stx_fsck_report *r, int repair, const char *verdict)
 {
+	if (r->orphans && r->clean)
+		printf("orphans are files that eviction or a kill has left: harmless; %s\n",
+		       repair ? "they are gone now" : "--repair removes them");
 	printf("%llu artifacts, %llu kernels, %llu memos, %llu tune records, %llu files; %llu "
 	       "damaged, %llu orphans, "
 	       "%llu bytes lost, %llu repaired: %s\n",
@@ -71,7 +74,7 @@ static int fsck(const struct stx_config *c)
 	}
 	if (e)
 		return complain(&d);
-	summarise(&r, r.clean ? "clean" : repaired ? "repaired" : "not clean");
+	summarise(&r, c->repair, r.clean ? "clean" : repaired ? "repaired" : "not clean");
 	return r.clean || repaired ? 0 : 1;
 }
 

@@ -181,6 +181,7 @@ static void explain_end(struct stx__process *w, int status, uint64_t peak, struc
 		break;
 	default:
 		c->stats->crashes += o->fate == STX__FATE_CRASHED;
+		c->stats->killed_outside += o->fate == STX__FATE_KILLED && !w->pool->closing;
 		if (WIFSIGNALED(status))
 			stx_fail(&o->diag, STX_E_CRASHED, job, "",
 				 "the worker died in the %s job by signal %d (%s)", job,
@@ -196,9 +197,16 @@ static void start_failed(struct stx__pool *p, struct stx__process *w, int status
 {
 	struct stx_diag d = w->start_error;
 	if (!d.code)
-		stx_fail(&d, STX_E_INTERNAL, "worker", "", "a worker ended while starting (%s %d)",
-			 WIFSIGNALED(status) ? "signal" : "status",
-			 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		stx_fail(
+			&d, STX_E_INTERNAL, "worker", "",
+			"a worker ended while starting (%s %d): no graph is to blame. The daemon's "
+			"log has what it said; memory limits of this host or container are the "
+			"usual "
+			"reason (signal 9), or libraries that do not load (STAX_CUDA=0 leaves "
+			"NVRTC "
+			"out)",
+			WIFSIGNALED(status) ? "signal" : "status",
+			WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	uint32_t n = ++p->start_failures;
 	/* Once may be chance, or somebody's kill: at once again. */
 	uint64_t wait = n < 2 ? 0 : (uint64_t)BACKOFF_MS << (n < 9 ? n - 2 : 7);

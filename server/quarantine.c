@@ -51,6 +51,12 @@ int stx__quarantine_count(struct stx__quarantine *q, const struct stx_digest *id
 	return ++e->kills >= STX__QUARANTINE_KILLS;
 }
 
+int stx__quarantine_is_next(struct stx__quarantine *q, const struct stx_digest *id, uint64_t now_ms)
+{
+	struct entry *e = q->table.n ? find(q, id, now_ms) : NULL;
+	return e && e->kills + 1 >= STX__QUARANTINE_KILLS;
+}
+
 int stx__quarantine_has(struct stx__quarantine *q, const struct stx_digest *id, uint64_t now_ms,
 			uint64_t *until_ms)
 {

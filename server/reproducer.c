@@ -47,11 +47,14 @@ static void written(uv_work_t *w, int status)
 	free(n);
 }
 
-/* A crash is tried once more before anybody hears of it. */
-static int is_told(const struct stx__attempts *a, const struct stx__outcome *o)
+/* A crash is tried once more before anybody hears of it, unless an earlier request of the graph has
+ * brought a worker down already: then this one puts it in quarantine. */
+static int is_told(struct stx__chain *c, const struct stx__attempts *a,
+		   const struct stx__outcome *o)
 {
 	return o->fate == STX__FATE_CRASHED
-		       ? a->crashes > 0
+		       ? a->crashes > 0 || stx__quarantine_is_next(&c->s->quarantine, &c->flight.id,
+								   stx__now_ms(c->s))
 		       : o->fate == STX__FATE_DIAGNOSED && stx_repro_wanted(o->diag.code);
 }
 
@@ -87,7 +90,7 @@ void stx__chain_reproduce(struct stx__chain *c, const struct stx__attempts *a,
 {
 	const struct stx_digest *id =
 		c->kind == STX__CHAIN_KEY ? &c->flight.id : &((struct stx__compile_chain *)c)->key;
-	struct note *n = is_told(a, o) ? new_note(c, id) : NULL;
+	struct note *n = is_told(c, a, o) ? new_note(c, id) : NULL;
 	if (!n)
 		return;
 	n->r.error = o->diag;

@@ -97,6 +97,12 @@ uint32_t pb_dense(struct planbuild *b, enum stx_plan_value_kind kind, enum stx_d
 			pb_const(b, offset));
 }
 
+void pb_flags(struct planbuild *b, uint32_t value, uint32_t flags)
+{
+	struct stx_plan_value *v = (void *)(b->values.at + value * sizeof *v);
+	v->flags = flags;
+}
+
 uint32_t pb_kernel(struct planbuild *b, const char *name, uint32_t grid, uint32_t grain,
 		   uint32_t nscalars, const uint32_t *scalars)
 {

@@ -31,6 +31,7 @@ uint32_t pb_value(struct planbuild *b, enum stx_plan_value_kind kind, enum stx_d
 /* The same with constant sizes and dense strides. */
 uint32_t pb_dense(struct planbuild *b, enum stx_plan_value_kind kind, enum stx_dtype t,
 		  const char *name, int rank, const int64_t *sizes, int64_t offset);
+void pb_flags(struct planbuild *b, uint32_t value, uint32_t flags); /* STX_TENSOR_* of an input */
 uint32_t pb_kernel(struct planbuild *b, const char *name, uint32_t grid, uint32_t grain,
 		   uint32_t nscalars, const uint32_t *scalars);
 void pb_step(struct planbuild *b, enum stx_plan_step_kind kind, uint32_t a, uint32_t to);

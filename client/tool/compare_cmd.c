@@ -122,6 +122,11 @@ stx_err stx_tool_judge_layers(const struct stax_compare *c, const char *const *n
 		if (y->verdict && y->verdict != STX_E_TOO_LARGE && !first)
 			first = y;
 	}
+	fprintf(out,
+		"BIT: the same bits as the layer before. TOL: sums in another order, so within "
+		"rtol "
+		"%g and atol %g, or 1e-6 of the largest element.\n",
+		c->rtol, c->atol);
 	if (!first)
 		return STX_E_OK;
 	return stx_fail(d, STX_E_MISMATCH, "compare", "",

@@ -84,12 +84,9 @@ static void write_text(struct stx_bytes *b, const char *file, const char *path, 
 	} else {
 		stx_bytes_puts(b, "no kernels\n");
 	}
-	uint64_t us = 0;
-	for (size_t i = 0; i < a->nstages; i++)
-		us += a->stages[i].us;
-	if (a->nstages)
-		stx_bytes_printf(b, "compiled in %.3f ms%s\n", (double)us * 1e-3,
-				 a->hit ? ", by the request that missed: its stages" : "");
+	if (a->compile_us)
+		stx_bytes_printf(b, "compiled in %.3f ms%s\n", (double)a->compile_us * 1e-3,
+				 a->hit ? ", by the request that missed" : "");
 	for (size_t i = 0; i < a->nstages; i++)
 		stx_bytes_printf(b, "%s%s %.3f ms", i ? ", " : "stages   ", a->stages[i].name,
 				 (double)a->stages[i].us * 1e-3);
@@ -143,6 +140,7 @@ static void write_json(struct stx_json *j, const char *path, const struct stax_a
 	for (size_t i = 0; i < a->nstages; i++)
 		stx_json_uint(j, a->stages[i].name, a->stages[i].us);
 	stx_json_close(j, '}');
+	stx_json_uint(j, "compile_us", a->compile_us);
 	stx_json_open(j, "kernels", '[');
 	for (size_t i = 0; i < a->nkernels; i++) {
 		const struct stax_kernel_info *k = &a->kernels[i];

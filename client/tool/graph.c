@@ -122,8 +122,8 @@ stx_err stx_tool_tensor_read(const char *path, enum stx_dtype as, struct stx_hos
 		return stx_npy_read(path, as, h, d);
 	if (has_suffix(path, ".pb"))
 		return stx_onnx_tensor_read(path, h, d);
-	return stx_fail(d, STX_E_USAGE, "tensor", "", "%s: tensors are read from .npy or .pb files",
-			path);
+	return stx_fail(d, STX_E_UNSUPPORTED, "tensor", "",
+			"%s: tensors are read from .npy or .pb files", path);
 }
 
 stx_err stx_tool_values_from_tests(const struct stx_tool_graph *g, const char *set,

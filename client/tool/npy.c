@@ -313,6 +313,8 @@ stx_err stx_file_read(const char *path, size_t max, struct stx_bytes *out, struc
 	}
 	e = STX_E_OK;
 end:
+	if (e)
+		stx_diag_at(d, "%s", path);
 	if (fd >= 0)
 		close(fd);
 	return e;

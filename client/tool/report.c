@@ -1,4 +1,5 @@
 /* report.c: results on stdout, errors on stderr. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,12 +49,23 @@ void stx_tool_put_text(FILE *f, const char *text)
 	free(copy);
 }
 
+/* Whether the text names the node, and has not just the same letters inside a word. */
+static int names(const char *text, const char *node)
+{
+	size_t n = strlen(node);
+	for (const char *p = strstr(text, node); p; p = strstr(p + 1, node))
+		if ((p == text || !(isalnum((unsigned char)p[-1]) || p[-1] == '_')) &&
+		    !(isalnum((unsigned char)p[n]) || p[n] == '_'))
+			return 1;
+	return 0;
+}
+
 int stx_tool_fail(const struct stx_diag *d, int json)
 {
 	const char *text = d->text[0] ? d->text : stx_err_text(d->code);
 	/* Many texts name the file or the node already. */
 	int where = d->location[0] && !strstr(text, d->location);
-	int what = d->node[0] && !strstr(text, d->node);
+	int what = d->node[0] && !names(text, d->node);
 	const char *const parts[] = { "stax: ",          where ? d->location : "",
 				      where ? ": " : "", what ? d->node : "",
 				      what ? ": " : "",  text };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph_internal.h"
+#include "infer.h"
 #include "passes.h"
 
 stx_err stx__over_budget(const char *stage, const char *name, struct stx_diag *d)
@@ -129,7 +130,7 @@ static int kind_of(enum stx_dtype t)
 }
 
 /* n's result, as inferred, goes into its first operand. */
-static stx_err put_in_place(struct stx_node *n, struct stx_diag *d)
+static stx_err put_in_place(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *self = stx_val_type(n->args[0].u.tensor);
 	struct stx_type *r = n->outs;
@@ -138,9 +139,10 @@ static stx_err put_in_place(struct stx_node *n, struct stx_diag *d)
 		same = r->sizes[i] == self->sizes[i];
 	if (!same)
 		return stx_fail(d, STX_E_INVALID, "graph", n->name,
-				"the result of %s does not have the sizes of the tensor that it is "
+				"the result of %s, %s, does not have the sizes of %s that it is "
 				"written into",
-				stx_op_info(n->op)->overload);
+				stx_op_info(n->op)->overload, stx__infer_shown(g, r),
+				stx__infer_shown(g, self));
 	if (kind_of(r->dtype) > kind_of(self->dtype))
 		return stx_fail(d, STX_E_INVALID, "graph", n->name,
 				"the result of %s is %s, which is not written into %s: convert it "
@@ -175,7 +177,7 @@ struct stx_node *stx__graph_call_named(struct stx_graph *g, enum stx_op op, cons
 	for (uint32_t i = 0; i < n->nouts; i++)
 		if (stx__check_type(g, n->name, &n->outs[i], d))
 			return NULL;
-	if (how & STX__IN_PLACE && put_in_place(n, d))
+	if (how & STX__IN_PLACE && put_in_place(g, n, d))
 		return NULL;
 	n->name = claim_name(g, name, how & STX__EXACT, stx_op_info(op)->base, n, d);
 	return n->name && !stx__graph_append(g, n, d) ? n : NULL;

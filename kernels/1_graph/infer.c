@@ -1,5 +1,6 @@
 /* infer.c: result types of pointwise, creation and effect operators; promotion,
  * broadcasting. Promotion and shapes are PyTorch's (seed 000 6.2; LO-08, LO-20, LO-21, LO-30). */
+#include "graph_internal.h"
 #include "infer.h"
 
 #include <math.h>
@@ -223,13 +224,31 @@ static int broadcast_size(struct stx_graph *g, stx_ex a, stx_ex b, stx_ex *out)
 	return 1;
 }
 
-static void size_text(struct stx_graph *g, stx_ex e, char out[48])
+void stx__infer_size_text(struct stx_graph *g, stx_ex e, char out[48])
 {
 	int64_t v;
 	if (stx_ex_is_const(g->ex, e, &v))
 		snprintf(out, 48, "%lld", (long long)v);
 	else
 		snprintf(out, 48, "a symbolic size (hint %lld)", (long long)stx_ex_hint(g->ex, e));
+}
+
+const char *stx__infer_shown(struct stx_graph *g, const struct stx_type *t)
+{
+	struct stx_bytes b = { 0 };
+	stx__print_type(g, t, &b);
+	const char *s = b.oom ? NULL : stx_arena_printf(g->arena, "%.160s", stx_bytes_cstr(&b));
+	stx_bytes_free(&b);
+	return s ? s : "a tensor";
+}
+
+int stx__infer_is_static(struct stx_graph *g, const stx_ex *sizes, uint32_t rank)
+{
+	int64_t v;
+	for (uint32_t i = 0; i < rank; i++)
+		if (!stx_ex_is_const(g->ex, sizes[i], &v))
+			return 0;
+	return 1;
 }
 
 /* out->sizes must have room for STX_MAX_DIMS. */
@@ -247,8 +266,8 @@ static stx_err broadcast(struct stx_graph *g, const char *name, const struct stx
 			if (broadcast_size(g, sizes[at], types[i]->sizes[k], &sizes[at]))
 				continue;
 			char a[48], b[48];
-			size_text(g, sizes[at], a);
-			size_text(g, types[i]->sizes[k], b);
+			stx__infer_size_text(g, sizes[at], a);
+			stx__infer_size_text(g, types[i]->sizes[k], b);
 			return stx_fail(d, STX_E_INVALID, "infer", name,
 					"shapes do not broadcast: %s and %s at dimension %u of %u",
 					a, b, at, *rank);

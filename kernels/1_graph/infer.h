@@ -18,6 +18,11 @@ stx_err stx__infer_set(struct stx_graph *g, struct stx_node *n, enum stx_dtype t
 /* Adds a result after those n has. */
 stx_err stx__infer_add(struct stx_graph *g, struct stx_node *n, enum stx_dtype t, uint32_t rank,
 		       const stx_ex *sizes, struct stx_diag *d);
+/* For messages: "f32[2,4]", in the graph's arena; and a size, "4" or "a symbolic size (hint 4)". */
+const char *stx__infer_shown(struct stx_graph *g, const struct stx_type *t);
+void stx__infer_size_text(struct stx_graph *g, stx_ex e, char out[48]);
+/* 1: a difference from these sizes is one, and not only unproved. */
+int stx__infer_is_static(struct stx_graph *g, const stx_ex *sizes, uint32_t rank);
 /* Type of tensor argument i. */
 const struct stx_type *stx__infer_type(const struct stx_node *n, uint32_t i);
 /* A dimension given as a constant that may be negative: 0 <= *dim < rank (0-d counts as rank 1). */

@@ -29,12 +29,22 @@ static stx_err check_product(const struct stx_node *n, const struct stx_type *a,
 	return 0;
 }
 
+static stx_err sizes_differ(struct stx_graph *g, const struct stx_node *n, const char *what,
+			    stx_ex a, stx_ex b, struct stx_diag *d)
+{
+	const stx_ex both[2] = { a, b };
+	char x[48], y[48];
+	stx__infer_size_text(g, a, x);
+	stx__infer_size_text(g, b, y);
+	return STX__INFER_FAIL(d, n, "the %s sizes %s and %s differ%s", what, x, y,
+			       stx__infer_is_static(g, both, 2) ? ""
+								: " or cannot be proved equal");
+}
+
 static stx_err no_match(struct stx_graph *g, const struct stx_node *n, stx_ex a, stx_ex b,
 			struct stx_diag *d)
 {
-	return STX__INFER_FAIL(d, n,
-			       "the inner sizes %lld and %lld differ or cannot be proved equal",
-			       (long long)stx_ex_hint(g->ex, a), (long long)stx_ex_hint(g->ex, b));
+	return sizes_differ(g, n, "inner", a, b, d);
 }
 
 static stx_err mm_ranks(const struct stx_node *n, uint32_t i, uint32_t j, uint32_t rank,
@@ -66,7 +76,7 @@ stx_err stx_shape_bmm(struct stx_graph *g, struct stx_node *n, struct stx_diag *
 		return e;
 	const struct stx_type *a = stx__infer_type(n, 0), *b = stx__infer_type(n, 1);
 	if (a->sizes[0] != b->sizes[0])
-		return STX__INFER_FAIL(d, n, "the batch sizes differ or cannot be proved equal");
+		return sizes_differ(g, n, "batch", a->sizes[0], b->sizes[0], d);
 	if (a->sizes[2] != b->sizes[1])
 		return no_match(g, n, a->sizes[2], b->sizes[1], d);
 	stx_ex sizes[3] = { a->sizes[0], a->sizes[1], b->sizes[2] };

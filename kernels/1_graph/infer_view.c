@@ -56,6 +56,21 @@ static stx_ex infer_size(struct stx_graph *g, const struct stx_type *x, const st
 	return q && stx_ex_mul(g->ex, q, den) == num ? q : STX_EX_BAD;
 }
 
+static stx_err no_view(struct stx_graph *g, const struct stx_node *n, const struct stx_type *x,
+		       const stx_ex *sizes, uint32_t rank, struct stx_diag *d)
+{
+	struct stx_type want = { .dtype = x->dtype, .rank = (uint8_t)rank, .sizes = sizes };
+	stx_ex have = stx_type_numel(g, x);
+	char elems[48] = "more than 2^63";
+	if (have)
+		stx__infer_size_text(g, have, elems);
+	int sure =
+		stx__infer_is_static(g, x->sizes, x->rank) && stx__infer_is_static(g, sizes, rank);
+	return STX__INFER_FAIL(d, n, "%s is no view of %s: the number of elements, %s, %s",
+			       stx__infer_shown(g, &want), stx__infer_shown(g, x), elems,
+			       sure ? "differs" : "differs or cannot be proved equal");
+}
+
 stx_err stx_shape_view(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
@@ -75,21 +90,16 @@ stx_err stx_shape_view(struct stx_graph *g, struct stx_node *n, struct stx_diag 
 		}
 	}
 	if (hole != UINT32_MAX) {
-		sizes[hole] = infer_size(g, x, s, hole);
-		if (!sizes[hole])
-			return STX__INFER_FAIL(d, n,
-					       "the elements of the operand do not fill the sizes "
-					       "given, or cannot be proved to");
+		stx_ex fill = infer_size(g, x, s, hole);
+		if (!fill)
+			return no_view(g, n, x, sizes, s->n, d);
+		sizes[hole] = fill;
 		return stx__infer_set(g, n, x->dtype, s->n, sizes, d);
 	}
 	struct stx_type t = { .dtype = x->dtype, .rank = (uint8_t)s->n, .sizes = sizes };
 	stx_ex have = stx_type_numel(g, x), want = stx_type_numel(g, &t);
 	if (!have || have != want)
-		return STX__INFER_FAIL(d, n,
-				       "the number of elements changes, or cannot be proved equal "
-				       "(hints: %lld and %lld)",
-				       (long long)stx_ex_hint(g->ex, have),
-				       (long long)stx_ex_hint(g->ex, want));
+		return no_view(g, n, x, sizes, s->n, d);
 	return stx__infer_set(g, n, x->dtype, s->n, sizes, d);
 }
 

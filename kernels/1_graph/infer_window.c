@@ -174,9 +174,13 @@ stx_err stx_shape_convolution(struct stx_graph *g, struct stx_node *n, struct st
 	if (x->sizes[1] != in || !stx_ex_equals(g->ex, stx_ex_mod(g->ex, w->sizes[0], groups), 0))
 		return STX__INFER_FAIL(
 			d, n,
-			"the channels of input (hint %lld) and weight do not agree, or "
-			"%lld groups do not divide them",
-			(long long)stx_ex_hint(g->ex, x->sizes[1]), (long long)win.groups);
+			"input %s and weight %s do not agree in their channels, or %lld groups do "
+			"not divide them%s",
+			stx__infer_shown(g, x), stx__infer_shown(g, w), (long long)win.groups,
+			stx__infer_is_static(g, x->sizes, x->rank) &&
+					stx__infer_is_static(g, w->sizes, w->rank)
+				? ""
+				: ", or that cannot be proved");
 	e = conv_types(g, n, out, d);
 	if (e)
 		return e;

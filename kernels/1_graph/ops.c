@@ -234,6 +234,11 @@ const char *stx_op_nearest(const char *overload, size_t n)
 	const char *best = NULL;
 	unsigned least = NEAR_MAX;
 	pthread_once(&once, build);
+	/* The name alone: the first overload there is. */
+	for (int i = 0; i < STX_OP_COUNT && !memchr(overload, '.', n); i++)
+		if (strlen(infos[i].overload) > n && infos[i].overload[n] == '.' &&
+		    !memcmp(infos[i].overload, overload, n))
+			return infos[i].overload;
 	for (int i = 0; i < STX_OP_COUNT; i++) {
 		unsigned k = edits(overload, n, infos[i].overload, strlen(infos[i].overload));
 		if (k < least) {

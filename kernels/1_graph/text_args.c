@@ -85,6 +85,8 @@ int stx__t_ref(struct stx__parser *s, struct stx_val *v)
 	stx__t_skip(s);
 	const char *at = s->p;
 	int64_t out = 0;
+	if (stx__t_peek(s) != '%' && s->p < s->end)
+		return stx__t_fail(s, s->p, "expected a tensor, %%name");
 	if (stx__t_expect(s, '%'))
 		return -1;
 	struct stx_span w = stx__t_word(s, "");
@@ -107,6 +109,11 @@ int stx__t_ref(struct stx__parser *s, struct stx_val *v)
 int stx__t_string(struct stx__parser *s, const char **out)
 {
 	const char *at = s->p;
+	if (stx__t_peek(s) != '\'' && s->p < s->end) {
+		struct stx_span w = stx__t_word(s, "");
+		return stx__t_fail(s, at, "expected a string in single quotes: '%.*s'",
+				   w.n ? stx__t_shown(w) : 3, w.n ? (const char *)w.at : "...");
+	}
 	if (stx__t_expect(s, '\''))
 		return -1;
 	const char *q = s->p;

@@ -74,6 +74,7 @@ static int parse_head(struct stx__parser *s, struct definition *f)
 		return stx__t_fail(s, f->at, "%%%.*s is defined twice", stx__t_shown(w), name);
 	memcpy(f->name, name, w.n);
 	f->name[w.n] = 0;
+	s->node = f->name;
 	if (stx__t_accept(s, ':') && parse_types(s, f))
 		return -1;
 	return parse_attributes(s, f) || stx__t_expect(s, '=');
@@ -382,6 +383,7 @@ static int parse_graph(struct stx__parser *s)
 		if (c == '%') {
 			if (parse_definition(s))
 				return -1;
+			s->node = ""; /* was in what is gone now */
 		} else if (c >= 0 && stx__t_accept_word(s, "sym")) {
 			stx__t_skip(s);
 			if (parse_symbol(s))
@@ -428,7 +430,7 @@ stx_err stx_graph_parse(struct stx_arena *a, const char *text, size_t n, struct 
 {
 	struct stx_diag own = { 0 };
 	struct stx__parser s = {
-		.a = a, .text = text, .p = text, .end = text + n, .d = d ? d : &own
+		.a = a, .text = text, .p = text, .end = text + n, .d = d ? d : &own, .node = ""
 	};
 	*out = NULL;
 	s.g = stx_graph_new(a);

@@ -10,7 +10,7 @@ int stx__t_fail(struct stx__parser *s, const char *at, const char *fmt, ...)
 	if (!s->err) {
 		va_list ap;
 		va_start(ap, fmt);
-		s->err = stx_vfail(s->d, STX_E_INVALID, "parse", "", fmt, ap);
+		s->err = stx_vfail(s->d, STX_E_INVALID, "parse", s->node, fmt, ap);
 		va_end(ap);
 		s->bad = at;
 	}

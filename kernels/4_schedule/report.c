@@ -290,15 +290,22 @@ static int traffic_line(struct reporting *r)
 	uint64_t before = stx_sat_uadd(u->bytes_read, u->bytes_written);
 	uint64_t after = stx_sat_uadd(f->bytes_read, f->bytes_written);
 	struct stx_bytes *b = &r->line;
-	stx_bytes_printf(b, "fusion: %llu operators in %llu kernels; ",
-			 (unsigned long long)u->launches, (unsigned long long)f->launches);
+	stx_bytes_printf(b, "fusion: %llu operator%s in %llu kernel%s; ",
+			 (unsigned long long)u->launches, u->launches == 1 ? "" : "s",
+			 (unsigned long long)f->launches, f->launches == 1 ? "" : "s");
 	stx_bytes_printf(b, "%llu tensor passes in %llu; ",
 			 (unsigned long long)stx_sat_uadd(u->reads, u->writes),
 			 (unsigned long long)stx_sat_uadd(f->reads, f->writes));
 	put_bytes(b, before);
 	stx_bytes_puts(b, " in ");
 	put_bytes(b, after);
-	stx_bytes_printf(b, ", %.1f times less; the least is ", ratio(before, after));
+	/* An operator in place, or a copy the program asks for, can cost more than it is counted for. */
+	if (after * 1.05 < before)
+		stx_bytes_printf(b, after ? ", %.1f times less" : ", nothing is left",
+				 ratio(before, after));
+	else if (after > before * 1.05)
+		stx_bytes_printf(b, before ? ", %.1f times more" : "", ratio(after, before));
+	stx_bytes_puts(b, "; the least is ");
 	put_bytes(b, r->s->bytes_min);
 	return end_line(r);
 }
@@ -313,8 +320,9 @@ static int memory_line(struct reporting *r)
 	put_bytes(b, s->temp_bytes);
 	stx_bytes_puts(b, " in ");
 	put_bytes(b, s->workspace_bytes);
-	stx_bytes_printf(b, "; %u in memory used before, %u of them in place of an operand",
-			 s->reused, s->in_place);
+	if (s->reused)
+		stx_bytes_printf(b, "; %u in memory used before, %u of them in place of an operand",
+				 s->reused, s->in_place);
 	return end_line(r);
 }
 

@@ -6,6 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum stx_dtype {
 #define STX_DTYPE(name, text, bytes, kind) STX_##name,
 #include "dtype.def"
@@ -28,4 +32,7 @@ static inline int stx_dtype_is_float(enum stx_dtype t)
  * a negative size or overflow. */
 int64_t stx_dense_bytes(uint32_t dtype, size_t rank, const int64_t *sizes);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -6,6 +6,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef int stx_err; /* 0 or a negative STX_E_* value */
 
 enum {
@@ -47,4 +51,7 @@ stx_err stx_vfail(struct stx_diag *d, stx_err code, const char *stage, const cha
 void stx_diag_at(struct stx_diag *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void stx_diag_clear(struct stx_diag *d);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -17,6 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define STX_ABI_VERSION   2
 #define STX_MAX_RANK      16
 #define STX_PLAN_SECTION  ".stax.plan"
@@ -261,12 +265,24 @@ enum stx_plan_op { /* one byte each; CONST is followed by 8 bytes, SYM by 4 */
 };
 #define STX_PLAN_MAX_STACK 64
 
-_Static_assert(sizeof(struct stx_plan_header) == 120, "plan layout");
-_Static_assert(sizeof(struct stx_plan_sym) == 40, "plan layout");
-_Static_assert(sizeof(struct stx_plan_value) == 40, "plan layout");
-_Static_assert(sizeof(struct stx_plan_kernel) == 104, "plan layout");
-_Static_assert(sizeof(struct stx_plan_step) == 24, "plan layout");
-_Static_assert(sizeof(struct stx_plan_extern) == 20, "plan layout");
-_Static_assert(sizeof(struct stx_plan_config) == 40, "plan layout");
+/* C99 has no way to say it. */
+#ifdef __cplusplus
+#define STX_ABI_ASSERT static_assert
+#elif defined __STDC_VERSION__ && __STDC_VERSION__ >= 201112L
+#define STX_ABI_ASSERT _Static_assert
+#endif
+#ifdef STX_ABI_ASSERT
+STX_ABI_ASSERT(sizeof(struct stx_plan_header) == 120, "plan layout");
+STX_ABI_ASSERT(sizeof(struct stx_plan_sym) == 40, "plan layout");
+STX_ABI_ASSERT(sizeof(struct stx_plan_value) == 40, "plan layout");
+STX_ABI_ASSERT(sizeof(struct stx_plan_kernel) == 104, "plan layout");
+STX_ABI_ASSERT(sizeof(struct stx_plan_step) == 24, "plan layout");
+STX_ABI_ASSERT(sizeof(struct stx_plan_extern) == 20, "plan layout");
+STX_ABI_ASSERT(sizeof(struct stx_plan_config) == 40, "plan layout");
+#undef STX_ABI_ASSERT
+#endif
 
+#ifdef __cplusplus
+}
+#endif
 #endif

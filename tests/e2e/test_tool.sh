@@ -30,6 +30,11 @@ exits 2 "TLS" env STAX_SERVER=tls:host:1 "$stax" ping
 says "TLS is named" "TLS is not offered"
 exits 2 "no file" "$stax" compile
 exits 1 "a missing file" "$stax" compile "$work/none.onnx"
+: >"$work/empty.stax"
+exits 1 "an empty text" "$stax" compile "$work/empty.stax"
+says "an empty text says so" "the graph is empty"
+"$stax" compile "$work/none.stax" --json >"$work/none.json" 2>"$work/err"
+ok "a missing file is located" grep -q '"location":"[^"]*none.stax"' "$work/none.json"
 exits 2 "dump without a stage" "$stax" dump "$work/g.stax"
 exits 2 "a stage that is not there" "$stax" dump "$work/g.stax" --stage nosuch
 says "the stages are listed" "basis, primitives, loops"

@@ -218,7 +218,7 @@ static void test_graph_wrong_arguments_rejected(void **state)
 	(void)state;
 	static const char *const bad[][2] = {
 		{ "add.Tensor(%a)", "argument 'other' is missing" },
-		{ "add.Tensor(%a, 2)", "expected '%'" },
+		{ "add.Tensor(%a, 2)", "expected a tensor" },
 		{ "add.Tensor(%a, %a, 3)", "positional" },
 		{ "add.Tensor(%a, %a, beta=3)", "has no argument 'beta'" },
 		{ "add.Tensor(%a, %a, alpha=1, alpha=1)", "given twice" },
@@ -228,12 +228,24 @@ static void test_graph_wrong_arguments_rejected(void **state)
 		{ "sum.dim_IntList(%a, [0, 0])", "twice" },
 		{ "gelu.default(%a, approximate='sigmoid')", "sigmoid" },
 		{ "clamp.default(%b, 'x')", "number" },
+		/* Sizes are stated, and what is plain is not called unproved. */
+		{ "view.default(%a, [-1, 5])",
+		  "f32[-1,5] is no view of f32[2]: the number of elements, 2, differs" },
+		{ "view.default(%a, [3])",
+		  "f32[3] is no view of f32[2]: the number of elements, 2, differs" },
+		{ "mm.default(%m, %m)", "the inner sizes 2 and 3 differ" },
+		{ "add_.Tensor(%a, %m)", "the result of add.Tensor, f32[3,2], does not have the "
+					 "sizes of f32[2]" },
+		{ "div.Tensor_mode(%a, %a, rounding_mode=floor)",
+		  "expected a string in single quotes: 'floor'" },
+		{ "exp(%a)", "did you mean 'exp.default'?" },
 	};
 	struct stx_arena *a = stx_arena_new(0);
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		const char *e = gen_error(a, stx_arena_printf(a,
 							      "%%a : f32[2] = placeholder()\n"
-							      "%%b : i64[2] = placeholder()\n"
+							      "%%b : i64[2] = placeholder() "
+							      "%%m : f32[3,2] = placeholder()\n"
 							      "%%c = %s\nreturn (%%c,)",
 							      bad[i][0]));
 		if (!e || !strstr(e, bad[i][1]))

@@ -52,7 +52,7 @@ static void test_report_gelu_moves_a_seventh(void **state)
 	assert_int_equal(s->unfused.launches, 11);
 	assert_int_equal(s->fused.launches, 1);
 	assert_string_equal(line_with(s, "fusion:"),
-			    "fusion: 11 operators in 1 kernels; 28 tensor passes in 4; "
+			    "fusion: 11 operators in 1 kernel; 28 tensor passes in 4; "
 			    "3288.3 MB in 469.8 MB, 7.0 times less; the least is 469.8 MB");
 	/* GF-04: 11 operations for 8 bytes, 1.375 */
 	assert_int_equal(s->accounts[0].ops, 11 * TENSOR / 2);

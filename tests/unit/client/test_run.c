@@ -489,6 +489,88 @@ static void test_run_from_several_threads_independent(void **state)
 	stax_artifact_free(a);
 }
 
+/* ---- inputs that are written share memory with nothing else ---- */
+
+static void leave_alone(const struct stx_kernel_frame *f, int64_t begin, int64_t end)
+{
+	(void)f;
+	(void)begin;
+	(void)end;
+}
+
+/* w [4,3] f32 with the given strides is written; r [4,3] of the same strides; y [2]. */
+static struct stax_artifact *written(int64_t row, int64_t col)
+{
+	static stx_kernel_fn *const fns[] = { leave_alone };
+	struct planbuild b;
+	memset(&b, 0, sizeof b);
+	uint32_t sizes[2] = { pb_const(&b, 4), pb_const(&b, 3) };
+	uint32_t strides[2] = { pb_const(&b, row), pb_const(&b, col) };
+	uint32_t bytes = pb_const(&b, 4096);
+	uint32_t w = pb_value(&b, STX_VALUE_INPUT, STX_F32, "w", 2, sizes, strides, bytes, 0);
+	uint32_t r = pb_value(&b, STX_VALUE_INPUT, STX_F32, "r", 2, sizes, strides, bytes, 0);
+	uint32_t y = pb_dense(&b, STX_VALUE_OUTPUT, STX_F32, "y", 1, (int64_t[]){ 2 }, 0);
+	uint32_t k = pb_kernel(&b, "k", pb_const(&b, 1), pb_const(&b, 1), 0, NULL);
+	pb_flags(&b, w, STX_TENSOR_MUTATED);
+	pb_launch(&b, k, 3, (uint32_t[]){ w, r, y });
+	return load(&b, fns);
+}
+
+static int run_at(struct stax_artifact *a, int64_t row, int64_t col, float *w, float *r, float *y,
+		  struct stax_error *err)
+{
+	struct stx_tensor t = {
+		.data = w, .dtype = STX_F32, .rank = 2, .sizes = { 4, 3 }, .strides = { row, col }
+	};
+	struct stx_tensor in[2] = { t, t };
+	struct stx_tensor out = {
+		.data = y, .dtype = STX_F32, .rank = 1, .sizes = { 2 }, .strides = { 1 }
+	};
+	in[1].data = r;
+	memset(err, 0, sizeof *err);
+	return stax_run(a, in, 2, &out, 1, NULL, err);
+}
+
+static void test_run_written_input_that_shares_memory_is_refused(void **state)
+{
+	(void)state;
+	static float m[256];
+	struct stax_error e;
+	struct stax_artifact *a = written(3, 1);
+	for (int twice = 0; twice < 2; twice++) {
+		assert_int_equal(run_at(a, 3, 1, m, m + 12, m + 24, &e), 0);
+		assert_int_equal(run_at(a, 3, 1, m + 14, m + 2, m, &e), 0); /* touching */
+		assert_int_equal(run_at(a, 3, 1, m, m, m + 24, &e), STX_E_MISMATCH);
+		assert_non_null(strstr(e.text, "'w'"));
+		assert_non_null(strstr(e.text, "input 'r'"));
+		assert_int_equal(run_at(a, 3, 1, m, m + 11, m + 24, &e), STX_E_MISMATCH);
+		assert_int_equal(run_at(a, 3, 1, m + 11, m, m + 24, &e), STX_E_MISMATCH);
+		assert_int_equal(run_at(a, 3, 1, m, m + 12, m + 10, &e), STX_E_MISMATCH);
+		assert_non_null(strstr(e.text, "output 'y'"));
+		/* Two that are not written may. */
+		assert_int_equal(run_at(a, 3, 1, m, m + 12, m + 13, &e), 0);
+	}
+	stax_artifact_free(a);
+}
+
+static void test_run_written_input_may_interleave(void **state)
+{
+	(void)state;
+	static float m[256];
+	struct stax_error e;
+	struct stax_artifact *a = written(12, 2);
+	assert_int_equal(run_at(a, 12, 2, m, m + 1, m + 100, &e), 0); /* odd columns */
+	assert_int_equal(run_at(a, 12, 2, m, m + 6, m + 100, &e), 0); /* the other half of rows */
+	assert_int_equal(run_at(a, 12, 2, m + 7, m, m + 8, &e), STX_E_MISMATCH);
+	assert_int_equal(run_at(a, 12, 2, m, m + 4, m + 100, &e), STX_E_MISMATCH);
+	assert_int_equal(run_at(a, 12, 2, m, m + 5, m + 6, &e), 0); /* the output in a gap */
+	stax_artifact_free(a);
+	a = written(-12, 2); /* backwards */
+	assert_int_equal(run_at(a, -12, 2, m + 36, m + 37, m + 100, &e), 0);
+	assert_int_equal(run_at(a, -12, 2, m + 36, m + 48, m + 100, &e), STX_E_MISMATCH);
+	stax_artifact_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -506,6 +588,8 @@ int main(void)
 		cmocka_unit_test(test_run_value_beyond_its_storage_refused),
 		cmocka_unit_test(test_run_failed_guard_is_mismatch),
 		cmocka_unit_test(test_run_environment_used),
+		cmocka_unit_test(test_run_written_input_that_shares_memory_is_refused),
+		cmocka_unit_test(test_run_written_input_may_interleave),
 		cmocka_unit_test(test_run_from_several_threads_independent),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

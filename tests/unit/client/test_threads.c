@@ -159,8 +159,16 @@ static void test_threads_count_from_environment(void **state)
 	assert_int_equal(stx__thread_count(), 7);
 	setenv("STAX_THREADS", "99999999", 1);
 	assert_true(stx__thread_count() <= 1024);
-	setenv("STAX_THREADS", "many", 1);
-	int all = stx__thread_count();
+	static const char *const bad[] = { "many", "-3", "0", "4x", " " };
+	struct stx_diag d;
+	int n, all = 0;
+	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+		setenv("STAX_THREADS", bad[i], 1);
+		stx_diag_clear(&d);
+		assert_int_equal(stx__threads_setting(&n, &d), STX_E_USAGE);
+		assert_non_null(strstr(d.text, "STAX_THREADS"));
+		all = stx__thread_count();
+	}
 	unsetenv("STAX_THREADS");
 	assert_int_equal(all, stx__thread_count());
 	assert_true(all >= 1);

@@ -113,6 +113,8 @@ static void test_faults_killed_workers_lose_no_request(void **state)
 		fd); /* tried again on another worker; no quarantine for a kill from outside */
 	reply_free(&r);
 	assert_true(stat_of(fd, "restarts") >= 1);
+	assert_int_equal(stat_of(fd, "killed_outside"), 1); /* one was in a job */
+	assert_int_equal(stat_of(fd, "crashes"), 0);
 	close(fd);
 }
 
@@ -284,6 +286,35 @@ static void test_faults_of_the_compiler_leave_a_reproducer(void **state)
 	close(fd);
 }
 
+/* A request before has brought a worker down and was not told of a crash: the first crash of the next
+ * one ends it, and has its reproducer all the same. */
+static void test_faults_of_a_suspected_graph_leave_a_reproducer_at_once(void **state)
+{
+	(void)state;
+	int fd = serve(NULL);
+	struct ask a = { .graph = "name i o\ndo plan sleep 1000\ndo plan crash\n",
+			 .deadline_ms = 1500 }; /* passes in the second attempt */
+	send_compile(fd, 1, &a);
+	struct reply r = receive_final(fd);
+	assert_error(&r, STX_E_DEADLINE);
+	assert_null(strstr(r.e->error->text, "stax compile"));
+	reply_free(&r);
+	assert_int_equal(stat_of(fd, "crashes"), 1);
+	a.deadline_ms = 0;
+	send_compile(fd, 2, &a);
+	r = receive_final(fd);
+	assert_error(&r, STX_E_CRASHED);
+	assert_int_equal(stat_of(fd, "crashes"), 2);
+	struct stx_repro p;
+	struct stx_arena *arena = stx_arena_new(0);
+	struct stx_bytes file = reproducer_of(&r, &p, arena);
+	assert_non_null(strstr((char *)p.body.at, "crash"));
+	stx_bytes_free(&file);
+	stx_arena_free(arena);
+	reply_free(&r);
+	close(fd);
+}
+
 /* The worker that linked it may have been taken over by the graph: what it says of its artifact
  * counts for nothing. Small ones are checked in the loop, large ones on another thread. */
 static void test_faults_an_artifact_a_worker_passed_is_refused_by_the_daemon(void **state)
@@ -330,6 +361,7 @@ int main(int argc, char **argv)
 		T(test_faults_processor_time_limit_is_named),
 		T(test_faults_killed_workers_lose_no_request),
 		T(test_faults_of_the_compiler_leave_a_reproducer),
+		T(test_faults_of_a_suspected_graph_leave_a_reproducer_at_once),
 		T(test_faults_an_artifact_a_worker_passed_is_refused_by_the_daemon),
 		T(test_faults_leave_no_reproducer_when_none_are_wanted),
 		T(test_faults_full_disk_returns_the_artifact_unstored),
