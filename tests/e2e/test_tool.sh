@@ -30,9 +30,6 @@ exits 2 "TLS" env STAX_SERVER=tls:host:1 "$stax" ping
 says "TLS is named" "TLS is not offered"
 exits 2 "no file" "$stax" compile
 exits 1 "a missing file" "$stax" compile "$work/none.onnx"
-: >"$work/empty.stax"
-exits 1 "an empty text" env STAX_SERVER=none "$stax" compile "$work/empty.stax"
-says "an empty text says so" "the graph is empty"
 "$stax" compile "$work/none.stax" --json >"$work/none.json" 2>"$work/err"
 ok "a missing file is located" grep -q '"location":"[^"]*none.stax"' "$work/none.json"
 exits 2 "dump without a stage" "$stax" dump "$work/g.stax"
@@ -63,6 +60,9 @@ exits 3 "stats starts no server" "$stax" stats
 exits 3 "ping starts no server" "$stax" ping
 exits 3 "a named server that is not there" "$stax" compile "$work/g.stax"
 export STAX_SERVER=none
+: >"$work/empty.stax"
+exits 1 "an empty text" "$stax" compile "$work/empty.stax"
+says "an empty text says so" "the graph is empty"
 ok "private compile" "$stax" compile "$work/g.stax" --json --out "$work/private"
 cp "$work/out" "$work/private.json"
 ok "private JSON" json "$work/private.json" 'not j["hit"] and not j["stored"] and len(j["kernels"]) == 1'
@@ -138,6 +138,7 @@ exits 3 "no staxd to be found" env STAX_STAXD=/nonexistent "$stax" ping
 # ---- a server ----
 export STAX_SERVER=unix:$work/stax.sock
 start_daemon || exit 1
+exits 1 "an empty text, of a server" "$stax" compile "$work/empty.stax"
 
 ok "compile" "$stax" compile "$work/g.stax" --json --out "$work/served"
 cp "$work/out" "$work/miss.json"

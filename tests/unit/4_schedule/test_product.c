@@ -74,8 +74,9 @@ static void test_product_attributes_are_what_lies_in_memory(void **state)
 	assert_int_equal(c->uses[3].buffer, c->workspace);
 	assert_true(c->uses[0].is_read && !c->uses[0].is_written && c->uses[2].is_written);
 	attrs_are(s, 0,
-		  (int64_t[]){ 60, 100, 80, 1, /* A */ 1, 0, 60, 0, 0, /* B */ 0, 0, 80, 0, 0,
-			       /* D */ 2, 0, 60, 0, 0 });
+		  (int64_t[STX_MATMUL_NATTRS]){ 60, 100, 80, 1, /* A */ 1, 0, 60, 0, 0, /* B */ 0,
+						0, 80, 0, 0,
+						/* D */ 2, 0, 60, 0, 0 });
 	s = schedule(a,
 		     "%a : f32[4,50,90] = placeholder()\n%b : f32[4,70,90] = placeholder()\n"
 		     "%t = transpose.int(%b, 1, 2)\n%c = slice.Tensor(%a, 2, 10, 90, 1)\n"
@@ -84,8 +85,9 @@ static void test_product_attributes_are_what_lies_in_memory(void **state)
 		     gpu);
 	assert_int_equal(s->externals.n, 1);
 	attrs_are(s, 0,
-		  (int64_t[]){ 70, 50, 80, 4, /* A */ 1, 1, 90, 6300, 0, /* B */ 0, 0, 90, 4500, 10,
-			       /* D */ 2, 0, 70, 3500, 0 });
+		  (int64_t[STX_MATMUL_NATTRS]){ 70, 50, 80, 4, /* A */ 1, 1, 90, 6300, 0, /* B */ 0,
+						0, 90, 4500, 10,
+						/* D */ 2, 0, 70, 3500, 0 });
 	stx_arena_free(a);
 }
 
