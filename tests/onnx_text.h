@@ -233,10 +233,12 @@ static inline void read_attribute(struct text *t, struct stx_bytes *node)
 static inline void read_node(struct text *t, struct stx_bytes *graph, uint32_t number)
 {
 	struct stx_bytes node = { 0 };
-	do
-		put_word(&node, 2, t);
-	while (eat(t, ","));
-	need_text(t, "=");
+	if (!eat(t, "=")) { /* else: a node without results */
+		do
+			put_word(&node, 2, t);
+		while (eat(t, ","));
+		need_text(t, "=");
+	}
 	struct stx_span op = word(t);
 	if (eat(t, ":")) {
 		stx_wire_put_bytes(&node, 7, op);

@@ -169,13 +169,14 @@ static inline struct dd two_sum(const struct el *e, stx_ev a, stx_ev b)
 	return (struct dd){ s, add(e, sub(e, a, sub(e, s, t)), sub(e, b, t)) };
 }
 
-/* The head of 26 bits; head + rest is a exactly. */
+/* The head of 26 bits (f32: 12); head + rest is a exactly. */
 static inline stx_ev head(const struct el *e, stx_ev a)
 {
-	return unbits(e, iand(e, bits(e, a), (int64_t)0xfffffffff8000000u));
+	return unbits(
+		e, iand(e, bits(e, a), is_f64(e) ? (int64_t)0xfffffffff8000000u : (int64_t)-4096));
 }
 
-/* exact unless the low half underflows: |a*b| above 2^-960 */
+/* exact unless the low half underflows: |a*b| above 2^-960 (f32: 2^-100) */
 static inline struct dd two_prod(const struct el *e, stx_ev a, stx_ev b)
 {
 	stx_ev p = mul(e, a, b), ah = head(e, a), al = sub(e, a, ah), bh = head(e, b),

@@ -181,13 +181,24 @@ stx_ev stx__el_exp_short(const struct el *w, stx_ev x)
 	return mul(w, addk(w, mul(w, r, POLY(w, r, exp_lite)), 1), unbits(w, ishl(w, n, 52)));
 }
 
+/* 1/(1 + e^|x|) = 2^-n/(2^-n + 1 + (r + q)), the quotient with what it lost; one less that for
+ * positive x. The power of two is applied last, so that tiny results round once. */
 static stx_ev sigmoid_f32(const struct el *e, stx_ev x)
 {
-	struct el w = el_make(e->b, STX_F64);
-	stx_ev t = stx__el_exp_short(&w, widen(&w, neg(e, mini(e, mag(e, x), fk(e, 104)))));
-	stx_ev num = sel(&w, lt(e, x, fk(e, 0)), t, fk(&w, 1));
+	struct stx__el_exp_parts d = stx__el_exp_reduce(e, mini(e, mag(e, x), fk(e, 104)));
+	stx_ev inv = pow2_minus(e, d), q, rest, left, u;
+	struct dd one = fast_sum(e, fk(e, 1), inv), s = fast_sum(e, one.h, d.r), back, right;
 
-	return narrow(e, quo(&w, num, addk(&w, t, 1)));
+	s = fast_sum(e, s.h, add(e, add(e, one.l, s.l), d.q));
+	q = quo(e, fk(e, 1), s.h);
+	back = two_prod(e, q, s.h);
+	rest = sub(e, sub(e, ksub(e, 1, back.h), back.l), mul(e, q, s.l));
+	rest = mul(e, rest, q);
+	u = isub(e, ik(e, 2 * exp_bias(e) + magic_bits(e)), d.n_bits);
+	left = stx__el_scale(e, add(e, q, rest), u);
+	right = fast_sum(e, fk(e, 1), neg(e, mul(e, q, inv)));
+	return sel(e, lt(e, x, fk(e, 0)), left,
+		   add(e, right.h, sub(e, right.l, mul(e, rest, inv))));
 }
 
 /* e^x of f64 in two parts, scaled */

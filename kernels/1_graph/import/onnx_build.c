@@ -165,10 +165,7 @@ V onnx_call(struct onnx *c, enum stx_op op, const struct stx_arg *args, uint32_t
 	if (!node) {
 		c->err = c->d && c->d->code ? c->d->code : STX_E_INVALID;
 		if (c->d && c->n && !c->d->location[0])
-			stx_diag_at(c->d, "ONNX node %s '%s'", c->n->op_type,
-				    c->n->name && *c->n->name ? c->n->name
-				    : c->n->n_output          ? c->n->output[0]
-							      : "");
+			stx_diag_at(c->d, "ONNX node %s '%s'", c->n->op_type, onnx_node_label(c));
 		return NO_V;
 	}
 	if (c->n && c->n->name && *c->n->name)

@@ -70,6 +70,8 @@ int onnx_is_bound_here(const struct onnx *c, const char *name);
 void onnx_bind(struct onnx *c, const char *name, V v); /* in the scope at hand */
 
 /* ---- errors ---- */
+/* What the current node is called: its name, else its first output's, else nothing. */
+const char *onnx_node_label(const struct onnx *c);
 stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 stx_err onnx_unsupported_attr(struct onnx *c, const char *attr, const char *value);

@@ -42,8 +42,7 @@ static stx_err need_inputs_of(struct onnx *c, V v, const char *what)
 	STX_VEC(struct stx_node *) stack = { 0 };
 	uint8_t *seen = STX_NEW_ARRAY(c->arena, uint8_t, c->g->nodes.n + 1);
 	char *why =
-		stx_arena_printf(c->arena, "%s '%s': %s", c->n->op_type,
-				 c->n->name && *c->n->name ? c->n->name : c->n->output[0], what);
+		stx_arena_printf(c->arena, "%s '%s': %s", c->n->op_type, onnx_node_label(c), what);
 	if (!seen || !why)
 		return onnx_fail(c, STX_E_TOO_LARGE, "the model is over its memory budget");
 	const struct stx_node *blocker = v.node; /* the first node that folding stopped at */

@@ -74,6 +74,11 @@ void onnx_bind(struct onnx *c, const char *name, V v)
 
 /* ---- errors ---- */
 
+const char *onnx_node_label(const struct onnx *c)
+{
+	return c->n->name && *c->n->name ? c->n->name : c->n->n_output ? c->n->output[0] : "";
+}
+
 stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
 {
 	char node[96] = "";
@@ -83,9 +88,7 @@ stx_err onnx_fail(struct onnx *c, stx_err code, const char *fmt, ...)
 	c->err = code;
 	if (c->n)
 		snprintf(node, sizeof node, "%s '%s'", c->n->op_type ? c->n->op_type : "?",
-			 c->n->name && *c->n->name ? c->n->name
-			 : c->n->n_output          ? c->n->output[0]
-						   : "");
+			 onnx_node_label(c));
 	va_start(ap, fmt);
 	stx_vfail(c->d, code, "import", node, fmt, ap);
 	va_end(ap);

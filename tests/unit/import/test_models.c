@@ -297,6 +297,18 @@ static void test_models_needed_input_is_named_with_why(void **state)
 	import_end(&i);
 }
 
+/* Found by fuzzing: a node without results has no name to be called by. */
+static void test_models_needed_input_of_a_node_without_results_is_named(void **state)
+{
+	(void)state;
+	struct imported i = import_with("input x float [6]\ninput s int64 [2]\n"
+					" = Reshape(x, s)\ny = Relu(x)\noutput y\n",
+					NULL, 0);
+	assert_int_equal(i.e, STX_E_NEED_VALUES);
+	assert_string_equal(i.r.needed[0].why, "Reshape '': the shape");
+	import_end(&i);
+}
+
 static void test_models_given_value_fixes_the_shape(void **state)
 {
 	(void)state;
@@ -551,6 +563,7 @@ int main(void)
 		cmocka_unit_test(test_models_optional_says_whether_it_has_a_value),
 		cmocka_unit_test(test_models_sequence_where_a_tensor_is_needed_refused),
 		cmocka_unit_test(test_models_needed_input_is_named_with_why),
+		cmocka_unit_test(test_models_needed_input_of_a_node_without_results_is_named),
 		cmocka_unit_test(test_models_given_value_fixes_the_shape),
 		cmocka_unit_test(test_models_given_value_of_another_type_refused),
 		cmocka_unit_test(test_models_sizes_given_without_data_fix_the_shape_only),
