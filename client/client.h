@@ -244,7 +244,7 @@ struct stx__context {
 	size_t own_bytes;
 	void *patched_for; /* workspace the fixed buffers point into */
 	struct stx_bounds_record bounds;
-	struct stx__gpu_context *gpu; /* cuda.h; NULL: not bound to a device yet */
+	struct stx__gpu_context *gpu;   /* cuda.h; NULL: not bound to a device yet */
 	struct stx__overlaps *overlaps; /* overlap.c; NULL: no input is written */
 	int no_overlap;                 /* in the last run, nor in one at the same addresses */
 };

@@ -235,9 +235,10 @@ STAX_API int stax_reference(struct stax_client *c, const struct stax_request *r,
 			    struct stx_tensor **outputs, int *noutputs, struct stax_error *err);
 
 /* Layered comparison: the graph evaluated as captured and after each pass of the compiler, each
- * layer against the one before it. To the bit, or within rtol and atol (at least 1e-6 of the output's
- * largest element) where the pass reorders sums or floats are accumulated in another order. Inputs and outputs as for stax_reference; the outputs
- * are those of the last layer that was evaluated. */
+ * layer against the one before it. To the bit, or within rtol and atol (at least 1e-6 of the
+ * output's largest element) where the pass reorders sums or floats are accumulated in another order.
+ * Inputs and outputs as for stax_reference; the outputs are those of the last layer that was
+ * evaluated. */
 struct stax_layer {
 	char name[24];      /* of the pass; "graph" for the graph as captured */
 	char class_name[8]; /* how it was compared: "BIT" or "TOL"; "-" for the first */

@@ -17,7 +17,8 @@ struct stx__quarantine {
 /* Counts one kill. Returns 1 when the graph is quarantined from now on. */
 int stx__quarantine_count(struct stx__quarantine *q, const struct stx_digest *id, uint64_t now_ms);
 /* 1 when one kill more will quarantine the graph. */
-int stx__quarantine_is_next(struct stx__quarantine *q, const struct stx_digest *id, uint64_t now_ms);
+int stx__quarantine_is_next(struct stx__quarantine *q, const struct stx_digest *id,
+			    uint64_t now_ms);
 /* 1 when refused, with *until_ms. */
 int stx__quarantine_has(struct stx__quarantine *q, const struct stx_digest *id, uint64_t now_ms,
 			uint64_t *until_ms);

@@ -14,8 +14,8 @@
 
 enum stx__sched { STX__SCHED_NORMAL, STX__SCHED_NICE, STX__SCHED_IDLE };
 
-/* Before warming: no core dumps, an environment of CUDA_HOME only, killed with the parent, limits on data and on
- * the size of a file: an eighth of memory_bytes, so that the few descriptors a closed worker may
+/* Before warming: no core dumps, an environment of CUDA_HOME only, killed with the parent, limits on
+ * data and on the size of a file: an eighth of memory_bytes, so that the few descriptors a closed worker may
  * have hold less than its memory limit. parent: pid the process must still have (0: do not check).
  * memory_bytes 0: no limit. */
 stx_err stx__sandbox_prepare(int64_t parent, uint64_t memory_bytes, struct stx_diag *d);

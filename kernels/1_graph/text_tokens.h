@@ -18,7 +18,7 @@ struct stx__parser {
 	const char *text, *p, *end;
 	struct stx_diag *d;
 	stx_err err;
-	const char *bad; /* where the error is */
+	const char *bad;  /* where the error is */
 	const char *node; /* whose definition is being read, or "" */
 	STX_VEC(struct stx__users) users;
 	STX_VEC(stx_ex) exs;          /* list being read */

@@ -6,8 +6,9 @@
  * batch of them, with one unit stride, and which is large enough for a call to pay; memory to work
  * in for each, after all other buffers; and the buffer that adds a bias to the sums where nothing
  * else reads them, so that the call may add it (the sum's type is f32, one rounding follows: what
- * the graph says). Its dimensions become the product's. Strides are read off the index expressions, so transposes,
- * slices and batches of views are what they are in memory. One pass over the buffers. */
+ * the graph says). Its dimensions become the product's. Strides are read off the index expressions,
+ * so transposes, slices and batches of views are what they are in memory. One pass over the buffers.
+ */
 #include "product.h"
 #include "sat.h"
 

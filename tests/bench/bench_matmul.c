@@ -1,7 +1,8 @@
 /* bench_matmul.c: matrix products, linear layers, convolutions, beside OpenBLAS where it is there.
  * Usage: bench_matmul [NAME..]   prints a table: median of 11 alternating rounds, 1 and 2 threads.
  * STX_CPU_TIME=1: the least processor time of the calling thread instead, for a busy machine; only
- * the figures for 1 thread mean something then. STX_OPENBLAS names a libopenblas whose cblas_sgemm is measured in the same rounds. */
+ * the figures for 1 thread mean something then. STX_OPENBLAS names a libopenblas whose cblas_sgemm
+ * is measured in the same rounds. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
