@@ -14,8 +14,7 @@
 
 #define MAX_KEPT 16
 static Stx__TuneRecord *kept[MAX_KEPT];
-static void *blocks[64];
-static int nkept, nblocks, asked, told;
+static int nkept, asked, told;
 static char lines[8192];
 
 static Stx__TuneRecord *find(const uint8_t *digest)
@@ -33,6 +32,19 @@ static Stx__TuneRecord *copy(const Stx__TuneRecord *r)
 	stx__tune_record__pack(r, packed);
 	Stx__TuneRecord *out = stx__tune_record__unpack(NULL, n, packed);
 	free(packed);
+	return out;
+}
+
+/* Takes the timings of `said` over; a merged record borrows, what is kept owns. */
+static Stx__TuneRecord *merge(Stx__TuneRecord *k, const Stx__TuneRecord *said)
+{
+	Stx__TuneRecord own = *k, *out;
+	void *block = NULL;
+	assert_int_equal(stx_tunes_merge(k, said, &block), 0);
+	out = copy(k);
+	*k = own;
+	stx__tune_record__free_unpacked(k, NULL);
+	free(block);
 	return out;
 }
 
@@ -55,10 +67,14 @@ static stx_err fake_records(const struct stx__about *b, Stx__TuneRecord **said, 
 					      .n_records = 1 },
 				d),
 			0);
-		if (said[i]->n_timings && k)
-			assert_int_equal(stx_tunes_merge(k, said[i], &blocks[nblocks++]), 0);
-		else if (said[i]->n_timings)
+		if (said[i]->n_timings && k) {
+			int at = 0;
+			while (kept[at] != k)
+				at++;
+			k = kept[at] = merge(k, said[i]);
+		} else if (said[i]->n_timings) {
 			k = kept[nkept++] = copy(said[i]);
+		}
 		list[i] = k ? k : &none;
 	}
 	e.msg_case = STX__ENVELOPE__MSG_TUNE_REPLY;
@@ -95,7 +111,9 @@ static void report(void *ctx, const char *kernel, const char *line)
 static int set_up(void **state)
 {
 	(void)state;
-	nkept = asked = told = 0;
+	while (nkept)
+		stx__tune_record__free_unpacked(kept[--nkept], NULL);
+	asked = told = 0;
 	lines[0] = 0;
 	blas->offered = 3;
 	blas->first = 0;
