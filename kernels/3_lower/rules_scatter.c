@@ -29,16 +29,20 @@ static int is_bijective(enum stx_op op)
 	       op == STX_OP_UNSQUEEZE || op == STX_OP_FLIP;
 }
 
-/* A temporary, or an input that the caller gives away or that is to hold n's value; one with strides
- * may reach an element twice. */
+/* A temporary, or an input that the caller gives away; one with strides may reach an element twice.
+ * Or the input that is to hold n's value, where n's elements lie as the input's: through a flip or
+ * a permutation its memory would hold them in another order. fn: n's argument 0. */
 static int may_be_overwritten(const struct stx__lower *l, const struct stx_node *n,
-			      const struct stx_node *m, const struct stx_buffer *b)
+			      const struct stx__inner *fn, const struct stx_node *m,
+			      const struct stx_buffer *b)
 {
 	const struct stx__value *v = &l->vals[m->id];
-	if (b->kind == STX_BUF_INPUT)
-		return (v->written_with.node ? v->written_with.node == n : m->is_donated) &&
-		       !l->g->inputs.at[b->index].strides;
-	return b->kind == STX_BUF_TEMP;
+	if (b->kind != STX_BUF_INPUT)
+		return b->kind == STX_BUF_TEMP;
+	if (l->g->inputs.at[b->index].strides)
+		return 0;
+	return v->written_with.node ? v->written_with.node == n && fn->u.load.ex == v->fn->u.load.ex
+				    : m->is_donated;
 }
 
 /* The buffer that self, argument 0 of n, reads whole and that nothing else will read, or NULL. */
@@ -57,7 +61,7 @@ static struct stx_buffer *own_buffer(struct stx__lower *l, const struct stx_node
 	    !l->vals[m->id].is_realized || l->vals[m->id].fn->rule != STX_IN_LOAD)
 		return NULL;
 	b = l->loops->buffers.at[fn->u.load.buffer];
-	return may_be_overwritten(l, n, m, b) && b->dtype == fn->dtype && !b->heir &&
+	return may_be_overwritten(l, n, fn, m, b) && b->dtype == fn->dtype && !b->heir &&
 			       l->vals[m->id].fn->u.load.buffer == b->id &&
 			       stx__whole_storage(l, b, stx__node_shape(m),
 						  l->vals[m->id].fn->u.load.ex)

@@ -589,6 +589,59 @@ static void test_in_place_cache_update_does_not_copy(void **state)
 	}
 }
 
+/* What updates an input's memory through a flip or a permutation of it, and is then what the input
+ * holds, is not in its memory already: there it lies flipped. */
+static void test_in_place_flipped_updates_are_put_in_order(void **state)
+{
+	static const struct {
+		const char *text;
+		float want[9];
+	} cases[] = {
+		{ "%x : f32[3,3] = placeholder()\n%v : f32[1,3] = placeholder()\n"
+		  "%f = flip.default(%x, [0])\n%w = slice_scatter.default(%f, %v, 0, 0, 1)\n"
+		  "%c = copy_.default(%x, %w)\nreturn (%v,)\n",
+		  { 10, 11, 12, 3, 4, 5, 0, 1, 2 } },
+		{ "%x : f32[3,3] = placeholder()\n%v : f32[1,3] = placeholder()\n"
+		  "%f = permute.default(%x, [1,0])\n%w = slice_scatter.default(%f, %v, 0, 0, 1)\n"
+		  "%c = copy_.default(%x, %w)\nreturn (%v,)\n",
+		  { 10, 11, 12, 1, 4, 7, 2, 5, 8 } },
+		{ "%x : f32[3,3] = placeholder()\n%v : f32[1,3] = placeholder()\n"
+		  "%i : i64[1] = constant([2])\n%f = flip.default(%x, [0,1])\n"
+		  "%w = index_put.default(%f, [%i], %v)\n"
+		  "%c = copy_.default(%x, %w)\nreturn (%v,)\n",
+		  { 8, 7, 6, 5, 4, 3, 10, 11, 12 } },
+	};
+	(void)state;
+	for (size_t k = 0; k < N(cases); k++)
+		for (int form = COMPILED_FUSED; form <= COMPILED_UNFUSED; form++) {
+			float x[9], v[3] = { 10, 11, 12 }, same[3];
+			struct compiled c;
+			struct stx_diag d = { 0 };
+			struct stax_error err;
+			struct stx_tensor in[2] = {
+				{ .data = x, .dtype = STX_F32, .rank = 2, .sizes = { 3, 3 } },
+				{ .data = v, .dtype = STX_F32, .rank = 2, .sizes = { 1, 3 } },
+			}, out[2] = { 0 };
+			for (int i = 0; i < 9; i++)
+				x[i] = (float)i;
+			compiled_dense(&in[0]);
+			compiled_dense(&in[1]);
+			if (compiled_build(cases[k].text, compiled_targets()[0],
+					   (enum compiled_form)form, &c, &d))
+				fail_msg("%s", d.text);
+			assert_int_equal(stax_query(c.artifact, in, 2, out, NULL, &err), 0);
+			compiled_dense(&out[0]);
+			out[0].data = same;
+			if (compiled_call(&c, in, 2, out, 2, &err))
+				fail_msg("%s", err.text);
+			for (int i = 0; i < 9; i++)
+				if (x[i] != cases[k].want[i])
+					fail_msg("case %zu, form %d: element %d is %g", k, form, i,
+						 (double)x[i]);
+			compiled_free(&c);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -596,6 +649,7 @@ int main(void)
 		cmocka_unit_test(test_in_place_text_prints_and_parses),
 		cmocka_unit_test(test_in_place_errors_name_the_node),
 		cmocka_unit_test(test_in_place_cache_update_does_not_copy),
+		cmocka_unit_test(test_in_place_flipped_updates_are_put_in_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
