@@ -296,6 +296,37 @@ static void sum(struct eager *e, const struct view *x, const struct view *y)
 	stx_bytes_printf(&e->text, "%%%s = add.Tensor(%%%s, %%%s)\n", p->name, x->name, y->name);
 }
 
+/* Memory of its own: x the other way round along a dimension, or with one place of it filled. */
+static void changed(struct eager *e, const struct view *x)
+{
+	float from[MAX_STORAGE], to[MAX_STORAGE], number = (float)rnd(e, 9) - 4;
+	struct view v = *x;
+	int d = (int)rnd(e, (uint32_t)x->rank), flips = (int)rnd(e, 2);
+	int64_t at = (int64_t)rnd(e, (uint32_t)x->sizes[d]), inner = 1;
+	for (int i = d + 1; i < x->rank; i++)
+		inner *= x->sizes[i];
+	v.storage = e->nstorages++;
+	v.written = 0;
+	dense(&v);
+	read_all(e, x, from);
+	for (int64_t k = 0; k < numel(x); k++) {
+		int64_t i = k / inner % x->sizes[d];
+		to[k] = flips     ? from[k + (x->sizes[d] - 1 - 2 * i) * inner]
+			: i == at ? number
+				  : from[k];
+	}
+	struct view *p = add_value(e, v);
+	write_all(e, p, to);
+	if (flips) {
+		stx_bytes_printf(&e->text, "%%%s = flip.default(%%%s, [%d])\n", p->name, x->name,
+				 d);
+		return;
+	}
+	stx_bytes_printf(&e->text, "%%i%s : i64[1] = constant([%lld])\n", p->name, (long long)at);
+	stx_bytes_printf(&e->text, "%%%s = index_fill.int_Scalar(%%%s, %d, %%i%s, %.1f)\n", p->name,
+			 x->name, d, p->name, (double)number);
+}
+
 static float times(float a, float b)
 {
 	return a * b;
@@ -351,6 +382,8 @@ static void statement(struct eager *e)
 	uint32_t what = rnd(e, 10);
 	if (what < 4 && x->rank > 0)
 		views[rnd(e, N(views))](e, x);
+	else if (what < 6 && x->rank > 0 && e->nstorages < MAX_STORAGES && rnd(e, 2))
+		changed(e, x);
 	else if (what < 6 && e->nstorages < MAX_STORAGES)
 		sum(e, x, draw_partner(e, x));
 	else
