@@ -9,8 +9,8 @@
 #include "passes.h"
 #include "schedule.h"
 
-/* In the arena; the test fails when there are none. */
-static inline struct stx_schedule *gpu_schedule(struct stx_arena *a, const char *text)
+/* In the arena. NULL: there are none, for a reason that the compiler tells (UNSUPPORTED). */
+static inline struct stx_schedule *gpu_schedule_if(struct stx_arena *a, const char *text)
 {
 	struct stx_diag d = { 0 };
 	struct stx_graph *g = NULL;
@@ -24,8 +24,19 @@ static inline struct stx_schedule *gpu_schedule(struct stx_arena *a, const char 
 	e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
 	e = e ? e : stx_lower(g, &lower, &l, &d);
 	e = e ? e : stx_schedule(l, &o, &s, &d);
+	if (e == STX_E_UNSUPPORTED)
+		return NULL;
 	if (e)
-		fail_msg("%s %s: %s", d.stage, d.node, d.text);
+		fail_msg("%s %s: %s in\n%s", d.stage, d.node, d.text, text);
+	return s;
+}
+
+/* The test fails when there are none. */
+static inline struct stx_schedule *gpu_schedule(struct stx_arena *a, const char *text)
+{
+	struct stx_schedule *s = gpu_schedule_if(a, text);
+	if (!s)
+		fail_msg("no kernels for a GPU of\n%s", text);
 	return s;
 }
 

@@ -198,9 +198,8 @@ static stx_ex part_size(struct chooser *c, stx_ex size, int64_t most, stx_ex bas
 	return stx_ex_min(c->x, stx_ex_const(c->x, most), stx_ex_sub(c->x, size, base));
 }
 
-static void place_all(struct chooser *c, struct dim *d, stx_ex at)
+static void place_all(struct dim *d, stx_ex at)
 {
-	(void)c;
 	for (uint32_t r = 0; r < STX__MAX_ROWS; r++)
 		d->at[r] = at;
 }
@@ -220,7 +219,7 @@ static void bind_inner(struct chooser *c, struct dim *d, enum stx_binding bindin
 	struct stx__axes *a = &c->b->axes;
 	uint32_t number;
 	stx_ex v = stx__new_axis(c, size, binding, d->is_red, &number);
-	place_all(c, d, stx_ex_add(c->x, base, v));
+	place_all(d, stx_ex_add(c->x, base, v));
 	a->nest[a->nnest++] = number;
 	a->point_elems = stx_sat_mul(a->point_elems, stx__axis_hint(c->x, size));
 }
@@ -233,7 +232,7 @@ static void bind_joined(struct chooser *c, struct dim *d, uint32_t n, enum stx_b
 	bind_inner(c, &all, binding, size, base);
 	stx_ex t = all.at[0];
 	for (uint32_t i = n; i-- > 0;)
-		place_all(c, &d[i], take(c, &t, d[i].size, i == 0));
+		place_all(&d[i], take(c, &t, d[i].size, i == 0));
 	c->b->axes.joined |= n > 1;
 }
 
@@ -268,7 +267,7 @@ int stx__axes_bind_tile(struct chooser *c)
 	stx_ex col0 = stx_ex_muli(x, take(c, &g, cols, !nbatch && !rows_last), t.cols);
 	for (uint32_t i = c->nout; i-- > 0;)
 		if (is_batch(c, &p, i))
-			place_all(c, &c->out[i],
+			place_all(&c->out[i],
 				  take(c, &g, c->out[i].size, --nbatch == 0 && !rows_last));
 	if (rows_last)
 		row0 = stx_ex_muli(x, take(c, &g, rows, 1), t.rows);

@@ -77,9 +77,8 @@ static uint64_t mark(const struct stx_kernel *k, const struct stx__tile *t, uint
 			if (i->b != STX_NONE)
 				in[i->b] = 1;
 		}
-		if (i->op < STX_PRIM_COUNT + 0u || i->op == STX_K_LOAD)
-			if (i->c != STX_NONE)
-				in[i->c] = 1;
+		if ((i->op < STX_PRIM_COUNT || i->op == STX_K_LOAD) && i->c != STX_NONE)
+			in[i->c] = 1;
 	}
 	return vars;
 }

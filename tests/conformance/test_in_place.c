@@ -675,6 +675,60 @@ static void test_in_place_flipped_updates_are_put_in_order(void **state)
 		}
 }
 
+/* Views that the random programs do not have. */
+static void test_in_place_through_rarer_views(void **state)
+{
+	static const struct {
+		const char *text;
+		float want[4];
+	} cases[] = {
+		{ "%x : f32[2,2] = placeholder()\n%u = unbind.int(%x, 1)\n"
+		  "%a = add_.Tensor(%u:1, %u)\nreturn (%a,)\n",
+		  { 1, 3, 3, 7 } },
+		{ "%x : f32[2,2] = placeholder()\n%u = split_with_sizes.default(%x, [1,1], -2)\n"
+		  "%a = mul_.Scalar(%u:1, 2.0)\nreturn (%a,)\n",
+		  { 1, 2, 6, 8 } },
+		{ "%x : f32[2,2] = placeholder()\n%s = slice.Tensor(%x, 0, 1)\n"
+		  "%q = squeeze.dims(%s, [0])\n%d = detach.default(%q)\n%e = alias.default(%d)\n"
+		  "%a = fill_.Scalar(%e, 9.0)\nreturn (%q,)\n",
+		  { 1, 2, 9, 9 } },
+		{ "%x : f32[2,2] = placeholder()\n%f = flatten.using_ints(%x)\n"
+		  "%s = slice.Tensor(%f, 0, -1, 9223372036854775807)\n%a = relu_.default(%s)\n"
+		  "%m = mul_.Scalar(%f, -1.0)\n%b = relu_.default(%s)\nreturn (%s,)\n",
+		  { -1, -2, -3, 0 } },
+		{ "%x : f32[2,2] = placeholder()\n%i = view.dtype(%x, i32)\n"
+		  "%d = diagonal.default(%i)\n%a = add_.Scalar(%d, 8388608)\nreturn (%a,)\n",
+		  { 2, 2, 3, 8 } }, /* the exponent is one more */
+		{ "%x : f32[2,2] = placeholder()\n%t = transpose.int(%x, 0, 1)\n"
+		  "%u = unsqueeze.default(%t, 1)\n%e = expand.default(%u, [2,1,2])\n"
+		  "%s = select.int(%e, 0, -2)\n%a = mul_.Scalar(%s, 0.5)\nreturn (%a,)\n",
+		  { 0.5, 2, 1.5, 4 } },
+	};
+	(void)state;
+	for (size_t k = 0; k < N(cases); k++) {
+		float x[4] = { 1, 2, 3, 4 }, room[4];
+		struct compiled c;
+		struct stx_diag d = { 0 };
+		struct stax_error err;
+		struct stx_tensor in = {
+			.data = x, .dtype = STX_F32, .rank = 2, .sizes = { 2, 2 }
+		};
+		struct stx_tensor out[2] = { 0 };
+		compiled_dense(&in);
+		if (compiled_build(cases[k].text, compiled_targets()[0], COMPILED_FUSED, &c, &d))
+			fail_msg("case %zu: %s", k, d.text);
+		assert_int_equal(stax_query(c.artifact, &in, 1, out, NULL, &err), 0);
+		compiled_dense(&out[0]);
+		out[0].data = room;
+		if (compiled_call(&c, &in, 1, out, 2, &err))
+			fail_msg("case %zu: %s", k, err.text);
+		for (int i = 0; i < 4; i++)
+			if (!same(x[i], cases[k].want[i]))
+				fail_msg("case %zu: element %d is %g", k, i, (double)x[i]);
+		compiled_free(&c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -682,6 +736,7 @@ int main(void)
 		cmocka_unit_test(test_in_place_text_prints_and_parses),
 		cmocka_unit_test(test_in_place_errors_name_the_node),
 		cmocka_unit_test(test_in_place_cache_update_does_not_copy),
+		cmocka_unit_test(test_in_place_through_rarer_views),
 		cmocka_unit_test(test_in_place_flipped_updates_are_put_in_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

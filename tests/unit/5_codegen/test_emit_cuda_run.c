@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "cuda_host.h"
+#include "gpu_schedule.h"
 #include "gpu.h"
 #include "graph_gen.h"
 #include "kernel_eval.h"
@@ -22,28 +23,6 @@
 #define GUARD_BYTES 64
 #define MOST_PARAMS 8
 #define MOST_RUNS   400
-
-/* NULL: no kernels for GPUs, for a reason that is told. */
-static struct stx_schedule *kernels_of(struct stx_arena *a, const char *text)
-{
-	struct stx_diag d = { 0 };
-	struct stx_graph *g = NULL;
-	struct stx_loops *l = NULL;
-	struct stx_schedule *s = NULL;
-	struct stx_lower_options lower = { .target_gpu = 1 };
-	struct stx_schedule_options o = { .target_gpu = 1 };
-	stx_err e = stx_graph_parse(a, text, strlen(text), &g, &d);
-	e = e ? e : stx_graph_decompose_to_basis(&g, &d);
-	e = e ? e : stx_graph_simplify(&g, STX_SIMPLIFY_STRICT, &d);
-	e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
-	e = e ? e : stx_lower(g, &lower, &l, &d);
-	e = e ? e : stx_schedule(l, &o, &s, &d);
-	if (e == STX_E_UNSUPPORTED)
-		return NULL;
-	if (e)
-		fail_msg("%s %s: %s in\n%s", d.stage, d.node, d.text, text);
-	return s;
-}
 
 /* Of one kernel in one configuration. */
 struct launch {
@@ -177,7 +156,7 @@ static void run_all(const char *const *graphs, unsigned n, int more, int some_wi
 	assert_int_equal(stx_gpu_target_parse(TARGET, &target, NULL), 0);
 	for (unsigned g = 0; g < n; g++) {
 		arenas[g] = stx_arena_new(0);
-		struct stx_schedule *s = kernels_of(arenas[g], graphs[g]);
+		struct stx_schedule *s = gpu_schedule_if(arenas[g], graphs[g]);
 		for (uint32_t j = 0; s && j < s->kernels.n; j++) {
 			const struct stx_kernel *k = s->kernels.at[j];
 			if (k->params.n > MOST_PARAMS || k->params.n + k->scalars.n > 14 ||
