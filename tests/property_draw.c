@@ -200,6 +200,18 @@ static struct stx_node *draw_constant(struct draw *q, enum stx_dtype t, const in
 					  (size_t)(n * stx_dtype_bytes(t)), NULL));
 }
 
+/* Elements, not bytes: an expanded or overlapping input has more of them than memory. */
+static int too_many(const struct draw *q, const int64_t *sizes, int rank)
+{
+	int64_t n = 1;
+	for (int i = 0; i < rank; i++)
+		if (!sizes[i])
+			return 0;
+	for (int i = 0; i < rank && n <= q->most_elems; i++)
+		n *= sizes[i];
+	return n > q->most_elems;
+}
+
 struct stx_node *draw_input(struct draw *q, enum stx_dtype t, const int64_t *sizes, int rank,
 			    int64_t low, int64_t bound)
 {
@@ -209,7 +221,7 @@ struct stx_node *draw_input(struct draw *q, enum stx_dtype t, const int64_t *siz
 	struct stx_tensor *x = &q->c->inputs[q->g->inputs.n];
 	int64_t strides[8], span;
 	stx_ex se[8];
-	if (q->g->inputs.n == PROP_MAX_INPUTS / 2)
+	if (q->g->inputs.n == PROP_MAX_INPUTS / 2 || too_many(q, sizes, rank))
 		return NULL;
 	memset(x, 0, sizeof *x);
 	x->offset = draw_strides(q, draw_layout(q), sizes, rank, strides);

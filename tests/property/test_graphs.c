@@ -33,6 +33,7 @@
 
 #define MOST_FAILURES 5
 #define SHRINK_TRIES  300
+#define HANG_TRIES    3 /* each takes CASE_SECONDS */
 #define CASE_SECONDS  60
 #define MAX_JOBS      64
 
@@ -465,7 +466,8 @@ static void report(uint64_t seed, enum outcome o)
 	struct prop_case *c = prop_draw(a, seed);
 	memcpy(f.why, shared->why, sizeof f.why);
 	print_error("seed %llu %s: %s\n", (unsigned long long)seed, outcome_text[o], f.why);
-	const struct prop_case *small = prop_shrink(a, c, still_fails, &f, SHRINK_TRIES);
+	const struct prop_case *small =
+		prop_shrink(a, c, still_fails, &f, o == HANG ? HANG_TRIES : SHRINK_TRIES);
 	prop_print(small, &text);
 	print_error("shrunk: %s\n%s", f.why, stx_bytes_cstr(&text));
 	stx_bytes_free(&text);
