@@ -69,6 +69,11 @@ static void whole(void *ctx, int64_t n, int64_t grain, void (*fn)(void *, int64_
 	"%q = _to_copy.default(%b, dtype=i32)\n%t = t.default(%q)\n"                               \
 	"%c = mm.default(%p, %t)\nreturn (%c)\n"
 
+#define DEPTHWISE(C, H, K, S, P)                                                                   \
+	"%x : f32[1," #C "," #H "," #H "] = placeholder()\n%w : f32[" #C ",1," #K "," #K           \
+	"] = placeholder()\n%c = convolution.default(%x, %w, None, [" #S "," #S "], [" #P "," #P   \
+	"], [1,1], False, [0,0], " #C ")\nreturn (%c)\n"
+
 static const struct sample {
 	const char *name, *text;
 	int m, n, k, batch; /* flops = 2 m n k batch */
@@ -123,10 +128,17 @@ static const struct sample {
 	  "%c = convolution.default(%x, %w, None, [1,1], [0,0], [1,1], False, [0,0], 1)\n"
 	  "return (%c)\n",
 	  64, 56 * 56, 256, 1, -1 },
-	{ "conv depthwise 3x3 1x256x56x56",
-	  "%x : f32[1,256,56,56] = placeholder()\n%w : f32[256,1,3,3] = placeholder()\n"
-	  "%c = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 256)\n"
-	  "return (%c)\n",
+	{ "depthwise 3x3 256x56x56", DEPTHWISE(256, 56, 3, 1, 1), 256, 56 * 56, 9, 1, -1 },
+	{ "depthwise 3x3 32x112x112", DEPTHWISE(32, 112, 3, 1, 1), 32, 112 * 112, 9, 1, -1 },
+	{ "depthwise 3x3 64x112x112 /2", DEPTHWISE(64, 112, 3, 2, 1), 64, 56 * 56, 9, 1, -1 },
+	{ "depthwise 3x3 512x14x14", DEPTHWISE(512, 14, 3, 1, 1), 512, 14 * 14, 9, 1, -1 },
+	{ "depthwise 3x3 1024x7x7", DEPTHWISE(1024, 7, 3, 1, 1), 1024, 7 * 7, 9, 1, -1 },
+	{ "depthwise 5x5 240x28x28", DEPTHWISE(240, 28, 5, 1, 2), 240, 28 * 28, 25, 1, -1 },
+	{ "depthwise 3x3 56x56x256",
+	  "%x : f32[1,56,56,256] = placeholder()\n%w : f32[256,1,3,3] = placeholder()\n"
+	  "%p = permute.default(%x, [0,3,1,2])\n"
+	  "%c = convolution.default(%p, %w, None, [1,1], [1,1], [1,1], False, [0,0], 256)\n"
+	  "%q = permute.default(%c, [0,2,3,1])\n%r = clone.default(%q)\nreturn (%r)\n",
 	  256, 56 * 56, 9, 1, -1 },
 	{ "gemv 1x4096x4096", MM(1, 4096, 4096), 1, 4096, 4096, 1, 0 },
 	{ "gemv 1x4096x4096 B^T", BT(1, 4096, 4096), 1, 4096, 4096, 1, 2 },
