@@ -78,6 +78,7 @@ struct stx__tile {
 	enum stx_dtype dtype;
 	uint8_t a_by_rows;  /* a is packed along its terms, else its rows stand side by side */
 	uint8_t b_across;   /* b is read along its terms and transposed */
+	uint8_t b_masked;   /* b is read along columns under masks: those of columns are made once */
 	uint8_t single;     /* one block of terms */
 	uint8_t thin;       /* one row: nothing of b is packed, sums are in the scratch */
 	uint8_t keeps[2];   /* all blocks of the operand serve every tile of one x0 // divisor */
@@ -138,6 +139,7 @@ struct stx__emit {
 	LLVMValueRef rest; /* i64: active lanes, when mask is set */
 	LLVMValueRef slot; /* i64: register of lane accumulators that copy 0 belongs to; NULL: the
 			      copy's */
+	unsigned ahead;        /* bytes ahead of contiguous loads to prefetch; 0: not */
 	unsigned vector_elems; /* largest w*copies, for the report */
 };
 

@@ -118,6 +118,14 @@ static LLVMValueRef masked_uniform(struct stx__emit *e, enum stx_dtype t, LLVMVa
 	return stx__select(e, mask, v, LLVMConstNull(LLVMTypeOf(v)));
 }
 
+static void prefetch(struct stx__emit *e, LLVMValueRef p)
+{
+	LLVMValueRef ahead = stx__i64(e, e->ahead);
+	LLVMValueRef args[4] = { LLVMBuildGEP2(e->b, e->i8, p, &ahead, 1, ""), stx__int(e->i32, 0),
+				 stx__int(e->i32, 3), stx__int(e->i32, 1) };
+	stx__call(e, "llvm.prefetch", &e->ptr, 1, args, 4);
+}
+
 void stx__emit_load(struct stx__emit *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
@@ -136,6 +144,8 @@ void stx__emit_load(struct stx__emit *e, uint32_t n)
 		mask = both(e, mask, e->mask);
 		v = x.kind == STX__CONTIGUOUS ? vector_load(e, t, element(e, i, &x.sum), mask, w)
 					      : gather(e, i, &x, mask, w);
+		if (x.kind == STX__CONTIGUOUS && e->ahead && !e->mask)
+			prefetch(e, element(e, i, &x.sum));
 	}
 	stx__set(e, n, stx__from_memory(e, t, v, w));
 }
