@@ -48,6 +48,11 @@ static stx__el_fn *unary_body(enum stx_prim op)
 	case STX_P_ATANH: return stx__el_atanh;
 	case STX_P_RSQRT: return rsqrt_body;
 	case STX_P_CBRT: return stx__el_cbrt;
+	case STX_P_SHORT_EXP: return stx__el_short_exp;
+	case STX_P_SHORT_SIGMOID: return stx__el_short_sigmoid;
+	case STX_P_SHORT_TANH: return stx__el_short_tanh;
+	case STX_P_SHORT_CDF: return stx__el_short_cdf;
+	case STX_P_SHORT_SLOPE: return stx__el_short_slope;
 	default: return NULL;
 	}
 }
@@ -92,6 +97,7 @@ int stx_elementary_expand(struct stx_elem_builder *b, enum stx_prim op, enum stx
 		return 1;
 	}
 	e = el_make(b, STX_F32);
+	op = stx_elementary_for(op, t);
 	x = b->emit(b->ctx, STX_P_CAST, STX_F32, x, 0, 0);
 	if (op == STX_P_POW || op == STX_P_ATAN2)
 		y = b->emit(b->ctx, STX_P_CAST, STX_F32, y, 0, 0);
