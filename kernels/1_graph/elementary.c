@@ -63,6 +63,7 @@ static stx_ev float_body(const struct el *e, enum stx_prim op, stx_ev x, stx_ev 
 	case STX_P_RELU: return maxi(e, x, fk(e, 0));
 	case STX_P_POW: return stx__el_pow(e, x, y);
 	case STX_P_ATAN2: return stx__el_atan2(e, x, y);
+	case STX_P_SHORT_DIV: return mul(e, x, quo(e, fk(e, 1), y));
 	default: return unary_body(op)(e, x);
 	}
 }
@@ -99,7 +100,7 @@ int stx_elementary_expand(struct stx_elem_builder *b, enum stx_prim op, enum stx
 	e = el_make(b, STX_F32);
 	op = stx_elementary_for(op, t);
 	x = b->emit(b->ctx, STX_P_CAST, STX_F32, x, 0, 0);
-	if (op == STX_P_POW || op == STX_P_ATAN2)
+	if (stx_prim_info(op)->arity == 2)
 		y = b->emit(b->ctx, STX_P_CAST, STX_F32, y, 0, 0);
 	*out = b->emit(b->ctx, STX_P_CAST, t, float_body(&e, op, x, y), 0, 0);
 	return 1;

@@ -182,12 +182,14 @@ stx_err stx__ref_gelu_backward(struct stx__ref *r, const struct stx_node *n)
 	stx__ref_walk_broadcast(&w, g);
 	stx__ref_walk_broadcast(&w, x);
 	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w)) {
-		double v = rd(&c, stx__ref_load(g, w.off[0]).f), p;
+		double v =
+			stx__ref_cast(c.t, (enum stx_dtype)g->dtype, stx__ref_load(g, w.off[0])).f;
+		double at =
+			stx__ref_cast(c.t, (enum stx_dtype)x->dtype, stx__ref_load(x, w.off[1])).f;
 
-		p = gelu_slope(&c, n, rd(&c, stx__ref_load(x, w.off[1]).f));
+		v = rd(&c, v * gelu_slope(&c, n, at));
 		stx__ref_store(out, i,
-			       (union stx_scalar){
-				       .f = stx_scalar_round(n->outs[0].dtype, rd(&c, v * p)) });
+			       (union stx_scalar){ .f = stx_scalar_round(n->outs[0].dtype, v) });
 	}
 	return 0;
 }
