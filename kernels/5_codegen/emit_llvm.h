@@ -57,6 +57,15 @@ struct stx__across {
 	struct stx__across *next;
 };
 
+/* What a value is to another loop (emit_llvm_kept.c), by instruction. */
+struct stx__kept {
+	uint32_t elems;     /* of the array it is left in; 0: in none */
+	uint32_t from;      /* is_read: the instruction that leaves it */
+	uint8_t is_read;    /* read from that array, not computed */
+	uint8_t is_dead;    /* only what is read instead needed it */
+	LLVMValueRef array; /* alloca */
+};
+
 /* What is known about a LOOP before emission, and for a VECTOR loop how it will be emitted. */
 struct stx__loop_info {
 	uint32_t end;      /* its END */
@@ -123,6 +132,7 @@ struct stx__emit {
 	struct stx__loop_info *loop; /* by LOOP instruction */
 	struct stx__acc **acc;       /* by ACC instruction */
 	struct stx__across **across; /* by LOAD instruction */
+	struct stx__kept *kept;      /* by instruction */
 	uint8_t *varying;            /* by instruction */
 	uint8_t in_across;           /* inside a loop with transposed loads */
 	struct stx__val *val;        /* [instruction * stride + copy] */
@@ -225,6 +235,11 @@ void stx__find_across(struct stx__emit *e); /* loop[].end and accs are known */
 /* Before LOOP `loop` of so many iterations. */
 void stx__emit_across(struct stx__emit *e, uint32_t loop, LLVMValueRef rows);
 int stx__is_far(const struct stx__emit *e, uint32_t param); /* worth being fetched ahead */
+
+/* ---- values of one loop that another needs (emit_llvm_kept.c) ---- */
+void stx__find_kept(struct stx__emit *e);
+void stx__kept_write(struct stx__emit *e, uint32_t n);
+void stx__kept_read(struct stx__emit *e, uint32_t n);
 
 /* ---- sorts (emit_llvm_sort.c) ---- */
 void stx__emit_sort(struct stx__emit *e, uint32_t n);

@@ -107,9 +107,17 @@ static void emit_segment(struct stx__emit *e, uint32_t from, uint32_t to)
 {
 	unsigned copies = e->w ? e->copies : 1;
 	for (e->copy = 0; e->copy < copies && !e->err; e->copy++)
-		for (uint32_t n = from; n < to && !e->err; n++)
-			if (e->copy == 0 || (e->varying[n] && e->k->insts.at[n].op != STX_K_ACC))
+		for (uint32_t n = from; n < to && !e->err; n++) {
+			int once = !e->varying[n] || e->k->insts.at[n].op == STX_K_ACC;
+			if (e->kept[n].is_dead || (e->copy && once))
+				continue;
+			if (e->kept[n].is_read)
+				stx__kept_read(e, n);
+			else
 				stx__emit_inst(e, n);
+			if (e->kept[n].elems)
+				stx__kept_write(e, n);
+		}
 	e->copy = 0;
 }
 
