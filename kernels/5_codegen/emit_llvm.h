@@ -37,6 +37,7 @@ struct stx__acc {
 	unsigned copies; /* results: 1, or the copies of the vector loop around the whole reduction
 			  */
 	unsigned ranks;  /* places of the stack of partial results */
+	unsigned pitch;  /* vectors of a rank, when columns share a stack (emit_llvm_columns.c) */
 	LLVMValueRef state[3][STX__MAX_COPIES]; /* allocas */
 	LLVMValueRef array[3];                  /* allocas of [slots], or NULL */
 	LLVMValueRef stack[3], count;           /* allocas */
@@ -79,6 +80,7 @@ struct stx__loop_info {
 	struct stx__acc *inner,
 		*accs; /* accumulators updated right inside; those that start with it */
 	struct stx__across *across; /* loads that are transposed before it */
+	uint32_t columns; /* VECTOR: the reduction inside that is made in chunks of rows, or NONE */
 };
 
 /* A matrix product in tiles (emit_llvm_tile.c). Pitches in elements, the rest of sizes in bytes. */
@@ -147,6 +149,12 @@ struct stx__emit {
 	LLVMValueRef rest; /* i64: active lanes, when mask is set */
 	LLVMValueRef slot; /* i64: register of lane accumulators that copy 0 belongs to; NULL: the
 			      copy's */
+	struct {           /* the chunk of rows of emit_llvm_columns.c */
+		uint32_t loop;           /* the reduction, or STX_NONE */
+		uint8_t is_last;         /* all are made, results are wanted */
+		LLVMValueRef begin, end; /* rows */
+		LLVMValueRef count;      /* chunks before */
+	} rows;
 	unsigned vector_elems; /* largest w*copies, for the report */
 };
 
@@ -236,6 +244,12 @@ void stx__find_across(struct stx__emit *e); /* loop[].end and accs are known */
 void stx__emit_across(struct stx__emit *e, uint32_t loop, LLVMValueRef rows);
 int stx__is_far(const struct stx__emit *e, uint32_t param); /* worth being fetched ahead */
 
+/* ---- reductions down columns (emit_llvm_columns.c) ---- */
+void stx__find_columns(struct stx__emit *e,
+		       uint32_t v); /* w and copies of VECTOR loop v are known */
+void stx__emit_columns(struct stx__emit *e, uint32_t v, LLVMValueRef columns);
+int stx__columns_loop(struct stx__emit *e, uint32_t r);
+
 /* ---- values of one loop that another needs (emit_llvm_kept.c) ---- */
 void stx__find_kept(struct stx__emit *e);
 void stx__kept_write(struct stx__emit *e, uint32_t n);
@@ -253,7 +267,9 @@ void stx__acc_to_array(struct stx__emit *e,
 		       struct stx__acc *a); /* before a loop that uses e->slot */
 void stx__acc_from_array(struct stx__emit *e, struct stx__acc *a); /* and after it */
 void stx__acc_part(struct stx__emit *e, struct stx__acc *a);       /* a chunk is complete */
-void stx__acc_finish(struct stx__emit *e, struct stx__acc *a);     /* after the END of a->loop */
+/* Makes the stack of partial results: for each rank so many vectors of w lanes. */
+void stx__acc_stack(struct stx__emit *e, struct stx__acc *a, unsigned w, unsigned each);
+void stx__acc_finish(struct stx__emit *e, struct stx__acc *a); /* after the END of a->loop */
 unsigned stx__acc_slots(const struct stx__acc *a, unsigned copies, unsigned w);
 
 /* ---- loops (emit_llvm_loop.c) ---- */
@@ -268,6 +284,10 @@ void stx__for_end(struct stx__emit *e, struct stx__for *f);
 LLVMBasicBlockRef stx__if_begin(struct stx__emit *e,
 				LLVMValueRef cond); /* returns the block after */
 void stx__if_end(struct stx__emit *e, LLVMBasicBlockRef after);
+LLVMValueRef stx__loop_size(struct stx__emit *e, uint32_t n, struct stx_interval *r);
+void stx__serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMValueRef end);
+/* Iterations [at, at + count); at is a multiple of 64 when there are lane accumulators. */
+void stx__vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValueRef count);
 stx_err stx__analyse(struct stx__emit *e); /* loop, acc, varying */
 void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to);
 void stx__emit_inst(struct stx__emit *e, uint32_t n); /* no marker of a loop */

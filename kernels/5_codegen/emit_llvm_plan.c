@@ -239,6 +239,7 @@ static void plan_vector(struct stx__emit *e, uint32_t n)
 		copies = 1;
 	l->w = (uint8_t)w;
 	l->copies = (uint8_t)copies;
+	stx__find_columns(e, n);
 	if (copies > e->stride)
 		e->stride = copies;
 }
@@ -310,6 +311,7 @@ stx_err stx__analyse(struct stx__emit *e)
 	if (!e->loop || !e->acc || !e->varying || !e->across || !e->kept)
 		return stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
 	e->stride = 1;
+	e->rows.loop = STX_NONE;
 	first_pass(&p);
 	if (!e->tile) {
 		stx__find_across(e);
