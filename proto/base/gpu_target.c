@@ -8,8 +8,8 @@ static const struct known {
 	struct stx_gpu_device device;
 	const char *driver; /* part of what the driver calls it */
 } devices[] = {
-#define STX_DEVICE(name, arch, sms, threads, shared, l2, driver)                                   \
-	{ { name, arch, sms, threads, 1024, shared, l2 }, driver },
+#define STX_DEVICE(name, arch, sms, threads, shared, l2, cluster, driver)                          \
+	{ { name, arch, sms, threads, 1024, shared, l2, cluster }, driver },
 #include "gpu_devices.def"
 #undef STX_DEVICE
 };

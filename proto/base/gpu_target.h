@@ -14,6 +14,7 @@ struct stx_gpu_device {
 	const char *arch; /* "sm_90a" */
 	uint32_t sms, threads_per_sm, max_threads_per_block;
 	uint32_t shared_per_block, l2_bytes;
+	uint32_t cluster; /* most blocks that can exchange results on the chip; 1: none */
 };
 struct stx_gpu_target {
 	struct stx_gpu_device device;
