@@ -15,6 +15,11 @@ static const struct known {
 };
 #define NDEVICES (sizeof devices / sizeof *devices)
 
+int64_t stx_gpu_kept_row(const struct stx_gpu_device *d)
+{
+	return d->cluster > 1 ? (int64_t)16384 * d->cluster : 0;
+}
+
 int stx_gpu_is_target(const char *text)
 {
 	return text && !strncmp(text, "cuda", 4) && (!text[4] || text[4] == ':');
