@@ -160,14 +160,10 @@ static void parse_word(const char *word, size_t n, struct stx_gpu_config *c)
 		const char *name;
 		uint32_t *at;
 	} fields[] = {
-		{ "XBLOCK=", &c->x },
-		{ "YBLOCK=", &c->y },
-		{ "ZBLOCK=", &c->z },
-		{ "R0_BLOCK=", &c->r },
-		{ "threads=", &c->threads },
-		{ "row_threads=", &c->row_threads },
-		{ "cluster=", &c->cluster },
-		{ "vec=", &vec },
+		{ "XBLOCK=", &c->x },        { "YBLOCK=", &c->y },
+		{ "ZBLOCK=", &c->z },        { "R0_BLOCK=", &c->r },
+		{ "threads=", &c->threads }, { "row_threads=", &c->row_threads },
+		{ "cluster=", &c->cluster }, { "vec=", &vec },
 		{ "vec_y=", &vec_y },
 	};
 	for (unsigned i = 0; i < sizeof fields / sizeof *fields; i++) {

@@ -429,8 +429,8 @@ static void open_loop(struct stx__cuda *e)
 		stx_bytes_printf(e->out, "  {\n  const int roffset = %s;\n", first);
 	else
 		stx_bytes_printf(e->out,
-				 "  for (%s roffset = %s; roffset < rnumel; roffset += %u) {\n", type,
-				 first, e->c->r * e->c->cluster);
+				 "  for (%s roffset = %s; roffset < rnumel; roffset += %u) {\n",
+				 type, first, e->c->r * e->c->cluster);
 }
 
 static void put_region(struct stx__cuda *e, const struct stx__region *r)

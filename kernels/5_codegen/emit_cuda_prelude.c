@@ -165,7 +165,8 @@ static const char mul_wide[] =
 	"\"r\"(a), \"r\"(b)); return r; }\n";
 
 static const char cluster[] =
-	"/* blocks of a cluster: they have begun; where they have what stands at a in this one; all "
+	"/* blocks of a cluster: they have begun; where they have what stands at a in this one; "
+	"all "
 	"before\n   arrive() is seen after wait() */\n"
 	"DEV void cluster_begin() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\"); }\n"
 	"DEV void cluster_arrive() { asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: "

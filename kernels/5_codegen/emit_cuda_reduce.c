@@ -359,16 +359,17 @@ static void by_cluster(struct stx__cuda *e, uint32_t acc)
 	uint32_t warps = e->c->threads / 32, parts = warps * e->c->cluster;
 	uint32_t each = parts > 32 ? parts / 32 : 1;
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
-		stx_bytes_printf(out, "  __shared__ %s s%u_%u[%u];\n", state_type(e, acc, s), acc, s,
-				 parts);
+		stx_bytes_printf(out, "  __shared__ %s s%u_%u[%u];\n", state_type(e, acc, s), acc,
+				 s, parts);
 	stx_bytes_printf(out, "%s  if (tid %% 32 < %u) {", e->met ? "" : "  cluster_wait();\n",
 			 e->c->cluster);
 	e->met = 1;
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
-		stx_bytes_printf(out,
-				 " *(%s *)cluster_at((u64)&s%u_%u[part * %u + tid / 32], tid %% 32) = "
-				 "a%u_%u[0];",
-				 state_type(e, acc, s), acc, s, warps, acc, s);
+		stx_bytes_printf(
+			out,
+			" *(%s *)cluster_at((u64)&s%u_%u[part * %u + tid / 32], tid %% 32) = "
+			"a%u_%u[0];",
+			state_type(e, acc, s), acc, s, warps, acc, s);
 	stx_bytes_puts(out, " }\n  cluster_arrive();\n  cluster_wait();\n ");
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out, " a%u_%u[0] = s%u_%u[tid %% %u * %u];", acc, s, acc, s,

@@ -8,10 +8,11 @@
 #define PERSISTENT_INNER 1024
 #define PERSISTENT_OUTER 64
 #define KEPT_INNER       32768 /* a longer row leaves a block no registers */
-#define SHARED_ROW       16384 /* more of it than that: its load, arithmetic and store would not overlap */
-#define KEPT_BLOCK       8192  /* of a row, in registers of 256 threads: four such blocks do */
-#define LIGHT            40    /* instructions of a body that waits for memory */
-#define MOST             6     /* candidates */
+#define SHARED_ROW                                                                                 \
+	16384           /* more of it than that: its load, arithmetic and store would not overlap */
+#define KEPT_BLOCK 8192 /* of a row, in registers of 256 threads: four such blocks do */
+#define LIGHT      40   /* instructions of a body that waits for memory */
+#define MOST       6    /* candidates */
 
 static uint32_t pow2_at_least(int64_t n)
 {
