@@ -7,8 +7,8 @@
 #define DIV(x, y)    stx__b_two(b, STX_OP_DIV, x, y)
 #define CALL1(op, x) stx__b_one(b, STX_OP_##op, x)
 
-/* Rows of more elements leave the first caches, unless the target keeps them: maximum and sum come
- * from one pass. */
+/* Rows of more elements leave the first caches: maximum and sum come from one pass. Not where a
+ * softmax needs the exponentials again and the target keeps the row: two passes compute each once. */
 #define LONG_ROW 32768
 /* Fewer rows leave processors idle, unless each of the two reductions is cut (split.h). */
 #define MANY_ROWS 16
@@ -26,7 +26,8 @@ static int has_long_rows(const struct stx__build *b, const struct stx_type *t, u
 		else
 			rows *= MANY_ROWS;
 	}
-	int64_t kept = b->g->kept_row > LONG_ROW ? b->g->kept_row : LONG_ROW;
+	int64_t kept = b->n->op == STX_OP_SOFTMAX ? b->g->kept_row : 0;
+	kept = kept > LONG_ROW ? kept : LONG_ROW;
 	return row > (double)kept && rows >= MANY_ROWS;
 }
 
