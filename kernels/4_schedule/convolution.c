@@ -57,6 +57,7 @@ struct conv {
 	int64_t store[STX_MAX_DIMS + 1], store_rest;
 	struct position at[MAX_SPATIAL];
 	int is_transposed;
+	int64_t step[MAX_SPATIAL], dilation[MAX_SPATIAL];
 	int64_t before[MAX_SPATIAL], after[MAX_SPATIAL], in[MAX_SPATIAL];
 	struct tensor tx, tw, ty;
 };
@@ -280,51 +281,51 @@ static int64_t natural_size(const struct conv *c, int64_t stride)
 	return best;
 }
 
-/* Stride in memory, and step and dilation where no mask says them. */
+/* Stride in memory; step and dilation, 1 where nothing is stepped through. */
 static int find_stride(struct conv *c, uint32_t i, int64_t *stride)
 {
-	struct position *p = &c->at[i];
+	const struct position *p = &c->at[i];
 	int64_t o = c->x.at[VAR_OUT + i], t = c->x.at[var_tap(c) + i];
+	int64_t step = p->step, dilation = p->dilation;
 	if (o < 0 || t < 0 || (c->out[i] > 1 && !o) || (c->tap[i] > 1 && !t))
 		return 0;
 	if (!p->is_known) {
 		*stride = o || t ? natural_stride(c, gcd(o, t)) : 1;
-		p->step = o / *stride;
-		p->dilation = t / *stride;
-		return 1;
+		step = o / *stride;
+		dilation = t / *stride;
+	} else {
+		if (step < 0 || dilation < 0)
+			return 0;
+		*stride = step ? o / step : t / dilation;
 	}
-	if (p->step < 0 || p->dilation < 0 || (!p->step && !p->dilation))
-		return 0;
-	*stride = p->step ? o / p->step : t / p->dilation;
-	return *stride > 0 && o == *stride * p->step && t == *stride * p->dilation;
+	c->step[i] = step ? step : 1;
+	c->dilation[i] = dilation ? dilation : 1;
+	return *stride > 0 && o == *stride * step && t == *stride * dilation;
 }
 
 /* Zeros before and after, and the elements between them; as many after as before where the result
- * is as large. 0: the library's convolution has another size. */
-static int find_padding(struct conv *c, uint32_t i, int64_t stride, int64_t *skipped)
+ * is as large. extend: what no position reaches is the input's too, as far as its memory says. 0:
+ * the library's convolution has another size. */
+static int find_padding(struct conv *c, uint32_t i, int64_t stride, int extend, int64_t *skipped)
 {
-	struct position *p = &c->at[i];
-	int64_t step = p->step ? p->step : 1;
-	int64_t span = (p->dilation ? p->dilation : 1) * (c->tap[i] - 1) + 1;
+	const struct position *p = &c->at[i];
+	int64_t step = c->step[i], span = c->dilation[i] * (c->tap[i] - 1) + 1;
 	int64_t before = p->first < 0 ? -p->first : 0, most = c->out[i] * step - before + span - 1;
 	int64_t least = (c->out[i] - 1) * step + span - before, in = least, own, after;
 	*skipped = p->first > 0 ? p->first : 0;
-	if (p->has_upper) {
+	if (p->has_upper)
 		in = p->upper - *skipped;
-	} else if ((own = natural_size(c, stride) - *skipped) > in) {
+	else if (extend && (own = natural_size(c, stride) - *skipped) > in)
 		in = own;
-	}
 	in = in < most ? in : most;
 	after = least - in > 0 ? least - in : 0;
 	if (in + 2 * before >= span && (in + 2 * before - span) / step + 1 == c->out[i])
 		after = before;
-	p->step = step;
-	p->dilation = p->dilation ? p->dilation : 1;
 	c->before[i] = before;
 	c->after[i] = after;
 	c->in[i] = in;
 	return in > 0 && (p->has_lower || p->first >= 0) && (p->has_upper || in >= least) &&
-	       (in + before + after - span) / step + 1 == c->out[i] && in + before + after >= span;
+	       in + before + after >= span && (in + before + after - span) / step + 1 == c->out[i];
 }
 
 /* Stride of channels that are numbered by group and channel within it. 0: there is none. */
@@ -380,7 +381,7 @@ static int is_within(const struct conv *c, const struct tensor *t, uint32_t buff
 	       last < reach;
 }
 
-static int lay_out_x(struct conv *c)
+static int lay_out_x(struct conv *c, int extend)
 {
 	struct tensor *t = &c->tx;
 	t->size[0] = c->n;
@@ -390,13 +391,18 @@ static int lay_out_x(struct conv *c)
 	t->offset = c->x.rest;
 	for (uint32_t i = 0; i < c->k; i++) {
 		int64_t stride, skipped, first = c->at[i].first;
-		if (!find_stride(c, i, &stride) || !find_padding(c, i, stride, &skipped))
+		if (!find_stride(c, i, &stride) || !find_padding(c, i, stride, extend, &skipped))
 			return 0;
 		t->size[2 + i] = c->in[i];
 		t->stride[2 + i] = stride;
 		t->offset -= stride * (first - skipped);
 	}
 	return c->x.at[VAR_CHANNEL] == 0;
+}
+
+static int place_x(struct conv *c)
+{
+	return (lay_out_x(c, 1) && is_within(c, &c->tx, c->x.load->a)) || lay_out_x(c, 0);
 }
 
 static int lay_out_w(struct conv *c)
@@ -474,9 +480,8 @@ static int put_form(struct conv *c, struct tensor *y, uint32_t result, struct st
 	out->attrs[STX_CONV_SPATIAL] = stx_ex_const(ex, c->k);
 	for (uint32_t i = 0; i < MAX_SPATIAL; i++) {
 		int is_there = i < c->k;
-		out->attrs[STX_CONV_STRIDE + i] = stx_ex_const(ex, is_there ? c->at[i].step : 1);
-		out->attrs[STX_CONV_DILATION + i] =
-			stx_ex_const(ex, is_there ? c->at[i].dilation : 1);
+		out->attrs[STX_CONV_STRIDE + i] = stx_ex_const(ex, is_there ? c->step[i] : 1);
+		out->attrs[STX_CONV_DILATION + i] = stx_ex_const(ex, is_there ? c->dilation[i] : 1);
 		out->attrs[STX_CONV_BEFORE + i] = stx_ex_const(ex, is_there ? c->before[i] : 0);
 		out->attrs[STX_CONV_AFTER + i] = stx_ex_const(ex, is_there ? c->after[i] : 0);
 	}
@@ -590,9 +595,8 @@ int stx__find_convolution(const struct stx__finding *f, const struct stx_buffer 
 	if (!find_sizes(&c) || !find_accesses(&c))
 		return 0;
 	if (!read_mask(&c, c.x.mask) || !read_address(&c, c.x.load->ex, c.x.at, &c.x.rest) ||
-	    !read_address(&c, c.w.load->ex, c.w.at, &c.w.rest) || !lay_out_x(&c) ||
-	    !lay_out_w(&c) || !lay_out_y(&c, b->store, &c.ty) ||
-	    !put_form(&c, &c.ty, b->id, &p->plain))
+	    !read_address(&c, c.w.load->ex, c.w.at, &c.w.rest) || !place_x(&c) || !lay_out_w(&c) ||
+	    !lay_out_y(&c, b->store, &c.ty) || !put_form(&c, &c.ty, b->id, &p->plain))
 		return 0;
 	p->kind = &convolution;
 	find_epilogue(&c, p);
