@@ -9,10 +9,11 @@
 
 #include "cudnn.h"
 
-#define MAX_LISTED 128 /* engine configurations that a heuristic is asked for */
-#define MAX_NOTES  32
-#define MAX_KNOBS  64
-#define SUM        9 /* the name of the sums before the bias in a graph */
+#define MAX_LISTED        128 /* engine configurations that a heuristic is asked for */
+#define MAX_NOTES         32
+#define MAX_KNOBS         64
+#define VIRTUAL_ALIGNMENT 16
+#define SUM               9 /* the name of the sums before the bias in a graph */
 
 static int set_i64(const struct stx__cudnn *q, void *desc, int attribute, uint32_t n,
 		   const int64_t *v)
@@ -59,6 +60,7 @@ static int make_tensor(const struct stx__cudnn *q, struct stx__cudnn_graph *g,
 {
 	struct stx__cudnn_tensor wide;
 	uint32_t rank = c->k > 1 ? 2 + c->k : 4;
+	int64_t whole = VIRTUAL_ALIGNMENT;
 	char is_virtual = id == SUM;
 	widen(c->k, t, &wide);
 	int e = make(q, g, STX_CUDNN_BACKEND_TENSOR_DESCRIPTOR, out);
@@ -72,7 +74,8 @@ static int make_tensor(const struct stx__cudnn *q, struct stx__cudnn_graph *g,
 	if (!e)
 		e = set_i64(q, *out, STX_CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &id);
 	if (!e)
-		e = set_i64(q, *out, STX_CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &c->alignment);
+		e = set_i64(q, *out, STX_CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1,
+			    is_virtual ? &whole : &c->alignment);
 	if (!e && is_virtual)
 		e = q->desc_set(*out, STX_CUDNN_ATTR_TENSOR_IS_VIRTUAL, STX_CUDNN_TYPE_BOOLEAN, 1,
 				&is_virtual);

@@ -281,26 +281,30 @@ static int64_t natural_size(const struct conv *c, int64_t stride)
 	return best;
 }
 
-/* Stride in memory; step and dilation, 1 where nothing is stepped through. */
+/* Stride in memory, 0 of the one element that a mask leaves; step and dilation, 1 where nothing is
+ * stepped through. */
 static int find_stride(struct conv *c, uint32_t i, int64_t *stride)
 {
 	const struct position *p = &c->at[i];
 	int64_t o = c->x.at[VAR_OUT + i], t = c->x.at[var_tap(c) + i];
 	int64_t step = p->step, dilation = p->dilation;
-	if (o < 0 || t < 0 || (c->out[i] > 1 && !o) || (c->tap[i] > 1 && !t))
+	int is_one = !o && !t && p->has_lower && p->has_upper && p->upper == 1;
+	if (o < 0 || t < 0 || step < 0 || dilation < 0)
 		return 0;
-	if (!p->is_known) {
+	if (p->is_known) {
+		*stride = is_one ? 0 : step ? o / step : t / dilation;
+		if (!is_one && *stride < 1)
+			return 0;
+	} else {
 		*stride = o || t ? natural_stride(c, gcd(o, t)) : 1;
 		step = o / *stride;
 		dilation = t / *stride;
-	} else {
-		if (step < 0 || dilation < 0)
+		if ((c->out[i] > 1 && !o) || (c->tap[i] > 1 && !t))
 			return 0;
-		*stride = step ? o / step : t / dilation;
 	}
 	c->step[i] = step ? step : 1;
 	c->dilation[i] = dilation ? dilation : 1;
-	return *stride > 0 && o == *stride * step && t == *stride * dilation;
+	return o == *stride * step && t == *stride * dilation;
 }
 
 /* Zeros before and after, and the elements between them; as many after as before where the result
@@ -394,7 +398,7 @@ static int lay_out_x(struct conv *c, int extend)
 		if (!find_stride(c, i, &stride) || !find_padding(c, i, stride, extend, &skipped))
 			return 0;
 		t->size[2 + i] = c->in[i];
-		t->stride[2 + i] = stride;
+		t->stride[2 + i] = stride ? stride : 1;
 		t->offset -= stride * (first - skipped);
 	}
 	return c->x.at[VAR_CHANNEL] == 0;

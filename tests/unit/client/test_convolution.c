@@ -55,7 +55,7 @@ static void draw(struct drawn *q)
 			ok = ok && room >= 0;
 			q->out[i] = room / q->stride[i] + 1;
 		}
-	} while (!ok || work_of(q) < 1 << 18 || work_of(q) > 1 << 20);
+	} while (!ok || work_of(q) < 1 << 18 || work_of(q) > 1 << 19);
 }
 
 /* A tensor [a, b, spatial..] that lies in memory in one of several ways; its last line defines
@@ -137,7 +137,7 @@ static void test_convolution_random_ones_are_calls_and_agree_with_the_oracle(voi
 {
 	(void)state;
 	print_message("seed %llu\n", (unsigned long long)seed);
-	for (int i = 0; i < 120; i++) {
+	for (int i = 0; i < 40; i++) {
 		struct stx_bytes b = { 0 };
 		struct drawn q;
 		draw(&q);
@@ -156,7 +156,7 @@ static void test_convolution_random_ones_are_calls_and_agree_with_the_oracle(voi
 static void test_convolution_random_biases_and_what_follows_agree(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 80; i++) {
+	for (int i = 0; i < 24; i++) {
 		struct stx_bytes b = { 0 };
 		struct drawn q;
 		int follows = (int)below(3), t = (int)below(4);
@@ -250,11 +250,11 @@ static void test_convolution_that_the_library_cannot_make_is_a_kernel(void **sta
 }
 
 static const char plain[] =
-	"%x : f32[2,8,24,24] = placeholder()\n%w : f32[16,8,3,3] = placeholder()\n"
+	"%x : f32[1,8,24,24] = placeholder()\n%w : f32[8,8,3,3] = placeholder()\n"
 	"%y = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
 	"return (%y,)\n";
 static const char halves[] =
-	"%x : f16[2,8,24,24] = placeholder()\n%w : f16[16,8,3,3] = placeholder()\n"
+	"%x : f16[1,8,24,24] = placeholder()\n%w : f16[8,8,3,3] = placeholder()\n"
 	"%y = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
 	"return (%y,)\n";
 
@@ -314,8 +314,8 @@ static void test_convolution_engines_of_other_arithmetic_are_barred(void **state
 
 struct ready {
 	struct compiled c;
-	_Alignas(16) float x[2 * 8 * 24 * 24 + 1];
-	_Alignas(16) float w[16 * 8 * 3 * 3], y[2 * 16 * 24 * 24], want[2 * 16 * 24 * 24];
+	_Alignas(16) float x[8 * 24 * 24 + 1];
+	_Alignas(16) float w[8 * 8 * 3 * 3], y[8 * 24 * 24], want[8 * 24 * 24];
 	struct stx_tensor in[2], out;
 };
 
@@ -330,13 +330,13 @@ static struct ready *ready_new(void)
 	struct stax_error err;
 	memset(v, 0, sizeof *v);
 	build(plain, &v->c);
-	for (int i = 0; i < 2 * 8 * 24 * 24 + 1; i++)
+	for (int i = 0; i < 8 * 24 * 24 + 1; i++)
 		v->x[i] = (float)(i % 5 - 2);
-	for (int i = 0; i < 16 * 8 * 3 * 3; i++)
+	for (int i = 0; i < 8 * 8 * 3 * 3; i++)
 		v->w[i] = (float)(i % 3 - 1);
-	v->in[0] = (struct stx_tensor){ .data = v->x, .rank = 4, .sizes = { 2, 8, 24, 24 } };
-	v->in[1] = (struct stx_tensor){ .data = v->w, .rank = 4, .sizes = { 16, 8, 3, 3 } };
-	v->out = (struct stx_tensor){ .data = v->y, .rank = 4, .sizes = { 2, 16, 24, 24 } };
+	v->in[0] = (struct stx_tensor){ .data = v->x, .rank = 4, .sizes = { 1, 8, 24, 24 } };
+	v->in[1] = (struct stx_tensor){ .data = v->w, .rank = 4, .sizes = { 8, 8, 3, 3 } };
+	v->out = (struct stx_tensor){ .data = v->y, .rank = 4, .sizes = { 1, 8, 24, 24 } };
 	v->in[0].dtype = v->in[1].dtype = v->out.dtype = STX_F32;
 	compiled_dense(&v->in[0]);
 	compiled_dense(&v->in[1]);
@@ -508,7 +508,7 @@ static void test_convolution_tune_fastest_engine_is_called_and_found_again(void 
 	measure(v, 0);
 	assert_int_equal(made(v), 1);
 	assert_int_equal(stax_tuned(v->c.artifact, &t, 1), 1);
-	assert_string_equal(t.kernel, "conv_f32_2x8x24x24_16x3x3");
+	assert_string_equal(t.kernel, "conv_f32_1x8x24x24_8x3x3");
 	assert_string_equal(t.heuristic, "dnn91900 engine=0 2=1");
 	assert_string_equal(t.chosen, "dnn91900 engine=1 2=2");
 	assert_int_equal(t.candidates, 4);
@@ -529,6 +529,8 @@ static void test_convolution_tune_fastest_engine_is_called_and_found_again(void 
 	/* A sweep times all that are listed. */
 	v = ready_new();
 	dnn->offered = 20;
+	for (int i = 0; i < 20; i++)
+		dnn->ns[i] = 5000;
 	dnn->ns[17] = 3000;
 	measure(v, 100);
 	assert_int_equal(stax_tuned(v->c.artifact, &t, 1), 1);
