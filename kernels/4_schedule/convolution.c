@@ -151,6 +151,11 @@ static int find_sizes(struct conv *c)
 
 /* ---- masks ---- */
 
+static int is_small(int64_t v)
+{
+	return v > -MAX_SIZE && v < MAX_SIZE;
+}
+
 /* e = step*o + dilation*tap + first of dimension *dim, by coefficients that do not vanish. */
 static int find_dimension(const struct conv *c, stx_ex e, uint32_t *dim, struct position *p)
 {
@@ -158,7 +163,7 @@ static int find_dimension(const struct conv *c, stx_ex e, uint32_t *dim, struct 
 	int64_t v;
 	int found = 0;
 	if (!stx__affine(c->f, e, c->nvars, at, &rest) ||
-	    !stx_ex_is_const(c->f->ex, rest, &p->first))
+	    !stx_ex_is_const(c->f->ex, rest, &p->first) || !is_small(p->first))
 		return 0;
 	p->step = p->dilation = 0;
 	for (uint32_t i = 0; i < c->nvars; i++) {
@@ -167,7 +172,7 @@ static int find_dimension(const struct conv *c, stx_ex e, uint32_t *dim, struct 
 		int is_tap = i >= var_tap(c);
 		uint32_t d = is_tap ? i - var_tap(c) : i - VAR_OUT;
 		if (i < VAR_OUT || i == var_in(c) || (found && d != *dim) ||
-		    !stx_ex_is_const(c->f->ex, at[i], &v))
+		    !stx_ex_is_const(c->f->ex, at[i], &v) || !is_small(v))
 			return 0;
 		*dim = d;
 		*(is_tap ? &p->dilation : &p->step) = v;
@@ -242,8 +247,7 @@ static int read_address(const struct conv *c, stx_ex e, int64_t *at, int64_t *re
 	    !stx_ex_is_const(c->f->ex, r, rest))
 		return 0;
 	for (uint32_t i = 0; i < c->nvars; i++)
-		if (!stx_ex_is_const(c->f->ex, coeff[i], &at[i]) || at[i] <= -MAX_SIZE ||
-		    at[i] >= MAX_SIZE)
+		if (!stx_ex_is_const(c->f->ex, coeff[i], &at[i]) || !is_small(at[i]))
 			return 0;
 	return 1;
 }
@@ -328,8 +332,9 @@ static int find_padding(struct conv *c, uint32_t i, int64_t stride, int extend, 
 	c->before[i] = before;
 	c->after[i] = after;
 	c->in[i] = in;
-	return in > 0 && (p->has_lower || p->first >= 0) && (p->has_upper || in >= least) &&
-	       in + before + after >= span && (in + before + after - span) / step + 1 == c->out[i];
+	return in > 0 && before < MAX_SIZE && after < MAX_SIZE && (p->has_lower || p->first >= 0) &&
+	       (p->has_upper || in >= least) && in + before + after >= span &&
+	       (in + before + after - span) / step + 1 == c->out[i];
 }
 
 /* Stride of channels that are numbered by group and channel within it. 0: there is none. */
@@ -377,7 +382,8 @@ static int is_within(const struct conv *c, const struct tensor *t, uint32_t buff
 	struct stx_layout *l = &c->f->l->buffers.at[buffer]->layout;
 	int64_t last = t->offset, reach;
 	for (uint32_t i = 0; i < 2 + c->k; i++) {
-		if (t->stride[i] < 1 || t->stride[i] >= MAX_SIZE || t->size[i] < 1)
+		if (t->stride[i] < 1 || t->stride[i] >= MAX_SIZE || t->size[i] < 1 ||
+		    t->size[i] >= MAX_SIZE)
 			return 0;
 		last = stx_sat_add(last, stx_sat_mul(t->size[i] - 1, t->stride[i]));
 	}
