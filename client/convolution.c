@@ -20,8 +20,8 @@
 #include "dtype.h"
 
 #define ALIGNMENT   16 /* of operands, bytes that vector loads want */
-#define MAX_WAYS    7   /* engines that are asked for: with the kernel, LC-04's eight */
-#define MAX_ENTRIES 8   /* of a step and device: sets of sizes kept although no context uses them */
+#define MAX_WAYS    7  /* engines that are asked for: with the kernel, LC-04's eight */
+#define MAX_ENTRIES 8  /* of a step and device: sets of sizes kept although no context uses them */
 #define MAX_DIM     INT32_MAX
 
 struct engine { /* never moved: ways point at it */
