@@ -322,9 +322,16 @@ struct stx__external {
 const struct stx__external *stx__external_find(const char *name, int on_cuda);
 /* Drops what the calls of x keep. */
 void stx__externals_release(const struct stax_artifact *a, struct stx__context *x);
-/* Attribute i of the step's call, at the sizes of x; 0: it overflows. */
-int stx__external_attr(const struct stax_artifact *a, const struct stx__context *x,
-		       const struct stx__step *s, uint32_t i, int64_t *out);
+/* The n attributes of the step's call, at the sizes of x; 0: it has others, or one overflows. */
+int stx__external_attrs(const struct stax_artifact *a, const struct stx__context *x,
+			const struct stx__step *s, uint32_t n, int64_t *out);
+/* Memory that the step's call, which has some, may work in: bytes from 256-aligned memory on. */
+size_t stx__external_workspace(const struct stax_artifact *a, const struct stx__context *x,
+			       const struct stx__step *s);
+void *stx__external_workspace_at(const struct stx__step *s);
+/* The step's kernel as it is launched now. */
+void stx__way_of_kernel(const struct stax_artifact *a, const struct stx__step *s,
+			struct stx__way *w);
 /* interpret.c */
 stx_err stx__interpret(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
 		       const struct stx_env *env, struct stx_diag *d);

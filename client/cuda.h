@@ -66,6 +66,9 @@ struct stx__gpu_code {
 	void *cublaslt;               /* its handle; NULL: not needed yet, or */
 	int no_cublaslt;              /* it cannot be had on this device */
 	struct stx__matmul **matmuls; /* [nsteps of the plan] of each step, by sizes; matmul.c */
+	void *cudnn;                  /* as cublaslt */
+	int no_cudnn;
+	struct stx__conv **convs; /* as matmuls; convolution.c */
 };
 #define STX__MAX_DEVICES 16
 struct stx__tuner;
@@ -110,6 +113,8 @@ void stx__calls_free(struct stax_artifact *a);
 
 /* matmul.c: frees what calls keep in g; its context is current. nsteps: of the plan. */
 void stx__matmul_free(struct stx__gpu_code *g, uint32_t nsteps);
+/* convolution.c: likewise. */
+void stx__conv_free(struct stx__gpu_code *g, uint32_t nsteps);
 
 /* ---- a run (cuda_run.c) ---- */
 

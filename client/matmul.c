@@ -18,10 +18,9 @@
 #include "cuda.h"
 #include "dtype.h"
 
-#define ALIGNMENT       16u  /* of operands, bytes that vector loads want */
-#define WORKSPACE_ALIGN 256u /* of its memory; the plan's temporaries lie on 64 */
-#define MAX_WAYS        7    /* algorithms that are asked for: with the kernel, LC-04's eight */
-#define MAX_ENTRIES     8 /* of a step and device: sets of sizes kept although no context uses them */
+#define ALIGNMENT   16u /* of operands, bytes that vector loads want */
+#define MAX_WAYS    7   /* algorithms that are asked for: with the kernel, LC-04's eight */
+#define MAX_ENTRIES 8   /* of a step and device: sets of sizes kept although no context uses them */
 
 struct algorithms {
 	_Atomic uint32_t settled; /* epoch of what was known when the choice was made; 0: never */
@@ -36,7 +35,7 @@ struct stx__matmul { /* of a step and a device: one set of sizes */
 	_Atomic uint32_t uses; /* by contexts */
 	int64_t attrs[STX_MATMUL_NATTRS];
 	void *desc, *layout[3];
-	size_t workspace_bytes;  /* from a multiple of WORKSPACE_ALIGN on */
+	size_t workspace_bytes;
 	uint32_t elem_bytes;     /* of the widest operand */
 	struct algorithms of[2]; /* of operands on 16 bytes; on their elements only */
 };
@@ -49,10 +48,7 @@ static const int64_t *matrix(const int64_t *attrs, int i)
 static int attributes(const struct stax_artifact *a, const struct stx__context *x,
 		      const struct stx__step *s, int64_t out[STX_MATMUL_NATTRS])
 {
-	int ok = stx_plan_extern_of(&a->plan, s->plan)->nattrs == STX_MATMUL_NATTRS;
-	for (uint32_t i = 0; ok && i < STX_MATMUL_NATTRS; i++)
-		ok = stx__external_attr(a, x, s, i, &out[i]);
-	return ok;
+	return stx__external_attrs(a, x, s, STX_MATMUL_NATTRS, out);
 }
 
 /* ---- types ---- */
@@ -258,13 +254,6 @@ static void trim(struct stx__matmul **list)
 	}
 }
 
-static size_t workspace_of(const struct stax_artifact *a, const struct stx__context *x,
-			   const struct stx__step *s)
-{
-	size_t bytes = (size_t)x->values[stx_plan_extern_of(&a->plan, s->plan)->workspace].bytes;
-	return bytes > WORKSPACE_ALIGN ? bytes - WORKSPACE_ALIGN : 0;
-}
-
 /* The entry of the step for these attributes, made when there is none. NULL: no memory, or the
  * library makes no such descriptors. requires: g->lock. */
 static struct stx__matmul *entry(struct stax_artifact *a, struct stx__context *x,
@@ -275,7 +264,7 @@ static struct stx__matmul *entry(struct stax_artifact *a, struct stx__context *x
 		c = c->next;
 	if (!c && (c = calloc(1, sizeof *c))) {
 		memcpy(c->attrs, attrs, sizeof c->attrs);
-		c->workspace_bytes = workspace_of(a, x, s);
+		c->workspace_bytes = stx__external_workspace(a, x, s);
 		if (make_descriptors(a, s, c)) {
 			entry_free(c);
 			return NULL;
@@ -449,23 +438,6 @@ static struct stx_digest digest_of(const struct stax_artifact *a, const struct s
 	return stx_digest_of(all, sizeof all);
 }
 
-/* The step's kernel as it is launched now. */
-static void name_kernel(const struct stax_artifact *a, const struct stx__step *s,
-			struct stx__way *w)
-{
-	const struct stx_plan *p = &a->plan;
-	const struct stx_plan_kernel *k = &p->kernels[s->kernel];
-	struct stx_digest d;
-	char hex[STX_DIGEST_HEX];
-	*w = (struct stx__way){ .is_kernel = 1 };
-	memcpy(d.b, k->digest, sizeof d.b);
-	stx_digest_hex(&d, hex);
-	snprintf(w->name, sizeof w->name, "kernel %.12s %s", hex,
-		 stx_plan_string(p, s->code < p->h->nkernels
-					    ? k->config
-					    : p->configs[s->code - p->h->nkernels].text));
-}
-
 static void name_call(const struct stax_artifact *a, const struct stx__step *s, const int64_t *t,
 		      char *out, size_t cap)
 {
@@ -488,7 +460,7 @@ static void list_ways(const struct stax_artifact *a, const struct stx__step *s,
 	out->call = digest_of(a, s, c->attrs, c->workspace_bytes, is_aligned);
 	name_call(a, s, c->attrs, out->what, sizeof out->what);
 	if (s->kernel != STX_PLAN_NONE && out->n && out->n < STX_TIMINGS_MAX)
-		name_kernel(a, s, &out->at[out->n++]);
+		stx__way_of_kernel(a, s, &out->at[out->n++]);
 }
 
 /* Asks for the list when there is none, and chooses by what is known. requires: the code's lock. */
@@ -585,8 +557,6 @@ static stx_err call(const struct stax_artifact *a, const struct stx__context *x,
 	const struct stx__cublaslt *q = stx__cublaslt(NULL);
 	const struct stx__matmul *c = s->call;
 	const struct scale *by = scale_of(type_of(a, s, matrix(c->attrs, 0)[STX_MATRIX_ARG]));
-	uintptr_t workspace = (uintptr_t)s->frame.buffers[s->plan->nargs - 1];
-	workspace = (workspace + WORKSPACE_ALIGN - 1) & ~(uintptr_t)(WORKSPACE_ALIGN - 1);
 	int has_bias = c->attrs[STX_MATMUL_EPILOGUE] != STX_EPILOGUE_NONE;
 	if (has_bias)
 		pthread_mutex_lock(&x->gpu->code->lock);
@@ -594,8 +564,8 @@ static stx_err call(const struct stax_artifact *a, const struct stx__context *x,
 	if (!status)
 		status = q->matmul(x->gpu->code->cublaslt, c->desc, &by->one, at[0], c->layout[0],
 				   at[1], c->layout[1], &by->zero, at[2], c->layout[2], at[2],
-				   c->layout[2], algorithm, (void *)workspace, c->workspace_bytes,
-				   env ? env->stream : NULL);
+				   c->layout[2], algorithm, stx__external_workspace_at(s),
+				   c->workspace_bytes, env ? env->stream : NULL);
 	if (has_bias)
 		pthread_mutex_unlock(&x->gpu->code->lock);
 	if (!status)
@@ -660,6 +630,6 @@ uint32_t stx__matmul_digests(const struct stax_artifact *a, const struct stx__co
 	if (!attributes(a, x, s, t) || is_empty(t) || !t[STX_MATMUL_INNER])
 		return 0;
 	for (int i = 0; i < 2; i++)
-		out[i] = digest_of(a, s, t, workspace_of(a, x, s), !i);
+		out[i] = digest_of(a, s, t, stx__external_workspace(a, x, s), !i);
 	return 2;
 }

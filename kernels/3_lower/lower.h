@@ -15,11 +15,12 @@ struct stx__value {                     /* of one graph node */
 	uint32_t uses; /* distinct pointwise users, occurrences in others, outputs */
 	uint8_t is_output;
 	uint8_t is_live; /* an output or an effect depends on it; others are not lowered (DF-09) */
-	uint8_t is_realized; /* fn loads a whole buffer written for this node */
-	uint8_t wanted;      /* some user certainly needs it realised (LO-28) */
-	uint32_t mark;       /* of the last origin walk */
-	uint8_t is_reduced;  /* a reduction reads it, perhaps through pointwise nodes and views */
-	struct stx_val base; /* this value is a reshape of base's; no node: of its own */
+	uint8_t is_realized;   /* fn loads a whole buffer written for this node */
+	uint8_t wanted;        /* some user certainly needs it realised (LO-28) */
+	uint8_t is_multiplied; /* such a user is no convolution */
+	uint32_t mark;         /* of the last origin walk */
+	uint8_t is_reduced;    /* a reduction reads it, perhaps through pointwise nodes and views */
+	struct stx_val base;   /* this value is a reshape of base's; no node: of its own */
 	struct stx_val written_with; /* of an input: what it holds after the run; no node: itself */
 };
 
@@ -73,6 +74,8 @@ int stx__const_arg(struct stx__lower *l, const struct stx_node *n, stx_ex e, int
 union stx_scalar stx__scalar(const struct stx_arg *a, enum stx_dtype t);
 
 /* ---- realize.c ---- */
+/* Why v's node, which contractions need in memory, is put there: its layout may be free. */
+enum stx_realized stx__wanted_reason(const struct stx__lower *l, const struct stx__value *v);
 /* Writes the node's value to a buffer of its own; its inner function becomes a load of it. reason:
  * see realized.def. */
 stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, enum stx_realized reason);
@@ -86,6 +89,7 @@ struct stx__reduction {
 	uint8_t state; /* which value of the accumulator is the result */
 	enum stx_dtype acc, dtype;
 	struct stx__shape ranges, rranges;
+	const stx_ex *strides;    /* of the result in memory, over the ranges; NULL: row-major */
 	struct stx__inner *fn[2]; /* index space = ranges then rranges */
 };
 struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx_node *n,

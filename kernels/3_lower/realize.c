@@ -7,11 +7,14 @@
  *
  *   output        the value is a result of the graph (RZ-09)
  *   wanted        a user with more than one consumer around needs it in memory (LO-28)
+ *   convolved     that, on a GPU, of halves that only convolutions want: its layout is free
  *   random        several users of random bits
  *   epilogue      several users, some of them a reduction, and it is pointwise work on a
  *                 contraction's result: written by the contraction's kernel in place of the bare
  *                 result (GF-05), so that repeated layers do not each inline more of the layers
  *                 before
+ *   rounded       on a GPU the half-precision sum of a convolution of halves and its bias: the only
+ *                 result that a library has (4_schedule/convolution.c)
  *   expensive     several users, and on the CPU an exp, log, ..., tanh inside (RZ-04)
  *   users>5       on the CPU: more than 5 users and more than 4/5 of the operation limit: "near"
  *                 it (RZ-05)
@@ -56,8 +59,10 @@ static void count_use(struct stx__lower *l, struct stx_val val, uint32_t user)
 
 	v->is_live = 1;
 	v->used |= (uint8_t)(1u << val.out);
-	if (c == STX_CAT_CONTRACT)
+	if (c == STX_CAT_CONTRACT) {
 		v->wanted = 1;
+		v->is_multiplied |= l->g->nodes.at[user]->op != STX_OP_CONVOLUTION;
+	}
 	v->is_reduced |= c == STX_CAT_REDUCE || ((c == STX_CAT_POINTWISE || c == STX_CAT_VIEW) &&
 						 l->vals[user].is_reduced);
 	if (c == STX_CAT_POINTWISE && v->mark == user + 1)
@@ -138,6 +143,38 @@ static int is_epilogue(const struct stx__lower *l, const struct stx__inner *fn)
 	return 0;
 }
 
+/* 1: memory holds v in the narrower type t. */
+static int is_widened_from(const struct stx__lower *l, struct stx_val v, enum stx_dtype t)
+{
+	const struct stx__inner *fn = stx__value_of(l, v);
+
+	return fn && stx__is_widened_load(l, fn) && stx__widened(fn)->dtype == t;
+}
+
+static int is_rounded_convolution(const struct stx__lower *l, const struct stx_node *n)
+{
+	enum stx_dtype t = n->outs[0].dtype;
+	const struct stx_node *sum, *c;
+	uint32_t i;
+
+	if (n->op != STX_OP_TO_COPY || (t != STX_F16 && t != STX_BF16))
+		return 0;
+	sum = n->args[0].u.tensor.node;
+	if (sum->op != STX_OP_ADD || l->vals[sum->id].uses != 1)
+		return 0;
+	for (i = 0; i < 2; i++) {
+		if (sum->args[i].kind != STX_ARG_TENSOR)
+			continue;
+		c = sum->args[i].u.tensor.node;
+		if (c->op == STX_OP_CONVOLUTION && c->outs[0].dtype == STX_F32 &&
+		    l->vals[c->id].uses == 1 && !c->args[6].u.i &&
+		    is_widened_from(l, c->args[0].u.tensor, t) &&
+		    is_widened_from(l, c->args[1].u.tensor, t))
+			return 1;
+	}
+	return 0;
+}
+
 static enum stx_realized multi_user_reason(const struct stx__lower *l, const struct stx__value *v)
 {
 	static const uint8_t expensive[] = { STX_P_EXP,          STX_P_LOG,       STX_P_LOG10,
@@ -161,6 +198,16 @@ static enum stx_realized multi_user_reason(const struct stx__lower *l, const str
 	return STX_REALIZED_NONE;
 }
 
+enum stx_realized stx__wanted_reason(const struct stx__lower *l, const struct stx__value *v)
+{
+	const struct stx__inner *narrow = stx__widened(v->fn);
+	enum stx_dtype t = (enum stx_dtype)(narrow ? narrow->dtype : v->fn->dtype);
+
+	return l->opts->target_gpu && !v->is_multiplied && (t == STX_F16 || t == STX_BF16)
+		       ? STX_REALIZED_CONVOLVED
+		       : STX_REALIZED_WANTED;
+}
+
 enum stx_realized stx__realize_reason(const struct stx__lower *l, const struct stx_node *n)
 {
 	const struct stx__value *v = &l->vals[n->id];
@@ -177,11 +224,13 @@ enum stx_realized stx__realize_reason(const struct stx__lower *l, const struct s
 	if (l->opts->no_inline)
 		return STX_REALIZED_NO_INLINE;
 	if (v->uses > 1 && v->wanted && !stx__is_widened_load(l, v->fn))
-		return STX_REALIZED_WANTED;
+		return stx__wanted_reason(l, v);
 	if (v->uses > 1 && stx_op_info(n->op)->category == STX_CAT_RANDOM)
 		return STX_REALIZED_RANDOM;
 	if (v->uses > 1 && v->is_reduced && is_epilogue(l, v->fn))
 		return STX_REALIZED_EPILOGUE;
+	if (l->opts->target_gpu && is_rounded_convolution(l, n))
+		return STX_REALIZED_ROUNDED;
 	if (v->uses > 1 && (reason = multi_user_reason(l, v)))
 		return reason;
 	if (v->fn->ops > MAX_BODY || v->fn->reads > MAX_READS || v->fn->elementary > MAX_ELEMENTARY)
@@ -404,6 +453,10 @@ struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx
 	b->rranges = r->rranges.sizes;
 	if (define(l, b, fns, fns[1] ? 2 : 1, n, reason))
 		return NULL;
+	if (r->strides) {
+		b->layout.strides = r->strides;
+		b->store = stx__address(l->ex, r->ranges, r->strides, b->layout.offset);
+	}
 	l->vals[n->id].is_realized = 1;
 	return load_of(l, b);
 }

@@ -98,7 +98,8 @@ static struct stx__inner *operand(struct stx__lower *l, const struct stx_node *n
 	if (!fn)
 		return NULL;
 	if (fn->reads && !is_affine_load(l, fn) && !stx__is_widened_load(l, fn) &&
-	    stx__realize_node(l, n->args[i].u.tensor.node, STX_REALIZED_WANTED))
+	    stx__realize_node(l, n->args[i].u.tensor.node,
+			      stx__wanted_reason(l, &l->vals[n->args[i].u.tensor.node->id])))
 		return NULL;
 	return stx__arg(l, n, i);
 }

@@ -132,8 +132,35 @@ static struct stx__inner *place_weight(struct conv *c, struct stx__inner *wt)
 	return c->transposed ? masked(c, wt, map) : stx__inner_view(c->l->g, wt, c->space, map);
 }
 
-/* The buffer [n, group, channel, out..], row-major, read as the node's [n, channels, out..]. */
-static struct stx__inner *join_channels(struct conv *c, const struct stx__inner *fn)
+/* On a GPU the result of halves is in memory with its channels next to each other: what tensor cores
+ * read and write (4_schedule/convolution.c). 1: strides of [n, group, channel, out..] and, without
+ * the group, of the node's own dimensions. */
+static int channels_last(const struct conv *c, const struct stx__inner *x, stx_ex *strides,
+			 stx_ex *joined)
+{
+	struct stx_exprs *ex = c->l->ex;
+	const struct stx__inner *narrow = stx__widened(x);
+	enum stx_dtype t = (enum stx_dtype)(narrow ? narrow->dtype : x->dtype);
+	stx_ex stride;
+
+	if (!c->l->opts->target_gpu || c->l->vals[c->n->id].is_output ||
+	    (t != STX_F16 && t != STX_BF16))
+		return 0;
+	strides[AXIS_CHANNEL] = joined[1] = stx_ex_const(ex, 1);
+	strides[AXIS_GROUP] = c->space.sizes[AXIS_CHANNEL];
+	stride = stx_ex_mul(ex, c->space.sizes[AXIS_GROUP], c->space.sizes[AXIS_CHANNEL]);
+	for (uint32_t i = c->w.k; i-- > 0;) {
+		strides[AXIS_OUT + i] = joined[2 + i] = stride;
+		stride = stx_ex_mul(ex, stride, c->space.sizes[AXIS_OUT + i]);
+	}
+	strides[AXIS_N] = joined[0] = stride;
+	return 1;
+}
+
+/* The buffer [n, group, channel, out..] read as the node's [n, channels, out..], whose strides are
+ * given; NULL: row-major. */
+static struct stx__inner *join_channels(struct conv *c, const struct stx__inner *fn,
+					const stx_ex *joined)
 {
 	struct stx__shape s = stx__node_shape(c->n);
 	stx_ex *strides = STX_NEW_ARRAY(c->l->arena, stx_ex, STX_MAX_DIMS);
@@ -141,8 +168,9 @@ static struct stx__inner *join_channels(struct conv *c, const struct stx__inner 
 	if (!fn || !strides)
 		return NULL;
 	stx__row_major(c->l->ex, s, strides);
-	return stx__inner_load(c->l->g, fn->u.load.buffer, (enum stx_dtype)fn->dtype, s,
-			       stx__address(c->l->ex, s, strides, stx_ex_const(c->l->ex, 0)));
+	return stx__inner_load(
+		c->l->g, fn->u.load.buffer, (enum stx_dtype)fn->dtype, s,
+		stx__address(c->l->ex, s, joined ? joined : strides, stx_ex_const(c->l->ex, 0)));
 }
 
 struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx_node *n,
@@ -153,6 +181,7 @@ struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx
 	struct stx__reduction r = { .acc = work, .dtype = t };
 	struct conv c = { .l = l, .n = n, .transposed = n->args[6].u.i != 0 };
 	stx_err e = stx__infer_window(l->g, n, &c.w, l->d);
+	stx_ex *strides;
 
 	if (e) {
 		l->err = e;
@@ -165,6 +194,11 @@ struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx
 	set_positions(&c, x);
 	r.ranges = (struct stx__shape){ (uint8_t)c.in, c.space.sizes };
 	r.rranges = (struct stx__shape){ (uint8_t)(c.space.rank - c.in), c.space.sizes + c.in };
+	strides = STX_NEW_ARRAY(l->arena, stx_ex, 2 * STX_MAX_DIMS);
+	if (!strides)
+		return NULL;
+	if (channels_last(&c, x, strides, strides + STX_MAX_DIMS))
+		r.strides = strides;
 	x = place_input(&c, x);
 	wt = place_weight(&c, wt);
 	if (!x || !wt)
@@ -177,9 +211,10 @@ struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx
 					 2, &mul, 1);
 		r.fn[1] = NULL;
 	}
-	return r.fn[0] ? join_channels(&c,
-				       stx__realize_reduction(l, n, &r, STX_REALIZED_CONTRACTION))
-		       : NULL;
+	if (!r.fn[0])
+		return NULL;
+	return join_channels(&c, stx__realize_reduction(l, n, &r, STX_REALIZED_CONTRACTION),
+			     r.strides ? strides + STX_MAX_DIMS : NULL);
 }
 
 /* ---- folding ---- */

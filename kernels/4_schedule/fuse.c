@@ -145,7 +145,7 @@ static int is_closed(struct fuse *f, uint32_t group, const struct stx_buffer *b)
 	if (p && b && p->epilogue == b->id && f->s->groups.at[group].buffers.n == 1)
 		return 0;
 	if (p)
-		f->why = "a library may make the matrix product";
+		f->why = p->kind->alone;
 	else if (h->def == STX_DEF_SORT)
 		f->why = "it stands after or beside a sort";
 	else
@@ -535,9 +535,9 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 	f->why = fuse_at_all ? "it reads no other kernel's result" : "fusion is off";
 	if (stands_alone(f, b) || !fuse_at_all)
 		return start(f, b, STX_NONE);
-	if (b->def == STX_DEF_SORT || stx__product_of(f->products, b->id)) {
-		f->why = b->def == STX_DEF_SORT ? "a sort stands alone"
-						: "a library may make the matrix product";
+	const struct stx__product *p = stx__product_of(f->products, b->id);
+	if (b->def == STX_DEF_SORT || p) {
+		f->why = p ? p->kind->alone : "a sort stands alone";
 		return start(f, b, latest);
 	}
 	struct space_slot *slot = space_slot(f, b);

@@ -1,5 +1,5 @@
 /* product.c: matrix products that a library may make instead of a kernel of ours (issue 4, external
- * calls).
+ * calls), and what they share with convolutions (convolution.c).
  *
  * requires: buffers in definition order, long reductions cut (split.c). ensures: a product for each
  * buffer that is one sum of products of two loads, whose elements are those of a matrix, or of a
@@ -12,17 +12,18 @@
 #include "product.h"
 #include "sat.h"
 
-#define MIN_WORK      ((int64_t)1 << 18)  /* multiplications below which one small kernel does */
 #define MAX_I8_INNER  65536               /* columns whose products cannot pass 32 bits */
 #define WORKSPACE_MAX ((int64_t)32 << 20) /* bytes */
 #define WORKSPACE_MIN ((int64_t)1 << 20)
 #define SPLITS        8 /* partial results that it has room for */
 
-struct finding {
-	struct stx_loops *l;
-	struct stx_exprs *ex;
-	struct stx_arena *arena;
-	uint32_t *nreads, *reader; /* [nbuffers]: loads of each, the buffer of the last */
+static const struct stx__call_kind matmul = {
+	.name = STX_CALL_MATMUL,
+	.alone = "a library may make the matrix product",
+	.nattrs = STX_MATMUL_NATTRS,
+	.operand = { STX_MATMUL_A + STX_MATRIX_ARG, STX_MATMUL_B + STX_MATRIX_ARG },
+	.result = STX_MATMUL_D + STX_MATRIX_ARG,
+	.bias = STX_MATMUL_BIAS,
 };
 
 /* A matrix, or a batch of them, as index expressions have it: element strides. */
@@ -85,7 +86,7 @@ static int find_loads(const struct stx_buffer *b, const struct stx_binst *load[2
 /* ---- where its elements are ---- */
 
 /* e = sum of coeff[v] times variable v, plus rest, both over size symbols only. */
-static int affine(const struct finding *f, stx_ex e, uint32_t nvars, stx_ex *coeff, stx_ex *rest)
+int stx__affine(const struct stx__finding *f, stx_ex e, uint32_t nvars, stx_ex *coeff, stx_ex *rest)
 {
 	*rest = e;
 	for (uint32_t v = 0; v < nvars; v++)
@@ -97,19 +98,19 @@ static int affine(const struct finding *f, stx_ex e, uint32_t nvars, stx_ex *coe
 	       !stx_ex_uses_kind(f->ex, *rest, STX_ATOM_INDIRECT);
 }
 
-static int is_one(const struct finding *f, stx_ex e)
+static int is_one(const struct stx__finding *f, stx_ex e)
 {
 	return stx_ex_equals(f->ex, e, 1);
 }
 
-static int at_least(const struct finding *f, stx_ex e, stx_ex least)
+static int at_least(const struct stx__finding *f, stx_ex e, stx_ex least)
 {
 	stx_ex d = stx_ex_sub(f->ex, e, least);
 	return d != STX_EX_BAD && stx_ex_interval(f->ex, d).lo >= 0;
 }
 
 /* The matrix as the library has it: columns, in memory or of the transpose, one after the other. */
-static int lay_out(const struct finding *f, const struct strided *s, int may_transpose,
+static int lay_out(const struct stx__finding *f, const struct strided *s, int may_transpose,
 		   stx_ex out[5])
 {
 	stx_ex zero = stx_ex_const(f->ex, 0);
@@ -136,11 +137,11 @@ static struct strided transposed(struct strided s)
 }
 
 /* Product of matrices a and b into d. */
-static int lay_out_all(const struct finding *f, struct strided a, struct strided b,
-		       struct strided d, struct stx__product *p)
+static int lay_out_all(const struct stx__finding *f, struct strided a, struct strided b,
+		       struct strided d, struct stx__call_form *p, int *is_swapped)
 {
-	p->is_swapped = !is_one(f, d.row) && !is_one(f, d.rows);
-	if (p->is_swapped) { /* D is row-major: the library makes its transpose, B' * A' */
+	*is_swapped = !is_one(f, d.row) && !is_one(f, d.rows);
+	if (*is_swapped) { /* D is row-major: the library makes its transpose, B' * A' */
 		struct strided first = transposed(b);
 		b = transposed(a);
 		a = first;
@@ -159,18 +160,19 @@ static int64_t times(int64_t a, int64_t b)
 	return a < 0 || b < 0 ? 0 : stx_sat_mul(a, b);
 }
 
-static int is_worth_it(const struct finding *f, const struct stx_buffer *b, stx_ex k, int is_i8)
+static int is_worth_it(const struct stx__finding *f, const struct stx_buffer *b, stx_ex k,
+		       int is_i8)
 {
 	int64_t work = stx_ex_hint(f->ex, k);
 	for (uint32_t i = 0; i < b->nranges; i++)
 		work = times(work, stx_ex_hint(f->ex, b->ranges[i]));
-	return work >= MIN_WORK && (!is_i8 || stx_ex_interval(f->ex, k).hi <= MAX_I8_INNER);
+	return work >= STX__MIN_WORK && (!is_i8 || stx_ex_interval(f->ex, k).hi <= MAX_I8_INNER);
 }
 
 /* Fills p from b, whose results lie at `store`; 0: b is no matrix product that the library could
- * make. */
-static int find_product(const struct finding *f, const struct stx_buffer *b, stx_ex store,
-			struct stx__product *p)
+ * make. *is_swapped: the library's first operand is that with the columns. */
+static int find_product(const struct stx__finding *f, const struct stx_buffer *b, stx_ex store,
+			struct stx__call_form *p, int *is_swapped)
 {
 	const struct stx_binst *load[2];
 	stx_ex at[3][STX_MAX_DIMS + 1], rest[3], zero = stx_ex_const(f->ex, 0);
@@ -179,7 +181,7 @@ static int find_product(const struct finding *f, const struct stx_buffer *b, stx
 	    !is_worth_it(f, b, b->rranges[0], load[0]->dtype == STX_I8))
 		return 0;
 	for (int i = 0; i < 3; i++)
-		if (!affine(f, i < 2 ? load[i]->ex : store, n + 1, at[i], &rest[i]))
+		if (!stx__affine(f, i < 2 ? load[i]->ex : store, n + 1, at[i], &rest[i]))
 			return 0;
 	/* a has the rows: it does not depend on the column, nor b on the row */
 	int a = at[0][n - 1] == zero && at[1][m] == zero ? 0 : 1;
@@ -189,23 +191,26 @@ static int find_product(const struct finding *f, const struct stx_buffer *b, stx
 	stx_ex batch[3];
 	for (int i = 0; i < 3; i++)
 		batch[i] = n == 3 ? at[i][0] : zero;
-	p->operand[0] = load[a]->a;
-	p->operand[1] = load[1 - a]->a;
 	p->attrs[STX_MATMUL_BATCH] = n == 3 ? b->ranges[0] : stx_ex_const(f->ex, 1);
-	return lay_out_all(
+	int ok = lay_out_all(
 		f, (struct strided){ rows, inner, at[a][m], at[a][k], batch[a], rest[a] },
 		(struct strided){ inner, cols, at[1 - a][k], at[1 - a][n - 1], batch[1 - a],
 				  rest[1 - a] },
-		(struct strided){ rows, cols, at[2][m], at[2][n - 1], batch[2], rest[2] }, p);
+		(struct strided){ rows, cols, at[2][m], at[2][n - 1], batch[2], rest[2] }, p,
+		is_swapped);
+	p->operand[*is_swapped] = load[a]->a;
+	p->operand[!*is_swapped] = load[1 - a]->a;
+	p->attrs[STX_MATMUL_EPILOGUE] = p->attrs[STX_MATMUL_BIAS_OFFSET] = zero;
+	return ok;
 }
 
 /* ---- the bias that is added ---- */
 
 /* Elements at `ex` are those of dense rows over n ranges. */
-static int is_dense(const struct finding *f, stx_ex ex, const stx_ex *ranges, uint32_t n)
+static int is_dense(const struct stx__finding *f, stx_ex ex, const stx_ex *ranges, uint32_t n)
 {
 	stx_ex at[STX_MAX_DIMS + 1], rest, stride = stx_ex_const(f->ex, 1);
-	if (n > STX_MAX_DIMS || !affine(f, ex, n, at, &rest) || !stx_ex_equals(f->ex, rest, 0))
+	if (n > STX_MAX_DIMS || !stx__affine(f, ex, n, at, &rest) || !stx_ex_equals(f->ex, rest, 0))
 		return 0;
 	for (uint32_t i = n; i-- > 0;) {
 		if (at[i] != stride && !is_one(f, ranges[i]))
@@ -215,7 +220,7 @@ static int is_dense(const struct finding *f, stx_ex ex, const stx_ex *ranges, ui
 	return 1;
 }
 
-static stx_ex elements(const struct finding *f, const stx_ex *ranges, uint32_t n)
+static stx_ex elements(const struct stx__finding *f, const stx_ex *ranges, uint32_t n)
 {
 	stx_ex all = stx_ex_const(f->ex, 1);
 	for (uint32_t i = 0; i < n; i++)
@@ -224,8 +229,8 @@ static stx_ex elements(const struct finding *f, const stx_ex *ranges, uint32_t n
 }
 
 /* e = round(product b + row): its loads of both; 0: it is something else. */
-static int find_sum(const struct finding *f, const struct stx_buffer *b, const struct stx_buffer *e,
-		    struct stx_binst **sum, struct stx_binst **row)
+int stx__find_sum(const struct stx__finding *f, const struct stx_buffer *b,
+		  const struct stx_buffer *e, struct stx_binst **sum, struct stx_binst **row)
 {
 	const struct stx_body *body = &e->body;
 	uint32_t r = body->result[0];
@@ -253,7 +258,7 @@ static int find_sum(const struct finding *f, const struct stx_buffer *b, const s
 }
 
 /* Gives e the dimensions of b where both are dense and its last one is b's. */
-static int flatten(const struct finding *f, const struct stx_buffer *b, struct stx_buffer *e,
+static int flatten(const struct stx__finding *f, const struct stx_buffer *b, struct stx_buffer *e,
 		   struct stx_binst *sum, struct stx_binst *row)
 {
 	uint32_t n = b->nranges, last = e->nranges - 1;
@@ -273,42 +278,50 @@ static int flatten(const struct finding *f, const struct stx_buffer *b, struct s
 }
 
 /* The call that makes e, the sums of b plus a row, with b's dimensions; 0: there is none. */
-static int find_with(const struct finding *f, const struct stx_buffer *b,
+static int find_with(const struct stx__finding *f, const struct stx_buffer *b,
 		     const struct stx_buffer *e, const struct stx_binst *sum,
 		     const struct stx_binst *row, struct stx__product *p)
 {
-	struct stx__product with = { 0 };
+	struct stx__call_form with = { 0 };
 	stx_ex at[STX_MAX_DIMS + 1], rest;
 	uint32_t n = b->nranges;
-	if (!stx__reads_at_point(sum, b) || !find_product(f, b, e->store, &with) ||
-	    !with.is_swapped || !affine(f, row->ex, n, at, &rest) || !is_one(f, at[n - 1]))
+	int is_swapped;
+	if (!stx__reads_at_point(sum, b) || !find_product(f, b, e->store, &with, &is_swapped) ||
+	    !is_swapped || !stx__affine(f, row->ex, n, at, &rest) || !is_one(f, at[n - 1]))
 		return 0;
 	for (uint32_t i = 0; i + 1 < n; i++)
 		if (!stx_ex_equals(f->ex, at[i], 0))
 			return 0;
-	p->with_is_swapped = with.is_swapped;
-	memcpy(p->with, with.attrs, sizeof p->with);
-	p->with[STX_MATMUL_EPILOGUE] = stx_ex_const(f->ex, STX_EPILOGUE_BIAS);
-	p->with[STX_MATMUL_BIAS_OFFSET] = rest;
+	p->with = with;
+	p->with.attrs[STX_MATMUL_EPILOGUE] = stx_ex_const(f->ex, STX_EPILOGUE_BIAS);
+	p->with.attrs[STX_MATMUL_BIAS_OFFSET] = rest;
 	return 1;
 }
 
-/* The buffer that alone reads b, when it adds a bias to its rows: p's epilogue. Results of the
- * operands' type only: what the library has for every of its types. */
-static void find_epilogue(const struct finding *f, const struct stx_buffer *b,
+struct stx_buffer *stx__find_addition(const struct stx__finding *f, const struct stx_buffer *b,
+				      struct stx_binst **sum, struct stx_binst **row)
+{
+	if (b->kind != STX_BUF_TEMP || f->nreads[b->id] != 1)
+		return NULL;
+	struct stx_buffer *e = f->l->buffers.at[f->reader[b->id]];
+	if (!stx__find_sum(f, b, e, sum, row))
+		return NULL;
+	const struct stx_buffer *bias = f->l->buffers.at[(*row)->a];
+	return bias->kind == STX_BUF_INPUT || bias->kind == STX_BUF_CONST
+		       ? e
+		       : NULL; /* it might be computed after b */
+}
+
+/* p's epilogue. Results of the operands' type only: what the library has for every of its types. */
+static void find_epilogue(const struct stx__finding *f, const struct stx_buffer *b,
 			  struct stx__product *p)
 {
 	struct stx_binst *sum, *row;
 	const struct stx_binst *load[2];
+	struct stx_buffer *e = stx__find_addition(f, b, &sum, &row);
 	p->epilogue = STX_NONE;
-	if (b->kind != STX_BUF_TEMP || f->nreads[b->id] != 1)
+	if (!e || !find_loads(b, load) || load[0]->dtype != e->dtype)
 		return;
-	struct stx_buffer *e = f->l->buffers.at[f->reader[b->id]];
-	if (!find_sum(f, b, e, &sum, &row) || !find_loads(b, load) || load[0]->dtype != e->dtype)
-		return;
-	const struct stx_buffer *bias = f->l->buffers.at[row->a];
-	if (bias->kind != STX_BUF_INPUT && bias->kind != STX_BUF_CONST)
-		return; /* it might be computed after the product */
 	const struct stx_buffer before = *e;
 	const stx_ex sum_at = sum->ex, row_at = row->ex;
 	if ((stx__same_exs(e->ranges, e->nranges, b->ranges, b->nranges) ||
@@ -323,7 +336,7 @@ static void find_epilogue(const struct finding *f, const struct stx_buffer *b,
 	row->ex = row_at;
 }
 
-static int count_reads(struct finding *f)
+static int count_reads(struct stx__finding *f)
 {
 	const struct stx_loops *l = f->l;
 	f->nreads = stx_arena_zalloc(f->arena, l->buffers.n + 1, sizeof *f->nreads);
@@ -345,18 +358,22 @@ static int count_reads(struct finding *f)
 
 /* ---- memory to work in ---- */
 
-static struct stx_buffer *add_workspace(const struct finding *f, const struct stx_buffer *b)
+static stx_ex matmul_workspace(const struct stx__finding *f, const struct stx_buffer *b)
 {
-	struct stx_buffer *w = STX_NEW(f->arena, struct stx_buffer);
-	stx_ex *size = STX_NEW_ARRAY(f->arena, stx_ex, 2), n = stx_ex_const(f->ex, 1);
-	if (!w || !size)
-		return NULL;
-	for (uint32_t i = 0; i < b->nranges; i++)
-		n = stx_ex_mul(f->ex, n, b->ranges[i]);
+	stx_ex n = elements(f, b->ranges, b->nranges);
 	n = stx_ex_muli(f->ex, n, SPLITS * stx_dtype_bytes(b->acc));
 	n = n == STX_EX_BAD ? stx_ex_const(f->ex, WORKSPACE_MAX)
 			    : stx_ex_min(f->ex, n, stx_ex_const(f->ex, WORKSPACE_MAX));
-	size[0] = stx_ex_max(f->ex, n, stx_ex_const(f->ex, WORKSPACE_MIN));
+	return stx_ex_max(f->ex, n, stx_ex_const(f->ex, WORKSPACE_MIN));
+}
+
+static struct stx_buffer *add_workspace(const struct stx__finding *f, stx_ex bytes)
+{
+	struct stx_buffer *w = STX_NEW(f->arena, struct stx_buffer);
+	stx_ex *size = STX_NEW_ARRAY(f->arena, stx_ex, 2);
+	if (!w || !size)
+		return NULL;
+	size[0] = bytes;
 	size[1] = stx_ex_const(f->ex, 1);
 	*w = (struct stx_buffer){ .id = f->l->buffers.n,
 				  .kind = STX_BUF_TEMP,
@@ -373,9 +390,27 @@ static struct stx_buffer *add_workspace(const struct finding *f, const struct st
 	return w->name && !stx_push(f->arena, &f->l->buffers, w) ? w : NULL;
 }
 
+/* 1: b is one of them, *workspace its size; 0: none. */
+static int find_one(const struct stx__finding *f, const struct stx_buffer *b,
+		    struct stx__product *p, stx_ex *workspace)
+{
+	int64_t bytes;
+	int is_swapped;
+	if (find_product(f, b, b->store, &p->plain, &is_swapped)) {
+		p->kind = &matmul;
+		find_epilogue(f, b, p);
+		*workspace = matmul_workspace(f, b);
+		return 1;
+	}
+	if (!stx__find_convolution(f, b, p, &bytes))
+		return 0;
+	*workspace = stx_ex_const(f->ex, bytes);
+	return 1;
+}
+
 stx_err stx__find_products(struct stx_loops *l, struct stx__products *out, struct stx_diag *d)
 {
-	struct finding f = { .l = l, .ex = l->ex, .arena = l->g->arena };
+	struct stx__finding f = { .l = l, .ex = l->ex, .arena = l->g->arena };
 	uint32_t n = l->buffers.n;
 	out->n = n;
 	out->of = STX_NEW_ARRAY(f.arena, struct stx__product *, n + 1);
@@ -384,10 +419,10 @@ stx_err stx__find_products(struct stx_loops *l, struct stx__products *out, struc
 	for (uint32_t i = 0; out->of && i < n; i++) {
 		const struct stx_buffer *b = l->buffers.at[i];
 		struct stx__product p = { 0 };
-		if (!find_product(&f, b, b->store, &p))
+		stx_ex bytes;
+		if (!find_one(&f, b, &p, &bytes))
 			continue;
-		find_epilogue(&f, b, &p);
-		const struct stx_buffer *w = add_workspace(&f, b);
+		const struct stx_buffer *w = add_workspace(&f, bytes);
 		out->of[i] = w ? STX_NEW(f.arena, struct stx__product) : NULL;
 		if (!out->of[i])
 			return stx_fail(d, STX_E_NOMEM, "schedule", b->name,
@@ -407,36 +442,33 @@ stx_err stx__product_call(struct stx_schedule *s, const struct stx__product *p, 
 {
 	struct stx_arena *a = s->loops->g->arena;
 	const struct stx_kernel *k = s->kernels.at[kernel];
+	const struct stx__call_kind *kind = p->kind;
+	const struct stx__call_form *form = with ? &p->with : &p->plain;
 	uint32_t n = k->params.n;
 	struct stx_use *uses = STX_NEW_ARRAY(a, struct stx_use, n + 1);
-	stx_ex *attrs = STX_NEW_ARRAY(a, stx_ex, STX_MATMUL_NATTRS);
+	stx_ex *attrs = STX_NEW_ARRAY(a, stx_ex, kind->nattrs);
 	if (!uses || !attrs)
 		return STX_E_NOMEM;
-	int is_swapped = with ? p->with_is_swapped : p->is_swapped;
-	memcpy(attrs, with ? p->with : p->attrs, sizeof p->attrs);
-	attrs[STX_MATMUL_BIAS] = stx_ex_const(s->loops->ex, 0);
-	if (!with)
-		attrs[STX_MATMUL_EPILOGUE] = attrs[STX_MATMUL_BIAS_OFFSET] = attrs[STX_MATMUL_BIAS];
+	memcpy(attrs, form->attrs, kind->nattrs * sizeof *attrs);
+	attrs[kind->bias] = stx_ex_const(s->loops->ex, 0);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct stx_kparam *q = &k->params.at[i];
 		stx_ex arg = stx_ex_const(s->loops->ex, i);
 		uses[i] = (struct stx_use){ q->buffer, q->is_read, q->is_written };
 		if (with && q->buffer == p->bias)
-			attrs[STX_MATMUL_BIAS] = arg;
-		if (q->buffer == p->operand[is_swapped])
-			attrs[STX_MATMUL_A + STX_MATRIX_ARG] = arg;
-		if (q->buffer == p->operand[!is_swapped])
-			attrs[STX_MATMUL_B + STX_MATRIX_ARG] = arg;
+			attrs[kind->bias] = arg;
+		for (int j = 0; j < 2; j++)
+			if (q->buffer == form->operand[j])
+				attrs[kind->operand[j]] = arg;
 		if (q->is_written)
-			attrs[STX_MATMUL_D + STX_MATRIX_ARG] = arg;
+			attrs[kind->result] = arg;
 	}
-	attrs[STX_MATMUL_D + STX_MATRIX_TRANSPOSED] = stx_ex_const(s->loops->ex, 0);
 	uses[n] = (struct stx_use){ p->workspace, 0, 1 };
-	*out = (struct stx_external){ .name = STX_CALL_MATMUL,
+	*out = (struct stx_external){ .name = kind->name,
 				      .uses = uses,
 				      .nuses = n + 1,
 				      .attrs = attrs,
-				      .nattrs = STX_MATMUL_NATTRS,
+				      .nattrs = kind->nattrs,
 				      .workspace = p->workspace,
 				      .kernel = kernel };
 	return STX_E_OK;

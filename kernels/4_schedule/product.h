@@ -1,20 +1,36 @@
 /* product.h
- * matrix products that a library may make: shared by product.c, fuse.c and schedule.c only. */
+ * matrix products and convolutions that a library may make: shared by product.c, convolution.c,
+ * fuse.c and schedule.c only. */
 #ifndef STX_PRODUCT_H
 #define STX_PRODUCT_H
 
 #include "schedule_impl.h"
 
+#define STX__CALL_ATTRS 56 /* of a call, at most */
+_Static_assert((int)STX_CONV_NATTRS <= STX__CALL_ATTRS && (int)STX_MATMUL_NATTRS <= STX__CALL_ATTRS,
+	       "room for attributes");
+
+struct stx__call_kind {
+	const char *name;  /* STX_CALL_* */
+	const char *alone; /* why nothing else is in its kernel, for people */
+	uint32_t nattrs;
+	/* attributes that are numbers of arguments */
+	uint32_t operand[2], result, bias;
+};
+
+struct stx__call_form {      /* attributes but for the numbers of arguments (stax_abi.h) */
+	uint32_t operand[2]; /* buffers */
+	stx_ex attrs[STX__CALL_ATTRS];
+};
+
 struct stx__product {
-	uint32_t operand[2]; /* buffers with the rows and with the columns of the result */
-	uint8_t is_swapped;  /* the library's A is operand 1 */
-	stx_ex attrs[STX_MATMUL_NATTRS]; /* stax_abi.h; arguments are not filled yet */
-	uint32_t workspace;              /* buffer */
+	const struct stx__call_kind *kind;
+	struct stx__call_form plain;
+	uint32_t workspace; /* buffer */
 	/* A buffer that the call can compute too, if it joins the kernel: the sum plus a row that
 	 * is the same for all of them, rounded once. STX_NONE: none. */
 	uint32_t epilogue, bias;
-	uint8_t with_is_swapped;
-	stx_ex with[STX_MATMUL_NATTRS]; /* attrs of the call that does */
+	struct stx__call_form with; /* of the call that does */
 };
 
 struct stx__products {
@@ -32,5 +48,32 @@ stx_err stx__find_products(struct stx_loops *l, struct stx__products *out, struc
 /* The call for p, whose kernel is number `kernel` of s; with: its epilogue is in the kernel. */
 stx_err stx__product_call(struct stx_schedule *s, const struct stx__product *p, int with,
 			  uint32_t kernel, struct stx_external *out);
+
+/* ---- between product.c and convolution.c ---- */
+
+#define STX__MIN_WORK ((int64_t)1 << 18) /* multiplications below which one small kernel does */
+
+struct stx__finding {
+	struct stx_loops *l;
+	struct stx_exprs *ex;
+	struct stx_arena *arena;
+	uint32_t *nreads, *reader; /* [nbuffers]: loads of each, the buffer of the last */
+};
+
+/* e = sum of coeff[v] times variable v, plus rest, both over size symbols only; else 0. */
+int stx__affine(const struct stx__finding *f, stx_ex e, uint32_t nvars, stx_ex *coeff,
+		stx_ex *rest);
+/* e = round(b + row), b an f32 sum: its loads of both; 0: it is something else. */
+int stx__find_sum(const struct stx__finding *f, const struct stx_buffer *b,
+		  const struct stx_buffer *e, struct stx_binst **sum, struct stx_binst **row);
+/* The buffer that alone reads b, a temporary, and could be an epilogue: it reads a bias that is
+ * there before; its two loads. NULL: none. */
+struct stx_buffer *stx__find_addition(const struct stx__finding *f, const struct stx_buffer *b,
+				      struct stx_binst **sum, struct stx_binst **row);
+
+/* convolution.c: fills p but for its workspace, of which *workspace is the size; 0: b is no
+ * convolution that the library could make. */
+int stx__find_convolution(const struct stx__finding *f, const struct stx_buffer *b,
+			  struct stx__product *p, int64_t *workspace);
 
 #endif

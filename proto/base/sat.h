@@ -11,6 +11,12 @@ static inline int64_t stx_sat_mul(int64_t a, int64_t b)
 	return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
+static inline int64_t stx_sat_add(int64_t a, int64_t b)
+{
+	int64_t r;
+	return __builtin_add_overflow(a, b, &r) ? (a < 0 ? INT64_MIN : INT64_MAX) : r;
+}
+
 static inline uint64_t stx_sat_umul(uint64_t a, uint64_t b)
 {
 	uint64_t r;

@@ -244,6 +244,37 @@ enum stx_matrix_attr {
 	STX_MATRIX_OFFSET      /* of the first element */
 };
 
+/* "cudnn.convolution": Y = X * W on a device, a cross-correlation: W is not flipped. Attributes in
+ * elements; types are those of the arguments. X [n, groups*c, in..], W [groups*m, c, tap..],
+ * Y [n, groups*m, out..] with one to three spatial dimensions. INPUT_GRADIENT: the transposed one,
+ * which for each X makes what X would be the result of: Y [n, groups*c, in..], X [n, groups*m,
+ * out..]. The sum is in f32 (f64 for f64), a bias is added to it in that type, the result is
+ * rounded once to Y's type. */
+#define STX_CALL_CONV        "cudnn.convolution"
+#define STX_CONV_MAX_SPATIAL 3
+enum stx_conv_attr {
+	STX_CONV_KIND,    /* STX_CONVOLVE_* */
+	STX_CONV_SPATIAL, /* dimensions; what follows has room for three */
+	STX_CONV_STRIDE,
+	STX_CONV_DILATION = STX_CONV_STRIDE + STX_CONV_MAX_SPATIAL,
+	STX_CONV_BEFORE = STX_CONV_DILATION + STX_CONV_MAX_SPATIAL, /* zeros before; those after */
+	STX_CONV_AFTER = STX_CONV_BEFORE + STX_CONV_MAX_SPATIAL,
+	STX_CONV_X = STX_CONV_AFTER + STX_CONV_MAX_SPATIAL, /* where the STX_ARRAY_* begin */
+	STX_CONV_W = STX_CONV_X + 12,
+	STX_CONV_Y = STX_CONV_W + 12,
+	STX_CONV_EPILOGUE = STX_CONV_Y + 12, /* STX_EPILOGUE_* */
+	STX_CONV_BIAS,        /* number of the argument: of Y's type, an element for each channel */
+	STX_CONV_BIAS_OFFSET, /* of its first element */
+	STX_CONV_NATTRS
+};
+enum { STX_CONVOLVE_FORWARD, STX_CONVOLVE_INPUT_GRADIENT };
+enum stx_array_attr {
+	STX_ARRAY_ARG,    /* number of the argument */
+	STX_ARRAY_OFFSET, /* of the first element */
+	STX_ARRAY_SIZE,   /* of five dimensions; the spatial ones that there are not have 1 */
+	STX_ARRAY_STRIDE = STX_ARRAY_SIZE + 2 + STX_CONV_MAX_SPATIAL
+};
+
 /* Expression bytecode: [off, off+bytes), a stack machine over int64. */
 struct stx_plan_expr {
 	uint32_t off, bytes;

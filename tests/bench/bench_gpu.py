@@ -78,7 +78,7 @@ class Answer(C.Structure):  # its first fields
                 ("stored", C.c_int), ("stages", C.POINTER(Stage)), ("nstages", C.c_size_t)]
 
 
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i64": torch.int64}
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64}
 
 
 class StaxError(Exception):
@@ -246,6 +246,19 @@ def batchnorm_relu_nhwc(x, w, b, m, v):
     return y.contiguous(memory_format=torch.channels_last).permute(0, 2, 3, 1)
 
 
+def nhwc(x):  # as NCHW, channels last in memory
+    return x.permute(0, 3, 1, 2)
+
+
+def convolution(stride, padding):
+    return lambda x, w: F.conv2d(nhwc(x), nhwc(w), None, stride, padding).permute(0, 2, 3, 1)
+
+
+def conv_block(x, w, b, v, c):
+    y = F.relu(F.conv2d(nhwc(x), nhwc(w), b, 1, 1))
+    return F.relu(F.conv2d(y, nhwc(v), c, 1, 1)).permute(0, 2, 3, 1)
+
+
 def dropped(outputs, x, y):
     """A dropout's numbers are no other's: what is kept is right, and a tenth is not."""
     got, want = outputs[0].double(), F.gelu(x.double()) * y.double() / 0.9
@@ -282,6 +295,11 @@ CASES = {
     "layernorm_backward": (layernorm_backward,
                            lambda i: dict(zip("ms", row_statistics(i, i["x"]))), None),
     "rmsnorm_backward": (rmsnorm_backward, lambda i: {"s": row_statistics(i, i["x"])[1]}, None),
+    "conv_3x3_f16": (convolution(1, 1), None, None),
+    "conv_1x1_f16": (convolution(1, 0), None, None),
+    "conv_7x7_f16": (convolution(2, 3), None, None),
+    "conv_3x3_f32": (lambda x, w: F.conv2d(x, w, None, 1, 1), None, None),
+    "conv_block_f16": (conv_block, None, None),
 }
 
 # Where the library has one function for what torch.compile is given spelt out: eager's, if it is there and runs.
@@ -301,16 +319,17 @@ class Bench:
         self.nvrtc = Nvrtc()
         if self.gpu:
             torch.cuda.init()
+            torch.backends.cudnn.allow_tf32 = False  # as strict has it
+            torch.backends.cudnn.benchmark = True  # eager measures its engines too
             self.stream = torch.cuda.current_stream().cuda_stream
             self.flush = torch.empty(max(256 << 20, 4 * getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)),
                                      dtype=torch.uint8, device="cuda")
 
     def dtype_numbers(self):
-        names = {"f32": torch.float32, "bf16": torch.bfloat16, "i64": torch.int64}
-        text = "".join(f"%{n} : {n}[1] = placeholder()\n" for n in names)
-        text += "return (" + ", ".join(f"%{n}" for n in names) + ")\n"
+        text = "".join(f"%{n} : {n}[1] = placeholder()\n" for n in DTYPES)
+        text += "return (" + ", ".join(f"%{n}" for n in DTYPES) + ")\n"
         artifact, _, _ = self.stax.compile(text, "cpu")
-        return {t: number for t, (_, number) in zip(names.values(), self.stax.outputs(artifact))}
+        return {t: number for t, (_, number) in zip(DTYPES.values(), self.stax.outputs(artifact))}
 
     def sync(self):
         if self.gpu:

@@ -3,14 +3,13 @@
  * the heuristic), and writes over its whole workspace. Numbers are those of the documentation, not
  * libstax' own table. Calls advance the clock of the driver that stands in beside it; with
  * $FAKE_CUDA_LOG they add a line there and compute nothing, as kernels do. */
-#include <dlfcn.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dtype.h"
 #include "fake.h"
+#include "fake_time.h"
 #include "scalar.h"
 
 #define API __attribute__((visibility("default")))
@@ -315,26 +314,6 @@ static double scale_value(int type, const void *at)
 			    : *(const float *)at;
 }
 
-/* How long the call takes, on the driver's clock and in the log. 1: it is not to compute. */
-static int pass_time(int number)
-{
-	static struct fake_cuda_counts *(*counts)(void);
-	const char *log = getenv("FAKE_CUDA_LOG");
-	uint64_t ns = fake.ns[number % 64] ? fake.ns[number % 64]
-					   : 1000 + 100 * (uint64_t)(number != 1 ? number : -1);
-	void *driver = counts ? NULL : dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-	if (driver)
-		*(void **)&counts = dlsym(driver, "fake_cuda_counts");
-	if (counts)
-		counts()->now_ns += ns;
-	FILE *f = log ? fopen(log, "a") : NULL;
-	if (f) {
-		fprintf(f, "matmul algorithm %d ns %llu\n", number, (unsigned long long)ns);
-		fclose(f);
-	}
-	return log != NULL;
-}
-
 API int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, void *a_layout,
 		       const void *b, void *b_layout, const void *beta, const void *c,
 		       void *c_layout, void *d, void *d_layout, const void *algorithm,
@@ -377,7 +356,7 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
 	    f->b.batch != f->d.batch || (q->epilogue && (q->epilogue != 4 || !q->bias)) ||
 	    all % by->alignment || (uintptr_t)workspace % 256 || workspace_bytes < by->workspace)
 		return INVALID;
-	if (pass_time(by->number))
+	if (fake_pass_time("matmul algorithm", by->number, fake.ns[by->number % 64]))
 		return OK;
 	memset(workspace, 0xEE, workspace_bytes);
 	multiply(f, d);

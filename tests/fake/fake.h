@@ -1,5 +1,5 @@
 /* fake.h
- * stand-ins for the CUDA driver and cuBLASLt that compute on the host. Tests load them before
+ * stand-ins for the CUDA driver, cuBLASLt and cuDNN that compute on the host. Tests load them before
  * libstax looks for the real ones, which it then takes them for.
  */
 #ifndef STX_TESTS_FAKE_H
@@ -61,5 +61,36 @@ struct fake_cublaslt {
 };
 /* Exported by the library. */
 struct fake_cublaslt *fake_cublaslt(void);
+
+struct fake_tensor {    /* a descriptor, and the operand as the call had it */
+	int type, rank; /* rank 0: there is none */
+	int64_t size[8], stride[8], alignment, id;
+	int is_virtual;
+	char *at;
+};
+struct fake_convolution { /* one call of cudnnBackendExecute */
+	int is_gradient, accumulate, k;
+	int64_t stride[3], dilation[3], before[3], after[3];
+	struct fake_tensor x, w, y, bias;
+	int engine;
+	void *workspace, *stream, *handle;
+};
+struct fake_cudnn {
+	int offered;             /* engines that heuristic A lists; set by the test */
+	int first;               /* number of the first one it lists */
+	int only_fallback;       /* A lists none, the fallback lists engine 40 */
+	uint32_t notes[64];      /* numerical notes of each engine, bit n for note n */
+	int no_bias;             /* the heuristics list none for a bias */
+	int no_plan;             /* engine that no plan can be made of; -1: none */
+	int wrong;               /* engine whose results are off; -1: none */
+	size_t version;          /* of the library */
+	int64_t workspace_bytes; /* that plans need */
+	uint64_t ns[64];         /* that engine n takes on the driver's clock */
+	int refuse;              /* status that cudnnBackendExecute returns instead; 0: none */
+	int refuse_handle;       /* status of cudnnCreate; 0: none */
+	uint32_t heuristics, plans, calls, handles, alive; /* as of cuBLASLt */
+	struct fake_convolution call[FAKE_MAX_CALLS];
+};
+struct fake_cudnn *fake_cudnn(void);
 
 #endif

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make check-gpu`, and ./check-gpu of a bundle: what a GPU can check, on this machine's. Without one it says so, in one
 # line, and succeeds. The last line is `N passed, N failed, N skipped`.
-# Usage: check.sh [tests|products|property|corpus|sanitizer]...      (all five)
+# Usage: check.sh [tests|products|convolutions|property|corpus|sanitizer]...      (all six)
 #   GPU_JOBS=N          processes side by side (the cores, 16 at most)
 #   GPU_GRAPHS=400      random graphs of the property test, from STAX_TEST_SEED on
 #   GPU_LIMIT=600       seconds a part may take
@@ -45,8 +45,12 @@ show_tests() {
 }
 
 # Through cuBLASLt where it is, against the CPU.
-part_products() { timeout -k 10 "$limit" tests/gpu/matmul.sh --target "$target"; }
+part_products() { timeout -k 10 "$limit" tests/gpu/calls.sh products --target "$target"; }
 show_products() { grep -a '^FAILED' "$1" | cut -c1-240; }
+
+# Through cuDNN where it is.
+part_convolutions() { timeout -k 10 "$limit" tests/gpu/calls.sh convolutions --target "$target"; }
+show_convolutions() { grep -aE '^FAILED|by kernels only' "$1" | cut -c1-240; }
 
 # Every process starts a driver of its own: none survives a fork.
 part_property() {
@@ -127,10 +131,10 @@ part_sanitizer() {
 show_sanitizer() { grep -aE '^(FAIL|SKIP|skip)' "$1"; }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests products property corpus sanitizer)
+[ $# -gt 0 ] || parts=(tests products convolutions property corpus sanitizer)
 for part in "${parts[@]}"; do
   if ! declare -F "part_$part" >/dev/null; then
-    echo "check.sh: no part '$part': tests, products, property, corpus, sanitizer" >&2
+    echo "check.sh: no part '$part': tests, products, convolutions, property, corpus, sanitizer" >&2
     exit 2
   fi
 done

@@ -1,13 +1,18 @@
-# env.sh: shared by check.sh and bench_gpu.sh, in the tree and in a bundle: where NVRTC is, whether there is a GPU.
+# env.sh: shared by check.sh and bench_gpu.sh, in the tree and in a bundle: where NVRTC and cuDNN are, whether there is a
+# GPU.
 # Sourced with the tree's top as the current folder.
 build=${STAX_BUILD:-$PWD/build}
 export STAX_CUDA=1
 
 # CUDA_HOME: as given, the toolkit's usual places, the nvidia packages that python3 has. Unset: the library path.
+# CUDNN_HOME: as given, the package that python3 has. Unset: where libstax looks (README).
 has_nvrtc() { compgen -G "$1/lib64/libnvrtc.so.1[23]" >/dev/null || compgen -G "$1/lib/libnvrtc.so.1[23]" >/dev/null; }
 find_nvrtc() {
   local at pip
   pip=$(python3 -c 'import nvidia; print(*list(nvidia.__path__), sep="\n")' 2>/dev/null)
+  for at in $pip; do
+    [ -z "${CUDNN_HOME:-}" ] && [ -e "$at/cudnn/lib/libcudnn.so.9" ] && export CUDNN_HOME=$at/cudnn
+  done
   for at in "${CUDA_HOME:-}" /usr/local/cuda /usr/local/cuda-1* /opt/cuda \
     $(for p in $pip; do echo "$p/cu13" "$p/cu12" "$p/cuda_nvrtc"; done); do
     if [ -n "$at" ] && has_nvrtc "$at"; then

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "matmul_case.h"
+#include "call_case.h"
 #include "tuner.h"
 
 /* ---- a server's records ---- */
@@ -362,5 +362,5 @@ int main(void)
 		T(test_matmul_tune_without_the_library_measures_the_kernel),
 		T(test_matmul_tune_refused_calls_leave_the_kernel),
 	};
-	return cmocka_run_group_tests(tests, matmul_setup, NULL);
+	return cmocka_run_group_tests(tests, calls_setup, NULL);
 }

@@ -1,10 +1,11 @@
-/* matmul_case.h
- * what tests of matrix products through cuBLASLt share: a driver and a library that compute on the
- * host (tests/fake), artifacts whose "cubins" are kernel IR, which the driver has evaluated, and
- * one product. For programs with cmocka.h included.
+/* call_case.h
+ * what tests of cuBLASLt's and cuDNN's calls share: a driver and libraries that compute on the host
+ * (tests/fake), artifacts whose "cubins" are kernel IR, which the driver has evaluated, comparison
+ * with the oracle on small whole numbers, whose sums are the same in every order, and one product.
+ * For programs with cmocka.h included.
  */
-#ifndef STX_TESTS_MATMUL_CASE_H
-#define STX_TESTS_MATMUL_CASE_H
+#ifndef STX_TESTS_CALL_CASE_H
+#define STX_TESTS_CALL_CASE_H
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -19,12 +20,17 @@
 #include "fake/fake.h"
 #include "import.h"
 #include "kernel_eval.h"
+#include "passes.h"
 #include "plan.h"
+#include "ref.h"
+#include "scalar.h"
 
+#define MAX_IN 8
 #define TARGET "cuda:sm_90a:h200"
 
 static struct fake_cuda_counts *cuda;
 static struct fake_cublaslt *blas;
+static struct fake_cudnn *dnn;
 static uint64_t kernel_ns; /* that every kernel takes */
 
 /* ---- the driver runs a kernel: its image is the kernel's text ---- */
@@ -120,6 +126,85 @@ static inline void build(const char *text, struct compiled *out)
 	stx_key_result_free(&key);
 }
 
+static uint64_t seed = 20261130;
+
+static inline uint32_t below(uint32_t n)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(seed >> 33) % n;
+}
+
+/* ---- data ---- */
+
+static inline void fill(struct stx_arena *a, const struct stx_graph *g, const struct stx_input *in,
+			struct stx_tensor *t)
+{
+	enum stx_dtype type = in->node->outs[0].dtype;
+	compiled_shape(g, in, t);
+	int64_t first, n = compiled_span(t, &first);
+	size_t width = (size_t)stx_dtype_bytes(type);
+	t->data = stx_arena_alloc(a, (size_t)n * width + 1);
+	for (int64_t i = 0; i < n; i++) {
+		int v = (int)below(5) - 2;
+		union stx_scalar k = { .i = v };
+		if (stx_dtype_is_float(type))
+			k.f = v;
+		stx_scalar_store(type, (char *)t->data + (size_t)i * width, k);
+	}
+}
+
+static inline void same(const struct stx_tensor *got, const struct stx_tensor *want,
+			const char *text)
+{
+	enum stx_dtype t = (enum stx_dtype)want->dtype;
+	for (int64_t i = 0, n = compiled_numel(want); i < n; i++) {
+		union stx_scalar p, q;
+		p = stx_scalar_load(t, (const char *)got->data + i * stx_dtype_bytes(t));
+		q = stx_scalar_load(t, (const char *)want->data + i * stx_dtype_bytes(t));
+		double x = stx_dtype_is_float(t) ? p.f : (double)p.i;
+		double y = stx_dtype_is_float(t) ? q.f : (double)q.i;
+		if (x != y)
+			fail_msg("element %lld: %g instead of %g in\n%s", (long long)i, x, y, text);
+	}
+}
+
+struct counts { /* calls: of both libraries */
+	uint64_t calls, launches, heuristics;
+};
+
+/* Compiles, runs and compares with the oracle; what that took. */
+static inline struct counts check(const char *text)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_tensor in[MAX_IN], got[MAX_IN], want[MAX_IN];
+	struct stx_diag d = { 0 };
+	struct stx_graph *g;
+	struct compiled c;
+	if (stx_graph_parse(a, text, strlen(text), &g, &d) || stx_graph_verify(g, &d))
+		fail_msg("%s: %s in\n%s", d.location, d.text, text);
+	for (uint32_t i = 0; i < g->inputs.n; i++)
+		fill(a, g, &g->inputs.at[i], &in[i]);
+	build(text, &c);
+	struct counts before = { blas->calls + dnn->calls, cuda->launches,
+				 blas->heuristics + dnn->heuristics };
+	if (compiled_run(&c, COMPILED_SERIAL, in, g->inputs.n, got, &d))
+		fail_msg("%s: %s in\n%s", d.stage, d.text, text);
+	struct counts n = { blas->calls + dnn->calls - before.calls,
+			    cuda->launches - before.launches,
+			    blas->heuristics + dnn->heuristics - before.heuristics };
+	if (stx_ref_evaluate(g, in, g->inputs.n, want, 0, &d))
+		fail_msg("oracle: %s in\n%s", d.text, text);
+	for (uint32_t i = 0; i < g->outputs.n; i++)
+		same(&got[i], &want[i], text);
+	compiled_free_outputs(got, g->outputs.n);
+	compiled_free_outputs(want, g->outputs.n);
+	compiled_free(&c);
+	stx_arena_free(a);
+	return n;
+}
+
+/* ---- one product ---- */
+
 static inline struct fake_matmul *last_call(void)
 {
 	return &blas->call[(blas->calls - 1) % FAKE_MAX_CALLS];
@@ -179,22 +264,68 @@ static void *fake(const char *name)
 	return h;
 }
 
-static inline int matmul_setup(void **state)
+static inline int calls_setup(void **state)
 {
 	struct fake_cuda_counts *(*get_cuda)(void);
 	struct fake_cublaslt *(*get_blas)(void);
+	struct fake_cudnn *(*get_dnn)(void);
 	void (*on_launch)(int (*fn)(const struct fake_launch *l));
 	void *driver = fake("libcuda.so.1");
 	(void)state;
 	*(void **)&get_cuda = dlsym(driver, "fake_cuda_counts");
 	*(void **)&on_launch = dlsym(driver, "fake_cuda_on_launch");
 	*(void **)&get_blas = dlsym(fake("libcublasLt.so.13"), "fake_cublaslt");
-	assert_true(get_cuda && on_launch && get_blas);
+	*(void **)&get_dnn = dlsym(fake("libcudnn.so.9"), "fake_cudnn");
+	assert_true(get_cuda && on_launch && get_blas && get_dnn);
 	cuda = get_cuda();
 	blas = get_blas();
+	dnn = get_dnn();
 	on_launch(evaluate);
 	compiled_compiler();
 	return 0;
+}
+
+/* ---- numbers of headers ---- */
+
+/* `NAME = value` or `#define NAME value` in a header's text. */
+static inline int find_number(const char *text, const char *name, unsigned long long *out)
+{
+	size_t n = strlen(name);
+	for (const char *at = text; (at = strstr(at, name)); at += n) {
+		const char *p = at + n;
+		unsigned long long v, shift = 0;
+		char *end;
+		if (at > text && (at[-1] == '_' || (at[-1] >= 'A' && at[-1] <= 'Z')))
+			continue;
+		p += strspn(p, " ");
+		if (!strncmp(p, "CUDNN_DEPRECATED_ENUM", 21))
+			p += 21;
+		p += strspn(p, " =(");
+		v = strtoull(p, &end, 0);
+		if (end == p)
+			continue;
+		end += strspn(end, "ul ");
+		if (!strncmp(end, "<<", 2))
+			shift = strtoull(end + 2, NULL, 0);
+		*out = v << shift;
+		return 1;
+	}
+	return 0;
+}
+
+static inline char *read_header(const char *name)
+{
+	const char *home = getenv("CUDA_HOME");
+	char path[4200];
+	snprintf(path, sizeof path, "%s/include/%s", home && *home ? home : "/usr/local/cuda",
+		 name);
+	FILE *f = fopen(path, "r");
+	if (!f)
+		return NULL;
+	char *text = calloc(1, 1 << 20);
+	assert_true(fread(text, 1, (1 << 20) - 1, f) > 0);
+	fclose(f);
+	return text;
 }
 
 #endif

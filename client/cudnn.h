@@ -1,0 +1,89 @@
+/* cudnn.h
+ * cuDNN 9, loaded on first use: declarations follow its documented C interface, the backend API;
+ * descriptors are opaque, results are CUDNN_STATUS_*. Inside libstax. */
+#ifndef STX_CLIENT_CUDNN_H
+#define STX_CLIENT_CUDNN_H
+
+#include "client.h"
+
+#define STX_CUDNN(name, value) STX_##name = value,
+enum stx__cudnn_number {
+#include "cudnn.def"
+};
+#undef STX_CUDNN
+
+struct stx__cudnn {
+	size_t (*version)(void); /* 91900: 9.19.0 */
+	const char *(*error_string)(int status);
+	int (*create)(void **handle);
+	int (*destroy)(void *handle);
+	int (*set_stream)(void *handle, void *stream);
+	int (*desc_create)(int type, void **desc);
+	int (*desc_destroy)(void *desc);
+	int (*desc_finalize)(void *desc);
+	int (*desc_set)(void *desc, int attribute, int type, int64_t n, const void *values);
+	int (*desc_get)(void *desc, int attribute, int type, int64_t most, int64_t *n,
+			void *values);
+	int (*execute)(void *handle, void *plan, void *variant_pack);
+};
+/* NULL and d (UNSUPPORTED) where there is no such library. */
+const struct stx__cudnn *stx__cudnn(struct stx_diag *d);
+
+/* ---- graphs of operations (cudnn_graph.c) ---- */
+
+struct stx__cudnn_tensor {
+	int64_t size[5], stride[5]; /* n, channels, spatial ones */
+};
+enum { STX__CUDNN_X = 1, STX__CUDNN_W, STX__CUDNN_Y, STX__CUDNN_BIAS }; /* names in a graph */
+struct stx__cudnn_conv {
+	int is_gradient;      /* of the input; x is the result's gradient and y the input's */
+	int type, accumulate; /* CUDNN_DATA_* */
+	uint32_t k;           /* spatial dimensions, 1 to 3 */
+	int64_t stride[3], dilation[3], before[3], after[3];
+	struct stx__cudnn_tensor x, w, y;
+	int has_bias;
+	int64_t alignment; /* of every operand, bytes */
+};
+#define STX__CUDNN_PARTS 12
+struct stx__cudnn_graph {
+	void *part[STX__CUDNN_PARTS]; /* descriptors; the last one made is the graph */
+	int n;
+};
+/* A status; out is freed by stx__cudnn_graph_free on success and on failure. handle NULL: for
+ * another device than this machine's (tests). */
+int stx__cudnn_conv_graph(const struct stx__cudnn *q, void *handle, const struct stx__cudnn_conv *c,
+			  struct stx__cudnn_graph *out);
+void stx__cudnn_graph_free(const struct stx__cudnn *q, struct stx__cudnn_graph *g);
+
+struct stx__cudnn_engine { /* an engine and its knobs */
+	char name[STX_CONFIG_BYTES];
+	void *config, *plan; /* plan: NULL until it is needed */
+	int failed;          /* no plan can be made of it */
+	int64_t workspace_bytes;
+};
+/* The heuristics' list for the graph, without those whose arithmetic is not what NUMERICS.md says
+ * for that type; names differ. device: a CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR in the place of the
+ * graph's handle; else NULL. The number. */
+uint32_t stx__cudnn_engines(const struct stx__cudnn *q, const struct stx__cudnn_graph *g, int type,
+			    void *device, uint32_t most, struct stx__cudnn_engine *out);
+/* Makes e's plan when there is none; 0: it cannot be made, or works in more than `most` bytes. */
+int stx__cudnn_plan(const struct stx__cudnn *q, void *handle, void *device,
+		    struct stx__cudnn_engine *e, int64_t most);
+void stx__cudnn_engine_free(const struct stx__cudnn *q, struct stx__cudnn_engine *e);
+
+/* ---- the external call STX_CALL_CONV (convolution.c): entries of the table in externals.c ---- */
+
+stx_err stx__conv_bind(const struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+		       struct stx_diag *d);
+stx_err stx__conv_run(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+		      const struct stx_env *env, struct stx_diag *d);
+void stx__conv_release(struct stax_artifact *a, struct stx__step *s);
+stx_err stx__conv_ways(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+		       uint32_t most, struct stx__ways *out, struct stx_diag *d);
+stx_err stx__conv_run_way(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
+			  const struct stx__way *way, void *const *buffers,
+			  const struct stx_env *env, struct stx_diag *d);
+uint32_t stx__conv_digests(const struct stax_artifact *a, const struct stx__context *x,
+			   const struct stx__step *s, struct stx_digest out[2]);
+
+#endif

@@ -1,0 +1,667 @@
+/* test_convolution.c: convolutions through cuDNN, without a GPU: a driver and a library that compute
+ * on the host (tests/fake). Graphs of descriptors, layouts and fallback are compared with the oracle
+ * over random shapes, types and strides. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "call_case.h"
+#include "cudnn.h"
+#include "tuner.h"
+
+static struct fake_convolution *last_conv(void)
+{
+	return &dnn->call[(dnn->calls - 1) % FAKE_MAX_CALLS];
+}
+
+static const char *const types[] = { "f32", "f64", "f16", "bf16" };
+
+struct drawn {
+	int64_t n, groups, c, m, in[3], tap[3], out[3], stride[3], padding[3], dilation[3];
+	int k, is_transposed;
+};
+
+static int64_t work_of(const struct drawn *q)
+{
+	int64_t work = q->n * q->groups * q->c * q->m;
+	for (int i = 0; i < q->k; i++)
+		work *= q->out[i] * q->tap[i];
+	return work;
+}
+
+/* A convolution that is enough work for a call. */
+static void draw(struct drawn *q)
+{
+	int ok;
+	do {
+		*q = (struct drawn){ .n = 1 + below(3), .groups = below(3) ? 1 : 1 + below(4) };
+		q->k = 1 + (int)below(3);
+		q->c = below(4) ? 1 + below(24) : 1;
+		q->m = below(4) ? 1 + below(24) : 1;
+		ok = 1;
+		for (int i = 0; i < q->k; i++) {
+			q->in[i] = 1 + below(q->k == 1 ? 400 : q->k == 2 ? 30 : 10);
+			q->tap[i] = 1 + below(4);
+			q->stride[i] = 1 + below(3);
+			q->padding[i] = below(3);
+			q->dilation[i] = 1 + below(2);
+			int64_t room =
+				q->in[i] + 2 * q->padding[i] - q->dilation[i] * (q->tap[i] - 1) - 1;
+			ok = ok && room >= 0;
+			q->out[i] = room / q->stride[i] + 1;
+		}
+	} while (!ok || work_of(q) < 1 << 18 || work_of(q) > 1 << 19);
+}
+
+/* A tensor [a, b, spatial..] that lies in memory in one of several ways; its last line defines
+ * %NAME. */
+static void put_operand(struct stx_bytes *b, const char *name, const char *type, int k,
+			const int64_t *size)
+{
+	int64_t stride[5], next = 1, wide = size[1 + k] + 3;
+	switch (below(4)) {
+	case 0: /* channels next to each other */
+		stride[1] = 1;
+		next = size[1];
+		for (int i = 1 + k; i > 1; i--) {
+			stride[i] = next;
+			next *= size[i];
+		}
+		stride[0] = next;
+		stx_bytes_printf(b, "%%%s : %s[", name, type);
+		for (int i = 0; i < 2 + k; i++)
+			stx_bytes_printf(b, "%s%lld", i ? "," : "", (long long)size[i]);
+		stx_bytes_puts(b, "] = placeholder(strides=[");
+		for (int i = 0; i < 2 + k; i++)
+			stx_bytes_printf(b, "%s%lld", i ? "," : "", (long long)stride[i]);
+		stx_bytes_puts(b, "])\n");
+		return;
+	case 1: /* rows longer than the tensor, from their third element on */
+		stx_bytes_printf(b, "%%%s0 : %s[", name, type);
+		for (int i = 0; i < 2 + k; i++)
+			stx_bytes_printf(b, "%s%lld", i ? "," : "",
+					 (long long)(i == 1 + k ? wide : size[i]));
+		stx_bytes_printf(b,
+				 "] = placeholder()\n%%%s = slice.Tensor(%%%s0, -1, 2, %lld, 1)\n",
+				 name, name, (long long)size[1 + k] + 2);
+		return;
+	default:
+		stx_bytes_printf(b, "%%%s : %s[", name, type);
+		for (int i = 0; i < 2 + k; i++)
+			stx_bytes_printf(b, "%s%lld", i ? "," : "", (long long)size[i]);
+		stx_bytes_puts(b, "] = placeholder()\n");
+	}
+}
+
+static void put_list(struct stx_bytes *b, const int64_t *v, int k)
+{
+	for (int i = 0; i < k; i++)
+		stx_bytes_printf(b, "%s%lld", i ? "," : "", (long long)v[i]);
+}
+
+static void put_convolution(struct stx_bytes *b, const struct drawn *q, const char *type,
+			    int has_bias)
+{
+	static const int64_t none[3];
+	int64_t x[5] = { q->n, q->groups * q->c }, w[5] = { q->groups * q->m, q->c };
+	if (q->is_transposed) {
+		w[0] = q->groups * q->c;
+		w[1] = q->m;
+	}
+	memcpy(x + 2, q->in, sizeof q->in);
+	memcpy(w + 2, q->tap, sizeof q->tap);
+	put_operand(b, "x", type, q->k, x);
+	put_operand(b, "w", type, q->k, w);
+	if (has_bias)
+		stx_bytes_printf(b, "%%b : %s[%lld] = placeholder()\n", type,
+				 (long long)(q->groups * q->m));
+	stx_bytes_printf(b, "%%y = convolution.default(%%x, %%w, %s, [", has_bias ? "%b" : "None");
+	put_list(b, q->stride, q->k);
+	stx_bytes_puts(b, "], [");
+	put_list(b, q->padding, q->k);
+	stx_bytes_puts(b, "], [");
+	put_list(b, q->dilation, q->k);
+	stx_bytes_printf(b, "], %s, [", q->is_transposed ? "True" : "False");
+	put_list(b, none, q->k);
+	stx_bytes_printf(b, "], %lld)\n", (long long)q->groups);
+}
+
+/* ---- tests ---- */
+
+static void test_convolution_random_ones_are_calls_and_agree_with_the_oracle(void **state)
+{
+	(void)state;
+	print_message("seed %llu\n", (unsigned long long)seed);
+	for (int i = 0; i < 40; i++) {
+		struct stx_bytes b = { 0 };
+		struct drawn q;
+		draw(&q);
+		put_convolution(&b, &q, types[below(4)], 0);
+		stx_bytes_puts(&b, "return (%y,)\n");
+		struct counts c = check(stx_bytes_cstr(&b));
+		if (c.calls != 1 || c.launches != 0)
+			fail_msg("%d calls, %d launches for\n%s", (int)c.calls, (int)c.launches,
+				 stx_bytes_cstr(&b));
+		assert_int_equal(last_conv()->bias.rank, 0);
+		stx_bytes_free(&b);
+	}
+	assert_int_equal(dnn->alive, 0);
+}
+
+static void test_convolution_random_biases_and_what_follows_agree(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 24; i++) {
+		struct stx_bytes b = { 0 };
+		struct drawn q;
+		int follows = (int)below(3), t = (int)below(4);
+		draw(&q);
+		put_convolution(&b, &q, types[t], 1);
+		if (follows)
+			stx_bytes_puts(&b, "%r = relu.default(%y)\n");
+		stx_bytes_puts(&b, follows == 2   ? "return (%r, %y)\n"
+				   : follows == 1 ? "return (%r,)\n"
+						  : "return (%y,)\n");
+		struct counts c = check(stx_bytes_cstr(&b));
+		if (c.calls != 1)
+			fail_msg("no call for\n%s", stx_bytes_cstr(&b));
+		/* of halves the call makes the one rounding, after the bias */
+		int with = t >= 2 || (t == 0 && follows != 1);
+		if ((last_conv()->bias.rank != 0) != with ||
+		    c.launches != (uint64_t)(!with || follows != 0))
+			fail_msg("bias %d, %d launches for\n%s", last_conv()->bias.rank,
+				 (int)c.launches, stx_bytes_cstr(&b));
+		stx_bytes_free(&b);
+	}
+	assert_int_equal(dnn->alive, 0);
+}
+
+/* What the library is told of a 3x3 convolution, and that halves lie with their channels last
+ * between convolutions. */
+static void test_convolution_halves_between_layers_have_channels_last(void **state)
+{
+	(void)state;
+	struct counts c =
+		check("%x : f16[2,16,24,24] = placeholder()\n"
+		      "%w : f16[16,16,3,3] = placeholder()\n%b : f16[16] = placeholder()\n"
+		      "%y = convolution.default(%x, %w, %b, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
+		      "%r = relu.default(%y)\n"
+		      "%z = convolution.default(%r, %w, %b, [2,2], [1,1], [1,1], False, [0,0], 1)\n"
+		      "%s = relu.default(%z)\n"
+		      "return (%s,)\n");
+	assert_int_equal(c.calls, 2);
+	assert_int_equal(c.launches, 2);
+	const struct fake_convolution *second = last_conv(), *first = second - 1;
+	assert_int_equal(first->x.stride[1], 576);
+	assert_int_equal(first->y.stride[1], 1);
+	assert_int_equal(first->y.stride[3], 16);
+	assert_int_equal(second->x.stride[1], 1);
+	assert_int_equal(second->y.stride[1], 1);
+	assert_int_equal(second->x.type, 2); /* CUDNN_DATA_HALF */
+	assert_int_equal(second->accumulate, 0);
+	assert_int_equal(second->stride[0], 2);
+	assert_int_equal(second->before[1], 1);
+	assert_int_equal(second->x.alignment, 16);
+}
+
+/* A 1x1 convolution with a stride reads the whole input, not the part that its last step ends at. */
+static void test_convolution_unpadded_input_is_what_lies_in_memory(void **state)
+{
+	(void)state;
+	struct counts c = check(
+		"%x : f32[2,32,28,28] = placeholder()\n"
+		"%w : f32[64,32,1,1] = placeholder()\n"
+		"%y = convolution.default(%x, %w, None, [2,2], [0,0], [1,1], False, [0,0], 1)\n"
+		"return (%y,)\n");
+	assert_int_equal(c.calls, 1);
+	assert_int_equal(last_conv()->x.size[2], 28);
+	assert_int_equal(last_conv()->x.stride[2], 28);
+	assert_int_equal(last_conv()->stride[0], 2);
+}
+
+static void test_convolution_that_the_library_cannot_make_is_a_kernel(void **state)
+{
+	(void)state;
+	static const char *const graphs[] = {
+		/* small */
+		"%x : f32[1,4,8,8] = placeholder()\n%w : f32[4,4,3,3] = placeholder()\n"
+		"%y = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
+		"return (%y,)\n",
+		/* one row for all */
+		"%x : f32[2,16,32,32] = placeholder(strides=[512,32,0,1])\n"
+		"%w : f32[16,16,3,3] = placeholder()\n"
+		"%y = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
+		"return (%y,)\n",
+		/* integers */
+		"%x : i32[2,16,32,32] = placeholder()\n%w : i32[16,16,3,3] = placeholder()\n"
+		"%y = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
+		"return (%y,)\n",
+	};
+	for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
+		struct counts c = check(graphs[i]);
+		assert_int_equal(c.calls, 0);
+		assert_int_equal(c.launches, 1);
+	}
+}
+
+static const char plain[] =
+	"%x : f32[1,8,24,24] = placeholder()\n%w : f32[8,8,3,3] = placeholder()\n"
+	"%y = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
+	"return (%y,)\n";
+static const char halves[] =
+	"%x : f16[1,8,24,24] = placeholder()\n%w : f16[8,8,3,3] = placeholder()\n"
+	"%y = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
+	"return (%y,)\n";
+
+/* An engine that the library has no plan for is passed over; without any the kernel does it. */
+static void test_convolution_without_an_engine_launches_the_kernel(void **state)
+{
+	(void)state;
+	struct counts c;
+	dnn->no_plan = 0;
+	c = check(plain);
+	assert_int_equal(c.calls, 1);
+	assert_int_equal(last_conv()->engine, 1);
+	dnn->no_plan = -1;
+	dnn->offered = 0;
+	c = check(plain);
+	assert_int_equal(c.calls, 0);
+	assert_int_equal(c.launches, 1);
+	dnn->offered = 3;
+	dnn->only_fallback = 1;
+	c = check(plain);
+	assert_int_equal(c.calls, 1);
+	assert_int_equal(last_conv()->engine, 40);
+	dnn->only_fallback = 0;
+	dnn->refuse = 3000; /* NOT_SUPPORTED: nothing has been written */
+	c = check(plain);
+	assert_int_equal(c.launches, 1);
+	dnn->refuse = 0;
+	dnn->refuse_handle = 1001;
+	c = check(plain);
+	assert_int_equal(c.calls, 0);
+	assert_int_equal(c.launches, 1);
+	dnn->refuse_handle = 0;
+	dnn->workspace_bytes = (int64_t)1 << 40;
+	c = check(plain);
+	assert_int_equal(c.calls, 0);
+	assert_int_equal(c.launches, 1);
+	dnn->workspace_bytes = 4096;
+	assert_int_equal(dnn->alive, 0);
+}
+
+/* TF32, Winograd, FFT, narrower sums or operands and results that differ from run to run are never
+ * taken; tensor cores are, but of f32. */
+static void test_convolution_engines_of_other_arithmetic_are_barred(void **state)
+{
+	(void)state;
+	for (int note = 0; note < 10; note++) {
+		dnn->notes[0] = 1u << note;
+		check(plain);
+		assert_int_equal(last_conv()->engine, note != 9);
+		check(halves);
+		assert_int_equal(last_conv()->engine, note != 9 && note != 0);
+	}
+	dnn->notes[0] = 0;
+}
+
+/* ---- one convolution, ready to run ---- */
+
+struct ready {
+	struct compiled c;
+	_Alignas(16) float x[8 * 24 * 24 + 1];
+	_Alignas(16) float w[8 * 8 * 3 * 3], y[8 * 24 * 24], want[8 * 24 * 24];
+	struct stx_tensor in[2], out;
+};
+
+static int go(struct ready *v, struct stax_error *err)
+{
+	return stax_run(v->c.artifact, v->in, 2, &v->out, 1, NULL, err);
+}
+
+static struct ready *ready_new(void)
+{
+	struct ready *v = aligned_alloc(16, (sizeof *v + 15) / 16 * 16);
+	struct stax_error err;
+	memset(v, 0, sizeof *v);
+	build(plain, &v->c);
+	for (int i = 0; i < 8 * 24 * 24 + 1; i++)
+		v->x[i] = (float)(i % 5 - 2);
+	for (int i = 0; i < 8 * 8 * 3 * 3; i++)
+		v->w[i] = (float)(i % 3 - 1);
+	v->in[0] = (struct stx_tensor){ .data = v->x, .rank = 4, .sizes = { 1, 8, 24, 24 } };
+	v->in[1] = (struct stx_tensor){ .data = v->w, .rank = 4, .sizes = { 8, 8, 3, 3 } };
+	v->out = (struct stx_tensor){ .data = v->y, .rank = 4, .sizes = { 1, 8, 24, 24 } };
+	v->in[0].dtype = v->in[1].dtype = v->out.dtype = STX_F32;
+	compiled_dense(&v->in[0]);
+	compiled_dense(&v->in[1]);
+	compiled_dense(&v->out);
+	dnn->offered = 0;
+	assert_int_equal(go(v, &err), 0);
+	dnn->offered = 3;
+	memcpy(v->want, v->y, sizeof v->want);
+	compiled_free(&v->c);
+	build(plain, &v->c);
+	return v;
+}
+
+static void ready_free(struct ready *v)
+{
+	compiled_free(&v->c);
+	free(v);
+}
+
+/* The engine that the next run takes, -1: the kernel. Its result is right. */
+static int made(struct ready *v)
+{
+	struct stax_error err;
+	uint64_t calls = dnn->calls;
+	memset(v->y, 0x7F, sizeof v->y);
+	if (go(v, &err))
+		fail_msg("%s", err.text);
+	for (size_t i = 0; i < sizeof v->y / sizeof *v->y; i++)
+		assert_true(v->y[i] == v->want[i]);
+	return dnn->calls > calls ? last_conv()->engine : -1;
+}
+
+static void test_convolution_failure_names_the_call(void **state)
+{
+	(void)state;
+	struct ready *v = ready_new();
+	struct stax_error err;
+	dnn->refuse = 5000; /* EXECUTION_FAILED: it had begun */
+	assert_int_equal(go(v, &err), STX_E_INTERNAL);
+	dnn->refuse = 0;
+	assert_string_equal(err.node, "cudnn.convolution");
+	assert_non_null(strstr(err.text, "EXECUTION_FAILED"));
+	assert_int_equal(made(v), 0);
+	ready_free(v);
+}
+
+/* The heuristics are asked once for a device and alignment, not at each run; one plan is made. */
+static void test_convolution_heuristics_are_asked_once_a_device_and_alignment(void **state)
+{
+	(void)state;
+	struct ready *v = ready_new();
+	struct stax_error err;
+	uint32_t asked = dnn->heuristics, plans = dnn->plans, handles = dnn->handles;
+	struct stx_env env = { .stream = (void *)0x1230 };
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(made(v), 0);
+	assert_int_equal(dnn->heuristics, asked + 2); /* A and the fallback */
+	assert_int_equal(dnn->plans, plans + 1);
+	assert_int_equal(dnn->handles, handles + 1);
+	assert_int_equal(last_conv()->x.alignment, 16);
+	v->in[0].offset = 1;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(go(v, &err), 0);
+	assert_int_equal(dnn->heuristics, asked + 4);
+	assert_int_equal(last_conv()->x.alignment, 4);
+	v->in[0].offset = 0;
+	assert_int_equal(stax_run(v->c.artifact, v->in, 2, &v->out, 1, &env, &err), 0);
+	assert_ptr_equal(last_conv()->stream, env.stream);
+	void *first;
+	assert_int_equal(stx__driver(NULL)->context_get(&first), 0);
+	assert_int_equal(stx__driver(NULL)->context_set((void *)2), 0); /* the other device */
+	assert_int_equal(go(v, &err), 0);
+	assert_int_equal(stx__driver(NULL)->context_set(first), 0);
+	assert_int_equal(go(v, &err), 0);
+	assert_int_equal(dnn->handles, handles + 2);
+	ready_free(v);
+	assert_int_equal(dnn->alive, 0);
+}
+
+/* ---- measured ---- */
+
+static char lines[8192];
+
+static void report(void *ctx, const char *kernel, const char *line)
+{
+	size_t n = strlen(lines);
+	(void)ctx;
+	snprintf(lines + n, sizeof lines - n, "%s %s\n", kernel, line);
+}
+
+static Stx__TuneRecord kept;
+static Stx__Timing kept_timing[STX_TIMINGS_MAX], *kept_list[STX_TIMINGS_MAX];
+static char kept_config[STX_TIMINGS_MAX][STX_CONFIG_BYTES];
+static uint8_t kept_digest[STX_DIGEST_BYTES];
+static uint32_t nkept;
+
+/* Nothing is known; what is told is kept. */
+static stx_err fake_records(const struct stx__about *b, Stx__TuneRecord **said, size_t n,
+			    struct stx__received *out, struct stx_diag *d)
+{
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	Stx__TuneReply r = STX__TUNE_REPLY__INIT;
+	Stx__TuneRecord none = STX__TUNE_RECORD__INIT, *list[16];
+	(void)b;
+	(void)d;
+	for (size_t i = 0; i < n; i++) {
+		list[i] = &none;
+		if (!said[i]->n_timings)
+			continue;
+		kept = *said[i];
+		memcpy(kept_digest, said[i]->kernel.data, sizeof kept_digest);
+		kept.kernel.data = kept_digest;
+		kept.timings = kept_list;
+		for (nkept = 0; nkept < said[i]->n_timings; nkept++) {
+			kept_timing[nkept] = *said[i]->timings[nkept];
+			kept_list[nkept] = &kept_timing[nkept];
+			snprintf(kept_config[nkept], STX_CONFIG_BYTES, "%s",
+				 kept_timing[nkept].config);
+			kept_timing[nkept].config = kept_config[nkept];
+		}
+		list[i] = said[i];
+	}
+	e.msg_case = STX__ENVELOPE__MSG_TUNE_REPLY;
+	e.tune_reply = &r;
+	r.records = list;
+	r.n_records = n;
+	uint8_t *packed = malloc(stx__envelope__get_packed_size(&e) + 1);
+	size_t bytes = stx__envelope__pack(&e, packed);
+	memset(out, 0, sizeof *out);
+	out->e = stx__envelope__unpack(NULL, bytes, packed);
+	free(packed);
+	return STX_E_OK;
+}
+
+static stx_err no_code(const struct stx__about *b, const uint8_t kernel[STX_DIGEST_BYTES],
+		       const char *config, struct stx__received *out, struct stx_diag *d)
+{
+	(void)b;
+	(void)kernel;
+	(void)config;
+	(void)out;
+	return stx_fail(d, STX_E_NOT_FOUND, "fake", "", "no code");
+}
+
+static const struct stx__source source = { fake_records, no_code };
+
+static void measure(struct ready *v, uint32_t sweep)
+{
+	struct stax_tuning o = { .target = TARGET, .report = report, .sweep = sweep };
+	struct stax_error err;
+	lines[0] = 0;
+	if (stax_tune_next_run(v->c.artifact, NULL, &o, &err))
+		fail_msg("%s", err.text);
+	v->c.artifact->gpu->tuner->source = &source;
+	if (go(v, &err))
+		fail_msg("%s", err.text);
+}
+
+static void test_convolution_tune_fastest_engine_is_called_and_found_again(void **state)
+{
+	(void)state;
+	struct ready *v = ready_new();
+	struct stax_tuned t;
+	kernel_ns = 50000;
+	dnn->ns[0] = 9000;
+	dnn->ns[1] = 5000;
+	dnn->ns[2] = 7000;
+	assert_int_equal(made(v), 0);
+	measure(v, 0);
+	assert_int_equal(made(v), 1);
+	assert_int_equal(stax_tuned(v->c.artifact, &t, 1), 1);
+	assert_string_equal(t.kernel, "conv_f32_1x8x24x24_8x3x3");
+	assert_string_equal(t.heuristic, "dnn91900 engine=0 2=1");
+	assert_string_equal(t.chosen, "dnn91900 engine=1 2=2");
+	assert_int_equal(t.candidates, 4);
+	ready_free(v);
+	/* As an artifact that is loaded is told, in a list of another order. */
+	v = ready_new();
+	struct stx_digest call, known[2];
+	struct stx__context *x = stx__context_take(v->c.artifact);
+	assert_int_equal(x->steps[0].external->digests(v->c.artifact, x, &x->steps[0], known), 2);
+	stx__context_put(v->c.artifact, x);
+	assert_memory_equal(kept.kernel.data, known[0].b, STX_DIGEST_BYTES);
+	memcpy(call.b, kept.kernel.data, sizeof call.b);
+	assert_int_equal(stx__call_tell(v->c.artifact, &call, &kept), 0);
+	dnn->first = 2;
+	assert_int_equal(made(v), 1);
+	dnn->first = 0;
+	ready_free(v);
+	/* A sweep times all that are listed. */
+	v = ready_new();
+	dnn->offered = 20;
+	for (int i = 0; i < 20; i++)
+		dnn->ns[i] = 5000;
+	dnn->ns[17] = 3000;
+	measure(v, 100);
+	assert_int_equal(stax_tuned(v->c.artifact, &t, 1), 1);
+	assert_string_equal(t.swept, "dnn91900 engine=17 2=18");
+	assert_int_equal(t.candidates, 8);
+	dnn->offered = 3;
+	ready_free(v);
+	memset(dnn->ns, 0, sizeof dnn->ns);
+	assert_int_equal(dnn->alive, 0);
+}
+
+static void test_convolution_tune_wrong_and_slow_engines_are_not_taken(void **state)
+{
+	(void)state;
+	struct ready *v = ready_new();
+	dnn->wrong = 1;
+	dnn->ns[1] = 10;
+	measure(v, 0);
+	dnn->wrong = -1;
+	assert_non_null(strstr(lines, "engine=1 2=2: rejected: argument"));
+	assert_true(made(v) != 1);
+	ready_free(v);
+	v = ready_new();
+	kernel_ns = 500;
+	memset(dnn->ns, 0, sizeof dnn->ns);
+	measure(v, 0);
+	kernel_ns = 50000;
+	assert_non_null(strstr(lines, "chosen: kernel "));
+	assert_int_equal(made(v), -1);
+	ready_free(v);
+}
+
+/* ---- what plans may ask for ---- */
+
+/* Each number of the call's, replaced by each of several that cannot be: the plan is refused, or the
+ * convolution still lies within its memory and has the sizes that it says. */
+static void test_convolution_hostile_plans_are_refused(void **state)
+{
+	(void)state;
+	static const int64_t wrong[] = { INT64_MIN, -1, 0, 2, 7, 1 << 20, INT32_MAX, INT64_MAX };
+	struct ready *v = ready_new();
+	struct stx__context *x = stx__context_take(v->c.artifact);
+	struct stx__step *s = &x->steps[0];
+	const struct stx_plan_extern *c = stx_plan_extern_of(&v->c.artifact->plan, s->plan);
+	const uint32_t *attrs = stx_plan_u32s(&v->c.artifact->plan, c->attrs);
+	int64_t *exprs = x->exprs, mine[STX_CONV_NATTRS], own[256];
+	uint32_t numbers[STX_CONV_NATTRS], refused = 0;
+	uint8_t ok[256];
+	assert_int_equal(c->nattrs, STX_CONV_NATTRS);
+	for (uint32_t i = 0; i < STX_CONV_NATTRS; i++)
+		mine[i] = exprs[attrs[i]];
+	/* the attributes' own expressions, so that equal ones can differ */
+	memcpy(numbers, attrs, sizeof numbers);
+	for (uint32_t i = 0; i < STX_CONV_NATTRS; i++)
+		((uint32_t *)(uintptr_t)attrs)[i] = i;
+	uint8_t *expr_ok = x->expr_ok;
+	memset(ok, 1, sizeof ok);
+	x->exprs = own;
+	x->expr_ok = ok;
+	memcpy(own, mine, sizeof mine);
+	assert_int_equal(s->external->bind(v->c.artifact, x, s, NULL), 0);
+	for (uint32_t i = 0; i < STX_CONV_NATTRS; i++)
+		for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+			struct stx_diag d = { 0 };
+			memcpy(own, mine, sizeof mine);
+			own[i] = wrong[k];
+			if (!s->external->bind(v->c.artifact, x, s, &d))
+				continue;
+			assert_int_equal(d.code, STX_E_CORRUPT);
+			refused++;
+		}
+	assert_true(refused > STX_CONV_NATTRS * 4);
+	for (uint32_t i = 0; i < 3; i++) { /* never past its memory */
+		memcpy(own, mine, sizeof mine);
+		own[STX_CONV_X + 12 * i + STX_ARRAY_OFFSET] = 1;
+		assert_int_equal(s->external->bind(v->c.artifact, x, s, NULL), STX_E_CORRUPT);
+	}
+	memcpy(own, mine, sizeof mine);
+	ok[3] = 0;
+	assert_int_equal(s->external->bind(v->c.artifact, x, s, NULL), STX_E_CORRUPT);
+	memcpy((uint32_t *)(uintptr_t)attrs, numbers, sizeof numbers);
+	x->exprs = exprs;
+	x->expr_ok = expr_ok;
+	stx__context_put(v->c.artifact, x);
+	ready_free(v);
+}
+
+/* ---- numbers ---- */
+
+static void test_cudnn_numbers_are_those_of_the_header(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name;
+		unsigned long long value;
+	} all[] = {
+#define STX_CUDNN(name, value) { #name, value },
+#include "cudnn.def"
+#undef STX_CUDNN
+	};
+	char *text = read_header("cudnn_graph_v9.h");
+	if (!text)
+		text = read_header("cudnn_graph.h");
+	if (!text) {
+		print_message("skipped: no cuDNN: $CUDA_HOME/include/cudnn_graph.h is not there\n");
+		skip();
+	}
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		unsigned long long v = 0;
+		if (!find_number(text, all[i].name, &v) || v != all[i].value)
+			fail_msg("%s is %llu, the header says %llu", all[i].name, all[i].value, v);
+	}
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_convolution_random_ones_are_calls_and_agree_with_the_oracle),
+		cmocka_unit_test(test_convolution_random_biases_and_what_follows_agree),
+		cmocka_unit_test(test_convolution_halves_between_layers_have_channels_last),
+		cmocka_unit_test(test_convolution_unpadded_input_is_what_lies_in_memory),
+		cmocka_unit_test(test_convolution_that_the_library_cannot_make_is_a_kernel),
+		cmocka_unit_test(test_convolution_without_an_engine_launches_the_kernel),
+		cmocka_unit_test(test_convolution_engines_of_other_arithmetic_are_barred),
+		cmocka_unit_test(test_convolution_failure_names_the_call),
+		cmocka_unit_test(test_convolution_heuristics_are_asked_once_a_device_and_alignment),
+		cmocka_unit_test(test_convolution_tune_fastest_engine_is_called_and_found_again),
+		cmocka_unit_test(test_convolution_tune_wrong_and_slow_engines_are_not_taken),
+		cmocka_unit_test(test_convolution_hostile_plans_are_refused),
+		cmocka_unit_test(test_cudnn_numbers_are_those_of_the_header),
+	};
+	return cmocka_run_group_tests(tests, calls_setup, NULL);
+}
