@@ -102,12 +102,13 @@ struct stx__tile {
 	uint8_t *in[2]; /* [insts.n] which instructions an operand needs inside the loops */
 	uint8_t *was;   /* [insts.n] e->varying while an operand is played */
 	enum stx_dtype dtype;
-	uint8_t a_by_rows;  /* a is packed along its terms, else its rows stand side by side */
-	uint8_t b_across;   /* b is read along its terms and transposed */
-	uint8_t single;     /* one block of terms */
-	uint8_t thin;       /* one row: nothing of b is packed, sums are in the scratch */
-	uint8_t keeps[2];   /* all blocks of the operand serve every tile of one x0 // divisor */
-	int64_t divisor[2]; /* 0: every tile */
+	uint8_t a_by_rows; /* a is packed along its terms, else its rows stand side by side */
+	uint8_t b_across;  /* b is read along its terms and transposed */
+	uint8_t b_masked;  /* b is read along columns under masks: those of columns are made once */
+	uint8_t single;    /* one block of terms */
+	uint8_t thin;      /* one row: nothing of b is packed, sums are in the scratch */
+	uint8_t keeps[2];  /* all blocks of the operand serve every tile of one x0 // divisor */
+	int64_t divisor[2];            /* 0: every tile */
 	unsigned w, nv, mr, kc, bytes; /* lanes; vectors and rows of a register tile; terms */
 	unsigned row_pitch, term_pitch, panel;
 	int64_t most_rows, most_cols;
@@ -169,6 +170,7 @@ struct stx__emit {
 	LLVMValueRef rest; /* i64: active lanes, when mask is set */
 	LLVMValueRef slot; /* i64: register of lane accumulators that copy 0 belongs to; NULL: the
 			      copy's */
+	unsigned ahead;    /* bytes ahead of contiguous loads to prefetch; 0: not */
 	struct {           /* the chunk of rows of emit_llvm_columns.c */
 		uint32_t loop;           /* the reduction, or STX_NONE */
 		uint8_t is_last;         /* all are made, results are wanted */

@@ -203,6 +203,48 @@ void stx__serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMV
 	e->axis[axis] = NULL;
 }
 
+#define UNROLLED_TRIPS 7    /* taps of a window */
+#define UNROLLED_COST  1024 /* instructions of all iterations, about */
+
+/* Iterations of loop n times those of the loops inside, where all are few and constant; 0: not so. */
+static uint32_t few_trips(struct stx__emit *e, uint32_t n)
+{
+	uint32_t trips = 1, inner = 1;
+	int64_t size;
+	if (!stx_ex_is_const(e->k->ex, e->k->axes.at[e->k->insts.at[n].a].size, &size) ||
+	    size < 2 || size > UNROLLED_TRIPS || any_parted(e->loop[n].inner))
+		return 0;
+	trips = (uint32_t)size;
+	for (uint32_t i = n + 1; i < e->loop[n].end; i++) {
+		if (e->k->insts.at[i].op != STX_K_LOOP)
+			continue;
+		uint32_t t = few_trips(e, i);
+		if (!t)
+			return 0;
+		inner = t > inner ? t : inner;
+		i = e->loop[i].end;
+	}
+	return trips * inner;
+}
+
+/* The taps of a window, in a vector loop: what neighbouring results read is loaded once. */
+static int emit_unrolled(struct stx__emit *e, uint32_t n)
+{
+	uint32_t trips = e->w ? few_trips(e, n) : 0, axis = e->k->insts.at[n].a;
+	int64_t size;
+	if (!trips || e->loop[n].cost * trips > UNROLLED_COST ||
+	    !stx_ex_is_const(e->k->ex, e->k->axes.at[axis].size, &size))
+		return 0;
+	e->axis_depth[axis] = (uint8_t)++e->depth;
+	for (int64_t i = 0; i < size; i++) {
+		e->axis[axis] = stx__i64(e, i);
+		stx__emit_range(e, n + 1, e->loop[n].end);
+	}
+	e->depth--;
+	e->axis[axis] = NULL;
+	return 1;
+}
+
 static void emit_serial(struct stx__emit *e, uint32_t n)
 {
 	struct stx__loop_info *l = &e->loop[n];
@@ -210,6 +252,8 @@ static void emit_serial(struct stx__emit *e, uint32_t n)
 	LLVMValueRef size = stx__loop_size(e, n, &r), zero = stx__i64(e, 0);
 	struct stx__for f;
 	if (r.hi <= 0)
+		return;
+	if (emit_unrolled(e, n))
 		return;
 	if (!any_parted(l->inner)) {
 		stx__emit_across(e, n, size);

@@ -231,6 +231,11 @@ void stx__emit_load(struct stx__emit *e, uint32_t n)
 		if (e->in_across && x.kind == STX__CONTIGUOUS && !mask && stx__is_far(e, i->a))
 			fetch_ahead(e, i);
 		mask = both(e, mask, e->mask);
+		if (x.kind == STX__CONTIGUOUS && e->ahead && !e->mask) {
+			LLVMValueRef by = stx__i64(e, e->ahead),
+				     p = element(e, i, e->params[i->a], &x.sum);
+			stx__prefetch(e, LLVMBuildGEP2(e->b, e->i8, p, &by, 1, ""));
+		}
 		if (x.kind == STX__CONTIGUOUS)
 			v = vector_load(e, t, element(e, i, e->params[i->a], &x.sum), mask, w);
 		else if (x.kind == STX__STRIDED)
