@@ -171,7 +171,7 @@ static unsigned reversed(unsigned v, unsigned n) /* the lower log2(n) bits of v 
  * reversed, then with whole ones. */
 static void transpose(struct stx__emit *e, LLVMValueRef *r, unsigned w, unsigned part)
 {
-	LLVMValueRef t[16];
+	LLVMValueRef t[16] = { NULL };
 	assert(part >= 1 && part <= w && w <= 16);
 	for (unsigned unit = 1; unit < part; unit *= 2)
 		for (unsigned i = 0; i < w; i++)
@@ -228,7 +228,7 @@ struct block { /* of one load */
 /* Elements of w rows of the array from column j, row i. */
 static void one_block(struct stx__emit *e, const struct block *k, LLVMValueRef j, LLVMValueRef i)
 {
-	LLVMValueRef r[16], to = k->a->buffer, by = add(e, mul(e, j, k->stride), i);
+	LLVMValueRef r[16] = { NULL }, to = k->a->buffer, by = add(e, mul(e, j, k->stride), i);
 	LLVMTypeRef row = LLVMVectorType(k->t, k->a->w);
 	unsigned w = k->a->w, part = k->bytes < 16 ? 16 / k->bytes : 1;
 	LLVMValueRef from = at(e, k->t, k->from, by);
