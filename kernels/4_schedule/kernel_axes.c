@@ -196,8 +196,8 @@ static int is_across(struct chooser *c, const struct dim *d, const struct stx__a
 }
 
 /* Cost of one element when d is the vector axis, times 64. Gathers weigh 8 contiguous accesses,
- * transposed loads 2; short axes waste lanes; merging the 64 lanes of a reduction costs as much as some 500 operations.
- */
+ * transposed loads 2; short axes waste lanes; merging the 64 lanes of a reduction costs as much as
+ * some 500 operations. */
 static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 {
 	struct stx__build *b = c->b;

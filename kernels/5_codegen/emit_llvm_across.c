@@ -11,6 +11,8 @@
  *
  * Loads are moved before the stores of their own iteration only, or before those of others, which
  * do not write what they read (kernel.h). */
+#include <assert.h>
+
 #include "emit_llvm.h"
 
 #define MOST_COLUMNS 256
@@ -169,7 +171,8 @@ static unsigned reversed(unsigned v, unsigned n) /* the lower log2(n) bits of v 
  * reversed, then with whole ones. */
 static void transpose(struct stx__emit *e, LLVMValueRef *r, unsigned w, unsigned part)
 {
-	LLVMValueRef t[16];
+	LLVMValueRef t[16] = { NULL };
+	assert(part >= 1 && part <= w && w <= 16);
 	for (unsigned unit = 1; unit < part; unit *= 2)
 		for (unsigned i = 0; i < w; i++)
 			if (!(i & unit)) {
@@ -225,9 +228,9 @@ struct block { /* of one load */
 /* Elements of w rows of the array from column j, row i. */
 static void one_block(struct stx__emit *e, const struct block *k, LLVMValueRef j, LLVMValueRef i)
 {
-	LLVMValueRef r[16], to = k->a->buffer, by = add(e, mul(e, j, k->stride), i);
+	LLVMValueRef r[16] = { NULL }, to = k->a->buffer, by = add(e, mul(e, j, k->stride), i);
 	LLVMTypeRef row = LLVMVectorType(k->t, k->a->w);
-	unsigned w = k->a->w, part = 16 / k->bytes < w ? 16 / k->bytes : w;
+	unsigned w = k->a->w, part = k->bytes < 16 ? 16 / k->bytes : 1;
 	LLVMValueRef from = at(e, k->t, k->from, by);
 	for (unsigned q = 0; q < w; q++) {
 		LLVMValueRef step = mul(e, stx__i64(e, q), k->stride);
@@ -236,7 +239,7 @@ static void one_block(struct stx__emit *e, const struct block *k, LLVMValueRef j
 		r[q] = LLVMBuildLoad2(e->b, row, at(e, k->t, from, step), "");
 		LLVMSetAlignment(r[q], k->bytes);
 	}
-	transpose(e, r, w, part);
+	transpose(e, r, w, part < w ? part : w);
 	to = at(e, k->t, to, add(e, mul(e, i, stx__i64(e, k->a->pitch)), j));
 	for (unsigned q = 0; q < w; q++) {
 		LLVMValueRef s = LLVMBuildStore(
