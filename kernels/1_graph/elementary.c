@@ -53,6 +53,8 @@ static stx__el_fn *unary_body(enum stx_prim op)
 	case STX_P_SHORT_TANH: return stx__el_short_tanh;
 	case STX_P_SHORT_CDF: return stx__el_short_cdf;
 	case STX_P_SHORT_SLOPE: return stx__el_short_slope;
+	case STX_P_NEAR_SIGMOID: return stx__el_near_sigmoid;
+	case STX_P_NEAR_ERF: return stx__el_near_erf;
 	default: return NULL;
 	}
 }
