@@ -147,6 +147,7 @@ static void load_frame(struct stx__emit *e)
 	e->bounds = frame_field(e, offsetof(struct stx_kernel_frame, bounds));
 	if (e->tile)
 		e->scratch = frame_field(e, offsetof(struct stx_kernel_frame, scratch));
+	stx__find_streams(e);
 	LLVMTypeRef slot = LLVMVectorType(e->i64, 2);
 	e->zero_slot = stx__alloca(e, slot, 16);
 	e->scratch_slot = stx__alloca(e, slot, 16);
@@ -194,6 +195,8 @@ static void build_function(struct stx__emit *e, const char *symbol)
 				    stx__i64(e, 1));
 	stx__emit_range(e, 0, e->k->insts.n);
 	stx__for_end(e, &grid);
+	if (e->has_streams) /* before another thread is told that this one is done */
+		stx__call(e, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
 	if (saved)
 		control_word(e, "llvm.x86.sse.ldmxcsr", saved);
 	LLVMBuildRetVoid(e->b);
@@ -220,7 +223,8 @@ static stx_err build(struct stx__emit *e)
 	stx_kernel_symbol(&digest, symbol);
 	e->params = STX_NEW_ARRAY(e->arena, LLVMValueRef, e->k->params.n + 1);
 	e->scalars = STX_NEW_ARRAY(e->arena, LLVMValueRef, e->k->scalars.n + 1);
-	if (!e->params || !e->scalars)
+	e->streams = STX_NEW_ARRAY(e->arena, LLVMValueRef, e->k->params.n + 1);
+	if (!e->params || !e->scalars || !e->streams)
 		return stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
 	make_types(e);
 	err = find_tile(e);

@@ -45,6 +45,18 @@ struct stx__acc {
 		*next_loop; /* others of the same `inner`, of the same `loop` */
 };
 
+/* A load across the vector axis (emit_llvm_across.c): element x1 + stride*x2 + first, x1 of a serial
+ * loop, x2 of the vector loop in it, is at x1*pitch + x2 of a buffer filled before the loops. */
+struct stx__across {
+	uint32_t load;   /* instruction */
+	uint32_t serial; /* axis */
+	stx_ex stride, first;
+	unsigned w;           /* elements of a side of a block */
+	unsigned pitch, rows; /* of the buffer, in elements */
+	LLVMValueRef buffer;  /* alloca */
+	struct stx__across *next;
+};
+
 /* What is known about a LOOP before emission, and for a VECTOR loop how it will be emitted. */
 struct stx__loop_info {
 	uint32_t end;      /* its END */
@@ -57,6 +69,7 @@ struct stx__loop_info {
 	uint8_t w, copies; /* of the main part; the tail does one copy at a time */
 	struct stx__acc *inner,
 		*accs; /* accumulators updated right inside; those that start with it */
+	struct stx__across *across; /* loads that are transposed before it */
 };
 
 /* A matrix product in tiles (emit_llvm_tile.c). Pitches in elements, the rest of sizes in bytes. */
@@ -99,6 +112,8 @@ struct stx__emit {
 	LLVMValueRef bounds, zero_slot,
 		scratch_slot; /* frame->bounds; 16 zero bytes; 16 to write */
 	LLVMValueRef *params, *scalars;
+	LLVMValueRef *streams; /* by parameter: i1, its stores bypass the caches; NULL: never */
+	uint8_t has_streams;
 	struct stx__tile *tile;                  /* NULL: the kernel is no product in tiles */
 	LLVMValueRef scratch;                    /* frame->scratch, when there is a tile */
 	LLVMValueRef axis[STX_KERNEL_MAX_AXES];  /* i64; of the vector axis: lane 0 of copy 0 */
@@ -107,7 +122,9 @@ struct stx__emit {
 
 	struct stx__loop_info *loop; /* by LOOP instruction */
 	struct stx__acc **acc;       /* by ACC instruction */
+	struct stx__across **across; /* by LOAD instruction */
 	uint8_t *varying;            /* by instruction */
+	uint8_t in_across;           /* inside a loop with transposed loads */
 	struct stx__val *val;        /* [instruction * stride + copy] */
 	LLVMValueRef *ok;            /* INDIRECT: lanes within bounds, NULL when not needed */
 	unsigned stride;             /* copies a value has room for */
@@ -187,6 +204,7 @@ struct stx__index {
 int stx__ex_varies(struct stx__emit *e, stx_ex ex);
 LLVMValueRef stx__ex_scalar(struct stx__emit *e, stx_ex ex); /* uniform ex, as i64 */
 struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex);
+struct stx__index stx__across_index(struct stx__emit *e, const struct stx__across *a);
 LLVMValueRef stx__ex_lanes(struct stx__emit *e, stx_ex ex); /* any ex, <w x i32 or i64> */
 /* AND of the in-bounds masks of the INDIRECTs in ex; NULL when there are none. All: also of those
  * whose bound is known to be 1 at least, where element 0 may be read but not written. */
@@ -195,8 +213,18 @@ LLVMValueRef stx__ex_ok(struct stx__emit *e, stx_ex ex, int all, unsigned w);
 /* ---- memory (emit_llvm_memory.c) ---- */
 void stx__emit_load(struct stx__emit *e, uint32_t n);
 void stx__emit_store(struct stx__emit *e, uint32_t n);
+void stx__find_streams(struct stx__emit *e); /* at the function's start */
 void stx__emit_indirect(struct stx__emit *e, uint32_t n);
 void stx__emit_index(struct stx__emit *e, uint32_t n);
+
+void stx__prefetch(struct stx__emit *e, LLVMValueRef p);
+
+/* ---- loads across the vector axis (emit_llvm_across.c) ---- */
+#define STX__NEAR 8 /* strides to here are better loaded and shuffled where they stand */
+void stx__find_across(struct stx__emit *e); /* loop[].end and accs are known */
+/* Before LOOP `loop` of so many iterations. */
+void stx__emit_across(struct stx__emit *e, uint32_t loop, LLVMValueRef rows);
+int stx__is_far(const struct stx__emit *e, uint32_t param); /* worth being fetched ahead */
 
 /* ---- sorts (emit_llvm_sort.c) ---- */
 void stx__emit_sort(struct stx__emit *e, uint32_t n);
