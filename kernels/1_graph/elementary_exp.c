@@ -166,7 +166,7 @@ static stx_ev tanh_f32(const struct el *e, stx_ev x)
 
 	inv = pow2_minus(e, d);
 	s = fast_sum(e, addk(e, inv, 1), d.r);
-	big = ksub(e, 1, quo(e, add(e, inv, inv), add(e, s.h, add(e, s.l, d.q))));
+	big = ksub(e, 1, ratio(e, add(e, inv, inv), add(e, s.h, add(e, s.l, d.q))));
 	return sign_of(e, sel(e, gt(e, a, fk(e, 0.8125)), big, small), x);
 }
 
@@ -203,7 +203,7 @@ static stx_ev sigmoid_f32(const struct el *e, stx_ev x)
 	struct dd one = fast_sum(e, fk(e, 1), inv), s = fast_sum(e, one.h, d.r), back, right;
 
 	s = fast_sum(e, s.h, add(e, add(e, one.l, s.l), d.q));
-	q = quo(e, fk(e, 1), s.h);
+	q = rcp(e, s.h);
 	back = two_prod(e, q, s.h);
 	rest = sub(e, sub(e, ksub(e, 1, back.h), back.l), mul(e, q, s.l));
 	rest = mul(e, rest, q);

@@ -115,7 +115,7 @@ stx_ev stx__el_near_erf(const struct el *e, stx_ev x)
 	if (is_f64(e))
 		return stx__el_erf(e, mulk(e, x, 0x1.6a09e667f3bcdp-1));
 	z = mini(e, mul(e, x, x), fk(e, 28.6225));
-	y = quo(e, mul(e, x, POLY(e, z, erf_p)), monic(e, z, erf_q, 5));
+	y = mul(e, x, ratio(e, POLY(e, z, erf_p), monic(e, z, erf_q, 5)));
 	return mini(e, maxi(e, y, fk(e, -1)), fk(e, 1));
 }
 
