@@ -43,7 +43,9 @@ int stx__rule_softplus(struct stx__build *b, const struct stx_node *n, struct st
 	double beta = stx__number(stx__arg(n, 1));
 	struct stx_val x = stx__b_widened(b, n, 0), xb = MULS(x, beta);
 	struct stx_val high = stx__b_scalar(b, STX_OP_GT_SCALAR, xb, stx__number(stx__arg(n, 2)));
-	struct stx_val y = DIVS(CALL1(LOG1PEXP, xb), beta);
+	int is_short = stx_elementary_is_short(n->outs[0].dtype);
+	struct stx_val y = is_short ? CALL1(SHORT_LOG1PEXP, xb) : CALL1(LOG1PEXP, xb);
+	y = DIVS(y, beta);
 	out[0] = stx__b_rounded(b, n, stx__b_where(b, high, x, y));
 	return 0;
 }

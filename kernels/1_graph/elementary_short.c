@@ -119,6 +119,32 @@ stx_ev stx__el_near_erf(const struct el *e, stx_ev x)
 	return mini(e, maxi(e, y, fk(e, -1)), fk(e, 1));
 }
 
+stx_ev stx__el_short_erf(const struct el *e, stx_ev x)
+{
+	return is_f64(e) ? stx__el_erf(e, x) : stx__el_near_erf(e, mulk(e, x, 0x1.6a09e6p+0));
+}
+
+/* log(1 + t)/t, t in [0, 1]: 2^-19.4 */
+static const double log1p_near[] = { 1,
+				     -0x1.ffe7bep-2,
+				     0x1.535ba2p-2,
+				     -0x1.e38f66p-3,
+				     0x1.354deap-3,
+				     -0x1.15eaf6p-4,
+				     0x1.de0722p-7 };
+
+/* max(x, 0) + log(1 + t), t = e^-|x| */
+stx_ev stx__el_short_softplus(const struct el *e, stx_ev x)
+{
+	stx_ev t;
+
+	if (is_f64(e))
+		return stx__el_softplus(e, x);
+	t = stx__el_short_exp(e, neg(e, mag(e, x)));
+	t = mul(e, t, POLY2(e, t, mul(e, t, t), log1p_near));
+	return add(e, maxi(e, x, fk(e, 0)), t);
+}
+
 /* E/(E + 2), E = e^2a - 1 = 2^n * (2^r - 1) + (2^n - 1) */
 stx_ev stx__el_short_tanh(const struct el *e, stx_ev x)
 {
@@ -187,6 +213,8 @@ enum stx_prim stx_elementary_for(enum stx_prim op, enum stx_dtype result)
 	case STX_P_EXP: return STX_P_SHORT_EXP;
 	case STX_P_SIGMOID: return STX_P_SHORT_SIGMOID;
 	case STX_P_TANH: return STX_P_SHORT_TANH;
+	case STX_P_ERF: return STX_P_SHORT_ERF;
+	case STX_P_SOFTPLUS: return STX_P_SHORT_SOFTPLUS;
 	default: return op;
 	}
 }

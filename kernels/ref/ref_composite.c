@@ -9,8 +9,8 @@ struct inside { /* arithmetic in f32 or f64: every result rounded there */
 	enum stx_dtype t;
 	int is_short; /* the result is f16 or bf16: exp and sigmoid are the shorter ones */
 	const struct stx_elem_program *exp, *expm1, *log, *log1pexp, *erf, *tanh;
-	const struct stx_elem_program *sigmoid, *normal_erf; /* short_sigmoid, or near_* */
-	const struct stx_elem_program *cdf, *slope;          /* short_*: is_short only */
+	const struct stx_elem_program *sigmoid, *normal_erf;   /* short_sigmoid, or near_* */
+	const struct stx_elem_program *cdf, *slope, *softplus; /* short_*: is_short only */
 };
 
 static double rd(const struct inside *c, double v)
@@ -38,10 +38,11 @@ static stx_err inside_make(struct stx__ref *r, const struct stx_node *n, struct 
 	c->sigmoid =
 		stx__ref_program(r, c->is_short ? STX_P_SHORT_SIGMOID : STX_P_NEAR_SIGMOID, c->t);
 	c->normal_erf = stx__ref_program(r, STX_P_NEAR_ERF, c->t);
+	c->softplus = stx__ref_program(r, STX_P_SHORT_SOFTPLUS, c->t);
 	c->cdf = stx__ref_program(r, STX_P_SHORT_CDF, c->t);
 	c->slope = stx__ref_program(r, STX_P_SHORT_SLOPE, c->t);
 	if (!c->exp || !c->expm1 || !c->log || !c->log1pexp || !c->erf || !c->tanh || !c->sigmoid ||
-	    !c->normal_erf || !c->cdf || !c->slope)
+	    !c->normal_erf || !c->softplus || !c->cdf || !c->slope)
 		return stx__ref_fail(r, n, STX_E_NOMEM, "out of memory");
 	return 0;
 }
@@ -70,11 +71,12 @@ static double number(const struct inside *c, const struct stx_node *n, uint32_t 
 	return rd(c, stx__ref_scalar_f(&n->args[i]));
 }
 
-static double softplus(const struct inside *c, double x, double beta, double threshold)
+static double softplus(const struct inside *c, const struct stx_elem_program *log1pexp, double x,
+		       double beta, double threshold)
 {
 	double z = rd(c, x * beta);
 
-	return z > threshold ? x : rd(c, fn(c->log1pexp, z) / beta);
+	return z > threshold ? x : rd(c, fn(log1pexp, z) / beta);
 }
 
 static double clamp(const struct inside *c, double x, double lo, double hi)
@@ -96,8 +98,10 @@ static double activation(const struct inside *c, const struct stx_node *n, doubl
 		return rd(c, fn(c->expm1, rd(c, x * number(c, n, 3))) *
 				     rd(c, stx__ref_scalar_f(&n->args[1]) *
 						   stx__ref_scalar_f(&n->args[2])));
-	case STX_OP_SOFTPLUS: return softplus(c, x, number(c, n, 1), number(c, n, 2));
-	case STX_OP_MISH: return rd(c, x * fn(c->tanh, softplus(c, x, 1, 20)));
+	case STX_OP_SOFTPLUS:
+		return softplus(c, c->is_short ? c->softplus : c->log1pexp, x, number(c, n, 1),
+				number(c, n, 2));
+	case STX_OP_MISH: return rd(c, x * fn(c->tanh, softplus(c, c->log1pexp, x, 1, 20)));
 	case STX_OP_HARDTANH: return clamp(c, x, number(c, n, 1), number(c, n, 2));
 	case STX_OP_HARDSIGMOID: return rd(c, clamp(c, rd(c, x + 3), 0, 6) / 6);
 	case STX_OP_HARDSWISH: return rd(c, rd(c, x * clamp(c, rd(c, x + 3), 0, 6)) / 6);

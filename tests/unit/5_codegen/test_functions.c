@@ -559,6 +559,8 @@ static const struct half {
 	{ "exp", STX_P_SHORT_EXP, 0, exp },
 	{ "sigmoid", STX_P_SHORT_SIGMOID, 0, sigmoid_f64 },
 	{ "tanh", STX_P_SHORT_TANH, 0, tanh },
+	{ "erf", STX_P_SHORT_ERF, 0, erf },
+	{ "softplus", STX_P_SHORT_SOFTPLUS, 0, softplus_f64 },
 	{ "silu", STX_P_SHORT_SIGMOID, 1, silu },
 	{ "cdf", STX_P_SHORT_CDF, 0, cdf },
 	{ "gelu", STX_P_SHORT_CDF, 1, gelu },
