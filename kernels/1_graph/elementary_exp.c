@@ -60,25 +60,45 @@ stx_ev stx__el_scale(const struct el *e, stx_ev v, stx_ev u)
 	return mul(e, v, unbits(e, ishl(e, b, mant_bits(e))));
 }
 
-static struct stx__el_exp_parts exp_reduce(const struct el *e, stx_ev x, const double *c, int n)
+/* x = n ln2 + r; r = hi - lo, n*ln2's head exact */
+struct reduced {
+	stx_ev n_bits, hi, lo, r, rr;
+};
+
+static struct reduced reduce(const struct el *e, stx_ev x)
 {
 	int w = is_f64(e);
 	stx_ev t = addk(e, mulk(e, x, 0x1.71547652b82fep+0), magic(e));
-	stx_ev k = subk(e, t, magic(e));
-	stx_ev hi = sub(e, x, mulk(e, k, w ? 0x1.62e42feep-1 : 0x1.63p-1));
-	stx_ev lo = mulk(e, k, w ? 0x1.a39ef35793c76p-33 : -0x1.bd0106p-13);
-	stx_ev r = sub(e, hi, lo), rr = mul(e, r, r);
+	stx_ev n = subk(e, t, magic(e));
+	stx_ev hi = sub(e, x, mulk(e, n, w ? 0x1.62e42feep-1 : 0x1.63p-1));
+	stx_ev lo = mulk(e, n, w ? 0x1.a39ef35793c76p-33 : -0x1.bd0106p-13);
+	stx_ev r = sub(e, hi, lo);
 
-	return (struct stx__el_exp_parts){ bits(e, t), hi,
-					   sub(e, mul(e, rr, poly2(e, r, rr, c, n)), lo) };
+	return (struct reduced){ bits(e, t), hi, lo, r, mul(e, r, r) };
 }
 
-#define COUNT(c) ((int)(sizeof(c) / sizeof *(c)))
+static struct stx__el_exp_parts exp_parts(const struct el *e, struct reduced d, stx_ev p)
+{
+	return (struct stx__el_exp_parts){ d.n_bits, d.hi, sub(e, mul(e, d.rr, p), d.lo) };
+}
 
 struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x)
 {
-	return is_f64(e) ? exp_reduce(e, x, exp_f64, COUNT(exp_f64))
-			 : exp_reduce(e, x, exp_f32, COUNT(exp_f32));
+	struct reduced d = reduce(e, x);
+
+	return exp_parts(e, d,
+			 is_f64(e) ? POLY2(e, d.r, d.rr, exp_f64) : POLY2(e, d.r, d.rr, exp_f32));
+}
+
+/* e^x alone needs fewer terms in f32; Horner's last step rounds once less than two halves do. */
+static struct stx__el_exp_parts exp_itself(const struct el *e, stx_ev x)
+{
+	struct reduced d;
+
+	if (is_f64(e))
+		return stx__el_exp_reduce(e, x);
+	d = reduce(e, x);
+	return exp_parts(e, d, POLY(e, d.r, exp_itself_f32));
 }
 
 stx_ev stx__el_exp_biased(const struct el *e, struct stx__el_exp_parts d, int k, int plus)
@@ -105,9 +125,8 @@ static stx_ev exp_fraction(const struct el *e, struct stx__el_exp_parts d)
 
 stx_ev stx__el_exp(const struct el *e, stx_ev x)
 {
-	struct stx__el_exp_parts d = is_f64(e) ? stx__el_exp_reduce(e, clamp(e, x, -746, 710))
-					       : exp_reduce(e, clamp(e, x, -104, 89),
-							    exp_itself_f32, COUNT(exp_itself_f32));
+	struct stx__el_exp_parts d =
+		exp_itself(e, is_f64(e) ? clamp(e, x, -746, 710) : clamp(e, x, -104, 89));
 
 	return stx__el_scale(e, exp_fraction(e, d), stx__el_exp_biased(e, d, 2, 0));
 }
