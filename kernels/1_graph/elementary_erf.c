@@ -73,7 +73,7 @@ static stx_ev erf_f32_body(const struct el *e, stx_ev x)
 
 	small = add(e, a, mul(e, a, POLY(e, z, erf_f32)));
 	tail = sub(e, t, subk(e, n, magic(e)));
-	tail = bits(e, POLY2(e, tail, mul(e, tail, tail), erf_exp2_f32));
+	tail = bits(e, POLY(e, tail, erf_exp2_f32));
 	tail = unbits(e, iadd(e, tail, ishl(e, bits(e, n), 23)));
 	return sign_of(e, sel(e, gt(e, a, fk(e, 0x1.b8p-1)), ksub(e, 1, tail), small), x);
 }

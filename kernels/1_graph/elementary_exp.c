@@ -86,11 +86,10 @@ struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x)
 {
 	struct reduced d = reduce(e, x);
 
-	return exp_parts(e, d,
-			 is_f64(e) ? POLY2(e, d.r, d.rr, exp_f64) : POLY2(e, d.r, d.rr, exp_f32));
+	return exp_parts(e, d, is_f64(e) ? POLY(e, d.r, exp_f64) : POLY(e, d.r, exp_f32));
 }
 
-/* e^x alone needs fewer terms in f32; Horner's last step rounds once less than two halves do. */
+/* e^x alone needs fewer terms in f32. */
 static struct stx__el_exp_parts exp_itself(const struct el *e, stx_ev x)
 {
 	struct reduced d;
@@ -135,8 +134,8 @@ stx_ev stx__el_exp2(const struct el *e, stx_ev x)
 {
 	stx_ev c = is_f64(e) ? clamp(e, x, -1076, 1025) : clamp(e, x, -151, 129);
 	stx_ev t = addk(e, c, magic(e)), r = sub(e, c, subk(e, t, magic(e)));
-	stx_ev rr = mul(e, r, r);
-	stx_ev p = mul(e, r, is_f64(e) ? POLY2(e, r, rr, exp2_f64) : POLY2(e, r, rr, exp2_f32));
+	stx_ev p =
+		mul(e, r, is_f64(e) ? POLY(e, r, exp2_f64) : POLY2(e, r, mul(e, r, r), exp2_f32));
 	stx_ev a = mulk(e, r, is_f64(e) ? LN2_F64 : LN2_F32),
 	       s = addk(e, a, 1); /* 1 + a, exactly s + rest */
 	struct stx__el_exp_parts d = { bits(e, t), r, 0 };

@@ -84,7 +84,7 @@ stx_ev stx__el_short_sigmoid(const struct el *e, stx_ev x)
 static const double exp_minus[] = { 0x1p-1, -0x1.5554a2p-3, 0x1.55568ap-5, -0x1.123094p-7,
 				    0x1.6b6df2p-10 };
 
-/* As short_sigmoid, to 2 ulp. */
+/* As short_sigmoid, to 2.5 ulp. */
 stx_ev stx__el_near_sigmoid(const struct el *e, stx_ev x)
 {
 	stx_ev t, n, r, rr, p;
