@@ -72,7 +72,17 @@ struct stx__loop_info {
 	struct stx__across *across; /* loads that are transposed before it */
 };
 
-/* A matrix product in tiles (emit_llvm_tile.c). Pitches in elements, the rest of sizes in bytes. */
+/* How a tile multiplies. All but FMA take `group` terms at once, packed into one word of the size
+ * of a sum; their bits are those of one term after the other. */
+enum stx__dot {
+	STX__DOT_FMA,  /* sum = a * b + sum, of sums' type */
+	STX__DOT_BF16, /* pairs of bf16: vdpbf16ps, or widened in registers */
+	STX__DOT_I16,  /* pairs of 16-bit integers: vpdpwssd, or vpmaddwd and an addition */
+	STX__DOT_I8    /* fours of bytes, unsigned by signed: vpdpbusd */
+};
+
+/* A matrix product in tiles (emit_llvm_tile.c). Pitches in words (elements where group is 1), the
+ * rest of sizes in bytes. */
 struct stx__tile {
 	uint32_t rows, cols, terms, acc, update; /* instructions */
 	uint32_t value[2];                       /* the operands: with the rows, with the columns */
@@ -89,9 +99,17 @@ struct stx__tile {
 	unsigned row_pitch, term_pitch, panel;
 	int64_t most_rows, most_cols;
 	int64_t at[2], block[2], acc_at, scratch; /* operands, one block of each, sums; all */
+	enum stx__dot dot;
+	unsigned group;
+	uint8_t unsigned_j; /* I8: which operand is the unsigned one */
+	int64_t offset[2];  /* I8: a value is what is packed plus this */
+	int64_t sums_at[2]; /* I8: in a block of operand j, sums of what is packed of a row; of a
+			       column, in its panel; where the other has an offset */
 	/* while it is emitted */
 	LLVMValueRef row0, col0, ncols, slot; /* of the register tile */
 	LLVMValueRef packed[2];               /* allocas: which operands are packed */
+	LLVMValueRef least, is_wild; /* allocas; BF16 with vdpbf16ps: smallest magnitude of what
+					was packed, whether one was too small for it */
 	uint8_t in_epilogue;
 };
 
@@ -260,6 +278,17 @@ int stx__inst_varies(struct stx__emit *e, uint32_t n);
 
 /* ---- matrix products in tiles (emit_llvm_tile.c) ---- */
 /* 1: the kernel has the form, and t says how it is emitted. */
+/* Sets dot, group, unsigned_j, offset; value[] becomes what is packed. requires: operands found. */
+void stx__tile_choose_dot(const struct stx_kernel *k, const struct stx_cpu_target *target,
+			  struct stx_arena *arena, struct stx__tile *t);
+LLVMValueRef stx__tile_words_along(struct stx__emit *e, int j, struct stx__val v);
+LLVMValueRef stx__tile_words_across(struct stx__emit *e, int j, const struct stx__val *v);
+void stx__tile_observe_begin(struct stx__emit *e); /* around the packing of a block */
+void stx__tile_observe_end(struct stx__emit *e);
+LLVMValueRef stx__tile_add_up(struct stx__emit *e, int j, LLVMValueRef words, LLVMValueRef sum);
+/* sum + a * b, of words or elements; widen: of bf16 pairs by FMA. */
+LLVMValueRef stx__tile_step(struct stx__emit *e, int widen, LLVMValueRef a, LLVMValueRef b,
+			    LLVMValueRef sum);
 int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *target,
 		   struct stx_arena *arena, struct stx__tile *t);
 void stx__tile_plan(struct stx__emit *e);
