@@ -89,9 +89,6 @@ struct stx_val stx__b_call(struct stx__build *b, enum stx_op op, uint32_t nargs,
 			   const struct stx_arg *args);
 struct stx_val stx__b_one(struct stx__build *b, enum stx_op op, struct stx_val x);
 struct stx_val stx__b_two(struct stx__build *b, enum stx_op op, struct stx_val x, struct stx_val y);
-/* EXP or SIGMOID of x, in its shorter form where n's result is f16 or bf16. */
-struct stx_val stx__b_short(struct stx__build *b, const struct stx_node *n, enum stx_op op,
-			    struct stx_val x);
 struct stx_val stx__b_scalar(struct stx__build *b, enum stx_op op, struct stx_val x, double s);
 struct stx_val stx__b_number(struct stx__build *b, enum stx_op op, struct stx_val x,
 			     struct stx_arg s);

@@ -83,6 +83,12 @@ int stx__rule_logsumexp(struct stx__build *b, const struct stx_node *n, struct s
 	return 0;
 }
 
+static struct stx_val short_exp(struct stx__build *b, const struct stx_node *n, struct stx_val x)
+{
+	int is_short = stx_elementary_is_short(n->outs[0].dtype);
+	return stx__b_one(b, is_short ? STX_OP_SHORT_EXP : STX_OP_EXP, x);
+}
+
 static struct stx_val short_div(struct stx__build *b, const struct stx_node *n, struct stx_val x,
 				struct stx_val y)
 {
@@ -105,10 +111,10 @@ int stx__rule_softmax(struct stx__build *b, const struct stx_node *n, struct stx
 	if (online(b, x, set, &top, &s)) {
 		s = ADD(s, SUB(top, top)); /* NaN where the maximum is infinite */
 		d = SUB(x, top);
-		e = stx__b_short(b, n, STX_OP_EXP, d);
+		e = short_exp(b, n, d);
 	} else {
 		d = SUB(x, stx__b_amax(b, x, set, 1));
-		e = stx__b_short(b, n, STX_OP_EXP, d);
+		e = short_exp(b, n, d);
 		s = stx__b_sum(b, e, set, 1, t);
 	}
 	if (n->op == STX_OP_SOFTMAX) /* f16 and bf16 divide once a row */

@@ -51,8 +51,12 @@ static stx__el_fn *unary_body(enum stx_prim op)
 	case STX_P_SHORT_EXP: return stx__el_short_exp;
 	case STX_P_SHORT_SIGMOID: return stx__el_short_sigmoid;
 	case STX_P_SHORT_TANH: return stx__el_short_tanh;
+	case STX_P_SHORT_ERF: return stx__el_short_erf;
+	case STX_P_SHORT_SOFTPLUS: return stx__el_short_softplus;
 	case STX_P_SHORT_CDF: return stx__el_short_cdf;
 	case STX_P_SHORT_SLOPE: return stx__el_short_slope;
+	case STX_P_NEAR_SIGMOID: return stx__el_near_sigmoid;
+	case STX_P_NEAR_ERF: return stx__el_near_erf;
 	default: return NULL;
 	}
 }

@@ -68,6 +68,7 @@ BINARY(add, ADD, e->t)
 BINARY(sub, SUB, e->t)
 BINARY(mul, MUL, e->t)
 BINARY(quo, DIV, e->t)
+BINARY(ratio, RATIO, e->t) /* f32: a, b and a/b within 2^-126 and 2^126, or a = 0 */
 BINARY(maxi, MAX, e->t)
 BINARY(mini, MIN, e->t)
 BINARY(sign_of, COPYSIGN, e->t) /* magnitude of a, sign of b */
@@ -130,6 +131,17 @@ static inline stx_ev poly(const struct el *e, stx_ev x, const double *c, int n)
 	return r;
 }
 #define POLY(e, x, c) poly(e, x, c, (int)(sizeof(c) / sizeof *(c)))
+
+/* The same as even part + x * odd part, each by Horner in xx = x^2: half as long a chain */
+static inline stx_ev poly2(const struct el *e, stx_ev x, stx_ev xx, const double *c, int n)
+{
+	stx_ev part[2] = { fk(e, c[(n - 1) & ~1]), fk(e, c[n - 2 + (n & 1 ? 0 : 1)]) };
+
+	for (int i = n - 3; i >= 0; i--)
+		part[i & 1] = add(e, mul(e, part[i & 1], xx), fk(e, c[i]));
+	return add(e, part[0], mul(e, part[1], x));
+}
+#define POLY2(e, x, xx, c) poly2(e, x, xx, c, (int)(sizeof(c) / sizeof *(c)))
 
 static inline int mant_bits(const struct el *e)
 {
@@ -237,8 +249,9 @@ stx__el_fn stx__el_log, stx__el_log2, stx__el_log10, stx__el_log1p, stx__el_asin
 	stx__el_atanh; /* elementary_log.c */
 stx__el_fn stx__el_sin, stx__el_cos, stx__el_tan, stx__el_asin, stx__el_acos,
 	stx__el_atan; /* elementary_trig.c */
-stx__el_fn stx__el_short_exp, stx__el_short_sigmoid, stx__el_short_tanh, stx__el_short_cdf,
-	stx__el_short_slope; /* elementary_short.c */
+stx__el_fn stx__el_short_erf, stx__el_short_softplus, stx__el_short_exp, stx__el_short_sigmoid,
+	stx__el_short_tanh, stx__el_short_cdf, stx__el_short_slope, stx__el_near_sigmoid,
+	stx__el_near_erf; /* elementary_short.c */
 stx_ev stx__el_atan2(const struct el *e, stx_ev y, stx_ev x);
 stx_ev stx__el_pow(const struct el *e, stx_ev x, stx_ev y); /* elementary_pow.c */
 stx__el_fn stx__el_cbrt;

@@ -69,7 +69,7 @@ static struct dd erfc_parts(const struct el *e, stx_ev a, stx_ev *u)
 static stx_ev erf_f32_body(const struct el *e, stx_ev x)
 {
 	stx_ev a = mini(e, mag(e, x), fk(e, 4)), z = mul(e, a, a), b = subk(e, a, 1), tail, small;
-	stx_ev t = mul(e, b, POLY(e, b, erf_tail_f32)), n = addk(e, t, magic(e));
+	stx_ev t = mul(e, b, POLY2(e, b, mul(e, b, b), erf_tail_f32)), n = addk(e, t, magic(e));
 
 	small = add(e, a, mul(e, a, POLY(e, z, erf_f32)));
 	tail = sub(e, t, subk(e, n, magic(e)));

@@ -8,6 +8,9 @@
 /* (e^r - 1 - r)/r^2 on |r| <= 0.3483; error relative to e^r - 1: 2^-28.2, 2^-59.3 */
 static const double exp_f32[] = { 0x1p-1,        0x1.55552cp-3,  0x1.555502p-5,
 				  0x1.1155a8p-7, 0x1.6d2e4ap-10, 0x1.3b8972p-13 };
+/* The same for e^r itself: error relative to it, 2^-28 */
+static const double exp_itself_f32[] = { 0x1p-1, 0x1.5554a2p-3, 0x1.55568ap-5, 0x1.123094p-7,
+					 0x1.6b6df2p-10 };
 static const double exp_f64[] = { 0x1p-1,
 				  0x1.5555555555555p-3,
 				  0x1.5555555555559p-5,
@@ -57,7 +60,12 @@ stx_ev stx__el_scale(const struct el *e, stx_ev v, stx_ev u)
 	return mul(e, v, unbits(e, ishl(e, b, mant_bits(e))));
 }
 
-struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x)
+/* x = n ln2 + r; r = hi - lo, n*ln2's head exact */
+struct reduced {
+	stx_ev n_bits, hi, lo, r, rr;
+};
+
+static struct reduced reduce(const struct el *e, stx_ev x)
 {
 	int w = is_f64(e);
 	stx_ev t = addk(e, mulk(e, x, 0x1.71547652b82fep+0), magic(e));
@@ -65,9 +73,31 @@ struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x)
 	stx_ev hi = sub(e, x, mulk(e, n, w ? 0x1.62e42feep-1 : 0x1.63p-1));
 	stx_ev lo = mulk(e, n, w ? 0x1.a39ef35793c76p-33 : -0x1.bd0106p-13);
 	stx_ev r = sub(e, hi, lo);
-	stx_ev p = w ? POLY(e, r, exp_f64) : POLY(e, r, exp_f32);
 
-	return (struct stx__el_exp_parts){ bits(e, t), hi, sub(e, mul(e, mul(e, r, r), p), lo) };
+	return (struct reduced){ bits(e, t), hi, lo, r, mul(e, r, r) };
+}
+
+static struct stx__el_exp_parts exp_parts(const struct el *e, struct reduced d, stx_ev p)
+{
+	return (struct stx__el_exp_parts){ d.n_bits, d.hi, sub(e, mul(e, d.rr, p), d.lo) };
+}
+
+struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x)
+{
+	struct reduced d = reduce(e, x);
+
+	return exp_parts(e, d, is_f64(e) ? POLY(e, d.r, exp_f64) : POLY(e, d.r, exp_f32));
+}
+
+/* e^x alone needs fewer terms in f32. */
+static struct stx__el_exp_parts exp_itself(const struct el *e, stx_ev x)
+{
+	struct reduced d;
+
+	if (is_f64(e))
+		return stx__el_exp_reduce(e, x);
+	d = reduce(e, x);
+	return exp_parts(e, d, POLY(e, d.r, exp_itself_f32));
 }
 
 stx_ev stx__el_exp_biased(const struct el *e, struct stx__el_exp_parts d, int k, int plus)
@@ -95,7 +125,7 @@ static stx_ev exp_fraction(const struct el *e, struct stx__el_exp_parts d)
 stx_ev stx__el_exp(const struct el *e, stx_ev x)
 {
 	struct stx__el_exp_parts d =
-		stx__el_exp_reduce(e, is_f64(e) ? clamp(e, x, -746, 710) : clamp(e, x, -104, 89));
+		exp_itself(e, is_f64(e) ? clamp(e, x, -746, 710) : clamp(e, x, -104, 89));
 
 	return stx__el_scale(e, exp_fraction(e, d), stx__el_exp_biased(e, d, 2, 0));
 }
@@ -104,7 +134,8 @@ stx_ev stx__el_exp2(const struct el *e, stx_ev x)
 {
 	stx_ev c = is_f64(e) ? clamp(e, x, -1076, 1025) : clamp(e, x, -151, 129);
 	stx_ev t = addk(e, c, magic(e)), r = sub(e, c, subk(e, t, magic(e)));
-	stx_ev p = mul(e, r, is_f64(e) ? POLY(e, r, exp2_f64) : POLY(e, r, exp2_f32));
+	stx_ev p =
+		mul(e, r, is_f64(e) ? POLY(e, r, exp2_f64) : POLY2(e, r, mul(e, r, r), exp2_f32));
 	stx_ev a = mulk(e, r, is_f64(e) ? LN2_F64 : LN2_F32),
 	       s = addk(e, a, 1); /* 1 + a, exactly s + rest */
 	struct stx__el_exp_parts d = { bits(e, t), r, 0 };
@@ -153,7 +184,7 @@ static stx_ev tanh_f32(const struct el *e, stx_ev x)
 
 	inv = pow2_minus(e, d);
 	s = fast_sum(e, addk(e, inv, 1), d.r);
-	big = ksub(e, 1, quo(e, add(e, inv, inv), add(e, s.h, add(e, s.l, d.q))));
+	big = ksub(e, 1, ratio(e, add(e, inv, inv), add(e, s.h, add(e, s.l, d.q))));
 	return sign_of(e, sel(e, gt(e, a, fk(e, 0.8125)), big, small), x);
 }
 
@@ -190,7 +221,7 @@ static stx_ev sigmoid_f32(const struct el *e, stx_ev x)
 	struct dd one = fast_sum(e, fk(e, 1), inv), s = fast_sum(e, one.h, d.r), back, right;
 
 	s = fast_sum(e, s.h, add(e, add(e, one.l, s.l), d.q));
-	q = quo(e, fk(e, 1), s.h);
+	q = rcp(e, s.h);
 	back = two_prod(e, q, s.h);
 	rest = sub(e, sub(e, ksub(e, 1, back.h), back.l), mul(e, q, s.l));
 	rest = mul(e, rest, q);

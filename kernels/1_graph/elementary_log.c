@@ -60,7 +60,7 @@ struct tail {
 
 static struct tail log_tail(const struct el *e, stx_ev f)
 {
-	stx_ev hfsq = mul(e, mulk(e, f, 0.5), f), s = quo(e, f, addk(e, f, 2)), z = mul(e, s, s);
+	stx_ev hfsq = mul(e, mulk(e, f, 0.5), f), s = ratio(e, f, addk(e, f, 2)), z = mul(e, s, s);
 	stx_ev r = mul(e, z, is_f64(e) ? POLY(e, z, log_f64) : POLY(e, z, log_f32));
 
 	return (struct tail){ hfsq, mul(e, s, add(e, hfsq, r)) };

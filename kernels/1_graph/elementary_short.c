@@ -1,9 +1,10 @@
-/* elementary_short.c: functions whose results f16 or bf16 round: f32 arithmetic, errors below 2^-16.
+/* elementary_short.c: functions inside composites. short_*: results that f16 or bf16 round, in f32
+ * arithmetic with errors below 2^-16. near_*: of f32, a few ulp, where a composite's own steps lose
+ * as much.
  *
- * 2^t by a polynomial of degree 4, its power of two added to the exponent's bits; what may be
- * subnormal gets the last factor by a multiplication, which rounds. The normal distribution is
- * cdf(-a) = e^(-a^2/2) * R(a) with R a rational function (Mills ratio). For f64 they are the
- * functions themselves. */
+ * 2^t by a polynomial of degree 4; what may be subnormal gets a last factor by a multiplication,
+ * which rounds. The normal distribution is cdf(-a) = e^(-a^2/2) * R(a) with R a rational function
+ * (Mills ratio). For f64 they are the functions themselves. */
 #include "elementary_body.h"
 
 #include <math.h>
@@ -21,6 +22,16 @@ static const double mills_q[] = { 0x1.c25c8p+2, 0x1.2ae666p+3, 0x1.2e1496p+2 };
 static const double slope_p[] = { 0x1.35c1cep+1, 0x1.ace53ap+0, 0x1.9966eap-2 };
 static const double slope_q[] = { 0x1.d1bed6p+1, 0x1.bdf41ap+1 };
 
+/* c[0] + a*(c[1] + ... + a*(c[n-1] + a)) */
+static stx_ev monic(const struct el *e, stx_ev a, const double *c, int n)
+{
+	stx_ev r = addk(e, a, c[n - 1]);
+
+	for (int i = n - 2; i >= 0; i--)
+		r = addk(e, mul(e, r, a), c[i]);
+	return r;
+}
+
 /* t = n + r, n a whole number in the low bits of the result, |r| <= 1/2 */
 static stx_ev whole_part(const struct el *e, stx_ev t, stx_ev *r)
 {
@@ -30,15 +41,19 @@ static stx_ev whole_part(const struct el *e, stx_ev t, stx_ev *r)
 	return ishl(e, bits(e, m), 23);
 }
 
-/* 2^t * scale, a power of two; both normal */
-static stx_ev power(const struct el *e, stx_ev t, double scale)
+/* 2^(n + k), normal, from what whole_part gives. To multiply by it keeps NaN, whose bits may make any
+ * n; to add n to the exponent's bits would not. */
+static stx_ev two_to(const struct el *e, stx_ev n, int k)
 {
-	stx_ev r, n = whole_part(e, t, &r), p = fk(e, exp2_near_0[3] * scale);
+	return unbits(e, iaddk(e, n, (int64_t)(127 + k) << 23));
+}
 
-	for (int i = 2; i >= 0; i--)
-		p = addk(e, mul(e, p, r), exp2_near_0[i] * scale);
-	p = addk(e, mul(e, p, r), scale);
-	return unbits(e, iadd(e, bits(e, p), n));
+/* 2^(t + k), normal */
+static stx_ev power(const struct el *e, stx_ev t, int k)
+{
+	stx_ev r, n = whole_part(e, t, &r);
+
+	return mul(e, addk(e, mul(e, r, POLY(e, r, exp2_near_0)), 1), two_to(e, n, k));
 }
 
 /* The square of e^(x/2), so that overflow and subnormal results round in the last product. */
@@ -49,7 +64,7 @@ stx_ev stx__el_short_exp(const struct el *e, stx_ev x)
 	if (is_f64(e))
 		return stx__el_exp(e, x);
 	x = mini(e, maxi(e, x, fk(e, -105)), fk(e, 90));
-	h = power(e, mulk(e, x, LOG2E / 2), 1);
+	h = power(e, mulk(e, x, LOG2E / 2), 0);
 	return mul(e, h, h);
 }
 
@@ -61,8 +76,73 @@ stx_ev stx__el_short_sigmoid(const struct el *e, stx_ev x)
 	if (is_f64(e))
 		return stx__el_sigmoid(e, x);
 	x = mini(e, maxi(e, x, fk(e, -104.6)), fk(e, 68));
-	d = addk(e, power(e, mulk(e, x, -LOG2E), 0x1p-26), 0x1p-26);
+	d = addk(e, power(e, mulk(e, x, -LOG2E), -26), 0x1p-26);
 	return mulk(e, rcp(e, d), 0x1p-26);
+}
+
+/* (e^-r - 1 + r)/r^2, |r| <= 0.3483; error relative to e^-r, 2^-28 */
+static const double exp_minus[] = { 0x1p-1, -0x1.5554a2p-3, 0x1.55568ap-5, -0x1.123094p-7,
+				    0x1.6b6df2p-10 };
+
+/* As short_sigmoid, to 2.5 ulp. */
+stx_ev stx__el_near_sigmoid(const struct el *e, stx_ev x)
+{
+	stx_ev t, n, r, rr, p;
+
+	if (is_f64(e))
+		return stx__el_sigmoid(e, x);
+	x = mini(e, maxi(e, x, fk(e, -104.6)), fk(e, 68));
+	t = addk(e, mulk(e, x, -LOG2E), magic(e)); /* -x = n ln2 - r */
+	n = subk(e, t, magic(e));
+	r = add(e, add(e, x, mulk(e, n, 0x1.63p-1)), mulk(e, n, -0x1.bd0106p-13));
+	rr = mul(e, r, r);
+	p = ksub(e, 1, sub(e, r, mul(e, rr, POLY2(e, r, rr, exp_minus))));
+	p = mul(e, p, two_to(e, ishl(e, bits(e, t), 23), -26));
+	return mulk(e, rcp(e, addk(e, p, 0x1p-26)), 0x1p-26);
+}
+
+/* erf(x/sqrt 2) = x P(x^2)/Q(x^2), Q monic: 2^-26 for |x| <= 5.35, where it is over 1; with the
+ * roundings 2^-21 */
+static const double erf_p[] = { 0x1.3d96f4p+19, 0x1.a638a2p+15, 0x1.d8b436p+12,
+				0x1.088d08p+8,  0x1.4c3e28p+3,  0x1.3cbf5p-5 };
+static const double erf_q[] = { 0x1.8e0a26p+19, 0x1.8da726p+17, 0x1.67e55ep+14, 0x1.787e3ap+10,
+				0x1.d494eap+5 };
+
+stx_ev stx__el_near_erf(const struct el *e, stx_ev x)
+{
+	stx_ev z, y;
+
+	if (is_f64(e))
+		return stx__el_erf(e, mulk(e, x, 0x1.6a09e667f3bcdp-1));
+	z = mini(e, mul(e, x, x), fk(e, 28.6225));
+	y = mul(e, x, ratio(e, POLY(e, z, erf_p), monic(e, z, erf_q, 5)));
+	return mini(e, maxi(e, y, fk(e, -1)), fk(e, 1));
+}
+
+stx_ev stx__el_short_erf(const struct el *e, stx_ev x)
+{
+	return is_f64(e) ? stx__el_erf(e, x) : stx__el_near_erf(e, mulk(e, x, 0x1.6a09e6p+0));
+}
+
+/* log(1 + t)/t, t in [0, 1]: 2^-19.4 */
+static const double log1p_near[] = { 1,
+				     -0x1.ffe7bep-2,
+				     0x1.535ba2p-2,
+				     -0x1.e38f66p-3,
+				     0x1.354deap-3,
+				     -0x1.15eaf6p-4,
+				     0x1.de0722p-7 };
+
+/* max(x, 0) + log(1 + t), t = e^-|x| */
+stx_ev stx__el_short_softplus(const struct el *e, stx_ev x)
+{
+	stx_ev t;
+
+	if (is_f64(e))
+		return stx__el_softplus(e, x);
+	t = stx__el_short_exp(e, neg(e, mag(e, x)));
+	t = mul(e, t, POLY2(e, t, mul(e, t, t), log1p_near));
+	return add(e, maxi(e, x, fk(e, 0)), t);
 }
 
 /* E/(E + 2), E = e^2a - 1 = 2^n * (2^r - 1) + (2^n - 1) */
@@ -73,20 +153,10 @@ stx_ev stx__el_short_tanh(const struct el *e, stx_ev x)
 	if (is_f64(e))
 		return stx__el_tanh(e, x);
 	n = whole_part(e, mulk(e, mini(e, mag(e, x), fk(e, 10)), 2 * LOG2E), &r);
-	s = unbits(e, iaddk(e, n, 0x3f800000));
+	s = two_to(e, n, 0);
 	m = mul(e, mul(e, r, POLY(e, r, exp2_less_1)), s);
 	m = add(e, m, subk(e, s, 1));
 	return sign_of(e, mul(e, m, rcp(e, addk(e, m, 2))), x);
-}
-
-/* c[0] + a*(c[1] + ... + a*(c[n-1] + a)) */
-static stx_ev monic(const struct el *e, stx_ev a, const double *c, int n)
-{
-	stx_ev r = addk(e, a, c[n - 1]);
-
-	for (int i = n - 2; i >= 0; i--)
-		r = addk(e, mul(e, r, a), c[i]);
-	return r;
 }
 
 /* a = |x|, within what e^(-a^2/2) is not 0 for */
@@ -98,7 +168,7 @@ static stx_ev magnitude(const struct el *e, stx_ev x)
 /* e^(-a^2/2) * r, one less that for positive x */
 static stx_ev both_tails(const struct el *e, stx_ev x, stx_ev a, stx_ev r)
 {
-	stx_ev h = power(e, mulk(e, mul(e, a, a), -LOG2E / 4), 1), tail;
+	stx_ev h = power(e, mulk(e, mul(e, a, a), -LOG2E / 4), 0), tail;
 
 	tail = mul(e, mul(e, h, h), r);
 	return sel(e, lt(e, x, fk(e, 0)), tail, ksub(e, 1, tail));
@@ -143,6 +213,8 @@ enum stx_prim stx_elementary_for(enum stx_prim op, enum stx_dtype result)
 	case STX_P_EXP: return STX_P_SHORT_EXP;
 	case STX_P_SIGMOID: return STX_P_SHORT_SIGMOID;
 	case STX_P_TANH: return STX_P_SHORT_TANH;
+	case STX_P_ERF: return STX_P_SHORT_ERF;
+	case STX_P_SOFTPLUS: return STX_P_SHORT_SOFTPLUS;
 	default: return op;
 	}
 }

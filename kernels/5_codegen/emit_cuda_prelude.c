@@ -29,14 +29,19 @@ static const char minmax[] = "DEV f32 max_(f32 a, f32 b) { f32 r; asm(\"max.NaN.
 			     "template <class T> DEV T max_(T a, T b) { return a > b ? a : b; }\n"
 			     "template <class T> DEV T min_(T a, T b) { return a < b ? a : b; }\n";
 
-/* The steps that a division takes where no exponent is at the edge, without its test and branch:
- * correctly rounded for 2^-126 <= |x| < 2^126. */
+/* The steps that a division takes where no exponent is at the edge (all within 2^-126 and 2^126),
+ * without its test and branch: correctly rounded there. */
 static const char rcp[] =
 	"DEV f32 rcp_near(f32 x) { f32 r; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : "
 	"\"f\"(x)); return r; }\n"
 	"DEV f32 rcp_(f32 x) { const f32 r = rcp_near(x); return fmaf(r, -fmaf(x, r, -1.0f), r); "
 	"}\n"
-	"DEV f64 rcp_(f64 x) { return 1 / x; }\n";
+	"DEV f64 rcp_(f64 x) { return 1 / x; }\n"
+	"DEV f32 ratio_(f32 a, f32 b) {\n"
+	"  const f32 r = rcp_(b), q = a * r, p = fmaf(r, fmaf(-b, q, a), q);\n"
+	"  return fmaf(r, fmaf(-b, p, a), p);\n"
+	"}\n"
+	"DEV f64 ratio_(f64 a, f64 b) { return a / b; }\n";
 
 static const char divide[] = "/* total: x/0 = 0, x rem 0 = 0, MIN/-1 = MIN */\n"
 			     "template <class T> DEV T div_(T a, T b) {\n"

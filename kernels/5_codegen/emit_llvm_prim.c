@@ -180,6 +180,7 @@ static LLVMValueRef emit_float(struct stx__emit *e, enum stx_prim op, LLVMValueR
 	case STX_P_ADD: return stx__contract(e, LLVMBuildFAdd(e->b, a, b, ""));
 	case STX_P_SUB: return stx__contract(e, LLVMBuildFSub(e->b, a, b, ""));
 	case STX_P_MUL: return stx__contract(e, LLVMBuildFMul(e->b, a, b, ""));
+	case STX_P_RATIO:
 	case STX_P_DIV: return LLVMBuildFDiv(e->b, a, b, "");
 	case STX_P_REM: return stx__fmod(e, a, b, bits, w);
 	case STX_P_NEG: return LLVMBuildFNeg(e->b, a, "");

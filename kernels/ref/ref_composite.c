@@ -8,8 +8,9 @@
 struct inside { /* arithmetic in f32 or f64: every result rounded there */
 	enum stx_dtype t;
 	int is_short; /* the result is f16 or bf16: exp and sigmoid are the shorter ones */
-	const struct stx_elem_program *exp, *expm1, *log, *log1pexp, *erf, *tanh, *sigmoid;
-	const struct stx_elem_program *cdf, *slope; /* is_short only */
+	const struct stx_elem_program *exp, *expm1, *log, *log1pexp, *erf, *tanh;
+	const struct stx_elem_program *sigmoid, *normal_erf;   /* short_sigmoid, or near_* */
+	const struct stx_elem_program *cdf, *slope, *softplus; /* short_*: is_short only */
 };
 
 static double rd(const struct inside *c, double v)
@@ -34,11 +35,14 @@ static stx_err inside_make(struct stx__ref *r, const struct stx_node *n, struct 
 	c->log1pexp = stx__ref_program(r, STX_P_SOFTPLUS, c->t);
 	c->erf = stx__ref_program(r, STX_P_ERF, c->t);
 	c->tanh = stx__ref_program(r, STX_P_TANH, c->t);
-	c->sigmoid = stx__ref_program(r, c->is_short ? STX_P_SHORT_SIGMOID : STX_P_SIGMOID, c->t);
+	c->sigmoid =
+		stx__ref_program(r, c->is_short ? STX_P_SHORT_SIGMOID : STX_P_NEAR_SIGMOID, c->t);
+	c->normal_erf = stx__ref_program(r, STX_P_NEAR_ERF, c->t);
+	c->softplus = stx__ref_program(r, STX_P_SHORT_SOFTPLUS, c->t);
 	c->cdf = stx__ref_program(r, STX_P_SHORT_CDF, c->t);
 	c->slope = stx__ref_program(r, STX_P_SHORT_SLOPE, c->t);
 	if (!c->exp || !c->expm1 || !c->log || !c->log1pexp || !c->erf || !c->tanh || !c->sigmoid ||
-	    !c->cdf || !c->slope)
+	    !c->normal_erf || !c->softplus || !c->cdf || !c->slope)
 		return stx__ref_fail(r, n, STX_E_NOMEM, "out of memory");
 	return 0;
 }
@@ -55,16 +59,11 @@ static double gelu_sigmoid(const struct inside *c, double x)
 
 static double gelu(const struct inside *c, const struct stx_node *n, double x)
 {
+	if (!strcmp(n->args[1].u.str, "tanh"))
+		return rd(c, x * gelu_sigmoid(c, x));
 	if (c->is_short)
-		return rd(c, x * (strcmp(n->args[1].u.str, "tanh") ? fn(c->cdf, x)
-								   : gelu_sigmoid(c, x)));
-	if (!strcmp(n->args[1].u.str, "tanh")) { /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
-		double k = rd(c, 0.7978845608028654), x3 = rd(c, rd(c, x * x) * x);
-		double inner = rd(c, k * rd(c, x + rd(c, rd(c, 0.044715) * x3)));
-
-		return rd(c, rd(c, 0.5 * x) * rd(c, 1 + fn(c->tanh, inner)));
-	}
-	return rd(c, rd(c, 0.5 * x) * rd(c, 1 + fn(c->erf, rd(c, x * rd(c, 0.7071067811865476)))));
+		return rd(c, x * fn(c->cdf, x));
+	return rd(c, rd(c, 0.5 * x) * rd(c, 1 + fn(c->normal_erf, x)));
 }
 
 static double number(const struct inside *c, const struct stx_node *n, uint32_t i)
@@ -72,11 +71,12 @@ static double number(const struct inside *c, const struct stx_node *n, uint32_t 
 	return rd(c, stx__ref_scalar_f(&n->args[i]));
 }
 
-static double softplus(const struct inside *c, double x, double beta, double threshold)
+static double softplus(const struct inside *c, const struct stx_elem_program *log1pexp, double x,
+		       double beta, double threshold)
 {
 	double z = rd(c, x * beta);
 
-	return z > threshold ? x : rd(c, fn(c->log1pexp, z) / beta);
+	return z > threshold ? x : rd(c, fn(log1pexp, z) / beta);
 }
 
 static double clamp(const struct inside *c, double x, double lo, double hi)
@@ -98,8 +98,10 @@ static double activation(const struct inside *c, const struct stx_node *n, doubl
 		return rd(c, fn(c->expm1, rd(c, x * number(c, n, 3))) *
 				     rd(c, stx__ref_scalar_f(&n->args[1]) *
 						   stx__ref_scalar_f(&n->args[2])));
-	case STX_OP_SOFTPLUS: return softplus(c, x, number(c, n, 1), number(c, n, 2));
-	case STX_OP_MISH: return rd(c, x * fn(c->tanh, softplus(c, x, 1, 20)));
+	case STX_OP_SOFTPLUS:
+		return softplus(c, c->is_short ? c->softplus : c->log1pexp, x, number(c, n, 1),
+				number(c, n, 2));
+	case STX_OP_MISH: return rd(c, x * fn(c->tanh, softplus(c, c->log1pexp, x, 1, 20)));
 	case STX_OP_HARDTANH: return clamp(c, x, number(c, n, 1), number(c, n, 2));
 	case STX_OP_HARDSIGMOID: return rd(c, clamp(c, rd(c, x + 3), 0, 6) / 6);
 	case STX_OP_HARDSWISH: return rd(c, rd(c, x * clamp(c, rd(c, x + 3), 0, 6)) / 6);
@@ -133,23 +135,13 @@ stx_err stx__ref_activation(struct stx__ref *r, const struct stx_node *n)
 
 /* ---- the gradient of gelu ---- */
 
-/* PyTorch's formulas, in its order; f16 and bf16 by the sigmoid, s (1 + x (1 - s) 2u'). */
+/* s (1 + x (1 - s) 2u') */
 static double gelu_tanh_slope(const struct inside *c, double x)
 {
-	double k = rd(c, 0.7978845608028654), x2 = rd(c, x * x), t, du;
+	double s = gelu_sigmoid(c, x), k = rd(c, 2 * 0.7978845608028654);
+	double du = rd(c, rd(c, x * x) * rd(c, 6 * 0.7978845608028654 * 0.044715));
 
-	if (c->is_short) {
-		double s = gelu_sigmoid(c, x);
-
-		du = rd(c, rd(c, x2 * rd(c, 6 * 0.7978845608028654 * 0.044715)) +
-				   rd(c, 2 * 0.7978845608028654));
-		return rd(c, s * rd(c, rd(c, rd(c, x * rd(c, 1 - s)) * du) + 1));
-	}
-	t = rd(c, k * rd(c, x + rd(c, rd(c, 0.044715) * rd(c, x2 * x))));
-	t = fn(c->tanh, t);
-	du = rd(c, k * rd(c, rd(c, x2 * rd(c, 3 * 0.044715)) + 1));
-	k = rd(c, rd(c, rd(c, 0.5 * x) * rd(c, 1 - rd(c, t * t))) * du);
-	return rd(c, rd(c, 0.5 * rd(c, 1 + t)) + k);
+	return rd(c, s * rd(c, rd(c, rd(c, x * rd(c, 1 - s)) * rd(c, du + k)) + 1));
 }
 
 static double gelu_slope(const struct inside *c, const struct stx_node *n, double x)

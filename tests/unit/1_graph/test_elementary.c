@@ -157,11 +157,24 @@ static void test_elementary_special_values(void **s)
 		{ STX_P_SHORT_TANH, -0.0, -0.0 },
 		{ STX_P_SHORT_TANH, INFINITY, 1 },
 		{ STX_P_SHORT_TANH, -INFINITY, -1 },
+		{ STX_P_SHORT_ERF, -0.0, -0.0 },
+		{ STX_P_SHORT_ERF, -INFINITY, -1 },
+		{ STX_P_SHORT_SOFTPLUS, INFINITY, INFINITY },
+		{ STX_P_SHORT_SOFTPLUS, -INFINITY, 0 },
+		{ STX_P_SHORT_SOFTPLUS, 1000, 1000 },
 		{ STX_P_SHORT_CDF, 0, 0.5 },
 		{ STX_P_SHORT_CDF, INFINITY, 1 },
 		{ STX_P_SHORT_CDF, -INFINITY, 0 },
 		{ STX_P_SHORT_CDF, -1e30, 0 },
 		{ STX_P_SHORT_SLOPE, 1000, 1 },
+		{ STX_P_NEAR_SIGMOID, 0, 0.5 },
+		{ STX_P_NEAR_SIGMOID, INFINITY, 1 },
+		{ STX_P_NEAR_SIGMOID, -INFINITY, 0 },
+		{ STX_P_NEAR_SIGMOID, -1e30, 0 },
+		{ STX_P_NEAR_ERF, -0.0, -0.0 },
+		{ STX_P_NEAR_ERF, INFINITY, 1 },
+		{ STX_P_NEAR_ERF, -INFINITY, -1 },
+		{ STX_P_NEAR_ERF, -1e30, -1 },
 		{ STX_P_RSQRT, 4, 0.5 },
 		{ STX_P_RSQRT, 0, INFINITY },
 		{ STX_P_RSQRT, -0.0, -INFINITY },
@@ -327,6 +340,24 @@ static void test_elementary_bodies_use_cheap_exact_primitives(void **s)
 	stx_arena_free(a);
 }
 
+/* Of x/sqrt 2: 1 at most, to 2^-21; odd. */
+static void test_elementary_near_erf_error_is_absolute(void **s)
+{
+	double worst = 0;
+
+	(void)s;
+	for (int i = 0; i < 1 << 18; i++) {
+		union stx_scalar x = f_((float)(i * 0x1p-15 * (1 + (i % 3) * 0x1p-20)));
+		double y = stx_prim_eval(STX_P_NEAR_ERF, STX_F32, STX_F32, x, x, x).f;
+		union stx_scalar m = f_(-x.f);
+
+		assert_true(y <= 1 && y >= 0);
+		assert_true(stx_prim_eval(STX_P_NEAR_ERF, STX_F32, STX_F32, m, m, m).f == -y);
+		worst = fmax(worst, fabs(y - erf(x.f * 0.70710678118654752440)));
+	}
+	assert_true(worst <= 0x1p-21);
+}
+
 /* The shorter forms are those of what f16 or bf16 round, nothing else's. */
 static void test_elementary_short_forms_by_result(void **s)
 {
@@ -392,6 +423,7 @@ int main(void)
 		cmocka_unit_test(test_elementary_sine_of_arctangent),
 		cmocka_unit_test(test_elementary_pow_and_atan2_edges),
 		cmocka_unit_test(test_elementary_bodies_use_cheap_exact_primitives),
+		cmocka_unit_test(test_elementary_near_erf_error_is_absolute),
 		cmocka_unit_test(test_elementary_short_forms_by_result),
 		cmocka_unit_test(test_elementary_forms_of_evaluation_agree),
 	};
