@@ -258,8 +258,6 @@ void stx__emit_index(struct stx__emit *e, uint32_t n);
 void stx__prefetch(struct stx__emit *e, LLVMValueRef p);
 
 /* ---- loads across the vector axis (emit_llvm_across.c) ---- */
-/* w rows of w elements to columns, w of 16 at most; part: elements of 16 bytes. */
-void stx__transpose(struct stx__emit *e, LLVMValueRef *r, unsigned w, unsigned part);
 #define STX__NEAR 8 /* strides to here are better loaded and shuffled where they stand */
 void stx__find_across(struct stx__emit *e); /* loop[].end and accs are known */
 /* Before LOOP `loop` of so many iterations. */

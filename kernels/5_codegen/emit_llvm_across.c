@@ -167,7 +167,7 @@ static unsigned reversed(unsigned v, unsigned n) /* the lower log2(n) bits of v 
 
 /* w rows of w to columns. First inside 16 bytes, whose rounds leave column c at the bits of c
  * reversed, then with whole ones. */
-void stx__transpose(struct stx__emit *e, LLVMValueRef *r, unsigned w, unsigned part)
+static void transpose(struct stx__emit *e, LLVMValueRef *r, unsigned w, unsigned part)
 {
 	LLVMValueRef t[16];
 	for (unsigned unit = 1; unit < part; unit *= 2)
@@ -236,7 +236,7 @@ static void one_block(struct stx__emit *e, const struct block *k, LLVMValueRef j
 		r[q] = LLVMBuildLoad2(e->b, row, at(e, k->t, from, step), "");
 		LLVMSetAlignment(r[q], k->bytes);
 	}
-	stx__transpose(e, r, w, part);
+	transpose(e, r, w, part);
 	to = at(e, k->t, to, add(e, mul(e, i, stx__i64(e, k->a->pitch)), j));
 	for (unsigned q = 0; q < w; q++) {
 		LLVMValueRef s = LLVMBuildStore(

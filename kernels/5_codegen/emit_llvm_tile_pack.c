@@ -177,6 +177,26 @@ static void pack_a(struct stx__emit *e, const struct stx__block *b)
 
 /* ---- packing b ---- */
 
+/* Transposes w vectors of w lanes: log2(w) stages of exchanges at distance d. */
+static void transpose(struct stx__emit *e, LLVMValueRef *v, unsigned w)
+{
+	LLVMValueRef lo[64], hi[64];
+	for (unsigned d = w / 2; d; d /= 2) {
+		for (unsigned j = 0; j < w; j++) {
+			lo[j] = LLVMConstInt(e->i32, j & d ? w + j - d : j, 0);
+			hi[j] = LLVMConstInt(e->i32, j & d ? w + j : j + d, 0);
+		}
+		LLVMValueRef mlo = LLVMConstVector(lo, w), mhi = LLVMConstVector(hi, w);
+		for (unsigned i = 0; i < w; i++) {
+			if (i & d)
+				continue;
+			LLVMValueRef p = v[i], q = v[i + d];
+			v[i] = LLVMBuildShuffleVector(e->b, p, q, mlo, "");
+			v[i + d] = LLVMBuildShuffleVector(e->b, p, q, mhi, "");
+		}
+	}
+}
+
 /* w columns from the axis' place on, by w words of terms. */
 static void b_square(struct stx__emit *e, const struct stx__block *b, LLVMValueRef k,
 		     LLVMValueRef rest)
@@ -192,7 +212,7 @@ static void b_square(struct stx__emit *e, const struct stx__block *b, LLVMValueR
 		e->ahead = 0;
 	}
 	set_axis(e, t->cols, col, 2);
-	stx__transpose(e, v, t->w, 16 / t->bytes);
+	transpose(e, v, t->w);
 	add_sums(e, b, 1, col, v, t->w);
 	LLVMValueRef at = times(e, LLVMBuildUDiv(e->b, col, nr, ""), t->panel);
 	at = add(e, at, LLVMBuildURem(e->b, col, nr, ""));
