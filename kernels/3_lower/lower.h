@@ -48,6 +48,8 @@ struct stx__inner *stx__widened(const struct stx__inner *fn);
  * it is: hardware and libraries multiply narrow types in wider arithmetic, and CPU code packs them
  * narrow or widens what it packs. */
 int stx__is_widened_load(const struct stx__lower *l, const struct stx__inner *fn);
+/* Of an i32 value: the narrowest integer type that has all it can be, i32 where none is known. */
+enum stx_dtype stx__narrowest(const struct stx__inner *fn);
 enum stx_monoid stx__dot_monoid(const struct stx__lower *l, enum stx_dtype t);
 struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx_node *n,
 					  struct stx__inner *x, struct stx__inner *wt);

@@ -403,13 +403,19 @@ struct stx__inner *stx__realize_value(struct stx__lower *l, const struct stx_nod
 	return b ? load_of(l, b) : NULL;
 }
 
-/* On a GPU what a contraction reads in a wider type is in memory in its own (rules_contract.c). */
+/* What a contraction reads in a wider type is in memory in its own (rules_contract.c): on a GPU what
+ * is only converted, on the CPU integers less a zero point, too. */
 stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, enum stx_realized reason)
 {
 	struct stx__value *v = &l->vals[n->id];
-	struct stx__inner *narrow =
-		l->opts->target_gpu && v->wanted && !v->is_output ? stx__widened(v->fn) : NULL;
+	int may_narrow = v->wanted && !v->is_output;
+	struct stx__inner *narrow = l->opts->target_gpu && may_narrow ? stx__widened(v->fn) : NULL;
 	enum stx_dtype t = v->fn->dtype;
+	if (!l->opts->target_gpu && may_narrow && stx__narrowest(v->fn) != t) {
+		narrow = stx__inner_cast(l->g, v->fn, stx__narrowest(v->fn));
+		if (!narrow)
+			return STX_E_NOMEM;
+	}
 	struct stx_buffer *b =
 		stx__pointwise_buffer(l, narrow ? narrow : v->fn, n, STX_BUF_TEMP, reason);
 

@@ -75,6 +75,69 @@ static int is_shifted_load(const struct stx__lower *l, const struct stx__inner *
 	return 1;
 }
 
+#define RANGE_DEPTH 4  /* maps inside each other */
+#define RANGE_STEPS 64 /* of one map */
+
+static struct stx_interval range_of(const struct stx__inner *fn, uint32_t depth);
+
+static struct stx_interval type_range(uint32_t t)
+{
+	struct stx_interval r = { INT64_MIN, INT64_MAX };
+
+	stx__dtype_range((enum stx_dtype)t, &r);
+	return r;
+}
+
+/* Integers of 32 bits at most: differences and conversions of those do not overflow here. */
+static struct stx_interval map_range(const struct stx__inner *fn, uint32_t depth)
+{
+	struct stx_interval r[RANGE_STEPS * 2], all, v;
+	uint32_t i, n = fn->nops;
+
+	if (!depth || n > RANGE_STEPS || fn->u.steps.n > RANGE_STEPS || !fn->u.steps.n)
+		return type_range(fn->dtype);
+	for (i = 0; i < n; i++)
+		r[i] = range_of(fn->operands[i], depth - 1);
+	for (i = 0; i < fn->u.steps.n; i++) {
+		const struct stx__step *s = &fn->u.steps.at[i];
+		int narrow = is_integer(s->dtype) && stx_dtype_bytes((enum stx_dtype)s->dtype) <= 4;
+
+		v = all = type_range(s->dtype);
+		if (narrow && s->op == STX_B_CONST)
+			v = (struct stx_interval){ s->k.i, s->k.i };
+		else if (narrow && s->op == STX_P_CAST)
+			v = r[s->a];
+		else if (narrow && s->op == STX_P_SUB)
+			v = (struct stx_interval){ r[s->a].lo - r[s->b].hi,
+						   r[s->a].hi - r[s->b].lo };
+		r[n + i] = v.lo >= all.lo && v.hi <= all.hi ? v : all;
+	}
+	return r[n + fn->u.steps.n - 1];
+}
+
+static struct stx_interval range_of(const struct stx__inner *fn, uint32_t depth)
+{
+	if (fn->rule == STX_IN_MAP)
+		return map_range(fn, depth);
+	if (fn->rule == STX_IN_CONST && is_integer(fn->dtype))
+		return (struct stx_interval){ fn->u.k.i, fn->u.k.i };
+	if (fn->rule == STX_IN_VIEW && depth)
+		return range_of(fn->operands[0], depth - 1);
+	return type_range(fn->dtype);
+}
+
+enum stx_dtype stx__narrowest(const struct stx__inner *fn)
+{
+	static const enum stx_dtype types[] = { STX_I8, STX_U8, STX_I16 };
+	struct stx_interval r = range_of(fn, RANGE_DEPTH), t;
+	uint32_t i;
+
+	for (i = 0; fn->dtype == STX_I32 && i < 3; i++)
+		if (stx__dtype_range(types[i], &t) && r.lo >= t.lo && r.hi <= t.hi)
+			return types[i];
+	return (enum stx_dtype)fn->dtype;
+}
+
 int stx__is_widened_load(const struct stx__lower *l, const struct stx__inner *fn)
 {
 	const struct stx__inner *x = stx__widened(fn);

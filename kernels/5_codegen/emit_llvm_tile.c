@@ -238,6 +238,21 @@ static void thin_sums(struct stx__emit *e, const struct stx__block *b)
 
 /* ---- the tile ---- */
 
+/* Of n, whatever the grid point: a constant, a smaller last tile, sums of those. */
+static int is_multiple(struct stx_exprs *x, stx_ex e, int64_t n)
+{
+	if (stx_ex_constant(x, e) % n)
+		return 0;
+	for (uint32_t i = 0; i < stx_ex_nterms(x, e); i++) {
+		struct stx_ex_term t = stx_ex_term_at(x, e, i);
+		struct stx_ex_atom a = stx_ex_atom_at(x, t.atoms[0]);
+		if (t.coeff % n && (t.natoms != 1 || a.kind != STX_ATOM_MIN ||
+				    !is_multiple(x, a.a, n) || !is_multiple(x, a.b, n)))
+			return 0;
+	}
+	return 1;
+}
+
 static void one_block(struct stx__emit *e, const struct stx__block *b, LLVMValueRef all)
 {
 	struct stx__tile *t = e->tile;
@@ -259,8 +274,7 @@ static void one_block(struct stx__emit *e, const struct stx__block *b, LLVMValue
 	s.a = beyond(e, b->packed[0], times(e, t->row0, t->a_by_rows ? t->row_pitch : 1));
 	if (!t->single)
 		s.is_first = stx__icmp(e, LLVMIntEQ, b->first, zero);
-	int64_t cols;
-	int even = stx_ex_is_const(e->k->ex, axis_of(e->k, t->cols)->size, &cols) && cols % nr == 0;
+	int even = is_multiple(e->k->ex, axis_of(e->k, t->cols)->size, nr);
 	if (even) {
 		sum_terms(e, b, &s, t->nv);
 	} else {

@@ -54,6 +54,8 @@ MATMUL = ["%a : f32[{m},{k}] = placeholder()", "%b : f32[{k},{n}] = placeholder(
 LINEAR_GELU = ["%x : {t}[{m},{k}] = placeholder()", "%w : {t}[{n},{k}] = placeholder()",
                "%b : {t}[{n}] = placeholder()", "%v = permute.default(%w, [1, 0])",
                "%p = addmm.default(%b, %x, %v)", "%y = gelu.default(%p)", "return (%y)"]
+CONV = ["%x : f32[1,{c},{h},{h}] = placeholder()", "%w : f32[{o},{i},{k},{k}] = placeholder()",
+        "%y = convolution.default(%x, %w, None, [{s},{s}], [{p},{p}], [1,1], False, [0,0], {g})", "return (%y)"]
 ATTENTION = ["%q : f32[{b},{h},{s},{d}] = placeholder()", "%k : f32[{b},{h},{s},{d}] = placeholder()",
              "%v : f32[{b},{h},{s},{d}] = placeholder()",
              "%i = arange.start_step(0, {s}, 1, dtype=i64)", "%j = view.default(%i, [{s}, 1])",
@@ -110,6 +112,11 @@ def cases(torch):
                   linear_gelu, None))
     found.append(("bf16 linear+gelu 32x4096x4096", "product", LINEAR_GELU, {"t": "bf16", "m": 32, "k": 4096, "n": 4096},
                   linear_gelu, None))
+    for c, h, o, k, s, g in ((64, 56, 64, 3, 1, 1), (256, 14, 256, 3, 1, 1), (3, 224, 64, 7, 2, 1), (256, 56, 64, 1, 1, 1),
+                             (256, 56, 256, 3, 1, 256), (64, 112, 64, 3, 2, 64), (1024, 7, 1024, 3, 1, 1024)):
+        found.append((f"conv {c}-{o} {h}x{h} {k}x{k}" + (f" /{s}" if s > 1 else "") + (" depthwise" if g > 1 else ""),
+                      "product", CONV, {"c": c, "h": h, "o": o, "i": c // g, "k": k, "s": s, "p": k // 2, "g": g},
+                      lambda x, w, s=s, p=k // 2, g=g: F.conv2d(x, w, None, s, p, 1, g), None))
     found.append(("causal attention 1x16x1024x64", "product", ATTENTION, {"b": 1, "h": 16, "s": 1024, "d": 64},
                   lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), None))
     for name in NETWORKS:

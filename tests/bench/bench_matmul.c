@@ -83,6 +83,9 @@ static const struct sample {
 	int m, n, k, batch; /* flops = 2 m n k batch */
 	int trans;          /* of OpenBLAS' operands: 1 a, 2 b; -1: not a plain product */
 } samples[] = {
+	{ "sgemm 16", MM(16, 16, 16), 16, 16, 16, 1, 0 },
+	{ "sgemm 32", MM(32, 32, 32), 32, 32, 32, 1, 0 },
+	{ "sgemm 64", MM(64, 64, 64), 64, 64, 64, 1, 0 },
 	{ "sgemm 128", MM(128, 128, 128), 128, 128, 128, 1, 0 },
 	{ "sgemm 256", MM(256, 256, 256), 256, 256, 256, 1, 0 },
 	{ "sgemm 512", MM(512, 512, 512), 512, 512, 512, 1, 0 },
@@ -113,6 +116,22 @@ static const struct sample {
 	  "%c = convolution.default(%xz, %w32, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
 	  "return (%c)\n",
 	  64, 56 * 56, 576, 1, -1 },
+	{ "bmm 64x16",
+	  "%a : f32[64,16,16] = placeholder()\n%b : f32[64,16,16] = placeholder()\n"
+	  "%c = bmm.default(%a, %b)\nreturn (%c)\n",
+	  16, 16, 16, 64, -1 },
+	{ "bmm 64x32",
+	  "%a : f32[64,32,32] = placeholder()\n%b : f32[64,32,32] = placeholder()\n"
+	  "%c = bmm.default(%a, %b)\nreturn (%c)\n",
+	  32, 32, 32, 64, -1 },
+	{ "bmm 64x64",
+	  "%a : f32[64,64,64] = placeholder()\n%b : f32[64,64,64] = placeholder()\n"
+	  "%c = bmm.default(%a, %b)\nreturn (%c)\n",
+	  64, 64, 64, 64, -1 },
+	{ "bmm 64x128",
+	  "%a : f32[64,128,128] = placeholder()\n%b : f32[64,128,128] = placeholder()\n"
+	  "%c = bmm.default(%a, %b)\nreturn (%c)\n",
+	  128, 128, 128, 64, -1 },
 	{ "bmm 16x256x256x256",
 	  "%a : f32[16,256,256] = placeholder()\n%b : f32[16,256,256] = placeholder()\n"
 	  "%c = bmm.default(%a, %b)\nreturn (%c)\n",
@@ -144,6 +163,8 @@ static const struct sample {
 	  256, 56 * 56, 9, 1, -1 },
 	{ "gemv 1x4096x4096", MM(1, 4096, 4096), 1, 4096, 4096, 1, 0 },
 	{ "gemv 1x4096x4096 B^T", BT(1, 4096, 4096), 1, 4096, 4096, 1, 2 },
+	{ "bf16 linear+gelu 1x4096x4096", LINEAR("bf16", 1, 4096, 4096), 1, 4096, 4096, 1, -1 },
+	{ "i8 linear 1x4096x4096", BYTES_T("i8", "i8", 1, 4096, 4096), 1, 4096, 4096, 1, -1 },
 	{ "gemv 4096x4096x1", MM(4096, 4096, 1), 4096, 1, 4096, 1, 0 },
 	{ "softmax(q k^T) v 16x1024x64",
 	  "%q : f32[16,1024,64] = placeholder()\n%k : f32[16,1024,64] = placeholder()\n"

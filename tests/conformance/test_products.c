@@ -290,13 +290,16 @@ static void test_products_subnormal_sums_are_kept(void **state)
 struct bytes_product {
 	int64_t m, n, k;
 	int is_signed[2], transposed[2];
+	int is_input[2]; /* the zero point is */
+	int add[2];      /* to the bytes, in their type */
 	int32_t zero[2];
-	uint8_t *x[2];
+	uint8_t *x[2], zeros[2];
 };
 
 static int32_t byte_at(const struct bytes_product *p, int j, int64_t i)
 {
-	return (p->is_signed[j] ? (int8_t)p->x[j][i] : p->x[j][i]) - p->zero[j];
+	uint8_t v = (uint8_t)(p->x[j][i] + p->add[j]);
+	return (p->is_signed[j] ? (int8_t)v : v) - p->zero[j];
 }
 
 static int64_t byte_place(const struct bytes_product *p, int j, int64_t i, int64_t k)
@@ -326,8 +329,9 @@ static void run_bytes(uint64_t seed)
 	struct bytes_product p = { .m = between(&seed, 4, 70),
 				   .n = between(&seed, 12, 90),
 				   .k = between(&seed, 16, 200) };
-	struct stx_tensor in[2];
+	struct stx_tensor in[4];
 	struct stx_bytes text = { 0 };
+	uint32_t nin = 2;
 	p.k *= next(&seed) % 2 ? 4 : next(&seed) % 4 ? 2 : 1;
 	if (next(&seed) % 4 == 0)
 		p.k += 1280;
@@ -350,8 +354,34 @@ static void run_bytes(uint64_t seed)
 		stx_bytes_printf(&text, "%%x%d : %s[%lld,%lld] = placeholder()\n", j,
 				 p.is_signed[j] ? "i8" : "u8", (long long)in[j].sizes[0],
 				 (long long)in[j].sizes[1]);
-		stx_bytes_printf(&text, "%%y%d = _to_copy.default(%%x%d, dtype=i32)\n", j, j);
-		stx_bytes_printf(&text, "%%z%d = sub.Scalar(%%y%d, %d)\n", j, j, p.zero[j]);
+	}
+	for (int j = 0; j < 2; j++) {
+		p.is_input[j] = next(&seed) % 3 == 0;
+		p.add[j] = next(&seed) % 3 == 0;
+		if (!p.is_input[j])
+			continue;
+		p.zeros[j] = (uint8_t)p.zero[j];
+		in[nin++] = (struct stx_tensor){ .data = &p.zeros[j],
+						 .dtype = in[j].dtype,
+						 .rank = 1,
+						 .sizes = { 1 },
+						 .strides = { 1 } };
+		stx_bytes_printf(&text, "%%i%d : %s[1] = placeholder()\n", j,
+				 p.is_signed[j] ? "i8" : "u8");
+	}
+	for (int j = 0; j < 2; j++) {
+		const char *from = p.add[j] ? "a" : "x";
+		if (p.add[j])
+			stx_bytes_printf(&text, "%%a%d = add.Scalar(%%x%d, 1)\n", j, j);
+		stx_bytes_printf(&text, "%%y%d = _to_copy.default(%%%s%d, dtype=i32)\n", j, from,
+				 j);
+		if (p.is_input[j]) {
+			stx_bytes_printf(&text, "%%j%d = _to_copy.default(%%i%d, dtype=i32)\n", j,
+					 j);
+			stx_bytes_printf(&text, "%%z%d = sub.Tensor(%%y%d, %%j%d)\n", j, j, j);
+		} else {
+			stx_bytes_printf(&text, "%%z%d = sub.Scalar(%%y%d, %d)\n", j, j, p.zero[j]);
+		}
 		stx_bytes_printf(&text, "%%t%d = %s.default(%%z%d)\n", j,
 				 p.transposed[j] ? "t" : "alias", j);
 	}
@@ -361,7 +391,7 @@ static void run_bytes(uint64_t seed)
 		struct stx_tensor out[1];
 		struct stx_diag d = { 0 };
 		if (compiled_build(stx_bytes_cstr(&text), *t, COMPILED_FUSED, &c, &d) ||
-		    compiled_run(&c, COMPILED_PIECES, in, 2, out, &d))
+		    compiled_run(&c, COMPILED_PIECES, in, nin, out, &d))
 			fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text, stx_bytes_cstr(&text));
 		check_bytes(&p, stx_bytes_cstr(&text), *t, out[0].data);
 		compiled_free_outputs(out, 1);
