@@ -122,19 +122,20 @@ static void test_cuda_softmax_of_kept_rows_has_two_passes(void **state)
 	char text[256];
 	(void)state;
 	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-		snprintf(
-			text, sizeof text,
-			"%%x : bf16[32,%d] = placeholder()\n%%s = %s.int(%%x, -1)\nreturn (%%s,)\n",
-			cases[i].columns, cases[i].call);
+		snprintf(text, sizeof text,
+			 "%%x : bf16[512,%d] = placeholder()\n%%s = %s.int(%%x, -1)\nreturn "
+			 "(%%s,)\n",
+			 cases[i].columns, cases[i].call);
 		stx_bytes_clear(&b);
 		const char *s = case_dump(text, cases[i].target, 0, "kernels", &b);
 		assert_int_equal(count(s, "kernel \""), 1);
 		assert_int_equal(count(s, "= acc softmax"), cases[i].online);
 	}
 	stx_bytes_clear(&b);
-	const char *s = case_dump("%x : bf16[32,131072] = placeholder()\n%s = softmax.int(%x, -1)\n"
-				  "return (%s,)\n",
-				  TARGET, 0, "source", &b);
+	const char *s =
+		case_dump("%x : bf16[512,131072] = placeholder()\n%s = softmax.int(%x, -1)\n"
+			  "return (%s,)\n",
+			  TARGET, 0, "source", &b);
 	assert_int_equal(count(s, "p0["), 1); /* and once as a run */
 	expect(s, "cluster_dims(8, 1, 1)");
 	assert_int_equal(count(s, "  cluster_begin();"), 1);
