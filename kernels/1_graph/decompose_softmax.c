@@ -12,6 +12,8 @@
 #define LONG_ROW 32768
 /* Fewer rows leave processors idle, unless each of the two reductions is cut (split.h). */
 #define MANY_ROWS 16
+/* So many rows are not cut on a GPU, each of the two reductions by itself (split_rule.c). */
+#define UNCUT_ROWS 512
 
 /* 1: x has many long rows, of the dimensions in set; a symbolic row counts as short. */
 static int has_long_rows(const struct stx__build *b, const struct stx_type *t, uint32_t set)
@@ -26,7 +28,7 @@ static int has_long_rows(const struct stx__build *b, const struct stx_type *t, u
 		else
 			rows *= MANY_ROWS;
 	}
-	int64_t kept = b->n->op == STX_OP_SOFTMAX ? b->g->kept_row : 0;
+	int64_t kept = b->n->op == STX_OP_SOFTMAX && rows >= UNCUT_ROWS ? b->g->kept_row : 0;
 	kept = kept > LONG_ROW ? kept : LONG_ROW;
 	return row > (double)kept && rows >= MANY_ROWS;
 }

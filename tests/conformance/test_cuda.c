@@ -103,6 +103,46 @@ static void test_cuda_softmax_loads_and_stores_an_element_once(void **state)
 	stx_bytes_free(&b);
 }
 
+/* MR-05: a long softmax is online unless the blocks of a cluster keep its rows: then maximum and
+ * sum are two passes over what is on the chip, and every exponential is computed once. What does not
+ * need the exponentials again is online everywhere. */
+static void test_cuda_softmax_of_kept_rows_has_two_passes(void **state)
+{
+	static const struct {
+		const char *target, *call;
+		int columns, online;
+	} cases[] = {
+		{ "cuda:sm_90a", "softmax", 131072, 0 },
+		{ "cuda:sm_90a", "softmax", 131073, 1 },
+		{ "cuda:sm_80", "softmax", 131072, 1 },
+		{ "cuda:sm_80", "softmax", 32768, 0 },
+		{ "cuda:sm_90a", "log_softmax", 131072, 1 },
+	};
+	struct stx_bytes b = { 0 };
+	char text[256];
+	(void)state;
+	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+		snprintf(text, sizeof text,
+			 "%%x : bf16[512,%d] = placeholder()\n%%s = %s.int(%%x, -1)\nreturn "
+			 "(%%s,)\n",
+			 cases[i].columns, cases[i].call);
+		stx_bytes_clear(&b);
+		const char *s = case_dump(text, cases[i].target, 0, "kernels", &b);
+		assert_int_equal(count(s, "kernel \""), 1);
+		assert_int_equal(count(s, "= acc softmax"), cases[i].online);
+	}
+	stx_bytes_clear(&b);
+	const char *s =
+		case_dump("%x : bf16[512,131072] = placeholder()\n%s = softmax.int(%x, -1)\n"
+			  "return (%s,)\n",
+			  TARGET, 0, "source", &b);
+	assert_int_equal(count(s, "p0["), 1); /* and once as a run */
+	expect(s, "cluster_dims(8, 1, 1)");
+	assert_int_equal(count(s, "  cluster_begin();"), 1);
+	assert_int_equal(count(s, "  cluster_wait();"), 3);
+	stx_bytes_free(&b);
+}
+
 static const char *row_sum(int rows, int columns, int dim, char out[256])
 {
 	snprintf(out, 256,
@@ -414,6 +454,7 @@ int main(void)
 		cmocka_unit_test(test_cuda_example_1_1_is_one_persistent_reduction),
 		cmocka_unit_test(test_cuda_pointwise_tiles_follow_coalesced_bytes),
 		cmocka_unit_test(test_cuda_softmax_loads_and_stores_an_element_once),
+		cmocka_unit_test(test_cuda_softmax_of_kept_rows_has_two_passes),
 		cmocka_unit_test(test_cuda_reductions_are_persistent_up_to_their_limits),
 		cmocka_unit_test(test_cuda_empty_reduction_has_its_mask),
 		cmocka_unit_test(test_cuda_long_rows_are_cut_in_two_layers),

@@ -208,6 +208,51 @@ static void test_tune_grid_follows_the_configuration(void **state)
 	stx_arena_free(a);
 }
 
+/* A row over the blocks of a cluster: as many blocks more; only on devices that have clusters, only
+ * whole blocks with one row, and only as many as all devices of the architecture offer. */
+static void test_tune_clusters_are_of_devices_that_have_them(void **state)
+{
+	static const char good[] = "XBLOCK=1 R0_BLOCK=8192 row_threads=256 threads=256 cluster=8",
+			  *const bad[] = {
+				  "XBLOCK=1 R0_BLOCK=8192 row_threads=256 threads=256 cluster=16",
+				  "XBLOCK=1 R0_BLOCK=8192 row_threads=256 threads=256 cluster=3",
+				  "XBLOCK=1 R0_BLOCK=8192 row_threads=256 threads=256 cluster=1",
+				  "XBLOCK=1 R0_BLOCK=4096 row_threads=256 threads=256 cluster=8",
+				  "XBLOCK=2 R0_BLOCK=8192 row_threads=256 threads=512 cluster=8",
+				  "XBLOCK=1 R0_BLOCK=8192 row_threads=128 threads=256 cluster=8",
+			  };
+	struct stx_gpu_config *all = calloc(STX_TUNE_MAX_SPACE, sizeof *all), c;
+	struct stx_gpu_device dev = device();
+	struct stx_gpu_choices choices;
+	struct stx_gpu_target older;
+	struct stx_arena *a = stx_arena_new(0);
+	const struct stx_kernel *k =
+		gpu_schedule(a,
+			     "%x : f32[500,60000] = placeholder()\n%f = log_softmax.int(%x, -1)\n"
+			     "return (%f,)\n")
+			->kernels.at[0];
+	stx_ex grid[3];
+	(void)state;
+	assert_int_equal(stx_gpu_config_parse(good, k, &dev, &c, NULL), 0);
+	stx_gpu_grid(k, &c, grid);
+	assert_true(stx_ex_equals(k->ex, grid[0], 4000) && stx_ex_equals(k->ex, grid[1], 1));
+	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
+		if (stx_gpu_config_parse(bad[i], k, &dev, &c, NULL) != STX_E_INVALID)
+			fail_msg("'%s' was taken", bad[i]);
+	stx_tune_candidates(k, &dev, &choices);
+	assert_in_range(choices.at[0].cluster, 2, 8);
+	assert_int_equal(stx_gpu_target_parse("cuda:sm_80", &older, NULL), 0);
+	assert_int_equal(stx_gpu_config_parse(good, k, &older.device, &c, NULL), STX_E_INVALID);
+	stx_tune_candidates(k, &older.device, &choices);
+	for (uint32_t i = 0; i < choices.n; i++)
+		assert_int_equal(choices.at[i].cluster, 1);
+	uint32_t n = stx_tune_space(k, &older.device, all, STX_TUNE_MAX_SPACE);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(all[i].cluster, 1);
+	stx_arena_free(a);
+	free(all);
+}
+
 /* The launch table has every candidate with its grid, block and code's name, the heuristic choice
  * first; launches say what they read and write. */
 static void test_tune_plan_lists_every_candidate(void **state)
@@ -404,6 +449,7 @@ int main(void)
 		cmocka_unit_test(test_tune_text_names_one_configuration),
 		cmocka_unit_test(test_tune_text_from_outside_is_refused_unless_it_fits),
 		cmocka_unit_test(test_tune_grid_follows_the_configuration),
+		cmocka_unit_test(test_tune_clusters_are_of_devices_that_have_them),
 		cmocka_unit_test(test_tune_plan_lists_every_candidate),
 		cmocka_unit_test(test_tune_plan_with_a_broken_launch_table_is_refused),
 		cmocka_unit_test(test_tune_hints_choose_and_so_name_the_code),
