@@ -80,20 +80,20 @@ static uint32_t first_with(struct search *s, uint32_t n)
 
 static void find_equal(struct search *s)
 {
-	uint32_t open[STX_KERNEL_MAX_LOOPS + 2], depth = 0;
+	uint32_t in = STX_NONE;
 	for (uint32_t n = 0; n < s->e->k->insts.n; n++) {
 		const struct stx_kinst *i = inst(s, n);
-		uint32_t in = depth ? open[depth - 1] : STX_NONE, of[3];
+		uint32_t of[3];
 		s->same[n] = n;
 		s->loop[n] = in != STX_NONE && s->e->k->axes.at[inst(s, in)->a].binding ==
 						       STX_AXIS_VECTOR
 				     ? in
 				     : STX_NONE;
 		s->parent[n] = in;
-		if (i->op == STX_K_LOOP && depth < STX_KERNEL_MAX_LOOPS)
-			open[depth++] = n;
+		if (i->op == STX_K_LOOP)
+			in = n;
 		if (i->op == STX_K_END)
-			depth--;
+			in = s->parent[i->a];
 		if (!is_pure(s, n))
 			continue;
 		s->same[n] = first_with(s, n);
