@@ -60,7 +60,7 @@ LLVMValueRef stx__widen(struct stx__emit *e, enum stx_dtype t, LLVMValueRef raw,
 	return LLVMBuildBitCast(e->b, v, f32, "");
 }
 
-/* Magnitude bits of f32, rounded to nearest even at `shift` bits and shifted down. */
+/* Bits of f32, rounded to nearest even at `shift` bits and shifted down. */
 static LLVMValueRef round_shift(struct stx__emit *e, LLVMValueRef u, unsigned shift)
 {
 	LLVMTypeRef t = LLVMTypeOf(u);
@@ -95,6 +95,10 @@ LLVMValueRef stx__narrow(struct stx__emit *e, enum stx_dtype t, LLVMValueRef v, 
 	}
 	LLVMValueRef u = LLVMBuildBitCast(e->b, v, i32, "");
 	LLVMValueRef nan = LLVMBuildFCmp(e->b, LLVMRealUNO, v, v, "");
+	if (t == STX_BF16) { /* f32's head, sign included: a carry out of the mantissa is right */
+		LLVMValueRef h = stx__select(e, nan, stx__int(i32, f->nan), round_shift(e, u, 16));
+		return LLVMBuildTrunc(e->b, h, out, "");
+	}
 	LLVMValueRef mag = LLVMBuildAnd(e->b, u, stx__int(i32, 0x7fffffff), "");
 	LLVMValueRef sign = LLVMBuildLShr(e->b, u, stx__int(i32, 32u - bits), "");
 	sign = LLVMBuildAnd(e->b, sign, stx__int(i32, 1u << (bits - 1)), "");
