@@ -114,6 +114,13 @@ static stx_err pass_simplify(struct run *r)
 				  r->options->fast ? STX_SIMPLIFY_FAST : STX_SIMPLIFY_STRICT, r->d);
 }
 
+static stx_err pass_attend(struct run *r)
+{
+	return stx_gpu_is_target(r->options->target)
+		       ? STX_E_OK
+		       : stx_graph_attend(r->graph, r->options->fast, r->d);
+}
+
 static stx_err pass_primitives(struct run *r)
 {
 	return stx_graph_decompose_to_primitives(&r->graph, r->d);
