@@ -340,6 +340,15 @@ static void emit_in_tile(struct stx__emit *e, uint32_t n)
 		vector_part(e, n, e->tile->col0, e->tile->ncols);
 }
 
+/* Of an attention likewise: in its epilogue all columns. */
+static void emit_in_attend(struct stx__emit *e, uint32_t n)
+{
+	if (n == e->attend->rows)
+		stx__emit_attend(e);
+	else if (n == e->attend->cols)
+		vector_part(e, n, stx__i64(e, 0), stx__i64(e, e->attend->ncols));
+}
+
 void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to)
 {
 	while (from < to && !e->err) {
@@ -350,8 +359,11 @@ void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to)
 		if (n == to)
 			return;
 		struct stx__loop_info *l = &e->loop[n];
-		if (e->tile) {
-			emit_in_tile(e, n);
+		if (e->tile || e->attend) {
+			if (e->tile)
+				emit_in_tile(e, n);
+			else
+				emit_in_attend(e, n);
 			from = l->end + 1;
 			continue;
 		}

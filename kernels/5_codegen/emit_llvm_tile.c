@@ -16,7 +16,7 @@
  * terms are neighbours, else its rows side by side; either way one element is broadcast to a vector
  * of columns. b becomes panels of NR columns; where its terms are neighbours it is transposed in
  * registers. Sizes come from the level's registers and caches and change no bit. */
-#include "emit_llvm.h"
+#include "emit_llvm_blocks.h"
 
 static const struct stx_axis *axis_of(const struct stx_kernel *k, uint32_t loop)
 {
@@ -24,30 +24,6 @@ static const struct stx_axis *axis_of(const struct stx_kernel *k, uint32_t loop)
 }
 
 /* ---- small pieces ---- */
-
-static LLVMValueRef add(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
-{
-	return LLVMBuildAdd(e->b, a, b, "");
-}
-
-static LLVMValueRef times(struct stx__emit *e, LLVMValueRef a, int64_t c)
-{
-	return LLVMBuildMul(e->b, a, stx__i64(e, c), "");
-}
-
-static LLVMValueRef least(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
-{
-	LLVMTypeRef t = e->i64;
-	LLVMValueRef args[2] = { a, b };
-	return stx__call(e, "llvm.smin", &t, 1, args, 2);
-}
-
-static LLVMValueRef most(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
-{
-	LLVMTypeRef t = e->i64;
-	LLVMValueRef args[2] = { a, b };
-	return stx__call(e, "llvm.smax", &t, 1, args, 2);
-}
 
 /* Element i of the scratch, from byte `at`. */
 static LLVMValueRef place(struct stx__emit *e, int64_t at, LLVMValueRef i)
@@ -62,18 +38,6 @@ static LLVMValueRef beyond(struct stx__emit *e, LLVMValueRef p, LLVMValueRef i)
 	return LLVMBuildGEP2(e->b, stx__type(e, e->tile->dtype), p, &i, 1, "");
 }
 
-static LLVMValueRef load(struct stx__emit *e, LLVMTypeRef t, LLVMValueRef p, unsigned align)
-{
-	LLVMValueRef v = LLVMBuildLoad2(e->b, t, p, "");
-	LLVMSetAlignment(v, align);
-	return v;
-}
-
-static void store(struct stx__emit *e, LLVMValueRef v, LLVMValueRef p, unsigned align)
-{
-	LLVMSetAlignment(LLVMBuildStore(e->b, v, p), align);
-}
-
 static LLVMTypeRef vector(struct stx__emit *e)
 {
 	return stx__vec(stx__type(e, e->tile->dtype), e->tile->w);
@@ -86,45 +50,44 @@ static unsigned vector_align(const struct stx__emit *e)
 
 /* ---- holes ---- */
 
-static void set_axis(struct stx__emit *e, uint32_t loop, LLVMValueRef at, unsigned depth)
+LLVMValueRef stx__play_hole(struct stx__emit *e, const struct hole *h, uint32_t loop, unsigned w,
+			    unsigned bytes, LLVMValueRef rest)
 {
-	uint32_t axis = e->k->insts.at[loop].a;
-	e->axis[axis] = at;
-	e->axis_depth[axis] = (uint8_t)depth;
-}
-
-/* Operand j (0: a, 1: b) for w iterations of `loop` from where its axis stands; rest: how many
- * there are, or NULL. The other axes stand where they are. */
-static LLVMValueRef hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest)
-{
-	struct stx__tile *t = e->tile;
 	e->vaxis = e->k->insts.at[loop].a;
-	e->w = t->w;
+	e->w = w;
 	e->copies = 1;
 	e->copy = 0;
 	e->rest = rest;
 	e->mask = NULL;
 	e->slot = NULL;
 	if (rest) {
-		LLVMTypeRef type = stx__int_type(e, e->mask_bits = 8 * t->bytes);
+		LLVMTypeRef type = stx__int_type(e, e->mask_bits = 8 * bytes);
 		LLVMValueRef limit = type == e->i64 ? rest : LLVMBuildTrunc(e->b, rest, type, "");
-		e->mask = stx__icmp(e, LLVMIntULT, stx__iota(e, type, t->w, 1),
-				    stx__splat(e, limit, t->w));
+		e->mask = stx__icmp(e, LLVMIntULT, stx__iota(e, type, w, 1),
+				    stx__splat(e, limit, w));
 	}
-	for (uint32_t n = t->rows; n < t->update && !e->err; n++) {
-		if (!t->in[j][n])
+	for (uint32_t n = h->from; n < h->to && !e->err; n++) {
+		if (!h->in[n])
 			continue;
-		t->was[n] = e->varying[n];
+		h->was[n] = e->varying[n];
 		e->varying[n] = (uint8_t)stx__inst_varies(e, n);
 		stx__emit_inst(e, n);
 	}
-	LLVMValueRef v = stx__get(e, t->value[j], t->w).v;
-	for (uint32_t n = t->rows; n < t->update; n++)
-		if (t->in[j][n])
-			e->varying[n] = t->was[n];
+	LLVMValueRef v = stx__get(e, h->value, w).v;
+	for (uint32_t n = h->from; n < h->to; n++)
+		if (h->in[n])
+			e->varying[n] = h->was[n];
 	e->w = 0;
 	e->mask = e->rest = NULL;
 	return v;
+}
+
+/* Operand j (0: a, 1: b). */
+static LLVMValueRef hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest)
+{
+	struct stx__tile *t = e->tile;
+	struct hole h = { t->in[j], t->was, t->rows, t->update, t->value[j] };
+	return stx__play_hole(e, &h, loop, t->w, t->bytes, rest);
 }
 
 struct block {                                 /* of terms, and of the tile */
@@ -198,7 +161,7 @@ static void pack_a(struct stx__emit *e, const struct block *b)
 /* ---- packing b ---- */
 
 /* Transposes w vectors of w lanes: log2(w) stages of exchanges at distance d. */
-static void transpose(struct stx__emit *e, LLVMValueRef *v, unsigned w)
+void stx__transpose(struct stx__emit *e, LLVMValueRef *v, unsigned w)
 {
 	LLVMValueRef lo[64], hi[64];
 	for (unsigned d = w / 2; d; d /= 2) {
@@ -229,7 +192,7 @@ static void b_square(struct stx__emit *e, const struct block *b, LLVMValueRef k,
 		v[i] = hole(e, 1, t->terms, rest);
 	}
 	set_axis(e, t->cols, col, 2);
-	transpose(e, v, t->w);
+	stx__transpose(e, v, t->w);
 	LLVMValueRef at = times(e, LLVMBuildUDiv(e->b, col, nr, ""), t->panel);
 	at = add(e, at, LLVMBuildURem(e->b, col, nr, ""));
 	LLVMValueRef p = beyond(e, b->packed[1], at);
