@@ -21,9 +21,13 @@
 #define MOST_COLS  512 /* of value: a block of results stays in the second cache */
 #define MOST_NODES 256 /* between scores and softmax */
 
-struct match {
-	struct stx_val scores, value;
+struct match { /* of a node */
+	struct stx_val scores, value; /* of a product that is replaced; else no nodes */
 	uint8_t safe;
+	uint8_t rounded; /* 1: dtype is what follows it, by views, is rounded to */
+	uint8_t moves;   /* one of these views: made again in its operand's type */
+	uint8_t goes;    /* that rounding */
+	enum stx_dtype dtype;
 };
 
 struct finder {
@@ -193,7 +197,7 @@ static int find(struct finder *f, const struct stx_node *n, struct match *m)
 	if (!is_softmax(f, p, &x) || (none.node && !is_empty_row(f, none, x)) ||
 	    f->users[x.node->id] != (none.node ? 3u : 2u) || !is_of_product(f, x))
 		return 0;
-	*m = (struct match){ x, operand(n, 1), none.node != NULL };
+	*m = (struct match){ .scores = x, .value = operand(n, 1), .safe = none.node != NULL };
 	return 1;
 }
 
@@ -213,6 +217,30 @@ static struct stx_val as_type(struct stx_graph *g, const struct stx_node *n, str
 	return stx_val_type(v)->dtype == t ? v : call(g, n, STX_OP_TO_COPY, a, 2, d);
 }
 
+/* n rounds the result of a replaced product, which nothing else reads, perhaps behind views: the
+ * product rounds it. */
+static void find_rounding(const struct finder *f, const struct stx_node *n, struct match *m)
+{
+	const struct stx_node *chain[MOST_NODES];
+	uint32_t len = 0;
+	if (n->op != STX_OP_TO_COPY || !stx_dtype_is_float(n->outs[0].dtype))
+		return;
+	const struct stx_node *at = operand(n, 0).node;
+	while (is_view(at->op) && f->users[at->id] == 1 && len < MOST_NODES) {
+		chain[len++] = at;
+		at = operand(at, 0).node;
+	}
+	struct match *p = &m[at->id];
+	if (!p->value.node || f->users[at->id] != 1 ||
+	    stx_dtype_bytes(n->outs[0].dtype) > stx_dtype_bytes(at->outs[0].dtype))
+		return;
+	p->rounded = 1;
+	p->dtype = n->outs[0].dtype;
+	while (len)
+		m[chain[--len]->id].moves = 1;
+	m[n->id].goes = 1;
+}
+
 /* What n becomes; no node: an error in d. */
 static struct stx_val build(struct stx_graph *g, const struct stx_node *n, struct match m,
 			    struct stx_diag *d)
@@ -227,10 +255,24 @@ static struct stx_val build(struct stx_graph *g, const struct stx_node *n, struc
 	m.value = as_type(g, n, m.value, stx_val_type(m.scores)->dtype, d);
 	if (!m.value.node)
 		return m.value;
-	struct stx_arg a[3] = { stx_arg_tensor(m.scores), stx_arg_tensor(m.value),
-				stx_arg_bool(m.safe) };
-	struct stx_val o = call(g, n, STX_OP_ATTEND, a, 3, d);
-	return o.node ? as_type(g, n, o, n->outs[0].dtype, d) : o;
+	struct stx_arg a[4] = { stx_arg_tensor(m.scores), stx_arg_tensor(m.value),
+				stx_arg_bool(m.safe),
+				stx_arg_dtype(m.rounded ? m.dtype : n->outs[0].dtype) };
+	return call(g, n, STX_OP_ATTEND, a, 4, d);
+}
+
+/* What replaces n, whose operands are up to date; no node: an error in d. */
+static struct stx_val replacement(struct stx_graph *g, const struct stx_node *n,
+				  const struct match *m, struct stx_diag *d)
+{
+	/* the scores stand before their product and were replaced by nothing themselves */
+	struct match now = *m;
+	if (m->goes)
+		return operand(n, 0);
+	if (m->moves)
+		return call(g, n, n->op, n->args, n->nargs, d);
+	now.value = operand(n, 1);
+	return build(g, n, now, d);
 }
 
 static stx_err rewrite(struct stx_graph *g, const struct match *m, struct stx_diag *d)
@@ -240,16 +282,14 @@ static stx_err rewrite(struct stx_graph *g, const struct match *m, struct stx_di
 	for (uint32_t i = 0; !e && i < w.n; i++) {
 		struct stx_node *n = w.old[i];
 		stx__rewrite_operands(&w, n);
-		if (!m[i].value.node) {
+		if (!m[i].value.node && !m[i].moves && !m[i].goes) {
 			e = stx__rewrite_keep(&w, n, d);
 			continue;
 		}
-		/* the scores stand before their product and were replaced by nothing themselves */
-		struct match now = { m[i].scores, operand(n, 1), m[i].safe };
 		struct stx_val *out = STX_NEW(g->arena, struct stx_val);
 		if (!out)
 			return stx__over_budget("attend", n->name, d);
-		*out = build(g, n, now, d);
+		*out = replacement(g, n, &m[i], d);
 		if (!out->node)
 			return d->code ? d->code : STX_E_INTERNAL;
 		stx__rewrite_replace(&w, i, out);
@@ -281,6 +321,8 @@ stx_err stx_graph_attend(struct stx_graph *g, int fast, struct stx_diag *d)
 		else
 			found++;
 	}
+	for (uint32_t i = 0; !e && found && i < g->nodes.n; i++)
+		find_rounding(&f, g->nodes.at[i], m);
 	if (!e && found)
 		e = rewrite(g, m, d);
 	stx_arena_free(a);

@@ -113,7 +113,10 @@ stx_err stx_shape_attend(struct stx_graph *g, struct stx_node *n, struct stx_dia
 	    (s->rank == 3 && s->sizes[0] != v->sizes[0]))
 		return STX__INFER_FAIL(d, n, "scores %s and value %s do not fit",
 				       stx__infer_shown(g, s), stx__infer_shown(g, v));
+	enum stx_dtype t = n->args[3].kind == STX_ARG_DTYPE ? n->args[3].u.dtype : s->dtype;
+	if (!stx_dtype_is_float(t))
+		return STX__INFER_FAIL(d, n, "dtype is %s, not a float", stx_dtype_name(t));
 	memcpy(sizes, s->sizes, s->rank * sizeof *sizes);
 	sizes[s->rank - 1] = v->sizes[s->rank - 1];
-	return stx__infer_set(g, n, s->dtype, s->rank, sizes, d);
+	return stx__infer_set(g, n, t, s->rank, sizes, d);
 }

@@ -79,7 +79,7 @@ static struct stx__inner *attend(struct stx__lower *l, const struct stx_node *n)
 	struct stx__shape out = stx__node_shape(n), space;
 	struct stx__reduction r = { .monoid = STX_MONOID_ATTEND,
 				    .state = (uint8_t)n->args[2].u.i,
-				    .acc = n->outs[0].dtype,
+				    .acc = stx_val_type(n->args[0].u.tensor)->dtype,
 				    .dtype = n->outs[0].dtype,
 				    .ranges = out };
 	struct stx__inner *value = operand(l, n, 1), *scores = value ? stx__arg(l, n, 0) : NULL;

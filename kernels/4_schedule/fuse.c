@@ -342,6 +342,19 @@ static int keeps_order(struct fuse *f, struct tentative *t, uint32_t group)
 	return 1;
 }
 
+/* Pointwise work on the results of an attention, element by element: its axes are its own. */
+static int is_epilogue(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	struct tentative *t = f->tentative;
+	const struct stx_buffer *h = head(f, group);
+	if (h->def != STX_DEF_REDUCTION || h->monoid != STX_MONOID_ATTEND ||
+	    b->def != STX_DEF_POINTWISE || !has_room(f, b, group))
+		return 0;
+	assume(f, b, group, t);
+	return stx__phases_find(f->l, t->at, t->n, t->is_stored, &t->phases, &f->why) &&
+	       !t->phases.at[t->mine].is_full;
+}
+
 /* b as part of a group with rows and columns (build.h). */
 static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
@@ -352,6 +365,8 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 		f->why = "its iteration space differs";
 		return 0;
 	}
+	if (is_epilogue(f, b, group))
+		return 1;
 	if (g->has_dot || is_contraction(b)) {
 		f->why = b->def == STX_DEF_REDUCTION
 				 ? "a reduction over other kernels' results starts a kernel"

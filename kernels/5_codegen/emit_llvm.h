@@ -91,6 +91,9 @@ struct stx__attend {
 	uint32_t value[STX__HOLES];      /* of each hole */
 	uint8_t *in[STX__HOLES];         /* [insts.n] what it needs inside the loops */
 	uint8_t *was;                    /* [insts.n] e->varying while a hole is played */
+	uint8_t *across; /* [insts.n] 1 + number of the score's loads that are contiguous along the
+			    keys: read so, and transposed */
+	uint32_t nacross;
 	enum stx_dtype dtype;
 	uint8_t by_terms[2]; /* query, key: read along their terms */
 	uint8_t masked_rows; /* the score loads something along the rows: not beyond them */
@@ -99,9 +102,10 @@ struct stx__attend {
 	int64_t most_rows, ncols, nterms;
 	int64_t key_pitch, value_pitch, npanels;
 	int64_t wide; /* columns in the scratch */
-	int64_t q, s, m, l, o, wt, key, val, out, scratch; /* places in the scratch; all */
+	int64_t q, s, m, l, o, key, val, out, masks, scratch; /* places in the scratch; all */
 	/* while it is emitted */
 	LLVMValueRef row0;  /* of the panel */
+	LLVMValueRef key0;  /* first of the block */
 	LLVMValueRef score; /* a vector of products, while the score's hole is played */
 	uint8_t in_epilogue;
 };

@@ -73,10 +73,41 @@ static void put(struct stx__emit *e, LLVMValueRef v, LLVMValueRef p)
 	store(e, v, p, whole(e));
 }
 
+/* Where the block's elements of a transposed load stand: [key][row of the panel]. */
+static LLVMValueRef mask_place(struct stx__emit *e, uint32_t n, LLVMValueRef key, LLVMValueRef row)
+{
+	struct stx__attend *t = e->attend;
+	LLVMValueRef at = add(e, times(e, key, t->panel), row);
+	return place(e, t->masks + (int64_t)(t->across[n] - 1) * STX_ATTEND_BLOCK * t->panel *
+					   t->bytes,
+		     at);
+}
+
+/* Load n of a score, from its transposed copy. */
+static void give(struct stx__emit *e, uint32_t n)
+{
+	struct stx__attend *t = e->attend;
+	enum stx_dtype d = (enum stx_dtype)e->k->insts.at[n].dtype;
+	LLVMValueRef row = LLVMBuildSub(e->b, e->axis[e->k->insts.at[t->rows].a], t->row0, "");
+	LLVMValueRef key = LLVMBuildSub(e->b, e->axis[e->k->insts.at[t->keys].a], t->key0, "");
+	struct stx__val v = { get(e, mask_place(e, n, key, row)), NULL };
+	if (d == STX_BOOL)
+		v.v = LLVMBuildFCmp(e->b, LLVMRealONE, v.v, LLVMConstNull(vector(e)), "");
+	else if (stx__is_narrow(d))
+		v.raw = stx__narrow(e, d, v.v, t->w);
+	stx__set(e, n, v);
+}
+
 static LLVMValueRef hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest)
 {
 	struct stx__attend *t = e->attend;
-	struct hole h = { t->in[j], t->was, t->rows, t->update, t->value[j] };
+	struct hole h = { .in = t->in[j],
+			  .was = t->was,
+			  .from = t->rows,
+			  .to = t->update,
+			  .value = t->value[j],
+			  .given = j == STX__SCORE ? t->across : NULL,
+			  .give = give };
 	return stx__play_hole(e, &h, loop, t->w, t->bytes, rest);
 }
 
@@ -328,11 +359,55 @@ static LLVMValueRef exp_of(struct stx__emit *e, LLVMValueRef x, LLVMValueRef fro
 	return stx__elementary(e, STX_P_EXP, e->attend->dtype, LLVMBuildFSub(e->b, x, from, ""));
 }
 
+/* W keys from `key` of the block on, by W rows of load n. */
+static void mask_square(struct stx__emit *e, const struct sizes *z, uint32_t n, LLVMValueRef key,
+			unsigned at)
+{
+	struct stx__attend *t = e->attend;
+	LLVMValueRef v[64], last = add(e, z->rows, stx__i64(e, -1));
+	LLVMValueRef row = add(e, t->row0, stx__i64(e, at));
+	uint8_t *in = STX_NEW_ARRAY(e->arena, uint8_t, e->k->insts.n);
+	struct hole h = { .in = in, .was = t->was, .from = n, .to = n + 1, .value = n };
+	if (!in) {
+		stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
+		return;
+	}
+	in[n] = 1;
+	set_axis(e, t->keys, add(e, z->first, key), 4);
+	LLVMValueRef rest = left_of(e, z->n, key);
+	for (unsigned i = 0; i < t->w; i++) {
+		set_axis(e, t->rows, least(e, add(e, row, stx__i64(e, i)), last), 3);
+		v[i] = stx__play_hole(e, &h, t->keys, t->w, t->bytes, rest);
+		if (e->k->insts.at[n].dtype == STX_BOOL)
+			v[i] = LLVMBuildUIToFP(e->b, v[i], vector(e), "");
+	}
+	stx__transpose(e, v, t->w);
+	for (unsigned i = 0; i < t->w; i++)
+		put(e, v[i],
+		    mask_place(e, n, add(e, key, stx__i64(e, i)), stx__i64(e, at)));
+}
+
+/* The panel's part of what the score reads along the keys. */
+static void copy_masks(struct stx__emit *e, const struct sizes *z)
+{
+	struct stx__attend *t = e->attend;
+	struct stx__for f;
+	if (!t->nacross)
+		return;
+	LLVMValueRef key = stx__for_begin(e, &f, stx__i64(e, 0), z->n, stx__i64(e, t->w));
+	for (uint32_t n = t->rows; n < t->update; n++)
+		for (unsigned v = 0; t->across[n] && v < t->nv; v++)
+			mask_square(e, z, n, key, v * t->w);
+	stx__for_end(e, &f);
+}
+
 /* s of the block becomes score(s); top: allocas of the maxima. */
 static void score(struct stx__emit *e, const struct sizes *z, const LLVMValueRef *top)
 {
 	struct stx__attend *t = e->attend;
 	struct stx__for f;
+	t->key0 = z->first;
+	copy_masks(e, z);
 	LLVMValueRef i = stx__for_begin(e, &f, stx__i64(e, 0), z->n, stx__i64(e, 1));
 	set_axis(e, t->keys, add(e, z->first, i), 3);
 	for (unsigned v = 0; v < t->nv; v++) {

@@ -10,6 +10,7 @@
 #define MAX_ROWS  1024
 #define MAX_COLS  1024
 #define MAX_TERMS 1024
+#define MOST_LOADS 4 /* of a score that are transposed */
 #define PAD       16 /* elements between rows: powers of two would share cache sets */
 
 struct form {
@@ -88,6 +89,26 @@ static int see(struct form *f, uint32_t n)
 	}
 }
 
+/* A load of the score contiguous along the keys and not along the rows, as wide as a score once it is
+ * in registers. */
+static int is_across(const struct stx_kernel *k, const struct stx__attend *t, uint32_t n)
+{
+	const struct stx_kinst *i = &k->insts.at[n];
+	uint32_t row = k->insts.at[t->rows].a, key = k->insts.at[t->keys].a;
+	enum stx_dtype d = (enum stx_dtype)i->dtype;
+	stx_ex coeff, rest;
+	int64_t one;
+	if (i->c != STX_NONE || !stx_ex_uses_var(k->ex, i->ex, row) ||
+	    stx_ex_uses_kind(k->ex, i->ex, STX_ATOM_INDIRECT) ||
+	    !stx_ex_linear_in(k->ex, i->ex, key, &coeff, &rest) ||
+	    !stx_ex_equals(k->ex, coeff, 1))
+		return 0;
+	if (stx_ex_linear_in(k->ex, i->ex, row, &coeff, &rest) &&
+	    stx_ex_is_const(k->ex, coeff, &one) && one == 1)
+		return 0;
+	return d == STX_BOOL || d == t->dtype || (stx__is_narrow(d) && t->dtype == STX_F32);
+}
+
 /* What the holes read is written nowhere in the kernel; of the scores' own loads, those along rows. */
 static int check_loads(const struct stx_kernel *k, struct stx__attend *t)
 {
@@ -102,7 +123,11 @@ static int check_loads(const struct stx_kernel *k, struct stx__attend *t)
 		for (int j = 0; j < STX__HOLES; j++)
 			if (t->in[j] && t->in[j][n] && k->params.at[i->a].is_written)
 				return 0;
-		if (t->in[STX__SCORE][n] && stx_ex_uses_var(k->ex, i->ex, row))
+		if (!t->in[STX__SCORE][n] || !stx_ex_uses_var(k->ex, i->ex, row))
+			continue;
+		if (t->nacross < MOST_LOADS && is_across(k, t, n))
+			t->across[n] = (uint8_t)++t->nacross;
+		else
 			t->masked_rows = 1;
 	}
 	return 1;
@@ -117,9 +142,10 @@ static int find_holes(const struct stx_kernel *k, struct stx__attend *t, struct 
 	t->value[STX__VALUE] = in[t->update].c;
 	t->value[STX__SCORE] = in[t->update].b;
 	t->was = STX_NEW_ARRAY(arena, uint8_t, k->insts.n);
+	t->across = STX_NEW_ARRAY(arena, uint8_t, k->insts.n);
 	for (int j = products ? 0 : STX__VALUE; j < STX__HOLES; j++) {
 		t->in[j] = STX_NEW_ARRAY(arena, uint8_t, k->insts.n);
-		if (!t->in[j] || !t->was)
+		if (!t->in[j] || !t->was || !t->across)
 			return 0;
 		if (j < STX__VALUE)
 			t->value[j] = j ? in[t->supdate].c : in[t->supdate].b;
@@ -174,7 +200,6 @@ static void choose_sizes(const struct stx_cpu_target *target, struct stx__attend
 	t->s = take(&end, (int64_t)STX_ATTEND_BLOCK * t->panel, t->bytes);
 	t->m = take(&end, t->npanels * t->panel, t->bytes);
 	t->l = take(&end, t->npanels * t->panel, t->bytes);
-	t->wt = take(&end, t->panel, t->bytes);
 	t->o = take(&end, t->npanels * wide * t->panel, t->bytes);
 	t->key = take(&end, t->nterms ? (t->by_terms[STX__KEY] ? STX_ATTEND_BLOCK : t->nterms) *
 						t->key_pitch
@@ -182,6 +207,7 @@ static void choose_sizes(const struct stx_cpu_target *target, struct stx__attend
 		      t->bytes);
 	t->val = take(&end, STX_ATTEND_BLOCK * t->value_pitch, t->bytes);
 	t->out = take(&end, t->panel * t->value_pitch, t->bytes);
+	t->masks = take(&end, (int64_t)t->nacross * STX_ATTEND_BLOCK * t->panel, t->bytes);
 	t->scratch = end;
 }
 

@@ -53,6 +53,9 @@ struct hole {
 	const uint8_t *in; /* [insts.n] */
 	uint8_t *was;      /* [insts.n] scratch */
 	uint32_t from, to, value;
+	/* Loads that give(e, n) sets instead, w lanes; NULL: none. */
+	const uint8_t *given; /* [insts.n] */
+	void (*give)(struct stx__emit *e, uint32_t n);
 };
 
 /* Value of the hole for w iterations of `loop` from where its axis stands, elements of `bytes`;

@@ -71,7 +71,10 @@ LLVMValueRef stx__play_hole(struct stx__emit *e, const struct hole *h, uint32_t 
 			continue;
 		h->was[n] = e->varying[n];
 		e->varying[n] = (uint8_t)stx__inst_varies(e, n);
-		stx__emit_inst(e, n);
+		if (h->given && h->given[n])
+			h->give(e, n);
+		else
+			stx__emit_inst(e, n);
 	}
 	LLVMValueRef v = stx__get(e, h->value, w).v;
 	for (uint32_t n = h->from; n < h->to; n++)
@@ -86,7 +89,11 @@ LLVMValueRef stx__play_hole(struct stx__emit *e, const struct hole *h, uint32_t 
 static LLVMValueRef hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest)
 {
 	struct stx__tile *t = e->tile;
-	struct hole h = { t->in[j], t->was, t->rows, t->update, t->value[j] };
+	struct hole h = { .in = t->in[j],
+			  .was = t->was,
+			  .from = t->rows,
+			  .to = t->update,
+			  .value = t->value[j] };
 	return stx__play_hole(e, &h, loop, t->w, t->bytes, rest);
 }
 

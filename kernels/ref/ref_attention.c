@@ -77,11 +77,14 @@ stx_err stx__ref_attend(struct stx__ref *r, const struct stx_node *n)
 				w.at[k] = stx__ref_load(x, xo + k * xs).f;
 			softmax(&w);
 			for (int64_t c = 0; c < cols; c++)
-				stx__ref_store(out, i++,
-					       (union stx_scalar){
-						       .f = weighted(&w, v,
-								     vo + c * v->strides[b + 1],
-								     vs) });
+				stx__ref_store(
+					out, i++,
+					(union stx_scalar){
+						.f = stx_scalar_round(
+							(enum stx_dtype)out->dtype,
+							weighted(&w, v,
+								 vo + c * v->strides[b + 1],
+								 vs)) });
 		}
 	free(w.at);
 	return e;
