@@ -114,13 +114,6 @@ static stx_err pass_simplify(struct run *r)
 				  r->options->fast ? STX_SIMPLIFY_FAST : STX_SIMPLIFY_STRICT, r->d);
 }
 
-static stx_err pass_attend(struct run *r)
-{
-	return stx_gpu_is_target(r->options->target)
-		       ? STX_E_OK
-		       : stx_graph_attend(r->graph, r->options->fast, r->d);
-}
-
 static stx_err pass_primitives(struct run *r)
 {
 	return stx_graph_decompose_to_primitives(&r->graph, r->d);
@@ -133,7 +126,9 @@ static stx_err pass_lower(struct run *r)
 			  */
 	o.without = STX_LOWER_WITHOUT;
 #endif
-	return stx_lower(r->graph, &o, &r->loops, r->d);
+	stx_err e = o.target_gpu ? STX_E_OK
+				 : stx_graph_attend(r->graph, r->options->fast, r->d);
+	return e ? e : stx_lower(r->graph, &o, &r->loops, r->d);
 }
 
 static stx_err pass_schedule(struct run *r)
