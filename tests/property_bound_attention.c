@@ -17,8 +17,8 @@ struct attention {
 	struct stx_graph *g;
 	const struct stx_node *n;
 	double u, keys, size;
-	node q, k, v; /* f64, keys and values for every head of the queries */
-	node scores, sizes;
+	node q, k, v;               /* f64, keys and values for every head of the queries */
+	node scores, sizes, finite; /* finite: sizes of what is finite of them */
 };
 
 static node in_f64(struct attention *a, uint32_t i)
@@ -69,6 +69,14 @@ static node turned(struct attention *a, node x)
 	return CALL(a->g, TRANSPOSE, T(x), stx_arg_int(a->g, -2), stx_arg_int(a->g, -1));
 }
 
+/* |x|, 0 where it is not finite. */
+static node finite_size(struct attention *a, node x)
+{
+	x = CALL(a->g, ABS, T(x));
+	return CALL(a->g, WHERE, T(CALL(a->g, LT_SCALAR, T(x), F(INFINITY))), T(x),
+		    T(like(a, x, 0)));
+}
+
 /* Scores as the operator defines them, and the sizes of what they are sums of. */
 static void make_scores(struct attention *a, double scale)
 {
@@ -78,6 +86,9 @@ static void make_scores(struct attention *a, double scale)
 			 CALL(a->g, MATMUL, T(CALL(a->g, ABS, T(a->q))),
 			      T(turned(a, CALL(a->g, ABS, T(a->k))))),
 			 fabs(scale) * (a->size + 4));
+	a->finite = times(
+		a, CALL(a->g, MATMUL, T(finite_size(a, a->q)), T(turned(a, finite_size(a, a->k)))),
+		fmax(fabs(scale), 1));
 	if (a->n->args[5].u.i) {
 		int64_t rows = const_of(a, a->q->outs[0].sizes[a->q->outs[0].rank - 2]);
 		node key = CALL(a->g, ARANGE, stx_arg_scalar_i(0),
@@ -97,6 +108,7 @@ static void make_scores(struct attention *a, double scale)
 		return;
 	a->scores = CALL(a->g, WHERE, T(never), T(like(a, a->scores, -INFINITY)), T(a->scores));
 	a->sizes = CALL(a->g, WHERE, T(never), T(like(a, a->sizes, 0)), T(a->sizes));
+	a->finite = CALL(a->g, WHERE, T(never), T(like(a, a->finite, 0)), T(a->finite));
 }
 
 static struct stx_arg last(struct attention *a)
@@ -121,9 +133,8 @@ static node of_weights(struct attention *a, node p)
 static node vague(struct attention *a, node p, node pe, int wide)
 {
 	double top = wide ? 0x1p1000 : 0x1p120, least = wide ? 0x1p-1000 : 0x1p-120;
-	node far = CALL(a->g, AMAX, T(a->sizes), last(a), stx_arg_bool(1));
-	node over = CALL(a->g, LOGICAL_AND, T(CALL(a->g, GT_SCALAR, T(far), F(top))),
-			 T(CALL(a->g, LT_SCALAR, T(far), F(INFINITY))));
+	node far = CALL(a->g, AMAX, T(a->finite), last(a), stx_arg_bool(1));
+	node over = CALL(a->g, GT_SCALAR, T(far), F(top));
 	node wrong = CALL(a->g, GT_SCALAR, T(pe), F(0.02));
 	node some = CALL(a->g, LOGICAL_AND, T(CALL(a->g, GT_SCALAR, T(p), F(0))),
 			 T(CALL(a->g, LT_SCALAR, T(p), F(least))));
@@ -149,8 +160,7 @@ node prop_bound_attention(struct stx_graph *g, const struct stx_node *n)
 	a.k = of_all_heads(&a, in_f64(&a, 1), heads);
 	a.v = of_all_heads(&a, in_f64(&a, 2), heads);
 	if (a.keys == 0)
-		return like(&a, CALL(g, TO_COPY, T((node)(uintptr_t)n), stx_arg_dtype(STX_F64)),
-			    0);
+		return like(&a, CALL(g, TO_COPY, T((node)(uintptr_t)n), stx_arg_dtype(STX_F64)), 0);
 	make_scores(&a, n->args[6].kind == STX_ARG_FLOAT ? n->args[6].u.f : 1 / sqrt(a.size));
 	node p = CALL(g, SAFE_SOFTMAX, T(a.scores), stx_arg_int(g, -1)), v = CALL(g, ABS, T(a.v));
 	node pe = CALL(g, MUL, T(p), T(of_weights(&a, p)));
@@ -158,8 +168,7 @@ node prop_bound_attention(struct stx_graph *g, const struct stx_node *n)
 	node pv = CALL(g, MATMUL, T(p), T(v));
 	node t = CALL(g, MATMUL, T(pe), T(v));
 	t = CALL(g, ADD, T(t), T(CALL(g, MUL, T(pv), T(sum))));
-	t = CALL(g, ADD, T(t),
-		 T(times(&a, pv, (2 * a.keys + 4 * ceil(a.keys / 64) + 8) * a.u)));
+	t = CALL(g, ADD, T(t), T(times(&a, pv, (2 * a.keys + 4 * ceil(a.keys / 64) + 8) * a.u)));
 	node all = CALL(g, SUM_DIM, T(v), stx_arg_ints(g, (int64_t[]){ -2 }, 1), stx_arg_bool(1));
 	t = CALL(g, ADD, T(times(&a, t, 1.1)), T(times(&a, all, wide ? 0x1p-1060 : 0x1p-140)));
 	return CALL(g, WHERE, T(vague(&a, p, sum, wide)), T(like(&a, t, -1)), T(t));

@@ -21,7 +21,7 @@
 #define MOST_COLS  512 /* of value: a block of results stays in the second cache */
 #define MOST_NODES 256 /* between scores and softmax */
 
-struct match { /* of a node */
+struct match {                        /* of a node */
 	struct stx_val scores, value; /* of a product that is replaced; else no nodes */
 	uint8_t safe;
 	uint8_t rounded; /* 1: dtype is what follows it, by views, is rounded to */
@@ -55,8 +55,7 @@ static int is_over_rows(const struct finder *f, const struct stx_node *n)
 	const struct stx_arg *dims = &n->args[1];
 	int64_t dim;
 	return dims->kind == STX_ARG_INTS && dims->n == 1 && n->args[2].u.i && t->rank &&
-	       stx_ex_is_const(f->g->ex, dims->u.exs[0], &dim) &&
-	       (dim == -1 || dim == t->rank - 1);
+	       stx_ex_is_const(f->g->ex, dims->u.exs[0], &dim) && (dim == -1 || dim == t->rank - 1);
 }
 
 static int is_same(struct stx_val a, struct stx_val b)
@@ -82,8 +81,7 @@ static int is_softmax(const struct finder *f, struct stx_val p, struct stx_val *
 	    stx_val_type(s)->dtype != stx_val_type(p)->dtype)
 		return 0;
 	struct stx_val d = operand(e.node, 0);
-	if (!is_one_of(f, d, STX_OP_SUB, 1) || d.node->args[2].is_float ||
-	    d.node->args[2].u.i != 1)
+	if (!is_one_of(f, d, STX_OP_SUB, 1) || d.node->args[2].is_float || d.node->args[2].u.i != 1)
 		return 0;
 	struct stx_val top = operand(d.node, 1);
 	*x = operand(d.node, 0);
@@ -133,8 +131,7 @@ static struct stx_val behind_views(const struct finder *f, struct stx_val v)
 	for (uint32_t i = 0; i < MOST_NODES && f->users[v.node->id] == 1; i++) {
 		const struct stx_node *n = v.node;
 		if (!(is_view(n->op) && same_matrices(f, v, operand(n, 0))) &&
-		    !(f->fast && n->op == STX_OP_TO_COPY &&
-		      stx_dtype_is_float(n->outs[0].dtype)))
+		    !(f->fast && n->op == STX_OP_TO_COPY && stx_dtype_is_float(n->outs[0].dtype)))
 			break;
 		v = operand(n, 0);
 	}
@@ -143,11 +140,13 @@ static struct stx_val behind_views(const struct finder *f, struct stx_val v)
 
 static int is_product(const struct finder *f, const struct stx_node *n, struct stx_val x)
 {
-	return (n->op == STX_OP_MM || n->op == STX_OP_BMM) && f->users[n->id] == 1 &&
+	return (n->op == STX_OP_MM || n->op == STX_OP_BMM) &&
+	       (n == x.node || f->users[n->id] == 1) &&
 	       same_matrices(f, stx_val((struct stx_node *)(uintptr_t)n, 0), x);
 }
 
-/* x is pointwise work, and views, of a product that nothing else reads. */
+/* x, whose users are known, is a product, or pointwise work and views of one that nothing else
+ * reads. */
 static int is_of_product(struct finder *f, struct stx_val x)
 {
 	const struct stx_node *stack[MOST_NODES];

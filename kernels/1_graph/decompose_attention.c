@@ -19,10 +19,8 @@ static struct stx_val safe_softmax(struct stx__build *b, struct stx_val x, int64
 	if (b->err)
 		return p;
 	enum stx_dtype t = stx_val_type(x)->dtype;
-	struct stx_arg all[] = {
-		stx_arg_tensor(stx__b_scalar(b, STX_OP_EQ_SCALAR, x, -INFINITY)),
-		stx_arg_ints(b->g, &dim, 1), stx_arg_bool(1)
-	};
+	struct stx_arg all[] = { stx_arg_tensor(stx__b_scalar(b, STX_OP_EQ_SCALAR, x, -INFINITY)),
+				 stx_arg_ints(b->g, &dim, 1), stx_arg_bool(1) };
 	struct stx_val none = stx__b_call(b, STX_OP_ALL_DIM, 3, all);
 	return stx__b_where(b, none, stx__b_full(b, 0, NULL, stx_arg_scalar_f(0), t), p);
 }
@@ -119,10 +117,8 @@ int stx__rule_sdpa(struct stx__build *b, const struct stx_node *n, struct stx_va
 	if (n->args[7].u.i) {
 		stx_ex of[2] = { tk->sizes[tk->rank - 3],
 				 stx_val_type(v)->sizes[stx_val_type(v)->rank - 3] };
-		k = repeat_heads(b, k,
-				 stx_ex_floordiv(b->g->ex, tq->sizes[tq->rank - 3], of[0]));
-		v = repeat_heads(b, v,
-				 stx_ex_floordiv(b->g->ex, tq->sizes[tq->rank - 3], of[1]));
+		k = repeat_heads(b, k, stx_ex_floordiv(b->g->ex, tq->sizes[tq->rank - 3], of[0]));
+		v = repeat_heads(b, v, stx_ex_floordiv(b->g->ex, tq->sizes[tq->rank - 3], of[1]));
 	}
 	struct stx_val t = stx__b_swap(b, k, tk->rank - 2u, tk->rank - 1u);
 	struct stx_val s = stx__b_two(b, STX_OP_MATMUL, q, t);

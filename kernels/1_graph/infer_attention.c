@@ -43,8 +43,7 @@ static stx_err batch_of(struct stx_graph *g, const struct stx_node *n, uint32_t 
 	if (!n->args[7].u.i || i == 0)
 		return 0;
 	int64_t heads, have;
-	if (q->rank < 3 || t->rank < 3 ||
-	    !stx_ex_is_const(g->ex, q->sizes[q->rank - 3], &heads) ||
+	if (q->rank < 3 || t->rank < 3 || !stx_ex_is_const(g->ex, q->sizes[q->rank - 3], &heads) ||
 	    !stx_ex_is_const(g->ex, t->sizes[t->rank - 3], &have) || have < 1 || heads % have)
 		return STX__INFER_FAIL(d, n,
 				       "enable_gqa: the heads of %s do not divide those of %s",
@@ -67,7 +66,8 @@ static stx_err check_mask(struct stx_graph *g, const struct stx_node *n,
 		return STX__INFER_FAIL(d, n, "attn_mask is %s; it must be bool or a float",
 				       stx_dtype_name(m->dtype));
 	if (m->dtype != STX_BOOL && m->dtype != q->dtype && m->dtype != STX_F32)
-		return STX__INFER_FAIL(d, n, "attn_mask is %s and query %s; a mask that is added "
+		return STX__INFER_FAIL(d, n,
+				       "attn_mask is %s and query %s; a mask that is added "
 				       "has query's type, or f32",
 				       stx_dtype_name(m->dtype), stx_dtype_name(q->dtype));
 	memcpy(sizes, batch->sizes, batch->rank * sizeof *sizes);

@@ -267,10 +267,10 @@ static union stx_scalar reduce(struct eval *e)
 		} while (!e->err && advance(e, from, to));
 	enum stx_dtype t = stx_monoid_state_dtype(e->b->monoid, e->b->state, e->b->acc);
 	union stx_scalar r = e->b->monoid == STX_MONOID_ATTEND ? attended(e, &s)
-			     : e->b->state == 0   ? s.v
-			     : e->b->state == 2 ? s.weight
-			     : t == STX_I64     ? (union stx_scalar){ .i = s.index }
-						: s.m2;
+			     : e->b->state == 0                ? s.v
+			     : e->b->state == 2                ? s.weight
+			     : t == STX_I64                    ? (union stx_scalar){ .i = s.index }
+							       : s.m2;
 	return t == e->b->dtype ? r : stx_prim_eval(STX_P_CAST, e->b->dtype, t, r, r, r);
 }
 

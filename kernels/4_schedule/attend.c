@@ -87,8 +87,7 @@ static stx_err find(struct finding *f, const struct stx_buffer *b, struct stx__s
 		return STX_E_OK;
 	for (uint32_t j = 0; j < b->body.n; j++) {
 		const struct stx_binst *in = &b->body.at[j];
-		const struct stx_buffer *s =
-			in->op == STX_B_LOAD ? f->l->buffers.at[in->a] : NULL;
+		const struct stx_buffer *s = in->op == STX_B_LOAD ? f->l->buffers.at[in->a] : NULL;
 		if (!s || in->c != STX_NONE || !is_product(f, s) || s->acc != b->acc)
 			continue;
 		stx_ex *at = STX_NEW_ARRAY(f->l->g->arena, stx_ex, s->nranges + 1);

@@ -26,8 +26,8 @@ struct acc {
 	const struct stx_kinst *a;          /* the ACC instruction */
 	const struct stx_elem_program *exp; /* SOFTMAX, ATTEND: in its dtype */
 	struct acc *next;                   /* of the same innermost loop */
-	struct state lane[STX_LANES]; /* BLOCKS: the pairs of the block */
-	struct state attended;        /* BLOCKS: (m, l, a) */
+	struct state lane[STX_LANES];       /* BLOCKS: the pairs of the block */
+	struct state attended;              /* BLOCKS: (m, l, a) */
 	struct chunked chunks;
 	int64_t count;  /* updates in the current chunk */
 	uint32_t inner; /* innermost LOOP around its UPDATE */

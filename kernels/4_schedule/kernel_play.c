@@ -110,8 +110,9 @@ static void play_inst(struct play *p, const struct stx_buffer *buf, uint32_t i, 
 			play_scores(p, &p->at[i]);
 		else
 			p->at[i] = mine >= 0 ? p->value[mine][row]
-				     : stx__value_load(v, t, stx__find_param(v->k, in->a),
-						       place(p, buf, in->ex), temp_of(p, in->c));
+					     : stx__value_load(v, t, stx__find_param(v->k, in->a),
+							       place(p, buf, in->ex),
+							       temp_of(p, in->c));
 		break;
 	}
 	default: /* STX_B_INDIRECT */
@@ -218,10 +219,9 @@ static void play_scores(struct play *p, uint32_t *value)
 				 .b = STX_NONE,
 				 .c = STX_NONE };
 	struct stx_kinst u = { .op = STX_K_UPDATE, .dtype = (uint8_t)product->acc };
-	struct stx_kinst res = { .op = STX_K_RESULT,
-				 .dtype = (uint8_t)product->acc,
-				 .b = STX_NONE,
-				 .c = STX_NONE };
+	struct stx_kinst res = {
+		.op = STX_K_RESULT, .dtype = (uint8_t)product->acc, .b = STX_NONE, .c = STX_NONE
+	};
 	for (uint32_t i = 0; i < product->nranges; i++)
 		p->map[i] = stx_ex_subst(b->ex, s->at[i], was.map, b->nout_dims + b->nred_dims);
 	p->map[product->nranges] = b->axes.term;

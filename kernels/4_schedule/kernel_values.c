@@ -271,7 +271,7 @@ uint32_t stx__value_scores(struct stx__values *v, struct stx_kinst i)
 	if (v->oom)
 		return 0;
 	v->temps.at[t].region = (uint8_t)(i.op == STX_K_ACC ? keys_region(x, v->phase)
-							     : scored_region(x, v->phase));
+							    : scored_region(x, v->phase));
 	return t;
 }
 

@@ -157,9 +157,8 @@ static stx_err build_group(struct scheduling *c, uint32_t number)
 				      .n = g->buffers.n,
 				      .is_stored = stored,
 				      .name = buffers[0]->name,
-				      .scores = g->scores == STX_NONE
-							? NULL
-							: &c->scores[buffers[0]->id],
+				      .scores = g->scores == STX_NONE ? NULL
+								      : &c->scores[buffers[0]->id],
 				      .target_gpu = c->o->target_gpu,
 				      .fast = c->o->fast };
 	stx_err err = buffers[0]->def == STX_DEF_SORT

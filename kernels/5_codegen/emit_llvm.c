@@ -214,8 +214,9 @@ static stx_err find_attend(struct stx__emit *e)
 	if (!t)
 		return stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
 	if (!stx__attend_find(e->k, e->t, e->arena, t))
-		return stx__fail(e, STX_E_UNSUPPORTED, "attend stands in other loops than rows, "
-						       "columns, keys and terms");
+		return stx__fail(e, STX_E_UNSUPPORTED,
+				 "attend stands in other loops than rows, "
+				 "columns, keys and terms");
 	e->attend = t;
 	return STX_E_OK;
 }

@@ -101,7 +101,7 @@ struct stx__attend {
 	unsigned w, nv, mr, panel, bytes; /* lanes; vectors and sums of a register tile; nv*w */
 	int64_t most_rows, ncols, nterms;
 	int64_t key_pitch, value_pitch, npanels;
-	int64_t wide; /* columns in the scratch */
+	int64_t wide;                                         /* columns in the scratch */
 	int64_t q, s, m, l, o, key, val, out, masks, scratch; /* places in the scratch; all */
 	/* while it is emitted */
 	LLVMValueRef row0;  /* of the panel */
@@ -266,6 +266,10 @@ int stx__attend_find(const struct stx_kernel *k, const struct stx_cpu_target *ta
 void stx__attend_plan(struct stx__emit *e);
 void stx__emit_attend(struct stx__emit *e);
 LLVMValueRef stx__attend_result(struct stx__emit *e, uint32_t n);
+/* emit_llvm_hidden.c. i1: all scores of rows [0] to [1] and keys [0] to [1] are -inf; NULL: that
+ * cannot be told. */
+LLVMValueRef stx__attend_hidden(struct stx__emit *e, const LLVMValueRef *rows,
+				const LLVMValueRef *keys);
 
 /* ---- matrix products in tiles (emit_llvm_tile.c) ---- */
 /* 1: the kernel has the form, and t says how it is emitted. */

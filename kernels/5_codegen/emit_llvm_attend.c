@@ -78,9 +78,9 @@ static LLVMValueRef mask_place(struct stx__emit *e, uint32_t n, LLVMValueRef key
 {
 	struct stx__attend *t = e->attend;
 	LLVMValueRef at = add(e, times(e, key, t->panel), row);
-	return place(e, t->masks + (int64_t)(t->across[n] - 1) * STX_ATTEND_BLOCK * t->panel *
-					   t->bytes,
-		     at);
+	return place(
+		e, t->masks + (int64_t)(t->across[n] - 1) * STX_ATTEND_BLOCK * t->panel * t->bytes,
+		at);
 }
 
 /* Load n of a score, from its transposed copy. */
@@ -135,8 +135,8 @@ static void along(struct stx__emit *e, uint32_t loop, int64_t n, along_fn *fn, v
 	unsigned w = e->attend->w;
 	int64_t full = n / w * w;
 	if (full) {
-		LLVMValueRef i = stx__for_begin(e, &f, stx__i64(e, 0), stx__i64(e, full),
-						stx__i64(e, w));
+		LLVMValueRef i =
+			stx__for_begin(e, &f, stx__i64(e, 0), stx__i64(e, full), stx__i64(e, w));
 		set_axis(e, loop, i, 4);
 		fn(e, ctx, i, NULL);
 		stx__for_end(e, &f);
@@ -149,8 +149,9 @@ static void along(struct stx__emit *e, uint32_t loop, int64_t n, along_fn *fn, v
 }
 
 struct query {
-	LLVMValueRef to, row, last; /* the panel's place; first row of a square; last row there is */
-	int64_t at;                 /* of the square's rows in the panel */
+	LLVMValueRef to, row,
+		last; /* the panel's place; first row of a square; last row there is */
+	int64_t at;   /* of the square's rows in the panel */
 };
 
 static void query_square(struct stx__emit *e, void *ctx, LLVMValueRef term, LLVMValueRef rest)
@@ -183,8 +184,8 @@ static void pack_queries(struct stx__emit *e, const struct sizes *z, LLVMValueRe
 		}
 		return;
 	}
-	LLVMValueRef k = stx__for_begin(e, &f, stx__i64(e, 0), stx__i64(e, t->nterms),
-					stx__i64(e, 1));
+	LLVMValueRef k =
+		stx__for_begin(e, &f, stx__i64(e, 0), stx__i64(e, t->nterms), stx__i64(e, 1));
 	set_axis(e, t->terms, k, 3);
 	for (unsigned v = 0; v < t->nv; v++) {
 		LLVMValueRef row = add(e, t->row0, stx__i64(e, v * t->w));
@@ -339,8 +340,8 @@ static void weigh_values(struct stx__emit *e, const struct sizes *z, LLVMValueRe
 	struct stx__for f;
 	struct product p = { .n = z->n, .ai = 1, .ak = t->value_pitch };
 	p.b = place(e, t->s, stx__i64(e, 0));
-	LLVMValueRef c = stx__for_begin(e, &f, stx__i64(e, 0), stx__i64(e, t->ncols),
-					stx__i64(e, t->mr));
+	LLVMValueRef c =
+		stx__for_begin(e, &f, stx__i64(e, 0), stx__i64(e, t->ncols), stx__i64(e, t->mr));
 	p.a = place(e, t->val, c);
 	tile(e, &p, beyond(e, o, times(e, c, t->panel)), wt);
 	stx__for_end(e, &f);
@@ -383,8 +384,7 @@ static void mask_square(struct stx__emit *e, const struct sizes *z, uint32_t n, 
 	}
 	stx__transpose(e, v, t->w);
 	for (unsigned i = 0; i < t->w; i++)
-		put(e, v[i],
-		    mask_place(e, n, add(e, key, stx__i64(e, i)), stx__i64(e, at)));
+		put(e, v[i], mask_place(e, n, add(e, key, stx__i64(e, i)), stx__i64(e, at)));
 }
 
 /* The panel's part of what the score reads along the keys. */
@@ -427,7 +427,8 @@ static void score(struct stx__emit *e, const struct sizes *z, const LLVMValueRef
 }
 
 /* One panel's block: s becomes weights, m and l move on; wt: what o is multiplied with. */
-static void softmax(struct stx__emit *e, const struct sizes *z, LLVMValueRef panel, LLVMValueRef *wt)
+static void softmax(struct stx__emit *e, const struct sizes *z, LLVMValueRef panel,
+		    LLVMValueRef *wt)
 {
 	struct stx__attend *t = e->attend;
 	LLVMValueRef top[8], from[8], sum[8], at = times(e, panel, t->panel);
@@ -442,8 +443,8 @@ static void softmax(struct stx__emit *e, const struct sizes *z, LLVMValueRef pan
 	score(e, z, top);
 	for (unsigned v = 0; v < t->nv; v++) {
 		LLVMValueRef new = LLVMBuildLoad2(e->b, type, top[v], "");
-		LLVMValueRef none = LLVMBuildFCmp(e->b, LLVMRealOEQ, new,
-						  stx__real(type, -INFINITY), "");
+		LLVMValueRef none =
+			LLVMBuildFCmp(e->b, LLVMRealOEQ, new, stx__real(type, -INFINITY), "");
 		from[v] = stx__select(e, none, stx__real(type, 0), new);
 		wt[v] = exp_of(e, get(e, ahead(e, m, v * t->w)), from[v]);
 		put(e, new, ahead(e, m, v * t->w));
@@ -463,104 +464,17 @@ static void softmax(struct stx__emit *e, const struct sizes *z, LLVMValueRef pan
 		put(e, LLVMBuildLoad2(e->b, type, sum[v], ""), ahead(e, l, v * t->w));
 }
 
-/* ---- blocks of keys that no row sees ---- */
+/* ---- the loops ---- */
 
-struct corner { /* the rows and keys of a block, both ends */
-	LLVMValueRef row[2], key[2];
-};
-
-/* The expression at the corner where it is least (or most); NULL: it is not linear in both axes. */
-static LLVMValueRef end_of(struct stx__emit *e, stx_ex ex, const struct corner *c, int is_most)
-{
-	struct stx__attend *t = e->attend;
-	const uint32_t loops[2] = { t->rows, t->keys };
-	for (int j = 0; j < 2; j++) {
-		stx_ex coeff, rest;
-		int64_t by;
-		uint32_t axis = e->k->insts.at[loops[j]].a;
-		if (!stx_ex_linear_in(e->k->ex, ex, axis, &coeff, &rest) ||
-		    !stx_ex_is_const(e->k->ex, coeff, &by))
-			return NULL;
-		set_axis(e, loops[j], (j ? c->key : c->row)[(by > 0) == is_most], 3);
-	}
-	return stx__ex_scalar(e, ex);
-}
-
-/* a - b of two values that are positions or numbers; BAD: they are not. */
-static stx_ex difference(struct stx__emit *e, uint32_t a, uint32_t b)
-{
-	stx_ex x[2];
-	const uint32_t of[2] = { a, b };
-	for (int j = 0; j < 2; j++) {
-		const struct stx_kinst *i = &e->k->insts.at[of[j]];
-		if (i->dtype != STX_I64 || (i->op != STX_K_INDEX && i->op != STX_K_CONST))
-			return STX_EX_BAD;
-		x[j] = i->op == STX_K_INDEX ? i->ex : stx_ex_const(e->k->ex, i->k.i);
-		if (stx_ex_uses_kind(e->k->ex, x[j], STX_ATOM_INDIRECT))
-			return STX_EX_BAD;
-	}
-	return stx_ex_sub(e->k->ex, x[0], x[1]);
-}
-
-#define MOST_NESTED 8 /* of conditions and selections that are looked into */
-
-static LLVMValueRef either(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
-{
-	return !a ? b : !b ? a : LLVMBuildOr(e->b, a, b, "");
-}
-
-static LLVMValueRef both(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
-{
-	return !a || !b ? NULL : LLVMBuildAnd(e->b, a, b, "");
-}
-
-/* i1: condition n is `truth` in all of the block; NULL: that cannot be told. */
-static LLVMValueRef always(struct stx__emit *e, uint32_t n, const struct corner *c, int truth,
-			   int depth)
-{
-	const struct stx_kinst *i = &e->k->insts.at[n];
-	if (depth == MOST_NESTED)
-		return NULL;
-	if (i->op == STX_P_AND || i->op == STX_P_OR) {
-		LLVMValueRef a = always(e, i->a, c, truth, depth + 1),
-			     b = always(e, i->b, c, truth, depth + 1);
-		return (i->op == STX_P_AND) == truth ? both(e, a, b) : either(e, a, b);
-	}
-	if (i->op != STX_P_GT && i->op != STX_P_GE && i->op != STX_P_LT && i->op != STX_P_LE)
-		return NULL;
-	stx_ex d = difference(e, i->a, i->b);
-	int above = (i->op == STX_P_GT || i->op == STX_P_GE) == truth; /* d > 0 or d >= 0 */
-	int equal = (i->op == STX_P_GE || i->op == STX_P_LE) == truth;
-	LLVMValueRef end = d == STX_EX_BAD ? NULL : end_of(e, d, c, !above);
-	LLVMIntPredicate p = above ? (equal ? LLVMIntSGE : LLVMIntSGT)
-				   : (equal ? LLVMIntSLE : LLVMIntSLT);
-	return end ? stx__icmp(e, p, end, stx__i64(e, 0)) : NULL;
-}
-
-/* i1: value n is -inf in all of the block; NULL: that cannot be told. */
-static LLVMValueRef is_hidden(struct stx__emit *e, uint32_t n, const struct corner *c, int depth)
-{
-	const struct stx_kinst *i = &e->k->insts.at[n];
-	if (i->op == STX_K_CONST)
-		return i->k.f == -INFINITY ? LLVMConstInt(e->i1, 1, 0) : NULL;
-	if (i->op != STX_P_SELECT || depth == MOST_NESTED)
-		return NULL;
-	LLVMValueRef a = is_hidden(e, i->b, c, depth + 1), b = is_hidden(e, i->c, c, depth + 1);
-	LLVMValueRef yes = a ? both(e, a, always(e, i->a, c, 1, 0)) : NULL;
-	LLVMValueRef no = b ? both(e, b, always(e, i->a, c, 0, 0)) : NULL;
-	return either(e, either(e, yes, no), both(e, a, b));
-}
-
+/* i1: no row of [first, end) sees the block of keys; NULL: that cannot be told. */
 static LLVMValueRef hidden(struct stx__emit *e, const struct sizes *z, LLVMValueRef first,
 			   LLVMValueRef end)
 {
 	LLVMValueRef minus = stx__i64(e, -1);
-	struct corner c = { { first, add(e, end, minus) },
-			    { z->first, add(e, add(e, z->first, z->n), minus) } };
-	return is_hidden(e, e->attend->value[STX__SCORE], &c, 0);
+	const LLVMValueRef rows[2] = { first, add(e, end, minus) },
+			   keys[2] = { z->first, add(e, add(e, z->first, z->n), minus) };
+	return stx__attend_hidden(e, rows, keys);
 }
-
-/* ---- the loops ---- */
 
 static void each_panel(struct stx__emit *e, const struct sizes *z, struct stx__for *f,
 		       LLVMValueRef *panel)
@@ -669,11 +583,11 @@ static void finish_panel(struct stx__emit *e, LLVMValueRef panel)
 	LLVMValueRef l[8], x[64], o = results_of(e, panel), out = place(e, t->out, stx__i64(e, 0));
 	for (unsigned v = 0; v < t->nv; v++)
 		l[v] = get(e, ahead(e, place(e, t->l, times(e, panel, t->panel)), v * t->w));
-	LLVMValueRef c = stx__for_begin(e, &f, stx__i64(e, 0), stx__i64(e, t->ncols),
-					stx__i64(e, t->w));
+	LLVMValueRef c =
+		stx__for_begin(e, &f, stx__i64(e, 0), stx__i64(e, t->ncols), stx__i64(e, t->w));
 	for (unsigned v = 0; v < t->nv; v++) {
-		LLVMValueRef none = LLVMBuildFCmp(e->b, LLVMRealOEQ, l[v],
-						  LLVMConstNull(vector(e)), "");
+		LLVMValueRef none =
+			LLVMBuildFCmp(e->b, LLVMRealOEQ, l[v], LLVMConstNull(vector(e)), "");
 		for (unsigned i = 0; i < t->w; i++) {
 			LLVMValueRef at = beyond(e, o, times(e, c, t->panel));
 			LLVMValueRef a = get(e, ahead(e, at, (int64_t)i * t->panel + v * t->w));

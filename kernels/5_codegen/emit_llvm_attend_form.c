@@ -7,11 +7,11 @@
 
 #include "emit_llvm_blocks.h"
 
-#define MAX_ROWS  1024
-#define MAX_COLS  1024
-#define MAX_TERMS 1024
-#define MOST_LOADS 4 /* of a score that are transposed */
-#define PAD       16 /* elements between rows: powers of two would share cache sets */
+#define MAX_ROWS   1024
+#define MAX_COLS   1024
+#define MAX_TERMS  1024
+#define MOST_LOADS 4  /* of a score that are transposed */
+#define PAD        16 /* elements between rows: powers of two would share cache sets */
 
 struct form {
 	const struct stx_kernel *k;
@@ -100,8 +100,7 @@ static int is_across(const struct stx_kernel *k, const struct stx__attend *t, ui
 	int64_t one;
 	if (i->c != STX_NONE || !stx_ex_uses_var(k->ex, i->ex, row) ||
 	    stx_ex_uses_kind(k->ex, i->ex, STX_ATOM_INDIRECT) ||
-	    !stx_ex_linear_in(k->ex, i->ex, key, &coeff, &rest) ||
-	    !stx_ex_equals(k->ex, coeff, 1))
+	    !stx_ex_linear_in(k->ex, i->ex, key, &coeff, &rest) || !stx_ex_equals(k->ex, coeff, 1))
 		return 0;
 	if (stx_ex_linear_in(k->ex, i->ex, row, &coeff, &rest) &&
 	    stx_ex_is_const(k->ex, coeff, &one) && one == 1)
@@ -192,8 +191,8 @@ static void choose_sizes(const struct stx_cpu_target *target, struct stx__attend
 	t->panel = t->nv * t->w;
 	t->npanels = (t->most_rows + t->panel - 1) / t->panel;
 	wide = round_up(t->ncols, t->w > t->mr ? t->w : t->mr);
-	t->key_pitch = t->by_terms[STX__KEY] ? round_up(t->nterms, PAD) + PAD
-					     : STX_ATTEND_BLOCK + PAD;
+	t->key_pitch =
+		t->by_terms[STX__KEY] ? round_up(t->nterms, PAD) + PAD : STX_ATTEND_BLOCK + PAD;
 	t->value_pitch = wide + PAD;
 	t->wide = wide;
 	t->q = take(&end, t->npanels * t->nterms * t->panel, t->bytes);
@@ -201,9 +200,10 @@ static void choose_sizes(const struct stx_cpu_target *target, struct stx__attend
 	t->m = take(&end, t->npanels * t->panel, t->bytes);
 	t->l = take(&end, t->npanels * t->panel, t->bytes);
 	t->o = take(&end, t->npanels * wide * t->panel, t->bytes);
-	t->key = take(&end, t->nterms ? (t->by_terms[STX__KEY] ? STX_ATTEND_BLOCK : t->nterms) *
-						t->key_pitch
-				      : 0,
+	t->key = take(&end,
+		      t->nterms ? (t->by_terms[STX__KEY] ? STX_ATTEND_BLOCK : t->nterms) *
+					  t->key_pitch
+				: 0,
 		      t->bytes);
 	t->val = take(&end, STX_ATTEND_BLOCK * t->value_pitch, t->bytes);
 	t->out = take(&end, t->panel * t->value_pitch, t->bytes);

@@ -63,8 +63,8 @@ LLVMValueRef stx__play_hole(struct stx__emit *e, const struct hole *h, uint32_t 
 	if (rest) {
 		LLVMTypeRef type = stx__int_type(e, e->mask_bits = 8 * bytes);
 		LLVMValueRef limit = type == e->i64 ? rest : LLVMBuildTrunc(e->b, rest, type, "");
-		e->mask = stx__icmp(e, LLVMIntULT, stx__iota(e, type, w, 1),
-				    stx__splat(e, limit, w));
+		e->mask =
+			stx__icmp(e, LLVMIntULT, stx__iota(e, type, w, 1), stx__splat(e, limit, w));
 	}
 	for (uint32_t n = h->from; n < h->to && !e->err; n++) {
 		if (!h->in[n])

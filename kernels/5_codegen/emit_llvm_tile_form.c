@@ -142,7 +142,8 @@ static int find_operands(const struct stx_kernel *k, struct stx__tile *t, struct
 	}
 	t->value[0] = u->b;
 	t->value[1] = u->c;
-	uint64_t p = stx__mark_hole(k, t->rows, u->b, t->in[0]), q = stx__mark_hole(k, t->rows, u->c, t->in[1]);
+	uint64_t p = stx__mark_hole(k, t->rows, u->b, t->in[0]),
+		 q = stx__mark_hole(k, t->rows, u->c, t->in[1]);
 	if (p >> col & 1) { /* a product is the same either way */
 		uint8_t *in = t->in[0];
 		uint64_t vars = p;

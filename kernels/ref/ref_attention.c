@@ -20,8 +20,8 @@ static double rd(const struct row *w, double v)
 	return w->t == STX_F64 ? v : (float)v;
 }
 
-static stx_err row_open(struct stx__ref *r, const struct stx_node *n, enum stx_dtype t, int64_t keys,
-			struct row *w)
+static stx_err row_open(struct stx__ref *r, const struct stx_node *n, enum stx_dtype t,
+			int64_t keys, struct row *w)
 {
 	*w = (struct row){ .t = t, .keys = keys, .exp = stx__ref_program(r, STX_P_EXP, t) };
 	w->at = malloc((size_t)(keys + 1) * sizeof *w->at);
@@ -82,8 +82,7 @@ stx_err stx__ref_attend(struct stx__ref *r, const struct stx_node *n)
 					(union stx_scalar){
 						.f = stx_scalar_round(
 							(enum stx_dtype)out->dtype,
-							weighted(&w, v,
-								 vo + c * v->strides[b + 1],
+							weighted(&w, v, vo + c * v->strides[b + 1],
 								 vs)) });
 		}
 	free(w.at);
@@ -130,11 +129,10 @@ static double score(const struct sdpa *a, const struct row *w, int64_t qo, int64
 	struct stx__ref_sum s = { 0, 0 };
 	uint32_t last = a->q->rank - 1u, klast = a->k->rank - 1u;
 	for (int64_t e = 0; e < a->q->sizes[last]; e++)
-		stx__ref_sum_add(&s,
-				 (long double)stx__ref_load(a->q, qo + e * a->q->strides[last]).f *
-					 (long double)stx__ref_load(
-						 a->k, ko + e * a->k->strides[klast])
-						 .f);
+		stx__ref_sum_add(
+			&s,
+			(long double)stx__ref_load(a->q, qo + e * a->q->strides[last]).f *
+				(long double)stx__ref_load(a->k, ko + e * a->k->strides[klast]).f);
 	return rd(w, stx__ref_round_wide(w->t, stx__ref_sum_value(&s)) * rd(w, a->scale));
 }
 
@@ -148,8 +146,8 @@ static void scores(const struct sdpa *a, struct row *w, const int64_t *at, uint3
 		if (a->causal && k > row)
 			s = -INFINITY;
 		if (a->mask) {
-			union stx_scalar m = stx__ref_load(a->mask,
-							   mask_at(a->mask, at, batch, row, k));
+			union stx_scalar m =
+				stx__ref_load(a->mask, mask_at(a->mask, at, batch, row, k));
 			if (a->mask->dtype == STX_BOOL)
 				s = m.i & 1 ? s : -INFINITY;
 			else
