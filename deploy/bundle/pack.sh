@@ -28,12 +28,13 @@ system='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libstdc\+\
   done
 
 cp -r tests/gpu "$top/tests/"
-cp tests/run.sh "$top/tests/"
+cp tests/run.sh tests/overnight.sh "$top/tests/"
 cp tests/e2e/lib.sh "$top/tests/e2e/"
-cp -r tests/bench/bench_gpu.* tests/bench/tune.sh tests/bench/gpu "$top/tests/bench/"
+cp -r tests/bench/bench_gpu.* tests/bench/bench_{cpu,models}.* tests/bench/tune.sh tests/bench/gpu "$top/tests/bench/"
 cp deploy/bundle/README "$top/"
 ln -s tests/gpu/check.sh "$top/check-gpu"
 ln -s tests/bench/bench_gpu.sh "$top/bench-gpu"
+ln -s tests/bench/bench_cpu.sh "$top/bench-cpu"
 git describe --always --dirty >"$top/REVISION" 2>/dev/null || echo unknown >"$top/REVISION"
 if [ -e "${ONNX_CORPUS:-}" ]; then
   mkdir "$top/corpus"

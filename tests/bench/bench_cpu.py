@@ -25,6 +25,8 @@ import subprocess
 import sys
 import time
 
+from bench_models import NETWORKS, network
+
 for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):  # they make OpenBLAS choose other kernels
     os.environ.pop(name, None)
 
@@ -124,6 +126,9 @@ def cases(torch):
                       lambda q, k, v, c=causal: F.scaled_dot_product_attention(q, k, v, is_causal=c), None))
     found.append(("masked attention 1x16x1024x64", "product", SDPA_MASK, {"t": "f32", "b": 1, "h": 16, "s": 1024, "d": 64},
                   lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), None))
+    for name in NETWORKS:
+        text, fn, _ = network(name, torch)
+        found.append((name, "network", text.splitlines(), {}, fn, None))
     return found
 
 
@@ -189,7 +194,7 @@ def run_case(stax, torch, case, args, types):
     torch.manual_seed(1)
     artifact, facts, seconds = stax.compile(text, "cpu")
     wanted = stax.outputs(artifact)[0]
-    one = stax.random_inputs(text)
+    one = network(name, torch)[2]() if group == "network" else stax.random_inputs(text)
     size = sum(x.numel() * x.element_size() for x in one) + math.prod(wanted[0]) * one[0].element_size()
     count = 1 if size <= L2 else max(1, min(8, ROTATE // size))
     inputs = [one] + [[x.clone() for x in one] for _ in range(count - 1)]
@@ -304,7 +309,7 @@ def describe(r, last):
 def summary(rows):
     """Geometric means of the ratios, in the L2 and beyond."""
     out = []
-    for group in ("pointwise", "row", "product"):
+    for group in ("pointwise", "row", "product", "network"):
         for threads in sorted({r["threads"] for r in rows}):
             for label, inside in (("in L2", True), ("beyond", False)):
                 found = [r["ratio"][0] for r in rows if "ratio" in r and r["group"] == group and
@@ -312,6 +317,11 @@ def summary(rows):
                 if found:
                     mean = math.exp(sum(math.log(v) for v in found) / len(found))
                     out.append(f"{group:10} {label:7} threads {threads}: geometric mean {mean:.2f} of {len(found)}")
+    cold = [r["compile_ms"] for r in rows if "ratio" in r and not r["hit"]]
+    if cold:
+        out.append(f"cold compiles: median {statistics.median(cold):.1f} ms of {len(cold)}, networks " +
+                   ", ".join(f"{r['case']} {r['compile_ms']:.0f}" for r in rows if r["group"] == "network" and
+                             "ratio" in r and not r["hit"]))
     return out
 
 
