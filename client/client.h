@@ -34,7 +34,7 @@ int stx__give_error(stx_err e, const struct stx_diag *d, struct stax_error *err)
 
 /* Flags of the plan header (STX_PLAN_CPU_*) that this host offers. */
 uint32_t stx__host_cpu(void);
-/* "cpu", NULL or "cpu:x86-64-vN[+avx512bf16]" to its exact form; "cuda..." likewise.
+/* "cpu", NULL or "cpu:x86-64-vN[+FEATURE..]" to its exact form; "cuda..." likewise.
  * *need: what the host must offer (0 for other kinds). */
 stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t *need,
 			 struct stx_diag *d);

@@ -43,6 +43,23 @@ const char *const *compiled_targets(void)
 	return have;
 }
 
+const char *const *compiled_feature_targets(void)
+{
+	static const char *const more[] = { "cpu:x86-64-v3+avxvnni", "cpu:x86-64-v4+avx512bf16",
+					    "cpu:x86-64-v4+avx512vnni" };
+	static const char *have[8];
+	const char *const *levels = compiled_targets();
+	int n = 0;
+	for (; levels[n]; n++)
+		have[n] = levels[n];
+	const char *only = getenv("STAX_TEST_TARGET");
+	for (int i = 0; i < 3 && !(only && *only); i++)
+		if (host_runs(more[i]))
+			have[n++] = more[i];
+	have[n] = NULL;
+	return have;
+}
+
 /* ---- building ---- */
 
 /* The unfused form's options are not part of a request: its passes are run here. */

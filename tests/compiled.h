@@ -18,6 +18,8 @@ struct stx_compiler *compiled_compiler(void);
 /* The CPU levels this host can run, ascending, ending with NULL; or $STAX_TEST_TARGET alone, which
  * may be a CUDA target. */
 const char *const *compiled_targets(void);
+/* The same, and those of these levels with features that this host has. */
+const char *const *compiled_feature_targets(void);
 
 struct compiled {
 	struct stax_artifact *artifact;

@@ -43,25 +43,34 @@ int prop_window_inexact(const struct stx_node *n)
 	}
 }
 
-/* Interpolation: no term is larger than the largest finite element of its image times the largest
- * weight. Elements that are not finite give what they give, whatever the tolerance. */
-static node of_image(struct stx_graph *g, const struct stx_node *n, double times)
+/* Over the image of every output, broadcast to the output's sizes. */
+static node over_image(struct stx_graph *g, const struct stx_node *n, enum stx_op op, node v)
 {
 	const struct stx_type *t = &n->outs[0], *x = stx_val_type(n->args[0].u.tensor);
 	int64_t dims[STX_MAX_DIMS];
 	stx_ex sizes[STX_MAX_DIMS];
-	node v = size(g, n, 0);
-	node finite = CALL(g, LT_SCALAR, T(v), F(INFINITY));
-	v = CALL(g, WHERE, T(finite), T(v), T(CALL(g, FULL_LIKE, T(v), F(0))));
 	for (uint32_t i = 2; i < x->rank; i++)
 		dims[i - 2] = i;
-	v = CALL(g, AMAX, T(v), stx_arg_ints(g, dims, x->rank - 2u), stx_arg_bool(0));
+	struct stx_arg args[] = { T(v), stx_arg_ints(g, dims, x->rank - 2u), stx_arg_bool(0) };
+	v = prop_call(g, op, 3, args);
 	memcpy(sizes, t->sizes, 2 * sizeof *sizes);
 	for (uint32_t i = 2; i < t->rank; i++)
 		sizes[i] = stx_ex_const(g->ex, 1);
 	v = CALL(g, VIEW, T(v), stx_arg_exs(g, sizes, t->rank));
-	v = CALL(g, EXPAND, T(v), stx_arg_exs(g, t->sizes, t->rank));
-	return CALL(g, MUL_SCALAR, T(v), F(times));
+	return CALL(g, EXPAND, T(v), stx_arg_exs(g, t->sizes, t->rank));
+}
+
+/* Interpolation: no term is larger than the largest finite element of its image times the largest
+ * weight. In an image with others only finite results are compared: a weight that is 0 but for its
+ * rounding, times infinity, is either infinity or NaN. */
+static node of_image(struct stx_graph *g, const struct stx_node *n, double times)
+{
+	node v = size(g, n, 0), finite = CALL(g, LT_SCALAR, T(v), F(INFINITY));
+	v = CALL(g, WHERE, T(finite), T(v), T(CALL(g, FULL_LIKE, T(v), F(0))));
+	v = CALL(g, MUL_SCALAR, T(over_image(g, n, STX_OP_AMAX, v)), F(times));
+	node bad = CALL(g, TO_COPY, T(CALL(g, LOGICAL_NOT, T(finite))), stx_arg_dtype(STX_F64));
+	bad = CALL(g, GT_SCALAR, T(over_image(g, n, STX_OP_AMAX, bad)), F(0));
+	return CALL(g, WHERE, T(bad), T(CALL(g, NEG, T(v))), T(v));
 }
 
 /* The node on the absolute values of its first `tensors` operands. */

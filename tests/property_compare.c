@@ -33,13 +33,18 @@ static int equal(enum stx_dtype t, union stx_scalar x, union stx_scalar y)
 	return x.f == y.f && signbit(x.f) == signbit(y.f);
 }
 
-/* Whether got is an acceptable value of an inexact node. tol < 0: not compared; tol infinite or
- * NaN: an operand was, then the result is exactly the wanted infinity or NaN (or NaN, where finite
+/* Whether got is an acceptable value of an inexact node. tol -infinite: not compared; negative:
+ * within -tol where both are finite, else not compared; infinite or NaN: an operand was, then the result is exactly the wanted infinity or NaN (or NaN, where finite
  * parts overflow against it). */
 static int within(enum stx_dtype t, double got, double want, double tol, double relative)
 {
 	double u = t == STX_F64 ? 0x1p-53 : 0x1p-24, top = prop_limits(t).largest;
-	if (tol < 0 || (tol == INFINITY && t == STX_F64) ||
+	if (signbit(tol) && !isnan(tol)) {
+		if (isinf(tol) || !isfinite(want) || !isfinite(got))
+			return 1;
+		tol = -tol;
+	}
+	if ((tol == INFINITY && t == STX_F64) ||
 	    (isfinite(tol) && tol > u * prop_limits(t == STX_F64 ? t : STX_F32).largest))
 		return 1;
 	if (prop_limits(t).no_infinity && isnan(want) != isnan(got)) { /* one rounded beyond it */

@@ -591,6 +591,11 @@ static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
 		case STX_PARAM_STRING:
 			args[i] = stx_arg_str(q->g, rnd(q, 2) ? "none" : "tanh");
 			break;
+		case STX_PARAM_TENSOR: { /* what a gradient is of */
+			struct stx_node *y = rnd(q, 2) ? draw_self_float(q) : x;
+			args[i] = T(y ? y : x);
+			break;
+		}
 		case STX_PARAM_SCALAR:
 			args[i] = rnd(q, 2) ? stx_arg_default()
 					    : stx_arg_scalar_f((1 + rnd(q, 8)) * 0.3);

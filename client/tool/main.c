@@ -11,7 +11,7 @@ static const struct command {
 	const char *usage, *what;
 } commands[] = {
 	{ "compile", stx_tool_compile,
-	  "FILE [--target cpu|cpu:x86-64-v2|-v3|-v4[+avx512bf16]|cuda|cuda:ARCH[:DEVICE]] "
+	  "FILE [--target cpu|cpu:x86-64-v2|-v3|-v4[+FEATURE..]|cuda|cuda:ARCH[:DEVICE]] "
 	  "[--fast] [--allow-fallback] [--input NAME=FILE]... [--json] [--out DIR]",
 	  "compiles a graph (ONNX, text, wire); kernels, hit or miss and why" },
 	{ "run", stx_tool_run,

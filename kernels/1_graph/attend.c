@@ -73,12 +73,13 @@ static int is_number(struct stx_val v, double x)
 /* p = exp(x - amax(x)) / sum of that; *x. */
 static int is_softmax(const struct finder *f, struct stx_val p, struct stx_val *x)
 {
-	if (!is_one_of(f, p, STX_OP_DIV, 1))
+	if (!is_one_of(f, p, STX_OP_DIV, 1) && !(f->fast && is_one_of(f, p, STX_OP_SHORT_DIV, 1)))
 		return 0;
 	struct stx_val e = operand(p.node, 0), s = operand(p.node, 1);
-	if (!is_one_of(f, e, STX_OP_EXP, 2) || !is_one_of(f, s, STX_OP_SUM_DIM, 1) ||
-	    !is_same(operand(s.node, 0), e) || !is_over_rows(f, s.node) ||
-	    stx_val_type(s)->dtype != stx_val_type(p)->dtype)
+	if (!(is_one_of(f, e, STX_OP_EXP, 2) ||
+	      (f->fast && is_one_of(f, e, STX_OP_SHORT_EXP, 2))) ||
+	    !is_one_of(f, s, STX_OP_SUM_DIM, 1) || !is_same(operand(s.node, 0), e) ||
+	    !is_over_rows(f, s.node) || stx_val_type(s)->dtype != stx_val_type(p)->dtype)
 		return 0;
 	struct stx_val d = operand(e.node, 0);
 	if (!is_one_of(f, d, STX_OP_SUB, 1) || d.node->args[2].is_float || d.node->args[2].u.i != 1)

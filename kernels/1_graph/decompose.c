@@ -5,6 +5,10 @@
  */
 #include "decompose.h"
 
+#include <assert.h>
+
+#include "elementary.h"
+
 #include "infer.h"
 #include "passes.h"
 
@@ -38,6 +42,16 @@ struct stx_val stx__b_one(struct stx__build *b, enum stx_op op, struct stx_val x
 {
 	struct stx_arg a = stx_arg_tensor(x);
 	return stx__b_call(b, op, 1, &a);
+}
+
+struct stx_val stx__b_short(struct stx__build *b, const struct stx_node *n, enum stx_op op,
+			    struct stx_val x)
+{
+	int is_short = stx_elementary_is_short(n->outs[0].dtype);
+	assert(op == STX_OP_EXP || op == STX_OP_SIGMOID);
+	if (is_short)
+		op = op == STX_OP_EXP ? STX_OP_SHORT_EXP : STX_OP_SHORT_SIGMOID;
+	return stx__b_one(b, op, x);
 }
 
 struct stx_val stx__b_two(struct stx__build *b, enum stx_op op, struct stx_val x, struct stx_val y)

@@ -28,7 +28,8 @@ stx__rule_fn stx__rule_convolution, stx__rule_conv_backward;
 
 /* decompose_activation.c */
 stx__rule_fn stx__rule_leaky_relu, stx__rule_elu, stx__rule_softplus, stx__rule_hardtanh,
-	stx__rule_silu, stx__rule_hardsigmoid, stx__rule_mish, stx__rule_gelu;
+	stx__rule_silu, stx__rule_hardsigmoid, stx__rule_mish, stx__rule_gelu,
+	stx__rule_gelu_backward;
 
 /* decompose_matmul.c */
 stx__rule_fn stx__rule_matmul, stx__rule_addmm, stx__rule_linear;
@@ -91,6 +92,9 @@ struct stx_val stx__b_call(struct stx__build *b, enum stx_op op, uint32_t nargs,
 			   const struct stx_arg *args);
 struct stx_val stx__b_one(struct stx__build *b, enum stx_op op, struct stx_val x);
 struct stx_val stx__b_two(struct stx__build *b, enum stx_op op, struct stx_val x, struct stx_val y);
+/* EXP or SIGMOID of x, in its shorter form where n's result is f16 or bf16. */
+struct stx_val stx__b_short(struct stx__build *b, const struct stx_node *n, enum stx_op op,
+			    struct stx_val x);
 struct stx_val stx__b_scalar(struct stx__build *b, enum stx_op op, struct stx_val x, double s);
 struct stx_val stx__b_number(struct stx__build *b, enum stx_op op, struct stx_val x,
 			     struct stx_arg s);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "decompose.h"
+#include "elementary.h"
 #include "infer.h"
 
 #define ADD(x, y)    stx__b_two(b, STX_OP_ADD, x, y)
@@ -63,7 +64,7 @@ int stx__rule_hardtanh(struct stx__build *b, const struct stx_node *n, struct st
 int stx__rule_silu(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	struct stx_val x = stx__b_widened(b, n, 0);
-	out[0] = stx__b_rounded(b, n, MUL(x, CALL1(SIGMOID, x)));
+	out[0] = stx__b_rounded(b, n, MUL(x, stx__b_short(b, n, STX_OP_SIGMOID, x)));
 	return 0;
 }
 
@@ -83,16 +84,71 @@ int stx__rule_mish(struct stx__build *b, const struct stx_node *n, struct stx_va
 	return 0;
 }
 
+#define SQRT_HALF 0.70710678118654752440
+#define DENSITY   0.39894228040143267794 /* 1/sqrt(2 pi) */
+#define ROOT_2_PI 0.79788456080286535588 /* sqrt(2/pi) */
+#define CUBIC     0.044715
+
+/* sqrt(2/pi) (x + 0.044715 x^3) */
+static struct stx_val gelu_inner(struct stx__build *b, struct stx_val x)
+{
+	return MULS(ADD(x, MULS(MUL(MUL(x, x), x), CUBIC)), ROOT_2_PI);
+}
+
+/* (1 + tanh(u))/2 = 1/(1 + e^-2u), whose tail has no cancellation; f16 and bf16 only. */
+static struct stx_val gelu_sigmoid(struct stx__build *b, struct stx_val x)
+{
+	struct stx_val u = ADDS(MULS(MUL(x, x), 2 * ROOT_2_PI * CUBIC), 2 * ROOT_2_PI);
+	return CALL1(SHORT_SIGMOID, MUL(x, u));
+}
+
 int stx__rule_gelu(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
+	int is_exact = !strcmp(stx__arg(n, 1)->u.str, "none");
 	struct stx_val x = stx__b_widened(b, n, 0), y;
-	if (!strcmp(stx__arg(n, 1)->u.str, "none")) {
-		y = CALL1(ERF, MULS(x, 0.70710678118654752440)); /* 1/sqrt(2) */
-	} else {
-		struct stx_val cube = MUL(MUL(x, x), x);
-		y = ADD(x, MULS(cube, 0.044715));
-		y = CALL1(TANH, MULS(y, 0.79788456080286535588)); /* sqrt(2/pi) */
+	if (stx_elementary_is_short(n->outs[0].dtype)) {
+		y = is_exact ? CALL1(SHORT_CDF, x) : gelu_sigmoid(b, x);
+		out[0] = stx__b_rounded(b, n, MUL(x, y));
+		return 0;
 	}
+	y = is_exact ? CALL1(ERF, MULS(x, SQRT_HALF)) : CALL1(TANH, gelu_inner(b, x));
 	out[0] = stx__b_rounded(b, n, MUL(MULS(x, 0.5), ADDS(y, 1)));
+	return 0;
+}
+
+/* x/2 (1 - t^2) u' + (1 + t)/2, t = tanh(u) */
+static struct stx_val gelu_tanh_slope(struct stx__build *b, struct stx_val x)
+{
+	struct stx_val t = CALL1(TANH, gelu_inner(b, x)), du, dt;
+	du = MULS(ADDS(MULS(MUL(x, x), 3 * CUBIC), 1), ROOT_2_PI);
+	dt = ADDS(MULS(MUL(t, t), -1), 1);
+	return ADD(MULS(ADDS(t, 1), 0.5), MUL(MUL(MULS(x, 0.5), dt), du));
+}
+
+/* s (1 + x (1 - s) 2u'), s = 1/(1 + e^-2u) */
+static struct stx_val gelu_sigmoid_slope(struct stx__build *b, struct stx_val x)
+{
+	struct stx_val s = gelu_sigmoid(b, x), du, rest = ADDS(MULS(s, -1), 1);
+	du = ADDS(MULS(MUL(x, x), 6 * ROOT_2_PI * CUBIC), 2 * ROOT_2_PI);
+	return MUL(s, ADDS(MUL(MUL(x, rest), du), 1));
+}
+
+/* The order of f32 and f64 is that of RM-27. */
+int stx__rule_gelu_backward(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	int is_exact = !strcmp(stx__arg(n, 2)->u.str, "none");
+	enum stx_dtype t = stx__wide(n->outs[0].dtype);
+	struct stx_val g = stx__b_cast(b, stx__operand(n, 0), t);
+	struct stx_val x = stx__b_cast(b, stx__operand(n, 1), t), d;
+	if (stx_elementary_is_short(n->outs[0].dtype)) {
+		d = is_exact ? CALL1(SHORT_SLOPE, x) : gelu_sigmoid_slope(b, x);
+	} else if (is_exact) {
+		struct stx_val cdf = MULS(ADDS(CALL1(ERF, MULS(x, SQRT_HALF)), 1), 0.5);
+		d = MULS(CALL1(EXP, MULS(MUL(x, x), -0.5)), DENSITY);
+		d = ADD(cdf, MUL(x, d));
+	} else {
+		d = gelu_tanh_slope(b, x);
+	}
+	out[0] = stx__b_rounded(b, n, MUL(g, d));
 	return 0;
 }

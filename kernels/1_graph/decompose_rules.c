@@ -566,6 +566,7 @@ static int long_cat(struct stx__build *b, const struct stx_node *n, struct stx_v
 
 stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
 	[STX_OP_GELU] = stx__rule_gelu,
+	[STX_OP_GELU_BACKWARD] = stx__rule_gelu_backward,
 	[STX_OP_CAT] = long_cat,
 	[STX_OP_VIEW_DTYPE] = view_dtype,
 	[STX_OP_ADD] = on_bool,

@@ -1,10 +1,10 @@
 /* decompose_softmax.c: softmax, log-softmax and log-sum-exp: the maximum out first, by two passes
  * over short rows, by one of pairs over long ones. In f32 for the half types, rounded once. */
 #include "decompose.h"
+#include "elementary.h"
 
 #define ADD(x, y)    stx__b_two(b, STX_OP_ADD, x, y)
 #define SUB(x, y)    stx__b_two(b, STX_OP_SUB, x, y)
-#define DIV(x, y)    stx__b_two(b, STX_OP_DIV, x, y)
 #define CALL1(op, x) stx__b_one(b, STX_OP_##op, x)
 
 /* Rows of more elements leave the first caches: maximum and sum come from one pass. */
@@ -80,6 +80,13 @@ int stx__rule_logsumexp(struct stx__build *b, const struct stx_node *n, struct s
 	return 0;
 }
 
+static struct stx_val short_div(struct stx__build *b, const struct stx_node *n, struct stx_val x,
+				struct stx_val y)
+{
+	int is_short = stx_elementary_is_short(n->outs[0].dtype);
+	return stx__b_two(b, is_short ? STX_OP_SHORT_DIV : STX_OP_DIV, x, y);
+}
+
 int stx__rule_softmax(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	uint32_t set = stx__b_dim(b, n, 1);
@@ -95,14 +102,14 @@ int stx__rule_softmax(struct stx__build *b, const struct stx_node *n, struct stx
 	if (online(b, x, set, &top, &s)) {
 		s = ADD(s, SUB(top, top)); /* NaN where the maximum is infinite */
 		d = SUB(x, top);
-		e = CALL1(EXP, d);
+		e = stx__b_short(b, n, STX_OP_EXP, d);
 	} else {
 		d = SUB(x, stx__b_amax(b, x, set, 1));
-		e = CALL1(EXP, d);
+		e = stx__b_short(b, n, STX_OP_EXP, d);
 		s = stx__b_sum(b, e, set, 1, t);
 	}
-	if (n->op == STX_OP_SOFTMAX)
-		out[0] = stx__b_rounded(b, n, DIV(e, s));
+	if (n->op == STX_OP_SOFTMAX) /* f16 and bf16 divide once a row */
+		out[0] = stx__b_rounded(b, n, short_div(b, n, e, s));
 	else
 		out[0] = stx__b_rounded(b, n, SUB(d, CALL1(LOG, s)));
 	return 0;

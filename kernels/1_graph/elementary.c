@@ -48,6 +48,11 @@ static stx__el_fn *unary_body(enum stx_prim op)
 	case STX_P_ATANH: return stx__el_atanh;
 	case STX_P_RSQRT: return rsqrt_body;
 	case STX_P_CBRT: return stx__el_cbrt;
+	case STX_P_SHORT_EXP: return stx__el_short_exp;
+	case STX_P_SHORT_SIGMOID: return stx__el_short_sigmoid;
+	case STX_P_SHORT_TANH: return stx__el_short_tanh;
+	case STX_P_SHORT_CDF: return stx__el_short_cdf;
+	case STX_P_SHORT_SLOPE: return stx__el_short_slope;
 	default: return NULL;
 	}
 }
@@ -58,6 +63,7 @@ static stx_ev float_body(const struct el *e, enum stx_prim op, stx_ev x, stx_ev 
 	case STX_P_RELU: return maxi(e, x, fk(e, 0));
 	case STX_P_POW: return stx__el_pow(e, x, y);
 	case STX_P_ATAN2: return stx__el_atan2(e, x, y);
+	case STX_P_SHORT_DIV: return mul(e, x, quo(e, fk(e, 1), y));
 	default: return unary_body(op)(e, x);
 	}
 }
@@ -92,8 +98,9 @@ int stx_elementary_expand(struct stx_elem_builder *b, enum stx_prim op, enum stx
 		return 1;
 	}
 	e = el_make(b, STX_F32);
+	op = stx_elementary_for(op, t);
 	x = b->emit(b->ctx, STX_P_CAST, STX_F32, x, 0, 0);
-	if (op == STX_P_POW || op == STX_P_ATAN2)
+	if (stx_prim_info(op)->arity == 2)
 		y = b->emit(b->ctx, STX_P_CAST, STX_F32, y, 0, 0);
 	*out = b->emit(b->ctx, STX_P_CAST, t, float_body(&e, op, x, y), 0, 0);
 	return 1;

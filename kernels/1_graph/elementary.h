@@ -28,6 +28,14 @@ struct stx_elem_builder {
 int stx_elementary_expand(struct stx_elem_builder *b, enum stx_prim op, enum stx_dtype t, stx_ev x,
 			  stx_ev y, stx_ev *out);
 
+/* f16 and bf16: the functions whose values such results round are shorter in f32 (NUMERICS.md). */
+static inline int stx_elementary_is_short(enum stx_dtype result)
+{
+	return result == STX_F16 || result == STX_BF16;
+}
+/* What op computes by for a result of that type: its shorter form where there is one, else op. */
+enum stx_prim stx_elementary_for(enum stx_prim op, enum stx_dtype result);
+
 /* The recorded form, and the scalar interpreter used by the oracle. */
 struct stx_elem_inst {
 	uint8_t op; /* enum stx_prim, or STX_ELEM_CONST / STX_ELEM_ARG */

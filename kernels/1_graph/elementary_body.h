@@ -74,6 +74,7 @@ BINARY(sign_of, COPYSIGN, e->t) /* magnitude of a, sign of b */
 UNARY(neg, NEG, e->t)
 UNARY(mag, ABS, e->t)
 UNARY(root, SQRT, e->t)
+UNARY(rcp, RCP, e->t) /* f32: 2^-126 <= |a| < 2^126, or NaN */
 WITH_FLOAT(addk, add)
 WITH_FLOAT(subk, sub)
 WITH_FLOAT(mulk, mul)
@@ -236,6 +237,8 @@ stx__el_fn stx__el_log, stx__el_log2, stx__el_log10, stx__el_log1p, stx__el_asin
 	stx__el_atanh; /* elementary_log.c */
 stx__el_fn stx__el_sin, stx__el_cos, stx__el_tan, stx__el_asin, stx__el_acos,
 	stx__el_atan; /* elementary_trig.c */
+stx__el_fn stx__el_short_exp, stx__el_short_sigmoid, stx__el_short_tanh, stx__el_short_cdf,
+	stx__el_short_slope; /* elementary_short.c */
 stx_ev stx__el_atan2(const struct el *e, stx_ev y, stx_ev x);
 stx_ev stx__el_pow(const struct el *e, stx_ev x, stx_ev y); /* elementary_pow.c */
 stx__el_fn stx__el_cbrt;

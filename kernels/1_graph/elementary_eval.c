@@ -27,6 +27,7 @@ static int run_f64(enum stx_prim op, const union stx_scalar *a, const union stx_
 	case STX_P_SUB: LOOP(r[i].f = a[i].f - b[i].f);
 	case STX_P_MUL: LOOP(r[i].f = a[i].f * b[i].f);
 	case STX_P_DIV: LOOP(r[i].f = a[i].f / b[i].f);
+	case STX_P_RCP: LOOP(r[i].f = 1 / a[i].f);
 	case STX_P_ABS: LOOP(r[i].f = __builtin_fabs(a[i].f));
 	case STX_P_COPYSIGN: LOOP(r[i].f = __builtin_copysign(a[i].f, b[i].f));
 	default: return 0;
@@ -41,6 +42,7 @@ static int run_f32(enum stx_prim op, const union stx_scalar *a, const union stx_
 	case STX_P_SUB: LOOP(r[i].f = (float)a[i].f - (float)b[i].f);
 	case STX_P_MUL: LOOP(r[i].f = (float)a[i].f * (float)b[i].f);
 	case STX_P_DIV: LOOP(r[i].f = (float)a[i].f / (float)b[i].f);
+	case STX_P_RCP: LOOP(r[i].f = 1 / (float)a[i].f);
 	case STX_P_ABS: LOOP(r[i].f = __builtin_fabs(a[i].f));
 	case STX_P_COPYSIGN: LOOP(r[i].f = __builtin_copysign(a[i].f, b[i].f));
 	default: return 0;

@@ -488,17 +488,33 @@ stx_err stx_shape_view_dtype(struct stx_graph *g, struct stx_node *n, struct stx
 	return stx__infer_set(g, n, t, x->rank, sizes, d);
 }
 
+static stx_err check_approximate(const struct stx_node *n, const char *form, struct stx_diag *d)
+{
+	if (!strcmp(form, "none") || !strcmp(form, "tanh"))
+		return 0;
+	return STX__INFER_FAIL(d, n, "approximate is '%.32s'; it must be 'none' or 'tanh'", form);
+}
+
 /* Composite activations: shape and dtype of a floating-point operand. */
 stx_err stx_shape_same(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_type *x = stx__infer_type(n, 0);
 	if (!stx_dtype_is_float(x->dtype))
 		return stx__infer_not_for(n, x->dtype, d);
-	if (n->op == STX_OP_GELU && strcmp(n->args[1].u.str, "none") != 0 &&
-	    strcmp(n->args[1].u.str, "tanh") != 0)
-		return STX__INFER_FAIL(d, n, "approximate is '%.32s'; it must be 'none' or 'tanh'",
-				       n->args[1].u.str);
-	return stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
+	stx_err e = n->op == STX_OP_GELU ? check_approximate(n, n->args[1].u.str, d) : 0;
+	return e ? e : stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
+}
+
+/* Gradient and operand broadcast and promote, as PyTorch's. */
+stx_err stx_shape_gelu_backward(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	enum stx_dtype t = stx__infer_common(n, 0);
+	if (t == STX_DTYPE_NONE)
+		return stx__infer_no_common(n, d);
+	if (!stx_dtype_is_float(t))
+		return stx__infer_not_for(n, t, d);
+	stx_err e = check_approximate(n, n->args[2].u.str, d);
+	return e ? e : set_broadcast(g, n, t, d);
 }
 
 /* ---- creation ---- */

@@ -91,6 +91,7 @@ static double eval_f64(enum stx_prim op, double a, double b, double c)
 	case STX_P_MUL: return a * b;
 	case STX_P_DIV: return a / b;
 	case STX_P_SQRT: return sqrt(a);
+	case STX_P_RCP: return 1 / a;
 	case STX_P_FMA: return fma(a, b, c);
 	default: assert(!"float primitive"); return NAN;
 	}
@@ -104,6 +105,7 @@ static float eval_f32(enum stx_prim op, float a, float b, float c)
 	case STX_P_MUL: return a * b;
 	case STX_P_DIV: return a / b;
 	case STX_P_SQRT: return sqrtf(a);
+	case STX_P_RCP: return 1 / a;
 	case STX_P_FMA: return fmaf(a, b, c);
 	default: assert(!"float primitive"); return NAN;
 	}

@@ -43,8 +43,9 @@ stx__rule_fn stx__rule_pointwise, stx__rule_create, stx__rule_reduce, stx__rule_
 /* rules_window.c: the operands are in memory. */
 /* What fn is in a narrower type of which it has every value; NULL: it is no such conversion. */
 struct stx__inner *stx__widened(const struct stx__inner *fn);
-/* 1: fn is memory read in a wider type. A contraction reads it as it is: hardware and libraries
- * multiply narrow types in wider arithmetic, and CPU code widens what it packs. */
+/* 1: fn is memory read in a wider type; on the CPU also less a zero point. A contraction reads it as
+ * it is: hardware and libraries multiply narrow types in wider arithmetic, and CPU code packs them
+ * narrow or widens what it packs. */
 int stx__is_widened_load(const struct stx__lower *l, const struct stx__inner *fn);
 enum stx_monoid stx__dot_monoid(const struct stx__lower *l, enum stx_dtype t);
 struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx_node *n,

@@ -5,18 +5,21 @@
  * (STX_REALIZED_WANTED); views of memory that are affine stay loads (LO-27). */
 #include "lower.h"
 
-static int is_affine_load(const struct stx__lower *l, const struct stx__inner *fn)
+static int is_affine(const struct stx__lower *l, stx_ex e, uint32_t rank)
 {
 	stx_ex coeff, rest = STX_EX_BAD;
 	uint32_t d;
 
-	if (fn->rule != STX_IN_LOAD)
-		return 0;
-	for (d = 0; d < fn->rank; d++)
-		if (!stx_ex_linear_in(l->ex, fn->u.load.ex, d, &coeff, &rest) ||
+	for (d = 0; d < rank; d++)
+		if (!stx_ex_linear_in(l->ex, e, d, &coeff, &rest) ||
 		    stx_ex_uses_kind(l->ex, coeff, STX_ATOM_VAR))
 			return 0;
 	return 1;
+}
+
+static int is_affine_load(const struct stx__lower *l, const struct stx__inner *fn)
+{
+	return fn->rule == STX_IN_LOAD && is_affine(l, fn->u.load.ex, fn->rank);
 }
 
 struct stx__inner *stx__widened(const struct stx__inner *fn)
@@ -31,11 +34,55 @@ struct stx__inner *stx__widened(const struct stx__inner *fn)
 	return fn->dtype == STX_I32 && x->dtype == STX_I8 ? x : NULL;
 }
 
+static int is_integer(uint32_t t)
+{
+	enum stx_dtype_kind kind = stx_dtype_kind((enum stx_dtype)t);
+
+	return kind == STX_KIND_INT || kind == STX_KIND_UINT;
+}
+
+#define SHIFTED_DEPTH 5 /* the difference, conversions, views, loads */
+
+/* Memory of 8 or 16 bits, converted, less a zero point: as cheap to pack as memory is. */
+static int is_shifted_load(const struct stx__lower *l, const struct stx__inner *fn, int depth)
+{
+	uint32_t i;
+
+	if (!is_integer(fn->dtype))
+		return 0;
+	if (fn->rule == STX_IN_CONST)
+		return 1;
+	if (fn->rule == STX_IN_LOAD)
+		return stx_dtype_bytes((enum stx_dtype)fn->dtype) <= 2 && is_affine_load(l, fn);
+	if (fn->rule == STX_IN_VIEW && depth) {
+		for (i = 0; i < fn->operands[0]->rank; i++)
+			if (!is_affine(l, fn->u.map[i], fn->rank))
+				return 0;
+		return is_shifted_load(l, fn->operands[0], depth - 1);
+	}
+	if (fn->rule != STX_IN_MAP || !depth)
+		return 0;
+	for (i = 0; i < fn->u.steps.n; i++) {
+		const struct stx__step *s = &fn->u.steps.at[i];
+
+		if ((s->op != STX_P_CAST && s->op != STX_P_SUB && s->op != STX_B_CONST) ||
+		    !is_integer(s->dtype))
+			return 0;
+	}
+	for (i = 0; i < fn->nops; i++)
+		if (!is_shifted_load(l, fn->operands[i], depth - 1))
+			return 0;
+	return 1;
+}
+
 int stx__is_widened_load(const struct stx__lower *l, const struct stx__inner *fn)
 {
 	const struct stx__inner *x = stx__widened(fn);
 
-	return x && is_affine_load(l, x);
+	if (x && is_affine_load(l, x))
+		return 1;
+	return !l->opts->target_gpu && fn->dtype == STX_I32 && fn->rule != STX_IN_LOAD &&
+	       is_shifted_load(l, fn, SHIFTED_DEPTH);
 }
 
 /* Integers on a GPU: a sum of products, which any thread may add to. */

@@ -445,7 +445,7 @@ static struct stx__inner *build(struct prog *p, pv result)
 static pv apply(struct prog *p, const pv *v)
 {
 	const struct stx_op_info *info = stx_op_info(p->n->op);
-	enum stx_prim op = (enum stx_prim)info->prim;
+	enum stx_prim op = stx_elementary_for((enum stx_prim)info->prim, p->n->outs[0].dtype);
 
 	if (composites[p->n->op])
 		return composites[p->n->op](p, v);

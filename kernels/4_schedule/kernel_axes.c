@@ -10,8 +10,11 @@
  * kernel_axes_tile.c's. */
 #include "axes_impl.h"
 
-#define CACHE_LINE   64 /* bytes */
-#define TILE_COLUMNS 64 /* measured: 64 by one line beats 16 to 256 by one or two */
+#define CACHE_LINE 64 /* bytes */
+#define TILE_COLUMNS                                                                               \
+	128            /* measured for 4096x4096: 128 by four lines, of 16 to 256 by one to four */
+#define TILE_RUN   256 /* bytes of a line that a tile reads across */
+#define TILE_LEAST 16  /* parts of a tile's sides are multiples of it */
 
 stx_ex stx__at_least_1(struct stx_exprs *x, stx_ex e)
 {
@@ -180,8 +183,20 @@ void stx__axes_collect(struct chooser *c)
 
 /* ---- the vector axis ---- */
 
-/* Cost of one element when d is the vector axis, times 64. Gathers weigh 8 contiguous accesses;
- * short axes waste lanes; merging the 64 lanes of a reduction costs as much as some 500 operations.
+/* A load that tiles can transpose when d is the vector axis: it is contiguous along another one. */
+static int is_across(struct chooser *c, const struct dim *d, const struct stx__access *a)
+{
+	if (c->b->space->def != STX_DEF_POINTWISE || !a->is_load)
+		return 0;
+	for (uint32_t i = 0; i < c->nout; i++)
+		if (&c->out[i] != d && stx__axis_hint(c->x, c->out[i].size) >= 8 &&
+		    stx__stride_of(c->x, a->ex, c->out[i].var) == 1)
+			return 1;
+	return 0;
+}
+
+/* Cost of one element when d is the vector axis, times 64. Gathers weigh 8 contiguous accesses,
+ * transposed loads 2; short axes waste lanes; merging the 64 lanes of a reduction costs as much as some 500 operations.
  */
 static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 {
@@ -193,7 +208,7 @@ static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 		if (!a->is_lead || (!a->is_load && !(a->is_store && !d->is_red)))
 			continue;
 		uint64_t s = stx__stride_of(c->x, a->ex, d->var);
-		per += s == 0 ? 4 : s == 1 ? 8 : 64;
+		per += s == 0 ? 4 : s == 1 ? 8 : is_across(c, d, a) ? 16 : 64;
 	}
 	if (n > (uint64_t)1 << 32)
 		n = (uint64_t)1 << 32;
@@ -258,9 +273,19 @@ static void choose_row(struct chooser *c)
 
 /* ---- tiles ---- */
 
+/* Even parts of at most `most`: the last one is not a narrow strip. */
+static int64_t even(struct chooser *c, stx_ex size, int64_t most)
+{
+	int64_t n;
+	if (!stx_ex_is_const(c->x, size, &n) || n < 1)
+		return most;
+	int64_t pieces = (n - 1) / most + 1;
+	return ((n - 1) / pieces + TILE_LEAST) / TILE_LEAST * TILE_LEAST;
+}
+
 /* Pointwise work that some load runs across: along the vector axis it strides over whole cache
- * lines, along another axis it is contiguous. Then a grid point is a line's worth of that axis by
- * TILE_COLUMNS, so that a line is used up before it leaves the cache. */
+ * lines, along another axis it is contiguous. Then a grid point is TILE_RUN of that axis by
+ * TILE_COLUMNS: the emitter transposes such a tile (5_codegen/emit_llvm_across.c). */
 static void choose_tile(struct chooser *c)
 {
 	struct stx__build *b = c->b;
@@ -277,7 +302,7 @@ static void choose_tile(struct chooser *c)
 			if (a->is_load && stx__stride_of(c->x, a->ex, d->var) == 1 &&
 			    stx__stride_of(c->x, a->ex, c->vector->var) * bytes >= CACHE_LINE) {
 				c->tile = d;
-				c->tile_rows = CACHE_LINE / (int64_t)bytes;
+				c->tile_rows = even(c, d->size, TILE_RUN / (int64_t)bytes);
 			}
 		}
 	}
@@ -343,6 +368,8 @@ static int64_t chunk_of(struct chooser *c)
 	struct stx_interval r = stx_ex_interval(c->x, c->vector->size);
 	if (r.hi <= most)
 		return 0;
+	if (c->tile)
+		return even(c, c->vector->size, most);
 	if (!stx_ex_is_const(c->x, c->vector->size, &n))
 		return most;
 	int64_t pieces = (n - 1) / most + 1;
@@ -359,7 +386,7 @@ static uint32_t grid_factors(struct chooser *c, int64_t chunk, struct factor *f)
 {
 	struct stx_exprs *x = c->x;
 	uint32_t n = 0;
-	struct factor row = { 0 };
+	struct factor row = { 0 }, tile = { 0 };
 	for (uint32_t i = 0; i < c->nout; i++) {
 		struct dim *d = &c->out[i];
 		if (d == c->row)
@@ -367,7 +394,7 @@ static uint32_t grid_factors(struct chooser *c, int64_t chunk, struct factor *f)
 				d, stx_ex_ceildiv(x, d->size, stx_ex_const(x, c->b->axes.rows)), 0
 			};
 		else if (d == c->tile)
-			f[n++] = (struct factor){
+			tile = (struct factor){
 				d, stx_ex_ceildiv(x, d->size, stx_ex_const(x, c->tile_rows)), 0
 			};
 		else if (d != c->vector)
@@ -377,6 +404,8 @@ static uint32_t grid_factors(struct chooser *c, int64_t chunk, struct factor *f)
 		f[n++] = (struct factor){
 			c->vector, stx_ex_ceildiv(x, c->vector->size, stx_ex_const(x, chunk)), 1
 		};
+	if (tile.dim) /* fastest: the next tile reads on in the same lines */
+		f[n++] = tile;
 	if (row.dim) /* fastest: a column panel stays in cache while rows pass by */
 		f[n++] = row;
 	return n;

@@ -61,7 +61,8 @@ static uint64_t operand_vars(struct chooser *c, uint32_t result)
 	return vars;
 }
 
-/* The operand with the columns is read across its rows, or is too large for the first cache. */
+/* The operand with the columns is read across its rows, is narrow, or is too large for the first
+ * cache. */
 static int pays(struct chooser *c, const struct axes *x)
 {
 	const struct dim *col = &c->out[c->nout - 1];
@@ -83,7 +84,9 @@ static int pays(struct chooser *c, const struct axes *x)
 	if (thin)
 		return !strided && k <= THIN_TERMS && n >= THIN_COLS &&
 		       stx_sat_mul(n, k) > THIN_ELEMS;
-	return strided || stx_sat_mul(n, stx_sat_mul(k, (int64_t)bytes)) > SMALL_OPERAND;
+	/* narrow elements are multiplied several at once, or converted once */
+	return strided || bytes < 4 ||
+	       stx_sat_mul(n, stx_sat_mul(k, (int64_t)bytes)) > SMALL_OPERAND;
 }
 
 /* How many of the last output axes join as columns: short rows of a picture that only the second

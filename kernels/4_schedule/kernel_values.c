@@ -350,8 +350,8 @@ uint32_t stx__value_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype
 		for (int j = 0; j < arity && j < 3; j++)
 			wide[j] = stx__value_cast(v, STX_F32, wide[j]);
 		int same_type = stx_prim_info(op)->result == STX_RESULT_SAME;
-		uint32_t r =
-			stx__value_prim(v, op, same_type ? STX_F32 : t, wide[0], wide[1], wide[2]);
+		uint32_t r = stx__value_prim(v, stx_elementary_for(op, t), same_type ? STX_F32 : t,
+					     wide[0], wide[1], wide[2]);
 		return same_type ? stx__value_cast(v, t, r) : r;
 	}
 	return op >= STX_P_FIRST_ELEMENTARY ? expand(v, op, t, a, b) : raw_prim(v, op, t, a, b, c);

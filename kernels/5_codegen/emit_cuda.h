@@ -79,7 +79,8 @@ enum {
 	STX__NEED_SOFTMAX32 = 8192,
 	STX__NEED_SOFTMAX64 = 16384,
 	STX__NEED_RUNS = 32768,
-	STX__NEED_MUL_WIDE = 65536
+	STX__NEED_MUL_WIDE = 65536,
+	STX__NEED_RCP = 131072
 };
 void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out); /* emit_cuda_prelude.c */
 

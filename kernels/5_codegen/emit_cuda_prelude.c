@@ -29,6 +29,15 @@ static const char minmax[] = "DEV f32 max_(f32 a, f32 b) { f32 r; asm(\"max.NaN.
 			     "template <class T> DEV T max_(T a, T b) { return a > b ? a : b; }\n"
 			     "template <class T> DEV T min_(T a, T b) { return a < b ? a : b; }\n";
 
+/* The steps that a division takes where no exponent is at the edge, without its test and branch:
+ * correctly rounded for 2^-126 <= |x| < 2^126. */
+static const char rcp[] =
+	"DEV f32 rcp_near(f32 x) { f32 r; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : "
+	"\"f\"(x)); return r; }\n"
+	"DEV f32 rcp_(f32 x) { const f32 r = rcp_near(x); return fmaf(r, -fmaf(x, r, -1.0f), r); "
+	"}\n"
+	"DEV f64 rcp_(f64 x) { return 1 / x; }\n";
+
 static const char divide[] = "/* total: x/0 = 0, x rem 0 = 0, MIN/-1 = MIN */\n"
 			     "template <class T> DEV T div_(T a, T b) {\n"
 			     "  if (b == 0) return 0;\n"
@@ -247,21 +256,14 @@ void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out)
 		uint32_t need;
 		const char *text;
 	} parts[] = {
-		{ STX__NEED_MINMAX, minmax },
-		{ STX__NEED_DIVIDE, divide },
-		{ STX__NEED_SHIFT, shift },
-		{ STX__NEED_F16, f16 },
-		{ STX__NEED_F8, f8 },
-		{ STX__NEED_ODD, odd },
-		{ STX__NEED_TO_INT, to_int },
-		{ STX__NEED_STICKY, sticky },
-		{ STX__NEED_INDEX, index_part },
-		{ STX__NEED_BOUNDS, bounds },
-		{ STX__NEED_ARG, arg },
-		{ STX__NEED_WELFORD, welford },
-		{ STX__NEED_SORT, sort },
-		{ STX__NEED_RUNS, runs },
-		{ STX__NEED_MUL_WIDE, mul_wide },
+		{ STX__NEED_MINMAX, minmax },   { STX__NEED_RCP, rcp },
+		{ STX__NEED_DIVIDE, divide },   { STX__NEED_SHIFT, shift },
+		{ STX__NEED_F16, f16 },         { STX__NEED_F8, f8 },
+		{ STX__NEED_ODD, odd },         { STX__NEED_TO_INT, to_int },
+		{ STX__NEED_STICKY, sticky },   { STX__NEED_INDEX, index_part },
+		{ STX__NEED_BOUNDS, bounds },   { STX__NEED_ARG, arg },
+		{ STX__NEED_WELFORD, welford }, { STX__NEED_SORT, sort },
+		{ STX__NEED_RUNS, runs },       { STX__NEED_MUL_WIDE, mul_wide },
 	};
 	stx_bytes_puts(out, types);
 	if (!(needs & STX__NEED_BOUNDS))

@@ -189,6 +189,9 @@ static int float_op(struct stx__cuda *e, enum stx_prim op, enum stx_dtype t,
 	} else if (op == STX_P_MAX || op == STX_P_MIN) {
 		e->needs |= STX__NEED_MINMAX;
 		stx_bytes_printf(out, "%s(%s, %s)", op == STX_P_MAX ? "max_" : "min_", o->a, o->b);
+	} else if (op == STX_P_RCP) {
+		e->needs |= STX__NEED_RCP;
+		stx_bytes_printf(out, "rcp_(%s)", o->a);
 	} else if (f) {
 		stx_bytes_printf(out, "%s%s(%s", f, t == STX_F32 ? "f" : "", o->a);
 		if (o->b)

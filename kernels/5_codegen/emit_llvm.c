@@ -7,6 +7,7 @@
  * has there. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Target.h>
@@ -25,7 +26,7 @@
 
 struct stx_llvm {
 	LLVMTargetRef target;
-	LLVMTargetMachineRef machine[5][2]; /* by level and avx512bf16; made at first use */
+	LLVMTargetMachineRef machine[5][8]; /* by level and features; made at first use */
 	LLVMPassBuilderOptionsRef options;
 };
 
@@ -55,7 +56,7 @@ void stx_llvm_free(struct stx_llvm *l)
 	if (!l)
 		return;
 	for (int i = 0; i < 5; i++)
-		for (int j = 0; j < 2; j++)
+		for (int j = 0; j < 8; j++)
 			if (l->machine[i][j])
 				LLVMDisposeTargetMachine(l->machine[i][j]);
 	LLVMDisposePassBuilderOptions(l->options);
@@ -74,11 +75,17 @@ static LLVMTargetMachineRef machine_of(struct stx_llvm *l, const struct stx_cpu_
 	static const char *const cpu[5] = { NULL, NULL, "x86-64-v2", "x86-64-v3", "x86-64-v4" };
 	if (t->level < 2 || t->level > 4)
 		return NULL;
-	LLVMTargetMachineRef *m = &l->machine[t->level][t->avx512bf16];
-	if (!*m)
-		*m = LLVMCreateTargetMachine(
-			l->target, TRIPLE, cpu[t->level], t->avx512bf16 ? "+avx512bf16" : "",
-			LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+	unsigned features = t->avx512bf16 | t->avx512vnni << 1 | t->avxvnni << 2;
+	LLVMTargetMachineRef *m = &l->machine[t->level][features];
+	if (*m)
+		return *m;
+	char text[64];
+	snprintf(text, sizeof text, "%s%s%s", t->avx512bf16 ? "+avx512bf16," : "",
+		 t->avx512vnni ? "+avx512vnni," : "", t->avxvnni ? "+avxvnni," : "");
+	if (*text)
+		text[strlen(text) - 1] = 0;
+	*m = LLVMCreateTargetMachine(l->target, TRIPLE, cpu[t->level], text,
+				     LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
 	return *m;
 }
 
@@ -147,6 +154,7 @@ static void load_frame(struct stx__emit *e)
 	e->bounds = frame_field(e, offsetof(struct stx_kernel_frame, bounds));
 	if (e->tile || e->attend)
 		e->scratch = frame_field(e, offsetof(struct stx_kernel_frame, scratch));
+	stx__find_streams(e);
 	LLVMTypeRef slot = LLVMVectorType(e->i64, 2);
 	e->zero_slot = stx__alloca(e, slot, 16);
 	e->scratch_slot = stx__alloca(e, slot, 16);
@@ -194,6 +202,8 @@ static void build_function(struct stx__emit *e, const char *symbol)
 				    stx__i64(e, 1));
 	stx__emit_range(e, 0, e->k->insts.n);
 	stx__for_end(e, &grid);
+	if (e->has_streams) /* before another thread is told that this one is done */
+		stx__call(e, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
 	if (saved)
 		control_word(e, "llvm.x86.sse.ldmxcsr", saved);
 	LLVMBuildRetVoid(e->b);
@@ -244,7 +254,8 @@ static stx_err build(struct stx__emit *e)
 	stx_kernel_symbol(&digest, symbol);
 	e->params = STX_NEW_ARRAY(e->arena, LLVMValueRef, e->k->params.n + 1);
 	e->scalars = STX_NEW_ARRAY(e->arena, LLVMValueRef, e->k->scalars.n + 1);
-	if (!e->params || !e->scalars)
+	e->streams = STX_NEW_ARRAY(e->arena, LLVMValueRef, e->k->params.n + 1);
+	if (!e->params || !e->scalars || !e->streams)
 		return stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
 	make_types(e);
 	err = find_tile(e);

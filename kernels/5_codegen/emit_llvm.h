@@ -45,6 +45,18 @@ struct stx__acc {
 		*next_loop; /* others of the same `inner`, of the same `loop` */
 };
 
+/* A load across the vector axis (emit_llvm_across.c): element x1 + stride*x2 + first, x1 of a serial
+ * loop, x2 of the vector loop in it, is at x1*pitch + x2 of a buffer filled before the loops. */
+struct stx__across {
+	uint32_t load;   /* instruction */
+	uint32_t serial; /* axis */
+	stx_ex stride, first;
+	unsigned w;           /* elements of a side of a block */
+	unsigned pitch, rows; /* of the buffer, in elements */
+	LLVMValueRef buffer;  /* alloca */
+	struct stx__across *next;
+};
+
 /* What is known about a LOOP before emission, and for a VECTOR loop how it will be emitted. */
 struct stx__loop_info {
 	uint32_t end;      /* its END */
@@ -57,9 +69,20 @@ struct stx__loop_info {
 	uint8_t w, copies; /* of the main part; the tail does one copy at a time */
 	struct stx__acc *inner,
 		*accs; /* accumulators updated right inside; those that start with it */
+	struct stx__across *across; /* loads that are transposed before it */
 };
 
-/* A matrix product in tiles (emit_llvm_tile.c). Pitches in elements, the rest of sizes in bytes. */
+/* How a tile multiplies. All but FMA take `group` terms at once, packed into one word of the size
+ * of a sum; their bits are those of one term after the other. */
+enum stx__dot {
+	STX__DOT_FMA,  /* sum = a * b + sum, of sums' type */
+	STX__DOT_BF16, /* pairs of bf16: vdpbf16ps, or widened in registers */
+	STX__DOT_I16,  /* pairs of 16-bit integers: vpdpwssd, or vpmaddwd and an addition */
+	STX__DOT_I8    /* fours of bytes, unsigned by signed: vpdpbusd */
+};
+
+/* A matrix product in tiles (emit_llvm_tile.c). Pitches in words (elements where group is 1), the
+ * rest of sizes in bytes. */
 struct stx__tile {
 	uint32_t rows, cols, terms, acc, update; /* instructions */
 	uint32_t value[2];                       /* the operands: with the rows, with the columns */
@@ -76,9 +99,17 @@ struct stx__tile {
 	unsigned row_pitch, term_pitch, panel;
 	int64_t most_rows, most_cols;
 	int64_t at[2], block[2], acc_at, scratch; /* operands, one block of each, sums; all */
+	enum stx__dot dot;
+	unsigned group;
+	uint8_t unsigned_j; /* I8: which operand is the unsigned one */
+	int64_t offset[2];  /* I8: a value is what is packed plus this */
+	int64_t sums_at[2]; /* I8: in a block of operand j, sums of what is packed of a row; of a
+			       column, in its panel; where the other has an offset */
 	/* while it is emitted */
 	LLVMValueRef row0, col0, ncols, slot; /* of the register tile */
 	LLVMValueRef packed[2];               /* allocas: which operands are packed */
+	LLVMValueRef least, is_wild; /* allocas; BF16 with vdpbf16ps: smallest magnitude of what
+					was packed, whether one was too small for it */
 	uint8_t in_epilogue;
 };
 
@@ -127,6 +158,8 @@ struct stx__emit {
 	LLVMValueRef bounds, zero_slot,
 		scratch_slot; /* frame->bounds; 16 zero bytes; 16 to write */
 	LLVMValueRef *params, *scalars;
+	LLVMValueRef *streams; /* by parameter: i1, its stores bypass the caches; NULL: never */
+	uint8_t has_streams;
 	struct stx__tile *tile;                  /* NULL: the kernel is no product in tiles */
 	struct stx__attend *attend;              /* NULL: nor an attention */
 	LLVMValueRef scratch;                    /* frame->scratch, when there is either */
@@ -136,7 +169,9 @@ struct stx__emit {
 
 	struct stx__loop_info *loop; /* by LOOP instruction */
 	struct stx__acc **acc;       /* by ACC instruction */
+	struct stx__across **across; /* by LOAD instruction */
 	uint8_t *varying;            /* by instruction */
+	uint8_t in_across;           /* inside a loop with transposed loads */
 	struct stx__val *val;        /* [instruction * stride + copy] */
 	LLVMValueRef *ok;            /* INDIRECT: lanes within bounds, NULL when not needed */
 	unsigned stride;             /* copies a value has room for */
@@ -216,6 +251,7 @@ struct stx__index {
 int stx__ex_varies(struct stx__emit *e, stx_ex ex);
 LLVMValueRef stx__ex_scalar(struct stx__emit *e, stx_ex ex); /* uniform ex, as i64 */
 struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex);
+struct stx__index stx__across_index(struct stx__emit *e, const struct stx__across *a);
 LLVMValueRef stx__ex_lanes(struct stx__emit *e, stx_ex ex); /* any ex, <w x i32 or i64> */
 /* AND of the in-bounds masks of the INDIRECTs in ex; NULL when there are none. All: also of those
  * whose bound is known to be 1 at least, where element 0 may be read but not written. */
@@ -224,8 +260,18 @@ LLVMValueRef stx__ex_ok(struct stx__emit *e, stx_ex ex, int all, unsigned w);
 /* ---- memory (emit_llvm_memory.c) ---- */
 void stx__emit_load(struct stx__emit *e, uint32_t n);
 void stx__emit_store(struct stx__emit *e, uint32_t n);
+void stx__find_streams(struct stx__emit *e); /* at the function's start */
 void stx__emit_indirect(struct stx__emit *e, uint32_t n);
 void stx__emit_index(struct stx__emit *e, uint32_t n);
+
+void stx__prefetch(struct stx__emit *e, LLVMValueRef p);
+
+/* ---- loads across the vector axis (emit_llvm_across.c) ---- */
+#define STX__NEAR 8 /* strides to here are better loaded and shuffled where they stand */
+void stx__find_across(struct stx__emit *e); /* loop[].end and accs are known */
+/* Before LOOP `loop` of so many iterations. */
+void stx__emit_across(struct stx__emit *e, uint32_t loop, LLVMValueRef rows);
+int stx__is_far(const struct stx__emit *e, uint32_t param); /* worth being fetched ahead */
 
 /* ---- sorts (emit_llvm_sort.c) ---- */
 void stx__emit_sort(struct stx__emit *e, uint32_t n);
@@ -273,6 +319,17 @@ LLVMValueRef stx__attend_hidden(struct stx__emit *e, const LLVMValueRef *rows,
 
 /* ---- matrix products in tiles (emit_llvm_tile.c) ---- */
 /* 1: the kernel has the form, and t says how it is emitted. */
+/* Sets dot, group, unsigned_j, offset; value[] becomes what is packed. requires: operands found. */
+void stx__tile_choose_dot(const struct stx_kernel *k, const struct stx_cpu_target *target,
+			  struct stx_arena *arena, struct stx__tile *t);
+LLVMValueRef stx__tile_words_along(struct stx__emit *e, int j, struct stx__val v);
+LLVMValueRef stx__tile_words_across(struct stx__emit *e, int j, const struct stx__val *v);
+void stx__tile_observe_begin(struct stx__emit *e); /* around the packing of a block */
+void stx__tile_observe_end(struct stx__emit *e);
+LLVMValueRef stx__tile_add_up(struct stx__emit *e, int j, LLVMValueRef words, LLVMValueRef sum);
+/* sum + a * b, of words or elements; widen: of bf16 pairs by FMA. */
+LLVMValueRef stx__tile_step(struct stx__emit *e, int widen, LLVMValueRef a, LLVMValueRef b,
+			    LLVMValueRef sum);
 int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *target,
 		   struct stx_arena *arena, struct stx__tile *t);
 void stx__tile_plan(struct stx__emit *e);

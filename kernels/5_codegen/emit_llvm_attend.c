@@ -108,7 +108,7 @@ static LLVMValueRef hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef
 			  .value = t->value[j],
 			  .given = j == STX__SCORE ? t->across : NULL,
 			  .give = give };
-	return stx__play_hole(e, &h, loop, t->w, t->bytes, rest);
+	return stx__play_hole(e, &h, loop, t->w, t->bytes, rest).v;
 }
 
 /* How many of w are below size from i on. */
@@ -378,7 +378,7 @@ static void mask_square(struct stx__emit *e, const struct sizes *z, uint32_t n, 
 	LLVMValueRef rest = left_of(e, z->n, key);
 	for (unsigned i = 0; i < t->w; i++) {
 		set_axis(e, t->rows, least(e, add(e, row, stx__i64(e, i)), last), 3);
-		v[i] = stx__play_hole(e, &h, t->keys, t->w, t->bytes, rest);
+		v[i] = stx__play_hole(e, &h, t->keys, t->w, t->bytes, rest).v;
 		if (e->k->insts.at[n].dtype == STX_BOOL)
 			v[i] = LLVMBuildUIToFP(e->b, v[i], vector(e), "");
 	}

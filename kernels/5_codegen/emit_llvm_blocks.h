@@ -1,5 +1,5 @@
 /* emit_llvm_blocks.h
- * small pieces of blocked code: shared by emit_llvm_tile.c and emit_llvm_attend.c only. */
+ * small pieces of blocked code: shared by the emitters of tiles and of attention only. */
 #ifndef STX_EMIT_LLVM_BLOCKS_H
 #define STX_EMIT_LLVM_BLOCKS_H
 
@@ -59,9 +59,9 @@ struct hole {
 };
 
 /* Value of the hole for w iterations of `loop` from where its axis stands, elements of `bytes`;
- * rest: how many there are, or NULL. The other axes stand where they are. emit_llvm_tile.c */
-LLVMValueRef stx__play_hole(struct stx__emit *e, const struct hole *h, uint32_t loop, unsigned w,
-			    unsigned bytes, LLVMValueRef rest);
+ * rest: how many there are, or NULL. The other axes stand where they are. emit_llvm_hole.c */
+struct stx__val stx__play_hole(struct stx__emit *e, const struct hole *h, uint32_t loop, unsigned w,
+			       unsigned bytes, LLVMValueRef rest);
 /* Transposes w vectors of w lanes. */
 void stx__transpose(struct stx__emit *e, LLVMValueRef *v, unsigned w);
 /* emit_llvm_tile_form.c: marks, from instruction `from` on, what value needs (in: [insts.n]); the

@@ -70,6 +70,16 @@ static LLVMValueRef round_shift(struct stx__emit *e, LLVMValueRef u, unsigned sh
 	return LLVMBuildLShr(e->b, LLVMBuildAdd(e->b, u, lsb, ""), stx__int(t, shift), "");
 }
 
+/* The instruction itself: of a vector of halves LLVM would lose that its store is a streaming one.
+ */
+static LLVMValueRef whole_f16(struct stx__emit *e, LLVMValueRef v, unsigned w)
+{
+	LLVMValueRef args[4] = { v, LLVMConstInt(e->i32, 0, 0), LLVMGetPoison(stx__vec(e->i16, w)),
+				 LLVMConstInt(e->i16, 0xffff, 0) };
+	return w == 8 ? stx__call(e, "llvm.x86.vcvtps2ph.256", NULL, 0, args, 2)
+		      : stx__call(e, "llvm.x86.avx512.mask.vcvtps2ph.512", NULL, 0, args, 4);
+}
+
 /* f32 to the bits of t, rounded once to nearest even, subnormals kept. */
 LLVMValueRef stx__narrow(struct stx__emit *e, enum stx_dtype t, LLVMValueRef v, unsigned w)
 {
@@ -77,6 +87,8 @@ LLVMValueRef stx__narrow(struct stx__emit *e, enum stx_dtype t, LLVMValueRef v, 
 	uint32_t bits = 8u * (uint32_t)stx_dtype_bytes(t);
 	LLVMTypeRef i32 = stx__vec(e->i32, w), f32 = stx__vec(e->f32, w);
 	LLVMTypeRef out = stx__vec(stx__int_type(e, bits), w);
+	if (t == STX_F16 && e->t->level >= 3 && (w == 8 || (w == 16 && e->t->level >= 4)))
+		return whole_f16(e, v, w);
 	if (t == STX_F16 && e->t->level >= 3) {
 		LLVMValueRef h = LLVMBuildFPTrunc(e->b, v, stx__vec(e->f16, w), "");
 		return LLVMBuildBitCast(e->b, h, out, "");

@@ -298,6 +298,16 @@ struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex)
 	return x;
 }
 
+struct stx__index stx__across_index(struct stx__emit *e, const struct stx__across *a)
+{
+	struct stx__index x = { .kind = STX__CONTIGUOUS };
+	LLVMValueRef row = LLVMBuildMul(e->b, e->axis[a->serial], stx__i64(e, a->pitch), "");
+	add_part(e, &x.sum, e->axis_depth[a->serial], row);
+	add_part(e, &x.sum, e->axis_depth[e->vaxis], e->axis[e->vaxis]);
+	x.sum.constant = (int64_t)e->copy * e->w;
+	return x;
+}
+
 /* ---- bounds ---- */
 
 static LLVMValueRef ok_of(struct stx__emit *e, stx_ex ex, int all, unsigned w, LLVMValueRef so_far)

@@ -180,7 +180,10 @@ static void emit_serial(struct stx__emit *e, uint32_t n)
 	if (r.hi <= 0)
 		return;
 	if (!any_parted(l->inner)) {
+		stx__emit_across(e, n, size);
+		e->in_across = l->across != NULL;
 		serial_body(e, n, zero, size);
+		e->in_across = 0;
 		return;
 	}
 	LLVMValueRef chunk = stx__i64(e, STX_SERIAL_CHUNK);

@@ -305,10 +305,13 @@ stx_err stx__analyse(struct stx__emit *e)
 	e->loop = STX_NEW_ARRAY(e->arena, struct stx__loop_info, n + 1);
 	e->acc = STX_NEW_ARRAY(e->arena, struct stx__acc *, n + 1);
 	e->varying = STX_NEW_ARRAY(e->arena, uint8_t, n + 1);
-	if (!e->loop || !e->acc || !e->varying)
+	e->across = STX_NEW_ARRAY(e->arena, struct stx__across *, n + 1);
+	if (!e->loop || !e->acc || !e->varying || !e->across)
 		return stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
 	e->stride = 1;
 	first_pass(&p);
+	if (!e->tile && !e->attend)
+		stx__find_across(e);
 	second_pass(&p);
 	if (e->tile)
 		stx__tile_plan(e);

@@ -187,6 +187,7 @@ static LLVMValueRef emit_float(struct stx__emit *e, enum stx_prim op, LLVMValueR
 	case STX_P_MAX:
 	case STX_P_MIN: return stx__float_max(e, op == STX_P_MAX, a, b);
 	case STX_P_SQRT: return unary(e, "llvm.sqrt", a);
+	case STX_P_RCP: return LLVMBuildFDiv(e->b, stx__real(LLVMTypeOf(a), 1), a, "");
 	case STX_P_FLOOR: return unary(e, "llvm.floor", a);
 	case STX_P_CEIL: return unary(e, "llvm.ceil", a);
 	case STX_P_TRUNC: return unary(e, "llvm.trunc", a);

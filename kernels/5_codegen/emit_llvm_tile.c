@@ -12,247 +12,9 @@
  *
  * load_a and load_b are the instructions that the update's operands need, played while packing: a
  * conversion or a computed operand costs nothing more. The epilogue is the rest of the nest, played
- * over the MR by NR results while they are in the first cache. a is copied row by row where its
- * terms are neighbours, else its rows side by side; either way one element is broadcast to a vector
- * of columns. b becomes panels of NR columns; where its terms are neighbours it is transposed in
- * registers. Sizes come from the level's registers and caches and change no bit. */
-#include "emit_llvm_blocks.h"
-
-static const struct stx_axis *axis_of(const struct stx_kernel *k, uint32_t loop)
-{
-	return &k->axes.at[k->insts.at[loop].a];
-}
-
-/* ---- small pieces ---- */
-
-/* Element i of the scratch, from byte `at`. */
-static LLVMValueRef place(struct stx__emit *e, int64_t at, LLVMValueRef i)
-{
-	LLVMValueRef p = e->scratch, off = stx__i64(e, at);
-	p = LLVMBuildGEP2(e->b, e->i8, p, &off, 1, "");
-	return LLVMBuildGEP2(e->b, stx__type(e, e->tile->dtype), p, &i, 1, "");
-}
-
-static LLVMValueRef beyond(struct stx__emit *e, LLVMValueRef p, LLVMValueRef i)
-{
-	return LLVMBuildGEP2(e->b, stx__type(e, e->tile->dtype), p, &i, 1, "");
-}
-
-static LLVMTypeRef vector(struct stx__emit *e)
-{
-	return stx__vec(stx__type(e, e->tile->dtype), e->tile->w);
-}
-
-static unsigned vector_align(const struct stx__emit *e)
-{
-	return e->tile->w * e->tile->bytes;
-}
-
-/* ---- holes ---- */
-
-LLVMValueRef stx__play_hole(struct stx__emit *e, const struct hole *h, uint32_t loop, unsigned w,
-			    unsigned bytes, LLVMValueRef rest)
-{
-	e->vaxis = e->k->insts.at[loop].a;
-	e->w = w;
-	e->copies = 1;
-	e->copy = 0;
-	e->rest = rest;
-	e->mask = NULL;
-	e->slot = NULL;
-	if (rest) {
-		LLVMTypeRef type = stx__int_type(e, e->mask_bits = 8 * bytes);
-		LLVMValueRef limit = type == e->i64 ? rest : LLVMBuildTrunc(e->b, rest, type, "");
-		e->mask =
-			stx__icmp(e, LLVMIntULT, stx__iota(e, type, w, 1), stx__splat(e, limit, w));
-	}
-	for (uint32_t n = h->from; n < h->to && !e->err; n++) {
-		if (!h->in[n])
-			continue;
-		h->was[n] = e->varying[n];
-		e->varying[n] = (uint8_t)stx__inst_varies(e, n);
-		if (h->given && h->given[n])
-			h->give(e, n);
-		else
-			stx__emit_inst(e, n);
-	}
-	LLVMValueRef v = stx__get(e, h->value, w).v;
-	for (uint32_t n = h->from; n < h->to; n++)
-		if (h->in[n])
-			e->varying[n] = h->was[n];
-	e->w = 0;
-	e->mask = e->rest = NULL;
-	return v;
-}
-
-/* Operand j (0: a, 1: b). */
-static LLVMValueRef hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest)
-{
-	struct stx__tile *t = e->tile;
-	struct hole h = { .in = t->in[j],
-			  .was = t->was,
-			  .from = t->rows,
-			  .to = t->update,
-			  .value = t->value[j] };
-	return stx__play_hole(e, &h, loop, t->w, t->bytes, rest);
-}
-
-struct block {                                 /* of terms, and of the tile */
-	LLVMValueRef rows, cols, first, terms; /* sizes; first: number of the first term */
-	LLVMValueRef packed[2];                /* addresses of its operands */
-};
-
-/* Vectors of operand j along the terms, from term k on: whole ones, then what is left. */
-typedef void each_fn(struct stx__emit *e, const struct block *b, LLVMValueRef k, LLVMValueRef rest);
-
-static int divides_terms(struct stx__emit *e)
-{
-	int64_t terms;
-	return stx_ex_is_const(e->k->ex, axis_of(e->k, e->tile->terms)->size, &terms) &&
-	       terms % e->tile->w == 0;
-}
-
-static void along_terms(struct stx__emit *e, const struct block *b, each_fn *each)
-{
-	struct stx__tile *t = e->tile;
-	struct stx__for f;
-	LLVMValueRef whole = b->terms, w = stx__i64(e, t->w), zero = stx__i64(e, 0);
-	if (!divides_terms(e))
-		whole = LLVMBuildAnd(e->b, b->terms, stx__i64(e, -(int64_t)t->w), "");
-	LLVMValueRef k = stx__for_begin(e, &f, zero, whole, w);
-	set_axis(e, t->terms, add(e, b->first, k), 3);
-	each(e, b, k, NULL);
-	stx__for_end(e, &f);
-	if (divides_terms(e))
-		return;
-	LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, whole, b->terms));
-	set_axis(e, t->terms, add(e, b->first, whole), 3);
-	each(e, b, whole, LLVMBuildSub(e->b, b->terms, whole, ""));
-	stx__if_end(e, after);
-}
-
-/* ---- packing a ---- */
-
-static void a_vector(struct stx__emit *e, const struct block *b, LLVMValueRef k, LLVMValueRef rest)
-{
-	struct stx__tile *t = e->tile;
-	LLVMValueRef row = e->axis[e->k->insts.at[t->rows].a];
-	LLVMValueRef v = hole(e, 0, t->terms, rest);
-	LLVMValueRef at = add(e, times(e, row, t->row_pitch), k);
-	store(e, v, beyond(e, b->packed[0], at), vector_align(e));
-}
-
-static void pack_a(struct stx__emit *e, const struct block *b)
-{
-	struct stx__tile *t = e->tile;
-	struct stx__for f, g;
-	LLVMValueRef zero = stx__i64(e, 0), one = stx__i64(e, 1), w = stx__i64(e, t->w);
-	if (t->a_by_rows) {
-		LLVMValueRef i = stx__for_begin(e, &f, zero, b->rows, one);
-		set_axis(e, t->rows, i, 2);
-		along_terms(e, b, a_vector);
-		stx__for_end(e, &f);
-		return;
-	}
-	LLVMValueRef k = stx__for_begin(e, &f, zero, b->terms, one);
-	set_axis(e, t->terms, add(e, b->first, k), 2);
-	LLVMValueRef i = stx__for_begin(e, &g, zero, b->rows, w);
-	set_axis(e, t->rows, i, 3);
-	LLVMValueRef v = hole(e, 0, t->rows, least(e, LLVMBuildSub(e->b, b->rows, i, ""), w));
-	LLVMValueRef at = add(e, times(e, k, t->term_pitch), i);
-	store(e, v, beyond(e, b->packed[0], at), vector_align(e));
-	stx__for_end(e, &g);
-	stx__for_end(e, &f);
-}
-
-/* ---- packing b ---- */
-
-/* Transposes w vectors of w lanes: log2(w) stages of exchanges at distance d. */
-void stx__transpose(struct stx__emit *e, LLVMValueRef *v, unsigned w)
-{
-	LLVMValueRef lo[64], hi[64];
-	for (unsigned d = w / 2; d; d /= 2) {
-		for (unsigned j = 0; j < w; j++) {
-			lo[j] = LLVMConstInt(e->i32, j & d ? w + j - d : j, 0);
-			hi[j] = LLVMConstInt(e->i32, j & d ? w + j : j + d, 0);
-		}
-		LLVMValueRef mlo = LLVMConstVector(lo, w), mhi = LLVMConstVector(hi, w);
-		for (unsigned i = 0; i < w; i++) {
-			if (i & d)
-				continue;
-			LLVMValueRef p = v[i], q = v[i + d];
-			v[i] = LLVMBuildShuffleVector(e->b, p, q, mlo, "");
-			v[i + d] = LLVMBuildShuffleVector(e->b, p, q, mhi, "");
-		}
-	}
-}
-
-/* W columns from the axis' place on, by W terms. */
-static void b_square(struct stx__emit *e, const struct block *b, LLVMValueRef k, LLVMValueRef rest)
-{
-	struct stx__tile *t = e->tile;
-	LLVMValueRef v[64] = { NULL }, col = e->axis[e->k->insts.at[t->cols].a],
-		     nr = stx__i64(e, t->nv * t->w);
-	LLVMValueRef last = add(e, b->cols, stx__i64(e, -1));
-	for (unsigned i = 0; i < t->w; i++) {
-		set_axis(e, t->cols, least(e, add(e, col, stx__i64(e, i)), last), 2);
-		v[i] = hole(e, 1, t->terms, rest);
-	}
-	set_axis(e, t->cols, col, 2);
-	stx__transpose(e, v, t->w);
-	LLVMValueRef at = times(e, LLVMBuildUDiv(e->b, col, nr, ""), t->panel);
-	at = add(e, at, LLVMBuildURem(e->b, col, nr, ""));
-	LLVMValueRef p = beyond(e, b->packed[1], at);
-	p = beyond(e, p, LLVMBuildMul(e->b, k, nr, ""));
-	for (unsigned i = 0; i < t->w; i++)
-		store(e, v[i], beyond(e, p, stx__i64(e, (int64_t)i * t->nv * t->w)),
-		      vector_align(e));
-}
-
-/* One panel's part of term k: NV vectors. */
-static void b_line(struct stx__emit *e, const struct block *b, LLVMValueRef k, LLVMValueRef col,
-		   int is_last)
-{
-	struct stx__tile *t = e->tile;
-	unsigned nr = t->nv * t->w;
-	LLVMValueRef panel = LLVMBuildUDiv(e->b, col, stx__i64(e, nr), "");
-	LLVMValueRef at = add(e, times(e, panel, t->panel), times(e, k, nr));
-	for (unsigned i = 0; i < t->nv; i++) {
-		LLVMValueRef c = add(e, col, stx__i64(e, (int64_t)i * t->w)), rest = NULL;
-		if (is_last) {
-			rest = most(e, LLVMBuildSub(e->b, b->cols, c, ""), stx__i64(e, 0));
-			rest = least(e, rest, stx__i64(e, t->w));
-		}
-		set_axis(e, t->cols, c, 3);
-		LLVMValueRef v = hole(e, 1, t->cols, rest);
-		store(e, v, beyond(e, beyond(e, b->packed[1], at), stx__i64(e, (int64_t)i * t->w)),
-		      vector_align(e));
-	}
-}
-
-static void pack_b(struct stx__emit *e, const struct block *b)
-{
-	struct stx__tile *t = e->tile;
-	struct stx__for f, g;
-	LLVMValueRef zero = stx__i64(e, 0), one = stx__i64(e, 1), nr = stx__i64(e, t->nv * t->w);
-	if (t->b_across) {
-		LLVMValueRef j = stx__for_begin(e, &f, zero, b->cols, stx__i64(e, t->w));
-		set_axis(e, t->cols, j, 2);
-		along_terms(e, b, b_square);
-		stx__for_end(e, &f);
-		return;
-	}
-	LLVMValueRef whole = LLVMBuildAnd(e->b, b->cols, stx__i64(e, -(int64_t)(t->nv * t->w)), "");
-	LLVMValueRef k = stx__for_begin(e, &f, zero, b->terms, one);
-	set_axis(e, t->terms, add(e, b->first, k), 2);
-	LLVMValueRef j = stx__for_begin(e, &g, zero, whole, nr);
-	b_line(e, b, k, j, 0);
-	stx__for_end(e, &g);
-	LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, whole, b->cols));
-	b_line(e, b, k, whole, 1);
-	stx__if_end(e, after);
-	stx__for_end(e, &f);
-}
+ * over the MR by NR results while they are in the first cache. How operands are packed is in
+ * emit_llvm_tile_pack.c. Sizes come from the level's registers and caches and change no bit. */
+#include "emit_llvm_tile.h"
 
 /* ---- sums ---- */
 
@@ -282,18 +44,49 @@ static void start_sums(struct stx__emit *e, const struct sums *s, LLVMValueRef *
 	stx__if_end(e, after);
 }
 
-static LLVMValueRef step(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum)
-{
-	if (stx_dtype_is_float(e->tile->dtype))
-		return stx__fma(e, a, b, sum);
-	return add(e, LLVMBuildMul(e->b, a, b, ""), sum);
-}
-
-static void one_term(struct stx__emit *e, const struct sums *s, LLVMValueRef *c, unsigned nv,
-		     LLVMValueRef k)
+/* Of the terms to come: what the offsets of both operands add to each sum. */
+static void add_offsets(struct stx__emit *e, const struct stx__block *b, const struct sums *s,
+			LLVMValueRef *c, unsigned nv)
 {
 	struct stx__tile *t = e->tile;
-	LLVMTypeRef type = vector(e), scalar = stx__type(e, t->dtype);
+	LLVMTypeRef type = vector(e);
+	LLVMValueRef both = LLVMBuildTrunc(e->b, b->terms, e->i32, ""), of_row = NULL;
+	both = LLVMBuildMul(e->b, both, stx__int(e->i32, (uint64_t)(t->offset[0] * t->offset[1])),
+			    "");
+	both = stx__splat(e, both, t->w);
+	if (!t->offset[0] && !t->offset[1])
+		return;
+	for (unsigned r = 0; r < t->mr; r++) {
+		if (t->offset[1]) {
+			LLVMValueRef row = add(e, t->row0, stx__i64(e, r));
+			of_row = load(e, e->i32, sum_place(e, b, 0, row), t->bytes);
+			of_row = LLVMBuildMul(e->b, of_row,
+					      stx__int(e->i32, (uint64_t)t->offset[1]), "");
+			of_row = add(e, both, stx__splat(e, of_row, t->w));
+		}
+		for (unsigned v = 0; v < nv; v++) {
+			LLVMValueRef x = LLVMBuildLoad2(e->b, type, c[r * nv + v], "");
+			if (of_row)
+				x = add(e, x, of_row);
+			if (t->offset[0]) {
+				int64_t at = t->sums_at[1] + v * t->w;
+				LLVMValueRef y =
+					load(e, type, beyond(e, s->b, stx__i64(e, at)), t->bytes);
+				y = LLVMBuildMul(e->b, y, stx__int(type, (uint64_t)t->offset[0]),
+						 "");
+				x = add(e, x, y);
+			}
+			LLVMBuildStore(e->b, x, c[r * nv + v]);
+		}
+	}
+}
+
+/* The terms of word k. */
+static void one_word(struct stx__emit *e, const struct sums *s, LLVMValueRef *c, unsigned nv,
+		     LLVMValueRef k, int widen)
+{
+	struct stx__tile *t = e->tile;
+	LLVMTypeRef type = words_type(e), scalar = LLVMGetElementType(type);
 	LLVMValueRef b[8] = { NULL };
 	LLVMValueRef pb = beyond(e, s->b, times(e, k, t->nv * t->w));
 	LLVMValueRef pa = beyond(e, s->a, t->a_by_rows ? k : times(e, k, t->term_pitch));
@@ -304,23 +97,48 @@ static void one_term(struct stx__emit *e, const struct sums *s, LLVMValueRef *c,
 		LLVMValueRef a = load(e, scalar, beyond(e, pa, at), t->bytes);
 		a = stx__splat(e, a, t->w);
 		for (unsigned v = 0; v < nv; v++) {
-			LLVMValueRef old = LLVMBuildLoad2(e->b, type, c[r * nv + v], "");
-			LLVMBuildStore(e->b, step(e, a, b[v], old), c[r * nv + v]);
+			LLVMValueRef old = LLVMBuildLoad2(e->b, vector(e), c[r * nv + v], "");
+			LLVMBuildStore(e->b, stx__tile_step(e, widen, a, b[v], old), c[r * nv + v]);
 		}
 	}
 }
 
+static void all_words(struct stx__emit *e, const struct stx__block *b, const struct sums *s,
+		      LLVMValueRef *c, unsigned nv, int widen)
+{
+	struct stx__for f;
+	LLVMValueRef end = words_of(e, b->terms);
+	LLVMValueRef k = stx__for_begin(e, &f, stx__i64(e, 0), end, stx__i64(e, 1));
+	one_word(e, s, c, nv, k, widen);
+	stx__for_end(e, &f);
+}
+
 /* MR rows by nv vectors of columns over the block's terms. */
-static void sum_terms(struct stx__emit *e, const struct block *b, const struct sums *s, unsigned nv)
+static void sum_terms(struct stx__emit *e, const struct stx__block *b, const struct sums *s,
+		      unsigned nv)
 {
 	struct stx__tile *t = e->tile;
 	LLVMValueRef c[64] = { NULL };
-	struct stx__for f;
 	unsigned nr = t->nv * t->w;
 	start_sums(e, s, c, nv);
-	LLVMValueRef k = stx__for_begin(e, &f, stx__i64(e, 0), b->terms, stx__i64(e, 1));
-	one_term(e, s, c, nv, k);
-	stx__for_end(e, &f);
+	if (t->dot == STX__DOT_I8)
+		add_offsets(e, b, s, c, nv);
+	if (t->is_wild) {
+		LLVMBasicBlockRef tame = stx__block(e, "tame"), wild = stx__block(e, "wild"),
+				  after = stx__block(e, "after");
+		LLVMValueRef is_wild = LLVMBuildLoad2(e->b, e->i8, t->is_wild, "");
+		is_wild = stx__icmp(e, LLVMIntNE, is_wild, stx__int(e->i8, 0));
+		LLVMBuildCondBr(e->b, is_wild, wild, tame);
+		LLVMPositionBuilderAtEnd(e->b, tame);
+		all_words(e, b, s, c, nv, 0);
+		LLVMBuildBr(e->b, after);
+		LLVMPositionBuilderAtEnd(e->b, wild);
+		all_words(e, b, s, c, nv, 1);
+		LLVMBuildBr(e->b, after);
+		LLVMPositionBuilderAtEnd(e->b, after);
+	} else {
+		all_words(e, b, s, c, nv, 1);
+	}
 	for (unsigned r = 0; r < t->mr; r++)
 		for (unsigned v = 0; v < nv; v++) {
 			LLVMValueRef x = LLVMBuildLoad2(e->b, vector(e), c[r * nv + v], "");
@@ -343,7 +161,7 @@ LLVMValueRef stx__tile_result(struct stx__emit *e)
 }
 
 /* The rest of the nest for the results in the slot: rows [row0, ..), columns [col0, ..). */
-static void epilogue(struct stx__emit *e, const struct block *b)
+static void epilogue(struct stx__emit *e, const struct stx__block *b)
 {
 	struct stx__tile *t = e->tile;
 	struct stx__for f;
@@ -364,8 +182,8 @@ static void epilogue(struct stx__emit *e, const struct block *b)
 #define AT_ONCE 4 /* terms a sum takes between its load and its store */
 
 /* `terms` terms from k on into the sums of the columns from col on; rest: how many, or NULL. */
-static void thin_vector(struct stx__emit *e, const struct block *b, LLVMValueRef k, unsigned terms,
-			LLVMValueRef col, LLVMValueRef rest)
+static void thin_vector(struct stx__emit *e, const struct stx__block *b, LLVMValueRef k,
+			unsigned terms, LLVMValueRef col, LLVMValueRef rest)
 {
 	struct stx__tile *t = e->tile;
 	LLVMTypeRef scalar = stx__type(e, t->dtype);
@@ -376,12 +194,13 @@ static void thin_vector(struct stx__emit *e, const struct block *b, LLVMValueRef
 		LLVMValueRef term = add(e, k, stx__i64(e, i));
 		LLVMValueRef x = load(e, scalar, beyond(e, b->packed[0], term), t->bytes);
 		set_axis(e, t->terms, term, 1);
-		sum = step(e, stx__splat(e, x, t->w), hole(e, 1, t->cols, rest), sum);
+		LLVMValueRef y = stx__tile_hole(e, 1, t->cols, rest, t->w).v;
+		sum = stx__tile_step(e, 1, stx__splat(e, x, t->w), y, sum);
 	}
 	store(e, sum, at, vector_align(e));
 }
 
-static void thin_terms(struct stx__emit *e, const struct block *b, LLVMValueRef from,
+static void thin_terms(struct stx__emit *e, const struct stx__block *b, LLVMValueRef from,
 		       LLVMValueRef to, unsigned terms)
 {
 	struct stx__tile *t = e->tile;
@@ -399,7 +218,7 @@ static void thin_terms(struct stx__emit *e, const struct block *b, LLVMValueRef 
 }
 
 /* The terms in order, each over all columns: memory is read row by row. */
-static void thin_sums(struct stx__emit *e, const struct block *b)
+static void thin_sums(struct stx__emit *e, const struct stx__block *b)
 {
 	struct stx__tile *t = e->tile;
 	struct stx__for f;
@@ -419,7 +238,7 @@ static void thin_sums(struct stx__emit *e, const struct block *b)
 
 /* ---- the tile ---- */
 
-static void one_block(struct stx__emit *e, const struct block *b, LLVMValueRef all)
+static void one_block(struct stx__emit *e, const struct stx__block *b, LLVMValueRef all)
 {
 	struct stx__tile *t = e->tile;
 	struct stx__for f, g;
@@ -483,23 +302,13 @@ static LLVMValueRef is_new(struct stx__emit *e, int j)
 	return stx__icmp(e, LLVMIntNE, old, key);
 }
 
-static void pack(struct stx__emit *e, const struct block *b, int j, LLVMValueRef wanted)
-{
-	LLVMBasicBlockRef after = wanted ? stx__if_begin(e, wanted) : NULL;
-	if (j)
-		pack_b(e, b);
-	else
-		pack_a(e, b);
-	stx__if_end(e, after);
-}
-
 /* requires: the builder stands where the loop over rows begins. */
 void stx__emit_tile(struct stx__emit *e)
 {
 	struct stx__tile *t = e->tile;
 	struct stx__for f;
-	struct block b = { .rows = stx__ex_scalar(e, axis_of(e->k, t->rows)->size),
-			   .cols = stx__ex_scalar(e, axis_of(e->k, t->cols)->size) };
+	struct stx__block b = { .rows = stx__ex_scalar(e, axis_of(e->k, t->rows)->size),
+				.cols = stx__ex_scalar(e, axis_of(e->k, t->cols)->size) };
 	LLVMValueRef all = stx__ex_scalar(e, axis_of(e->k, t->terms)->size), zero = stx__i64(e, 0);
 	LLVMValueRef kc = stx__i64(e, t->kc), wanted[2] = { is_new(e, 0), is_new(e, 1) };
 	all = most(e, all, zero);
@@ -514,7 +323,7 @@ void stx__emit_tile(struct stx__emit *e)
 			number = LLVMBuildUDiv(e->b, b.first, kc, "");
 		b.packed[j] = place(e, t->at[j], times(e, number, t->block[j] / t->bytes));
 		if (!j || !t->thin)
-			pack(e, &b, j, wanted[j]);
+			stx__tile_pack(e, &b, j, wanted[j]);
 	}
 	if (t->thin)
 		thin_sums(e, &b);
@@ -532,6 +341,11 @@ void stx__tile_begin(struct stx__emit *e)
 	for (int j = 0; j < 2; j++) {
 		e->tile->packed[j] = stx__alloca(e, e->i64, 8);
 		LLVMBuildStore(e->b, stx__i64(e, -1), e->tile->packed[j]);
+	}
+	if (e->tile->dot == STX__DOT_BF16 && e->t->avx512bf16) {
+		e->tile->least = stx__alloca(e, stx__vec(e->i16, 2 * e->tile->w), 0);
+		e->tile->is_wild = stx__alloca(e, e->i8, 0);
+		LLVMBuildStore(e->b, stx__int(e->i8, 0), e->tile->is_wild);
 	}
 }
 

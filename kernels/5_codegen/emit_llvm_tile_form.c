@@ -8,8 +8,8 @@
 
 #include "emit_llvm_blocks.h"
 
-#define PAD        16 /* elements between rows and panels: powers of two would share cache sets */
-#define MOST_TERMS 320
+#define PAD        16  /* elements between rows and panels: powers of two would share cache sets */
+#define MOST_TERMS 320 /* words of a block */
 #define MOST_THIN  65536              /* terms of a vector that is packed whole */
 #define MAX_TILE   4096               /* rows or columns of a tile */
 #define MOST_KEPT  ((int64_t)8 << 20) /* bytes of packed columns that are kept for the next tile */
@@ -230,7 +230,7 @@ static unsigned register_rows(const struct stx_kernel *k, const struct stx__tile
 }
 
 static void choose_sizes(const struct stx_kernel *k, const struct stx_cpu_target *target,
-			 struct stx__tile *t)
+			 struct stx_arena *arena, struct stx__tile *t)
 {
 	int64_t terms, parts;
 	t->bytes = (unsigned)stx_dtype_bytes(t->dtype);
@@ -239,26 +239,32 @@ static void choose_sizes(const struct stx_kernel *k, const struct stx_cpu_target
 	t->mr = register_rows(k, t, target->level);
 	t->kc = 256;
 	t->single = 0;
-	if (stx_ex_is_const(k->ex, axis_of(k, t->terms)->size, &terms)) {
-		parts = terms < 1 ? 1 : (terms - 1) / MOST_TERMS + 1;
-		t->single = parts == 1;
-		t->kc = (unsigned)round_up(terms < 1 ? 1 : (terms - 1) / parts + 1, t->w);
-	}
 	t->thin = t->most_rows == 1 && !t->b_across && t->a_by_rows &&
 		  stx_ex_is_const(k->ex, axis_of(k, t->terms)->size, &terms) && terms >= 1 &&
 		  terms <= MOST_THIN;
+	stx__tile_choose_dot(k, target, arena, t);
+	unsigned lanes = t->w * t->group;
+	if (stx_ex_is_const(k->ex, axis_of(k, t->terms)->size, &terms)) {
+		parts = terms < 1 ? 1 : (terms - 1) / (MOST_TERMS * t->group) + 1;
+		t->single = parts == 1;
+		t->kc = (unsigned)round_up(terms < 1 ? 1 : (terms - 1) / parts + 1, lanes);
+	}
 	if (t->thin) { /* one block of all terms */
 		t->single = 1;
 		t->kc = (unsigned)round_up(terms, t->w);
 	}
-	unsigned nr = t->nv * t->w;
+	unsigned nr = t->nv * t->w, words = t->kc / t->group;
 	int64_t row_panels = round_up(t->most_rows, t->mr) / t->mr,
 		panels = round_up(t->most_cols, nr) / nr;
-	t->row_pitch = t->kc + PAD;
+	t->row_pitch = words + PAD;
 	t->term_pitch = (unsigned)round_up(row_panels * t->mr, PAD) + PAD;
-	t->panel = t->kc * nr + PAD;
+	t->panel = words * nr + PAD + (t->offset[0] ? nr : 0);
+	t->sums_at[1] = (int64_t)words * nr;
 	int64_t a =
-		t->a_by_rows ? row_panels * t->mr * t->row_pitch : (int64_t)t->kc * t->term_pitch;
+		t->a_by_rows ? row_panels * t->mr * t->row_pitch : (int64_t)words * t->term_pitch;
+	t->sums_at[0] = round_up(a, PAD);
+	if (t->offset[1])
+		a = t->sums_at[0] + t->term_pitch;
 	t->block[0] = round_up(a * t->bytes, 64);
 	t->block[1] = t->thin ? 0 : round_up(panels * t->panel * t->bytes, 64);
 	int64_t blocks = t->single ? 1 : INT32_MAX, end = 0;
@@ -298,7 +304,7 @@ int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *targ
 		return 0;
 	find_shared(k, t, 0);
 	find_shared(k, t, 1);
-	choose_sizes(k, target, t);
+	choose_sizes(k, target, arena, t);
 	return 1;
 }
 

@@ -193,6 +193,7 @@ static stx__ref_fn *const table[STX_OP_COUNT] = {
 	[STX_OP_LOG_SOFTMAX_INT] = stx__ref_softmax,
 	[STX_OP_LAYER_NORM] = stx__ref_layer_norm,
 	[STX_OP_GELU] = stx__ref_activation,
+	[STX_OP_GELU_BACKWARD] = stx__ref_gelu_backward,
 	[STX_OP_LEAKY_RELU] = stx__ref_activation,
 	[STX_OP_ELU] = stx__ref_activation,
 	[STX_OP_SOFTPLUS] = stx__ref_activation,

@@ -7,7 +7,9 @@
 
 struct inside { /* arithmetic in f32 or f64: every result rounded there */
 	enum stx_dtype t;
+	int is_short; /* the result is f16 or bf16: exp and sigmoid are the shorter ones */
 	const struct stx_elem_program *exp, *expm1, *log, *log1pexp, *erf, *tanh, *sigmoid;
+	const struct stx_elem_program *cdf, *slope; /* is_short only */
 };
 
 static double rd(const struct inside *c, double v)
@@ -25,22 +27,37 @@ static double fn(const struct stx_elem_program *p, double x)
 static stx_err inside_make(struct stx__ref *r, const struct stx_node *n, struct inside *c)
 {
 	c->t = stx__ref_work(n->outs[0].dtype);
-	c->exp = stx__ref_program(r, STX_P_EXP, c->t);
+	c->is_short = stx_elementary_is_short(n->outs[0].dtype);
+	c->exp = stx__ref_program(r, c->is_short ? STX_P_SHORT_EXP : STX_P_EXP, c->t);
 	c->expm1 = stx__ref_program(r, STX_P_EXPM1, c->t);
 	c->log = stx__ref_program(r, STX_P_LOG, c->t);
 	c->log1pexp = stx__ref_program(r, STX_P_SOFTPLUS, c->t);
 	c->erf = stx__ref_program(r, STX_P_ERF, c->t);
 	c->tanh = stx__ref_program(r, STX_P_TANH, c->t);
-	c->sigmoid = stx__ref_program(r, STX_P_SIGMOID, c->t);
-	if (!c->exp || !c->expm1 || !c->log || !c->log1pexp || !c->erf || !c->tanh || !c->sigmoid)
+	c->sigmoid = stx__ref_program(r, c->is_short ? STX_P_SHORT_SIGMOID : STX_P_SIGMOID, c->t);
+	c->cdf = stx__ref_program(r, STX_P_SHORT_CDF, c->t);
+	c->slope = stx__ref_program(r, STX_P_SHORT_SLOPE, c->t);
+	if (!c->exp || !c->expm1 || !c->log || !c->log1pexp || !c->erf || !c->tanh || !c->sigmoid ||
+	    !c->cdf || !c->slope)
 		return stx__ref_fail(r, n, STX_E_NOMEM, "out of memory");
 	return 0;
 }
 
 /* ---- activations ---- */
 
+/* 1/(1 + e^-2u), u = sqrt(2/pi) (x + 0.044715 x^3) */
+static double gelu_sigmoid(const struct inside *c, double x)
+{
+	double k = rd(c, 2 * 0.7978845608028654), k3 = rd(c, 2 * 0.7978845608028654 * 0.044715);
+
+	return fn(c->sigmoid, rd(c, x * rd(c, rd(c, rd(c, x * x) * k3) + k)));
+}
+
 static double gelu(const struct inside *c, const struct stx_node *n, double x)
 {
+	if (c->is_short)
+		return rd(c, x * (strcmp(n->args[1].u.str, "tanh") ? fn(c->cdf, x)
+								   : gelu_sigmoid(c, x)));
 	if (!strcmp(n->args[1].u.str, "tanh")) { /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
 		double k = rd(c, 0.7978845608028654), x3 = rd(c, rd(c, x * x) * x);
 		double inner = rd(c, k * rd(c, x + rd(c, rd(c, 0.044715) * x3)));
@@ -114,6 +131,69 @@ stx_err stx__ref_activation(struct stx__ref *r, const struct stx_node *n)
 	return 0;
 }
 
+/* ---- the gradient of gelu ---- */
+
+/* PyTorch's formulas, in its order; f16 and bf16 by the sigmoid, s (1 + x (1 - s) 2u'). */
+static double gelu_tanh_slope(const struct inside *c, double x)
+{
+	double k = rd(c, 0.7978845608028654), x2 = rd(c, x * x), t, du;
+
+	if (c->is_short) {
+		double s = gelu_sigmoid(c, x);
+
+		du = rd(c, rd(c, x2 * rd(c, 6 * 0.7978845608028654 * 0.044715)) +
+				   rd(c, 2 * 0.7978845608028654));
+		return rd(c, s * rd(c, rd(c, rd(c, x * rd(c, 1 - s)) * du) + 1));
+	}
+	t = rd(c, k * rd(c, x + rd(c, rd(c, 0.044715) * rd(c, x2 * x))));
+	t = fn(c->tanh, t);
+	du = rd(c, k * rd(c, rd(c, x2 * rd(c, 3 * 0.044715)) + 1));
+	k = rd(c, rd(c, rd(c, 0.5 * x) * rd(c, 1 - rd(c, t * t))) * du);
+	return rd(c, rd(c, 0.5 * rd(c, 1 + t)) + k);
+}
+
+static double gelu_slope(const struct inside *c, const struct stx_node *n, double x)
+{
+	double cdf, p;
+
+	if (!strcmp(n->args[2].u.str, "tanh"))
+		return gelu_tanh_slope(c, x);
+	if (c->is_short)
+		return fn(c->slope, x);
+	cdf = rd(c, 0.5 * rd(c, 1 + fn(c->erf, rd(c, x * rd(c, 0.7071067811865476)))));
+	p = rd(c, fn(c->exp, rd(c, -0.5 * rd(c, x * x))) * rd(c, 0.3989422804014327));
+	return rd(c, cdf + rd(c, x * p));
+}
+
+stx_err stx__ref_gelu_backward(struct stx__ref *r, const struct stx_node *n)
+{
+	const struct stx_tensor *g = stx__ref_arg(r, n, 0), *x = stx__ref_arg(r, n, 1);
+	struct stx_tensor *out;
+	struct stx__ref_walk w;
+	struct inside c;
+	stx_err e = inside_make(r, n, &c);
+
+	if (e)
+		return e;
+	out = stx__ref_result(r, n);
+	if (!out)
+		return stx__ref_error(r);
+	stx__ref_walk_start(&w, out->rank, out->sizes);
+	stx__ref_walk_broadcast(&w, g);
+	stx__ref_walk_broadcast(&w, x);
+	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w)) {
+		double v =
+			stx__ref_cast(c.t, (enum stx_dtype)g->dtype, stx__ref_load(g, w.off[0])).f;
+		double at =
+			stx__ref_cast(c.t, (enum stx_dtype)x->dtype, stx__ref_load(x, w.off[1])).f;
+
+		v = rd(&c, v * gelu_slope(&c, n, at));
+		stx__ref_store(out, i,
+			       (union stx_scalar){ .f = stx_scalar_round(n->outs[0].dtype, v) });
+	}
+	return 0;
+}
+
 /* ---- softmax ---- */
 
 /* Element as softmax sees it: dtype= converts first. */
@@ -150,7 +230,9 @@ static void softmax_row(const struct inside *c, const struct stx_node *n,
 	total = stx__ref_round_wide(c->t, stx__ref_sum_value(&s));
 	for (int64_t i = 0; i < count; i++) {
 		double d = rd(c, softmax_in(n, x, xo + i * xs) - top.f);
-		double v = log ? rd(c, d - fn(c->log, total)) : rd(c, fn(c->exp, d) / total);
+		double v = log           ? rd(c, d - fn(c->log, total))
+			   : c->is_short ? rd(c, fn(c->exp, d) * rd(c, 1 / total))
+					 : rd(c, fn(c->exp, d) / total);
 
 		stx__ref_store(out, oo + i * os,
 			       (union stx_scalar){ .f = stx_scalar_round(n->outs[0].dtype, v) });

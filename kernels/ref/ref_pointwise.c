@@ -200,7 +200,8 @@ static stx_err prepare(struct op *o, struct stx__ref *r, const struct stx_node *
 		o->has_alpha = stx__ref_scalar_f(&n->args[2]) != 1;
 	}
 	if (info->prim >= STX_P_FIRST_ELEMENTARY && stx_dtype_is_float(o->t)) {
-		o->program = stx__ref_program(r, (enum stx_prim)info->prim, o->t);
+		o->program = stx__ref_program(
+			r, stx_elementary_for((enum stx_prim)info->prim, n->outs[0].dtype), o->t);
 		if (!o->program)
 			return stx__ref_fail(r, n, STX_E_NOMEM, "out of memory");
 	}

@@ -3,6 +3,7 @@
 #include "cpu_target.h"
 
 #include <cpuid.h>
+#include <immintrin.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,10 +13,25 @@
 
 /* ---- names ---- */
 
-static struct stx_cpu_target make(int level, int bf16)
+/* Features beyond a level, in the order of their names. A host's vdpbf16ps counts only when it rounds
+ * as products need it (rounds_twice). */
+static const struct feature {
+	const char *name;
+	int level; /* the least */
+	uint32_t flag;
+} features[] = {
+	{ "+avx512bf16", 4, STX_PLAN_CPU_AVX512BF16 },
+	{ "+avx512vnni", 4, STX_PLAN_CPU_AVX512VNNI },
+	{ "+avxvnni", 3, STX_PLAN_CPU_AVXVNNI },
+};
+#define NFEATURES (sizeof features / sizeof *features)
+
+static struct stx_cpu_target make(int level, uint32_t flags)
 {
 	return (struct stx_cpu_target){ .level = level,
-					.avx512bf16 = bf16 != 0,
+					.avx512bf16 = (flags & STX_PLAN_CPU_AVX512BF16) != 0,
+					.avx512vnni = (flags & STX_PLAN_CPU_AVX512VNNI) != 0,
+					.avxvnni = (flags & STX_PLAN_CPU_AVXVNNI) != 0,
 					.vector_bytes = level == 4   ? 64
 							: level == 3 ? 32
 								     : 16 };
@@ -25,7 +41,8 @@ static stx_err unknown(const char *text, struct stx_diag *d)
 {
 	return stx_fail(d, STX_E_UNSUPPORTED, "target", NULL,
 			"target '%.80s' is not one of cpu, cpu:x86-64-v2, cpu:x86-64-v3, "
-			"cpu:x86-64-v4, cpu:x86-64-v4+avx512bf16, cuda, cuda:ARCH or "
+			"cpu:x86-64-v3+avxvnni, cpu:x86-64-v4 with any of +avx512bf16, "
+			"+avx512vnni, +avxvnni in this order, cuda, cuda:ARCH or "
 			"cuda:ARCH:DEVICE (as cuda:sm_90a:h200)",
 			text ? text : "");
 }
@@ -34,19 +51,32 @@ stx_err stx_cpu_target_parse(const char *text, struct stx_cpu_target *out, struc
 {
 	static const char prefix[] = "cpu:x86-64-v";
 	size_t n = sizeof prefix - 1;
+	uint32_t flags = 0;
 	if (!text || strncmp(text, prefix, n) != 0 || text[n] < '2' || text[n] > '4')
 		return unknown(text, d);
-	int level = text[n] - '0', bf16 = !strcmp(text + n + 1, "+avx512bf16");
-	if ((text[n + 1] && !bf16) || (bf16 && level < 4))
+	int level = text[n] - '0';
+	const char *rest = text + n + 1;
+	for (size_t i = 0; i < NFEATURES; i++) {
+		size_t len = strlen(features[i].name);
+		if (level < features[i].level || strncmp(rest, features[i].name, len) != 0)
+			continue;
+		flags |= features[i].flag;
+		rest += len;
+	}
+	if (*rest)
 		return unknown(text, d);
-	*out = make(level, bf16);
+	*out = make(level, flags);
 	return STX_E_OK;
 }
 
 void stx_cpu_target_print(const struct stx_cpu_target *t, char out[STX_TARGET_BYTES])
 {
-	snprintf(out, STX_TARGET_BYTES, "cpu:x86-64-v%d%s", t->level,
-		 t->avx512bf16 ? "+avx512bf16" : "");
+	uint32_t flags = stx_cpu_target_flags(t);
+	int n = snprintf(out, STX_TARGET_BYTES, "cpu:x86-64-v%d", t->level);
+	for (size_t i = 0; i < NFEATURES; i++)
+		if (flags & features[i].flag)
+			n += snprintf(out + n, STX_TARGET_BYTES - (size_t)n, "%s",
+				      features[i].name);
 }
 
 stx_err stx_target_normalise(const char *text, char out[STX_TARGET_BYTES], struct stx_diag *d)
@@ -72,6 +102,8 @@ stx_err stx_target_normalise(const char *text, char out[STX_TARGET_BYTES], struc
 #define LAHF_ECX  1u
 #define LZCNT_ECX (1u << 5)
 #define BF16_EAX  (1u << 5)
+#define AVXV_EAX  (1u << 4)
+#define VNNI_ECX  (1u << 11)
 #define XCR0_YMM  0x6u  /* register state the operating system saves: xmm, ymm */
 #define XCR0_ZMM  0xe6u /* and opmask, zmm */
 /* V2_ECX1: sse3 ssse3 cx16 sse4.1 sse4.2 popcnt. V3_ECX1: fma movbe osxsave avx f16c. V3_EBX7: bmi1
@@ -85,12 +117,40 @@ static uint64_t xcr0(void)
 	return (uint64_t)hi << 32 | lo;
 }
 
+/* vdpbf16ps adds the product of the second pair, then that of the first, and rounds both times: what
+ * code that uses it in place of two FMA relies on. The manuals say so; this makes sure. */
+__attribute__((target("avx512f,avx512bf16"))) static int rounds_twice(void)
+{
+	/* 2^24 + 1 + 1 stays 2^24 when each sum is rounded (to even), and is 2^24 + 2 at once. After
+	 * 2^24 - 2^24 adding 2^-30 is exact, before it is lost. A product is not rounded: 2^128. */
+	static const struct {
+		float sum;
+		uint16_t a[2], b[2];
+		float want;
+	} cases[] = {
+		{ 16777216.0f, { 0x3f80, 0x3f80 }, { 0x3f80, 0x3f80 }, 16777216.0f },
+		{ -0x1p24f, { 0x3080, 0x3f80 }, { 0x3f80, 0x4b80 }, 0x1p-30f },
+		{ -0x1p127f, { 0x3f80, 0x5f80 }, { 0x0000, 0x5f80 }, 0x1p127f },
+	};
+	int same = 1;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		uint32_t a, b;
+		memcpy(&a, cases[i].a, 4);
+		memcpy(&b, cases[i].b, 4);
+		__m512 sum = _mm512_dpbf16_ps(_mm512_set1_ps(cases[i].sum),
+					      (__m512bh)_mm512_set1_epi32((int)a),
+					      (__m512bh)_mm512_set1_epi32((int)b));
+		same &= _mm512_cvtss_f32(sum) == cases[i].want;
+	}
+	return same;
+}
+
 static struct stx_cpu_target detect(void)
 {
-	uint32_t a, b, c, d, c1, b7 = 0, a71 = 0, c81 = 0;
+	uint32_t a, b, c, d, c1, b7 = 0, c7 = 0, a71 = 0, c81 = 0, flags = 0;
 	if (!__get_cpuid(1, &a, &b, &c1, &d))
 		return make(1, 0);
-	if (__get_cpuid_count(7, 0, &a, &b7, &c, &d) && a >= 1)
+	if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d) && a >= 1)
 		__get_cpuid_count(7, 1, &a71, &b, &c, &d);
 	if (__get_cpuid(0x80000001u, &a, &b, &c, &d))
 		c81 = c;
@@ -99,9 +159,15 @@ static struct stx_cpu_target detect(void)
 	if ((c1 & V3_ECX1) != V3_ECX1 || (b7 & V3_EBX7) != V3_EBX7 || !(c81 & LZCNT_ECX) ||
 	    (xcr0() & XCR0_YMM) != XCR0_YMM)
 		return make(2, 0);
+	if (a71 & AVXV_EAX)
+		flags |= STX_PLAN_CPU_AVXVNNI;
 	if ((b7 & V4_EBX7) != V4_EBX7 || (xcr0() & XCR0_ZMM) != XCR0_ZMM)
-		return make(3, 0);
-	return make(4, (a71 & BF16_EAX) != 0);
+		return make(3, flags);
+	if (c7 & VNNI_ECX)
+		flags |= STX_PLAN_CPU_AVX512VNNI;
+	if ((a71 & BF16_EAX) && rounds_twice())
+		flags |= STX_PLAN_CPU_AVX512BF16;
+	return make(4, flags);
 }
 
 /* Written once, constant afterwards: cpuid leaves the guest in a virtual machine, microseconds. */
@@ -120,7 +186,8 @@ struct stx_cpu_target stx_cpu_target_host(void)
 
 int stx_cpu_target_covers(const struct stx_cpu_target *have, const struct stx_cpu_target *need)
 {
-	return need->level <= have->level && need->avx512bf16 <= have->avx512bf16;
+	return need->level <= have->level &&
+	       !(stx_cpu_target_flags(need) & ~stx_cpu_target_flags(have) & ~STX_PLAN_CPU_LEVEL);
 }
 
 /* ---- in plans ---- */
@@ -128,10 +195,12 @@ int stx_cpu_target_covers(const struct stx_cpu_target *have, const struct stx_cp
 uint32_t stx_cpu_target_flags(const struct stx_cpu_target *t)
 {
 	return ((uint32_t)t->level & STX_PLAN_CPU_LEVEL) |
-	       (t->avx512bf16 ? STX_PLAN_CPU_AVX512BF16 : 0);
+	       (t->avx512bf16 ? STX_PLAN_CPU_AVX512BF16 : 0) |
+	       (t->avx512vnni ? STX_PLAN_CPU_AVX512VNNI : 0) |
+	       (t->avxvnni ? STX_PLAN_CPU_AVXVNNI : 0);
 }
 
 struct stx_cpu_target stx_cpu_target_of_flags(uint32_t flags)
 {
-	return make((int)(flags & STX_PLAN_CPU_LEVEL), (flags & STX_PLAN_CPU_AVX512BF16) != 0);
+	return make((int)(flags & STX_PLAN_CPU_LEVEL), flags);
 }

@@ -12,12 +12,15 @@
 
 /* Instruction set code may use. A partial order: stx_cpu_target_covers. */
 struct stx_cpu_target {
-	int level; /* 2, 3, 4: x86-64-v2 .. v4; of a host also 1, older than those */
-	unsigned avx512bf16 : 1;
+	int level;               /* 2, 3, 4: x86-64-v2 .. v4; of a host also 1, older than those */
+	unsigned avx512bf16 : 1; /* features beyond the level */
+	unsigned avx512vnni : 1;
+	unsigned avxvnni : 1;
 	unsigned vector_bytes; /* 16, 32, 64 */
 };
 
-/* "cpu:x86-64-v3", "cpu:x86-64-v4+avx512bf16". UNSUPPORTED names it, "cpu" too: which level that is
+/* "cpu:x86-64-v3", "cpu:x86-64-v4+avx512bf16+avx512vnni": a level, then features in the order
+ * above, avx512* from v4 on, avxvnni from v3. UNSUPPORTED names it, "cpu" too: which level that is
  * only who asks can say. */
 stx_err stx_cpu_target_parse(const char *text, struct stx_cpu_target *out, struct stx_diag *d);
 void stx_cpu_target_print(const struct stx_cpu_target *t, char out[STX_TARGET_BYTES]);

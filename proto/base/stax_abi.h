@@ -110,8 +110,11 @@ struct stx_plan_header {
 #define STX_PLAN_CPU_AVX512BF16 0x10u
 #define STX_PLAN_CUDA           0x20u /* values are in device memory, launches are on a stream */
 #define STX_PLAN_CONFIGS        0x40u /* struct stx_plan_tuning follows the header */
+#define STX_PLAN_CPU_AVX512VNNI 0x80u
+#define STX_PLAN_CPU_AVXVNNI    0x100u
 #define STX_PLAN_FLAGS_KNOWN                                                                       \
-	(STX_PLAN_CPU_LEVEL | STX_PLAN_CPU_AVX512BF16 | STX_PLAN_CUDA | STX_PLAN_CONFIGS)
+	(STX_PLAN_CPU_LEVEL | STX_PLAN_CPU_AVX512BF16 | STX_PLAN_CPU_AVX512VNNI |                  \
+	 STX_PLAN_CPU_AVXVNNI | STX_PLAN_CUDA | STX_PLAN_CONFIGS)
 
 /* With STX_PLAN_CONFIGS: what kernels may be launched with. */
 struct stx_plan_tuning {

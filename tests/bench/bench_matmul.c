@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "compiled.h"
+#include "cpu_target.h"
 
 #define ROUNDS 11
 
@@ -54,6 +55,20 @@ static void whole(void *ctx, int64_t n, int64_t grain, void (*fn)(void *, int64_
 	"] = placeholder()\n%l = linear.default(%x, %w, %b)\n%g = gelu.default(%l)\nreturn "       \
 	"(%g)\n"
 
+#define BYTES(T, U, M, K, N)                                                                       \
+	"%a : " T "[" #M "," #K "] = placeholder()\n%b : " U "[" #K "," #N                         \
+	"] = placeholder()\n%p = _to_copy.default(%a, dtype=i32)\n"                                \
+	"%q = _to_copy.default(%b, dtype=i32)\n%c = mm.default(%p, %q)\nreturn (%c)\n"
+#define BYTES_LESS(T, U, M, K, N)                                                                  \
+	"%a : " T "[" #M "," #K "] = placeholder()\n%b : " U "[" #K "," #N                         \
+	"] = placeholder()\n%p = _to_copy.default(%a, dtype=i32)\n%s = sub.Scalar(%p, 3)\n"        \
+	"%q = _to_copy.default(%b, dtype=i32)\n%c = mm.default(%s, %q)\nreturn (%c)\n"
+#define BYTES_T(T, U, M, K, N)                                                                     \
+	"%a : " T "[" #M "," #K "] = placeholder()\n%b : " U "[" #N "," #K                         \
+	"] = placeholder()\n%p = _to_copy.default(%a, dtype=i32)\n"                                \
+	"%q = _to_copy.default(%b, dtype=i32)\n%t = t.default(%q)\n"                               \
+	"%c = mm.default(%p, %t)\nreturn (%c)\n"
+
 static const struct sample {
 	const char *name, *text;
 	int m, n, k, batch; /* flops = 2 m n k batch */
@@ -71,6 +86,24 @@ static const struct sample {
 	{ "A B^T 1024", BT(1024, 1024, 1024), 1024, 1024, 1024, 1, 2 },
 	{ "linear+gelu 1024x4096x1024", LINEAR("f32", 1024, 4096, 1024), 1024, 1024, 4096, 1, -1 },
 	{ "bf16 linear+gelu 32x4096x4096", LINEAR("bf16", 32, 4096, 4096), 32, 4096, 4096, 1, -1 },
+	{ "bf16 mm 1024",
+	  "%a : bf16[1024,1024] = placeholder()\n%b : bf16[1024,1024] = placeholder()\n"
+	  "%c = mm.default(%a, %b)\nreturn (%c)\n",
+	  1024, 1024, 1024, 1, -1 },
+	{ "bf16 linear 1024x4096x1024", LINEAR("bf16", 1024, 4096, 1024), 1024, 1024, 4096, 1, -1 },
+	{ "f16 linear+gelu 32x4096x4096", LINEAR("f16", 32, 4096, 4096), 32, 4096, 4096, 1, -1 },
+	{ "linear+gelu 32x4096x4096", LINEAR("f32", 32, 4096, 4096), 32, 4096, 4096, 1, -1 },
+	{ "i8 mm 1024", BYTES("i8", "i8", 1024, 1024, 1024), 1024, 1024, 1024, 1, -1 },
+	{ "u8 less 3 by i8, 1024", BYTES_LESS("u8", "i8", 1024, 1024, 1024), 1024, 1024, 1024, 1,
+	  -1 },
+	{ "i8 linear 32x4096x4096", BYTES_T("i8", "i8", 32, 4096, 4096), 32, 4096, 4096, 1, -1 },
+	{ "u8 by i8 conv 3x3 1x64x56x56",
+	  "%x : u8[1,64,56,56] = placeholder()\n%w : i8[64,64,3,3] = placeholder()\n"
+	  "%x32 = _to_copy.default(%x, dtype=i32)\n%xz = sub.Scalar(%x32, 3)\n"
+	  "%w32 = _to_copy.default(%w, dtype=i32)\n"
+	  "%c = convolution.default(%xz, %w32, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
+	  "return (%c)\n",
+	  64, 56 * 56, 576, 1, -1 },
 	{ "bmm 16x256x256x256",
 	  "%a : f32[16,256,256] = placeholder()\n%b : f32[16,256,256] = placeholder()\n"
 	  "%c = bmm.default(%a, %b)\nreturn (%c)\n",
@@ -119,6 +152,10 @@ static void random_bytes(struct stx_tensor *t, unsigned seed)
 		memcpy(&bits, &f, 4);
 		if (t->dtype == STX_BF16)
 			((uint16_t *)t->data)[i] = (uint16_t)(bits >> 16);
+		else if (t->dtype == STX_F16) /* of [-1/2, 1/2), as bf16 */
+			((uint16_t *)t->data)[i] = (uint16_t)(0x3000 | (bits >> 13 & 0x83ff));
+		else if (t->dtype == STX_I8 || t->dtype == STX_U8)
+			((uint8_t *)t->data)[i] = (uint8_t)(bits >> 12);
 		else
 			((float *)t->data)[i] = f;
 	}
@@ -133,8 +170,10 @@ static int make_inputs(const char *text, struct stx_tensor *in)
 		while (*q != ' ')
 			q--;
 		struct stx_tensor *t = &in[n];
-		*t = (struct stx_tensor){ .dtype = q[1] == 'b' ? STX_BF16 : STX_F32 };
-		q = strchr(q, '[') + 1;
+		const char *shape = strchr(q, '[');
+		*t = (struct stx_tensor){ .dtype = (uint8_t)stx_dtype_parse(q + 1,
+									    (int)(shape - q - 1)) };
+		q = shape + 1;
 		do
 			t->sizes[t->rank++] = strtol(q, (char **)(uintptr_t)&q, 10);
 		while (*q++ == ',');
@@ -246,21 +285,24 @@ static void measure(const struct sample *s, const char *target, void *blas)
 
 int main(int argc, char **argv)
 {
-	const char *const *targets = compiled_targets();
-	while (targets[1])
-		targets++;
+	char target[STX_TARGET_BYTES];
+	struct stx_cpu_target host = stx_cpu_target_host();
+	const char *chosen = getenv("STAX_TEST_TARGET");
+	stx_cpu_target_print(&host, target);
+	if (chosen && *chosen)
+		snprintf(target, sizeof target, "%s", chosen);
 	const char *path = getenv("STX_OPENBLAS");
 	void *blas = path ? dlopen(path, RTLD_NOW) : NULL;
 	if (path && !blas)
 		die("STX_OPENBLAS", dlerror());
-	printf("%s; ms and GF/s, then OpenBLAS', then the ratio; on 1 thread, on 2\n", targets[0]);
+	printf("%s; ms and GF/s, then OpenBLAS', then the ratio; on 1 thread, on 2\n", target);
 	printf("%-32s %6s\n", "case", "build");
 	for (size_t i = 0; i < NSAMPLES; i++) {
 		int wanted = argc < 2;
 		for (int j = 1; j < argc; j++)
 			wanted |= strstr(samples[i].name, argv[j]) != NULL;
 		if (wanted)
-			measure(&samples[i], targets[0], blas);
+			measure(&samples[i], target, blas);
 	}
 	return 0;
 }

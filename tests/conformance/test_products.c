@@ -21,6 +21,7 @@ struct product {
 	enum stx_dtype t;
 	int64_t batch, m, n, k; /* batch 0: mm */
 	int a_transposed, b_transposed, bias, relu, residual;
+	double scale; /* of all values */
 	struct stx_tensor in[4];
 	uint32_t nin;
 	double *want[2]; /* without and with FMA */
@@ -39,15 +40,16 @@ static int64_t between(uint64_t *s, int64_t lo, int64_t hi)
 	return lo + (int64_t)(next(s) >> 33) % (hi - lo + 1);
 }
 
-/* Mostly of [-1, 1); now and then an infinity, a zero of either sign, a subnormal, a NaN. */
-static double draw(uint64_t *s, enum stx_dtype t)
+/* Mostly of [-1, 1) times scale; now and then an infinity, a zero of either sign, a subnormal, a
+ * NaN. */
+static double draw(uint64_t *s, enum stx_dtype t, double scale)
 {
 	static const double special[] = {
 		INFINITY, -INFINITY, 0.0, -0.0, 0x1p-140, -0x1p-130, NAN
 	};
 	if (next(s) % 4096 == 0)
 		return stx_scalar_round(t, special[next(s) % 7]);
-	return stx_scalar_round(t, (double)(int64_t)next(s) * 0x1p-63);
+	return stx_scalar_round(t, (double)(int64_t)next(s) * 0x1p-63 * scale);
 }
 
 static void add_input(struct product *p, struct stx_bytes *text, uint64_t *s, const char *name,
@@ -71,7 +73,7 @@ static void add_input(struct product *p, struct stx_bytes *text, uint64_t *s, co
 		if (p->t == STX_I32)
 			v.i = (int32_t)next(s);
 		else
-			v.f = draw(s, p->t);
+			v.f = draw(s, p->t, p->scale);
 		stx_scalar_store(p->t, (char *)x->data + i * bytes, v);
 	}
 }
@@ -146,12 +148,18 @@ static void expect(struct product *p)
 			}
 }
 
-static void make(struct product *p, struct stx_bytes *text, uint64_t *s)
+/* only: a type that is drawn, or one that is asked for, whose sums are subnormal or just not. */
+static void make(struct product *p, struct stx_bytes *text, uint64_t *s, enum stx_dtype only)
 {
-	static const enum stx_dtype types[] = { STX_F32,  STX_F32, STX_F64,
+	static const enum stx_dtype types[] = { STX_F32,  STX_F32, STX_F64, STX_BF16,
 						STX_BF16, STX_F16, STX_I32 };
 	memset(p, 0, sizeof *p);
-	p->t = types[next(s) % 6];
+	p->t = types[next(s) % 7];
+	p->scale = next(s) % 4 ? 1 : p->t == STX_F16 ? 0x1p-12 : 0x1p-64;
+	if (only != STX_DTYPE_NONE) {
+		p->t = only;
+		p->scale = only == STX_F16 ? 0x1p-12 : 0x1p-64;
+	}
 	p->batch = next(s) % 3 ? 0 : between(s, 1, 3);
 	p->m = next(s) % 3 ? between(s, 4, 60) : between(s, 60, 150);
 	if (next(s) % 4 == 0)
@@ -162,13 +170,17 @@ static void make(struct product *p, struct stx_bytes *text, uint64_t *s)
 	p->k = next(s) % 3 ? between(s, 16, 330) : between(s, 300, 700);
 	if (p->batch)
 		p->k = between(s, 16, 200);
+	if (p->t == STX_BF16) /* pairs */
+		p->k += p->k % 2 && next(s) % 8;
+	if (p->t == STX_BF16 && next(s) % 4 == 0)
+		p->k += 640;
 	p->a_transposed = next(s) % 2;
 	p->b_transposed = p->m > 1 && next(s) % 2; /* else along lanes */
 	if (p->m == 1)
 		p->k = 65537 / p->n + between(s, 1, 50);
-	p->bias = next(s) % 2;
+	p->bias = next(s) % 2 && only == STX_DTYPE_NONE;
 	p->relu = next(s) % 2;
-	p->residual = next(s) % 2;
+	p->residual = next(s) % 2 && only == STX_DTYPE_NONE;
 	int r = p->batch ? 3 : 2;
 	const int64_t full[3] = { p->batch, p->m, p->n };
 	const int64_t as[3] = { p->batch, p->a_transposed ? p->k : p->m,
@@ -223,12 +235,12 @@ static void check(const struct product *p, const char *text, const char *target,
 	}
 }
 
-static void run_product(uint64_t seed)
+static void run_product(uint64_t seed, enum stx_dtype only)
 {
 	struct product p;
 	struct stx_bytes text = { 0 };
-	make(&p, &text, &seed);
-	for (const char *const *t = compiled_targets(); *t; t++)
+	make(&p, &text, &seed, only);
+	for (const char *const *t = compiled_feature_targets(); *t; t++)
 		for (int form = COMPILED_FUSED; form <= COMPILED_UNFUSED; form++) {
 			struct compiled c;
 			struct stx_diag d = { 0 };
@@ -259,7 +271,114 @@ static void test_products_random_are_plain_loops_to_the_bit(void **state)
 	const char *more = getenv("STAX_PRODUCTS"), *only = getenv("STAX_PRODUCT");
 	(void)state;
 	for (int i = 0; i < (more ? atoi(more) : ROUNDS); i++)
-		run_product(0x9e3779b97f4a7c15u * (uint64_t)((only ? atoi(only) : i) + 1));
+		run_product(0x9e3779b97f4a7c15u * (uint64_t)((only ? atoi(only) : i) + 1),
+			    STX_DTYPE_NONE);
+}
+
+/* vdpbf16ps has no subnormal numbers: packed numbers that are too small for it go another way. */
+static void test_products_subnormal_sums_are_kept(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		run_product(0xa0761d6478bd642fu * (uint64_t)(i + 1), STX_BF16);
+		run_product(0xe7037ed1a0b428dbu * (uint64_t)(i + 1), i % 2 ? STX_F32 : STX_F16);
+	}
+}
+
+/* ---- bytes ---- */
+
+struct bytes_product {
+	int64_t m, n, k;
+	int is_signed[2], transposed[2];
+	int32_t zero[2];
+	uint8_t *x[2];
+};
+
+static int32_t byte_at(const struct bytes_product *p, int j, int64_t i)
+{
+	return (p->is_signed[j] ? (int8_t)p->x[j][i] : p->x[j][i]) - p->zero[j];
+}
+
+static int64_t byte_place(const struct bytes_product *p, int j, int64_t i, int64_t k)
+{
+	int64_t outer = j ? p->n : p->m;
+	return p->transposed[j] != j ? k * outer + i : i * p->k + k;
+}
+
+static void check_bytes(const struct bytes_product *p, const char *text, const char *target,
+			const int32_t *got)
+{
+	for (int64_t i = 0; i < p->m; i++)
+		for (int64_t j = 0; j < p->n; j++) {
+			uint32_t sum = 0;
+			for (int64_t k = 0; k < p->k; k++)
+				sum += (uint32_t)(byte_at(p, 0, byte_place(p, 0, i, k)) *
+						  byte_at(p, 1, byte_place(p, 1, j, k)));
+			if (got[i * p->n + j] != (int32_t)sum)
+				fail_msg("%s: element %lld, %lld is %d, not %d, of\n%s", target,
+					 (long long)i, (long long)j, got[i * p->n + j],
+					 (int32_t)sum, text);
+		}
+}
+
+static void run_bytes(uint64_t seed)
+{
+	struct bytes_product p = { .m = between(&seed, 4, 70),
+				   .n = between(&seed, 12, 90),
+				   .k = between(&seed, 16, 200) };
+	struct stx_tensor in[2];
+	struct stx_bytes text = { 0 };
+	p.k *= next(&seed) % 2 ? 4 : next(&seed) % 4 ? 2 : 1;
+	if (next(&seed) % 4 == 0)
+		p.k += 1280;
+	for (int j = 0; j < 2; j++) {
+		p.is_signed[j] = next(&seed) % 2;
+		p.transposed[j] = next(&seed) % 2;
+		p.zero[j] = next(&seed) % 2  ? 0
+			    : p.is_signed[j] ? (int32_t)between(&seed, -128, 127)
+					     : (int32_t)between(&seed, 0, 255);
+		int64_t outer = j ? p.n : p.m, is_kx = p.transposed[j] != j;
+		in[j] = (struct stx_tensor){ .dtype = p.is_signed[j] ? STX_I8 : STX_U8,
+					     .rank = 2,
+					     .sizes = { is_kx ? p.k : outer,
+							is_kx ? outer : p.k } };
+		compiled_dense(&in[j]);
+		in[j].data = p.x[j] = malloc((size_t)(outer * p.k));
+		for (int64_t i = 0; i < outer * p.k; i++) /* extremes, too */
+			p.x[j][i] = (uint8_t)(next(&seed) % 8 ? next(&seed) >> 40
+							      : 127 + next(&seed) % 2);
+		stx_bytes_printf(&text, "%%x%d : %s[%lld,%lld] = placeholder()\n", j,
+				 p.is_signed[j] ? "i8" : "u8", (long long)in[j].sizes[0],
+				 (long long)in[j].sizes[1]);
+		stx_bytes_printf(&text, "%%y%d = _to_copy.default(%%x%d, dtype=i32)\n", j, j);
+		stx_bytes_printf(&text, "%%z%d = sub.Scalar(%%y%d, %d)\n", j, j, p.zero[j]);
+		stx_bytes_printf(&text, "%%t%d = %s.default(%%z%d)\n", j,
+				 p.transposed[j] ? "t" : "alias", j);
+	}
+	stx_bytes_puts(&text, "%c = mm.default(%t0, %t1)\nreturn (%c)\n");
+	for (const char *const *t = compiled_feature_targets(); *t; t++) {
+		struct compiled c;
+		struct stx_tensor out[1];
+		struct stx_diag d = { 0 };
+		if (compiled_build(stx_bytes_cstr(&text), *t, COMPILED_FUSED, &c, &d) ||
+		    compiled_run(&c, COMPILED_PIECES, in, 2, out, &d))
+			fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text, stx_bytes_cstr(&text));
+		check_bytes(&p, stx_bytes_cstr(&text), *t, out[0].data);
+		compiled_free_outputs(out, 1);
+		compiled_free(&c);
+	}
+	free(p.x[0]);
+	free(p.x[1]);
+	stx_bytes_free(&text);
+}
+
+/* Of either sign, with zero points: integer instructions of every target give the exact sums. */
+static void test_products_of_bytes_are_exact(void **state)
+{
+	const char *more = getenv("STAX_PRODUCTS"), *only = getenv("STAX_PRODUCT");
+	(void)state;
+	for (int i = 0; i < (more ? atoi(more) : ROUNDS); i++)
+		run_bytes(0xd1342543de82ef95u * (uint64_t)((only ? atoi(only) : i) + 1));
 }
 
 /* ---- convolutions ---- */
@@ -354,6 +473,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_products_random_are_plain_loops_to_the_bit),
+		cmocka_unit_test(test_products_subnormal_sums_are_kept),
+		cmocka_unit_test(test_products_of_bytes_are_exact),
 		cmocka_unit_test(test_products_convolutions_are_plain_loops_to_the_bit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

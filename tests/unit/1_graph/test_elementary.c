@@ -146,6 +146,22 @@ static void test_elementary_special_values(void **s)
 		{ STX_P_ATANH, -1, -INFINITY },
 		{ STX_P_ATANH, 1.5, NAN },
 		{ STX_P_ATANH, INFINITY, NAN },
+		{ STX_P_SHORT_EXP, 0, 1 },
+		{ STX_P_SHORT_EXP, INFINITY, INFINITY },
+		{ STX_P_SHORT_EXP, -INFINITY, 0 },
+		{ STX_P_SHORT_EXP, 1000, INFINITY },
+		{ STX_P_SHORT_SIGMOID, 0, 0.5 },
+		{ STX_P_SHORT_SIGMOID, INFINITY, 1 },
+		{ STX_P_SHORT_SIGMOID, -INFINITY, 0 },
+		{ STX_P_SHORT_SIGMOID, -1000, 0 },
+		{ STX_P_SHORT_TANH, -0.0, -0.0 },
+		{ STX_P_SHORT_TANH, INFINITY, 1 },
+		{ STX_P_SHORT_TANH, -INFINITY, -1 },
+		{ STX_P_SHORT_CDF, 0, 0.5 },
+		{ STX_P_SHORT_CDF, INFINITY, 1 },
+		{ STX_P_SHORT_CDF, -INFINITY, 0 },
+		{ STX_P_SHORT_CDF, -1e30, 0 },
+		{ STX_P_SHORT_SLOPE, 1000, 1 },
 		{ STX_P_RSQRT, 4, 0.5 },
 		{ STX_P_RSQRT, 0, INFINITY },
 		{ STX_P_RSQRT, -0.0, -INFINITY },
@@ -311,6 +327,24 @@ static void test_elementary_bodies_use_cheap_exact_primitives(void **s)
 	stx_arena_free(a);
 }
 
+/* The shorter forms are those of what f16 or bf16 round, nothing else's. */
+static void test_elementary_short_forms_by_result(void **s)
+{
+	(void)s;
+	for (int t = 0; t < STX_DTYPE_COUNT; t++) {
+		int is_short = t == STX_F16 || t == STX_BF16;
+
+		assert_int_equal(stx_elementary_for(STX_P_EXP, (enum stx_dtype)t),
+				 is_short ? STX_P_SHORT_EXP : STX_P_EXP);
+		assert_int_equal(stx_elementary_for(STX_P_SIGMOID, (enum stx_dtype)t),
+				 is_short ? STX_P_SHORT_SIGMOID : STX_P_SIGMOID);
+		assert_int_equal(stx_elementary_for(STX_P_TANH, (enum stx_dtype)t),
+				 is_short ? STX_P_SHORT_TANH : STX_P_TANH);
+		assert_int_equal(stx_elementary_for(STX_P_LOG, (enum stx_dtype)t), STX_P_LOG);
+		assert_int_equal(stx_elementary_for(STX_P_ADD, (enum stx_dtype)t), STX_P_ADD);
+	}
+}
+
 /* f16, bf16: through f32, rounded once; block, scalar and direct evaluation agree bit for bit. */
 static void test_elementary_forms_of_evaluation_agree(void **s)
 {
@@ -358,6 +392,7 @@ int main(void)
 		cmocka_unit_test(test_elementary_sine_of_arctangent),
 		cmocka_unit_test(test_elementary_pow_and_atan2_edges),
 		cmocka_unit_test(test_elementary_bodies_use_cheap_exact_primitives),
+		cmocka_unit_test(test_elementary_short_forms_by_result),
 		cmocka_unit_test(test_elementary_forms_of_evaluation_agree),
 	};
 

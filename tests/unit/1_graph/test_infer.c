@@ -176,6 +176,8 @@ static void test_infer_promotion_kinds(void **state)
 		"pow.Tensor_Scalar(%i, -1)",
 		"div.Tensor_mode(%i, %i, rounding_mode='up')",
 		"gelu.default(%i)",
+		"gelu_backward.default(%i, %i)",
+		"gelu_backward.default(%f, %f, approximate='sigmoid')",
 		"relu.default(%p)",
 	};
 	ACCEPT(in, good);

@@ -49,7 +49,7 @@ static void test_normalize_transposed_operand_forbids_merge(void **state)
 	(void)state;
 	expect("%x : f32[512,256] = placeholder()\n%y : f32[256,512] = placeholder()\n"
 	       "%t = t.default(%x)\n%a = add.Tensor(%t, %y)\nreturn (%a,)\n",
-	       (const char *[]){ "axis x1 loop 16\naxis x2 vector 64\ngrain", "p0[x1 + 256*x2 + ",
+	       (const char *[]){ "axis x1 loop 64\naxis x2 vector 128\ngrain", "p0[x1 + 256*x2 + ",
 				 "p1[512*x1 + x2 + ", NULL }); /* in tiles, the two still apart */
 }
 

@@ -127,16 +127,17 @@ static void test_schedule_mismatched_strides_run_in_tiles(void **state)
 	(void)state;
 	int64_t grid;
 	char *text = transpose_add(128, 192, &grid);
-	assert_int_equal(grid, 128 / 16 * 192 / 64); /* a cache line of b by 64 columns */
-	assert_non_null(strstr(text, "loop 16\n"));
-	assert_non_null(strstr(text, "vector 64\n"));
+	assert_int_equal(grid, 128 / 64 * 192 / 96); /* 256 bytes of b by 128 columns, evenly */
+	assert_non_null(strstr(text, "loop 64\n"));
+	assert_non_null(strstr(text, "vector 96\n"));
+	assert_non_null(strstr(text, "12288*(x0 % 2)")); /* in b's lines */
 	free(text);
-	text = transpose_add(37, 101, &grid); /* neither divides: tails */
-	assert_int_equal(grid, 3 * 2);
+	text = transpose_add(70, 150, &grid); /* neither divides: tails */
+	assert_int_equal(grid, 2 * 2);
 	assert_non_null(strstr(text, "min("));
 	free(text);
 	text = transpose_add(200, 5, &grid); /* too narrow */
-	assert_null(strstr(text, " loop 16"));
+	assert_null(strstr(text, " loop 64"));
 	free(text);
 }
 

@@ -63,6 +63,7 @@ static const char cuda_host_head[] =
 	"? (std::signbit(a) ? a : b) : a < b ? a : b; }\n"
 	"static unsigned long long host_mul_wide(unsigned a, unsigned b) { return (unsigned long "
 	"long)a * b; }\n"
+	"static float host_rcp_near(float x) { return 1 / x; }\n"
 	"#define host_f16_to_f32 cuda_host_at->f16_to_f32\n"
 	"#define host_f32_to_f16 cuda_host_at->f32_to_f16\n"
 	"#define host_f32_to_bf16 cuda_host_at->f32_to_bf16\n"

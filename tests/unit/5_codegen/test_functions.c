@@ -112,6 +112,34 @@ struct kernels {
 	int fast[MAX_KERNELS], n;
 };
 
+/* The instructions of a program; argument k is t<at[k]>, value i > 1 is t<i>. */
+static void put_program(struct stx_bytes *out, const struct stx_elem_program *p, const uint32_t *at)
+{
+	for (uint32_t i = 0; i < p->n; i++) {
+		const struct stx_elem_inst *q = &p->at[i];
+		const char *type = stx_dtype_name((enum stx_dtype)q->dtype);
+
+		if (q->op == STX_ELEM_ARG)
+			continue;
+		if (q->op != STX_ELEM_CONST) {
+			const struct stx_prim_info *info = stx_prim_info((enum stx_prim)q->op);
+			const uint32_t from[3] = { q->a, q->b, q->c };
+
+			stx_bytes_printf(out, "t%u = %s %s", i, info->text, type);
+			for (int o = 0; o < info->arity; o++)
+				stx_bytes_printf(out, " t%u", from[o] < 2 ? at[from[o]] : from[o]);
+			stx_bytes_puts(out, "\n");
+		} else if (stx_dtype_is_float((enum stx_dtype)q->dtype)) {
+			stx_bytes_printf(out,
+					 isnan(q->k.f) ? "t%u = const %s nan(0x7ff8000000000000)\n"
+						       : "t%u = const %s %a\n",
+					 i, type, q->k.f);
+		} else {
+			stx_bytes_printf(out, "t%u = const %s %lld\n", i, type, (long long)q->k.i);
+		}
+	}
+}
+
 /* out[i] = op(a[i], b[i]), BLOCK elements; a function of one operand does not read b. */
 static void put_kernel(struct stx_bytes *out, enum stx_prim op, enum stx_dtype t, int arity)
 {
@@ -129,47 +157,32 @@ static void put_kernel(struct stx_bytes *out, enum stx_prim op, enum stx_dtype t
 		stx_bytes_printf(out, "t1 = load %s p1[x1]\n", name);
 	if (!p)
 		stx_bytes_printf(out, "t2 = %s %s t0\n", stx_prim_info(op)->text, name);
-	for (uint32_t i = 0; p && i < p->n; i++) {
-		const struct stx_elem_inst *q = &p->at[i];
-		const char *type = stx_dtype_name((enum stx_dtype)q->dtype);
-
-		if (q->op == STX_ELEM_ARG)
-			continue;
-		if (q->op != STX_ELEM_CONST) {
-			const struct stx_prim_info *info = stx_prim_info((enum stx_prim)q->op);
-			const uint32_t from[3] = { q->a, q->b, q->c };
-
-			stx_bytes_printf(out, "t%u = %s %s", i, info->text, type);
-			for (int o = 0; o < info->arity; o++)
-				stx_bytes_printf(out, " t%u", from[o]);
-			stx_bytes_puts(out, "\n");
-		} else if (stx_dtype_is_float((enum stx_dtype)q->dtype)) {
-			stx_bytes_printf(out,
-					 isnan(q->k.f) ? "t%u = const %s nan(0x7ff8000000000000)\n"
-						       : "t%u = const %s %a\n",
-					 i, type, q->k.f);
-		} else {
-			stx_bytes_printf(out, "t%u = const %s %lld\n", i, type, (long long)q->k.i);
-		}
-	}
+	if (p)
+		put_program(out, p, (const uint32_t[]){ 0, 1 });
 	stx_bytes_printf(out, "store %s p2[x1] t%u\nend\nend\n", name, p ? p->result : 2);
 	stx_arena_free(a);
+}
+
+static struct kernels compile(struct stx_bytes *text)
+{
+	struct kernels k = { 0 };
+
+	for (jit.fast = 0; jit.fast < 2; jit.fast++)
+		for (const char *const *target = jit_targets(); *target; target++) {
+			k.fn[k.n] = jit_kernel(*target, stx_bytes_cstr(text));
+			k.fast[k.n++] = jit.fast;
+		}
+	jit.fast = 0;
+	stx_bytes_free(text);
+	return k;
 }
 
 static struct kernels make_kernels(enum stx_prim op, enum stx_dtype t, int arity)
 {
 	struct stx_bytes text = { 0 };
-	struct kernels k = { 0 };
 
 	put_kernel(&text, op, t, arity);
-	for (jit.fast = 0; jit.fast < 2; jit.fast++)
-		for (const char *const *target = jit_targets(); *target; target++) {
-			k.fn[k.n] = jit_kernel(*target, stx_bytes_cstr(&text));
-			k.fast[k.n++] = jit.fast;
-		}
-	jit.fast = 0;
-	stx_bytes_free(&text);
-	return k;
+	return compile(&text);
 }
 
 /* ---- errors ---- */
@@ -515,6 +528,130 @@ static void test_functions_f64_hard_arguments_are_reduced_exactly(void **state)
 		}
 }
 
+/* ---- halves: every argument of f16 and bf16 ---- */
+
+static double cdf(double x)
+{
+	return erfc(-x * 0.70710678118654752440) / 2;
+}
+static double slope(double x)
+{
+	return isinf(x) ? cdf(x) : cdf(x) + x * exp(-x * x / 2) * 0.39894228040143267794;
+}
+static double gelu(double x)
+{
+	return x * cdf(x);
+}
+static double silu(double x)
+{
+	return x * sigmoid_f64(x);
+}
+
+/* What computes in f32 by a function of elementary_short.c and is rounded once: the function, or x
+ * times it. */
+static const struct half {
+	const char *name;
+	enum stx_prim op;
+	int times_x;
+	double (*f64)(double);
+} halves[] = {
+	{ "exp", STX_P_SHORT_EXP, 0, exp },
+	{ "sigmoid", STX_P_SHORT_SIGMOID, 0, sigmoid_f64 },
+	{ "tanh", STX_P_SHORT_TANH, 0, tanh },
+	{ "silu", STX_P_SHORT_SIGMOID, 1, silu },
+	{ "cdf", STX_P_SHORT_CDF, 0, cdf },
+	{ "gelu", STX_P_SHORT_CDF, 1, gelu },
+	{ "slope", STX_P_SHORT_SLOPE, 0, slope },
+};
+#define HALF_LIMIT 0.55 /* ulp of f16 and bf16 */
+
+static struct kernels make_half(const struct half *h, enum stx_dtype t)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	const struct stx_elem_program *p = stx_elementary_record(a, h->op, STX_F32);
+	const char *name = stx_dtype_name(t);
+	struct stx_bytes text = { 0 };
+	uint32_t r = p->result, n = p->n;
+
+	stx_bytes_printf(&text,
+			 "kernel \"k\" poi bits 32 target cpu\nparam p0 %s read elems %d \"a\"\n"
+			 "param p1 %s write elems %d \"c\"\n"
+			 "axis x0 grid 1\naxis x1 vector %d\ngrain 1\nbegin\nloop x1\n"
+			 "t0 = load %s p0[x1]\nt1 = cast f32 t0\n",
+			 name, BLOCK, name, BLOCK, BLOCK, name);
+	put_program(&text, p, (const uint32_t[]){ 1, 1 });
+	if (h->times_x) {
+		stx_bytes_printf(&text, "t%u = mul f32 t1 t%u\n", n, r);
+		r = n++;
+	}
+	stx_bytes_printf(&text, "t%u = cast %s t%u\nstore %s p1[x1] t%u\nend\nend\n", n, name, r,
+			 name, n);
+	stx_arena_free(a);
+	return compile(&text);
+}
+
+/* |got - want| in ulp of t around want; what rounds to infinity may be that. */
+static double error_half(enum stx_dtype t, double got, double want)
+{
+	int e, digits = t == STX_F16 ? 11 : 8, least = t == STX_F16 ? -24 : -133;
+
+	if (isnan(want) || isinf(want))
+		return isnan(want) ? (isnan(got) ? 0 : INFINITY) : (got == want ? 0 : INFINITY);
+	if (isinf(stx_scalar_round(t, want)) || isinf(got))
+		return isinf(got) && fabs(want) > (t == STX_F16 ? 65504 : 0x1.fep127) ? 0
+										      : INFINITY;
+	frexp(want, &e);
+	e = want == 0 || e - digits < least ? least : e - digits;
+	return fabs(got - want) * ldexp(1, -e);
+}
+
+static double half_worst(const struct half *h, enum stx_dtype t, double *at)
+{
+	static uint16_t x[BLOCK], out[BLOCK], first[BLOCK];
+	struct kernels k = make_half(h, t);
+	double worst = 0;
+
+	for (int i = 0; i < BLOCK; i++)
+		x[i] = (uint16_t)i;
+	for (int j = 0; j < k.n; j++) {
+		void *buffers[2] = { x, out };
+
+		jit_run(k.fn[j], buffers, NULL, 0, 1);
+		if (j == 0)
+			memcpy(first, out, sizeof out);
+		for (int i = 0; i < BLOCK; i++) {
+			double v = stx_scalar_from_bits(t, x[i]),
+			       got = stx_scalar_from_bits(t, out[i]), err;
+
+			if (!k.fast[j] && !isnan(got))
+				assert_int_equal(out[i], first[i]); /* at every level */
+			err = error_half(t, got, h->f64(v));
+			if (!(err <= worst)) {
+				worst = err;
+				*at = v;
+			}
+		}
+	}
+	return worst;
+}
+
+static void test_functions_halves_errors_stay_below_limit(void **state)
+{
+	static const enum stx_dtype types[] = { STX_F16, STX_BF16 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof halves / sizeof *halves; i++)
+		for (int k = 0; k < 2; k++) {
+			double at = 0, worst = half_worst(&halves[i], types[k], &at);
+
+			print_message("%s %s, every argument: %.4f ulp at %a (limit %.2f)\n",
+				      stx_dtype_name(types[k]), halves[i].name, worst, at,
+				      HALF_LIMIT);
+			if (!(worst <= HALF_LIMIT))
+				fail_msg("%s", halves[i].name);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -522,6 +659,7 @@ int main(void)
 		cmocka_unit_test(test_functions_f64_errors_stay_below_limit),
 		cmocka_unit_test(test_functions_of_two_operands_errors_stay_below_limit),
 		cmocka_unit_test(test_functions_f64_hard_arguments_are_reduced_exactly),
+		cmocka_unit_test(test_functions_halves_errors_stay_below_limit),
 	};
 
 	return cmocka_run_group_tests(tests, jit_setup, jit_teardown);

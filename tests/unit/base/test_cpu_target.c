@@ -21,6 +21,10 @@ static void test_cpu_target_every_name_parses_or_is_refused_by_name(void **state
 		{ "cpu:x86-64-v3", 3, 0, 32 },
 		{ "cpu:x86-64-v4", 4, 0, 64 },
 		{ "cpu:x86-64-v4+avx512bf16", 4, 1, 64 },
+		{ "cpu:x86-64-v4+avx512bf16+avx512vnni+avxvnni", 4, 1, 64 },
+		{ "cpu:x86-64-v4+avx512vnni", 4, 0, 64 },
+		{ "cpu:x86-64-v4+avxvnni", 4, 0, 64 },
+		{ "cpu:x86-64-v3+avxvnni", 3, 0, 32 },
 	};
 	static const char *const bad[] = { "",
 					   "cp",
@@ -32,6 +36,10 @@ static void test_cpu_target_every_name_parses_or_is_refused_by_name(void **state
 					   "cpu:x86-64-v33",
 					   "cpu:x86-64-v2+avx512bf16",
 					   "cpu:x86-64-v3+avx512bf16",
+					   "cpu:x86-64-v3+avx512vnni",
+					   "cpu:x86-64-v2+avxvnni",
+					   "cpu:x86-64-v4+avx512vnni+avx512bf16",
+					   "cpu:x86-64-v4+avx512vnni+avx512vnni",
 					   "cuda",
 					   "cpu:x86-64-v4+avx512bf16+x",
 					   "cuda:sm_12",
@@ -80,10 +88,14 @@ static void test_cpu_target_host_covers_its_level_and_lower_ones(void **state)
 {
 	struct stx_cpu_target host = stx_cpu_target_host();
 	(void)state;
-	for (uint32_t flags = 0; flags < 32; flags++) {
+	for (uint32_t flags = 0; flags < 512; flags++) {
+		if (flags & (STX_PLAN_CUDA | STX_PLAN_CONFIGS))
+			continue;
 		struct stx_cpu_target need = stx_cpu_target_of_flags(flags);
 		int want = (int)(flags & STX_PLAN_CPU_LEVEL) <= host.level &&
-			   (!(flags & STX_PLAN_CPU_AVX512BF16) || host.avx512bf16);
+			   (!(flags & STX_PLAN_CPU_AVX512BF16) || host.avx512bf16) &&
+			   (!(flags & STX_PLAN_CPU_AVX512VNNI) || host.avx512vnni) &&
+			   (!(flags & STX_PLAN_CPU_AVXVNNI) || host.avxvnni);
 		assert_int_equal(stx_cpu_target_covers(&host, &need), want);
 	}
 }

@@ -101,6 +101,8 @@ static void test_decomposed_exact_operators_agree_bitwise(void **s)
 		"mish.default(%x)",
 		"gelu.default(%x)",
 		"gelu.default(%x, approximate='tanh')",
+		"gelu_backward.default(%y, %x)",
+		"gelu_backward.default(%y, %x, approximate='tanh')",
 		"t.default(%x)",
 		"transpose.int(%x, 0, -1)",
 		"reshape.default(%x, [5,3])",

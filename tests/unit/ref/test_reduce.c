@@ -297,6 +297,43 @@ static void test_ref_activations(void **s)
 	}
 }
 
+/* What PyTorch 2.13 gives in f64. 1 + erf and 1 + tanh cancel at -2. */
+static void test_ref_gelu_backward_as_pytorch(void **s)
+{
+	static const double g[] = { 1, 2, -1, 3, 0.5, 1, -2 }, x[] = { -2, -1, -0.5, 0, 0.3, 2, 5 };
+	static const double want[2][7] = {
+		{ -0.08523180107819692, -0.1666309411753727, -0.13250487534383712, 1.5,
+		  0.36616388341355494, 1.085231801078197, -2.000014293892004 },
+		{ -0.0860992566236183, -0.16592816769156504, -0.13263009646535764, 1.5,
+		  0.3661477258194009, 1.0860992566236183, -2.000003092723976 },
+	};
+	static const struct {
+		enum stx_dtype t;
+		double near;
+	} types[] = {
+		{ STX_F64, 1e-12 }, { STX_F32, 2e-5 }, { STX_F16, 1e-3 }, { STX_BF16, 8e-3 }
+	};
+
+	(void)s;
+	for (int tanh = 0; tanh < 2; tanh++)
+		for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+			const char *t = stx_dtype_name(types[i].t);
+			double at[7];
+			char text[200];
+
+			snprintf(text, sizeof text,
+				 "%%g : %s[7] = placeholder()\n%%x : %s[7] = placeholder()\n"
+				 "%%y = gelu_backward.default(%%g, %%x, approximate='%s')\n"
+				 "return (%%y,)\n",
+				 t, t, tanh ? "tanh" : "none");
+			for (int k = 0; k < 7; k++)
+				at[k] = stx_scalar_round(types[i].t, x[k]);
+			expect_near(RUN(text, make(types[i].t, DIMS(7), g),
+					make(types[i].t, DIMS(7), at)),
+				    types[i].t, DIMS(7), want[tanh], types[i].near);
+		}
+}
+
 /* A composite rounds once: gelu in bf16 is the rounding of gelu in f32. */
 static void test_ref_composite_rounds_once(void **s)
 {
@@ -330,6 +367,7 @@ int main(void)
 		cmocka_unit_test(test_ref_softmax_of_all_masked_is_nan),
 		cmocka_unit_test(test_ref_normalisations),
 		cmocka_unit_test(test_ref_activations),
+		cmocka_unit_test(test_ref_gelu_backward_as_pytorch),
 		cmocka_unit_test(test_ref_composite_rounds_once),
 	};
 

@@ -1,0 +1,148 @@
+/* elementary_short.c: functions whose results f16 or bf16 round: f32 arithmetic, errors below 2^-16.
+ *
+ * 2^t by a polynomial of degree 4, its power of two added to the exponent's bits; what may be
+ * subnormal gets the last factor by a multiplication, which rounds. The normal distribution is
+ * cdf(-a) = e^(-a^2/2) * R(a) with R a rational function (Mills ratio). For f64 they are the
+ * functions themselves. */
+#include "elementary_body.h"
+
+#include <math.h>
+
+#define LOG2E 0x1.715476p+0
+
+/* (2^r - 1)/r on |r| <= 1/2: errors relative to 2^r, 2^-18.4; relative to 2^r - 1, 2^-16 */
+static const double exp2_near_0[] = { 0x1.62e12cp-1, 0x1.ec0378p-3, 0x1.c9fc46p-5, 0x1.3a02ccp-7 };
+static const double exp2_less_1[] = { 0x1.62e2d6p-1, 0x1.ebff08p-3, 0x1.c96b48p-5, 0x1.3b2a9p-7 };
+/* cdf(-a) e^(a^2/2) = P(a)/Q(a), Q's last coefficient 1, half at 0: 2^-16 for a <= 5.9, where f16 ends, 2^-12 to 14 */
+static const double mills_p[] = { 0x1.c25c8p+1, 0x1.dca618p+0, 0x1.9979cp-2 };
+static const double mills_q[] = { 0x1.c25c8p+2, 0x1.2ae666p+3, 0x1.2e1496p+2 };
+/* The same of the slope over (SLOPE_0 - a): 2^-15.2, 2^-11.2 */
+#define SLOPE_0 0x1.80ead2p-1 /* the slope is 0 at -0.75179 */
+static const double slope_p[] = { 0x1.35c1cep+1, 0x1.ace53ap+0, 0x1.9966eap-2 };
+static const double slope_q[] = { 0x1.d1bed6p+1, 0x1.bdf41ap+1 };
+
+/* t = n + r, n a whole number in the low bits of the result, |r| <= 1/2 */
+static stx_ev whole_part(const struct el *e, stx_ev t, stx_ev *r)
+{
+	stx_ev m = addk(e, t, magic(e));
+
+	*r = sub(e, t, subk(e, m, magic(e)));
+	return ishl(e, bits(e, m), 23);
+}
+
+/* 2^t * scale, a power of two; both normal */
+static stx_ev power(const struct el *e, stx_ev t, double scale)
+{
+	stx_ev r, n = whole_part(e, t, &r), p = fk(e, exp2_near_0[3] * scale);
+
+	for (int i = 2; i >= 0; i--)
+		p = addk(e, mul(e, p, r), exp2_near_0[i] * scale);
+	p = addk(e, mul(e, p, r), scale);
+	return unbits(e, iadd(e, bits(e, p), n));
+}
+
+/* The square of e^(x/2), so that overflow and subnormal results round in the last product. */
+stx_ev stx__el_short_exp(const struct el *e, stx_ev x)
+{
+	stx_ev h;
+
+	if (is_f64(e))
+		return stx__el_exp(e, x);
+	x = mini(e, maxi(e, x, fk(e, -105)), fk(e, 90));
+	h = power(e, mulk(e, x, LOG2E / 2), 1);
+	return mul(e, h, h);
+}
+
+/* 1/(1 + e^-x), the sum times 2^-26: it stays normal, and the last product reaches 0. */
+stx_ev stx__el_short_sigmoid(const struct el *e, stx_ev x)
+{
+	stx_ev d;
+
+	if (is_f64(e))
+		return stx__el_sigmoid(e, x);
+	x = mini(e, maxi(e, x, fk(e, -104.6)), fk(e, 68));
+	d = addk(e, power(e, mulk(e, x, -LOG2E), 0x1p-26), 0x1p-26);
+	return mulk(e, rcp(e, d), 0x1p-26);
+}
+
+/* E/(E + 2), E = e^2a - 1 = 2^n * (2^r - 1) + (2^n - 1) */
+stx_ev stx__el_short_tanh(const struct el *e, stx_ev x)
+{
+	stx_ev r, n, m, s;
+
+	if (is_f64(e))
+		return stx__el_tanh(e, x);
+	n = whole_part(e, mulk(e, mini(e, mag(e, x), fk(e, 10)), 2 * LOG2E), &r);
+	s = unbits(e, iaddk(e, n, 0x3f800000));
+	m = mul(e, mul(e, r, POLY(e, r, exp2_less_1)), s);
+	m = add(e, m, subk(e, s, 1));
+	return sign_of(e, mul(e, m, rcp(e, addk(e, m, 2))), x);
+}
+
+/* c[0] + a*(c[1] + ... + a*(c[n-1] + a)) */
+static stx_ev monic(const struct el *e, stx_ev a, const double *c, int n)
+{
+	stx_ev r = addk(e, a, c[n - 1]);
+
+	for (int i = n - 2; i >= 0; i--)
+		r = addk(e, mul(e, r, a), c[i]);
+	return r;
+}
+
+/* a = |x|, within what e^(-a^2/2) is not 0 for */
+static stx_ev magnitude(const struct el *e, stx_ev x)
+{
+	return mini(e, mag(e, x), fk(e, 14.6));
+}
+
+/* e^(-a^2/2) * r, one less that for positive x */
+static stx_ev both_tails(const struct el *e, stx_ev x, stx_ev a, stx_ev r)
+{
+	stx_ev h = power(e, mulk(e, mul(e, a, a), -LOG2E / 4), 1), tail;
+
+	tail = mul(e, mul(e, h, h), r);
+	return sel(e, lt(e, x, fk(e, 0)), tail, ksub(e, 1, tail));
+}
+
+static stx_ev cdf_f64(const struct el *e, stx_ev x)
+{
+	return mulk(e, stx__el_erfc(e, mulk(e, x, -0x1.6a09e667f3bcdp-1)), 0.5);
+}
+
+stx_ev stx__el_short_cdf(const struct el *e, stx_ev x)
+{
+	stx_ev a, r;
+
+	if (is_f64(e))
+		return cdf_f64(e, x);
+	a = magnitude(e, x);
+	r = mul(e, POLY(e, a, mills_p), rcp(e, monic(e, a, mills_q, 3)));
+	return both_tails(e, x, a, r);
+}
+
+stx_ev stx__el_short_slope(const struct el *e, stx_ev x)
+{
+	stx_ev a, r;
+
+	if (is_f64(e)) {
+		const double density = 0x1.9884533d43651p-2; /* 1/sqrt(2 pi) */
+
+		r = mulk(e, stx__el_exp(e, mulk(e, mul(e, x, x), -0.5)), density);
+		return add(e, cdf_f64(e, x), mul(e, x, r));
+	}
+	a = magnitude(e, x);
+	r = mul(e, POLY(e, a, slope_p), rcp(e, monic(e, a, slope_q, 2)));
+	return both_tails(e, x, a, mul(e, ksub(e, SLOPE_0, a), r));
+}
+
+enum stx_prim stx_elementary_for(enum stx_prim op, enum stx_dtype result)
+{
+	if (!stx_elementary_is_short(result))
+		return op;
+	switch (op) {
+	case STX_P_EXP: return STX_P_SHORT_EXP;
+	case STX_P_SIGMOID: return STX_P_SHORT_SIGMOID;
+	case STX_P_TANH: return STX_P_SHORT_TANH;
+	default: return op;
+	}
+}

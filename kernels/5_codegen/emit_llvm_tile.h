@@ -1,0 +1,72 @@
+/* emit_llvm_tile.h
+ * what the emitters of matrix products in tiles share: addresses in the scratch, words, operands. */
+#ifndef STX_EMIT_LLVM_TILE_H
+#define STX_EMIT_LLVM_TILE_H
+
+#include "emit_llvm_blocks.h"
+
+struct stx__block {                            /* of terms, and of the tile */
+	LLVMValueRef rows, cols, first, terms; /* sizes; first: number of the first term */
+	LLVMValueRef packed[2];                /* addresses of its operands */
+};
+
+static inline const struct stx_axis *axis_of(const struct stx_kernel *k, uint32_t loop)
+{
+	return &k->axes.at[k->insts.at[loop].a];
+}
+
+/* Element i of the scratch, from byte `at`. */
+static inline LLVMValueRef place(struct stx__emit *e, int64_t at, LLVMValueRef i)
+{
+	LLVMValueRef p = e->scratch, off = stx__i64(e, at);
+	p = LLVMBuildGEP2(e->b, e->i8, p, &off, 1, "");
+	return LLVMBuildGEP2(e->b, stx__type(e, e->tile->dtype), p, &i, 1, "");
+}
+
+static inline LLVMValueRef beyond(struct stx__emit *e, LLVMValueRef p, LLVMValueRef i)
+{
+	return LLVMBuildGEP2(e->b, stx__type(e, e->tile->dtype), p, &i, 1, "");
+}
+
+static inline LLVMTypeRef vector(struct stx__emit *e)
+{
+	return stx__vec(stx__type(e, e->tile->dtype), e->tile->w);
+}
+
+static inline unsigned vector_align(const struct stx__emit *e)
+{
+	return e->tile->w * e->tile->bytes;
+}
+
+static inline LLVMTypeRef words_type(struct stx__emit *e)
+{
+	return e->tile->group == 1 ? vector(e) : stx__vec(e->i32, e->tile->w);
+}
+
+/* Words that hold so many terms. */
+static inline LLVMValueRef words_of(struct stx__emit *e, LLVMValueRef terms)
+{
+	return LLVMBuildLShr(e->b, terms, stx__i64(e, e->tile->group / 2), "");
+}
+
+/* Place of the sum of row i, of column i. */
+static inline LLVMValueRef sum_place(struct stx__emit *e, const struct stx__block *b, int j,
+				     LLVMValueRef i)
+{
+	struct stx__tile *t = e->tile;
+	LLVMValueRef nr = stx__i64(e, t->nv * t->w), at = i;
+	if (j) {
+		at = times(e, LLVMBuildUDiv(e->b, i, nr, ""), t->panel);
+		at = add(e, at, LLVMBuildURem(e->b, i, nr, ""));
+	}
+	return beyond(e, b->packed[j], add(e, at, stx__i64(e, t->sums_at[j])));
+}
+
+/* Operand j (0: a, 1: b) for w iterations of `loop` from where its axis stands; rest: how many
+ * there are, or NULL. The other axes stand where they are. */
+struct stx__val stx__tile_hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest,
+			       unsigned w);
+/* Packs operand j of the block; wanted: when, or NULL. */
+void stx__tile_pack(struct stx__emit *e, const struct stx__block *b, int j, LLVMValueRef wanted);
+
+#endif

@@ -1,0 +1,240 @@
+/* emit_llvm_tile_pack.c: operands of a matrix product in tiles, packed (emit_llvm_tile.c).
+ *
+ * a is copied row by row where its terms are neighbours, else its rows side by side; either way one
+ * word is broadcast to a vector of columns. b becomes panels of NR columns; where its terms are
+ * neighbours it is transposed in registers. A word is an element, or the terms that one instruction
+ * takes (emit_llvm_tile_dot.c). */
+#include "emit_llvm_tile.h"
+
+/* ---- holes ---- */
+
+struct stx__val stx__tile_hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest,
+			       unsigned w)
+{
+	struct stx__tile *t = e->tile;
+	struct hole h = { .in = t->in[j],
+			  .was = t->was,
+			  .from = t->rows,
+			  .to = t->update,
+			  .value = t->value[j] };
+	return stx__play_hole(e, &h, loop, w, t->bytes, rest);
+}
+
+/* A vector of words of operand j: along the terms, from where their axis stands. */
+static LLVMValueRef words_along(struct stx__emit *e, int j, LLVMValueRef rest)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__val v = stx__tile_hole(e, j, t->terms, rest, t->w * t->group);
+	if (t->group == 1)
+		return v.v;
+	LLVMValueRef x = stx__tile_words_along(e, j, v);
+	if (!rest || !t->offset[!j])
+		return x;
+	/* words without terms count in no sum */
+	LLVMValueRef n = LLVMBuildTrunc(e->b, words_of(e, rest), e->i32, "");
+	LLVMValueRef in =
+		stx__icmp(e, LLVMIntULT, stx__iota(e, e->i32, t->w, 1), stx__splat(e, n, t->w));
+	return stx__select(e, in, x, LLVMConstNull(LLVMTypeOf(x)));
+}
+
+/* The same along `loop`, of the terms from `term` on, whose axis is `depth` loops deep. */
+static LLVMValueRef words_across(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest,
+				 LLVMValueRef term, unsigned depth)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__val v[4];
+	for (unsigned i = 0; i < t->group; i++) {
+		set_axis(e, t->terms, add(e, term, stx__i64(e, i)), depth);
+		v[i] = stx__tile_hole(e, j, loop, rest, t->w);
+	}
+	return t->group == 1 ? v[0].v : stx__tile_words_across(e, j, v);
+}
+
+/* Vectors of operand j along the terms, from term k on: whole ones, then what is left. */
+typedef void each_fn(struct stx__emit *e, const struct stx__block *b, LLVMValueRef k,
+		     LLVMValueRef rest);
+
+static int divides_terms(struct stx__emit *e)
+{
+	int64_t terms;
+	return stx_ex_is_const(e->k->ex, axis_of(e->k, e->tile->terms)->size, &terms) &&
+	       terms % (e->tile->w * e->tile->group) == 0;
+}
+
+static void along_terms(struct stx__emit *e, const struct stx__block *b, each_fn *each)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f;
+	int64_t step = (int64_t)t->w * t->group;
+	LLVMValueRef whole = b->terms, zero = stx__i64(e, 0);
+	if (!divides_terms(e))
+		whole = LLVMBuildAnd(e->b, b->terms, stx__i64(e, -step), "");
+	LLVMValueRef k = stx__for_begin(e, &f, zero, whole, stx__i64(e, step));
+	set_axis(e, t->terms, add(e, b->first, k), 3);
+	each(e, b, k, NULL);
+	stx__for_end(e, &f);
+	if (divides_terms(e))
+		return;
+	LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, whole, b->terms));
+	set_axis(e, t->terms, add(e, b->first, whole), 3);
+	each(e, b, whole, LLVMBuildSub(e->b, b->terms, whole, ""));
+	stx__if_end(e, after);
+}
+
+/* ---- sums of what is packed ---- */
+
+static void clear_sums(struct stx__emit *e, const struct stx__block *b, int j)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f;
+	if (!t->offset[!j])
+		return;
+	LLVMValueRef i =
+		stx__for_begin(e, &f, stx__i64(e, 0), j ? b->cols : b->rows, stx__i64(e, t->w));
+	store(e, LLVMConstNull(words_type(e)), sum_place(e, b, j, i), t->bytes);
+	stx__for_end(e, &f);
+}
+
+/* Words of operand j, n vectors of as many rows or columns from i on. */
+static void add_sums(struct stx__emit *e, const struct stx__block *b, int j, LLVMValueRef i,
+		     const LLVMValueRef *words, unsigned n)
+{
+	struct stx__tile *t = e->tile;
+	if (!t->offset[!j])
+		return;
+	LLVMValueRef p = sum_place(e, b, j, i), sum = load(e, words_type(e), p, t->bytes);
+	for (unsigned v = 0; v < n; v++)
+		sum = stx__tile_add_up(e, j, words[v], sum);
+	store(e, sum, p, t->bytes);
+}
+
+/* ---- packing a ---- */
+
+static void a_vector(struct stx__emit *e, const struct stx__block *b, LLVMValueRef k,
+		     LLVMValueRef rest)
+{
+	struct stx__tile *t = e->tile;
+	LLVMValueRef row = e->axis[e->k->insts.at[t->rows].a];
+	LLVMValueRef v = words_along(e, 0, rest);
+	LLVMValueRef at = add(e, times(e, row, t->row_pitch), words_of(e, k));
+	store(e, v, beyond(e, b->packed[0], at), vector_align(e));
+	if (!t->offset[1])
+		return;
+	LLVMTypeRef type = words_type(e);
+	v = stx__tile_add_up(e, 0, v, LLVMConstNull(type));
+	v = stx__call(e, "llvm.vector.reduce.add", &type, 1, &v, 1);
+	LLVMValueRef p = sum_place(e, b, 0, row);
+	store(e, add(e, load(e, e->i32, p, t->bytes), v), p, t->bytes);
+}
+
+static void pack_a(struct stx__emit *e, const struct stx__block *b)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f, g;
+	LLVMValueRef zero = stx__i64(e, 0), one = stx__i64(e, 1), w = stx__i64(e, t->w);
+	clear_sums(e, b, 0);
+	if (t->a_by_rows) {
+		LLVMValueRef i = stx__for_begin(e, &f, zero, b->rows, one);
+		set_axis(e, t->rows, i, 2);
+		along_terms(e, b, a_vector);
+		stx__for_end(e, &f);
+		return;
+	}
+	LLVMValueRef k = stx__for_begin(e, &f, zero, b->terms, stx__i64(e, t->group));
+	LLVMValueRef i = stx__for_begin(e, &g, zero, b->rows, w);
+	LLVMValueRef rest = least(e, LLVMBuildSub(e->b, b->rows, i, ""), w);
+	set_axis(e, t->rows, i, 3);
+	LLVMValueRef v = words_across(e, 0, t->rows, rest, add(e, b->first, k), 2);
+	LLVMValueRef at = add(e, times(e, words_of(e, k), t->term_pitch), i);
+	store(e, v, beyond(e, b->packed[0], at), vector_align(e));
+	add_sums(e, b, 0, i, &v, 1);
+	stx__for_end(e, &g);
+	stx__for_end(e, &f);
+}
+
+/* ---- packing b ---- */
+
+/* w columns from the axis' place on, by w words of terms. */
+static void b_square(struct stx__emit *e, const struct stx__block *b, LLVMValueRef k,
+		     LLVMValueRef rest)
+{
+	struct stx__tile *t = e->tile;
+	LLVMValueRef v[64] = { NULL }, col = e->axis[e->k->insts.at[t->cols].a],
+		     nr = stx__i64(e, t->nv * t->w);
+	LLVMValueRef last = add(e, b->cols, stx__i64(e, -1));
+	for (unsigned i = 0; i < t->w; i++) {
+		set_axis(e, t->cols, least(e, add(e, col, stx__i64(e, i)), last), 2);
+		v[i] = words_along(e, 1, rest);
+	}
+	set_axis(e, t->cols, col, 2);
+	stx__transpose(e, v, t->w);
+	add_sums(e, b, 1, col, v, t->w);
+	LLVMValueRef at = times(e, LLVMBuildUDiv(e->b, col, nr, ""), t->panel);
+	at = add(e, at, LLVMBuildURem(e->b, col, nr, ""));
+	LLVMValueRef p = beyond(e, b->packed[1], at);
+	p = beyond(e, p, LLVMBuildMul(e->b, words_of(e, k), nr, ""));
+	for (unsigned i = 0; i < t->w; i++)
+		store(e, v[i], beyond(e, p, stx__i64(e, (int64_t)i * t->nv * t->w)),
+		      vector_align(e));
+}
+
+/* One panel's part of the terms from k on: NV vectors. */
+static void b_line(struct stx__emit *e, const struct stx__block *b, LLVMValueRef k,
+		   LLVMValueRef col, int is_last)
+{
+	struct stx__tile *t = e->tile;
+	unsigned nr = t->nv * t->w;
+	LLVMValueRef panel = LLVMBuildUDiv(e->b, col, stx__i64(e, nr), "");
+	LLVMValueRef at = add(e, times(e, panel, t->panel), times(e, words_of(e, k), nr));
+	LLVMValueRef term = add(e, b->first, k);
+	for (unsigned i = 0; i < t->nv; i++) {
+		LLVMValueRef c = add(e, col, stx__i64(e, (int64_t)i * t->w)), rest = NULL;
+		if (is_last) {
+			rest = most(e, LLVMBuildSub(e->b, b->cols, c, ""), stx__i64(e, 0));
+			rest = least(e, rest, stx__i64(e, t->w));
+		}
+		set_axis(e, t->cols, c, 3);
+		LLVMValueRef v = words_across(e, 1, t->cols, rest, term, 2);
+		store(e, v, beyond(e, beyond(e, b->packed[1], at), stx__i64(e, (int64_t)i * t->w)),
+		      vector_align(e));
+		add_sums(e, b, 1, c, &v, 1);
+	}
+}
+
+static void pack_b(struct stx__emit *e, const struct stx__block *b)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f, g;
+	LLVMValueRef zero = stx__i64(e, 0), nr = stx__i64(e, t->nv * t->w);
+	clear_sums(e, b, 1);
+	if (t->b_across) {
+		LLVMValueRef j = stx__for_begin(e, &f, zero, b->cols, stx__i64(e, t->w));
+		set_axis(e, t->cols, j, 2);
+		along_terms(e, b, b_square);
+		stx__for_end(e, &f);
+		return;
+	}
+	LLVMValueRef whole = LLVMBuildAnd(e->b, b->cols, stx__i64(e, -(int64_t)(t->nv * t->w)), "");
+	LLVMValueRef k = stx__for_begin(e, &f, zero, b->terms, stx__i64(e, t->group));
+	LLVMValueRef j = stx__for_begin(e, &g, zero, whole, nr);
+	b_line(e, b, k, j, 0);
+	stx__for_end(e, &g);
+	LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, whole, b->cols));
+	b_line(e, b, k, whole, 1);
+	stx__if_end(e, after);
+	stx__for_end(e, &f);
+}
+
+/* ---- either ---- */
+
+void stx__tile_pack(struct stx__emit *e, const struct stx__block *b, int j, LLVMValueRef wanted)
+{
+	LLVMBasicBlockRef after = wanted ? stx__if_begin(e, wanted) : NULL;
+	stx__tile_observe_begin(e);
+	if (j)
+		pack_b(e, b);
+	else
+		pack_a(e, b);
+	stx__tile_observe_end(e);
+	stx__if_end(e, after);
+}
