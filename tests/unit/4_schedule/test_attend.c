@@ -64,6 +64,19 @@ static void test_attend_scores_are_in_no_memory(void **state)
 	}
 }
 
+static void test_attend_report_says_what_is_in_no_memory(void **state)
+{
+	struct maker m;
+	(void)state;
+	struct stx_schedule *s = schedule(&m, HEAD "%y = _attend.default(%s, %v)\nreturn (%y,)\n",
+					  (struct stx_schedule_options){ 0 });
+	int found = 0;
+	for (uint32_t i = 0; i < s->report.n; i++)
+		found += strstr(s->report.at[i], "are in no memory: 1440.0 kB") != NULL;
+	assert_int_equal(found, 1);
+	stx_arena_free(m.a);
+}
+
 static void test_attend_products_read_elsewhere_are_stored(void **state)
 {
 	static const char *const apart[] = {
@@ -174,6 +187,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_attend_scores_are_in_no_memory),
+		cmocka_unit_test(test_attend_report_says_what_is_in_no_memory),
 		cmocka_unit_test(test_attend_products_read_elsewhere_are_stored),
 		cmocka_unit_test(test_attend_grid_is_blocks_of_queries),
 		cmocka_unit_test(test_attend_text_round_trips_and_evaluates),
