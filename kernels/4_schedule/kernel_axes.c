@@ -358,10 +358,20 @@ stx_ex stx__new_axis(struct chooser *c, stx_ex size, enum stx_binding binding, i
 	return stx_ex_var(c->x, *number, size);
 }
 
+/* A sum down columns: all columns of a row are read at once (5_codegen/emit_llvm_columns.c), and
+ * long ones are cut (split.c), so that few grid points do not starve threads. */
+static int sums_columns(const struct chooser *c)
+{
+	const struct stx_buffer *s = c->b->space;
+	return s->def == STX_DEF_REDUCTION && s->monoid == STX_MONOID_SUM && !s->is_merge &&
+	       stx_dtype_is_float(s->acc) && c->b->def->n == 1;
+}
+
 /* Elements of a chunk of the vector axis: shapes only. 0: not cut. */
 static int64_t chunk_of(struct chooser *c)
 {
 	int64_t n, most = c->tile            ? TILE_COLUMNS
+			  : sums_columns(c)  ? 1024
 			  : c->b->nred_dims  ? 64
 			  : c->b->nops >= 32 ? 1024
 					     : 4096;

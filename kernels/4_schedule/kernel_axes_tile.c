@@ -89,18 +89,33 @@ static int pays(struct chooser *c, const struct axes *x)
 	       stx_sat_mul(n, stx_sat_mul(k, (int64_t)bytes)) > SMALL_OPERAND;
 }
 
-/* How many of the last output axes join as columns: short rows of a picture that only the second
- * operand (bits q) has and that follow each other in the result. */
+/* Steps of axis d in memory are those of axis `in`, times `each`: what reads both reads on. */
+static int follows(struct chooser *c, const struct dim *d, const struct dim *in, int64_t each)
+{
+	for (uint32_t i = 0; i < c->b->accesses.n; i++) {
+		const struct stx__access *a = &c->b->accesses.at[i];
+		if (a->is_lead && a->is_load &&
+		    stx__stride_of(c->x, a->ex, d->var) !=
+			    stx__stride_of(c->x, a->ex, in->var) * (uint64_t)each)
+			return 0;
+	}
+	return 1;
+}
+
+/* How many of the last output axes join as columns: rows of a picture that only the second operand
+ * (bits q) has and that follow each other in the result. Short ones, and those that do not fill
+ * their vectors and follow each other in the operand too, but for padding. */
 static uint32_t joined_columns(struct chooser *c, uint64_t p, uint64_t q)
 {
 	uint32_t n = 1;
 	int64_t size = stx__axis_hint(c->x, c->out[c->nout - 1].size);
-	while (size < FEW_COLS && n + 1 < c->nout) {
+	while ((size < FEW_COLS || size % TILE_COL) && n + 1 < c->nout) {
 		const struct dim *d = &c->out[c->nout - n - 1], *in = &c->out[c->nout - n];
 		int64_t each;
 		if ((p >> d->var & 1) || !(q >> d->var & 1) ||
 		    !stx_ex_is_const(c->x, in->size, &each) ||
-		    d->key[0] != in->key[0] * (uint64_t)each)
+		    d->key[0] != in->key[0] * (uint64_t)each ||
+		    (size >= FEW_COLS && !follows(c, d, in, each)))
 			break;
 		size = stx_sat_mul(size, stx__axis_hint(c->x, d->size));
 		n++;

@@ -169,7 +169,8 @@ static enum stx_order order_of(struct stx__build *b, const struct stx_buffer *bu
 		return STX_ORDER_BLOCKS;
 	if (buf->monoid == STX_MONOID_DOT || is_exact(buf))
 		return STX_ORDER_PLAIN;
-	if (buf->is_merge)
+	/* partial results: of chunks, however few iterations a segment has */
+	if (buf->is_merge || buf->rule == STX_REALIZED_SPLIT)
 		return STX_ORDER_SERIAL;
 	stx_ex total = stx_ex_const(b->ex, 1);
 	for (uint32_t i = 0; i < buf->nrranges; i++)

@@ -37,6 +37,7 @@ struct stx__acc {
 	unsigned copies; /* results: 1, or the copies of the vector loop around the whole reduction
 			  */
 	unsigned ranks;  /* places of the stack of partial results */
+	unsigned pitch;  /* vectors of a rank, when columns share a stack (emit_llvm_columns.c) */
 	LLVMValueRef state[3][STX__MAX_COPIES]; /* allocas */
 	LLVMValueRef array[3];                  /* allocas of [slots], or NULL */
 	LLVMValueRef stack[3], count;           /* allocas */
@@ -57,6 +58,15 @@ struct stx__across {
 	struct stx__across *next;
 };
 
+/* What a value is to another loop (emit_llvm_kept.c), by instruction. */
+struct stx__kept {
+	uint32_t elems;     /* of the array it is left in; 0: in none */
+	uint32_t from;      /* is_read: the instruction that leaves it */
+	uint8_t is_read;    /* read from that array, not computed */
+	uint8_t is_dead;    /* only what is read instead needed it */
+	LLVMValueRef array; /* alloca */
+};
+
 /* What is known about a LOOP before emission, and for a VECTOR loop how it will be emitted. */
 struct stx__loop_info {
 	uint32_t end;      /* its END */
@@ -70,6 +80,7 @@ struct stx__loop_info {
 	struct stx__acc *inner,
 		*accs; /* accumulators updated right inside; those that start with it */
 	struct stx__across *across; /* loads that are transposed before it */
+	uint32_t columns; /* VECTOR: the reduction inside that is made in chunks of rows, or NONE */
 };
 
 /* How a tile multiplies. All but FMA take `group` terms at once, packed into one word of the size
@@ -89,12 +100,13 @@ struct stx__tile {
 	uint8_t *in[2]; /* [insts.n] which instructions an operand needs inside the loops */
 	uint8_t *was;   /* [insts.n] e->varying while an operand is played */
 	enum stx_dtype dtype;
-	uint8_t a_by_rows;  /* a is packed along its terms, else its rows stand side by side */
-	uint8_t b_across;   /* b is read along its terms and transposed */
-	uint8_t single;     /* one block of terms */
-	uint8_t thin;       /* one row: nothing of b is packed, sums are in the scratch */
-	uint8_t keeps[2];   /* all blocks of the operand serve every tile of one x0 // divisor */
-	int64_t divisor[2]; /* 0: every tile */
+	uint8_t a_by_rows; /* a is packed along its terms, else its rows stand side by side */
+	uint8_t b_across;  /* b is read along its terms and transposed */
+	uint8_t b_masked;  /* b is read along columns under masks: those of columns are made once */
+	uint8_t single;    /* one block of terms */
+	uint8_t thin;      /* one row: nothing of b is packed, sums are in the scratch */
+	uint8_t keeps[2];  /* all blocks of the operand serve every tile of one x0 // divisor */
+	int64_t divisor[2];            /* 0: every tile */
 	unsigned w, nv, mr, kc, bytes; /* lanes; vectors and rows of a register tile; terms */
 	unsigned row_pitch, term_pitch, panel;
 	int64_t most_rows, most_cols;
@@ -170,6 +182,7 @@ struct stx__emit {
 	struct stx__loop_info *loop; /* by LOOP instruction */
 	struct stx__acc **acc;       /* by ACC instruction */
 	struct stx__across **across; /* by LOAD instruction */
+	struct stx__kept *kept;      /* by instruction */
 	uint8_t *varying;            /* by instruction */
 	uint8_t in_across;           /* inside a loop with transposed loads */
 	struct stx__val *val;        /* [instruction * stride + copy] */
@@ -184,6 +197,13 @@ struct stx__emit {
 	LLVMValueRef rest; /* i64: active lanes, when mask is set */
 	LLVMValueRef slot; /* i64: register of lane accumulators that copy 0 belongs to; NULL: the
 			      copy's */
+	unsigned ahead;    /* bytes ahead of contiguous loads to prefetch; 0: not */
+	struct {           /* the chunk of rows of emit_llvm_columns.c */
+		uint32_t loop;           /* the reduction, or STX_NONE */
+		uint8_t is_last;         /* all are made, results are wanted */
+		LLVMValueRef begin, end; /* rows */
+		LLVMValueRef count;      /* chunks before */
+	} rows;
 	unsigned vector_elems; /* largest w*copies, for the report */
 };
 
@@ -273,6 +293,17 @@ void stx__find_across(struct stx__emit *e); /* loop[].end and accs are known */
 void stx__emit_across(struct stx__emit *e, uint32_t loop, LLVMValueRef rows);
 int stx__is_far(const struct stx__emit *e, uint32_t param); /* worth being fetched ahead */
 
+/* ---- reductions down columns (emit_llvm_columns.c) ---- */
+void stx__find_columns(struct stx__emit *e,
+		       uint32_t v); /* w and copies of VECTOR loop v are known */
+void stx__emit_columns(struct stx__emit *e, uint32_t v, LLVMValueRef columns);
+int stx__columns_loop(struct stx__emit *e, uint32_t r);
+
+/* ---- values of one loop that another needs (emit_llvm_kept.c) ---- */
+void stx__find_kept(struct stx__emit *e);
+void stx__kept_write(struct stx__emit *e, uint32_t n);
+void stx__kept_read(struct stx__emit *e, uint32_t n);
+
 /* ---- sorts (emit_llvm_sort.c) ---- */
 void stx__emit_sort(struct stx__emit *e, uint32_t n);
 
@@ -285,7 +316,9 @@ void stx__acc_to_array(struct stx__emit *e,
 		       struct stx__acc *a); /* before a loop that uses e->slot */
 void stx__acc_from_array(struct stx__emit *e, struct stx__acc *a); /* and after it */
 void stx__acc_part(struct stx__emit *e, struct stx__acc *a);       /* a chunk is complete */
-void stx__acc_finish(struct stx__emit *e, struct stx__acc *a);     /* after the END of a->loop */
+/* Makes the stack of partial results: for each rank so many vectors of w lanes. */
+void stx__acc_stack(struct stx__emit *e, struct stx__acc *a, unsigned w, unsigned each);
+void stx__acc_finish(struct stx__emit *e, struct stx__acc *a); /* after the END of a->loop */
 unsigned stx__acc_slots(const struct stx__acc *a, unsigned copies, unsigned w);
 
 /* ---- loops (emit_llvm_loop.c) ---- */
@@ -300,6 +333,10 @@ void stx__for_end(struct stx__emit *e, struct stx__for *f);
 LLVMBasicBlockRef stx__if_begin(struct stx__emit *e,
 				LLVMValueRef cond); /* returns the block after */
 void stx__if_end(struct stx__emit *e, LLVMBasicBlockRef after);
+LLVMValueRef stx__loop_size(struct stx__emit *e, uint32_t n, struct stx_interval *r);
+void stx__serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMValueRef end);
+/* Iterations [at, at + count); at is a multiple of 64 when there are lane accumulators. */
+void stx__vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValueRef count);
 stx_err stx__analyse(struct stx__emit *e); /* loop, acc, varying */
 void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to);
 void stx__emit_inst(struct stx__emit *e, uint32_t n); /* no marker of a loop */

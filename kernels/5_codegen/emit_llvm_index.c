@@ -169,7 +169,10 @@ static struct stx__sum sum_of(struct stx__emit *e, stx_ex ex)
 			v = LLVMBuildMul(e->b, v, scalar_atom(e, t.atoms[j]), "");
 		if (t.coeff != 1)
 			v = LLVMBuildMul(e->b, v, stx__i64(e, t.coeff), "");
-		add_part(e, &s, term_depth(e, &t), v);
+		if (LLVMIsAConstantInt(v)) /* of an unrolled loop: equal addresses look equal */
+			s.constant += LLVMConstIntGetSExtValue(v);
+		else
+			add_part(e, &s, term_depth(e, &t), v);
 	}
 	return s;
 }

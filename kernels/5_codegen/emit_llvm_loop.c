@@ -107,15 +107,23 @@ static void emit_segment(struct stx__emit *e, uint32_t from, uint32_t to)
 {
 	unsigned copies = e->w ? e->copies : 1;
 	for (e->copy = 0; e->copy < copies && !e->err; e->copy++)
-		for (uint32_t n = from; n < to && !e->err; n++)
-			if (e->copy == 0 || (e->varying[n] && e->k->insts.at[n].op != STX_K_ACC))
+		for (uint32_t n = from; n < to && !e->err; n++) {
+			int once = !e->varying[n] || e->k->insts.at[n].op == STX_K_ACC;
+			if (e->kept[n].is_dead || (e->copy && once))
+				continue;
+			if (e->kept[n].is_read)
+				stx__kept_read(e, n);
+			else
 				stx__emit_inst(e, n);
+			if (e->kept[n].elems)
+				stx__kept_write(e, n);
+		}
 	e->copy = 0;
 }
 
 /* ---- serial loops ---- */
 
-static LLVMValueRef loop_size(struct stx__emit *e, uint32_t n, struct stx_interval *r)
+LLVMValueRef stx__loop_size(struct stx__emit *e, uint32_t n, struct stx_interval *r)
 {
 	stx_ex size = e->k->axes.at[e->k->insts.at[n].a].size;
 	*r = stx_ex_interval(e->k->ex, size);
@@ -159,7 +167,7 @@ static int any_parted(const struct stx__acc *a)
 	return 0;
 }
 
-static void serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMValueRef end)
+void stx__serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMValueRef end)
 {
 	struct stx__for f;
 	uint32_t axis = e->k->insts.at[n].a;
@@ -171,18 +179,62 @@ static void serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLV
 	e->axis[axis] = NULL;
 }
 
+#define UNROLLED_TRIPS 7    /* taps of a window */
+#define UNROLLED_COST  1024 /* instructions of all iterations, about */
+
+/* Iterations of loop n times those of the loops inside, where all are few and constant; 0: not so. */
+static uint32_t few_trips(struct stx__emit *e, uint32_t n)
+{
+	uint32_t trips = 1, inner = 1;
+	int64_t size;
+	if (!stx_ex_is_const(e->k->ex, e->k->axes.at[e->k->insts.at[n].a].size, &size) ||
+	    size < 2 || size > UNROLLED_TRIPS || any_parted(e->loop[n].inner))
+		return 0;
+	trips = (uint32_t)size;
+	for (uint32_t i = n + 1; i < e->loop[n].end; i++) {
+		if (e->k->insts.at[i].op != STX_K_LOOP)
+			continue;
+		uint32_t t = few_trips(e, i);
+		if (!t)
+			return 0;
+		inner = t > inner ? t : inner;
+		i = e->loop[i].end;
+	}
+	return trips * inner;
+}
+
+/* The taps of a window, in a vector loop: what neighbouring results read is loaded once. */
+static int emit_unrolled(struct stx__emit *e, uint32_t n)
+{
+	uint32_t trips = e->w ? few_trips(e, n) : 0, axis = e->k->insts.at[n].a;
+	int64_t size;
+	if (!trips || e->loop[n].cost * trips > UNROLLED_COST ||
+	    !stx_ex_is_const(e->k->ex, e->k->axes.at[axis].size, &size))
+		return 0;
+	e->axis_depth[axis] = (uint8_t)++e->depth;
+	for (int64_t i = 0; i < size; i++) {
+		e->axis[axis] = stx__i64(e, i);
+		stx__emit_range(e, n + 1, e->loop[n].end);
+	}
+	e->depth--;
+	e->axis[axis] = NULL;
+	return 1;
+}
+
 static void emit_serial(struct stx__emit *e, uint32_t n)
 {
 	struct stx__loop_info *l = &e->loop[n];
 	struct stx_interval r;
-	LLVMValueRef size = loop_size(e, n, &r), zero = stx__i64(e, 0);
+	LLVMValueRef size = stx__loop_size(e, n, &r), zero = stx__i64(e, 0);
 	struct stx__for f;
 	if (r.hi <= 0)
+		return;
+	if (emit_unrolled(e, n))
 		return;
 	if (!any_parted(l->inner)) {
 		stx__emit_across(e, n, size);
 		e->in_across = l->across != NULL;
-		serial_body(e, n, zero, size);
+		stx__serial_body(e, n, zero, size);
 		e->in_across = 0;
 		return;
 	}
@@ -190,7 +242,7 @@ static void emit_serial(struct stx__emit *e, uint32_t n)
 	if (r.hi <= STX_SERIAL_CHUNK) { /* one chunk a run, none when it does not run */
 		LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSGT, size, zero));
 		reset_parted(e, l->inner);
-		serial_body(e, n, zero, size);
+		stx__serial_body(e, n, zero, size);
 		part_parted(e, l->inner);
 		stx__if_end(e, after);
 		return;
@@ -198,7 +250,7 @@ static void emit_serial(struct stx__emit *e, uint32_t n)
 	LLVMValueRef at = stx__for_begin(e, &f, zero, size, chunk);
 	LLVMValueRef left = smaller(e, LLVMBuildSub(e->b, size, at, ""), chunk);
 	reset_parted(e, l->inner);
-	serial_body(e, n, at, LLVMBuildAdd(e->b, at, left, ""));
+	stx__serial_body(e, n, at, LLVMBuildAdd(e->b, at, left, ""));
 	part_parted(e, l->inner);
 	stx__for_end(e, &f);
 }
@@ -281,8 +333,7 @@ static void vector_tail(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMVa
 	}
 }
 
-/* Iterations [at, at + count); at is a multiple of 64 when there are lane accumulators. */
-static void vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValueRef count)
+void stx__vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValueRef count)
 {
 	const struct stx__loop_info *l = &e->loop[n];
 	unsigned step = (unsigned)l->w * l->copies;
@@ -309,17 +360,19 @@ static void emit_vector(struct stx__emit *e, uint32_t n)
 {
 	struct stx__loop_info *l = &e->loop[n];
 	struct stx_interval r;
-	LLVMValueRef size = loop_size(e, n, &r), zero = stx__i64(e, 0);
+	LLVMValueRef size = stx__loop_size(e, n, &r), zero = stx__i64(e, 0);
 	if (r.hi <= 0)
 		return;
 	if ((unsigned)l->w * l->copies > e->vector_elems)
 		e->vector_elems = (unsigned)l->w * l->copies;
-	if (!any_parted(l->inner)) {
-		vector_part(e, n, zero, size);
+	if (l->columns != STX_NONE) {
+		stx__emit_columns(e, n, size);
+	} else if (!any_parted(l->inner)) {
+		stx__vector_part(e, n, zero, size);
 	} else if (r.hi <= STX_LANES_CHUNK) {
 		LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSGT, size, zero));
 		reset_parted(e, l->inner);
-		vector_part(e, n, zero, size);
+		stx__vector_part(e, n, zero, size);
 		part_parted(e, l->inner);
 		stx__if_end(e, after);
 	} else {
@@ -328,7 +381,7 @@ static void emit_vector(struct stx__emit *e, uint32_t n)
 		LLVMValueRef at = stx__for_begin(e, &f, zero, size, chunk);
 		LLVMValueRef left = smaller(e, LLVMBuildSub(e->b, size, at, ""), chunk);
 		reset_parted(e, l->inner);
-		vector_part(e, n, at, left);
+		stx__vector_part(e, n, at, left);
 		part_parted(e, l->inner);
 		stx__for_end(e, &f);
 	}
@@ -340,7 +393,7 @@ static void emit_in_tile(struct stx__emit *e, uint32_t n)
 	if (n == e->tile->rows)
 		stx__emit_tile(e);
 	else if (n == e->tile->cols)
-		vector_part(e, n, e->tile->col0, e->tile->ncols);
+		stx__vector_part(e, n, e->tile->col0, e->tile->ncols);
 }
 
 /* Of an attention likewise: in its epilogue all columns. */
@@ -349,7 +402,7 @@ static void emit_in_attend(struct stx__emit *e, uint32_t n)
 	if (n == e->attend->rows)
 		stx__emit_attend(e);
 	else if (n == e->attend->cols)
-		vector_part(e, n, stx__i64(e, 0), stx__i64(e, e->attend->ncols));
+		stx__vector_part(e, n, stx__i64(e, 0), stx__i64(e, e->attend->ncols));
 }
 
 void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to)
@@ -362,6 +415,12 @@ void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to)
 		if (n == to)
 			return;
 		struct stx__loop_info *l = &e->loop[n];
+		if (n == e->rows.loop) {
+			if (stx__columns_loop(e, n))
+				return;
+			from = l->end + 1;
+			continue;
+		}
 		if (e->tile || e->attend) {
 			if (e->tile)
 				emit_in_tile(e, n);

@@ -239,6 +239,7 @@ static void plan_vector(struct stx__emit *e, uint32_t n)
 		copies = 1;
 	l->w = (uint8_t)w;
 	l->copies = (uint8_t)copies;
+	stx__find_columns(e, n);
 	if (copies > e->stride)
 		e->stride = copies;
 }
@@ -287,7 +288,7 @@ static void second_pass(struct plan *p)
 		if (i->op == STX_K_UPDATE && e->varying[n] &&
 		    e->acc[i->a]->order != STX_ORDER_LANES)
 			e->varying[i->a] = 1;
-		if (!p->depth)
+		if (!p->depth || e->kept[n].is_dead)
 			continue;
 		struct stx__loop_info *l = &e->loop[p->open[p->depth - 1]];
 		l->cost += cost_of(i);
@@ -306,12 +307,16 @@ stx_err stx__analyse(struct stx__emit *e)
 	e->acc = STX_NEW_ARRAY(e->arena, struct stx__acc *, n + 1);
 	e->varying = STX_NEW_ARRAY(e->arena, uint8_t, n + 1);
 	e->across = STX_NEW_ARRAY(e->arena, struct stx__across *, n + 1);
-	if (!e->loop || !e->acc || !e->varying || !e->across)
+	e->kept = STX_NEW_ARRAY(e->arena, struct stx__kept, n + 1);
+	if (!e->loop || !e->acc || !e->varying || !e->across || !e->kept)
 		return stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
 	e->stride = 1;
+	e->rows.loop = STX_NONE;
 	first_pass(&p);
-	if (!e->tile && !e->attend)
+	if (!e->tile && !e->attend) {
 		stx__find_across(e);
+		stx__find_kept(e);
+	}
 	second_pass(&p);
 	if (e->tile)
 		stx__tile_plan(e);

@@ -294,31 +294,46 @@ unsigned stx__acc_slots(const struct stx__acc *a, unsigned copies, unsigned w)
 
 /* ---- partial results ---- */
 
+/* Columns that share a stack: the current ones are made, or asked for, in a pass over all. */
+static int is_shared(const struct stx__emit *e, const struct stx__acc *a)
+{
+	return e->rows.loop != STX_NONE && a->loop == e->rows.loop;
+}
+
+static LLVMValueRef rank_place(struct stx__emit *e, const struct stx__acc *a, LLVMTypeRef t, int s,
+			       LLVMValueRef rank, unsigned copy)
+{
+	unsigned each = is_shared(e, a) ? a->pitch : a->copies;
+	LLVMValueRef i = LLVMBuildMul(e->b, rank, stx__i64(e, each), "");
+	if (is_shared(e, a)) {
+		LLVMValueRef w = stx__i64(e, a->w);
+		i = LLVMBuildAdd(e->b, i, LLVMBuildUDiv(e->b, e->axis[e->vaxis], w, ""), "");
+	}
+	i = LLVMBuildAdd(e->b, i, stx__i64(e, copy), "");
+	return LLVMBuildGEP2(e->b, t, a->stack[s], &i, 1, "");
+}
+
 static struct state load_rank(struct stx__emit *e, const struct stx__acc *a, LLVMValueRef rank,
 			      unsigned copy, unsigned w)
 {
 	struct state r = { { NULL } };
-	for (int s = 0; s < a->nstates; s++) {
-		LLVMTypeRef t = stx__vec(stx__type(e, a->dtype), w);
-		LLVMValueRef i =
-			LLVMBuildAdd(e->b, LLVMBuildMul(e->b, rank, stx__i64(e, a->copies), ""),
-				     stx__i64(e, copy), "");
-		LLVMValueRef p = LLVMBuildGEP2(e->b, t, a->stack[s], &i, 1, "");
-		r.v[s] = LLVMBuildLoad2(e->b, t, p, "");
-	}
+	LLVMTypeRef t = stx__vec(stx__type(e, a->dtype), w);
+	for (int s = 0; s < a->nstates; s++)
+		r.v[s] = LLVMBuildLoad2(e->b, t, rank_place(e, a, t, s, rank, copy), "");
 	return r;
 }
 
 static void store_rank(struct stx__emit *e, const struct stx__acc *a, LLVMValueRef rank,
 		       unsigned copy, struct state v)
 {
-	for (int s = 0; s < a->nstates; s++) {
-		LLVMTypeRef t = LLVMTypeOf(v.v[s]);
-		LLVMValueRef i =
-			LLVMBuildAdd(e->b, LLVMBuildMul(e->b, rank, stx__i64(e, a->copies), ""),
-				     stx__i64(e, copy), "");
-		LLVMBuildStore(e->b, v.v[s], LLVMBuildGEP2(e->b, t, a->stack[s], &i, 1, ""));
-	}
+	for (int s = 0; s < a->nstates; s++)
+		LLVMBuildStore(e->b, v.v[s], rank_place(e, a, LLVMTypeOf(v.v[s]), s, rank, copy));
+}
+
+/* How many partial results there are. */
+static LLVMValueRef parts(struct stx__emit *e, const struct stx__acc *a)
+{
+	return is_shared(e, a) ? e->rows.count : LLVMBuildLoad2(e->b, e->i64, a->count, "");
 }
 
 /* Lanes of one result: LANES merge to a scalar. */
@@ -332,7 +347,7 @@ static void push(struct stx__emit *e, struct stx__acc *a, const struct state *pa
 {
 	struct state phi[STX__MAX_COPIES], sum[STX__MAX_COPIES];
 	unsigned w = result_lanes(a);
-	LLVMValueRef count = LLVMBuildLoad2(e->b, e->i64, a->count, "");
+	LLVMValueRef count = parts(e, a);
 	LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b), head = stx__block(e, "push");
 	LLVMBasicBlockRef body = stx__block(e, "push.merge"), after = stx__block(e, "push.end");
 	LLVMBuildBr(e->b, head);
@@ -359,7 +374,8 @@ static void push(struct stx__emit *e, struct stx__acc *a, const struct state *pa
 	LLVMPositionBuilderAtEnd(e->b, after);
 	for (unsigned c = 0; c < a->copies; c++)
 		store_rank(e, a, rank, c, phi[c]);
-	LLVMBuildStore(e->b, LLVMBuildAdd(e->b, count, stx__i64(e, 1), ""), a->count);
+	if (!is_shared(e, a))
+		LLVMBuildStore(e->b, LLVMBuildAdd(e->b, count, stx__i64(e, 1), ""), a->count);
 }
 
 static LLVMValueRef lowest_bit(struct stx__emit *e, LLVMValueRef v)
@@ -382,7 +398,7 @@ static struct state fold(struct stx__emit *e, struct stx__acc *a, unsigned copy)
 	LLVMBasicBlockRef empty = LLVMGetInsertBlock(e->b), first = stx__block(e, "fold");
 	LLVMBasicBlockRef head = stx__block(e, "fold.head"), body = stx__block(e, "fold.merge");
 	LLVMBasicBlockRef after = stx__block(e, "fold.end");
-	LLVMValueRef count = LLVMBuildLoad2(e->b, e->i64, a->count, "");
+	LLVMValueRef count = parts(e, a);
 	LLVMBuildCondBr(e->b, stx__icmp(e, LLVMIntNE, count, stx__i64(e, 0)), first, after);
 	LLVMPositionBuilderAtEnd(e->b, first);
 	struct state top = load_rank(e, a, lowest_bit(e, count), copy, w);
@@ -463,6 +479,13 @@ static struct stx__acc *acc_of(struct stx__emit *e, uint32_t n)
 	return e->acc[n];
 }
 
+void stx__acc_stack(struct stx__emit *e, struct stx__acc *a, unsigned w, unsigned each)
+{
+	LLVMTypeRef t = stx__vec(stx__type(e, a->dtype), w);
+	for (int s = 0; s < a->nstates; s++)
+		a->stack[s] = stx__alloca(e, LLVMArrayType2(t, (uint64_t)a->ranks * each), 64);
+}
+
 void stx__acc_open(struct stx__emit *e, uint32_t n)
 {
 	struct stx__acc *a = acc_of(e, n);
@@ -482,14 +505,11 @@ void stx__acc_open(struct stx__emit *e, uint32_t n)
 	for (int s = 0; s < a->nstates; s++)
 		for (unsigned i = 0; i < a->slots; i++)
 			a->state[s][i] = stx__alloca(e, state_type(e, a, s), 0);
-	if (a->parted) {
+	if (a->parted && !is_shared(e, a)) {
 		a->count = stx__alloca(e, e->i64, 8);
 		LLVMBuildStore(e->b, stx__i64(e, 0), a->count);
-		LLVMTypeRef t = stx__vec(stx__type(e, a->dtype), result_lanes(a));
-		for (int s = 0; s < a->nstates; s++)
-			a->stack[s] = stx__alloca(
-				e, LLVMArrayType2(t, (uint64_t)a->ranks * a->copies), 64);
-	} else {
+		stx__acc_stack(e, a, result_lanes(a), a->copies);
+	} else if (!a->parted) {
 		stx__acc_reset(e, a);
 	}
 }

@@ -120,6 +120,17 @@ int stx__hole_is_contiguous(const struct stx_kernel *k, const uint8_t *in, uint3
 	return 1;
 }
 
+/* The hole indexes by a value of the axis: padding's masks. */
+static int is_masked(const struct stx_kernel *k, const uint8_t *in, uint32_t from, uint32_t to,
+		     uint32_t axis)
+{
+	for (uint32_t n = from; n < to; n++)
+		if (in[n] && k->insts.at[n].op == STX_K_INDEX &&
+		    stx_ex_uses_var(k->ex, k->insts.at[n].ex, axis))
+			return 1;
+	return 0;
+}
+
 /* What the operands read is written nowhere in the kernel: the order of tiles does not matter. */
 static int reads_only(const struct stx_kernel *k, const uint8_t *in, uint32_t from, uint32_t to)
 {
@@ -158,6 +169,8 @@ static int find_operands(const struct stx_kernel *k, struct stx__tile *t, struct
 	    !reads_only(k, t->in[1], t->rows, t->update))
 		return 0;
 	t->a_by_rows = (uint8_t)stx__hole_is_contiguous(k, t->in[0], t->rows, t->update, term);
+	t->b_masked = (uint8_t)(stx__hole_is_contiguous(k, t->in[1], t->rows, t->update, col) &&
+				is_masked(k, t->in[1], t->rows, t->update, col));
 	t->b_across = (uint8_t)(!stx__hole_is_contiguous(k, t->in[1], t->rows, t->update, col) &&
 				stx__hole_is_contiguous(k, t->in[1], t->rows, t->update, term));
 	return 1;

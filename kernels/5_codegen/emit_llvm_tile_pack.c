@@ -6,6 +6,8 @@
  * takes (emit_llvm_tile_dot.c). */
 #include "emit_llvm_tile.h"
 
+#define AHEAD 256 /* bytes that are fetched while columns are transposed: each is a stream */
+
 /* ---- holes ---- */
 
 struct stx__val stx__tile_hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest,
@@ -164,7 +166,9 @@ static void b_square(struct stx__emit *e, const struct stx__block *b, LLVMValueR
 	LLVMValueRef last = add(e, b->cols, stx__i64(e, -1));
 	for (unsigned i = 0; i < t->w; i++) {
 		set_axis(e, t->cols, least(e, add(e, col, stx__i64(e, i)), last), 2);
+		e->ahead = AHEAD;
 		v[i] = words_along(e, 1, rest);
+		e->ahead = 0;
 	}
 	set_axis(e, t->cols, col, 2);
 	stx__transpose(e, v, t->w);
@@ -193,12 +197,22 @@ static void b_line(struct stx__emit *e, const struct stx__block *b, LLVMValueRef
 			rest = most(e, LLVMBuildSub(e->b, b->cols, c, ""), stx__i64(e, 0));
 			rest = least(e, rest, stx__i64(e, t->w));
 		}
-		set_axis(e, t->cols, c, 3);
-		LLVMValueRef v = words_across(e, 1, t->cols, rest, term, 2);
+		/* whichever loop is the outer one */
+		set_axis(e, t->cols, c, t->b_masked ? 2 : 3);
+		LLVMValueRef v = words_across(e, 1, t->cols, rest, term, t->b_masked ? 3 : 2);
 		store(e, v, beyond(e, beyond(e, b->packed[1], at), stx__i64(e, (int64_t)i * t->w)),
 		      vector_align(e));
 		add_sums(e, b, 1, c, &v, 1);
 	}
+}
+
+static void b_panel(struct stx__emit *e, const struct stx__block *b, LLVMValueRef col, int is_last)
+{
+	struct stx__for f;
+	LLVMValueRef k =
+		stx__for_begin(e, &f, stx__i64(e, 0), b->terms, stx__i64(e, e->tile->group));
+	b_line(e, b, k, col, is_last);
+	stx__for_end(e, &f);
 }
 
 static void pack_b(struct stx__emit *e, const struct stx__block *b)
@@ -215,6 +229,16 @@ static void pack_b(struct stx__emit *e, const struct stx__block *b)
 		return;
 	}
 	LLVMValueRef whole = LLVMBuildAnd(e->b, b->cols, stx__i64(e, -(int64_t)(t->nv * t->w)), "");
+	if (t->b_masked) {
+		LLVMValueRef j = stx__for_begin(e, &f, zero, whole, nr);
+		b_panel(e, b, j, 0);
+		stx__for_end(e, &f);
+		LLVMBasicBlockRef after =
+			stx__if_begin(e, stx__icmp(e, LLVMIntSLT, whole, b->cols));
+		b_panel(e, b, whole, 1);
+		stx__if_end(e, after);
+		return;
+	}
 	LLVMValueRef k = stx__for_begin(e, &f, zero, b->terms, stx__i64(e, t->group));
 	LLVMValueRef j = stx__for_begin(e, &g, zero, whole, nr);
 	b_line(e, b, k, j, 0);

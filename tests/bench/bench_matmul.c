@@ -69,6 +69,15 @@ static void whole(void *ctx, int64_t n, int64_t grain, void (*fn)(void *, int64_
 	"%q = _to_copy.default(%b, dtype=i32)\n%t = t.default(%q)\n"                               \
 	"%c = mm.default(%p, %t)\nreturn (%c)\n"
 
+#define CONV(C, H, O, K, S, P)                                                                     \
+	"%x : f32[1," #C "," #H "," #H "] = placeholder()\n%w : f32[" #O "," #C "," #K "," #K      \
+	"] = placeholder()\n%c = convolution.default(%x, %w, None, [" #S "," #S "], [" #P "," #P   \
+	"], [1,1], False, [0,0], 1)\nreturn (%c)\n"
+#define DEPTHWISE(C, H, K, S, P)                                                                   \
+	"%x : f32[1," #C "," #H "," #H "] = placeholder()\n%w : f32[" #C ",1," #K "," #K           \
+	"] = placeholder()\n%c = convolution.default(%x, %w, None, [" #S "," #S "], [" #P "," #P   \
+	"], [1,1], False, [0,0], " #C ")\nreturn (%c)\n"
+
 static const struct sample {
 	const char *name, *text;
 	int m, n, k, batch; /* flops = 2 m n k batch */
@@ -108,25 +117,30 @@ static const struct sample {
 	  "%a : f32[16,256,256] = placeholder()\n%b : f32[16,256,256] = placeholder()\n"
 	  "%c = bmm.default(%a, %b)\nreturn (%c)\n",
 	  256, 256, 256, 16, -1 },
-	{ "conv 3x3 1x64x56x56",
-	  "%x : f32[1,64,56,56] = placeholder()\n%w : f32[64,64,3,3] = placeholder()\n"
-	  "%c = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
-	  "return (%c)\n",
-	  64, 56 * 56, 576, 1, -1 },
-	{ "conv 3x3 1x256x14x14",
-	  "%x : f32[1,256,14,14] = placeholder()\n%w : f32[256,256,3,3] = placeholder()\n"
-	  "%c = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
-	  "return (%c)\n",
-	  256, 14 * 14, 2304, 1, -1 },
-	{ "conv 1x1 1x256x56x56",
-	  "%x : f32[1,256,56,56] = placeholder()\n%w : f32[64,256,1,1] = placeholder()\n"
-	  "%c = convolution.default(%x, %w, None, [1,1], [0,0], [1,1], False, [0,0], 1)\n"
-	  "return (%c)\n",
-	  64, 56 * 56, 256, 1, -1 },
-	{ "conv depthwise 3x3 1x256x56x56",
-	  "%x : f32[1,256,56,56] = placeholder()\n%w : f32[256,1,3,3] = placeholder()\n"
-	  "%c = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], 256)\n"
-	  "return (%c)\n",
+	{ "conv 3x3 64-64 56x56", CONV(64, 56, 64, 3, 1, 1), 64, 56 * 56, 576, 1, -1 },
+	{ "conv 3x3 128-128 28x28", CONV(128, 28, 128, 3, 1, 1), 128, 28 * 28, 1152, 1, -1 },
+	{ "conv 3x3 256-256 14x14", CONV(256, 14, 256, 3, 1, 1), 256, 14 * 14, 2304, 1, -1 },
+	{ "conv 3x3 512-512 7x7", CONV(512, 7, 512, 3, 1, 1), 512, 7 * 7, 4608, 1, -1 },
+	{ "conv 3x3 /2 128-128 56x56", CONV(128, 56, 128, 3, 2, 1), 128, 28 * 28, 1152, 1, -1 },
+	{ "conv 3x3 /2 512-512 14x14", CONV(512, 14, 512, 3, 2, 1), 512, 7 * 7, 4608, 1, -1 },
+	{ "conv 7x7 /2 3-64 224x224", CONV(3, 224, 64, 7, 2, 3), 64, 112 * 112, 147, 1, -1 },
+	{ "conv 1x1 256-64 56x56", CONV(256, 56, 64, 1, 1, 0), 64, 56 * 56, 256, 1, -1 },
+	{ "conv 1x1 64-256 56x56", CONV(64, 56, 256, 1, 1, 0), 256, 56 * 56, 64, 1, -1 },
+	{ "conv 1x1 1024-256 14x14", CONV(1024, 14, 256, 1, 1, 0), 256, 14 * 14, 1024, 1, -1 },
+	{ "conv 1x1 256-1024 14x14", CONV(256, 14, 1024, 1, 1, 0), 1024, 14 * 14, 256, 1, -1 },
+	{ "conv 1x1 2048-512 7x7", CONV(2048, 7, 512, 1, 1, 0), 512, 7 * 7, 2048, 1, -1 },
+	{ "conv 1x1 /2 256-512 56x56", CONV(256, 56, 512, 1, 2, 0), 512, 28 * 28, 256, 1, -1 },
+	{ "depthwise 3x3 256x56x56", DEPTHWISE(256, 56, 3, 1, 1), 256, 56 * 56, 9, 1, -1 },
+	{ "depthwise 3x3 32x112x112", DEPTHWISE(32, 112, 3, 1, 1), 32, 112 * 112, 9, 1, -1 },
+	{ "depthwise 3x3 64x112x112 /2", DEPTHWISE(64, 112, 3, 2, 1), 64, 56 * 56, 9, 1, -1 },
+	{ "depthwise 3x3 512x14x14", DEPTHWISE(512, 14, 3, 1, 1), 512, 14 * 14, 9, 1, -1 },
+	{ "depthwise 3x3 1024x7x7", DEPTHWISE(1024, 7, 3, 1, 1), 1024, 7 * 7, 9, 1, -1 },
+	{ "depthwise 5x5 240x28x28", DEPTHWISE(240, 28, 5, 1, 2), 240, 28 * 28, 25, 1, -1 },
+	{ "depthwise 3x3 56x56x256",
+	  "%x : f32[1,56,56,256] = placeholder()\n%w : f32[256,1,3,3] = placeholder()\n"
+	  "%p = permute.default(%x, [0,3,1,2])\n"
+	  "%c = convolution.default(%p, %w, None, [1,1], [1,1], [1,1], False, [0,0], 256)\n"
+	  "%q = permute.default(%c, [0,2,3,1])\n%r = clone.default(%q)\nreturn (%r)\n",
 	  256, 56 * 56, 9, 1, -1 },
 	{ "gemv 1x4096x4096", MM(1, 4096, 4096), 1, 4096, 4096, 1, 0 },
 	{ "gemv 1x4096x4096 B^T", BT(1, 4096, 4096), 1, 4096, 4096, 1, 2 },

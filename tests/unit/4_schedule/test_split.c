@@ -228,6 +228,9 @@ static void test_split_segments_merge_to_the_bits_of_the_whole(void **state)
 		     "return (%y,)" },
 		{ 1, "%x : f16[2,65536,4] = placeholder()\n%y = sum.dim_IntList(%x, [1], True)\n"
 		     "return (%y,)" },
+		/* segments of 16 iterations in several runs of the inner loop */
+		{ 1, "%x : f32[19,12717,2] = placeholder()\n%y = sum.dim_IntList(%x, [0,2])\n"
+		     "return (%y,)" },
 		/* two loops: rounds of one chunk, of 4 chunks that part or join, of 3 that do not
 		   align */
 		{ 1, "%x : f32[700,1000] = placeholder()\n%w : f32[1000] = placeholder()\n"
