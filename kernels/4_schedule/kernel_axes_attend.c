@@ -39,7 +39,6 @@ static stx_ex loop(struct chooser *c, stx_ex size, enum stx_binding binding, int
 	uint32_t number;
 	stx_ex at = stx__new_axis(c, size, binding, is_red, &number);
 	a->nest[a->nnest++] = number;
-	a->point_elems = stx_sat_mul(a->point_elems, size_of(c, size));
 	return at;
 }
 
@@ -60,7 +59,6 @@ int stx__axes_bind_attend(struct chooser *c)
 		total = stx_ex_mul(x, total, b->ranges[i]);
 	a->rows = 1;
 	a->grid = total;
-	a->point_elems = 1;
 	stx_ex g = stx__new_axis(c, total, STX_AXIS_GRID, 0, &number);
 	/* one head's blocks of queries follow each other: its keys stay in the cache */
 	stx_ex first = stx_ex_muli(x, take(c, &g, blocks, row == 0), most);
@@ -74,6 +72,14 @@ int stx__axes_bind_attend(struct chooser *c)
 	a->nout = a->nnest;
 	a->map[0][b->nranges] = loop(c, b->rranges[0], STX_AXIS_LOOP, 1);
 	a->attends = 1;
+	/* products, and some 20 for a score and its exponential */
+	int64_t each = size_of(c, b->ranges[row + 1]) + 20;
+	if (s)
+		each += size_of(c, s->product->rranges[0]);
+	a->point_elems = stx_sat_mul(
+		size_of(c, b->rranges[0]),
+		stx_sat_mul(most < size_of(c, b->ranges[row]) ? most : size_of(c, b->ranges[row]),
+			    each));
 	if (s) /* after all variables of b */
 		a->term = loop(c, s->product->rranges[0], STX_AXIS_LOOP, 1);
 	return 1;

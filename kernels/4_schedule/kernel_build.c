@@ -234,8 +234,9 @@ static int64_t grain_of(const struct stx__build *b)
 	for (uint32_t i = 0; i < b->accesses.n; i++)
 		if (is_each(b, &b->accesses.at[i]))
 			per += 100 * b->accesses.at[i].bytes;
-	int64_t point = b->axes.attends ? b->axes.point_elems / 32 + 1 /* some 30 products a ns */
-					: stx_sat_mul(b->axes.point_elems, per + 80 * ops + 20);
+	int64_t point = b->axes.attends
+				? stx_sat_mul(b->axes.point_elems, 30) /* 33 products a ns */
+				: stx_sat_mul(b->axes.point_elems, per + 80 * ops + 20);
 	int64_t grain = 20000000 / (point < 1 ? 1 : point);
 	return grain < 1 ? 1 : grain;
 }
