@@ -90,6 +90,12 @@ static stx_err pass_verify(struct run *r)
 
 static stx_err pass_basis(struct run *r)
 {
+	struct stx_gpu_target t;
+	if (stx_gpu_is_target(r->options->target)) {
+		if (stx_gpu_target_parse(r->options->target, &t, r->d))
+			return STX_E_UNSUPPORTED;
+		r->graph->kept_row = stx_gpu_kept_row(&t.device);
+	}
 	return stx_graph_decompose_to_basis(&r->graph, r->d);
 }
 

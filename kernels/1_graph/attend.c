@@ -70,25 +70,51 @@ static int is_number(struct stx_val v, double x)
 					 : (double)v.node->args[1].u.i == x);
 }
 
+static int is_plain(const struct stx_node *n) /* a sum or difference: alpha is 1 */
+{
+	return !n->args[2].is_float && n->args[2].u.i == 1;
+}
+
+/* top is amax(x), s the sum of e, which is exp(x - top), over rows. */
+static int is_two_passes(const struct finder *f, struct stx_val x, struct stx_val top,
+			 struct stx_val s, struct stx_val e)
+{
+	return is_one_of(f, top, STX_OP_AMAX, 1) && is_same(operand(top.node, 0), x) &&
+	       is_over_rows(f, top.node) && is_one_of(f, s, STX_OP_SUM_DIM, 1) &&
+	       is_same(operand(s.node, 0), e) && is_over_rows(f, s.node) &&
+	       f->users[e.node->id] == 2;
+}
+
+/* The same of long rows, by pairs: s is their sum + (top - top). */
+static int is_one_pass(const struct finder *f, struct stx_val x, struct stx_val top,
+		       struct stx_val s, struct stx_val e)
+{
+	if (!is_one_of(f, s, STX_OP_ADD, 1) || !is_plain(s.node) || f->users[e.node->id] != 1)
+		return 0;
+	struct stx_val zero = operand(s.node, 1);
+	return is_one_of(f, top, STX_OP_ONLINE_SOFTMAX, 3) && top.out == 0 &&
+	       is_same(operand(top.node, 0), x) && is_over_rows(f, top.node) &&
+	       is_same(operand(s.node, 0), stx_val(top.node, 1)) &&
+	       is_one_of(f, zero, STX_OP_SUB, 1) && is_plain(zero.node) &&
+	       is_same(operand(zero.node, 0), top) && is_same(operand(zero.node, 1), top);
+}
+
 /* p = exp(x - amax(x)) / sum of that; *x. */
 static int is_softmax(const struct finder *f, struct stx_val p, struct stx_val *x)
 {
 	if (!is_one_of(f, p, STX_OP_DIV, 1) && !(f->fast && is_one_of(f, p, STX_OP_SHORT_DIV, 1)))
 		return 0;
 	struct stx_val e = operand(p.node, 0), s = operand(p.node, 1);
-	if (!(is_one_of(f, e, STX_OP_EXP, 2) ||
-	      (f->fast && is_one_of(f, e, STX_OP_SHORT_EXP, 2))) ||
-	    !is_one_of(f, s, STX_OP_SUM_DIM, 1) || !is_same(operand(s.node, 0), e) ||
-	    !is_over_rows(f, s.node) || stx_val_type(s)->dtype != stx_val_type(p)->dtype)
+	if (e.node->op != STX_OP_EXP && !(f->fast && e.node->op == STX_OP_SHORT_EXP))
 		return 0;
 	struct stx_val d = operand(e.node, 0);
-	if (!is_one_of(f, d, STX_OP_SUB, 1) || d.node->args[2].is_float || d.node->args[2].u.i != 1)
+	if (!is_one_of(f, d, STX_OP_SUB, 1) || !is_plain(d.node))
 		return 0;
 	struct stx_val top = operand(d.node, 1);
 	*x = operand(d.node, 0);
 	enum stx_dtype t = stx_val_type(*x)->dtype;
-	return is_one_of(f, top, STX_OP_AMAX, 1) && is_same(operand(top.node, 0), *x) &&
-	       is_over_rows(f, top.node) && stx_val_type(p)->dtype == t &&
+	return (is_two_passes(f, *x, top, s, e) || is_one_pass(f, *x, top, s, e)) &&
+	       stx_val_type(p)->dtype == t && stx_val_type(s)->dtype == t &&
 	       (t == STX_F32 || t == STX_F64);
 }
 

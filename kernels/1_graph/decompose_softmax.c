@@ -7,7 +7,8 @@
 #define SUB(x, y)    stx__b_two(b, STX_OP_SUB, x, y)
 #define CALL1(op, x) stx__b_one(b, STX_OP_##op, x)
 
-/* Rows of more elements leave the first caches: maximum and sum come from one pass. */
+/* Rows of more elements leave the first caches: maximum and sum come from one pass. Not where a
+ * softmax needs the exponentials again and the target keeps the row: two passes compute each once. */
 #define LONG_ROW 32768
 /* Fewer rows leave processors idle, unless each of the two reductions is cut (split.h). */
 #define MANY_ROWS 16
@@ -25,7 +26,9 @@ static int has_long_rows(const struct stx__build *b, const struct stx_type *t, u
 		else
 			rows *= MANY_ROWS;
 	}
-	return row > LONG_ROW && rows >= MANY_ROWS;
+	int64_t kept = b->n->op == STX_OP_SOFTMAX ? b->g->kept_row : 0;
+	kept = kept > LONG_ROW ? kept : LONG_ROW;
+	return row > (double)kept && rows >= MANY_ROWS;
 }
 
 /* 1: top and sum are those of x over the dimensions in set, kept as size 1; 0: short rows. */

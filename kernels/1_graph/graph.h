@@ -122,6 +122,8 @@ struct stx_graph {
 	STX_VEC(struct stx_symbol) symbols;
 	struct stx_names *name_table; /* hash set of used names */
 	uint64_t next_serial;
+	int64_t kept_row; /* elements of a row that the target keeps on the chip from one pass over
+			     it to the next; 0: not known. Not in the text or digest */
 };
 
 /* Construction. All return NULL / an error with d filled: over budget, wrong argument, bad shape.

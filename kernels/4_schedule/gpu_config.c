@@ -25,7 +25,9 @@ void stx_gpu_config_print(const struct stx_gpu_config *c, char out[STX_GPU_CONFI
 	if (c->vec > 1 || c->vec_y > 1)
 		n += snprintf(out + n, cap - (size_t)n, " vec=%u", c->vec);
 	if (c->vec_y > 1)
-		snprintf(out + n, cap - (size_t)n, " vec_y=%u", c->vec_y);
+		n += snprintf(out + n, cap - (size_t)n, " vec_y=%u", c->vec_y);
+	if (c->cluster > 1)
+		snprintf(out + n, cap - (size_t)n, " cluster=%u", c->cluster);
 }
 
 static int is_power(uint32_t n)
@@ -62,7 +64,8 @@ static struct shape shape_of(const struct stx_kernel *k)
  * a block sorts one row. */
 static int fits_loop(const struct stx_gpu_config *c, const struct stx_kernel *k)
 {
-	if (c->y != 1 || c->z != 1 || !c->inner || c->persistent || c->vec > 1 || c->vec_y > 1)
+	if (c->y != 1 || c->z != 1 || !c->inner || c->persistent || c->vec > 1 || c->vec_y > 1 ||
+	    c->cluster > 1)
 		return 0;
 	if (stx_gpu_sorts(k))
 		return c->x == 1 && c->row_threads == c->threads && c->r == c->threads;
@@ -85,8 +88,24 @@ static int fits_runs(const struct stx_kernel *k, uint32_t axis, uint32_t vec, ui
 	       (elems >= vec && elems % vec == 0 && stx_gpu_runs(k, axis, vec, NULL) > 0);
 }
 
+/* Blocks share one row, whose parts the warps of all of them merge; what they exchange has words
+ * of 4 bytes or 8. */
+static int fits_cluster(const struct stx_gpu_config *c, const struct stx_kernel *k,
+			const struct stx_gpu_device *dev)
+{
+	if (c->cluster == 1)
+		return 1;
+	for (uint32_t i = 0; i < k->insts.n; i++)
+		if (k->insts.at[i].op == STX_K_ACC &&
+		    stx_dtype_bytes((enum stx_dtype)k->insts.at[i].dtype) < 4)
+			return 0;
+	return c->cluster <= dev->cluster && c->inner && c->x == 1 &&
+	       c->row_threads == c->threads && c->r <= MAX_BLOCK_POINTS / c->cluster &&
+	       stx_ex_interval(k->ex, k->axes.at[0].size).hi <= INT32_MAX / c->cluster;
+}
+
 static int fits_reduction(const struct stx_gpu_config *c, const struct stx_kernel *k,
-			  uint32_t raxis)
+			  uint32_t raxis, const struct stx_gpu_device *dev)
 {
 	struct stx_interval range = stx_ex_interval(k->ex, k->axes.at[raxis].size);
 	uint32_t lanes = c->threads / c->row_threads;
@@ -94,7 +113,8 @@ static int fits_reduction(const struct stx_gpu_config *c, const struct stx_kerne
 	uint32_t parts = c->inner ? (c->row_threads + 31) / 32 : c->row_threads;
 	return is_power(c->r) && c->y == 1 && c->z == 1 && c->r >= c->row_threads &&
 	       (parts == 1 || parts * c->x <= 2048) && c->x >= lanes &&
-	       (!c->persistent || range.hi <= (int64_t)c->r) && c->vec_y == 1 &&
+	       (!c->persistent || range.hi <= (int64_t)c->r * c->cluster) && c->vec_y == 1 &&
+	       fits_cluster(c, k, dev) &&
 	       (uint64_t)c->x / lanes * (c->r / c->row_threads) <= MAX_ELEMS_PER_THREAD &&
 	       (c->vec == 1 || !c->inner || stx_gpu_is_whole_runs(k, raxis, c->vec)) &&
 	       fits_runs(k, c->inner ? raxis : 0, c->vec,
@@ -120,14 +140,14 @@ int stx_gpu_config_fits(const struct stx_gpu_config *c, const struct stx_kernel 
 	    c->threads > dev->max_threads_per_block || c->x > MAX_BLOCK_POINTS ||
 	    c->y > MAX_BLOCK_POINTS / c->x || c->z > MAX_BLOCK_POINTS / c->x / c->y ||
 	    c->r > MAX_BLOCK_POINTS || !is_power(c->vec) || !is_power(c->vec_y) ||
-	    c->vec > STX_GPU_MAX_VEC || c->vec_y > STX_GPU_MAX_VEC)
+	    c->vec > STX_GPU_MAX_VEC || c->vec_y > STX_GPU_MAX_VEC || !is_power(c->cluster))
 		return 0;
 	if (s.raxis != STX_NONE && !k->axes.at[s.raxis].is_reduction)
 		return fits_loop(c, k);
 	if (s.raxis != STX_NONE)
-		return fits_reduction(c, k, s.raxis);
+		return fits_reduction(c, k, s.raxis, dev);
 	uint32_t points = c->x * c->y * c->z;
-	return !c->r && c->row_threads == 1 && c->inner && !c->persistent &&
+	return !c->r && c->row_threads == 1 && c->inner && !c->persistent && c->cluster == 1 &&
 	       (s.ngrid > 1 || c->y == 1) && (s.ngrid > 2 || c->z == 1) && c->threads <= points &&
 	       points / c->threads <= MAX_ELEMS_PER_THREAD && fits_tile_runs(c, k);
 }
@@ -140,13 +160,10 @@ static void parse_word(const char *word, size_t n, struct stx_gpu_config *c)
 		const char *name;
 		uint32_t *at;
 	} fields[] = {
-		{ "XBLOCK=", &c->x },
-		{ "YBLOCK=", &c->y },
-		{ "ZBLOCK=", &c->z },
-		{ "R0_BLOCK=", &c->r },
-		{ "threads=", &c->threads },
-		{ "row_threads=", &c->row_threads },
-		{ "vec=", &vec },
+		{ "XBLOCK=", &c->x },        { "YBLOCK=", &c->y },
+		{ "ZBLOCK=", &c->z },        { "R0_BLOCK=", &c->r },
+		{ "threads=", &c->threads }, { "row_threads=", &c->row_threads },
+		{ "cluster=", &c->cluster }, { "vec=", &vec },
 		{ "vec_y=", &vec_y },
 	};
 	for (unsigned i = 0; i < sizeof fields / sizeof *fields; i++) {
@@ -171,7 +188,8 @@ stx_err stx_gpu_config_parse(const char *text, const struct stx_kernel *k,
 				    .inner = 1,
 				    .persistent = 1,
 				    .vec = 1,
-				    .vec_y = 1 };
+				    .vec_y = 1,
+				    .cluster = 1 };
 	char again[STX_GPU_CONFIG_BYTES];
 	for (const char *at = text; *at;) {
 		size_t n = strcspn(at, " ");
@@ -198,7 +216,7 @@ void stx_gpu_grid(const struct stx_kernel *k, const struct stx_gpu_config *c, st
 	for (uint32_t i = 0; i < 3 && i < k->axes.n && k->axes.at[i].binding == STX_AXIS_GRID; i++)
 		blocks[i] = stx_ex_ceildiv(x, k->axes.at[i].size, stx_ex_const(x, block[i]));
 	stx_ex yz = stx_ex_mul(x, blocks[1], blocks[2]);
-	out[0] = blocks[0];
+	out[0] = stx_ex_muli(x, blocks[0], c->cluster);
 	out[2] = stx_ex_ceildiv(x, yz, stx_ex_const(x, 65535));
 	out[1] = stx_ex_ceildiv(x, yz, stx_ex_max(x, out[2], stx_ex_const(x, 1)));
 }

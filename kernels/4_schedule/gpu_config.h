@@ -14,11 +14,14 @@ struct stx_gpu_config {
 	uint32_t threads;     /* of a block */
 	uint32_t row_threads; /* of them, threads that share a row of the reduction; 1: none */
 	uint8_t inner;        /* those are neighbouring lanes; else lanes run along x */
-	uint8_t persistent;   /* r covers the whole range: the row stays in registers */
+	uint8_t persistent;   /* r covers the range of a block: the row stays in registers */
 	/* Consecutive elements that a thread has, which it loads and stores at once where it can
 	 * (gpu_runs.c): along r where lanes run along r, else along x; along y. 1: it takes turns
 	 * with its neighbours. */
 	uint8_t vec, vec_y;
+	/* Neighbouring blocks that share a row, which exchange their results on the chip: block b of
+	 * them takes every cluster-th run of r iterations from b*r on. 1: a block has its rows. */
+	uint32_t cluster;
 };
 #define STX_GPU_CONFIG_BYTES 96 /* of its text, the NUL included */
 
@@ -57,7 +60,8 @@ uint32_t stx_gpu_runs(const struct stx_kernel *k, uint32_t axis, uint32_t width,
 int stx_gpu_is_whole_runs(const struct stx_kernel *k, uint32_t axis, uint32_t width);
 int stx_gpu_sorts(const struct stx_kernel *k); /* it has a SORT: a block has one row */
 /* Blocks along the three dimensions of the launch, over the kernel's scalars. y and z share the
- * second dimension; what exceeds 65535 there goes to the third. */
+ * second dimension; what exceeds 65535 there goes to the third. The blocks of a cluster are
+ * neighbours along the first. */
 void stx_gpu_grid(const struct stx_kernel *k, const struct stx_gpu_config *c, stx_ex out[3]);
 /* Name of the code of the kernel of that digest in that configuration. The digest leaves out size
  * hints, on which the choice depends: two kernels of one artifact may share it and not the code. */

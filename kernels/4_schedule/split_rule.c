@@ -10,6 +10,7 @@
 #define MOST_ELEMENTS    512  /* e_max: of one thread */
 #define THREADS_IN_WARPS 8    /* m = 8 w threads a block */
 #define LEAST_ROWS       256  /* of a segment whose lanes run across the rows */
+#define FEW_PARTS        32   /* of a column, that the second layer takes at once */
 #define NEAR_TARGET      30   /* RD-20: how far from the wanted length a divisor may be */
 #define NEAR_MOST        50   /* RD-21 */
 
@@ -31,15 +32,20 @@ static int64_t divisor_near(int64_t n, int64_t want, int64_t within)
 	return want;
 }
 
-/* Across: as many blocks as keep the device busy twice, none with fewer rows than pay for it. */
+/* Across: as many blocks as keep the device busy twice, or, while their results are few, for four
+ * rounds of a device that holds them twice: a round that a few blocks begin takes as long as a full
+ * one. No block has fewer rows than pay for it. */
 int64_t stx__split_factor_across(int64_t n, int64_t n_r, const struct stx_device *d)
 {
 	int64_t m = (int64_t)THREADS_IN_WARPS * d->warp,
 		threads = (int64_t)d->sms * d->threads_per_sm;
 	if (n < 1 || n >= 2 * (int64_t)d->warp * d->sms)
 		return 1;
-	int64_t wanted = ceil_div(threads / (2 * m), ceil_div(n, d->warp)), most = n_r / LEAST_ROWS;
-	int64_t k = wanted < most ? wanted : most;
+	int64_t columns = ceil_div(n, d->warp), rounds = 2 * threads / m / columns;
+	int64_t twice = ceil_div(threads / (2 * m), columns), most = n_r / LEAST_ROWS;
+	int64_t wanted = rounds < FEW_PARTS ? rounds : FEW_PARTS;
+	int64_t k = wanted > twice ? wanted : twice;
+	k = k < most ? k : most;
 	return k < 1 ? 1 : k;
 }
 

@@ -139,8 +139,8 @@ static void put_store(struct stx__cuda *e, uint32_t n, const char *ok)
 	const struct stx_kinst *i = &e->k->insts.at[n];
 	struct stx_bytes cond = { 0 };
 	condition(e, i, ok, &cond);
-	if (e->region->loop == STX_NONE && e->c->row_threads > 1)
-		stx_bytes_puts(&cond, " && tr == 0");
+	if (e->region->loop == STX_NONE)
+		stx_bytes_puts(&cond, stx__cuda_first_thread(e));
 	stx_bytes_printf(e->out, "    if (%s) p%u[", stx_bytes_cstr(&cond), i->a);
 	stx__cuda_index(e, i->ex, e->out);
 	stx_bytes_puts(e->out, "] = ");
@@ -220,6 +220,12 @@ static int divides(const struct stx__cuda *e, uint32_t axis, uint32_t block)
 {
 	int64_t n;
 	return stx_ex_is_const(e->k->ex, e->k->axes.at[axis].size, &n) && n > 0 && n % block == 0;
+}
+
+/* Iterations of the reduction that are taken without asking whether any are left. */
+static uint32_t round_length(const struct stx__cuda *e)
+{
+	return e->c->persistent ? e->c->r * e->c->cluster : e->c->r;
 }
 
 /* The last segment of a cut reduction is shorter: its row has a length of its own (RD-27). */
@@ -306,7 +312,7 @@ static const char *open_elements(struct stx__cuda *e, uint32_t along)
 		snprintf(i, sizeof i, e->iters > 1 ? "(e %% %u)" : "0", e->iters);
 		place(e, e->raxis, i, at);
 		put_axis(e, e->raxis, at);
-		add_mask(e, e->raxis, c->r, &ok);
+		add_mask(e, e->raxis, round_length(e), &ok);
 	}
 	int masked = ok.n > 0;
 	if (masked)
@@ -412,6 +418,21 @@ static void each_update(struct stx__cuda *e, const struct stx__region *r, enum m
 	}
 }
 
+/* The block's rounds over the reduction. */
+static void open_loop(struct stx__cuda *e)
+{
+	const char *type = e->wide ? "i64" : "i32";
+	char first[32] = "0";
+	if (e->c->cluster > 1)
+		snprintf(first, sizeof first, "part * %u", e->c->r);
+	if (e->c->persistent)
+		stx_bytes_printf(e->out, "  {\n  const int roffset = %s;\n", first);
+	else
+		stx_bytes_printf(e->out,
+				 "  for (%s roffset = %s; roffset < rnumel; roffset += %u) {\n",
+				 type, first, e->c->r * e->c->cluster);
+}
+
 static void put_region(struct stx__cuda *e, const struct stx__region *r)
 {
 	const struct stx_kernel *k = e->k;
@@ -425,12 +446,8 @@ static void put_region(struct stx__cuda *e, const struct stx__region *r)
 	each_update(e, r, OPEN);
 	if (r->loop == STX_NONE || e->c->persistent)
 		put_arrays(e, r);
-	if (r->loop != STX_NONE && e->c->persistent)
-		stx_bytes_puts(e->out, "  {\n  const int roffset = 0;\n");
-	else if (r->loop != STX_NONE)
-		stx_bytes_printf(e->out,
-				 "  for (%s roffset = 0; roffset < rnumel; roffset += %u) {\n",
-				 e->wide ? "i64" : "i32", e->c->r);
+	if (r->loop != STX_NONE)
+		open_loop(e);
 	if (r->loop != STX_NONE && !e->c->persistent)
 		put_arrays(e, r);
 	for (uint32_t s = 0; s <= r->nstages && !e->err; s++)
@@ -457,8 +474,10 @@ static void put_signature(struct stx__cuda *e, const char *symbol)
 	for (uint32_t i = 0; i < k->params.n; i++)
 		stx_bytes_printf(out, "// p%u %s %s\n", i, stx_dtype_name(k->params.at[i].dtype),
 				 k->params.at[i].name ? k->params.at[i].name : "");
-	stx_bytes_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u)\n%s(",
-			 e->c->threads, symbol);
+	stx_bytes_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u)", e->c->threads);
+	if (e->c->cluster > 1)
+		stx_bytes_printf(out, " __attribute__((cluster_dims(%u, 1, 1)))", e->c->cluster);
+	stx_bytes_printf(out, "\n%s(", symbol);
 	for (uint32_t i = 0; i < k->params.n; i++) {
 		enum stx_dtype t = k->params.at[i].dtype;
 		stx_bytes_printf(out, "%s%s *p%u, ", k->params.at[i].is_written ? "" : "const ",
@@ -506,7 +525,16 @@ static void put_indices(struct stx__cuda *e)
 			       "  const int tx = tid % NX, ty = tid / NX % NY, tz = tid / (NX * "
 			       "NY);\n");
 	}
-	stx_bytes_printf(out, "  const %s xoffset = (%s)blockIdx.x * %u;\n", type, type, c->x);
+	if (c->cluster > 1) {
+		e->needs |= STX__NEED_CLUSTER;
+		stx_bytes_printf(out,
+				 "  const int part = blockIdx.x %% %u;\n  const %s xoffset = "
+				 "(%s)(blockIdx.x / %u);\n  cluster_begin();\n",
+				 c->cluster, type, type, c->cluster);
+	} else {
+		stx_bytes_printf(out, "  const %s xoffset = (%s)blockIdx.x * %u;\n", type, type,
+				 c->x);
+	}
 	if (e->ngrid < 2) {
 		stx__cuda_put_runs(e);
 		return;

@@ -56,6 +56,7 @@ struct stx__cuda {
 	uint32_t iters;              /* iterations of the reduction a thread has at once */
 	uint8_t wide;                /* indices have 64 bits */
 	uint8_t has_runs;            /* some instruction is wide */
+	uint8_t met;                 /* the blocks of the cluster are known to run */
 	uint32_t needs;              /* STX__NEED_* */
 	/* while emitting a region */
 	const struct stx__region *region;
@@ -80,7 +81,8 @@ enum {
 	STX__NEED_SOFTMAX64 = 16384,
 	STX__NEED_RUNS = 32768,
 	STX__NEED_MUL_WIDE = 65536,
-	STX__NEED_RCP = 131072
+	STX__NEED_RCP = 131072,
+	STX__NEED_CLUSTER = 262144
 };
 void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out); /* emit_cuda_prelude.c */
 
@@ -123,5 +125,7 @@ void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t acc, int last);
 /* Device functions of the accumulators that e->needs names; adds what they need themselves. */
 void stx__cuda_acc_functions(struct stx__cuda *e, struct stx_bytes *out);
 void stx__cuda_acc_finish(struct stx__cuda *e, uint32_t acc);
+/* Of all threads that have the row one: the condition under which it stores; "" when they are one. */
+const char *stx__cuda_first_thread(const struct stx__cuda *e);
 
 #endif

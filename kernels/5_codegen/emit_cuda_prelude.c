@@ -173,6 +173,18 @@ static const char mul_wide[] =
 	"DEV u64 mul_wide(u32 a, u32 b) { u64 r; asm(\"mul.wide.u32 %0, %1, %2;\" : \"=l\"(r) : "
 	"\"r\"(a), \"r\"(b)); return r; }\n";
 
+static const char cluster[] =
+	"/* blocks of a cluster: they have begun; where they have what stands at a in this one; "
+	"all "
+	"before\n   arrive() is seen after wait() */\n"
+	"DEV void cluster_begin() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\"); }\n"
+	"DEV void cluster_arrive() { asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: "
+	"\"memory\"); }\n"
+	"DEV void cluster_wait() { asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: "
+	"\"memory\"); }\n"
+	"DEV u64 cluster_at(u64 a, u32 b) { u64 r; asm(\"mapa.u64 %0, %1, %2;\" : \"=l\"(r) : "
+	"\"l\"(a), \"r\"(b)); return r; }\n";
+
 static const char runs[] =
 	"/* a run of N elements, STEP apart in an array, as accesses of up to 16 bytes */\n"
 	"template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) run_ { "
@@ -264,6 +276,7 @@ void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out)
 		{ STX__NEED_BOUNDS, bounds },   { STX__NEED_ARG, arg },
 		{ STX__NEED_WELFORD, welford }, { STX__NEED_SORT, sort },
 		{ STX__NEED_RUNS, runs },       { STX__NEED_MUL_WIDE, mul_wide },
+		{ STX__NEED_CLUSTER, cluster },
 	};
 	stx_bytes_puts(out, types);
 	if (!(needs & STX__NEED_BOUNDS))

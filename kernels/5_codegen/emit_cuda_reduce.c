@@ -2,6 +2,8 @@
  * threads of a row merge pairwise: neighbouring lanes by shuffles, warps and lanes that run along x
  * through shared memory. Every thread of the row has the result. The order is the configuration's.
  *
+ * Blocks that share a row exchange what their warps have, so that each has the whole row's result.
+ *
  * Floats that are added or multiplied in a loop make parts of CHUNK rounds, which join the others
  * when they are complete, so that a long row does not stall (B41); iterations that are taken at once
  * have parts of their own, which merge pairwise. */
@@ -235,8 +237,8 @@ void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t acc, int last)
 	if (!is_chunked(e, acc))
 		return;
 	if (!last)
-		stx_bytes_printf(e->out, "  if (roffset / %u %% %d == %d) {\n", e->c->r, CHUNK,
-				 CHUNK - 1);
+		stx_bytes_printf(e->out, "  if (roffset / %u %% %d == %d) {\n",
+				 e->c->r * e->c->cluster, CHUNK, CHUNK - 1);
 	stx_bytes_printf(e->out, "  #pragma unroll\n  for (int e = 0; e < %u; e += %u) {\n",
 			 e->rows * n, n);
 	merge_slots(e, acc);
@@ -349,6 +351,49 @@ static void by_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const c
 	stx_bytes_puts(out, "\n    }\n  }\n");
 }
 
+/* What each warp of the row's blocks has goes to the shared memory of all of them, where every warp
+ * merges all of it. That a block has begun must be known before its memory is written. */
+static void by_cluster(struct stx__cuda *e, uint32_t acc)
+{
+	struct stx_bytes *out = e->out;
+	uint32_t warps = e->c->threads / 32, parts = warps * e->c->cluster;
+	uint32_t each = parts > 32 ? parts / 32 : 1;
+	for (uint32_t s = 0; s < nstates(e, acc); s++)
+		stx_bytes_printf(out, "  __shared__ %s s%u_%u[%u];\n", state_type(e, acc, s), acc,
+				 s, parts);
+	stx_bytes_printf(out, "%s  if (tid %% 32 < %u) {", e->met ? "" : "  cluster_wait();\n",
+			 e->c->cluster);
+	e->met = 1;
+	for (uint32_t s = 0; s < nstates(e, acc); s++)
+		stx_bytes_printf(
+			out,
+			" *(%s *)cluster_at((u64)&s%u_%u[part * %u + tid / 32], tid %% 32) = "
+			"a%u_%u[0];",
+			state_type(e, acc, s), acc, s, warps, acc, s);
+	stx_bytes_puts(out, " }\n  cluster_arrive();\n  cluster_wait();\n ");
+	for (uint32_t s = 0; s < nstates(e, acc); s++)
+		stx_bytes_printf(out, " a%u_%u[0] = s%u_%u[tid %% %u * %u];", acc, s, acc, s,
+				 parts / each, each);
+	stx_bytes_puts(out, "\n");
+	if (each > 1) {
+		stx_bytes_printf(out, "  #pragma unroll\n  for (int p = 1; p < %u; p++) {", each);
+		for (uint32_t s = 0; s < nstates(e, acc); s++)
+			stx_bytes_printf(out, " %s b%u = s%u_%u[tid %% 32 * %u + p];",
+					 state_type(e, acc, s), s, acc, s, each);
+		stx_bytes_puts(out, " ");
+		combine(e, acc, 'a', "0", "b", out);
+		stx_bytes_puts(out, " }\n");
+	}
+	by_shuffles(e, acc, parts / each, 1);
+}
+
+const char *stx__cuda_first_thread(const struct stx__cuda *e)
+{
+	if (e->c->cluster > 1)
+		return " && tr == 0 && part == 0";
+	return e->c->row_threads > 1 ? " && tr == 0" : "";
+}
+
 void stx__cuda_acc_finish(struct stx__cuda *e, uint32_t acc)
 {
 	const struct stx_gpu_config *c = e->c;
@@ -369,7 +414,9 @@ void stx__cuda_acc_finish(struct stx__cuda *e, uint32_t acc)
 	}
 	if (n > 1)
 		by_shuffles(e, acc, n < 32 ? n : 32, 1);
-	if (n > 32)
+	if (c->cluster > 1)
+		by_cluster(e, acc);
+	else if (n > 32)
 		by_shared(e, acc, n / 32, "tr / 32", "tr % 32 == 0", "tx + e*NX");
 }
 

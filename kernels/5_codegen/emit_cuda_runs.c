@@ -142,8 +142,8 @@ void stx__cuda_run_store(struct stx__cuda *e, uint32_t n, const char *ok)
 	const char *type = stx__cuda_type((enum stx_dtype)i->dtype);
 	stx_bytes_printf(e->out, "    if (%s", ok);
 	stx__cuda_index_ok(e, i->ex, e->out);
-	if (!inside && e->c->row_threads > 1)
-		stx_bytes_puts(e->out, " && tr == 0");
+	if (!inside)
+		stx_bytes_puts(e->out, stx__cuda_first_thread(e));
 	stx_bytes_puts(e->out, ") { ");
 	if (!is_array) { /* one value for the run */
 		stx_bytes_printf(e->out, "%s v[%u]; for (int i = 0; i < %u; i++) v[i] = ", type,

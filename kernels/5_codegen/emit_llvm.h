@@ -71,6 +71,8 @@ struct stx__kept {
 struct stx__loop_info {
 	uint32_t end;      /* its END */
 	uint32_t cost;     /* weighted instructions inside */
+	uint32_t inside;   /* of cost, in loops inside */
+	uint32_t unrolled; /* cost of all iterations of a loop of few, and of those in it */
 	uint32_t states;   /* accumulator values kept for each lane through inner loops */
 	uint8_t widest;    /* bytes of the widest value a vector of it holds */
 	uint8_t has_loop;  /* another loop inside */

@@ -267,6 +267,37 @@ LLVMValueRef stx__ex_lanes(struct stx__emit *e, stx_ex ex)
 	return vector_ex(e, ex, t);
 }
 
+/* Floor division of the vector axis, which begins at multiples of w, by a multiple of w: one value
+ * for all lanes of a vector, another one for the next. */
+static int is_step(struct stx__emit *e, const struct stx_ex_atom *a)
+{
+	stx_ex coeff, rest;
+	int64_t d, c;
+	if (a->kind != STX_ATOM_FLOORDIV || !stx_ex_is_const(e->k->ex, a->b, &d) || d % e->w ||
+	    !stx_ex_linear_in(e->k->ex, a->a, e->vaxis, &coeff, &rest) ||
+	    !stx_ex_equals(e->k->ex, coeff, 1))
+		return 0;
+	return stx_ex_is_const(e->k->ex, rest, &c) && c % e->w == 0;
+}
+
+/* Nothing but such steps changes along the vector. */
+static int varies_in_steps(struct stx__emit *e, stx_ex ex)
+{
+	uint32_t n = stx_ex_nterms(e->k->ex, ex);
+	for (uint32_t i = 0; i < n; i++) {
+		struct stx_ex_term t = stx_ex_term_at(e->k->ex, ex, i);
+		for (uint32_t j = 0; j < t.natoms; j++) {
+			struct stx_ex_atom a = stx_ex_atom_at(e->k->ex, t.atoms[j]);
+			if (!atom_varies(e, t.atoms[j]) || is_step(e, &a))
+				continue;
+			if (a.kind < STX_ATOM_FLOORDIV || !varies_in_steps(e, a.a) ||
+			    !varies_in_steps(e, a.b))
+				return 0;
+		}
+	}
+	return 1;
+}
+
 struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex)
 {
 	struct stx__index x = { .kind = STX__UNIFORM };
@@ -274,6 +305,13 @@ struct stx__index stx__ex_index(struct stx__emit *e, stx_ex ex)
 	int64_t c, ahead = (int64_t)e->copy * e->w;
 	if (!stx__ex_varies(e, ex)) {
 		x.sum = sum_of(e, ex);
+		return x;
+	}
+	if (!e->tile && varies_in_steps(e, ex)) {
+		LLVMValueRef now = e->axis[e->vaxis];
+		e->axis[e->vaxis] = LLVMBuildAdd(e->b, now, stx__i64(e, ahead), "");
+		x.sum = sum_of(e, ex);
+		e->axis[e->vaxis] = now;
 		return x;
 	}
 	if (!stx_ex_linear_in(e->k->ex, ex, e->vaxis, &coeff, &rest) || stx__ex_varies(e, rest) ||

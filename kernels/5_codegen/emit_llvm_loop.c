@@ -8,6 +8,9 @@
  */
 #include "emit_llvm.h"
 
+#define MOST_UNROLLED 16  /* iterations, */
+#define MOST_CODE     160 /* instructions of all of them */
+
 /* ---- control flow ---- */
 
 static int is_const(LLVMValueRef v, int64_t *out)
@@ -167,10 +170,31 @@ static int any_parted(const struct stx__acc *a)
 	return 0;
 }
 
+/* The body once for every iteration, when that is little code: the window of a pool, a scan's
+ * block. Indices and comparisons with them become constants. */
+static int unroll(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMValueRef end)
+{
+	uint32_t axis = e->k->insts.at[n].a;
+	int64_t from, to;
+	if (!is_const(begin, &from) || !is_const(end, &to) || to - from > MOST_UNROLLED ||
+	    e->loop[n].unrolled * (e->w ? e->copies : 1) > MOST_CODE)
+		return 0;
+	e->axis_depth[axis] = (uint8_t)++e->depth;
+	for (int64_t i = from; i < to; i++) {
+		e->axis[axis] = stx__i64(e, i);
+		stx__emit_range(e, n + 1, e->loop[n].end);
+	}
+	e->depth--;
+	e->axis[axis] = NULL;
+	return 1;
+}
+
 void stx__serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMValueRef end)
 {
 	struct stx__for f;
 	uint32_t axis = e->k->insts.at[n].a;
+	if (unroll(e, n, begin, end))
+		return;
 	e->axis[axis] = stx__for_begin(e, &f, begin, end, stx__i64(e, 1));
 	e->axis_depth[axis] = (uint8_t)++e->depth;
 	stx__emit_range(e, n + 1, e->loop[n].end);

@@ -225,7 +225,8 @@ void stx__emit_load(struct stx__emit *e, uint32_t n)
 		if (mask)
 			v = masked_uniform(e, t, p, w > 1 ? both(e, mask, e->mask) : mask, w);
 		else
-			v = aligned(LLVMBuildLoad2(e->b, stx__mem_type(e, t), p, ""), t);
+			v = stx__splat(
+				e, aligned(LLVMBuildLoad2(e->b, stx__mem_type(e, t), p, ""), t), w);
 	} else {
 		if (e->in_across && x.kind == STX__CONTIGUOUS && !mask && stx__is_far(e, i->a))
 			fetch_ahead(e, i);

@@ -244,14 +244,26 @@ static void plan_vector(struct stx__emit *e, uint32_t n)
 		e->stride = copies;
 }
 
+static uint32_t all_iterations(const struct stx__emit *e, uint32_t loop, uint32_t each)
+{
+	int64_t n = 0;
+	if (!stx_ex_is_const(e->k->ex, axis_of(e, loop)->size, &n) || n > 64 || each > 100000)
+		return 1000000;
+	return n > 0 ? (uint32_t)n * each : 0;
+}
+
 static void second_end(struct plan *p, uint32_t n)
 {
 	struct stx__emit *e = p->e;
 	uint32_t loop = e->k->insts.at[n].a;
+	struct stx__loop_info *l = &e->loop[loop];
+	l->unrolled = all_iterations(e, loop, l->cost - l->inside + l->unrolled);
 	p->depth--;
 	if (p->depth) {
 		struct stx__loop_info *outer = &e->loop[p->open[p->depth - 1]];
-		outer->cost += e->loop[loop].cost;
+		outer->cost += l->cost;
+		outer->inside += l->cost;
+		outer->unrolled += l->unrolled;
 		if (e->loop[loop].widest > outer->widest)
 			outer->widest = e->loop[loop].widest;
 	}

@@ -7,9 +7,12 @@
 
 #define PERSISTENT_INNER 1024
 #define PERSISTENT_OUTER 64
-#define KEPT_INNER       32768 /* a longer row leaves no registers */
-#define LIGHT            40    /* instructions of a body that waits for memory */
-#define MOST             6     /* candidates */
+#define KEPT_INNER       32768 /* a longer row leaves a block no registers */
+#define SHARED_ROW                                                                                 \
+	16384           /* more of it than that: its load, arithmetic and store would not overlap */
+#define KEPT_BLOCK 8192 /* of a row, in registers of 256 threads: four such blocks do */
+#define LIGHT      40   /* instructions of a body that waits for memory */
+#define MOST       6    /* candidates */
 
 static uint32_t pow2_at_least(int64_t n)
 {
@@ -113,7 +116,8 @@ static struct stx_gpu_config pointwise(uint32_t x, uint32_t y, uint32_t z, uint3
 					.row_threads = 1,
 					.inner = 1,
 					.vec = 1,
-					.vec_y = 1 };
+					.vec_y = 1,
+					.cluster = 1 };
 }
 
 /* A thread has `each` whole runs. */
@@ -194,7 +198,8 @@ static struct stx_gpu_config reduction(uint32_t rows, uint32_t r, uint32_t row_t
 				    .inner = (uint8_t)inner,
 				    .persistent = (uint8_t)persistent,
 				    .vec = 1,
-				    .vec_y = 1 };
+				    .vec_y = 1,
+				    .cluster = 1 };
 	if (c.threads < 32) { /* warps are whole */
 		c.x *= 32 / c.threads;
 		c.threads = 32;
@@ -232,6 +237,21 @@ static void kept_rows(const struct stx_kernel *k, const struct stx_gpu_device *d
 			add_runs(k, dev, out, reduction(1, r, r / each, 1, 1), vec);
 }
 
+/* Rows of several loops, each over the blocks of a cluster, which keep it in registers. */
+static void shared_rows(const struct stx_kernel *k, const struct stx_gpu_device *dev,
+			int64_t length, uint32_t vec, struct stx_gpu_choices *out)
+{
+	uint32_t row = pow2_at_least(length), first = row / KEPT_BLOCK;
+	first = first < dev->cluster ? first : dev->cluster;
+	for (uint32_t n = first, i = 0; i < 3 && n > 1; i++, n = i == 1 ? first / 2 : first) {
+		uint32_t each = i < 2 ? 32 : 16;
+		struct stx_gpu_config c = reduction(1, row / n, row / n / each, 1, 1);
+		c.cluster = n;
+		if (row / n / each <= 1024)
+			add_runs(k, dev, out, c, vec);
+	}
+}
+
 /* Rows that lie along lanes. Fewer threads a row keep more of it in flight each. */
 static void inner_rows(const struct stx_kernel *k, const struct stx_gpu_device *dev, uint32_t raxis,
 		       struct stx_gpu_choices *out)
@@ -242,6 +262,8 @@ static void inner_rows(const struct stx_kernel *k, const struct stx_gpu_device *
 	uint32_t vec = run_of(k, raxis, 50);
 	uint32_t r = persistent ? pow2_at_least(range.hi < 1 ? 1 : range.hi) : 2048;
 	uint32_t each = persistent ? (r >= 256 ? 8 : r >= 64 ? 4 : 1) : 8;
+	if (range.hi > SHARED_ROW && range.hi <= (int64_t)KEPT_INNER * dev->cluster && has_loops(k))
+		shared_rows(k, dev, range.hi, vec, out);
 	if (!persistent && range.hi <= KEPT_INNER && has_loops(k))
 		kept_rows(k, dev, range.hi, vec, out);
 	if (persistent && r > 256 && rows > (int64_t)dev->sms * 32) /* many: a warp a row */
@@ -325,7 +347,8 @@ static void updates(const struct stx_kernel *k, const struct stx_gpu_device *dev
 					     .row_threads = 1,
 					     .inner = 1,
 					     .vec = 1,
-					     .vec_y = 1 });
+					     .vec_y = 1,
+					     .cluster = 1 });
 }
 
 /* A thread a comparison of two, in the shorter rows. */
@@ -343,7 +366,8 @@ static void sorts(const struct stx_kernel *k, const struct stx_gpu_device *dev, 
 					     .row_threads = t,
 					     .inner = 1,
 					     .vec = 1,
-					     .vec_y = 1 });
+					     .vec_y = 1,
+					     .cluster = 1 });
 }
 
 void stx_tune_candidates(const struct stx_kernel *k, const struct stx_gpu_device *dev,

@@ -58,6 +58,15 @@ static void put_reductions(struct space *s, struct stx_gpu_config c, uint32_t ra
 		for (c.r = blocks[inner].lo; c.r <= blocks[inner].hi && c.r <= row; c.r *= 2)
 			put(s, &c);
 	}
+	c.inner = 1;
+	for (c.cluster = 2; c.x == 1 && c.cluster <= s->dev->cluster; c.cluster *= 2) {
+		c.persistent = 1;
+		for (c.r = 2048; c.r <= 1u << 15; c.r *= 2)
+			put(s, &c);
+		c.persistent = 0;
+		for (c.r = 1024; c.r <= 8192; c.r *= 2)
+			put(s, &c);
+	}
 }
 
 /* A thread, or all of a block, for a row: an iteration each at a time. */
@@ -71,7 +80,7 @@ uint32_t stx_tune_space(const struct stx_kernel *k, const struct stx_gpu_device 
 			struct stx_gpu_config *out, uint32_t cap)
 {
 	struct space s = { k, dev, out, 0, cap };
-	struct stx_gpu_config c = { .inner = 1, .vec = 1, .vec_y = 1 };
+	struct stx_gpu_config c = { .inner = 1, .vec = 1, .vec_y = 1, .cluster = 1 };
 	uint32_t ngrid = 0;
 	while (ngrid < k->axes.n && k->axes.at[ngrid].binding == STX_AXIS_GRID)
 		ngrid++;

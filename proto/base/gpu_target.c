@@ -8,12 +8,17 @@ static const struct known {
 	struct stx_gpu_device device;
 	const char *driver; /* part of what the driver calls it */
 } devices[] = {
-#define STX_DEVICE(name, arch, sms, threads, shared, l2, driver)                                   \
-	{ { name, arch, sms, threads, 1024, shared, l2 }, driver },
+#define STX_DEVICE(name, arch, sms, threads, shared, l2, cluster, driver)                          \
+	{ { name, arch, sms, threads, 1024, shared, l2, cluster }, driver },
 #include "gpu_devices.def"
 #undef STX_DEVICE
 };
 #define NDEVICES (sizeof devices / sizeof *devices)
+
+int64_t stx_gpu_kept_row(const struct stx_gpu_device *d)
+{
+	return d->cluster > 1 ? (int64_t)16384 * d->cluster : 0;
+}
 
 int stx_gpu_is_target(const char *text)
 {

@@ -14,6 +14,7 @@ struct stx_gpu_device {
 	const char *arch; /* "sm_90a" */
 	uint32_t sms, threads_per_sm, max_threads_per_block;
 	uint32_t shared_per_block, l2_bytes;
+	uint32_t cluster; /* most blocks that can exchange results on the chip; 1: none */
 };
 struct stx_gpu_target {
 	struct stx_gpu_device device;
@@ -21,6 +22,10 @@ struct stx_gpu_target {
 /* "cuda:sm_90a:h200"; sm_90, sm_100 and sm_120 are aliases of the architecture-specific names, no
  * profile is the default one. "cuda" alone is resolved by the client. UNSUPPORTED names it. */
 stx_err stx_gpu_target_parse(const char *text, struct stx_gpu_target *out, struct stx_diag *d);
+/* Elements of a row that blocks of the device keep from one pass over it to the next, with room for
+ * another row beside it, so that one is loaded while the other is computed. 0: no more than a block
+ * alone does. */
+int64_t stx_gpu_kept_row(const struct stx_gpu_device *d);
 int stx_gpu_is_target(const char *text); /* begins with "cuda" */
 void stx_gpu_target_print(const struct stx_gpu_target *t, char out[64]);
 

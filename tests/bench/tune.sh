@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Launch configurations on a GPU: the heuristic's first choice and the measured one against the best of a sweep, on ten
 # kernels; and of two matrix products cuBLASLt's first algorithm and the measured one against the best of all it lists.
-# Usage: tests/bench/tune.sh [CONFIGURATIONS] (of the sweep, by default 150 of all a kernel can have, spread evenly; the
-# library's are all). Wanted: the heuristic within 10%, the measured choice within 3%, with 8 measurements at most. Exit
-# 1 if not; of products only the measured choice counts.
+# Usage: tests/bench/tune.sh [CONFIGURATIONS [SECONDS]]  of the sweep, by default 150 of all a kernel can have, spread
+# evenly, and fewer (8 at least) where all twelve would not be done in 250 seconds otherwise; the library's are all.
+# Wanted: the heuristic within 10%, the measured choice within 3%, with 8 measurements at most. Exit 1 if not; of products
+# only the measured choice counts.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/gpu/env.sh
 . tests/e2e/lib.sh
 find_nvrtc
 sweep=${1:-150}
+seconds=${2:-250}
 start_daemon --workers "$(nproc)" || exit 1
 
 graph() { cat >"$work/$1.stax"; }
@@ -63,8 +65,21 @@ return (%a,)'
 echo "$(date -u +%F), $(nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem --format=csv,noheader 2>/dev/null ||
   echo 'no nvidia-smi'), sweep of $sweep"
 bad=0
-for g in add gelu small transpose permute rowsum rows1000 softmax longrows columns square skinny; do
-  if ! "$build/stax" tune "$work/$g.stax" --target cuda --sweep "$sweep" >"$work/out" 2>"$work/err"; then
+# The products first: their number of algorithms is the library's. A configuration takes as long as the slowest so far.
+all=(square skinny add gelu small transpose permute rowsum rows1000 softmax longrows columns)
+left=${#all[@]} begin=$SECONDS slowest_ms=0
+for g in "${all[@]}"; do
+  n=$sweep start_ms=$(date +%s%3N)
+  if [ $slowest_ms -gt 0 ]; then
+    n=$(((seconds - (SECONDS - begin)) * 1000 / left / slowest_ms))
+    n=$((n < 8 ? 8 : n > sweep ? sweep : n))
+  fi
+  left=$((left - 1))
+  "$build/stax" tune "$work/$g.stax" --target cuda --sweep "$n" >"$work/out" 2>"$work/err"
+  rc=$? took_ms=$((($(date +%s%3N) - start_ms) / (n + 8)))
+  case $g in square | skinny) ;; *) slowest_ms=$((took_ms > slowest_ms ? took_ms : slowest_ms)) ;; esac
+  [ "$n" = "$sweep" ] || echo "$g: a sweep of $n, for want of time"
+  if [ $rc != 0 ]; then
     echo "$g: $(tail -1 "$work/err")"
     bad=1
     continue

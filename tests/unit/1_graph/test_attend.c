@@ -28,8 +28,7 @@ static int count(const char *text, int fast)
 	struct stx_diag d = { 0 };
 	int n = 0;
 	stx_err e = stx_graph_decompose_to_basis(&g, &d);
-	e = e ? e
-	      : stx_graph_simplify(&g, fast ? STX_SIMPLIFY_FAST : STX_SIMPLIFY_STRICT, &d);
+	e = e ? e : stx_graph_simplify(&g, fast ? STX_SIMPLIFY_FAST : STX_SIMPLIFY_STRICT, &d);
 	e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
 	e = e ? e : stx_graph_attend(g, fast, &d);
 	e = e ? e : stx_graph_verify_basis(g, &d);
@@ -55,6 +54,10 @@ static void test_attend_spelt_out_attention_is_found(void **state)
 		HEAD "%a = amax.default(%s, [-1], True)\n%d = sub.Tensor(%s, %a)\n"
 		     "%e = exp.default(%d)\n%z = sum.dim_IntList(%e, [-1], True)\n"
 		     "%p = div.Tensor(%e, %z)\n" TAIL,
+		/* long rows, whose softmax takes one pass itself */
+		"%q : f32[16,24] = placeholder()\n%t : f32[24,40000] = placeholder()\n"
+		"%v : f32[40000,8] = placeholder()\n%s = mm.default(%q, %t)\n" SOFT
+		"%y = mm.default(%p, %v)\nreturn (%y,)\n",
 		/* views between: heads apart and together */
 		HEAD "%c = view.default(%s, [2,1,16,20])\n%w = softmax.int(%c, -1)\n"
 		     "%p = view.default(%w, [2,16,20])\n" TAIL,

@@ -4,7 +4,8 @@
  * For tests of what the emitter writes, where there is no GPU. A block's threads run in turn from
  * barrier to barrier; a shuffle is a barrier too (generated code has both only where all threads of
  * the block come by). Functions whose body is PTX are replaced by ones of the same meaning. Buffers
- * are the caller's, so memory checkers see every access. One thread. */
+ * are the caller's, so memory checkers see every access. One thread. Blocks of a cluster run side by
+ * side; since they write the same to each other's shared memory, they have one. */
 #ifndef STX_TEST_CUDA_HOST_H
 #define STX_TEST_CUDA_HOST_H
 
@@ -63,6 +64,9 @@ static const char cuda_host_head[] =
 	"? (std::signbit(a) ? a : b) : a < b ? a : b; }\n"
 	"static unsigned long long host_mul_wide(unsigned a, unsigned b) { return (unsigned long "
 	"long)a * b; }\n"
+	"static void host_cluster_begin() {}\nstatic void host_cluster_arrive() {}\n"
+	"static void host_cluster_wait() { cuda_host_at->barrier(); }\n"
+	"static unsigned long long host_cluster_at(unsigned long long a, unsigned) { return a; }\n"
 	"static float host_rcp_near(float x) { return 1 / x; }\n"
 	"#define host_f16_to_f32 cuda_host_at->f16_to_f32\n"
 	"#define host_f32_to_f16 cuda_host_at->f32_to_f16\n"
@@ -81,7 +85,7 @@ static inline void cuda_host_add(struct stx_bytes *program, const char *source, 
 		end = strchr(line, '\n');
 		end = end ? end + 1 : line + strlen(line);
 		const char *body = memchr(line, '{', (size_t)(end - line)), *name;
-		if (!body || !memmem(line, (size_t)(end - line), "asm(", 4)) {
+		if (!body || !memmem(line, (size_t)(end - line), " asm", 4)) {
 			stx_bytes_put(program, line, (size_t)(end - line));
 			continue;
 		}
@@ -90,7 +94,9 @@ static inline void cuda_host_add(struct stx_bytes *program, const char *source, 
 			name--;
 		stx_bytes_put(program, line, (size_t)(body - line));
 		stx_bytes_printf(program, "{ return host_%.*s(%s); }\n", (int)(args - name), name,
-				 memchr(args, ',', (size_t)(body - args)) ? "a, b" : "x");
+				 args[1] == ')'                             ? ""
+				 : memchr(args, ',', (size_t)(body - args)) ? "a, b"
+									    : "x");
 	}
 	stx_bytes_puts(program, "}\n");
 }
@@ -102,6 +108,7 @@ struct cuda_host_threads {
 	unsigned char *done;
 	unsigned long long (*slots)[2];
 	unsigned *turn;
+	unsigned at_thread, first; /* of all of the cluster; its first block */
 	void (*kernel)(void);
 	void *const *args;
 };
@@ -110,12 +117,13 @@ static struct cuda_host_threads cuda_host_now;
 
 static inline void cuda_host_barrier(void)
 {
-	swapcontext(&cuda_host_now.at[cuda_host_now.h.thread], &cuda_host_now.main);
+	swapcontext(&cuda_host_now.at[cuda_host_now.at_thread], &cuda_host_now.main);
 }
 
 static inline unsigned long long cuda_host_exchange(unsigned long long value, unsigned from)
 {
-	unsigned me = cuda_host_now.h.thread, turn = cuda_host_now.turn[me]++ & 1;
+	unsigned me = cuda_host_now.at_thread, turn = cuda_host_now.turn[me]++ & 1;
+	from += me - cuda_host_now.h.thread;
 	cuda_host_now.slots[me][turn] = value;
 	cuda_host_barrier();
 	return cuda_host_now.slots[from][turn];
@@ -142,7 +150,7 @@ static inline void cuda_host_thread(void)
 			void *, void *, void *, void *, void *, void *, void *);
 	((fn *)cuda_host_now.kernel)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9],
 				     a[10], a[11], a[12], a[13], a[14], a[15]);
-	cuda_host_now.done[cuda_host_now.h.thread] = 1;
+	cuda_host_now.done[cuda_host_now.at_thread] = 1;
 }
 
 static inline void cuda_host_start(struct cuda_host_threads *t, unsigned i)
@@ -157,7 +165,9 @@ static inline void cuda_host_start(struct cuda_host_threads *t, unsigned i)
 /* A thread goes on to its next barrier, or its end. */
 static inline void cuda_host_step(struct cuda_host_threads *t, unsigned i)
 {
-	t->h.thread = i;
+	t->at_thread = i;
+	t->h.thread = i % t->h.threads;
+	t->h.block[0] = t->first + i / t->h.threads;
 	swapcontext(&t->main, &t->at[i]);
 }
 
@@ -176,8 +186,9 @@ static inline void cuda_host_block(unsigned threads)
 
 /* args: 16, the kernel's in order. */
 static inline void cuda_host_launch(void *program, const char *symbol, const unsigned grid[3],
-				    unsigned threads, void *const *args)
+				    unsigned block_threads, unsigned cluster, void *const *args)
 {
+	unsigned threads = block_threads * cluster;
 	struct cuda_host_threads *t = &cuda_host_now;
 	void *entry = dlsym(program, symbol);
 	memset(t, 0, sizeof *t);
@@ -188,7 +199,7 @@ static inline void cuda_host_launch(void *program, const char *symbol, const uns
 	t->h.f16_to_f32 = cuda_host_from_f16;
 	t->h.f32_to_f16 = cuda_host_to_f16;
 	t->h.f32_to_bf16 = cuda_host_to_bf16;
-	t->h.threads = threads;
+	t->h.threads = block_threads;
 	memcpy(t->h.grid, grid, sizeof t->h.grid);
 	t->args = args;
 	t->at = calloc(threads, sizeof *t->at);
@@ -198,8 +209,8 @@ static inline void cuda_host_launch(void *program, const char *symbol, const uns
 	t->turn = calloc(threads, sizeof *t->turn);
 	for (unsigned z = 0; z < grid[2]; z++)
 		for (unsigned y = 0; y < grid[1]; y++)
-			for (unsigned x = 0; x < grid[0]; x++) {
-				t->h.block[0] = x;
+			for (unsigned x = 0; x < grid[0]; x += cluster) {
+				t->first = x;
 				t->h.block[1] = y;
 				t->h.block[2] = z;
 				cuda_host_block(threads);

@@ -39,7 +39,8 @@ static uint32_t draw(void)
 	return (uint32_t)(state >> 33);
 }
 
-static int specials; /* floats have stretches of infinities and NaN */
+static int of_clusters; /* only configurations of several blocks a row, besides candidates */
+static int specials;    /* floats have stretches of infinities and NaN */
 
 static double number(int64_t i, uint32_t kind)
 {
@@ -120,7 +121,7 @@ static void check(const struct launch *l, void *program, unsigned shift)
 	int runs = !stx_kernel_evaluate(k, eval, elems, scalars, &record, 0, points, &d) &&
 		   !record.taken;
 	if (runs)
-		cuda_host_launch(program, l->symbol, blocks, l->c.threads, args);
+		cuda_host_launch(program, l->symbol, blocks, l->c.threads, l->c.cluster, args);
 	char config[STX_GPU_CONFIG_BYTES];
 	stx_gpu_config_print(&l->c, config);
 	for (uint32_t i = 0; i < k->params.n; i++) {
@@ -140,6 +141,12 @@ static void check(const struct launch *l, void *program, unsigned shift)
 static int has_runs(const char *source)
 {
 	return strstr(source, "if (aligned) {") != NULL;
+}
+
+/* Worth more tests than others: it has runs, keeps a row, or shares it. */
+static int is_wanted(const struct stx_gpu_config *c)
+{
+	return of_clusters ? c->cluster > 1 : c->vec > 1 || c->vec_y > 1 || c->persistent;
 }
 
 /* Every kernel of the graphs in its candidates and `more` other configurations that have runs, or
@@ -172,9 +179,7 @@ static void run_all(const char *const *graphs, unsigned n, int more, int some_wi
 				struct stx_bytes source = { 0 };
 				*l = (struct launch){ .s = s, .k = k };
 				l->c = m < c.n ? c.at[m] : space[draw() % ns];
-				for (int t = 0; t < 200 && m >= c.n && l->c.vec == 1 &&
-						l->c.vec_y == 1 && !l->c.persistent;
-				     t++)
+				for (int t = 0; t < 200 && m >= c.n && !is_wanted(&l->c); t++)
 					l->c = space[draw() % ns];
 				assert_int_equal(stx_kernel_digest(k, &digest, NULL), 0);
 				stx_gpu_symbol(&digest, &l->c, l->symbol);
@@ -304,6 +309,33 @@ static void test_emit_cuda_rows_in_runs_agree_with_the_interpreter(void **unused
 	run_all(graphs, sizeof graphs / sizeof *graphs, 3, 1);
 }
 
+/* Clusters of 2, 4 and 8 blocks, of 1 to 32 warps; rows kept and looped over, with a ragged end and
+ * with blocks beyond it; every monoid that has two states or three. */
+static void test_emit_cuda_rows_over_clusters_agree_with_the_interpreter(void **unused)
+{
+	static const char *const graphs[] = {
+		"%x : bf16[3,20001] = placeholder()\n%s = softmax.int(%x, -1)\nreturn (%s,)\n",
+		"%x : f32[2,32768] = placeholder()\n%s = log_softmax.int(%x, -1)\nreturn (%s,)\n",
+		"%x : bf16[2,9000] = placeholder()\n%w : bf16[9000] = placeholder()\n"
+		"%y = layer_norm.default(%x, [9000], %w, %w, 1e-05)\nreturn (%y,)\n",
+		"%x : f32[2,5000] = placeholder()\n%v = var_mean.correction(%x, [1])\n"
+		"return (%v, %v:1)\n",
+		"%x : f64[2,5000] = placeholder()\n%m = argmax.default(%x, 1)\n"
+		"%s = sum.dim_IntList(%x, [1])\nreturn (%m, %s)\n",
+		"%x : i32[2,5000] = placeholder()\n%m = amin.default(%x, [1], True)\n"
+		"%d = sub.Tensor(%x, %m)\nreturn (%d,)\n",
+		"%x : f32[16,33000] = placeholder()\n%s = logsumexp.default(%x, [1])\nreturn "
+		"(%s,)\n",
+		"sym n = [1,70000] hint 20003\n%x : f32[3,n] = placeholder()\n"
+		"%s = softmax.int(%x, -1)\nreturn (%s,)\n",
+	};
+	(void)unused;
+	state = 5;
+	of_clusters = 1;
+	run_all(graphs, sizeof graphs / sizeof *graphs, 2, 0);
+	of_clusters = 0;
+}
+
 /* MR-05: rows of -inf, of infinities, with NaN: (max, sum of exp) as merging one by one gives them. */
 static void test_emit_cuda_online_softmax_of_infinities_and_nan(void **unused)
 {
@@ -345,6 +377,7 @@ int main(void)
 		cmocka_unit_test(test_emit_cuda_pointwise_runs_agree_with_the_interpreter),
 		cmocka_unit_test(test_emit_cuda_transposed_runs_agree_with_the_interpreter),
 		cmocka_unit_test(test_emit_cuda_rows_in_runs_agree_with_the_interpreter),
+		cmocka_unit_test(test_emit_cuda_rows_over_clusters_agree_with_the_interpreter),
 		cmocka_unit_test(test_emit_cuda_online_softmax_of_infinities_and_nan),
 		cmocka_unit_test(test_emit_cuda_random_kernels_agree_with_the_interpreter),
 	};

@@ -184,6 +184,51 @@ static void test_emit_strides_touch_no_element_of_a_lane_that_is_off(void **stat
 	munmap(p - 4096, 5 * 4096);
 }
 
+/* One element for each group of the vector axis, plain, nested and under a mask, and one written. */
+static void test_emit_groups_of_the_vector_axis_have_their_own_element(void **state)
+{
+	static const int group[] = { 2, 8, 16, 48, 64, 512 };
+	float *a = jit_guarded(1200 * 4), *b = jit_guarded(1200 * 4), *c = jit_guarded(1200 * 4);
+	float *d = jit_guarded(1200 * 4);
+	char text[1000];
+	(void)state;
+	for (int i = 0; i < 1200; i++)
+		a[i] = (float)(i * 3 % 1021);
+	for (EACH_TARGET(t))
+		for (int i = 0; i < 6; i++) {
+			int g = group[i], n = 1100;
+			snprintf(
+				text, sizeof text,
+				"kernel \"k\" poi bits 32 target cpu\nparam p0 f32 read elems 1200 "
+				"\"a\"\n"
+				"param p1 f32 write elems 1200 \"b\"\n"
+				"param p2 f32 write elems 1200 \"c\"\n"
+				"param p3 f32 write elems 1200 \"d\"\naxis x0 grid 1\n"
+				"axis x1 vector %d\ngrain 1\nbegin\nt9 = const i64 1\nloop x1\n"
+				"t0 = load f32 p0[(x1 + 64) // %d]\n"
+				"t1 = load f32 p0[x1 + 3*(((x1 // %d) + 5) // 2)]\nt2 = add f32 t0 "
+				"t1\n"
+				"store f32 p1[x1] t2\nt3 = index i64 x1 // %d\nt4 = and i64 t3 t9\n"
+				"t5 = eq bool t4 t9\nt6 = load f32 p0[x1 // %d] mask t5\n"
+				"store f32 p2[x1] t6\nt7 = load f32 p0[x1 // %d]\n"
+				"store f32 p3[x1 // %d] t7\nend\nend\n",
+				n, g, 8 * g, g, g, g, g);
+			memset(b, 0, 1200 * 4);
+			memset(d, 0x55, 1200 * 4);
+			n = g == 2 ? 600 : n; /* its indices reach further */
+			char *size = strstr(text, "vector 1100");
+			if (g == 2)
+				memcpy(size, "vector 600 ", 11);
+			jit_run(jit_kernel(*t, text), (void *[]){ a, b, c, d }, NULL, 0, 1);
+			for (int x = 0; x < n; x++) {
+				assert_true(b[x] ==
+					    a[(x + 64) / g] + a[x + 3 * ((x / (8 * g) + 5) / 2)]);
+				assert_true(c[x] == (x / g % 2 ? a[x / g] : 0));
+				assert_true(d[x / g] == a[x / g]);
+			}
+		}
+}
+
 /* ---- past the caches ---- */
 
 static int assembly_has(const char *target, const char *text, const char *word)
@@ -288,6 +333,7 @@ int main(void)
 		cmocka_unit_test(test_emit_tiles_across_equal_plain_copies),
 		cmocka_unit_test(test_emit_strides_of_a_few_elements_equal_plain_loads),
 		cmocka_unit_test(test_emit_strides_touch_no_element_of_a_lane_that_is_off),
+		cmocka_unit_test(test_emit_groups_of_the_vector_axis_have_their_own_element),
 		cmocka_unit_test(test_emit_large_results_are_written_past_the_caches),
 		cmocka_unit_test(test_emit_large_results_of_much_work_are_not),
 		cmocka_unit_test(test_emit_large_results_at_any_address_are_the_same_bytes),

@@ -10,7 +10,7 @@
 static void test_gpu_target_every_device_prints_and_parses(void **state)
 {
 	static const char *const names[] = {
-#define STX_DEVICE(name, arch, sms, threads, shared, l2, driver) "cuda:" arch ":" name,
+#define STX_DEVICE(name, arch, sms, threads, shared, l2, cluster, driver) "cuda:" arch ":" name,
 #include "gpu_devices.def"
 #undef STX_DEVICE
 	};
