@@ -132,7 +132,8 @@ static stx_err pass_lower(struct run *r)
 			  */
 	o.without = STX_LOWER_WITHOUT;
 #endif
-	return stx_lower(r->graph, &o, &r->loops, r->d);
+	stx_err e = o.target_gpu ? STX_E_OK : stx_graph_attend(r->graph, r->options->fast, r->d);
+	return e ? e : stx_lower(r->graph, &o, &r->loops, r->d);
 }
 
 static stx_err pass_schedule(struct run *r)

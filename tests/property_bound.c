@@ -46,6 +46,8 @@ int prop_inexact(const struct stx_node *n)
 	case STX_OP_LOG_SOFTMAX:
 	case STX_OP_SOFTMAX_INT:
 	case STX_OP_LOG_SOFTMAX_INT:
+	case STX_OP_SAFE_SOFTMAX:
+	case STX_OP_SDPA:
 	case STX_OP_LAYER_NORM:
 	case STX_OP_CONVOLUTION:
 	case STX_OP_AVG_POOL1D:
@@ -64,7 +66,7 @@ int prop_has_product(const struct stx_graph *g)
 		if (prop_inexact(g->nodes.at[i]) &&
 		    (op == STX_OP_MM || op == STX_OP_BMM || op == STX_OP_MATMUL ||
 		     op == STX_OP_ADDMM || op == STX_OP_LINEAR || op == STX_OP_CONVOLUTION ||
-		     op == STX_OP_CONVOLUTION_BACKWARD))
+		     op == STX_OP_SDPA || op == STX_OP_CONVOLUTION_BACKWARD))
 			return 1;
 	}
 	return 0;
@@ -301,7 +303,9 @@ static node tolerance(struct bound *b, double *relative)
 		*relative = 4 * b->u;
 		return CALL(b->g, FULL_LIKE, T((node)(uintptr_t)b->n),
 			    F((c + 20 + log(b->count + 1)) * b->u), stx_arg_dtype(STX_F64));
+	case STX_OP_SDPA: return prop_bound_attention(b->g, b->n);
 	case STX_OP_SOFTMAX:
+	case STX_OP_SAFE_SOFTMAX:
 	case STX_OP_SOFTMAX_INT:
 		*relative = (c + 20 + reach) * b->u;
 		return CALL(b->g, FULL_LIKE, T((node)(uintptr_t)b->n), F(0),
@@ -361,6 +365,7 @@ static double count_of(const struct stx_graph *g, const struct stx_node *n)
 	case STX_OP_LINEAR: stx_ex_is_const(g->ex, x->sizes[x->rank - 1], &v); return (double)v;
 	case STX_OP_SOFTMAX:
 	case STX_OP_LOG_SOFTMAX:
+	case STX_OP_SAFE_SOFTMAX:
 	case STX_OP_SOFTMAX_INT:
 	case STX_OP_LOG_SOFTMAX_INT:
 		stx_ex_is_const(g->ex, n->args[1].u.ex, &dim);

@@ -7,6 +7,8 @@
 
 typedef struct stx_node *node;
 
+/* property_bound_attention.c: tolerance of n, a scaled_dot_product_attention. */
+node prop_bound_attention(struct stx_graph *g, const struct stx_node *n);
 /* The call, or abort. */
 node prop_call(struct stx_graph *g, enum stx_op op, uint32_t nargs, const struct stx_arg *args);
 #define CALL(g, op, ...)                                                                           \

@@ -36,9 +36,9 @@ static int is_drawn(enum stx_op op)
 
 int prop_is_apart(enum stx_op op)
 {
-	return op == STX_OP_VAR_MEAN || op == STX_OP_ONLINE_SOFTMAX || op == STX_OP_ATAN2_OUT ||
-	       op == STX_OP_LOGCUMSUMEXP || op == STX_OP_SEARCHSORTED || op == STX_OP_BUCKETIZE ||
-	       (op >= STX_OP_CDIST && op <= STX_OP_BATCH_NORM_FUNCTIONAL);
+	return op == STX_OP_VAR_MEAN || op == STX_OP_ONLINE_SOFTMAX || op == STX_OP_ATTEND ||
+	       op == STX_OP_ATAN2_OUT || op == STX_OP_LOGCUMSUMEXP || op == STX_OP_SEARCHSORTED ||
+	       op == STX_OP_BUCKETIZE || (op >= STX_OP_CDIST && op <= STX_OP_BATCH_NORM_FUNCTIONAL);
 }
 
 /* Parameter of the operand that a cell speaks of. */

@@ -113,6 +113,8 @@ struct stx_node *draw_sized(struct draw *q, enum stx_dtype t, const int64_t *siz
 /* An index in [low, bound): an input, or a computed value brought into range. */
 struct stx_node *draw_index_into(struct draw *q, int64_t bound, const int64_t *sizes, int rank,
 				 int negative);
+/* property_draw_attention.c */
+struct stx_node *draw_attention(struct draw *q);
 /* property_draw_scatter.c */
 struct stx_node *draw_scatter(struct draw *q, enum stx_op op);
 /* A dimension of a tensor of this rank, from the front or the end. */

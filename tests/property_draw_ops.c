@@ -574,6 +574,8 @@ static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
 	struct stx_arg args[8];
 	if (op == STX_OP_LINEAR)
 		return draw_linear(q);
+	if (op == STX_OP_SDPA)
+		return draw_attention(q);
 	struct stx_node *x = draw_self_float(q);
 	if (!x)
 		return NULL;

@@ -34,6 +34,9 @@ stx__rule_fn stx__rule_leaky_relu, stx__rule_elu, stx__rule_softplus, stx__rule_
 /* decompose_matmul.c */
 stx__rule_fn stx__rule_matmul, stx__rule_addmm, stx__rule_linear;
 
+/* decompose_attention.c */
+stx__rule_fn stx__rule_safe_softmax, stx__rule_sdpa;
+
 /* decompose_adaptive.c */
 stx__rule_fn stx__rule_adaptive_avg, stx__rule_adaptive_avg_backward, stx__rule_adaptive_max;
 

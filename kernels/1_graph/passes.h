@@ -82,6 +82,9 @@ enum stx_simplify {
 	STX_SIMPLIFY_REALS = 16,
 	STX_SIMPLIFY_FAST = 31
 };
+/* For CPU targets, class TOL: softmax weights of the scores of a product, times a value, become one
+ * pass over the keys (attend.c). fast: weights that are rounded to f16 or bf16 too. */
+stx_err stx_graph_attend(struct stx_graph *g, int fast, struct stx_diag *d);
 stx_err stx_graph_decompose_to_primitives(struct stx_graph **g,
 					  struct stx_diag *d); /* composites */
 

@@ -6,6 +6,7 @@
  * elementary functions are the scalar reference of elementary.h. Slow by design; bounded by the
  * program's iteration counts. Symbols take their hints. An index out of bounds is BOUNDS and names
  * buffer, index and extent. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,8 @@ struct eval {
 	uint32_t nsyms;
 };
 
-struct state { /* of an accumulator; WELFORD: v is the mean; SOFTMAX: v the maximum, m2 the sum */
+struct state { /* of an accumulator; WELFORD: v is the mean; SOFTMAX, ATTEND: v the maximum, m2 the
+		  sum of weights; ATTEND: weight that of weighted values */
 	union stx_scalar v, m2, weight;
 	int64_t index;
 	int any;
@@ -170,6 +172,32 @@ static void softmax(struct eval *e, struct state *s, union stx_scalar x)
 	s->v = top;
 }
 
+/* One more value of weight exp(x), both sums brought to the new maximum (AT-03). */
+static void attend(struct eval *e, struct state *s, union stx_scalar x, union stx_scalar value)
+{
+	enum stx_dtype t = e->b->acc;
+	union stx_scalar top = stx_prim_eval(STX_P_MAX, t, t, s->v, x, x), from = top, w, p;
+
+	if (top.f == -INFINITY)
+		from.f = 0;
+	w = stx_prim_eval(STX_P_SUB, t, t, s->v, from, x);
+	w = stx_elementary_eval(e->exp, w, w);
+	p = stx_prim_eval(STX_P_SUB, t, t, x, from, x);
+	p = stx_elementary_eval(e->exp, p, p);
+	s->m2 = stx_prim_eval(STX_P_MUL, t, t, s->m2, w, x);
+	s->m2 = stx_prim_eval(STX_P_ADD, t, t, s->m2, p, x);
+	s->weight = stx_prim_eval(STX_P_MUL, t, t, s->weight, w, x);
+	s->weight = stx_prim_eval(STX_P_FMA, t, t, p, value, s->weight);
+	s->v = top;
+}
+
+static union stx_scalar attended(const struct eval *e, const struct state *s)
+{
+	if (e->b->state && s->m2.f == 0)
+		return s->weight;
+	return stx_prim_eval(STX_P_DIV, e->b->acc, e->b->acc, s->weight, s->m2, s->m2);
+}
+
 static void combine(struct eval *e, struct state *s, int64_t index)
 {
 	const enum stx_prim ops[] = { [STX_MONOID_SUM] = STX_P_ADD, [STX_MONOID_PROD] = STX_P_MUL,
@@ -197,6 +225,7 @@ static void combine(struct eval *e, struct state *s, int64_t index)
 	}
 	case STX_MONOID_WELFORD: welford(e, s, v); break;
 	case STX_MONOID_SOFTMAX: softmax(e, s, v); break;
+	case STX_MONOID_ATTEND: attend(e, s, v, e->value[e->b->body.result[1]]); break;
 	default: s->v = stx_prim_eval(ops[e->b->monoid], t, t, s->v, v, v);
 	}
 	s->any = 1;
@@ -237,10 +266,11 @@ static union stx_scalar reduce(struct eval *e)
 				combine(e, &s, index++);
 		} while (!e->err && advance(e, from, to));
 	enum stx_dtype t = stx_monoid_state_dtype(e->b->monoid, e->b->state, e->b->acc);
-	union stx_scalar r = e->b->state == 0   ? s.v
-			     : e->b->state == 2 ? s.weight
-			     : t == STX_I64     ? (union stx_scalar){ .i = s.index }
-						: s.m2;
+	union stx_scalar r = e->b->monoid == STX_MONOID_ATTEND ? attended(e, &s)
+			     : e->b->state == 0                ? s.v
+			     : e->b->state == 2                ? s.weight
+			     : t == STX_I64                    ? (union stx_scalar){ .i = s.index }
+							       : s.m2;
 	return t == e->b->dtype ? r : stx_prim_eval(STX_P_CAST, e->b->dtype, t, r, r, r);
 }
 
@@ -375,7 +405,8 @@ static stx_err prepare(struct eval *e)
 					"no body for %s of %s", stx_prim_info(in->op)->text,
 					stx_dtype_name(in->dtype));
 	}
-	if (b->def == STX_DEF_REDUCTION && b->monoid == STX_MONOID_SOFTMAX &&
+	if (b->def == STX_DEF_REDUCTION &&
+	    (b->monoid == STX_MONOID_SOFTMAX || b->monoid == STX_MONOID_ATTEND) &&
 	    !(e->exp = stx_elementary_record(e->arena, STX_P_EXP, b->acc)))
 		return stx_fail(e->d, STX_E_NOMEM, "evaluate", b->name, "out of memory");
 	for (i = 0; i < b->nranges + b->nrranges; i++)

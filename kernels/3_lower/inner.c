@@ -263,6 +263,12 @@ struct stx__inner *stx__inner_view(struct stx_graph *g, struct stx__inner *x, st
 	case STX_IN_INDEX:
 		return stx__inner_index(g, x->dtype, s, stx_ex_subst(g->ex, x->u.ex, map, x->rank));
 	case STX_IN_VIEW: return view_of_view(g, x, s, map);
+	case STX_IN_MAP: /* memory in another type stays that */
+		if (x->nops == 1 && x->u.steps.n == 1 && x->u.steps.at->op == STX_P_CAST &&
+		    x->operands[0]->rule == STX_IN_LOAD)
+			return stx__inner_cast(g, stx__inner_view(g, x->operands[0], s, map),
+					       (enum stx_dtype)x->dtype);
+		break;
 	default: break;
 	}
 	op = stx_arena_copy(g->arena, &x, sizeof(struct stx__inner *));

@@ -213,6 +213,7 @@ int stx_lower_has_rule(enum stx_op op)
 	case STX_OP_PAD:
 	case STX_OP_MM:
 	case STX_OP_BMM:
+	case STX_OP_ATTEND:
 	case STX_OP_FOLD:
 	case STX_OP_ARGSORT_STABLE:
 	case STX_OP_RAND:

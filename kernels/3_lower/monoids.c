@@ -56,6 +56,7 @@ union stx_scalar stx_monoid_identity(enum stx_monoid m, enum stx_dtype t)
 	switch (m) {
 	case STX_MONOID_MAX:
 	case STX_MONOID_SOFTMAX:
+	case STX_MONOID_ATTEND:
 	case STX_MONOID_ARGMAX: return extreme(t, 0);
 	case STX_MONOID_MIN:
 	case STX_MONOID_ARGMIN: return extreme(t, 1);

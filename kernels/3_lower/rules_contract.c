@@ -183,6 +183,34 @@ static struct stx__inner *place(struct stx__lower *l, struct stx__inner *x, stru
 	return stx__inner_view(l->g, x, space, map);
 }
 
+/* scores [.., m, k], value [.., k, n]: over k, for every row and column. The scores stay what they
+ * are: each is needed once a row, not once a column (4_schedule/attend.c). */
+static struct stx__inner *attend(struct stx__lower *l, const struct stx_node *n)
+{
+	struct stx__shape out = stx__node_shape(n), space;
+	struct stx__reduction r = { .monoid = STX_MONOID_ATTEND,
+				    .state = (uint8_t)n->args[2].u.i,
+				    .acc = stx_val_type(n->args[0].u.tensor)->dtype,
+				    .dtype = n->outs[0].dtype,
+				    .ranges = out };
+	struct stx__inner *value = operand(l, n, 1), *scores = value ? stx__arg(l, n, 0) : NULL;
+	stx_ex *sizes = STX_NEW_ARRAY(l->arena, stx_ex, out.rank + 1u);
+	uint32_t d;
+
+	if (!scores || !sizes)
+		return NULL;
+	for (d = 0; d < out.rank; d++)
+		sizes[d] = out.sizes[d];
+	sizes[out.rank] = scores->sizes[scores->rank - 1];
+	space = (struct stx__shape){ (uint8_t)(out.rank + 1), sizes };
+	r.rranges = (struct stx__shape){ 1, sizes + out.rank };
+	r.fn[0] = place(l, scores, space, out.rank - 2u, out.rank);
+	r.fn[1] = place(l, value, space, out.rank, out.rank - 1u);
+	if (!r.fn[0] || !r.fn[1])
+		return NULL;
+	return stx__realize_reduction(l, n, &r, STX_REALIZED_CONTRACTION);
+}
+
 struct stx__inner *stx__rule_contract(struct stx__lower *l, const struct stx_node *n)
 {
 	struct stx__shape out = stx__node_shape(n), space = { 0 };
@@ -193,6 +221,8 @@ struct stx__inner *stx__rule_contract(struct stx__lower *l, const struct stx_nod
 	stx_ex *sizes;
 	uint32_t d;
 
+	if (n->op == STX_OP_ATTEND)
+		return attend(l, n);
 	if (n->op != STX_OP_MM && n->op != STX_OP_BMM && n->op != STX_OP_CONVOLUTION)
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
 				       stx_op_info(n->op)->overload);

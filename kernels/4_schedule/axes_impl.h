@@ -41,6 +41,9 @@ uint8_t stx__axes_index_bits(struct chooser *c);
  * tiles; 0: nothing is changed. */
 int stx__axes_bind_tile(struct chooser *c);
 
+/* kernel_axes_attend.c. 1: it is an attention, bound; 0: nothing is changed. */
+int stx__axes_bind_attend(struct chooser *c);
+
 /* kernel_axes_gpu.c. requires: collected. ensures: one to three GRID axes (x, y, z: elements, not
  * blocks) and, with reductions, one LOOP axis r over all of the reduction's range. */
 void stx__axes_bind_gpu(struct chooser *c);

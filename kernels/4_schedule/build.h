@@ -40,11 +40,21 @@ struct stx__phases {
 	struct stx__member at[STX__MAX_GROUP];
 };
 
+/* The product that gives the scores of an ATTEND buffer (attend.c): its variables over those of its
+ * reader. No product: they are in memory. */
+struct stx__scores {
+	const struct stx_buffer *product;
+	const stx_ex *at; /* [nranges of the product] */
+};
+/* (*out)[i]: of buffer i, [buffers.n]. */
+stx_err stx__find_scores(const struct stx_loops *l, struct stx__scores **out);
+
 struct stx__group_def {
 	const struct stx_buffer *const *buffers; /* definition order: reductions first */
 	uint32_t n;
 	const uint8_t *is_stored; /* [n] 0: only read inside the group */
 	const char *name;
+	const struct stx__scores *scores; /* of its ATTEND buffers, or NULL */
 	int target_gpu;
 	int fast; /* nothing is rounded to f16 or bf16 but at stores */
 };
@@ -75,9 +85,12 @@ struct stx__axes {
 		nout;  /* the first nout (2 at most) are output loops, the others reductions */
 	uint32_t rows; /* copies of the body, each a row of the output; 1: no blocking */
 	stx_ex map[STX__MAX_ROWS][STX__MAX_DIMS]; /* body variable -> expression over kernel axes */
-	uint8_t joined; /* several variables are one axis: addresses are put together again */
-	uint8_t lanes;  /* the vector loop is a reduction axis; GPU: the reduction runs along lanes
+	uint8_t joined;  /* several variables are one axis: addresses are put together again */
+	uint8_t lanes;   /* the vector loop is a reduction axis; GPU: the reduction runs along lanes
 			*/
+	uint8_t attends; /* the reductions are over keys, then over the terms of a score: the score
+			    is complete after the inner loop, in the outer one */
+	stx_ex term;     /* of them: where the product's reduction variable went */
 	uint8_t index_bits;
 	stx_ex grid;
 	int64_t point_elems; /* iterations of the innermost loop a grid point, at the hints */
@@ -167,6 +180,8 @@ uint32_t stx__value_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype
 uint32_t stx__value_cast(struct stx__values *v, enum stx_dtype t, uint32_t a);
 /* ACC and RESULT are never merged. */
 uint32_t stx__value_marker(struct stx__values *v, struct stx_kinst i);
+/* ACC and RESULT of the scores of an attention. */
+uint32_t stx__value_scores(struct stx__values *v, struct stx_kinst i);
 /* Index atom standing for the indirect temp. */
 stx_ex stx__indirect_atom(struct stx__values *v, uint32_t temp);
 /* What v->oom means, as an error. */

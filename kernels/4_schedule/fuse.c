@@ -42,6 +42,8 @@ struct fuse {
 	struct stx_loops *l;
 	struct stx_arena *arena;
 	const struct stx__products *products;
+	const struct stx__scores *scores; /* [buffers.n], or NULL */
+	uint8_t *absorbed;                /* [buffers.n] it is scores */
 	uint32_t *group_of;
 	STX_VEC(struct fused) info;
 	struct space_slot *spaces; /* newest group of each space */
@@ -102,9 +104,15 @@ static struct space_slot *space_slot(struct fuse *f, const struct stx_buffer *b)
 
 /* ---- legality and worth ---- */
 
+static const struct stx_buffer *scores_of(const struct fuse *f, const struct stx_buffer *b)
+{
+	return f->scores ? f->scores[b->id].product : NULL;
+}
+
 static uint32_t latest_producer(const struct fuse *f, const struct stx_buffer *b)
 {
-	uint32_t latest = STX_NONE;
+	const struct stx_buffer *s = scores_of(f, b);
+	uint32_t latest = s ? latest_producer(f, s) : STX_NONE;
 	for (uint32_t i = 0; i < b->body.n; i++) {
 		if (b->body.at[i].op != STX_B_LOAD)
 			continue;
@@ -160,6 +168,12 @@ static int reads_group(const struct fuse *f, const struct stx_buffer *b, uint32_
 		if (b->body.at[i].op == STX_B_LOAD && f->group_of[b->body.at[i].a] == group)
 			return 1;
 	return 0;
+}
+
+static int is_contraction(const struct stx_buffer *b)
+{
+	return b->def == STX_DEF_REDUCTION &&
+	       (b->monoid == STX_MONOID_DOT || b->monoid == STX_MONOID_ATTEND);
 }
 
 static uint32_t elementary_in(const struct stx_buffer *b)
@@ -328,6 +342,19 @@ static int keeps_order(struct fuse *f, struct tentative *t, uint32_t group)
 	return 1;
 }
 
+/* Pointwise work on the results of an attention, element by element: its axes are its own. */
+static int is_epilogue(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	struct tentative *t = f->tentative;
+	const struct stx_buffer *h = head(f, group);
+	if (h->def != STX_DEF_REDUCTION || h->monoid != STX_MONOID_ATTEND ||
+	    b->def != STX_DEF_POINTWISE || !has_room(f, b, group))
+		return 0;
+	assume(f, b, group, t);
+	return stx__phases_find(f->l, t->at, t->n, t->is_stored, &t->phases, &f->why) &&
+	       !t->phases.at[t->mine].is_full;
+}
+
 /* b as part of a group with rows and columns (build.h). */
 static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
@@ -338,7 +365,9 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 		f->why = "its iteration space differs";
 		return 0;
 	}
-	if (g->has_dot || (b->def == STX_DEF_REDUCTION && b->monoid == STX_MONOID_DOT)) {
+	if (is_epilogue(f, b, group))
+		return 1;
+	if (g->has_dot || is_contraction(b)) {
 		f->why = b->def == STX_DEF_REDUCTION
 				 ? "a reduction over other kernels' results starts a kernel"
 				 : "its iteration space differs";
@@ -379,7 +408,7 @@ static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t
 	f->tentative->is_phased = 0;
 	if (is_closed(f, group, NULL))
 		return 0;
-	if (b->def == STX_DEF_REDUCTION && (g->has_dot || b->monoid == STX_MONOID_DOT)) {
+	if (b->def == STX_DEF_REDUCTION && (g->has_dot || is_contraction(b))) {
 		f->why = "a matrix product stands alone";
 		return 0;
 	}
@@ -446,7 +475,7 @@ static void note_reads(struct fuse *f, const struct stx_buffer *b, uint32_t grou
 	g->nelementary += elementary_in(b);
 	g->lane_ops += b->def == STX_DEF_REDUCTION ? 1 + body_cost(b, 20) : 0;
 	g->has_reduction |= b->def == STX_DEF_REDUCTION;
-	g->has_dot |= b->def == STX_DEF_REDUCTION && b->monoid == STX_MONOID_DOT;
+	g->has_dot |= is_contraction(b);
 	for (uint32_t i = 0; i < b->body.n; i++) {
 		const struct stx_binst *in = &b->body.at[i];
 		uint32_t j = 0;
@@ -476,6 +505,10 @@ static int join(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 		g->buffers.at[i - 1] = b->id;
 	}
 	f->group_of[b->id] = group;
+	if (scores_of(f, b)) {
+		g->scores = scores_of(f, b)->id;
+		f->group_of[g->scores] = group;
+	}
 	info_of(f, group)->is_phased |= f->tentative->is_phased;
 	note_reads(f, b, group);
 	return 0;
@@ -483,7 +516,7 @@ static int join(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 
 static int start(struct fuse *f, const struct stx_buffer *b, uint32_t apart_from)
 {
-	struct stx_group g = { .why_not = f->why, .apart_from = apart_from };
+	struct stx_group g = { .scores = STX_NONE, .why_not = f->why, .apart_from = apart_from };
 	struct fused info = { .nreads = 0 };
 	f->tentative->is_phased = 0;
 	if (stx_push(f->arena, &f->s->groups, g) || stx_push(f->arena, &f->info, info))
@@ -531,6 +564,8 @@ static int stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t lat
 
 static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 {
+	if (f->absorbed[b->id])
+		return 0;
 	uint32_t latest = latest_producer(f, b), beside = STX_NONE;
 	f->why = fuse_at_all ? "it reads no other kernel's result" : "fusion is off";
 	if (stands_alone(f, b) || !fuse_at_all)
@@ -570,12 +605,14 @@ static int has_elements(const struct stx_exprs *x, const struct stx_buffer *b)
 }
 
 stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o,
-		  const struct stx__products *products, uint32_t *group_of, struct stx_diag *d)
+		  const struct stx__products *products, const struct stx__scores *scores,
+		  uint32_t *group_of, struct stx_diag *d)
 {
 	struct fuse f = { .s = s,
 			  .l = s->loops,
 			  .arena = s->loops->g->arena,
 			  .products = products,
+			  .scores = scores,
 			  .group_of = group_of };
 	f.nslots = 64;
 	while (f.nslots < f.l->buffers.n * 2)
@@ -584,10 +621,14 @@ stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o,
 	f.build = STX_NEW(f.arena, struct stx__build);
 	f.tentative = STX_NEW(f.arena, struct tentative);
 	f.readers = stx_arena_zalloc(f.arena, f.l->buffers.n + 1, sizeof *f.readers);
-	if (!f.spaces || !f.build || !f.tentative || !f.readers)
+	f.absorbed = STX_NEW_ARRAY(f.arena, uint8_t, f.l->buffers.n + 1);
+	if (!f.absorbed || !f.spaces || !f.build || !f.tentative || !f.readers)
 		return stx_fail(d, STX_E_NOMEM, "schedule", NULL, "the memory budget is exceeded");
 	for (uint32_t i = 0; i < f.l->buffers.n; i++)
 		group_of[i] = STX_NONE;
+	for (uint32_t i = 0; scores && i < f.l->buffers.n; i++)
+		if (scores[i].product)
+			f.absorbed[scores[i].product->id] = 1;
 	for (uint32_t i = 0; i < f.l->buffers.n; i++) {
 		const struct stx_buffer *b = f.l->buffers.at[i];
 		if (has_elements(f.l->ex, b) && place(&f, b, !o->no_fuse))

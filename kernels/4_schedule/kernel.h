@@ -57,6 +57,13 @@
  *                             In order TREE e is exp within 1 ulp, and several states may merge
  *                             at once
  *
+ *   ATTEND                    UPDATE b, c (dtype of ACC): score and value; order BLOCKS. State (m, l, a)
+ *                             from (-inf, 0, 0). Every 64 iterations of the loop around UPDATE, and
+ *                             at its end: t = max(m, their scores); f = 0 where t is -inf, else t;
+ *                             w = exp(m - f), l = l*w, a = a*w, m = t; then for each in order
+ *                             p = exp(b - f), l = l + p, a = fma(p, c, a). RESULT 0: a / l;
+ *                             RESULT 1: the same, and a where l is 0
+ *
  * RESULT flags = state number; state 1 of ARGMAX and ARGMIN is i64, all others have ACC's dtype.
  *
  * Sorts. SORT, outside every LOOP, works on elements [ex, ex + 2n) of two parameters, keys (u32 or
@@ -100,6 +107,7 @@ enum stx_order {
 			     loop around UPDATE and at its end: one chunk */
 	STX_ORDER_PLAIN,  /* as SERIAL without chunks: one running value over all iterations in
 			     order */
+	STX_ORDER_BLOCKS, /* of ATTEND, and no other */
 	STX_ORDER_TREE    /* GPU: an order the configuration fixes: threads take strides of the
 			     iterations, their results merge pairwise */
 };
@@ -107,6 +115,7 @@ enum stx_order {
 #define STX_LANES_CHUNK                                                                            \
 	1024 /* with either, 16 in sequence: a million tenths sum to within 0.02 (B41) */
 #define STX_SERIAL_CHUNK 16
+#define STX_ATTEND_BLOCK 64 /* keys */
 
 struct stx_axis {
 	const char *name; /* "x0", "r0": one of x y z r, then letters, digits, '_' */

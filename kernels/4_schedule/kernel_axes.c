@@ -560,7 +560,7 @@ stx_err stx__choose_axes(struct stx__build *b)
 	stx__axes_collect(c);
 	if (b->def->target_gpu) {
 		stx__axes_bind_gpu(c);
-	} else if (!stx__axes_bind_tile(c)) {
+	} else if (!stx__axes_bind_attend(c) && !stx__axes_bind_tile(c)) {
 		choose_vector(c);
 		choose_row(c);
 		choose_tile(c);

@@ -71,6 +71,35 @@ static stx_err collect_body(struct stx__build *b, uint32_t pos)
 	return STX_E_OK;
 }
 
+/* The product of the scores, over its reader's variables; what varies along its terms is not told
+ * apart: indices only grow. */
+static stx_err collect_scores(struct stx__build *b)
+{
+	const struct stx__scores *s = b->def->scores;
+	stx_ex map[STX__MAX_DIMS];
+	stx_err err = STX_E_OK;
+	if (!s)
+		return err;
+	memcpy(map, s->at, s->product->nranges * sizeof *map);
+	map[s->product->nranges] =
+		stx_ex_addi(b->ex, s->product->rranges[0], -1); /* the last term */
+	for (uint32_t i = 0; i < s->product->body.n && !err; i++) {
+		const struct stx_binst *in = &s->product->body.at[i];
+		struct stx__access a = { .is_load = in->op == STX_B_LOAD, .is_lead = 1 };
+		if (in->op < STX_PRIM_COUNT || in->op == STX_B_CONST)
+			continue;
+		if (stx_ex_uses_kind(b->ex, in->ex, STX_ATOM_INDIRECT))
+			continue;
+		a.ex = stx_ex_subst(b->ex, in->ex, map, s->product->nranges + 1);
+		a.bytes = (uint8_t)stx_dtype_bytes((enum stx_dtype)in->dtype);
+		if (a.ex == STX_EX_BAD)
+			return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
+					"an index expression overflows 64 bits");
+		err = stx_push(b->arena, &b->accesses, a) ? stx__build_oom(b) : STX_E_OK;
+	}
+	return err;
+}
+
 static stx_err collect(struct stx__build *b)
 {
 	for (uint32_t i = 0; i < b->def->n; i++) {
@@ -88,7 +117,7 @@ static stx_err collect(struct stx__build *b)
 		if (err)
 			return err;
 	}
-	return STX_E_OK;
+	return collect_scores(b);
 }
 
 /* ---- parameters ---- */
@@ -124,11 +153,14 @@ static stx_err add_param(struct stx__build *b, struct stx_kernel *k, const struc
 
 static stx_err collect_params(struct stx__build *b, struct stx_kernel *k)
 {
-	for (uint32_t i = 0; i < b->def->n; i++) {
-		const struct stx_body *body = &b->def->buffers[i]->body;
+	const struct stx__scores *s = b->def->scores;
+	for (uint32_t i = 0; i < b->def->n + (s != NULL); i++) {
+		const struct stx_body *body =
+			i < b->def->n ? &b->def->buffers[i]->body : &s->product->body;
 		for (uint32_t j = 0; j < body->n; j++) {
 			const struct stx_binst *in = &body->at[j];
-			if (in->op != STX_B_LOAD || stx__in_group(b->def, in->a) >= 0)
+			if (in->op != STX_B_LOAD || stx__in_group(b->def, in->a) >= 0 ||
+			    (s && in->a == s->product->id))
 				continue;
 			stx_err err = add_param(b, k, b->l->buffers.at[in->a], 0);
 			if (err)
@@ -202,7 +234,9 @@ static int64_t grain_of(const struct stx__build *b)
 	for (uint32_t i = 0; i < b->accesses.n; i++)
 		if (is_each(b, &b->accesses.at[i]))
 			per += 100 * b->accesses.at[i].bytes;
-	int64_t point = stx_sat_mul(b->axes.point_elems, per + 80 * ops + 20);
+	int64_t point = b->axes.attends
+				? stx_sat_mul(b->axes.point_elems, 30) /* 33 products a ns */
+				: stx_sat_mul(b->axes.point_elems, per + 80 * ops + 20);
 	int64_t grain = 20000000 / (point < 1 ? 1 : point);
 	return grain < 1 ? 1 : grain;
 }
@@ -211,6 +245,8 @@ static enum stx_kernel_kind kind_of(const struct stx__build *b)
 {
 	if (b->space->def != STX_DEF_REDUCTION)
 		return STX_KERNEL_POI;
+	if (b->axes.attends)
+		return STX_KERNEL_TEM;
 	int64_t n = 1;
 	for (uint32_t i = 0; i < b->space->nrranges; i++)
 		n = stx_sat_mul(n, stx_ex_hint(b->ex, b->space->rranges[i]));

@@ -24,9 +24,10 @@ struct chunked { /* binary counter */
 
 struct acc {
 	const struct stx_kinst *a;          /* the ACC instruction */
-	const struct stx_elem_program *exp; /* SOFTMAX: in its dtype */
+	const struct stx_elem_program *exp; /* SOFTMAX, ATTEND: in its dtype */
 	struct acc *next;                   /* of the same innermost loop */
-	struct state lane[STX_LANES];
+	struct state lane[STX_LANES];       /* BLOCKS: the pairs of the block */
+	struct state attended;              /* BLOCKS: (m, l, a) */
 	struct chunked chunks;
 	int64_t count;  /* updates in the current chunk */
 	uint32_t inner; /* innermost LOOP around its UPDATE */
@@ -171,8 +172,36 @@ static void reset_lanes(struct acc *s)
 	s->count = 0;
 }
 
+static union stx_scalar exp_of(const struct acc *s, union stx_scalar x, union stx_scalar from)
+{
+	union stx_scalar d = prim(STX_P_SUB, (enum stx_dtype)s->a->dtype, x, from);
+	return stx_elementary_eval(s->exp, d, d);
+}
+
+/* The pairs of a block, under one maximum. */
+static void attend(struct acc *s)
+{
+	enum stx_dtype t = (enum stx_dtype)s->a->dtype;
+	union stx_scalar *m = s->attended.v, top = m[0], from, w;
+	for (int64_t i = 0; i < s->count; i++)
+		top = prim(STX_P_MAX, t, top, s->lane[i].v[0]);
+	from = top.f == -INFINITY ? none : top;
+	w = exp_of(s, m[0], from);
+	m[0] = top;
+	m[1] = prim(STX_P_MUL, t, m[1], w);
+	m[2] = prim(STX_P_MUL, t, m[2], w);
+	for (int64_t i = 0; i < s->count; i++) {
+		union stx_scalar p = exp_of(s, s->lane[i].v[0], from);
+		m[1] = prim(STX_P_ADD, t, m[1], p);
+		m[2] = stx_prim_eval(STX_P_FMA, t, t, p, s->lane[i].v[1], m[2]);
+	}
+	s->count = 0;
+}
+
 static void flush(struct acc *s)
 {
+	if (s->a->axis == STX_ORDER_BLOCKS && s->count)
+		attend(s);
 	if (s->a->axis >= STX_ORDER_PLAIN || !s->count)
 		return;
 	if (s->a->axis == STX_ORDER_LANES)
@@ -186,6 +215,7 @@ static void flush(struct acc *s)
 static void open_acc(struct eval *e, uint32_t n)
 {
 	e->acc[n]->chunks.n = 0;
+	e->acc[n]->attended = identity(e->acc[n]->a);
 	reset_lanes(e->acc[n]);
 }
 
@@ -213,6 +243,8 @@ static void update(struct eval *e, const struct stx_kinst *u)
 		lane->v[0] = stx_prim_eval(STX_P_FMA, t, t, v.v[0], v.v[1], lane->v[0]);
 	else if (a->flags == STX_MONOID_DOT)
 		lane->v[0] = prim(STX_P_ADD, t, prim(STX_P_MUL, t, v.v[0], v.v[1]), lane->v[0]);
+	else if (a->flags == STX_MONOID_ATTEND)
+		s->lane[s->count] = v;
 	else if (a->flags == STX_MONOID_SOFTMAX)
 		*lane = combine(s, *lane, (struct state){ { v.v[0], { .f = 1 }, none } });
 	else if (a->flags == STX_MONOID_WELFORD)
@@ -220,7 +252,8 @@ static void update(struct eval *e, const struct stx_kinst *u)
 	else
 		*lane = combine(s, *lane, v);
 	s->count++;
-	if ((a->axis == STX_ORDER_LANES && s->count == STX_LANES_CHUNK) ||
+	if ((a->axis == STX_ORDER_BLOCKS && s->count == STX_ATTEND_BLOCK) ||
+	    (a->axis == STX_ORDER_LANES && s->count == STX_LANES_CHUNK) ||
 	    (a->axis == STX_ORDER_SERIAL && s->count == STX_SERIAL_CHUNK))
 		flush(s);
 }
@@ -229,6 +262,12 @@ static union stx_scalar result(struct eval *e, const struct stx_kinst *r)
 {
 	const struct stx_kinst *a = &e->k->insts.at[r->a];
 	struct acc *s = e->acc[r->a];
+	if (a->axis == STX_ORDER_BLOCKS) {
+		const union stx_scalar *m = s->attended.v;
+		return r->flags && m[1].f == 0
+			       ? m[2]
+			       : prim(STX_P_DIV, (enum stx_dtype)a->dtype, m[2], m[1]);
+	}
 	if (a->axis >= STX_ORDER_PLAIN)
 		return s->lane[0].v[r->flags];
 	if (!s->chunks.n)
@@ -387,7 +426,7 @@ static struct acc *new_acc(struct eval *e, const struct stx_kinst *a)
 	if (!s)
 		return NULL;
 	s->a = a;
-	if (a->flags == STX_MONOID_SOFTMAX &&
+	if ((a->flags == STX_MONOID_SOFTMAX || a->flags == STX_MONOID_ATTEND) &&
 	    !(s->exp = stx_elementary_record(e->arena, STX_P_EXP, (enum stx_dtype)a->dtype)))
 		return NULL;
 	return s;

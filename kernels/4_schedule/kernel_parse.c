@@ -517,7 +517,7 @@ static void parse_acc(struct parse *s, struct stx_kinst *i)
 	if (monoid < 0)
 		bad(s, "the name of a monoid is expected");
 	if (order < 0)
-		bad(s, "an order is lanes, serial, plain or tree");
+		bad(s, "an order is lanes, serial, plain, blocks or tree");
 	i->flags = (uint8_t)monoid;
 	i->axis = (uint8_t)order;
 	i->dtype = (uint8_t)dtype(s);

@@ -63,10 +63,9 @@ struct play {
 	stx_ex map[STX__MAX_DIMS];        /* its variables over the kernel's axes */
 };
 
-static stx_ex place(struct play *p, uint32_t pos, stx_ex e)
+static stx_ex place(struct play *p, const struct stx_buffer *buf, stx_ex e)
 {
 	struct stx__build *b = p->b;
-	const struct stx_buffer *buf = b->def->buffers[pos];
 	if (p->indirects)
 		e = stx_ex_subst_kind(b->ex, e, STX_ATOM_INDIRECT, p->indirects, buf->body.n);
 	e = stx_ex_subst(b->ex, e, p->map, buf->nranges + buf->nrranges);
@@ -89,9 +88,11 @@ static uint32_t temp_of(const struct play *p, uint32_t operand)
 	return operand == STX_NONE ? STX_NONE : p->at[operand];
 }
 
-static void play_inst(struct play *p, uint32_t pos, uint32_t i, uint32_t row)
+static void play_scores(struct play *p, uint32_t *value);
+
+static void play_inst(struct play *p, const struct stx_buffer *buf, uint32_t i, uint32_t row)
 {
-	const struct stx_binst *in = &p->b->def->buffers[pos]->body.at[i];
+	const struct stx_binst *in = &buf->body.at[i];
 	struct stx__values *v = p->v;
 	enum stx_dtype t = (enum stx_dtype)in->dtype;
 	if (in->op < STX_PRIM_COUNT) {
@@ -101,27 +102,32 @@ static void play_inst(struct play *p, uint32_t pos, uint32_t i, uint32_t row)
 	}
 	switch (in->op) {
 	case STX_B_CONST: p->at[i] = stx__value_const(v, t, in->k); break;
-	case STX_B_INDEX: p->at[i] = stx__value_index(v, t, place(p, pos, in->ex)); break;
+	case STX_B_INDEX: p->at[i] = stx__value_index(v, t, place(p, buf, in->ex)); break;
 	case STX_B_LOAD: {
 		int mine = stx__in_group(p->b->def, in->a);
-		p->at[i] = mine >= 0 ? p->value[mine][row]
-				     : stx__value_load(v, t, stx__find_param(v->k, in->a),
-						       place(p, pos, in->ex), temp_of(p, in->c));
+		const struct stx__scores *s = p->b->def->scores;
+		if (s && s->product->id == in->a)
+			play_scores(p, &p->at[i]);
+		else
+			p->at[i] = mine >= 0 ? p->value[mine][row]
+					     : stx__value_load(v, t, stx__find_param(v->k, in->a),
+							       place(p, buf, in->ex),
+							       temp_of(p, in->c));
 		break;
 	}
 	default: /* STX_B_INDIRECT */
 		p->at[i] = stx__value_indirect(v, in, temp_of(p, in->a), temp_of(p, in->c),
-					       place(p, pos, in->ex));
+					       place(p, buf, in->ex));
 		assert(p->indirects); /* play_body made them: the body has an INDIRECT */
 		p->indirects[i] = stx__indirect_atom(v, p->at[i]);
 	}
 }
 
-static stx_err play_body(struct play *p, uint32_t pos, uint32_t row)
+/* The body at the point of p->map. */
+static stx_err play_at_map(struct play *p, const struct stx_buffer *buf, uint32_t row)
 {
-	const struct stx_body *body = &p->b->def->buffers[pos]->body;
+	const struct stx_body *body = &buf->body;
 	int indirect = 0;
-	set_map(p, pos, row);
 	p->at = STX_NEW_ARRAY(p->b->arena, uint32_t, body->n + 1);
 	for (uint32_t i = 0; i < body->n; i++)
 		indirect |= body->at[i].op == STX_B_INDIRECT;
@@ -129,8 +135,14 @@ static stx_err play_body(struct play *p, uint32_t pos, uint32_t row)
 	if (!p->at || (indirect && !p->indirects))
 		return stx__build_oom(p->b);
 	for (uint32_t i = 0; i < body->n && !p->v->oom; i++)
-		play_inst(p, pos, i, row);
+		play_inst(p, buf, i, row);
 	return p->v->oom ? stx__values_fail(p->v) : STX_E_OK;
+}
+
+static stx_err play_body(struct play *p, uint32_t pos, uint32_t row)
+{
+	set_map(p, pos, row);
+	return play_at_map(p, p->b->def->buffers[pos], row);
 }
 
 /* Bit-exact in any order, so that no order need be kept (kernel.h). */
@@ -141,6 +153,7 @@ static int is_exact(const struct stx_buffer *buf)
 	case STX_MONOID_PROD:
 	case STX_MONOID_DOT:
 	case STX_MONOID_SOFTMAX:
+	case STX_MONOID_ATTEND:
 	case STX_MONOID_WELFORD: return !stx_dtype_is_float(buf->acc);
 	default: return 1;
 	}
@@ -152,6 +165,8 @@ static enum stx_order order_of(struct stx__build *b, const struct stx_buffer *bu
 		return STX_ORDER_TREE;
 	if (b->axes.lanes)
 		return STX_ORDER_LANES;
+	if (buf->monoid == STX_MONOID_ATTEND)
+		return STX_ORDER_BLOCKS;
 	if (buf->monoid == STX_MONOID_DOT || is_exact(buf))
 		return STX_ORDER_PLAIN;
 	/* partial results: of chunks, however few iterations a segment has */
@@ -190,6 +205,41 @@ static uint32_t shared_acc(const struct play *p, const struct stx_kinst *acc,
 	return STX_NONE;
 }
 
+/* One score of an attention, summed right there; p stands in the body that reads it. */
+static void play_scores(struct play *p, uint32_t *value)
+{
+	struct stx__build *b = p->b;
+	const struct stx__scores *s = b->def->scores;
+	const struct stx_buffer *product = s->product;
+	struct play was = *p;
+	struct stx_kinst acc = { .op = STX_K_ACC,
+				 .dtype = (uint8_t)product->acc,
+				 .flags = STX_MONOID_DOT,
+				 .axis = STX_ORDER_PLAIN,
+				 .a = b->axes.nest[b->axes.nout + 1],
+				 .b = STX_NONE,
+				 .c = STX_NONE };
+	struct stx_kinst u = { .op = STX_K_UPDATE, .dtype = (uint8_t)product->acc };
+	struct stx_kinst res = {
+		.op = STX_K_RESULT, .dtype = (uint8_t)product->acc, .b = STX_NONE, .c = STX_NONE
+	};
+	for (uint32_t i = 0; i < product->nranges; i++)
+		p->map[i] = stx_ex_subst(b->ex, s->at[i], was.map, b->nout_dims + b->nred_dims);
+	p->map[product->nranges] = b->axes.term;
+	stx_err err = play_at_map(p, product, 0);
+	if (!err) {
+		u.b = stx__value_cast(p->v, product->acc, p->at[product->body.result[0]]);
+		u.c = stx__value_cast(p->v, product->acc, p->at[product->body.result[1]]);
+		u.a = res.a = stx__value_scores(p->v, acc);
+		err = add_effect(p, u, 0);
+	}
+	*value = stx__value_cast(p->v, product->dtype, stx__value_scores(p->v, res));
+	p->v->oom |= err != STX_E_OK;
+	p->at = was.at;
+	p->indirects = was.indirects;
+	memcpy(p->map, was.map, sizeof p->map);
+}
+
 static stx_err play_reduction(struct play *p, uint32_t pos, uint32_t row)
 {
 	struct stx__build *b = p->b;
@@ -206,10 +256,10 @@ static stx_err play_reduction(struct play *p, uint32_t pos, uint32_t row)
 		return err;
 	struct stx_kinst u = { .op = STX_K_UPDATE, .dtype = (uint8_t)buf->acc, .c = STX_NONE };
 	u.b = stx__value_cast(p->v, buf->acc, p->at[buf->body.result[0]]);
-	if (buf->monoid == STX_MONOID_DOT)
+	if (stx_monoid_info(buf->monoid)->nvals == 2)
 		u.c = stx__value_cast(p->v, buf->acc, p->at[buf->body.result[1]]);
 	else if (stx_monoid_is_arg(buf->monoid))
-		u.c = stx__value_index(p->v, STX_I64, place(p, pos, stx__position(b->ex, buf)));
+		u.c = stx__value_index(p->v, STX_I64, place(p, buf, stx__position(b->ex, buf)));
 	u.a = p->acc[pos][row] = shared_acc(p, &i, &u, b->phases.at[pos].phase);
 	if (u.a != STX_NONE)
 		return STX_E_OK;
@@ -271,7 +321,7 @@ static stx_err play_update(struct play *p, uint32_t pos, uint32_t row)
 			       .a = stx__find_param(p->v->k, buf->id),
 			       .b = p->value[pos][row],
 			       .c = STX_NONE,
-			       .ex = place(p, pos, buf->store) };
+			       .ex = place(p, buf, buf->store) };
 	if (!buf->overwrite) {
 		uint32_t old = stx__value_reload(p->v, buf->dtype, s.a, s.ex);
 		s.b = stx__value_prim(p->v, ops[buf->monoid], buf->dtype, old, s.b, STX_NONE);

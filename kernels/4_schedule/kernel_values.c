@@ -41,14 +41,30 @@ stx_err stx__values_init(struct stx__values *v, struct stx__build *b, struct stx
 
 /* ---- regions ---- */
 
+static uint32_t phase_regions(const struct stx__axes *x)
+{
+	return x->nnest - x->nout + 1 + x->attends;
+}
+
 static uint32_t row_region(const struct stx__axes *x, uint32_t phase)
 {
-	return x->nout + phase * (x->nnest - x->nout + 1);
+	return x->nout + phase * phase_regions(x);
 }
 
 static int is_row_region(const struct stx__axes *x, uint32_t region)
 {
-	return region >= x->nout && (region - x->nout) % (x->nnest - x->nout + 1) == 0;
+	return region >= x->nout && (region - x->nout) % phase_regions(x) == 0;
+}
+
+/* Of an attention: of what stands in the loop over keys before a score's terms, and after them. */
+static uint32_t keys_region(const struct stx__axes *x, uint32_t phase)
+{
+	return row_region(x, phase) + 1;
+}
+
+static uint32_t scored_region(const struct stx__axes *x, uint32_t phase)
+{
+	return row_region(x, phase) + x->nnest - x->nout + 1;
 }
 
 /* From the phase being built: what earlier phases computed in their loops is gone. */
@@ -245,6 +261,17 @@ uint32_t stx__value_marker(struct stx__values *v, struct stx_kinst i)
 	if (v->oom)
 		return 0;
 	v->temps.at[t].region = (uint8_t)row_region(&v->b->axes, v->phase);
+	return t;
+}
+
+uint32_t stx__value_scores(struct stx__values *v, struct stx_kinst i)
+{
+	const struct stx__axes *x = &v->b->axes;
+	uint32_t t = append(v, i);
+	if (v->oom)
+		return 0;
+	v->temps.at[t].region = (uint8_t)(i.op == STX_K_ACC ? keys_region(x, v->phase)
+							    : scored_region(x, v->phase));
 	return t;
 }
 
@@ -448,6 +475,36 @@ static void put_effects(struct stx__values *v, uint32_t phase, int stores)
 			put(v, v->effects.at[i].i);
 }
 
+/* The updates of scores (in the loop over terms), or of what is over keys. */
+static void put_attend_updates(struct stx__values *v, int of_scores)
+{
+	for (uint32_t i = 0; i < v->effects.n && !v->oom; i++) {
+		const struct stx_kinst *u = &v->effects.at[i].i;
+		if (u->op == STX_K_UPDATE &&
+		    (v->temps.at[u->a].i.flags == STX_MONOID_DOT) == of_scores)
+			put(v, *u);
+	}
+}
+
+/* Phase 0 of an attention: keys { the score's accumulator, terms { its update }; the score; what
+ * follows from it, the update }. */
+static void put_attend(struct stx__values *v, const struct by_region *r)
+{
+	const struct stx__axes *x = &v->b->axes;
+	uint32_t keys = put_loop(v, x->nest[x->nout]), first = keys_region(x, 0);
+	put_region(v, r, first, 0);
+	put_region(v, r, first, 1);
+	if (x->nnest - x->nout > 1) {
+		uint32_t terms = put_loop(v, x->nest[x->nout + 1]);
+		put_region(v, r, first + 1, 0);
+		put_attend_updates(v, 1);
+		put_end(v, terms);
+	}
+	put_region(v, r, scored_region(x, 0), 0);
+	put_attend_updates(v, 0);
+	put_end(v, keys);
+}
+
 /* Row values of the phase, its accumulators, its loops. */
 static void put_phase(struct stx__values *v, const struct by_region *r, uint32_t phase)
 {
@@ -458,6 +515,10 @@ static void put_phase(struct stx__values *v, const struct by_region *r, uint32_t
 	put_region(v, r, first, 1);
 	if (phase == p->n && !p->final_loop)
 		return;
+	if (x->attends) {
+		put_attend(v, r);
+		return;
+	}
 	for (; n < x->nnest - x->nout && !v->oom; n++) {
 		loops[n] = put_loop(v, x->nest[x->nout + n]);
 		put_region(v, r, first + n + 1, 0);

@@ -322,7 +322,10 @@ static stx_err check_acc(struct verify *v, const struct stx_kinst *i)
 	if (stx__dtype_is_narrow_float(t))
 		return BAD(v, "an accumulator in %s", stx_dtype_name(t));
 	int logical = i->flags == STX_MONOID_ANY || i->flags == STX_MONOID_ALL;
-	int floating = i->flags == STX_MONOID_WELFORD || i->flags == STX_MONOID_SOFTMAX;
+	int floating = i->flags == STX_MONOID_WELFORD || i->flags == STX_MONOID_SOFTMAX ||
+		       i->flags == STX_MONOID_ATTEND;
+	if ((i->axis == STX_ORDER_BLOCKS) != (i->flags == STX_MONOID_ATTEND))
+		return BAD(v, "attend, and nothing else, is in order blocks");
 	int sum = i->flags == STX_MONOID_SUM || i->flags == STX_MONOID_PROD ||
 		  i->flags == STX_MONOID_DOT;
 	if ((logical && t != STX_BOOL) || (sum && t == STX_BOOL) ||
@@ -375,8 +378,8 @@ static stx_err check_update(struct verify *v, const struct stx_kinst *i)
 		err = BAD(v, "an update has its accumulator's type");
 	if (err)
 		return err;
-	if (acc->flags == STX_MONOID_DOT)
-		return check_typed(v, i->c, t, "the second value of a dot");
+	if (acc->flags == STX_MONOID_DOT || acc->flags == STX_MONOID_ATTEND)
+		return check_typed(v, i->c, t, "the second value of an update");
 	if (stx_monoid_is_arg((enum stx_monoid)acc->flags))
 		return check_typed(v, i->c, STX_I64, "the position");
 	return i->c == STX_NONE ? STX_E_OK : BAD(v, "an update has one value too many");

@@ -137,6 +137,8 @@ static void account_kernel(struct reporting *r, uint32_t number, uint8_t *seen)
 	}
 	for (uint32_t j = 0; j < g->buffers.n; j++)
 		a->ops = stx_sat_uadd(a->ops, buffer_ops(r, r->l->buffers.at[g->buffers.at[j]]));
+	if (g->scores != STX_NONE)
+		a->ops = stx_sat_uadd(a->ops, buffer_ops(r, r->l->buffers.at[g->scores]));
 	s->fused.launches++;
 	s->fused.bytes_read = stx_sat_uadd(s->fused.bytes_read, a->bytes_read);
 	s->fused.bytes_written = stx_sat_uadd(s->fused.bytes_written, a->bytes_written);
@@ -358,6 +360,12 @@ static void put_buffers(struct reporting *r, const struct stx_group *g)
 		stx_bytes_printf(b, " and %u more", more);
 	if (inside)
 		stx_bytes_printf(b, ", %u inside it only", inside);
+	if (g->scores != STX_NONE) {
+		const struct stx_buffer *q = r->l->buffers.at[g->scores];
+		stx_bytes_printf(b, "; the scores, %s, are in no memory: ", q->name);
+		put_bytes(b, stx_sat_umul(count(r->l->ex, q->ranges, q->nranges),
+					  (uint64_t)stx_dtype_bytes(q->dtype)));
+	}
 	if (g->nbeside)
 		stx_bytes_printf(b, "; %u beside the others for a shared input", g->nbeside);
 }

@@ -1,4 +1,4 @@
-/* schedule.c: order bodies -> cut -> find products -> fuse -> build each kernel -> name it -> list
+/* schedule.c: order bodies -> cut -> find products and scores -> fuse -> build each kernel -> name it -> list
  * the steps -> plan memory -> report. */
 #include "product.h"
 #include "schedule_impl.h"
@@ -15,6 +15,7 @@ struct scheduling {
 	struct stx_loops *l;
 	struct stx_arena *arena;
 	struct stx__products products; /* that a library may make; of a GPU target */
+	struct stx__scores *scores;    /* [buffers.n]; of a CPU target that fuses, else NULL */
 	uint32_t *group_of;
 	uint32_t *external_of; /* [groups.n] */
 	uint8_t *needed;       /* buffer must be in memory: an output, or read by another kernel */
@@ -156,6 +157,8 @@ static stx_err build_group(struct scheduling *c, uint32_t number)
 				      .n = g->buffers.n,
 				      .is_stored = stored,
 				      .name = buffers[0]->name,
+				      .scores = g->scores == STX_NONE ? NULL
+								      : &c->scores[buffers[0]->id],
 				      .target_gpu = c->o->target_gpu,
 				      .fast = c->o->fast };
 	stx_err err = buffers[0]->def == STX_DEF_SORT
@@ -205,6 +208,8 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		err = stx__find_products(l, &c.products, d);
 	if (err)
 		return err;
+	if (!o->target_gpu && !o->no_fuse && stx__find_scores(l, &c.scores))
+		return oom(&c);
 	c.group_of = STX_NEW_ARRAY(a, uint32_t, l->buffers.n + 1);
 	c.needed = STX_NEW_ARRAY(a, uint8_t, l->buffers.n + 1);
 	if (!c.s || !c.group_of || !c.needed)
@@ -214,7 +219,7 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 	if (!c.s->storage)
 		return oom(&c);
 	find_storage(&c);
-	err = stx__fuse(c.s, o, &c.products, c.group_of, d);
+	err = stx__fuse(c.s, o, &c.products, c.scores, c.group_of, d);
 	if (err)
 		return err;
 	err = collect_inputs(&c);

@@ -9,6 +9,9 @@
 struct stx_group { /* buffers computed by one kernel, in order: reductions, then pointwise (build.h)
 		    */
 	STX_VEC(uint32_t) buffers;
+	/* The product whose results are the scores of an attention: computed inside, in no memory.
+	 * STX_NONE: none. */
+	uint32_t scores;
 	/* For the report: why its first buffer did not join an earlier group, and which one that
 	 * was (STX_NONE: there was none); how many of its buffers stand beside others that they do
 	 * not read, for the inputs they share. */

@@ -12,10 +12,12 @@ stx_err stx__order_body(struct stx_loops *l, struct stx_body *b);
 /* ---- fuse.c ---- */
 
 struct stx__products;
-/* Buffers to groups, in launch order; each of the products alone. group_of: [buffers.n], STX_NONE
+/* Buffers to groups, in launch order; each of the products alone; scores (attend.c; NULL: none) with
+ * their reader. group_of: [buffers.n], STX_NONE
  * for buffers no kernel computes (inputs, constants, results without elements). */
 stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o,
-		  const struct stx__products *products, uint32_t *group_of, struct stx_diag *d);
+		  const struct stx__products *products, const struct stx__scores *scores,
+		  uint32_t *group_of, struct stx_diag *d);
 /* 1 when load `in` of a body over b's ranges reads p exactly at the point that p's definition
  * stores. */
 int stx__reads_at_point(const struct stx_binst *in, const struct stx_buffer *p);

@@ -191,7 +191,8 @@ static enum stx_box_look look_of(const struct stx_buffer *b)
 {
 	if (b->def != STX_DEF_REDUCTION)
 		return STX_LOOK_POINTWISE;
-	return b->monoid == STX_MONOID_DOT ? STX_LOOK_CONTRACT : STX_LOOK_REDUCE;
+	return b->monoid == STX_MONOID_DOT || b->monoid == STX_MONOID_ATTEND ? STX_LOOK_CONTRACT
+									     : STX_LOOK_REDUCE;
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -203,16 +204,20 @@ static int compare_ids(const void *a, const void *b)
 /* Parts in definition order: operands above what reads them. */
 static int put_kernel(struct draw *w, const struct stx_group *g, const struct stx_kernel *k)
 {
-	uint32_t box = w->p->boxes.n;
-	uint32_t *ids = stx_arena_copy(w->a, g->buffers.at, g->buffers.n * sizeof *ids);
+	uint32_t box = w->p->boxes.n, n = g->buffers.n;
+	uint32_t *ids = STX_NEW_ARRAY(w->a, uint32_t, n + 1);
 	int64_t grid = stx_ex_hint(k->ex, k->grid);
 	const char *title = stx_arena_printf(w->a, "%s, grid %" PRId64, k->name, grid);
 	int bad =
 		!title || !ids ||
 		stx_picture_box(w->p, k->name, title, look_of(w->l->buffers.at[g->buffers.at[0]]));
-	if (!bad)
-		qsort(ids, g->buffers.n, sizeof *ids, compare_ids);
-	for (uint32_t i = 0; !bad && i < g->buffers.n; i++)
+	if (!bad) {
+		memcpy(ids, g->buffers.at, n * sizeof *ids);
+		if (g->scores != STX_NONE)
+			ids[n++] = g->scores;
+		qsort(ids, n, sizeof *ids, compare_ids);
+	}
+	for (uint32_t i = 0; !bad && i < n; i++)
 		bad = put_part(w, box, i, w->l->buffers.at[ids[i]]);
 	return bad;
 }

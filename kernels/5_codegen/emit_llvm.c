@@ -152,7 +152,7 @@ static void load_frame(struct stx__emit *e)
 		e->scalars[i] = LLVMBuildLoad2(e->b, e->i64, p, "");
 	}
 	e->bounds = frame_field(e, offsetof(struct stx_kernel_frame, bounds));
-	if (e->tile)
+	if (e->tile || e->attend)
 		e->scratch = frame_field(e, offsetof(struct stx_kernel_frame, scratch));
 	stx__find_streams(e);
 	LLVMTypeRef slot = LLVMVectorType(e->i64, 2);
@@ -209,9 +209,33 @@ static void build_function(struct stx__emit *e, const char *symbol)
 	LLVMBuildRetVoid(e->b);
 }
 
+static int has_attend(const struct stx_kernel *k)
+{
+	for (uint32_t n = 0; n < k->insts.n; n++)
+		if (k->insts.at[n].op == STX_K_ACC && k->insts.at[n].flags == STX_MONOID_ATTEND)
+			return 1;
+	return 0;
+}
+
+/* An attention has no other way than its own. */
+static stx_err find_attend(struct stx__emit *e)
+{
+	struct stx__attend *t = STX_NEW(e->arena, struct stx__attend);
+	if (!t)
+		return stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
+	if (!stx__attend_find(e->k, e->t, e->arena, t))
+		return stx__fail(e, STX_E_UNSUPPORTED,
+				 "attend stands in other loops than rows, "
+				 "columns, keys and terms");
+	e->attend = t;
+	return STX_E_OK;
+}
+
 static stx_err find_tile(struct stx__emit *e)
 {
 	struct stx__tile *t = STX_NEW(e->arena, struct stx__tile);
+	if (has_attend(e->k))
+		return find_attend(e);
 	if (t && stx__tile_find(e->k, e->t, e->arena, t)) {
 		e->tile = t;
 		t->was = STX_NEW_ARRAY(e->arena, uint8_t, e->k->insts.n);

@@ -127,6 +127,34 @@ struct stx__tile {
 	uint8_t in_epilogue;
 };
 
+enum { STX__QUERY, STX__KEY, STX__VALUE, STX__SCORE, STX__HOLES };
+
+/* An attention (emit_llvm_attend.c). Pitches in elements, the rest of sizes in bytes. */
+struct stx__attend {
+	uint32_t rows, cols, keys, terms, acc, update; /* instructions */
+	uint32_t sacc, supdate, sresult; /* of the score's product; STX_NONE: it has none */
+	uint32_t value[STX__HOLES];      /* of each hole */
+	uint8_t *in[STX__HOLES];         /* [insts.n] what it needs inside the loops */
+	uint8_t *was;                    /* [insts.n] e->varying while a hole is played */
+	uint8_t *across; /* [insts.n] 1 + number of the score's loads that are contiguous along the
+			    keys: read so, and transposed */
+	uint32_t nacross;
+	enum stx_dtype dtype;
+	uint8_t by_terms[2]; /* query, key: read along their terms */
+	uint8_t masked_rows; /* the score loads something along the rows: not beyond them */
+	uint8_t safe;        /* RESULT 1: 0 where no weight is */
+	unsigned w, nv, mr, panel, bytes; /* lanes; vectors and sums of a register tile; nv*w */
+	int64_t most_rows, ncols, nterms;
+	int64_t key_pitch, value_pitch, npanels;
+	int64_t wide;                                         /* columns in the scratch */
+	int64_t q, s, m, l, o, key, val, out, masks, scratch; /* places in the scratch; all */
+	/* while it is emitted */
+	LLVMValueRef row0;  /* of the panel */
+	LLVMValueRef key0;  /* first of the block */
+	LLVMValueRef score; /* a vector of products, while the score's hole is played */
+	uint8_t in_epilogue;
+};
+
 struct stx__emit {
 	const struct stx_kernel *k;
 	const struct stx_cpu_target *t;
@@ -147,7 +175,8 @@ struct stx__emit {
 	LLVMValueRef *streams; /* by parameter: i1, its stores bypass the caches; NULL: never */
 	uint8_t has_streams;
 	struct stx__tile *tile;                  /* NULL: the kernel is no product in tiles */
-	LLVMValueRef scratch;                    /* frame->scratch, when there is a tile */
+	struct stx__attend *attend;              /* NULL: nor an attention */
+	LLVMValueRef scratch;                    /* frame->scratch, when there is either */
 	LLVMValueRef axis[STX_KERNEL_MAX_AXES];  /* i64; of the vector axis: lane 0 of copy 0 */
 	uint8_t axis_depth[STX_KERNEL_MAX_AXES]; /* of its loop; 0 for the grid */
 	unsigned depth;                          /* loops open around the current instruction */
@@ -314,6 +343,18 @@ stx_err stx__analyse(struct stx__emit *e); /* loop, acc, varying */
 void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to);
 void stx__emit_inst(struct stx__emit *e, uint32_t n); /* no marker of a loop */
 int stx__inst_varies(struct stx__emit *e, uint32_t n);
+
+/* ---- attention (emit_llvm_attend.c) ---- */
+/* 1: the kernel has the form, and t says how it is emitted. */
+int stx__attend_find(const struct stx_kernel *k, const struct stx_cpu_target *target,
+		     struct stx_arena *arena, struct stx__attend *t);
+void stx__attend_plan(struct stx__emit *e);
+void stx__emit_attend(struct stx__emit *e);
+LLVMValueRef stx__attend_result(struct stx__emit *e, uint32_t n);
+/* emit_llvm_hidden.c. i1: all scores of rows [0] to [1] and keys [0] to [1] are -inf; NULL: that
+ * cannot be told. */
+LLVMValueRef stx__attend_hidden(struct stx__emit *e, const LLVMValueRef *rows,
+				const LLVMValueRef *keys);
 
 /* ---- matrix products in tiles (emit_llvm_tile.c) ---- */
 /* 1: the kernel has the form, and t says how it is emitted. */

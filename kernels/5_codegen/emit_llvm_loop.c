@@ -420,6 +420,15 @@ static void emit_in_tile(struct stx__emit *e, uint32_t n)
 		stx__vector_part(e, n, e->tile->col0, e->tile->ncols);
 }
 
+/* Of an attention likewise: in its epilogue all columns. */
+static void emit_in_attend(struct stx__emit *e, uint32_t n)
+{
+	if (n == e->attend->rows)
+		stx__emit_attend(e);
+	else if (n == e->attend->cols)
+		stx__vector_part(e, n, stx__i64(e, 0), stx__i64(e, e->attend->ncols));
+}
+
 void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to)
 {
 	while (from < to && !e->err) {
@@ -436,8 +445,11 @@ void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to)
 			from = l->end + 1;
 			continue;
 		}
-		if (e->tile) {
-			emit_in_tile(e, n);
+		if (e->tile || e->attend) {
+			if (e->tile)
+				emit_in_tile(e, n);
+			else
+				emit_in_attend(e, n);
 			from = l->end + 1;
 			continue;
 		}

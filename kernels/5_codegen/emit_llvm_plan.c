@@ -25,7 +25,7 @@ static const struct stx_axis *axis_of(const struct stx__emit *e, uint32_t loop)
 
 static int is_exact(enum stx_monoid m, enum stx_dtype t)
 {
-	if (m == STX_MONOID_WELFORD || m == STX_MONOID_SOFTMAX)
+	if (m == STX_MONOID_WELFORD || m == STX_MONOID_SOFTMAX || m == STX_MONOID_ATTEND)
 		return 0;
 	return !stx_dtype_is_float(t) ||
 	       (m != STX_MONOID_SUM && m != STX_MONOID_PROD && m != STX_MONOID_DOT);
@@ -325,13 +325,15 @@ stx_err stx__analyse(struct stx__emit *e)
 	e->stride = 1;
 	e->rows.loop = STX_NONE;
 	first_pass(&p);
-	if (!e->tile) {
+	if (!e->tile && !e->attend) {
 		stx__find_across(e);
 		stx__find_kept(e);
 	}
 	second_pass(&p);
 	if (e->tile)
 		stx__tile_plan(e);
+	if (e->attend)
+		stx__attend_plan(e);
 	e->w = 0;
 	e->copies = 1;
 	e->val = STX_NEW_ARRAY(e->arena, struct stx__val, (size_t)(n + 1) * e->stride);

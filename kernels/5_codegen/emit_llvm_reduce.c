@@ -489,7 +489,7 @@ void stx__acc_stack(struct stx__emit *e, struct stx__acc *a, unsigned w, unsigne
 void stx__acc_open(struct stx__emit *e, uint32_t n)
 {
 	struct stx__acc *a = acc_of(e, n);
-	if (e->tile)
+	if (e->tile || e->attend)
 		return; /* its sums are there already */
 	a->copies = e->varying[n] ? e->copies : 1;
 	if (a->order == STX_ORDER_LANES) {
@@ -559,8 +559,9 @@ void stx__acc_result(struct stx__emit *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
 	struct stx__acc *a = acc_of(e, i->a);
-	if (e->tile) {
-		stx__set(e, n, (struct stx__val){ stx__tile_result(e), NULL });
+	if (e->tile || e->attend) {
+		LLVMValueRef r = e->tile ? stx__tile_result(e) : stx__attend_result(e, n);
+		stx__set(e, n, (struct stx__val){ r, NULL });
 		return;
 	}
 	LLVMValueRef v = a->final[i->flags < 3 ? i->flags : 0][a->copies > 1 ? e->copy : 0];

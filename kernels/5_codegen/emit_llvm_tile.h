@@ -1,9 +1,9 @@
 /* emit_llvm_tile.h
- * what the emitters of matrix products in tiles share: addresses in the scratch, words, holes. */
+ * what the emitters of matrix products in tiles share: addresses in the scratch, words, operands. */
 #ifndef STX_EMIT_LLVM_TILE_H
 #define STX_EMIT_LLVM_TILE_H
 
-#include "emit_llvm.h"
+#include "emit_llvm_blocks.h"
 
 struct stx__block {                            /* of terms, and of the tile */
 	LLVMValueRef rows, cols, first, terms; /* sizes; first: number of the first term */
@@ -13,30 +13,6 @@ struct stx__block {                            /* of terms, and of the tile */
 static inline const struct stx_axis *axis_of(const struct stx_kernel *k, uint32_t loop)
 {
 	return &k->axes.at[k->insts.at[loop].a];
-}
-
-static inline LLVMValueRef add(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
-{
-	return LLVMBuildAdd(e->b, a, b, "");
-}
-
-static inline LLVMValueRef times(struct stx__emit *e, LLVMValueRef a, int64_t c)
-{
-	return LLVMBuildMul(e->b, a, stx__i64(e, c), "");
-}
-
-static inline LLVMValueRef least(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
-{
-	LLVMTypeRef t = e->i64;
-	LLVMValueRef args[2] = { a, b };
-	return stx__call(e, "llvm.smin", &t, 1, args, 2);
-}
-
-static inline LLVMValueRef most(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
-{
-	LLVMTypeRef t = e->i64;
-	LLVMValueRef args[2] = { a, b };
-	return stx__call(e, "llvm.smax", &t, 1, args, 2);
 }
 
 /* Element i of the scratch, from byte `at`. */
@@ -52,18 +28,6 @@ static inline LLVMValueRef beyond(struct stx__emit *e, LLVMValueRef p, LLVMValue
 	return LLVMBuildGEP2(e->b, stx__type(e, e->tile->dtype), p, &i, 1, "");
 }
 
-static inline LLVMValueRef load(struct stx__emit *e, LLVMTypeRef t, LLVMValueRef p, unsigned align)
-{
-	LLVMValueRef v = LLVMBuildLoad2(e->b, t, p, "");
-	LLVMSetAlignment(v, align);
-	return v;
-}
-
-static inline void store(struct stx__emit *e, LLVMValueRef v, LLVMValueRef p, unsigned align)
-{
-	LLVMSetAlignment(LLVMBuildStore(e->b, v, p), align);
-}
-
 static inline LLVMTypeRef vector(struct stx__emit *e)
 {
 	return stx__vec(stx__type(e, e->tile->dtype), e->tile->w);
@@ -72,13 +36,6 @@ static inline LLVMTypeRef vector(struct stx__emit *e)
 static inline unsigned vector_align(const struct stx__emit *e)
 {
 	return e->tile->w * e->tile->bytes;
-}
-
-static inline void set_axis(struct stx__emit *e, uint32_t loop, LLVMValueRef at, unsigned depth)
-{
-	uint32_t axis = e->k->insts.at[loop].a;
-	e->axis[axis] = at;
-	e->axis_depth[axis] = (uint8_t)depth;
 }
 
 static inline LLVMTypeRef words_type(struct stx__emit *e)

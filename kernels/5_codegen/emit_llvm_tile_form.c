@@ -6,7 +6,7 @@
  * question about an operand. */
 #include <string.h>
 
-#include "emit_llvm.h"
+#include "emit_llvm_blocks.h"
 
 #define PAD        16  /* elements between rows and panels: powers of two would share cache sets */
 #define MOST_TERMS 320 /* words of a block */
@@ -60,32 +60,52 @@ static int see(struct form *f, uint32_t n)
 	}
 }
 
-/* Marks what value n needs inside the tile's loops; the variables of their loads and indices. */
-static uint64_t mark(const struct stx_kernel *k, const struct stx__tile *t, uint32_t value,
-		     uint8_t *in)
+/* The run-time indices that e mentions. As deep as expressions nest. */
+static void mark_indirects(const struct stx_kernel *k, stx_ex e, uint8_t *in)
+{
+	uint32_t n = stx_ex_uses_kind(k->ex, e, STX_ATOM_INDIRECT) ? stx_ex_nterms(k->ex, e) : 0;
+	for (uint32_t i = 0; i < n; i++) {
+		struct stx_ex_term t = stx_ex_term_at(k->ex, e, i);
+		for (uint32_t j = 0; j < t.natoms; j++) {
+			struct stx_ex_atom a = stx_ex_atom_at(k->ex, t.atoms[j]);
+			if (a.kind == STX_ATOM_INDIRECT)
+				in[a.number] = 1;
+			if (a.kind < STX_ATOM_FLOORDIV)
+				continue;
+			mark_indirects(k, a.a, in);
+			mark_indirects(k, a.b, in);
+		}
+	}
+}
+
+uint64_t stx__mark_hole(const struct stx_kernel *k, uint32_t from, uint32_t value, uint8_t *in)
 {
 	uint64_t vars = 0;
 	in[value] = 1;
-	for (uint32_t n = value + 1; n-- > t->rows;) {
+	for (uint32_t n = value + 1; n-- > from;) {
 		const struct stx_kinst *i = &k->insts.at[n];
 		if (!in[n])
 			continue;
 		for (uint32_t v = 1; i->ex != STX_EX_BAD && v < k->axes.n; v++)
 			vars |= (uint64_t)stx_ex_uses_var(k->ex, i->ex, v) << v;
+		if (i->ex != STX_EX_BAD)
+			mark_indirects(k, i->ex, in);
+		if (i->op == STX_K_INDIRECT)
+			in[i->a] = 1;
 		if (i->op < STX_PRIM_COUNT) {
 			in[i->a] = 1;
 			if (i->b != STX_NONE)
 				in[i->b] = 1;
 		}
-		if ((i->op < STX_PRIM_COUNT || i->op == STX_K_LOAD) && i->c != STX_NONE)
+		if ((i->op < STX_PRIM_COUNT || i->op == STX_K_LOAD || i->op == STX_K_INDIRECT) &&
+		    i->c != STX_NONE)
 			in[i->c] = 1;
 	}
 	return vars;
 }
 
-/* Every load of the hole that depends on the axis is contiguous along it. */
-static int is_contiguous(const struct stx_kernel *k, const uint8_t *in, uint32_t from, uint32_t to,
-			 uint32_t axis)
+int stx__hole_is_contiguous(const struct stx_kernel *k, const uint8_t *in, uint32_t from,
+			    uint32_t to, uint32_t axis)
 {
 	for (uint32_t n = from; n < to; n++) {
 		const struct stx_kinst *i = &k->insts.at[n];
@@ -133,7 +153,8 @@ static int find_operands(const struct stx_kernel *k, struct stx__tile *t, struct
 	}
 	t->value[0] = u->b;
 	t->value[1] = u->c;
-	uint64_t p = mark(k, t, u->b, t->in[0]), q = mark(k, t, u->c, t->in[1]);
+	uint64_t p = stx__mark_hole(k, t->rows, u->b, t->in[0]),
+		 q = stx__mark_hole(k, t->rows, u->c, t->in[1]);
 	if (p >> col & 1) { /* a product is the same either way */
 		uint8_t *in = t->in[0];
 		uint64_t vars = p;
@@ -147,11 +168,11 @@ static int find_operands(const struct stx_kernel *k, struct stx__tile *t, struct
 	if ((p >> col & 1) || (q >> row & 1) || !reads_only(k, t->in[0], t->rows, t->update) ||
 	    !reads_only(k, t->in[1], t->rows, t->update))
 		return 0;
-	t->a_by_rows = (uint8_t)is_contiguous(k, t->in[0], t->rows, t->update, term);
-	t->b_masked = (uint8_t)(is_contiguous(k, t->in[1], t->rows, t->update, col) &&
+	t->a_by_rows = (uint8_t)stx__hole_is_contiguous(k, t->in[0], t->rows, t->update, term);
+	t->b_masked = (uint8_t)(stx__hole_is_contiguous(k, t->in[1], t->rows, t->update, col) &&
 				is_masked(k, t->in[1], t->rows, t->update, col));
-	t->b_across = (uint8_t)(!is_contiguous(k, t->in[1], t->rows, t->update, col) &&
-				is_contiguous(k, t->in[1], t->rows, t->update, term));
+	t->b_across = (uint8_t)(!stx__hole_is_contiguous(k, t->in[1], t->rows, t->update, col) &&
+				stx__hole_is_contiguous(k, t->in[1], t->rows, t->update, term));
 	return 1;
 }
 
@@ -304,10 +325,13 @@ stx_err stx_emit_scratch(const struct stx_kernel *k, const struct stx_cpu_target
 			 size_t *bytes)
 {
 	struct stx__tile t;
+	struct stx__attend a;
 	struct stx_arena *arena = stx_arena_new(0);
 	if (!arena)
 		return STX_E_NOMEM;
-	*bytes = stx__tile_find(k, target, arena, &t) ? (size_t)t.scratch : 0;
+	*bytes = stx__tile_find(k, target, arena, &t)     ? (size_t)t.scratch
+		 : stx__attend_find(k, target, arena, &a) ? (size_t)a.scratch
+							  : 0;
 	stx_err e = stx_arena_oom(arena) ? STX_E_NOMEM : STX_E_OK;
 	stx_arena_free(arena);
 	return e;

@@ -14,33 +14,12 @@ struct stx__val stx__tile_hole(struct stx__emit *e, int j, uint32_t loop, LLVMVa
 			       unsigned w)
 {
 	struct stx__tile *t = e->tile;
-	e->vaxis = e->k->insts.at[loop].a;
-	e->w = w;
-	e->copies = 1;
-	e->copy = 0;
-	e->rest = rest;
-	e->mask = NULL;
-	e->slot = NULL;
-	if (rest) {
-		LLVMTypeRef type = stx__int_type(e, e->mask_bits = w == 64 ? 8 : 8 * t->bytes);
-		LLVMValueRef limit = type == e->i64 ? rest : LLVMBuildTrunc(e->b, rest, type, "");
-		e->mask =
-			stx__icmp(e, LLVMIntULT, stx__iota(e, type, w, 1), stx__splat(e, limit, w));
-	}
-	for (uint32_t n = t->rows; n < t->update && !e->err; n++) {
-		if (!t->in[j][n])
-			continue;
-		t->was[n] = e->varying[n];
-		e->varying[n] = (uint8_t)stx__inst_varies(e, n);
-		stx__emit_inst(e, n);
-	}
-	struct stx__val v = stx__get(e, t->value[j], w);
-	for (uint32_t n = t->rows; n < t->update; n++)
-		if (t->in[j][n])
-			e->varying[n] = t->was[n];
-	e->w = 0;
-	e->mask = e->rest = NULL;
-	return v;
+	struct hole h = { .in = t->in[j],
+			  .was = t->was,
+			  .from = t->rows,
+			  .to = t->update,
+			  .value = t->value[j] };
+	return stx__play_hole(e, &h, loop, w, t->bytes, rest);
 }
 
 /* A vector of words of operand j: along the terms, from where their axis stands. */
@@ -177,26 +156,6 @@ static void pack_a(struct stx__emit *e, const struct stx__block *b)
 
 /* ---- packing b ---- */
 
-/* Transposes w vectors of w lanes: log2(w) stages of exchanges at distance d. */
-static void transpose(struct stx__emit *e, LLVMValueRef *v, unsigned w)
-{
-	LLVMValueRef lo[64], hi[64];
-	for (unsigned d = w / 2; d; d /= 2) {
-		for (unsigned j = 0; j < w; j++) {
-			lo[j] = LLVMConstInt(e->i32, j & d ? w + j - d : j, 0);
-			hi[j] = LLVMConstInt(e->i32, j & d ? w + j : j + d, 0);
-		}
-		LLVMValueRef mlo = LLVMConstVector(lo, w), mhi = LLVMConstVector(hi, w);
-		for (unsigned i = 0; i < w; i++) {
-			if (i & d)
-				continue;
-			LLVMValueRef p = v[i], q = v[i + d];
-			v[i] = LLVMBuildShuffleVector(e->b, p, q, mlo, "");
-			v[i + d] = LLVMBuildShuffleVector(e->b, p, q, mhi, "");
-		}
-	}
-}
-
 /* w columns from the axis' place on, by w words of terms. */
 static void b_square(struct stx__emit *e, const struct stx__block *b, LLVMValueRef k,
 		     LLVMValueRef rest)
@@ -212,7 +171,7 @@ static void b_square(struct stx__emit *e, const struct stx__block *b, LLVMValueR
 		e->ahead = 0;
 	}
 	set_axis(e, t->cols, col, 2);
-	transpose(e, v, t->w);
+	stx__transpose(e, v, t->w);
 	add_sums(e, b, 1, col, v, t->w);
 	LLVMValueRef at = times(e, LLVMBuildUDiv(e->b, col, nr, ""), t->panel);
 	at = add(e, at, LLVMBuildURem(e->b, col, nr, ""));

@@ -212,6 +212,11 @@ static void softmax_row(const struct inside *c, const struct stx_node *n,
 
 	for (int64_t i = 0; i < count; i++)
 		top = max_of(c->t, top, (union stx_scalar){ .f = softmax_in(n, x, xo + i * xs) });
+	if (n->op == STX_OP_SAFE_SOFTMAX && count && top.f == -INFINITY) {
+		for (int64_t i = 0; i < count; i++)
+			stx__ref_store(out, oo + i * os, (union stx_scalar){ .f = 0 });
+		return;
+	}
 	for (int64_t i = 0; i < count; i++)
 		stx__ref_sum_add(&s, fn(c->exp, rd(c, softmax_in(n, x, xo + i * xs) - top.f)));
 	total = stx__ref_round_wide(c->t, stx__ref_sum_value(&s));

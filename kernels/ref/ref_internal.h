@@ -135,6 +135,7 @@ stx__ref_fn stx__ref_fold, stx__ref_columns, stx__ref_avg_pool_backward, stx__re
 	stx__ref_conv_backward; /* ref_backward.c */
 stx__ref_fn stx__ref_adaptive_pool, stx__ref_adaptive_backward,
 	stx__ref_grid_sampler;                                             /* ref_sample.c */
+stx__ref_fn stx__ref_sdpa, stx__ref_attend;                                /* ref_attention.c */
 stx__ref_fn stx__ref_embedding_bag;                                        /* ref_bag.c */
 stx__ref_fn stx__ref_running;                                              /* ref_scan.c */
 stx__ref_fn stx__ref_search, stx__ref_cdist, stx__ref_pdist;               /* ref_search.c */

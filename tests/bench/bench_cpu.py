@@ -63,6 +63,12 @@ ATTENTION = ["%q : f32[{b},{h},{s},{d}] = placeholder()", "%k : f32[{b},{h},{s},
              "%c = mul.Scalar(%s, 0.125)", "%n = full.default([], -inf, dtype=f32)", "%w = where.self(%m, %n, %c)",
              "%p = _softmax.default(%w, -1, False)", "%y = matmul.default(%p, %v)", "return (%y)"]
 
+SDPA = ["%q : {t}[{b},{h},{s},{d}] = placeholder()", "%k : {t}[{b},{h},{s},{d}] = placeholder()",
+        "%v : {t}[{b},{h},{s},{d}] = placeholder()",
+        "%y = scaled_dot_product_attention.default(%q, %k, %v, None, 0.0, {c})", "return (%y)"]
+SDPA_MASK = SDPA[:3] + ["%m : {t}[{s},{s}] = placeholder()",
+                        "%y = scaled_dot_product_attention.default(%q, %k, %v, %m)", "return (%y)"]
+
 
 def cases(torch):
     """(name, group, graph, sizes, torch function, what writes into `out` in eager)"""
@@ -119,6 +125,14 @@ def cases(torch):
                       lambda x, w, s=s, p=k // 2, g=g: F.conv2d(x, w, None, s, p, 1, g), None))
     found.append(("causal attention 1x16x1024x64", "product", ATTENTION, {"b": 1, "h": 16, "s": 1024, "d": 64},
                   lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), None))
+    for name, t, h, s, d, causal in (("attention 1x16x1024x64", "f32", 16, 1024, 64, False),
+                                     ("causal attention 1x8x2048x128", "f32", 8, 2048, 128, True),
+                                     ("bf16 causal attention 1x16x1024x64", "bf16", 16, 1024, 64, True),
+                                     ("attention 8x12x197x64", "f32", 96, 197, 64, False)):
+        found.append((name, "product", SDPA, {"t": t, "b": 1, "h": h, "s": s, "d": d, "c": causal},
+                      lambda q, k, v, c=causal: F.scaled_dot_product_attention(q, k, v, is_causal=c), None))
+    found.append(("masked attention 1x16x1024x64", "product", SDPA_MASK, {"t": "f32", "b": 1, "h": 16, "s": 1024, "d": 64},
+                  lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), None))
     for name in NETWORKS:
         text, fn, _ = network(name, torch)
         found.append((name, "network", text.splitlines(), {}, fn, None))

@@ -45,6 +45,20 @@ static void test_attention_mask_row_without_keys_is_zero(void **state)
 	free(text);
 }
 
+/* B07: the operator that PyTorch has. */
+static void test_attention_operator_row_without_keys_is_zero(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%q : f32[3,2] = placeholder()\n%k : f32[3,2] = placeholder()\n"
+			"%v : f32[3,2] = placeholder()\n%m : bool[3,3] = placeholder()\n"
+			"%y = scaled_dot_product_attention.default(%q, %k, %v, %m)\nreturn (%y,)\n",
+		.in = { V(1, 0, 0, 1, 1, 1), V(1, 0, 0, 1, 1, 1), V(1, 2, 3, 4, 5, 6),
+			V(1, 0, 0, 0, 0, 0, 1, 1, 0) },
+		.out = { V(1, 2, 0, 0, 2, 3) },
+		.rtol = 1e-6 });
+}
+
 /* B07: the same spelt out keeps its NaN. */
 static void test_attention_mask_spelt_out_softmax_keeps_its_nan(void **state)
 {
@@ -66,6 +80,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_attention_mask_row_without_keys_is_zero),
+		cmocka_unit_test(test_attention_operator_row_without_keys_is_zero),
 		cmocka_unit_test(test_attention_mask_spelt_out_softmax_keeps_its_nan),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);

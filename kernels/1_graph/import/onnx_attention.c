@@ -12,6 +12,7 @@ struct attention {
 	int64_t nq, nkv, past, batch; /* sequence lengths */
 	V bias;                       /* additive, NO_V when none; -inf where masked */
 	V lengths;                    /* nonpad_kv_seqlen, [batch,1,1,1] i64, or NO_V */
+	int may_hide_all;             /* a query may see no key: key 0 is not seen by all */
 };
 
 static V split_heads(struct onnx *c, V x, int64_t heads)
@@ -57,6 +58,7 @@ static void apply_mask(struct onnx *c, struct attention *a, V mask)
 	if (!mask.node || c->err)
 		return;
 	int is_bool = onnx_dtype(mask) == STX_BOOL;
+	a->may_hide_all = 1;
 	if (have < a->nkv && have != 1) { /* a shorter mask hides the keys beyond it */
 		int64_t pads[2] = { 0, a->nkv - have };
 		struct stx_arg value = is_bool ? stx_arg_scalar_i(0) : stx_arg_scalar_f(-INFINITY);
@@ -87,6 +89,7 @@ static void apply_positions(struct onnx *c, struct attention *a)
 	int64_t left = onnx_int(c, "left_window_size", -1),
 		right = onnx_int(c, "right_window_size", -1);
 	V d = NO_V;
+	a->may_hide_all |= left >= 0 || a->lengths.node;
 	if (onnx_int(c, "is_causal", 0) || left >= 0 || right >= 0)
 		d = distance(c, a);
 	if (onnx_int(c, "is_causal", 0))
@@ -125,7 +128,7 @@ static V masked_softmax(struct onnx *c, struct attention *a, V scores)
 	if (c->err)
 		return NO_V;
 	V r = softmax_steps(c, s);
-	if (a->bias.node) {
+	if (a->bias.node && a->may_hide_all) {
 		int64_t dim = onnx_rank(a->bias) - 1;
 		V top = onnx_reduce(c, STX_OP_AMAX, a->bias, &dim, 1, 1);
 		V empty = onnx_2(c, STX_OP_EQ, top, minus_infinity(c, a->bias));

@@ -346,6 +346,7 @@ static int applies(enum stx_monoid m, enum stx_dtype t)
 	switch (m) {
 	case STX_MONOID_ANY:
 	case STX_MONOID_ALL: return t == STX_BOOL;
+	case STX_MONOID_ATTEND: return 0; /* kernels of its own: test_emit_attend.c */
 	case STX_MONOID_SOFTMAX:
 	case STX_MONOID_WELFORD: return stx_dtype_is_float(t);
 	case STX_MONOID_SUM:
