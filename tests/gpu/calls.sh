@@ -95,7 +95,8 @@ convolutions() {
   engines "$t-odd" "$2" "$3" "%x : $t[3,5,33,31]$p%w : $t[7,5,3,2]$p$c [1,2], [0,1], [2,1], False, [0,0], 1)$r"
   engines "$t-slice" "$2" "$3" "%x0 : $t[4,32,30,31]$p%x = slice.Tensor(%x0, -1, 2, 30, 1)\n%w : $t[48,32,3,3]$p$c [1,1], [1,1], [1,1], False, [0,0], 1)$r"
   engines "$t-bias" "$2" "$3" "%x : $t[4,32,28,28]$p%w : $t[48,32,3,3]$p%b : $t[48]$p%y = convolution.default(%x, %w, %b, [1,1], [1,1], [1,1], False, [0,0], 1)$r"
-  engines "$t-relu" "$2" "$3" "%x : $t[4,32,28,28]$p%w : $t[32,32,3,3]$p%b : $t[32]$p%z = convolution.default(%x, %w, %b, [1,1], [1,1], [1,1], False, [0,0], 1)\n%q = relu.default(%z)\n%v = convolution.default(%q, %w, %b, [1,1], [1,1], [1,1], False, [0,0], 1)\n%y = relu.default(%v)$r"
+  # Halves between two layers are rounded to one neighbour or the other, and summed again.
+  engines "$t-relu" "$2" "${3/-2/-1}" "%x : $t[4,32,28,28]$p%w : $t[32,32,3,3]$p%b : $t[32]$p%z = convolution.default(%x, %w, %b, [1,1], [1,1], [1,1], False, [0,0], 1)\n%q = relu.default(%z)\n%v = convolution.default(%q, %w, %b, [1,1], [1,1], [1,1], False, [0,0], 1)\n%y = relu.default(%v)$r"
   engines "$t-transposed" "$2" "$3" "%x : $t[4,32,14,14]$p%w : $t[32,48,3,3]$p$c [2,2], [1,1], [1,1], True, [1,1], 1)$r"
 }
 
