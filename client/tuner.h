@@ -77,7 +77,8 @@ stx_err stx__trial(struct stx__tuner *t, struct stx__tuned_kernel *k, struct stx
 void stx__value_extent(const struct stx__value *v, int rank, int elem_bytes, int64_t *lo,
 		       int64_t *hi);
 /* First element of dtype t, of n bytes at each, that differs beyond the tolerance for results of
- * another order of summation; -1: none. */
-int64_t stx__trial_differs(enum stx_dtype t, const void *want, const void *got, size_t n);
+ * another order of summation, ours or that of an external call; -1: none. */
+int64_t stx__trial_differs(enum stx_dtype t, int is_call, const void *want, const void *got,
+			   size_t n);
 
 #endif

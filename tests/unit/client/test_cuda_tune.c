@@ -596,20 +596,22 @@ static void test_cuda_tune_tolerance_is_that_of_another_order(void **state)
 		    near[4] = { 1.00005f, -2.0001f, NAN, INFINITY };
 	const float far[4] = { 1, -2, 3, INFINITY }, sign[4] = { 1, -2, NAN, -INFINITY };
 	const float sum[2] = { 1000, 1e-4f }, cancels[2] = { 1000, -1e-2f },
-		    left_out[2] = { 1000, 1 };
+		    rounds[2] = { 1000, -3e-4f }, left_out[2] = { 1000, 1 };
 	const uint16_t h[2] = { 0x3c00, 0x4000 }, h2[2] = { 0x3c01, 0x4000 },
 		       h3[2] = { 0x3d00, 0x4000 };
 	const int32_t i[2] = { 5, 6 }, i2[2] = { 5, 7 };
 	(void)state;
-	assert_int_equal(stx__trial_differs(STX_F32, f, f, 16), -1);
-	assert_int_equal(stx__trial_differs(STX_F32, f, near, 16), -1);
-	assert_int_equal(stx__trial_differs(STX_F32, f, far, 16), 2);
-	assert_int_equal(stx__trial_differs(STX_F32, f, sign, 16), 3);
-	assert_int_equal(stx__trial_differs(STX_F32, sum, cancels, 8), -1);
-	assert_int_equal(stx__trial_differs(STX_F32, sum, left_out, 8), 1);
-	assert_int_equal(stx__trial_differs(STX_F16, h, h2, 4), -1);
-	assert_int_equal(stx__trial_differs(STX_F16, h, h3, 4), 0);
-	assert_int_equal(stx__trial_differs(STX_I32, i, i2, 8), 1);
+	assert_int_equal(stx__trial_differs(STX_F32, 1, f, f, 16), -1);
+	assert_int_equal(stx__trial_differs(STX_F32, 1, f, near, 16), -1);
+	assert_int_equal(stx__trial_differs(STX_F32, 1, f, far, 16), 2);
+	assert_int_equal(stx__trial_differs(STX_F32, 1, f, sign, 16), 3);
+	assert_int_equal(stx__trial_differs(STX_F32, 1, sum, cancels, 8), -1);
+	assert_int_equal(stx__trial_differs(STX_F32, 1, sum, left_out, 8), 1);
+	assert_int_equal(stx__trial_differs(STX_F32, 0, sum, cancels, 8), 1);
+	assert_int_equal(stx__trial_differs(STX_F32, 0, sum, rounds, 8), -1);
+	assert_int_equal(stx__trial_differs(STX_F16, 1, h, h2, 4), -1);
+	assert_int_equal(stx__trial_differs(STX_F16, 1, h, h3, 4), 0);
+	assert_int_equal(stx__trial_differs(STX_I32, 1, i, i2, 8), 1);
 }
 
 /* The fake driver, before libstax looks for one. */
