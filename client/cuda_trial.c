@@ -1,9 +1,10 @@
 /* cuda_trial.c: timing one kernel's configurations, or the ways to make one external call, on the
  * arguments it is about to be launched with. What any of them writes is copied: results go to
- * scratch memory, whose contents are put back from the originals before each check, and before each timed launch when the kernel reads
- * what it writes (donated and mutated arguments, outputs that take an operand's place). The second
- * level cache is flushed between launches. A call's results are checked against those of its
- * kernel, the first way's too; its workspace is nobody's and stays where it is. */
+ * scratch memory, whose contents are put back from the originals before each check, and before each
+ * timed launch when the kernel reads what it writes (donated and mutated arguments, outputs that
+ * take an operand's place). The second level cache is flushed between launches. A call's results
+ * are checked against those of its kernel, the first way's too; its workspace is nobody's and stays
+ * where it is. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

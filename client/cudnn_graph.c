@@ -195,7 +195,7 @@ static int make_addition(const struct stx__cudnn *q, struct stx__cudnn_graph *g,
 int stx__cudnn_conv_graph(const struct stx__cudnn *q, void *handle, const struct stx__cudnn_conv *c,
 			  struct stx__cudnn_graph *out)
 {
-	void *x, *w, *y, *sum, *conv, *op[2], *graph;
+	void *x = NULL, *w = NULL, *y = NULL, *sum, *conv = NULL, *op[2], *graph;
 	memset(out, 0, sizeof *out);
 	int e = make_tensor(q, out, c, &c->x, c->type, STX__CUDNN_X, &x);
 	if (!e)

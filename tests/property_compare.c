@@ -34,8 +34,8 @@ static int equal(enum stx_dtype t, union stx_scalar x, union stx_scalar y)
 }
 
 /* Whether got is an acceptable value of an inexact node. tol -infinite: not compared; negative:
- * within -tol where both are finite, else not compared; infinite or NaN: an operand was, then the result is exactly the wanted infinity or NaN (or NaN, where finite
- * parts overflow against it). */
+ * within -tol where both are finite, else not compared; infinite or NaN: an operand was, then the
+ * result is exactly the wanted infinity or NaN (or NaN, where finite parts overflow against it). */
 static int within(enum stx_dtype t, double got, double want, double tol, double relative)
 {
 	double u = t == STX_F64 ? 0x1p-53 : 0x1p-24, top = prop_limits(t).largest;

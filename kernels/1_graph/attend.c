@@ -6,10 +6,10 @@
  *	p = where(all(x == -inf), 0, p)                      or not
  *	mm | bmm(views of p, v)
  *
- * requires: a verified graph over the basis, simplified (the first step of lowering). ensures: the same results in another order
- * of the same sums: class TOL (SE-12, AT-03). In strict nothing may be rounded between the softmax
- * and the product: the weights are f32 or f64. Every node is tried once; a walk back from the
- * scores is bounded: linear. */
+ * requires: a verified graph over the basis, simplified (the first step of lowering). ensures: the
+ * same results in another order of the same sums: class TOL (SE-12, AT-03). In strict nothing may
+ * be rounded between the softmax and the product: the weights are f32 or f64. Every node is tried
+ * once; a walk back from the scores is bounded: linear. */
 #include <math.h>
 #include <string.h>
 

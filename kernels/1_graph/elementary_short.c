@@ -14,7 +14,8 @@
 /* (2^r - 1)/r on |r| <= 1/2: errors relative to 2^r, 2^-18.4; relative to 2^r - 1, 2^-16 */
 static const double exp2_near_0[] = { 0x1.62e12cp-1, 0x1.ec0378p-3, 0x1.c9fc46p-5, 0x1.3a02ccp-7 };
 static const double exp2_less_1[] = { 0x1.62e2d6p-1, 0x1.ebff08p-3, 0x1.c96b48p-5, 0x1.3b2a9p-7 };
-/* cdf(-a) e^(a^2/2) = P(a)/Q(a), Q's last coefficient 1, half at 0: 2^-16 for a <= 5.9, where f16 ends, 2^-12 to 14 */
+/* cdf(-a) e^(a^2/2) = P(a)/Q(a), Q's last coefficient 1, half at 0: 2^-16 for a <= 5.9, where f16
+ * ends, 2^-12 to 14 */
 static const double mills_p[] = { 0x1.c25c8p+1, 0x1.dca618p+0, 0x1.9979cp-2 };
 static const double mills_q[] = { 0x1.c25c8p+2, 0x1.2ae666p+3, 0x1.2e1496p+2 };
 /* The same of the slope over (SLOPE_0 - a): 2^-15.2, 2^-11.2 */

@@ -435,7 +435,7 @@ static int lay_out_w(struct conv *c)
 /* Where results lie, by an address over the variables of c's buffer. */
 static int lay_out_y(const struct conv *c, stx_ex store, struct tensor *t)
 {
-	int64_t at[STX_MAX_DIMS + 1];
+	int64_t at[STX_MAX_DIMS + 1] = { 0 };
 	if (!read_address(c, store, at, &t->offset))
 		return 0;
 	t->size[0] = c->n;

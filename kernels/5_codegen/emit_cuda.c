@@ -255,7 +255,7 @@ static void add_mask(struct stx__cuda *e, uint32_t axis, uint32_t block, struct 
 /* Where the i-th of a thread's elements lies along an axis: "xoffset + tx + i*NX". */
 static void place(const struct stx__cuda *e, uint32_t axis, const char *i, char out[160])
 {
-	char c = e->k->axes.at[axis].name[0], n = c;
+	char c = e->k->axes.at[axis].name[0], n;
 	uint32_t run = stx__cuda_run(e, axis);
 	if (c >= 'x')
 		n = (char)(c - 'x' + 'X');

@@ -100,7 +100,7 @@ void stx__cuda_put_runs(struct stx__cuda *e)
 		seen[i->a] = 1;
 	}
 	stx_bytes_printf(e->out, ") & %u) == 0", most - 1);
-	for (uint32_t axis = 0; axis < e->ngrid; axis++)
+	for (uint32_t axis = 0; axis < e->ngrid && axis < 3; axis++)
 		if (stx__cuda_run(e, axis) > 1 &&
 		    !stx_gpu_is_whole_runs(k, axis, stx__cuda_run(e, axis)))
 			stx_bytes_printf(e->out, " && %coffset + %u <= %cnumel",

@@ -520,7 +520,7 @@ static void begin_panels(struct stx__emit *e, const struct sizes *z)
 static void block_of_panel(struct stx__emit *e, const struct sizes *z, LLVMValueRef panel)
 {
 	struct stx__attend *t = e->attend;
-	LLVMValueRef wt[8];
+	LLVMValueRef wt[8] = { NULL };
 	if (t->sacc != STX_NONE)
 		products_of(e, z, queries_of(e, panel));
 	softmax(e, z, panel, wt);
