@@ -272,6 +272,20 @@ static node of_sizes(struct bound *b, uint32_t tensors)
 	return prop_call(b->g, b->n->op, b->n->nargs, args);
 }
 
+/* t times what the terms of a mean add up to in absolute value over count; not compared where sums
+ * of some of them may leave the range that the division comes back into. */
+static node of_mean(struct bound *b, node mean, double t)
+{
+	node sum = times(b, mean, b->count);
+	node vast = CALL(b->g, LOGICAL_AND,
+			 T(CALL(b->g, GT_SCALAR, T(sum),
+				F(prop_limits(b->t == STX_F64 ? STX_F64 : STX_F32).largest *
+				  (1 - 0x1p-10)))),
+			 T(CALL(b->g, LT_SCALAR, T(mean), F(INFINITY))));
+	mean = times(b, mean, t);
+	return CALL(b->g, WHERE, T(vast), T(CALL(b->g, FULL_LIKE, T(mean), F(-INFINITY))), T(mean));
+}
+
 /* Absolute tolerance of b->n as a node of the graph, and *relative to the wanted value. */
 static node tolerance(struct bound *b, double *relative)
 {
@@ -289,7 +303,8 @@ static node tolerance(struct bound *b, double *relative)
 	case STX_OP_SUM:
 	case STX_OP_SUM_DIM: return times(b, total(b, size(b, 0)), c * b->u);
 	case STX_OP_MEAN:
-	case STX_OP_MEAN_DIM: return times(b, total(b, size(b, 0)), (c + 2) * b->u / b->count);
+	case STX_OP_MEAN_DIM:
+		return of_mean(b, times(b, total(b, size(b, 0)), 1 / b->count), (c + 2) * b->u);
 	case STX_OP_PROD:
 	case STX_OP_PROD_DIM: return bound_of_prod(b);
 	case STX_OP_VAR:
@@ -320,7 +335,7 @@ static node tolerance(struct bound *b, double *relative)
 	case STX_OP_CONVOLUTION: return times(b, of_sizes(b, 3), (b->count + 5) * b->u);
 	case STX_OP_AVG_POOL1D:
 	case STX_OP_AVG_POOL2D:
-	case STX_OP_AVG_POOL3D: return times(b, of_sizes(b, 1), (c + 4) * b->u);
+	case STX_OP_AVG_POOL3D: return of_mean(b, of_sizes(b, 1), (c + 4) * b->u);
 	case STX_OP_CUMSUM: { /* blocks of 16, level by level */
 		double levels = 1 + ceil(log2(b->count + 1) / 4), most = levels * (16 + 6 + 4 + 4);
 		return times(b, of_sizes(b, 1), (b->count < most ? b->count : most) * b->u);
