@@ -210,6 +210,8 @@ stx_err stx_nvrtc_compile(struct stx_nvrtc *n, const char *source, const char *n
 	if (!e && copy_out(stage == STX_NVRTC_PTX ? n->ptx_size : n->cubin_size,
 			   stage == STX_NVRTC_PTX ? n->ptx : n->cubin, p, out))
 		e = stx_fail(d, STX_E_INTERNAL, "nvrtc", name, "no code came out");
+	if (!e && stage == STX_NVRTC_PTX && out->n && !out->at[out->n - 1])
+		out->n--; /* NVRTC counts the NUL behind the text */
 	if (!e && usage)
 		read_usage(n, p, usage);
 	n->destroy(&p);

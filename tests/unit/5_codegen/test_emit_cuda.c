@@ -169,6 +169,7 @@ static void test_emit_cuda_runs_are_accesses_of_16_bytes(void **state)
 	for (unsigned i = 0; i < sizeof of / sizeof *of; i++) {
 		struct stx_bytes ptx = { 0 };
 		copy_in_runs(n, of[i].elems, of[i].index, &ptx);
+		assert_null(memchr(ptx.at, 0, ptx.n));
 		const char *s = stx_bytes_cstr(&ptx);
 		if (count(s, "ld.global.v4.u32") + count(s, "ld.global.v4.b32") != of[i].wide ||
 		    count(s, "st.global.v4.u32") + count(s, "st.global.v4.b32") != 1)
