@@ -60,11 +60,18 @@ static struct stx_val reduce_apart(struct stx__build *b, const struct stx_node *
 	if (!mean)
 		return self;
 	struct stx_val one = stx__b_full(b, 0, NULL, stx_arg_scalar_i(1), STX_I64);
-	count = stx__b_cast(b, stx__b_two(b, STX_OP_MAXIMUM, count, one), t);
+	/* a narrow integer may not hold the number */
+	enum stx_dtype wide = stx_dtype_is_float(t)                ? t
+			      : stx_dtype_kind(t) == STX_KIND_UINT ? STX_U64
+								   : STX_I64;
+	count = stx__b_cast(b, stx__b_two(b, STX_OP_MAXIMUM, count, one), wide);
+	self = stx__b_cast(b, self, wide);
 	struct stx_arg div[] = { stx_arg_tensor(self), stx_arg_tensor(count),
 				 stx_arg_str(b->g, "floor") };
-	return stx_dtype_is_float(t) ? stx__b_two(b, STX_OP_DIV, self, count)
-				     : stx__b_call(b, STX_OP_DIV_MODE, 3, div);
+	return stx__b_cast(b,
+			   stx_dtype_is_float(t) ? stx__b_two(b, STX_OP_DIV, self, count)
+						 : stx__b_call(b, STX_OP_DIV_MODE, 3, div),
+			   t);
 }
 
 int stx__rule_scatter_reduce(struct stx__build *b, const struct stx_node *n, struct stx_val *out)

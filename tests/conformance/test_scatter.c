@@ -499,11 +499,26 @@ static void test_scatter_beside_a_reduction_of_its_source(void **state)
 		.skip = CASE_NO_FOLD });
 }
 
+/* The number of updates of a mean need not fit the type: seed 976 of the random graphs. */
+static void test_scatter_mean_of_more_than_the_type_counts(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%x : i8[1] = placeholder()\n%i : i64[127] = placeholder()\n"
+			"%v : i8[127] = placeholder()\n%u : u8[1] = placeholder()\n"
+			"%j : i64[255] = placeholder()\n%w : u8[255] = placeholder()\n"
+			"%a = scatter_reduce.two(%x, 0, %i, %v, 'mean')\n"
+			"%b = scatter_reduce.two(%u, 0, %j, %w, 'mean')\nreturn (%a, %b)\n",
+		.in = { V(1), V(0), V(1), V(0), V(0), V(1) },
+		.out = { V(-1), V(0) } });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_scatter_duplicates_as_stated),
 		cmocka_unit_test(test_scatter_reduce_kinds_as_stated),
+		cmocka_unit_test(test_scatter_mean_of_more_than_the_type_counts),
 		cmocka_unit_test(test_scatter_bounds_as_stated),
 		cmocka_unit_test(test_scatter_index_put_shapes),
 		cmocka_unit_test(test_scatter_through_views),
