@@ -144,10 +144,11 @@ static node bound_of_var(struct bound *b)
 	near = CALL(b->g, WHERE, T(CALL(b->g, LT, T(near), T(far))), T(near), T(far));
 	/* not compared where the variance may leave the range that the root comes back into */
 	node vast = CALL(b->g, GT_SCALAR, T(t), F(b->u * (b->t == STX_F64 ? 0x1p1000 : 0x1p120)));
-	return CALL(b->g, WHERE, T(vast), T(CALL(b->g, FULL_LIKE, T(near), F(-INFINITY))), T(near));
+	return CALL(b->g, WHERE, T(vast), T(CALL(b->g, FULL_LIKE, T(near), F(PROP_NOT_COMPARED))),
+		    T(near));
 }
 
-/* Relative while no product of some of the elements can leave the range; -inf (not compared)
+/* Relative while no product of some of the elements can leave the range; not compared
  * otherwise. */
 static node bound_of_prod(struct bound *b)
 {
@@ -172,7 +173,8 @@ static node bound_of_prod(struct bound *b)
 	node safe = CALL(b->g, LOGICAL_AND, T(CALL(b->g, LT_SCALAR, T(big), F(top))),
 			 T(CALL(b->g, GT_SCALAR, T(small), F(least))));
 	node t = times(b, CALL(b->g, MUL, T(big), T(small)), b->u * (b->count + 2));
-	return CALL(b->g, WHERE, T(safe), T(t), T(CALL(b->g, FULL_LIKE, T(t), F(-INFINITY))));
+	return CALL(b->g, WHERE, T(safe), T(t),
+		    T(CALL(b->g, FULL_LIKE, T(t), F(PROP_NOT_COMPARED))));
 }
 
 /* y = (x - mean) * rstd * w + b: errors of the mean, of rstd, of the last operations. Not compared
@@ -213,7 +215,8 @@ static node bound_of_layer_norm(struct bound *b)
 	/* NaN and infinite rows: want is NaN, compared as such */
 	node bad = CALL(b->g, ISNAN, T(times(b, square, 0)));
 	vague = CALL(b->g, LOGICAL_AND, T(vague), T(CALL(b->g, LOGICAL_NOT, T(bad))));
-	return CALL(b->g, WHERE, T(vague), T(CALL(b->g, FULL_LIKE, T(t), F(-INFINITY))), T(t));
+	return CALL(b->g, WHERE, T(vague), T(CALL(b->g, FULL_LIKE, T(t), F(PROP_NOT_COMPARED))),
+		    T(t));
 }
 
 static node product(struct bound *b)
@@ -250,7 +253,7 @@ static node bound_of_scatter(struct bound *b)
 	}
 	memcpy(args, b->n->args, b->n->nargs * sizeof *args);
 	if (b->n->op == STX_OP_SCATTER_REDUCE && !strcmp(args[4].u.str, "prod"))
-		return CALL(b->g, FULL_LIKE, T((node)(uintptr_t)b->n), F(-INFINITY),
+		return CALL(b->g, FULL_LIKE, T((node)(uintptr_t)b->n), F(PROP_NOT_COMPARED),
 			    stx_arg_dtype(STX_F64));
 	args[0] = T(size(b, 0));
 	args[at] = T(size(b, (uint32_t)at));
@@ -283,7 +286,8 @@ static node of_mean(struct bound *b, node mean, double t)
 				  (1 - 0x1p-10)))),
 			 T(CALL(b->g, LT_SCALAR, T(mean), F(INFINITY))));
 	mean = times(b, mean, t);
-	return CALL(b->g, WHERE, T(vast), T(CALL(b->g, FULL_LIKE, T(mean), F(-INFINITY))), T(mean));
+	return CALL(b->g, WHERE, T(vast), T(CALL(b->g, FULL_LIKE, T(mean), F(PROP_NOT_COMPARED))),
+		    T(mean));
 }
 
 /* Absolute tolerance of b->n as a node of the graph, and *relative to the wanted value. */

@@ -3,7 +3,12 @@
 #ifndef STX_PROPERTY_BOUND_H
 #define STX_PROPERTY_BOUND_H
 
+#include <math.h>
+
 #include "property_case.h"
+
+/* As a tolerance (prop_tolerance() says what others below 0 mean). */
+#define PROP_NOT_COMPARED (-INFINITY)
 
 typedef struct stx_node *node;
 

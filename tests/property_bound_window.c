@@ -43,16 +43,15 @@ int prop_window_inexact(const struct stx_node *n)
 	}
 }
 
-/* Over the image of every output, broadcast to the output's sizes. */
-static node over_image(struct stx_graph *g, const struct stx_node *n, enum stx_op op, node v)
+/* The greatest of the image of every output, broadcast to the output's sizes. */
+static node most_of_image(struct stx_graph *g, const struct stx_node *n, node v)
 {
 	const struct stx_type *t = &n->outs[0], *x = stx_val_type(n->args[0].u.tensor);
 	int64_t dims[STX_MAX_DIMS];
 	stx_ex sizes[STX_MAX_DIMS];
 	for (uint32_t i = 2; i < x->rank; i++)
 		dims[i - 2] = i;
-	struct stx_arg args[] = { T(v), stx_arg_ints(g, dims, x->rank - 2u), stx_arg_bool(0) };
-	v = prop_call(g, op, 3, args);
+	v = CALL(g, AMAX, T(v), stx_arg_ints(g, dims, x->rank - 2u), stx_arg_bool(0));
 	memcpy(sizes, t->sizes, 2 * sizeof *sizes);
 	for (uint32_t i = 2; i < t->rank; i++)
 		sizes[i] = stx_ex_const(g->ex, 1);
@@ -67,9 +66,9 @@ static node of_image(struct stx_graph *g, const struct stx_node *n, double times
 {
 	node v = size(g, n, 0), finite = CALL(g, LT_SCALAR, T(v), F(INFINITY));
 	v = CALL(g, WHERE, T(finite), T(v), T(CALL(g, FULL_LIKE, T(v), F(0))));
-	v = CALL(g, MUL_SCALAR, T(over_image(g, n, STX_OP_AMAX, v)), F(times));
+	v = CALL(g, MUL_SCALAR, T(most_of_image(g, n, v)), F(times));
 	node bad = CALL(g, TO_COPY, T(CALL(g, LOGICAL_NOT, T(finite))), stx_arg_dtype(STX_F64));
-	bad = CALL(g, GT_SCALAR, T(over_image(g, n, STX_OP_AMAX, bad)), F(0));
+	bad = CALL(g, GT_SCALAR, T(most_of_image(g, n, bad)), F(0));
 	return CALL(g, WHERE, T(bad), T(CALL(g, NEG, T(v))), T(v));
 }
 

@@ -107,7 +107,7 @@ stx_err prop_cut(struct stx_arena *a, const struct stx_graph *g, struct prop_cut
 /* 1 when the node's floating-point result depends on an order of summation. */
 int prop_inexact(const struct stx_node *n);
 /* Adds the absolute tolerance of inexact node n to its graph; *relative, times the wanted value, is
- * added. */
+ * added. -infinite: not compared; below 0: only where both are finite, by its absolute value. */
 struct stx_node *prop_tolerance(struct stx_graph *g, const struct stx_node *n, double *relative);
 /* property_bound_window.c: the same for windows of other kinds (f64; u: unit roundoff computed
  * with). */
