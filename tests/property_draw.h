@@ -113,6 +113,10 @@ struct stx_node *draw_sized(struct draw *q, enum stx_dtype t, const int64_t *siz
 /* An index in [low, bound): an input, or a computed value brought into range. */
 struct stx_node *draw_index_into(struct draw *q, int64_t bound, const int64_t *sizes, int rank,
 				 int negative);
+/* Some of the dimensions of a tensor of this rank. */
+struct stx_arg draw_some_dims(struct draw *q, uint32_t rank, int required);
+/* property_draw_views.c */
+struct stx_node *draw_view(struct draw *q, enum stx_op op);
 /* property_draw_attention.c */
 struct stx_node *draw_attention(struct draw *q);
 /* property_draw_scatter.c */

@@ -43,6 +43,9 @@ static void whole(void *ctx, int64_t n, int64_t grain, void (*fn)(void *, int64_
 #define MM(M, K, N)                                                                                \
 	"%a : f32[" #M "," #K "] = placeholder()\n%b : f32[" #K "," #N                             \
 	"] = placeholder()\n%c = mm.default(%a, %b)\nreturn (%c)\n"
+#define BMM(B, N)                                                                                  \
+	"%a : f32[" #B "," #N "," #N "] = placeholder()\n%b : f32[" #B "," #N "," #N               \
+	"] = placeholder()\n%c = bmm.default(%a, %b)\nreturn (%c)\n"
 #define BT(M, K, N)                                                                                \
 	"%a : f32[" #M "," #K "] = placeholder()\n%b : f32[" #N "," #K                             \
 	"] = placeholder()\n%t = t.default(%b)\n%c = mm.default(%a, %t)\nreturn (%c)\n"
@@ -116,26 +119,11 @@ static const struct sample {
 	  "%c = convolution.default(%xz, %w32, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
 	  "return (%c)\n",
 	  64, 56 * 56, 576, 1, -1 },
-	{ "bmm 64x16",
-	  "%a : f32[64,16,16] = placeholder()\n%b : f32[64,16,16] = placeholder()\n"
-	  "%c = bmm.default(%a, %b)\nreturn (%c)\n",
-	  16, 16, 16, 64, -1 },
-	{ "bmm 64x32",
-	  "%a : f32[64,32,32] = placeholder()\n%b : f32[64,32,32] = placeholder()\n"
-	  "%c = bmm.default(%a, %b)\nreturn (%c)\n",
-	  32, 32, 32, 64, -1 },
-	{ "bmm 64x64",
-	  "%a : f32[64,64,64] = placeholder()\n%b : f32[64,64,64] = placeholder()\n"
-	  "%c = bmm.default(%a, %b)\nreturn (%c)\n",
-	  64, 64, 64, 64, -1 },
-	{ "bmm 64x128",
-	  "%a : f32[64,128,128] = placeholder()\n%b : f32[64,128,128] = placeholder()\n"
-	  "%c = bmm.default(%a, %b)\nreturn (%c)\n",
-	  128, 128, 128, 64, -1 },
-	{ "bmm 16x256x256x256",
-	  "%a : f32[16,256,256] = placeholder()\n%b : f32[16,256,256] = placeholder()\n"
-	  "%c = bmm.default(%a, %b)\nreturn (%c)\n",
-	  256, 256, 256, 16, -1 },
+	{ "bmm 64x16", BMM(64, 16), 16, 16, 16, 64, -1 },
+	{ "bmm 64x32", BMM(64, 32), 32, 32, 32, 64, -1 },
+	{ "bmm 64x64", BMM(64, 64), 64, 64, 64, 64, -1 },
+	{ "bmm 64x128", BMM(64, 128), 128, 128, 128, 64, -1 },
+	{ "bmm 16x256x256x256", BMM(16, 256), 256, 256, 256, 16, -1 },
 	{ "conv 3x3 64-64 56x56", CONV(64, 56, 64, 3, 1, 1), 64, 56 * 56, 576, 1, -1 },
 	{ "conv 3x3 128-128 28x28", CONV(128, 28, 128, 3, 1, 1), 128, 28 * 28, 1152, 1, -1 },
 	{ "conv 3x3 256-256 14x14", CONV(256, 14, 256, 3, 1, 1), 256, 14 * 14, 2304, 1, -1 },
