@@ -14,6 +14,7 @@
 #include "tunes.h"
 
 #define MAX_ENTRIES 8 /* of a step and device: sets of sizes kept although no context uses them */
+#define ALONE       (1u << 31) /* of a choice: by what is known, so that no other is as good */
 
 static const struct stx__library *const libraries[STX__NLIBRARIES] = {
 	[STX__CUBLASLT] = &stx__matmul_library,
@@ -79,12 +80,13 @@ stx_err stx__call_tell(struct stax_artifact *a, const struct stx_digest *call,
 	return STX_E_OK;
 }
 
-/* The way that is fastest by what is known, else the first. That the kernel alone is known, of a list
- * of another library, says nothing. */
+/* The way that is fastest by what is known, else the first; none (n) that is known to be wrong. That
+ * the kernel alone is known, of a list of another library, says nothing. */
 static uint32_t choose(struct stax_artifact *a, const struct stx__ways *w)
 {
 	const char *names[STX_TIMINGS_MAX];
 	struct stx_timing t[STX_TIMINGS_MAX];
+	uint32_t best = 0;
 	int known = 0;
 	for (uint32_t i = 0; i < w->n; i++)
 		names[i] = w->at[i].name;
@@ -93,8 +95,14 @@ static uint32_t choose(struct stax_artifact *a, const struct stx__ways *w)
 	stx_tunes_read(r ? r->said : NULL, names, w->n, t);
 	pthread_mutex_unlock(&a->gpu->lock);
 	for (uint32_t i = 0; i < w->n; i++)
-		known |= !w->at[i].is_kernel && t[i].verdict == STX_VERDICT_MEASURED;
-	return known ? stx_timing_best(t, w->n) : 0;
+		known |= !w->at[i].is_kernel && t[i].verdict != STX_VERDICT_NONE;
+	if (!known)
+		return 0;
+	best = stx_timing_best(t, w->n);
+	if (t[best].verdict != STX_VERDICT_MEASURED)
+		for (best = 0; best < w->n && t[best].verdict != STX_VERDICT_NONE; best++)
+			;
+	return best | ALONE;
 }
 
 void stx__calls_free(struct stax_artifact *a)
@@ -285,14 +293,14 @@ stx_err stx__call_run(struct stax_artifact *a, struct stx__context *x, struct st
 	stx_err e = prepare(a, x, s, &o, d);
 	if (e)
 		return e;
-	uint32_t i = o.chosen;
+	uint32_t i = o.chosen & ~ALONE, end = o.chosen & ALONE ? i + 1 : o.list->n;
 	if (i >= o.list->n)
 		return stx__call_cannot(
 			s, o.list->n ? "the kernel is faster" : "no way for these sizes and types",
 			d);
 	do
 		e = s->external->library->call(a, x, s, o.at, &o.list->at[i], env, d);
-	while (e == STX_E_UNSUPPORTED && ++i < o.list->n);
+	while (e == STX_E_UNSUPPORTED && ++i < end);
 	return e;
 }
 

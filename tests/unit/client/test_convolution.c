@@ -456,6 +456,30 @@ static void test_convolution_tune_wrong_and_slow_engines_are_not_taken(void **st
 	ready_free(v);
 }
 
+/* An engine that is known to be wrong takes no other's place, when there is no plan of the one that
+ * is known to be fastest. */
+static void test_convolution_tune_rejected_engine_follows_no_other(void **state)
+{
+	(void)state;
+	struct ready *v = plain_new();
+	struct stx_digest call;
+	forget();
+	dnn->wrong = 1;
+	dnn->ns[0] = 10;
+	measure(v, 0);
+	assert_non_null(strstr(lines, "engine=1 2=2: rejected: argument"));
+	assert_int_equal(made(v), 0);
+	ready_free(v);
+	v = plain_new();
+	memcpy(call.b, kept[0]->kernel.data, sizeof call.b);
+	assert_int_equal(stx__call_tell(v->c.artifact, &call, kept[0]), 0);
+	dnn->no_plan = 0;
+	assert_int_equal(made(v), -1);
+	dnn->no_plan = dnn->wrong = -1;
+	memset(dnn->ns, 0, sizeof dnn->ns);
+	ready_free(v);
+}
+
 /* ---- what plans may ask for ---- */
 
 /* The plan is refused, or the convolution still lies within its memory and has the sizes that it
@@ -516,6 +540,7 @@ int main(void)
 		cmocka_unit_test(test_convolution_heuristics_are_asked_once_a_device_and_alignment),
 		cmocka_unit_test(test_convolution_tune_fastest_engine_is_called_and_found_again),
 		cmocka_unit_test(test_convolution_tune_wrong_and_slow_engines_are_not_taken),
+		cmocka_unit_test(test_convolution_tune_rejected_engine_follows_no_other),
 		cmocka_unit_test(test_convolution_hostile_plans_are_refused),
 		cmocka_unit_test(test_cudnn_numbers_are_those_of_the_header),
 	};

@@ -102,6 +102,26 @@ static void test_matmul_tune_differing_algorithm_is_rejected(void **state)
 	}
 }
 
+/* When no algorithm is right the kernel is left, from the next run on and where it is told. */
+static void test_matmul_tune_rejected_only_algorithm_is_not_taken(void **state)
+{
+	(void)state;
+	struct ready *v = square_new();
+	blas->offered = 1;
+	blas->wrong = 0;
+	measure(v, 0);
+	assert_non_null(strstr(lines, "chosen: kernel "));
+	assert_int_equal(kept[0]->timings[0]->verdict, STX_VERDICT_REJECTED);
+	assert_int_equal(made(v), -1);
+	ready_free(v);
+	v = square_new();
+	struct stx_digest call;
+	memcpy(call.b, kept[0]->kernel.data, sizeof call.b);
+	assert_int_equal(stx__call_tell(v->c.artifact, &call, kept[0]), 0);
+	assert_int_equal(made(v), -1);
+	ready_free(v);
+}
+
 /* What is known decides without a measurement; names, not places in a list, are remembered. */
 static void test_matmul_tune_known_algorithm_is_found_again(void **state)
 {
@@ -230,6 +250,7 @@ int main(void)
 		T(test_matmul_tune_fastest_algorithm_is_called_from_the_next_run_on),
 		T(test_matmul_tune_kernel_that_is_faster_is_launched),
 		T(test_matmul_tune_differing_algorithm_is_rejected),
+		T(test_matmul_tune_rejected_only_algorithm_is_not_taken),
 		T(test_matmul_tune_known_algorithm_is_found_again),
 		T(test_matmul_tune_digests_are_those_of_the_run),
 		T(test_matmul_tune_measures_eight_and_sweeps_all),
