@@ -289,9 +289,11 @@ struct stx__ways {
 	uint32_t n;
 	struct stx__way at[STX_TIMINGS_MAX];
 };
+struct stx__library;
 struct stx__external {
 	const char *name;
 	uint8_t on_cuda; /* offered to artifacts for a GPU; else to those for a CPU */
+	const struct stx__library *library; /* that makes it (calls.h); NULL: none */
 	/* When the sizes of x are known: CORRUPT when the plan asks for what cannot be. NULL:
 	 * nothing to check. */
 	stx_err (*bind)(const struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
@@ -325,6 +327,14 @@ void stx__externals_release(const struct stax_artifact *a, struct stx__context *
 /* The n attributes of the step's call, at the sizes of x; 0: it has others, or one overflows. */
 int stx__external_attrs(const struct stax_artifact *a, const struct stx__context *x,
 			const struct stx__step *s, uint32_t n, int64_t *out);
+/* Of its argument number arg, which there is: the value; its type. */
+uint32_t stx__external_value(const struct stax_artifact *a, const struct stx__step *s, int64_t arg);
+uint8_t stx__external_type(const struct stax_artifact *a, const struct stx__step *s, int64_t arg);
+/* Every element of that view of the argument lies within its value; in elements, whatever they
+ * are. */
+int stx__external_fits(const struct stax_artifact *a, const struct stx__context *x,
+		       const struct stx__step *s, int64_t arg, int64_t offset, int rank,
+		       const int64_t *sizes, const int64_t *strides);
 /* Memory that the step's call, which has some, may work in: bytes from 256-aligned memory on. */
 size_t stx__external_workspace(const struct stax_artifact *a, const struct stx__context *x,
 			       const struct stx__step *s);

@@ -46,19 +46,9 @@ struct stx__cublaslt {
 /* NULL and d (UNSUPPORTED) where there is no such library. */
 const struct stx__cublaslt *stx__cublaslt(struct stx_diag *d);
 
-/* ---- the external call STX_CALL_MATMUL (matmul.c): entries of the table in externals.c ---- */
+/* ---- the external call STX_CALL_MATMUL (matmul.c): an entry of the table in externals.c ---- */
 
 stx_err stx__matmul_bind(const struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
 			 struct stx_diag *d);
-stx_err stx__matmul_run(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
-			const struct stx_env *env, struct stx_diag *d);
-void stx__matmul_release(struct stax_artifact *a, struct stx__step *s);
-stx_err stx__matmul_ways(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
-			 uint32_t most, struct stx__ways *out, struct stx_diag *d);
-stx_err stx__matmul_run_way(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
-			    const struct stx__way *way, void *const *buffers,
-			    const struct stx_env *env, struct stx_diag *d);
-uint32_t stx__matmul_digests(const struct stax_artifact *a, const struct stx__context *x,
-			     const struct stx__step *s, struct stx_digest out[2]);
 
 #endif

@@ -56,19 +56,22 @@ stx_err stx__driver_context(int *device, struct stx_diag *d);
 
 /* ---- code and constants on a device (cuda_code.c) ---- */
 
+enum stx__library_number { STX__CUBLASLT, STX__CUDNN, STX__NLIBRARIES };
+struct stx__call;
+struct stx__gpu_library { /* that makes external calls (calls.h) */
+	void *handle;     /* NULL: not needed yet, or */
+	int is_refused;   /* it cannot be had on this device */
+	struct stx__call *
+		*kept; /* [nsteps of the plan] of each step, by sizes; NULL: nothing yet */
+};
 struct stx__gpu_code {
 	void *context; /* where it lives */
 	int device;
-	stx__device_ptr constants;    /* the plan's data area; 0: none */
-	void **modules;               /* [codes], NULL: not loaded yet */
-	_Atomic(void *) *fns;         /* [codes] */
-	pthread_mutex_t lock;         /* of what follows */
-	void *cublaslt;               /* its handle; NULL: not needed yet, or */
-	int no_cublaslt;              /* it cannot be had on this device */
-	struct stx__matmul **matmuls; /* [nsteps of the plan] of each step, by sizes; matmul.c */
-	void *cudnn;                  /* as cublaslt */
-	int no_cudnn;
-	struct stx__conv **convs; /* as matmuls; convolution.c */
+	stx__device_ptr constants; /* the plan's data area; 0: none */
+	void **modules;            /* [codes], NULL: not loaded yet */
+	_Atomic(void *) *fns;      /* [codes] */
+	pthread_mutex_t lock;      /* of what follows */
+	struct stx__gpu_library library[STX__NLIBRARIES];
 };
 #define STX__MAX_DEVICES 16
 struct stx__tuner;
@@ -107,14 +110,9 @@ stx_err stx__gpu_function(struct stax_artifact *a, struct stx__gpu_code *g, uint
 /* From now on calls of that digest go by the record's timings. NOMEM. */
 stx_err stx__call_tell(struct stax_artifact *a, const struct stx_digest *call,
 		       const Stx__TuneRecord *r);
-/* The way that is fastest by what is known; without timings the first. */
-uint32_t stx__call_choose(struct stax_artifact *a, const struct stx__ways *ways);
 void stx__calls_free(struct stax_artifact *a);
-
-/* matmul.c: frees what calls keep in g; its context is current. nsteps: of the plan. */
-void stx__matmul_free(struct stx__gpu_code *g, uint32_t nsteps);
-/* convolution.c: likewise. */
-void stx__conv_free(struct stx__gpu_code *g, uint32_t nsteps);
+/* Frees what calls keep in g, whose context is current. nsteps: of the plan. */
+void stx__calls_drop(struct stx__gpu_code *g, uint32_t nsteps);
 
 /* ---- a run (cuda_run.c) ---- */
 

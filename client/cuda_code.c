@@ -32,13 +32,12 @@ static void code_free(struct stx__gpu_code *g, uint32_t codes, uint32_t nsteps)
 				q->module_unload(g->modules[i]);
 		if (g->constants)
 			q->free(g->constants);
-		stx__matmul_free(g, nsteps);
-		stx__conv_free(g, nsteps);
+		stx__calls_drop(g, nsteps);
 		q->context_set(before);
 	}
 	pthread_mutex_destroy(&g->lock);
-	free(g->matmuls);
-	free(g->convs);
+	for (int i = 0; i < STX__NLIBRARIES; i++)
+		free(g->library[i].kept);
 	free(g->modules);
 	free((void *)g->fns);
 	free(g);
@@ -53,9 +52,7 @@ static stx_err code_new(struct stax_artifact *a, void *context, int device,
 	int result = 0;
 	if (g)
 		pthread_mutex_init(&g->lock, NULL);
-	if (!g || !(g->matmuls = calloc(h->nsteps + 1, sizeof *g->matmuls)) ||
-	    !(g->convs = calloc(h->nsteps + 1, sizeof *g->convs)) ||
-	    !(g->modules = calloc(ncodes(a) + 1u, sizeof *g->modules)) ||
+	if (!g || !(g->modules = calloc(ncodes(a) + 1u, sizeof *g->modules)) ||
 	    !(g->fns = calloc(ncodes(a) + 1u, sizeof *g->fns))) {
 		code_free(g, 0, 0);
 		return stx_fail(d, STX_E_NOMEM, "cuda", "", "out of memory");

@@ -71,19 +71,9 @@ int stx__cudnn_plan(const struct stx__cudnn *q, void *handle, void *device,
 		    struct stx__cudnn_engine *e, int64_t most);
 void stx__cudnn_engine_free(const struct stx__cudnn *q, struct stx__cudnn_engine *e);
 
-/* ---- the external call STX_CALL_CONV (convolution.c): entries of the table in externals.c ---- */
+/* ---- the external call STX_CALL_CONV (convolution.c): an entry of the table in externals.c ---- */
 
 stx_err stx__conv_bind(const struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
 		       struct stx_diag *d);
-stx_err stx__conv_run(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
-		      const struct stx_env *env, struct stx_diag *d);
-void stx__conv_release(struct stax_artifact *a, struct stx__step *s);
-stx_err stx__conv_ways(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
-		       uint32_t most, struct stx__ways *out, struct stx_diag *d);
-stx_err stx__conv_run_way(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
-			  const struct stx__way *way, void *const *buffers,
-			  const struct stx_env *env, struct stx_diag *d);
-uint32_t stx__conv_digests(const struct stax_artifact *a, const struct stx__context *x,
-			   const struct stx__step *s, struct stx_digest out[2]);
 
 #endif

@@ -372,7 +372,7 @@ uint32_t stx__cudnn_engines(const struct stx__cudnn *q, const struct stx__cudnn_
 {
 	static const int modes[2] = { STX_CUDNN_HEUR_MODE_A, STX_CUDNN_HEUR_MODE_FALLBACK };
 	uint32_t n = 0;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2 && n < most; i++)
 		n = list(q, g->part[g->n - 1], modes[i], type, device, n, most, out);
 	return n;
 }

@@ -3,28 +3,31 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client.h"
+#include "calls.h"
 #include "cublaslt.h"
 #include "cudnn.h"
+#include "dtype.h"
 
 static const struct stx__external table[] = {
 	{ .name = "interpret", .run = stx__interpret },
 	{ .name = STX_CALL_MATMUL,
 	  .on_cuda = 1,
 	  .bind = stx__matmul_bind,
-	  .run = stx__matmul_run,
-	  .release = stx__matmul_release,
-	  .ways = stx__matmul_ways,
-	  .run_way = stx__matmul_run_way,
-	  .digests = stx__matmul_digests },
+	  .library = &stx__matmul_library,
+	  .run = stx__call_run,
+	  .release = stx__call_release,
+	  .ways = stx__call_ways,
+	  .run_way = stx__call_run_way,
+	  .digests = stx__call_digests },
 	{ .name = STX_CALL_CONV,
 	  .on_cuda = 1,
 	  .bind = stx__conv_bind,
-	  .run = stx__conv_run,
-	  .release = stx__conv_release,
-	  .ways = stx__conv_ways,
-	  .run_way = stx__conv_run_way,
-	  .digests = stx__conv_digests },
+	  .library = &stx__conv_library,
+	  .run = stx__call_run,
+	  .release = stx__call_release,
+	  .ways = stx__call_ways,
+	  .run_way = stx__call_run_way,
+	  .digests = stx__call_digests },
 };
 
 const struct stx__external *stx__external_find(const char *name, int on_cuda)
@@ -55,6 +58,33 @@ int stx__external_attrs(const struct stax_artifact *a, const struct stx__context
 		ok = x->expr_ok[attrs[i]];
 	}
 	return ok;
+}
+
+uint32_t stx__external_value(const struct stax_artifact *a, const struct stx__step *s, int64_t arg)
+{
+	return stx_plan_u32s(&a->plan, s->plan->args)[arg];
+}
+
+uint8_t stx__external_type(const struct stax_artifact *a, const struct stx__step *s, int64_t arg)
+{
+	return a->plan.values[stx__external_value(a, s, arg)].dtype;
+}
+
+int stx__external_fits(const struct stax_artifact *a, const struct stx__context *x,
+		       const struct stx__step *s, int64_t arg, int64_t offset, int rank,
+		       const int64_t *sizes, const int64_t *strides)
+{
+	int64_t last = offset, step;
+	int64_t n = x->values[stx__external_value(a, s, arg)].bytes /
+		    stx_dtype_bytes(stx__external_type(a, s, arg));
+	if (offset < 0)
+		return 0;
+	for (int i = 0; i < rank; i++)
+		if (sizes[i] < 1 || strides[i] < 0 ||
+		    __builtin_mul_overflow(sizes[i] - 1, strides[i], &step) ||
+		    __builtin_add_overflow(last, step, &last))
+			return 0;
+	return last < n;
 }
 
 #define WORKSPACE_ALIGN 256u /* what libraries want; the plan's temporaries lie on 64 */

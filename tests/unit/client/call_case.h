@@ -1,7 +1,8 @@
 /* call_case.h
  * what tests of cuBLASLt's and cuDNN's calls share: a driver and libraries that compute on the host
  * (tests/fake), artifacts whose "cubins" are kernel IR, which the driver has evaluated, comparison
- * with the oracle on small whole numbers, whose sums are the same in every order, and one product.
+ * with the oracle on small whole numbers, whose sums are the same in every order, one call that is
+ * ready to run, and one whose plan is tampered with.
  * For programs with cmocka.h included.
  */
 #ifndef STX_TESTS_CALL_CASE_H
@@ -203,7 +204,65 @@ static inline struct counts check(const char *text)
 	return n;
 }
 
-/* ---- one product ---- */
+/* ---- one call, ready to run ---- */
+
+struct ready {
+	struct compiled c;
+	_Alignas(16) float a[64 * 80 + 1];
+	_Alignas(16) float b[80 * 64], y[64 * 80], want[64 * 80];
+	struct stx_tensor in[2], out;
+};
+
+static inline int run(struct ready *v, struct stax_error *err)
+{
+	return stax_run(v->c.artifact, v->in, 2, &v->out, 1, NULL, err);
+}
+
+/* f32 tensors of rank `rank`: two operands and a result. */
+static inline struct ready *ready_new(const char *text, uint8_t rank, const int64_t *a,
+				      const int64_t *b, const int64_t *y)
+{
+	struct ready *v = aligned_alloc(16, (sizeof *v + 15) / 16 * 16);
+	memset(v, 0, sizeof *v);
+	build(text, &v->c);
+	v->in[0].data = v->a;
+	v->in[1].data = v->b;
+	v->out.data = v->y;
+	memcpy(v->in[0].sizes, a, rank * sizeof *a);
+	memcpy(v->in[1].sizes, b, rank * sizeof *b);
+	memcpy(v->out.sizes, y, rank * sizeof *y);
+	v->in[0].rank = v->in[1].rank = v->out.rank = rank;
+	v->in[0].dtype = v->in[1].dtype = v->out.dtype = STX_F32;
+	compiled_dense(&v->in[0]);
+	compiled_dense(&v->in[1]);
+	compiled_dense(&v->out);
+	assert_true(compiled_numel(&v->in[0]) < 64 * 80 + 1);
+	assert_true(compiled_numel(&v->in[1]) <= 80 * 64 && compiled_numel(&v->out) <= 64 * 80);
+	return v;
+}
+
+static inline void ready_free(struct ready *v)
+{
+	compiled_free(&v->c);
+	free(v);
+}
+
+/* Runs, and compares the result with `want`; the calls that took. */
+static inline uint64_t run_right(struct ready *v)
+{
+	struct stax_error err;
+	uint64_t calls = blas->calls + dnn->calls, launches = cuda->launches;
+	memset(v->y, 0x7F, sizeof v->y);
+	if (run(v, &err))
+		fail_msg("%s", err.text);
+	for (int64_t i = 0, n = compiled_numel(&v->out); i < n; i++)
+		assert_true(v->y[i] == v->want[i]);
+	calls = blas->calls + dnn->calls - calls;
+	assert_int_equal(calls + cuda->launches - launches, 1);
+	return calls;
+}
+
+/* ---- a product ---- */
 
 static inline struct fake_matmul *last_call(void)
 {
@@ -213,41 +272,92 @@ static inline struct fake_matmul *last_call(void)
 static const char square[] = "%a : f32[64,80] = placeholder()\n%b : f32[80,64] = placeholder()\n"
 			     "%y = mm.default(%a, %b)\nreturn (%y,)\n";
 
-struct vectors { /* square, ready to run */
-	struct compiled c;
-	_Alignas(16) float a[64 * 80 + 1];
-	_Alignas(16) float b[80 * 64], y[64 * 64];
-	struct stx_tensor in[2], out;
-};
-
-static inline struct vectors *square_new(void)
+static inline struct ready *square_new(void)
 {
-	struct vectors *v = aligned_alloc(16, sizeof *v);
-	memset(v, 0, sizeof *v);
-	build(square, &v->c);
+	static const int64_t a[] = { 64, 80 }, b[] = { 80, 64 }, y[] = { 64, 64 };
+	struct ready *v = ready_new(square, 2, a, b, y);
 	for (int i = 0; i < 64 * 80 + 1; i++)
 		v->a[i] = (float)(i % 3);
 	for (int i = 0; i < 80 * 64; i++)
 		v->b[i] = (float)(i % 2);
-	v->in[0] = (struct stx_tensor){ .data = v->a, .rank = 2, .sizes = { 64, 80 } };
-	v->in[1] = (struct stx_tensor){ .data = v->b, .rank = 2, .sizes = { 80, 64 } };
-	v->out = (struct stx_tensor){ .data = v->y, .rank = 2, .sizes = { 64, 64 } };
-	v->in[0].dtype = v->in[1].dtype = v->out.dtype = STX_F32;
-	compiled_dense(&v->in[0]);
-	compiled_dense(&v->in[1]);
-	compiled_dense(&v->out);
+	for (int i = 0; i < 64; i++)
+		for (int j = 0; j < 64; j++)
+			for (int k = 0; k < 80; k++)
+				v->want[i * 64 + j] += v->a[i * 80 + k] * v->b[k * 64 + j];
 	return v;
 }
 
-static inline int run(struct vectors *v, struct stax_error *err)
+/* ---- what plans may ask for ---- */
+
+/* An artifact whose first step is a call, with attributes of the test's. */
+struct tampered {
+	struct stax_artifact *a;
+	struct stx__context *x;
+	struct stx__step *s;
+	uint32_t n;
+	int64_t mine[64], own[64], *exprs; /* as compiled; as the call sees them */
+	uint8_t ok[64], *expr_ok;
+	uint32_t numbers[64], *attrs;
+};
+
+static inline void tamper_begin(struct tampered *t, struct compiled *c)
 {
-	return stax_run(v->c.artifact, v->in, 2, &v->out, 1, NULL, err);
+	memset(t, 0, sizeof *t);
+	t->a = c->artifact;
+	t->x = stx__context_take(t->a);
+	t->s = &t->x->steps[0];
+	const struct stx_plan_extern *e = stx_plan_extern_of(&t->a->plan, t->s->plan);
+	t->n = e->nattrs;
+	assert_true(t->n <= 64);
+	t->attrs = (uint32_t *)(uintptr_t)stx_plan_u32s(&t->a->plan, e->attrs);
+	t->exprs = t->x->exprs;
+	t->expr_ok = t->x->expr_ok;
+	/* the attributes' own expressions, so that equal ones can differ */
+	for (uint32_t i = 0; i < t->n; i++) {
+		t->numbers[i] = t->attrs[i];
+		t->mine[i] = t->exprs[t->attrs[i]];
+		t->attrs[i] = i;
+		t->ok[i] = 1;
+	}
+	memcpy(t->own, t->mine, sizeof t->own);
+	t->x->exprs = t->own;
+	t->x->expr_ok = t->ok;
+	assert_int_equal(t->s->external->bind(t->a, t->x, t->s, NULL), 0);
 }
 
-static inline void square_free(struct vectors *v)
+/* Attribute i is v, the others are as compiled: whether the call is refused, as corrupt. */
+static inline int is_refused(struct tampered *t, uint32_t i, int64_t v)
 {
-	compiled_free(&v->c);
-	free(v);
+	struct stx_diag d = { 0 };
+	memcpy(t->own, t->mine, sizeof t->own);
+	t->own[i] = v;
+	if (!t->s->external->bind(t->a, t->x, t->s, &d))
+		return 0;
+	assert_int_equal(d.code, STX_E_CORRUPT);
+	return 1;
+}
+
+/* Each number of the call's, replaced by each of several that cannot be: how many are refused. */
+static inline uint32_t count_refused(struct tampered *t)
+{
+	static const int64_t wrong[] = { INT64_MIN, -1, 0, 2, 7, 1 << 20, INT32_MAX, INT64_MAX };
+	uint32_t refused = 0;
+	for (uint32_t i = 0; i < t->n; i++)
+		for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++)
+			refused += (uint32_t)is_refused(t, i, wrong[k]);
+	memcpy(t->own, t->mine, sizeof t->own);
+	t->ok[3] = 0;
+	assert_int_equal(t->s->external->bind(t->a, t->x, t->s, NULL), STX_E_CORRUPT);
+	t->ok[3] = 1;
+	return refused;
+}
+
+static inline void tamper_end(struct tampered *t)
+{
+	memcpy(t->attrs, t->numbers, t->n * sizeof *t->attrs);
+	t->x->exprs = t->exprs;
+	t->x->expr_ok = t->expr_ok;
+	stx__context_put(t->a, t->x);
 }
 
 static void *fake(const char *name)

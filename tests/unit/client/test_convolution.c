@@ -10,9 +10,8 @@
 
 #include <cmocka.h>
 
-#include "call_case.h"
 #include "cudnn.h"
-#include "tuner.h"
+#include "tune_case.h"
 
 static struct fake_convolution *last_conv(void)
 {
@@ -312,37 +311,17 @@ static void test_convolution_engines_of_other_arithmetic_are_barred(void **state
 
 /* ---- one convolution, ready to run ---- */
 
-struct ready {
-	struct compiled c;
-	_Alignas(16) float x[8 * 24 * 24 + 1];
-	_Alignas(16) float w[8 * 8 * 3 * 3], y[8 * 24 * 24], want[8 * 24 * 24];
-	struct stx_tensor in[2], out;
-};
-
-static int go(struct ready *v, struct stax_error *err)
+static struct ready *plain_new(void)
 {
-	return stax_run(v->c.artifact, v->in, 2, &v->out, 1, NULL, err);
-}
-
-static struct ready *ready_new(void)
-{
-	struct ready *v = aligned_alloc(16, (sizeof *v + 15) / 16 * 16);
+	static const int64_t x[] = { 1, 8, 24, 24 }, w[] = { 8, 8, 3, 3 };
+	struct ready *v = ready_new(plain, 4, x, w, x);
 	struct stax_error err;
-	memset(v, 0, sizeof *v);
-	build(plain, &v->c);
 	for (int i = 0; i < 8 * 24 * 24 + 1; i++)
-		v->x[i] = (float)(i % 5 - 2);
+		v->a[i] = (float)(i % 5 - 2);
 	for (int i = 0; i < 8 * 8 * 3 * 3; i++)
-		v->w[i] = (float)(i % 3 - 1);
-	v->in[0] = (struct stx_tensor){ .data = v->x, .rank = 4, .sizes = { 1, 8, 24, 24 } };
-	v->in[1] = (struct stx_tensor){ .data = v->w, .rank = 4, .sizes = { 8, 8, 3, 3 } };
-	v->out = (struct stx_tensor){ .data = v->y, .rank = 4, .sizes = { 1, 8, 24, 24 } };
-	v->in[0].dtype = v->in[1].dtype = v->out.dtype = STX_F32;
-	compiled_dense(&v->in[0]);
-	compiled_dense(&v->in[1]);
-	compiled_dense(&v->out);
+		v->b[i] = (float)(i % 3 - 1);
 	dnn->offered = 0;
-	assert_int_equal(go(v, &err), 0);
+	assert_int_equal(run(v, &err), 0);
 	dnn->offered = 3;
 	memcpy(v->want, v->y, sizeof v->want);
 	compiled_free(&v->c);
@@ -350,32 +329,19 @@ static struct ready *ready_new(void)
 	return v;
 }
 
-static void ready_free(struct ready *v)
-{
-	compiled_free(&v->c);
-	free(v);
-}
-
 /* The engine that the next run takes, -1: the kernel. Its result is right. */
 static int made(struct ready *v)
 {
-	struct stax_error err;
-	uint64_t calls = dnn->calls;
-	memset(v->y, 0x7F, sizeof v->y);
-	if (go(v, &err))
-		fail_msg("%s", err.text);
-	for (size_t i = 0; i < sizeof v->y / sizeof *v->y; i++)
-		assert_true(v->y[i] == v->want[i]);
-	return dnn->calls > calls ? last_conv()->engine : -1;
+	return run_right(v) ? last_conv()->engine : -1;
 }
 
 static void test_convolution_failure_names_the_call(void **state)
 {
 	(void)state;
-	struct ready *v = ready_new();
+	struct ready *v = plain_new();
 	struct stax_error err;
 	dnn->refuse = 5000; /* EXECUTION_FAILED: it had begun */
-	assert_int_equal(go(v, &err), STX_E_INTERNAL);
+	assert_int_equal(run(v, &err), STX_E_INTERNAL);
 	dnn->refuse = 0;
 	assert_string_equal(err.node, "cudnn.convolution");
 	assert_non_null(strstr(err.text, "EXECUTION_FAILED"));
@@ -387,20 +353,20 @@ static void test_convolution_failure_names_the_call(void **state)
 static void test_convolution_heuristics_are_asked_once_a_device_and_alignment(void **state)
 {
 	(void)state;
-	struct ready *v = ready_new();
+	struct ready *v = plain_new();
 	struct stax_error err;
-	uint32_t asked = dnn->heuristics, plans = dnn->plans, handles = dnn->handles;
+	uint32_t before = dnn->heuristics, plans = dnn->plans, handles = dnn->handles;
 	struct stx_env env = { .stream = (void *)0x1230 };
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(made(v), 0);
-	assert_int_equal(dnn->heuristics, asked + 2); /* A and the fallback */
+	assert_int_equal(dnn->heuristics, before + 2); /* A and the fallback */
 	assert_int_equal(dnn->plans, plans + 1);
 	assert_int_equal(dnn->handles, handles + 1);
 	assert_int_equal(last_conv()->x.alignment, 16);
 	v->in[0].offset = 1;
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(go(v, &err), 0);
-	assert_int_equal(dnn->heuristics, asked + 4);
+		assert_int_equal(run(v, &err), 0);
+	assert_int_equal(dnn->heuristics, before + 4);
 	assert_int_equal(last_conv()->x.alignment, 4);
 	v->in[0].offset = 0;
 	assert_int_equal(stax_run(v->c.artifact, v->in, 2, &v->out, 1, &env, &err), 0);
@@ -408,9 +374,9 @@ static void test_convolution_heuristics_are_asked_once_a_device_and_alignment(vo
 	void *first;
 	assert_int_equal(stx__driver(NULL)->context_get(&first), 0);
 	assert_int_equal(stx__driver(NULL)->context_set((void *)2), 0); /* the other device */
-	assert_int_equal(go(v, &err), 0);
+	assert_int_equal(run(v, &err), 0);
 	assert_int_equal(stx__driver(NULL)->context_set(first), 0);
-	assert_int_equal(go(v, &err), 0);
+	assert_int_equal(run(v, &err), 0);
 	assert_int_equal(dnn->handles, handles + 2);
 	ready_free(v);
 	assert_int_equal(dnn->alive, 0);
@@ -418,88 +384,12 @@ static void test_convolution_heuristics_are_asked_once_a_device_and_alignment(vo
 
 /* ---- measured ---- */
 
-static char lines[8192];
-
-static void report(void *ctx, const char *kernel, const char *line)
-{
-	size_t n = strlen(lines);
-	(void)ctx;
-	snprintf(lines + n, sizeof lines - n, "%s %s\n", kernel, line);
-}
-
-static Stx__TuneRecord kept;
-static Stx__Timing kept_timing[STX_TIMINGS_MAX], *kept_list[STX_TIMINGS_MAX];
-static char kept_config[STX_TIMINGS_MAX][STX_CONFIG_BYTES];
-static uint8_t kept_digest[STX_DIGEST_BYTES];
-static uint32_t nkept;
-
-/* Nothing is known; what is told is kept. */
-static stx_err fake_records(const struct stx__about *b, Stx__TuneRecord **said, size_t n,
-			    struct stx__received *out, struct stx_diag *d)
-{
-	Stx__Envelope e = STX__ENVELOPE__INIT;
-	Stx__TuneReply r = STX__TUNE_REPLY__INIT;
-	Stx__TuneRecord none = STX__TUNE_RECORD__INIT, *list[16];
-	(void)b;
-	(void)d;
-	for (size_t i = 0; i < n; i++) {
-		list[i] = &none;
-		if (!said[i]->n_timings)
-			continue;
-		kept = *said[i];
-		memcpy(kept_digest, said[i]->kernel.data, sizeof kept_digest);
-		kept.kernel.data = kept_digest;
-		kept.timings = kept_list;
-		for (nkept = 0; nkept < said[i]->n_timings; nkept++) {
-			kept_timing[nkept] = *said[i]->timings[nkept];
-			kept_list[nkept] = &kept_timing[nkept];
-			snprintf(kept_config[nkept], STX_CONFIG_BYTES, "%s",
-				 kept_timing[nkept].config);
-			kept_timing[nkept].config = kept_config[nkept];
-		}
-		list[i] = said[i];
-	}
-	e.msg_case = STX__ENVELOPE__MSG_TUNE_REPLY;
-	e.tune_reply = &r;
-	r.records = list;
-	r.n_records = n;
-	uint8_t *packed = malloc(stx__envelope__get_packed_size(&e) + 1);
-	size_t bytes = stx__envelope__pack(&e, packed);
-	memset(out, 0, sizeof *out);
-	out->e = stx__envelope__unpack(NULL, bytes, packed);
-	free(packed);
-	return STX_E_OK;
-}
-
-static stx_err no_code(const struct stx__about *b, const uint8_t kernel[STX_DIGEST_BYTES],
-		       const char *config, struct stx__received *out, struct stx_diag *d)
-{
-	(void)b;
-	(void)kernel;
-	(void)config;
-	(void)out;
-	return stx_fail(d, STX_E_NOT_FOUND, "fake", "", "no code");
-}
-
-static const struct stx__source source = { fake_records, no_code };
-
-static void measure(struct ready *v, uint32_t sweep)
-{
-	struct stax_tuning o = { .target = TARGET, .report = report, .sweep = sweep };
-	struct stax_error err;
-	lines[0] = 0;
-	if (stax_tune_next_run(v->c.artifact, NULL, &o, &err))
-		fail_msg("%s", err.text);
-	v->c.artifact->gpu->tuner->source = &source;
-	if (go(v, &err))
-		fail_msg("%s", err.text);
-}
-
 static void test_convolution_tune_fastest_engine_is_called_and_found_again(void **state)
 {
 	(void)state;
-	struct ready *v = ready_new();
+	struct ready *v = plain_new();
 	struct stax_tuned t;
+	forget();
 	kernel_ns = 50000;
 	dnn->ns[0] = 9000;
 	dnn->ns[1] = 5000;
@@ -514,20 +404,21 @@ static void test_convolution_tune_fastest_engine_is_called_and_found_again(void 
 	assert_int_equal(t.candidates, 4);
 	ready_free(v);
 	/* As an artifact that is loaded is told, in a list of another order. */
-	v = ready_new();
+	v = plain_new();
 	struct stx_digest call, known[2];
 	struct stx__context *x = stx__context_take(v->c.artifact);
 	assert_int_equal(x->steps[0].external->digests(v->c.artifact, x, &x->steps[0], known), 2);
 	stx__context_put(v->c.artifact, x);
-	assert_memory_equal(kept.kernel.data, known[0].b, STX_DIGEST_BYTES);
-	memcpy(call.b, kept.kernel.data, sizeof call.b);
-	assert_int_equal(stx__call_tell(v->c.artifact, &call, &kept), 0);
+	assert_memory_equal(kept[0]->kernel.data, known[0].b, STX_DIGEST_BYTES);
+	memcpy(call.b, kept[0]->kernel.data, sizeof call.b);
+	assert_int_equal(stx__call_tell(v->c.artifact, &call, kept[0]), 0);
 	dnn->first = 2;
 	assert_int_equal(made(v), 1);
 	dnn->first = 0;
 	ready_free(v);
 	/* A sweep times all that are listed. */
-	v = ready_new();
+	v = plain_new();
+	forget();
 	dnn->offered = 20;
 	for (int i = 0; i < 20; i++)
 		dnn->ns[i] = 5000;
@@ -545,7 +436,8 @@ static void test_convolution_tune_fastest_engine_is_called_and_found_again(void 
 static void test_convolution_tune_wrong_and_slow_engines_are_not_taken(void **state)
 {
 	(void)state;
-	struct ready *v = ready_new();
+	struct ready *v = plain_new();
+	forget();
 	dnn->wrong = 1;
 	dnn->ns[1] = 10;
 	measure(v, 0);
@@ -553,8 +445,9 @@ static void test_convolution_tune_wrong_and_slow_engines_are_not_taken(void **st
 	assert_non_null(strstr(lines, "engine=1 2=2: rejected: argument"));
 	assert_true(made(v) != 1);
 	ready_free(v);
-	v = ready_new();
+	v = plain_new();
 	kernel_ns = 500;
+	forget();
 	memset(dnn->ns, 0, sizeof dnn->ns);
 	measure(v, 0);
 	kernel_ns = 50000;
@@ -563,58 +456,45 @@ static void test_convolution_tune_wrong_and_slow_engines_are_not_taken(void **st
 	ready_free(v);
 }
 
+/* An engine that is known to be wrong takes no other's place, when there is no plan of the one that
+ * is known to be fastest. */
+static void test_convolution_tune_rejected_engine_follows_no_other(void **state)
+{
+	(void)state;
+	struct ready *v = plain_new();
+	struct stx_digest call;
+	forget();
+	dnn->wrong = 1;
+	dnn->ns[0] = 10;
+	measure(v, 0);
+	assert_non_null(strstr(lines, "engine=1 2=2: rejected: argument"));
+	assert_int_equal(made(v), 0);
+	ready_free(v);
+	v = plain_new();
+	memcpy(call.b, kept[0]->kernel.data, sizeof call.b);
+	assert_int_equal(stx__call_tell(v->c.artifact, &call, kept[0]), 0);
+	dnn->no_plan = 0;
+	assert_int_equal(made(v), -1);
+	dnn->no_plan = dnn->wrong = -1;
+	memset(dnn->ns, 0, sizeof dnn->ns);
+	ready_free(v);
+}
+
 /* ---- what plans may ask for ---- */
 
-/* Each number of the call's, replaced by each of several that cannot be: the plan is refused, or the
- * convolution still lies within its memory and has the sizes that it says. */
+/* The plan is refused, or the convolution still lies within its memory and has the sizes that it
+ * says. */
 static void test_convolution_hostile_plans_are_refused(void **state)
 {
 	(void)state;
-	static const int64_t wrong[] = { INT64_MIN, -1, 0, 2, 7, 1 << 20, INT32_MAX, INT64_MAX };
-	struct ready *v = ready_new();
-	struct stx__context *x = stx__context_take(v->c.artifact);
-	struct stx__step *s = &x->steps[0];
-	const struct stx_plan_extern *c = stx_plan_extern_of(&v->c.artifact->plan, s->plan);
-	const uint32_t *attrs = stx_plan_u32s(&v->c.artifact->plan, c->attrs);
-	int64_t *exprs = x->exprs, mine[STX_CONV_NATTRS], own[256];
-	uint32_t numbers[STX_CONV_NATTRS], refused = 0;
-	uint8_t ok[256];
-	assert_int_equal(c->nattrs, STX_CONV_NATTRS);
-	for (uint32_t i = 0; i < STX_CONV_NATTRS; i++)
-		mine[i] = exprs[attrs[i]];
-	/* the attributes' own expressions, so that equal ones can differ */
-	memcpy(numbers, attrs, sizeof numbers);
-	for (uint32_t i = 0; i < STX_CONV_NATTRS; i++)
-		((uint32_t *)(uintptr_t)attrs)[i] = i;
-	uint8_t *expr_ok = x->expr_ok;
-	memset(ok, 1, sizeof ok);
-	x->exprs = own;
-	x->expr_ok = ok;
-	memcpy(own, mine, sizeof mine);
-	assert_int_equal(s->external->bind(v->c.artifact, x, s, NULL), 0);
-	for (uint32_t i = 0; i < STX_CONV_NATTRS; i++)
-		for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
-			struct stx_diag d = { 0 };
-			memcpy(own, mine, sizeof mine);
-			own[i] = wrong[k];
-			if (!s->external->bind(v->c.artifact, x, s, &d))
-				continue;
-			assert_int_equal(d.code, STX_E_CORRUPT);
-			refused++;
-		}
-	assert_true(refused > STX_CONV_NATTRS * 4);
-	for (uint32_t i = 0; i < 3; i++) { /* never past its memory */
-		memcpy(own, mine, sizeof mine);
-		own[STX_CONV_X + 12 * i + STX_ARRAY_OFFSET] = 1;
-		assert_int_equal(s->external->bind(v->c.artifact, x, s, NULL), STX_E_CORRUPT);
-	}
-	memcpy(own, mine, sizeof mine);
-	ok[3] = 0;
-	assert_int_equal(s->external->bind(v->c.artifact, x, s, NULL), STX_E_CORRUPT);
-	memcpy((uint32_t *)(uintptr_t)attrs, numbers, sizeof numbers);
-	x->exprs = exprs;
-	x->expr_ok = expr_ok;
-	stx__context_put(v->c.artifact, x);
+	struct ready *v = plain_new();
+	struct tampered t;
+	tamper_begin(&t, &v->c);
+	assert_int_equal(t.n, STX_CONV_NATTRS);
+	assert_true(count_refused(&t) > STX_CONV_NATTRS * 4);
+	for (uint32_t i = 0; i < 3; i++) /* never past its memory */
+		assert_true(is_refused(&t, STX_CONV_X + 12 * i + STX_ARRAY_OFFSET, 1));
+	tamper_end(&t);
 	ready_free(v);
 }
 
@@ -660,6 +540,7 @@ int main(void)
 		cmocka_unit_test(test_convolution_heuristics_are_asked_once_a_device_and_alignment),
 		cmocka_unit_test(test_convolution_tune_fastest_engine_is_called_and_found_again),
 		cmocka_unit_test(test_convolution_tune_wrong_and_slow_engines_are_not_taken),
+		cmocka_unit_test(test_convolution_tune_rejected_engine_follows_no_other),
 		cmocka_unit_test(test_convolution_hostile_plans_are_refused),
 		cmocka_unit_test(test_cudnn_numbers_are_those_of_the_header),
 	};

@@ -275,7 +275,7 @@ static void test_matmul_without_an_algorithm_launches_the_kernel(void **state)
 static void test_matmul_failure_names_the_call(void **state)
 {
 	(void)state;
-	struct vectors *v = square_new();
+	struct ready *v = square_new();
 	struct stax_error err;
 	blas->refuse = 13; /* EXECUTION_FAILED: it had begun */
 	assert_int_equal(run(v, &err), STX_E_INTERNAL);
@@ -283,7 +283,7 @@ static void test_matmul_failure_names_the_call(void **state)
 	assert_string_equal(err.node, "cublaslt.matmul");
 	assert_non_null(strstr(err.text, "EXECUTION_FAILED"));
 	assert_int_equal(run(v, &err), 0);
-	square_free(v);
+	ready_free(v);
 }
 
 /* The heuristic is asked once for a device and alignment, not at each run; it is told what the
@@ -291,7 +291,7 @@ static void test_matmul_failure_names_the_call(void **state)
 static void test_matmul_heuristic_is_asked_once_a_device_and_alignment(void **state)
 {
 	(void)state;
-	struct vectors *v = square_new();
+	struct ready *v = square_new();
 	struct stax_error err;
 	uint32_t asked = blas->heuristics, handles = blas->handles;
 	for (int i = 0; i < 5; i++)
@@ -318,7 +318,7 @@ static void test_matmul_heuristic_is_asked_once_a_device_and_alignment(void **st
 	assert_int_equal(run(v, &err), 0);
 	assert_int_equal(blas->heuristics, asked + 3);
 	assert_int_equal(blas->handles, handles + 2);
-	square_free(v);
+	ready_free(v);
 	assert_int_equal(blas->alive, 0);
 }
 
@@ -338,7 +338,7 @@ static void count_release(void *ctx, void *p, size_t bytes)
 static void test_matmul_workspace_and_stream_are_the_callers(void **state)
 {
 	(void)state;
-	struct vectors *v = square_new();
+	struct ready *v = square_new();
 	struct stax_error err;
 	size_t held = 0;
 	struct stx_env env = { .ctx = &held,
@@ -349,7 +349,7 @@ static void test_matmul_workspace_and_stream_are_the_callers(void **state)
 	assert_int_equal(held, 0);
 	assert_ptr_equal(last_call()->stream, env.stream);
 	assert_true(last_call()->workspace_bytes >= (1u << 20) - 256);
-	square_free(v);
+	ready_free(v);
 }
 
 /* Twelve equal layers: their kernels are one symbol, so one module on the device. */
@@ -374,6 +374,27 @@ static void test_matmul_equal_kernels_share_a_module(void **state)
 }
 
 /* ---- numbers ---- */
+
+/* Each number of the call's, replaced by each of several that cannot be; an offset whose end is past
+ * 2^63 (+ rows, * element size) too. */
+static void test_matmul_hostile_plans_are_refused(void **state)
+{
+	(void)state;
+	struct ready *v = square_new();
+	struct tampered t;
+	tamper_begin(&t, &v->c);
+	assert_int_equal(t.n, STX_MATMUL_NATTRS);
+	assert_true(count_refused(&t) > STX_MATMUL_NATTRS * 3);
+	for (uint32_t i = STX_MATMUL_A; i <= STX_MATMUL_D; i += 5)
+		for (int64_t rest = 0; rest < 6000; rest++) {
+			uint32_t offset = i + STX_MATRIX_OFFSET;
+			assert_true(is_refused(&t, offset, INT64_MAX - rest));
+			assert_true(is_refused(&t, offset, INT64_MAX / 4 - rest));
+			assert_true(is_refused(&t, offset, 1 + rest));
+		}
+	tamper_end(&t);
+	ready_free(v);
+}
 
 static void test_cublaslt_numbers_are_those_of_the_headers(void **state)
 {
@@ -421,6 +442,7 @@ int main(void)
 		cmocka_unit_test(test_matmul_heuristic_is_asked_once_a_device_and_alignment),
 		cmocka_unit_test(test_matmul_workspace_and_stream_are_the_callers),
 		cmocka_unit_test(test_matmul_equal_kernels_share_a_module),
+		cmocka_unit_test(test_matmul_hostile_plans_are_refused),
 		cmocka_unit_test(test_cublaslt_numbers_are_those_of_the_headers),
 	};
 	return cmocka_run_group_tests(tests, calls_setup, NULL);

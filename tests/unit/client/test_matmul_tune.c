@@ -7,114 +7,12 @@
 
 #include <cmocka.h>
 
-#include "call_case.h"
-#include "tuner.h"
-
-/* ---- a server's records ---- */
-
-#define MAX_KEPT 16
-static Stx__TuneRecord *kept[MAX_KEPT];
-static int nkept, asked, told;
-static char lines[8192];
-
-static Stx__TuneRecord *find(const uint8_t *digest)
-{
-	for (int i = 0; i < nkept; i++)
-		if (!memcmp(kept[i]->kernel.data, digest, STX_DIGEST_BYTES))
-			return kept[i];
-	return NULL;
-}
-
-static Stx__TuneRecord *copy(const Stx__TuneRecord *r)
-{
-	size_t n = stx__tune_record__get_packed_size(r);
-	uint8_t *packed = malloc(n + 1);
-	stx__tune_record__pack(r, packed);
-	Stx__TuneRecord *out = stx__tune_record__unpack(NULL, n, packed);
-	free(packed);
-	return out;
-}
-
-/* Takes the timings of `said` over; a merged record borrows, what is kept owns. */
-static Stx__TuneRecord *merge(Stx__TuneRecord *k, const Stx__TuneRecord *said)
-{
-	Stx__TuneRecord own = *k, *out;
-	void *block = NULL;
-	assert_int_equal(stx_tunes_merge(k, said, &block), 0);
-	out = copy(k);
-	*k = own;
-	stx__tune_record__free_unpacked(k, NULL);
-	free(block);
-	return out;
-}
-
-static stx_err fake_records(const struct stx__about *b, Stx__TuneRecord **said, size_t n,
-			    struct stx__received *out, struct stx_diag *d)
-{
-	Stx__Envelope e = STX__ENVELOPE__INIT;
-	Stx__TuneReply r = STX__TUNE_REPLY__INIT;
-	Stx__TuneRecord none = STX__TUNE_RECORD__INIT, *list[16];
-	(void)b;
-	for (size_t i = 0; i < n; i++) {
-		Stx__TuneRecord *k = find(said[i]->kernel.data);
-		told += said[i]->n_timings > 0;
-		asked += said[i]->n_timings == 0;
-		assert_int_equal(
-			stx_tunes_check(
-				&(Stx__Tune){ PROTOBUF_C_MESSAGE_INIT(&stx__tune__descriptor),
-					      .device = (Stx__Device *)(uintptr_t)b->device,
-					      .job = (char *)(uintptr_t) "", .records = &said[i],
-					      .n_records = 1 },
-				d),
-			0);
-		if (said[i]->n_timings && k) {
-			int at = 0;
-			while (kept[at] != k)
-				at++;
-			k = kept[at] = merge(k, said[i]);
-		} else if (said[i]->n_timings) {
-			k = kept[nkept++] = copy(said[i]);
-		}
-		list[i] = k ? k : &none;
-	}
-	e.msg_case = STX__ENVELOPE__MSG_TUNE_REPLY;
-	e.tune_reply = &r;
-	r.records = list;
-	r.n_records = n;
-	uint8_t *packed = malloc(stx__envelope__get_packed_size(&e) + 1);
-	size_t bytes = stx__envelope__pack(&e, packed);
-	memset(out, 0, sizeof *out);
-	out->e = stx__envelope__unpack(NULL, bytes, packed);
-	free(packed);
-	return STX_E_OK;
-}
-
-static stx_err no_code(const struct stx__about *b, const uint8_t kernel[STX_DIGEST_BYTES],
-		       const char *config, struct stx__received *out, struct stx_diag *d)
-{
-	(void)b;
-	(void)kernel;
-	(void)config;
-	(void)out;
-	return stx_fail(d, STX_E_NOT_FOUND, "fake", "", "no code");
-}
-
-static const struct stx__source fake_source = { fake_records, no_code };
-
-static void report(void *ctx, const char *kernel, const char *line)
-{
-	size_t n = strlen(lines);
-	(void)ctx;
-	snprintf(lines + n, sizeof lines - n, "%s %s\n", kernel, line);
-}
+#include "tune_case.h"
 
 static int set_up(void **state)
 {
 	(void)state;
-	while (nkept)
-		stx__tune_record__free_unpacked(kept[--nkept], NULL);
-	asked = told = 0;
-	lines[0] = 0;
+	forget();
 	blas->offered = 3;
 	blas->first = 0;
 	blas->wrong = -1;
@@ -124,35 +22,11 @@ static int set_up(void **state)
 	return 0;
 }
 
-static void measure(struct vectors *v, uint32_t sweep)
-{
-	struct stax_tuning o = { .target = TARGET, .report = report, .sweep = sweep };
-	struct stax_error err;
-	if (stax_tune_next_run(v->c.artifact, NULL, &o, &err))
-		fail_msg("%s", err.text);
-	v->c.artifact->gpu->tuner->source = &fake_source;
-	if (run(v, &err))
-		fail_msg("%s", err.text);
-}
-
 /* What the next run does: the algorithm it calls, -1: it launches the kernel. Its result is the
  * product. */
-static int made(struct vectors *v)
+static int made(struct ready *v)
 {
-	struct stax_error err;
-	uint64_t calls = blas->calls, launches = cuda->launches;
-	memset(v->y, 0x7F, sizeof v->y);
-	if (run(v, &err))
-		fail_msg("%s", err.text);
-	for (int i = 0; i < 64; i++)
-		for (int j = 0; j < 64; j++) {
-			float sum = 0;
-			for (int k = 0; k < 80; k++)
-				sum += v->a[i * 80 + k] * v->b[k * 64 + j];
-			assert_true(v->y[i * 64 + j] == sum);
-		}
-	assert_int_equal(blas->calls - calls + cuda->launches - launches, 1);
-	return blas->calls > calls ? last_call()->algorithm : -1;
+	return run_right(v) ? last_call()->algorithm : -1;
 }
 
 /* ---- tests ---- */
@@ -160,7 +34,7 @@ static int made(struct vectors *v)
 static void test_matmul_tune_fastest_algorithm_is_called_from_the_next_run_on(void **state)
 {
 	(void)state;
-	struct vectors *v = square_new();
+	struct ready *v = square_new();
 	float a[64 * 80];
 	memcpy(a, v->a, sizeof a);
 	blas->ns[0] = 9000;
@@ -192,7 +66,7 @@ static void test_matmul_tune_fastest_algorithm_is_called_from_the_next_run_on(vo
 	assert_int_equal(told, 2);
 	assert_int_equal(run(v, &err), 0);
 	assert_int_equal(last_call()->algorithm, 1);
-	square_free(v);
+	ready_free(v);
 	assert_int_equal(cuda->modules, cuda->unloads);
 	assert_int_equal(cuda->events, cuda->destroyed);
 	assert_int_equal(blas->alive, 0);
@@ -201,12 +75,12 @@ static void test_matmul_tune_fastest_algorithm_is_called_from_the_next_run_on(vo
 static void test_matmul_tune_kernel_that_is_faster_is_launched(void **state)
 {
 	(void)state;
-	struct vectors *v = square_new();
+	struct ready *v = square_new();
 	kernel_ns = 500;
 	measure(v, 0);
 	assert_non_null(strstr(lines, "chosen: kernel "));
 	assert_int_equal(made(v), -1);
-	square_free(v);
+	ready_free(v);
 }
 
 /* LC-20, with the kernel's results as the measure: the first algorithm is out as any other. */
@@ -215,7 +89,7 @@ static void test_matmul_tune_differing_algorithm_is_rejected(void **state)
 	(void)state;
 	for (int wrong = 0; wrong < 2; wrong++) {
 		set_up(NULL);
-		struct vectors *v = square_new();
+		struct ready *v = square_new();
 		blas->wrong = wrong;
 		blas->ns[wrong] = 10;
 		measure(v, 0);
@@ -224,20 +98,40 @@ static void test_matmul_tune_differing_algorithm_is_rejected(void **state)
 					    : "algo=0 tile=1 stages=0: rejected: argument"));
 		assert_int_equal(kept[0]->timings[wrong]->verdict, STX_VERDICT_REJECTED);
 		assert_int_equal(made(v), !wrong);
-		square_free(v);
+		ready_free(v);
 	}
+}
+
+/* When no algorithm is right the kernel is left, from the next run on and where it is told. */
+static void test_matmul_tune_rejected_only_algorithm_is_not_taken(void **state)
+{
+	(void)state;
+	struct ready *v = square_new();
+	blas->offered = 1;
+	blas->wrong = 0;
+	measure(v, 0);
+	assert_non_null(strstr(lines, "chosen: kernel "));
+	assert_int_equal(kept[0]->timings[0]->verdict, STX_VERDICT_REJECTED);
+	assert_int_equal(made(v), -1);
+	ready_free(v);
+	v = square_new();
+	struct stx_digest call;
+	memcpy(call.b, kept[0]->kernel.data, sizeof call.b);
+	assert_int_equal(stx__call_tell(v->c.artifact, &call, kept[0]), 0);
+	assert_int_equal(made(v), -1);
+	ready_free(v);
 }
 
 /* What is known decides without a measurement; names, not places in a list, are remembered. */
 static void test_matmul_tune_known_algorithm_is_found_again(void **state)
 {
 	(void)state;
-	struct vectors *v = square_new();
+	struct ready *v = square_new();
 	blas->ns[1] = 1500;
 	blas->ns[2] = 10;
 	measure(v, 0);
 	assert_int_equal(made(v), 2);
-	square_free(v);
+	ready_free(v);
 	/* As in another process, where the list has another order. */
 	v = square_new();
 	blas->first = 1;
@@ -249,20 +143,20 @@ static void test_matmul_tune_known_algorithm_is_found_again(void **state)
 	struct stax_tuned t;
 	assert_int_equal(stax_tuned(v->c.artifact, &t, 1), 1);
 	assert_int_equal(t.measured, 0);
-	square_free(v);
+	ready_free(v);
 	/* As an artifact that is loaded is told. */
 	v = square_new();
 	struct stx_digest call;
 	memcpy(call.b, kept[0]->kernel.data, sizeof call.b);
 	assert_int_equal(stx__call_tell(v->c.artifact, &call, kept[0]), 0);
 	assert_int_equal(made(v), 2);
-	square_free(v);
+	ready_free(v);
 	/* A list without it: the best of those that are known; of another version: its first. */
 	blas->offered = 2;
 	v = square_new();
 	assert_int_equal(stx__call_tell(v->c.artifact, &call, kept[0]), 0);
 	assert_int_equal(made(v), 0);
-	square_free(v);
+	ready_free(v);
 	blas->version = 130200;
 	blas->offered = 3;
 	kernel_ns = 1;
@@ -275,14 +169,14 @@ static void test_matmul_tune_known_algorithm_is_found_again(void **state)
 	assert_int_equal(stax_tuned(v->c.artifact, &t, 1), 1);
 	assert_int_equal(t.measured, 3);
 	assert_int_equal(kept[0]->n_timings, n + 3);
-	square_free(v);
+	ready_free(v);
 }
 
 /* What loading asks for is what running goes by. */
 static void test_matmul_tune_digests_are_those_of_the_run(void **state)
 {
 	(void)state;
-	struct vectors *v = square_new();
+	struct ready *v = square_new();
 	struct stx_digest known[2];
 	struct stx__context *x = stx__context_take(v->c.artifact);
 	const struct stx__step *s = &x->steps[0];
@@ -294,14 +188,14 @@ static void test_matmul_tune_digests_are_those_of_the_run(void **state)
 	v->in[0].offset = 1;
 	measure(v, 0);
 	assert_memory_equal(kept[1]->kernel.data, known[1].b, STX_DIGEST_BYTES);
-	square_free(v);
+	ready_free(v);
 }
 
 /* Eight measurements at most; a sweep times all that the library lists, and stores none of it. */
 static void test_matmul_tune_measures_eight_and_sweeps_all(void **state)
 {
 	(void)state;
-	struct vectors *v = square_new();
+	struct ready *v = square_new();
 	blas->offered = 20;
 	for (int i = 0; i < 20; i++)
 		blas->ns[i] = 5000;
@@ -317,14 +211,14 @@ static void test_matmul_tune_measures_eight_and_sweeps_all(void **state)
 	assert_true(t.heuristic_us == 5.0 && t.chosen_us == 4.0 && t.swept_us == 3.0);
 	assert_int_equal(kept[0]->n_timings, 8);
 	assert_int_equal(made(v), 4);
-	square_free(v);
+	ready_free(v);
 }
 
 /* Without the library the kernel is measured as any kernel: here it has no code to be had. */
 static void test_matmul_tune_without_the_library_measures_the_kernel(void **state)
 {
 	(void)state;
-	struct vectors *v = square_new();
+	struct ready *v = square_new();
 	blas->refuse_handle = 1;
 	measure(v, 0);
 	blas->refuse_handle = 0;
@@ -333,20 +227,20 @@ static void test_matmul_tune_without_the_library_measures_the_kernel(void **stat
 	stx_plan_configs(&v->c.artifact->plan, 0, &n);
 	if (n > 1)
 		assert_non_null(strstr(lines, "measuring ends: no code"));
-	square_free(v);
+	ready_free(v);
 }
 
 /* A way that the library refuses costs infinitely much. */
 static void test_matmul_tune_refused_calls_leave_the_kernel(void **state)
 {
 	(void)state;
-	struct vectors *v = square_new();
+	struct ready *v = square_new();
 	blas->refuse = 15;
 	measure(v, 0);
 	blas->refuse = 0;
 	assert_non_null(strstr(lines, "failed: cuBLASLt: CUBLAS_STATUS_NOT_SUPPORTED"));
 	assert_non_null(strstr(lines, "chosen: kernel "));
-	square_free(v);
+	ready_free(v);
 }
 
 int main(void)
@@ -356,6 +250,7 @@ int main(void)
 		T(test_matmul_tune_fastest_algorithm_is_called_from_the_next_run_on),
 		T(test_matmul_tune_kernel_that_is_faster_is_launched),
 		T(test_matmul_tune_differing_algorithm_is_rejected),
+		T(test_matmul_tune_rejected_only_algorithm_is_not_taken),
 		T(test_matmul_tune_known_algorithm_is_found_again),
 		T(test_matmul_tune_digests_are_those_of_the_run),
 		T(test_matmul_tune_measures_eight_and_sweeps_all),
