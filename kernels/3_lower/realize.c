@@ -411,11 +411,9 @@ stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, enum s
 	int may_narrow = v->wanted && !v->is_output;
 	struct stx__inner *narrow = l->opts->target_gpu && may_narrow ? stx__widened(v->fn) : NULL;
 	enum stx_dtype t = v->fn->dtype;
-	if (!l->opts->target_gpu && may_narrow && stx__narrowest(v->fn) != t) {
-		narrow = stx__inner_cast(l->g, v->fn, stx__narrowest(v->fn));
-		if (!narrow)
-			return STX_E_NOMEM;
-	}
+	enum stx_dtype least = l->opts->target_gpu || !may_narrow ? t : stx__narrowest(v->fn);
+	if (least != t && !(narrow = stx__inner_cast(l->g, v->fn, least)))
+		return STX_E_NOMEM;
 	struct stx_buffer *b =
 		stx__pointwise_buffer(l, narrow ? narrow : v->fn, n, STX_BUF_TEMP, reason);
 
