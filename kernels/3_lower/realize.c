@@ -177,10 +177,11 @@ static int is_rounded_convolution(const struct stx__lower *l, const struct stx_n
 
 static enum stx_realized multi_user_reason(const struct stx__lower *l, const struct stx__value *v)
 {
-	static const uint8_t expensive[] = { STX_P_EXP,          STX_P_LOG,       STX_P_LOG10,
-					     STX_P_LOG1P,        STX_P_LOG2,      STX_P_SIGMOID,
-					     STX_P_TANH,         STX_P_SHORT_EXP, STX_P_SHORT_TANH,
-					     STX_P_SHORT_SIGMOID };
+	static const uint8_t expensive[] = {
+		STX_P_EXP,        STX_P_LOG,           STX_P_LOG10,       STX_P_LOG1P,
+		STX_P_LOG2,       STX_P_SIGMOID,       STX_P_TANH,        STX_P_SHORT_EXP,
+		STX_P_SHORT_TANH, STX_P_SHORT_SIGMOID, STX_P_NEAR_SIGMOID
+	};
 	const struct stx__inner *fn = v->fn;
 	int gpu = l->opts->target_gpu;
 	uint32_t max_ops = gpu ? 30 : 50, max_loads = gpu ? 8 : 12;
