@@ -68,7 +68,7 @@ BINARY(add, ADD, e->t)
 BINARY(sub, SUB, e->t)
 BINARY(mul, MUL, e->t)
 BINARY(quo, DIV, e->t)
-BINARY(ratio, RATIO, e->t) /* f32: a, b and a/b within 2^-126 and 2^126, or a = 0 */
+BINARY(ratio, RATIO, e->t) /* f32: b and a/b as for rcp, 2^-100 <= |a| < 2^126 or a = +0 */
 BINARY(maxi, MAX, e->t)
 BINARY(mini, MIN, e->t)
 BINARY(sign_of, COPYSIGN, e->t) /* magnitude of a, sign of b */

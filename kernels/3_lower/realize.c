@@ -177,10 +177,11 @@ static int is_rounded_convolution(const struct stx__lower *l, const struct stx_n
 
 static enum stx_realized multi_user_reason(const struct stx__lower *l, const struct stx__value *v)
 {
-	static const uint8_t expensive[] = { STX_P_EXP,          STX_P_LOG,       STX_P_LOG10,
-					     STX_P_LOG1P,        STX_P_LOG2,      STX_P_SIGMOID,
-					     STX_P_TANH,         STX_P_SHORT_EXP, STX_P_SHORT_TANH,
-					     STX_P_SHORT_SIGMOID };
+	static const uint8_t expensive[] = {
+		STX_P_EXP,        STX_P_LOG,           STX_P_LOG10,       STX_P_LOG1P,
+		STX_P_LOG2,       STX_P_SIGMOID,       STX_P_TANH,        STX_P_SHORT_EXP,
+		STX_P_SHORT_TANH, STX_P_SHORT_SIGMOID, STX_P_NEAR_SIGMOID
+	};
 	const struct stx__inner *fn = v->fn;
 	int gpu = l->opts->target_gpu;
 	uint32_t max_ops = gpu ? 30 : 50, max_loads = gpu ? 8 : 12;
@@ -411,11 +412,9 @@ stx_err stx__realize_node(struct stx__lower *l, const struct stx_node *n, enum s
 	int may_narrow = v->wanted && !v->is_output;
 	struct stx__inner *narrow = l->opts->target_gpu && may_narrow ? stx__widened(v->fn) : NULL;
 	enum stx_dtype t = v->fn->dtype;
-	if (!l->opts->target_gpu && may_narrow && stx__narrowest(v->fn) != t) {
-		narrow = stx__inner_cast(l->g, v->fn, stx__narrowest(v->fn));
-		if (!narrow)
-			return STX_E_NOMEM;
-	}
+	enum stx_dtype least = l->opts->target_gpu || !may_narrow ? t : stx__narrowest(v->fn);
+	if (least != t && !(narrow = stx__inner_cast(l->g, v->fn, least)))
+		return STX_E_NOMEM;
 	struct stx_buffer *b =
 		stx__pointwise_buffer(l, narrow ? narrow : v->fn, n, STX_BUF_TEMP, reason);
 

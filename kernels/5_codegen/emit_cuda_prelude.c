@@ -29,8 +29,9 @@ static const char minmax[] = "DEV f32 max_(f32 a, f32 b) { f32 r; asm(\"max.NaN.
 			     "template <class T> DEV T max_(T a, T b) { return a > b ? a : b; }\n"
 			     "template <class T> DEV T min_(T a, T b) { return a < b ? a : b; }\n";
 
-/* The steps that a division takes where no exponent is at the edge (all within 2^-126 and 2^126),
- * without its test and branch: correctly rounded there. */
+/* The steps that a division takes where no exponent is at the edge (prims.def says where), without
+ * its test and branch: correctly rounded there. What is left of a, a - b*q, has bits down to 2^-46 of
+ * it, which must be numbers. */
 static const char rcp[] =
 	"DEV f32 rcp_near(f32 x) { f32 r; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : "
 	"\"f\"(x)); return r; }\n"

@@ -335,6 +335,7 @@ void stx__for_end(struct stx__emit *e, struct stx__for *f);
 LLVMBasicBlockRef stx__if_begin(struct stx__emit *e,
 				LLVMValueRef cond); /* returns the block after */
 void stx__if_end(struct stx__emit *e, LLVMBasicBlockRef after);
+LLVMValueRef stx__smaller(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b); /* of two i64 */
 LLVMValueRef stx__loop_size(struct stx__emit *e, uint32_t n, struct stx_interval *r);
 void stx__serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMValueRef end);
 /* Iterations [at, at + count); at is a multiple of 64 when there are lane accumulators. */

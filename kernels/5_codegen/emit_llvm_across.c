@@ -210,13 +210,6 @@ static LLVMValueRef at(struct stx__emit *e, LLVMTypeRef t, LLVMValueRef p, LLVMV
 	return LLVMBuildGEP2(e->b, t, p, &i, 1, "");
 }
 
-static LLVMValueRef smaller(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
-{
-	LLVMTypeRef t = e->i64;
-	LLVMValueRef args[2] = { a, b };
-	return stx__call(e, "llvm.smin", &t, 1, args, 2);
-}
-
 struct block { /* of one load */
 	const struct stx__across *a;
 	LLVMTypeRef t;
@@ -253,9 +246,9 @@ static void whole_blocks(struct stx__emit *e, const struct block *k)
 	struct stx__for fj, fi;
 	LLVMValueRef w = stx__i64(e, k->a->w), zero = stx__i64(e, 0);
 	LLVMValueRef j = stx__for_begin(e, &fj, zero, k->cols, w);
-	j = smaller(e, j, LLVMBuildSub(e->b, k->cols, w, ""));
+	j = stx__smaller(e, j, LLVMBuildSub(e->b, k->cols, w, ""));
 	LLVMValueRef i = stx__for_begin(e, &fi, zero, k->rows, w);
-	i = smaller(e, i, LLVMBuildSub(e->b, k->rows, w, ""));
+	i = stx__smaller(e, i, LLVMBuildSub(e->b, k->rows, w, ""));
 	one_block(e, k, j, i);
 	stx__for_end(e, &fi);
 	stx__for_end(e, &fj);

@@ -65,10 +65,8 @@ void stx__find_columns(struct stx__emit *e, uint32_t v)
 static void one_chunk(struct stx__emit *e, uint32_t v, LLVMValueRef columns, LLVMValueRef begin,
 		      LLVMValueRef rows, LLVMValueRef chunk)
 {
-	LLVMTypeRef t = e->i64;
-	LLVMValueRef args[2] = { rows, LLVMBuildAdd(e->b, begin, chunk, "") };
 	e->rows.begin = begin;
-	e->rows.end = stx__call(e, "llvm.smin", &t, 1, args, 2);
+	e->rows.end = stx__smaller(e, rows, LLVMBuildAdd(e->b, begin, chunk, ""));
 	e->rows.count = LLVMBuildUDiv(e->b, begin, chunk, "");
 	e->rows.is_last = 0;
 	stx__vector_part(e, v, stx__i64(e, 0), columns);

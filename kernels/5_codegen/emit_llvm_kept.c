@@ -50,29 +50,28 @@ static void operands(const struct stx_kinst *i, uint32_t out[3])
 	out[2] = is_marker ? STX_NONE : i->c;
 }
 
+/* Instruction n, its operands by the first instructions with their values. */
+static struct stx_kinst by_value(const struct search *s, uint32_t n)
+{
+	struct stx_kinst i = *inst(s, n);
+	if (i.op < STX_PRIM_COUNT) {
+		i.a = i.a == STX_NONE ? STX_NONE : s->same[i.a];
+		i.b = i.b == STX_NONE ? STX_NONE : s->same[i.b];
+	}
+	if (i.op < STX_PRIM_COUNT || i.op == STX_K_LOAD)
+		i.c = i.c == STX_NONE ? STX_NONE : s->same[i.c];
+	return i;
+}
+
 /* The first instruction with n's value: n itself when there is none before. */
 static uint32_t first_with(struct search *s, uint32_t n)
 {
-	struct stx_kinst key = *inst(s, n);
-	if (key.op == STX_K_LOAD) {
-		key.c = key.c == STX_NONE ? STX_NONE : s->same[key.c];
-	} else if (key.op < STX_PRIM_COUNT) {
-		key.a = key.a == STX_NONE ? STX_NONE : s->same[key.a];
-		key.b = key.b == STX_NONE ? STX_NONE : s->same[key.b];
-		key.c = key.c == STX_NONE ? STX_NONE : s->same[key.c];
-	}
+	struct stx_kinst key = by_value(s, n);
 	uint32_t at = (uint32_t)stx_kinst_hash(&key) & (s->size - 1);
 	for (; s->table[at] != STX_NONE; at = (at + 1) & (s->size - 1)) {
-		uint32_t m = s->table[at];
-		struct stx_kinst other = *inst(s, m);
-		if (other.op < STX_PRIM_COUNT || other.op == STX_K_LOAD) {
-			int is_load = other.op == STX_K_LOAD;
-			other.a = is_load || other.a == STX_NONE ? other.a : s->same[other.a];
-			other.b = is_load || other.b == STX_NONE ? other.b : s->same[other.b];
-			other.c = other.c == STX_NONE ? other.c : s->same[other.c];
-		}
+		struct stx_kinst other = by_value(s, s->table[at]);
 		if (stx_kinst_equal(&key, &other))
-			return m;
+			return s->table[at];
 	}
 	s->table[at] = n;
 	return n;

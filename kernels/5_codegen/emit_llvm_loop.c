@@ -8,8 +8,10 @@
  */
 #include "emit_llvm.h"
 
-#define MOST_UNROLLED 16  /* iterations, */
-#define MOST_CODE     160 /* instructions of all of them */
+#define MOST_UNROLLED    16   /* iterations, */
+#define MOST_CODE        160  /* instructions of all of them */
+#define UNROLLED_TAPS    7    /* of a window, along each axis, */
+#define MOST_WINDOW_CODE 1024 /* instructions of all of them, about */
 
 /* ---- control flow ---- */
 
@@ -138,7 +140,7 @@ LLVMValueRef stx__loop_size(struct stx__emit *e, uint32_t n, struct stx_interval
 	return stx__call(e, "llvm.smax", &t, 1, args, 2);
 }
 
-static LLVMValueRef smaller(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
+LLVMValueRef stx__smaller(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
 {
 	LLVMTypeRef t = e->i64;
 	LLVMValueRef args[2] = { a, b };
@@ -170,14 +172,30 @@ static int any_parted(const struct stx__acc *a)
 	return 0;
 }
 
-/* The body once for every iteration, when that is little code: the window of a pool, a scan's
- * block. Indices and comparisons with them become constants. */
+/* Loop n and those inside have few iterations, as the taps of a window have. */
+static int is_window(struct stx__emit *e, uint32_t n)
+{
+	int64_t size;
+	for (uint32_t i = n; i < e->loop[n].end; i++) {
+		if (e->k->insts.at[i].op != STX_K_LOOP)
+			continue;
+		if (!stx_ex_is_const(e->k->ex, e->k->axes.at[e->k->insts.at[i].a].size, &size) ||
+		    size < 2 || size > UNROLLED_TAPS || any_parted(e->loop[i].inner))
+			return 0;
+	}
+	return 1;
+}
+
+/* The body once for every iteration, when that is little code: a scan's block, or in a vector loop
+ * the window of a pool: what neighbouring results read is loaded once. Indices and comparisons with
+ * them become constants. */
 static int unroll(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMValueRef end)
 {
-	uint32_t axis = e->k->insts.at[n].a;
+	uint32_t axis = e->k->insts.at[n].a, all = e->loop[n].unrolled;
 	int64_t from, to;
 	if (!is_const(begin, &from) || !is_const(end, &to) || to - from > MOST_UNROLLED ||
-	    e->loop[n].unrolled * (e->w ? e->copies : 1) > MOST_CODE)
+	    (all * (e->w ? e->copies : 1) > MOST_CODE &&
+	     !(e->w && all <= MOST_WINDOW_CODE && is_window(e, n))))
 		return 0;
 	e->axis_depth[axis] = (uint8_t)++e->depth;
 	for (int64_t i = from; i < to; i++) {
@@ -203,48 +221,6 @@ void stx__serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMV
 	e->axis[axis] = NULL;
 }
 
-#define UNROLLED_TRIPS 7    /* taps of a window */
-#define UNROLLED_COST  1024 /* instructions of all iterations, about */
-
-/* Iterations of loop n times those of the loops inside, where all are few and constant; 0: not so. */
-static uint32_t few_trips(struct stx__emit *e, uint32_t n)
-{
-	uint32_t trips = 1, inner = 1;
-	int64_t size;
-	if (!stx_ex_is_const(e->k->ex, e->k->axes.at[e->k->insts.at[n].a].size, &size) ||
-	    size < 2 || size > UNROLLED_TRIPS || any_parted(e->loop[n].inner))
-		return 0;
-	trips = (uint32_t)size;
-	for (uint32_t i = n + 1; i < e->loop[n].end; i++) {
-		if (e->k->insts.at[i].op != STX_K_LOOP)
-			continue;
-		uint32_t t = few_trips(e, i);
-		if (!t)
-			return 0;
-		inner = t > inner ? t : inner;
-		i = e->loop[i].end;
-	}
-	return trips * inner;
-}
-
-/* The taps of a window, in a vector loop: what neighbouring results read is loaded once. */
-static int emit_unrolled(struct stx__emit *e, uint32_t n)
-{
-	uint32_t trips = e->w ? few_trips(e, n) : 0, axis = e->k->insts.at[n].a;
-	int64_t size;
-	if (!trips || e->loop[n].cost * trips > UNROLLED_COST ||
-	    !stx_ex_is_const(e->k->ex, e->k->axes.at[axis].size, &size))
-		return 0;
-	e->axis_depth[axis] = (uint8_t)++e->depth;
-	for (int64_t i = 0; i < size; i++) {
-		e->axis[axis] = stx__i64(e, i);
-		stx__emit_range(e, n + 1, e->loop[n].end);
-	}
-	e->depth--;
-	e->axis[axis] = NULL;
-	return 1;
-}
-
 static void emit_serial(struct stx__emit *e, uint32_t n)
 {
 	struct stx__loop_info *l = &e->loop[n];
@@ -252,8 +228,6 @@ static void emit_serial(struct stx__emit *e, uint32_t n)
 	LLVMValueRef size = stx__loop_size(e, n, &r), zero = stx__i64(e, 0);
 	struct stx__for f;
 	if (r.hi <= 0)
-		return;
-	if (emit_unrolled(e, n))
 		return;
 	if (!any_parted(l->inner)) {
 		stx__emit_across(e, n, size);
@@ -272,7 +246,7 @@ static void emit_serial(struct stx__emit *e, uint32_t n)
 		return;
 	}
 	LLVMValueRef at = stx__for_begin(e, &f, zero, size, chunk);
-	LLVMValueRef left = smaller(e, LLVMBuildSub(e->b, size, at, ""), chunk);
+	LLVMValueRef left = stx__smaller(e, LLVMBuildSub(e->b, size, at, ""), chunk);
 	reset_parted(e, l->inner);
 	stx__serial_body(e, n, at, LLVMBuildAdd(e->b, at, left, ""));
 	part_parted(e, l->inner);
@@ -344,7 +318,7 @@ static void vector_tail(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMVa
 	}
 	LLVMValueRef i = stx__for_begin(e, &f, at, end, w);
 	if (!constant || (c - b) % l->w) {
-		rest = smaller(e, LLVMBuildSub(e->b, end, i, ""), w);
+		rest = stx__smaller(e, LLVMBuildSub(e->b, end, i, ""), w);
 		e->mask_bits = l->widest ? 8u * l->widest : 32;
 		if (l->w == 64) /* the number of lanes must fit */
 			e->mask_bits = 8;
@@ -403,7 +377,7 @@ static void emit_vector(struct stx__emit *e, uint32_t n)
 		struct stx__for f;
 		LLVMValueRef chunk = stx__i64(e, STX_LANES_CHUNK);
 		LLVMValueRef at = stx__for_begin(e, &f, zero, size, chunk);
-		LLVMValueRef left = smaller(e, LLVMBuildSub(e->b, size, at, ""), chunk);
+		LLVMValueRef left = stx__smaller(e, LLVMBuildSub(e->b, size, at, ""), chunk);
 		reset_parted(e, l->inner);
 		stx__vector_part(e, n, at, left);
 		part_parted(e, l->inner);

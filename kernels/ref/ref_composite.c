@@ -66,6 +66,28 @@ static double gelu(const struct inside *c, const struct stx_node *n, double x)
 	return rd(c, rd(c, 0.5 * x) * rd(c, 1 + fn(c->normal_erf, x)));
 }
 
+/* s (1 + x (1 - s) 2u') */
+static double gelu_tanh_slope(const struct inside *c, double x)
+{
+	double s = gelu_sigmoid(c, x), k = rd(c, 2 * 0.7978845608028654);
+	double du = rd(c, rd(c, x * x) * rd(c, 6 * 0.7978845608028654 * 0.044715));
+
+	return rd(c, s * rd(c, rd(c, rd(c, x * rd(c, 1 - s)) * rd(c, du + k)) + 1));
+}
+
+static double gelu_slope(const struct inside *c, const struct stx_node *n, double x)
+{
+	double cdf, p;
+
+	if (!strcmp(n->args[2].u.str, "tanh"))
+		return gelu_tanh_slope(c, x);
+	if (c->is_short)
+		return fn(c->slope, x);
+	cdf = rd(c, 0.5 * rd(c, 1 + fn(c->erf, rd(c, x * rd(c, 0.7071067811865476)))));
+	p = rd(c, fn(c->exp, rd(c, -0.5 * rd(c, x * x))) * rd(c, 0.3989422804014327));
+	return rd(c, cdf + rd(c, x * p));
+}
+
 static double number(const struct inside *c, const struct stx_node *n, uint32_t i)
 {
 	return rd(c, stx__ref_scalar_f(&n->args[i]));
@@ -91,6 +113,7 @@ static double activation(const struct inside *c, const struct stx_node *n, doubl
 {
 	switch (n->op) {
 	case STX_OP_GELU: return gelu(c, n, x);
+	case STX_OP_GELU_BACKWARD: return gelu_slope(c, n, x);
 	case STX_OP_LEAKY_RELU: return x > 0 ? x : rd(c, x * number(c, n, 1));
 	case STX_OP_ELU: /* alpha, scale, input_scale */
 		if (x > 0)
@@ -109,9 +132,16 @@ static double activation(const struct inside *c, const struct stx_node *n, doubl
 	}
 }
 
+static double wide_at(const struct inside *c, const struct stx_tensor *x, int64_t off)
+{
+	return stx__ref_cast(c->t, (enum stx_dtype)x->dtype, stx__ref_load(x, off)).f;
+}
+
+/* Of the first operand; a gradient is the first one, times the slope at the second. */
 stx_err stx__ref_activation(struct stx__ref *r, const struct stx_node *n)
 {
-	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
+	int back = n->op == STX_OP_GELU_BACKWARD;
+	const struct stx_tensor *x = stx__ref_arg(r, n, back), *dy = stx__ref_arg(r, n, 0);
 	struct stx_tensor *out;
 	struct stx__ref_walk w;
 	struct inside c;
@@ -124,62 +154,12 @@ stx_err stx__ref_activation(struct stx__ref *r, const struct stx_node *n)
 		return stx__ref_error(r);
 	stx__ref_walk_start(&w, out->rank, out->sizes);
 	stx__ref_walk_broadcast(&w, x);
+	stx__ref_walk_broadcast(&w, dy);
 	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w)) {
-		double v = activation(&c, n, stx__ref_load(x, w.off[0]).f);
+		double v = activation(&c, n, wide_at(&c, x, w.off[0]));
 
-		stx__ref_store(out, i,
-			       (union stx_scalar){ .f = stx_scalar_round(n->outs[0].dtype, v) });
-	}
-	return 0;
-}
-
-/* ---- the gradient of gelu ---- */
-
-/* s (1 + x (1 - s) 2u') */
-static double gelu_tanh_slope(const struct inside *c, double x)
-{
-	double s = gelu_sigmoid(c, x), k = rd(c, 2 * 0.7978845608028654);
-	double du = rd(c, rd(c, x * x) * rd(c, 6 * 0.7978845608028654 * 0.044715));
-
-	return rd(c, s * rd(c, rd(c, rd(c, x * rd(c, 1 - s)) * rd(c, du + k)) + 1));
-}
-
-static double gelu_slope(const struct inside *c, const struct stx_node *n, double x)
-{
-	double cdf, p;
-
-	if (!strcmp(n->args[2].u.str, "tanh"))
-		return gelu_tanh_slope(c, x);
-	if (c->is_short)
-		return fn(c->slope, x);
-	cdf = rd(c, 0.5 * rd(c, 1 + fn(c->erf, rd(c, x * rd(c, 0.7071067811865476)))));
-	p = rd(c, fn(c->exp, rd(c, -0.5 * rd(c, x * x))) * rd(c, 0.3989422804014327));
-	return rd(c, cdf + rd(c, x * p));
-}
-
-stx_err stx__ref_gelu_backward(struct stx__ref *r, const struct stx_node *n)
-{
-	const struct stx_tensor *g = stx__ref_arg(r, n, 0), *x = stx__ref_arg(r, n, 1);
-	struct stx_tensor *out;
-	struct stx__ref_walk w;
-	struct inside c;
-	stx_err e = inside_make(r, n, &c);
-
-	if (e)
-		return e;
-	out = stx__ref_result(r, n);
-	if (!out)
-		return stx__ref_error(r);
-	stx__ref_walk_start(&w, out->rank, out->sizes);
-	stx__ref_walk_broadcast(&w, g);
-	stx__ref_walk_broadcast(&w, x);
-	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w)) {
-		double v =
-			stx__ref_cast(c.t, (enum stx_dtype)g->dtype, stx__ref_load(g, w.off[0])).f;
-		double at =
-			stx__ref_cast(c.t, (enum stx_dtype)x->dtype, stx__ref_load(x, w.off[1])).f;
-
-		v = rd(&c, v * gelu_slope(&c, n, at));
+		if (back)
+			v = rd(&c, wide_at(&c, dy, w.off[1]) * v);
 		stx__ref_store(out, i,
 			       (union stx_scalar){ .f = stx_scalar_round(n->outs[0].dtype, v) });
 	}

@@ -148,8 +148,7 @@ stx__ref_fn stx__ref_scan;                                              /* ref_s
 stx__ref_fn stx__ref_scatter, stx__ref_index_write, stx__ref_index_put; /* ref_scatter.c */
 stx__ref_fn stx__ref_identity, stx__ref_constant, stx__ref_split, stx__ref_as_strided,
 	stx__ref_through, stx__ref_masked_scatter, stx__ref_embedding_back; /* ref_memory.c */
-stx__ref_fn stx__ref_activation, stx__ref_gelu_backward, stx__ref_softmax,
-	stx__ref_layer_norm; /* ref_composite.c */
+stx__ref_fn stx__ref_activation, stx__ref_softmax, stx__ref_layer_norm;     /* ref_composite.c */
 
 /* ---- sums ---- */
 /* A compensated sum (Neumaier) in extended precision: what f32 and f64 sums are rounded from.

@@ -64,11 +64,13 @@ static V mean_dims(struct onnx *c, V x, const int64_t *dims, int n, int keep)
 	enum stx_dtype t = onnx_dtype(x);
 	if (stx_dtype_is_float(t))
 		return onnx_reduce(c, STX_OP_MEAN_DIM, x, dims, n, keep);
-	V s = onnx_cast(c, onnx_reduce(c, STX_OP_SUM_DIM, x, dims, n, keep), t);
+	/* a narrow integer may hold neither the sum nor the number */
+	enum stx_dtype wide = stx_dtype_kind(t) == STX_KIND_UINT ? STX_U64 : STX_I64;
+	V s = onnx_cast(c, onnx_reduce(c, STX_OP_SUM_DIM, x, dims, n, keep), wide);
 	struct stx_arg args[3] = { stx_arg_tensor(s),
-				   stx_arg_tensor(onnx_number(c, (double)count, t)),
+				   stx_arg_tensor(onnx_number(c, (double)count, wide)),
 				   stx_arg_str(c->g, "trunc") };
-	return onnx_call(c, STX_OP_DIV_MODE, args, 3);
+	return onnx_cast(c, onnx_call(c, STX_OP_DIV_MODE, args, 3), t);
 }
 
 /* log(sum(exp(x - m))) + m with m the maximum, 0 where it is not finite: no overflow. */

@@ -340,6 +340,87 @@ static void test_elementary_bodies_use_cheap_exact_primitives(void **s)
 	stx_arena_free(a);
 }
 
+/* ---- operands of rcp and ratio ---- */
+
+static int is_moderate(double v, double least)
+{
+	return fabs(v) >= least && fabs(v) < 0x1p126;
+}
+
+/* The values of p's instructions at x and y. */
+static void values_of(const struct stx_elem_program *p, union stx_scalar x, union stx_scalar y,
+		      union stx_scalar *v)
+{
+	for (uint32_t i = 0; i < p->n; i++) {
+		const struct stx_elem_inst *q = &p->at[i];
+
+		if (q->op == STX_ELEM_CONST)
+			v[i] = q->k;
+		else if (q->op == STX_ELEM_ARG)
+			v[i] = q->k.u ? y : x;
+		else
+			v[i] = stx_prim_eval((enum stx_prim)q->op, (enum stx_dtype)q->dtype,
+					     (enum stx_dtype)p->at[q->a].dtype, v[q->a], v[q->b],
+					     v[q->c]);
+	}
+}
+
+/* prims.def: where the steps of a division give its bits, as GPU code takes them. Of a negative zero
+ * they lose the sign. */
+static void operands_are_moderate(enum stx_prim op, const struct stx_elem_program *p,
+				  union stx_scalar x, union stx_scalar y)
+{
+	union stx_scalar v[STX_ELEM_MAX];
+
+	values_of(p, x, y, v);
+	for (uint32_t i = 0; i < p->n; i++) {
+		const struct stx_elem_inst *q = &p->at[i];
+		double a = v[q->a].f, b = v[q->b].f;
+
+		if (q->dtype != STX_F32 || (q->op != STX_P_RCP && q->op != STX_P_RATIO))
+			continue;
+		if (isnan(a) || (q->op == STX_P_RATIO && isnan(b)))
+			continue;
+		if (is_moderate(q->op == STX_P_RCP ? a : b, 0x1p-126) &&
+		    (q->op == STX_P_RCP || (a == 0 && !signbit(a)) ||
+		     (is_moderate(a, 0x1p-100) && is_moderate(a / b, 0x1p-126))))
+			continue;
+		fail_msg("%s(%a): %s of %a and %a", stx_prim_info(op)->text, x.f,
+			 stx_prim_info((enum stx_prim)q->op)->text, a, b);
+	}
+}
+
+static void test_elementary_operands_of_short_divisions_are_moderate(void **s)
+{
+	struct stx_arena *arena = stx_arena_new(0);
+	int found = 0;
+
+	(void)s;
+	for (int op = STX_P_FIRST_ELEMENTARY; op < STX_PRIM_COUNT; op++) {
+		const struct stx_elem_program *p =
+			stx_elementary_record(arena, (enum stx_prim)op, STX_F32);
+		int has = 0;
+
+		for (uint32_t i = 0; i < p->n; i++)
+			has |= p->at[i].dtype == STX_F32 &&
+			       (p->at[i].op == STX_P_RCP || p->at[i].op == STX_P_RATIO);
+		found += has;
+		for (uint32_t i = 0; has && i < 1 << 15; i++) { /* each exponent, its ends too */
+			uint32_t low = i & 63, bits = i >> 6 << 23;
+			union {
+				uint32_t u;
+				float f;
+			} x = { bits | (low < 2   ? low
+					: low < 4 ? 0x800000 - low + 1
+						  : (uint32_t)rnd() >> 9) };
+
+			operands_are_moderate((enum stx_prim)op, p, f_((double)x.f), f_(1));
+		}
+	}
+	assert_true(found >= 8);
+	stx_arena_free(arena);
+}
+
 /* Of x/sqrt 2: 1 at most, to 2^-21; odd. */
 static void test_elementary_near_erf_error_is_absolute(void **s)
 {
@@ -423,6 +504,7 @@ int main(void)
 		cmocka_unit_test(test_elementary_sine_of_arctangent),
 		cmocka_unit_test(test_elementary_pow_and_atan2_edges),
 		cmocka_unit_test(test_elementary_bodies_use_cheap_exact_primitives),
+		cmocka_unit_test(test_elementary_operands_of_short_divisions_are_moderate),
 		cmocka_unit_test(test_elementary_near_erf_error_is_absolute),
 		cmocka_unit_test(test_elementary_short_forms_by_result),
 		cmocka_unit_test(test_elementary_forms_of_evaluation_agree),

@@ -128,6 +128,26 @@ static void test_realize_expensive_functions_on_cpu_only(void **state)
 	assert_null(rule_for("%x : f32[8] = placeholder()\n%v = sin.default(%x)\n", 0, 2));
 }
 
+/* Their other forms, inside composites and of half results, are as expensive. */
+static void test_realize_expensive_functions_in_every_form(void **state)
+{
+	static const char *const values[] = { "f32[8] = placeholder()\n%v = _near_sigmoid",
+					      "f32[8] = placeholder()\n%v = _short_sigmoid",
+					      "f32[8] = placeholder()\n%v = _short_tanh",
+					      "f32[8] = placeholder()\n%v = _short_exp",
+					      "f16[8] = placeholder()\n%v = sigmoid",
+					      "bf16[8] = placeholder()\n%v = sigmoid",
+					      "f16[8] = placeholder()\n%v = exp",
+					      "bf16[8] = placeholder()\n%v = tanh" };
+	char head[160];
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		snprintf(head, sizeof head, "%%x : %s.default(%%x)\n", values[i]);
+		assert_string_equal(rule_for(head, 0, 2), "expensive");
+	}
+}
+
 /* RZ-05: more than 5 users and near the limit (above 40 of 50), CPU only. */
 static void test_realize_many_users_near_the_limit(void **state)
 {
@@ -331,6 +351,7 @@ int main(void)
 		cmocka_unit_test(test_realize_buffer_limit),
 		cmocka_unit_test(test_realize_accumulated_reads_limit),
 		cmocka_unit_test(test_realize_expensive_functions_on_cpu_only),
+		cmocka_unit_test(test_realize_expensive_functions_in_every_form),
 		cmocka_unit_test(test_realize_many_users_near_the_limit),
 		cmocka_unit_test(test_realize_first_rule_that_hits_is_named),
 		cmocka_unit_test(test_realize_single_user_is_inlined),

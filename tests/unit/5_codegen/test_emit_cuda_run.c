@@ -252,6 +252,8 @@ static void test_emit_cuda_pointwise_runs_agree_with_the_interpreter(void **unus
 		"%a = full.default([700], 3, dtype=f16)\nreturn (%a,)\n",
 		"%x : bf16[3000] = placeholder()\n%g = gelu.default(%x)\n"
 		"%o = native_dropout.default(%g, 0.5, True)\nreturn (%o,)\n",
+		"%x : f32[3000] = placeholder()\n%l = log.default(%x)\n%t = tanh.default(%x)\n"
+		"%s = sigmoid.default(%x)\n%g = gelu.default(%x)\nreturn (%l, %t, %s, %g)\n",
 		"sym n = [1,100000] hint 4001\n%x : bf16[n] = placeholder()\n"
 		"%y : f32[n] = placeholder()\n%a = add.Tensor(%x, %y)\nreturn (%a,)\n",
 	};

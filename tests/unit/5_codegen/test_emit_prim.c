@@ -358,6 +358,51 @@ static void test_emit_copy_of_16_bit_floats_keeps_every_bit(void **state)
 	}
 }
 
+/* Around every number of a 16-bit float, the middles to the next too, and NaN of small and of large
+ * payload: as the reference rounds, to the bit. */
+static void test_emit_narrowing_to_16_bits_rounds_at_every_edge(void **state)
+{
+	static const uint32_t bf16_step[8] = {
+		0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0xfffe, 0x100
+	};
+	static const uint32_t f16_step[8] = { 0, 1, 0xfff, 0x1000, 0x1001, 0x1fff, 0x1ffe, 0x100 };
+	static uint32_t in[8 << 16];
+	static uint16_t got[8 << 16];
+	static const char *const names[] = { "f16", "bf16" };
+	char text[600];
+	(void)state;
+	for (int j = 0; j < 2; j++) {
+		enum stx_dtype t = j ? STX_BF16 : STX_F16;
+		snprintf(text, sizeof text,
+			 "kernel \"k\" poi bits 32 target cpu\n"
+			 "param p0 f32 read elems 524288 \"a\"\n"
+			 "param p1 %s write elems 524288 \"b\"\n"
+			 "axis x0 grid 512\naxis x1 vector 1024\ngrain 1\nbegin\nloop x1\n"
+			 "t0 = load f32 p0[x1 + 1024*x0]\nt1 = cast %s t0\n"
+			 "store %s p1[x1 + 1024*x0] t1\nend\nend\n",
+			 names[j], names[j], names[j]);
+		for (uint32_t i = 0; i < 8 << 16; i++) {
+			float v = (float)stx_scalar_from_bits(t, i >> 3);
+			memcpy(&in[i], &v, 4);
+			if (j) /* NaN has the payload of its bits */
+				in[i] = i >> 3 << 16;
+			in[i] += (j ? bf16_step : f16_step)[i & 7];
+		}
+		for (const char *const *target = jit_targets(); *target; target++) {
+			jit_run(jit_kernel(*target, text), (void *[]){ in, got }, NULL, 0, 512);
+			for (uint32_t i = 0; i < 8 << 16; i++) {
+				float v;
+				memcpy(&v, &in[i], 4);
+				if (isnan(v) ? isnan(stx_scalar_from_bits(t, got[i]))
+					     : got[i] == stx_scalar_bits(t, (double)v))
+					continue;
+				fail_msg("%s: %08x becomes %s %04x", *target, in[i], names[j],
+					 got[i]);
+			}
+		}
+	}
+}
+
 /* B35: the same values in a scalar, a vector body and a tail. */
 static void test_emit_cast_out_of_range_to_8_bits_wraps_through_i32(void **state)
 {
@@ -439,6 +484,7 @@ int main(void)
 		cmocka_unit_test(test_emit_prim_uniform_operand_equals_reference),
 		cmocka_unit_test(test_emit_cast_all_pairs_and_levels_equal_reference),
 		cmocka_unit_test(test_emit_copy_of_16_bit_floats_keeps_every_bit),
+		cmocka_unit_test(test_emit_narrowing_to_16_bits_rounds_at_every_edge),
 		cmocka_unit_test(test_emit_cast_out_of_range_to_8_bits_wraps_through_i32),
 		cmocka_unit_test(test_emit_multiply_and_subtract_is_not_contracted),
 		cmocka_unit_test(test_emit_multiply_and_subtract_is_contracted_in_fast),

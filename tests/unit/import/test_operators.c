@@ -93,6 +93,25 @@ static void test_operators_axes_by_attribute_and_by_input_agree(void **state)
 		     counting, "1,2", 0, 1);
 }
 
+/* The sum and the number of elements may lie outside the type. */
+static void test_operators_mean_of_narrow_integers_is_of_all(void **state)
+{
+	(void)state;
+	static double near_100[300];
+	for (int i = 0; i < 300; i++)
+		near_100[i] = 99 + i % 3;
+	ASSERT_GIVES("input x float [300]\ni = Cast(x) to=3\ny = ReduceMean(i) keepdims=0\n"
+		     "output y\n",
+		     near_100, "", 100);
+	ASSERT_GIVES("input x float [300]\ni = Cast(x) to=2\ny = ReduceMean(i) keepdims=0\n"
+		     "output y\n",
+		     near_100, "", 100);
+	static const double large[] = { 0x7ffffff0, -0x7ffffff0, 0x7ffffff0, 0x7ffffff0 };
+	ASSERT_GIVES("input x double [2,2]\ni = Cast(x) to=6\ny = ReduceMean(i) axes=[1] "
+		     "keepdims=0\noutput y\n",
+		     large, "2", 0, 0x7ffffff0);
+}
+
 static void test_operators_clip_bounds_by_attribute_and_by_input(void **state)
 {
 	(void)state;
@@ -293,6 +312,7 @@ int main(void)
 		cmocka_unit_test(test_operators_shapes_that_do_not_broadcast_refused),
 		cmocka_unit_test(test_operators_prelu_before_opset_7_has_one_slope_a_channel),
 		cmocka_unit_test(test_operators_axes_by_attribute_and_by_input_agree),
+		cmocka_unit_test(test_operators_mean_of_narrow_integers_is_of_all),
 		cmocka_unit_test(test_operators_clip_bounds_by_attribute_and_by_input),
 		cmocka_unit_test(test_operators_softmax_before_opset_13_flattens),
 		cmocka_unit_test(test_operators_reshape_by_attribute_and_by_input),
