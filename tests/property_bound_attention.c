@@ -171,5 +171,5 @@ node prop_bound_attention(struct stx_graph *g, const struct stx_node *n)
 	t = CALL(g, ADD, T(t), T(times(&a, pv, (2 * a.keys + 4 * ceil(a.keys / 64) + 8) * a.u)));
 	node all = CALL(g, SUM_DIM, T(v), stx_arg_ints(g, (int64_t[]){ -2 }, 1), stx_arg_bool(1));
 	t = CALL(g, ADD, T(times(&a, t, 1.1)), T(times(&a, all, wide ? 0x1p-1060 : 0x1p-140)));
-	return CALL(g, WHERE, T(vague(&a, p, sum, wide)), T(like(&a, t, -1)), T(t));
+	return CALL(g, WHERE, T(vague(&a, p, sum, wide)), T(like(&a, t, -INFINITY)), T(t));
 }
