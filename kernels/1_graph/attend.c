@@ -27,6 +27,7 @@ struct match {                        /* of a node */
 	uint8_t rounded; /* 1: dtype is what follows it, by views, is rounded to */
 	uint8_t moves;   /* one of these views: made again in its operand's type */
 	uint8_t goes;    /* that rounding */
+	uint8_t stays;   /* scores of another product: not such a rounding */
 	enum stx_dtype dtype;
 };
 
@@ -118,10 +119,17 @@ static int is_softmax(const struct finder *f, struct stx_val p, struct stx_val *
 	       (t == STX_F32 || t == STX_F64);
 }
 
+static int is_as_large(struct stx_val a, struct stx_val b)
+{
+	const struct stx_type *p = stx_val_type(a), *q = stx_val_type(b);
+	return p->rank == q->rank && !memcmp(p->sizes, q->sizes, p->rank * sizeof *p->sizes);
+}
+
 /* c is all(x == -inf) over rows. */
 static int is_empty_row(const struct finder *f, struct stx_val c, struct stx_val x)
 {
-	if (!is_one_of(f, c, STX_OP_ALL_DIM, 1) || !is_over_rows(f, c.node))
+	if (!is_one_of(f, c, STX_OP_ALL_DIM, 1) || !is_over_rows(f, c.node) ||
+	    !is_as_large(operand(c.node, 0), x))
 		return 0;
 	struct stx_val q = operand(c.node, 0);
 	if (is_one_of(f, q, STX_OP_EQ_SCALAR, 1))
@@ -216,7 +224,8 @@ static int find(struct finder *f, const struct stx_node *n, struct match *m)
 	if ((n->op != STX_OP_MM && n->op != STX_OP_BMM) || !fits(f, n))
 		return 0;
 	struct stx_val p = behind_views(f, operand(n, 0)), x, none = stx_val(NULL, 0);
-	if (is_one_of(f, p, STX_OP_WHERE, 1) && is_number(operand(p.node, 1), 0)) {
+	if (is_one_of(f, p, STX_OP_WHERE, 1) && is_number(operand(p.node, 1), 0) &&
+	    is_as_large(p, operand(p.node, 2))) {
 		none = operand(p.node, 0);
 		p = operand(p.node, 2);
 	}
@@ -249,7 +258,7 @@ static void find_rounding(const struct finder *f, const struct stx_node *n, stru
 {
 	const struct stx_node *chain[MOST_NODES];
 	uint32_t len = 0;
-	if (n->op != STX_OP_TO_COPY || !stx_dtype_is_float(n->outs[0].dtype))
+	if (n->op != STX_OP_TO_COPY || !stx_dtype_is_float(n->outs[0].dtype) || m[n->id].stays)
 		return;
 	const struct stx_node *at = operand(n, 0).node;
 	while (is_view(at->op) && f->users[at->id] == 1 && len < MOST_NODES) {
@@ -273,8 +282,7 @@ static struct stx_val build(struct stx_graph *g, const struct stx_node *n, struc
 {
 	const struct stx_type *p = stx_val_type(operand(n, 0));
 	struct stx_arg view[2] = { stx_arg_tensor(m.scores), stx_arg_exs(g, p->sizes, p->rank) };
-	if (stx_val_type(m.scores)->rank != p->rank ||
-	    memcmp(stx_val_type(m.scores)->sizes, p->sizes, p->rank * sizeof *p->sizes))
+	if (!is_as_large(m.scores, operand(n, 0)))
 		m.scores = call(g, n, STX_OP_VIEW, view, 2, d);
 	if (!m.scores.node)
 		return m.scores;
@@ -342,10 +350,13 @@ stx_err stx_graph_attend(struct stx_graph *g, int fast, struct stx_diag *d)
 	for (uint32_t i = 0; !e && i < g->nodes.n; i++) {
 		if (!find(&f, g->nodes.at[i], &m[i]))
 			continue;
-		if (m[m[i].scores.node->id].value.node) /* replaced itself */
+		struct match *s = &m[m[i].scores.node->id];
+		if (s->value.node) { /* replaced itself */
 			memset(&m[i], 0, sizeof m[i]);
-		else
-			found++;
+			continue;
+		}
+		s->stays = 1;
+		found++;
 	}
 	for (uint32_t i = 0; !e && found && i < g->nodes.n; i++)
 		find_rounding(&f, g->nodes.at[i], m);

@@ -189,7 +189,6 @@ static struct stx__inner *attend(struct stx__lower *l, const struct stx_node *n)
 {
 	struct stx__shape out = stx__node_shape(n), space;
 	struct stx__reduction r = { .monoid = STX_MONOID_ATTEND,
-				    .state = (uint8_t)n->args[2].u.i,
 				    .acc = stx_val_type(n->args[0].u.tensor)->dtype,
 				    .dtype = n->outs[0].dtype,
 				    .ranges = out };
@@ -202,6 +201,8 @@ static struct stx__inner *attend(struct stx__lower *l, const struct stx_node *n)
 	for (d = 0; d < out.rank; d++)
 		sizes[d] = out.sizes[d];
 	sizes[out.rank] = scores->sizes[scores->rank - 1];
+	/* without keys a product is 0, whatever the softmax */
+	r.state = n->args[2].u.i || stx_ex_equals(l->ex, sizes[out.rank], 0);
 	space = (struct stx__shape){ (uint8_t)(out.rank + 1), sizes };
 	r.rranges = (struct stx__shape){ 1, sizes + out.rank };
 	r.fn[0] = place(l, scores, space, out.rank - 2u, out.rank);

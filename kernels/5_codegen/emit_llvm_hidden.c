@@ -29,7 +29,7 @@ static LLVMValueRef end_of(struct stx__emit *e, stx_ex ex, const struct corner *
 	return stx__ex_scalar(e, ex);
 }
 
-/* a - b of two values that are positions or numbers; BAD: they are not. */
+/* a - b of two values that are positions or numbers; BAD: they are not, or it may wrap. */
 static stx_ex difference(struct stx__emit *e, uint32_t a, uint32_t b)
 {
 	stx_ex x[2];
@@ -42,7 +42,11 @@ static stx_ex difference(struct stx__emit *e, uint32_t a, uint32_t b)
 		if (stx_ex_uses_kind(e->k->ex, x[j], STX_ATOM_INDIRECT))
 			return STX_EX_BAD;
 	}
-	return stx_ex_sub(e->k->ex, x[0], x[1]);
+	stx_ex d = stx_ex_sub(e->k->ex, x[0], x[1]);
+	if (d == STX_EX_BAD)
+		return d;
+	struct stx_interval v = stx_ex_interval(e->k->ex, d); /* saturates */
+	return v.lo == INT64_MIN || v.hi == INT64_MAX ? STX_EX_BAD : d;
 }
 
 #define MOST_NESTED 8 /* of conditions and selections that are looked into */

@@ -76,12 +76,59 @@ static void test_attention_mask_spelt_out_softmax_keeps_its_nan(void **state)
 		.rtol = 1e-6 });
 }
 
+/* The scores of one attention are what another gives, rounded: that rounding stays. */
+static void test_attention_of_a_rounded_attention_is_found_too(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%q : f64[12,4] = placeholder()\n%k : f64[4,12] = placeholder()\n"
+			"%v : f64[12,12] = placeholder()\n%w : f32[12,4] = placeholder()\n"
+			"%s = mm.default(%q, %k)\n%p = softmax.int(%s, -1)\n"
+			"%y = mm.default(%p, %v)\n%x = _to_copy.default(%y, dtype=f32)\n"
+			"%r = softmax.int(%x, -1)\n%z = mm.default(%r, %w)\nreturn (%z,)\n",
+		.in = { V(1, 0, -1), V(1, 0.5), V(4), V(3) },
+		.out = { V(3) },
+		.rtol = 1e-6 });
+}
+
+/* A distance of positions that leaves 64 bits says nothing about what a mask hides. */
+static void test_attention_mask_at_the_ends_of_integers_hides_nothing(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%q : f32[8,4] = placeholder()\n%k : f32[4,20] = placeholder()\n"
+			"%v : f32[20,4] = placeholder()\n%s = mm.default(%q, %k)\n"
+			"%j = arange.start_step(0, 20, 1, dtype=i64)\n"
+			"%g = gt.Scalar(%j, -9223372036854775800)\n"
+			"%n = full.default([], -inf, dtype=f32)\n%w = where.self(%g, %s, %n)\n"
+			"%p = softmax.int(%w, -1)\n%y = mm.default(%p, %v)\nreturn (%y,)\n",
+		.in = { V(1, 0, -1), V(1, 0.5), V(2) },
+		.out = { V(2) },
+		.rtol = 1e-6 });
+}
+
+/* A product over no keys is 0, with either softmax. */
+static void test_attention_without_keys_is_zero(void **state)
+{
+	(void)state;
+	case_check(&(struct stated){
+		.text = "%s : f32[2,0] = placeholder()\n%v : f32[0,3] = placeholder()\n"
+			"%a = _attend.default(%s, %v)\n%b = _attend.default(%s, %v, True)\n"
+			"return (%a, %b)\n",
+		.in = { V(1), V(1) },
+		.out = { V(0), V(0) },
+		.shape = { "2,3", "2,3" } });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_attention_mask_row_without_keys_is_zero),
 		cmocka_unit_test(test_attention_operator_row_without_keys_is_zero),
 		cmocka_unit_test(test_attention_mask_spelt_out_softmax_keeps_its_nan),
+		cmocka_unit_test(test_attention_of_a_rounded_attention_is_found_too),
+		cmocka_unit_test(test_attention_mask_at_the_ends_of_integers_hides_nothing),
+		cmocka_unit_test(test_attention_without_keys_is_zero),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
 }

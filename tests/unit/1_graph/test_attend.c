@@ -94,6 +94,17 @@ static void test_attend_near_misses_stay_what_they_are(void **state)
 		"%q : f32[2,7,24] = placeholder()\n%t : f32[2,24,20] = placeholder()\n"
 		"%v : f32[2,20,8] = placeholder()\n%s = bmm.default(%q, %t)\n" SOFT TAIL,
 		half,
+		/* larger than the softmax: zeros where rows are empty, what tells that they are */
+		"%q : f32[16,24] = placeholder()\n%t : f32[24,20] = placeholder()\n"
+		"%v : f32[2,20,8] = placeholder()\n%s = mm.default(%q, %t)\n"
+		"%w = softmax.int(%s, -1)\n%e = eq.Scalar(%s, -inf)\n"
+		"%n = all.dim(%e, -1, True)\n%z = full.default([2,16,20], 0.0, dtype=f32)\n"
+		"%p = where.self(%n, %z, %w)\n" TAIL,
+		"%q : f32[16,24] = placeholder()\n%t : f32[24,20] = placeholder()\n"
+		"%v : f32[2,20,8] = placeholder()\n%s = mm.default(%q, %t)\n"
+		"%w = softmax.int(%s, -1)\n%f = full.default([2,16,20], -inf, dtype=f32)\n"
+		"%e = eq.Tensor(%s, %f)\n%n = all.dim(%e, -1, True)\n"
+		"%z = full.default([], 0.0, dtype=f32)\n%p = where.self(%n, %z, %w)\n" TAIL,
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
