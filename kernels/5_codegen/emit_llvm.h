@@ -349,7 +349,6 @@ int stx__inst_varies(struct stx__emit *e, uint32_t n);
 /* 1: the kernel has the form, and t says how it is emitted. */
 int stx__attend_find(const struct stx_kernel *k, const struct stx_cpu_target *target,
 		     struct stx_arena *arena, struct stx__attend *t);
-void stx__attend_plan(struct stx__emit *e);
 void stx__emit_attend(struct stx__emit *e);
 LLVMValueRef stx__attend_result(struct stx__emit *e, uint32_t n);
 /* emit_llvm_hidden.c. i1: all scores of rows [0] to [1] and keys [0] to [1] are -inf; NULL: that
@@ -358,7 +357,6 @@ LLVMValueRef stx__attend_hidden(struct stx__emit *e, const LLVMValueRef *rows,
 				const LLVMValueRef *keys);
 
 /* ---- matrix products in tiles (emit_llvm_tile.c) ---- */
-/* 1: the kernel has the form, and t says how it is emitted. */
 /* Sets dot, group, unsigned_j, offset; value[] becomes what is packed. requires: operands found. */
 void stx__tile_choose_dot(const struct stx_kernel *k, const struct stx_cpu_target *target,
 			  struct stx_arena *arena, struct stx__tile *t);
@@ -370,9 +368,9 @@ LLVMValueRef stx__tile_add_up(struct stx__emit *e, int j, LLVMValueRef words, LL
 /* sum + a * b, of words or elements; widen: of bf16 pairs by FMA. */
 LLVMValueRef stx__tile_step(struct stx__emit *e, int widen, LLVMValueRef a, LLVMValueRef b,
 			    LLVMValueRef sum);
+/* 1: the kernel has the form, and t says how it is emitted. */
 int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *target,
 		   struct stx_arena *arena, struct stx__tile *t);
-void stx__tile_plan(struct stx__emit *e);
 void stx__tile_begin(struct stx__emit *e);
 void stx__emit_tile(struct stx__emit *e);
 LLVMValueRef stx__tile_result(struct stx__emit *e);

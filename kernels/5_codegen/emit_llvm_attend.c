@@ -24,11 +24,6 @@
 
 #include "emit_llvm_blocks.h"
 
-static const struct stx_axis *axis_of(const struct stx_kernel *k, uint32_t loop)
-{
-	return &k->axes.at[k->insts.at[loop].a];
-}
-
 /* ---- small pieces ---- */
 
 static LLVMTypeRef scalar(struct stx__emit *e)
@@ -509,7 +504,7 @@ static void begin_panels(struct stx__emit *e, const struct sizes *z)
 		put(e, stx__real(vector(e), -INFINITY), ahead(e, place(e, t->m, at), v * t->w));
 		put(e, zero, ahead(e, place(e, t->l, at), v * t->w));
 	}
-	int64_t rows = (t->ncols + t->mr - 1) / t->mr * t->mr;
+	int64_t rows = round_up(t->ncols, t->mr);
 	LLVMValueRef i = stx__for_begin(e, &g, stx__i64(e, 0), stx__i64(e, rows * t->panel),
 					stx__i64(e, t->w));
 	put(e, zero, beyond(e, o, i));
@@ -619,19 +614,12 @@ LLVMValueRef stx__attend_result(struct stx__emit *e, uint32_t n)
 static void end_panels(struct stx__emit *e, const struct sizes *z)
 {
 	struct stx__attend *t = e->attend;
-	struct stx__for f, g;
+	struct stx__for f;
 	LLVMValueRef panel;
 	each_panel(e, z, &f, &panel);
 	finish_panel(e, panel);
 	LLVMValueRef end = least(e, add(e, t->row0, stx__i64(e, t->panel)), z->rows);
-	LLVMValueRef row = stx__for_begin(e, &g, t->row0, end, stx__i64(e, 1));
-	set_axis(e, t->rows, row, 1);
-	e->depth = 1;
-	t->in_epilogue = 1;
-	stx__emit_range(e, t->rows + 1, e->loop[t->rows].end);
-	t->in_epilogue = 0;
-	e->depth = 0;
-	stx__for_end(e, &g);
+	stx__play_rows(e, t->rows, t->row0, end, &t->in_epilogue);
 	stx__for_end(e, &f);
 }
 
@@ -657,16 +645,4 @@ void stx__emit_attend(struct stx__emit *e)
 		if (loop != STX_NONE)
 			e->axis[e->k->insts.at[loop].a] = NULL;
 	}
-}
-
-/* Before values get their room: the loop over columns only runs the epilogue. */
-void stx__attend_plan(struct stx__emit *e)
-{
-	struct stx__attend *t = e->attend;
-	struct stx__loop_info *l = &e->loop[t->cols];
-	unsigned cost = l->cost - e->loop[t->keys].cost;
-	l->copies = cost <= 48 && (int64_t)l->w * 2 <= t->ncols ? 2 : 1;
-	l->scalar = 0;
-	if (l->copies > e->stride)
-		e->stride = l->copies;
 }

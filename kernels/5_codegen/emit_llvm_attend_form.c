@@ -14,43 +14,21 @@
 #define PAD        16 /* elements between rows: powers of two would share cache sets */
 
 struct form {
-	const struct stx_kernel *k;
+	struct nest nest; /* rows, columns, keys, terms */
 	struct stx__attend *t;
-	uint32_t open[4], depth, nloops;
 };
-
-static const struct stx_axis *axis_of(const struct stx_kernel *k, uint32_t loop)
-{
-	return &k->axes.at[k->insts.at[loop].a];
-}
-
-/* rows, columns, keys, terms, each in the one before; of sizes of their own. */
-static int see_loop(struct form *f, uint32_t n)
-{
-	static const enum stx_binding want[4] = { STX_AXIS_LOOP, STX_AXIS_VECTOR, STX_AXIS_LOOP,
-						  STX_AXIS_LOOP };
-	const struct stx_axis *x = axis_of(f->k, n);
-	if (f->nloops != f->depth || f->depth == 4 || x->binding != want[f->depth] ||
-	    x->is_reduction != (f->depth >= 2))
-		return 0;
-	for (uint32_t i = 0; i < f->depth; i++)
-		if (stx_ex_uses_var(f->k->ex, x->size, f->k->insts.at[f->open[i]].a))
-			return 0;
-	f->open[f->depth++] = n;
-	f->nloops++;
-	return 1;
-}
 
 static int see_acc(struct form *f, uint32_t n)
 {
-	const struct stx_kinst *i = &f->k->insts.at[n];
+	const struct stx_kinst *i = &f->nest.k->insts.at[n];
 	struct stx__attend *t = f->t;
-	if (f->depth == 2 && i->flags == STX_MONOID_ATTEND && t->acc == STX_NONE) {
+	if (f->nest.depth == 2 && i->flags == STX_MONOID_ATTEND && t->acc == STX_NONE) {
 		t->acc = n;
 		return 1;
 	}
-	if (f->depth != 3 || i->flags != STX_MONOID_DOT || i->axis != STX_ORDER_PLAIN ||
-	    t->sacc != STX_NONE || t->acc == STX_NONE || i->dtype != f->k->insts.at[t->acc].dtype)
+	if (f->nest.depth != 3 || i->flags != STX_MONOID_DOT || i->axis != STX_ORDER_PLAIN ||
+	    t->sacc != STX_NONE || t->acc == STX_NONE ||
+	    i->dtype != f->nest.k->insts.at[t->acc].dtype)
 		return 0;
 	t->sacc = n;
 	return 1;
@@ -58,32 +36,32 @@ static int see_acc(struct form *f, uint32_t n)
 
 static int see_result(struct form *f, uint32_t n)
 {
-	const struct stx_kinst *i = &f->k->insts.at[n];
+	const struct stx_kinst *i = &f->nest.k->insts.at[n];
 	if (i->a == f->t->sacc) {
 		int first = f->t->sresult == STX_NONE;
 		f->t->sresult = n;
-		return f->depth == 3 && first;
+		return f->nest.depth == 3 && first;
 	}
 	if (f->t->safe > 1) /* the first of them */
 		f->t->safe = i->flags;
-	return f->depth == 2 && f->t->safe == i->flags;
+	return f->nest.depth == 2 && f->t->safe == i->flags;
 }
 
 static int see(struct form *f, uint32_t n)
 {
-	const struct stx_kinst *i = &f->k->insts.at[n];
+	const struct stx_kinst *i = &f->nest.k->insts.at[n];
 	switch (i->op) {
-	case STX_K_LOOP: return see_loop(f, n);
-	case STX_K_END: f->depth--; return f->depth || n + 1 == f->k->insts.n;
+	case STX_K_LOOP: return stx__see_loop(&f->nest, n, 4);
+	case STX_K_END: return stx__see_end(&f->nest, n);
 	case STX_K_ACC: return see_acc(f, n);
 	case STX_K_UPDATE:
 		if (i->a == f->t->acc)
 			f->t->update = n;
 		else
 			f->t->supdate = n;
-		return f->depth == (i->a == f->t->acc ? 3u : 4u);
+		return f->nest.depth == (i->a == f->t->acc ? 3u : 4u);
 	case STX_K_RESULT: return see_result(f, n);
-	case STX_K_STORE: return f->depth == 2 && f->t->update != STX_NONE;
+	case STX_K_STORE: return f->nest.depth == 2 && f->t->update != STX_NONE;
 	case STX_K_SORT: return 0;
 	default: return 1;
 	}
@@ -169,11 +147,6 @@ static int find_holes(const struct stx_kernel *k, struct stx__attend *t, struct 
 	return 1;
 }
 
-static int64_t round_up(int64_t n, int64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 static int64_t take(int64_t *end, int64_t elems, unsigned bytes)
 {
 	int64_t at = *end;
@@ -214,29 +187,30 @@ static void choose_sizes(const struct stx_cpu_target *target, struct stx__attend
 int stx__attend_find(const struct stx_kernel *k, const struct stx_cpu_target *target,
 		     struct stx_arena *arena, struct stx__attend *t)
 {
-	struct form f = { .k = k, .t = t };
+	struct form f = { .nest = { .k = k }, .t = t };
 	memset(t, 0, sizeof *t);
 	t->acc = t->update = t->sacc = t->supdate = t->sresult = t->terms = STX_NONE;
 	t->safe = 2;
 	for (uint32_t n = 0; n < k->insts.n; n++)
 		if (!see(&f, n))
 			return 0;
-	if (f.nloops < 3 || t->acc == STX_NONE || t->update == STX_NONE ||
-	    (f.nloops == 4) != (t->sacc != STX_NONE && t->supdate != STX_NONE) || t->safe > 1)
+	if (f.nest.nloops < 3 || t->acc == STX_NONE || t->update == STX_NONE ||
+	    (f.nest.nloops == 4) != (t->sacc != STX_NONE && t->supdate != STX_NONE) || t->safe > 1)
 		return 0;
-	t->rows = f.open[0];
-	t->cols = f.open[1];
-	t->keys = f.open[2];
-	if (f.nloops == 4)
-		t->terms = f.open[3];
+	t->rows = f.nest.open[0];
+	t->cols = f.nest.open[1];
+	t->keys = f.nest.open[2];
+	if (f.nest.nloops == 4)
+		t->terms = f.nest.open[3];
 	t->dtype = (enum stx_dtype)k->insts.at[t->acc].dtype;
 	t->most_rows = stx_ex_interval(k->ex, axis_of(k, t->rows)->size).hi;
 	if (t->most_rows < 1 || t->most_rows > MAX_ROWS ||
 	    !stx_ex_is_const(k->ex, axis_of(k, t->cols)->size, &t->ncols) || t->ncols < 1 ||
 	    t->ncols > MAX_COLS)
 		return 0;
-	if (f.nloops == 4 && (!stx_ex_is_const(k->ex, axis_of(k, t->terms)->size, &t->nterms) ||
-			      t->nterms < 1 || t->nterms > MAX_TERMS))
+	if (f.nest.nloops == 4 &&
+	    (!stx_ex_is_const(k->ex, axis_of(k, t->terms)->size, &t->nterms) || t->nterms < 1 ||
+	     t->nterms > MAX_TERMS))
 		return 0;
 	if (!find_holes(k, t, arena))
 		return 0;

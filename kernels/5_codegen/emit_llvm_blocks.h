@@ -5,6 +5,16 @@
 
 #include "emit_llvm.h"
 
+static inline const struct stx_axis *axis_of(const struct stx_kernel *k, uint32_t loop)
+{
+	return &k->axes.at[k->insts.at[loop].a];
+}
+
+static inline int64_t round_up(int64_t n, int64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
 static inline LLVMValueRef add(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b)
 {
 	return LLVMBuildAdd(e->b, a, b, "");
@@ -47,6 +57,21 @@ static inline void set_axis(struct stx__emit *e, uint32_t loop, LLVMValueRef at,
 	e->axis[axis] = at;
 	e->axis_depth[axis] = (uint8_t)depth;
 }
+
+/* The open loops of a skeleton: rows, columns (the vector loop), reductions, each in the one before
+ * and of a size of its own. */
+struct nest {
+	const struct stx_kernel *k;
+	uint32_t open[4], depth, nloops;
+};
+
+/* emit_llvm_hole.c: LOOP n, of `most` at most; 0: the kernel has another form. */
+int stx__see_loop(struct nest *t, uint32_t n, uint32_t most);
+/* END n: 0: the kernel goes on behind the rows. */
+int stx__see_end(struct nest *t, uint32_t n);
+/* The rest of the nest for rows [first, end), *in_epilogue set: its RESULTs are there. */
+void stx__play_rows(struct stx__emit *e, uint32_t rows, LLVMValueRef first, LLVMValueRef end,
+		    uint8_t *in_epilogue);
 
 /* A hole of a skeleton: the instructions in [from, to) that one value needs. */
 struct hole {

@@ -1,5 +1,40 @@
-/* emit_llvm_hole.c: playing the holes of a skeleton, and transposing what they give. */
+/* emit_llvm_hole.c: the loops of a skeleton; playing its holes, and transposing what they give;
+ * playing its epilogue. */
 #include "emit_llvm_blocks.h"
+
+int stx__see_loop(struct nest *t, uint32_t n, uint32_t most)
+{
+	const struct stx_axis *x = axis_of(t->k, n);
+	if (t->nloops != t->depth || t->depth == most ||
+	    x->binding != (t->depth == 1 ? STX_AXIS_VECTOR : STX_AXIS_LOOP) ||
+	    x->is_reduction != (t->depth >= 2))
+		return 0;
+	for (uint32_t i = 0; i < t->depth; i++)
+		if (stx_ex_uses_var(t->k->ex, x->size, t->k->insts.at[t->open[i]].a))
+			return 0;
+	t->open[t->depth++] = n;
+	t->nloops++;
+	return 1;
+}
+
+int stx__see_end(struct nest *t, uint32_t n)
+{
+	return --t->depth || n + 1 == t->k->insts.n;
+}
+
+void stx__play_rows(struct stx__emit *e, uint32_t rows, LLVMValueRef first, LLVMValueRef end,
+		    uint8_t *in_epilogue)
+{
+	struct stx__for f;
+	LLVMValueRef row = stx__for_begin(e, &f, first, end, stx__i64(e, 1));
+	set_axis(e, rows, row, 1);
+	e->depth = 1;
+	*in_epilogue = 1;
+	stx__emit_range(e, rows + 1, e->loop[rows].end);
+	*in_epilogue = 0;
+	e->depth = 0;
+	stx__for_end(e, &f);
+}
 
 struct stx__val stx__play_hole(struct stx__emit *e, const struct hole *h, uint32_t loop, unsigned w,
 			       unsigned bytes, LLVMValueRef rest)

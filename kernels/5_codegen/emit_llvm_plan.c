@@ -311,6 +311,17 @@ static void second_pass(struct plan *p)
 	}
 }
 
+/* A skeleton's loop over columns, n at a time, only runs the epilogue, without the loop inside. */
+static void plan_epilogue(struct stx__emit *e, uint32_t cols, uint32_t inside, int64_t n)
+{
+	struct stx__loop_info *l = &e->loop[cols];
+	unsigned cost = l->cost - e->loop[inside].cost;
+	l->copies = cost <= 48 && (int64_t)l->w * 2 <= n ? 2 : 1;
+	l->scalar = 0;
+	if (l->copies > e->stride)
+		e->stride = l->copies;
+}
+
 stx_err stx__analyse(struct stx__emit *e)
 {
 	uint32_t n = e->k->insts.n;
@@ -331,9 +342,9 @@ stx_err stx__analyse(struct stx__emit *e)
 	}
 	second_pass(&p);
 	if (e->tile)
-		stx__tile_plan(e);
+		plan_epilogue(e, e->tile->cols, e->tile->terms, (int64_t)e->tile->w * e->tile->nv);
 	if (e->attend)
-		stx__attend_plan(e);
+		plan_epilogue(e, e->attend->cols, e->attend->keys, e->attend->ncols);
 	e->w = 0;
 	e->copies = 1;
 	e->val = STX_NEW_ARRAY(e->arena, struct stx__val, (size_t)(n + 1) * e->stride);

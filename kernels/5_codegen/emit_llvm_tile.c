@@ -50,12 +50,13 @@ static void add_offsets(struct stx__emit *e, const struct stx__block *b, const s
 {
 	struct stx__tile *t = e->tile;
 	LLVMTypeRef type = vector(e);
-	LLVMValueRef both = LLVMBuildTrunc(e->b, b->terms, e->i32, ""), of_row = NULL;
+	LLVMValueRef both, of_row = NULL;
+	if (!t->offset[0] && !t->offset[1])
+		return;
+	both = LLVMBuildTrunc(e->b, b->terms, e->i32, "");
 	both = LLVMBuildMul(e->b, both, stx__int(e->i32, (uint64_t)(t->offset[0] * t->offset[1])),
 			    "");
 	both = stx__splat(e, both, t->w);
-	if (!t->offset[0] && !t->offset[1])
-		return;
 	for (unsigned r = 0; r < t->mr; r++) {
 		if (t->offset[1]) {
 			LLVMValueRef row = add(e, t->row0, stx__i64(e, r));
@@ -164,17 +165,9 @@ LLVMValueRef stx__tile_result(struct stx__emit *e)
 static void epilogue(struct stx__emit *e, const struct stx__block *b)
 {
 	struct stx__tile *t = e->tile;
-	struct stx__for f;
 	LLVMValueRef end = least(e, add(e, t->row0, stx__i64(e, t->mr)), b->rows);
 	t->ncols = least(e, LLVMBuildSub(e->b, b->cols, t->col0, ""), stx__i64(e, t->nv * t->w));
-	LLVMValueRef row = stx__for_begin(e, &f, t->row0, end, stx__i64(e, 1));
-	set_axis(e, t->rows, row, 1);
-	e->depth = 1;
-	t->in_epilogue = 1;
-	stx__emit_range(e, t->rows + 1, e->loop[t->rows].end);
-	t->in_epilogue = 0;
-	e->depth = 0;
-	stx__for_end(e, &f);
+	stx__play_rows(e, t->rows, t->row0, end, &t->in_epilogue);
 }
 
 /* ---- one row ---- */
@@ -361,16 +354,4 @@ void stx__tile_begin(struct stx__emit *e)
 		e->tile->is_wild = stx__alloca(e, e->i8, 0);
 		LLVMBuildStore(e->b, stx__int(e->i8, 0), e->tile->is_wild);
 	}
-}
-
-/* Before values get their room: the loop over columns only runs the epilogue. */
-void stx__tile_plan(struct stx__emit *e)
-{
-	struct stx__tile *t = e->tile;
-	struct stx__loop_info *l = &e->loop[t->cols];
-	unsigned cost = l->cost - e->loop[t->terms].cost;
-	l->copies = cost <= 48 && (unsigned)l->w * 2 <= t->w * t->nv ? 2 : 1;
-	l->scalar = 0;
-	if (l->copies > e->stride)
-		e->stride = l->copies;
 }

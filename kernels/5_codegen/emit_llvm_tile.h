@@ -10,11 +10,6 @@ struct stx__block {                            /* of terms, and of the tile */
 	LLVMValueRef packed[2];                /* addresses of its operands */
 };
 
-static inline const struct stx_axis *axis_of(const struct stx_kernel *k, uint32_t loop)
-{
-	return &k->axes.at[k->insts.at[loop].a];
-}
-
 /* Element i of the scratch, from byte `at`. */
 static inline LLVMValueRef place(struct stx__emit *e, int64_t at, LLVMValueRef i)
 {

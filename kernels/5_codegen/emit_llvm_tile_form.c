@@ -17,43 +17,23 @@
 /* ---- the form ---- */
 
 struct form {
-	const struct stx_kernel *k;
+	struct nest nest; /* rows, columns, terms */
 	struct stx__tile *t;
-	uint32_t open[3], depth, nloops, naccs, nupdates;
+	uint32_t naccs, nupdates;
 };
-
-static const struct stx_axis *axis_of(const struct stx_kernel *k, uint32_t loop)
-{
-	return &k->axes.at[k->insts.at[loop].a];
-}
-
-static int see_loop(struct form *f, uint32_t n)
-{
-	static const enum stx_binding want[3] = { STX_AXIS_LOOP, STX_AXIS_VECTOR, STX_AXIS_LOOP };
-	const struct stx_axis *x = axis_of(f->k, n);
-	if (f->nloops != f->depth || f->depth == 3 || x->binding != want[f->depth] ||
-	    x->is_reduction != (f->depth == 2))
-		return 0;
-	for (uint32_t i = 0; i < f->depth; i++)
-		if (stx_ex_uses_var(f->k->ex, x->size, f->k->insts.at[f->open[i]].a))
-			return 0;
-	f->open[f->depth++] = n;
-	f->nloops++;
-	return 1;
-}
 
 static int see(struct form *f, uint32_t n)
 {
-	const struct stx_kinst *i = &f->k->insts.at[n];
+	const struct stx_kinst *i = &f->nest.k->insts.at[n];
 	switch (i->op) {
-	case STX_K_LOOP: return see_loop(f, n);
-	case STX_K_END: f->depth--; return f->depth || n + 1 == f->k->insts.n;
+	case STX_K_LOOP: return stx__see_loop(&f->nest, n, 3);
+	case STX_K_END: return stx__see_end(&f->nest, n);
 	case STX_K_ACC:
 		f->t->acc = n;
-		return f->depth == 2 && !f->naccs++ && i->flags == STX_MONOID_DOT &&
+		return f->nest.depth == 2 && !f->naccs++ && i->flags == STX_MONOID_DOT &&
 		       i->axis == STX_ORDER_PLAIN;
-	case STX_K_UPDATE: f->t->update = n; return f->depth == 3 && !f->nupdates++;
-	case STX_K_STORE: return f->depth == 2 && f->nloops == 3;
+	case STX_K_UPDATE: f->t->update = n; return f->nest.depth == 3 && !f->nupdates++;
+	case STX_K_STORE: return f->nest.depth == 2 && f->nest.nloops == 3;
 	case STX_K_INDIRECT:
 	case STX_K_SORT: return 0;
 	default: return 1;
@@ -224,11 +204,6 @@ static void find_shared(const struct stx_kernel *k, struct stx__tile *t, int j)
 	}
 }
 
-static int64_t round_up(int64_t n, int64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 /* Rows of a register tile: the most that registers hold, or fewer when the rows come out even. */
 static unsigned register_rows(const struct stx_kernel *k, const struct stx__tile *t, int level)
 {
@@ -299,16 +274,16 @@ static void choose_sizes(const struct stx_kernel *k, const struct stx_cpu_target
 int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *target,
 		   struct stx_arena *arena, struct stx__tile *t)
 {
-	struct form f = { .k = k, .t = t };
+	struct form f = { .nest = { .k = k }, .t = t };
 	memset(t, 0, sizeof *t);
 	for (uint32_t n = 0; n < k->insts.n; n++)
 		if (!see(&f, n))
 			return 0;
-	if (f.nloops != 3 || f.naccs != 1 || f.nupdates != 1)
+	if (f.nest.nloops != 3 || f.naccs != 1 || f.nupdates != 1)
 		return 0;
-	t->rows = f.open[0];
-	t->cols = f.open[1];
-	t->terms = f.open[2];
+	t->rows = f.nest.open[0];
+	t->cols = f.nest.open[1];
+	t->terms = f.nest.open[2];
 	t->dtype = (enum stx_dtype)k->insts.at[t->acc].dtype;
 	t->most_rows = stx_ex_interval(k->ex, axis_of(k, t->rows)->size).hi;
 	t->most_cols = stx_ex_interval(k->ex, axis_of(k, t->cols)->size).hi;
