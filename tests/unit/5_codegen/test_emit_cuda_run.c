@@ -338,6 +338,33 @@ static void test_emit_cuda_rows_over_clusters_agree_with_the_interpreter(void **
 	of_clusters = 0;
 }
 
+/* Rows whose columns are summed on the way: a row a block, several of a warp or more; ragged rows and
+ * segments, columns that are no power of two; results of the rows that the columns' sums read. */
+static void test_emit_cuda_rows_with_column_sums_agree_with_the_interpreter(void **unused)
+{
+	static const char *const graphs[] = {
+		"%g : bf16[1100,256] = placeholder()\n%x : bf16[1100,256] = placeholder()\n"
+		"%m : bf16[1100,1] = placeholder()\n%s : bf16[1100,1] = placeholder()\n"
+		"%w : bf16[256] = placeholder()\n"
+		"%y = native_layer_norm_backward.default(%g, %x, [256], %m, %s, %w, %w, [1, 1, "
+		"1])\nreturn (%y, %y:1, %y:2)\n",
+		"%g : f32[1060,200] = placeholder()\n%x : f32[1060,200] = placeholder()\n"
+		"%p = mul.Tensor(%g, %x)\n%r = amax.default(%p, [1], True)\n"
+		"%q = mul.Tensor(%r, %x)\n%d = sub.Tensor(%g, %q)\n"
+		"%c = sum.dim_IntList(%d, [0])\nreturn (%d, %c)\n",
+		"%x : i32[5,1500,40] = placeholder()\n%m = amax.default(%x, [2], True)\n"
+		"%d = sub.Tensor(%m, %x)\n%c = sum.dim_IntList(%d, [0, 1])\n"
+		"%b = amin.default(%x, [0, 1])\nreturn (%d, %c, %b)\n",
+		"%x : f16[1056,300] = placeholder()\n%y = softmax.int(%x, -1)\n"
+		"%c = sum.dim_IntList(%x, [0])\nreturn (%y, %c)\n",
+		"%x : f32[2000,33] = placeholder()\n%r = sum.dim_IntList(%x, [1])\n"
+		"%c = sum.dim_IntList(%x, [0])\nreturn (%r, %c)\n",
+	};
+	(void)unused;
+	state = 6;
+	run_all(graphs, sizeof graphs / sizeof *graphs, 3, 1);
+}
+
 /* MR-05: rows of -inf, of infinities, with NaN: (max, sum of exp) as merging one by one gives them. */
 static void test_emit_cuda_online_softmax_of_infinities_and_nan(void **unused)
 {
@@ -380,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_emit_cuda_transposed_runs_agree_with_the_interpreter),
 		cmocka_unit_test(test_emit_cuda_rows_in_runs_agree_with_the_interpreter),
 		cmocka_unit_test(test_emit_cuda_rows_over_clusters_agree_with_the_interpreter),
+		cmocka_unit_test(test_emit_cuda_rows_with_column_sums_agree_with_the_interpreter),
 		cmocka_unit_test(test_emit_cuda_online_softmax_of_infinities_and_nan),
 		cmocka_unit_test(test_emit_cuda_random_kernels_agree_with_the_interpreter),
 	};
