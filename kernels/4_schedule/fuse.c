@@ -19,10 +19,10 @@
 #define MAX_GROUP_READS      64
 #define MAX_RECOMPUTED                                                                             \
 	96 /* operations an element that later phases may repeat: some four exponentials */
-#define MAX_COLUMN_SUMS 4 /* of a kernel of rows: each has registers for its part of a row */
-#define MAX_BESIDE 4     /* groups that a buffer is tried beside */
-#define FEW_ROWS   16    /* grid points below which a kernel of phases may starve threads */
-#define SMALL      65536 /* elements that one thread does at once */
+#define MAX_COLUMN_SUMS 4     /* of a kernel of rows: each has registers for its part of a row */
+#define MAX_BESIDE      4     /* groups that a buffer is tried beside */
+#define FEW_ROWS        16    /* grid points below which a kernel of phases may starve threads */
+#define SMALL           65536 /* elements that one thread does at once */
 
 struct fused {                           /* what fusion knows of a group besides its list */
 	uint32_t reads[MAX_GROUP_READS]; /* buffers outside the group */

@@ -10,7 +10,8 @@
 /* How a kernel's points are dealt to blocks and threads. A block takes x*y*z points of the grid
  * axes, and r iterations of the reduction at a time (0: no reduction). All are powers of two. */
 struct stx_gpu_config {
-	uint32_t x, y, z, r; /* x of a kernel that sums down columns: rows of its one segment at once */
+	uint32_t x, y, z,
+		r; /* x of a kernel that sums down columns: rows of its one segment at once */
 	uint32_t threads;     /* of a block */
 	uint32_t row_threads; /* of them, threads that share a row of the reduction; 1: none */
 	uint8_t inner;        /* those are neighbouring lanes; else lanes run along x */

@@ -30,8 +30,8 @@ struct acc {
 	struct state attended;              /* BLOCKS: (m, l, a) */
 	struct chunked chunks;
 	union stx_scalar *each; /* a row of states: [elems of axis a->c] */
-	int64_t count;  /* updates in the current chunk */
-	uint32_t inner; /* innermost LOOP around its UPDATE */
+	int64_t count;          /* updates in the current chunk */
+	uint32_t inner;         /* innermost LOOP around its UPDATE */
 };
 
 struct eval {

@@ -272,8 +272,7 @@ static stx_err play_reduction(struct play *p, uint32_t pos, uint32_t row)
 	u.a = p->acc[pos][row] = shared_acc(p, &i, &u, b->phases.at[pos].phase);
 	if (u.a != STX_NONE)
 		return STX_E_OK;
-	u.a = p->acc[pos][row] =
-		columns ? stx__value_columns(p->v, i) : stx__value_marker(p->v, i);
+	u.a = p->acc[pos][row] = columns ? stx__value_columns(p->v, i) : stx__value_marker(p->v, i);
 	return add_effect(p, u, b->phases.at[pos].phase);
 }
 

@@ -259,8 +259,7 @@ static void find_needs(struct finding *f, const uint8_t *is_stored)
 		const struct stx_body *body = &f->buffers[pos]->body;
 		if (m->is_full && !m->needs && is_stored[pos])
 			m->needs = 1u << m->phase;
-		uint32_t needs =
-			m->is_columns || is_reduction(f, pos) ? 1u << m->phase : m->needs;
+		uint32_t needs = m->is_columns || is_reduction(f, pos) ? 1u << m->phase : m->needs;
 		p->final_loop |= (m->is_full || m->is_columns) && needs >> p->n & 1;
 		if (m->is_columns)
 			p->columns = (uint8_t)(pos + 1);

@@ -32,7 +32,8 @@ struct split {
 	const struct stx_schedule_options *o;
 	struct stx_arena *arena;
 	struct stx__build *build; /* scratch */
-	uint32_t *along; /* [buffers.n] of a GPU: the newest reduction along rows that reads it, or what
+	uint32_t *
+		along; /* [buffers.n] of a GPU: the newest reduction along rows that reads it, or what
 			    it is computed of, element by element, + 1 */
 };
 
@@ -144,7 +145,8 @@ static const struct stx_buffer *beside_rows(const struct split *s, const struct 
 		uint32_t at = in->op == STX_B_LOAD ? s->along[in->a] : 0;
 		const struct stx_buffer *r = at ? s->l->buffers.at[at - 1] : NULL;
 		int64_t rows, columns;
-		if (r && is_dense(s, b, in, 0) && sizes_of(s->l->ex, r->ranges, r->nranges, &rows) &&
+		if (r && is_dense(s, b, in, 0) &&
+		    sizes_of(s->l->ex, r->ranges, r->nranges, &rows) &&
 		    sizes_of(s->l->ex, r->rranges, r->nrranges, &columns) && rows == n_r &&
 		    columns == n)
 			return r;
@@ -163,7 +165,8 @@ static int cut_for_device(const struct split *s, const struct stx_buffer *b,
 	const struct stx_device *d = s->o->device ? s->o->device : &common;
 	*c = (struct cut){ .last = n_r, .parts = 1, .serial = (uint8_t)!r->lanes };
 	c->segments = r->lanes ? stx__split_factor(n, n_r, d) : stx__split_factor_across(n, n_r, d);
-	int64_t by_rows = !r->lanes && beside_rows(s, b, n, n_r) ? stx__split_factor_rows(n, n_r, d) : 1;
+	int64_t by_rows =
+		!r->lanes && beside_rows(s, b, n, n_r) ? stx__split_factor_rows(n, n_r, d) : 1;
 	c->by_rows = by_rows > 1;
 	c->segments = c->by_rows ? by_rows : c->segments;
 	c->inner = (n_r - 1) / c->segments + 1;

@@ -447,9 +447,9 @@ static void open_rows(struct stx__cuda *e)
 	stx_bytes_printf(e->out, "  {\n  const %s %s = xoffset;\n  const %s rows = ", type,
 			 e->k->axes.at[0].name, type);
 	stx__cuda_index(e, a->size, e->out);
-	stx_bytes_printf(e->out,
-			 ";\n  (void)%s;\n  for (%s soffset = 0; soffset < rows; soffset += %u) {\n",
-			 e->k->axes.at[0].name, type, e->c->x);
+	stx_bytes_printf(
+		e->out, ";\n  (void)%s;\n  for (%s soffset = 0; soffset < rows; soffset += %u) {\n",
+		e->k->axes.at[0].name, type, e->c->x);
 }
 
 static void close_rows(struct stx__cuda *e)

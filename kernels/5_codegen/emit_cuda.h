@@ -33,12 +33,12 @@ struct stx__value_info {
 };
 
 struct stx__region {
-	uint32_t begin, end; /* instructions */
-	uint8_t in_rows;     /* inside the loop over rows */
+	uint32_t begin, end;   /* instructions */
+	uint8_t in_rows;       /* inside the loop over rows */
 	uint8_t opens, closes; /* it is the first there, the last */
-	uint32_t loop;       /* its LOOP instruction, or STX_NONE */
-	uint32_t nstages;    /* beside the last */
-	uint32_t *first;     /* instruction of each stage, or STX_NONE; the last at [nstages] */
+	uint32_t loop;         /* its LOOP instruction, or STX_NONE */
+	uint32_t nstages;      /* beside the last */
+	uint32_t *first;       /* instruction of each stage, or STX_NONE; the last at [nstages] */
 };
 
 struct stx__cuda {
@@ -53,14 +53,14 @@ struct stx__cuda {
 	uint32_t *table, table_mask; /* values of loops that later loops may take: number + 1 */
 	uint32_t ngrid;              /* grid axes */
 	uint32_t raxis;              /* reduction axis, or STX_NONE */
-	uint32_t saxis;              /* of a loop over rows (kernel.h: a row of states), or STX_NONE */
-	uint32_t nx, ny, nz;         /* threads along each grid axis */
-	uint32_t rows;               /* grid points a thread has */
-	uint32_t iters;              /* iterations of the reduction a thread has at once */
-	uint8_t wide;                /* indices have 64 bits */
-	uint8_t has_runs;            /* some instruction is wide */
-	uint8_t met;                 /* the blocks of the cluster are known to run */
-	uint32_t needs;              /* STX__NEED_* */
+	uint32_t saxis;      /* of a loop over rows (kernel.h: a row of states), or STX_NONE */
+	uint32_t nx, ny, nz; /* threads along each grid axis */
+	uint32_t rows;       /* grid points a thread has */
+	uint32_t iters;      /* iterations of the reduction a thread has at once */
+	uint8_t wide;        /* indices have 64 bits */
+	uint8_t has_runs;    /* some instruction is wide */
+	uint8_t met;         /* the blocks of the cluster are known to run */
+	uint32_t needs;      /* STX__NEED_* */
 	/* while emitting a region */
 	const struct stx__region *region;
 };

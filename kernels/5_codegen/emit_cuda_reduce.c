@@ -328,7 +328,8 @@ static void by_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const c
 		stx_bytes_printf(out, "  __shared__ %s %s%u_%u%s[%u][%u];\n", type, name, acc, s,
 				 two, parts, e->c->x);
 		if (e->region->in_rows) /* the next row's come while the last one's are read */
-			stx_bytes_printf(out, "  %s (&s%u_%u)[%u][%u] = both%u_%u[soffset / %u & 1];\n",
+			stx_bytes_printf(out,
+					 "  %s (&s%u_%u)[%u][%u] = both%u_%u[soffset / %u & 1];\n",
 					 type, acc, s, parts, e->c->x, acc, s, e->c->x);
 	}
 	stx_bytes_printf(out, "  if (%s) {\n    #pragma unroll\n    for (int e = 0; e < %u; e++) {",
@@ -408,7 +409,8 @@ void stx__cuda_row_finish(struct stx__cuda *e, uint32_t acc)
 		return;
 	stx_bytes_printf(
 		e->out,
-		"  // columns of a%u over %u rows\n  __shared__ %s s%u_0[%u][%u];\n  #pragma unroll\n"
+		"  // columns of a%u over %u rows\n  __shared__ %s s%u_0[%u][%u];\n  #pragma "
+		"unroll\n"
 		"  for (int o = %u; o > 0; o >>= 1) {\n    __syncthreads();\n"
 		"    if (tx >= o && tx < 2 * o) {\n      #pragma unroll\n"
 		"      for (int e = 0; e < %u; e++) s%u_0[tx - o][e*NR + tr] = a%u_0[e];\n    }\n"

@@ -256,8 +256,8 @@ static void shared_rows(const struct stx_kernel *k, const struct stx_gpu_device 
 
 /* Rows whose columns are summed: 8 columns a thread, or twice as many for half the threads; as many rows
  * at once as split_rule.c has made the segments for. */
-static void summed_rows(const struct stx_kernel *k, const struct stx_gpu_device *dev, uint32_t raxis,
-			struct stx_gpu_choices *out)
+static void summed_rows(const struct stx_kernel *k, const struct stx_gpu_device *dev,
+			uint32_t raxis, struct stx_gpu_choices *out)
 {
 	uint32_t r = pow2_at_least(hint(k, raxis)), vec = run_of(k, raxis, 50);
 	r = r < 32 ? 32 : r;
