@@ -136,6 +136,7 @@ static stx_err check_definition(const struct check *c)
 	uint32_t i, want = b->def == STX_DEF_REDUCTION ? stx_monoid_info(b->monoid)->nvals : 1;
 	enum stx_dtype t = b->def == STX_DEF_POINTWISE ? b->dtype : b->acc;
 	stx_err e = b->def == STX_DEF_SCATTER || b->base ? check_update(c) : 0;
+	int64_t rows;
 
 	if (e)
 		return e;
@@ -164,6 +165,9 @@ static stx_err check_definition(const struct check *c)
 		if ((e = check_ex(c, b->rlimit, b->body.n)))
 			return e;
 	}
+	if (b->is_by_rows && (b->nranges < 2 || b->nrranges != 1 || b->is_merge ||
+			      !stx_ex_is_const(c->l->ex, b->rranges[0], &rows) || rows < 1))
+		return bad(c, "segments of rows have columns and a number of rows", b->body.n);
 	return check_ex(c, b->store, b->body.n);
 }
 

@@ -3,7 +3,9 @@
  *
  * A group without reductions is pointwise buffers over the same ranges. One with reductions has
  * rows (their common ranges) and columns (their common reduction ranges): it holds reductions,
- * row-level pointwise buffers over the rows and full-level ones over rows and columns. A buffer may
+ * row-level pointwise buffers over the rows and full-level ones over rows and columns. On a GPU it may
+ * hold sums down the columns, too: first layers (loops.h, is_by_rows) whose segments are the kernel's
+ * grid points, their rows a loop around all phases. A buffer may
  * read an earlier one of its group at its own point. Phase k of a row runs over the columns once:
  * the reductions of that phase, and what they read of the full level; row values of phase k are
  * computed before it and after the reductions of phase k-1. The last phase, p->n, has no
@@ -28,6 +30,7 @@ struct stx__member {            /* a buffer of a group */
 	uint8_t is_full, phase; /* row level: phase before whose loop it is computed; reductions: of
 				   its loop */
 	uint8_t is_same;        /* its variables are those of the first buffer */
+	uint8_t is_columns;     /* it sums down the columns, in the loop of its phase */
 	uint32_t needs; /* full level: bits of the phases that need it; the lowest stores it */
 	uint8_t keeper; /* 1 + position of the buffer whose place keeps it for the second phase; or
 			   0 */
@@ -36,7 +39,8 @@ struct stx__member {            /* a buffer of a group */
 };
 struct stx__phases {
 	uint32_t n;         /* phases with reductions */
-	uint8_t final_loop; /* phase n has full-level results */
+	uint8_t final_loop; /* phase n has full-level results, or sums down columns */
+	uint8_t columns;    /* 1 + position of the first sum down the columns; 0: there is none */
 	struct stx__member at[STX__MAX_GROUP];
 };
 
@@ -91,6 +95,7 @@ struct stx__axes {
 	uint8_t attends; /* the reductions are over keys, then over the terms of a score: the score
 			    is complete after the inner loop, in the outer one */
 	stx_ex term;     /* of them: where the product's reduction variable went */
+	stx_ex segment, segment_row; /* of rows whose columns are summed; the row in it */
 	uint8_t index_bits;
 	stx_ex grid;
 	int64_t point_elems; /* iterations of the innermost loop a grid point, at the hints */
@@ -182,6 +187,8 @@ uint32_t stx__value_cast(struct stx__values *v, enum stx_dtype t, uint32_t a);
 uint32_t stx__value_marker(struct stx__values *v, struct stx_kinst i);
 /* ACC and RESULT of the scores of an attention. */
 uint32_t stx__value_scores(struct stx__values *v, struct stx_kinst i);
+/* ACC and RESULT of sums down columns: around all rows, and, once these are played, after them. */
+uint32_t stx__value_columns(struct stx__values *v, struct stx_kinst i);
 /* Index atom standing for the indirect temp. */
 stx_ex stx__indirect_atom(struct stx__values *v, uint32_t temp);
 /* What v->oom means, as an error. */

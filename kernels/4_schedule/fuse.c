@@ -19,9 +19,10 @@
 #define MAX_GROUP_READS      64
 #define MAX_RECOMPUTED                                                                             \
 	96 /* operations an element that later phases may repeat: some four exponentials */
-#define MAX_BESIDE 4     /* groups that a buffer is tried beside */
-#define FEW_ROWS   16    /* grid points below which a kernel of phases may starve threads */
-#define SMALL      65536 /* elements that one thread does at once */
+#define MAX_COLUMN_SUMS 4     /* of a kernel of rows: each has registers for its part of a row */
+#define MAX_BESIDE      4     /* groups that a buffer is tried beside */
+#define FEW_ROWS        16    /* grid points below which a kernel of phases may starve threads */
+#define SMALL           65536 /* elements that one thread does at once */
 
 struct fused {                           /* what fusion knows of a group besides its list */
 	uint32_t reads[MAX_GROUP_READS]; /* buffers outside the group */
@@ -289,6 +290,16 @@ static void assume(struct fuse *f, const struct stx_buffer *b, uint32_t group, s
 		t->is_stored[i] = t->at[i]->kind == STX_BUF_OUTPUT;
 }
 
+static int sums_few_columns(struct fuse *f, const struct tentative *t)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < t->n; i++)
+		n += t->phases.at[i].is_columns;
+	if (n > MAX_COLUMN_SUMS)
+		f->why = "registers would not hold the sums of so many columns";
+	return n <= MAX_COLUMN_SUMS;
+}
+
 static int repeats_little(struct fuse *f, const struct tentative *t)
 {
 	int64_t ops = 0;
@@ -317,15 +328,21 @@ static int same_order(const struct stx__red_order *p, const struct stx__red_orde
 static int keeps_order(struct fuse *f, struct tentative *t, uint32_t group)
 {
 	struct fused *g = info_of(f, group);
-	const struct stx_buffer *h = t->at[0], *b = t->at[t->mine];
-	struct stx__group_def def = {
-		.buffers = t->at, .n = t->n, .is_stored = t->is_stored, .name = b->name
-	};
+	const struct stx_buffer *h = t->at[0], *b = t->at[t->mine], *along[STX__MAX_GROUP];
+	uint8_t stored[STX__MAX_GROUP];
+	struct stx__group_def def = { .buffers = along, .is_stored = stored, .name = b->name };
 	struct stx__red_order all;
+	int columns = t->phases.at[t->mine].is_columns;
+	for (uint32_t i = 0; i < t->n; i++)
+		if (!t->phases.at[i].is_columns) { /* sums down columns have no say */
+			along[def.n] = t->at[i];
+			stored[def.n++] = t->is_stored[i];
+		}
 	if (!g->order || !g->has_reduction)
 		g->order = order_alone(f, h);
 	if (!stx__red_order(f->build, f->l, &def, &all) || !same_order(g->order, &all) ||
-	    (b->def == STX_DEF_REDUCTION && b != h && !same_order(order_alone(f, b), &all))) {
+	    (b->def == STX_DEF_REDUCTION && b != h && !columns &&
+	     !same_order(order_alone(f, b), &all))) {
 		f->why = "a reduction would run in another order";
 		return 0;
 	}
@@ -377,7 +394,7 @@ static int may_be_phase(struct fuse *f, const struct stx_buffer *b, uint32_t gro
 		return 0;
 	assume(f, b, group, t);
 	if (!stx__phases_find(f->l, t->at, t->n, t->is_stored, &t->phases, &f->why) ||
-	    !repeats_little(f, t) || !keeps_order(f, t, group))
+	    !sums_few_columns(f, t) || !repeats_little(f, t) || !keeps_order(f, t, group))
 		return 0;
 	if (b->def == STX_DEF_POINTWISE && !t->phases.at[t->mine].is_full &&
 	    !is_cheap_in_scalars(f, b, group))
@@ -401,6 +418,13 @@ static int may_follow(struct fuse *f, const struct stx_buffer *b, uint32_t group
 	       is_cheap_in_scalars(f, b, group);
 }
 
+/* Second layers of what one kernel began: so little work that a launch is what they save. */
+static int merges_beside(const struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	const struct stx_buffer *h = head(f, group);
+	return b->is_merge && h->is_merge && latest_producer(f, b) == latest_producer(f, h);
+}
+
 /* b beside the group's buffers, none of which it reads at all or only at its own points. */
 static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
@@ -416,7 +440,7 @@ static int may_stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t
 		f->why = "it reduces over what the kernel computes";
 		return 0;
 	}
-	if (!shares_read(f, b, group)) {
+	if (!shares_read(f, b, group) && !merges_beside(f, b, group)) {
 		f->why = "it shares no input with the kernel over its space";
 		return 0;
 	}

@@ -52,10 +52,11 @@ struct shape {
 static struct shape shape_of(const struct stx_kernel *k)
 {
 	struct shape s = { 0, STX_NONE };
+	uint32_t rows = stx_gpu_rows_axis(k);
 	for (uint32_t i = 0; i < k->axes.n; i++)
 		if (k->axes.at[i].binding == STX_AXIS_GRID)
 			s.ngrid++;
-		else
+		else if (i != rows)
 			s.raxis = i;
 	return s;
 }
@@ -71,6 +72,14 @@ static int fits_loop(const struct stx_gpu_config *c, const struct stx_kernel *k)
 		return c->x == 1 && c->row_threads == c->threads && c->r == c->threads;
 	return c->row_threads == 1 && c->r == 1 && c->x >= c->threads &&
 	       c->x / c->threads <= MAX_ELEMS_PER_THREAD;
+}
+
+uint32_t stx_gpu_rows_axis(const struct stx_kernel *k)
+{
+	for (uint32_t i = 0; i < k->insts.n; i++)
+		if (k->insts.at[i].op == STX_K_ACC && k->insts.at[i].c != STX_NONE)
+			return k->insts.at[i].a;
+	return STX_NONE;
 }
 
 int stx_gpu_sorts(const struct stx_kernel *k)
@@ -111,6 +120,10 @@ static int fits_reduction(const struct stx_gpu_config *c, const struct stx_kerne
 	uint32_t lanes = c->threads / c->row_threads;
 	/* What threads of a row exchange through shared memory: emit_cuda_reduce.c. */
 	uint32_t parts = c->inner ? (c->row_threads + 31) / 32 : c->row_threads;
+	/* A thread keeps the sums of its columns from row to row. */
+	if (stx_gpu_rows_axis(k) != STX_NONE && (!c->inner || !c->persistent || c->cluster > 1 ||
+						 c->x != lanes || c->r > STX_GPU_COLUMNS / c->x))
+		return 0;
 	return is_power(c->r) && c->y == 1 && c->z == 1 && c->r >= c->row_threads &&
 	       (parts == 1 || parts * c->x <= 2048) && c->x >= lanes &&
 	       (!c->persistent || range.hi <= (int64_t)c->r * c->cluster) && c->vec_y == 1 &&
@@ -215,6 +228,8 @@ void stx_gpu_grid(const struct stx_kernel *k, const struct stx_gpu_config *c, st
 	stx_ex blocks[3] = { stx_ex_const(x, 1), stx_ex_const(x, 1), stx_ex_const(x, 1) };
 	for (uint32_t i = 0; i < 3 && i < k->axes.n && k->axes.at[i].binding == STX_AXIS_GRID; i++)
 		blocks[i] = stx_ex_ceildiv(x, k->axes.at[i].size, stx_ex_const(x, block[i]));
+	if (stx_gpu_rows_axis(k) != STX_NONE)
+		blocks[0] = k->axes.at[0].size;
 	stx_ex yz = stx_ex_mul(x, blocks[1], blocks[2]);
 	out[0] = stx_ex_muli(x, blocks[0], c->cluster);
 	out[2] = stx_ex_ceildiv(x, yz, stx_ex_const(x, 65535));

@@ -10,7 +10,8 @@
 /* How a kernel's points are dealt to blocks and threads. A block takes x*y*z points of the grid
  * axes, and r iterations of the reduction at a time (0: no reduction). All are powers of two. */
 struct stx_gpu_config {
-	uint32_t x, y, z, r;
+	uint32_t x, y, z,
+		r; /* x of a kernel that sums down columns: rows of its one segment at once */
 	uint32_t threads;     /* of a block */
 	uint32_t row_threads; /* of them, threads that share a row of the reduction; 1: none */
 	uint8_t inner;        /* those are neighbouring lanes; else lanes run along x */
@@ -26,6 +27,11 @@ struct stx_gpu_config {
 #define STX_GPU_CONFIG_BYTES 96 /* of its text, the NUL included */
 
 #define STX_GPU_MAX_VEC 16
+
+/* Columns whose sums the blocks of a multiprocessor keep in registers while they work along rows: 1024
+ * threads of 64 registers, 8 columns each; of one of its blocks, but for rows that are longer. */
+#define STX_GPU_COLUMNS       8192
+#define STX_GPU_BLOCK_COLUMNS 4096
 
 /* The configurations of a kernel that may be measured, the heuristic choice first. */
 #define STX_GPU_MAX_CONFIGS 8
@@ -58,6 +64,8 @@ enum stx_gpu_run { STX_RUN_NONE, STX_RUN_UNIFORM, STX_RUN_UNIT };
 uint32_t stx_gpu_runs(const struct stx_kernel *k, uint32_t axis, uint32_t width, uint8_t *run);
 /* 1: the axis' size is known to be a multiple of width. */
 int stx_gpu_is_whole_runs(const struct stx_kernel *k, uint32_t axis, uint32_t width);
+/* The loop over rows whose columns are summed (kernel.h: a row of states); STX_NONE: there is none. */
+uint32_t stx_gpu_rows_axis(const struct stx_kernel *k);
 int stx_gpu_sorts(const struct stx_kernel *k); /* it has a SORT: a block has one row */
 /* Blocks along the three dimensions of the launch, over the kernel's scalars. y and z share the
  * second dimension; what exceeds 65535 there goes to the third. The blocks of a cluster are

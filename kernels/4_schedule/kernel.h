@@ -64,6 +64,10 @@
  *                             p = exp(b - f), l = l + p, a = fma(p, c, a). RESULT 0: a / l;
  *                             RESULT 1: the same, and a where l is 0
  *
+ * A row of states (GPU): ACC with an axis c has a state for every value of it; UPDATE, in a LOOP over c
+ * inside those of `a`, and RESULT, in one after them, mean the state of their value of c. So a loop over
+ * rows sums down the columns of what it does along them. Its monoid has one state; order TREE.
+ *
  * RESULT flags = state number; state 1 of ARGMAX and ARGMIN is i64, all others have ACC's dtype.
  *
  * Sorts. SORT, outside every LOOP, works on elements [ex, ex + 2n) of two parameters, keys (u32 or
@@ -143,7 +147,8 @@ enum stx_kop {                               /* a primitive below STX_P_FIRST_EL
 	       STX_K_END,      /* a = the LOOP instruction it ends */
 	       STX_K_ACC, /* accumulator: monoid in flags, order in axis field, dtype; lives until
 			     RESULT; placed before the reduction LOOP(s) it accumulates over (a =
-			     first loop axis) */
+			     first loop axis); c: axis that each value of has its own, or STX_NONE
+			     */
 	       STX_K_UPDATE, /* accumulator a with values b (and c, else STX_NONE); dtype of ACC */
 	       STX_K_RESULT, /* value of accumulator a after its loops; flags = which state value */
 	       STX_K_SORT, /* pairs of params a (keys, dtype) and b (values) from element ex; axis c
@@ -219,7 +224,7 @@ stx_err stx_kernel_verify(struct stx_kernel *k, struct stx_diag *d);
  *     t7 = result f32 t0 0
  *     store f32 p1[x0] t7
  *   end
- * also `sort u32 pA pB[EX] AXIS`, `tN = index i64 EX`, `tN = indirect tM bound EX axis A [wrap]
+ * also `tN = acc sum tree f32 r1 each r0`, `sort u32 pA pB[EX] AXIS`, `tN = index i64 EX`, `tN = indirect tM bound EX axis A [wrap]
  * [check] [mask tK]`. A value printed tN is instruction N; index expressions name
  * indirect values the same way. Parsing takes any numbering and renumbers. Floats are hexadecimal,
  * nan(0x7ff8000000000000), inf, -inf. */

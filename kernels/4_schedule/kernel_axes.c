@@ -175,7 +175,8 @@ void stx__axes_collect(struct chooser *c)
 		else
 			c->out[c->nout++] = d;
 	}
-	order(c->out, c->nout);
+	if (!b->phases.columns) /* else rows are numbered as their segments number them */
+		order(c->out, c->nout);
 	order(c->red, c->nred);
 	c->nout = merge(c, c->out, c->nout);
 	c->nred = merge(c, c->red, c->nred);

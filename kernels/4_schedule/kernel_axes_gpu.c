@@ -60,7 +60,17 @@ static void place(struct dim *d, stx_ex at)
 		d->at[r] = at;
 }
 
-/* One axis over all of dims, the last one fastest: each is a part of its variable. */
+/* t numbers the points of dims, the last one fastest: each is a part of it. */
+static void divide(struct chooser *c, struct dim *const *dims, uint32_t n, stx_ex t)
+{
+	for (uint32_t i = n; i-- > 0;) {
+		stx_ex size = stx__at_least_1(c->x, dims[i]->size);
+		place(dims[i], i ? stx_ex_mod(c->x, t, size) : t);
+		t = stx_ex_floordiv(c->x, t, size);
+	}
+}
+
+/* One axis over all of dims. */
 static void flatten(struct chooser *c, struct dim *const *dims, uint32_t n,
 		    enum stx_binding binding, uint32_t *number)
 {
@@ -69,12 +79,7 @@ static void flatten(struct chooser *c, struct dim *const *dims, uint32_t n,
 	for (uint32_t i = 0; i < n; i++)
 		total = stx_ex_mul(
 			x, total, dims[i]->is_red ? stx__axis_red_size(c, dims[i]) : dims[i]->size);
-	stx_ex t = stx__new_axis(c, total, binding, n && dims[0]->is_red, number);
-	for (uint32_t i = n; i-- > 0;) {
-		stx_ex size = stx__at_least_1(x, dims[i]->size);
-		place(dims[i], i ? stx_ex_mod(x, t, size) : t);
-		t = stx_ex_floordiv(x, t, size);
-	}
+	divide(c, dims, n, stx__new_axis(c, total, binding, n && dims[0]->is_red, number));
 }
 
 /* An axis for each tiled dimension; the others go outside the last one. */
@@ -95,6 +100,31 @@ static void bind_output(struct chooser *c, const struct dim *const *tiled, uint3
 		a->axis[axis].name = stx_arena_printf(c->b->arena, "%c0", "xyz"[t]);
 		a->grid = stx_ex_mul(c->x, a->grid, a->axis[axis].size);
 	}
+}
+
+/* Rows whose columns are summed: a segment of them a grid point. */
+static void bind_segments(struct chooser *c, const struct stx_buffer *sums)
+{
+	struct stx__axes *a = &c->b->axes;
+	uint32_t number;
+	a->segment = stx__new_axis(c, sums->ranges[0], STX_AXIS_GRID, 0, &number);
+	a->grid = sums->ranges[0];
+}
+
+/* The loop over the rows of a segment; its number comes after that of the loop over a row. */
+static void bind_segment_rows(struct chooser *c, const struct stx_buffer *sums)
+{
+	struct stx_exprs *x = c->x;
+	struct stx__axes *a = &c->b->axes;
+	struct dim *dims[STX__MAX_DIMS];
+	stx_ex size = sums->rranges[0];
+	if (sums->rlimit != STX_EX_BAD)
+		size = stx_ex_min(x, size, stx_ex_subst(x, sums->rlimit, &a->segment, 1));
+	a->segment_row = stx__new_axis(c, size, STX_AXIS_LOOP, 1, &a->nest[0]);
+	for (uint32_t i = 0; i < c->nout; i++)
+		dims[i] = &c->out[i];
+	divide(c, dims, c->nout,
+	       stx_ex_add(x, stx_ex_mul(x, a->segment, sums->rranges[0]), a->segment_row));
 }
 
 static int uses_any(struct chooser *c, stx_ex e, const struct dim *d, uint32_t n)
@@ -130,6 +160,8 @@ void stx__axes_bind_gpu(struct chooser *c)
 	struct stx__axes *a = &b->axes;
 	const struct dim *tiled[4];
 	struct dim *red[STX__MAX_DIMS];
+	const struct stx_buffer *sums =
+		b->phases.columns ? b->def->buffers[b->phases.columns - 1] : NULL;
 	uint32_t ntiled = 0, number;
 	a->rows = 1;
 	a->point_elems = 1;
@@ -142,7 +174,11 @@ void stx__axes_bind_gpu(struct chooser *c)
 			break;
 		tiled[ntiled++] = next;
 	}
-	bind_output(c, tiled, ntiled);
+	if (sums)
+		bind_segments(c, sums);
+	else
+		bind_output(c, tiled, ntiled);
+	a->nout = a->nnest = sums != NULL;
 	if (b->space->def != STX_DEF_POINTWISE) {
 		for (uint32_t i = 0; i < c->nred; i++)
 			red[i] = &c->red[i];
@@ -151,6 +187,8 @@ void stx__axes_bind_gpu(struct chooser *c)
 		a->axis[number].name = "r0";
 		a->nest[a->nnest++] = number;
 	}
+	if (sums)
+		bind_segment_rows(c, sums);
 	for (uint32_t r = 0; r < STX__MAX_ROWS; r++) {
 		for (uint32_t i = 0; i < c->nout; i++)
 			a->map[r][c->out[i].var] = c->out[i].at[r];

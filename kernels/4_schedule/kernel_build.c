@@ -280,7 +280,7 @@ static stx_err choose(struct stx__build *b)
 			      &why))
 		return stx_fail(b->d, STX_E_INTERNAL, "schedule", b->def->name, "no kernel: %s",
 				why);
-	if ((b->phases.n + 1) * (b->nred_dims + 2) >= STX__REGIONS)
+	if ((b->phases.n + 2) * (b->nred_dims + 2) + 1 >= STX__REGIONS)
 		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
 				"a loop nest of %u axes", b->nout_dims + b->nred_dims);
 	stx_err err = collect(b);

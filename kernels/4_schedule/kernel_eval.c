@@ -29,8 +29,9 @@ struct acc {
 	struct state lane[STX_LANES];       /* BLOCKS: the pairs of the block */
 	struct state attended;              /* BLOCKS: (m, l, a) */
 	struct chunked chunks;
-	int64_t count;  /* updates in the current chunk */
-	uint32_t inner; /* innermost LOOP around its UPDATE */
+	union stx_scalar *each; /* a row of states: [elems of axis a->c] */
+	int64_t count;          /* updates in the current chunk */
+	uint32_t inner;         /* innermost LOOP around its UPDATE */
 };
 
 struct eval {
@@ -217,6 +218,17 @@ static void open_acc(struct eval *e, uint32_t n)
 	e->acc[n]->chunks.n = 0;
 	e->acc[n]->attended = identity(e->acc[n]->a);
 	reset_lanes(e->acc[n]);
+	uint32_t axis = e->acc[n]->a->c;
+	if (axis == STX_NONE)
+		return;
+	int64_t size = index_of(e, e->k->axes.at[axis].size);
+	union stx_scalar *at = e->acc[n]->each;
+	if (size > 0 && !at)
+		at = e->acc[n]->each = STX_NEW_ARRAY(e->arena, union stx_scalar, (size_t)size);
+	if (size > 0 && !at)
+		e->why = "out of memory";
+	for (int64_t i = 0; at && i < size; i++)
+		at[i] = identity(e->acc[n]->a).v[0];
 }
 
 /* One more element, by Welford's recurrence. */
@@ -239,6 +251,11 @@ static void update(struct eval *e, const struct stx_kinst *u)
 	if (u->c != STX_NONE)
 		v.v[1] = e->value[u->c];
 	enum stx_dtype t = (enum stx_dtype)a->dtype;
+	struct state one = { { none, none, none } };
+	if (a->c != STX_NONE) {
+		lane = &one;
+		one.v[0] = s->each[e->vars[a->c]];
+	}
 	if (a->flags == STX_MONOID_DOT && stx_dtype_is_float(t))
 		lane->v[0] = stx_prim_eval(STX_P_FMA, t, t, v.v[0], v.v[1], lane->v[0]);
 	else if (a->flags == STX_MONOID_DOT)
@@ -251,6 +268,8 @@ static void update(struct eval *e, const struct stx_kinst *u)
 		*lane = welford_add(t, *lane, v.v[0]);
 	else
 		*lane = combine(s, *lane, v);
+	if (a->c != STX_NONE)
+		s->each[e->vars[a->c]] = one.v[0];
 	s->count++;
 	if ((a->axis == STX_ORDER_BLOCKS && s->count == STX_ATTEND_BLOCK) ||
 	    (a->axis == STX_ORDER_LANES && s->count == STX_LANES_CHUNK) ||
@@ -268,6 +287,8 @@ static union stx_scalar result(struct eval *e, const struct stx_kinst *r)
 			       ? m[2]
 			       : prim(STX_P_DIV, (enum stx_dtype)a->dtype, m[2], m[1]);
 	}
+	if (a->c != STX_NONE)
+		return s->each[e->vars[a->c]];
 	if (a->axis >= STX_ORDER_PLAIN)
 		return s->lane[0].v[r->flags];
 	if (!s->chunks.n)

@@ -522,6 +522,8 @@ static void parse_acc(struct parse *s, struct stx_kinst *i)
 	i->axis = (uint8_t)order;
 	i->dtype = (uint8_t)dtype(s);
 	i->a = axis(s);
+	if (eat(s, "each"))
+		i->c = axis(s);
 }
 
 static void parse_prim(struct parse *s, struct stx_span name, struct stx_kinst *i)

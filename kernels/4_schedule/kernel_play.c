@@ -81,6 +81,10 @@ static void set_map(struct play *p, uint32_t pos, uint32_t row)
 		uint32_t v = m->is_same ? i : m->canon[i];
 		p->map[i] = v == 0xff ? stx_ex_const(b->ex, 0) : b->axes.map[row][v];
 	}
+	if (m->is_columns) {
+		p->map[0] = b->axes.segment;
+		p->map[buf->nranges] = b->axes.segment_row;
+	}
 }
 
 static uint32_t temp_of(const struct play *p, uint32_t operand)
@@ -199,7 +203,7 @@ static uint32_t shared_acc(const struct play *p, const struct stx_kinst *acc,
 			continue;
 		const struct stx_kinst *a = &p->v->temps.at[e->i.a].i;
 		if (a->flags == acc->flags && a->dtype == acc->dtype && a->axis == acc->axis &&
-		    a->a == acc->a)
+		    a->a == acc->a && a->c == acc->c)
 			return e->i.a;
 	}
 	return STX_NONE;
@@ -251,9 +255,14 @@ static stx_err play_reduction(struct play *p, uint32_t pos, uint32_t row)
 			       .a = b->axes.nest[b->axes.nout],
 			       .b = STX_NONE,
 			       .c = STX_NONE };
+	int columns = b->phases.at[pos].is_columns;
 	stx_err err = play_body(p, pos, row);
 	if (err)
 		return err;
+	if (columns) {
+		i.a = b->axes.nest[0];
+		i.c = b->axes.nest[b->axes.nout];
+	}
 	struct stx_kinst u = { .op = STX_K_UPDATE, .dtype = (uint8_t)buf->acc, .c = STX_NONE };
 	u.b = stx__value_cast(p->v, buf->acc, p->at[buf->body.result[0]]);
 	if (stx_monoid_info(buf->monoid)->nvals == 2)
@@ -263,7 +272,7 @@ static stx_err play_reduction(struct play *p, uint32_t pos, uint32_t row)
 	u.a = p->acc[pos][row] = shared_acc(p, &i, &u, b->phases.at[pos].phase);
 	if (u.a != STX_NONE)
 		return STX_E_OK;
-	u.a = p->acc[pos][row] = stx__value_marker(p->v, i);
+	u.a = p->acc[pos][row] = columns ? stx__value_columns(p->v, i) : stx__value_marker(p->v, i);
 	return add_effect(p, u, b->phases.at[pos].phase);
 }
 
@@ -276,7 +285,9 @@ static void play_result(struct play *p, uint32_t pos, uint32_t row)
 				 .b = STX_NONE,
 				 .c = STX_NONE };
 	res.dtype = (uint8_t)stx_monoid_state_dtype(buf->monoid, buf->state, buf->acc);
-	p->value[pos][row] = stx__value_cast(p->v, buf->dtype, stx__value_marker(p->v, res));
+	uint32_t v = p->b->phases.at[pos].is_columns ? stx__value_columns(p->v, res)
+						     : stx__value_marker(p->v, res);
+	p->value[pos][row] = stx__value_cast(p->v, buf->dtype, v);
 }
 
 static stx_err play_pointwise(struct play *p, uint32_t pos, uint32_t row)
@@ -358,7 +369,7 @@ static stx_err play_phase(struct play *p, uint32_t k)
 	for (uint32_t i = 0; i < b->def->n; i++)
 		for (uint32_t r = 0; r < b->axes.rows; r++)
 			if (b->def->buffers[i]->def == STX_DEF_REDUCTION &&
-			    b->phases.at[i].phase + 1u == k)
+			    !b->phases.at[i].is_columns && b->phases.at[i].phase + 1u == k)
 				play_result(p, i, r);
 	for (uint32_t r = 0; r < b->axes.rows; r++)
 		for (uint32_t i = 0; i < b->def->n && !err; i++) {
@@ -397,7 +408,15 @@ stx_err stx__play(struct stx__build *b, struct stx_kernel *k)
 		err = play_phase(&p, i);
 	for (uint32_t i = 0; i < b->def->n && !err; i++)
 		for (uint32_t r = 0; r < b->axes.rows && !err; r++)
-			if (b->def->is_stored[i] && !b->phases.at[i].is_full)
+			if (b->def->is_stored[i] && !b->phases.at[i].is_full &&
+			    !b->phases.at[i].is_columns)
 				err = play_store(&p, i, p.value[i][r], r, STX_NONE);
+	v.phase = b->phases.n + 1;
+	for (uint32_t i = 0; i < b->def->n && !err; i++) {
+		if (!b->phases.at[i].is_columns)
+			continue;
+		play_result(&p, i, 0);
+		err = play_store(&p, i, p.value[i][0], 0, v.phase);
+	}
 	return err ? err : stx__values_finish(&v);
 }

@@ -202,6 +202,8 @@ static void put_special(struct printer *p, const struct stx_kinst *i)
 		put_word(out, stx__order_name((enum stx_order)i->axis));
 		put_word(out, dtype);
 		stx_bytes_puts(out, p->k->axes.at[i->a].name);
+		if (i->c != STX_NONE)
+			stx_bytes_printf(out, " each %s", p->k->axes.at[i->c].name);
 		break;
 	case STX_K_UPDATE:
 		stx_bytes_puts(out, "update");

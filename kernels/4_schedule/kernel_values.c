@@ -275,6 +275,16 @@ uint32_t stx__value_scores(struct stx__values *v, struct stx_kinst i)
 	return t;
 }
 
+uint32_t stx__value_columns(struct stx__values *v, struct stx_kinst i)
+{
+	const struct stx__axes *x = &v->b->axes;
+	uint32_t t = append(v, i);
+	if (v->oom)
+		return 0;
+	v->temps.at[t].region = (uint8_t)(i.op == STX_K_ACC ? 0 : row_region(x, v->phase) + 1);
+	return t;
+}
+
 /* ---- primitives ---- */
 
 static uint32_t raw_prim(struct stx__values *v, enum stx_prim op, enum stx_dtype t, uint32_t a,
@@ -544,6 +554,7 @@ stx_err stx__values_finish(struct stx__values *v)
 		return stx__values_fail(v);
 	for (uint32_t n = 0; n < x->nout && !v->oom; n++) {
 		put_region(v, &r, n, 0);
+		put_region(v, &r, n, 1);
 		outer[n] = put_loop(v, x->nest[n]);
 	}
 	for (uint32_t k = 0; k <= v->b->phases.n && !v->oom; k++)
@@ -551,5 +562,11 @@ stx_err stx__values_finish(struct stx__values *v)
 	put_effects(v, STX_NONE, 1);
 	for (uint32_t n = x->nout; n-- > 0 && !v->oom;)
 		put_end(v, outer[n]);
+	if (v->b->phases.columns && !v->oom) {
+		uint32_t after = v->b->phases.n + 1, row = put_loop(v, x->nest[x->nout]);
+		put_region(v, &r, row_region(x, after) + 1, 0);
+		put_effects(v, after, 1);
+		put_end(v, row);
+	}
 	return v->oom ? stx__values_fail(v) : STX_E_OK;
 }

@@ -309,6 +309,20 @@ static stx_err check_end(struct verify *v, const struct stx_kinst *i)
 	return STX_E_OK;
 }
 
+/* A row of states: of a row that is there as a whole, in order TREE. */
+static stx_err check_each(struct verify *v, const struct stx_kinst *i)
+{
+	const struct stx_kernel *k = v->k;
+	if (i->c >= k->axes.n || i->c == i->a || !k->axes.at[i->c].is_reduction ||
+	    v->open_axes >> i->c & 1)
+		return BAD(v, "a row of states runs along a reduction axis of its own");
+	if (i->axis != STX_ORDER_TREE || stx_monoid_info((enum stx_monoid)i->flags)->state != 1)
+		return BAD(v, "states of a row are of one value and combine in order tree");
+	return stx_ex_uses_kind(k->ex, k->axes.at[i->c].size, STX_ATOM_VAR)
+		       ? BAD(v, "a row of states has one size")
+		       : STX_E_OK;
+}
+
 static stx_err check_acc(struct verify *v, const struct stx_kinst *i)
 {
 	const struct stx_kernel *k = v->k;
@@ -332,6 +346,9 @@ static stx_err check_acc(struct verify *v, const struct stx_kinst *i)
 	    (floating && !stx_dtype_is_float(t)))
 		return BAD(v, "%s does not accumulate %s",
 			   stx_monoid_info((enum stx_monoid)i->flags)->text, stx_dtype_name(t));
+	stx_err err = i->c == STX_NONE ? STX_E_OK : check_each(v, i);
+	if (err)
+		return err;
 	v->acc[v->at].loop = STX_NONE;
 	return stx_push(k->arena, &v->pending, v->at) ? STX_E_NOMEM : STX_E_OK;
 }
@@ -340,6 +357,9 @@ static stx_err check_acc_operand(struct verify *v, uint32_t n)
 {
 	if (!value_visible(v, n) || v->k->insts.at[n].op != STX_K_ACC || v->acc[n].loop == STX_NONE)
 		return BAD(v, "an accumulator that is visible and has its loop is expected");
+	uint32_t each = v->k->insts.at[n].c;
+	if (each != STX_NONE && !(v->open_axes >> each & 1))
+		return BAD(v, "a state of a row is named outside the row's loop");
 	return STX_E_OK;
 }
 

@@ -5,7 +5,8 @@
  * it is a reduction, gives the rows (its ranges) and the columns (its reduction ranges). ensures,
  * when it returns 1: every buffer is at row level (a value a row) or full level (a value an
  * element), its variables are matched with the first buffer's, every read inside the group is at
- * the reader's own point, and phases run after what they read. One pass over the bodies for each
+ * the reader's own point, and phases run after what they read. Sums down columns are matched by the rows
+ * of their segments. One pass over the bodies for each
  * way to tell rows from columns that sizes allow: one, but for equal sizes. */
 #include "build.h"
 
@@ -52,6 +53,36 @@ static int same_sizes(const struct sizes *p, const struct sizes *q)
 	return stx__same_exs(p->size, p->n, q->size, q->n);
 }
 
+static int all_const(const struct stx_exprs *x, const stx_ex *e, uint32_t n, int64_t *product)
+{
+	int64_t v;
+	*product = 1;
+	for (uint32_t i = 0; i < n; i++)
+		if (!stx_ex_is_const(x, e[i], &v) || __builtin_mul_overflow(*product, v, product))
+			return 0;
+	return 1;
+}
+
+/* Segments of all the rows, and all the columns. */
+static int match_columns(struct finding *f, struct stx__member *m, const struct stx_buffer *b)
+{
+	const struct stx_buffer *h = f->buffers[0];
+	struct stx_exprs *x = f->l->ex;
+	struct sizes s;
+	int64_t rows, all;
+	stx_ex of_b = stx_ex_mul(x, b->ranges[0], b->rranges[0]);
+	if (b->rlimit != STX_EX_BAD)
+		of_b = stx_ex_add(x, b->rlimit,
+				  stx_ex_mul(x, b->rranges[0], stx_ex_var(x, 0, b->ranges[0])));
+	collect_sizes(f, b->ranges + 1, b->nranges - 1, 1, &s);
+	if (!all_const(x, h->ranges, h->nranges, &rows) || !stx_ex_is_const(x, of_b, &all) ||
+	    rows != all || !same_sizes(&s, &f->columns))
+		return 0;
+	match(m, &s, &f->columns);
+	m->is_columns = 1;
+	return 1;
+}
+
 /* Full level: the axes in `columns` (a bit each) are columns, the others rows. */
 static int match_full(struct finding *f, struct stx__member *m, const struct sizes *s,
 		      uint32_t columns)
@@ -74,7 +105,7 @@ static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 	struct stx__member *m = &f->p->at[pos];
 	struct sizes s, t;
 	memset(m->canon, 0xff, sizeof m->canon);
-	m->is_full = 0;
+	m->is_full = m->is_columns = 0;
 	int cut = h->def == STX_DEF_REDUCTION && (h->rlimit != STX_EX_BAD || h->is_merge);
 	m->is_same = stx__same_exs(b->ranges, b->nranges, h->ranges, h->nranges) &&
 		     (b->def != STX_DEF_REDUCTION ||
@@ -82,6 +113,8 @@ static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 		       b->rlimit == h->rlimit && b->is_merge == h->is_merge));
 	if (m->is_same)
 		return 1;
+	if (b->is_by_rows && h->def == STX_DEF_REDUCTION && !cut && !h->is_by_rows)
+		return match_columns(f, m, b);
 	if (cut || b->rlimit != STX_EX_BAD || b->is_merge) /* with others like it, or alone */
 		return 0;
 	if (b->nranges + b->nrranges > STX__MAX_DIMS)
@@ -100,6 +133,28 @@ static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 	       match_full(f, m, &s, columns);
 }
 
+/* e over segments and their rows, its columns mapped to those of head: by the row's number, which is a
+ * variable while divisions by the length of a segment are put together. */
+static stx_ex by_row_number(struct stx_exprs *x, const struct stx_buffer *b,
+			    const struct stx_buffer *head, stx_ex *map, stx_ex e)
+{
+	uint32_t n = head->nranges + head->nrranges;
+	stx_ex rows = stx_ex_const(x, 1), number = stx_ex_const(x, 0), at[STX__MAX_DIMS + 1];
+	for (uint32_t i = 0; i < head->nranges; i++) {
+		at[i] = stx_ex_var(x, i, head->ranges[i]);
+		rows = stx_ex_mul(x, rows, head->ranges[i]);
+		number = stx_ex_add(x, stx_ex_mul(x, number, head->ranges[i]), at[i]);
+	}
+	for (uint32_t i = head->nranges; i < n; i++)
+		at[i] = stx_ex_var(x, i, head->rranges[i - head->nranges]);
+	at[n] = number;
+	stx_ex row = stx_ex_var(x, n, rows);
+	map[0] = stx_ex_floordiv(x, row, b->rranges[0]);
+	map[b->nranges] = stx_ex_mod(x, row, b->rranges[0]);
+	e = stx__axes_join(x, stx_ex_subst(x, e, map, b->nranges + 1));
+	return stx_ex_subst(x, e, at, n + 1);
+}
+
 stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const struct stx_buffer *b,
 		      const struct stx_buffer *head, stx_ex e)
 {
@@ -107,6 +162,8 @@ stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const st
 	uint32_t n = b->nranges + (b->def == STX_DEF_REDUCTION ? b->nrranges : 0);
 	if (m->is_same)
 		return e;
+	if (m->is_columns)
+		n--;
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t v = m->canon[i];
 		map[i] = v == 0xff
@@ -115,7 +172,9 @@ stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const st
 					      v < head->nranges ? head->ranges[v]
 								: head->rranges[v - head->nranges]);
 	}
-	return stx_ex_subst(x, e, map, n);
+	if (!m->is_columns)
+		return stx_ex_subst(x, e, map, n);
+	return by_row_number(x, b, head, map, e);
 }
 
 /* ---- phases ---- */
@@ -130,7 +189,7 @@ static int position_of(const struct finding *f, uint32_t buffer)
 
 static int is_reduction(const struct finding *f, uint32_t pos)
 {
-	return f->buffers[pos]->def == STX_DEF_REDUCTION;
+	return f->buffers[pos]->def == STX_DEF_REDUCTION && !f->p->at[pos].is_columns;
 }
 
 static int place_member(struct finding *f, uint32_t pos)
@@ -148,7 +207,7 @@ static int place_member(struct finding *f, uint32_t pos)
 		stx_ex stored =
 			stx__canonical(f->l->ex, p, f->buffers[from], h, f->buffers[from]->store);
 		if (in->c != STX_NONE || at != stored || at == STX_EX_BAD ||
-		    (p->is_full && !m->is_full && !is_reduction(f, pos))) {
+		    (p->is_full && !m->is_full && !m->is_columns && !is_reduction(f, pos))) {
 			f->why = "it reads the group's results at other points";
 			return 0;
 		}
@@ -200,8 +259,10 @@ static void find_needs(struct finding *f, const uint8_t *is_stored)
 		const struct stx_body *body = &f->buffers[pos]->body;
 		if (m->is_full && !m->needs && is_stored[pos])
 			m->needs = 1u << m->phase;
-		uint32_t needs = is_reduction(f, pos) ? 1u << m->phase : m->needs;
-		p->final_loop |= m->is_full && needs >> p->n & 1;
+		uint32_t needs = m->is_columns || is_reduction(f, pos) ? 1u << m->phase : m->needs;
+		p->final_loop |= (m->is_full || m->is_columns) && needs >> p->n & 1;
+		if (m->is_columns)
+			p->columns = (uint8_t)(pos + 1);
 		for (uint32_t j = 0; j < body->n; j++) {
 			int from =
 				body->at[j].op == STX_B_LOAD ? position_of(f, body->at[j].a) : -1;

@@ -24,6 +24,7 @@ struct cut { /* how the first layer runs */
 	int64_t parts;         /* segments an outer round is cut into; 1 but when rounds is 0 */
 	uint8_t serial,
 		several; /* chunks along a loop, not along lanes; the reduction has outer loops */
+	uint8_t by_rows; /* see loops.h */
 };
 
 struct split {
@@ -31,6 +32,9 @@ struct split {
 	const struct stx_schedule_options *o;
 	struct stx_arena *arena;
 	struct stx__build *build; /* scratch */
+	uint32_t *
+		along; /* [buffers.n] of a GPU: the newest reduction along rows that reads it, or what
+			    it is computed of, element by element, + 1 */
 };
 
 static int sizes_of(const struct stx_exprs *x, const stx_ex *e, uint32_t n, int64_t *product)
@@ -103,6 +107,53 @@ static int cut_for_threads(const struct split *s, const struct stx__red_order *r
 	return 1;
 }
 
+/* The stride of b's load `in` along its last reduction axis, or its last range, is 1. */
+static int is_dense(const struct split *s, const struct stx_buffer *b, const struct stx_binst *in,
+		    int along_rows)
+{
+	uint32_t n = b->nranges + (along_rows ? b->nrranges : 0);
+	stx_ex coeff, rest;
+	return n && in->c == STX_NONE && stx_ex_linear_in(s->l->ex, in->ex, n - 1, &coeff, &rest) &&
+	       stx_ex_equals(s->l->ex, coeff, 1);
+}
+
+static stx_err note_rows(struct split *s)
+{
+	s->along = STX_NEW_ARRAY(s->arena, uint32_t, s->l->buffers.n + 1);
+	for (uint32_t i = 0; s->along && i < s->l->buffers.n; i++) {
+		const struct stx_buffer *b = s->l->buffers.at[i];
+		for (uint32_t j = 0; b->def == STX_DEF_POINTWISE && j < b->body.n; j++)
+			if (b->body.at[j].op == STX_B_LOAD && is_dense(s, b, &b->body.at[j], 0) &&
+			    s->along[b->body.at[j].a] > s->along[i])
+				s->along[i] = s->along[b->body.at[j].a];
+		if (b->def != STX_DEF_REDUCTION || b->is_merge || b->rlimit != STX_EX_BAD ||
+		    b->monoid == STX_MONOID_DOT || b->monoid == STX_MONOID_ATTEND || !b->nrranges)
+			continue;
+		for (uint32_t j = 0; j < b->body.n; j++)
+			if (b->body.at[j].op == STX_B_LOAD && is_dense(s, b, &b->body.at[j], 1))
+				s->along[b->body.at[j].a] = i + 1;
+	}
+	return s->along ? STX_E_OK : STX_E_NOMEM;
+}
+
+/* A reduction along n_r rows of n elements that reads an operand of b, which reduces across them. */
+static const struct stx_buffer *beside_rows(const struct split *s, const struct stx_buffer *b,
+					    int64_t n, int64_t n_r)
+{
+	for (uint32_t i = 0; i < b->body.n; i++) {
+		const struct stx_binst *in = &b->body.at[i];
+		uint32_t at = in->op == STX_B_LOAD ? s->along[in->a] : 0;
+		const struct stx_buffer *r = at ? s->l->buffers.at[at - 1] : NULL;
+		int64_t rows, columns;
+		if (r && is_dense(s, b, in, 0) &&
+		    sizes_of(s->l->ex, r->ranges, r->nranges, &rows) &&
+		    sizes_of(s->l->ex, r->rranges, r->nrranges, &columns) && rows == n_r &&
+		    columns == n)
+			return r;
+	}
+	return NULL;
+}
+
 static int cut_for_device(const struct split *s, const struct stx_buffer *b,
 			  const struct stx__red_order *r, struct cut *c)
 {
@@ -114,6 +165,10 @@ static int cut_for_device(const struct split *s, const struct stx_buffer *b,
 	const struct stx_device *d = s->o->device ? s->o->device : &common;
 	*c = (struct cut){ .last = n_r, .parts = 1, .serial = (uint8_t)!r->lanes };
 	c->segments = r->lanes ? stx__split_factor(n, n_r, d) : stx__split_factor_across(n, n_r, d);
+	int64_t by_rows =
+		!r->lanes && beside_rows(s, b, n, n_r) ? stx__split_factor_rows(n, n_r, d) : 1;
+	c->by_rows = by_rows > 1;
+	c->segments = c->by_rows ? by_rows : c->segments;
 	c->inner = (n_r - 1) / c->segments + 1;
 	return 1;
 }
@@ -315,6 +370,7 @@ static struct stx_buffer *first_layer(struct split *s, const struct stx_buffer *
 	f->norigins = b->norigins;
 	f->has_more_origins = b->has_more_origins;
 	f->rule = STX_REALIZED_SPLIT;
+	f->is_by_rows = c->by_rows;
 	if (!f->name || !make_ranges(&y) || !make_rranges(&y) || !place_axes(&y, r) ||
 	    !copy_body(&y) || !runs_as_planned(s, f, c))
 		return NULL;
@@ -402,7 +458,7 @@ stx_err stx__split(struct stx_loops *l, const struct stx_schedule_options *o, st
 	struct cuts *cuts = STX_NEW_ARRAY(s.arena, struct cuts, l->buffers.n + 1);
 	uint32_t ncuts = 0;
 	s.build = STX_NEW(s.arena, struct stx__build);
-	if (!cuts || !s.build)
+	if (!cuts || !s.build || (o->target_gpu && note_rows(&s)))
 		return out_of_budget(d);
 	for (uint32_t i = 0; i < l->buffers.n; i++) {
 		struct stx__red_order r;

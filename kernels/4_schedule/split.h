@@ -17,6 +17,9 @@
 int64_t stx__split_factor(int64_t n, int64_t n_r, const struct stx_device *d);
 /* The same where lanes run across the reductions, which lie side by side in memory. */
 int64_t stx__split_factor_across(int64_t n, int64_t n_r, const struct stx_device *d);
+/* The same where a kernel that works along the n_r rows, of n elements each, sums down their columns on
+ * its way: a segment is the rows that a block has one after the other. 1: too short or too long. */
+int64_t stx__split_factor_rows(int64_t n, int64_t n_r, const struct stx_device *d);
 
 /* Cuts the reductions of l that deserve it: buffers get new numbers, all references with them.
  * requires: stx_loops_verify, bodies in order. ensures: stx_loops_verify; every cut reduction's

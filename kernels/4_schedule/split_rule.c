@@ -3,6 +3,7 @@
  *
  * Pure arithmetic over shapes and the device, so that the order of a sum is a function of both and
  * of nothing else. Constant time: at most 100 divisors are tried. */
+#include "gpu_config.h"
 #include "sat.h"
 #include "split.h"
 
@@ -11,6 +12,8 @@
 #define THREADS_IN_WARPS 8    /* m = 8 w threads a block */
 #define LEAST_ROWS       256  /* of a segment whose lanes run across the rows */
 #define FEW_PARTS        32   /* of a column, that the second layer takes at once */
+#define FEWEST_ROWS      8    /* of a block that sums down columns, which writes a row of sums */
+#define MOST_ROWS        128  /* of such a block, one after the other: terms of a running sum */
 #define NEAR_TARGET      30   /* RD-20: how far from the wanted length a divisor may be */
 #define NEAR_MOST        50   /* RD-21 */
 
@@ -47,6 +50,22 @@ int64_t stx__split_factor_across(int64_t n, int64_t n_r, const struct stx_device
 	int64_t k = wanted > twice ? wanted : twice;
 	k = k < most ? k : most;
 	return k < 1 ? 1 : k;
+}
+
+/* As many as the device holds at once, or whole rounds of that. A block has several short rows at once. */
+int64_t stx__split_factor_rows(int64_t n, int64_t n_r, const struct stx_device *d)
+{
+	int64_t kept = 32;
+	while (kept < n && kept <= STX_GPU_COLUMNS)
+		kept *= 2;
+	if (n < 1 || kept > STX_GPU_COLUMNS)
+		return 1;
+	int64_t x = kept < STX_GPU_BLOCK_COLUMNS ? STX_GPU_BLOCK_COLUMNS / kept : 1;
+	int64_t at_once = d->sms * (STX_GPU_COLUMNS / (kept * x));
+	int64_t most = n_r / (2 * x < FEWEST_ROWS ? FEWEST_ROWS : 2 * x);
+	int64_t k = at_once * ceil_div(n_r, stx_sat_mul(at_once, MOST_ROWS * x));
+	k = k < most ? k : most;
+	return k < d->sms ? 1 : ceil_div(n_r, ceil_div(n_r, k));
 }
 
 int64_t stx__split_factor(int64_t n, int64_t n_r, const struct stx_device *d)

@@ -83,7 +83,7 @@ void stx__cuda_value(struct stx__cuda *e, uint32_t n, struct stx_bytes *out)
 		stx__cuda_literal(e, (enum stx_dtype)i->dtype, i->k, out);
 	} else if (i->op == STX_K_RESULT) {
 		stx_bytes_printf(out, "a%u_%u", i->a, i->flags);
-		subscript(e, STX__ROW, out);
+		subscript(e, stx__cuda_is_row(e, i->a) ? STX__ELEMENT : STX__ROW, out);
 	} else {
 		stx_bytes_printf(out, "t%u", n);
 		if (e->info[n].is_array)
@@ -139,7 +139,7 @@ static void put_store(struct stx__cuda *e, uint32_t n, const char *ok)
 	const struct stx_kinst *i = &e->k->insts.at[n];
 	struct stx_bytes cond = { 0 };
 	condition(e, i, ok, &cond);
-	if (e->region->loop == STX_NONE)
+	if (e->region->loop == STX_NONE || (e->saxis != STX_NONE && !e->region->in_rows))
 		stx_bytes_puts(&cond, stx__cuda_first_thread(e));
 	stx_bytes_printf(e->out, "    if (%s) p%u[", stx_bytes_cstr(&cond), i->a);
 	stx__cuda_index(e, i->ex, e->out);
@@ -294,8 +294,14 @@ static const char *open_elements(struct stx__cuda *e, uint32_t along)
 	}
 	snprintf(i, sizeof i, e->ngrid == 1 ? "%s" : "(%s %% %u)", row, ex);
 	place(e, 0, i, at);
-	put_axis(e, 0, at);
-	add_mask(e, 0, c->x, &ok);
+	put_axis(e, 0, e->saxis == STX_NONE ? at : "xoffset");
+	if (e->saxis == STX_NONE)
+		add_mask(e, 0, c->x, &ok);
+	if (e->region->in_rows) {
+		put_axis(e, e->saxis, c->x > 1 ? "soffset + tx" : "soffset");
+		if (c->x > 1)
+			stx_bytes_printf(&ok, "%s < rows", e->k->axes.at[e->saxis].name);
+	}
 	if (e->ngrid > 1) {
 		snprintf(i, sizeof i, "(%s / %u %% %u)", row, ex, ey);
 		place(e, 1, i, at);
@@ -407,7 +413,7 @@ static void each_update(struct stx__cuda *e, const struct stx__region *r, enum m
 {
 	for (uint32_t n = r->begin; n < r->end; n++) {
 		uint32_t acc = e->k->insts.at[n].a;
-		if (e->k->insts.at[n].op != STX_K_UPDATE)
+		if (e->k->insts.at[n].op != STX_K_UPDATE || stx__cuda_is_row(e, acc))
 			continue;
 		if (m == OPEN)
 			stx__cuda_chunk_open(e, acc);
@@ -433,10 +439,33 @@ static void open_loop(struct stx__cuda *e)
 				 type, first, e->c->r * e->c->cluster);
 }
 
+/* The rows of the block's segment, c->x at once. */
+static void open_rows(struct stx__cuda *e)
+{
+	const struct stx_axis *a = &e->k->axes.at[e->saxis];
+	const char *type = e->wide ? "i64" : "i32";
+	stx_bytes_printf(e->out, "  {\n  const %s %s = xoffset;\n  const %s rows = ", type,
+			 e->k->axes.at[0].name, type);
+	stx__cuda_index(e, a->size, e->out);
+	stx_bytes_printf(
+		e->out, ";\n  (void)%s;\n  for (%s soffset = 0; soffset < rows; soffset += %u) {\n",
+		e->k->axes.at[0].name, type, e->c->x);
+}
+
+static void close_rows(struct stx__cuda *e)
+{
+	stx_bytes_puts(e->out, "  }\n  }\n");
+	for (uint32_t n = 0; n < e->k->insts.n; n++)
+		if (e->k->insts.at[n].op == STX_K_ACC && stx__cuda_is_row(e, n))
+			stx__cuda_row_finish(e, n);
+}
+
 static void put_region(struct stx__cuda *e, const struct stx__region *r)
 {
 	const struct stx_kernel *k = e->k;
 	e->region = r;
+	if (r->opens)
+		open_rows(e);
 	for (uint32_t n = r->begin; n < r->end; n++) /* what all points share */
 		if (e->info[n].level == STX__BLOCK && k->insts.at[n].op != STX_K_ACC)
 			put_inst(e, n, "true");
@@ -455,11 +484,23 @@ static void put_region(struct stx__cuda *e, const struct stx__region *r)
 	for (uint32_t n = r->begin; n < r->end; n++)
 		if (k->insts.at[n].op == STX_K_SORT)
 			put_sort(e, &k->insts.at[n]);
+	if (r->closes)
+		close_rows(e);
 	if (r->loop == STX_NONE)
 		return;
 	each_update(e, r, ROUND);
 	stx_bytes_puts(e->out, "  }\n");
 	each_update(e, r, FINISH);
+}
+
+/* Blocks of a kernel that sums down columns which a multiprocessor has at once: as many as its segments
+ * were made for. 0: it says nothing. */
+static uint32_t blocks_at_once(const struct stx__cuda *e)
+{
+	uint32_t columns = e->c->r * e->c->x;
+	if (e->saxis == STX_NONE)
+		return 0;
+	return columns < STX_GPU_COLUMNS ? STX_GPU_COLUMNS / columns : 1;
 }
 
 /* ---- the kernel ---- */
@@ -474,7 +515,10 @@ static void put_signature(struct stx__cuda *e, const char *symbol)
 	for (uint32_t i = 0; i < k->params.n; i++)
 		stx_bytes_printf(out, "// p%u %s %s\n", i, stx_dtype_name(k->params.at[i].dtype),
 				 k->params.at[i].name ? k->params.at[i].name : "");
-	stx_bytes_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u)", e->c->threads);
+	stx_bytes_printf(out, "extern \"C\" __global__ void __launch_bounds__(%u", e->c->threads);
+	if (blocks_at_once(e))
+		stx_bytes_printf(out, ", %u", blocks_at_once(e));
+	stx_bytes_puts(out, ")");
 	if (e->c->cluster > 1)
 		stx_bytes_printf(out, " __attribute__((cluster_dims(%u, 1, 1)))", e->c->cluster);
 	stx_bytes_printf(out, "\n%s(", symbol);
@@ -533,7 +577,7 @@ static void put_indices(struct stx__cuda *e)
 				 c->cluster, type, type, c->cluster);
 	} else {
 		stx_bytes_printf(out, "  const %s xoffset = (%s)blockIdx.x * %u;\n", type, type,
-				 c->x);
+				 e->saxis == STX_NONE ? c->x : 1);
 	}
 	if (e->ngrid < 2) {
 		stx__cuda_put_runs(e);
@@ -572,15 +616,16 @@ static stx_err set_up(struct stx__cuda *e)
 	const struct stx_kernel *k = e->k;
 	const struct stx_gpu_config *c = e->c;
 	e->raxis = STX_NONE;
+	e->saxis = stx_gpu_rows_axis(k);
 	for (uint32_t i = 0; i < k->axes.n; i++)
 		if (k->axes.at[i].binding == STX_AXIS_GRID)
 			e->ngrid++;
-		else
+		else if (i != e->saxis)
 			e->raxis = i;
 	if (e->raxis != STX_NONE && varies(e, e->raxis) &&
 	    stx_ex_interval(k->ex, k->axes.at[e->raxis].size).hi == STX_POS_INF)
 		return stx__cuda_fail(e, STX_E_UNSUPPORTED, "rows of unbounded length");
-	if (!k->target_gpu || !e->ngrid || k->axes.n > e->ngrid + 1)
+	if (!k->target_gpu || !e->ngrid || k->axes.n > e->ngrid + 1 + (e->saxis != STX_NONE))
 		return stx__cuda_fail(e, STX_E_INTERNAL, "not a GPU kernel");
 	struct stx_gpu_lanes lanes = stx_gpu_lanes(c);
 	e->nx = lanes.x;

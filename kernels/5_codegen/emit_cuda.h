@@ -33,10 +33,12 @@ struct stx__value_info {
 };
 
 struct stx__region {
-	uint32_t begin, end; /* instructions */
-	uint32_t loop;       /* its LOOP instruction, or STX_NONE */
-	uint32_t nstages;    /* beside the last */
-	uint32_t *first;     /* instruction of each stage, or STX_NONE; the last at [nstages] */
+	uint32_t begin, end;   /* instructions */
+	uint8_t in_rows;       /* inside the loop over rows */
+	uint8_t opens, closes; /* it is the first there, the last */
+	uint32_t loop;         /* its LOOP instruction, or STX_NONE */
+	uint32_t nstages;      /* beside the last */
+	uint32_t *first;       /* instruction of each stage, or STX_NONE; the last at [nstages] */
 };
 
 struct stx__cuda {
@@ -51,13 +53,14 @@ struct stx__cuda {
 	uint32_t *table, table_mask; /* values of loops that later loops may take: number + 1 */
 	uint32_t ngrid;              /* grid axes */
 	uint32_t raxis;              /* reduction axis, or STX_NONE */
-	uint32_t nx, ny, nz;         /* threads along each grid axis */
-	uint32_t rows;               /* grid points a thread has */
-	uint32_t iters;              /* iterations of the reduction a thread has at once */
-	uint8_t wide;                /* indices have 64 bits */
-	uint8_t has_runs;            /* some instruction is wide */
-	uint8_t met;                 /* the blocks of the cluster are known to run */
-	uint32_t needs;              /* STX__NEED_* */
+	uint32_t saxis;      /* of a loop over rows (kernel.h: a row of states), or STX_NONE */
+	uint32_t nx, ny, nz; /* threads along each grid axis */
+	uint32_t rows;       /* grid points a thread has */
+	uint32_t iters;      /* iterations of the reduction a thread has at once */
+	uint8_t wide;        /* indices have 64 bits */
+	uint8_t has_runs;    /* some instruction is wide */
+	uint8_t met;         /* the blocks of the cluster are known to run */
+	uint32_t needs;      /* STX__NEED_* */
 	/* while emitting a region */
 	const struct stx__region *region;
 };
@@ -125,7 +128,12 @@ void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t acc, int last);
 /* Device functions of the accumulators that e->needs names; adds what they need themselves. */
 void stx__cuda_acc_functions(struct stx__cuda *e, struct stx_bytes *out);
 void stx__cuda_acc_finish(struct stx__cuda *e, uint32_t acc);
-/* Of all threads that have the row one: the condition under which it stores; "" when they are one. */
+/* After the loop over rows. */
+void stx__cuda_row_finish(struct stx__cuda *e, uint32_t acc);
+/* 1: the accumulator is a row of states: each of a thread's elements has one. */
+int stx__cuda_is_row(const struct stx__cuda *e, uint32_t acc);
+/* Of all threads that have the row one: the condition under which it stores; "" when they are one.
+ * After a loop over rows it is about those that have the columns. */
 const char *stx__cuda_first_thread(const struct stx__cuda *e);
 
 #endif

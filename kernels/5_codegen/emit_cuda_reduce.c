@@ -78,13 +78,17 @@ static uint32_t slots(const struct stx__cuda *e)
 	return e->rows * e->iters <= MOST_SLOTS ? e->iters : 1;
 }
 
+int stx__cuda_is_row(const struct stx__cuda *e, uint32_t acc)
+{
+	return e->k->insts.at[acc].c != STX_NONE;
+}
+
 void stx__cuda_acc_open(struct stx__cuda *e, uint32_t acc)
 {
-	for (uint32_t s = 0; s < nstates(e, acc); s++) {
-		stx_bytes_printf(e->out, "  %s a%u_%u[%u];\n", state_type(e, acc, s), acc, s,
-				 e->rows);
-	}
-	stx_bytes_printf(e->out, "  #pragma unroll\n  for (int e = 0; e < %u; e++) {", e->rows);
+	uint32_t n = e->rows * (stx__cuda_is_row(e, acc) ? e->iters : 1);
+	for (uint32_t s = 0; s < nstates(e, acc); s++)
+		stx_bytes_printf(e->out, "  %s a%u_%u[%u];\n", state_type(e, acc, s), acc, s, n);
+	stx_bytes_printf(e->out, "  #pragma unroll\n  for (int e = 0; e < %u; e++) {", n);
 	for (uint32_t s = 0; s < nstates(e, acc); s++) {
 		stx_bytes_printf(e->out, " a%u_%u[e] = ", acc, s);
 		identity(e, acc, s, e->out);
@@ -163,6 +167,8 @@ void stx__cuda_acc_update(struct stx__cuda *e, uint32_t n, const char *ok)
 		return;
 	}
 	const char *row = e->iters > 1 ? (e->rows > 1 ? "row" : "0") : e->rows > 1 ? "e" : "0";
+	if (stx__cuda_is_row(e, u->a))
+		row = "e";
 	stx_bytes_printf(out, "    if (%s) { ", ok);
 	char name = is_chunked(e, u->a) ? 'c' : 'a';
 	if (name == 'c' && slots(e) > 1)
@@ -316,9 +322,16 @@ static void by_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const c
 		      const char *writes, const char *row)
 {
 	struct stx_bytes *out = e->out;
-	for (uint32_t s = 0; s < nstates(e, acc); s++)
-		stx_bytes_printf(out, "  __shared__ %s s%u_%u[%u][%u];\n", state_type(e, acc, s),
-				 acc, s, parts, e->c->x);
+	for (uint32_t s = 0; s < nstates(e, acc); s++) {
+		const char *type = state_type(e, acc, s), *name = e->region->in_rows ? "both" : "s";
+		const char *two = e->region->in_rows ? "[2]" : "";
+		stx_bytes_printf(out, "  __shared__ %s %s%u_%u%s[%u][%u];\n", type, name, acc, s,
+				 two, parts, e->c->x);
+		if (e->region->in_rows) /* the next row's come while the last one's are read */
+			stx_bytes_printf(out,
+					 "  %s (&s%u_%u)[%u][%u] = both%u_%u[soffset / %u & 1];\n",
+					 type, acc, s, parts, e->c->x, acc, s, e->c->x);
+	}
 	stx_bytes_printf(out, "  if (%s) {\n    #pragma unroll\n    for (int e = 0; e < %u; e++) {",
 			 writes, e->rows);
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
@@ -387,8 +400,32 @@ static void by_cluster(struct stx__cuda *e, uint32_t acc)
 	by_shuffles(e, acc, parts / each, 1);
 }
 
+/* Threads that had different rows have sums of the same columns: halves of them hand over theirs. */
+void stx__cuda_row_finish(struct stx__cuda *e, uint32_t acc)
+{
+	const struct stx_gpu_config *c = e->c;
+	const char *type = state_type(e, acc, 0);
+	if (c->x == 1)
+		return;
+	stx_bytes_printf(
+		e->out,
+		"  // columns of a%u over %u rows\n  __shared__ %s s%u_0[%u][%u];\n  #pragma "
+		"unroll\n"
+		"  for (int o = %u; o > 0; o >>= 1) {\n    __syncthreads();\n"
+		"    if (tx >= o && tx < 2 * o) {\n      #pragma unroll\n"
+		"      for (int e = 0; e < %u; e++) s%u_0[tx - o][e*NR + tr] = a%u_0[e];\n    }\n"
+		"    __syncthreads();\n    if (tx < o) {\n      #pragma unroll\n"
+		"      for (int e = 0; e < %u; e++) { const %s b0 = s%u_0[tx][e*NR + tr]; ",
+		acc, c->x, type, acc, c->x / 2, c->r, c->x / 2, e->iters, acc, acc, e->iters, type,
+		acc);
+	combine(e, acc, 'a', "e", "b", e->out);
+	stx_bytes_puts(e->out, " }\n    }\n  }\n");
+}
+
 const char *stx__cuda_first_thread(const struct stx__cuda *e)
 {
+	if (e->saxis != STX_NONE && !e->region->in_rows)
+		return e->c->x > 1 ? " && tx == 0" : "";
 	if (e->c->cluster > 1)
 		return " && tr == 0 && part == 0";
 	return e->c->row_threads > 1 ? " && tr == 0" : "";

@@ -31,7 +31,7 @@ static int takes_run(const struct stx__cuda *e, const struct stx__region *r, uin
 {
 	uint32_t v = e->info[e->k->insts.at[n].b].same;
 	uint8_t level = e->info[v].level;
-	if (e->k->insts.at[v].op == STX_K_RESULT)
+	if (e->k->insts.at[v].op == STX_K_RESULT && !stx__cuda_is_row(e, e->k->insts.at[v].a))
 		level = STX__ROW;
 	return level <= STX__BLOCK || axis == e->raxis || r->loop == STX_NONE ||
 	       level == STX__ELEMENT;
@@ -137,12 +137,12 @@ void stx__cuda_run_store(struct stx__cuda *e, uint32_t n, const char *ok)
 	int inside = e->region->loop != STX_NONE;
 	int is_result = e->k->insts.at[v].op == STX_K_RESULT;
 	int is_array =
-		is_result ? !inside
+		is_result ? !inside || stx__cuda_is_row(e, e->k->insts.at[v].a)
 			  : e->info[v].is_array && (!inside || e->info[v].level == STX__ELEMENT);
 	const char *type = stx__cuda_type((enum stx_dtype)i->dtype);
 	stx_bytes_printf(e->out, "    if (%s", ok);
 	stx__cuda_index_ok(e, i->ex, e->out);
-	if (!inside)
+	if (!inside || (e->saxis != STX_NONE && !e->region->in_rows))
 		stx_bytes_puts(e->out, stx__cuda_first_thread(e));
 	stx_bytes_puts(e->out, ") { ");
 	if (!is_array) { /* one value for the run */

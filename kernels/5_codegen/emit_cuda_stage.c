@@ -195,16 +195,23 @@ static stx_err find_regions(struct stx__cuda *e)
 {
 	const struct stx_kernel *k = e->k;
 	struct stx__region r = { .loop = STX_NONE };
+	uint32_t rows = STX_NONE; /* the LOOP over rows, while it is open */
 	for (uint32_t n = 0; n <= k->insts.n; n++) {
 		int op = n < k->insts.n ? k->insts.at[n].op : STX_K_END;
 		if (n < k->insts.n && op != STX_K_LOOP && op != STX_K_END)
 			continue;
 		if (n < k->insts.n && op == STX_K_LOOP && r.loop != STX_NONE)
 			return stx__cuda_fail(e, STX_E_UNSUPPORTED, "a loop inside a loop");
+		int opens = op == STX_K_LOOP && k->insts.at[n].a == e->saxis;
 		r.end = n;
+		r.closes = n < k->insts.n && op == STX_K_END && k->insts.at[n].a == rows;
 		if (stx_push(e->arena, &e->regions, r))
 			return stx__cuda_fail(e, STX_E_NOMEM, "out of memory");
-		r = (struct stx__region){ .begin = n + 1, .loop = op == STX_K_LOOP ? n : STX_NONE };
+		rows = opens ? n : r.closes ? STX_NONE : rows;
+		r = (struct stx__region){ .begin = n + 1,
+					  .loop = op == STX_K_LOOP && !opens ? n : STX_NONE,
+					  .in_rows = rows != STX_NONE,
+					  .opens = (uint8_t)opens };
 	}
 	return STX_E_OK;
 }
@@ -259,6 +266,8 @@ stx_err stx__cuda_stages(struct stx__cuda *e)
 		return e->err;
 	for (uint32_t i = 0; i < e->regions.n; i++) {
 		struct stx__region *r = &e->regions.at[i];
+		if (e->table && i && e->regions.at[i - 1].closes) /* what rows had is gone */
+			memset(e->table, 0, (e->table_mask + 1) * sizeof *e->table);
 		for (uint32_t n = r->begin; n < r->end; n++) {
 			e->info[n].same = n;
 			find_equal(e, r, n);

@@ -254,6 +254,20 @@ static void shared_rows(const struct stx_kernel *k, const struct stx_gpu_device 
 	}
 }
 
+/* Rows whose columns are summed: 8 columns a thread, or twice as many for half the threads; as many rows
+ * at once as split_rule.c has made the segments for. */
+static void summed_rows(const struct stx_kernel *k, const struct stx_gpu_device *dev,
+			uint32_t raxis, struct stx_gpu_choices *out)
+{
+	uint32_t r = pow2_at_least(hint(k, raxis)), vec = run_of(k, raxis, 50);
+	r = r < 32 ? 32 : r;
+	for (uint32_t each = 8; each <= 16; each *= 2)
+		add_runs(k, dev, out,
+			 reduction(r < STX_GPU_BLOCK_COLUMNS ? STX_GPU_BLOCK_COLUMNS / r : 1, r,
+				   r / each, 1, 1),
+			 vec);
+}
+
 /* Rows that lie along lanes. Fewer threads a row keep more of it in flight each. */
 static void inner_rows(const struct stx_kernel *k, const struct stx_gpu_device *dev, uint32_t raxis,
 		       struct stx_gpu_choices *out)
@@ -387,6 +401,8 @@ void stx_tune_candidates(const struct stx_kernel *k, const struct stx_gpu_device
 		sorts(k, dev, ngrid, out);
 	else if (!k->axes.at[ngrid].is_reduction)
 		updates(k, dev, out);
+	else if (stx_gpu_rows_axis(k) != STX_NONE)
+		summed_rows(k, dev, ngrid, out);
 	else if (along(k, ngrid, 0) >= along(k, 0, ngrid) || hint(k, 0) == 1)
 		inner_rows(k, dev, ngrid, out);
 	else

@@ -40,7 +40,8 @@ static uint32_t draw(void)
 }
 
 static int of_clusters; /* only configurations of several blocks a row, besides candidates */
-static int specials;    /* floats have stretches of infinities and NaN */
+static const struct stx_device *device; /* that kernels are scheduled for; NULL: the default */
+static int specials;                    /* floats have stretches of infinities and NaN */
 
 static double number(int64_t i, uint32_t kind)
 {
@@ -159,11 +160,11 @@ static void run_all(const char *const *graphs, unsigned n, int more, int some_wi
 	struct stx_bytes program = { 0 };
 	struct stx_gpu_target target;
 	struct stx_diag d = { 0 };
-	unsigned runs = 0, wide = 0;
+	unsigned runs = 0, wide = 0, sums = 0;
 	assert_int_equal(stx_gpu_target_parse(TARGET, &target, NULL), 0);
 	for (unsigned g = 0; g < n; g++) {
 		arenas[g] = stx_arena_new(0);
-		struct stx_schedule *s = gpu_schedule_if(arenas[g], graphs[g]);
+		struct stx_schedule *s = gpu_schedule_on(arenas[g], graphs[g], device);
 		for (uint32_t j = 0; s && j < s->kernels.n; j++) {
 			const struct stx_kernel *k = s->kernels.at[j];
 			if (k->params.n > MOST_PARAMS || k->params.n + k->scalars.n > 14 ||
@@ -191,6 +192,7 @@ static void run_all(const char *const *graphs, unsigned n, int more, int some_wi
 				if (stx_emit_cuda(k, &l->c, &source, &d))
 					fail_msg("%s", d.text);
 				wide += has_runs(stx_bytes_cstr(&source));
+				sums += stx_gpu_rows_axis(k) != STX_NONE;
 				cuda_host_add(&program, stx_bytes_cstr(&source), (int)runs++);
 				stx_bytes_free(&source);
 			}
@@ -205,6 +207,7 @@ static void run_all(const char *const *graphs, unsigned n, int more, int some_wi
 	}
 	print_message("%u configurations, %u with runs\n", runs, wide);
 	assert_true(!some_wide || wide * 4 >= runs);
+	assert_true(!device || sums >= 2 * n); /* each graph has a kernel with column sums */
 	dlclose(code);
 	for (unsigned g = 0; g < n; g++)
 		stx_arena_free(arenas[g]);
@@ -338,6 +341,36 @@ static void test_emit_cuda_rows_over_clusters_agree_with_the_interpreter(void **
 	of_clusters = 0;
 }
 
+/* Rows whose columns are summed on the way: a row a block, several of a warp or more; ragged rows and
+ * segments, columns that are no power of two; results of the rows that the columns' sums read. */
+static void test_emit_cuda_rows_with_column_sums_agree_with_the_interpreter(void **unused)
+{
+	static const char *const graphs[] = {
+		"%g : bf16[100,256] = placeholder()\n%x : bf16[100,256] = placeholder()\n"
+		"%m : bf16[100,1] = placeholder()\n%s : bf16[100,1] = placeholder()\n"
+		"%w : bf16[256] = placeholder()\n"
+		"%y = native_layer_norm_backward.default(%g, %x, [256], %m, %s, %w, %w, [1, 1, "
+		"1])\nreturn (%y, %y:1, %y:2)\n",
+		"%g : f32[20,1500] = placeholder()\n%x : f32[20,1500] = placeholder()\n"
+		"%p = mul.Tensor(%g, %x)\n%r = amax.default(%p, [1], True)\n"
+		"%q = mul.Tensor(%r, %x)\n%d = sub.Tensor(%g, %q)\n"
+		"%c = sum.dim_IntList(%d, [0])\nreturn (%d, %c)\n",
+		"%x : i32[5,60,40] = placeholder()\n%m = amax.default(%x, [2], True)\n"
+		"%d = sub.Tensor(%m, %x)\n%c = sum.dim_IntList(%d, [0, 1])\n"
+		"%b = amin.default(%x, [0, 1])\nreturn (%d, %c, %b)\n",
+		"%x : f16[18,5000] = placeholder()\n%y = softmax.int(%x, -1)\n"
+		"%c = sum.dim_IntList(%x, [0])\nreturn (%y, %c)\n",
+		"%x : f64[300,33] = placeholder()\n%r = sum.dim_IntList(%x, [1])\n"
+		"%c = sum.dim_IntList(%x, [0])\nreturn (%r, %c)\n",
+	};
+	(void)unused;
+	static const struct stx_device small = { 2, 32, 2048 };
+	state = 6;
+	device = &small;
+	run_all(graphs, sizeof graphs / sizeof *graphs, 1, 1);
+	device = NULL;
+}
+
 /* MR-05: rows of -inf, of infinities, with NaN: (max, sum of exp) as merging one by one gives them. */
 static void test_emit_cuda_online_softmax_of_infinities_and_nan(void **unused)
 {
@@ -380,6 +413,7 @@ int main(void)
 		cmocka_unit_test(test_emit_cuda_transposed_runs_agree_with_the_interpreter),
 		cmocka_unit_test(test_emit_cuda_rows_in_runs_agree_with_the_interpreter),
 		cmocka_unit_test(test_emit_cuda_rows_over_clusters_agree_with_the_interpreter),
+		cmocka_unit_test(test_emit_cuda_rows_with_column_sums_agree_with_the_interpreter),
 		cmocka_unit_test(test_emit_cuda_online_softmax_of_infinities_and_nan),
 		cmocka_unit_test(test_emit_cuda_random_kernels_agree_with_the_interpreter),
 	};
