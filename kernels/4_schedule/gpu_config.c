@@ -27,7 +27,9 @@ void stx_gpu_config_print(const struct stx_gpu_config *c, char out[STX_GPU_CONFI
 	if (c->vec_y > 1)
 		n += snprintf(out + n, cap - (size_t)n, " vec_y=%u", c->vec_y);
 	if (c->cluster > 1)
-		snprintf(out + n, cap - (size_t)n, " cluster=%u", c->cluster);
+		n += snprintf(out + n, cap - (size_t)n, " cluster=%u", c->cluster);
+	if (c->ahead)
+		snprintf(out + n, cap - (size_t)n, " ahead");
 }
 
 static int is_power(uint32_t n)
@@ -155,6 +157,8 @@ int stx_gpu_config_fits(const struct stx_gpu_config *c, const struct stx_kernel 
 	    c->r > MAX_BLOCK_POINTS || !is_power(c->vec) || !is_power(c->vec_y) ||
 	    c->vec > STX_GPU_MAX_VEC || c->vec_y > STX_GPU_MAX_VEC || !is_power(c->cluster))
 		return 0;
+	if (c->ahead && (stx_gpu_rows_axis(k) == STX_NONE || c->vec == 1))
+		return 0;
 	if (s.raxis != STX_NONE && !k->axes.at[s.raxis].is_reduction)
 		return fits_loop(c, k);
 	if (s.raxis != STX_NONE)
@@ -188,6 +192,7 @@ static void parse_word(const char *word, size_t n, struct stx_gpu_config *c)
 	c->vec_y = vec_y <= STX_GPU_MAX_VEC ? (uint8_t)vec_y : 0;
 	c->inner &= !(n == 5 && !memcmp(word, "outer", 5));
 	c->persistent &= !(n == 6 && !memcmp(word, "looped", 6));
+	c->ahead |= n == 5 && !memcmp(word, "ahead", 5);
 }
 
 stx_err stx_gpu_config_parse(const char *text, const struct stx_kernel *k,

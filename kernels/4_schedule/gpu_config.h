@@ -23,6 +23,8 @@ struct stx_gpu_config {
 	/* Neighbouring blocks that share a row, which exchange their results on the chip: block b of
 	 * them takes every cluster-th run of r iterations from b*r on. 1: a block has its rows. */
 	uint32_t cluster;
+	uint32_t
+		ahead; /* 1, of a loop over rows: the next row is asked for while one is worked on */
 };
 #define STX_GPU_CONFIG_BYTES 96 /* of its text, the NUL included */
 

@@ -298,8 +298,9 @@ static const char *open_elements(struct stx__cuda *e, uint32_t along)
 	if (e->saxis == STX_NONE)
 		add_mask(e, 0, c->x, &ok);
 	if (e->region->in_rows) {
-		put_axis(e, e->saxis, c->x > 1 ? "soffset + tx" : "soffset");
-		if (c->x > 1)
+		snprintf(at, sizeof at, "soffset + %u%s", e->ahead * c->x, c->x > 1 ? " + tx" : "");
+		put_axis(e, e->saxis, at);
+		if (c->x > 1 || e->ahead)
 			stx_bytes_printf(&ok, "%s < rows", e->k->axes.at[e->saxis].name);
 	}
 	if (e->ngrid > 1) {
@@ -371,6 +372,26 @@ static void put_elements(struct stx__cuda *e, uint32_t stage, uint32_t axis, int
 		stx_bytes_puts(e->out, "  }\n");
 }
 
+/* The next rows' elements of the stage's loads along runs. */
+static void put_ahead(struct stx__cuda *e, uint32_t stage)
+{
+	const char *ok = NULL;
+	e->ahead = 1;
+	for (uint32_t n = e->region->first[stage]; n != STX_NONE && !e->err; n = e->info[n].next) {
+		const struct stx_kinst *i = &e->k->insts.at[n];
+		if (!is_emitted(e, n) || i->op != STX_K_LOAD || e->info[n].wide != e->raxis + 1 ||
+		    e->info[n].is_same || !stx_ex_uses_var(e->k->ex, i->ex, e->saxis) ||
+		    stx_ex_uses_kind(e->k->ex, i->ex, STX_ATOM_INDIRECT))
+			continue;
+		if (!ok)
+			ok = open_elements(e, e->raxis);
+		stx__cuda_run_ahead(e, n, ok);
+	}
+	if (ok)
+		stx_bytes_puts(e->out, "  }\n");
+	e->ahead = 0;
+}
+
 static int has_wide(const struct stx__cuda *e, uint32_t stage, uint32_t axis)
 {
 	for (uint32_t n = e->region->first[stage]; n != STX_NONE; n = e->info[n].next)
@@ -390,6 +411,8 @@ static void put_stage(struct stx__cuda *e, uint32_t stage)
 		put_elements(e, stage, axis, 0);
 		stx_bytes_puts(e->out, "  }\n");
 	}
+	if (stage == 0 && e->c->ahead && e->region->in_rows && e->region->loop != STX_NONE)
+		put_ahead(e, stage);
 	put_elements(e, stage, STX_NONE, 0);
 }
 

@@ -61,6 +61,7 @@ struct stx__cuda {
 	uint8_t has_runs;    /* some instruction is wide */
 	uint8_t met;         /* the blocks of the cluster are known to run */
 	uint32_t needs;      /* STX__NEED_* */
+	uint8_t ahead;       /* what is emitted is about the rows after those at hand */
 	/* while emitting a region */
 	const struct stx__region *region;
 };
@@ -85,7 +86,8 @@ enum {
 	STX__NEED_RUNS = 32768,
 	STX__NEED_MUL_WIDE = 65536,
 	STX__NEED_RCP = 131072,
-	STX__NEED_CLUSTER = 262144
+	STX__NEED_CLUSTER = 262144,
+	STX__NEED_AHEAD = 524288
 };
 void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out); /* emit_cuda_prelude.c */
 
@@ -107,6 +109,8 @@ void stx__cuda_put_runs(struct stx__cuda *e); /* declares `aligned`, behind the 
 /* Elements of one run in an array of the region are so far apart. */
 uint32_t stx__cuda_run_step(const struct stx__cuda *e, uint32_t axis);
 void stx__cuda_run_load(struct stx__cuda *e, uint32_t n, const char *ok);
+/* Asks for a run that is loaded later; it may come or not. */
+void stx__cuda_run_ahead(struct stx__cuda *e, uint32_t n, const char *ok);
 void stx__cuda_run_store(struct stx__cuda *e, uint32_t n, const char *ok);
 
 /* emit_cuda_prim.c: the expression of a primitive. */

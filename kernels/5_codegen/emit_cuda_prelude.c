@@ -191,6 +191,9 @@ static const char cluster[] =
 	"DEV u64 cluster_at(u64 a, u32 b) { u64 r; asm(\"mapa.u64 %0, %1, %2;\" : \"=l\"(r) : "
 	"\"l\"(a), \"r\"(b)); return r; }\n";
 
+static const char ahead[] = "DEV void ahead_(const void *x) { asm volatile(\"prefetch.global.L2 "
+			    "[%0];\" :: \"l\"(x)); }\n";
+
 static const char runs[] =
 	"/* a run of N elements, STEP apart in an array, as accesses of up to 16 bytes */\n"
 	"template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) run_ { "
@@ -282,7 +285,7 @@ void stx__cuda_prelude(uint32_t needs, struct stx_bytes *out)
 		{ STX__NEED_BOUNDS, bounds },   { STX__NEED_ARG, arg },
 		{ STX__NEED_WELFORD, welford }, { STX__NEED_SORT, sort },
 		{ STX__NEED_RUNS, runs },       { STX__NEED_MUL_WIDE, mul_wide },
-		{ STX__NEED_CLUSTER, cluster },
+		{ STX__NEED_CLUSTER, cluster }, { STX__NEED_AHEAD, ahead },
 	};
 	stx_bytes_puts(out, types);
 	if (!(needs & STX__NEED_BOUNDS))

@@ -130,6 +130,14 @@ void stx__cuda_run_load(struct stx__cuda *e, uint32_t n, const char *ok)
 	stx_bytes_puts(e->out, ");\n");
 }
 
+void stx__cuda_run_ahead(struct stx__cuda *e, uint32_t n, const char *ok)
+{
+	e->needs |= STX__NEED_AHEAD;
+	stx_bytes_printf(e->out, "    if (%s) ahead_(p%u + (", ok, e->k->insts.at[n].a);
+	stx__cuda_index(e, e->k->insts.at[n].ex, e->out);
+	stx_bytes_puts(e->out, "));\n");
+}
+
 void stx__cuda_run_store(struct stx__cuda *e, uint32_t n, const char *ok)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];

@@ -262,10 +262,13 @@ static void summed_rows(const struct stx_kernel *k, const struct stx_gpu_device 
 	uint32_t r = pow2_at_least(hint(k, raxis)), vec = run_of(k, raxis, 50);
 	r = r < 32 ? 32 : r;
 	for (uint32_t each = 8; each <= 16; each *= 2)
-		add_runs(k, dev, out,
-			 reduction(r < STX_GPU_BLOCK_COLUMNS ? STX_GPU_BLOCK_COLUMNS / r : 1, r,
-				   r / each, 1, 1),
-			 vec);
+		for (uint32_t ahead = vec > 1; ahead < 2; ahead--) {
+			struct stx_gpu_config c =
+				reduction(r < STX_GPU_BLOCK_COLUMNS ? STX_GPU_BLOCK_COLUMNS / r : 1,
+					  r, r / each, 1, 1);
+			c.ahead = ahead;
+			add_runs(k, dev, out, c, vec);
+		}
 }
 
 /* Rows that lie along lanes. Fewer threads a row keep more of it in flight each. */

@@ -31,13 +31,14 @@ static void put(struct space *s, const struct stx_gpu_config *c)
 	struct stx_gpu_config v = *c;
 	uint32_t most = c->r ? STX_GPU_MAX_VEC : MOST_RUN, most_y = c->y > 1 ? MOST_RUN : 1;
 	for (v.vec = 1; v.vec <= most; v.vec = (uint8_t)(v.vec * 2))
-		for (v.vec_y = 1; v.vec_y <= most_y; v.vec_y = (uint8_t)(v.vec_y * 2)) {
-			if (!stx_gpu_config_fits(&v, s->k, s->dev))
-				continue;
-			if (s->n < s->cap)
-				s->out[s->n] = v;
-			s->n++;
-		}
+		for (v.vec_y = 1; v.vec_y <= most_y; v.vec_y = (uint8_t)(v.vec_y * 2))
+			for (v.ahead = 0; v.ahead < 2; v.ahead++) {
+				if (!stx_gpu_config_fits(&v, s->k, s->dev))
+					continue;
+				if (s->n < s->cap)
+					s->out[s->n] = v;
+				s->n++;
+			}
 }
 
 /* A reduction keeps its row, or loops over it in blocks; lanes run along it, or across, where a
