@@ -378,8 +378,11 @@ static void put_stage(struct stx__cuda *e, uint32_t stage)
 	for (uint32_t axis = 0; axis < e->k->axes.n && e->has_runs; axis++) {
 		if (!has_wide(e, stage, axis))
 			continue;
-		stx_bytes_puts(e->out, "  if (aligned) {\n");
+		if (e->has_ends)
+			stx_bytes_puts(e->out, "  if (full) {\n");
 		put_elements(e, stage, axis, 1);
+		if (!e->has_ends)
+			continue;
 		stx_bytes_puts(e->out, "  } else {\n");
 		put_elements(e, stage, axis, 0);
 		stx_bytes_puts(e->out, "  }\n");
