@@ -8,6 +8,9 @@
  * computed, and so on, the stores last. So all loads of a stage are in flight together. Values that
  * another stage reads are arrays over the elements, others are locals of their loop.
  *
+ * A thread whose elements take many operations each computes rather than waits for memory: it takes
+ * them in rounds, each of the form above, so that the code is that of few elements.
+ *
  * Elements that are consecutive in memory and in the configuration's runs (gpu_config.h) are loaded
  * and stored a run at a time, in a loop of their own. */
 #ifndef STX_EMIT_CUDA_H
@@ -40,7 +43,8 @@ struct stx__region {
 
 struct stx__cuda {
 	const struct stx_kernel *k;
-	const struct stx_gpu_config *c;
+	const struct stx_gpu_config *c; /* of a round */
+	uint32_t rounds;                /* of the block, one after another, each of c->x points */
 	struct stx_bytes *out;
 	struct stx_diag *d;
 	stx_err err;

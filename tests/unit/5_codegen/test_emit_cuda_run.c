@@ -42,6 +42,7 @@ static uint32_t draw(void)
 
 static int of_clusters; /* only configurations of several blocks a row, besides candidates */
 static int specials;    /* floats have stretches of infinities and NaN */
+static int rounds;      /* kernels so far whose blocks take their points in rounds */
 
 static double number(int64_t i, uint32_t kind)
 {
@@ -192,6 +193,7 @@ static void run_all(const char *const *graphs, unsigned n, int more, int some_wi
 				if (stx_emit_cuda(k, &l->c, &source, &d))
 					fail_msg("%s", d.text);
 				wide += has_runs(stx_bytes_cstr(&source));
+				rounds += strstr(stx_bytes_cstr(&source), "round < ") != NULL;
 				cuda_host_add(&program, stx_bytes_cstr(&source), (int)runs++);
 				stx_bytes_free(&source);
 			}
@@ -261,6 +263,7 @@ static void test_emit_cuda_pointwise_runs_agree_with_the_interpreter(void **unus
 	(void)unused;
 	state = 1;
 	run_all(graphs, sizeof graphs / sizeof *graphs, 2, 1);
+	assert_true(rounds > 1);
 }
 
 static void test_emit_cuda_transposed_runs_agree_with_the_interpreter(void **unused)
