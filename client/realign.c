@@ -8,12 +8,12 @@
 
 int stx__is_astray(const struct stax_artifact *a, const struct stx_tensor *t)
 {
-	if (!a->is_aligned)
+	size_t elem = (size_t)stx_dtype_bytes(t->dtype);
+	if (!a->is_aligned ||
+	    ((uintptr_t)t->data + (uintptr_t)t->offset * elem) % STX_GPU_ALIGN == 0)
 		return 0;
 	struct stx__bytes r = stx__bytes_of(t);
-	size_t elem = (size_t)stx_dtype_bytes(t->dtype);
-	return ((uintptr_t)t->data + (uintptr_t)t->offset * elem) % STX_GPU_ALIGN != 0 &&
-	       r.hi - r.lo > elem; /* nothing is read together with a single element */
+	return r.hi - r.lo > elem; /* nothing is read together with a single element */
 }
 
 stx_err stx__realign(const struct stax_artifact *a, struct stx__context *x, uint32_t i,

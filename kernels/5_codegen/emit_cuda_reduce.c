@@ -269,15 +269,21 @@ static const char *shuffled(const struct stx__cuda *e, uint32_t acc, uint32_t s)
 		       : stx__cuda_type((enum stx_dtype)a->dtype);
 }
 
+/* Of the loop over what merges: two exponentials a merge are one body, not one for each. */
+static const char *unrolling(const struct stx__cuda *e, uint32_t acc)
+{
+	return e->k->insts.at[acc].flags == STX_MONOID_SOFTMAX ? " 1" : "";
+}
+
 /* Merges lanes l and l^o for o = n/2 .. step. Both get combine(lower, upper), so all agree. */
 static void by_shuffles(struct stx__cuda *e, uint32_t acc, uint32_t n, uint32_t step)
 {
 	struct stx_bytes *out = e->out;
 	int welford = e->k->insts.at[acc].flags == STX_MONOID_WELFORD;
 	stx_bytes_printf(out,
-			 "  #pragma unroll\n  for (int e = 0; e < %u; e++)\n    #pragma unroll\n"
+			 "  #pragma unroll\n  for (int e = 0; e < %u; e++)\n    #pragma unroll%s\n"
 			 "    for (int o = %u; o >= %u; o >>= 1) {\n",
-			 e->rows, n / 2, step);
+			 e->rows, unrolling(e, acc), n / 2, step);
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out,
 				 "      %s b%u = (%s)__shfl_xor_sync(0xffffffffu, (%s)a%u_%u[e], "
@@ -316,8 +322,8 @@ static void merge_parts(struct stx__cuda *e, uint32_t acc, uint32_t parts, const
 	stx_bytes_puts(out, "   ");
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out, " a%u_%u[%s] = s%u_%u[0][%s];", acc, s, to, acc, s, row);
-	stx_bytes_printf(out, "\n    #pragma unroll\n    for (int p = 1; p < %u; p++) {\n     ",
-			 parts);
+	stx_bytes_printf(out, "\n    #pragma unroll%s\n    for (int p = 1; p < %u; p++) {\n     ",
+			 unrolling(e, acc), parts);
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out, " %s b%u = s%u_%u[p][%s];", state_type(e, acc, s), s, acc, s,
 				 row);
