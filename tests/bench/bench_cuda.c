@@ -3,6 +3,7 @@
  * machine code; time by stage; a hit of a CUDA target beside a CPU's and a ping.
  * Usage: bench_cuda [--target T] FILE.stax...   (needs $STAX_SERVER and NVRTC; prints tables,
  * medians) */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,18 +58,14 @@ static char *variant(const char *text, int round)
 	struct stx_bytes b = { 0 };
 	const char digits[] = "0123456789";
 	unsigned long long size = 0, v;
-	for (const char *at = strchr(text, '['); at && *at && size < SMALL;
-	     at += strspn(at, digits)) {
-		at += strcspn(at, digits);
-		size = strtoull(at, NULL, 10);
-	}
+	for (const char *at = text; size < SMALL && (at = strpbrk(at, "[,")); at++)
+		size = strtoull(at + 1, NULL, 10);
 	if (size < SMALL)
 		die("a graph without a size to vary", NULL);
 	unsigned long long step = (size & -size) / 16;
 	for (const char *at = text; *at;) {
 		size_t n = strcspn(at, digits), number = strspn(at + n, digits);
-		int is_name = n && (at[n - 1] == '_' || at[n - 1] == '.' ||
-				    (at[n - 1] >= 'A' && at[n - 1] <= 'z' && at[n - 1] != '['));
+		int is_name = n && (isalpha((unsigned char)at[n - 1]) || strchr("_.", at[n - 1]));
 		v = strtoull(at + n, NULL, 10);
 		stx_bytes_put(&b, at, n);
 		if (v == size && number && !is_name)
