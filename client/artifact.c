@@ -139,6 +139,7 @@ static stx_err count_arguments(struct stax_artifact *a, struct stx_diag *d)
 	const struct stx_plan *p = &a->plan;
 	uint64_t args = 0, scalars = 0;
 	a->is_cuda = (p->h->flags & STX_PLAN_CUDA) != 0;
+	a->is_aligned = (p->h->flags & STX_PLAN_ALIGNED) != 0;
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
 		const struct stx_plan_step *s = &p->steps[i];
 		if (s->kind == STX_STEP_EXTERN &&

@@ -186,6 +186,7 @@ struct stax_artifact {
 	uint32_t nlaunch_args; /* arguments of all launches and external calls */
 	uint32_t nscalars;     /* scalars of all kernels that steps launch, or may launch */
 	uint32_t nmutated;     /* inputs that are written */
+	int is_aligned;        /* GPU: arguments must begin at multiples of STX_GPU_ALIGN */
 	uint64_t ndims;        /* sum of the ranks of all values */
 	pthread_mutex_t interpreter_lock;
 	struct stax_client *interpreter; /* of external calls (interpret.c), NULL until needed */
@@ -224,6 +225,11 @@ struct stx__value {
 struct stx__patch { /* buffer `slot` follows value `value`, whose address changes */
 	uint32_t slot, value;
 };
+struct stx__moved { /* an input, for a run */
+	uint32_t input;
+	void *at;
+	size_t bytes;
+};
 struct stx__context {
 	struct stx_arena *arena;
 	int bound;
@@ -244,10 +250,29 @@ struct stx__context {
 	size_t own_bytes;
 	void *patched_for; /* workspace the fixed buffers point into */
 	struct stx_bounds_record bounds;
+	struct stx__moved *moved; /* [nmoved] of room for all inputs, or NULL: realign.c */
+	uint32_t nmoved;
 	struct stx__gpu_context *gpu;   /* cuda.h; NULL: not bound to a device yet */
 	struct stx__overlaps *overlaps; /* overlap.c; NULL: no input is written */
 	int no_overlap;                 /* in the last run, nor in one at the same addresses */
 };
+
+/* The bytes from a tensor's lowest element to the end of its highest; none: both 0. Requires that
+ * address() of run.c lets it pass. */
+struct stx__bytes {
+	uintptr_t lo, hi; /* [lo, hi) */
+};
+struct stx__bytes stx__bytes_of(const struct stx_tensor *t); /* overlap.c */
+
+/* realign.c: 1 where a kernel cannot take an argument from where it lies. */
+int stx__is_astray(const struct stax_artifact *a, const struct stx_tensor *t);
+/* Moves input i for this run, until stx__realign_end: after the steps, or (with what went wrong as e)
+ * instead of them. Copies are ordered with them on the stream. */
+stx_err stx__realign(const struct stax_artifact *a, struct stx__context *x, uint32_t i,
+		     const struct stx_tensor *t, const struct stx_env *env, struct stx_diag *d);
+stx_err stx__realign_end(const struct stax_artifact *a, struct stx__context *x,
+			 const struct stx_tensor *inputs, const struct stx_env *env, stx_err e,
+			 struct stx_diag *d);
 
 /* overlap.c, only where a->nmutated: room for it in a new context; then, with arguments that have
  * been checked otherwise, MISMATCH when an input that is written shares memory with another

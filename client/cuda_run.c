@@ -36,16 +36,40 @@ void stx__gpu_free(const struct stx_env *env, void *p, size_t bytes)
 	}
 }
 
-/* Elements of the innermost dimensions that are one piece in both; *outer: dimensions left. */
-static int64_t run_length(const int64_t *ds, const int64_t *ss, const int64_t *sizes, int rank,
-			  int *outer)
+/* Dimensions of more than one element, by falling stride of the destination. */
+struct layout {
+	int64_t ds[STX_MAX_RANK], ss[STX_MAX_RANK], sizes[STX_MAX_RANK];
+	int rank;
+};
+static struct layout sorted(const int64_t *ds, const int64_t *ss, const int64_t *sizes, int rank)
+{
+	struct layout l = { .rank = 0 };
+	for (int i = 0; i < rank; i++) {
+		int k = l.rank;
+		if (sizes[i] == 1)
+			continue;
+		for (; k > 0 && l.ds[k - 1] < ds[i]; k--) {
+			l.ds[k] = l.ds[k - 1];
+			l.ss[k] = l.ss[k - 1];
+			l.sizes[k] = l.sizes[k - 1];
+		}
+		l.ds[k] = ds[i];
+		l.ss[k] = ss[i];
+		l.sizes[k] = sizes[i];
+		l.rank++;
+	}
+	return l;
+}
+
+/* Elements of the innermost dimensions that are one piece in both, which are taken off. */
+static int64_t take_piece(struct layout *l)
 {
 	int64_t n = 1;
-	for (*outer = rank; *outer > 0; --*outer) {
-		int i = *outer - 1;
-		if (sizes[i] != 1 && (ds[i] != n || ss[i] != n))
+	for (; l->rank > 0; l->rank--) {
+		int i = l->rank - 1;
+		if (l->ds[i] != n || l->ss[i] != n)
 			break;
-		n *= sizes[i];
+		n *= l->sizes[i];
 	}
 	return n;
 }
@@ -56,16 +80,16 @@ stx_err stx__gpu_copy(void *dst, const int64_t *ds, const void *src, const int64
 {
 	const struct stx__driver *q = stx__driver(d);
 	int64_t at[STX_MAX_RANK] = { 0 };
-	int outer;
 	for (int i = 0; i < rank; i++)
 		if (sizes[i] == 0)
 			return STX_E_OK;
-	int64_t n = run_length(ds, ss, sizes, rank, &outer);
+	struct layout l = sorted(ds, ss, sizes, rank);
+	int64_t n = take_piece(&l);
 	for (;;) {
 		int64_t to = 0, from = 0;
-		for (int i = 0; i < outer; i++) {
-			to += at[i] * ds[i];
-			from += at[i] * ss[i];
+		for (int i = 0; i < l.rank; i++) {
+			to += at[i] * l.ds[i];
+			from += at[i] * l.ss[i];
 		}
 		int result = q->copy_async(
 			(stx__device_ptr)(uintptr_t)dst + (stx__device_ptr)(to * elem_bytes),
@@ -73,8 +97,8 @@ stx_err stx__gpu_copy(void *dst, const int64_t *ds, const void *src, const int64
 			(size_t)(n * elem_bytes), stream_of(env));
 		if (result)
 			return stx__driver_fail(result, "copying a value", "", d);
-		int i = outer - 1;
-		while (i >= 0 && ++at[i] == sizes[i])
+		int i = l.rank - 1;
+		while (i >= 0 && ++at[i] == l.sizes[i])
 			at[i--] = 0;
 		if (i < 0)
 			return STX_E_OK;

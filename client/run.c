@@ -286,7 +286,8 @@ static stx_err bind_inputs(const struct stax_artifact *a, struct stx__context *x
 }
 
 static stx_err check_inputs(const struct stax_artifact *a, struct stx__context *x,
-			    const struct stx_tensor *inputs, struct stx_diag *d)
+			    const struct stx_tensor *inputs, const struct stx_env *env,
+			    struct stx_diag *d)
 {
 	for (uint32_t i = 0; i < a->plan.h->ninputs; i++) {
 		const struct stx_tensor *t = &inputs[i];
@@ -299,6 +300,8 @@ static stx_err check_inputs(const struct stax_artifact *a, struct stx__context *
 			return mismatch_shape("input", name, "strides", t->strides, v->strides,
 					      t->rank, d);
 		stx_err e = address(t, "input", name, &v->ptr, d);
+		if (!e && stx__is_astray(a, t))
+			e = stx__realign(a, x, i, t, env, d);
 		if (e)
 			return e;
 	}
@@ -307,12 +310,13 @@ static stx_err check_inputs(const struct stax_artifact *a, struct stx__context *
 
 /* ---- outputs ---- */
 
-/* An output whose strides are not the plan's is computed beside and copied. */
+/* An output whose strides are not the plan's, or that kernels cannot take, is computed beside and
+ * copied. */
 static int needs_copy(const struct stax_artifact *a, const struct stx__context *x, uint32_t i,
 		      const struct stx_tensor *t)
 {
 	return a->plan.values[a->output_value[i]].kind == STX_VALUE_OUTPUT &&
-	       !same_strides(t, &x->values[a->output_value[i]], t->rank);
+	       (!same_strides(t, &x->values[a->output_value[i]], t->rank) || stx__is_astray(a, t));
 }
 
 static stx_err check_outputs(const struct stax_artifact *a, struct stx__context *x,
@@ -451,6 +455,7 @@ static stx_err run(const struct stax_artifact *a, struct stx__context *x,
 	for (uint32_t i = 0; i < x->nmoving; i++)
 		x->buffers[x->moving[i].slot] = x->values[x->moving[i].value].ptr;
 	e = run_steps(a, x, env, d);
+	e = stx__realign_end(a, x, inputs, env, e, d);
 	if (!e)
 		e = finish_aliases(a, x, inputs, outputs, env, d);
 	if (foreign)
@@ -483,7 +488,7 @@ int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninpu
 	stx_err e = bind_inputs(a, x, inputs, ninputs, &d);
 	if (!e && a->gpu)
 		e = stx__gpu_bind(a, x, env, &d);
-	if (!e && !(e = check_inputs(a, x, inputs, &d))) {
+	if (!e && !(e = check_inputs(a, x, inputs, env, &d))) {
 		e = check_outputs(a, x, outputs, env, &copies, &d);
 		if (!e && a->nmutated)
 			e = stx__overlaps_check(a, x, inputs, outputs, &d);
@@ -492,6 +497,7 @@ int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninpu
 		if (copies)
 			e = finish_copies(a, x, outputs, env, e, &d);
 	}
+	e = stx__realign_end(a, x, inputs, env, e, &d);
 	forget_outputs(a, x);
 	stx__context_put(a, x);
 	return stx__give_error(e, &d, err);

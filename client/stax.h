@@ -170,7 +170,9 @@ STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, 
 
 /* ---- NVIDIA GPUs: artifacts of CUDA targets. The driver is loaded on first use; without it
  * UNSUPPORTED says so. Tensors are device memory of the thread's current context (none: that of
- * device 0 is made current); stax_run launches on env->stream and does not wait. ---- */
+ * device 0 is made current); stax_run launches on env->stream and does not wait. Those that begin at
+ * no multiple of 16 bytes are copied for the run: it costs their traffic once more, and memory of
+ * env->allocate. ---- */
 
 STAX_API int stax_is_cuda(const struct stax_artifact *a);
 /* Waits for the stream's work. BOUNDS names the kernel and the index of an earlier run. */

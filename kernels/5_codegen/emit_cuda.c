@@ -8,6 +8,9 @@
 
 #include "scalar.h"
 
+#define MANY_OPERATIONS 128
+#define FEW             4 /* elements that hide each other's latencies */
+
 stx_err stx__cuda_fail(struct stx__cuda *e, stx_err err, const char *fmt, ...)
 {
 	va_list ap;
@@ -405,8 +408,11 @@ static void put_stage(struct stx__cuda *e, uint32_t stage)
 	for (uint32_t axis = 0; axis < e->k->axes.n && e->has_runs; axis++) {
 		if (!has_wide(e, stage, axis))
 			continue;
-		stx_bytes_puts(e->out, "  if (aligned) {\n");
+		if (e->has_ends)
+			stx_bytes_puts(e->out, "  if (full) {\n");
 		put_elements(e, stage, axis, 1);
+		if (!e->has_ends)
+			continue;
 		stx_bytes_puts(e->out, "  } else {\n");
 		put_elements(e, stage, axis, 0);
 		stx_bytes_puts(e->out, "  }\n");
@@ -528,12 +534,12 @@ static uint32_t blocks_at_once(const struct stx__cuda *e)
 
 /* ---- the kernel ---- */
 
-static void put_signature(struct stx__cuda *e, const char *symbol)
+static void put_signature(struct stx__cuda *e, const struct stx_gpu_config *c, const char *symbol)
 {
 	const struct stx_kernel *k = e->k;
 	struct stx_bytes *out = e->out;
 	char config[STX_GPU_CONFIG_BYTES];
-	stx_gpu_config_print(e->c, config);
+	stx_gpu_config_print(c, config);
 	stx_bytes_printf(out, "// %s: %s\n", k->name ? k->name : "", config);
 	for (uint32_t i = 0; i < k->params.n; i++)
 		stx_bytes_printf(out, "// p%u %s %s\n", i, stx_dtype_name(k->params.at[i].dtype),
@@ -598,6 +604,12 @@ static void put_indices(struct stx__cuda *e)
 				 "  const int part = blockIdx.x %% %u;\n  const %s xoffset = "
 				 "(%s)(blockIdx.x / %u);\n  cluster_begin();\n",
 				 c->cluster, type, type, c->cluster);
+	} else if (e->rounds > 1) {
+		stx_bytes_printf(
+			out,
+			"  #pragma unroll 1\n  for (int round = 0; round < %u; round++) {\n"
+			"  const %s xoffset = ((%s)blockIdx.x * %u + round) * %u;\n",
+			e->rounds, type, type, e->rounds, c->x);
 	} else {
 		stx_bytes_printf(out, "  const %s xoffset = (%s)blockIdx.x * %u;\n", type, type,
 				 e->saxis == STX_NONE ? c->x : 1);
@@ -662,13 +674,29 @@ static stx_err set_up(struct stx__cuda *e)
 	return STX_E_OK;
 }
 
+/* So many rounds that each has a run, and FEW elements, where what is computed of an element takes
+ * longer than its bytes. */
+static uint32_t rounds_of(const struct stx_kernel *k, const struct stx_gpu_config *c)
+{
+	uint32_t operations = 0;
+	for (uint32_t i = 0; i < k->insts.n; i++)
+		operations += k->insts.at[i].op < STX_PRIM_COUNT;
+	if (k->axes.n != 1 || operations < MANY_OPERATIONS)
+		return 1;
+	uint32_t rounds = c->x / c->threads / (c->vec > FEW ? c->vec : FEW);
+	return rounds ? rounds : 1;
+}
+
 stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c,
 		      struct stx_bytes *out, struct stx_diag *d)
 {
 	struct stx_bytes body = { 0 }, functions = { 0 };
 	struct stx_digest digest;
 	char symbol[64];
-	struct stx__cuda e = { .k = k, .c = c, .out = &body, .d = d, .arena = k->arena };
+	struct stx_gpu_config round = *c;
+	struct stx__cuda e = { .k = k, .c = &round, .out = &body, .d = d, .arena = k->arena };
+	e.rounds = rounds_of(k, c);
+	round.x /= e.rounds;
 	stx_err err = set_up(&e);
 	if (!err)
 		err = stx_kernel_digest(k, &digest, d);
@@ -679,11 +707,11 @@ stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c
 	if (err)
 		return err;
 	stx_gpu_symbol(&digest, c, symbol);
-	put_signature(&e, symbol);
+	put_signature(&e, c, symbol);
 	put_indices(&e);
 	for (uint32_t i = 0; i < e.regions.n && !e.err; i++)
 		put_region(&e, &e.regions.at[i]);
-	stx_bytes_puts(&body, "}\n");
+	stx_bytes_puts(&body, e.rounds > 1 ? "  }\n}\n" : "}\n");
 	stx__cuda_acc_functions(&e, &functions);
 	stx__cuda_prelude(e.needs, out);
 	stx_bytes_put(out, functions.at, functions.n);

@@ -531,7 +531,7 @@ static stx_err assemble(struct stx__plan *w, struct stx_plan_header *h, struct s
 static uint32_t host_flags(const struct stx__plan *w)
 {
 	if (w->is_gpu)
-		return STX_PLAN_CUDA | STX_PLAN_CONFIGS;
+		return STX_PLAN_CUDA | STX_PLAN_CONFIGS | STX_PLAN_ALIGNED;
 	return stx_cpu_target_flags(&w->cpu);
 }
 

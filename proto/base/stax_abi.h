@@ -112,9 +112,11 @@ struct stx_plan_header {
 #define STX_PLAN_CONFIGS        0x40u /* struct stx_plan_tuning follows the header */
 #define STX_PLAN_CPU_AVX512VNNI 0x80u
 #define STX_PLAN_CPU_AVXVNNI    0x100u
+#define STX_PLAN_ALIGNED        0x400u /* with STX_PLAN_CUDA: what kernels are given begins so */
+#define STX_GPU_ALIGN           16     /* bytes; values of a single element need not */
 #define STX_PLAN_FLAGS_KNOWN                                                                       \
 	(STX_PLAN_CPU_LEVEL | STX_PLAN_CPU_AVX512BF16 | STX_PLAN_CPU_AVX512VNNI |                  \
-	 STX_PLAN_CPU_AVXVNNI | STX_PLAN_CUDA | STX_PLAN_CONFIGS)
+	 STX_PLAN_CPU_AVXVNNI | STX_PLAN_CUDA | STX_PLAN_CONFIGS | STX_PLAN_ALIGNED)
 
 /* With STX_PLAN_CONFIGS: what kernels may be launched with. */
 struct stx_plan_tuning {

@@ -24,6 +24,7 @@ fi
 printf '\ncold compiles for a GPU, without one here\n'
 stop_daemon
 STAX_CUDA=1 start_daemon || exit 1
-STAX_STAXD=$build/staxd "$build/tests/bench/bench_cuda" tests/bench/gpu/*.stax
+python3 tests/bench/bench_models.py "12 gpt-2 blocks" >"$work/gpt2_12_blocks.stax" || exit 1
+STAX_STAXD=$build/staxd "$build/tests/bench/bench_cuda" tests/bench/gpu/*.stax "$work/gpt2_12_blocks.stax"
 printf '\n'
 tests/bench/bench_cpu.sh
