@@ -178,6 +178,7 @@ struct stax_artifact {
 	int fd;   /* the sealed memfd: stays open as long as the library (design: reply) */
 	void *dl; /* NULL: no CPU code */
 	stx_kernel_fn **fns;                  /* [nkernels]; CPU */
+	stx_kernel_fn **prepare_fns;          /* [plan.nprepared] */
 	struct stx__gpu_devices *gpu;         /* GPU: its code on each device; NULL: CPU code */
 	struct stx_span elf;                  /* GPU: the mapped artifact, which cubins lie in */
 	struct stx_arena *arena;              /* names, fns, indices below */
@@ -185,6 +186,7 @@ struct stax_artifact {
 	const char **input_names, **output_names;
 	uint32_t nlaunch_args; /* arguments of all launches and external calls */
 	uint32_t nscalars;     /* scalars of all kernels that steps launch, or may launch */
+	uint32_t npacked;      /* prepared operands of the kernels of all steps */
 	uint32_t nmutated;     /* inputs that are written */
 	int is_aligned;        /* GPU: arguments must begin at multiples of STX_GPU_ALIGN */
 	uint64_t ndims;        /* sum of the ranks of all values */
@@ -241,6 +243,7 @@ struct stx__context {
 	struct stx__value *values;
 	void **buffers;
 	int64_t *scalars;
+	void **packed; /* [npacked] for steps' frames: where a run's prepared operands are */
 	struct stx__step *steps;
 	uint32_t nsteps;
 	struct stx__patch *fixed, *moving; /* temporaries and constants; inputs and outputs */
@@ -281,6 +284,21 @@ stx_err stx__overlaps_new(const struct stax_artifact *a, struct stx__context *x)
 stx_err stx__overlaps_check(const struct stax_artifact *a, struct stx__context *x,
 			    const struct stx_tensor *inputs, const struct stx_tensor *outputs,
 			    struct stx_diag *d);
+
+/* prepare.c */
+struct stax_prepared {
+	const struct stax_artifact *artifact;
+	void **packed; /* [npacked], in memory */
+	void **origin; /* [ninputs] element 0 of each parameter; NULL: it is none */
+	void *memory;  /* NULL: nothing is packed */
+	size_t bytes;  /* of it */
+};
+/* run.c: inputs that are parameters are checked, and x->values has their addresses; the others are
+ * of the right type, and have none. Binds x. */
+stx_err stx__bind_params(const struct stax_artifact *a, struct stx__context *x,
+			 const struct stx_tensor *inputs, int ninputs, struct stx_diag *d);
+/* A CPU step's function over its points. */
+stx_err stx__launch(const struct stx__step *s, const struct stx_env *env, struct stx_diag *d);
 
 struct stx__context *stx__context_new(const struct stax_artifact *a); /* NULL: out of memory */
 void stx__context_free(const struct stax_artifact *a, struct stx__context *x);

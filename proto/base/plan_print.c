@@ -103,6 +103,16 @@ static void put_configs(const struct stx_plan *p, uint32_t kernel, struct stx_by
 	}
 }
 
+static void put_prepared(const struct stx_plan *p, uint32_t kernel, struct stx_bytes *out)
+{
+	uint32_t n;
+	const struct stx_plan_prepared *q = stx_plan_prepared_of(p, kernel, &n);
+	for (uint32_t i = 0; i < n; i++)
+		stx_bytes_printf(out, "  prepare %s points %u bytes %llu\n",
+				 stx_plan_string(p, q[i].symbol), q[i].points,
+				 (unsigned long long)q[i].bytes);
+}
+
 static void put_steps(const struct stx_plan *p, struct stx_bytes *out)
 {
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
@@ -148,6 +158,7 @@ stx_err stx_plan_print(struct stx_span bytes, struct stx_bytes *out, struct stx_
 			stx_bytes_printf(out, " asserts '%s'", stx_plan_string(&p, k->assertion));
 		stx_bytes_puts(out, "\n");
 		put_configs(&p, i, out);
+		put_prepared(&p, i, out);
 	}
 	put_steps(&p, out);
 	return out->oom ? stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory") : STX_E_OK;

@@ -21,6 +21,8 @@ if [ -r "${ONNX_CORPUS:-}" ]; then
     (cd "$work" && "$build/tests/bench/bench_linear" models/resnet50/model.onnx) || exit 1
 fi
 "$build/tests/bench/bench_fusion" || exit 1
+printf '\nweights packed in every run and packed once\n'
+"$build/tests/bench/bench_prepare" || exit 1
 printf '\ncold compiles for a GPU, without one here\n'
 stop_daemon
 STAX_CUDA=1 start_daemon || exit 1

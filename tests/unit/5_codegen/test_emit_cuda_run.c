@@ -43,7 +43,6 @@ static uint32_t draw(void)
 static int of_clusters; /* only configurations of several blocks a row, besides candidates */
 static const struct stx_device *device; /* that kernels are scheduled for; NULL: the default */
 static int specials;                    /* floats have stretches of infinities and NaN */
-static int specials;                    /* floats have stretches of infinities and NaN */
 static int rounds; /* kernels so far whose blocks take their points in rounds */
 
 static double number(int64_t i, uint32_t kind)
