@@ -44,15 +44,42 @@ struct stx__cudnn_conv {
 	int has_bias;
 	int64_t alignment; /* of every operand, bytes */
 };
-#define STX__CUDNN_PARTS 12
+#define STX__CUDNN_PARTS 64
 struct stx__cudnn_graph {
 	void *part[STX__CUDNN_PARTS]; /* descriptors; the last one made is the graph */
 	int n;
 };
+/* Each a status: what is set; a part of the graph, not finalised; the graph of n operations. */
+int stx__cudnn_set_i64(const struct stx__cudnn *q, void *desc, int attribute, uint32_t n,
+		       const int64_t *v);
+int stx__cudnn_set_int(const struct stx__cudnn *q, void *desc, int attribute, int type, int v);
+int stx__cudnn_set_desc(const struct stx__cudnn *q, void *desc, int attribute, void *v);
+int stx__cudnn_part(const struct stx__cudnn *q, struct stx__cudnn_graph *g, int type, void **out);
+int stx__cudnn_join(const struct stx__cudnn *q, void *handle, struct stx__cudnn_graph *g,
+		    void *const *operations, int64_t n);
 /* A status; out is freed by stx__cudnn_graph_free on success and on failure. handle NULL: for
  * another device than this machine's (tests). */
 int stx__cudnn_conv_graph(const struct stx__cudnn *q, void *handle, const struct stx__cudnn_conv *c,
 			  struct stx__cudnn_graph *out);
+
+/* softmax(scale * Q K' where a key is seen) V, each [b, heads, rows, size]; heads of K and V divide
+ * those of Q (cudnn_attention.c). */
+struct stx__cudnn_attention {
+	int type;      /* CUDNN_DATA_* of all four, and of the weights before the second product */
+	int is_causal; /* a query sees the keys up to its own number */
+	struct stx__cudnn_tensor q, k, v, y;
+	int64_t alignment; /* of every operand, bytes */
+};
+enum {
+	STX__CUDNN_Q = 1,
+	STX__CUDNN_K,
+	STX__CUDNN_V,
+	STX__CUDNN_O,
+	STX__CUDNN_SCALE,
+	STX__CUDNN_NEVER
+};
+int stx__cudnn_attention_graph(const struct stx__cudnn *q, void *handle,
+			       const struct stx__cudnn_attention *a, struct stx__cudnn_graph *out);
 void stx__cudnn_graph_free(const struct stx__cudnn *q, struct stx__cudnn_graph *g);
 
 struct stx__cudnn_engine { /* an engine and its knobs */
