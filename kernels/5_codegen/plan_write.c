@@ -379,6 +379,7 @@ static void write_call(struct stx__plan *w, uint32_t step)
 		r.kind = STX_STEP_EXTERN;
 		r.a = stx__plan_string(w, w->s->externals.at[t->index].name);
 		r.b = write_extern(w, step);
+		r.covers = stx_step_covers(w->s, step);
 	} else if (w->is_gpu) {
 		r.b = write_uses(w, step);
 	}
