@@ -406,7 +406,7 @@ int stx__cudnn_plan(const struct stx__cudnn *q, void *handle, void *device,
 	if (!result)
 		result = q->desc_get(e->plan, STX_CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
 				     STX_CUDNN_TYPE_INT64, 1, &n, &e->workspace_bytes);
-	e->failed = result || e->workspace_bytes < 0 || e->workspace_bytes > most;
+	e->failed = result ? result : e->workspace_bytes < 0 || e->workspace_bytes > most ? -1 : 0;
 	return !e->failed;
 }
 

@@ -154,6 +154,13 @@ const char *cudnnGetErrorString(int status)
 				    : "CUDNN_STATUS_EXECUTION_FAILED";
 }
 
+API void cudnnGetLastErrorString(char *text, size_t cap);
+void cudnnGetLastErrorString(char *text, size_t cap)
+{
+	static const char said[] = "Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: the fake's\nmore";
+	memcpy(text, said, cap < sizeof said ? cap : sizeof said);
+}
+
 struct handle {
 	void *stream;
 };
