@@ -351,8 +351,8 @@ static stx_err add_items(struct planning *p, const uint32_t *last)
 			const struct stx_use q = stx_step_use(p->s, i, j);
 			const struct stx_buffer *b = p->s->loops->buffers.at[q.buffer];
 			struct stx_slot *slot = &p->s->slots[q.buffer];
-			if (!q.is_written || is_elsewhere(p, b))
-				continue;
+			if (!q.is_written || is_elsewhere(p, b) || slot->size != STX_EX_BAD)
+				continue; /* or by a call and the last of its steps */
 			int64_t bytes;
 			slot->first_step = i;
 			slot->last_step = last[q.buffer];
