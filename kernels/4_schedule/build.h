@@ -50,6 +50,9 @@ struct stx__scores {
 	const struct stx_buffer *product;
 	const stx_ex *at; /* [nranges of the product] */
 };
+/* at[i]: variable i of s, where element e of s is its value: e is taken apart by the strides of
+ * what s stores, the greatest first. 1: and put together again it is e. */
+int stx__find_point(struct stx_exprs *x, const struct stx_buffer *s, stx_ex e, stx_ex *at);
 /* (*out)[i]: of buffer i, [buffers.n]. */
 stx_err stx__find_scores(const struct stx_loops *l, struct stx__scores **out);
 
