@@ -36,6 +36,9 @@ struct stx__member {            /* a buffer of a group */
 			   0 */
 	uint8_t canon[STX__MAX_DIMS]; /* variable -> variable of the first buffer; 0xff: of size 1
 				       */
+	uint8_t has_parts; /* some variables are parts of one: variable v is canon[v] / div[v], mod its
+			      range, where div[v] is not 0 */
+	int64_t div[STX__MAX_DIMS];
 };
 struct stx__phases {
 	uint32_t n;         /* phases with reductions */
@@ -67,6 +70,9 @@ struct stx__group_def {
  * is_stored: [n]. */
 int stx__phases_find(const struct stx_loops *l, const struct stx_buffer *const *buffers, uint32_t n,
 		     const uint8_t *is_stored, struct stx__phases *p, const char **why);
+/* Variable v of member b where the first buffer's variable canon[v] is `at`. */
+stx_ex stx__member_part(struct stx_exprs *x, const struct stx__member *m, const struct stx_buffer *b,
+			uint32_t v, stx_ex at);
 /* e over b's variables as an expression over those of head, the first buffer of its group. */
 stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const struct stx_buffer *b,
 		      const struct stx_buffer *head, stx_ex e);

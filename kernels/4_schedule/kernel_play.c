@@ -61,6 +61,7 @@ struct play {
 	uint32_t *at;                     /* temps of the body being played */
 	stx_ex *indirects;                /* its indirect atoms, or NULL when it has none */
 	stx_ex map[STX__MAX_DIMS];        /* its variables over the kernel's axes */
+	uint8_t joins; /* of which several are parts of one: addresses are put together again */
 };
 
 static stx_ex place(struct play *p, const struct stx_buffer *buf, stx_ex e)
@@ -69,7 +70,7 @@ static stx_ex place(struct play *p, const struct stx_buffer *buf, stx_ex e)
 	if (p->indirects)
 		e = stx_ex_subst_kind(b->ex, e, STX_ATOM_INDIRECT, p->indirects, buf->body.n);
 	e = stx_ex_subst(b->ex, e, p->map, buf->nranges + buf->nrranges);
-	return b->axes.joined ? stx__axes_join(b->ex, e) : e;
+	return p->joins ? stx__axes_join(b->ex, e) : e;
 }
 
 static void set_map(struct play *p, uint32_t pos, uint32_t row)
@@ -80,7 +81,9 @@ static void set_map(struct play *p, uint32_t pos, uint32_t row)
 	for (uint32_t i = 0; i < buf->nranges + buf->nrranges; i++) {
 		uint32_t v = m->is_same ? i : m->canon[i];
 		p->map[i] = v == 0xff ? stx_ex_const(b->ex, 0) : b->axes.map[row][v];
+		p->map[i] = m->is_same ? p->map[i] : stx__member_part(b->ex, m, buf, i, p->map[i]);
 	}
+	p->joins = b->axes.joined || (!m->is_same && m->has_parts);
 	if (m->is_columns) {
 		p->map[0] = b->axes.segment;
 		p->map[buf->nranges] = b->axes.segment_row;
@@ -311,7 +314,7 @@ static stx_err play_store(struct play *p, uint32_t pos, uint32_t value, uint32_t
 			       .c = STX_NONE };
 	set_map(p, pos, row);
 	s.ex = stx_ex_subst(p->b->ex, buf->store, p->map, buf->nranges);
-	if (p->b->axes.joined)
+	if (p->joins)
 		s.ex = stx__axes_join(p->b->ex, s.ex);
 	return add_effect(p, s, phase);
 }
@@ -352,6 +355,8 @@ static stx_err play_full(struct play *p, uint32_t pos, uint32_t row, uint32_t k)
 	}
 	set_map(p, to, row);
 	stx_ex at = stx_ex_subst(p->b->ex, buf->store, p->map, buf->nranges);
+	if (p->joins)
+		at = stx__axes_join(p->b->ex, at);
 	p->value[pos][row] =
 		stx__value_load(p->v, buf->dtype, stx__find_param(p->v->k, buf->id), at, STX_NONE);
 	return STX_E_OK;

@@ -99,13 +99,57 @@ static int match_full(struct finding *f, struct stx__member *m, const struct siz
 	return 1;
 }
 
+/* Axes of s from number `at` on, one or several for each of `of`; the number of the next, or -1. */
+static int match_parts(const struct finding *f, struct stx__member *m, const struct sizes *s, int at,
+		       const struct sizes *of)
+{
+	const struct stx_exprs *x = f->l->ex;
+	for (uint32_t j = 0; j < of->n; j++) {
+		int64_t whole, size, part = 1;
+		int end = at;
+		if (at < (int)s->n && s->size[at] == of->size[j]) {
+			m->canon[s->var[at++]] = of->var[j];
+			continue;
+		}
+		if (!stx_ex_is_const(x, of->size[j], &whole))
+			return -1;
+		while (end < (int)s->n && part < whole) {
+			if (!stx_ex_is_const(x, s->size[end++], &size) || size < 1 ||
+			    __builtin_mul_overflow(part, size, &part))
+				return -1;
+		}
+		if (part != whole)
+			return -1;
+		for (; at < end; at++) {
+			stx_ex_is_const(x, s->size[at], &size);
+			part /= size;
+			m->canon[s->var[at]] = of->var[j];
+			m->div[s->var[at]] = part;
+		}
+		m->has_parts = 1;
+	}
+	return at;
+}
+
+/* Pointwise work over the rows, or rows and columns in this order, some of them as several axes: what
+ * was viewed with another shape. */
+static int match_view(const struct finding *f, struct stx__member *m, const struct sizes *s)
+{
+	memset(m->div, 0, sizeof m->div);
+	int at = match_parts(f, m, s, 0, &f->rows);
+	if (at == (int)s->n)
+		return 1;
+	m->is_full = 1;
+	return at >= 0 && match_parts(f, m, s, at, &f->columns) == (int)s->n;
+}
+
 static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 {
 	const struct stx_buffer *b = f->buffers[pos], *h = f->buffers[0];
 	struct stx__member *m = &f->p->at[pos];
 	struct sizes s, t;
 	memset(m->canon, 0xff, sizeof m->canon);
-	m->is_full = m->is_columns = 0;
+	m->is_full = m->is_columns = m->has_parts = 0;
 	int cut = h->def == STX_DEF_REDUCTION && (h->rlimit != STX_EX_BAD || h->is_merge);
 	m->is_same = stx__same_exs(b->ranges, b->nranges, h->ranges, h->nranges) &&
 		     (b->def != STX_DEF_REDUCTION ||
@@ -128,9 +172,20 @@ static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 		match(m, &t, &f->columns);
 		return stx__same_exs(b->rranges, b->nrranges, h->rranges, h->nrranges);
 	}
+	if (b->def != STX_DEF_POINTWISE)
+		return 0;
+	if (s.n != f->rows.n + f->columns.n)
+		return match_view(f, m, &s);
 	m->is_full = 1;
-	return b->def == STX_DEF_POINTWISE && s.n == f->rows.n + f->columns.n &&
-	       match_full(f, m, &s, columns);
+	return match_full(f, m, &s, columns);
+}
+
+stx_ex stx__member_part(struct stx_exprs *x, const struct stx__member *m, const struct stx_buffer *b,
+			uint32_t v, stx_ex at)
+{
+	if (!m->has_parts || !m->div[v])
+		return at;
+	return stx_ex_mod(x, stx_ex_floordiv(x, at, stx_ex_const(x, m->div[v])), b->ranges[v]);
 }
 
 /* e over segments and their rows, its columns mapped to those of head: by the row's number, which is a
@@ -171,7 +226,10 @@ stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const st
 				 : stx_ex_var(x, v,
 					      v < head->nranges ? head->ranges[v]
 								: head->rranges[v - head->nranges]);
+		map[i] = stx__member_part(x, m, b, i, map[i]);
 	}
+	if (m->has_parts)
+		return stx__axes_join(x, stx_ex_subst(x, e, map, n));
 	if (!m->is_columns)
 		return stx_ex_subst(x, e, map, n);
 	return by_row_number(x, b, head, map, e);
