@@ -71,8 +71,8 @@ struct stx__group_def {
 int stx__phases_find(const struct stx_loops *l, const struct stx_buffer *const *buffers, uint32_t n,
 		     const uint8_t *is_stored, struct stx__phases *p, const char **why);
 /* Variable v of member b where the first buffer's variable canon[v] is `at`. */
-stx_ex stx__member_part(struct stx_exprs *x, const struct stx__member *m, const struct stx_buffer *b,
-			uint32_t v, stx_ex at);
+stx_ex stx__member_part(struct stx_exprs *x, const struct stx__member *m,
+			const struct stx_buffer *b, uint32_t v, stx_ex at);
 /* e over b's variables as an expression over those of head, the first buffer of its group. */
 stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const struct stx_buffer *b,
 		      const struct stx_buffer *head, stx_ex e);

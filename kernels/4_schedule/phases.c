@@ -100,8 +100,8 @@ static int match_full(struct finding *f, struct stx__member *m, const struct siz
 }
 
 /* Axes of s from number `at` on, one or several for each of `of`; the number of the next, or -1. */
-static int match_parts(const struct finding *f, struct stx__member *m, const struct sizes *s, int at,
-		       const struct sizes *of)
+static int match_parts(const struct finding *f, struct stx__member *m, const struct sizes *s,
+		       int at, const struct sizes *of)
 {
 	const struct stx_exprs *x = f->l->ex;
 	for (uint32_t j = 0; j < of->n; j++) {
@@ -180,8 +180,8 @@ static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 	return match_full(f, m, &s, columns);
 }
 
-stx_ex stx__member_part(struct stx_exprs *x, const struct stx__member *m, const struct stx_buffer *b,
-			uint32_t v, stx_ex at)
+stx_ex stx__member_part(struct stx_exprs *x, const struct stx__member *m,
+			const struct stx_buffer *b, uint32_t v, stx_ex at)
 {
 	if (!m->has_parts || !m->div[v])
 		return at;

@@ -346,8 +346,8 @@ static void test_emit_cuda_rows_over_clusters_agree_with_the_interpreter(void **
 static void test_emit_cuda_rows_with_column_sums_agree_with_the_interpreter(void **unused)
 {
 	static const char *const graphs[] = {
-		"%g : bf16[100,256] = placeholder()\n%x : bf16[100,256] = placeholder()\n"
-		"%m : bf16[100,1] = placeholder()\n%s : bf16[100,1] = placeholder()\n"
+		"%g : bf16[4,25,256] = placeholder()\n%x : bf16[4,25,256] = placeholder()\n"
+		"%m : bf16[4,25,1] = placeholder()\n%s : bf16[4,25,1] = placeholder()\n"
 		"%w : bf16[256] = placeholder()\n"
 		"%y = native_layer_norm_backward.default(%g, %x, [256], %m, %s, %w, %w, [1, 1, "
 		"1])\nreturn (%y, %y:1, %y:2)\n",
