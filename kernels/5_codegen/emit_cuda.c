@@ -648,6 +648,13 @@ static stx_err set_up(struct stx__cuda *e)
 	if (e->raxis != STX_NONE && varies(e, e->raxis) &&
 	    stx_ex_interval(k->ex, k->axes.at[e->raxis].size).hi == STX_POS_INF)
 		return stx__cuda_fail(e, STX_E_UNSUPPORTED, "rows of unbounded length");
+	for (uint32_t i = 0; i < k->insts.n; i++) {
+		const struct stx_kinst *a = &k->insts.at[i];
+		int is_row = a->op == STX_K_ACC && a->c != STX_NONE;
+		if (a->op == STX_K_ACC && (a->a != (is_row ? e->saxis : e->raxis) ||
+					   (is_row && (a->c != e->raxis || e->ngrid > 1))))
+			return stx__cuda_fail(e, STX_E_INTERNAL, "accumulators of other loops");
+	}
 	if (!k->target_gpu || !e->ngrid || k->axes.n > e->ngrid + 1 + (e->saxis != STX_NONE))
 		return stx__cuda_fail(e, STX_E_INTERNAL, "not a GPU kernel");
 	struct stx_gpu_lanes lanes = stx_gpu_lanes(c);
