@@ -25,6 +25,8 @@
 #define STX__MAX_ROWS   8  /* copies of a body for register blocking */
 #define STX__MAX_GROUP  32
 #define STX__MAX_PHASES 8
+#define STX__ROW                                                                                   \
+	0xfe /* for a variable of the first buffer: the row that segment and row of it make */
 
 struct stx__member {            /* a buffer of a group */
 	uint8_t is_full, phase; /* row level: phase before whose loop it is computed; reductions: of
@@ -34,10 +36,11 @@ struct stx__member {            /* a buffer of a group */
 	uint32_t needs; /* full level: bits of the phases that need it; the lowest stores it */
 	uint8_t keeper; /* 1 + position of the buffer whose place keeps it for the second phase; or
 			   0 */
-	uint8_t canon[STX__MAX_DIMS]; /* variable -> variable of the first buffer; 0xff: of size 1
-				       */
-	uint8_t has_parts; /* some variables are parts of one: variable v is canon[v] / div[v], mod its
-			      range, where div[v] is not 0 */
+	uint8_t canon
+		[STX__MAX_DIMS]; /* variable -> variable of the first buffer, or STX__ROW; 0xff:
+					 of size 1 */
+	uint8_t has_parts; /* some variables are parts of one: where div[v] is not 0, variable v is
+			      canon[v] / div[v], mod its range */
 	int64_t div[STX__MAX_DIMS];
 };
 struct stx__phases {
@@ -70,9 +73,6 @@ struct stx__group_def {
  * is_stored: [n]. */
 int stx__phases_find(const struct stx_loops *l, const struct stx_buffer *const *buffers, uint32_t n,
 		     const uint8_t *is_stored, struct stx__phases *p, const char **why);
-/* Variable v of member b where the first buffer's variable canon[v] is `at`. */
-stx_ex stx__member_part(struct stx_exprs *x, const struct stx__member *m,
-			const struct stx_buffer *b, uint32_t v, stx_ex at);
 /* e over b's variables as an expression over those of head, the first buffer of its group. */
 stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const struct stx_buffer *b,
 		      const struct stx_buffer *head, stx_ex e);

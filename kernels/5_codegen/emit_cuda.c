@@ -434,6 +434,8 @@ enum moment { OPEN, ROUND, FINISH }; /* of a loop: before it, at the end of each
 /* Each accumulator has one update. */
 static void each_update(struct stx__cuda *e, const struct stx__region *r, enum moment m)
 {
+	struct stx_bytes after = { 0 };
+	e->after = &after;
 	for (uint32_t n = r->begin; n < r->end; n++) {
 		uint32_t acc = e->k->insts.at[n].a;
 		if (e->k->insts.at[n].op != STX_K_UPDATE || stx__cuda_is_row(e, acc))
@@ -445,6 +447,11 @@ static void each_update(struct stx__cuda *e, const struct stx__region *r, enum m
 		if (m == FINISH)
 			stx__cuda_acc_finish(e, acc);
 	}
+	if (after.n)
+		stx_bytes_puts(e->out, "  __syncthreads();\n");
+	stx_bytes_put(e->out, after.at, after.n);
+	e->out->oom |= after.oom;
+	stx_bytes_free(&after);
 }
 
 /* The block's rounds over the reduction. */

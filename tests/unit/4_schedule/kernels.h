@@ -199,7 +199,7 @@ static const char text_rows[] = "kernel \"red_fused_amax_div_sum_0\" red bits 32
 				"end\n";
 
 static const char *const all_texts[] = { text_flat,   text_rowsum, text_colsum, text_matmul,
-					 text_gather, text_mixed,  text_sort,	text_rows };
+					 text_gather, text_mixed,  text_sort,   text_rows };
 #define N_TEXTS (sizeof all_texts / sizeof *all_texts)
 
 #endif

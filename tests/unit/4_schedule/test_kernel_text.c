@@ -196,9 +196,11 @@ static const struct mutation mutations[] = {
 	{ text_rows, "target gpu", "target cpu" },
 	{ text_rows, "axis r0 loop reduction 100", "axis r0 loop reduction min(100, -x0 + 100)" },
 	{ text_rows, "      update t0 t4\n    end\n", "    end\n    update t0 t8\n" },
-	{ text_rows, "  loop r0\n    t16 = result f32 t0 0\n    store f32 p1[100*x0 + r0] t16\n  end\n",
+	{ text_rows,
+	  "  loop r0\n    t16 = result f32 t0 0\n    store f32 p1[100*x0 + r0] t16\n  end\n",
 	  "  t16 = result f32 t0 0\n  store f32 p1[100*x0] t16\n" },
-	{ text_rows, "    t8 = result f32 t2 0\n", "    t8 = result f32 t0 0\n" }, /* while it runs */
+	{ text_rows, "    t8 = result f32 t2 0\n",
+	  "    t8 = result f32 t0 0\n" }, /* while it runs */
 };
 
 static void test_kernel_verify_each_mutation_is_refused(void **state)

@@ -145,6 +145,7 @@ static void test_split_not_for_arg_reductions_products_and_scans(void **state)
 /* ---- the same bits as whole ---- */
 
 static unsigned seed;
+static uint32_t nkernels; /* of the last program */
 static int whole_numbers; /* small ones, whose sums are exact in any order */
 
 static void fill(enum stx_dtype t, void *p, int64_t n)
@@ -195,6 +196,7 @@ static uint32_t outputs_with(const char *text, struct stx_schedule_options o, ch
 	struct stx_schedule *s = schedule(&m, o);
 	uint32_t n = m.l->buffers.n;
 	check_texts(&m, s);
+	nkernels = s->kernels.n;
 	for (uint32_t i = 0; o.target_gpu && i < s->kernels.n; i++)
 		for (uint32_t j = 0; j < s->kernels.at[i]->insts.n; j++) {
 			const struct stx_kinst *in = &s->kernels.at[i]->insts.at[j];
@@ -453,6 +455,37 @@ static void test_split_random_rows_sum_their_columns_on_the_way(void **state)
 	assert_in_range(sums, 30, 48);
 }
 
+/* Gradients of an activation and of the bias after it: what a kernel computes of an element goes into
+ * the sum of its column, whose rows are cut; even and ragged segments, rows of several axes. */
+static void test_split_pointwise_work_and_its_column_sums_are_one_kernel(void **state)
+{
+	static const struct {
+		uint32_t kernels;
+		const char *text;
+	} cases[] = {
+		{ 2, "%g : f32[1024,64] = placeholder()\n%x : f32[1024,64] = placeholder()\n"
+		     "%d = mul.Tensor(%g, %x)\n%c = sum.dim_IntList(%d, [0])\nreturn (%d, %c)\n" },
+		{ 2, "%g : bf16[7,149,60] = placeholder()\n%x : bf16[7,149,60] = placeholder()\n"
+		     "%d = mul.Tensor(%g, %x)\n%c = sum.dim_IntList(%d, [0, 1])\n"
+		     "%b = sum.dim_IntList(%g, [0, 1])\nreturn (%c, %d, %b)\n" },
+		{ 2, "%g : f32[1043,60] = placeholder()\n%x : f32[7,149,60] = placeholder()\n"
+		     "%w : f32[149,1] = placeholder()\n%v = view.default(%g, [7, 149, 60])\n"
+		     "%p = mul.Tensor(%v, %x)\n%d = mul.Tensor(%p, %w)\n"
+		     "%f = view.default(%d, [1043, 60])\n%c = sum.dim_IntList(%f, [0])\n"
+		     "return (%d, %c)\n" },
+		/* the work is on other elements than are summed */
+		{ 3, "%g : f32[1024,64] = placeholder()\n%x : f32[1024,64] = placeholder()\n"
+		     "%h = flip.default(%g, [0])\n%d = mul.Tensor(%h, %x)\n"
+		     "%c = sum.dim_IntList(%g, [0])\nreturn (%d, %c)\n" },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		assert_int_equal(sums_on_the_way(cases[i].text), 0);
+		if (nkernels != cases[i].kernels)
+			fail_msg("%u kernels:\n%s", nkernels, cases[i].text);
+	}
+}
+
 static void test_split_factor_of_rows_fills_the_device(void **state)
 {
 	static const struct {
@@ -524,6 +557,7 @@ int main(void)
 		cmocka_unit_test(test_split_sum_stays_within_the_bound_of_its_segments),
 		cmocka_unit_test(test_split_random_shapes_have_the_bits_of_the_whole),
 		cmocka_unit_test(test_split_random_rows_sum_their_columns_on_the_way),
+		cmocka_unit_test(test_split_pointwise_work_and_its_column_sums_are_one_kernel),
 		cmocka_unit_test(test_split_factor_of_rows_fills_the_device),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
