@@ -289,10 +289,11 @@ stx_err stx__overlaps_check(const struct stax_artifact *a, struct stx__context *
 /* prepare.c */
 struct stax_prepared {
 	const struct stax_artifact *artifact;
-	void **packed; /* [npacked], in memory */
-	void **origin; /* [ninputs] element 0 of each parameter; NULL: it is none */
-	void *memory;  /* NULL: nothing is packed */
-	size_t bytes;  /* of it */
+	void **packed;      /* [npacked], in memory */
+	void **origin;      /* [ninputs] element 0 of each parameter; NULL: it is none */
+	void *memory;       /* NULL: nothing is packed */
+	size_t bytes;       /* of it */
+	struct stx_env env; /* its allocate and release, when they made it */
 };
 /* run.c: inputs that are parameters are checked, and x->values has their addresses; the others are
  * of the right type, and have none. Binds x. */
