@@ -20,27 +20,16 @@ esac
 export STAX_SERVER=none
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
+passed=0 failed=0 fast=()
 
 # name, rtol, atol, graph: the CPU's result is what the GPU's must agree with
 check() {
-  local name=$1 rtol=$2 atol=$3 said what
+  local name=$1 rtol=$2 atol=$3 said
   printf '%b' "$4" >"$work/$name.stax"
   if ! said=$("$build/stax" run "$work/$name.stax" --seed 7 --out "$work/$name" 2>&1); then
     echo "FAILED $name: on the CPU: $said"
     failed=$((failed + 1))
-    return
-  fi
-  what=("$work/$name.stax" --target "$target")
-  if [ "$part" = attention ]; then
-    if ! said=$("$build/stax" compile "$work/$name.stax" --target "$target" --fast --out "$work/$name" 2>&1); then
-      echo "FAILED $name: $said"
-      failed=$((failed + 1))
-      return
-    fi
-    what=("$work/$name"/*.so)
-  fi
-  if said=$("$build/stax" run "${what[@]}" --seed 7 --time "${TIMES:-20}" \
+  elif said=$("$build/stax" run "$work/$name.stax" --target "$target" "${fast[@]}" --seed 7 --time "${TIMES:-20}" \
     --expect "y=$work/$name/y.npy" --rtol "$rtol" --atol "$atol" 2>&1); then
     echo "ok     $name: $(grep -iE 'median|us|ms' <<<"$said" | head -n 1)"
     passed=$((passed + 1))
@@ -130,7 +119,7 @@ attentions() {
   engines "$t-layer" "$2" "$3" "%x : $t[2,192,3,6,64]$p%p = permute.default(%x, [2, 0, 3, 1, 4])\n%q = select.int(%p, 0, 0)\n%k = select.int(%p, 0, 1)\n%v = select.int(%p, 0, 2)\n%o = scaled_dot_product_attention.default(%q, %k, %v, None, 0.0, True)\n%t = permute.default(%o, [0, 2, 1, 3])\n%y = reshape.default(%t, [2, 192, 384])$r"
 }
 
-without=0 fast=()
+without=0
 if said=$(printf '%%a : f32[4] = placeholder()\n%%y = neg.default(%%a)\nreturn (%%y,)\n' >"$work/t.stax" &&
   "$build/stax" run "$work/t.stax" --target "$target" 2>&1); then
   if [ "$part" = products ]; then
