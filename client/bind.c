@@ -53,6 +53,7 @@ static void lay_out_steps(const struct stax_artifact *a, struct stx__context *x)
 		if (s->kind == STX_STEP_EXTERN) {
 			t.kind = STX__STEP_EXTERN;
 			t.external = stx__external_find(stx_plan_string(p, s->a), a->is_cuda);
+			t.covers = s->covers;
 		}
 		t.plan = s;
 		t.kernel = stx_plan_step_kernel(p, s);

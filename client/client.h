@@ -213,6 +213,7 @@ struct stx__step {
 	uint32_t code;                        /* GPU: number of its code (cuda.h) */
 	uint32_t nparams;                     /* of the kernel: the first of frame.buffers */
 	uint32_t from, to;                    /* COPY: values */
+	uint32_t covers;                      /* EXTERN: steps after it that do the same; or 0 */
 	const struct stx_plan_step *plan;     /* of LAUNCH and EXTERN */
 	const struct stx__external *external; /* EXTERN: what is called */
 	void *call; /* EXTERN: what the call keeps for this context; NULL: nothing yet */
@@ -288,10 +289,11 @@ stx_err stx__overlaps_check(const struct stax_artifact *a, struct stx__context *
 /* prepare.c */
 struct stax_prepared {
 	const struct stax_artifact *artifact;
-	void **packed; /* [npacked], in memory */
-	void **origin; /* [ninputs] element 0 of each parameter; NULL: it is none */
-	void *memory;  /* NULL: nothing is packed */
-	size_t bytes;  /* of it */
+	void **packed;      /* [npacked], in memory */
+	void **origin;      /* [ninputs] element 0 of each parameter; NULL: it is none */
+	void *memory;       /* NULL: nothing is packed */
+	size_t bytes;       /* of it */
+	struct stx_env env; /* its allocate and release, when they made it */
 };
 /* run.c: inputs that are parameters are checked, and x->values has their addresses; the others are
  * of the right type, and have none. Binds x. */
@@ -324,7 +326,7 @@ void stx__gpu_code_free(struct stax_artifact *a);
 struct stx__way {
 	char name[STX_CONFIG_BYTES];
 	uint64_t algorithm[8]; /* the library's */
-	int is_kernel;         /* the step's kernel instead */
+	int is_kernel;         /* the step's kernel, or those of the steps it covers, instead */
 };
 struct stx__ways {
 	struct stx_digest call; /* what timings of it are known by */
@@ -382,7 +384,7 @@ int stx__external_fits(const struct stax_artifact *a, const struct stx__context 
 size_t stx__external_workspace(const struct stax_artifact *a, const struct stx__context *x,
 			       const struct stx__step *s);
 void *stx__external_workspace_at(const struct stx__step *s);
-/* The step's kernel as it is launched now. */
+/* The step's kernel as it is launched now, or those of the steps that it covers. */
 void stx__way_of_kernel(const struct stax_artifact *a, const struct stx__step *s,
 			struct stx__way *w);
 /* interpret.c */

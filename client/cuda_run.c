@@ -224,37 +224,65 @@ static stx_err copy_value(const struct stax_artifact *a, const struct stx__conte
 			     stx_dtype_bytes(v->dtype), env, d);
 }
 
+/* Step i; *made: the call has been made that stands for those after it. */
+static stx_err run_step(struct stax_artifact *a, struct stx__context *x, uint32_t i,
+			struct stx__tuner *tuner, const struct stx_env *env, int *made,
+			struct stx_diag *d)
+{
+	struct stx__step *s = &x->steps[i];
+	*made = 0;
+	if (s->kind == STX__STEP_COPY)
+		return copy_value(a, x, s, env, d);
+	if (tuner)
+		stx__tune_step(tuner, x, i);
+	if (s->kind == STX__STEP_LAUNCH)
+		return launch(a, x, i, stream_of(env), d);
+	stx_err e = s->external->run(a, x, s, env, d);
+	*made = !e;
+	if (e != STX_E_UNSUPPORTED || (s->kernel == STX_PLAN_NONE && !s->covers))
+		return e;
+	stx__diag_init(d);
+	return s->covers ? STX_E_OK : launch(a, x, i, stream_of(env), d);
+}
+
+/* The steps from i on, before `end`. A call that is to be measured comes after the steps that it
+ * stands for: their results are what its own are checked against. */
+static stx_err run_steps(struct stax_artifact *a, struct stx__context *x, uint32_t i, uint32_t end,
+			 struct stx__tuner *tuner, const struct stx_env *env, struct stx_diag *d)
+{
+	stx_err e = STX_E_OK;
+	for (; i < end && !e; i++) {
+		uint32_t call = i, covers = x->steps[i].covers;
+		int made = 0;
+		if (!tuner || !covers) {
+			e = run_step(a, x, i, tuner, env, &made, d);
+			i += made ? covers : 0;
+			continue;
+		}
+		while (i < call + covers && !e)
+			e = run_step(a, x, ++i, tuner, env, &made, d);
+		if (!e)
+			stx__tune_step(tuner, x, call);
+	}
+	return e;
+}
+
+stx_err stx__gpu_covered(struct stax_artifact *a, struct stx__context *x, uint32_t step,
+			 const struct stx_env *env, struct stx_diag *d)
+{
+	return run_steps(a, x, step + 1, step + 1 + x->steps[step].covers, NULL, env, d);
+}
+
 stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const struct stx_env *env,
 		       struct stx_diag *d)
 {
-	void *stream = stream_of(env);
 	struct stx__tuner *tuner = stx__tune_claim(a);
-	stx_err e = STX_E_OK;
 	if (tuner)
 		stx__tune_begin(tuner, a, x, env);
-	for (uint32_t i = 0; i < x->nsteps && !e; i++) {
-		struct stx__step *s = &x->steps[i];
-		switch (s->kind) {
-		case STX__STEP_LAUNCH:
-			if (tuner)
-				stx__tune_step(tuner, x, i);
-			e = launch(a, x, i, stream, d);
-			break;
-		case STX__STEP_COPY: e = copy_value(a, x, s, env, d); break;
-		case STX__STEP_EXTERN:
-			if (tuner)
-				stx__tune_step(tuner, x, i);
-			e = s->external->run(a, x, s, env, d);
-			if (e != STX_E_UNSUPPORTED || s->kernel == STX_PLAN_NONE)
-				break;
-			stx__diag_init(d);
-			e = launch(a, x, i, stream, d);
-			break;
-		}
-	}
+	stx_err e = run_steps(a, x, 0, x->nsteps, tuner, env, d);
 	if (tuner)
 		stx__tune_end(tuner);
-	if (!e && x->workspace_bytes && !stx__driver(d)->event_record(x->gpu->done, stream))
+	if (!e && x->workspace_bytes && !stx__driver(d)->event_record(x->gpu->done, stream_of(env)))
 		x->gpu->ran = 1;
 	return e;
 }

@@ -35,21 +35,32 @@ static size_t count_bytes(const struct stax_artifact *a, const struct stx__conte
 	return bytes;
 }
 
+/* The environment's, else the library's own, of huge pages where there are any. */
+static void *allocate(struct stax_prepared *p, const struct stx_env *env, size_t bytes)
+{
+	p->bytes = bytes;
+	if (env && env->allocate) {
+		p->env = *env;
+		return env->allocate(env->ctx, bytes, ALIGN);
+	}
+	size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : ALIGN;
+	void *at = aligned_alloc(align, round_up(bytes, align));
+	if (at && align == HUGE_PAGE)
+		madvise(at, bytes, MADV_HUGEPAGE); /* best effort */
+	return at;
+}
+
 static stx_err get_memory(const struct stax_artifact *a, const struct stx__context *x,
-			  struct stax_prepared *p, struct stx_diag *d)
+			  struct stax_prepared *p, const struct stx_env *env, struct stx_diag *d)
 {
 	int ok = 1;
 	size_t bytes = count_bytes(a, x, &ok);
-	size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : ALIGN;
 	if (ok && !bytes)
 		return STX_E_OK;
-	p->bytes = ok ? round_up(bytes, align) : 0;
-	p->memory = ok ? aligned_alloc(align, p->bytes) : NULL;
+	p->memory = ok ? allocate(p, env, bytes) : NULL;
 	if (!p->memory)
 		return stx_fail(d, STX_E_NOMEM, "prepare", "",
 				"no memory for the %zu bytes of packed parameters", bytes);
-	if (align == HUGE_PAGE)
-		madvise(p->memory, p->bytes, MADV_HUGEPAGE); /* best effort */
 	char *at = p->memory;
 	uint32_t number = 0, n;
 	for (uint32_t i = 0; i < x->nsteps; i++) {
@@ -104,7 +115,7 @@ int stax_prepare(struct stax_artifact *a, const struct stx_tensor *inputs, int n
 	if (!p || !p->packed || !p->origin || !(x = stx__context_take(a)))
 		e = stx_fail(&d, STX_E_NOMEM, "prepare", "", "out of memory");
 	if (!e && a->npacked && !(e = stx__bind_params(a, x, inputs, ninputs, &d)) &&
-	    !(e = get_memory(a, x, p, &d))) {
+	    !(e = get_memory(a, x, p, env, &d))) {
 		for (uint32_t i = 0; i < nin; i++)
 			p->origin[i] = x->values[a->input_value[i]].ptr; /* NULL: no parameter */
 		e = pack(a, x, p, env, &d);
@@ -127,7 +138,10 @@ void stax_prepared_free(struct stax_prepared *p)
 {
 	if (!p)
 		return;
-	free(p->memory);
+	if (p->memory && !p->env.allocate)
+		free(p->memory);
+	else if (p->memory && p->env.release)
+		p->env.release(p->env.ctx, p->memory, p->bytes);
 	free(p->origin);
 	free(p->packed);
 	free(p);

@@ -170,9 +170,9 @@ STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, 
 
 /* Parameters (inputs flagged STX_TENSOR_PARAM: weights) in the layout that kernels read them in: packed
  * once, instead of in every run that multiplies by them. inputs: as for stax_run; of those that are
- * no parameters only type and shape are read. env: its parallel_for is used; NULL: own threads. The
- * memory is the library's, and comes on top of the parameters' own: stax_prepared_bytes, 0 where
- * nothing is gained (always for CUDA artifacts). It is not written again: any number of threads may
+ * no parameters only type and shape are read. env: as for stax_run; its ctx must live until the
+ * packed form is freed. The memory comes on top of the parameters' own: stax_prepared_bytes, 0
+ * where nothing is gained (always for CUDA artifacts). It is not written again: any number of threads may
  * run with it, and an artifact may have several. Parameters must stay where they are (MISMATCH names
  * the one that has moved) and as they are. Results are those of stax_run to the bit. */
 struct stax_prepared;

@@ -135,8 +135,8 @@ struct stx_buffer {
 	 * are. is_merge: what it combines are partial results in order, each a chunk of its own. */
 	stx_ex rlimit;
 	uint8_t is_merge;
-	/* A first layer, on a GPU, whose segments a kernel of whole rows can make on its way
-	 * (4_schedule/split.h): range 0 is the segments, the reduction axis the rows of each. */
+	/* A first layer, on a GPU, of a sum down columns: range 0 is the segments, the reduction axis
+	 * the rows of each. 2: a kernel of whole rows can make them on its way (4_schedule/split.h). */
 	uint8_t is_by_rows;
 	struct stx_body body;
 	uint32_t scratch[2];        /* SORT: buffers of keys and of i32 positions, [rows, 2, n] */

@@ -288,7 +288,9 @@ static int reduction_fields(struct stx__parse *s)
 	    (!stx__p_expression(s, &s->b->rlimit) || !stx__p_need(s, ",")))
 		return 0;
 	s->b->is_merge = (uint8_t)stx__p_take(s, "order=merge,");
-	s->b->is_by_rows = (uint8_t)stx__p_take(s, "order=rows,");
+	s->b->is_by_rows = stx__p_take(s, "order=whole rows,") ? 2
+			   : stx__p_take(s, "order=rows,")     ? 1
+							       : 0;
 	return 1;
 }
 

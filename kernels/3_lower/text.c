@@ -104,7 +104,9 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 			stx_bytes_puts(out, ",\n");
 		}
 		stx_bytes_puts(out, b->is_merge ? "  order=merge,\n" : "");
-		stx_bytes_puts(out, b->is_by_rows ? "  order=rows,\n" : "");
+		stx_bytes_puts(out, b->is_by_rows > 1 ? "  order=whole rows,\n"
+				    : b->is_by_rows   ? "  order=rows,\n"
+						      : "");
 	}
 	if (b->def == STX_DEF_SORT) {
 		stx_bytes_puts(out, "  sort_range=");

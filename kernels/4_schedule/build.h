@@ -25,6 +25,8 @@
 #define STX__MAX_ROWS   8  /* copies of a body for register blocking */
 #define STX__MAX_GROUP  32
 #define STX__MAX_PHASES 8
+#define STX__ROW                                                                                   \
+	0xfe /* for a variable of the first buffer: the row that segment and row of it make */
 
 struct stx__member {            /* a buffer of a group */
 	uint8_t is_full, phase; /* row level: phase before whose loop it is computed; reductions: of
@@ -34,8 +36,12 @@ struct stx__member {            /* a buffer of a group */
 	uint32_t needs; /* full level: bits of the phases that need it; the lowest stores it */
 	uint8_t keeper; /* 1 + position of the buffer whose place keeps it for the second phase; or
 			   0 */
-	uint8_t canon[STX__MAX_DIMS]; /* variable -> variable of the first buffer; 0xff: of size 1
-				       */
+	uint8_t canon
+		[STX__MAX_DIMS]; /* variable -> variable of the first buffer, or STX__ROW; 0xff:
+					 of size 1 */
+	uint8_t has_parts; /* some variables are parts of one: where div[v] is not 0, variable v is
+			      canon[v] / div[v], mod its range */
+	int64_t div[STX__MAX_DIMS];
 };
 struct stx__phases {
 	uint32_t n;         /* phases with reductions */
@@ -50,6 +56,9 @@ struct stx__scores {
 	const struct stx_buffer *product;
 	const stx_ex *at; /* [nranges of the product] */
 };
+/* at[i]: variable i of s, where element e of s is its value: e is taken apart by the strides of
+ * what s stores, the greatest first. 1: and put together again it is e. */
+int stx__find_point(struct stx_exprs *x, const struct stx_buffer *s, stx_ex e, stx_ex *at);
 /* (*out)[i]: of buffer i, [buffers.n]. */
 stx_err stx__find_scores(const struct stx_loops *l, struct stx__scores **out);
 

@@ -269,6 +269,13 @@ struct tentative { /* the group as it would be with one more buffer: reductions 
 	struct stx__phases phases;
 };
 
+/* In its group: reductions first, and those along rows before sums down their columns. */
+static int comes_before(const struct stx_buffer *b, const struct stx_buffer *next)
+{
+	return b->def == STX_DEF_REDUCTION &&
+	       (next->def != STX_DEF_REDUCTION || (next->is_by_rows && !b->is_by_rows));
+}
+
 static void assume(struct fuse *f, const struct stx_buffer *b, uint32_t group, struct tentative *t)
 {
 	const struct stx_group *g = &f->s->groups.at[group];
@@ -277,8 +284,7 @@ static void assume(struct fuse *f, const struct stx_buffer *b, uint32_t group, s
 	for (uint32_t i = 0; i <= g->buffers.n; i++) {
 		const struct stx_buffer *next =
 			i < g->buffers.n ? f->l->buffers.at[g->buffers.at[i]] : NULL;
-		if (pending &&
-		    (!next || (b->def == STX_DEF_REDUCTION && next->def != STX_DEF_REDUCTION))) {
+		if (pending && (!next || comes_before(b, next))) {
 			t->mine = t->n;
 			t->at[t->n++] = b;
 			pending = 0;
@@ -338,9 +344,11 @@ static int keeps_order(struct fuse *f, struct tentative *t, uint32_t group)
 			along[def.n] = t->at[i];
 			stored[def.n++] = t->is_stored[i];
 		}
-	if (!g->order || !g->has_reduction)
+	int leads = h != head(f, group);
+	if (!leads && !g->order)
 		g->order = order_alone(f, h);
-	if (!stx__red_order(f->build, f->l, &def, &all) || !same_order(g->order, &all) ||
+	if (!stx__red_order(f->build, f->l, &def, &all) ||
+	    !same_order(leads ? order_alone(f, h) : g->order, &all) ||
 	    (b->def == STX_DEF_REDUCTION && b != h && !columns &&
 	     !same_order(order_alone(f, b), &all))) {
 		f->why = "a reduction would run in another order";
@@ -516,17 +524,20 @@ static void note_reads(struct fuse *f, const struct stx_buffer *b, uint32_t grou
 	}
 }
 
-/* b as the last question, if any, was about. Reductions stay before pointwise buffers. */
-static int join(struct fuse *f, const struct stx_buffer *b, uint32_t group)
+/* b as the last question, if any, was about; slot is that of its space. */
+static int join(struct fuse *f, const struct stx_buffer *b, uint32_t group, struct space_slot *slot)
 {
 	struct stx_group *g = &f->s->groups.at[group];
 	if (stx_push(f->arena, &g->buffers, b->id))
 		return -1;
-	for (uint32_t i = g->buffers.n - 1; b->def == STX_DEF_REDUCTION && i > 0; i--) {
-		if (f->l->buffers.at[g->buffers.at[i - 1]]->def == STX_DEF_REDUCTION)
-			break;
+	for (uint32_t i = g->buffers.n - 1;
+	     i > 0 && comes_before(b, f->l->buffers.at[g->buffers.at[i - 1]]); i--) {
 		g->buffers.at[i] = g->buffers.at[i - 1];
 		g->buffers.at[i - 1] = b->id;
+	}
+	if (g->buffers.at[0] == b->id) { /* the group has its space from now on */
+		info_of(f, group)->order = NULL;
+		slot->group = group + 1;
 	}
 	f->group_of[b->id] = group;
 	if (scores_of(f, b)) {
@@ -538,14 +549,15 @@ static int join(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 	return 0;
 }
 
-static int start(struct fuse *f, const struct stx_buffer *b, uint32_t apart_from)
+static int start(struct fuse *f, const struct stx_buffer *b, uint32_t apart_from,
+		 struct space_slot *slot)
 {
 	struct stx_group g = { .scores = STX_NONE, .why_not = f->why, .apart_from = apart_from };
 	struct fused info = { .nreads = 0 };
 	f->tentative->is_phased = 0;
 	if (stx_push(f->arena, &f->s->groups, g) || stx_push(f->arena, &f->info, info))
 		return -1;
-	return join(f, b, f->s->groups.n - 1);
+	return join(f, b, f->s->groups.n - 1, slot);
 }
 
 /* Groups that b may stand beside, itself not after the producers: the newest of its space, then
@@ -588,36 +600,29 @@ static int stand_beside(struct fuse *f, const struct stx_buffer *b, uint32_t lat
 
 static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 {
+	struct space_slot none = { 0 }, *slot = &none;
 	if (f->absorbed[b->id])
 		return 0;
 	uint32_t latest = latest_producer(f, b), beside = STX_NONE;
 	f->why = fuse_at_all ? "it reads no other kernel's result" : "fusion is off";
 	if (stands_alone(f, b) || !fuse_at_all)
-		return start(f, b, STX_NONE);
+		return start(f, b, STX_NONE, slot);
 	const struct stx__product *p = stx__product_of(f->products, b->id);
 	if (b->def == STX_DEF_SORT || p) {
 		f->why = p ? p->kind->alone : "a sort stands alone";
-		return start(f, b, latest);
+		return start(f, b, latest, slot);
 	}
-	struct space_slot *slot = space_slot(f, b);
-	if (latest != STX_NONE && may_follow(f, b, latest)) {
-		if (b->def == STX_DEF_REDUCTION && !info_of(f, latest)->has_reduction)
-			slot->group = latest + 1; /* the group has this space from now on */
-		return join(f, b, latest);
-	}
+	slot = space_slot(f, b);
+	if (latest != STX_NONE && may_follow(f, b, latest))
+		return join(f, b, latest, slot);
 	const char *why = f->why;
 	if (stand_beside(f, b, latest, slot, &beside)) {
 		f->s->groups.at[beside].nbeside += !reads_group(f, b, beside);
-		if (b->def == STX_DEF_REDUCTION && !info_of(f, beside)->has_reduction)
-			slot->group = beside + 1;
-		return join(f, b, beside);
+		return join(f, b, beside, slot);
 	}
 	if (latest != STX_NONE) /* the nearer chance */
 		f->why = why;
-	if (start(f, b, latest != STX_NONE ? latest : beside))
-		return -1;
-	slot->group = f->s->groups.n;
-	return 0;
+	return start(f, b, latest != STX_NONE ? latest : beside, slot);
 }
 
 static int has_elements(const struct stx_exprs *x, const struct stx_buffer *b)

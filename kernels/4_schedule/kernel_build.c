@@ -322,6 +322,27 @@ static uint8_t strides(struct stx__build *b, int of_stores)
 	return 0;
 }
 
+/* The limit of a segment is the same for all that share its loop, but is written over grid points, whose
+ * number may differ: the order is told without it. */
+static void without_limit(struct stx__build *b, struct stx__red_order *out)
+{
+	const struct stx__axes *x = &b->axes;
+	stx_ex at[STX__MAX_DIMS];
+	if (b->space->def != STX_DEF_REDUCTION || b->space->rlimit == STX_EX_BAD)
+		return;
+	for (uint32_t i = 0; i < x->naxes; i++)
+		at[i] = stx_ex_var(b->ex, i, x->axis[i].size);
+	for (uint32_t i = 0; i < out->nloops; i++) {
+		uint32_t axis = x->nest[x->nout + i];
+		if (!stx_ex_uses_var(b->ex, out->map[0], axis))
+			continue;
+		out->size[i] = b->space->rranges[0];
+		at[axis] = stx_ex_var(b->ex, axis, out->size[i]);
+	}
+	for (uint32_t i = 0; i < out->nvars; i++)
+		out->map[i] = stx_ex_subst(b->ex, out->map[i], at, x->naxes);
+}
+
 int stx__red_order(struct stx__build *b, const struct stx_loops *l,
 		   const struct stx__group_def *def, struct stx__red_order *out)
 {
@@ -339,6 +360,7 @@ int stx__red_order(struct stx__build *b, const struct stx_loops *l,
 		out->size[i] = x->axis[x->nest[x->nout + i]].size;
 	for (uint32_t i = 0; i < out->nvars; i++)
 		out->map[i] = x->map[0][b->nout_dims + i];
+	without_limit(b, out);
 	return 1;
 }
 

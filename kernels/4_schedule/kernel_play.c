@@ -60,16 +60,28 @@ struct play {
 	uint32_t (*acc)[STX__MAX_ROWS];   /* of reductions */
 	uint32_t *at;                     /* temps of the body being played */
 	stx_ex *indirects;                /* its indirect atoms, or NULL when it has none */
-	stx_ex map[STX__MAX_DIMS];        /* its variables over the kernel's axes */
+	stx_ex map[STX__MAX_DIMS];        /* its variables over the kernel's axes, or */
+	const struct stx__member *member; /* not NULL: those of the first buffer */
 };
+
+/* e over the body's variables at the point of p->map. */
+static stx_ex at_point(struct play *p, const struct stx_buffer *buf, stx_ex e)
+{
+	struct stx__build *b = p->b;
+	uint32_t n = buf->nranges + buf->nrranges;
+	if (p->member) {
+		e = stx__canonical(b->ex, p->member, buf, b->space, e);
+		n = b->nout_dims + b->nred_dims;
+	}
+	e = stx_ex_subst(b->ex, e, p->map, n);
+	return b->axes.joined ? stx__axes_join(b->ex, e) : e;
+}
 
 static stx_ex place(struct play *p, const struct stx_buffer *buf, stx_ex e)
 {
-	struct stx__build *b = p->b;
 	if (p->indirects)
-		e = stx_ex_subst_kind(b->ex, e, STX_ATOM_INDIRECT, p->indirects, buf->body.n);
-	e = stx_ex_subst(b->ex, e, p->map, buf->nranges + buf->nrranges);
-	return b->axes.joined ? stx__axes_join(b->ex, e) : e;
+		e = stx_ex_subst_kind(p->b->ex, e, STX_ATOM_INDIRECT, p->indirects, buf->body.n);
+	return at_point(p, buf, e);
 }
 
 static void set_map(struct play *p, uint32_t pos, uint32_t row)
@@ -77,14 +89,17 @@ static void set_map(struct play *p, uint32_t pos, uint32_t row)
 	struct stx__build *b = p->b;
 	const struct stx__member *m = &b->phases.at[pos];
 	const struct stx_buffer *buf = b->def->buffers[pos];
-	for (uint32_t i = 0; i < buf->nranges + buf->nrranges; i++) {
-		uint32_t v = m->is_same ? i : m->canon[i];
-		p->map[i] = v == 0xff ? stx_ex_const(b->ex, 0) : b->axes.map[row][v];
+	uint32_t n = buf->nranges + buf->nrranges;
+	p->member = m->is_same || m->is_columns ? NULL : m;
+	if (!m->is_columns) {
+		memcpy(p->map, b->axes.map[row], sizeof p->map);
+		return;
 	}
-	if (m->is_columns) {
-		p->map[0] = b->axes.segment;
-		p->map[buf->nranges] = b->axes.segment_row;
-	}
+	for (uint32_t i = 0; i < n; i++)
+		p->map[i] = m->canon[i] == 0xff ? stx_ex_const(b->ex, 0)
+						: b->axes.map[row][m->canon[i]];
+	p->map[0] = b->axes.segment;
+	p->map[buf->nranges] = b->axes.segment_row;
 }
 
 static uint32_t temp_of(const struct play *p, uint32_t operand)
@@ -230,6 +245,7 @@ static void play_scores(struct play *p, uint32_t *value)
 	for (uint32_t i = 0; i < product->nranges; i++)
 		p->map[i] = stx_ex_subst(b->ex, s->at[i], was.map, b->nout_dims + b->nred_dims);
 	p->map[product->nranges] = b->axes.term;
+	p->member = NULL;
 	stx_err err = play_at_map(p, product, 0);
 	if (!err) {
 		u.b = stx__value_cast(p->v, product->acc, p->at[product->body.result[0]]);
@@ -241,6 +257,7 @@ static void play_scores(struct play *p, uint32_t *value)
 	p->v->oom |= err != STX_E_OK;
 	p->at = was.at;
 	p->indirects = was.indirects;
+	p->member = was.member;
 	memcpy(p->map, was.map, sizeof p->map);
 }
 
@@ -310,9 +327,7 @@ static stx_err play_store(struct play *p, uint32_t pos, uint32_t value, uint32_t
 			       .b = value,
 			       .c = STX_NONE };
 	set_map(p, pos, row);
-	s.ex = stx_ex_subst(p->b->ex, buf->store, p->map, buf->nranges);
-	if (p->b->axes.joined)
-		s.ex = stx__axes_join(p->b->ex, s.ex);
+	s.ex = at_point(p, buf, buf->store);
 	return add_effect(p, s, phase);
 }
 
@@ -351,7 +366,7 @@ static stx_err play_full(struct play *p, uint32_t pos, uint32_t row, uint32_t k)
 		return err || !m->keeper ? err : play_store(p, to, p->value[pos][row], row, k);
 	}
 	set_map(p, to, row);
-	stx_ex at = stx_ex_subst(p->b->ex, buf->store, p->map, buf->nranges);
+	stx_ex at = at_point(p, buf, buf->store);
 	p->value[pos][row] =
 		stx__value_load(p->v, buf->dtype, stx__find_param(p->v->k, buf->id), at, STX_NONE);
 	return STX_E_OK;

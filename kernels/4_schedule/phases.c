@@ -63,20 +63,26 @@ static int all_const(const struct stx_exprs *x, const stx_ex *e, uint32_t n, int
 	return 1;
 }
 
+/* Of all segments of b; BAD: not known. */
+static stx_ex rows_of(struct stx_exprs *x, const struct stx_buffer *b)
+{
+	stx_ex all = stx_ex_mul(x, b->ranges[0], b->rranges[0]);
+	int64_t n;
+	if (b->rlimit != STX_EX_BAD)
+		all = stx_ex_add(x, b->rlimit,
+				 stx_ex_mul(x, b->rranges[0], stx_ex_var(x, 0, b->ranges[0])));
+	return stx_ex_is_const(x, all, &n) ? all : STX_EX_BAD;
+}
+
 /* Segments of all the rows, and all the columns. */
 static int match_columns(struct finding *f, struct stx__member *m, const struct stx_buffer *b)
 {
 	const struct stx_buffer *h = f->buffers[0];
-	struct stx_exprs *x = f->l->ex;
 	struct sizes s;
-	int64_t rows, all;
-	stx_ex of_b = stx_ex_mul(x, b->ranges[0], b->rranges[0]);
-	if (b->rlimit != STX_EX_BAD)
-		of_b = stx_ex_add(x, b->rlimit,
-				  stx_ex_mul(x, b->rranges[0], stx_ex_var(x, 0, b->ranges[0])));
+	int64_t rows;
 	collect_sizes(f, b->ranges + 1, b->nranges - 1, 1, &s);
-	if (!all_const(x, h->ranges, h->nranges, &rows) || !stx_ex_is_const(x, of_b, &all) ||
-	    rows != all || !same_sizes(&s, &f->columns))
+	if (!all_const(f->l->ex, h->ranges, h->nranges, &rows) ||
+	    rows_of(f->l->ex, b) != stx_ex_const(f->l->ex, rows) || !same_sizes(&s, &f->columns))
 		return 0;
 	match(m, &s, &f->columns);
 	m->is_columns = 1;
@@ -99,13 +105,71 @@ static int match_full(struct finding *f, struct stx__member *m, const struct siz
 	return 1;
 }
 
+/* Axes of s from number `at` on, one or several for each of `of`; the number of the next, or -1. */
+static int match_parts(const struct finding *f, struct stx__member *m, const struct sizes *s,
+		       int at, const struct sizes *of)
+{
+	const struct stx_exprs *x = f->l->ex;
+	for (uint32_t j = 0; j < of->n; j++) {
+		int64_t whole, size, part = 1;
+		int end = at;
+		if (at < (int)s->n && s->size[at] == of->size[j]) {
+			m->canon[s->var[at++]] = of->var[j];
+			continue;
+		}
+		if (!stx_ex_is_const(x, of->size[j], &whole))
+			return -1;
+		while (end < (int)s->n && part < whole) {
+			if (!stx_ex_is_const(x, s->size[end++], &size) || size < 1 ||
+			    __builtin_mul_overflow(part, size, &part))
+				return -1;
+		}
+		if (part != whole)
+			return -1;
+		for (; at < end; at++) {
+			stx_ex_is_const(x, s->size[at], &size);
+			part /= size;
+			m->canon[s->var[at]] = of->var[j];
+			m->div[s->var[at]] = part;
+		}
+		m->has_parts = 1;
+	}
+	return at;
+}
+
+/* Pointwise work over the rows, or rows and columns in this order, some of them as several axes: what
+ * was viewed with another shape. */
+static int match_view(const struct finding *f, struct stx__member *m, const struct sizes *s)
+{
+	memset(m->div, 0, sizeof m->div);
+	int at = match_parts(f, m, s, 0, &f->rows);
+	if (at == (int)s->n)
+		return 1;
+	m->is_full = 1;
+	return at >= 0 && match_parts(f, m, s, at, &f->columns) == (int)s->n;
+}
+
+/* Pointwise work over all rows and columns whose columns the first buffer sums, in segments. */
+static int match_segments(struct finding *f, struct stx__member *m, const struct sizes *s)
+{
+	const struct stx_buffer *h = f->buffers[0];
+	struct sizes rows = { .size = { rows_of(f->l->ex, h) }, .var = { STX__ROW }, .n = 1 },
+		     columns;
+	memset(m->div, 0, sizeof m->div);
+	m->is_full = 1;
+	collect_sizes(f, h->ranges + 1, h->nranges - 1, 1, &columns);
+	int at = rows.size[0] == STX_EX_BAD ? -1 : match_parts(f, m, s, 0, &rows);
+	m->has_parts = 1; /* addresses of segments and their rows are put together */
+	return at >= 0 && match_parts(f, m, s, at, &columns) == (int)s->n;
+}
+
 static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 {
 	const struct stx_buffer *b = f->buffers[pos], *h = f->buffers[0];
 	struct stx__member *m = &f->p->at[pos];
 	struct sizes s, t;
 	memset(m->canon, 0xff, sizeof m->canon);
-	m->is_full = m->is_columns = 0;
+	m->is_full = m->is_columns = m->has_parts = 0;
 	int cut = h->def == STX_DEF_REDUCTION && (h->rlimit != STX_EX_BAD || h->is_merge);
 	m->is_same = stx__same_exs(b->ranges, b->nranges, h->ranges, h->nranges) &&
 		     (b->def != STX_DEF_REDUCTION ||
@@ -113,8 +177,12 @@ static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 		       b->rlimit == h->rlimit && b->is_merge == h->is_merge));
 	if (m->is_same)
 		return 1;
-	if (b->is_by_rows && h->def == STX_DEF_REDUCTION && !cut && !h->is_by_rows)
+	if (b->is_by_rows > 1 && h->def == STX_DEF_REDUCTION && !cut && !h->is_by_rows)
 		return match_columns(f, m, b);
+	if (h->is_by_rows && b->def == STX_DEF_POINTWISE && b->nranges <= STX__MAX_DIMS) {
+		collect_sizes(f, b->ranges, b->nranges, 0, &s);
+		return match_segments(f, m, &s);
+	}
 	if (cut || b->rlimit != STX_EX_BAD || b->is_merge) /* with others like it, or alone */
 		return 0;
 	if (b->nranges + b->nrranges > STX__MAX_DIMS)
@@ -128,53 +196,60 @@ static int match_member(struct finding *f, uint32_t pos, uint32_t columns)
 		match(m, &t, &f->columns);
 		return stx__same_exs(b->rranges, b->nrranges, h->rranges, h->nrranges);
 	}
+	if (b->def != STX_DEF_POINTWISE)
+		return 0;
 	m->is_full = 1;
-	return b->def == STX_DEF_POINTWISE && s.n == f->rows.n + f->columns.n &&
-	       match_full(f, m, &s, columns);
+	if (s.n == f->rows.n + f->columns.n && match_full(f, m, &s, columns))
+		return 1;
+	m->is_full = 0;
+	return match_view(f, m, &s);
 }
 
-/* e over segments and their rows, its columns mapped to those of head: by the row's number, which is a
- * variable while divisions by the length of a segment are put together. */
-static stx_ex by_row_number(struct stx_exprs *x, const struct stx_buffer *b,
-			    const struct stx_buffer *head, stx_ex *map, stx_ex e)
+/* Variable v of b over head's, which are `at`; row: what STX__ROW is. */
+static stx_ex variable(struct stx_exprs *x, const struct stx__member *m, const struct stx_buffer *b,
+		       uint32_t v, const stx_ex *at, stx_ex row)
 {
-	uint32_t n = head->nranges + head->nrranges;
-	stx_ex rows = stx_ex_const(x, 1), number = stx_ex_const(x, 0), at[STX__MAX_DIMS + 1];
-	for (uint32_t i = 0; i < head->nranges; i++) {
-		at[i] = stx_ex_var(x, i, head->ranges[i]);
-		rows = stx_ex_mul(x, rows, head->ranges[i]);
-		number = stx_ex_add(x, stx_ex_mul(x, number, head->ranges[i]), at[i]);
-	}
-	for (uint32_t i = head->nranges; i < n; i++)
-		at[i] = stx_ex_var(x, i, head->rranges[i - head->nranges]);
-	at[n] = number;
-	stx_ex row = stx_ex_var(x, n, rows);
-	map[0] = stx_ex_floordiv(x, row, b->rranges[0]);
-	map[b->nranges] = stx_ex_mod(x, row, b->rranges[0]);
-	e = stx__axes_join(x, stx_ex_subst(x, e, map, b->nranges + 1));
-	return stx_ex_subst(x, e, at, n + 1);
+	uint32_t c = m->canon[v];
+	if (c == 0xff)
+		return stx_ex_const(x, 0);
+	stx_ex e = c == STX__ROW ? row : at[c];
+	if (!m->has_parts || !m->div[v])
+		return e;
+	return stx_ex_mod(x, stx_ex_floordiv(x, e, stx_ex_const(x, m->div[v])), b->ranges[v]);
 }
 
+/* Segments and their rows, of b or of head, are told by the number of the row, which is a variable of
+ * its own while divisions of it are put together. */
 stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const struct stx_buffer *b,
 		      const struct stx_buffer *head, stx_ex e)
 {
-	stx_ex map[STX__MAX_DIMS];
-	uint32_t n = b->nranges + (b->def == STX_DEF_REDUCTION ? b->nrranges : 0);
+	stx_ex map[STX__MAX_DIMS], at[STX__MAX_DIMS + 1], rows = stx_ex_const(x, 1);
+	uint32_t nb = b->nranges + (b->def == STX_DEF_REDUCTION ? b->nrranges : 0);
+	uint32_t n = head->nranges + (head->def == STX_DEF_REDUCTION ? head->nrranges : 0);
 	if (m->is_same)
 		return e;
-	if (m->is_columns)
-		n--;
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t v = m->canon[i];
-		map[i] = v == 0xff
-				 ? stx_ex_const(x, 0)
-				 : stx_ex_var(x, v,
-					      v < head->nranges ? head->ranges[v]
-								: head->rranges[v - head->nranges]);
+	for (uint32_t i = 0; i < n; i++)
+		at[i] = stx_ex_var(x, i,
+				   i < head->nranges ? head->ranges[i]
+						     : head->rranges[i - head->nranges]);
+	at[n] = stx_ex_const(x, 0);
+	for (uint32_t i = 0; m->is_columns && i < head->nranges; i++) {
+		rows = stx_ex_mul(x, rows, head->ranges[i]);
+		at[n] = stx_ex_add(x, stx_ex_mul(x, at[n], head->ranges[i]), at[i]);
 	}
-	if (!m->is_columns)
-		return stx_ex_subst(x, e, map, n);
-	return by_row_number(x, b, head, map, e);
+	if (head->is_by_rows) {
+		rows = rows_of(x, head);
+		at[n] = stx_ex_add(x, stx_ex_mul(x, at[0], head->rranges[0]), at[head->nranges]);
+	}
+	stx_ex row = stx_ex_var(x, n, rows);
+	for (uint32_t i = 0; i < nb; i++)
+		map[i] = variable(x, m, b, i, at, row);
+	if (m->is_columns) {
+		map[0] = stx_ex_floordiv(x, row, b->rranges[0]);
+		map[b->nranges] = stx_ex_mod(x, row, b->rranges[0]);
+	}
+	e = stx_ex_subst(x, e, map, nb);
+	return m->is_columns || m->has_parts ? stx_ex_subst(x, stx__axes_join(x, e), at, n + 1) : e;
 }
 
 /* ---- phases ---- */

@@ -24,7 +24,7 @@ struct cut { /* how the first layer runs */
 	int64_t parts;         /* segments an outer round is cut into; 1 but when rounds is 0 */
 	uint8_t serial,
 		several; /* chunks along a loop, not along lanes; the reduction has outer loops */
-	uint8_t by_rows; /* see loops.h */
+	uint8_t by_rows; /* is_by_rows: loops.h */
 };
 
 struct split {
@@ -167,8 +167,8 @@ static int cut_for_device(const struct split *s, const struct stx_buffer *b,
 	c->segments = r->lanes ? stx__split_factor(n, n_r, d) : stx__split_factor_across(n, n_r, d);
 	int64_t by_rows =
 		!r->lanes && beside_rows(s, b, n, n_r) ? stx__split_factor_rows(n, n_r, d) : 1;
-	c->by_rows = by_rows > 1;
-	c->segments = c->by_rows ? by_rows : c->segments;
+	c->by_rows = (uint8_t)(by_rows > 1 ? 2 : !r->lanes);
+	c->segments = by_rows > 1 ? by_rows : c->segments;
 	c->inner = (n_r - 1) / c->segments + 1;
 	return 1;
 }

@@ -65,7 +65,12 @@ int64_t stx__split_factor_rows(int64_t n, int64_t n_r, const struct stx_device *
 	int64_t most = n_r / (2 * x < FEWEST_ROWS ? FEWEST_ROWS : 2 * x);
 	int64_t k = at_once * ceil_div(n_r, stx_sat_mul(at_once, MOST_ROWS * x));
 	k = k < most ? k : most;
-	return k < d->sms ? 1 : ceil_div(n_r, ceil_div(n_r, k));
+	if (k < d->sms)
+		return 1;
+	int64_t rows = ceil_div(n_r, k), even = rows;
+	while (even <= rows + rows / 16 && n_r % even)
+		even++;
+	return ceil_div(n_r, n_r % even ? rows : even);
 }
 
 int64_t stx__split_factor(int64_t n, int64_t n_r, const struct stx_device *d)

@@ -440,6 +440,8 @@ enum moment { OPEN, ROUND, FINISH }; /* of a loop: before it, at the end of each
 /* Each accumulator has one update. */
 static void each_update(struct stx__cuda *e, const struct stx__region *r, enum moment m)
 {
+	struct stx_bytes after = { 0 };
+	e->after = &after;
 	for (uint32_t n = r->begin; n < r->end; n++) {
 		uint32_t acc = e->k->insts.at[n].a;
 		if (e->k->insts.at[n].op != STX_K_UPDATE || stx__cuda_is_row(e, acc))
@@ -451,6 +453,11 @@ static void each_update(struct stx__cuda *e, const struct stx__region *r, enum m
 		if (m == FINISH)
 			stx__cuda_acc_finish(e, acc);
 	}
+	if (after.n)
+		stx_bytes_puts(e->out, "  __syncthreads();\n");
+	stx_bytes_put(e->out, after.at, after.n);
+	e->out->oom |= after.oom;
+	stx_bytes_free(&after);
 }
 
 /* The block's rounds over the reduction. */
@@ -660,6 +667,13 @@ static stx_err set_up(struct stx__cuda *e)
 	if (e->raxis != STX_NONE && varies(e, e->raxis) &&
 	    stx_ex_interval(k->ex, k->axes.at[e->raxis].size).hi == STX_POS_INF)
 		return stx__cuda_fail(e, STX_E_UNSUPPORTED, "rows of unbounded length");
+	for (uint32_t i = 0; i < k->insts.n; i++) {
+		const struct stx_kinst *a = &k->insts.at[i];
+		int is_row = a->op == STX_K_ACC && a->c != STX_NONE;
+		if (a->op == STX_K_ACC && (a->a != (is_row ? e->saxis : e->raxis) ||
+					   (is_row && (a->c != e->raxis || e->ngrid > 1))))
+			return stx__cuda_fail(e, STX_E_INTERNAL, "accumulators of other loops");
+	}
 	if (!k->target_gpu || !e->ngrid || k->axes.n > e->ngrid + 1 + (e->saxis != STX_NONE))
 		return stx__cuda_fail(e, STX_E_INTERNAL, "not a GPU kernel");
 	struct stx_gpu_lanes lanes = stx_gpu_lanes(c);

@@ -56,16 +56,18 @@ struct stx__cuda {
 	uint32_t *table, table_mask; /* values of loops that later loops may take: number + 1 */
 	uint32_t ngrid;              /* grid axes */
 	uint32_t raxis;              /* reduction axis, or STX_NONE */
-	uint32_t saxis;      /* of a loop over rows (kernel.h: a row of states), or STX_NONE */
-	uint32_t nx, ny, nz; /* threads along each grid axis */
-	uint32_t rows;       /* grid points a thread has */
-	uint32_t iters;      /* iterations of the reduction a thread has at once */
-	uint8_t wide;        /* indices have 64 bits */
-	uint8_t has_runs;    /* some instruction is wide */
-	uint8_t has_ends;    /* a block may end within a run: `full` tells */
-	uint8_t met;         /* the blocks of the cluster are known to run */
-	uint32_t needs;      /* STX__NEED_* */
-	uint8_t ahead;       /* what is emitted is about the rows after those at hand */
+	uint32_t saxis;          /* of a loop over rows (kernel.h: a row of states), or STX_NONE */
+	uint32_t nx, ny, nz;     /* threads along each grid axis */
+	uint32_t rows;           /* grid points a thread has */
+	uint32_t iters;          /* iterations of the reduction a thread has at once */
+	uint8_t wide;            /* indices have 64 bits */
+	uint8_t has_runs;        /* some instruction is wide */
+	uint8_t has_ends;        /* a block may end within a run: `full` tells */
+	uint8_t met;             /* the blocks of the cluster are known to run */
+	uint32_t needs;          /* STX__NEED_* */
+	struct stx_bytes *after; /* of accumulators that finish together: what their one barrier
+					comes before */
+	uint8_t ahead;           /* what is emitted is about the rows after those at hand */
 	/* while emitting a region */
 	const struct stx__region *region;
 };

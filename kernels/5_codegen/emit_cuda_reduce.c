@@ -356,6 +356,8 @@ static void merge_by_rows(struct stx__cuda *e, uint32_t acc, uint32_t parts, con
 	stx_bytes_puts(out, " }\n");
 }
 
+static void from_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const char *row);
+
 /* `parts` results a row, of threads with the same `row index` expressions: each goes to shared
  * memory, every thread reads all of its rows and combines them in order. */
 static void by_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const char *part,
@@ -376,7 +378,15 @@ static void by_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const c
 			 writes, e->rows);
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out, " s%u_%u[%s][%s] = a%u_%u[e];", acc, s, part, row, acc, s);
-	stx_bytes_puts(out, " }\n  }\n  __syncthreads();\n");
+	stx_bytes_puts(out, " }\n  }\n");
+	e->out = e->after;
+	from_shared(e, acc, parts, row);
+	e->out = out;
+}
+
+static void from_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const char *row)
+{
+	struct stx_bytes *out = e->out;
 	if (e->c->inner && parts > FEW_PARTS) { /* every warp of the row does the same */
 		stx_bytes_printf(out, "  #pragma unroll\n  for (int e = 0; e < %u; e++) {",
 				 e->rows);

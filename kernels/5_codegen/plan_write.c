@@ -342,7 +342,8 @@ static void allocate_before(struct stx__plan *w, uint32_t step)
 		if (w->value_of[b->id] == STX_NONE)
 			stx__plan_fail(w, STX_E_INTERNAL, b->name,
 				       "an argument of a step has no memory");
-		if (u.is_written && !b->base && memory_of(w, b->id)->kind == STX_BUF_TEMP)
+		if (u.is_written && !b->base && memory_of(w, b->id)->kind == STX_BUF_TEMP &&
+		    w->s->slots[b->id].first_step == step)
 			put_step(w, STX_STEP_ALLOC, w->value_of[b->id], 0);
 	}
 }
@@ -395,6 +396,7 @@ static void write_call(struct stx__plan *w, uint32_t step)
 		r.kind = STX_STEP_EXTERN;
 		r.a = stx__plan_string(w, w->s->externals.at[t->index].name);
 		r.b = write_extern(w, step);
+		r.covers = stx_step_covers(w->s, step);
 	} else if (w->is_gpu) {
 		r.b = write_uses(w, step);
 	}

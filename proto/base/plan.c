@@ -337,6 +337,22 @@ static int extern_ok(const struct stx_plan *p, const struct stx_plan_step *s, ui
 	       (c->kernel == STX_PLAN_NONE || c->kernel < p->h->nkernels);
 }
 
+/* The steps that do the same as the call are there, stand for no others, and no kernel does it
+ * alone. */
+static int covers_ok(const struct stx_plan *p, const struct stx_plan_step *s)
+{
+	uint32_t left = s->covers;
+	const struct stx_plan_step *end = p->steps + p->h->nsteps;
+	if (left && stx_plan_extern_of(p, s)->kernel != STX_PLAN_NONE)
+		return 0;
+	while (left && ++s < end) {
+		if (s->kind == STX_STEP_COPY || (s->kind == STX_STEP_EXTERN && s->covers))
+			return 0;
+		left -= s->kind == STX_STEP_LAUNCH || s->kind == STX_STEP_EXTERN;
+	}
+	return !left;
+}
+
 static stx_err check_configs(const struct stx_plan *p, struct stx_diag *d)
 {
 	for (uint32_t i = 0; i < p->nconfigs; i++) {
@@ -383,7 +399,7 @@ static int step_ok(const struct stx_plan *p, const struct stx_plan_step *s, uint
 	case STX_STEP_LAUNCH:
 		return s->a < h->nkernels && values_ok(p, s, budget) &&
 		       (!s->b || range_ok(h, s->b, s->nargs, 4, 4));
-	case STX_STEP_EXTERN: return extern_ok(p, s, budget);
+	case STX_STEP_EXTERN: return extern_ok(p, s, budget) && covers_ok(p, s);
 	default: return 0;
 	}
 }

@@ -88,6 +88,8 @@ static void put_extern(const struct stx_plan *p, const struct stx_plan_step *s,
 		stx_bytes_printf(out, " workspace v%u", c->workspace);
 	if (c->kernel != STX_PLAN_NONE)
 		stx_bytes_printf(out, " else k%u", c->kernel);
+	if (s->covers)
+		stx_bytes_printf(out, " else the next %u", s->covers);
 	stx_bytes_puts(out, "\n");
 }
 

@@ -222,7 +222,8 @@ struct stx_plan_step {
 	uint32_t kind;
 	uint32_t a, b;
 	uint32_t nargs, args;
-	uint32_t reserved;
+	uint32_t covers; /* EXTERN, or 0: so many of the launches and calls that follow do the same;
+			    where the call has been made they are left out */
 };
 
 #define STX_PLAN_NONE UINT32_MAX
@@ -294,8 +295,26 @@ enum { STX_CONVOLVE_FORWARD, STX_CONVOLVE_INPUT_GRADIENT };
 enum stx_array_attr {
 	STX_ARRAY_ARG,    /* number of the argument */
 	STX_ARRAY_OFFSET, /* of the first element */
-	STX_ARRAY_SIZE,   /* of five dimensions; the spatial ones that there are not have 1 */
-	STX_ARRAY_STRIDE = STX_ARRAY_SIZE + 2 + STX_CONV_MAX_SPATIAL
+	STX_ARRAY_SIZE,   /* of five dimensions; the last ones that there are not have 1 */
+	STX_ARRAY_STRIDE = STX_ARRAY_SIZE + 2 + STX_CONV_MAX_SPATIAL,
+	STX_ARRAY_NATTRS = STX_ARRAY_STRIDE + 2 + STX_CONV_MAX_SPATIAL
+};
+
+/* "cudnn.attention": Y = softmax(scale * Q K') V on a device, for each of a batch and each head.
+ * Attributes in elements; all four are f16, or bf16. Q [batch, heads, queries, size], K [batch, some,
+ * keys, size], V [batch, some, keys, other], Y [batch, heads, queries, other], "some" dividing the
+ * heads: each of K's and V's serves as many of Q's in a row. CAUSAL: a query does not see the keys
+ * of greater numbers. Sums, and softmax but for its result, are in f32; the weights are rounded to
+ * the operands' type, and the result once. */
+#define STX_CALL_ATTENTION "cudnn.attention"
+enum stx_attention_attr {
+	STX_ATTENTION_CAUSAL, /* 0 or 1 */
+	STX_ATTENTION_SCALE,  /* the bits of an f32 */
+	STX_ATTENTION_Q,      /* where the STX_ARRAY_* begin */
+	STX_ATTENTION_K = STX_ATTENTION_Q + STX_ARRAY_NATTRS,
+	STX_ATTENTION_V = STX_ATTENTION_K + STX_ARRAY_NATTRS,
+	STX_ATTENTION_Y = STX_ATTENTION_V + STX_ARRAY_NATTRS,
+	STX_ATTENTION_NATTRS = STX_ATTENTION_Y + STX_ARRAY_NATTRS
 };
 
 /* Expression bytecode: [off, off+bytes), a stack machine over int64. */

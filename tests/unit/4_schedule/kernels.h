@@ -167,8 +167,39 @@ static const char text_sort[] = "kernel \"tem_fused_argsort_0\" tem bits 32 targ
 				"  end\n"
 				"end\n";
 
+/* Rows of x divided by their greatest, and the sums of their columns, of 3 segments of 10 rows. */
+static const char text_rows[] = "kernel \"red_fused_amax_div_sum_0\" red bits 32 target gpu\n"
+				"param p0 f32 read elems 1900 \"x\"\n"
+				"param p1 f32 write elems 300 \"buf2_parts\"\n"
+				"param p2 f32 write elems 1900 \"buf1\"\n"
+				"axis x0 grid 2\n"
+				"axis r0 loop reduction 100\n"
+				"axis r1 loop reduction min(10, -10*x0 + 19)\n"
+				"grain 1\n"
+				"begin\n"
+				"  t0 = acc sum tree f32 r1 each r0\n"
+				"  loop r1\n"
+				"    t2 = acc max tree f32 r0\n"
+				"    loop r0\n"
+				"      t4 = load f32 p0[1000*x0 + r0 + 100*r1]\n"
+				"      update t2 t4\n"
+				"      update t0 t4\n"
+				"    end\n"
+				"    t8 = result f32 t2 0\n"
+				"    loop r0\n"
+				"      t10 = load f32 p0[1000*x0 + r0 + 100*r1]\n"
+				"      t11 = div f32 t10 t8\n"
+				"      store f32 p2[1000*x0 + r0 + 100*r1] t11\n"
+				"    end\n"
+				"  end\n"
+				"  loop r0\n"
+				"    t16 = result f32 t0 0\n"
+				"    store f32 p1[100*x0 + r0] t16\n"
+				"  end\n"
+				"end\n";
+
 static const char *const all_texts[] = { text_flat,   text_rowsum, text_colsum, text_matmul,
-					 text_gather, text_mixed,  text_sort };
+					 text_gather, text_mixed,  text_sort,   text_rows };
 #define N_TEXTS (sizeof all_texts / sizeof *all_texts)
 
 #endif

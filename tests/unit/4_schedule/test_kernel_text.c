@@ -209,6 +209,17 @@ static const struct mutation mutations[] = {
 	{ text_sort, "p2 i32 readwrite", "p2 i32 write" },
 	{ text_sort, "p2 i32 readwrite", "p2 i32 readwrite constant" },
 	{ text_matmul, "write elems", "write constant elems" },
+	{ text_rows, "each r0", "each r1" },
+	{ text_rows, "each r0", "each x0" },
+	{ text_rows, "sum tree f32 r1 each", "argmax tree f32 r1 each" }, /* two values */
+	{ text_rows, "target gpu", "target cpu" },
+	{ text_rows, "axis r0 loop reduction 100", "axis r0 loop reduction min(100, -x0 + 100)" },
+	{ text_rows, "      update t0 t4\n    end\n", "    end\n    update t0 t8\n" },
+	{ text_rows,
+	  "  loop r0\n    t16 = result f32 t0 0\n    store f32 p1[100*x0 + r0] t16\n  end\n",
+	  "  t16 = result f32 t0 0\n  store f32 p1[100*x0] t16\n" },
+	{ text_rows, "    t8 = result f32 t2 0\n",
+	  "    t8 = result f32 t0 0\n" }, /* while it runs */
 };
 
 static void test_kernel_verify_each_mutation_is_refused(void **state)

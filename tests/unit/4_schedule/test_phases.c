@@ -257,6 +257,21 @@ static void test_phases_share_an_input_across_spaces(void **state)
 		  "%x : f32[70,100] = placeholder()\n%y = neg.default(%x)\n"
 		  "%s = sum.dim_IntList(%x, [1])\n%m = mul.Tensor(%x, %x)\n"
 		  "%q = sum.dim_IntList(%m, [1])\nreturn (%y, %s, %q)" },
+		/* rows viewed as one axis, what is computed of them as two, or as four */
+		{ 1, 0,
+		  "%x : f32[6,35,100] = placeholder()\n%v = view.default(%x, [210, 100])\n"
+		  "%s = sum.dim_IntList(%v, [1], True)\n%d = sub.Tensor(%v, %s)\n"
+		  "%y = view.default(%d, [6, 35, 100])\nreturn (%y)" },
+		{ 1, 0,
+		  "%x : f32[210,100] = placeholder()\n%w : f32[6,5,7,100] = placeholder()\n"
+		  "%s = amax.default(%x, [1], True)\n%d = div.Tensor(%x, %s)\n"
+		  "%v = view.default(%d, [6, 5, 7, 100])\n%y = mul.Tensor(%v, %w)\n"
+		  "%e = exp.default(%s)\n%z = view.default(%e, [30, 7])\nreturn (%y, %z)" },
+		/* as one that is no product of its axes */
+		{ 2, 0,
+		  "%x : f32[210,100] = placeholder()\n%s = sum.dim_IntList(%x, [1], True)\n"
+		  "%d = sub.Tensor(%x, %s)\n%v = view.default(%d, [300, 70])\n"
+		  "%y = exp.default(%v)\nreturn (%y)" },
 		/* gradients of a bias and of an activation: columns, along lanes of columns */
 		{ 1, 1,
 		  "%g : f32[70,100] = placeholder()\n%x : f32[70,100] = placeholder()\n"

@@ -145,6 +145,8 @@ static void test_split_not_for_arg_reductions_products_and_scans(void **state)
 /* ---- the same bits as whole ---- */
 
 static unsigned seed;
+static uint32_t nkernels; /* of the last program */
+static int whole_numbers; /* small ones, whose sums are exact in any order */
 
 static void fill(enum stx_dtype t, void *p, int64_t n)
 {
@@ -152,22 +154,54 @@ static void fill(enum stx_dtype t, void *p, int64_t n)
 		union stx_scalar v;
 		double x = (double)rand_r(&seed) / RAND_MAX * 4 - 2;
 		if (stx_dtype_is_float(t))
-			v.f = x;
+			v.f = whole_numbers ? (int)x : x;
 		else
 			v.i = t == STX_BOOL ? x > 1.99 : (int64_t)(x * 1e6);
 		stx_scalar_store(t, (char *)p + i * stx_dtype_bytes(t), v);
 	}
 }
 
-/* Runs text; the outputs, one after the other, in *out. Returns the number of first layers. */
-static uint32_t outputs_of(const char *text, int no_split, char **out, size_t *bytes)
+/* What is printed parses and prints the same. */
+static void check_texts(const struct maker *m, const struct stx_schedule *s)
+{
+	struct stx_diag d = { 0 };
+	struct stx_bytes p = { 0 }, q = { 0 };
+	struct stx_loops *again = NULL;
+	assert_int_equal(stx_loops_print(m->l, &p), 0);
+	if (stx_loops_parse(m->a, stx_bytes_cstr(&p), p.n, &again, &d))
+		fail_msg("%s", d.text);
+	assert_int_equal(stx_loops_print(again, &q), 0);
+	assert_string_equal(stx_bytes_cstr(&p), stx_bytes_cstr(&q));
+	for (uint32_t i = 0; i < s->kernels.n; i++) {
+		struct stx_kernel *k = NULL;
+		p.n = q.n = 0;
+		assert_int_equal(stx_kernel_print(s->kernels.at[i], &p), 0);
+		if (stx_kernel_parse(m->a, stx_bytes_cstr(&p), p.n, &k, &d))
+			fail_msg("%s in\n%s", d.text, stx_bytes_cstr(&p));
+		assert_int_equal(stx_kernel_print(k, &q), 0);
+		assert_string_equal(stx_bytes_cstr(&p), stx_bytes_cstr(&q));
+	}
+	stx_bytes_free(&p);
+	stx_bytes_free(&q);
+}
+
+/* Runs text; the outputs, one after the other, in *out. Returns the number of first layers; on a GPU
+ * that of rows of sums which kernels of rows keep. */
+static uint32_t outputs_with(const char *text, struct stx_schedule_options o, char **out,
+			     size_t *bytes)
 {
 	struct maker m;
 	uint32_t cut = 0;
 	lower_text(&m, text);
-	struct stx_schedule *s =
-		schedule(&m, (struct stx_schedule_options){ .no_split = no_split });
+	struct stx_schedule *s = schedule(&m, o);
 	uint32_t n = m.l->buffers.n;
+	check_texts(&m, s);
+	nkernels = s->kernels.n;
+	for (uint32_t i = 0; o.target_gpu && i < s->kernels.n; i++)
+		for (uint32_t j = 0; j < s->kernels.at[i]->insts.n; j++) {
+			const struct stx_kinst *in = &s->kernels.at[i]->insts.at[j];
+			cut += in->op == STX_K_ACC && in->c != STX_NONE;
+		}
 	void **data = calloc(n, sizeof *data);
 	seed = 77;
 	for (uint32_t i = 0; i < n; i++) {
@@ -177,7 +211,7 @@ static uint32_t outputs_of(const char *text, int no_split, char **out, size_t *b
 		memset(data[i], 0xcd, size);
 		if (b->kind == STX_BUF_INPUT)
 			fill(b->dtype, data[i], mk_elems(&m, b));
-		cut += b->rule == STX_REALIZED_SPLIT;
+		cut += !o.target_gpu && b->rule == STX_REALIZED_SPLIT;
 	}
 	run_schedule(&m, s, data, data);
 	*bytes = 0;
@@ -194,6 +228,12 @@ static uint32_t outputs_of(const char *text, int no_split, char **out, size_t *b
 	free(data);
 	stx_arena_free(m.a);
 	return cut;
+}
+
+static uint32_t outputs_of(const char *text, int no_split, char **out, size_t *bytes)
+{
+	return outputs_with(text, (struct stx_schedule_options){ .no_split = no_split }, out,
+			    bytes);
 }
 
 static uint32_t check_same_bits(const char *text)
@@ -344,6 +384,133 @@ static void test_split_random_shapes_have_the_bits_of_the_whole(void **state)
 	assert_true(cut > 2);
 }
 
+/* ---- rows whose columns are summed ---- */
+
+static const struct stx_device small = { 2, 32, 2048 };
+
+static uint32_t sums_on_the_way(const char *text)
+{
+	char *whole, *fused;
+	size_t n, m;
+	whole_numbers = 1;
+	outputs_with(text,
+		     (struct stx_schedule_options){ .target_gpu = 1, .no_fuse = 1, .no_split = 1 },
+		     &whole, &n);
+	uint32_t sums = outputs_with(
+		text, (struct stx_schedule_options){ .target_gpu = 1, .device = &small }, &fused,
+		&m);
+	whole_numbers = 0;
+	assert_int_equal(n, m);
+	if (memcmp(whole, fused, n))
+		fail_msg("fused and not differ:\n%s", text);
+	free(whole);
+	free(fused);
+	return sums;
+}
+
+/* Reductions along rows and down columns of one input, and of what is computed of them, in any order of
+ * outputs; rows of two axes, or viewed as one. */
+static void test_split_random_rows_sum_their_columns_on_the_way(void **state)
+{
+	static const char *const types[] = { "f32", "i32", "bf16", "f64" };
+	static const char *const bodies[] = {
+		/* gradients of a norm: a result of the rows, and sums of what they read and compute */
+		"%p = mul.Tensor(%x, %g)\n%r = sum.dim_IntList(%p, [2], True)\n"
+		"%q = mul.Tensor(%r, %x)\n%d = sub.Tensor(%g, %q)\n"
+		"%c = sum.dim_IntList(%p, [0, 1])\n%b = sum.dim_IntList(%d, [0, 1])\n",
+		/* others than sums; a row's value, stored */
+		"%r = amax.default(%x, [2], True)\n%d = sub.Tensor(%x, %r)\n"
+		"%c = amin.default(%x, [0, 1])\n%b = amax.default(%g, [2])\n",
+		/* the rows viewed as one axis, their result as two */
+		"%v = view.default(%x, [-1, N])\n%w = view.default(%g, [-1, N])\n"
+		"%r = sum.dim_IntList(%v, [1], True)\n%s = sub.Tensor(%w, %r)\n"
+		"%d = view.default(%s, [A, B, N])\n%c = sum.dim_IntList(%v, [0])\n"
+		"%b = sum.dim_IntList(%w, [0])\n",
+	};
+	static const char *const results[] = { "return (%d, %c, %b)\n", "return (%b, %c, %d)\n",
+					       "return (%c, %d, %b)\n" };
+	const char *env = getenv("STX_SPLIT_SEED");
+	unsigned first = env ? (unsigned)strtoul(env, NULL, 10) : 7, sums = 0;
+	(void)state;
+	for (unsigned i = 0; i < 24; i++) {
+		char text[900], *at;
+		unsigned r = first * 1000 + i;
+		int a = 1 + rand_r(&r) % 9, n = 32 + rand_r(&r) % 300,
+		    b = 300 / a + rand_r(&r) % 90;
+		const char *t = types[rand_r(&r) % 4];
+		int len = snprintf(text, sizeof text,
+				   "%%x : %s[%d,%d,%d] = placeholder()\n%%g : %s[%d,%d,%d] = "
+				   "placeholder()\n",
+				   t, a, b, n, t, a, b, n);
+		for (const char *p = bodies[i % 3]; *p; p++) {
+			int size = *p == 'A' ? a : *p == 'B' ? b : *p == 'N' ? n : 0;
+			len += size ? snprintf(text + len, sizeof text - (size_t)len, "%d", size)
+				    : snprintf(text + len, sizeof text - (size_t)len, "%c", *p);
+		}
+		at = text + len;
+		snprintf(at, sizeof text - (size_t)len, "%s", results[i / 3 % 3]);
+		sums += sums_on_the_way(text);
+	}
+	print_message("seed %u: %u rows of sums\n", first, sums);
+	assert_in_range(sums, 30, 48);
+}
+
+/* Gradients of an activation and of the bias after it: what a kernel computes of an element goes into
+ * the sum of its column, whose rows are cut; even and ragged segments, rows of several axes. */
+static void test_split_pointwise_work_and_its_column_sums_are_one_kernel(void **state)
+{
+	static const struct {
+		uint32_t kernels;
+		const char *text;
+	} cases[] = {
+		{ 2, "%g : f32[1024,64] = placeholder()\n%x : f32[1024,64] = placeholder()\n"
+		     "%d = mul.Tensor(%g, %x)\n%c = sum.dim_IntList(%d, [0])\nreturn (%d, %c)\n" },
+		{ 2, "%g : bf16[7,149,60] = placeholder()\n%x : bf16[7,149,60] = placeholder()\n"
+		     "%d = mul.Tensor(%g, %x)\n%c = sum.dim_IntList(%d, [0, 1])\n"
+		     "%b = sum.dim_IntList(%g, [0, 1])\nreturn (%c, %d, %b)\n" },
+		{ 2, "%g : f32[1043,60] = placeholder()\n%x : f32[7,149,60] = placeholder()\n"
+		     "%w : f32[149,1] = placeholder()\n%v = view.default(%g, [7, 149, 60])\n"
+		     "%p = mul.Tensor(%v, %x)\n%d = mul.Tensor(%p, %w)\n"
+		     "%f = view.default(%d, [1043, 60])\n%c = sum.dim_IntList(%f, [0])\n"
+		     "return (%d, %c)\n" },
+		/* the work is on other elements than are summed */
+		{ 3, "%g : f32[1024,64] = placeholder()\n%x : f32[1024,64] = placeholder()\n"
+		     "%h = flip.default(%g, [0])\n%d = mul.Tensor(%h, %x)\n"
+		     "%c = sum.dim_IntList(%g, [0])\nreturn (%d, %c)\n" },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		assert_int_equal(sums_on_the_way(cases[i].text), 0);
+		if (nkernels != cases[i].kernels)
+			fail_msg("%u kernels:\n%s", nkernels, cases[i].text);
+	}
+}
+
+static void test_split_factor_of_rows_fills_the_device(void **state)
+{
+	static const struct {
+		int64_t n, n_r, k;
+	} vectors[] = {
+		{ 4096, 16384, 256 }, /* two blocks a multiprocessor: 264, or as many as divide */
+		{ 4096, 16383, 261 }, /* 63 rows each */
+		{ 8192, 16384, 128 }, /* one */
+		{ 8193, 1 << 20, 1 }, /* registers do not hold the row */
+		{ 4096, 1 << 20, 8192 }, /* 128 rows are the most: rounds of 264 */
+		{ 256, 1 << 20, 512 },   /* a block has 16 rows at once */
+		{ 4096, 1055, 1 }, /* 8 rows are the fewest, a block a multiprocessor as well */
+		{ 0, 1 << 20, 1 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+		if (stx__split_factor_rows(vectors[i].n, vectors[i].n_r, &h100) != vectors[i].k)
+			fail_msg("n %lld n_r %lld: %lld segments, not %lld",
+				 (long long)vectors[i].n, (long long)vectors[i].n_r,
+				 (long long)stx__split_factor_rows(vectors[i].n, vectors[i].n_r,
+								   &h100),
+				 (long long)vectors[i].k);
+	assert_true(stx__split_factor_rows(4096, INT64_MAX, &h100) > 1);
+}
+
 /* With any budget: an error, or the program that unlimited memory gives, never one that stays whole
  * for want of memory. */
 static void test_split_without_memory_is_an_error_not_another_program(void **state)
@@ -389,6 +556,9 @@ int main(void)
 		cmocka_unit_test(test_split_layers_of_one_input_are_one_kernel_each),
 		cmocka_unit_test(test_split_sum_stays_within_the_bound_of_its_segments),
 		cmocka_unit_test(test_split_random_shapes_have_the_bits_of_the_whole),
+		cmocka_unit_test(test_split_random_rows_sum_their_columns_on_the_way),
+		cmocka_unit_test(test_split_pointwise_work_and_its_column_sums_are_one_kernel),
+		cmocka_unit_test(test_split_factor_of_rows_fills_the_device),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,6 +130,29 @@ static void test_prepare_only_parameters_need_data(void **state)
 	layer_free(l);
 }
 
+static void *no_memory(void *ctx, size_t bytes, size_t align)
+{
+	(void)align;
+	*(size_t *)ctx = bytes;
+	return NULL;
+}
+
+static void test_prepare_memory_is_the_environments(void **state)
+{
+	struct layer *l = layer_new(linear);
+	struct stax_prepared *p = prepare(l);
+	struct stax_error err;
+	size_t asked = 0;
+	struct stx_env env = { .ctx = &asked, .allocate = no_memory };
+	(void)state;
+	size_t bytes = stax_prepared_bytes(p);
+	stax_prepared_free(p);
+	assert_int_equal(stax_prepare(l->c.artifact, l->in, 2, &env, &p, &err), STX_E_NOMEM);
+	assert_null(p);
+	assert_int_equal(asked, bytes);
+	layer_free(l);
+}
+
 static void test_prepare_parameter_that_moved_is_refused(void **state)
 {
 	struct layer *l = layer_new(linear);
@@ -305,6 +328,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_prepare_runs_read_what_was_packed),
 		cmocka_unit_test(test_prepare_only_parameters_need_data),
+		cmocka_unit_test(test_prepare_memory_is_the_environments),
 		cmocka_unit_test(test_prepare_parameter_that_moved_is_refused),
 		cmocka_unit_test(test_prepare_for_another_artifact_is_refused),
 		cmocka_unit_test(test_prepare_two_layers_have_an_operand_each),
