@@ -105,6 +105,9 @@ void stx__cuda_value(struct stx__cuda *e, uint32_t n, struct stx_bytes *out);
 void stx__cuda_literal(struct stx__cuda *e, enum stx_dtype t, union stx_scalar v,
 		       struct stx_bytes *out);
 
+/* emit_cuda_inst.c: instruction n, where `ok`, a condition, holds; "true": everywhere. */
+void stx__cuda_inst(struct stx__cuda *e, uint32_t n, const char *ok);
+
 /* emit_cuda_stage.c: finds the regions and the stage of each value. */
 stx_err stx__cuda_stages(struct stx__cuda *e);
 
