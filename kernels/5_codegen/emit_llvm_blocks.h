@@ -10,6 +10,11 @@ static inline const struct stx_axis *axis_of(const struct stx_kernel *k, uint32_
 	return &k->axes.at[k->insts.at[loop].a];
 }
 
+static inline stx_ex grid_var(const struct stx_kernel *k)
+{
+	return stx_ex_var(k->ex, 0, k->axes.at[0].size);
+}
+
 static inline int64_t round_up(int64_t n, int64_t to)
 {
 	return (n + to - 1) / to * to;

@@ -158,11 +158,6 @@ static int find_operands(const struct stx_kernel *k, struct stx__tile *t, struct
 
 /* ---- what tiles share ---- */
 
-static stx_ex grid_var(const struct stx_kernel *k)
-{
-	return stx_ex_var(k->ex, 0, k->axes.at[0].size);
-}
-
 /* The grid's variable stands in e only as x0 // c: *divisor becomes the least such c. */
 static int find_divisor(const struct stx_kernel *k, stx_ex e, int64_t *divisor)
 {

@@ -21,11 +21,6 @@
 
 /* ---- which ---- */
 
-static stx_ex grid_var(const struct stx_kernel *k)
-{
-	return stx_ex_var(k->ex, 0, k->axes.at[0].size);
-}
-
 /* e is x0 // *stride. */
 static int is_shifted(const struct stx_kernel *k, stx_ex e, int64_t *stride)
 {

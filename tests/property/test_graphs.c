@@ -1,9 +1,10 @@
 /* test_graphs.c: random graphs over the whole op table, compiled and run, against the oracle.
  *
  * Each graph is run at every CPU level of this host, fused and not, by one thread, by two (odd
- * seeds) or eight (even ones), in pieces, and with its parameters prepared. v3 and v4, all ways of splitting and all forms must
- * agree bit for bit, v2 too unless there is a matrix product of floats; and one of them with the
- * oracle: bit for bit but for sums and products, which keep their bounds (RD-12; property_cut.c).
+ * seeds) or eight (even ones), in pieces, and with its parameters prepared. v3 and v4, all ways of
+ * splitting and all forms must agree bit for bit, v2 too unless there is a matrix product of
+ * floats; and one of them with the oracle: bit for bit but for sums and products, which keep their
+ * bounds (RD-12; property_cut.c).
  * SE-03, SE-04, SE-11, SE-12, LV-13, RZ-12. Every third graph is compiled without its inner sums
  * as outputs too, every fifth with a dynamic size.
  *
