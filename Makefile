@@ -191,13 +191,13 @@ $(FAKE_CUDA): tests/fake/cuda.c tests/fake/fake.h
 FAKE_CUBLASLT := $(BUILD)/tests/fake/libcublasLt.so.13
 FAKE_CUDNN := $(BUILD)/tests/fake/libcudnn.so.9
 $(FAKE_CUBLASLT): $(BUILD)/obj/tests/fake/cublaslt.c.o
-$(FAKE_CUDNN): $(BUILD)/obj/tests/fake/cudnn.c.o
+$(FAKE_CUDNN): $(BUILD)/obj/tests/fake/cudnn.c.o $(BUILD)/obj/tests/fake/cudnn_attention.c.o
 $(FAKE_CUBLASLT) $(FAKE_CUDNN): $(BUILD)/libkernels.a $(BUILD)/libproto.a
 	@mkdir -p $(@D)
 	$(call say,LD ,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -Wl,--exclude-libs,ALL -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIB_BASE)
 $(BUILD)/tests/unit/client/test_matmul $(BUILD)/tests/unit/client/test_matmul_tune \
-  $(BUILD)/tests/unit/client/test_convolution: | $(FAKE_CUDA) $(FAKE_CUBLASLT) $(FAKE_CUDNN)
+  $(BUILD)/tests/unit/client/test_attention $(BUILD)/tests/unit/client/test_convolution: | $(FAKE_CUDA) $(FAKE_CUBLASLT) $(FAKE_CUDNN)
 tests-build: $(TEST_BIN) $(FAKE_CUDA) $(FAKE_CUBLASLT) $(FAKE_CUDNN)
 .PHONY: all tests-build
 .SECONDARY:

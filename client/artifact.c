@@ -137,8 +137,9 @@ static stx_err index_arguments(struct stax_artifact *a, const struct stax_answer
 static stx_err count_arguments(struct stax_artifact *a, struct stx_diag *d)
 {
 	const struct stx_plan *p = &a->plan;
-	uint64_t args = 0, scalars = 0;
+	uint64_t args = 0, scalars = 0, packed = 0;
 	a->is_cuda = (p->h->flags & STX_PLAN_CUDA) != 0;
+	a->is_aligned = (p->h->flags & STX_PLAN_ALIGNED) != 0;
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
 		const struct stx_plan_step *s = &p->steps[i];
 		if (s->kind == STX_STEP_EXTERN &&
@@ -151,11 +152,15 @@ static stx_err count_arguments(struct stax_artifact *a, struct stx_diag *d)
 		uint32_t k = stx_plan_step_kernel(p, s);
 		args += s->nargs;
 		scalars += k != STX_PLAN_NONE ? p->kernels[k].nscalars : 0;
+		uint32_t n;
+		stx_plan_prepared_of(p, k, &n);
+		packed += n;
 	}
-	if (args > UINT32_MAX || scalars > UINT32_MAX)
+	if (args > UINT32_MAX || scalars > UINT32_MAX || packed > UINT32_MAX)
 		return stx_fail(d, STX_E_CORRUPT, "load", "", "data plan: too many arguments");
 	a->nlaunch_args = (uint32_t)args;
 	a->nscalars = (uint32_t)scalars;
+	a->npacked = (uint32_t)packed;
 	return STX_E_OK;
 }
 
@@ -166,6 +171,18 @@ stx_err stx__artifact_prepare(struct stax_artifact *a, struct stx_span plan,
 	if (!e)
 		e = index_arguments(a, names, d);
 	return e ? e : count_arguments(a, d);
+}
+
+/* symbol: a string of the plan. */
+static stx_err find_code(const struct stax_artifact *a, uint32_t kernel, uint32_t symbol,
+			 stx_kernel_fn **out, struct stx_diag *d)
+{
+	const struct stx_plan *p = &a->plan;
+	*(void **)out = a->dl ? dlsym(a->dl, stx_plan_string(p, symbol)) : NULL;
+	return *out ? STX_E_OK
+		    : stx_fail(d, STX_E_CORRUPT, "load",
+			       stx_plan_string(p, p->kernels[kernel].name),
+			       "the artifact has no symbol '%s'", stx_plan_string(p, symbol));
 }
 
 /* GPU code is parsed, never mapped as code: nothing in it is for the host. */
@@ -181,7 +198,8 @@ static stx_err load_code(struct stax_artifact *a, struct stx_span elf, struct st
 	if (gpu)
 		return stx__gpu_new(a, d);
 	a->fns = STX_NEW_ARRAY(a->arena, stx_kernel_fn *, p->h->nkernels);
-	if (!a->fns)
+	a->prepare_fns = STX_NEW_ARRAY(a->arena, stx_kernel_fn *, p->nprepared);
+	if (!a->fns || !a->prepare_fns)
 		return stx_fail(d, STX_E_NOMEM, "load", "", "out of memory");
 	if (has_code) {
 		stx_err e = stx__cpu_check(p->h->flags, d);
@@ -193,15 +211,13 @@ static stx_err load_code(struct stax_artifact *a, struct stx_span elf, struct st
 		if (!a->dl)
 			return stx_fail(d, STX_E_CORRUPT, "load", "", "dlopen: %s", dlerror());
 	}
-	for (uint32_t i = 0; i < p->h->nkernels; i++) {
-		const char *symbol = stx_plan_string(p, p->kernels[i].symbol);
-		*(void **)&a->fns[i] = a->dl ? dlsym(a->dl, symbol) : NULL;
-		if (!a->fns[i])
-			return stx_fail(d, STX_E_CORRUPT, "load",
-					stx_plan_string(p, p->kernels[i].name),
-					"the artifact has no symbol '%s'", symbol);
-	}
-	return STX_E_OK;
+	stx_err e = STX_E_OK;
+	for (uint32_t i = 0; i < p->h->nkernels && !e; i++)
+		e = find_code(a, i, p->kernels[i].symbol, &a->fns[i], d);
+	for (uint32_t i = 0; i < p->nprepared && !e; i++)
+		e = find_code(a, p->prepared[i].kernel, p->prepared[i].symbol, &a->prepare_fns[i],
+			      d);
+	return e;
 }
 
 /* The first context is bound at the size hints, so that a static plan is checked in full here. */

@@ -36,6 +36,8 @@ static void lay_out_steps(const struct stax_artifact *a, struct stx__context *x)
 	const struct stx_plan *p = &a->plan;
 	void **buffers = x->buffers;
 	int64_t *scalars = x->scalars;
+	void **packed = x->packed;
+	uint32_t n;
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
 		const struct stx_plan_step *s = &p->steps[i];
 		struct stx__step t = { .kind = STX__STEP_LAUNCH };
@@ -51,15 +53,18 @@ static void lay_out_steps(const struct stax_artifact *a, struct stx__context *x)
 		if (s->kind == STX_STEP_EXTERN) {
 			t.kind = STX__STEP_EXTERN;
 			t.external = stx__external_find(stx_plan_string(p, s->a), a->is_cuda);
+			t.covers = s->covers;
 		}
 		t.plan = s;
 		t.kernel = stx_plan_step_kernel(p, s);
 		t.nparams = stx_plan_step_nparams(p, s);
 		t.fn = a->fns && t.kernel != STX_PLAN_NONE ? a->fns[t.kernel] : NULL;
-		t.frame = (struct stx_kernel_frame){ buffers, scalars, &x->bounds, NULL };
+		t.frame = (struct stx_kernel_frame){ buffers, scalars, &x->bounds, NULL, packed };
 		patch_arguments(p, x, s, buffers);
 		buffers += s->nargs;
 		scalars += t.kernel != STX_PLAN_NONE ? p->kernels[t.kernel].nscalars : 0;
+		stx_plan_prepared_of(p, t.kernel, &n);
+		packed += n;
 		x->steps[x->nsteps++] = t;
 	}
 }
@@ -79,6 +84,7 @@ struct stx__context *stx__context_new(const struct stax_artifact *a)
 	x->values = STX_NEW_ARRAY(m, struct stx__value, h->nvalues);
 	x->buffers = STX_NEW_ARRAY(m, void *, a->nlaunch_args);
 	x->scalars = STX_NEW_ARRAY(m, int64_t, a->nscalars);
+	x->packed = STX_NEW_ARRAY(m, void *, a->npacked);
 	x->steps = STX_NEW_ARRAY(m, struct stx__step, h->nsteps + 1);
 	x->fixed = STX_NEW_ARRAY(m, struct stx__patch, a->nlaunch_args);
 	x->moving = STX_NEW_ARRAY(m, struct stx__patch, a->nlaunch_args);

@@ -16,6 +16,7 @@
 #define MAX_ENTRIES 8 /* of a step and device: sets of sizes kept although no context uses them */
 #define ALONE       (1u << 31) /* of a choice: by what is known, so that no other is as good */
 
+/* One of each: handles are all calls'. */
 static const struct stx__library *const libraries[STX__NLIBRARIES] = {
 	[STX__CUBLASLT] = &stx__matmul_library,
 	[STX__CUDNN] = &stx__conv_library,
@@ -117,14 +118,14 @@ void stx__calls_free(struct stax_artifact *a)
 
 /* ---- what is kept of a call ---- */
 
-static void entry_free(const struct stx__library *l, struct stx__call *c)
+static void entry_free(struct stx__call *c)
 {
-	l->drop(c);
+	c->library->drop(c);
 	free(c);
 }
 
 /* Frees what no context uses beyond MAX_ENTRIES, the oldest last in the list. */
-static void trim(const struct stx__library *l, struct stx__call **list)
+static void trim(struct stx__call **list)
 {
 	int n = 0;
 	for (struct stx__call **at = list; *at;) {
@@ -134,7 +135,7 @@ static void trim(const struct stx__library *l, struct stx__call **list)
 			continue;
 		}
 		*at = c->next;
-		entry_free(l, c);
+		entry_free(c);
 	}
 }
 
@@ -151,15 +152,16 @@ static struct stx__call *entry(struct stax_artifact *a, struct stx__context *x, 
 	while (c && memcmp(c->attrs, attrs, l->nattrs * sizeof *attrs) != 0)
 		c = c->next;
 	if (!c && (c = calloc(1, l->kept_bytes))) {
+		c->library = l;
 		memcpy(c->attrs, attrs, l->nattrs * sizeof *attrs);
 		c->workspace_bytes = stx__external_workspace(a, x, s);
 		if (l->make && l->make(a, s, c)) {
-			entry_free(l, c);
+			entry_free(c);
 			return NULL;
 		}
 		c->next = *list;
 		*list = c;
-		trim(l, list);
+		trim(list);
 	}
 	if (c)
 		c->uses++;
@@ -214,7 +216,7 @@ void stx__calls_drop(struct stx__gpu_code *g, uint32_t nsteps)
 			while (kept[i]) {
 				struct stx__call *c = kept[i];
 				kept[i] = c->next;
-				entry_free(libraries[n], c);
+				entry_free(c);
 			}
 		if (g->library[n].handle && !g->library[n].is_refused)
 			libraries[n]->destroy(g->library[n].handle);
@@ -237,7 +239,7 @@ static void describe(const struct stax_artifact *a, const struct stx__step *s, i
 	const struct stx__call *c = s->call;
 	out->call = l->digest(a, s, c->attrs, c->workspace_bytes, is_aligned);
 	l->name_call(a, s, c->attrs, out->what, sizeof out->what);
-	if (s->kernel != STX_PLAN_NONE && out->n && out->n < STX_TIMINGS_MAX)
+	if ((s->kernel != STX_PLAN_NONE || s->covers) && out->n && out->n < STX_TIMINGS_MAX)
 		stx__way_of_kernel(a, s, &out->at[out->n++]);
 }
 
@@ -286,6 +288,11 @@ static stx_err prepare(struct stax_artifact *a, struct stx__context *x, struct s
 	return STX_E_OK;
 }
 
+static const char *no_way(const struct stx__call *c)
+{
+	return c->why_not[0] ? c->why_not : "no way for these sizes and types";
+}
+
 stx_err stx__call_run(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,
 		      const struct stx_env *env, struct stx_diag *d)
 {
@@ -295,9 +302,7 @@ stx_err stx__call_run(struct stax_artifact *a, struct stx__context *x, struct st
 		return e;
 	uint32_t i = o.chosen & ~ALONE, end = o.chosen & ALONE ? i + 1 : o.list->n;
 	if (i >= o.list->n)
-		return stx__call_cannot(
-			s, o.list->n ? "the kernel is faster" : "no way for these sizes and types",
-			d);
+		return stx__call_cannot(s, o.list->n ? "the kernel is faster" : no_way(s->call), d);
 	do
 		e = s->external->library->call(a, x, s, o.at, &o.list->at[i], env, d);
 	while (e == STX_E_UNSUPPORTED && ++i < end);
@@ -326,7 +331,7 @@ stx_err stx__call_ways(struct stax_artifact *a, struct stx__context *x, struct s
 		memcpy(out->at, o.list->at, sizeof o.list->at);
 	}
 	describe(a, s, is_aligned, out);
-	return out->n ? STX_E_OK : stx__call_cannot(s, "no way for these sizes and types", d);
+	return out->n ? STX_E_OK : stx__call_cannot(s, no_way(c), d);
 }
 
 stx_err stx__call_run_way(struct stax_artifact *a, struct stx__context *x, struct stx__step *s,

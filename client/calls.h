@@ -21,11 +21,13 @@ struct stx__call_list {           /* the ways there are, for operands of one ali
 
 /* Of a step and a device: one set of sizes. What a library keeps of a call begins with it. */
 struct stx__call {
+	const struct stx__library *library; /* that it is of */
 	struct stx__call *next;
 	_Atomic uint32_t uses; /* by contexts */
 	int64_t attrs[STX__CALL_ATTRS];
 	size_t workspace_bytes;
 	struct stx__call_list of[2]; /* of operands on 16 bytes; on their elements only */
+	char why_not[200];           /* an empty list says; "": it does not */
 };
 
 struct stx__library {
@@ -61,7 +63,7 @@ struct stx__library {
 			const struct stx__step *s, char *const at[STX__CALL_OPERANDS],
 			const struct stx__way *way, const struct stx_env *env, struct stx_diag *d);
 };
-extern const struct stx__library stx__matmul_library, stx__conv_library;
+extern const struct stx__library stx__matmul_library, stx__conv_library, stx__attention_library;
 
 stx_err stx__call_cannot(const struct stx__step *s, const char *why, struct stx_diag *d);
 

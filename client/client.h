@@ -178,6 +178,7 @@ struct stax_artifact {
 	int fd;   /* the sealed memfd: stays open as long as the library (design: reply) */
 	void *dl; /* NULL: no CPU code */
 	stx_kernel_fn **fns;                  /* [nkernels]; CPU */
+	stx_kernel_fn **prepare_fns;          /* [plan.nprepared] */
 	struct stx__gpu_devices *gpu;         /* GPU: its code on each device; NULL: CPU code */
 	struct stx_span elf;                  /* GPU: the mapped artifact, which cubins lie in */
 	struct stx_arena *arena;              /* names, fns, indices below */
@@ -185,7 +186,9 @@ struct stax_artifact {
 	const char **input_names, **output_names;
 	uint32_t nlaunch_args; /* arguments of all launches and external calls */
 	uint32_t nscalars;     /* scalars of all kernels that steps launch, or may launch */
+	uint32_t npacked;      /* prepared operands of the kernels of all steps */
 	uint32_t nmutated;     /* inputs that are written */
+	int is_aligned;        /* GPU: arguments must begin at multiples of STX_GPU_ALIGN */
 	uint64_t ndims;        /* sum of the ranks of all values */
 	pthread_mutex_t interpreter_lock;
 	struct stax_client *interpreter; /* of external calls (interpret.c), NULL until needed */
@@ -210,6 +213,7 @@ struct stx__step {
 	uint32_t code;                        /* GPU: number of its code (cuda.h) */
 	uint32_t nparams;                     /* of the kernel: the first of frame.buffers */
 	uint32_t from, to;                    /* COPY: values */
+	uint32_t covers;                      /* EXTERN: steps after it that do the same; or 0 */
 	const struct stx_plan_step *plan;     /* of LAUNCH and EXTERN */
 	const struct stx__external *external; /* EXTERN: what is called */
 	void *call; /* EXTERN: what the call keeps for this context; NULL: nothing yet */
@@ -224,6 +228,11 @@ struct stx__value {
 struct stx__patch { /* buffer `slot` follows value `value`, whose address changes */
 	uint32_t slot, value;
 };
+struct stx__moved { /* an input, for a run */
+	uint32_t input;
+	void *at;
+	size_t bytes;
+};
 struct stx__context {
 	struct stx_arena *arena;
 	int bound;
@@ -235,6 +244,7 @@ struct stx__context {
 	struct stx__value *values;
 	void **buffers;
 	int64_t *scalars;
+	void **packed; /* [npacked] for steps' frames: where a run's prepared operands are */
 	struct stx__step *steps;
 	uint32_t nsteps;
 	struct stx__patch *fixed, *moving; /* temporaries and constants; inputs and outputs */
@@ -244,10 +254,29 @@ struct stx__context {
 	size_t own_bytes;
 	void *patched_for; /* workspace the fixed buffers point into */
 	struct stx_bounds_record bounds;
+	struct stx__moved *moved; /* [nmoved] of room for all inputs, or NULL: realign.c */
+	uint32_t nmoved;
 	struct stx__gpu_context *gpu;   /* cuda.h; NULL: not bound to a device yet */
 	struct stx__overlaps *overlaps; /* overlap.c; NULL: no input is written */
 	int no_overlap;                 /* in the last run, nor in one at the same addresses */
 };
+
+/* The bytes from a tensor's lowest element to the end of its highest; none: both 0. Requires that
+ * address() of run.c lets it pass. */
+struct stx__bytes {
+	uintptr_t lo, hi; /* [lo, hi) */
+};
+struct stx__bytes stx__bytes_of(const struct stx_tensor *t); /* overlap.c */
+
+/* realign.c: 1 where a kernel cannot take an argument from where it lies. */
+int stx__is_astray(const struct stax_artifact *a, const struct stx_tensor *t);
+/* Moves input i for this run, until stx__realign_end: after the steps, or (with what went wrong as e)
+ * instead of them. Copies are ordered with them on the stream. */
+stx_err stx__realign(const struct stax_artifact *a, struct stx__context *x, uint32_t i,
+		     const struct stx_tensor *t, const struct stx_env *env, struct stx_diag *d);
+stx_err stx__realign_end(const struct stax_artifact *a, struct stx__context *x,
+			 const struct stx_tensor *inputs, const struct stx_env *env, stx_err e,
+			 struct stx_diag *d);
 
 /* overlap.c, only where a->nmutated: room for it in a new context; then, with arguments that have
  * been checked otherwise, MISMATCH when an input that is written shares memory with another
@@ -256,6 +285,22 @@ stx_err stx__overlaps_new(const struct stax_artifact *a, struct stx__context *x)
 stx_err stx__overlaps_check(const struct stax_artifact *a, struct stx__context *x,
 			    const struct stx_tensor *inputs, const struct stx_tensor *outputs,
 			    struct stx_diag *d);
+
+/* prepare.c */
+struct stax_prepared {
+	const struct stax_artifact *artifact;
+	void **packed;      /* [npacked], in memory */
+	void **origin;      /* [ninputs] element 0 of each parameter; NULL: it is none */
+	void *memory;       /* NULL: nothing is packed */
+	size_t bytes;       /* of it */
+	struct stx_env env; /* its allocate and release, when they made it */
+};
+/* run.c: inputs that are parameters are checked, and x->values has their addresses; the others are
+ * of the right type, and have none. Binds x. */
+stx_err stx__bind_params(const struct stax_artifact *a, struct stx__context *x,
+			 const struct stx_tensor *inputs, int ninputs, struct stx_diag *d);
+/* A CPU step's function over its points. */
+stx_err stx__launch(const struct stx__step *s, const struct stx_env *env, struct stx_diag *d);
 
 struct stx__context *stx__context_new(const struct stax_artifact *a); /* NULL: out of memory */
 void stx__context_free(const struct stax_artifact *a, struct stx__context *x);
@@ -281,7 +326,7 @@ void stx__gpu_code_free(struct stax_artifact *a);
 struct stx__way {
 	char name[STX_CONFIG_BYTES];
 	uint64_t algorithm[8]; /* the library's */
-	int is_kernel;         /* the step's kernel instead */
+	int is_kernel;         /* the step's kernel, or those of the steps it covers, instead */
 };
 struct stx__ways {
 	struct stx_digest call; /* what timings of it are known by */
@@ -339,7 +384,7 @@ int stx__external_fits(const struct stax_artifact *a, const struct stx__context 
 size_t stx__external_workspace(const struct stax_artifact *a, const struct stx__context *x,
 			       const struct stx__step *s);
 void *stx__external_workspace_at(const struct stx__step *s);
-/* The step's kernel as it is launched now. */
+/* The step's kernel as it is launched now, or those of the steps that it covers. */
 void stx__way_of_kernel(const struct stax_artifact *a, const struct stx__step *s,
 			struct stx__way *w);
 /* interpret.c */

@@ -10,7 +10,6 @@
  * Numerics (kernels/NUMERICS.md): engines are chosen by their numerical notes; see is_barred in
  * cudnn_graph.c. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "calls.h"
@@ -19,18 +18,10 @@
 
 #define MAX_DIM INT32_MAX
 
-struct engine { /* never moved: ways point at it */
-	struct engine *next;
-	struct stx__cudnn_engine e;
-};
-
 struct convolution {
 	struct stx__call call;
 	uint8_t dtype;
-	struct {
-		struct stx__cudnn_graph graph;
-		struct engine *all; /* every one that was listed */
-	} of[2];                    /* as call.of */
+	struct stx__cudnn_set of[2]; /* as call.of */
 };
 _Static_assert(STX_CONV_NATTRS <= STX__CALL_ATTRS, "attributes of a call");
 
@@ -47,17 +38,6 @@ static const int64_t *array(const int64_t *attrs, int i)
 	return attrs + from[i];
 }
 
-static int cudnn_type(uint8_t t)
-{
-	switch (t) {
-	case STX_F32: return STX_CUDNN_DATA_FLOAT;
-	case STX_F64: return STX_CUDNN_DATA_DOUBLE;
-	case STX_F16: return STX_CUDNN_DATA_HALF;
-	case STX_BF16: return STX_CUDNN_DATA_BFLOAT16;
-	default: return -1;
-	}
-}
-
 /* ---- what the plan asks for ---- */
 
 static int in_range(int64_t v, int64_t lo)
@@ -68,7 +48,7 @@ static int in_range(int64_t v, int64_t lo)
 static int is_array(const struct stax_artifact *a, const struct stx__step *s, const int64_t *t)
 {
 	if (t[STX_ARRAY_ARG] < 0 || t[STX_ARRAY_ARG] >= s->nparams || t[STX_ARRAY_OFFSET] < 0 ||
-	    cudnn_type(stx__external_type(a, s, t[STX_ARRAY_ARG])) < 0)
+	    stx__cudnn_type(stx__external_type(a, s, t[STX_ARRAY_ARG])) < 0)
 		return 0;
 	for (int i = 0; i < 2 + STX_CONV_MAX_SPATIAL; i++)
 		if (!in_range(t[STX_ARRAY_SIZE + i], 1) || !in_range(t[STX_ARRAY_STRIDE + i], 1))
@@ -163,21 +143,6 @@ stx_err stx__conv_bind(const struct stax_artifact *a, struct stx__context *x, st
 
 /* ---- the library ---- */
 
-static int has_library(struct stx_diag *d)
-{
-	return stx__cudnn(d) != NULL;
-}
-
-static int create(void **handle)
-{
-	return stx__cudnn(NULL)->create(handle);
-}
-
-static void destroy(void *handle)
-{
-	stx__cudnn(NULL)->destroy(handle);
-}
-
 static int make(const struct stax_artifact *a, const struct stx__step *s, struct stx__call *call)
 {
 	struct convolution *c = (struct convolution *)call;
@@ -187,17 +152,9 @@ static int make(const struct stax_artifact *a, const struct stx__step *s, struct
 
 static void drop(struct stx__call *call)
 {
-	const struct stx__cudnn *q = stx__cudnn(NULL);
 	struct convolution *c = (struct convolution *)call;
-	for (int i = 0; i < 2; i++) {
-		while (c->of[i].all) {
-			struct engine *e = c->of[i].all;
-			c->of[i].all = e->next;
-			stx__cudnn_engine_free(q, &e->e);
-			free(e);
-		}
-		stx__cudnn_graph_free(q, &c->of[i].graph);
-	}
+	for (int i = 0; i < 2; i++)
+		stx__cudnn_set_free(&c->of[i]);
 }
 
 /* ---- engines ---- */
@@ -206,7 +163,7 @@ static struct stx__cudnn_conv describe(const struct convolution *c, int64_t alig
 {
 	const int64_t *t = c->call.attrs;
 	struct stx__cudnn_conv o = { .is_gradient = t[STX_CONV_KIND] == STX_CONVOLVE_INPUT_GRADIENT,
-				     .type = cudnn_type(c->dtype),
+				     .type = stx__cudnn_type(c->dtype),
 				     .accumulate = c->dtype == STX_F64 ? STX_CUDNN_DATA_DOUBLE
 								       : STX_CUDNN_DATA_FLOAT,
 				     .k = (uint32_t)t[STX_CONV_SPATIAL],
@@ -226,46 +183,28 @@ static struct stx__cudnn_conv describe(const struct convolution *c, int64_t alig
 	return o;
 }
 
-static struct engine *find_engine(struct engine *e, const char *name)
-{
-	while (e && strcmp(e->e.name, name) != 0)
-		e = e->next;
-	return e;
-}
-
 static uint32_t list(const struct stx__gpu_code *g, struct stx__call *call, int is_aligned,
 		     char *const at[STX__CALL_OPERANDS], uint32_t most, struct stx__way *out)
 {
 	const struct stx__cudnn *q = stx__cudnn(NULL);
 	struct convolution *c = (struct convolution *)call;
-	struct stx__cudnn_graph *graph = &c->of[!is_aligned].graph;
-	struct engine **all = &c->of[!is_aligned].all;
-	struct stx__cudnn_engine *found = calloc(most, sizeof *found);
+	struct stx__cudnn_set *set = &c->of[!is_aligned];
 	struct stx__cudnn_conv what =
 		describe(c, is_aligned ? STX__CALL_ALIGNMENT : stx_dtype_bytes(c->dtype));
-	uint32_t n = 0, count = 0;
+	int status;
 	(void)at;
-	if (found && !graph->n &&
-	    stx__cudnn_conv_graph(q, g->library[STX__CUDNN].handle, &what, graph))
-		stx__cudnn_graph_free(q, graph);
-	if (found && graph->n)
-		n = stx__cudnn_engines(q, graph, what.type, NULL, most, found);
-	for (uint32_t i = 0; i < n; i++) {
-		struct engine *e = find_engine(*all, found[i].name);
-		if (!e && (e = calloc(1, sizeof *e))) {
-			e->e = found[i];
-			memset(&found[i], 0, sizeof found[i]);
-			e->next = *all;
-			*all = e;
-		}
-		if (e) {
-			out[count] = (struct stx__way){ .algorithm = { (uintptr_t)e } };
-			memcpy(out[count++].name, e->e.name, sizeof out->name);
-		}
-		stx__cudnn_engine_free(q, &found[i]);
+	if (!set->graph.n && (status = stx__cudnn_conv_graph(q, g->library[STX__CUDNN].handle,
+							     &what, &set->graph))) {
+		stx__cudnn_why("the convolution's graph", status, call->why_not,
+			       sizeof call->why_not);
+		stx__cudnn_graph_free(q, &set->graph);
+		return 0;
 	}
-	free(found);
-	return count;
+	uint32_t n = stx__cudnn_ways(set, what.type, most, out);
+	if (!n)
+		stx__cudnn_why("no engine for this convolution", 0, call->why_not,
+			       sizeof call->why_not);
+	return n;
 }
 
 static struct stx_digest digest_of(const struct stax_artifact *a, const struct stx__step *s,
@@ -323,68 +262,15 @@ static void place(const struct stax_artifact *a, const struct stx__step *s,
 			: at[Y];
 }
 
-/* What the library says before it has begun: then the kernel can still do it. */
-static int is_refusal(int status)
-{
-	return (status >= STX_CUDNN_STATUS_BAD_PARAM && status < STX_CUDNN_STATUS_INTERNAL_ERROR) ||
-	       status == STX_CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
-	       status == STX_CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
-}
-
-/* requires: the code's lock, which the handle's stream needs. A status. */
-static int execute(const struct stx__gpu_code *g, const struct stx__step *s, void *plan,
-		   int has_bias, char *const at[4], void *stream)
-{
-	static const int64_t ids[4] = { STX__CUDNN_X, STX__CUDNN_W, STX__CUDNN_Y, STX__CUDNN_BIAS };
-	const struct stx__cudnn *q = stx__cudnn(NULL);
-	void *pack = NULL, *workspace = stx__external_workspace_at(s);
-	int n = has_bias ? 4 : 3;
-	int e = q->desc_create(STX_CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
-	if (e)
-		return e;
-	e = q->set_stream(g->library[STX__CUDNN].handle, stream);
-	if (!e)
-		e = q->desc_set(pack, STX_CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, STX_CUDNN_TYPE_INT64,
-				n, ids);
-	if (!e)
-		e = q->desc_set(pack, STX_CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-				STX_CUDNN_TYPE_VOID_PTR, n, at);
-	if (!e)
-		e = q->desc_set(pack, STX_CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
-				STX_CUDNN_TYPE_VOID_PTR, 1, &workspace);
-	if (!e)
-		e = q->desc_finalize(pack);
-	if (!e)
-		e = q->execute(g->library[STX__CUDNN].handle, plan, pack);
-	q->desc_destroy(pack);
-	return e;
-}
-
 static stx_err call(const struct stax_artifact *a, const struct stx__context *x,
 		    const struct stx__step *s, char *const at[STX__CALL_OPERANDS],
 		    const struct stx__way *way, const struct stx_env *env, struct stx_diag *d)
 {
-	const struct stx__cudnn *q = stx__cudnn(NULL);
+	static const int64_t ids[4] = { STX__CUDNN_X, STX__CUDNN_W, STX__CUDNN_Y, STX__CUDNN_BIAS };
 	const struct stx__call *c = s->call;
-	struct engine *engine = (struct engine *)(uintptr_t)way->algorithm[0];
-	struct stx__gpu_code *g = x->gpu->code;
-	int status = 0;
+	void *all[4] = { at[X], at[W], at[Y], at[3] };
 	(void)a;
-	pthread_mutex_lock(&g->lock);
-	int is_there = stx__cudnn_plan(q, g->library[STX__CUDNN].handle, NULL, &engine->e,
-				       (int64_t)c->workspace_bytes);
-	if (is_there)
-		status = execute(g, s, engine->e.plan, c->attrs[STX_CONV_EPILOGUE] != 0, at,
-				 env ? env->stream : NULL);
-	pthread_mutex_unlock(&g->lock);
-	if (!is_there)
-		return stx__call_cannot(s, "an engine of its list has no plan here", d);
-	if (!status)
-		return STX_E_OK;
-	if (is_refusal(status))
-		return stx__call_cannot(s, q->error_string(status), d);
-	return stx_fail(d, STX_E_INTERNAL, "cuda", STX_CALL_CONV, "cuDNN: %s",
-			q->error_string(status));
+	return stx__cudnn_call(x, s, way, c->attrs[STX_CONV_EPILOGUE] ? 4 : 3, ids, all, env, d);
 }
 
 const struct stx__library stx__conv_library = {
@@ -392,9 +278,9 @@ const struct stx__library stx__conv_library = {
 	.name = "cuDNN",
 	.nattrs = STX_CONV_NATTRS,
 	.kept_bytes = sizeof(struct convolution),
-	.is_there = has_library,
-	.create = create,
-	.destroy = destroy,
+	.is_there = stx__cudnn_has,
+	.create = stx__cudnn_create,
+	.destroy = stx__cudnn_destroy,
 	.make = make,
 	.drop = drop,
 	.place = place,

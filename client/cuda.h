@@ -131,6 +131,9 @@ stx_err stx__gpu_bind(struct stax_artifact *a, struct stx__context *x, const str
 		      struct stx_diag *d);
 stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const struct stx_env *env,
 		       struct stx_diag *d);
+/* The steps that `step`, a call, stands for, which may be made again and again. */
+stx_err stx__gpu_covered(struct stax_artifact *a, struct stx__context *x, uint32_t step,
+			 const struct stx_env *env, struct stx_diag *d);
 void stx__gpu_context_free(struct stx__context *x);
 
 /* ---- measuring (cuda_tune.c) ---- */

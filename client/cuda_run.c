@@ -36,16 +36,40 @@ void stx__gpu_free(const struct stx_env *env, void *p, size_t bytes)
 	}
 }
 
-/* Elements of the innermost dimensions that are one piece in both; *outer: dimensions left. */
-static int64_t run_length(const int64_t *ds, const int64_t *ss, const int64_t *sizes, int rank,
-			  int *outer)
+/* Dimensions of more than one element, by falling stride of the destination. */
+struct layout {
+	int64_t ds[STX_MAX_RANK], ss[STX_MAX_RANK], sizes[STX_MAX_RANK];
+	int rank;
+};
+static struct layout sorted(const int64_t *ds, const int64_t *ss, const int64_t *sizes, int rank)
+{
+	struct layout l = { .rank = 0 };
+	for (int i = 0; i < rank; i++) {
+		int k = l.rank;
+		if (sizes[i] == 1)
+			continue;
+		for (; k > 0 && l.ds[k - 1] < ds[i]; k--) {
+			l.ds[k] = l.ds[k - 1];
+			l.ss[k] = l.ss[k - 1];
+			l.sizes[k] = l.sizes[k - 1];
+		}
+		l.ds[k] = ds[i];
+		l.ss[k] = ss[i];
+		l.sizes[k] = sizes[i];
+		l.rank++;
+	}
+	return l;
+}
+
+/* Elements of the innermost dimensions that are one piece in both, which are taken off. */
+static int64_t take_piece(struct layout *l)
 {
 	int64_t n = 1;
-	for (*outer = rank; *outer > 0; --*outer) {
-		int i = *outer - 1;
-		if (sizes[i] != 1 && (ds[i] != n || ss[i] != n))
+	for (; l->rank > 0; l->rank--) {
+		int i = l->rank - 1;
+		if (l->ds[i] != n || l->ss[i] != n)
 			break;
-		n *= sizes[i];
+		n *= l->sizes[i];
 	}
 	return n;
 }
@@ -56,16 +80,16 @@ stx_err stx__gpu_copy(void *dst, const int64_t *ds, const void *src, const int64
 {
 	const struct stx__driver *q = stx__driver(d);
 	int64_t at[STX_MAX_RANK] = { 0 };
-	int outer;
 	for (int i = 0; i < rank; i++)
 		if (sizes[i] == 0)
 			return STX_E_OK;
-	int64_t n = run_length(ds, ss, sizes, rank, &outer);
+	struct layout l = sorted(ds, ss, sizes, rank);
+	int64_t n = take_piece(&l);
 	for (;;) {
 		int64_t to = 0, from = 0;
-		for (int i = 0; i < outer; i++) {
-			to += at[i] * ds[i];
-			from += at[i] * ss[i];
+		for (int i = 0; i < l.rank; i++) {
+			to += at[i] * l.ds[i];
+			from += at[i] * l.ss[i];
 		}
 		int result = q->copy_async(
 			(stx__device_ptr)(uintptr_t)dst + (stx__device_ptr)(to * elem_bytes),
@@ -73,8 +97,8 @@ stx_err stx__gpu_copy(void *dst, const int64_t *ds, const void *src, const int64
 			(size_t)(n * elem_bytes), stream_of(env));
 		if (result)
 			return stx__driver_fail(result, "copying a value", "", d);
-		int i = outer - 1;
-		while (i >= 0 && ++at[i] == sizes[i])
+		int i = l.rank - 1;
+		while (i >= 0 && ++at[i] == l.sizes[i])
 			at[i--] = 0;
 		if (i < 0)
 			return STX_E_OK;
@@ -200,37 +224,65 @@ static stx_err copy_value(const struct stax_artifact *a, const struct stx__conte
 			     stx_dtype_bytes(v->dtype), env, d);
 }
 
+/* Step i; *made: the call has been made that stands for those after it. */
+static stx_err run_step(struct stax_artifact *a, struct stx__context *x, uint32_t i,
+			struct stx__tuner *tuner, const struct stx_env *env, int *made,
+			struct stx_diag *d)
+{
+	struct stx__step *s = &x->steps[i];
+	*made = 0;
+	if (s->kind == STX__STEP_COPY)
+		return copy_value(a, x, s, env, d);
+	if (tuner)
+		stx__tune_step(tuner, x, i);
+	if (s->kind == STX__STEP_LAUNCH)
+		return launch(a, x, i, stream_of(env), d);
+	stx_err e = s->external->run(a, x, s, env, d);
+	*made = !e;
+	if (e != STX_E_UNSUPPORTED || (s->kernel == STX_PLAN_NONE && !s->covers))
+		return e;
+	stx__diag_init(d);
+	return s->covers ? STX_E_OK : launch(a, x, i, stream_of(env), d);
+}
+
+/* The steps from i on, before `end`. A call that is to be measured comes after the steps that it
+ * stands for: their results are what its own are checked against. */
+static stx_err run_steps(struct stax_artifact *a, struct stx__context *x, uint32_t i, uint32_t end,
+			 struct stx__tuner *tuner, const struct stx_env *env, struct stx_diag *d)
+{
+	stx_err e = STX_E_OK;
+	for (; i < end && !e; i++) {
+		uint32_t call = i, covers = x->steps[i].covers;
+		int made = 0;
+		if (!tuner || !covers) {
+			e = run_step(a, x, i, tuner, env, &made, d);
+			i += made ? covers : 0;
+			continue;
+		}
+		while (i < call + covers && !e)
+			e = run_step(a, x, ++i, tuner, env, &made, d);
+		if (!e)
+			stx__tune_step(tuner, x, call);
+	}
+	return e;
+}
+
+stx_err stx__gpu_covered(struct stax_artifact *a, struct stx__context *x, uint32_t step,
+			 const struct stx_env *env, struct stx_diag *d)
+{
+	return run_steps(a, x, step + 1, step + 1 + x->steps[step].covers, NULL, env, d);
+}
+
 stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const struct stx_env *env,
 		       struct stx_diag *d)
 {
-	void *stream = stream_of(env);
 	struct stx__tuner *tuner = stx__tune_claim(a);
-	stx_err e = STX_E_OK;
 	if (tuner)
 		stx__tune_begin(tuner, a, x, env);
-	for (uint32_t i = 0; i < x->nsteps && !e; i++) {
-		struct stx__step *s = &x->steps[i];
-		switch (s->kind) {
-		case STX__STEP_LAUNCH:
-			if (tuner)
-				stx__tune_step(tuner, x, i);
-			e = launch(a, x, i, stream, d);
-			break;
-		case STX__STEP_COPY: e = copy_value(a, x, s, env, d); break;
-		case STX__STEP_EXTERN:
-			if (tuner)
-				stx__tune_step(tuner, x, i);
-			e = s->external->run(a, x, s, env, d);
-			if (e != STX_E_UNSUPPORTED || s->kernel == STX_PLAN_NONE)
-				break;
-			stx__diag_init(d);
-			e = launch(a, x, i, stream, d);
-			break;
-		}
-	}
+	stx_err e = run_steps(a, x, 0, x->nsteps, tuner, env, d);
 	if (tuner)
 		stx__tune_end(tuner);
-	if (!e && x->workspace_bytes && !stx__driver(d)->event_record(x->gpu->done, stream))
+	if (!e && x->workspace_bytes && !stx__driver(d)->event_record(x->gpu->done, stream_of(env)))
 		x->gpu->ran = 1;
 	return e;
 }

@@ -4,7 +4,8 @@
  * timed launch when the kernel reads what it writes (donated and mutated arguments, outputs that
  * take an operand's place). The second level cache is flushed between launches. A call's results
  * are checked against those of its kernel, the first way's too; its workspace is nobody's and stays
- * where it is. */
+ * where it is. Where several steps do the same as a call, they run on the run's own memory, where
+ * they have run before, and their results are copied from there. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,10 +163,16 @@ static stx_err make_scratch(struct trial *w, struct stx_diag *d)
 	return STX_E_OK;
 }
 
-/* The scratch memory as the originals are. all: also what no launch reads. */
+/* The scratch memory as the originals are. all: also what no launch reads; where there are results
+ * already, it is anything else. */
 static int restore(const struct trial *w, int all)
 {
 	int result = 0;
+	for (uint32_t i = 0; i < w->nregions && w->s->covers && all && !result; i++)
+		result = w->q->memset_async(w->regions[i].scratch, 0xFF,
+					    w->regions[i].hi - w->regions[i].lo, w->stream);
+	if (w->s->covers)
+		return result;
 	for (uint32_t i = 0; i < w->nregions && !result; i++)
 		if (all || w->regions[i].read)
 			result = w->q->copy_async(w->regions[i].scratch, w->regions[i].lo,
@@ -245,11 +252,13 @@ static uint32_t number(const struct trial *w, uint32_t c)
 	return w->batch ? w->batch[c] : c;
 }
 
-/* The step's kernel as the run would launch it now. */
+/* The step's kernel, or those of the steps that it stands for, as the run would launch them now. */
 static stx_err launch_kernel(const struct trial *w, struct stx_diag *d)
 {
 	const struct stx__step *s = w->s;
 	void *fn;
+	if (s->covers)
+		return stx__gpu_covered(w->t->a, w->x, (uint32_t)(s - w->x->steps), w->t->env, d);
 	stx_err e = stx__gpu_function(w->t->a, w->x->gpu->code, s->kernel, s->code, &fn, d);
 	if (e)
 		return e;
@@ -474,6 +483,12 @@ static stx_err run_once(struct trial *w, int as_is, uint32_t c, struct stx_diag 
 	if (result)
 		return failed(w, result, "copying what it writes", d);
 	stx_err e = as_is ? launch_kernel(w, d) : launch(w, c, d);
+	int elsewhere = w->s->covers && (as_is || w->ways->at[number(w, c)].is_kernel);
+	for (uint32_t i = 0; i < w->nregions && elsewhere && !e && !result; i++)
+		result = w->q->copy_async(w->regions[i].scratch, w->regions[i].lo,
+					  w->regions[i].hi - w->regions[i].lo, w->stream);
+	if (!e && result)
+		return failed(w, result, "copying results", d);
 	if (!e && (result = w->q->stream_sync(w->stream)))
 		e = failed(w, result, "launching", d);
 	return e;
@@ -481,7 +496,7 @@ static stx_err run_once(struct trial *w, int as_is, uint32_t c, struct stx_diag 
 
 static stx_err make_want(struct trial *w, struct stx_diag *d)
 {
-	stx_err e = run_once(w, w->s->kernel != STX_PLAN_NONE, 0, d);
+	stx_err e = run_once(w, w->s->kernel != STX_PLAN_NONE || w->s->covers, 0, d);
 	for (uint32_t i = 0; i < w->nregions && !e; i++) {
 		int result = w->q->copy(w->regions[i].want, w->regions[i].scratch,
 					w->regions[i].hi - w->regions[i].lo);

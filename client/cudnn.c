@@ -18,6 +18,7 @@ static void load_once(void)
 	const struct stx__symbol symbols[] = {
 		{ "cudnnGetVersion", &library.version },
 		{ "cudnnGetErrorString", &library.error_string },
+		{ "cudnnGetLastErrorString", &library.last_error },
 		{ "cudnnCreate", &library.create },
 		{ "cudnnDestroy", &library.destroy },
 		{ "cudnnSetStream", &library.set_stream },
@@ -45,6 +46,6 @@ const struct stx__cudnn *stx__cudnn(struct stx_diag *d)
 	pthread_once(&once, load_once);
 	if (!why_not[0])
 		return &library;
-	stx_fail(d, STX_E_UNSUPPORTED, "cuda", STX_CALL_CONV, "%s", why_not);
+	stx_fail(d, STX_E_UNSUPPORTED, "cuda", "cudnn", "%s", why_not);
 	return NULL;
 }

@@ -15,24 +15,24 @@
 #define VIRTUAL_ALIGNMENT 16
 #define SUM               9 /* the name of the sums before the bias in a graph */
 
-static int set_i64(const struct stx__cudnn *q, void *desc, int attribute, uint32_t n,
-		   const int64_t *v)
+int stx__cudnn_set_i64(const struct stx__cudnn *q, void *desc, int attribute, uint32_t n,
+		       const int64_t *v)
 {
 	return q->desc_set(desc, attribute, STX_CUDNN_TYPE_INT64, n, v);
 }
 
-static int set_int(const struct stx__cudnn *q, void *desc, int attribute, int type, int v)
+int stx__cudnn_set_int(const struct stx__cudnn *q, void *desc, int attribute, int type, int v)
 {
 	return q->desc_set(desc, attribute, type, 1, &v);
 }
 
-static int set_desc(const struct stx__cudnn *q, void *desc, int attribute, void *v)
+int stx__cudnn_set_desc(const struct stx__cudnn *q, void *desc, int attribute, void *v)
 {
 	return q->desc_set(desc, attribute, STX_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &v);
 }
 
 /* A part of the graph, not finalised. */
-static int make(const struct stx__cudnn *q, struct stx__cudnn_graph *g, int type, void **out)
+int stx__cudnn_part(const struct stx__cudnn *q, struct stx__cudnn_graph *g, int type, void **out)
 {
 	int result = q->desc_create(type, out);
 	if (!result)
@@ -63,19 +63,19 @@ static int make_tensor(const struct stx__cudnn *q, struct stx__cudnn_graph *g,
 	int64_t whole = VIRTUAL_ALIGNMENT;
 	char is_virtual = id == SUM;
 	widen(c->k, t, &wide);
-	int e = make(q, g, STX_CUDNN_BACKEND_TENSOR_DESCRIPTOR, out);
+	int e = stx__cudnn_part(q, g, STX_CUDNN_BACKEND_TENSOR_DESCRIPTOR, out);
 	if (!e)
-		e = set_int(q, *out, STX_CUDNN_ATTR_TENSOR_DATA_TYPE, STX_CUDNN_TYPE_DATA_TYPE,
-			    type);
+		e = stx__cudnn_set_int(q, *out, STX_CUDNN_ATTR_TENSOR_DATA_TYPE,
+				       STX_CUDNN_TYPE_DATA_TYPE, type);
 	if (!e)
-		e = set_i64(q, *out, STX_CUDNN_ATTR_TENSOR_DIMENSIONS, rank, wide.size);
+		e = stx__cudnn_set_i64(q, *out, STX_CUDNN_ATTR_TENSOR_DIMENSIONS, rank, wide.size);
 	if (!e)
-		e = set_i64(q, *out, STX_CUDNN_ATTR_TENSOR_STRIDES, rank, wide.stride);
+		e = stx__cudnn_set_i64(q, *out, STX_CUDNN_ATTR_TENSOR_STRIDES, rank, wide.stride);
 	if (!e)
-		e = set_i64(q, *out, STX_CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &id);
+		e = stx__cudnn_set_i64(q, *out, STX_CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &id);
 	if (!e)
-		e = set_i64(q, *out, STX_CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1,
-			    is_virtual ? &whole : &c->alignment);
+		e = stx__cudnn_set_i64(q, *out, STX_CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1,
+				       is_virtual ? &whole : &c->alignment);
 	if (!e && is_virtual)
 		e = q->desc_set(*out, STX_CUDNN_ATTR_TENSOR_IS_VIRTUAL, STX_CUDNN_TYPE_BOOLEAN, 1,
 				&is_virtual);
@@ -91,18 +91,19 @@ static int make_convolution(const struct stx__cudnn *q, struct stx__cudnn_graph 
 				      STX_CUDNN_ATTR_CONVOLUTION_POST_PADDINGS };
 	const int64_t *const values[4] = { c->stride, c->dilation, c->before, c->after };
 	int64_t rank = c->k > 1 ? c->k : 2;
-	int e = make(q, g, STX_CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out);
+	int e = stx__cudnn_part(q, g, STX_CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out);
 	if (!e)
-		e = set_int(q, *out, STX_CUDNN_ATTR_CONVOLUTION_COMP_TYPE, STX_CUDNN_TYPE_DATA_TYPE,
-			    c->accumulate);
+		e = stx__cudnn_set_int(q, *out, STX_CUDNN_ATTR_CONVOLUTION_COMP_TYPE,
+				       STX_CUDNN_TYPE_DATA_TYPE, c->accumulate);
 	if (!e)
-		e = set_int(q, *out, STX_CUDNN_ATTR_CONVOLUTION_CONV_MODE,
-			    STX_CUDNN_TYPE_CONVOLUTION_MODE, STX_CUDNN_CROSS_CORRELATION);
+		e = stx__cudnn_set_int(q, *out, STX_CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+				       STX_CUDNN_TYPE_CONVOLUTION_MODE,
+				       STX_CUDNN_CROSS_CORRELATION);
 	if (!e)
-		e = set_i64(q, *out, STX_CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &rank);
+		e = stx__cudnn_set_i64(q, *out, STX_CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &rank);
 	for (int i = 0; i < 4 && !e; i++) {
 		int64_t v[3] = { i < 2, values[i][0] }; /* of one dimension: a first one of 1 */
-		e = set_i64(q, *out, names[i], (uint32_t)rank, c->k > 1 ? values[i] : v);
+		e = stx__cudnn_set_i64(q, *out, names[i], (uint32_t)rank, c->k > 1 ? values[i] : v);
 	}
 	return e ? e : q->desc_finalize(*out);
 }
@@ -124,30 +125,30 @@ static int make_operation(const struct stx__cudnn *q, struct stx__cudnn_graph *g
 			  void **out)
 {
 	int b = c->is_gradient;
-	int e = make(q, g,
-		     b ? STX_CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR
-		       : STX_CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-		     out);
+	int e = stx__cudnn_part(q, g,
+				b ? STX_CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR
+				  : STX_CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+				out);
 	if (!e)
-		e = set_desc(q, *out,
-			     b ? STX_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC
-			       : STX_CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-			     conv);
+		e = stx__cudnn_set_desc(q, *out,
+					b ? STX_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC
+					  : STX_CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+					conv);
 	if (!e)
-		e = set_desc(q, *out,
-			     b ? STX_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY
-			       : STX_CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-			     x);
+		e = stx__cudnn_set_desc(q, *out,
+					b ? STX_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY
+					  : STX_CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+					x);
 	if (!e)
-		e = set_desc(q, *out,
-			     b ? STX_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W
-			       : STX_CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-			     w);
+		e = stx__cudnn_set_desc(q, *out,
+					b ? STX_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W
+					  : STX_CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+					w);
 	if (!e)
-		e = set_desc(q, *out,
-			     b ? STX_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX
-			       : STX_CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-			     y);
+		e = stx__cudnn_set_desc(q, *out,
+					b ? STX_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX
+					  : STX_CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+					y);
 	if (!e)
 		e = set_scale(q, c, *out,
 			      b ? STX_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA
@@ -170,32 +171,33 @@ static int make_addition(const struct stx__cudnn *q, struct stx__cudnn_graph *g,
 	}
 	int e = make_tensor(q, g, c, &t, c->type, STX__CUDNN_BIAS, &bias);
 	if (!e)
-		e = make(q, g, STX_CUDNN_BACKEND_POINTWISE_DESCRIPTOR, &add);
+		e = stx__cudnn_part(q, g, STX_CUDNN_BACKEND_POINTWISE_DESCRIPTOR, &add);
 	if (!e)
-		e = set_int(q, add, STX_CUDNN_ATTR_POINTWISE_MODE, STX_CUDNN_TYPE_POINTWISE_MODE,
-			    STX_CUDNN_POINTWISE_ADD);
+		e = stx__cudnn_set_int(q, add, STX_CUDNN_ATTR_POINTWISE_MODE,
+				       STX_CUDNN_TYPE_POINTWISE_MODE, STX_CUDNN_POINTWISE_ADD);
 	if (!e)
-		e = set_int(q, add, STX_CUDNN_ATTR_POINTWISE_MATH_PREC, STX_CUDNN_TYPE_DATA_TYPE,
-			    c->accumulate);
+		e = stx__cudnn_set_int(q, add, STX_CUDNN_ATTR_POINTWISE_MATH_PREC,
+				       STX_CUDNN_TYPE_DATA_TYPE, c->accumulate);
 	if (!e)
 		e = q->desc_finalize(add);
 	if (!e)
-		e = make(q, g, STX_CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, out);
+		e = stx__cudnn_part(q, g, STX_CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, out);
 	if (!e)
-		e = set_desc(q, *out, STX_CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, add);
+		e = stx__cudnn_set_desc(q, *out, STX_CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+					add);
 	if (!e)
-		e = set_desc(q, *out, STX_CUDNN_ATTR_OPERATION_POINTWISE_XDESC, sum);
+		e = stx__cudnn_set_desc(q, *out, STX_CUDNN_ATTR_OPERATION_POINTWISE_XDESC, sum);
 	if (!e)
-		e = set_desc(q, *out, STX_CUDNN_ATTR_OPERATION_POINTWISE_BDESC, bias);
+		e = stx__cudnn_set_desc(q, *out, STX_CUDNN_ATTR_OPERATION_POINTWISE_BDESC, bias);
 	if (!e)
-		e = set_desc(q, *out, STX_CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+		e = stx__cudnn_set_desc(q, *out, STX_CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
 	return e ? e : q->desc_finalize(*out);
 }
 
 int stx__cudnn_conv_graph(const struct stx__cudnn *q, void *handle, const struct stx__cudnn_conv *c,
 			  struct stx__cudnn_graph *out)
 {
-	void *x = NULL, *w = NULL, *y = NULL, *sum, *conv = NULL, *op[2], *graph;
+	void *x = NULL, *w = NULL, *y = NULL, *sum, *conv = NULL, *op[2];
 	memset(out, 0, sizeof *out);
 	int e = make_tensor(q, out, c, &c->x, c->type, STX__CUDNN_X, &x);
 	if (!e)
@@ -211,14 +213,20 @@ int stx__cudnn_conv_graph(const struct stx__cudnn *q, void *handle, const struct
 		e = make_operation(q, out, c, conv, x, w, sum, &op[0]);
 	if (!e && c->has_bias)
 		e = make_addition(q, out, c, sum, y, &op[1]);
-	if (!e)
-		e = make(q, out, STX_CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &graph);
+	return e ? e : stx__cudnn_join(q, handle, out, op, 1 + c->has_bias);
+}
+
+int stx__cudnn_join(const struct stx__cudnn *q, void *handle, struct stx__cudnn_graph *g,
+		    void *const *operations, int64_t n)
+{
+	void *graph;
+	int e = stx__cudnn_part(q, g, STX_CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &graph);
 	if (!e && handle)
 		e = q->desc_set(graph, STX_CUDNN_ATTR_OPERATIONGRAPH_HANDLE, STX_CUDNN_TYPE_HANDLE,
 				1, &handle);
 	if (!e)
 		e = q->desc_set(graph, STX_CUDNN_ATTR_OPERATIONGRAPH_OPS,
-				STX_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1 + c->has_bias, op);
+				STX_CUDNN_TYPE_BACKEND_DESCRIPTOR, n, operations);
 	return e ? e : q->desc_finalize(graph);
 }
 
@@ -335,12 +343,12 @@ static uint32_t list(const struct stx__cudnn *q, void *graph, int mode, int type
 	int e = q->desc_create(STX_CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristic);
 	if (e)
 		return n;
-	e = set_desc(q, heuristic, STX_CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+	e = stx__cudnn_set_desc(q, heuristic, STX_CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
 	if (!e)
-		e = set_int(q, heuristic, STX_CUDNN_ATTR_ENGINEHEUR_MODE, STX_CUDNN_TYPE_HEUR_MODE,
-			    mode);
+		e = stx__cudnn_set_int(q, heuristic, STX_CUDNN_ATTR_ENGINEHEUR_MODE,
+				       STX_CUDNN_TYPE_HEUR_MODE, mode);
 	if (!e && device)
-		e = set_desc(q, heuristic, STX_CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
+		e = stx__cudnn_set_desc(q, heuristic, STX_CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
 	if (!e)
 		e = q->desc_finalize(heuristic);
 	if (!e)
@@ -388,16 +396,17 @@ int stx__cudnn_plan(const struct stx__cudnn *q, void *handle, void *device,
 		result = q->desc_set(e->plan, STX_CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
 				     STX_CUDNN_TYPE_HANDLE, 1, &handle);
 	if (!result)
-		result = set_desc(q, e->plan, STX_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
-				  e->config);
+		result = stx__cudnn_set_desc(
+			q, e->plan, STX_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, e->config);
 	if (!result && device)
-		result = set_desc(q, e->plan, STX_CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
+		result = stx__cudnn_set_desc(q, e->plan, STX_CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+					     device);
 	if (!result)
 		result = q->desc_finalize(e->plan);
 	if (!result)
 		result = q->desc_get(e->plan, STX_CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
 				     STX_CUDNN_TYPE_INT64, 1, &n, &e->workspace_bytes);
-	e->failed = result || e->workspace_bytes < 0 || e->workspace_bytes > most;
+	e->failed = result ? result : e->workspace_bytes < 0 || e->workspace_bytes > most ? -1 : 0;
 	return !e->failed;
 }
 

@@ -19,6 +19,15 @@ static const struct stx__external table[] = {
 	  .ways = stx__call_ways,
 	  .run_way = stx__call_run_way,
 	  .digests = stx__call_digests },
+	{ .name = STX_CALL_ATTENTION,
+	  .on_cuda = 1,
+	  .bind = stx__attention_bind,
+	  .library = &stx__attention_library,
+	  .run = stx__call_run,
+	  .release = stx__call_release,
+	  .ways = stx__call_ways,
+	  .run_way = stx__call_run_way,
+	  .digests = stx__call_digests },
 	{ .name = STX_CALL_CONV,
 	  .on_cuda = 1,
 	  .bind = stx__conv_bind,
@@ -102,14 +111,35 @@ void *stx__external_workspace_at(const struct stx__step *s)
 	return (void *)((at + WORKSPACE_ALIGN - 1) & ~(uintptr_t)(WORKSPACE_ALIGN - 1));
 }
 
+/* Of the kernels that the call stands for. */
+static void digest_of_steps(const struct stax_artifact *a, const struct stx__step *s,
+			    struct stx_digest *out)
+{
+	memset(out, 0, sizeof *out);
+	for (uint32_t i = 1; i <= s->covers; i++) {
+		struct stx_digest both[2] = { *out };
+		if (s[i].kernel == STX_PLAN_NONE)
+			continue;
+		memcpy(both[1].b, a->plan.kernels[s[i].kernel].digest, sizeof both[1].b);
+		*out = stx_digest_of(both, sizeof both);
+	}
+}
+
 void stx__way_of_kernel(const struct stax_artifact *a, const struct stx__step *s,
 			struct stx__way *w)
 {
 	const struct stx_plan *p = &a->plan;
-	const struct stx_plan_kernel *k = &p->kernels[s->kernel];
+	const struct stx_plan_kernel *k;
 	struct stx_digest d;
 	char hex[STX_DIGEST_HEX];
 	*w = (struct stx__way){ .is_kernel = 1 };
+	if (s->covers) {
+		digest_of_steps(a, s, &d);
+		stx_digest_hex(&d, hex);
+		snprintf(w->name, sizeof w->name, "%u kernels %.12s", s->covers, hex);
+		return;
+	}
+	k = &p->kernels[s->kernel];
 	memcpy(d.b, k->digest, sizeof d.b);
 	stx_digest_hex(&d, hex);
 	snprintf(w->name, sizeof w->name, "kernel %.12s %s", hex,

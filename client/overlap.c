@@ -33,15 +33,14 @@ stx_err stx__overlaps_new(const struct stax_artifact *a, struct stx__context *x)
 	return stx_arena_oom(x->arena) ? STX_E_NOMEM : STX_E_OK;
 }
 
-/* Requires: address() of run.c has let t pass. */
-static struct range range_of(const struct stx_tensor *t, uint32_t arg)
+struct stx__bytes stx__bytes_of(const struct stx_tensor *t)
 {
 	int64_t bytes = stx_dtype_bytes(t->dtype);
 	uintptr_t at = (uintptr_t)t->data + (uintptr_t)(t->offset * bytes);
-	struct range r = { at, at + (uintptr_t)bytes, arg, 0 };
+	struct stx__bytes r = { at, at + (uintptr_t)bytes };
 	for (int i = 0; i < t->rank; i++) {
 		if (t->sizes[i] == 0)
-			return (struct range){ 0, 0, arg, 0 };
+			return (struct stx__bytes){ 0, 0 };
 		uintptr_t far = (uintptr_t)((t->sizes[i] - 1) * t->strides[i] * bytes);
 		if (t->strides[i] < 0)
 			r.lo += far;
@@ -230,7 +229,8 @@ stx_err stx__overlaps_check(const struct stax_artifact *a, struct stx__context *
 	int same = x->no_overlap;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct stx_tensor *t = tensor_of(&g, i);
-		struct range r = t->data ? range_of(t, i) : (struct range){ 0, 0, i, 0 };
+		struct stx__bytes b = t->data ? stx__bytes_of(t) : (struct stx__bytes){ 0, 0 };
+		struct range r = { b.lo, b.hi, i, 0 };
 		r.is_written = i < g.ninputs &&
 			       (a->plan.values[a->input_value[i]].flags & STX_TENSOR_MUTATED) != 0;
 		same = same && r.lo == o->last[i].lo && r.hi == o->last[i].hi;

@@ -39,7 +39,7 @@ static void run_chunk(void *arg, int64_t begin, int64_t end)
 		_mm_setcsr(saved);
 }
 
-static stx_err launch(const struct stx__step *s, const struct stx_env *env, struct stx_diag *d)
+stx_err stx__launch(const struct stx__step *s, const struct stx_env *env, struct stx_diag *d)
 {
 	struct launch l = { s->fn, &s->frame, s->scratch_bytes, 0 };
 	if (s->n == 0)
@@ -134,9 +134,9 @@ static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
 			if (e != STX_E_UNSUPPORTED || s->kernel == STX_PLAN_NONE)
 				break;
 			stx__diag_init(d);
-			e = launch(s, env, d);
+			e = stx__launch(s, env, d);
 			break;
-		case STX__STEP_LAUNCH: e = launch(s, env, d); break;
+		case STX__STEP_LAUNCH: e = stx__launch(s, env, d); break;
 		}
 		if (e)
 			return e;
@@ -285,34 +285,71 @@ static stx_err bind_inputs(const struct stax_artifact *a, struct stx__context *x
 	return same ? STX_E_OK : stx__context_bind(a, x, d);
 }
 
-static stx_err check_inputs(const struct stax_artifact *a, struct stx__context *x,
-			    const struct stx_tensor *inputs, struct stx_diag *d)
+static stx_err check_input(const struct stax_artifact *a, struct stx__context *x, uint32_t i,
+			   const struct stx_tensor *t, struct stx_diag *d)
 {
-	for (uint32_t i = 0; i < a->plan.h->ninputs; i++) {
-		const struct stx_tensor *t = &inputs[i];
-		struct stx__value *v = &x->values[a->input_value[i]];
-		const char *name = a->input_names[i];
-		if (!same_sizes(t, v, t->rank))
-			return mismatch_shape("input", name, "sizes", t->sizes, v->sizes, t->rank,
-					      d);
-		if (!same_strides(t, v, t->rank))
-			return mismatch_shape("input", name, "strides", t->strides, v->strides,
-					      t->rank, d);
-		stx_err e = address(t, "input", name, &v->ptr, d);
-		if (e)
-			return e;
+	struct stx__value *v = &x->values[a->input_value[i]];
+	const char *name = a->input_names[i];
+	if (!same_sizes(t, v, t->rank))
+		return mismatch_shape("input", name, "sizes", t->sizes, v->sizes, t->rank, d);
+	if (!same_strides(t, v, t->rank))
+		return mismatch_shape("input", name, "strides", t->strides, v->strides, t->rank, d);
+	return address(t, "input", name, &v->ptr, d);
+}
+
+static stx_err check_inputs(const struct stax_artifact *a, struct stx__context *x,
+			    const struct stx_tensor *inputs, const struct stx_env *env,
+			    struct stx_diag *d)
+{
+	stx_err e = STX_E_OK;
+	for (uint32_t i = 0; i < a->plan.h->ninputs && !e; i++) {
+		e = check_input(a, x, i, &inputs[i], d);
+		if (!e && stx__is_astray(a, &inputs[i]))
+			e = stx__realign(a, x, i, &inputs[i], env, d);
 	}
+	return e;
+}
+
+stx_err stx__bind_params(const struct stax_artifact *a, struct stx__context *x,
+			 const struct stx_tensor *inputs, int ninputs, struct stx_diag *d)
+{
+	stx_err e = bind_inputs(a, x, inputs, ninputs, d);
+	for (uint32_t i = 0; i < a->plan.h->ninputs && !e; i++) {
+		x->values[a->input_value[i]].ptr = NULL;
+		if (a->plan.values[a->input_value[i]].flags & STX_TENSOR_PARAM)
+			e = check_input(a, x, i, &inputs[i], d);
+	}
+	return e;
+}
+
+/* The run takes the packed operands; p NULL: there are none. */
+static stx_err take_prepared(const struct stax_artifact *a, struct stx__context *x,
+			     const struct stax_prepared *p, struct stx_diag *d)
+{
+	if (!p || !p->memory) {
+		if (a->npacked)
+			memset(x->packed, 0, a->npacked * sizeof *x->packed);
+		return STX_E_OK;
+	}
+	for (uint32_t i = 0; i < a->plan.h->ninputs; i++)
+		if (p->origin[i] && p->origin[i] != x->values[a->input_value[i]].ptr)
+			return stx_fail(d, STX_E_MISMATCH, "run", a->input_names[i],
+					"parameter '%s' is not where it was when it was prepared: "
+					"prepare again, or run without",
+					a->input_names[i]);
+	memcpy(x->packed, p->packed, a->npacked * sizeof *x->packed);
 	return STX_E_OK;
 }
 
 /* ---- outputs ---- */
 
-/* An output whose strides are not the plan's is computed beside and copied. */
+/* An output whose strides are not the plan's, or that kernels cannot take, is computed beside and
+ * copied. */
 static int needs_copy(const struct stax_artifact *a, const struct stx__context *x, uint32_t i,
 		      const struct stx_tensor *t)
 {
 	return a->plan.values[a->output_value[i]].kind == STX_VALUE_OUTPUT &&
-	       !same_strides(t, &x->values[a->output_value[i]], t->rank);
+	       (!same_strides(t, &x->values[a->output_value[i]], t->rank) || stx__is_astray(a, t));
 }
 
 static stx_err check_outputs(const struct stax_artifact *a, struct stx__context *x,
@@ -451,6 +488,7 @@ static stx_err run(const struct stax_artifact *a, struct stx__context *x,
 	for (uint32_t i = 0; i < x->nmoving; i++)
 		x->buffers[x->moving[i].slot] = x->values[x->moving[i].value].ptr;
 	e = run_steps(a, x, env, d);
+	e = stx__realign_end(a, x, inputs, env, e, d);
 	if (!e)
 		e = finish_aliases(a, x, inputs, outputs, env, d);
 	if (foreign)
@@ -468,8 +506,20 @@ int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninpu
 	     struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
 	     struct stax_error *err)
 {
+	return stax_run_prepared(a, NULL, inputs, ninputs, outputs, noutputs, env, err);
+}
+
+int stax_run_prepared(struct stax_artifact *a, const struct stax_prepared *p,
+		      const struct stx_tensor *inputs, int ninputs, struct stx_tensor *outputs,
+		      int noutputs, const struct stx_env *env, struct stax_error *err)
+{
 	struct stx_diag d;
 	stx__diag_init(&d);
+	if (p && p->artifact != a)
+		return stx__give_error(
+			stx_fail(&d, STX_E_USAGE, "run", "",
+				 "these parameters were prepared for another artifact"),
+			&d, err);
 	if (noutputs < 0 || (uint32_t)noutputs != a->plan.h->noutputs)
 		return stx__give_error(stx_fail(&d, STX_E_MISMATCH, "run", "",
 						"%d outputs given, the artifact makes %u", noutputs,
@@ -483,7 +533,7 @@ int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninpu
 	stx_err e = bind_inputs(a, x, inputs, ninputs, &d);
 	if (!e && a->gpu)
 		e = stx__gpu_bind(a, x, env, &d);
-	if (!e && !(e = check_inputs(a, x, inputs, &d))) {
+	if (!e && !(e = check_inputs(a, x, inputs, env, &d)) && !(e = take_prepared(a, x, p, &d))) {
 		e = check_outputs(a, x, outputs, env, &copies, &d);
 		if (!e && a->nmutated)
 			e = stx__overlaps_check(a, x, inputs, outputs, &d);
@@ -492,6 +542,7 @@ int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninpu
 		if (copies)
 			e = finish_copies(a, x, outputs, env, e, &d);
 	}
+	e = stx__realign_end(a, x, inputs, env, e, &d);
 	forget_outputs(a, x);
 	stx__context_put(a, x);
 	return stx__give_error(e, &d, err);

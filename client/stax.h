@@ -168,9 +168,30 @@ STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, 
 		      struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
 		      struct stax_error *err);
 
+/* Parameters (inputs flagged STX_TENSOR_PARAM: weights) in the layout that kernels read them in: packed
+ * once, instead of in every run that multiplies by them. inputs: as for stax_run; of those that are
+ * no parameters only type and shape are read. env: as for stax_run; its ctx must live until the
+ * packed form is freed. The memory comes on top of the parameters' own: stax_prepared_bytes, 0
+ * where nothing is gained (always for CUDA artifacts). It is not written again: any number of threads may
+ * run with it, and an artifact may have several. Parameters must stay where they are (MISMATCH names
+ * the one that has moved) and as they are. Results are those of stax_run to the bit. */
+struct stax_prepared;
+STAX_API int stax_prepare(struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
+			  const struct stx_env *env, struct stax_prepared **out,
+			  struct stax_error *err);
+STAX_API size_t stax_prepared_bytes(const struct stax_prepared *p);
+STAX_API void stax_prepared_free(struct stax_prepared *p);
+/* p NULL: as stax_run. */
+STAX_API int stax_run_prepared(struct stax_artifact *a, const struct stax_prepared *p,
+			       const struct stx_tensor *inputs, int ninputs,
+			       struct stx_tensor *outputs, int noutputs, const struct stx_env *env,
+			       struct stax_error *err);
+
 /* ---- NVIDIA GPUs: artifacts of CUDA targets. The driver is loaded on first use; without it
  * UNSUPPORTED says so. Tensors are device memory of the thread's current context (none: that of
- * device 0 is made current); stax_run launches on env->stream and does not wait. ---- */
+ * device 0 is made current); stax_run launches on env->stream and does not wait. Those that begin at
+ * no multiple of 16 bytes are copied for the run: it costs their traffic once more, and memory of
+ * env->allocate. ---- */
 
 STAX_API int stax_is_cuda(const struct stax_artifact *a);
 /* Waits for the stream's work. BOUNDS names the kernel and the index of an earlier run. */

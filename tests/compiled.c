@@ -438,7 +438,12 @@ static stx_err call(const struct compiled *c, enum compiled_threads how, struct 
 	struct stax_error err;
 	if (how != COMPILED_POOL)
 		env.parallel_for = how == COMPILED_SERIAL ? whole : pieces;
-	int e = stax_run(c->artifact, in, (int)nin, out, (int)nout, &env, &err);
+	struct stax_prepared *p = NULL;
+	int e = how == COMPILED_PREPARED ? stax_prepare(c->artifact, in, (int)nin, &env, &p, &err)
+					 : 0;
+	if (!e)
+		e = stax_run_prepared(c->artifact, p, in, (int)nin, out, (int)nout, &env, &err);
+	stax_prepared_free(p);
 	if (e)
 		return stx_fail(d, e, err.stage, err.node, "%s", err.text);
 	if (w.broken || w.n)

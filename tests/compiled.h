@@ -39,9 +39,10 @@ stx_err compiled_build(const char *text, const char *target, enum compiled_form 
 void compiled_free(struct compiled *c);
 
 enum compiled_threads {
-	COMPILED_SERIAL, /* every launch in one piece */
-	COMPILED_PIECES, /* in pieces of one to seven points, the last first */
-	COMPILED_POOL    /* libstax' own threads ($STAX_THREADS) */
+	COMPILED_SERIAL,  /* every launch in one piece */
+	COMPILED_PIECES,  /* in pieces of one to seven points, the last first */
+	COMPILED_POOL,    /* libstax' own threads ($STAX_THREADS) */
+	COMPILED_PREPARED /* as PIECES, with its parameters prepared */
 };
 /* Runs on copies of the inputs (any strides). outputs: [stax_noutputs]; their data is malloc'd,
  * dense row-major, owned by the caller (data NULL on failure). INTERNAL: the run wrote outside its

@@ -126,26 +126,46 @@ static node total(struct bound *b, node x)
 	return CALL(b->g, SUM_DIM, T(x), dim, keep);
 }
 
+/* t; not compared where `sum`, what the terms add up to in absolute value, is over this share of
+ * the range: partial results may leave it, and a division or a root comes back into it. */
+static node unless_vast(struct bound *b, node sum, double share, node t)
+{
+	double most = prop_limits(b->t == STX_F64 ? STX_F64 : STX_F32).largest * share;
+	node vast = CALL(b->g, LOGICAL_AND, T(CALL(b->g, GT_SCALAR, T(sum), F(most))),
+			 T(CALL(b->g, LT_SCALAR, T(sum), F(INFINITY))));
+	return CALL(b->g, WHERE, T(vast), T(CALL(b->g, FULL_LIKE, T(t), F(PROP_NOT_COMPARED))),
+		    T(t));
+}
+
+/* t times what the terms add up to in absolute value. */
+static node of_sum(struct bound *b, node sum, double t)
+{
+	return unless_vast(b, sum, 1 - 0x1p-10, times(b, sum, t));
+}
+
+/* t times what the terms of a mean add up to in absolute value, over count. */
+static node of_mean(struct bound *b, node mean, double t)
+{
+	return of_sum(b, times(b, mean, b->count), t / b->count);
+}
+
 static node bound_of_var(struct bound *b)
 {
 	const struct stx_arg *c = &b->n->args[2];
 	double given = c->kind == STX_ARG_NONE ? 1 : c->is_float ? c->u.f : (double)c->u.i;
 	node x = operand(b, 0);
 	double by = b->count - given > 0 ? b->count - given : 0;
-	node t = times(b, total(b, CALL(b->g, MUL, T(x), T(x))),
-		       b->u * (2 * b->coefficient + 10) / by);
+	node squares = total(b, CALL(b->g, MUL, T(x), T(x)));
+	node t = times(b, squares, b->u * (2 * b->coefficient + 10) / by);
 	if (b->n->op != STX_OP_STD && b->n->op != STX_OP_STD_DIM)
-		return t;
+		return unless_vast(b, squares, 0x1p-3, t);
 	/* of the root: the root of t at most, t over the root where that is less; the variance may
 	 * have been subnormal or less */
 	t = CALL(b->g, ADD_SCALAR, T(t), F(b->t == STX_F64 ? 0x1p-1060 : 0x1p-135));
 	node want = CALL(b->g, TO_COPY, T((node)(uintptr_t)b->n), stx_arg_dtype(STX_F64));
 	node near = CALL(b->g, DIV, T(t), T(want)), far = CALL(b->g, SQRT, T(t));
 	near = CALL(b->g, WHERE, T(CALL(b->g, LT, T(near), T(far))), T(near), T(far));
-	/* not compared where the variance may leave the range that the root comes back into */
-	node vast = CALL(b->g, GT_SCALAR, T(t), F(b->u * (b->t == STX_F64 ? 0x1p1000 : 0x1p120)));
-	return CALL(b->g, WHERE, T(vast), T(CALL(b->g, FULL_LIKE, T(near), F(PROP_NOT_COMPARED))),
-		    T(near));
+	return unless_vast(b, squares, 0x1p-3, near);
 }
 
 /* Relative while no product of some of the elements can leave the range; not compared
@@ -208,10 +228,10 @@ static node bound_of_layer_norm(struct bound *b)
 		t = CALL(b->g, MUL, T(t), T(size(b, 2)));
 	if (b->n->args[3].kind == STX_ARG_TENSOR)
 		t = CALL(b->g, ADD, T(t), T(times(b, size(b, 3), 4 * b->u)));
-	node vague = CALL(
-		b->g, LOGICAL_OR, T(CALL(b->g, GT_SCALAR, T(of_rstd), F(0.05))),
-		T(CALL(b->g, LOGICAL_NOT,
-		       T(CALL(b->g, LT_SCALAR, T(square), F(b->t == STX_F64 ? 1e300 : 1e36))))));
+	node vague = CALL(b->g, LOGICAL_OR, T(CALL(b->g, GT_SCALAR, T(of_rstd), F(0.05))),
+			  T(CALL(b->g, LOGICAL_NOT,
+				 T(CALL(b->g, LT_SCALAR, T(square),
+					F((b->t == STX_F64 ? 1e300 : 1e36) / b->count))))));
 	/* NaN and infinite rows: want is NaN, compared as such */
 	node bad = CALL(b->g, ISNAN, T(times(b, square, 0)));
 	vague = CALL(b->g, LOGICAL_AND, T(vague), T(CALL(b->g, LOGICAL_NOT, T(bad))));
@@ -248,8 +268,8 @@ static node bound_of_scatter(struct bound *b)
 		struct stx_arg sized[8];
 		memcpy(sized, b->n->args, b->n->nargs * sizeof *sized);
 		sized[0] = T(size(b, 0));
-		return times(b, prop_call(b->g, b->n->op, b->n->nargs, sized),
-			     b->u * (b->count + 6));
+		return of_sum(b, prop_call(b->g, b->n->op, b->n->nargs, sized),
+			      b->u * (b->count + 6));
 	}
 	memcpy(args, b->n->args, b->n->nargs * sizeof *args);
 	if (b->n->op == STX_OP_SCATTER_REDUCE && !strcmp(args[4].u.str, "prod"))
@@ -259,7 +279,10 @@ static node bound_of_scatter(struct bound *b)
 	args[at] = T(size(b, (uint32_t)at));
 	if (b->n->op == STX_OP_INDEX_ADD)
 		args[4] = F(fabs(args[4].is_float ? args[4].u.f : (double)args[4].u.i));
-	return times(b, prop_call(b->g, b->n->op, b->n->nargs, args), b->u * (b->count + 4));
+	node sizes = prop_call(b->g, b->n->op, b->n->nargs, args);
+	if (b->n->op == STX_OP_SCATTER_REDUCE && !strcmp(args[4].u.str, "mean"))
+		return of_mean(b, sizes, b->u * (b->count + 4));
+	return of_sum(b, sizes, b->u * (b->count + 4));
 }
 
 /* The node with its first `tensors` operands replaced by their sizes. */
@@ -273,21 +296,6 @@ static node of_sizes(struct bound *b, uint32_t tensors)
 	if (b->n->op == STX_OP_CUMSUM)
 		args[2] = stx_arg_dtype(STX_F64);
 	return prop_call(b->g, b->n->op, b->n->nargs, args);
-}
-
-/* t times what the terms of a mean add up to in absolute value over count; not compared where sums
- * of some of them may leave the range that the division comes back into. */
-static node of_mean(struct bound *b, node mean, double t)
-{
-	node sum = times(b, mean, b->count);
-	node vast = CALL(b->g, LOGICAL_AND,
-			 T(CALL(b->g, GT_SCALAR, T(sum),
-				F(prop_limits(b->t == STX_F64 ? STX_F64 : STX_F32).largest *
-				  (1 - 0x1p-10)))),
-			 T(CALL(b->g, LT_SCALAR, T(mean), F(INFINITY))));
-	mean = times(b, mean, t);
-	return CALL(b->g, WHERE, T(vast), T(CALL(b->g, FULL_LIKE, T(mean), F(PROP_NOT_COMPARED))),
-		    T(mean));
 }
 
 /* Absolute tolerance of b->n as a node of the graph, and *relative to the wanted value. */
@@ -305,10 +313,9 @@ static node tolerance(struct bound *b, double *relative)
 	case STX_OP_INDEX_ADD:
 	case STX_OP_INDEX_PUT: return bound_of_scatter(b);
 	case STX_OP_SUM:
-	case STX_OP_SUM_DIM: return times(b, total(b, size(b, 0)), c * b->u);
+	case STX_OP_SUM_DIM: return of_sum(b, total(b, size(b, 0)), c * b->u);
 	case STX_OP_MEAN:
-	case STX_OP_MEAN_DIM:
-		return of_mean(b, times(b, total(b, size(b, 0)), 1 / b->count), (c + 2) * b->u);
+	case STX_OP_MEAN_DIM: return of_sum(b, total(b, size(b, 0)), (c + 2) * b->u / b->count);
 	case STX_OP_PROD:
 	case STX_OP_PROD_DIM: return bound_of_prod(b);
 	case STX_OP_VAR:
@@ -330,22 +337,23 @@ static node tolerance(struct bound *b, double *relative)
 		return CALL(b->g, FULL_LIKE, T((node)(uintptr_t)b->n), F(0),
 			    stx_arg_dtype(STX_F64));
 	case STX_OP_ADDMM: /* a basis composite: the product is rounded before its epilogue */
-		return times(b, product(b), (b->count + 8) * b->u + 3 * prop_limits(b->t).roundoff);
+		return of_sum(b, product(b),
+			      (b->count + 8) * b->u + 3 * prop_limits(b->t).roundoff);
 	case STX_OP_LINEAR:
-		return times(b, product(b),
-			     (b->count + 8) * b->u + (b->n->args[2].kind == STX_ARG_TENSOR
-							      ? 2 * prop_limits(b->t).roundoff
-							      : 0));
-	case STX_OP_CONVOLUTION: return times(b, of_sizes(b, 3), (b->count + 5) * b->u);
+		return of_sum(b, product(b),
+			      (b->count + 8) * b->u + (b->n->args[2].kind == STX_ARG_TENSOR
+							       ? 2 * prop_limits(b->t).roundoff
+							       : 0));
+	case STX_OP_CONVOLUTION: return of_sum(b, of_sizes(b, 3), (b->count + 5) * b->u);
 	case STX_OP_AVG_POOL1D:
 	case STX_OP_AVG_POOL2D:
 	case STX_OP_AVG_POOL3D: return of_mean(b, of_sizes(b, 1), (c + 4) * b->u);
 	case STX_OP_CUMSUM: { /* blocks of 16, level by level */
 		double levels = 1 + ceil(log2(b->count + 1) / 4), most = levels * (16 + 6 + 4 + 4);
-		return times(b, of_sizes(b, 1), (b->count < most ? b->count : most) * b->u);
+		return of_sum(b, of_sizes(b, 1), (b->count < most ? b->count : most) * b->u);
 	}
 	case STX_OP_CUMPROD: return bound_of_prod(b);
-	default: return times(b, product(b), (b->count + 3) * b->u);
+	default: return of_sum(b, product(b), (b->count + 3) * b->u);
 	}
 }
 

@@ -237,7 +237,7 @@ struct stx_node *draw_input(struct draw *q, enum stx_dtype t, const int64_t *siz
 	if (span > 4 * q->most_elems)
 		return NULL;
 	struct stx_node *n = stx_graph_input(q->g, NULL, stx_type_make(q->g, t, rank, sizes), se,
-					     rnd(q, 8) == 0, NULL);
+					     rnd(q, 3) == 0, NULL);
 	x->data = stx_arena_alloc(q->c->arena, (size_t)span * (size_t)stx_dtype_bytes(t) + 1);
 	if (!n || !x->data)
 		abort();

@@ -187,6 +187,23 @@ static stx_err download(struct stx_tool_arguments *args, struct stx_diag *d)
 	return STX_E_OK;
 }
 
+stx_err stx_tool_prepare(struct stax_artifact *a, struct stx_tool_arguments *args, FILE *out,
+			 struct stx_diag *d)
+{
+	struct stax_error err;
+	uint64_t start = stx_clock_ns();
+	int e = stax_prepare(a, args->in_t, args->nin, NULL, &args->prepared, &err);
+	if (e) {
+		stx_tool_diag(d, &err);
+		return e;
+	}
+	size_t bytes = stax_prepared_bytes(args->prepared);
+	if (bytes)
+		fprintf(out, "prepared: weights packed into %.1f MB, in %.3f ms\n",
+			(double)bytes * 1e-6, (double)(stx_clock_ns() - start) * 1e-6);
+	return STX_E_OK;
+}
+
 stx_err stx_tool_launch(struct stax_artifact *a, struct stx_tool_arguments *args,
 			struct stx_diag *d)
 {
@@ -194,8 +211,8 @@ stx_err stx_tool_launch(struct stax_artifact *a, struct stx_tool_arguments *args
 	int gpu = stax_is_cuda(a), e = gpu ? mirror(args, d) : 0;
 	if (e)
 		return e;
-	e = stax_run(a, gpu ? args->in_d : args->in_t, args->nin, gpu ? args->out_d : args->out_t,
-		     args->nout, NULL, &err);
+	e = stax_run_prepared(a, args->prepared, gpu ? args->in_d : args->in_t, args->nin,
+			      gpu ? args->out_d : args->out_t, args->nout, NULL, &err);
 	if (!e)
 		e = stax_sync(a, NULL, &err);
 	if (e)
@@ -220,6 +237,7 @@ void stx_tool_arguments_free(struct stx_tool_arguments *args)
 		stax_cuda_free(args->in_d[i].data);
 	for (int i = 0; args->out_d && i < args->nout; i++)
 		stax_cuda_free(args->out_d[i].data);
+	stax_prepared_free(args->prepared);
 	free(args->in_d);
 	free(args->out_d);
 	free(args->in);

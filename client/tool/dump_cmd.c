@@ -9,6 +9,7 @@
 
 struct flags {
 	const char *stage, *format, *target;
+	int fast;
 	struct stx_option_list files;
 };
 
@@ -59,7 +60,7 @@ static stx_err dump(const struct flags *f, struct stx_bytes *out, struct stx_dia
 		e = d->code;
 	}
 	if (!e) {
-		struct stax_request q = { .target = f->target };
+		struct stax_request q = { .target = f->target, .fast = f->fast };
 		struct stx_tool_values none = { 0 };
 		e = stx_tool_dump_graph(c, &g, &none, &q, f->stage, f->format, &text, &n, d);
 	}
@@ -80,6 +81,7 @@ int stx_tool_dump(int argc, char **argv)
 		{ "stage", STX_OPT_TEXT, &f.stage },
 		{ "format", STX_OPT_TEXT, &f.format },
 		{ "target", STX_OPT_TEXT, &f.target },
+		{ "fast", STX_OPT_FLAG, &f.fast },
 		{ NULL, STX_OPT_FLAG, NULL },
 	};
 	stx_err e = stx_options_parse(argc, argv, table, &f.files, &d);

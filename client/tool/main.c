@@ -33,7 +33,7 @@ static const struct command {
 	  "runs the ONNX backend tests in DIR" },
 	{ "dump", stx_tool_dump,
 	  "FILE --stage graph|basis|primitives|loops|kernels|plan|source|llvm|asm|ptx "
-	  "[--format text|dot|svg] [--target T]",
+	  "[--format text|dot|svg] [--target T] [--fast]",
 	  "one stage of the compiler; pictures of graph to kernels" },
 	{ "stats", stx_tool_stats, "[--zero] [--format text|json|prometheus]",
 	  "the server's counters" },

@@ -119,6 +119,7 @@ struct stx_tool_arguments {
 	struct stx_tensor *in_d,
 		*out_d; /* CUDA: their copies on the device, made by the first run */
 	int nin, nout;
+	struct stax_prepared *prepared; /* what runs take; NULL: weights as they are */
 };
 /* Binds inputs by name: values, then the model's initialisers (g may be NULL), then random numbers
  * when random is set (said on stderr), else NOT_FOUND. Allocates outputs. */
@@ -130,6 +131,9 @@ stx_err stx_tool_bind(const struct stax_artifact *a, const struct stx_tool_graph
 stx_err stx_tool_judge_layers(const struct stax_compare *layers, const char *const *names,
 			      const struct stx_host *got, const struct stx_tensor *before, int n,
 			      FILE *out, struct stx_diag *d);
+/* Packs the weights for the runs to come; says on out how much, when it is anything. */
+stx_err stx_tool_prepare(struct stax_artifact *a, struct stx_tool_arguments *args, FILE *out,
+			 struct stx_diag *d);
 /* One run, waited for; of a CUDA artifact on copies in device memory, whose results stay there. */
 stx_err stx_tool_launch(struct stax_artifact *a, struct stx_tool_arguments *args,
 			struct stx_diag *d);

@@ -25,22 +25,20 @@ static void count_readers(struct finding *f)
 		f->readers[f->l->outputs.at[i]] += 2;
 }
 
-/* at[i]: variable i of s, where element e of s is its value: e is taken apart by the strides of
- * what s stores, the greatest first. 1: and put together again it is e. */
-static int find_point(struct finding *f, const struct stx_buffer *s, stx_ex e, stx_ex *at)
+int stx__find_point(struct stx_exprs *x, const struct stx_buffer *s, stx_ex e, stx_ex *at)
 {
 	int64_t stride[STX__MAX_DIMS], size;
 	uint32_t order[STX__MAX_DIMS], n = 0;
 	stx_ex rest = e;
 	for (uint32_t i = 0; i < s->nranges; i++) {
 		stx_ex coeff, other;
-		at[i] = stx_ex_const(f->x, 0);
+		at[i] = stx_ex_const(x, 0);
 		stride[i] = 0;
-		if (stx_ex_equals(f->x, s->ranges[i], 1))
+		if (stx_ex_equals(x, s->ranges[i], 1))
 			continue;
-		if (!stx_ex_is_const(f->x, s->ranges[i], &size) ||
-		    !stx_ex_linear_in(f->x, s->store, i, &coeff, &other) ||
-		    !stx_ex_is_const(f->x, coeff, &stride[i]) || stride[i] < 1)
+		if (!stx_ex_is_const(x, s->ranges[i], &size) ||
+		    !stx_ex_linear_in(x, s->store, i, &coeff, &other) ||
+		    !stx_ex_is_const(x, coeff, &stride[i]) || stride[i] < 1)
 			return 0;
 		uint32_t j = n++;
 		for (; j > 0 && stride[order[j - 1]] < stride[i]; j--)
@@ -48,14 +46,14 @@ static int find_point(struct finding *f, const struct stx_buffer *s, stx_ex e, s
 		order[j] = i;
 	}
 	for (uint32_t j = 0; j < n; j++) {
-		stx_ex d = stx_ex_const(f->x, stride[order[j]]);
-		at[order[j]] = stx_ex_floordiv(f->x, rest, d);
-		rest = stx_ex_mod(f->x, rest, d);
+		stx_ex d = stx_ex_const(x, stride[order[j]]);
+		at[order[j]] = stx_ex_floordiv(x, rest, d);
+		rest = stx_ex_mod(x, rest, d);
 	}
 	for (uint32_t i = 0; i < s->nranges; i++)
 		if (at[i] == STX_EX_BAD)
 			return 0;
-	return stx_ex_subst(f->x, s->store, at, s->nranges) == e;
+	return stx_ex_subst(x, s->store, at, s->nranges) == e;
 }
 
 static int is_product(const struct finding *f, const struct stx_buffer *s)
@@ -93,7 +91,7 @@ static stx_err find(struct finding *f, const struct stx_buffer *b, struct stx__s
 		stx_ex *at = STX_NEW_ARRAY(f->l->g->arena, stx_ex, s->nranges + 1);
 		if (!at)
 			return STX_E_NOMEM;
-		if (!find_point(f, s, in->ex, at) || !is_tile(f, b, s, at))
+		if (!stx__find_point(f->x, s, in->ex, at) || !is_tile(f, b, s, at))
 			continue;
 		*out = (struct stx__scores){ s, at };
 		return STX_E_OK;

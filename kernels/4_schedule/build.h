@@ -56,6 +56,9 @@ struct stx__scores {
 	const struct stx_buffer *product;
 	const stx_ex *at; /* [nranges of the product] */
 };
+/* at[i]: variable i of s, where element e of s is its value: e is taken apart by the strides of
+ * what s stores, the greatest first. 1: and put together again it is e. */
+int stx__find_point(struct stx_exprs *x, const struct stx_buffer *s, stx_ex e, stx_ex *at);
 /* (*out)[i]: of buffer i, [buffers.n]. */
 stx_err stx__find_scores(const struct stx_loops *l, struct stx__scores **out);
 
@@ -95,12 +98,13 @@ struct stx__axes {
 		nout;  /* the first nout (2 at most) are output loops, the others reductions */
 	uint32_t rows; /* copies of the body, each a row of the output; 1: no blocking */
 	stx_ex map[STX__MAX_ROWS][STX__MAX_DIMS]; /* body variable -> expression over kernel axes */
-	uint8_t joined;  /* several variables are one axis: addresses are put together again */
-	uint8_t lanes;   /* the vector loop is a reduction axis; GPU: the reduction runs along lanes
+	uint8_t joined; /* several variables are one axis: addresses are put together again */
+	uint8_t lanes;  /* the vector loop is a reduction axis; GPU: the reduction runs along lanes
 			*/
-	uint8_t attends; /* the reductions are over keys, then over the terms of a score: the score
+	uint8_t is_tiled; /* a product in tiles (kernel_axes_tile.c) */
+	uint8_t attends;  /* the reductions are over keys, then over the terms of a score: the score
 			    is complete after the inner loop, in the outer one */
-	stx_ex term;     /* of them: where the product's reduction variable went */
+	stx_ex term;      /* of them: where the product's reduction variable went */
 	stx_ex segment, segment_row; /* of rows whose columns are summed; the row in it */
 	uint8_t index_bits;
 	stx_ex grid;

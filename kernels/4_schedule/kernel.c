@@ -144,3 +144,10 @@ void stx_kernel_symbol(const struct stx_digest *digest, char out[64])
 	stx_digest_hex(digest, hex);
 	snprintf(out, 64, "stx_k_%.32s", hex);
 }
+
+void stx_kernel_prepare_symbol(const struct stx_digest *digest, uint32_t number, char out[64])
+{
+	char hex[STX_DIGEST_HEX];
+	stx_digest_hex(digest, hex);
+	snprintf(out, 64, "stx_p%u_%.32s", number, hex);
+}

@@ -169,8 +169,10 @@ struct stx_kparam {
 	const char *name;
 	enum stx_dtype dtype;
 	uint8_t is_written, is_read;
-	stx_ex elems;    /* elements reachable from the pointer; over scalars only */
-	uint32_t buffer; /* loops buffer id (not in the text form or digest) */
+	uint8_t is_constant; /* of a product in tiles: the same in every run, so that it may be packed
+				once (5_codegen/emit_llvm_tile_prepare.c) */
+	stx_ex elems;        /* elements reachable from the pointer; over scalars only */
+	uint32_t buffer;     /* loops buffer id (not in the text form or digest) */
 };
 
 struct stx_kernel {
@@ -208,7 +210,7 @@ stx_err stx_kernel_verify(struct stx_kernel *k, struct stx_diag *d);
 /* Text:
  *   kernel "per_fused_add_relu_sum_0" per bits 32 target cpu
  *   scalar s0 range 1 4096 hint 64                (size symbols, in order)
- *   param p0 f32 read elems 8192 "primals_1"      (read | write | readwrite)
+ *   param p0 f32 read elems 8192 "primals_1"      (read | read constant | write | readwrite)
  *   param p1 f32 write elems 64 "buf0"
  *   axis x0 grid 64                               (grid | loop | vector)
  *   axis r0 vector reduction 128
@@ -237,6 +239,8 @@ stx_err stx_kernel_parse(struct stx_arena *a, const char *text, size_t n, struct
 stx_err stx_kernel_digest(const struct stx_kernel *k, struct stx_digest *out, struct stx_diag *d);
 /* Symbol of the emitted function: "stx_k_" and 32 hex digits of the digest. */
 void stx_kernel_symbol(const struct stx_digest *digest, char out[64]);
+/* Of the function that packs its operand of that number before the run: "stx_p0_" and 32 digits. */
+void stx_kernel_prepare_symbol(const struct stx_digest *digest, uint32_t number, char out[64]);
 const char *stx_kernel_kind_name(enum stx_kernel_kind kind); /* "poi", "red", "per", "tem" */
 
 #endif

@@ -273,6 +273,7 @@ int stx__axes_bind_tile(struct chooser *c)
 		}
 	for (uint32_t i = 0; i < c->nred; i++)
 		terms = stx_ex_mul(x, terms, c->red[i].size);
+	a->is_tiled = 1;
 	a->rows = 1;
 	a->grid = total;
 	a->point_elems = 1;

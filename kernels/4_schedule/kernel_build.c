@@ -183,6 +183,18 @@ static stx_err collect_params(struct stx__build *b, struct stx_kernel *k)
 	return STX_E_OK;
 }
 
+/* Weights of a product in tiles. */
+static void mark_constants(const struct stx__build *b, struct stx_kernel *k)
+{
+	for (uint32_t i = 0; i < k->params.n && b->axes.is_tiled; i++) {
+		struct stx_kparam *p = &k->params.at[i];
+		const struct stx_buffer *buf = b->l->buffers.at[p->buffer];
+		p->is_constant = buf->kind == STX_BUF_INPUT && !p->is_written &&
+				 buf->index < b->l->g->inputs.n &&
+				 b->l->g->inputs.at[buf->index].node->is_param;
+	}
+}
+
 /* ---- scalars, grain, kind ---- */
 
 static stx_err see_symbol(void *ctx, const struct stx_ex_atom *a)
@@ -359,6 +371,8 @@ static stx_err build(struct stx__build *b, struct stx_kernel *k)
 		stx__choose_keepers(b);
 	if (!err)
 		err = collect_params(b, k);
+	if (!err)
+		mark_constants(b, k);
 	for (uint32_t i = 0; i < b->axes.naxes && !err; i++)
 		if (stx_push(b->arena, &k->axes, b->axes.axis[i]))
 			err = stx__build_oom(b);

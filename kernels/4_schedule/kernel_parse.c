@@ -384,6 +384,7 @@ static void parse_param(struct parse *s)
 		expect(s, "write");
 		q.is_written = 1;
 	}
+	q.is_constant = (uint8_t)eat(s, "constant");
 	expect(s, "elems");
 	q.elems = expression(s);
 	skip(s);

@@ -277,8 +277,9 @@ static void put_params(struct printer *p)
 {
 	for (uint32_t i = 0; i < p->k->params.n; i++) {
 		const struct stx_kparam *q = &p->k->params.at[i];
-		stx_bytes_printf(p->out, "param p%u %s %s elems ", i, stx_dtype_name(q->dtype),
-				 q->is_written ? q->is_read ? "readwrite" : "write" : "read");
+		stx_bytes_printf(p->out, "param p%u %s %s%s elems ", i, stx_dtype_name(q->dtype),
+				 q->is_written ? q->is_read ? "readwrite" : "write" : "read",
+				 q->is_constant ? " constant" : "");
 		put_ex(p, q->elems);
 		if (!p->normalised) {
 			stx_bytes_u8(p->out, ' ');

@@ -482,7 +482,8 @@ static stx_err check_head(struct verify *v)
 			return BAD(v, "scalars are not in order");
 	for (uint32_t i = 0; i < k->params.n; i++) {
 		const struct stx_kparam *p = &k->params.at[i];
-		if ((unsigned)p->dtype >= STX_DTYPE_COUNT || !(p->is_read || p->is_written))
+		if ((unsigned)p->dtype >= STX_DTYPE_COUNT || !(p->is_read || p->is_written) ||
+		    (p->is_written && p->is_constant))
 			return BAD(v, "parameter %u is malformed", i);
 		stx_err err = check_ex(v, p->elems, "the size of a parameter");
 		if (err)

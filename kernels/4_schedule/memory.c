@@ -319,6 +319,13 @@ static uint32_t *last_uses(struct planning *p)
 	for (uint32_t i = 0; last && i < p->s->steps.n; i++)
 		for (uint32_t j = 0; j < stx_step_nuses(p->s, i); j++)
 			last[p->s->storage[stx_step_use(p->s, i, j).buffer]] = i;
+	/* What a call reads stays until the steps that do the same are over. */
+	for (uint32_t i = 0; last && i < p->s->steps.n; i++)
+		for (uint32_t j = 0; j < stx_step_nuses(p->s, i); j++) {
+			uint32_t b = p->s->storage[stx_step_use(p->s, i, j).buffer];
+			uint32_t end = i + stx_step_covers(p->s, i);
+			last[b] = last[b] < end ? end : last[b];
+		}
 	for (uint32_t i = 0; last && i < p->s->loops->buffers.n; i++)
 		last[i] = last[p->s->storage[i]]; /* of one chain: the same */
 	return last;
@@ -344,8 +351,8 @@ static stx_err add_items(struct planning *p, const uint32_t *last)
 			const struct stx_use q = stx_step_use(p->s, i, j);
 			const struct stx_buffer *b = p->s->loops->buffers.at[q.buffer];
 			struct stx_slot *slot = &p->s->slots[q.buffer];
-			if (!q.is_written || is_elsewhere(p, b))
-				continue;
+			if (!q.is_written || is_elsewhere(p, b) || slot->size != STX_EX_BAD)
+				continue; /* or by a call and the last of its steps */
 			int64_t bytes;
 			slot->first_step = i;
 			slot->last_step = last[q.buffer];

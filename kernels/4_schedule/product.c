@@ -336,7 +336,7 @@ static void find_epilogue(const struct stx__finding *f, const struct stx_buffer 
 	row->ex = row_at;
 }
 
-static int count_reads(struct stx__finding *f)
+int stx__count_reads(struct stx__finding *f)
 {
 	const struct stx_loops *l = f->l;
 	f->nreads = stx_arena_zalloc(f->arena, l->buffers.n + 1, sizeof *f->nreads);
@@ -367,7 +367,7 @@ static stx_ex matmul_workspace(const struct stx__finding *f, const struct stx_bu
 	return stx_ex_max(f->ex, n, stx_ex_const(f->ex, WORKSPACE_MIN));
 }
 
-static struct stx_buffer *add_workspace(const struct stx__finding *f, stx_ex bytes)
+struct stx_buffer *stx__add_workspace(const struct stx__finding *f, stx_ex bytes)
 {
 	struct stx_buffer *w = STX_NEW(f->arena, struct stx_buffer);
 	stx_ex *size = STX_NEW_ARRAY(f->arena, stx_ex, 2);
@@ -414,7 +414,7 @@ stx_err stx__find_products(struct stx_loops *l, struct stx__products *out, struc
 	uint32_t n = l->buffers.n;
 	out->n = n;
 	out->of = STX_NEW_ARRAY(f.arena, struct stx__product *, n + 1);
-	if (!count_reads(&f))
+	if (!stx__count_reads(&f))
 		out->of = NULL;
 	for (uint32_t i = 0; out->of && i < n; i++) {
 		const struct stx_buffer *b = l->buffers.at[i];
@@ -422,7 +422,7 @@ stx_err stx__find_products(struct stx_loops *l, struct stx__products *out, struc
 		stx_ex bytes;
 		if (!find_one(&f, b, &p, &bytes))
 			continue;
-		const struct stx_buffer *w = add_workspace(&f, bytes);
+		const struct stx_buffer *w = stx__add_workspace(&f, bytes);
 		out->of[i] = w ? STX_NEW(f.arena, struct stx__product) : NULL;
 		if (!out->of[i])
 			return stx_fail(d, STX_E_NOMEM, "schedule", b->name,

@@ -49,7 +49,23 @@ stx_err stx__find_products(struct stx_loops *l, struct stx__products *out, struc
 stx_err stx__product_call(struct stx_schedule *s, const struct stx__product *p, int with,
 			  uint32_t kernel, struct stx_external *out);
 
-/* ---- between product.c and convolution.c ---- */
+/* ---- attention.c ---- */
+
+#define STX__ATTENTION_MOST 16
+struct stx__attention { /* that a library may make */
+	/* What only it needs: those that it stands for, then copies of its operands, then its
+	 * result. */
+	uint32_t buffers[STX__ATTENTION_MOST], n, needed;
+	struct stx_external call; /* but for the number of steps it stands for */
+};
+struct stx__attentions {
+	struct stx__attention *at;
+	uint32_t n, cap;
+};
+/* requires: products found. Adds their workspaces to l. */
+stx_err stx__find_attentions(struct stx_loops *l, struct stx__attentions *out, struct stx_diag *d);
+
+/* ---- between product.c, convolution.c and attention.c ---- */
 
 #define STX__MIN_WORK ((int64_t)1 << 18) /* multiplications below which one small kernel does */
 
@@ -60,6 +76,10 @@ struct stx__finding {
 	uint32_t *nreads, *reader; /* [nbuffers]: loads of each, the buffer of the last */
 };
 
+/* Fills the counts; 0: out of memory. */
+int stx__count_reads(struct stx__finding *f);
+/* A buffer of so many bytes after all others; NULL: out of memory. */
+struct stx_buffer *stx__add_workspace(const struct stx__finding *f, stx_ex bytes);
 /* e = sum of coeff[v] times variable v, plus rest, both over size symbols only; else 0. */
 int stx__affine(const struct stx__finding *f, stx_ex e, uint32_t nvars, stx_ex *coeff,
 		stx_ex *rest);

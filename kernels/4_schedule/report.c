@@ -374,6 +374,12 @@ static int step_line(struct reporting *r, uint32_t step)
 {
 	const struct stx_schedule *s = r->s;
 	uint32_t number = stx_step_kernel(s, step);
+	if (number == STX_NONE && stx_step_covers(s, step)) {
+		stx_bytes_printf(&r->line, "%s, else the next %u",
+				 s->externals.at[s->steps.at[step].index].name,
+				 stx_step_covers(s, step));
+		return end_line(r);
+	}
 	if (number == STX_NONE)
 		return 0;
 	const struct stx_kernel_account *a = &s->accounts[number];

@@ -14,10 +14,12 @@ struct scheduling {
 	const struct stx_schedule_options *o;
 	struct stx_loops *l;
 	struct stx_arena *arena;
-	struct stx__products products; /* that a library may make; of a GPU target */
-	struct stx__scores *scores;    /* [buffers.n]; of a CPU target that fuses, else NULL */
+	struct stx__products products;     /* that a library may make; of a GPU target */
+	struct stx__attentions attentions; /* likewise, in fast */
+	struct stx__scores *scores;        /* [buffers.n]; of a CPU target that fuses, else NULL */
 	uint32_t *group_of;
 	uint32_t *external_of; /* [groups.n] */
+	uint32_t *covered_by;  /* [groups.n] call that stands for it with others */
 	uint8_t *needed;       /* buffer must be in memory: an output, or read by another kernel */
 	const char **inputs;   /* names of the graph's inputs, sorted */
 	uint32_t ninputs;
@@ -189,6 +191,71 @@ static stx_err build_step(struct scheduling *c, uint32_t number)
 	return STX_E_OK;
 }
 
+/* ---- attentions ---- */
+
+/* All buffers of the group are the attention's. */
+static int is_covered(const struct scheduling *c, const struct stx__attention *t, uint32_t group)
+{
+	const struct stx_group *g = &c->s->groups.at[group];
+	for (uint32_t i = 0; i < g->buffers.n; i++) {
+		uint32_t j = 0;
+		while (j < t->n && t->buffers[j] != g->buffers.at[i])
+			j++;
+		if (j == t->n)
+			return 0;
+	}
+	return 1;
+}
+
+/* Groups that would run before those of the attention, which wait, write over nothing. */
+static int may_wait(const struct scheduling *c, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = from; i < to; i++)
+		for (uint32_t j = 0; j < c->s->groups.at[i].buffers.n; j++)
+			if (c->l->buffers.at[c->s->groups.at[i].buffers.at[j]]->base)
+				return 0;
+	return 1;
+}
+
+/* The call stands for the attention's groups where they hold nothing else; a copy of an operand that
+ * shares its kernel with others is made in any case. */
+static stx_err cover(struct scheduling *c, const struct stx__attention *t)
+{
+	uint32_t first = STX_NONE, last = 0;
+	for (uint32_t i = 0; i < t->n; i++) {
+		uint32_t g = c->group_of[t->buffers[i]];
+		int is_copy = i >= t->needed && i + 1 < t->n;
+		if (g == STX_NONE || !is_covered(c, t, g) || c->covered_by[g] != STX_NONE) {
+			if (!is_copy)
+				return STX_E_OK;
+			continue;
+		}
+		first = g < first ? g : first;
+		last = g > last ? g : last;
+	}
+	if (!may_wait(c, first, last))
+		return STX_E_OK;
+	for (uint32_t i = 0; i < t->n; i++) {
+		uint32_t g = c->group_of[t->buffers[i]];
+		if (g != STX_NONE && is_covered(c, t, g) && c->covered_by[g] == STX_NONE)
+			c->covered_by[g] = c->s->externals.n;
+	}
+	return stx_push(c->arena, &c->s->externals, t->call) ? oom(c) : STX_E_OK;
+}
+
+static stx_err cover_all(struct scheduling *c)
+{
+	stx_err err = STX_E_OK;
+	c->covered_by = STX_NEW_ARRAY(c->arena, uint32_t, c->s->groups.n + 1);
+	if (!c->covered_by)
+		return oom(c);
+	for (uint32_t i = 0; i < c->s->groups.n; i++)
+		c->covered_by[i] = STX_NONE;
+	for (uint32_t i = 0; i < c->attentions.n && !err; i++)
+		err = cover(c, &c->attentions.at[i]);
+	return err;
+}
+
 stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		     struct stx_schedule **out, struct stx_diag *d)
 {
@@ -206,6 +273,8 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		return err;
 	if (o->target_gpu && !o->no_external)
 		err = stx__find_products(l, &c.products, d);
+	if (!err && o->target_gpu && o->fast && !o->no_external)
+		err = stx__find_attentions(l, &c.attentions, d);
 	if (err)
 		return err;
 	if (!o->target_gpu && !o->no_fuse && stx__find_scores(l, &c.scores))
@@ -234,7 +303,10 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 		if (err)
 			return err;
 	}
-	if (stx__add_steps(c.s, c.external_of))
+	err = cover_all(&c);
+	if (err)
+		return err;
+	if (stx__add_steps(c.s, c.external_of, c.covered_by))
 		return oom(&c);
 	err = stx__memory_plan(c.s, d);
 	if (!err)

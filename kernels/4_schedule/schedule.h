@@ -55,6 +55,7 @@ struct stx_external {
 	uint32_t nattrs;
 	uint32_t workspace; /* a SCRATCH buffer, the last of the uses; STX_NONE: none */
 	uint32_t kernel;    /* STX_NONE: none */
+	uint32_t covers;    /* steps after it that do the same together; 0: none */
 };
 
 enum stx_sched_kind {
@@ -114,6 +115,8 @@ static inline uint32_t stx_storage_of(const struct stx_schedule *s, uint32_t b)
 /* What step number `step` does with its i-th buffer; for i from 0 to stx_step_nuses. */
 uint32_t stx_step_nuses(const struct stx_schedule *s, uint32_t step);
 struct stx_use stx_step_use(const struct stx_schedule *s, uint32_t step, uint32_t i);
+/* How many of the steps after it do the same together. */
+uint32_t stx_step_covers(const struct stx_schedule *s, uint32_t step);
 /* The kernel that the step launches, or may launch; STX_NONE: none. */
 uint32_t stx_step_kernel(const struct stx_schedule *s, uint32_t step);
 /* 1: output i is not its buffer's own place in the call, so a COPY puts it there. */

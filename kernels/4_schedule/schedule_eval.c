@@ -179,7 +179,7 @@ stx_err stx_schedule_evaluate(const struct stx_schedule *s, void *const *data, c
 		uint32_t k = stx_step_kernel(s, i);
 		if (k != STX_NONE)
 			err = run_kernel(&e, k);
-		else if (s->steps.at[i].kind == STX_SCHED_EXTERNAL)
+		else if (s->steps.at[i].kind == STX_SCHED_EXTERNAL && !stx_step_covers(s, i))
 			err = stx_fail(d, STX_E_UNSUPPORTED, "schedule",
 				       s->externals.at[s->steps.at[i].index].name,
 				       "an external call cannot be evaluated");

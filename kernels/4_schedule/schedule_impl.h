@@ -25,8 +25,11 @@ int stx__reads_at_point(const struct stx_binst *in, const struct stx_buffer *p);
 /* ---- steps.c ---- */
 
 /* The steps of a schedule whose groups are there: each group's kernel, or its external call
- * (external_of: [groups.n], STX_NONE for none), then the copies of outputs. */
-stx_err stx__add_steps(struct stx_schedule *s, const uint32_t *external_of);
+ * (external_of: [groups.n], STX_NONE for none), then the copies of outputs. Groups that a call stands
+ * for (covered_by: [groups.n], the call or STX_NONE) wait for the last of them, and follow the call.
+ * Time n. */
+stx_err stx__add_steps(struct stx_schedule *s, const uint32_t *external_of,
+		       const uint32_t *covered_by);
 
 /* ---- memory.c ---- */
 

@@ -11,6 +11,12 @@ uint32_t stx_step_kernel(const struct stx_schedule *s, uint32_t step)
 	}
 }
 
+uint32_t stx_step_covers(const struct stx_schedule *s, uint32_t step)
+{
+	const struct stx_sched_step *t = &s->steps.at[step];
+	return t->kind == STX_SCHED_EXTERNAL ? s->externals.at[t->index].covers : 0;
+}
+
 uint32_t stx_step_nuses(const struct stx_schedule *s, uint32_t step)
 {
 	const struct stx_sched_step *t = &s->steps.at[step];
@@ -46,12 +52,37 @@ static stx_err add(struct stx_schedule *s, enum stx_sched_kind kind, uint32_t in
 	return stx_push(s->loops->g->arena, &s->steps, step) ? STX_E_NOMEM : STX_E_OK;
 }
 
-stx_err stx__add_steps(struct stx_schedule *s, const uint32_t *external_of)
+static stx_err add_group(struct stx_schedule *s, const uint32_t *external_of, uint32_t i)
 {
-	stx_err err = STX_E_OK;
-	for (uint32_t i = 0; i < s->groups.n && !err; i++)
-		err = external_of[i] != STX_NONE ? add(s, STX_SCHED_EXTERNAL, external_of[i])
-						 : add(s, STX_SCHED_KERNEL, i);
+	return external_of[i] != STX_NONE ? add(s, STX_SCHED_EXTERNAL, external_of[i])
+					  : add(s, STX_SCHED_KERNEL, i);
+}
+
+stx_err stx__add_steps(struct stx_schedule *s, const uint32_t *external_of,
+		       const uint32_t *covered_by)
+{
+	struct stx_arena *a = s->loops->g->arena;
+	uint32_t *next = STX_NEW_ARRAY(a, uint32_t, s->groups.n + 1); /* of the same call, + 1 */
+	uint32_t *first = STX_NEW_ARRAY(a, uint32_t, s->externals.n + 1); /* of the call, + 1 */
+	stx_err err = next && first ? STX_E_OK : STX_E_NOMEM;
+	for (uint32_t i = s->groups.n; i-- > 0 && !err;) {
+		if (covered_by[i] == STX_NONE)
+			continue;
+		next[i] = first[covered_by[i]];
+		first[covered_by[i]] = i + 1;
+	}
+	for (uint32_t i = 0; i < s->groups.n && !err; i++) {
+		uint32_t call = covered_by[i];
+		if (call == STX_NONE)
+			err = add_group(s, external_of, i);
+		if (call == STX_NONE || next[i])
+			continue;
+		err = add(s, STX_SCHED_EXTERNAL, call);
+		for (uint32_t j = first[call]; j && !err; j = next[j - 1]) {
+			err = add_group(s, external_of, j - 1);
+			s->externals.at[call].covers++;
+		}
+	}
 	for (uint32_t i = 0; i < s->loops->outputs.n && !err; i++)
 		if (stx_output_is_copied(s->loops, i))
 			err = add(s, STX_SCHED_COPY, i);

@@ -28,9 +28,18 @@ stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k,
 		      const struct stx_cpu_target *t, int fast, enum stx_emit_stage stage,
 		      struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d);
 
-/* Bytes a call of the kernel works in (stx_kernel_frame.scratch); 0: none (emit_llvm_tile.c). */
-stx_err stx_emit_scratch(const struct stx_kernel *k, const struct stx_cpu_target *target,
-			 size_t *bytes);
+struct stx_emit_needs {
+	size_t scratch; /* bytes a call of the kernel works in (stx_kernel_frame.scratch) */
+	/* Operands that may be packed before the run (emit_llvm_tile_prepare.c). The function that
+	 * does, over so many points, is stx_kernel_prepare_symbol of the number. */
+	uint32_t nprepared;
+	struct {
+		uint32_t points;
+		uint64_t bytes;
+	} prepared[2];
+};
+stx_err stx_emit_needs(const struct stx_kernel *k, const struct stx_cpu_target *target,
+		       struct stx_emit_needs *out);
 
 /* ---- plan (plan_write.c) ---- */
 struct stx_gpu_choices;

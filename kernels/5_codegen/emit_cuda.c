@@ -8,6 +8,9 @@
 
 #include "scalar.h"
 
+#define MANY_OPERATIONS 128
+#define FEW             4 /* elements that hide each other's latencies */
+
 stx_err stx__cuda_fail(struct stx__cuda *e, stx_err err, const char *fmt, ...)
 {
 	va_list ap;
@@ -88,128 +91,6 @@ void stx__cuda_value(struct stx__cuda *e, uint32_t n, struct stx_bytes *out)
 		stx_bytes_printf(out, "t%u", n);
 		if (e->info[n].is_array)
 			subscript(e, e->info[n].level, out);
-	}
-}
-
-/* ---- one instruction ---- */
-
-static void declare(struct stx__cuda *e, uint32_t n, const char *type)
-{
-	if (e->info[n].is_array)
-		stx_bytes_puts(e->out, "    ");
-	else
-		stx_bytes_printf(e->out, "    const %s ", type);
-	stx__cuda_value(e, n, e->out);
-	stx_bytes_puts(e->out, " = ");
-}
-
-/* "ok && o12 && mask" for an access. */
-static void condition(struct stx__cuda *e, const struct stx_kinst *i, const char *ok,
-		      struct stx_bytes *out)
-{
-	stx_bytes_puts(out, ok);
-	if (i->op != STX_K_INDIRECT)
-		stx__cuda_index_ok(e, i->ex, out);
-	if (i->c != STX_NONE) {
-		stx_bytes_puts(out, " && ");
-		stx__cuda_value(e, i->c, out);
-	}
-}
-
-static void put_load(struct stx__cuda *e, uint32_t n, const char *ok)
-{
-	const struct stx_kinst *i = &e->k->insts.at[n];
-	struct stx_bytes cond = { 0 };
-	declare(e, n, stx__cuda_type((enum stx_dtype)i->dtype));
-	condition(e, i, ok, &cond);
-	int always = !strcmp(stx_bytes_cstr(&cond), "true");
-	if (!always)
-		stx_bytes_printf(e->out, "%s ? ", stx_bytes_cstr(&cond));
-	stx_bytes_printf(e->out, "p%u[", i->a);
-	stx__cuda_index(e, i->ex, e->out);
-	stx_bytes_puts(e->out, i->dtype == STX_BOOL ? "] != 0" : "]");
-	if (!always)
-		stx_bytes_printf(e->out, " : (%s)0", stx__cuda_type((enum stx_dtype)i->dtype));
-	stx_bytes_puts(e->out, ";\n");
-	stx_bytes_free(&cond);
-}
-
-static void put_store(struct stx__cuda *e, uint32_t n, const char *ok)
-{
-	const struct stx_kinst *i = &e->k->insts.at[n];
-	struct stx_bytes cond = { 0 };
-	condition(e, i, ok, &cond);
-	if (e->region->loop == STX_NONE || (e->saxis != STX_NONE && !e->region->in_rows))
-		stx_bytes_puts(&cond, stx__cuda_first_thread(e));
-	stx_bytes_printf(e->out, "    if (%s) p%u[", stx_bytes_cstr(&cond), i->a);
-	stx__cuda_index(e, i->ex, e->out);
-	stx_bytes_puts(e->out, "] = ");
-	stx__cuda_value(e, i->b, e->out);
-	stx_bytes_puts(e->out, ";\n");
-	stx_bytes_free(&cond);
-}
-
-static void put_indirect(struct stx__cuda *e, uint32_t n, const char *ok)
-{
-	const struct stx_kinst *i = &e->k->insts.at[n];
-	struct stx_bytes cond = { 0 }, bound = { 0 }, name = { 0 }, given = { 0 };
-	condition(e, i, ok, &cond);
-	uint8_t wide = e->wide;
-	e->wide = 1; /* bounds always have 64 bits; the variables convert */
-	stx__cuda_index(e, i->ex, &bound);
-	e->wide = wide;
-	stx__cuda_value(e, n, &name);
-	stx__cuda_value(e, i->a, &given); /* what is reported is the index as it came */
-	const char *t = stx_bytes_cstr(&name), *b = stx_bytes_cstr(&bound);
-	if (!e->info[n].is_array)
-		stx_bytes_printf(e->out, "    i64 %s; bool o%s;\n", t, t);
-	stx_bytes_printf(e->out, "    %s = %s;\n", t, stx_bytes_cstr(&given));
-	if (i->flags & STX_BF_WRAP)
-		stx_bytes_printf(e->out, "    if (%s < 0) %s += %s;\n", t, t, b);
-	stx_bytes_printf(e->out, "    o%s = %s;\n", t, stx_bytes_cstr(&cond));
-	if (i->flags & STX_BF_CHECK) {
-		e->needs |= STX__NEED_BOUNDS;
-		stx_bytes_printf(e->out,
-				 "    if (o%s && (u64)%s >= (u64)(%s)) { out_of_bounds(record, "
-				 "kernel, %d, %s, %s); o%s = false; }\n",
-				 t, t, b, i->axis, stx_bytes_cstr(&given), b, t);
-	}
-	stx_bytes_printf(e->out, "    if (!o%s) %s = 0;\n", t, t);
-	stx_bytes_free(&cond);
-	stx_bytes_free(&bound);
-	stx_bytes_free(&name);
-	stx_bytes_free(&given);
-}
-
-static void put_value(struct stx__cuda *e, uint32_t n)
-{
-	const struct stx_kinst *i = &e->k->insts.at[n];
-	declare(e, n, stx__cuda_type((enum stx_dtype)i->dtype));
-	if (i->op == STX_K_INDEX) {
-		struct stx_bytes text = { 0 };
-		stx_bytes_puts(&text, "(i64)(");
-		stx__cuda_index(e, i->ex, &text);
-		stx_bytes_puts(&text, ")");
-		stx__cuda_cast(e, (enum stx_dtype)i->dtype, STX_I64, stx_bytes_cstr(&text), e->out);
-		stx_bytes_free(&text);
-	} else {
-		stx__cuda_prim(e, i, e->out);
-	}
-	stx_bytes_puts(e->out, ";\n");
-}
-
-static void put_inst(struct stx__cuda *e, uint32_t n, const char *ok)
-{
-	switch (e->k->insts.at[n].op) {
-	case STX_K_CONST:
-	case STX_K_ACC:
-	case STX_K_RESULT:
-	case STX_K_SORT: break;
-	case STX_K_LOAD: put_load(e, n, ok); break;
-	case STX_K_STORE: put_store(e, n, ok); break;
-	case STX_K_INDIRECT: put_indirect(e, n, ok); break;
-	case STX_K_UPDATE: stx__cuda_acc_update(e, n, ok); break;
-	default: put_value(e, n);
 	}
 }
 
@@ -362,7 +243,7 @@ static void put_elements(struct stx__cuda *e, uint32_t stage, uint32_t axis, int
 		if (!ok)
 			ok = open_elements(e, by_runs ? axis : STX_NONE);
 		if (!by_runs)
-			put_inst(e, n, ok);
+			stx__cuda_inst(e, n, ok);
 		else if (e->k->insts.at[n].op == STX_K_LOAD)
 			stx__cuda_run_load(e, n, ok);
 		else
@@ -407,8 +288,11 @@ static void put_stage(struct stx__cuda *e, uint32_t stage)
 	for (uint32_t axis = 0; axis < e->k->axes.n && e->has_runs; axis++) {
 		if (!has_wide(e, stage, axis))
 			continue;
-		stx_bytes_puts(e->out, "  if (aligned) {\n");
+		if (e->has_ends)
+			stx_bytes_puts(e->out, "  if (full) {\n");
 		put_elements(e, stage, axis, 1);
+		if (!e->has_ends)
+			continue;
 		stx_bytes_puts(e->out, "  } else {\n");
 		put_elements(e, stage, axis, 0);
 		stx_bytes_puts(e->out, "  }\n");
@@ -490,7 +374,7 @@ static void put_region(struct stx__cuda *e, const struct stx__region *r)
 		open_rows(e);
 	for (uint32_t n = r->begin; n < r->end; n++) /* what all points share */
 		if (e->info[n].level == STX__BLOCK && k->insts.at[n].op != STX_K_ACC)
-			put_inst(e, n, "true");
+			stx__cuda_inst(e, n, "true");
 	for (uint32_t n = r->begin; n < r->end; n++)
 		if (k->insts.at[n].op == STX_K_ACC)
 			stx__cuda_acc_open(e, n);
@@ -529,12 +413,12 @@ static uint32_t blocks_at_once(const struct stx__cuda *e)
 
 /* ---- the kernel ---- */
 
-static void put_signature(struct stx__cuda *e, const char *symbol)
+static void put_signature(struct stx__cuda *e, const struct stx_gpu_config *c, const char *symbol)
 {
 	const struct stx_kernel *k = e->k;
 	struct stx_bytes *out = e->out;
 	char config[STX_GPU_CONFIG_BYTES];
-	stx_gpu_config_print(e->c, config);
+	stx_gpu_config_print(c, config);
 	stx_bytes_printf(out, "// %s: %s\n", k->name ? k->name : "", config);
 	for (uint32_t i = 0; i < k->params.n; i++)
 		stx_bytes_printf(out, "// p%u %s %s\n", i, stx_dtype_name(k->params.at[i].dtype),
@@ -599,6 +483,12 @@ static void put_indices(struct stx__cuda *e)
 				 "  const int part = blockIdx.x %% %u;\n  const %s xoffset = "
 				 "(%s)(blockIdx.x / %u);\n  cluster_begin();\n",
 				 c->cluster, type, type, c->cluster);
+	} else if (e->rounds > 1) {
+		stx_bytes_printf(
+			out,
+			"  #pragma unroll 1\n  for (int round = 0; round < %u; round++) {\n"
+			"  const %s xoffset = ((%s)blockIdx.x * %u + round) * %u;\n",
+			e->rounds, type, type, e->rounds, c->x);
 	} else {
 		stx_bytes_printf(out, "  const %s xoffset = (%s)blockIdx.x * %u;\n", type, type,
 				 e->saxis == STX_NONE ? c->x : 1);
@@ -670,13 +560,29 @@ static stx_err set_up(struct stx__cuda *e)
 	return STX_E_OK;
 }
 
+/* So many rounds that each has a run, and FEW elements, where what is computed of an element takes
+ * longer than its bytes. */
+static uint32_t rounds_of(const struct stx_kernel *k, const struct stx_gpu_config *c)
+{
+	uint32_t operations = 0;
+	for (uint32_t i = 0; i < k->insts.n; i++)
+		operations += k->insts.at[i].op < STX_PRIM_COUNT;
+	if (k->axes.n != 1 || operations < MANY_OPERATIONS)
+		return 1;
+	uint32_t rounds = c->x / c->threads / (c->vec > FEW ? c->vec : FEW);
+	return rounds ? rounds : 1;
+}
+
 stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c,
 		      struct stx_bytes *out, struct stx_diag *d)
 {
 	struct stx_bytes body = { 0 }, functions = { 0 };
 	struct stx_digest digest;
 	char symbol[64];
-	struct stx__cuda e = { .k = k, .c = c, .out = &body, .d = d, .arena = k->arena };
+	struct stx_gpu_config round = *c;
+	struct stx__cuda e = { .k = k, .c = &round, .out = &body, .d = d, .arena = k->arena };
+	e.rounds = rounds_of(k, c);
+	round.x /= e.rounds;
 	stx_err err = set_up(&e);
 	if (!err)
 		err = stx_kernel_digest(k, &digest, d);
@@ -687,11 +593,11 @@ stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c
 	if (err)
 		return err;
 	stx_gpu_symbol(&digest, c, symbol);
-	put_signature(&e, symbol);
+	put_signature(&e, c, symbol);
 	put_indices(&e);
 	for (uint32_t i = 0; i < e.regions.n && !e.err; i++)
 		put_region(&e, &e.regions.at[i]);
-	stx_bytes_puts(&body, "}\n");
+	stx_bytes_puts(&body, e.rounds > 1 ? "  }\n}\n" : "}\n");
 	stx__cuda_acc_functions(&e, &functions);
 	stx__cuda_prelude(e.needs, out);
 	stx_bytes_put(out, functions.at, functions.n);

@@ -8,9 +8,11 @@
  * computed, and so on, the stores last. So all loads of a stage are in flight together. Values that
  * another stage reads are arrays over the elements, others are locals of their loop.
  *
+ * A thread whose elements take many operations each computes rather than waits for memory: it takes
+ * them in rounds, each of the form above, so that the code is that of few elements.
+ *
  * Elements that are consecutive in memory and in the configuration's runs (gpu_config.h) are loaded
- * and stored a run at a time, in a loop of their own, where the operands turn out to be aligned: an
- * argument may be any view. */
+ * and stored a run at a time, in a loop of their own. */
 #ifndef STX_EMIT_CUDA_H
 #define STX_EMIT_CUDA_H
 
@@ -43,7 +45,8 @@ struct stx__region {
 
 struct stx__cuda {
 	const struct stx_kernel *k;
-	const struct stx_gpu_config *c;
+	const struct stx_gpu_config *c; /* of a round */
+	uint32_t rounds;                /* of the block, one after another, each of c->x points */
 	struct stx_bytes *out;
 	struct stx_diag *d;
 	stx_err err;
@@ -59,6 +62,7 @@ struct stx__cuda {
 	uint32_t iters;          /* iterations of the reduction a thread has at once */
 	uint8_t wide;            /* indices have 64 bits */
 	uint8_t has_runs;        /* some instruction is wide */
+	uint8_t has_ends;        /* a block may end within a run: `full` tells */
 	uint8_t met;             /* the blocks of the cluster are known to run */
 	uint32_t needs;          /* STX__NEED_* */
 	struct stx_bytes *after; /* of accumulators that finish together: what their one barrier
@@ -101,13 +105,16 @@ void stx__cuda_value(struct stx__cuda *e, uint32_t n, struct stx_bytes *out);
 void stx__cuda_literal(struct stx__cuda *e, enum stx_dtype t, union stx_scalar v,
 		       struct stx_bytes *out);
 
+/* emit_cuda_inst.c: instruction n, where `ok`, a condition, holds; "true": everywhere. */
+void stx__cuda_inst(struct stx__cuda *e, uint32_t n, const char *ok);
+
 /* emit_cuda_stage.c: finds the regions and the stage of each value. */
 stx_err stx__cuda_stages(struct stx__cuda *e);
 
 /* emit_cuda_runs.c */
 uint32_t stx__cuda_run(const struct stx__cuda *e, uint32_t axis); /* elements of its runs */
 stx_err stx__cuda_find_runs(struct stx__cuda *e);                 /* after the stages */
-void stx__cuda_put_runs(struct stx__cuda *e); /* declares `aligned`, behind the offsets */
+void stx__cuda_put_runs(struct stx__cuda *e); /* declares `full`, behind the offsets */
 /* Elements of one run in an array of the region are so far apart. */
 uint32_t stx__cuda_run_step(const struct stx__cuda *e, uint32_t axis);
 void stx__cuda_run_load(struct stx__cuda *e, uint32_t n, const char *ok);

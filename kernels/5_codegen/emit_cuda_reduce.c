@@ -275,15 +275,21 @@ static const char *shuffled(const struct stx__cuda *e, uint32_t acc, uint32_t s)
 		       : stx__cuda_type((enum stx_dtype)a->dtype);
 }
 
+/* Of the loop over what merges: two exponentials a merge are one body, not one for each. */
+static const char *unrolling(const struct stx__cuda *e, uint32_t acc)
+{
+	return e->k->insts.at[acc].flags == STX_MONOID_SOFTMAX ? " 1" : "";
+}
+
 /* Merges lanes l and l^o for o = n/2 .. step. Both get combine(lower, upper), so all agree. */
 static void by_shuffles(struct stx__cuda *e, uint32_t acc, uint32_t n, uint32_t step)
 {
 	struct stx_bytes *out = e->out;
 	int welford = e->k->insts.at[acc].flags == STX_MONOID_WELFORD;
 	stx_bytes_printf(out,
-			 "  #pragma unroll\n  for (int e = 0; e < %u; e++)\n    #pragma unroll\n"
+			 "  #pragma unroll\n  for (int e = 0; e < %u; e++)\n    #pragma unroll%s\n"
 			 "    for (int o = %u; o >= %u; o >>= 1) {\n",
-			 e->rows, n / 2, step);
+			 e->rows, unrolling(e, acc), n / 2, step);
 	for (uint32_t s = 0; s < nstates(e, acc); s++)
 		stx_bytes_printf(out,
 				 "      %s b%u = (%s)__shfl_xor_sync(0xffffffffu, (%s)a%u_%u[e], "
@@ -300,20 +306,54 @@ static void by_shuffles(struct stx__cuda *e, uint32_t acc, uint32_t n, uint32_t 
 	stx_bytes_puts(out, "\n    }\n");
 }
 
-/* Of floats that are added or multiplied: pairwise, in registers. */
-static void merge_pairwise(struct stx__cuda *e, uint32_t acc, uint32_t parts, const char *row)
+/* Element `to` of the accumulator := its `parts` in shared memory at `row`, in order, or pairwise where they
+ * are floats that are added or multiplied. */
+static void merge_parts(struct stx__cuda *e, uint32_t acc, uint32_t parts, const char *to,
+			const char *row)
 {
 	const char *type = state_type(e, acc, 0);
-	stx_bytes_printf(e->out,
-			 "  #pragma unroll\n  for (int e = 0; e < %u; e++) {\n    %s v%u_0[%u];\n"
-			 "    #pragma unroll\n    for (int p = 0; p < %u; p++) v%u_0[p] = "
-			 "s%u_0[p][%s];\n"
-			 "    #pragma unroll\n    for (int o = %u; o > 0; o >>= 1)\n"
-			 "      #pragma unroll\n      for (int p = 0; p < o; p++) { const %s b0 = "
-			 "v%u_0[p + o]; ",
-			 e->rows, type, acc, parts, parts, acc, acc, row, parts / 2, type, acc);
-	combine(e, acc, 'v', "p", "b", e->out);
-	stx_bytes_printf(e->out, " }\n    a%u_0[e] = v%u_0[0];\n  }\n", acc, acc);
+	struct stx_bytes *out = e->out;
+	if (is_rounded(e, acc) && parts * (uint32_t)stx_dtype_bytes(acc_dtype(e, acc)) <= 128) {
+		stx_bytes_printf(out,
+				 "    %s v%u_0[%u];\n    #pragma unroll\n"
+				 "    for (int p = 0; p < %u; p++) v%u_0[p] = s%u_0[p][%s];\n"
+				 "    #pragma unroll\n    for (int o = %u; o > 0; o >>= 1)\n"
+				 "      #pragma unroll\n"
+				 "      for (int p = 0; p < o; p++) { const %s b0 = v%u_0[p + o]; ",
+				 type, acc, parts, parts, acc, acc, row, parts / 2, type, acc);
+		combine(e, acc, 'v', "p", "b", out);
+		stx_bytes_printf(out, " }\n    a%u_0[%s] = v%u_0[0];\n", acc, to, acc);
+		return;
+	}
+	stx_bytes_puts(out, "   ");
+	for (uint32_t s = 0; s < nstates(e, acc); s++)
+		stx_bytes_printf(out, " a%u_%u[%s] = s%u_%u[0][%s];", acc, s, to, acc, s, row);
+	stx_bytes_printf(out, "\n    #pragma unroll%s\n    for (int p = 1; p < %u; p++) {\n     ",
+			 unrolling(e, acc), parts);
+	for (uint32_t s = 0; s < nstates(e, acc); s++)
+		stx_bytes_printf(out, " %s b%u = s%u_%u[p][%s];", state_type(e, acc, s), s, acc, s,
+				 row);
+	stx_bytes_puts(out, "\n      ");
+	combine(e, acc, 'a', to, "b", out);
+	stx_bytes_puts(out, "\n    }\n");
+}
+
+/* A thread merges the parts of one of the block's rows, or of a few, and leaves them where the
+ * others find the results: the code is that of one row, not of all that a thread has. */
+static void merge_by_rows(struct stx__cuda *e, uint32_t acc, uint32_t parts, const char *row)
+{
+	struct stx_bytes *out = e->out;
+	stx_bytes_printf(out, "  #pragma unroll 1\n  for (int i = tid; i < %u; i += %u) {\n",
+			 e->c->x, e->c->threads);
+	merge_parts(e, acc, parts, "0", "i");
+	for (uint32_t s = 0; s < nstates(e, acc); s++)
+		stx_bytes_printf(out, "    s%u_%u[0][i] = a%u_%u[0];\n", acc, s, acc, s);
+	stx_bytes_printf(
+		out, "  }\n  __syncthreads();\n  #pragma unroll\n  for (int e = 0; e < %u; e++) {",
+		e->rows);
+	for (uint32_t s = 0; s < nstates(e, acc); s++)
+		stx_bytes_printf(out, " a%u_%u[e] = s%u_%u[0][%s];", acc, s, acc, s, row);
+	stx_bytes_puts(out, " }\n");
 }
 
 static void from_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const char *row);
@@ -357,21 +397,13 @@ static void from_shared(struct stx__cuda *e, uint32_t acc, uint32_t parts, const
 		by_shuffles(e, acc, parts, 1);
 		return;
 	}
-	if (is_rounded(e, acc) && parts * (uint32_t)stx_dtype_bytes(acc_dtype(e, acc)) <= 128) {
-		merge_pairwise(e, acc, parts, row);
+	if (e->rows > 1) {
+		merge_by_rows(e, acc, parts, row);
 		return;
 	}
-	stx_bytes_printf(out, "  #pragma unroll\n  for (int e = 0; e < %u; e++) {\n   ", e->rows);
-	for (uint32_t s = 0; s < nstates(e, acc); s++)
-		stx_bytes_printf(out, " a%u_%u[e] = s%u_%u[0][%s];", acc, s, acc, s, row);
-	stx_bytes_printf(out, "\n    #pragma unroll\n    for (int p = 1; p < %u; p++) {\n     ",
-			 parts);
-	for (uint32_t s = 0; s < nstates(e, acc); s++)
-		stx_bytes_printf(out, " %s b%u = s%u_%u[p][%s];", state_type(e, acc, s), s, acc, s,
-				 row);
-	stx_bytes_puts(out, "\n      ");
-	combine(e, acc, 'a', "e", "b", out);
-	stx_bytes_puts(out, "\n    }\n  }\n");
+	stx_bytes_puts(out, "  {\n    const int e = 0;\n");
+	merge_parts(e, acc, parts, "0", row);
+	stx_bytes_puts(out, "  }\n");
 }
 
 /* What each warp of the row's blocks has goes to the shared memory of all of them, where every warp

@@ -1,9 +1,10 @@
 /* emit_cuda_runs.c: accesses of consecutive elements, a run at a time.
  *
- * An index proves that a run begins at a multiple of its length (gpu_runs.c); that the parameter
- * itself is aligned only its pointer tells, so each stage has both forms and one test, made once, of
- * all pointers. Masks hold for whole runs: the axis is a multiple of the run, or `aligned` asks for
- * a full block, too. What a thread has and computes is the same in both forms. */
+ * An index proves that a run begins at a multiple of its length (gpu_runs.c), the runtime that the
+ * parameter itself is aligned (stax_abi.h). Masks hold for whole runs where the axis is a multiple
+ * of the run. Else each stage has both forms, and one test, made once, for a full block: what a
+ * thread has and computes is the same in both. A second form costs a quarter of a compile and a
+ * third of the registers, so there is none for operands that lie anywhere. */
 #include "emit_cuda.h"
 
 uint32_t stx__cuda_run(const struct stx__cuda *e, uint32_t axis)
@@ -72,41 +73,32 @@ stx_err stx__cuda_find_runs(struct stx__cuda *e)
 	return STX_E_OK;
 }
 
+/* 1: the last block of the axis may end within a run. */
+static int is_ragged(const struct stx__cuda *e, uint32_t axis)
+{
+	return stx__cuda_run(e, axis) > 1 &&
+	       !stx_gpu_is_whole_runs(e->k, axis, stx__cuda_run(e, axis));
+}
+
 void stx__cuda_put_runs(struct stx__cuda *e)
 {
-	const struct stx_kernel *k = e->k;
 	const uint32_t block[3] = { e->c->x, e->c->y, e->c->z };
-	uint32_t most = 1;
 	if (!e->has_runs)
 		return;
 	e->needs |= STX__NEED_RUNS;
-	uint8_t *seen = STX_NEW_ARRAY(e->arena, uint8_t, k->params.n + 1);
-	if (!seen) {
-		stx__cuda_fail(e, STX_E_NOMEM, "out of memory");
-		return;
-	}
-	stx_bytes_puts(e->out, "  // runs are accessed as a whole where all operands are aligned\n"
-			       "  const bool aligned = ((0");
-	for (uint32_t n = 0; n < k->insts.n; n++) {
-		const struct stx_kinst *i = &k->insts.at[n];
-		if (!e->info[n].wide || e->info[n].is_same)
+	for (uint32_t axis = 0; axis < e->ngrid && axis < 3; axis++) {
+		char name = e->k->axes.at[axis].name[0];
+		if (!is_ragged(e, axis))
 			continue;
-		uint32_t bytes = stx__cuda_run(e, e->info[n].wide - 1u) *
-				 (uint32_t)stx_dtype_bytes(k->params.at[i->a].dtype);
-		bytes = bytes < 16 ? bytes : 16;
-		most = bytes > most ? bytes : most;
-		if (!seen[i->a])
-			stx_bytes_printf(e->out, " | (u64)p%u", i->a);
-		seen[i->a] = 1;
+		stx_bytes_printf(e->out, "%s%coffset + %u <= %cnumel",
+				 e->has_ends ? " && "
+					     : "  // runs are accessed as a whole in full blocks\n"
+					       "  const bool full = ",
+				 name, block[axis], name);
+		e->has_ends = 1;
 	}
-	stx_bytes_printf(e->out, ") & %u) == 0", most - 1);
-	for (uint32_t axis = 0; axis < e->ngrid && axis < 3; axis++)
-		if (stx__cuda_run(e, axis) > 1 &&
-		    !stx_gpu_is_whole_runs(k, axis, stx__cuda_run(e, axis)))
-			stx_bytes_printf(e->out, " && %coffset + %u <= %cnumel",
-					 k->axes.at[axis].name[0], block[axis],
-					 k->axes.at[axis].name[0]);
-	stx_bytes_puts(e->out, ";\n");
+	if (e->has_ends)
+		stx_bytes_puts(e->out, ";\n");
 }
 
 static void call(struct stx__cuda *e, const char *name, uint32_t n)

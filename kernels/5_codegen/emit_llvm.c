@@ -1,7 +1,8 @@
 /* emit_llvm.c: one kernel to LLVM IR, optimised IR, assembly or an ELF object.
  *
  * The kernel becomes `void SYMBOL(const struct stx_kernel_frame *, i64 begin, i64 end)`, a loop
- * over grid points around its instructions. Context and module live for one call; target machines
+ * over grid points around its instructions; operands that may be packed before the run, functions of
+ * the same type. Context and module live for one call; target machines
  * are kept, one a level. No fast-math flags: what LLVM may change keeps every bit. MXCSR is set to
  * its default (nearest, subnormals kept) at entry and restored at exit, whatever the calling thread
  * has there. */
@@ -154,6 +155,9 @@ static void load_frame(struct stx__emit *e)
 	e->bounds = frame_field(e, offsetof(struct stx_kernel_frame, bounds));
 	if (e->tile || e->attend)
 		e->scratch = frame_field(e, offsetof(struct stx_kernel_frame, scratch));
+	if (e->tile && e->tile->nprepared)
+		stx__tile_load_prepared(e,
+					frame_field(e, offsetof(struct stx_kernel_frame, packed)));
 	stx__find_streams(e);
 	LLVMTypeRef slot = LLVMVectorType(e->i64, 2);
 	e->zero_slot = stx__alloca(e, slot, 16);
@@ -175,7 +179,8 @@ static void control_word(struct stx__emit *e, const char *intrinsic, LLVMValueRe
 	stx__call(e, intrinsic, NULL, 0, &slot, 1);
 }
 
-static void build_function(struct stx__emit *e, const char *symbol)
+/* The kernel; or what packs its operand `prepares`, when that is not -1. */
+static void build_function(struct stx__emit *e, const char *symbol, int prepares)
 {
 	LLVMTypeRef args[3] = { e->ptr, e->i64, e->i64 };
 	LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->c), args, 3, 0);
@@ -200,7 +205,10 @@ static void build_function(struct stx__emit *e, const char *symbol)
 		stx__tile_begin(e);
 	e->axis[0] = stx__for_begin(e, &grid, LLVMGetParam(e->fn, 1), LLVMGetParam(e->fn, 2),
 				    stx__i64(e, 1));
-	stx__emit_range(e, 0, e->k->insts.n);
+	if (prepares < 0)
+		stx__emit_range(e, 0, e->k->insts.n);
+	else
+		stx__emit_prepare(e, prepares);
 	stx__for_end(e, &grid);
 	if (e->has_streams) /* before another thread is told that this one is done */
 		stx__call(e, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
@@ -251,7 +259,6 @@ static stx_err build(struct stx__emit *e)
 	stx_err err = stx_kernel_digest(e->k, &digest, e->d);
 	if (err)
 		return err;
-	stx_kernel_symbol(&digest, symbol);
 	e->params = STX_NEW_ARRAY(e->arena, LLVMValueRef, e->k->params.n + 1);
 	e->scalars = STX_NEW_ARRAY(e->arena, LLVMValueRef, e->k->scalars.n + 1);
 	e->streams = STX_NEW_ARRAY(e->arena, LLVMValueRef, e->k->params.n + 1);
@@ -263,7 +270,13 @@ static stx_err build(struct stx__emit *e)
 		err = stx__analyse(e);
 	if (err)
 		return err;
-	build_function(e, symbol);
+	stx_kernel_symbol(&digest, symbol);
+	build_function(e, symbol, -1);
+	for (int j = 0; e->tile && j < 2; j++)
+		if (e->tile->prepared[j].is_offered) {
+			stx_kernel_prepare_symbol(&digest, e->tile->prepared[j].number, symbol);
+			build_function(e, symbol, j);
+		}
 	if (!e->err && LLVMVerifyModule(e->m, LLVMReturnStatusAction, &text))
 		stx__fail(e, STX_E_INTERNAL, "LLVM IR is not valid: %s", text);
 	LLVMDisposeMessage(text);

@@ -94,6 +94,21 @@ enum stx__dot {
 	STX__DOT_I8    /* fours of bytes, unsigned by signed: vpdpbusd */
 };
 
+/* An operand of a tile that may be packed before the run (emit_llvm_tile_prepare.c). */
+#define STX__DIGITS 3
+struct stx__digit { /* x0 // stride % count, or x0 // stride where that is below count */
+	stx_ex at;
+	int64_t stride, count;
+};
+struct stx__prepared {
+	uint8_t is_offered;
+	uint8_t number;   /* in frame->packed */
+	unsigned ndigits; /* they tell its tiles apart, the first is the fastest */
+	struct stx__digit digit[STX__DIGITS];
+	int64_t tiles, blocks, bytes; /* of all; of a tile; of a block */
+	LLVMValueRef at, is_there;    /* while it is emitted: frame->packed[number] */
+};
+
 /* A matrix product in tiles (emit_llvm_tile.c). Pitches in words (elements where group is 1), the
  * rest of sizes in bytes. */
 struct stx__tile {
@@ -119,6 +134,8 @@ struct stx__tile {
 	int64_t offset[2];  /* I8: a value is what is packed plus this */
 	int64_t sums_at[2]; /* I8: in a block of operand j, sums of what is packed of a row; of a
 			       column, in its panel; where the other has an offset */
+	uint8_t nprepared;
+	struct stx__prepared prepared[2];
 	/* while it is emitted */
 	LLVMValueRef row0, col0, ncols, slot; /* of the register tile */
 	LLVMValueRef packed[2];               /* allocas: which operands are packed */
@@ -373,6 +390,12 @@ int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *targ
 		   struct stx_arena *arena, struct stx__tile *t);
 void stx__tile_begin(struct stx__emit *e);
 void stx__emit_tile(struct stx__emit *e);
+/* emit_llvm_tile_prepare.c. Sets prepared. requires: sizes are chosen. */
+void stx__tile_find_prepared(const struct stx_kernel *k, struct stx__tile *t);
+/* At a function's start; packed: frame->packed. */
+void stx__tile_load_prepared(struct stx__emit *e, LLVMValueRef packed);
+/* Packs operand j's block number axis[0]. */
+void stx__emit_prepare(struct stx__emit *e, int j);
 LLVMValueRef stx__tile_result(struct stx__emit *e);
 
 #endif

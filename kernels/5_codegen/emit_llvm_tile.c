@@ -21,6 +21,8 @@
 struct sums {
 	LLVMValueRef a, b, slot; /* addresses: of the first row, of the panel, of the results */
 	LLVMValueRef is_first;   /* NULL: these terms are all; else whether they are the first */
+	LLVMValueRef ahead; /* address of what is fetched meanwhile, `step` bytes a word; or NULL */
+	int64_t step;
 };
 
 /* The running sums start at 0, or go on. */
@@ -91,6 +93,10 @@ static void one_word(struct stx__emit *e, const struct sums *s, LLVMValueRef *c,
 	LLVMValueRef b[8] = { NULL };
 	LLVMValueRef pb = beyond(e, s->b, times(e, k, t->nv * t->w));
 	LLVMValueRef pa = beyond(e, s->a, t->a_by_rows ? k : times(e, k, t->term_pitch));
+	if (s->ahead) {
+		LLVMValueRef at = times(e, k, s->step);
+		stx__prefetch(e, LLVMBuildGEP2(e->b, e->i8, s->ahead, &at, 1, ""));
+	}
 	for (unsigned v = 0; v < nv; v++)
 		b[v] = load(e, type, beyond(e, pb, stx__i64(e, v * t->w)), vector_align(e));
 	for (unsigned r = 0; r < t->mr; r++) {
@@ -246,6 +252,21 @@ static int is_multiple(struct stx_exprs *x, stx_ex e, int64_t n)
 	return 1;
 }
 
+/* Prepared panels come from memory: while one is multiplied by all rows, the next one follows. */
+static void fetch_next(struct stx__emit *e, const struct stx__block *b, struct sums *s,
+		       LLVMValueRef part)
+{
+	struct stx__tile *t = e->tile;
+	int64_t parts = (t->most_rows - 1) / t->mr + 1;
+	if (!t->prepared[1].is_offered || parts < 2)
+		return;
+	s->step = (int64_t)t->nv * t->w * t->bytes / parts;
+	LLVMValueRef words = words_of(e, b->terms);
+	LLVMValueRef at = times(e, LLVMBuildMul(e->b, part, words, ""), s->step);
+	at = add(e, at, stx__i64(e, (int64_t)t->panel * t->bytes));
+	s->ahead = LLVMBuildGEP2(e->b, e->i8, s->b, &at, 1, "");
+}
+
 static void one_block(struct stx__emit *e, const struct stx__block *b, LLVMValueRef all)
 {
 	struct stx__tile *t = e->tile;
@@ -265,6 +286,7 @@ static void one_block(struct stx__emit *e, const struct stx__block *b, LLVMValue
 	struct sums s = { .b = beyond(e, b->packed[1], times(e, panel, t->panel)),
 			  .slot = t->slot };
 	s.a = beyond(e, b->packed[0], times(e, t->row0, t->a_by_rows ? t->row_pitch : 1));
+	fetch_next(e, b, &s, part);
 	if (!t->single)
 		s.is_first = stx__icmp(e, LLVMIntEQ, b->first, zero);
 	int even = is_multiple(e->k->ex, axis_of(e->k, t->cols)->size, nr);
@@ -309,6 +331,34 @@ static LLVMValueRef is_new(struct stx__emit *e, int j)
 	return stx__icmp(e, LLVMIntNE, old, key);
 }
 
+/* One row: by panels where they are prepared. */
+static void thin(struct stx__emit *e, const struct stx__block *b, LLVMValueRef all)
+{
+	const struct stx__prepared *p = &e->tile->prepared[1];
+	if (!p->is_offered) {
+		thin_sums(e, b);
+		return;
+	}
+	LLVMBasicBlockRef panels = stx__block(e, "panels"), rows = stx__block(e, "rows"),
+			  after = stx__block(e, "made");
+	LLVMBuildCondBr(e->b, p->is_there, panels, rows);
+	LLVMPositionBuilderAtEnd(e->b, panels);
+	one_block(e, b, all);
+	LLVMBuildBr(e->b, after);
+	LLVMPositionBuilderAtEnd(e->b, rows);
+	thin_sums(e, b);
+	LLVMBuildBr(e->b, after);
+	LLVMPositionBuilderAtEnd(e->b, after);
+}
+
+void stx__tile_leave(struct stx__emit *e)
+{
+	const struct stx__tile *t = e->tile;
+	const uint32_t loops[3] = { t->rows, t->cols, t->terms };
+	for (int i = 0; i < 3; i++)
+		e->axis[e->k->insts.at[loops[i]].a] = NULL;
+}
+
 /* requires: the builder stands where the loop over rows begins. */
 void stx__emit_tile(struct stx__emit *e)
 {
@@ -329,17 +379,17 @@ void stx__emit_tile(struct stx__emit *e)
 		if (t->keeps[j] && !t->single)
 			number = LLVMBuildUDiv(e->b, b.first, kc, "");
 		b.packed[j] = place(e, t->at[j], times(e, number, t->block[j] / t->bytes));
+		wanted[j] = stx__tile_take_prepared(e, &b, j, wanted[j]);
 		if (!j || !t->thin)
 			stx__tile_pack(e, &b, j, wanted[j]);
 	}
 	if (t->thin)
-		thin_sums(e, &b);
+		thin(e, &b, all);
 	else
 		one_block(e, &b, all);
 	if (!t->single)
 		stx__for_end(e, &f);
-	for (int i = 0; i < 3; i++)
-		e->axis[e->k->insts.at[i == 0 ? t->rows : i == 1 ? t->cols : t->terms].a] = NULL;
+	stx__tile_leave(e);
 }
 
 /* requires: the builder stands before the loop over the grid. */

@@ -63,5 +63,10 @@ struct stx__val stx__tile_hole(struct stx__emit *e, int j, uint32_t loop, LLVMVa
 			       unsigned w);
 /* Packs operand j of the block; wanted: when, or NULL. */
 void stx__tile_pack(struct stx__emit *e, const struct stx__block *b, int j, LLVMValueRef wanted);
+/* Operand j of the block is where it was prepared, if it was, else where b->packed says. Returns when
+ * it is to be packed (NULL: always); wanted: when that would be without. */
+LLVMValueRef stx__tile_take_prepared(struct stx__emit *e, struct stx__block *b, int j,
+				     LLVMValueRef wanted);
+void stx__tile_leave(struct stx__emit *e); /* the nest's axes are no more */
 
 #endif

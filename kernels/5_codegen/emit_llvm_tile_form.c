@@ -293,20 +293,32 @@ int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *targ
 	find_shared(k, t, 0);
 	find_shared(k, t, 1);
 	choose_sizes(k, target, arena, t);
+	stx__tile_find_prepared(k, t);
 	return 1;
 }
 
-stx_err stx_emit_scratch(const struct stx_kernel *k, const struct stx_cpu_target *target,
-			 size_t *bytes)
+stx_err stx_emit_needs(const struct stx_kernel *k, const struct stx_cpu_target *target,
+		       struct stx_emit_needs *out)
 {
 	struct stx__tile t;
 	struct stx__attend a;
 	struct stx_arena *arena = stx_arena_new(0);
 	if (!arena)
 		return STX_E_NOMEM;
-	*bytes = stx__tile_find(k, target, arena, &t)     ? (size_t)t.scratch
-		 : stx__attend_find(k, target, arena, &a) ? (size_t)a.scratch
-							  : 0;
+	*out = (struct stx_emit_needs){ 0 };
+	if (stx__tile_find(k, target, arena, &t)) {
+		out->scratch = (size_t)t.scratch;
+		for (int j = 0; j < 2; j++) {
+			const struct stx__prepared *p = &t.prepared[j];
+			if (!p->is_offered)
+				continue;
+			out->prepared[out->nprepared].points = (uint32_t)(p->tiles * p->blocks);
+			out->prepared[out->nprepared++].bytes =
+				(uint64_t)(p->tiles * p->blocks * p->bytes);
+		}
+	} else if (stx__attend_find(k, target, arena, &a)) {
+		out->scratch = (size_t)a.scratch;
+	}
 	stx_err e = stx_arena_oom(arena) ? STX_E_NOMEM : STX_E_OK;
 	stx_arena_free(arena);
 	return e;

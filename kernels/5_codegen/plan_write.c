@@ -193,17 +193,33 @@ static uint32_t scalar_array(struct stx__plan *w, const struct stx_kernel *k)
 	return stx__plan_expr_array(w, k->scalar_ex.at, k->scalar_ex.n);
 }
 
+static void write_prepared(struct stx__plan *w, uint32_t kernel, const struct stx_digest *digest,
+			   const struct stx_emit_needs *needs)
+{
+	for (uint32_t i = 0; i < needs->nprepared; i++) {
+		char symbol[64];
+		stx_kernel_prepare_symbol(digest, i, symbol);
+		struct stx_plan_prepared r = { .kernel = kernel,
+					       .symbol = stx__plan_string(w, symbol),
+					       .points = needs->prepared[i].points,
+					       .bytes = needs->prepared[i].bytes };
+		stx_bytes_put(&w->prepared, &r, sizeof r);
+		w->nprepared++;
+	}
+}
+
 /* Grid in points, a block of vector elements. */
-static void bind_cpu(struct stx__plan *w, const struct stx_kernel *k,
+static void bind_cpu(struct stx__plan *w, const struct stx_kernel *k, uint32_t number,
 		     const struct stx_digest *digest, struct stx_plan_kernel *r)
 {
 	char symbol[64];
-	size_t scratch;
-	if (stx_emit_scratch(k, &w->cpu, &scratch)) {
+	struct stx_emit_needs needs;
+	if (stx_emit_needs(k, &w->cpu, &needs)) {
 		stx__plan_oom(w);
 		return;
 	}
-	r->scratch = (uint16_t)((scratch + STX_SCRATCH_UNIT - 1) / STX_SCRATCH_UNIT);
+	write_prepared(w, number, digest, &needs);
+	r->scratch = (uint16_t)((needs.scratch + STX_SCRATCH_UNIT - 1) / STX_SCRATCH_UNIT);
 	stx_kernel_symbol(digest, symbol);
 	r->symbol = stx__plan_string(w, symbol);
 	r->grid_expr[0] = stx__plan_expr(w, k->grid);
@@ -282,7 +298,7 @@ static void write_kernel(struct stx__plan *w, uint32_t number)
 	if (w->is_gpu)
 		bind_gpu(w, k, number, &digest, &r);
 	else
-		bind_cpu(w, k, &digest, &r);
+		bind_cpu(w, k, number, &digest, &r);
 	if (first->message)
 		r.assertion = stx__plan_string(w, first->message);
 	stx_bytes_put(&w->kernels, &r, sizeof r);
@@ -326,7 +342,8 @@ static void allocate_before(struct stx__plan *w, uint32_t step)
 		if (w->value_of[b->id] == STX_NONE)
 			stx__plan_fail(w, STX_E_INTERNAL, b->name,
 				       "an argument of a step has no memory");
-		if (u.is_written && !b->base && memory_of(w, b->id)->kind == STX_BUF_TEMP)
+		if (u.is_written && !b->base && memory_of(w, b->id)->kind == STX_BUF_TEMP &&
+		    w->s->slots[b->id].first_step == step)
 			put_step(w, STX_STEP_ALLOC, w->value_of[b->id], 0);
 	}
 }
@@ -379,6 +396,7 @@ static void write_call(struct stx__plan *w, uint32_t step)
 		r.kind = STX_STEP_EXTERN;
 		r.a = stx__plan_string(w, w->s->externals.at[t->index].name);
 		r.b = write_extern(w, step);
+		r.covers = stx_step_covers(w->s, step);
 	} else if (w->is_gpu) {
 		r.b = write_uses(w, step);
 	}
@@ -467,6 +485,8 @@ static void shift_tables(struct stx__plan *w, uint32_t arrays, uint32_t code, ui
 		c->text += strings;
 		c->symbol += strings;
 	}
+	for (uint32_t i = 0; i < w->nprepared; i++)
+		((struct stx_plan_prepared *)(void *)w->prepared.at)[i].symbol += strings;
 	for (uint32_t i = 0; i < w->nsyms; i++)
 		((struct stx_plan_sym *)(void *)w->syms.at)[i].name += strings;
 	for (uint32_t i = 0; i < w->nexprs; i++)
@@ -489,12 +509,14 @@ static void shift_tables(struct stx__plan *w, uint32_t arrays, uint32_t code, ui
 
 static stx_err assemble(struct stx__plan *w, struct stx_plan_header *h, struct stx_bytes *out)
 {
-	struct area a[] = { { &w->syms, 8, 0 },   { &w->values, 8, 0 }, { &w->kernels, 8, 0 },
-			    { &w->steps, 8, 0 },  { &w->exprs, 8, 0 },  { &w->guards, 4, 0 },
-			    { &w->arrays, 4, 0 }, { &w->code, 1, 0 },   { &w->strings, 1, 0 },
-			    { &w->data, 64, 0 },  { &w->configs, 4, 0 } };
+	struct area a[] = { { &w->syms, 8, 0 },   { &w->values, 8, 0 },  { &w->kernels, 8, 0 },
+			    { &w->steps, 8, 0 },  { &w->exprs, 8, 0 },   { &w->guards, 4, 0 },
+			    { &w->arrays, 4, 0 }, { &w->code, 1, 0 },    { &w->strings, 1, 0 },
+			    { &w->data, 64, 0 },  { &w->configs, 4, 0 }, { &w->prepared, 8, 0 } };
 	struct stx_plan_tuning tuning = { w->nconfigs, 0 };
-	size_t at = sizeof *h + (w->is_gpu ? sizeof tuning : 0);
+	struct stx_plan_preparing preparing = { w->nprepared, 0 };
+	size_t at =
+		sizeof *h + (w->is_gpu ? sizeof tuning : 0) + (w->nprepared ? sizeof preparing : 0);
 	for (unsigned i = 0; i < sizeof a / sizeof *a; i++) {
 		at = (at + a[i].align - 1) / a[i].align * a[i].align;
 		a[i].off = (uint32_t)at;
@@ -514,11 +536,14 @@ static stx_err assemble(struct stx__plan *w, struct stx_plan_header *h, struct s
 	h->strings_off = a[8].off;
 	h->data_off = a[9].off;
 	tuning.configs_off = a[10].off;
+	preparing.prepared_off = a[11].off;
 	shift_tables(w, a[6].off, a[7].off, a[8].off);
 	size_t start = out->n;
 	stx_bytes_put(out, h, sizeof *h);
 	if (w->is_gpu)
 		stx_bytes_put(out, &tuning, sizeof tuning);
+	if (w->nprepared)
+		stx_bytes_put(out, &preparing, sizeof preparing);
 	for (unsigned i = 0; i < sizeof a / sizeof *a; i++) {
 		while (!out->oom && out->n - start < a[i].off)
 			stx_bytes_u8(out, 0);
@@ -531,8 +556,8 @@ static stx_err assemble(struct stx__plan *w, struct stx_plan_header *h, struct s
 static uint32_t host_flags(const struct stx__plan *w)
 {
 	if (w->is_gpu)
-		return STX_PLAN_CUDA | STX_PLAN_CONFIGS;
-	return stx_cpu_target_flags(&w->cpu);
+		return STX_PLAN_CUDA | STX_PLAN_CONFIGS | STX_PLAN_ALIGNED;
+	return stx_cpu_target_flags(&w->cpu) | (w->nprepared ? STX_PLAN_PREPARED : 0);
 }
 
 static stx_err write_plan(struct stx__plan *w, struct stx_bytes *out)
@@ -588,7 +613,7 @@ stx_err stx_plan_write(const struct stx_schedule *s, const char *target,
 		err = write_plan(&w, out);
 	struct stx_bytes *all[] = { &w.syms,    &w.values, &w.kernels, &w.steps,
 				    &w.exprs,   &w.guards, &w.arrays,  &w.code,
-				    &w.strings, &w.data,   &w.configs };
+				    &w.strings, &w.data,   &w.configs, &w.prepared };
 	for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
 		stx_bytes_free(all[i]);
 	return err;

@@ -19,8 +19,8 @@ struct stx__plan {
 	struct stx_diag *d;
 	stx_err err;
 	const struct stx_gpu_choices *choices; /* GPU: of each kernel */
-	struct stx_bytes configs;
-	uint32_t nconfigs;
+	struct stx_bytes configs, prepared;
+	uint32_t nconfigs, nprepared;
 	struct stx_bytes syms, values, kernels, steps, exprs, guards, arrays, code, strings, data;
 	uint32_t nsyms, nvalues, nkernels, nsteps, nexprs, nguards;
 	uint32_t *sym_of;   /* graph symbol -> plan symbol, STX_NONE when no input has that size */

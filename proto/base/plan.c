@@ -11,6 +11,8 @@
 /* Values whose liveness is followed in one sweep over the steps; two bits each, on the stack. */
 #define WINDOW (1u << 17)
 
+#define MAX_PREPARED ((uint64_t)1 << 40) /* bytes of one operand: sums do not overflow */
+
 enum life { LIFE_UNBORN, LIFE_LIVE, LIFE_DEAD };
 
 static stx_err bad(struct stx_diag *d, const char *what, uint64_t i)
@@ -27,7 +29,8 @@ struct range {
 
 static uint32_t header_bytes(const struct stx_plan_header *h)
 {
-	return sizeof *h + (h->flags & STX_PLAN_CONFIGS ? sizeof(struct stx_plan_tuning) : 0);
+	return sizeof *h + (h->flags & STX_PLAN_CONFIGS ? sizeof(struct stx_plan_tuning) : 0) +
+	       (h->flags & STX_PLAN_PREPARED ? sizeof(struct stx_plan_preparing) : 0);
 }
 
 static struct stx_plan_tuning tuning_of(const struct stx_plan_header *h)
@@ -35,6 +38,14 @@ static struct stx_plan_tuning tuning_of(const struct stx_plan_header *h)
 	struct stx_plan_tuning t = { 0 };
 	if (h->flags & STX_PLAN_CONFIGS)
 		memcpy(&t, h + 1, sizeof t);
+	return t;
+}
+
+static struct stx_plan_preparing preparing_of(const struct stx_plan_header *h)
+{
+	struct stx_plan_preparing t = { 0 };
+	if (h->flags & STX_PLAN_PREPARED)
+		memcpy(&t, (const uint8_t *)h + header_bytes(h) - sizeof t, sizeof t);
 	return t;
 }
 
@@ -52,6 +63,7 @@ static int range_ok(const struct stx_plan_header *h, uint32_t off, uint64_t n, u
 static stx_err check_tables(const struct stx_plan_header *h, struct stx_diag *d)
 {
 	const struct stx_plan_tuning c = tuning_of(h);
+	const struct stx_plan_preparing q = preparing_of(h);
 	const struct {
 		uint32_t n, off, size, align;
 	} t[] = {
@@ -62,6 +74,7 @@ static stx_err check_tables(const struct stx_plan_header *h, struct stx_diag *d)
 		{ h->nexprs, h->exprs_off, sizeof(struct stx_plan_expr), 8 },
 		{ h->nguards, h->guards_off, 4, 4 },
 		{ c.nconfigs, c.configs_off, sizeof(struct stx_plan_config), 4 },
+		{ q.nprepared, q.prepared_off, sizeof(struct stx_plan_prepared), 8 },
 		{ h->strings_bytes, h->strings_off, 1, 1 },
 		{ h->data_bytes, h->data_off, 1, 64 },
 	};
@@ -324,6 +337,22 @@ static int extern_ok(const struct stx_plan *p, const struct stx_plan_step *s, ui
 	       (c->kernel == STX_PLAN_NONE || c->kernel < p->h->nkernels);
 }
 
+/* The steps that do the same as the call are there, stand for no others, and no kernel does it
+ * alone. */
+static int covers_ok(const struct stx_plan *p, const struct stx_plan_step *s)
+{
+	uint32_t left = s->covers;
+	const struct stx_plan_step *end = p->steps + p->h->nsteps;
+	if (left && stx_plan_extern_of(p, s)->kernel != STX_PLAN_NONE)
+		return 0;
+	while (left && ++s < end) {
+		if (s->kind == STX_STEP_COPY || (s->kind == STX_STEP_EXTERN && s->covers))
+			return 0;
+		left -= s->kind == STX_STEP_LAUNCH || s->kind == STX_STEP_EXTERN;
+	}
+	return !left;
+}
+
 static stx_err check_configs(const struct stx_plan *p, struct stx_diag *d)
 {
 	for (uint32_t i = 0; i < p->nconfigs; i++) {
@@ -334,6 +363,18 @@ static stx_err check_configs(const struct stx_plan *p, struct stx_diag *d)
 			ok = ok && c->grid_expr[j] < p->h->nexprs;
 		if (!ok)
 			return bad(d, "malformed configuration, number", i);
+	}
+	return STX_E_OK;
+}
+
+static stx_err check_prepared(const struct stx_plan *p, struct stx_diag *d)
+{
+	for (uint32_t i = 0; i < p->nprepared; i++) {
+		const struct stx_plan_prepared *q = &p->prepared[i];
+		if (q->kernel >= p->h->nkernels || p->kernels[q->kernel].target ||
+		    !string_ok(p->h, q->symbol) || q->bytes > MAX_PREPARED ||
+		    (i && q[-1].kernel > q->kernel))
+			return bad(d, "malformed prepared operand, number", i);
 	}
 	return STX_E_OK;
 }
@@ -358,7 +399,7 @@ static int step_ok(const struct stx_plan *p, const struct stx_plan_step *s, uint
 	case STX_STEP_LAUNCH:
 		return s->a < h->nkernels && values_ok(p, s, budget) &&
 		       (!s->b || range_ok(h, s->b, s->nargs, 4, 4));
-	case STX_STEP_EXTERN: return extern_ok(p, s, budget);
+	case STX_STEP_EXTERN: return extern_ok(p, s, budget) && covers_ok(p, s);
 	default: return 0;
 	}
 }
@@ -482,10 +523,13 @@ stx_err stx_plan_open(struct stx_span bytes, struct stx_plan *out, struct stx_di
 	p.exprs = (const void *)(p.base + p.h->exprs_off);
 	p.nconfigs = tuning_of(p.h).nconfigs;
 	p.configs = (const void *)(p.base + tuning_of(p.h).configs_off);
+	p.nprepared = preparing_of(p.h).nprepared;
+	p.prepared = (const void *)(p.base + preparing_of(p.h).prepared_off);
 	uint64_t budget = p.h->total_bytes;
 	if ((e = check_syms(&p, d)) || (e = check_exprs(&p, d)) ||
 	    (e = check_values(&p, &budget, d)) || (e = check_kernels(&p, &budget, d)) ||
-	    (e = check_configs(&p, d)) || (e = check_steps(&p, &budget, d)))
+	    (e = check_configs(&p, d)) || (e = check_prepared(&p, d)) ||
+	    (e = check_steps(&p, &budget, d)))
 		return e;
 	if (p.h->workspace_expr >= p.h->nexprs ||
 	    (p.h->nguards && !exprs_ok(&p, p.h->guards_off, p.h->nguards, &budget)))
@@ -507,6 +551,22 @@ const struct stx_plan_config *stx_plan_configs(const struct stx_plan *p, uint32_
 	for (*n = 0; lo + *n < p->nconfigs && p->configs[lo + *n].kernel == k; ++*n)
 		;
 	return p->configs + lo;
+}
+
+const struct stx_plan_prepared *stx_plan_prepared_of(const struct stx_plan *p, uint32_t k,
+						     uint32_t *n)
+{
+	uint32_t lo = 0, hi = p->nprepared;
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (p->prepared[mid].kernel < k)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (*n = 0; lo + *n < p->nprepared && p->prepared[lo + *n].kernel == k; ++*n)
+		;
+	return p->prepared + lo;
 }
 
 const char *stx_plan_string(const struct stx_plan *p, uint32_t off)

@@ -17,6 +17,8 @@ struct stx_plan { /* borrowed views into the plan's bytes */
 	const struct stx_plan_expr *exprs;
 	const struct stx_plan_config *configs; /* [nconfigs] */
 	uint32_t nconfigs;
+	const struct stx_plan_prepared *prepared; /* [nprepared] */
+	uint32_t nprepared;
 	const uint8_t *base;
 };
 
@@ -44,6 +46,9 @@ uint32_t stx_plan_step_kernel(const struct stx_plan *p, const struct stx_plan_st
 uint32_t stx_plan_step_nparams(const struct stx_plan *p, const struct stx_plan_step *s);
 /* The configurations of kernel k, the heuristic choice first; *n 0: the plan names none. */
 const struct stx_plan_config *stx_plan_configs(const struct stx_plan *p, uint32_t k, uint32_t *n);
+/* Its operands that may be packed before runs; *n: how many. */
+const struct stx_plan_prepared *stx_plan_prepared_of(const struct stx_plan *p, uint32_t k,
+						     uint32_t *n);
 /* Value of expression e with the given symbol values; *ok becomes 0 on overflow or division by 0.
  */
 int64_t stx_plan_eval(const struct stx_plan *p, uint32_t e, const int64_t *syms, int *ok);

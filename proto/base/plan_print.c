@@ -88,6 +88,8 @@ static void put_extern(const struct stx_plan *p, const struct stx_plan_step *s,
 		stx_bytes_printf(out, " workspace v%u", c->workspace);
 	if (c->kernel != STX_PLAN_NONE)
 		stx_bytes_printf(out, " else k%u", c->kernel);
+	if (s->covers)
+		stx_bytes_printf(out, " else the next %u", s->covers);
 	stx_bytes_puts(out, "\n");
 }
 
@@ -101,6 +103,16 @@ static void put_configs(const struct stx_plan *p, uint32_t kernel, struct stx_by
 		put_expr(p, c[i].grid_expr[0], out);
 		stx_bytes_printf(out, " symbol %s\n", stx_plan_string(p, c[i].symbol));
 	}
+}
+
+static void put_prepared(const struct stx_plan *p, uint32_t kernel, struct stx_bytes *out)
+{
+	uint32_t n;
+	const struct stx_plan_prepared *q = stx_plan_prepared_of(p, kernel, &n);
+	for (uint32_t i = 0; i < n; i++)
+		stx_bytes_printf(out, "  prepare %s points %u bytes %llu\n",
+				 stx_plan_string(p, q[i].symbol), q[i].points,
+				 (unsigned long long)q[i].bytes);
 }
 
 static void put_steps(const struct stx_plan *p, struct stx_bytes *out)
@@ -148,6 +160,7 @@ stx_err stx_plan_print(struct stx_span bytes, struct stx_bytes *out, struct stx_
 			stx_bytes_printf(out, " asserts '%s'", stx_plan_string(&p, k->assertion));
 		stx_bytes_puts(out, "\n");
 		put_configs(&p, i, out);
+		put_prepared(&p, i, out);
 	}
 	put_steps(&p, out);
 	return out->oom ? stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory") : STX_E_OK;

@@ -66,6 +66,9 @@ struct stx_kernel_frame {
 	const int64_t *scalars; /* values of dynamic sizes, in the kernel's parameter order */
 	struct stx_bounds_record *bounds; /* never NULL */
 	void *scratch; /* of this call alone, aligned to 64 bytes; as large as the plan says */
+	/* With STX_PLAN_PREPARED: of each of the kernel's prepared operands, in the plan's order,
+	 * where it is packed, aligned to 64 bytes; NULL: it is not. What packs one writes there. */
+	void *const *packed;
 };
 /* Runs grid points [begin, end) of the kernel. Re-entrant: called from several threads at once. */
 typedef void stx_kernel_fn(const struct stx_kernel_frame *frame, int64_t begin, int64_t end);
@@ -112,13 +115,22 @@ struct stx_plan_header {
 #define STX_PLAN_CONFIGS        0x40u /* struct stx_plan_tuning follows the header */
 #define STX_PLAN_CPU_AVX512VNNI 0x80u
 #define STX_PLAN_CPU_AVXVNNI    0x100u
+#define STX_PLAN_PREPARED       0x200u /* struct stx_plan_preparing follows, after the tuning */
+#define STX_PLAN_ALIGNED        0x400u /* with STX_PLAN_CUDA: what kernels are given begins so */
+#define STX_GPU_ALIGN           16     /* bytes; values of a single element need not */
 #define STX_PLAN_FLAGS_KNOWN                                                                       \
 	(STX_PLAN_CPU_LEVEL | STX_PLAN_CPU_AVX512BF16 | STX_PLAN_CPU_AVX512VNNI |                  \
-	 STX_PLAN_CPU_AVXVNNI | STX_PLAN_CUDA | STX_PLAN_CONFIGS)
+	 STX_PLAN_CPU_AVXVNNI | STX_PLAN_CUDA | STX_PLAN_CONFIGS | STX_PLAN_ALIGNED |              \
+	 STX_PLAN_PREPARED)
 
 /* With STX_PLAN_CONFIGS: what kernels may be launched with. */
 struct stx_plan_tuning {
 	uint32_t nconfigs, configs_off; /* struct stx_plan_config */
+};
+
+/* With STX_PLAN_PREPARED: operands of CPU kernels that may be packed once, before runs. */
+struct stx_plan_preparing {
+	uint32_t nprepared, prepared_off; /* struct stx_plan_prepared */
 };
 
 /* Where a dynamic size comes from: size `dim` of input `input`. */
@@ -182,6 +194,17 @@ struct stx_plan_config {
 	uint32_t reserved;
 };
 
+/* An operand that is computed from arguments flagged STX_TENSOR_PARAM alone, and packed by a function
+ * of a kernel's type, whose frame has the kernel's arguments. Those of a kernel stand together,
+ * kernels in ascending order. */
+struct stx_plan_prepared {
+	uint32_t kernel;
+	uint32_t symbol; /* string: of that function */
+	uint32_t points; /* of its grid */
+	uint32_t reserved;
+	uint64_t bytes; /* that it writes at most */
+};
+
 /* What a launch or an external call does with an argument. */
 enum { STX_ARG_READ = 1, STX_ARG_WRITTEN = 2 };
 
@@ -199,7 +222,8 @@ struct stx_plan_step {
 	uint32_t kind;
 	uint32_t a, b;
 	uint32_t nargs, args;
-	uint32_t reserved;
+	uint32_t covers; /* EXTERN, or 0: so many of the launches and calls that follow do the same;
+			    where the call has been made they are left out */
 };
 
 #define STX_PLAN_NONE UINT32_MAX
@@ -271,8 +295,26 @@ enum { STX_CONVOLVE_FORWARD, STX_CONVOLVE_INPUT_GRADIENT };
 enum stx_array_attr {
 	STX_ARRAY_ARG,    /* number of the argument */
 	STX_ARRAY_OFFSET, /* of the first element */
-	STX_ARRAY_SIZE,   /* of five dimensions; the spatial ones that there are not have 1 */
-	STX_ARRAY_STRIDE = STX_ARRAY_SIZE + 2 + STX_CONV_MAX_SPATIAL
+	STX_ARRAY_SIZE,   /* of five dimensions; the last ones that there are not have 1 */
+	STX_ARRAY_STRIDE = STX_ARRAY_SIZE + 2 + STX_CONV_MAX_SPATIAL,
+	STX_ARRAY_NATTRS = STX_ARRAY_STRIDE + 2 + STX_CONV_MAX_SPATIAL
+};
+
+/* "cudnn.attention": Y = softmax(scale * Q K') V on a device, for each of a batch and each head.
+ * Attributes in elements; all four are f16, or bf16. Q [batch, heads, queries, size], K [batch, some,
+ * keys, size], V [batch, some, keys, other], Y [batch, heads, queries, other], "some" dividing the
+ * heads: each of K's and V's serves as many of Q's in a row. CAUSAL: a query does not see the keys
+ * of greater numbers. Sums, and softmax but for its result, are in f32; the weights are rounded to
+ * the operands' type, and the result once. */
+#define STX_CALL_ATTENTION "cudnn.attention"
+enum stx_attention_attr {
+	STX_ATTENTION_CAUSAL, /* 0 or 1 */
+	STX_ATTENTION_SCALE,  /* the bits of an f32 */
+	STX_ATTENTION_Q,      /* where the STX_ARRAY_* begin */
+	STX_ATTENTION_K = STX_ATTENTION_Q + STX_ARRAY_NATTRS,
+	STX_ATTENTION_V = STX_ATTENTION_K + STX_ARRAY_NATTRS,
+	STX_ATTENTION_Y = STX_ATTENTION_V + STX_ARRAY_NATTRS,
+	STX_ATTENTION_NATTRS = STX_ATTENTION_Y + STX_ARRAY_NATTRS
 };
 
 /* Expression bytecode: [off, off+bytes), a stack machine over int64. */
@@ -313,6 +355,7 @@ STX_ABI_ASSERT(sizeof(struct stx_plan_kernel) == 104, "plan layout");
 STX_ABI_ASSERT(sizeof(struct stx_plan_step) == 24, "plan layout");
 STX_ABI_ASSERT(sizeof(struct stx_plan_extern) == 20, "plan layout");
 STX_ABI_ASSERT(sizeof(struct stx_plan_config) == 40, "plan layout");
+STX_ABI_ASSERT(sizeof(struct stx_plan_prepared) == 24, "plan layout");
 #undef STX_ABI_ASSERT
 #endif
 

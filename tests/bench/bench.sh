@@ -21,9 +21,12 @@ if [ -r "${ONNX_CORPUS:-}" ]; then
     (cd "$work" && "$build/tests/bench/bench_linear" models/resnet50/model.onnx) || exit 1
 fi
 "$build/tests/bench/bench_fusion" || exit 1
+printf '\nweights packed in every run and packed once\n'
+"$build/tests/bench/bench_prepare" || exit 1
 printf '\ncold compiles for a GPU, without one here\n'
 stop_daemon
 STAX_CUDA=1 start_daemon || exit 1
-STAX_STAXD=$build/staxd "$build/tests/bench/bench_cuda" tests/bench/gpu/*.stax
+python3 tests/bench/bench_models.py "12 gpt-2 blocks" >"$work/gpt2_12_blocks.stax" || exit 1
+STAX_STAXD=$build/staxd "$build/tests/bench/bench_cuda" tests/bench/gpu/*.stax "$work/gpt2_12_blocks.stax"
 printf '\n'
 tests/bench/bench_cpu.sh

@@ -9,7 +9,7 @@ over calls that take 4 ms or more; 11 rounds. A ratio is the time of the better 
 the best peer), round by round: its median, and the second smallest and second largest, which hold the median of the
 distribution with 98.8% (95% asked for). Outputs are allocated before, for torch too (out= in eager, a copy into the
 output that inductor fuses). Cases that do not fit into the L2 rotate over 150 MB of buffers. Inputs are random normal
-numbers. Errors are largest differences from float64, relative to the largest magnitude. The call overhead is the time
+numbers. Networks have their weights prepared (stax_prepare), as inference has. Errors are largest differences from float64, relative to the largest magnitude. The call overhead is the time
 of a call with nothing to do but the 64x128 example."""
 
 import argparse
@@ -207,8 +207,9 @@ def run_case(stax, torch, case, args, types):
     inputs = [one] + [[x.clone() for x in one] for _ in range(count - 1)]
     outputs = {who: [torch.empty(wanted[0], dtype=one[0].dtype) for _ in range(count)]
                for who in ("stax", "eager", "compile", "openblas")}
+    packed = [stax.prepare(artifact, x, types) if group == "network" else None for x in inputs]
     contenders = {"stax": rotating(
-        lambda i: stax.launcher(artifact, inputs[i], [outputs["stax"][i]], types, None), count)}
+        lambda i: stax.launcher(artifact, inputs[i], [outputs["stax"][i]], types, None, packed[i]), count)}
     contenders.update(torch_peers(torch, fn, eager_out, inputs, outputs, args.compile))
     if name.startswith("sgemm"):
         import numpy

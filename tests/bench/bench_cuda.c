@@ -1,12 +1,12 @@
 /* bench_cuda.c: what the service adds to a GPU compile and to its hits, in one run: each graph cold in
- * a warm worker beside NVRTC alone, in this process, on the same sources; time by stage; a hit of a
- * CUDA target beside a CPU's and a ping.
+ * a warm worker beside NVRTC alone, in this process, on the same sources, down to PTX and down to
+ * machine code; time by stage; a hit of a CUDA target beside a CPU's and a ping.
  * Usage: bench_cuda [--target T] FILE.stax...   (needs $STAX_SERVER and NVRTC; prints tables,
  * medians) */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bytes.h"
 #include "clock.h"
@@ -14,7 +14,7 @@
 #include "gpu_target.h"
 #include "stax.h"
 
-enum { ROUNDS = 5, HITS = 2000, STAGES = 32, NAME = 24 };
+enum { ROUNDS = 5, HITS = 2000, STAGES = 32, NAME = 24, SMALL = 16 };
 
 static const char *target = "cuda:sm_90a:h200";
 
@@ -51,20 +51,30 @@ static char *read_file(const char *path)
 	return text;
 }
 
-/* The graph with its first output scaled: another graph and another kernel in every round. The
- * caller frees it. */
+/* The graph with its first size of at least SMALL, wherever the number stands, less by a sixteenth of
+ * the power of two in it for each round: kernels of the same form, none known. The caller frees it. */
 static char *variant(const char *text, int round)
 {
 	struct stx_bytes b = { 0 };
-	const char *end = strstr(text, "return (");
-	if (!end)
-		die("a graph without outputs", NULL);
-	const char *name = end + strlen("return (");
-	int n = (int)strcspn(name, ",)");
-	double scale = 1 + 1e-3 * (round + 1) + 1e-7 * (double)(getpid() % 1000);
-	stx_bytes_put(&b, text, (size_t)(end - text));
-	stx_bytes_printf(&b, "%%bench = mul.Scalar(%.*s, %.9g)\nreturn (%%bench%s", n, name, scale,
-			 name + n);
+	const char digits[] = "0123456789";
+	unsigned long long size = 0, v;
+	for (const char *at = text; size < SMALL && (at = strpbrk(at, "[,")); at++)
+		size = strtoull(at + 1, NULL, 10);
+	if (size < SMALL)
+		die("a graph without a size to vary", NULL);
+	unsigned long long step = (size & -size) / 16;
+	for (const char *at = text; *at;) {
+		size_t n = strcspn(at, digits), number = strspn(at + n, digits);
+		int is_name = n && (isalpha((unsigned char)at[n - 1]) || strchr("_.", at[n - 1]));
+		v = strtoull(at + n, NULL, 10);
+		stx_bytes_put(&b, at, n);
+		if (v == size && number && !is_name)
+			stx_bytes_printf(&b, "%llu",
+					 size - (unsigned long long)round * (step ? step : 1));
+		else
+			stx_bytes_put(&b, at + n, number);
+		at += n + number;
+	}
 	if (b.oom || !stx_bytes_cstr(&b))
 		die("out of memory", NULL);
 	return (char *)b.at;
@@ -89,41 +99,76 @@ static struct stax_answer *compile(struct stax_client *c, const char *text, cons
 
 /* ---- NVRTC alone ---- */
 
-/* All kernels of the graph, one after another. *longest: the one that takes longest. */
-static double nvrtc_us(struct stax_client *c, struct stx_nvrtc *n, const char *text,
-		       double *longest, int *kernels)
+static double once_us(struct stx_nvrtc *n, const char *source, const char *arch,
+		      enum stx_nvrtc_stage stage)
+{
+	struct stx_bytes code = { 0 };
+	struct stx_diag d = { 0 };
+	uint64_t start = stx_clock_ns();
+	if (stx_nvrtc_compile(n, source, "alone", arch, 0, stage, &code, NULL, &d)) {
+		fprintf(stderr, "bench_cuda: NVRTC alone: %s\n", d.text);
+		exit(1);
+	}
+	stx_bytes_free(&code);
+	return (double)(stx_clock_ns() - start) * 1e-3;
+}
+
+/* Of all kernels of a graph, each one once, one after another. */
+struct alone {
+	double sum, longest, to_ptx; /* us; to_ptx: front end and optimiser */
+	int distinct, all;
+	size_t bytes; /* of source */
+};
+
+/* The kernel's name and the rest of it have not come by in what stands before it. */
+static int is_new(const char *source, const char *at)
+{
+	const char *name = strstr(at, "stx_k_");
+	char symbol[64];
+	snprintf(symbol, sizeof symbol, "%.*s", name ? (int)strcspn(name, "(") : 0, name);
+	for (const char *p = source; p < at; p += strlen(p) + 1)
+		if (strstr(p, symbol))
+			return 0;
+	return 1;
+}
+
+static struct alone nvrtc_alone(struct stax_client *c, struct stx_nvrtc *n, const char *text)
 {
 	struct stax_error err = { 0 };
 	struct stax_request r = request(text, target);
 	struct stx_gpu_target t;
-	char *source = NULL;
+	struct alone sum = { 0 };
+	char *source = NULL, virtual[32];
 	size_t size;
-	double sum = 0;
-	*longest = 0;
-	*kernels = 0;
 	if (stax_dump(c, &r, "source", "text", &source, &size, &err))
 		die("dump", &err);
 	if (stx_gpu_target_parse(target, &t, NULL))
 		die("a bad target", NULL);
+	snprintf(virtual, sizeof virtual, "compute%s", strchr(t.device.arch, '_'));
 	for (char *at = strstr(source, "// ---- "), *next; at; at = next) {
-		struct stx_bytes cubin = { 0 };
-		struct stx_diag d = { 0 };
 		if ((next = strstr(at + 1, "\n// ---- ")))
 			*next++ = 0;
-		uint64_t start = stx_clock_ns();
-		if (stx_nvrtc_compile(n, at, "alone", t.device.arch, 0, STX_NVRTC_CUBIN, &cubin,
-				      NULL, &d)) {
-			fprintf(stderr, "bench_cuda: NVRTC alone: %s\n", d.text);
-			exit(1);
-		}
-		double us = (double)(stx_clock_ns() - start) * 1e-3;
-		sum += us;
-		*longest = us > *longest ? us : *longest;
-		++*kernels;
-		stx_bytes_free(&cubin);
+		sum.all++;
+		if (!is_new(source, at))
+			continue;
+		double us = once_us(n, at, t.device.arch, STX_NVRTC_CUBIN);
+		sum.to_ptx += once_us(n, at, virtual, STX_NVRTC_PTX);
+		sum.sum += us;
+		sum.longest = us > sum.longest ? us : sum.longest;
+		sum.distinct++;
+		sum.bytes += strlen(at);
 	}
 	free(source);
 	return sum;
+}
+
+/* What NVRTC takes for nothing, ms. */
+static double empty(struct stx_nvrtc *n, const char *arch, enum stx_nvrtc_stage stage)
+{
+	double t[ROUNDS];
+	for (int i = 0; i < ROUNDS; i++)
+		t[i] = once_us(n, "extern \"C\" __global__ void empty() {}", arch, stage);
+	return median(t, ROUNDS) / 1e3;
 }
 
 /* ---- cold compiles ---- */
@@ -173,13 +218,13 @@ static double own_passes_us(const struct split *s)
 
 static double cold(struct stax_client *c, struct stx_nvrtc *n, const char *path)
 {
-	double wall[ROUNDS], alone[ROUNDS], longest[ROUNDS];
-	int kernels = 0;
+	double wall[ROUNDS], alone[ROUNDS], longest[ROUNDS], ptx[ROUNDS];
+	struct alone n_alone = { 0 };
 	struct split s = { .n = 0 };
 	char *text = read_file(path);
 	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 	for (int i = 0; i < ROUNDS; i++) {
-		char *v = variant(text, i);
+		char *v = variant(text, i + 1);
 		uint64_t start = stx_clock_ns();
 		struct stax_answer *a = compile(c, v, target);
 		wall[i] = (double)(stx_clock_ns() - start) * 1e-3;
@@ -187,15 +232,21 @@ static double cold(struct stax_client *c, struct stx_nvrtc *n, const char *path)
 			die("a cold compile was a hit", NULL);
 		add_stages(&s, a);
 		stax_answer_free(a);
-		alone[i] = nvrtc_us(c, n, v, &longest[i], &kernels);
+		n_alone = nvrtc_alone(c, n, v);
+		alone[i] = n_alone.sum;
+		longest[i] = n_alone.longest;
+		ptx[i] = n_alone.to_ptx;
 		free(v);
 	}
 	free(text);
 	double w = median(wall, ROUNDS), m = median(alone, ROUNDS);
 	double inside = stage_us(&s, "kernels") + stage_us(&s, "link") + stage_us(&s, "check");
-	printf("%-22.*s %3d %8.1f %8.1f %6.2f %8.1f %8.1f %8.1f %6.2f %6.2f %6.2f\n",
-	       (int)strcspn(base, "."), base, kernels, w / 1e3, m / 1e3, w / m,
-	       median(longest, ROUNDS) / 1e3, stage_us(&s, "emit") / 1e3,
+	double to_ptx = median(ptx, ROUNDS);
+	printf("%-22.*s %3d/%-3d %5.1f %8.1f %8.1f %6.2f %7.1f %7.1f %8.1f %8.1f %8.1f %6.2f %6.2f "
+	       "%6.2f\n",
+	       (int)strcspn(base, "."), base, n_alone.distinct, n_alone.all,
+	       (double)n_alone.bytes / 1024, w / 1e3, m / 1e3, w / m, to_ptx / 1e3,
+	       (m - to_ptx) / 1e3, median(longest, ROUNDS) / 1e3, stage_us(&s, "emit") / 1e3,
 	       stage_us(&s, "kernels") / 1e3, own_passes_us(&s) / 1e3,
 	       (stage_us(&s, "link") + stage_us(&s, "check")) / 1e3,
 	       (stage_us(&s, "request") - inside) / 1e3);
@@ -260,12 +311,17 @@ int main(int argc, char **argv)
 	printf("medians of %d, us at the client: a hit of %s %.1f, of the CPU %.1f, a ping "
 	       "%.1f\n\n",
 	       HITS, target, t_gpu, t_cpu, t_ping);
-	printf("medians of %d, ms; alone: NVRTC on the same sources, one kernel after another; "
-	       "longest: of these;\nnvrtc: in the workers; kernels: their jobs, side by side; own: "
-	       "our passes and text; rest: queue, channels, store\n",
-	       ROUNDS);
-	printf("%-22s %3s %8s %8s %6s %8s %8s %8s %6s %6s %6s\n", target, "n", "cold", "alone",
-	       "ratio", "longest", "nvrtc", "kernels", "own", "link", "rest");
+	printf("medians of %d, ms; n: kernels that differ, of all; KiB: their sources; alone: "
+	       "NVRTC "
+	       "on these, one after another; ptx, asm: of that down to PTX, and from there;\n"
+	       "longest: kernel; nvrtc: in the workers; kernels: their jobs, side by side; own: "
+	       "our "
+	       "passes and text; rest: queue, channels, store; an empty kernel: %.1f, %.1f to "
+	       "PTX\n",
+	       ROUNDS, empty(n, "sm_90a", STX_NVRTC_CUBIN), empty(n, "compute_90a", STX_NVRTC_PTX));
+	printf("%-22s %7s %5s %8s %8s %6s %7s %7s %8s %8s %8s %6s %6s %6s\n", target, "n", "KiB",
+	       "cold", "alone", "ratio", "ptx", "asm", "longest", "nvrtc", "kernels", "own", "link",
+	       "rest");
 	for (; at < argc && nratios < 256; at++)
 		ratios[nratios++] = cold(c, n, argv[at]);
 	double worst = 0;

@@ -147,17 +147,25 @@ class Stax:
             found.append((tuple(t.sizes[:t.rank]), t.dtype))
         return found
 
-    def launcher(self, artifact, inputs, outputs, numbers, stream):
+    @staticmethod
+    def tensors(all_, numbers):
+        made = (Tensor * max(1, len(all_)))()
+        for to, x in zip(made, all_):
+            to.data, to.dtype, to.rank = x.data_ptr(), numbers[x.dtype], x.dim()
+            to.sizes[:x.dim()], to.strides[:x.dim()] = list(x.shape), list(x.stride())
+        return made
+
+    def prepare(self, artifact, inputs, numbers):
+        """Parameters packed, for launcher(); they stay packed as long as the process."""
+        p = C.c_void_p()
+        self.call("stax_prepare", artifact, self.tensors(inputs, numbers), len(inputs), None, C.byref(p))
+        return p
+
+    def launcher(self, artifact, inputs, outputs, numbers, stream, prepared=None):
         """A function of no arguments: one run, launched and not waited for."""
-        def tensors(all_):
-            made = (Tensor * max(1, len(all_)))()
-            for to, x in zip(made, all_):
-                to.data, to.dtype, to.rank = x.data_ptr(), numbers[x.dtype], x.dim()
-                to.sizes[:x.dim()], to.strides[:x.dim()] = list(x.shape), list(x.stride())
-            return made
-        ins, outs, env, e = tensors(inputs), tensors(outputs), Env(stream=stream), Error()
-        run, ne, no = self.lib.stax_run, len(inputs), len(outputs)
-        args = (artifact, ins, ne, outs, no, C.byref(env), C.byref(e))
+        ins, outs, env, e = self.tensors(inputs, numbers), self.tensors(outputs, numbers), Env(stream=stream), Error()
+        run, ne, no = self.lib.stax_run_prepared, len(inputs), len(outputs)
+        args = (artifact, prepared, ins, ne, outs, no, C.byref(env), C.byref(e))
 
         def go():
             if run(*args):

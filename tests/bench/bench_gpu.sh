@@ -27,8 +27,12 @@ if [ "${1:-}" = --tune ]; then
 fi
 # A service at work: workers that have loaded NVRTC.
 start_daemon --workers "$(nproc)" || exit 1
-# What the service adds to NVRTC and to a hit.
-[ $# != 0 ] || STAX_STAXD=$build/staxd "$build/tests/bench/bench_cuda" --target "$target" tests/bench/gpu/*.stax || exit 1
+# What the service adds to NVRTC and to a hit: the cases, and a network of twelve layers that share kernels.
+if [ $# = 0 ]; then
+  network=$work/gpt2_12_blocks.stax
+  "$python" tests/bench/bench_models.py "12 gpt-2 blocks" >"$network" 2>/dev/null || network=
+  STAX_STAXD=$build/staxd "$build/tests/bench/bench_cuda" --target "$target" tests/bench/gpu/*.stax ${network:+"$network"} || exit 1
+fi
 if "$python" -c 'import torch' 2>/dev/null; then
   (cd "$there" && PYTHONUNBUFFERED=1 STAX_BUILD=$build "$python" "$OLDPWD/tests/bench/bench_gpu.py" "$@")
   exit

@@ -27,7 +27,8 @@ class Net:
         return name, list(sizes)
 
     def text(self, result):
-        heads = [f"%{n} : f32[{','.join(map(str, s))}] = placeholder()" for n, s, _ in self.inputs]
+        heads = [f"%{n} : f32[{','.join(map(str, s))}] = placeholder({'param=True' if kind == 'weight' else ''})"
+                 for n, s, kind in self.inputs]
         return "\n".join(heads + self.lines + [f"return (%{result[0]})"]) + "\n"
 
     def function(self, result):

@@ -52,6 +52,13 @@ static double draw(uint64_t *s, enum stx_dtype t, double scale)
 	return stx_scalar_round(t, (double)(int64_t)next(s) * 0x1p-63 * scale);
 }
 
+/* Which inputs are weights, which may be prepared: none, both operands, the second. */
+static const char *holder(int64_t which, int operand)
+{
+	return which % 3 == 1 || (which % 3 == 2 && operand == 1) ? "placeholder(param=True)"
+								  : "placeholder()";
+}
+
 static void add_input(struct product *p, struct stx_bytes *text, uint64_t *s, const char *name,
 		      int rank, const int64_t *sizes)
 {
@@ -62,7 +69,7 @@ static void add_input(struct product *p, struct stx_bytes *text, uint64_t *s, co
 		x->sizes[i] = sizes[i];
 		stx_bytes_printf(text, "%s%lld", i ? "," : "", (long long)sizes[i]);
 	}
-	stx_bytes_puts(text, "] = placeholder()\n");
+	stx_bytes_printf(text, "] = %s\n", holder(p->m + p->n, *name - 'a'));
 	compiled_dense(x);
 	int64_t n = compiled_numel(x);
 	int bytes = stx_dtype_bytes(p->t);
@@ -248,7 +255,7 @@ static void run_product(uint64_t seed, enum stx_dtype only)
 					   &d))
 				fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text,
 					 stx_bytes_cstr(&text));
-			for (int how = COMPILED_SERIAL; how <= COMPILED_POOL; how++) {
+			for (int how = COMPILED_SERIAL; how <= COMPILED_PREPARED; how++) {
 				struct stx_tensor out[1];
 				if (compiled_run(&c, (enum compiled_threads)how, p.in, p.nin, out,
 						 &d))
@@ -351,9 +358,9 @@ static void run_bytes(uint64_t seed)
 		for (int64_t i = 0; i < outer * p.k; i++) /* extremes, too */
 			p.x[j][i] = (uint8_t)(next(&seed) % 8 ? next(&seed) >> 40
 							      : 127 + next(&seed) % 2);
-		stx_bytes_printf(&text, "%%x%d : %s[%lld,%lld] = placeholder()\n", j,
+		stx_bytes_printf(&text, "%%x%d : %s[%lld,%lld] = %s\n", j,
 				 p.is_signed[j] ? "i8" : "u8", (long long)in[j].sizes[0],
-				 (long long)in[j].sizes[1]);
+				 (long long)in[j].sizes[1], holder(p.m + p.n, j));
 	}
 	for (int j = 0; j < 2; j++) {
 		p.is_input[j] = next(&seed) % 3 == 0;
@@ -390,11 +397,16 @@ static void run_bytes(uint64_t seed)
 		struct compiled c;
 		struct stx_tensor out[1];
 		struct stx_diag d = { 0 };
-		if (compiled_build(stx_bytes_cstr(&text), *t, COMPILED_FUSED, &c, &d) ||
-		    compiled_run(&c, COMPILED_PIECES, in, nin, out, &d))
+		if (compiled_build(stx_bytes_cstr(&text), *t, COMPILED_FUSED, &c, &d))
 			fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text, stx_bytes_cstr(&text));
-		check_bytes(&p, stx_bytes_cstr(&text), *t, out[0].data);
-		compiled_free_outputs(out, 1);
+		for (int prepared = 0; prepared < 2; prepared++) {
+			if (compiled_run(&c, prepared ? COMPILED_PREPARED : COMPILED_PIECES, in,
+					 nin, out, &d))
+				fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text,
+					 stx_bytes_cstr(&text));
+			check_bytes(&p, stx_bytes_cstr(&text), *t, out[0].data);
+			compiled_free_outputs(out, 1);
+		}
 		compiled_free(&c);
 	}
 	free(p.x[0]);
@@ -437,8 +449,29 @@ static float conv_at(const struct conv *v, const float *x, const float *wt, int6
 	return sum;
 }
 
+static void check_conv(const struct conv *v, const struct stx_tensor *in, const struct compiled *c,
+		       enum compiled_threads how, const char *target, const char *text)
+{
+	struct stx_tensor out[1];
+	struct stx_diag d = { 0 };
+	if (compiled_run(c, how, in, 2, out, &d))
+		fail_msg("%s: %s %s in\n%s", target, d.stage, d.text, text);
+	const float *got = out[0].data;
+	for (int64_t f = 0; f < compiled_numel(out); f++) {
+		int64_t j = f % out[0].sizes[3], i = f / out[0].sizes[3];
+		int64_t o = i / out[0].sizes[2], n = o / v->o;
+		float want = conv_at(v, in[0].data, in[1].data, n, o % v->o, i % out[0].sizes[2], j,
+				     !strstr(target, "v2"));
+		if (got[f] != want)
+			fail_msg("%s: element %lld is %a, not %a, of\n%s", target, (long long)f,
+				 (double)got[f], (double)want, text);
+	}
+	compiled_free_outputs(out, 1);
+}
+
 static void run_conv(const struct conv *v, uint64_t seed)
 {
+	const char *weight = seed % 3 ? "param=True" : "";
 	struct stx_tensor in[2] = {
 		{ .dtype = STX_F32, .rank = 4, .sizes = { v->n, v->c, v->h, v->w } },
 		{ .dtype = STX_F32, .rank = 4, .sizes = { v->o, v->c / v->groups, v->k, v->k } }
@@ -453,31 +486,20 @@ static void run_conv(const struct conv *v, uint64_t seed)
 	}
 	stx_bytes_printf(&text,
 			 "%%x : f32[%lld,%lld,%lld,%lld] = placeholder()\n"
-			 "%%w : f32[%lld,%lld,%lld,%lld] = placeholder()\n"
+			 "%%w : f32[%lld,%lld,%lld,%lld] = placeholder(%s)\n"
 			 "%%c = convolution.default(%%x, %%w, None, [%lld,%lld], [%lld,%lld], "
 			 "[1,1], False, [0,0], %lld)\nreturn (%%c,)\n",
 			 (long long)v->n, (long long)v->c, (long long)v->h, (long long)v->w,
 			 (long long)v->o, (long long)(v->c / v->groups), (long long)v->k,
-			 (long long)v->k, (long long)v->stride, (long long)v->stride,
+			 (long long)v->k, weight, (long long)v->stride, (long long)v->stride,
 			 (long long)v->padding, (long long)v->padding, (long long)v->groups);
 	for (const char *const *t = compiled_targets(); *t; t++) {
 		struct compiled c;
-		struct stx_tensor out[1];
 		struct stx_diag d = { 0 };
-		if (compiled_build(stx_bytes_cstr(&text), *t, COMPILED_FUSED, &c, &d) ||
-		    compiled_run(&c, COMPILED_PIECES, in, 2, out, &d))
+		if (compiled_build(stx_bytes_cstr(&text), *t, COMPILED_FUSED, &c, &d))
 			fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text, stx_bytes_cstr(&text));
-		const float *got = out[0].data;
-		for (int64_t f = 0; f < compiled_numel(out); f++) {
-			int64_t j = f % out[0].sizes[3], i = f / out[0].sizes[3];
-			int64_t o = i / out[0].sizes[2], n = o / v->o;
-			float want = conv_at(v, in[0].data, in[1].data, n, o % v->o,
-					     i % out[0].sizes[2], j, !strstr(*t, "v2"));
-			if (got[f] != want)
-				fail_msg("%s: element %lld is %a, not %a, of\n%s", *t, (long long)f,
-					 (double)got[f], (double)want, stx_bytes_cstr(&text));
-		}
-		compiled_free_outputs(out, 1);
+		check_conv(v, in, &c, COMPILED_PIECES, *t, stx_bytes_cstr(&text));
+		check_conv(v, in, &c, COMPILED_PREPARED, *t, stx_bytes_cstr(&text));
 		compiled_free(&c);
 	}
 	free(in[0].data);

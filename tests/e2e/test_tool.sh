@@ -214,6 +214,14 @@ exits 1 "an input of another shape" "$stax" run "$work/g.stax" --input x="$work/
 says "the input is named" "'x'"
 ok "timing" "$stax" run "$work/g.stax" --time 10
 says "the median is told" "median"
+cat >"$work/linear.stax" <<'EOF'
+%x : f32[8,96] = placeholder()
+%w : f32[320,96] = placeholder(param=True)
+%y = linear.default(%x, %w)
+return (%y,)
+EOF
+ok "timing with weights" "$stax" run "$work/linear.stax" --time 10
+says "they are packed once" "^prepared: weights packed into 0.1 MB"
 head -c 300 /dev/urandom >"$work/noise.so"
 printf '\177ELF' | dd of="$work/noise.so" conv=notrunc status=none
 exits 1 "noise as an artifact" "$stax" run "$work/noise.so"

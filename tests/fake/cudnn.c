@@ -10,51 +10,11 @@
 #include <string.h>
 
 #include "dtype.h"
-#include "fake.h"
+#include "cudnn_desc.h"
 #include "fake_time.h"
 #include "scalar.h"
 
 #define API __attribute__((visibility("default")))
-
-enum {
-	OK = 0,
-	BAD_PARAM = 2000,
-	NULL_POINTER = 2002,
-	MISALIGNED = 2003,
-	NOT_FINALIZED = 2004,
-	ATTRIBUTE_TYPE = 2010,
-	NOT_SUPPORTED = 3000
-};
-enum { /* types of attributes */
-       HANDLE = 0,
-       DATA_TYPE = 1,
-       BOOLEAN = 2,
-       INT64 = 3,
-       FLOAT = 4,
-       DOUBLE = 5,
-       POINTER = 6,
-       CONV_MODE = 7,
-       HEUR_MODE = 8,
-       KNOB_TYPE = 9,
-       NOTE = 11,
-       POINTWISE_MODE = 14,
-       DESCRIPTOR = 15
-};
-enum { /* descriptors */
-       D_POINTWISE = 0,
-       D_CONVOLUTION = 1,
-       D_ENGINE = 2,
-       D_CONFIG = 3,
-       D_HEURISTIC = 4,
-       D_PLAN = 5,
-       D_KNOB = 7,
-       D_FORWARD = 10,
-       D_BWD_DATA = 12,
-       D_POINTWISE_OP = 13,
-       D_GRAPH = 15,
-       D_PACK = 16,
-       D_TENSOR = 17
-};
 
 static struct fake_cudnn fake = {
 	.offered = 3, .no_plan = -1, .wrong = -1, .version = 91900, .workspace_bytes = 4096
@@ -66,24 +26,13 @@ struct fake_cudnn *fake_cudnn(void)
 	return &fake;
 }
 
-struct attribute {
-	int name, type;
-	int64_t n;
-	uint8_t bytes[64];
-};
-struct desc {
-	int type, is_final;
-	struct attribute at[16];
-	int n;
-	int engine; /* of ENGINE, CONFIG, KNOB, PLAN */
-};
-
 /* What may be set: of which descriptor, type, how many; needed: to finalise it. */
 static const struct {
 	int of, name, type, least, most, needed;
 } known[] = {
 	{ D_POINTWISE, 0, POINTWISE_MODE, 1, 1, 1 },
 	{ D_POINTWISE, 1, DATA_TYPE, 1, 1, 1 },
+	{ D_POINTWISE, 9, INT64, 1, 1, 0 },
 	{ D_CONVOLUTION, 100, DATA_TYPE, 1, 1, 1 },
 	{ D_CONVOLUTION, 101, CONV_MODE, 1, 1, 1 },
 	{ D_CONVOLUTION, 102, INT64, 2, 3, 1 },
@@ -109,19 +58,31 @@ static const struct {
 	{ D_BWD_DATA, 711, DESCRIPTOR, 1, 1, 1 },
 	{ D_POINTWISE_OP, 750, DESCRIPTOR, 1, 1, 1 },
 	{ D_POINTWISE_OP, 751, DESCRIPTOR, 1, 1, 1 },
-	{ D_POINTWISE_OP, 752, DESCRIPTOR, 1, 1, 1 },
+	{ D_POINTWISE_OP, 752, DESCRIPTOR, 1, 1, 0 },
 	{ D_POINTWISE_OP, 753, DESCRIPTOR, 1, 1, 1 },
+	{ D_POINTWISE_OP, 758, DESCRIPTOR, 1, 1, 0 },
 	{ D_GRAPH, 800, HANDLE, 1, 1, 1 },
-	{ D_GRAPH, 801, DESCRIPTOR, 1, 4, 1 },
+	{ D_GRAPH, 801, DESCRIPTOR, 1, 16, 1 },
 	{ D_TENSOR, 900, INT64, 1, 1, 1 },
 	{ D_TENSOR, 901, DATA_TYPE, 1, 1, 1 },
 	{ D_TENSOR, 902, INT64, 3, 8, 1 },
 	{ D_TENSOR, 903, INT64, 3, 8, 1 },
 	{ D_TENSOR, 906, INT64, 1, 1, 1 },
 	{ D_TENSOR, 907, BOOLEAN, 1, 1, 0 },
+	{ D_TENSOR, 908, BOOLEAN, 1, 1, 0 },
 	{ D_PACK, 1000, INT64, 1, 8, 1 },
 	{ D_PACK, 1001, POINTER, 1, 8, 1 },
 	{ D_PACK, 1003, POINTER, 1, 1, 1 },
+	{ D_MATMUL, 1500, DATA_TYPE, 1, 1, 1 },
+	{ D_MATMUL_OP, 1520, DESCRIPTOR, 1, 1, 1 },
+	{ D_MATMUL_OP, 1521, DESCRIPTOR, 1, 1, 1 },
+	{ D_MATMUL_OP, 1522, DESCRIPTOR, 1, 1, 1 },
+	{ D_MATMUL_OP, 1523, DESCRIPTOR, 1, 1, 1 },
+	{ D_REDUCTION, 1600, REDUCTION, 1, 1, 1 },
+	{ D_REDUCTION, 1601, DATA_TYPE, 1, 1, 1 },
+	{ D_REDUCTION_OP, 1610, DESCRIPTOR, 1, 1, 1 },
+	{ D_REDUCTION_OP, 1611, DESCRIPTOR, 1, 1, 1 },
+	{ D_REDUCTION_OP, 1612, DESCRIPTOR, 1, 1, 1 },
 };
 #define NKNOWN (sizeof known / sizeof *known)
 
@@ -152,6 +113,13 @@ const char *cudnnGetErrorString(int status)
 	return status / 1000 == 3   ? "CUDNN_STATUS_NOT_SUPPORTED"
 	       : status / 1000 == 2 ? "CUDNN_STATUS_BAD_PARAM"
 				    : "CUDNN_STATUS_EXECUTION_FAILED";
+}
+
+API void cudnnGetLastErrorString(char *text, size_t cap);
+void cudnnGetLastErrorString(char *text, size_t cap)
+{
+	static const char said[] = "Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: the fake's\nmore";
+	memcpy(text, said, cap < sizeof said ? cap : sizeof said);
 }
 
 struct handle {
@@ -203,6 +171,10 @@ int cudnnBackendCreateDescriptor(int type, void **out)
 	case D_POINTWISE_OP:
 	case D_GRAPH:
 	case D_PACK:
+	case D_MATMUL:
+	case D_MATMUL_OP:
+	case D_REDUCTION:
+	case D_REDUCTION_OP:
 	case D_TENSOR: break;
 	default: return NOT_SUPPORTED;
 	}
@@ -224,7 +196,7 @@ int cudnnBackendDestroyDescriptor(void *d)
 	return OK;
 }
 
-static const struct attribute *get(const struct desc *d, int name)
+const struct attribute *fake_get(const struct desc *d, int name)
 {
 	for (int i = 0; i < d->n; i++)
 		if (d->at[i].name == name)
@@ -232,27 +204,27 @@ static const struct attribute *get(const struct desc *d, int name)
 	return NULL;
 }
 
-static int64_t i64(const struct desc *d, int name, int i)
+int64_t fake_i64(const struct desc *d, int name, int i)
 {
-	const struct attribute *a = get(d, name);
+	const struct attribute *a = fake_get(d, name);
 	int64_t v = 0;
 	if (a)
 		memcpy(&v, a->bytes + 8 * i, 8);
 	return v;
 }
 
-static int i32(const struct desc *d, int name)
+int fake_i32(const struct desc *d, int name)
 {
-	const struct attribute *a = get(d, name);
+	const struct attribute *a = fake_get(d, name);
 	int v = 0;
 	if (a)
 		memcpy(&v, a->bytes, a->type == BOOLEAN ? 1 : 4);
 	return v;
 }
 
-static struct desc *child(const struct desc *d, int name, int i)
+struct desc *fake_child(const struct desc *d, int name, int i)
 {
-	const struct attribute *a = get(d, name);
+	const struct attribute *a = fake_get(d, name);
 	struct desc *v = NULL;
 	if (a && i < a->n)
 		memcpy(&v, a->bytes + 8 * i, 8);
@@ -280,7 +252,7 @@ int cudnnBackendSetAttribute(void *at, int name, int type, int64_t n, const void
 			continue;
 		if (!type_fits(d, (int)i, type))
 			return ATTRIBUTE_TYPE;
-		if (n < known[i].least || n > known[i].most || get(d, name))
+		if (n < known[i].least || n > known[i].most || fake_get(d, name))
 			return BAD_PARAM;
 		struct attribute *a = &d->at[d->n++];
 		a->name = name;
@@ -288,7 +260,7 @@ int cudnnBackendSetAttribute(void *at, int name, int type, int64_t n, const void
 		a->n = n;
 		memcpy(a->bytes, values, (size_t)n * bytes_of(type));
 		for (int64_t k = 0; type == DESCRIPTOR && k < n; k++)
-			if (!child(d, name, (int)k) || !child(d, name, (int)k)->is_final)
+			if (!fake_child(d, name, (int)k) || !fake_child(d, name, (int)k)->is_final)
 				return NOT_FINALIZED;
 		return OK;
 	}
@@ -297,35 +269,38 @@ int cudnnBackendSetAttribute(void *at, int name, int type, int64_t n, const void
 
 /* ---- what graphs mean ---- */
 
-static int dtype_of(int type)
+int fake_dtype(int type)
 {
 	switch (type) {
 	case 0: return STX_F32;
 	case 1: return STX_F64;
 	case 2: return STX_F16;
+	case 4: return STX_I32;
 	case 9: return STX_BF16;
+	case 11: return STX_BOOL;
 	default: return -1;
 	}
 }
 
-static struct fake_tensor tensor_of(const struct desc *d)
+struct fake_tensor fake_tensor_of(const struct desc *d)
 {
-	struct fake_tensor t = { .type = i32(d, 901),
-				 .rank = (int)get(d, 902)->n,
-				 .alignment = i64(d, 900, 0),
-				 .id = i64(d, 906, 0),
-				 .is_virtual = i32(d, 907) };
-	memcpy(t.size, get(d, 902)->bytes, sizeof t.size);
-	memcpy(t.stride, get(d, 903)->bytes, sizeof t.stride);
+	struct fake_tensor t = { .type = fake_i32(d, 901),
+				 .rank = (int)fake_get(d, 902)->n,
+				 .alignment = fake_i64(d, 900, 0),
+				 .id = fake_i64(d, 906, 0),
+				 .is_virtual = fake_i32(d, 907),
+				 .is_value = fake_i32(d, 908) };
+	memcpy(t.size, fake_get(d, 902)->bytes, sizeof t.size);
+	memcpy(t.stride, fake_get(d, 903)->bytes, sizeof t.stride);
 	return t;
 }
 
 static int check_tensor(const struct desc *d)
 {
-	struct fake_tensor t = tensor_of(d);
-	if (get(d, 902)->n != get(d, 903)->n || dtype_of(t.type) < 0 || t.alignment < 1 ||
-	    t.alignment & (t.alignment - 1) ||
-	    t.alignment % stx_dtype_bytes((enum stx_dtype)dtype_of(t.type)))
+	struct fake_tensor t = fake_tensor_of(d);
+	if (fake_get(d, 902)->n != fake_get(d, 903)->n || fake_dtype(t.type) < 0 ||
+	    t.alignment < 1 || t.alignment & (t.alignment - 1) ||
+	    t.alignment % stx_dtype_bytes((enum stx_dtype)fake_dtype(t.type)))
 		return BAD_PARAM;
 	for (int i = 0; i < t.rank; i++)
 		if (t.size[i] < 1 || t.stride[i] < 1)
@@ -335,36 +310,36 @@ static int check_tensor(const struct desc *d)
 
 static int check_convolution(const struct desc *d)
 {
-	int64_t k = i64(d, 106, 0);
-	int computes = i32(d, 100);
+	int64_t k = fake_i64(d, 106, 0);
+	int computes = fake_i32(d, 100);
 	if (computes != 0 && computes != 1)
 		return NOT_SUPPORTED;
 	for (int name = 102; name <= 105; name++) {
-		if (get(d, name)->n != k)
+		if (fake_get(d, name)->n != k)
 			return BAD_PARAM;
 		for (int i = 0; i < k; i++)
-			if (i64(d, name, i) < (name <= 103))
+			if (fake_i64(d, name, i) < (name <= 103))
 				return BAD_PARAM;
 	}
-	return i32(d, 101) == 1 ? OK : NOT_SUPPORTED;
+	return fake_i32(d, 101) == 1 ? OK : NOT_SUPPORTED;
 }
 
 /* The forward convolution: x and y are those of the input and the output. */
 static struct fake_convolution operation_of(const struct desc *d)
 {
 	int b = d->type == D_BWD_DATA;
-	const struct desc *c = child(d, b ? 708 : 702, 0);
+	const struct desc *c = fake_child(d, b ? 708 : 702, 0);
 	struct fake_convolution f = { .is_gradient = b,
-				      .accumulate = i32(c, 100),
-				      .k = (int)i64(c, 106, 0),
-				      .x = tensor_of(child(d, b ? 711 : 704, 0)),
-				      .w = tensor_of(child(d, b ? 709 : 703, 0)),
-				      .y = tensor_of(child(d, b ? 710 : 705, 0)) };
+				      .accumulate = fake_i32(c, 100),
+				      .k = (int)fake_i64(c, 106, 0),
+				      .x = fake_tensor_of(fake_child(d, b ? 711 : 704, 0)),
+				      .w = fake_tensor_of(fake_child(d, b ? 709 : 703, 0)),
+				      .y = fake_tensor_of(fake_child(d, b ? 710 : 705, 0)) };
 	for (int i = 0; i < f.k; i++) {
-		f.dilation[i] = i64(c, 102, i);
-		f.stride[i] = i64(c, 103, i);
-		f.after[i] = i64(c, 104, i);
-		f.before[i] = i64(c, 105, i);
+		f.dilation[i] = fake_i64(c, 102, i);
+		f.stride[i] = fake_i64(c, 103, i);
+		f.after[i] = fake_i64(c, 104, i);
+		f.before[i] = fake_i64(c, 105, i);
 	}
 	return f;
 }
@@ -374,7 +349,7 @@ static int check_operation(const struct desc *d)
 	static const int of[2][4] = { { 704, 703, 705, 702 }, { 711, 709, 710, 708 } };
 	int b = d->type == D_BWD_DATA;
 	for (int i = 0; i < 4; i++)
-		if (child(d, of[b][i], 0)->type != (i < 3 ? D_TENSOR : D_CONVOLUTION))
+		if (fake_child(d, of[b][i], 0)->type != (i < 3 ? D_TENSOR : D_CONVOLUTION))
 			return BAD_PARAM;
 	struct fake_convolution f = operation_of(d);
 	const struct fake_tensor *in = b ? &f.y : &f.x, *out = b ? &f.x : &f.y;
@@ -386,7 +361,7 @@ static int check_operation(const struct desc *d)
 		return BAD_PARAM;
 	int is_f64 = f.x.type == 1;
 	if ((f.accumulate == 1) != is_f64 ||
-	    get(d, b ? 706 : 700)->type != (is_f64 ? DOUBLE : FLOAT))
+	    fake_get(d, b ? 706 : 700)->type != (is_f64 ? DOUBLE : FLOAT))
 		return NOT_SUPPORTED;
 	if (f.y.is_virtual ? f.y.type != f.accumulate : f.y.type != f.x.type)
 		return NOT_SUPPORTED; /* halves are not summed into an f32 in memory */
@@ -401,11 +376,12 @@ static int check_operation(const struct desc *d)
 
 static int check_addition(const struct desc *d)
 {
-	const struct desc *p = child(d, 750, 0);
-	if (p->type != D_POINTWISE || i32(p, 0) != 0 || i32(p, 1) != 0)
+	const struct desc *p = fake_child(d, 750, 0);
+	if (fake_i32(p, 0) != 0 || fake_i32(p, 1) != 0 || !fake_child(d, 752, 0))
 		return NOT_SUPPORTED;
-	struct fake_tensor x = tensor_of(child(d, 751, 0)), b = tensor_of(child(d, 752, 0)),
-			   y = tensor_of(child(d, 753, 0));
+	struct fake_tensor x = fake_tensor_of(fake_child(d, 751, 0)),
+			   b = fake_tensor_of(fake_child(d, 752, 0)),
+			   y = fake_tensor_of(fake_child(d, 753, 0));
 	if (!x.is_virtual || b.is_virtual || y.is_virtual || x.rank != b.rank || x.rank != y.rank ||
 	    b.type != y.type)
 		return NOT_SUPPORTED;
@@ -417,27 +393,29 @@ static int check_addition(const struct desc *d)
 
 static int check_graph(const struct desc *d)
 {
-	const struct desc *op = child(d, 801, 0), *add = child(d, 801, 1);
-	int64_t n = get(d, 801)->n;
-	if (!child(d, 800, 0) || n > 2 || (op->type != D_FORWARD && op->type != D_BWD_DATA))
+	const struct desc *op = fake_child(d, 801, 0), *add = fake_child(d, 801, 1);
+	int64_t n = fake_get(d, 801)->n;
+	if (fake_is_attention(d))
+		return fake_check_attention(d);
+	if (!fake_child(d, 800, 0) || n > 2 || (op->type != D_FORWARD && op->type != D_BWD_DATA))
 		return NOT_SUPPORTED;
 	struct fake_convolution f = operation_of(op);
 	if (n == 1)
 		return f.y.is_virtual ? BAD_PARAM : OK;
-	if (add->type != D_POINTWISE_OP || f.is_gradient)
+	if (add->type != D_POINTWISE_OP || f.is_gradient || check_addition(add))
 		return NOT_SUPPORTED;
-	return child(add, 751, 0) == child(op, 705, 0) && f.y.is_virtual ? OK : BAD_PARAM;
+	return fake_child(add, 751, 0) == fake_child(op, 705, 0) && f.y.is_virtual ? OK : BAD_PARAM;
 }
 
 static int check_pack(const struct desc *d)
 {
-	return get(d, 1000)->n == get(d, 1001)->n ? OK : BAD_PARAM;
+	return fake_get(d, 1000)->n == fake_get(d, 1001)->n ? OK : BAD_PARAM;
 }
 
 static int check_plan(struct desc *d)
 {
-	const struct desc *c = child(d, 401, 0);
-	if (!child(d, 400, 0) || c->type != D_CONFIG)
+	const struct desc *c = fake_child(d, 401, 0);
+	if (!fake_child(d, 400, 0) || c->type != D_CONFIG)
 		return BAD_PARAM;
 	d->engine = c->engine;
 	fake.plans++;
@@ -452,18 +430,20 @@ int cudnnBackendFinalize(void *at)
 	if (!d || d->is_final)
 		return BAD_PARAM;
 	for (unsigned i = 0; i < NKNOWN; i++)
-		if (known[i].of == d->type && known[i].needed && !get(d, known[i].name))
+		if (known[i].of == d->type && known[i].needed && !fake_get(d, known[i].name))
 			return BAD_PARAM;
 	switch (d->type) {
 	case D_TENSOR: e = check_tensor(d); break;
 	case D_CONVOLUTION: e = check_convolution(d); break;
 	case D_FORWARD:
 	case D_BWD_DATA: e = check_operation(d); break;
-	case D_POINTWISE_OP: e = check_addition(d); break;
+	case D_POINTWISE_OP: e = fake_check_pointwise(d); break;
+	case D_MATMUL_OP: e = fake_check_matmul(d); break;
+	case D_REDUCTION_OP: e = fake_check_reduction(d); break;
 	case D_GRAPH: e = check_graph(d); break;
 	case D_PACK: e = check_pack(d); break;
 	case D_PLAN: e = check_plan(d); break;
-	case D_HEURISTIC: e = child(d, 201, 0)->type == D_GRAPH ? OK : BAD_PARAM; break;
+	case D_HEURISTIC: e = fake_child(d, 201, 0)->type == D_GRAPH ? OK : BAD_PARAM; break;
 	case D_ENGINE:
 	case D_CONFIG:
 	case D_KNOB: e = NOT_SUPPORTED; break; /* libstax makes none */
@@ -487,8 +467,8 @@ static void fill_config(struct desc *c, const struct desc *graph, int engine)
 
 static int64_t list_engines(const struct desc *d, int64_t most, void **out)
 {
-	const struct desc *graph = child(d, 201, 0);
-	int has_bias = get(graph, 801)->n > 1, is_a = i32(d, 200) == 3;
+	const struct desc *graph = fake_child(d, 201, 0);
+	int has_bias = fake_get(graph, 801)->n == 2, is_a = fake_i32(d, 200) == 3;
 	int64_t n = 0;
 	fake.heuristics++;
 	if (has_bias && fake.no_bias)
@@ -537,21 +517,20 @@ int cudnnBackendGetAttribute(void *at, int name, int type, int64_t most, int64_t
 
 /* ---- a call ---- */
 
-static char *element(const struct fake_tensor *t, const int64_t *at)
+char *fake_element(const struct fake_tensor *t, const int64_t *at)
 {
 	int64_t i = 0;
 	for (int d = 0; d < t->rank; d++)
 		i += at[d] * t->stride[d];
-	return t->at + i * stx_dtype_bytes((enum stx_dtype)dtype_of(t->type));
+	return t->at + i * stx_dtype_bytes((enum stx_dtype)fake_dtype(t->type));
 }
 
 static double value(const struct fake_tensor *t, const int64_t *at)
 {
-	return stx_scalar_load((enum stx_dtype)dtype_of(t->type), element(t, at)).f;
+	return stx_scalar_load((enum stx_dtype)fake_dtype(t->type), fake_element(t, at)).f;
 }
 
-/* The next point of n dimensions; 0: there is none. */
-static int next(int64_t *at, const int64_t *size, int n)
+int fake_next(int64_t *at, const int64_t *size, int n)
 {
 	for (int d = n; d-- > 0; at[d] = 0)
 		if (++at[d] < size[d])
@@ -595,13 +574,13 @@ static double sum_at(const struct fake_convolution *f, const int64_t *y)
 		}
 		if (is_there)
 			sum += value(&f->x, x) * value(&f->w, w);
-	} while (next(tap, size, 1 + f->k));
+	} while (fake_next(tap, size, 1 + f->k));
 	return sum;
 }
 
 static void convolve(const struct fake_convolution *f)
 {
-	enum stx_dtype t = (enum stx_dtype)dtype_of(f->y.type);
+	enum stx_dtype t = (enum stx_dtype)fake_dtype(f->y.type);
 	int64_t at[8] = { 0 };
 	do {
 		double sum = sum_at(f, at);
@@ -609,17 +588,37 @@ static void convolve(const struct fake_convolution *f)
 		if (f->bias.rank)
 			sum += value(&f->bias, row);
 		union stx_scalar k = { .f = stx_scalar_round(t, sum) };
-		stx_scalar_store(t, element(&f->y, at), k);
-	} while (next(at, f->y.size, f->y.rank));
+		stx_scalar_store(t, fake_element(&f->y, at), k);
+	} while (fake_next(at, f->y.size, f->y.rank));
 }
 
-/* The pointer that the pack has for t. */
-static int point(const struct desc *pack, struct fake_tensor *t)
+int fake_point(const struct desc *pack, struct fake_tensor *t)
 {
-	for (int i = 0; i < get(pack, 1000)->n; i++)
-		if (i64(pack, 1000, i) == t->id)
-			t->at = (char *)child(pack, 1001, i);
-	return !t->at ? BAD_PARAM : (uintptr_t)t->at % (uintptr_t)t->alignment ? MISALIGNED : OK;
+	for (int i = 0; i < fake_get(pack, 1000)->n; i++)
+		if (fake_i64(pack, 1000, i) == t->id)
+			t->at = (char *)fake_child(pack, 1001, i);
+	return !t->at                                                       ? BAD_PARAM
+	       : !t->is_value && (uintptr_t)t->at % (uintptr_t)t->alignment ? MISALIGNED
+									    : OK;
+}
+
+static int attend(const struct desc *plan, const struct desc *graph, const struct desc *pack,
+		  void *handle)
+{
+	struct fake_attention *a = &fake.attention;
+	memset(a, 0, sizeof *a);
+	a->engine = plan->engine;
+	a->stream = ((struct handle *)handle)->stream;
+	a->workspace = fake_child(pack, 1003, 0);
+	if ((uintptr_t)a->workspace % 256)
+		return BAD_PARAM;
+	if (fake_pass_time("attention engine", plan->engine, fake.ns[plan->engine % 64]))
+		return OK;
+	memset(a->workspace, 0xEE, (size_t)fake.workspace_bytes);
+	int e = fake_attend(graph, pack, a);
+	if (!e && plan->engine == fake.wrong)
+		a->y.at[1] ^= 0x7F;
+	return e;
 }
 
 API int cudnnBackendExecute(void *handle, void *plan, void *pack);
@@ -630,29 +629,32 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack)
 	if (fake.refuse)
 		return fake.refuse;
 	if (!handle || !p || !v || p->type != D_PLAN || v->type != D_PACK || !p->is_final ||
-	    !v->is_final || (void *)child(p, 400, 0) != handle)
+	    !v->is_final || (void *)fake_child(p, 400, 0) != handle)
 		return BAD_PARAM;
-	const struct desc *graph = child(child(p, 401, 0), 201, 0), *add = child(graph, 801, 1);
-	*f = operation_of(child(graph, 801, 0));
+	const struct desc *graph = fake_child(fake_child(p, 401, 0), 201, 0);
+	if (fake_is_attention(graph))
+		return attend(p, graph, v, handle);
+	const struct desc *add = fake_child(graph, 801, 1);
+	*f = operation_of(fake_child(graph, 801, 0));
 	f->engine = p->engine;
 	f->handle = handle;
 	f->stream = ((struct handle *)handle)->stream;
-	f->workspace = child(v, 1003, 0);
+	f->workspace = fake_child(v, 1003, 0);
 	if (add) {
-		f->y = tensor_of(child(add, 753, 0));
-		f->bias = tensor_of(child(add, 752, 0));
+		f->y = fake_tensor_of(fake_child(add, 753, 0));
+		f->bias = fake_tensor_of(fake_child(add, 752, 0));
 	}
-	int e = point(v, &f->x);
-	e = e ? e : point(v, &f->w);
-	e = e ? e : point(v, &f->y);
-	e = e || !add ? e : point(v, &f->bias);
-	if (e || get(v, 1000)->n != (add ? 4 : 3) || (uintptr_t)f->workspace % 256)
+	int e = fake_point(v, &f->x);
+	e = e ? e : fake_point(v, &f->w);
+	e = e ? e : fake_point(v, &f->y);
+	e = e || !add ? e : fake_point(v, &f->bias);
+	if (e || fake_get(v, 1000)->n != (add ? 4 : 3) || (uintptr_t)f->workspace % 256)
 		return e ? e : BAD_PARAM;
 	if (fake_pass_time("convolution engine", p->engine, fake.ns[p->engine % 64]))
 		return OK;
 	memset(f->workspace, 0xEE, (size_t)fake.workspace_bytes);
 	convolve(f);
 	if (p->engine == fake.wrong)
-		f->y.at[stx_dtype_bytes((enum stx_dtype)dtype_of(f->y.type)) - 1] ^= 0x7F;
+		f->y.at[stx_dtype_bytes((enum stx_dtype)fake_dtype(f->y.type)) - 1] ^= 0x7F;
 	return OK;
 }

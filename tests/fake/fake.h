@@ -65,7 +65,7 @@ struct fake_cublaslt *fake_cublaslt(void);
 struct fake_tensor {    /* a descriptor, and the operand as the call had it */
 	int type, rank; /* rank 0: there is none */
 	int64_t size[8], stride[8], alignment, id;
-	int is_virtual;
+	int is_virtual, is_value;
 	char *at;
 };
 struct fake_convolution { /* one call of cudnnBackendExecute */
@@ -74,6 +74,13 @@ struct fake_convolution { /* one call of cudnnBackendExecute */
 	struct fake_tensor x, w, y, bias;
 	int engine;
 	void *workspace, *stream, *handle;
+};
+struct fake_attention { /* the same, of attention */
+	int is_causal;
+	float scale;
+	struct fake_tensor q, k, v, y; /* k: its transpose */
+	int engine;
+	void *workspace, *stream;
 };
 struct fake_cudnn {
 	int offered;             /* engines that heuristic A lists; set by the test */
@@ -90,6 +97,7 @@ struct fake_cudnn {
 	int refuse_handle;       /* status of cudnnCreate; 0: none */
 	uint32_t heuristics, plans, calls, handles, alive; /* as of cuBLASLt */
 	struct fake_convolution call[FAKE_MAX_CALLS];
+	struct fake_attention attention; /* the last one */
 };
 struct fake_cudnn *fake_cudnn(void);
 

@@ -1,7 +1,7 @@
 /* test_graphs.c: random graphs over the whole op table, compiled and run, against the oracle.
  *
  * Each graph is run at every CPU level of this host, fused and not, by one thread, by two (odd
- * seeds) or eight (even ones), and in pieces. v3 and v4, all ways of splitting and all forms must
+ * seeds) or eight (even ones), in pieces, and with its parameters prepared. v3 and v4, all ways of splitting and all forms must
  * agree bit for bit, v2 too unless there is a matrix product of floats; and one of them with the
  * oracle: bit for bit but for sums and products, which keep their bounds (RD-12; property_cut.c).
  * SE-03, SE-04, SE-11, SE-12, LV-13, RZ-12. Every third graph is compiled without its inner sums
@@ -106,7 +106,8 @@ static const char *print(struct stx_arena *a, const struct stx_graph *g)
 
 static const char *form_text(const struct form *f, char out[96])
 {
-	static const char *const threads[] = { "one piece", "pieces", "threads" };
+	static const char *const threads[] = { "one piece", "pieces", "threads",
+					       "pieces, prepared" };
 	snprintf(out, 96, "%s %s, %s%s: ", f->target,
 		 f->form == COMPILED_FUSED ? "fused" : "unfused", threads[f->threads],
 		 f->whole ? "" : ", own outputs");
@@ -188,7 +189,7 @@ static enum outcome check_form(struct check *k, struct form f, unsigned ways)
 		return not_compiled(k, &f, &d);
 	if (!k->has_base)
 		shared->kernels += c.nkernels;
-	for (int t = COMPILED_SERIAL; !o && t <= COMPILED_POOL; t++) {
+	for (int t = COMPILED_SERIAL; !o && t <= COMPILED_PREPARED; t++) {
 		f.threads = (enum compiled_threads)t;
 		if (ways & 1u << t)
 			o = run_form(k, &f, &c);
@@ -274,7 +275,7 @@ static int is_out_of_bounds(const struct prop_case *c)
 	return e == STX_E_BOUNDS;
 }
 
-#define ALL_WAYS    7u
+#define ALL_WAYS    15u
 #define ONE_AND_TWO (1u << COMPILED_SERIAL | 1u << COMPILED_POOL)
 static enum outcome check_forms(const struct prop_case *c, uint64_t seed, char *why, size_t cap)
 {

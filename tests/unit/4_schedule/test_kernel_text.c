@@ -115,6 +115,23 @@ static void test_kernel_digest_names_do_not_matter_code_does(void **state)
 	assert_memory_equal(symbol + 6, hex, 32);
 }
 
+/* A parameter that never changes is told apart: its kernel may be compiled in another way. */
+static void test_kernel_text_constant_parameter_round_trips(void **state)
+{
+	(void)state;
+	struct stx_arena *a = stx_arena_new(0);
+	char *text = replaced(text_matmul, "read elems", "read constant elems");
+	struct stx_kernel *k = must_parse(a, text);
+	struct stx_bytes out = { 0 };
+	assert_true(k->params.at[0].is_constant && !k->params.at[1].is_constant);
+	assert_int_equal(stx_kernel_print(k, &out), 0);
+	assert_string_equal(stx_bytes_cstr(&out), text);
+	assert_false(same_digest(text_matmul, "read elems", "read constant elems"));
+	stx_bytes_free(&out);
+	free(text);
+	stx_arena_free(a);
+}
+
 struct mutation {
 	const char *text, *from, *to;
 };
@@ -190,6 +207,8 @@ static const struct mutation mutations[] = {
 	{ text_sort, "  sort u32 p1 p2[200*x0] x1\n  loop x2\n",
 	  "  loop x2\n  sort u32 p1 p2[200*x0] x1\n" },
 	{ text_sort, "p2 i32 readwrite", "p2 i32 write" },
+	{ text_sort, "p2 i32 readwrite", "p2 i32 readwrite constant" },
+	{ text_matmul, "write elems", "write constant elems" },
 	{ text_rows, "each r0", "each r1" },
 	{ text_rows, "each r0", "each x0" },
 	{ text_rows, "sum tree f32 r1 each", "argmax tree f32 r1 each" }, /* two values */
@@ -271,6 +290,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kernel_text_each_form_round_trips),
 		cmocka_unit_test(test_kernel_text_any_value_names_renumber),
+		cmocka_unit_test(test_kernel_text_constant_parameter_round_trips),
 		cmocka_unit_test(test_kernel_digest_names_do_not_matter_code_does),
 		cmocka_unit_test(test_kernel_verify_each_mutation_is_refused),
 		cmocka_unit_test(test_kernel_parse_damaged_text_never_misbehaves),

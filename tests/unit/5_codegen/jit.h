@@ -120,8 +120,8 @@ static inline struct stx_bounds_record jit_run(stx_kernel_fn *fn, void *const *b
 					       const int64_t *scalars, int64_t begin, int64_t end)
 {
 	struct stx_bounds_record bounds = { .kernel = -1 };
-	struct stx_kernel_frame frame = { buffers, scalars, &bounds,
-					  aligned_alloc(64, JIT_SCRATCH) };
+	struct stx_kernel_frame frame = { buffers, scalars, &bounds, aligned_alloc(64, JIT_SCRATCH),
+					  NULL };
 	assert_non_null(frame.scratch);
 	fn(&frame, begin, end);
 	free(frame.scratch);

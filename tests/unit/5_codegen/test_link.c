@@ -192,7 +192,7 @@ static void test_link_emission_and_link_under_seccomp_give_a_loadable_object(voi
 		b[i] = i / 128 % 2 ? -3 : 2;
 	}
 	struct stx_bounds_record bounds = { 0 };
-	struct stx_kernel_frame frame = { (void *[]){ a, b, out }, NULL, &bounds, NULL };
+	struct stx_kernel_frame frame = { (void *[]){ a, b, out }, NULL, &bounds, NULL, NULL };
 	fn(&frame, 0, 64);
 	for (int i = 0; i < 64; i++)
 		assert_true(out[i] == (i % 2 ? 0 : 768)); /* 128 * relu(a + b) * 2 */

@@ -9,6 +9,7 @@
 #define STX_TESTS_CALL_CASE_H
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@ static struct fake_cuda_counts *cuda;
 static struct fake_cublaslt *blas;
 static struct fake_cudnn *dnn;
 static uint64_t kernel_ns; /* that every kernel takes */
+static int is_fast;        /* what is compiled next */
 
 /* ---- the driver runs a kernel: its image is the kernel's text ---- */
 
@@ -101,7 +103,7 @@ static inline void build(const char *text, struct compiled *out)
 {
 	struct stx_source s = { .format = STX_FORMAT_TEXT,
 				.body = { (const uint8_t *)text, strlen(text) } };
-	struct stx_compile_options o = { .target = TARGET };
+	struct stx_compile_options o = { .target = TARGET, .fast = is_fast };
 	struct stx_key_result key = { 0 };
 	struct stx_plan_result plan = { 0 };
 	struct stx_bytes objects[64] = { { 0 } }, elf = { 0 };
@@ -154,6 +156,8 @@ static inline void fill(struct stx_arena *a, const struct stx_graph *g, const st
 	}
 }
 
+static double tolerance; /* of results: absolute */
+
 static inline void same(const struct stx_tensor *got, const struct stx_tensor *want,
 			const char *text)
 {
@@ -164,7 +168,7 @@ static inline void same(const struct stx_tensor *got, const struct stx_tensor *w
 		q = stx_scalar_load(t, (const char *)want->data + i * stx_dtype_bytes(t));
 		double x = stx_dtype_is_float(t) ? p.f : (double)p.i;
 		double y = stx_dtype_is_float(t) ? q.f : (double)q.i;
-		if (x != y)
+		if (x != y && !(fabs(x - y) <= tolerance))
 			fail_msg("element %lld: %g instead of %g in\n%s", (long long)i, x, y, text);
 	}
 }

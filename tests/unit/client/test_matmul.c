@@ -303,6 +303,7 @@ static void test_matmul_heuristic_is_asked_once_a_device_and_alignment(void **st
 	assert_int_equal(blas->preference.impl_mask >> 18 & 1, 0); /* INPUT_TF32 */
 	assert_int_equal(blas->preference.impl_mask >> 8 & 1, 0);  /* ACCUMULATOR_16F */
 	assert_true(blas->preference.workspace_bytes <= (32u << 20));
+	v->c.artifact->is_aligned = 0; /* a plan without STX_PLAN_ALIGNED */
 	v->in[0].offset = 1;
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(run(v, &err), 0);

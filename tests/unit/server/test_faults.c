@@ -64,7 +64,7 @@ static void test_faults_deadline_kills_only_its_own_job(void **state)
 {
 	(void)state;
 	int fd = serve(SETTINGS("workers=2"));
-	struct ask hang = { .graph = "name i o\nkernel spin\n", .deadline_ms = 300 };
+	struct ask hang = { .graph = "name i o\nkernel spin\n", .deadline_ms = 3000 };
 	send_compile(fd, 1, &hang);
 	struct reply r = compile_answer(fd, 2, two_kernels);
 	assert_int_equal(r.e->request_id, 2);

@@ -1,0 +1,178 @@
+/* test_realign.c: arguments of GPU artifacts that lie at no multiple of STX_GPU_ALIGN, on a driver
+ * that runs kernel IR on the host and on which this file looks at what each launch is given. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "call_case.h"
+
+enum { ROWS = 12, COLS = 20, ALL = ROWS * COLS };
+
+static int astray; /* arguments so far that began at no multiple */
+
+static int look(const struct fake_launch *l)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	struct stx_kernel *k;
+	assert_int_equal(stx_kernel_parse(a, l->image, strlen(l->image), &k, NULL), 0);
+	for (uint32_t i = 0; i < k->params.n; i++)
+		astray += *(uintptr_t *)l->params[i] % STX_GPU_ALIGN != 0;
+	stx_arena_free(a);
+	return evaluate(l);
+}
+
+static int setup(void **state)
+{
+	void (*on_launch)(int (*fn)(const struct fake_launch *l));
+	calls_setup(state);
+	*(void **)&on_launch = dlsym(fake("libcuda.so.1"), "fake_cuda_on_launch");
+	on_launch(look);
+	astray = 0;
+	return 0;
+}
+
+/* A matrix of f32 in memory that begins at a multiple, from element `offset` on. */
+struct matrix {
+	_Alignas(64) float at[4 * ALL + 64];
+	struct stx_tensor t;
+};
+
+static void matrix(struct matrix *m, int64_t offset, int64_t s0, int64_t s1)
+{
+	for (int i = 0; i < 4 * ALL + 64; i++)
+		m->at[i] = (float)i;
+	m->t = (struct stx_tensor){ .data = m->at,
+				    .dtype = STX_F32,
+				    .rank = 2,
+				    .offset = offset,
+				    .sizes = { ROWS, COLS },
+				    .strides = { s0, s1 } };
+}
+
+static float *element(struct matrix *m, int i, int j)
+{
+	return m->at + m->t.offset + i * m->t.strides[0] + j * m->t.strides[1];
+}
+
+static void run_all(struct compiled *c, struct stx_tensor *in, int n, struct stx_tensor *out,
+		    int nout)
+{
+	struct stax_error err;
+	if (stax_run(c->artifact, in, n, out, nout, NULL, &err))
+		fail_msg("%s", err.text);
+}
+
+/* Inputs and outputs anywhere: kernels are given multiples, results are those of the arguments, and
+ * what is not an element of an output stays. Arguments that are in place are taken as they are. */
+static void test_realign_arguments_anywhere_give_the_same(void **state)
+{
+	static const char graph[] = "%x : f32[12,20] = placeholder()\n"
+				    "%y : f32[12,20] = placeholder()\n"
+				    "%a = sub.Tensor(%x, %y)\nreturn (%a,)\n";
+	static struct matrix x, y, a;
+	struct compiled c;
+	(void)state;
+	build(graph, &c);
+	for (int where = 0; where < 64; where++) {
+		matrix(&x, where % 4, COLS, 1);
+		matrix(&y, 8 + where / 4 % 4, COLS, 1);
+		matrix(&a, 4 + where / 16, where % 2 ? COLS : 31, 1);
+		struct stx_tensor in[2] = { x.t, y.t };
+		uint64_t allocs = cuda->allocs;
+		run_all(&c, in, 2, &a.t, 1);
+		for (int i = 0, e = 0; i < 4 * ALL + 64; i++) {
+			int r = e / COLS, k = e % COLS,
+			    is_one = e < ALL && &a.at[i] == element(&a, r, k);
+			float want = is_one ? *element(&x, r, k) - *element(&y, r, k) : (float)i;
+			assert_true(a.at[i] == want);
+			e += is_one;
+		}
+		if (where > 0 && where < 16 && where % 2)
+			assert_int_equal(cuda->allocs - allocs,
+					 (where % 4 != 0) + (where / 4 != 0));
+	}
+	assert_int_equal(astray, 0);
+	compiled_free(&c);
+	assert_int_equal(cuda->allocs, cuda->frees);
+}
+
+/* An input that is written, and whose elements are apart, holds what the program leaves in it; what
+ * lies between them stays; the output that is a view of it is one of the caller's memory. */
+static void test_realign_written_input_is_copied_back(void **state)
+{
+	static const char *const graphs[2] = {
+		"%x : f32[12,20] = placeholder(strides=[31,1])\n%y : f32[12,20] = placeholder()\n"
+		"%a = add_.Tensor(%x, %y)\n%n = neg.default(%a)\nreturn (%n,)\n",
+		"%x : f32[12,20] = placeholder(strides=[1,12])\n%y : f32[12,20] = placeholder()\n"
+		"%a = add_.Tensor(%x, %y)\n%n = neg.default(%a)\nreturn (%n,)\n",
+	};
+	static struct matrix x, y, n;
+	(void)state;
+	for (int g = 0; g < 2; g++) {
+		struct compiled c;
+		build(graphs[g], &c);
+		matrix(&x, 3, g ? 1 : 31, g ? 12 : 1);
+		matrix(&y, 1, COLS, 1);
+		matrix(&n, 2, COLS, 1);
+		struct stx_tensor in[2] = { x.t, y.t }, out[2] = { n.t, x.t };
+		out[1].data = NULL;
+		run_all(&c, in, 2, out, 2);
+		assert_ptr_equal(out[1].data, element(&x, 0, 0));
+		for (int i = 0; i < 4 * ALL + 64; i++) {
+			int e = i - 3, r = g ? e % 12 : e / 31, k = g ? e / 12 : e % 31;
+			int is_one = e >= 0 && r < ROWS && k < COLS;
+			float add = is_one ? *element(&y, r, k) : 0;
+			assert_true(x.at[i] == (float)i + add);
+			if (is_one)
+				assert_true(*element(&n, r, k) == -x.at[i]);
+		}
+		compiled_free(&c);
+	}
+	assert_int_equal(astray, 0);
+	assert_int_equal(cuda->allocs, cuda->frees);
+}
+
+/* A single element is taken from anywhere. No memory for what must be moved: an error that says why,
+ * nothing is launched, and the next run is as any. */
+static void test_realign_without_memory_is_named(void **state)
+{
+	static const char graph[] = "%x : f32[12,20] = placeholder()\n%s : f32[] = placeholder()\n"
+				    "%a = mul.Tensor(%x, %s)\nreturn (%a,)\n";
+	static struct matrix x, a;
+	struct compiled c;
+	struct stax_error err;
+	(void)state;
+	build(graph, &c);
+	matrix(&x, 0, COLS, 1);
+	matrix(&a, 0, COLS, 1);
+	struct stx_tensor in[2] = { x.t, { .data = x.at + 7, .dtype = STX_F32 } };
+	uint64_t allocs = cuda->allocs;
+	run_all(&c, in, 2, &a.t, 1);
+	assert_int_equal(cuda->allocs, allocs);
+	assert_true(a.at[11] == 77);
+	in[0].offset = 1;
+	uint64_t launches = cuda->launches;
+	cuda->memory_limit = 100;
+	assert_int_equal(stax_run(c.artifact, in, 2, &a.t, 1, NULL, &err), STX_E_NOMEM);
+	cuda->memory_limit = 0;
+	assert_string_equal(err.node, "primals_1");
+	assert_non_null(strstr(err.text, "multiple of 16 bytes"));
+	assert_int_equal(cuda->launches, launches);
+	run_all(&c, in, 2, &a.t, 1);
+	assert_true(a.at[11] == 84);
+	compiled_free(&c);
+	assert_int_equal(cuda->allocs, cuda->frees);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_realign_arguments_anywhere_give_the_same),
+		cmocka_unit_test(test_realign_written_input_is_copied_back),
+		cmocka_unit_test(test_realign_without_memory_is_named),
+	};
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
