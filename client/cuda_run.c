@@ -245,24 +245,20 @@ static stx_err run_step(struct stax_artifact *a, struct stx__context *x, uint32_
 	return s->covers ? STX_E_OK : launch(a, x, i, stream_of(env), d);
 }
 
-/* The steps from i on, before `end`. A call that is to be measured comes after the steps that it
- * stands for: their results are what its own are checked against. */
+/* The steps from i on, before `end`. Before a call is measured the steps that it stands for are made:
+ * their results are what its own are checked against. They are measured themselves where it has not
+ * been made. */
 static stx_err run_steps(struct stax_artifact *a, struct stx__context *x, uint32_t i, uint32_t end,
 			 struct stx__tuner *tuner, const struct stx_env *env, struct stx_diag *d)
 {
 	stx_err e = STX_E_OK;
 	for (; i < end && !e; i++) {
-		uint32_t call = i, covers = x->steps[i].covers;
 		int made = 0;
-		if (!tuner || !covers) {
-			e = run_step(a, x, i, tuner, env, &made, d);
-			i += made ? covers : 0;
-			continue;
-		}
-		while (i < call + covers && !e)
-			e = run_step(a, x, ++i, tuner, env, &made, d);
+		if (tuner && x->steps[i].covers)
+			e = stx__gpu_covered(a, x, i, env, d);
 		if (!e)
-			stx__tune_step(tuner, x, call);
+			e = run_step(a, x, i, tuner, env, &made, d);
+		i += made ? x->steps[i].covers : 0;
 	}
 	return e;
 }

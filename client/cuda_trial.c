@@ -407,7 +407,7 @@ static double value(enum stx_dtype t, const uint8_t *at, size_t i, double *rtol)
 	}
 }
 
-int64_t stx__trial_differs(enum stx_dtype t, int is_call, const void *want, const void *got,
+int64_t stx__trial_differs(enum stx_dtype t, enum stx__apart by, const void *want, const void *got,
 			   size_t n)
 {
 	size_t bytes = (size_t)stx_dtype_bytes(t), m = n / bytes;
@@ -426,9 +426,10 @@ int64_t stx__trial_differs(enum stx_dtype t, int is_call, const void *want, cons
 	}
 	/* Sums that cancel are as wrong as their terms are large. A library's in f32, of thousands of
 	 * terms in its own order, by up to 1e-5 of what results are on the whole; a term left out of
-	 * as many weighs more. Half results are less exact than their sums. */
+	 * as many weighs more. Half results are less exact than their sums, but for sums of what has
+	 * been rounded to halves. */
 	double scale = counted ? sqrt(squares / (double)counted) : 0;
-	scale *= is_call && t == STX_F32 ? 1 : 1e-2;
+	scale *= by == STX__APART_ROUNDED || (by == STX__APART_CALL && t == STX_F32) ? 1 : 1e-2;
 	for (size_t i = 0; i < m; i++) {
 		if (!memcmp((const uint8_t *)want + i * bytes, (const uint8_t *)got + i * bytes,
 			    bytes))
@@ -441,6 +442,14 @@ int64_t stx__trial_differs(enum stx_dtype t, int is_call, const void *want, cons
 		return (int64_t)i;
 	}
 	return -1;
+}
+
+/* A call that stands for several steps rounds between them what they do not (kernels/NUMERICS.md). */
+static enum stx__apart apart(const struct stx__step *s)
+{
+	return s->covers                     ? STX__APART_ROUNDED
+	       : s->kind == STX__STEP_EXTERN ? STX__APART_CALL
+					     : STX__APART_ORDER;
 }
 
 /* One written argument, the scratch memory against the heuristic's results. */
@@ -464,8 +473,7 @@ static stx_err compare_argument(struct trial *w, uint32_t arg, struct stx_diag *
 					    r->scratch + at - r->lo, n);
 		if (result)
 			return failed(w, result, "reading results", d);
-		int64_t i = stx__trial_differs(t, w->s->kind == STX__STEP_EXTERN, w->host[0],
-					       w->host[1], n);
+		int64_t i = stx__trial_differs(t, apart(w->s), w->host[0], w->host[1], n);
 		if (i >= 0)
 			return stx_fail(d, STX_E_MISMATCH, "tune", "",
 					"argument %u differs at element %lld", arg,

@@ -76,9 +76,12 @@ stx_err stx__trial(struct stx__tuner *t, struct stx__tuned_kernel *k, struct stx
 /* The bytes a value reaches from its first element; they may begin before it. */
 void stx__value_extent(const struct stx__value *v, int rank, int elem_bytes, int64_t *lo,
 		       int64_t *hi);
-/* First element of dtype t, of n bytes at each, that differs beyond the tolerance for results of
- * another order of summation, ours or that of an external call; -1: none. */
-int64_t stx__trial_differs(enum stx_dtype t, int is_call, const void *want, const void *got,
+/* How results came apart: our sums in another order; an external call's; those of one that rounds
+ * what it sums. */
+enum stx__apart { STX__APART_ORDER, STX__APART_CALL, STX__APART_ROUNDED };
+/* First element of dtype t, of n bytes at each, that differs beyond the tolerance for that; -1: none.
+ */
+int64_t stx__trial_differs(enum stx_dtype t, enum stx__apart by, const void *want, const void *got,
 			   size_t n);
 
 #endif

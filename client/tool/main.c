@@ -15,7 +15,7 @@ static const struct command {
 	  "[--fast] [--allow-fallback] [--input NAME=FILE]... [--json] [--out DIR]",
 	  "compiles a graph (ONNX, text, wire); kernels, hit or miss and why" },
 	{ "run", stx_tool_run,
-	  "FILE|ARTIFACT.so [--target T] [--input NAME=FILE.npy|.pb]... "
+	  "FILE|ARTIFACT.so [--target T] [--fast] [--input NAME=FILE.npy|.pb]... "
 	  "[--expect NAME=FILE]... [--rtol R] [--atol A] [--time N] [--seed N] [--out DIR] "
 	  "[--interpret]",
 	  "compiles and runs; --interpret: operator by operator, by the oracle" },

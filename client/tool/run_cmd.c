@@ -12,7 +12,7 @@ struct flags {
 	const char *target, *out;
 	double rtol, atol;
 	int64_t time, seed;
-	int interpret;
+	int interpret, fast;
 	struct stx_option_list inputs, expects, files;
 };
 
@@ -235,7 +235,7 @@ static stx_err write_outputs(struct stx_tool_session *s, const char *dir, FILE *
 static stx_err run(struct stx_tool_session *s, const struct flags *f, FILE *out, struct stx_diag *d)
 {
 	const char *file = f->files.at[0];
-	struct stax_request q = { .target = f->target };
+	struct stax_request q = { .target = f->target, .fast = f->fast };
 	stx_err e = stx_tool_session_values(s, &f->inputs, d);
 	if (e)
 		return e;
@@ -269,11 +269,17 @@ int stx_tool_run(int argc, char **argv)
 	struct stx_diag d = { 0 };
 	struct stx_tool_session s = { 0 };
 	const struct stx_option table[] = {
-		{ "target", STX_OPT_TEXT, &f.target },       { "input", STX_OPT_LIST, &f.inputs },
-		{ "expect", STX_OPT_LIST, &f.expects },      { "rtol", STX_OPT_REAL, &f.rtol },
-		{ "atol", STX_OPT_REAL, &f.atol },           { "time", STX_OPT_COUNT, &f.time },
-		{ "seed", STX_OPT_COUNT, &f.seed },          { "out", STX_OPT_TEXT, &f.out },
-		{ "interpret", STX_OPT_FLAG, &f.interpret }, { NULL, STX_OPT_FLAG, NULL },
+		{ "target", STX_OPT_TEXT, &f.target },
+		{ "input", STX_OPT_LIST, &f.inputs },
+		{ "expect", STX_OPT_LIST, &f.expects },
+		{ "rtol", STX_OPT_REAL, &f.rtol },
+		{ "atol", STX_OPT_REAL, &f.atol },
+		{ "time", STX_OPT_COUNT, &f.time },
+		{ "seed", STX_OPT_COUNT, &f.seed },
+		{ "out", STX_OPT_TEXT, &f.out },
+		{ "interpret", STX_OPT_FLAG, &f.interpret },
+		{ "fast", STX_OPT_FLAG, &f.fast },
+		{ NULL, STX_OPT_FLAG, NULL },
 	};
 	stx_err e = stx_options_parse(argc, argv, table, &f.files, &d);
 	if (!e && f.files.n != 1)

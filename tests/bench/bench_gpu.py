@@ -99,18 +99,18 @@ class Stax:
         if getattr(self.lib, name)(*args, C.byref(e)):
             raise StaxError(f"{self.lib.stax_error_name(e.code).decode()}: {e.text.decode()}")
 
-    def request(self, text, target):
+    def request(self, text, target, fast=False):
         text = text.encode()
-        return Request(format=2, graph=text, graph_bytes=len(text), target=target.encode())
+        return Request(format=2, graph=text, graph_bytes=len(text), target=target.encode(), fast=fast)
 
     def target(self, text):
         out = C.create_string_buffer(64)
         self.call("stax_target", text.encode(), out, C.c_size_t(64))
         return out.value.decode()
 
-    def compile(self, text, target):
+    def compile(self, text, target, fast=False):
         """The answer's facts and its seconds; .artifact is loaded."""
-        r, a = self.request(text, target), C.POINTER(Answer)()
+        r, a = self.request(text, target, fast), C.POINTER(Answer)()
         start = time.perf_counter()
         self.call("stax_compile", self.client, C.byref(r), C.byref(a))
         seconds = time.perf_counter() - start
@@ -133,8 +133,8 @@ class Stax:
         return [{name: v.decode() if isinstance(v, bytes) else v
                  for name, v in ((f[0], getattr(t, f[0])) for f in Tuned._fields_)} for t in found[:n]]
 
-    def source(self, text, target):
-        r, out, n = self.request(text, target), C.c_void_p(), C.c_size_t()
+    def source(self, text, target, fast=False):
+        r, out, n = self.request(text, target, fast), C.c_void_p(), C.c_size_t()
         self.call("stax_dump", self.client, C.byref(r), b"source", b"text", C.byref(out), C.byref(n))
         return C.string_at(out, n.value).decode()
 
@@ -262,6 +262,10 @@ def convolution(stride, padding):
     return lambda x, w: F.conv2d(nhwc(x), nhwc(w), None, stride, padding).permute(0, 2, 3, 1)
 
 
+def attention(causal):
+    return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
 def conv_block(x, w, b, v, c):
     y = F.relu(F.conv2d(nhwc(x), nhwc(w), b, 1, 1))
     return F.relu(F.conv2d(y, nhwc(v), c, 1, 1)).permute(0, 2, 3, 1)
@@ -308,7 +312,14 @@ CASES = {
     "conv_7x7_f16": (convolution(2, 3), None, None),
     "conv_3x3_f32": (lambda x, w: F.conv2d(x, w, None, 1, 1), None, None),
     "conv_block_f16": (conv_block, None, None),
+    "attention_f16": (attention(False), None, None),
+    "attention_causal_f16": (attention(True), None, None),
+    "attention_bf16": (attention(False), None, None),
+    "attention_causal_bf16": (attention(True), None, None),
 }
+
+# Compiled with --fast, which torch's own rounding of attention's weights is.
+FAST = {name for name in CASES if name.startswith("attention_")}
 
 # Where the library has one function for what torch.compile is given spelt out: eager's, if it is there and runs.
 EAGER = {"rmsnorm_backward": rmsnorm_backward_library}
@@ -412,8 +423,8 @@ def kernels_of(b, name, text):
     with tempfile.NamedTemporaryFile("w", prefix=name, suffix=".stax") as f:
         f.write(text)
         f.flush()
-        said = subprocess.run([os.path.join(b.args.build, "stax"), "compile", f.name, "--target", b.target, "--json"],
-                              capture_output=True, text=True)
+        said = subprocess.run([os.path.join(b.args.build, "stax"), "compile", f.name, "--target", b.target, "--json"] +
+                              ["--fast"] * (name in FAST), capture_output=True, text=True)
     return json.loads(said.stdout).get("kernels") if said.returncode == 0 else None
 
 
@@ -429,8 +440,8 @@ def run_case(b, name):
     contenders = {}
 
     try:
-        artifact, facts, cold = b.stax.compile(text, b.target)
-        _, again, warm = b.stax.compile(text, b.target)
+        artifact, facts, cold = b.stax.compile(text, b.target, name in FAST)
+        _, again, warm = b.stax.compile(text, b.target, name in FAST)
         row.update(facts, cold_ms=cold * 1e3, warm_ms=warm * 1e3, is_cold=not facts["hit"])
         types = {number: t for t, number in b.numbers.items()}
         outputs = [torch.full(shape, float("nan"), device=b.device).to(types[number])
@@ -446,7 +457,7 @@ def run_case(b, name):
         row["refused"] = str(e)
         outputs = None
     if outputs is not None and b.gpu and b.nvrtc.lib:
-        seconds = b.nvrtc.of_graph(b.stax.source(text, b.target), b.target.split(":")[1])
+        seconds = b.nvrtc.of_graph(b.stax.source(text, b.target, name in FAST), b.target.split(":")[1])
         row["nvrtc_ms"] = seconds and seconds * 1e3
 
     moved = inputs + list(outputs if outputs is not None else as_tuple(fn(*inputs)))

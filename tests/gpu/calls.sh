@@ -1,23 +1,26 @@
 #!/usr/bin/env bash
-# Matrix products on this machine's GPU, through cuBLASLt, and convolutions, through cuDNN, against the same graphs on the
-# CPU; of convolutions every engine that is listed against the step's own kernel too. Without a GPU it says so, in one
+# Matrix products on this machine's GPU, through cuBLASLt, and convolutions and attention, through cuDNN, against the same
+# graphs on the CPU; of cuDNN's every engine that is listed against the kernels too. Attention is compiled with --fast. Without a GPU it says so, in one
 # line, and succeeds. The last line is `N passed, N failed, N skipped`.
-# Usage: calls.sh products|convolutions [--target cuda:...]   TIMES=20: runs that are timed
+# Usage: calls.sh products|convolutions|attention [--target cuda:...]   TIMES=20: runs that are timed
 set -u
 cd "$(dirname "$(readlink -f "$0")")/../.." || exit 1
 . tests/gpu/env.sh
 find_nvrtc
 target=cuda
 part=${1:-}
-if [ "$part" != products ] && [ "$part" != convolutions ]; then
-  echo "calls.sh: products or convolutions" >&2
+case $part in
+products | convolutions | attention) ;;
+*)
+  echo "calls.sh: products, convolutions or attention" >&2
   exit 2
-fi
+  ;;
+esac
 [ "${2:-}" = --target ] && target=$3
 export STAX_SERVER=none
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
+passed=0 failed=0 fast=()
 
 # name, rtol, atol, graph: the CPU's result is what the GPU's must agree with
 check() {
@@ -26,7 +29,7 @@ check() {
   if ! said=$("$build/stax" run "$work/$name.stax" --seed 7 --out "$work/$name" 2>&1); then
     echo "FAILED $name: on the CPU: $said"
     failed=$((failed + 1))
-  elif said=$("$build/stax" run "$work/$name.stax" --target "$target" --seed 7 --time "${TIMES:-20}" \
+  elif said=$("$build/stax" run "$work/$name.stax" --target "$target" "${fast[@]}" --seed 7 --time "${TIMES:-20}" \
     --expect "y=$work/$name/y.npy" --rtol "$rtol" --atol "$atol" 2>&1); then
     echo "ok     $name: $(grep -iE 'median|us|ms' <<<"$said" | head -n 1)"
     passed=$((passed + 1))
@@ -68,14 +71,14 @@ all_products() {
 engines() {
   local said
   check "$@"
-  if ! said=$("$build/stax" tune "$work/$1.stax" --target "$target" 2>&1) || grep -qE 'rejected|measuring ends' <<<"$said"; then
+  if ! said=$("$build/stax" tune "$work/$1.stax" --target "$target" "${fast[@]}" 2>&1) || grep -qE 'rejected|measuring ends' <<<"$said"; then
     echo "FAILED $1: $(grep -E 'rejected|measuring ends|stax:' <<<"$said" | head -n 3)"
     failed=$((failed + 1))
   elif ! grep -q dnn <<<"$said"; then
     echo "       $1: no engine of cuDNN: $(grep -E 'instead|cuDNN' <<<"$said" | head -n 1)"
     without=$((without + 1))
   else
-    echo "       $(grep -E '^conv_' <<<"$said" | head -n 1)"
+    echo "       $(grep -E '^(conv|attention)_' <<<"$said" | head -n 1)"
   fi
 }
 
@@ -100,11 +103,32 @@ convolutions() {
   engines "$t-transposed" "$2" "$3" "%x : $t[4,32,14,14]$p%w : $t[32,48,3,3]$p$c [2,2], [1,1], [1,1], True, [1,1], 1)$r"
 }
 
+# TYPE RTOL ATOL
+attentions() {
+  local t=$1 p=" = placeholder()\n" r="\nreturn (%y,)\n" a="%y = scaled_dot_product_attention.default(%q, %k, %v, None, 0.0,"
+  engines "$t-full" "$2" "$3" "%q : $t[2,8,256,64]$p%k : $t[2,8,256,64]$p%v : $t[2,8,256,64]$p$a False)$r"
+  engines "$t-causal" "$2" "$3" "%q : $t[2,8,256,64]$p%k : $t[2,8,256,64]$p%v : $t[2,8,256,64]$p$a True)$r"
+  engines "$t-128" "$2" "$3" "%q : $t[1,4,512,128]$p%k : $t[1,4,512,128]$p%v : $t[1,4,512,128]$p$a True)$r"
+  engines "$t-256" "$2" "$3" "%q : $t[1,4,256,256]$p%k : $t[1,4,256,256]$p%v : $t[1,4,256,256]$p$a False)$r"
+  engines "$t-keys" "$2" "$3" "%q : $t[1,4,100,64]$p%k : $t[1,4,333,64]$p%v : $t[1,4,333,64]$p$a True)$r"
+  engines "$t-more" "$2" "$3" "%q : $t[1,4,333,64]$p%k : $t[1,4,100,64]$p%v : $t[1,4,100,64]$p$a True)$r"
+  engines "$t-odd" "$2" "$3" "%q : $t[3,5,77,72]$p%k : $t[3,5,91,72]$p%v : $t[3,5,91,40]$p$a False)$r"
+  engines "$t-scale" "$2" "$3" "%q : $t[2,4,128,64]$p%k : $t[2,4,128,64]$p%v : $t[2,4,128,64]$p$a False, scale=0.3)$r"
+  engines "$t-groups" "$2" "$3" "%q : $t[2,8,128,64]$p%k : $t[2,2,128,64]$p%v : $t[2,2,128,64]$p$a True, scale=None, enable_gqa=True)$r"
+  # Heads beside each other, as a layer has them, and its result likewise.
+  engines "$t-layer" "$2" "$3" "%x : $t[2,192,3,6,64]$p%p = permute.default(%x, [2, 0, 3, 1, 4])\n%q = select.int(%p, 0, 0)\n%k = select.int(%p, 0, 1)\n%v = select.int(%p, 0, 2)\n%o = scaled_dot_product_attention.default(%q, %k, %v, None, 0.0, True)\n%t = permute.default(%o, [0, 2, 1, 3])\n%y = reshape.default(%t, [2, 192, 384])$r"
+}
+
 without=0
 if said=$(printf '%%a : f32[4] = placeholder()\n%%y = neg.default(%%a)\nreturn (%%y,)\n' >"$work/t.stax" &&
   "$build/stax" run "$work/t.stax" --target "$target" 2>&1); then
   if [ "$part" = products ]; then
     all_products
+  elif [ "$part" = attention ]; then
+    fast=(--fast)
+    attentions f16 4e-3 4e-3
+    attentions bf16 3e-2 3e-2
+    [ "$without" = 0 ] || echo "$without attentions by kernels only: libcudnn.so.9 is not found or has no engine"
   else
     convolutions f32 1e-4 2e-3
     convolutions f64 1e-12 1e-10

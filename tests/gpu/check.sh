@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make check-gpu`, and ./check-gpu of a bundle: what a GPU can check, on this machine's. Without one it says so, in one
 # line, and succeeds. The last line is `N passed, N failed, N skipped`.
-# Usage: check.sh [tests|products|convolutions|property|corpus|sanitizer]...      (all six)
+# Usage: check.sh [tests|products|convolutions|attention|property|corpus|sanitizer]...      (all seven)
 #   GPU_JOBS=N          processes side by side (the cores, 16 at most)
 #   GPU_GRAPHS=400      random graphs of the property test, from STAX_TEST_SEED on
 #   GPU_LIMIT=600       seconds a part may take
@@ -51,6 +51,9 @@ show_products() { grep -a '^FAILED' "$1" | cut -c1-240; }
 # Through cuDNN where it is.
 part_convolutions() { timeout -k 10 "$limit" tests/gpu/calls.sh convolutions --target "$target"; }
 show_convolutions() { grep -aE '^FAILED|by kernels only' "$1" | cut -c1-240; }
+
+part_attention() { timeout -k 10 "$limit" tests/gpu/calls.sh attention --target "$target"; }
+show_attention() { show_convolutions "$1"; }
 
 # Every process starts a driver of its own: none survives a fork.
 part_property() {
@@ -131,10 +134,10 @@ part_sanitizer() {
 show_sanitizer() { grep -aE '^(FAIL|SKIP|skip)' "$1"; }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests products convolutions property corpus sanitizer)
+[ $# -gt 0 ] || parts=(tests products convolutions attention property corpus sanitizer)
 for part in "${parts[@]}"; do
   if ! declare -F "part_$part" >/dev/null; then
-    echo "check.sh: no part '$part': tests, products, convolutions, property, corpus, sanitizer" >&2
+    echo "check.sh: no part '$part': tests, products, convolutions, attention, property, corpus, sanitizer" >&2
     exit 2
   fi
 done
