@@ -253,7 +253,7 @@ static void put_elements(struct stx__cuda *e, uint32_t stage, uint32_t axis, int
 		stx_bytes_puts(e->out, "  }\n");
 }
 
-/* The next rows' elements of the stage's loads along runs. */
+/* The next rows' elements of the stage's loads along runs; before these, which may wait. */
 static void put_ahead(struct stx__cuda *e, uint32_t stage)
 {
 	const char *ok = NULL;
@@ -283,6 +283,8 @@ static int has_wide(const struct stx__cuda *e, uint32_t stage, uint32_t axis)
 
 static void put_stage(struct stx__cuda *e, uint32_t stage)
 {
+	if (stage == 0 && e->c->ahead && e->region->in_rows && e->region->loop != STX_NONE)
+		put_ahead(e, stage);
 	for (uint32_t axis = 0; axis < e->k->axes.n && e->has_runs; axis++) {
 		if (!has_wide(e, stage, axis))
 			continue;
@@ -295,8 +297,6 @@ static void put_stage(struct stx__cuda *e, uint32_t stage)
 		put_elements(e, stage, axis, 0);
 		stx_bytes_puts(e->out, "  }\n");
 	}
-	if (stage == 0 && e->c->ahead && e->region->in_rows && e->region->loop != STX_NONE)
-		put_ahead(e, stage);
 	put_elements(e, stage, STX_NONE, 0);
 }
 
@@ -366,14 +366,6 @@ static void open_rows(struct stx__cuda *e)
 		e->k->axes.at[0].name, type, e->c->x);
 }
 
-static void close_rows(struct stx__cuda *e)
-{
-	stx_bytes_puts(e->out, "  }\n  }\n");
-	for (uint32_t n = 0; n < e->k->insts.n; n++)
-		if (e->k->insts.at[n].op == STX_K_ACC && stx__cuda_is_row(e, n))
-			stx__cuda_row_finish(e, n);
-}
-
 static void put_region(struct stx__cuda *e, const struct stx__region *r)
 {
 	const struct stx_kernel *k = e->k;
@@ -398,8 +390,10 @@ static void put_region(struct stx__cuda *e, const struct stx__region *r)
 	for (uint32_t n = r->begin; n < r->end; n++)
 		if (k->insts.at[n].op == STX_K_SORT)
 			put_sort(e, &k->insts.at[n]);
-	if (r->closes)
-		close_rows(e);
+	if (r->closes) {
+		stx_bytes_puts(e->out, "  }\n  }\n");
+		stx__cuda_rows_finish(e);
+	}
 	if (r->loop == STX_NONE)
 		return;
 	each_update(e, r, ROUND);

@@ -141,8 +141,8 @@ void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t acc, int last);
 /* Device functions of the accumulators that e->needs names; adds what they need themselves. */
 void stx__cuda_acc_functions(struct stx__cuda *e, struct stx_bytes *out);
 void stx__cuda_acc_finish(struct stx__cuda *e, uint32_t acc);
-/* After the loop over rows. */
-void stx__cuda_row_finish(struct stx__cuda *e, uint32_t acc);
+/* After the loop over rows: the rows of states of threads that had different rows. */
+void stx__cuda_rows_finish(struct stx__cuda *e);
 /* 1: the accumulator is a row of states: each of a thread's elements has one. */
 int stx__cuda_is_row(const struct stx__cuda *e, uint32_t acc);
 /* Of all threads that have the row one: the condition under which it stores; "" when they are one.

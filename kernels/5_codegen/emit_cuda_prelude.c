@@ -191,8 +191,10 @@ static const char cluster[] =
 	"DEV u64 cluster_at(u64 a, u32 b) { u64 r; asm(\"mapa.u64 %0, %1, %2;\" : \"=l\"(r) : "
 	"\"l\"(a), \"r\"(b)); return r; }\n";
 
-static const char ahead[] = "DEV void ahead_(const void *x) { asm volatile(\"prefetch.global.L2 "
-			    "[%0];\" :: \"l\"(x)); }\n";
+static const char ahead[] =
+	"/* not to be put off behind loads that others wait for */\n"
+	"DEV void ahead_(const void *x) { asm volatile(\"prefetch.global.L2 [%0];\" :: \"l\"(x) : "
+	"\"memory\"); }\n";
 
 static const char runs[] =
 	"/* a run of N elements, STEP apart in an array, as accesses of up to 16 bytes */\n"

@@ -443,25 +443,39 @@ static void by_cluster(struct stx__cuda *e, uint32_t acc)
 }
 
 /* Threads that had different rows have sums of the same columns: halves of them hand over theirs. */
-void stx__cuda_row_finish(struct stx__cuda *e, uint32_t acc)
+static void row_finish(struct stx__cuda *e, uint32_t acc)
 {
-	const struct stx_gpu_config *c = e->c;
 	const char *type = state_type(e, acc, 0);
-	if (c->x == 1)
-		return;
+	uint32_t half = e->c->x / 2;
 	stx_bytes_printf(
 		e->out,
-		"  // columns of a%u over %u rows\n  __shared__ %s s%u_0[%u][%u];\n  #pragma "
-		"unroll\n"
-		"  for (int o = %u; o > 0; o >>= 1) {\n    __syncthreads();\n"
+		"  // columns of a%u over %u rows\n  %s (*s%u_0)[%u] = (%s (*)[%u])columns;\n"
+		"  #pragma unroll\n  for (int o = %u; o > 0; o >>= 1) {\n    __syncthreads();\n"
 		"    if (tx >= o && tx < 2 * o) {\n      #pragma unroll\n"
 		"      for (int e = 0; e < %u; e++) s%u_0[tx - o][e*NR + tr] = a%u_0[e];\n    }\n"
 		"    __syncthreads();\n    if (tx < o) {\n      #pragma unroll\n"
 		"      for (int e = 0; e < %u; e++) { const %s b0 = s%u_0[tx][e*NR + tr]; ",
-		acc, c->x, type, acc, c->x / 2, c->r, c->x / 2, e->iters, acc, acc, e->iters, type,
-		acc);
+		acc, e->c->x, type, acc, e->c->r, type, e->c->r, half, e->iters, acc, acc, e->iters,
+		type, acc);
 	combine(e, acc, 'a', "e", "b", e->out);
 	stx_bytes_puts(e->out, " }\n    }\n  }\n");
+}
+
+void stx__cuda_rows_finish(struct stx__cuda *e)
+{
+	const struct stx_kernel *k = e->k;
+	uint32_t bytes = 1;
+	if (e->c->x == 1)
+		return;
+	for (uint32_t n = 0; n < k->insts.n; n++)
+		if (k->insts.at[n].op == STX_K_ACC && stx__cuda_is_row(e, n) &&
+		    (uint32_t)stx_dtype_bytes(acc_dtype(e, n)) > bytes)
+			bytes = (uint32_t)stx_dtype_bytes(acc_dtype(e, n));
+	stx_bytes_printf(e->out, "  __shared__ u64 columns[%u];\n",
+			 (e->c->x / 2 * e->c->r * bytes + 7) / 8);
+	for (uint32_t n = 0; n < k->insts.n; n++)
+		if (k->insts.at[n].op == STX_K_ACC && stx__cuda_is_row(e, n))
+			row_finish(e, n);
 }
 
 const char *stx__cuda_first_thread(const struct stx__cuda *e)
