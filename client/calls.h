@@ -26,8 +26,10 @@ struct stx__call {
 	_Atomic uint32_t uses; /* by contexts */
 	int64_t attrs[STX__CALL_ATTRS];
 	size_t workspace_bytes;
-	struct stx__call_list of[2]; /* of operands on 16 bytes; on their elements only */
-	char why_not[200];           /* an empty list says; "": it does not */
+	/* Of operands on 16 bytes; of others: parts of arguments (an operand's offset), and whole ones
+	 * of plans without STX_PLAN_ALIGNED. */
+	struct stx__call_list of[2];
+	char why_not[200]; /* an empty list says; "": it does not */
 };
 
 struct stx__library {

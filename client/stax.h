@@ -174,7 +174,8 @@ STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, 
  * packed form is freed. The memory comes on top of the parameters' own: stax_prepared_bytes, 0
  * where nothing is gained (always for CUDA artifacts). It is not written again: any number of threads may
  * run with it, and an artifact may have several. Parameters must stay where they are (MISMATCH names
- * the one that has moved) and as they are. Results are those of stax_run to the bit. */
+ * the one that has moved) and as they are, and the artifact loaded: once it is freed, only
+ * stax_prepared_free is left. Results are those of stax_run to the bit. */
 struct stax_prepared;
 STAX_API int stax_prepare(struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
 			  const struct stx_env *env, struct stax_prepared **out,
@@ -190,8 +191,8 @@ STAX_API int stax_run_prepared(struct stax_artifact *a, const struct stax_prepar
 /* ---- NVIDIA GPUs: artifacts of CUDA targets. The driver is loaded on first use; without it
  * UNSUPPORTED says so. Tensors are device memory of the thread's current context (none: that of
  * device 0 is made current); stax_run launches on env->stream and does not wait. Those that begin at
- * no multiple of 16 bytes are copied for the run: it costs their traffic once more, and memory of
- * env->allocate. ---- */
+ * no multiple of 16 bytes are copied for the run, inputs from their first element to their last with
+ * what lies between: it costs that traffic once more, and memory of env->allocate. ---- */
 
 STAX_API int stax_is_cuda(const struct stax_artifact *a);
 /* Waits for the stream's work. BOUNDS names the kernel and the index of an earlier run. */

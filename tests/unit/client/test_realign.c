@@ -135,6 +135,72 @@ static void test_realign_written_input_is_copied_back(void **state)
 	assert_int_equal(cuda->allocs, cuda->frees);
 }
 
+/* The written input and the other are columns of one matrix, either of them astray: each is moved by
+ * itself, and what is copied back is elements, not what lies between. Where they share one, the run
+ * is refused before anything is written, and what was moved is freed. */
+static void test_realign_views_of_one_matrix(void **state)
+{
+	static const char graph[] = "%x : f32[12,20] = placeholder(strides=[44,1])\n"
+				    "%y : f32[12,20] = placeholder(strides=[44,1])\n"
+				    "%a = add_.Tensor(%x, %y)\nreturn ()\n";
+	static const int64_t offsets[][2] = {
+		{ 0, 21 }, { 1, 24 }, { 21, 0 }, { 22, 1 }, { 0, 19 }
+	};
+	static struct matrix m;
+	struct compiled c;
+	struct stax_error err;
+	uint64_t held = 0;
+	(void)state;
+	build(graph, &c);
+	for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+		int64_t of_x = offsets[i][0], of_y = offsets[i][1];
+		matrix(&m, of_x, 44, 1);
+		struct stx_tensor in[2] = { m.t, m.t }, out[1] = { m.t };
+		in[1].offset = of_y;
+		out[0].data = NULL;
+		int e = stax_run(c.artifact, in, 2, out, 1, NULL, &err);
+		int64_t apart = of_y - of_x, shares = apart > -20 && apart < 20;
+		assert_int_equal(e, shares ? STX_E_MISMATCH : 0);
+		held = i ? held : cuda->allocs - cuda->frees; /* the artifact's own */
+		assert_int_equal(cuda->allocs - cuda->frees, held);
+		for (int64_t j = 0; j < 4 * ALL + 64; j++) {
+			int64_t r = (j - of_x) / 44, k = j - of_x - r * 44;
+			int is_x = !shares && j >= of_x && r < ROWS && k < COLS;
+			assert_true(m.at[j] == (float)(is_x ? j + j + apart : j));
+		}
+	}
+	assert_int_equal(astray, 0);
+	compiled_free(&c);
+	assert_int_equal(cuda->allocs, cuda->frees);
+}
+
+/* No elements: there is nothing to move, wherever they would be. */
+static void test_realign_no_elements_stay(void **state)
+{
+	static const char graph[] = "%x : f32[0,20] = placeholder()\n%y : f32[20] = placeholder()\n"
+				    "%s = sum.dim_IntList(%x, [0])\n%a = add.Tensor(%s, %y)\n"
+				    "return (%a,)\n";
+	static struct matrix x, y, a;
+	struct compiled c;
+	(void)state;
+	build(graph, &c);
+	matrix(&x, 1, COLS, 1);
+	matrix(&y, 0, 1, 0);
+	matrix(&a, 0, 1, 0);
+	x.t.sizes[0] = 0;
+	y.t.rank = a.t.rank = 1;
+	y.t.sizes[0] = a.t.sizes[0] = COLS;
+	struct stx_tensor in[2] = { x.t, y.t };
+	run_all(&c, in, 2, &a.t, 1);
+	uint64_t allocs = cuda->allocs;
+	in[0].data = NULL;
+	run_all(&c, in, 2, &a.t, 1);
+	assert_int_equal(cuda->allocs, allocs);
+	assert_true(a.at[11] == 11);
+	compiled_free(&c);
+	assert_int_equal(cuda->allocs, cuda->frees);
+}
+
 /* A single element is taken from anywhere. No memory for what must be moved: an error that says why,
  * nothing is launched, and the next run is as any. */
 static void test_realign_without_memory_is_named(void **state)
@@ -172,6 +238,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_realign_arguments_anywhere_give_the_same),
 		cmocka_unit_test(test_realign_written_input_is_copied_back),
+		cmocka_unit_test(test_realign_views_of_one_matrix),
+		cmocka_unit_test(test_realign_no_elements_stay),
 		cmocka_unit_test(test_realign_without_memory_is_named),
 	};
 	return cmocka_run_group_tests(tests, setup, NULL);
