@@ -9,10 +9,11 @@
 #define PERSISTENT_OUTER 64
 #define KEPT_INNER       32768 /* a longer row leaves a block no registers */
 #define SHARED_ROW                                                                                 \
-	16384           /* more of it than that: its load, arithmetic and store would not overlap */
-#define KEPT_BLOCK 8192 /* of a row, in registers of 256 threads: four such blocks do */
-#define LIGHT      40   /* instructions of a body that waits for memory */
-#define MOST       6    /* candidates */
+	16384 /* more of it than that: its load, arithmetic and store would not overlap */
+#define KEPT_BLOCK   8192 /* of a row, in registers of 256 threads: four such blocks do */
+#define SHORT_COLUMN 1024 /* soon done: threads to begin its loads count for more than long runs */
+#define LIGHT        40   /* instructions of a body that waits for memory */
+#define MOST         6    /* candidates */
 
 static uint32_t pow2_at_least(int64_t n)
 {
@@ -353,6 +354,8 @@ static void outer_rows(const struct stx_kernel *k, const struct stx_gpu_device *
 	if (vec > 1 && hint(k, raxis) >= 64) {
 		uint32_t x = (hint(k, 0) / (8 * vec) < 4 * (int64_t)dev->sms ? 4 : 8) * vec;
 		uint32_t first = naccs(k) > 1 ? 32 : 64;
+		if (vec > 2 && hint(k, raxis) < SHORT_COLUMN)
+			add_columns(k, dev, out, x, vec / 2, r, least(r, 32), persistent);
 		add_columns(k, dev, out, x, vec, least(r, first), least(r, 32), persistent);
 		add_columns(k, dev, out, x, vec, least(r, 96 - first), least(r, 32), persistent);
 		add_columns(k, dev, out, 2 * x, vec, least(r, first), least(r, 32), persistent);
