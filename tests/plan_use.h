@@ -27,8 +27,16 @@ static inline uint64_t plan_use(const struct stx_plan *p)
 			sum += p->exprs[stx_plan_u32s(p, v->sizes)[k]].off +
 			       p->exprs[stx_plan_u32s(p, v->strides)[k]].off;
 	}
-	for (uint32_t i = 0; i < p->h->nkernels; i++)
+	for (uint32_t i = 0; i < p->h->nkernels; i++) {
+		uint32_t n;
+		const struct stx_plan_prepared *q = stx_plan_prepared_of(p, i, &n);
 		sum += strlen(stx_plan_string(p, p->kernels[i].symbol));
+		for (uint32_t k = 0; k < n; k++)
+			sum += strlen(stx_plan_string(p, q[k].symbol)) + q[k].points + q[k].bytes;
+		const struct stx_plan_config *c = stx_plan_configs(p, i, &n);
+		for (uint32_t k = 0; k < n; k++)
+			sum += strlen(stx_plan_string(p, c[k].text)) + c[k].block[0];
+	}
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
 		const struct stx_plan_step *t = &p->steps[i];
 		if (t->kind != STX_STEP_LAUNCH && t->kind != STX_STEP_EXTERN)
@@ -38,6 +46,8 @@ static inline uint64_t plan_use(const struct stx_plan *p)
 		for (uint32_t k = 0;
 		     t->kind == STX_STEP_EXTERN && k < stx_plan_extern_of(p, t)->nattrs; k++)
 			sum += p->exprs[stx_plan_u32s(p, stx_plan_extern_of(p, t)->attrs)[k]].off;
+		for (uint32_t k = 1; t->kind == STX_STEP_EXTERN && k <= t->covers; k++)
+			sum += t[k].kind;
 	}
 	for (uint32_t i = 0; i < p->h->nguards; i++)
 		sum += p->exprs[stx_plan_u32s(p, p->h->guards_off)[i]].off;

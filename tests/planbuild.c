@@ -150,6 +150,22 @@ void pb_extern(struct planbuild *b, const char *name, uint32_t nargs, const uint
 	b->nsteps++;
 }
 
+void pb_covers(struct planbuild *b, uint32_t n)
+{
+	struct stx_plan_step *s = (void *)(b->steps.at + (b->nsteps - 1) * sizeof *s);
+	s->covers = n;
+}
+
+void pb_prepared(struct planbuild *b, uint32_t kernel, const char *symbol, uint32_t points,
+		 uint64_t bytes)
+{
+	struct stx_plan_prepared q = { .kernel = kernel, .points = points, .bytes = bytes };
+	q.symbol = pb_string(b, symbol);
+	stx_bytes_put(&b->prepared, &q, sizeof q);
+	b->nprepared++;
+	b->flags |= STX_PLAN_PREPARED;
+}
+
 void pb_guard(struct planbuild *b, uint32_t expr)
 {
 	stx_bytes_u32(&b->guards, expr);
@@ -166,9 +182,12 @@ static uint32_t append(struct stx_bytes *out, struct stx_bytes *part, size_t ali
 }
 
 /* Moves relative offsets to where their areas are now. */
-static void move(struct stx_bytes *out, const struct stx_plan_header *h, uint32_t arrays,
-		 uint32_t code)
+static void move(struct stx_bytes *out, const struct stx_plan_header *h,
+		 const struct stx_plan_preparing *p, uint32_t arrays, uint32_t code)
 {
+	for (uint32_t i = 0; i < p->nprepared; i++)
+		((struct stx_plan_prepared *)(void *)(out->at + p->prepared_off))[i].symbol +=
+			h->strings_off;
 	for (uint32_t i = 0; i < h->nsyms; i++)
 		((struct stx_plan_sym *)(void *)(out->at + h->syms_off))[i].name += h->strings_off;
 	for (uint32_t i = 0; i < h->nexprs; i++)
@@ -219,7 +238,10 @@ struct stx_bytes pb_finish(struct planbuild *b)
 				     .noutputs = b->noutputs,
 				     .workspace_expr = b->workspace,
 				     .flags = b->flags };
+	struct stx_plan_preparing p = { b->nprepared, 0 };
 	stx_bytes_put(&out, &h, sizeof h);
+	if (p.nprepared)
+		stx_bytes_put(&out, &p, sizeof p);
 	h.syms_off = append(&out, &b->syms, 8);
 	h.values_off = append(&out, &b->values, 8);
 	h.kernels_off = append(&out, &b->kernels, 8);
@@ -231,9 +253,12 @@ struct stx_bytes pb_finish(struct planbuild *b)
 	h.strings_off = append(&out, &b->strings, 1);
 	h.data_bytes = (uint32_t)b->data.n;
 	h.data_off = append(&out, &b->data, 64);
+	p.prepared_off = append(&out, &b->prepared, 8);
 	h.total_bytes = (uint32_t)out.n;
 	memcpy(out.at, &h, sizeof h);
-	move(&out, &h, arrays, code);
+	if (p.nprepared)
+		memcpy(out.at + sizeof h, &p, sizeof p);
+	move(&out, &h, &p, arrays, code);
 	memset(b, 0, sizeof *b);
 	return out;
 }

@@ -9,10 +9,10 @@
 
 struct planbuild {
 	struct stx_bytes strings, data, exprs_code, arrays;
-	struct stx_bytes syms, values, kernels, steps, exprs,
-		guards; /* records; offsets relative, see .c */
-	uint32_t nsyms, nvalues, nkernels, nsteps, nexprs, nguards, ninputs, noutputs, workspace,
-		flags;
+	struct stx_bytes syms, values, kernels, steps, exprs, guards,
+		prepared; /* records; offsets relative, see .c */
+	uint32_t nsyms, nvalues, nkernels, nsteps, nexprs, nguards, nprepared, ninputs, noutputs,
+		workspace, flags;
 };
 
 uint32_t pb_string(struct planbuild *b, const char *s);
@@ -39,6 +39,10 @@ void pb_launch(struct planbuild *b, uint32_t kernel, uint32_t nargs, const uint3
 /* A call of the name; attrs: [nattrs] expressions; workspace and kernel may be STX_PLAN_NONE. */
 void pb_extern(struct planbuild *b, const char *name, uint32_t nargs, const uint32_t *values,
 	       uint32_t nattrs, const uint32_t *attrs, uint32_t workspace, uint32_t kernel);
+/* The last step, a call, stands for so many that follow. */
+void pb_covers(struct planbuild *b, uint32_t n);
+void pb_prepared(struct planbuild *b, uint32_t kernel, const char *symbol, uint32_t points,
+		 uint64_t bytes);
 void pb_guard(struct planbuild *b, uint32_t expr);
 
 /* Puts it together, frees the builder's parts. The result is malloc'd (16-byte aligned by malloc).

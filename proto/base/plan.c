@@ -383,6 +383,8 @@ static stx_err check_prepared(const struct stx_plan *p, struct stx_diag *d)
 static int step_ok(const struct stx_plan *p, const struct stx_plan_step *s, uint64_t *budget)
 {
 	const struct stx_plan_header *h = p->h;
+	if (s->covers && s->kind != STX_STEP_EXTERN)
+		return 0;
 	switch (s->kind) {
 	case STX_STEP_ALLOC: return s->a < h->nvalues && p->values[s->a].kind == STX_VALUE_TEMP;
 	case STX_STEP_RELEASE:
@@ -500,6 +502,8 @@ static stx_err check_header(struct stx_span bytes, struct stx_diag *d)
 	if (h->flags & ~STX_PLAN_FLAGS_KNOWN)
 		return stx_fail(d, STX_E_VERSION, "plan", "",
 				"data plan: unknown flags 0x%x: use a newer client", h->flags);
+	if (h->flags & STX_PLAN_ALIGNED && !(h->flags & STX_PLAN_CUDA))
+		return bad(d, "STX_PLAN_ALIGNED without STX_PLAN_CUDA, flags", h->flags);
 	if (h->strings_bytes == 0)
 		return bad(d, "no strings, bytes", h->total_bytes);
 	return STX_E_OK;

@@ -107,6 +107,9 @@ static void plans(const char *dir)
 	uint32_t y = pb_value(&b, STX_VALUE_OUTPUT, STX_F32, "y", 1, &n, &one, bytes, zero);
 	uint32_t k = pb_kernel(&b, "poi_0", n, one, 1, &n);
 	pb_step(&b, STX_STEP_ALLOC, t, 0);
+	pb_prepared(&b, k, "stx_p0", 2, 64);
+	pb_extern(&b, "all", 2, (uint32_t[]){ x, t }, 1, &one, STX_PLAN_NONE, STX_PLAN_NONE);
+	pb_covers(&b, 1);
 	pb_launch(&b, k, 2, (uint32_t[]){ x, t });
 	pb_step(&b, STX_STEP_COPY, t, y);
 	pb_step(&b, STX_STEP_RELEASE, t, 0);

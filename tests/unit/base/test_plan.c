@@ -263,6 +263,115 @@ static void test_plan_extern_faults_refused(void **state)
 	refused(&b, "before its allocation");
 }
 
+/* x -> y by a call that stands for the two launches after it, which multiply by w and may have it
+ * packed. */
+static struct stx_bytes with_prepared(void)
+{
+	struct planbuild b = { 0 };
+	uint32_t one = pb_const(&b, 1), eight = pb_const(&b, 8);
+	uint32_t x = pb_dense(&b, STX_VALUE_INPUT, STX_F32, "x", 1, (int64_t[]){ 8 }, 0);
+	uint32_t w = pb_dense(&b, STX_VALUE_INPUT, STX_F32, "w", 1, (int64_t[]){ 8 }, 0);
+	uint32_t t = pb_dense(&b, STX_VALUE_TEMP, STX_F32, "t", 1, (int64_t[]){ 8 }, 0);
+	uint32_t y = pb_dense(&b, STX_VALUE_OUTPUT, STX_F32, "y", 1, (int64_t[]){ 8 }, 0);
+	uint32_t none = pb_kernel(&b, "poi_none_0", eight, one, 0, NULL);
+	uint32_t k = pb_kernel(&b, "red_mm_1", eight, one, 0, NULL);
+	pb_flags(&b, w, STX_TENSOR_PARAM);
+	pb_prepared(&b, none, "stx_p0_none", 1, 64);
+	pb_prepared(&b, k, "stx_p0_mm", 3, 4096);
+	pb_prepared(&b, k, "stx_p1_mm", 5, 100);
+	pb_extern(&b, "all", 3, (uint32_t[]){ x, w, y }, 0, NULL, STX_PLAN_NONE, STX_PLAN_NONE);
+	pb_covers(&b, 2);
+	pb_step(&b, STX_STEP_ALLOC, t, 0);
+	pb_launch(&b, k, 3, (uint32_t[]){ x, w, t });
+	pb_launch(&b, k, 3, (uint32_t[]){ t, w, y });
+	pb_step(&b, STX_STEP_RELEASE, t, 0);
+	b.workspace = pb_const(&b, 32);
+	return pb_finish(&b);
+}
+
+static void test_plan_prepared_operands_are_those_of_their_kernel(void **state)
+{
+	(void)state;
+	struct stx_bytes b = with_prepared();
+	struct stx_plan p;
+	uint32_t n;
+	assert_int_equal(stx_plan_open(span(&b), &p, NULL), 0);
+	const struct stx_plan_prepared *q = stx_plan_prepared_of(&p, 1, &n);
+	assert_int_equal(n, 2);
+	assert_string_equal(stx_plan_string(&p, q[1].symbol), "stx_p1_mm");
+	stx_plan_prepared_of(&p, 0, &n);
+	assert_int_equal(n, 1);
+	stx_plan_prepared_of(&p, STX_PLAN_NONE, &n);
+	assert_int_equal(n, 0);
+	stx_bytes_free(&b);
+}
+
+static struct stx_plan_preparing *preparing(struct stx_bytes *b)
+{
+	return (struct stx_plan_preparing *)(void *)(b->at + sizeof(struct stx_plan_header));
+}
+
+static struct stx_plan_prepared *prepared(struct stx_bytes *b)
+{
+	return (struct stx_plan_prepared *)(void *)(b->at + preparing(b)->prepared_off);
+}
+
+static void test_plan_prepared_faults_refused(void **state)
+{
+	(void)state;
+	struct stx_bytes b = with_prepared();
+	prepared(&b)[2].kernel = 2;
+	refused(&b, "malformed prepared operand");
+	b = with_prepared();
+	prepared(&b)[2].kernel = 0; /* out of order */
+	refused(&b, "malformed prepared operand");
+	b = with_prepared();
+	prepared(&b)[1].symbol = head(&b)->strings_off + head(&b)->strings_bytes;
+	refused(&b, "malformed prepared operand");
+	b = with_prepared();
+	prepared(&b)[1].bytes = UINT64_MAX;
+	refused(&b, "malformed prepared operand");
+	b = with_prepared();
+	preparing(&b)->prepared_off = head(&b)->kernels_off;
+	refused(&b, "overlap");
+	b = with_prepared();
+	preparing(&b)->prepared_off += 4;
+	refused(&b, "misaligned");
+	b = with_prepared();
+	preparing(&b)->nprepared = UINT32_MAX;
+	refused(&b, "outside");
+}
+
+/* Calls that stand for steps which are not there, or are copies, or stand for others themselves. */
+static void test_plan_covers_faults_refused(void **state)
+{
+	(void)state;
+	struct stx_bytes b = with_prepared();
+	steps(&b)[0].covers = 3;
+	refused(&b, "malformed step");
+	b = with_prepared();
+	steps(&b)[0].covers = UINT32_MAX;
+	refused(&b, "malformed step");
+	b = with_prepared();
+	steps(&b)[2] = (struct stx_plan_step){ .kind = STX_STEP_COPY, .a = 0, .b = 3 };
+	refused(&b, "malformed step");
+	b = with_prepared();
+	steps(&b)[2] = steps(&b)[0];
+	refused(&b, "malformed step");
+	b = with_prepared();
+	steps(&b)[2].covers = 1; /* of a launch */
+	refused(&b, "malformed step");
+}
+
+/* What begins at multiples of STX_GPU_ALIGN is said of device memory. */
+static void test_plan_aligned_without_cuda_refused(void **state)
+{
+	(void)state;
+	struct stx_bytes b = example();
+	head(&b)->flags |= STX_PLAN_ALIGNED;
+	refused(&b, "flags");
+}
+
 static void test_plan_bytecode_faults_refused(void **state)
 {
 	(void)state;
@@ -416,11 +525,11 @@ static volatile uint64_t sink; /* reads are not optimised away */
 static void test_plan_mutated_bytes_never_read_outside(void **state)
 {
 	(void)state;
-	struct stx_bytes both[2] = { example(), with_extern() };
+	struct stx_bytes all[3] = { example(), with_extern(), with_prepared() };
 	unsigned accepted = 0;
 	print_message("seed 0x%llx\n", (unsigned long long)random_state);
 	for (int i = 0; i < 100000; i++) {
-		const struct stx_bytes b = both[i % 2];
+		const struct stx_bytes b = all[i % 3];
 		struct stx_plan p;
 		uint8_t *copy =
 			malloc(b.n); /* exact, so that a sanitizer sees the first byte beyond */
@@ -437,8 +546,8 @@ static void test_plan_mutated_bytes_never_read_outside(void **state)
 		free(copy);
 	}
 	assert_true(accepted > 0); /* or the test says nothing about readers */
-	stx_bytes_free(&both[0]);
-	stx_bytes_free(&both[1]);
+	for (int i = 0; i < 3; i++)
+		stx_bytes_free(&all[i]);
 }
 
 /* ---- ELF ---- */
@@ -586,6 +695,10 @@ int main(void)
 		cmocka_unit_test(test_plan_step_order_faults_refused),
 		cmocka_unit_test(test_plan_extern_says_attributes_workspace_and_kernel),
 		cmocka_unit_test(test_plan_extern_faults_refused),
+		cmocka_unit_test(test_plan_prepared_operands_are_those_of_their_kernel),
+		cmocka_unit_test(test_plan_prepared_faults_refused),
+		cmocka_unit_test(test_plan_covers_faults_refused),
+		cmocka_unit_test(test_plan_aligned_without_cuda_refused),
 		cmocka_unit_test(test_plan_bytecode_faults_refused),
 		cmocka_unit_test(test_plan_deep_stack_refused),
 		cmocka_unit_test(test_plan_shared_arrays_bounded),
