@@ -306,7 +306,7 @@ static const struct stx__source source = { fake_records, code_of };
 
 static void measure_one(struct one *o)
 {
-	struct stax_tuning t = { .target = TARGET, .report = report };
+	struct stax_tuning t = { .target = TARGET, .report = report, .runs = 3 };
 	struct stax_error err;
 	if (stax_tune_next_run(o->c.artifact, NULL, &t, &err))
 		fail_msg("%s", err.text);
