@@ -229,11 +229,12 @@ check-onnx:
 # Minutes: not part of `make check`.
 check-models: all $(BUILD)/tests/e2e/random_weights
 	@ONNX_CORPUS=$(ONNX_CORPUS) tests/check_models.sh $(MODELS)
-# Every f32 argument of the elementary functions, as compiled; FUNCTIONS=exp,log only those. Half an hour.
-FUNCTIONS ?= all
+# Every f32 argument of the elementary functions, as compiled; FUNCTIONS=exp,log only those. Half an hour of one core;
+# goes on where it was stopped.
+comma := ,
 check-functions:
 	@$(MAKE) --no-print-directory $(SUBJOBS) $(BUILD)/tests/unit/5_codegen/test_functions
-	@STX_FUNCTIONS=$(FUNCTIONS) $(BUILD)/tests/unit/5_codegen/test_functions
+	@STAX_BUILD=$(BUILD) tests/functions.sh $(filter-out all,$(subst $(comma), ,$(FUNCTIONS)))
 # 100,000 other random graphs, in slices; goes on where it was stopped.
 check-overnight:
 	@$(MAKE) --no-print-directory $(SUBJOBS) $(BUILD)/tests/property/test_graphs
@@ -255,7 +256,7 @@ bench:
 # ---- machines with a GPU: checks, benchmarks, the bundle for one that has no compiler -------------
 # Test programs that run their graphs on $STAX_TEST_TARGET, a GPU's too.
 GPU_TEST_BIN := $(addprefix $(BUILD)/tests/,$(shell cut -d" " -f1 tests/gpu/programs)) $(BUILD)/tests/property/test_graphs \
-	$(BUILD)/tests/bench/bench_cuda
+	$(BUILD)/tests/bench/bench_cuda $(BUILD)/tests/unit/5_codegen/test_functions
 check-gpu: all $(GPU_TEST_BIN)
 	@ONNX_CORPUS=$(ONNX_CORPUS) tests/gpu/check.sh $(GPU_PARTS)
 bench-gpu: all $(BUILD)/tests/bench/bench_cuda
