@@ -267,6 +267,7 @@ bench-gpu: all $(BUILD)/tests/bench/bench_cuda
 # others before them); test programs share one library, and libLLVM holds what is called of it.
 BUNDLE := $(BUILD)/bundle
 BUNDLE_LD = $(LDFLAGS_ALL) -Wl,-s -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/$(1)lib:$$ORIGIN/$(1)build'
+up = $(subst / .,/.,$(patsubst %,../,$(subst /, ,$(1))))
 BUNDLE_TESTS := $(patsubst $(BUILD)/tests/%,$(BUNDLE)/build/tests/%,$(GPU_TEST_BIN))
 BUNDLE_BIN := $(addprefix $(BUNDLE)/build/,staxd stax libstax.so) $(BUNDLE_TESTS)
 $(BUNDLE)/lib/libLLVM.so.19.1: $(BUILD)/libkernels.a deploy/bundle/llvm.sh
@@ -290,7 +291,7 @@ $(BUNDLE)/build/stax: $(BUILD)/stax $(BUNDLE)/build/libstax.so
 	$(Q)$(CC) $(call BUNDLE_LD,../) -o $@ $(OBJ_TOOL) $(BUILD)/libproto.a -L$(@D) -lstax $(LIB_CLIENT) $(LIB_BASE)
 $(BUNDLE)/build/tests/%: $(BUILD)/obj/tests/%.c.o $(call obj,$(call src,tests/*.c)) $(BUNDLE)/lib/libstaxtest.so
 	@mkdir -p $(@D)
-	$(Q)$(CXX) $(call BUNDLE_LD,../../../) -o $@ $(filter %.o,$^) -L$(BUNDLE)/lib -lstaxtest -lcmocka -lprotobuf-c \
+	$(Q)$(CXX) $(call BUNDLE_LD,../../$(call up,$(dir $*))) -o $@ $(filter %.o,$^) -L$(BUNDLE)/lib -lstaxtest -lcmocka -lprotobuf-c \
 		$(LIB_BASE)
 gpu-bundle:
 	@$(MAKE) --no-print-directory deps

@@ -172,6 +172,8 @@ static double special_error(double got, wide want, wide top, wide half)
 		return isnan(want) && isnan(got) ? 0 : INFINITY;
 	if (got == 0 && want == 0)
 		return !signbit(got) == !signbit(want) ? 0 : INFINITY;
+	if (isinf(got) && isinf(want))
+		return (got > 0) == (want > 0) ? 0 : INFINITY;
 	if (isinf(got)) /* as if the exponent went on */
 		return (got > 0) == (want > 0) && fabsl(want) > top - half ? 0.5 : INFINITY;
 	return INFINITY;
