@@ -155,7 +155,8 @@ static struct dd reduce_small_f64(const struct el *e, stx_ev x, stx_ev *n_bits)
 	return fast_sum(e, s.h, sub(e, s.l, mulk(e, n, 0x1.3198a2e037073p-69)));
 }
 
-static struct angle angle_f64(const struct el *e, stx_ev x)
+/* exact: what rounding r^2 lost counts, too. */
+static struct angle angle_f64(const struct el *e, stx_ev x, int exact)
 {
 	struct angle g;
 	stx_ev rare = rarely(e, ge(e, mag(e, x), fk(e, 0x1p10))), n, n_large;
@@ -171,6 +172,8 @@ static struct angle angle_f64(const struct el *e, stx_ev x)
 	g.s_lo = sub(e, c, sub(e, g.s, r));
 	/* cos: 1 - z/2 + (z^2*C - r*lo), the rounding of 1 - z/2 put back */
 	c = sub(e, mul(e, mul(e, z, z), POLY(e, z, cos_f64)), mul(e, r, lo));
+	if (exact)
+		c = sub(e, c, mulk(e, two_prod(e, r, r).l, 0.5));
 	c = add(e, sub(e, ksub(e, 1, w), h), c);
 	g.c = add(e, w, c);
 	g.c_lo = sub(e, c, sub(e, g.c, w));
@@ -194,19 +197,19 @@ stx_ev stx__el_sin(const struct el *e, stx_ev x)
 {
 	if (!is_f64(e))
 		return sine_f32(e, x, 0);
-	return sel(e, lt(e, mag(e, x), fk(e, SMALL(e))), x, quadrant(e, angle_f64(e, x), 0));
+	return sel(e, lt(e, mag(e, x), fk(e, SMALL(e))), x, quadrant(e, angle_f64(e, x, 0), 0));
 }
 
 stx_ev stx__el_cos(const struct el *e, stx_ev x)
 {
-	return is_f64(e) ? quadrant(e, angle_f64(e, x), 1) : sine_f32(e, x, 1);
+	return is_f64(e) ? quadrant(e, angle_f64(e, x, 0), 1) : sine_f32(e, x, 1);
 }
 
 /* s/c, or -c/s in odd quadrants. */
 stx_ev stx__el_tan(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
-	struct angle g = is_f64(e) ? angle_f64(e, x) : angle_f32(e, x);
+	struct angle g = is_f64(e) ? angle_f64(e, x, 1) : angle_f32(e, x);
 	stx_ev odd = ne(&w, iand(&w, g.n, 1), ik(&w, 0));
 	stx_ev num = sel(&w, odd, neg(&w, g.c), g.s), den = sel(&w, odd, g.s, g.c), r;
 
