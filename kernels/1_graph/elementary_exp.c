@@ -150,10 +150,22 @@ static struct dd expm1_fraction(const struct el *e, struct stx__el_exp_parts d, 
 	return fast_sum(e, s.h, add(e, s.l, add(e, lost, d.q)));
 }
 
+/* As exp_reduce, r^2/2 apart: the rest is rounded where it is smaller. */
+static struct stx__el_exp_parts exp_reduce_finely(const struct el *e, stx_ev x)
+{
+	struct reduced d = reduce(e, x);
+	stx_ev p = is_f64(e)
+			   ? poly(e, d.r, exp_f64 + 1, (int)(sizeof exp_f64 / sizeof *exp_f64) - 1)
+			   : poly(e, d.r, exp_f32 + 1, (int)(sizeof exp_f32 / sizeof *exp_f32) - 1);
+	stx_ev q = add(e, mulk(e, d.rr, 0.5), sub(e, mul(e, d.rr, mul(e, d.r, p)), d.lo));
+
+	return (struct stx__el_exp_parts){ d.n_bits, d.n, d.hi, q };
+}
+
 stx_ev stx__el_expm1(const struct el *e, stx_ev x)
 {
 	struct stx__el_exp_parts d =
-		stx__el_exp_reduce(e, is_f64(e) ? clamp(e, x, -40, 710) : clamp(e, x, -20, 89));
+		exp_reduce_finely(e, is_f64(e) ? clamp(e, x, -40, 710) : clamp(e, x, -20, 89));
 
 	return sign_of(e, scale(e, expm1_fraction(e, d, pow2_minus(e, d)).h, d.n), x);
 }
