@@ -229,11 +229,12 @@ check-onnx:
 # Minutes: not part of `make check`.
 check-models: all $(BUILD)/tests/e2e/random_weights
 	@ONNX_CORPUS=$(ONNX_CORPUS) tests/check_models.sh $(MODELS)
-# Every f32 argument of the elementary functions, as compiled; FUNCTIONS=exp,log only those. Half an hour.
-FUNCTIONS ?= all
+# Every f32 argument of the elementary functions, as compiled; FUNCTIONS=exp,log only those. Half an hour of one core;
+# goes on where it was stopped.
+comma := ,
 check-functions:
 	@$(MAKE) --no-print-directory $(SUBJOBS) $(BUILD)/tests/unit/5_codegen/test_functions
-	@STX_FUNCTIONS=$(FUNCTIONS) $(BUILD)/tests/unit/5_codegen/test_functions
+	@STAX_BUILD=$(BUILD) tests/functions.sh $(filter-out all,$(subst $(comma), ,$(FUNCTIONS)))
 # 100,000 other random graphs, in slices; goes on where it was stopped.
 check-overnight:
 	@$(MAKE) --no-print-directory $(SUBJOBS) $(BUILD)/tests/property/test_graphs
@@ -255,7 +256,7 @@ bench:
 # ---- machines with a GPU: checks, benchmarks, the bundle for one that has no compiler -------------
 # Test programs that run their graphs on $STAX_TEST_TARGET, a GPU's too.
 GPU_TEST_BIN := $(addprefix $(BUILD)/tests/,$(shell cut -d" " -f1 tests/gpu/programs)) $(BUILD)/tests/property/test_graphs \
-	$(BUILD)/tests/bench/bench_cuda
+	$(BUILD)/tests/bench/bench_cuda $(BUILD)/tests/unit/5_codegen/test_functions
 check-gpu: all $(GPU_TEST_BIN)
 	@ONNX_CORPUS=$(ONNX_CORPUS) tests/gpu/check.sh $(GPU_PARTS)
 bench-gpu: all $(BUILD)/tests/bench/bench_cuda
@@ -266,6 +267,7 @@ bench-gpu: all $(BUILD)/tests/bench/bench_cuda
 # others before them); test programs share one library, and libLLVM holds what is called of it.
 BUNDLE := $(BUILD)/bundle
 BUNDLE_LD = $(LDFLAGS_ALL) -Wl,-s -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/$(1)lib:$$ORIGIN/$(1)build'
+up = $(subst / .,/.,$(patsubst %,../,$(subst /, ,$(1))))
 BUNDLE_TESTS := $(patsubst $(BUILD)/tests/%,$(BUNDLE)/build/tests/%,$(GPU_TEST_BIN))
 BUNDLE_BIN := $(addprefix $(BUNDLE)/build/,staxd stax libstax.so) $(BUNDLE_TESTS)
 $(BUNDLE)/lib/libLLVM.so.19.1: $(BUILD)/libkernels.a deploy/bundle/llvm.sh
@@ -289,7 +291,7 @@ $(BUNDLE)/build/stax: $(BUILD)/stax $(BUNDLE)/build/libstax.so
 	$(Q)$(CC) $(call BUNDLE_LD,../) -o $@ $(OBJ_TOOL) $(BUILD)/libproto.a -L$(@D) -lstax $(LIB_CLIENT) $(LIB_BASE)
 $(BUNDLE)/build/tests/%: $(BUILD)/obj/tests/%.c.o $(call obj,$(call src,tests/*.c)) $(BUNDLE)/lib/libstaxtest.so
 	@mkdir -p $(@D)
-	$(Q)$(CXX) $(call BUNDLE_LD,../../../) -o $@ $(filter %.o,$^) -L$(BUNDLE)/lib -lstaxtest -lcmocka -lprotobuf-c \
+	$(Q)$(CXX) $(call BUNDLE_LD,../../$(call up,$(dir $*))) -o $@ $(filter %.o,$^) -L$(BUNDLE)/lib -lstaxtest -lcmocka -lprotobuf-c \
 		$(LIB_BASE)
 gpu-bundle:
 	@$(MAKE) --no-print-directory deps

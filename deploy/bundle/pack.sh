@@ -13,7 +13,7 @@ rm -rf "$top" "$top.tar.xz"
 mkdir -p "$top/lib" "$top/tests/bench" "$top/tests/e2e"
 while read -r t; do
   install -D "$dir/build/tests/$t" "$top/build/tests/$t"
-done < <(cut -d" " -f1 tests/gpu/programs; printf '%s\n' property/test_graphs bench/bench_cuda)
+done < <(cut -d" " -f1 tests/gpu/programs; printf '%s\n' property/test_graphs bench/bench_cuda unit/5_codegen/test_functions)
 cp -P "$dir/build/staxd" "$dir/build/stax" "$dir/build/libstax.so" "$dir/build/libstax.so.0" "$top/build/"
 cp "$dir"/lib/* "$top/lib/"
 
@@ -28,9 +28,9 @@ system='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libstdc\+\
   done
 
 cp -r tests/gpu "$top/tests/"
-cp tests/run.sh tests/overnight.sh "$top/tests/"
+cp tests/run.sh tests/overnight.sh tests/functions.sh "$top/tests/"
 cp tests/e2e/lib.sh "$top/tests/e2e/"
-cp -r tests/bench/bench_gpu.* tests/bench/bench_{cpu,models}.* tests/bench/tune.sh tests/bench/gpu "$top/tests/bench/"
+cp -r tests/bench/bench_gpu.* tests/bench/bench_{cpu,models,small}.* tests/bench/tune.sh tests/bench/gpu "$top/tests/bench/"
 cp deploy/bundle/README "$top/"
 ln -s tests/gpu/check.sh "$top/check-gpu"
 ln -s tests/bench/bench_gpu.sh "$top/bench-gpu"

@@ -4,20 +4,34 @@
 #include <assert.h>
 #include <math.h>
 
-static stx_ev rsqrt_body(const struct el *e, stx_ev x)
+/* y = 1/sqrt(x), improved by what 1 - x*y^2 is not 0: in f64 for f32; f64 takes the head of y, whose
+ * square is exact. Where that is not a number y is the result. */
+static stx_ev rsqrt_f32(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
+	stx_ev y = quo(e, fk(e, 1), root(e, x)), yy = widen(&w, y), more;
 
-	if (is_f64(e)) { /* tiny arguments are scaled, so that products keep their low halves */
-		stx_ev tiny = lt(e, x, fk(e, 0x1p-800)), plain = quo(e, fk(e, 1), root(e, x)), ok;
-		stx_ev v = sel(e, tiny, mulk(e, x, 0x1p600), x);
-		struct dd q = dd_quo(e, dd_of(e, fk(e, 1)), dd_root(e, dd_of(e, v)));
+	more = narrow(e, ksub(&w, 1, mul(&w, mul(&w, yy, yy), widen(&w, x))));
+	more = mul(e, y, mulk(e, more, 0.5));
+	return sel(e, eq(e, more, more), add(e, y, more), y);
+}
 
-		v = mul(e, add(e, q.h, q.l), sel(e, tiny, fk(e, 0x1p300), fk(e, 1)));
-		ok = both(e, gt(e, x, fk(e, 0)), lt(e, x, fk(e, INFINITY)));
-		return sel(e, ok, v, plain);
-	}
-	return narrow(e, quo(&w, fk(&w, 1), root(&w, widen(&w, x))));
+stx_ev stx__el_rsqrt(const struct el *e, stx_ev x)
+{
+	stx_ev tiny, v, y, h, more;
+	struct dd p;
+
+	if (!is_f64(e))
+		return rsqrt_f32(e, x);
+	tiny = lt(e, x, fk(e, 0x1p-800)); /* scaled, so that products keep their low halves */
+	v = sel(e, tiny, mulk(e, x, 0x1p600), x);
+	y = quo(e, fk(e, 1), root(e, v));
+	h = head(e, y);
+	p = two_prod(e, v, mul(e, h, h));
+	more = sub(e, ksub(e, 1, p.h), p.l);
+	more = mul(e, more, addk(e, mulk(e, more, 0.375), 0.5));
+	v = add(e, h, mul(e, h, more));
+	return mul(e, sel(e, eq(e, v, v), v, y), sel(e, tiny, fk(e, 0x1p300), fk(e, 1)));
 }
 
 static stx__el_fn *unary_body(enum stx_prim op)
@@ -46,7 +60,7 @@ static stx__el_fn *unary_body(enum stx_prim op)
 	case STX_P_ASINH: return stx__el_asinh;
 	case STX_P_ACOSH: return stx__el_acosh;
 	case STX_P_ATANH: return stx__el_atanh;
-	case STX_P_RSQRT: return rsqrt_body;
+	case STX_P_RSQRT: return stx__el_rsqrt;
 	case STX_P_CBRT: return stx__el_cbrt;
 	case STX_P_SHORT_EXP: return stx__el_short_exp;
 	case STX_P_SHORT_SIGMOID: return stx__el_short_sigmoid;
@@ -55,6 +69,19 @@ static stx__el_fn *unary_body(enum stx_prim op)
 	case STX_P_SHORT_SOFTPLUS: return stx__el_short_softplus;
 	case STX_P_SHORT_CDF: return stx__el_short_cdf;
 	case STX_P_SHORT_SLOPE: return stx__el_short_slope;
+	case STX_P_SHORT_EXP2: return stx__el_short_exp2;
+	case STX_P_SHORT_LOG: return stx__el_short_log;
+	case STX_P_SHORT_LOG2: return stx__el_short_log2;
+	case STX_P_SHORT_LOG10: return stx__el_short_log10;
+	case STX_P_SHORT_LOG1P: return stx__el_short_log1p;
+	case STX_P_SHORT_RSQRT: return stx__el_short_rsqrt;
+	case STX_P_SHORT_SIN: return stx__el_short_sin;
+	case STX_P_SHORT_COS: return stx__el_short_cos;
+	case STX_P_SHORT_TAN: return stx__el_short_tan;
+	case STX_P_SHORT_ASIN: return stx__el_short_asin;
+	case STX_P_SHORT_ACOS: return stx__el_short_acos;
+	case STX_P_SHORT_ATAN: return stx__el_short_atan;
+	case STX_P_SHORT_ATANH: return stx__el_short_atanh;
 	case STX_P_NEAR_SIGMOID: return stx__el_near_sigmoid;
 	case STX_P_NEAR_ERF: return stx__el_near_erf;
 	default: return NULL;

@@ -69,6 +69,7 @@ BINARY(sub, SUB, e->t)
 BINARY(mul, MUL, e->t)
 BINARY(quo, DIV, e->t)
 BINARY(ratio, RATIO, e->t) /* f32: b and a/b as for rcp, 2^-100 <= |a| < 2^126 or a = +0 */
+BINARY(scale, SCALE, e->t) /* a * 2^b: operands as prims.def says */
 BINARY(maxi, MAX, e->t)
 BINARY(mini, MIN, e->t)
 BINARY(sign_of, COPYSIGN, e->t) /* magnitude of a, sign of b */
@@ -87,6 +88,7 @@ BINARY(gt, GT, STX_BOOL)
 BINARY(both, AND, STX_BOOL)
 BINARY(either, OR, STX_BOOL)
 UNARY(not, NOT, STX_BOOL)
+UNARY(rarely, RARELY, STX_BOOL) /* for select: what it takes where that is true may cost much */
 UNARY(bits, BITCAST, e->it)
 UNARY(unbits, BITCAST, e->t)
 BINARY(iadd, ADD, e->it)
@@ -251,10 +253,15 @@ stx__el_fn stx__el_sin, stx__el_cos, stx__el_tan, stx__el_asin, stx__el_acos,
 	stx__el_atan; /* elementary_trig.c */
 stx__el_fn stx__el_short_erf, stx__el_short_softplus, stx__el_short_exp, stx__el_short_sigmoid,
 	stx__el_short_tanh, stx__el_short_cdf, stx__el_short_slope, stx__el_near_sigmoid,
-	stx__el_near_erf; /* elementary_short.c */
+	stx__el_near_erf, stx__el_short_exp2, stx__el_short_rsqrt; /* elementary_short.c */
+stx__el_fn stx__el_short_log, stx__el_short_log2, stx__el_short_log10, stx__el_short_log1p,
+	stx__el_short_atanh; /* elementary_log.c */
+stx__el_fn stx__el_short_sin, stx__el_short_cos, stx__el_short_tan, stx__el_short_asin,
+	stx__el_short_acos, stx__el_short_atan; /* elementary_trig.c */
 stx_ev stx__el_atan2(const struct el *e, stx_ev y, stx_ev x);
 stx_ev stx__el_pow(const struct el *e, stx_ev x, stx_ev y); /* elementary_pow.c */
 stx__el_fn stx__el_cbrt;
+stx__el_fn stx__el_rsqrt; /* elementary.c */
 stx_ev stx__el_pow_int(struct stx_elem_builder *b, enum stx_dtype t, stx_ev x, stx_ev y);
 
 /* Parts that several files use. */
@@ -268,14 +275,12 @@ struct stx__el_log_parts stx__el_log_split(const struct el *e, stx_ev x, int sub
 stx_ev stx__el_log1p_sum(const struct el *e, stx_ev x, const stx_ev *lo);
 /* The same in f64 to f32 accuracy, of x alone. */
 stx_ev stx__el_log1p_short(const struct el *w, stx_ev x);
-/* e^x = 2^n * (1 + (r + q)), r exact, n as the bits of n + magic. */
+/* e^x = 2^n * (1 + (r + q)), r exact; n_bits those of n + magic. */
 struct stx__el_exp_parts {
-	stx_ev n_bits, r, q;
+	stx_ev n_bits, n, r, q;
 };
 /* requires: |x| below the overflow threshold, or NaN. */
 struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x);
-/* n + k*bias + plus, from the rounding sum's bits */
-stx_ev stx__el_exp_biased(const struct el *e, struct stx__el_exp_parts d, int k, int plus);
 /* e^x * 2^-n in two parts, good to about 2^-56 in f64 */
 struct dd stx__el_exp_two(const struct el *e, struct stx__el_exp_parts d);
 /* e^x in f64 to f32 accuracy, |x| below a few hundred */
@@ -283,8 +288,5 @@ stx_ev stx__el_exp_short(const struct el *w, stx_ev x);
 /* x = n*pi/2 + h + l for any finite f64 x; n in the low two bits of *n_bits. */
 struct dd stx__el_reduce_f64(const struct el *e, stx_ev x,
 			     stx_ev *n_bits); /* elementary_reduce.c */
-/* v * 2^(n) with u = n + 2*bias: two steps, so that only the last one rounds (subnormal results).
- */
-stx_ev stx__el_scale(const struct el *e, stx_ev v, stx_ev u);
 
 #endif

@@ -52,17 +52,10 @@ static const double sinh_f64[] = { 0x1.5555555555555p-3,  0x1.1111111111111p-7,
 				   0x1.ae64567f544e4p-26, 0x1.6124613a86d09p-33,
 				   0x1.ae7f3e733b81fp-41, 0x1.952c77030ad4ap-49,
 				   0x1.2f49b46814157p-57 };
-stx_ev stx__el_scale(const struct el *e, stx_ev v, stx_ev u)
-{
-	stx_ev a = ilshr(e, u, 1), b = isub(e, u, a); /* biased exponents of two factors */
-
-	v = mul(e, v, unbits(e, ishl(e, a, mant_bits(e))));
-	return mul(e, v, unbits(e, ishl(e, b, mant_bits(e))));
-}
 
 /* x = n ln2 + r; r = hi - lo, n*ln2's head exact */
 struct reduced {
-	stx_ev n_bits, hi, lo, r, rr;
+	stx_ev n_bits, n, hi, lo, r, rr;
 };
 
 static struct reduced reduce(const struct el *e, stx_ev x)
@@ -74,12 +67,12 @@ static struct reduced reduce(const struct el *e, stx_ev x)
 	stx_ev lo = mulk(e, n, w ? 0x1.a39ef35793c76p-33 : -0x1.bd0106p-13);
 	stx_ev r = sub(e, hi, lo);
 
-	return (struct reduced){ bits(e, t), hi, lo, r, mul(e, r, r) };
+	return (struct reduced){ bits(e, t), n, hi, lo, r, mul(e, r, r) };
 }
 
 static struct stx__el_exp_parts exp_parts(const struct el *e, struct reduced d, stx_ev p)
 {
-	return (struct stx__el_exp_parts){ d.n_bits, d.hi, sub(e, mul(e, d.rr, p), d.lo) };
+	return (struct stx__el_exp_parts){ d.n_bits, d.n, d.hi, sub(e, mul(e, d.rr, p), d.lo) };
 }
 
 struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x)
@@ -98,11 +91,6 @@ static struct stx__el_exp_parts exp_itself(const struct el *e, stx_ev x)
 		return stx__el_exp_reduce(e, x);
 	d = reduce(e, x);
 	return exp_parts(e, d, POLY(e, d.r, exp_itself_f32));
-}
-
-stx_ev stx__el_exp_biased(const struct el *e, struct stx__el_exp_parts d, int k, int plus)
-{
-	return iaddk(e, d.n_bits, (int64_t)k * exp_bias(e) + plus - magic_bits(e));
 }
 
 struct dd stx__el_exp_two(const struct el *e, struct stx__el_exp_parts d)
@@ -127,21 +115,20 @@ stx_ev stx__el_exp(const struct el *e, stx_ev x)
 	struct stx__el_exp_parts d =
 		exp_itself(e, is_f64(e) ? clamp(e, x, -746, 710) : clamp(e, x, -104, 89));
 
-	return stx__el_scale(e, exp_fraction(e, d), stx__el_exp_biased(e, d, 2, 0));
+	return scale(e, exp_fraction(e, d), d.n);
 }
 
 stx_ev stx__el_exp2(const struct el *e, stx_ev x)
 {
 	stx_ev c = is_f64(e) ? clamp(e, x, -1076, 1025) : clamp(e, x, -151, 129);
-	stx_ev t = addk(e, c, magic(e)), r = sub(e, c, subk(e, t, magic(e)));
+	stx_ev n = subk(e, addk(e, c, magic(e)), magic(e)), r = sub(e, c, n);
 	stx_ev p =
 		mul(e, r, is_f64(e) ? POLY(e, r, exp2_f64) : POLY2(e, r, mul(e, r, r), exp2_f32));
 	stx_ev a = mulk(e, r, is_f64(e) ? LN2_F64 : LN2_F32),
 	       s = addk(e, a, 1); /* 1 + a, exactly s + rest */
-	struct stx__el_exp_parts d = { bits(e, t), r, 0 };
 
 	p = add(e, p, sub(e, a, subk(e, s, 1)));
-	return stx__el_scale(e, add(e, s, p), stx__el_exp_biased(e, d, 2, 0));
+	return scale(e, add(e, s, p), n);
 }
 
 /* 2^-n for n up to the bias, 0 beyond */
@@ -163,15 +150,24 @@ static struct dd expm1_fraction(const struct el *e, struct stx__el_exp_parts d, 
 	return fast_sum(e, s.h, add(e, s.l, add(e, lost, d.q)));
 }
 
+/* As exp_reduce, r^2/2 apart: the rest is rounded where it is smaller. */
+static struct stx__el_exp_parts exp_reduce_finely(const struct el *e, stx_ev x)
+{
+	struct reduced d = reduce(e, x);
+	stx_ev p = is_f64(e)
+			   ? poly(e, d.r, exp_f64 + 1, (int)(sizeof exp_f64 / sizeof *exp_f64) - 1)
+			   : poly(e, d.r, exp_f32 + 1, (int)(sizeof exp_f32 / sizeof *exp_f32) - 1);
+	stx_ev q = add(e, mulk(e, d.rr, 0.5), sub(e, mul(e, d.rr, mul(e, d.r, p)), d.lo));
+
+	return (struct stx__el_exp_parts){ d.n_bits, d.n, d.hi, q };
+}
+
 stx_ev stx__el_expm1(const struct el *e, stx_ev x)
 {
 	struct stx__el_exp_parts d =
-		stx__el_exp_reduce(e, is_f64(e) ? clamp(e, x, -40, 710) : clamp(e, x, -20, 89));
+		exp_reduce_finely(e, is_f64(e) ? clamp(e, x, -40, 710) : clamp(e, x, -20, 89));
 
-	return sign_of(e,
-		       stx__el_scale(e, expm1_fraction(e, d, pow2_minus(e, d)).h,
-				     stx__el_exp_biased(e, d, 2, 0)),
-		       x);
+	return sign_of(e, scale(e, expm1_fraction(e, d, pow2_minus(e, d)).h, d.n), x);
 }
 
 /* a polynomial below 13/16; above 1 - 2/(e^2a + 1), both divided by 2^n, the sum rounded once */
@@ -212,49 +208,31 @@ stx_ev stx__el_exp_short(const struct el *w, stx_ev x)
 	return mul(w, addk(w, mul(w, r, POLY(w, r, exp_lite)), 1), unbits(w, ishl(w, n, 52)));
 }
 
-/* 1/(1 + e^|x|) = 2^-n/(2^-n + 1 + (r + q)), the quotient with what it lost; one less that for
- * positive x. The power of two is applied last, so that tiny results round once. */
-static stx_ev sigmoid_f32(const struct el *e, stx_ev x)
-{
-	struct stx__el_exp_parts d = stx__el_exp_reduce(e, mini(e, mag(e, x), fk(e, 104)));
-	stx_ev inv = pow2_minus(e, d), q, rest, left, u;
-	struct dd one = fast_sum(e, fk(e, 1), inv), s = fast_sum(e, one.h, d.r), back, right;
-
-	s = fast_sum(e, s.h, add(e, add(e, one.l, s.l), d.q));
-	q = rcp(e, s.h);
-	back = two_prod(e, q, s.h);
-	rest = sub(e, sub(e, ksub(e, 1, back.h), back.l), mul(e, q, s.l));
-	rest = mul(e, rest, q);
-	u = isub(e, ik(e, 2 * exp_bias(e) + magic_bits(e)), d.n_bits);
-	left = stx__el_scale(e, add(e, q, rest), u);
-	right = fast_sum(e, fk(e, 1), neg(e, mul(e, q, inv)));
-	return sel(e, lt(e, x, fk(e, 0)), left,
-		   add(e, right.h, sub(e, right.l, mul(e, rest, inv))));
-}
-
 /* e^x of f64 in two parts, scaled */
 static struct dd exp_dd(const struct el *e, struct stx__el_exp_parts d, int plus)
 {
 	struct dd f = stx__el_exp_two(e, d);
-	stx_ev u = stx__el_exp_biased(e, d, 2, plus);
+	stx_ev n = plus ? addk(e, d.n, plus) : d.n;
 
-	return (struct dd){ stx__el_scale(e, f.h, u), stx__el_scale(e, f.l, u) };
+	return (struct dd){ scale(e, f.h, n), scale(e, f.l, n) };
 }
 
-/* 1/(1+t), t = e^-|x|; t/(1+t) for negative x, so that tiny results keep their bits: t's power of
- * two is applied last. */
+/* 1/(1 + e^|x|) = 2^-n/D, D = 2^-n + 1 + (r + q); one less that for positive x. D's head and that of a
+ * quotient s have an exact product: 1/D = s + s*(1 - s*D) + ..., rounded once. The power of two is
+ * applied last, so that tiny results are as good. */
 stx_ev stx__el_sigmoid(const struct el *e, stx_ev x)
 {
-	if (!is_f64(e))
-		return sigmoid_f32(e, x);
-	struct stx__el_exp_parts d = stx__el_exp_reduce(e, neg(e, mini(e, mag(e, x), fk(e, 746))));
-	struct dd f = stx__el_exp_two(e, d), t = exp_dd(e, d, 0), one = dd_of(e, fk(e, 1)), den, q;
-	stx_ev left = lt(e, x, fk(e, 0)), u = stx__el_exp_biased(e, d, 2, 0);
+	struct stx__el_exp_parts d =
+		exp_itself(e, mini(e, mag(e, x), fk(e, is_f64(e) ? 746 : 104)));
+	stx_ev inv = pow2_minus(e, d), one = addk(e, inv, 1), whole = add(e, add(e, one, d.r), d.q);
+	stx_ev h = head(e, whole), s = head(e, rcp(e, whole)), l, rest, left;
 
-	den = dd_add(e, one, t);
-	q = dd_quo(e, (struct dd){ sel(e, left, f.h, one.h), sel(e, left, f.l, one.l) }, den);
-	q.h = add(e, q.h, q.l);
-	return sel(e, left, stx__el_scale(e, q.h, u), q.h);
+	l = add(e, add(e, sub(e, one, h), d.r), d.q);
+	l = add(e, l, sub(e, inv, subk(e, one, 1)));
+	rest = sub(e, ksub(e, 1, mul(e, s, h)), mul(e, s, l));
+	rest = add(e, rest, mul(e, rest, rest));
+	left = scale(e, add(e, s, mul(e, s, rest)), neg(e, d.n));
+	return sel(e, lt(e, x, fk(e, 0)), left, ksub(e, 1, left));
 }
 
 /* log(1 + e^x); above 40 that is x */

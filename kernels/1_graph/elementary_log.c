@@ -18,6 +18,14 @@ static const double log_lite[] = {
 	0x1.24943b44b2b94p-2, 0x1.c61fef39019c4p-3, 0x1.91a1024d23bdep-3
 };
 
+/* For results that f16 or bf16 round. The same in z, 2^-23; half of it to z = 0.04, 2^-21.6 */
+static const double log_short_f32[] = { 0x1.000002p+1, 0x1.554262p-1, 0x1.a6e17ap-2 };
+static const double atanh_short_f32[] = { 0x1.000006p+0, 0x1.55318cp-2, 0x1.abe9a8p-3 };
+/* log((1+s)/(1-s))/2s on [0, 0.04]: 2^-42.3 */
+static const double atanh_lite[] = { 0x1.ffffffffff9bbp-1, 0x1.5555555acbb72p-2,
+				     0x1.99998d4681ca5p-3, 0x1.24975c1d6cc60p-3,
+				     0x1.c53b126c1fcecp-4, 0x1.9d05edd769802p-4 };
+
 struct stx__el_log_parts stx__el_log_split(const struct el *e, stx_ev x, int subnormals)
 {
 	int w = is_f64(e);
@@ -181,6 +189,15 @@ static stx_ev log1p_sum(const struct el *e, stx_ev x, const stx_ev *lo, stx_ev u
 	return log_sum(e, p, &c);
 }
 
+/* r for x > -1; x itself for infinity and zeros */
+static stx_ev log1p_edges(const struct el *e, stx_ev r, stx_ev x)
+{
+	r = sel(e, gt(e, x, fk(e, -1)), r,
+		sel(e, eq(e, x, fk(e, -1)), fk(e, -INFINITY), fk(e, NAN)));
+	r = sel(e, eq(e, x, fk(e, INFINITY)), x, r);
+	return sel(e, eq(e, x, fk(e, 0)), x, r);
+}
+
 stx_ev stx__el_log1p(const struct el *e, stx_ev x)
 {
 	stx_ev r, u = addk(e, x, 1);
@@ -192,10 +209,7 @@ stx_ev stx__el_log1p(const struct el *e, stx_ev x)
 
 		r = narrow(e, stx__el_log1p_short(&w, widen(&w, x)));
 	}
-	r = sel(e, gt(e, x, fk(e, -1)), r,
-		sel(e, eq(e, x, fk(e, -1)), fk(e, -INFINITY), fk(e, NAN)));
-	r = sel(e, eq(e, x, fk(e, INFINITY)), x, r);
-	return sel(e, eq(e, x, fk(e, 0)), x, r);
+	return log1p_edges(e, r, x);
 }
 
 stx_ev stx__el_log1p_sum(const struct el *e, stx_ev x, const stx_ev *lo)
@@ -256,23 +270,105 @@ stx_ev stx__el_acosh(const struct el *e, stx_ev x)
 	return sel(e, eq(e, x, fk(e, INFINITY)), x, r);
 }
 
+/* log((1+a)/(1-a))/2 of 0 <= a < 1 in f64, for results in f32: with 2^k near the quotient that is
+ * k*ln2/2 + log((1+s)/(1-s))/2, s = (1+a - 2^k (1-a))/(1+a + 2^k (1-a)). The difference of the bits is
+ * the logarithm to 1/12. */
+static stx_ev atanh_short(const struct el *w, stx_ev a)
+{
+	stx_ev num = addk(w, a, 1), den = ksub(w, 1, a), k, s;
+
+	k = iaddk(w, isub(w, bits(w, num), bits(w, den)), 0x0008000000000000);
+	k = iand(w, k, -0x0010000000000000);
+	den = unbits(w, iadd(w, bits(w, den), k));
+	s = sel(w, lt(w, a, fk(w, 0x1p-3)), add(w, a, a), sub(w, num, den));
+	s = quo(w, s, add(w, num, den));
+	k = subk(w, unbits(w, ior(w, ilshr(w, k, 52), 0x4330000000000000)), 0x1p52);
+	return add(w, mulk(w, k, 0x1.62e42fefa39efp-2),
+		   mul(w, s, POLY(w, mul(w, s, s), atanh_lite)));
+}
+
+/* What |x| at and above 1 gives; r below. */
+static stx_ev atanh_edges(const struct el *e, stx_ev r, stx_ev x)
+{
+	stx_ev a = mag(e, x), one = fk(e, 1);
+
+	r = sel(e, lt(e, a, one), r, sel(e, eq(e, a, one), fk(e, INFINITY), fk(e, NAN)));
+	return sign_of(e, r, x);
+}
+
 /* log1p(2a/(1-a))/2 */
 stx_ev stx__el_atanh(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
-	stx_ev a = mag(&w, is_f64(e) ? x : widen(&w, x)), a2 = add(&w, a, a), r;
+	stx_ev a = mag(&w, is_f64(e) ? x : widen(&w, x)), r;
 
 	if (is_f64(e)) {
-		struct dd q = dd_quo(e, dd_of(e, a2), two_sum(e, fk(e, 1), neg(e, a)));
+		struct dd q = dd_quo(e, dd_of(e, add(e, a, a)), two_sum(e, fk(e, 1), neg(e, a)));
 
 		q = fast_sum(e, q.h, q.l);
 		r = mulk(e, log1p_sum(e, q.h, &q.l, addk(e, q.h, 1), NULL), 0.5);
 		r = sel(e, lt(e, a, fk(e, 0x1p-28)), a, r);
 	} else {
-		r = quo(&w, a2, ksub(&w, 1, a));
-		r = narrow(e, mulk(&w, stx__el_log1p_short(&w, r), 0.5));
+		r = narrow(e, atanh_short(&w, a));
 	}
-	a = mag(e, x);
-	r = sel(e, lt(e, a, fk(e, 1)), r, sel(e, eq(e, a, fk(e, 1)), fk(e, INFINITY), fk(e, NAN)));
-	return sign_of(e, r, x);
+	return atanh_edges(e, r, x);
+}
+
+/* ---- for results that f16 or bf16 round ---- */
+
+/* scale*log(x) */
+static stx_ev log_near(const struct el *e, stx_ev x, double per_octave, double scale)
+{
+	struct stx__el_log_parts p = stx__el_log_split(e, x, 1);
+	stx_ev s = ratio(e, p.f, addk(e, p.f, 2)), r;
+
+	r = mul(e, mulk(e, s, scale), POLY(e, mul(e, s, s), log_short_f32));
+	return edges(e, add(e, mulk(e, p.k, per_octave), r), x);
+}
+
+stx_ev stx__el_short_log(const struct el *e, stx_ev x)
+{
+	return is_f64(e) ? stx__el_log(e, x) : log_near(e, x, 0x1.62e43p-1, 1);
+}
+
+stx_ev stx__el_short_log2(const struct el *e, stx_ev x)
+{
+	return is_f64(e) ? stx__el_log2(e, x) : log_near(e, x, 1, 0x1.715476p+0);
+}
+
+stx_ev stx__el_short_log10(const struct el *e, stx_ev x)
+{
+	return is_f64(e) ? stx__el_log10(e, x) : log_near(e, x, 0x1.344136p-2, 0x1.bcb7b2p-2);
+}
+
+/* Where 1 + x is near 1 it is the fraction that counts, not the rounded sum. */
+stx_ev stx__el_short_log1p(const struct el *e, stx_ev x)
+{
+	struct stx__el_log_parts p;
+	stx_ev s, f;
+
+	if (is_f64(e))
+		return stx__el_log1p(e, x);
+	p = stx__el_log_split(e, addk(e, x, 1), 0);
+	f = sel(e, eq(e, p.k, fk(e, 0)), x, p.f);
+	s = quo(e, f, addk(e, f, 2));
+	s = mul(e, s, POLY(e, mul(e, s, s), log_short_f32));
+	return log1p_edges(e, add(e, mulk(e, p.k, 0x1.62e43p-1), s), x);
+}
+
+/* As atanh_short, in f32. */
+stx_ev stx__el_short_atanh(const struct el *e, stx_ev x)
+{
+	stx_ev a = mag(e, x), num = addk(e, a, 1), den = ksub(e, 1, a), k, s;
+
+	if (is_f64(e))
+		return stx__el_atanh(e, x);
+	k = iaddk(e, isub(e, bits(e, num), bits(e, den)), 0x400000);
+	k = iand(e, k, -0x800000);
+	den = unbits(e, iadd(e, bits(e, den), k));
+	s = sel(e, lt(e, a, fk(e, 0x1p-3)), add(e, a, a), sub(e, num, den));
+	s = quo(e, s, add(e, num, den));
+	k = subk(e, unbits(e, ior(e, ilshr(e, k, 23), 0x4b000000)), 0x1p23);
+	s = mul(e, s, POLY(e, mul(e, s, s), atanh_short_f32));
+	return atanh_edges(e, add(e, mulk(e, k, 0x1.62e43p-2), s), x);
 }

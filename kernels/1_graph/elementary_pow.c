@@ -44,7 +44,7 @@ static struct dd log2_long(const struct el *e, stx_ev x)
 /* 2^(t.h + t.l) */
 static stx_ev exp2_long(const struct el *e, struct dd t)
 {
-	stx_ev m = addk(e, t.h, magic(e)), r = sub(e, t.h, subk(e, m, magic(e)));
+	stx_ev n = subk(e, addk(e, t.h, magic(e)), magic(e)), r = sub(e, t.h, n);
 	struct dd f = fast_sum(e, r, t.l);
 	/* 1 + (f*ln2 + f^2*P): the first product in two parts */
 	struct dd a = two_prod(e, f.h, fk(e, exp2_f64[0]));
@@ -55,8 +55,7 @@ static stx_ev exp2_long(const struct el *e, struct dd t)
 			add(e, mulk(e, f.l, exp2_f64[0]), mulk(e, f.h, 0x1.abc9e3b39803fp-56))));
 	struct dd s = fast_sum(e, fk(e, 1), a.h);
 
-	return stx__el_scale(e, add(e, s.h, add(e, s.l, small)),
-			     iaddk(e, bits(e, m), 2 * exp_bias(e) - magic_bits(e)));
+	return scale(e, add(e, s.h, add(e, s.l, small)), n);
 }
 
 /* |x|^y for x, y held in f64, without special cases beyond what the arithmetic gives: log2(0) =

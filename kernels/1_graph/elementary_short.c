@@ -69,6 +69,22 @@ stx_ev stx__el_short_exp(const struct el *e, stx_ev x)
 	return mul(e, h, h);
 }
 
+stx_ev stx__el_short_exp2(const struct el *e, stx_ev x)
+{
+	stx_ev h;
+
+	if (is_f64(e))
+		return stx__el_exp2(e, x);
+	x = mini(e, maxi(e, x, fk(e, -151)), fk(e, 129));
+	h = power(e, mulk(e, x, 0.5), 0);
+	return mul(e, h, h);
+}
+
+stx_ev stx__el_short_rsqrt(const struct el *e, stx_ev x)
+{
+	return is_f64(e) ? stx__el_rsqrt(e, x) : quo(e, fk(e, 1), root(e, x));
+}
+
 /* 1/(1 + e^-x), the sum times 2^-26: it stays normal, and the last product reaches 0. */
 stx_ev stx__el_short_sigmoid(const struct el *e, stx_ev x)
 {
@@ -216,6 +232,19 @@ enum stx_prim stx_elementary_for(enum stx_prim op, enum stx_dtype result)
 	case STX_P_TANH: return STX_P_SHORT_TANH;
 	case STX_P_ERF: return STX_P_SHORT_ERF;
 	case STX_P_SOFTPLUS: return STX_P_SHORT_SOFTPLUS;
+	case STX_P_EXP2: return STX_P_SHORT_EXP2;
+	case STX_P_LOG: return STX_P_SHORT_LOG;
+	case STX_P_LOG2: return STX_P_SHORT_LOG2;
+	case STX_P_LOG10: return STX_P_SHORT_LOG10;
+	case STX_P_LOG1P: return STX_P_SHORT_LOG1P;
+	case STX_P_RSQRT: return STX_P_SHORT_RSQRT;
+	case STX_P_SIN: return STX_P_SHORT_SIN;
+	case STX_P_COS: return STX_P_SHORT_COS;
+	case STX_P_TAN: return STX_P_SHORT_TAN;
+	case STX_P_ASIN: return STX_P_SHORT_ASIN;
+	case STX_P_ACOS: return STX_P_SHORT_ACOS;
+	case STX_P_ATAN: return STX_P_SHORT_ATAN;
+	case STX_P_ATANH: return STX_P_SHORT_ATANH;
 	default: return op;
 	}
 }

@@ -1,11 +1,16 @@
 /* elementary_trig.c: sine, cosine, tangent and their inverses.
  *
- * f32: the argument is multiplied by 2/pi in exact pieces (Payne and Hanek with 29-bit pieces in
- * f64), so every finite argument is reduced correctly; f64: elementary_reduce.c. */
+ * The argument is multiplied by 1/pi or 2/pi, or multiples of pi/2 are subtracted, in exact pieces.
+ * Every finite one is reduced correctly: rare large ones with more pieces (Payne and Hanek), of f32
+ * with 29 bits each in f64, of f64 in elementary_reduce.c. */
 #include "elementary_body.h"
 
 #include <math.h>
 
+/* sin(pi f)/f in f^2, |f| <= 1/2: 2^-35.4 */
+static const double sin_half_turn[] = { 0x1.921fb5441e49dp+1, -0x1.4abbce4f1a2dap+2,
+					0x1.466bbfc24fac0p+1, -0x1.32d11201b819dp-1,
+					0x1.500ff7f2ef1b1p-4, -0x1.cc345a74dfcacp-8 };
 /* sin(pi/2 f)/f and cos(pi/2 f) in f^2, |f| <= 1/2: 2^-37.1, 2^-34.1 */
 static const double sin_lite[] = { 0x1.921fb5443b586p+0, -0x1.4abbce56ad6fep-1,
 				   0x1.466bbac76d446p-4, -0x1.32ca9cc0058cfp-8,
@@ -40,6 +45,16 @@ static const double atan_f64[] = {
 	-0x1.745cdbf1ba57fp-4, 0x1.3b0f24b641004p-4, -0x1.10d62952c99f6p-4, 0x1.dddf7a740da69p-5,
 	-0x1.97a6e7a224596p-5, 0x1.2b24449b5ad78p-5, -0x1.0a93aea9c85e3p-6
 };
+/* For results that f16 or bf16 round: sin(r)/r in r^2 to pi/2, 2^-20, and to pi/4, 2^-19.3; cos(r) to
+ * pi/4, 2^-24.8; asin(s)/s to s = 1/2, 2^-23.5; atan(t)/t to t = 1, 2^-20.5 */
+static const double sin_short[] = { 0x1.ffffep-1, -0x1.554f8p-3, 0x1.105d44p-7, -0x1.83b972p-13 };
+static const double sin_shorter[] = { 0x1.ffffcep-1, -0x1.553edep-3, 0x1.0b0fa2p-7 };
+static const double cos_short[] = { 0x1.fffffep-1, -0x1.ffff96p-2, 0x1.553ba6p-5, -0x1.63f9d6p-10 };
+static const double asin_short[] = { 0x1.000002p+0, 0x1.554d48p-3, 0x1.3521a4p-4, 0x1.450a94p-5,
+				     0x1.9e732ap-5 };
+static const double atan_shortest[] = { 0x1.ffffeap-1,  -0x1.554376p-2, 0x1.972c3ap-3,
+					-0x1.1437b6p-3, 0x1.578946p-4,  -0x1.2f35dp-5,
+					0x1.01aaaep-7 };
 /* 2/pi in 29-bit pieces with their weights */
 static const double two_over_pi[] = { 0x145f306dp-29,  0x19391054p-58,  0x14fe13abp-87,
 				      0x1d1f534dp-116, 0x1b81b6c5p-145, 0x5664f10p-174,
@@ -61,13 +76,13 @@ static stx_ev mod4(const struct el *w, stx_ev v)
 	return sub(w, v, mulk(w, q, 4)); /* exact: the result's bits are some of v's */
 }
 
-/* x (an f32 value) times 2/pi, modulo 4, as n + f with |f| <= 1/2. Pieces whose product with x is a
+/* x (an f32 value) times 2/pi, modulo 4, as the result and *low. Pieces whose product with x is a
  * multiple of 4 are skipped, three windows up to 2^128; each product of 24 by 29 bits is exact. */
-static stx_ev reduce_f32(const struct el *w, stx_ev x, stx_ev *n)
+static stx_ev quarters_of_large(const struct el *w, stx_ev x, stx_ev *low)
 {
 	stx_ev a = mag(w, x), over[3] = { ge(w, a, fk(w, 0x1p54)), ge(w, a, fk(w, 0x1p83)),
 					  ge(w, a, fk(w, 0x1p112)) };
-	stx_ev p[4], s, t, low, r;
+	stx_ev p[4], s, t;
 
 	for (int i = 0; i < 4; i++) {
 		p[i] = fk(w, two_over_pi[i]);
@@ -79,29 +94,77 @@ static stx_ev reduce_f32(const struct el *w, stx_ev x, stx_ev *n)
 	p[1] = mod4(w, p[1]);
 	s = add(w, p[0], p[1]);
 	t = sub(w, s, p[0]);
-	low = add(w, sub(w, p[0], sub(w, s, t)), sub(w, p[1], t)); /* what the sum lost */
-	low = add(w, low, add(w, p[2], p[3]));
-	r = addk(w, s, magic(w));
-	*n = bits(w, r);
-	return add(w, sub(w, s, subk(w, r, magic(w))), low);
+	*low = add(w, sub(w, p[0], sub(w, s, t)), sub(w, p[1], t)); /* what the sum lost */
+	*low = add(w, *low, add(w, p[2], p[3]));
+	return s;
 }
 
-static struct angle angle_f32(const struct el *w, stx_ev x)
+/* x (an f32 value) in quarters of a turn, times `scale` (1 or 1/2), up to whole turns: the result is
+ * exact, *low is small. Below 2^22 one piece of 29 bits and the rest give it to 2^-60. Both have
+ * the sign of x, so that a zero keeps it. */
+static stx_ev quarters(const struct el *e, stx_ev x, double scale, stx_ev *low)
 {
-	struct angle g;
-	stx_ev f = reduce_f32(w, x, &g.n), z = mul(w, f, f);
+	struct el w = el_make(e->b, STX_F64);
+	stx_ev rare = rarely(e, ge(e, mag(e, x), fk(e, 0x1p22))), rest, s, t;
 
+	x = widen(&w, x);
+	s = quarters_of_large(&w, x, &rest);
+	t = mulk(&w, x, 0x1.45f306dp-1 * scale);
+	*low = sel(&w, rare, mulk(&w, rest, scale), mulk(&w, x, 0x1.9391054a7f09dp-30 * scale));
+	return sel(&w, rare, mulk(&w, s, scale), t);
+}
+
+static struct angle angle_f32(const struct el *e, stx_ev x)
+{
+	struct el f64 = el_make(e->b, STX_F64);
+	const struct el *w = &f64;
+	struct angle g;
+	stx_ev low, t = quarters(e, x, 1, &low), r = addk(w, t, magic(w)), f, z;
+
+	g.n = bits(w, r);
+	f = add(w, sub(w, t, subk(w, r, magic(w))), low);
+	z = mul(w, f, f);
 	g.s = mul(w, f, POLY(w, z, sin_lite));
 	g.c = POLY(w, z, cos_lite);
 	return g;
 }
 
-static struct angle angle_f64(const struct el *e, stx_ev x)
+/* sin(x + shift*pi/2): by half turns, of which odd ones change the sign. */
+static stx_ev sine_f32(const struct el *e, stx_ev x, int shift)
+{
+	struct el f64 = el_make(e->b, STX_F64);
+	const struct el *w = &f64;
+	stx_ev low, t = quarters(e, x, 0.5, &low), m, n, f;
+
+	m = addk(w, shift ? addk(w, t, 0.5) : t, magic(w));
+	n = subk(w, m, magic(w));
+	f = add(w, sub(w, t, shift ? subk(w, n, 0.5) : n), low);
+	f = mul(w, f, POLY(w, mul(w, f, f), sin_half_turn));
+	return narrow(e, unbits(w, ixor(w, bits(w, f), ishl(w, bits(w, m), 63))));
+}
+
+/* x = n*pi/2 + h + l, |x| < 2^10: pi/2 in pieces of 33 bits, products with the first two exact. No
+ * such x is nearer to a multiple than 2^-57; what is left out is 2^-111. */
+static struct dd reduce_small_f64(const struct el *e, stx_ev x, stx_ev *n_bits)
+{
+	stx_ev t = addk(e, mulk(e, x, 0x1.45f306dc9c883p-1), magic(e)), n = subk(e, t, magic(e));
+	struct dd s =
+		two_sum(e, sub(e, x, mulk(e, n, 0x1.921fb544p+0)), mulk(e, n, -0x1.0b4611a6p-34));
+
+	*n_bits = bits(e, t);
+	return fast_sum(e, s.h, sub(e, s.l, mulk(e, n, 0x1.3198a2e037073p-69)));
+}
+
+/* exact: what rounding r^2 lost counts, too. */
+static struct angle angle_f64(const struct el *e, stx_ev x, int exact)
 {
 	struct angle g;
-	struct dd a = stx__el_reduce_f64(e, x, &g.n);
-	stx_ev r = a.h, lo = a.l, z = mul(e, r, r), h = mulk(e, z, 0.5), w = ksub(e, 1, h), c;
+	stx_ev rare = rarely(e, ge(e, mag(e, x), fk(e, 0x1p10))), n, n_large;
+	struct dd a = reduce_small_f64(e, x, &n), b = stx__el_reduce_f64(e, x, &n_large);
+	stx_ev r = sel(e, rare, b.h, a.h), lo = sel(e, rare, b.l, a.l), z = mul(e, r, r),
+	       h = mulk(e, z, 0.5), w = ksub(e, 1, h), c;
 
+	g.n = emit(e, STX_P_SELECT, e->it, rare, n_large, n);
 	/* sin: r + (lo + r*z*S - lo*z/2) */
 	c = mul(e, mul(e, r, z), POLY(e, z, sin_f64));
 	c = add(e, c, sub(e, lo, mul(e, h, lo)));
@@ -109,6 +172,8 @@ static struct angle angle_f64(const struct el *e, stx_ev x)
 	g.s_lo = sub(e, c, sub(e, g.s, r));
 	/* cos: 1 - z/2 + (z^2*C - r*lo), the rounding of 1 - z/2 put back */
 	c = sub(e, mul(e, mul(e, z, z), POLY(e, z, cos_f64)), mul(e, r, lo));
+	if (exact)
+		c = sub(e, c, mulk(e, two_prod(e, r, r).l, 0.5));
 	c = add(e, sub(e, ksub(e, 1, w), h), c);
 	g.c = add(e, w, c);
 	g.c_lo = sub(e, c, sub(e, g.c, w));
@@ -125,33 +190,26 @@ static stx_ev quadrant(const struct el *w, struct angle g, int shift)
 	return unbits(w, ixor(w, bits(w, v), ishl(w, iand(w, n, 2), 62)));
 }
 
-static stx_ev sine(const struct el *e, stx_ev x, int shift)
-{
-	struct el w = el_make(e->b, STX_F64);
-
-	if (is_f64(e))
-		return quadrant(e, angle_f64(e, x), shift);
-	return narrow(e, quadrant(&w, angle_f32(&w, widen(&w, x)), shift));
-}
-
 /* Below this sin(x) and tan(x) round to x. */
 #define SMALL(e) (is_f64(e) ? 0x1p-27 : 0x1p-13)
 
 stx_ev stx__el_sin(const struct el *e, stx_ev x)
 {
-	return sel(e, lt(e, mag(e, x), fk(e, SMALL(e))), x, sine(e, x, 0));
+	if (!is_f64(e))
+		return sine_f32(e, x, 0);
+	return sel(e, lt(e, mag(e, x), fk(e, SMALL(e))), x, quadrant(e, angle_f64(e, x, 0), 0));
 }
 
 stx_ev stx__el_cos(const struct el *e, stx_ev x)
 {
-	return sine(e, x, 1);
+	return is_f64(e) ? quadrant(e, angle_f64(e, x, 0), 1) : sine_f32(e, x, 1);
 }
 
 /* s/c, or -c/s in odd quadrants. */
 stx_ev stx__el_tan(const struct el *e, stx_ev x)
 {
 	struct el w = el_make(e->b, STX_F64);
-	struct angle g = is_f64(e) ? angle_f64(e, x) : angle_f32(&w, widen(&w, x));
+	struct angle g = is_f64(e) ? angle_f64(e, x, 1) : angle_f32(e, x);
 	stx_ev odd = ne(&w, iand(&w, g.n, 1), ik(&w, 0));
 	stx_ev num = sel(&w, odd, neg(&w, g.c), g.s), den = sel(&w, odd, g.s, g.c), r;
 
@@ -344,4 +402,101 @@ stx_ev stx__el_atan2(const struct el *e, stx_ev y, stx_ev x)
 	}
 	r = sel(&w, eq(&w, vx, vx), r, vx);
 	return sign_of(e, f64 ? r : narrow(e, r), y);
+}
+
+/* ---- for results that f16 or bf16 round ---- */
+
+/* x - n * period, |x| < 2^12: pi, or pi/2, in pieces of 11 bits, all positive so that -0 stays */
+static stx_ev less_turns(const struct el *e, stx_ev x, stx_ev n, double scale)
+{
+	x = sub(e, x, mulk(e, n, 0x1.92p+1 * scale));
+	x = sub(e, x, mulk(e, n, 0x1.fb4p-11 * scale));
+	return sub(e, x, mulk(e, n, 0x1.4442d2p-23 * scale));
+}
+
+static stx_ev is_large(const struct el *e, stx_ev x)
+{
+	return rarely(e, ge(e, mag(e, x), fk(e, 0x1p12)));
+}
+
+static stx_ev sine_near(const struct el *e, stx_ev x, int shift)
+{
+	stx_ev m = mulk(e, x, 0x1.45f306p-2), n, r;
+
+	m = addk(e, shift ? addk(e, m, 0.5) : m, magic(e));
+	n = subk(e, m, magic(e));
+	r = less_turns(e, x, shift ? subk(e, n, 0.5) : n, 1);
+	r = mul(e, r, POLY(e, mul(e, r, r), sin_short));
+	r = unbits(e, ixor(e, bits(e, r), ishl(e, bits(e, m), 31)));
+	return sel(e, is_large(e, x), sine_f32(e, x, shift), r);
+}
+
+stx_ev stx__el_short_sin(const struct el *e, stx_ev x)
+{
+	return is_f64(e) ? stx__el_sin(e, x) : sine_near(e, x, 0);
+}
+
+stx_ev stx__el_short_cos(const struct el *e, stx_ev x)
+{
+	return is_f64(e) ? stx__el_cos(e, x) : sine_near(e, x, 1);
+}
+
+stx_ev stx__el_short_tan(const struct el *e, stx_ev x)
+{
+	stx_ev m, r, z, odd, s, c;
+
+	if (is_f64(e))
+		return stx__el_tan(e, x);
+	m = addk(e, mulk(e, x, 0x1.45f306p-1), magic(e));
+	r = less_turns(e, x, subk(e, m, magic(e)), 0.5);
+	z = mul(e, r, r);
+	s = mul(e, r, POLY(e, z, sin_shorter));
+	c = POLY(e, z, cos_short);
+	odd = ne(e, iand(e, bits(e, m), 1), ik(e, 0));
+	r = quo(e, sel(e, odd, neg(e, c), s), sel(e, odd, s, c));
+	return sel(e, is_large(e, x), stx__el_tan(e, x), r);
+}
+
+/* asin of the smaller of a and sqrt((1-a)/2); *big: it is the second. */
+static stx_ev arc_near(const struct el *e, stx_ev a, stx_ev *big)
+{
+	stx_ev half = mulk(e, ksub(e, 1, a), 0.5), z, s;
+
+	*big = gt(e, a, fk(e, 0.5));
+	z = sel(e, *big, half, mul(e, a, a));
+	s = sel(e, *big, root(e, half), a);
+	return mul(e, s, POLY(e, z, asin_short));
+}
+
+stx_ev stx__el_short_asin(const struct el *e, stx_ev x)
+{
+	stx_ev big, t;
+
+	if (is_f64(e))
+		return stx__el_asin(e, x);
+	t = arc_near(e, mag(e, x), &big);
+	return sign_of(e, sel(e, big, ksub(e, 0x1.921fb6p+0, add(e, t, t)), t), x);
+}
+
+stx_ev stx__el_short_acos(const struct el *e, stx_ev x)
+{
+	stx_ev big, t, left = lt(e, x, fk(e, 0)), far;
+
+	if (is_f64(e))
+		return stx__el_acos(e, x);
+	t = arc_near(e, mag(e, x), &big);
+	far = add(e, t, t);
+	far = sel(e, left, ksub(e, 0x1.921fb6p+1, far), far);
+	return sel(e, big, far, ksub(e, 0x1.921fb6p+0, sign_of(e, t, x)));
+}
+
+stx_ev stx__el_short_atan(const struct el *e, stx_ev x)
+{
+	stx_ev a = mag(e, x), one = fk(e, 1), big = gt(e, a, one), t;
+
+	if (is_f64(e))
+		return stx__el_atan(e, x);
+	t = quo(e, sel(e, big, one, a), sel(e, big, a, one));
+	t = mul(e, t, POLY(e, mul(e, t, t), atan_shortest));
+	return sign_of(e, sel(e, big, ksub(e, 0x1.921fb6p+0, t), t), x);
 }

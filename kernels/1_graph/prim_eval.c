@@ -79,6 +79,7 @@ static int exact_f(enum stx_prim op, double a, double b, double *out)
 	case STX_P_RINT: *out = rint(a); return 1;
 	case STX_P_COPYSIGN: *out = copysign(a, b); return 1;
 	case STX_P_REM: *out = fmod(a, b); return 1; /* exact in every format: |result| < |b| */
+	case STX_P_SCALE: *out = isnan(b) ? b : ldexp(a, (int)fmax(-9999, fmin(9999, b))); return 1;
 	default: return 0;
 	}
 }
@@ -189,6 +190,7 @@ static union stx_scalar eval_int(enum stx_prim op, enum stx_dtype t, union stx_s
 	case STX_P_AND: return stx_scalar_wrap(t, a.u & b.u);
 	case STX_P_OR: return stx_scalar_wrap(t, a.u | b.u);
 	case STX_P_XOR: return stx_scalar_wrap(t, a.u ^ b.u);
+	case STX_P_RARELY: return a;
 	case STX_P_NOT: return t == STX_BOOL ? of_b(!a.i) : stx_scalar_wrap(t, ~a.u);
 	case STX_P_SHL:
 	case STX_P_SHR:

@@ -42,7 +42,16 @@ static const char rcp[] =
 	"  const f32 r = rcp_(b), q = a * r, p = fmaf(r, fmaf(-b, q, a), q);\n"
 	"  return fmaf(r, fmaf(-b, p, a), p);\n"
 	"}\n"
-	"DEV f64 ratio_(f64 a, f64 b) { return a / b; }\n";
+	"DEV f64 ratio_(f64 a, f64 b) { return a / b; }\n"
+	"DEV f32 scale_(f32 a, f32 sum) {\n"
+	"  const i32 n = __float_as_int(sum) + (254 - 0x4b400000), h = (u32)n >> 1;\n"
+	"  return a * __int_as_float(h << 23) * __int_as_float((n - h) << 23);\n"
+	"}\n"
+	"DEV f64 scale_(f64 a, f64 sum) {\n"
+	"  const i64 n = __double_as_longlong(sum) + (2046 - 0x4338000000000000LL),\n"
+	"            h = (u64)n >> 1;\n"
+	"  return a * __longlong_as_double(h << 52) * __longlong_as_double((n - h) << 52);\n"
+	"}\n";
 
 static const char divide[] = "/* total: x/0 = 0, x rem 0 = 0, MIN/-1 = MIN */\n"
 			     "template <class T> DEV T div_(T a, T b) {\n"

@@ -192,6 +192,9 @@ static int float_op(struct stx__cuda *e, enum stx_prim op, enum stx_dtype t,
 	} else if (op == STX_P_RCP || op == STX_P_RATIO) {
 		e->needs |= STX__NEED_RCP;
 		stx_bytes_printf(out, op == STX_P_RCP ? "rcp_(%s)" : "ratio_(%s, %s)", o->a, o->b);
+	} else if (op == STX_P_SCALE) {
+		e->needs |= STX__NEED_RCP;
+		stx_bytes_printf(out, "scale_(%s, %s)", o->a, o->b);
 	} else if (f) {
 		stx_bytes_printf(out, "%s%s(%s", f, t == STX_F32 ? "f" : "", o->a);
 		if (o->b)
@@ -268,6 +271,7 @@ static int bool_op(enum stx_prim op, const struct operands *o, struct stx_bytes 
 	case STX_P_AND: stx_bytes_printf(out, "%s && %s", o->a, o->b); return 1;
 	case STX_P_XOR: stx_bytes_printf(out, "%s != %s", o->a, o->b); return 1;
 	case STX_P_NOT: stx_bytes_printf(out, "!%s", o->a); return 1;
+	case STX_P_RARELY: stx_bytes_puts(out, o->a); return 1;
 	default: return 0;
 	}
 }
@@ -304,6 +308,20 @@ static void express(struct stx__cuda *e, const struct stx_kinst *i, const struct
 			       stx_dtype_name(t));
 }
 
+/* scale_ takes b + 1.5 * 2^23 (f64: 2^52), of which b mostly is made. */
+static void rounding_sum(struct stx__cuda *e, uint32_t b, struct stx_bytes *out)
+{
+	const struct stx_kinst *i = &e->k->insts.at[b];
+	double magic = i->dtype == STX_F64 ? 0x1.8p52 : 0x1.8p23;
+	if (i->op == STX_P_SUB && e->k->insts.at[i->b].op == STX_K_CONST &&
+	    e->k->insts.at[i->b].k.f == magic) {
+		stx__cuda_value(e, i->a, out);
+		return;
+	}
+	stx__cuda_value(e, b, out);
+	stx_bytes_puts(out, i->dtype == STX_F64 ? " + 0x1.8p52" : " + 0x1.8p23f");
+}
+
 void stx__cuda_prim(struct stx__cuda *e, const struct stx_kinst *i, struct stx_bytes *out)
 {
 	struct stx_bytes text[3] = { { 0 } };
@@ -312,7 +330,10 @@ void stx__cuda_prim(struct stx__cuda *e, const struct stx_kinst *i, struct stx_b
 	for (int j = 0; j < 3; j++) {
 		if (operand[j] == STX_NONE)
 			continue;
-		stx__cuda_value(e, operand[j], &text[j]);
+		if (j == 1 && i->op == STX_P_SCALE)
+			rounding_sum(e, i->b, &text[j]);
+		else
+			stx__cuda_value(e, operand[j], &text[j]);
 		s[j] = stx_bytes_cstr(&text[j]);
 	}
 	express(e, i, &(struct operands){ s[0], s[1], s[2] }, out);

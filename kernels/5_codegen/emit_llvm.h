@@ -212,6 +212,9 @@ struct stx__emit {
 	uint32_t vaxis;
 	unsigned w, copies, mask_bits;
 	unsigned copy;     /* being emitted */
+	LLVMValueRef rare; /* lanes, of all copies, where a RARELY is true; NULL: there is none */
+	uint8_t usual;     /* each RARELY is taken for false, and collected in rare */
+	uint8_t again;     /* what varies is emitted once again, for them */
 	LLVMValueRef mask; /* prefix mask of the tail, or NULL: every lane is active */
 	LLVMValueRef rest; /* i64: active lanes, when mask is set */
 	LLVMValueRef slot; /* i64: register of lane accumulators that copy 0 belongs to; NULL: the

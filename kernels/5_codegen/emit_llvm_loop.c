@@ -6,12 +6,15 @@
  * target's, or the body is large, they live in an array instead and the iteration picks its place;
  * the tail always does. Recursion is as deep as the kernel's loops, which stx_kernel_verify limits.
  */
+#include <string.h>
+
 #include "emit_llvm.h"
 
 #define MOST_UNROLLED    16   /* iterations, */
 #define MOST_CODE        160  /* instructions of all of them */
 #define UNROLLED_TAPS    7    /* of a window, along each axis, */
 #define MOST_WINDOW_CODE 1024 /* instructions of all of them, about */
+#define TURN             8    /* instructions of one copy before the next one has its turn */
 
 /* ---- control flow ---- */
 
@@ -106,24 +109,122 @@ void stx__emit_inst(struct stx__emit *e, uint32_t n)
 	}
 }
 
-/* Straight-line code, one copy after the other; what is uniform or opens an accumulator only once.
- */
-static void emit_segment(struct stx__emit *e, uint32_t from, uint32_t to)
+/* Instructions from .. to, for one copy; what is uniform or opens an accumulator only once. */
+static void emit_copy(struct stx__emit *e, uint32_t from, uint32_t to)
+{
+	for (uint32_t n = from; n < to && !e->err; n++) {
+		int once = !e->varying[n] || e->k->insts.at[n].op == STX_K_ACC;
+		if (e->kept[n].is_dead || ((e->copy || e->again) && once))
+			continue;
+		if (e->kept[n].is_read)
+			stx__kept_read(e, n);
+		else
+			stx__emit_inst(e, n);
+		if (e->kept[n].elems)
+			stx__kept_write(e, n);
+	}
+}
+
+/* Copies take turns: LLVM keeps this order, and side by side their chains of dependent instructions
+ * hide each other's latencies. */
+static void emit_turns(struct stx__emit *e, uint32_t from, uint32_t to)
 {
 	unsigned copies = e->w ? e->copies : 1;
-	for (e->copy = 0; e->copy < copies && !e->err; e->copy++)
-		for (uint32_t n = from; n < to && !e->err; n++) {
-			int once = !e->varying[n] || e->k->insts.at[n].op == STX_K_ACC;
-			if (e->kept[n].is_dead || (e->copy && once))
-				continue;
-			if (e->kept[n].is_read)
-				stx__kept_read(e, n);
-			else
-				stx__emit_inst(e, n);
-			if (e->kept[n].elems)
-				stx__kept_write(e, n);
-		}
+	for (uint32_t turn; from < to; from = turn) {
+		turn = to - from > TURN && copies > 1 ? from + TURN : to;
+		for (e->copy = 0; e->copy < copies && !e->err; e->copy++)
+			emit_copy(e, from, turn);
+	}
 	e->copy = 0;
+}
+
+/* From the first RARELY of a segment to before what has effects or reads by conditions: *first to
+ * the result. Empty without one, or where lanes are not known. */
+static uint32_t rare_part(const struct stx__emit *e, uint32_t from, uint32_t to, uint32_t *first)
+{
+	uint32_t n = from;
+	while (n < to && !(e->w > 1 && e->k->insts.at[n].op == STX_P_RARELY && e->varying[n]))
+		n++;
+	*first = n;
+	for (; n < to; n++) {
+		const struct stx_kinst *i = &e->k->insts.at[n];
+		int plain = i->op < STX_PRIM_COUNT || i->op == STX_K_CONST ||
+			    i->op == STX_K_INDEX || (i->op == STX_K_LOAD && i->c == STX_NONE);
+		if (!plain || e->kept[n].is_read || e->kept[n].elems)
+			break;
+	}
+	return n;
+}
+
+/* By instruction before `end`: whether one from there on has it as an operand. NULL: no memory. */
+static uint8_t *used_after(struct stx__emit *e, uint32_t end)
+{
+	uint8_t *used = STX_NEW_ARRAY(e->arena, uint8_t, end + 1);
+	for (uint32_t i = end; used && i < e->k->insts.n; i++) {
+		const struct stx_kinst *at = &e->k->insts.at[i];
+		used[at->a < end ? at->a : end] = 1;
+		used[at->b < end ? at->b : end] = 1;
+		used[at->c < end ? at->c : end] = 1;
+	}
+	return used;
+}
+
+/* What value n of every copy was before the branch, and is after it. */
+static void join(struct stx__emit *e, uint32_t n, const struct stx__val *was,
+		 LLVMBasicBlockRef before, LLVMBasicBlockRef rare)
+{
+	LLVMBasicBlockRef blocks[2] = { before, rare };
+	for (unsigned c = 0; c < e->copies; c++) {
+		struct stx__val *now = &e->val[(size_t)n * e->stride + c], a = was[c], b = *now;
+		now->v = LLVMBuildPhi(e->b, LLVMTypeOf(a.v), "");
+		LLVMAddIncoming(now->v, (LLVMValueRef[]){ a.v, b.v }, blocks, 2);
+		if (a.raw) {
+			now->raw = LLVMBuildPhi(e->b, LLVMTypeOf(a.raw), "");
+			LLVMAddIncoming(now->raw, (LLVMValueRef[]){ a.raw, b.raw }, blocks, 2);
+		}
+	}
+}
+
+/* Primitives first .. to for lanes without a rare one; where any has one, all of them again. */
+static void emit_rare(struct stx__emit *e, uint32_t first, uint32_t to)
+{
+	size_t stride = e->stride;
+	struct stx__val *was = STX_NEW_ARRAY(e->arena, struct stx__val, (to - first) * stride);
+	uint8_t *used = used_after(e, to);
+	if (!was || !used) {
+		stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
+		return;
+	}
+	e->rare = NULL;
+	e->usual = 1;
+	emit_turns(e, first, to);
+	e->usual = 0;
+	memcpy(was, e->val + first * stride, (to - first) * stride * sizeof *was);
+	LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b), after, rare;
+	after = stx__if_begin(e, stx__any(e, e->rare, e->w));
+	e->again = 1;
+	for (uint32_t n = first; n < to;) { /* loads and constants are there */
+		uint32_t end = n;
+		while (end < to && e->k->insts.at[end].op < STX_PRIM_COUNT)
+			end++;
+		emit_turns(e, n, end);
+		n = end + 1;
+	}
+	e->again = 0;
+	rare = LLVMGetInsertBlock(e->b);
+	stx__if_end(e, after);
+	for (uint32_t n = first; n < to && !e->err; n++)
+		if (used[n] && e->varying[n] && e->k->insts.at[n].op < STX_PRIM_COUNT)
+			join(e, n, &was[(n - first) * stride], before, rare);
+}
+
+static void emit_segment(struct stx__emit *e, uint32_t from, uint32_t to)
+{
+	uint32_t first, end = rare_part(e, from, to, &first);
+	emit_turns(e, from, first);
+	if (first < end)
+		emit_rare(e, first, end);
+	emit_turns(e, end, to);
 }
 
 /* ---- serial loops ---- */

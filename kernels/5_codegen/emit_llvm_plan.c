@@ -151,7 +151,8 @@ static unsigned cost_of(const struct stx_kinst *i)
 	}
 }
 
-/* Bytes a lane of the value takes in a register; 0: it does not decide. */
+/* Bytes a lane of the value takes in a register; 0: it does not decide. What is wider than memory and
+ * accumulators are is taken in halves: the rest, casts too, then fills registers. */
 static unsigned width_of(const struct stx_kinst *i)
 {
 	if (i->op == STX_K_INDEX || i->op == STX_K_CONST || i->op == STX_K_INDIRECT ||
@@ -159,7 +160,8 @@ static unsigned width_of(const struct stx_kinst *i)
 	    i->dtype >= STX_DTYPE_COUNT)
 		return 0;
 	enum stx_dtype t = (enum stx_dtype)i->dtype;
-	return stx__is_narrow(t) ? 4 : (unsigned)stx_dtype_bytes(t);
+	unsigned bytes = stx__is_narrow(t) ? 4 : (unsigned)stx_dtype_bytes(t);
+	return i->op < STX_PRIM_COUNT && bytes > 4 ? 4 : bytes;
 }
 
 static int operand_varies(const struct stx__emit *e, uint32_t n)
@@ -194,8 +196,11 @@ int stx__inst_varies(struct stx__emit *e, uint32_t n)
 	}
 }
 
-/* Vectors an iteration of the main loop: enough independent ones for a short body, one for a long
- * one. */
+/* Vectors an iteration of the main loop: a chain of dependent instructions leaves most of a processor
+ * idle, and beyond some hundred instructions it does not look ahead to the next iteration. Bounded for
+ * the time that compiling takes and the registers. */
+#define MOST_FOURFOLD 256
+#define MOST_TWOFOLD  400
 static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_info *l)
 {
 	/* registers for accumulators, measured on a matmul of 8 rows: a few spills beat one copy */
@@ -205,7 +210,7 @@ static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_inf
 		for (const struct stx__acc *a = l->inner; a; a = a->next_inner)
 			if (a->exact && !a->keyed && stx_dtype_is_float(a->dtype) && l->cost <= 12)
 				return 8; /* NaN and signed zeros make long chains: more of them */
-		return l->cost <= 16 ? 4 : l->cost <= 48 ? 2 : 1;
+		return l->cost <= MOST_FOURFOLD ? 4 : l->cost <= MOST_TWOFOLD ? 2 : 1;
 	}
 	while (n > 1 && (l->states * n > registers || l->cost * n > 192))
 		n /= 2;
@@ -274,9 +279,34 @@ static void second_end(struct plan *p, uint32_t n)
 	}
 }
 
+/* By instruction: whether its value counts where no RARELY is true. NULL: no memory. */
+static uint8_t *usual_ones(struct stx__emit *e)
+{
+	uint32_t n = e->k->insts.n;
+	uint8_t *usual = STX_NEW_ARRAY(e->arena, uint8_t, n + 1);
+	while (usual && n--) {
+		const struct stx_kinst *i = &e->k->insts.at[n];
+		int by_rare = i->op == STX_P_SELECT && i->a < n &&
+			      e->k->insts.at[i->a].op == STX_P_RARELY;
+		usual[n] |= i->op > STX_PRIM_COUNT; /* effects, loops and loads; not constants */
+		if (!usual[n])
+			continue;
+		if (i->a < n)
+			usual[i->a] = 1;
+		if (i->b < n && !by_rare)
+			usual[i->b] = 1;
+		if (i->c < n)
+			usual[i->c] = 1;
+	}
+	return usual;
+}
+
 static void second_pass(struct plan *p)
 {
 	struct stx__emit *e = p->e;
+	const uint8_t *usual = usual_ones(e);
+	if (!usual)
+		stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
 	for (uint32_t n = 0; n < e->k->insts.n && !e->err; n++) {
 		const struct stx_kinst *i = &e->k->insts.at[n];
 		if (i->op == STX_K_END) {
@@ -303,7 +333,7 @@ static void second_pass(struct plan *p)
 		if (!p->depth || e->kept[n].is_dead)
 			continue;
 		struct stx__loop_info *l = &e->loop[p->open[p->depth - 1]];
-		l->cost += cost_of(i);
+		l->cost += usual[n] ? cost_of(i) : 0;
 		if (i->op == STX_K_UPDATE && e->acc[i->a]->monoid == STX_MONOID_SOFTMAX)
 			l->cost += 60; /* two exponentials */
 		if (e->varying[n] && width_of(i) > l->widest)

@@ -173,6 +173,32 @@ static LLVMValueRef emit_compare(struct stx__emit *e, enum stx_prim op, enum stx
 	return stx__icmp(e, (stx_dtype_kind(t) == STX_KIND_INT ? sign : uns)[i], a, b);
 }
 
+/* a * 2^b, rounded once: one instruction, or two products of which the first is exact. */
+static LLVMValueRef emit_scale(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b, unsigned bits,
+			       unsigned w)
+{
+	LLVMTypeRef t = LLVMTypeOf(a), it = stx__vec(bits == 64 ? e->i64 : e->i32, w);
+	if (e->t->level >= 4 && bits * w == 512) {
+		LLVMValueRef all = LLVMConstAllOnes(stx__int_type(e, w)),
+			     args[5] = { a, b, a, all, LLVMConstInt(e->i32, 4, 0) };
+		return stx__call(e,
+				 bits == 64 ? "llvm.x86.avx512.mask.scalef.pd.512"
+					    : "llvm.x86.avx512.mask.scalef.ps.512",
+				 NULL, 0, args, 5);
+	}
+	int64_t magic = bits == 64 ? 0x4338000000000000 : 0x4b400000,
+		twice = bits == 64 ? 2046 : 254;
+	LLVMValueRef place = stx__int(it, bits == 64 ? 52 : 23), n, half;
+	n = LLVMBuildFAdd(e->b, b, stx__real(t, bits == 64 ? 0x1.8p52 : 0x1.8p23), "");
+	n = LLVMBuildBitCast(e->b, n, it, "");
+	n = LLVMBuildAdd(e->b, n, stx__int(it, (uint64_t)(twice - magic)), "");
+	half = LLVMBuildLShr(e->b, n, stx__int(it, 1), "");
+	n = LLVMBuildShl(e->b, LLVMBuildSub(e->b, n, half, ""), place, "");
+	half = LLVMBuildShl(e->b, half, place, "");
+	a = LLVMBuildFMul(e->b, a, LLVMBuildBitCast(e->b, half, t, ""), "");
+	return LLVMBuildFMul(e->b, a, LLVMBuildBitCast(e->b, n, t, ""), "");
+}
+
 static LLVMValueRef emit_float(struct stx__emit *e, enum stx_prim op, LLVMValueRef a,
 			       LLVMValueRef b, LLVMValueRef c, unsigned bits, unsigned w)
 {
@@ -182,6 +208,7 @@ static LLVMValueRef emit_float(struct stx__emit *e, enum stx_prim op, LLVMValueR
 	case STX_P_MUL: return stx__contract(e, LLVMBuildFMul(e->b, a, b, ""));
 	case STX_P_RATIO:
 	case STX_P_DIV: return LLVMBuildFDiv(e->b, a, b, "");
+	case STX_P_SCALE: return emit_scale(e, a, b, bits, w);
 	case STX_P_REM: return stx__fmod(e, a, b, bits, w);
 	case STX_P_NEG: return LLVMBuildFNeg(e->b, a, "");
 	case STX_P_ABS: return unary(e, "llvm.fabs", a);
@@ -230,6 +257,15 @@ static LLVMValueRef emit_int(struct stx__emit *e, enum stx_prim op, enum stx_dty
 	}
 }
 
+/* While code for the usual lanes is emitted (emit_llvm_loop.c) there is none; that is remembered. */
+static LLVMValueRef emit_rarely(struct stx__emit *e, LLVMValueRef a)
+{
+	if (!e->usual)
+		return a;
+	e->rare = e->rare ? LLVMBuildOr(e->b, e->rare, a, "") : a;
+	return LLVMConstNull(LLVMTypeOf(a));
+}
+
 static LLVMValueRef emit_bool(struct stx__emit *e, enum stx_prim op, LLVMValueRef a, LLVMValueRef b)
 {
 	switch (op) {
@@ -239,6 +275,7 @@ static LLVMValueRef emit_bool(struct stx__emit *e, enum stx_prim op, LLVMValueRe
 	case STX_P_AND: return LLVMBuildAnd(e->b, a, b, "");
 	case STX_P_XOR: return LLVMBuildXor(e->b, a, b, "");
 	case STX_P_NOT: return LLVMBuildNot(e->b, a, "");
+	case STX_P_RARELY: return emit_rarely(e, a);
 	default: return NULL;
 	}
 }

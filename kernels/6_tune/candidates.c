@@ -9,10 +9,11 @@
 #define PERSISTENT_OUTER 64
 #define KEPT_INNER       32768 /* a longer row leaves a block no registers */
 #define SHARED_ROW                                                                                 \
-	16384           /* more of it than that: its load, arithmetic and store would not overlap */
-#define KEPT_BLOCK 8192 /* of a row, in registers of 256 threads: four such blocks do */
-#define LIGHT      40   /* instructions of a body that waits for memory */
-#define MOST       6    /* candidates */
+	16384 /* more of it than that: its load, arithmetic and store would not overlap */
+#define KEPT_BLOCK   8192 /* of a row, in registers of 256 threads: four such blocks do */
+#define SHORT_COLUMN 1024 /* soon done: threads to begin its loads count for more than long runs */
+#define LIGHT        40   /* instructions of a body that waits for memory */
+#define MOST         6    /* candidates */
 
 static uint32_t pow2_at_least(int64_t n)
 {
@@ -178,8 +179,11 @@ static void tiles(const struct stx_kernel *k, const struct stx_gpu_device *dev, 
 	static const uint32_t shapes[][3] = { { 16, 64, 256 }, { 32, 32, 256 }, { 64, 16, 256 },
 					      { 64, 64, 256 }, { 32, 16, 128 }, { 128, 8, 256 } };
 	if (ngrid == 2 && vec_y > 1 && x >= 64 && y >= 64) {
-		square(k, dev, 64, 128, vec > 4 ? vec / 2 : vec, vec_y, out);
+		/* Words: more threads of shorter runs; halves: fewer of long ones. */
+		if (vec > 2 && vec <= 4)
+			square(k, dev, 64, 256, vec / 2, vec_y, out);
 		square(k, dev, 64, 128, vec, vec_y, out);
+		square(k, dev, 64, 128, vec > 4 ? vec / 2 : vec, vec_y, out);
 		square(k, dev, 32, 128, vec > 4 ? vec / 2 : vec, vec_y, out);
 		square(k, dev, 64, 256, vec > 2 ? vec / 2 : vec, vec_y, out);
 	}
@@ -225,6 +229,15 @@ static int has_loops(const struct stx_kernel *k)
 	for (uint32_t i = 0; i < k->insts.n; i++)
 		n += k->insts.at[i].op == STX_K_LOOP;
 	return n > 1;
+}
+
+/* Merging parts takes exponentials: online softmax. */
+static int merges_dearly(const struct stx_kernel *k)
+{
+	for (uint32_t i = 0; i < k->insts.n; i++)
+		if (k->insts.at[i].op == STX_K_ACC && k->insts.at[i].flags == STX_MONOID_SOFTMAX)
+			return 1;
+	return 0;
 }
 
 /* Rows of several loops that are too long for the persistent form but not for the registers of a
@@ -287,6 +300,9 @@ static void inner_rows(const struct stx_kernel *k, const struct stx_gpu_device *
 		kept_rows(k, dev, range.hi, vec, out);
 	if (persistent && r > 256 && rows > (int64_t)dev->sms * 32) /* many: a warp a row */
 		add_runs(k, dev, out, reduction(8, r, 32, 1, 1), vec);
+	if (!persistent && rows > (int64_t)dev->sms * 32 && merges_dearly(k) && !has_loops(k))
+		/* 0.76 of the time of a block a row: tests/bench/h200.md */
+		add_runs(k, dev, out, reduction(4, r, 64, 1, 0), vec);
 	for (uint32_t t = r / each, i = 0; t && i < 3 && r / t <= 32 && out->n < MOST;
 	     t /= 2, i++) {
 		uint32_t x = 256 / t ? 256 / t : 1;
@@ -338,6 +354,8 @@ static void outer_rows(const struct stx_kernel *k, const struct stx_gpu_device *
 	if (vec > 1 && hint(k, raxis) >= 64) {
 		uint32_t x = (hint(k, 0) / (8 * vec) < 4 * (int64_t)dev->sms ? 4 : 8) * vec;
 		uint32_t first = naccs(k) > 1 ? 32 : 64;
+		if (vec > 2 && hint(k, raxis) < SHORT_COLUMN)
+			add_columns(k, dev, out, x, vec / 2, r, least(r, 32), persistent);
 		add_columns(k, dev, out, x, vec, least(r, first), least(r, 32), persistent);
 		add_columns(k, dev, out, x, vec, least(r, 96 - first), least(r, 32), persistent);
 		add_columns(k, dev, out, 2 * x, vec, least(r, first), least(r, 32), persistent);

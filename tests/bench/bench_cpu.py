@@ -26,6 +26,7 @@ import sys
 import time
 
 from bench_models import NETWORKS, network
+from bench_small import drawn, small_cases
 
 for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):  # they make OpenBLAS choose other kernels
     os.environ.pop(name, None)
@@ -133,6 +134,7 @@ def cases(torch):
                       lambda q, k, v, c=causal: F.scaled_dot_product_attention(q, k, v, is_causal=c), None))
     found.append(("masked attention 1x16x1024x64", "product", SDPA_MASK, {"t": "f32", "b": 1, "h": 16, "s": 1024, "d": 64},
                   lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), None))
+    found += small_cases(torch)
     for name in NETWORKS:
         text, fn, _ = network(name, torch)
         found.append((name, "network", text.splitlines(), {}, fn, None))
@@ -195,17 +197,24 @@ def torch_peers(torch, fn, eager_out, inputs, outputs, compile_):
     return peers
 
 
+def largest_error(got, want):
+    """0 where both are the same infinity."""
+    got = got.double()
+    return ((got - want).abs().masked_fill(got == want, 0)).max().item()
+
+
 def run_case(stax, torch, case, args, types):
     name, group, graph, sizes, fn, eager_out = case
     text = "\n".join(graph).format(**sizes) + "\n"
     torch.manual_seed(1)
     artifact, facts, seconds = stax.compile(text, "cpu")
-    wanted = stax.outputs(artifact)[0]
-    one = network(name, torch)[2]() if group == "network" else stax.random_inputs(text)
-    size = sum(x.numel() * x.element_size() for x in one) + math.prod(wanted[0]) * one[0].element_size()
+    shape, number = stax.outputs(artifact)[0]
+    dtype = next(t for t, of in types.items() if of == number)
+    one = network(name, torch)[2]() if group == "network" else stax.random_inputs(text, sizes)
+    size = sum(x.numel() * x.element_size() for x in one) + math.prod(shape) * dtype.itemsize
     count = 1 if size <= L2 else max(1, min(8, ROTATE // size))
     inputs = [one] + [[x.clone() for x in one] for _ in range(count - 1)]
-    outputs = {who: [torch.empty(wanted[0], dtype=one[0].dtype) for _ in range(count)]
+    outputs = {who: [torch.empty(shape, dtype=dtype) for _ in range(count)]
                for who in ("stax", "eager", "compile", "openblas")}
     packed = [stax.prepare(artifact, x, types) if group == "network" else None for x in inputs]
     contenders = {"stax": rotating(
@@ -215,14 +224,14 @@ def run_case(stax, torch, case, args, types):
         import numpy
         views = [[x.numpy() for x in inputs[i] + [outputs["openblas"][i]]] for i in range(count)]
         contenders["openblas"] = rotating(lambda i: lambda v=views[i]: numpy.matmul(v[0], v[1], out=v[2]), count)
-    want = fn(*[x.double() for x in one])
+    want = fn(*[x.double() if x.is_floating_point() else x for x in one]).double()
     row = {"case": name, "group": group, "bytes": size, "buffers": count, "compile_ms": seconds * 1e3,
            "hit": facts["hit"]}
     contenders["stax"]()
     contenders["eager"]()
-    scale = want.abs().max().item()
-    row["error"] = (outputs["stax"][0].double() - want).abs().max().item() / scale
-    row["eager_error"] = (fn(*one).double() - want).abs().max().item() / scale
+    scale = want[want.isfinite()].abs().max().item()
+    row["error"] = largest_error(outputs["stax"][0], want) / scale
+    row["eager_error"] = largest_error(fn(*one), want) / scale
     del want
     times = measure(contenders, args.rounds)
     for who, t in times.items():
@@ -230,7 +239,7 @@ def run_case(stax, torch, case, args, types):
     peers = [times[p] for p in times if p != "stax"]
     row["ratio"] = interval([min(p[i] for p in peers) / times["stax"][i] for i in range(args.rounds)])
     row["best_peer"] = min((p for p in times if p != "stax"), key=lambda p: row[p + "_us"])
-    row["is_wrong"] = not row["error"] <= max(4 * row["eager_error"], 2**-7 if "bf16" in name else 1e-5)
+    row["is_wrong"] = not row["error"] <= max(4 * row["eager_error"], 2**-7 if "f16" in name else 1e-5)
     return row
 
 
@@ -242,15 +251,21 @@ def child(args):
     from bench_gpu import DTYPES, Stax
 
     class Client(Stax):
-        def random_inputs(self, graph):
+        def random_inputs(self, graph, sizes):
             import re
-            return [torch.randn([int(n) for n in sizes.split(",")]).to(DTYPES[dtype])
-                    for dtype, sizes in re.findall(r": (\w+)\[([\d,]+)\] = placeholder", graph)]
+            found = []
+            for dtype, shape in re.findall(r": (\w+)\[([\d,]+)\] = placeholder", graph):
+                dtype, shape = DTYPES[dtype], [int(n) for n in shape.split(",")]
+                if dtype.is_floating_point:
+                    found.append(drawn(torch, sizes.get("draw"), torch.randn(shape), len(found)).to(dtype))
+                else:
+                    found.append(torch.randint(2 if dtype == torch.bool else sizes["high"], shape).to(dtype))
+            return found
 
     torch.set_num_threads(args.threads or 1)
     stax = Client(args.build)
-    text = "".join(f"%{n} : {n}[1] = placeholder()\n" for n in DTYPES)
-    artifact, _, _ = stax.compile(text + "return (" + ", ".join(f"%{n}" for n in DTYPES) + ")\n", "cpu")
+    text = "".join(f"%a_{n} : {n}[1] = placeholder()\n" for n in DTYPES)
+    artifact, _, _ = stax.compile(text + "return (" + ", ".join(f"%a_{n}" for n in DTYPES) + ")\n", "cpu")
     types = {t: number for t, (_, number) in zip(DTYPES.values(), stax.outputs(artifact))}
     for case in cases(torch):
         if args.list:

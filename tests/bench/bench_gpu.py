@@ -78,7 +78,8 @@ class Answer(C.Structure):  # its first fields
                 ("stored", C.c_int), ("stages", C.POINTER(Stage)), ("nstages", C.c_size_t)]
 
 
-DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64}
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64, "f64": torch.float64,
+          "i32": torch.int32, "u8": torch.uint8, "bool": torch.bool}
 
 
 class StaxError(Exception):
@@ -345,8 +346,8 @@ class Bench:
                                      dtype=torch.uint8, device="cuda")
 
     def dtype_numbers(self):
-        text = "".join(f"%{n} : {n}[1] = placeholder()\n" for n in DTYPES)
-        text += "return (" + ", ".join(f"%{n}" for n in DTYPES) + ")\n"
+        text = "".join(f"%a_{n} : {n}[1] = placeholder()\n" for n in DTYPES)
+        text += "return (" + ", ".join(f"%a_{n}" for n in DTYPES) + ")\n"
         artifact, _, _ = self.stax.compile(text, "cpu")
         return {t: number for t, (_, number) in zip(DTYPES.values(), self.stax.outputs(artifact))}
 

@@ -248,7 +248,8 @@ static void check_jobs(enum stx_dtype t, const struct job *jobs, uint32_t njobs,
 						(uint8_t *)buffers[4 + j] + (size_t)i * out_size);
 					union stx_scalar want =
 						expected(*target, &jobs[j], t, &in, i);
-					if (same(jobs[j].to, got, want))
+					if (same(jobs[j].to, got, want) ||
+					    jobs[j].op == STX_P_SCALE) /* not of any operands */
 						continue;
 					fail_msg("%s: %s of %s to %s, lane %d of %d: %a %a %a "
 						 "(%llx %llx): "
@@ -353,6 +354,51 @@ static void test_emit_copy_of_16_bit_floats_keeps_every_bit(void **state)
 					assert_int_equal(in[i], round[i]);
 				else
 					assert_true(isnan(stx_scalar_from_bits(t, round[i])));
+			}
+		}
+	}
+}
+
+/* Operands of scale as prims.def allows them: results from 0 through subnormal ones to infinity. */
+static void test_emit_scale_rounds_once(void **state)
+{
+	enum { N_SCALED = 4096 };
+	static float x32[N_SCALED], n32[N_SCALED], got32[N_SCALED];
+	static double x64[N_SCALED], n64[N_SCALED], got64[N_SCALED];
+	char text[600];
+	(void)state;
+	for (int i = 0; i < N_SCALED; i++) {
+		uint64_t r = jit_random(&seed);
+		double m = ldexp((double)(int64_t)r * 0x1p-63, (int)(r % 17) - 8);
+		x64[i] = i % 50 ? m : (double)NAN;
+		x32[i] = (float)x64[i];
+		n64[i] = (int)(jit_random(&seed) % 4001) - 2000;
+		n32[i] = (float)((int)(jit_random(&seed) % 501) - 250);
+	}
+	for (int wide = 0; wide < 2; wide++) {
+		void *buffers[3] = { wide ? (void *)x64 : x32, wide ? (void *)n64 : n32,
+				     wide ? (void *)got64 : got32 };
+		const char *t = wide ? "f64" : "f32";
+		snprintf(text, sizeof text,
+			 "kernel \"k\" poi bits 32 target cpu\nparam p0 %s read elems 4096 \"a\"\n"
+			 "param p1 %s read elems 4096 \"b\"\nparam p2 %s write elems 4096 \"c\"\n"
+			 "axis x0 grid 1\naxis x1 vector 4096\ngrain 1\nbegin\nloop x1\n"
+			 "t0 = load %s p0[x1]\nt1 = load %s p1[x1]\nt2 = scale %s t0 t1\n"
+			 "store %s p2[x1] t2\nend\nend\n",
+			 t, t, t, t, t, t, t);
+		for (const char *const *target = jit_targets(); *target; target++) {
+			jit_run(jit_kernel(*target, text), buffers, NULL, 0, 1);
+			for (int i = 0; i < N_SCALED; i++) {
+				double want = wide ? ldexp(x64[i], (int)n64[i])
+						   : (double)ldexpf(x32[i], (int)n32[i]);
+				double got = wide ? got64[i] : (double)got32[i];
+				union stx_scalar a = { .f = wide ? x64[i] : (double)x32[i] },
+						 b = { .f = wide ? n64[i] : (double)n32[i] };
+				enum stx_dtype d = wide ? STX_F64 : STX_F32;
+				assert_true(same(d, (union stx_scalar){ .f = got },
+						 (union stx_scalar){ .f = want }));
+				assert_true(same(d, stx_prim_eval(STX_P_SCALE, d, d, a, b, b),
+						 (union stx_scalar){ .f = want }));
 			}
 		}
 	}
@@ -484,6 +530,7 @@ int main(void)
 		cmocka_unit_test(test_emit_prim_uniform_operand_equals_reference),
 		cmocka_unit_test(test_emit_cast_all_pairs_and_levels_equal_reference),
 		cmocka_unit_test(test_emit_copy_of_16_bit_floats_keeps_every_bit),
+		cmocka_unit_test(test_emit_scale_rounds_once),
 		cmocka_unit_test(test_emit_narrowing_to_16_bits_rounds_at_every_edge),
 		cmocka_unit_test(test_emit_cast_out_of_range_to_8_bits_wraps_through_i32),
 		cmocka_unit_test(test_emit_multiply_and_subtract_is_not_contracted),

@@ -234,6 +234,30 @@ static void test_plan_extern_says_attributes_workspace_and_kernel(void **state)
 	stx_bytes_free(&b);
 }
 
+/* A call that stands for steps after it: they are there, and it has no kernel of its own. */
+static void test_plan_extern_covers_steps_that_follow(void **state)
+{
+	(void)state;
+	struct stx_bytes b = with_extern(), text = { 0 };
+	struct stx_plan p;
+	call_of(&b)->kernel = STX_PLAN_NONE;
+	steps(&b)[3].covers = 1;
+	assert_int_equal(stx_plan_open(span(&b), &p, NULL), 0);
+	assert_int_equal(stx_plan_print(span(&b), &text, NULL), 0);
+	assert_non_null(strstr(stx_bytes_cstr(&text), "workspace v2 else the next 1\n"));
+	stx_bytes_free(&text);
+	steps(&b)[3].covers = 2;
+	refused(&b, "malformed step");
+	b = with_extern();
+	steps(&b)[3].covers = 1; /* its kernel does it */
+	refused(&b, "malformed step");
+	b = with_extern();
+	call_of(&b)->kernel = STX_PLAN_NONE;
+	steps(&b)[3].covers = 1;
+	steps(&b)[5] = (struct stx_plan_step){ .kind = STX_STEP_COPY, .a = 1, .b = 3 };
+	refused(&b, "malformed step");
+}
+
 static void test_plan_extern_faults_refused(void **state)
 {
 	(void)state;
@@ -694,6 +718,7 @@ int main(void)
 		cmocka_unit_test(test_plan_table_faults_refused),
 		cmocka_unit_test(test_plan_step_order_faults_refused),
 		cmocka_unit_test(test_plan_extern_says_attributes_workspace_and_kernel),
+		cmocka_unit_test(test_plan_extern_covers_steps_that_follow),
 		cmocka_unit_test(test_plan_extern_faults_refused),
 		cmocka_unit_test(test_plan_prepared_operands_are_those_of_their_kernel),
 		cmocka_unit_test(test_plan_prepared_faults_refused),

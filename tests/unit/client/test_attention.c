@@ -306,7 +306,7 @@ static const struct stx__source source = { fake_records, code_of };
 
 static void measure_one(struct one *o)
 {
-	struct stax_tuning t = { .target = TARGET, .report = report };
+	struct stax_tuning t = { .target = TARGET, .report = report, .runs = 3 };
 	struct stax_error err;
 	if (stax_tune_next_run(o->c.artifact, NULL, &t, &err))
 		fail_msg("%s", err.text);
@@ -315,8 +315,8 @@ static void measure_one(struct one *o)
 	assert_int_equal(run_one(o, &err), 0);
 }
 
-/* An operand that lies on its elements only is none for the engines. */
-static void test_attention_of_unaligned_operands_runs_the_steps(void **state)
+/* The engines are given whole runs of 16 bytes: an operand that lies on its elements is moved. */
+static void test_attention_failures_of_the_library_and_moved_operands(void **state)
 {
 	(void)state;
 	struct one *o = one_new();
@@ -325,7 +325,7 @@ static void test_attention_of_unaligned_operands_runs_the_steps(void **state)
 	uint32_t calls = dnn->calls;
 	o->in[1].offset = 1;
 	assert_int_equal(run_one(o, &err), 0);
-	assert_int_equal(dnn->calls, calls);
+	assert_int_equal(dnn->calls, calls + 1);
 	o->in[1].offset = 0;
 	assert_int_equal(taken(o), 0);
 	dnn->refuse = 5000; /* EXECUTION_FAILED: it had begun */
@@ -402,7 +402,7 @@ int main(void)
 		cmocka_unit_test(test_attention_that_the_library_cannot_make_is_kernels),
 		cmocka_unit_test(test_attention_spelt_out_is_a_call),
 		cmocka_unit_test(test_attention_without_an_engine_runs_the_steps),
-		cmocka_unit_test(test_attention_of_unaligned_operands_runs_the_steps),
+		cmocka_unit_test(test_attention_failures_of_the_library_and_moved_operands),
 		cmocka_unit_test(test_attention_tune_fastest_is_taken_and_wrong_ones_are_not),
 		cmocka_unit_test(test_attention_hostile_plans_are_refused),
 	};
