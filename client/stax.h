@@ -45,7 +45,8 @@ STAX_API const char *stax_client_server(const struct stax_client *c);
 /* What stax_connect(NULL) would use; *from_env says that $STAX_SERVER named it. */
 STAX_API int stax_default_server(char *out, size_t cap, int *from_env, struct stax_error *err);
 /* The exact form of a target: NULL or "cpu" becomes this host's level and the extra features code
- * may use, "cpu:x86-64-v4+avx512bf16+avx512vnni". "cuda" becomes the current device's
+ * may use, "cpu:x86-64-v4+avx512bf16+avx512vnni", and its caches where they are not the level's usual
+ * ones, "cpu:x86-64-v4:32K-2M-2M". "cuda" becomes the current device's
  * name. USAGE lists the CPU targets there are, UNSUPPORTED the CUDA ones. */
 STAX_API int stax_target(const char *text, char *out, size_t cap, struct stax_error *err);
 /* The staxd program this library would start: $STAX_STAXD, else beside the program, beside the

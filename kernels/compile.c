@@ -141,6 +141,7 @@ static stx_err pass_schedule(struct run *r)
 	struct stx_schedule_options o = { .target_gpu = stx_gpu_is_target(r->options->target),
 					  .fast = r->options->fast };
 	struct stx_gpu_target t;
+	struct stx_cpu_target cpu;
 	struct stx_device device;
 	if (o.target_gpu && stx_gpu_target_parse(r->options->target, &t, r->d))
 		return STX_E_UNSUPPORTED;
@@ -148,6 +149,10 @@ static stx_err pass_schedule(struct run *r)
 		device = (struct stx_device){ (int32_t)t.device.sms, 32,
 					      (int32_t)t.device.threads_per_sm };
 		o.device = &device;
+	} else if (stx_cpu_target_parse(r->options->target, &cpu, r->d)) {
+		return STX_E_UNSUPPORTED;
+	} else {
+		o.cpu = &cpu;
 	}
 	return stx_schedule(r->loops, &o, &r->schedule, r->d);
 }

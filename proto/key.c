@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "bytes.h"
+#include "cpu_target.h"
 
 uint32_t stx_option_bits(const Stx__Options *o)
 {
@@ -56,15 +57,17 @@ struct stx_digest stx_key_memo(const Stx__Lookup *l, const struct stx_digest *bo
 	return digest_and_free(&b);
 }
 
+/* target: its first n characters. */
 static struct stx_digest code_digest(const char *what, const struct stx_digest *of,
-				     const char *target, uint32_t options,
+				     const char *target, size_t n, uint32_t options,
 				     const struct stx_digest *fingerprint)
 {
 	struct stx_bytes b = { 0 };
 	put_str(&b, what);
 	stx_bytes_u32(&b, STX_KEY_FORMAT);
 	stx_bytes_put(&b, of->b, sizeof of->b);
-	put_str(&b, target);
+	stx_bytes_u64(&b, n);
+	stx_bytes_put(&b, target, n);
 	stx_bytes_u32(&b, options);
 	stx_bytes_put(&b, fingerprint->b, sizeof fingerprint->b);
 	return digest_and_free(&b);
@@ -73,15 +76,21 @@ static struct stx_digest code_digest(const char *what, const struct stx_digest *
 struct stx_digest stx_key_artifact(const struct stx_digest *graph, const char *target,
 				   uint32_t options, const struct stx_digest *fingerprint)
 {
-	return code_digest("stax-key-v1", graph, target, options, fingerprint);
+	return code_digest("stax-key-v1", graph, target, strlen(target), options, fingerprint);
+}
+
+static struct stx_digest kernel_digest(const struct stx_digest *ir, const char *target,
+				       uint32_t options, const struct stx_digest *fingerprint)
+{
+	return code_digest("stax-kernel-v1", ir, target, stx_target_kernel_length(target),
+			   options & STX_OPTION_FAST, fingerprint);
 }
 
 struct stx_digest stx_key_kernel(const struct stx_digest *ir, const char *config,
 				 const char *target, uint32_t options,
 				 const struct stx_digest *fingerprint)
 {
-	struct stx_digest code =
-		code_digest("stax-kernel-v1", ir, target, options & STX_OPTION_FAST, fingerprint);
+	struct stx_digest code = kernel_digest(ir, target, options, fingerprint);
 	struct stx_bytes b = { 0 };
 	if (!config)
 		return code;
@@ -94,8 +103,7 @@ struct stx_digest stx_key_kernel(const struct stx_digest *ir, const char *config
 struct stx_digest stx_key_tune(const struct stx_digest *ir, const char *target, uint32_t options,
 			       const struct stx_digest *fingerprint, const Stx__Device *device)
 {
-	struct stx_digest code =
-		code_digest("stax-kernel-v1", ir, target, options & STX_OPTION_FAST, fingerprint);
+	struct stx_digest code = kernel_digest(ir, target, options, fingerprint);
 	struct stx_bytes b = { 0 };
 	put_str(&b, "stax-tune-v1");
 	stx_bytes_put(&b, code.b, sizeof code.b);

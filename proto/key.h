@@ -28,7 +28,8 @@ struct stx_digest stx_key_memo(const Stx__Lookup *l, const struct stx_digest *bo
 /* Of an artifact: the canonical key. graph is the canonical graph's digest. */
 struct stx_digest stx_key_artifact(const struct stx_digest *graph, const char *target,
 				   uint32_t options, const struct stx_digest *fingerprint);
-/* Of a kernel's object: of the options only numerics count. config: of a GPU kernel, else NULL.
+/* Of a kernel's object: of the options only numerics count, of the target not a CPU's caches: what
+ * was chosen by them stands in the IR. config: of a GPU kernel, else NULL.
  * The IR's digest leaves out size hints, so it does not fix the configuration. */
 struct stx_digest stx_key_kernel(const struct stx_digest *ir, const char *config,
 				 const char *target, uint32_t options,

@@ -69,7 +69,8 @@ struct stx__group_def {
 	const char *name;
 	const struct stx__scores *scores; /* of its ATTEND buffers, or NULL */
 	int target_gpu;
-	int fast; /* nothing is rounded to f16 or bf16 but at stores */
+	int fast;                         /* nothing is rounded to f16 or bf16 but at stores */
+	const struct stx_cpu_target *cpu; /* as of stx_schedule_options */
 };
 
 /* phases.c. 1: p is filled; 0: *why (may be NULL) says why the buffers are not one kernel.
@@ -101,10 +102,11 @@ struct stx__axes {
 	uint8_t joined; /* several variables are one axis: addresses are put together again */
 	uint8_t lanes;  /* the vector loop is a reduction axis; GPU: the reduction runs along lanes
 			*/
-	uint8_t is_tiled; /* a product in tiles (kernel_axes_tile.c) */
-	uint8_t attends;  /* the reductions are over keys, then over the terms of a score: the score
+	uint8_t is_tiled;     /* a product in tiles (kernel_axes_tile.c) */
+	uint16_t block_words; /* of such a kernel */
+	uint8_t attends; /* the reductions are over keys, then over the terms of a score: the score
 			    is complete after the inner loop, in the outer one */
-	stx_ex term;      /* of them: where the product's reduction variable went */
+	stx_ex term;     /* of them: where the product's reduction variable went */
 	stx_ex segment, segment_row; /* of rows whose columns are summed; the row in it */
 	uint8_t index_bits;
 	stx_ex grid;

@@ -191,8 +191,10 @@ struct stx_kernel {
 			       INDEX may be computed, variables included; sizes of axes, bounds and
 			       grid points always have 64 */
 	uint8_t target_gpu;
-	stx_ex grid;  /* grid points = size of axis 0; over scalars only */
-	stx_ex grain; /* fewest grid points worth a thread; over scalars only */
+	uint16_t block_words; /* CPU products in tiles: terms packed at once, at most
+				 (cpu_blocking.h); 0: not said. Changes no result */
+	stx_ex grid;          /* grid points = size of axis 0; over scalars only */
+	stx_ex grain;         /* fewest grid points worth a thread; over scalars only */
 };
 
 #define STX_KERNEL_MAX_PARAMS 4096
@@ -209,6 +211,7 @@ int stx_kinst_equal(const struct stx_kinst *p, const struct stx_kinst *q);
 stx_err stx_kernel_verify(struct stx_kernel *k, struct stx_diag *d);
 /* Text:
  *   kernel "per_fused_add_relu_sum_0" per bits 32 target cpu
+ *                                                 (then `block 320`: block_words)
  *   scalar s0 range 1 4096 hint 64                (size symbols, in order)
  *   param p0 f32 read elems 8192 "primals_1"      (read | read constant | write | readwrite)
  *   param p1 f32 write elems 64 "buf0"

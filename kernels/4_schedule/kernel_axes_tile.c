@@ -1,21 +1,16 @@
 /* kernel_axes_tile.c: axes of a large matrix product on the CPU: grid points are tiles of rows by
  * columns, and inside one a loop over rows, a vector loop over columns and one serial loop over k.
  *
- * The order of the sum is PLAIN over k, whatever the tile: registers, packing and blocks of k are
- * the emitter's (5_codegen/emit_llvm_tile.c), which keeps it. Whether a product is large enough
- * depends on its shape and on the layout of its operands only. */
+ * The order of the sum is PLAIN over k, whatever the tile: sizes follow the target's caches
+ * (cpu_blocking.h), registers and packing are the emitter's (5_codegen/emit_llvm_tile.c), which keeps
+ * it. Whether a product is large enough depends on its shape and on the layout of its operands only.
+ */
 #include "axes_impl.h"
+#include "cpu_blocking.h"
 
-#define TILE_ROWS     240 /* at most; a multiple of TILE_ROW */
-#define TILE_COLS     512
-#define TILE_ROW      12 /* rows of all register tiles divide it */
 #define TILE_COL      32
-#define MANY_POINTS   16 /* tiles shrink until there are so many, for threads to share */
-#define LEAST_ROWS    60 /* but not below these */
-#define LEAST_COLS    128
 #define FEW_ROWS      4 /* products with fewer rows, columns or terms are made without a tile */
 #define FEW_COLS      12
-#define KEPT_ELEMS    ((int64_t)3 << 19) /* of columns: packed once, they stay in the last cache */
 #define FEW_TERMS     16
 #define THIN_COLS     128 /* a vector by a matrix that is read row by row: from so many columns, */
 #define THIN_ELEMS    65536 /* more elements, */
@@ -169,42 +164,35 @@ static int is_batch(const struct chooser *c, const struct axes *a, uint32_t i)
 	return i + a->ncols < c->nout && &c->out[i] != a->row;
 }
 
-/* Even parts of n, at most `most`, each a multiple of `unit`. */
-static int64_t even(int64_t n, int64_t most, int64_t unit)
+static struct stx_blocking choose_tile(struct chooser *c, const struct axes *a)
 {
-	int64_t parts = (n - 1) / most + 1, each = (n - 1) / parts + 1;
-	return (each + unit - 1) / unit * unit;
-}
-
-struct tile {
-	int64_t rows, cols;
-};
-
-static struct tile choose_tile(struct chooser *c, const struct axes *a)
-{
-	int64_t m = stx__axis_hint(c->x, a->row->size), n = stx__axis_hint(c->x, a->cols);
-	int64_t others = 1, k = 1;
+	struct stx_blocking all[STX_MOST_BLOCKINGS];
+	struct stx_cpu_target usual;
+	const struct stx_cpu_target *target = c->b->def->cpu;
+	struct stx_product_shape p = {
+		.rows = stx__axis_hint(c->x, a->row->size),
+		.cols = stx__axis_hint(c->x, a->cols),
+		.terms = 1,
+		.batch = 1,
+		.line = a->ncols > 1 ? stx__axis_hint(c->x, c->out[c->nout - 1].size) : 1,
+		.bytes = 4,
+		.is_thin = a->row == &a->one,
+		.rows_are_shared = a->shared
+	};
+	if (!target) {
+		stx_cpu_target_parse("cpu:x86-64-v3", &usual, NULL);
+		target = &usual;
+	}
 	for (uint32_t i = 0; i < c->nred; i++)
-		k = stx_sat_mul(k, stx__axis_hint(c->x, c->red[i].size));
-	int64_t most =
-		KEPT_ELEMS / k < TILE_COLS ? KEPT_ELEMS / k / TILE_COL * TILE_COL : TILE_COLS;
-	struct tile t = { even(m, TILE_ROWS, TILE_ROW),
-			  even(n, most < LEAST_COLS ? LEAST_COLS : most, TILE_COL) };
+		p.terms = stx_sat_mul(p.terms, stx__axis_hint(c->x, c->red[i].size));
 	for (uint32_t i = 0; i < c->nout; i++)
 		if (is_batch(c, a, i))
-			others = stx_sat_mul(others, stx__axis_hint(c->x, c->out[i].size));
-	for (;;) {
-		int64_t points =
-			stx_sat_mul(others, ((m - 1) / t.rows + 1) * ((n - 1) / t.cols + 1));
-		int by_cols = t.cols >= 2 * t.rows;
-		if (points >= MANY_POINTS ||
-		    (by_cols ? t.cols < 2 * LEAST_COLS : t.rows < 2 * LEAST_ROWS))
-			return t;
-		if (by_cols)
-			t.cols = even(n, t.cols / 2, TILE_COL);
-		else
-			t.rows = even(m, t.rows / 2, TILE_ROW);
-	}
+			p.batch = stx_sat_mul(p.batch, stx__axis_hint(c->x, c->out[i].size));
+	for (uint32_t i = 0; i < c->b->accesses.n; i++)
+		if (c->b->accesses.at[i].is_lead && c->b->accesses.at[i].bytes == 8)
+			p.bytes = 8;
+	stx_cpu_blockings(target, &p, all);
+	return all[0];
 }
 
 /* ---- binding ---- */
@@ -262,7 +250,7 @@ int stx__axes_bind_tile(struct chooser *c)
 	uint32_t number, nbatch = 0;
 	if (!find_axes(c, &p) || !pays(c, &p))
 		return 0;
-	struct tile t = choose_tile(c, &p);
+	struct stx_blocking t = choose_tile(c, &p);
 	stx_ex rows = stx_ex_ceildiv(x, p.row->size, stx_ex_const(x, t.rows));
 	stx_ex cols = stx_ex_ceildiv(x, p.cols, stx_ex_const(x, t.cols));
 	stx_ex total = stx_ex_mul(x, rows, cols), terms = stx_ex_const(x, 1);
@@ -274,6 +262,7 @@ int stx__axes_bind_tile(struct chooser *c)
 	for (uint32_t i = 0; i < c->nred; i++)
 		terms = stx_ex_mul(x, terms, c->red[i].size);
 	a->is_tiled = 1;
+	a->block_words = (uint16_t)t.words;
 	a->rows = 1;
 	a->grid = total;
 	a->point_elems = 1;

@@ -382,6 +382,7 @@ static stx_err build(struct stx__build *b, struct stx_kernel *k)
 		return err;
 	k->kind = kind_of(b);
 	k->index_bits = b->axes.index_bits;
+	k->block_words = b->axes.block_words;
 	k->grid = b->axes.grid;
 	k->grain = stx_ex_const(b->ex, grain_of(b));
 	return stx__collect_scalars(k, b->d);

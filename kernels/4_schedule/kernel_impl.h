@@ -3,6 +3,7 @@
 #ifndef STX_KERNEL_IMPL_H
 #define STX_KERNEL_IMPL_H
 
+#include "cpu_blocking.h"
 #include "kernel.h"
 
 const char *stx__order_name(enum stx_order o);

@@ -330,6 +330,8 @@ static void parse_head(struct parse *s)
 	s->k->target_gpu = (uint8_t)eat(s, "gpu");
 	if (!s->k->target_gpu)
 		expect(s, "cpu");
+	if (eat(s, "block"))
+		s->k->block_words = (uint16_t)integer(s, STX_BLOCK_LEAST, STX_BLOCK_MOST);
 	newline(s);
 }
 

@@ -308,8 +308,11 @@ stx_err stx__kernel_text(const struct stx_kernel *k, int normalised, struct stx_
 		put_string(out, k->name ? k->name : "");
 		stx_bytes_u8(out, ' ');
 	}
-	stx_bytes_printf(out, "%s bits %u target %s\n", stx_kernel_kind_name(k->kind),
-			 k->index_bits, k->target_gpu ? "gpu" : "cpu");
+	stx_bytes_printf(out, "%s bits %u target %s", stx_kernel_kind_name(k->kind), k->index_bits,
+			 k->target_gpu ? "gpu" : "cpu");
+	if (k->block_words)
+		stx_bytes_printf(out, " block %u", k->block_words);
+	stx_bytes_u8(out, '\n');
 	put_scalars(&p);
 	put_params(&p);
 	put_axes(&p);

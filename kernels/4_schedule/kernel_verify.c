@@ -477,6 +477,10 @@ static stx_err check_head(struct verify *v)
 		return BAD(v, "too many or too few axes, parameters, scalars or instructions");
 	if (k->index_bits != 32 && k->index_bits != 64)
 		return BAD(v, "indices have 32 or 64 bits");
+	if (k->block_words &&
+	    (k->target_gpu || k->block_words < STX_BLOCK_LEAST || k->block_words > STX_BLOCK_MOST))
+		return BAD(v, "a block has %u to %u words, and is the CPU's", STX_BLOCK_LEAST,
+			   STX_BLOCK_MOST);
 	for (uint32_t i = 1; i < k->scalars.n; i++)
 		if (k->scalars.at[i - 1] >= k->scalars.at[i])
 			return BAD(v, "scalars are not in order");

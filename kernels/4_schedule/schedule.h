@@ -101,9 +101,10 @@ struct stx_schedule_options {
 	int target_gpu;
 	int fast; /* the licence of NUMERICS.md: f16 and bf16 are f32 inside a kernel */
 	int no_fuse;
-	int no_external;                 /* every product a kernel of ours */
-	int no_split;                    /* long reductions stay whole: the same bits, for tests */
-	const struct stx_device *device; /* GPU only; NULL: STX_DEVICE_DEFAULT */
+	int no_external;                  /* every product a kernel of ours */
+	int no_split;                     /* long reductions stay whole: the same bits, for tests */
+	const struct stx_device *device;  /* GPU only; NULL: STX_DEVICE_DEFAULT */
+	const struct stx_cpu_target *cpu; /* CPU only: what products are cut for; NULL: x86-64-v3 */
 };
 
 /* The buffer that stands for b's memory; a schedule made by hand may have no `storage`. */

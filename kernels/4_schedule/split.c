@@ -57,7 +57,8 @@ static int run_alone(struct split *s, const struct stx_buffer *b, struct stx__re
 				      .is_stored = stored,
 				      .name = b->name,
 				      .target_gpu = s->o->target_gpu,
-				      .fast = s->o->fast };
+				      .fast = s->o->fast,
+				      .cpu = s->o->cpu };
 	return stx__red_order(s->build, s->l, &def, r);
 }
 

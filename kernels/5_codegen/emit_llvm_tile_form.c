@@ -6,13 +6,13 @@
  * question about an operand. */
 #include <string.h>
 
+#include "cpu_blocking.h"
 #include "emit_llvm_blocks.h"
 
-#define PAD        16  /* elements between rows and panels: powers of two would share cache sets */
-#define MOST_TERMS 320 /* words of a block */
-#define MOST_THIN  65536              /* terms of a vector that is packed whole */
-#define MAX_TILE   4096               /* rows or columns of a tile */
-#define MOST_KEPT  ((int64_t)8 << 20) /* bytes of packed columns that are kept for the next tile */
+#define PAD       16    /* elements between rows and panels: powers of two would share cache sets */
+#define MOST_THIN 65536 /* terms of a vector that is packed whole */
+#define MAX_TILE  4096  /* rows or columns of a tile */
+#define MOST_KEPT ((int64_t)8 << 20) /* bytes of packed columns that are kept for the next tile */
 
 /* ---- the form ---- */
 
@@ -199,27 +199,16 @@ static void find_shared(const struct stx_kernel *k, struct stx__tile *t, int j)
 	}
 }
 
-/* Rows of a register tile: the most that registers hold, or fewer when the rows come out even. */
-static unsigned register_rows(const struct stx_kernel *k, const struct stx__tile *t, int level)
-{
-	unsigned most = level >= 4 ? 12 : level == 3 ? 6 : 4, best = most;
-	int64_t rows;
-	if (!stx_ex_is_const(k->ex, axis_of(k, t->rows)->size, &rows))
-		return most;
-	for (unsigned r = most; r > most / 2; r--)
-		if (round_up(rows, r) < round_up(rows, best))
-			best = r;
-	return rows < best ? (unsigned)(rows < 1 ? 1 : rows) : best;
-}
-
 static void choose_sizes(const struct stx_kernel *k, const struct stx_cpu_target *target,
 			 struct stx_arena *arena, struct stx__tile *t)
 {
-	int64_t terms, parts;
+	int64_t terms, parts, rows, most = k->block_words ? k->block_words : STX_BLOCK_WORDS;
 	t->bytes = (unsigned)stx_dtype_bytes(t->dtype);
 	t->w = target->vector_bytes / t->bytes;
 	t->nv = 2;
-	t->mr = register_rows(k, t, target->level);
+	if (!stx_ex_is_const(k->ex, axis_of(k, t->rows)->size, &rows) || rows < 1)
+		rows = t->most_rows;
+	t->mr = stx_cpu_register_rows(target->level, rows);
 	t->kc = 256;
 	t->single = 0;
 	t->thin = t->most_rows == 1 && !t->b_across && t->a_by_rows &&
@@ -228,7 +217,7 @@ static void choose_sizes(const struct stx_kernel *k, const struct stx_cpu_target
 	stx__tile_choose_dot(k, target, arena, t);
 	unsigned lanes = t->w * t->group;
 	if (stx_ex_is_const(k->ex, axis_of(k, t->terms)->size, &terms)) {
-		parts = terms < 1 ? 1 : (terms - 1) / (MOST_TERMS * t->group) + 1;
+		parts = terms < 1 ? 1 : (terms - 1) / (most * t->group) + 1;
 		t->single = parts == 1;
 		t->kc = (unsigned)round_up(terms < 1 ? 1 : (terms - 1) / parts + 1, lanes);
 	}

@@ -34,7 +34,8 @@ static struct stx_cpu_target make(int level, uint32_t flags)
 					.avxvnni = (flags & STX_PLAN_CPU_AVXVNNI) != 0,
 					.vector_bytes = level == 4   ? 64
 							: level == 3 ? 32
-								     : 16 };
+								     : 16,
+					.caches = stx_cpu_caches_default(level) };
 }
 
 static stx_err unknown(const char *text, struct stx_diag *d)
@@ -42,9 +43,47 @@ static stx_err unknown(const char *text, struct stx_diag *d)
 	return stx_fail(d, STX_E_UNSUPPORTED, "target", NULL,
 			"target '%.80s' is not one of cpu, cpu:x86-64-v2, cpu:x86-64-v3, "
 			"cpu:x86-64-v3+avxvnni, cpu:x86-64-v4 with any of +avx512bf16, "
-			"+avx512vnni, +avxvnni in this order, cuda, cuda:ARCH or "
+			"+avx512vnni, +avxvnni in this order, any of these with caches as "
+			"cpu:x86-64-v3:32K-1M-4M, cuda, cuda:ARCH or "
 			"cuda:ARCH:DEVICE (as cuda:sm_90a:h200)",
 			text ? text : "");
+}
+
+/* A power of two of at most four digits, with K or M. 0: it is not one. */
+static uint32_t take_size(const char **at)
+{
+	uint32_t n = 0, digits = 0;
+	for (; **at >= '0' && **at <= '9' && digits < 4; ++*at, digits++)
+		n = n * 10 + (uint32_t)(**at - '0');
+	int shift = **at == 'K' ? 10 : **at == 'M' ? 20 : 0;
+	if (!shift || !n || n & (n - 1) || n >= UINT32_MAX >> shift)
+		return 0;
+	++*at;
+	return n << shift;
+}
+
+/* text: from the ':' on. */
+static int take_caches(const char *text, struct stx_cpu_caches *out)
+{
+	uint32_t size[3];
+	for (int i = 0; i < 3; i++) {
+		if (*text != (i ? '-' : ':'))
+			return 0;
+		text++;
+		if (!(size[i] = take_size(&text)))
+			return 0;
+	}
+	*out = stx_cpu_caches_class(size[0], size[1], size[2]);
+	return !*text && out->l1 == size[0] && out->l2 == size[1] && out->l3 == size[2];
+}
+
+static stx_err no_caches(const char *text, struct stx_diag *d)
+{
+	return stx_fail(d, STX_E_UNSUPPORTED, "target", NULL,
+			"target '%.80s': its caches are not L1d-L2-L3 of a core as in "
+			"cpu:x86-64-v3:32K-1M-4M: powers of two, 16K to 256K, 128K to 16M, 512K to "
+			"64M; leave them out for the level's usual ones",
+			text);
 }
 
 stx_err stx_cpu_target_parse(const char *text, struct stx_cpu_target *out, struct stx_diag *d)
@@ -63,10 +102,10 @@ stx_err stx_cpu_target_parse(const char *text, struct stx_cpu_target *out, struc
 		flags |= features[i].flag;
 		rest += len;
 	}
-	if (*rest)
+	if (*rest && *rest != ':')
 		return unknown(text, d);
 	*out = make(level, flags);
-	return STX_E_OK;
+	return *rest && !take_caches(rest, &out->caches) ? no_caches(text, d) : STX_E_OK;
 }
 
 void stx_cpu_target_print(const struct stx_cpu_target *t, char out[STX_TARGET_BYTES])
@@ -77,6 +116,21 @@ void stx_cpu_target_print(const struct stx_cpu_target *t, char out[STX_TARGET_BY
 		if (flags & features[i].flag)
 			n += snprintf(out + n, STX_TARGET_BYTES - (size_t)n, "%s",
 				      features[i].name);
+	struct stx_cpu_caches usual = stx_cpu_caches_default(t->level), c = t->caches;
+	if (c.l1 == usual.l1 && c.l2 == usual.l2 && c.l3 == usual.l3)
+		return;
+	const uint32_t size[3] = { c.l1, c.l2, c.l3 };
+	for (int i = 0; i < 3; i++) {
+		int m = size[i] >= 1u << 20;
+		n += snprintf(out + n, STX_TARGET_BYTES - (size_t)n, "%c%u%c", i ? '-' : ':',
+			      size[i] >> (m ? 20 : 10), m ? 'M' : 'K');
+	}
+}
+
+size_t stx_target_kernel_length(const char *target)
+{
+	const char *caches = strncmp(target, "cpu:", 4) ? NULL : strchr(target + 4, ':');
+	return caches ? (size_t)(caches - target) : strlen(target);
 }
 
 stx_err stx_target_normalise(const char *text, char out[STX_TARGET_BYTES], struct stx_diag *d)
@@ -174,7 +228,13 @@ static struct stx_cpu_target detect(void)
 static struct stx_cpu_target host;
 static void detect_once(void)
 {
+	uint64_t bytes[3];
 	host = detect();
+	stx_cpu_caches_read("/sys/devices/system/cpu/cpu0/cache", bytes);
+	for (int i = 0; i < 3; i++)
+		if (!bytes[i])
+			return;
+	host.caches = stx_cpu_caches_class(bytes[0], bytes[1], bytes[2]);
 }
 
 struct stx_cpu_target stx_cpu_target_host(void)

@@ -132,6 +132,24 @@ static void test_kernel_text_constant_parameter_round_trips(void **state)
 	stx_arena_free(a);
 }
 
+/* Blocks are part of the code: kernels that differ in them are not one kernel. */
+static void test_kernel_text_block_round_trips(void **state)
+{
+	(void)state;
+	struct stx_arena *a = stx_arena_new(0);
+	char *text = replaced(text_matmul, "target cpu\n", "target cpu block 320\n");
+	struct stx_kernel *k = must_parse(a, text);
+	struct stx_bytes out = { 0 };
+	assert_int_equal(k->block_words, 320);
+	assert_int_equal(stx_kernel_print(k, &out), 0);
+	assert_string_equal(stx_bytes_cstr(&out), text);
+	assert_false(same_digest(text_matmul, "target cpu", "target cpu block 320"));
+	assert_false(same_digest(text, "block 320", "block 384"));
+	stx_bytes_free(&out);
+	free(text);
+	stx_arena_free(a);
+}
+
 struct mutation {
 	const char *text, *from, *to;
 };
@@ -155,6 +173,10 @@ static const struct mutation mutations[] = {
 	{ text_flat, "  loop x1\n", "" },
 	{ text_flat, "  end\nend", "  end\n  t6 = neg f32 t3\nend" }, /* out of scope */
 	{ text_flat, "bits 32", "bits 33" },
+	{ text_matmul, "target cpu", "target cpu block 15" },
+	{ text_matmul, "target cpu", "target cpu block 4097" },
+	{ text_matmul, "target cpu", "target cpu block -1" },
+	{ text_matmul, "target cpu", "target cpu block" },
 	/* words no emitter obeys: a barrier left out is a race */
 	{ text_mixed, "  store i64 p2", "  barrier\n  store i64 p2" },
 	{ text_matmul, "r0 loop reduction", "r0 unroll reduction" },
@@ -291,6 +313,7 @@ int main(void)
 		cmocka_unit_test(test_kernel_text_each_form_round_trips),
 		cmocka_unit_test(test_kernel_text_any_value_names_renumber),
 		cmocka_unit_test(test_kernel_text_constant_parameter_round_trips),
+		cmocka_unit_test(test_kernel_text_block_round_trips),
 		cmocka_unit_test(test_kernel_digest_names_do_not_matter_code_does),
 		cmocka_unit_test(test_kernel_verify_each_mutation_is_refused),
 		cmocka_unit_test(test_kernel_parse_damaged_text_never_misbehaves),
