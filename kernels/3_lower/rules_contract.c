@@ -222,6 +222,11 @@ struct stx__inner *stx__rule_contract(struct stx__lower *l, const struct stx_nod
 	stx_ex *sizes;
 	uint32_t d;
 
+	if (n->op == STX_OP_ATTEND && l->opts->target_gpu)
+		return stx__lower_fail(l, STX_E_UNSUPPORTED, n,
+				       "%s is for CPUs: softmax.int or _safe_softmax.default, and "
+				       "bmm.default, are for GPUs too",
+				       stx_op_info(n->op)->overload);
 	if (n->op == STX_OP_ATTEND)
 		return attend(l, n);
 	if (n->op != STX_OP_MM && n->op != STX_OP_BMM && n->op != STX_OP_CONVOLUTION)

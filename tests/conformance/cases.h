@@ -45,7 +45,8 @@ struct stated {
 	int64_t first; /* index of the first value, for lengths that start elsewhere */
 	unsigned skip; /* paths left out */
 };
-enum { CASE_NO_FOLD = 1, CASE_NO_UNFUSED = 2, CASE_NO_ORACLE = 4 };
+/* CASE_NO_GPU: compiling for one must be refused. */
+enum { CASE_NO_FOLD = 1, CASE_NO_UNFUSED = 2, CASE_NO_ORACLE = 4, CASE_NO_GPU = 8 };
 
 static inline char *case_text(const char *text, int64_t length)
 {
@@ -212,7 +213,12 @@ static inline void case_run(const struct stated *s, const char *text, const char
 	struct stx_diag d = { 0 };
 	struct stx_tensor out[CASE_MAX];
 	char how[96];
-	if (compiled_build(text, target, form, &c, &d))
+	stx_err e = compiled_build(text, target, form, &c, &d);
+	if (s->skip & CASE_NO_GPU && !strncmp(target, "cuda", 4)) {
+		assert_int_equal(e, STX_E_UNSUPPORTED);
+		return;
+	}
+	if (e)
 		fail_msg("%s, %s: %s: %s in\n%s", target, what, d.stage, d.text, text);
 	for (int t = COMPILED_PIECES; t <= COMPILED_POOL; t++) {
 		snprintf(how, sizeof how, "%s, %s%s", target, what,

@@ -117,7 +117,8 @@ static void test_attention_without_keys_is_zero(void **state)
 			"return (%a, %b)\n",
 		.in = { V(1), V(1) },
 		.out = { V(0), V(0) },
-		.shape = { "2,3", "2,3" } });
+		.shape = { "2,3", "2,3" },
+		.skip = CASE_NO_GPU });
 }
 
 int main(void)

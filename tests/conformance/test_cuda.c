@@ -435,6 +435,17 @@ static void test_cuda_narrow_indices_take_fewer_registers(void **state)
 	stx_nvrtc_free(n);
 }
 
+/* What the CPU's passes make of attention is no operator of a GPU's. */
+static void test_cuda_attend_operator_is_refused(void **state)
+{
+	struct stx_arena *a = stx_arena_new(0);
+	(void)state;
+	assert_null(gpu_schedule_if(a,
+				    "%s : f32[2,8] = placeholder()\n%v : f32[8,3] = placeholder()\n"
+				    "%a = _attend.default(%s, %v)\nreturn (%a,)\n"));
+	stx_arena_free(a);
+}
+
 static void test_cuda_targets_have_names_and_aliases(void **state)
 {
 	char out[64];
@@ -467,6 +478,7 @@ int main(void)
 		cmocka_unit_test(test_cuda_long_sums_have_parts),
 		cmocka_unit_test(test_cuda_source_compiles_for_every_architecture),
 		cmocka_unit_test(test_cuda_narrow_indices_take_fewer_registers),
+		cmocka_unit_test(test_cuda_attend_operator_is_refused),
 		cmocka_unit_test(test_cuda_targets_have_names_and_aliases),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
