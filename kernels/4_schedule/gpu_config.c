@@ -123,7 +123,7 @@ static int fits_reduction(const struct stx_gpu_config *c, const struct stx_kerne
 	/* What threads of a row exchange through shared memory: emit_cuda_reduce.c. */
 	uint32_t parts = c->inner ? (c->row_threads + 31) / 32 : c->row_threads;
 	/* A thread keeps the sums of its columns from row to row. */
-	if (stx_gpu_rows_axis(k) != STX_NONE && (!c->inner || !c->persistent || c->cluster > 1 ||
+	if (stx_gpu_rows_axis(k) != STX_NONE && (!c->inner || !c->persistent || c->cluster != 1 ||
 						 c->x != lanes || c->r > STX_GPU_COLUMNS / c->x))
 		return 0;
 	return is_power(c->r) && c->y == 1 && c->z == 1 && c->r >= c->row_threads &&

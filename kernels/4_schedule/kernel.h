@@ -229,10 +229,10 @@ stx_err stx_kernel_verify(struct stx_kernel *k, struct stx_diag *d);
  *     t7 = result f32 t0 0
  *     store f32 p1[x0] t7
  *   end
- * also `tN = acc sum tree f32 r1 each r0`, `sort u32 pA pB[EX] AXIS`, `tN = index i64 EX`, `tN = indirect tM bound EX axis A [wrap]
- * [check] [mask tK]`. A value printed tN is instruction N; index expressions name
- * indirect values the same way. Parsing takes any numbering and renumbers. Floats are hexadecimal,
- * nan(0x7ff8000000000000), inf, -inf. */
+ * also `tN = acc sum tree f32 r1 each r0`, `sort u32 pA pB[EX] AXIS`, `tN = index i64 EX`,
+ * `tN = indirect tM bound EX axis A [wrap] [check] [mask tK]`. A value printed tN is instruction N;
+ * index expressions name indirect values the same way. Parsing takes any numbering and renumbers.
+ * Floats are hexadecimal, nan(0x7ff8000000000000), inf, -inf. */
 stx_err stx_kernel_print(const struct stx_kernel *k, struct stx_bytes *out);
 /* The result has passed stx_kernel_verify. */
 stx_err stx_kernel_parse(struct stx_arena *a, const char *text, size_t n, struct stx_kernel **out,

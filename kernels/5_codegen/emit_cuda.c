@@ -335,6 +335,7 @@ static void each_update(struct stx__cuda *e, const struct stx__region *r, enum m
 		stx_bytes_puts(e->out, "  __syncthreads();\n");
 	stx_bytes_put(e->out, after.at, after.n);
 	e->out->oom |= after.oom;
+	e->after = NULL;
 	stx_bytes_free(&after);
 }
 
