@@ -137,11 +137,12 @@ static double misses(const struct stx_cpu_caches *c, const struct average *a, do
 {
 	double part = a->mr * a->words * a->bytes, panel = a->nr * a->words * a->bytes,
 	       rows = a->rows * a->words * a->bytes, cols = a->cols * terms * a->bytes,
-	       sums = a->blocks > 1 ? a->rows * a->cols * a->bytes : 0;
+	       sums = a->blocks > 1 ? a->rows * a->cols * a->bytes : 0,
+	       between = rows + cols / a->blocks + sums; /* two uses of a sum */
 	double panels = a->vectors / NV; /* of columns */
 	double l1 = a->blocks * panels * a->panels * panel * missing(panel + 2 * part, c->l1);
 	double l2 = a->blocks * panels * rows * missing(rows + 2 * panel, c->l2) +
-		    2 * (a->blocks - 1) * sums * missing(rows + 2 * panel + sums, c->l2);
+		    2 * (a->blocks - 1) * sums * missing(between, c->l2);
 	double far = missing(cols + rows + sums, c->l2);
 	double memory = missing(cols + rows + sums, c->l3);
 	return l1 * FROM_L2 + l2 * FROM_L3 +
