@@ -24,10 +24,11 @@
  * A working set that is larger than a cache misses in part: from none at its size to all at twice
  * that. FROM_* are cycles a byte that multiplying does not hide; hardware fetches these streams
  * ahead, so they are far below what the caches take. PACK_A and PACK_B are from
- * tests/bench/bench_prepare.c: packing is a twentieth of the time at 544 rows, 256 columns. The
- * others are estimates; with them the first choice took at most 3% more time of one thread than the
- * best of four to eight neighbours for products of 1024, 2048 and 32x4096x4096, and 5% for 512, where
- * more tiles wait less (tests/bench/bench_matmul.c, 2026-11-30, an x86-64-v4 with 32K-1M-16M). */
+ * tests/bench/bench_prepare.c: packing is a twentieth of the time at 544 rows, 256 columns. EDGE is
+ * from convolutions, whose blocks of 128 terms took 15% more than blocks of 288. The others are
+ * estimates. With one thread (tests/bench/bench_cpu.py, 2026-11-30, an x86-64-v4 with 32K-1M-16M) the
+ * first choice is as fast as 240 rows, 512 columns and 320 terms at most were, within 1.5%, for products
+ * of 2048 and of 64x1024x1024 and convolutions of 3x3 and 7x7, and 3% slower for 4096. */
 #include "cpu_blocking.h"
 
 #include <stdlib.h>
@@ -41,7 +42,7 @@
 #define MOST_KEPT  ((double)((int64_t)8 << 20)) /* bytes that stay packed, emit_llvm_tile_form.c */
 
 #define FMA_RATE    2.0
-#define EDGE        24.0
+#define EDGE        120.0
 #define PACK_A      0.1
 #define PACK_B      0.2
 #define PACK_TORN   0.7
@@ -139,7 +140,7 @@ static double misses(const struct stx_cpu_caches *c, const struct average *a, do
 	       rows = a->rows * a->words * a->bytes, cols = a->cols * terms * a->bytes,
 	       sums = a->blocks > 1 ? a->rows * a->cols * a->bytes : 0,
 	       between = rows + cols / a->blocks + sums; /* two uses of a sum */
-	double panels = a->vectors / NV; /* of columns */
+	double panels = a->vectors / NV;                 /* of columns */
 	double l1 = a->blocks * panels * a->panels * panel * missing(panel + 2 * part, c->l1);
 	double l2 = a->blocks * panels * rows * missing(rows + 2 * panel, c->l2) +
 		    2 * (a->blocks - 1) * sums * missing(between, c->l2);
@@ -189,7 +190,7 @@ static int by_cost(const void *p, const void *q)
 static unsigned add_words(const struct stx_cpu_target *t, const struct stx_product_shape *p,
 			  int64_t rows, int64_t cols, struct ranked *all, unsigned n)
 {
-	static const uint32_t words[] = { 512, 384, STX_BLOCK_WORDS, 256, 192, 128 };
+	static const uint32_t words[] = { STX_BLOCK_WORDS, 256, 192 };
 	int64_t blocks = 0;
 	for (unsigned k = 0; k < sizeof words / sizeof *words; k++) {
 		if (ceil_div(p->terms, words[k]) == blocks)
@@ -222,6 +223,8 @@ unsigned stx_cpu_blockings(const struct stx_cpu_target *t, const struct stx_prod
 	for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
 		int64_t was_r = r, c = 0;
 		r = even(p->rows, rows[i], TILE_ROW);
+		if (r < LEAST_ROWS && r < p->rows)
+			break;
 		for (unsigned j = 0; r != was_r && j < sizeof cols / sizeof *cols; j++) {
 			int64_t was = c;
 			c = even(p->cols, cols[j], unit);
