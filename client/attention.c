@@ -117,25 +117,18 @@ static uint32_t list(const struct stx__gpu_code *g, struct stx__call *call, int 
 	const struct stx__cudnn *q = stx__cudnn(NULL);
 	struct attention *c = (struct attention *)call;
 	struct stx__cudnn_attention what = describe(c);
-	int status;
+	int status = 0;
 	(void)at;
 	if (!is_aligned) {
 		snprintf(call->why_not, sizeof call->why_not,
 			 "an operand of attention is not aligned to 16 bytes");
 		return 0;
 	}
-	if (!c->set.graph.n && (status = stx__cudnn_attention_graph(
-					q, g->library[STX__CUDNN].handle, &what, &c->set.graph))) {
-		stx__cudnn_why("the attention's graph", status, call->why_not,
+	if (!c->set.graph.n)
+		status = stx__cudnn_attention_graph(q, g->library[STX__CUDNN].handle, &what,
+						    &c->set.graph);
+	return stx__cudnn_list(&c->set, what.type, status, "attention", most, out, call->why_not,
 			       sizeof call->why_not);
-		stx__cudnn_graph_free(q, &c->set.graph);
-		return 0;
-	}
-	uint32_t n = stx__cudnn_ways(&c->set, what.type, most, out);
-	if (!n)
-		stx__cudnn_why("no engine for this attention", 0, call->why_not,
-			       sizeof call->why_not);
-	return n;
 }
 
 static struct stx_digest digest_of(const struct stax_artifact *a, const struct stx__step *s,

@@ -191,20 +191,13 @@ static uint32_t list(const struct stx__gpu_code *g, struct stx__call *call, int 
 	struct stx__cudnn_set *set = &c->of[!is_aligned];
 	struct stx__cudnn_conv what =
 		describe(c, is_aligned ? STX__CALL_ALIGNMENT : stx_dtype_bytes(c->dtype));
-	int status;
+	int status = 0;
 	(void)at;
-	if (!set->graph.n && (status = stx__cudnn_conv_graph(q, g->library[STX__CUDNN].handle,
-							     &what, &set->graph))) {
-		stx__cudnn_why("the convolution's graph", status, call->why_not,
+	if (!set->graph.n)
+		status =
+			stx__cudnn_conv_graph(q, g->library[STX__CUDNN].handle, &what, &set->graph);
+	return stx__cudnn_list(set, what.type, status, "a convolution", most, out, call->why_not,
 			       sizeof call->why_not);
-		stx__cudnn_graph_free(q, &set->graph);
-		return 0;
-	}
-	uint32_t n = stx__cudnn_ways(set, what.type, most, out);
-	if (!n)
-		stx__cudnn_why("no engine for this convolution", 0, call->why_not,
-			       sizeof call->why_not);
-	return n;
 }
 
 static struct stx_digest digest_of(const struct stax_artifact *a, const struct stx__step *s,

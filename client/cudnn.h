@@ -113,8 +113,10 @@ int stx__cudnn_type(uint8_t dtype); /* CUDNN_DATA_*; -1: none of a float that a 
 int stx__cudnn_has(struct stx_diag *d);
 int stx__cudnn_create(void **handle);
 void stx__cudnn_destroy(void *handle);
-/* The engines of the set's graph as ways; their number. */
-uint32_t stx__cudnn_ways(struct stx__cudnn_set *set, int type, uint32_t most, struct stx__way *out);
+/* The engines of the set's graph, which was made with `status`, as ways; their number. 0: why says so,
+ * of `what`. */
+uint32_t stx__cudnn_list(struct stx__cudnn_set *set, int type, int status, const char *what,
+			 uint32_t most, struct stx__way *out, char *why, size_t cap);
 void stx__cudnn_set_free(struct stx__cudnn_set *set);
 /* Makes the call, with n operands by their names. UNSUPPORTED: nothing has been written. */
 stx_err stx__cudnn_call(const struct stx__context *x, const struct stx__step *s,

@@ -52,7 +52,7 @@ static struct stx__cudnn_kept *find_engine(struct stx__cudnn_kept *e, const char
 	return e;
 }
 
-uint32_t stx__cudnn_ways(struct stx__cudnn_set *set, int type, uint32_t most, struct stx__way *out)
+static uint32_t ways_of(struct stx__cudnn_set *set, int type, uint32_t most, struct stx__way *out)
 {
 	const struct stx__cudnn *q = stx__cudnn(NULL);
 	struct stx__cudnn_engine *found = calloc(most, sizeof *found);
@@ -75,6 +75,24 @@ uint32_t stx__cudnn_ways(struct stx__cudnn_set *set, int type, uint32_t most, st
 	}
 	free(found);
 	return count;
+}
+
+uint32_t stx__cudnn_list(struct stx__cudnn_set *set, int type, int status, const char *what,
+			 uint32_t most, struct stx__way *out, char *why, size_t cap)
+{
+	char text[64];
+	if (status) {
+		snprintf(text, sizeof text, "the graph of %s", what);
+		stx__cudnn_why(text, status, why, cap);
+		stx__cudnn_graph_free(stx__cudnn(NULL), &set->graph);
+		return 0;
+	}
+	uint32_t n = ways_of(set, type, most, out);
+	if (!n) {
+		snprintf(text, sizeof text, "no engine for %s", what);
+		stx__cudnn_why(text, 0, why, cap);
+	}
+	return n;
 }
 
 void stx__cudnn_set_free(struct stx__cudnn_set *set)
