@@ -134,15 +134,14 @@ static uint32_t list(const struct stx__gpu_code *g, struct stx__call *call, int 
 static struct stx_digest digest_of(const struct stax_artifact *a, const struct stx__step *s,
 				   const int64_t *t, size_t workspace_bytes, int is_aligned)
 {
-	/* 1: of this form */
-	int64_t all[4 + STX_ATTENTION_NATTRS] = { 1, is_aligned, (int64_t)workspace_bytes };
-	all[3] = stx__external_type(a, s, array(t, Q)[STX_ARRAY_ARG]);
-	memcpy(all + 4, t, STX_ATTENTION_NATTRS * sizeof *t);
+	int64_t all[STX_ATTENTION_NATTRS];
+	memcpy(all, t, sizeof all);
 	for (int i = 0; i < 4; i++) {
-		int64_t *m = all + 4 + (array(t, i) - t);
+		int64_t *m = all + (array(t, i) - t);
 		m[STX_ARRAY_ARG] = m[STX_ARRAY_OFFSET] = 0;
 	}
-	return stx_digest_of(all, sizeof all);
+	return stx__cudnn_digest(stx__external_type(a, s, array(t, Q)[STX_ARRAY_ARG]), all,
+				 STX_ATTENTION_NATTRS, workspace_bytes, is_aligned);
 }
 
 /* attention_bf16_4x32x2048x128_keys1024_heads8_causal */

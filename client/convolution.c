@@ -203,16 +203,15 @@ static uint32_t list(const struct stx__gpu_code *g, struct stx__call *call, int 
 static struct stx_digest digest_of(const struct stax_artifact *a, const struct stx__step *s,
 				   const int64_t *t, size_t workspace_bytes, int is_aligned)
 {
-	/* 1: of this form */
-	int64_t all[4 + STX_CONV_NATTRS] = { 1, is_aligned, (int64_t)workspace_bytes };
-	all[3] = stx__external_type(a, s, array(t, X)[STX_ARRAY_ARG]);
-	memcpy(all + 4, t, STX_CONV_NATTRS * sizeof *t);
+	int64_t all[STX_CONV_NATTRS];
+	memcpy(all, t, sizeof all);
 	for (int i = 0; i < 3; i++) {
-		int64_t *m = all + 4 + (array(t, i) - t);
+		int64_t *m = all + (array(t, i) - t);
 		m[STX_ARRAY_ARG] = m[STX_ARRAY_OFFSET] = 0;
 	}
-	all[4 + STX_CONV_BIAS] = all[4 + STX_CONV_BIAS_OFFSET] = 0;
-	return stx_digest_of(all, sizeof all);
+	all[STX_CONV_BIAS] = all[STX_CONV_BIAS_OFFSET] = 0;
+	return stx__cudnn_digest(stx__external_type(a, s, array(t, X)[STX_ARRAY_ARG]), all,
+				 STX_CONV_NATTRS, workspace_bytes, is_aligned);
 }
 
 /* conv_f16_8x64x56x56_128x3x3_s2 */

@@ -117,6 +117,10 @@ void stx__cudnn_destroy(void *handle);
  * of `what`. */
 uint32_t stx__cudnn_list(struct stx__cudnn_set *set, int type, int status, const char *what,
 			 uint32_t most, struct stx__way *out, char *why, size_t cap);
+/* Of a call by its n attributes (STX__CALL_ATTRS at most), arguments and offsets left out, and the type of
+ * its operands. */
+struct stx_digest stx__cudnn_digest(int64_t type, const int64_t *attrs, uint32_t n,
+				    size_t workspace_bytes, int is_aligned);
 void stx__cudnn_set_free(struct stx__cudnn_set *set);
 /* Makes the call, with n operands by their names. UNSUPPORTED: nothing has been written. */
 stx_err stx__cudnn_call(const struct stx__context *x, const struct stx__step *s,

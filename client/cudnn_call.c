@@ -95,6 +95,15 @@ uint32_t stx__cudnn_list(struct stx__cudnn_set *set, int type, int status, const
 	return n;
 }
 
+struct stx_digest stx__cudnn_digest(int64_t type, const int64_t *attrs, uint32_t n,
+				    size_t workspace_bytes, int is_aligned)
+{
+	/* 1: of this form */
+	int64_t all[4 + STX__CALL_ATTRS] = { 1, is_aligned, (int64_t)workspace_bytes, type };
+	memcpy(all + 4, attrs, n * sizeof *attrs);
+	return stx_digest_of(all, (4 + n) * sizeof *all);
+}
+
 void stx__cudnn_set_free(struct stx__cudnn_set *set)
 {
 	const struct stx__cudnn *q = stx__cudnn(NULL);

@@ -197,12 +197,9 @@ const struct stx_elem_program *stx_elementary_record(struct stx_arena *a, enum s
 	return p;
 }
 
-union stx_scalar stx_elementary_eval(const struct stx_elem_program *p, union stx_scalar x,
-				     union stx_scalar y)
+void stx_elementary_values(const struct stx_elem_program *p, union stx_scalar x, union stx_scalar y,
+			   union stx_scalar *v)
 {
-	union stx_scalar v[STX_ELEM_MAX];
-
-	assert(p->n <= STX_ELEM_MAX);
 	for (uint32_t i = 0; i < p->n; i++) {
 		const struct stx_elem_inst *q = &p->at[i];
 
@@ -215,5 +212,14 @@ union stx_scalar stx_elementary_eval(const struct stx_elem_program *p, union stx
 					     (enum stx_dtype)p->at[q->a].dtype, v[q->a], v[q->b],
 					     v[q->c]);
 	}
+}
+
+union stx_scalar stx_elementary_eval(const struct stx_elem_program *p, union stx_scalar x,
+				     union stx_scalar y)
+{
+	union stx_scalar v[STX_ELEM_MAX];
+
+	assert(p->n <= STX_ELEM_MAX);
+	stx_elementary_values(p, x, y, v);
 	return v[p->result];
 }

@@ -56,7 +56,10 @@ const struct stx_elem_program *stx_elementary_record(struct stx_arena *a, enum s
 						     enum stx_dtype t);
 union stx_scalar stx_elementary_eval(const struct stx_elem_program *p, union stx_scalar x,
 				     union stx_scalar y);
-/* The same over n elements, faster; y may be x when the function takes one operand. */
+/* The values of all its instructions: v is [p->n]. */
+void stx_elementary_values(const struct stx_elem_program *p, union stx_scalar x, union stx_scalar y,
+			   union stx_scalar *v);
+/* The result over n elements, faster; y may be x when the function takes one operand. */
 void stx_elementary_eval_n(const struct stx_elem_program *p, const union stx_scalar *x,
 			   const union stx_scalar *y, union stx_scalar *out, size_t n);
 

@@ -542,35 +542,40 @@ stx_err stx_plan_open(struct stx_span bytes, struct stx_plan *out, struct stx_di
 	return STX_E_OK;
 }
 
-const struct stx_plan_config *stx_plan_configs(const struct stx_plan *p, uint32_t k, uint32_t *n)
+_Static_assert(!offsetof(struct stx_plan_config, kernel) &&
+		       !offsetof(struct stx_plan_prepared, kernel),
+	       "records of kernels begin with the kernel's number");
+
+/* The first of kernel k's records among `count` of `size` bytes in order of kernels, and their number. */
+static uint32_t records_of(const void *at, size_t size, uint32_t count, uint32_t k, uint32_t *n)
 {
-	uint32_t lo = 0, hi = p->nconfigs;
+	const uint8_t *first = at;
+	uint32_t lo = 0, hi = count, kernel;
 	while (lo < hi) {
 		uint32_t mid = lo + (hi - lo) / 2;
-		if (p->configs[mid].kernel < k)
+		memcpy(&kernel, first + mid * size, sizeof kernel);
+		if (kernel < k)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	for (*n = 0; lo + *n < p->nconfigs && p->configs[lo + *n].kernel == k; ++*n)
-		;
-	return p->configs + lo;
+	for (*n = 0; lo + *n < count; ++*n) {
+		memcpy(&kernel, first + (lo + *n) * size, sizeof kernel);
+		if (kernel != k)
+			break;
+	}
+	return lo;
+}
+
+const struct stx_plan_config *stx_plan_configs(const struct stx_plan *p, uint32_t k, uint32_t *n)
+{
+	return p->configs + records_of(p->configs, sizeof *p->configs, p->nconfigs, k, n);
 }
 
 const struct stx_plan_prepared *stx_plan_prepared_of(const struct stx_plan *p, uint32_t k,
 						     uint32_t *n)
 {
-	uint32_t lo = 0, hi = p->nprepared;
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-		if (p->prepared[mid].kernel < k)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	for (*n = 0; lo + *n < p->nprepared && p->prepared[lo + *n].kernel == k; ++*n)
-		;
-	return p->prepared + lo;
+	return p->prepared + records_of(p->prepared, sizeof *p->prepared, p->nprepared, k, n);
 }
 
 const char *stx_plan_string(const struct stx_plan *p, uint32_t off)

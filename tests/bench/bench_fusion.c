@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench_call.h"
 #include "compiled.h"
 
 #define RUNS 40
@@ -15,20 +16,6 @@ static double now_us(void)
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static void whole(void *ctx, int64_t n, int64_t grain, void (*fn)(void *, int64_t, int64_t),
-		  void *arg)
-{
-	(void)ctx;
-	(void)grain;
-	fn(arg, 0, n);
-}
-
-static void die(const char *what, const char *text)
-{
-	fprintf(stderr, "bench_fusion: %s: %s\n", what, text);
-	exit(1);
 }
 
 static void fill(struct stx_tensor *t, unsigned seed)

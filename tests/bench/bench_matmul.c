@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench_call.h"
 #include "compiled.h"
 #include "cpu_target.h"
 
@@ -18,27 +19,6 @@
 typedef void sgemm_fn(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, float, const float *,
 		      int64_t, const float *, int64_t, float, float *, int64_t);
 typedef void threads_fn(int);
-
-static double now_s(void)
-{
-	struct timespec t;
-	clock_gettime(getenv("STX_CPU_TIME") ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void die(const char *what, const char *text)
-{
-	fprintf(stderr, "bench_matmul: %s: %s\n", what, text);
-	exit(1);
-}
-
-static void whole(void *ctx, int64_t n, int64_t grain, void (*fn)(void *, int64_t, int64_t),
-		  void *arg)
-{
-	(void)ctx;
-	(void)grain;
-	fn(arg, 0, n);
-}
 
 #define MM(M, K, N)                                                                                \
 	"%a : f32[" #M "," #K "] = placeholder()\n%b : f32[" #K "," #N                             \

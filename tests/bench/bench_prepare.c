@@ -7,32 +7,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench_call.h"
 #include "compiled.h"
 #include "cpu_target.h"
 
 #define ROUNDS 11
 #define MOST   12 /* inputs */
-
-static double now_s(void)
-{
-	struct timespec t;
-	clock_gettime(getenv("STX_CPU_TIME") ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void die(const char *what, const char *text)
-{
-	fprintf(stderr, "bench_prepare: %s: %s\n", what, text);
-	exit(1);
-}
-
-static void whole(void *ctx, int64_t n, int64_t grain, void (*fn)(void *, int64_t, int64_t),
-		  void *arg)
-{
-	(void)ctx;
-	(void)grain;
-	fn(arg, 0, n);
-}
 
 #define P " = placeholder(param=True)\n"
 #define LINEAR(T, M, K, N)                                                                         \

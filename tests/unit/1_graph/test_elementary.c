@@ -347,24 +347,6 @@ static int is_moderate(double v, double least)
 	return fabs(v) >= least && fabs(v) < 0x1p126;
 }
 
-/* The values of p's instructions at x and y. */
-static void values_of(const struct stx_elem_program *p, union stx_scalar x, union stx_scalar y,
-		      union stx_scalar *v)
-{
-	for (uint32_t i = 0; i < p->n; i++) {
-		const struct stx_elem_inst *q = &p->at[i];
-
-		if (q->op == STX_ELEM_CONST)
-			v[i] = q->k;
-		else if (q->op == STX_ELEM_ARG)
-			v[i] = q->k.u ? y : x;
-		else
-			v[i] = stx_prim_eval((enum stx_prim)q->op, (enum stx_dtype)q->dtype,
-					     (enum stx_dtype)p->at[q->a].dtype, v[q->a], v[q->b],
-					     v[q->c]);
-	}
-}
-
 /* prims.def: where the steps of a division give its bits, as GPU code takes them. Of a negative zero
  * they lose the sign. */
 static void operands_are_moderate(enum stx_prim op, const struct stx_elem_program *p,
@@ -372,7 +354,7 @@ static void operands_are_moderate(enum stx_prim op, const struct stx_elem_progra
 {
 	union stx_scalar v[STX_ELEM_MAX];
 
-	values_of(p, x, y, v);
+	stx_elementary_values(p, x, y, v);
 	for (uint32_t i = 0; i < p->n; i++) {
 		const struct stx_elem_inst *q = &p->at[i];
 		double a = v[q->a].f, b = v[q->b].f;
