@@ -101,8 +101,7 @@ static int bias_fits(const struct stax_artifact *a, const struct stx__context *x
 	uint8_t type = stx__external_type(a, s, array(t, Y)[STX_ARRAY_ARG]);
 	if (!t[STX_CONV_EPILOGUE])
 		return 1;
-	return t[STX_CONV_EPILOGUE] == STX_EPILOGUE_BIAS &&
-	       t[STX_CONV_KIND] == STX_CONVOLVE_FORWARD && arg >= 0 && arg < s->nparams &&
+	return t[STX_CONV_EPILOGUE] == STX_EPILOGUE_BIAS && arg >= 0 && arg < s->nparams &&
 	       type != STX_F64 && stx__external_type(a, s, arg) == type &&
 	       stx__external_fits(a, x, s, arg, t[STX_CONV_BIAS_OFFSET], 1,
 				  &array(t, Y)[STX_ARRAY_SIZE + 1], &stride);

@@ -167,8 +167,7 @@ static int is_rounded_convolution(const struct stx__lower *l, const struct stx_n
 			continue;
 		c = sum->args[i].u.tensor.node;
 		if (c->op == STX_OP_CONVOLUTION && c->outs[0].dtype == STX_F32 &&
-		    l->vals[c->id].uses == 1 && !c->args[6].u.i &&
-		    is_widened_from(l, c->args[0].u.tensor, t) &&
+		    l->vals[c->id].uses == 1 && is_widened_from(l, c->args[0].u.tensor, t) &&
 		    is_widened_from(l, c->args[1].u.tensor, t))
 			return 1;
 	}

@@ -9,14 +9,14 @@
  * largest of the operand's own that divides the steps. A half-precision sum that is kept in f32 is
  * none, but for one that is added to a bias and then rounded: no library offers other results. One
  * pass over a buffer's body. */
+#include "convolution.h"
 #include "dtype.h"
-#include "product.h"
 #include "sat.h"
 
+#include <string.h>
+
 #define MAX_SPATIAL   STX_CONV_MAX_SPATIAL
-#define MAX_TENSOR    (2 + MAX_SPATIAL)
 #define MAX_TERMS     64                 /* of a mask */
-#define MAX_SIZE      ((int64_t)1 << 31) /* of a dimension or stride, elements */
 #define WORKSPACE_MIN ((int64_t)4 << 20) /* bytes */
 #define WORKSPACE_MAX ((int64_t)512 << 20)
 #define SPLITS_MAX    ((int64_t)32 << 20) /* bytes of partial results there is room for, at most */
@@ -32,47 +32,6 @@ static const struct stx__call_kind convolution = {
 	.bias = STX_CONV_BIAS,
 };
 
-struct tensor { /* [n, channels, spatial..] */
-	int64_t size[MAX_TENSOR], stride[MAX_TENSOR], offset;
-};
-
-struct access { /* an operand's address and mask */
-	const struct stx_binst *load;
-	uint32_t mask;                      /* instruction; STX_NONE: none */
-	int64_t at[STX_MAX_DIMS + 1], rest; /* address by variable */
-};
-
-struct position { /* of a spatial dimension in x: step*o + dilation*tap + first */
-	int has_lower, has_upper, is_known;
-	int64_t step, dilation, first, upper;
-	stx_ex divided; /* transposed, step > 1: it divided by the step */
-};
-
-struct conv {
-	const struct stx__finding *f;
-	const struct stx_buffer *b;
-	uint32_t k, nvars; /* spatial dimensions; variables */
-	int64_t n, groups, m, c, out[MAX_SPATIAL], tap[MAX_SPATIAL];
-	struct access x, w;
-	int64_t store[STX_MAX_DIMS + 1], store_rest;
-	struct position at[MAX_SPATIAL];
-	int is_transposed;
-	int64_t step[MAX_SPATIAL], dilation[MAX_SPATIAL];
-	int64_t before[MAX_SPATIAL], after[MAX_SPATIAL], in[MAX_SPATIAL];
-	struct tensor tx, tw, ty;
-};
-
-enum { VAR_N, VAR_GROUP, VAR_CHANNEL, VAR_OUT };
-static uint32_t var_in(const struct conv *c)
-{
-	return VAR_OUT + c->k;
-}
-
-static uint32_t var_tap(const struct conv *c)
-{
-	return VAR_OUT + c->k + 1;
-}
-
 /* ---- what is summed ---- */
 
 static int is_zero(const struct stx_body *body, uint32_t i)
@@ -81,7 +40,7 @@ static int is_zero(const struct stx_body *body, uint32_t i)
 }
 
 /* Value i is a load, perhaps widened, perhaps 0 where its mask is false. */
-static int find_access(const struct stx_body *body, uint32_t i, struct access *a)
+static int find_access(const struct stx_body *body, uint32_t i, struct stx__conv_access *a)
 {
 	const struct stx_binst *in = &body->at[i];
 	a->mask = STX_NONE;
@@ -105,7 +64,7 @@ static int is_type(enum stx_dtype from, enum stx_dtype acc)
 			      : acc == STX_F64 && from == STX_F64;
 }
 
-static int find_accesses(struct conv *c)
+static int find_accesses(struct stx__conv *c)
 {
 	const struct stx_buffer *b = c->b;
 	const struct stx_body *body = &b->body;
@@ -121,15 +80,16 @@ static int find_accesses(struct conv *c)
 	       (b->dtype == b->acc || b->dtype == (enum stx_dtype)c->x.load->dtype);
 }
 
-static int constants(const struct conv *c, const stx_ex *e, uint32_t n, int64_t *out)
+static int constants(const struct stx__conv *c, const stx_ex *e, uint32_t n, int64_t *out)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (!stx_ex_is_const(c->f->ex, e[i], &out[i]) || out[i] < 1 || out[i] >= MAX_SIZE)
+		if (!stx_ex_is_const(c->f->ex, e[i], &out[i]) || out[i] < 1 ||
+		    out[i] >= STX__CONV_MAX_SIZE)
 			return 0;
 	return 1;
 }
 
-static int find_sizes(struct conv *c)
+static int find_sizes(struct stx__conv *c)
 {
 	const struct stx_buffer *b = c->b;
 	int64_t lead[3], work;
@@ -151,28 +111,24 @@ static int find_sizes(struct conv *c)
 
 /* ---- masks ---- */
 
-static int is_small(int64_t v)
-{
-	return v > -MAX_SIZE && v < MAX_SIZE;
-}
-
 /* e = step*o + dilation*tap + first of dimension *dim, by coefficients that do not vanish. */
-static int find_dimension(const struct conv *c, stx_ex e, uint32_t *dim, struct position *p)
+int stx__conv_find_dimension(const struct stx__conv *c, stx_ex e, uint32_t *dim,
+			     struct stx__conv_position *p)
 {
 	stx_ex at[STX_MAX_DIMS + 1], rest;
 	int64_t v;
 	int found = 0;
 	if (!stx__affine(c->f, e, c->nvars, at, &rest) ||
-	    !stx_ex_is_const(c->f->ex, rest, &p->first) || !is_small(p->first))
+	    !stx_ex_is_const(c->f->ex, rest, &p->first) || !stx__conv_is_small(p->first))
 		return 0;
 	p->step = p->dilation = 0;
 	for (uint32_t i = 0; i < c->nvars; i++) {
 		if (stx_ex_equals(c->f->ex, at[i], 0))
 			continue;
-		int is_tap = i >= var_tap(c);
-		uint32_t d = is_tap ? i - var_tap(c) : i - VAR_OUT;
-		if (i < VAR_OUT || i == var_in(c) || (found && d != *dim) ||
-		    !stx_ex_is_const(c->f->ex, at[i], &v) || !is_small(v))
+		int is_tap = i >= stx__conv_var_tap(c);
+		uint32_t d = is_tap ? i - stx__conv_var_tap(c) : i - STX__CONV_OUT;
+		if (i < STX__CONV_OUT || i == stx__conv_var_in(c) || (found && d != *dim) ||
+		    !stx_ex_is_const(c->f->ex, at[i], &v) || !stx__conv_is_small(v))
 			return 0;
 		*dim = d;
 		*(is_tap ? &p->dilation : &p->step) = v;
@@ -181,23 +137,25 @@ static int find_dimension(const struct conv *c, stx_ex e, uint32_t *dim, struct 
 	return found;
 }
 
-static int same_position(const struct position *p, const struct position *q)
+static int same_position(const struct stx__conv_position *p, const struct stx__conv_position *q)
 {
 	return p->step == q->step && p->dilation == q->dilation && p->first == q->first;
 }
 
 /* One condition of x's mask: 0 <= position, position < upper, position % step < 1. */
-static int read_condition(struct conv *c, const struct stx_body *body, const struct stx_binst *in)
+static int read_condition(void *ctx, struct stx__conv *c, const struct stx_body *body,
+			  const struct stx_binst *in)
 {
 	const struct stx_binst *l = &body->at[in->a], *r = &body->at[in->b];
-	struct position p = { 0 };
+	struct stx__conv_position p = { 0 };
 	uint32_t dim = 0;
+	(void)ctx;
 	if (l->op != STX_B_INDEX || r->op != STX_B_CONST ||
 	    (in->op != STX_P_GE && in->op != STX_P_LT))
 		return 0;
-	if (!find_dimension(c, l->ex, &dim, &p))
+	if (!stx__conv_find_dimension(c, l->ex, &dim, &p))
 		return 0;
-	struct position *at = &c->at[dim];
+	struct stx__conv_position *at = &c->at[dim];
 	if (at->is_known && !same_position(at, &p))
 		return 0;
 	p.has_lower = at->has_lower;
@@ -218,7 +176,7 @@ static int read_condition(struct conv *c, const struct stx_body *body, const str
 	return 1;
 }
 
-static int read_mask(struct conv *c, uint32_t mask)
+int stx__conv_read_mask(struct stx__conv *c, uint32_t mask, stx__conv_read_fn *read, void *ctx)
 {
 	const struct stx_body *body = &c->b->body;
 	uint32_t todo[MAX_TERMS], n = 0;
@@ -231,7 +189,7 @@ static int read_mask(struct conv *c, uint32_t mask)
 		if (in->op == STX_P_AND && in->dtype == STX_BOOL && n + 2 <= MAX_TERMS) {
 			todo[n++] = in->a;
 			todo[n++] = in->b;
-		} else if (!read_condition(c, body, in)) {
+		} else if (!read(ctx, c, body, in)) {
 			return 0;
 		}
 	}
@@ -240,14 +198,15 @@ static int read_mask(struct conv *c, uint32_t mask)
 
 /* ---- addresses ---- */
 
-static int read_address(const struct conv *c, stx_ex e, int64_t *at, int64_t *rest)
+int stx__conv_read_address(const struct stx__conv *c, stx_ex e, uint32_t nvars, int64_t *at,
+			   int64_t *rest)
 {
 	stx_ex coeff[STX_MAX_DIMS + 1], r;
-	if (c->nvars > STX_MAX_DIMS || !stx__affine(c->f, e, c->nvars, coeff, &r) ||
+	if (nvars > STX_MAX_DIMS || !stx__affine(c->f, e, nvars, coeff, &r) ||
 	    !stx_ex_is_const(c->f->ex, r, rest))
 		return 0;
-	for (uint32_t i = 0; i < c->nvars; i++)
-		if (!stx_ex_is_const(c->f->ex, coeff[i], &at[i]) || !is_small(at[i]))
+	for (uint32_t i = 0; i < nvars; i++)
+		if (!stx_ex_is_const(c->f->ex, coeff[i], &at[i]) || !stx__conv_is_small(at[i]))
 			return 0;
 	return 1;
 }
@@ -263,7 +222,7 @@ static int64_t gcd(int64_t a, int64_t b)
 }
 
 /* The stride of a dimension that is stepped through by multiples of `steps`. */
-static int64_t natural_stride(const struct conv *c, int64_t steps)
+static int64_t natural_stride(const struct stx__conv *c, int64_t steps)
 {
 	const struct stx_layout *l = &c->f->l->buffers.at[c->x.load->a]->layout;
 	int64_t best = 0, v;
@@ -274,7 +233,7 @@ static int64_t natural_stride(const struct conv *c, int64_t steps)
 }
 
 /* Elements of x's memory along a dimension of that stride; 0: it has none. */
-static int64_t natural_size(const struct conv *c, int64_t stride)
+static int64_t natural_size(const struct stx__conv *c, int64_t stride)
 {
 	const struct stx_layout *l = &c->f->l->buffers.at[c->x.load->a]->layout;
 	int64_t best = 0, size, v;
@@ -287,10 +246,10 @@ static int64_t natural_size(const struct conv *c, int64_t stride)
 
 /* Stride in memory, 0 of the one element that a mask leaves; step and dilation, 1 where nothing is
  * stepped through. */
-static int find_stride(struct conv *c, uint32_t i, int64_t *stride)
+static int find_stride(struct stx__conv *c, uint32_t i, int64_t *stride)
 {
-	const struct position *p = &c->at[i];
-	int64_t o = c->x.at[VAR_OUT + i], t = c->x.at[var_tap(c) + i];
+	const struct stx__conv_position *p = &c->at[i];
+	int64_t o = c->x.at[STX__CONV_OUT + i], t = c->x.at[stx__conv_var_tap(c) + i];
 	int64_t step = p->step, dilation = p->dilation;
 	int is_one = !o && !t && p->has_lower && p->has_upper && p->upper == 1;
 	if (o < 0 || t < 0 || step < 0 || dilation < 0)
@@ -314,9 +273,10 @@ static int find_stride(struct conv *c, uint32_t i, int64_t *stride)
 /* Zeros before and after, and the elements between them; as many after as before where the result
  * is as large. extend: what no position reaches is the input's too, as far as its memory says. 0:
  * the library's convolution has another size. */
-static int find_padding(struct conv *c, uint32_t i, int64_t stride, int extend, int64_t *skipped)
+static int find_padding(struct stx__conv *c, uint32_t i, int64_t stride, int extend,
+			int64_t *skipped)
 {
-	const struct position *p = &c->at[i];
+	const struct stx__conv_position *p = &c->at[i];
 	int64_t step = c->step[i], span = c->dilation[i] * (c->tap[i] - 1) + 1;
 	int64_t before = p->first < 0 ? -p->first : 0, most = c->out[i] * step - before + span - 1;
 	int64_t least = (c->out[i] - 1) * step + span - before, in = least, own, after;
@@ -332,13 +292,14 @@ static int find_padding(struct conv *c, uint32_t i, int64_t stride, int extend, 
 	c->before[i] = before;
 	c->after[i] = after;
 	c->in[i] = in;
-	return in > 0 && before < MAX_SIZE && after < MAX_SIZE && (p->has_lower || p->first >= 0) &&
-	       (p->has_upper || in >= least) && in + before + after >= span &&
-	       (in + before + after - span) / step + 1 == c->out[i];
+	return in > 0 && before < STX__CONV_MAX_SIZE && after < STX__CONV_MAX_SIZE &&
+	       (p->has_lower || p->first >= 0) && (p->has_upper || in >= least) &&
+	       in + before + after >= span && (in + before + after - span) / step + 1 == c->out[i];
 }
 
 /* Stride of channels that are numbered by group and channel within it. 0: there is none. */
-static int64_t joined(const struct conv *c, int64_t group, int64_t channel, int64_t channels)
+int64_t stx__conv_joined(const struct stx__conv *c, int64_t group, int64_t channel,
+			 int64_t channels)
 {
 	if (c->groups == 1)
 		return channels > 1 ? channel : 1;
@@ -348,9 +309,9 @@ static int64_t joined(const struct conv *c, int64_t group, int64_t channel, int6
 }
 
 /* Dimensions of one element have the strides of memory that is dense. */
-static void fill_strides(struct tensor *t, uint32_t k, int is_last)
+static void fill_strides(struct stx__conv_tensor *t, uint32_t k, int is_last)
 {
-	uint32_t order[MAX_TENSOR], n = 0;
+	uint32_t order[STX__CONV_RANK], n = 0;
 	int64_t next = 1;
 	if (is_last)
 		order[n++] = 1;
@@ -363,12 +324,12 @@ static void fill_strides(struct tensor *t, uint32_t k, int is_last)
 		if (t->size[order[i]] == 1)
 			t->stride[order[i]] = next;
 		next = stx_sat_mul(t->stride[order[i]], t->size[order[i]]);
-		next = next < MAX_SIZE ? next : 1;
+		next = next < STX__CONV_MAX_SIZE ? next : 1;
 	}
 }
 
 /* 1: channels are next to each other; 0: they are not; -1: both, or one of them. */
-static int channels_last(const struct tensor *t, uint32_t k)
+static int channels_last(const struct stx__conv_tensor *t, uint32_t k)
 {
 	int64_t points = 1;
 	for (uint32_t i = 0; i < k; i++)
@@ -377,13 +338,13 @@ static int channels_last(const struct tensor *t, uint32_t k)
 }
 
 /* Every element is in the buffer, and no two dimensions share a step of nothing. */
-static int is_within(const struct conv *c, const struct tensor *t, uint32_t buffer)
+static int is_within(const struct stx__conv *c, const struct stx__conv_tensor *t, uint32_t buffer)
 {
 	struct stx_layout *l = &c->f->l->buffers.at[buffer]->layout;
 	int64_t last = t->offset, reach;
 	for (uint32_t i = 0; i < 2 + c->k; i++) {
-		if (t->stride[i] < 1 || t->stride[i] >= MAX_SIZE || t->size[i] < 1 ||
-		    t->size[i] >= MAX_SIZE)
+		if (t->stride[i] < 1 || t->stride[i] >= STX__CONV_MAX_SIZE || t->size[i] < 1 ||
+		    t->size[i] >= STX__CONV_MAX_SIZE)
 			return 0;
 		last = stx_sat_add(last, stx_sat_mul(t->size[i] - 1, t->stride[i]));
 	}
@@ -391,13 +352,14 @@ static int is_within(const struct conv *c, const struct tensor *t, uint32_t buff
 	       last < reach;
 }
 
-static int lay_out_x(struct conv *c, int extend)
+static int lay_out_x(struct stx__conv *c, int extend)
 {
-	struct tensor *t = &c->tx;
+	struct stx__conv_tensor *t = &c->tx;
 	t->size[0] = c->n;
 	t->size[1] = c->groups * c->c;
-	t->stride[0] = c->n > 1 ? c->x.at[VAR_N] : 1;
-	t->stride[1] = joined(c, c->x.at[VAR_GROUP], c->x.at[var_in(c)], c->c);
+	t->stride[0] = c->n > 1 ? c->x.at[STX__CONV_N] : 1;
+	t->stride[1] =
+		stx__conv_joined(c, c->x.at[STX__CONV_GROUP], c->x.at[stx__conv_var_in(c)], c->c);
 	t->offset = c->x.rest;
 	for (uint32_t i = 0; i < c->k; i++) {
 		int64_t stride, skipped, first = c->at[i].first;
@@ -407,54 +369,55 @@ static int lay_out_x(struct conv *c, int extend)
 		t->stride[2 + i] = stride ? stride : 1;
 		t->offset -= stride * (first - skipped);
 	}
-	return c->x.at[VAR_CHANNEL] == 0;
+	return c->x.at[STX__CONV_CHANNEL] == 0;
 }
 
-static int place_x(struct conv *c)
+static int place_x(struct stx__conv *c)
 {
 	return (lay_out_x(c, 1) && is_within(c, &c->tx, c->x.load->a)) || lay_out_x(c, 0);
 }
 
-static int lay_out_w(struct conv *c)
+static int lay_out_w(struct stx__conv *c)
 {
-	struct tensor *t = &c->tw;
+	struct stx__conv_tensor *t = &c->tw;
 	t->size[0] = c->groups * c->m;
 	t->size[1] = c->c;
-	t->stride[0] = joined(c, c->w.at[VAR_GROUP], c->w.at[VAR_CHANNEL], c->m);
-	t->stride[1] = c->c > 1 ? c->w.at[var_in(c)] : 1;
+	t->stride[0] =
+		stx__conv_joined(c, c->w.at[STX__CONV_GROUP], c->w.at[STX__CONV_CHANNEL], c->m);
+	t->stride[1] = c->c > 1 ? c->w.at[stx__conv_var_in(c)] : 1;
 	t->offset = c->w.rest;
 	for (uint32_t i = 0; i < c->k; i++) {
 		t->size[2 + i] = c->tap[i];
-		t->stride[2 + i] = c->tap[i] > 1 ? c->w.at[var_tap(c) + i] : 1;
-		if (c->w.at[VAR_OUT + i])
+		t->stride[2 + i] = c->tap[i] > 1 ? c->w.at[stx__conv_var_tap(c) + i] : 1;
+		if (c->w.at[STX__CONV_OUT + i])
 			return 0;
 	}
-	return c->w.at[VAR_N] == 0 && c->w.mask == STX_NONE;
+	return c->w.at[STX__CONV_N] == 0 && c->w.mask == STX_NONE;
 }
 
 /* Where results lie, by an address over the variables of c's buffer. */
-static int lay_out_y(const struct conv *c, stx_ex store, struct tensor *t)
+static int lay_out_y(const struct stx__conv *c, stx_ex store, struct stx__conv_tensor *t)
 {
 	int64_t at[STX_MAX_DIMS + 1] = { 0 };
-	if (!read_address(c, store, at, &t->offset))
+	if (!stx__conv_read_address(c, store, c->nvars, at, &t->offset))
 		return 0;
 	t->size[0] = c->n;
 	t->size[1] = c->groups * c->m;
-	t->stride[0] = c->n > 1 ? at[VAR_N] : 1;
-	t->stride[1] = joined(c, at[VAR_GROUP], at[VAR_CHANNEL], c->m);
+	t->stride[0] = c->n > 1 ? at[STX__CONV_N] : 1;
+	t->stride[1] = stx__conv_joined(c, at[STX__CONV_GROUP], at[STX__CONV_CHANNEL], c->m);
 	for (uint32_t i = 0; i < c->k; i++) {
 		t->size[2 + i] = c->out[i];
-		t->stride[2 + i] = c->out[i] > 1 ? at[VAR_OUT + i] : 1;
+		t->stride[2 + i] = c->out[i] > 1 ? at[STX__CONV_OUT + i] : 1;
 	}
 	return 1;
 }
 
 /* ---- attributes ---- */
 
-static void put_tensor(const struct conv *c, const struct tensor *t, stx_ex *at)
+static void put_tensor(const struct stx__conv *c, const struct stx__conv_tensor *t, stx_ex *at)
 {
 	at[STX_ARRAY_OFFSET] = stx_ex_const(c->f->ex, t->offset);
-	for (uint32_t i = 0; i < MAX_TENSOR; i++) {
+	for (uint32_t i = 0; i < STX__CONV_RANK; i++) {
 		int is_there = i < 2 + c->k;
 		at[STX_ARRAY_SIZE + i] = stx_ex_const(c->f->ex, is_there ? t->size[i] : 1);
 		at[STX_ARRAY_STRIDE + i] = stx_ex_const(c->f->ex, is_there ? t->stride[i] : 1);
@@ -462,9 +425,9 @@ static void put_tensor(const struct conv *c, const struct tensor *t, stx_ex *at)
 }
 
 /* Layouts of one element a dimension follow the others. */
-static void settle_layouts(struct conv *c, struct tensor *y)
+static void settle_layouts(struct stx__conv *c, struct stx__conv_tensor *y)
 {
-	struct tensor *all[3] = { &c->tx, y, &c->tw };
+	struct stx__conv_tensor *all[3] = { &c->tx, y, &c->tw };
 	int common = -1, is_last;
 	for (int i = 0; i < 3; i++) {
 		is_last = channels_last(all[i], c->k);
@@ -477,7 +440,8 @@ static void settle_layouts(struct conv *c, struct tensor *y)
 }
 
 /* The form whose results lie at y. */
-static int put_form(struct conv *c, struct tensor *y, uint32_t result, struct stx__call_form *out)
+static int put_form(struct stx__conv *c, struct stx__conv_tensor *y, uint32_t result,
+		    struct stx__call_form *out)
 {
 	struct stx_exprs *ex = c->f->ex;
 	settle_layouts(c, y);
@@ -486,7 +450,8 @@ static int put_form(struct conv *c, struct tensor *y, uint32_t result, struct st
 		return 0;
 	out->operand[0] = c->x.load->a;
 	out->operand[1] = c->w.load->a;
-	out->attrs[STX_CONV_KIND] = stx_ex_const(ex, STX_CONVOLVE_FORWARD);
+	out->attrs[STX_CONV_KIND] = stx_ex_const(ex, c->is_transposed ? STX_CONVOLVE_INPUT_GRADIENT
+								      : STX_CONVOLVE_FORWARD);
 	out->attrs[STX_CONV_SPATIAL] = stx_ex_const(ex, c->k);
 	for (uint32_t i = 0; i < MAX_SPATIAL; i++) {
 		int is_there = i < c->k;
@@ -505,7 +470,7 @@ static int put_form(struct conv *c, struct tensor *y, uint32_t result, struct st
 /* ---- the bias ---- */
 
 /* Gives e, over [n, channels, out..], the variables of c's buffer. 0: it has other sizes. */
-static int follow(const struct conv *c, struct stx_buffer *e, struct stx_binst *sum,
+static int follow(const struct stx__conv *c, struct stx_buffer *e, struct stx_binst *sum,
 		  struct stx_binst *row)
 {
 	struct stx_exprs *ex = c->f->ex;
@@ -513,16 +478,16 @@ static int follow(const struct conv *c, struct stx_buffer *e, struct stx_binst *
 	stx_ex map[STX_MAX_DIMS];
 	if (stx__same_exs(e->ranges, e->nranges, b->ranges, b->nranges))
 		return 1;
-	if (e->nranges != 2 + c->k || e->ranges[0] != b->ranges[VAR_N] ||
+	if (e->nranges != 2 + c->k || e->ranges[0] != b->ranges[STX__CONV_N] ||
 	    !stx_ex_equals(ex, e->ranges[1], c->groups * c->m) ||
-	    !stx__same_exs(e->ranges + 2, c->k, b->ranges + VAR_OUT, c->k))
+	    !stx__same_exs(e->ranges + 2, c->k, b->ranges + STX__CONV_OUT, c->k))
 		return 0;
-	stx_ex group = stx_ex_var(ex, VAR_GROUP, b->ranges[VAR_GROUP]);
-	map[0] = stx_ex_var(ex, VAR_N, b->ranges[VAR_N]);
+	stx_ex group = stx_ex_var(ex, STX__CONV_GROUP, b->ranges[STX__CONV_GROUP]);
+	map[0] = stx_ex_var(ex, STX__CONV_N, b->ranges[STX__CONV_N]);
 	map[1] = stx_ex_add(ex, stx_ex_muli(ex, group, c->m),
-			    stx_ex_var(ex, VAR_CHANNEL, b->ranges[VAR_CHANNEL]));
+			    stx_ex_var(ex, STX__CONV_CHANNEL, b->ranges[STX__CONV_CHANNEL]));
 	for (uint32_t i = 0; i < c->k; i++)
-		map[2 + i] = stx_ex_var(ex, VAR_OUT + i, b->ranges[VAR_OUT + i]);
+		map[2 + i] = stx_ex_var(ex, STX__CONV_OUT + i, b->ranges[STX__CONV_OUT + i]);
 	sum->ex = stx_ex_subst(ex, sum->ex, map, e->nranges);
 	row->ex = stx_ex_subst(ex, row->ex, map, e->nranges);
 	e->store = stx_ex_subst(ex, e->store, map, e->nranges);
@@ -532,27 +497,30 @@ static int follow(const struct conv *c, struct stx_buffer *e, struct stx_binst *
 }
 
 /* The row is one element for each channel. */
-static int find_row(const struct conv *c, const struct stx_binst *row, stx_ex *offset)
+static int find_row(const struct stx__conv *c, const struct stx_binst *row, stx_ex *offset)
 {
 	int64_t at[STX_MAX_DIMS + 1], rest;
-	if (row->c != STX_NONE || !read_address(c, row->ex, at, &rest) ||
-	    (c->groups * c->m > 1 && joined(c, at[VAR_GROUP], at[VAR_CHANNEL], c->m) != 1))
+	if (row->c != STX_NONE || !stx__conv_read_address(c, row->ex, c->nvars, at, &rest) ||
+	    (c->groups * c->m > 1 &&
+	     stx__conv_joined(c, at[STX__CONV_GROUP], at[STX__CONV_CHANNEL], c->m) != 1))
 		return 0;
 	for (uint32_t i = 0; i < c->nvars; i++)
-		if (i != VAR_GROUP && i != VAR_CHANNEL && at[i])
+		if (i != STX__CONV_GROUP && i != STX__CONV_CHANNEL && at[i])
 			return 0;
 	*offset = stx_ex_const(c->f->ex, rest);
 	return rest >= 0;
 }
 
-static void find_epilogue(struct conv *c, struct stx__product *p)
+static void find_epilogue(struct stx__conv *c, struct stx__product *p)
 {
 	struct stx_binst *sum, *row;
 	struct stx_buffer *e = stx__find_addition(c->f, c->b, &sum, &row);
-	struct tensor y;
+	struct stx__conv_tensor y;
 	stx_ex offset;
 	p->epilogue = STX_NONE;
-	if (!e || c->is_transposed || e->dtype != (enum stx_dtype)c->x.load->dtype)
+	/* the library adds one to the sums of a transposed one of halves only */
+	if (!e || (c->is_transposed && e->dtype == STX_F32) ||
+	    e->dtype != (enum stx_dtype)c->x.load->dtype)
 		return;
 	const struct stx_buffer before = *e;
 	const stx_ex sum_at = sum->ex, row_at = row->ex;
@@ -571,7 +539,7 @@ static void find_epilogue(struct conv *c, struct stx__product *p)
 
 /* ---- memory to work in ---- */
 
-static int64_t elements(const struct conv *c, const struct tensor *t)
+static int64_t elements(const struct stx__conv *c, const struct stx__conv_tensor *t)
 {
 	int64_t n = (t->size[1] + CHANNELS - 1) / CHANNELS * CHANNELS;
 	n = stx_sat_mul(n, t->size[0]);
@@ -582,9 +550,9 @@ static int64_t elements(const struct conv *c, const struct tensor *t)
 
 /* Partial results; and operands in another layout, where theirs is not what the fastest kernels
  * read: channels last and whole vectors of them for halves, channels first otherwise. */
-static int64_t workspace_of(const struct conv *c)
+static int64_t workspace_of(const struct stx__conv *c)
 {
-	const struct tensor *all[3] = { &c->tx, &c->tw, &c->ty };
+	const struct stx__conv_tensor *all[3] = { &c->tx, &c->tw, &c->ty };
 	int64_t bytes = stx_dtype_bytes((enum stx_dtype)c->x.load->dtype), sum = WORKSPACE_MIN;
 	int64_t partial = stx_sat_mul(elements(c, &c->ty), SPLITS * stx_dtype_bytes(c->b->acc));
 	sum += partial < SPLITS_MAX ? partial : SPLITS_MAX;
@@ -598,16 +566,27 @@ static int64_t workspace_of(const struct conv *c)
 	return sum < WORKSPACE_MAX ? sum : WORKSPACE_MAX;
 }
 
+static int place_forward(struct stx__conv *c)
+{
+	return stx__conv_read_mask(c, c->x.mask, read_condition, NULL) &&
+	       stx__conv_read_address(c, c->x.load->ex, c->nvars, c->x.at, &c->x.rest) &&
+	       stx__conv_read_address(c, c->w.load->ex, c->nvars, c->w.at, &c->w.rest) &&
+	       place_x(c) && lay_out_w(c);
+}
+
 int stx__find_convolution(const struct stx__finding *f, const struct stx_buffer *b,
 			  struct stx__product *p, int64_t *workspace)
 {
-	struct conv c = { .f = f, .b = b };
+	struct stx__conv c = { .f = f, .b = b };
 	if (!find_sizes(&c) || !find_accesses(&c))
 		return 0;
-	if (!read_mask(&c, c.x.mask) || !read_address(&c, c.x.load->ex, c.x.at, &c.x.rest) ||
-	    !read_address(&c, c.w.load->ex, c.w.at, &c.w.rest) || !place_x(&c) || !lay_out_w(&c) ||
-	    !lay_out_y(&c, b->store, &c.ty) || !put_form(&c, &c.ty, b->id, &p->plain))
-		return 0;
+	if (!place_forward(&c) || !lay_out_y(&c, b->store, &c.ty) ||
+	    !put_form(&c, &c.ty, b->id, &p->plain)) {
+		memset(c.at, 0, sizeof c.at);
+		if (!stx__conv_place_transposed(&c) || !lay_out_y(&c, b->store, &c.ty) ||
+		    !put_form(&c, &c.ty, b->id, &p->plain))
+			return 0;
+	}
 	p->kind = &convolution;
 	find_epilogue(&c, p);
 	*workspace = workspace_of(&c);

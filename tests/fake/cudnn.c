@@ -402,9 +402,11 @@ static int check_graph(const struct desc *d)
 	struct fake_convolution f = operation_of(op);
 	if (n == 1)
 		return f.y.is_virtual ? BAD_PARAM : OK;
-	if (add->type != D_POINTWISE_OP || f.is_gradient || check_addition(add))
+	if (add->type != D_POINTWISE_OP || check_addition(add) ||
+	    (f.is_gradient && f.x.type == 0)) /* no engine adds to f32's */
 		return NOT_SUPPORTED;
-	return fake_child(add, 751, 0) == fake_child(op, 705, 0) && f.y.is_virtual ? OK : BAD_PARAM;
+	const struct desc *sum = fake_child(op, f.is_gradient ? 710 : 705, 0);
+	return fake_child(add, 751, 0) == sum && f.y.is_virtual ? OK : BAD_PARAM;
 }
 
 static int check_pack(const struct desc *d)

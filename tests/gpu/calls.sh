@@ -101,6 +101,10 @@ convolutions() {
   # Halves between two layers are rounded to one neighbour or the other, and summed again.
   engines "$t-relu" "$2" "${3/-2/-1}" "%x : $t[4,32,28,28]$p%w : $t[32,32,3,3]$p%b : $t[32]$p%z = convolution.default(%x, %w, %b, [1,1], [1,1], [1,1], False, [0,0], 1)\n%q = relu.default(%z)\n%v = convolution.default(%q, %w, %b, [1,1], [1,1], [1,1], False, [0,0], 1)\n%y = relu.default(%v)$r"
   engines "$t-transposed" "$2" "$3" "%x : $t[4,32,14,14]$p%w : $t[32,48,3,3]$p$c [2,2], [1,1], [1,1], True, [1,1], 1)$r"
+  engines "$t-transposed-line" "$2" "$3" "%x : $t[8,32,300]$p%w : $t[32,48,5]$p$c [3], [1], [1], True, [2], 1)$r"
+  engines "$t-transposed-cube" "$2" "$3" "%x : $t[2,16,7,7,7]$p%w : $t[16,24,3,3,3]$p$c [2,2,2], [1,1,1], [1,1,1], True, [0,0,0], 1)$r"
+  engines "$t-transposed-groups" "$2" "$3" "%x : $t[4,32,14,14]$p%w : $t[32,12,3,3]$p$c [2,1], [1,2], [1,2], True, [1,0], 4)$r"
+  engines "$t-transposed-bias" "$2" "${3/-2/-1}" "%x : $t[4,32,14,14]$p%w : $t[32,48,4,4]$p%b : $t[48]$p%z = convolution.default(%x, %w, %b, [2,2], [1,1], [1,1], True, [0,0], 1)\n%q = relu.default(%z)\n%v : $t[32,48,3,3]$p%y = convolution.default(%q, %v, None, [1,1], [1,1], [1,1], False, [0,0], 1)$r"
 }
 
 # TYPE RTOL ATOL

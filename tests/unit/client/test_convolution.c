@@ -22,6 +22,7 @@ static const char *const types[] = { "f32", "f64", "f16", "bf16" };
 
 struct drawn {
 	int64_t n, groups, c, m, in[3], tap[3], out[3], stride[3], padding[3], dilation[3];
+	int64_t more[3]; /* output padding */
 	int k, is_transposed;
 };
 
@@ -106,7 +107,6 @@ static void put_list(struct stx_bytes *b, const int64_t *v, int k)
 static void put_convolution(struct stx_bytes *b, const struct drawn *q, const char *type,
 			    int has_bias)
 {
-	static const int64_t none[3];
 	int64_t x[5] = { q->n, q->groups * q->c }, w[5] = { q->groups * q->m, q->c };
 	if (q->is_transposed) {
 		w[0] = q->groups * q->c;
@@ -126,7 +126,7 @@ static void put_convolution(struct stx_bytes *b, const struct drawn *q, const ch
 	stx_bytes_puts(b, "], [");
 	put_list(b, q->dilation, q->k);
 	stx_bytes_printf(b, "], %s, [", q->is_transposed ? "True" : "False");
-	put_list(b, none, q->k);
+	put_list(b, q->more, q->k);
 	stx_bytes_printf(b, "], %lld)\n", (long long)q->groups);
 }
 
@@ -180,6 +180,94 @@ static void test_convolution_random_biases_and_what_follows_agree(void **state)
 	assert_int_equal(dnn->alive, 0);
 }
 
+static int64_t steps_of(const struct drawn *q)
+{
+	int64_t n = 1;
+	for (int i = 0; i < q->k; i++)
+		n *= q->in[i] * q->tap[i];
+	return n;
+}
+
+/* A transposed one; output padding that is less than the stride or the dilation. */
+static void draw_transposed(struct drawn *q)
+{
+	int ok;
+	do {
+		draw(q);
+		q->is_transposed = ok = 1;
+		for (int i = 0; i < q->k; i++) {
+			int64_t most =
+				q->stride[i] > q->dilation[i] ? q->stride[i] : q->dilation[i];
+			int64_t span = q->dilation[i] * (q->tap[i] - 1);
+			q->in[i] = 1 + below(q->k == 1 ? 300 : q->k == 2 ? 20 : 7);
+			q->more[i] = below(2) ? below((uint32_t)most) : 0;
+			q->out[i] = (q->in[i] - 1) * q->stride[i] - 2 * q->padding[i] + span +
+				    q->more[i] + 1;
+			/* the library has no results that no element of x reaches; a dimension of
+			 * one result, or whose quotients need no mask, may have lost its place */
+			ok = ok &&
+			     (q->padding[i] < span || q->dilation[i] % q->stride[i] ||
+			      q->stride[i] == 1) &&
+			     q->out[i] > 1 && q->in[i] > 1 && q->padding[i] <= span &&
+			     q->more[i] < q->stride[i] + q->padding[i];
+		}
+	} while (!ok || work_of(q) < 1 << 18 ||
+		 q->n * q->groups * q->c * q->m * steps_of(q) > 1 << 19);
+}
+
+static int is_pointwise(const struct drawn *q)
+{
+	int one = 1;
+	for (int i = 0; i < q->k; i++)
+		one = one && q->tap[i] == 1 && q->stride[i] == 1;
+	return one;
+}
+
+static void test_convolution_random_transposed_ones_are_calls_and_agree(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 40; i++) {
+		struct stx_bytes b = { 0 };
+		struct drawn q;
+		int t = (int)below(4), has_bias = (int)below(2);
+		do
+			draw_transposed(&q);
+		while (is_pointwise(&q)); /* which is an ordinary one */
+		put_convolution(&b, &q, types[t], has_bias);
+		stx_bytes_puts(&b, "return (%y,)\n");
+		struct counts c = check(stx_bytes_cstr(&b));
+		if (c.calls != 1 || c.launches != (uint64_t)(has_bias && t < 2))
+			fail_msg("%d calls, %d launches for\n%s", (int)c.calls, (int)c.launches,
+				 stx_bytes_cstr(&b));
+		assert_true(last_conv()->is_gradient);
+		assert_int_equal(last_conv()->bias.rank != 0, has_bias && t >= 2);
+		stx_bytes_free(&b);
+	}
+	assert_int_equal(dnn->alive, 0);
+}
+
+/* What is read at quotients that need not be whole (an image enlarged, then convolved) and what has
+ * results that nothing reaches are none. */
+static void test_convolution_that_is_not_quite_transposed_is_a_kernel(void **state)
+{
+	(void)state;
+	static const char *const graphs[] = {
+		"%x : f32[2,16,20,20] = placeholder()\n%w : f32[16,16,3,3] = placeholder()\n"
+		"%u = upsample_nearest2d.vec(%x, None, [2.0, 2.0])\n"
+		"%y = convolution.default(%u, %w, None, [1,1], [1,1], [1,1], False, [0,0], 1)\n"
+		"return (%y,)\n",
+		"%x : f32[2,16,20,20] = placeholder()\n%w : f32[16,16,3,3] = placeholder()\n"
+		"%y = convolution.default(%x, %w, None, [1,1], [0,0], [3,3], True, [2,2], 1)\n"
+		"return (%y,)\n",
+	};
+	for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
+		uint32_t calls = dnn->calls;
+		check(graphs[i]);
+		if (dnn->calls != calls && last_conv()->is_gradient)
+			fail_msg("a call for\n%s", graphs[i]);
+	}
+}
+
 /* What the library is told of a 3x3 convolution, and that halves lie with their channels last
  * between convolutions. */
 static void test_convolution_halves_between_layers_have_channels_last(void **state)
@@ -206,6 +294,21 @@ static void test_convolution_halves_between_layers_have_channels_last(void **sta
 	assert_int_equal(second->stride[0], 2);
 	assert_int_equal(second->before[1], 1);
 	assert_int_equal(second->x.alignment, 16);
+}
+
+/* The sums of a transposed one are rounded after the bias too, and lie with their channels last. */
+static void test_convolution_transposed_halves_between_layers_have_channels_last(void **state)
+{
+	(void)state;
+	struct counts c =
+		check("%x : f16[2,16,12,12] = placeholder()\n"
+		      "%w : f16[16,16,3,3] = placeholder()\n%b : f16[16] = placeholder()\n"
+		      "%y = convolution.default(%x, %w, %b, [2,2], [1,1], [1,1], True, [1,1], 1)\n"
+		      "%r = relu.default(%y)\nreturn (%r,)\n");
+	assert_int_equal(c.calls, 1);
+	assert_int_equal(c.launches, 1);
+	assert_int_equal(last_conv()->bias.rank, 4);
+	assert_int_equal(last_conv()->y.stride[1], 1);
 }
 
 /* A 1x1 convolution with a stride reads the whole input, not the part that its last step ends at. */
@@ -532,7 +635,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_convolution_random_ones_are_calls_and_agree_with_the_oracle),
 		cmocka_unit_test(test_convolution_random_biases_and_what_follows_agree),
+		cmocka_unit_test(test_convolution_random_transposed_ones_are_calls_and_agree),
+		cmocka_unit_test(test_convolution_that_is_not_quite_transposed_is_a_kernel),
 		cmocka_unit_test(test_convolution_halves_between_layers_have_channels_last),
+		cmocka_unit_test(
+			test_convolution_transposed_halves_between_layers_have_channels_last),
 		cmocka_unit_test(test_convolution_unpadded_input_is_what_lies_in_memory),
 		cmocka_unit_test(test_convolution_that_the_library_cannot_make_is_a_kernel),
 		cmocka_unit_test(test_convolution_without_an_engine_launches_the_kernel),

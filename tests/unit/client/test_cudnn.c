@@ -107,6 +107,13 @@ static void test_cudnn_takes_our_graphs_and_has_plans_for_them(void **state)
 		{ "bf16 line bias", STX_CUDNN_DATA_BFLOAT16, 1, 16, 16, 4, 5, 1, 16, 1, 1, 0 },
 		{ "f64 cube", STX_CUDNN_DATA_DOUBLE, 3, 8, 8, 1, 3, 1, 16, 0, 0, 0 },
 		{ "f32 gradient", STX_CUDNN_DATA_FLOAT, 2, 32, 48, 1, 3, 2, 16, 0, 0, 1 },
+		{ "f16 gradient", STX_CUDNN_DATA_HALF, 2, 64, 64, 1, 3, 2, 16, 1, 0, 1 },
+		{ "bf16 gradient groups", STX_CUDNN_DATA_BFLOAT16, 2, 16, 16, 4, 3, 2, 16, 1, 0,
+		  1 },
+		{ "f16 gradient first", STX_CUDNN_DATA_HALF, 2, 64, 64, 1, 3, 2, 2, 0, 0, 1 },
+		{ "f32 gradient line", STX_CUDNN_DATA_FLOAT, 1, 16, 16, 1, 5, 2, 16, 0, 0, 1 },
+		{ "f16 gradient cube", STX_CUDNN_DATA_HALF, 3, 16, 16, 1, 3, 2, 16, 1, 0, 1 },
+		{ "f64 gradient", STX_CUDNN_DATA_DOUBLE, 2, 8, 8, 1, 3, 1, 16, 0, 0, 1 },
 	};
 	struct stx_diag d = { 0 };
 	const struct stx__cudnn *q = stx__cudnn(&d);
