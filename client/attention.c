@@ -16,7 +16,7 @@
 
 struct attention {
 	struct stx__call call;
-	uint8_t dtype;
+	uint8_t dtype, bias_dtype;
 	float scale;
 	struct stx__cudnn_set set;
 };
@@ -24,7 +24,7 @@ _Static_assert(STX_ATTENTION_NATTRS <= STX__CALL_ATTRS, "attributes of a call");
 
 static const float never = -INFINITY;
 
-enum { Q, K, V, Y };
+enum { Q, K, V, Y, BIAS };
 
 static const int64_t *array(const int64_t *attrs, int i)
 {
@@ -51,6 +51,21 @@ static int is_array(const struct stax_artifact *a, const struct stx__context *x,
 				  t + STX_ARRAY_SIZE, t + STX_ARRAY_STRIDE);
 }
 
+static int bias_fits(const struct stax_artifact *a, const struct stx__context *x,
+		     const struct stx__step *s, const int64_t *t)
+{
+	if (!is_array(a, x, s, array(t, BIAS)) || t[STX_ATTENTION_BIASED] < 0 ||
+	    t[STX_ATTENTION_BIASED] > 1)
+		return 0;
+	uint8_t type = stx__external_type(a, s, array(t, BIAS)[STX_ARRAY_ARG]);
+	for (int i = 0; i < 3 && t[STX_ATTENTION_BIASED]; i++)
+		if (size(t, BIAS, i) != 1 && size(t, BIAS, i) != size(t, Q, i))
+			return 0;
+	return !t[STX_ATTENTION_BIASED] ||
+	       (size(t, BIAS, 3) == size(t, K, 2) &&
+		(type == STX_F32 || type == stx__external_type(a, s, array(t, Q)[STX_ARRAY_ARG])));
+}
+
 static int is_plausible(const struct stax_artifact *a, const struct stx__context *x,
 			const struct stx__step *s, const int64_t *t)
 {
@@ -63,11 +78,11 @@ static int is_plausible(const struct stax_artifact *a, const struct stx__context
 		    size(t, i, 0) != size(t, Q, 0) || size(t, Q, 1) % size(t, i, 1))
 			return 0;
 	}
-	return t[STX_ATTENTION_CAUSAL] >= 0 && t[STX_ATTENTION_CAUSAL] <= 1 &&
-	       t[STX_ATTENTION_SCALE] >= 0 && t[STX_ATTENTION_SCALE] <= UINT32_MAX &&
-	       size(t, Y, 1) == size(t, Q, 1) && size(t, Y, 2) == size(t, Q, 2) &&
-	       size(t, K, 3) == size(t, Q, 3) && size(t, V, 2) == size(t, K, 2) &&
-	       size(t, Y, 3) == size(t, V, 3) &&
+	return bias_fits(a, x, s, t) && t[STX_ATTENTION_CAUSAL] >= 0 &&
+	       t[STX_ATTENTION_CAUSAL] <= 1 && t[STX_ATTENTION_SCALE] >= 0 &&
+	       t[STX_ATTENTION_SCALE] <= UINT32_MAX && size(t, Y, 1) == size(t, Q, 1) &&
+	       size(t, Y, 2) == size(t, Q, 2) && size(t, K, 3) == size(t, Q, 3) &&
+	       size(t, V, 2) == size(t, K, 2) && size(t, Y, 3) == size(t, V, 3) &&
 	       stx_plan_extern_of(&a->plan, s->plan)->workspace != STX_PLAN_NONE;
 }
 
@@ -88,6 +103,7 @@ static int make(const struct stax_artifact *a, const struct stx__step *s, struct
 	struct attention *c = (struct attention *)call;
 	uint32_t bits = (uint32_t)call->attrs[STX_ATTENTION_SCALE];
 	c->dtype = stx__external_type(a, s, array(call->attrs, Q)[STX_ARRAY_ARG]);
+	c->bias_dtype = stx__external_type(a, s, array(call->attrs, BIAS)[STX_ARRAY_ARG]);
 	memcpy(&c->scale, &bits, sizeof c->scale);
 	return 0;
 }
@@ -102,9 +118,11 @@ static struct stx__cudnn_attention describe(const struct attention *c)
 	const int64_t *t = c->call.attrs;
 	struct stx__cudnn_attention o = { .type = stx__cudnn_type(c->dtype),
 					  .is_causal = t[STX_ATTENTION_CAUSAL] != 0,
+					  .is_biased = t[STX_ATTENTION_BIASED] != 0,
+					  .bias_type = stx__cudnn_type(c->bias_dtype),
 					  .alignment = STX__CALL_ALIGNMENT };
-	struct stx__cudnn_tensor *all[4] = { &o.q, &o.k, &o.v, &o.y };
-	for (int i = 0; i < 4; i++) {
+	struct stx__cudnn_tensor *all[5] = { &o.q, &o.k, &o.v, &o.y, &o.bias };
+	for (int i = 0; i < 5; i++) {
 		memcpy(all[i]->size, array(t, i) + STX_ARRAY_SIZE, sizeof o.q.size);
 		memcpy(all[i]->stride, array(t, i) + STX_ARRAY_STRIDE, sizeof o.q.stride);
 	}
@@ -136,7 +154,10 @@ static struct stx_digest digest_of(const struct stax_artifact *a, const struct s
 {
 	int64_t all[STX_ATTENTION_NATTRS];
 	memcpy(all, t, sizeof all);
-	for (int i = 0; i < 4; i++) {
+	if (all[STX_ATTENTION_BIASED]) /* its type too */
+		all[STX_ATTENTION_BIASED] +=
+			stx__external_type(a, s, array(t, BIAS)[STX_ARRAY_ARG]);
+	for (int i = 0; i < 5; i++) {
 		int64_t *m = all + (array(t, i) - t);
 		m[STX_ARRAY_ARG] = m[STX_ARRAY_OFFSET] = 0;
 	}
@@ -155,37 +176,42 @@ static void name_call(const struct stax_artifact *a, const struct stx__step *s, 
 		snprintf(heads, sizeof heads, "_heads%lld", (long long)size(t, K, 1));
 	if (size(t, V, 3) != size(t, Q, 3))
 		snprintf(cols, sizeof cols, "_to%lld", (long long)size(t, V, 3));
-	snprintf(out, cap, "attention_%s_%lldx%lldx%lldx%lld%s%s%s%s",
+	snprintf(out, cap, "attention_%s_%lldx%lldx%lldx%lld%s%s%s%s%s",
 		 stx_dtype_name(stx__external_type(a, s, array(t, Q)[STX_ARRAY_ARG])),
 		 (long long)size(t, Q, 0), (long long)size(t, Q, 1), (long long)size(t, Q, 2),
 		 (long long)size(t, Q, 3), keys, heads, cols,
-		 t[STX_ATTENTION_CAUSAL] ? "_causal" : "");
+		 t[STX_ATTENTION_BIASED] ? "_bias" : "", t[STX_ATTENTION_CAUSAL] ? "_causal" : "");
 }
 
 static void place(const struct stax_artifact *a, const struct stx__step *s,
 		  const struct stx__call *c, void *const *buffers, char *at[STX__CALL_OPERANDS])
 {
-	int64_t elem = stx_dtype_bytes(((const struct attention *)c)->dtype);
-	(void)a;
-	(void)s;
-	for (int i = 0; i < 4; i++)
-		at[i] = (char *)buffers[array(c->attrs, i)[STX_ARRAY_ARG]] +
-			array(c->attrs, i)[STX_ARRAY_OFFSET] * elem;
+	for (int i = 0; i < 5; i++) {
+		const int64_t *t = array(c->attrs, i);
+		int64_t elem = stx_dtype_bytes(stx__external_type(a, s, t[STX_ARRAY_ARG]));
+		at[i] = (char *)buffers[t[STX_ARRAY_ARG]] + t[STX_ARRAY_OFFSET] * elem;
+	}
 }
 
 static stx_err call(const struct stax_artifact *a, const struct stx__context *x,
 		    const struct stx__step *s, char *const at[STX__CALL_OPERANDS],
 		    const struct stx__way *way, const struct stx_env *env, struct stx_diag *d)
 {
-	static const int64_t ids[] = { STX__CUDNN_Q, STX__CUDNN_K,     STX__CUDNN_V,
-				       STX__CUDNN_O, STX__CUDNN_SCALE, STX__CUDNN_NEVER };
 	const struct attention *c = s->call;
-	void *all[6] = {
-		at[Q], at[K], at[V], at[Y], (void *)(uintptr_t)&c->scale, (void *)(uintptr_t)&never
-	};
+	int64_t ids[7] = { STX__CUDNN_Q, STX__CUDNN_K, STX__CUDNN_V, STX__CUDNN_O,
+			   STX__CUDNN_SCALE };
+	void *all[7] = { at[Q], at[K], at[V], at[Y], (void *)(uintptr_t)&c->scale };
+	int n = 5;
 	(void)a;
-	return stx__cudnn_call(x, s, way, c->call.attrs[STX_ATTENTION_CAUSAL] ? 6 : 5, ids, all,
-			       env, d);
+	if (c->call.attrs[STX_ATTENTION_CAUSAL]) {
+		ids[n] = STX__CUDNN_NEVER;
+		all[n++] = (void *)(uintptr_t)&never;
+	}
+	if (c->call.attrs[STX_ATTENTION_BIASED]) {
+		ids[n] = STX__CUDNN_MASK;
+		all[n++] = at[BIAS];
+	}
+	return stx__cudnn_call(x, s, way, n, ids, all, env, d);
 }
 
 const struct stx__library stx__attention_library = {

@@ -272,6 +272,7 @@ static stx_err prepare(struct stax_artifact *a, struct stx__context *x, struct s
 	if (e)
 		return e;
 	struct stx__call *c = s->call;
+	memset(o->at, 0, sizeof o->at);
 	s->external->library->place(a, s, c, s->frame.buffers, o->at);
 	for (int i = 0; i < STX__CALL_OPERANDS; i++)
 		all |= (uintptr_t)o->at[i];
@@ -339,7 +340,7 @@ stx_err stx__call_run_way(struct stax_artifact *a, struct stx__context *x, struc
 			  const struct stx_env *env, struct stx_diag *d)
 {
 	const struct stx__library *l = s->external->library;
-	char *at[STX__CALL_OPERANDS];
+	char *at[STX__CALL_OPERANDS] = { NULL };
 	l->place(a, s, s->call, buffers, at);
 	return l->call(a, x, s, at, way, env, d);
 }

@@ -8,7 +8,7 @@
 
 #define STX__CALL_WAYS      7  /* that a library is asked for: with the kernel, LC-04's eight */
 #define STX__CALL_ATTRS     64 /* most of a call */
-#define STX__CALL_OPERANDS  4  /* addresses that a call is made with */
+#define STX__CALL_OPERANDS  5  /* addresses that a call is made with */
 #define STX__CALL_ALIGNMENT 16 /* of operands, bytes that vector loads want */
 
 struct stx__call_list {           /* the ways there are, for operands of one alignment */
@@ -47,6 +47,7 @@ struct stx__library {
 	/* What is the same for all ways; a status, on failure dropped all the same. NULL: nothing. */
 	int (*make)(const struct stax_artifact *a, const struct stx__step *s, struct stx__call *c);
 	void (*drop)(struct stx__call *c); /* what make and list have made */
+	/* Where the operands lie; entries that there are not stay as they are. */
 	void (*place)(const struct stax_artifact *a, const struct stx__step *s,
 		      const struct stx__call *c, void *const *buffers,
 		      char *at[STX__CALL_OPERANDS]);

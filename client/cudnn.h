@@ -63,12 +63,13 @@ int stx__cudnn_join(const struct stx__cudnn *q, void *handle, struct stx__cudnn_
 int stx__cudnn_conv_graph(const struct stx__cudnn *q, void *handle, const struct stx__cudnn_conv *c,
 			  struct stx__cudnn_graph *out);
 
-/* softmax(scale * Q K' where a key is seen) V, each [b, heads, rows, size]; heads of K and V divide
+/* softmax(scale * Q K' + bias where a key is seen) V, each [b, heads, rows, size]; heads of K and V divide
  * those of Q (cudnn_attention.c). */
 struct stx__cudnn_attention {
 	int type;      /* CUDNN_DATA_* of all four, and of the weights before the second product */
 	int is_causal; /* a query sees the keys up to its own number */
-	struct stx__cudnn_tensor q, k, v, y;
+	int is_biased, bias_type; /* finite; its first three dimensions are q's, or 1 */
+	struct stx__cudnn_tensor q, k, v, y, bias;
 	int64_t alignment; /* of every operand, bytes */
 };
 enum {
@@ -77,6 +78,7 @@ enum {
 	STX__CUDNN_V,
 	STX__CUDNN_O,
 	STX__CUDNN_SCALE,
+	STX__CUDNN_MASK,
 	STX__CUDNN_NEVER
 };
 int stx__cudnn_attention_graph(const struct stx__cudnn *q, void *handle,

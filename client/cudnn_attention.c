@@ -1,8 +1,8 @@
 /* cudnn_attention.c: attention as a graph of cuDNN's backend API, which the library's fused engines
  * take whole.
  *
- * Source: NVIDIA's cuDNN 9 documentation of the fused attention pattern: product, scale, mask by
- * numbers of rows and columns, maximum, difference, exponential, sum, quotient, product. Nothing but
+ * Source: NVIDIA's cuDNN 9 documentation of the fused attention pattern: product, scale, bias, mask
+ * by numbers of rows and columns, maximum, difference, exponential, sum, quotient, product. Nothing but
  * the operands and the result is in memory; what is between is f32, but for the weights, which the
  * second product takes in its operands' type. */
 #include <string.h>
@@ -217,6 +217,11 @@ int stx__cudnn_attention_graph(const struct stx__cudnn *q, void *handle,
 	multiply(&b, operand(&b, &a->q, STX__CUDNN_Q), operand(&b, &kt, STX__CUDNN_K), s);
 	s = pointwise(&b, STX_CUDNN_POINTWISE_MUL, s, constant(&b, STX__CUDNN_SCALE), NULL, -1,
 		      between(&b, STX_CUDNN_DATA_FLOAT, keys(&b)));
+	if (a->is_biased)
+		s = pointwise(&b, STX_CUDNN_POINTWISE_ADD, s,
+			      tensor(&b, a->bias_type, a->bias.size, a->bias.stride, IN_MEMORY,
+				     STX__CUDNN_MASK),
+			      NULL, -1, between(&b, STX_CUDNN_DATA_FLOAT, keys(&b)));
 	if (a->is_causal)
 		s = hide(&b, s);
 	s = softmax(&b, s);

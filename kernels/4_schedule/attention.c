@@ -2,14 +2,15 @@
  * kernels of its buffers (issue 4, external calls). In `fast` only: the library rounds the weights
  * to the operands' type before the second product, which strict's composite does not.
  *
- *	s = product of q and k; x = s * scale, -infinity where the key's number is above the query's
+ *	s = product of q and k; x = s * scale [+ bias], -infinity where the key's number is above the query's
  *	m = max(x); z = sum(exp(x - m)); p = exp(x - m) / z, 0 where all of x is -infinity, or not
  *	o = product of p and v; y = o rounded to the operands' type
  *
  * requires: as product.c. ensures: an attention for each y whose buffers have that form and static
  * sizes, nothing else reading what is between, with q, k and v where copies of them were made from.
- * A query of a causal one sees its own key or an earlier one, so no row is without keys; other
- * masks, which may hide all, are none. One pass over the buffers; each product is tried once. */
+ * A query of a causal one sees its own key or an earlier one, so no row is without keys; of other
+ * masks attention_mask.c makes biases first. Two passes over the buffers; in each, each product is tried
+ * once. */
 #include <math.h>
 #include <string.h>
 
@@ -35,6 +36,8 @@ struct attention {
 	int64_t kv_heads; /* that k, or v, has; 0: not known yet */
 	int is_causal;
 	float scale;
+	uint32_t bias;          /* buffer that x adds; STX_NONE */
+	struct stx__mask *mask; /* what x is masked by is put there; NULL: it may not be */
 	stx_ex var[NVARS];
 	struct stx__attention *out;
 };
@@ -254,34 +257,93 @@ static int sees(const struct attention *a, const struct stx_binst *in, const stx
 	}
 }
 
-/* x: scale * s, hidden or not; s its product. */
-static int read_scores(struct attention *a)
+/* The load of the product behind its scale; NULL: i is something else. */
+static const struct stx_binst *read_scale(struct attention *a, uint32_t i)
 {
 	const struct stx_buffer *x = a->x;
-	stx_ex map[STX_MAX_DIMS + 1], of_s[STX_MAX_DIMS + 1];
-	const struct stx_binst *in = at(x, x->body.result[0]);
-	if (!canonical(a, x, ROW, KEY, TERM, map))
-		return 0;
-	if (in->op == STX_P_SELECT) {
-		int seen = sees(a, at(x, in->a), map);
-		if (!seen || !is_number(at(x, seen > 0 ? in->c : in->b), -INFINITY))
-			return 0;
-		in = at(x, seen > 0 ? in->b : in->c);
-		a->is_causal = 1;
-	}
+	const struct stx_binst *in = at(x, i);
 	a->scale = 1;
 	if (in->op == STX_P_MUL || in->op == STX_P_DIV) {
 		int first = in->op == STX_P_MUL && at(x, in->a)->op == STX_B_CONST;
 		const struct stx_binst *by = at(x, first ? in->a : in->b);
 		if (by->op != STX_B_CONST)
-			return 0;
+			return NULL;
 		a->scale = (float)(in->op == STX_P_MUL ? by->k.f : 1 / by->k.f);
 		in = at(x, first ? in->b : in->a);
 	}
-	if (in->op != STX_B_LOAD || !isfinite(a->scale))
+	return in->op == STX_B_LOAD && isfinite(a->scale) && is_product(a, buffer(a, in->a), 1)
+		       ? in
+		       : NULL;
+}
+
+/* A load of the bias that a mask has become. */
+static int is_bias(struct attention *a, uint32_t i)
+{
+	const struct stx_binst *in = at(a->x, i);
+	if (in->op == STX_P_CAST)
+		in = at(a->x, in->a);
+	if (in->op != STX_B_LOAD || in->c != STX_NONE ||
+	    buffer(a, in->a)->rule != STX_REALIZED_MASK)
 		return 0;
+	a->bias = in->a;
+	return 1;
+}
+
+/* The scores behind what masks them, at *i; the load of their product. NULL: it is something else. */
+static const struct stx_binst *behind_mask(struct attention *a, uint32_t *i)
+{
+	const struct stx_binst *in = at(a->x, *i), *load = read_scale(a, *i);
+	if (load)
+		return load;
+	if (in->op == STX_P_ADD && in->dtype == STX_F32) {
+		for (int j = 0; j < 2; j++) {
+			uint32_t other = j ? in->a : in->b;
+			*i = j ? in->b : in->a;
+			if (!(load = read_scale(a, *i)))
+				continue;
+			if (!is_bias(a, other) && !a->mask)
+				return NULL;
+			if (a->mask)
+				a->mask->added = other;
+			return load;
+		}
+	}
+	if (in->op != STX_P_SELECT || !a->mask)
+		return NULL;
+	a->mask->is_hidden = is_number(at(a->x, in->b), -INFINITY);
+	if (!a->mask->is_hidden && !is_number(at(a->x, in->c), -INFINITY))
+		return NULL;
+	*i = a->mask->is_hidden ? in->c : in->b;
+	a->mask->seen = in->a;
+	return read_scale(a, *i);
+}
+
+/* x: scale * s, masked, hidden or not; s its product. */
+static int read_scores(struct attention *a)
+{
+	const struct stx_buffer *x = a->x;
+	stx_ex map[STX_MAX_DIMS + 1], of_s[STX_MAX_DIMS + 1];
+	uint32_t i = x->body.result[0];
+	const struct stx_binst *in = at(x, i);
+	int seen = 0;
+	if (!canonical(a, x, ROW, KEY, TERM, map))
+		return 0;
+	if (in->op == STX_P_SELECT && (seen = sees(a, at(x, in->a), map))) {
+		if (!is_number(at(x, seen > 0 ? in->c : in->b), -INFINITY))
+			return 0;
+		if (a->mask) {
+			a->mask->causal = i;
+			a->mask->causal_hides = seen < 0;
+		}
+		i = seen > 0 ? in->b : in->c;
+		a->is_causal = 1;
+	}
+	if (!(in = behind_mask(a, &i)))
+		return 0;
+	if (a->mask)
+		a->mask->scores = i;
 	a->s = buffer(a, in->a);
-	return is_product(a, a->s, 1) && stx_ex_equals(a->ex, a->s->ranges[1], a->rows) &&
+	return stx_ex_equals(a->ex, a->s->ranges[1], a->rows) &&
 	       stx_ex_equals(a->ex, a->s->ranges[2], a->keys) &&
 	       is_size(a, a->s->rranges[0], &a->terms) &&
 	       canonical(a, a->s, ROW, KEY, TERM, of_s) &&
@@ -390,8 +452,8 @@ static int read_operand(struct attention *a, const struct stx_buffer *b,
 		if (i &&
 		    (!is_size(a, l->sizes[i - 1], &heads) || heads >= a->heads || a->heads % heads))
 			continue;
-		if (read_strides(a, e, heads, along, inner, o))
-			return settle(o) && is_within(a, o);
+		if (read_strides(a, e, heads, along, inner, o) && settle(o) && is_within(a, o))
+			return 1;
 	}
 	return 0;
 }
@@ -416,6 +478,8 @@ static int read_result(struct attention *a, struct operand *o)
 	stx_ex batch = stx_ex_floordiv(a->ex, point[0], heads);
 	stx_ex head = stx_ex_mod(a->ex, point[0], heads);
 	o->buffer = y->id;
+	if (a->mask)
+		memcpy(a->mask->point, point, sizeof point);
 	for (int i = 0; i < 3; i++) {
 		stx_ex e = stx_ex_add(a->ex, first, stx_ex_muli(a->ex, batch, orders[i][0]));
 		e = stx_ex_add(a->ex, e, stx_ex_muli(a->ex, head, orders[i][1]));
@@ -433,10 +497,11 @@ static int read_result(struct attention *a, struct operand *o)
 
 /* ---- the call ---- */
 
-static stx_err put_call(struct attention *a, const struct operand o[4], uint32_t workspace)
+/* o: q, k, v, y and the bias; q again where there is none. */
+static stx_err put_call(struct attention *a, const struct operand o[5], uint32_t workspace)
 {
 	struct stx_exprs *ex = a->ex;
-	struct stx_use *uses = STX_NEW_ARRAY(a->f->arena, struct stx_use, 6);
+	struct stx_use *uses = STX_NEW_ARRAY(a->f->arena, struct stx_use, 7);
 	stx_ex *attrs = STX_NEW_ARRAY(a->f->arena, stx_ex, STX_ATTENTION_NATTRS);
 	uint32_t n = 0, bits;
 	if (!uses || !attrs)
@@ -444,13 +509,14 @@ static stx_err put_call(struct attention *a, const struct operand o[4], uint32_t
 	memcpy(&bits, &a->scale, sizeof bits);
 	attrs[STX_ATTENTION_CAUSAL] = stx_ex_const(ex, a->is_causal);
 	attrs[STX_ATTENTION_SCALE] = stx_ex_const(ex, bits);
-	for (uint32_t i = 0; i < 4; i++) {
+	attrs[STX_ATTENTION_BIASED] = stx_ex_const(ex, a->bias != STX_NONE);
+	for (uint32_t i = 0; i < 5; i++) {
 		stx_ex *t = attrs + STX_ATTENTION_Q + i * STX_ARRAY_NATTRS;
 		uint32_t arg = 0;
 		while (arg < n && uses[arg].buffer != o[i].buffer)
 			arg++;
 		if (arg == n)
-			uses[n++] = (struct stx_use){ o[i].buffer, i < 3, i == 3 };
+			uses[n++] = (struct stx_use){ o[i].buffer, i != 3, i == 3 };
 		t[STX_ARRAY_ARG] = stx_ex_const(ex, arg);
 		t[STX_ARRAY_OFFSET] = stx_ex_const(ex, o[i].offset);
 		for (int j = 0; j < 2 + STX_CONV_MAX_SPATIAL; j++) {
@@ -538,9 +604,26 @@ static int find_operands(struct attention *a, const struct stx_binst *value, str
 	return read_result(a, &o[3]);
 }
 
-static int find(struct attention *a, struct operand o[4])
+/* The bias in memory: the dimensions of x, dense, those that it is the same along of size 1. */
+static int read_bias(const struct attention *a, struct operand *o)
+{
+	const struct stx_layout *l = &buffer(a, a->bias)->layout;
+	o->buffer = a->bias;
+	o->offset = 0;
+	o->size[1] = 1;
+	for (uint32_t i = 0; i < l->rank; i++)
+		if (!is_size(a, l->sizes[i], &o->size[i && l->rank == 3 ? i + 1 : i]))
+			return 0;
+	o->stride[3] = 1;
+	for (int i = 2; i >= 0; i--)
+		o->stride[i] = stx_sat_mul(o->stride[i + 1], o->size[i + 1]);
+	return o->stride[0] < MOST_SIZE && is_within(a, o);
+}
+
+static int find(struct attention *a, struct operand o[5])
 {
 	const struct stx_binst *value;
+	a->bias = STX_NONE;
 	if (!find_buffers(a, &value) || !find_sizes(a))
 		return 0;
 	a->terms = 1;
@@ -551,11 +634,49 @@ static int find(struct attention *a, struct operand o[4])
 	a->out->needed = a->out->n;
 	if (!find_operands(a, value, o))
 		return 0;
+	o[4] = o[0];
+	if (a->bias != STX_NONE && !read_bias(a, &o[4]))
+		return 0;
 	for (int i = 0; i < 3; i++) /* nothing that it reads is its own */
 		for (uint32_t j = 0; j < a->out->n; j++)
 			if (o[i].buffer == a->out->buffers[j] || o[i].buffer == a->y->id)
 				return 0;
 	return 1;
+}
+
+static stx_err out_of_budget(struct stx_diag *d)
+{
+	return stx_fail(d, STX_E_NOMEM, "schedule", NULL, "the memory budget is exceeded");
+}
+
+stx_err stx__find_masks(struct stx_loops *l, struct stx_diag *d)
+{
+	struct stx__finding f = { .l = l, .ex = l->ex, .arena = l->g->arena };
+	struct stx__masks masks = { 0 };
+	if (!stx__count_reads(&f))
+		return out_of_budget(d);
+	for (uint32_t i = 0; i < l->buffers.n; i++) {
+		struct stx__attention found = { 0 };
+		struct stx__mask m = { .added = STX_NONE, .seen = STX_NONE, .causal = STX_NONE };
+		struct attention a = {
+			.f = &f, .ex = l->ex, .o = l->buffers.at[i], .out = &found, .mask = &m
+		};
+		struct operand o[5];
+		if (!find(&a, o) || (m.added == STX_NONE && m.seen == STX_NONE) ||
+		    !stx__mask_is_free(l, &m, a.x->id, a.s->id))
+			continue;
+		m.x = a.x->id;
+		m.y = a.y->id;
+		m.heads = a.heads;
+		m.is_guarded = at(a.p, a.p->body.result[0])->op == STX_P_SELECT;
+		const struct stx_binst *w = m.added == STX_NONE ? NULL : at(a.x, m.added);
+		m.type = !w || (w->op == STX_P_CAST && at(a.x, w->a)->dtype == a.y->dtype)
+				 ? a.y->dtype
+				 : STX_F32;
+		if (stx_push(f.arena, &masks, m))
+			return out_of_budget(d);
+	}
+	return stx__insert_masks(l, &masks) ? out_of_budget(d) : STX_E_OK;
 }
 
 stx_err stx__find_attentions(struct stx_loops *l, struct stx__attentions *out, struct stx_diag *d)
@@ -566,7 +687,7 @@ stx_err stx__find_attentions(struct stx_loops *l, struct stx__attentions *out, s
 	for (uint32_t i = 0; i < n && !e; i++) {
 		struct stx__attention found = { 0 };
 		struct attention a = { .f = &f, .ex = l->ex, .o = l->buffers.at[i], .out = &found };
-		struct operand o[4];
+		struct operand o[5];
 		if (!find(&a, o))
 			continue;
 		const struct stx_buffer *w = stx__add_workspace(&f, stx_ex_const(l->ex, WORKSPACE));
@@ -574,5 +695,5 @@ stx_err stx__find_attentions(struct stx_loops *l, struct stx__attentions *out, s
 		if (!w || put_call(&a, o, w->id) || stx_push(f.arena, out, found))
 			e = STX_E_NOMEM;
 	}
-	return e ? stx_fail(d, e, "schedule", NULL, "the memory budget is exceeded") : STX_E_OK;
+	return e ? out_of_budget(d) : STX_E_OK;
 }

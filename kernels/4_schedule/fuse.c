@@ -139,10 +139,12 @@ static int reads_at_own_points(struct fuse *f, const struct stx_buffer *b, uint3
 
 static int stands_alone(struct fuse *f, const struct stx_buffer *b)
 {
-	if (b->base || b->message)
-		f->why = b->base ? "an update in place stands alone"
-				 : "an assertion stands alone: its kernel carries the message";
-	return b->base || b->message;
+	int is_mask = b->rule == STX_REALIZED_MASK;
+	if (b->base || b->message || is_mask)
+		f->why = is_mask   ? "a library may make what reads or writes it"
+			 : b->base ? "an update in place stands alone"
+				   : "an assertion stands alone: its kernel carries the message";
+	return b->base || b->message || is_mask;
 }
 
 /* Nothing joins a sort or an update in place, whose kernels have forms of their own, nor a product

@@ -62,7 +62,29 @@ struct stx__attentions {
 	struct stx__attention *at;
 	uint32_t n, cap;
 };
-/* requires: products found. Adds their workspaces to l. */
+/* Of an attention's scores x, by instructions of x's body: `added` to the scaled scores, or (added
+ * STX_NONE) they are where `seen` is true, or is_hidden false, and -infinity elsewhere. */
+struct stx__mask {
+	uint32_t x, y, scores, added, seen;
+	int is_hidden, is_guarded;
+	uint32_t causal; /* the select that hides later keys too, whose c hides, or b; STX_NONE */
+	int causal_hides;
+	enum stx_dtype type; /* of a bias in memory */
+	int64_t heads;
+	stx_ex point[STX__MAX_DIMS]; /* of the second product, that y reads at its own */
+};
+struct stx__masks {
+	struct stx__mask *at;
+	uint32_t n, cap;
+};
+/* attention_mask.c: what masks the scores of buffer x is not made from those, which buffer s has. */
+int stx__mask_is_free(const struct stx_loops *l, const struct stx__mask *m, uint32_t x, uint32_t s);
+/* Adds to l the buffers that make them biases. NOMEM. */
+stx_err stx__insert_masks(struct stx_loops *l, const struct stx__masks *masks);
+/* Makes biases of the masks of attentions that a library may make. Before products are found. */
+stx_err stx__find_masks(struct stx_loops *l, struct stx_diag *d);
+
+/* requires: products found, masks too. Adds their workspaces to l. */
 stx_err stx__find_attentions(struct stx_loops *l, struct stx__attentions *out, struct stx_diag *d);
 
 /* ---- between product.c, convolution.c and attention.c ---- */

@@ -304,7 +304,8 @@ enum stx_array_attr {
  * Attributes in elements; all four are f16, or bf16. Q [batch, heads, queries, size], K [batch, some,
  * keys, size], V [batch, some, keys, other], Y [batch, heads, queries, other], "some" dividing the
  * heads: each of K's and V's serves as many of Q's in a row. CAUSAL: a query does not see the keys
- * of greater numbers. Sums, and softmax but for its result, are in f32; the weights are rounded to
+ * of greater numbers. BIASED: finite numbers [batch, heads, queries, keys] of the operands' type or f32 are
+ * added to scale * Q K', the same ones along each of the first three dimensions of which BIAS has one. Sums, and softmax but for its result, are in f32; the weights are rounded to
  * the operands' type, and the result once. */
 #define STX_CALL_ATTENTION "cudnn.attention"
 enum stx_attention_attr {
@@ -314,7 +315,9 @@ enum stx_attention_attr {
 	STX_ATTENTION_K = STX_ATTENTION_Q + STX_ARRAY_NATTRS,
 	STX_ATTENTION_V = STX_ATTENTION_K + STX_ARRAY_NATTRS,
 	STX_ATTENTION_Y = STX_ATTENTION_V + STX_ARRAY_NATTRS,
-	STX_ATTENTION_NATTRS = STX_ATTENTION_Y + STX_ARRAY_NATTRS
+	STX_ATTENTION_BIAS = STX_ATTENTION_Y + STX_ARRAY_NATTRS, /* Q's where it is not BIASED */
+	STX_ATTENTION_BIASED = STX_ATTENTION_BIAS + STX_ARRAY_NATTRS, /* 0 or 1 */
+	STX_ATTENTION_NATTRS
 };
 
 /* Expression bytecode: [off, off+bytes), a stack machine over int64. */

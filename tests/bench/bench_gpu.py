@@ -267,6 +267,15 @@ def attention(causal):
     return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
 
+def attention_mask(q, k, v, m):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=m)
+
+
+def padding(m):
+    """A tenth of the keys is hidden."""
+    return torch.where(torch.rand_like(m) < 0.1, float("-inf"), 0.0).to(m.dtype)
+
+
 def conv_block(x, w, b, v, c):
     y = F.relu(F.conv2d(nhwc(x), nhwc(w), b, 1, 1))
     return F.relu(F.conv2d(y, nhwc(v), c, 1, 1)).permute(0, 2, 3, 1)
@@ -317,6 +326,8 @@ CASES = {
     "attention_causal_f16": (attention(True), None, None),
     "attention_bf16": (attention(False), None, None),
     "attention_causal_bf16": (attention(True), None, None),
+    "attention_mask_bf16": (attention_mask, lambda i: {"m": padding(i["m"])}, None),
+    "attention_bias_f16": (attention_mask, None, None),
 }
 
 # Compiled with --fast, which torch's own rounding of attention's weights is.

@@ -238,6 +238,15 @@ static void store(const struct value *v)
 	} while (fake_next(at, v->t.size, v->t.rank));
 }
 
+/* The engines' differences of infinite numbers are none. */
+static int is_finite(const struct value *v)
+{
+	for (int64_t i = 0; i < count(&v->t); i++)
+		if (!isfinite(v->at[i]))
+			return 0;
+	return 1;
+}
+
 int fake_attend(const struct desc *graph, const struct desc *pack, struct fake_attention *out)
 {
 	struct evaluation e = { .pack = pack };
@@ -252,6 +261,11 @@ int fake_attend(const struct desc *graph, const struct desc *pack, struct fake_a
 			reduce(&e, op);
 		else
 			map(&e, op);
+		const struct desc *b = op->type == D_POINTWISE_OP ? fake_child(op, 752, 0) : NULL;
+		if (b && fake_i32(fake_child(op, 750, 0), 0) == ADD && !fake_i32(b, 907)) {
+			out->bias = value_of(&e, b)->t;
+			e.e = e.e || is_finite(value_of(&e, b)) ? e.e : BAD_PARAM;
+		}
 		out->is_causal |=
 			op->type == D_POINTWISE_OP && fake_i32(fake_child(op, 750, 0), 0) == SELECT;
 	}

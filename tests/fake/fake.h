@@ -79,6 +79,7 @@ struct fake_attention { /* the same, of attention */
 	int is_causal;
 	float scale;
 	struct fake_tensor q, k, v, y; /* k: its transpose */
+	struct fake_tensor bias;       /* rank 0: none */
 	int engine;
 	void *workspace, *stream;
 };

@@ -119,6 +119,14 @@ attentions() {
   engines "$t-odd" "$2" "$3" "%q : $t[3,5,77,72]$p%k : $t[3,5,91,72]$p%v : $t[3,5,91,40]$p$a False)$r"
   engines "$t-scale" "$2" "$3" "%q : $t[2,4,128,64]$p%k : $t[2,4,128,64]$p%v : $t[2,4,128,64]$p$a False, scale=0.3)$r"
   engines "$t-groups" "$2" "$3" "%q : $t[2,8,128,64]$p%k : $t[2,2,128,64]$p%v : $t[2,2,128,64]$p$a True, scale=None, enable_gqa=True)$r"
+  # Masks: keys of padding, rows of none (some hide all keys), numbers, one for each head.
+  local m="%y = scaled_dot_product_attention.default(%q, %k, %v, %m, 0.0, False)$r"
+  local qkv="%q : $t[2,8,128,64]$p%k : $t[2,8,192,64]$p%v : $t[2,8,192,64]$p"
+  engines "$t-mask-keys" "$2" "$3" "$qkv%m : bool[2,1,1,192]$p$m"
+  engines "$t-mask-rows" "$2" "$3" "$qkv%a : bool[128,192]$p%b : $t[128,1]$p%c = gt.Scalar(%b, 0.0)\n%m = logical_and.default(%a, %c)\n$m"
+  engines "$t-mask-numbers" "$2" "$3" "$qkv%m : $t[128,192]$p$m"
+  engines "$t-mask-heads" "$2" "$3" "$qkv%m : $t[1,8,128,192]$p$m"
+  engines "$t-mask-odd" "$2" "$3" "%q : $t[2,4,77,64]$p%k : $t[2,4,91,64]$p%v : $t[2,4,91,64]$p%m : bool[2,1,77,91]$p$m"
   # Heads beside each other, as a layer has them, and its result likewise.
   engines "$t-layer" "$2" "$3" "%x : $t[2,192,3,6,64]$p%p = permute.default(%x, [2, 0, 3, 1, 4])\n%q = select.int(%p, 0, 0)\n%k = select.int(%p, 0, 1)\n%v = select.int(%p, 0, 2)\n%o = scaled_dot_product_attention.default(%q, %k, %v, None, 0.0, True)\n%t = permute.default(%o, [0, 2, 1, 3])\n%y = reshape.default(%t, [2, 192, 384])$r"
 }

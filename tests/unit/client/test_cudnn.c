@@ -155,6 +155,12 @@ static struct stx__cudnn_tensor heads(int64_t h, int64_t rows, int64_t size, int
 						       is_last ? h * size : size, 1, 1 } };
 }
 
+static struct stx__cudnn_tensor bias(int64_t b, int64_t h, int64_t rows)
+{
+	return (struct stx__cudnn_tensor){ .size = { b, h, rows, 256, 1 },
+					   .stride = { h * rows * 256, rows * 256, 256, 1, 1 } };
+}
+
 /* Each operation and the whole graph pass the library's checks. Its engines compile their code and
  * load it into a driver, so without one it lists none; with the toolkit's stub of one (libcuda.so.1 on
  * the library path) cuDNN 9.19 lists its flash engines for these graphs. */
@@ -169,7 +175,7 @@ static void test_cudnn_takes_our_graphs_of_attention(void **state)
 			      q ? "this cuDNN does not take a device's properties" : d.text);
 		skip();
 	}
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < 16; i++) {
 		int64_t kv = i & 2 ? 2 : 8, rows = i & 4 ? 77 : 256;
 		struct stx__cudnn_attention a = {
 			.type = i & 1 ? STX_CUDNN_DATA_BFLOAT16 : STX_CUDNN_DATA_HALF,
@@ -178,6 +184,11 @@ static void test_cudnn_takes_our_graphs_of_attention(void **state)
 			.k = heads(kv, 256, 64, i & 2),
 			.v = heads(kv, 256, 128, i & 2),
 			.y = heads(8, rows, 128, i & 2),
+			.is_biased = i >= 8,
+			.bias_type = i & 4   ? STX_CUDNN_DATA_FLOAT
+				     : i & 1 ? STX_CUDNN_DATA_BFLOAT16
+					     : STX_CUDNN_DATA_HALF,
+			.bias = bias(i & 2 ? 1 : 2, i & 1 ? 8 : 1, i & 4 ? rows : 1),
 			.alignment = 16,
 		};
 		struct stx__cudnn_graph g;
