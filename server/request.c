@@ -30,6 +30,12 @@ void stx__spec_drop(struct stx__spec *p)
 {
 	if (!p || --p->refs)
 		return;
+	if (p->base) {
+		stx__spec_drop(p->base);
+		stx__cut_drop(p->cut);
+		free(p);
+		return;
+	}
 	if (p->body_fd >= 0)
 		close(p->body_fd);
 	p->s->received_bytes -= p->charged_bytes;
@@ -255,6 +261,31 @@ static enum found find_memory(struct stx__server *s, struct stx__spec *p, struct
 	return stx_cache_failure_find(s->cache, p->ns, &m.key, d) ? FOUND_FAILURE : FOUND_NOTHING;
 }
 
+/* From now on p asks for what the answer is of with its products cut as was measured on its device.
+ * 0: the answer is what it asks for. */
+static int cut_otherwise(struct stx__pending *p, const struct stx__blob *answer)
+{
+	struct stx__cut *cut = stx__tune_cut(p, answer);
+	struct stx__spec *spec = cut ? calloc(1, sizeof *spec) : NULL;
+	if (!spec) {
+		stx__cut_drop(cut);
+		return 0;
+	}
+	*spec = *p->spec;
+	spec->refs = 1;
+	spec->base = p->spec; /* its reference */
+	spec->cut = cut;
+	spec->made = *p->spec->what;
+	spec->made.blockings = cut->list.at;
+	spec->made.n_blockings = cut->list.n;
+	spec->what = &spec->made;
+	p->spec = spec;
+	stx__blob_drop(p->names);
+	p->names = NULL;
+	p->joined = 0;
+	return 1;
+}
+
 static void send_answer(struct stx__pending *p, struct stx__blob *answer, const char *stage)
 {
 	uint8_t tail[48];
@@ -278,6 +309,8 @@ static void ask_for_body(struct stx__pending *p)
 }
 
 /* ---- compile ---- */
+
+static void process(struct stx__pending *p);
 
 static void send_progress(struct stx__waiter *w, const char *stage, uint32_t done, uint32_t total)
 {
@@ -314,6 +347,11 @@ static void compile_done(struct stx__waiter *w, struct stx__flight *f,
 		 c->reason);
 	struct stx__blob *b =
 		stx__answer_build(stored, names, 0, c->stored, reason, has_path ? path : NULL);
+	if (b && cut_otherwise(p, b)) {
+		stx__blob_drop(b);
+		process(p);
+		return;
+	}
 	if (b)
 		send_answer(p, b, "request");
 	else
@@ -350,7 +388,9 @@ static void key_done(struct stx__waiter *w, struct stx__flight *f, const struct 
 	p->names = stx__blob_copy(m.answer.at, m.answer.n);
 	if (!p->recache)
 		answer = find_answer(s, p->spec->ns, &p->spec->memo, &m.key, m.answer, &built);
-	if (answer) {
+	if (answer && cut_otherwise(p, answer)) {
+		process(p);
+	} else if (answer) {
 		s->stats.hits++;
 		send_answer(p, answer, "key");
 		stx__pending_free(p);
@@ -395,8 +435,15 @@ static void process(struct stx__pending *p)
 		p->run(p);
 		return;
 	}
+	int is_first = !p->spec->base;
 	p->spec->memo = stx_key_memo(p->spec->what, &p->spec->body, &s->fingerprint);
 	found = find_memory(s, p->spec, &answer, &built, &d);
+	if (found == FOUND_ANSWER && cut_otherwise(p, answer)) {
+		stx__blob_drop(built);
+		built = NULL;
+		p->spec->memo = stx_key_memo(p->spec->what, &p->spec->body, &s->fingerprint);
+		found = find_memory(s, p->spec, &answer, &built, &d);
+	}
 	if (p->recache && (found == FOUND_ANSWER || found == FOUND_FAILURE)) {
 		if (found == FOUND_FAILURE)
 			stx_cache_failure_drop(s->cache, p->spec->ns, &p->spec->memo);
@@ -404,7 +451,7 @@ static void process(struct stx__pending *p)
 		built = NULL;
 		found = FOUND_NOTHING;
 	}
-	s->stats.requests += !(p->is_lookup && found == FOUND_NOTHING);
+	s->stats.requests += is_first && !(p->is_lookup && found == FOUND_NOTHING);
 	switch (found) {
 	case FOUND_ANSWER:
 	case FOUND_NEEDED:
@@ -444,6 +491,16 @@ static void park(struct stx__pending *p)
 	p->s->parked = p;
 }
 
+/* Measurements were of code that the older build made. */
+static void ask_as_it_came(struct stx__pending *p)
+{
+	struct stx__spec *spec = p->spec;
+	if (!spec->base)
+		return;
+	p->spec = stx__spec_ref(spec->base);
+	stx__spec_drop(spec);
+}
+
 void stx__request_restart(struct stx__server *s)
 {
 	for (struct stx__chain *c = s->chains, *next; c; c = next) {
@@ -457,6 +514,7 @@ void stx__request_restart(struct stx__server *s)
 			stx__blob_drop(p->names);
 			p->names = NULL;
 			p->joined = 0;
+			ask_as_it_came(p);
 			park(p);
 		}
 		stx__chain_abort(c);
@@ -571,6 +629,11 @@ static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd
 	stx_err err = check_lookup(what, body, body_fd >= 0, &d);
 	if (!err)
 		err = normalise_target(&what->target, &d);
+	if (!err && what->n_blockings && stx_gpu_is_target(what->target))
+		err = stx_fail(&d, STX_E_PROTOCOL, "request", "",
+			       "blockings are of products on a CPU");
+	if (!err)
+		err = stx_tunes_check_blockings(what->blockings, what->n_blockings, &d);
 	if (!err && !is_lookup && body_fd < 0)
 		err = stx_fail(&d, STX_E_PROTOCOL, "request", "",
 			       "a compile needs the graph as its body");
@@ -599,13 +662,14 @@ static void about_kernels(struct stx__conn *c, Stx__Envelope *e)
 	char **target = is_tune ? &e->tune->target : &e->kernel_code->target;
 	made.ns = is_tune ? e->tune->ns : k->ns;
 	made.options = is_tune ? e->tune->options : k->options;
-	if (!valid_ns(made.ns) || !stx_gpu_is_target(*target))
-		stx_fail(&d, STX_E_PROTOCOL, "tune", "",
-			 "timings are of a CUDA target in a namespace");
+	if (!valid_ns(made.ns))
+		stx_fail(&d, STX_E_PROTOCOL, "tune", "", "timings are of a target in a namespace");
 	else if (!normalise_target(target, &d) && is_tune)
 		stx_tunes_check(e->tune, &d);
 	else if (!d.code && k &&
-		 (k->kernel.len != STX_DIGEST_BYTES || strlen(k->config) >= STX_CONFIG_BYTES))
+		 (stx_gpu_is_target(*target) ? k->kernel.len != STX_DIGEST_BYTES ||
+						       strlen(k->config) >= STX_CONFIG_BYTES
+					     : !k->product[0] || k->config[0]))
 		stx_fail(&d, STX_E_PROTOCOL, "tune", "", "a malformed request for a kernel");
 	made.target = *target;
 	struct stx__pending *p = NULL;

@@ -13,9 +13,13 @@
 struct stx__spec {
 	uint32_t refs;
 	struct stx__server *s;
+	struct stx__spec *base; /* counted: the request as it came, which owns e, body_fd and the
+				   charge; NULL: it is this one */
+	struct stx__cut *cut;   /* counted, with a base: the blockings */
 	Stx__Envelope *e;        /* Lookup or Compile */
 	const Stx__Lookup *what; /* inside e, or made */
-	Stx__Lookup made;        /* of a Tune or KernelCode: target, options, namespace */
+	Stx__Lookup made;        /* of a Tune or KernelCode: target, options, namespace; with a base: as
+				    that asks, with blockings */
 	char ns[STX__NS_MAX + 1];
 	uint32_t options;       /* bits */
 	int body_fd;            /* sealed memfd, -1 for a Lookup */
@@ -78,6 +82,7 @@ void stx__unstored_clear(struct stx__server *s);
 
 /* explain.c: why this is a miss: the nearest entry's differing fields, by name and value. */
 void stx__explain_miss(struct stx__server *s, const struct stx__spec *p,
-		       const struct stx_digest *graph, char *out, size_t cap);
+		       const struct stx_digest *graph, const struct stx_digest *key, char *out,
+		       size_t cap);
 
 #endif
