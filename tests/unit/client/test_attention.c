@@ -310,7 +310,7 @@ static void measure_one(struct one *o)
 	struct stax_error err;
 	if (stax_tune_next_run(o->c.artifact, NULL, &t, &err))
 		fail_msg("%s", err.text);
-	o->c.artifact->gpu->tuner->source = &source;
+	o->c.artifact->tuner->source = &source;
 	measured = o->c.artifact;
 	assert_int_equal(run_one(o, &err), 0);
 }

@@ -202,7 +202,7 @@ static void measure_next(struct stax_artifact *a)
 	struct stax_error err;
 	if (stax_tune_next_run(a, NULL, &o, &err))
 		fail_msg("%s", err.text);
-	a->gpu->tuner->source = &fake_source;
+	a->tuner->source = &fake_source;
 }
 
 static void *device_memory(size_t bytes)

@@ -119,7 +119,7 @@ static inline void measure(struct ready *v, uint32_t sweep)
 	struct stax_error err;
 	if (stax_tune_next_run(v->c.artifact, NULL, &o, &err))
 		fail_msg("%s", err.text);
-	v->c.artifact->gpu->tuner->source = &fake_source;
+	v->c.artifact->tuner->source = &fake_source;
 	if (run(v, &err))
 		fail_msg("%s", err.text);
 }
