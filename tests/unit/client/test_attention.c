@@ -302,7 +302,7 @@ static stx_err code_of(const struct stx__about *b, const uint8_t kernel[STX_DIGE
 	return STX_E_OK;
 }
 
-static const struct stx__source source = { fake_records, code_of };
+static const struct stx__source source = { .records = fake_records, .code = code_of };
 
 static void measure_one(struct one *o)
 {

@@ -123,7 +123,7 @@ static stx_err fake_code(const struct stx__about *b, const uint8_t kernel[32], c
 	return err;
 }
 
-static const struct stx__source fake_source = { fake_records, fake_code };
+static const struct stx__source fake_source = { .records = fake_records, .code = fake_code };
 
 /* ---- an artifact ---- */
 
