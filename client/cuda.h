@@ -86,8 +86,8 @@ struct stx__gpu_devices {
 	_Atomic uint32_t epoch;   /* counts changes of active */
 	char target[STX_TARGET_BYTES], ns[65]; /* "": not known */
 	int fast;
-	struct stx__call_record *calls;     /* timings of external calls (calls.c) */
-	_Atomic uint32_t calls_epoch;       /* counts changes of calls; from 1 on */
+	struct stx__call_record *calls; /* timings of external calls (calls.c) */
+	_Atomic uint32_t calls_epoch;   /* counts changes of calls; from 1 on */
 };
 /* The code of kernel k's configuration number i among those of stx_plan_configs. */
 uint32_t stx__gpu_code_number(const struct stax_artifact *a, uint32_t k, uint32_t i);

@@ -41,7 +41,7 @@ struct trial {
 	size_t flush_bytes;
 	void *from, *to; /* events */
 	void *stream;
-	struct code *codes;           /* [n] */
+	struct code *codes; /* [n] */
 	struct code swept[STX__SWEEP_BATCH + 1];
 	const struct stx__ways *ways; /* of a call: those of k, or a sweep's */
 	const Stx__Kernel *space;     /* of a kernel in a sweep: all configurations */

@@ -264,8 +264,8 @@ static void measure(struct stx__tuner *t, struct stx__tuned_kernel *k, struct st
 	if (k->decided && (!t->options.sweep || k->swept_ns))
 		return;
 	stx__diag_init(&d);
-	stx_err e = k->product ? stx__product_trial(t, k, x, step, &d)
-			       : stx__trial(t, k, x, step, &d);
+	stx_err e =
+		k->product ? stx__product_trial(t, k, x, step, &d) : stx__trial(t, k, x, step, &d);
 	if (!e && !k->decided) {
 		e = publish(t, k, &d);
 		if (!e)

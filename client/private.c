@@ -358,9 +358,7 @@ static stx_err obtain(struct work *w, const struct stx_digest *key, Stx__Answer 
 	const struct entry *found = w->r->recache ? NULL : store_find(&w->p->artifacts, key);
 	uint8_t *copy = stx_arena_copy(w->arena, key->b, sizeof key->b);
 	w->answer.reason = (char *)(uintptr_t) "not yet compiled by this process";
-	stx_err e = !copy   ? no_memory(d)
-		    : found ? hit(w, found, held, d)
-			    : build(w, key, d);
+	stx_err e = !copy ? no_memory(d) : found ? hit(w, found, held, d) : build(w, key, d);
 	if (e)
 		return e;
 	w->p->hits += found != NULL;

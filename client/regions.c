@@ -25,8 +25,8 @@ void stx__value_extent(const struct stx__value *v, int rank, int elem_bytes, int
 uint32_t stx__arg_flags(const struct stax_artifact *a, const struct stx__step *s, uint32_t arg)
 {
 	const struct stx_plan *p = &a->plan;
-	uint32_t uses = s->kind == STX__STEP_EXTERN ? stx_plan_extern_of(p, s->plan)->uses
-						    : s->plan->b;
+	uint32_t uses =
+		s->kind == STX__STEP_EXTERN ? stx_plan_extern_of(p, s->plan)->uses : s->plan->b;
 	return uses ? stx_plan_u32s(p, uses)[arg] : STX_ARG_READ | STX_ARG_WRITTEN;
 }
 

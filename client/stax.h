@@ -94,7 +94,8 @@ struct stax_kernel_info {
 	const char *name, *config, *chosen_by;
 	uint32_t grid[3], block[3], shared_bytes, registers, spills;
 	const char *product; /* CPU: the product it computes in tiles; "": none */
-	uint32_t candidates; /* configurations it may be launched with; 0: a CPU kernel without tiles */
+	uint32_t
+		candidates; /* configurations it may be launched with; 0: a CPU kernel without tiles */
 	const char *const *configs; /* [candidates] the heuristic's choice first */
 	/* chosen_by "measured": of a launch, on this device. registers, spills and shared_bytes are
 	 * 0 when the choice is not the heuristic's. */
@@ -219,7 +220,8 @@ STAX_API int stax_sync(struct stax_artifact *a, void *stream, struct stax_error 
  * candidates; what was measured on a device is kept by the server, for every process with an equal
  * device, and comes back with the answer to a compile: stax_load then launches the choice. */
 struct stax_tuning {
-	const struct stax_request *request; /* of a CPU artifact: what it was compiled from, which must
+	const struct stax_request
+		*request; /* of a CPU artifact: what it was compiled from, which must
 					       live until that run has returned */
 	const char *target,
 		*ns;           /* NULL: as the artifact was compiled; one from a file needs a target

@@ -53,7 +53,8 @@ stx_err stx__cpu_device(const char *target, int threads, Stx__Device *out, struc
 	out->clock_khz = id->clock_khz;
 	out->multiprocessors = (uint32_t)threads;
 	stx_err e = stx_cpu_target_parse(target, &t, d);
-	if (e || (stx_cpu_target_covers(&host, &t) && !memcmp(&t.caches, &host.caches, sizeof t.caches)))
+	if (e ||
+	    (stx_cpu_target_covers(&host, &t) && !memcmp(&t.caches, &host.caches, sizeof t.caches)))
 		return e;
 	stx_cpu_target_print(&host, mine);
 	return stx_fail(d, STX_E_USAGE, "tune", "",

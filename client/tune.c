@@ -68,9 +68,8 @@ static stx_err ask_code(const struct stx__about *b, ProtobufCBinaryData kernel, 
 static stx_err server_code(const struct stx__about *b, const uint8_t kernel[STX_DIGEST_BYTES],
 			   const char *config, struct stx__received *out, struct stx_diag *d)
 {
-	return ask_code(b,
-			(ProtobufCBinaryData){ STX_DIGEST_BYTES, (uint8_t *)(uintptr_t)kernel }, "",
-			config, out, d);
+	return ask_code(b, (ProtobufCBinaryData){ STX_DIGEST_BYTES, (uint8_t *)(uintptr_t)kernel },
+			"", config, out, d);
 }
 
 static stx_err server_space(const struct stx__about *b, const char *product,

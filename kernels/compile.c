@@ -471,9 +471,9 @@ static stx_err describe_product(struct run *r, const struct stx_cut_product *p,
 {
 	struct stx_config_desc *all;
 	uint32_t n;
-	stx_err e = stx__product_space((struct stx_span){ (const uint8_t *)p->text,
-							  strlen(p->text) },
-				       r->options, STX_BLOCKINGS, &all, &n, r->d);
+	stx_err e =
+		stx__product_space((struct stx_span){ (const uint8_t *)p->text, strlen(p->text) },
+				   r->options, STX_BLOCKINGS, &all, &n, r->d);
 	if (e)
 		return e;
 	memcpy(out->product, p->text, sizeof out->product);

@@ -69,8 +69,8 @@ struct stx_kernel_desc {
 	struct stx_digest
 		digest; /* of the normalised kernel IR: kernels with equal digests are one */
 	char name[96];  /* readable: "per_fused_add_relu_sum_0" */
-	uint32_t grid[3], block[3];      /* at the size hints */
-	char product[192]; /* CPU: text of the product it computes in tiles; "": none */
+	uint32_t grid[3], block[3]; /* at the size hints */
+	char product[192];          /* CPU: text of the product it computes in tiles; "": none */
 	/* [nconfigs] GPU: as in the plan's launch table; CPU: blockings of the product, the first by
 	 * the model first. */
 	struct stx_config_desc *configs;

@@ -18,30 +18,7 @@
 
 #define VALUES_MAX_BYTES (60u << 10) /* a Job must fit a header too */
 
-/* ---- specs and pendings ---- */
-
-struct stx__spec *stx__spec_ref(struct stx__spec *p)
-{
-	p->refs++;
-	return p;
-}
-
-void stx__spec_drop(struct stx__spec *p)
-{
-	if (!p || --p->refs)
-		return;
-	if (p->base) {
-		stx__spec_drop(p->base);
-		stx__cut_drop(p->cut);
-		free(p);
-		return;
-	}
-	if (p->body_fd >= 0)
-		close(p->body_fd);
-	p->s->received_bytes -= p->charged_bytes;
-	stx__envelope__free_unpacked(p->e, NULL);
-	free(p);
-}
+/* ---- pendings ---- */
 
 static void unpark(struct stx__pending *p)
 {
@@ -261,31 +238,6 @@ static enum found find_memory(struct stx__server *s, struct stx__spec *p, struct
 	return stx_cache_failure_find(s->cache, p->ns, &m.key, d) ? FOUND_FAILURE : FOUND_NOTHING;
 }
 
-/* From now on p asks for what the answer is of with its products cut as was measured on its device.
- * 0: the answer is what it asks for. */
-static int cut_otherwise(struct stx__pending *p, const struct stx__blob *answer)
-{
-	struct stx__cut *cut = stx__tune_cut(p, answer);
-	struct stx__spec *spec = cut ? calloc(1, sizeof *spec) : NULL;
-	if (!spec) {
-		stx__cut_drop(cut);
-		return 0;
-	}
-	*spec = *p->spec;
-	spec->refs = 1;
-	spec->base = p->spec; /* its reference */
-	spec->cut = cut;
-	spec->made = *p->spec->what;
-	spec->made.blockings = cut->list.at;
-	spec->made.n_blockings = cut->list.n;
-	spec->what = &spec->made;
-	p->spec = spec;
-	stx__blob_drop(p->names);
-	p->names = NULL;
-	p->joined = 0;
-	return 1;
-}
-
 static void send_answer(struct stx__pending *p, struct stx__blob *answer, const char *stage)
 {
 	uint8_t tail[48];
@@ -347,7 +299,7 @@ static void compile_done(struct stx__waiter *w, struct stx__flight *f,
 		 c->reason);
 	struct stx__blob *b =
 		stx__answer_build(stored, names, 0, c->stored, reason, has_path ? path : NULL);
-	if (b && cut_otherwise(p, b)) {
+	if (b && stx__spec_cut(p, b)) {
 		stx__blob_drop(b);
 		process(p);
 		return;
@@ -388,7 +340,7 @@ static void key_done(struct stx__waiter *w, struct stx__flight *f, const struct 
 	p->names = stx__blob_copy(m.answer.at, m.answer.n);
 	if (!p->recache)
 		answer = find_answer(s, p->spec->ns, &p->spec->memo, &m.key, m.answer, &built);
-	if (answer && cut_otherwise(p, answer)) {
+	if (answer && stx__spec_cut(p, answer)) {
 		process(p);
 	} else if (answer) {
 		s->stats.hits++;
@@ -438,7 +390,7 @@ static void process(struct stx__pending *p)
 	int is_first = !p->spec->base;
 	p->spec->memo = stx_key_memo(p->spec->what, &p->spec->body, &s->fingerprint);
 	found = find_memory(s, p->spec, &answer, &built, &d);
-	if (found == FOUND_ANSWER && cut_otherwise(p, answer)) {
+	if (found == FOUND_ANSWER && stx__spec_cut(p, answer)) {
 		stx__blob_drop(built);
 		built = NULL;
 		p->spec->memo = stx_key_memo(p->spec->what, &p->spec->body, &s->fingerprint);
@@ -491,16 +443,6 @@ static void park(struct stx__pending *p)
 	p->s->parked = p;
 }
 
-/* Measurements were of code that the older build made. */
-static void ask_as_it_came(struct stx__pending *p)
-{
-	struct stx__spec *spec = p->spec;
-	if (!spec->base)
-		return;
-	p->spec = stx__spec_ref(spec->base);
-	stx__spec_drop(spec);
-}
-
 void stx__request_restart(struct stx__server *s)
 {
 	for (struct stx__chain *c = s->chains, *next; c; c = next) {
@@ -514,7 +456,7 @@ void stx__request_restart(struct stx__server *s)
 			stx__blob_drop(p->names);
 			p->names = NULL;
 			p->joined = 0;
-			ask_as_it_came(p);
+			stx__spec_uncut(p);
 			park(p);
 		}
 		stx__chain_abort(c);
@@ -547,28 +489,6 @@ static uint64_t deadline_of(struct stx__server *s, uint32_t wanted_ms)
 	return stx__now_ms(s) + (ms < s->cfg.deadline_max ? ms : s->cfg.deadline_max);
 }
 
-static struct stx__spec *new_spec(struct stx__server *s, Stx__Envelope *e, const Stx__Lookup *what,
-				  int body_fd, uint32_t charged_bytes,
-				  const struct stx_digest *body)
-{
-	struct stx__spec *p = calloc(1, sizeof *p);
-	if (!p)
-		return NULL;
-	p->refs = 1;
-	p->s = s;
-	p->e = e;
-	p->what = what;
-	snprintf(p->ns, sizeof p->ns, "%s", what->ns[0] ? what->ns : "default");
-	p->options = stx_option_bits(what->options);
-	p->body_fd = body_fd;
-	p->charged_bytes = charged_bytes;
-	if (body_fd >= 0 || what->body_digest.len != STX_DIGEST_BYTES)
-		p->body = *body;
-	else
-		memcpy(p->body.b, what->body_digest.data, STX_DIGEST_BYTES);
-	return p;
-}
-
 static void refuse(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t charged_bytes,
 		   const struct stx_diag *d)
 {
@@ -589,7 +509,7 @@ static struct stx__pending *new_pending(struct stx__conn *c, Stx__Envelope *e,
 	struct stx__server *s = c->s;
 	struct stx_diag d = { 0 };
 	struct stx__pending *p = calloc(1, sizeof *p);
-	struct stx__spec *spec = p ? new_spec(s, e, what, body_fd, charged_bytes, body) : NULL;
+	struct stx__spec *spec = p ? stx__spec_new(s, e, what, body_fd, charged_bytes, body) : NULL;
 	if (!spec) {
 		free(p);
 		stx_fail(&d, STX_E_NOMEM, "request", "", "out of memory");

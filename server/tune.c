@@ -151,8 +151,7 @@ static void add_choice(const struct question *q, const Stx__Kernel *k, uint32_t 
 		return;
 	struct stx_digest key = key_of(q, k->product[0] ? &of : &k->digest);
 	Stx__TuneRecord *r = pinned(q, &key, find(q->s, q->spec->ns, &key), 0);
-	if (stx_tunes_best(r, k, &best) &&
-	    (!k->product[0] || !strcmp(best.config, k->config))) {
+	if (stx_tunes_best(r, k, &best) && (!k->product[0] || !strcmp(best.config, k->config))) {
 		Stx__Choice c = STX__CHOICE__INIT, *list[1] = { &c };
 		Stx__Answer a = STX__ANSWER__INIT;
 		c.kernel = i;

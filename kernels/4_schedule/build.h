@@ -103,7 +103,7 @@ struct stx__axes {
 	uint8_t joined; /* several variables are one axis: addresses are put together again */
 	uint8_t lanes;  /* the vector loop is a reduction axis; GPU: the reduction runs along lanes
 			*/
-	uint8_t is_tiled;     /* a product in tiles (kernel_axes_tile.c) */
+	uint8_t is_tiled;                      /* a product in tiles (kernel_axes_tile.c) */
 	const struct stx_cut_product *product; /* of such a kernel */
 	uint8_t attends; /* the reductions are over keys, then over the terms of a score: the score
 			    is complete after the inner loop, in the outer one */

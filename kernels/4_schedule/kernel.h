@@ -195,8 +195,8 @@ struct stx_kernel {
 				 (cpu_blocking.h); 0: not said. Changes no result */
 	const struct stx_cut_product *product; /* of a scheduled kernel with tiles; else NULL. Not
 						  in the text */
-	stx_ex grid;          /* grid points = size of axis 0; over scalars only */
-	stx_ex grain;         /* fewest grid points worth a thread; over scalars only */
+	stx_ex grid;                           /* grid points = size of axis 0; over scalars only */
+	stx_ex grain; /* fewest grid points worth a thread; over scalars only */
 };
 
 #define STX_KERNEL_MAX_PARAMS 4096

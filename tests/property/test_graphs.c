@@ -114,8 +114,7 @@ static const char *form_text(const struct form *f, char out[96])
 		 f->form == COMPILED_FUSED   ? "fused"
 		 : f->form == COMPILED_RECUT ? "recut"
 					     : "unfused",
-		 threads[f->threads],
-		 f->whole ? "" : ", own outputs");
+		 threads[f->threads], f->whole ? "" : ", own outputs");
 	return out;
 }
 
