@@ -124,6 +124,19 @@ static void write_json(struct stx_json *j, const struct stax_tuned *at, int n)
 	stx_bytes_u8(&j->b, '\n');
 }
 
+static stx_err measure(struct stx_tool_session *s, struct stax_request *q,
+		       const struct stax_tuning *o, struct stx_diag *d)
+{
+	struct stax_error err;
+	if (s->has_graph)
+		return stx_tool_tune_graph(s->client, &s->graph, &s->values, q, o, s->artifact,
+					   &s->args, d);
+	stx_err e = stax_tune_next_run(s->artifact, s->client, o, &err);
+	if (e)
+		stx_tool_diag(d, &err);
+	return e ? e : stx_tool_execute(s->artifact, &s->args, d);
+}
+
 static stx_err tune(struct stx_tool_session *s, const struct flags *f, struct stx_bytes *out,
 		    struct stx_diag *d)
 {
@@ -134,18 +147,16 @@ static stx_err tune(struct stx_tool_session *s, const struct flags *f, struct st
 				 .report = f->json ? NULL : put_line,
 				 .ctx = stdout };
 	struct stax_request q = { .target = f->target ? f->target : "cuda", .fast = f->fast };
-	struct stax_error err;
 	struct stx_json j = { 0 };
 	stx_err e = load(s, f, &q, d);
 	q.progress = NULL;
-	if (s->has_graph)
-		o.request = &q;
 	if (!e && !o.target && !s->has_graph)
 		o.target = "cuda";
-	if (!e && (e = stax_tune_next_run(s->artifact, s->client, &o, &err)))
-		stx_tool_diag(d, &err);
-	if (e || (e = stx_tool_session_bind(s, (uint64_t)f->seed, d)) ||
-	    (e = stx_tool_execute(s->artifact, &s->args, d)))
+	if (!e)
+		e = stx_tool_session_bind(s, (uint64_t)f->seed, d);
+	if (!e)
+		e = measure(s, &q, &o, d);
+	if (e)
 		return e;
 	struct stax_tuned *at = calloc(MAX_KERNELS, sizeof *at);
 	if (!at)
