@@ -400,6 +400,8 @@ void stax_artifact_free(struct stax_artifact *a)
 		return;
 	for (int i = 0; i < STX__SPARES; i++)
 		stx__context_free(a, atomic_exchange(&a->spare[i], NULL));
+	stx__tuner_free(a->tuner);
+	stx__tuner_free(a->tuned);
 	if (a->dl)
 		dlclose(a->dl);
 	if (a->fd >= 0)

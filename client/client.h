@@ -40,6 +40,9 @@ stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t 
 			 struct stx_diag *d);
 /* The exact name of the current CUDA device, for "cuda" alone (cuda.c). */
 stx_err stx__cuda_resolve(char out[STX_TARGET_BYTES], struct stx_diag *d);
+/* This host with so many threads, as timings of code for the target are kept. USAGE: it is another's:
+ * blockings follow caches, and the target names others. */
+stx_err stx__cpu_device(const char *target, int threads, Stx__Device *out, struct stx_diag *d);
 /* UNSUPPORTED, saying what is missing, when this host cannot run code that needs `need`. */
 stx_err stx__cpu_check(uint32_t need, struct stx_diag *d);
 
@@ -170,6 +173,7 @@ int stx__thread_count(void); /* $STAX_THREADS, else the CPUs of the affinity mas
 /* ---- artifacts (artifact.c, bind.c, run.c) ---- */
 
 struct stx__context;
+struct stx__tuner;
 #define STX__SPARES 4
 struct stax_artifact {
 	struct stx_plan plan;
@@ -190,6 +194,8 @@ struct stax_artifact {
 	uint32_t nmutated;     /* inputs that are written */
 	int is_aligned;        /* GPU: arguments must begin at multiples of STX_GPU_ALIGN */
 	uint64_t ndims;        /* sum of the ranks of all values */
+	_Atomic(struct stx__tuner *) tuner; /* measures in the next run (measuring.c) */
+	_Atomic(struct stx__tuner *) tuned; /* has measured */
 	pthread_mutex_t interpreter_lock;
 	struct stax_client *interpreter; /* of external calls (interpret.c), NULL until needed */
 	_Atomic(struct stx__context *) spare[STX__SPARES];
@@ -201,6 +207,17 @@ struct stax_artifact {
 stx_err stx__artifact_prepare(struct stax_artifact *a, struct stx_span plan,
 			      const struct stax_answer *names, struct stx_diag *d);
 stx_err stx__artifact_finish(struct stax_artifact *a, struct stx_diag *d);
+
+/* ---- measuring (measuring.c) ---- */
+
+/* The run that claims the tuner calls these around its steps. What goes wrong in measuring is
+ * reported and ends it, never the run. */
+struct stx__tuner *stx__tune_claim(struct stax_artifact *a);
+void stx__tune_begin(struct stx__tuner *t, struct stax_artifact *a, struct stx__context *x,
+		     const struct stx_env *env);
+void stx__tune_step(struct stx__tuner *t, struct stx__context *x, uint32_t step);
+void stx__tune_end(struct stx__tuner *t);
+void stx__tuner_free(struct stx__tuner *t); /* NULL is allowed */
 
 /* Everything a run needs, for one set of dynamic sizes. Used by one thread at a time. */
 enum stx__step_kind { STX__STEP_LAUNCH, STX__STEP_COPY, STX__STEP_EXTERN };

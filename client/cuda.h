@@ -74,7 +74,6 @@ struct stx__gpu_code {
 	struct stx__gpu_library library[STX__NLIBRARIES];
 };
 #define STX__MAX_DEVICES 16
-struct stx__tuner;
 /* Of an artifact. Codes are numbered: k < nkernels is kernel k's own, of the heuristic choice,
  * which the artifact has; nkernels + c is that of the plan's configuration c, fetched for it. */
 struct stx__gpu_devices {
@@ -87,10 +86,8 @@ struct stx__gpu_devices {
 	_Atomic uint32_t epoch;   /* counts changes of active */
 	char target[STX_TARGET_BYTES], ns[65]; /* "": not known */
 	int fast;
-	_Atomic(struct stx__tuner *) tuner; /* measures in the next run (cuda_tune.c) */
-	struct stx__tuner *tuned;           /* has measured */
-	struct stx__call_record *calls;     /* timings of external calls (calls.c) */
-	_Atomic uint32_t calls_epoch;       /* counts changes of calls; from 1 on */
+	struct stx__call_record *calls; /* timings of external calls (calls.c) */
+	_Atomic uint32_t calls_epoch;   /* counts changes of calls; from 1 on */
 };
 /* The code of kernel k's configuration number i among those of stx_plan_configs. */
 uint32_t stx__gpu_code_number(const struct stax_artifact *a, uint32_t k, uint32_t i);
@@ -136,16 +133,6 @@ stx_err stx__gpu_covered(struct stax_artifact *a, struct stx__context *x, uint32
 			 const struct stx_env *env, struct stx_diag *d);
 void stx__gpu_context_free(struct stx__context *x);
 
-/* ---- measuring (cuda_tune.c) ---- */
-
-/* The run that claims the tuner calls these around its steps. What goes wrong in measuring is
- * reported and ends it, never the run. */
-struct stx__tuner *stx__tune_claim(struct stax_artifact *a);
-void stx__tune_begin(struct stx__tuner *t, struct stax_artifact *a, struct stx__context *x,
-		     const struct stx_env *env);
-void stx__tune_step(struct stx__tuner *t, struct stx__context *x, uint32_t step);
-void stx__tune_end(struct stx__tuner *t);
-void stx__tuner_free(struct stx__tuner *t);
 /* Device memory for the workspace and for outputs computed beside; NULL: none left. */
 void *stx__gpu_alloc(const struct stx_env *env, size_t bytes);
 void stx__gpu_free(const struct stx_env *env, void *p, size_t bytes);

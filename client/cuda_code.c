@@ -210,8 +210,6 @@ void stx__gpu_code_free(struct stax_artifact *a)
 		return;
 	for (int i = 0; i < a->gpu->n; i++)
 		code_free(a->gpu->at[i], ncodes(a), a->plan.h->nsteps);
-	stx__tuner_free(a->gpu->tuner);
-	stx__tuner_free(a->gpu->tuned);
 	stx__calls_free(a);
 	free((void *)a->gpu->active);
 	pthread_mutex_destroy(&a->gpu->lock);

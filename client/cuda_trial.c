@@ -18,16 +18,7 @@
 #define L2_CACHE_SIZE 38 /* CU_DEVICE_ATTRIBUTE */
 #define FLUSH_DEFAULT ((size_t)128 << 20)
 #define CHUNK_BYTES   ((size_t)4 << 20)
-#define SWEEP_BATCH   8u
 #define ALIGN         256u /* of device memory: kernels may use wide accesses */
-
-/* Memory that some argument is written in: arguments that overlap share one. */
-struct region {
-	uint64_t lo, hi; /* device addresses */
-	int written, read;
-	stx__device_ptr base, scratch; /* scratch: in base, aligned as lo is */
-	stx__device_ptr want;          /* the heuristic's results */
-};
 
 struct code {
 	void *module, *fn;
@@ -39,9 +30,8 @@ struct trial {
 	const struct stx__driver *q;
 	struct stx__context *x;
 	struct stx__step *s;
-	const struct stx_plan_step *step; /* of the plan: argument flags */
 	struct stx_arena *arena;
-	struct region *regions;
+	struct stx__region *regions;
 	uint32_t nregions;
 	void **buffers; /* [nparams] addresses as the launches get them */
 	void **params;
@@ -51,7 +41,8 @@ struct trial {
 	size_t flush_bytes;
 	void *from, *to; /* events */
 	void *stream;
-	struct code *codes;           /* [n] */
+	struct code *codes; /* [n] */
+	struct code swept[STX__SWEEP_BATCH + 1];
 	const struct stx__ways *ways; /* of a call: those of k, or a sweep's */
 	const Stx__Kernel *space;     /* of a kernel in a sweep: all configurations */
 	const uint32_t *batch;        /* a sweep's candidates, by number; NULL: those of k */
@@ -67,81 +58,10 @@ static stx_err failed(const struct trial *w, int result, const char *what, struc
 
 /* ---- what is written ---- */
 
-void stx__value_extent(const struct stx__value *v, int rank, int elem_bytes, int64_t *lo,
-		       int64_t *hi)
-{
-	*lo = 0;
-	*hi = elem_bytes;
-	for (int i = 0; i < rank; i++) {
-		int64_t far = (v->sizes[i] - 1) * v->strides[i] * elem_bytes; /* bound before */
-		if (v->sizes[i] == 0)
-			*hi = 0;
-		*lo += far < 0 ? far : 0;
-		*hi += far > 0 ? far : 0;
-	}
-	if (*hi <= 0)
-		*lo = *hi = 0;
-	if (*hi < v->bytes && *lo == 0)
-		*hi = v->bytes;
-}
-
-static uint32_t flags_of(const struct trial *w, uint32_t arg)
-{
-	const struct stx_plan *p = &w->t->a->plan;
-	uint32_t uses =
-		w->s->kind == STX__STEP_EXTERN ? stx_plan_extern_of(p, w->step)->uses : w->step->b;
-	return uses ? stx_plan_u32s(p, uses)[arg] : STX_ARG_READ | STX_ARG_WRITTEN;
-}
-
-static void extent_of(const struct trial *w, uint32_t arg, struct region *r)
-{
-	const struct stx_plan *p = &w->t->a->plan;
-	uint32_t value = stx_plan_u32s(p, w->step->args)[arg], flags = flags_of(w, arg);
-	const struct stx_plan_value *v = &p->values[value];
-	int64_t lo, hi;
-	stx__value_extent(&w->x->values[value], v->rank, stx_dtype_bytes(v->dtype), &lo, &hi);
-	uint64_t at = (uint64_t)(uintptr_t)w->s->frame.buffers[arg];
-	*r = (struct region){ .lo = at + (uint64_t)lo,
-			      .hi = at + (uint64_t)hi,
-			      .written = (flags & STX_ARG_WRITTEN) != 0,
-			      .read = (flags & STX_ARG_READ) != 0 };
-}
-
-static int by_address(const void *a, const void *b)
-{
-	const struct region *x = a, *y = b;
-	return (x->lo > y->lo) - (x->lo < y->lo);
-}
-
-/* Extents of all arguments, overlapping ones joined; those that nothing writes go. */
-static void find_regions(struct trial *w)
-{
-	struct region *r = w->regions;
-	uint32_t n = 0, kept = 0;
-	for (uint32_t i = 0; i < w->s->nparams; i++)
-		extent_of(w, i, &r[i]);
-	qsort(r, w->s->nparams, sizeof *r, by_address);
-	for (uint32_t i = 0; i < w->s->nparams; i++) {
-		if (r[i].hi == r[i].lo)
-			continue;
-		if (n && r[i].lo < r[n - 1].hi) {
-			r[n - 1].hi = r[i].hi > r[n - 1].hi ? r[i].hi : r[n - 1].hi;
-			r[n - 1].written |= r[i].written;
-			r[n - 1].read |= r[i].read;
-		} else {
-			r[n++] = r[i];
-		}
-	}
-	for (uint32_t i = 0; i < n; i++)
-		if (r[i].written)
-			r[kept++] = r[i];
-	w->nregions = kept;
-}
-
 static stx_err make_scratch(struct trial *w, struct stx_diag *d)
 {
 	for (uint32_t i = 0; i < w->nregions; i++) {
-		struct region *r = &w->regions[i];
+		struct stx__region *r = &w->regions[i];
 		int result;
 		r->base = r->want = 0;
 		if ((result = w->q->alloc(&r->base, r->hi - r->lo + ALIGN)) ||
@@ -149,17 +69,7 @@ static stx_err make_scratch(struct trial *w, struct stx_diag *d)
 			return failed(w, result, "copies of what the kernel writes", d);
 		r->scratch = r->base + r->lo % ALIGN;
 	}
-	for (uint32_t i = 0; i < w->s->nparams; i++) {
-		uint64_t at = (uint64_t)(uintptr_t)w->s->frame.buffers[i];
-		struct region mine;
-		extent_of(w, i, &mine);
-		w->buffers[i] = w->s->frame.buffers[i];
-		for (uint32_t j = 0; j < w->nregions; j++)
-			if (mine.lo >= w->regions[j].lo && mine.hi <= w->regions[j].hi &&
-			    mine.hi > mine.lo)
-				w->buffers[i] = (void *)(uintptr_t)(w->regions[j].scratch + at -
-								    w->regions[j].lo);
-	}
+	stx__regions_place(w->t->a, w->x, w->s, w->regions, w->nregions, w->buffers);
 	return STX_E_OK;
 }
 
@@ -189,14 +99,14 @@ static stx_err set_up(struct trial *w, struct stx_diag *d)
 	struct stx__gpu_context *g = w->x->gpu;
 	void *record = NULL;
 	int result, l2 = 0;
-	w->regions = STX_NEW_ARRAY(w->arena, struct region, w->s->nparams + 1);
+	w->regions = STX_NEW_ARRAY(w->arena, struct stx__region, w->s->nparams + 1);
 	w->buffers = STX_NEW_ARRAY(w->arena, void *, w->s->nparams + 1);
 	w->params = STX_NEW_ARRAY(w->arena, void *, w->s->nparams + nscalars + 2);
 	w->host[0] = stx_arena_alloc(w->arena, CHUNK_BYTES);
 	w->host[1] = stx_arena_alloc(w->arena, CHUNK_BYTES);
 	if (stx_arena_oom(w->arena))
 		return stx_fail(d, STX_E_NOMEM, "tune", "", "out of memory");
-	find_regions(w);
+	w->nregions = stx__regions_find(w->t->a, w->x, w->s, w->regions);
 	stx_err e = make_scratch(w, d);
 	if (e)
 		return e;
@@ -456,10 +366,10 @@ static enum stx__apart apart(const struct stx__step *s)
 static stx_err compare_argument(struct trial *w, uint32_t arg, struct stx_diag *d)
 {
 	const struct stx_plan *p = &w->t->a->plan;
-	enum stx_dtype t = p->values[stx_plan_u32s(p, w->step->args)[arg]].dtype;
-	struct region mine;
-	const struct region *r = w->regions;
-	extent_of(w, arg, &mine);
+	enum stx_dtype t = p->values[stx_plan_u32s(p, w->s->plan->args)[arg]].dtype;
+	struct stx__region mine;
+	const struct stx__region *r = w->regions;
+	stx__region_of(w->t->a, w->x, w->s, arg, &mine);
 	while (r < w->regions + w->nregions && !(mine.lo >= r->lo && mine.hi <= r->hi))
 		r++;
 	if (mine.lo == mine.hi || r == w->regions + w->nregions)
@@ -522,7 +432,7 @@ static stx_err check(void *ctx, uint32_t c, struct stx_diag *d)
 	if (!e)
 		e = run_once(w, 0, c, d);
 	for (uint32_t i = 0; i < w->s->nparams && !e; i++)
-		if (flags_of(w, i) & STX_ARG_WRITTEN)
+		if (stx__arg_flags(w->t->a, w->s, i) & STX_ARG_WRITTEN)
 			e = compare_argument(w, i, d);
 	return e;
 }
@@ -533,90 +443,28 @@ static void report(void *ctx, const char *line)
 	stx__tuner_say(w->t, w->k->name, "%s", line);
 }
 
-/* ---- a sweep: what the candidates are compared with ---- */
+/* ---- a sweep ---- */
 
-static const char *space_name(const struct trial *w, uint32_t i)
+static const char *space_name(const void *ctx, uint32_t i)
 {
+	const struct trial *w = ctx;
 	return w->ways ? w->ways->at[i].name : w->space->candidates[i]->text;
 }
 
-static uint32_t space_size(const struct trial *w)
+/* What build, check and launch mean by their numbers from now on; batch NULL: nothing. */
+static stx_err take_batch(void *ctx, const uint32_t *batch, uint32_t many, struct stx_diag *d)
 {
-	return w->ways ? w->ways->n : (uint32_t)w->space->n_candidates;
-}
-
-/* Times the candidates batch[1] to batch[many - 1] of the space; t's place 0 is the heuristic's,
- * whose results every other is checked against. */
-static stx_err time_batch(struct trial *w, const uint32_t *batch, uint32_t many, uint32_t runs,
-			  struct stx_timing *t, struct stx_diag *d)
-{
-	struct code codes[SWEEP_BATCH + 1] = { 0 };
-	const struct stx_measure m = { w, build, check, sample, NULL };
-	const struct stx_measure_limits l = { SWEEP_BATCH, runs, 0 };
-	struct stx_measure_result out;
-	memset(t, 0, many * sizeof *t);
-	t[0].verdict = STX_VERDICT_FAILED;
-	for (uint32_t i = 1; i < many; i++)
-		snprintf(t[i].config, sizeof t[i].config, "%s", space_name(w, batch[i]));
-	w->codes = codes;
+	struct trial *w = ctx;
+	(void)d;
+	if (!batch)
+		w->q->stream_sync(w->stream);
+	for (uint32_t i = 1; i < many && !batch; i++)
+		if (w->swept[i].module)
+			w->q->module_unload(w->swept[i].module);
+	memset(w->swept, 0, sizeof w->swept);
+	w->codes = batch ? w->swept : NULL;
 	w->batch = batch;
-	stx_err e = stx_measure_choose(t, many, &m, &l, &out, d);
-	w->q->stream_sync(w->stream);
-	for (uint32_t i = 1; i < many; i++)
-		if (codes[i].module)
-			w->q->module_unload(codes[i].module);
-	w->codes = NULL;
-	w->batch = NULL;
-	return e;
-}
-
-/* The heuristic's, the chosen and the sweep's best again, in turns: the least of many medians is
- * luck in part. */
-static stx_err compare_best(struct trial *w, struct stx__tuned_kernel *k, struct stx_diag *d)
-{
-	const char *const texts[] = { k->timings[0].config,
-				      k->timings[stx_timing_best(k->timings, k->n)].config,
-				      k->swept };
-	uint32_t batch[4] = { 0 }, n = space_size(w);
-	struct stx_timing t[4];
-	for (int i = 0; i < 3; i++) {
-		uint32_t *at = &batch[i + 1];
-		while (*at < n && strcmp(space_name(w, *at), texts[i]) != 0)
-			++*at;
-		if (*at == n)
-			return STX_E_OK;
-	}
-	stx_err e = time_batch(w, batch, 4, 101, t, d);
-	k->heuristic_ns = t[1].median_ns;
-	k->chosen_ns = t[2].median_ns;
-	k->swept_ns = t[3].median_ns;
-	return e;
-}
-
-/* Every so many of the space, options.sweep at most, in batches. */
-static stx_err sweep_space(struct trial *w, struct stx__tuned_kernel *k, struct stx_diag *d)
-{
-	uint32_t n = space_size(w), want = n < w->t->options.sweep ? n : w->t->options.sweep;
-	stx_err e = STX_E_OK;
-	for (uint32_t from = 0; from < want && !e; from += SWEEP_BATCH) {
-		uint32_t batch[SWEEP_BATCH + 1] = { 0 }, many = 1;
-		struct stx_timing t[SWEEP_BATCH + 1];
-		for (uint32_t i = from; i < want && many <= SWEEP_BATCH; i++)
-			batch[many++] = (uint32_t)((uint64_t)i * n / want);
-		e = time_batch(w, batch, many, w->t->options.runs, t, d);
-		for (uint32_t i = 1; i < many; i++) {
-			if (t[i].verdict != STX_VERDICT_MEASURED ||
-			    (k->swept_ns && t[i].median_ns >= k->swept_ns))
-				continue;
-			k->swept_ns = t[i].median_ns;
-			snprintf(k->swept, sizeof k->swept, "%s", t[i].config);
-		}
-	}
-	if (!e && k->swept_ns)
-		e = compare_best(w, k, d);
-	stx__tuner_say(w->t, k->name, "sweep of %u of %u configurations: best %.3f us, %s", want, n,
-		       (double)k->swept_ns * 1e-3, k->swept);
-	return e;
+	return STX_E_OK;
 }
 
 /* Of all configurations the kernel can have, or all ways that the library lists. */
@@ -635,8 +483,14 @@ static stx_err sweep(struct trial *w, struct stx__tuned_kernel *k, struct stx_di
 		e = w->t->source->code(&w->t->about, k->digest.b, "", &r, d);
 		w->space = e ? NULL : r.e->kernel_code_reply->kernel;
 	}
+	const struct stx__space space = { { w, build, check, sample, NULL },
+					  w->ways    ? w->ways->n
+					  : w->space ? (uint32_t)w->space->n_candidates
+						     : 0,
+					  space_name,
+					  take_batch };
 	if (!e)
-		e = sweep_space(w, k, d);
+		e = stx__sweep(w->t, k, &space, d);
 	stx__received_free(&r);
 	w->space = NULL;
 	w->ways = mine;
@@ -657,7 +511,6 @@ stx_err stx__trial(struct stx__tuner *t, struct stx__tuned_kernel *k, struct stx
 	const struct stx_measure m = { &w, build, check, sample, report };
 	const struct stx_measure_limits l = { t->options.measurements, t->options.runs, 0 };
 	struct stx_measure_result r;
-	w.step = x->steps[step].plan;
 	w.arena = stx_arena_new(0);
 	w.codes = w.arena ? STX_NEW_ARRAY(w.arena, struct code, k->n + 1) : NULL;
 	if (!w.codes) {

@@ -80,16 +80,47 @@ static int valid_ns(const char *ns)
 }
 
 /* Where it will run, so that the answer has what was measured there; and the job whose ranks choose
- * alike. Without a driver nothing is said. */
-static void add_device(Stx__Lookup *m)
+ * alike. Without a driver nothing is said, nor for another host. host: room. */
+static void add_device(Stx__Lookup *m, Stx__Device *host)
 {
 	const char *job = getenv("STAX_JOB");
-	const Stx__Device *device;
-	if (!m->target || !stx_gpu_is_target(m->target) || stx__cuda_device(&device, NULL))
+	const Stx__Device *device = host;
+	if (!m->target || !host ||
+	    (stx_gpu_is_target(m->target)
+		     ? stx__cuda_device(&device, NULL)
+		     : stx__cpu_device(m->target, stx__thread_count(), host, NULL)))
 		return;
 	m->device = (Stx__Device *)(uintptr_t)device;
 	if (job && strlen(job) < 256)
 		m->job = borrow(job);
+}
+
+static int by_product(const void *p, const void *q)
+{
+	const Stx__Blocking *a = *(Stx__Blocking *const *)p, *b = *(Stx__Blocking *const *)q;
+	return memcmp(a->product.data, b->product.data, STX_DIGEST_BYTES);
+}
+
+static stx_err build_blockings(struct stx_arena *a, const struct stax_request *r, Stx__Lookup *m,
+			       struct stx_diag *d)
+{
+	Stx__Blocking **list = STX_NEW_ARRAY(a, Stx__Blocking *, r->nblockings + 1);
+	for (size_t i = 0; list && i < r->nblockings; i++) {
+		const char *product = r->blockings[i].product;
+		struct stx_digest *digest = STX_NEW(a, struct stx_digest);
+		if (!digest || !(list[i] = STX_NEW(a, Stx__Blocking)))
+			break;
+		*digest = stx_digest_of(product, strlen(product));
+		stx__blocking__init(list[i]);
+		list[i]->product = (ProtobufCBinaryData){ sizeof digest->b, digest->b };
+		list[i]->config = borrow(r->blockings[i].config);
+	}
+	if (stx_arena_oom(a))
+		return stx_fail(d, STX_E_NOMEM, "request", "", "out of memory");
+	qsort(list, r->nblockings, sizeof *list, by_product);
+	m->blockings = list;
+	m->n_blockings = r->nblockings;
+	return STX_E_OK;
 }
 
 stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, const char *target,
@@ -129,8 +160,11 @@ stx_err stx__lookup_build(struct stx_arena *a, const struct stax_request *r, con
 	}
 	m->n_values = r->nvalues;
 	m->values = values;
-	add_device(m);
+	add_device(m, STX_NEW(a, Stx__Device));
 	*out = m;
+	stx_err e = build_blockings(a, r, m, d);
+	if (e)
+		return e;
 	return m->target ? STX_E_OK : stx_fail(d, STX_E_NOMEM, "request", "", "out of memory");
 }
 
@@ -179,6 +213,14 @@ static void three(uint32_t out[3], const uint32_t *at, size_t n)
 		out[i] = i < n ? at[i] : 1;
 }
 
+static const char *const *copy_configs(struct stx_arena *a, const Stx__Kernel *f)
+{
+	const char **list = STX_NEW_ARRAY(a, const char *, f->n_candidates + 1);
+	for (size_t i = 0; list && i < f->n_candidates; i++)
+		list[i] = stx_arena_strdup(a, f->candidates[i]->text);
+	return list;
+}
+
 /* The measured choice takes the place of the heuristic's. */
 static void apply_choice(struct stx_arena *a, struct stax_kernel_info *k, const Stx__Kernel *f,
 			 const Stx__Choice *c)
@@ -211,7 +253,9 @@ static void copy_kernels(struct stx_arena *a, struct stax_answer *p, const Stx__
 						  .shared_bytes = f->shared_bytes,
 						  .registers = f->registers,
 						  .spills = f->spills,
+						  .product = stx_arena_strdup(a, f->product),
 						  .candidates = (uint32_t)f->n_candidates,
+						  .configs = copy_configs(a, f),
 						  .reused = f->reused };
 		three(k[i].grid, f->grid, f->n_grid);
 		three(k[i].block, f->block, f->n_block);

@@ -342,6 +342,65 @@ static stx_err hit(struct work *w, const struct entry *found, Stx__Answer **held
 	return STX_E_OK;
 }
 
+static void forget_plan(struct work *w)
+{
+	stx__received_free(&w->plan.r);
+	stx__received_free(&w->link.r);
+	stx_kernel_ids_free(&w->kernels);
+	memset(&w->plan, 0, sizeof w->plan);
+	memset(&w->link, 0, sizeof w->link);
+}
+
+/* The artifact of that key, made earlier or now. */
+static stx_err obtain(struct work *w, const struct stx_digest *key, Stx__Answer **held,
+		      struct stx_diag *d)
+{
+	const struct entry *found = w->r->recache ? NULL : store_find(&w->p->artifacts, key);
+	uint8_t *copy = stx_arena_copy(w->arena, key->b, sizeof key->b);
+	w->answer.reason = (char *)(uintptr_t) "not yet compiled by this process";
+	stx_err e = !copy ? no_memory(d) : found ? hit(w, found, held, d) : build(w, key, d);
+	if (e)
+		return e;
+	w->p->hits += found != NULL;
+	w->p->misses += !found;
+	w->answer.key = (ProtobufCBinaryData){ sizeof key->b, copy };
+	return STX_E_OK;
+}
+
+static Stx__TuneRecord *find_product(void *ctx, const struct stx_digest *product)
+{
+	const struct work *w = ctx;
+	struct stx_digest key =
+		stx_key_tune(product, w->target, stx_option_bits(w->lookup->options), &w->compiler,
+			     w->lookup->device);
+	const struct entry *x = store_find(&w->p->tunes, &key);
+	return x ? stx__tune_record__unpack(NULL, x->bytes.n, x->bytes.at) : NULL;
+}
+
+/* The answer's products as this process has measured them: another artifact takes its place. */
+static stx_err cut_otherwise(struct work *w, const struct stx_digest *key, Stx__Answer **held,
+			     struct stx_diag *d)
+{
+	struct stx_blocking_list list = { NULL, 0 };
+	if (!w->p->tunes.n || !w->lookup->device || w->lookup->n_blockings ||
+	    stx_gpu_is_target(w->target))
+		return STX_E_OK;
+	if (stx_tunes_blockings(&w->answer, find_product, w, &list) ||
+	    (list.at && stx_arena_on_free(w->arena, free, list.at)))
+		return no_memory(d);
+	if (!list.n)
+		return STX_E_OK;
+	w->lookup->blockings = list.at;
+	w->lookup->n_blockings = list.n;
+	struct stx_digest blocked = stx_key_blocked(key, list.at, list.n);
+	if (*held)
+		stx__answer__free_unpacked(*held, NULL);
+	*held = NULL;
+	forget_plan(w);
+	stx__answer__init(&w->answer);
+	return obtain(w, &blocked, held, d);
+}
+
 static stx_err compile(struct work *w, struct stax_answer **out, struct stx_diag *d)
 {
 	struct stx_span body = { w->r->graph, w->r->graph_bytes };
@@ -365,19 +424,12 @@ static stx_err compile(struct work *w, struct stax_answer **out, struct stx_diag
 	memcpy(graph.b, m->graph_digest.data, sizeof graph.b);
 	key = stx_key_artifact(&graph, w->target, stx_option_bits(w->lookup->options),
 			       stx__child_fingerprint(w->p->child));
-	const struct entry *found = w->r->recache ? NULL : store_find(&w->p->artifacts, &key);
-	w->answer.reason = (char *)(uintptr_t) "not yet compiled by this process";
-	e = found ? hit(w, found, &held, d) : build(w, &key, d);
+	key = stx_key_blocked(&key, w->lookup->blockings, w->lookup->n_blockings);
+	e = obtain(w, &key, &held, d);
+	if (!e)
+		e = cut_otherwise(w, &key, &held, d);
 	if (e)
 		goto end;
-	w->p->hits += found != NULL;
-	w->p->misses += !found;
-	w->answer.key = (ProtobufCBinaryData){ sizeof key.b,
-					       stx_arena_copy(w->arena, key.b, sizeof key.b) };
-	if (!w->answer.key.data) {
-		e = no_memory(d);
-		goto end;
-	}
 	w->answer.input_names = m->input_names;
 	w->answer.n_input_names = m->n_input_names;
 	w->answer.output_names = m->output_names;
@@ -422,9 +474,7 @@ static stx_err start(struct work *w, struct stax_client *c, const struct stax_re
 static void finish(struct work *w)
 {
 	stx__received_free(&w->key.r);
-	stx__received_free(&w->plan.r);
-	stx__received_free(&w->link.r);
-	stx_kernel_ids_free(&w->kernels);
+	forget_plan(w);
 	stx_arena_free(w->arena);
 }
 
@@ -548,19 +598,21 @@ static stx_err private_code(struct work *w, const Stx__KernelCode *q, struct stx
 	struct stx__job_reply space = { 0 };
 	struct stx_span ir[2] = { { 0 } }, body = { 0 };
 	struct stx_emitted emitted;
-	struct stx_digest digest;
+	struct stx_digest digest = { { 0 } };
 	uint32_t options = stx_option_bits(q->options);
-	memcpy(digest.b, q->kernel.data, sizeof digest.b);
+	if (!q->product[0])
+		memcpy(digest.b, q->kernel.data, sizeof digest.b);
 	struct stx_digest id = stx_key_kernel(&digest, NULL, q->target, options, &w->compiler);
 	struct stx_kernel_id kernel = {
 		stx_key_kernel(&digest, q->config, q->target, options, &w->compiler), 1, q->config
 	};
 	const struct entry *stored = store_find(&w->p->irs, &id), *code;
 	int reused, of_space = !q->config[0];
-	if (!stored)
+	if (!stored && !q->product[0])
 		return stx_fail(d, STX_E_NOT_FOUND, "kernel", "",
 				"this process has not compiled that kernel");
-	ir[1] = (struct stx_span){ stored->bytes.at, stored->bytes.n };
+	ir[1] = q->product[0] ? (struct stx_span){ (const uint8_t *)q->product, strlen(q->product) }
+			      : (struct stx_span){ stored->bytes.at, stored->bytes.n };
 	w->plan_pieces = ir;
 	e.msg_case = STX__ENVELOPE__MSG_KERNEL_CODE_REPLY;
 	e.kernel_code_reply = &r;
@@ -591,7 +643,11 @@ stx_err stx__private_tuning(struct stax_client *c, const Stx__Envelope *in,
 	struct work w = { 0 };
 	struct stx__child *child;
 	Stx__Lookup lookup = STX__LOOKUP__INIT;
-	stx_err e = stx__private_child(c, 1, &child, d);
+	stx_err e = stx__private_child(c,
+				       stx_gpu_is_target(in->msg_case == STX__ENVELOPE__MSG_TUNE
+								 ? in->tune->target
+								 : in->kernel_code->target),
+				       &child, d);
 	if (e)
 		return e;
 	w.p = c->private_worker;

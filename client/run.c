@@ -118,15 +118,15 @@ static void copy_value(const struct stax_artifact *a, const struct stx__context 
 			 stx_dtype_bytes(v->dtype));
 }
 
-static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
-			 const struct stx_env *env, struct stx_diag *d)
+static stx_err cpu_steps(const struct stax_artifact *a, struct stx__context *x,
+			 struct stx__tuner *tuner, const struct stx_env *env, struct stx_diag *d)
 {
-	if (a->gpu)
-		return stx__gpu_steps((struct stax_artifact *)(uintptr_t)a, x, env, d);
 	x->bounds.taken = 0;
 	for (uint32_t i = 0; i < x->nsteps; i++) {
 		struct stx__step *s = &x->steps[i];
 		stx_err e = STX_E_OK;
+		if (tuner)
+			stx__tune_step(tuner, x, i);
 		switch (s->kind) {
 		case STX__STEP_COPY: copy_value(a, x, s); break;
 		case STX__STEP_EXTERN:
@@ -144,6 +144,21 @@ static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
 			return bounds_error(a, x, s->kernel, d);
 	}
 	return STX_E_OK;
+}
+
+static stx_err run_steps(const struct stax_artifact *a, struct stx__context *x,
+			 const struct stx_env *env, struct stx_diag *d)
+{
+	struct stax_artifact *own = (struct stax_artifact *)(uintptr_t)a;
+	if (a->gpu)
+		return stx__gpu_steps(own, x, env, d);
+	struct stx__tuner *tuner = stx__tune_claim(own);
+	if (tuner)
+		stx__tune_begin(tuner, own, x, env);
+	stx_err e = cpu_steps(a, x, tuner, env, d);
+	if (tuner)
+		stx__tune_end(tuner);
+	return e;
 }
 
 /* ---- arguments ---- */

@@ -67,6 +67,12 @@ struct stax_value {
 	size_t bytes;
 };
 
+/* How a product (stax_kernel_info.product) is cut on a CPU: one of its configs. It changes speed, no
+ * result. */
+struct stax_blocking {
+	const char *product, *config;
+};
+
 struct stax_request {
 	enum stax_format format;
 	const void *graph; /* its bytes; borrowed during the call */
@@ -77,6 +83,9 @@ struct stax_request {
 	const char *ns;       /* NULL: $STAX_NAMESPACE or "default" */
 	const struct stax_value *values;
 	size_t nvalues;
+	const struct stax_blocking *blockings; /* CPU: of products, in place of what was measured on
+						  this host and what the compiler chooses */
+	size_t nblockings;
 	void (*progress)(void *ctx, const char *stage, uint32_t done, uint32_t total, uint64_t ms);
 	void *progress_ctx;
 };
@@ -84,7 +93,10 @@ struct stax_request {
 struct stax_kernel_info {
 	const char *name, *config, *chosen_by;
 	uint32_t grid[3], block[3], shared_bytes, registers, spills;
-	uint32_t candidates; /* configurations it may be launched with; 0: a CPU kernel */
+	const char *product; /* CPU: the product it computes in tiles; "": none */
+	uint32_t
+		candidates; /* configurations it may be launched with; 0: a CPU kernel without tiles */
+	const char *const *configs; /* [candidates] the heuristic's choice first */
 	/* chosen_by "measured": of a launch, on this device. registers, spills and shared_bytes are
 	 * 0 when the choice is not the heuristic's. */
 	uint64_t median_ns, spread_ns;
@@ -199,11 +211,18 @@ STAX_API int stax_is_cuda(const struct stax_artifact *a);
 /* Waits for the stream's work. BOUNDS names the kernel and the index of an earlier run. */
 STAX_API int stax_sync(struct stax_artifact *a, void *stream, struct stax_error *err);
 
-/* Launch configurations chosen by measurement (seed 003, algorithm 9.1), and ways to make external
+/* On a CPU: how large the tiles of each product and convolution are, by one thread and by as many as the
+ * process has ($STAX_THREADS, or all), in code compiled for the purpose. A choice is another artifact:
+ * later compiles on an equal host with as many threads have it in their answer.
+ *
+ * Launch configurations chosen by measurement (seed 003, algorithm 9.1), and ways to make external
  * calls: a library's algorithms, or the kernel that stands in for the call. A kernel has a few
  * candidates; what was measured on a device is kept by the server, for every process with an equal
  * device, and comes back with the answer to a compile: stax_load then launches the choice. */
 struct stax_tuning {
+	const struct stax_request
+		*request; /* of a CPU artifact: what it was compiled from, which must
+					       live until that run has returned */
 	const char *target,
 		*ns;           /* NULL: as the artifact was compiled; one from a file needs a target
 				*/
@@ -219,15 +238,17 @@ struct stax_tuning {
 /* The artifact's next run measures, on its arguments and stream, every kernel whose candidates the
  * server does not know timings of, stores them, and from the run after it the choices are launched.
  * It runs as any other besides, and waits. Nothing of the caller's is changed: what a kernel writes
- * is copied first. A candidate whose results differ from the heuristic's is rejected. All ranks of
- * a job ($STAX_JOB) choose alike. c must live until that run has returned. USAGE: no CUDA artifact,
- * or its target is not known. */
+ * is copied first. A candidate whose results differ from the heuristic's is rejected, on a CPU by one bit.
+ * All ranks of a job ($STAX_JOB) choose alike. c must live until that run has returned. USAGE: the
+ * artifact's target is not known, or a CPU artifact's request is not given or is of another graph, or
+ * its target has not this host's caches. */
 STAX_API int stax_tune_next_run(struct stax_artifact *a, struct stax_client *c,
 				const struct stax_tuning *t, struct stax_error *err);
 struct stax_tuned {
 	const char *kernel, *heuristic,
 		*chosen;                /* live as long as the artifact. kernel: or the call,
 						    "matmul_bf16_4096x4096x4096_tn" */
+	uint32_t threads;               /* CPU: that it was measured with; else 0 */
 	double heuristic_us, chosen_us; /* median launch; 0: not measured */
 	double swept_us;                /* of the best of the sweep */
 	const char *swept;

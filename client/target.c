@@ -43,6 +43,26 @@ stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t 
 	return e;
 }
 
+stx_err stx__cpu_device(const char *target, int threads, Stx__Device *out, struct stx_diag *d)
+{
+	struct stx_cpu_target t, host = stx_cpu_target_host();
+	const struct stx_cpu_identity *id = stx_cpu_identity();
+	char mine[STX_TARGET_BYTES];
+	stx__device__init(out);
+	out->name = (char *)(uintptr_t)id->name;
+	out->clock_khz = id->clock_khz;
+	out->multiprocessors = (uint32_t)threads;
+	stx_err e = stx_cpu_target_parse(target, &t, d);
+	if (e ||
+	    (stx_cpu_target_covers(&host, &t) && !memcmp(&t.caches, &host.caches, sizeof t.caches)))
+		return e;
+	stx_cpu_target_print(&host, mine);
+	return stx_fail(d, STX_E_USAGE, "tune", "",
+			"products are measured for targets that run here and have this host's "
+			"caches: '%s' is not like %s",
+			target, mine);
+}
+
 stx_err stx__cpu_check(uint32_t flags, struct stx_diag *d)
 {
 	struct stx_cpu_target have = stx_cpu_target_host(), need = stx_cpu_target_of_flags(flags);

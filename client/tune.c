@@ -1,4 +1,4 @@
-/* tune.c: timings and code of GPU kernels from the server or, without one, from this process; the
+/* tune.c: timings and code of kernels from the server or, without one, from this process; the
  * choices of an answer; the public calls. */
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +43,8 @@ static stx_err server_records(const struct stx__about *b, Stx__TuneRecord **said
 	return stx_fail(d, STX_E_PROTOCOL, "tune", "", "a reply with other records than asked for");
 }
 
-static stx_err server_code(const struct stx__about *b, const uint8_t kernel[STX_DIGEST_BYTES],
-			   const char *config, struct stx__received *out, struct stx_diag *d)
+static stx_err ask_code(const struct stx__about *b, ProtobufCBinaryData kernel, const char *product,
+			const char *config, struct stx__received *out, struct stx_diag *d)
 {
 	Stx__Envelope m = STX__ENVELOPE__INIT;
 	Stx__KernelCode k = STX__KERNEL_CODE__INIT;
@@ -53,7 +53,8 @@ static stx_err server_code(const struct stx__about *b, const uint8_t kernel[STX_
 	k.ns = (char *)(uintptr_t)b->ns;
 	k.target = (char *)(uintptr_t)b->target;
 	k.options = &o;
-	k.kernel = (ProtobufCBinaryData){ STX_DIGEST_BYTES, (uint8_t *)(uintptr_t)kernel };
+	k.kernel = kernel;
+	k.product = (char *)(uintptr_t)product;
 	k.config = (char *)(uintptr_t)config;
 	m.msg_case = STX__ENVELOPE__MSG_KERNEL_CODE;
 	m.kernel_code = &k;
@@ -64,7 +65,34 @@ static stx_err server_code(const struct stx__about *b, const uint8_t kernel[STX_
 	return stx_fail(d, STX_E_PROTOCOL, "tune", "", "a reply without its kernel");
 }
 
-const struct stx__source stx__server_source = { server_records, server_code };
+static stx_err server_code(const struct stx__about *b, const uint8_t kernel[STX_DIGEST_BYTES],
+			   const char *config, struct stx__received *out, struct stx_diag *d)
+{
+	return ask_code(b, (ProtobufCBinaryData){ STX_DIGEST_BYTES, (uint8_t *)(uintptr_t)kernel },
+			"", config, out, d);
+}
+
+static stx_err server_space(const struct stx__about *b, const char *product,
+			    struct stx__received *out, struct stx_diag *d)
+{
+	return ask_code(b, (ProtobufCBinaryData){ 0, NULL }, product, "", out, d);
+}
+
+static stx_err server_artifact(const struct stx__about *b, const struct stax_request *r,
+			       struct stax_artifact **out, struct stx_diag *d)
+{
+	struct stax_answer *q;
+	struct stax_error err;
+	*out = NULL;
+	stx_err e = stax_compile(b->c, r, &q, &err);
+	if (!e)
+		e = stax_load(b->c, q, out, &err);
+	stax_answer_free(q);
+	return e ? stx_fail(d, e, err.stage, err.node, "%s", err.text) : STX_E_OK;
+}
+
+const struct stx__source stx__server_source = { server_records, server_code, server_space,
+						server_artifact };
 
 /* ---- the choices of an answer ---- */
 
@@ -183,9 +211,24 @@ void stx__tune_take(struct stax_client *c, struct stax_artifact *a, const struct
 
 /* ---- public ---- */
 
-static stx_err new_tuner(struct stax_artifact *a, struct stax_client *c,
-			 const struct stax_tuning *o, struct stx__tuner **out, struct stx_diag *d)
+static struct stx__tuner *new_tuner(struct stax_artifact *a, const struct stax_tuning *o)
 {
+	struct stx__tuner *t = calloc(1, sizeof *t);
+	if (!t || !(t->arena = stx_arena_new(0))) {
+		free(t);
+		return NULL;
+	}
+	t->a = a;
+	t->options = *o;
+	t->options.target = t->options.ns = NULL; /* the caller's texts */
+	t->source = &stx__server_source;
+	return t;
+}
+
+static stx_err gpu_tuner(struct stx__tuner *t, struct stax_client *c, const struct stax_tuning *o,
+			 struct stx_diag *d)
+{
+	const struct stax_artifact *a = t->a;
 	char target[STX_TARGET_BYTES];
 	uint32_t need;
 	const char *text = o->target ? o->target : a->gpu->target;
@@ -195,51 +238,58 @@ static stx_err new_tuner(struct stax_artifact *a, struct stax_client *c,
 	stx_err e = stx__cpu_resolve(text, target, &need, d);
 	if (e)
 		return e;
-	struct stx__tuner *t = calloc(1, sizeof *t);
-	if (!t || !(t->arena = stx_arena_new(0))) {
-		free(t);
-		return stx_fail(d, STX_E_NOMEM, "tune", "", "out of memory");
-	}
-	t->a = a;
-	t->options = *o;
-	t->source = &stx__server_source;
 	set_about(&t->about, c, target,
 		  o->ns           ? o->ns
 		  : a->gpu->ns[0] ? a->gpu->ns
 				  : stx__request_namespace(NULL),
 		  a->gpu->target[0] ? a->gpu->fast : o->fast);
-	t->options.target = t->options.ns = NULL; /* the caller's texts */
-	if ((e = stx__cuda_device(&t->about.device, d))) {
-		stx__tuner_free(t);
-		return e;
-	}
-	*out = t;
-	return STX_E_OK;
+	return stx__cuda_device(&t->about.device, d);
 }
 
-int stax_tune_next_run(struct stax_artifact *a, struct stax_client *c, const struct stax_tuning *t,
+static stx_err cpu_tuner(struct stx__tuner *t, struct stax_client *c, struct stx_diag *d)
+{
+	struct stax_answer *q = NULL;
+	struct stax_error err;
+	if (!t->options.request)
+		return stx_fail(d, STX_E_USAGE, "tune", "",
+				"products on a CPU are measured in code of their graph: the "
+				"artifact's request must be given");
+	if (stax_compile(c, t->options.request, &q, &err)) {
+		stax_answer_free(q);
+		return stx_fail(d, err.code, err.stage, err.node, "%s", err.text);
+	}
+	set_about(&t->about, c, q->target, stx__answer_namespace(q), stx__answer_is_fast(q));
+	stx_err e = stx__products_find(t, q, d);
+	stax_answer_free(q);
+	return e;
+}
+
+int stax_tune_next_run(struct stax_artifact *a, struct stax_client *c, const struct stax_tuning *o,
 		       struct stax_error *err)
 {
 	static const struct stax_tuning none;
-	struct stx__tuner *fresh = NULL;
 	struct stx_diag d;
 	stx__diag_init(&d);
-	stx_err e = a->gpu ? new_tuner(a, c, t ? t : &none, &fresh, &d)
-			   : stx_fail(&d, STX_E_USAGE, "tune", "",
-				      "only kernels of a CUDA target are measured");
-	if (!e)
-		stx__tuner_free(atomic_exchange(&a->gpu->tuner, fresh));
+	struct stx__tuner *t = new_tuner(a, o ? o : &none);
+	stx_err e = !t       ? stx_fail(&d, STX_E_NOMEM, "tune", "", "out of memory")
+		    : a->gpu ? gpu_tuner(t, c, o ? o : &none, &d)
+			     : cpu_tuner(t, c, &d);
+	if (e)
+		stx__tuner_free(t);
+	else
+		stx__tuner_free(atomic_exchange(&a->tuner, t));
 	return stx__give_error(e, &d, err);
 }
 
 int stax_tuned(const struct stax_artifact *a, struct stax_tuned *out, int cap)
 {
-	const struct stx__tuner *t = a->gpu ? a->gpu->tuned : NULL;
+	const struct stx__tuner *t = a->tuned;
 	for (uint32_t i = 0; t && i < t->n && i < (uint32_t)cap; i++) {
 		const struct stx__tuned_kernel *k = &t->kernels[i];
 		const struct stx_timing *first = &k->timings[0], *best = &k->timings[k->chosen];
 		out[i] = (struct stax_tuned){
 			.kernel = k->name,
+			.threads = k->threads,
 			.heuristic = first->config,
 			.chosen = best->config,
 			.heuristic_us =

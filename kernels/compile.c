@@ -139,7 +139,8 @@ static stx_err pass_lower(struct run *r)
 static stx_err pass_schedule(struct run *r)
 {
 	struct stx_schedule_options o = { .target_gpu = stx_gpu_is_target(r->options->target),
-					  .fast = r->options->fast };
+					  .fast = r->options->fast,
+					  .blockings = r->options->blockings };
 	struct stx_gpu_target t;
 	struct stx_cpu_target cpu;
 	struct stx_device device;
@@ -464,6 +465,23 @@ static void at_hints(const struct stx_plan *p, const int64_t *hints, const uint3
 	}
 }
 
+/* Those worth measuring of the kernel's product, and its name. */
+static stx_err describe_product(struct run *r, const struct stx_cut_product *p,
+				struct stx_kernel_desc *out)
+{
+	struct stx_config_desc *all;
+	uint32_t n;
+	stx_err e =
+		stx__product_space((struct stx_span){ (const uint8_t *)p->text, strlen(p->text) },
+				   r->options, STX_BLOCKINGS, &all, &n, r->d);
+	if (e)
+		return e;
+	memcpy(out->product, p->text, sizeof out->product);
+	out->configs = all;
+	out->nconfigs = n;
+	return STX_E_OK;
+}
+
 static stx_err describe_configs(const struct stx_plan *p, const int64_t *hints, uint32_t kernel,
 				struct stx_kernel_desc *out, struct stx_diag *d)
 {
@@ -543,6 +561,9 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 			e = stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory");
 		for (unsigned i = 0; !e && i < s->kernels.n; i++) {
 			e = describe_kernel(s->kernels.at[i], &out->kernels[i], d);
+			if (!e && s->kernels.at[i]->product)
+				e = describe_product(&r, s->kernels.at[i]->product,
+						     &out->kernels[i]);
 			out->nkernels = i + 1;
 		}
 		if (!e)

@@ -13,6 +13,7 @@
 #include "hash.h"
 #include "stax_abi.h"
 #include "status.h"
+#include "timing.h"
 
 struct stx_compiler;
 
@@ -22,6 +23,9 @@ struct stx_compile_options {
 	size_t memory_bytes; /* budget of the call's arena; 0: 1 GiB */
 	const char *config;  /* emit, GPU: launch configuration as the plan names it; NULL: the
 				heuristic choice for the kernel's size hints */
+	const struct stx_choices *blockings; /* plan, CPU: chosen by measurement, by the digests of
+						products' texts; NULL: none. They are part of what
+						is compiled: of the keys */
 };
 
 /* A graph as it arrived: format is enum stx_graph_format (1 wire, 2 text, 3 ONNX). */
@@ -65,8 +69,11 @@ struct stx_kernel_desc {
 	struct stx_digest
 		digest; /* of the normalised kernel IR: kernels with equal digests are one */
 	char name[96];  /* readable: "per_fused_add_relu_sum_0" */
-	uint32_t grid[3], block[3];      /* at the size hints */
-	struct stx_config_desc *configs; /* [nconfigs] GPU: as in the plan's launch table */
+	uint32_t grid[3], block[3]; /* at the size hints */
+	char product[192];          /* CPU: text of the product it computes in tiles; "": none */
+	/* [nconfigs] GPU: as in the plan's launch table; CPU: blockings of the product, the first by
+	 * the model first. */
+	struct stx_config_desc *configs;
 	uint32_t nconfigs;
 };
 /* A configuration that a kernel may be launched with. */
@@ -110,7 +117,8 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 			 const struct stx_compile_options *o, struct stx_emit_result *out,
 			 struct stx_diag *d);
-/* GPU: every configuration the kernel can have, for exhaustive sweeps: *out is malloc'd. */
+/* Every configuration the kernel can have, for exhaustive sweeps: *out is malloc'd. CPU: every blocking
+ * of a product, whose text stands in for the IR. */
 stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *o,
 			  struct stx_config_desc **out, uint32_t *n, struct stx_diag *d);
 /* plan, and one object for each distinct kernel digest. out: the shared object, which whoever

@@ -70,6 +70,39 @@ done:
 	return e;
 }
 
+static int64_t tiles(const struct stx_product_shape *p, const struct stx_blocking *b)
+{
+	double n = (double)((p->rows - 1) / b->rows + 1) * (double)((p->cols - 1) / b->cols + 1) *
+		   (double)p->batch;
+	return n < UINT32_MAX ? (int64_t)n : UINT32_MAX;
+}
+
+stx_err stx__product_space(struct stx_span text, const struct stx_compile_options *o, uint32_t most,
+			   struct stx_config_desc **out, uint32_t *n, struct stx_diag *d)
+{
+	struct stx_blocking all[STX_MOST_BLOCKINGS];
+	struct stx_product_shape p;
+	struct stx_cpu_target target;
+	*out = NULL;
+	*n = 0;
+	stx_err e = stx_product_parse((const char *)text.at, text.n, &p, d);
+	if (e || (e = stx_cpu_target_parse(o->target, &target, d)))
+		return e;
+	uint32_t there = stx_cpu_blockings(&target, &p, all);
+	there = there < most ? there : most;
+	if (!(*out = calloc(there, sizeof **out)))
+		return stx_fail(d, STX_E_NOMEM, "space", NULL, "out of memory");
+	for (; *n < there; ++*n) {
+		struct stx_config_desc *to = &(*out)[*n];
+		stx_blocking_print(&all[*n], to->text);
+		to->grid[0] = clamp_u32(tiles(&p, &all[*n]));
+		to->grid[1] = to->grid[2] = 1;
+		to->block[0] = target.vector_bytes / 4;
+		to->block[1] = to->block[2] = 1;
+	}
+	return STX_E_OK;
+}
+
 stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *o,
 			  struct stx_config_desc **out, uint32_t *n, struct stx_diag *d)
 {
@@ -78,6 +111,8 @@ stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *
 	struct stx_gpu_target target;
 	*out = NULL;
 	*n = 0;
+	if (!stx_gpu_is_target(o->target))
+		return stx__product_space(ir, o, STX_MOST_BLOCKINGS, out, n, d);
 	stx_err e = stx_gpu_target_parse(o->target, &target, d);
 	if (e || (e = stx__run_open(&r, o, d)))
 		return e;

@@ -64,6 +64,10 @@ void stx_jobs_fill(Stx__Job *j, Stx__JobKind kind, const Stx__Lookup *what,
 		j->values = what->values;
 		j->n_values = what->n_values;
 	}
+	if (kind == STX__JOB_KIND__JOB_PLAN) {
+		j->blockings = what->blockings;
+		j->n_blockings = what->n_blockings;
+	}
 	for (uint32_t i = 0; i < n; i++)
 		sizes[i] = pieces[i].n;
 	j->piece_bytes = sizes;

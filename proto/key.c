@@ -54,6 +54,23 @@ struct stx_digest stx_key_memo(const Stx__Lookup *l, const struct stx_digest *bo
 		stx_bytes_u64(&b, v->data.len);
 		stx_bytes_put(&b, v->data.data, v->data.len);
 	}
+	struct stx_digest plain = digest_and_free(&b);
+	return stx_key_blocked(&plain, l->blockings, l->n_blockings);
+}
+
+struct stx_digest stx_key_blocked(const struct stx_digest *of, Stx__Blocking *const *blockings,
+				  size_t n)
+{
+	struct stx_bytes b = { 0 };
+	if (!n)
+		return *of;
+	put_str(&b, "stax-blocked-v1");
+	stx_bytes_put(&b, of->b, sizeof of->b);
+	for (size_t i = 0; i < n; i++) {
+		stx_bytes_u64(&b, blockings[i]->product.len);
+		stx_bytes_put(&b, blockings[i]->product.data, blockings[i]->product.len);
+		put_str(&b, blockings[i]->config);
+	}
 	return digest_and_free(&b);
 }
 

@@ -25,7 +25,11 @@ uint32_t stx_option_bits(const Stx__Options *o); /* NULL: 0 */
 /* Of a request as sent: body is the digest of the graph's bytes. */
 struct stx_digest stx_key_memo(const Stx__Lookup *l, const struct stx_digest *body,
 			       const struct stx_digest *fingerprint);
+/* Of the same (a request, an artifact) with those blockings; with none it is `of`. */
+struct stx_digest stx_key_blocked(const struct stx_digest *of, Stx__Blocking *const *blockings,
+				  size_t n);
 /* Of an artifact: the canonical key. graph is the canonical graph's digest. */
+/* Without blockings: those by stx_key_blocked. */
 struct stx_digest stx_key_artifact(const struct stx_digest *graph, const char *target,
 				   uint32_t options, const struct stx_digest *fingerprint);
 /* Of a kernel's object: of the options only numerics count, of the target not a CPU's caches: what
@@ -35,7 +39,7 @@ struct stx_digest stx_key_kernel(const struct stx_digest *ir, const char *config
 				 const char *target, uint32_t options,
 				 const struct stx_digest *fingerprint);
 /* Of a kernel's timings on a device: a kernel that is compiled otherwise and another
- * device or driver have others. */
+ * device or driver have others. CPU: ir is the digest of its product. */
 struct stx_digest stx_key_tune(const struct stx_digest *ir, const char *target, uint32_t options,
 			       const struct stx_digest *fingerprint, const Stx__Device *device);
 /* Of what a job has seen of the record of that key. */

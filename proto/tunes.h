@@ -24,4 +24,23 @@ Stx__TuneRecord *stx_tunes_record(const struct stx_timing *t, uint32_t n);
  * latest stay. Borrows from both. *block is freed with free() after the last use of into. */
 stx_err stx_tunes_merge(Stx__TuneRecord *into, const Stx__TuneRecord *from, void **block);
 
+/* ---- products (CPU): a measured blocking is another artifact ---- */
+
+/* PROTOCOL: blockings that no client of ours sends. */
+stx_err stx_tunes_check_blockings(Stx__Blocking *const *at, size_t n, struct stx_diag *d);
+/* As they are given to the compiler; borrows. *out is freed with free(). */
+stx_err stx_tunes_choices(Stx__Blocking *const *at, size_t n, struct stx_choice **out);
+
+struct stx_blocking_list {
+	Stx__Blocking **at; /* one block, freed with free() */
+	size_t n;
+};
+/* How records have the answer's products cut, where that is not how the answer has them. find: what is
+ * known of a product, to be freed as unpacked; or NULL. STX_CHOICES_MAX at most. NOMEM. */
+stx_err stx_tunes_blockings(const Stx__Answer *a,
+			    Stx__TuneRecord *(*find)(void *ctx, const struct stx_digest *product),
+			    void *ctx, struct stx_blocking_list *out);
+/* The kernel's best measured configuration, in *best, of which r tells. 0: none. */
+int stx_tunes_best(const Stx__TuneRecord *r, const Stx__Kernel *k, struct stx_timing *best);
+
 #endif

@@ -1,5 +1,6 @@
 /* code_chain.c: the code of one kernel in a configuration of the client's choice, or the names of
- * all it can have. The kernel must be in the store, where a compile for a GPU leaves its IR. A
+ * all it can have. The kernel must be in the store, where a compile for a GPU leaves its IR; a product
+ * on a CPU is its text. A
  * compile chain without plan and link: it shares kernel jobs, flights and what follows a failure
  * with the others. */
 #include <stdio.h>
@@ -158,7 +159,10 @@ void stx__code_request(struct stx__pending *p)
 	struct stx_digest ir;
 	struct stx_diag d = { 0 };
 	uint64_t until;
-	memcpy(ir.b, q->kernel.data, sizeof ir.b);
+	if (q->product[0])
+		ir = stx_digest_of(q->product, strlen(q->product));
+	else
+		memcpy(ir.b, q->kernel.data, sizeof ir.b);
 	struct stx_digest stored =
 		stx_key_kernel(&ir, NULL, q->target, p->spec->options, &s->fingerprint);
 	struct stx_digest key =
@@ -192,5 +196,9 @@ void stx__code_request(struct stx__pending *p)
 		return;
 	}
 	c->refs++;
-	stx_cache_kernel_read(s->cache, c->c.spec->ns, &stored, have_ir, c);
+	if (q->product[0])
+		have_ir(c, STX_E_OK,
+			(struct stx_span){ (const uint8_t *)q->product, strlen(q->product) });
+	else
+		stx_cache_kernel_read(s->cache, c->c.spec->ns, &stored, have_ir, c);
 }

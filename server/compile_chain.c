@@ -576,7 +576,7 @@ static struct stx__compile_chain *new_chain(struct stx__server *s, const struct 
 	c->recache = from->recache;
 	c->key_stages = from->stages;
 	c->c.start_us = from->c.start_us;
-	stx__explain_miss(s, c->c.spec, &memo->graph, c->reason, sizeof c->reason);
+	stx__explain_miss(s, c->c.spec, &memo->graph, &memo->key, c->reason, sizeof c->reason);
 	return c;
 }
 

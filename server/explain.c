@@ -9,6 +9,7 @@ struct nearest {
 	struct stx_digest graph, fingerprint;
 	const char *target;
 	uint32_t options, format_version;
+	struct stx_digest mine; /* key */
 	/* the best so far */
 	int score;
 	struct stx_digest key;
@@ -29,7 +30,8 @@ static int visit(void *ctx, const struct stx_cache_artifact *a)
 		m.target.n == strlen(n->target) && !memcmp(m.target.at, n->target, m.target.n);
 	int score = 1 + same_target + (m.options == n->options) +
 		    (m.format_version == n->format_version) +
-		    stx_digest_eq(&m.fingerprint, &n->fingerprint);
+		    stx_digest_eq(&m.fingerprint, &n->fingerprint) +
+		    stx_digest_eq(&a->key, &n->mine);
 	if (score <= n->score)
 		return 0;
 	n->score = score;
@@ -69,16 +71,20 @@ static void describe(const struct nearest *n, char *out, size_t cap)
 }
 
 void stx__explain_miss(struct stx__server *s, const struct stx__spec *p,
-		       const struct stx_digest *graph, char *out, size_t cap)
+		       const struct stx_digest *graph, const struct stx_digest *key, char *out,
+		       size_t cap)
 {
 	struct nearest n = { .graph = *graph,
+			     .mine = *key,
 			     .fingerprint = s->fingerprint,
 			     .target = p->what->target,
 			     .options = p->options,
 			     .format_version = STX_KEY_FORMAT };
 	stx_cache_each(s->cache, p->ns, visit, &n);
-	if (n.score == 5)
+	if (n.score == 6)
 		snprintf(out, cap, "compiled again on request");
+	else if (n.score == 5)
+		snprintf(out, cap, "there with its products cut otherwise");
 	else if (n.score)
 		describe(&n, out, cap);
 	else if (!n.seen)

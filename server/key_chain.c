@@ -69,6 +69,8 @@ static struct stx__blob *make_memo(struct stx__key_chain *k, const Stx__JobReply
 		memcpy(m.graph.b, r->graph_digest.data, STX_DIGEST_BYTES);
 		m.key = stx_key_artifact(&m.graph, k->c.spec->what->target, k->c.spec->options,
 					 &k->c.s->fingerprint);
+		m.key = stx_key_blocked(&m.key, k->c.spec->what->blockings,
+					k->c.spec->what->n_blockings);
 	}
 	struct stx__blob *out = encode_memo(&m);
 	stx__blob_drop(packed);

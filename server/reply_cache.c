@@ -15,6 +15,20 @@ static void link_front(struct stx__reply_cache *c, struct stx__reply *r)
 	c->newest = r;
 }
 
+struct stx__cut *stx__cut_ref(struct stx__cut *c)
+{
+	c->refs++;
+	return c;
+}
+
+void stx__cut_drop(struct stx__cut *c)
+{
+	if (!c || --c->refs)
+		return;
+	free(c->list.at);
+	free(c);
+}
+
 static uint64_t cost(const struct stx__blob *b)
 {
 	return b->n + sizeof(struct stx__reply) + sizeof *b + 64;
@@ -57,11 +71,14 @@ struct stx__reply *stx__reply_put(struct stx__reply_cache *c, const struct stx_d
 }
 
 void stx__reply_choose(struct stx__reply_cache *c, struct stx__reply *r,
-		       const struct stx_digest *asker, uint64_t epoch, struct stx__blob *chosen)
+		       const struct stx_digest *asker, uint64_t epoch, struct stx__blob *chosen,
+		       struct stx__cut *cut)
 {
 	uint64_t had = r->chosen ? cost(r->chosen) : 0;
 	stx__blob_drop(r->chosen);
+	stx__cut_drop(r->cut);
 	r->chosen = chosen ? stx__blob_ref(chosen) : NULL;
+	r->cut = cut ? stx__cut_ref(cut) : NULL;
 	r->asker = *asker;
 	r->epoch = epoch;
 	c->bytes += (chosen ? cost(chosen) : 0) - had;
@@ -76,6 +93,7 @@ void stx__reply_drop(struct stx__reply_cache *c, struct stx__reply *r)
 	c->bytes -= cost(r->answer) + (r->chosen ? cost(r->chosen) : 0);
 	stx__blob_drop(r->answer);
 	stx__blob_drop(r->chosen);
+	stx__cut_drop(r->cut);
 	free(r);
 }
 

@@ -18,24 +18,7 @@
 
 #define VALUES_MAX_BYTES (60u << 10) /* a Job must fit a header too */
 
-/* ---- specs and pendings ---- */
-
-struct stx__spec *stx__spec_ref(struct stx__spec *p)
-{
-	p->refs++;
-	return p;
-}
-
-void stx__spec_drop(struct stx__spec *p)
-{
-	if (!p || --p->refs)
-		return;
-	if (p->body_fd >= 0)
-		close(p->body_fd);
-	p->s->received_bytes -= p->charged_bytes;
-	stx__envelope__free_unpacked(p->e, NULL);
-	free(p);
-}
+/* ---- pendings ---- */
 
 static void unpark(struct stx__pending *p)
 {
@@ -279,6 +262,8 @@ static void ask_for_body(struct stx__pending *p)
 
 /* ---- compile ---- */
 
+static void process(struct stx__pending *p);
+
 static void send_progress(struct stx__waiter *w, const char *stage, uint32_t done, uint32_t total)
 {
 	struct stx__pending *p = (struct stx__pending *)w;
@@ -314,6 +299,11 @@ static void compile_done(struct stx__waiter *w, struct stx__flight *f,
 		 c->reason);
 	struct stx__blob *b =
 		stx__answer_build(stored, names, 0, c->stored, reason, has_path ? path : NULL);
+	if (b && stx__spec_cut(p, b)) {
+		stx__blob_drop(b);
+		process(p);
+		return;
+	}
 	if (b)
 		send_answer(p, b, "request");
 	else
@@ -350,7 +340,9 @@ static void key_done(struct stx__waiter *w, struct stx__flight *f, const struct 
 	p->names = stx__blob_copy(m.answer.at, m.answer.n);
 	if (!p->recache)
 		answer = find_answer(s, p->spec->ns, &p->spec->memo, &m.key, m.answer, &built);
-	if (answer) {
+	if (answer && stx__spec_cut(p, answer)) {
+		process(p);
+	} else if (answer) {
 		s->stats.hits++;
 		send_answer(p, answer, "key");
 		stx__pending_free(p);
@@ -395,8 +387,15 @@ static void process(struct stx__pending *p)
 		p->run(p);
 		return;
 	}
+	int is_first = !p->spec->base;
 	p->spec->memo = stx_key_memo(p->spec->what, &p->spec->body, &s->fingerprint);
 	found = find_memory(s, p->spec, &answer, &built, &d);
+	if (found == FOUND_ANSWER && stx__spec_cut(p, answer)) {
+		stx__blob_drop(built);
+		built = NULL;
+		p->spec->memo = stx_key_memo(p->spec->what, &p->spec->body, &s->fingerprint);
+		found = find_memory(s, p->spec, &answer, &built, &d);
+	}
 	if (p->recache && (found == FOUND_ANSWER || found == FOUND_FAILURE)) {
 		if (found == FOUND_FAILURE)
 			stx_cache_failure_drop(s->cache, p->spec->ns, &p->spec->memo);
@@ -404,7 +403,7 @@ static void process(struct stx__pending *p)
 		built = NULL;
 		found = FOUND_NOTHING;
 	}
-	s->stats.requests += !(p->is_lookup && found == FOUND_NOTHING);
+	s->stats.requests += is_first && !(p->is_lookup && found == FOUND_NOTHING);
 	switch (found) {
 	case FOUND_ANSWER:
 	case FOUND_NEEDED:
@@ -457,6 +456,7 @@ void stx__request_restart(struct stx__server *s)
 			stx__blob_drop(p->names);
 			p->names = NULL;
 			p->joined = 0;
+			stx__spec_uncut(p);
 			park(p);
 		}
 		stx__chain_abort(c);
@@ -489,28 +489,6 @@ static uint64_t deadline_of(struct stx__server *s, uint32_t wanted_ms)
 	return stx__now_ms(s) + (ms < s->cfg.deadline_max ? ms : s->cfg.deadline_max);
 }
 
-static struct stx__spec *new_spec(struct stx__server *s, Stx__Envelope *e, const Stx__Lookup *what,
-				  int body_fd, uint32_t charged_bytes,
-				  const struct stx_digest *body)
-{
-	struct stx__spec *p = calloc(1, sizeof *p);
-	if (!p)
-		return NULL;
-	p->refs = 1;
-	p->s = s;
-	p->e = e;
-	p->what = what;
-	snprintf(p->ns, sizeof p->ns, "%s", what->ns[0] ? what->ns : "default");
-	p->options = stx_option_bits(what->options);
-	p->body_fd = body_fd;
-	p->charged_bytes = charged_bytes;
-	if (body_fd >= 0 || what->body_digest.len != STX_DIGEST_BYTES)
-		p->body = *body;
-	else
-		memcpy(p->body.b, what->body_digest.data, STX_DIGEST_BYTES);
-	return p;
-}
-
 static void refuse(struct stx__conn *c, Stx__Envelope *e, int body_fd, uint32_t charged_bytes,
 		   const struct stx_diag *d)
 {
@@ -531,7 +509,7 @@ static struct stx__pending *new_pending(struct stx__conn *c, Stx__Envelope *e,
 	struct stx__server *s = c->s;
 	struct stx_diag d = { 0 };
 	struct stx__pending *p = calloc(1, sizeof *p);
-	struct stx__spec *spec = p ? new_spec(s, e, what, body_fd, charged_bytes, body) : NULL;
+	struct stx__spec *spec = p ? stx__spec_new(s, e, what, body_fd, charged_bytes, body) : NULL;
 	if (!spec) {
 		free(p);
 		stx_fail(&d, STX_E_NOMEM, "request", "", "out of memory");
@@ -571,6 +549,11 @@ static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd
 	stx_err err = check_lookup(what, body, body_fd >= 0, &d);
 	if (!err)
 		err = normalise_target(&what->target, &d);
+	if (!err && what->n_blockings && stx_gpu_is_target(what->target))
+		err = stx_fail(&d, STX_E_PROTOCOL, "request", "",
+			       "blockings are of products on a CPU");
+	if (!err)
+		err = stx_tunes_check_blockings(what->blockings, what->n_blockings, &d);
 	if (!err && !is_lookup && body_fd < 0)
 		err = stx_fail(&d, STX_E_PROTOCOL, "request", "",
 			       "a compile needs the graph as its body");
@@ -599,13 +582,14 @@ static void about_kernels(struct stx__conn *c, Stx__Envelope *e)
 	char **target = is_tune ? &e->tune->target : &e->kernel_code->target;
 	made.ns = is_tune ? e->tune->ns : k->ns;
 	made.options = is_tune ? e->tune->options : k->options;
-	if (!valid_ns(made.ns) || !stx_gpu_is_target(*target))
-		stx_fail(&d, STX_E_PROTOCOL, "tune", "",
-			 "timings are of a CUDA target in a namespace");
+	if (!valid_ns(made.ns))
+		stx_fail(&d, STX_E_PROTOCOL, "tune", "", "timings are of a target in a namespace");
 	else if (!normalise_target(target, &d) && is_tune)
 		stx_tunes_check(e->tune, &d);
 	else if (!d.code && k &&
-		 (k->kernel.len != STX_DIGEST_BYTES || strlen(k->config) >= STX_CONFIG_BYTES))
+		 (stx_gpu_is_target(*target) ? k->kernel.len != STX_DIGEST_BYTES ||
+						       strlen(k->config) >= STX_CONFIG_BYTES
+					     : !k->product[0] || k->config[0]))
 		stx_fail(&d, STX_E_PROTOCOL, "tune", "", "a malformed request for a kernel");
 	made.target = *target;
 	struct stx__pending *p = NULL;

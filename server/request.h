@@ -13,17 +13,30 @@
 struct stx__spec {
 	uint32_t refs;
 	struct stx__server *s;
+	struct stx__spec *base;  /* counted: the request as it came, which owns e, body_fd and the
+				   charge; NULL: it is this one */
+	struct stx__cut *cut;    /* counted, with a base: the blockings */
 	Stx__Envelope *e;        /* Lookup or Compile */
 	const Stx__Lookup *what; /* inside e, or made */
-	Stx__Lookup made;        /* of a Tune or KernelCode: target, options, namespace */
+	Stx__Lookup made; /* of a Tune or KernelCode: target, options, namespace; with a base: as
+				    that asks, with blockings */
 	char ns[STX__NS_MAX + 1];
 	uint32_t options;       /* bits */
 	int body_fd;            /* sealed memfd, -1 for a Lookup */
 	uint32_t charged_bytes; /* against the budgets: header, body, what unpacking adds */
 	struct stx_digest body, memo;
 };
+struct stx__pending;
+/* spec.c. what: inside e, or made. NULL: out of memory. */
+struct stx__spec *stx__spec_new(struct stx__server *s, Stx__Envelope *e, const Stx__Lookup *what,
+				int body_fd, uint32_t charged_bytes, const struct stx_digest *body);
 struct stx__spec *stx__spec_ref(struct stx__spec *p);
 void stx__spec_drop(struct stx__spec *p);
+/* From now on p asks for what the answer is of with its products cut as was measured on its device.
+ * 0: the answer is what it asks for. */
+int stx__spec_cut(struct stx__pending *p, const struct stx__blob *answer);
+/* p asks as it came: what was measured was code that another build of the compiler made. */
+void stx__spec_uncut(struct stx__pending *p);
 
 /* A compile that waits for its answer. Belongs to its connection. */
 struct stx__pending {
@@ -78,6 +91,7 @@ void stx__unstored_clear(struct stx__server *s);
 
 /* explain.c: why this is a miss: the nearest entry's differing fields, by name and value. */
 void stx__explain_miss(struct stx__server *s, const struct stx__spec *p,
-		       const struct stx_digest *graph, char *out, size_t cap);
+		       const struct stx_digest *graph, const struct stx_digest *key, char *out,
+		       size_t cap);
 
 #endif

@@ -139,28 +139,25 @@ void stx__tune_request(struct stx__pending *p)
 
 /* ---- choices in answers ---- */
 
-/* The choice for kernel i, appended. A kernel of which nothing is known has none. */
+/* The choice for kernel i, appended. A kernel of which nothing is known has none; a product's is told
+ * where it is how the answer has it cut. */
 static void add_choice(const struct question *q, const Stx__Kernel *k, uint32_t i,
 		       struct stx_bytes *out)
 {
-	const char *configs[STX_TIMINGS_MAX];
-	struct stx_timing t[STX_TIMINGS_MAX];
-	uint32_t n = 0;
+	struct stx_timing best;
+	struct stx_digest product = stx_digest_of(k->product, strlen(k->product));
+	const ProtobufCBinaryData of = { sizeof product.b, product.b };
 	if (k->n_candidates < 2 || k->digest.len != STX_DIGEST_BYTES)
 		return;
-	struct stx_digest key = key_of(q, &k->digest);
+	struct stx_digest key = key_of(q, k->product[0] ? &of : &k->digest);
 	Stx__TuneRecord *r = pinned(q, &key, find(q->s, q->spec->ns, &key), 0);
-	for (; n < k->n_candidates && n < STX_TIMINGS_MAX; n++)
-		configs[n] = k->candidates[n]->text;
-	stx_tunes_read(r, configs, n, t);
-	uint32_t best = stx_timing_best(t, n);
-	if (t[best].verdict != STX_VERDICT_NONE) {
+	if (stx_tunes_best(r, k, &best) && (!k->product[0] || !strcmp(best.config, k->config))) {
 		Stx__Choice c = STX__CHOICE__INIT, *list[1] = { &c };
 		Stx__Answer a = STX__ANSWER__INIT;
 		c.kernel = i;
-		c.config = t[best].config;
-		c.median_ns = t[best].median_ns;
-		c.spread_ns = t[best].spread_ns;
+		c.config = best.config;
+		c.median_ns = best.median_ns;
+		c.spread_ns = best.spread_ns;
 		a.choices = list;
 		a.n_choices = 1;
 		size_t bytes = stx__answer__get_packed_size(&a);
@@ -170,44 +167,105 @@ static void add_choice(const struct question *q, const Stx__Kernel *k, uint32_t 
 	drop(r);
 }
 
-static struct stx__blob *add_choices(const struct question *q, const struct stx__blob *answer)
+static Stx__TuneRecord *find_product(void *ctx, const struct stx_digest *product)
+{
+	const struct question *q = ctx;
+	const ProtobufCBinaryData of = { STX_DIGEST_BYTES, (uint8_t *)(uintptr_t)product->b };
+	struct stx_digest key = key_of(q, &of);
+	return pinned(q, &key, find(q->s, q->spec->ns, &key), 0);
+}
+
+/* What the records say of an answer: owned. */
+struct said {
+	struct stx__blob *chosen; /* the answer with choices; NULL: there are none */
+	struct stx__cut *cut;     /* NULL: its products are cut as they should be */
+};
+
+static struct stx__cut *cut_of(struct question *q, const Stx__Answer *a)
+{
+	struct stx__cut *c = calloc(1, sizeof *c);
+	if (!c)
+		return NULL;
+	c->refs = 1;
+	if (stx_tunes_blockings(a, find_product, q, &c->list) || !c->list.n) {
+		stx__cut_drop(c);
+		return NULL;
+	}
+	return c;
+}
+
+static struct said read_answer(struct question *q, const struct stx__blob *answer)
 {
 	Stx__Answer *a = stx__answer__unpack(NULL, answer->n, answer->at);
 	struct stx_bytes choices = { 0 };
-	struct stx__blob *b = NULL;
+	struct said out = { NULL, NULL };
 	for (size_t i = 0; a && i < a->n_kernels; i++)
 		add_choice(q, a->kernels[i], (uint32_t)i, &choices);
-	if (choices.n && !choices.oom && (b = stx__blob_new(answer->n + choices.n))) {
-		memcpy(b->at, answer->at, answer->n);
-		memcpy(b->at + answer->n, choices.at, choices.n);
+	if (choices.n && !choices.oom && (out.chosen = stx__blob_new(answer->n + choices.n))) {
+		memcpy(out.chosen->at, answer->at, answer->n);
+		memcpy(out.chosen->at + answer->n, choices.at, choices.n);
 	}
+	if (a && !q->spec->what->n_blockings && !stx_gpu_is_target(q->spec->what->target))
+		out.cut = cut_of(q, a);
 	stx_bytes_free(&choices);
 	if (a)
 		stx__answer__free_unpacked(a, NULL);
-	return b;
+	return out;
 }
 
-struct stx__blob *stx__tune_answer(const struct stx__pending *p, const struct stx__blob *answer)
+/* No record and no job to remember that: what most answers for a CPU meet. */
+static int knows_nothing(const struct stx__server *s, const char *job)
+{
+	struct stx_cache_stats now;
+	if (job[0] || s->tunes.n || !s->cache)
+		return 0;
+	stx_cache_stats(s->cache, &now);
+	return !now.tunes;
+}
+
+/* Of an answer from memory it is read once an epoch of the records. */
+static struct said said_of(const struct stx__pending *p, const struct stx__blob *answer)
 {
 	const Stx__Lookup *what = p->spec->what;
 	const Stx__Envelope *e = p->spec->e;
 	static const struct stx_digest none;
-	if (!what->device || !stx_gpu_is_target(what->target))
-		return NULL;
+	struct said out = { NULL, NULL };
+	if (!what->device)
+		return out;
 	const char *job = e->msg_case == STX__ENVELOPE__MSG_COMPILE ? e->compile->job : what->job;
+	if (!stx_gpu_is_target(what->target) && knows_nothing(p->s, job))
+		return out;
 	struct question q = { p->s, p->spec, what->device, job };
 	struct stx__reply *r = stx__reply_find(&p->s->replies, &p->spec->memo);
 	if (!r || r->answer != answer)
-		return add_choices(&q, answer);
+		return read_answer(&q, answer);
 	/* Of an answer, kernels, target and options are given: device and job tell askers apart. */
 	struct stx_digest asker =
 		stx_key_tune(&none, what->target, p->spec->options, &none, what->device);
 	if (job[0])
 		asker = stx_key_pin(job, &asker);
 	if (r->epoch != p->s->tunes_epoch || !stx_digest_eq(&r->asker, &asker)) {
-		struct stx__blob *b = add_choices(&q, answer);
-		stx__reply_choose(&p->s->replies, r, &asker, p->s->tunes_epoch, b);
-		stx__blob_drop(b);
+		struct said fresh = read_answer(&q, answer);
+		stx__reply_choose(&p->s->replies, r, &asker, p->s->tunes_epoch, fresh.chosen,
+				  fresh.cut);
+		stx__blob_drop(fresh.chosen);
+		stx__cut_drop(fresh.cut);
 	}
-	return r->chosen ? stx__blob_ref(r->chosen) : NULL;
+	out.chosen = r->chosen ? stx__blob_ref(r->chosen) : NULL;
+	out.cut = r->cut ? stx__cut_ref(r->cut) : NULL;
+	return out;
+}
+
+struct stx__blob *stx__tune_answer(const struct stx__pending *p, const struct stx__blob *answer)
+{
+	struct said s = said_of(p, answer);
+	stx__cut_drop(s.cut);
+	return s.chosen;
+}
+
+struct stx__cut *stx__tune_cut(const struct stx__pending *p, const struct stx__blob *answer)
+{
+	struct said s = said_of(p, answer);
+	stx__blob_drop(s.chosen);
+	return s.cut;
 }

@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "jobs.h"
 #include "plan.h"
+#include "tunes.h"
 #include "sandbox.h"
 #include "worker.h"
 
@@ -35,6 +36,8 @@ struct run {
 	struct stx_plan_result plan;
 	struct stx_emit_result emit;
 	struct stx_kernel_desc space; /* configs only */
+	struct stx_choice *choices;   /* blockings of a plan, */
+	struct stx_choices given;     /* as the options have them */
 	struct stx_bytes bytes;
 	struct stx_tensor *outputs;
 	uint32_t noutputs;
@@ -166,7 +169,7 @@ static void put_configs(struct run *r, Stx__Kernel *at)
 	}
 }
 
-/* The launch table of a GPU kernel, for the answer. */
+/* The launch table of a GPU kernel, or a product's blockings, for the answer. */
 static stx_err put_candidates(struct run *r, const struct stx_kernel_desc *k, Stx__Kernel *to)
 {
 	Stx__Configuration *at = STX_NEW_ARRAY(r->arena, Stx__Configuration, k->nconfigs + 1u);
@@ -207,6 +210,7 @@ static stx_err put_plan_kernels(struct run *r)
 		at[i].block = k->block;
 		at[i].n_block = 3;
 		at[i].digest = (ProtobufCBinaryData){ STX_DIGEST_BYTES, k->digest.b };
+		at[i].product = k->product;
 		list[i] = &at[i];
 		if (put_candidates(r, k, &at[i]))
 			return STX_E_NOMEM;
@@ -269,7 +273,14 @@ static stx_err run_key(struct run *r)
 static stx_err run_plan(struct run *r)
 {
 	struct stx_plan_result *p = &r->plan;
-	stx_err e = stx_compile_plan(r->w->compiler, r->in[0], &r->options, p, &r->diag);
+	stx_err e = stx_tunes_check_blockings(r->job->blockings, r->job->n_blockings, &r->diag);
+	if (e)
+		return e;
+	if (stx_tunes_choices(r->job->blockings, r->job->n_blockings, &r->choices))
+		return out_of_memory(r);
+	r->given = (struct stx_choices){ r->choices, (uint32_t)r->job->n_blockings };
+	r->options.blockings = &r->given;
+	e = stx_compile_plan(r->w->compiler, r->in[0], &r->options, p, &r->diag);
 	if (e)
 		return e;
 	if (put_pieces(r, (size_t)p->nkernels + 1) || put_plan_kernels(r))
@@ -525,6 +536,7 @@ static void free_results(struct run *r)
 	stx_plan_result_free(&r->plan);
 	stx_emit_result_free(&r->emit);
 	free(r->space.configs);
+	free(r->choices);
 	stx_bytes_free(&r->bytes);
 	for (uint32_t i = 0; i < r->noutputs; i++)
 		free(r->outputs[i].data);

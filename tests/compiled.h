@@ -30,7 +30,9 @@ struct compiled {
 enum compiled_form {
 	COMPILED_FUSED,   /* as the service compiles */
 	COMPILED_UNFUSED, /* every node realised, every buffer a kernel */
-	COMPILED_FAST     /* as the service compiles what asks for `fast` */
+	COMPILED_FAST,    /* as the service compiles what asks for `fast` */
+	COMPILED_RECUT    /* FUSED, with products cut in another way than the model's, each time in
+			     another: the same bits */
 };
 /* Graph as text -> loaded artifact. Grains become 1, so that small graphs split between threads
  * too. */

@@ -342,11 +342,19 @@ struct inspection {
 	struct stax_compare *layers; /* NULL: the oracle alone */
 	struct stx_tensor **outputs;
 	int *noutputs;
+	struct stax_artifact *artifact;
+	struct stx_tool_arguments *run; /* after tuning was asked for; else NULL */
+	const struct stax_tuning *tuning;
 };
 
 static int ask_once(const struct inspection *ask, const struct stax_request *q,
 		    struct stax_error *err)
 {
+	if (ask->tuning) {
+		struct stax_tuning t = *ask->tuning;
+		t.request = q;
+		return stax_tune_next_run(ask->artifact, ask->client, &t, err);
+	}
 	if (ask->text)
 		return stax_dump(ask->client, q, ask->stage, ask->format, ask->text, ask->n, err);
 	if (ask->layers)
@@ -378,10 +386,21 @@ static stx_err inspect(const struct stx_tool_graph *g, const struct stx_tool_val
 	}
 	if (e)
 		place(d, g);
+	if (!e && ask->run)
+		e = stx_tool_execute(ask->artifact, ask->run, d);
 	q->values = NULL;
 	q->nvalues = 0;
 	given_free(given);
 	return e;
+}
+
+stx_err stx_tool_tune_graph(struct stax_client *c, const struct stx_tool_graph *g,
+			    const struct stx_tool_values *values, struct stax_request *q,
+			    const struct stax_tuning *tuning, struct stax_artifact *a,
+			    struct stx_tool_arguments *args, struct stx_diag *d)
+{
+	struct inspection ask = { .client = c, .artifact = a, .run = args, .tuning = tuning };
+	return inspect(g, values, q, &ask, d);
 }
 
 stx_err stx_tool_dump_graph(struct stax_client *c, const struct stx_tool_graph *g,

@@ -141,6 +141,11 @@ stx_err stx_tool_launch(struct stax_artifact *a, struct stx_tool_arguments *args
 stx_err stx_tool_execute(struct stax_artifact *a, struct stx_tool_arguments *args,
 			 struct stx_diag *d);
 void stx_tool_arguments_free(struct stx_tool_arguments *args);
+/* A run of the graph's artifact that measures, with the same care for values. */
+stx_err stx_tool_tune_graph(struct stax_client *c, const struct stx_tool_graph *g,
+			    const struct stx_tool_values *values, struct stax_request *q,
+			    const struct stax_tuning *tuning, struct stax_artifact *a,
+			    struct stx_tool_arguments *args, struct stx_diag *d);
 /* stax_compare, or with layers NULL stax_reference, on the same arguments, with the same care for
  * values. */
 stx_err stx_tool_reference_graph(struct stax_client *c, const struct stx_tool_graph *g,

@@ -1,5 +1,5 @@
 /* tune_cmd.c: stax tune: measures the launch configurations of a graph's or an artifact's kernels
- * on this host's GPU, ahead of the runs that will use them. */
+ * on this host's GPU, or how its products are cut on its CPU, ahead of the runs that will use them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,17 +26,18 @@ static void put_line(void *ctx, const char *kernel, const char *line)
 	fflush(f);
 }
 
-static stx_err load(struct stx_tool_session *s, const struct flags *f, struct stx_diag *d)
+/* q: of a graph, as it was asked for. */
+static stx_err load(struct stx_tool_session *s, const struct flags *f, struct stax_request *q,
+		    struct stx_diag *d)
 {
 	const char *file = f->files.at[0];
-	struct stax_request q = { .target = f->target ? f->target : "cuda", .fast = f->fast };
 	struct stax_error err;
 	stx_err e = stx_tool_session_values(s, &f->inputs, d);
 	if (e)
 		return e;
 	if (!stx_tool_is_artifact(file)) {
 		e = stx_tool_session_graph(s, file, d);
-		return e ? e : stx_tool_session_compile(s, &q, d);
+		return e ? e : stx_tool_session_compile(s, q, d);
 	}
 	e = stx_tool_connect(1, &s->client, d);
 	if (!e && (e = stax_load_file(file, &s->artifact, &err)))
@@ -69,11 +70,16 @@ static void write_text(struct stx_bytes *b, const struct stax_tuned *at, int n, 
 					      "heuristic us", "chosen us",      "chosen",
 					      "sweep us",     "heuristic/best", "chosen/best" };
 	struct stx_table t = { 0 };
-	int measured = 0;
-	for (int i = 0; i < (sweep ? 9 : 6); i++)
-		stx_table_column(&t, titles[i], i >= 1 && i != 5);
+	int measured = 0, threads = n > 0 && at[0].threads;
+	stx_table_column(&t, titles[0], 0);
+	if (threads)
+		stx_table_column(&t, "threads", 1);
+	for (int i = 1; i < (sweep ? 9 : 6); i++)
+		stx_table_column(&t, titles[i], i != 5);
 	for (int i = 0; i < n; i++) {
 		stx_table_cell(&t, "%s", at[i].kernel);
+		if (threads)
+			stx_table_cell(&t, "%u", at[i].threads);
 		stx_table_cell(&t, "%u", at[i].candidates);
 		stx_table_cell(&t, "%u", at[i].measured);
 		cell_us(&t, at[i].heuristic_us);
@@ -99,6 +105,8 @@ static void write_json(struct stx_json *j, const struct stax_tuned *at, int n)
 	for (int i = 0; i < n; i++) {
 		stx_json_open(j, NULL, '{');
 		stx_json_str(j, "name", at[i].kernel);
+		if (at[i].threads)
+			stx_json_uint(j, "threads", at[i].threads);
 		stx_json_uint(j, "candidates", at[i].candidates);
 		stx_json_uint(j, "measured", at[i].measured);
 		stx_json_str(j, "heuristic", at[i].heuristic);
@@ -116,6 +124,19 @@ static void write_json(struct stx_json *j, const struct stax_tuned *at, int n)
 	stx_bytes_u8(&j->b, '\n');
 }
 
+static stx_err measure(struct stx_tool_session *s, struct stax_request *q,
+		       const struct stax_tuning *o, struct stx_diag *d)
+{
+	struct stax_error err;
+	if (s->has_graph)
+		return stx_tool_tune_graph(s->client, &s->graph, &s->values, q, o, s->artifact,
+					   &s->args, d);
+	stx_err e = stax_tune_next_run(s->artifact, s->client, o, &err);
+	if (e)
+		stx_tool_diag(d, &err);
+	return e ? e : stx_tool_execute(s->artifact, &s->args, d);
+}
+
 static stx_err tune(struct stx_tool_session *s, const struct flags *f, struct stx_bytes *out,
 		    struct stx_diag *d)
 {
@@ -125,15 +146,17 @@ static stx_err tune(struct stx_tool_session *s, const struct flags *f, struct st
 				 .sweep = (uint32_t)f->sweep,
 				 .report = f->json ? NULL : put_line,
 				 .ctx = stdout };
-	struct stax_error err;
+	struct stax_request q = { .target = f->target ? f->target : "cuda", .fast = f->fast };
 	struct stx_json j = { 0 };
-	stx_err e = load(s, f, d);
+	stx_err e = load(s, f, &q, d);
+	q.progress = NULL;
 	if (!e && !o.target && !s->has_graph)
 		o.target = "cuda";
-	if (!e && (e = stax_tune_next_run(s->artifact, s->client, &o, &err)))
-		stx_tool_diag(d, &err);
-	if (e || (e = stx_tool_session_bind(s, (uint64_t)f->seed, d)) ||
-	    (e = stx_tool_execute(s->artifact, &s->args, d)))
+	if (!e)
+		e = stx_tool_session_bind(s, (uint64_t)f->seed, d);
+	if (!e)
+		e = measure(s, &q, &o, d);
+	if (e)
 		return e;
 	struct stax_tuned *at = calloc(MAX_KERNELS, sizeof *at);
 	if (!at)

@@ -71,6 +71,7 @@ struct stx__group_def {
 	int target_gpu;
 	int fast;                         /* nothing is rounded to f16 or bf16 but at stores */
 	const struct stx_cpu_target *cpu; /* as of stx_schedule_options */
+	const struct stx_choices *blockings;
 };
 
 /* phases.c. 1: p is filled; 0: *why (may be NULL) says why the buffers are not one kernel.
@@ -84,7 +85,7 @@ stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const st
 /* Something that is addressed while the kernel runs. */
 struct stx__access {
 	stx_ex ex; /* over the variables of the first buffer */
-	uint8_t is_load, is_store, bytes;
+	uint8_t is_load, is_store, bytes, dtype;
 	uint8_t is_lead; /* of the buffer that decides the order of axes: the first reduction, or
 			    all */
 	uint8_t is_full;
@@ -102,8 +103,8 @@ struct stx__axes {
 	uint8_t joined; /* several variables are one axis: addresses are put together again */
 	uint8_t lanes;  /* the vector loop is a reduction axis; GPU: the reduction runs along lanes
 			*/
-	uint8_t is_tiled;     /* a product in tiles (kernel_axes_tile.c) */
-	uint16_t block_words; /* of such a kernel */
+	uint8_t is_tiled;                      /* a product in tiles (kernel_axes_tile.c) */
+	const struct stx_cut_product *product; /* of such a kernel */
 	uint8_t attends; /* the reductions are over keys, then over the terms of a score: the score
 			    is complete after the inner loop, in the outer one */
 	stx_ex term;     /* of them: where the product's reduction variable went */

@@ -193,8 +193,10 @@ struct stx_kernel {
 	uint8_t target_gpu;
 	uint16_t block_words; /* CPU products in tiles: terms packed at once, at most
 				 (cpu_blocking.h); 0: not said. Changes no result */
-	stx_ex grid;          /* grid points = size of axis 0; over scalars only */
-	stx_ex grain;         /* fewest grid points worth a thread; over scalars only */
+	const struct stx_cut_product *product; /* of a scheduled kernel with tiles; else NULL. Not
+						  in the text */
+	stx_ex grid;                           /* grid points = size of axis 0; over scalars only */
+	stx_ex grain; /* fewest grid points worth a thread; over scalars only */
 };
 
 #define STX_KERNEL_MAX_PARAMS 4096

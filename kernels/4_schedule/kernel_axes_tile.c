@@ -5,6 +5,8 @@
  * (cpu_blocking.h), registers and packing are the emitter's (5_codegen/emit_llvm_tile.c), which keeps
  * it. Whether a product is large enough depends on its shape and on the layout of its operands only.
  */
+#include <stdio.h>
+
 #include "axes_impl.h"
 #include "cpu_blocking.h"
 
@@ -164,11 +166,8 @@ static int is_batch(const struct chooser *c, const struct axes *a, uint32_t i)
 	return i + a->ncols < c->nout && &c->out[i] != a->row;
 }
 
-static struct stx_blocking choose_tile(struct chooser *c, const struct axes *a)
+static struct stx_product_shape shape_of(struct chooser *c, const struct axes *a)
 {
-	struct stx_blocking all[STX_MOST_BLOCKINGS];
-	struct stx_cpu_target usual;
-	const struct stx_cpu_target *target = c->b->def->cpu;
 	struct stx_product_shape p = {
 		.rows = stx__axis_hint(c->x, a->row->size),
 		.cols = stx__axis_hint(c->x, a->cols),
@@ -179,10 +178,6 @@ static struct stx_blocking choose_tile(struct chooser *c, const struct axes *a)
 		.is_thin = a->row == &a->one,
 		.rows_are_shared = a->shared
 	};
-	if (!target) {
-		stx_cpu_target_parse("cpu:x86-64-v3", &usual, NULL);
-		target = &usual;
-	}
 	for (uint32_t i = 0; i < c->nred; i++)
 		p.terms = stx_sat_mul(p.terms, stx__axis_hint(c->x, c->red[i].size));
 	for (uint32_t i = 0; i < c->nout; i++)
@@ -191,8 +186,54 @@ static struct stx_blocking choose_tile(struct chooser *c, const struct axes *a)
 	for (uint32_t i = 0; i < c->b->accesses.n; i++)
 		if (c->b->accesses.at[i].is_lead && c->b->accesses.at[i].bytes == 8)
 			p.bytes = 8;
-	stx_cpu_blockings(target, &p, all);
-	return all[0];
+	return p;
+}
+
+/* How far apart neighbours along d lie: 0, 1, or n: further. */
+static char step_of(struct chooser *c, const struct stx__access *a, const struct dim *d)
+{
+	uint64_t n = stx__stride_of(c->x, a->ex, d->var);
+	return n > 1 ? 'n' : (char)('0' + n);
+}
+
+/* " : 64.3.3 f32.01n f32.n10": of the sum its axes, of each operand its type and its steps along
+ * rows, columns and the last axis of the sum. What does not fit is cut off. */
+static void name_operands(struct chooser *c, const struct axes *a, char *out, size_t cap)
+{
+	size_t n = strlen(out);
+	n += (size_t)snprintf(out + n, cap - n, " :");
+	for (uint32_t i = 0; i < c->nred && n < cap; i++)
+		n += (size_t)snprintf(out + n, cap - n, "%c%lld", i ? '.' : ' ',
+				      (long long)stx__axis_hint(c->x, c->red[i].size));
+	for (uint32_t i = 0; i < c->b->accesses.n && n < cap; i++) {
+		const struct stx__access *x = &c->b->accesses.at[i];
+		if (x->is_lead && x->is_load)
+			n += (size_t)snprintf(out + n, cap - n, " %s.%c%c%c",
+					      stx_dtype_name(x->dtype),
+					      a->row == &a->one ? '0' : step_of(c, x, a->row),
+					      step_of(c, x, &c->out[c->nout - 1]),
+					      step_of(c, x, &c->red[c->nred - 1]));
+	}
+}
+
+/* NULL: out of memory. */
+static const struct stx_cut_product *choose_blocking(struct chooser *c, const struct axes *a)
+{
+	struct stx_blocking all[STX_MOST_BLOCKINGS];
+	struct stx_cpu_target usual;
+	const struct stx_cpu_target *target = c->b->def->cpu;
+	struct stx_cut_product *p = STX_NEW(c->b->arena, struct stx_cut_product);
+	if (!p)
+		return NULL;
+	if (!target) {
+		stx_cpu_target_parse("cpu:x86-64-v3", &usual, NULL);
+		target = &usual;
+	}
+	p->shape = shape_of(c, a);
+	stx_product_print(&p->shape, p->text);
+	name_operands(c, a, p->text, sizeof p->text);
+	stx_cut_choose(p, all, stx_cpu_blockings(target, &p->shape, all), c->b->def->blockings);
+	return p;
 }
 
 /* ---- binding ---- */
@@ -250,7 +291,10 @@ int stx__axes_bind_tile(struct chooser *c)
 	uint32_t number, nbatch = 0;
 	if (!find_axes(c, &p) || !pays(c, &p))
 		return 0;
-	struct stx_blocking t = choose_tile(c, &p);
+	const struct stx_cut_product *cut = choose_blocking(c, &p);
+	if (!cut)
+		return 0; /* the arena is out of memory, which ends the pass */
+	struct stx_blocking t = cut->b;
 	stx_ex rows = stx_ex_ceildiv(x, p.row->size, stx_ex_const(x, t.rows));
 	stx_ex cols = stx_ex_ceildiv(x, p.cols, stx_ex_const(x, t.cols));
 	stx_ex total = stx_ex_mul(x, rows, cols), terms = stx_ex_const(x, 1);
@@ -262,7 +306,7 @@ int stx__axes_bind_tile(struct chooser *c)
 	for (uint32_t i = 0; i < c->nred; i++)
 		terms = stx_ex_mul(x, terms, c->red[i].size);
 	a->is_tiled = 1;
-	a->block_words = (uint16_t)t.words;
+	a->product = cut;
 	a->rows = 1;
 	a->grid = total;
 	a->point_elems = 1;

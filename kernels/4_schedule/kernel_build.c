@@ -37,6 +37,7 @@ static stx_err note(struct stx__build *b, uint32_t pos, stx_ex e, struct stx__ac
 	const struct stx__member *m = &b->phases.at[pos];
 	a.ex = e == STX_EX_BAD ? e : stx__canonical(b->ex, m, b->def->buffers[pos], b->space, e);
 	a.bytes = (uint8_t)stx_dtype_bytes(t);
+	a.dtype = (uint8_t)t;
 	a.is_lead = pos == 0 || b->space->def != STX_DEF_REDUCTION;
 	a.is_full = m->is_full;
 	if (a.ex == STX_EX_BAD)
@@ -382,7 +383,8 @@ static stx_err build(struct stx__build *b, struct stx_kernel *k)
 		return err;
 	k->kind = kind_of(b);
 	k->index_bits = b->axes.index_bits;
-	k->block_words = b->axes.block_words;
+	k->product = b->axes.product;
+	k->block_words = k->product ? (uint16_t)k->product->b.words : 0;
 	k->grid = b->axes.grid;
 	k->grain = stx_ex_const(b->ex, grain_of(b));
 	return stx__collect_scalars(k, b->d);

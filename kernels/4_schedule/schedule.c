@@ -163,7 +163,8 @@ static stx_err build_group(struct scheduling *c, uint32_t number)
 								      : &c->scores[buffers[0]->id],
 				      .target_gpu = c->o->target_gpu,
 				      .fast = c->o->fast,
-				      .cpu = c->o->cpu };
+				      .cpu = c->o->cpu,
+				      .blockings = c->o->blockings };
 	stx_err err = buffers[0]->def == STX_DEF_SORT
 			      ? stx__kernel_sort(c->l, buffers[0], c->o->target_gpu, &k, c->d)
 			      : stx__kernel_build(c->l, &def, &k, c->d);

@@ -105,6 +105,7 @@ struct stx_schedule_options {
 	int no_split;                     /* long reductions stay whole: the same bits, for tests */
 	const struct stx_device *device;  /* GPU only; NULL: STX_DEVICE_DEFAULT */
 	const struct stx_cpu_target *cpu; /* CPU only: what products are cut for; NULL: x86-64-v3 */
+	const struct stx_choices *blockings; /* CPU only: of products, measured; NULL: none */
 };
 
 /* The buffer that stands for b's memory; a schedule made by hand may have no `storage`. */

@@ -6,6 +6,7 @@
  * RELEASE of temporaries and inputs it uses last (WR-05, WR-09). Linear in the schedule. */
 #include <stdlib.h>
 
+#include "cpu_blocking.h"
 #include "plan_write.h"
 
 #define MAX_PLAN_BYTES ((size_t)1 << 30)
@@ -172,10 +173,15 @@ static void write_values(struct stx__plan *w)
 /* ---- kernels ---- */
 
 /* What the scheduler chose: each axis, its binding and its size at the hints: "x0:grid=64
- * r0:vector=128". */
+ * r0:vector=128"; of a product in tiles its blocking. */
 static uint32_t config(struct stx__plan *w, const struct stx_kernel *k)
 {
 	struct stx_bytes text = { 0 };
+	char blocking[STX_CONFIG_BYTES];
+	if (k->product) {
+		stx_blocking_print(&k->product->b, blocking);
+		return stx__plan_string(w, blocking);
+	}
 	for (uint32_t i = 0; i < k->axes.n; i++) {
 		const struct stx_axis *a = &k->axes.at[i];
 		stx_bytes_printf(&text, "%s%s:%s=%lld", i ? " " : "", a->name,
@@ -269,8 +275,10 @@ static void name_choices(struct stx__plan *w)
 		stx__plan_oom(w);
 		return;
 	}
-	for (uint32_t i = 0; i < w->s->kernels.n; i++)
-		w->chosen_by[i] = heuristic;
+	for (uint32_t i = 0; i < w->s->kernels.n; i++) {
+		const struct stx_cut_product *p = w->s->kernels.at[i]->product;
+		w->chosen_by[i] = p && p->is_given ? stx__plan_string(w, "fixed") : heuristic;
+	}
 	for (uint32_t i = 0; i < w->s->externals.n; i++) {
 		const struct stx_external *c = &w->s->externals.at[i];
 		const char *text = stx_arena_printf(w->arena, "%s, else heuristic", c->name);

@@ -45,6 +45,12 @@ void stx_cpu_caches_read(const char *root, uint64_t bytes[3]);
 
 /* What this processor has and its operating system lets programs use. */
 struct stx_cpu_target stx_cpu_target_host(void);
+/* What timings made on this host are known by, for the process's life. */
+struct stx_cpu_identity {
+	char name[128];     /* "AMD EPYC 9B45 48K-1024K-16384K": model, then caches as they are */
+	uint32_t clock_khz; /* the highest; 0: not told */
+};
+const struct stx_cpu_identity *stx_cpu_identity(void);
 /* 1: code for need runs where have is offered, whatever the caches. */
 int stx_cpu_target_covers(const struct stx_cpu_target *have, const struct stx_cpu_target *need);
 

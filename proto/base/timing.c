@@ -49,6 +49,22 @@ int stx_timing_is_verdict(stx_err e)
 	       e == STX_E_QUARANTINED || e == STX_E_CRASHED;
 }
 
+const char *stx_choice_find(const struct stx_choices *c, const struct stx_digest *of)
+{
+	uint32_t lo = 0, hi = c->n;
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		int sign = memcmp(c->at[mid].of.b, of->b, sizeof of->b);
+		if (!sign)
+			return c->at[mid].config;
+		if (sign < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return NULL;
+}
+
 struct measuring {
 	const struct stx_measure *m;
 	struct stx_timing *t;
@@ -64,7 +80,9 @@ static void report(const struct measuring *w, uint32_t c)
 	if (!w->m->report)
 		return;
 	if (t->verdict == STX_VERDICT_MEASURED)
-		snprintf(line, sizeof line, "%s: %.3f us, spread %.3f us, %u runs, %u registers",
+		snprintf(line, sizeof line,
+			 t->registers ? "%s: %.3f us, spread %.3f us, %u runs, %u registers"
+				      : "%s: %.3f us, spread %.3f us, %u runs",
 			 t->config, (double)t->median_ns * 1e-3, (double)t->spread_ns * 1e-3,
 			 t->runs, t->registers);
 	else if (t->verdict == STX_VERDICT_SPILLS)

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "hash.h"
 #include "status.h"
 
 #define STX_CONFIG_BYTES 96 /* name of a configuration, the NUL included */
@@ -36,6 +37,19 @@ struct stx_timing {
 uint32_t stx_timing_best(const struct stx_timing *t, uint32_t n);
 /* 1: of every candidate something is known: the record covers the set. */
 int stx_timing_is_complete(const struct stx_timing *t, uint32_t n);
+
+/* Configurations that somebody has chosen, by what their timings are known by. */
+struct stx_choice {
+	struct stx_digest of;
+	const char *config;
+};
+struct stx_choices {
+	const struct stx_choice *at; /* ascending in `of`, all different */
+	uint32_t n;
+};
+#define STX_CHOICES_MAX 512
+/* NULL: none for that. */
+const char *stx_choice_find(const struct stx_choices *c, const struct stx_digest *of);
 
 struct stx_measure {
 	void *ctx;

@@ -248,11 +248,13 @@ static void run_product(uint64_t seed, enum stx_dtype only)
 	struct stx_bytes text = { 0 };
 	make(&p, &text, &seed, only);
 	for (const char *const *t = compiled_feature_targets(); *t; t++)
-		for (int form = COMPILED_FUSED; form <= COMPILED_UNFUSED; form++) {
+		for (int form = 0; form < 3; form++) {
+			static const enum compiled_form forms[] = { COMPILED_FUSED,
+								    COMPILED_UNFUSED,
+								    COMPILED_RECUT };
 			struct compiled c;
 			struct stx_diag d = { 0 };
-			if (compiled_build(stx_bytes_cstr(&text), *t, (enum compiled_form)form, &c,
-					   &d))
+			if (compiled_build(stx_bytes_cstr(&text), *t, forms[form], &c, &d))
 				fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text,
 					 stx_bytes_cstr(&text));
 			for (int how = COMPILED_SERIAL; how <= COMPILED_PREPARED; how++) {
@@ -397,7 +399,8 @@ static void run_bytes(uint64_t seed)
 		struct compiled c;
 		struct stx_tensor out[1];
 		struct stx_diag d = { 0 };
-		if (compiled_build(stx_bytes_cstr(&text), *t, COMPILED_FUSED, &c, &d))
+		if (compiled_build(stx_bytes_cstr(&text), *t,
+				   seed & 1 ? COMPILED_FUSED : COMPILED_RECUT, &c, &d))
 			fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text, stx_bytes_cstr(&text));
 		for (int prepared = 0; prepared < 2; prepared++) {
 			if (compiled_run(&c, prepared ? COMPILED_PREPARED : COMPILED_PIECES, in,
@@ -493,15 +496,18 @@ static void run_conv(const struct conv *v, uint64_t seed)
 			 (long long)v->o, (long long)(v->c / v->groups), (long long)v->k,
 			 (long long)v->k, weight, (long long)v->stride, (long long)v->stride,
 			 (long long)v->padding, (long long)v->padding, (long long)v->groups);
-	for (const char *const *t = compiled_targets(); *t; t++) {
-		struct compiled c;
-		struct stx_diag d = { 0 };
-		if (compiled_build(stx_bytes_cstr(&text), *t, COMPILED_FUSED, &c, &d))
-			fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text, stx_bytes_cstr(&text));
-		check_conv(v, in, &c, COMPILED_PIECES, *t, stx_bytes_cstr(&text));
-		check_conv(v, in, &c, COMPILED_PREPARED, *t, stx_bytes_cstr(&text));
-		compiled_free(&c);
-	}
+	for (const char *const *t = compiled_targets(); *t; t++)
+		for (int form = 0; form < 3; form++) {
+			struct compiled c;
+			struct stx_diag d = { 0 };
+			if (compiled_build(stx_bytes_cstr(&text), *t,
+					   form ? COMPILED_RECUT : COMPILED_FUSED, &c, &d))
+				fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text,
+					 stx_bytes_cstr(&text));
+			check_conv(v, in, &c, COMPILED_PIECES, *t, stx_bytes_cstr(&text));
+			check_conv(v, in, &c, COMPILED_PREPARED, *t, stx_bytes_cstr(&text));
+			compiled_free(&c);
+		}
 	free(in[0].data);
 	free(in[1].data);
 	stx_bytes_free(&text);

@@ -4,7 +4,8 @@
  * seeds) or eight (even ones), in pieces, and with its parameters prepared. v3 and v4, all ways of
  * splitting and all forms must agree bit for bit, v2 too unless there is a matrix product of
  * floats; and one of them with the oracle: bit for bit but for sums and products, which keep their
- * bounds (RD-12; property_cut.c).
+ * bounds (RD-12; property_cut.c). Graphs with products are compiled with those cut otherwise too: the
+ * same bits.
  * SE-03, SE-04, SE-11, SE-12, LV-13, RZ-12. Every third graph is compiled without its inner sums
  * as outputs too, every fifth with a dynamic size.
  *
@@ -110,8 +111,10 @@ static const char *form_text(const struct form *f, char out[96])
 	static const char *const threads[] = { "one piece", "pieces", "threads",
 					       "pieces, prepared" };
 	snprintf(out, 96, "%s %s, %s%s: ", f->target,
-		 f->form == COMPILED_FUSED ? "fused" : "unfused", threads[f->threads],
-		 f->whole ? "" : ", own outputs");
+		 f->form == COMPILED_FUSED   ? "fused"
+		 : f->form == COMPILED_RECUT ? "recut"
+					     : "unfused",
+		 threads[f->threads], f->whole ? "" : ", own outputs");
 	return out;
 }
 
@@ -316,6 +319,12 @@ static enum outcome check_forms(const struct prop_case *c, uint64_t seed, char *
 			k,
 			(struct form){ .target = targets[i], .form = COMPILED_UNFUSED, .whole = 1 },
 			seed % 3 == i ? ALL_WAYS : ONE_AND_TWO);
+	if (!o && prop_has_product(c->g))
+		o = check_form(k,
+			       (struct form){ .target = targets[seed % n],
+					      .form = COMPILED_RECUT,
+					      .whole = 1 },
+			       1u << COMPILED_PIECES);
 	if (!o && k->cut.ninexact && seed % 3 == 0)
 		o = check_form(k, (struct form){ .target = targets[(seed + 1) % n], .whole = 0 },
 			       1u << COMPILED_PIECES);

@@ -395,7 +395,7 @@ static stx_err code_of(const struct stx__about *b, const uint8_t kernel[STX_DIGE
 	return STX_E_OK;
 }
 
-static const struct stx__source source = { fake_records, code_of };
+static const struct stx__source source = { .records = fake_records, .code = code_of };
 
 static void measure_one(struct one *o)
 {
@@ -403,7 +403,7 @@ static void measure_one(struct one *o)
 	struct stax_error err;
 	if (stax_tune_next_run(o->c.artifact, NULL, &t, &err))
 		fail_msg("%s", err.text);
-	o->c.artifact->gpu->tuner->source = &source;
+	o->c.artifact->tuner->source = &source;
 	measured = o->c.artifact;
 	assert_int_equal(run_one(o, &err), 0);
 }

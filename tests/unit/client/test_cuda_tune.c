@@ -123,7 +123,7 @@ static stx_err fake_code(const struct stx__about *b, const uint8_t kernel[32], c
 	return err;
 }
 
-static const struct stx__source fake_source = { fake_records, fake_code };
+static const struct stx__source fake_source = { .records = fake_records, .code = fake_code };
 
 /* ---- an artifact ---- */
 
@@ -202,7 +202,7 @@ static void measure_next(struct stax_artifact *a)
 	struct stax_error err;
 	if (stax_tune_next_run(a, NULL, &o, &err))
 		fail_msg("%s", err.text);
-	a->gpu->tuner->source = &fake_source;
+	a->tuner->source = &fake_source;
 }
 
 static void *device_memory(size_t bytes)

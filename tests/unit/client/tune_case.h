@@ -96,7 +96,7 @@ static inline stx_err no_code(const struct stx__about *b, const uint8_t kernel[S
 	return stx_fail(d, STX_E_NOT_FOUND, "fake", "", "no code");
 }
 
-static const struct stx__source fake_source = { fake_records, no_code };
+static const struct stx__source fake_source = { .records = fake_records, .code = no_code };
 
 static inline void report(void *ctx, const char *kernel, const char *line)
 {
@@ -119,7 +119,7 @@ static inline void measure(struct ready *v, uint32_t sweep)
 	struct stax_error err;
 	if (stax_tune_next_run(v->c.artifact, NULL, &o, &err))
 		fail_msg("%s", err.text);
-	v->c.artifact->gpu->tuner->source = &fake_source;
+	v->c.artifact->tuner->source = &fake_source;
 	if (run(v, &err))
 		fail_msg("%s", err.text);
 }

@@ -71,11 +71,95 @@ static void test_compile_options_without_a_compiler_are_refused_by_every_call(vo
 	}
 }
 
+/* The first product of the graph, planned for the target with those blockings. */
+static struct stx_plan_result plan_of(const char *text, const char *target,
+				      const struct stx_choices *blockings)
+{
+	struct stx_source s = source_of(text);
+	struct stx_compile_options o = { .target = target, .blockings = blockings };
+	struct stx_key_result key = { 0 };
+	struct stx_plan_result plan = { 0 };
+	struct stx_diag d = { 0 };
+	if (stx_compile_key(compiled_compiler(), &s, &o, &key, &d) ||
+	    stx_compile_plan(compiled_compiler(), (struct stx_span){ key.graph.at, key.graph.n },
+			     &o, &plan, &d))
+		fail_msg("%s: %s", d.stage, d.text);
+	stx_key_result_free(&key);
+	assert_int_equal(plan.nkernels, 1);
+	return plan;
+}
+
+#define MM(X, W, T) "%x : " X " = placeholder()\n%w : " W " = placeholder()\n" T "return (%y,)\n"
+
+/* Timings of one are no timings of another: each text is one product. */
+static void test_compile_products_of_other_time_have_other_names(void **state)
+{
+	static const char *const graphs[] = {
+		MM("f32[96,256]", "f32[256,512]", "%y = mm.default(%x, %w)\n"),
+		MM("f32[96,256]", "f32[512,256]", "%t = t.default(%w)\n%y = mm.default(%x, %t)\n"),
+		MM("f32[256,96]", "f32[256,512]", "%t = t.default(%x)\n%y = mm.default(%t, %w)\n"),
+		MM("f16[96,256]", "f16[256,512]", "%y = mm.default(%x, %w)\n"),
+		MM("bf16[96,256]", "bf16[256,512]", "%y = mm.default(%x, %w)\n"),
+		MM("f64[96,256]", "f64[256,512]", "%y = mm.default(%x, %w)\n"),
+		MM("f32[96,288]", "f32[288,512]", "%y = mm.default(%x, %w)\n"),
+		MM("f32[1,32,32,64]", "f32[96,32,3,3]",
+		   "%y = convolution.default(%x, %w, None, [1,1], [1,1], [1,1], False, [0,0], "
+		   "1)\n"),
+		MM("f32[1,288,32,64]", "f32[96,288,1,1]",
+		   "%y = convolution.default(%x, %w, None, [1,1], [0,0], [1,1], False, [0,0], "
+		   "1)\n"),
+	};
+	enum { N = sizeof graphs / sizeof *graphs };
+	char names[N][192];
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		struct stx_plan_result p = plan_of(graphs[i], "cpu:x86-64-v3", NULL);
+		memcpy(names[i], p.kernels[0].product, sizeof names[i]);
+		assert_in_range(p.kernels[0].nconfigs, 2, 8);
+		stx_plan_result_free(&p);
+		assert_true(names[i][0]);
+		for (int j = 0; j < i; j++)
+			assert_string_not_equal(names[i], names[j]);
+	}
+}
+
+/* A choice is another kernel in another plan; without one, and with one for something else, the plan is
+ * the model's to the byte. */
+static void test_compile_blockings_are_what_is_compiled(void **state)
+{
+	static const char text[] = MM("f32[96,256]", "f32[256,512]", "%y = mm.default(%x, %w)\n");
+	struct stx_choice at = { .config = "" };
+	struct stx_choices c = { &at, 1 };
+	(void)state;
+	struct stx_plan_result first = plan_of(text, "cpu:x86-64-v3", NULL), p;
+	const struct stx_kernel_desc *k = &first.kernels[0];
+	for (uint32_t i = 0; i < k->nconfigs; i++)
+		for (uint32_t j = 0; j < i; j++)
+			assert_string_not_equal(k->configs[i].text, k->configs[j].text);
+	p = plan_of(text, "cpu:x86-64-v3", &c);
+	assert_int_equal(p.plan.n, first.plan.n);
+	assert_memory_equal(p.plan.at, first.plan.at, p.plan.n);
+	stx_plan_result_free(&p);
+	at.of = stx_digest_of(k->product, strlen(k->product));
+	for (uint32_t i = 0; i < k->nconfigs; i++) {
+		at.config = k->configs[i].text;
+		p = plan_of(text, "cpu:x86-64-v3", &c);
+		assert_string_equal(p.kernels[0].product, k->product);
+		assert_string_equal(p.kernels[0].configs[0].text, k->configs[0].text);
+		assert_int_equal(p.kernels[0].grid[0], k->configs[i].grid[0]);
+		assert_int_equal(stx_digest_eq(&p.kernels[0].digest, &k->digest), i == 0);
+		stx_plan_result_free(&p);
+	}
+	stx_plan_result_free(&first);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_compile_size_symbol_is_refused_by_name_wherever_code_is_made),
 		cmocka_unit_test(test_compile_options_without_a_compiler_are_refused_by_every_call),
+		cmocka_unit_test(test_compile_products_of_other_time_have_other_names),
+		cmocka_unit_test(test_compile_blockings_are_what_is_compiled),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@
  *   do STAGE VERB [N]   STAGE key|plan|link; VERB as in fake_act
  *   forge               the artifact is one that must not be loaded
  *   need INPUT          NEED_VALUES unless INPUT is given
+ * A kernel whose IR begins with "tile" is a product of that text for a CPU; given a choice, that is its
+ * first candidate and " cut CHOICE" is behind its IR.
  * A kernel's IR may begin with a VERB and a number as well: "sleep 50 a". Included by one file a
  * program. */
 #ifndef FAKE_COMPILER_H
@@ -160,7 +162,18 @@ stx_err stx_compile_key(struct stx_compiler *c, const struct stx_source *s,
 	return STX_E_OK;
 }
 
-/* Three candidates for a kernel of a GPU target. */
+static void fake_product(struct stx_kernel_desc *k, const struct stx_choices *given)
+{
+	snprintf(k->product, sizeof k->product, "%.*s", (int)k->ir.n, (const char *)k->ir.at);
+	const char *config = given ? stx_choice_find(given, &k->digest) : NULL;
+	if (!config)
+		return;
+	snprintf(k->configs[0].text, sizeof k->configs[0].text, "%s", config);
+	stx_bytes_printf(&k->ir, " cut %s", config);
+	k->digest = stx_digest_of(k->ir.at, k->ir.n);
+}
+
+/* Three candidates for a kernel of a GPU target, or a product. */
 static void fake_configs(struct stx_kernel_desc *k)
 {
 	static const char *const names[] = { "small", "medium", "large" };
@@ -194,8 +207,11 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 			snprintf(k->name, sizeof k->name, "poi_%u", out->nkernels);
 			k->grid[0] = 4;
 			k->block[0] = 8;
-			if (!strncmp(o->target, "cuda", 4))
+			int is_tile = k->ir.n > 4 && !memcmp(k->ir.at, "tile", 4);
+			if (is_tile || !strncmp(o->target, "cuda", 4))
 				fake_configs(k);
+			if (is_tile)
+				fake_product(k, o->blockings);
 		}
 		at = end + 1;
 	}

@@ -1,4 +1,4 @@
-/* cuda_tune.c: the run that measures: which kernels have several candidates, what is known of
+/* measuring.c: the run that measures: which kernels have several candidates, what is known of
  * them, and the choice. Each kernel is measured where the plan first launches it, so that its
  * arguments are this run's. */
 #include <stdarg.h>
@@ -12,6 +12,7 @@ void stx__tuner_free(struct stx__tuner *t)
 {
 	if (!t)
 		return;
+	stx__products_free(t->products);
 	stx_arena_free(t->arena);
 	free(t);
 }
@@ -30,9 +31,9 @@ void stx__tuner_say(const struct stx__tuner *t, const char *name, const char *fm
 
 struct stx__tuner *stx__tune_claim(struct stax_artifact *a)
 {
-	if (!atomic_load_explicit(&a->gpu->tuner, memory_order_relaxed))
+	if (!atomic_load_explicit(&a->tuner, memory_order_relaxed))
 		return NULL;
-	return atomic_exchange(&a->gpu->tuner, NULL);
+	return atomic_exchange(&a->tuner, NULL);
 }
 
 /* ---- which kernels ---- */
@@ -140,7 +141,7 @@ static stx_err decide(struct stx__tuner *t, struct stx__tuned_kernel *k, struct 
 	k->decided = 1;
 	if (!k->configs) {
 		stx__tuner_say(t, k->name, "chosen: %s", k->timings[k->chosen].config);
-		return decide_call(t, k);
+		return k->product ? STX_E_OK : decide_call(t, k); /* compiled so from now on */
 	}
 	for (uint32_t i = 0; i < t->a->plan.h->nkernels; i++) {
 		stx_err e = t->of[i] == number ? have_code(t, k, i, d) : STX_E_OK;
@@ -175,11 +176,28 @@ static void read_record(struct stx__tuned_kernel *k, const Stx__TuneRecord *r)
 	memcpy(k->timings, now, k->n * sizeof *now);
 }
 
+static void name_device(struct stx__tuner *t, const struct stx__tuned_kernel *k)
+{
+	if (k->product)
+		t->about.device = stx__product_device(t, k);
+}
+
+/* How many from `from` on one message can ask for: of one device. */
+static uint32_t batch_of(const struct stx__tuner *t, uint32_t from)
+{
+	uint32_t n = 1;
+	while (n < STX__TUNE_BATCH && from + n < t->n &&
+	       t->kernels[from + n].threads == t->kernels[from].threads)
+		n++;
+	return n;
+}
+
 /* What is known of those at [from, from + n). */
 static stx_err look_up(struct stx__tuner *t, uint32_t from, uint32_t n, struct stx_diag *d)
 {
 	Stx__TuneRecord asked[STX__TUNE_BATCH], *list[STX__TUNE_BATCH];
 	struct stx__received r = { 0 };
+	name_device(t, &t->kernels[from]);
 	for (uint32_t i = 0; i < n; i++) {
 		stx__tune_record__init(&asked[i]);
 		asked[i].kernel =
@@ -211,9 +229,11 @@ void stx__tune_begin(struct stx__tuner *t, struct stax_artifact *a, struct stx__
 	stx__diag_init(&d);
 	t->a = a;
 	t->env = env;
-	stx_err e = find_kernels(t);
-	for (uint32_t i = 0; !e && i < t->n; i += STX__TUNE_BATCH)
-		e = look_up(t, i, t->n - i < STX__TUNE_BATCH ? t->n - i : STX__TUNE_BATCH, &d);
+	stx_err e = t->products ? STX_E_OK : find_kernels(t);
+	for (uint32_t i = 0, n; !e && i < t->n; i += n) {
+		n = batch_of(t, i);
+		e = look_up(t, i, n, &d);
+	}
 	if (e)
 		give_up(t, t->n ? t->kernels[0].name : "", &d);
 }
@@ -227,6 +247,7 @@ static stx_err publish(struct stx__tuner *t, struct stx__tuned_kernel *k, struct
 	Stx__TuneRecord *said = stx_tunes_record(k->timings, k->n);
 	if (!said)
 		return stx_fail(d, STX_E_NOMEM, "tune", "", "out of memory");
+	name_device(t, k);
 	said->kernel = (ProtobufCBinaryData){ STX_DIGEST_BYTES, k->digest.b };
 	stx_err e = said->n_timings ? t->source->records(&t->about, &said, 1, &r, d) : STX_E_OK;
 	if (!e && said->n_timings)
@@ -243,7 +264,8 @@ static void measure(struct stx__tuner *t, struct stx__tuned_kernel *k, struct st
 	if (k->decided && (!t->options.sweep || k->swept_ns))
 		return;
 	stx__diag_init(&d);
-	stx_err e = stx__trial(t, k, x, step, &d);
+	stx_err e =
+		k->product ? stx__product_trial(t, k, x, step, &d) : stx__trial(t, k, x, step, &d);
 	if (!e && !k->decided) {
 		e = publish(t, k, &d);
 		if (!e)
@@ -279,6 +301,16 @@ static struct stx__tuned_kernel *find_call(struct stx__tuner *t, const struct st
 	t->n++;
 	*e = look_up(t, t->n - 1, 1, d);
 	return *e ? NULL : k;
+}
+
+/* With each number of threads. */
+static void measure_product(struct stx__tuner *t, struct stx__context *x, uint32_t step)
+{
+	const struct stx__step *s = &x->steps[step];
+	if (s->kind != STX__STEP_LAUNCH || t->of[s->kernel] == STX__NOT_TUNED)
+		return;
+	for (uint32_t i = t->of[s->kernel]; i < t->n && !t->broken; i += t->nproducts)
+		measure(t, &t->kernels[i], x, step);
 }
 
 static void measure_launch(struct stx__tuner *t, struct stx__context *x, uint32_t step)
@@ -335,7 +367,9 @@ void stx__tune_step(struct stx__tuner *t, struct stx__context *x, uint32_t step)
 	const struct stx__step *s = &x->steps[step];
 	if (t->broken)
 		return;
-	if (s->kind != STX__STEP_EXTERN)
+	if (t->products)
+		measure_product(t, x, step);
+	else if (s->kind != STX__STEP_EXTERN)
 		measure_launch(t, x, step);
 	else if (s->external->ways)
 		measure_call(t, x, step);
@@ -344,9 +378,5 @@ void stx__tune_step(struct stx__tuner *t, struct stx__context *x, uint32_t step)
 void stx__tune_end(struct stx__tuner *t)
 {
 	t->env = NULL;
-	pthread_mutex_lock(&t->a->gpu->lock);
-	struct stx__tuner *old = t->a->gpu->tuned;
-	t->a->gpu->tuned = t;
-	pthread_mutex_unlock(&t->a->gpu->lock);
-	stx__tuner_free(old);
+	stx__tuner_free(atomic_exchange(&t->a->tuned, t));
 }
