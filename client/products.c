@@ -265,7 +265,8 @@ static stx_err launch(struct trial *w, uint32_t c, struct stx_diag *d)
 static stx_err check(void *ctx, uint32_t c, struct stx_diag *d)
 {
 	struct trial *w = ctx;
-	stx_err e = STX_E_OK;
+	struct variant *model; /* of whom timings may be known already */
+	stx_err e = find_variant(w->t, 0, &model, d);
 	for (int first = !w->have_want; first >= 0 && !e; first--) {
 		restore(w, 1);
 		e = launch(w, first ? 0 : c, d);
