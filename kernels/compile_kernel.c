@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "compile_run.h"
+#include "sat.h"
 
 static stx_err emit_cpu(struct stx_compiler *c, const struct stx_kernel *k,
 			const struct stx_compile_options *o, enum stx_emit_stage stage,
@@ -72,9 +73,8 @@ done:
 
 static int64_t tiles(const struct stx_product_shape *p, const struct stx_blocking *b)
 {
-	double n = (double)((p->rows - 1) / b->rows + 1) * (double)((p->cols - 1) / b->cols + 1) *
-		   (double)p->batch;
-	return n < UINT32_MAX ? (int64_t)n : UINT32_MAX;
+	int64_t down = (p->rows - 1) / b->rows + 1, across = (p->cols - 1) / b->cols + 1;
+	return stx_sat_mul(stx_sat_mul(down, across), p->batch);
 }
 
 stx_err stx__product_space(struct stx_span text, const struct stx_compile_options *o, uint32_t most,

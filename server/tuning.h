@@ -1,6 +1,6 @@
 /* tuning.h
- * timings of GPU kernels and of products on CPUs: merged into the store, told to who asks, pinned for a job, and as choices
- * in answers; and the code of a kernel in one configuration, for who measures. */
+ * timings of GPU kernels and of products on CPUs: merged into the store, told to who asks, pinned for a
+ * job, and as choices in answers; and the code of a kernel in one configuration, for who measures. */
 #ifndef STX_SERVER_TUNING_H
 #define STX_SERVER_TUNING_H
 

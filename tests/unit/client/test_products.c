@@ -202,6 +202,42 @@ static void test_products_whose_results_differ_are_rejected(void **state)
 	drop(v);
 }
 
+/* A server that has not heard of the last candidate yet. */
+static stx_err old_records(const struct stx__about *b, Stx__TuneRecord **said, size_t n,
+			   struct stx__received *out, struct stx_diag *d)
+{
+	stx_err e = stx__server_source.records(b, said, n, out, d);
+	for (size_t i = 0; !e && i < n; i++) {
+		Stx__TuneRecord *r = out->e->tune_reply->records[i];
+		if (!said[i]->n_timings && r->n_timings)
+			stx__timing__free_unpacked(r->timings[--r->n_timings], NULL);
+	}
+	return e;
+}
+
+/* It is measured alone, against the first one's results. */
+static void test_products_new_candidate_is_measured_alone(void **state)
+{
+	struct made *v = make(product);
+	struct stax_tuned t[2];
+	struct stx__source mine = stx__server_source;
+	(void)state;
+	mine.records = old_records;
+	mine.artifact = some_artifact;
+	tune(v, 0);
+	run(v);
+	variants = 0;
+	tune(v, 0);
+	v->artifact->tuner->source = &mine;
+	run(v);
+	assert_int_equal(stax_tuned(v->artifact, t, 2), 2);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(t[i].measured, 1);
+	assert_int_equal(variants, 2);
+	assert_int_equal(count(v->lines, "rejected"), 0);
+	drop(v);
+}
+
 /* Trials write elsewhere: the run adds once. */
 static void test_products_measured_in_place_add_once(void **state)
 {
@@ -308,6 +344,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_products_are_measured_once),
 		cmocka_unit_test(test_products_whose_results_differ_are_rejected),
+		cmocka_unit_test(test_products_new_candidate_is_measured_alone),
 		cmocka_unit_test(test_products_measured_in_place_add_once),
 		cmocka_unit_test(test_products_swept_are_compared),
 		cmocka_unit_test(test_products_need_their_request_and_this_host),
