@@ -54,7 +54,8 @@ class Request(C.Structure):
     _fields_ = [("format", C.c_int), ("graph", C.c_char_p), ("graph_bytes", C.c_size_t), ("target", C.c_char_p),
                 ("training", C.c_int), ("dynamic", C.c_int), ("fast", C.c_int), ("allow_fallback", C.c_int),
                 ("recache", C.c_int), ("deadline_ms", C.c_uint32), ("ns", C.c_char_p), ("values", C.c_void_p),
-                ("nvalues", C.c_size_t), ("progress", C.c_void_p), ("progress_ctx", C.c_void_p)]
+                ("nvalues", C.c_size_t), ("blockings", C.c_void_p), ("nblockings", C.c_size_t), ("progress", C.c_void_p),
+                ("progress_ctx", C.c_void_p)]
 
 
 class Stage(C.Structure):
@@ -62,12 +63,12 @@ class Stage(C.Structure):
 
 
 class Tuning(C.Structure):
-    _fields_ = [("target", C.c_char_p), ("ns", C.c_char_p), ("fast", C.c_int), ("measurements", C.c_uint32),
-                ("runs", C.c_uint32), ("sweep", C.c_uint32), ("report", C.c_void_p), ("ctx", C.c_void_p)]
+    _fields_ = [("request", C.c_void_p), ("target", C.c_char_p), ("ns", C.c_char_p), ("fast", C.c_int),
+                ("measurements", C.c_uint32), ("runs", C.c_uint32), ("sweep", C.c_uint32), ("report", C.c_void_p), ("ctx", C.c_void_p)]
 
 
 class Tuned(C.Structure):
-    _fields_ = [("kernel", C.c_char_p), ("heuristic", C.c_char_p), ("chosen", C.c_char_p),
+    _fields_ = [("kernel", C.c_char_p), ("heuristic", C.c_char_p), ("chosen", C.c_char_p), ("threads", C.c_uint32),
                 ("heuristic_us", C.c_double), ("chosen_us", C.c_double), ("swept_us", C.c_double),
                 ("swept", C.c_char_p), ("candidates", C.c_uint32), ("measured", C.c_uint32)]
 
