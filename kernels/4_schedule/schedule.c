@@ -272,7 +272,9 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 	stx_err err = o->no_split ? STX_E_OK : stx__split(l, o, d);
 	if (err)
 		return err;
-	if (o->target_gpu && o->fast && !o->no_external)
+	if (o->target_gpu && !o->no_external)
+		err = stx__pad_channels(l, d);
+	if (!err && o->target_gpu && o->fast && !o->no_external)
 		err = stx__find_masks(l, d);
 	if (!err && o->target_gpu && !o->no_external)
 		err = stx__find_products(l, &c.products, d);
