@@ -79,6 +79,11 @@ stx_err stx__insert(struct stx__inserting *t);
  * products are found. */
 stx_err stx__pad_channels(struct stx_loops *l, struct stx_diag *d);
 
+/* ---- widen.c ---- */
+
+/* Products of f32 and halves read f32. Before products are found. */
+stx_err stx__widen_operands(struct stx_loops *l, struct stx_diag *d);
+
 /* ---- attention.c ---- */
 
 #define STX__ATTENTION_MOST 16

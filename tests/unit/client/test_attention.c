@@ -265,6 +265,31 @@ static void test_attention_spelt_out_is_a_call(void **state)
 	assert_true(dnn->attention.scale == 0.25f);
 }
 
+/* In strict the weights stay f32: their product is the library's of widened values, as causal masks
+ * and heads that share keys leave it. */
+static void test_attention_in_strict_multiplies_widened_values(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		char text[400];
+		snprintf(text, sizeof text,
+			 "%%q : bf16[1,4,64,128] = placeholder()\n"
+			 "%%k : bf16[1,%d,128,128] = placeholder()\n"
+			 "%%v : bf16[1,%d,128,128] = placeholder()\n"
+			 "%%y = scaled_dot_product_attention.default(%%q, %%k, %%v, None, 0.0, %s, "
+			 "scale=0.1, enable_gqa=True)\nreturn (%%y,)\n",
+			 i ? 2 : 4, i ? 2 : 4, i ? "True" : "False");
+		tolerance = errors[1] / 4;
+		is_fast = 0;
+		uint32_t fused = dnn->calls;
+		struct counts c = check(text);
+		is_fast = 1;
+		assert_int_equal(dnn->calls, fused);
+		assert_int_equal(c.calls, 2);
+		assert_int_equal(last_call()->d.type, 0); /* CUDA_R_32F */
+	}
+}
+
 /* ---- the steps that the call stands for ---- */
 
 static void is_by_steps(void)
@@ -549,6 +574,7 @@ int main(void)
 		cmocka_unit_test(test_attention_random_masks_are_biases_of_the_call),
 		cmocka_unit_test(test_attention_masks_spelt_out_are_biases),
 		cmocka_unit_test(test_attention_spelt_out_is_a_call),
+		cmocka_unit_test(test_attention_in_strict_multiplies_widened_values),
 		cmocka_unit_test(test_attention_without_an_engine_runs_the_steps),
 		cmocka_unit_test(test_attention_failures_of_the_library_and_moved_operands),
 		cmocka_unit_test(test_attention_tune_fastest_is_taken_and_wrong_ones_are_not),
