@@ -97,6 +97,8 @@ struct stx__context *stx__context_new(const struct stax_artifact *a)
 		dims += 2 * a->plan.values[i].rank;
 	}
 	lay_out_steps(a, x);
+	if (!stx__aside_new(a, x))
+		goto fail;
 	return x;
 fail:
 	stx_arena_free(m);
@@ -325,6 +327,7 @@ stx_err stx__context_bind(const struct stax_artifact *a, struct stx__context *x,
 	for (uint32_t i = 0; i < p->h->nvalues; i++)
 		if ((e = bind_value(a, x, i, d)))
 			return e;
+	stx__aside_bind(a, x);
 	if ((e = bind_steps(a, x, d)))
 		return e;
 	x->bound = 1;

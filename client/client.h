@@ -270,6 +270,11 @@ struct stx__context {
 	void *workspace; /* own memory, NULL until needed */
 	size_t own_bytes;
 	void *patched_for; /* workspace the fixed buffers point into */
+	/* aside.c: of steps that calls stand for, beyond the workspace */
+	uint8_t *is_aside; /* [nvalues]; NULL: there are none */
+	size_t aside_bytes, aside_own_bytes;
+	void *aside, *aside_foreign; /* own memory; the run's */
+	int is_aside_taken;          /* for this run */
 	struct stx_bounds_record bounds;
 	struct stx__moved *moved; /* [nmoved] of room for all inputs, or NULL: realign.c */
 	uint32_t nmoved;
@@ -284,6 +289,16 @@ struct stx__bytes {
 	uintptr_t lo, hi; /* [lo, hi) */
 };
 struct stx__bytes stx__bytes_of(const struct stx_tensor *t); /* overlap.c */
+
+/* aside.c: which values a new context, whose steps are there, has aside; 0: out of memory. Then what
+ * of the workspace that is, with values that are bound. For a run, until stx__aside_end: memory for
+ * them, from env or the context's own. */
+int stx__aside_new(const struct stax_artifact *a, struct stx__context *x);
+void stx__aside_bind(const struct stax_artifact *a, struct stx__context *x);
+stx_err stx__aside_take(const struct stax_artifact *a, struct stx__context *x,
+			const struct stx_env *env, struct stx_diag *d);
+void stx__aside_end(struct stx__context *x, const struct stx_env *env);
+void stx__aside_free(struct stx__context *x); /* its own */
 
 /* realign.c: 1 where a kernel cannot take an argument from where it lies. */
 int stx__is_astray(const struct stax_artifact *a, const struct stx_tensor *t);

@@ -188,6 +188,7 @@ stx_err stx__gpu_bind(struct stax_artifact *a, struct stx__context *x, const str
 								       a->plan.values[i].const_off);
 		if (x->workspace && x->gpu->code)
 			stx__gpu_free(NULL, x->workspace, x->own_bytes);
+		stx__aside_free(x);
 		x->workspace = NULL;
 		x->own_bytes = 0;
 		x->gpu->code = code;
@@ -242,7 +243,7 @@ static stx_err run_step(struct stax_artifact *a, struct stx__context *x, uint32_
 	if (e != STX_E_UNSUPPORTED || (s->kernel == STX_PLAN_NONE && !s->covers))
 		return e;
 	stx__diag_init(d);
-	return s->covers ? STX_E_OK : launch(a, x, i, stream_of(env), d);
+	return s->covers ? stx__aside_take(a, x, env, d) : launch(a, x, i, stream_of(env), d);
 }
 
 /* The steps from i on, before `end`. Before a call is measured the steps that it stands for are made:
@@ -266,7 +267,8 @@ static stx_err run_steps(struct stax_artifact *a, struct stx__context *x, uint32
 stx_err stx__gpu_covered(struct stax_artifact *a, struct stx__context *x, uint32_t step,
 			 const struct stx_env *env, struct stx_diag *d)
 {
-	return run_steps(a, x, step + 1, step + 1 + x->steps[step].covers, NULL, env, d);
+	stx_err e = stx__aside_take(a, x, env, d);
+	return e ? e : run_steps(a, x, step + 1, step + 1 + x->steps[step].covers, NULL, env, d);
 }
 
 stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const struct stx_env *env,
@@ -278,7 +280,8 @@ stx_err stx__gpu_steps(struct stax_artifact *a, struct stx__context *x, const st
 	stx_err e = run_steps(a, x, 0, x->nsteps, tuner, env, d);
 	if (tuner)
 		stx__tune_end(tuner);
-	if (!e && x->workspace_bytes && !stx__driver(d)->event_record(x->gpu->done, stream_of(env)))
+	if (!e && (x->workspace_bytes || x->aside) &&
+	    !stx__driver(d)->event_record(x->gpu->done, stream_of(env)))
 		x->gpu->ran = 1;
 	return e;
 }
@@ -291,6 +294,7 @@ void stx__gpu_context_free(struct stx__context *x)
 		return;
 	if (x->workspace)
 		q->free((stx__device_ptr)(uintptr_t)x->workspace);
+	stx__aside_free(x);
 	if (x->gpu->record)
 		q->host_free(x->gpu->record);
 	if (x->gpu->done)

@@ -503,6 +503,7 @@ static stx_err run(const struct stax_artifact *a, struct stx__context *x,
 	for (uint32_t i = 0; i < x->nmoving; i++)
 		x->buffers[x->moving[i].slot] = x->values[x->moving[i].value].ptr;
 	e = run_steps(a, x, env, d);
+	stx__aside_end(x, env);
 	e = stx__realign_end(a, x, inputs, env, e, d);
 	if (!e)
 		e = finish_aliases(a, x, inputs, outputs, env, d);

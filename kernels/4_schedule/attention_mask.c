@@ -11,7 +11,6 @@
  * attention.c has found but for their masks. ensures: the same results, in `fast`; buffers in
  * definition order. One pass over the buffers, and one over each mask's body. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "dtype.h"
 #include "product.h"
@@ -19,19 +18,6 @@
 #define LOW_F16 (-65504.0)
 #define LOW     (-0x1p100)
 #define EXTRA   8 /* instructions that a body gets */
-
-struct inserted {
-	uint32_t before; /* buffer */
-	struct stx_buffer *b;
-};
-
-struct inserting {
-	struct stx_loops *l;
-	struct stx_exprs *ex;
-	struct stx_arena *arena;
-	struct inserted *at;
-	uint32_t n;
-};
 
 int stx__mask_is_free(const struct stx_loops *l, const struct stx__mask *m, uint32_t x, uint32_t s)
 {
@@ -56,50 +42,28 @@ int stx__mask_is_free(const struct stx_loops *l, const struct stx__mask *m, uint
 
 /* ---- bodies ---- */
 
-static uint32_t put(struct stx_body *b, struct stx_binst in)
+static uint32_t put_number(struct stx_body *b, double v)
 {
-	b->at[b->n] = in;
-	return b->n++;
-}
-
-static uint32_t put_op(struct stx_body *b, int op, enum stx_dtype t, uint32_t x, uint32_t y,
-		       uint32_t z)
-{
-	return put(b, (struct stx_binst){
-			      .op = (uint8_t)op, .dtype = (uint8_t)t, .a = x, .b = y, .c = z });
-}
-
-static uint32_t put_number(struct stx_body *b, enum stx_dtype t, double v)
-{
-	return put(b, (struct stx_binst){ .op = STX_B_CONST,
-					  .dtype = (uint8_t)t,
-					  .a = STX_NONE,
-					  .b = STX_NONE,
-					  .c = STX_NONE,
-					  .k.f = v });
+	return stx__put_number(b, STX_F32, (union stx_scalar){ .f = v });
 }
 
 static uint32_t put_load(struct stx_body *b, const struct stx_buffer *from, stx_ex at)
 {
-	return put(b, (struct stx_binst){ .op = STX_B_LOAD,
-					  .dtype = (uint8_t)from->dtype,
-					  .a = from->id,
-					  .b = STX_NONE,
-					  .c = STX_NONE,
-					  .ex = at });
+	return stx__put_load(b, from->id, from->dtype, at, STX_NONE);
 }
 
 /* A copy of b's instructions with room for more. 0: out of memory. */
-static int copy_body(struct inserting *t, const struct stx_body *from, struct stx_body *out)
+static int copy_body(struct stx__inserting *t, const struct stx_body *from, struct stx_body *out)
 {
-	*out = (struct stx_body){ .at = STX_NEW_ARRAY(t->arena, struct stx_binst, from->n + EXTRA),
+	*out = (struct stx_body){ .at = STX_NEW_ARRAY(t->l->g->arena, struct stx_binst,
+						      from->n + EXTRA),
 				  .nresults = 1 };
 	for (uint32_t i = 0; out->at && i < from->n; i++)
 		out->at[out->n++] = from->at[i];
 	return out->at != NULL;
 }
 
-static int finish_body(struct inserting *t, struct stx_body *b, uint32_t result)
+static int finish_body(struct stx__inserting *t, struct stx_body *b, uint32_t result)
 {
 	b->result[0] = result;
 	return !stx__order_body(t->l, b);
@@ -110,68 +74,46 @@ static uint32_t put_mask(struct stx_body *b, const struct stx__mask *m)
 {
 	if (m->added != STX_NONE)
 		return m->added;
-	uint32_t zero = put_number(b, STX_F32, 0), never = put_number(b, STX_F32, -INFINITY);
-	return put_op(b, STX_P_SELECT, STX_F32, m->seen, m->is_hidden ? never : zero,
-		      m->is_hidden ? zero : never);
+	uint32_t zero = put_number(b, 0), never = put_number(b, -INFINITY);
+	return stx__put(b, STX_P_SELECT, STX_F32, m->seen, m->is_hidden ? never : zero,
+			m->is_hidden ? zero : never);
 }
 
 /* ---- buffers ---- */
 
-static struct stx_buffer *new_buffer(struct inserting *t, const struct stx_buffer *near,
+static struct stx_buffer *new_buffer(struct stx__inserting *t, const struct stx_buffer *near,
 				     const char *what, enum stx_dtype type)
 {
-	struct stx_buffer *b = STX_NEW(t->arena, struct stx_buffer);
-	if (!b)
-		return NULL;
-	*b = (struct stx_buffer){ .id = t->l->buffers.n + t->n, /* until all have their places */
-				  .kind = STX_BUF_TEMP,
-				  .dtype = type,
-				  .acc = type,
-				  .def = STX_DEF_POINTWISE,
-				  .rlimit = STX_EX_BAD,
-				  .origins = near->origins,
-				  .norigins = near->norigins,
-				  .has_more_origins = near->has_more_origins,
-				  .rule = STX_REALIZED_MASK };
-	b->name = stx_arena_printf(t->arena, "%s_%s", near->name, what);
-	t->at[t->n++] = (struct inserted){ near->id, b };
-	return b->name ? b : NULL;
+	return stx__new_before(t, near, what, type, STX_REALIZED_MASK);
 }
 
 /* Dense memory over b's ranges, the first n of x's, of which those that `body` does not depend on
  * have size 1; *at: that memory's address over x's variables. 0: out of memory. */
-static int lay_out(struct inserting *t, const struct stx_buffer *x, const struct stx_body *body,
-		   uint32_t n, struct stx_buffer *b, stx_ex *at)
+static int lay_out(struct stx__inserting *t, const struct stx_buffer *x,
+		   const struct stx_body *body, uint32_t n, struct stx_buffer *b, stx_ex *at)
 {
-	stx_ex *sizes = STX_NEW_ARRAY(t->arena, stx_ex, n), stride = stx_ex_const(t->ex, 1);
-	stx_ex *strides = STX_NEW_ARRAY(t->arena, stx_ex, n);
-	if (!sizes || !strides)
-		return 0;
-	*at = stx_ex_const(t->ex, 0);
-	for (uint32_t i = n; i-- > 0;) {
+	struct stx_exprs *ex = t->l->ex;
+	stx_ex *sizes = STX_NEW_ARRAY(t->l->g->arena, stx_ex, n);
+	for (uint32_t i = 0; sizes && i < n; i++) {
 		int uses = i + 1 == x->nranges; /* keys */
 		for (uint32_t j = 0; j < body->n; j++)
 			uses |= (body->at[j].op == STX_B_LOAD || body->at[j].op == STX_B_INDEX) &&
-				stx_ex_uses_var(t->ex, body->at[j].ex, i);
-		sizes[i] = uses ? x->ranges[i] : stx_ex_const(t->ex, 1);
-		strides[i] = stride;
-		if (uses)
-			*at = stx_ex_add(t->ex, *at,
-					 stx_ex_mul(t->ex, stx_ex_var(t->ex, i, sizes[i]), stride));
-		stride = stx_ex_mul(t->ex, stride, sizes[i]);
+				stx_ex_uses_var(ex, body->at[j].ex, i);
+		sizes[i] = uses ? x->ranges[i] : stx_ex_const(ex, 1);
 	}
-	b->ranges = sizes;
-	b->nranges = n;
-	b->store = *at;
-	b->layout = (struct stx_layout){ .rank = (uint8_t)n,
-					 .sizes = sizes,
-					 .strides = strides,
-					 .offset = stx_ex_const(t->ex, 0) };
-	return *at != STX_EX_BAD && stride != STX_EX_BAD;
+	if (!sizes || !stx__dense_layout(t, b, sizes, n))
+		return 0;
+	*at = stx_ex_const(ex, 0);
+	for (uint32_t i = 0; i < n; i++)
+		if (!stx_ex_equals(ex, sizes[i], 1))
+			*at = stx_ex_add(
+				ex, *at,
+				stx_ex_mul(ex, stx_ex_var(ex, i, sizes[i]), b->layout.strides[i]));
+	return *at != STX_EX_BAD;
 }
 
 /* x = scaled scores + bias, hidden from a query as before. */
-static int add_bias(struct inserting *t, const struct stx__mask *m, struct stx_buffer *x)
+static int add_bias(struct stx__inserting *t, const struct stx__mask *m, struct stx_buffer *x)
 {
 	struct stx_buffer *b = new_buffer(t, x, "mask", m->type);
 	struct stx_body body;
@@ -180,36 +122,36 @@ static int add_bias(struct inserting *t, const struct stx__mask *m, struct stx_b
 		return 0;
 	double low = m->type == STX_F16 ? LOW_F16 : LOW;
 	uint32_t w = put_mask(&b->body, m);
-	w = put_op(&b->body, STX_P_MAX, STX_F32, w, put_number(&b->body, STX_F32, low), STX_NONE);
+	w = stx__put(&b->body, STX_P_MAX, STX_F32, w, put_number(&b->body, low), STX_NONE);
 	if (m->type != STX_F32)
-		w = put_op(&b->body, STX_P_CAST, m->type, w, STX_NONE, STX_NONE);
+		w = stx__put(&b->body, STX_P_CAST, m->type, w, STX_NONE, STX_NONE);
 	if (!finish_body(t, &b->body, w) || !lay_out(t, x, &b->body, x->nranges, b, &at))
 		return 0;
 	uint32_t s = put_load(&body, b, at);
 	if (m->type != STX_F32)
-		s = put_op(&body, STX_P_CAST, STX_F32, s, STX_NONE, STX_NONE);
-	s = put_op(&body, STX_P_ADD, STX_F32, m->scores, s, STX_NONE);
+		s = stx__put(&body, STX_P_CAST, STX_F32, s, STX_NONE, STX_NONE);
+	s = stx__put(&body, STX_P_ADD, STX_F32, m->scores, s, STX_NONE);
 	if (m->causal != STX_NONE) {
 		struct stx_binst hide = x->body.at[m->causal];
 		*(m->causal_hides ? &hide.c : &hide.b) = s;
-		s = put(&body, hide);
+		s = body.n;
+		body.at[body.n++] = hide;
 	}
 	x->body = body;
 	return finish_body(t, &x->body, s);
 }
 
 /* y = 0 where all of w are -infinity, else what it was, which is now y1's. */
-static int add_guard(struct inserting *t, const struct stx__mask *m, const struct stx_body *was,
-		     const struct stx_buffer *x, struct stx_buffer *y)
+static int add_guard(struct stx__inserting *t, const struct stx__mask *m,
+		     const struct stx_body *was, const struct stx_buffer *x, struct stx_buffer *y)
 {
 	struct stx_buffer *h = new_buffer(t, x, "hidden", STX_BOOL), *y1;
-	stx_ex at, of_y[STX__MAX_DIMS], heads = stx_ex_const(t->ex, m->heads);
+	stx_ex at, of_y[STX__MAX_DIMS], heads = stx_ex_const(t->l->ex, m->heads);
 	uint32_t n = x->nranges - 1;
 	if (!h || !copy_body(t, was, &h->body))
 		return 0;
 	uint32_t w = put_mask(&h->body, m);
-	w = put_op(&h->body, STX_P_EQ, STX_BOOL, w, put_number(&h->body, STX_F32, -INFINITY),
-		   STX_NONE);
+	w = stx__put(&h->body, STX_P_EQ, STX_BOOL, w, put_number(&h->body, -INFINITY), STX_NONE);
 	if (!finish_body(t, &h->body, w) || !lay_out(t, x, &h->body, n, h, &at))
 		return 0;
 	h->def = STX_DEF_REDUCTION;
@@ -225,61 +167,20 @@ static int add_guard(struct inserting *t, const struct stx__mask *m, const struc
 	y1->body = y->body;
 	if (!copy_body(t, &(struct stx_body){ .n = 0 }, &y->body))
 		return 0;
-	of_y[0] = n == 2 ? m->point[0] : stx_ex_floordiv(t->ex, m->point[0], heads);
-	of_y[1] = stx_ex_mod(t->ex, m->point[0], heads);
+	of_y[0] = n == 2 ? m->point[0] : stx_ex_floordiv(t->l->ex, m->point[0], heads);
+	of_y[1] = stx_ex_mod(t->l->ex, m->point[0], heads);
 	of_y[n - 1] = m->point[1];
-	uint32_t hidden = put_load(&y->body, h, stx_ex_subst(t->ex, at, of_y, n));
-	uint32_t zero = put_number(&y->body, y->dtype, 0);
+	uint32_t hidden = put_load(&y->body, h, stx_ex_subst(t->l->ex, at, of_y, n));
+	uint32_t zero = stx__put_number(&y->body, y->dtype, (union stx_scalar){ .f = 0 });
 	uint32_t shown = put_load(&y->body, y1, y1->store);
 	return finish_body(t, &y->body,
-			   put_op(&y->body, STX_P_SELECT, y->dtype, hidden, zero, shown));
-}
-
-/* ---- places ---- */
-
-static int by_place(const void *p, const void *q)
-{
-	const struct inserted *a = p, *b = q;
-	if (a->before != b->before)
-		return a->before < b->before ? -1 : 1;
-	return a->b->id < b->b->id ? -1 : 1;
-}
-
-static stx_err renumber(struct inserting *t)
-{
-	struct stx_loops *l = t->l, now = { 0 };
-	uint32_t *number = STX_NEW_ARRAY(t->arena, uint32_t, l->buffers.n + t->n + 1), k = 0;
-	if (!number)
-		return STX_E_NOMEM;
-	qsort(t->at, t->n, sizeof *t->at, by_place);
-	for (uint32_t i = 0; i < l->buffers.n; i++) {
-		for (; k < t->n && t->at[k].before == i; k++) {
-			number[t->at[k].b->id] = now.buffers.n;
-			t->at[k].b->id = now.buffers.n;
-			if (stx_push(t->arena, &now.buffers, t->at[k].b))
-				return STX_E_NOMEM;
-		}
-		number[i] = l->buffers.at[i]->id = now.buffers.n;
-		if (stx_push(t->arena, &now.buffers, l->buffers.at[i]))
-			return STX_E_NOMEM;
-	}
-	for (uint32_t i = 0; i < now.buffers.n; i++)
-		stx_buffer_renumber(now.buffers.at[i], number);
-	for (uint32_t i = 0; i < l->outputs.n; i++)
-		l->outputs.at[i] = number[l->outputs.at[i]];
-	l->buffers.at = now.buffers.at;
-	l->buffers.n = now.buffers.n;
-	l->buffers.cap = now.buffers.cap;
-	return STX_E_OK;
+			   stx__put(&y->body, STX_P_SELECT, y->dtype, hidden, zero, shown));
 }
 
 stx_err stx__insert_masks(struct stx_loops *l, const struct stx__masks *masks)
 {
-	struct inserting t = { .l = l, .ex = l->ex, .arena = l->g->arena };
-	if (!masks->n)
-		return STX_E_OK;
-	t.at = STX_NEW_ARRAY(t.arena, struct inserted, 3 * masks->n);
-	for (uint32_t i = 0; t.at && i < masks->n; i++) {
+	struct stx__inserting t = { .l = l };
+	for (uint32_t i = 0; i < masks->n; i++) {
 		const struct stx__mask *m = &masks->at[i];
 		struct stx_buffer *x = l->buffers.at[m->x];
 		const struct stx_body was = x->body;
@@ -287,5 +188,5 @@ stx_err stx__insert_masks(struct stx_loops *l, const struct stx__masks *masks)
 		    (m->is_guarded && !add_guard(&t, m, &was, x, l->buffers.at[m->y])))
 			return STX_E_NOMEM;
 	}
-	return t.at ? renumber(&t) : STX_E_NOMEM;
+	return masks->n ? stx__insert(&t) : STX_E_OK;
 }

@@ -352,11 +352,22 @@ static int is_within(const struct stx__conv *c, const struct stx__conv_tensor *t
 	       last < reach;
 }
 
+/* Of the operand in memory: with the zeros that channels.c has put beside them. */
+static int64_t channels(const struct stx__conv *c, const struct stx__conv_access *of)
+{
+	const struct stx_buffer *b = c->f->l->buffers.at[of->load->a];
+	int64_t n;
+	return b->rule == STX_REALIZED_CHANNELS &&
+			       stx_ex_is_const(c->f->ex, b->layout.sizes[b->layout.rank - 1], &n)
+		       ? n
+		       : c->c;
+}
+
 static int lay_out_x(struct stx__conv *c, int extend)
 {
 	struct stx__conv_tensor *t = &c->tx;
 	t->size[0] = c->n;
-	t->size[1] = c->groups * c->c;
+	t->size[1] = c->groups * channels(c, &c->x);
 	t->stride[0] = c->n > 1 ? c->x.at[STX__CONV_N] : 1;
 	t->stride[1] =
 		stx__conv_joined(c, c->x.at[STX__CONV_GROUP], c->x.at[stx__conv_var_in(c)], c->c);
@@ -381,7 +392,7 @@ static int lay_out_w(struct stx__conv *c)
 {
 	struct stx__conv_tensor *t = &c->tw;
 	t->size[0] = c->groups * c->m;
-	t->size[1] = c->c;
+	t->size[1] = channels(c, &c->w);
 	t->stride[0] =
 		stx__conv_joined(c, c->w.at[STX__CONV_GROUP], c->w.at[STX__CONV_CHANNEL], c->m);
 	t->stride[1] = c->c > 1 ? c->w.at[stx__conv_var_in(c)] : 1;
@@ -572,6 +583,11 @@ static int place_forward(struct stx__conv *c)
 	       stx__conv_read_address(c, c->x.load->ex, c->nvars, c->x.at, &c->x.rest) &&
 	       stx__conv_read_address(c, c->w.load->ex, c->nvars, c->w.at, &c->w.rest) &&
 	       place_x(c) && lay_out_w(c);
+}
+
+int stx__conv_read_forward(struct stx__conv *c)
+{
+	return find_sizes(c) && find_accesses(c) && place_forward(c);
 }
 
 int stx__find_convolution(const struct stx__finding *f, const struct stx_buffer *b,

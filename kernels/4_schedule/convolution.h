@@ -59,6 +59,9 @@ static inline int stx__conv_is_small(int64_t v)
 
 /* ---- convolution.c ---- */
 
+/* c->f and c->b are given: what c computes and where its operands lie; 0: it is no convolution that
+ * the library has, or a transposed one. */
+int stx__conv_read_forward(struct stx__conv *c);
 /* Each condition that `mask` (STX_NONE: none) is the conjunction of; 0: read() did not know one. */
 typedef int stx__conv_read_fn(void *ctx, struct stx__conv *c, const struct stx_body *body,
 			      const struct stx_binst *in);

@@ -5,7 +5,8 @@
  * same points only, and read before it is written (GF-07). Free blocks sit in segregated lists, a
  * quarter of a power of two each, and merge with free neighbours at once; a request takes the best
  * of the first few blocks of its own list, else any block of the next list that has one, else grows
- * the workspace. Constant time a request. */
+ * the workspace. Constant time a request. Temporaries of steps that calls stand for lie behind all
+ * others, so that a run whose calls are made needs no memory for them. */
 #include "schedule_impl.h"
 
 #define ALIGN  64u
@@ -253,6 +254,7 @@ struct planning {
 	struct stx__mem_item *items;
 	uint32_t *buffer_of; /* item -> buffer */
 	uint32_t nitems;
+	uint8_t *is_aside; /* [nbuffers] only steps that a call stands for are given it */
 };
 
 /* How a kernel uses a parameter: the one element expression of all its accesses (STX_NONE: none
@@ -304,7 +306,7 @@ static uint32_t in_place_of(const struct planning *p, const struct stx_kernel *k
 		const struct stx_kparam *q = &k->params.at[i];
 		uint32_t item = p->item_of[q->buffer];
 		if (q->is_read && !q->is_written && item != STX_NONE &&
-		    p->items[item].last == step &&
+		    p->items[item].last == step && p->is_aside[q->buffer] == p->is_aside[b->id] &&
 		    stx_dtype_bytes(q->dtype) == stx_dtype_bytes(b->dtype) &&
 		    uses[i].at == uses[mine].at && uses[i].last_load < uses[mine].first_store)
 			return item;
@@ -329,6 +331,31 @@ static uint32_t *last_uses(struct planning *p)
 	for (uint32_t i = 0; last && i < p->s->loops->buffers.n; i++)
 		last[i] = last[p->s->storage[i]]; /* of one chain: the same */
 	return last;
+}
+
+/* Temporaries of the steps that calls stand for, whose memory a run may do without. */
+static int find_aside(struct planning *p)
+{
+	uint32_t n = p->s->loops->buffers.n, end = 0;
+	p->is_aside = STX_NEW_ARRAY(p->arena, uint8_t, n + 1);
+	uint8_t *is_other = STX_NEW_ARRAY(p->arena, uint8_t, n + 1);
+	if (!p->is_aside || !is_other)
+		return 0;
+	for (uint32_t i = 0; i < p->s->steps.n; i++) {
+		int is_covered = i < end;
+		if (!is_covered && stx_step_covers(p->s, i))
+			end = i + 1 + stx_step_covers(p->s, i);
+		for (uint32_t j = 0; j < stx_step_nuses(p->s, i); j++) {
+			uint32_t b = p->s->storage[stx_step_use(p->s, i, j).buffer];
+			p->is_aside[b] |= is_covered;
+			is_other[b] |= !is_covered;
+		}
+	}
+	for (uint32_t i = 0; i < n; i++)
+		p->is_aside[i] &= !is_other[i];
+	for (uint32_t i = 0; i < n; i++)
+		p->is_aside[i] = p->is_aside[p->s->storage[i]];
+	return 1;
 }
 
 static stx_ex buffer_bytes(struct planning *p, const struct stx_buffer *b)
@@ -444,6 +471,31 @@ static stx_err place_symbolic(struct planning *p, stx_ex *workspace)
 	return STX_E_OK;
 }
 
+/* Places the items that are aside, or the others. */
+static stx_err place_items(struct planning *p, int is_aside, uint64_t *bytes)
+{
+	struct stx__mem_item *some = STX_NEW_ARRAY(p->arena, struct stx__mem_item, p->nitems + 1);
+	uint32_t *number = STX_NEW_ARRAY(p->arena, uint32_t, p->nitems + 1), n = 0;
+	if (!some || !number)
+		return STX_E_NOMEM;
+	for (uint32_t i = 0; i < p->nitems; i++) {
+		if (p->is_aside[p->buffer_of[i]] != is_aside)
+			continue;
+		some[n] = p->items[i];
+		if (some[n].in_place != STX_NONE)
+			some[n].in_place = number[some[n].in_place];
+		number[i] = n++;
+	}
+	stx_err err = stx__memory_place(p->arena, some, n, p->s->steps.n, bytes);
+	for (uint32_t i = 0; i < p->nitems && !err; i++)
+		if (p->is_aside[p->buffer_of[i]] == is_aside) {
+			uint32_t in_place = p->items[i].in_place;
+			p->items[i] = some[number[i]];
+			p->items[i].in_place = in_place;
+		}
+	return err;
+}
+
 static stx_err plan(struct planning *p)
 {
 	uint32_t n = p->s->loops->buffers.n, *last = last_uses(p);
@@ -451,7 +503,7 @@ static stx_err plan(struct planning *p)
 	p->buffer_of = STX_NEW_ARRAY(p->arena, uint32_t, n + 1);
 	p->items = STX_NEW_ARRAY(p->arena, struct stx__mem_item, n + 1);
 	p->s->slots = STX_NEW_ARRAY(p->arena, struct stx_slot, n + 1);
-	if (!last || !p->item_of || !p->buffer_of || !p->items || !p->s->slots)
+	if (!last || !p->item_of || !p->buffer_of || !p->items || !p->s->slots || !find_aside(p))
 		return STX_E_NOMEM;
 	for (uint32_t i = 0; i < n; i++)
 		p->item_of[i] = STX_NONE;
@@ -461,22 +513,31 @@ static stx_err plan(struct planning *p)
 		err = find_in_place(p);
 	if (err)
 		return err;
-	err = stx__memory_place(p->arena, p->items, p->nitems, p->s->steps.n,
-				&p->s->workspace_bytes);
+	uint64_t first, aside;
+	err = place_items(p, 0, &first);
+	if (!err)
+		err = place_items(p, 1, &aside);
 	if (err)
 		return err;
+	if (first > INT64_MAX - aside)
+		return STX_E_TOO_LARGE;
+	p->s->workspace = stx_ex_const(p->ex, (int64_t)first);
+	err = place_symbolic(p, &p->s->workspace);
 	for (uint32_t i = 0; i < p->nitems; i++) {
 		struct stx_slot *s = &p->s->slots[p->buffer_of[i]];
-		s->offset_bytes = p->items[i].offset;
+		int is_aside = p->is_aside[p->buffer_of[i]];
+		s->offset_bytes = p->items[i].offset + (is_aside ? first : 0);
 		s->size_bytes = p->items[i].bytes;
 		s->in_place = p->items[i].took_place;
 		s->reused = p->items[i].reused;
-		s->offset = stx_ex_const(p->ex, (int64_t)s->offset_bytes);
+		s->offset = stx_ex_const(p->ex, (int64_t)p->items[i].offset);
+		if (is_aside) /* behind all others */
+			s->offset = stx_ex_add(p->ex, p->s->workspace, s->offset);
 	}
-	p->s->workspace = stx_ex_const(p->ex, (int64_t)p->s->workspace_bytes);
-	err = place_symbolic(p, &p->s->workspace);
+	p->s->workspace_bytes = first + aside;
+	p->s->workspace = stx_ex_addi(p->ex, p->s->workspace, (int64_t)aside);
 	share_slots(p);
-	return err;
+	return err ? err : p->s->workspace == STX_EX_BAD ? STX_E_TOO_LARGE : STX_E_OK;
 }
 
 stx_err stx__memory_plan(struct stx_schedule *s, struct stx_diag *d)

@@ -49,6 +49,41 @@ stx_err stx__find_products(struct stx_loops *l, struct stx__products *out, struc
 stx_err stx__product_call(struct stx_schedule *s, const struct stx__product *p, int with,
 			  uint32_t kernel, struct stx_external *out);
 
+/* ---- insert.c ---- */
+
+struct stx__inserted {
+	uint32_t before; /* buffer */
+	struct stx_buffer *b;
+};
+struct stx__inserting {
+	struct stx_loops *l;
+	STX_VEC(struct stx__inserted) added;
+};
+/* A pointwise temporary without body and layout, before `next`; NULL: out of memory. */
+struct stx_buffer *stx__new_before(struct stx__inserting *t, const struct stx_buffer *next,
+				   const char *what, enum stx_dtype type, enum stx_realized rule);
+/* b over n ranges in dense memory; 0: out of memory, or past 64 bits. */
+int stx__dense_layout(struct stx__inserting *t, struct stx_buffer *b, const stx_ex *sizes,
+		      uint32_t n);
+/* Instructions behind b's last, for which it has room: their numbers. */
+uint32_t stx__put(struct stx_body *b, int op, enum stx_dtype t, uint32_t x, uint32_t y, uint32_t z);
+uint32_t stx__put_number(struct stx_body *b, enum stx_dtype t, union stx_scalar v);
+uint32_t stx__put_load(struct stx_body *b, uint32_t buffer, enum stx_dtype t, stx_ex at,
+		       uint32_t mask);
+/* All that were added have their places and numbers. NOMEM. */
+stx_err stx__insert(struct stx__inserting *t);
+
+/* ---- channels.c ---- */
+
+/* Convolutions of halves of a few channels read copies with as many as tensor cores want. Before
+ * products are found. */
+stx_err stx__pad_channels(struct stx_loops *l, struct stx_diag *d);
+
+/* ---- widen.c ---- */
+
+/* Products of f32 and halves read f32. Before products are found. */
+stx_err stx__widen_operands(struct stx_loops *l, struct stx_diag *d);
+
 /* ---- attention.c ---- */
 
 #define STX__ATTENTION_MOST 16

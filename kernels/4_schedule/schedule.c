@@ -273,8 +273,10 @@ stx_err stx_schedule(struct stx_loops *l, const struct stx_schedule_options *o,
 	stx_err err = o->no_split ? STX_E_OK : stx__split(l, o, d);
 	if (err)
 		return err;
-	if (o->target_gpu && o->fast && !o->no_external)
-		err = stx__find_masks(l, d);
+	if (o->target_gpu && !o->no_external)
+		err = stx__pad_channels(l, d);
+	if (!err && o->target_gpu && !o->no_external) /* in fast attention's own are the call's */
+		err = o->fast ? stx__find_masks(l, d) : stx__widen_operands(l, d);
 	if (!err && o->target_gpu && !o->no_external)
 		err = stx__find_products(l, &c.products, d);
 	if (!err && o->target_gpu && o->fast && !o->no_external)

@@ -31,7 +31,7 @@ struct stx_kernel_account {
 
 struct stx_slot {            /* where a TEMP buffer lives in the workspace (memory.c) */
 	stx_ex offset, size; /* bytes; STX_EX_BAD: no slot (not a TEMP, or never in memory) */
-	uint64_t offset_bytes, size_bytes; /* the same when static, size rounded up to 64; else 0 */
+	uint64_t offset_bytes, size_bytes; /* the same when all are static, rounded up to 64 */
 	uint32_t first_step, last_step;    /* steps between which it is live */
 	uint8_t reused;   /* lies in memory another buffer had before: the workspace did not grow */
 	uint8_t in_place; /* of those: took the place of an operand of its own kernel */

@@ -265,6 +265,31 @@ static void test_attention_spelt_out_is_a_call(void **state)
 	assert_true(dnn->attention.scale == 0.25f);
 }
 
+/* In strict the weights stay f32: their product is the library's of widened values, as causal masks
+ * and heads that share keys leave it. */
+static void test_attention_in_strict_multiplies_widened_values(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		char text[400];
+		snprintf(text, sizeof text,
+			 "%%q : bf16[1,4,64,128] = placeholder()\n"
+			 "%%k : bf16[1,%d,128,128] = placeholder()\n"
+			 "%%v : bf16[1,%d,128,128] = placeholder()\n"
+			 "%%y = scaled_dot_product_attention.default(%%q, %%k, %%v, None, 0.0, %s, "
+			 "scale=0.1, enable_gqa=True)\nreturn (%%y,)\n",
+			 i ? 2 : 4, i ? 2 : 4, i ? "True" : "False");
+		tolerance = errors[1] / 4;
+		is_fast = 0;
+		uint32_t fused = dnn->calls;
+		struct counts c = check(text);
+		is_fast = 1;
+		assert_int_equal(dnn->calls, fused);
+		assert_int_equal(c.calls, 2);
+		assert_int_equal(last_call()->d.type, 0); /* CUDA_R_32F */
+	}
+}
+
 /* ---- the steps that the call stands for ---- */
 
 static void is_by_steps(void)
@@ -466,6 +491,59 @@ static void test_attention_tune_fastest_is_taken_and_wrong_ones_are_not(void **s
 	assert_int_equal(dnn->alive, 0);
 }
 
+/* ---- memory ---- */
+
+struct taken {
+	size_t bytes, most;
+	int n;
+};
+
+static void *take(void *ctx, size_t bytes, size_t align)
+{
+	struct taken *t = ctx;
+	t->n++;
+	t->bytes += bytes;
+	t->most = t->bytes > t->most ? t->bytes : t->most;
+	return aligned_alloc(align, (bytes + align) & ~(align - 1));
+}
+
+static void give(void *ctx, void *p, size_t bytes)
+{
+	struct taken *t = ctx;
+	t->bytes -= bytes;
+	free(p);
+}
+
+/* The scores' memory is taken by runs that make the steps only, whosever memory it is. */
+static void test_attention_scores_have_memory_where_the_steps_are_made_only(void **state)
+{
+	(void)state;
+	struct one *o = one_new();
+	struct stax_error err;
+	size_t bytes = 0, scores = 2 * 16 * 24 * 4;
+	for (int i = 0; i < 6; i++) {
+		struct taken t = { 0 };
+		struct stx_env env = { .ctx = &t, .allocate = take, .release = give };
+		dnn->refuse = i % 3 == 1 ? 3000 : 0;
+		if (stax_run(o->c.artifact, o->in, 3, &o->out, 1, i < 3 ? &env : NULL, &err))
+			fail_msg("%s", err.text);
+		assert_int_equal(t.bytes, 0);
+		assert_int_equal(t.n, i >= 3 ? 0 : 1 + (i == 1));
+		if (i == 0)
+			bytes = t.most;
+		if (i == 1)
+			assert_true(t.most >= bytes + scores);
+		assert_int_equal(taken(o), i % 3 == 1 ? -1 : 0);
+	}
+	dnn->refuse = 0;
+	struct stx_tensor out;
+	size_t workspace = 0;
+	assert_int_equal(stax_query(o->c.artifact, o->in, 3, &out, &workspace, &err), 0);
+	assert_int_equal(workspace, bytes);
+	assert_true(bytes < ((size_t)4 << 20) + scores); /* the engines' and nothing else */
+	one_free(o);
+}
+
 static void test_attention_hostile_plans_are_refused(void **state)
 {
 	(void)state;
@@ -496,9 +574,11 @@ int main(void)
 		cmocka_unit_test(test_attention_random_masks_are_biases_of_the_call),
 		cmocka_unit_test(test_attention_masks_spelt_out_are_biases),
 		cmocka_unit_test(test_attention_spelt_out_is_a_call),
+		cmocka_unit_test(test_attention_in_strict_multiplies_widened_values),
 		cmocka_unit_test(test_attention_without_an_engine_runs_the_steps),
 		cmocka_unit_test(test_attention_failures_of_the_library_and_moved_operands),
 		cmocka_unit_test(test_attention_tune_fastest_is_taken_and_wrong_ones_are_not),
+		cmocka_unit_test(test_attention_scores_have_memory_where_the_steps_are_made_only),
 		cmocka_unit_test(test_attention_hostile_plans_are_refused),
 	};
 	return cmocka_run_group_tests(tests, setup, NULL);

@@ -311,6 +311,45 @@ static void test_convolution_transposed_halves_between_layers_have_channels_last
 	assert_int_equal(last_conv()->y.stride[1], 1);
 }
 
+/* Few channels of halves are padded with zeros, to what tensor cores load at once; in the library's
+ * memory only: the kernel sums those there are. Of f32, and small ones, they are not. */
+static void test_convolution_few_channels_of_halves_get_zeros_beside_them(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *type;
+		int n, c, with;
+		int padded;
+	} all[] = {
+		{ "f16", 4, 3, 0, 4 },
+		{ "bf16", 3, 5, 1, 8 },
+		{ "f32", 4, 3, 0, 3 },
+		{ "f16", 1, 3, 0, 3 },
+	};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		char text[512];
+		int size = 40, m = 30;
+		snprintf(text, sizeof text,
+			 "%%x : %s[%d,%d,%d,%d] = placeholder()\n%%w : %s[%d,%d,5,3] = "
+			 "placeholder()\n%%b : %s[%d] = placeholder()\n"
+			 "%%y = convolution.default(%%x, %%w, %s, [2,1], [2,1], [1,1], False, "
+			 "[0,0], 1)\nreturn (%%y,)\n",
+			 all[i].type, all[i].n, all[i].c, size, size, all[i].type, m, all[i].c,
+			 all[i].type, m, all[i].with ? "%b" : "None");
+		struct counts c = check(text);
+		assert_int_equal(c.calls, 1);
+		assert_int_equal(c.launches, all[i].padded == all[i].c ? 0 : 2);
+		assert_int_equal(last_conv()->x.size[1], all[i].padded);
+		assert_int_equal(last_conv()->w.size[1], all[i].padded);
+		if (all[i].padded != all[i].c)
+			assert_int_equal(last_conv()->x.stride[3], all[i].padded);
+		dnn->offered = i ? 3 : 0;
+		if (!i)
+			assert_int_equal(check(text).launches, 3);
+		dnn->offered = 3;
+	}
+}
+
 /* A 1x1 convolution with a stride reads the whole input, not the part that its last step ends at. */
 static void test_convolution_unpadded_input_is_what_lies_in_memory(void **state)
 {
@@ -640,6 +679,7 @@ int main(void)
 		cmocka_unit_test(test_convolution_halves_between_layers_have_channels_last),
 		cmocka_unit_test(
 			test_convolution_transposed_halves_between_layers_have_channels_last),
+		cmocka_unit_test(test_convolution_few_channels_of_halves_get_zeros_beside_them),
 		cmocka_unit_test(test_convolution_unpadded_input_is_what_lies_in_memory),
 		cmocka_unit_test(test_convolution_that_the_library_cannot_make_is_a_kernel),
 		cmocka_unit_test(test_convolution_without_an_engine_launches_the_kernel),
