@@ -21,8 +21,10 @@
 struct sums {
 	LLVMValueRef a, b, slot; /* addresses: of the first row, of the panel, of the results */
 	LLVMValueRef is_first;   /* NULL: these terms are all; else whether they are the first */
-	LLVMValueRef ahead; /* address of what is fetched meanwhile, `step` bytes a word; or NULL */
-	int64_t step;
+	struct {                 /* what is fetched meanwhile, `step` bytes a word; or NULL */
+		LLVMValueRef at;
+		int64_t step;
+	} ahead[2];
 };
 
 /* The running sums start at 0, or go on. */
@@ -93,9 +95,11 @@ static void one_word(struct stx__emit *e, const struct sums *s, LLVMValueRef *c,
 	LLVMValueRef b[8] = { NULL };
 	LLVMValueRef pb = beyond(e, s->b, times(e, k, t->nv * t->w));
 	LLVMValueRef pa = beyond(e, s->a, t->a_by_rows ? k : times(e, k, t->term_pitch));
-	if (s->ahead) {
-		LLVMValueRef at = times(e, k, s->step);
-		stx__prefetch(e, LLVMBuildGEP2(e->b, e->i8, s->ahead, &at, 1, ""));
+	for (int i = 0; i < 2; i++) {
+		if (!s->ahead[i].at)
+			continue;
+		LLVMValueRef at = times(e, k, s->ahead[i].step);
+		stx__prefetch(e, LLVMBuildGEP2(e->b, e->i8, s->ahead[i].at, &at, 1, ""));
 	}
 	for (unsigned v = 0; v < nv; v++)
 		b[v] = load(e, type, beyond(e, pb, stx__i64(e, v * t->w)), vector_align(e));
@@ -252,19 +256,25 @@ static int is_multiple(struct stx_exprs *x, stx_ex e, int64_t n)
 	return 1;
 }
 
-/* Prepared panels come from memory: while one is multiplied by all rows, the next one follows. */
+/* Panels that were packed before come from memory or the last cache: while one is multiplied by all
+ * rows, the next one follows. So do the next sums. */
 static void fetch_next(struct stx__emit *e, const struct stx__block *b, struct sums *s,
 		       LLVMValueRef part)
 {
 	struct stx__tile *t = e->tile;
-	int64_t parts = (t->most_rows - 1) / t->mr + 1;
-	if (!t->prepared[1].is_offered || parts < 2)
+	int64_t parts = (t->most_rows - 1) / t->mr + 1, line = (int64_t)t->nv * t->w * t->bytes;
+	if (!t->single) {
+		LLVMValueRef at = stx__i64(e, t->mr * line);
+		s->ahead[1].at = LLVMBuildGEP2(e->b, e->i8, s->slot, &at, 1, "");
+		s->ahead[1].step = (t->mr * line - 1) / (t->kc / t->group) + 1;
+	}
+	if ((!t->prepared[1].is_offered && !t->keeps[1]) || parts < 2)
 		return;
-	s->step = (int64_t)t->nv * t->w * t->bytes / parts;
+	s->ahead[0].step = line / parts;
 	LLVMValueRef words = words_of(e, b->terms);
-	LLVMValueRef at = times(e, LLVMBuildMul(e->b, part, words, ""), s->step);
+	LLVMValueRef at = times(e, LLVMBuildMul(e->b, part, words, ""), s->ahead[0].step);
 	at = add(e, at, stx__i64(e, (int64_t)t->panel * t->bytes));
-	s->ahead = LLVMBuildGEP2(e->b, e->i8, s->b, &at, 1, "");
+	s->ahead[0].at = LLVMBuildGEP2(e->b, e->i8, s->b, &at, 1, "");
 }
 
 static void one_block(struct stx__emit *e, const struct stx__block *b, LLVMValueRef all)

@@ -1,8 +1,7 @@
 /* bench_matmul.c: matrix products, linear layers, convolutions, beside OpenBLAS where it is there.
  * Usage: bench_matmul [NAME..]   prints a table: median of 11 alternating rounds, 1 and 2 threads.
- * STX_CPU_TIME=1: the least processor time of the calling thread instead, for a busy machine; only
- * the figures for 1 thread mean something then. STX_OPENBLAS names a libopenblas whose cblas_sgemm
- * is measured in the same rounds. */
+ * STX_CPU_TIME=1: the least processor time of the calling thread instead, for a busy machine, and 1
+ * thread only. STX_OPENBLAS names a libopenblas whose cblas_sgemm is measured in the same rounds. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,7 +248,7 @@ static void measure(const struct sample *s, const char *target, void *blas)
 	struct stax_error err;
 	size_t workspace;
 	double t[2][ROUNDS];
-	int at = getenv("STX_CPU_TIME") ? 0 : ROUNDS / 2;
+	int is_busy = getenv("STX_CPU_TIME") != NULL, at = is_busy ? 0 : ROUNDS / 2;
 	double start = now_s();
 	if (compiled_build(s->text, target, COMPILED_FUSED, &c.c, &d)) {
 		printf("%-32s %s: %s\n", s->name, d.stage, d.text);
@@ -265,7 +264,7 @@ static void measure(const struct sample *s, const char *target, void *blas)
 	c.blas_out = malloc((size_t)s->m * (size_t)s->n * 4);
 	double gflop = 2e-9 * s->m * s->n * s->k * s->batch;
 	printf("%-32s %6.1f", s->name, compile * 1e3);
-	for (int threads = 1; threads <= 2; threads++) {
+	for (int threads = 1; threads <= 2 - is_busy; threads++) {
 		if (set)
 			set(threads);
 		for (int i = -1; i < ROUNDS; i++)
