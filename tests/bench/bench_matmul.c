@@ -1,7 +1,8 @@
 /* bench_matmul.c: matrix products, linear layers, convolutions, beside OpenBLAS where it is there.
  * Usage: bench_matmul [NAME..]   prints a table: median of 11 alternating rounds, 1 and 2 threads.
  * STX_CPU_TIME=1: the least processor time of the calling thread instead, for a busy machine, and 1
- * thread only. STX_OPENBLAS names a libopenblas whose cblas_sgemm is measured in the same rounds. */
+ * thread only. STX_ROTATE=N: N copies of all tensors take turns, so that they come from memory.
+ * STX_OPENBLAS names a libopenblas whose cblas_sgemm is measured in the same rounds. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,29 +192,32 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+#define MOST_COPIES 256
+
 struct contest {
 	const struct sample *s;
 	struct compiled c;
-	struct stx_tensor in[4], out[1];
-	int nin;
+	struct stx_tensor in[MOST_COPIES][4], out[MOST_COPIES][1];
+	int nin, copies, turn;
 	sgemm_fn *sgemm;
-	float *blas_out;
 };
 
 static void run_ours(struct contest *c, int threads)
 {
 	struct stax_error err;
 	struct stx_env env = { .parallel_for = threads == 1 ? whole : NULL };
-	if (stax_run(c->c.artifact, c->in, c->nin, c->out, 1, &env, &err))
+	int i = c->turn++ % c->copies;
+	if (stax_run(c->c.artifact, c->in[i], c->nin, c->out[i], 1, &env, &err))
 		die("run", err.text);
 }
 
 static void run_blas(struct contest *c)
 {
 	const struct sample *s = c->s;
+	int i = c->turn++ % c->copies;
 	c->sgemm(101, s->trans & 1 ? 112 : 111, s->trans & 2 ? 112 : 111, s->m, s->n, s->k, 1,
-		 c->in[0].data, s->trans & 1 ? s->m : s->k, c->in[1].data,
-		 s->trans & 2 ? s->k : s->n, 0, c->blas_out, s->n);
+		 c->in[i][0].data, s->trans & 1 ? s->m : s->k, c->in[i][1].data,
+		 s->trans & 2 ? s->k : s->n, 0, c->out[i][0].data, s->n);
 }
 
 /* Seconds a call, of enough calls for 20 ms. */
@@ -243,7 +247,8 @@ static void *find(void *blas, const char *name)
 
 static void measure(const struct sample *s, const char *target, void *blas)
 {
-	struct contest c = { .s = s };
+	const char *rotate = getenv("STX_ROTATE");
+	struct contest c = { .s = s, .copies = rotate ? atoi(rotate) : 1 };
 	struct stx_diag d = { 0 };
 	struct stax_error err;
 	size_t workspace;
@@ -255,13 +260,16 @@ static void measure(const struct sample *s, const char *target, void *blas)
 		return;
 	}
 	double compile = now_s() - start;
-	c.nin = make_inputs(s->text, c.in);
-	if (stax_query(c.c.artifact, c.in, c.nin, c.out, &workspace, &err))
-		die("query", err.text);
-	random_bytes(&c.out[0], 9);
+	if (c.copies < 1 || c.copies > MOST_COPIES)
+		die("STX_ROTATE", "1 to 256");
+	for (int i = 0; i < c.copies; i++) {
+		c.nin = make_inputs(s->text, c.in[i]);
+		if (stax_query(c.c.artifact, c.in[i], c.nin, c.out[i], &workspace, &err))
+			die("query", err.text);
+		random_bytes(&c.out[i][0], 9);
+	}
 	c.sgemm = (sgemm_fn *)(uintptr_t)find(s->trans >= 0 ? blas : NULL, "cblas_sgemm");
 	threads_fn *set = (threads_fn *)(uintptr_t)find(blas, "openblas_set_num_threads");
-	c.blas_out = malloc((size_t)s->m * (size_t)s->n * 4);
 	double gflop = 2e-9 * s->m * s->n * s->k * s->batch;
 	printf("%-32s %6.1f", s->name, compile * 1e3);
 	for (int threads = 1; threads <= 2 - is_busy; threads++) {
@@ -278,10 +286,11 @@ static void measure(const struct sample *s, const char *target, void *blas)
 	}
 	printf("\n");
 	fflush(stdout);
-	for (int i = 0; i < c.nin; i++)
-		free(c.in[i].data);
-	free(c.out[0].data);
-	free(c.blas_out);
+	for (int i = 0; i < c.copies; i++) {
+		for (int j = 0; j < c.nin; j++)
+			free(c.in[i][j].data);
+		free(c.out[i][0].data);
+	}
 	compiled_free(&c.c);
 }
 
