@@ -61,6 +61,13 @@ typedef void threads_fn(int);
 	"] = placeholder()\n%c = convolution.default(%x, %w, None, [" #S "," #S "], [" #P "," #P   \
 	"], [1,1], False, [0,0], " #C ")\nreturn (%c)\n"
 
+#define LAST(C, H, O, I, K, S, P, G) /* channels last */                                           \
+	"%x : f32[1," #H "," #H "," #C "] = placeholder()\n%w : f32[" #O "," #I "," #K "," #K      \
+	"] = placeholder()\n%p = permute.default(%x, [0,3,1,2])\n"                                 \
+	"%c = convolution.default(%p, %w, None, [" #S "," #S "], [" #P "," #P                      \
+	"], [1,1], False, [0,0], " #G ")\n%q = permute.default(%c, [0,2,3,1])\n"                   \
+	"%r = clone.default(%q)\nreturn (%r)\n"
+
 static const struct sample {
 	const char *name, *text;
 	int m, n, k, batch; /* flops = 2 m n k batch */
@@ -123,12 +130,12 @@ static const struct sample {
 	{ "depthwise 3x3 512x14x14", DEPTHWISE(512, 14, 3, 1, 1), 512, 14 * 14, 9, 1, -1 },
 	{ "depthwise 3x3 1024x7x7", DEPTHWISE(1024, 7, 3, 1, 1), 1024, 7 * 7, 9, 1, -1 },
 	{ "depthwise 5x5 240x28x28", DEPTHWISE(240, 28, 5, 1, 2), 240, 28 * 28, 25, 1, -1 },
-	{ "depthwise 3x3 56x56x256",
-	  "%x : f32[1,56,56,256] = placeholder()\n%w : f32[256,1,3,3] = placeholder()\n"
-	  "%p = permute.default(%x, [0,3,1,2])\n"
-	  "%c = convolution.default(%p, %w, None, [1,1], [1,1], [1,1], False, [0,0], 256)\n"
-	  "%q = permute.default(%c, [0,2,3,1])\n%r = clone.default(%q)\nreturn (%r)\n",
-	  256, 56 * 56, 9, 1, -1 },
+	{ "depthwise 3x3 56x56x256", LAST(256, 56, 256, 1, 3, 1, 1, 256), 256, 56 * 56, 9, 1, -1 },
+	{ "depthwise 3x3 /2 112x112x64", LAST(64, 112, 64, 1, 3, 2, 1, 64), 64, 56 * 56, 9, 1, -1 },
+	{ "conv 3x3 56x56x64-64", LAST(64, 56, 64, 64, 3, 1, 1, 1), 64, 56 * 56, 576, 1, -1 },
+	{ "conv 3x3 14x14x256-256", LAST(256, 14, 256, 256, 3, 1, 1, 1), 256, 14 * 14, 2304, 1,
+	  -1 },
+	{ "conv 1x1 56x56x256-64", LAST(256, 56, 64, 256, 1, 1, 0, 1), 64, 56 * 56, 256, 1, -1 },
 	{ "gemv 1x4096x4096", MM(1, 4096, 4096), 1, 4096, 4096, 1, 0 },
 	{ "gemv 1x4096x4096 B^T", BT(1, 4096, 4096), 1, 4096, 4096, 1, 2 },
 	{ "bf16 linear+gelu 1x4096x4096", LINEAR("bf16", 1, 4096, 4096), 1, 4096, 4096, 1, -1 },
@@ -260,6 +267,9 @@ static void measure(const struct sample *s, const char *target, void *blas)
 		return;
 	}
 	double compile = now_s() - start;
+		fwrite(c.c.elf.at, 1, c.c.elf.n, f);
+		fclose(f);
+	}
 	if (c.copies < 1 || c.copies > MOST_COPIES)
 		die("STX_ROTATE", "1 to 256");
 	for (int i = 0; i < c.copies; i++) {
