@@ -267,9 +267,6 @@ static void measure(const struct sample *s, const char *target, void *blas)
 		return;
 	}
 	double compile = now_s() - start;
-		fwrite(c.c.elf.at, 1, c.c.elf.n, f);
-		fclose(f);
-	}
 	if (c.copies < 1 || c.copies > MOST_COPIES)
 		die("STX_ROTATE", "1 to 256");
 	for (int i = 0; i < c.copies; i++) {
