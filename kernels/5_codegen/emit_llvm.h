@@ -221,7 +221,7 @@ struct stx__emit {
 			      copy's */
 	struct {           /* far parameters' contiguous loads fetch what they read */
 		uint32_t axis; /* so many of its iterations later */
-		int64_t by;    /* 0: they do not */
+		int64_t by;    /* 0: they do not; -1: nor in windows inside */
 	} ahead;
 	struct {                         /* the chunk of rows of emit_llvm_columns.c */
 		uint32_t loop;           /* the reduction, or STX_NONE */

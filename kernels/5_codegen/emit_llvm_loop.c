@@ -14,6 +14,7 @@
 #define MOST_CODE        160  /* instructions of all of them */
 #define UNROLLED_TAPS    7    /* of a window, along each axis, */
 #define MOST_WINDOW_CODE 1024 /* instructions of all of them, about */
+#define POINTS_AHEAD     4    /* what the first tap of a window will read */
 #define TURN             8    /* instructions of one copy before the next one has its turn */
 
 /* ---- control flow ---- */
@@ -299,10 +300,17 @@ static int unroll(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMValue
 	     !(e->w && all <= MOST_WINDOW_CODE && is_window(e, n))))
 		return 0;
 	e->axis_depth[axis] = (uint8_t)++e->depth;
+	int64_t by = e->ahead.by;
+	if (!by && e->w && is_window(e, n)) {
+		e->ahead.axis = 0;
+		e->ahead.by = POINTS_AHEAD;
+	}
 	for (int64_t i = from; i < to; i++) {
 		e->axis[axis] = stx__i64(e, i);
 		stx__emit_range(e, n + 1, e->loop[n].end);
+		e->ahead.by = -1;
 	}
+	e->ahead.by = by;
 	e->depth--;
 	e->axis[axis] = NULL;
 	return 1;

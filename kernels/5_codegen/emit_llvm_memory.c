@@ -12,6 +12,7 @@
 
 #include "emit_llvm.h"
 
+#define CACHE_LINE 64                  /* bytes */
 #define LAST_CACHE ((int64_t)32 << 20) /* bytes: what a core sees of it, on most servers */
 
 /* Outer parts first: what does not change in a loop is added before it. */
@@ -188,14 +189,42 @@ void stx__prefetch(struct stx__emit *e, LLVMValueRef p)
 	stx__call(e, "llvm.prefetch", &t, 1, args, 4);
 }
 
-/* What is read here `by` iterations of the axis later. */
-static void fetch_ahead(struct stx__emit *e, const struct stx_kinst *i, uint32_t axis, int64_t by)
+/* What lanes `stride` elements apart read here `by` iterations of the axis later. */
+static void fetch_ahead(struct stx__emit *e, const struct stx_kinst *i, uint32_t axis, int64_t by,
+			int64_t stride)
 {
 	LLVMValueRef now = e->axis[axis];
 	e->axis[axis] = LLVMBuildAdd(e->b, now, stx__i64(e, by), "");
 	struct stx__index x = stx__ex_index(e, i->ex);
 	e->axis[axis] = now;
-	stx__prefetch(e, element(e, i, e->params[i->a], &x.sum));
+	LLVMValueRef p = element(e, i, e->params[i->a], &x.sum);
+	for (int64_t at = 0; at < stride * e->w * stx_dtype_bytes((enum stx_dtype)i->dtype);
+	     at += CACHE_LINE) {
+		LLVMValueRef off = stx__i64(e, at);
+		stx__prefetch(e, LLVMBuildGEP2(e->b, e->i8, p, &off, 1, ""));
+	}
+}
+
+/* Elements between lanes that are near each other; 0: they are not. */
+static int64_t near_stride(const struct stx__index *x)
+{
+	int64_t s = 1;
+	if (x->kind == STX__STRIDED)
+		s = LLVMIsAConstantInt(x->stride) ? LLVMConstIntGetSExtValue(x->stride) : 0;
+	return x->kind == STX__GATHER || s < 1 || s > STX__NEAR ? 0 : s;
+}
+
+static void fetch_far(struct stx__emit *e, const struct stx_kinst *i, const struct stx__index *x,
+		      LLVMValueRef mask)
+{
+	int64_t stride = stx__is_far(e, i->a) ? near_stride(x) : 0;
+	stx_ex coeff, rest;
+	if (!stride)
+		return;
+	if (e->in_across && x->kind == STX__CONTIGUOUS && !mask)
+		fetch_ahead(e, i, 0, 1, 1);
+	if (e->ahead.by > 0 && stx_ex_linear_in(e->k->ex, i->ex, e->ahead.axis, &coeff, &rest))
+		fetch_ahead(e, i, e->ahead.axis, e->ahead.by, stride);
 }
 
 /* From the buffer; lanes past the end hold anything. */
@@ -228,12 +257,7 @@ void stx__emit_load(struct stx__emit *e, uint32_t n)
 			v = stx__splat(
 				e, aligned(LLVMBuildLoad2(e->b, stx__mem_type(e, t), p, ""), t), w);
 	} else {
-		if (x.kind == STX__CONTIGUOUS && !mask && stx__is_far(e, i->a)) {
-			if (e->in_across)
-				fetch_ahead(e, i, 0, 1);
-			if (e->ahead.by)
-				fetch_ahead(e, i, e->ahead.axis, e->ahead.by);
-		}
+		fetch_far(e, i, &x, mask);
 		mask = both(e, mask, e->mask);
 		if (x.kind == STX__CONTIGUOUS)
 			v = vector_load(e, t, element(e, i, e->params[i->a], &x.sum), mask, w);
