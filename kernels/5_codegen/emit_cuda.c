@@ -8,8 +8,7 @@
 
 #include "scalar.h"
 
-#define MANY_OPERATIONS 128
-#define FEW             4 /* elements that hide each other's latencies */
+#define FEW 4 /* elements that hide each other's latencies */
 
 stx_err stx__cuda_fail(struct stx__cuda *e, stx_err err, const char *fmt, ...)
 {
@@ -86,10 +85,13 @@ void stx__cuda_value(struct stx__cuda *e, uint32_t n, struct stx_bytes *out)
 		stx__cuda_literal(e, (enum stx_dtype)i->dtype, i->k, out);
 	} else if (i->op == STX_K_RESULT) {
 		stx_bytes_printf(out, "a%u_%u", i->a, i->flags);
-		subscript(e, stx__cuda_is_row(e, i->a) ? STX__ELEMENT : STX__ROW, out);
+		if (!e->in_rare)
+			subscript(e, stx__cuda_is_row(e, i->a) ? STX__ELEMENT : STX__ROW, out);
 	} else {
+		if (e->info[n].rare && !e->in_rare)
+			stx_bytes_printf(out, "r%u.", e->info[n].rare - 1);
 		stx_bytes_printf(out, "t%u", n);
-		if (e->info[n].is_array)
+		if (e->info[n].is_array && !e->in_rare)
 			subscript(e, e->info[n].level, out);
 	}
 }
@@ -212,8 +214,9 @@ static const char *open_elements(struct stx__cuda *e, uint32_t along)
 static int is_emitted(const struct stx__cuda *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
-	return e->info[n].level > STX__BLOCK && e->info[n].same == n && i->op != STX_K_ACC &&
-	       i->op != STX_K_RESULT && i->op != STX_K_CONST && i->op != STX_K_SORT;
+	return e->info[n].level > STX__BLOCK && e->info[n].same == n && !e->info[n].rare &&
+	       i->op != STX_K_ACC && i->op != STX_K_RESULT && i->op != STX_K_CONST &&
+	       i->op != STX_K_SORT;
 }
 
 static void put_arrays(struct stx__cuda *e, const struct stx__region *r)
@@ -561,14 +564,10 @@ static stx_err set_up(struct stx__cuda *e)
 	return STX_E_OK;
 }
 
-/* So many rounds that each has a run, and FEW elements, where what is computed of an element takes
- * longer than its bytes. */
+/* So many that each has a run, and FEW elements. */
 static uint32_t rounds_of(const struct stx_kernel *k, const struct stx_gpu_config *c)
 {
-	uint32_t operations = 0;
-	for (uint32_t i = 0; i < k->insts.n; i++)
-		operations += k->insts.at[i].op < STX_PRIM_COUNT;
-	if (k->axes.n != 1 || operations < MANY_OPERATIONS)
+	if (!stx_gpu_computes(k))
 		return 1;
 	uint32_t rounds = c->x / c->threads / (c->vec > FEW ? c->vec : FEW);
 	return rounds ? rounds : 1;
@@ -581,7 +580,12 @@ stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c
 	struct stx_digest digest;
 	char symbol[64];
 	struct stx_gpu_config round = *c;
-	struct stx__cuda e = { .k = k, .c = &round, .out = &body, .d = d, .arena = k->arena };
+	struct stx__cuda e = { .k = k,
+			       .c = &round,
+			       .out = &body,
+			       .functions = &functions,
+			       .d = d,
+			       .arena = k->arena };
 	e.rounds = rounds_of(k, c);
 	round.x /= e.rounds;
 	stx_err err = set_up(&e);
@@ -591,6 +595,8 @@ stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c
 		err = stx__cuda_stages(&e);
 	if (!err)
 		err = stx__cuda_find_runs(&e);
+	if (!err)
+		err = stx__cuda_find_rare(&e);
 	if (err)
 		return err;
 	stx_gpu_symbol(&digest, c, symbol);
