@@ -348,7 +348,8 @@ static void test_cuda_source_compiles_for_every_architecture(void **state)
 		"%a = scatter_add.default(%x, 0, %k, %x)\n"
 		"%r = scatter.src(%h, 0, %k, %h)\n"
 		"%y = _softmax.default(%z, 1, False)\n%c = _softmax.default(%f, 1, False)\n"
-		"return (%s, %g, %m, %v, %d, %w, %p, %o, %q, %a, %r, %y, %c)\n";
+		"%e = tan.default(%h)\n"
+		"return (%s, %g, %m, %v, %d, %w, %p, %o, %q, %a, %r, %y, %c, %e)\n";
 	struct stx_nvrtc *n;
 	struct stx_diag d = { 0 };
 	(void)state;
