@@ -123,32 +123,44 @@ static void put_axis(struct stx__cuda *e, uint32_t axis, const char *at)
 			 e->k->axes.at[axis].name, at);
 }
 
-static void add_mask(struct stx__cuda *e, uint32_t axis, uint32_t block, struct stx_bytes *ok)
+/* Where the i-th of a thread's elements lies along an axis: "xoffset + tx + i*NX"; its run, where
+ * elements have runs. */
+static void place_run(const struct stx__cuda *e, uint32_t axis, const char *i, char out[160])
+{
+	char c = e->k->axes.at[axis].name[0], n = c >= 'x' ? (char)(c - 'x' + 'X') : 'R';
+	uint32_t run = stx__cuda_run(e, axis);
+	if (run > 1)
+		snprintf(out, 160, "%coffset + (t%c + %s / %u * N%c)*%u", c, c, i, run, n, run);
+	else
+		snprintf(out, 160, "%coffset + t%c + %s*N%c", c, c, i, n);
+}
+
+static void place(const struct stx__cuda *e, uint32_t axis, const char *i, char out[160])
+{
+	uint32_t run = stx__cuda_run(e, axis);
+	place_run(e, axis, i, out);
+	if (run > 1)
+		snprintf(out + strlen(out), 160 - strlen(out), " + %s %% %u", i, run);
+}
+
+/* A run is within the axis, or beyond it, as a whole where the axis has whole ones: one comparison for
+ * its elements. */
+static void add_mask(struct stx__cuda *e, uint32_t axis, uint32_t block, const char *i,
+		     struct stx_bytes *ok)
 {
 	const struct stx_axis *a = &e->k->axes.at[axis];
+	uint32_t run = stx__cuda_run(e, axis);
+	char at[160];
 	if (divides(e, axis, block))
 		return;
-	stx_bytes_printf(ok, "%s%s < ", ok->n ? " && " : "", a->name);
+	snprintf(at, sizeof at, "%s", a->name);
+	if (run > 1 && stx_gpu_is_whole_runs(e->k, axis, run))
+		place_run(e, axis, i, at);
+	stx_bytes_printf(ok, "%s%s < ", ok->n ? " && " : "", at);
 	if (varies(e, axis))
 		stx__cuda_index(e, a->size, ok);
 	else
 		stx_bytes_printf(ok, "%cnumel", a->name[0]);
-}
-
-/* Where the i-th of a thread's elements lies along an axis: "xoffset + tx + i*NX". */
-static void place(const struct stx__cuda *e, uint32_t axis, const char *i, char out[160])
-{
-	char c = e->k->axes.at[axis].name[0], n;
-	uint32_t run = stx__cuda_run(e, axis);
-	if (c >= 'x')
-		n = (char)(c - 'x' + 'X');
-	else
-		n = 'R';
-	if (run > 1)
-		snprintf(out, 160, "%coffset + (t%c + %s / %u * N%c)*%u + %s %% %u", c, c, i, run,
-			 n, run, i, run);
-	else
-		snprintf(out, 160, "%coffset + t%c + %s*N%c", c, c, i, n);
 }
 
 /* The loop over the thread's elements, its axis variables and their mask. ok: its name. `along`:
@@ -179,7 +191,7 @@ static const char *open_elements(struct stx__cuda *e, uint32_t along)
 	place(e, 0, i, at);
 	put_axis(e, 0, e->saxis == STX_NONE ? at : "xoffset");
 	if (e->saxis == STX_NONE)
-		add_mask(e, 0, c->x, &ok);
+		add_mask(e, 0, c->x, i, &ok);
 	if (e->region->in_rows) {
 		snprintf(at, sizeof at, "soffset + %u%s", e->ahead * c->x, c->x > 1 ? " + tx" : "");
 		put_axis(e, e->saxis, at);
@@ -190,19 +202,19 @@ static const char *open_elements(struct stx__cuda *e, uint32_t along)
 		snprintf(i, sizeof i, "(%s / %u %% %u)", row, ex, ey);
 		place(e, 1, i, at);
 		put_axis(e, 1, at);
-		add_mask(e, 1, c->y, &ok);
+		add_mask(e, 1, c->y, i, &ok);
 	}
 	if (e->ngrid > 2) {
 		snprintf(i, sizeof i, "(%s / %u)", row, ex * ey);
 		place(e, 2, i, at);
 		put_axis(e, 2, at);
-		add_mask(e, 2, c->z, &ok);
+		add_mask(e, 2, c->z, i, &ok);
 	}
 	if (inside) {
 		snprintf(i, sizeof i, e->iters > 1 ? "(e %% %u)" : "0", e->iters);
 		place(e, e->raxis, i, at);
 		put_axis(e, e->raxis, at);
-		add_mask(e, e->raxis, round_length(e), &ok);
+		add_mask(e, e->raxis, round_length(e), i, &ok);
 	}
 	int masked = ok.n > 0;
 	if (masked)
