@@ -13,7 +13,9 @@ struct stx__rare {
 	uint32_t select; /* the first that takes one of its values */
 	uint32_t first;  /* its values in order (info.rare_next), or STX_NONE */
 	uint32_t n;
-	uint32_t input; /* the last value that they read */
+	uint32_t input;         /* the last value that they read */
+	uint32_t region, stage; /* of the last of all these */
+	uint8_t is_apart;       /* others stand in another one */
 };
 
 static uint32_t operand(const struct stx__cuda *e, const struct stx_kinst *i, int j)
@@ -52,26 +54,41 @@ static void pass_on(struct stx__cuda *e, uint32_t n, uint8_t *counts)
 	}
 }
 
+static struct stx__rare *meet(struct stx__cuda *e, uint32_t rare, uint32_t n, uint32_t region)
+{
+	struct stx__rare *r = &e->rare[rare - 1];
+	if (r->first == STX_NONE && r->select == STX_NONE) {
+		r->region = region;
+		r->stage = e->info[n].stage;
+	}
+	r->is_apart |= r->region != region || r->stage != e->info[n].stage;
+	return r;
+}
+
 /* Lists the values of each RARELY and finds the first select that takes one. */
 static void list(struct stx__cuda *e)
 {
+	uint32_t region = e->regions.n - 1;
 	for (uint32_t n = e->k->insts.n; n-- > 0;) {
 		uint32_t rare = e->info[n].rare;
+		while (region && n < e->regions.at[region].begin)
+			region--;
 		if (rare) {
-			e->info[n].rare_next = e->rare[rare - 1].first;
-			e->rare[rare - 1].first = n;
-			e->rare[rare - 1].n++;
+			struct stx__rare *r = meet(e, rare, n, region);
+			e->info[n].rare_next = r->first;
+			r->first = n;
+			r->n++;
 		}
 		uint32_t b =
 			by_rarely(e, n) && !rare ? operand(e, &e->k->insts.at[n], 1) : STX_NONE;
 		if (b != STX_NONE && e->info[b].rare) {
-			e->rare[e->info[b].rare - 1].select = n;
+			meet(e, e->info[b].rare, n, region)->select = n;
 			e->info[b].is_taken = 1;
 		}
 	}
 }
 
-/* Values that are few, or that read what comes after the select, are for all again. */
+/* Values that are few or apart, or that read what comes after the select, are for all again. */
 static void drop(struct stx__cuda *e, uint32_t rarely)
 {
 	struct stx__rare *r = &e->rare[rarely];
@@ -82,7 +99,7 @@ static void drop(struct stx__cuda *e, uint32_t rarely)
 			    e->k->insts.at[o].op != STX_K_CONST && o > r->input)
 				r->input = o;
 		}
-	if (r->n >= WORTH && r->input < r->select)
+	if (r->n >= WORTH && !r->is_apart && r->input < r->select)
 		return;
 	for (uint32_t n = r->first; n != STX_NONE; n = e->info[n].rare_next)
 		e->info[n].rare = 0;
