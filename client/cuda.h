@@ -67,10 +67,12 @@ struct stx__gpu_library { /* that makes external calls (calls.h) */
 struct stx__gpu_code {
 	void *context; /* where it lives */
 	int device;
-	stx__device_ptr constants; /* the plan's data area; 0: none */
-	void **modules;            /* [codes], NULL: not loaded yet */
-	_Atomic(void *) *fns;      /* [codes] */
-	pthread_mutex_t lock;      /* of what follows */
+	stx__device_ptr constants;   /* the plan's data area; 0: none */
+	void **modules;              /* [codes], NULL: not loaded yet */
+	_Atomic(void *) *fns;        /* [codes] */
+	pthread_mutex_t lock;        /* of what follows */
+	void *copy_module, *copy_fn; /* cuda_copy.c; NULL: not needed yet, or */
+	int no_copy;                 /* not to be had */
 	struct stx__gpu_library library[STX__NLIBRARIES];
 };
 #define STX__MAX_DEVICES 16
@@ -136,9 +138,9 @@ void stx__gpu_context_free(struct stx__context *x);
 /* Device memory for the workspace and for outputs computed beside; NULL: none left. */
 void *stx__gpu_alloc(const struct stx_env *env, size_t bytes);
 void stx__gpu_free(const struct stx_env *env, void *p, size_t bytes);
-/* stx__client_copy between device memory, in order on the stream. */
-stx_err stx__gpu_copy(void *dst, const int64_t *dst_strides, const void *src,
-		      const int64_t *src_strides, const int64_t *sizes, int rank, int elem_bytes,
-		      const struct stx_env *env, struct stx_diag *d);
+/* stx__client_copy between device memory, in order on the stream (cuda_copy.c). */
+stx_err stx__gpu_copy(struct stx__gpu_code *g, void *dst, const int64_t *dst_strides,
+		      const void *src, const int64_t *src_strides, const int64_t *sizes, int rank,
+		      int elem_bytes, const struct stx_env *env, struct stx_diag *d);
 
 #endif

@@ -30,6 +30,8 @@ static void code_free(struct stx__gpu_code *g, uint32_t codes, uint32_t nsteps)
 		for (uint32_t i = 0; g->modules && i < codes; i++)
 			if (g->modules[i])
 				q->module_unload(g->modules[i]);
+		if (g->copy_module)
+			q->module_unload(g->copy_module);
 		if (g->constants)
 			q->free(g->constants);
 		stx__calls_drop(g, nsteps);

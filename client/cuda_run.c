@@ -36,75 +36,6 @@ void stx__gpu_free(const struct stx_env *env, void *p, size_t bytes)
 	}
 }
 
-/* Dimensions of more than one element, by falling stride of the destination. */
-struct layout {
-	int64_t ds[STX_MAX_RANK], ss[STX_MAX_RANK], sizes[STX_MAX_RANK];
-	int rank;
-};
-static struct layout sorted(const int64_t *ds, const int64_t *ss, const int64_t *sizes, int rank)
-{
-	struct layout l = { .rank = 0 };
-	for (int i = 0; i < rank; i++) {
-		int k = l.rank;
-		if (sizes[i] == 1)
-			continue;
-		for (; k > 0 && l.ds[k - 1] < ds[i]; k--) {
-			l.ds[k] = l.ds[k - 1];
-			l.ss[k] = l.ss[k - 1];
-			l.sizes[k] = l.sizes[k - 1];
-		}
-		l.ds[k] = ds[i];
-		l.ss[k] = ss[i];
-		l.sizes[k] = sizes[i];
-		l.rank++;
-	}
-	return l;
-}
-
-/* Elements of the innermost dimensions that are one piece in both, which are taken off. */
-static int64_t take_piece(struct layout *l)
-{
-	int64_t n = 1;
-	for (; l->rank > 0; l->rank--) {
-		int i = l->rank - 1;
-		if (l->ds[i] != n || l->ss[i] != n)
-			break;
-		n *= l->sizes[i];
-	}
-	return n;
-}
-
-stx_err stx__gpu_copy(void *dst, const int64_t *ds, const void *src, const int64_t *ss,
-		      const int64_t *sizes, int rank, int elem_bytes, const struct stx_env *env,
-		      struct stx_diag *d)
-{
-	const struct stx__driver *q = stx__driver(d);
-	int64_t at[STX_MAX_RANK] = { 0 };
-	for (int i = 0; i < rank; i++)
-		if (sizes[i] == 0)
-			return STX_E_OK;
-	struct layout l = sorted(ds, ss, sizes, rank);
-	int64_t n = take_piece(&l);
-	for (;;) {
-		int64_t to = 0, from = 0;
-		for (int i = 0; i < l.rank; i++) {
-			to += at[i] * l.ds[i];
-			from += at[i] * l.ss[i];
-		}
-		int result = q->copy_async(
-			(stx__device_ptr)(uintptr_t)dst + (stx__device_ptr)(to * elem_bytes),
-			(stx__device_ptr)(uintptr_t)src + (stx__device_ptr)(from * elem_bytes),
-			(size_t)(n * elem_bytes), stream_of(env));
-		if (result)
-			return stx__driver_fail(result, "copying a value", "", d);
-		int i = l.rank - 1;
-		while (i >= 0 && ++at[i] == l.sizes[i])
-			at[i--] = 0;
-		if (i < 0)
-			return STX_E_OK;
-	}
-}
-
 /* ---- binding ---- */
 
 /* Each launch's list of the addresses of its arguments; 0: out of memory. */
@@ -221,8 +152,8 @@ static stx_err copy_value(const struct stax_artifact *a, const struct stx__conte
 {
 	const struct stx__value *from = &x->values[s->from], *to = &x->values[s->to];
 	const struct stx_plan_value *v = &a->plan.values[s->to];
-	return stx__gpu_copy(to->ptr, to->strides, from->ptr, from->strides, to->sizes, v->rank,
-			     stx_dtype_bytes(v->dtype), env, d);
+	return stx__gpu_copy(x->gpu->code, to->ptr, to->strides, from->ptr, from->strides,
+			     to->sizes, v->rank, stx_dtype_bytes(v->dtype), env, d);
 }
 
 /* Step i; *made: the call has been made that stands for those after it. */

@@ -35,7 +35,8 @@ stx_err stx__realign(const struct stax_artifact *a, struct stx__context *x, uint
 				a->input_names[i], STX_GPU_ALIGN);
 	x->moved[x->nmoved++] = m;
 	v->ptr = (char *)m.at + pad + before;
-	return stx__gpu_copy((char *)m.at + pad, &one, (void *)r.lo, &one, &bytes, 1, 1, env, d);
+	return stx__gpu_copy(x->gpu->code, (char *)m.at + pad, &one, (void *)r.lo, &one, &bytes, 1,
+			     1, env, d);
 }
 
 stx_err stx__realign_end(const struct stax_artifact *a, struct stx__context *x,
@@ -49,8 +50,9 @@ stx_err stx__realign_end(const struct stax_artifact *a, struct stx__context *x,
 		const struct stx__value *v = &x->values[a->input_value[m->input]];
 		int elem = stx_dtype_bytes(t->dtype);
 		if (!e && (pv->flags & STX_TENSOR_MUTATED))
-			e = stx__gpu_copy((char *)t->data + t->offset * elem, t->strides, v->ptr,
-					  t->strides, t->sizes, t->rank, elem, env, d);
+			e = stx__gpu_copy(x->gpu->code, (char *)t->data + t->offset * elem,
+					  t->strides, v->ptr, t->strides, t->sizes, t->rank, elem,
+					  env, d);
 		stx__gpu_free(env, m->at, m->bytes);
 	}
 	x->nmoved = 0;

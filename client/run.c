@@ -83,13 +83,14 @@ static void env_free(const struct stax_artifact *a, const struct stx_env *env, v
 	}
 }
 
-static stx_err copy(const struct stax_artifact *a, const struct stx_env *env, void *dst,
-		    const int64_t *dst_strides, const void *src, const int64_t *src_strides,
-		    const int64_t *sizes, int rank, int bytes, struct stx_diag *d)
+static stx_err copy(const struct stax_artifact *a, const struct stx__context *x,
+		    const struct stx_env *env, void *dst, const int64_t *dst_strides,
+		    const void *src, const int64_t *src_strides, const int64_t *sizes, int rank,
+		    int bytes, struct stx_diag *d)
 {
 	if (a->gpu)
-		return stx__gpu_copy(dst, dst_strides, src, src_strides, sizes, rank, bytes, env,
-				     d);
+		return stx__gpu_copy(x->gpu->code, dst, dst_strides, src, src_strides, sizes, rank,
+				     bytes, env, d);
 	stx__client_copy(dst, dst_strides, src, src_strides, sizes, rank, bytes);
 	return STX_E_OK;
 }
@@ -413,7 +414,7 @@ static stx_err finish_copies(const struct stax_artifact *a, struct stx__context 
 			continue;
 		int bytes = stx_dtype_bytes(t->dtype);
 		if (!e)
-			e = copy(a, env, origin(t), t->strides, v->ptr, v->strides, v->sizes,
+			e = copy(a, x, env, origin(t), t->strides, v->ptr, v->strides, v->sizes,
 				 t->rank, bytes, d);
 		env_free(a, env, v->ptr, (size_t)v->bytes);
 	}
@@ -437,7 +438,7 @@ static stx_err finish_aliases(const struct stax_artifact *a, const struct stx__c
 		char *at = origin(in) + v->offset * bytes;
 		if (t->data) {
 			if (!e)
-				e = copy(a, env, origin(t), t->strides, at, v->strides, v->sizes,
+				e = copy(a, x, env, origin(t), t->strides, at, v->strides, v->sizes,
 					 pv->rank, bytes, d);
 			continue;
 		}

@@ -8,6 +8,7 @@
 
 #define MAX_ELEMS_PER_THREAD 256u /* unrolled: beyond, code grows and registers do not hold it */
 #define MAX_BLOCK_POINTS     (1u << 19) /* emit_cuda.c: what 32-bit indices may go beyond the end */
+#define MANY_OPERATIONS      128u
 
 void stx_gpu_config_print(const struct stx_gpu_config *c, char out[STX_GPU_CONFIG_BYTES])
 {
@@ -90,6 +91,14 @@ int stx_gpu_sorts(const struct stx_kernel *k)
 		if (k->insts.at[i].op == STX_K_SORT)
 			return 1;
 	return 0;
+}
+
+int stx_gpu_computes(const struct stx_kernel *k)
+{
+	uint32_t operations = 0;
+	for (uint32_t i = 0; i < k->insts.n; i++)
+		operations += k->insts.at[i].op < STX_PRIM_COUNT;
+	return k->axes.n == 1 && operations >= MANY_OPERATIONS;
 }
 
 /* A thread has whole runs of the axis, and some access is of consecutive elements over them. */

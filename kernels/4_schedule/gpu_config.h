@@ -69,6 +69,8 @@ int stx_gpu_is_whole_runs(const struct stx_kernel *k, uint32_t axis, uint32_t wi
 /* The loop over rows whose columns are summed (kernel.h: a row of states); STX_NONE: there is none. */
 uint32_t stx_gpu_rows_axis(const struct stx_kernel *k);
 int stx_gpu_sorts(const struct stx_kernel *k); /* it has a SORT: a block has one row */
+/* 1: along one axis, and what is computed of an element takes longer than its bytes. */
+int stx_gpu_computes(const struct stx_kernel *k);
 /* Blocks along the three dimensions of the launch, over the kernel's scalars. y and z share the
  * second dimension; what exceeds 65535 there goes to the third. The blocks of a cluster are
  * neighbours along the first. */

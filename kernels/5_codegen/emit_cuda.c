@@ -8,8 +8,7 @@
 
 #include "scalar.h"
 
-#define MANY_OPERATIONS 128
-#define FEW             4 /* elements that hide each other's latencies */
+#define FEW 4 /* elements that hide each other's latencies */
 
 stx_err stx__cuda_fail(struct stx__cuda *e, stx_err err, const char *fmt, ...)
 {
@@ -86,10 +85,13 @@ void stx__cuda_value(struct stx__cuda *e, uint32_t n, struct stx_bytes *out)
 		stx__cuda_literal(e, (enum stx_dtype)i->dtype, i->k, out);
 	} else if (i->op == STX_K_RESULT) {
 		stx_bytes_printf(out, "a%u_%u", i->a, i->flags);
-		subscript(e, stx__cuda_is_row(e, i->a) ? STX__ELEMENT : STX__ROW, out);
+		if (!e->in_rare)
+			subscript(e, stx__cuda_is_row(e, i->a) ? STX__ELEMENT : STX__ROW, out);
 	} else {
+		if (e->info[n].rare && !e->in_rare)
+			stx_bytes_printf(out, "r%u.", e->info[n].rare - 1);
 		stx_bytes_printf(out, "t%u", n);
-		if (e->info[n].is_array)
+		if (e->info[n].is_array && !e->in_rare)
 			subscript(e, e->info[n].level, out);
 	}
 }
@@ -121,32 +123,44 @@ static void put_axis(struct stx__cuda *e, uint32_t axis, const char *at)
 			 e->k->axes.at[axis].name, at);
 }
 
-static void add_mask(struct stx__cuda *e, uint32_t axis, uint32_t block, struct stx_bytes *ok)
+/* Where the i-th of a thread's elements lies along an axis: "xoffset + tx + i*NX"; its run, where
+ * elements have runs. */
+static void place_run(const struct stx__cuda *e, uint32_t axis, const char *i, char out[160])
+{
+	char c = e->k->axes.at[axis].name[0], n = c >= 'x' ? (char)(c - 'x' + 'X') : 'R';
+	uint32_t run = stx__cuda_run(e, axis);
+	if (run > 1)
+		snprintf(out, 160, "%coffset + (t%c + %s / %u * N%c)*%u", c, c, i, run, n, run);
+	else
+		snprintf(out, 160, "%coffset + t%c + %s*N%c", c, c, i, n);
+}
+
+static void place(const struct stx__cuda *e, uint32_t axis, const char *i, char out[160])
+{
+	uint32_t run = stx__cuda_run(e, axis);
+	place_run(e, axis, i, out);
+	if (run > 1)
+		snprintf(out + strlen(out), 160 - strlen(out), " + %s %% %u", i, run);
+}
+
+/* A run is within the axis, or beyond it, as a whole where the axis has whole ones: one comparison for
+ * its elements. */
+static void add_mask(struct stx__cuda *e, uint32_t axis, uint32_t block, const char *i,
+		     struct stx_bytes *ok)
 {
 	const struct stx_axis *a = &e->k->axes.at[axis];
+	uint32_t run = stx__cuda_run(e, axis);
+	char at[160];
 	if (divides(e, axis, block))
 		return;
-	stx_bytes_printf(ok, "%s%s < ", ok->n ? " && " : "", a->name);
+	snprintf(at, sizeof at, "%s", a->name);
+	if (run > 1 && stx_gpu_is_whole_runs(e->k, axis, run))
+		place_run(e, axis, i, at);
+	stx_bytes_printf(ok, "%s%s < ", ok->n ? " && " : "", at);
 	if (varies(e, axis))
 		stx__cuda_index(e, a->size, ok);
 	else
 		stx_bytes_printf(ok, "%cnumel", a->name[0]);
-}
-
-/* Where the i-th of a thread's elements lies along an axis: "xoffset + tx + i*NX". */
-static void place(const struct stx__cuda *e, uint32_t axis, const char *i, char out[160])
-{
-	char c = e->k->axes.at[axis].name[0], n;
-	uint32_t run = stx__cuda_run(e, axis);
-	if (c >= 'x')
-		n = (char)(c - 'x' + 'X');
-	else
-		n = 'R';
-	if (run > 1)
-		snprintf(out, 160, "%coffset + (t%c + %s / %u * N%c)*%u + %s %% %u", c, c, i, run,
-			 n, run, i, run);
-	else
-		snprintf(out, 160, "%coffset + t%c + %s*N%c", c, c, i, n);
 }
 
 /* The loop over the thread's elements, its axis variables and their mask. ok: its name. `along`:
@@ -177,7 +191,7 @@ static const char *open_elements(struct stx__cuda *e, uint32_t along)
 	place(e, 0, i, at);
 	put_axis(e, 0, e->saxis == STX_NONE ? at : "xoffset");
 	if (e->saxis == STX_NONE)
-		add_mask(e, 0, c->x, &ok);
+		add_mask(e, 0, c->x, i, &ok);
 	if (e->region->in_rows) {
 		snprintf(at, sizeof at, "soffset + %u%s", e->ahead * c->x, c->x > 1 ? " + tx" : "");
 		put_axis(e, e->saxis, at);
@@ -188,19 +202,19 @@ static const char *open_elements(struct stx__cuda *e, uint32_t along)
 		snprintf(i, sizeof i, "(%s / %u %% %u)", row, ex, ey);
 		place(e, 1, i, at);
 		put_axis(e, 1, at);
-		add_mask(e, 1, c->y, &ok);
+		add_mask(e, 1, c->y, i, &ok);
 	}
 	if (e->ngrid > 2) {
 		snprintf(i, sizeof i, "(%s / %u)", row, ex * ey);
 		place(e, 2, i, at);
 		put_axis(e, 2, at);
-		add_mask(e, 2, c->z, &ok);
+		add_mask(e, 2, c->z, i, &ok);
 	}
 	if (inside) {
 		snprintf(i, sizeof i, e->iters > 1 ? "(e %% %u)" : "0", e->iters);
 		place(e, e->raxis, i, at);
 		put_axis(e, e->raxis, at);
-		add_mask(e, e->raxis, round_length(e), &ok);
+		add_mask(e, e->raxis, round_length(e), i, &ok);
 	}
 	int masked = ok.n > 0;
 	if (masked)
@@ -212,8 +226,9 @@ static const char *open_elements(struct stx__cuda *e, uint32_t along)
 static int is_emitted(const struct stx__cuda *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
-	return e->info[n].level > STX__BLOCK && e->info[n].same == n && i->op != STX_K_ACC &&
-	       i->op != STX_K_RESULT && i->op != STX_K_CONST && i->op != STX_K_SORT;
+	return e->info[n].level > STX__BLOCK && e->info[n].same == n && !e->info[n].rare &&
+	       i->op != STX_K_ACC && i->op != STX_K_RESULT && i->op != STX_K_CONST &&
+	       i->op != STX_K_SORT;
 }
 
 static void put_arrays(struct stx__cuda *e, const struct stx__region *r)
@@ -561,14 +576,10 @@ static stx_err set_up(struct stx__cuda *e)
 	return STX_E_OK;
 }
 
-/* So many rounds that each has a run, and FEW elements, where what is computed of an element takes
- * longer than its bytes. */
+/* So many that each has a run, and FEW elements. */
 static uint32_t rounds_of(const struct stx_kernel *k, const struct stx_gpu_config *c)
 {
-	uint32_t operations = 0;
-	for (uint32_t i = 0; i < k->insts.n; i++)
-		operations += k->insts.at[i].op < STX_PRIM_COUNT;
-	if (k->axes.n != 1 || operations < MANY_OPERATIONS)
+	if (!stx_gpu_computes(k))
 		return 1;
 	uint32_t rounds = c->x / c->threads / (c->vec > FEW ? c->vec : FEW);
 	return rounds ? rounds : 1;
@@ -581,7 +592,12 @@ stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c
 	struct stx_digest digest;
 	char symbol[64];
 	struct stx_gpu_config round = *c;
-	struct stx__cuda e = { .k = k, .c = &round, .out = &body, .d = d, .arena = k->arena };
+	struct stx__cuda e = { .k = k,
+			       .c = &round,
+			       .out = &body,
+			       .functions = &functions,
+			       .d = d,
+			       .arena = k->arena };
 	e.rounds = rounds_of(k, c);
 	round.x /= e.rounds;
 	stx_err err = set_up(&e);
@@ -591,6 +607,8 @@ stx_err stx_emit_cuda(const struct stx_kernel *k, const struct stx_gpu_config *c
 		err = stx__cuda_stages(&e);
 	if (!err)
 		err = stx__cuda_find_runs(&e);
+	if (!err)
+		err = stx__cuda_find_rare(&e);
 	if (err)
 		return err;
 	stx_gpu_symbol(&digest, c, symbol);

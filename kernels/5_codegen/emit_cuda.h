@@ -32,6 +32,9 @@ struct stx__value_info {
 	uint8_t wide;     /* 0, or 1 + the axis along whose runs it is accessed */
 	uint8_t is_same;  /* wide: one element for all of a run */
 	uint8_t is_low;   /* of 64 bits, unsigned: its high half is 0 */
+	uint8_t is_taken; /* rare: a select takes it */
+	uint32_t rare; /* 0, or 1 + the RARELY but for which nobody needs it (emit_cuda_rare.c) */
+	uint32_t rare_next; /* value of that RARELY, or STX_NONE */
 };
 
 struct stx__region {
@@ -56,18 +59,22 @@ struct stx__cuda {
 	uint32_t *table, table_mask; /* values of loops that later loops may take: number + 1 */
 	uint32_t ngrid;              /* grid axes */
 	uint32_t raxis;              /* reduction axis, or STX_NONE */
-	uint32_t saxis;          /* of a loop over rows (kernel.h: a row of states), or STX_NONE */
-	uint32_t nx, ny, nz;     /* threads along each grid axis */
-	uint32_t rows;           /* grid points a thread has */
-	uint32_t iters;          /* iterations of the reduction a thread has at once */
-	uint8_t wide;            /* indices have 64 bits */
-	uint8_t has_runs;        /* some instruction is wide */
-	uint8_t has_ends;        /* a block may end within a run: `full` tells */
-	uint8_t met;             /* the blocks of the cluster are known to run */
-	uint32_t needs;          /* STX__NEED_* */
-	struct stx_bytes *after; /* of accumulators that finish together: what their one barrier
+	uint32_t saxis;      /* of a loop over rows (kernel.h: a row of states), or STX_NONE */
+	uint32_t nx, ny, nz; /* threads along each grid axis */
+	uint32_t rows;       /* grid points a thread has */
+	uint32_t iters;      /* iterations of the reduction a thread has at once */
+	uint8_t wide;        /* indices have 64 bits */
+	uint8_t has_runs;    /* some instruction is wide */
+	uint8_t has_ends;    /* a block may end within a run: `full` tells */
+	uint8_t met;         /* the blocks of the cluster are known to run */
+	uint32_t needs;      /* STX__NEED_* */
+	struct stx_bytes *functions; /* device functions of the kernel's own */
+	struct stx__rare *rare;      /* by RARELY; NULL: there is none */
+	uint32_t *rare_seen;         /* by value: scratch of emit_cuda_rare.c */
+	uint32_t in_rare;            /* 1 + the RARELY whose function is emitted, or 0 */
+	struct stx_bytes *after;     /* of accumulators that finish together: what their one barrier
 					comes before */
-	uint8_t ahead;           /* what is emitted is about the rows after those at hand */
+	uint8_t ahead;               /* what is emitted is about the rows after those at hand */
 	/* while emitting a region */
 	const struct stx__region *region;
 };
@@ -110,6 +117,14 @@ void stx__cuda_inst(struct stx__cuda *e, uint32_t n, const char *ok);
 
 /* emit_cuda_stage.c: finds the regions and the stage of each value. */
 stx_err stx__cuda_stages(struct stx__cuda *e);
+
+/* Which of a, b, c are values. */
+unsigned stx__cuda_value_operands(const struct stx_kinst *i);
+
+/* emit_cuda_rare.c */
+stx_err stx__cuda_find_rare(struct stx__cuda *e); /* after the stages */
+/* Before select n: the call that computes what it, and others, take where a RARELY is true. */
+void stx__cuda_rare_call(struct stx__cuda *e, uint32_t n);
 
 /* emit_cuda_runs.c */
 uint32_t stx__cuda_run(const struct stx__cuda *e, uint32_t axis); /* elements of its runs */

@@ -95,6 +95,7 @@ static void put_indirect(struct stx__cuda *e, uint32_t n, const char *ok)
 static void put_value(struct stx__cuda *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
+	stx__cuda_rare_call(e, n);
 	declare(e, n, stx__cuda_type((enum stx_dtype)i->dtype));
 	if (i->op == STX_K_INDEX) {
 		struct stx_bytes text = { 0 };

@@ -314,7 +314,7 @@ static void rounding_sum(struct stx__cuda *e, uint32_t b, struct stx_bytes *out)
 	const struct stx_kinst *i = &e->k->insts.at[b];
 	double magic = i->dtype == STX_F64 ? 0x1.8p52 : 0x1.8p23;
 	if (i->op == STX_P_SUB && e->k->insts.at[i->b].op == STX_K_CONST &&
-	    e->k->insts.at[i->b].k.f == magic) {
+	    e->k->insts.at[i->b].k.f == magic && e->info[b].rare == e->in_rare) {
 		stx__cuda_value(e, i->a, out);
 		return;
 	}

@@ -65,6 +65,13 @@ static int is_chunked(const struct stx__cuda *e, uint32_t acc)
 	return !e->c->persistent && is_rounded(e, acc);
 }
 
+/* The loop ends before a part of CHUNK rounds does. */
+static int has_one_part(const struct stx__cuda *e)
+{
+	return stx_ex_interval(e->k->ex, e->k->axes.at[e->raxis].size).hi <=
+	       (int64_t)(CHUNK - 1) * e->c->r * e->c->cluster;
+}
+
 /* An online softmax of f32 takes the iterations that a thread has at once together: their maximum,
  * then the sum of their exponentials, one each. */
 static int is_grouped(const struct stx__cuda *e, uint32_t acc)
@@ -240,7 +247,7 @@ void stx__cuda_chunk_close(struct stx__cuda *e, uint32_t acc, int last)
 			"  #pragma unroll\n  for (int e = 0; e < %u; e++) "
 			"softmax_group<%u>(a%u_0[e], a%u_1[e], &q%u[e * %u], &in%u[e * %u]);\n",
 			e->rows, e->iters, acc, acc, acc, e->iters, acc, e->iters);
-	if (!is_chunked(e, acc))
+	if (!is_chunked(e, acc) || (!last && has_one_part(e)))
 		return;
 	if (!last)
 		stx_bytes_printf(e->out, "  if (roffset / %u %% %d == %d) {\n",

@@ -18,8 +18,7 @@ static uint32_t operand(const struct stx_kinst *i, int j)
 	return j == 0 ? i->a : j == 1 ? i->b : i->c;
 }
 
-/* Which of a, b, c are values. */
-static unsigned value_operands(const struct stx_kinst *i)
+unsigned stx__cuda_value_operands(const struct stx_kinst *i)
 {
 	if (i->op < STX_PRIM_COUNT)
 		return 7;
@@ -74,7 +73,7 @@ static uint8_t level_of(struct stx__cuda *e, const struct stx_kinst *i, int insi
 	if (i->ex != STX_EX_BAD)
 		walk(e, i->ex, see_level, &level);
 	for (int j = 0; j < 3; j++)
-		if ((value_operands(i) >> j & 1) && operand(i, j) != STX_NONE) {
+		if ((stx__cuda_value_operands(i) >> j & 1) && operand(i, j) != STX_NONE) {
 			uint8_t l = e->info[same(e, operand(i, j))].level;
 			level = l > level ? l : level;
 		}
@@ -135,7 +134,7 @@ static void set_stage(struct stx__cuda *e, const struct stx__region *r, uint32_t
 		return;
 	}
 	for (int j = 0; j < 3; j++)
-		if ((value_operands(i) >> j & 1) && operand(i, j) != STX_NONE)
+		if ((stx__cuda_value_operands(i) >> j & 1) && operand(i, j) != STX_NONE)
 			after(e, operand(i, j), &s);
 	if (i->ex != STX_EX_BAD)
 		walk(e, i->ex, see_stage, &s);
@@ -152,7 +151,7 @@ static int shared_form(const struct stx__cuda *e, uint32_t n, struct stx_kinst *
 	uint32_t *to[3] = { &out->a, &out->b, &out->c };
 	*out = *i;
 	for (int j = 0; j < 3; j++)
-		if ((value_operands(i) >> j & 1) && *to[j] != STX_NONE)
+		if ((stx__cuda_value_operands(i) >> j & 1) && *to[j] != STX_NONE)
 			*to[j] = same(e, *to[j]);
 	return i->op < STX_PRIM_COUNT || i->op == STX_K_INDEX || i->op == STX_K_INDIRECT ||
 	       (i->op == STX_K_LOAD && !e->k->params.at[i->a].is_written);
@@ -287,7 +286,8 @@ stx_err stx__cuda_stages(struct stx__cuda *e)
 			if (same(e, n) != n)
 				continue;
 			for (int j = 0; j < 3; j++)
-				if ((value_operands(in) >> j & 1) && operand(in, j) != STX_NONE)
+				if ((stx__cuda_value_operands(in) >> j & 1) &&
+				    operand(in, j) != STX_NONE)
 					mark(e, m.r, m.stage, operand(in, j));
 			if (in->ex != STX_EX_BAD)
 				walk(e, in->ex, see_mark, &m);

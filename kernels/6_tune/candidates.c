@@ -13,6 +13,7 @@
 #define KEPT_BLOCK   8192 /* of a row, in registers of 256 threads: four such blocks do */
 #define SHORT_COLUMN 1024 /* soon done: threads to begin its loads count for more than long runs */
 #define LIGHT        40   /* instructions of a body that waits for memory */
+#define FEW          4    /* elements of a run: short code where it is long (emit_cuda.c) */
 #define MOST         6    /* candidates */
 
 static uint32_t pow2_at_least(int64_t n)
@@ -140,6 +141,9 @@ static void lines(const struct stx_kernel *k, const struct stx_gpu_device *dev,
 	 * 12% on an H200 (tests/bench/h200.md). */
 	uint32_t each = k->insts.n < LIGHT || vec > 4 ? 2 : 1;
 	x = x < 32 ? 32 : x;
+	if (vec > FEW && stx_gpu_computes(k) && per >= 256 * (int64_t)vec)
+		/* The code is that of a run (emit_cuda.c): half of it, and 0.7 of its compile. */
+		add(k, dev, out, runs(256, FEW, each * vec / FEW));
 	if (vec > 1 && per >= 128 * (int64_t)vec) {
 		add(k, dev, out, runs(per >= 256 * (int64_t)vec ? 256 : 128, vec, each));
 		add(k, dev, out, runs(256, vec, 3 - each));
@@ -298,8 +302,12 @@ static void inner_rows(const struct stx_kernel *k, const struct stx_gpu_device *
 		shared_rows(k, dev, range.hi, vec, out);
 	if (!persistent && range.hi <= KEPT_INNER && has_loops(k))
 		kept_rows(k, dev, range.hi, vec, out);
-	if (persistent && r > 256 && rows > (int64_t)dev->sms * 32) /* many: a warp a row */
+	if (persistent && r > 256 && rows > (int64_t)dev->sms * 32) { /* many: a warp a row */
+		if (r > 512 &&
+		    k->insts.n >= LIGHT) /* two: half the code, and 0.65 of its compile */
+			add_runs(k, dev, out, reduction(4, r, 64, 1, 1), vec);
 		add_runs(k, dev, out, reduction(8, r, 32, 1, 1), vec);
+	}
 	if (!persistent && rows > (int64_t)dev->sms * 32 && merges_dearly(k) && !has_loops(k))
 		/* 0.76 of the time of a block a row: tests/bench/h200.md */
 		add_runs(k, dev, out, reduction(4, r, 64, 1, 0), vec);

@@ -92,7 +92,7 @@ for g in "${all[@]}"; do
                    $4, $5, $(NF - 2), $(NF - 1), $NF, verdict
             if (verdict == "NOT") bad = 1 }
     END { exit bad }' "$work/out" || bad=1
-  sed -n 's/^matmul_[^ ]*: \(chosen: .*\|sweep of .*\)/    \1/p' "$work/out"
+  sed -n 's/^[^ ]*: \(chosen: .*\|sweep of .*\)/    \1/p' "$work/out"
   grep -E 'rejected|failed|measuring ends|not measured' "$work/out" | sed 's/^/    /'
 done
 exit $bad

@@ -15,8 +15,9 @@ struct fake_launch {
 };
 struct fake_cuda_counts {
 	uint64_t launches, allocs, frees, modules, unloads, events, destroyed, syncs, attributes,
-		now_ns;
+		copies, now_ns;
 	uint64_t memory_limit; /* of one allocation; 0: none */
+	int no_translator;     /* of PTX */
 };
 /* Exported by the driver. */
 struct fake_cuda_counts *fake_cuda_counts(void);

@@ -43,12 +43,16 @@ static uint32_t draw(void)
 static int of_clusters; /* only configurations of several blocks a row, besides candidates */
 static const struct stx_device *device; /* that kernels are scheduled for; NULL: the default */
 static int specials;                    /* floats have stretches of infinities and NaN */
+static int far;    /* floats reach to 2^120: a select by `rarely` takes what it has for them */
 static int rounds; /* kernels so far whose blocks take their points in rounds */
+static int calls;  /* kernels so far with a function for what is rarely so */
 
 static double number(int64_t i, uint32_t kind)
 {
 	static const double rare[4] = { INFINITY, -INFINITY, NAN, -0.0 };
 	double v = (double)(draw() % 4001) / 500 - 4;
+	if (far && draw() % 3 == 0)
+		return draw() % 40 ? ldexp(v, (int)(draw() % 118)) : rare[kind % 4];
 	if (!specials)
 		return v;
 	if ((i / 40000 + kind) % 3 == 0) /* a whole row, or all but a few */
@@ -196,6 +200,7 @@ static void run_all(const char *const *graphs, unsigned n, int more, int some_wi
 				wide += has_runs(stx_bytes_cstr(&source));
 				sums += stx_gpu_rows_axis(k) != STX_NONE;
 				rounds += strstr(stx_bytes_cstr(&source), "round < ") != NULL;
+				calls += strstr(stx_bytes_cstr(&source), " = rarely") != NULL;
 				cuda_host_add(&program, stx_bytes_cstr(&source), (int)runs++);
 				stx_bytes_free(&source);
 			}
@@ -379,6 +384,32 @@ static void test_emit_cuda_rows_with_column_sums_agree_with_the_interpreter(void
 	device = NULL;
 }
 
+/* Functions of large arguments: of one and of two values, of values that later loops take again. */
+static void test_emit_cuda_rare_parts_agree_with_the_interpreter(void **unused)
+{
+	static const char *const graphs[] = {
+		"%x : f32[4099] = placeholder()\n%s = sin.default(%x)\nreturn (%s,)\n",
+		"%x : bf16[4096] = placeholder()\n%s = sin.default(%x)\n%c = cos.default(%x)\n"
+		"return (%s, %c)\n",
+		"%x : f64[1000] = placeholder()\n%t = tan.default(%x)\n%s = sin.default(%x)\n"
+		"return (%t, %s)\n",
+		"%x : f32[500] = placeholder()\n%y : f32[500] = placeholder()\n"
+		"%s = sin.default(%x)\n%t = tan.default(%y)\n%m = mul.Tensor(%s, %t)\n"
+		"%c = cos.default(%m)\nreturn (%c,)\n",
+		"%x : f32[6,300] = placeholder()\n%c = cos.default(%x)\n"
+		"%s = softmax.int(%c, -1)\nreturn (%s,)\n",
+		"%x : f32[3,4104] = placeholder()\n%c = cos.default(%x)\n"
+		"%s = amax.default(%x, [1], True)\n%t = sin.default(%s)\n%d = sub.Tensor(%c, "
+		"%t)\nreturn (%d,)\n",
+	};
+	(void)unused;
+	state = 7;
+	far = 1;
+	run_all(graphs, sizeof graphs / sizeof *graphs, 2, 0);
+	far = 0;
+	assert_true(calls >= 12);
+}
+
 /* MR-05: rows of -inf, of infinities, with NaN: (max, sum of exp) as merging one by one gives them. */
 static void test_emit_cuda_online_softmax_of_infinities_and_nan(void **unused)
 {
@@ -422,6 +453,7 @@ int main(void)
 		cmocka_unit_test(test_emit_cuda_rows_in_runs_agree_with_the_interpreter),
 		cmocka_unit_test(test_emit_cuda_rows_over_clusters_agree_with_the_interpreter),
 		cmocka_unit_test(test_emit_cuda_rows_with_column_sums_agree_with_the_interpreter),
+		cmocka_unit_test(test_emit_cuda_rare_parts_agree_with_the_interpreter),
 		cmocka_unit_test(test_emit_cuda_online_softmax_of_infinities_and_nan),
 		cmocka_unit_test(test_emit_cuda_random_kernels_agree_with_the_interpreter),
 	};

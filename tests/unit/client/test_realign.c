@@ -174,6 +174,68 @@ static void test_realign_views_of_one_matrix(void **state)
 	assert_int_equal(cuda->allocs, cuda->frees);
 }
 
+/* Outputs of any strides and width of elements, through few calls of the driver: one, or one a piece where
+ * pieces are few or the driver translates no PTX. What is no element stays. */
+static void test_realign_outputs_of_any_strides_take_few_calls(void **state)
+{
+	static const char *const types[] = { "i8", "bf16", "f32", "f64" };
+	static const struct {
+		int64_t offset, s0, s1;
+		unsigned pieces;
+	} to[] = { { 0, COLS, 1, 0 },    { 3, 1, ROWS, ALL },   { 0, 44, 2, ALL },
+		   { 1, 3, 40, ALL },    { 220, -COLS, 1, 12 }, { 19, COLS, -1, ALL },
+		   { 490, -40, -2, ALL } };
+	_Alignas(64) static uint8_t in[8 * ALL], made[8 * 1000], want[8 * ALL];
+	(void)state;
+	for (unsigned i = 0; i < 2 * 4 * sizeof to / sizeof *to; i++) {
+		unsigned v = i / 8, type = i % 4, bytes = 1u << type;
+		char text[128];
+		struct compiled c;
+		snprintf(text, sizeof text,
+			 "%%x : %s[12,20] = placeholder()\n%%a = neg.default(%%x)\n"
+			 "return (%%a,)\n",
+			 types[type]);
+		build(text, &c);
+		for (unsigned j = 0; j < sizeof in; j++)
+			in[j] = (uint8_t)(j * 7 + j / 256) & 0x3f;
+		memset(made, 0x77, sizeof made);
+		struct stx_tensor x = { .data = in,
+					.rank = 2,
+					.sizes = { ROWS, COLS },
+					.strides = { COLS, 1 } },
+				  a = x;
+		x.dtype = a.dtype = stx_dtype_parse(types[type], (int)strlen(types[type]));
+		a.data = want;
+		run_all(&c, &x, 1, &a, 1);
+		a = (struct stx_tensor){ .data = made,
+					 .dtype = x.dtype,
+					 .rank = 2,
+					 .offset = to[v].offset,
+					 .sizes = { ROWS, COLS },
+					 .strides = { to[v].s0, to[v].s1 } };
+		cuda->no_translator = i % 8 >= 4;
+		uint64_t copies = cuda->copies, launches = cuda->launches;
+		run_all(&c, &x, 1, &a, 1);
+		unsigned one = to[v].pieces > 32 && !cuda->no_translator;
+		assert_int_equal(cuda->copies - copies, one ? 0 : to[v].pieces);
+		assert_int_equal(cuda->launches - launches, 1 + one);
+		cuda->no_translator = 0;
+		unsigned others = 0;
+		for (int64_t r = 0; r < ROWS; r++)
+			for (int64_t k = 0; k < COLS; k++) {
+				int64_t at = to[v].offset + r * to[v].s0 + k * to[v].s1;
+				assert_memory_equal(made + at * bytes,
+						    want + (r * COLS + k) * bytes, bytes);
+				memset(made + at * bytes, 0x77, bytes);
+			}
+		for (unsigned j = 0; j < sizeof made; j++)
+			others += made[j] != 0x77;
+		assert_int_equal(others, 0);
+		compiled_free(&c);
+	}
+	assert_int_equal(cuda->allocs, cuda->frees);
+}
+
 /* No elements: there is nothing to move, wherever they would be. */
 static void test_realign_no_elements_stay(void **state)
 {
@@ -238,6 +300,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_realign_arguments_anywhere_give_the_same),
 		cmocka_unit_test(test_realign_written_input_is_copied_back),
+		cmocka_unit_test(test_realign_outputs_of_any_strides_take_few_calls),
 		cmocka_unit_test(test_realign_views_of_one_matrix),
 		cmocka_unit_test(test_realign_no_elements_stay),
 		cmocka_unit_test(test_realign_without_memory_is_named),
