@@ -132,9 +132,35 @@ static struct stx__inner *place_weight(struct conv *c, struct stx__inner *wt)
 	return c->transposed ? masked(c, wt, map) : stx__inner_view(c->l->g, wt, c->space, map);
 }
 
+/* Elements of x that follow each other along dimension d do so in memory: of what it is computed
+ * from first. */
+static int is_contiguous(const struct conv *c, const struct stx__inner *x, uint32_t d)
+{
+	stx_ex coeff, rest;
+	while (x->rule == STX_IN_MAP && x->nops)
+		x = x->operands[0];
+	return x->rule == STX_IN_LOAD && x->rank == 2 + c->w.k &&
+	       stx_ex_linear_in(c->l->ex, x->u.load.ex, d, &coeff, &rest) &&
+	       stx_ex_equals(c->l->ex, coeff, 1);
+}
+
+static int is_depthwise(const struct conv *c)
+{
+	return c->w.groups > 1 && stx_ex_equals(c->l->ex, c->space.sizes[AXIS_CHANNEL], 1) &&
+	       stx_ex_equals(c->l->ex, c->space.sizes[c->in], 1);
+}
+
+static int has_one_tap(const struct conv *c)
+{
+	for (uint32_t i = 0; i < c->w.k; i++)
+		if (!stx_ex_equals(c->l->ex, c->space.sizes[c->tap + i], 1))
+			return 0;
+	return 1;
+}
+
 /* On a GPU the result of halves is in memory with its channels next to each other: what tensor cores
- * read and write (4_schedule/convolution.c). 1: strides of [n, group, channel, out..] and, without
- * the group, of the node's own dimensions. */
+ * read and write (4_schedule/convolution.c). On the CPU results are as the input is where channels
+ * are vectors: of each alone, or of products of a pixel's. 1: strides of [n, group, channel, out..] and, without the group, of the node's own dimensions. */
 static int channels_last(const struct conv *c, const struct stx__inner *x, stx_ex *strides,
 			 stx_ex *joined)
 {
@@ -143,8 +169,10 @@ static int channels_last(const struct conv *c, const struct stx__inner *x, stx_e
 	enum stx_dtype t = (enum stx_dtype)(narrow ? narrow->dtype : x->dtype);
 	stx_ex stride;
 
-	if (!c->l->opts->target_gpu || c->l->vals[c->n->id].is_output ||
-	    (t != STX_F16 && t != STX_BF16))
+	int is_output = c->l->vals[c->n->id].is_output;
+	if (c->l->opts->target_gpu ? is_output || (t != STX_F16 && t != STX_BF16)
+				   : !is_contiguous(c, x, 1) ||
+					     !(is_depthwise(c) || (has_one_tap(c) && !is_output)))
 		return 0;
 	strides[AXIS_CHANNEL] = joined[1] = stx_ex_const(ex, 1);
 	strides[AXIS_GROUP] = c->space.sizes[AXIS_CHANNEL];
@@ -155,6 +183,30 @@ static int channels_last(const struct conv *c, const struct stx__inner *x, stx_e
 	}
 	strides[AXIS_N] = joined[0] = stride;
 	return 1;
+}
+
+/* A depthwise weight as a copy with its channels next to each other, as the vectors are that it is
+ * multiplied by: each of its elements is read for every few pixels. */
+static struct stx__inner *channels_inside(const struct conv *c, struct stx__inner *wt)
+{
+	struct stx_exprs *x = c->l->ex;
+	uint32_t last = wt->rank - 1u;
+	stx_ex *sizes = STX_NEW_ARRAY(c->l->arena, stx_ex, wt->rank);
+	stx_ex *to = STX_NEW_ARRAY(c->l->arena, stx_ex, wt->rank);
+	stx_ex *back = STX_NEW_ARRAY(c->l->arena, stx_ex, wt->rank);
+
+	if (!sizes || !to || !back)
+		return NULL;
+	for (uint32_t i = 0; i <= last; i++) {
+		sizes[i] = wt->sizes[i < last ? i + 1 : 0];
+		back[i] = stx__axis(x, i < last ? i + 1 : 0, sizes[i]);
+	}
+	for (uint32_t i = 0; i <= last; i++)
+		to[i] = stx__axis(x, i ? i - 1 : last, wt->sizes[i]);
+	struct stx__shape s = { wt->rank, sizes }, own = { wt->rank, wt->sizes };
+	struct stx__inner *copy = stx__inner_view(c->l->g, wt, s, to);
+	copy = copy ? stx__realize_value(c->l, c->n, copy, STX_REALIZED_WANTED) : NULL;
+	return copy ? stx__inner_view(c->l->g, copy, own, back) : NULL;
 }
 
 /* The buffer [n, group, channel, out..] read as the node's [n, channels, out..], whose strides are
@@ -199,6 +251,10 @@ struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx
 		return NULL;
 	if (channels_last(&c, x, strides, strides + STX_MAX_DIMS))
 		r.strides = strides;
+	if (r.strides && !l->opts->target_gpu && is_depthwise(&c) && !is_contiguous(&c, wt, 0))
+		wt = channels_inside(&c, wt);
+	if (!wt)
+		return NULL;
 	x = place_input(&c, x);
 	wt = place_weight(&c, wt);
 	if (!x || !wt)

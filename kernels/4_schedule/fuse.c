@@ -45,6 +45,7 @@ struct fuse {
 	const struct stx__products *products;
 	const struct stx__scores *scores; /* [buffers.n], or NULL */
 	uint8_t *absorbed;                /* [buffers.n] it is scores */
+	uint8_t is_gpu;
 	uint32_t *group_of;
 	STX_VEC(struct fused) info;
 	struct space_slot *spaces; /* newest group of each space */
@@ -367,17 +368,25 @@ static int keeps_order(struct fuse *f, struct tentative *t, uint32_t group)
 	return 1;
 }
 
-/* Pointwise work on the results of an attention, element by element: its axes are its own. */
+/* Pointwise work on the results of a contraction, element by element: of an attention, whose axes are
+ * its own; on the CPU of a convolution, whose group or channel is an axis of size 1, where it stores
+ * as that would. */
 static int is_epilogue(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	struct tentative *t = f->tentative;
 	const struct stx_buffer *h = head(f, group);
-	if (h->def != STX_DEF_REDUCTION || h->monoid != STX_MONOID_ATTEND ||
-	    b->def != STX_DEF_POINTWISE || !has_room(f, b, group))
+	const struct stx__member *m = &t->phases.at[0];
+	int is_attention = h->monoid == STX_MONOID_ATTEND;
+	if (!is_contraction(h) || b->def != STX_DEF_POINTWISE || !has_room(f, b, group) ||
+	    (f->is_gpu && !is_attention))
 		return 0;
 	assume(f, b, group, t);
-	return stx__phases_find(f->l, t->at, t->n, t->is_stored, &t->phases, &f->why) &&
-	       !t->phases.at[t->mine].is_full;
+	if (!stx__phases_find(f->l, t->at, t->n, t->is_stored, &t->phases, &f->why))
+		return 0;
+	m += t->mine;
+	return !m->is_full &&
+	       (is_attention || (!m->has_parts && is_cheap_in_scalars(f, b, group) &&
+				 stx__canonical(f->l->ex, m, b, h, b->store) == h->store));
 }
 
 /* b as part of a group with rows and columns (build.h). */
@@ -642,6 +651,7 @@ stx_err stx__fuse(struct stx_schedule *s, const struct stx_schedule_options *o,
 			  .arena = s->loops->g->arena,
 			  .products = products,
 			  .scores = scores,
+			  .is_gpu = o->target_gpu != 0,
 			  .group_of = group_of };
 	f.nslots = 64;
 	while (f.nslots < f.l->buffers.n * 2)

@@ -314,7 +314,7 @@ static void choose_tile(struct chooser *c)
 static uint32_t row_count(struct chooser *c)
 {
 	int64_t m;
-	uint32_t most = c->b->axes.lanes ? 2 : c->b->nops <= 16 ? 8 : 4;
+	uint32_t most = c->b->axes.lanes ? 2 : c->b->lead_nops <= 16 ? 8 : 4;
 	if (!stx_ex_is_const(c->x, c->row->size, &m))
 		return most;
 	if (m <= most)

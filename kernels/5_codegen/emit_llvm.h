@@ -219,8 +219,11 @@ struct stx__emit {
 	LLVMValueRef rest; /* i64: active lanes, when mask is set */
 	LLVMValueRef slot; /* i64: register of lane accumulators that copy 0 belongs to; NULL: the
 			      copy's */
-	unsigned ahead;    /* bytes ahead of contiguous loads to prefetch; 0: not */
-	struct {           /* the chunk of rows of emit_llvm_columns.c */
+	struct {           /* far parameters' contiguous loads fetch what they read */
+		uint32_t axis; /* so many of its iterations later */
+		int64_t by;    /* 0: they do not */
+	} ahead;
+	struct {                         /* the chunk of rows of emit_llvm_columns.c */
 		uint32_t loop;           /* the reduction, or STX_NONE */
 		uint8_t is_last;         /* all are made, results are wanted */
 		LLVMValueRef begin, end; /* rows */

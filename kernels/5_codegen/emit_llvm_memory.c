@@ -188,13 +188,13 @@ void stx__prefetch(struct stx__emit *e, LLVMValueRef p)
 	stx__call(e, "llvm.prefetch", &t, 1, args, 4);
 }
 
-/* What the next grid point will read here. */
-static void fetch_ahead(struct stx__emit *e, const struct stx_kinst *i)
+/* What is read here `by` iterations of the axis later. */
+static void fetch_ahead(struct stx__emit *e, const struct stx_kinst *i, uint32_t axis, int64_t by)
 {
-	LLVMValueRef now = e->axis[0];
-	e->axis[0] = LLVMBuildAdd(e->b, now, stx__i64(e, 1), "");
+	LLVMValueRef now = e->axis[axis];
+	e->axis[axis] = LLVMBuildAdd(e->b, now, stx__i64(e, by), "");
 	struct stx__index x = stx__ex_index(e, i->ex);
-	e->axis[0] = now;
+	e->axis[axis] = now;
 	stx__prefetch(e, element(e, i, e->params[i->a], &x.sum));
 }
 
@@ -228,14 +228,13 @@ void stx__emit_load(struct stx__emit *e, uint32_t n)
 			v = stx__splat(
 				e, aligned(LLVMBuildLoad2(e->b, stx__mem_type(e, t), p, ""), t), w);
 	} else {
-		if (e->in_across && x.kind == STX__CONTIGUOUS && !mask && stx__is_far(e, i->a))
-			fetch_ahead(e, i);
-		mask = both(e, mask, e->mask);
-		if (x.kind == STX__CONTIGUOUS && e->ahead && !e->mask) {
-			LLVMValueRef by = stx__i64(e, e->ahead),
-				     p = element(e, i, e->params[i->a], &x.sum);
-			stx__prefetch(e, LLVMBuildGEP2(e->b, e->i8, p, &by, 1, ""));
+		if (x.kind == STX__CONTIGUOUS && !mask && stx__is_far(e, i->a)) {
+			if (e->in_across)
+				fetch_ahead(e, i, 0, 1);
+			if (e->ahead.by)
+				fetch_ahead(e, i, e->ahead.axis, e->ahead.by);
 		}
+		mask = both(e, mask, e->mask);
 		if (x.kind == STX__CONTIGUOUS)
 			v = vector_load(e, t, element(e, i, e->params[i->a], &x.sum), mask, w);
 		else if (x.kind == STX__STRIDED)

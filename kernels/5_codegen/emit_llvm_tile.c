@@ -18,11 +18,15 @@
 
 /* ---- sums ---- */
 
+#define MOST_FETCHED 3 /* rows of the next block while a register tile is multiplied */
+
 struct sums {
 	LLVMValueRef a, b, slot; /* addresses: of the first row, of the panel, of the results */
 	LLVMValueRef is_first;   /* NULL: these terms are all; else whether they are the first */
-	LLVMValueRef ahead; /* address of what is fetched meanwhile, `step` bytes a word; or NULL */
-	int64_t step;
+	struct {                 /* what is fetched meanwhile, `step` bytes a word; or NULL */
+		LLVMValueRef at;
+		int64_t step;
+	} ahead[2 + MOST_FETCHED];
 };
 
 /* The running sums start at 0, or go on. */
@@ -93,9 +97,11 @@ static void one_word(struct stx__emit *e, const struct sums *s, LLVMValueRef *c,
 	LLVMValueRef b[8] = { NULL };
 	LLVMValueRef pb = beyond(e, s->b, times(e, k, t->nv * t->w));
 	LLVMValueRef pa = beyond(e, s->a, t->a_by_rows ? k : times(e, k, t->term_pitch));
-	if (s->ahead) {
-		LLVMValueRef at = times(e, k, s->step);
-		stx__prefetch(e, LLVMBuildGEP2(e->b, e->i8, s->ahead, &at, 1, ""));
+	for (int i = 0; i < 2 + MOST_FETCHED; i++) {
+		if (!s->ahead[i].at)
+			continue;
+		LLVMValueRef at = times(e, k, s->ahead[i].step);
+		stx__prefetch(e, LLVMBuildGEP2(e->b, e->i8, s->ahead[i].at, &at, 1, ""));
 	}
 	for (unsigned v = 0; v < nv; v++)
 		b[v] = load(e, type, beyond(e, pb, stx__i64(e, v * t->w)), vector_align(e));
@@ -252,19 +258,42 @@ static int is_multiple(struct stx_exprs *x, stx_ex e, int64_t n)
 	return 1;
 }
 
-/* Prepared panels come from memory: while one is multiplied by all rows, the next one follows. */
-static void fetch_next(struct stx__emit *e, const struct stx__block *b, struct sums *s,
-		       LLVMValueRef part)
+/* Rows of the block to come, shared out among the register tiles. */
+static void fetch_rows(struct stx__emit *e, const struct stx__block *b, struct sums *s,
+		       LLVMValueRef number)
 {
 	struct stx__tile *t = e->tile;
-	int64_t parts = (t->most_rows - 1) / t->mr + 1;
-	if (!t->prepared[1].is_offered || parts < 2)
+	int64_t panels = (t->most_cols - 1) / (t->nv * t->w) + 1, each = (t->mr - 1) / panels + 1;
+	each = each < MOST_FETCHED ? each : MOST_FETCHED;
+	LLVMValueRef last = add(e, b->rows, stx__i64(e, -1));
+	for (int64_t i = 0; b->next && i < each; i++) {
+		LLVMValueRef row = add(e, times(e, number, each), stx__i64(e, i));
+		LLVMValueRef at = LLVMBuildMul(e->b, least(e, row, last), b->next_pitch, "");
+		s->ahead[2 + i].at = LLVMBuildGEP2(e->b, e->i8, b->next, &at, 1, "");
+		s->ahead[2 + i].step = b->next_step;
+	}
+}
+
+/* Panels that were packed before come from memory or the last cache: while one is multiplied by all
+ * rows, the next one follows. So do the next sums. */
+static void fetch_next(struct stx__emit *e, const struct stx__block *b, struct sums *s,
+		       LLVMValueRef panel, LLVMValueRef part)
+{
+	struct stx__tile *t = e->tile;
+	int64_t parts = (t->most_rows - 1) / t->mr + 1, line = (int64_t)t->nv * t->w * t->bytes;
+	if (!t->single) {
+		LLVMValueRef at = stx__i64(e, t->mr * line);
+		s->ahead[1].at = LLVMBuildGEP2(e->b, e->i8, s->slot, &at, 1, "");
+		s->ahead[1].step = (t->mr * line - 1) / (t->kc / t->group) + 1;
+	}
+	fetch_rows(e, b, s, add(e, times(e, panel, parts), part));
+	if ((!t->prepared[1].is_offered && !t->keeps[1]) || parts < 2)
 		return;
-	s->step = (int64_t)t->nv * t->w * t->bytes / parts;
+	s->ahead[0].step = line / parts;
 	LLVMValueRef words = words_of(e, b->terms);
-	LLVMValueRef at = times(e, LLVMBuildMul(e->b, part, words, ""), s->step);
+	LLVMValueRef at = times(e, LLVMBuildMul(e->b, part, words, ""), s->ahead[0].step);
 	at = add(e, at, stx__i64(e, (int64_t)t->panel * t->bytes));
-	s->ahead = LLVMBuildGEP2(e->b, e->i8, s->b, &at, 1, "");
+	s->ahead[0].at = LLVMBuildGEP2(e->b, e->i8, s->b, &at, 1, "");
 }
 
 static void one_block(struct stx__emit *e, const struct stx__block *b, LLVMValueRef all)
@@ -286,7 +315,7 @@ static void one_block(struct stx__emit *e, const struct stx__block *b, LLVMValue
 	struct sums s = { .b = beyond(e, b->packed[1], times(e, panel, t->panel)),
 			  .slot = t->slot };
 	s.a = beyond(e, b->packed[0], times(e, t->row0, t->a_by_rows ? t->row_pitch : 1));
-	fetch_next(e, b, &s, part);
+	fetch_next(e, b, &s, panel, part);
 	if (!t->single)
 		s.is_first = stx__icmp(e, LLVMIntEQ, b->first, zero);
 	int even = is_multiple(e->k->ex, axis_of(e->k, t->cols)->size, nr);
@@ -383,6 +412,7 @@ void stx__emit_tile(struct stx__emit *e)
 		if (!j || !t->thin)
 			stx__tile_pack(e, &b, j, wanted[j]);
 	}
+	stx__tile_find_next(e, &b, all);
 	if (t->thin)
 		thin(e, &b, all);
 	else

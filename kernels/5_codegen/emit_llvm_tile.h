@@ -8,6 +8,10 @@
 struct stx__block {                            /* of terms, and of the tile */
 	LLVMValueRef rows, cols, first, terms; /* sizes; first: number of the first term */
 	LLVMValueRef packed[2];                /* addresses of its operands */
+	/* What a is of the block to come, of this tile or the next: address, bytes from row to row, of
+	 * a word; NULL: nothing that is worth being fetched ahead. */
+	LLVMValueRef next, next_pitch;
+	int64_t next_step;
 };
 
 /* Element i of the scratch, from byte `at`. */
@@ -63,6 +67,10 @@ struct stx__val stx__tile_hole(struct stx__emit *e, int j, uint32_t loop, LLVMVa
 			       unsigned w);
 /* Packs operand j of the block; wanted: when, or NULL. */
 void stx__tile_pack(struct stx__emit *e, const struct stx__block *b, int j, LLVMValueRef wanted);
+/* Sets b->next. all: the number of terms. */
+void stx__tile_find_next(struct stx__emit *e, struct stx__block *b, LLVMValueRef all);
+/* Where block `first` of operand j of tile axis[0] is, if it is prepared. */
+LLVMValueRef stx__tile_prepared_block(struct stx__emit *e, int j, LLVMValueRef first);
 /* Operand j of the block is where it was prepared, if it was, else where b->packed says. Returns when
  * it is to be packed (NULL: always); wanted: when that would be without. */
 LLVMValueRef stx__tile_take_prepared(struct stx__emit *e, struct stx__block *b, int j,

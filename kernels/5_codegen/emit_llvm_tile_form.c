@@ -12,7 +12,7 @@
 #define PAD       16    /* elements between rows and panels: powers of two would share cache sets */
 #define MOST_THIN 65536 /* terms of a vector that is packed whole */
 #define MAX_TILE  4096  /* rows or columns of a tile */
-#define MOST_KEPT ((int64_t)8 << 20) /* bytes of packed columns that are kept for the next tile */
+#define MOST_KEPT ((int64_t)9 << 20) /* bytes of a packed operand that is kept: 8 MiB and PADs */
 
 /* ---- the form ---- */
 

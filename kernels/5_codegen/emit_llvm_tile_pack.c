@@ -6,9 +6,16 @@
  * takes (emit_llvm_tile_dot.c). */
 #include "emit_llvm_tile.h"
 
-#define AHEAD 256 /* bytes that are fetched while columns are transposed: each is a stream */
+#define TERMS_AHEAD 128 /* terms that are fetched while columns are transposed: each is a stream */
+#define ROWS_AHEAD  4   /* rows likewise: each begins in another page, where no hardware fetches */
 
 /* ---- holes ---- */
+
+static void fetch_ahead(struct stx__emit *e, uint32_t loop, int64_t by)
+{
+	e->ahead.axis = e->k->insts.at[loop].a;
+	e->ahead.by = by;
+}
 
 struct stx__val stx__tile_hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest,
 			       unsigned w)
@@ -138,7 +145,9 @@ static void pack_a(struct stx__emit *e, const struct stx__block *b)
 	if (t->a_by_rows) {
 		LLVMValueRef i = stx__for_begin(e, &f, zero, b->rows, one);
 		set_axis(e, t->rows, i, 2);
+		fetch_ahead(e, t->rows, ROWS_AHEAD);
 		along_terms(e, b, a_vector);
+		fetch_ahead(e, t->rows, 0);
 		stx__for_end(e, &f);
 		return;
 	}
@@ -164,12 +173,12 @@ static void b_square(struct stx__emit *e, const struct stx__block *b, LLVMValueR
 	LLVMValueRef v[64] = { NULL }, col = e->axis[e->k->insts.at[t->cols].a],
 		     nr = stx__i64(e, t->nv * t->w);
 	LLVMValueRef last = add(e, b->cols, stx__i64(e, -1));
+	fetch_ahead(e, t->terms, TERMS_AHEAD);
 	for (unsigned i = 0; i < t->w; i++) {
 		set_axis(e, t->cols, least(e, add(e, col, stx__i64(e, i)), last), 2);
-		e->ahead = AHEAD;
 		v[i] = words_along(e, 1, rest);
-		e->ahead = 0;
 	}
+	fetch_ahead(e, t->terms, 0);
 	set_axis(e, t->cols, col, 2);
 	stx__transpose(e, v, t->w);
 	add_sums(e, b, 1, col, v, t->w);
@@ -241,12 +250,68 @@ static void pack_b(struct stx__emit *e, const struct stx__block *b)
 	}
 	LLVMValueRef k = stx__for_begin(e, &f, zero, b->terms, stx__i64(e, t->group));
 	LLVMValueRef j = stx__for_begin(e, &g, zero, whole, nr);
+	fetch_ahead(e, t->terms, ROWS_AHEAD * t->group);
 	b_line(e, b, k, j, 0);
+	fetch_ahead(e, t->terms, 0);
 	stx__for_end(e, &g);
 	LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, whole, b->cols));
 	b_line(e, b, k, whole, 1);
 	stx__if_end(e, after);
 	stx__for_end(e, &f);
+}
+
+/* ---- fetching ---- */
+
+/* The load of a's hole that comes from far, or STX_NONE. */
+static uint32_t far_load(struct stx__emit *e)
+{
+	struct stx__tile *t = e->tile;
+	uint32_t axis = e->k->insts.at[t->terms].a;
+	for (uint32_t n = t->rows; n < t->update; n++) {
+		const struct stx_kinst *i = &e->k->insts.at[n];
+		if (t->in[0][n] && i->op == STX_K_LOAD && stx__is_far(e, i->a) &&
+		    stx_ex_uses_var(e->k->ex, i->ex, axis) &&
+		    !stx_ex_uses_kind(e->k->ex, i->ex, STX_ATOM_INDIRECT))
+			return n;
+	}
+	return STX_NONE;
+}
+
+static LLVMValueRef row_at(struct stx__emit *e, const struct stx_kinst *load, int64_t row)
+{
+	set_axis(e, e->tile->rows, stx__i64(e, row), 1);
+	LLVMValueRef at = stx__ex_scalar(e, load->ex);
+	LLVMTypeRef type = stx__mem_type(e, (enum stx_dtype)load->dtype);
+	return LLVMBuildGEP2(e->b, type, e->params[load->a], &at, 1, "");
+}
+
+void stx__tile_find_next(struct stx__emit *e, struct stx__block *b, LLVMValueRef all)
+{
+	struct stx__tile *t = e->tile;
+	uint32_t n = t->a_by_rows && !t->thin && !t->keeps[0] ? far_load(e) : STX_NONE;
+	b->next = NULL;
+	if (n == STX_NONE)
+		return;
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	LLVMValueRef now = e->axis[0], zero = stx__i64(e, 0);
+	LLVMValueRef first = add(e, b->first, stx__i64(e, t->kc));
+	LLVMValueRef is_last = stx__icmp(e, LLVMIntSGE, first, all);
+	first = stx__select(e, is_last, zero, first);
+	e->axis[0] = add(e, now, LLVMBuildZExt(e->b, is_last, e->i64, ""));
+	set_axis(e, t->terms, first, 1);
+	b->next = row_at(e, i, 0);
+	LLVMValueRef second = row_at(e, i, 1);
+	b->next_pitch = LLVMBuildSub(e->b, LLVMBuildPtrToInt(e->b, second, e->i64, ""),
+				     LLVMBuildPtrToInt(e->b, b->next, e->i64, ""), "");
+	b->next_step = (int64_t)stx_dtype_bytes((enum stx_dtype)i->dtype) * t->group;
+	if (t->prepared[0].is_offered) {
+		LLVMValueRef is_there = t->prepared[0].is_there;
+		LLVMValueRef block = stx__tile_prepared_block(e, 0, first);
+		b->next = stx__select(e, is_there, block, b->next);
+		b->next_pitch = stx__select(e, is_there, stx__i64(e, t->row_pitch * t->bytes),
+					    b->next_pitch);
+	}
+	e->axis[0] = now;
 }
 
 /* ---- either ---- */

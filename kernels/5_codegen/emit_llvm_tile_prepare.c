@@ -188,22 +188,29 @@ static LLVMValueRef wild_place(struct stx__emit *e, const struct stx__prepared *
 	return bytes_beyond(e, block, stx__i64(e, p->bytes - WILD));
 }
 
-LLVMValueRef stx__tile_take_prepared(struct stx__emit *e, struct stx__block *b, int j,
-				     LLVMValueRef wanted)
+LLVMValueRef stx__tile_prepared_block(struct stx__emit *e, int j, LLVMValueRef first)
 {
 	struct stx__tile *t = e->tile;
 	const struct stx__prepared *p = &t->prepared[j];
 	LLVMValueRef number = stx__i64(e, 0);
 	int64_t each = p->blocks;
-	if (!p->is_offered)
-		return wanted;
 	if (p->blocks > 1)
-		number = LLVMBuildUDiv(e->b, b->first, stx__i64(e, t->kc), "");
+		number = LLVMBuildUDiv(e->b, first, stx__i64(e, t->kc), "");
 	for (unsigned i = 0; i < p->ndigits; i++) {
 		number = add(e, number, times(e, stx__ex_scalar(e, p->digit[i].at), each));
 		each *= p->digit[i].count;
 	}
-	LLVMValueRef block = bytes_beyond(e, p->at, times(e, number, p->bytes));
+	return bytes_beyond(e, p->at, times(e, number, p->bytes));
+}
+
+LLVMValueRef stx__tile_take_prepared(struct stx__emit *e, struct stx__block *b, int j,
+				     LLVMValueRef wanted)
+{
+	struct stx__tile *t = e->tile;
+	const struct stx__prepared *p = &t->prepared[j];
+	if (!p->is_offered)
+		return wanted;
+	LLVMValueRef block = stx__tile_prepared_block(e, j, b->first);
 	if (t->is_wild) {
 		LLVMBasicBlockRef after = stx__if_begin(e, p->is_there);
 		LLVMValueRef was = LLVMBuildLoad2(e->b, e->i8, t->is_wild, "");

@@ -1,8 +1,8 @@
 /* bench_matmul.c: matrix products, linear layers, convolutions, beside OpenBLAS where it is there.
  * Usage: bench_matmul [NAME..]   prints a table: median of 11 alternating rounds, 1 and 2 threads.
- * STX_CPU_TIME=1: the least processor time of the calling thread instead, for a busy machine; only
- * the figures for 1 thread mean something then. STX_OPENBLAS names a libopenblas whose cblas_sgemm
- * is measured in the same rounds. */
+ * STX_CPU_TIME=1: the least processor time of the calling thread instead, for a busy machine, and 1
+ * thread only. STX_ROTATE=N: N copies of all tensors take turns, so that they come from memory.
+ * STX_OPENBLAS names a libopenblas whose cblas_sgemm is measured in the same rounds. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +60,13 @@ typedef void threads_fn(int);
 	"%x : f32[1," #C "," #H "," #H "] = placeholder()\n%w : f32[" #C ",1," #K "," #K           \
 	"] = placeholder()\n%c = convolution.default(%x, %w, None, [" #S "," #S "], [" #P "," #P   \
 	"], [1,1], False, [0,0], " #C ")\nreturn (%c)\n"
+
+#define LAST(C, H, O, I, K, S, P, G) /* channels last */                                           \
+	"%x : f32[1," #H "," #H "," #C "] = placeholder()\n%w : f32[" #O "," #I "," #K "," #K      \
+	"] = placeholder()\n%p = permute.default(%x, [0,3,1,2])\n"                                 \
+	"%c = convolution.default(%p, %w, None, [" #S "," #S "], [" #P "," #P                      \
+	"], [1,1], False, [0,0], " #G ")\n%q = permute.default(%c, [0,2,3,1])\n"                   \
+	"%r = clone.default(%q)\nreturn (%r)\n"
 
 static const struct sample {
 	const char *name, *text;
@@ -123,12 +130,12 @@ static const struct sample {
 	{ "depthwise 3x3 512x14x14", DEPTHWISE(512, 14, 3, 1, 1), 512, 14 * 14, 9, 1, -1 },
 	{ "depthwise 3x3 1024x7x7", DEPTHWISE(1024, 7, 3, 1, 1), 1024, 7 * 7, 9, 1, -1 },
 	{ "depthwise 5x5 240x28x28", DEPTHWISE(240, 28, 5, 1, 2), 240, 28 * 28, 25, 1, -1 },
-	{ "depthwise 3x3 56x56x256",
-	  "%x : f32[1,56,56,256] = placeholder()\n%w : f32[256,1,3,3] = placeholder()\n"
-	  "%p = permute.default(%x, [0,3,1,2])\n"
-	  "%c = convolution.default(%p, %w, None, [1,1], [1,1], [1,1], False, [0,0], 256)\n"
-	  "%q = permute.default(%c, [0,2,3,1])\n%r = clone.default(%q)\nreturn (%r)\n",
-	  256, 56 * 56, 9, 1, -1 },
+	{ "depthwise 3x3 56x56x256", LAST(256, 56, 256, 1, 3, 1, 1, 256), 256, 56 * 56, 9, 1, -1 },
+	{ "depthwise 3x3 /2 112x112x64", LAST(64, 112, 64, 1, 3, 2, 1, 64), 64, 56 * 56, 9, 1, -1 },
+	{ "conv 3x3 56x56x64-64", LAST(64, 56, 64, 64, 3, 1, 1, 1), 64, 56 * 56, 576, 1, -1 },
+	{ "conv 3x3 14x14x256-256", LAST(256, 14, 256, 256, 3, 1, 1, 1), 256, 14 * 14, 2304, 1,
+	  -1 },
+	{ "conv 1x1 56x56x256-64", LAST(256, 56, 64, 256, 1, 1, 0, 1), 64, 56 * 56, 256, 1, -1 },
 	{ "gemv 1x4096x4096", MM(1, 4096, 4096), 1, 4096, 4096, 1, 0 },
 	{ "gemv 1x4096x4096 B^T", BT(1, 4096, 4096), 1, 4096, 4096, 1, 2 },
 	{ "bf16 linear+gelu 1x4096x4096", LINEAR("bf16", 1, 4096, 4096), 1, 4096, 4096, 1, -1 },
@@ -192,29 +199,32 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+#define MOST_COPIES 256
+
 struct contest {
 	const struct sample *s;
 	struct compiled c;
-	struct stx_tensor in[4], out[1];
-	int nin;
+	struct stx_tensor in[MOST_COPIES][4], out[MOST_COPIES][1];
+	int nin, copies, turn;
 	sgemm_fn *sgemm;
-	float *blas_out;
 };
 
 static void run_ours(struct contest *c, int threads)
 {
 	struct stax_error err;
 	struct stx_env env = { .parallel_for = threads == 1 ? whole : NULL };
-	if (stax_run(c->c.artifact, c->in, c->nin, c->out, 1, &env, &err))
+	int i = c->turn++ % c->copies;
+	if (stax_run(c->c.artifact, c->in[i], c->nin, c->out[i], 1, &env, &err))
 		die("run", err.text);
 }
 
 static void run_blas(struct contest *c)
 {
 	const struct sample *s = c->s;
+	int i = c->turn++ % c->copies;
 	c->sgemm(101, s->trans & 1 ? 112 : 111, s->trans & 2 ? 112 : 111, s->m, s->n, s->k, 1,
-		 c->in[0].data, s->trans & 1 ? s->m : s->k, c->in[1].data,
-		 s->trans & 2 ? s->k : s->n, 0, c->blas_out, s->n);
+		 c->in[i][0].data, s->trans & 1 ? s->m : s->k, c->in[i][1].data,
+		 s->trans & 2 ? s->k : s->n, 0, c->out[i][0].data, s->n);
 }
 
 /* Seconds a call, of enough calls for 20 ms. */
@@ -244,28 +254,32 @@ static void *find(void *blas, const char *name)
 
 static void measure(const struct sample *s, const char *target, void *blas)
 {
-	struct contest c = { .s = s };
+	const char *rotate = getenv("STX_ROTATE");
+	struct contest c = { .s = s, .copies = rotate ? atoi(rotate) : 1 };
 	struct stx_diag d = { 0 };
 	struct stax_error err;
 	size_t workspace;
 	double t[2][ROUNDS];
-	int at = getenv("STX_CPU_TIME") ? 0 : ROUNDS / 2;
+	int is_busy = getenv("STX_CPU_TIME") != NULL, at = is_busy ? 0 : ROUNDS / 2;
 	double start = now_s();
 	if (compiled_build(s->text, target, COMPILED_FUSED, &c.c, &d)) {
 		printf("%-32s %s: %s\n", s->name, d.stage, d.text);
 		return;
 	}
 	double compile = now_s() - start;
-	c.nin = make_inputs(s->text, c.in);
-	if (stax_query(c.c.artifact, c.in, c.nin, c.out, &workspace, &err))
-		die("query", err.text);
-	random_bytes(&c.out[0], 9);
+	if (c.copies < 1 || c.copies > MOST_COPIES)
+		die("STX_ROTATE", "1 to 256");
+	for (int i = 0; i < c.copies; i++) {
+		c.nin = make_inputs(s->text, c.in[i]);
+		if (stax_query(c.c.artifact, c.in[i], c.nin, c.out[i], &workspace, &err))
+			die("query", err.text);
+		random_bytes(&c.out[i][0], 9);
+	}
 	c.sgemm = (sgemm_fn *)(uintptr_t)find(s->trans >= 0 ? blas : NULL, "cblas_sgemm");
 	threads_fn *set = (threads_fn *)(uintptr_t)find(blas, "openblas_set_num_threads");
-	c.blas_out = malloc((size_t)s->m * (size_t)s->n * 4);
 	double gflop = 2e-9 * s->m * s->n * s->k * s->batch;
 	printf("%-32s %6.1f", s->name, compile * 1e3);
-	for (int threads = 1; threads <= 2; threads++) {
+	for (int threads = 1; threads <= 2 - is_busy; threads++) {
 		if (set)
 			set(threads);
 		for (int i = -1; i < ROUNDS; i++)
@@ -279,10 +293,11 @@ static void measure(const struct sample *s, const char *target, void *blas)
 	}
 	printf("\n");
 	fflush(stdout);
-	for (int i = 0; i < c.nin; i++)
-		free(c.in[i].data);
-	free(c.out[0].data);
-	free(c.blas_out);
+	for (int i = 0; i < c.copies; i++) {
+		for (int j = 0; j < c.nin; j++)
+			free(c.in[i][j].data);
+		free(c.out[i][0].data);
+	}
 	compiled_free(&c.c);
 }
 

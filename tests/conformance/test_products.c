@@ -259,6 +259,8 @@ static void run_product(uint64_t seed, enum stx_dtype only)
 					 stx_bytes_cstr(&text));
 			for (int how = COMPILED_SERIAL; how <= COMPILED_PREPARED; how++) {
 				struct stx_tensor out[1];
+				if (forms[form] == COMPILED_RECUT && how < COMPILED_POOL)
+					continue;
 				if (compiled_run(&c, (enum compiled_threads)how, p.in, p.nin, out,
 						 &d))
 					fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text,
@@ -432,8 +434,10 @@ struct conv {
 	int64_t n, c, h, w, o, k, stride, padding, groups;
 };
 
+enum { LAST_IN = 1, LAST_OUT = 2, RELU = 4 }; /* forms: channels last; what follows */
+
 static float conv_at(const struct conv *v, const float *x, const float *wt, int64_t n, int64_t o,
-		     int64_t i, int64_t j, int fused)
+		     int64_t i, int64_t j, int fused, int form)
 {
 	int64_t per = v->c / v->groups, g = o / (v->o / v->groups);
 	float sum = 0;
@@ -443,17 +447,20 @@ static float conv_at(const struct conv *v, const float *x, const float *wt, int6
 				int64_t y = i * v->stride - v->padding + p;
 				int64_t z = j * v->stride - v->padding + q;
 				int in = y >= 0 && y < v->h && z >= 0 && z < v->w;
-				int64_t at = ((n * v->c + g * per + c) * v->h + y) * v->w + z;
+				int64_t e = g * per + c;
+				int64_t at = form & LAST_IN
+						     ? ((n * v->h + y) * v->w + z) * v->c + e
+						     : ((n * v->c + e) * v->h + y) * v->w + z;
 				float a = in ? x[at] : 0;
 				float b = wt[((o * per + c) * v->k + p) * v->k + q];
 				float product = a * b;
 				sum = fused ? fmaf(a, b, sum) : product + sum;
 			}
-	return sum;
+	return form & RELU && sum < 0 ? 0 : sum;
 }
 
 static void check_conv(const struct conv *v, const struct stx_tensor *in, const struct compiled *c,
-		       enum compiled_threads how, const char *target, const char *text)
+		       enum compiled_threads how, const char *target, const char *text, int form)
 {
 	struct stx_tensor out[1];
 	struct stx_diag d = { 0 };
@@ -461,10 +468,13 @@ static void check_conv(const struct conv *v, const struct stx_tensor *in, const 
 		fail_msg("%s: %s %s in\n%s", target, d.stage, d.text, text);
 	const float *got = out[0].data;
 	for (int64_t f = 0; f < compiled_numel(out); f++) {
-		int64_t j = f % out[0].sizes[3], i = f / out[0].sizes[3];
-		int64_t o = i / out[0].sizes[2], n = o / v->o;
-		float want = conv_at(v, in[0].data, in[1].data, n, o % v->o, i % out[0].sizes[2], j,
-				     !strstr(target, "v2"));
+		int64_t at[4];
+		for (int64_t k = 4, rest = f; k-- > 0; rest /= out[0].sizes[k])
+			at[k] = rest % out[0].sizes[k];
+		int last = form & LAST_OUT ? 1 : 0;
+		float want =
+			conv_at(v, in[0].data, in[1].data, at[0], at[last ? 3 : 1],
+				at[last ? 1 : 2], at[last ? 2 : 3], !strstr(target, "v2"), form);
 		if (got[f] != want)
 			fail_msg("%s: element %lld is %a, not %a, of\n%s", target, (long long)f,
 				 (double)got[f], (double)want, text);
@@ -472,11 +482,37 @@ static void check_conv(const struct conv *v, const struct stx_tensor *in, const 
 	compiled_free_outputs(out, 1);
 }
 
-static void run_conv(const struct conv *v, uint64_t seed)
+/* The graph of form `form` for a convolution of x or, with its channels last, of p. */
+static void put_conv(struct stx_bytes *text, const struct conv *v, const int64_t *x,
+		     const char *weight, int form)
+{
+	stx_bytes_printf(text,
+			 "%%x : f32[%lld,%lld,%lld,%lld] = placeholder()\n"
+			 "%%w : f32[%lld,%lld,%lld,%lld] = placeholder(%s)\n"
+			 "%%p = permute.default(%%x, [0,3,1,2])\n"
+			 "%%c = convolution.default(%s, %%w, None, [%lld,%lld], [%lld,%lld], "
+			 "[1,1], False, [0,0], %lld)\n",
+			 (long long)x[0], (long long)x[1], (long long)x[2], (long long)x[3],
+			 (long long)v->o, (long long)(v->c / v->groups), (long long)v->k,
+			 (long long)v->k, weight, form & LAST_IN ? "%p" : "%x",
+			 (long long)v->stride, (long long)v->stride, (long long)v->padding,
+			 (long long)v->padding, (long long)v->groups);
+	stx_bytes_printf(text,
+			 "%%r = relu.default(%%c)\n%%q = permute.default(%s, [0,2,3,1])\n"
+			 "%%o = clone.default(%%q)\nreturn (%s,)\n",
+			 form & RELU ? "%r" : "%c",
+			 form & LAST_OUT ? "%o"
+			 : form & RELU   ? "%r"
+					 : "%c");
+}
+
+static void run_conv(const struct conv *v, uint64_t seed, int form)
 {
 	const char *weight = seed % 3 ? "param=True" : "";
+	int64_t last[4] = { v->n, v->h, v->w, v->c }, first[4] = { v->n, v->c, v->h, v->w };
+	const int64_t *size = form & LAST_IN ? last : first;
 	struct stx_tensor in[2] = {
-		{ .dtype = STX_F32, .rank = 4, .sizes = { v->n, v->c, v->h, v->w } },
+		{ .dtype = STX_F32, .rank = 4, .sizes = { size[0], size[1], size[2], size[3] } },
 		{ .dtype = STX_F32, .rank = 4, .sizes = { v->o, v->c / v->groups, v->k, v->k } }
 	};
 	struct stx_bytes text = { 0 };
@@ -487,25 +523,17 @@ static void run_conv(const struct conv *v, uint64_t seed)
 			x[j] = (float)(int32_t)next(&seed) * 0x1p-31f;
 		in[i].data = x;
 	}
-	stx_bytes_printf(&text,
-			 "%%x : f32[%lld,%lld,%lld,%lld] = placeholder()\n"
-			 "%%w : f32[%lld,%lld,%lld,%lld] = placeholder(%s)\n"
-			 "%%c = convolution.default(%%x, %%w, None, [%lld,%lld], [%lld,%lld], "
-			 "[1,1], False, [0,0], %lld)\nreturn (%%c,)\n",
-			 (long long)v->n, (long long)v->c, (long long)v->h, (long long)v->w,
-			 (long long)v->o, (long long)(v->c / v->groups), (long long)v->k,
-			 (long long)v->k, weight, (long long)v->stride, (long long)v->stride,
-			 (long long)v->padding, (long long)v->padding, (long long)v->groups);
+	put_conv(&text, v, size, weight, form);
 	for (const char *const *t = compiled_targets(); *t; t++)
-		for (int form = 0; form < 3; form++) {
+		for (int cut = 0; cut < 2; cut++) {
 			struct compiled c;
 			struct stx_diag d = { 0 };
 			if (compiled_build(stx_bytes_cstr(&text), *t,
-					   form ? COMPILED_RECUT : COMPILED_FUSED, &c, &d))
+					   cut ? COMPILED_RECUT : COMPILED_FUSED, &c, &d))
 				fail_msg("%s: %s %s in\n%s", *t, d.stage, d.text,
 					 stx_bytes_cstr(&text));
-			check_conv(v, in, &c, COMPILED_PIECES, *t, stx_bytes_cstr(&text));
-			check_conv(v, in, &c, COMPILED_PREPARED, *t, stx_bytes_cstr(&text));
+			check_conv(v, in, &c, COMPILED_PIECES, *t, stx_bytes_cstr(&text), form);
+			check_conv(v, in, &c, COMPILED_PREPARED, *t, stx_bytes_cstr(&text), form);
 			compiled_free(&c);
 		}
 	free(in[0].data);
@@ -527,7 +555,21 @@ static void test_products_convolutions_are_plain_loops_to_the_bit(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		run_conv(&all[i], 77 + i);
+		run_conv(&all[i], 77 + i, i % 2 ? RELU : 0);
+}
+
+/* Pictures with their channels last: depthwise, 1x1; results so or not. */
+static void test_products_convolutions_of_channels_last_are_plain_loops_to_the_bit(void **state)
+{
+	static const struct conv all[] = {
+		{ 2, 30, 13, 21, 30, 3, 1, 1, 30 }, { 1, 18, 30, 40, 18, 5, 2, 2, 18 },
+		{ 1, 67, 9, 8, 67, 3, 2, 1, 67 },   { 1, 40, 7, 7, 80, 3, 1, 1, 40 },
+		{ 1, 96, 14, 15, 40, 1, 1, 0, 1 },  { 2, 33, 9, 9, 70, 1, 2, 0, 1 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		for (int form = LAST_IN; form < 8; form += 2)
+			run_conv(&all[i], 99 + i, form);
 }
 
 int main(void)
@@ -537,6 +579,8 @@ int main(void)
 		cmocka_unit_test(test_products_subnormal_sums_are_kept),
 		cmocka_unit_test(test_products_of_bytes_are_exact),
 		cmocka_unit_test(test_products_convolutions_are_plain_loops_to_the_bit),
+		cmocka_unit_test(
+			test_products_convolutions_of_channels_last_are_plain_loops_to_the_bit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -205,6 +205,35 @@ static void test_schedule_epilogue_follows_its_reduction(void **state)
 	stx_arena_free(m.a);
 }
 
+/* [2, 3, 1, 40] of a convolution of 3 groups, and what its node's [2, 3, 40] are. */
+static void test_schedule_epilogue_of_a_convolution_lacks_its_axis_of_one(void **state)
+{
+	(void)state;
+	struct maker m;
+	maker_init(&m);
+	struct stx_buffer *x = mk_input(&m, STX_F32, 3, (int64_t[]){ 2, 3, 42 });
+	struct stx_buffer *w = mk_input(&m, STX_F32, 2, (int64_t[]){ 3, 3 });
+	struct stx_buffer *bias = mk_input(&m, STX_F32, 3, (int64_t[]){ 2, 3, 40 });
+	mk_begin_ints(&m, 4, (int64_t[]){ 2, 3, 1, 40 }, 1, (int64_t[]){ 3 });
+	stx_ex at = stx_ex_add(m.x, mk_var(&m, 3), mk_var(&m, 4));
+	at = stx_ex_add(m.x, at, stx_ex_muli(m.x, mk_var(&m, 1), 42));
+	at = stx_ex_add(m.x, at, stx_ex_muli(m.x, mk_var(&m, 0), 126));
+	uint32_t p = mk_load(&m, x, at);
+	at = stx_ex_add(m.x, stx_ex_muli(m.x, mk_var(&m, 1), 3), mk_var(&m, 4));
+	struct stx_buffer *c = mk_end(&m, STX_BUF_TEMP, STX_F32, STX_DEF_REDUCTION, STX_MONOID_DOT,
+				      STX_F32, p, mk_load(&m, w, at));
+	mk_begin_ints(&m, 3, (int64_t[]){ 2, 3, 40 }, 0, NULL);
+	at = stx_ex_add(m.x, stx_ex_muli(m.x, mk_var(&m, 1), 40), mk_var(&m, 2));
+	at = stx_ex_add(m.x, at, stx_ex_muli(m.x, mk_var(&m, 0), 120));
+	p = mk_load(&m, c, at);
+	mk_pointwise(&m, STX_BUF_OUTPUT, STX_F32,
+		     mk_op(&m, STX_P_ADD, STX_F32, p, mk_load(&m, bias, at)));
+	struct stx_schedule *s = must_schedule(&m, 0);
+	assert_int_equal(s->kernels.n, 1);
+	assert_int_equal(s->slots[c->id].size, STX_EX_BAD);
+	stx_arena_free(m.a);
+}
+
 static void test_schedule_column_sum_runs_along_columns(void **state)
 {
 	(void)state;
@@ -537,6 +566,7 @@ int main(void)
 		cmocka_unit_test(test_schedule_two_outputs_are_one_kernel),
 		cmocka_unit_test(test_schedule_other_space_or_point_is_not_fused),
 		cmocka_unit_test(test_schedule_epilogue_follows_its_reduction),
+		cmocka_unit_test(test_schedule_epilogue_of_a_convolution_lacks_its_axis_of_one),
 		cmocka_unit_test(test_schedule_column_sum_runs_along_columns),
 		cmocka_unit_test(test_schedule_matmul_takes_rows_together),
 		cmocka_unit_test(test_schedule_large_matmul_is_in_tiles),
