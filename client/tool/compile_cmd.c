@@ -155,6 +155,8 @@ static void write_json(struct stx_json *j, const char *path, const struct stax_a
 		stx_json_str(j, "chosen_by", k->chosen_by);
 		if (k->candidates)
 			stx_json_uint(j, "candidates", k->candidates);
+		if (*k->product)
+			stx_json_str(j, "product", k->product);
 		if (k->median_ns)
 			stx_json_real(j, "median_us", (double)k->median_ns * 1e-3);
 		stx_json_bool(j, "reused", k->reused);
