@@ -150,17 +150,10 @@ static int is_depthwise(const struct conv *c)
 	       stx_ex_equals(c->l->ex, c->space.sizes[c->in], 1);
 }
 
-static int has_one_tap(const struct conv *c)
-{
-	for (uint32_t i = 0; i < c->w.k; i++)
-		if (!stx_ex_equals(c->l->ex, c->space.sizes[c->tap + i], 1))
-			return 0;
-	return 1;
-}
-
 /* On a GPU the result of halves is in memory with its channels next to each other: what tensor cores
- * read and write (4_schedule/convolution.c). On the CPU results are as the input is where channels
- * are vectors: of each alone, or of products of a pixel's. 1: strides of [n, group, channel, out..] and, without the group, of the node's own dimensions. */
+ * read and write (4_schedule/convolution.c). On the CPU that of a depthwise one, whose channels are
+ * vectors then, is as its input is. 1: strides of [n, group, channel, out..] and, without the group,
+ * of the node's own dimensions. */
 static int channels_last(const struct conv *c, const struct stx__inner *x, stx_ex *strides,
 			 stx_ex *joined)
 {
@@ -169,10 +162,9 @@ static int channels_last(const struct conv *c, const struct stx__inner *x, stx_e
 	enum stx_dtype t = (enum stx_dtype)(narrow ? narrow->dtype : x->dtype);
 	stx_ex stride;
 
-	int is_output = c->l->vals[c->n->id].is_output;
-	if (c->l->opts->target_gpu ? is_output || (t != STX_F16 && t != STX_BF16)
-				   : !is_contiguous(c, x, 1) ||
-					     !(is_depthwise(c) || (has_one_tap(c) && !is_output)))
+	if (c->l->opts->target_gpu
+		    ? c->l->vals[c->n->id].is_output || (t != STX_F16 && t != STX_BF16)
+		    : !is_contiguous(c, x, 1) || !is_depthwise(c))
 		return 0;
 	strides[AXIS_CHANNEL] = joined[1] = stx_ex_const(ex, 1);
 	strides[AXIS_GROUP] = c->space.sizes[AXIS_CHANNEL];
@@ -251,7 +243,7 @@ struct stx__inner *stx__lower_convolution(struct stx__lower *l, const struct stx
 		return NULL;
 	if (channels_last(&c, x, strides, strides + STX_MAX_DIMS))
 		r.strides = strides;
-	if (r.strides && !l->opts->target_gpu && is_depthwise(&c) && !is_contiguous(&c, wt, 0))
+	if (r.strides && !l->opts->target_gpu && !is_contiguous(&c, wt, 0))
 		wt = channels_inside(&c, wt);
 	if (!wt)
 		return NULL;

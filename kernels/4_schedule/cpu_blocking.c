@@ -22,8 +22,8 @@
  * thread times threads, over all tiles. How many threads run is not known.
  *
  * A working set that is larger than a cache misses in part: from none at its size to all at twice
- * that. FROM_* are cycles a byte that multiplying does not hide; hardware fetches these streams
- * ahead, so they are far below what the caches take. PACK_A and PACK_B are from
+ * that. FROM_* are cycles a byte that multiplying does not hide; hardware and the code fetch these
+ * streams ahead, so they are far below what the caches take. PACK_A and PACK_B are from
  * tests/bench/bench_prepare.c: packing is a twentieth of the time at 544 rows, 256 columns. EDGE is
  * from convolutions, whose blocks of 128 terms took 15% more than blocks of 288. The others are
  * estimates. With one thread (tests/bench/bench_cpu.py, 2026-11-30, an x86-64-v4 with 32K-1M-16M) the

@@ -177,7 +177,9 @@ void stx__axes_collect(struct chooser *c)
 	}
 	if (!b->phases.columns) /* else rows are numbered as their segments number them */
 		order(c->out, c->nout);
-	order(c->red, c->nred);
+	/* on the CPU the terms of a product are added as it lists them, wherever they lie */
+	if (b->def->target_gpu || s->def != STX_DEF_REDUCTION || s->monoid != STX_MONOID_DOT)
+		order(c->red, c->nred);
 	c->nout = merge(c, c->out, c->nout);
 	c->nred = merge(c, c->red, c->nred);
 }

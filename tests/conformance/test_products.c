@@ -558,13 +558,14 @@ static void test_products_convolutions_are_plain_loops_to_the_bit(void **state)
 		run_conv(&all[i], 77 + i, i % 2 ? RELU : 0);
 }
 
-/* Pictures with their channels last: depthwise, 1x1; results so or not. */
+/* Pictures with their channels last: depthwise, 1x1, others; results so or not. */
 static void test_products_convolutions_of_channels_last_are_plain_loops_to_the_bit(void **state)
 {
 	static const struct conv all[] = {
 		{ 2, 30, 13, 21, 30, 3, 1, 1, 30 }, { 1, 18, 30, 40, 18, 5, 2, 2, 18 },
 		{ 1, 67, 9, 8, 67, 3, 2, 1, 67 },   { 1, 40, 7, 7, 80, 3, 1, 1, 40 },
 		{ 1, 96, 14, 15, 40, 1, 1, 0, 1 },  { 2, 33, 9, 9, 70, 1, 2, 0, 1 },
+		{ 1, 24, 12, 11, 20, 3, 1, 1, 1 },  { 1, 160, 7, 7, 24, 3, 2, 1, 1 },
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
