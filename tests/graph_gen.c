@@ -77,7 +77,8 @@ static struct stx_arg random_scalar(uint64_t *seed)
 		0.0, -0.0, 1.0, 2.0, 0.5, -1.5, 3.0, __builtin_inf(), -4.0
 	};
 	if (gen_pick(seed, 2))
-		return stx_arg_scalar_i(gen_pick(seed, 7) - 2);
+		return gen_pick(seed, 8) ? stx_arg_scalar_i(gen_pick(seed, 7) - 2)
+					 : stx_arg_scalar_b(gen_pick(seed, 2));
 	return stx_arg_scalar_f(floats[gen_pick(seed, 9)]);
 }
 
@@ -132,6 +133,10 @@ struct stx_arg gen_arg(struct stx_graph *g, const struct stx_param *p, uint64_t 
 	case STX_PARAM_BOOLS: return stx_arg_bools((uint64_t)gen_pick(seed, 8), 3);
 	case STX_PARAM_SCALAR:
 	case STX_PARAM_OPT_SCALAR: return random_scalar(seed);
+	case STX_PARAM_OPT_STRING:
+		if (gen_pick(seed, 4) == 0)
+			return stx_arg_none();
+		/* fall through */
 	case STX_PARAM_STRING: return stx_arg_str(g, words[gen_pick(seed, 4)]);
 	case STX_PARAM_DTYPE:
 	case STX_PARAM_OPT_DTYPE: return stx_arg_dtype(gen_dtype(seed));
