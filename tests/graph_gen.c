@@ -206,8 +206,7 @@ static struct stx_node *norm_call(struct stx_graph *g, uint64_t *seed, enum stx_
 	static const enum stx_dtype types[] = { STX_F32, STX_F32, STX_F64, STX_F16, STX_BF16 };
 	const struct stx_op_info *info = stx_op_info(op);
 	int layer = op == STX_OP_NATIVE_LAYER_NORM || op == STX_OP_LAYER_NORM_GRAD;
-	int64_t groups = 1 + gen_pick(seed, 3), inner = 1 + gen_pick(seed, 2),
-		mask[3] = { 1, 1, 1 };
+	int64_t groups = 1 + gen_pick(seed, 3), inner = 1 + gen_pick(seed, 2);
 	const int64_t xs[4] = { 1 + gen_pick(seed, 3), groups * (1 + gen_pick(seed, 3)),
 				1 + gen_pick(seed, 3), 1 + gen_pick(seed, 4) };
 	const int64_t rows[4] = { xs[0], xs[1], inner > 1 ? 1 : xs[2], 1 },
@@ -241,10 +240,9 @@ static struct stx_node *norm_call(struct stx_graph *g, uint64_t *seed, enum stx_
 			break;
 		case STX_PARAM_INT: args[i] = stx_arg_int(g, number); break;
 		case STX_PARAM_INTS:
-			args[i] = strcmp(name, "output_mask")
-					  ? stx_arg_ints(g, &xs[4 - inner], (uint32_t)inner)
-					  : stx_arg_ints(g, mask, 3);
+			args[i] = stx_arg_ints(g, &xs[4 - inner], (uint32_t)inner);
 			break;
+		case STX_PARAM_BOOLS: args[i] = stx_arg_bools(7, 3); break; /* output_mask */
 		case STX_PARAM_BOOL:
 			args[i] = stx_arg_bool(
 				op == STX_OP_BATCH_NORM_NO_STATS ||

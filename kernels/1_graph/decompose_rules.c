@@ -82,40 +82,12 @@ static int bitwise_scalar(struct stx__build *b, const struct stx_node *n, struct
 	return 0;
 }
 
-/* Powers that PyTorch makes of products, a root or a quotient: of floats, whose common ones these
- * are (NUMERICS). */
-static int pow_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	enum stx_dtype t = stx__wide(n->outs[0].dtype);
-	double e = stx__number(stx__arg(n, 1));
-	if (!stx_dtype_is_float(t) ||
-	    !(e == 0.5 || e == -0.5 || e == 1 || e == -1 || e == 2 || e == -2 || e == 3))
-		return STX__KEEP;
-	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), n->outs[0].dtype), y = x;
-	if (fabs(e) == 0.5)
-		y = e > 0 ? CALL1(SQRT, x) : CALL1(RSQRT, x);
-	else if (fabs(e) > 1)
-		x = stx__b_cast(b, x, t), y = MUL(x, x);
-	y = e == 3 ? MUL(y, x) : e <= -1 ? CALL1(RECIPROCAL, y) : y;
-	out[0] = rounded(b, n, y);
-	return 0;
-}
-
 static int pow_base(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	enum stx_dtype t = stx__wide(n->outs[0].dtype);
 	struct stx_val x = stx__b_cast(b, stx__operand(n, 1), t);
 	struct stx_val base = stx__b_full(b, 0, NULL, *stx__arg(n, 0), t);
 	out[0] = rounded(b, n, stx__b_two(b, STX_OP_POW, base, x));
-	return 0;
-}
-
-/* Without a mode it is division. */
-static int div_mode(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	if (stx__arg(n, 2)->kind != STX_ARG_NONE)
-		return STX__KEEP;
-	out[0] = stx__b_two(b, STX_OP_DIV, stx__operand(n, 0), stx__operand(n, 1));
 	return 0;
 }
 
@@ -433,23 +405,7 @@ static int never(struct stx__build *b, const struct stx_node *n, struct stx_val 
 	return 0;
 }
 
-/* A 0-d operand or index among others is as one of one element. */
-static int gather(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
-{
-	struct stx_val x = stx__operand(n, 0), at = stx__operand(n, 2);
-	if (stx_val_type(x)->rank == stx_val_type(at)->rank)
-		return STX__KEEP;
-	stx_ex from = stx_type_numel(b->g, stx_val_type(x)),
-	       count = stx_type_numel(b->g, stx_val_type(at));
-	struct stx_arg a[] = { stx_arg_tensor(stx__b_view(b, x, 1, &from)), stx_arg_int(b->g, 0),
-			       stx_arg_tensor(stx__b_view(b, at, 1, &count)) };
-	out[0] = stx__b_call(b, STX_OP_GATHER, 3, a);
-	out[0] = stx__b_view(b, out[0], n->outs[0].rank, n->outs[0].sizes);
-	return 0;
-}
-
 stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
-	[STX_OP_GATHER] = gather,
 	[STX_OP_RSUB_SCALAR] = rsub_scalar,
 	[STX_OP_RSUB] = rsub,
 	[STX_OP_FMOD_SCALAR] = fmod_scalar,
@@ -563,8 +519,6 @@ stx__rule_fn *const stx__basis_rules[STX_OP_COUNT] = {
 	[STX_OP_BITWISE_OR_SCALAR] = bitwise_scalar,
 	[STX_OP_BITWISE_XOR_SCALAR] = bitwise_scalar,
 	[STX_OP_POW_BASE] = pow_base,
-	[STX_OP_POW_SCALAR] = pow_scalar,
-	[STX_OP_DIV_MODE] = div_mode,
 	[STX_OP_DIV_SCALAR_MODE] = div_scalar_mode,
 	[STX_OP_CLAMP_TENSOR] = clamp_tensor,
 	[STX_OP_ATAN2_OUT] = atan2_out,
@@ -610,7 +564,23 @@ static int long_cat(struct stx__build *b, const struct stx_node *n, struct stx_v
 	return 0;
 }
 
+/* A 0-d operand or index among others is as one of one element. */
+static int gather(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_val x = stx__operand(n, 0), at = stx__operand(n, 2);
+	if (stx_val_type(x)->rank == stx_val_type(at)->rank)
+		return STX__KEEP;
+	stx_ex from = stx_type_numel(b->g, stx_val_type(x)),
+	       count = stx_type_numel(b->g, stx_val_type(at));
+	struct stx_arg a[] = { stx_arg_tensor(stx__b_view(b, x, 1, &from)), stx_arg_int(b->g, 0),
+			       stx_arg_tensor(stx__b_view(b, at, 1, &count)) };
+	out[0] = stx__b_call(b, STX_OP_GATHER, 3, a);
+	out[0] = stx__b_view(b, out[0], n->outs[0].rank, n->outs[0].sizes);
+	return 0;
+}
+
 stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
+	[STX_OP_GATHER] = gather,
 	[STX_OP_GELU] = stx__rule_gelu,
 	[STX_OP_GELU_BACKWARD] = stx__rule_gelu_backward,
 	[STX_OP_CAT] = long_cat,

@@ -6,7 +6,11 @@
 
 static stx_err map_unary(struct onnx *c, V *out)
 {
-	out[0] = onnx_1(c, (enum stx_op)onnx_arg(c), onnx_in(c, 0));
+	V x = onnx_in(c, 0);
+	out[0] = onnx_1(c, (enum stx_op)onnx_arg(c), x);
+	if (!c->err && !onnx_is_float(x) &&
+	    onnx_is_float(out[0])) /* Erf of integers is an integer */
+		out[0] = onnx_cast(c, out[0], onnx_dtype(x));
 	return c->err;
 }
 
