@@ -132,13 +132,13 @@ static void test_operators_softmax_before_opset_13_flattens(void **state)
 		     0.5, 0.5, 0.5, 0.5);
 }
 
-/* erf of integers is truncated to their type; nothing is the maximum of nothing; x^2 is x * x. */
+/* erf of integers, below 1, is truncated to their type; nothing is the maximum of nothing; x^2 is x * x. */
 static void test_operators_results_keep_the_operands_type(void **state)
 {
 	static const double special[4] = { -INFINITY, -2, 3, 4 };
 	(void)state;
-	ASSERT_GIVES("input x float [4]\ni = Cast(x) to=6\ne = Erf(i)\ny = Div(e, e)\noutput y\n",
-		     counting, "4", 0, 0, 1, 1);
+	ASSERT_GIVES("input x float [4]\ni = Cast(x) to=6\ne = Erf(i)\ny = Add(e, e)\noutput y\n",
+		     counting, "4", 0, 0, 0, 0);
 	ASSERT_GIVES("opset 13\ninput x float [4]\ninit s int64 [1] 0\nz = Slice(x, s, s)\n"
 		     "h = Hardmax(z) axis=0\ny = Concat(h, x) axis=0\noutput y\n",
 		     counting, "4", 0, 1, 2, 3);
