@@ -353,6 +353,7 @@ static int accepts(const struct stx_node *n, enum stx_dtype t)
 	case STX_OP_REMAINDER:
 	case STX_OP_CLAMP:
 	case STX_OP_DIV_MODE:
+	case STX_OP_DIV_SCALAR_MODE:
 	case STX_OP_RSUB:
 	case STX_OP_FMOD_SCALAR:
 	case STX_OP_REMAINDER_SCALAR:
