@@ -77,7 +77,8 @@ static struct stx_arg random_scalar(uint64_t *seed)
 		0.0, -0.0, 1.0, 2.0, 0.5, -1.5, 3.0, __builtin_inf(), -4.0
 	};
 	if (gen_pick(seed, 2))
-		return stx_arg_scalar_i(gen_pick(seed, 7) - 2);
+		return gen_pick(seed, 8) ? stx_arg_scalar_i(gen_pick(seed, 7) - 2)
+					 : stx_arg_scalar_b(gen_pick(seed, 2));
 	return stx_arg_scalar_f(floats[gen_pick(seed, 9)]);
 }
 
@@ -132,6 +133,10 @@ struct stx_arg gen_arg(struct stx_graph *g, const struct stx_param *p, uint64_t 
 	case STX_PARAM_BOOLS: return stx_arg_bools((uint64_t)gen_pick(seed, 8), 3);
 	case STX_PARAM_SCALAR:
 	case STX_PARAM_OPT_SCALAR: return random_scalar(seed);
+	case STX_PARAM_OPT_STRING:
+		if (gen_pick(seed, 4) == 0)
+			return stx_arg_none();
+		/* fall through */
 	case STX_PARAM_STRING: return stx_arg_str(g, words[gen_pick(seed, 4)]);
 	case STX_PARAM_DTYPE:
 	case STX_PARAM_OPT_DTYPE: return stx_arg_dtype(gen_dtype(seed));
@@ -201,8 +206,7 @@ static struct stx_node *norm_call(struct stx_graph *g, uint64_t *seed, enum stx_
 	static const enum stx_dtype types[] = { STX_F32, STX_F32, STX_F64, STX_F16, STX_BF16 };
 	const struct stx_op_info *info = stx_op_info(op);
 	int layer = op == STX_OP_NATIVE_LAYER_NORM || op == STX_OP_LAYER_NORM_GRAD;
-	int64_t groups = 1 + gen_pick(seed, 3), inner = 1 + gen_pick(seed, 2),
-		mask[3] = { 1, 1, 1 };
+	int64_t groups = 1 + gen_pick(seed, 3), inner = 1 + gen_pick(seed, 2);
 	const int64_t xs[4] = { 1 + gen_pick(seed, 3), groups * (1 + gen_pick(seed, 3)),
 				1 + gen_pick(seed, 3), 1 + gen_pick(seed, 4) };
 	const int64_t rows[4] = { xs[0], xs[1], inner > 1 ? 1 : xs[2], 1 },
@@ -236,10 +240,9 @@ static struct stx_node *norm_call(struct stx_graph *g, uint64_t *seed, enum stx_
 			break;
 		case STX_PARAM_INT: args[i] = stx_arg_int(g, number); break;
 		case STX_PARAM_INTS:
-			args[i] = strcmp(name, "output_mask")
-					  ? stx_arg_ints(g, &xs[4 - inner], (uint32_t)inner)
-					  : stx_arg_ints(g, mask, 3);
+			args[i] = stx_arg_ints(g, &xs[4 - inner], (uint32_t)inner);
 			break;
+		case STX_PARAM_BOOLS: args[i] = stx_arg_bools(7, 3); break; /* output_mask */
 		case STX_PARAM_BOOL:
 			args[i] = stx_arg_bool(
 				op == STX_OP_BATCH_NORM_NO_STATS ||

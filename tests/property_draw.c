@@ -347,6 +347,8 @@ struct stx_arg draw_scalar(struct draw *q, enum stx_dtype t)
 {
 	static const double values[] = { 0.0, -0.0, 1,    2,    0.5,      -1.5,      3,
 					 -4,  0.1,  1e-3, 1e30, INFINITY, -INFINITY, NAN };
+	if (!stx_dtype_is_float(t) && rnd(q, 8) == 0)
+		return stx_arg_scalar_b((int)rnd(q, 2));
 	if (q->want && !stx_dtype_is_float(t) && rnd(q, 4)) /* a fraction promotes */
 		return stx_arg_scalar_i(integer_for(q, t));
 	if (q->whole)

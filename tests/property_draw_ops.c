@@ -48,7 +48,10 @@ static struct stx_arg pointwise_arg(struct draw *q, enum stx_op op, const struct
 		return draw_scalar(q, a->outs[0].dtype);
 	case STX_PARAM_OPT_SCALAR:
 		return rnd(q, 3) ? draw_scalar(q, a->outs[0].dtype) : stx_arg_none();
-	case STX_PARAM_STRING: return stx_arg_str(q->g, rnd(q, 2) ? "floor" : "trunc");
+	case STX_PARAM_OPT_STRING:
+		if (rnd(q, 4) == 0)
+			return stx_arg_none();
+		return stx_arg_str(q->g, rnd(q, 2) ? "floor" : "trunc");
 	case STX_PARAM_OPT_DTYPE: return rnd(q, 8) ? stx_arg_dtype(draw_dtype(q)) : stx_arg_none();
 	default: return stx_arg_default();
 	}
@@ -455,7 +458,7 @@ static struct stx_node *draw_composite(struct draw *q, enum stx_op op)
 		return draw_linear(q);
 	if (op == STX_OP_SDPA)
 		return draw_attention(q);
-	struct stx_node *x = draw_self_float(q);
+	struct stx_node *x = op == STX_OP_HARDTANH ? draw_self(q) : draw_self_float(q);
 	if (!x)
 		return NULL;
 	if (op == STX_OP_LAYER_NORM)

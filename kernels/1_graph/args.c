@@ -69,6 +69,11 @@ struct stx_arg stx_arg_scalar_f(double v)
 	return (struct stx_arg){ .kind = STX_ARG_SCALAR, .is_float = 1, .u.f = v };
 }
 
+struct stx_arg stx_arg_scalar_b(int v)
+{
+	return (struct stx_arg){ .kind = STX_ARG_SCALAR, .is_bool = 1, .u.i = v != 0 };
+}
+
 struct stx_arg stx_arg_bool(int v)
 {
 	return (struct stx_arg){ .kind = STX_ARG_BOOL, .u.i = v != 0 };
@@ -107,7 +112,7 @@ static int takes_none(enum stx_param_kind k)
 {
 	return k == STX_PARAM_OPT_TENSOR || k == STX_PARAM_OPT_INT || k == STX_PARAM_OPT_INTS ||
 	       k == STX_PARAM_OPT_FLOAT || k == STX_PARAM_OPT_FLOATS || k == STX_PARAM_OPT_SCALAR ||
-	       k == STX_PARAM_OPT_DTYPE;
+	       k == STX_PARAM_OPT_DTYPE || k == STX_PARAM_OPT_STRING;
 }
 
 static int to_int(const struct stx_graph *g, const struct stx_arg *a, struct stx_arg *out)
@@ -158,7 +163,7 @@ static int to_scalar(const struct stx_graph *g, const struct stx_arg *a, struct 
 	else if (a->kind == STX_ARG_FLOAT)
 		*out = stx_arg_scalar_f(a->u.f);
 	else if (a->kind == STX_ARG_BOOL)
-		*out = stx_arg_scalar_i(a->u.i);
+		*out = stx_arg_scalar_b((int)a->u.i);
 	else if (a->kind == STX_ARG_INT && stx_ex_is_const(g->ex, a->u.ex, &v))
 		*out = stx_arg_scalar_i(v);
 	else
@@ -207,6 +212,7 @@ static int convert(struct stx_graph *g, enum stx_param_kind k, const struct stx_
 	case STX_PARAM_BOOL: out->u.i = a->u.i != 0; return a->kind == STX_ARG_BOOL;
 	case STX_PARAM_BOOLS: return a->kind == STX_ARG_BOOLS && a->n <= STX_MAX_BOOLS;
 	case STX_PARAM_STRING:
+	case STX_PARAM_OPT_STRING:
 		if (a->kind != STX_ARG_STRING || !a->u.str)
 			return 0;
 		*out = stx_arg_str(g, a->u.str);
@@ -236,6 +242,7 @@ static const char *kind_text(enum stx_param_kind k)
 		"a number",
 		"a number or None",
 		"a string",
+		"a string or None",
 		"a dtype",
 		"a dtype or None",
 	};
@@ -324,9 +331,10 @@ static int arg_fits(enum stx_param_kind k, const struct stx_arg *a)
 		return k == STX_PARAM_FLOAT || k == STX_PARAM_OPT_FLOAT || k == STX_PARAM_SCALAR ||
 		       k == STX_PARAM_OPT_SCALAR;
 	case STX_ARG_FLOATS: return k == STX_PARAM_OPT_FLOATS;
-	case STX_ARG_BOOL: return k == STX_PARAM_BOOL;
+	case STX_ARG_BOOL:
+		return k == STX_PARAM_BOOL || k == STX_PARAM_SCALAR || k == STX_PARAM_OPT_SCALAR;
 	case STX_ARG_BOOLS: return k == STX_PARAM_BOOLS;
-	case STX_ARG_STRING: return k == STX_PARAM_STRING;
+	case STX_ARG_STRING: return k == STX_PARAM_STRING || k == STX_PARAM_OPT_STRING;
 	case STX_ARG_DTYPE: return k == STX_PARAM_DTYPE || k == STX_PARAM_OPT_DTYPE;
 	case STX_ARG_DEFAULT: return 0;
 	}

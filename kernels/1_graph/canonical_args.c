@@ -51,6 +51,13 @@ static void whole_scalar(struct stx_arg *a)
 		*a = stx_arg_scalar_i((int64_t)a->u.f);
 }
 
+/* True and False where the type does not follow from them: 1 and 0. */
+static void plain_number(struct stx_arg *a)
+{
+	if (a->kind == STX_ARG_SCALAR && a->is_bool)
+		*a = stx_arg_scalar_i(a->u.i);
+}
+
 /* Only where the number does not decide the type: the tensors are floats already. */
 static void pointwise_scalars(const struct stx_node *n, struct stx_arg *out)
 {
@@ -60,6 +67,8 @@ static void pointwise_scalars(const struct stx_node *n, struct stx_arg *out)
 			 stx_dtype_is_float(stx__infer_type(n, i)->dtype);
 	for (uint32_t i = 0; i < n->nargs && floats; i++)
 		whole_scalar(&out[i]);
+	for (uint32_t i = 0; i < n->nargs && stx_infer_operand_dtype(n) != STX_BOOL; i++)
+		plain_number(&out[i]);
 }
 
 static stx_err slice_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
@@ -283,7 +292,9 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 		if (stx_dtype_is_float(o->dtype))
 			whole_scalar(&out[2]);
 		break;
+	case STX_OP_ARANGE: out[3] = stx_arg_dtype(o->dtype); break;
 	case STX_OP_FULL:
+		out[2] = stx_arg_dtype(o->dtype);
 		if (stx_dtype_is_float(o->dtype))
 			whole_scalar(&out[1]);
 		break;
@@ -309,6 +320,8 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 			for (uint32_t i = 0; i < n->nargs; i++)
 				whole_scalar(&out[i]);
 	}
+	for (uint32_t i = 0; stx_op_info(n->op)->category != STX_CAT_POINTWISE && i < n->nargs; i++)
+		plain_number(&out[i]);
 	return stx_arena_oom(g->arena) ? stx__over_budget("canonical", n->name, d) : 0;
 }
 

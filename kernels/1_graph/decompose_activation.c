@@ -59,7 +59,12 @@ static struct stx_val clamp(struct stx__build *b, struct stx_val x, struct stx_a
 
 int stx__rule_hardtanh(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
-	out[0] = clamp(b, stx__operand(n, 0), *stx__arg(n, 1), *stx__arg(n, 2));
+	struct stx_arg lo = *stx__arg(n, 1), hi = *stx__arg(n, 2);
+	if (!stx_dtype_is_float(n->outs[0].dtype)) {
+		lo = stx_arg_scalar_i(lo.is_float ? (int64_t)lo.u.f : lo.u.i);
+		hi = stx_arg_scalar_i(hi.is_float ? (int64_t)hi.u.f : hi.u.i);
+	}
+	out[0] = clamp(b, stx__operand(n, 0), lo, hi);
 	return 0;
 }
 

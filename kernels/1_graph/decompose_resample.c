@@ -230,6 +230,11 @@ static void nearest(const struct stx__upsampling *u, uint32_t i, int f64, struct
 			at = position(f64, step, (double)o, 0);
 			at = rounded(f64, (at < 0 ? 0 : at) + 0.5);
 		}
+		/* PyTorch's two-dimensional form on a CPU: equal and doubled sizes do not depend on
+		 * the factor that they were rounded from */
+		int whole = u->mode == STX__NEAREST && u->k == 2 && t->out % u->in[i] == 0 &&
+			    t->out / u->in[i] <= 2;
+		at = whole ? (double)(o / (t->out / u->in[i])) : at;
 		/* floorf, for f64 too */
 		t->index[o] = (int32_t)least((int64_t)floor((double)(float)at), u->in[i] - 1);
 	}

@@ -564,7 +564,23 @@ static int long_cat(struct stx__build *b, const struct stx_node *n, struct stx_v
 	return 0;
 }
 
+/* A 0-d operand or index among others is as one of one element. */
+static int gather(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	struct stx_val x = stx__operand(n, 0), at = stx__operand(n, 2);
+	if (stx_val_type(x)->rank == stx_val_type(at)->rank)
+		return STX__KEEP;
+	stx_ex from = stx_type_numel(b->g, stx_val_type(x)),
+	       count = stx_type_numel(b->g, stx_val_type(at));
+	struct stx_arg a[] = { stx_arg_tensor(stx__b_view(b, x, 1, &from)), stx_arg_int(b->g, 0),
+			       stx_arg_tensor(stx__b_view(b, at, 1, &count)) };
+	out[0] = stx__b_call(b, STX_OP_GATHER, 3, a);
+	out[0] = stx__b_view(b, out[0], n->outs[0].rank, n->outs[0].sizes);
+	return 0;
+}
+
 stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
+	[STX_OP_GATHER] = gather,
 	[STX_OP_GELU] = stx__rule_gelu,
 	[STX_OP_GELU_BACKWARD] = stx__rule_gelu_backward,
 	[STX_OP_CAT] = long_cat,

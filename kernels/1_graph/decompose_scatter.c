@@ -163,7 +163,10 @@ int stx__rule_index_write(struct stx__build *b, const struct stx_node *n, struct
 	index = stx__b_expand(b, stx__b_view(b, index, rank, line), rank, sizes);
 	src = stx__b_view(b, stx__operand(n, 3), rank, sizes);
 	if (n->op == STX_OP_INDEX_ADD && stx__number(&n->args[4]) != 1)
-		src = stx__b_number(b, STX_OP_MUL_SCALAR, src, n->args[4]);
+		src = stx__b_number(b, STX_OP_MUL_SCALAR, src,
+				    t->dtype == STX_BOOL
+					    ? stx_arg_scalar_b(stx__number(&n->args[4]) != 0)
+					    : n->args[4]);
 	self = scatter(b, self, stx_arg_int(b->g, dim), index, src,
 		       n->op == STX_OP_INDEX_ADD ? "sum" : NULL);
 	out[0] = stx__b_view(b, self, t->rank, t->sizes);

@@ -55,10 +55,10 @@ int stx__rule_logsumexp(struct stx__build *b, const struct stx_node *n, struct s
 {
 	uint32_t set = stx__b_dims(b, n, 1, 1);
 	int keep = (int)stx__arg(n, 2)->u.i;
-	struct stx_val x = stx__b_widened(b, n, 0);
+	enum stx_dtype t = stx__wide(n->outs[0].dtype);
+	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), t);
 	if (b->err)
 		return 0;
-	enum stx_dtype t = stx_val_type(x)->dtype;
 	double count = 1;
 	if (!stx__b_count(b, stx_val_type(x), set, &count))
 		return 0;

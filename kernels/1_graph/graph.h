@@ -53,6 +53,7 @@ enum stx_arg_kind {
 struct stx_arg {
 	enum stx_arg_kind kind;
 	uint8_t is_float; /* SCALAR */
+	uint8_t is_bool;  /* SCALAR: True or False, a number of type bool (u.i is 1 or 0) */
 	uint32_t n;       /* TENSORS, INTS, FLOATS, BOOLS */
 	union {
 		struct stx_val tensor;
@@ -61,7 +62,7 @@ struct stx_arg {
 		const stx_ex *exs;
 		const double *fs;
 		double f;
-		int64_t i; /* BOOL, SCALAR integer */
+		int64_t i; /* BOOL, SCALAR integer or bool */
 		const char *str;
 		enum stx_dtype dtype;
 	} u;
@@ -177,6 +178,7 @@ struct stx_arg stx_arg_float(double v);
 struct stx_arg stx_arg_floats(struct stx_graph *g, const double *v, uint32_t n);
 struct stx_arg stx_arg_scalar_i(int64_t v);
 struct stx_arg stx_arg_scalar_f(double v);
+struct stx_arg stx_arg_scalar_b(int v);
 struct stx_arg stx_arg_bool(int v);
 struct stx_arg stx_arg_bools(uint64_t bits, uint32_t n);
 struct stx_arg stx_arg_str(struct stx_graph *g, const char *s);

@@ -177,7 +177,10 @@ enum stx_dtype stx__infer_common(const struct stx_node *n, uint32_t first)
 					promotion_tensor(&p, a->u.tensors[k]);
 			}
 		else if (a->kind == STX_ARG_SCALAR && strcmp(info->params[i].name, "alpha") != 0)
-			promotion_add(&p, 2, a->is_float ? STX_F32 : STX_I64);
+			promotion_add(&p, 2,
+				      a->is_float  ? STX_F32
+				      : a->is_bool ? STX_BOOL
+						   : STX_I64);
 	}
 	if (p.failed)
 		return STX_DTYPE_NONE;
@@ -205,7 +208,10 @@ enum stx_dtype stx_infer_operand_dtype(const struct stx_node *n)
 	if (info->promote == STX_PROMOTE_SAME)
 		return stx__infer_type(n, 0)->dtype;
 	enum stx_dtype t = stx__infer_common(n, first);
-	if (info->promote == STX_PROMOTE_FLOAT && t != STX_DTYPE_NONE && !stx_dtype_is_float(t))
+	int divides = (n->op == STX_OP_DIV_MODE || n->op == STX_OP_DIV_SCALAR_MODE) &&
+		      n->args[2].kind == STX_ARG_NONE;
+	if ((info->promote == STX_PROMOTE_FLOAT || divides) && t != STX_DTYPE_NONE &&
+	    !stx_dtype_is_float(t))
 		t = STX_F32;
 	return t;
 }
@@ -347,6 +353,7 @@ static int accepts(const struct stx_node *n, enum stx_dtype t)
 	case STX_OP_REMAINDER:
 	case STX_OP_CLAMP:
 	case STX_OP_DIV_MODE:
+	case STX_OP_DIV_SCALAR_MODE:
 	case STX_OP_RSUB:
 	case STX_OP_FMOD_SCALAR:
 	case STX_OP_REMAINDER_SCALAR:
@@ -409,13 +416,12 @@ stx_err stx_shape_atan2_out(struct stx_graph *g, struct stx_node *n, struct stx_
 
 stx_err stx_shape_div_mode(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
-	const char *mode = n->args[2].u.str;
-	if (strcmp(mode, "floor") != 0 && strcmp(mode, "trunc") != 0)
-		return STX__INFER_FAIL(d, n,
-				       "rounding_mode is '%.32s'; it must be 'floor' or 'trunc' "
-				       "(without rounding use div.Tensor)",
-				       mode);
-	enum stx_dtype t = stx__infer_common(n, 0);
+	const char *mode = n->args[2].kind == STX_ARG_NONE ? NULL : n->args[2].u.str;
+	if (mode && strcmp(mode, "floor") != 0 && strcmp(mode, "trunc") != 0)
+		return STX__INFER_FAIL(
+			d, n, "rounding_mode is '%.32s'; it must be 'floor', 'trunc' or None",
+			mode);
+	enum stx_dtype t = stx_infer_operand_dtype(n);
 	if (t == STX_DTYPE_NONE)
 		return stx__infer_no_common(n, d);
 	if (!accepts(n, t))
@@ -505,6 +511,16 @@ stx_err stx_shape_same(struct stx_graph *g, struct stx_node *n, struct stx_diag 
 	return e ? e : stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
 }
 
+/* Integers too, within limits that are of their type once fractions are dropped. */
+stx_err stx_shape_hardtanh(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
+{
+	const struct stx_type *x = stx__infer_type(n, 0);
+	if (x->dtype == STX_BOOL)
+		return stx__infer_not_for(n, x->dtype, d);
+	stx_err e = stx__infer_operand_numbers(n, x->dtype, d);
+	return e ? e : stx__infer_set(g, n, x->dtype, x->rank, x->sizes, d);
+}
+
 /* Gradient and operand broadcast and promote, as PyTorch's. */
 stx_err stx_shape_gelu_backward(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
@@ -519,14 +535,30 @@ stx_err stx_shape_gelu_backward(struct stx_graph *g, struct stx_node *n, struct 
 
 /* ---- creation ---- */
 
+/* Type of a result made of numbers [0, n): the one stated, else PyTorch's default. */
+static enum stx_dtype created(const struct stx_arg *numbers, uint32_t n,
+			      const struct stx_arg *dtype)
+{
+	int bools = 1;
+	if (dtype->kind == STX_ARG_DTYPE)
+		return dtype->u.dtype;
+	for (uint32_t i = 0; i < n; i++) {
+		if (numbers[i].is_float)
+			return STX_F32;
+		bools &= numbers[i].is_bool;
+	}
+	return bools ? STX_BOOL : STX_I64;
+}
+
 stx_err stx_shape_full(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
 	const struct stx_arg *s = &n->args[0];
 	for (uint32_t i = 0; i < s->n; i++)
 		if (stx_ex_interval(g->ex, s->u.exs[i]).lo < 0)
 			return STX__INFER_FAIL(d, n, "size %u is or may be negative", i);
-	stx_err e = stx__infer_fill(n, &n->args[1], n->args[2].u.dtype, d);
-	return e ? e : stx__infer_set(g, n, n->args[2].u.dtype, s->n, s->u.exs, d);
+	enum stx_dtype t = created(&n->args[1], 1, &n->args[2]);
+	stx_err e = stx__infer_fill(n, &n->args[1], t, d);
+	return e ? e : stx__infer_set(g, n, t, s->n, s->u.exs, d);
 }
 
 stx_err stx_shape_full_like(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
@@ -557,11 +589,12 @@ static int scalar_i(const struct stx_arg *a, int64_t *out)
 
 /* Number of elements of arange: exact for integers and of i64, whose bounds are truncated first;
  * ceil((end - start)/step) in f64 otherwise, for narrower integers too, as PyTorch. */
-static stx_err arange_count(const struct stx_node *n, int64_t *count, struct stx_diag *d)
+static stx_err arange_count(const struct stx_node *n, enum stx_dtype t, int64_t *count,
+			    struct stx_diag *d)
 {
 	const struct stx_arg *a = n->args;
 	int ints = !(a[0].is_float || a[1].is_float || a[2].is_float);
-	if (n->args[3].u.dtype == STX_I64 || ints) {
+	if (t == STX_I64 || ints) {
 		int64_t start, end, step;
 		if (!scalar_i(&a[0], &start) || !scalar_i(&a[1], &end) || !scalar_i(&a[2], &step))
 			return STX__INFER_FAIL(d, n, "a bound is outside 64-bit integers");
@@ -589,12 +622,13 @@ static stx_err arange_count(const struct stx_node *n, int64_t *count, struct stx
 
 stx_err stx_shape_arange(struct stx_graph *g, struct stx_node *n, struct stx_diag *d)
 {
+	enum stx_dtype t = created(n->args, 3, &n->args[3]);
 	int64_t count = 0;
-	stx_err e = arange_count(n, &count, d);
+	stx_err e = arange_count(n, t, &count, d);
 	if (e)
 		return e;
 	stx_ex size = stx_ex_const(g->ex, count);
-	return stx__infer_set(g, n, n->args[3].u.dtype, 1, &size, d);
+	return stx__infer_set(g, n, t, 1, &size, d);
 }
 
 /* ---- effects ---- */

@@ -1,6 +1,6 @@
 /* infer_number.c: numbers among the arguments of operators on integer tensors.
  * A number is converted to the type the operator computes in. Where the operator then wraps anyway
- * (add, sub, mul and their alpha) low bits of the number give the result of the number itself.
+ * (add, sub, mul and their alpha), or works on bits (and, or, xor), low bits of the number give the result of the number itself.
  * Elsewhere (comparisons, clamp, remainders, powers, fills) they would stand for another number, so
  * one outside the type is refused. */
 #include "infer.h"
@@ -84,7 +84,10 @@ stx_err stx__infer_operand_numbers(const struct stx_node *n, enum stx_dtype t, s
 	case STX_OP_SUB_SCALAR:
 	case STX_OP_RSUB:
 	case STX_OP_RSUB_SCALAR:
-	case STX_OP_MUL_SCALAR: return 0;
+	case STX_OP_MUL_SCALAR:
+	case STX_OP_BITWISE_AND_SCALAR:
+	case STX_OP_BITWISE_OR_SCALAR:
+	case STX_OP_BITWISE_XOR_SCALAR: return 0;
 	default: break;
 	}
 	for (uint32_t i = 0; !e && i < n->nargs; i++)

@@ -51,12 +51,12 @@ static stx_err reduce_dtype(const struct stx_node *n, enum stx_dtype *t, struct 
 	case STX_OP_STD:
 	case STX_OP_STD_DIM:
 	case STX_OP_ONLINE_SOFTMAX:
-	case STX_OP_LOGSUMEXP:
 		if (!stx_dtype_is_float(*t))
 			return STX__INFER_FAIL(d, n,
 					       "%s needs floating-point operands or dtype=, not %s",
 					       stx_op_info(n->op)->overload, stx_dtype_name(*t));
 		return 0;
+	case STX_OP_LOGSUMEXP: *t = stx_dtype_is_float(x) ? x : STX_F32; return 0;
 	case STX_OP_ANY:
 	case STX_OP_ALL:
 	case STX_OP_ANY_DIM:

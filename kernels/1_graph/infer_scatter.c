@@ -66,10 +66,9 @@ stx_err stx_shape_index_write(struct stx_graph *g, struct stx_node *n, struct st
 		return e;
 	if (ix->rank > 1)
 		return STX__INFER_FAIL(d, n, "index must have one dimension, not %u", ix->rank);
-	if (n->op == STX_OP_INDEX_ADD &&
-	    (x->dtype == STX_BOOL || (!stx_dtype_is_float(x->dtype) && n->args[4].is_float)))
-		return STX__INFER_FAIL(d, n,
-				       "index_add of bool, or a fractional alpha of integers");
+	if (n->op == STX_OP_INDEX_ADD && !stx_dtype_is_float(x->dtype) && n->args[4].is_float)
+		return STX__INFER_FAIL(d, n, "alpha must be an integer for %s operands",
+				       stx_dtype_name(x->dtype));
 	if (n->args[3].kind != STX_ARG_TENSOR) {
 		e = stx__infer_fill(n, &n->args[3], x->dtype, d);
 		e = e ? e : stx__infer_indexed(g, n, x, 1u << dim, ix, d);

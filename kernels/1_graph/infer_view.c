@@ -380,7 +380,7 @@ stx_err stx_shape_gather(struct stx_graph *g, struct stx_node *n, struct stx_dia
 	e = e ? e : stx__infer_index(n, t, d);
 	if (e)
 		return e;
-	if (x->rank != t->rank)
+	if (x->rank != t->rank && (x->rank > 1 || t->rank > 1)) /* 0-d is as of one element */
 		return STX__INFER_FAIL(d, n, "index has rank %u, self has %u", t->rank, x->rank);
 	for (uint32_t i = 0; i < x->rank; i++)
 		if (i != dim && t->sizes[i] != x->sizes[i] &&

@@ -110,9 +110,11 @@ static stx_err pool_window(struct stx_graph *g, const struct stx_node *n, struct
 	w->ceil_mode = n->args[at + (max ? 5 : 4)].u.i != 0;
 	w->include_pad = !max && n->args[at + 5].u.i;
 	if (!max && n->nargs > at + 6 && n->args[at + 6].kind == STX_ARG_INT)
-		return stx__infer_const(g, n, n->args[at + 6].u.ex, 1, "divisor_override",
-					&w->divisor, d);
-	return 0;
+		e = stx__infer_const(g, n, n->args[at + 6].u.ex, -MOST, "divisor_override",
+				     &w->divisor, d);
+	if (!e && !max && n->nargs > at + 6 && n->args[at + 6].kind == STX_ARG_INT && !w->divisor)
+		e = STX__INFER_FAIL(d, n, "divisor_override is 0");
+	return e;
 }
 
 stx_err stx__infer_window(struct stx_graph *g, const struct stx_node *n, struct stx__window *w,

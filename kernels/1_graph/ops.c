@@ -60,7 +60,7 @@ static const struct {
 	{ "s", STX_PARAM_SCALAR },      { "s?", STX_PARAM_OPT_SCALAR },
 	{ "S", STX_PARAM_STRING },      { "D", STX_PARAM_DTYPE },
 	{ "D?", STX_PARAM_OPT_DTYPE },  { "f[]?", STX_PARAM_OPT_FLOATS },
-	{ "b[]", STX_PARAM_BOOLS },
+	{ "b[]", STX_PARAM_BOOLS },     { "S?", STX_PARAM_OPT_STRING },
 };
 
 static enum stx_param_kind kind_of(const char *s, size_t n)

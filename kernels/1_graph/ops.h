@@ -71,6 +71,7 @@ enum stx_param_kind { /* kinds a schema can name */
 		      STX_PARAM_SCALAR,
 		      STX_PARAM_OPT_SCALAR,
 		      STX_PARAM_STRING,
+		      STX_PARAM_OPT_STRING,
 		      STX_PARAM_DTYPE,
 		      STX_PARAM_OPT_DTYPE
 };

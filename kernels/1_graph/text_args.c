@@ -268,10 +268,15 @@ static int parse_arg(struct stx__parser *s, enum stx_param_kind k, struct stx_ar
 	case STX_PARAM_OPT_INT: a->kind = STX_ARG_INT; return parse_bound(s, &a->u.ex);
 	case STX_PARAM_INTS:
 	case STX_PARAM_OPT_INTS: return parse_ints(s, a);
-	case STX_PARAM_FLOAT:
-	case STX_PARAM_OPT_FLOAT:
 	case STX_PARAM_SCALAR:
 	case STX_PARAM_OPT_SCALAR:
+		if (stx__t_peek(s) == 'T' || stx__t_peek(s) == 'F') {
+			*a = stx_arg_scalar_b(0);
+			return stx__t_bool(s, &b) ? -1 : (a->u.i = b, 0);
+		}
+		/* fall through */
+	case STX_PARAM_FLOAT:
+	case STX_PARAM_OPT_FLOAT:
 		if (stx__t_number(s, &is_float, &f, &i))
 			return -1;
 		*a = is_float ? stx_arg_scalar_f(f) : stx_arg_scalar_i(i);
@@ -283,7 +288,8 @@ static int parse_arg(struct stx__parser *s, enum stx_param_kind k, struct stx_ar
 			return -1;
 		*a = stx_arg_bool(b);
 		return 0;
-	case STX_PARAM_STRING: a->kind = STX_ARG_STRING; return stx__t_string(s, &a->u.str);
+	case STX_PARAM_STRING:
+	case STX_PARAM_OPT_STRING: a->kind = STX_ARG_STRING; return stx__t_string(s, &a->u.str);
 	case STX_PARAM_DTYPE:
 	case STX_PARAM_OPT_DTYPE: a->kind = STX_ARG_DTYPE; return parse_dtype(s, &a->u.dtype);
 	}

@@ -142,6 +142,8 @@ void stx__print_arg(const struct stx_graph *g, const struct stx_arg *a, struct s
 	case STX_ARG_SCALAR:
 		if (a->is_float)
 			stx__print_float(a->u.f, out);
+		else if (a->is_bool)
+			stx_bytes_puts(out, a->u.i ? "True" : "False");
 		else
 			stx_bytes_printf(out, "%" PRId64, a->u.i);
 		break;

@@ -45,7 +45,7 @@ static uint64_t mix_val(uint64_t h, struct stx_val v)
 
 static uint64_t mix_arg(uint64_t h, const struct stx_arg *a)
 {
-	h = stx_mix64(h, (uint64_t)a->kind << 8 | a->is_float);
+	h = stx_mix64(h, (uint64_t)a->kind << 8 | a->is_bool << 1 | a->is_float);
 	switch (a->kind) {
 	case STX_ARG_NONE:
 	case STX_ARG_DEFAULT: return h;
@@ -69,7 +69,8 @@ static uint64_t mix_arg(uint64_t h, const struct stx_arg *a)
 
 static int same_arg(const struct stx_arg *a, const struct stx_arg *b)
 {
-	if (a->kind != b->kind || a->is_float != b->is_float || a->n != b->n)
+	if (a->kind != b->kind || a->is_float != b->is_float || a->is_bool != b->is_bool ||
+	    a->n != b->n)
 		return 0;
 	switch (a->kind) {
 	case STX_ARG_NONE:

@@ -29,6 +29,7 @@ static int kind_fits(enum stx_param_kind k, enum stx_arg_kind a)
 	case STX_PARAM_BOOLS: return a == STX_ARG_BOOLS;
 	case STX_PARAM_OPT_SCALAR: return a == STX_ARG_SCALAR || a == STX_ARG_NONE;
 	case STX_PARAM_SCALAR: return a == STX_ARG_SCALAR;
+	case STX_PARAM_OPT_STRING: return a == STX_ARG_STRING || a == STX_ARG_NONE;
 	case STX_PARAM_STRING: return a == STX_ARG_STRING;
 	case STX_PARAM_OPT_DTYPE: return a == STX_ARG_DTYPE || a == STX_ARG_NONE;
 	case STX_PARAM_DTYPE: return a == STX_ARG_DTYPE;

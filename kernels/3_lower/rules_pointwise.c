@@ -250,8 +250,11 @@ static pv float_floor_div(struct prog *p, const pv *v)
 
 static pv c_div_mode(struct prog *p, const pv *v)
 {
-	int is_floor = !strcmp(p->n->args[2].u.str, "floor");
+	int is_floor;
 
+	if (p->n->args[2].kind == STX_ARG_NONE)
+		return op2(p, STX_P_DIV, v[0], v[1]);
+	is_floor = !strcmp(p->n->args[2].u.str, "floor");
 	if (!stx_dtype_is_float(p->work))
 		return op2(p, is_floor ? STX_P_FLOORDIV : STX_P_DIV, v[0], v[1]);
 	return is_floor ? float_floor_div(p, v)
@@ -277,6 +280,27 @@ static pv c_sign(struct prog *p, const pv *v)
 static pv c_reciprocal(struct prog *p, const pv *v)
 {
 	return op2(p, STX_P_DIV, one(p), v[0]);
+}
+
+/* Common powers of floats are products, roots and quotients, as PyTorch's (NUMERICS). */
+static pv c_pow_scalar(struct prog *p, const pv *v)
+{
+	const struct stx_arg *a = &p->n->args[1];
+	double e = a->is_float ? a->u.f : (double)a->u.i;
+	enum stx_dtype t = p->n->outs[0].dtype;
+	pv x = v[0];
+
+	if (stx_dtype_is_float(p->work) && e == 0.5)
+		return op1(p, STX_P_SQRT, x);
+	if (stx_dtype_is_float(p->work) && e == -0.5)
+		return op1(p, stx_elementary_for(STX_P_RSQRT, t), x);
+	if (!stx_dtype_is_float(p->work) || !(e == 1 || e == 2 || e == 3 || e == -1 || e == -2))
+		return op2(p, stx_elementary_for(STX_P_POW, t), x, v[1]);
+	if (fabs(e) > 1)
+		x = op2(p, STX_P_MUL, v[0], v[0]);
+	if (e == 3)
+		x = op2(p, STX_P_MUL, x, v[0]);
+	return e < 0 ? c_reciprocal(p, &x) : x;
 }
 
 static pv c_round_like(struct prog *p, const pv *v)
@@ -346,6 +370,7 @@ static composite_fn *const composites[STX_OP_COUNT] = {
 	[STX_OP_MUL] = c_mul,
 	[STX_OP_MUL_SCALAR] = c_mul,
 	[STX_OP_DIV_MODE] = c_div_mode,
+	[STX_OP_POW_SCALAR] = c_pow_scalar,
 	[STX_OP_REMAINDER] = c_remainder,
 	[STX_OP_SIGN] = c_sign,
 	[STX_OP_RECIPROCAL] = c_reciprocal,

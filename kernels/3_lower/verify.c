@@ -56,7 +56,9 @@ static stx_err check_load(const struct check *c, const struct stx_binst *in, uin
 	if (in->a >= c->b->id)
 		return bad(c, "a load of a buffer defined later", i);
 	src = c->l->buffers.at[in->a];
-	if (src->heir && src->heir->id <= c->b->id)
+	/* x.add_(1): the element that is stored is read before */
+	if (src->heir && src->heir->id <= c->b->id &&
+	    !(src->heir == c->b && c->b->def == STX_DEF_POINTWISE && in->ex == c->b->store))
 		return bad(c, "a load of memory that has been updated", i);
 	if (src->dtype != in->dtype)
 		return bad(c, "a load with another dtype than its buffer", i);

@@ -67,22 +67,102 @@ static struct stx_buffer *write_buffer(struct stx__lower *l, const struct stx_ou
 	return b;
 }
 
+/* What of the outputs that are written is still to be realised, and who reads which memory. */
+struct writes {
+	struct stx__lower *l;
+	uint32_t first, n;
+	struct stx__inner **fn; /* [n] */
+	uint32_t *last;      /* [buffers] 1 + the last buffer that reads it, of the first `seen` */
+	uint32_t *pending;   /* [buffers] functions of fn that read it */
+	uint32_t many, seen; /* functions that read too many buffers to tell which */
+};
+
+static void count_reads(struct writes *w, const struct stx__inner *fn, int by)
+{
+	if (fn->nbufs >= STX__MANY_BUFFERS)
+		w->many += (uint32_t)by;
+	for (uint32_t i = 0; i < fn->nbufs && fn->nbufs < STX__MANY_BUFFERS; i++)
+		w->pending[fn->bufs[i]] += (uint32_t)by;
+}
+
+static void see_buffers(struct writes *w)
+{
+	for (; w->seen < w->l->loops->buffers.n; w->seen++) {
+		const struct stx_body *body = &w->l->loops->buffers.at[w->seen]->body;
+		for (uint32_t j = 0; j < body->n; j++)
+			if (body->at[j].op == STX_B_LOAD)
+				w->last[body->at[j].a] = w->seen + 1;
+	}
+}
+
+static int same_layout(const struct stx_layout *a, const struct stx_layout *b)
+{
+	return a->rank == b->rank && a->offset == b->offset &&
+	       !memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) &&
+	       !memcmp(a->strides, b->strides, a->rank * sizeof *a->strides);
+}
+
+/* x.add_(1): the temporary that fn[i] is in may be x's memory, of which it reads only the element
+ * it stores (kernel.h allows that), where nothing after it reads what was in x. */
+static void write_at_once(struct writes *w, uint32_t i)
+{
+	struct stx__lower *l = w->l;
+	const struct stx__inner *fn = w->fn[i];
+	struct stx__shape s = { fn->rank, fn->sizes };
+	struct stx_buffer *b, *to = written_buffer(l, &l->g->outputs.at[w->first + i]);
+	if (fn->rule != STX_IN_LOAD || w->many || w->pending[to->id] || to->heir)
+		return;
+	b = l->loops->buffers.at[fn->u.load.buffer];
+	if (b->kind != STX_BUF_TEMP || b->def != STX_DEF_POINTWISE || b->base || b->heir ||
+	    b->dtype != to->dtype || !same_layout(&b->layout, &to->layout) ||
+	    w->last[to->id] > b->id + 1 || !stx__whole_storage(l, b, s, fn->u.load.ex))
+		return;
+	for (uint32_t k = 0; k < b->body.n; k++)
+		if (b->body.at[k].op == STX_B_LOAD && b->body.at[k].a == to->id &&
+		    b->body.at[k].ex != b->store)
+			return;
+	b->kind = STX_BUF_OUTPUT;
+	b->layout.flexible = 0;
+	b->base = to;
+	to->heir = b;
+}
+
+static stx_err begin(struct writes *w, struct stx__lower *l, uint32_t first)
+{
+	uint32_t n = l->g->outputs.n - first, room = l->loops->buffers.n + n + 1u;
+	*w = (struct writes){ .l = l, .first = first, .n = n };
+	w->fn = STX_NEW_ARRAY(l->arena, struct stx__inner *, n + 1u);
+	w->last = STX_NEW_ARRAY(l->arena, uint32_t, room);
+	w->pending = STX_NEW_ARRAY(l->arena, uint32_t, room);
+	if (!w->fn || !w->last || !w->pending)
+		return l->err = stx_fail(l->d, STX_E_NOMEM, "lower", "", "out of memory budget");
+	for (uint32_t i = 0; i < n; i++) {
+		w->fn[i] = stx__value_of(l, l->g->outputs.at[first + i].val);
+		count_reads(w, w->fn[i], 1);
+	}
+	return 0;
+}
+
 stx_err stx__realize_writes(struct stx__lower *l, uint32_t first)
 {
-	uint32_t n = l->g->outputs.n - first;
-	struct stx__inner **fn = STX_NEW_ARRAY(l->arena, struct stx__inner *, n + 1u);
-	if (!fn)
-		return l->err = stx_fail(l->d, STX_E_NOMEM, "lower", "", "out of memory budget");
-	for (uint32_t i = 0; i < n && !l->err; i++) {
+	struct writes w;
+	if (begin(&w, l, first))
+		return l->err;
+	for (uint32_t i = 0; i < w.n && !l->err; i++) {
 		const struct stx_output *o = &l->g->outputs.at[first + i];
-		fn[i] = stx__value_of(l, o->val);
-		if (!updated_input(l, o, fn[i]) && reads_written(l, fn[i]))
-			fn[i] = stx__realize_value(l, o->val.node, fn[i], STX_REALIZED_OUTPUT);
+		count_reads(&w, w.fn[i], -1);
+		if (updated_input(l, o, w.fn[i]))
+			continue;
+		if (reads_written(l, w.fn[i]))
+			w.fn[i] = stx__realize_value(l, o->val.node, w.fn[i], STX_REALIZED_OUTPUT);
+		see_buffers(&w);
+		if (w.fn[i])
+			write_at_once(&w, i);
 	}
-	for (uint32_t i = 0; i < n && !l->err; i++) {
+	for (uint32_t i = 0; i < w.n && !l->err; i++) {
 		const struct stx_output *o = &l->g->outputs.at[first + i];
-		struct stx_buffer *b = updated_input(l, o, fn[i]);
-		if (!b && !(b = write_buffer(l, o, fn[i])))
+		struct stx_buffer *b = updated_input(l, o, w.fn[i]);
+		if (!b && !(b = write_buffer(l, o, w.fn[i])))
 			return l->err;
 		b->index = first + i;
 		if (stx_push(l->arena, &l->loops->outputs, b->id))

@@ -138,6 +138,30 @@ static double wide_at(const struct inside *c, const struct stx_tensor *x, int64_
 }
 
 /* Of the first operand; a gradient is the first one, times the slope at the second. */
+/* hardtanh of integers. */
+static stx_err clamp_integers(struct stx__ref *r, const struct stx_node *n)
+{
+	const struct stx_tensor *x = stx__ref_arg(r, n, 0);
+	struct stx_tensor *out = stx__ref_result(r, n);
+	enum stx_dtype t = n->outs[0].dtype;
+	union stx_scalar lo = stx__ref_scalar(&n->args[1], t), hi = stx__ref_scalar(&n->args[2], t);
+	int is_signed = stx_dtype_kind(t) == STX_KIND_INT;
+	struct stx__ref_walk w;
+
+	if (!out)
+		return stx__ref_error(r);
+	stx__ref_walk_start(&w, out->rank, out->sizes);
+	stx__ref_walk_broadcast(&w, x);
+	for (int64_t i = 0; w.left > 0; i++, stx__ref_walk_next(&w)) {
+		union stx_scalar v = stx__ref_load(x, w.off[0]);
+
+		if (is_signed ? v.i < lo.i : v.u < lo.u)
+			v = lo;
+		stx__ref_store(out, i, (is_signed ? v.i > hi.i : v.u > hi.u) ? hi : v);
+	}
+	return 0;
+}
+
 stx_err stx__ref_activation(struct stx__ref *r, const struct stx_node *n)
 {
 	int back = n->op == STX_OP_GELU_BACKWARD;
@@ -145,8 +169,11 @@ stx_err stx__ref_activation(struct stx__ref *r, const struct stx_node *n)
 	struct stx_tensor *out;
 	struct stx__ref_walk w;
 	struct inside c;
-	stx_err e = inside_make(r, n, &c);
+	stx_err e;
 
+	if (!stx_dtype_is_float(n->outs[0].dtype))
+		return clamp_integers(r, n);
+	e = inside_make(r, n, &c);
 	if (e)
 		return e;
 	out = stx__ref_result(r, n);

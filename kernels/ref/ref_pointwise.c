@@ -89,6 +89,28 @@ static union stx_scalar divide(const struct op *o, union stx_scalar a, union stx
 	return real(trunc(prim(STX_P_DIV, o->t, a, b).f));
 }
 
+/* Powers with a number for exponent that are not the function's (NUMERICS): 0 where e is none. */
+static int power(enum stx_dtype t, double e, union stx_scalar x, union stx_scalar *out)
+{
+	union stx_scalar square = prim(STX_P_MUL, t, x, x);
+
+	if (e == 0.5)
+		*out = prim(STX_P_SQRT, t, x, x);
+	else if (e == 1)
+		*out = x;
+	else if (e == 2)
+		*out = square;
+	else if (e == 3)
+		*out = prim(STX_P_MUL, t, square, x);
+	else if (e == -1)
+		*out = prim(STX_P_DIV, t, real(1), x);
+	else if (e == -2)
+		*out = prim(STX_P_DIV, t, real(1), square);
+	else
+		return 0;
+	return 1;
+}
+
 static union stx_scalar sign(enum stx_dtype t, union stx_scalar a)
 {
 	switch (stx_dtype_kind(t)) {
@@ -132,12 +154,19 @@ static union stx_scalar apply(const struct op *o, union stx_scalar a, union stx_
 	case STX_OP_RSUB:
 	case STX_OP_RSUB_SCALAR: return sum(o, b, a, 1);
 	case STX_OP_DIV_SCALAR_MODE:
-	case STX_OP_DIV_MODE: return divide(o, a, b, !strcmp(o->n->args[2].u.str, "floor"));
+	case STX_OP_DIV_MODE:
+		if (o->n->args[2].kind == STX_ARG_NONE)
+			return prim(STX_P_DIV, o->t, a, b);
+		return divide(o, a, b, !strcmp(o->n->args[2].u.str, "floor"));
 	case STX_OP_FLOOR_DIVIDE: return divide(o, a, b, 1);
 	case STX_OP_FMOD_SCALAR: return prim(STX_P_REM, o->t, a, b);
 	case STX_OP_REMAINDER:
 	case STX_OP_REMAINDER_SCALAR:
 		return is_float ? real(remainder_f(o->t, a.f, b.f)) : prim(STX_P_MOD, o->t, a, b);
+	case STX_OP_POW_SCALAR:
+		if (is_float && power(o->t, stx__ref_scalar_f(&o->n->args[1]), a, &a))
+			return a;
+		return prim(p, o->t, a, b);
 	case STX_OP_SIGN: return sign(o->t, a);
 	case STX_OP_RECIPROCAL: return prim(STX_P_DIV, o->t, real(1), a);
 	case STX_OP_LOGICAL_AND:
@@ -186,9 +215,21 @@ static void add_operand(struct op *o, uint32_t i)
 	}
 }
 
+/* The elementary function that n is, if any. */
+static enum stx_prim function_of(const struct stx_node *n)
+{
+	enum stx_prim p = (enum stx_prim)stx_op_info(n->op)->prim;
+	union stx_scalar any = { .f = 1 };
+	double e = n->op == STX_OP_POW_SCALAR ? stx__ref_scalar_f(&n->args[1]) : 0;
+
+	if (e == -0.5)
+		return STX_P_RSQRT;
+	return n->op == STX_OP_POW_SCALAR && power(STX_F64, e, any, &any) ? STX_P_MUL : p;
+}
+
 static stx_err prepare(struct op *o, struct stx__ref *r, const struct stx_node *n)
 {
-	const struct stx_op_info *info = stx_op_info(n->op);
+	enum stx_prim function = function_of(n);
 	uint32_t last = is_scaled(n->op) ? 2 : n->nargs;
 	enum stx_dtype t = stx_infer_operand_dtype(n);
 
@@ -199,9 +240,9 @@ static stx_err prepare(struct op *o, struct stx__ref *r, const struct stx_node *
 		o->alpha = stx__ref_scalar(&n->args[2], o->t);
 		o->has_alpha = stx__ref_scalar_f(&n->args[2]) != 1;
 	}
-	if (info->prim >= STX_P_FIRST_ELEMENTARY && stx_dtype_is_float(o->t)) {
-		o->program = stx__ref_program(
-			r, stx_elementary_for((enum stx_prim)info->prim, n->outs[0].dtype), o->t);
+	if ((int)function >= STX_P_FIRST_ELEMENTARY && stx_dtype_is_float(o->t)) {
+		o->program =
+			stx__ref_program(r, stx_elementary_for(function, n->outs[0].dtype), o->t);
 		if (!o->program)
 			return stx__ref_fail(r, n, STX_E_NOMEM, "out of memory");
 	}

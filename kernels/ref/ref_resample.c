@@ -254,7 +254,11 @@ stx_err stx__ref_upsample(struct stx__ref *r, const struct stx_node *n)
 		struct taps t[SPATIAL];
 
 		for (uint32_t d = 0; d < k; d++) {
+			int64_t in = x->sizes[2 + d], many = out->sizes[2 + d];
 			double scale = factors->kind == STX_ARG_FLOATS ? factors->u.fs[d] : 0;
+
+			if (n->op == STX_OP_NEAREST2D && (many == in || many == 2 * in))
+				scale = 0; /* as PyTorch's CPU kernel: a copy, or pairs */
 
 			(x->dtype == STX_F64 ? taps_f64 : taps_f32)(mode, x->sizes[2 + d],
 								    out->sizes[2 + d], scale,

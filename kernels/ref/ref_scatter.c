@@ -208,6 +208,8 @@ stx_err stx__ref_index_write(struct stx__ref *r, const struct stx_node *n)
 			: stx__ref_scalar(&n->args[3], type_of(&w));
 		if (n->op == STX_OP_INDEX_ADD && stx_dtype_is_float(type_of(&w)))
 			v.f = stx_scalar_round(type_of(&w), v.f * stx__ref_scalar_f(&n->args[4]));
+		else if (n->op == STX_OP_INDEX_ADD && type_of(&w) == STX_BOOL)
+			v.u &= stx__ref_scalar_f(&n->args[4]) != 0;
 		else if (n->op == STX_OP_INDEX_ADD)
 			v = stx_scalar_wrap(type_of(&w), v.u * (uint64_t)n->args[4].u.i);
 		write_at(&w, off, v);

@@ -116,6 +116,54 @@ static void test_in_place_cache_update_does_not_copy(void **state)
 	}
 }
 
+/* x.add_(1) writes into x's memory at once; what reads x elsewhere too goes through a temporary. */
+static void test_in_place_own_elements_need_no_temporary(void **state)
+{
+	static const struct {
+		const char *text;
+		int matrices;  /* written, of 16 elements */
+		float want[3]; /* x[0][0], x[0][1], x[3][2] of x = 0, 1, .. 15 */
+	} cases[] = {
+		{ "%y = add_.Scalar(%x, 1)\n%z = mul_.Tensor(%x, %x)\n", 1, { 1, 4, 225 } },
+		{ "%q = cumsum.default(%x, 0)\n%y = add_.Scalar(%x, 1)\n%z = mul_.Tensor(%x, %q)\n",
+		  2,
+		  { 0, 2, 480 } },
+		{ "%t = t.default(%x)\n%y = add_.Tensor(%x, %t)\n", 2, { 0, 5, 25 } },
+		{ "%f = flip.default(%x, [1])\n%y = sub_.Tensor(%x, %f)\n", 2, { -3, -1, 1 } },
+	};
+	(void)state;
+	for (size_t k = 0; k < N(cases); k++) {
+		float x[16], w[2] = { 3, 4 }, room[2];
+		char text[400];
+		struct compiled c;
+		struct stx_diag d = { 0 };
+		struct stax_error err;
+		struct stx_tensor in[2] = {
+			{ .data = x, .dtype = STX_F32, .rank = 2, .sizes = { 4, 4 } },
+			{ .data = w, .dtype = STX_F32, .rank = 1, .sizes = { 2 } },
+		}, out[2] = { 0 };
+		for (int i = 0; i < 16; i++)
+			x[i] = (float)i;
+		snprintf(text, sizeof text,
+			 "%%x : f32[4,4] = placeholder()\n%%w : f32[2] = placeholder()\n%s"
+			 "%%r = neg.default(%%w)\nreturn (%%r,)\n",
+			 cases[k].text);
+		compiled_dense(&in[0]);
+		compiled_dense(&in[1]);
+		if (compiled_build(text, compiled_targets()[0], COMPILED_FUSED, &c, &d))
+			fail_msg("case %zu: %s", k, d.text);
+		assert_int_equal(stax_query(c.artifact, in, 2, out, NULL, &err), 0);
+		compiled_dense(&out[0]);
+		out[0].data = room;
+		if (compiled_call(&c, in, 2, out, 2, &err))
+			fail_msg("case %zu: %s", k, err.text);
+		assert_true(x[0] == cases[k].want[0] && x[1] == cases[k].want[1] &&
+			    x[14] == cases[k].want[2] && room[1] == -4);
+		assert_int_equal(c.bytes_written, cases[k].matrices * 64 + 8);
+		compiled_free(&c);
+	}
+}
+
 /* What updates an input's memory through a flip or a permutation of it, and is then what the input
  * holds, is not in its memory already: there it lies flipped. */
 static void test_in_place_flipped_updates_are_put_in_order(void **state)
@@ -228,6 +276,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_in_place_errors_name_the_node),
 		cmocka_unit_test(test_in_place_cache_update_does_not_copy),
+		cmocka_unit_test(test_in_place_own_elements_need_no_temporary),
 		cmocka_unit_test(test_in_place_through_rarer_views),
 		cmocka_unit_test(test_in_place_flipped_updates_are_put_in_order),
 	};

@@ -6,7 +6,11 @@
 
 static stx_err map_unary(struct onnx *c, V *out)
 {
-	out[0] = onnx_1(c, (enum stx_op)onnx_arg(c), onnx_in(c, 0));
+	V x = onnx_in(c, 0);
+	out[0] = onnx_1(c, (enum stx_op)onnx_arg(c), x);
+	if (!c->err && !onnx_is_float(x) &&
+	    onnx_is_float(out[0])) /* Erf of integers is an integer */
+		out[0] = onnx_cast(c, out[0], onnx_dtype(x));
 	return c->err;
 }
 
@@ -78,7 +82,12 @@ static stx_err map_pow(struct onnx *c, V *out)
 {
 	V a = onnx_in(c, 0), b = legacy_broadcast(c, a, onnx_in(c, 1));
 	enum stx_dtype base = onnx_dtype(a);
-	if (onnx_is_float(a) || !onnx_is_float(b))
+	struct stx_arg number[2] = { stx_arg_tensor(a) };
+	if (!c->err && onnx_is_float(a) && onnx_is_const(b) && onnx_dtype(b) == base &&
+	    onnx_rank(b) <= onnx_rank(a) && b.node->data.n == (size_t)stx_dtype_bytes(base) &&
+	    onnx_known_scalar(c, b, "the exponent", &number[1]))
+		out[0] = onnx_call(c, STX_OP_POW_SCALAR, number, 2); /* x^2 is x * x */
+	else if (onnx_is_float(a) || !onnx_is_float(b))
 		out[0] = onnx_2(c, STX_OP_POW, a, onnx_cast(c, b, base));
 	else
 		out[0] = onnx_cast(c, onnx_2(c, STX_OP_POW, onnx_cast(c, a, onnx_dtype(b)), b),

@@ -243,8 +243,11 @@ static stx_err map_softmax(struct onnx *c, V *out)
 		v = as_matrix(c, x, axis);
 		axis = 1;
 	}
-	v = kind == 2 ? one_hot_max(c, v, axis)
-		      : softmax_op(c, kind ? STX_OP_LOG_SOFTMAX : STX_OP_SOFTMAX, v, axis);
+	int64_t sizes[STX_MAX_DIMS];
+	int empty = !c->err && onnx_product(sizes, 0, onnx_sizes(c, v, sizes)) == 0;
+	v = empty       ? v
+	    : kind == 2 ? one_hot_max(c, v, axis)
+			: softmax_op(c, kind ? STX_OP_LOG_SOFTMAX : STX_OP_SOFTMAX, v, axis);
 	out[0] = like(c, v, x);
 	return c->err;
 }

@@ -358,8 +358,8 @@ static void test_emit_cuda_rows_with_column_sums_agree_with_the_interpreter(void
 		"%g : bf16[4,25,256] = placeholder()\n%x : bf16[4,25,256] = placeholder()\n"
 		"%m : bf16[4,25,1] = placeholder()\n%s : bf16[4,25,1] = placeholder()\n"
 		"%w : bf16[256] = placeholder()\n"
-		"%y = native_layer_norm_backward.default(%g, %x, [256], %m, %s, %w, %w, [1, 1, "
-		"1])\nreturn (%y, %y:1, %y:2)\n",
+		"%y = native_layer_norm_backward.default(%g, %x, [256], %m, %s, %w, %w, "
+		"[True, True, True])\nreturn (%y, %y:1, %y:2)\n",
 		"%g : f32[20,1500] = placeholder()\n%x : f32[20,1500] = placeholder()\n"
 		"%p = mul.Tensor(%g, %x)\n%r = amax.default(%p, [1], True)\n"
 		"%q = mul.Tensor(%r, %x)\n%d = sub.Tensor(%g, %q)\n"

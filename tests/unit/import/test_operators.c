@@ -132,6 +132,20 @@ static void test_operators_softmax_before_opset_13_flattens(void **state)
 		     0.5, 0.5, 0.5, 0.5);
 }
 
+/* erf of integers, below 1, is truncated to their type; nothing is the maximum of nothing; x^2 is x * x. */
+static void test_operators_results_keep_the_operands_type(void **state)
+{
+	static const double special[4] = { -INFINITY, -2, 3, 4 };
+	(void)state;
+	ASSERT_GIVES("input x float [4]\ni = Cast(x) to=6\ne = Erf(i)\ny = Add(e, e)\noutput y\n",
+		     counting, "4", 0, 0, 0, 0);
+	ASSERT_GIVES("opset 13\ninput x float [4]\ninit s int64 [1] 0\nz = Slice(x, s, s)\n"
+		     "h = Hardmax(z) axis=0\ny = Concat(h, x) axis=0\noutput y\n",
+		     counting, "4", 0, 1, 2, 3);
+	ASSERT_GIVES("input x float [4]\ninit p float [] 0.5\ny = Pow(x, p)\noutput y\n", special,
+		     "4", NAN, NAN, 1.7320508, 2);
+}
+
 static void test_operators_reshape_by_attribute_and_by_input(void **state)
 {
 	(void)state;
@@ -315,6 +329,7 @@ int main(void)
 		cmocka_unit_test(test_operators_mean_of_narrow_integers_is_of_all),
 		cmocka_unit_test(test_operators_clip_bounds_by_attribute_and_by_input),
 		cmocka_unit_test(test_operators_softmax_before_opset_13_flattens),
+		cmocka_unit_test(test_operators_results_keep_the_operands_type),
 		cmocka_unit_test(test_operators_reshape_by_attribute_and_by_input),
 		cmocka_unit_test(test_operators_cast_names_its_type_by_text_before_opset_6),
 		cmocka_unit_test(test_operators_cast_to_8_bit_floats_saturates_unless_told_not_to),
