@@ -199,8 +199,11 @@ int stx__inst_varies(struct stx__emit *e, uint32_t n)
 /* Vectors an iteration of the main loop: a chain of dependent instructions leaves most of a processor
  * idle, and beyond some hundred instructions it does not look ahead to the next iteration. Bounded for
  * the time that compiling takes and the registers. */
-#define MOST_FOURFOLD 256
-#define MOST_TWOFOLD  400
+#define LEAST_EIGHTFOLD                                                                            \
+	16 /* below, loads and stores take the time; from level 4 on: 32 registers */
+#define MOST_EIGHTFOLD 80
+#define MOST_FOURFOLD  400
+#define MOST_TWOFOLD   600
 static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_info *l)
 {
 	/* registers for accumulators, measured on a matmul of 8 rows: a few spills beat one copy */
@@ -210,6 +213,8 @@ static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_inf
 		for (const struct stx__acc *a = l->inner; a; a = a->next_inner)
 			if (a->exact && !a->keyed && stx_dtype_is_float(a->dtype) && l->cost <= 12)
 				return 8; /* NaN and signed zeros make long chains: more of them */
+		if (e->t->level >= 4 && l->cost >= LEAST_EIGHTFOLD && l->cost <= MOST_EIGHTFOLD)
+			return 8;
 		return l->cost <= MOST_FOURFOLD ? 4 : l->cost <= MOST_TWOFOLD ? 2 : 1;
 	}
 	while (n > 1 && (l->states * n > registers || l->cost * n > 192))
