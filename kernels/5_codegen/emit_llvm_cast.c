@@ -70,14 +70,15 @@ static LLVMValueRef round_shift(struct stx__emit *e, LLVMValueRef u, unsigned sh
 	return LLVMBuildLShr(e->b, LLVMBuildAdd(e->b, u, lsb, ""), stx__int(t, shift), "");
 }
 
-/* The instruction itself: of a vector of halves LLVM would lose that its store is a streaming one.
- */
+/* The instruction itself: of a vector of halves LLVM would lose that its store is a streaming one. Frozen,
+ * it is not made one with its store: that form takes half as long again. */
 static LLVMValueRef whole_f16(struct stx__emit *e, LLVMValueRef v, unsigned w)
 {
 	LLVMValueRef args[4] = { v, LLVMConstInt(e->i32, 0, 0), LLVMGetPoison(stx__vec(e->i16, w)),
 				 LLVMConstInt(e->i16, 0xffff, 0) };
-	return w == 8 ? stx__call(e, "llvm.x86.vcvtps2ph.256", NULL, 0, args, 2)
-		      : stx__call(e, "llvm.x86.avx512.mask.vcvtps2ph.512", NULL, 0, args, 4);
+	v = w == 8 ? stx__call(e, "llvm.x86.vcvtps2ph.256", NULL, 0, args, 2)
+		   : stx__call(e, "llvm.x86.avx512.mask.vcvtps2ph.512", NULL, 0, args, 4);
+	return LLVMBuildFreeze(e->b, v, "");
 }
 
 /* f32 to the bits of t, rounded once to nearest even, subnormals kept. */
@@ -188,22 +189,45 @@ static LLVMValueRef convert_inside(struct stx__emit *e, LLVMValueRef x, double l
 			 : LLVMBuildFPToUI(e->b, safe, to, "");
 }
 
+/* A vector of f32 by the instruction itself, which gives INT32_MIN for what is below the range, and for
+ * what is above and NaN, too: those are mended. NULL: there is none of w lanes. */
+static LLVMValueRef f32_to_i32(struct stx__emit *e, LLVMValueRef x, unsigned w)
+{
+	LLVMTypeRef i32 = stx__vec(e->i32, w);
+	LLVMValueRef zero = stx__int(i32, 0), v, above;
+	LLVMValueRef all[4] = { x, zero, LLVMConstInt(e->i16, 0xffff, 0),
+				LLVMConstInt(e->i32, 4, 0) };
+	if (w == 16 && e->t->level >= 4)
+		v = stx__call(e, "llvm.x86.avx512.mask.cvttps2dq.512", NULL, 0, all, 4);
+	else if (w == 8 && e->t->level >= 3)
+		v = stx__call(e, "llvm.x86.avx.cvtt.ps2dq.256", NULL, 0, &x, 1);
+	else if (w == 4)
+		v = stx__call(e, "llvm.x86.sse2.cvttps2dq", NULL, 0, &x, 1);
+	else
+		return NULL;
+	above = fcmp(e, LLVMRealOGE, x, 0x1p31);
+	v = stx__select(e, above, stx__int(i32, INT32_MAX), v);
+	return stx__select(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), zero, v);
+}
+
 static LLVMValueRef float_to_int(struct stx__emit *e, enum stx_dtype to, LLVMValueRef x, unsigned w)
 {
 	unsigned bits = 8 * (unsigned)stx_dtype_bytes(to);
 	LLVMTypeRef type = stx__vec(stx__int_type(e, bits), w);
 	int is_signed = stx_dtype_kind(to) == STX_KIND_INT;
+	int is_f32 = LLVMTypeOf(x) == stx__vec(e->f32, w);
 	if (bits < 32) { /* through i32; what does not fit there is 0; low bits kept */
-		int wide = LLVMGetTypeKind(w > 1 ? LLVMGetElementType(LLVMTypeOf(x))
-						 : LLVMTypeOf(x)) == LLVMDoubleTypeKind;
 		LLVMTypeRef i32 = stx__vec(e->i32, w);
 		LLVMValueRef v;
-		if (wide) { /* truncation first: -2147483648.5 is inside */
+		if (!is_f32) { /* truncation first: -2147483648.5 is inside */
 			x = stx__call(e, "llvm.trunc", (LLVMTypeRef[]){ LLVMTypeOf(x) }, 1, &x, 1);
 		}
 		v = convert_inside(e, x, -0x1p31, 0x1p31, 1, i32);
 		return LLVMBuildTrunc(e->b, v, type, "");
 	}
+	LLVMValueRef at_once = to == STX_I32 && is_f32 ? f32_to_i32(e, x, w) : NULL;
+	if (at_once)
+		return at_once;
 	double hi = bits == 32 ? (is_signed ? 0x1p31 : 0x1p32) : is_signed ? 0x1p63 : 0x1p64;
 	double lo = is_signed ? -hi : 0;
 	LLVMValueRef v = convert_inside(e, x, lo, hi, is_signed, type);
