@@ -75,9 +75,31 @@ static void open_loop(struct plan *p, uint32_t n)
 		stx__fail(e, STX_E_INVALID, "loops are nested too deeply");
 }
 
+/* Nothing but elements at indices that are themselves read along the loop: one after the other they take
+ * less time than gathered, measured a third. */
+static int only_moves(const struct stx__emit *e, uint32_t loop, uint32_t end)
+{
+	uint32_t axis = e->k->insts.at[loop].a;
+	int found = 0;
+	for (uint32_t n = loop + 1; n < end; n++) {
+		const struct stx_kinst *i = &e->k->insts.at[n], *at;
+		if (i->op == STX_K_INDIRECT) {
+			at = &e->k->insts.at[i->a];
+			if (at->op != STX_K_LOAD || !stx_ex_uses_var(e->k->ex, at->ex, axis))
+				return 0;
+			found = 1;
+		} else if (i->op != STX_K_LOAD && i->op != STX_K_STORE && i->op != STX_K_CONST) {
+			return 0;
+		}
+	}
+	return found;
+}
+
 static void close_loop(struct plan *p, uint32_t n)
 {
 	uint32_t loop = p->e->k->insts.at[n].a;
+	if (p->vector == loop && only_moves(p->e, loop, n))
+		p->e->loop[loop].scalar = 1;
 	p->e->loop[loop].end = n;
 	p->depth--;
 	if (p->vector == loop)
