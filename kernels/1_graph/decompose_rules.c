@@ -82,6 +82,29 @@ static int bitwise_scalar(struct stx__build *b, const struct stx_node *n, struct
 	return 0;
 }
 
+/* Powers that PyTorch has other functions for. A third power is rounded in f64 first, so once. */
+static int pow_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
+{
+	const struct stx_arg *number = stx__arg(n, 1);
+	double p = number->is_float ? number->u.f : (double)number->u.i;
+	enum stx_dtype t = n->outs[0].dtype, wide = stx__wide(t);
+	struct stx_val x;
+	if (!stx_dtype_is_float(t) ||
+	    (p != 2 && p != 0.5 && p != -1 && (p != 3 || wide == STX_F64)))
+		return STX__KEEP;
+	x = stx__b_cast(b, stx__operand(n, 0), wide);
+	if (p == 2) {
+		x = MUL(x, x);
+	} else if (p == 3) {
+		x = stx__b_cast(b, x, STX_F64);
+		x = stx__b_cast(b, MUL(MUL(x, x), x), wide);
+	} else {
+		x = p == -1 ? CALL1(RECIPROCAL, x) : CALL1(SQRT, x);
+	}
+	out[0] = rounded(b, n, x);
+	return 0;
+}
+
 static int pow_base(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	enum stx_dtype t = stx__wide(n->outs[0].dtype);
@@ -568,6 +591,7 @@ stx__rule_fn *const stx__primitive_rules[STX_OP_COUNT] = {
 	[STX_OP_GELU] = stx__rule_gelu,
 	[STX_OP_GELU_BACKWARD] = stx__rule_gelu_backward,
 	[STX_OP_CAT] = long_cat,
+	[STX_OP_POW_SCALAR] = pow_scalar,
 	[STX_OP_VIEW_DTYPE] = view_dtype,
 	[STX_OP_ADD] = on_bool,
 	[STX_OP_MUL] = on_bool,

@@ -118,6 +118,20 @@ static union stx_scalar logical(const struct op *o, union stx_scalar a, union st
 	}
 }
 
+/* A float to a power that has a function of its own (NUMERICS.md). */
+static int is_plain_power(const struct op *o)
+{
+	double p = o->scalar[1].f;
+
+	return o->n->op == STX_OP_POW_SCALAR && stx_dtype_is_float(o->t) &&
+	       (p == 2 || p == -1 || p == 0.5 || (p == 3 && o->t == STX_F32));
+}
+
+static union stx_scalar plain_power(enum stx_dtype t, double a, double p)
+{
+	return real(rounded(t, p == 2 ? a * a : p == 3 ? a * a * a : p == -1 ? 1 / a : sqrt(a)));
+}
+
 static union stx_scalar apply(const struct op *o, union stx_scalar a, union stx_scalar b,
 			      union stx_scalar c)
 {
@@ -156,6 +170,8 @@ static union stx_scalar apply(const struct op *o, union stx_scalar a, union stx_
 	case STX_OP_CEIL:
 	case STX_OP_TRUNC:
 	case STX_OP_ROUND: return is_float ? prim(p, o->t, a, b) : a;
+	case STX_OP_POW_SCALAR:
+		return is_plain_power(o) ? plain_power(o->t, a.f, b.f) : prim(p, o->t, a, b);
 	default: return o->program ? stx_elementary_eval(o->program, a, b) : prim(p, o->t, a, b);
 	}
 }
@@ -199,7 +215,8 @@ static stx_err prepare(struct op *o, struct stx__ref *r, const struct stx_node *
 		o->alpha = stx__ref_scalar(&n->args[2], o->t);
 		o->has_alpha = stx__ref_scalar_f(&n->args[2]) != 1;
 	}
-	if (info->prim >= STX_P_FIRST_ELEMENTARY && stx_dtype_is_float(o->t)) {
+	if (info->prim >= STX_P_FIRST_ELEMENTARY && stx_dtype_is_float(o->t) &&
+	    !is_plain_power(o)) {
 		o->program = stx__ref_program(
 			r, stx_elementary_for((enum stx_prim)info->prim, n->outs[0].dtype), o->t);
 		if (!o->program)
