@@ -1,9 +1,9 @@
 /* emit_llvm_cast.c: value conversions between element types, total as NUMERICS.md has them.
  *
  * Nothing here becomes a library call at any level: floats below 32 bits are converted with F16C
- * where the level has it (x86-64-v3) and with integer arithmetic elsewhere; vcvtneps2bf16 is not
- * used, it flushes subnormals. Float to integer clamps before it converts, because the conversion
- * of an out-of-range value is poison in LLVM and llvm.fptosi.sat is split into lanes. */
+ * where the level has it (x86-64-v3), with avx512bf16 where there are no subnormals, and with integer
+ * arithmetic elsewhere. Float to integer clamps before it converts, because the conversion of an
+ * out-of-range value is poison in LLVM and llvm.fptosi.sat is split into lanes. */
 #include "emit_llvm.h"
 #include "scalar.h"
 
@@ -81,6 +81,36 @@ static LLVMValueRef whole_f16(struct stx__emit *e, LLVMValueRef v, unsigned w)
 	return LLVMBuildFreeze(e->b, v, "");
 }
 
+/* f32's head, sign included: a carry out of the mantissa is right */
+static LLVMValueRef head_bf16(struct stx__emit *e, LLVMValueRef v, unsigned w)
+{
+	LLVMTypeRef i32 = stx__vec(e->i32, w);
+	LLVMValueRef u = LLVMBuildBitCast(e->b, v, i32, ""), nan;
+	nan = LLVMBuildFCmp(e->b, LLVMRealUNO, v, v, "");
+	u = stx__select(e, nan, stx__int(i32, stx_float_format(STX_BF16)->nan),
+			round_shift(e, u, 16));
+	return LLVMBuildTrunc(e->b, u, stx__vec(e->i16, w), "");
+}
+
+/* By vcvtneps2bf16, which flushes subnormals: a vector with one of them, or a NaN, by integers. */
+#define NAN_OR_SUBNORMAL (1 | 0x80 | 0x20) /* of vfpclassps: quiet, signalling, subnormal */
+static LLVMValueRef whole_bf16(struct stx__emit *e, LLVMValueRef v, unsigned w)
+{
+	LLVMValueRef args[2] = { v, LLVMConstInt(e->i32, NAN_OR_SUBNORMAL, 0) }, value[2], phi;
+	LLVMBasicBlockRef block[2], after;
+	value[0] = stx__call(e, "llvm.x86.avx512bf16.cvtneps2bf16.512", NULL, 0, &v, 1);
+	value[0] = LLVMBuildBitCast(e->b, value[0], stx__vec(e->i16, w), "");
+	phi = stx__call(e, "llvm.x86.avx512.fpclass.ps.512", NULL, 0, args, 2);
+	block[0] = LLVMGetInsertBlock(e->b);
+	after = stx__if_begin(e, stx__any(e, phi, w));
+	value[1] = head_bf16(e, v, w);
+	block[1] = LLVMGetInsertBlock(e->b);
+	stx__if_end(e, after);
+	phi = LLVMBuildPhi(e->b, LLVMTypeOf(value[0]), "");
+	LLVMAddIncoming(phi, value, block, 2);
+	return phi;
+}
+
 /* f32 to the bits of t, rounded once to nearest even, subnormals kept. */
 LLVMValueRef stx__narrow(struct stx__emit *e, enum stx_dtype t, LLVMValueRef v, unsigned w)
 {
@@ -94,12 +124,11 @@ LLVMValueRef stx__narrow(struct stx__emit *e, enum stx_dtype t, LLVMValueRef v, 
 		LLVMValueRef h = LLVMBuildFPTrunc(e->b, v, stx__vec(e->f16, w), "");
 		return LLVMBuildBitCast(e->b, h, out, "");
 	}
+	if (t == STX_BF16)
+		return w == 16 && e->t->avx512bf16 && !LLVMIsAConstant(v) ? whole_bf16(e, v, w)
+									  : head_bf16(e, v, w);
 	LLVMValueRef u = LLVMBuildBitCast(e->b, v, i32, "");
 	LLVMValueRef nan = LLVMBuildFCmp(e->b, LLVMRealUNO, v, v, "");
-	if (t == STX_BF16) { /* f32's head, sign included: a carry out of the mantissa is right */
-		LLVMValueRef h = stx__select(e, nan, stx__int(i32, f->nan), round_shift(e, u, 16));
-		return LLVMBuildTrunc(e->b, h, out, "");
-	}
 	LLVMValueRef mag = LLVMBuildAnd(e->b, u, stx__int(i32, 0x7fffffff), "");
 	LLVMValueRef sign = LLVMBuildLShr(e->b, u, stx__int(i32, 32u - bits), "");
 	sign = LLVMBuildAnd(e->b, sign, stx__int(i32, 1u << (bits - 1)), "");
