@@ -76,7 +76,8 @@ BINARY(sign_of, COPYSIGN, e->t) /* magnitude of a, sign of b */
 UNARY(neg, NEG, e->t)
 UNARY(mag, ABS, e->t)
 UNARY(root, SQRT, e->t)
-UNARY(rcp, RCP, e->t) /* f32: 2^-126 <= |a| < 2^126, or NaN */
+UNARY(nearest, NEAREST, e->t) /* the whole number, ties to even: as prims.def says */
+UNARY(rcp, RCP, e->t)         /* f32: 2^-126 <= |a| < 2^126, or NaN */
 WITH_FLOAT(addk, add)
 WITH_FLOAT(subk, sub)
 WITH_FLOAT(mulk, mul)
@@ -123,18 +124,7 @@ static inline stx_ev narrow(const struct el *e, stx_ev a)
 	return emit(e, STX_P_CAST, STX_F32, a, 0, 0);
 }
 
-/* c[0] + x*(c[1] + x*(...)), Horner */
-static inline stx_ev poly(const struct el *e, stx_ev x, const double *c, int n)
-{
-	stx_ev r = fk(e, c[n - 1]);
-
-	for (int i = n - 2; i >= 0; i--)
-		r = add(e, mul(e, r, x), fk(e, c[i]));
-	return r;
-}
-#define POLY(e, x, c) poly(e, x, c, (int)(sizeof(c) / sizeof *(c)))
-
-/* The same as even part + x * odd part, each by Horner in xx = x^2: half as long a chain */
+/* c[0] + x*(c[1] + x*(...)) as even part + x * odd part, each by Horner in xx = x^2: half as long a chain */
 static inline stx_ev poly2(const struct el *e, stx_ev x, stx_ev xx, const double *c, int n)
 {
 	stx_ev part[2] = { fk(e, c[(n - 1) & ~1]), fk(e, c[n - 2 + (n & 1 ? 0 : 1)]) };
@@ -144,6 +134,20 @@ static inline stx_ev poly2(const struct el *e, stx_ev x, stx_ev xx, const double
 	return add(e, part[0], mul(e, part[1], x));
 }
 #define POLY2(e, x, xx, c) poly2(e, x, xx, c, (int)(sizeof(c) / sizeof *(c)))
+
+/* The same by Horner where that is short */
+#define SHORT_POLY 5
+static inline stx_ev poly(const struct el *e, stx_ev x, const double *c, int n)
+{
+	stx_ev r = fk(e, c[n - 1]);
+
+	if (n > SHORT_POLY)
+		return poly2(e, x, mul(e, x, x), c, n);
+	for (int i = n - 2; i >= 0; i--)
+		r = add(e, mul(e, r, x), fk(e, c[i]));
+	return r;
+}
+#define POLY(e, x, c) poly(e, x, c, (int)(sizeof(c) / sizeof *(c)))
 
 static inline int mant_bits(const struct el *e)
 {
@@ -161,6 +165,12 @@ static inline double magic(const struct el *e)
 static inline int64_t magic_bits(const struct el *e)
 {
 	return is_f64(e) ? 0x4338000000000000 : 0x4b400000;
+}
+
+/* A whole number in the low bits, over those of magic */
+static inline stx_ev whole_bits(const struct el *e, stx_ev n)
+{
+	return bits(e, addk(e, n, magic(e)));
 }
 
 /* ---- f64 sums of two parts (Dekker, Knuth), without FMA: h + l, |l| at most half an ulp of h ---- */
@@ -275,12 +285,16 @@ struct stx__el_log_parts stx__el_log_split(const struct el *e, stx_ev x, int sub
 stx_ev stx__el_log1p_sum(const struct el *e, stx_ev x, const stx_ev *lo);
 /* The same in f64 to f32 accuracy, of x alone. */
 stx_ev stx__el_log1p_short(const struct el *w, stx_ev x);
-/* e^x = 2^n * (1 + (r + q)), r exact; n_bits those of n + magic. */
+/* e^x = 2^n * (1 + (r + q)), r exact */
 struct stx__el_exp_parts {
-	stx_ev n_bits, n, r, q;
+	stx_ev n, r, q;
 };
 /* requires: |x| below the overflow threshold, or NaN. */
 struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x);
+/* The same where 1 + (r + q) is wanted to full accuracy, not r + q. */
+struct stx__el_exp_parts stx__el_exp_itself(const struct el *e, stx_ev x);
+/* 1 + (r + q) */
+stx_ev stx__el_exp_fraction(const struct el *e, struct stx__el_exp_parts d);
 /* e^x * 2^-n in two parts, good to about 2^-56 in f64 */
 struct dd stx__el_exp_two(const struct el *e, struct stx__el_exp_parts d);
 /* e^x in f64 to f32 accuracy, |x| below a few hundred */

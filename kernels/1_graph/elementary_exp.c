@@ -5,12 +5,25 @@
  * Values that must stay NaN pass through max/min, where NaN wins. */
 #include "elementary_body.h"
 
+#include <math.h>
+
 /* (e^r - 1 - r)/r^2 on |r| <= 0.3483; error relative to e^r - 1: 2^-28.2, 2^-59.3 */
 static const double exp_f32[] = { 0x1p-1,        0x1.55552cp-3,  0x1.555502p-5,
 				  0x1.1155a8p-7, 0x1.6d2e4ap-10, 0x1.3b8972p-13 };
-/* The same for e^r itself: error relative to it, 2^-28 */
+/* The same for e^r itself: error relative to it, 2^-28, 2^-60 */
 static const double exp_itself_f32[] = { 0x1p-1, 0x1.5554a2p-3, 0x1.55568ap-5, 0x1.123094p-7,
 					 0x1.6b6df2p-10 };
+static const double exp_itself_f64[] = { 0x1p-1,
+					 0x1.555555555555dp-3,
+					 0x1.555555555556fp-5,
+					 0x1.111111110e31cp-7,
+					 0x1.6c16c16c07e2dp-10,
+					 0x1.a01a01b6fe6e9p-13,
+					 0x1.a01a01fcab47ep-16,
+					 0x1.71dde79a4ba6bp-19,
+					 0x1.27e40ba5beb9cp-22,
+					 0x1.af7a5ec567f8fp-26,
+					 0x1.20d1bbaec0669p-29 };
 static const double exp_f64[] = { 0x1p-1,
 				  0x1.5555555555555p-3,
 				  0x1.5555555555559p-5,
@@ -28,13 +41,11 @@ static const double exp_lite[] = { 0x1.ffffffffc372cp-1, 0x1.0000004600900p-1,
 				   0x1.555555bb9fb87p-3, 0x1.55547a8fda942p-5,
 				   0x1.11106288713efp-7, 0x1.6d9b5b40e147cp-10,
 				   0x1.a1d109d84223cp-13 };
-/* (2^r - 1)/r - ln2 (rounded) on |r| <= 1/2; 2^-27.6, 2^-61.6 */
-#define LN2_F32 0x1.62e43p-1
-#define LN2_F64 0x1.62e42fefa39efp-1
-static const double exp2_f32[] = { 0x1.98a3dap-26, 0x1.ebfbe0p-3,  0x1.c6aeep-5,
-				   0x1.3b29eap-7,  0x1.5f3c52p-10, 0x1.44541ap-13 };
+/* (2^r - 1)/r - 1/2 on |r| <= 1/2; 2^-28.7, 2^-61 */
+static const double exp2_f32[] = { 0x1.8b90c2p-3, 0x1.ebfbdcp-3,  0x1.c6af0ep-5,
+				   0x1.3b2d96p-7, 0x1.5f3116p-10, 0x1.41bc6p-13 };
 static const double exp2_f64[] = {
-	0x1.986eccbe41b53p-56, 0x1.ebfbdff82c58fp-3,  0x1.c6b08d704a0d1p-5,  0x1.3b2ab6fba4d50p-7,
+	0x1.8b90bfbe8e7bdp-3,  0x1.ebfbdff82c58fp-3,  0x1.c6b08d704a0d1p-5,  0x1.3b2ab6fba4d50p-7,
 	0x1.5d87fe78a23fdp-10, 0x1.430912f8bb960p-13, 0x1.ffcbfc74f9025p-17, 0x1.62c0211649c57p-20,
 	0x1.b524de4158a65p-24, 0x1.e4d30eebcc006p-28, 0x1.e9fe789f2385ap-32, 0x1.bf92c5c75ad7bp-36
 };
@@ -55,42 +66,41 @@ static const double sinh_f64[] = { 0x1.5555555555555p-3,  0x1.1111111111111p-7,
 
 /* x = n ln2 + r; r = hi - lo, n*ln2's head exact */
 struct reduced {
-	stx_ev n_bits, n, hi, lo, r, rr;
+	stx_ev n, hi, lo, r, rr;
 };
 
 static struct reduced reduce(const struct el *e, stx_ev x)
 {
 	int w = is_f64(e);
-	stx_ev t = addk(e, mulk(e, x, 0x1.71547652b82fep+0), magic(e));
-	stx_ev n = subk(e, t, magic(e));
+	stx_ev n = nearest(e, mulk(e, x, 0x1.71547652b82fep+0));
 	stx_ev hi = sub(e, x, mulk(e, n, w ? 0x1.62e42feep-1 : 0x1.63p-1));
 	stx_ev lo = mulk(e, n, w ? 0x1.a39ef35793c76p-33 : -0x1.bd0106p-13);
 	stx_ev r = sub(e, hi, lo);
 
-	return (struct reduced){ bits(e, t), n, hi, lo, r, mul(e, r, r) };
+	return (struct reduced){ n, hi, lo, r, mul(e, r, r) };
 }
 
 static struct stx__el_exp_parts exp_parts(const struct el *e, struct reduced d, stx_ev p)
 {
-	return (struct stx__el_exp_parts){ d.n_bits, d.n, d.hi, sub(e, mul(e, d.rr, p), d.lo) };
+	return (struct stx__el_exp_parts){ d.n, d.hi, sub(e, mul(e, d.rr, p), d.lo) };
 }
 
 struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x)
 {
 	struct reduced d = reduce(e, x);
 
-	return exp_parts(e, d, is_f64(e) ? POLY(e, d.r, exp_f64) : POLY(e, d.r, exp_f32));
+	return exp_parts(e, d,
+			 is_f64(e) ? POLY2(e, d.r, d.rr, exp_f64) : POLY2(e, d.r, d.rr, exp_f32));
 }
 
-/* e^x alone needs fewer terms in f32. */
-static struct stx__el_exp_parts exp_itself(const struct el *e, stx_ev x)
+/* e^x alone needs fewer terms. */
+struct stx__el_exp_parts stx__el_exp_itself(const struct el *e, stx_ev x)
 {
-	struct reduced d;
+	struct reduced d = reduce(e, x);
 
-	if (is_f64(e))
-		return stx__el_exp_reduce(e, x);
-	d = reduce(e, x);
-	return exp_parts(e, d, POLY(e, d.r, exp_itself_f32));
+	return exp_parts(e, d,
+			 is_f64(e) ? POLY2(e, d.r, d.rr, exp_itself_f64)
+				   : POLY2(e, d.r, d.rr, exp_itself_f32));
 }
 
 struct dd stx__el_exp_two(const struct el *e, struct stx__el_exp_parts d)
@@ -105,7 +115,7 @@ static stx_ev clamp(const struct el *e, stx_ev x, double lo, double hi)
 	return mini(e, maxi(e, x, fk(e, lo)), fk(e, hi));
 }
 
-static stx_ev exp_fraction(const struct el *e, struct stx__el_exp_parts d)
+stx_ev stx__el_exp_fraction(const struct el *e, struct stx__el_exp_parts d)
 {
 	return addk(e, add(e, d.r, d.q), 1);
 }
@@ -113,31 +123,27 @@ static stx_ev exp_fraction(const struct el *e, struct stx__el_exp_parts d)
 stx_ev stx__el_exp(const struct el *e, stx_ev x)
 {
 	struct stx__el_exp_parts d =
-		exp_itself(e, is_f64(e) ? clamp(e, x, -746, 710) : clamp(e, x, -104, 89));
+		stx__el_exp_itself(e, is_f64(e) ? clamp(e, x, -746, 710) : clamp(e, x, -104, 89));
 
-	return scale(e, exp_fraction(e, d), d.n);
+	return scale(e, stx__el_exp_fraction(e, d), d.n);
 }
 
+/* Half of the first term is exact: what is rounded is small. */
 stx_ev stx__el_exp2(const struct el *e, stx_ev x)
 {
 	stx_ev c = is_f64(e) ? clamp(e, x, -1076, 1025) : clamp(e, x, -151, 129);
-	stx_ev n = subk(e, addk(e, c, magic(e)), magic(e)), r = sub(e, c, n);
-	stx_ev p =
-		mul(e, r, is_f64(e) ? POLY(e, r, exp2_f64) : POLY2(e, r, mul(e, r, r), exp2_f32));
-	stx_ev a = mulk(e, r, is_f64(e) ? LN2_F64 : LN2_F32),
-	       s = addk(e, a, 1); /* 1 + a, exactly s + rest */
+	stx_ev n = nearest(e, c), r = sub(e, c, n);
+	stx_ev p = mul(e, r, is_f64(e) ? POLY(e, r, exp2_f64) : POLY(e, r, exp2_f32));
 
-	p = add(e, p, sub(e, a, subk(e, s, 1)));
-	return scale(e, add(e, s, p), n);
+	return scale(e, addk(e, add(e, mulk(e, r, 0.5), p), 1), n);
 }
 
 /* 2^-n for n up to the bias, 0 beyond */
 static stx_ev pow2_minus(const struct el *e, struct stx__el_exp_parts d)
 {
-	stx_ev i = emit(e, STX_P_MAX, e->it, isub(e, ik(e, exp_bias(e) + magic_bits(e)), d.n_bits),
-			ik(e, 0), 0);
+	stx_ev i = isub(e, ik(e, exp_bias(e) + magic_bits(e)), whole_bits(e, d.n));
 
-	return unbits(e, ishl(e, i, mant_bits(e)));
+	return unbits(e, ishl(e, emit(e, STX_P_MAX, e->it, i, ik(e, 0), 0), mant_bits(e)));
 }
 
 /* (e^x - 1) * 2^-n: the sum of 1 - 2^-n, in two parts when n is large, and the exact r is carried
@@ -159,7 +165,7 @@ static struct stx__el_exp_parts exp_reduce_finely(const struct el *e, stx_ev x)
 			   : poly(e, d.r, exp_f32 + 1, (int)(sizeof exp_f32 / sizeof *exp_f32) - 1);
 	stx_ev q = add(e, mulk(e, d.rr, 0.5), sub(e, mul(e, d.rr, mul(e, d.r, p)), d.lo));
 
-	return (struct stx__el_exp_parts){ d.n_bits, d.n, d.hi, q };
+	return (struct stx__el_exp_parts){ d.n, d.hi, q };
 }
 
 stx_ev stx__el_expm1(const struct el *e, stx_ev x)
@@ -217,21 +223,27 @@ static struct dd exp_dd(const struct el *e, struct stx__el_exp_parts d, int plus
 	return (struct dd){ scale(e, f.h, n), scale(e, f.l, n) };
 }
 
-/* 1/(1 + e^|x|) = 2^-n/D, D = 2^-n + 1 + (r + q); one less that for positive x. D's head and that of a
- * quotient s have an exact product: 1/D = s + s*(1 - s*D) + ..., rounded once. The power of two is
- * applied last, so that tiny results are as good. */
+/* 1/(1 + e^|x|) = 2^-n/D, D = 2^-n + 1 + (r + q); one less that for positive x. h + l = D, of which h
+ * and s, heads of D and 1/D, have an exact product: 1/D = s + (1 - s*D)/D, rounded once. The power of
+ * two, 2^k times what may be subnormal, is applied last, so that tiny results are as good. */
 stx_ev stx__el_sigmoid(const struct el *e, stx_ev x)
 {
+	int64_t k = is_f64(e) ? 512 : 64;
+	double tiny = ldexp(1, (int)-k);
 	struct stx__el_exp_parts d =
-		exp_itself(e, mini(e, mag(e, x), fk(e, is_f64(e) ? 746 : 104)));
-	stx_ev inv = pow2_minus(e, d), one = addk(e, inv, 1), whole = add(e, add(e, one, d.r), d.q);
-	stx_ev h = head(e, whole), s = head(e, rcp(e, whole)), l, rest, left;
+		stx__el_exp_itself(e, mini(e, mag(e, x), fk(e, is_f64(e) ? 746 : 104)));
+	stx_ev power = isub(e, ik(e, exp_bias(e) + k + magic_bits(e)), whole_bits(e, d.n));
+	stx_ev inv, whole, near, h, s, l, rest, left;
 
-	l = add(e, add(e, sub(e, one, h), d.r), d.q);
-	l = add(e, l, sub(e, inv, subk(e, one, 1)));
+	power = unbits(e, ishl(e, power, mant_bits(e)));
+	inv = mulk(e, power, tiny);
+	whole = add(e, add(e, addk(e, inv, 1), d.r), d.q);
+	near = rcp(e, whole);
+	h = head(e, whole);
+	s = head(e, near);
+	l = add(e, add(e, sub(e, inv, subk(e, h, 1)), d.r), d.q);
 	rest = sub(e, ksub(e, 1, mul(e, s, h)), mul(e, s, l));
-	rest = add(e, rest, mul(e, rest, rest));
-	left = scale(e, add(e, s, mul(e, s, rest)), neg(e, d.n));
+	left = mul(e, mulk(e, add(e, s, mul(e, near, rest)), tiny), power);
 	return sel(e, lt(e, x, fk(e, 0)), left, ksub(e, 1, left));
 }
 

@@ -46,7 +46,7 @@ static stx_ev whole_part(const struct el *e, stx_ev t, stx_ev *r)
  * n; to add n to the exponent's bits would not. */
 static stx_ev two_to(const struct el *e, stx_ev n, int k)
 {
-	return unbits(e, iaddk(e, n, (int64_t)(127 + k) << 23));
+	return unbits(e, iaddk(e, n, (int64_t)(exp_bias(e) + k) << mant_bits(e)));
 }
 
 /* 2^(t + k), normal */
@@ -97,25 +97,18 @@ stx_ev stx__el_short_sigmoid(const struct el *e, stx_ev x)
 	return mulk(e, rcp(e, d), 0x1p-26);
 }
 
-/* (e^-r - 1 + r)/r^2, |r| <= 0.3483; error relative to e^-r, 2^-28 */
-static const double exp_minus[] = { 0x1p-1, -0x1.5554a2p-3, 0x1.55568ap-5, -0x1.123094p-7,
-				    0x1.6b6df2p-10 };
-
-/* As short_sigmoid, to 2.5 ulp. */
+/* As short_sigmoid, to 2.5 ulp; of f64 the sum is times 2^-60. */
 stx_ev stx__el_near_sigmoid(const struct el *e, stx_ev x)
 {
-	stx_ev t, n, r, rr, p;
+	double low = is_f64(e) ? -746 : -104.6, high = is_f64(e) ? 40 : 68;
+	int k = is_f64(e) ? -60 : -26;
+	stx_ev tiny = fk(e, is_f64(e) ? 0x1p-60 : 0x1p-26);
+	struct stx__el_exp_parts d =
+		stx__el_exp_itself(e, neg(e, mini(e, maxi(e, x, fk(e, low)), fk(e, high))));
+	stx_ev p = mul(e, stx__el_exp_fraction(e, d),
+		       two_to(e, ishl(e, whole_bits(e, d.n), mant_bits(e)), k));
 
-	if (is_f64(e))
-		return stx__el_sigmoid(e, x);
-	x = mini(e, maxi(e, x, fk(e, -104.6)), fk(e, 68));
-	t = addk(e, mulk(e, x, -LOG2E), magic(e)); /* -x = n ln2 - r */
-	n = subk(e, t, magic(e));
-	r = add(e, add(e, x, mulk(e, n, 0x1.63p-1)), mulk(e, n, -0x1.bd0106p-13));
-	rr = mul(e, r, r);
-	p = ksub(e, 1, sub(e, r, mul(e, rr, POLY2(e, r, rr, exp_minus))));
-	p = mul(e, p, two_to(e, ishl(e, bits(e, t), 23), -26));
-	return mulk(e, rcp(e, addk(e, p, 0x1p-26)), 0x1p-26);
+	return mul(e, rcp(e, add(e, p, tiny)), tiny);
 }
 
 /* erf(x/sqrt 2) = x P(x^2)/Q(x^2), Q monic: 2^-26 for |x| <= 5.35, where it is over 1; with the

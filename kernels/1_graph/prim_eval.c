@@ -76,6 +76,7 @@ static int exact_f(enum stx_prim op, double a, double b, double *out)
 	case STX_P_FLOOR: *out = floor(a); return 1;
 	case STX_P_CEIL: *out = ceil(a); return 1;
 	case STX_P_TRUNC: *out = trunc(a); return 1;
+	case STX_P_NEAREST:
 	case STX_P_RINT: *out = rint(a); return 1;
 	case STX_P_COPYSIGN: *out = copysign(a, b); return 1;
 	case STX_P_REM: *out = fmod(a, b); return 1; /* exact in every format: |result| < |b| */

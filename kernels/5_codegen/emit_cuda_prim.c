@@ -192,6 +192,9 @@ static int float_op(struct stx__cuda *e, enum stx_prim op, enum stx_dtype t,
 	} else if (op == STX_P_RCP || op == STX_P_RATIO) {
 		e->needs |= STX__NEED_RCP;
 		stx_bytes_printf(out, op == STX_P_RCP ? "rcp_(%s)" : "ratio_(%s, %s)", o->a, o->b);
+	} else if (op == STX_P_NEAREST) { /* conversions take several times as long */
+		const char *magic = t == STX_F32 ? "0x1.8p23f" : "0x1.8p52";
+		stx_bytes_printf(out, "%s + %s - %s", o->a, magic, magic);
 	} else if (op == STX_P_SCALE) {
 		e->needs |= STX__NEED_RCP;
 		stx_bytes_printf(out, "scale_(%s, %s)", o->a, o->b);
@@ -318,7 +321,7 @@ static void rounding_sum(struct stx__cuda *e, uint32_t b, struct stx_bytes *out)
 		stx__cuda_value(e, i->a, out);
 		return;
 	}
-	stx__cuda_value(e, b, out);
+	stx__cuda_value(e, i->op == STX_P_NEAREST ? i->a : b, out); /* the same sum as its */
 	stx_bytes_puts(out, i->dtype == STX_F64 ? " + 0x1.8p52" : " + 0x1.8p23f");
 }
 

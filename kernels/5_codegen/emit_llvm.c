@@ -203,13 +203,14 @@ static void build_function(struct stx__emit *e, const char *symbol, int prepares
 	load_frame(e);
 	if (e->tile)
 		stx__tile_begin(e);
-	e->axis[0] = stx__for_begin(e, &grid, LLVMGetParam(e->fn, 1), LLVMGetParam(e->fn, 2),
-				    stx__i64(e, 1));
-	if (prepares < 0)
-		stx__emit_range(e, 0, e->k->insts.n);
-	else
+	LLVMValueRef begin = LLVMGetParam(e->fn, 1), end = LLVMGetParam(e->fn, 2);
+	if (prepares < 0) {
+		stx__emit_grid(e, begin, end);
+	} else {
+		e->axis[0] = stx__for_begin(e, &grid, begin, end, stx__i64(e, 1));
 		stx__emit_prepare(e, prepares);
-	stx__for_end(e, &grid);
+		stx__for_end(e, &grid);
+	}
 	if (e->has_streams) /* before another thread is told that this one is done */
 		stx__call(e, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
 	if (saved)

@@ -76,7 +76,7 @@ struct stx__loop_info {
 	uint32_t states;   /* accumulator values kept for each lane through inner loops */
 	uint8_t widest;    /* bytes of the widest value a vector of it holds */
 	uint8_t has_loop;  /* another loop inside */
-	uint8_t scalar;    /* VECTOR, but an inner size varies: one lane at a time */
+	uint8_t scalar; /* VECTOR, but one lane at a time: an inner size varies, or it only moves */
 	uint8_t in_memory; /* binding lane accumulators stay in their arrays */
 	uint8_t w, copies; /* of the main part; the tail does one copy at a time */
 	struct stx__acc *inner,
@@ -365,6 +365,8 @@ void stx__serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMV
 void stx__vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValueRef count);
 stx_err stx__analyse(struct stx__emit *e); /* loop, acc, varying */
 void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to);
+void stx__emit_grid(struct stx__emit *e, LLVMValueRef begin,
+		    LLVMValueRef end);                /* emit_llvm_rows.c */
 void stx__emit_inst(struct stx__emit *e, uint32_t n); /* no marker of a loop */
 int stx__inst_varies(struct stx__emit *e, uint32_t n);
 

@@ -1,9 +1,9 @@
 /* emit_llvm_cast.c: value conversions between element types, total as NUMERICS.md has them.
  *
  * Nothing here becomes a library call at any level: floats below 32 bits are converted with F16C
- * where the level has it (x86-64-v3) and with integer arithmetic elsewhere; vcvtneps2bf16 is not
- * used, it flushes subnormals. Float to integer clamps before it converts, because the conversion
- * of an out-of-range value is poison in LLVM and llvm.fptosi.sat is split into lanes. */
+ * where the level has it (x86-64-v3), with avx512bf16 where there are no subnormals, and with integer
+ * arithmetic elsewhere. Float to integer clamps before it converts, because the conversion of an
+ * out-of-range value is poison in LLVM and llvm.fptosi.sat is split into lanes. */
 #include "emit_llvm.h"
 #include "scalar.h"
 
@@ -70,14 +70,45 @@ static LLVMValueRef round_shift(struct stx__emit *e, LLVMValueRef u, unsigned sh
 	return LLVMBuildLShr(e->b, LLVMBuildAdd(e->b, u, lsb, ""), stx__int(t, shift), "");
 }
 
-/* The instruction itself: of a vector of halves LLVM would lose that its store is a streaming one.
- */
+/* The instruction itself: of a vector of halves LLVM would lose that its store is a streaming one. Frozen,
+ * it is not made one with its store: that form takes half as long again. */
 static LLVMValueRef whole_f16(struct stx__emit *e, LLVMValueRef v, unsigned w)
 {
 	LLVMValueRef args[4] = { v, LLVMConstInt(e->i32, 0, 0), LLVMGetPoison(stx__vec(e->i16, w)),
 				 LLVMConstInt(e->i16, 0xffff, 0) };
-	return w == 8 ? stx__call(e, "llvm.x86.vcvtps2ph.256", NULL, 0, args, 2)
-		      : stx__call(e, "llvm.x86.avx512.mask.vcvtps2ph.512", NULL, 0, args, 4);
+	v = w == 8 ? stx__call(e, "llvm.x86.vcvtps2ph.256", NULL, 0, args, 2)
+		   : stx__call(e, "llvm.x86.avx512.mask.vcvtps2ph.512", NULL, 0, args, 4);
+	return LLVMBuildFreeze(e->b, v, "");
+}
+
+/* f32's head, sign included: a carry out of the mantissa is right */
+static LLVMValueRef head_bf16(struct stx__emit *e, LLVMValueRef v, unsigned w)
+{
+	LLVMTypeRef i32 = stx__vec(e->i32, w);
+	LLVMValueRef u = LLVMBuildBitCast(e->b, v, i32, ""), nan;
+	nan = LLVMBuildFCmp(e->b, LLVMRealUNO, v, v, "");
+	u = stx__select(e, nan, stx__int(i32, stx_float_format(STX_BF16)->nan),
+			round_shift(e, u, 16));
+	return LLVMBuildTrunc(e->b, u, stx__vec(e->i16, w), "");
+}
+
+/* By vcvtneps2bf16, which flushes subnormals: a vector with one of them, or a NaN, by integers. */
+#define NAN_OR_SUBNORMAL (1 | 0x80 | 0x20) /* of vfpclassps: quiet, signalling, subnormal */
+static LLVMValueRef whole_bf16(struct stx__emit *e, LLVMValueRef v, unsigned w)
+{
+	LLVMValueRef args[2] = { v, LLVMConstInt(e->i32, NAN_OR_SUBNORMAL, 0) }, value[2], phi;
+	LLVMBasicBlockRef block[2], after;
+	value[0] = stx__call(e, "llvm.x86.avx512bf16.cvtneps2bf16.512", NULL, 0, &v, 1);
+	value[0] = LLVMBuildBitCast(e->b, value[0], stx__vec(e->i16, w), "");
+	phi = stx__call(e, "llvm.x86.avx512.fpclass.ps.512", NULL, 0, args, 2);
+	block[0] = LLVMGetInsertBlock(e->b);
+	after = stx__if_begin(e, stx__any(e, phi, w));
+	value[1] = head_bf16(e, v, w);
+	block[1] = LLVMGetInsertBlock(e->b);
+	stx__if_end(e, after);
+	phi = LLVMBuildPhi(e->b, LLVMTypeOf(value[0]), "");
+	LLVMAddIncoming(phi, value, block, 2);
+	return phi;
 }
 
 /* f32 to the bits of t, rounded once to nearest even, subnormals kept. */
@@ -93,12 +124,11 @@ LLVMValueRef stx__narrow(struct stx__emit *e, enum stx_dtype t, LLVMValueRef v, 
 		LLVMValueRef h = LLVMBuildFPTrunc(e->b, v, stx__vec(e->f16, w), "");
 		return LLVMBuildBitCast(e->b, h, out, "");
 	}
+	if (t == STX_BF16)
+		return w == 16 && e->t->avx512bf16 && !LLVMIsAConstant(v) ? whole_bf16(e, v, w)
+									  : head_bf16(e, v, w);
 	LLVMValueRef u = LLVMBuildBitCast(e->b, v, i32, "");
 	LLVMValueRef nan = LLVMBuildFCmp(e->b, LLVMRealUNO, v, v, "");
-	if (t == STX_BF16) { /* f32's head, sign included: a carry out of the mantissa is right */
-		LLVMValueRef h = stx__select(e, nan, stx__int(i32, f->nan), round_shift(e, u, 16));
-		return LLVMBuildTrunc(e->b, h, out, "");
-	}
 	LLVMValueRef mag = LLVMBuildAnd(e->b, u, stx__int(i32, 0x7fffffff), "");
 	LLVMValueRef sign = LLVMBuildLShr(e->b, u, stx__int(i32, 32u - bits), "");
 	sign = LLVMBuildAnd(e->b, sign, stx__int(i32, 1u << (bits - 1)), "");
@@ -188,22 +218,45 @@ static LLVMValueRef convert_inside(struct stx__emit *e, LLVMValueRef x, double l
 			 : LLVMBuildFPToUI(e->b, safe, to, "");
 }
 
+/* A vector of f32 by the instruction itself, which gives INT32_MIN for what is below the range, and for
+ * what is above and NaN, too: those are mended. NULL: there is none of w lanes. */
+static LLVMValueRef f32_to_i32(struct stx__emit *e, LLVMValueRef x, unsigned w)
+{
+	LLVMTypeRef i32 = stx__vec(e->i32, w);
+	LLVMValueRef zero = stx__int(i32, 0), v, above;
+	LLVMValueRef all[4] = { x, zero, LLVMConstInt(e->i16, 0xffff, 0),
+				LLVMConstInt(e->i32, 4, 0) };
+	if (w == 16 && e->t->level >= 4)
+		v = stx__call(e, "llvm.x86.avx512.mask.cvttps2dq.512", NULL, 0, all, 4);
+	else if (w == 8 && e->t->level >= 3)
+		v = stx__call(e, "llvm.x86.avx.cvtt.ps2dq.256", NULL, 0, &x, 1);
+	else if (w == 4)
+		v = stx__call(e, "llvm.x86.sse2.cvttps2dq", NULL, 0, &x, 1);
+	else
+		return NULL;
+	above = fcmp(e, LLVMRealOGE, x, 0x1p31);
+	v = stx__select(e, above, stx__int(i32, INT32_MAX), v);
+	return stx__select(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), zero, v);
+}
+
 static LLVMValueRef float_to_int(struct stx__emit *e, enum stx_dtype to, LLVMValueRef x, unsigned w)
 {
 	unsigned bits = 8 * (unsigned)stx_dtype_bytes(to);
 	LLVMTypeRef type = stx__vec(stx__int_type(e, bits), w);
 	int is_signed = stx_dtype_kind(to) == STX_KIND_INT;
+	int is_f32 = LLVMTypeOf(x) == stx__vec(e->f32, w);
 	if (bits < 32) { /* through i32; what does not fit there is 0; low bits kept */
-		int wide = LLVMGetTypeKind(w > 1 ? LLVMGetElementType(LLVMTypeOf(x))
-						 : LLVMTypeOf(x)) == LLVMDoubleTypeKind;
 		LLVMTypeRef i32 = stx__vec(e->i32, w);
 		LLVMValueRef v;
-		if (wide) { /* truncation first: -2147483648.5 is inside */
+		if (!is_f32) { /* truncation first: -2147483648.5 is inside */
 			x = stx__call(e, "llvm.trunc", (LLVMTypeRef[]){ LLVMTypeOf(x) }, 1, &x, 1);
 		}
 		v = convert_inside(e, x, -0x1p31, 0x1p31, 1, i32);
 		return LLVMBuildTrunc(e->b, v, type, "");
 	}
+	LLVMValueRef at_once = to == STX_I32 && is_f32 ? f32_to_i32(e, x, w) : NULL;
+	if (at_once)
+		return at_once;
 	double hi = bits == 32 ? (is_signed ? 0x1p31 : 0x1p32) : is_signed ? 0x1p63 : 0x1p64;
 	double lo = is_signed ? -hi : 0;
 	LLVMValueRef v = convert_inside(e, x, lo, hi, is_signed, type);

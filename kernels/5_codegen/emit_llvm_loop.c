@@ -144,7 +144,8 @@ static void emit_turns(struct stx__emit *e, uint32_t from, uint32_t to)
 static uint32_t rare_part(const struct stx__emit *e, uint32_t from, uint32_t to, uint32_t *first)
 {
 	uint32_t n = from;
-	while (n < to && !(e->w > 1 && e->k->insts.at[n].op == STX_P_RARELY && e->varying[n]))
+	while (n < to && !(e->w > 1 && e->k->insts.at[n].op == STX_P_RARELY && e->varying[n] &&
+			   !e->kept[n].is_dead && !e->kept[n].is_read))
 		n++;
 	*first = n;
 	for (; n < to; n++) {

@@ -75,9 +75,31 @@ static void open_loop(struct plan *p, uint32_t n)
 		stx__fail(e, STX_E_INVALID, "loops are nested too deeply");
 }
 
+/* Nothing but elements at indices that are themselves read along the loop: one after the other they take
+ * less time than gathered, measured a third. */
+static int only_moves(const struct stx__emit *e, uint32_t loop, uint32_t end)
+{
+	uint32_t axis = e->k->insts.at[loop].a;
+	int found = 0;
+	for (uint32_t n = loop + 1; n < end; n++) {
+		const struct stx_kinst *i = &e->k->insts.at[n], *at;
+		if (i->op == STX_K_INDIRECT) {
+			at = &e->k->insts.at[i->a];
+			if (at->op != STX_K_LOAD || !stx_ex_uses_var(e->k->ex, at->ex, axis))
+				return 0;
+			found = 1;
+		} else if (i->op != STX_K_LOAD && i->op != STX_K_STORE && i->op != STX_K_CONST) {
+			return 0;
+		}
+	}
+	return found;
+}
+
 static void close_loop(struct plan *p, uint32_t n)
 {
 	uint32_t loop = p->e->k->insts.at[n].a;
+	if (p->vector == loop && only_moves(p->e, loop, n))
+		p->e->loop[loop].scalar = 1;
 	p->e->loop[loop].end = n;
 	p->depth--;
 	if (p->vector == loop)
@@ -199,8 +221,11 @@ int stx__inst_varies(struct stx__emit *e, uint32_t n)
 /* Vectors an iteration of the main loop: a chain of dependent instructions leaves most of a processor
  * idle, and beyond some hundred instructions it does not look ahead to the next iteration. Bounded for
  * the time that compiling takes and the registers. */
-#define MOST_FOURFOLD 256
-#define MOST_TWOFOLD  400
+#define LEAST_EIGHTFOLD                                                                            \
+	16 /* below, loads and stores take the time; from level 4 on: 32 registers */
+#define MOST_EIGHTFOLD 80
+#define MOST_FOURFOLD  400
+#define MOST_TWOFOLD   600
 static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_info *l)
 {
 	/* registers for accumulators, measured on a matmul of 8 rows: a few spills beat one copy */
@@ -210,6 +235,8 @@ static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_inf
 		for (const struct stx__acc *a = l->inner; a; a = a->next_inner)
 			if (a->exact && !a->keyed && stx_dtype_is_float(a->dtype) && l->cost <= 12)
 				return 8; /* NaN and signed zeros make long chains: more of them */
+		if (e->t->level >= 4 && l->cost >= LEAST_EIGHTFOLD && l->cost <= MOST_EIGHTFOLD)
+			return 8;
 		return l->cost <= MOST_FOURFOLD ? 4 : l->cost <= MOST_TWOFOLD ? 2 : 1;
 	}
 	while (n > 1 && (l->states * n > registers || l->cost * n > 192))

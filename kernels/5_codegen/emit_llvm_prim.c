@@ -219,6 +219,7 @@ static LLVMValueRef emit_float(struct stx__emit *e, enum stx_prim op, LLVMValueR
 	case STX_P_FLOOR: return unary(e, "llvm.floor", a);
 	case STX_P_CEIL: return unary(e, "llvm.ceil", a);
 	case STX_P_TRUNC: return unary(e, "llvm.trunc", a);
+	case STX_P_NEAREST:
 	case STX_P_RINT: return unary(e, "llvm.roundeven", a);
 	case STX_P_COPYSIGN: return binary(e, "llvm.copysign", a, b);
 	case STX_P_FMA: return stx__fma(e, a, b, c);

@@ -493,9 +493,66 @@ static void test_emit_reduce_many_accumulators_equal_bits_at_every_level(void **
 	}
 }
 
+/* Rows less their maximum, over the sum of squares of that, and both: 11 rows of n. */
+#define SHORT_ROWS 11
+static void put_short_rows(struct stx_bytes *out, const char *t, int n)
+{
+	stx_bytes_printf(out,
+			 "kernel \"k\" per bits 32 target cpu\nparam p0 %s read elems %d \"a\"\n"
+			 "param p1 %s write elems %d \"b\"\nparam p2 %s write elems %d \"c\"\n"
+			 "axis x0 grid %d\naxis r0 vector reduction %d\ngrain 1\nbegin\n",
+			 t, n * SHORT_ROWS, t, n * SHORT_ROWS, t, SHORT_ROWS, SHORT_ROWS, n);
+	stx_bytes_printf(
+		out,
+		"t0 = acc max lanes %s r0\nloop r0\nt1 = load %s p0[%d*x0 + r0]\n"
+		"update t0 t1\nend\nt2 = result %s t0 0\nt3 = acc sum lanes %s r0\nloop r0\n"
+		"t4 = load %s p0[%d*x0 + r0]\nt5 = sub %s t4 t2\nt6 = mul %s t5 t5\n"
+		"update t3 t6\nend\nt7 = result %s t3 0\n",
+		t, t, n, t, t, t, n, t, t, t);
+	stx_bytes_printf(out,
+			 "loop r0\nt8 = load %s p0[%d*x0 + r0]\nt9 = sub %s t8 t2\n"
+			 "t10 = div %s t9 t7\nstore %s p1[%d*x0 + r0] t10\nend\n"
+			 "store %s p2[x0] t7\nend\n",
+			 t, n, t, t, t, n, t);
+}
+
+/* Several at a time or one after the other, at every level. */
+static void test_emit_reduce_short_rows_equal_rows_alone(void **state)
+{
+	static const int lengths[] = { 1, 5, 16, 48, 64, 100, 257 };
+	static double in[SHORT_ROWS * 257], got[SHORT_ROWS * 257], alone[SHORT_ROWS * 257];
+	double sums[SHORT_ROWS], sum_alone[SHORT_ROWS];
+	void *buffers[3] = { in, got, sums }, *one[3] = { in, alone, sum_alone };
+	(void)state;
+	for (int l = 0; l < 7; l++)
+		for (int wide = 0; wide < 2; wide++) {
+			struct stx_bytes text = { 0 };
+			int n = lengths[l] * SHORT_ROWS;
+			size_t size = wide ? sizeof(double) : sizeof(float);
+			put_short_rows(&text, wide ? "f64" : "f32", lengths[l]);
+			for (int i = 0; i < n; i++)
+				stx_scalar_store(wide ? STX_F64 : STX_F32,
+						 (uint8_t *)in + (size_t)i * size,
+						 (union stx_scalar){
+							 .f = (double)(jit_random(&seed) >> 40) });
+			for (int row = 0; row < SHORT_ROWS; row++)
+				jit_run(jit_kernel(jit_targets()[0], stx_bytes_cstr(&text)), one,
+					NULL, row, row + 1);
+			for (const char *const *target = jit_targets(); *target; target++) {
+				memset(got, 0xff, sizeof got);
+				jit_run(jit_kernel(*target, stx_bytes_cstr(&text)), buffers, NULL,
+					0, SHORT_ROWS);
+				assert_memory_equal(got, alone, (size_t)n * size);
+				assert_memory_equal(sums, sum_alone, SHORT_ROWS * size);
+			}
+			stx_bytes_free(&text);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_emit_reduce_short_rows_equal_rows_alone),
 		cmocka_unit_test(test_emit_reduce_all_lengths_equal_definition),
 		cmocka_unit_test(test_emit_reduce_all_monoids_types_and_orders_equal_definition),
 		cmocka_unit_test(test_emit_reduce_chunks_merge_in_counter_order),

@@ -40,7 +40,7 @@ static const struct function {
 	{ "log1p", STX_P_LOG1P, log1p, log1pl, 0.51, 0.9 },
 	{ "tanh", STX_P_TANH, tanh, tanhl, 1, 1 },
 	{ "sigmoid", STX_P_SIGMOID, sigmoid_f64, sigmoid_wide, 1, 1 },
-	{ "near_sigmoid", STX_P_NEAR_SIGMOID, sigmoid_f64, sigmoid_wide, 2.5, 1 },
+	{ "near_sigmoid", STX_P_NEAR_SIGMOID, sigmoid_f64, sigmoid_wide, 2.5, 2.5 },
 	{ "softplus", STX_P_SOFTPLUS, softplus_f64, softplus_wide, 0.51, 1 },
 	{ "erf", STX_P_ERF, erf, erfl, 1, 1 },
 	{ "erfc", STX_P_ERFC, erfc, erfcl, 0.51, 1 },

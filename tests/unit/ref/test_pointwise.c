@@ -181,6 +181,33 @@ static void test_ref_nan_survives(void **s)
 	       STX_F32, DIMS(4), VALS(NAN, INFINITY, 0, 0.5));
 }
 
+static void test_ref_plain_powers_are_their_functions(void **s)
+{
+	static const char *const text[] = {
+		"%x : f32[4] = placeholder()\n%y = pow.Tensor_Scalar(%x, 2)\n",
+		"%x : f32[4] = placeholder()\n%y = pow.Tensor_Scalar(%x, 3)\n",
+		"%x : f32[4] = placeholder()\n%y = pow.Tensor_Scalar(%x, -1)\n",
+		"%x : f32[4] = placeholder()\n%y = pow.Tensor_Scalar(%x, 0.5)\n"
+	};
+	const float a = 0x1.123456p-3f, b = 0x1.fedcbap+9f;
+	const float square[2] = { a * a, b * b };
+
+	(void)s;
+	for (int i = 0; i < 4; i++) {
+		const double x[] = { (double)a, (double)b, -INFINITY, -0.0 };
+		const double want[4][4] = {
+			{ (double)square[0], (double)square[1], INFINITY, 0 },
+			{ (double)(square[0] * a), (double)(square[1] * b), -INFINITY, -0.0 },
+			{ (double)(1 / a), (double)(1 / b), -0.0, -INFINITY },
+			{ (double)sqrtf(a), (double)sqrtf(b), NAN, -0.0 },
+		};
+		char graph[200];
+
+		snprintf(graph, sizeof graph, "%sreturn (%%y,)\n", text[i]);
+		expect(RUN(graph, make(STX_F32, DIMS(4), x)), STX_F32, DIMS(4), want[i]);
+	}
+}
+
 /* LO-20, LO-21 */
 static void test_ref_promotion_kinds(void **s)
 {
@@ -272,6 +299,7 @@ int main(void)
 		cmocka_unit_test(test_ref_written_narrowing_is_kept),
 		cmocka_unit_test(test_ref_identities_that_are_not),
 		cmocka_unit_test(test_ref_nan_survives),
+		cmocka_unit_test(test_ref_plain_powers_are_their_functions),
 		cmocka_unit_test(test_ref_promotion_kinds),
 		cmocka_unit_test(test_ref_bf16_chain_rounds_every_node),
 		cmocka_unit_test(test_ref_numbers_are_not_rounded_to_half),
