@@ -2,15 +2,16 @@
  * kernels of its buffers (issue 4, external calls). In `fast` only: the library rounds the weights
  * to the operands' type before the second product, which strict's composite does not.
  *
- *	s = product of q and k; x = s * scale [+ bias], -infinity where the key's number is above the query's
+ *	s = product of q and k; x = s * scale [+ bias],
+ *		-infinity where the key's number is above the query's, or not
  *	m = max(x); z = sum(exp(x - m)); p = exp(x - m) / z, 0 where all of x is -infinity, or not
  *	o = product of p and v; y = o rounded to the operands' type
  *
  * requires: as product.c. ensures: an attention for each y whose buffers have that form and static
- * sizes, nothing else reading what is between, with q, k and v where copies of them were made from.
- * A query of a causal one sees its own key or an earlier one, so no row is without keys; of other
- * masks attention_mask.c makes biases first. Two passes over the buffers; in each, each product is tried
- * once. */
+ * sizes, nothing else reading what is between, with q, k and v where copies of them were made
+ * from. A query of a causal one sees its own key or an earlier one, so no row is without keys; of
+ * other masks attention_mask.c makes biases first. Two passes over the buffers; in each, each
+ * product is tried once. */
 #include <math.h>
 #include <string.h>
 
@@ -289,7 +290,7 @@ static int is_bias(struct attention *a, uint32_t i)
 	return 1;
 }
 
-/* The scores behind what masks them, at *i; the load of their product. NULL: it is something else. */
+/* The scores behind what masks them, at *i; the load of their product. NULL: it is another. */
 static const struct stx_binst *behind_mask(struct attention *a, uint32_t *i)
 {
 	const struct stx_binst *in = at(a->x, *i), *load = read_scale(a, *i);

@@ -5,11 +5,11 @@
  *	bias = max(w, a number so low that its weight is 0); x = scores + bias
  *	hidden = all of a query's w are -infinity; y = hidden ? 0 : y1
  *
- * The engines take no infinite bias (the difference of two is NaN), and would give a query that sees
- * no key the mean of the values: a softmax that guards against that has its result in y1, and y after
- * it, whoever makes y1. The bias has the dimensions that w depends on. requires: attentions that
- * attention.c has found but for their masks. ensures: the same results, in `fast`; buffers in
- * definition order. One pass over the buffers, and one over each mask's body. */
+ * The engines take no infinite bias (the difference of two is NaN), and would give a query that
+ * sees no key the mean of the values: a softmax that guards against that has its result in y1, and
+ * y after it, whoever makes y1. The bias has the dimensions that w depends on. requires:
+ * attentions that attention.c has found but for their masks. ensures: the same results, in `fast`;
+ * buffers in definition order. One pass over the buffers, and one over each mask's body. */
 #include <math.h>
 
 #include "dtype.h"

@@ -1,12 +1,12 @@
-/* channels.c: convolutions of halves that have few channels read copies with zeros beside them, as many
- * as the library's kernels of tensor cores load at once (issue 4, external calls).
+/* channels.c: convolutions of halves that have few channels read copies with zeros beside them, as
+ * many as the library's kernels of tensor cores load at once (issue 4, external calls).
  *
  *	xp[n, in.., channel] = x where there is such a channel, else 0; wp[m, tap.., channel] likewise
  *
- * The library pads such operands itself, slowly, or loads single elements. A sum gets products of zeros,
- * so nothing else: exact. requires: as product.c. ensures: the buffer's own sum is over the channels
- * there are, so that its kernel is no slower; the call's over those that xp has (convolution.c). One pass
- * over the buffers. */
+ * The library pads such operands itself, slowly, or loads single elements. A sum gets products of
+ * zeros, so nothing else: exact. requires: as product.c. ensures: the buffer's own sum is over the
+ * channels there are, so that its kernel is no slower; the call's over those that xp has
+ * (convolution.c). One pass over the buffers. */
 #include "convolution.h"
 #include "dtype.h"
 #include "sat.h"

@@ -2,10 +2,10 @@
  * input (issue 4, external calls).
  *
  * requires: as convolution.c. ensures: sizes, strides and padding of one whose result o takes, for
- * each tap k, element e / step of x where e = o - dilation*k + first is a multiple of the step and the
- * quotient lies in x (3_lower/rules_window.c). With o = step*q + dilation*k - first put into x's
- * address it is affine in q: what lies in memory. A dimension that needs no mask has a step of 1,
- * and its dilation is the address's; where only its remainders are masked, they must tell the
+ * each tap k, element e / step of x where e = o - dilation*k + first is a multiple of the step and
+ * the quotient lies in x (3_lower/rules_window.c). With o = step*q + dilation*k - first put into
+ * x's address it is affine in q: what lies in memory. A dimension that needs no mask has a step of
+ * 1, and its dilation is the address's; where only its remainders are masked, they must tell the
  * dilation. One pass over the masks and addresses. */
 #include "convolution.h"
 

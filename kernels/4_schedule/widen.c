@@ -1,11 +1,12 @@
-/* widen.c: products of an f32 and a half operand read a widened copy of the half one (issue 4, external
- * calls).
+/* widen.c: products of an f32 and a half operand read a widened copy of the half one (issue 4,
+ * external calls).
  *
- * Widening is exact and the sum is f32's in any order, so the library's product of two f32 matrices is
- * what strict says (kernels/NUMERICS.md); it has none of two types. Attention's weights, which strict
- * keeps in f32, times its values are such products. requires: as product.c. ensures: for each such
- * product with rows enough to pay for the copy, a dense buffer before it with the operand's dimensions
- * in the order of its strides, which it reads. One pass over the buffers. */
+ * Widening is exact and the sum is f32's in any order, so the library's product of two f32
+ * matrices is what strict says (kernels/NUMERICS.md); it has none of two types. Attention's
+ * weights, which strict keeps in f32, times its values are such products. requires: as product.c.
+ * ensures: for each such product with rows enough to pay for the copy, a dense buffer before it
+ * with the operand's dimensions in the order of its strides, which it reads. One pass over the
+ * buffers. */
 #include "product.h"
 #include "sat.h"
 

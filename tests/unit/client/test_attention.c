@@ -44,19 +44,24 @@ static void put_operand(struct stx_bytes *b, const struct drawn *q, const char *
 		stx_bytes_printf(b, "%%%s = permute.default(%%%s0, [0, 2, 1, 3])\n", name, name);
 }
 
-static void put_attention(struct stx_bytes *b, const struct drawn *q, const char *type)
+/* mask: what masks it, in words of the graph */
+static void put_attention(struct stx_bytes *b, const struct drawn *q, const char *mask)
 {
 	const char *z = q->last ? "" : "0";
-	put_operand(b, q, "q", type, q->h, q->s, q->d);
-	put_operand(b, q, "k", type, q->kv, q->keys, q->d);
-	put_operand(b, q, "v", type, q->kv, q->keys, q->to);
 	stx_bytes_printf(b,
-			 "%%y = scaled_dot_product_attention.default(%%q%s, %%k%s, %%v%s, None, "
+			 "%%y = scaled_dot_product_attention.default(%%q%s, %%k%s, %%v%s, %s, "
 			 "0.0, %s, scale=0.25, enable_gqa=True)\n",
-			 z, z, z, q->is_causal ? "True" : "False");
+			 z, z, z, mask, q->is_causal ? "True" : "False");
 	stx_bytes_puts(b, q->last ? "%p = permute.default(%y, [0, 2, 1, 3])\n%r = "
 				    "clone.default(%p)\nreturn (%r,)\n"
 				  : "return (%y,)\n");
+}
+
+static void put_operands(struct stx_bytes *b, const struct drawn *q, const char *type)
+{
+	put_operand(b, q, "q", type, q->h, q->s, q->d);
+	put_operand(b, q, "k", type, q->kv, q->keys, q->d);
+	put_operand(b, q, "v", type, q->kv, q->keys, q->to);
 }
 
 static void test_attention_random_ones_are_calls_and_agree_with_the_oracle(void **state)
@@ -68,7 +73,8 @@ static void test_attention_random_ones_are_calls_and_agree_with_the_oracle(void 
 		struct drawn q;
 		int t = (int)below(2);
 		draw(&q);
-		put_attention(&b, &q, types[t]);
+		put_operands(&b, &q, types[t]);
+		put_attention(&b, &q, "None");
 		tolerance = errors[t];
 		struct counts c = check(stx_bytes_cstr(&b));
 		if (c.calls != 1 || c.launches != 0)
@@ -187,14 +193,10 @@ static void test_attention_random_masks_are_biases_of_the_call(void **state)
 		struct drawn q;
 		int t = (int)below(2), kind = i % 4;
 		draw(&q);
-		q.last = 0;
-		put_operand(&b, &q, "q", types[t], q.h, q.s, q.d);
-		put_operand(&b, &q, "k", types[t], q.kv, q.keys, q.d);
-		put_operand(&b, &q, "v", types[t], q.kv, q.keys, q.to);
+		q.is_causal = 0; /* the operator has one or the other */
+		put_operands(&b, &q, types[t]);
 		put_mask(&b, &q, types[t], kind);
-		stx_bytes_puts(&b,
-			       "%y = scaled_dot_product_attention.default(%q0, %k0, %v0, %m, 0.0, "
-			       "False, scale=0.25, enable_gqa=True)\nreturn (%y,)\n");
+		put_attention(&b, &q, "%m");
 		tolerance = errors[t];
 		uint32_t calls = dnn->calls;
 		struct counts c = check(stx_bytes_cstr(&b));
