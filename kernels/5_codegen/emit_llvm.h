@@ -79,6 +79,7 @@ struct stx__loop_info {
 	uint8_t scalar; /* VECTOR, but one lane at a time: an inner size varies, or it only moves */
 	uint8_t in_memory; /* binding lane accumulators stay in their arrays */
 	uint8_t w, copies; /* of the main part; the tail does one copy at a time */
+	uint8_t again;     /* the main part's body stands there so many times more */
 	struct stx__acc *inner,
 		*accs; /* accumulators updated right inside; those that start with it */
 	struct stx__across *across; /* loads that are transposed before it */

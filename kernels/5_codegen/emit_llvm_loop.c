@@ -444,7 +444,7 @@ static void vector_tail(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMVa
 void stx__vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValueRef count)
 {
 	const struct stx__loop_info *l = &e->loop[n];
-	unsigned step = (unsigned)l->w * l->copies;
+	unsigned each = (unsigned)l->w * l->copies, step = each * (1 + l->again);
 	LLVMValueRef main = LLVMBuildAnd(e->b, count, stx__i64(e, -(int64_t)step), "");
 	LLVMValueRef middle = LLVMBuildAdd(e->b, at, main, "");
 	LLVMValueRef end = LLVMBuildAdd(e->b, at, count, "");
@@ -455,7 +455,9 @@ void stx__vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValu
 	if (!constant || c >= step) {
 		struct stx__for f;
 		LLVMValueRef i = stx__for_begin(e, &f, at, middle, stx__i64(e, step));
-		vector_body(e, n, i, l->copies, NULL, l->in_memory);
+		for (unsigned t = 0; t < step; t += each)
+			vector_body(e, n, t ? LLVMBuildAdd(e->b, i, stx__i64(e, t), "") : i,
+				    l->copies, NULL, l->in_memory);
 		stx__for_end(e, &f);
 	}
 	if (step > 1 && (!constant || c % step))

@@ -98,8 +98,10 @@ static int only_moves(const struct stx__emit *e, uint32_t loop, uint32_t end)
 static void close_loop(struct plan *p, uint32_t n)
 {
 	uint32_t loop = p->e->k->insts.at[n].a;
-	if (p->vector == loop && only_moves(p->e, loop, n))
+	if (p->vector == loop && only_moves(p->e, loop, n)) {
 		p->e->loop[loop].scalar = 1;
+		p->e->loop[loop].again = 3;
+	}
 	p->e->loop[loop].end = n;
 	p->depth--;
 	if (p->vector == loop)
