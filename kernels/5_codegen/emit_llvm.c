@@ -22,8 +22,9 @@
 #define TRIPLE        "x86_64-unknown-linux-gnu"
 #define MXCSR_DEFAULT 0x1f80u /* all exceptions masked, round to nearest, no FTZ, no DAZ */
 
-/* mem2reg first: accumulators are built in allocas. */
-#define PASSES "function(mem2reg,early-cse,loop-mssa(licm),instcombine<no-verify-fixpoint>)"
+/* mem2reg first: accumulators are built in allocas. dce before early-cse: what only rare lanes need
+ * is dead before the branch for them, and would stay as the equal of what is behind it. */
+#define PASSES "function(mem2reg,dce,early-cse,loop-mssa(licm),instcombine<no-verify-fixpoint>)"
 
 struct stx_llvm {
 	LLVMTargetRef target;

@@ -167,9 +167,10 @@ LLVMValueRef stx__icmp(struct stx__emit *e, LLVMIntPredicate p, LLVMValueRef a, 
 	return LLVMBuildICmp(e->b, p, a, b, "");
 }
 
+/* Of a condition that is false everywhere (RARELY, for usual lanes) b itself: nothing needs a then. */
 LLVMValueRef stx__select(struct stx__emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b)
 {
-	return LLVMBuildSelect(e->b, c, a, b, "");
+	return LLVMIsNull(c) ? b : LLVMBuildSelect(e->b, c, a, b, "");
 }
 
 /* ---- values ---- */
