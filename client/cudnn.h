@@ -48,7 +48,7 @@ struct stx__cudnn_conv {
 #define STX__CUDNN_PARTS 64
 struct stx__cudnn_graph {
 	void *part[STX__CUDNN_PARTS]; /* descriptors; the last one made is the graph */
-	int n;
+	int n, is_gradient;           /* is_gradient: of a convolution's input */
 };
 /* Each a status: what is set; a part of the graph, not finalised; the graph of n operations. */
 int stx__cudnn_set_i64(const struct stx__cudnn *q, void *desc, int attribute, uint32_t n,

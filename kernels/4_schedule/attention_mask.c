@@ -2,8 +2,8 @@
  * fused engines read.
  *
  *	w = what is added to the scaled scores, 0 and -infinity where they are selected
- *	bias = max(w, a number so low that its weight is 0); x = scores + bias
  *	hidden = all of a query's w are -infinity; y = hidden ? 0 : y1
+ *	bias = hidden ? LOW : max(w, LOW), whose weight is 0; x = scores + bias
  *
  * The engines take no infinite bias (the difference of two is NaN), and would give a query that
  * sees no key the mean of the values: a softmax that guards against that has its result in y1, and
@@ -112,17 +112,40 @@ static int lay_out(struct stx__inserting *t, const struct stx_buffer *x,
 	return *at != STX_EX_BAD;
 }
 
-/* x = scaled scores + bias, hidden from a query as before. */
-static int add_bias(struct stx__inserting *t, const struct stx__mask *m, struct stx_buffer *x)
+/* Where all of w are -infinity, by x's variables but for the keys; *at: its address over them. */
+static struct stx_buffer *add_hidden(struct stx__inserting *t, const struct stx__mask *m,
+				     const struct stx_buffer *x, stx_ex *at)
+{
+	struct stx_buffer *h = new_buffer(t, x, "hidden", STX_BOOL);
+	uint32_t n = x->nranges - 1;
+	if (!h || !copy_body(t, &x->body, &h->body))
+		return NULL;
+	uint32_t w = put_mask(&h->body, m);
+	w = stx__put(&h->body, STX_P_EQ, STX_BOOL, w, put_number(&h->body, -INFINITY), STX_NONE);
+	if (!finish_body(t, &h->body, w) || !lay_out(t, x, &h->body, n, h, at))
+		return NULL;
+	h->def = STX_DEF_REDUCTION;
+	h->monoid = STX_MONOID_ALL;
+	h->rranges = x->ranges + n;
+	h->nrranges = 1;
+	return h;
+}
+
+/* x = scaled scores + bias, hidden from a query as before. For a query that h (NULL: none) hides the
+ * selection changes nothing: it lets one kernel make both, from one reading of w (fuse.c). */
+static int add_bias(struct stx__inserting *t, const struct stx__mask *m, const struct stx_buffer *h,
+		    stx_ex of_h, struct stx_buffer *x)
 {
 	struct stx_buffer *b = new_buffer(t, x, "mask", m->type);
 	struct stx_body body;
 	stx_ex at;
 	if (!b || !copy_body(t, &x->body, &b->body) || !copy_body(t, &x->body, &body))
 		return 0;
-	double low = m->type == STX_F16 ? LOW_F16 : LOW;
+	uint32_t low = put_number(&b->body, m->type == STX_F16 ? LOW_F16 : LOW);
 	uint32_t w = put_mask(&b->body, m);
-	w = stx__put(&b->body, STX_P_MAX, STX_F32, w, put_number(&b->body, low), STX_NONE);
+	w = stx__put(&b->body, STX_P_MAX, STX_F32, w, low, STX_NONE);
+	if (h)
+		w = stx__put(&b->body, STX_P_SELECT, STX_F32, put_load(&b->body, h, of_h), low, w);
 	if (m->type != STX_F32)
 		w = stx__put(&b->body, STX_P_CAST, m->type, w, STX_NONE, STX_NONE);
 	if (!finish_body(t, &b->body, w) || !lay_out(t, x, &b->body, x->nranges, b, &at))
@@ -141,24 +164,13 @@ static int add_bias(struct stx__inserting *t, const struct stx__mask *m, struct 
 	return finish_body(t, &x->body, s);
 }
 
-/* y = 0 where all of w are -infinity, else what it was, which is now y1's. */
+/* y = 0 where h is true, else what it was, which is now y1's. */
 static int add_guard(struct stx__inserting *t, const struct stx__mask *m,
-		     const struct stx_body *was, const struct stx_buffer *x, struct stx_buffer *y)
+		     const struct stx_buffer *h, stx_ex at, uint32_t n, struct stx_buffer *y)
 {
-	struct stx_buffer *h = new_buffer(t, x, "hidden", STX_BOOL), *y1;
-	stx_ex at, of_y[STX__MAX_DIMS], heads = stx_ex_const(t->l->ex, m->heads);
-	uint32_t n = x->nranges - 1;
-	if (!h || !copy_body(t, was, &h->body))
-		return 0;
-	uint32_t w = put_mask(&h->body, m);
-	w = stx__put(&h->body, STX_P_EQ, STX_BOOL, w, put_number(&h->body, -INFINITY), STX_NONE);
-	if (!finish_body(t, &h->body, w) || !lay_out(t, x, &h->body, n, h, &at))
-		return 0;
-	h->def = STX_DEF_REDUCTION;
-	h->monoid = STX_MONOID_ALL;
-	h->rranges = x->ranges + n;
-	h->nrranges = 1;
-	if (!(y1 = new_buffer(t, y, "shown", y->dtype)))
+	struct stx_buffer *y1 = new_buffer(t, y, "shown", y->dtype);
+	stx_ex of_y[STX__MAX_DIMS], heads = stx_ex_const(t->l->ex, m->heads);
+	if (!y1)
 		return 0;
 	y1->ranges = y->ranges;
 	y1->nranges = y->nranges;
@@ -183,9 +195,11 @@ stx_err stx__insert_masks(struct stx_loops *l, const struct stx__masks *masks)
 	for (uint32_t i = 0; i < masks->n; i++) {
 		const struct stx__mask *m = &masks->at[i];
 		struct stx_buffer *x = l->buffers.at[m->x];
-		const struct stx_body was = x->body;
-		if (!add_bias(&t, m, x) ||
-		    (m->is_guarded && !add_guard(&t, m, &was, x, l->buffers.at[m->y])))
+		struct stx_buffer *h = NULL;
+		stx_ex at = STX_EX_BAD;
+		if ((m->is_guarded && !(h = add_hidden(&t, m, x, &at))) ||
+		    !add_bias(&t, m, h, at, x) ||
+		    (h && !add_guard(&t, m, h, at, x->nranges - 1, l->buffers.at[m->y])))
 			return STX_E_NOMEM;
 	}
 	return masks->n ? stx__insert(&t) : STX_E_OK;

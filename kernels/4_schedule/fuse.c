@@ -148,6 +148,17 @@ static int stands_alone(struct fuse *f, const struct stx_buffer *b)
 	return b->base || b->message || is_mask;
 }
 
+/* The mask after what it tells of its rows (attention_mask.c): a library makes neither of them. */
+static int ends_mask(const struct fuse *f, const struct stx_buffer *b, uint32_t group)
+{
+	const struct stx_buffer *h = head(f, group);
+	int reads = 0;
+	for (uint32_t i = 0; i < b->body.n; i++)
+		reads |= b->body.at[i].op == STX_B_LOAD && b->body.at[i].a == h->id;
+	return reads && b->rule == STX_REALIZED_MASK && h->rule == STX_REALIZED_MASK &&
+	       h->def == STX_DEF_REDUCTION && f->s->groups.at[group].buffers.n == 1;
+}
+
 /* Nothing joins a sort or an update in place, whose kernels have forms of their own, nor a product
  * that a library may make, but for b where that is the epilogue the library makes with it. */
 static int is_closed(struct fuse *f, uint32_t group, const struct stx_buffer *b)
@@ -161,7 +172,7 @@ static int is_closed(struct fuse *f, uint32_t group, const struct stx_buffer *b)
 	else if (h->def == STX_DEF_SORT)
 		f->why = "it stands after or beside a sort";
 	else
-		return stands_alone(f, h);
+		return !(b && ends_mask(f, b, group)) && stands_alone(f, h);
 	return 1;
 }
 
@@ -616,8 +627,12 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 		return 0;
 	uint32_t latest = latest_producer(f, b), beside = STX_NONE;
 	f->why = fuse_at_all ? "it reads no other kernel's result" : "fusion is off";
-	if (stands_alone(f, b) || !fuse_at_all)
+	if (stands_alone(f, b) || !fuse_at_all) {
+		if (fuse_at_all && latest != STX_NONE && ends_mask(f, b, latest) &&
+		    may_follow(f, b, latest))
+			return join(f, b, latest, slot);
 		return start(f, b, STX_NONE, slot);
+	}
 	const struct stx__product *p = stx__product_of(f->products, b->id);
 	if (b->def == STX_DEF_SORT || p) {
 		f->why = p ? p->kind->alone : "a sort stands alone";

@@ -451,6 +451,29 @@ static void test_convolution_engines_of_other_arithmetic_are_barred(void **state
 	dnn->notes[0] = 0;
 }
 
+/* Engine 2 adds halves in halves, of gradients; its notes do not say so. */
+static void test_convolution_gradients_of_halves_are_not_added_in_halves(void **state)
+{
+	static const char gradient[] =
+		"%%x : %s[1,8,24,24] = placeholder()\n%%w : %s[8,8,3,3] = placeholder()\n"
+		"%%y = convolution.default(%%x, %%w, None, [2,2], [1,1], [1,1], True, [1,1], 1)\n"
+		"return (%%y,)\n";
+	int offered = dnn->offered;
+	(void)state;
+	dnn->offered = 4;
+	dnn->notes[0] = dnn->notes[1] = 1u << STX_CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+	check(halves);
+	assert_int_equal(last_conv()->engine, 2);
+	for (int i = 0; i < 4; i++) {
+		char text[512];
+		snprintf(text, sizeof text, gradient, types[i], types[i]);
+		check(text);
+		assert_int_equal(last_conv()->engine, strcmp(types[i], "f16") ? 2 : 3);
+	}
+	dnn->notes[0] = dnn->notes[1] = 0;
+	dnn->offered = offered;
+}
+
 /* ---- one convolution, ready to run ---- */
 
 static struct ready *plain_new(void)
@@ -684,6 +707,7 @@ int main(void)
 		cmocka_unit_test(test_convolution_that_the_library_cannot_make_is_a_kernel),
 		cmocka_unit_test(test_convolution_without_an_engine_launches_the_kernel),
 		cmocka_unit_test(test_convolution_engines_of_other_arithmetic_are_barred),
+		cmocka_unit_test(test_convolution_gradients_of_halves_are_not_added_in_halves),
 		cmocka_unit_test(test_convolution_failure_names_the_call),
 		cmocka_unit_test(test_convolution_heuristics_are_asked_once_a_device_and_alignment),
 		cmocka_unit_test(test_convolution_tune_fastest_engine_is_called_and_found_again),
