@@ -83,9 +83,11 @@ struct stax_request {
 	const char *ns;       /* NULL: $STAX_NAMESPACE or "default" */
 	const struct stax_value *values;
 	size_t nvalues;
-	const struct stax_blocking *blockings; /* CPU: of products, in place of what was measured on
-						  this host and what the compiler chooses */
-	size_t nblockings;
+	const struct stax_blocking
+		*blockings; /* CPU: of products, one of each, in place of what was
+						  measured on this host and what the compiler
+						  chooses; borrowed during the call */
+	size_t nblockings;  /* 512 at most */
 	void (*progress)(void *ctx, const char *stage, uint32_t done, uint32_t total, uint64_t ms);
 	void *progress_ctx;
 };

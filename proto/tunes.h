@@ -31,7 +31,9 @@ stx_err stx_tunes_check_blockings(Stx__Blocking *const *at, size_t n, struct stx
 /* As they are given to the compiler; borrows. *out is freed with free(). */
 stx_err stx_tunes_choices(Stx__Blocking *const *at, size_t n, struct stx_choice **out);
 
-struct stx_blocking_list {
+#define STX_BLOCKING_BYTES                                                                         \
+	(sizeof(Stx__Blocking *) + sizeof(Stx__Blocking) + STX_DIGEST_BYTES + STX_CONFIG_BYTES)
+struct stx_blocking_list {  /* STX_BLOCKING_BYTES each */
 	Stx__Blocking **at; /* one block, freed with free() */
 	size_t n;
 };

@@ -157,9 +157,13 @@ static void test_products_blockings_of_a_request_are_taken(void **state)
 	k.product = (char *)"tile a";
 	e.msg_case = STX__ENVELOPE__MSG_KERNEL_CODE;
 	e.kernel_code = &k;
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		k.config = (char *)(i == 1 ? "large" : "");
 		k.product = (char *)(i == 2 ? "" : "tile a");
+		if (i == 3) { /* a client's text is no IR of a GPU kernel */
+			k.target = (char *)TARGET;
+			k.kernel = (ProtobufCBinaryData){ 32, a.b };
+		}
 		client_send(fd, &e, NULL, 0);
 		struct reply r = receive_final(fd);
 		if (i)
