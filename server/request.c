@@ -114,7 +114,8 @@ static stx_err check_lookup(const Stx__Lookup *l, const struct stx_digest *body,
 				l->format);
 	if (stx__lookup__get_packed_size(l) > VALUES_MAX_BYTES)
 		return stx_fail(d, STX_E_TOO_LARGE, "request", "",
-				"the given values exceed the limit of %u bytes", VALUES_MAX_BYTES);
+				"the given values and blockings exceed the limit of %u bytes",
+				VALUES_MAX_BYTES);
 	if (has_body && l->body_digest.len &&
 	    (l->body_digest.len != STX_DIGEST_BYTES ||
 	     memcmp(l->body_digest.data, body->b, STX_DIGEST_BYTES) != 0))
