@@ -1,8 +1,8 @@
-/* products.c: measuring how products on a CPU are cut. A candidate is the whole graph compiled with its
- * products so, and its code is that artifact's kernel, run on this run's arguments; what it writes goes
- * to scratch memory, whose contents are put back before each launch when the kernel reads what it
- * writes. Candidates of all products share artifacts: the i-th has the i-th candidate of each. Operands
- * are as warm as the run before has left them. */
+/* products.c: measuring how products on a CPU are cut. A candidate is the whole graph compiled with
+ * its products so, and its code is that artifact's kernel, run on this run's arguments; what it
+ * writes goes to scratch memory, whose contents are put back before each launch when the kernel
+ * reads what it writes. Candidates of all products share artifacts: the i-th has the i-th candidate
+ * of each. Operands are as warm as the run before has left them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -37,8 +37,8 @@ struct stx_blocking_list {  /* STX_BLOCKING_BYTES each */
 	Stx__Blocking **at; /* one block, freed with free() */
 	size_t n;
 };
-/* How records have the answer's products cut, where that is not how the answer has them. find: what is
- * known of a product, to be freed as unpacked; or NULL. STX_CHOICES_MAX at most. NOMEM. */
+/* How records have the answer's products cut, where that is not how the answer has them. find: what
+ * is known of a product, to be freed as unpacked; or NULL. STX_CHOICES_MAX at most. NOMEM. */
 stx_err stx_tunes_blockings(const Stx__Answer *a,
 			    Stx__TuneRecord *(*find)(void *ctx, const struct stx_digest *product),
 			    void *ctx, struct stx_blocking_list *out);

@@ -573,7 +573,8 @@ static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd
 	begin(p);
 }
 
-/* A product is a text of the client's: never taken for a GPU kernel's IR, which only compiles store. */
+/* A product is a text of the client's: never taken for a GPU kernel's IR, which only compiles
+ * store. */
 static void check_code(const Stx__KernelCode *k, struct stx_diag *d)
 {
 	if (!stx_gpu_is_target(k->target)) {

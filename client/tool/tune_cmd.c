@@ -1,5 +1,6 @@
 /* tune_cmd.c: stax tune: measures the launch configurations of a graph's or an artifact's kernels
- * on this host's GPU, or how its products are cut on its CPU, ahead of the runs that will use them. */
+ * on this host's GPU, or how its products are cut on its CPU, ahead of the runs that will use
+ * them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

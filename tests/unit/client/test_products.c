@@ -1,5 +1,5 @@
-/* test_products.c: measuring how products on a CPU are cut, with a private worker: what is measured,
- * what is rejected, what a run with its arguments keeps. */
+/* test_products.c: measuring how products on a CPU are cut, with a private worker: what is
+ * measured, what is rejected, what a run with its arguments keeps. */
 #include <libgen.h>
 #include <math.h>
 #include <setjmp.h>

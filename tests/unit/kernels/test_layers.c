@@ -363,7 +363,8 @@ static int is_exact_layer(const char *name)
 	return !strcmp(name, "canonical") || !strcmp(name, "read") || !strcmp(name, "simplify");
 }
 
-/* Inputs that are written lie as the graph says, empty ones too; what they hold is compared dense. */
+/* Inputs that are written lie as the graph says, empty ones too; what they hold is compared
+ * dense. */
 static void test_layers_written_inputs_of_any_strides_agree(void **state)
 {
 	static const struct {
