@@ -1,6 +1,6 @@
 /* convolution.h
- * convolutions that a library may make, as their buffer has them: shared by convolution.c and
- * transposed.c only. */
+ * convolutions that a library may make, as their buffer has them: shared by convolution.c,
+ * transposed.c and channels.c only. */
 #ifndef STX_CONVOLUTION_H
 #define STX_CONVOLUTION_H
 
