@@ -150,7 +150,7 @@ static stx_err tune(struct stx_tool_session *s, const struct flags *f, struct st
 	struct stax_request q = { .target = f->target ? f->target : "cuda", .fast = f->fast };
 	struct stx_json j = { 0 };
 	stx_err e = load(s, f, &q, d);
-	q.progress = NULL; /* of the compile alone: candidates are not told one by one */
+	q.progress = NULL; /* its context has ended with the compile */
 	if (!e && !o.target && !s->has_graph)
 		o.target = "cuda";
 	if (!e)
