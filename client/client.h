@@ -40,8 +40,8 @@ stx_err stx__cpu_resolve(const char *text, char out[STX_TARGET_BYTES], uint32_t 
 			 struct stx_diag *d);
 /* The exact name of the current CUDA device, for "cuda" alone (cuda.c). */
 stx_err stx__cuda_resolve(char out[STX_TARGET_BYTES], struct stx_diag *d);
-/* This host with so many threads, as timings of code for the target are kept. USAGE: it is another's:
- * blockings follow caches, and the target names others. */
+/* This host with so many threads, as timings of code for the target are kept. USAGE: it is
+ * another's: blockings follow caches, and the target names others. */
 stx_err stx__cpu_device(const char *target, int threads, Stx__Device *out, struct stx_diag *d);
 /* UNSUPPORTED, saying what is missing, when this host cannot run code that needs `need`. */
 stx_err stx__cpu_check(uint32_t need, struct stx_diag *d);
@@ -290,9 +290,9 @@ struct stx__bytes {
 };
 struct stx__bytes stx__bytes_of(const struct stx_tensor *t); /* overlap.c */
 
-/* aside.c: which values a new context, whose steps are there, has aside; 0: out of memory. Then what
- * of the workspace that is, with values that are bound. For a run, until stx__aside_end: memory for
- * them, from env or the context's own. */
+/* aside.c: which values a new context, whose steps are there, has aside; 0: out of memory. Then
+ * what of the workspace that is, with values that are bound. For a run, until stx__aside_end:
+ * memory for them, from env or the context's own. */
 int stx__aside_new(const struct stax_artifact *a, struct stx__context *x);
 void stx__aside_bind(const struct stax_artifact *a, struct stx__context *x);
 stx_err stx__aside_take(const struct stax_artifact *a, struct stx__context *x,

@@ -1,6 +1,6 @@
-/* cuda_copy.c: values of any strides from one place in device memory to another: a copy of the driver's for
- * each of few pieces, else one launch of a kernel that is part of libstax, as PTX, which a driver of
- * CUDA 11 or later translates for its device. */
+/* cuda_copy.c: values of any strides from one place in device memory to another: a copy of the
+ * driver's for each of few pieces, else one launch of a kernel that is part of libstax, as PTX,
+ * which a driver of CUDA 11 or later translates for its device. */
 #include <stdlib.h>
 
 #include "cuda.h"
@@ -112,7 +112,8 @@ static int sorted(const int64_t *ds, const int64_t *ss, const int64_t *sizes, in
 	return n;
 }
 
-/* How many of the last dimensions are one piece in both; *bytes: of an element, then of the piece. */
+/* How many of the last dimensions are one piece in both; *bytes: of an element, then of the
+ * piece. */
 static int piece(const struct layout *l, int rank, int64_t *bytes)
 {
 	int n = 0;

@@ -63,8 +63,8 @@ int stx__cudnn_join(const struct stx__cudnn *q, void *handle, struct stx__cudnn_
 int stx__cudnn_conv_graph(const struct stx__cudnn *q, void *handle, const struct stx__cudnn_conv *c,
 			  struct stx__cudnn_graph *out);
 
-/* softmax(scale * Q K' + bias where a key is seen) V, each [b, heads, rows, size]; heads of K and V divide
- * those of Q (cudnn_attention.c). */
+/* softmax(scale * Q K' + bias where a key is seen) V, each [b, heads, rows, size]; heads of K and V
+ * divide those of Q (cudnn_attention.c). */
 struct stx__cudnn_attention {
 	int type;      /* CUDNN_DATA_* of all four, and of the weights before the second product */
 	int is_causal; /* a query sees the keys up to its own number */

@@ -2,9 +2,9 @@
  * take whole.
  *
  * Source: NVIDIA's cuDNN 9 documentation of the fused attention pattern: product, scale, bias, mask
- * by numbers of rows and columns, maximum, difference, exponential, sum, quotient, product. Nothing but
- * the operands and the result is in memory; what is between is f32, but for the weights, which the
- * second product takes in its operands' type. */
+ * by numbers of rows and columns, maximum, difference, exponential, sum, quotient, product. Nothing
+ * but the operands and the result is in memory; what is between is f32, but for the weights, which
+ * the second product takes in its operands' type. */
 #include <string.h>
 
 #include "cudnn.h"

@@ -104,20 +104,36 @@ static int by_product(const void *p, const void *q)
 static stx_err build_blockings(struct stx_arena *a, const struct stax_request *r, Stx__Lookup *m,
 			       struct stx_diag *d)
 {
-	Stx__Blocking **list = STX_NEW_ARRAY(a, Stx__Blocking *, r->nblockings + 1);
+	if (!r->nblockings)
+		return STX_E_OK;
+	if (r->nblockings > STX_CHOICES_MAX || (m->target && stx_gpu_is_target(m->target)))
+		return stx_fail(d, STX_E_USAGE, "request", "",
+				"blockings are of a CPU's products, at most %u in a request",
+				STX_CHOICES_MAX);
+	Stx__Blocking **list = STX_NEW_ARRAY(a, Stx__Blocking *, r->nblockings);
 	for (size_t i = 0; list && i < r->nblockings; i++) {
-		const char *product = r->blockings[i].product;
+		const char *product = r->blockings[i].product, *config = r->blockings[i].config;
+		if (!product || !config || !config[0] || strlen(config) >= STX_CONFIG_BYTES)
+			return stx_fail(d, STX_E_USAGE, "request", "",
+					"blocking %zu needs a product and a configuration of at "
+					"most %u bytes (stax_kernel_info)",
+					i, STX_CONFIG_BYTES - 1);
 		struct stx_digest *digest = STX_NEW(a, struct stx_digest);
 		if (!digest || !(list[i] = STX_NEW(a, Stx__Blocking)))
 			break;
 		*digest = stx_digest_of(product, strlen(product));
 		stx__blocking__init(list[i]);
 		list[i]->product = (ProtobufCBinaryData){ sizeof digest->b, digest->b };
-		list[i]->config = borrow(r->blockings[i].config);
+		list[i]->config = borrow(config);
 	}
 	if (stx_arena_oom(a))
 		return stx_fail(d, STX_E_NOMEM, "request", "", "out of memory");
 	qsort(list, r->nblockings, sizeof *list, by_product);
+	for (size_t i = 1; i < r->nblockings; i++)
+		if (!by_product(&list[i - 1], &list[i]))
+			return stx_fail(d, STX_E_USAGE, "request", "",
+					"two blockings, %s and %s, are of one product",
+					list[i - 1]->config, list[i]->config);
 	m->blockings = list;
 	m->n_blockings = r->nblockings;
 	return STX_E_OK;

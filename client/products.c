@@ -1,8 +1,8 @@
-/* products.c: measuring how products on a CPU are cut. A candidate is the whole graph compiled with its
- * products so, and its code is that artifact's kernel, run on this run's arguments; what it writes goes
- * to scratch memory, whose contents are put back before each launch when the kernel reads what it
- * writes. Candidates of all products share artifacts: the i-th has the i-th candidate of each. Operands
- * are as warm as the run before has left them. */
+/* products.c: measuring how products on a CPU are cut. A candidate is the whole graph compiled with
+ * its products so, and its code is that artifact's kernel, run on this run's arguments; what it
+ * writes goes to scratch memory, whose contents are put back before each launch when the kernel
+ * reads what it writes. Candidates of all products share artifacts: the i-th has the i-th candidate
+ * of each. Operands are as warm as the run before has left them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +57,8 @@ static stx_err add_product(struct stx__tuner *t, const struct stax_kernel_info *
 	struct stx__tuned_kernel *p = t->kernels;
 	while (p < t->kernels + t->n && strcmp(p->product, k->product) != 0)
 		p++;
+	if (p - t->kernels == STX_CHOICES_MAX) /* more than a request can name */
+		return STX_E_OK;
 	t->of[kernel] = (uint32_t)(p - t->kernels);
 	if (p < t->kernels + t->n)
 		return STX_E_OK;
@@ -157,7 +159,7 @@ static stx_err find_variant(struct stx__tuner *t, uint32_t c, struct variant **o
 	struct stx__products *p = t->products;
 	struct stax_blocking *b = calloc(t->nproducts + 1u, sizeof *b);
 	size_t n = 0;
-	stx_err e = b ? STX_E_OK : STX_E_NOMEM;
+	stx_err e = b ? STX_E_OK : stx_fail(d, STX_E_NOMEM, "tune", "", "out of memory");
 	*out = &p->variants[c];
 	for (uint32_t i = 0; b && i < t->nproducts; i++)
 		if (c < t->kernels[i].n)

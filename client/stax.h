@@ -67,8 +67,8 @@ struct stax_value {
 	size_t bytes;
 };
 
-/* How a product (stax_kernel_info.product) is cut on a CPU: one of its configs. It changes speed, no
- * result. */
+/* How a product (stax_kernel_info.product) is cut on a CPU: one of its configs. It changes speed,
+ * no result. */
 struct stax_blocking {
 	const char *product, *config;
 };
@@ -83,9 +83,11 @@ struct stax_request {
 	const char *ns;       /* NULL: $STAX_NAMESPACE or "default" */
 	const struct stax_value *values;
 	size_t nvalues;
-	const struct stax_blocking *blockings; /* CPU: of products, in place of what was measured on
-						  this host and what the compiler chooses */
-	size_t nblockings;
+	const struct stax_blocking
+		*blockings; /* CPU: of products, one of each, in place of what was
+						  measured on this host and what the compiler
+						  chooses; borrowed during the call */
+	size_t nblockings;  /* 512 at most */
 	void (*progress)(void *ctx, const char *stage, uint32_t done, uint32_t total, uint64_t ms);
 	void *progress_ctx;
 };
@@ -94,8 +96,8 @@ struct stax_kernel_info {
 	const char *name, *config, *chosen_by;
 	uint32_t grid[3], block[3], shared_bytes, registers, spills;
 	const char *product; /* CPU: the product it computes in tiles; "": none */
-	uint32_t
-		candidates; /* configurations it may be launched with; 0: a CPU kernel without tiles */
+	/* configurations it may be launched with; 0: a CPU kernel without tiles */
+	uint32_t candidates;
 	const char *const *configs; /* [candidates] the heuristic's choice first */
 	/* chosen_by "measured": of a launch, on this device. registers, spills and shared_bytes are
 	 * 0 when the choice is not the heuristic's. */
@@ -211,9 +213,9 @@ STAX_API int stax_is_cuda(const struct stax_artifact *a);
 /* Waits for the stream's work. BOUNDS names the kernel and the index of an earlier run. */
 STAX_API int stax_sync(struct stax_artifact *a, void *stream, struct stax_error *err);
 
-/* On a CPU: how large the tiles of each product and convolution are, by one thread and by as many as the
- * process has ($STAX_THREADS, or all), in code compiled for the purpose. A choice is another artifact:
- * later compiles on an equal host with as many threads have it in their answer.
+/* On a CPU: how large the tiles of each product and convolution are, by one thread and by as many
+ * as the process has ($STAX_THREADS, or all), in code compiled for the purpose. A choice is another
+ * artifact: later compiles on an equal host with as many threads have it in their answer.
  *
  * Launch configurations chosen by measurement (seed 003, algorithm 9.1), and ways to make external
  * calls: a library's algorithms, or the kernel that stands in for the call. A kernel has a few
@@ -238,10 +240,10 @@ struct stax_tuning {
 /* The artifact's next run measures, on its arguments and stream, every kernel whose candidates the
  * server does not know timings of, stores them, and from the run after it the choices are launched.
  * It runs as any other besides, and waits. Nothing of the caller's is changed: what a kernel writes
- * is copied first. A candidate whose results differ from the heuristic's is rejected, on a CPU by one bit.
- * All ranks of a job ($STAX_JOB) choose alike. c must live until that run has returned. USAGE: the
- * artifact's target is not known, or a CPU artifact's request is not given or is of another graph, or
- * its target has not this host's caches. */
+ * is copied first. A candidate whose results differ from the heuristic's is rejected, on a CPU by
+ * one bit. All ranks of a job ($STAX_JOB) choose alike. c must live until that run has returned.
+ * USAGE: the artifact's target is not known, or a CPU artifact's request is not given or is of
+ * another graph, or its target has not this host's caches. */
 STAX_API int stax_tune_next_run(struct stax_artifact *a, struct stax_client *c,
 				const struct stax_tuning *t, struct stax_error *err);
 struct stax_tuned {

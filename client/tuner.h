@@ -1,6 +1,6 @@
 /* tuner.h
- * timings and code of GPU kernels and of products on the CPU, and the run that measures them. Inside
- * libstax. */
+ * timings and code of GPU kernels and of products on the CPU, and the run that measures them.
+ * Inside libstax. */
 #ifndef STX_CLIENT_TUNER_H
 #define STX_CLIENT_TUNER_H
 
@@ -80,7 +80,8 @@ struct stx__tuner {
 void stx__tuner_say(const struct stx__tuner *t, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* products.c, of a CPU artifact: fills t's kernels from the answer to its request; frees what it keeps. */
+/* products.c, of a CPU artifact: fills t's kernels from the answer to its request; frees what it
+ * keeps. */
 stx_err stx__products_find(struct stx__tuner *t, const struct stax_answer *q, struct stx_diag *d);
 void stx__products_free(struct stx__products *p);
 /* The host as k's timings are kept. */
@@ -89,7 +90,8 @@ const Stx__Device *stx__product_device(const struct stx__tuner *t,
 stx_err stx__product_trial(struct stx__tuner *t, struct stx__tuned_kernel *k,
 			   struct stx__context *x, uint32_t step, struct stx_diag *d);
 
-/* regions.c: memory that some argument of a step is written in; arguments that overlap share one. */
+/* regions.c: memory that some argument of a step is written in; arguments that overlap share
+ * one. */
 struct stx__region {
 	uint64_t lo, hi; /* addresses */
 	int written, read;

@@ -71,8 +71,8 @@ struct stx_kernel_desc {
 	char name[96];  /* readable: "per_fused_add_relu_sum_0" */
 	uint32_t grid[3], block[3]; /* at the size hints */
 	char product[192];          /* CPU: text of the product it computes in tiles; "": none */
-	/* [nconfigs] GPU: as in the plan's launch table; CPU: blockings of the product, the first by
-	 * the model first. */
+	/* [nconfigs] GPU: as in the plan's launch table; CPU: blockings of the product, the first
+	 * by the model first. */
 	struct stx_config_desc *configs;
 	uint32_t nconfigs;
 };
@@ -117,8 +117,8 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 			 const struct stx_compile_options *o, struct stx_emit_result *out,
 			 struct stx_diag *d);
-/* Every configuration the kernel can have, for exhaustive sweeps: *out is malloc'd. CPU: every blocking
- * of a product, whose text stands in for the IR. */
+/* Every configuration the kernel can have, for exhaustive sweeps: *out is malloc'd. CPU: every
+ * blocking of a product, whose text stands in for the IR. */
 stx_err stx_compile_space(struct stx_span ir, const struct stx_compile_options *o,
 			  struct stx_config_desc **out, uint32_t *n, struct stx_diag *d);
 /* plan, and one object for each distinct kernel digest. out: the shared object, which whoever

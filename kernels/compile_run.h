@@ -76,7 +76,8 @@ static inline uint32_t clamp_u32(int64_t v)
 }
 /* Appends to the [STX_MAX_STAGES] times; beyond that they are dropped. */
 void stx__compile_stage(struct stx_stage_time *stages, uint32_t *n, const char *name, uint64_t us);
-/* compile_kernel.c: at most `most` blockings of the product of that text, the model's first one first;
+/* compile_kernel.c: at most `most` blockings of the product of that text, the model's first one
+ * first;
  * *out is malloc'd. */
 stx_err stx__product_space(struct stx_span text, const struct stx_compile_options *o, uint32_t most,
 			   struct stx_config_desc **out, uint32_t *n, struct stx_diag *d);

@@ -55,6 +55,35 @@ static int64_t hint(const struct stx_graph *g, stx_ex e)
 	return stx_ex_hint(g->ex, e);
 }
 
+static int64_t elems_of(const struct stx_tensor *t)
+{
+	int64_t n = 1;
+	for (int i = 0; i < t->rank; i++)
+		n *= t->sizes[i];
+	return n;
+}
+
+/* All elements, in the order of their indices, between places with those strides, in elements. */
+static void move(const struct stx_tensor *like, void *to, const int64_t *to_strides,
+		 const void *from, const int64_t *from_strides)
+{
+	size_t width = (size_t)stx_dtype_bytes((enum stx_dtype)like->dtype);
+	int64_t at[STX_MAX_RANK] = { 0 }, t = 0, f = 0;
+	for (int64_t k = 0, n = elems_of(like); k < n; k++) {
+		memcpy((char *)to + (size_t)t * width, (const char *)from + (size_t)f * width,
+		       width);
+		for (int j = like->rank - 1; j >= 0; j--) {
+			t += to_strides[j];
+			f += from_strides[j];
+			if (++at[j] < like->sizes[j])
+				break;
+			t -= to_strides[j] * like->sizes[j];
+			f -= from_strides[j] * like->sizes[j];
+			at[j] = 0;
+		}
+	}
+}
+
 /* A dense tensor in the layout of graph input i. Where elements share memory the last one stays. */
 static stx_err lay_out(struct layers *w, uint32_t i, const struct stx_tensor *from,
 		       struct stx_tensor *t)
@@ -62,7 +91,7 @@ static stx_err lay_out(struct layers *w, uint32_t i, const struct stx_tensor *fr
 	const struct stx_graph *g = w->r->graph;
 	const struct stx_input *in = &g->inputs.at[i];
 	const struct stx_type *y = &in->node->outs[0];
-	int64_t n = 1, reach = 1, far;
+	int64_t reach = 1, far;
 	if (from->dtype != y->dtype || from->rank != y->rank)
 		return stx_fail(w->r->d, STX_E_INVALID, "compare", in->node->name,
 				"the value is not %s of rank %u", stx_dtype_name(y->dtype),
@@ -74,7 +103,6 @@ static stx_err lay_out(struct layers *w, uint32_t i, const struct stx_tensor *fr
 					"size %d is %" PRId64 ", the graph says %" PRId64, k,
 					from->sizes[k], hint(g, y->sizes[k]));
 		t->strides[k] = in->strides ? hint(g, in->strides[k]) : from->strides[k];
-		n *= from->sizes[k]; /* within what the caller holds */
 		if (__builtin_mul_overflow(from->sizes[k] - 1, t->strides[k], &far) ||
 		    (from->sizes[k] && __builtin_add_overflow(reach, far, &reach)) ||
 		    t->strides[k] < 0)
@@ -82,24 +110,12 @@ static stx_err lay_out(struct layers *w, uint32_t i, const struct stx_tensor *fr
 					"strides of input %u overflow", i);
 	}
 	size_t width = (size_t)stx_dtype_bytes(y->dtype);
-	int64_t at[STX_MAX_RANK] = { 0 }, to = 0, source = from->offset;
 	if (reach > (int64_t)(PTRDIFF_MAX / width) - 1 ||
 	    !(t->data = calloc((size_t)reach + 1, width)))
 		return no_memory(w);
 	t->offset = 0;
-	for (int64_t k = 0; k < n; k++) {
-		memcpy((char *)t->data + (size_t)to * width,
-		       (const char *)from->data + (size_t)source * width, width);
-		for (int j = y->rank - 1; j >= 0; j--) {
-			to += t->strides[j];
-			source += from->strides[j];
-			if (++at[j] < from->sizes[j])
-				break;
-			to -= t->strides[j] * from->sizes[j];
-			source -= from->strides[j] * from->sizes[j];
-			at[j] = 0;
-		}
-	}
+	move(t, t->data, t->strides, (const char *)from->data + (size_t)from->offset * width,
+	     from->strides);
 	return STX_E_OK;
 }
 
@@ -176,21 +192,46 @@ static stx_err storage_of(struct layers *w, void **data, struct values *v)
 	return v->at ? STX_E_OK : no_memory(w);
 }
 
+/* What is written into an input lies as that does: dense, as t, in its own memory from now on. */
+static stx_err make_dense(struct layers *w, const struct stx_buffer *b, void **data,
+			  struct stx_tensor *t)
+{
+	const struct stx_layout *y = &b->layout;
+	size_t width = (size_t)stx_dtype_bytes(b->dtype);
+	int64_t strides[STX_MAX_RANK], offset = hint(w->r->graph, y->offset);
+	if (!b->base || y->rank != t->rank)
+		return STX_E_OK;
+	void *dense = malloc((size_t)elems_of(t) * width + 1);
+	if (!dense)
+		return no_memory(w);
+	for (int i = 0; i < t->rank; i++)
+		strides[i] = hint(w->r->graph, y->strides[i]);
+	move(t, dense, t->strides, (const char *)*data + (size_t)offset * width, strides);
+	free(*data);
+	*data = dense;
+	return STX_E_OK;
+}
+
 /* Outputs leave data; the rest of it is freed. */
-static void take_outputs(struct layers *w, void **data, struct values *v, stx_err e)
+static stx_err take_outputs(struct layers *w, void **data, struct values *v, stx_err e)
 {
 	const struct stx_loops *l = w->r->loops;
 	for (uint32_t i = 0; !e && i < l->outputs.n; i++) {
 		const struct stx_buffer *b = l->buffers.at[l->outputs.at[i]];
-		struct stx_tensor *t = &v->at[v->n++];
+		struct stx_tensor *t = &v->at[v->n];
 		*t = w->before.at[i];
+		t->data = NULL;
+		if ((e = make_dense(w, b, &data[b->id], t)))
+			break;
 		t->data = data[b->id];
 		data[b->id] = NULL;
+		v->n++;
 	}
 	for (uint32_t i = 0; i < l->buffers.n; i++)
 		if (l->buffers.at[i]->def != STX_DEF_NONE)
 			free(data[i]);
 	free(data);
+	return e;
 }
 
 static stx_err run_program(struct layers *w, struct values *v)
@@ -203,19 +244,10 @@ static stx_err run_program(struct layers *w, struct values *v)
 	if (!e)
 		e = r->schedule ? stx_schedule_evaluate(r->schedule, data, NULL, r->d)
 				: stx_handler_evaluate(r->loops, data, r->d);
-	take_outputs(w, data, v, e);
-	return e;
+	return take_outputs(w, data, v, e);
 }
 
 /* ---- comparing two layers ---- */
-
-static int64_t elems_of(const struct stx_tensor *t)
-{
-	int64_t n = 1;
-	for (int i = 0; i < t->rank; i++)
-		n *= t->sizes[i];
-	return n;
-}
 
 /* First element whose bits differ, NaN equal to NaN; -1: none. */
 static int64_t first_difference(const struct stx_tensor *a, const struct stx_tensor *b)

@@ -28,8 +28,8 @@ struct stx_digest stx_key_memo(const Stx__Lookup *l, const struct stx_digest *bo
 /* Of the same (a request, an artifact) with those blockings; with none it is `of`. */
 struct stx_digest stx_key_blocked(const struct stx_digest *of, Stx__Blocking *const *blockings,
 				  size_t n);
-/* Of an artifact: the canonical key. graph is the canonical graph's digest. */
-/* Without blockings: those by stx_key_blocked. */
+/* Of an artifact: the canonical key. graph is the canonical graph's digest. Blockings are added by
+ * stx_key_blocked. */
 struct stx_digest stx_key_artifact(const struct stx_digest *graph, const char *target,
 				   uint32_t options, const struct stx_digest *fingerprint);
 /* Of a kernel's object: of the options only numerics count, of the target not a CPU's caches: what

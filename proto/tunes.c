@@ -121,7 +121,8 @@ stx_err stx_tunes_check_blockings(Stx__Blocking *const *at, size_t n, struct stx
 			what = "a blocking needs the digest of its product";
 		else if (i && memcmp(at[i - 1]->product.data, at[i]->product.data,
 				     STX_DIGEST_BYTES) >= 0)
-			what = "blockings are not in ascending order of their products";
+			what = "blockings are not in ascending order of their products, or two are "
+			       "of one";
 		else if (!at[i]->config[0] || strlen(at[i]->config) >= STX_CONFIG_BYTES)
 			what = "a malformed blocking";
 	}
@@ -168,10 +169,8 @@ static int by_digest(const void *p, const void *q)
 /* The list, the blockings, their digests and texts: one block. */
 static stx_err new_list(size_t n, struct stx_blocking_list *out)
 {
-	size_t each = sizeof(Stx__Blocking *) + sizeof(Stx__Blocking) + STX_DIGEST_BYTES +
-		      STX_CONFIG_BYTES;
 	out->n = 0;
-	out->at = calloc(n + 1, each);
+	out->at = calloc(n + 1, STX_BLOCKING_BYTES);
 	if (!out->at)
 		return STX_E_NOMEM;
 	Stx__Blocking *b = (Stx__Blocking *)(void *)(out->at + n + 1);

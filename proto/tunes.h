@@ -31,12 +31,14 @@ stx_err stx_tunes_check_blockings(Stx__Blocking *const *at, size_t n, struct stx
 /* As they are given to the compiler; borrows. *out is freed with free(). */
 stx_err stx_tunes_choices(Stx__Blocking *const *at, size_t n, struct stx_choice **out);
 
-struct stx_blocking_list {
+#define STX_BLOCKING_BYTES                                                                         \
+	(sizeof(Stx__Blocking *) + sizeof(Stx__Blocking) + STX_DIGEST_BYTES + STX_CONFIG_BYTES)
+struct stx_blocking_list {  /* STX_BLOCKING_BYTES each */
 	Stx__Blocking **at; /* one block, freed with free() */
 	size_t n;
 };
-/* How records have the answer's products cut, where that is not how the answer has them. find: what is
- * known of a product, to be freed as unpacked; or NULL. STX_CHOICES_MAX at most. NOMEM. */
+/* How records have the answer's products cut, where that is not how the answer has them. find: what
+ * is known of a product, to be freed as unpacked; or NULL. STX_CHOICES_MAX at most. NOMEM. */
 stx_err stx_tunes_blockings(const Stx__Answer *a,
 			    Stx__TuneRecord *(*find)(void *ctx, const struct stx_digest *product),
 			    void *ctx, struct stx_blocking_list *out);

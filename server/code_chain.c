@@ -1,8 +1,7 @@
 /* code_chain.c: the code of one kernel in a configuration of the client's choice, or the names of
- * all it can have. The kernel must be in the store, where a compile for a GPU leaves its IR; a product
- * on a CPU is its text. A
- * compile chain without plan and link: it shares kernel jobs, flights and what follows a failure
- * with the others. */
+ * all it can have. The kernel must be in the store, where a compile for a GPU leaves its IR; a
+ * product on a CPU is its text. A compile chain without plan and link: it shares kernel jobs,
+ * flights and what follows a failure with the others. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -34,6 +34,12 @@ static uint64_t cost(const struct stx__blob *b)
 	return b->n + sizeof(struct stx__reply) + sizeof *b + 64;
 }
 
+static uint64_t extra_cost(const struct stx__reply *r)
+{
+	return (r->chosen ? cost(r->chosen) : 0) +
+	       (r->cut ? sizeof *r->cut + r->cut->list.n * STX_BLOCKING_BYTES : 0);
+}
+
 struct stx__reply *stx__reply_find(struct stx__reply_cache *c, const struct stx_digest *memo)
 {
 	struct stx__reply *r = stx__table_get(&c->table, memo);
@@ -74,14 +80,14 @@ void stx__reply_choose(struct stx__reply_cache *c, struct stx__reply *r,
 		       const struct stx_digest *asker, uint64_t epoch, struct stx__blob *chosen,
 		       struct stx__cut *cut)
 {
-	uint64_t had = r->chosen ? cost(r->chosen) : 0;
+	c->bytes -= extra_cost(r);
 	stx__blob_drop(r->chosen);
 	stx__cut_drop(r->cut);
 	r->chosen = chosen ? stx__blob_ref(chosen) : NULL;
 	r->cut = cut ? stx__cut_ref(cut) : NULL;
 	r->asker = *asker;
 	r->epoch = epoch;
-	c->bytes += (chosen ? cost(chosen) : 0) - had;
+	c->bytes += extra_cost(r);
 	while (c->oldest != r && c->bytes > c->max_bytes)
 		stx__reply_drop(c, c->oldest);
 }
@@ -90,7 +96,7 @@ void stx__reply_drop(struct stx__reply_cache *c, struct stx__reply *r)
 {
 	stx__table_del(&c->table, &r->memo);
 	unlink_reply(c, r);
-	c->bytes -= cost(r->answer) + (r->chosen ? cost(r->chosen) : 0);
+	c->bytes -= cost(r->answer) + extra_cost(r);
 	stx__blob_drop(r->answer);
 	stx__blob_drop(r->chosen);
 	stx__cut_drop(r->cut);

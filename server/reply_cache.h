@@ -7,8 +7,8 @@
 #include "table.h"
 #include "tunes.h"
 
-/* How the records of a device have the products of an answer cut, if otherwise: what to answer with in
- * its place. Counted. */
+/* How the records of a device have the products of an answer cut, if otherwise: what to answer with
+ * in its place. Counted. */
 struct stx__cut {
 	uint32_t refs;
 	struct stx_blocking_list list;

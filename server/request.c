@@ -114,7 +114,8 @@ static stx_err check_lookup(const Stx__Lookup *l, const struct stx_digest *body,
 				l->format);
 	if (stx__lookup__get_packed_size(l) > VALUES_MAX_BYTES)
 		return stx_fail(d, STX_E_TOO_LARGE, "request", "",
-				"the given values exceed the limit of %u bytes", VALUES_MAX_BYTES);
+				"the given values and blockings exceed the limit of %u bytes",
+				VALUES_MAX_BYTES);
 	if (has_body && l->body_digest.len &&
 	    (l->body_digest.len != STX_DIGEST_BYTES ||
 	     memcmp(l->body_digest.data, body->b, STX_DIGEST_BYTES) != 0))
@@ -572,6 +573,24 @@ static void lookup_or_compile(struct stx__conn *c, Stx__Envelope *e, int body_fd
 	begin(p);
 }
 
+/* A product is a text of the client's: never taken for a GPU kernel's IR, which only compiles
+ * store. */
+static void check_code(const Stx__KernelCode *k, struct stx_diag *d)
+{
+	if (!stx_gpu_is_target(k->target)) {
+		if (!k->product[0] || k->config[0])
+			stx_fail(d, STX_E_PROTOCOL, "tune", "",
+				 "of a CPU's kernels a request names a product and no "
+				 "configuration");
+	} else if (k->product[0] || k->kernel.len != STX_DIGEST_BYTES ||
+		   strlen(k->config) >= STX_CONFIG_BYTES) {
+		stx_fail(d, STX_E_PROTOCOL, "tune", "",
+			 "of a GPU's kernels a request names a digest, a configuration of at most "
+			 "%u bytes and no product",
+			 STX_CONFIG_BYTES - 1);
+	}
+}
+
 /* Requests about kernels: as a lookup they have a namespace, a target and options. */
 static void about_kernels(struct stx__conn *c, Stx__Envelope *e)
 {
@@ -586,11 +605,8 @@ static void about_kernels(struct stx__conn *c, Stx__Envelope *e)
 		stx_fail(&d, STX_E_PROTOCOL, "tune", "", "timings are of a target in a namespace");
 	else if (!normalise_target(target, &d) && is_tune)
 		stx_tunes_check(e->tune, &d);
-	else if (!d.code && k &&
-		 (stx_gpu_is_target(*target) ? k->kernel.len != STX_DIGEST_BYTES ||
-						       strlen(k->config) >= STX_CONFIG_BYTES
-					     : !k->product[0] || k->config[0]))
-		stx_fail(&d, STX_E_PROTOCOL, "tune", "", "a malformed request for a kernel");
+	else if (!d.code && k)
+		check_code(k, &d);
 	made.target = *target;
 	struct stx__pending *p = NULL;
 	struct stx_digest none = { { 0 } };

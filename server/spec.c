@@ -1,4 +1,5 @@
-/* spec.c: requests as they came, and as they are asked once it is known how their products are cut. */
+/* spec.c: requests as they came, and as they are asked once it is known how their products are
+ * cut. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -139,8 +139,8 @@ void stx__tune_request(struct stx__pending *p)
 
 /* ---- choices in answers ---- */
 
-/* The choice for kernel i, appended. A kernel of which nothing is known has none; a product's is told
- * where it is how the answer has it cut. */
+/* The choice for kernel i, appended. A kernel of which nothing is known has none; a product's is
+ * told where it is how the answer has it cut. */
 static void add_choice(const struct question *q, const Stx__Kernel *k, uint32_t i,
 		       struct stx_bytes *out)
 {

@@ -1,6 +1,7 @@
 /* tuning.h
- * timings of GPU kernels and of products on CPUs: merged into the store, told to who asks, pinned for a
- * job, and as choices in answers; and the code of a kernel in one configuration, for who measures. */
+ * timings of GPU kernels and of products on CPUs: merged into the store, told to who asks, pinned
+ * for a job, and as choices in answers; and the code of a kernel in one configuration, for who
+ * measures. */
 #ifndef STX_SERVER_TUNING_H
 #define STX_SERVER_TUNING_H
 
@@ -12,8 +13,8 @@ void stx__tune_request(struct stx__pending *p);
  * memory for them). Of one from memory it is made once an epoch of the records. */
 struct stx__blob *stx__tune_answer(const struct stx__pending *p, const struct stx__blob *answer);
 
-/* How the products of the answer are cut as was measured on p's device, for the caller to drop; NULL:
- * as the answer has it. */
+/* How the products of the answer are cut as was measured on p's device, for the caller to drop;
+ * NULL: as the answer has it. */
 struct stx__cut *stx__tune_cut(const struct stx__pending *p, const struct stx__blob *answer);
 
 /* code_chain.c: a KernelCode request. */

@@ -34,6 +34,10 @@ enum compiled_form {
 	COMPILED_RECUT    /* FUSED, with products cut in another way than the model's, each time in
 			     another: the same bits */
 };
+/* Another plan of the graph in its place, with its products cut by some candidate each
+ * (compiled_recut.c). */
+stx_err compiled_recut(struct stx_span graph, const struct stx_compile_options *o,
+		       struct stx_plan_result *plan, struct stx_diag *d);
 /* Graph as text -> loaded artifact. Grains become 1, so that small graphs split between threads
  * too. */
 stx_err compiled_build(const char *text, const char *target, enum compiled_form form,

@@ -24,10 +24,10 @@ static const struct command {
 	  "[--seed N] [--work N]",
 	  "the same inputs through every layer of the compiler; names the first that departs" },
 	{ "tune", stx_tool_tune,
-	  "FILE|ARTIFACT.so [--target cuda|cuda:ARCH[:DEVICE]] [--fast] [--input NAME=FILE]... "
-	  "[--seed N] [--runs N] [--sweep N] [--json]",
-	  "measures launch configurations on this GPU; --sweep: against N others of all there "
-	  "are" },
+	  "FILE|ARTIFACT.so [--target cuda|cuda:ARCH[:DEVICE]|cpu|cpu:LEVEL] [--fast] "
+	  "[--input NAME=FILE]... [--seed N] [--runs N] [--sweep N] [--json]",
+	  "measures launch configurations on this GPU, or of a FILE how its products are cut on "
+	  "this CPU; --sweep: against N others of all there are" },
 	{ "check-onnx", stx_tool_check_onnx,
 	  "DIR [--target T] [--jobs N] [--filter GLOB] [--timeout S]",
 	  "runs the ONNX backend tests in DIR" },

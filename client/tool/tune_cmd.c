@@ -1,5 +1,6 @@
 /* tune_cmd.c: stax tune: measures the launch configurations of a graph's or an artifact's kernels
- * on this host's GPU, or how its products are cut on its CPU, ahead of the runs that will use them. */
+ * on this host's GPU, or how its products are cut on its CPU, ahead of the runs that will use
+ * them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +150,7 @@ static stx_err tune(struct stx_tool_session *s, const struct flags *f, struct st
 	struct stax_request q = { .target = f->target ? f->target : "cuda", .fast = f->fast };
 	struct stx_json j = { 0 };
 	stx_err e = load(s, f, &q, d);
-	q.progress = NULL;
+	q.progress = NULL; /* its context has ended with the compile */
 	if (!e && !o.target && !s->has_graph)
 		o.target = "cuda";
 	if (!e)

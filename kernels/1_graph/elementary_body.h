@@ -124,7 +124,8 @@ static inline stx_ev narrow(const struct el *e, stx_ev a)
 	return emit(e, STX_P_CAST, STX_F32, a, 0, 0);
 }
 
-/* c[0] + x*(c[1] + x*(...)) as even part + x * odd part, each by Horner in xx = x^2: half as long a chain */
+/* c[0] + x*(c[1] + x*(...)) as even part + x * odd part, each by Horner in xx = x^2: half as long a
+ * chain */
 static inline stx_ev poly2(const struct el *e, stx_ev x, stx_ev xx, const double *c, int n)
 {
 	stx_ev part[2] = { fk(e, c[(n - 1) & ~1]), fk(e, c[n - 2 + (n & 1 ? 0 : 1)]) };

@@ -223,9 +223,10 @@ static struct dd exp_dd(const struct el *e, struct stx__el_exp_parts d, int plus
 	return (struct dd){ scale(e, f.h, n), scale(e, f.l, n) };
 }
 
-/* 1/(1 + e^|x|) = 2^-n/D, D = 2^-n + 1 + (r + q); one less that for positive x. h + l = D, of which h
- * and s, heads of D and 1/D, have an exact product: 1/D = s + (1 - s*D)/D, rounded once. The power of
- * two, 2^k times what may be subnormal, is applied last, so that tiny results are as good. */
+/* 1/(1 + e^|x|) = 2^-n/D, D = 2^-n + 1 + (r + q); one less that for positive x. h + l = D, of which
+ * h and s, heads of D and 1/D, have an exact product: 1/D = s + (1 - s*D)/D, rounded once. The
+ * power of two, 2^k times what may be subnormal, is applied last, so that tiny results are as
+ * good. */
 stx_ev stx__el_sigmoid(const struct el *e, stx_ev x)
 {
 	int64_t k = is_f64(e) ? 512 : 64;

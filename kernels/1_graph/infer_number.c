@@ -1,8 +1,8 @@
-/* infer_number.c: numbers among the arguments of operators on integer tensors.
- * A number is converted to the type the operator computes in. Where the operator then wraps anyway
- * (add, sub, mul and their alpha), or works on bits (and, or, xor), low bits of the number give the result of the number itself.
- * Elsewhere (comparisons, clamp, remainders, powers, fills) they would stand for another number, so
- * one outside the type is refused. */
+/* infer_number.c: numbers among the arguments of operators on integer tensors. A number is
+ * converted to the type the operator computes in. Where the operator then wraps anyway (add, sub,
+ * mul and their alpha), or works on bits (and, or, xor), low bits of the number give the result of
+ * the number itself. Elsewhere (comparisons, clamp, remainders, powers, fills) they would stand for
+ * another number, so one outside the type is refused. */
 #include "infer.h"
 
 #include <math.h>

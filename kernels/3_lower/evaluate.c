@@ -316,8 +316,13 @@ static void inherit(struct eval *e)
 	int64_t n = at_point(e, y->offset) + 1;
 	uint32_t d;
 
-	for (d = 0; d < y->rank; d++)
-		n += (at_point(e, y->sizes[d]) - 1) * at_point(e, y->strides[d]);
+	for (d = 0; d < y->rank; d++) {
+		int64_t size = at_point(e, y->sizes[d]);
+
+		if (!size)
+			return;
+		n += (size - 1) * at_point(e, y->strides[d]);
+	}
 	memcpy(e->storage[e->b->id], e->storage[e->b->base->id],
 	       (size_t)n * (size_t)stx_dtype_bytes(e->b->dtype));
 }

@@ -150,10 +150,10 @@ static int is_depthwise(const struct conv *c)
 	       stx_ex_equals(c->l->ex, c->space.sizes[c->in], 1);
 }
 
-/* On a GPU the result of halves is in memory with its channels next to each other: what tensor cores
- * read and write (4_schedule/convolution.c). On the CPU that of a depthwise one, whose channels are
- * vectors then, is as its input is. 1: strides of [n, group, channel, out..] and, without the group,
- * of the node's own dimensions. */
+/* On a GPU the result of halves is in memory with its channels next to each other: what tensor
+ * cores read and write (4_schedule/convolution.c). On the CPU that of a depthwise one, whose
+ * channels are vectors then, is as its input is. 1: strides of [n, group, channel, out..] and,
+ * without the group, of the node's own dimensions. */
 static int channels_last(const struct conv *c, const struct stx__inner *x, stx_ex *strides,
 			 stx_ex *joined)
 {

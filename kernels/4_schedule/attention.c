@@ -8,10 +8,9 @@
  *	o = product of p and v; y = o rounded to the operands' type
  *
  * requires: as product.c. ensures: an attention for each y whose buffers have that form and static
- * sizes, nothing else reading what is between, with q, k and v where copies of them were made
- * from. A query of a causal one sees its own key or an earlier one, so no row is without keys; of
- * other masks attention_mask.c makes biases first. Two passes over the buffers; in each, each
- * product is tried once. */
+ * sizes, nothing else reading what is between, with q, k and v where their copies were made from.
+ * A causal query sees its own key or an earlier one, so no row is without keys; of other masks
+ * attention_mask.c makes biases first. Two passes over the buffers; each tries a product once. */
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* channels.c: convolutions of halves that have few channels read copies with zeros beside them, as
  * many as the library's kernels of tensor cores load at once (issue 4, external calls).
  *
- *	xp[n, in.., channel] = x where there is such a channel, else 0; wp[m, tap.., channel] likewise
+ *	xp[n, in.., channel] = x where there is such a channel, else 0
+ *	wp[m, tap.., channel] = w likewise
  *
  * The library pads such operands itself, slowly, or loads single elements. A sum gets products of
  * zeros, so nothing else: exact. requires: as product.c. ensures: the buffer's own sum is over the

@@ -1,6 +1,6 @@
 /* convolution.h
- * convolutions that a library may make, as their buffer has them: shared by convolution.c and
- * transposed.c only. */
+ * convolutions that a library may make, as their buffer has them: shared by convolution.c,
+ * transposed.c and channels.c only. */
 #ifndef STX_CONVOLUTION_H
 #define STX_CONVOLUTION_H
 
@@ -66,7 +66,8 @@ int stx__conv_read_forward(struct stx__conv *c);
 typedef int stx__conv_read_fn(void *ctx, struct stx__conv *c, const struct stx_body *body,
 			      const struct stx_binst *in);
 int stx__conv_read_mask(struct stx__conv *c, uint32_t mask, stx__conv_read_fn *read, void *ctx);
-/* e = step*o + dilation*tap + first of dimension *dim, by coefficients that do not vanish; else 0. */
+/* e = step*o + dilation*tap + first of dimension *dim, by coefficients that do not vanish; else
+ * 0. */
 int stx__conv_find_dimension(const struct stx__conv *c, stx_ex e, uint32_t *dim,
 			     struct stx__conv_position *p);
 /* e = sum of at[v] times variable v, plus rest, over nvars variables, all constants; else 0. */

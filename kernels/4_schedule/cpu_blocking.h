@@ -57,7 +57,8 @@ stx_err stx_product_parse(const char *text, size_t n, struct stx_product_shape *
 			  struct stx_diag *d);
 /* "228x512x320": rows, columns, terms that are packed at once. */
 void stx_blocking_print(const struct stx_blocking *b, char out[STX_CONFIG_BYTES]);
-/* Fills p->b: the given choice for p->text, when it is one of the n candidates, else their first. */
+/* Fills p->b: the given choice for p->text, when it is one of the n candidates, else their
+ * first. */
 void stx_cut_choose(struct stx_cut_product *p, const struct stx_blocking *all, unsigned n,
 		    const struct stx_choices *given);
 

@@ -1,11 +1,9 @@
-/* cpu_product.c: products and their blockings as text: what timings are known by, and the choice that
- * somebody has made from them. */
+/* cpu_product.c: products and their blockings as text: what timings are known by, and the choice
+ * that somebody has made from them. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cpu_blocking.h"
-
-#define MOST_SIZE (INT64_MAX / 4)
 
 void stx_product_print(const struct stx_product_shape *p, char out[STX_PRODUCT_BYTES])
 {

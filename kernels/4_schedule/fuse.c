@@ -381,9 +381,9 @@ static int keeps_order(struct fuse *f, struct tentative *t, uint32_t group)
 	return 1;
 }
 
-/* Pointwise work on the results of a contraction, element by element: of an attention, whose axes are
- * its own; on the CPU of a convolution, whose group or channel is an axis of size 1, where it stores
- * as that would. */
+/* Pointwise work on the results of a contraction, element by element: of an attention, whose axes
+ * are its own; on the CPU of a convolution, whose group or channel is an axis of size 1, where it
+ * stores as that would. */
 static int is_epilogue(struct fuse *f, const struct stx_buffer *b, uint32_t group)
 {
 	struct tentative *t = f->tentative;

@@ -112,7 +112,8 @@ struct stx__masks {
 	struct stx__mask *at;
 	uint32_t n, cap;
 };
-/* attention_mask.c: what masks the scores of buffer x is not made from those, which buffer s has. */
+/* attention_mask.c: what masks the scores of buffer x is not made from those, which buffer s
+ * has. */
 int stx__mask_is_free(const struct stx_loops *l, const struct stx__mask *m, uint32_t x, uint32_t s);
 /* Adds to l the buffers that make them biases. NOMEM. */
 stx_err stx__insert_masks(struct stx_loops *l, const struct stx__masks *masks);

@@ -88,8 +88,8 @@ static int read_condition(void *ctx, struct stx__conv *c, const struct stx_body 
 	return 1;
 }
 
-/* A dimension whose quotients need no mask, by the remainder that is 0: so many steps on that none is
- * negative. */
+/* A dimension whose quotients need no mask, by the remainder that is 0: so many steps on that none
+ * is negative. */
 static void guess_dividend(struct stx__conv *c, stx_ex whole)
 {
 	struct stx_exprs *x = c->f->ex;
@@ -182,7 +182,8 @@ static int place_unmasked(struct stx__conv *c, uint32_t i, int64_t along, int64_
 	return c->in[i] < STX__CONV_MAX_SIZE;
 }
 
-/* As many zeros after as before where the library's size is that of x, else as few as make it so. */
+/* As many zeros after as before where the library's size is that of x, else as few as make it
+ * so. */
 static int find_padding(struct stx__conv *c, uint32_t i)
 {
 	const struct stx__conv_position *p = &c->at[i];

@@ -143,8 +143,8 @@ static void place(const struct stx__cuda *e, uint32_t axis, const char *i, char 
 		snprintf(out + strlen(out), 160 - strlen(out), " + %s %% %u", i, run);
 }
 
-/* A run is within the axis, or beyond it, as a whole where the axis has whole ones: one comparison for
- * its elements. */
+/* A run is within the axis, or beyond it, as a whole where the axis has whole ones: one comparison
+ * for its elements. */
 static void add_mask(struct stx__cuda *e, uint32_t axis, uint32_t block, const char *i,
 		     struct stx_bytes *ok)
 {

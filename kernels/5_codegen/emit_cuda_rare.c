@@ -1,10 +1,11 @@
-/* emit_cuda_rare.c: what selects by `rarely` take where that is true, as a function that is called there
- * alone: threads with usual values pass by it, and its code is there once, not for each element.
+/* emit_cuda_rare.c: what selects by `rarely` take where that is true, as a function that is called
+ * there alone: threads with usual values pass by it, and its code is there once, not for each
+ * element.
  *
- * requires: the stages. ensures: info.rare names the RARELY of a value that only selects by it need,
- * directly or through such values; these stand in one stage, before the first of the selects, and so
- * does what they read. Ends: instructions are visited from the last to the first, once, and again as
- * members of one list. */
+ * requires: the stages. ensures: info.rare names the RARELY of a value that only selects by it
+ * need, directly or through such values; these stand in one stage, before the first of the selects,
+ * and so does what they read. Ends: instructions are visited from the last to the first, once, and
+ * again as members of one list. */
 #include "emit_cuda.h"
 
 #define WORTH 16 /* operations: fewer cost less than a call */

@@ -366,8 +366,8 @@ void stx__serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMV
 void stx__vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValueRef count);
 stx_err stx__analyse(struct stx__emit *e); /* loop, acc, varying */
 void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to);
-void stx__emit_grid(struct stx__emit *e, LLVMValueRef begin,
-		    LLVMValueRef end);                /* emit_llvm_rows.c */
+/* emit_llvm_rows.c: the whole body for the grid points [begin, end), i64. */
+void stx__emit_grid(struct stx__emit *e, LLVMValueRef begin, LLVMValueRef end);
 void stx__emit_inst(struct stx__emit *e, uint32_t n); /* no marker of a loop */
 int stx__inst_varies(struct stx__emit *e, uint32_t n);
 

@@ -1,9 +1,9 @@
 /* emit_llvm_cast.c: value conversions between element types, total as NUMERICS.md has them.
  *
  * Nothing here becomes a library call at any level: floats below 32 bits are converted with F16C
- * where the level has it (x86-64-v3), with avx512bf16 where there are no subnormals, and with integer
- * arithmetic elsewhere. Float to integer clamps before it converts, because the conversion of an
- * out-of-range value is poison in LLVM and llvm.fptosi.sat is split into lanes. */
+ * where the level has it (x86-64-v3), with avx512bf16 where there are no subnormals, and with
+ * integer arithmetic elsewhere. Float to integer clamps before it converts, because the conversion
+ * of an out-of-range value is poison in LLVM and llvm.fptosi.sat is split into lanes. */
 #include "emit_llvm.h"
 #include "scalar.h"
 
@@ -70,8 +70,8 @@ static LLVMValueRef round_shift(struct stx__emit *e, LLVMValueRef u, unsigned sh
 	return LLVMBuildLShr(e->b, LLVMBuildAdd(e->b, u, lsb, ""), stx__int(t, shift), "");
 }
 
-/* The instruction itself: of a vector of halves LLVM would lose that its store is a streaming one. Frozen,
- * it is not made one with its store: that form takes half as long again. */
+/* The instruction itself: of a vector of halves LLVM would lose that its store is a streaming one.
+ * Frozen, it is not made one with its store: that form takes half as long again. */
 static LLVMValueRef whole_f16(struct stx__emit *e, LLVMValueRef v, unsigned w)
 {
 	LLVMValueRef args[4] = { v, LLVMConstInt(e->i32, 0, 0), LLVMGetPoison(stx__vec(e->i16, w)),
@@ -218,8 +218,8 @@ static LLVMValueRef convert_inside(struct stx__emit *e, LLVMValueRef x, double l
 			 : LLVMBuildFPToUI(e->b, safe, to, "");
 }
 
-/* A vector of f32 by the instruction itself, which gives INT32_MIN for what is below the range, and for
- * what is above and NaN, too: those are mended. NULL: there is none of w lanes. */
+/* A vector of f32 by the instruction itself, which gives INT32_MIN for what is below the range, and
+ * for what is above and NaN, too: those are mended. NULL: there is none of w lanes. */
 static LLVMValueRef f32_to_i32(struct stx__emit *e, LLVMValueRef x, unsigned w)
 {
 	LLVMTypeRef i32 = stx__vec(e->i32, w);

@@ -75,8 +75,8 @@ static void open_loop(struct plan *p, uint32_t n)
 		stx__fail(e, STX_E_INVALID, "loops are nested too deeply");
 }
 
-/* Nothing but elements at indices that are themselves read along the loop: one after the other they take
- * less time than gathered, measured a third. */
+/* Nothing but elements at indices that are themselves read along the loop: one after the other they
+ * take less time than gathered, measured a third. */
 static int only_moves(const struct stx__emit *e, uint32_t loop, uint32_t end)
 {
 	uint32_t axis = e->k->insts.at[loop].a;
@@ -220,14 +220,14 @@ int stx__inst_varies(struct stx__emit *e, uint32_t n)
 	}
 }
 
-/* Vectors an iteration of the main loop: a chain of dependent instructions leaves most of a processor
- * idle, and beyond some hundred instructions it does not look ahead to the next iteration. Bounded for
- * the time that compiling takes and the registers. */
-#define LEAST_EIGHTFOLD                                                                            \
-	16 /* below, loads and stores take the time; from level 4 on: 32 registers */
-#define MOST_EIGHTFOLD 80
-#define MOST_FOURFOLD  400
-#define MOST_TWOFOLD   600
+/* Vectors an iteration of the main loop: a chain of dependent instructions leaves most of a
+ * processor idle, and beyond some hundred instructions it does not look ahead to the next
+ * iteration. Bounded for the time that compiling takes and the registers. Eight from level 4 on,
+ * which has 32, unless loads and stores take the time. */
+#define LEAST_EIGHTFOLD 16
+#define MOST_EIGHTFOLD  80
+#define MOST_FOURFOLD   400
+#define MOST_TWOFOLD    600
 static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_info *l)
 {
 	/* registers for accumulators, measured on a matmul of 8 rows: a few spills beat one copy */

@@ -1,10 +1,10 @@
 /* emit_llvm_rows.c: the loop over grid points; short rows several at a time.
  *
  * A row that reduces waits: for the maximum, then for the sum, then for a chain of scalar work. A
- * processor looks ahead some hundred instructions, which is less than such a row has, so the next row
- * does not begin meanwhile. Here each piece of the kernel, straight or a loop, is emitted for all of the
- * rows before the next piece: what one row waits for, the others do. Every row computes what it does
- * alone, to the bit. What is left of the grid is taken row by row. */
+ * processor looks ahead some hundred instructions, which is less than such a row has, so the next
+ * row does not begin meanwhile. Here each piece of the kernel, straight or a loop, is emitted for
+ * all of the rows before the next piece: what one row waits for, the others do. Every row computes
+ * what it does alone, to the bit. What is left of the grid is taken row by row. */
 #include <string.h>
 
 #include "emit_llvm.h"

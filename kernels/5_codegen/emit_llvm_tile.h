@@ -8,8 +8,8 @@
 struct stx__block {                            /* of terms, and of the tile */
 	LLVMValueRef rows, cols, first, terms; /* sizes; first: number of the first term */
 	LLVMValueRef packed[2];                /* addresses of its operands */
-	/* What a is of the block to come, of this tile or the next: address, bytes from row to row, of
-	 * a word; NULL: nothing that is worth being fetched ahead. */
+	/* What a is of the block to come, of this tile or the next: address, bytes from row to row,
+	 * of a word; NULL: nothing that is worth being fetched ahead. */
 	LLVMValueRef next, next_pitch;
 	int64_t next_step;
 };

@@ -1,6 +1,6 @@
-/* cpu_identity.c: what this host's CPU is known by where timings are kept: its brand string (Intel SDM,
- * AMD APM: cpuid 0x80000002 to 4), its highest clock (cpuid 0x16, else sysfs cpufreq) and its caches as
- * they are. */
+/* cpu_identity.c: what this host's CPU is known by where timings are kept: its brand string (Intel
+ * SDM, AMD APM: cpuid 0x80000002 to 4), its highest clock (cpuid 0x16, else sysfs cpufreq) and its
+ * caches as they are. */
 #include <cpuid.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -301,13 +301,13 @@ enum stx_array_attr {
 };
 
 /* "cudnn.attention": Y = softmax(scale * Q K') V on a device, for each of a batch and each head.
- * Attributes in elements; all four are f16, or bf16. Q [batch, heads, queries, size], K [batch, some,
- * keys, size], V [batch, some, keys, other], Y [batch, heads, queries, other], "some" dividing the
- * heads: each of K's and V's serves as many of Q's in a row. CAUSAL: a query does not see the keys
- * of greater numbers. BIASED: finite numbers [batch, heads, queries, keys], of the operands' type or
- * f32, are added to scale * Q K', the same ones along each of the first three dimensions of which
- * BIAS has one element. Sums, and softmax but for its result, are in f32; the weights are rounded to
- * the operands' type, and the result once. */
+ * Attributes in elements; all four are f16, or bf16. Q [batch, heads, queries, size], K [batch,
+ * some, keys, size], V [batch, some, keys, other], Y [batch, heads, queries, other], "some"
+ * dividing the heads: each of K's and V's serves as many of Q's in a row. CAUSAL: a query does not
+ * see the keys of greater numbers. BIASED: finite numbers [batch, heads, queries, keys], of the
+ * operands' type or f32, are added to scale * Q K', the same ones along each of the first three
+ * dimensions of which BIAS has one element. Sums, and softmax but for its result, are in f32; the
+ * weights are rounded to the operands' type, and the result once. */
 #define STX_CALL_ATTENTION "cudnn.attention"
 enum stx_attention_attr {
 	STX_ATTENTION_CAUSAL, /* 0 or 1 */

@@ -389,8 +389,8 @@ static void test_cuda_source_compiles_for_every_architecture(void **state)
 
 /* VR-10: the same kernel with 32-bit and with 64-bit indices, in every configuration: narrow ones
  * take fewer registers a thread, by the cubin, for which no GPU is needed. Kernels whose index
- * arithmetic is alike in both, and all there is: the compiler of NVRTC unrolls some loops for one width
- * only, and registers of a function's own come and go, which hides it. */
+ * arithmetic is alike in both, and all there is: the compiler of NVRTC unrolls some loops for one
+ * width only, and registers of a function's own come and go, which hides it. */
 static void test_cuda_narrow_indices_take_fewer_registers(void **state)
 {
 	static const char *const texts[] = {

@@ -1,6 +1,6 @@
-/* test_pytorch_forms.c: forms of operators that PyTorch takes and that have rules of their own: bools
- * as numbers, types by default, no rounding mode, 0-d among others. Values are those that PyTorch
- * 2.13 gave on a CPU. */
+/* test_pytorch_forms.c: forms of operators that PyTorch takes and that have rules of their own:
+ * bools as numbers, types by default, no rounding mode, 0-d among others. Values are those that
+ * PyTorch 2.13 gave on a CPU. */
 #include "cases.h"
 
 #define N(a) (sizeof(a) / sizeof *(a))
@@ -117,7 +117,8 @@ static void test_forms_pools_divide_by_negative_numbers(void **state)
 	check_all(cases, N(cases));
 }
 
-/* Equal and doubled sizes of two dimensions do not depend on the factor that was rounded to them. */
+/* Equal and doubled sizes of two dimensions do not depend on the factor that was rounded to
+ * them. */
 static void test_forms_nearest_neighbours_of_equal_and_doubled_sizes(void **state)
 {
 	const struct stated cases[] = {

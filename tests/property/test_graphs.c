@@ -4,10 +4,9 @@
  * seeds) or eight (even ones), in pieces, and with its parameters prepared. v3 and v4, all ways of
  * splitting and all forms must agree bit for bit, v2 too unless there is a matrix product of
  * floats; and one of them with the oracle: bit for bit but for sums and products, which keep their
- * bounds (RD-12; property_cut.c). Graphs with products are compiled with those cut otherwise too: the
- * same bits.
- * SE-03, SE-04, SE-11, SE-12, LV-13, RZ-12. Every third graph is compiled without its inner sums
- * as outputs too, every fifth with a dynamic size.
+ * bounds (RD-12; property_cut.c). Graphs with products are compiled with those cut otherwise too:
+ * the same bits. SE-03, SE-04, SE-11, SE-12, LV-13, RZ-12. Every third graph is compiled without
+ * its inner sums as outputs too, every fifth with a dynamic size.
  *
  * STAX_PROPERTY_GRAPHS graphs (2000) from seed STAX_TEST_SEED (1) on, by STAX_PROPERTY_JOBS (2)
  * processes: a printed seed and 1 graph repeat a failure. From 2000 graphs on, every operator must

@@ -1,4 +1,5 @@
-/* test_cpu_product.c: names of products and blockings, and the choice that somebody made from timings. */
+/* test_cpu_product.c: names of products and blockings, and the choice that somebody made from
+ * timings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

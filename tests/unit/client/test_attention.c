@@ -216,8 +216,8 @@ static void test_attention_random_masks_are_biases_of_the_call(void **state)
 	assert_int_equal(dnn->alive, 0);
 }
 
-/* One row of keys for all queries stays one; of another type than the operands it is f32; later keys
- * may be hidden beside it; without a guard for rows of nothing there is no other kernel. */
+/* One row of keys for all queries stays one; of another type than the operands it is f32; later
+ * keys may be hidden beside it; without a guard for rows of nothing there is no other kernel. */
 static void test_attention_masks_spelt_out_are_biases(void **state)
 {
 	(void)state;

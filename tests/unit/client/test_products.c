@@ -1,5 +1,5 @@
-/* test_products.c: measuring how products on a CPU are cut, with a private worker: what is measured,
- * what is rejected, what a run with its arguments keeps. */
+/* test_products.c: measuring how products on a CPU are cut, with a private worker: what is
+ * measured, what is rejected, what a run with its arguments keeps. */
 #include <libgen.h>
 #include <math.h>
 #include <setjmp.h>
@@ -323,6 +323,44 @@ static void test_products_with_other_blockings_are_the_models(void **state)
 	drop(v);
 }
 
+/* What a server would refuse without saying which one is refused here. */
+static void test_products_odd_blockings_are_refused(void **state)
+{
+	static char name[STX_CONFIG_BYTES + 1];
+	static struct stax_blocking many[STX_CHOICES_MAX + 1];
+	static const struct {
+		struct stax_blocking at[2];
+		const char *says;
+	} cases[] = {
+		{ { { "a", "1x2x3" }, { "a", "1x2x4" } }, "1x2x3 and 1x2x4, are of one product" },
+		{ { { "a", "1x2x3" }, { NULL, "1x2x3" } }, "blocking 1 needs a product" },
+		{ { { "a", NULL }, { "b", "1x2x3" } }, "blocking 0 needs" },
+		{ { { "a", "1x2x3" }, { "b", "" } }, "blocking 1 needs" },
+		{ { { "a", "1x2x3" }, { "b", name } }, "at most 95 bytes" },
+	};
+	struct made *v = make(product);
+	struct stax_answer *a;
+	struct stax_error err;
+	(void)state;
+	memset(name, 'x', STX_CONFIG_BYTES);
+	v->request.nblockings = 2;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		v->request.blockings = cases[i].at;
+		assert_int_equal(stax_compile(v->client, &v->request, &a, &err), STX_E_USAGE);
+		assert_non_null(strstr(err.text, cases[i].says));
+	}
+	for (size_t i = 0; i < STX_CHOICES_MAX + 1; i++)
+		many[i] = (struct stax_blocking){ "a", "1x2x3" };
+	v->request.blockings = many;
+	v->request.nblockings = STX_CHOICES_MAX + 1;
+	assert_int_equal(stax_compile(v->client, &v->request, &a, &err), STX_E_USAGE);
+	v->request.nblockings = 1;
+	v->request.target = "cuda:sm_90a:h200";
+	assert_int_equal(stax_compile(v->client, &v->request, &a, &err), STX_E_USAGE);
+	assert_non_null(strstr(err.text, "of a CPU's products"));
+	drop(v);
+}
+
 /* build/tests/unit/client/test_products -> build/staxd */
 static void find_worker(void)
 {
@@ -349,6 +387,7 @@ int main(void)
 		cmocka_unit_test(test_products_swept_are_compared),
 		cmocka_unit_test(test_products_need_their_request_and_this_host),
 		cmocka_unit_test(test_products_with_other_blockings_are_the_models),
+		cmocka_unit_test(test_products_odd_blockings_are_refused),
 	};
 	find_worker();
 	return cmocka_run_group_tests(tests, NULL, NULL);

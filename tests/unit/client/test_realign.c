@@ -174,8 +174,8 @@ static void test_realign_views_of_one_matrix(void **state)
 	assert_int_equal(cuda->allocs, cuda->frees);
 }
 
-/* Outputs of any strides and width of elements, through few calls of the driver: one, or one a piece where
- * pieces are few or the driver translates no PTX. What is no element stays. */
+/* Outputs of any strides and width of elements, through few calls of the driver: one, or one a
+ * piece where pieces are few or the driver translates no PTX. What is no element stays. */
 static void test_realign_outputs_of_any_strides_take_few_calls(void **state)
 {
 	static const char *const types[] = { "i8", "bf16", "f32", "f64" };

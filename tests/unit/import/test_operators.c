@@ -132,7 +132,8 @@ static void test_operators_softmax_before_opset_13_flattens(void **state)
 		     0.5, 0.5, 0.5, 0.5);
 }
 
-/* erf of integers, below 1, is truncated to their type; nothing is the maximum of nothing; x^2 is x * x. */
+/* erf of integers, below 1, is truncated to their type; nothing is the maximum of nothing; the
+ * square is x * x. */
 static void test_operators_results_keep_the_operands_type(void **state)
 {
 	static const double special[4] = { -INFINITY, -2, 3, 4 };

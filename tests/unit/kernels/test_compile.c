@@ -123,8 +123,8 @@ static void test_compile_products_of_other_time_have_other_names(void **state)
 	}
 }
 
-/* A choice is another kernel in another plan; without one, and with one for something else, the plan is
- * the model's to the byte. */
+/* A choice is another kernel in another plan; without one, and with one for something else, the
+ * plan is the model's to the byte. */
 static void test_compile_blockings_are_what_is_compiled(void **state)
 {
 	static const char text[] = MM("f32[96,256]", "f32[256,512]", "%y = mm.default(%x, %w)\n");

@@ -363,6 +363,58 @@ static int is_exact_layer(const char *name)
 	return !strcmp(name, "canonical") || !strcmp(name, "read") || !strcmp(name, "simplify");
 }
 
+/* Inputs that are written lie as the graph says, empty ones too; what they hold is compared
+ * dense. */
+static void test_layers_written_inputs_of_any_strides_agree(void **state)
+{
+	static const struct {
+		int64_t rows, cols;
+		const char *strides;
+	} cases[] = {
+		{ 3, 4, "" },
+		{ 3, 4, "strides=[9,2]" },
+		{ 3, 4, "strides=[1,3]" },
+		{ 1, 5, "strides=[11,2]" },
+		{ 0, 3, "strides=[7,2]" },
+		{ 4, 0, "strides=[1,4]" },
+	};
+	(void)state;
+	fault_at = NULL;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char text[300];
+		float x[12];
+		uint32_t nout = 2;
+		struct stx_tensor in = { .data = x,
+					 .dtype = STX_F32,
+					 .rank = 2,
+					 .sizes = { cases[i].rows, cases[i].cols } },
+				  out[2];
+		struct stx_compare_options o = { .compile.target = "cpu:x86-64-v3",
+						 .rtol = 1e-4,
+						 .atol = 1e-6,
+						 .max_work = 1 << 20 };
+		struct stx_compare_result r;
+		struct stx_diag d = { 0 };
+		snprintf(text, sizeof text,
+			 "%%x : f32[%d,%d] = placeholder(%s)\n%%y = add_.Scalar(%%x, 1)\n"
+			 "%%s = sum.default(%%x)\nreturn (%%s,)\n",
+			 (int)cases[i].rows, (int)cases[i].cols, cases[i].strides);
+		struct stx_source s = source_of(text);
+		for (int k = 0; k < 12; k++)
+			x[k] = (float)k;
+		compiled_dense(&in);
+		if (stx_compile_compare(&s, &o, &in, 1, out, &nout, &r, &d))
+			fail_msg("%zu: %s", i, d.text);
+		if (r.first >= 0)
+			fail_msg("%zu: %s: %s", i, r.layers[r.first].name, r.layers[r.first].text);
+		assert_int_equal(nout, 2);
+		for (int64_t k = 0; k < cases[i].rows * cases[i].cols; k++)
+			assert_true(((const float *)out[1].data)[k] == (float)k + 1);
+		free(out[0].data);
+		free(out[1].data);
+	}
+}
+
 /* 1: agreed; 0: the graph itself is in error (an index, an assertion), cannot be compiled, or makes
  * more of a rounding than the tolerance. */
 static int compare_random(uint64_t *seed)
@@ -526,6 +578,7 @@ int main(void)
 		cmocka_unit_test(test_layers_too_long_for_an_interpreter_are_said),
 		cmocka_unit_test(test_layers_strided_inputs_agree),
 		cmocka_unit_test(test_layers_error_of_the_graph_itself_is_returned),
+		cmocka_unit_test(test_layers_written_inputs_of_any_strides_agree),
 		cmocka_unit_test(test_layers_of_random_graphs_agree),
 		cmocka_unit_test(test_layers_fault_in_the_code_is_named),
 		cmocka_unit_test(test_layers_oracle_runs_operators_for_any_size),

@@ -4,10 +4,9 @@
  *   do STAGE VERB [N]   STAGE key|plan|link; VERB as in fake_act
  *   forge               the artifact is one that must not be loaded
  *   need INPUT          NEED_VALUES unless INPUT is given
- * A kernel whose IR begins with "tile" is a product of that text for a CPU; given a choice, that is its
- * first candidate and " cut CHOICE" is behind its IR.
- * A kernel's IR may begin with a VERB and a number as well: "sleep 50 a". Included by one file a
- * program. */
+ * A kernel whose IR begins with "tile" is a product of that text for a CPU; given a choice, that is
+ * its first candidate and " cut CHOICE" is behind its IR. A kernel's IR may begin with a VERB and a
+ * number as well: "sleep 50 a". Included by one file a program. */
 #ifndef FAKE_COMPILER_H
 #define FAKE_COMPILER_H
 

@@ -1,12 +1,13 @@
-/* test_products.c: a measured blocking of a CPU's product is another artifact: which one answers get,
- * and what a request may say itself. */
+/* test_products.c: a measured blocking of a CPU's product is another artifact: which one answers
+ * get, and what a request may say itself. */
 #include "tune_ask.h"
 
 #define CPU "cpu:x86-64-v3"
 static const char products[] = "name in out\nkernel tile a\nkernel tile b\nkernel c\n";
 
-/* What the answer is to be: the products' first candidates ("small small"), the choices, and whether
- * it is the artifact of *key, which is filled when empty. want NULL: it asks for the graph. */
+/* What the answer is to be: the products' first candidates ("small small"), the choices, and
+ * whether it is the artifact of *key, which is filled when empty. want NULL: it asks for the
+ * graph. */
 struct expected {
 	const char *want, *choices;
 	char *key; /* [65] */
@@ -62,8 +63,8 @@ static void expect_cut(int fd, int is_lookup, const struct setting *s, Stx__Bloc
 	reply_free(&r);
 }
 
-/* Records of the device give the artifact whose products are cut so, under a key of its own; no record,
- * another device and no device give the model's. */
+/* Records of the device give the artifact whose products are cut so, under a key of its own; no
+ * record, another device and no device give the model's. */
 static void test_products_are_cut_as_measured(void **state)
 {
 	static const struct setting here = { .target = CPU },
@@ -129,8 +130,8 @@ static void test_products_job_pins_how_they_are_cut(void **state)
 	close(fd);
 }
 
-/* Blockings that the request names, whatever is known; the same ones by records are the same artifact.
- * What a product can be cut into is told by its text. */
+/* Blockings that the request names, whatever is known; the same ones by records are the same
+ * artifact. What a product can be cut into is told by its text. */
 static void test_products_blockings_of_a_request_are_taken(void **state)
 {
 	static const struct setting here = { .target = CPU };
@@ -157,9 +158,13 @@ static void test_products_blockings_of_a_request_are_taken(void **state)
 	k.product = (char *)"tile a";
 	e.msg_case = STX__ENVELOPE__MSG_KERNEL_CODE;
 	e.kernel_code = &k;
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		k.config = (char *)(i == 1 ? "large" : "");
 		k.product = (char *)(i == 2 ? "" : "tile a");
+		if (i == 3) { /* a client's text is no IR of a GPU kernel */
+			k.target = (char *)TARGET;
+			k.kernel = (ProtobufCBinaryData){ 32, a.b };
+		}
 		client_send(fd, &e, NULL, 0);
 		struct reply r = receive_final(fd);
 		if (i)

@@ -1,5 +1,6 @@
 /* tune_ask.h
- * what tests of timings in the daemon share: devices, Tune requests. Included by one file a program. */
+ * what tests of timings in the daemon share: devices, Tune requests. Included by one file a
+ * program. */
 #ifndef STX_TESTS_TUNE_ASK_H
 #define STX_TESTS_TUNE_ASK_H
 
