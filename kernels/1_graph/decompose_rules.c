@@ -5,6 +5,7 @@
 
 #include "decompose.h"
 #include "infer.h"
+#include "scalar.h"
 
 #define ADD(x, y)    stx__b_two(b, STX_OP_ADD, x, y)
 #define SUB(x, y)    stx__b_two(b, STX_OP_SUB, x, y)
@@ -53,32 +54,37 @@ static int rsub(struct stx__build *b, const struct stx_node *n, struct stx_val *
 
 /* An operator with a number for its second operand: the number becomes a 0-d tensor of the type
  * computed in, which is f32 for smaller floats (NUMERICS.md). */
-static struct stx_val scalar_form(struct stx__build *b, const struct stx_node *n, enum stx_op op)
+static struct stx_val scalar_form(struct stx__build *b, const struct stx_node *n, enum stx_op op,
+				  struct stx_arg number)
 {
 	enum stx_dtype t = stx__wide(n->outs[0].dtype);
 	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), t);
-	struct stx_val s = stx__b_full(b, 0, NULL, *stx__arg(n, 1), t);
+	struct stx_val s = stx__b_full(b, 0, NULL, number, t);
 	return rounded(b, n, stx__b_two(b, op, x, s));
 }
 
 static int fmod_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
-	out[0] = scalar_form(b, n, STX_OP_FMOD);
+	out[0] = scalar_form(b, n, STX_OP_FMOD, *stx__arg(n, 1));
 	return 0;
 }
 
 static int remainder_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
-	out[0] = scalar_form(b, n, STX_OP_REMAINDER);
+	out[0] = scalar_form(b, n, STX_OP_REMAINDER, *stx__arg(n, 1));
 	return 0;
 }
 
+/* The number's low bits count, as many as the type has. */
 static int bitwise_scalar(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
+	struct stx_arg number = *stx__arg(n, 1);
+	number.u.i = stx_scalar_wrap(n->outs[0].dtype, (uint64_t)number.u.i).i;
 	out[0] = scalar_form(b, n,
 			     n->op == STX_OP_BITWISE_AND_SCALAR  ? STX_OP_BITWISE_AND
 			     : n->op == STX_OP_BITWISE_OR_SCALAR ? STX_OP_BITWISE_OR
-								 : STX_OP_BITWISE_XOR);
+								 : STX_OP_BITWISE_XOR,
+			     number);
 	return 0;
 }
 

@@ -67,6 +67,7 @@ static void test_forms_division_without_a_mode_is_exact(void **state)
 	check_all(cases, N(cases));
 }
 
+#define XOR8(x) ((int8_t)((x) ^ 2670558944708))
 static void test_forms_integers_where_floats_are_usual(void **state)
 {
 	const struct stated cases[] = {
@@ -82,6 +83,12 @@ static void test_forms_integers_where_floats_are_usual(void **state)
 		  .in = { V(1, 0) }, .out = { V(1.31326162815094) }, .rtol = 1e-6 },
 		{ "%x : u8[3] = placeholder()\n%y = bitwise_and.Scalar(%x, -2)\nreturn (%y,)\n",
 		  .in = { V(1, 200, 255) }, .out = { V(0, 200, 254) } },
+		{ "%x : i8[3] = placeholder()\n%y = bitwise_xor.Scalar(%x, 2670558944708)\n"
+		  "%z = bitwise_and.Scalar(%x, -6175)\n%w = bitwise_or.Scalar(%x, 3283)\n"
+		  "return (%y, %z, %w)\n",
+		  .in = { V(1, 0, -1) },
+		  .out = { V(XOR8(1), XOR8(0), XOR8(-1)), V(1 & -6175, 0, (int8_t)-6175),
+			   V((int8_t)(1 | 3283), (int8_t)3283, -1) } },
 		{ "%x : bool[3] = placeholder()\n%i : i64[3] = placeholder()\n%s : bool[3] = "
 		  "placeholder()\n%y = index_add.default(%x, 0, %i, %s, alpha=2)\n"
 		  "%z = index_add.default(%x, 0, %i, %s, alpha=False)\nreturn (%y, %z)\n",
