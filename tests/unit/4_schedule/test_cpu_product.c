@@ -12,6 +12,18 @@
 
 #include "cpu_blocking.h"
 
+static void assert_same_shape(const struct stx_product_shape *p, const struct stx_product_shape *q)
+{
+	assert_true(p->rows == q->rows && p->cols == q->cols && p->terms == q->terms);
+	assert_true(p->batch == q->batch && p->line == q->line && p->bytes == q->bytes);
+	assert_true(p->is_thin == q->is_thin && p->rows_are_shared == q->rows_are_shared);
+}
+
+static void assert_same_blocking(const struct stx_blocking *a, const struct stx_blocking *b)
+{
+	assert_true(a->rows == b->rows && a->cols == b->cols && a->words == b->words);
+}
+
 static void test_cpu_product_text_is_read_back(void **state)
 {
 	static const int64_t sizes[] = { 1, 7, 2048, INT32_MAX, INT64_C(1) << 40 };
@@ -29,12 +41,12 @@ static void test_cpu_product_text_is_read_back(void **state)
 		char text[STX_PRODUCT_BYTES], more[2 * STX_PRODUCT_BYTES];
 		stx_product_print(&p, text);
 		assert_int_equal(stx_product_parse(text, strlen(text), &q, NULL), 0);
-		assert_memory_equal(&p, &q, sizeof p);
+		assert_same_shape(&p, &q);
 		snprintf(more, sizeof more, "%s : 64.3 f32.n0n",
 			 text); /* what else it is known by */
 		if (strlen(more) < STX_PRODUCT_BYTES)
 			assert_int_equal(stx_product_parse(more, strlen(more), &q, NULL), 0);
-		assert_memory_equal(&p, &q, sizeof p);
+		assert_same_shape(&p, &q);
 	}
 }
 
@@ -76,13 +88,13 @@ static void test_cpu_product_given_candidate_is_chosen(void **state)
 	(void)state;
 	at[1].of = stx_digest_of(p.text, strlen(p.text));
 	stx_cut_choose(&p, all, 3, NULL);
-	assert_memory_equal(&p.b, &all[0], sizeof *all);
+	assert_same_blocking(&p.b, &all[0]);
 	assert_false(p.is_given);
 	stx_cut_choose(&p, all, 3, &c);
-	assert_memory_equal(&p.b, &all[2], sizeof *all);
+	assert_same_blocking(&p.b, &all[2]);
 	assert_true(p.is_given);
 	stx_cut_choose(&p, all, 2, &c); /* no candidate of this target, or this compiler */
-	assert_memory_equal(&p.b, &all[0], sizeof *all);
+	assert_same_blocking(&p.b, &all[0]);
 	assert_false(p.is_given);
 	c = (struct stx_choices){ at, 2 };
 	stx_cut_choose(&p, all, 3, &c);
