@@ -165,11 +165,52 @@ static void test_halves_gpu_code_widens_at_loads_and_narrows_at_stores(void **st
 	stx_bytes_free(&b);
 }
 
+/* f32 to bf16 at every level and with every feature of this host, avx512bf16 among them, whose
+ * instruction flushes subnormals: every upper half with lower halves around each rounding, signed
+ * zeros, subnormals, infinities and NaNs among them. SE-11 */
+#define LOWER 8
+static void test_halves_every_bf16_is_rounded_to_nearest_even(void **state)
+{
+	static const uint16_t lower[LOWER] = {
+		0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0x4000, 0xc000
+	};
+	int64_t n = 65536 * LOWER;
+	uint32_t *x = malloc((size_t)n * sizeof *x);
+	(void)state;
+	assert_non_null(x);
+	for (int64_t i = 0; i < n; i++)
+		x[i] = (uint32_t)(i / LOWER) << 16 | lower[i % LOWER];
+	for (const char *const *t = compiled_feature_targets(); *t; t++) {
+		struct stx_tensor in = { .data = x, .dtype = STX_F32, .rank = 1 }, out[1];
+		struct compiled c;
+		struct stx_diag d = { 0 };
+		in.sizes[0] = n;
+		in.strides[0] = 1;
+		if (compiled_build("%x : f32[524288] = placeholder()\n"
+				   "%y = _to_copy.default(%x, dtype=bf16)\nreturn (%y,)\n",
+				   *t, COMPILED_FUSED, &c, &d))
+			fail_msg("%s: %s", *t, d.text);
+		assert_int_equal(compiled_run(&c, COMPILED_SERIAL, &in, 1, out, &d), 0);
+		for (int64_t i = 0; i < n; i++) {
+			uint16_t got = ((const uint16_t *)out[0].data)[i];
+			uint32_t u = x[i];
+			int is_nan = (u & 0x7fffffff) > 0x7f800000;
+			uint32_t want = is_nan ? 0x7fc0 : (u + 0x7fff + (u >> 16 & 1)) >> 16;
+			if (got != want)
+				fail_msg("%s: %08x gives %04x, not %04x", *t, u, got, want);
+		}
+		compiled_free_outputs(out, 1);
+		compiled_free(&c);
+	}
+	free(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_halves_chain_of_additions_rounds_once_in_fast),
 		cmocka_unit_test(test_halves_values_of_several_users_stay_wide_in_fast),
+		cmocka_unit_test(test_halves_every_bf16_is_rounded_to_nearest_even),
 		cmocka_unit_test(test_halves_gpu_code_widens_at_loads_and_narrows_at_stores),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);
