@@ -67,8 +67,8 @@ struct stax_value {
 	size_t bytes;
 };
 
-/* How a product (stax_kernel_info.product) is cut on a CPU: one of its configs. It changes speed,
- * no result. */
+/* How a product is cut on a CPU: one of its configs. It changes speed, no result. product:
+ * stax_kernel_info.product, or "sha256:" and the digest of that in hexadecimal. */
 struct stax_blocking {
 	const char *product, *config;
 };
