@@ -14,39 +14,12 @@ struct expected {
 	int is_hit;
 };
 
-/* The answer to a lookup or compile of the graph for a CPU. */
-static struct reply ask_cut(int fd, int is_lookup, const char *graph, const struct setting *s,
-			    Stx__Blocking **given, size_t ngiven)
-{
-	Stx__Lookup l;
-	Stx__Options o;
-	Stx__Device v;
-	Stx__Compile c = STX__COMPILE__INIT;
-	struct stx_digest digest;
-	Stx__Envelope e = STX__ENVELOPE__INIT;
-	struct ask a = { .graph = graph, .target = CPU };
-	fill_lookup(&l, &o, &a, &digest);
-	fill_job(&l, &v, s);
-	l.blockings = given;
-	l.n_blockings = ngiven;
-	e.request_id = 9;
-	e.msg_case = is_lookup ? STX__ENVELOPE__MSG_LOOKUP : STX__ENVELOPE__MSG_COMPILE;
-	c.what = &l;
-	c.job = l.job;
-	if (is_lookup)
-		e.lookup = &l;
-	else
-		e.compile = &c;
-	client_send(fd, &e, is_lookup ? NULL : graph, is_lookup ? 0 : strlen(graph));
-	return receive_answer(fd);
-}
-
 static void expect_cut(int fd, int is_lookup, const struct setting *s, Stx__Blocking **given,
 		       size_t ngiven, const struct expected *x)
 {
 	char text[128] = "", choices[128] = "", key[65];
 	struct stx_digest digest;
-	struct reply r = ask_cut(fd, is_lookup, products, s, given, ngiven);
+	struct reply r = ask_tuned(fd, is_lookup, products, CPU, s, given, ngiven);
 	const Stx__Answer *q = r.e->answer;
 	assert_int_equal(q->need_body, x->want == NULL);
 	for (size_t i = 0; i < q->n_kernels; i++)
@@ -218,13 +191,13 @@ static void test_products_that_do_not_compile_as_measured_are_cut_by_the_model(v
 		struct stx_digest key;
 		snprintf(graph, sizeof graph, "name in out\nkernel %s\nkernel c%u\n",
 			 cases[i].product, i);
-		struct reply r = ask_cut(fd, 0, graph, &here, NULL, 0);
+		struct reply r = ask_tuned(fd, 0, graph, CPU, &here, NULL, 0);
 		memcpy(key.b, r.e->answer->key.data, sizeof key.b);
 		expect_model(&r, &key, NULL);
 		expect_tune(fd, cases[i].product, "small:30 large:20", &here, "small:30 large:20 ");
 		uint64_t crashes = stat_of(fd, "crashes"), failures = stat_of(fd, "failures");
 		for (unsigned k = 0; k < 4; k++) {
-			r = ask_cut(fd, k > 1, graph, &here, NULL, 0);
+			r = ask_tuned(fd, k > 1, graph, CPU, &here, NULL, 0);
 			expect_model(&r, &key, k ? cases[i].again : cases[i].why);
 			assert_int_equal(stat_of(fd, "cuts_failed"), 4 * i + k + 1);
 			if (i < 2)
