@@ -208,25 +208,13 @@ static stx_err conv_backward_args(struct stx_graph *g, const struct stx_node *n,
 	return e;
 }
 
-/* As the slice that it writes. */
-static stx_err slice_scatter_args(struct stx_graph *g, const struct stx_node *n,
-				  struct stx_arg *out, struct stx_diag *d)
+stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
+			 struct stx_diag *d)
 {
-	struct stx_node read = *n;
-	struct stx_arg args[5] = { n->args[0], n->args[2], n->args[3], n->args[4], n->args[5] },
-		       normal[5];
-	read.args = args;
-	memcpy(normal, args, sizeof args);
-	stx_err e = slice_args(g, &read, normal, d);
-	memcpy(out + 2, normal + 1, 4 * sizeof *out);
-	return e;
-}
-
-/* Shapes and dimensions of views. 0: n is none of them. */
-static int view_args(struct stx_graph *g, const struct stx_node *n, uint32_t rank,
-		     struct stx_arg *out)
-{
+	uint32_t rank =
+		n->nargs && n->args[0].kind == STX_ARG_TENSOR ? stx__infer_type(n, 0)->rank : 0;
 	const struct stx_type *o = n->outs;
+	memcpy(out, n->args, n->nargs * sizeof *out);
 	switch (n->op) {
 	case STX_OP_VIEW:
 	case STX_OP_EXPAND: out[1] = stx_arg_exs(g, o->sizes, o->rank); break;
@@ -235,52 +223,38 @@ static int view_args(struct stx_graph *g, const struct stx_node *n, uint32_t ran
 	case STX_OP_FLIP: out[1] = dims_arg(g, n, 1, rank, 0); break;
 	case STX_OP_TRANSPOSE: transpose_args(g, n, rank, out); break;
 	case STX_OP_UNSQUEEZE: out[1] = dim_arg(g, n, 1, rank + 1); break;
+	case STX_OP_SLICE: return slice_args(g, n, out, d);
+	case STX_OP_SLICE_SCATTER: { /* as the slice it writes */
+		struct stx_node read = *n;
+		struct stx_arg args[5] = { n->args[0], n->args[2], n->args[3], n->args[4],
+					   n->args[5] },
+			       normal[5];
+		read.args = args;
+		memcpy(normal, args, sizeof args);
+		stx_err e = slice_args(g, &read, normal, d);
+		memcpy(out + 2, normal + 1, 4 * sizeof *out);
+		return e;
+	}
+	case STX_OP_EMBEDDING: /* forward, padding and sparsity mean nothing */
+		out[2] = stx_arg_int(g, -1);
+		out[3] = out[4] = stx_arg_bool(0);
+		break;
 	case STX_OP_SELECT: select_args(g, n, rank, out); break;
 	case STX_OP_DIAGONAL:
 		out[2] = dim_arg(g, n, 2, rank);
 		out[3] = dim_arg(g, n, 3, rank);
 		break;
-	default: return 0;
-	}
-	return 1;
-}
-
-/* Slices, and windows of convolutions, folds and poolings: done, or *e; 0: n is none of them. */
-static int bounded_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
-			stx_err *e, struct stx_diag *d)
-{
-	switch (n->op) {
-	case STX_OP_SLICE: *e = slice_args(g, n, out, d); break;
-	case STX_OP_SLICE_SCATTER: *e = slice_scatter_args(g, n, out, d); break;
-	case STX_OP_CONVOLUTION: *e = window_args(g, n, out, d); break;
-	case STX_OP_CONVOLUTION_BACKWARD: *e = conv_backward_args(g, n, out, d); break;
+	case STX_OP_CONVOLUTION: return window_args(g, n, out, d);
 	case STX_OP_FOLD:
 	case STX_OP_COL2IM:
-	case STX_OP_IM2COL: *e = fold_args(g, n, out, d); break;
+	case STX_OP_IM2COL: return fold_args(g, n, out, d);
 	case STX_OP_ADAPTIVE_AVG_POOL1D:
 	case STX_OP_ADAPTIVE_AVG_POOL2D:
 	case STX_OP_ADAPTIVE_AVG_POOL3D:
 	case STX_OP_ADAPTIVE_MAX_POOL1D:
 	case STX_OP_ADAPTIVE_MAX_POOL2D:
-	case STX_OP_ADAPTIVE_MAX_POOL3D: *e = adaptive_args(g, n, out, d); break;
-	default:
-		if (!stx__infer_is_pool(n->op))
-			return 0;
-		*e = window_args(g, n, out, d);
-	}
-	return 1;
-}
-
-/* Reads and writes at indices, and what goes along one dimension. 0: n is none of them. */
-static int indexed_args(struct stx_graph *g, const struct stx_node *n, uint32_t rank,
-			struct stx_arg *out)
-{
-	const struct stx_type *o = n->outs;
-	switch (n->op) {
-	case STX_OP_EMBEDDING: /* forward, padding and sparsity mean nothing */
-		out[2] = stx_arg_int(g, -1);
-		out[3] = out[4] = stx_arg_bool(0);
-		break;
+	case STX_OP_ADAPTIVE_MAX_POOL3D: return adaptive_args(g, n, out, d);
+	case STX_OP_CONVOLUTION_BACKWARD: return conv_backward_args(g, n, out, d);
 	case STX_OP_UNFOLD:
 	case STX_OP_RESAMPLE:
 	case STX_OP_GATHER:
@@ -313,6 +287,20 @@ static int indexed_args(struct stx_graph *g, const struct stx_node *n, uint32_t 
 		while (out[1].n && !out[1].u.tensors[out[1].n - 1].node)
 			out[1].n--;
 		break;
+	case STX_OP_PAD:
+		pad_args(g, out);
+		if (stx_dtype_is_float(o->dtype))
+			whole_scalar(&out[2]);
+		break;
+	case STX_OP_ARANGE: out[3] = stx_arg_dtype(o->dtype); break;
+	case STX_OP_FULL:
+		out[2] = stx_arg_dtype(o->dtype);
+		if (stx_dtype_is_float(o->dtype))
+			whole_scalar(&out[1]);
+		break;
+	case STX_OP_RAND:
+	case STX_OP_RANDN:
+	case STX_OP_TO_COPY: out[1] = stx_arg_dtype(o->dtype); break;
 	case STX_OP_ARGMAX:
 	case STX_OP_ARGMIN:
 		if (out[1].kind == STX_ARG_INT)
@@ -320,55 +308,18 @@ static int indexed_args(struct stx_graph *g, const struct stx_node *n, uint32_t 
 		else if (rank == 1)
 			out[1] = stx_arg_int(g, 0);
 		break;
-	default: return 0;
+	default:
+		if (stx_op_info(n->op)->category == STX_CAT_REDUCE)
+			reduce_args(g, n, rank, out);
+		else if (stx_op_info(n->op)->category == STX_CAT_POINTWISE)
+			pointwise_scalars(n, out);
+		else if (stx__infer_is_pool(n->op))
+			return window_args(g, n, out, d);
+		else if (stx_op_info(n->op)->category == STX_CAT_COMPOSITE ||
+			 (n->op == STX_OP_ADDMM && stx_dtype_is_float(o->dtype)))
+			for (uint32_t i = 0; i < n->nargs; i++)
+				whole_scalar(&out[i]);
 	}
-	return 1;
-}
-
-/* Dtypes and numbers of all others. */
-static void other_args(struct stx_graph *g, const struct stx_node *n, uint32_t rank,
-		       struct stx_arg *out)
-{
-	const struct stx_type *o = n->outs;
-	int is_float = stx_dtype_is_float(o->dtype);
-	enum stx_op_category c = stx_op_info(n->op)->category;
-	switch (n->op) {
-	case STX_OP_PAD:
-		pad_args(g, out);
-		if (is_float)
-			whole_scalar(&out[2]);
-		return;
-	case STX_OP_ARANGE: out[3] = stx_arg_dtype(o->dtype); return;
-	case STX_OP_FULL:
-		out[2] = stx_arg_dtype(o->dtype);
-		if (is_float)
-			whole_scalar(&out[1]);
-		return;
-	case STX_OP_RAND:
-	case STX_OP_RANDN:
-	case STX_OP_TO_COPY: out[1] = stx_arg_dtype(o->dtype); return;
-	default: break;
-	}
-	if (c == STX_CAT_REDUCE)
-		reduce_args(g, n, rank, out);
-	else if (c == STX_CAT_POINTWISE)
-		pointwise_scalars(n, out);
-	else if (c == STX_CAT_COMPOSITE || (n->op == STX_OP_ADDMM && is_float))
-		for (uint32_t i = 0; i < n->nargs; i++)
-			whole_scalar(&out[i]);
-}
-
-stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct stx_arg *out,
-			 struct stx_diag *d)
-{
-	uint32_t rank =
-		n->nargs && n->args[0].kind == STX_ARG_TENSOR ? stx__infer_type(n, 0)->rank : 0;
-	stx_err e = 0;
-	memcpy(out, n->args, n->nargs * sizeof *out);
-	if (bounded_args(g, n, out, &e, d))
-		return e;
-	if (!view_args(g, n, rank, out) && !indexed_args(g, n, rank, out))
-		other_args(g, n, rank, out);
 	for (uint32_t i = 0; stx_op_info(n->op)->category != STX_CAT_POINTWISE && i < n->nargs; i++)
 		plain_number(&out[i]);
 	return stx_arena_oom(g->arena) ? stx__over_budget("canonical", n->name, d) : 0;
