@@ -120,7 +120,7 @@ static void test_import_wire_operator_in_place_is_one(void **state)
 	struct stx_arena *a = stx_arena_new(0);
 	const char *want = gen_canonical(a, gen_parse(a, "%x : f32[4,8] = placeholder()\n"
 							 "%y = relu.default(%x)\n"
-							 "return (%y, %y to %x)"));
+							 "return (%y in %x, %y to %x)"));
 	struct stx_bytes b = slice_to(8, "x", "relu_.default", 1);
 	struct stx_graph *g;
 	struct stx_diag d = { 0 };
