@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "emit_llvm.h"
+#include "scalar.h"
 
 #define MOST_UNROLLED    16   /* iterations, */
 #define MOST_CODE        160  /* instructions of all of them */
@@ -91,6 +92,8 @@ static void emit_const(struct stx__emit *e, uint32_t n)
 	struct stx__val v = { stx__const(e, t, i->k, 1), NULL };
 	if (stx__is_narrow(t))
 		v.raw = stx__narrow(e, t, v.v, 1);
+	else if (t == STX_F32 && stx_scalar_round(STX_BF16, i->k.f) == i->k.f)
+		v.raw = stx__narrow(e, STX_BF16, v.v, 1);
 	stx__set(e, n, v);
 }
 
@@ -180,7 +183,7 @@ static void join(struct stx__emit *e, uint32_t n, const struct stx__val *was,
 		struct stx__val *now = &e->val[(size_t)n * e->stride + c], a = was[c], b = *now;
 		now->v = LLVMBuildPhi(e->b, LLVMTypeOf(a.v), "");
 		LLVMAddIncoming(now->v, (LLVMValueRef[]){ a.v, b.v }, blocks, 2);
-		if (a.raw) {
+		if (a.raw && b.raw) {
 			now->raw = LLVMBuildPhi(e->b, LLVMTypeOf(a.raw), "");
 			LLVMAddIncoming(now->raw, (LLVMValueRef[]){ a.raw, b.raw }, blocks, 2);
 		}

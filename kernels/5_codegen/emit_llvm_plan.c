@@ -176,15 +176,20 @@ static unsigned cost_of(const struct stx_kinst *i)
 }
 
 /* Bytes a lane of the value takes in a register; 0: it does not decide. What is wider than memory and
- * accumulators are is taken in halves: the rest, casts too, then fills registers. */
+ * accumulators are is taken in halves: the rest, casts too, then fills registers. Floats below 32 bits that
+ * are only moved stay as they are. */
 static unsigned width_of(const struct stx_kinst *i)
 {
+	int is_memory = i->op == STX_K_LOAD || i->op == STX_K_STORE;
 	if (i->op == STX_K_INDEX || i->op == STX_K_CONST || i->op == STX_K_INDIRECT ||
-	    i->op == STX_K_LOOP || i->op == STX_K_END || i->dtype == STX_BOOL ||
-	    i->dtype >= STX_DTYPE_COUNT)
+	    i->op == STX_K_LOOP || i->op == STX_K_END || i->dtype >= STX_DTYPE_COUNT)
 		return 0;
 	enum stx_dtype t = (enum stx_dtype)i->dtype;
-	unsigned bytes = stx__is_narrow(t) ? 4 : (unsigned)stx_dtype_bytes(t);
+	if (t == STX_BOOL)
+		return is_memory;
+	unsigned bytes = (unsigned)stx_dtype_bytes(t);
+	if (stx__is_narrow(t) && !is_memory && i->op != STX_P_SELECT && i->op != STX_P_BITCAST)
+		bytes = 4;
 	return i->op < STX_PRIM_COUNT && bytes > 4 ? 4 : bytes;
 }
 
