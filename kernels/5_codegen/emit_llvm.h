@@ -214,6 +214,7 @@ struct stx__emit {
 	unsigned w, copies, mask_bits;
 	unsigned copy;     /* being emitted */
 	LLVMValueRef rare; /* lanes, of all copies, where a RARELY is true; NULL: there is none */
+	uint8_t *is_usual; /* by instruction: its value counts where no RARELY is true */
 	uint8_t usual;     /* each RARELY is taken for false, and collected in rare */
 	uint8_t again;     /* what varies is emitted once again, for them */
 	LLVMValueRef mask; /* prefix mask of the tail, or NULL: every lane is active */
@@ -269,9 +270,13 @@ struct stx__val stx__from_memory(struct stx__emit *e, enum stx_dtype t, LLVMValu
 LLVMValueRef stx__to_memory(struct stx__emit *e, enum stx_dtype t, struct stx__val v, unsigned w);
 struct stx__val stx__cast(struct stx__emit *e, enum stx_dtype to, enum stx_dtype from,
 			  struct stx__val v, unsigned w);
+/* The cast may be by an instruction that leaves some vectors to code for rare lanes. */
+int stx__casts_to_bf16(const struct stx__emit *e, const struct stx_kinst *i, unsigned w);
 
 /* ---- primitives (emit_llvm_prim.c) ---- */
 void stx__emit_prim(struct stx__emit *e, uint32_t n);
+/* While code for the usual lanes is emitted: those of the mask are not. */
+void stx__rarely(struct stx__emit *e, LLVMValueRef mask);
 /* An elementary function of x, one value or a vector of f32 or f64. */
 LLVMValueRef stx__elementary(struct stx__emit *e, enum stx_prim op, enum stx_dtype t,
 			     LLVMValueRef x);

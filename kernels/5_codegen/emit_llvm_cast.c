@@ -124,16 +124,22 @@ static LLVMValueRef quick_bf16(struct stx__emit *e, LLVMValueRef v, unsigned w)
 }
 
 /* By vcvtneps2bf16, which flushes subnormals: a vector with one of them, or a NaN, by integers; from f64, if v is
- * that without bits which count there. */
+ * that without bits which count there. Where rare lanes have code of their own, there; else by a branch. */
 #define NAN_OR_SUBNORMAL (1 | 0x80 | 0x20) /* of vfpclassps: quiet, signalling, subnormal */
 static LLVMValueRef whole_bf16(struct stx__emit *e, LLVMValueRef v, LLVMValueRef f64, unsigned w)
 {
 	LLVMValueRef args[2] = { v, LLVMConstInt(e->i32, NAN_OR_SUBNORMAL, 0) }, value[2], phi;
 	LLVMBasicBlockRef block[2], after;
+	if (e->again)
+		return head_bf16(e, f64 ? round_to_odd(e, f64, w) : v, w);
 	value[0] = quick_bf16(e, v, w);
 	phi = stx__call(
 		e, w == 8 ? "llvm.x86.avx512.fpclass.ps.256" : "llvm.x86.avx512.fpclass.ps.512",
 		NULL, 0, args, 2);
+	if (e->usual) {
+		stx__rarely(e, phi);
+		return value[0];
+	}
 	block[0] = LLVMGetInsertBlock(e->b);
 	after = stx__if_begin(e, stx__any(e, phi, w));
 	value[1] = head_bf16(e, f64 ? round_to_odd(e, f64, w) : v, w);
@@ -147,6 +153,11 @@ static LLVMValueRef whole_bf16(struct stx__emit *e, LLVMValueRef v, LLVMValueRef
 static int has_bf16(const struct stx__emit *e, unsigned w)
 {
 	return e->t->avx512bf16 && (w == 8 || w == 16);
+}
+
+int stx__casts_to_bf16(const struct stx__emit *e, const struct stx_kinst *i, unsigned w)
+{
+	return i->op == STX_P_CAST && i->dtype == STX_BF16 && has_bf16(e, w);
 }
 
 /* f32 to the bits of t, rounded once to nearest even, subnormals kept. */

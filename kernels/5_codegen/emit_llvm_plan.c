@@ -338,8 +338,8 @@ static uint8_t *usual_ones(struct stx__emit *e)
 static void second_pass(struct plan *p)
 {
 	struct stx__emit *e = p->e;
-	const uint8_t *usual = usual_ones(e);
-	if (!usual)
+	e->is_usual = usual_ones(e);
+	if (!e->is_usual)
 		stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
 	for (uint32_t n = 0; n < e->k->insts.n && !e->err; n++) {
 		const struct stx_kinst *i = &e->k->insts.at[n];
@@ -367,7 +367,7 @@ static void second_pass(struct plan *p)
 		if (!p->depth || e->kept[n].is_dead)
 			continue;
 		struct stx__loop_info *l = &e->loop[p->open[p->depth - 1]];
-		l->cost += usual[n] ? cost_of(i) : 0;
+		l->cost += e->is_usual[n] ? cost_of(i) : 0;
 		if (i->op == STX_K_UPDATE && e->acc[i->a]->monoid == STX_MONOID_SOFTMAX)
 			l->cost += 60; /* two exponentials */
 		if (e->varying[n] && width_of(i) > l->widest)

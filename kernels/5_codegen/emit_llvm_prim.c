@@ -258,12 +258,19 @@ static LLVMValueRef emit_int(struct stx__emit *e, enum stx_prim op, enum stx_dty
 	}
 }
 
-/* While code for the usual lanes is emitted (emit_llvm_loop.c) there is none; that is remembered. */
-static LLVMValueRef emit_rarely(struct stx__emit *e, LLVMValueRef a)
+void stx__rarely(struct stx__emit *e, LLVMValueRef mask)
+{
+	e->rare = e->rare ? LLVMBuildOr(e->b, e->rare, mask, "") : mask;
+}
+
+/* While code for the usual lanes is emitted (emit_llvm_loop.c) there is none; that is remembered where the lanes
+ * count. */
+static LLVMValueRef emit_rarely(struct stx__emit *e, LLVMValueRef a, int counts)
 {
 	if (!e->usual)
 		return a;
-	e->rare = e->rare ? LLVMBuildOr(e->b, e->rare, a, "") : a;
+	if (counts)
+		stx__rarely(e, a);
 	return LLVMConstNull(LLVMTypeOf(a));
 }
 
@@ -276,7 +283,7 @@ static LLVMValueRef emit_bool(struct stx__emit *e, enum stx_prim op, LLVMValueRe
 	case STX_P_AND: return LLVMBuildAnd(e->b, a, b, "");
 	case STX_P_XOR: return LLVMBuildXor(e->b, a, b, "");
 	case STX_P_NOT: return LLVMBuildNot(e->b, a, "");
-	case STX_P_RARELY: return emit_rarely(e, a);
+	case STX_P_RARELY: return emit_rarely(e, a, 1);
 	default: return NULL;
 	}
 }
@@ -432,7 +439,8 @@ void stx__emit_prim(struct stx__emit *e, uint32_t n)
 		b = stx__get(e, i->b, w);
 	if (i->c != STX_NONE)
 		c = stx__get(e, i->c, w).v;
-	r = emit_value(e, op, t, a.v, b.v, c, w);
+	r = op == STX_P_RARELY ? emit_rarely(e, a.v, e->is_usual[n])
+			       : emit_value(e, op, t, a.v, b.v, c, w);
 	if (!r) {
 		stx__fail(e, STX_E_UNSUPPORTED, "primitive %s on %s", stx_prim_info(op)->text,
 			  stx_dtype_name(t));
