@@ -79,6 +79,9 @@ static struct stx__el_exp_parts exp_parts(const struct el *e, struct reduced d, 
 	return (struct stx__el_exp_parts){ d.n, d.hi, sub(e, mul(e, d.rr, p), d.lo) };
 }
 
+/* Without the first coefficient */
+#define REST2(e, x, xx, c) poly2(e, x, xx, (c) + 1, (int)(sizeof(c) / sizeof *(c)) - 1)
+
 struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x)
 {
 	struct reduced d = reduce(e, x);
@@ -87,14 +90,15 @@ struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x)
 			 is_f64(e) ? POLY2(e, d.r, d.rr, exp_f64) : POLY2(e, d.r, d.rr, exp_f32));
 }
 
-/* e^x alone needs fewer terms. */
+/* e^x alone needs fewer terms. The first is added last: sums before it are small, and so are their roundings. */
 struct stx__el_exp_parts stx__el_exp_itself(const struct el *e, stx_ev x)
 {
 	struct reduced d = reduce(e, x);
+	stx_ev p = is_f64(e) ? REST2(e, d.r, d.rr, exp_itself_f64)
+			     : REST2(e, d.r, d.rr, exp_itself_f32);
 
-	return exp_parts(e, d,
-			 is_f64(e) ? POLY2(e, d.r, d.rr, exp_itself_f64)
-				   : POLY2(e, d.r, d.rr, exp_itself_f32));
+	p = addk(e, mul(e, d.r, p), is_f64(e) ? exp_itself_f64[0] : exp_itself_f32[0]);
+	return exp_parts(e, d, p);
 }
 
 struct dd stx__el_exp_two(const struct el *e, struct stx__el_exp_parts d)

@@ -76,6 +76,8 @@ struct stx__loop_info {
 	uint32_t states;   /* accumulator values kept for each lane through inner loops */
 	uint8_t widest;    /* bytes of the widest value a vector of it holds */
 	uint8_t has_loop;  /* another loop inside */
+	uint8_t has_rare;  /* a RARELY */
+	uint8_t has_f64;   /* values of f64, for usual lanes */
 	uint8_t scalar; /* VECTOR, but one lane at a time: an inner size varies, or it only moves */
 	uint8_t in_memory; /* binding lane accumulators stay in their arrays */
 	uint8_t w, copies; /* of the main part; the tail does one copy at a time */

@@ -242,7 +242,10 @@ static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_inf
 		for (const struct stx__acc *a = l->inner; a; a = a->next_inner)
 			if (a->exact && !a->keyed && stx_dtype_is_float(a->dtype) && l->cost <= 12)
 				return 8; /* NaN and signed zeros make long chains: more of them */
-		if (e->t->level >= 4 && l->cost >= LEAST_EIGHTFOLD && l->cost <= MOST_EIGHTFOLD)
+		/* where rare lanes have code of their own, what it needs stays in registers: of f64 between
+		 * narrower memory two each */
+		if (e->t->level >= 4 && l->cost >= LEAST_EIGHTFOLD && l->cost <= MOST_EIGHTFOLD &&
+		    !(l->has_rare && l->has_f64 && l->widest < 8))
 			return 8;
 		return l->cost <= MOST_FOURFOLD ? 4 : l->cost <= MOST_TWOFOLD ? 2 : 1;
 	}
@@ -368,6 +371,8 @@ static void second_pass(struct plan *p)
 			continue;
 		struct stx__loop_info *l = &e->loop[p->open[p->depth - 1]];
 		l->cost += e->is_usual[n] ? cost_of(i) : 0;
+		l->has_rare |= i->op == STX_P_RARELY;
+		l->has_f64 |= e->is_usual[n] && e->varying[n] && i->dtype == STX_F64;
 		if (i->op == STX_K_UPDATE && e->acc[i->a]->monoid == STX_MONOID_SOFTMAX)
 			l->cost += 60; /* two exponentials */
 		if (e->varying[n] && width_of(i) > l->widest)
