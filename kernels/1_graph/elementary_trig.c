@@ -83,6 +83,7 @@ static stx_ev quarters_of_large(const struct el *w, stx_ev x, stx_ev *low)
 	stx_ev a = mag(w, x), over[3] = { ge(w, a, fk(w, 0x1p54)), ge(w, a, fk(w, 0x1p83)),
 					  ge(w, a, fk(w, 0x1p112)) };
 	stx_ev p[4], s, t;
+	struct dd whole;
 
 	for (int i = 0; i < 4; i++) {
 		p[i] = fk(w, two_over_pi[i]);
@@ -95,8 +96,10 @@ static stx_ev quarters_of_large(const struct el *w, stx_ev x, stx_ev *low)
 	s = add(w, p[0], p[1]);
 	t = sub(w, s, p[0]);
 	*low = add(w, sub(w, p[0], sub(w, s, t)), sub(w, p[1], t)); /* what the sum lost */
-	*low = add(w, *low, add(w, p[2], p[3]));
-	return s;
+	/* p[2] may be 1/17: not small */
+	whole = two_sum(w, s, add(w, *low, add(w, p[2], p[3])));
+	*low = whole.l;
+	return whole.h;
 }
 
 /* x (an f32 value) in quarters of a turn, times `scale` (1 or 1/2), up to whole turns: the result is
