@@ -62,9 +62,9 @@ static int64_t even(int64_t n, int64_t most, int64_t unit)
 	return ceil_div(each, unit) * unit;
 }
 
-unsigned stx_cpu_register_rows(int level, int64_t rows)
+unsigned stx_cpu_register_rows(int level, int64_t rows, int is_narrow)
 {
-	unsigned most = level >= 4 ? 12 : level == 3 ? 6 : 4, best = most;
+	unsigned most = (level >= 4 ? 12 : level == 3 ? 6 : 4) * (is_narrow ? NV : 1), best = most;
 	for (unsigned r = most; r > most / 2; r--)
 		if (ceil_div(rows, r) * r < ceil_div(rows, best) * best)
 			best = r;
@@ -103,7 +103,10 @@ static struct average average_of(const struct stx_cpu_target *t, const struct st
 				 const struct stx_blocking *b)
 {
 	int64_t w = (int64_t)t->vector_bytes / (int64_t)p->bytes;
-	int64_t mr = stx_cpu_register_rows(t->level, p->rows <= b->rows ? p->rows : TILE_ROW);
+	int is_narrow = p->cols <= w || b->cols <= w;
+	int64_t mr = stx_cpu_register_rows(
+		t->level, p->rows <= b->rows ? p->rows : TILE_ROW * (is_narrow ? NV : 1),
+		is_narrow);
 	int64_t down = ceil_div(p->rows, b->rows), across = ceil_div(p->cols, b->cols);
 	int64_t rows = p->rows - (down - 1) * b->rows, cols = p->cols - (across - 1) * b->cols;
 	int64_t blocks = ceil_div(p->terms, b->words);
@@ -203,11 +206,11 @@ static unsigned add_words(const struct stx_cpu_target *t, const struct stx_produ
 	return n;
 }
 
-/* Of TILE_COL columns and of lines, where those are not too long; else TILE_COL. */
+/* Of vectors and of lines, where those are not too long; else TILE_COL. */
 static int64_t line_unit(int64_t line)
 {
 	int64_t unit = line > 1 && line <= MOST_COLS ? line : 1;
-	while (unit % TILE_COL)
+	while (unit % (TILE_COL / NV))
 		unit *= 2;
 	return unit <= MOST_COLS ? unit : TILE_COL;
 }

@@ -25,8 +25,9 @@ struct stx_blocking {
 	uint32_t words; /* terms that are packed at once, at most (of narrow operands: groups) */
 };
 
-/* Rows of a register tile: the most that registers hold, or fewer when the rows come out even. */
-unsigned stx_cpu_register_rows(int level, int64_t rows);
+/* Rows of a register tile: the most that registers hold, or fewer when the rows come out even.
+ * is_narrow: its columns are one vector. */
+unsigned stx_cpu_register_rows(int level, int64_t rows, int is_narrow);
 
 /* Modelled time of one thread, in cycles, when the tiles are shared out. */
 double stx_cpu_blocking_cost(const struct stx_cpu_target *t, const struct stx_product_shape *p,

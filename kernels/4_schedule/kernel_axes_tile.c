@@ -14,6 +14,7 @@
 #define FEW_ROWS      4 /* products with fewer rows, columns or terms are made without a tile */
 #define FEW_COLS      12
 #define FEW_TERMS     16
+#define NEAR_STEP     8   /* elements between neighbours that are read and shuffled, not gathered */
 #define THIN_COLS     128 /* a vector by a matrix that is read row by row: from so many columns, */
 #define THIN_ELEMS    65536 /* more elements, */
 #define THIN_TERMS    65536 /* and not more terms: the vector is packed whole */
@@ -99,9 +100,24 @@ static int follows(struct chooser *c, const struct dim *d, const struct dim *in,
 	return 1;
 }
 
+/* Along a line every load takes near steps, so that it is packed as a line
+ * (5_codegen/emit_llvm_tile_lines.c). */
+static int is_line(struct chooser *c, const struct dim *line)
+{
+	for (uint32_t i = 0; i < c->b->accesses.n; i++) {
+		const struct stx__access *a = &c->b->accesses.at[i];
+		if (a->is_lead && a->is_load &&
+		    (stx__stride_of(c->x, a->ex, line->var) > NEAR_STEP ||
+		     !stx_dtype_is_float(a->dtype)))
+			return 0;
+	}
+	return 1;
+}
+
 /* How many of the last output axes join as columns: rows of a picture that only the second operand
  * (bits q) has and that follow each other in the result. Short ones, and those that do not fill
- * their vectors and follow each other in the operand too, but for padding. */
+ * their vectors and follow each other in the operand too, but for padding, or can be packed line by
+ * line. */
 static uint32_t joined_columns(struct chooser *c, uint64_t p, uint64_t q)
 {
 	uint32_t n = 1;
@@ -112,7 +128,7 @@ static uint32_t joined_columns(struct chooser *c, uint64_t p, uint64_t q)
 		if ((p >> d->var & 1) || !(q >> d->var & 1) ||
 		    !stx_ex_is_const(c->x, in->size, &each) ||
 		    d->key[0] != in->key[0] * (uint64_t)each ||
-		    (size >= FEW_COLS && !follows(c, d, in, each)))
+		    (size >= FEW_COLS && !follows(c, d, in, each) && !is_line(c, in)))
 			break;
 		size = stx_sat_mul(size, stx__axis_hint(c->x, d->size));
 		n++;

@@ -181,12 +181,39 @@ static LLVMValueRef strided_load(struct stx__emit *e, const struct stx_kinst *i,
 	return v ? v : gather(e, i, x, mask, w);
 }
 
-void stx__prefetch(struct stx__emit *e, LLVMValueRef p)
+static void prefetch(struct stx__emit *e, LLVMValueRef p, int to_write)
 {
-	LLVMValueRef args[4] = { p, LLVMConstInt(e->i32, 0, 0), LLVMConstInt(e->i32, 3, 0),
-				 LLVMConstInt(e->i32, 1, 0) }; /* to read, into every cache, data */
+	LLVMValueRef args[4] = { p, LLVMConstInt(e->i32, (unsigned)to_write, 0),
+				 LLVMConstInt(e->i32, 3, 0), /* into every cache */
+				 LLVMConstInt(e->i32, 1, 0) };
 	LLVMTypeRef t = e->ptr;
 	stx__call(e, "llvm.prefetch", &t, 1, args, 4);
+}
+
+void stx__prefetch(struct stx__emit *e, LLVMValueRef p)
+{
+	prefetch(e, p, 0);
+}
+
+void stx__fetch_results(struct stx__emit *e, uint32_t from, uint32_t to, unsigned lanes)
+{
+	for (uint32_t n = from; n < to; n++) {
+		const struct stx_kinst *i = &e->k->insts.at[n];
+		if (i->op == STX_K_LOOP)
+			n = e->loop[n].end;
+		if (i->op != STX_K_STORE || !stx__is_far(e, i->a))
+			continue;
+		struct stx__index x = stx__ex_index(e, i->ex);
+		int64_t bytes =
+			(int64_t)lanes * (int64_t)stx_dtype_bytes(e->k->params.at[i->a].dtype);
+		if (x.kind != STX__CONTIGUOUS)
+			continue;
+		LLVMValueRef p = element(e, i, e->params[i->a], &x.sum);
+		for (int64_t at = 0; at < bytes; at += CACHE_LINE) {
+			LLVMValueRef off = stx__i64(e, at);
+			prefetch(e, LLVMBuildGEP2(e->b, e->i8, p, &off, 1, ""), 1);
+		}
+	}
 }
 
 /* What lanes `stride` elements apart read here `by` iterations of the axis later. */

@@ -59,6 +59,12 @@ static LLVMValueRef words_across(struct stx__emit *e, int j, uint32_t loop, LLVM
 	return t->group == 1 ? v[0].v : stx__tile_words_across(e, j, v);
 }
 
+LLVMValueRef stx__tile_word_across(struct stx__emit *e, int j, LLVMValueRef rest, LLVMValueRef term,
+				   unsigned depth)
+{
+	return words_across(e, j, e->tile->cols, rest, term, depth);
+}
+
 /* Vectors of operand j along the terms, from term k on: whole ones, then what is left. */
 typedef void each_fn(struct stx__emit *e, const struct stx__block *b, LLVMValueRef k,
 		     LLVMValueRef rest);
@@ -220,7 +226,9 @@ static void b_panel(struct stx__emit *e, const struct stx__block *b, LLVMValueRe
 	struct stx__for f;
 	LLVMValueRef k =
 		stx__for_begin(e, &f, stx__i64(e, 0), b->terms, stx__i64(e, e->tile->group));
+	fetch_ahead(e, e->tile->cols, e->tile->nv * e->tile->w);
 	b_line(e, b, k, col, is_last);
+	fetch_ahead(e, e->tile->cols, 0);
 	stx__for_end(e, &f);
 }
 
@@ -235,6 +243,10 @@ static void pack_b(struct stx__emit *e, const struct stx__block *b)
 		set_axis(e, t->cols, j, 2);
 		along_terms(e, b, b_square);
 		stx__for_end(e, &f);
+		return;
+	}
+	if (t->line) {
+		stx__tile_pack_lines(e, b);
 		return;
 	}
 	LLVMValueRef whole = LLVMBuildAnd(e->b, b->cols, stx__i64(e, -(int64_t)(t->nv * t->w)), "");

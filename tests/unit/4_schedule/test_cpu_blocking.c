@@ -94,14 +94,17 @@ static void test_cpu_blocking_model_follows_caches_and_waste(void **state)
 static void test_cpu_blocking_register_rows_fit_and_come_out_even(void **state)
 {
 	(void)state;
-	assert_int_equal(stx_cpu_register_rows(4, 12), 12);
-	assert_int_equal(stx_cpu_register_rows(4, 240), 12);
-	assert_int_equal(stx_cpu_register_rows(4, 22), 11);
-	assert_int_equal(stx_cpu_register_rows(4, 16), 8);
-	assert_int_equal(stx_cpu_register_rows(4, 1), 1);
-	assert_int_equal(stx_cpu_register_rows(3, 240), 6);
-	assert_int_equal(stx_cpu_register_rows(3, 5), 5);
-	assert_int_equal(stx_cpu_register_rows(2, 240), 4);
+	assert_int_equal(stx_cpu_register_rows(4, 12, 0), 12);
+	assert_int_equal(stx_cpu_register_rows(4, 240, 0), 12);
+	assert_int_equal(stx_cpu_register_rows(4, 22, 0), 11);
+	assert_int_equal(stx_cpu_register_rows(4, 16, 0), 8);
+	assert_int_equal(stx_cpu_register_rows(4, 1, 0), 1);
+	assert_int_equal(stx_cpu_register_rows(3, 240, 0), 6);
+	assert_int_equal(stx_cpu_register_rows(3, 5, 0), 5);
+	assert_int_equal(stx_cpu_register_rows(2, 240, 0), 4);
+	assert_int_equal(stx_cpu_register_rows(4, 240, 1), 24);
+	assert_int_equal(stx_cpu_register_rows(4, 256, 1), 16);
+	assert_int_equal(stx_cpu_register_rows(3, 240, 1), 12);
 }
 
 int main(void)
