@@ -209,16 +209,16 @@ static unsigned add_words(const struct stx_cpu_target *t, const struct stx_produ
 /* Of vectors and of lines, where those are not too long; else TILE_COL. */
 static int64_t line_unit(int64_t line)
 {
-	int64_t unit = line > 1 && line <= MOST_COLS ? line : 1;
-	while (unit % (TILE_COL / NV))
+	int64_t unit = line;
+	while (unit > 1 && unit <= MOST_COLS && unit % (TILE_COL / NV))
 		unit *= 2;
-	return unit <= MOST_COLS ? unit : TILE_COL;
+	return unit > 1 && unit <= MOST_COLS ? unit : TILE_COL;
 }
 
 unsigned stx_cpu_blockings(const struct stx_cpu_target *t, const struct stx_product_shape *p,
 			   struct stx_blocking out[STX_MOST_BLOCKINGS])
 {
-	static const int64_t rows[] = { 480, 360, 240, 180, 132, 96, LEAST_ROWS };
+	static const int64_t rows[] = { 480, 360, 240, 180, 132, 96, 72, LEAST_ROWS };
 	static const int64_t cols[] = { MOST_COLS, 768, 512, 384, 256, 192, LEAST_COLS };
 	struct ranked all[STX_MOST_BLOCKINGS];
 	int64_t r = 0, unit = line_unit(p->line);

@@ -33,7 +33,7 @@ unsigned stx_cpu_register_rows(int level, int64_t rows, int is_narrow);
 double stx_cpu_blocking_cost(const struct stx_cpu_target *t, const struct stx_product_shape *p,
 			     const struct stx_blocking *b);
 
-#define STX_MOST_BLOCKINGS 160 /* there are */
+#define STX_MOST_BLOCKINGS 168 /* there are */
 #define STX_BLOCKINGS      8   /* worth measuring */
 /* Candidates, the cheapest first; at least one. No choice changes a result. */
 unsigned stx_cpu_blockings(const struct stx_cpu_target *t, const struct stx_product_shape *p,

@@ -59,6 +59,17 @@ static uint64_t operand_vars(struct chooser *c, uint32_t result)
 	return vars;
 }
 
+/* Steps of the sum read what n columns read: a window, which is in the caches after its first. */
+static int is_window(struct chooser *c, const struct stx__access *a, int64_t n)
+{
+	for (uint32_t i = 0; i < c->nred; i++) {
+		uint64_t step = stx__stride_of(c->x, a->ex, c->red[i].var);
+		if (step && step < (uint64_t)n && stx__axis_hint(c->x, c->red[i].size) > 1)
+			return 1;
+	}
+	return 0;
+}
+
 /* The operand with the columns is read across its rows, is narrow, or is too large for the first
  * cache. */
 static int pays(struct chooser *c, const struct axes *x)
@@ -66,7 +77,7 @@ static int pays(struct chooser *c, const struct axes *x)
 	const struct dim *col = &c->out[c->nout - 1];
 	int64_t m = stx__axis_hint(c->x, x->row->size), n = stx__axis_hint(c->x, x->cols), k = 1;
 	uint64_t bytes = 4;
-	int strided = 0;
+	int strided = 0, overlaps = 0;
 	for (uint32_t i = 0; i < c->nred; i++)
 		k = stx_sat_mul(k, stx__axis_hint(c->x, c->red[i].size));
 	int thin = x->row == &x->one;
@@ -77,10 +88,11 @@ static int pays(struct chooser *c, const struct axes *x)
 		if (a->is_lead && a->is_load && stx_ex_uses_var(c->x, a->ex, col->var)) {
 			strided |= stx__stride_of(c->x, a->ex, col->var) != 1;
 			bytes = a->bytes;
+			overlaps |= is_window(c, a, n);
 		}
 	}
 	if (thin)
-		return !strided && k <= THIN_TERMS && n >= THIN_COLS &&
+		return !strided && !overlaps && k <= THIN_TERMS && n >= THIN_COLS &&
 		       stx_sat_mul(n, k) > THIN_ELEMS;
 	/* narrow elements are multiplied several at once, or converted once */
 	return strided || bytes < 4 ||
