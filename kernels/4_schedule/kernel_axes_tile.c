@@ -14,11 +14,15 @@
 #define FEW_ROWS      4 /* products with fewer rows, columns or terms are made without a tile */
 #define FEW_COLS      12
 #define FEW_TERMS     16
-#define NEAR_STEP     8   /* elements between neighbours that are read and shuffled, not gathered */
+#define LINE_STEP     8   /* elements between neighbours that are read and shuffled, not gathered */
 #define THIN_COLS     128 /* a vector by a matrix that is read row by row: from so many columns, */
 #define THIN_ELEMS    65536 /* more elements, */
 #define THIN_TERMS    65536 /* and not more terms: the vector is packed whole */
 #define SMALL_OPERAND 65536 /* bytes of a contiguous second operand that stays in the first cache */
+/* Packing a contiguous second operand of so many bytes takes longer than so few rows of products
+ * with it: 256x256 is twice as fast without at 4 and 8 rows, 300x300 at 16. */
+#define DIRECT_OPERAND ((int64_t)1 << 20)
+#define DIRECT_ROWS    17
 
 struct axes { /* of the product, among the chooser's output axes */
 	struct dim *row;
@@ -81,7 +85,7 @@ static int pays(struct chooser *c, const struct axes *x)
 	for (uint32_t i = 0; i < c->nred; i++)
 		k = stx_sat_mul(k, stx__axis_hint(c->x, c->red[i].size));
 	int thin = x->row == &x->one;
-	if ((m < FEW_ROWS && !thin) || n < FEW_COLS || k < FEW_TERMS)
+	if (n < FEW_COLS || k < FEW_TERMS)
 		return 0;
 	for (uint32_t i = 0; i < c->b->accesses.n; i++) {
 		const struct stx__access *a = &c->b->accesses.at[i];
@@ -91,6 +95,10 @@ static int pays(struct chooser *c, const struct axes *x)
 			overlaps |= is_window(c, a, n);
 		}
 	}
+	int is_direct = !strided && bytes >= 4 &&
+			stx_sat_mul(n, stx_sat_mul(k, (int64_t)bytes)) <= DIRECT_OPERAND;
+	if (m < (is_direct ? DIRECT_ROWS : FEW_ROWS) && !thin)
+		return 0;
 	if (thin)
 		return !strided && !overlaps && k <= THIN_TERMS && n >= THIN_COLS &&
 		       stx_sat_mul(n, k) > THIN_ELEMS;
@@ -112,14 +120,14 @@ static int follows(struct chooser *c, const struct dim *d, const struct dim *in,
 	return 1;
 }
 
-/* Along a line every load takes near steps, so that it is packed as a line
+/* Along a line every load takes even steps, so that it is packed as a line
  * (5_codegen/emit_llvm_tile_lines.c). */
 static int is_line(struct chooser *c, const struct dim *line)
 {
 	for (uint32_t i = 0; i < c->b->accesses.n; i++) {
 		const struct stx__access *a = &c->b->accesses.at[i];
 		if (a->is_lead && a->is_load &&
-		    (stx__stride_of(c->x, a->ex, line->var) > NEAR_STEP ||
+		    (stx__stride_of(c->x, a->ex, line->var) > LINE_STEP ||
 		     !stx_dtype_is_float(a->dtype)))
 			return 0;
 	}

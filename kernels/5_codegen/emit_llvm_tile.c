@@ -199,7 +199,9 @@ static void thin_vector(struct stx__emit *e, const struct stx__block *b, LLVMVal
 		LLVMValueRef term = add(e, k, stx__i64(e, i));
 		LLVMValueRef x = load(e, scalar, beyond(e, b->packed[0], term), t->bytes);
 		set_axis(e, t->terms, term, 1);
+		stx__tile_fetch_ahead(e, t->terms, AT_ONCE);
 		LLVMValueRef y = stx__tile_hole(e, 1, t->cols, rest, t->w).v;
+		stx__tile_fetch_ahead(e, t->terms, 0);
 		sum = stx__tile_step(e, 1, stx__splat(e, x, t->w), y, sum);
 	}
 	store(e, sum, at, vector_align(e));

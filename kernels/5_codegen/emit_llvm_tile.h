@@ -61,6 +61,13 @@ static inline LLVMValueRef sum_place(struct stx__emit *e, const struct stx__bloc
 	return beyond(e, b->packed[j], add(e, at, stx__i64(e, t->sums_at[j])));
 }
 
+/* Loads that follow read what is so many iterations of `loop` ahead, too; by: 0: no longer. */
+static inline void stx__tile_fetch_ahead(struct stx__emit *e, uint32_t loop, int64_t by)
+{
+	e->ahead.axis = e->k->insts.at[loop].a;
+	e->ahead.by = by;
+}
+
 /* Operand j (0: a, 1: b) for w iterations of `loop` from where its axis stands; rest: how many
  * there are, or NULL. The other axes stand where they are. */
 struct stx__val stx__tile_hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest,

@@ -12,7 +12,7 @@
 
 #include "emit_llvm_tile.h"
 
-#define AT_ONCE 4 /* vectors of a line whose terms are gone through together */
+#define AT_ONCE 4 /* vectors of lines whose terms are gone through together */
 
 /* ---- which ---- */
 
@@ -59,14 +59,14 @@ static struct stx_kernel *copy_kernel(const struct stx_kernel *k, struct stx_are
 	return c;
 }
 
-/* Along a line every load that moves steps through memory that is near. */
+/* Along a line every load that moves takes even steps. */
 static int is_even(const struct stx_kernel *k, const struct stx_kinst *i, uint32_t x)
 {
 	stx_ex coeff, rest;
 	int64_t step;
 	return !stx_ex_uses_var(k->ex, i->ex, x) ||
 	       (stx_ex_linear_in(k->ex, i->ex, x, &coeff, &rest) &&
-		stx_ex_is_const(k->ex, coeff, &step) && step >= 1 && step <= STX__NEAR);
+		stx_ex_is_const(k->ex, coeff, &step) && step >= 1);
 }
 
 void stx__tile_find_lines(const struct stx_kernel *k, struct stx_arena *arena, struct stx__tile *t)
@@ -151,21 +151,46 @@ static void store_columns(struct stx__emit *e, const struct stx__block *b, LLVMV
 	LLVMPositionBuilderAtEnd(e->b, after);
 }
 
-/* All terms of n columns of line y from x on, n a constant. */
+/* All terms of `count` lines from y on, of n columns from x on, n a constant. */
 static void pack_part(struct stx__emit *e, const struct stx__block *b, LLVMValueRef y,
-		      LLVMValueRef x, int64_t n)
+		      int64_t count, LLVMValueRef x, int64_t n)
 {
 	struct stx__tile *t = e->tile;
 	struct stx__for f;
+	uint32_t axis = e->k->axes.n - 2;
 	LLVMValueRef k = stx__for_begin(e, &f, stx__i64(e, 0), b->terms, stx__i64(e, t->group));
-	LLVMValueRef first = add(e, times(e, y, t->line), x), word = words_of(e, k);
-	for (int64_t i = 0; i < n; i += t->w) {
-		unsigned lanes = n - i < t->w ? (unsigned)(n - i) : t->w;
-		LLVMValueRef rest = lanes < t->w ? stx__i64(e, lanes) : NULL;
-		set_axis(e, t->cols, add(e, x, stx__i64(e, i)), 2);
-		LLVMValueRef v = stx__tile_word_across(e, 1, rest, add(e, b->first, k), 3);
-		store_columns(e, b, v, add(e, first, stx__i64(e, i)), word, lanes);
+	LLVMValueRef word = words_of(e, k), term = add(e, b->first, k);
+	for (int64_t l = 0; l < count; l++) {
+		e->axis[axis] = add(e, y, stx__i64(e, l));
+		LLVMValueRef first = add(e, times(e, e->axis[axis], t->line), x);
+		for (int64_t i = 0; i < n; i += t->w) {
+			unsigned lanes = n - i < t->w ? (unsigned)(n - i) : t->w;
+			LLVMValueRef rest = lanes < t->w ? stx__i64(e, lanes) : NULL;
+			set_axis(e, t->cols, add(e, x, stx__i64(e, i)), 2);
+			LLVMValueRef v = stx__tile_word_across(e, 1, rest, term, 3);
+			store_columns(e, b, v, add(e, first, stx__i64(e, i)), word, lanes);
+		}
 	}
+	stx__for_end(e, &f);
+}
+
+/* Lines [from, to), `count` at a time. */
+static void pack_lines(struct stx__emit *e, const struct stx__block *b, LLVMValueRef from,
+		       LLVMValueRef to, int64_t count)
+{
+	struct stx__tile *t = e->tile;
+	struct stx__for f, g;
+	int64_t each = AT_ONCE * (int64_t)t->w, whole = t->line / each * each;
+	LLVMValueRef y = stx__for_begin(e, &f, from, to, stx__i64(e, count));
+	e->axis_depth[e->k->axes.n - 2] = 1;
+	if (whole) {
+		LLVMValueRef zero = stx__i64(e, 0), end = stx__i64(e, whole);
+		LLVMValueRef x = stx__for_begin(e, &g, zero, end, stx__i64(e, each));
+		pack_part(e, b, y, count, x, each);
+		stx__for_end(e, &g);
+	}
+	if (t->line > whole)
+		pack_part(e, b, y, count, stx__i64(e, whole), t->line - whole);
 	stx__for_end(e, &f);
 }
 
@@ -173,26 +198,19 @@ void stx__tile_pack_lines(struct stx__emit *e, const struct stx__block *b)
 {
 	struct stx__tile *t = e->tile;
 	const struct stx_kernel *k = e->k;
-	struct stx__for f, g;
-	uint32_t axis = k->axes.n;
-	int64_t each = AT_ONCE * (int64_t)t->w, whole = t->line / each * each;
-	LLVMValueRef zero = stx__i64(e, 0), one = stx__i64(e, 1);
+	int64_t count = AT_ONCE / ((t->line - 1) / t->w + 1);
+	LLVMValueRef zero = stx__i64(e, 0), whole = zero;
 	LLVMValueRef lines = LLVMBuildUDiv(e->b, b->cols, stx__i64(e, t->line), "");
-	LLVMValueRef y = stx__for_begin(e, &f, zero, lines, one);
 	e->k = t->lined;
-	e->axis[axis] = y;
-	e->axis_depth[axis] = 1;
-	e->ahead.axis = axis;
-	e->ahead.by = 1;
-	if (whole) {
-		LLVMValueRef x = stx__for_begin(e, &g, zero, stx__i64(e, whole), stx__i64(e, each));
-		pack_part(e, b, y, x, each);
-		stx__for_end(e, &g);
+	e->ahead.axis = k->axes.n;
+	e->ahead.by = count > 1 ? count : 1;
+	if (count > 1) {
+		whole = LLVMBuildSub(e->b, lines,
+				     LLVMBuildURem(e->b, lines, stx__i64(e, count), ""), "");
+		pack_lines(e, b, zero, whole, count);
 	}
-	if (t->line > whole)
-		pack_part(e, b, y, stx__i64(e, whole), t->line - whole);
+	pack_lines(e, b, whole, lines, 1);
 	e->ahead.by = 0;
-	e->axis[axis] = e->axis[axis + 1] = NULL;
+	e->axis[k->axes.n] = e->axis[k->axes.n + 1] = NULL;
 	e->k = k;
-	stx__for_end(e, &f);
 }
