@@ -35,6 +35,7 @@
 
 #define TILE_ROW   12 /* rows of all register tiles divide it */
 #define TILE_COL   32
+#define VECTOR     16 /* elements, at most */
 #define LEAST_ROWS 60
 #define LEAST_COLS 128
 #define MOST_COLS  1024
@@ -43,6 +44,7 @@
 
 #define FMA_RATE    2.0
 #define EDGE        120.0
+#define NARROW      0.2 /* of a vector, that multiplying one alone takes more */
 #define PACK_A      0.1
 #define PACK_B      0.2
 #define PACK_TORN   0.7
@@ -99,6 +101,13 @@ struct average {
 	double mr, nr, bytes;
 };
 
+/* Of columns; one that has no other beside it counts more. */
+static double vectors(int64_t cols, int64_t w)
+{
+	int64_t n = ceil_div(cols, w);
+	return (double)n + (n % NV ? NARROW : 0);
+}
+
 static struct average average_of(const struct stx_cpu_target *t, const struct stx_product_shape *p,
 				 const struct stx_blocking *b)
 {
@@ -115,7 +124,7 @@ static struct average average_of(const struct stx_cpu_target *t, const struct st
 		.cols = (double)p->cols / (double)across,
 		.panels = (double)((down - 1) * ceil_div(b->rows, mr) + ceil_div(rows, mr)) /
 			  (double)down,
-		.vectors = (double)((across - 1) * ceil_div(b->cols, w) + ceil_div(cols, w)) /
+		.vectors = ((double)(across - 1) * vectors(b->cols, w) + vectors(cols, w)) /
 			   (double)across,
 		.blocks = (double)blocks,
 		.words = (double)ceil_div(p->terms, blocks),
@@ -206,13 +215,14 @@ static unsigned add_words(const struct stx_cpu_target *t, const struct stx_produ
 	return n;
 }
 
-/* Of vectors and of lines, where those are not too long; else TILE_COL. */
+/* The fewest lines that fill their vectors but for a thirty-second, where those are not too long;
+ * else TILE_COL. */
 static int64_t line_unit(int64_t line)
 {
-	int64_t unit = line;
-	while (unit > 1 && unit <= MOST_COLS && unit % (TILE_COL / NV))
-		unit *= 2;
-	return unit > 1 && unit <= MOST_COLS ? unit : TILE_COL;
+	for (int64_t unit = line; line > 1 && unit <= MOST_COLS; unit += line)
+		if (32 * (ceil_div(unit, VECTOR) * VECTOR - unit) <= unit)
+			return unit;
+	return TILE_COL;
 }
 
 unsigned stx_cpu_blockings(const struct stx_cpu_target *t, const struct stx_product_shape *p,

@@ -14,7 +14,7 @@
 #define FEW_ROWS      4 /* products with fewer rows, columns or terms are made without a tile */
 #define FEW_COLS      12
 #define FEW_TERMS     16
-#define LINE_STEP     8   /* elements between neighbours that are read and shuffled, not gathered */
+#define LINE_STEP     64  /* elements between neighbours of a line, at most: patches */
 #define THIN_COLS     128 /* a vector by a matrix that is read row by row: from so many columns, */
 #define THIN_ELEMS    65536 /* more elements, */
 #define THIN_TERMS    65536 /* and not more terms: the vector is packed whole */
