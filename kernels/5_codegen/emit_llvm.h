@@ -5,7 +5,7 @@
  * emitted, varying: `copies` vectors of `w` lanes, so that one pass through the loop handles
  * copies*w iterations. bool is i1. Floats below 32 bits have two forms, both made where the value
  * is defined (unused ones are dead and go): `v`, the value widened to f32, and `raw`, its bits as
- * an integer. Straight-line pieces between loop markers are emitted copy by copy, so register
+ * an integer; an f32 that is a bf16 value for certain has the latter's. Straight-line pieces between loop markers are emitted copy by copy, so register
  * pressure is that of one copy and the stores of a copy come after its loads. Control flow: one
  * builder that always stands at the end of the current block; all allocas in `entry`. Accumulators
  * and nothing else live in allocas; the mem2reg pass turns those that can be into SSA. */
@@ -76,6 +76,8 @@ struct stx__loop_info {
 	uint32_t states;   /* accumulator values kept for each lane through inner loops */
 	uint8_t widest;    /* bytes of the widest value a vector of it holds */
 	uint8_t has_loop;  /* another loop inside */
+	uint8_t has_rare;  /* a RARELY */
+	uint8_t has_f64;   /* values of f64, for usual lanes */
 	uint8_t scalar; /* VECTOR, but one lane at a time: an inner size varies, or it only moves */
 	uint8_t in_memory; /* binding lane accumulators stay in their arrays */
 	uint8_t w, copies; /* of the main part; the tail does one copy at a time */
@@ -217,6 +219,7 @@ struct stx__emit {
 	unsigned w, copies, mask_bits;
 	unsigned copy;       /* being emitted */
 	LLVMValueRef rare;   /* lanes, of all copies, where a RARELY is true; NULL: there is none */
+	uint8_t *is_usual;   /* by instruction: its value counts where no RARELY is true */
 	uint8_t usual;       /* each RARELY is taken for false, and collected in rare */
 	uint8_t again;       /* what varies is emitted once again, for them */
 	LLVMValueRef mask;   /* prefix mask of the tail, or NULL: every lane is active */
@@ -272,9 +275,13 @@ struct stx__val stx__from_memory(struct stx__emit *e, enum stx_dtype t, LLVMValu
 LLVMValueRef stx__to_memory(struct stx__emit *e, enum stx_dtype t, struct stx__val v, unsigned w);
 struct stx__val stx__cast(struct stx__emit *e, enum stx_dtype to, enum stx_dtype from,
 			  struct stx__val v, unsigned w);
+/* The cast may be by an instruction that leaves some vectors to code for rare lanes. */
+int stx__casts_to_bf16(const struct stx__emit *e, const struct stx_kinst *i, unsigned w);
 
 /* ---- primitives (emit_llvm_prim.c) ---- */
 void stx__emit_prim(struct stx__emit *e, uint32_t n);
+/* While code for the usual lanes is emitted: those of the mask are not. */
+void stx__rarely(struct stx__emit *e, LLVMValueRef mask);
 /* An elementary function of x, one value or a vector of f32 or f64. */
 LLVMValueRef stx__elementary(struct stx__emit *e, enum stx_prim op, enum stx_dtype t,
 			     LLVMValueRef x);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "emit_llvm.h"
+#include "scalar.h"
 
 #define MOST_UNROLLED    16   /* iterations, */
 #define MOST_CODE        160  /* instructions of all of them */
@@ -92,6 +93,8 @@ static void emit_const(struct stx__emit *e, uint32_t n)
 	struct stx__val v = { stx__const(e, t, i->k, 1), NULL };
 	if (stx__is_narrow(t))
 		v.raw = stx__narrow(e, t, v.v, 1);
+	else if (t == STX_F32 && stx_scalar_round(STX_BF16, i->k.f) == i->k.f)
+		v.raw = stx__narrow(e, STX_BF16, v.v, 1);
 	stx__set(e, n, v);
 }
 
@@ -140,13 +143,20 @@ static void emit_turns(struct stx__emit *e, uint32_t from, uint32_t to)
 	e->copy = 0;
 }
 
-/* From the first RARELY of a segment to before what has effects or reads by conditions: *first to
- * the result. Empty without one, or where lanes are not known. */
+/* Instruction n has lanes that are rare, or may have. */
+static int has_rare(const struct stx__emit *e, uint32_t n)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	return e->w > 1 && e->varying[n] && !e->kept[n].is_dead && !e->kept[n].is_read &&
+	       (i->op == STX_P_RARELY || stx__casts_to_bf16(e, i, e->w));
+}
+
+/* From the first such of a segment to before what has effects or reads by conditions: *first to the
+ * result. Empty without one, or where lanes are not known. */
 static uint32_t rare_part(const struct stx__emit *e, uint32_t from, uint32_t to, uint32_t *first)
 {
 	uint32_t n = from;
-	while (n < to && !(e->w > 1 && e->k->insts.at[n].op == STX_P_RARELY && e->varying[n] &&
-			   !e->kept[n].is_dead && !e->kept[n].is_read))
+	while (n < to && !has_rare(e, n))
 		n++;
 	*first = n;
 	for (; n < to; n++) {
@@ -181,7 +191,7 @@ static void join(struct stx__emit *e, uint32_t n, const struct stx__val *was,
 		struct stx__val *now = &e->val[(size_t)n * e->stride + c], a = was[c], b = *now;
 		now->v = LLVMBuildPhi(e->b, LLVMTypeOf(a.v), "");
 		LLVMAddIncoming(now->v, (LLVMValueRef[]){ a.v, b.v }, blocks, 2);
-		if (a.raw) {
+		if (a.raw && b.raw) {
 			now->raw = LLVMBuildPhi(e->b, LLVMTypeOf(a.raw), "");
 			LLVMAddIncoming(now->raw, (LLVMValueRef[]){ a.raw, b.raw }, blocks, 2);
 		}
@@ -202,6 +212,8 @@ static void emit_rare(struct stx__emit *e, uint32_t first, uint32_t to)
 	e->usual = 1;
 	emit_turns(e, first, to);
 	e->usual = 0;
+	if (!e->rare) /* casts that had nothing to round */
+		return;
 	memcpy(was, e->val + first * stride, (to - first) * stride * sizeof *was);
 	LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b), after, rare;
 	after = stx__if_begin(e, stx__any(e, e->rare, e->w));

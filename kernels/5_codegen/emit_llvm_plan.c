@@ -176,15 +176,20 @@ static unsigned cost_of(const struct stx_kinst *i)
 }
 
 /* Bytes a lane of the value takes in a register; 0: it does not decide. What is wider than memory and
- * accumulators are is taken in halves: the rest, casts too, then fills registers. */
+ * accumulators are is taken in halves: the rest, casts too, then fills registers. Floats below 32 bits that
+ * are only moved stay as they are. */
 static unsigned width_of(const struct stx_kinst *i)
 {
+	int is_memory = i->op == STX_K_LOAD || i->op == STX_K_STORE;
 	if (i->op == STX_K_INDEX || i->op == STX_K_CONST || i->op == STX_K_INDIRECT ||
-	    i->op == STX_K_LOOP || i->op == STX_K_END || i->dtype == STX_BOOL ||
-	    i->dtype >= STX_DTYPE_COUNT)
+	    i->op == STX_K_LOOP || i->op == STX_K_END || i->dtype >= STX_DTYPE_COUNT)
 		return 0;
 	enum stx_dtype t = (enum stx_dtype)i->dtype;
-	unsigned bytes = stx__is_narrow(t) ? 4 : (unsigned)stx_dtype_bytes(t);
+	if (t == STX_BOOL)
+		return is_memory;
+	unsigned bytes = (unsigned)stx_dtype_bytes(t);
+	if (stx__is_narrow(t) && !is_memory && i->op != STX_P_SELECT && i->op != STX_P_BITCAST)
+		bytes = 4;
 	return i->op < STX_PRIM_COUNT && bytes > 4 ? 4 : bytes;
 }
 
@@ -237,7 +242,10 @@ static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_inf
 		for (const struct stx__acc *a = l->inner; a; a = a->next_inner)
 			if (a->exact && !a->keyed && stx_dtype_is_float(a->dtype) && l->cost <= 12)
 				return 8; /* NaN and signed zeros make long chains: more of them */
-		if (e->t->level >= 4 && l->cost >= LEAST_EIGHTFOLD && l->cost <= MOST_EIGHTFOLD)
+		/* where rare lanes have code of their own, what it needs stays in registers: of f64 between
+		 * narrower memory two each */
+		if (e->t->level >= 4 && l->cost >= LEAST_EIGHTFOLD && l->cost <= MOST_EIGHTFOLD &&
+		    !(l->has_rare && l->has_f64 && l->widest < 8))
 			return 8;
 		return l->cost <= MOST_FOURFOLD ? 4 : l->cost <= MOST_TWOFOLD ? 2 : 1;
 	}
@@ -333,8 +341,8 @@ static uint8_t *usual_ones(struct stx__emit *e)
 static void second_pass(struct plan *p)
 {
 	struct stx__emit *e = p->e;
-	const uint8_t *usual = usual_ones(e);
-	if (!usual)
+	e->is_usual = usual_ones(e);
+	if (!e->is_usual)
 		stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
 	for (uint32_t n = 0; n < e->k->insts.n && !e->err; n++) {
 		const struct stx_kinst *i = &e->k->insts.at[n];
@@ -362,7 +370,9 @@ static void second_pass(struct plan *p)
 		if (!p->depth || e->kept[n].is_dead)
 			continue;
 		struct stx__loop_info *l = &e->loop[p->open[p->depth - 1]];
-		l->cost += usual[n] ? cost_of(i) : 0;
+		l->cost += e->is_usual[n] ? cost_of(i) : 0;
+		l->has_rare |= i->op == STX_P_RARELY;
+		l->has_f64 |= e->is_usual[n] && e->varying[n] && i->dtype == STX_F64;
 		if (i->op == STX_K_UPDATE && e->acc[i->a]->monoid == STX_MONOID_SOFTMAX)
 			l->cost += 60; /* two exponentials */
 		if (e->varying[n] && width_of(i) > l->widest)

@@ -111,9 +111,16 @@ def rest(torch):
              ["%p = max_pool2d_with_indices.default(%x, [3, 3], [1, 1], [1, 1])", "%y = relu.default(%p)"],
              lambda x: F.max_pool2d(x, 3, 1, 1).relu()),
     ]
+    for op, t, inputs in (("abs", "bf16", 1), ("neg", "bf16", 1), ("copysign", "bf16", 2), ("logical_xor", "bool", 2)):
+        fn = getattr(torch, op)
+        overload = "Tensor" if op == "copysign" else "default"
+        found.append(case(f"{op} {t} 64K", "pointwise", [f"{t}[{n}]"] * inputs,
+                          [f"%y = {op}.{overload}({', '.join(['%x', '%z'][:inputs])})"], fn,
+                          lambda *x, out, fn=fn: fn(*x, out=out)))
     for a, b, size in (("f32", "bf16", n), ("bf16", "f32", n), ("f32", "f16", n), ("f16", "f32", n), ("f32", "i32", n),
                        ("f32", "i64", n), ("f32", "u8", n), ("u8", "f32", n), ("i64", "f32", n), ("f32", "f64", n),
-                       ("f64", "f32", n), ("i32", "f32", n), ("f32", "bool", n)):
+                       ("f64", "f32", n), ("i32", "f32", n), ("f32", "bool", n), ("f64", "bf16", n), ("f64", "f16", n),
+                       ("f64", "i32", n), ("i32", "bf16", n)):
         found.append(case(f"cast {a} to {b} {size >> 10}K", "pointwise", [f"{a}[{size}]"],
                           [f"%y = _to_copy.default(%x, dtype={b})"],
                           lambda x, b=b: x.to(getattr(torch, TORCH[b])), lambda x, out: out.copy_(x), high=100))
