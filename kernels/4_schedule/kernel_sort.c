@@ -3,8 +3,10 @@
  * requires: a CPU target, a definition as stx_loops_verify checks it: keys, result and scratch
  * memory dense. ensures: the kernel passes stx_kernel_verify. It copies the keys into the scratch
  * memory, beside the positions 0 .. n-1, sorts the pairs there, and widens the positions into the
- * result. */
+ * result: on a CPU, where only few of the first ones are read (topk), only these. */
 #include "build.h"
+
+#define MOST_SELECTED 64 /* beyond, and for more than a fourth of the row, all is sorted as fast */
 
 enum { KEYS, WORK_KEYS, WORK_PLACES, RESULT }; /* parameters */
 enum { ROW, BEFORE, AFTER };                   /* axes: the grid; n elements, on a CPU twice */
@@ -15,6 +17,7 @@ struct sorting {
 	struct stx_kernel *k;
 	stx_ex n, row, work; /* first element of the row: of keys and result, of scratch memory */
 	uint32_t after;      /* axis of the second loop */
+	int64_t first;       /* elements of each row that are read; 0: all */
 	int oom;
 };
 
@@ -65,7 +68,33 @@ static void end_loop(struct sorting *s, uint32_t loop)
 
 static stx_ex at(const struct sorting *s, stx_ex first, uint32_t axis)
 {
-	return stx_ex_add(s->l->ex, first, stx_ex_var(s->l->ex, axis, s->n));
+	stx_ex size = s->k->axes.at[axis].size;
+	return stx_ex_add(s->l->ex, first, stx_ex_var(s->l->ex, axis, size));
+}
+
+/* How many elements of a row other buffers read, the first ones; 0: all, or that is not known. */
+static int64_t count_read(const struct sorting *s)
+{
+	const struct stx_loops *l = s->l;
+	int64_t most = 0, n;
+	for (uint32_t i = 0; i < l->outputs.n; i++)
+		if (l->outputs.at[i] == s->b->id)
+			return 0;
+	for (uint32_t i = 0; i < l->buffers.n; i++) {
+		const struct stx_body *body = &l->buffers.at[i]->body;
+		for (uint32_t j = 0; j < body->n; j++) {
+			if (body->at[j].op != STX_B_LOAD || body->at[j].a != s->b->id)
+				continue;
+			stx_ex e = stx_ex_mod(l->ex, body->at[j].ex, s->n);
+			int64_t last = e == STX_EX_BAD ? INT64_MAX : stx_ex_interval(l->ex, e).hi;
+			if (last >= MOST_SELECTED)
+				return 0;
+			most = last >= most ? last + 1 : most;
+		}
+	}
+	return stx_ex_is_const(l->ex, s->n, &n) && (most <= n / 4 || (most <= 8 && most <= n))
+		       ? most
+		       : 0;
 }
 
 static uint32_t load(struct sorting *s, uint32_t param, stx_ex ex)
@@ -99,6 +128,7 @@ static void fill_body(struct sorting *s)
 	i.b = WORK_PLACES;
 	i.c = BEFORE;
 	i.ex = s->work;
+	i.k.i = s->first;
 	add(s, i);
 
 	loop = begin_loop(s, s->after);
@@ -112,7 +142,7 @@ static void fill_body(struct sorting *s)
 static int64_t grain_of(const struct sorting *s)
 {
 	int64_t n = stx_ex_hint(s->l->ex, s->n), passes = 1;
-	for (int64_t run = 16; run < n; run *= 2)
+	for (int64_t run = 16; run < n && !s->first; run *= 2)
 		passes++;
 	int64_t ns = stx_sat_mul(stx_sat_mul(n < 1 ? 1 : n, passes), 2);
 	return ns >= 20000 ? 1 : 20000 / ns;
@@ -135,6 +165,7 @@ stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, 
 	k->kind = STX_KERNEL_TEM;
 	k->target_gpu = (uint8_t)target_gpu;
 	k->grid = b->ranges[0];
+	s.first = target_gpu ? 0 : count_read(&s);
 	add_param(&s, b->body.at[0].a, 1, 0);
 	add_param(&s, b->scratch[0], 1, 1);
 	add_param(&s, b->scratch[1], 1, 1);
@@ -144,7 +175,7 @@ stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, 
 		add_axis(&s, "r0", s.n, STX_AXIS_LOOP);
 	} else {
 		add_axis(&s, "x1", s.n, STX_AXIS_VECTOR);
-		add_axis(&s, "x2", s.n, STX_AXIS_VECTOR);
+		add_axis(&s, "x2", s.first ? stx_ex_const(l->ex, s.first) : s.n, STX_AXIS_VECTOR);
 	}
 	s.row = stx_ex_mul(l->ex, s.n, stx_ex_var(l->ex, ROW, k->grid));
 	s.work = stx_ex_muli(l->ex, s.row, 2);
