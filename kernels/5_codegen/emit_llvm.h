@@ -220,6 +220,7 @@ struct stx__emit {
 	LLVMValueRef rest; /* i64: active lanes, when mask is set */
 	LLVMValueRef slot;   /* i64: register of lane accumulators that copy 0 belongs to; NULL: */
 	unsigned first_slot; /* that one */
+	unsigned rows_at_once; /* grid points whose pieces are emitted together */
 	struct {           /* far parameters' contiguous loads fetch what they read */
 		uint32_t axis; /* so many of its iterations later */
 		int64_t by;    /* 0: they do not; -1: nor in windows inside */

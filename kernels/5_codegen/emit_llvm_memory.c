@@ -219,7 +219,8 @@ static int64_t near_stride(const struct stx__index *x)
 static void fetch_far(struct stx__emit *e, const struct stx_kinst *i, const struct stx__index *x,
 		      LLVMValueRef mask)
 {
-	int64_t stride = stx__is_far(e, i->a) ? near_stride(x) : 0;
+	int is_input = !e->k->params.at[i->a].is_written; /* what it keeps there is near */
+	int64_t stride = is_input && stx__is_far(e, i->a) ? near_stride(x) : 0;
 	stx_ex coeff, rest;
 	if (!stride)
 		return;
