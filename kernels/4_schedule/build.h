@@ -88,6 +88,8 @@ struct stx__access {
 	uint8_t is_load, is_store, bytes, dtype;
 	uint8_t is_bound; /* an index that is compared with constants, and nothing else: its
 			     variable plus a constant */
+	uint8_t is_again; /* a load that is one of the last before it too: made once */
+	uint32_t buffer;  /* of a load */
 	uint8_t is_lead; /* of the buffer that decides the order of axes: the first reduction, or
 			    all */
 	uint8_t is_full;
