@@ -372,6 +372,18 @@ def plot(rows, title):
     return "\n".join(out + ["</svg>"]) + "\n"
 
 
+def write_json(path, machine, rows):
+    """A line a case, four digits: what changes is seen in a diff."""
+    def short(v):
+        if isinstance(v, list):
+            return [short(x) for x in v]
+        return float(f"{v:.4g}") if isinstance(v, float) else v
+
+    lines = ",\n".join("  " + json.dumps({k: short(v) for k, v in r.items()}) for r in rows)
+    with open(path, "w") as f:
+        f.write('{"machine": ' + json.dumps(machine) + ',\n "rows": [\n' + lines + "\n]}\n")
+
+
 def parent(args):
     committed = os.path.join(HERE, "cpu.json")
     last = {}
@@ -397,7 +409,7 @@ def parent(args):
             return 1
     print("\n".join(summary(rows)))
     if args.json:
-        json.dump({"machine": m, "rows": rows}, open(args.json, "w"), indent=1)
+        write_json(args.json, m, rows)
     if args.plot:
         open(args.plot, "w").write(plot(rows, f"best peer / stax, {m['cpu']}, {m['cores']} cores, {m['date']}"))
     return 1 if any(r.get("is_wrong") or "failed" in r for r in rows) else 0
