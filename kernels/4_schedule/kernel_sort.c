@@ -7,6 +7,8 @@
 #include "build.h"
 
 #define MOST_SELECTED 64 /* beyond, and for more than a fourth of the row, all is sorted as fast */
+#define FEW_SELECTED  8  /* but for so few */
+#define NOT_READ      (-1)
 
 enum { KEYS, WORK_KEYS, WORK_PLACES, RESULT }; /* parameters */
 enum { ROW, BEFORE, AFTER };                   /* axes: the grid; n elements, on a CPU twice */
@@ -72,29 +74,41 @@ static stx_ex at(const struct sorting *s, stx_ex first, uint32_t axis)
 	return stx_ex_add(s->l->ex, first, stx_ex_var(s->l->ex, axis, size));
 }
 
-/* How many elements of a row other buffers read, the first ones; 0: all, or that is not known. */
-static int64_t count_read(const struct sorting *s)
+/* Of buffer b, read at e: elements of a row up to there, where these are few; else 0. */
+static int64_t read_to(const struct stx_loops *l, const struct stx_buffer *b, stx_ex e)
 {
-	const struct stx_loops *l = s->l;
-	int64_t most = 0, n;
+	stx_ex at = stx_ex_mod(l->ex, e, b->rranges[0]);
+	int64_t last = at == STX_EX_BAD ? INT64_MAX : stx_ex_interval(l->ex, at).hi, n;
+	if (last >= MOST_SELECTED || !stx_ex_is_const(l->ex, b->rranges[0], &n))
+		return 0;
+	return last < n / 4 || (last < FEW_SELECTED && last < n) ? last + 1 : 0;
+}
+
+stx_err stx__sort_reads(const struct stx_loops *l, int64_t **out)
+{
+	int64_t *reads = *out = STX_NEW_ARRAY(l->g->arena, int64_t, l->buffers.n + 1);
+	if (!reads)
+		return STX_E_NOMEM;
+	for (uint32_t i = 0; i < l->buffers.n; i++) {
+		const struct stx_buffer *b = l->buffers.at[i];
+		int all = b->kind == STX_BUF_OUTPUT || b->base || b->heir;
+		reads[i] = all ? 0 : NOT_READ;
+	}
 	for (uint32_t i = 0; i < l->outputs.n; i++)
-		if (l->outputs.at[i] == s->b->id)
-			return 0;
+		reads[l->outputs.at[i]] = 0;
 	for (uint32_t i = 0; i < l->buffers.n; i++) {
 		const struct stx_body *body = &l->buffers.at[i]->body;
 		for (uint32_t j = 0; j < body->n; j++) {
-			if (body->at[j].op != STX_B_LOAD || body->at[j].a != s->b->id)
+			uint32_t of = body->at[j].op == STX_B_LOAD ? body->at[j].a : STX_NONE;
+			if (of == STX_NONE || l->buffers.at[of]->def != STX_DEF_SORT)
 				continue;
-			stx_ex e = stx_ex_mod(l->ex, body->at[j].ex, s->n);
-			int64_t last = e == STX_EX_BAD ? INT64_MAX : stx_ex_interval(l->ex, e).hi;
-			if (last >= MOST_SELECTED)
-				return 0;
-			most = last >= most ? last + 1 : most;
+			int64_t n = read_to(l, l->buffers.at[of], body->at[j].ex);
+			reads[of] = !n || !reads[of] ? 0 : n > reads[of] ? n : reads[of];
 		}
 	}
-	return stx_ex_is_const(l->ex, s->n, &n) && (most <= n / 4 || (most <= 8 && most <= n))
-		       ? most
-		       : 0;
+	for (uint32_t i = 0; i < l->buffers.n; i++)
+		reads[i] = reads[i] == NOT_READ ? 0 : reads[i];
+	return STX_E_OK;
 }
 
 static uint32_t load(struct sorting *s, uint32_t param, stx_ex ex)
@@ -148,12 +162,14 @@ static int64_t grain_of(const struct sorting *s)
 	return ns >= 20000 ? 1 : 20000 / ns;
 }
 
-stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int target_gpu,
-			 struct stx_kernel **out, struct stx_diag *d)
+stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int64_t first,
+			 int target_gpu, struct stx_kernel **out, struct stx_diag *d)
 {
-	struct sorting s = {
-		.l = l, .b = b, .n = b->rranges[0], .after = target_gpu ? BEFORE : AFTER
-	};
+	struct sorting s = { .l = l,
+			     .b = b,
+			     .n = b->rranges[0],
+			     .first = target_gpu ? 0 : first,
+			     .after = target_gpu ? BEFORE : AFTER };
 	struct stx_kernel *k = s.k = STX_NEW(l->g->arena, struct stx_kernel);
 	*out = NULL;
 	if (!k)
@@ -165,7 +181,6 @@ stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, 
 	k->kind = STX_KERNEL_TEM;
 	k->target_gpu = (uint8_t)target_gpu;
 	k->grid = b->ranges[0];
-	s.first = target_gpu ? 0 : count_read(&s);
 	add_param(&s, b->body.at[0].a, 1, 0);
 	add_param(&s, b->scratch[0], 1, 1);
 	add_param(&s, b->scratch[1], 1, 1);
