@@ -3,9 +3,9 @@
  * A VECTOR loop becomes a main loop of `copies` vectors an iteration and a tail of single vectors,
  * the last one masked; there is no scalar remainder. With binding lane accumulators the main loop
  * takes 64 iterations at a time, one register a copy. When those registers would not fit the
- * target's, or the body is large, they live in an array instead and the iteration picks its place; so
- * do they in the tail, but for a short one of known length, which is straight code. Recursion is as deep as the kernel's loops, which stx_kernel_verify limits.
- */
+ * target's, or the body is large, they live in an array instead and the iteration picks its place;
+ * so do they in the tail, but for a short one of known length, which is straight code. Recursion is
+ * as deep as the kernel's loops, which stx_kernel_verify limits. */
 #include <string.h>
 
 #include "emit_llvm.h"
