@@ -90,7 +90,7 @@ struct stx__access {
 			     variable plus a constant */
 	uint8_t is_again; /* a load that is one of the last before it too: made once */
 	uint32_t buffer;  /* of a load */
-	uint8_t is_lead; /* of the buffer that decides the order of axes: the first reduction, or
+	uint8_t is_lead;  /* of the buffer that decides the order of axes: the first reduction, or
 			    all */
 	uint8_t is_full;
 };
@@ -235,8 +235,7 @@ stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def
 stx_err stx__sort_reads(const struct stx_loops *l, int64_t **out);
 /* The kernel of a SORT buffer of which so many are wanted; 0: all. */
 stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int64_t first,
-			 int target_gpu,
-			 struct stx_kernel **out, struct stx_diag *d);
+			 int target_gpu, struct stx_kernel **out, struct stx_diag *d);
 /* kernel_build.c: the size symbols a kernel mentions become its scalars. */
 stx_err stx__collect_scalars(struct stx_kernel *k, struct stx_diag *d);
 /* How the reductions of a kernel run through their ranges: what their results' bits depend on. */

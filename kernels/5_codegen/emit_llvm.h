@@ -212,16 +212,16 @@ struct stx__emit {
 	/* The vector loop being emitted; w == 0: none. */
 	uint32_t vaxis;
 	unsigned w, copies, mask_bits;
-	unsigned copy;     /* being emitted */
-	LLVMValueRef rare; /* lanes, of all copies, where a RARELY is true; NULL: there is none */
-	uint8_t usual;     /* each RARELY is taken for false, and collected in rare */
-	uint8_t again;     /* what varies is emitted once again, for them */
-	LLVMValueRef mask; /* prefix mask of the tail, or NULL: every lane is active */
-	LLVMValueRef rest; /* i64: active lanes, when mask is set */
+	unsigned copy;       /* being emitted */
+	LLVMValueRef rare;   /* lanes, of all copies, where a RARELY is true; NULL: there is none */
+	uint8_t usual;       /* each RARELY is taken for false, and collected in rare */
+	uint8_t again;       /* what varies is emitted once again, for them */
+	LLVMValueRef mask;   /* prefix mask of the tail, or NULL: every lane is active */
+	LLVMValueRef rest;   /* i64: active lanes, when mask is set */
 	LLVMValueRef slot;   /* i64: register of lane accumulators that copy 0 belongs to; NULL: */
 	unsigned first_slot; /* that one */
 	unsigned rows_at_once; /* grid points whose pieces are emitted together */
-	struct {           /* far parameters' contiguous loads fetch what they read */
+	struct {               /* far parameters' contiguous loads fetch what they read */
 		uint32_t axis; /* so many of its iterations later */
 		int64_t by;    /* 0: they do not; -1: nor in windows inside */
 	} ahead;

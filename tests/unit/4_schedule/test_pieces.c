@@ -51,11 +51,11 @@ static void test_pieces_concatenation_is_copies(void **state)
 static void test_pieces_of_merged_axes_depend_on_the_point(void **state)
 {
 	(void)state;
-	expect_kernel("%x : f32[3000,3] = placeholder()\n%z : f32[3000,3] = placeholder()\n"
-		      "%y = cat.default([%x, %z], 0)\nreturn (%y)\n",
-		      (const char *[]){ "axis x0 grid 5\naxis x1 vector min(",
-					"axis x2 vector", NULL },
-		      no_choice);
+	expect_kernel(
+		"%x : f32[3000,3] = placeholder()\n%z : f32[3000,3] = placeholder()\n"
+		"%y = cat.default([%x, %z], 0)\nreturn (%y)\n",
+		(const char *[]){ "axis x0 grid 5\naxis x1 vector min(", "axis x2 vector", NULL },
+		no_choice);
 }
 
 static void test_pieces_of_bent_indices_are_straight(void **state)
