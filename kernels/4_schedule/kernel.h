@@ -73,7 +73,8 @@
  * Sorts. SORT, outside every LOOP, works on elements [ex, ex + 2n) of two parameters, keys (u32 or
  * u64) and values (i32), n being the size of axis c, below 2^31. The first n pairs (key, value) are
  * put in ascending order of their keys, equal ones keeping theirs; the second n elements of both
- * are undefined afterwards, and with `first K` (CPU) all but the first K are. In a GPU kernel the values ascend at first: they tell equal keys apart.
+ * are undefined afterwards, and with `first K` (CPU) all but the first K are. In a GPU kernel the
+ * values ascend at first: they tell equal keys apart.
  */
 #ifndef STX_KERNEL_H
 #define STX_KERNEL_H

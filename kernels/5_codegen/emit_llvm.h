@@ -333,7 +333,7 @@ void stx__kept_read(struct stx__emit *e, uint32_t n);
 
 /* ---- sorts (emit_llvm_sort.c) ---- */
 void stx__emit_sort(struct stx__emit *e, uint32_t n);
-/* emit_llvm_select.c. args: pointers to keys of type t and to values, n, count; n and count as numbers. */
+/* emit_llvm_select.c. args: pointers to keys of type t and to values; n, count: as numbers, too. */
 void stx__emit_select(struct stx__emit *e, enum stx_dtype t, const LLVMValueRef args[4], int64_t n,
 		      int64_t count);
 
