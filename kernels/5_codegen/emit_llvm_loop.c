@@ -406,6 +406,8 @@ static void vector_body(struct stx__emit *e, uint32_t n, LLVMValueRef i, unsigne
 				    stx__splat(e, limit, l->w));
 	}
 	e->axis_depth[e->vaxis] = (uint8_t)++e->depth;
+	if (l->has_loop)
+		stx__fetch_results(e, n + 1, l->end, copies * l->w);
 	stx__emit_range(e, n + 1, l->end);
 	e->depth--;
 	e->axis[e->vaxis] = NULL;
