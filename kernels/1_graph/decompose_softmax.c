@@ -10,9 +10,6 @@
 /* Rows of more elements leave the first caches: maximum and sum come from one pass. Not where a
  * softmax needs the exponentials again and the target keeps the row: two passes compute each once. */
 #define LONG_ROW 32768
-/* A CPU computes two exponentials an element for a pair, three times as long as both passes over a row
- * in the second cache (1.1 ms to 0.35 for 32 rows of 50257). */
-#define LONG_CPU_ROW 262144
 /* Fewer rows leave processors idle, unless each of the two reductions is cut (split.h). */
 #define MANY_ROWS 16
 /* So many rows are not cut on a GPU, each of the two reductions by itself (split_rule.c). */
@@ -32,7 +29,7 @@ static int has_long_rows(const struct stx__build *b, const struct stx_type *t, u
 			rows *= MANY_ROWS;
 	}
 	int64_t kept = b->n->op == STX_OP_SOFTMAX && rows >= UNCUT_ROWS ? b->g->kept_row : 0;
-	int64_t least = b->g->kept_row ? LONG_ROW : LONG_CPU_ROW;
+	int64_t least = b->g->cached_row > LONG_ROW ? b->g->cached_row : LONG_ROW;
 	kept = kept > least ? kept : least;
 	return row > (double)kept && rows >= MANY_ROWS;
 }

@@ -55,8 +55,8 @@ static void test_attend_spelt_out_attention_is_found(void **state)
 		     "%e = exp.default(%d)\n%z = sum.dim_IntList(%e, [-1], True)\n"
 		     "%p = div.Tensor(%e, %z)\n" TAIL,
 		/* long rows, whose softmax takes one pass itself */
-		"%q : f32[16,24] = placeholder()\n%t : f32[24,300000] = placeholder()\n"
-		"%v : f32[300000,8] = placeholder()\n%s = mm.default(%q, %t)\n" SOFT
+		"%q : f32[16,24] = placeholder()\n%t : f32[24,40000] = placeholder()\n"
+		"%v : f32[40000,8] = placeholder()\n%s = mm.default(%q, %t)\n" SOFT
 		"%y = mm.default(%p, %v)\nreturn (%y,)\n",
 		/* views between: heads apart and together */
 		HEAD "%c = view.default(%s, [2,1,16,20])\n%w = softmax.int(%c, -1)\n"
