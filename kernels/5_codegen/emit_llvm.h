@@ -226,7 +226,8 @@ struct stx__emit {
 	LLVMValueRef rest;   /* i64: active lanes, when mask is set */
 	LLVMValueRef slot;   /* i64: register of lane accumulators that copy 0 belongs to; NULL: */
 	unsigned first_slot; /* that one */
-	struct {             /* far parameters' contiguous loads fetch what they read */
+	unsigned rows_at_once; /* grid points whose pieces are emitted together */
+	struct {               /* far parameters' contiguous loads fetch what they read */
 		uint32_t axis; /* so many of its iterations later */
 		int64_t by;    /* 0: they do not; -1: nor in windows inside */
 	} ahead;
@@ -345,6 +346,9 @@ void stx__kept_read(struct stx__emit *e, uint32_t n);
 
 /* ---- sorts (emit_llvm_sort.c) ---- */
 void stx__emit_sort(struct stx__emit *e, uint32_t n);
+/* emit_llvm_select.c. args: pointers to keys of type t and to values; n, count: as numbers, too. */
+void stx__emit_select(struct stx__emit *e, enum stx_dtype t, const LLVMValueRef args[4], int64_t n,
+		      int64_t count);
 
 /* ---- accumulators (emit_llvm_reduce.c) ---- */
 void stx__acc_open(struct stx__emit *e, uint32_t n);

@@ -5,18 +5,20 @@
  * of branching. Where the level has no masked move (x86-64-v2; 8 and 16 bits in v3) LLVM would make
  * one branch a lane, so the tail, whose mask is a prefix, copies through a small buffer in a loop.
  *
- * What is written and does not fit the last cache bypasses the caches (streams): a line is then not
- * read before it is written, 1.4 to 1.6 times as fast. Only aligned vectors can; where they
- * are is known at run time. */
+ * What is written and, with what the kernel reads, does not fit the last cache bypasses the caches
+ * (streams): a line is then not read before it is written, 1.4 to 1.6 times as fast. Only aligned
+ * vectors can; where they are is known at run time. */
 #include <stddef.h>
 
 #include "emit_llvm.h"
+#include "sat.h"
 
 #define MOST_CONDITIONS 16 /* of a mask that are told apart */
 #define WINDOW          32 /* elements that share an address that conditions choose */
 
-#define CACHE_LINE 64                  /* bytes */
-#define LAST_CACHE ((int64_t)32 << 20) /* bytes: what a core sees of it, on most servers */
+#define CACHE_LINE  64                  /* bytes */
+#define LAST_CACHE  ((int64_t)32 << 20) /* bytes: what a core sees of it, on most servers */
+#define LEAST_SHARE 4 /* an output of less than a quarter of it may well be there for its reader */
 
 /* Outer parts first: what does not change in a loop is added before it. */
 static LLVMValueRef element(struct stx__emit *e, const struct stx_kinst *i, LLVMValueRef p,
@@ -253,7 +255,8 @@ static int64_t near_stride(const struct stx__index *x)
 static void fetch_far(struct stx__emit *e, const struct stx_kinst *i, const struct stx__index *x,
 		      LLVMValueRef mask)
 {
-	int64_t stride = stx__is_far(e, i->a) ? near_stride(x) : 0;
+	int is_input = !e->k->params.at[i->a].is_written; /* what it keeps there is near */
+	int64_t stride = is_input && stx__is_far(e, i->a) ? near_stride(x) : 0;
 	stx_ex coeff, rest;
 	if (!stride)
 		return;
@@ -406,18 +409,43 @@ static int waits_for_memory(const struct stx__emit *e)
 	return 4 * cost <= w * far_bytes(e);
 }
 
+/* Bytes of all parameters at most, and in this run (not NULL). */
+static int64_t all_bytes(struct stx__emit *e, LLVMValueRef *now)
+{
+	int64_t most = 0;
+	if (now)
+		*now = stx__i64(e, 0);
+	for (uint32_t i = 0; i < e->k->params.n; i++) {
+		const struct stx_kparam *p = &e->k->params.at[i];
+		int64_t bytes = (int64_t)stx_dtype_bytes(p->dtype);
+		most = stx_sat_add(most,
+				   stx_sat_mul(stx_ex_interval(e->k->ex, p->elems).hi, bytes));
+		if (now) {
+			LLVMValueRef n = stx__ex_scalar(e, p->elems);
+			n = LLVMBuildMul(e->b, n, stx__i64(e, bytes), "");
+			*now = LLVMBuildAdd(e->b, *now, n, "");
+		}
+	}
+	return most;
+}
+
 void stx__find_streams(struct stx__emit *e)
 {
-	if (e->tile || !waits_for_memory(e))
+	LLVMValueRef all = NULL;
+	if (e->tile || all_bytes(e, NULL) < LAST_CACHE || !waits_for_memory(e))
 		return;
 	for (uint32_t i = 0; i < e->k->params.n; i++) {
 		const struct stx_kparam *p = &e->k->params.at[i];
-		int64_t least = LAST_CACHE / (int64_t)stx_dtype_bytes(p->dtype);
+		int64_t least = LAST_CACHE / LEAST_SHARE / (int64_t)stx_dtype_bytes(p->dtype);
 		struct stx_interval r = stx_ex_interval(e->k->ex, p->elems);
 		if (!p->is_written || p->is_read || r.hi < least)
 			continue;
+		if (!all)
+			all_bytes(e, &all);
+		LLVMValueRef big = stx__icmp(e, LLVMIntSGE, all, stx__i64(e, LAST_CACHE));
 		e->streams[i] =
 			stx__icmp(e, LLVMIntSGE, stx__ex_scalar(e, p->elems), stx__i64(e, least));
+		e->streams[i] = LLVMBuildAnd(e->b, e->streams[i], big, "");
 		e->has_streams = 1;
 	}
 }

@@ -222,6 +222,7 @@ void stx__emit_grid(struct stx__emit *e, LLVMValueRef begin, LLVMValueRef end)
 	struct row rows[ROWS];
 	struct stx__for grid;
 	unsigned n = rows_at_once(e);
+	e->rows_at_once = n;
 	if (n > 1) {
 		LLVMValueRef size = LLVMBuildSub(e->b, end, begin, ""), middle;
 		middle = LLVMBuildAnd(e->b, size, stx__i64(e, -(int64_t)n), "");
@@ -238,5 +239,6 @@ void stx__emit_grid(struct stx__emit *e, LLVMValueRef begin, LLVMValueRef end)
 		stx__for_end(e, &grid);
 		begin = middle;
 	}
+	e->rows_at_once = 1;
 	emit_single(e, begin, end);
 }
