@@ -3,7 +3,7 @@
  * The kernel becomes `void SYMBOL(const struct stx_kernel_frame *, i64 begin, i64 end)`, a loop
  * over grid points around its instructions; operands that may be packed before the run, functions of
  * the same type. Context and module live for one call; target machines
- * are kept, one a level. No fast-math flags: what LLVM may change keeps every bit. MXCSR is set to
+ * and their passes (passes.h) are kept, one a level. No fast-math flags: what LLVM may change keeps every bit. MXCSR is set to
  * its default (nearest, subnormals kept) at entry and restored at exit, whatever the calling thread
  * has there. */
 #include <stdio.h>
@@ -329,10 +329,11 @@ static stx_err emit_stages(struct stx__emit *e, struct stx__passes *passes,
 }
 
 stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k,
-		      const struct stx_cpu_target *t, int fast, enum stx_emit_stage stage,
+		      const struct stx_cpu_target *t, unsigned how, enum stx_emit_stage stage,
 		      struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
 {
-	struct stx__emit e = { .k = k, .t = t, .fast = fast, .d = d };
+	struct stx__emit e = { .k = k, .t = t, .fast = how & STX_EMIT_FAST, .d = d };
+	e.all_long = !!(how & STX_EMIT_LONG);
 	struct messages messages = { 0 };
 	struct stx_emit_info unused;
 	size_t before = out->n;

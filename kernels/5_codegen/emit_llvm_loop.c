@@ -4,8 +4,9 @@
  * the last one masked; there is no scalar remainder. With binding lane accumulators the main loop
  * takes 64 iterations at a time, one register a copy. When those registers would not fit the
  * target's, or the body is large, they live in an array instead and the iteration picks its place;
- * the tail always does. Recursion is as deep as the kernel's loops, which stx_kernel_verify limits.
- */
+ * the tail does too, unless it is few vectors of a known number: those stand one after the other. A
+ * loop of little work (emit_llvm_plan.c) has one copy. Recursion is as deep as the kernel's loops,
+ * which stx_kernel_verify limits. */
 #include <string.h>
 
 #include "emit_llvm.h"
@@ -15,6 +16,7 @@
 #define UNROLLED_TAPS    7    /* of a window, along each axis, */
 #define MOST_WINDOW_CODE 1024 /* instructions of all of them, about */
 #define POINTS_AHEAD     4    /* what the first tap of a window will read */
+#define MOST_STRAIGHT    24   /* instructions of a tail without a loop */
 #define TURN             8    /* instructions of one copy before the next one has its turn */
 
 /* ---- control flow ---- */
@@ -412,6 +414,28 @@ static void vector_body(struct stx__emit *e, uint32_t n, LLVMValueRef i, unsigne
 	e->mask = e->rest = e->slot = NULL;
 }
 
+static void set_mask_bits(struct stx__emit *e, const struct stx__loop_info *l)
+{
+	e->mask_bits = l->widest ? 8u * l->widest : 32;
+	if (l->w == 64) /* the number of lanes must fit */
+		e->mask_bits = 8;
+}
+
+/* So many vectors of a tail stand one after the other: accumulators then stay in registers, masks
+ * are constants. */
+static int is_straight(const struct stx__loop_info *l, int64_t vectors)
+{
+	int64_t most = l->inner && !l->in_memory ? STX__MOST_OF_LANES : MOST_STRAIGHT;
+	return vectors == 1 || l->cost * vectors <= most;
+}
+
+static void straight_vector(struct stx__emit *e, uint32_t n, int64_t at, int64_t left)
+{
+	LLVMValueRef rest = left < e->loop[n].w ? stx__i64(e, left) : NULL;
+	set_mask_bits(e, &e->loop[n]);
+	vector_body(e, n, stx__i64(e, at), 1, rest, 1);
+}
+
 /* What is left of [at, end) after the main loop, one vector at a time. */
 static void vector_tail(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValueRef end)
 {
@@ -422,6 +446,11 @@ static void vector_tail(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMVa
 	LLVMValueRef w = stx__i64(e, l->w), rest = NULL;
 	LLVMBasicBlockRef after = NULL;
 	int spill = !l->in_memory && l->inner;
+	if (constant && is_straight(l, (c - b + l->w - 1) / l->w)) {
+		for (; b < c; b += l->w)
+			straight_vector(e, n, b, c - b);
+		return;
+	}
 	if (spill) {
 		after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, at, end));
 		each_binding(e, l->inner, stx__acc_to_array);
@@ -429,9 +458,7 @@ static void vector_tail(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMVa
 	LLVMValueRef i = stx__for_begin(e, &f, at, end, w);
 	if (!constant || (c - b) % l->w) {
 		rest = stx__smaller(e, LLVMBuildSub(e->b, end, i, ""), w);
-		e->mask_bits = l->widest ? 8u * l->widest : 32;
-		if (l->w == 64) /* the number of lanes must fit */
-			e->mask_bits = 8;
+		set_mask_bits(e, l);
 	}
 	vector_body(e, n, i, 1, l->w > 1 ? rest : NULL, 1);
 	stx__for_end(e, &f);

@@ -45,6 +45,13 @@ static int has_masked_moves(const struct stx__emit *e, enum stx_dtype t)
 	return e->t->level >= 4 || (e->t->level == 3 && stx_dtype_bytes(t) >= 4);
 }
 
+/* LLVM moves so many known elements one by one, without branches. */
+#define MOST_ONE_BY_ONE 8
+static int is_few(const struct stx__emit *e)
+{
+	return LLVMIsAConstantInt(e->rest) && LLVMConstIntGetSExtValue(e->rest) <= MOST_ONE_BY_ONE;
+}
+
 /* Copies the first e->rest elements from one array of t to the other. */
 static void copy_prefix(struct stx__emit *e, enum stx_dtype t, LLVMValueRef to, LLVMValueRef from)
 {
@@ -72,7 +79,7 @@ static LLVMValueRef vector_load(struct stx__emit *e, enum stx_dtype t, LLVMValue
 	if (!mask)
 		return aligned(LLVMBuildLoad2(e->b, type, p, ""), t);
 	LLVMValueRef zero = LLVMConstNull(type);
-	if (mask == e->mask && !has_masked_moves(e, t)) {
+	if (mask == e->mask && !has_masked_moves(e, t) && !is_few(e)) {
 		LLVMValueRef buf = buffer(e, t, w);
 		LLVMBuildStore(e->b, zero, buf);
 		copy_prefix(e, t, buf, p);
@@ -137,6 +144,22 @@ static LLVMValueRef run_mask(struct stx__emit *e, LLVMValueRef mask, unsigned fr
 				      LLVMConstVector(lane, w), "");
 }
 
+/* One by one: as fast as whole vectors of which each has one lane (LLVM takes 0.4 s over the shuffles
+ * of a window of those). */
+static LLVMValueRef lane_loads(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p,
+			       int64_t stride, unsigned w)
+{
+	LLVMTypeRef type = stx__mem_type(e, t);
+	LLVMValueRef all = LLVMGetPoison(stx__vec(type, w));
+	for (unsigned l = 0; l < w; l++) {
+		LLVMValueRef by = stx__i64(e, (int64_t)l * stride);
+		LLVMValueRef at = LLVMBuildGEP2(e->b, type, p, &by, 1, "");
+		LLVMValueRef v = aligned(LLVMBuildLoad2(e->b, type, at, ""), t);
+		all = LLVMBuildInsertElement(e->b, all, v, LLVMConstInt(e->i32, l, 0), "");
+	}
+	return all;
+}
+
 /* Lanes `stride` elements apart, few of them, as whole vectors from the first to the last of them,
  * shuffled. NULL: no such stride, or it would not pay. The last vector ends at the last lane's
  * element, so nothing beyond it is touched. */
@@ -151,6 +174,8 @@ static LLVMValueRef near_load(struct stx__emit *e, enum stx_dtype t, LLVMValueRe
 	if (stride > most[e->t->level] || stride < -(int64_t)most[e->t->level] || s > w ||
 	    (mask && !has_masked_moves(e, t)))
 		return NULL;
+	if (s == w)
+		return mask ? NULL : lane_loads(e, t, p, stride, w);
 	if (backwards) {
 		LLVMValueRef first = stx__i64(e, (int64_t)(w - 1) * stride);
 		p = LLVMBuildGEP2(e->b, type, p, &first, 1, "");
@@ -347,7 +372,7 @@ static void vector_store(struct stx__emit *e, enum stx_dtype t, LLVMValueRef str
 		streaming_store(e, streams, t, p, v, bytes);
 	} else if (!mask) {
 		aligned(LLVMBuildStore(e->b, v, p), t);
-	} else if (mask == e->mask && !has_masked_moves(e, t)) {
+	} else if (mask == e->mask && !has_masked_moves(e, t) && !is_few(e)) {
 		LLVMValueRef buf = buffer(e, t, w);
 		LLVMBuildStore(e->b, v, buf);
 		copy_prefix(e, t, p, buf);

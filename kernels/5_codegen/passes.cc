@@ -123,8 +123,8 @@ void stx__passes_optimise(struct stx__passes *p, LLVMModuleRef module)
 	p->loops.clear();
 }
 
-int stx__passes_emit(struct stx__passes *p, LLVMModuleRef module, int assembly, stx__passes_put *put,
-		     void *ctx)
+int stx__passes_emit(struct stx__passes *p, LLVMModuleRef module, int assembly,
+		     stx__passes_put *put, void *ctx)
 {
 	BackEnd *b = p->back_end(assembly);
 	if (!b)

@@ -5,7 +5,7 @@
  * small kernel, and LLVM's C API does so for every module. The C++ one lets both be run on one module
  * after the other (llc's -compile-twice), of other contexts too: what they leave of a module is
  * dropped at its end. An object does not depend on what was emitted before it
- * (test_emit_llvm.c). */
+ * (test_emit_stage.c). */
 #ifndef STX_PASSES_H
 #define STX_PASSES_H
 
@@ -28,8 +28,8 @@ void stx__passes_optimise(struct stx__passes *p, LLVMModuleRef module);
 /* Receives the code in one piece; 0, or what emit shall return. */
 typedef int stx__passes_put(void *ctx, const void *at, size_t n);
 /* The module is spent. -1: this LLVM has no back end as wanted. */
-int stx__passes_emit(struct stx__passes *p, LLVMModuleRef module, int assembly, stx__passes_put *put,
-		     void *ctx);
+int stx__passes_emit(struct stx__passes *p, LLVMModuleRef module, int assembly,
+		     stx__passes_put *put, void *ctx);
 
 #ifdef __cplusplus
 }
