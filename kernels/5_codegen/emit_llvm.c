@@ -254,6 +254,7 @@ static stx_err find_tile(struct stx__emit *e)
 		return find_attend(e);
 	if (t && stx__tile_find(e->k, e->t, e->arena, t)) {
 		e->tile = t;
+		stx__tile_find_lines(e->k, e->arena, t);
 		t->was = STX_NEW_ARRAY(e->arena, uint8_t, e->k->insts.n);
 	}
 	return stx_arena_oom(e->arena) ? stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded")

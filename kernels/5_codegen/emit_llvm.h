@@ -126,10 +126,13 @@ struct stx__tile {
 	uint8_t a_by_rows; /* a is packed along its terms, else its rows stand side by side */
 	uint8_t b_across;  /* b is read along its terms and transposed */
 	uint8_t b_masked;  /* b is read along columns under masks: those of columns are made once */
-	uint8_t single;    /* one block of terms */
-	uint8_t thin;      /* one row: nothing of b is packed, sums are in the scratch */
-	uint8_t keeps[2];  /* all blocks of the operand serve every tile of one x0 // divisor */
-	int64_t divisor[2];            /* 0: every tile */
+	int64_t line;      /* b is packed line by line of so many columns; 0: it is not */
+	struct stx_kernel *lined; /* the kernel, b's columns by line and place in it: its two last
+				     axes */
+	uint8_t single;           /* one block of terms */
+	uint8_t thin;             /* one row: nothing of b is packed, sums are in the scratch */
+	uint8_t keeps[2];   /* all blocks of the operand serve every tile of one x0 // divisor */
+	int64_t divisor[2]; /* 0: every tile */
 	unsigned w, nv, mr, kc, bytes; /* lanes; vectors and rows of a register tile; terms */
 	unsigned row_pitch, term_pitch, panel;
 	int64_t most_rows, most_cols;
@@ -217,15 +220,15 @@ struct stx__emit {
 	/* The vector loop being emitted; w == 0: none. */
 	uint32_t vaxis;
 	unsigned w, copies, mask_bits;
-	unsigned copy;     /* being emitted */
-	LLVMValueRef rare; /* lanes, of all copies, where a RARELY is true; NULL: there is none */
-	uint8_t usual;     /* each RARELY is taken for false, and collected in rare */
-	uint8_t again;     /* what varies is emitted once again, for them */
-	LLVMValueRef mask; /* prefix mask of the tail, or NULL: every lane is active */
-	LLVMValueRef rest; /* i64: active lanes, when mask is set */
-	LLVMValueRef slot; /* i64: register of lane accumulators that copy 0 belongs to,
-			      constant where they are not in memory; NULL: the copy's */
-	struct {           /* far parameters' contiguous loads fetch what they read */
+	unsigned copy;       /* being emitted */
+	LLVMValueRef rare;   /* lanes, of all copies, where a RARELY is true; NULL: there is none */
+	uint8_t usual;       /* each RARELY is taken for false, and collected in rare */
+	uint8_t again;       /* what varies is emitted once again, for them */
+	LLVMValueRef mask;   /* prefix mask of the tail, or NULL: every lane is active */
+	LLVMValueRef rest;   /* i64: active lanes, when mask is set */
+	LLVMValueRef slot;   /* i64: register of lane accumulators that copy 0 belongs to; NULL: */
+	unsigned first_slot; /* that one */
+	struct {             /* far parameters' contiguous loads fetch what they read */
 		uint32_t axis; /* so many of its iterations later */
 		int64_t by;    /* 0: they do not; -1: nor in windows inside */
 	} ahead;
@@ -316,6 +319,9 @@ void stx__emit_indirect(struct stx__emit *e, uint32_t n);
 void stx__emit_index(struct stx__emit *e, uint32_t n);
 
 void stx__prefetch(struct stx__emit *e, LLVMValueRef p);
+/* The stores of [from, to), but for those in loops, find their lines: `lanes` from where the axes
+ * stand. Stores that miss fill the queue they wait in, and stall what comes next. */
+void stx__fetch_results(struct stx__emit *e, uint32_t from, uint32_t to, unsigned lanes);
 
 /* ---- loads across the vector axis (emit_llvm_across.c) ---- */
 #define STX__NEAR 8 /* strides to here are better loaded and shuffled where they stand */
@@ -404,6 +410,8 @@ LLVMValueRef stx__tile_step(struct stx__emit *e, int widen, LLVMValueRef a, LLVM
 /* 1: the kernel has the form, and t says how it is emitted. */
 int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *target,
 		   struct stx_arena *arena, struct stx__tile *t);
+/* emit_llvm_tile_lines.c. Sets line and lined. requires: sizes are chosen. */
+void stx__tile_find_lines(const struct stx_kernel *k, struct stx_arena *arena, struct stx__tile *t);
 void stx__tile_begin(struct stx__emit *e);
 void stx__emit_tile(struct stx__emit *e);
 /* emit_llvm_tile_prepare.c. Sets prepared. requires: sizes are chosen. */

@@ -12,6 +12,9 @@
 
 #include "emit_llvm.h"
 
+#define MOST_CONDITIONS 16 /* of a mask that are told apart */
+#define WINDOW          32 /* elements that share an address that conditions choose */
+
 #define CACHE_LINE 64                  /* bytes */
 #define LAST_CACHE ((int64_t)32 << 20) /* bytes: what a core sees of it, on most servers */
 
@@ -160,19 +163,25 @@ static LLVMValueRef lane_loads(struct stx__emit *e, enum stx_dtype t, LLVMValueR
 	return all;
 }
 
+static int is_near(const struct stx__emit *e, enum stx_dtype t, int64_t stride, int masked,
+		   unsigned w)
+{
+	static const uint8_t most[5] = { 0, 0, 2, 4, STX__NEAR };
+	int64_t s = stride < 0 ? -stride : stride;
+	return s <= most[e->t->level] && s <= w && (!masked || has_masked_moves(e, t));
+}
+
 /* Lanes `stride` elements apart, few of them, as whole vectors from the first to the last of them,
  * shuffled. NULL: no such stride, or it would not pay. The last vector ends at the last lane's
  * element, so nothing beyond it is touched. */
 static LLVMValueRef near_load(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p, int64_t stride,
 			      LLVMValueRef mask, unsigned w)
 {
-	static const uint8_t most[5] = { 0, 0, 2, 4, STX__NEAR };
 	LLVMTypeRef type = stx__mem_type(e, t);
 	int backwards = stride < 0;
 	unsigned s = (unsigned)(backwards ? -stride : stride);
 	LLVMValueRef all = NULL, lane[64];
-	if (stride > most[e->t->level] || stride < -(int64_t)most[e->t->level] || s > w ||
-	    (mask && !has_masked_moves(e, t)))
+	if (!is_near(e, t, stride, mask != NULL, w))
 		return NULL;
 	if (s == w)
 		return mask ? NULL : lane_loads(e, t, p, stride, w);
@@ -206,12 +215,39 @@ static LLVMValueRef strided_load(struct stx__emit *e, const struct stx_kinst *i,
 	return v ? v : gather(e, i, x, mask, w);
 }
 
-void stx__prefetch(struct stx__emit *e, LLVMValueRef p)
+static void prefetch(struct stx__emit *e, LLVMValueRef p, int to_write)
 {
-	LLVMValueRef args[4] = { p, LLVMConstInt(e->i32, 0, 0), LLVMConstInt(e->i32, 3, 0),
-				 LLVMConstInt(e->i32, 1, 0) }; /* to read, into every cache, data */
+	LLVMValueRef args[4] = { p, LLVMConstInt(e->i32, (unsigned)to_write, 0),
+				 LLVMConstInt(e->i32, 3, 0), /* into every cache */
+				 LLVMConstInt(e->i32, 1, 0) };
 	LLVMTypeRef t = e->ptr;
 	stx__call(e, "llvm.prefetch", &t, 1, args, 4);
+}
+
+void stx__prefetch(struct stx__emit *e, LLVMValueRef p)
+{
+	prefetch(e, p, 0);
+}
+
+void stx__fetch_results(struct stx__emit *e, uint32_t from, uint32_t to, unsigned lanes)
+{
+	for (uint32_t n = from; n < to; n++) {
+		const struct stx_kinst *i = &e->k->insts.at[n];
+		if (i->op == STX_K_LOOP)
+			n = e->loop[n].end;
+		if (i->op != STX_K_STORE || !stx__is_far(e, i->a))
+			continue;
+		struct stx__index x = stx__ex_index(e, i->ex);
+		int64_t bytes =
+			(int64_t)lanes * (int64_t)stx_dtype_bytes(e->k->params.at[i->a].dtype);
+		if (x.kind != STX__CONTIGUOUS)
+			continue;
+		LLVMValueRef p = element(e, i, e->params[i->a], &x.sum);
+		for (int64_t at = 0; at < bytes; at += CACHE_LINE) {
+			LLVMValueRef off = stx__i64(e, at);
+			prefetch(e, LLVMBuildGEP2(e->b, e->i8, p, &off, 1, ""), 1);
+		}
+	}
 }
 
 /* What lanes `stride` elements apart read here `by` iterations of the axis later. */
@@ -262,6 +298,69 @@ static LLVMValueRef load_transposed(struct stx__emit *e, const struct stx__acros
 	return LLVMBuildFreeze(e->b, aligned(v, (enum stx_dtype)i->dtype), "");
 }
 
+/* The conjunction of a mask's conditions: in *uniform of those that all lanes share, NULL: there are
+ * none, the rest is returned, NULL likewise. */
+static LLVMValueRef split_mask(struct stx__emit *e, uint32_t mask, unsigned w,
+			       LLVMValueRef *uniform)
+{
+	uint32_t open[MOST_CONDITIONS] = { mask }, n = 1;
+	LLVMValueRef v = NULL;
+	*uniform = NULL;
+	while (n) {
+		const struct stx_kinst *i = &e->k->insts.at[open[--n]];
+		if (i->op == STX_P_AND && i->dtype == STX_BOOL && n + 2 <= MOST_CONDITIONS &&
+		    e->varying[open[n]]) {
+			uint32_t a = i->a;
+			open[n + 1] = i->b;
+			open[n] = a;
+			n += 2;
+		} else if (!e->varying[open[n]]) {
+			*uniform = both(e, *uniform, stx__get(e, open[n], 1).v);
+		} else {
+			v = both(e, v, stx__get(e, open[n], w).v);
+		}
+	}
+	return v;
+}
+
+/* Zeros for a vector's lanes, as far apart as near ones are, and for vectors beyond it. */
+static LLVMValueRef zeros(struct stx__emit *e)
+{
+	LLVMTypeRef type = LLVMArrayType2(e->i8, 64 * (STX__NEAR + 1) + 8 * WINDOW);
+	LLVMValueRef z = LLVMGetNamedGlobal(e->m, "zeros");
+	if (z)
+		return z;
+	z = LLVMAddGlobal(e->m, type, "zeros");
+	LLVMSetInitializer(z, LLVMConstNull(type));
+	LLVMSetGlobalConstant(z, 1);
+	LLVMSetLinkage(z, LLVMPrivateLinkage);
+	LLVMSetUnnamedAddress(z, LLVMGlobalUnnamedAddr);
+	LLVMSetAlignment(z, 64);
+	return z;
+}
+
+/* Lanes of a load that is masked: conditions that all of them share choose where from. A mask of
+ * lanes costs an instruction or two a load, an address one for all loads of a row. */
+static LLVMValueRef masked_near(struct stx__emit *e, const struct stx_kinst *i,
+				const struct stx__index *x, int64_t stride, unsigned w)
+{
+	enum stx_dtype t = (enum stx_dtype)i->dtype;
+	LLVMValueRef uniform, mask = split_mask(e, i->c, w, &uniform);
+	struct stx__sum at = x->sum;
+	if (uniform) /* an address for all that is read from near it */
+		at.constant -= at.constant & (WINDOW - 1);
+	LLVMValueRef p = element(e, i, e->params[i->a], &at);
+	if (uniform) {
+		LLVMValueRef rest = stx__i64(e, x->sum.constant - at.constant);
+		p = stx__select(e, uniform, p, zeros(e));
+		p = LLVMBuildGEP2(e->b, stx__mem_type(e, t), p, &rest, 1, "");
+	}
+	mask = both(e, mask, e->mask);
+	if (stride == 1)
+		return vector_load(e, t, p, mask, w);
+	return near_load(e, t, p, stride, mask, w);
+}
+
 void stx__emit_load(struct stx__emit *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
@@ -272,6 +371,13 @@ void stx__emit_load(struct stx__emit *e, uint32_t n)
 		return;
 	}
 	struct stx__index x = stx__ex_index(e, i->ex);
+	int64_t near = i->c != STX_NONE && x.kind != STX__UNIFORM ? near_stride(&x) : 0;
+	if (near && is_near(e, t, near, 1, w) && !stx__ex_ok(e, i->ex, 0, w)) {
+		LLVMValueRef some = stx__get(e, i->c, w).v;
+		fetch_far(e, i, &x, some);
+		stx__set(e, n, stx__from_memory(e, t, masked_near(e, i, &x, near, w), w));
+		return;
+	}
 	LLVMValueRef v, mask = i->c == STX_NONE ? NULL : stx__get(e, i->c, w).v;
 	mask = both(e, mask, stx__ex_ok(e, i->ex, 0, w));
 	if (x.kind == STX__UNIFORM) {

@@ -390,11 +390,27 @@ LLVMValueRef stx__elementary(struct stx__emit *e, enum stx_prim op, enum stx_dty
 	return e->err ? x : p->v[r];
 }
 
+/* A load where its mask is true, else 0: what lanes that are off hold. */
+static int is_masked_load(const struct stx_kernel *k, const struct stx_kinst *i)
+{
+	const struct stx_kinst *x, *y;
+	if (i->op != STX_P_SELECT)
+		return 0;
+	x = &k->insts.at[i->b];
+	y = &k->insts.at[i->c];
+	return x->op == STX_K_LOAD && x->c == i->a && y->op == STX_K_CONST && !y->k.u &&
+	       x->dtype == i->dtype;
+}
+
 void stx__emit_prim(struct stx__emit *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
 	enum stx_prim op = (enum stx_prim)i->op;
 	unsigned w = stx__lanes_of(e, n);
+	if (is_masked_load(e->k, i) && !(e->across[i->b] && e->in_across)) {
+		stx__set(e, n, stx__get(e, i->b, w));
+		return;
+	}
 	if (op == STX_P_SELECT || op == STX_P_CAST || op == STX_P_BITCAST) {
 		stx__set(e, n, emit_moves(e, i, w));
 		return;

@@ -522,13 +522,10 @@ void stx__acc_update(struct stx__emit *e, uint32_t n)
 	LLVMValueRef b = stx__get(e, i->b, a->w).v, p[3];
 	LLVMValueRef c = i->c == STX_NONE ? NULL : stx__get(e, i->c, a->w).v;
 	struct state old, new;
-	unsigned at = e->slot && LLVMIsAConstantInt(e->slot)
-			      ? (unsigned)LLVMConstIntGetZExtValue(e->slot)
-			      : 0;
 	if (a->in_memory) {
 		array_slot(e, a, p);
 	} else {
-		unsigned slot = a->order == STX_ORDER_LANES ? (at + e->copy) % a->slots
+		unsigned slot = a->order == STX_ORDER_LANES ? (e->first_slot + e->copy) % a->slots
 				: a->copies > 1             ? e->copy
 							    : 0;
 		for (int s = 0; s < a->nstates; s++)
