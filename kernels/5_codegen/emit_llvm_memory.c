@@ -168,7 +168,7 @@ static int is_near(const struct stx__emit *e, enum stx_dtype t, int64_t stride, 
 {
 	static const uint8_t most[5] = { 0, 0, 2, 4, STX__NEAR };
 	int64_t s = stride < 0 ? -stride : stride;
-	return s <= most[e->t->level] && s <= w && (!masked || has_masked_moves(e, t));
+	return s <= most[e->t->level] && s <= w && (!masked || (s < w && has_masked_moves(e, t)));
 }
 
 /* Lanes `stride` elements apart, few of them, as whole vectors from the first to the last of them,
@@ -184,7 +184,7 @@ static LLVMValueRef near_load(struct stx__emit *e, enum stx_dtype t, LLVMValueRe
 	if (!is_near(e, t, stride, mask != NULL, w))
 		return NULL;
 	if (s == w)
-		return mask ? NULL : lane_loads(e, t, p, stride, w);
+		return lane_loads(e, t, p, stride, w);
 	if (backwards) {
 		LLVMValueRef first = stx__i64(e, (int64_t)(w - 1) * stride);
 		p = LLVMBuildGEP2(e->b, type, p, &first, 1, "");
