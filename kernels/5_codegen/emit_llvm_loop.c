@@ -4,8 +4,9 @@
  * the last one masked; there is no scalar remainder. With binding lane accumulators the main loop
  * takes 64 iterations at a time, one register a copy. When those registers would not fit the
  * target's, or the body is large, they live in an array instead and the iteration picks its place;
- * so do they in the tail, but for a short one of known length, which is straight code. Recursion is
- * as deep as the kernel's loops, which stx_kernel_verify limits. */
+ * the tail does too, unless it is few vectors of a known number: those stand one after the other. A
+ * loop of little work (emit_llvm_plan.c) has one copy. Recursion is as deep as the kernel's loops,
+ * which stx_kernel_verify limits. */
 #include <string.h>
 
 #include "emit_llvm.h"

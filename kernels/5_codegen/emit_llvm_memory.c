@@ -50,6 +50,13 @@ static int has_masked_moves(const struct stx__emit *e, enum stx_dtype t)
 	return e->t->level >= 4 || (e->t->level == 3 && stx_dtype_bytes(t) >= 4);
 }
 
+/* LLVM moves so many known elements one by one, without branches. */
+#define MOST_ONE_BY_ONE 8
+static int is_few(const struct stx__emit *e)
+{
+	return LLVMIsAConstantInt(e->rest) && LLVMConstIntGetSExtValue(e->rest) <= MOST_ONE_BY_ONE;
+}
+
 /* Copies the first e->rest elements from one array of t to the other. */
 static void copy_prefix(struct stx__emit *e, enum stx_dtype t, LLVMValueRef to, LLVMValueRef from)
 {
@@ -77,7 +84,7 @@ static LLVMValueRef vector_load(struct stx__emit *e, enum stx_dtype t, LLVMValue
 	if (!mask)
 		return aligned(LLVMBuildLoad2(e->b, type, p, ""), t);
 	LLVMValueRef zero = LLVMConstNull(type);
-	if (mask == e->mask && !has_masked_moves(e, t)) {
+	if (mask == e->mask && !has_masked_moves(e, t) && !is_few(e)) {
 		LLVMValueRef buf = buffer(e, t, w);
 		LLVMBuildStore(e->b, zero, buf);
 		copy_prefix(e, t, buf, p);
@@ -142,12 +149,28 @@ static LLVMValueRef run_mask(struct stx__emit *e, LLVMValueRef mask, unsigned fr
 				      LLVMConstVector(lane, w), "");
 }
 
+/* One by one: as fast as whole vectors of which each has one lane (LLVM takes 0.4 s over the shuffles
+ * of a window of those). */
+static LLVMValueRef lane_loads(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p,
+			       int64_t stride, unsigned w)
+{
+	LLVMTypeRef type = stx__mem_type(e, t);
+	LLVMValueRef all = LLVMGetPoison(stx__vec(type, w));
+	for (unsigned l = 0; l < w; l++) {
+		LLVMValueRef by = stx__i64(e, (int64_t)l * stride);
+		LLVMValueRef at = LLVMBuildGEP2(e->b, type, p, &by, 1, "");
+		LLVMValueRef v = aligned(LLVMBuildLoad2(e->b, type, at, ""), t);
+		all = LLVMBuildInsertElement(e->b, all, v, LLVMConstInt(e->i32, l, 0), "");
+	}
+	return all;
+}
+
 static int is_near(const struct stx__emit *e, enum stx_dtype t, int64_t stride, int masked,
 		   unsigned w)
 {
 	static const uint8_t most[5] = { 0, 0, 2, 4, STX__NEAR };
 	int64_t s = stride < 0 ? -stride : stride;
-	return s <= most[e->t->level] && s <= w && (!masked || has_masked_moves(e, t));
+	return s <= most[e->t->level] && s <= w && (!masked || (s < w && has_masked_moves(e, t)));
 }
 
 /* Lanes `stride` elements apart, few of them, as whole vectors from the first to the last of them,
@@ -162,6 +185,8 @@ static LLVMValueRef near_load(struct stx__emit *e, enum stx_dtype t, LLVMValueRe
 	LLVMValueRef all = NULL, lane[64];
 	if (!is_near(e, t, stride, mask != NULL, w))
 		return NULL;
+	if (s == w)
+		return lane_loads(e, t, p, stride, w);
 	if (backwards) {
 		LLVMValueRef first = stx__i64(e, (int64_t)(w - 1) * stride);
 		p = LLVMBuildGEP2(e->b, type, p, &first, 1, "");
@@ -481,7 +506,7 @@ static void vector_store(struct stx__emit *e, enum stx_dtype t, LLVMValueRef str
 		streaming_store(e, streams, t, p, v, bytes);
 	} else if (!mask) {
 		aligned(LLVMBuildStore(e->b, v, p), t);
-	} else if (mask == e->mask && !has_masked_moves(e, t)) {
+	} else if (mask == e->mask && !has_masked_moves(e, t) && !is_few(e)) {
 		LLVMValueRef buf = buffer(e, t, w);
 		LLVMBuildStore(e->b, v, buf);
 		copy_prefix(e, t, p, buf);
