@@ -88,7 +88,9 @@ struct stx__access {
 	uint8_t is_load, is_store, bytes, dtype;
 	uint8_t is_bound; /* an index that is compared with constants, and nothing else: its
 			     variable plus a constant */
-	uint8_t is_lead; /* of the buffer that decides the order of axes: the first reduction, or
+	uint8_t is_again; /* a load that is one of the last before it too: made once */
+	uint32_t buffer;  /* of a load */
+	uint8_t is_lead;  /* of the buffer that decides the order of axes: the first reduction, or
 			    all */
 	uint8_t is_full;
 };
@@ -228,9 +230,12 @@ stx_err stx__kernel_pieces(struct stx__build *b, struct stx_kernel *k);
 /* kernel_build.c */
 stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def *def,
 			  struct stx_kernel **out, struct stx_diag *d);
-/* kernel_sort.c: the kernel of a SORT buffer. */
-stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int target_gpu,
-			 struct stx_kernel **out, struct stx_diag *d);
+/* kernel_sort.c. By SORT buffer: how many of the first elements of its rows are read, where these are
+ * few; else 0. One pass over the program. */
+stx_err stx__sort_reads(const struct stx_loops *l, int64_t **out);
+/* The kernel of a SORT buffer of which so many are wanted; 0: all. */
+stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int64_t first,
+			 int target_gpu, struct stx_kernel **out, struct stx_diag *d);
 /* kernel_build.c: the size symbols a kernel mentions become its scalars. */
 stx_err stx__collect_scalars(struct stx_kernel *k, struct stx_diag *d);
 /* How the reductions of a kernel run through their ranges: what their results' bits depend on. */

@@ -39,7 +39,8 @@
 #define LEAST_ROWS 60
 #define LEAST_COLS 128
 #define MOST_COLS  1024
-#define NV         2                            /* vectors of a register tile */
+#define THIN_COLS  512 /* of one row's tile: shorter pieces of rows begin in too many pages */
+#define NV         2   /* vectors of a register tile */
 #define MOST_KEPT  ((double)((int64_t)8 << 20)) /* bytes that stay packed, emit_llvm_tile_form.c */
 
 #define FMA_RATE    2.0
@@ -240,6 +241,8 @@ unsigned stx_cpu_blockings(const struct stx_cpu_target *t, const struct stx_prod
 			break;
 		for (unsigned j = 0; r != was_r && j < sizeof cols / sizeof *cols; j++) {
 			int64_t was = c;
+			if (p->is_thin && cols[j] < THIN_COLS)
+				break;
 			c = even(p->cols, cols[j], unit);
 			if (c != was)
 				n = add_words(t, p, r, c, all, n);

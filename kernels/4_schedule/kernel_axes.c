@@ -228,6 +228,8 @@ static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 		const struct stx__access *a = &b->accesses.at[i];
 		if (!a->is_lead || (!a->is_load && !(a->is_store && !d->is_red)))
 			continue;
+		if (a->is_again && b->space->def == STX_DEF_POINTWISE)
+			continue;
 		uint64_t s = stx__stride_of(c->x, a->ex, d->var);
 		per += s == 0 ? 4 : s == 1 ? 8 : is_across(c, d, a) ? 16 : 64;
 	}

@@ -6,6 +6,8 @@
  * kind; the instructions are kernel_play.c's. */
 #include "build.h"
 
+#define NEAR_LOADS 64
+
 stx_err stx__build_oom(struct stx__build *b)
 {
 	return stx_fail(b->d, STX_E_NOMEM, "schedule", b->def->name,
@@ -40,6 +42,9 @@ static stx_err note(struct stx__build *b, uint32_t pos, stx_ex e, struct stx__ac
 	a.dtype = (uint8_t)t;
 	a.is_lead = pos == 0 || b->space->def != STX_DEF_REDUCTION;
 	a.is_full = m->is_full;
+	for (uint32_t i = b->accesses.n, n = 0; i-- > 0 && n < NEAR_LOADS && a.is_load; n++)
+		a.is_again |= b->accesses.at[i].is_load && b->accesses.at[i].ex == a.ex &&
+			      b->accesses.at[i].buffer == a.buffer;
 	if (a.ex == STX_EX_BAD)
 		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
 				"an index expression overflows 64 bits");
@@ -90,7 +95,8 @@ static stx_err collect_body(struct stx__build *b, uint32_t pos)
 				(in->op >= STX_P_FIRST_ELEMENTARY ? 16 : 1);
 		else if (in->op == STX_B_LOAD &&
 			 (buf->def == STX_DEF_REDUCTION || stx__in_group(b->def, in->a) < 0))
-			err = note(b, pos, in->ex, (struct stx__access){ .is_load = 1 },
+			err = note(b, pos, in->ex,
+				   (struct stx__access){ .is_load = 1, .buffer = in->a },
 				   (enum stx_dtype)in->dtype);
 		else if (in->op == STX_B_INDEX || in->op == STX_B_INDIRECT)
 			err = note(b, pos, in->ex,

@@ -243,10 +243,32 @@ static int known_of(const struct pieces *p, uint32_t n)
 	return n == STX_NONE ? -1 : p->known[n];
 }
 
+/* A comparison of indices that are far enough apart in this piece; else -1. */
+static int compared(const struct pieces *p, const struct stx_kinst *i, uint32_t piece)
+{
+	if (i->op < STX_P_LT || i->op > STX_P_GE)
+		return -1;
+	stx_ex a = index_of(p, i->a), b = index_of(p, i->b);
+	stx_ex d = at_piece(p, piece, p->axis, stx_ex_sub(p->x, a, b));
+	struct stx_interval r = stx_ex_interval(p->x, d);
+	if (d == STX_EX_BAD)
+		return -1;
+	int equal_is = i->op == STX_P_LE || i->op == STX_P_GE;
+	int less_is = i->op == STX_P_LT || i->op == STX_P_LE;
+	if (r.hi < 0 || r.lo > 0)
+		return (r.hi < 0) == less_is;
+	int is_told = equal_is == less_is ? r.hi == 0 : r.lo == 0; /* LE and GT, or LT and GE */
+	return is_told ? equal_is : -1;
+}
+
 /* What instruction n of the body is in this piece: known, another's value, or itself. */
-static void fold(struct pieces *p, uint32_t n)
+static void fold(struct pieces *p, uint32_t n, uint32_t piece)
 {
 	const struct stx_kinst *i = inst(p, n);
+	if (p->known[n] < 0)
+		p->known[n] = (int8_t)compared(p, i, piece);
+	if (p->known[n] >= 0)
+		return;
 	int a = known_of(p, i->op < STX_PRIM_COUNT ? i->a : STX_NONE);
 	int b = known_of(p, i->op < STX_PRIM_COUNT ? i->b : STX_NONE);
 	if (i->op == STX_P_SELECT && a >= 0) {
@@ -348,7 +370,7 @@ static int write_piece(struct pieces *p, uint32_t piece)
 	for (uint32_t i = 0; i < p->nconds; i++)
 		p->known[p->conds[i].inst] = (int8_t)truth(p, &p->conds[i], piece);
 	for (uint32_t n = p->loop + 1; n < p->end; n++)
-		fold(p, n);
+		fold(p, n, piece);
 	find_needed(p);
 	mark.a = axis;
 	int ok = push(p, mark);

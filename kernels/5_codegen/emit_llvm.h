@@ -16,8 +16,9 @@
 
 #include "codegen.h"
 
-#define STX__DEPTHS     (STX_KERNEL_MAX_LOOPS + 2)
-#define STX__MAX_COPIES 64 /* 64 virtual lanes / 1 */
+#define STX__DEPTHS        (STX_KERNEL_MAX_LOOPS + 2)
+#define STX__MAX_COPIES    64  /* 64 virtual lanes / 1 */
+#define STX__MOST_OF_LANES 192 /* instructions that take all of them through a loop's body */
 
 struct stx__val {
 	LLVMValueRef v, raw;
@@ -34,6 +35,8 @@ struct stx__acc {
 	uint8_t in_memory; /* LANES: the registers are in `array` now, chosen by e->slot */
 	unsigned w;        /* lanes of one state: 1, or the vector loop's */
 	unsigned slots;    /* vectors a state has */
+	unsigned reach;    /* LANES: virtual lanes that change; the others stay the identity, which
+			      combined with them changes no bit */
 	unsigned copies; /* results: 1, or the copies of the vector loop around the whole reduction
 			  */
 	unsigned ranks;  /* places of the stack of partial results */
@@ -72,6 +75,7 @@ struct stx__loop_info {
 	uint32_t end;      /* its END */
 	uint32_t cost;     /* weighted instructions inside */
 	uint32_t inside;   /* of cost, in loops inside */
+	uint32_t each;     /* cost of an iteration, all those of loops inside it counted */
 	uint32_t unrolled; /* cost of all iterations of a loop of few, and of those in it */
 	uint32_t states;   /* accumulator values kept for each lane through inner loops */
 	uint8_t widest;    /* bytes of the widest value a vector of it holds */
@@ -79,6 +83,7 @@ struct stx__loop_info {
 	uint8_t has_rare;  /* a RARELY */
 	uint8_t has_f64;   /* values of f64, for usual lanes */
 	uint8_t scalar; /* VECTOR, but one lane at a time: an inner size varies, or it only moves */
+	uint8_t is_little; /* all its runs together take no time worth more code */
 	uint8_t in_memory; /* binding lane accumulators stay in their arrays */
 	uint8_t w, copies; /* of the main part; the tail does one copy at a time */
 	uint8_t again;     /* the main part's body stands there so many times more */
@@ -181,7 +186,7 @@ struct stx__attend {
 struct stx__emit {
 	const struct stx_kernel *k;
 	const struct stx_cpu_target *t;
-	int fast;
+	int fast, all_long; /* how it is emitted */
 	struct stx_arena *arena;
 	struct stx_diag *d;
 	stx_err err; /* the first failure; what is built after it is discarded */
@@ -226,7 +231,8 @@ struct stx__emit {
 	LLVMValueRef rest;   /* i64: active lanes, when mask is set */
 	LLVMValueRef slot;   /* i64: register of lane accumulators that copy 0 belongs to; NULL: */
 	unsigned first_slot; /* that one */
-	struct {             /* far parameters' contiguous loads fetch what they read */
+	unsigned rows_at_once; /* grid points whose pieces are emitted together */
+	struct {               /* far parameters' contiguous loads fetch what they read */
 		uint32_t axis; /* so many of its iterations later */
 		int64_t by;    /* 0: they do not; -1: nor in windows inside */
 	} ahead;
@@ -345,6 +351,9 @@ void stx__kept_read(struct stx__emit *e, uint32_t n);
 
 /* ---- sorts (emit_llvm_sort.c) ---- */
 void stx__emit_sort(struct stx__emit *e, uint32_t n);
+/* emit_llvm_select.c. args: pointers to keys of type t and to values; n, count: as numbers, too. */
+void stx__emit_select(struct stx__emit *e, enum stx_dtype t, const LLVMValueRef args[4], int64_t n,
+		      int64_t count);
 
 /* ---- accumulators (emit_llvm_reduce.c) ---- */
 void stx__acc_open(struct stx__emit *e, uint32_t n);
@@ -378,6 +387,8 @@ void stx__serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMV
 /* Iterations [at, at + count); at is a multiple of 64 when there are lane accumulators. */
 void stx__vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValueRef count);
 stx_err stx__analyse(struct stx__emit *e); /* loop, acc, varying */
+/* So many instructions at all grid points take no time: more code for them would only be compiled. */
+int stx__is_little(const struct stx__emit *e, int64_t at_a_point);
 void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to);
 /* emit_llvm_rows.c: the whole body for the grid points [begin, end), i64. */
 void stx__emit_grid(struct stx__emit *e, LLVMValueRef begin, LLVMValueRef end);

@@ -4,20 +4,22 @@
  * the last one masked; there is no scalar remainder. With binding lane accumulators the main loop
  * takes 64 iterations at a time, one register a copy. When those registers would not fit the
  * target's, or the body is large, they live in an array instead and the iteration picks its place;
- * the tail always does. Recursion is as deep as the kernel's loops, which stx_kernel_verify limits.
- */
+ * the tail does too, unless it is few vectors of a known number: those stand one after the other. A
+ * loop of little work (emit_llvm_plan.c) has one copy. Recursion is as deep as the kernel's loops,
+ * which stx_kernel_verify limits. */
 #include <string.h>
 
 #include "emit_llvm.h"
 #include "scalar.h"
 
-#define MOST_UNROLLED    16   /* iterations, */
-#define MOST_CODE        160  /* instructions of all of them */
-#define UNROLLED_TAPS    7    /* of a window, along each axis, */
-#define MOST_WINDOW_CODE 1024 /* instructions of all of them, about */
-#define POINTS_AHEAD     4    /* what the first tap of a window will read */
-#define MOST_TAIL_CODE   192  /* instructions after a main loop */
-#define TURN             8    /* instructions of one copy before the next one has its turn */
+#define MOST_UNROLLED    16         /* iterations, */
+#define MOST_CODE        160        /* instructions of all of them */
+#define UNROLLED_TAPS    7          /* of a window, along each axis, */
+#define MOST_WINDOW_CODE 1024       /* instructions of all of them, about */
+#define POINTS_AHEAD     4          /* what the first tap of a window will read */
+#define MOST_TAIL_CODE   192        /* instructions after a main loop */
+#define MOST_AHEAD       (16 << 10) /* elements of a row that is fetched while the last one ends */
+#define TURN             8          /* instructions of one copy before the next one has its turn */
 
 /* ---- control flow ---- */
 
@@ -509,6 +511,24 @@ void stx__vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValu
 		each_binding(e, l->inner, stx__acc_from_array);
 }
 
+/* Loop n is the last of a grid point that has others before: a row is passed over again. No pass of
+ * hardware's goes on to the next row in time, which is in another page. */
+static int ends_a_row(const struct stx__emit *e, uint32_t n)
+{
+	uint32_t before = 0;
+	if (e->tile || e->attend || e->depth || e->rows.loop != STX_NONE ||
+	    stx_ex_interval(e->k->ex, e->k->axes.at[e->k->insts.at[n].a].size).hi > MOST_AHEAD)
+		return 0;
+	for (uint32_t i = 0; i < e->k->insts.n; i++) {
+		if (e->k->insts.at[i].op != STX_K_LOOP)
+			continue;
+		if (i > e->loop[n].end)
+			return 0;
+		before += i < n;
+	}
+	return before > 0;
+}
+
 static void emit_vector(struct stx__emit *e, uint32_t n)
 {
 	struct stx__loop_info *l = &e->loop[n];
@@ -521,7 +541,13 @@ static void emit_vector(struct stx__emit *e, uint32_t n)
 	if (l->columns != STX_NONE) {
 		stx__emit_columns(e, n, size);
 	} else if (!any_parted(l->inner)) {
+		if (!e->ahead.by && ends_a_row(e, n)) {
+			e->ahead.axis = 0;
+			e->ahead.by = e->rows_at_once;
+		}
 		stx__vector_part(e, n, zero, size);
+		if (ends_a_row(e, n))
+			e->ahead.by = 0;
 	} else if (r.hi <= STX_LANES_CHUNK) {
 		LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSGT, size, zero));
 		reset_parted(e, l->inner);

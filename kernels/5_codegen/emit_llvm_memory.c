@@ -5,18 +5,20 @@
  * of branching. Where the level has no masked move (x86-64-v2; 8 and 16 bits in v3) LLVM would make
  * one branch a lane, so the tail, whose mask is a prefix, copies through a small buffer in a loop.
  *
- * What is written and does not fit the last cache bypasses the caches (streams): a line is then not
- * read before it is written, 1.4 to 1.6 times as fast. Only aligned vectors can; where they
- * are is known at run time. */
+ * What is written and, with what the kernel reads, does not fit the last cache bypasses the caches
+ * (streams): a line is then not read before it is written, 1.4 to 1.6 times as fast. Only aligned
+ * vectors can; where they are is known at run time. */
 #include <stddef.h>
 
 #include "emit_llvm.h"
+#include "sat.h"
 
 #define MOST_CONDITIONS 16 /* of a mask that are told apart */
 #define WINDOW          32 /* elements that share an address that conditions choose */
 
-#define CACHE_LINE 64                  /* bytes */
-#define LAST_CACHE ((int64_t)32 << 20) /* bytes: what a core sees of it, on most servers */
+#define CACHE_LINE  64                  /* bytes */
+#define LAST_CACHE  ((int64_t)32 << 20) /* bytes: what a core sees of it, on most servers */
+#define LEAST_SHARE 4 /* an output of less than a quarter of it may well be there for its reader */
 
 /* Outer parts first: what does not change in a loop is added before it. */
 static LLVMValueRef element(struct stx__emit *e, const struct stx_kinst *i, LLVMValueRef p,
@@ -48,6 +50,13 @@ static int has_masked_moves(const struct stx__emit *e, enum stx_dtype t)
 	return e->t->level >= 4 || (e->t->level == 3 && stx_dtype_bytes(t) >= 4);
 }
 
+/* LLVM moves so many known elements one by one, without branches. */
+#define MOST_ONE_BY_ONE 8
+static int is_few(const struct stx__emit *e)
+{
+	return LLVMIsAConstantInt(e->rest) && LLVMConstIntGetSExtValue(e->rest) <= MOST_ONE_BY_ONE;
+}
+
 /* Copies the first e->rest elements from one array of t to the other. */
 static void copy_prefix(struct stx__emit *e, enum stx_dtype t, LLVMValueRef to, LLVMValueRef from)
 {
@@ -75,7 +84,7 @@ static LLVMValueRef vector_load(struct stx__emit *e, enum stx_dtype t, LLVMValue
 	if (!mask)
 		return aligned(LLVMBuildLoad2(e->b, type, p, ""), t);
 	LLVMValueRef zero = LLVMConstNull(type);
-	if (mask == e->mask && !has_masked_moves(e, t)) {
+	if (mask == e->mask && !has_masked_moves(e, t) && !is_few(e)) {
 		LLVMValueRef buf = buffer(e, t, w);
 		LLVMBuildStore(e->b, zero, buf);
 		copy_prefix(e, t, buf, p);
@@ -140,12 +149,28 @@ static LLVMValueRef run_mask(struct stx__emit *e, LLVMValueRef mask, unsigned fr
 				      LLVMConstVector(lane, w), "");
 }
 
+/* One by one: as fast as whole vectors of which each has one lane (LLVM takes 0.4 s over the shuffles
+ * of a window of those). */
+static LLVMValueRef lane_loads(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p,
+			       int64_t stride, unsigned w)
+{
+	LLVMTypeRef type = stx__mem_type(e, t);
+	LLVMValueRef all = LLVMGetPoison(stx__vec(type, w));
+	for (unsigned l = 0; l < w; l++) {
+		LLVMValueRef by = stx__i64(e, (int64_t)l * stride);
+		LLVMValueRef at = LLVMBuildGEP2(e->b, type, p, &by, 1, "");
+		LLVMValueRef v = aligned(LLVMBuildLoad2(e->b, type, at, ""), t);
+		all = LLVMBuildInsertElement(e->b, all, v, LLVMConstInt(e->i32, l, 0), "");
+	}
+	return all;
+}
+
 static int is_near(const struct stx__emit *e, enum stx_dtype t, int64_t stride, int masked,
 		   unsigned w)
 {
 	static const uint8_t most[5] = { 0, 0, 2, 4, STX__NEAR };
 	int64_t s = stride < 0 ? -stride : stride;
-	return s <= most[e->t->level] && s <= w && (!masked || has_masked_moves(e, t));
+	return s <= most[e->t->level] && s <= w && (!masked || (s < w && has_masked_moves(e, t)));
 }
 
 /* Lanes `stride` elements apart, few of them, as whole vectors from the first to the last of them,
@@ -160,6 +185,8 @@ static LLVMValueRef near_load(struct stx__emit *e, enum stx_dtype t, LLVMValueRe
 	LLVMValueRef all = NULL, lane[64];
 	if (!is_near(e, t, stride, mask != NULL, w))
 		return NULL;
+	if (s == w)
+		return lane_loads(e, t, p, stride, w);
 	if (backwards) {
 		LLVMValueRef first = stx__i64(e, (int64_t)(w - 1) * stride);
 		p = LLVMBuildGEP2(e->b, type, p, &first, 1, "");
@@ -253,7 +280,8 @@ static int64_t near_stride(const struct stx__index *x)
 static void fetch_far(struct stx__emit *e, const struct stx_kinst *i, const struct stx__index *x,
 		      LLVMValueRef mask)
 {
-	int64_t stride = stx__is_far(e, i->a) ? near_stride(x) : 0;
+	int is_input = !e->k->params.at[i->a].is_written; /* what it keeps there is near */
+	int64_t stride = is_input && stx__is_far(e, i->a) ? near_stride(x) : 0;
 	stx_ex coeff, rest;
 	if (!stride)
 		return;
@@ -406,18 +434,43 @@ static int waits_for_memory(const struct stx__emit *e)
 	return 4 * cost <= w * far_bytes(e);
 }
 
+/* Bytes of all parameters at most, and in this run (not NULL). */
+static int64_t all_bytes(struct stx__emit *e, LLVMValueRef *now)
+{
+	int64_t most = 0;
+	if (now)
+		*now = stx__i64(e, 0);
+	for (uint32_t i = 0; i < e->k->params.n; i++) {
+		const struct stx_kparam *p = &e->k->params.at[i];
+		int64_t bytes = (int64_t)stx_dtype_bytes(p->dtype);
+		most = stx_sat_add(most,
+				   stx_sat_mul(stx_ex_interval(e->k->ex, p->elems).hi, bytes));
+		if (now) {
+			LLVMValueRef n = stx__ex_scalar(e, p->elems);
+			n = LLVMBuildMul(e->b, n, stx__i64(e, bytes), "");
+			*now = LLVMBuildAdd(e->b, *now, n, "");
+		}
+	}
+	return most;
+}
+
 void stx__find_streams(struct stx__emit *e)
 {
-	if (e->tile || !waits_for_memory(e))
+	LLVMValueRef all = NULL;
+	if (e->tile || all_bytes(e, NULL) < LAST_CACHE || !waits_for_memory(e))
 		return;
 	for (uint32_t i = 0; i < e->k->params.n; i++) {
 		const struct stx_kparam *p = &e->k->params.at[i];
-		int64_t least = LAST_CACHE / (int64_t)stx_dtype_bytes(p->dtype);
+		int64_t least = LAST_CACHE / LEAST_SHARE / (int64_t)stx_dtype_bytes(p->dtype);
 		struct stx_interval r = stx_ex_interval(e->k->ex, p->elems);
 		if (!p->is_written || p->is_read || r.hi < least)
 			continue;
+		if (!all)
+			all_bytes(e, &all);
+		LLVMValueRef big = stx__icmp(e, LLVMIntSGE, all, stx__i64(e, LAST_CACHE));
 		e->streams[i] =
 			stx__icmp(e, LLVMIntSGE, stx__ex_scalar(e, p->elems), stx__i64(e, least));
+		e->streams[i] = LLVMBuildAnd(e->b, e->streams[i], big, "");
 		e->has_streams = 1;
 	}
 }
@@ -453,7 +506,7 @@ static void vector_store(struct stx__emit *e, enum stx_dtype t, LLVMValueRef str
 		streaming_store(e, streams, t, p, v, bytes);
 	} else if (!mask) {
 		aligned(LLVMBuildStore(e->b, v, p), t);
-	} else if (mask == e->mask && !has_masked_moves(e, t)) {
+	} else if (mask == e->mask && !has_masked_moves(e, t) && !is_few(e)) {
 		LLVMValueRef buf = buffer(e, t, w);
 		LLVMBuildStore(e->b, v, buf);
 		copy_prefix(e, t, p, buf);

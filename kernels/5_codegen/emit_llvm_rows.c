@@ -51,7 +51,8 @@ static int is_short(const struct stx__emit *e)
 		loops++;
 		n = l->end;
 	}
-	return loops > 1 && cost + code <= MOST_OF_A_ROW && code <= MOST_CODE;
+	return loops > 1 && cost + code <= MOST_OF_A_ROW && code <= MOST_CODE &&
+	       !stx__is_little(e, (int64_t)cost);
 }
 
 /* 1: one after the other. */
@@ -212,6 +213,14 @@ static void emit_rows(struct stx__emit *e, struct row *rows, unsigned n)
 static void emit_single(struct stx__emit *e, LLVMValueRef begin, LLVMValueRef end)
 {
 	struct stx__for grid;
+	int64_t points;
+	if (stx_ex_is_const(e->k->ex, e->k->axes.at[0].size, &points) && points == 1) {
+		LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, begin, end));
+		e->axis[0] = stx__i64(e, 0);
+		stx__emit_range(e, 0, e->k->insts.n);
+		stx__if_end(e, after);
+		return;
+	}
 	e->axis[0] = stx__for_begin(e, &grid, begin, end, stx__i64(e, 1));
 	stx__emit_range(e, 0, e->k->insts.n);
 	stx__for_end(e, &grid);
@@ -222,6 +231,7 @@ void stx__emit_grid(struct stx__emit *e, LLVMValueRef begin, LLVMValueRef end)
 	struct row rows[ROWS];
 	struct stx__for grid;
 	unsigned n = rows_at_once(e);
+	e->rows_at_once = n;
 	if (n > 1) {
 		LLVMValueRef size = LLVMBuildSub(e->b, end, begin, ""), middle;
 		middle = LLVMBuildAnd(e->b, size, stx__i64(e, -(int64_t)n), "");
@@ -238,5 +248,6 @@ void stx__emit_grid(struct stx__emit *e, LLVMValueRef begin, LLVMValueRef end)
 		stx__for_end(e, &grid);
 		begin = middle;
 	}
+	e->rows_at_once = 1;
 	emit_single(e, begin, end);
 }

@@ -184,7 +184,8 @@ static void epilogue(struct stx__emit *e, const struct stx__block *b)
 
 /* ---- one row ---- */
 
-#define AT_ONCE 4 /* terms a sum takes between its load and its store */
+#define AT_ONCE     4    /* terms a sum takes between its load and its store */
+#define BYTES_AHEAD 8192 /* that are on their way from memory, at least */
 
 /* `terms` terms from k on into the sums of the columns from col on; rest: how many, or NULL. */
 static void thin_vector(struct stx__emit *e, const struct stx__block *b, LLVMValueRef k,
@@ -194,12 +195,14 @@ static void thin_vector(struct stx__emit *e, const struct stx__block *b, LLVMVal
 	LLVMTypeRef scalar = stx__type(e, t->dtype);
 	LLVMValueRef at = place(e, t->acc_at, col);
 	LLVMValueRef sum = load(e, vector(e), at, vector_align(e));
+	int64_t row = AT_ONCE * t->most_cols * t->bytes;
+	int64_t ahead = AT_ONCE * ((BYTES_AHEAD - 1) / row + 1);
 	set_axis(e, t->cols, col, 2);
 	for (unsigned i = 0; i < terms; i++) {
 		LLVMValueRef term = add(e, k, stx__i64(e, i));
 		LLVMValueRef x = load(e, scalar, beyond(e, b->packed[0], term), t->bytes);
 		set_axis(e, t->terms, term, 1);
-		stx__tile_fetch_ahead(e, t->terms, AT_ONCE);
+		stx__tile_fetch_ahead(e, t->terms, ahead);
 		LLVMValueRef y = stx__tile_hole(e, 1, t->cols, rest, t->w).v;
 		stx__tile_fetch_ahead(e, t->terms, 0);
 		sum = stx__tile_step(e, 1, stx__splat(e, x, t->w), y, sum);

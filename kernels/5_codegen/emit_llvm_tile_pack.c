@@ -3,7 +3,7 @@
  * a is copied row by row where its terms are neighbours, else its rows side by side; either way one
  * word is broadcast to a vector of columns. b becomes panels of NR columns; where its terms are
  * neighbours it is transposed in registers. A word is an element, or the terms that one instruction
- * takes (emit_llvm_tile_dot.c). */
+ * takes (emit_llvm_tile_dot.c). Columns that are lines of a picture: emit_llvm_tile_lines.c. */
 #include "emit_llvm_tile.h"
 
 #define TERMS_AHEAD 128 /* terms that are fetched while columns are transposed: each is a stream */
