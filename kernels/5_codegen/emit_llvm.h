@@ -218,8 +218,8 @@ struct stx__emit {
 	uint8_t again;     /* what varies is emitted once again, for them */
 	LLVMValueRef mask; /* prefix mask of the tail, or NULL: every lane is active */
 	LLVMValueRef rest; /* i64: active lanes, when mask is set */
-	LLVMValueRef slot; /* i64: register of lane accumulators that copy 0 belongs to; NULL: the
-			      copy's */
+	LLVMValueRef slot;   /* i64: register of lane accumulators that copy 0 belongs to; NULL: */
+	unsigned first_slot; /* that one */
 	struct {           /* far parameters' contiguous loads fetch what they read */
 		uint32_t axis; /* so many of its iterations later */
 		int64_t by;    /* 0: they do not; -1: nor in windows inside */

@@ -15,6 +15,7 @@
 #define UNROLLED_TAPS    7    /* of a window, along each axis, */
 #define MOST_WINDOW_CODE 1024 /* instructions of all of them, about */
 #define POINTS_AHEAD     4    /* what the first tap of a window will read */
+#define MOST_TAIL_CODE   192  /* instructions after a main loop */
 #define TURN             8    /* instructions of one copy before the next one has its turn */
 
 /* ---- control flow ---- */
@@ -412,6 +413,36 @@ static void vector_body(struct stx__emit *e, uint32_t n, LLVMValueRef i, unsigne
 	e->mask = e->rest = e->slot = NULL;
 }
 
+static unsigned tail_mask_bits(const struct stx__loop_info *l)
+{
+	if (l->w == 64) /* the number of lanes must fit */
+		return 8;
+	return l->widest ? 8u * l->widest : 32;
+}
+
+/* So many iterations after the main loop, when that is little code: straight, so that lane accumulators
+ * stay in registers. requires: at is a multiple of 64 when there are any. */
+static int unrolled_tail(struct stx__emit *e, uint32_t n, LLVMValueRef at, int64_t left)
+{
+	const struct stx__loop_info *l = &e->loop[n];
+	int64_t done = 0;
+	if (l->in_memory || l->has_loop || l->w == 1 ||
+	    l->cost * (uint64_t)((left + l->w - 1) / l->w) > MOST_TAIL_CODE)
+		return 0;
+	for (int64_t now; done < left; done += now) {
+		LLVMValueRef i = LLVMBuildAdd(e->b, at, stx__i64(e, done), "");
+		int64_t vectors = (left - done) / l->w;
+		unsigned copies = vectors < l->copies ? (unsigned)vectors : l->copies;
+		LLVMValueRef rest = copies ? NULL : stx__i64(e, left - done);
+		e->first_slot = (unsigned)(done / l->w);
+		e->mask_bits = tail_mask_bits(l);
+		vector_body(e, n, i, copies ? copies : 1, rest, 0);
+		now = copies ? (int64_t)copies * l->w : left - done;
+	}
+	e->first_slot = 0;
+	return 1;
+}
+
 /* What is left of [at, end) after the main loop, one vector at a time. */
 static void vector_tail(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValueRef end)
 {
@@ -429,9 +460,7 @@ static void vector_tail(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMVa
 	LLVMValueRef i = stx__for_begin(e, &f, at, end, w);
 	if (!constant || (c - b) % l->w) {
 		rest = stx__smaller(e, LLVMBuildSub(e->b, end, i, ""), w);
-		e->mask_bits = l->widest ? 8u * l->widest : 32;
-		if (l->w == 64) /* the number of lanes must fit */
-			e->mask_bits = 8;
+		e->mask_bits = tail_mask_bits(l);
 	}
 	vector_body(e, n, i, 1, l->w > 1 ? rest : NULL, 1);
 	stx__for_end(e, &f);
@@ -460,7 +489,7 @@ void stx__vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValu
 				    l->copies, NULL, l->in_memory);
 		stx__for_end(e, &f);
 	}
-	if (step > 1 && (!constant || c % step))
+	if (step > 1 && (!constant || (c % step && !unrolled_tail(e, n, middle, c % step))))
 		vector_tail(e, n, middle, end);
 	if (l->in_memory)
 		each_binding(e, l->inner, stx__acc_from_array);

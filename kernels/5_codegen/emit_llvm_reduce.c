@@ -524,7 +524,7 @@ void stx__acc_update(struct stx__emit *e, uint32_t n)
 	if (a->in_memory) {
 		array_slot(e, a, p);
 	} else {
-		unsigned slot = a->order == STX_ORDER_LANES ? e->copy % a->slots
+		unsigned slot = a->order == STX_ORDER_LANES ? (e->first_slot + e->copy) % a->slots
 				: a->copies > 1             ? e->copy
 							    : 0;
 		for (int s = 0; s < a->nstates; s++)

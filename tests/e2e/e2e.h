@@ -91,8 +91,8 @@ static inline int e2e_check(struct stax_client *c, const struct stax_answer *a, 
 	return 1;
 }
 
-/* Starts $STAX_BUILD/staxd on $STAX_SERVER with $STAX_CACHE_DIR; waits until it answers. -1 on
- * failure. */
+/* Starts $STAX_BUILD/staxd on $STAX_SERVER with $STAX_CACHE_DIR; waits until it answers, two
+ * minutes at most. -1 on failure. */
 static inline pid_t e2e_start(const char *workers)
 {
 	const char *build = getenv("STAX_BUILD"), *server = getenv("STAX_SERVER"),
@@ -106,7 +106,7 @@ static inline pid_t e2e_start(const char *workers)
 		perror(path);
 		_exit(127);
 	}
-	for (int i = 0; i < 400; i++) {
+	for (int i = 0; i < 12000; i++) {
 		struct stax_client *c;
 		struct stax_pong p;
 		if (!stax_connect(server, &c, NULL)) {

@@ -25,7 +25,7 @@ static int dial(void)
 		return -1;
 	snprintf(a.sun_path, sizeof a.sun_path, "%s", server + 5);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct timeval t = { 20, 0 };
+	struct timeval t = { 120, 0 };
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
 	if (connect(fd, (struct sockaddr *)&a, sizeof a)) {

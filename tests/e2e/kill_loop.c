@@ -132,7 +132,7 @@ int main(int argc, char **argv)
 	}
 	pid_t last = e2e_start("2");
 	int before = done_compiles;
-	for (int i = 0; i < 200 && done_compiles < before + 20; i++)
+	for (int i = 0; i < 2400 && done_compiles < before + 20; i++)
 		e2e_sleep_ms(50);
 	int recovered = done_compiles >= before + 20;
 	stop = 1;

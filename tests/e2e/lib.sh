@@ -37,7 +37,7 @@ start_daemon() {
   "$build/staxd" --listen "unix:$work/stax.sock" --cache-dir "$work/cache" --workers 2 "$@" \
     >"$work/staxd.log" 2>&1 &
   daemon_pid=$!
-  for _ in $(seq 200); do
+  for _ in $(seq 2400); do
     "$build/stax" ping >/dev/null 2>&1 && return 0
     kill -0 "$daemon_pid" 2>/dev/null || break
     sleep 0.05

@@ -56,10 +56,8 @@ tells "another shape is measured" ': 1 measured, 0 known' "$build/stax" tune "$w
 tells "another kernel is measured" ': 1 measured, 0 known' "$build/stax" tune "$work/changed.stax" "${t[@]}"
 tells "another device is measured" ': 1 measured, 0 known' \
   env FAKE_CUDA_NAME="NVIDIA H100 80GB HBM3" "$build/stax" tune "$work/line.stax" "${t[@]}"
-tells "fsck knows the records" ' 4 tune records,' \
-  bash -c "kill -TERM $daemon_pid; sleep 1; '$build/staxd' --fsck --cache-dir '$work/cache'"
-wait "$daemon_pid" 2>/dev/null
-daemon_pid=
+stop_daemon
+tells "fsck knows the records" ' 4 tune records,' "$build/staxd" --fsck --cache-dir "$work/cache"
 start_daemon || exit 1
 
 # The reply of a compile carries the measured choice, and libstax launches it: its block, its time.

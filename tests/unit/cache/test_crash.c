@@ -121,7 +121,7 @@ static void test_crash_kill_during_writes_loses_nothing_committed(void **state)
 		close(p[1]);
 		struct pollfd first = { .fd = p[0], .events = POLLIN };
 		if (round % 4 == 3) /* in some rounds something surely was committed */
-			poll(&first, 1, 20000);
+			poll(&first, 1, 120000);
 		usleep((useconds_t)(2000 + next_random(&seed) % 60000));
 		/* The pipe is read only after the kill: it holds 4096 records, more than a round
 		 * commits. */

@@ -142,7 +142,7 @@ static void test_threads_work_in_forked_child(void **state)
 	pid_t child = fork(); /* whose pool threads do not exist */
 	if (child == 0) {
 		total = 0;
-		alarm(20);
+		alarm(120); /* were it to hang */
 		for (int i = 0; i < 10; i++)
 			stx__parallel_for(100000, 10, sum, (void *)&total);
 		_exit(total == 1000000 ? 0 : 1);

@@ -4,6 +4,8 @@
  *   do STAGE VERB [N]   STAGE key|plan|link; VERB as in fake_act
  *   forge               the artifact is one that must not be loaded
  *   need INPUT          NEED_VALUES unless INPUT is given
+ * VERB hold waits for the test at the gate, a file of the daemon's folder that workers map when they
+ * start: what is under way then does not depend on how fast anybody is.
  * A kernel whose IR begins with "tile" is a product of that text for a CPU; given a choice, that is
  * its first candidate and " cut CHOICE" is behind its IR. A kernel's IR may begin with a VERB and a
  * number as well: "sleep 50 a". Included by one file a program. */
@@ -14,10 +16,13 @@
 #include "compile.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +32,33 @@ struct stx_compiler {
 };
 
 static int fake_is_worker;
+
+/* The n-th job that comes to a hold goes on once n have been let through. */
+#define FAKE_GATE_FILE "FAKE_GATE"
+struct fake_gate {
+	_Atomic uint32_t arrived, let_through;
+};
+static struct fake_gate *fake_gate;
+
+/* NULL: there is none. */
+static struct fake_gate *fake_gate_map(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	void *at = fd < 0 ? MAP_FAILED
+			  : mmap(NULL, sizeof(struct fake_gate), PROT_READ | PROT_WRITE, MAP_SHARED,
+				 fd, 0);
+	if (fd >= 0)
+		close(fd);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static void fake_hold(void)
+{
+	static const struct timespec step = { 0, 5000000 };
+	uint32_t me = ++fake_gate->arrived, now;
+	while ((now = fake_gate->let_through) < me)
+		syscall(SYS_futex, &fake_gate->let_through, FUTEX_WAIT, now, &step, NULL, 0);
+}
 
 static stx_err fake_act(const char *verb, long n, struct stx_diag *d)
 {
@@ -43,6 +75,10 @@ static stx_err fake_act(const char *verb, long n, struct stx_diag *d)
 	} else if (!strcmp(verb, "spin")) {
 		for (volatile int on = 1; on;)
 			;
+	} else if (!strcmp(verb, "hold")) {
+		if (!fake_gate)
+			return stx_fail(d, STX_E_INTERNAL, "fake", "", "there is no gate");
+		fake_hold();
 	} else if (!strcmp(verb, "sleep")) { /* busy: the sandbox has no sleeping call but futex */
 		struct timespec a, b;
 		clock_gettime(CLOCK_MONOTONIC, &a);
@@ -99,6 +135,7 @@ stx_err stx_compiler_new(int cuda, struct stx_compiler **out, struct stx_diag *d
 		    F_OK)) /* in the daemon's directory: a worker has no environment */
 		return stx_fail(d, STX_E_INTERNAL, "fake", "", "told not to start");
 	fake_is_worker = 1;
+	fake_gate = fake_gate_map(FAKE_GATE_FILE);
 	*out = calloc(1, sizeof **out);
 	const char *build = access("FAKE_NEW_BUILD", F_OK) ? "fake" : "newer fake";
 	(*out)->fingerprint = stx_digest_of(build, strlen(build));

@@ -102,10 +102,7 @@ static void test_abandoned_compile_yields_its_worker_to_who_waits(void **state)
 	int fd = serve(SETTINGS("workers=1", "abandoned=3000000"));
 	compile_ok(fd, 1, two_kernels);
 	leave_while_it_runs(fd, "name i o\nkernel spin\n", 2);
-	struct ask a = { .graph = "name i o\nkernel wanted\n", .deadline_ms = 20000 };
-	send_compile(fd, 2, &a);
-	struct reply r = receive_answer(fd);
-	reply_free(&r);
+	compile_ok(fd, 2, "name i o\nkernel wanted\n");
 	assert_int_equal(stat_of(fd, "abandoned"), 1);
 	close(fd);
 }
@@ -113,39 +110,50 @@ static void test_abandoned_compile_yields_its_worker_to_who_waits(void **state)
 static void test_abandoned_compile_is_taken_over_by_a_new_request(void **state)
 {
 	(void)state;
-	static const char *const settings[] = { "workers=1", "abandoned=10000", NULL };
-	static const char graph[] = "name i o\nkernel sleep 1500 x\n";
-	int fd = serve(settings);
+	static const char graph[] = "name i o\nkernel hold\n";
+	int fd = serve(SETTINGS("workers=1", "abandoned=3000000")), other = client_connect(&h);
 	compile_ok(fd, 1, two_kernels);
-	leave_while_it_runs(fd, graph, 2);
 	struct ask a = { .graph = graph };
+	int leaver = client_connect(&h);
+	send_compile(leaver, 1, &a);
+	gate_wait(1);
+	close(leaver);
+	wait_for(other, "connections", 2);
 	send_compile(fd, 2, &a);
+	wait_for(other, "joins", 1);
+	gate_let(1);
 	struct reply r = receive_answer(fd);
 	assert_false(r.e->answer->hit);
 	reply_free(&r);
 	assert_int_equal(stat_of(fd, "abandoned"), 0);
 	assert_int_equal(stat_of(fd, "kernels_compiled"), 3);
 	close(fd);
+	close(other);
 }
 
 static void test_abandoned_compile_leaves_a_shared_kernel_to_the_other(void **state)
 {
 	(void)state;
 	int fd = serve(SETTINGS("workers=2", "abandoned=0")), other = client_connect(&h);
+	int leaver = client_connect(&h);
 	compile_ok(fd, 1, two_kernels);
-	struct ask a = { .graph = "name i o\nkernel sleep 1200 shared\n" };
-	struct ask b = { .graph = "name i o\nkernel sleep 1200 shared\nkernel other\n" };
-	send_compile(other, 1, &a);
-	wait_for(fd, "workers_busy", 1);
+	struct ask a = { .graph = "name i o\nkernel hold\n" };
+	struct ask b = { .graph = "name i o\nkernel hold\nkernel other\n" };
+	send_compile(leaver, 1, &a);
+	gate_wait(1);
 	send_compile(fd, 2, &b);
-	wait_for(fd, "kernels_compiled", 3); /* its own; it waits for the shared one */
-	close(other);
+	wait_for(other, "kernels_compiled", 3); /* its own; it waits for the shared one */
+	close(leaver);
+	wait_for(other, "abandoned", 1);
+	gate_let(1);
 	struct reply r = receive_answer(fd);
 	reply_free(&r);
 	assert_int_equal(stat_of(fd, "abandoned"), 1);
 	assert_int_equal(stat_of(fd, "restarts"), 0);
 	assert_int_equal(stat_of(fd, "kernels_compiled"), 4);
+	assert_int_equal(h.gate->arrived, 1);
 	close(fd);
+	close(other);
 }
 
 static void test_abandoned_by_cancel_stops_as_well(void **state)
@@ -154,14 +162,9 @@ static void test_abandoned_by_cancel_stops_as_well(void **state)
 	int fd = serve(SETTINGS("workers=1", "abandoned=0")), other = client_connect(&h);
 	compile_ok(fd, 1, two_kernels);
 	struct ask a = { .graph = "name i o\ndo plan spin\n" };
-	Stx__Envelope e = STX__ENVELOPE__INIT;
-	Stx__Cancel c = STX__CANCEL__INIT;
 	send_compile(other, 7, &a);
 	wait_for(fd, "workers_busy", 1);
-	e.msg_case = STX__ENVELOPE__MSG_CANCEL;
-	e.cancel = &c;
-	c.request_id = 7;
-	client_send(other, &e, NULL, 0);
+	send_cancel(other, 7);
 	struct reply r = receive_error(other, STX_E_CANCELED);
 	reply_free(&r);
 	wait_for(fd, "workers_busy", 0);
