@@ -154,11 +154,12 @@ static inline void read_tensor(struct text *t, struct stx_bytes *tensor)
 	for (blanks(t); *t->at && *t->at != '\n'; blanks(t)) {
 		union stx_scalar v = { .u = 0 };
 		uint8_t bytes[8];
-		double x = strtod(t->at, (char **)&t->at);
+		const char *from = t->at;
+		double x = strtod(from, (char **)&t->at);
 		if (stx_dtype_is_float(dtype))
 			v.f = stx_scalar_round(dtype, x);
-		else
-			v.i = (int64_t)x;
+		else /* an integer beyond 2^53 is no double */
+			v.i = x > -1e15 && x < 1e15 ? (int64_t)x : strtoll(from, NULL, 10);
 		stx_scalar_store(dtype, bytes, v);
 		stx_bytes_put(&raw, bytes, (size_t)stx_dtype_bytes(dtype));
 	}
