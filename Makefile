@@ -197,7 +197,8 @@ $(FAKE_CUBLASLT) $(FAKE_CUDNN): $(BUILD)/libkernels.a $(BUILD)/libproto.a
 	$(call say,LD ,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -Wl,--exclude-libs,ALL -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIB_BASE)
 $(BUILD)/tests/unit/client/test_matmul $(BUILD)/tests/unit/client/test_matmul_tune \
-  $(BUILD)/tests/unit/client/test_attention $(BUILD)/tests/unit/client/test_convolution: | $(FAKE_CUDA) $(FAKE_CUBLASLT) $(FAKE_CUDNN)
+  $(BUILD)/tests/unit/client/test_attention $(BUILD)/tests/unit/client/test_convolution \
+  $(BUILD)/tests/unit/client/test_convolution_engines: | $(FAKE_CUDA) $(FAKE_CUBLASLT) $(FAKE_CUDNN)
 tests-build: $(TEST_BIN) $(FAKE_CUDA) $(FAKE_CUBLASLT) $(FAKE_CUDNN)
 .PHONY: all tests-build
 .SECONDARY:

@@ -101,6 +101,17 @@ static int by_product(const void *p, const void *q)
 	return memcmp(a->product.data, b->product.data, STX_DIGEST_BYTES);
 }
 
+/* A text that begins like a digest and is none names no product that there is. */
+static struct stx_digest product_digest(const char *product)
+{
+	static const char prefix[] = "sha256:";
+	struct stx_digest d;
+	if (!strncmp(product, prefix, sizeof prefix - 1) &&
+	    !stx_digest_parse(product + sizeof prefix - 1, &d))
+		return d;
+	return stx_digest_of(product, strlen(product));
+}
+
 static stx_err build_blockings(struct stx_arena *a, const struct stax_request *r, Stx__Lookup *m,
 			       struct stx_diag *d)
 {
@@ -121,7 +132,7 @@ static stx_err build_blockings(struct stx_arena *a, const struct stax_request *r
 		struct stx_digest *digest = STX_NEW(a, struct stx_digest);
 		if (!digest || !(list[i] = STX_NEW(a, Stx__Blocking)))
 			break;
-		*digest = stx_digest_of(product, strlen(product));
+		*digest = product_digest(product);
 		stx__blocking__init(list[i]);
 		list[i]->product = (ProtobufCBinaryData){ sizeof digest->b, digest->b };
 		list[i]->config = borrow(config);

@@ -351,11 +351,11 @@ static void forget_plan(struct work *w)
 	memset(&w->link, 0, sizeof w->link);
 }
 
-/* The artifact of that key, made earlier or now. */
-static stx_err obtain(struct work *w, const struct stx_digest *key, Stx__Answer **held,
+/* The artifact of that key, made earlier or now; anew: now. */
+static stx_err obtain(struct work *w, const struct stx_digest *key, int anew, Stx__Answer **held,
 		      struct stx_diag *d)
 {
-	const struct entry *found = w->r->recache ? NULL : store_find(&w->p->artifacts, key);
+	const struct entry *found = anew ? NULL : store_find(&w->p->artifacts, key);
 	uint8_t *copy = stx_arena_copy(w->arena, key->b, sizeof key->b);
 	w->answer.reason = (char *)(uintptr_t) "not yet compiled by this process";
 	stx_err e = !copy ? no_memory(d) : found ? hit(w, found, held, d) : build(w, key, d);
@@ -375,6 +375,45 @@ static Stx__TuneRecord *find_product(void *ctx, const struct stx_digest *product
 			     w->lookup->device);
 	const struct entry *x = store_find(&w->p->tunes, &key);
 	return x ? stx__tune_record__unpack(NULL, x->bytes.n, x->bytes.at) : NULL;
+}
+
+/* Writes down what failed: the canonical graph, once there is one. */
+static void reproduce(const struct work *w, struct stx_diag *d)
+{
+	struct stx_span graph = { w->r->graph, w->r->graph_bytes };
+	int is_canonical = w->key.r.body.n != 0;
+	stx__reproduce(w->lookup, is_canonical ? STAX_TEXT : w->lookup->format,
+		       is_canonical ? w->key.r.body : graph, &w->compiler, d);
+}
+
+/* The artifact whose products are cut as was measured, which is but a hint, failed: that of key
+ * again, with a line of the report that says why. */
+static stx_err not_cut(struct work *w, const struct stx_digest *key, Stx__Answer **held,
+		       struct stx_diag *d)
+{
+	char text[sizeof d->text + 128];
+	reproduce(w, d);
+	snprintf(text, sizeof text,
+		 "products cut as was measured on this device do not compile, so the model's "
+		 "blockings are taken: %s",
+		 d->text);
+	stx_diag_clear(d);
+	w->lookup->blockings = NULL;
+	w->lookup->n_blockings = 0;
+	forget_plan(w);
+	stx__answer__init(&w->answer);
+	stx_err e = obtain(w, key, 0, held, d);
+	size_t n = w->answer.n_report;
+	char **report = e ? NULL : STX_NEW_ARRAY(w->arena, char *, n + 1);
+	if (e)
+		return e;
+	if (!report || !(report[n] = stx_arena_strdup(w->arena, text)))
+		return no_memory(d);
+	if (n)
+		memcpy(report, w->answer.report, n * sizeof *report);
+	w->answer.report = report;
+	w->answer.n_report = n + 1;
+	return STX_E_OK;
 }
 
 /* The answer's products as this process has measured them: another artifact takes its place. */
@@ -398,7 +437,8 @@ static stx_err cut_otherwise(struct work *w, const struct stx_digest *key, Stx__
 	*held = NULL;
 	forget_plan(w);
 	stx__answer__init(&w->answer);
-	return obtain(w, &blocked, held, d);
+	stx_err e = obtain(w, &blocked, w->r->recache, held, d);
+	return !e || e == STX_E_DEADLINE || e == STX_E_NOMEM ? e : not_cut(w, key, held, d);
 }
 
 static stx_err compile(struct work *w, struct stax_answer **out, struct stx_diag *d)
@@ -425,7 +465,7 @@ static stx_err compile(struct work *w, struct stax_answer **out, struct stx_diag
 	key = stx_key_artifact(&graph, w->target, stx_option_bits(w->lookup->options),
 			       stx__child_fingerprint(w->p->child));
 	key = stx_key_blocked(&key, w->lookup->blockings, w->lookup->n_blockings);
-	e = obtain(w, &key, &held, d);
+	e = obtain(w, &key, w->r->recache, &held, d);
 	if (!e)
 		e = cut_otherwise(w, &key, &held, d);
 	if (e)
@@ -487,13 +527,8 @@ stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r
 		w.p->requests++;
 		e = compile(&w, out, d);
 	}
-	if (e && w.lookup) { /* the canonical graph, once there is one */
-		struct stx_span graph = w.key.r.body.n
-						? w.key.r.body
-						: (struct stx_span){ r->graph, r->graph_bytes };
-		stx__reproduce(w.lookup, w.key.r.body.n ? STAX_TEXT : w.lookup->format, graph,
-			       &w.compiler, d);
-	}
+	if (e && w.lookup)
+		reproduce(&w, d);
 	finish(&w);
 	return e;
 }

@@ -30,13 +30,16 @@ void stx__reproduce(const Stx__Lookup *what, uint32_t format, struct stx_span bo
 {
 	char dir[PATH_MAX], path[PATH_MAX];
 	struct stx_bytes file = { 0 };
-	struct stx_digest id = stx_digest_of(body.at, body.n);
+	struct stx_digest plain = stx_digest_of(body.at, body.n);
+	struct stx_digest id = stx_key_blocked(&plain, what->blockings, what->n_blockings);
 	struct stx_repro r = { .format = format,
 			       .body = body,
 			       .target = what->target,
 			       .options = stx_option_bits(what->options),
 			       .values = what->values,
 			       .nvalues = format == what->format ? what->n_values : 0,
+			       .blockings = what->blockings,
+			       .nblockings = what->n_blockings,
 			       .compiler = *compiler,
 			       .error = *d };
 	if (!stx_repro_wanted(d->code) || folder(dir) ||

@@ -67,8 +67,8 @@ struct stax_value {
 	size_t bytes;
 };
 
-/* How a product (stax_kernel_info.product) is cut on a CPU: one of its configs. It changes speed,
- * no result. */
+/* How a product is cut on a CPU: one of its configs. It changes speed, no result. product:
+ * stax_kernel_info.product, or "sha256:" and the digest of that in hexadecimal. */
 struct stax_blocking {
 	const char *product, *config;
 };
@@ -177,7 +177,8 @@ STAX_API int stax_query(const struct stax_artifact *a, const struct stx_tensor *
  * must not overlap inputs unless donated. An input flagged STX_TENSOR_MUTATED is written: it must not
  * share elements with another input or an output (MISMATCH names both; views that interleave are
  * fine), and holds what the program leaves in it. Such inputs are once more outputs,
- * after the program's own (one given without data becomes a view of the input). env NULL: own
+ * after the program's own, and so is a result that the program says is such an input (x.add_(1);
+ * return x): one given without data becomes a view of the input, else it is copied. env NULL: own
  * threads ($STAX_THREADS, which stax_load checks, or all cores) and malloc. BOUNDS names the kernel. */
 STAX_API int stax_run(struct stax_artifact *a, const struct stx_tensor *inputs, int ninputs,
 		      struct stx_tensor *outputs, int noutputs, const struct stx_env *env,

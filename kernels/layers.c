@@ -216,16 +216,26 @@ static stx_err make_dense(struct layers *w, const struct stx_buffer *b, void **d
 static stx_err take_outputs(struct layers *w, void **data, struct values *v, stx_err e)
 {
 	const struct stx_loops *l = w->r->loops;
+	v->n = l->outputs.n;
 	for (uint32_t i = 0; !e && i < l->outputs.n; i++) {
 		const struct stx_buffer *b = l->buffers.at[l->outputs.at[i]];
-		struct stx_tensor *t = &v->at[v->n];
+		struct stx_tensor *t = &v->at[i];
 		*t = w->before.at[i];
 		t->data = NULL;
-		if ((e = make_dense(w, b, &data[b->id], t)))
-			break;
+		if (b->index != i || (e = make_dense(w, b, &data[b->id], t)))
+			continue;
 		t->data = data[b->id];
 		data[b->id] = NULL;
-		v->n++;
+	}
+	for (uint32_t i = 0; !e && i < l->outputs.n; i++) { /* results that are written inputs */
+		uint32_t own = l->buffers.at[l->outputs.at[i]]->index;
+		size_t bytes = (size_t)(elems_of(&v->at[i]) * stx_dtype_bytes(v->at[i].dtype));
+		if (own == i)
+			continue;
+		if (!(v->at[i].data = malloc(bytes + 1)))
+			e = no_memory(w);
+		else
+			memcpy(v->at[i].data, v->at[own].data, bytes);
 	}
 	for (uint32_t i = 0; i < l->buffers.n; i++)
 		if (l->buffers.at[i]->def != STX_DEF_NONE)

@@ -13,6 +13,7 @@
 
 #include "dtype.h"
 #include "stax_abi.h"
+#include "timing.h"
 
 static const char magic[] = "stax reproducer 1\n";
 #define MAGIC_BYTES (sizeof magic - 1)
@@ -57,6 +58,14 @@ stx_err stx_repro_format(const struct stx_repro *r, struct stx_bytes *out)
 	put_line(out, "compiler", hex);
 	put_line(out, "target", r->target);
 	stx_bytes_printf(out, "options = %u\nformat = %u\n", r->options, r->format);
+	for (size_t i = 0; i < r->nblockings; i++) {
+		char line[STX_DIGEST_HEX + STX_CONFIG_BYTES];
+		struct stx_digest product;
+		memcpy(product.b, r->blockings[i]->product.data, sizeof product.b);
+		stx_digest_hex(&product, hex);
+		snprintf(line, sizeof line, "%s %s", hex, r->blockings[i]->config);
+		put_line(out, "blocking", line);
+	}
 	for (size_t i = 0; i < r->nvalues; i++) {
 		const Stx__GivenValue *v = r->values[i];
 		stx_bytes_printf(out, "value = %u %zu", v->dtype, v->n_sizes);
@@ -82,6 +91,7 @@ struct reader {
 	struct stx_diag *d;
 	struct stx_repro *out;
 	STX_VEC(Stx__GivenValue *) values;
+	STX_VEC(Stx__Blocking *) blockings;
 	int named; /* values whose name has come */
 	size_t body_bytes;
 	int has_body;
@@ -164,12 +174,33 @@ static stx_err read_value(struct reader *r, const char *text)
 	return STX_E_OK;
 }
 
+/* blocking = DIGEST CONFIG */
+static stx_err read_blocking(struct reader *r, char *text)
+{
+	struct stx_digest *product = STX_NEW(r->arena, struct stx_digest);
+	Stx__Blocking *b = STX_NEW(r->arena, Stx__Blocking);
+	if (!product || !b || stx_push(r->arena, &r->blockings, b))
+		return stx_fail(r->d, STX_E_NOMEM, "reproducer", "", "out of memory");
+	char *config = strchr(text, ' ');
+	if (!config || config - text != STX_DIGEST_HEX - 1)
+		return bad(r, "a bad blocking");
+	*config++ = 0;
+	if (stx_digest_parse(text, product) || !*config || strlen(config) >= STX_CONFIG_BYTES)
+		return bad(r, "a bad blocking");
+	stx__blocking__init(b);
+	b->product = (ProtobufCBinaryData){ sizeof product->b, product->b };
+	b->config = config;
+	return STX_E_OK;
+}
+
 static stx_err read_field(struct reader *r, const char *name, char *value)
 {
 	const char *text = value;
 	int64_t n = 0;
 	if (!strcmp(name, "value"))
 		return read_value(r, value);
+	if (!strcmp(name, "blocking"))
+		return read_blocking(r, value);
 	if (!strcmp(name, "of")) {
 		if (r->values.n == 0 || (unsigned)r->named == r->values.n)
 			return bad(r, "a name without its value");
@@ -229,6 +260,8 @@ stx_err stx_repro_parse(struct stx_span file, struct stx_arena *a, struct stx_re
 		return bad(&r, "the graph has another length than the file says");
 	out->values = r.values.at;
 	out->nvalues = r.values.n;
+	out->blockings = r.blockings.at;
+	out->nblockings = r.blockings.n;
 	out->body = r.rest;
 	return STX_E_OK;
 }

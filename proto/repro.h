@@ -25,6 +25,8 @@ struct stx_repro {
 	uint32_t options;         /* stx_option_bits */
 	Stx__GivenValue **values; /* inputs given by value; only with the graph as received */
 	size_t nvalues;
+	Stx__Blocking **blockings; /* how products were cut, asked for or as measured */
+	size_t nblockings;
 	struct stx_digest compiler; /* fingerprint */
 	struct stx_diag error;      /* what happened */
 };

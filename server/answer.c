@@ -47,3 +47,17 @@ size_t stx__answer_stage(uint8_t *out, size_t cap, const char *name, uint64_t us
 	memcpy(p, number, nnumber);
 	return (size_t)(p + nnumber - out);
 }
+
+struct stx__blob *stx__answer_noted(const struct stx__blob *answer, const char *text)
+{
+	Stx__Answer note = STX__ANSWER__INIT;
+	char *list[1] = { (char *)(uintptr_t)text };
+	note.report = list;
+	note.n_report = 1;
+	struct stx__blob *b = stx__blob_new(answer->n + stx__answer__get_packed_size(&note));
+	if (!b)
+		return NULL;
+	memcpy(b->at, answer->at, answer->n);
+	stx__answer__pack(&note, b->at + answer->n);
+	return b;
+}

@@ -81,6 +81,8 @@ static struct note *new_note(struct stx__chain *c, const struct stx_digest *id)
 	n->r.options = c->spec->options;
 	n->r.values = c->spec->what->values;
 	n->r.nvalues = is_key ? c->spec->what->n_values : 0;
+	n->r.blockings = c->spec->what->blockings;
+	n->r.nblockings = c->spec->what->n_blockings;
 	n->r.compiler = c->s->fingerprint;
 	return n;
 }

@@ -42,6 +42,7 @@ void stx__pending_free(struct stx__pending *p)
 	c->received -= p->spec->charged_bytes;
 	stx__blob_drop(p->names);
 	stx__spec_drop(p->spec);
+	free(p->not_cut);
 	free(p);
 	if (!c->closing)
 		stx__conn_resume(c);
@@ -242,9 +243,14 @@ static enum found find_memory(struct stx__server *s, struct stx__spec *p, struct
 static void send_answer(struct stx__pending *p, struct stx__blob *answer, const char *stage)
 {
 	uint8_t tail[48];
-	struct stx__blob *chosen = stx__tune_answer(p, answer);
+	struct stx__blob *chosen = stx__tune_answer(p, answer), *noted = NULL;
 	size_t n = stx__answer_stage(tail, sizeof tail, stage, stx_clock_us() - p->start_us);
-	stx__conn_answer(p->conn, p->request_id, chosen ? chosen : answer, tail, n);
+	if (chosen)
+		answer = chosen;
+	if (p->not_cut && (noted = stx__answer_noted(answer, p->not_cut)))
+		answer = noted;
+	stx__conn_answer(p->conn, p->request_id, answer, tail, n);
+	stx__blob_drop(noted);
 	stx__blob_drop(chosen);
 }
 
@@ -287,6 +293,10 @@ static void compile_done(struct stx__waiter *w, struct stx__flight *f,
 {
 	struct stx__pending *p = (struct stx__pending *)w;
 	struct stx__compile_chain *c = (struct stx__compile_chain *)f;
+	if (failure && stx__spec_fall_back(p, failure, &c->key)) {
+		process(p);
+		return;
+	}
 	if (failure) {
 		reply_error(p, failure);
 		return;
@@ -313,6 +323,20 @@ static void compile_done(struct stx__waiter *w, struct stx__flight *f,
 	stx__pending_free(p);
 }
 
+/* The graph is in quarantine, or its failure known. */
+static void refuse_known(struct stx__pending *p, const struct stx_diag *d)
+{
+	if (stx__spec_fall_back(p, d, NULL)) {
+		process(p);
+		return;
+	}
+	if (d->code == STX_E_QUARANTINED)
+		p->s->stats.quarantined++;
+	else
+		p->s->stats.failures_cached++;
+	reply_error(p, d);
+}
+
 /* The canonical key is known: perhaps it is there already, under other names. */
 static void key_done(struct stx__waiter *w, struct stx__flight *f, const struct stx_diag *failure)
 {
@@ -322,6 +346,10 @@ static void key_done(struct stx__waiter *w, struct stx__flight *f, const struct 
 	struct stx__memo m;
 	struct stx__blob *built = NULL, *answer = NULL;
 	struct stx_diag d = { 0 };
+	if (failure && stx__spec_fall_back(p, failure, NULL)) {
+		process(p);
+		return;
+	}
 	if (failure) {
 		reply_error(p, failure);
 		return;
@@ -347,12 +375,9 @@ static void key_done(struct stx__waiter *w, struct stx__flight *f, const struct 
 		s->stats.hits++;
 		send_answer(p, answer, "key");
 		stx__pending_free(p);
-	} else if (key_quarantined(s, p->spec->ns, &m.key, &d)) {
-		s->stats.quarantined++;
-		reply_error(p, &d);
-	} else if (!p->recache && stx_cache_failure_find(s->cache, p->spec->ns, &m.key, &d)) {
-		s->stats.failures_cached++;
-		reply_error(p, &d);
+	} else if (key_quarantined(s, p->spec->ns, &m.key, &d) ||
+		   (!p->recache && stx_cache_failure_find(s->cache, p->spec->ns, &m.key, &d))) {
+		refuse_known(p, &d);
 	} else {
 		w->done = compile_done;
 		stx__compile_chain_join(s, p, k, &m);
@@ -388,7 +413,7 @@ static void process(struct stx__pending *p)
 		p->run(p);
 		return;
 	}
-	int is_first = !p->spec->base;
+	int is_first = !p->spec->base && !p->not_cut;
 	p->spec->memo = stx_key_memo(p->spec->what, &p->spec->body, &s->fingerprint);
 	found = find_memory(s, p->spec, &answer, &built, &d);
 	if (found == FOUND_ANSWER && stx__spec_cut(p, answer)) {
@@ -413,11 +438,7 @@ static void process(struct stx__pending *p)
 		stx__pending_free(p);
 		break;
 	case FOUND_QUARANTINED:
-	case FOUND_FAILURE:
-		s->stats.quarantined += found == FOUND_QUARANTINED;
-		s->stats.failures_cached += found == FOUND_FAILURE;
-		reply_error(p, &d);
-		break;
+	case FOUND_FAILURE: refuse_known(p, &d); break;
 	case FOUND_NOTHING:
 		if (p->is_lookup)
 			ask_for_body(p);
@@ -458,6 +479,8 @@ void stx__request_restart(struct stx__server *s)
 			p->names = NULL;
 			p->joined = 0;
 			stx__spec_uncut(p);
+			free(p->not_cut);
+			p->not_cut = NULL;
 			park(p);
 		}
 		stx__chain_abort(c);

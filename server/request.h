@@ -37,6 +37,11 @@ void stx__spec_drop(struct stx__spec *p);
 int stx__spec_cut(struct stx__pending *p, const struct stx__blob *answer);
 /* p asks as it came: what was measured was code that another build of the compiler made. */
 void stx__spec_uncut(struct stx__pending *p);
+/* 1: the graph cut as was measured, which is but a hint, is to blame for the failure; from now on p
+ * asks as it came, and its answer says why. key: of the artifact that was not made; NULL: the
+ * failure is known to later requests already. */
+int stx__spec_fall_back(struct stx__pending *p, const struct stx_diag *failure,
+			const struct stx_digest *key);
 
 /* A compile that waits for its answer. Belongs to its connection. */
 struct stx__pending {
@@ -49,6 +54,7 @@ struct stx__pending {
 	uint64_t request_id;
 	struct stx__spec *spec;
 	struct stx__blob *names; /* packed Answer with the names, once known */
+	char *not_cut; /* why its products are not cut as was measured; NULL: nothing failed */
 	uint64_t start_us;
 	int recache, joined, is_lookup;
 	void (*run)(struct stx__pending *p); /* of what is neither; it frees p */
@@ -75,6 +81,8 @@ struct stx__blob *stx__answer_build(struct stx_span stored, struct stx_span name
 				    int stored_now, const char *reason, const char *path);
 /* One more Stage field of an Answer, packed. Returns its length, at most cap (40 is enough). */
 size_t stx__answer_stage(uint8_t *out, size_t cap, const char *name, uint64_t us);
+/* The answer with one more line in its report. NULL: out of memory. */
+struct stx__blob *stx__answer_noted(const struct stx__blob *answer, const char *text);
 
 /* unstored.c: artifacts that could not be committed, kept in memory to be fetched. */
 struct stx__unstored {

@@ -2,8 +2,10 @@
  * cut. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "log.h"
 #include "request.h"
 #include "tuning.h"
 
@@ -53,7 +55,7 @@ void stx__spec_drop(struct stx__spec *p)
 
 int stx__spec_cut(struct stx__pending *p, const struct stx__blob *answer)
 {
-	struct stx__cut *cut = stx__tune_cut(p, answer);
+	struct stx__cut *cut = p->not_cut ? NULL : stx__tune_cut(p, answer);
 	struct stx__spec *spec = cut ? calloc(1, sizeof *spec) : NULL;
 	if (!spec) {
 		stx__cut_drop(cut);
@@ -81,4 +83,38 @@ void stx__spec_uncut(struct stx__pending *p)
 		return;
 	p->spec = stx__spec_ref(spec->base);
 	stx__spec_drop(spec);
+}
+
+static int blames_the_cut(const struct stx__pending *p, stx_err e)
+{
+	if (!p->spec->base)
+		return 0;
+	if (e == STX_E_DEADLINE) /* of a job: its processor time */
+		return p->waiter.deadline_ms > stx__now_ms(p->s);
+	return e != STX_E_CANCELED && e != STX_E_BUSY && e != STX_E_NOMEM;
+}
+
+int stx__spec_fall_back(struct stx__pending *p, const struct stx_diag *failure,
+			const struct stx_digest *key)
+{
+	char text[sizeof failure->text + 128];
+	if (!blames_the_cut(p, failure->code))
+		return 0;
+	snprintf(text, sizeof text,
+		 "products cut as was measured on this device do not compile, so the model's "
+		 "blockings are taken: %s",
+		 failure->text);
+	if (!(p->not_cut = strdup(text)))
+		return 0;
+	if (key)
+		stx_log(STX_LOG_WARN, "%s", text);
+	p->s->stats.cuts_failed++;
+	/* An internal error is no verdict on a graph; a hint is not tried again all the same. */
+	if (key && failure->code == STX_E_INTERNAL && p->s->cache)
+		stx_cache_failure_put(p->s->cache, p->spec->ns, key, failure);
+	stx__spec_uncut(p);
+	stx__blob_drop(p->names);
+	p->names = NULL;
+	p->joined = p->recache = 0;
+	return 1;
 }

@@ -68,6 +68,7 @@ void stx_tool_graph_free(struct stx_tool_graph *g)
 	stx_model_free(&g->model);
 	stx_bytes_free(&g->text);
 	stx_tool_values_free(&g->replay.values);
+	free(g->replay.blockings);
 }
 
 static struct stx_span graph_bytes(const struct stx_tool_graph *g)

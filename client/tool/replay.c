@@ -1,9 +1,12 @@
 /* replay.c: a reproducer file (repro.h) as a graph file: its graph, values, target and options. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arena.h"
 #include "key.h"
 #include "repro.h"
+#include "timing.h"
 #include "tool.h"
 
 static stx_err take_values(struct stx_tool_replay *r, const struct stx_repro *p, struct stx_diag *d)
@@ -28,6 +31,30 @@ static stx_err take_values(struct stx_tool_replay *r, const struct stx_repro *p,
 	return STX_E_OK;
 }
 
+static stx_err take_blockings(struct stx_tool_replay *r, const struct stx_repro *p,
+			      struct stx_diag *d)
+{
+	struct texts {
+		char product[STX_DIGEST_HEX + 8], config[STX_CONFIG_BYTES];
+	} * texts;
+	r->blockings = calloc(p->nblockings + 1, sizeof *r->blockings + sizeof *texts);
+	if (!r->blockings)
+		return stx_fail(d, STX_E_NOMEM, "reproducer", "", "out of memory");
+	texts = (struct texts *)(void *)(r->blockings + p->nblockings + 1);
+	for (; r->nblockings < p->nblockings; r->nblockings++, texts++) {
+		const Stx__Blocking *b = p->blockings[r->nblockings];
+		struct stx_digest product;
+		char hex[STX_DIGEST_HEX];
+		memcpy(product.b, b->product.data, sizeof product.b);
+		stx_digest_hex(&product, hex);
+		snprintf(texts->product, sizeof texts->product, "sha256:%s", hex);
+		snprintf(texts->config, sizeof texts->config, "%s", b->config);
+		r->blockings[r->nblockings] =
+			(struct stax_blocking){ texts->product, texts->config };
+	}
+	return STX_E_OK;
+}
+
 stx_err stx_tool_replay_read(struct stx_tool_graph *g, struct stx_bytes *file, struct stx_diag *d)
 {
 	struct stx_repro p;
@@ -41,6 +68,8 @@ stx_err stx_tool_replay_read(struct stx_tool_graph *g, struct stx_bytes *file, s
 		e = stx_fail(d, STX_E_NOMEM, "reproducer", "", "out of memory");
 	if (!e)
 		e = take_values(&g->replay, &p, d);
+	if (!e)
+		e = take_blockings(&g->replay, &p, d);
 	if (!e) {
 		snprintf(g->replay.target, sizeof g->replay.target, "%s", p.target);
 		g->replay.options = p.options;
@@ -65,6 +94,10 @@ void stx_tool_replay_request(const struct stx_tool_graph *g, struct stax_request
 		return;
 	if (!q->target)
 		q->target = g->replay.target;
+	if (!q->nblockings) {
+		q->blockings = g->replay.blockings;
+		q->nblockings = g->replay.nblockings;
+	}
 	q->training |= (o & STX_OPTION_TRAINING) != 0;
 	q->dynamic |= (o & STX_OPTION_DYNAMIC) != 0;
 	q->fast |= (o & STX_OPTION_FAST) != 0;

@@ -58,6 +58,8 @@ struct stx_tool_replay {
 	char target[64];
 	uint32_t options;
 	struct stx_tool_values values;
+	struct stax_blocking *blockings; /* one block with their texts */
+	size_t nblockings;
 };
 /* A graph file ready to be sent. Zero-initialise; stx_tool_graph_free. */
 struct stx_tool_graph {
@@ -76,7 +78,7 @@ int stx_tool_is_artifact(const char *path);
 
 /* replay.c: fills g from a reproducer's bytes, which are taken over. */
 stx_err stx_tool_replay_read(struct stx_tool_graph *g, struct stx_bytes *file, struct stx_diag *d);
-/* Of a reproducer: its options, and its target where q names none. */
+/* Of a reproducer: its options, and its target and blockings where q names none. */
 void stx_tool_replay_request(const struct stx_tool_graph *g, struct stax_request *q);
 
 /* Takes h over (also on failure). */

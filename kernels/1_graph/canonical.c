@@ -458,8 +458,10 @@ static stx_err build(struct canon *c)
 		e = walk(c, c->g->outputs.at[i].val.node);
 	for (uint32_t i = 0; !e && i < c->g->outputs.n; i++)
 		if (!(e = stx_graph_output(c->out, new_val(c, c->g->outputs.at[i].val), NULL,
-					   c->d)))
+					   c->d))) {
 			c->out->outputs.at[i].writes = c->g->outputs.at[i].writes;
+			c->out->outputs.at[i].within = c->g->outputs.at[i].within;
+		}
 	if (e)
 		return e;
 	c->out->next_serial = c->ordered.n + 1;

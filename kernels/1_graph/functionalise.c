@@ -374,13 +374,25 @@ static uint32_t *number_values(struct functional *f, struct stx_arena *scratch)
 	return f->operands + k;
 }
 
+/* The written input that the place is all of, in its order: 1 + its position, 0: none. */
+static uint32_t input_of(const struct functional *f, uint32_t place)
+{
+	const struct place *root = &f->at[f->at[place].root];
+	for (; &f->at[place] != root; place = f->at[place].parent)
+		if (f->at[place].view)
+			return 0;
+	return root->now.node != root->node ? root->input : 0;
+}
+
 /* The final values of outputs and of inputs that were written. */
 static stx_err finish(struct functional *f, const uint32_t *outputs)
 {
 	struct stx_graph *g = f->g;
 	stx_err e = 0;
-	for (uint32_t i = 0; i < g->outputs.n; i++)
+	for (uint32_t i = 0; i < g->outputs.n; i++) {
 		g->outputs.at[i].val = value_of(f, outputs[i]);
+		g->outputs.at[i].within = input_of(f, outputs[i]);
+	}
 	for (uint32_t p = 0; p < f->n && !f->b.err && !e; p++)
 		if (f->at[p].input && f->at[p].now.node != f->at[p].node)
 			e = stx_graph_write(g, f->at[p].now, f->at[p].input - 1, f->b.d);

@@ -329,6 +329,19 @@ stx_err stx_graph_write(struct stx_graph *g, struct stx_val v, uint32_t input, s
 	return e;
 }
 
+uint32_t stx_graph_written(const struct stx_graph *g, uint32_t input)
+{
+	uint32_t lo = 0, hi = g->outputs.n; /* ascending: ordinary results, with 0, stand first */
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (g->outputs.at[mid].writes < input + 1)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < g->outputs.n && g->outputs.at[lo].writes == input + 1 ? lo : g->outputs.n;
+}
+
 uint32_t *stx_graph_users(const struct stx_graph *g, struct stx_arena *a)
 {
 	uint32_t *users = STX_NEW_ARRAY(a, uint32_t, g->nodes.n + 1u);

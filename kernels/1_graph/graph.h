@@ -105,6 +105,8 @@ struct stx_output {
 	const char *name; /* what the client calls it, or NULL */
 	uint32_t writes;  /* 1 + position of the input that holds val after the run; 0: an ordinary
 			     result. Such outputs stand last, in the order of their inputs. */
+	uint32_t within;  /* 1 + position of the written input that the result is, not a copy of it
+			     (x.add_(1); return x); 0: it has memory of its own */
 };
 
 /* A size symbol of a dynamic graph. */
@@ -153,6 +155,8 @@ stx_err stx_graph_output(struct stx_graph *g, struct stx_val v, const char *name
 			 struct stx_diag *d);
 /* Input number `input` holds v after the run (struct stx_output's writes). */
 stx_err stx_graph_write(struct stx_graph *g, struct stx_val v, uint32_t input, struct stx_diag *d);
+/* The output that is written into the input; the number of outputs: none. */
+uint32_t stx_graph_written(const struct stx_graph *g, uint32_t input);
 /* 1 when s[0,n) may name a size symbol: a valid name that no index expression or argument means
  * already. */
 int stx_symbol_name_is_valid(const char *s, size_t n);

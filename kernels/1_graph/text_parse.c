@@ -326,21 +326,32 @@ static int parse_symbol(struct stx__parser *s)
 	return 0;
 }
 
-/* to %x: the output is what input x holds after the run. */
-static int parse_written(struct stx__parser *s)
+/* An input that stands at position first or behind it; *out: 1 + its position. */
+static int parse_input(struct stx__parser *s, uint32_t first, const char *expected, uint32_t *out)
 {
-	struct stx_output *o = &s->g->outputs.at[s->g->outputs.n - 1];
 	const char *at = s->p;
 	struct stx_val x = { 0 };
-	uint32_t i = s->g->outputs.n > 1 ? o[-1].writes : 0;
+	uint32_t i = first;
+	stx__t_skip(s);
 	if (stx__t_ref(s, &x))
 		return -1;
 	while (i < s->g->inputs.n && s->g->inputs.at[i].node != x.node)
 		i++;
-	if (i == s->g->inputs.n)
-		return stx__t_fail(s, at, "expected an input behind those already written");
-	o->writes = i + 1;
-	return 0;
+	*out = i + 1;
+	return i < s->g->inputs.n ? 0 : stx__t_fail(s, at, "%s", expected);
+}
+
+/* to %x: the output is what input x holds after the run; in %x: it is that input. */
+static int parse_place(struct stx__parser *s)
+{
+	struct stx_output *o = &s->g->outputs.at[s->g->outputs.n - 1];
+	stx__t_skip(s);
+	if (!o->name && stx__t_accept_word(s, "to"))
+		return parse_input(s, s->g->outputs.n > 1 ? o[-1].writes : 0,
+				   "expected an input behind those already written", &o->writes);
+	return stx__t_accept_word(s, "in")
+		       ? parse_input(s, 0, "expected an input that is written", &o->within)
+		       : 0;
 }
 
 static int parse_return(struct stx__parser *s)
@@ -361,12 +372,8 @@ static int parse_return(struct stx__parser *s)
 		stx_err e = stx_graph_output(s->g, v, name, s->d);
 		if (e)
 			return stx__t_failed(s, at, e);
-		stx__t_skip(s);
-		if (!name && stx__t_accept_word(s, "to")) {
-			stx__t_skip(s);
-			if (parse_written(s))
-				return -1;
-		}
+		if (parse_place(s))
+			return -1;
 		if (!stx__t_accept(s, ','))
 			break;
 	}

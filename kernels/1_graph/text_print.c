@@ -275,6 +275,8 @@ stx_err stx_graph_print(const struct stx_graph *g, struct stx_bytes *out)
 		} else if (o->writes) {
 			stx_bytes_printf(out, " to %%%s", g->inputs.at[o->writes - 1].node->name);
 		}
+		if (o->within)
+			stx_bytes_printf(out, " in %%%s", g->inputs.at[o->within - 1].node->name);
 	}
 	stx_bytes_puts(out, g->outputs.n == 1 ? ",)\n" : ")\n");
 	return out->oom ? STX_E_NOMEM : 0;

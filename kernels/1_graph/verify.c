@@ -161,6 +161,23 @@ static stx_err check_write(const struct stx_graph *g, uint32_t i, struct stx_dia
 	return in->is_param ? bad(in, d, "a parameter is written") : 0;
 }
 
+/* Output i is an input that holds the same value after the run. */
+static stx_err check_within(const struct stx_graph *g, uint32_t i, struct stx_diag *d)
+{
+	const struct stx_output *o = &g->outputs.at[i], *to;
+	uint32_t k = g->outputs.n;
+	if (o->within <= g->inputs.n && !o->writes)
+		k = stx_graph_written(g, o->within - 1);
+	if (k == g->outputs.n)
+		return stx_fail(d, STX_E_INVALID, "verify", "",
+				"output %" PRIu32 " is in an input that is not written", i);
+	to = &g->outputs.at[k];
+	return to->val.node == o->val.node && to->val.out == o->val.out
+		       ? 0
+		       : stx_fail(d, STX_E_INVALID, "verify", "",
+				  "output %" PRIu32 " is in an input that holds another value", i);
+}
+
 static stx_err check_ends(const struct stx_graph *g, struct stx_diag *d)
 {
 	uint32_t k = 0;
@@ -189,6 +206,9 @@ static stx_err check_ends(const struct stx_graph *g, struct stx_diag *d)
 		if (g->outputs.at[i].writes && (e = check_write(g, i, d)))
 			return e;
 	}
+	for (uint32_t i = 0; i < g->outputs.n; i++)
+		if (g->outputs.at[i].within && (e = check_within(g, i, d)))
+			return e;
 	return 0;
 }
 

@@ -150,7 +150,8 @@ struct stx_buffer {
 
 /* A graph output that is the same storage as an input, or as an earlier output's buffer, is copied
  * into its own buffer (B21): outputs never share unless the graph says view and the ABI value is
- * ALIAS. */
+ * ALIAS. A result that is a written input has the buffer of the output that is written: its own
+ * `index` is that one's. */
 struct stx_loops {
 	struct stx_graph *g;
 	struct stx_exprs *ex;

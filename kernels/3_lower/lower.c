@@ -286,6 +286,25 @@ static stx_err start(struct stx__lower *l, struct stx_graph *g, const struct stx
 	return 0;
 }
 
+/* Results that are written inputs: the buffers of those that are written. */
+static void place_within(struct stx__lower *l)
+{
+	for (uint32_t i = 0; i < l->g->outputs.n && !l->err; i++) {
+		uint32_t in = l->g->outputs.at[i].within;
+		if (in)
+			l->loops->outputs.at[i] =
+				l->loops->outputs.at[stx_graph_written(l->g, in - 1)];
+	}
+}
+
+static void realize_output(struct stx__lower *l, uint32_t i)
+{
+	if (!l->g->outputs.at[i].within)
+		l->err = stx__realize_output(l, &l->g->outputs.at[i], i);
+	else if (stx_push(l->arena, &l->loops->outputs, STX_NONE))
+		l->err = stx_fail(l->d, STX_E_NOMEM, "lower", "", "out of memory budget");
+}
+
 stx_err stx_lower(struct stx_graph *g, const struct stx_lower_options *o, struct stx_loops **out,
 		  struct stx_diag *d)
 {
@@ -308,9 +327,10 @@ stx_err stx_lower(struct stx_graph *g, const struct stx_lower_options *o, struct
 	if (!l.err)
 		l.err = stx__begin_writes(&l);
 	for (i = 0; i < g->outputs.n && !g->outputs.at[i].writes && !l.err; i++)
-		l.err = stx__realize_output(&l, &g->outputs.at[i], i);
+		realize_output(&l, i);
 	if (i < g->outputs.n && !l.err)
 		l.err = stx__realize_writes(&l, i);
+	place_within(&l);
 	if (!l.err)
 		l.err = stx__drop_copies(&l);
 	if (!l.err && stx_arena_oom(g->arena))

@@ -423,10 +423,20 @@ static int data(struct stx__parse *s)
 	return 1;
 }
 
-/* Puts the buffers of kind OUTPUT into their places; each of 0..n-1 once. */
+static int alias(struct stx__parse *s)
+{
+	struct stx__output_alias x;
+
+	s->b = NULL;
+	return stx__p_need(s, "output=") && stx__p_number(s, &x.output) &&
+	       stx__p_need(s, ", of=") && stx__p_number(s, &x.of) && stx__p_need(s, ")") &&
+	       (!stx_push(s->arena, &s->aliases, x) || stx__p_oom(s));
+}
+
+/* Puts the buffers of kind OUTPUT into their places, then aliases; each of 0..n-1 once. */
 static int place_outputs(struct stx__parse *s)
 {
-	uint32_t i, n = 0;
+	uint32_t i, n = s->aliases.n;
 
 	for (i = 0; i < s->l->buffers.n; i++)
 		n += s->l->buffers.at[i]->kind == STX_BUF_OUTPUT;
@@ -441,6 +451,15 @@ static int place_outputs(struct stx__parse *s)
 		if (b->index >= n || s->l->outputs.at[b->index] != STX_NONE)
 			return stx__p_bad(s, "outputs must be numbered from 0, each once");
 		s->l->outputs.at[b->index] = b->id;
+	}
+	for (i = 0; i < s->aliases.n; i++) {
+		const struct stx__output_alias *x = &s->aliases.at[i];
+
+		if (x->output >= n || s->l->outputs.at[x->output] != STX_NONE || x->of >= n ||
+		    s->l->outputs.at[x->of] == STX_NONE ||
+		    s->l->buffers.at[s->l->outputs.at[x->of]]->index != x->of)
+			return stx__p_bad(s, "an alias is of an output that has a buffer");
+		s->l->outputs.at[x->output] = s->l->outputs.at[x->of];
 	}
 	return 1;
 }
@@ -524,6 +543,8 @@ stx_err stx_loops_parse(struct stx_arena *a, const char *text, size_t n, struct 
 			buffer(&s, STX_BUF_TEMP, 1);
 		else if (stx__p_take(&s, "Symbol("))
 			symbol(&s);
+		else if (stx__p_take(&s, "Alias("))
+			alias(&s);
 		else
 			break;
 	}

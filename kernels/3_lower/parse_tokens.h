@@ -6,6 +6,10 @@
 
 #include "lower.h"
 
+struct stx__output_alias {
+	uint32_t output, of;
+};
+
 struct stx__parse {
 	const char *start, *p, *end;
 	struct stx_loops *l;
@@ -13,6 +17,7 @@ struct stx__parse {
 	struct stx_arena *arena;
 	struct stx_buffer *b; /* being read */
 	STX_VEC(struct stx_binst) insts;
+	STX_VEC(struct stx__output_alias) aliases;
 	struct stx_diag *d;
 	stx_err err;
 };

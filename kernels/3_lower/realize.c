@@ -79,6 +79,8 @@ void stx__count_uses(struct stx__lower *l)
 	for (i = 0; i < l->g->outputs.n; i++) {
 		struct stx__value *v = &l->vals[l->g->outputs.at[i].val.node->id];
 
+		if (l->g->outputs.at[i].within)
+			continue; /* as the output that is written */
 		v->uses++;
 		v->used |= (uint8_t)(1u << l->g->outputs.at[i].val.out);
 		v->is_live = v->is_output = 1;
@@ -652,6 +654,16 @@ static struct stx_buffer *whole_buffer(struct stx__lower *l, const struct stx__i
 	return fn->u.load.ex == stx__address(l->ex, s, strides, stx_ex_const(l->ex, 0)) ? b : NULL;
 }
 
+static enum stx_realized output_rule(const struct stx__lower *l, const struct stx__inner *fn)
+{
+	const struct stx_buffer *b =
+		fn->rule == STX_IN_LOAD ? l->loops->buffers.at[fn->u.load.buffer] : NULL;
+
+	return b && (b->kind == STX_BUF_INPUT || b->kind == STX_BUF_OUTPUT || b->base)
+		       ? STX_REALIZED_OUTPUT_COPY
+		       : STX_REALIZED_OUTPUT;
+}
+
 stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, uint32_t index)
 {
 	struct stx__inner *fn = stx__value_of(l, o->val);
@@ -664,7 +676,7 @@ stx_err stx__realize_output(struct stx__lower *l, const struct stx_output *o, ui
 	stx__row_major(l->ex, s, strides);
 	b = whole_buffer(l, fn, strides);
 	if (!b) /* a view, an input, an output returned twice: copied (B21) */
-		b = stx__pointwise_buffer(l, fn, o->val.node, STX_BUF_OUTPUT, STX_REALIZED_OUTPUT);
+		b = stx__pointwise_buffer(l, fn, o->val.node, STX_BUF_OUTPUT, output_rule(l, fn));
 	if (!b)
 		return l->err;
 	b->kind = STX_BUF_OUTPUT;

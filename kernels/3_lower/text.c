@@ -180,5 +180,11 @@ stx_err stx_loops_print(const struct stx_loops *l, struct stx_bytes *out)
 			print_definition(&n, out);
 		stx_bytes_puts(out, ")\n");
 	}
+	for (i = 0; i < l->outputs.n; i++) {
+		uint32_t own = l->buffers.at[l->outputs.at[i]]->index;
+
+		if (own != i)
+			stx_bytes_printf(out, "Alias(output=%u, of=%u)\n", i, own);
+	}
 	return out->oom ? STX_E_NOMEM : 0;
 }

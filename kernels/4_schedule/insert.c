@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "product.h"
+#include "schedule_impl.h"
 
 struct stx_buffer *stx__new_before(struct stx__inserting *t, const struct stx_buffer *next,
 				   const char *what, enum stx_dtype type, enum stx_realized rule)
@@ -104,10 +105,6 @@ stx_err stx__insert(struct stx__inserting *t)
 	}
 	for (uint32_t i = 0; i < now.buffers.n; i++)
 		stx_buffer_renumber(now.buffers.at[i], number);
-	for (uint32_t i = 0; i < l->outputs.n; i++)
-		l->outputs.at[i] = number[l->outputs.at[i]];
-	l->buffers.at = now.buffers.at;
-	l->buffers.n = now.buffers.n;
-	l->buffers.cap = now.buffers.cap;
+	stx__take_buffers(l, &now, number);
 	return STX_E_OK;
 }

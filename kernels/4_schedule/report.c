@@ -332,7 +332,9 @@ static int memory_line(struct reporting *r)
 static void put_buffer(struct reporting *r, const struct stx_buffer *q, const char *before)
 {
 	struct stx_bytes *b = &r->line;
-	enum stx_realized rule = q->kind == STX_BUF_OUTPUT ? STX_REALIZED_OUTPUT : q->rule;
+	enum stx_realized rule = q->kind == STX_BUF_OUTPUT && q->rule != STX_REALIZED_OUTPUT_COPY
+					 ? STX_REALIZED_OUTPUT
+					 : q->rule;
 	stx_bytes_printf(b, "%s%s (%s", before, q->name, stx_realized_text(rule));
 	if (q->kind == STX_BUF_TEMP && q->def == STX_DEF_POINTWISE && r->users[q->id] > 1)
 		stx_bytes_printf(b, ", %u users: %+.1f us", r->users[q->id], gain_of(r, q) * 1e6);

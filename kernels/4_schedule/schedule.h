@@ -121,8 +121,15 @@ struct stx_use stx_step_use(const struct stx_schedule *s, uint32_t step, uint32_
 uint32_t stx_step_covers(const struct stx_schedule *s, uint32_t step);
 /* The kernel that the step launches, or may launch; STX_NONE: none. */
 uint32_t stx_step_kernel(const struct stx_schedule *s, uint32_t step);
+/* 1: output i is memory of a written input, of which the caller is told. */
+static inline int stx_output_is_input(const struct stx_schedule *s, uint32_t i)
+{
+	const struct stx_buffer *b = s->loops->buffers.at[s->loops->outputs.at[i]];
+	return b->kind == STX_BUF_OUTPUT &&
+	       s->loops->buffers.at[stx_storage_of(s, b->id)]->kind == STX_BUF_INPUT;
+}
 /* 1: output i is not its buffer's own place in the call, so a COPY puts it there. */
-int stx_output_is_copied(const struct stx_loops *l, uint32_t i);
+int stx_output_is_copied(const struct stx_schedule *s, uint32_t i);
 
 /* requires: stx_loops_verify. Puts bodies in order (body_order.c) and cuts long reductions in two
  * layers (split.c), so that buffers get new numbers. ensures: every kernel passes

@@ -51,6 +51,17 @@ stx_err stx__memory_place(struct stx_arena *a, struct stx__mem_item *items, uint
 /* Slots of a schedule whose groups and kernels are there. */
 stx_err stx__memory_plan(struct stx_schedule *s, struct stx_diag *d);
 
+/* The program's buffers are now's, and its outputs have their new numbers: number[old]. */
+static inline void stx__take_buffers(struct stx_loops *l, const struct stx_loops *now,
+				     const uint32_t *number)
+{
+	for (uint32_t i = 0; i < l->outputs.n; i++)
+		l->outputs.at[i] = number[l->outputs.at[i]];
+	l->buffers.at = now->buffers.at;
+	l->buffers.n = now->buffers.n;
+	l->buffers.cap = now->buffers.cap;
+}
+
 /* ---- report.c ---- */
 
 /* A value of n elements, each `ops` operations on `in_bytes` of inputs, `bytes` wide, with `users`

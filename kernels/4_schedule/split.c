@@ -445,11 +445,7 @@ static stx_err rebuild(struct split *s, const struct cuts *cuts, struct stx_diag
 	}
 	if (err)
 		return out_of_budget(d);
-	for (uint32_t i = 0; i < l->outputs.n; i++)
-		l->outputs.at[i] = number[l->outputs.at[i]];
-	l->buffers.at = now.buffers.at;
-	l->buffers.n = now.buffers.n;
-	l->buffers.cap = now.buffers.cap;
+	stx__take_buffers(l, &now, number);
 	return STX_E_OK;
 }
 

@@ -40,10 +40,10 @@ struct stx_use stx_step_use(const struct stx_schedule *s, uint32_t step, uint32_
 	}
 }
 
-int stx_output_is_copied(const struct stx_loops *l, uint32_t i)
+int stx_output_is_copied(const struct stx_schedule *s, uint32_t i)
 {
-	const struct stx_buffer *b = l->buffers.at[l->outputs.at[i]];
-	return b->kind != STX_BUF_OUTPUT || b->index != i;
+	const struct stx_buffer *b = s->loops->buffers.at[s->loops->outputs.at[i]];
+	return b->kind != STX_BUF_OUTPUT || (b->index != i && !stx_output_is_input(s, i));
 }
 
 static stx_err add(struct stx_schedule *s, enum stx_sched_kind kind, uint32_t index)
@@ -84,7 +84,7 @@ stx_err stx__add_steps(struct stx_schedule *s, const uint32_t *external_of,
 		}
 	}
 	for (uint32_t i = 0; i < s->loops->outputs.n && !err; i++)
-		if (stx_output_is_copied(s->loops, i))
+		if (stx_output_is_copied(s, i))
 			err = add(s, STX_SCHED_COPY, i);
 	return err;
 }

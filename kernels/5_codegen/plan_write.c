@@ -131,14 +131,15 @@ static void write_dead_input(struct stx__plan *w, uint32_t index)
 }
 
 /* An output whose elements are in a donated or written input: that input's memory is the result. */
-static void write_alias(struct stx__plan *w, const struct stx_buffer *b)
+static void write_alias(struct stx__plan *w, uint32_t output)
 {
+	const struct stx_buffer *b = w->l->buffers.at[w->l->outputs.at[output]];
 	const struct stx_buffer *in = w->l->buffers.at[stx_storage_of(w->s, b->id)];
-	if (!is_own_output(w, b) || in->kind != STX_BUF_INPUT)
+	if (!stx_output_is_input(w->s, output))
 		return;
 	struct stx_plan_value v = { .kind = STX_VALUE_ALIAS,
 				    .dtype = (uint8_t)b->dtype,
-				    .index = b->index,
+				    .index = output,
 				    .index2 = in->index,
 				    .offset_expr = stx__plan_expr(w, b->layout.offset) };
 	put_value(w, v, b->name, &b->layout);
@@ -164,7 +165,7 @@ static void write_values(struct stx__plan *w)
 	for (uint32_t i = 0; i < w->l->buffers.n; i++)
 		w->value_of[i] = w->value_of[stx_storage_of(w->s, i)];
 	for (uint32_t i = 0; i < w->l->outputs.n && !w->err; i++)
-		write_alias(w, w->l->buffers.at[w->l->outputs.at[i]]);
+		write_alias(w, i);
 	for (uint32_t i = 0; i < ninputs && !w->err; i++)
 		if (!seen[i])
 			write_dead_input(w, i);

@@ -54,6 +54,11 @@ static void test_in_place_errors_name_the_node(void **state)
 		  "behind what is written" },
 		{ "%x : f32[3] = placeholder()\n%y : f32[2] = placeholder()\nreturn (%y to %x,)\n",
 		  "another type" },
+		{ "%x : f32[3] = placeholder()\n%y = relu.default(%x)\nreturn (%y in %x,)\n",
+		  "is in an input that is not written" },
+		{ "%x : f32[3] = placeholder()\n%y = relu.default(%x)\nreturn (%x in %x, %y to "
+		  "%x)\n",
+		  "holds another value" },
 	};
 	(void)state;
 	for (size_t k = 0; k < N(cases); k++) {
@@ -112,6 +117,69 @@ static void test_in_place_cache_update_does_not_copy(void **state)
 		for (int i = 0; i < 16; i++)
 			assert_true(total[i] == fresh[i]);
 		assert_true(c.bytes_written == 16 * 4 + 16 * 4);
+		compiled_free(&c);
+	}
+}
+
+/* PyTorch returns the same tensor: an updated cache that is a result as well is described, not
+ * copied, or copied into the memory that the caller gives. */
+static void test_in_place_returned_input_is_the_input(void **state)
+{
+	static const struct {
+		const char *text;
+		int written, own; /* bytes by kernels; result 0 has memory of its own */
+	} cases[] = {
+		{ "%r = index_copy_.default(%c, 1, %p, %n)\nreturn (%r,)\n", 64, 0 },
+		{ "%s = slice.Tensor(%c, 1, 3, 4)\n%r = copy_.default(%s, %n)\nreturn (%c,)\n", 64,
+		  0 },
+		{ "%s = select.int(%c, 1, 3)\n%m = select.int(%n, 1, 0)\n"
+		  "%r = copy_.default(%s, %m)\n%d = detach.default(%c)\nreturn (%c,)\n",
+		  64, 0 },
+		{ "%r = index_copy.default(%c, 1, %p, %n)\nreturn (%r in %c, %r to %c)\n", 64, 0 },
+		/* another tensor of the same elements */
+		{ "%r = index_copy.default(%c, 1, %p, %n)\nreturn (%r, %r to %c)\n", 64 + 4096, 1 },
+		{ "%r = index_copy_.default(%c, 1, %p, %n)\n%k = clone.default(%c)\nreturn (%k,)\n",
+		  64 + 4096, 1 },
+	};
+	(void)state;
+	for (size_t k = 0; k < 2 * N(cases); k++) {
+		float cache[2 * 64 * 8] = { 0 }, fresh[16], given[2 * 64 * 8];
+		int64_t at = 3;
+		char text[400];
+		struct compiled c;
+		struct stx_diag d = { 0 };
+		struct stax_error err;
+		struct stx_tensor in[3] = {
+			{ .data = cache, .dtype = STX_F32, .rank = 3, .sizes = { 2, 64, 8 } },
+			{ .data = fresh, .dtype = STX_F32, .rank = 3, .sizes = { 2, 1, 8 } },
+			{ .data = &at, .dtype = STX_I64, .rank = 1, .sizes = { 1 } },
+		}, out[2] = { 0 };
+		int own = cases[k / 2].own, gives = k % 2 || own;
+		for (int i = 0; i < 16; i++)
+			fresh[i] = (float)(i + 1);
+		for (int i = 0; i < 3; i++)
+			compiled_dense(&in[i]);
+		snprintf(text, sizeof text,
+			 "%%c : f32[2,64,8] = placeholder()\n%%n : f32[2,1,8] = placeholder()\n"
+			 "%%p : i64[1] = placeholder()\n%s",
+			 cases[k / 2].text);
+		if (compiled_build(text, compiled_targets()[0], COMPILED_FUSED, &c, &d))
+			fail_msg("%s: %s", text, d.text);
+		assert_int_equal(stax_noutputs(c.artifact), 2);
+		assert_int_equal(stax_query(c.artifact, in, 3, out, NULL, &err), 0);
+		compiled_dense(&out[0]);
+		out[0].data = gives ? given : NULL;
+		out[1].data = NULL;
+		if (compiled_call(&c, in, 3, out, 2, &err))
+			fail_msg("%s: %s", text, err.text);
+		assert_ptr_equal(out[0].data, gives ? given : cache);
+		assert_ptr_equal(out[1].data, cache);
+		for (int i = 0; i < 2 * 64 * 8; i++)
+			assert_true(cache[i] == (i / 8 % 64 == 3 ? fresh[i / 512 * 8 + i % 8] : 0));
+		if (gives)
+			assert_memory_equal(given, cache, sizeof given);
+		if ((int)c.bytes_written != cases[k / 2].written)
+			fail_msg("%s: %d bytes are written", text, (int)c.bytes_written);
 		compiled_free(&c);
 	}
 }
@@ -276,6 +344,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_in_place_errors_name_the_node),
 		cmocka_unit_test(test_in_place_cache_update_does_not_copy),
+		cmocka_unit_test(test_in_place_returned_input_is_the_input),
 		cmocka_unit_test(test_in_place_own_elements_need_no_temporary),
 		cmocka_unit_test(test_in_place_through_rarer_views),
 		cmocka_unit_test(test_in_place_flipped_updates_are_put_in_order),

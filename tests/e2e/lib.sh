@@ -80,6 +80,19 @@ says() { # description pattern: in the output or errors of the last command
     tail -n 15 "$work/out" "$work/err"
   fi
 }
+tells() { # description pattern command...: the output has the pattern
+  local what=$1 pattern=$2
+  shift 2
+  if "$@" >"$work/out" 2>"$work/err" && grep -qE -- "$pattern" "$work/out"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAILED: $what: no '$pattern' of $*"
+    tail -n 15 "$work/out" "$work/err"
+  fi
+}
+# field NAME [N]: the value of the N-th field of that name (1) in $work/json
+field() { grep -oE "\"$1\":(\"[^\"]*\"|[0-9.]+|true|false)" "$work/json" | head -"${2:-1}" | tail -1 | sed -E 's/^"[^"]*"://; s/"//g'; }
 finish() {
   stop_daemon
   echo "$passed passed, $failed failed, $skipped skipped"

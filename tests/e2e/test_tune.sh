@@ -27,19 +27,7 @@ if grep -q 'libnvrtc' "$work/err"; then
   exit 0
 fi
 
-tells() { # description pattern command...: the output has the pattern
-  local what=$1 pattern=$2
-  shift 2
-  if "$@" >"$work/out" 2>"$work/err" && grep -qE -- "$pattern" "$work/out"; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    echo "FAILED: $what: no '$pattern' of $*"
-    tail -n 15 "$work/out" "$work/err"
-  fi
-}
 launches() { wc -l <"$FAKE_CUDA_LOG"; }
-field() { grep -oE "\"$1\":(\"[^\"]*\"|[0-9.]+)" "$work/json" | head -1 | sed -E 's/^"[^"]*"://; s/"//g'; }
 
 # Measured once; then known, in other processes and after a restart of the daemon (LC-03, LC-08): a run's launches only.
 tells "tune measures" ': 1 measured, 0 known' "$build/stax" tune "$work/line.stax" "${t[@]}"

@@ -29,18 +29,6 @@ cat >"$work/line.stax" <<'END'
 return (%a,)
 END
 
-tells() { # description pattern command...: the output has the pattern
-  local what=$1 pattern=$2
-  shift 2
-  if "$@" >"$work/out" 2>"$work/err" && grep -qE -- "$pattern" "$work/out"; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    echo "FAILED: $what: no '$pattern' of $*"
-    tail -n 15 "$work/out" "$work/err"
-  fi
-}
-field() { grep -oE "\"$1\":(\"[^\"]*\"|[0-9.]+|true|false)" "$work/json" | head -"${2:-1}" | tail -1 | sed -E 's/^"[^"]*"://; s/"//g'; }
 compile() { "$stax" compile "$@" --json >"$work/json" 2>"$work/err"; }
 results() { "$stax" run "$work/$1.stax" --out "$work/$2" >/dev/null 2>&1; }
 

@@ -39,6 +39,8 @@ static const char *const graphs[] = {
 	"%v = view.default(%m, [15])\nreturn (%v,)\n",
 	"%x : f16[3,7] = placeholder()\n%s = argsort.stable(%x, stable=True, dim=1, "
 	"descending=True)\n%m = max.dim(%x, 0)\nreturn (%s, %m, %m:1)\n",
+	"%x : f32[6] = placeholder()\n%y = add.Scalar(%x, 1)\n%s = sum.default(%y)\n"
+	"return (%y in %x, %s, %y in %x, %y to %x)\n",
 };
 
 static void test_loops_text_round_trips(void **state)

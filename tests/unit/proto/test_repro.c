@@ -19,6 +19,8 @@ static struct stx_bytes sample(void)
 	static int64_t sizes[2] = { 1, 2 };
 	static uint8_t data[16] = "0123456789abcde";
 	static Stx__GivenValue v, *values[1] = { &v };
+	static Stx__Blocking cut, *blockings[1] = { &cut };
+	static uint8_t product[STX_DIGEST_BYTES] = { 0xab, 1 };
 	struct stx_bytes out = { 0 };
 	struct stx_repro r = {
 		.format = 3,
@@ -27,8 +29,13 @@ static struct stx_bytes sample(void)
 		.options = 5,
 		.values = values,
 		.nvalues = 1,
+		.blockings = blockings,
+		.nblockings = 1,
 		.error = { .code = STX_E_CRASHED, .stage = "plan", .text = "died\nof 100% fault" }
 	};
+	stx__blocking__init(&cut);
+	cut.product = (ProtobufCBinaryData){ sizeof product, product };
+	cut.config = "64x512x 320";
 	stx__given_value__init(&v);
 	v.input = "a name\nof two lines";
 	v.dtype = STX_I64;
@@ -57,6 +64,10 @@ static void test_repro_written_is_read_again(void **state)
 	assert_string_equal(r.values[0]->input, "a name\nof two lines");
 	assert_int_equal(r.values[0]->sizes[1], 2);
 	assert_memory_equal(r.values[0]->data.data, "0123456789abcde", 16);
+	assert_int_equal(r.nblockings, 1);
+	assert_int_equal(r.blockings[0]->product.len, STX_DIGEST_BYTES);
+	assert_int_equal(r.blockings[0]->product.data[0], 0xab);
+	assert_string_equal(r.blockings[0]->config, "64x512x 320");
 	stx_arena_free(a);
 	stx_bytes_free(&b);
 }

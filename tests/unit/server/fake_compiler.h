@@ -7,8 +7,9 @@
  * VERB hold waits for the test at the gate, a file of the daemon's folder that workers map when they
  * start: what is under way then does not depend on how fast anybody is.
  * A kernel whose IR begins with "tile" is a product of that text for a CPU; given a choice, that is
- * its first candidate and " cut CHOICE" is behind its IR. A kernel's IR may begin with a VERB and a
- * number as well: "sleep 50 a". Included by one file a program. */
+ * its first candidate and " cut CHOICE" is behind its IR, and a VERB after "tile" is done when that
+ * is compiled: "tile crash". A kernel's IR may begin with a VERB and a number as well: "sleep 50 a".
+ * Included by one file a program. */
 #ifndef FAKE_COMPILER_H
 #define FAKE_COMPILER_H
 
@@ -271,7 +272,8 @@ stx_err stx_compile_emit(struct stx_compiler *c, struct stx_span ir,
 	snprintf(text, sizeof text, "%.*s", (int)(ir.n < 63 ? ir.n : 63), (const char *)ir.at);
 	if (o->config && !strncmp(o->config, "bad", 3))
 		return stx_fail(d, STX_E_INVALID, "fake", "", "no such configuration");
-	if (sscanf(text, "%15s %ld", verb, &n) >= 1) {
+	int is_cut = memmem(ir.at, ir.n, " cut ", 5) && sscanf(text, "tile %15s", verb) == 1;
+	if (is_cut || sscanf(text, "%15s %ld", verb, &n) >= 1) {
 		stx_err e = fake_act(verb, n, d);
 		if (e)
 			return e;

@@ -17,29 +17,9 @@ struct expected {
 static void expect_cut(int fd, int is_lookup, const struct setting *s, Stx__Blocking **given,
 		       size_t ngiven, const struct expected *x)
 {
-	Stx__Lookup l;
-	Stx__Options o;
-	Stx__Device v;
-	Stx__Compile c = STX__COMPILE__INIT;
-	struct stx_digest digest;
-	Stx__Envelope e = STX__ENVELOPE__INIT;
-	struct ask a = { .graph = products, .target = CPU };
 	char text[128] = "", choices[128] = "", key[65];
-	fill_lookup(&l, &o, &a, &digest);
-	fill_job(&l, &v, s);
-	l.blockings = given;
-	l.n_blockings = ngiven;
-	e.request_id = 9;
-	e.msg_case = is_lookup ? STX__ENVELOPE__MSG_LOOKUP : STX__ENVELOPE__MSG_COMPILE;
-	c.what = &l;
-	c.job = l.job;
-	if (is_lookup)
-		e.lookup = &l;
-	else
-		e.compile = &c;
-	client_send(fd, &e, is_lookup ? NULL : products, is_lookup ? 0 : strlen(products));
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
+	struct stx_digest digest;
+	struct reply r = ask_tuned(fd, is_lookup, products, CPU, s, given, ngiven);
 	const Stx__Answer *q = r.e->answer;
 	assert_int_equal(q->need_body, x->want == NULL);
 	for (size_t i = 0; i < q->n_kernels; i++)
@@ -176,6 +156,60 @@ static void test_products_blockings_of_a_request_are_taken(void **state)
 	close(fd);
 }
 
+/* The answer is the model's artifact, and says why when another was wanted (NULL: none was). */
+static void expect_model(struct reply *r, const struct stx_digest *key, const char *why)
+{
+	const Stx__Answer *a = r->e->answer;
+	const char *line = NULL;
+	for (size_t i = 0; i < a->n_report; i++)
+		if (strstr(a->report[i], "the model's blockings are taken"))
+			line = a->report[i];
+	assert_memory_equal(a->key.data, key->b, sizeof key->b);
+	assert_string_equal(a->kernels[0]->candidates[0]->text, "small");
+	assert_int_equal(a->n_choices, 0);
+	assert_int_equal(line != NULL, why != NULL);
+	assert_int_equal(a->n_report, why ? 2 : 1);
+	if (why)
+		assert_non_null(strstr(line, why));
+	reply_free(r);
+}
+
+/* A record is a hint: what it asks for and cannot be compiled, for whatever reason, is answered with
+ * the model's artifact, and not tried again. */
+static void test_products_that_do_not_compile_as_measured_are_cut_by_the_model(void **state)
+{
+	static const struct setting here = { .target = CPU };
+	static const struct {
+		const char *product, *why, *again;
+	} cases[] = { { "tile invalid", "told to be invalid", "told to be invalid" },
+		      { "tile internal", "told to be internal", "told to be internal" },
+		      { "tile crash", "died in the kernel job", "brought workers down" } };
+	(void)state;
+	int fd = serve(NULL);
+	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char graph[64];
+		struct stx_digest key;
+		snprintf(graph, sizeof graph, "name in out\nkernel %s\nkernel c%u\n",
+			 cases[i].product, i);
+		struct reply r = ask_tuned(fd, 0, graph, CPU, &here, NULL, 0);
+		memcpy(key.b, r.e->answer->key.data, sizeof key.b);
+		expect_model(&r, &key, NULL);
+		expect_tune(fd, cases[i].product, "small:30 large:20", &here, "small:30 large:20 ");
+		uint64_t crashes = stat_of(fd, "crashes"), failures = stat_of(fd, "failures");
+		for (unsigned k = 0; k < 4; k++) {
+			r = ask_tuned(fd, k > 1, graph, CPU, &here, NULL, 0);
+			expect_model(&r, &key, k ? cases[i].again : cases[i].why);
+			assert_int_equal(stat_of(fd, "cuts_failed"), 4 * i + k + 1);
+			if (i < 2)
+				until(stat_of(fd, "store_failures") > i);
+		}
+		assert_int_equal(stat_of(fd, "crashes") - crashes, i == 2 ? 2 : 0);
+		assert_int_equal(stat_of(fd, "failures"), failures);
+	}
+	assert_int_equal(stat_of(fd, "compiles"), 3);
+	close(fd);
+}
+
 static void test_products_malformed_blockings_are_refused(void **state)
 {
 	uint8_t low[32] = { 1 }, high[32] = { 2 };
@@ -224,6 +258,7 @@ int main(int argc, char **argv)
 		T(test_products_are_cut_as_measured),
 		T(test_products_job_pins_how_they_are_cut),
 		T(test_products_blockings_of_a_request_are_taken),
+		T(test_products_that_do_not_compile_as_measured_are_cut_by_the_model),
 		T(test_products_malformed_blockings_are_refused),
 	};
 	harness_main(argc, argv);

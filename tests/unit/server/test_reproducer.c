@@ -77,6 +77,42 @@ static void test_reproducer_of_a_private_compile_fails_the_same_way(void **state
 	stx_tool_graph_free(&g);
 }
 
+/* What fails only as its products are cut fails again: the file says how they were. */
+static void test_reproducer_keeps_how_products_are_cut(void **state)
+{
+	(void)state;
+	static const char graph[] = "name i o\nkernel tile internal\n";
+	struct stax_blocking cut = { "tile internal", "large" };
+	struct stax_request q = { .format = STAX_TEXT,
+				  .graph = graph,
+				  .graph_bytes = sizeof graph - 1,
+				  .target = "cpu:x86-64-v3",
+				  .blockings = &cut,
+				  .nblockings = 1 },
+			    again = { 0 };
+	struct stax_error err, second;
+	struct stx_tool_graph g;
+	struct stx_tool_values none = { 0 };
+	struct stax_client *c;
+	struct stax_answer *a;
+	struct stx_diag d = { 0 };
+	fail_to_compile(&q, STX_E_INTERNAL, &err);
+	read_named(&err, &g);
+	assert_int_equal(g.replay.nblockings, 1);
+	assert_string_equal(g.replay.blockings[0].config, "large");
+	assert_int_equal(stax_connect("none", &c, &second), 0);
+	assert_int_equal(stx_tool_compile_graph(c, &g, &none, &again, &a, &d), STX_E_INTERNAL);
+	assert_string_equal(strstr(d.text, "stax compile"), strstr(err.text, "stax compile"));
+	g.replay.nblockings = 0; /* cut by the model it compiles */
+	again = (struct stax_request){ 0 };
+	stx_diag_clear(&d);
+	if (stx_tool_compile_graph(c, &g, &none, &again, &a, &d))
+		fail_msg("%s", d.text);
+	stax_answer_free(a);
+	stax_client_free(c);
+	stx_tool_graph_free(&g);
+}
+
 static void test_reproducer_keeps_the_values_of_inputs(void **state)
 {
 	(void)state;
@@ -134,6 +170,7 @@ int main(int argc, char **argv)
 	harness_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		R(test_reproducer_of_a_private_compile_fails_the_same_way),
+		R(test_reproducer_keeps_how_products_are_cut),
 		R(test_reproducer_keeps_the_values_of_inputs),
 		R(test_reproducer_private_compile_refuses_an_artifact_its_worker_passed),
 		R(test_reproducer_is_not_written_for_the_graphs_own_faults),

@@ -7,30 +7,7 @@ static const char graph[] = "name in out\nkernel a\nkernel b\n";
 /* The answer to a compile or lookup of the graph for the device. */
 static struct reply answer_for(int fd, int is_lookup, const struct setting *s)
 {
-	Stx__Lookup l;
-	Stx__Options o;
-	Stx__Device v;
-	Stx__Compile c = STX__COMPILE__INIT;
-	struct stx_digest digest;
-	Stx__Envelope e = STX__ENVELOPE__INIT;
-	struct ask a = { .graph = graph, .target = TARGET, .ns = s ? s->ns : NULL };
-	fill_lookup(&l, &o, &a, &digest);
-	fill_job(&l, &v, s);
-	e.request_id = 9;
-	if (is_lookup) {
-		e.msg_case = STX__ENVELOPE__MSG_LOOKUP;
-		e.lookup = &l;
-		client_send(fd, &e, NULL, 0);
-	} else {
-		e.msg_case = STX__ENVELOPE__MSG_COMPILE;
-		e.compile = &c;
-		c.what = &l;
-		c.job = l.job;
-		client_send(fd, &e, graph, strlen(graph));
-	}
-	struct reply r = receive_final(fd);
-	assert_answer(&r);
-	return r;
+	return ask_tuned(fd, is_lookup, graph, TARGET, s, NULL, 0);
 }
 
 /* "0:large 1:small " */

@@ -33,6 +33,34 @@ static void fill_job(Stx__Lookup *l, Stx__Device *v, const struct setting *s)
 	l->device = v;
 }
 
+/* The answer to a lookup or compile of the graph for the device, with blockings. */
+MAYBE_UNUSED static struct reply ask_tuned(int fd, int is_lookup, const char *graph,
+					   const char *target, const struct setting *s,
+					   Stx__Blocking **given, size_t ngiven)
+{
+	Stx__Lookup l;
+	Stx__Options o;
+	Stx__Device v;
+	Stx__Compile c = STX__COMPILE__INIT;
+	struct stx_digest digest;
+	Stx__Envelope e = STX__ENVELOPE__INIT;
+	struct ask a = { .graph = graph, .target = target, .ns = s ? s->ns : NULL };
+	fill_lookup(&l, &o, &a, &digest);
+	fill_job(&l, &v, s);
+	l.blockings = given;
+	l.n_blockings = ngiven;
+	e.request_id = 9;
+	e.msg_case = is_lookup ? STX__ENVELOPE__MSG_LOOKUP : STX__ENVELOPE__MSG_COMPILE;
+	c.what = &l;
+	c.job = l.job;
+	if (is_lookup)
+		e.lookup = &l;
+	else
+		e.compile = &c;
+	client_send(fd, &e, is_lookup ? NULL : graph, is_lookup ? 0 : strlen(graph));
+	return receive_answer(fd);
+}
+
 /* "small:30 large:20" as timings of one kernel (its IR); ns 0 means it spills. "": asks. */
 static struct reply tune(int fd, const char *ir, const char *timings, const struct setting *s)
 {
