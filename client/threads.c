@@ -18,8 +18,15 @@
 #include "client.h"
 
 #define SPIN_NS           20000u /* before sleeping: about two futex round trips */
-#define CHUNKS_PER_THREAD 4      /* evens out threads that start late */
+#define CHUNKS_PER_THREAD 2 /* of what is left: evens out threads that start late or are slow */
 #define MAX_THREADS       1024
+
+struct job {
+	int64_t n, grain, share; /* share: chunks that what is left is cut into */
+	stx__body_fn *body;
+	void *arg;
+	_Atomic int64_t next;
+};
 
 /* One job at a time. Fields of the job are written with `open` 0 and no thread active. */
 struct stx__threads {
@@ -29,10 +36,7 @@ struct stx__threads {
 	_Atomic uint32_t epoch;  /* futex: one more for each job */
 	_Atomic uint32_t active; /* futex: threads inside the job */
 	_Atomic int sleepers, open, waiting, stop;
-	int64_t n, chunk;
-	stx__body_fn *body;
-	void *arg;
-	_Atomic int64_t next;
+	struct job job;
 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
@@ -45,15 +49,30 @@ static void futex_wake(_Atomic uint32_t *word, int n)
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-static void work(struct stx__threads *p)
+/* Chunks become smaller towards the end: neighbours stay together, and no thread is late by more
+ * than a small one. */
+static void work(struct job *j)
 {
-	for (;;) {
-		int64_t begin = atomic_fetch_add(&p->next, p->chunk);
-		if (begin >= p->n)
-			return;
-		int64_t left = p->n - begin;
-		p->body(p->arg, begin, begin + (left < p->chunk ? left : p->chunk));
+	int64_t begin = atomic_load(&j->next);
+	while (begin < j->n) {
+		int64_t left = j->n - begin, chunk = left / j->share;
+		chunk = chunk > j->grain ? chunk : j->grain < left ? j->grain : left;
+		if (!atomic_compare_exchange_weak(&j->next, &begin, begin + chunk))
+			continue;
+		j->body(j->arg, begin, begin + chunk);
+		begin = atomic_load(&j->next);
 	}
+}
+
+static void set_job(struct job *j, int64_t n, int64_t grain, int64_t threads, stx__body_fn *body,
+		    void *arg)
+{
+	j->n = n;
+	j->grain = grain;
+	j->share = threads * CHUNKS_PER_THREAD;
+	j->body = body;
+	j->arg = arg;
+	atomic_store(&j->next, 0);
 }
 
 static int spin_until_changed(_Atomic uint32_t *word, uint32_t seen)
@@ -85,7 +104,7 @@ static void *thread_main(void *arg)
 		seen = now;
 		atomic_fetch_add(&p->active, 1);
 		if (atomic_load(&p->open))
-			work(p);
+			work(&p->job);
 		if (atomic_fetch_sub(&p->active, 1) == 1 && atomic_load(&p->waiting))
 			futex_wake(&p->active, 1);
 	}
@@ -126,17 +145,12 @@ void stx__threads_for(struct stx__threads *p, int64_t n, int64_t grain, stx__bod
 		body(arg, 0, n);
 		return;
 	}
-	int64_t chunk = pieces(n, want * CHUNKS_PER_THREAD);
-	p->chunk = chunk < grain ? grain : chunk;
-	p->n = n;
-	p->body = body;
-	p->arg = arg;
-	atomic_store(&p->next, 0);
+	set_job(&p->job, n, grain, want, body, arg);
 	atomic_store(&p->open, 1);
 	atomic_fetch_add(&p->epoch, 1);
 	if (atomic_load(&p->sleepers))
 		futex_wake(&p->epoch, (int)want - 1);
-	work(p);
+	work(&p->job);
 	atomic_store(&p->open, 0);
 	wait_idle(p);
 	atomic_flag_clear(&p->busy);
@@ -252,23 +266,9 @@ static void find_openmp(struct openmp *o)
 		o->parallel = NULL;
 }
 
-struct omp_job {
-	int64_t n, chunk;
-	stx__body_fn *body;
-	void *arg;
-	_Atomic int64_t next;
-};
-
 static void omp_body(void *arg)
 {
-	struct omp_job *j = arg;
-	for (;;) {
-		int64_t begin = atomic_fetch_add(&j->next, j->chunk);
-		if (begin >= j->n)
-			return;
-		int64_t left = j->n - begin;
-		j->body(j->arg, begin, begin + (left < j->chunk ? left : j->chunk));
-	}
+	work(arg);
 }
 
 static void openmp_for(const struct openmp *o, int threads, int64_t n, int64_t grain,
@@ -281,8 +281,8 @@ static void openmp_for(const struct openmp *o, int threads, int64_t n, int64_t g
 		body(arg, 0, n);
 		return;
 	}
-	int64_t chunk = pieces(n, want * CHUNKS_PER_THREAD);
-	struct omp_job j = { n, chunk < grain ? grain : chunk, body, arg, 0 };
+	struct job j;
+	set_job(&j, n, grain, want, body, arg);
 	o->parallel(omp_body, &j, (unsigned)want, 0);
 }
 

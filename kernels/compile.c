@@ -20,6 +20,7 @@
 #include "plan.h"
 
 #define DEFAULT_MEMORY ((size_t)1 << 30)
+#define CPU_CACHED_ROW 262144 /* in the second cache; a pair computes two exponentials an element */
 
 /* ---- the passes, as pass.def names them ---- */
 
@@ -95,6 +96,8 @@ static stx_err pass_basis(struct run *r)
 		if (stx_gpu_target_parse(r->options->target, &t, r->d))
 			return STX_E_UNSUPPORTED;
 		r->graph->kept_row = stx_gpu_kept_row(&t.device);
+	} else {
+		r->graph->cached_row = CPU_CACHED_ROW;
 	}
 	return stx_graph_decompose_to_basis(&r->graph, r->d);
 }

@@ -20,8 +20,9 @@ struct stx_compiler;
 struct stx_compile_options {
 	const char *target; /* "cpu:x86-64-v3", "cpu:x86-64-v4+avx512bf16"; resolved, never "cpu" */
 	unsigned training : 1, dynamic : 1, fast : 1, allow_fallback : 1;
-	size_t memory_bytes; /* budget of the call's arena; 0: 1 GiB */
-	const char *config;  /* emit, GPU: launch configuration as the plan names it; NULL: the
+	unsigned all_long : 1; /* emit, CPU, for tests only: STX_EMIT_LONG of 5_codegen */
+	size_t memory_bytes;   /* budget of the call's arena; 0: 1 GiB */
+	const char *config;    /* emit, GPU: launch configuration as the plan names it; NULL: the
 				heuristic choice for the kernel's size hints */
 	const struct stx_choices *blockings; /* plan, CPU: chosen by measurement, by the digests of
 						products' texts; NULL: none. They are part of what

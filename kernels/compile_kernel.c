@@ -13,7 +13,8 @@ static stx_err emit_cpu(struct stx_compiler *c, const struct stx_kernel *k,
 {
 	struct stx_cpu_target target;
 	stx_err e = stx_cpu_target_parse(o->target, &target, d);
-	return e ? e : stx_emit_llvm(c->llvm, k, &target, o->fast, stage, out, info, d);
+	unsigned how = (o->fast ? STX_EMIT_FAST : 0u) | (o->all_long ? STX_EMIT_LONG : 0u);
+	return e ? e : stx_emit_llvm(c->llvm, k, &target, how, stage, out, info, d);
 }
 
 /* The configuration asked for, or the heuristic's. */

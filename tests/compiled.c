@@ -48,7 +48,9 @@ const char *const *compiled_feature_targets(void)
 	static const char *const more[] = { "cpu:x86-64-v3+avxvnni", "cpu:x86-64-v4+avx512bf16",
 					    "cpu:x86-64-v4+avx512vnni" };
 	static const char *have[8];
+	static char own[STX_TARGET_BYTES];
 	const char *const *levels = compiled_targets();
+	struct stx_cpu_target host = stx_cpu_target_host();
 	int n = 0;
 	for (; levels[n]; n++)
 		have[n] = levels[n];
@@ -56,6 +58,10 @@ const char *const *compiled_feature_targets(void)
 	for (int i = 0; i < 3 && !(only && *only); i++)
 		if (host_runs(more[i]))
 			have[n++] = more[i];
+	host.caches = stx_cpu_caches_default(host.level);
+	stx_cpu_target_print(&host, own);
+	if (!(only && *only) && strcmp(own, have[n - 1]) && strchr(own, '+'))
+		have[n++] = own;
 	have[n] = NULL;
 	return have;
 }
@@ -133,11 +139,12 @@ static stx_err set_candidates(struct stx_bytes *plan, struct stx_diag *d)
 	return e;
 }
 
-/* Objects of this process by kernel digest, target and configuration: unfused and symbolic forms
+/* Objects of this process by kernel digest, target, configuration and all_long: unfused and symbolic forms
  * repeat most of the fused form's kernels. */
 struct kept {
 	struct stx_digest digest;
-	char target[24], config[STX_GPU_CONFIG_BYTES];
+	char target[64], config[STX_GPU_CONFIG_BYTES];
+	unsigned all_long;
 	struct stx_emit_result made;
 };
 
@@ -147,11 +154,12 @@ static stx_err emit(const struct stx_kernel_desc *k, const struct stx_compile_op
 	static struct kept all[4096];
 	uint32_t slot;
 	memcpy(&slot, &k->digest, sizeof slot);
-	slot += (uint32_t)o->target[strlen(o->target) - 1] +
-		(o->config ? (uint8_t)o->config[7] : 0u);
+	slot += (uint32_t)strlen(o->target) * 64 + (uint32_t)o->target[strlen(o->target) - 1] +
+		o->all_long * 8 + (o->config ? (uint8_t)o->config[7] : 0u);
 	struct kept *c = &all[slot % (sizeof all / sizeof *all)];
 	if (!c->made.object.n || memcmp(&c->digest, &k->digest, sizeof k->digest) ||
-	    strcmp(c->target, o->target) || strcmp(c->config, o->config ? o->config : "")) {
+	    c->all_long != o->all_long || strcmp(c->target, o->target) ||
+	    strcmp(c->config, o->config ? o->config : "")) {
 		stx_emit_result_free(&c->made);
 		stx_err e =
 			stx_compile_emit(compiled_compiler(),
@@ -162,6 +170,7 @@ static stx_err emit(const struct stx_kernel_desc *k, const struct stx_compile_op
 			return e;
 		}
 		c->digest = k->digest;
+		c->all_long = o->all_long;
 		snprintf(c->target, sizeof c->target, "%s", o->target);
 		snprintf(c->config, sizeof c->config, "%s", o->config ? o->config : "");
 	}
@@ -223,7 +232,11 @@ stx_err compiled_build(const char *text, const char *target, enum compiled_form 
 {
 	struct stx_source s = { .format = STX_FORMAT_TEXT,
 				.body = { (const uint8_t *)text, strlen(text) } };
-	struct stx_compile_options o = { .target = target, .fast = form == COMPILED_FAST };
+	int all_long = (form & COMPILED_LONG) != 0;
+	form = (enum compiled_form)(form & ~COMPILED_LONG);
+	struct stx_compile_options o = { .target = target,
+					 .fast = form == COMPILED_FAST,
+					 .all_long = all_long };
 	struct stx_key_result key = { 0 };
 	struct stx_plan_result plan = { 0 };
 	struct stx_span *objects = NULL;

@@ -18,7 +18,8 @@ struct stx_compiler *compiled_compiler(void);
 /* The CPU levels this host can run, ascending, ending with NULL; or $STAX_TEST_TARGET alone, which
  * may be a CUDA target. */
 const char *const *compiled_targets(void);
-/* The same, and those of these levels with features that this host has. */
+/* The same, then those of these levels with one feature that this host has; last, if it has any,
+ * the host's own level with all of its features. */
 const char *const *compiled_feature_targets(void);
 
 struct compiled {
@@ -31,8 +32,10 @@ enum compiled_form {
 	COMPILED_FUSED,   /* as the service compiles */
 	COMPILED_UNFUSED, /* every node realised, every buffer a kernel */
 	COMPILED_FAST,    /* as the service compiles what asks for `fast` */
-	COMPILED_RECUT    /* FUSED, with products cut in another way than the model's, each time in
+	COMPILED_RECUT,   /* FUSED, with products cut in another way than the model's, each time in
 			     another: the same bits */
+	COMPILED_LONG = 8 /* added to one of these: loops of little work are emitted as long ones
+			     are: the same bits */
 };
 /* Another plan of the graph in its place, with its products cut by some candidate each
  * (compiled_recut.c). */

@@ -11,7 +11,8 @@
  *   } else_branch={
  *   output y
  *   }
- *   function custom:F(a, b) -> (c)     lines up to a line `end`
+ *   y = custom:F(x) overload=name     `axis=?i`: an integer that is 0, left out
+ *   function custom:F(a, b) -> (c) overload=name alpha=0.5    defaults; lines up to a line `end`
  *   output y
  */
 #ifndef ONNX_TEXT_H
@@ -153,11 +154,12 @@ static inline void read_tensor(struct text *t, struct stx_bytes *tensor)
 	for (blanks(t); *t->at && *t->at != '\n'; blanks(t)) {
 		union stx_scalar v = { .u = 0 };
 		uint8_t bytes[8];
-		double x = strtod(t->at, (char **)&t->at);
+		const char *from = t->at;
+		double x = strtod(from, (char **)&t->at);
 		if (stx_dtype_is_float(dtype))
 			v.f = stx_scalar_round(dtype, x);
-		else
-			v.i = (int64_t)x;
+		else /* an integer beyond 2^53 is no double */
+			v.i = x > -1e15 && x < 1e15 ? (int64_t)x : strtoll(from, NULL, 10);
 		stx_scalar_store(dtype, bytes, v);
 		stx_bytes_put(&raw, bytes, (size_t)stx_dtype_bytes(dtype));
 	}
@@ -200,7 +202,7 @@ static inline int read_number_or_text(struct text *t, int listed, struct stx_byt
 	return listed ? 7 : 2;
 }
 
-static inline void read_attribute(struct text *t, struct stx_bytes *node)
+static inline void read_attribute(struct text *t, struct stx_bytes *node, uint32_t number)
 {
 	struct stx_bytes a = { 0 }, graph = { 0 };
 	int type = 0;
@@ -208,6 +210,8 @@ static inline void read_attribute(struct text *t, struct stx_bytes *node)
 	need_text(t, "=");
 	if (eat(t, "@")) {
 		put_word(&a, 21, t);
+	} else if (eat(t, "?i")) {
+		type = 2;
 	} else if (eat(t, "{")) {
 		read_graph(t, &graph);
 		put(&a, 6, &graph);
@@ -227,7 +231,18 @@ static inline void read_attribute(struct text *t, struct stx_bytes *node)
 		type = read_number_or_text(t, 0, &a);
 	}
 	stx_wire_put_uint(&a, 20, (uint64_t)type);
-	put(node, 5, &a);
+	put(node, number, &a);
+}
+
+/* Up to the end of the line. */
+static inline void read_attributes(struct text *t, struct stx_bytes *to, uint32_t overload,
+				   uint32_t number)
+{
+	for (blanks(t); *t->at && *t->at != '\n'; blanks(t))
+		if (eat(t, "overload="))
+			put_word(to, overload, t);
+		else
+			read_attribute(t, to, number);
 }
 
 static inline void read_node(struct text *t, struct stx_bytes *graph, uint32_t number)
@@ -250,8 +265,7 @@ static inline void read_node(struct text *t, struct stx_bytes *graph, uint32_t n
 		put_word(&node, 1, t);
 		eat(t, ",");
 	}
-	for (blanks(t); *t->at && *t->at != '\n'; blanks(t))
-		read_attribute(t, &node);
+	read_attributes(t, &node, 8, 5);
 	put(graph, number, &node);
 }
 
@@ -282,6 +296,7 @@ static inline void read_function(struct text *t)
 		put_word(&f, 5, t);
 		eat(t, ",");
 	}
+	read_attributes(t, &f, 13, 11);
 	for (end_of_line(t); !eat(t, "end"); end_of_line(t))
 		if (eat(t, "opset ")) {
 			struct stx_bytes o = { 0 };

@@ -1,4 +1,4 @@
-/* decompose_scan.c: running sums, products, extremes and log-sum-exps in blocks of 16, level by
+/* decompose_scan.c: running sums, products, extremes and log-sum-exps in blocks of about 16, level by
  * level: each block by a masked reduction, the blocks' totals by the same scan, what came before
  * combined at the end. Work 16 n, depth log16 n; nothing is subtracted and no total multiplied by
  * 0, so infinities stay what they are (B45). */
@@ -7,7 +7,9 @@
 #include "decompose.h"
 #include "infer.h"
 
-#define BLOCK 16
+#define BLOCK       16
+#define LEAST_BLOCK 6
+#define MOST_WHOLE  8 /* blocks: the scheduler cuts their loop into so many (4_schedule/pieces.c) */
 
 enum running { SUM, PRODUCT, MAX, MIN, LOGSUMEXP };
 
@@ -110,6 +112,16 @@ static struct stx_val scan_block(const struct scan *s, struct stx_val x)
 	return reduce(s, x, rank);
 }
 
+/* Elements of a block. Of few blocks all are whole, where a number not far below 16 divides n; many are
+ * better of 16, whose elements find the total before them in whole vectors. */
+static int64_t block_of(int64_t n)
+{
+	for (int64_t b = BLOCK; b >= LEAST_BLOCK && n <= MOST_WHOLE * b; b--)
+		if (n % b == 0)
+			return b;
+	return BLOCK;
+}
+
 /* Depth of recursion: log16 of the size. */
 static struct stx_val scan_last(const struct scan *s, struct stx_val x)
 {
@@ -117,26 +129,26 @@ static struct stx_val scan_last(const struct scan *s, struct stx_val x)
 	if (s->b->err)
 		return x;
 	uint32_t rank = stx_val_type(x)->rank;
-	int64_t n = last_size(s, x, sizes), blocks = (n + BLOCK - 1) / BLOCK;
+	int64_t n = last_size(s, x, sizes), block = block_of(n), blocks = (n + block - 1) / block;
 	if (n <= 2 * BLOCK)
 		return scan_block(s, x);
-	x = pad_last(s, x, 0, blocks * BLOCK - n);
+	x = pad_last(s, x, 0, blocks * block - n);
 	sizes[rank - 1] = stx_ex_const(s->b->g->ex, blocks);
-	sizes[rank] = stx_ex_const(s->b->g->ex, BLOCK);
+	sizes[rank] = stx_ex_const(s->b->g->ex, block);
 	struct stx_val y = scan_block(s, stx__b_view(s->b, x, rank + 1, sizes));
 	struct stx_arg last[] = { stx_arg_tensor(y), stx_arg_int(s->b->g, rank),
-				  stx_arg_int(s->b->g, BLOCK - 1) };
+				  stx_arg_int(s->b->g, block - 1) };
 	struct stx_val before = scan_last(s, stx__b_call(s->b, STX_OP_SELECT, 3, last));
 	before = pad_last(s, before, 1, -1);
 	sizes[rank] = stx_ex_const(s->b->g->ex, 1);
 	before = stx__b_view(s->b, before, rank + 1, sizes);
 	y = combine(s, before, y, rank + 1);
-	sizes[rank - 1] = stx_ex_const(s->b->g->ex, blocks * BLOCK);
+	sizes[rank - 1] = stx_ex_const(s->b->g->ex, blocks * block);
 	y = stx__b_view(s->b, y, rank, sizes);
 	struct stx_arg cut[] = { stx_arg_tensor(y), stx_arg_int(s->b->g, rank - 1),
 				 stx_arg_int(s->b->g, 0), stx_arg_int(s->b->g, n),
 				 stx_arg_int(s->b->g, 1) };
-	return blocks * BLOCK == n ? y : stx__b_call(s->b, STX_OP_SLICE, 5, cut);
+	return blocks * block == n ? y : stx__b_call(s->b, STX_OP_SLICE, 5, cut);
 }
 
 /* Along dimension dim of x, of some elements. */

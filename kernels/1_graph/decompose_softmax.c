@@ -29,7 +29,8 @@ static int has_long_rows(const struct stx__build *b, const struct stx_type *t, u
 			rows *= MANY_ROWS;
 	}
 	int64_t kept = b->n->op == STX_OP_SOFTMAX && rows >= UNCUT_ROWS ? b->g->kept_row : 0;
-	kept = kept > LONG_ROW ? kept : LONG_ROW;
+	int64_t least = b->g->cached_row > LONG_ROW ? b->g->cached_row : LONG_ROW;
+	kept = kept > least ? kept : least;
 	return row > (double)kept && rows >= MANY_ROWS;
 }
 

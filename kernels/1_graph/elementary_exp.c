@@ -10,20 +10,14 @@
 /* (e^r - 1 - r)/r^2 on |r| <= 0.3483; error relative to e^r - 1: 2^-28.2, 2^-59.3 */
 static const double exp_f32[] = { 0x1p-1,        0x1.55552cp-3,  0x1.555502p-5,
 				  0x1.1155a8p-7, 0x1.6d2e4ap-10, 0x1.3b8972p-13 };
-/* The same for e^r itself: error relative to it, 2^-28, 2^-60 */
+/* The same for e^r itself: error relative to it, 2^-28, 2^-57.9 */
 static const double exp_itself_f32[] = { 0x1p-1, 0x1.5554a2p-3, 0x1.55568ap-5, 0x1.123094p-7,
 					 0x1.6b6df2p-10 };
-static const double exp_itself_f64[] = { 0x1p-1,
-					 0x1.555555555555dp-3,
-					 0x1.555555555556fp-5,
-					 0x1.111111110e31cp-7,
-					 0x1.6c16c16c07e2dp-10,
-					 0x1.a01a01b6fe6e9p-13,
-					 0x1.a01a01fcab47ep-16,
-					 0x1.71dde79a4ba6bp-19,
-					 0x1.27e40ba5beb9cp-22,
-					 0x1.af7a5ec567f8fp-26,
-					 0x1.20d1bbaec0669p-29 };
+static const double exp_itself_f64[] = { 0x1.000000000000ap-1,  0x1.5555555555502p-3,
+					 0x1.555555555067cp-5,  0x1.1111111125cd3p-7,
+					 0x1.6c16c1848d00bp-10, 0x1.a01a013486312p-13,
+					 0x1.a01999147ccdfp-16, 0x1.71df0eefbb65fp-19,
+					 0x1.28ae4c2673054p-22, 0x1.ada2b1965f5cep-26 };
 static const double exp_f64[] = { 0x1p-1,
 				  0x1.5555555555555p-3,
 				  0x1.5555555555559p-5,
@@ -85,6 +79,9 @@ static struct stx__el_exp_parts exp_parts(const struct el *e, struct reduced d, 
 	return (struct stx__el_exp_parts){ d.n, d.hi, sub(e, mul(e, d.rr, p), d.lo) };
 }
 
+/* Without the first coefficient */
+#define REST2(e, x, xx, c) poly2(e, x, xx, (c) + 1, (int)(sizeof(c) / sizeof *(c)) - 1)
+
 struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x)
 {
 	struct reduced d = reduce(e, x);
@@ -93,14 +90,15 @@ struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x)
 			 is_f64(e) ? POLY2(e, d.r, d.rr, exp_f64) : POLY2(e, d.r, d.rr, exp_f32));
 }
 
-/* e^x alone needs fewer terms. */
+/* e^x alone needs fewer terms. The first is added last: sums before it are small, and so are their roundings. */
 struct stx__el_exp_parts stx__el_exp_itself(const struct el *e, stx_ev x)
 {
 	struct reduced d = reduce(e, x);
+	stx_ev p = is_f64(e) ? REST2(e, d.r, d.rr, exp_itself_f64)
+			     : REST2(e, d.r, d.rr, exp_itself_f32);
 
-	return exp_parts(e, d,
-			 is_f64(e) ? POLY2(e, d.r, d.rr, exp_itself_f64)
-				   : POLY2(e, d.r, d.rr, exp_itself_f32));
+	p = addk(e, mul(e, d.r, p), is_f64(e) ? exp_itself_f64[0] : exp_itself_f32[0]);
+	return exp_parts(e, d, p);
 }
 
 struct dd stx__el_exp_two(const struct el *e, struct stx__el_exp_parts d)
@@ -223,28 +221,43 @@ static struct dd exp_dd(const struct el *e, struct stx__el_exp_parts d, int plus
 	return (struct dd){ scale(e, f.h, n), scale(e, f.l, n) };
 }
 
-/* 1/(1 + e^|x|) = 2^-n/D, D = 2^-n + 1 + (r + q); one less that for positive x. h + l = D, of which
- * h and s, heads of D and 1/D, have an exact product: 1/D = s + (1 - s*D)/D, rounded once. The
- * power of two, 2^k times what may be subnormal, is applied last, so that tiny results are as
- * good. */
+/* c[0] - x*(c[1] - x*(...)) by fours */
+static stx_ev of_minus(const struct el *e, stx_ev x, stx_ev xx, const double *c, int n)
+{
+	stx_ev x4 = mul(e, xx, xx), r = 0, four;
+
+	for (int i = (n - 1) & ~3; i >= 0; i -= 4) {
+		four = fk(e, c[i]);
+		if (i + 1 < n)
+			four = sub(e, four, mulk(e, x, c[i + 1]));
+		if (i + 3 < n)
+			four = add(e, four,
+				   mul(e, sub(e, fk(e, c[i + 2]), mulk(e, x, c[i + 3])), xx));
+		r = i + 4 < n ? add(e, four, mul(e, r, x4)) : four;
+	}
+	return r;
+}
+#define OF_MINUS(e, x, xx, c) of_minus(e, x, xx, c, (int)(sizeof(c) / sizeof *(c)))
+
+/* With y = -|x| = n*ln2 + r: e^y/(1 + e^y) = 2^n/D, D = 2^n + e^-r = 2^n + 1 - r + q; one less that for
+ * positive x. h + l = D, of which h and s, heads of D and 1/D, have an exact product: 1/D = s +
+ * (1 - s*D)/D, rounded once. 2^n is applied last, so that tiny results are as good. */
 stx_ev stx__el_sigmoid(const struct el *e, stx_ev x)
 {
-	int64_t k = is_f64(e) ? 512 : 64;
-	double tiny = ldexp(1, (int)-k);
-	struct stx__el_exp_parts d =
-		stx__el_exp_itself(e, mini(e, mag(e, x), fk(e, is_f64(e) ? 746 : 104)));
-	stx_ev power = isub(e, ik(e, exp_bias(e) + k + magic_bits(e)), whole_bits(e, d.n));
-	stx_ev inv, whole, near, h, s, l, rest, left;
+	struct reduced d = reduce(e, maxi(e, neg(e, mag(e, x)), fk(e, is_f64(e) ? -746 : -104)));
+	stx_ev q, u, whole, near, h, s, l, rest, left;
 
-	power = unbits(e, ishl(e, power, mant_bits(e)));
-	inv = mulk(e, power, tiny);
-	whole = add(e, add(e, addk(e, inv, 1), d.r), d.q);
+	q = is_f64(e) ? OF_MINUS(e, d.r, d.rr, exp_itself_f64)
+		      : OF_MINUS(e, d.r, d.rr, exp_itself_f32);
+	q = add(e, mul(e, d.rr, q), d.lo);
+	u = sub(e, scale(e, fk(e, 1), d.n), d.hi);
+	whole = addk(e, add(e, u, q), 1);
 	near = rcp(e, whole);
 	h = head(e, whole);
 	s = head(e, near);
-	l = add(e, add(e, sub(e, inv, subk(e, h, 1)), d.r), d.q);
+	l = add(e, sub(e, u, subk(e, h, 1)), q);
 	rest = sub(e, ksub(e, 1, mul(e, s, h)), mul(e, s, l));
-	left = mul(e, mulk(e, add(e, s, mul(e, near, rest)), tiny), power);
+	left = scale(e, add(e, s, mul(e, near, rest)), d.n);
 	return sel(e, lt(e, x, fk(e, 0)), left, ksub(e, 1, left));
 }
 

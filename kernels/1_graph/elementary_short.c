@@ -178,9 +178,10 @@ static stx_ev magnitude(const struct el *e, stx_ev x)
 /* e^(-a^2/2) * r, one less that for positive x */
 static stx_ev both_tails(const struct el *e, stx_ev x, stx_ev a, stx_ev r)
 {
-	stx_ev h = power(e, mulk(e, mul(e, a, a), -LOG2E / 4), 0), tail;
+	stx_ev t = mulk(e, mul(e, a, a), -LOG2E / 2), n = nearest(e, t), f = sub(e, t, n), tail;
 
-	tail = mul(e, mul(e, h, h), r);
+	tail = scale(e, addk(e, mul(e, f, POLY(e, f, exp2_near_0)), 1), n);
+	tail = mul(e, tail, r);
 	return sel(e, lt(e, x, fk(e, 0)), tail, ksub(e, 1, tail));
 }
 
@@ -196,7 +197,7 @@ stx_ev stx__el_short_cdf(const struct el *e, stx_ev x)
 	if (is_f64(e))
 		return cdf_f64(e, x);
 	a = magnitude(e, x);
-	r = mul(e, POLY(e, a, mills_p), rcp(e, monic(e, a, mills_q, 3)));
+	r = ratio(e, POLY(e, a, mills_p), monic(e, a, mills_q, 3));
 	return both_tails(e, x, a, r);
 }
 

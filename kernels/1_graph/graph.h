@@ -127,6 +127,7 @@ struct stx_graph {
 	uint64_t next_serial;
 	int64_t kept_row; /* elements of a row that the target keeps on the chip from one pass over
 			     it to the next; 0: not known. Not in the text or digest */
+	int64_t cached_row; /* the same, of a CPU's caches, whatever passes over it */
 };
 
 /* Construction. All return NULL / an error with d filled: over budget, wrong argument, bad shape.

@@ -86,7 +86,11 @@ stx_ex stx__canonical(struct stx_exprs *x, const struct stx__member *m, const st
 struct stx__access {
 	stx_ex ex; /* over the variables of the first buffer */
 	uint8_t is_load, is_store, bytes, dtype;
-	uint8_t is_lead; /* of the buffer that decides the order of axes: the first reduction, or
+	uint8_t is_bound; /* an index that is compared with constants, and nothing else: its
+			     variable plus a constant */
+	uint8_t is_again; /* a load that is one of the last before it too: made once */
+	uint32_t buffer;  /* of a load */
+	uint8_t is_lead;  /* of the buffer that decides the order of axes: the first reduction, or
 			    all */
 	uint8_t is_full;
 };
@@ -100,6 +104,10 @@ struct stx__axes {
 		nout;  /* the first nout (2 at most) are output loops, the others reductions */
 	uint32_t rows; /* copies of the body, each a row of the output; 1: no blocking */
 	stx_ex map[STX__MAX_ROWS][STX__MAX_DIMS]; /* body variable -> expression over kernel axes */
+	/* Of a variable of an is_bound index that was merged: the one it is part of, and how many of
+	 * that one's iterations are one of its own; STX_EX_BAD: it was not merged. */
+	uint32_t bound_in[STX__MAX_DIMS];
+	stx_ex bound_by[STX__MAX_DIMS];
 	uint8_t joined; /* several variables are one axis: addresses are put together again */
 	uint8_t lanes;  /* the vector loop is a reduction axis; GPU: the reduction runs along lanes
 			*/
@@ -133,6 +141,8 @@ struct stx__build {
 /* Number of a point of the reduction ranges, row-major over rranges: the position of an arg
  * reduction. */
 stx_ex stx__position(struct stx_exprs *x, const struct stx_buffer *b);
+/* e is a variable plus a constant, and which. */
+int stx__var_plus(struct stx_exprs *x, stx_ex e, uint32_t *var, int64_t *plus);
 /* The same list of expressions: of one context, so equal ones have equal ids. */
 static inline int stx__same_exs(const stx_ex *p, uint32_t np, const stx_ex *q, uint32_t nq)
 {
@@ -214,12 +224,18 @@ void stx__choose_keepers(struct stx__build *b);
 /* Fills the instructions of k. */
 stx_err stx__play(struct stx__build *b, struct stx_kernel *k);
 
+/* pieces.c: the vector loop of a pointwise kernel for the CPU as several. */
+stx_err stx__kernel_pieces(struct stx__build *b, struct stx_kernel *k);
+
 /* kernel_build.c */
 stx_err stx__kernel_build(const struct stx_loops *l, const struct stx__group_def *def,
 			  struct stx_kernel **out, struct stx_diag *d);
-/* kernel_sort.c: the kernel of a SORT buffer. */
-stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int target_gpu,
-			 struct stx_kernel **out, struct stx_diag *d);
+/* kernel_sort.c. By SORT buffer: how many of the first elements of its rows are read, where these are
+ * few; else 0. One pass over the program. */
+stx_err stx__sort_reads(const struct stx_loops *l, int64_t **out);
+/* The kernel of a SORT buffer of which so many are wanted; 0: all. */
+stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int64_t first,
+			 int target_gpu, struct stx_kernel **out, struct stx_diag *d);
 /* kernel_build.c: the size symbols a kernel mentions become its scalars. */
 stx_err stx__collect_scalars(struct stx_kernel *k, struct stx_diag *d);
 /* How the reductions of a kernel run through their ranges: what their results' bits depend on. */

@@ -35,14 +35,17 @@
 
 #define TILE_ROW   12 /* rows of all register tiles divide it */
 #define TILE_COL   32
+#define VECTOR     16 /* elements, at most */
 #define LEAST_ROWS 60
 #define LEAST_COLS 128
 #define MOST_COLS  1024
-#define NV         2                            /* vectors of a register tile */
+#define THIN_COLS  512 /* of one row's tile: shorter pieces of rows begin in too many pages */
+#define NV         2   /* vectors of a register tile */
 #define MOST_KEPT  ((double)((int64_t)8 << 20)) /* bytes that stay packed, emit_llvm_tile_form.c */
 
 #define FMA_RATE    2.0
 #define EDGE        120.0
+#define NARROW      0.2 /* of a vector, that multiplying one alone takes more */
 #define PACK_A      0.1
 #define PACK_B      0.2
 #define PACK_TORN   0.7
@@ -62,9 +65,9 @@ static int64_t even(int64_t n, int64_t most, int64_t unit)
 	return ceil_div(each, unit) * unit;
 }
 
-unsigned stx_cpu_register_rows(int level, int64_t rows)
+unsigned stx_cpu_register_rows(int level, int64_t rows, int is_narrow)
 {
-	unsigned most = level >= 4 ? 12 : level == 3 ? 6 : 4, best = most;
+	unsigned most = (level >= 4 ? 12 : level == 3 ? 6 : 4) * (is_narrow ? NV : 1), best = most;
 	for (unsigned r = most; r > most / 2; r--)
 		if (ceil_div(rows, r) * r < ceil_div(rows, best) * best)
 			best = r;
@@ -99,11 +102,21 @@ struct average {
 	double mr, nr, bytes;
 };
 
+/* Of columns; one that has no other beside it counts more. */
+static double vectors(int64_t cols, int64_t w)
+{
+	int64_t n = ceil_div(cols, w);
+	return (double)n + (n % NV ? NARROW : 0);
+}
+
 static struct average average_of(const struct stx_cpu_target *t, const struct stx_product_shape *p,
 				 const struct stx_blocking *b)
 {
 	int64_t w = (int64_t)t->vector_bytes / (int64_t)p->bytes;
-	int64_t mr = stx_cpu_register_rows(t->level, p->rows <= b->rows ? p->rows : TILE_ROW);
+	int is_narrow = p->cols <= w || b->cols <= w;
+	int64_t mr = stx_cpu_register_rows(
+		t->level, p->rows <= b->rows ? p->rows : TILE_ROW * (is_narrow ? NV : 1),
+		is_narrow);
 	int64_t down = ceil_div(p->rows, b->rows), across = ceil_div(p->cols, b->cols);
 	int64_t rows = p->rows - (down - 1) * b->rows, cols = p->cols - (across - 1) * b->cols;
 	int64_t blocks = ceil_div(p->terms, b->words);
@@ -112,7 +125,7 @@ static struct average average_of(const struct stx_cpu_target *t, const struct st
 		.cols = (double)p->cols / (double)across,
 		.panels = (double)((down - 1) * ceil_div(b->rows, mr) + ceil_div(rows, mr)) /
 			  (double)down,
-		.vectors = (double)((across - 1) * ceil_div(b->cols, w) + ceil_div(cols, w)) /
+		.vectors = ((double)(across - 1) * vectors(b->cols, w) + vectors(cols, w)) /
 			   (double)across,
 		.blocks = (double)blocks,
 		.words = (double)ceil_div(p->terms, blocks),
@@ -203,19 +216,20 @@ static unsigned add_words(const struct stx_cpu_target *t, const struct stx_produ
 	return n;
 }
 
-/* Of TILE_COL columns and of lines, where those are not too long; else TILE_COL. */
+/* The fewest lines that fill their vectors but for a thirty-second, where those are not too long;
+ * else TILE_COL. */
 static int64_t line_unit(int64_t line)
 {
-	int64_t unit = line > 1 && line <= MOST_COLS ? line : 1;
-	while (unit % TILE_COL)
-		unit *= 2;
-	return unit <= MOST_COLS ? unit : TILE_COL;
+	for (int64_t unit = line; line > 1 && unit <= MOST_COLS; unit += line)
+		if (32 * (ceil_div(unit, VECTOR) * VECTOR - unit) <= unit)
+			return unit;
+	return TILE_COL;
 }
 
 unsigned stx_cpu_blockings(const struct stx_cpu_target *t, const struct stx_product_shape *p,
 			   struct stx_blocking out[STX_MOST_BLOCKINGS])
 {
-	static const int64_t rows[] = { 480, 360, 240, 180, 132, 96, LEAST_ROWS };
+	static const int64_t rows[] = { 480, 360, 240, 180, 132, 96, 72, LEAST_ROWS };
 	static const int64_t cols[] = { MOST_COLS, 768, 512, 384, 256, 192, LEAST_COLS };
 	struct ranked all[STX_MOST_BLOCKINGS];
 	int64_t r = 0, unit = line_unit(p->line);
@@ -227,6 +241,8 @@ unsigned stx_cpu_blockings(const struct stx_cpu_target *t, const struct stx_prod
 			break;
 		for (unsigned j = 0; r != was_r && j < sizeof cols / sizeof *cols; j++) {
 			int64_t was = c;
+			if (p->is_thin && cols[j] < THIN_COLS)
+				break;
 			c = even(p->cols, cols[j], unit);
 			if (c != was)
 				n = add_words(t, p, r, c, all, n);

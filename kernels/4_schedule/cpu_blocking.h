@@ -25,14 +25,15 @@ struct stx_blocking {
 	uint32_t words; /* terms that are packed at once, at most (of narrow operands: groups) */
 };
 
-/* Rows of a register tile: the most that registers hold, or fewer when the rows come out even. */
-unsigned stx_cpu_register_rows(int level, int64_t rows);
+/* Rows of a register tile: the most that registers hold, or fewer when the rows come out even.
+ * is_narrow: its columns are one vector. */
+unsigned stx_cpu_register_rows(int level, int64_t rows, int is_narrow);
 
 /* Modelled time of one thread, in cycles, when the tiles are shared out. */
 double stx_cpu_blocking_cost(const struct stx_cpu_target *t, const struct stx_product_shape *p,
 			     const struct stx_blocking *b);
 
-#define STX_MOST_BLOCKINGS 160 /* there are */
+#define STX_MOST_BLOCKINGS 168 /* there are */
 #define STX_BLOCKINGS      8   /* worth measuring */
 /* Candidates, the cheapest first; at least one. No choice changes a result. */
 unsigned stx_cpu_blockings(const struct stx_cpu_target *t, const struct stx_product_shape *p,

@@ -73,7 +73,8 @@
  * Sorts. SORT, outside every LOOP, works on elements [ex, ex + 2n) of two parameters, keys (u32 or
  * u64) and values (i32), n being the size of axis c, below 2^31. The first n pairs (key, value) are
  * put in ascending order of their keys, equal ones keeping theirs; the second n elements of both
- * are undefined afterwards. In a GPU kernel the values ascend at first: they tell equal keys apart.
+ * are undefined afterwards, and with `first K` (CPU) all but the first K are. In a GPU kernel the
+ * values ascend at first: they tell equal keys apart.
  */
 #ifndef STX_KERNEL_H
 #define STX_KERNEL_H
@@ -151,8 +152,8 @@ enum stx_kop {                               /* a primitive below STX_P_FIRST_EL
 			     */
 	       STX_K_UPDATE, /* accumulator a with values b (and c, else STX_NONE); dtype of ACC */
 	       STX_K_RESULT, /* value of accumulator a after its loops; flags = which state value */
-	       STX_K_SORT, /* pairs of params a (keys, dtype) and b (values) from element ex; axis c
-			    */
+	       STX_K_SORT, /* pairs of params a (keys, dtype) and b (values) from element ex; axis c;
+			      k.i: so many are wanted, 0: all */
 	       STX_KOP_COUNT
 };
 
@@ -231,7 +232,7 @@ stx_err stx_kernel_verify(struct stx_kernel *k, struct stx_diag *d);
  *     t7 = result f32 t0 0
  *     store f32 p1[x0] t7
  *   end
- * also `tN = acc sum tree f32 r1 each r0`, `sort u32 pA pB[EX] AXIS`, `tN = index i64 EX`,
+ * also `tN = acc sum tree f32 r1 each r0`, `sort u32 pA pB[EX] AXIS [first K]`, `tN = index i64 EX`,
  * `tN = indirect tM bound EX axis A [wrap] [check] [mask tK]`. A value printed tN is instruction N;
  * index expressions name indirect values the same way. Parsing takes any numbering and renumbers.
  * Floats are hexadecimal, nan(0x7ff8000000000000), inf, -inf. */

@@ -122,11 +122,27 @@ static int may_merge(struct stx_exprs *x, stx_ex e, uint32_t outer, uint32_t inn
 	return co != STX_EX_BAD && co == stx_ex_mul(x, ci, size);
 }
 
+/* Of an index that is only compared with constants: outer itself, once and for all the outermost of
+ * what it is merged with, for there x < k is X < k * size of the rest. */
+static int may_merge_bound(struct chooser *c, stx_ex e, const struct dim *inner)
+{
+	const struct stx__axes *a = &c->b->axes;
+	uint32_t var;
+	int64_t plus;
+	if (!stx__var_plus(c->x, e, &var, &plus) || var == inner->var ||
+	    !stx_ex_is_const(c->x, inner->size, NULL))
+		return 0;
+	return a->bound_by[var] == STX_EX_BAD || a->bound_in[var] != inner->var;
+}
+
 static int all_may_merge(struct chooser *c, const struct dim *outer, const struct dim *inner)
 {
-	for (uint32_t i = 0; i < c->b->accesses.n; i++)
-		if (!may_merge(c->x, c->b->accesses.at[i].ex, outer->var, inner->var, inner->size))
+	for (uint32_t i = 0; i < c->b->accesses.n; i++) {
+		const struct stx__access *a = &c->b->accesses.at[i];
+		if (!may_merge(c->x, a->ex, outer->var, inner->var, inner->size) &&
+		    !(a->is_bound && may_merge_bound(c, a->ex, inner)))
 			return 0;
+	}
 	return 1;
 }
 
@@ -145,6 +161,8 @@ static uint32_t merge(struct chooser *c, struct dim *d, uint32_t n)
 		stx_ex size = stx_ex_mul(c->x, outer->size, inner->size);
 		if (size != STX_EX_BAD && !is_limited(c, outer) && !is_limited(c, inner) &&
 		    all_may_merge(c, outer, inner)) {
+			c->b->axes.bound_in[outer->var] = inner->var;
+			c->b->axes.bound_by[outer->var] = inner->size;
 			inner->size = size;
 			for (uint32_t r = 0; r < STX__MAX_ROWS; r++)
 				c->b->axes.map[r][outer->var] = c->zero;
@@ -209,6 +227,8 @@ static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 	for (uint32_t i = 0; i < b->accesses.n; i++) {
 		const struct stx__access *a = &b->accesses.at[i];
 		if (!a->is_lead || (!a->is_load && !(a->is_store && !d->is_red)))
+			continue;
+		if (a->is_again && b->space->def == STX_DEF_POINTWISE)
 			continue;
 		uint64_t s = stx__stride_of(c->x, a->ex, d->var);
 		per += s == 0 ? 4 : s == 1 ? 8 : is_across(c, d, a) ? 16 : 64;

@@ -14,10 +14,15 @@
 #define FEW_ROWS      4 /* products with fewer rows, columns or terms are made without a tile */
 #define FEW_COLS      12
 #define FEW_TERMS     16
+#define LINE_STEP     64  /* elements between neighbours of a line, at most: patches */
 #define THIN_COLS     128 /* a vector by a matrix that is read row by row: from so many columns, */
 #define THIN_ELEMS    65536 /* more elements, */
 #define THIN_TERMS    65536 /* and not more terms: the vector is packed whole */
 #define SMALL_OPERAND 65536 /* bytes of a contiguous second operand that stays in the first cache */
+/* Packing a contiguous second operand of so many bytes takes longer than so few rows of products
+ * with it: 256x256 is twice as fast without at 4 and 8 rows, 300x300 at 16. */
+#define DIRECT_OPERAND ((int64_t)1 << 20)
+#define DIRECT_ROWS    17
 
 struct axes { /* of the product, among the chooser's output axes */
 	struct dim *row;
@@ -58,6 +63,17 @@ static uint64_t operand_vars(struct chooser *c, uint32_t result)
 	return vars;
 }
 
+/* Steps of the sum read what n columns read: a window, which is in the caches after its first. */
+static int is_window(struct chooser *c, const struct stx__access *a, int64_t n)
+{
+	for (uint32_t i = 0; i < c->nred; i++) {
+		uint64_t step = stx__stride_of(c->x, a->ex, c->red[i].var);
+		if (step && step < (uint64_t)n && stx__axis_hint(c->x, c->red[i].size) > 1)
+			return 1;
+	}
+	return 0;
+}
+
 /* The operand with the columns is read across its rows, is narrow, or is too large for the first
  * cache. */
 static int pays(struct chooser *c, const struct axes *x)
@@ -65,21 +81,26 @@ static int pays(struct chooser *c, const struct axes *x)
 	const struct dim *col = &c->out[c->nout - 1];
 	int64_t m = stx__axis_hint(c->x, x->row->size), n = stx__axis_hint(c->x, x->cols), k = 1;
 	uint64_t bytes = 4;
-	int strided = 0;
+	int strided = 0, overlaps = 0;
 	for (uint32_t i = 0; i < c->nred; i++)
 		k = stx_sat_mul(k, stx__axis_hint(c->x, c->red[i].size));
 	int thin = x->row == &x->one;
-	if ((m < FEW_ROWS && !thin) || n < FEW_COLS || k < FEW_TERMS)
+	if (n < FEW_COLS || k < FEW_TERMS)
 		return 0;
 	for (uint32_t i = 0; i < c->b->accesses.n; i++) {
 		const struct stx__access *a = &c->b->accesses.at[i];
 		if (a->is_lead && a->is_load && stx_ex_uses_var(c->x, a->ex, col->var)) {
 			strided |= stx__stride_of(c->x, a->ex, col->var) != 1;
 			bytes = a->bytes;
+			overlaps |= is_window(c, a, n);
 		}
 	}
+	int is_direct = !strided && bytes >= 4 &&
+			stx_sat_mul(n, stx_sat_mul(k, (int64_t)bytes)) <= DIRECT_OPERAND;
+	if (m < (is_direct ? DIRECT_ROWS : FEW_ROWS) && !thin)
+		return 0;
 	if (thin)
-		return !strided && k <= THIN_TERMS && n >= THIN_COLS &&
+		return !strided && !overlaps && k <= THIN_TERMS && n >= THIN_COLS &&
 		       stx_sat_mul(n, k) > THIN_ELEMS;
 	/* narrow elements are multiplied several at once, or converted once */
 	return strided || bytes < 4 ||
@@ -99,9 +120,24 @@ static int follows(struct chooser *c, const struct dim *d, const struct dim *in,
 	return 1;
 }
 
+/* Along a line every load takes even steps, so that it is packed as a line
+ * (5_codegen/emit_llvm_tile_lines.c). */
+static int is_line(struct chooser *c, const struct dim *line)
+{
+	for (uint32_t i = 0; i < c->b->accesses.n; i++) {
+		const struct stx__access *a = &c->b->accesses.at[i];
+		if (a->is_lead && a->is_load &&
+		    (stx__stride_of(c->x, a->ex, line->var) > LINE_STEP ||
+		     !stx_dtype_is_float(a->dtype)))
+			return 0;
+	}
+	return 1;
+}
+
 /* How many of the last output axes join as columns: rows of a picture that only the second operand
  * (bits q) has and that follow each other in the result. Short ones, and those that do not fill
- * their vectors and follow each other in the operand too, but for padding. */
+ * their vectors and follow each other in the operand too, but for padding, or can be packed line by
+ * line. */
 static uint32_t joined_columns(struct chooser *c, uint64_t p, uint64_t q)
 {
 	uint32_t n = 1;
@@ -112,7 +148,7 @@ static uint32_t joined_columns(struct chooser *c, uint64_t p, uint64_t q)
 		if ((p >> d->var & 1) || !(q >> d->var & 1) ||
 		    !stx_ex_is_const(c->x, in->size, &each) ||
 		    d->key[0] != in->key[0] * (uint64_t)each ||
-		    (size >= FEW_COLS && !follows(c, d, in, each)))
+		    (size >= FEW_COLS && !follows(c, d, in, each) && !is_line(c, in)))
 			break;
 		size = stx_sat_mul(size, stx__axis_hint(c->x, d->size));
 		n++;

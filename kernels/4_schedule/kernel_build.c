@@ -6,6 +6,8 @@
  * kind; the instructions are kernel_play.c's. */
 #include "build.h"
 
+#define NEAR_LOADS 64
+
 stx_err stx__build_oom(struct stx__build *b)
 {
 	return stx_fail(b->d, STX_E_NOMEM, "schedule", b->def->name,
@@ -40,10 +42,43 @@ static stx_err note(struct stx__build *b, uint32_t pos, stx_ex e, struct stx__ac
 	a.dtype = (uint8_t)t;
 	a.is_lead = pos == 0 || b->space->def != STX_DEF_REDUCTION;
 	a.is_full = m->is_full;
+	for (uint32_t i = b->accesses.n, n = 0; i-- > 0 && n < NEAR_LOADS && a.is_load; n++)
+		a.is_again |= b->accesses.at[i].is_load && b->accesses.at[i].ex == a.ex &&
+			      b->accesses.at[i].buffer == a.buffer;
 	if (a.ex == STX_EX_BAD)
 		return stx_fail(b->d, STX_E_TOO_LARGE, "schedule", b->def->name,
 				"an index expression overflows 64 bits");
 	return stx_push(b->arena, &b->accesses, a) ? stx__build_oom(b) : STX_E_OK;
+}
+
+int stx__var_plus(struct stx_exprs *x, stx_ex e, uint32_t *var, int64_t *plus)
+{
+	if (e == STX_EX_BAD || stx_ex_nterms(x, e) != 1)
+		return 0;
+	struct stx_ex_term t = stx_ex_term_at(x, e, 0);
+	struct stx_ex_atom a = stx_ex_atom_at(x, t.atoms[0]);
+	*var = a.number;
+	*plus = stx_ex_constant(x, e);
+	return t.coeff == 1 && t.natoms == 1 && a.kind == STX_ATOM_VAR;
+}
+
+static int merges_bounds(const struct stx__build *b)
+{
+	return !b->def->target_gpu && b->space->def == STX_DEF_POINTWISE;
+}
+
+/* INDEX i of the body is compared with constants, as stx__play does it for merged axes. */
+static int is_bound(const struct stx_buffer *buf, uint32_t i)
+{
+	for (uint32_t j = i + 1; j < buf->body.n; j++) {
+		const struct stx_binst *in = &buf->body.at[j];
+		if ((in->a != i || in->op == STX_B_LOAD) && in->b != i && in->c != i)
+			continue; /* a load's a is its buffer */
+		if (in->op < STX_P_LT || in->op > STX_P_GE || in->a != i || in->b == i ||
+		    buf->body.at[in->b].op != STX_B_CONST)
+			return 0;
+	}
+	return buf->body.at[i].dtype == STX_I64 && buf->body.result[0] != i;
 }
 
 /* A reduction's reads of its own group count as they would if it stood alone: then it runs in the
@@ -60,10 +95,15 @@ static stx_err collect_body(struct stx__build *b, uint32_t pos)
 				(in->op >= STX_P_FIRST_ELEMENTARY ? 16 : 1);
 		else if (in->op == STX_B_LOAD &&
 			 (buf->def == STX_DEF_REDUCTION || stx__in_group(b->def, in->a) < 0))
-			err = note(b, pos, in->ex, (struct stx__access){ .is_load = 1 },
+			err = note(b, pos, in->ex,
+				   (struct stx__access){ .is_load = 1, .buffer = in->a },
 				   (enum stx_dtype)in->dtype);
 		else if (in->op == STX_B_INDEX || in->op == STX_B_INDIRECT)
-			err = note(b, pos, in->ex, (struct stx__access){ .is_load = 0 }, STX_I64);
+			err = note(b, pos, in->ex,
+				   (struct stx__access){ .is_bound = in->op == STX_B_INDEX &&
+								     merges_bounds(b) &&
+								     is_bound(buf, i) },
+				   STX_I64);
 		if (err)
 			return err;
 	}
@@ -379,6 +419,8 @@ static stx_err build(struct stx__build *b, struct stx_kernel *k)
 			err = stx__build_oom(b);
 	if (!err)
 		err = stx__play(b, k);
+	if (!err && !b->def->target_gpu && b->space->def == STX_DEF_POINTWISE)
+		err = stx__kernel_pieces(b, k);
 	if (err)
 		return err;
 	k->kind = kind_of(b);

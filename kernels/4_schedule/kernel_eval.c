@@ -337,7 +337,7 @@ static void indirect(struct eval *e, uint32_t n, const struct stx_kinst *i)
 	e->indirects[n] = at;
 }
 
-/* By insertion; the second halves are filled with noise, as nobody may read them. */
+/* By insertion; what nobody may read is filled with noise. */
 static void sort(struct eval *e, const struct stx_kinst *i)
 {
 	enum stx_dtype t = (enum stx_dtype)i->dtype;
@@ -363,8 +363,9 @@ static void sort(struct eval *e, const struct stx_kinst *i)
 		stx_scalar_store(t, keys + (size_t)at * width, key);
 		values[at] = value;
 	}
-	memset(keys + (size_t)n * width, 0xa5, (size_t)n * width);
-	memset(values + n, 0xa5, (size_t)n * sizeof *values);
+	size_t wanted = (size_t)(i->k.i ? i->k.i : n), rest = 2 * (size_t)n - wanted;
+	memset(keys + wanted * width, 0xa5, rest * width);
+	memset(values + wanted, 0xa5, rest * sizeof *values);
 }
 
 /* Everything but loops. */

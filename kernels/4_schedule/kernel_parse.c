@@ -483,6 +483,7 @@ static void parse_sort(struct parse *s, struct stx_kinst *i)
 	i->b = param(s);
 	i->ex = element(s);
 	i->c = axis(s);
+	i->k.i = eat(s, "first") ? integer(s, 1, INT32_MAX) : 0;
 }
 
 static void parse_indirect(struct parse *s, struct stx_kinst *i)

@@ -109,11 +109,41 @@ static uint32_t temp_of(const struct play *p, uint32_t operand)
 
 static void play_scores(struct play *p, uint32_t *value);
 
+/* A comparison of a merged index with a constant as one of the axis it is part of (kernel_axes.c): x
+ * below k is X below k * by, and any integer comparison is whether x is below something. */
+static int play_bound(struct play *p, const struct stx_buffer *buf, uint32_t i)
+{
+	const struct stx_binst *in = &buf->body.at[i], *index;
+	const struct stx__axes *a = &p->b->axes;
+	struct stx_exprs *x = p->b->ex;
+	uint32_t var;
+	int64_t plus, by;
+	if (in->op < STX_P_LT || in->op > STX_P_GE || in->b == STX_NONE ||
+	    buf->body.at[in->a].op != STX_B_INDEX || buf->body.at[in->b].op != STX_B_CONST)
+		return 0;
+	index = &buf->body.at[in->a];
+	stx_ex e =
+		p->member ? stx__canonical(x, p->member, buf, p->b->space, index->ex) : index->ex;
+	if (!stx__var_plus(x, e, &var, &plus) || a->bound_by[var] == STX_EX_BAD ||
+	    !stx_ex_is_const(x, a->bound_by[var], &by))
+		return 0;
+	int up = in->op == STX_P_LE || in->op == STX_P_GT; /* x <= k is x < k + 1 */
+	__int128 k = ((__int128)buf->body.at[in->b].k.i - plus + up) * by;
+	k = k > INT64_MAX ? INT64_MAX : k < INT64_MIN ? INT64_MIN : k;
+	int below = in->op == STX_P_LT || in->op == STX_P_LE;
+	uint32_t at = stx__value_index(p->v, STX_I64, p->map[a->bound_in[var]]);
+	uint32_t to = stx__value_const(p->v, STX_I64, (union stx_scalar){ .i = (int64_t)k });
+	p->at[i] = stx__value_prim(p->v, below ? STX_P_LT : STX_P_GE, STX_BOOL, at, to, STX_NONE);
+	return 1;
+}
+
 static void play_inst(struct play *p, const struct stx_buffer *buf, uint32_t i, uint32_t row)
 {
 	const struct stx_binst *in = &buf->body.at[i];
 	struct stx__values *v = p->v;
 	enum stx_dtype t = (enum stx_dtype)in->dtype;
+	if (play_bound(p, buf, i))
+		return;
 	if (in->op < STX_PRIM_COUNT) {
 		p->at[i] = stx__value_prim(v, (enum stx_prim)in->op, t, temp_of(p, in->a),
 					   temp_of(p, in->b), temp_of(p, in->c));

@@ -228,6 +228,8 @@ static void put_special(struct printer *p, const struct stx_kinst *i)
 		stx_bytes_printf(out, "%s p%u p%u[", dtype, i->a, i->b);
 		put_ex(p, i->ex);
 		stx_bytes_printf(out, "] %s", p->k->axes.at[i->c].name);
+		if (i->k.i)
+			stx_bytes_printf(out, " first %lld", (long long)i->k.i);
 		break;
 	default: stx_bytes_puts(out, "?");
 	}

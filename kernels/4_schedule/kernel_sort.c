@@ -3,8 +3,12 @@
  * requires: a CPU target, a definition as stx_loops_verify checks it: keys, result and scratch
  * memory dense. ensures: the kernel passes stx_kernel_verify. It copies the keys into the scratch
  * memory, beside the positions 0 .. n-1, sorts the pairs there, and widens the positions into the
- * result. */
+ * result: on a CPU, where only few of the first ones are read (topk), only these. */
 #include "build.h"
+
+#define MOST_SELECTED 64 /* beyond, and for more than a fourth of the row, all is sorted as fast */
+#define FEW_SELECTED  8  /* but for so few */
+#define NOT_READ      (-1)
 
 enum { KEYS, WORK_KEYS, WORK_PLACES, RESULT }; /* parameters */
 enum { ROW, BEFORE, AFTER };                   /* axes: the grid; n elements, on a CPU twice */
@@ -15,6 +19,7 @@ struct sorting {
 	struct stx_kernel *k;
 	stx_ex n, row, work; /* first element of the row: of keys and result, of scratch memory */
 	uint32_t after;      /* axis of the second loop */
+	int64_t first;       /* elements of each row that are read; 0: all */
 	int oom;
 };
 
@@ -65,7 +70,45 @@ static void end_loop(struct sorting *s, uint32_t loop)
 
 static stx_ex at(const struct sorting *s, stx_ex first, uint32_t axis)
 {
-	return stx_ex_add(s->l->ex, first, stx_ex_var(s->l->ex, axis, s->n));
+	stx_ex size = s->k->axes.at[axis].size;
+	return stx_ex_add(s->l->ex, first, stx_ex_var(s->l->ex, axis, size));
+}
+
+/* Of buffer b, read at e: elements of a row up to there, where these are few; else 0. */
+static int64_t read_to(const struct stx_loops *l, const struct stx_buffer *b, stx_ex e)
+{
+	stx_ex at = stx_ex_mod(l->ex, e, b->rranges[0]);
+	int64_t last = at == STX_EX_BAD ? INT64_MAX : stx_ex_interval(l->ex, at).hi, n;
+	if (last >= MOST_SELECTED || !stx_ex_is_const(l->ex, b->rranges[0], &n))
+		return 0;
+	return last < n / 4 || (last < FEW_SELECTED && last < n) ? last + 1 : 0;
+}
+
+stx_err stx__sort_reads(const struct stx_loops *l, int64_t **out)
+{
+	int64_t *reads = *out = STX_NEW_ARRAY(l->g->arena, int64_t, l->buffers.n + 1);
+	if (!reads)
+		return STX_E_NOMEM;
+	for (uint32_t i = 0; i < l->buffers.n; i++) {
+		const struct stx_buffer *b = l->buffers.at[i];
+		int all = b->kind == STX_BUF_OUTPUT || b->base || b->heir;
+		reads[i] = all ? 0 : NOT_READ;
+	}
+	for (uint32_t i = 0; i < l->outputs.n; i++)
+		reads[l->outputs.at[i]] = 0;
+	for (uint32_t i = 0; i < l->buffers.n; i++) {
+		const struct stx_body *body = &l->buffers.at[i]->body;
+		for (uint32_t j = 0; j < body->n; j++) {
+			uint32_t of = body->at[j].op == STX_B_LOAD ? body->at[j].a : STX_NONE;
+			if (of == STX_NONE || l->buffers.at[of]->def != STX_DEF_SORT)
+				continue;
+			int64_t n = read_to(l, l->buffers.at[of], body->at[j].ex);
+			reads[of] = !n || !reads[of] ? 0 : n > reads[of] ? n : reads[of];
+		}
+	}
+	for (uint32_t i = 0; i < l->buffers.n; i++)
+		reads[i] = reads[i] == NOT_READ ? 0 : reads[i];
+	return STX_E_OK;
 }
 
 static uint32_t load(struct sorting *s, uint32_t param, stx_ex ex)
@@ -99,6 +142,7 @@ static void fill_body(struct sorting *s)
 	i.b = WORK_PLACES;
 	i.c = BEFORE;
 	i.ex = s->work;
+	i.k.i = s->first;
 	add(s, i);
 
 	loop = begin_loop(s, s->after);
@@ -112,18 +156,20 @@ static void fill_body(struct sorting *s)
 static int64_t grain_of(const struct sorting *s)
 {
 	int64_t n = stx_ex_hint(s->l->ex, s->n), passes = 1;
-	for (int64_t run = 16; run < n; run *= 2)
+	for (int64_t run = 16; run < n && !s->first; run *= 2)
 		passes++;
 	int64_t ns = stx_sat_mul(stx_sat_mul(n < 1 ? 1 : n, passes), 2);
 	return ns >= 20000 ? 1 : 20000 / ns;
 }
 
-stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int target_gpu,
-			 struct stx_kernel **out, struct stx_diag *d)
+stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, int64_t first,
+			 int target_gpu, struct stx_kernel **out, struct stx_diag *d)
 {
-	struct sorting s = {
-		.l = l, .b = b, .n = b->rranges[0], .after = target_gpu ? BEFORE : AFTER
-	};
+	struct sorting s = { .l = l,
+			     .b = b,
+			     .n = b->rranges[0],
+			     .first = target_gpu ? 0 : first,
+			     .after = target_gpu ? BEFORE : AFTER };
 	struct stx_kernel *k = s.k = STX_NEW(l->g->arena, struct stx_kernel);
 	*out = NULL;
 	if (!k)
@@ -144,7 +190,7 @@ stx_err stx__kernel_sort(const struct stx_loops *l, const struct stx_buffer *b, 
 		add_axis(&s, "r0", s.n, STX_AXIS_LOOP);
 	} else {
 		add_axis(&s, "x1", s.n, STX_AXIS_VECTOR);
-		add_axis(&s, "x2", s.n, STX_AXIS_VECTOR);
+		add_axis(&s, "x2", s.first ? stx_ex_const(l->ex, s.first) : s.n, STX_AXIS_VECTOR);
 	}
 	s.row = stx_ex_mul(l->ex, s.n, stx_ex_var(l->ex, ROW, k->grid));
 	s.work = stx_ex_muli(l->ex, s.row, 2);

@@ -251,6 +251,8 @@ static stx_err check_sort(struct verify *v, const struct stx_kinst *i)
 	stx_ex n = k->axes.at[i->c].size;
 	if (stx_ex_interval(k->ex, n).hi > INT32_MAX)
 		return BAD(v, "a sort of 2^31 elements or more");
+	if (i->k.i && (k->target_gpu || i->k.i < 0 || i->k.i > stx_ex_interval(k->ex, n).lo))
+		return BAD(v, "a sort of which more is wanted than there is, or a part on a GPU");
 	stx_err err = check_ex(v, n, "the size of an axis");
 	if (!err)
 		err = check_ex(v, i->ex, "an index expression");

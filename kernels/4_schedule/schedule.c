@@ -20,6 +20,7 @@ struct scheduling {
 	uint32_t *group_of;
 	uint32_t *external_of; /* [groups.n] */
 	uint32_t *covered_by;  /* [groups.n] call that stands for it with others */
+	int64_t *sort_reads;   /* [buffers.n], kernel_sort.c; NULL: there was no sort yet */
 	uint8_t *needed;       /* buffer must be in memory: an output, or read by another kernel */
 	const char **inputs;   /* names of the graph's inputs, sorted */
 	uint32_t ninputs;
@@ -165,8 +166,11 @@ static stx_err build_group(struct scheduling *c, uint32_t number)
 				      .fast = c->o->fast,
 				      .cpu = c->o->cpu,
 				      .blockings = c->o->blockings };
-	stx_err err = buffers[0]->def == STX_DEF_SORT
-			      ? stx__kernel_sort(c->l, buffers[0], c->o->target_gpu, &k, c->d)
+	int is_sort = buffers[0]->def == STX_DEF_SORT;
+	if (is_sort && !c->sort_reads && stx__sort_reads(c->l, &c->sort_reads))
+		return oom(c);
+	stx_err err = is_sort ? stx__kernel_sort(c->l, buffers[0], c->sort_reads[buffers[0]->id],
+						 c->o->target_gpu, &k, c->d)
 			      : stx__kernel_build(c->l, &def, &k, c->d);
 	if (err)
 		return err;

@@ -22,10 +22,14 @@ struct stx_emit_info {
 	uint32_t registers, shared_bytes; /* GPU */
 	uint64_t us_build, us_opt, us_emit;
 };
+enum stx_emit_how {
+	STX_EMIT_FAST = 1, /* numerics */
+	STX_EMIT_LONG = 2  /* for tests: also a loop of little work is emitted as a long one is */
+};
 /* One kernel to an ELF object (or text). The function's symbol is stx_kernel_symbol of its digest.
- * Any error diagnostic of LLVM is a failure. */
+ * how: of enum stx_emit_how. Any error diagnostic of LLVM is a failure. */
 stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k,
-		      const struct stx_cpu_target *t, int fast, enum stx_emit_stage stage,
+		      const struct stx_cpu_target *t, unsigned how, enum stx_emit_stage stage,
 		      struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d);
 
 struct stx_emit_needs {

@@ -3,7 +3,7 @@
  * The kernel becomes `void SYMBOL(const struct stx_kernel_frame *, i64 begin, i64 end)`, a loop
  * over grid points around its instructions; operands that may be packed before the run, functions of
  * the same type. Context and module live for one call; target machines
- * are kept, one a level. No fast-math flags: what LLVM may change keeps every bit. MXCSR is set to
+ * and their passes (passes.h) are kept, one a level. No fast-math flags: what LLVM may change keeps every bit. MXCSR is set to
  * its default (nearest, subnormals kept) at entry and restored at exit, whatever the calling thread
  * has there. */
 #include <stdio.h>
@@ -13,11 +13,10 @@
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 
 #include "clock.h"
 #include "emit_llvm.h"
-#include "lld.h"
+#include "passes.h"
 
 #define TRIPLE        "x86_64-unknown-linux-gnu"
 #define MXCSR_DEFAULT 0x1f80u /* all exceptions masked, round to nearest, no FTZ, no DAZ */
@@ -28,8 +27,10 @@
 
 struct stx_llvm {
 	LLVMTargetRef target;
-	LLVMTargetMachineRef machine[5][8]; /* by level and features; made at first use */
-	LLVMPassBuilderOptionsRef options;
+	struct machine {
+		LLVMTargetMachineRef target;
+		struct stx__passes *passes;
+	} machine[5][8]; /* by level and features; made at first use */
 };
 
 stx_err stx_llvm_new(struct stx_llvm **out, struct stx_diag *d)
@@ -48,7 +49,6 @@ stx_err stx_llvm_new(struct stx_llvm **out, struct stx_diag *d)
 		free(l);
 		return STX_E_INTERNAL;
 	}
-	l->options = LLVMCreatePassBuilderOptions();
 	*out = l;
 	return STX_E_OK;
 }
@@ -58,10 +58,11 @@ void stx_llvm_free(struct stx_llvm *l)
 	if (!l)
 		return;
 	for (int i = 0; i < 5; i++)
-		for (int j = 0; j < 8; j++)
-			if (l->machine[i][j])
-				LLVMDisposeTargetMachine(l->machine[i][j]);
-	LLVMDisposePassBuilderOptions(l->options);
+		for (int j = 0; j < 8; j++) {
+			stx__passes_free(l->machine[i][j].passes);
+			if (l->machine[i][j].target)
+				LLVMDisposeTargetMachine(l->machine[i][j].target);
+		}
 	free(l);
 }
 
@@ -72,23 +73,28 @@ void stx_llvm_version(char out[32])
 	snprintf(out, 32, "%u.%u.%u", major, minor, patch);
 }
 
-static LLVMTargetMachineRef machine_of(struct stx_llvm *l, const struct stx_cpu_target *t)
+static stx_err machine_of(struct stx_llvm *l, const struct stx_cpu_target *t, struct machine **out,
+			  struct stx_diag *d)
 {
 	static const char *const cpu[5] = { NULL, NULL, "x86-64-v2", "x86-64-v3", "x86-64-v4" };
+	char text[128];
 	if (t->level < 2 || t->level > 4)
-		return NULL;
+		return stx_fail(d, STX_E_UNSUPPORTED, "codegen", NULL, "CPU level %d", t->level);
 	unsigned features = t->avx512bf16 | t->avx512vnni << 1 | t->avxvnni << 2;
-	LLVMTargetMachineRef *m = &l->machine[t->level][features];
-	if (*m)
-		return *m;
-	char text[64];
+	struct machine *m = *out = &l->machine[t->level][features];
+	if (m->passes)
+		return STX_E_OK;
 	snprintf(text, sizeof text, "%s%s%s", t->avx512bf16 ? "+avx512bf16," : "",
 		 t->avx512vnni ? "+avx512vnni," : "", t->avxvnni ? "+avxvnni," : "");
 	if (*text)
 		text[strlen(text) - 1] = 0;
-	*m = LLVMCreateTargetMachine(l->target, TRIPLE, cpu[t->level], text,
-				     LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
-	return *m;
+	if (!m->target)
+		m->target = LLVMCreateTargetMachine(l->target, TRIPLE, cpu[t->level], text,
+						    LLVMCodeGenLevelDefault, LLVMRelocPIC,
+						    LLVMCodeModelDefault);
+	m->passes = stx__passes_new(m->target, PASSES, text, sizeof text);
+	return m->passes ? STX_E_OK
+			 : stx_fail(d, STX_E_INTERNAL, "codegen", NULL, "LLVM passes: %s", text);
 }
 
 /* ---- diagnostics ---- */
@@ -248,6 +254,7 @@ static stx_err find_tile(struct stx__emit *e)
 		return find_attend(e);
 	if (t && stx__tile_find(e->k, e->t, e->arena, t)) {
 		e->tile = t;
+		stx__tile_find_lines(e->k, e->arena, t);
 		t->was = STX_NEW_ARRAY(e->arena, uint8_t, e->k->insts.n);
 	}
 	return stx_arena_oom(e->arena) ? stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded")
@@ -287,17 +294,6 @@ static stx_err build(struct stx__emit *e)
 
 /* ---- from the module on ---- */
 
-static stx_err optimise(struct stx__emit *e, struct stx_llvm *l, LLVMTargetMachineRef machine)
-{
-	LLVMErrorRef bad = LLVMRunPasses(e->m, PASSES, machine, l->options);
-	if (!bad)
-		return STX_E_OK;
-	char *text = LLVMGetErrorMessage(bad);
-	stx__fail(e, STX_E_INTERNAL, "LLVM passes: %s", text);
-	LLVMDisposeErrorMessage(text);
-	return e->err;
-}
-
 static stx_err put_text(struct stx__emit *e, struct stx_bytes *out)
 {
 	char *text = LLVMPrintModuleToString(e->m);
@@ -306,25 +302,12 @@ static stx_err put_text(struct stx__emit *e, struct stx_bytes *out)
 	return bad ? stx__fail(e, STX_E_NOMEM, "out of memory") : STX_E_OK;
 }
 
-static stx_err put_code(struct stx__emit *e, LLVMTargetMachineRef machine, int assembly,
-			struct stx_bytes *out)
+static int append(void *ctx, const void *at, size_t n)
 {
-	char *text = NULL;
-	LLVMMemoryBufferRef code = NULL;
-	if (stx__llvm_options())
-		return stx__fail(e, STX_E_INTERNAL, "this LLVM has no option disable-lsr");
-	if (LLVMTargetMachineEmitToMemoryBuffer(
-		    machine, e->m, assembly ? LLVMAssemblyFile : LLVMObjectFile, &text, &code))
-		stx__fail(e, STX_E_COMPILE, "LLVM: %s", text ? text : "no code");
-	else if (stx_bytes_put(out, LLVMGetBufferStart(code), LLVMGetBufferSize(code)))
-		stx__fail(e, STX_E_NOMEM, "out of memory");
-	LLVMDisposeMessage(text);
-	if (code)
-		LLVMDisposeMemoryBuffer(code);
-	return e->err;
+	return stx_bytes_put(ctx, at, n);
 }
 
-static stx_err emit_stages(struct stx__emit *e, struct stx_llvm *l, LLVMTargetMachineRef machine,
+static stx_err emit_stages(struct stx__emit *e, struct stx__passes *passes,
 			   enum stx_emit_stage stage, struct stx_bytes *out,
 			   struct stx_emit_info *info)
 {
@@ -335,27 +318,30 @@ static stx_err emit_stages(struct stx__emit *e, struct stx_llvm *l, LLVMTargetMa
 	info->vector_elems = e->vector_elems ? e->vector_elems : 1;
 	if (err || stage == STX_EMIT_SOURCE)
 		return err ? err : put_text(e, out);
-	err = optimise(e, l, machine);
+	stx__passes_optimise(passes, e->m);
 	t0 = stx_clock_us();
 	info->us_opt = t0 - t1;
-	if (err || stage == STX_EMIT_OPTIMIZED_IR)
-		return err ? err : put_text(e, out);
-	err = put_code(e, machine, stage == STX_EMIT_ASM, out);
+	if (stage == STX_EMIT_OPTIMIZED_IR)
+		return put_text(e, out);
+	if (stx__passes_emit(passes, e->m, stage == STX_EMIT_ASM, append, out))
+		stx__fail(e, out->oom ? STX_E_NOMEM : STX_E_INTERNAL, "LLVM gives no code");
 	info->us_emit = stx_clock_us() - t0;
-	return err;
+	return e->err;
 }
 
 stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k,
-		      const struct stx_cpu_target *t, int fast, enum stx_emit_stage stage,
+		      const struct stx_cpu_target *t, unsigned how, enum stx_emit_stage stage,
 		      struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
 {
-	struct stx__emit e = { .k = k, .t = t, .fast = fast, .d = d };
+	struct stx__emit e = { .k = k, .t = t, .fast = how & STX_EMIT_FAST, .d = d };
+	e.all_long = !!(how & STX_EMIT_LONG);
 	struct messages messages = { 0 };
 	struct stx_emit_info unused;
 	size_t before = out->n;
-	LLVMTargetMachineRef machine = machine_of(l, t);
-	if (!machine)
-		return stx_fail(d, STX_E_UNSUPPORTED, "codegen", k->name, "CPU level %d", t->level);
+	struct machine *machine;
+	stx_err err = machine_of(l, t, &machine, d);
+	if (err)
+		return err;
 	e.arena = stx_arena_new(0);
 	if (!e.arena)
 		return stx_fail(d, STX_E_NOMEM, "codegen", k->name, "out of memory");
@@ -366,11 +352,11 @@ stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k,
 	LLVMContextSetDiagnosticHandler(e.c, on_diagnostic, &messages);
 	e.m = LLVMModuleCreateWithNameInContext("stax", e.c);
 	LLVMSetTarget(e.m, TRIPLE);
-	LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+	LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine->target);
 	LLVMSetModuleDataLayout(e.m, layout);
 	LLVMDisposeTargetData(layout);
 	e.b = LLVMCreateBuilderInContext(e.c);
-	stx_err err = emit_stages(&e, l, machine, stage, out, info);
+	err = emit_stages(&e, machine->passes, stage, out, info);
 	if (!err && messages.errors)
 		err = stx_fail(d, STX_E_COMPILE, "codegen", k->name, "LLVM: %s", messages.text);
 	LLVMDisposeBuilder(e.b);

@@ -5,7 +5,7 @@
  * emitted, varying: `copies` vectors of `w` lanes, so that one pass through the loop handles
  * copies*w iterations. bool is i1. Floats below 32 bits have two forms, both made where the value
  * is defined (unused ones are dead and go): `v`, the value widened to f32, and `raw`, its bits as
- * an integer. Straight-line pieces between loop markers are emitted copy by copy, so register
+ * an integer; an f32 that is a bf16 value for certain has the latter's. Straight-line pieces between loop markers are emitted copy by copy, so register
  * pressure is that of one copy and the stores of a copy come after its loads. Control flow: one
  * builder that always stands at the end of the current block; all allocas in `entry`. Accumulators
  * and nothing else live in allocas; the mem2reg pass turns those that can be into SSA. */
@@ -16,8 +16,9 @@
 
 #include "codegen.h"
 
-#define STX__DEPTHS     (STX_KERNEL_MAX_LOOPS + 2)
-#define STX__MAX_COPIES 64 /* 64 virtual lanes / 1 */
+#define STX__DEPTHS        (STX_KERNEL_MAX_LOOPS + 2)
+#define STX__MAX_COPIES    64  /* 64 virtual lanes / 1 */
+#define STX__MOST_OF_LANES 192 /* instructions that take all of them through a loop's body */
 
 struct stx__val {
 	LLVMValueRef v, raw;
@@ -34,6 +35,8 @@ struct stx__acc {
 	uint8_t in_memory; /* LANES: the registers are in `array` now, chosen by e->slot */
 	unsigned w;        /* lanes of one state: 1, or the vector loop's */
 	unsigned slots;    /* vectors a state has */
+	unsigned reach;    /* LANES: virtual lanes that change; the others stay the identity, which
+			      combined with them changes no bit */
 	unsigned copies; /* results: 1, or the copies of the vector loop around the whole reduction
 			  */
 	unsigned ranks;  /* places of the stack of partial results */
@@ -72,11 +75,15 @@ struct stx__loop_info {
 	uint32_t end;      /* its END */
 	uint32_t cost;     /* weighted instructions inside */
 	uint32_t inside;   /* of cost, in loops inside */
+	uint32_t each;     /* cost of an iteration, all those of loops inside it counted */
 	uint32_t unrolled; /* cost of all iterations of a loop of few, and of those in it */
 	uint32_t states;   /* accumulator values kept for each lane through inner loops */
 	uint8_t widest;    /* bytes of the widest value a vector of it holds */
 	uint8_t has_loop;  /* another loop inside */
+	uint8_t has_rare;  /* a RARELY */
+	uint8_t has_f64;   /* values of f64, for usual lanes */
 	uint8_t scalar; /* VECTOR, but one lane at a time: an inner size varies, or it only moves */
+	uint8_t is_little; /* all its runs together take no time worth more code */
 	uint8_t in_memory; /* binding lane accumulators stay in their arrays */
 	uint8_t w, copies; /* of the main part; the tail does one copy at a time */
 	uint8_t again;     /* the main part's body stands there so many times more */
@@ -121,10 +128,13 @@ struct stx__tile {
 	uint8_t a_by_rows; /* a is packed along its terms, else its rows stand side by side */
 	uint8_t b_across;  /* b is read along its terms and transposed */
 	uint8_t b_masked;  /* b is read along columns under masks: those of columns are made once */
-	uint8_t single;    /* one block of terms */
-	uint8_t thin;      /* one row: nothing of b is packed, sums are in the scratch */
-	uint8_t keeps[2];  /* all blocks of the operand serve every tile of one x0 // divisor */
-	int64_t divisor[2];            /* 0: every tile */
+	int64_t line;      /* b is packed line by line of so many columns; 0: it is not */
+	struct stx_kernel *lined; /* the kernel, b's columns by line and place in it: its two last
+				     axes */
+	uint8_t single;           /* one block of terms */
+	uint8_t thin;             /* one row: nothing of b is packed, sums are in the scratch */
+	uint8_t keeps[2];   /* all blocks of the operand serve every tile of one x0 // divisor */
+	int64_t divisor[2]; /* 0: every tile */
 	unsigned w, nv, mr, kc, bytes; /* lanes; vectors and rows of a register tile; terms */
 	unsigned row_pitch, term_pitch, panel;
 	int64_t most_rows, most_cols;
@@ -176,7 +186,7 @@ struct stx__attend {
 struct stx__emit {
 	const struct stx_kernel *k;
 	const struct stx_cpu_target *t;
-	int fast;
+	int fast, all_long; /* how it is emitted */
 	struct stx_arena *arena;
 	struct stx_diag *d;
 	stx_err err; /* the first failure; what is built after it is discarded */
@@ -212,15 +222,17 @@ struct stx__emit {
 	/* The vector loop being emitted; w == 0: none. */
 	uint32_t vaxis;
 	unsigned w, copies, mask_bits;
-	unsigned copy;     /* being emitted */
-	LLVMValueRef rare; /* lanes, of all copies, where a RARELY is true; NULL: there is none */
-	uint8_t usual;     /* each RARELY is taken for false, and collected in rare */
-	uint8_t again;     /* what varies is emitted once again, for them */
-	LLVMValueRef mask; /* prefix mask of the tail, or NULL: every lane is active */
-	LLVMValueRef rest; /* i64: active lanes, when mask is set */
-	LLVMValueRef slot; /* i64: register of lane accumulators that copy 0 belongs to; NULL: the
-			      copy's */
-	struct {           /* far parameters' contiguous loads fetch what they read */
+	unsigned copy;       /* being emitted */
+	LLVMValueRef rare;   /* lanes, of all copies, where a RARELY is true; NULL: there is none */
+	uint8_t *is_usual;   /* by instruction: its value counts where no RARELY is true */
+	uint8_t usual;       /* each RARELY is taken for false, and collected in rare */
+	uint8_t again;       /* what varies is emitted once again, for them */
+	LLVMValueRef mask;   /* prefix mask of the tail, or NULL: every lane is active */
+	LLVMValueRef rest;   /* i64: active lanes, when mask is set */
+	LLVMValueRef slot;   /* i64: register of lane accumulators that copy 0 belongs to; NULL: */
+	unsigned first_slot; /* that one */
+	unsigned rows_at_once; /* grid points whose pieces are emitted together */
+	struct {               /* far parameters' contiguous loads fetch what they read */
 		uint32_t axis; /* so many of its iterations later */
 		int64_t by;    /* 0: they do not; -1: nor in windows inside */
 	} ahead;
@@ -269,9 +281,13 @@ struct stx__val stx__from_memory(struct stx__emit *e, enum stx_dtype t, LLVMValu
 LLVMValueRef stx__to_memory(struct stx__emit *e, enum stx_dtype t, struct stx__val v, unsigned w);
 struct stx__val stx__cast(struct stx__emit *e, enum stx_dtype to, enum stx_dtype from,
 			  struct stx__val v, unsigned w);
+/* The cast may be by an instruction that leaves some vectors to code for rare lanes. */
+int stx__casts_to_bf16(const struct stx__emit *e, const struct stx_kinst *i, unsigned w);
 
 /* ---- primitives (emit_llvm_prim.c) ---- */
 void stx__emit_prim(struct stx__emit *e, uint32_t n);
+/* While code for the usual lanes is emitted: those of the mask are not. */
+void stx__rarely(struct stx__emit *e, LLVMValueRef mask);
 /* An elementary function of x, one value or a vector of f32 or f64. */
 LLVMValueRef stx__elementary(struct stx__emit *e, enum stx_prim op, enum stx_dtype t,
 			     LLVMValueRef x);
@@ -311,6 +327,9 @@ void stx__emit_indirect(struct stx__emit *e, uint32_t n);
 void stx__emit_index(struct stx__emit *e, uint32_t n);
 
 void stx__prefetch(struct stx__emit *e, LLVMValueRef p);
+/* The stores of [from, to), but for those in loops, find their lines: `lanes` from where the axes
+ * stand. Stores that miss fill the queue they wait in, and stall what comes next. */
+void stx__fetch_results(struct stx__emit *e, uint32_t from, uint32_t to, unsigned lanes);
 
 /* ---- loads across the vector axis (emit_llvm_across.c) ---- */
 #define STX__NEAR 8 /* strides to here are better loaded and shuffled where they stand */
@@ -332,6 +351,9 @@ void stx__kept_read(struct stx__emit *e, uint32_t n);
 
 /* ---- sorts (emit_llvm_sort.c) ---- */
 void stx__emit_sort(struct stx__emit *e, uint32_t n);
+/* emit_llvm_select.c. args: pointers to keys of type t and to values; n, count: as numbers, too. */
+void stx__emit_select(struct stx__emit *e, enum stx_dtype t, const LLVMValueRef args[4], int64_t n,
+		      int64_t count);
 
 /* ---- accumulators (emit_llvm_reduce.c) ---- */
 void stx__acc_open(struct stx__emit *e, uint32_t n);
@@ -365,6 +387,8 @@ void stx__serial_body(struct stx__emit *e, uint32_t n, LLVMValueRef begin, LLVMV
 /* Iterations [at, at + count); at is a multiple of 64 when there are lane accumulators. */
 void stx__vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValueRef count);
 stx_err stx__analyse(struct stx__emit *e); /* loop, acc, varying */
+/* So many instructions at all grid points take no time: more code for them would only be compiled. */
+int stx__is_little(const struct stx__emit *e, int64_t at_a_point);
 void stx__emit_range(struct stx__emit *e, uint32_t from, uint32_t to);
 /* emit_llvm_rows.c: the whole body for the grid points [begin, end), i64. */
 void stx__emit_grid(struct stx__emit *e, LLVMValueRef begin, LLVMValueRef end);
@@ -397,6 +421,8 @@ LLVMValueRef stx__tile_step(struct stx__emit *e, int widen, LLVMValueRef a, LLVM
 /* 1: the kernel has the form, and t says how it is emitted. */
 int stx__tile_find(const struct stx_kernel *k, const struct stx_cpu_target *target,
 		   struct stx_arena *arena, struct stx__tile *t);
+/* emit_llvm_tile_lines.c. Sets line and lined. requires: sizes are chosen. */
+void stx__tile_find_lines(const struct stx_kernel *k, struct stx_arena *arena, struct stx__tile *t);
 void stx__tile_begin(struct stx__emit *e);
 void stx__emit_tile(struct stx__emit *e);
 /* emit_llvm_tile_prepare.c. Sets prepared. requires: sizes are chosen. */

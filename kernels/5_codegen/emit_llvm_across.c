@@ -14,10 +14,12 @@
 #include <assert.h>
 
 #include "emit_llvm.h"
+#include "sat.h"
 
 #define MOST_COLUMNS 256
 #define MOST_BYTES   (64 << 10)         /* of all arrays of a nest, on the stack */
-#define FAR_BYTES    ((int64_t)1 << 20) /* of a parameter that is fetched ahead: no private cache */
+#define FAR_BYTES    ((int64_t)1 << 20) /* of all parameters: no private cache holds them */
+#define NEAR_BYTES   ((int64_t)1 << 16) /* of a parameter that is not fetched ahead all the same */
 
 static const struct stx_kinst *inst(const struct stx__emit *e, uint32_t n)
 {
@@ -287,11 +289,21 @@ static void copy_block(struct stx__emit *e, const struct block *k, int64_t least
 	stx__if_end(e, after);
 }
 
-int stx__is_far(const struct stx__emit *e, uint32_t param)
+static int64_t bytes_of(const struct stx__emit *e, uint32_t param)
 {
 	const struct stx_kparam *p = &e->k->params.at[param];
-	return stx_ex_interval(e->k->ex, p->elems).hi >=
-	       FAR_BYTES / (int64_t)stx_dtype_bytes(p->dtype);
+	return stx_sat_mul(stx_ex_interval(e->k->ex, p->elems).hi,
+			   (int64_t)stx_dtype_bytes(p->dtype));
+}
+
+int stx__is_far(const struct stx__emit *e, uint32_t param)
+{
+	int64_t all = 0;
+	if (bytes_of(e, param) < NEAR_BYTES)
+		return 0;
+	for (uint32_t i = 0; i < e->k->params.n; i++)
+		all = stx_sat_add(all, bytes_of(e, i));
+	return all >= FAR_BYTES;
 }
 
 /* Element ex for the next grid point. */

@@ -92,23 +92,72 @@ static LLVMValueRef head_bf16(struct stx__emit *e, LLVMValueRef v, unsigned w)
 	return LLVMBuildTrunc(e->b, u, stx__vec(e->i16, w), "");
 }
 
-/* By vcvtneps2bf16, which flushes subnormals: a vector with one of them, or a NaN, by integers. */
+/* f64 to f32 rounded to odd: a second rounding, to fewer bits, then gives what one rounding would.
+ */
+static LLVMValueRef round_to_odd(struct stx__emit *e, LLVMValueRef x, unsigned w)
+{
+	LLVMTypeRef i32 = stx__vec(e->i32, w), f32 = stx__vec(e->f32, w), f64 = stx__vec(e->f64, w);
+	LLVMTypeRef ones = stx__vec(e->i64, w);
+	LLVMValueRef f = LLVMBuildFPTrunc(e->b, x, f32, "");
+	LLVMValueRef back = LLVMBuildFPExt(e->b, f, f64, "");
+	LLVMValueRef inexact = LLVMBuildFCmp(e->b, LLVMRealONE, back, x, "");
+	LLVMValueRef clear = stx__int(ones, INT64_MAX);
+	LLVMValueRef a = LLVMBuildAnd(e->b, LLVMBuildBitCast(e->b, back, ones, ""), clear, "");
+	LLVMValueRef b = LLVMBuildAnd(e->b, LLVMBuildBitCast(e->b, x, ones, ""), clear, "");
+	LLVMValueRef above = stx__icmp(e, LLVMIntUGT, a, b);
+	LLVMValueRef u = LLVMBuildBitCast(e->b, f, i32, "");
+	LLVMValueRef step = stx__select(e, above, stx__int(i32, UINT32_MAX), stx__int(i32, 1));
+	LLVMValueRef even = stx__icmp(e, LLVMIntEQ, LLVMBuildAnd(e->b, u, stx__int(i32, 1), ""),
+				      stx__int(i32, 0));
+	LLVMValueRef fix = LLVMBuildAnd(e->b, inexact, even, "");
+	u = stx__select(e, fix, LLVMBuildAdd(e->b, u, step, ""), u);
+	return LLVMBuildBitCast(e->b, u, f32, "");
+}
+
+static LLVMValueRef quick_bf16(struct stx__emit *e, LLVMValueRef v, unsigned w)
+{
+	v = stx__call(e,
+		      w == 8 ? "llvm.x86.avx512bf16.cvtneps2bf16.256"
+			     : "llvm.x86.avx512bf16.cvtneps2bf16.512",
+		      NULL, 0, &v, 1);
+	return LLVMBuildBitCast(e->b, v, stx__vec(e->i16, w), "");
+}
+
+/* By vcvtneps2bf16, which flushes subnormals: a vector with one of them, or a NaN, by integers; from f64, if v is
+ * that without bits which count there. Where rare lanes have code of their own, there; else by a branch. */
 #define NAN_OR_SUBNORMAL (1 | 0x80 | 0x20) /* of vfpclassps: quiet, signalling, subnormal */
-static LLVMValueRef whole_bf16(struct stx__emit *e, LLVMValueRef v, unsigned w)
+static LLVMValueRef whole_bf16(struct stx__emit *e, LLVMValueRef v, LLVMValueRef f64, unsigned w)
 {
 	LLVMValueRef args[2] = { v, LLVMConstInt(e->i32, NAN_OR_SUBNORMAL, 0) }, value[2], phi;
 	LLVMBasicBlockRef block[2], after;
-	value[0] = stx__call(e, "llvm.x86.avx512bf16.cvtneps2bf16.512", NULL, 0, &v, 1);
-	value[0] = LLVMBuildBitCast(e->b, value[0], stx__vec(e->i16, w), "");
-	phi = stx__call(e, "llvm.x86.avx512.fpclass.ps.512", NULL, 0, args, 2);
+	if (e->again)
+		return head_bf16(e, f64 ? round_to_odd(e, f64, w) : v, w);
+	value[0] = quick_bf16(e, v, w);
+	phi = stx__call(
+		e, w == 8 ? "llvm.x86.avx512.fpclass.ps.256" : "llvm.x86.avx512.fpclass.ps.512",
+		NULL, 0, args, 2);
+	if (e->usual) {
+		stx__rarely(e, phi);
+		return value[0];
+	}
 	block[0] = LLVMGetInsertBlock(e->b);
 	after = stx__if_begin(e, stx__any(e, phi, w));
-	value[1] = head_bf16(e, v, w);
+	value[1] = head_bf16(e, f64 ? round_to_odd(e, f64, w) : v, w);
 	block[1] = LLVMGetInsertBlock(e->b);
 	stx__if_end(e, after);
 	phi = LLVMBuildPhi(e->b, LLVMTypeOf(value[0]), "");
 	LLVMAddIncoming(phi, value, block, 2);
 	return phi;
+}
+
+static int has_bf16(const struct stx__emit *e, unsigned w)
+{
+	return e->t->avx512bf16 && (w == 8 || w == 16);
+}
+
+int stx__casts_to_bf16(const struct stx__emit *e, const struct stx_kinst *i, unsigned w)
+{
+	return i->op == STX_P_CAST && i->dtype == STX_BF16 && has_bf16(e, w);
 }
 
 /* f32 to the bits of t, rounded once to nearest even, subnormals kept. */
@@ -125,8 +174,8 @@ LLVMValueRef stx__narrow(struct stx__emit *e, enum stx_dtype t, LLVMValueRef v, 
 		return LLVMBuildBitCast(e->b, h, out, "");
 	}
 	if (t == STX_BF16)
-		return w == 16 && e->t->avx512bf16 && !LLVMIsAConstant(v) ? whole_bf16(e, v, w)
-									  : head_bf16(e, v, w);
+		return has_bf16(e, w) && !LLVMIsAConstant(v) ? whole_bf16(e, v, NULL, w)
+							     : head_bf16(e, v, w);
 	LLVMValueRef u = LLVMBuildBitCast(e->b, v, i32, "");
 	LLVMValueRef nan = LLVMBuildFCmp(e->b, LLVMRealUNO, v, v, "");
 	LLVMValueRef mag = LLVMBuildAnd(e->b, u, stx__int(i32, 0x7fffffff), "");
@@ -180,26 +229,31 @@ LLVMValueRef stx__to_memory(struct stx__emit *e, enum stx_dtype t, struct stx__v
 
 /* ---- casts ---- */
 
-/* f64 to f32 rounded to odd: a second rounding, to fewer bits, then gives what one rounding would.
- */
-static LLVMValueRef round_to_odd(struct stx__emit *e, LLVMValueRef x, unsigned w)
+/* f64 to the nearest towards 0 of f32's precision, its last bit set where that was inexact; to f32, which is
+ * exact from 2^-126 on. What is smaller rounds to nothing but bf16. */
+static LLVMValueRef cut_to_odd(struct stx__emit *e, LLVMValueRef x, unsigned w)
 {
-	LLVMTypeRef i32 = stx__vec(e->i32, w), f32 = stx__vec(e->f32, w), f64 = stx__vec(e->f64, w);
-	LLVMTypeRef ones = stx__vec(e->i64, w);
-	LLVMValueRef f = LLVMBuildFPTrunc(e->b, x, f32, "");
-	LLVMValueRef back = LLVMBuildFPExt(e->b, f, f64, "");
-	LLVMValueRef inexact = LLVMBuildFCmp(e->b, LLVMRealONE, back, x, "");
-	LLVMValueRef clear = stx__int(ones, INT64_MAX);
-	LLVMValueRef a = LLVMBuildAnd(e->b, LLVMBuildBitCast(e->b, back, ones, ""), clear, "");
-	LLVMValueRef b = LLVMBuildAnd(e->b, LLVMBuildBitCast(e->b, x, ones, ""), clear, "");
-	LLVMValueRef above = stx__icmp(e, LLVMIntUGT, a, b);
-	LLVMValueRef u = LLVMBuildBitCast(e->b, f, i32, "");
-	LLVMValueRef step = stx__select(e, above, stx__int(i32, UINT32_MAX), stx__int(i32, 1));
-	LLVMValueRef even = stx__icmp(e, LLVMIntEQ, LLVMBuildAnd(e->b, u, stx__int(i32, 1), ""),
-				      stx__int(i32, 0));
-	LLVMValueRef fix = LLVMBuildAnd(e->b, inexact, even, "");
-	u = stx__select(e, fix, LLVMBuildAdd(e->b, u, step, ""), u);
-	return LLVMBuildBitCast(e->b, u, f32, "");
+	LLVMTypeRef i64 = stx__vec(e->i64, w);
+	LLVMValueRef u = LLVMBuildBitCast(e->b, x, i64, ""), low = stx__int(i64, (1 << 29) - 1), t;
+	t = LLVMBuildAdd(e->b, LLVMBuildAnd(e->b, u, low, ""), low,
+			 ""); /* carries to the last bit */
+	u = LLVMBuildAnd(e->b, LLVMBuildOr(e->b, u, t, ""), LLVMBuildNot(e->b, low, ""), "");
+	u = LLVMBuildBitCast(e->b, u, LLVMTypeOf(x), "");
+	return LLVMBuildFPTrunc(e->b, u, stx__vec(e->f32, w), "");
+}
+
+/* i32 to f32 likewise, by the instruction's own rounding */
+#define TOWARDS_ZERO 11 /* exceptions suppressed */
+static LLVMValueRef i32_to_odd(struct stx__emit *e, LLVMValueRef v)
+{
+	LLVMTypeRef type[2] = { stx__vec(e->f32, 16), stx__vec(e->i32, 16) };
+	LLVMValueRef args[2] = { v, LLVMConstInt(e->i32, TOWARDS_ZERO, 0) };
+	LLVMValueRef f = stx__call(e, "llvm.x86.avx512.sitofp.round", type, 2, args, 2);
+	LLVMValueRef back = LLVMBuildFPToSI(e->b, f, type[1], "");
+	LLVMValueRef u = LLVMBuildBitCast(e->b, f, type[1], "");
+	LLVMValueRef lost = stx__icmp(e, LLVMIntNE, back, v);
+	u = stx__select(e, lost, LLVMBuildOr(e->b, u, stx__int(type[1], 1), ""), u);
+	return LLVMBuildBitCast(e->b, u, type[0], "");
 }
 
 static LLVMValueRef fcmp(struct stx__emit *e, LLVMRealPredicate p, LLVMValueRef v, double c)
@@ -239,6 +293,19 @@ static LLVMValueRef f32_to_i32(struct stx__emit *e, LLVMValueRef x, unsigned w)
 	return stx__select(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), zero, v);
 }
 
+/* A vector of f64 likewise: beyond the range it is clamped first, which leaves NaN. */
+static LLVMValueRef f64_to_i32(struct stx__emit *e, LLVMValueRef x)
+{
+	LLVMValueRef top = stx__real(LLVMTypeOf(x), INT32_MAX), is_number, args[4];
+	is_number = LLVMBuildFCmp(e->b, LLVMRealORD, x, x, "");
+	x = stx__select(e, LLVMBuildFCmp(e->b, LLVMRealOLT, x, top, ""), x, top);
+	args[0] = x;
+	args[1] = stx__int(stx__vec(e->i32, 8), 0);
+	args[2] = LLVMBuildBitCast(e->b, is_number, e->i8, "");
+	args[3] = LLVMConstInt(e->i32, 4, 0);
+	return stx__call(e, "llvm.x86.avx512.mask.cvttpd2dq.512", NULL, 0, args, 4);
+}
+
 static LLVMValueRef float_to_int(struct stx__emit *e, enum stx_dtype to, LLVMValueRef x, unsigned w)
 {
 	unsigned bits = 8 * (unsigned)stx_dtype_bytes(to);
@@ -254,6 +321,8 @@ static LLVMValueRef float_to_int(struct stx__emit *e, enum stx_dtype to, LLVMVal
 		v = convert_inside(e, x, -0x1p31, 0x1p31, 1, i32);
 		return LLVMBuildTrunc(e->b, v, type, "");
 	}
+	if (to == STX_I32 && !is_f32 && w == 8 && e->t->level >= 4)
+		return f64_to_i32(e, x);
 	LLVMValueRef at_once = to == STX_I32 && is_f32 ? f32_to_i32(e, x, w) : NULL;
 	if (at_once)
 		return at_once;
@@ -286,6 +355,16 @@ static LLVMValueRef sticky(struct stx__emit *e, LLVMValueRef v, int is_signed)
 	return stx__select(e, big, s, v);
 }
 
+/* f32 made of an integer, so neither NaN nor subnormal */
+static struct stx__val from_number(struct stx__emit *e, enum stx_dtype to, LLVMValueRef f32,
+				   unsigned w)
+{
+	if (to != STX_BF16 || !has_bf16(e, w) || LLVMIsAConstant(f32))
+		return both(e, to, f32, w);
+	LLVMValueRef raw = quick_bf16(e, f32, w);
+	return (struct stx__val){ stx__widen(e, to, raw, w), raw };
+}
+
 static struct stx__val int_to_float(struct stx__emit *e, enum stx_dtype to, enum stx_dtype from,
 				    LLVMValueRef v, unsigned w)
 {
@@ -298,6 +377,8 @@ static struct stx__val int_to_float(struct stx__emit *e, enum stx_dtype to, enum
 		v = is_signed ? LLVMBuildSExt(e->b, v, i32, "") : LLVMBuildZExt(e->b, v, i32, "");
 		is_signed = 1;
 	}
+	if (through_f64 && from == STX_I32 && w == 16 && e->t->level >= 4)
+		return from_number(e, to, i32_to_odd(e, v), w);
 	if (through_f64) {
 		type = stx__vec(e->f64, w);
 		if (bytes == 8)
@@ -306,20 +387,30 @@ static struct stx__val int_to_float(struct stx__emit *e, enum stx_dtype to, enum
 	v = is_signed ? LLVMBuildSIToFP(e->b, v, type, "") : LLVMBuildUIToFP(e->b, v, type, "");
 	if (!stx__is_narrow(to))
 		return (struct stx__val){ v, NULL };
-	return both(e, to, through_f64 ? round_to_odd(e, v, w) : v, w);
+	return from_number(e, to, through_f64 ? cut_to_odd(e, v, w) : v, w);
 }
 
 static struct stx__val float_to_float(struct stx__emit *e, enum stx_dtype to, enum stx_dtype from,
-				      LLVMValueRef v, unsigned w)
+				      struct stx__val v, unsigned w)
 {
 	if (to == STX_F64)
-		return (struct stx__val){ LLVMBuildFPExt(e->b, v, stx__vec(e->f64, w), ""), NULL };
-	if (to == STX_F32)
-		return (struct stx__val){
-			from == STX_F64 ? LLVMBuildFPTrunc(e->b, v, stx__vec(e->f32, w), "") : v,
-			NULL
-		};
-	return both(e, to, from == STX_F64 ? round_to_odd(e, v, w) : v, w);
+		return (struct stx__val){ LLVMBuildFPExt(e->b, v.v, stx__vec(e->f64, w), ""),
+					  NULL };
+	if (to == STX_F32) {
+		if (from == STX_F64)
+			v.v = LLVMBuildFPTrunc(e->b, v.v, stx__vec(e->f32, w), "");
+		return (struct stx__val){ v.v, from == STX_BF16 ? v.raw : NULL };
+	}
+	if (to == STX_BF16 && from == STX_F32 && v.raw)
+		return v;
+	if (from != STX_F64)
+		return both(e, to, v.v, w);
+	if (to != STX_BF16)
+		return both(e, to, cut_to_odd(e, v.v, w), w);
+	if (!has_bf16(e, w) || LLVMIsAConstant(v.v))
+		return both(e, to, round_to_odd(e, v.v, w), w);
+	v.raw = whole_bf16(e, cut_to_odd(e, v.v, w), v.v, w);
+	return (struct stx__val){ stx__widen(e, to, v.raw, w), v.raw };
 }
 
 struct stx__val stx__cast(struct stx__emit *e, enum stx_dtype to, enum stx_dtype from,
@@ -329,7 +420,7 @@ struct stx__val stx__cast(struct stx__emit *e, enum stx_dtype to, enum stx_dtype
 		return v;
 	if (stx_dtype_is_float(from)) {
 		if (stx_dtype_is_float(to))
-			return float_to_float(e, to, from, v.v, w);
+			return float_to_float(e, to, from, v, w);
 		if (to == STX_BOOL) /* NaN is true */
 			return (struct stx__val){ fcmp(e, LLVMRealUNE, v.v, 0), NULL };
 		return (struct stx__val){ float_to_int(e, to, v.v, w), NULL };

@@ -4,18 +4,22 @@
  * the last one masked; there is no scalar remainder. With binding lane accumulators the main loop
  * takes 64 iterations at a time, one register a copy. When those registers would not fit the
  * target's, or the body is large, they live in an array instead and the iteration picks its place;
- * the tail always does. Recursion is as deep as the kernel's loops, which stx_kernel_verify limits.
- */
+ * the tail does too, unless it is few vectors of a known number: those stand one after the other. A
+ * loop of little work (emit_llvm_plan.c) has one copy. Recursion is as deep as the kernel's loops,
+ * which stx_kernel_verify limits. */
 #include <string.h>
 
 #include "emit_llvm.h"
+#include "scalar.h"
 
-#define MOST_UNROLLED    16   /* iterations, */
-#define MOST_CODE        160  /* instructions of all of them */
-#define UNROLLED_TAPS    7    /* of a window, along each axis, */
-#define MOST_WINDOW_CODE 1024 /* instructions of all of them, about */
-#define POINTS_AHEAD     4    /* what the first tap of a window will read */
-#define TURN             8    /* instructions of one copy before the next one has its turn */
+#define MOST_UNROLLED    16         /* iterations, */
+#define MOST_CODE        160        /* instructions of all of them */
+#define UNROLLED_TAPS    7          /* of a window, along each axis, */
+#define MOST_WINDOW_CODE 1024       /* instructions of all of them, about */
+#define POINTS_AHEAD     4          /* what the first tap of a window will read */
+#define MOST_TAIL_CODE   192        /* instructions after a main loop */
+#define MOST_AHEAD       (16 << 10) /* elements of a row that is fetched while the last one ends */
+#define TURN             8          /* instructions of one copy before the next one has its turn */
 
 /* ---- control flow ---- */
 
@@ -91,6 +95,8 @@ static void emit_const(struct stx__emit *e, uint32_t n)
 	struct stx__val v = { stx__const(e, t, i->k, 1), NULL };
 	if (stx__is_narrow(t))
 		v.raw = stx__narrow(e, t, v.v, 1);
+	else if (t == STX_F32 && stx_scalar_round(STX_BF16, i->k.f) == i->k.f)
+		v.raw = stx__narrow(e, STX_BF16, v.v, 1);
 	stx__set(e, n, v);
 }
 
@@ -139,13 +145,20 @@ static void emit_turns(struct stx__emit *e, uint32_t from, uint32_t to)
 	e->copy = 0;
 }
 
-/* From the first RARELY of a segment to before what has effects or reads by conditions: *first to
- * the result. Empty without one, or where lanes are not known. */
+/* Instruction n has lanes that are rare, or may have. */
+static int has_rare(const struct stx__emit *e, uint32_t n)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	return e->w > 1 && e->varying[n] && !e->kept[n].is_dead && !e->kept[n].is_read &&
+	       (i->op == STX_P_RARELY || stx__casts_to_bf16(e, i, e->w));
+}
+
+/* From the first such of a segment to before what has effects or reads by conditions: *first to the
+ * result. Empty without one, or where lanes are not known. */
 static uint32_t rare_part(const struct stx__emit *e, uint32_t from, uint32_t to, uint32_t *first)
 {
 	uint32_t n = from;
-	while (n < to && !(e->w > 1 && e->k->insts.at[n].op == STX_P_RARELY && e->varying[n] &&
-			   !e->kept[n].is_dead && !e->kept[n].is_read))
+	while (n < to && !has_rare(e, n))
 		n++;
 	*first = n;
 	for (; n < to; n++) {
@@ -180,7 +193,7 @@ static void join(struct stx__emit *e, uint32_t n, const struct stx__val *was,
 		struct stx__val *now = &e->val[(size_t)n * e->stride + c], a = was[c], b = *now;
 		now->v = LLVMBuildPhi(e->b, LLVMTypeOf(a.v), "");
 		LLVMAddIncoming(now->v, (LLVMValueRef[]){ a.v, b.v }, blocks, 2);
-		if (a.raw) {
+		if (a.raw && b.raw) {
 			now->raw = LLVMBuildPhi(e->b, LLVMTypeOf(a.raw), "");
 			LLVMAddIncoming(now->raw, (LLVMValueRef[]){ a.raw, b.raw }, blocks, 2);
 		}
@@ -201,6 +214,8 @@ static void emit_rare(struct stx__emit *e, uint32_t first, uint32_t to)
 	e->usual = 1;
 	emit_turns(e, first, to);
 	e->usual = 0;
+	if (!e->rare) /* casts that had nothing to round */
+		return;
 	memcpy(was, e->val + first * stride, (to - first) * stride * sizeof *was);
 	LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b), after, rare;
 	after = stx__if_begin(e, stx__any(e, e->rare, e->w));
@@ -404,12 +419,44 @@ static void vector_body(struct stx__emit *e, uint32_t n, LLVMValueRef i, unsigne
 				    stx__splat(e, limit, l->w));
 	}
 	e->axis_depth[e->vaxis] = (uint8_t)++e->depth;
+	if (l->has_loop)
+		stx__fetch_results(e, n + 1, l->end, copies * l->w);
 	stx__emit_range(e, n + 1, l->end);
 	e->depth--;
 	e->axis[e->vaxis] = NULL;
 	e->w = 0;
 	e->copies = 1;
 	e->mask = e->rest = e->slot = NULL;
+}
+
+static unsigned tail_mask_bits(const struct stx__loop_info *l)
+{
+	if (l->w == 64) /* the number of lanes must fit */
+		return 8;
+	return l->widest ? 8u * l->widest : 32;
+}
+
+/* So many iterations after the main loop, when that is little code: straight, so that lane accumulators
+ * stay in registers. requires: at is a multiple of 64 when there are any. */
+static int unrolled_tail(struct stx__emit *e, uint32_t n, LLVMValueRef at, int64_t left)
+{
+	const struct stx__loop_info *l = &e->loop[n];
+	int64_t done = 0;
+	if (l->in_memory || l->has_loop || l->w == 1 ||
+	    l->cost * (uint64_t)((left + l->w - 1) / l->w) > MOST_TAIL_CODE)
+		return 0;
+	for (int64_t now; done < left; done += now) {
+		LLVMValueRef i = LLVMBuildAdd(e->b, at, stx__i64(e, done), "");
+		int64_t vectors = (left - done) / l->w;
+		unsigned copies = vectors < l->copies ? (unsigned)vectors : l->copies;
+		LLVMValueRef rest = copies ? NULL : stx__i64(e, left - done);
+		e->first_slot = (unsigned)(done / l->w);
+		e->mask_bits = tail_mask_bits(l);
+		vector_body(e, n, i, copies ? copies : 1, rest, 0);
+		now = copies ? (int64_t)copies * l->w : left - done;
+	}
+	e->first_slot = 0;
+	return 1;
 }
 
 /* What is left of [at, end) after the main loop, one vector at a time. */
@@ -429,9 +476,7 @@ static void vector_tail(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMVa
 	LLVMValueRef i = stx__for_begin(e, &f, at, end, w);
 	if (!constant || (c - b) % l->w) {
 		rest = stx__smaller(e, LLVMBuildSub(e->b, end, i, ""), w);
-		e->mask_bits = l->widest ? 8u * l->widest : 32;
-		if (l->w == 64) /* the number of lanes must fit */
-			e->mask_bits = 8;
+		e->mask_bits = tail_mask_bits(l);
 	}
 	vector_body(e, n, i, 1, l->w > 1 ? rest : NULL, 1);
 	stx__for_end(e, &f);
@@ -460,10 +505,28 @@ void stx__vector_part(struct stx__emit *e, uint32_t n, LLVMValueRef at, LLVMValu
 				    l->copies, NULL, l->in_memory);
 		stx__for_end(e, &f);
 	}
-	if (step > 1 && (!constant || c % step))
+	if (step > 1 && (!constant || (c % step && !unrolled_tail(e, n, middle, c % step))))
 		vector_tail(e, n, middle, end);
 	if (l->in_memory)
 		each_binding(e, l->inner, stx__acc_from_array);
+}
+
+/* Loop n is the last of a grid point that has others before: a row is passed over again. No pass of
+ * hardware's goes on to the next row in time, which is in another page. */
+static int ends_a_row(const struct stx__emit *e, uint32_t n)
+{
+	uint32_t before = 0;
+	if (e->tile || e->attend || e->depth || e->rows.loop != STX_NONE ||
+	    stx_ex_interval(e->k->ex, e->k->axes.at[e->k->insts.at[n].a].size).hi > MOST_AHEAD)
+		return 0;
+	for (uint32_t i = 0; i < e->k->insts.n; i++) {
+		if (e->k->insts.at[i].op != STX_K_LOOP)
+			continue;
+		if (i > e->loop[n].end)
+			return 0;
+		before += i < n;
+	}
+	return before > 0;
 }
 
 static void emit_vector(struct stx__emit *e, uint32_t n)
@@ -478,7 +541,13 @@ static void emit_vector(struct stx__emit *e, uint32_t n)
 	if (l->columns != STX_NONE) {
 		stx__emit_columns(e, n, size);
 	} else if (!any_parted(l->inner)) {
+		if (!e->ahead.by && ends_a_row(e, n)) {
+			e->ahead.axis = 0;
+			e->ahead.by = e->rows_at_once;
+		}
 		stx__vector_part(e, n, zero, size);
+		if (ends_a_row(e, n))
+			e->ahead.by = 0;
 	} else if (r.hi <= STX_LANES_CHUNK) {
 		LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSGT, size, zero));
 		reset_parted(e, l->inner);

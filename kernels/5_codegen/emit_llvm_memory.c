@@ -5,15 +5,20 @@
  * of branching. Where the level has no masked move (x86-64-v2; 8 and 16 bits in v3) LLVM would make
  * one branch a lane, so the tail, whose mask is a prefix, copies through a small buffer in a loop.
  *
- * What is written and does not fit the last cache bypasses the caches (streams): a line is then not
- * read before it is written, 1.4 to 1.6 times as fast. Only aligned vectors can; where they
- * are is known at run time. */
+ * What is written and, with what the kernel reads, does not fit the last cache bypasses the caches
+ * (streams): a line is then not read before it is written, 1.4 to 1.6 times as fast. Only aligned
+ * vectors can; where they are is known at run time. */
 #include <stddef.h>
 
 #include "emit_llvm.h"
+#include "sat.h"
 
-#define CACHE_LINE 64                  /* bytes */
-#define LAST_CACHE ((int64_t)32 << 20) /* bytes: what a core sees of it, on most servers */
+#define MOST_CONDITIONS 16 /* of a mask that are told apart */
+#define WINDOW          32 /* elements that share an address that conditions choose */
+
+#define CACHE_LINE  64                  /* bytes */
+#define LAST_CACHE  ((int64_t)32 << 20) /* bytes: what a core sees of it, on most servers */
+#define LEAST_SHARE 4 /* an output of less than a quarter of it may well be there for its reader */
 
 /* Outer parts first: what does not change in a loop is added before it. */
 static LLVMValueRef element(struct stx__emit *e, const struct stx_kinst *i, LLVMValueRef p,
@@ -45,6 +50,13 @@ static int has_masked_moves(const struct stx__emit *e, enum stx_dtype t)
 	return e->t->level >= 4 || (e->t->level == 3 && stx_dtype_bytes(t) >= 4);
 }
 
+/* LLVM moves so many known elements one by one, without branches. */
+#define MOST_ONE_BY_ONE 8
+static int is_few(const struct stx__emit *e)
+{
+	return LLVMIsAConstantInt(e->rest) && LLVMConstIntGetSExtValue(e->rest) <= MOST_ONE_BY_ONE;
+}
+
 /* Copies the first e->rest elements from one array of t to the other. */
 static void copy_prefix(struct stx__emit *e, enum stx_dtype t, LLVMValueRef to, LLVMValueRef from)
 {
@@ -72,7 +84,7 @@ static LLVMValueRef vector_load(struct stx__emit *e, enum stx_dtype t, LLVMValue
 	if (!mask)
 		return aligned(LLVMBuildLoad2(e->b, type, p, ""), t);
 	LLVMValueRef zero = LLVMConstNull(type);
-	if (mask == e->mask && !has_masked_moves(e, t)) {
+	if (mask == e->mask && !has_masked_moves(e, t) && !is_few(e)) {
 		LLVMValueRef buf = buffer(e, t, w);
 		LLVMBuildStore(e->b, zero, buf);
 		copy_prefix(e, t, buf, p);
@@ -137,20 +149,44 @@ static LLVMValueRef run_mask(struct stx__emit *e, LLVMValueRef mask, unsigned fr
 				      LLVMConstVector(lane, w), "");
 }
 
+/* One by one: as fast as whole vectors of which each has one lane (LLVM takes 0.4 s over the shuffles
+ * of a window of those). */
+static LLVMValueRef lane_loads(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p,
+			       int64_t stride, unsigned w)
+{
+	LLVMTypeRef type = stx__mem_type(e, t);
+	LLVMValueRef all = LLVMGetPoison(stx__vec(type, w));
+	for (unsigned l = 0; l < w; l++) {
+		LLVMValueRef by = stx__i64(e, (int64_t)l * stride);
+		LLVMValueRef at = LLVMBuildGEP2(e->b, type, p, &by, 1, "");
+		LLVMValueRef v = aligned(LLVMBuildLoad2(e->b, type, at, ""), t);
+		all = LLVMBuildInsertElement(e->b, all, v, LLVMConstInt(e->i32, l, 0), "");
+	}
+	return all;
+}
+
+static int is_near(const struct stx__emit *e, enum stx_dtype t, int64_t stride, int masked,
+		   unsigned w)
+{
+	static const uint8_t most[5] = { 0, 0, 2, 4, STX__NEAR };
+	int64_t s = stride < 0 ? -stride : stride;
+	return s <= most[e->t->level] && s <= w && (!masked || (s < w && has_masked_moves(e, t)));
+}
+
 /* Lanes `stride` elements apart, few of them, as whole vectors from the first to the last of them,
  * shuffled. NULL: no such stride, or it would not pay. The last vector ends at the last lane's
  * element, so nothing beyond it is touched. */
 static LLVMValueRef near_load(struct stx__emit *e, enum stx_dtype t, LLVMValueRef p, int64_t stride,
 			      LLVMValueRef mask, unsigned w)
 {
-	static const uint8_t most[5] = { 0, 0, 2, 4, STX__NEAR };
 	LLVMTypeRef type = stx__mem_type(e, t);
 	int backwards = stride < 0;
 	unsigned s = (unsigned)(backwards ? -stride : stride);
 	LLVMValueRef all = NULL, lane[64];
-	if (stride > most[e->t->level] || stride < -(int64_t)most[e->t->level] || s > w ||
-	    (mask && !has_masked_moves(e, t)))
+	if (!is_near(e, t, stride, mask != NULL, w))
 		return NULL;
+	if (s == w)
+		return lane_loads(e, t, p, stride, w);
 	if (backwards) {
 		LLVMValueRef first = stx__i64(e, (int64_t)(w - 1) * stride);
 		p = LLVMBuildGEP2(e->b, type, p, &first, 1, "");
@@ -181,12 +217,39 @@ static LLVMValueRef strided_load(struct stx__emit *e, const struct stx_kinst *i,
 	return v ? v : gather(e, i, x, mask, w);
 }
 
-void stx__prefetch(struct stx__emit *e, LLVMValueRef p)
+static void prefetch(struct stx__emit *e, LLVMValueRef p, int to_write)
 {
-	LLVMValueRef args[4] = { p, LLVMConstInt(e->i32, 0, 0), LLVMConstInt(e->i32, 3, 0),
-				 LLVMConstInt(e->i32, 1, 0) }; /* to read, into every cache, data */
+	LLVMValueRef args[4] = { p, LLVMConstInt(e->i32, (unsigned)to_write, 0),
+				 LLVMConstInt(e->i32, 3, 0), /* into every cache */
+				 LLVMConstInt(e->i32, 1, 0) };
 	LLVMTypeRef t = e->ptr;
 	stx__call(e, "llvm.prefetch", &t, 1, args, 4);
+}
+
+void stx__prefetch(struct stx__emit *e, LLVMValueRef p)
+{
+	prefetch(e, p, 0);
+}
+
+void stx__fetch_results(struct stx__emit *e, uint32_t from, uint32_t to, unsigned lanes)
+{
+	for (uint32_t n = from; n < to; n++) {
+		const struct stx_kinst *i = &e->k->insts.at[n];
+		if (i->op == STX_K_LOOP)
+			n = e->loop[n].end;
+		if (i->op != STX_K_STORE || !stx__is_far(e, i->a))
+			continue;
+		struct stx__index x = stx__ex_index(e, i->ex);
+		int64_t bytes =
+			(int64_t)lanes * (int64_t)stx_dtype_bytes(e->k->params.at[i->a].dtype);
+		if (x.kind != STX__CONTIGUOUS)
+			continue;
+		LLVMValueRef p = element(e, i, e->params[i->a], &x.sum);
+		for (int64_t at = 0; at < bytes; at += CACHE_LINE) {
+			LLVMValueRef off = stx__i64(e, at);
+			prefetch(e, LLVMBuildGEP2(e->b, e->i8, p, &off, 1, ""), 1);
+		}
+	}
 }
 
 /* What lanes `stride` elements apart read here `by` iterations of the axis later. */
@@ -217,7 +280,8 @@ static int64_t near_stride(const struct stx__index *x)
 static void fetch_far(struct stx__emit *e, const struct stx_kinst *i, const struct stx__index *x,
 		      LLVMValueRef mask)
 {
-	int64_t stride = stx__is_far(e, i->a) ? near_stride(x) : 0;
+	int is_input = !e->k->params.at[i->a].is_written; /* what it keeps there is near */
+	int64_t stride = is_input && stx__is_far(e, i->a) ? near_stride(x) : 0;
 	stx_ex coeff, rest;
 	if (!stride)
 		return;
@@ -237,6 +301,69 @@ static LLVMValueRef load_transposed(struct stx__emit *e, const struct stx__acros
 	return LLVMBuildFreeze(e->b, aligned(v, (enum stx_dtype)i->dtype), "");
 }
 
+/* The conjunction of a mask's conditions: in *uniform of those that all lanes share, NULL: there are
+ * none, the rest is returned, NULL likewise. */
+static LLVMValueRef split_mask(struct stx__emit *e, uint32_t mask, unsigned w,
+			       LLVMValueRef *uniform)
+{
+	uint32_t open[MOST_CONDITIONS] = { mask }, n = 1;
+	LLVMValueRef v = NULL;
+	*uniform = NULL;
+	while (n) {
+		const struct stx_kinst *i = &e->k->insts.at[open[--n]];
+		if (i->op == STX_P_AND && i->dtype == STX_BOOL && n + 2 <= MOST_CONDITIONS &&
+		    e->varying[open[n]]) {
+			uint32_t a = i->a;
+			open[n + 1] = i->b;
+			open[n] = a;
+			n += 2;
+		} else if (!e->varying[open[n]]) {
+			*uniform = both(e, *uniform, stx__get(e, open[n], 1).v);
+		} else {
+			v = both(e, v, stx__get(e, open[n], w).v);
+		}
+	}
+	return v;
+}
+
+/* Zeros for a vector's lanes, as far apart as near ones are, and for vectors beyond it. */
+static LLVMValueRef zeros(struct stx__emit *e)
+{
+	LLVMTypeRef type = LLVMArrayType2(e->i8, 64 * (STX__NEAR + 1) + 8 * WINDOW);
+	LLVMValueRef z = LLVMGetNamedGlobal(e->m, "zeros");
+	if (z)
+		return z;
+	z = LLVMAddGlobal(e->m, type, "zeros");
+	LLVMSetInitializer(z, LLVMConstNull(type));
+	LLVMSetGlobalConstant(z, 1);
+	LLVMSetLinkage(z, LLVMPrivateLinkage);
+	LLVMSetUnnamedAddress(z, LLVMGlobalUnnamedAddr);
+	LLVMSetAlignment(z, 64);
+	return z;
+}
+
+/* Lanes of a load that is masked: conditions that all of them share choose where from. A mask of
+ * lanes costs an instruction or two a load, an address one for all loads of a row. */
+static LLVMValueRef masked_near(struct stx__emit *e, const struct stx_kinst *i,
+				const struct stx__index *x, int64_t stride, unsigned w)
+{
+	enum stx_dtype t = (enum stx_dtype)i->dtype;
+	LLVMValueRef uniform, mask = split_mask(e, i->c, w, &uniform);
+	struct stx__sum at = x->sum;
+	if (uniform) /* an address for all that is read from near it */
+		at.constant -= at.constant & (WINDOW - 1);
+	LLVMValueRef p = element(e, i, e->params[i->a], &at);
+	if (uniform) {
+		LLVMValueRef rest = stx__i64(e, x->sum.constant - at.constant);
+		p = stx__select(e, uniform, p, zeros(e));
+		p = LLVMBuildGEP2(e->b, stx__mem_type(e, t), p, &rest, 1, "");
+	}
+	mask = both(e, mask, e->mask);
+	if (stride == 1)
+		return vector_load(e, t, p, mask, w);
+	return near_load(e, t, p, stride, mask, w);
+}
+
 void stx__emit_load(struct stx__emit *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
@@ -247,6 +374,13 @@ void stx__emit_load(struct stx__emit *e, uint32_t n)
 		return;
 	}
 	struct stx__index x = stx__ex_index(e, i->ex);
+	int64_t near = i->c != STX_NONE && x.kind != STX__UNIFORM ? near_stride(&x) : 0;
+	if (near && is_near(e, t, near, 1, w) && !stx__ex_ok(e, i->ex, 0, w)) {
+		LLVMValueRef some = stx__get(e, i->c, w).v;
+		fetch_far(e, i, &x, some);
+		stx__set(e, n, stx__from_memory(e, t, masked_near(e, i, &x, near, w), w));
+		return;
+	}
 	LLVMValueRef v, mask = i->c == STX_NONE ? NULL : stx__get(e, i->c, w).v;
 	mask = both(e, mask, stx__ex_ok(e, i->ex, 0, w));
 	if (x.kind == STX__UNIFORM) {
@@ -300,18 +434,43 @@ static int waits_for_memory(const struct stx__emit *e)
 	return 4 * cost <= w * far_bytes(e);
 }
 
+/* Bytes of all parameters at most, and in this run (not NULL). */
+static int64_t all_bytes(struct stx__emit *e, LLVMValueRef *now)
+{
+	int64_t most = 0;
+	if (now)
+		*now = stx__i64(e, 0);
+	for (uint32_t i = 0; i < e->k->params.n; i++) {
+		const struct stx_kparam *p = &e->k->params.at[i];
+		int64_t bytes = (int64_t)stx_dtype_bytes(p->dtype);
+		most = stx_sat_add(most,
+				   stx_sat_mul(stx_ex_interval(e->k->ex, p->elems).hi, bytes));
+		if (now) {
+			LLVMValueRef n = stx__ex_scalar(e, p->elems);
+			n = LLVMBuildMul(e->b, n, stx__i64(e, bytes), "");
+			*now = LLVMBuildAdd(e->b, *now, n, "");
+		}
+	}
+	return most;
+}
+
 void stx__find_streams(struct stx__emit *e)
 {
-	if (e->tile || !waits_for_memory(e))
+	LLVMValueRef all = NULL;
+	if (e->tile || all_bytes(e, NULL) < LAST_CACHE || !waits_for_memory(e))
 		return;
 	for (uint32_t i = 0; i < e->k->params.n; i++) {
 		const struct stx_kparam *p = &e->k->params.at[i];
-		int64_t least = LAST_CACHE / (int64_t)stx_dtype_bytes(p->dtype);
+		int64_t least = LAST_CACHE / LEAST_SHARE / (int64_t)stx_dtype_bytes(p->dtype);
 		struct stx_interval r = stx_ex_interval(e->k->ex, p->elems);
 		if (!p->is_written || p->is_read || r.hi < least)
 			continue;
+		if (!all)
+			all_bytes(e, &all);
+		LLVMValueRef big = stx__icmp(e, LLVMIntSGE, all, stx__i64(e, LAST_CACHE));
 		e->streams[i] =
 			stx__icmp(e, LLVMIntSGE, stx__ex_scalar(e, p->elems), stx__i64(e, least));
+		e->streams[i] = LLVMBuildAnd(e->b, e->streams[i], big, "");
 		e->has_streams = 1;
 	}
 }
@@ -347,7 +506,7 @@ static void vector_store(struct stx__emit *e, enum stx_dtype t, LLVMValueRef str
 		streaming_store(e, streams, t, p, v, bytes);
 	} else if (!mask) {
 		aligned(LLVMBuildStore(e->b, v, p), t);
-	} else if (mask == e->mask && !has_masked_moves(e, t)) {
+	} else if (mask == e->mask && !has_masked_moves(e, t) && !is_few(e)) {
 		LLVMValueRef buf = buffer(e, t, w);
 		LLVMBuildStore(e->b, v, buf);
 		copy_prefix(e, t, p, buf);

@@ -128,6 +128,17 @@ static unsigned ranks_of(const struct plan *p, const struct stx__acc *a, int64_t
 	return ranks;
 }
 
+/* Short rows leave lanes as they are. An identity of Welford's changes infinities, and softmax's is
+ * not tried. */
+static unsigned reach_of(const struct stx__emit *e, const struct stx__acc *a)
+{
+	int64_t size;
+	if (a->monoid == STX_MONOID_WELFORD || a->monoid == STX_MONOID_SOFTMAX ||
+	    !stx_ex_is_const(e->k->ex, axis_of(e, a->inner)->size, &size) || size >= STX_LANES)
+		return STX_LANES;
+	return size < 1 ? 1 : (unsigned)size;
+}
+
 static void see_update(struct plan *p, uint32_t n)
 {
 	struct stx__emit *e = p->e;
@@ -140,6 +151,7 @@ static void see_update(struct plan *p, uint32_t n)
 	int64_t chunk = a->order == STX_ORDER_LANES ? STX_LANES_CHUNK : STX_SERIAL_CHUNK;
 	a->parted = !a->exact && a->order != STX_ORDER_PLAIN && (a->loop != a->inner || hi > chunk);
 	a->ranks = ranks_of(p, a, chunk);
+	a->reach = reach_of(p->e, a);
 }
 
 static void first_pass(struct plan *p)
@@ -176,15 +188,20 @@ static unsigned cost_of(const struct stx_kinst *i)
 }
 
 /* Bytes a lane of the value takes in a register; 0: it does not decide. What is wider than memory and
- * accumulators are is taken in halves: the rest, casts too, then fills registers. */
+ * accumulators are is taken in halves: the rest, casts too, then fills registers. Floats below 32 bits that
+ * are only moved stay as they are. */
 static unsigned width_of(const struct stx_kinst *i)
 {
+	int is_memory = i->op == STX_K_LOAD || i->op == STX_K_STORE;
 	if (i->op == STX_K_INDEX || i->op == STX_K_CONST || i->op == STX_K_INDIRECT ||
-	    i->op == STX_K_LOOP || i->op == STX_K_END || i->dtype == STX_BOOL ||
-	    i->dtype >= STX_DTYPE_COUNT)
+	    i->op == STX_K_LOOP || i->op == STX_K_END || i->dtype >= STX_DTYPE_COUNT)
 		return 0;
 	enum stx_dtype t = (enum stx_dtype)i->dtype;
-	unsigned bytes = stx__is_narrow(t) ? 4 : (unsigned)stx_dtype_bytes(t);
+	if (t == STX_BOOL)
+		return is_memory;
+	unsigned bytes = (unsigned)stx_dtype_bytes(t);
+	if (stx__is_narrow(t) && !is_memory && i->op != STX_P_SELECT && i->op != STX_P_BITCAST)
+		bytes = 4;
 	return i->op < STX_PRIM_COUNT && bytes > 4 ? 4 : bytes;
 }
 
@@ -237,7 +254,10 @@ static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_inf
 		for (const struct stx__acc *a = l->inner; a; a = a->next_inner)
 			if (a->exact && !a->keyed && stx_dtype_is_float(a->dtype) && l->cost <= 12)
 				return 8; /* NaN and signed zeros make long chains: more of them */
-		if (e->t->level >= 4 && l->cost >= LEAST_EIGHTFOLD && l->cost <= MOST_EIGHTFOLD)
+		/* where rare lanes have code of their own, what it needs stays in registers: of f64 between
+		 * narrower memory two each */
+		if (e->t->level >= 4 && l->cost >= LEAST_EIGHTFOLD && l->cost <= MOST_EIGHTFOLD &&
+		    !(l->has_rare && l->has_f64 && l->widest < 8))
 			return 8;
 		return l->cost <= MOST_FOURFOLD ? 4 : l->cost <= MOST_TWOFOLD ? 2 : 1;
 	}
@@ -246,8 +266,37 @@ static unsigned copies_for(const struct stx__emit *e, const struct stx__loop_inf
 	return n;
 }
 
-static void plan_vector(struct stx__emit *e, uint32_t n)
+/* Vector instructions of a whole call, about, that take less time than calling does; to compile
+ * each of a loop's once more takes some 10 us. */
+#define LITTLE_WORK 2000
+
+int stx__is_little(const struct stx__emit *e, int64_t at_a_point)
 {
+	int64_t points = 0;
+	return !e->all_long && stx_ex_is_const(e->k->ex, e->k->axes.at[0].size, &points) &&
+	       !__builtin_mul_overflow(at_a_point, points, &points) && points <= LITTLE_WORK;
+}
+
+/* All runs of vector loop n, w lanes at once. */
+static int is_little(const struct plan *p, uint32_t n, unsigned w)
+{
+	const struct stx__emit *e = p->e;
+	int64_t work = e->loop[n].each, size;
+	for (uint32_t i = 0; i <= p->depth; i++) {
+		uint32_t loop = i < p->depth ? p->open[i] : n;
+		if (!stx_ex_is_const(e->k->ex, axis_of(e, loop)->size, &size))
+			return 0;
+		if (loop == n)
+			size = (size + w - 1) / w;
+		if (__builtin_mul_overflow(work, size, &work))
+			return 0;
+	}
+	return stx__is_little(e, work);
+}
+
+static void plan_vector(struct plan *p, uint32_t n)
+{
+	struct stx__emit *e = p->e;
 	struct stx__loop_info *l = &e->loop[n];
 	int64_t hi = stx_ex_interval(e->k->ex, axis_of(e, n)->size).hi;
 	unsigned registers = 0, w = e->t->vector_bytes / (l->widest ? l->widest : 4), copies;
@@ -255,14 +304,20 @@ static void plan_vector(struct stx__emit *e, uint32_t n)
 		w = 1;
 	for (struct stx__acc *a = l->inner; a; a = a->next_inner)
 		if (a->order == STX_ORDER_LANES && !a->exact)
-			registers += STX_LANES / w * a->nstates;
+			registers += stx__acc_slots(a, 0, w) * a->nstates;
 	while (!registers && w > 2 && w / 2 >= hi)
 		w /= 2;
-	copies = copies_for(e, l);
+	l->is_little = (uint8_t)is_little(p, n, w);
+	copies = l->is_little ? 1 : copies_for(e, l);
+	l->again = l->is_little ? 0 : l->again;
 	if (registers) {
-		unsigned all = STX_LANES / w;
-		l->in_memory =
-			registers > (e->t->level >= 4 ? 24u : 12u) || l->cost * all > 192 || w == 1;
+		unsigned all = STX_LANES / w, reach = 1;
+		for (struct stx__acc *a = l->inner; a; a = a->next_inner)
+			if (a->order == STX_ORDER_LANES && !a->exact &&
+			    stx__acc_slots(a, 0, w) > reach)
+				reach = stx__acc_slots(a, 0, w);
+		l->in_memory = registers > (e->t->level >= 4 ? 24u : 12u) ||
+			       l->cost * reach > STX__MOST_OF_LANES || w == 1;
 		if (!l->in_memory || copies > all)
 			copies = all;
 	} else {
@@ -291,7 +346,8 @@ static void second_end(struct plan *p, uint32_t n)
 	struct stx__emit *e = p->e;
 	uint32_t loop = e->k->insts.at[n].a;
 	struct stx__loop_info *l = &e->loop[loop];
-	l->unrolled = all_iterations(e, loop, l->cost - l->inside + l->unrolled);
+	l->each = l->cost - l->inside + l->unrolled;
+	l->unrolled = all_iterations(e, loop, l->each);
 	p->depth--;
 	if (p->depth) {
 		struct stx__loop_info *outer = &e->loop[p->open[p->depth - 1]];
@@ -302,7 +358,7 @@ static void second_end(struct plan *p, uint32_t n)
 			outer->widest = e->loop[loop].widest;
 	}
 	if (p->vector == loop) {
-		plan_vector(e, loop);
+		plan_vector(p, loop);
 		p->vector = STX_NONE;
 		e->w = 0;
 	}
@@ -333,8 +389,8 @@ static uint8_t *usual_ones(struct stx__emit *e)
 static void second_pass(struct plan *p)
 {
 	struct stx__emit *e = p->e;
-	const uint8_t *usual = usual_ones(e);
-	if (!usual)
+	e->is_usual = usual_ones(e);
+	if (!e->is_usual)
 		stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
 	for (uint32_t n = 0; n < e->k->insts.n && !e->err; n++) {
 		const struct stx_kinst *i = &e->k->insts.at[n];
@@ -362,7 +418,9 @@ static void second_pass(struct plan *p)
 		if (!p->depth || e->kept[n].is_dead)
 			continue;
 		struct stx__loop_info *l = &e->loop[p->open[p->depth - 1]];
-		l->cost += usual[n] ? cost_of(i) : 0;
+		l->cost += e->is_usual[n] ? cost_of(i) : 0;
+		l->has_rare |= i->op == STX_P_RARELY;
+		l->has_f64 |= e->is_usual[n] && e->varying[n] && i->dtype == STX_F64;
 		if (i->op == STX_K_UPDATE && e->acc[i->a]->monoid == STX_MONOID_SOFTMAX)
 			l->cost += 60; /* two exponentials */
 		if (e->varying[n] && width_of(i) > l->widest)

@@ -258,12 +258,19 @@ static LLVMValueRef emit_int(struct stx__emit *e, enum stx_prim op, enum stx_dty
 	}
 }
 
-/* While code for the usual lanes is emitted (emit_llvm_loop.c) there is none; that is remembered. */
-static LLVMValueRef emit_rarely(struct stx__emit *e, LLVMValueRef a)
+void stx__rarely(struct stx__emit *e, LLVMValueRef mask)
+{
+	e->rare = e->rare ? LLVMBuildOr(e->b, e->rare, mask, "") : mask;
+}
+
+/* While code for the usual lanes is emitted (emit_llvm_loop.c) there is none; that is remembered where the lanes
+ * count. */
+static LLVMValueRef emit_rarely(struct stx__emit *e, LLVMValueRef a, int counts)
 {
 	if (!e->usual)
 		return a;
-	e->rare = e->rare ? LLVMBuildOr(e->b, e->rare, a, "") : a;
+	if (counts)
+		stx__rarely(e, a);
 	return LLVMConstNull(LLVMTypeOf(a));
 }
 
@@ -276,7 +283,7 @@ static LLVMValueRef emit_bool(struct stx__emit *e, enum stx_prim op, LLVMValueRe
 	case STX_P_AND: return LLVMBuildAnd(e->b, a, b, "");
 	case STX_P_XOR: return LLVMBuildXor(e->b, a, b, "");
 	case STX_P_NOT: return LLVMBuildNot(e->b, a, "");
-	case STX_P_RARELY: return emit_rarely(e, a);
+	case STX_P_RARELY: return emit_rarely(e, a, 1);
 	default: return NULL;
 	}
 }
@@ -390,26 +397,71 @@ LLVMValueRef stx__elementary(struct stx__emit *e, enum stx_prim op, enum stx_dty
 	return e->err ? x : p->v[r];
 }
 
+/* Bits of the bf16 that r, op of f32s which are bf16 values, is: no rounding is left to do. NULL: it need not
+ * be one. */
+static LLVMValueRef as_bf16(struct stx__emit *e, enum stx_prim op, LLVMValueRef r, LLVMValueRef a,
+			    LLVMValueRef b, unsigned w)
+{
+	LLVMTypeRef i16 = stx__vec(e->i16, w), i32 = stx__vec(e->i32, w);
+	LLVMValueRef sign = stx__int(i16, 0x8000), rest = stx__int(i16, 0x7fff);
+	if (!a)
+		return NULL;
+	switch (op) {
+	case STX_P_NEG: return LLVMBuildXor(e->b, a, sign, "");
+	case STX_P_ABS: return LLVMBuildAnd(e->b, a, rest, "");
+	case STX_P_COPYSIGN:
+		return b ? LLVMBuildOr(e->b, LLVMBuildAnd(e->b, a, rest, ""),
+				       LLVMBuildAnd(e->b, b, sign, ""), "")
+			 : NULL;
+	case STX_P_MAX:
+	case STX_P_MIN:
+		if (!b)
+			return NULL;
+		r = LLVMBuildLShr(e->b, LLVMBuildBitCast(e->b, r, i32, ""), stx__int(i32, 16), "");
+		return LLVMBuildTrunc(e->b, r, i16, "");
+	default: return NULL;
+	}
+}
+
+/* A load where its mask is true, else 0: what lanes that are off hold. */
+static int is_masked_load(const struct stx_kernel *k, const struct stx_kinst *i)
+{
+	const struct stx_kinst *x, *y;
+	if (i->op != STX_P_SELECT)
+		return 0;
+	x = &k->insts.at[i->b];
+	y = &k->insts.at[i->c];
+	return x->op == STX_K_LOAD && x->c == i->a && y->op == STX_K_CONST && !y->k.u &&
+	       x->dtype == i->dtype;
+}
+
 void stx__emit_prim(struct stx__emit *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
 	enum stx_prim op = (enum stx_prim)i->op;
 	unsigned w = stx__lanes_of(e, n);
+	if (is_masked_load(e->k, i) && !(e->across[i->b] && e->in_across)) {
+		stx__set(e, n, stx__get(e, i->b, w));
+		return;
+	}
 	if (op == STX_P_SELECT || op == STX_P_CAST || op == STX_P_BITCAST) {
 		stx__set(e, n, emit_moves(e, i, w));
 		return;
 	}
 	enum stx_dtype t = (enum stx_dtype)e->k->insts.at[i->a].dtype; /* of the operands */
-	LLVMValueRef a = stx__get(e, i->a, w).v, b = NULL, c = NULL, r;
+	struct stx__val a = stx__get(e, i->a, w), b = { NULL, NULL };
+	LLVMValueRef c = NULL, r;
 	if (i->b != STX_NONE)
-		b = stx__get(e, i->b, w).v;
+		b = stx__get(e, i->b, w);
 	if (i->c != STX_NONE)
 		c = stx__get(e, i->c, w).v;
-	r = emit_value(e, op, t, a, b, c, w);
+	r = op == STX_P_RARELY ? emit_rarely(e, a.v, e->is_usual[n])
+			       : emit_value(e, op, t, a.v, b.v, c, w);
 	if (!r) {
 		stx__fail(e, STX_E_UNSUPPORTED, "primitive %s on %s", stx_prim_info(op)->text,
 			  stx_dtype_name(t));
 		r = LLVMGetPoison(stx__vec(stx__type(e, (enum stx_dtype)i->dtype), w));
 	}
-	stx__set(e, n, (struct stx__val){ r, NULL });
+	stx__set(e, n,
+		 (struct stx__val){ r, t == STX_F32 ? as_bf16(e, op, r, a.raw, b.raw, w) : NULL });
 }

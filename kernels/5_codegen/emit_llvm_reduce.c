@@ -288,7 +288,7 @@ unsigned stx__acc_slots(const struct stx__acc *a, unsigned copies, unsigned w)
 	if (a->order != STX_ORDER_LANES)
 		return copies;
 	if (!a->exact)
-		return STX_LANES / w;
+		return (a->reach + w - 1) / w;
 	return copies < 8 ? copies : 8;
 }
 
@@ -447,8 +447,9 @@ static struct state merge_lanes(struct stx__emit *e, struct stx__acc *a)
 	struct state r[STX__MAX_COPIES] = { { { NULL } } };
 	for (unsigned i = 0; i < a->slots; i++)
 		r[i] = load_state(e, a, i);
-	for (unsigned half = a->slots / 2; half; half /= 2)
-		for (unsigned i = 0; i < half; i++)
+	unsigned all = a->exact ? a->slots : STX_LANES / a->w, reach = a->exact ? a->w : a->reach;
+	for (unsigned half = all / 2; half; half /= 2)
+		for (unsigned i = 0; i < half && i + half < a->slots; i++)
 			r[i] = combine(e, a, r[i], r[i + half]);
 	for (unsigned n = a->w / 2; n; n /= 2) {
 		struct state lo = { { NULL } }, hi = { { NULL } };
@@ -456,7 +457,7 @@ static struct state merge_lanes(struct stx__emit *e, struct stx__acc *a)
 			lo.v[s] = lanes(e, r[0].v[s], 0, n);
 			hi.v[s] = lanes(e, r[0].v[s], n, n);
 		}
-		r[0] = combine(e, a, lo, hi);
+		r[0] = reach > n ? combine(e, a, lo, hi) : lo;
 	}
 	return r[0];
 }
@@ -524,7 +525,7 @@ void stx__acc_update(struct stx__emit *e, uint32_t n)
 	if (a->in_memory) {
 		array_slot(e, a, p);
 	} else {
-		unsigned slot = a->order == STX_ORDER_LANES ? e->copy % a->slots
+		unsigned slot = a->order == STX_ORDER_LANES ? (e->first_slot + e->copy) % a->slots
 				: a->copies > 1             ? e->copy
 							    : 0;
 		for (int s = 0; s < a->nstates; s++)

@@ -3,13 +3,15 @@
  * A row that reduces waits: for the maximum, then for the sum, then for a chain of scalar work. A
  * processor looks ahead some hundred instructions, which is less than such a row has, so the next
  * row does not begin meanwhile. Here each piece of the kernel, straight or a loop, is emitted for
- * all of the rows before the next piece: what one row waits for, the others do. Every row computes
- * what it does alone, to the bit. What is left of the grid is taken row by row. */
+ * all of the rows before the next piece: what one row waits for, the others do. Scalar work between
+ * loops, the logarithm of a sum, is a vector of the rows. Every row computes what it does alone, to the
+ * bit. What is left of the grid is taken row by row. */
 #include <string.h>
 
 #include "emit_llvm.h"
 
 #define ROWS          4
+#define LEAST_ACROSS  6    /* primitives worth a vector of the rows */
 #define MOST_OF_A_ROW 1600 /* instructions, about: beyond, a row keeps the processor busy */
 #define MOST_CODE     400  /* of them in the text of a row, which is there ROWS + 1 times */
 
@@ -49,7 +51,8 @@ static int is_short(const struct stx__emit *e)
 		loops++;
 		n = l->end;
 	}
-	return loops > 1 && cost + code <= MOST_OF_A_ROW && code <= MOST_CODE;
+	return loops > 1 && cost + code <= MOST_OF_A_ROW && code <= MOST_CODE &&
+	       !stx__is_little(e, (int64_t)cost);
 }
 
 /* 1: one after the other. */
@@ -109,13 +112,96 @@ static void emit_piece(struct stx__emit *e, struct row *rows, unsigned n, uint32
 	}
 }
 
+/* ---- scalar work of all rows at once ---- */
+
+static int is_wide(const struct stx__emit *e, uint32_t n)
+{
+	return n == STX_NONE || !stx__is_narrow((enum stx_dtype)e->k->insts.at[n].dtype);
+}
+
+static int may_be_across(const struct stx__emit *e, uint32_t n)
+{
+	const struct stx_kinst *i = &e->k->insts.at[n];
+	return i->op < STX_PRIM_COUNT && is_wide(e, n) && is_wide(e, i->a) && is_wide(e, i->b) &&
+	       is_wide(e, i->c) && !e->kept[n].is_dead && !e->kept[n].is_read && !e->kept[n].elems;
+}
+
+/* Operand of the primitives from `from` on, defined before them: a constant, or one value a row. */
+static void gather(struct stx__emit *e, const struct row *rows, unsigned n, uint32_t operand)
+{
+	size_t at = (size_t)operand * e->stride;
+	struct stx__val *v = &e->val[at];
+	*v = rows[0].val[at];
+	if (e->k->insts.at[operand].op == STX_K_CONST)
+		return;
+	LLVMTypeRef t = LLVMTypeOf(v->v);
+	*v = (struct stx__val){ LLVMGetPoison(stx__vec(t, n)), NULL };
+	for (unsigned r = 0; r < n; r++)
+		v->v = LLVMBuildInsertElement(e->b, v->v, rows[r].val[at].v,
+					      LLVMConstInt(e->i32, r, 0), "");
+	e->varying[operand] = 1;
+}
+
+/* Primitives from .. to, lane r being row r. e->val, which rows replace, is free meanwhile. */
+static void emit_across_rows(struct stx__emit *e, struct row *rows, unsigned n, uint32_t from,
+			     uint32_t to)
+{
+	uint8_t *was = STX_NEW_ARRAY(e->arena, uint8_t, to);
+	if (!was) {
+		stx__fail(e, STX_E_NOMEM, "the memory budget is exceeded");
+		return;
+	}
+	memcpy(was, e->varying, to);
+	for (uint32_t i = from; i < to; i++) {
+		const struct stx_kinst *in = &e->k->insts.at[i];
+		uint32_t operands[3] = { in->a, in->b, in->c };
+		for (int j = 0; j < 3; j++)
+			if (operands[j] < from && e->varying[operands[j]] == was[operands[j]])
+				gather(e, rows, n, operands[j]);
+		e->varying[i] = 1;
+	}
+	e->w = n;
+	for (uint32_t i = from; i < to && !e->err; i++)
+		stx__emit_inst(e, i);
+	e->w = 0;
+	for (uint32_t i = from; i < to && !e->err; i++)
+		for (unsigned r = 0; r < n; r++) {
+			size_t at = (size_t)i * e->stride;
+			LLVMValueRef lane = LLVMConstInt(e->i32, r, 0);
+			rows[r].val[at] = (struct stx__val){
+				LLVMBuildExtractElement(e->b, e->val[at].v, lane, ""), NULL
+			};
+		}
+	memcpy(e->varying, was, to);
+}
+
+/* Instructions from .. to, no loop among them. */
+static void emit_straight(struct stx__emit *e, struct row *rows, unsigned n, uint32_t from,
+			  uint32_t to)
+{
+	while (from < to && !e->err) {
+		uint32_t first = from, end;
+		while (first < to && !may_be_across(e, first))
+			first++;
+		for (end = first; end < to && may_be_across(e, end);)
+			end++;
+		if (end - first >= LEAST_ACROSS) {
+			emit_piece(e, rows, n, from, first);
+			emit_across_rows(e, rows, n, first, end);
+		} else {
+			emit_piece(e, rows, n, from, end);
+		}
+		from = end;
+	}
+}
+
 static void emit_rows(struct stx__emit *e, struct row *rows, unsigned n)
 {
 	for (uint32_t from = 0, to; from < e->k->insts.n && !e->err; from = to) {
 		to = from;
 		while (to < e->k->insts.n && e->k->insts.at[to].op != STX_K_LOOP)
 			to++;
-		emit_piece(e, rows, n, from, to);
+		emit_straight(e, rows, n, from, to);
 		if (to == e->k->insts.n)
 			return;
 		from = to;
@@ -127,6 +213,14 @@ static void emit_rows(struct stx__emit *e, struct row *rows, unsigned n)
 static void emit_single(struct stx__emit *e, LLVMValueRef begin, LLVMValueRef end)
 {
 	struct stx__for grid;
+	int64_t points;
+	if (stx_ex_is_const(e->k->ex, e->k->axes.at[0].size, &points) && points == 1) {
+		LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, begin, end));
+		e->axis[0] = stx__i64(e, 0);
+		stx__emit_range(e, 0, e->k->insts.n);
+		stx__if_end(e, after);
+		return;
+	}
 	e->axis[0] = stx__for_begin(e, &grid, begin, end, stx__i64(e, 1));
 	stx__emit_range(e, 0, e->k->insts.n);
 	stx__for_end(e, &grid);
@@ -137,6 +231,7 @@ void stx__emit_grid(struct stx__emit *e, LLVMValueRef begin, LLVMValueRef end)
 	struct row rows[ROWS];
 	struct stx__for grid;
 	unsigned n = rows_at_once(e);
+	e->rows_at_once = n;
 	if (n > 1) {
 		LLVMValueRef size = LLVMBuildSub(e->b, end, begin, ""), middle;
 		middle = LLVMBuildAnd(e->b, size, stx__i64(e, -(int64_t)n), "");
@@ -153,5 +248,6 @@ void stx__emit_grid(struct stx__emit *e, LLVMValueRef begin, LLVMValueRef end)
 		stx__for_end(e, &grid);
 		begin = middle;
 	}
+	e->rows_at_once = 1;
 	emit_single(e, begin, end);
 }

@@ -217,11 +217,17 @@ void stx__emit_sort(struct stx__emit *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
 	enum stx_dtype t = (enum stx_dtype)i->dtype;
+	stx_ex n_ex = e->k->axes.at[i->c].size;
 	LLVMTypeRef type;
-	LLVMValueRef fn = sort_function(e, t, &type), first = stx__ex_scalar(e, i->ex);
-	LLVMValueRef args[3] = { LLVMBuildGEP2(e->b, stx__type(e, t), e->params[i->a], &first, 1,
+	LLVMValueRef first = stx__ex_scalar(e, i->ex);
+	LLVMValueRef args[4] = { LLVMBuildGEP2(e->b, stx__type(e, t), e->params[i->a], &first, 1,
 					       ""),
 				 LLVMBuildGEP2(e->b, e->i32, e->params[i->b], &first, 1, ""),
-				 stx__ex_scalar(e, e->k->axes.at[i->c].size) };
+				 stx__ex_scalar(e, n_ex), stx__i64(e, i->k.i) };
+	if (i->k.i) {
+		stx__emit_select(e, t, args, stx_ex_interval(e->k->ex, n_ex).hi, i->k.i);
+		return;
+	}
+	LLVMValueRef fn = sort_function(e, t, &type);
 	LLVMBuildCall2(e->b, type, fn, args, 3, "");
 }

@@ -184,7 +184,8 @@ static void epilogue(struct stx__emit *e, const struct stx__block *b)
 
 /* ---- one row ---- */
 
-#define AT_ONCE 4 /* terms a sum takes between its load and its store */
+#define AT_ONCE     4    /* terms a sum takes between its load and its store */
+#define BYTES_AHEAD 8192 /* that are on their way from memory, at least */
 
 /* `terms` terms from k on into the sums of the columns from col on; rest: how many, or NULL. */
 static void thin_vector(struct stx__emit *e, const struct stx__block *b, LLVMValueRef k,
@@ -194,12 +195,16 @@ static void thin_vector(struct stx__emit *e, const struct stx__block *b, LLVMVal
 	LLVMTypeRef scalar = stx__type(e, t->dtype);
 	LLVMValueRef at = place(e, t->acc_at, col);
 	LLVMValueRef sum = load(e, vector(e), at, vector_align(e));
+	int64_t row = AT_ONCE * t->most_cols * t->bytes;
+	int64_t ahead = AT_ONCE * ((BYTES_AHEAD - 1) / row + 1);
 	set_axis(e, t->cols, col, 2);
 	for (unsigned i = 0; i < terms; i++) {
 		LLVMValueRef term = add(e, k, stx__i64(e, i));
 		LLVMValueRef x = load(e, scalar, beyond(e, b->packed[0], term), t->bytes);
 		set_axis(e, t->terms, term, 1);
+		stx__tile_fetch_ahead(e, t->terms, ahead);
 		LLVMValueRef y = stx__tile_hole(e, 1, t->cols, rest, t->w).v;
+		stx__tile_fetch_ahead(e, t->terms, 0);
 		sum = stx__tile_step(e, 1, stx__splat(e, x, t->w), y, sum);
 	}
 	store(e, sum, at, vector_align(e));
@@ -243,16 +248,16 @@ static void thin_sums(struct stx__emit *e, const struct stx__block *b)
 
 /* ---- the tile ---- */
 
-/* Of n, whatever the grid point: a constant, a smaller last tile, sums of those. */
-static int is_multiple(struct stx_exprs *x, stx_ex e, int64_t n)
+int stx__tile_is_multiple(struct stx_exprs *x, stx_ex e, int64_t n)
 {
 	if (stx_ex_constant(x, e) % n)
 		return 0;
 	for (uint32_t i = 0; i < stx_ex_nterms(x, e); i++) {
 		struct stx_ex_term t = stx_ex_term_at(x, e, i);
 		struct stx_ex_atom a = stx_ex_atom_at(x, t.atoms[0]);
-		if (t.coeff % n && (t.natoms != 1 || a.kind != STX_ATOM_MIN ||
-				    !is_multiple(x, a.a, n) || !is_multiple(x, a.b, n)))
+		if (t.coeff % n &&
+		    (t.natoms != 1 || a.kind != STX_ATOM_MIN || !stx__tile_is_multiple(x, a.a, n) ||
+		     !stx__tile_is_multiple(x, a.b, n)))
 			return 0;
 	}
 	return 1;
@@ -296,6 +301,20 @@ static void fetch_next(struct stx__emit *e, const struct stx__block *b, struct s
 	s->ahead[0].at = LLVMBuildGEP2(e->b, e->i8, s->b, &at, 1, "");
 }
 
+/* Where the epilogue is to come, its lines do while the terms before it are multiplied. */
+static void fetch_results(struct stx__emit *e)
+{
+	struct stx__tile *t = e->tile;
+	for (unsigned r = 0; r < t->mr; r++) {
+		set_axis(e, t->rows, add(e, t->row0, stx__i64(e, r)), 1);
+		set_axis(e, t->cols, t->col0, 2);
+		e->vaxis = e->k->insts.at[t->cols].a;
+		e->w = t->w;
+		stx__fetch_results(e, t->cols + 1, e->loop[t->cols].end, t->nv * t->w);
+		e->w = 0;
+	}
+}
+
 static void one_block(struct stx__emit *e, const struct stx__block *b, LLVMValueRef all)
 {
 	struct stx__tile *t = e->tile;
@@ -316,9 +335,16 @@ static void one_block(struct stx__emit *e, const struct stx__block *b, LLVMValue
 			  .slot = t->slot };
 	s.a = beyond(e, b->packed[0], times(e, t->row0, t->a_by_rows ? t->row_pitch : 1));
 	fetch_next(e, b, &s, panel, part);
-	if (!t->single)
+	if (t->single) {
+		fetch_results(e);
+	} else {
 		s.is_first = stx__icmp(e, LLVMIntEQ, b->first, zero);
-	int even = is_multiple(e->k->ex, axis_of(e->k, t->cols)->size, nr);
+		LLVMValueRef end = add(e, b->first, b->terms);
+		LLVMBasicBlockRef rest = stx__if_begin(e, stx__icmp(e, LLVMIntSGE, end, all));
+		fetch_results(e);
+		stx__if_end(e, rest);
+	}
+	int even = stx__tile_is_multiple(e->k->ex, axis_of(e->k, t->cols)->size, nr);
 	if (even) {
 		sum_terms(e, b, &s, t->nv);
 	} else {

@@ -61,10 +61,25 @@ static inline LLVMValueRef sum_place(struct stx__emit *e, const struct stx__bloc
 	return beyond(e, b->packed[j], add(e, at, stx__i64(e, t->sums_at[j])));
 }
 
+/* Loads that follow read what is so many iterations of `loop` ahead, too; by: 0: no longer. */
+static inline void stx__tile_fetch_ahead(struct stx__emit *e, uint32_t loop, int64_t by)
+{
+	e->ahead.axis = e->k->insts.at[loop].a;
+	e->ahead.by = by;
+}
+
 /* Operand j (0: a, 1: b) for w iterations of `loop` from where its axis stands; rest: how many
  * there are, or NULL. The other axes stand where they are. */
 struct stx__val stx__tile_hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest,
 			       unsigned w);
+/* Words of operand j, w columns from where their axis stands: of the terms from `term` on, whose
+ * axis is `depth` loops deep. rest: how many columns there are, or NULL. */
+LLVMValueRef stx__tile_word_across(struct stx__emit *e, int j, LLVMValueRef rest, LLVMValueRef term,
+				   unsigned depth);
+/* e is a multiple of n whatever the grid point: a constant, a smaller last tile, sums of those. */
+int stx__tile_is_multiple(struct stx_exprs *x, stx_ex e, int64_t n);
+/* emit_llvm_tile_lines.c */
+void stx__tile_pack_lines(struct stx__emit *e, const struct stx__block *b);
 /* Packs operand j of the block; wanted: when, or NULL. */
 void stx__tile_pack(struct stx__emit *e, const struct stx__block *b, int j, LLVMValueRef wanted);
 /* Sets b->next. all: the number of terms. */

@@ -208,7 +208,7 @@ static void choose_sizes(const struct stx_kernel *k, const struct stx_cpu_target
 	t->nv = 2;
 	if (!stx_ex_is_const(k->ex, axis_of(k, t->rows)->size, &rows) || rows < 1)
 		rows = t->most_rows;
-	t->mr = stx_cpu_register_rows(target->level, rows);
+	t->mr = stx_cpu_register_rows(target->level, rows, t->most_cols <= (int64_t)t->w);
 	t->kc = 256;
 	t->single = 0;
 	t->thin = t->most_rows == 1 && !t->b_across && t->a_by_rows &&

@@ -3,19 +3,13 @@
  * a is copied row by row where its terms are neighbours, else its rows side by side; either way one
  * word is broadcast to a vector of columns. b becomes panels of NR columns; where its terms are
  * neighbours it is transposed in registers. A word is an element, or the terms that one instruction
- * takes (emit_llvm_tile_dot.c). */
+ * takes (emit_llvm_tile_dot.c). Columns that are lines of a picture: emit_llvm_tile_lines.c. */
 #include "emit_llvm_tile.h"
 
 #define TERMS_AHEAD 128 /* terms that are fetched while columns are transposed: each is a stream */
 #define ROWS_AHEAD  4   /* rows likewise: each begins in another page, where no hardware fetches */
 
 /* ---- holes ---- */
-
-static void fetch_ahead(struct stx__emit *e, uint32_t loop, int64_t by)
-{
-	e->ahead.axis = e->k->insts.at[loop].a;
-	e->ahead.by = by;
-}
 
 struct stx__val stx__tile_hole(struct stx__emit *e, int j, uint32_t loop, LLVMValueRef rest,
 			       unsigned w)
@@ -57,6 +51,12 @@ static LLVMValueRef words_across(struct stx__emit *e, int j, uint32_t loop, LLVM
 		v[i] = stx__tile_hole(e, j, loop, rest, t->w);
 	}
 	return t->group == 1 ? v[0].v : stx__tile_words_across(e, j, v);
+}
+
+LLVMValueRef stx__tile_word_across(struct stx__emit *e, int j, LLVMValueRef rest, LLVMValueRef term,
+				   unsigned depth)
+{
+	return words_across(e, j, e->tile->cols, rest, term, depth);
 }
 
 /* Vectors of operand j along the terms, from term k on: whole ones, then what is left. */
@@ -145,9 +145,9 @@ static void pack_a(struct stx__emit *e, const struct stx__block *b)
 	if (t->a_by_rows) {
 		LLVMValueRef i = stx__for_begin(e, &f, zero, b->rows, one);
 		set_axis(e, t->rows, i, 2);
-		fetch_ahead(e, t->rows, ROWS_AHEAD);
+		stx__tile_fetch_ahead(e, t->rows, ROWS_AHEAD);
 		along_terms(e, b, a_vector);
-		fetch_ahead(e, t->rows, 0);
+		stx__tile_fetch_ahead(e, t->rows, 0);
 		stx__for_end(e, &f);
 		return;
 	}
@@ -173,12 +173,12 @@ static void b_square(struct stx__emit *e, const struct stx__block *b, LLVMValueR
 	LLVMValueRef v[64] = { NULL }, col = e->axis[e->k->insts.at[t->cols].a],
 		     nr = stx__i64(e, t->nv * t->w);
 	LLVMValueRef last = add(e, b->cols, stx__i64(e, -1));
-	fetch_ahead(e, t->terms, TERMS_AHEAD);
+	stx__tile_fetch_ahead(e, t->terms, TERMS_AHEAD);
 	for (unsigned i = 0; i < t->w; i++) {
 		set_axis(e, t->cols, least(e, add(e, col, stx__i64(e, i)), last), 2);
 		v[i] = words_along(e, 1, rest);
 	}
-	fetch_ahead(e, t->terms, 0);
+	stx__tile_fetch_ahead(e, t->terms, 0);
 	set_axis(e, t->cols, col, 2);
 	stx__transpose(e, v, t->w);
 	add_sums(e, b, 1, col, v, t->w);
@@ -220,7 +220,9 @@ static void b_panel(struct stx__emit *e, const struct stx__block *b, LLVMValueRe
 	struct stx__for f;
 	LLVMValueRef k =
 		stx__for_begin(e, &f, stx__i64(e, 0), b->terms, stx__i64(e, e->tile->group));
+	stx__tile_fetch_ahead(e, e->tile->cols, e->tile->nv * e->tile->w);
 	b_line(e, b, k, col, is_last);
+	stx__tile_fetch_ahead(e, e->tile->cols, 0);
 	stx__for_end(e, &f);
 }
 
@@ -237,6 +239,10 @@ static void pack_b(struct stx__emit *e, const struct stx__block *b)
 		stx__for_end(e, &f);
 		return;
 	}
+	if (t->line) {
+		stx__tile_pack_lines(e, b);
+		return;
+	}
 	LLVMValueRef whole = LLVMBuildAnd(e->b, b->cols, stx__i64(e, -(int64_t)(t->nv * t->w)), "");
 	if (t->b_masked) {
 		LLVMValueRef j = stx__for_begin(e, &f, zero, whole, nr);
@@ -250,9 +256,9 @@ static void pack_b(struct stx__emit *e, const struct stx__block *b)
 	}
 	LLVMValueRef k = stx__for_begin(e, &f, zero, b->terms, stx__i64(e, t->group));
 	LLVMValueRef j = stx__for_begin(e, &g, zero, whole, nr);
-	fetch_ahead(e, t->terms, ROWS_AHEAD * t->group);
+	stx__tile_fetch_ahead(e, t->terms, ROWS_AHEAD * t->group);
 	b_line(e, b, k, j, 0);
-	fetch_ahead(e, t->terms, 0);
+	stx__tile_fetch_ahead(e, t->terms, 0);
 	stx__for_end(e, &g);
 	LLVMBasicBlockRef after = stx__if_begin(e, stx__icmp(e, LLVMIntSLT, whole, b->cols));
 	b_line(e, b, k, whole, 1);

@@ -1,4 +1,4 @@
-// link.cc: the one C++ file of the compiler: runs lld::elf::link on memory (lld.h says how).
+// link.cc: runs lld::elf::link on memory (lld.h says how).
 #include "lld.h"
 
 #include <cstdlib>
@@ -7,7 +7,6 @@
 #include <lld/Common/CommonLinkerContext.h>
 #include <lld/Common/Driver.h>
 #include <llvm/ADT/SmallString.h>
-#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/FileOutputBuffer.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/raw_ostream.h>
@@ -104,14 +103,4 @@ int stx__lld_link(const char *const *argv, int argc, const stx__lld_input *in, u
 		err[n] = 0;
 	}
 	return ok ? 0 : -1;
-}
-
-int stx__llvm_options(void)
-{
-	auto &all = llvm::cl::getRegisteredOptions();
-	auto found = all.find("disable-lsr");
-	if (found == all.end())
-		return -1;
-	static_cast<llvm::cl::opt<bool> *>(found->second)->setValue(true);
-	return 0;
 }

@@ -36,11 +36,6 @@ typedef int stx__lld_put(void *ctx, const void *at, size_t n);
 int stx__lld_link(const char *const *argv, int argc, const struct stx__lld_input *in, unsigned nin,
 		  stx__lld_put *put, void *ctx, char *err, size_t cap);
 
-/* Turns LLVM's loop strength reduction off: it takes 40% of the time of a small kernel's emission
- * and the emitter's addresses need none. A link resets LLVM's options, so every emission calls
- * this. 0, or -1 when this LLVM has no such option. */
-int stx__llvm_options(void);
-
 #ifdef __cplusplus
 }
 #endif

@@ -61,6 +61,54 @@ def case(name, group, types, body, fn, out=None, **sizes):
     return (name, group, text + body + ["return (%y)"], sizes, fn, out)
 
 
+def moves(torch):
+    """Copies of parts, and the first of an order."""
+    F = torch.nn.functional
+    return [
+        case("cat columns 256x256", "pointwise", ["f32[256,256]"] * 2, ["%y = cat.default([%x, %z], 1)"],
+             lambda x, z: torch.cat([x, z], 1), lambda x, z, out: torch.cat([x, z], 1, out=out)),
+        case("cat rows 8192x4", "pointwise", ["f32[8192,4]"] * 2, ["%y = cat.default([%x, %z], 0)"],
+             lambda x, z: torch.cat([x, z]), lambda x, z, out: torch.cat([x, z], out=out)),
+        case("repeat 2x2 of 256x257", "pointwise", ["f32[256,257]"], ["%y = repeat.default(%x, [2, 2])"],
+             lambda x: x.repeat(2, 2)),
+        case("roll 33x2048", "pointwise", ["f32[33,2048]"],
+             ["%a = slice.Tensor(%x, 1, 1365, 2048)", "%b = slice.Tensor(%x, 1, 0, 1365)",
+              "%y = cat.default([%a, %b], 1)"], lambda x: x.roll(683, 1)),
+        case("reflection pad 1 of 16x64x64", "pointwise", ["f32[1,16,64,64]"],
+             ["%y = reflection_pad2d.default(%x, [1, 1, 1, 1])"], lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect")),
+        case("zero pad 1 of 16x64x64", "pointwise", ["f32[1,16,64,64]"],
+             ["%y = constant_pad_nd.default(%x, [1, 1, 1, 1])"], lambda x: F.pad(x, (1, 1, 1, 1))),
+        case("tril 256x256", "pointwise", ["f32[256,256]"], ["%y = tril.default(%x)"], torch.tril,
+             lambda x, out: torch.tril(x, out=out)),
+        case("bilinear x2 of 64x28x28", "pointwise", ["f32[1,64,28,28]"],
+             ["%y = upsample_bilinear2d.vec(%x, [56, 56], False, None)"],
+             lambda x: F.interpolate(x, (56, 56), mode="bilinear")),
+    ] + [
+        case(f"top {k} of {r}x{c}", "row", [f"f32[{r},{c}]"], [f"%y = topk.default(%x, {k})"],
+             lambda x, k=k: x.topk(k)[0])
+        for k, r, c in ((2, 4096, 8), (8, 1024, 64), (5, 64, 1000), (50, 1, 50257))
+    ]
+
+
+def odd_rows(torch):
+    """Rows that are no number of vectors."""
+    F, found = torch.nn.functional, []
+    for r, c in ((4096, 16), (2048, 33)):
+        found += [
+            case(f"log_softmax {r}x{c}", "row", [f"f32[{r},{c}]"], ["%y = _log_softmax.default(%x, -1, False)"],
+                 lambda x: F.log_softmax(x, -1), lambda x, out: torch.log_softmax(x, -1, out=out)),
+            case(f"layer_norm bf16 {r}x{c}", "row", [f"bf16[{r},{c}]", f"bf16[{c}]", f"bf16[{c}]"],
+                 [f"%y = layer_norm.default(%x, [{c}], %z, %w)"], lambda x, z, w: F.layer_norm(x, z.shape, z, w)),
+            case(f"sum f64 {r}x{c}", "row", [f"f64[{r},{c}]"], ["%y = sum.dim_IntList(%x, [-1])"],
+                 lambda x: x.sum(-1), lambda x, out: torch.sum(x, -1, out=out)),
+            case(f"cumsum {r}x{c}", "row", [f"f32[{r},{c}]"], ["%y = cumsum.default(%x, -1)"],
+                 lambda x: x.cumsum(-1), lambda x, out: torch.cumsum(x, -1, out=out)),
+        ]
+    found.append(case("mean 8192x49", "row", ["f32[8192,49]"], ["%y = mean.dim(%x, [-1])"], lambda x: x.mean(-1),
+                      lambda x, out: torch.mean(x, -1, out=out)))
+    return found
+
+
 def rest(torch):
     F, n = torch.nn.functional, ELEMS
     f32, i64, u8 = torch.float32, torch.int64, torch.uint8
@@ -111,9 +159,17 @@ def rest(torch):
              ["%p = max_pool2d_with_indices.default(%x, [3, 3], [1, 1], [1, 1])", "%y = relu.default(%p)"],
              lambda x: F.max_pool2d(x, 3, 1, 1).relu()),
     ]
+    for op, t, inputs in (("abs", "bf16", 1), ("neg", "bf16", 1), ("copysign", "bf16", 2), ("logical_xor", "bool", 2)):
+        fn = getattr(torch, op)
+        overload = "Tensor" if op == "copysign" else "default"
+        found.append(case(f"{op} {t} 64K", "pointwise", [f"{t}[{n}]"] * inputs,
+                          [f"%y = {op}.{overload}({', '.join(['%x', '%z'][:inputs])})"], fn,
+                          lambda *x, out, fn=fn: fn(*x, out=out)))
+    found += moves(torch) + odd_rows(torch)
     for a, b, size in (("f32", "bf16", n), ("bf16", "f32", n), ("f32", "f16", n), ("f16", "f32", n), ("f32", "i32", n),
                        ("f32", "i64", n), ("f32", "u8", n), ("u8", "f32", n), ("i64", "f32", n), ("f32", "f64", n),
-                       ("f64", "f32", n), ("i32", "f32", n), ("f32", "bool", n)):
+                       ("f64", "f32", n), ("i32", "f32", n), ("f32", "bool", n), ("f64", "bf16", n), ("f64", "f16", n),
+                       ("f64", "i32", n), ("i32", "bf16", n)):
         found.append(case(f"cast {a} to {b} {size >> 10}K", "pointwise", [f"{a}[{size}]"],
                           [f"%y = _to_copy.default(%x, dtype={b})"],
                           lambda x, b=b: x.to(getattr(torch, TORCH[b])), lambda x, out: out.copy_(x), high=100))

@@ -171,6 +171,40 @@ static void compare_outputs(const struct stx_tensor *got, const struct stx_tenso
 	}
 }
 
+/* g, on two levels from the one with number `level` on, fused and not. */
+static void match_oracle(struct stx_arena *a, struct stx_graph *g, uint64_t *seed, int level)
+{
+	struct stx_tensor in[CASE_MAX], want[CASE_MAX], got[CASE_MAX];
+	struct stx_diag d = { 0 };
+	struct compiled c;
+	const char *text = gen_print(a, g), *const *targets = compiled_targets();
+	for (uint32_t k = 0; k < g->inputs.n; k++) {
+		compiled_shape(g, &g->inputs.at[k], &in[k]);
+		fill_small(a, &in[k], seed);
+	}
+	stx_err e = stx_ref_evaluate(g, in, g->inputs.n, want, 0, &d);
+	int levels = 0;
+	while (targets[levels])
+		levels++;
+	for (int t = level % levels, done = 0; done < 2; t = (t + 1) % levels, done++) {
+		struct stx_diag d2 = { 0 };
+		if (compiled_build(text, targets[t], done ? COMPILED_FUSED : COMPILED_UNFUSED, &c,
+				   &d2))
+			fail_msg("%s: %s %s in\n%s", targets[t], d2.stage, d2.text, text);
+		stx_err f = compiled_run(&c, COMPILED_POOL, in, g->inputs.n, got, &d2);
+		if (f != e)
+			fail_msg("%s: %s, the oracle: %s in\n%s", targets[t], d2.text, d.text,
+				 text);
+		if (!e) {
+			compare_outputs(got, want, g->outputs.n, text);
+			compiled_free_outputs(got, g->outputs.n);
+		}
+		compiled_free(&c);
+	}
+	if (!e)
+		compiled_free_outputs(want, g->outputs.n);
+}
+
 /* Small whole numbers: sums and products are exact, so only quotients may differ in rounding. */
 static void random_calls(const char *overload, int calls)
 {
@@ -180,36 +214,8 @@ static void random_calls(const char *overload, int calls)
 	for (int i = 0; i < calls; i++) {
 		struct stx_arena *a = stx_arena_new(0);
 		struct stx_graph *g = gen_call(a, &seed, (enum stx_op)op);
-		struct stx_tensor in[CASE_MAX], want[CASE_MAX], got[CASE_MAX];
-		struct stx_diag d = { 0 };
-		struct compiled c;
 		assert_non_null(g);
-		const char *text = gen_print(a, g), *const *targets = compiled_targets();
-		for (uint32_t k = 0; k < g->inputs.n; k++) {
-			compiled_shape(g, &g->inputs.at[k], &in[k]);
-			fill_small(a, &in[k], &seed);
-		}
-		stx_err e = stx_ref_evaluate(g, in, g->inputs.n, want, 0, &d);
-		int levels = 0;
-		while (targets[levels])
-			levels++;
-		for (int t = i % levels, done = 0; done < 2; t = (t + 1) % levels, done++) {
-			struct stx_diag d2 = { 0 };
-			if (compiled_build(text, targets[t],
-					   done ? COMPILED_FUSED : COMPILED_UNFUSED, &c, &d2))
-				fail_msg("%s: %s %s in\n%s", targets[t], d2.stage, d2.text, text);
-			stx_err f = compiled_run(&c, COMPILED_POOL, in, g->inputs.n, got, &d2);
-			if (f != e)
-				fail_msg("%s: %s, the oracle: %s in\n%s", targets[t], d2.text,
-					 d.text, text);
-			if (!e) {
-				compare_outputs(got, want, g->outputs.n, text);
-				compiled_free_outputs(got, g->outputs.n);
-			}
-			compiled_free(&c);
-		}
-		if (!e)
-			compiled_free_outputs(want, g->outputs.n);
+		match_oracle(a, g, &seed, i);
 		stx_arena_free(a);
 	}
 }
@@ -505,6 +511,96 @@ static void test_operators_sorts_of_every_length(void **state)
 	}
 }
 
+/* topk of x[k] = values of which three each are equal, or of ascending or descending ones: the first of
+ * the order, of keys of 32 and 64 bits; of short rows, of few, of many, of nearly all. */
+static void first_of_order(const char *dtype, int64_t n, int64_t k, int kind)
+{
+	char text[200];
+	double *x = calloc(3 * (size_t)n, sizeof *x), *y = x + n, *at = y + n;
+	int64_t out = 0;
+	for (int64_t i = 0; i < n; i++)
+		x[i] = (double)(kind == 0 ? i * 7919 % n / 3 : kind == 1 ? i : n - i);
+	for (int64_t v = n; out < k; v--)
+		for (int64_t i = 0; i < n && out < k; i++)
+			if (x[i] == (double)v) {
+				y[out] = (double)v;
+				at[out++] = (double)i;
+			}
+	snprintf(text, sizeof text,
+		 "%%x : %s[%lld] = placeholder()\n%%s = topk.default(%%x, %lld)\nreturn (%%s, "
+		 "%%s:1)\n",
+		 dtype, (long long)n, (long long)k);
+	case_check(&(struct stated){ .text = text,
+				     .in = { { x, n } },
+				     .out = { { y, k }, { at, k } },
+				     .skip = CASE_NO_FOLD });
+	free(x);
+}
+
+static void test_operators_first_of_an_order_is_that_of_the_sort(void **state)
+{
+	static const int64_t lengths[] = { 3, 8, 9, 64, 100, 257, 1024, 1025, 3000 };
+	static const int64_t counts[] = { 1, 3, 8, 9, 33, 64, 65 };
+	(void)state;
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+		for (size_t j = 0; j < sizeof counts / sizeof *counts; j++)
+			if (counts[j] <= lengths[i])
+				first_of_order((i + j) % 3 ? "f32" : "i64", lengths[i], counts[j],
+					       (int)(i + 2 * j) % 3);
+}
+
+/* Copies of parts (4_schedule/pieces.c): in whole rows, in parts of them, of merged axes. */
+static void test_operators_copies_of_parts_match_oracle(void **state)
+{
+	static const char *const texts[] = {
+		"%x : f32[5,70] = placeholder()\n%z : f32[5,200] = placeholder()\n"
+		"%c = cat.default([%x, %z, %x], 1)\n%y = mul.Scalar(%c, 2)\nreturn (%y)\n",
+		"%x : i8[300,3] = placeholder()\n%z : i8[500,3] = placeholder()\n"
+		"%y = cat.default([%x, %z, %x], 0)\nreturn (%y)\n",
+		"%x : f64[3,700,5] = placeholder()\n%z : f64[3,900,5] = placeholder()\n"
+		"%c = cat.default([%x, %z], 1)\n%y = relu.default(%c)\nreturn (%y)\n",
+		"%x : bf16[2,5000] = placeholder()\n%z : bf16[2,4000] = placeholder()\n"
+		"%y = cat.default([%z, %x], 1)\nreturn (%y)\n",
+		"%x : f32[40,65] = placeholder()\n%p = constant_pad_nd.default(%x, [3, 66, 2, 1], "
+		"7)\n"
+		"%y = neg.default(%p)\nreturn (%y)\n",
+		"%x : f32[9,100] = placeholder()\n%y = constant_pad_nd.default(%x, [-5, 40, 1, "
+		"-3])\n"
+		"return (%y)\n",
+		"%x : f32[2,3,20,33] = placeholder()\n%y = reflection_pad2d.default(%x, [9, 4, 3, "
+		"7])\n"
+		"return (%y)\n",
+		"%x : u8[2,3,7,50] = placeholder()\n%y = replication_pad2d.default(%x, [2, 50, 3, "
+		"1])\n"
+		"return (%y)\n",
+		"%x : f32[7,66] = placeholder()\n%y = repeat.default(%x, [2, 3])\nreturn (%y)\n",
+		"%x : f32[5,12] = placeholder()\n%y = repeat.default(%x, [1, 20])\nreturn (%y)\n",
+		"%x : i64[90,150] = placeholder()\n%a = tril.default(%x, -20)\n%b = "
+		"triu.default(%x, 7)\n"
+		"%y = add.Tensor(%a, %b)\nreturn (%y)\n",
+		"%x : f32[3,5000] = placeholder()\n%y = tril.default(%x, 4100)\nreturn (%y)\n",
+		"%x : f32[60,4] = placeholder()\n%i = arange.start_step(0, 60, 1, dtype=i64)\n"
+		"%j = view.default(%i, [60, 1])\n%c = le.Scalar(%j, 41)\n%d = gt.Scalar(%j, 7)\n"
+		"%b = logical_and.default(%c, %d)\n%n = neg.default(%x)\n"
+		"%y = where.self(%b, %x, %n)\nreturn (%y)\n",
+		"%x : f32[2000] = placeholder()\n%a = slice.Tensor(%x, 0, 1300, 2000)\n"
+		"%b = slice.Tensor(%x, 0, 0, 1300)\n%y = cat.default([%a, %b])\nreturn (%y)\n",
+	};
+	uint64_t seed = 11;
+	(void)state;
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		for (int level = 0; level < 2; level++) {
+			struct stx_arena *a = stx_arena_new(0);
+			struct stx_diag d = { 0 };
+			struct stx_graph *g;
+			if (stx_graph_parse(a, texts[i], strlen(texts[i]), &g, &d) ||
+			    stx_graph_verify(g, &d))
+				fail_msg("%s in\n%s", d.text, texts[i]);
+			match_oracle(a, g, &seed, (int)i + level);
+			stx_arena_free(a);
+		}
+}
+
 static void test_operators_random_sorts_match_oracle(void **state)
 {
 	(void)state;
@@ -626,6 +722,8 @@ int main(void)
 		cmocka_unit_test(test_operators_clamps_of_integers_round_once),
 		cmocka_unit_test(test_operators_sorts_are_stable),
 		cmocka_unit_test(test_operators_sorts_of_every_length),
+		cmocka_unit_test(test_operators_first_of_an_order_is_that_of_the_sort),
+		cmocka_unit_test(test_operators_copies_of_parts_match_oracle),
 		cmocka_unit_test(test_operators_random_sorts_match_oracle),
 	};
 	return cmocka_run_group_tests(tests, case_setup, NULL);

@@ -1,7 +1,10 @@
 /* test_graphs.c: random graphs over the whole op table, compiled and run, against the oracle.
  *
- * Each graph is run at every CPU level of this host, fused and not, by one thread, by two (odd
- * seeds) or eight (even ones), in pieces, and with its parameters prepared. v3 and v4, all ways of
+ * Each graph is run at every CPU level of this host, fused and not, and fused with all features that
+ * it has beyond its level (every eighth one not fused too, others with one feature alone), by one
+ * thread, by two (odd seeds) or eight (even ones), in pieces, and with its parameters prepared. Every
+ * fourth graph's loops are emitted at all levels as long ones are: most are of too little work for
+ * the code that those get; with features they are not. v3 and v4, all ways of
  * splitting and all forms must agree bit for bit, v2 too unless there is a matrix product of
  * floats; and one of them with the oracle: bit for bit but for sums and products, which keep their
  * bounds (RD-12; property_cut.c). Graphs with products are compiled with those cut otherwise too:
@@ -82,6 +85,7 @@ struct form {
 	enum compiled_form form;
 	enum compiled_threads threads;
 	int whole; /* inner sums are outputs too */
+	int is_long;
 };
 
 struct check {
@@ -105,11 +109,11 @@ static const char *print(struct stx_arena *a, const struct stx_graph *g)
 	return s;
 }
 
-static const char *form_text(const struct form *f, char out[96])
+static const char *form_text(const struct form *f, char out[128])
 {
 	static const char *const threads[] = { "one piece", "pieces", "threads",
 					       "pieces, prepared" };
-	snprintf(out, 96, "%s %s, %s%s: ", f->target,
+	snprintf(out, 128, "%s %s%s, %s%s: ", f->target, f->is_long ? "long " : "",
 		 f->form == COMPILED_FUSED   ? "fused"
 		 : f->form == COMPILED_RECUT ? "recut"
 					     : "unfused",
@@ -120,7 +124,7 @@ static const char *form_text(const struct form *f, char out[96])
 static enum outcome failed(struct check *k, const struct form *f, enum outcome o,
 			   const struct stx_diag *d)
 {
-	char head[96];
+	char head[128];
 	snprintf(k->why, k->cap, "%s%s %s: %s", form_text(f, head), d->stage, d->node, d->text);
 	return o;
 }
@@ -144,7 +148,7 @@ static int may_differ(const struct check *k, const struct form *f)
 
 static enum outcome compare(struct check *k, const struct form *f, const struct stx_tensor *got)
 {
-	char head[96], rest[400];
+	char head[128], rest[400];
 	uint32_t n = f->whole ? k->cut.nouts : k->c->g->outputs.n;
 	enum outcome o = PASS;
 	if (!k->has_base) {
@@ -188,7 +192,8 @@ static enum outcome check_form(struct check *k, struct form f, unsigned ways)
 	struct compiled c;
 	struct stx_diag d = { 0 };
 	enum outcome o = PASS;
-	if (compiled_build(k->text[f.whole], f.target, f.form, &c, &d))
+	int form = (int)f.form | (f.is_long ? COMPILED_LONG : 0);
+	if (compiled_build(k->text[f.whole], f.target, (enum compiled_form)form, &c, &d))
 		return not_compiled(k, &f, &d);
 	if (!k->has_base)
 		shared->kernels += c.nkernels;
@@ -210,7 +215,7 @@ static enum outcome check_symbolic(struct check *k, uint64_t seed, const char *t
 	struct compiled x = { 0 }, y = { 0 };
 	struct stx_tensor got[PROP_MAX_OUTPUTS] = { 0 }, want[PROP_MAX_OUTPUTS] = { 0 };
 	struct stx_diag d = { 0 };
-	char head[96], rest[400];
+	char head[128], rest[400];
 	enum outcome o = PASS;
 	stx_err e = c ? compiled_build(print(a, c->g), target, COMPILED_FUSED, &x, &d)
 		      : STX_E_UNSUPPORTED;
@@ -280,6 +285,46 @@ static int is_out_of_bounds(const struct prop_case *c)
 
 #define ALL_WAYS    15u
 #define ONE_AND_TWO (1u << COMPILED_SERIAL | 1u << COMPILED_POOL)
+static enum outcome check_levels(struct check *k, uint64_t seed, const char *const *targets,
+				 uint32_t n)
+{
+	struct form fused = { .whole = 1, .is_long = seed % 4 == 1 }, apart = fused;
+	apart.form = COMPILED_UNFUSED;
+	fused.target = targets[n > 1];
+	enum outcome o = check_form(k, fused, ALL_WAYS);
+	for (uint32_t i = 0; !o && i < n; i++) {
+		fused.target = targets[i];
+		if (i != (n > 1))
+			o = check_form(k, fused, ONE_AND_TWO);
+	}
+	for (uint32_t i = 0; !o && i < n; i++) {
+		apart.target = targets[i];
+		o = check_form(k, apart, seed % 3 == i ? ALL_WAYS : ONE_AND_TWO);
+	}
+	return o;
+}
+
+/* What this host has beyond its n levels. */
+static enum outcome check_features(struct check *k, uint64_t seed, uint32_t n)
+{
+	const char *const *features = compiled_feature_targets() + n;
+	uint32_t m = 0;
+	while (features[m])
+		m++;
+	if (!m)
+		return PASS;
+	struct form f = { .target = features[m - 1], .whole = 1 };
+	enum outcome o = check_form(k, f, 1u << COMPILED_PREPARED);
+	if (!o && seed % 4 == 2 && m > 1) {
+		f.target = features[seed / 4 % (m - 1)];
+		o = check_form(k, f, 1u << COMPILED_SERIAL);
+	} else if (!o && seed % 8 == 0) {
+		f.form = COMPILED_UNFUSED;
+		o = check_form(k, f, 1u << COMPILED_SERIAL);
+	}
+	return o;
+}
+
 static enum outcome check_forms(const struct prop_case *c, uint64_t seed, char *why, size_t cap)
 {
 	struct stx_arena *a = stx_arena_new(0);
@@ -307,17 +352,9 @@ static enum outcome check_forms(const struct prop_case *c, uint64_t seed, char *
 	if (!o) {
 		k->order_free = k->cut.ninexact && prop_order_free(c->g, c->inputs);
 		shared->order_free += (uint32_t)k->order_free;
-		o = check_form(k, (struct form){ .target = targets[n > 1], .whole = 1 }, ALL_WAYS);
+		o = check_levels(k, seed, targets, n);
 	}
-	for (uint32_t i = 0; !o && i < n; i++)
-		if (i != (n > 1))
-			o = check_form(k, (struct form){ .target = targets[i], .whole = 1 },
-				       ONE_AND_TWO);
-	for (uint32_t i = 0; !o && i < n; i++)
-		o = check_form(
-			k,
-			(struct form){ .target = targets[i], .form = COMPILED_UNFUSED, .whole = 1 },
-			seed % 3 == i ? ALL_WAYS : ONE_AND_TWO);
+	o = o ? o : check_features(k, seed, n);
 	if (!o && prop_has_product(c->g))
 		o = check_form(k,
 			       (struct form){ .target = targets[seed % n],

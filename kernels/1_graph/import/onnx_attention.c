@@ -200,8 +200,9 @@ static stx_err map_attention(struct onnx *c, V *out)
 		V cap = onnx_number(c, softcap, t);
 		scores = onnx_mul(c, onnx_1(c, STX_OP_TANH, onnx_2(c, STX_OP_DIV, scores, cap)),
 				  cap);
-		out[3] = scores;
 	}
+	if (mode == 1)
+		out[3] = scores;
 	apply_mask(c, &a, onnx_opt(c, 3));
 	apply_positions(c, &a);
 	if (a.bias.node)

@@ -1,6 +1,8 @@
 /* onnx_contract.c: matrix products. */
 #include "onnx_import.h"
 
+#include <math.h>
+
 static stx_err map_matmul(struct onnx *c, V *out)
 {
 	out[0] = onnx_matmul(c, onnx_in(c, 0), onnx_in(c, 1));
@@ -11,6 +13,8 @@ static stx_err map_gemm(struct onnx *c, V *out)
 {
 	V a = onnx_in(c, 0), b = onnx_in(c, 1), bias = onnx_opt(c, 2);
 	double alpha = onnx_float(c, "alpha", 1), beta = onnx_float(c, "beta", 1);
+	if (!c->err && !onnx_is_float(a) && (alpha != floor(alpha) || beta != floor(beta)))
+		return onnx_unsupported_attr(c, "alpha or beta", "a fraction, of integers,");
 	if (onnx_int(c, "transA", 0))
 		a = onnx_swap_last(c, a);
 	if (onnx_int(c, "transB", 0))

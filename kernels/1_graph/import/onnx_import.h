@@ -23,14 +23,29 @@ struct onnx_scope {
 	uint32_t n, cap;
 	const struct onnx_scope *parent; /* attributes of a function call, NULL at the top */
 	const Onnx__NodeProto *caller;
-	const struct onnx_scope *outer; /* of a subgraph: the names around it */
+	const struct onnx_function *function; /* that was called */
+	const struct onnx_scope *outer;       /* of a subgraph: the names around it */
 };
+
+/* A model-local function. The installed schema ends before default values and overloads (IR versions
+ * 9 and 10): they are read from the fields that it does not know. */
+struct onnx_function {
+	const Onnx__FunctionProto *proto;
+	struct stx_span overload;
+	Onnx__AttributeProto **defaults; /* of attributes */
+	size_t ndefaults;
+};
+
+#define ONNX_MAX_FIELDS 6000000u
+#define ONNX_MAX_DEPTH  40u
+#define ONNX_CALL_DEPTH 16
 
 struct onnx {
 	struct stx_arena *arena;
 	struct stx_graph *g;
 	const struct stx_import_options *options;
 	const Onnx__ModelProto *model;
+	struct onnx_function *functions; /* [model->n_functions] sorted */
 	struct stx_diag *d;
 	stx_err err;
 	int64_t opset;   /* of the default domain, in the scope at hand */
@@ -64,6 +79,15 @@ const struct onnx_mapping *onnx_find_mapping(const char *domain, const char *op_
 ONNX_FAMILIES(ONNX_DECLARE)
 #undef ONNX_DECLARE
 
+/* ---- the model (onnx_model.c) and its functions (onnx_function.c) ---- */
+stx_err onnx_import_nodes(struct onnx *c, Onnx__NodeProto *const *nodes, size_t n);
+int64_t onnx_default_opset(struct onnx *c, Onnx__OperatorSetIdProto *const *sets, size_t n,
+			   int64_t otherwise);
+void onnx_read_functions(struct onnx *c);
+const struct onnx_function *onnx_find_function(const struct onnx *c, const Onnx__NodeProto *n);
+/* The body is mapped in a scope of its own with the caller's attributes. */
+stx_err onnx_call_function(struct onnx *c, const struct onnx_function *f, V *out);
+
 /* ---- names ---- */
 V onnx_lookup(const struct onnx_scope *s, const char *name); /* NO_V when there is none */
 int onnx_is_bound_here(const struct onnx *c, const char *name);
@@ -80,8 +104,8 @@ stx_err onnx_unsupported_attr(struct onnx *c, const char *attr, const char *valu
 int onnx_has(const struct onnx *c, unsigned i); /* input i is there */
 V onnx_in(struct onnx *c, unsigned i);          /* required */
 V onnx_opt(struct onnx *c, unsigned i);         /* NO_V when absent */
-const Onnx__AttributeProto *onnx_attr(const struct onnx *c,
-				      const char *name); /* through ref_attr_name */
+/* Through ref_attr_name: the caller's, else the function's default. */
+const Onnx__AttributeProto *onnx_attr(const struct onnx *c, const char *name);
 /* Of another type than asked for: an error. */
 int64_t onnx_int(struct onnx *c, const char *name, int64_t otherwise);
 double onnx_float(struct onnx *c, const char *name, double otherwise);

@@ -8,16 +8,12 @@
 #include "onnx_import.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fold.h"
 #include "hash.h"
 #include "wire.h"
 
-#define ONNX_MAX_FIELDS   6000000u
-#define ONNX_MAX_DEPTH    40u
-#define ONNX_CALL_DEPTH   16
 #define ONNX_MAX_NODES    2000000u
 #define ONNX_MAX_UNROLLED 250000u /* nodes of functions and subgraphs, each time they run */
 
@@ -254,8 +250,8 @@ static int is_default_domain(const char *domain)
 /* Operators of a later version may mean something else. */
 #define NEWEST_OPSET 28
 
-static int64_t default_opset(struct onnx *c, Onnx__OperatorSetIdProto *const *sets, size_t n,
-			     int64_t otherwise)
+int64_t onnx_default_opset(struct onnx *c, Onnx__OperatorSetIdProto *const *sets, size_t n,
+			   int64_t otherwise)
 {
 	int64_t found = 0;
 	for (size_t i = 0; i < n && !c->err; i++) {
@@ -278,34 +274,6 @@ static int64_t default_opset(struct onnx *c, Onnx__OperatorSetIdProto *const *se
 	return found ? found : otherwise;
 }
 
-static int compare_functions(const void *a, const void *b)
-{
-	const Onnx__FunctionProto *x = *(const Onnx__FunctionProto *const *)a;
-	const Onnx__FunctionProto *y = *(const Onnx__FunctionProto *const *)b;
-	int by_name = strcmp(x->name ? x->name : "", y->name ? y->name : "");
-	return by_name ? by_name : strcmp(x->domain ? x->domain : "", y->domain ? y->domain : "");
-}
-
-/* Sorts the model's functions in place, for find_function. */
-static void sort_functions(const Onnx__ModelProto *m)
-{
-	if (m->n_functions)
-		qsort(m->functions, m->n_functions, sizeof *m->functions, compare_functions);
-}
-
-static const Onnx__FunctionProto *find_function(const struct onnx *c, const Onnx__NodeProto *n)
-{
-	Onnx__FunctionProto key = { .name = n->op_type, .domain = n->domain };
-	const Onnx__FunctionProto *at = &key;
-	Onnx__FunctionProto **found =
-		c->model->n_functions ? bsearch(&at, c->model->functions, c->model->n_functions,
-						sizeof *c->model->functions, compare_functions)
-				      : NULL;
-	return found ? *found : NULL;
-}
-
-static stx_err import_nodes(struct onnx *c, Onnx__NodeProto *const *nodes, size_t n);
-
 /* ---- subgraphs ---- */
 
 stx_err onnx_body_begin(struct onnx *c, const char *attr, struct onnx_body *b)
@@ -323,6 +291,7 @@ stx_err onnx_body_begin(struct onnx *c, const char *attr, struct onnx_body *b)
 	b->graph = a->g;
 	b->names = (struct onnx_scope){ .parent = c->scope->parent,
 					.caller = c->scope->caller,
+					.function = c->scope->function,
 					.outer = c->scope };
 	c->scope = &b->names;
 	for (size_t i = 0; i < a->g->n_initializer && !c->err; i++)
@@ -336,6 +305,7 @@ stx_err onnx_body_run(struct onnx *c, struct onnx_body *b, const V *in, size_t n
 	const Onnx__GraphProto *g = b->graph;
 	struct onnx_scope inner = { .parent = b->names.parent,
 				    .caller = b->names.caller,
+				    .function = b->names.function,
 				    .outer = &b->names };
 	if (c->err)
 		return c->err;
@@ -352,7 +322,7 @@ stx_err onnx_body_run(struct onnx *c, struct onnx_body *b, const V *in, size_t n
 	c->scope = &inner;
 	for (size_t i = 0; i < nin; i++)
 		onnx_bind(c, g->input[i]->name ? g->input[i]->name : "", in[i]);
-	import_nodes(c, g->node, g->n_node);
+	onnx_import_nodes(c, g->node, g->n_node);
 	c->n = b->node;
 	for (size_t i = 0; i < g->n_output && !c->err; i++) {
 		const char *name = g->output[i]->name ? g->output[i]->name : "";
@@ -373,37 +343,6 @@ void onnx_body_end(struct onnx *c, struct onnx_body *b)
 	c->scope = b->outer;
 	c->n = b->node;
 	c->depth--;
-}
-
-/* A model-local function: its body is mapped in a scope of its own with the caller's attributes. */
-static stx_err call_function(struct onnx *c, const Onnx__FunctionProto *f, V *out)
-{
-	if (++c->depth > ONNX_CALL_DEPTH)
-		return onnx_fail(c, STX_E_INVALID,
-				 "function '%s' calls itself or nests more than %d deep", f->name,
-				 ONNX_CALL_DEPTH);
-	struct onnx_scope inner = { .parent = c->scope, .caller = c->n };
-	struct onnx_scope *outer = c->scope;
-	const Onnx__NodeProto *caller = c->n;
-	int64_t opset = c->opset;
-	V args[64];
-	if (f->n_input > 64 || f->n_output > 64)
-		return onnx_fail(c, STX_E_TOO_LARGE,
-				 "function '%s' has more than 64 inputs or outputs", f->name);
-	for (size_t i = 0; i < f->n_input; i++)
-		args[i] = onnx_any(c, (unsigned)i);
-	c->scope = &inner;
-	c->opset = default_opset(c, f->opset_import, f->n_opset_import, opset);
-	for (size_t i = 0; i < f->n_input; i++)
-		onnx_bind(c, f->input[i], args[i]);
-	import_nodes(c, f->node, f->n_node);
-	for (size_t i = 0; i < f->n_output && i < caller->n_output && !c->err; i++)
-		out[i] = onnx_lookup(&inner, f->output[i]);
-	c->scope = outer;
-	c->n = caller;
-	c->opset = opset;
-	c->depth--;
-	return c->err;
 }
 
 /* Whether `word` is one of those in `list`, with blanks between them. */
@@ -454,10 +393,10 @@ static stx_err import_node(struct onnx *c, const Onnx__NodeProto *n)
 				 ONNX_MAX_UNROLLED);
 	if (n->n_output > MAX_OUTPUTS)
 		return onnx_fail(c, STX_E_TOO_LARGE, "more than %d outputs", MAX_OUTPUTS);
-	const Onnx__FunctionProto *f = find_function(c, n);
+	const struct onnx_function *f = onnx_find_function(c, n);
 	const struct onnx_mapping *m = onnx_find_mapping(n->domain, n->op_type);
 	if (f)
-		call_function(c, f, out);
+		onnx_call_function(c, f, out);
 	else if (m)
 		map_node(c, m, out);
 	else
@@ -479,7 +418,7 @@ static stx_err import_node(struct onnx *c, const Onnx__NodeProto *n)
 	return c->err;
 }
 
-static stx_err import_nodes(struct onnx *c, Onnx__NodeProto *const *nodes, size_t n)
+stx_err onnx_import_nodes(struct onnx *c, Onnx__NodeProto *const *nodes, size_t n)
 {
 	for (size_t i = 0; i < n && !c->err; i++)
 		import_node(c, nodes[i]);
@@ -536,7 +475,7 @@ static stx_err import_graph(struct onnx *c, const Onnx__GraphProto *g)
 			import_input(c, g->input[i]);
 	for (size_t i = 0; i < g->n_initializer && !c->err; i++)
 		import_initializer(c, g->initializer[i], 0);
-	return import_nodes(c, g->node, g->n_node);
+	return onnx_import_nodes(c, g->node, g->n_node);
 }
 
 /* What the model says of an output must be what its nodes make: a model that contradicts itself was
@@ -623,14 +562,14 @@ stx_err stx_import_onnx(struct stx_arena *a, struct stx_span body,
 		return stx_fail(d, STX_E_INVALID, "import", NULL, "not an ONNX model");
 	if (!m->graph)
 		return stx_fail(d, STX_E_INVALID, "import", NULL, "the ONNX model has no graph");
-	sort_functions(m);
 	struct onnx_scope top = { 0 };
 	struct onnx c = { .arena = a, .options = o, .model = m, .d = d, .scope = &top };
-	c.opset = default_opset(&c, m->opset_import, m->n_opset_import, 1);
+	c.opset = onnx_default_opset(&c, m->opset_import, m->n_opset_import, 1);
 	c.g = stx_graph_new(a);
 	if (!c.g)
 		return stx_fail(d, STX_E_TOO_LARGE, "import", NULL,
 				"the model is over its memory budget");
+	onnx_read_functions(&c);
 	e = c.err ? c.err : import_graph(&c, m->graph);
 	if (!e)
 		e = import_outputs(&c, m->graph, out);

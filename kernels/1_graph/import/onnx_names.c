@@ -103,9 +103,21 @@ stx_err onnx_unsupported_attr(struct onnx *c, const char *attr, const char *valu
 
 /* ---- inputs and attributes ---- */
 
+/* An input of the function at hand that its caller leaves out. */
+static int is_left_out(const struct onnx *c, const char *name)
+{
+	const struct onnx_function *f = c->scope->function;
+	if (!f || onnx_lookup(c->scope, name).node)
+		return 0;
+	for (size_t i = 0; i < f->proto->n_input; i++)
+		if (!strcmp(f->proto->input[i], name))
+			return 1;
+	return 0;
+}
+
 int onnx_has(const struct onnx *c, unsigned i)
 {
-	return i < c->n->n_input && c->n->input[i][0];
+	return i < c->n->n_input && c->n->input[i][0] && !is_left_out(c, c->n->input[i]);
 }
 
 V onnx_any(struct onnx *c, unsigned i)
@@ -139,22 +151,26 @@ V onnx_in(struct onnx *c, unsigned i)
 	return onnx_opt(c, i);
 }
 
-static const Onnx__AttributeProto *find_attr(const Onnx__NodeProto *n, const char *name)
+static const Onnx__AttributeProto *find_attr(Onnx__AttributeProto *const *at, size_t n,
+					     const char *name)
 {
-	for (size_t i = 0; i < n->n_attribute; i++)
-		if (n->attribute[i]->name && !strcmp(n->attribute[i]->name, name))
-			return n->attribute[i];
+	for (size_t i = 0; i < n; i++)
+		if (at[i]->name && !strcmp(at[i]->name, name))
+			return at[i];
 	return NULL;
 }
 
 const Onnx__AttributeProto *onnx_attr(const struct onnx *c, const char *name)
 {
-	const Onnx__AttributeProto *a = find_attr(c->n, name);
+	const Onnx__AttributeProto *a = find_attr(c->n->attribute, c->n->n_attribute, name);
 	const struct onnx_scope *s = c->scope;
 	while (a && a->ref_attr_name && *a->ref_attr_name) { /* of the function's caller */
+		const char *outer = a->ref_attr_name;
 		if (!s || !s->caller)
 			return NULL;
-		a = find_attr(s->caller, a->ref_attr_name);
+		a = find_attr(s->caller->attribute, s->caller->n_attribute, outer);
+		if (!a && s->function)
+			a = find_attr(s->function->defaults, s->function->ndefaults, outer);
 		s = s->parent;
 	}
 	return a;
@@ -174,25 +190,31 @@ static const Onnx__AttributeProto *typed(struct onnx *c, const char *name,
 	return a;
 }
 
+/* A writer of protocol buffers 3 leaves out what is 0 or empty and says the type alone. */
+static int has_value(const Onnx__AttributeProto *a, int has_field)
+{
+	return a && (has_field || (a->has_type && a->type));
+}
+
 int64_t onnx_int(struct onnx *c, const char *name, int64_t otherwise)
 {
 	const Onnx__AttributeProto *a =
 		typed(c, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT, "an integer");
-	return a && a->has_i ? a->i : otherwise;
+	return has_value(a, a && a->has_i) ? a->i : otherwise;
 }
 
 double onnx_float(struct onnx *c, const char *name, double otherwise)
 {
 	const Onnx__AttributeProto *a =
 		typed(c, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT, "a float");
-	return a && a->has_f ? (double)a->f : otherwise;
+	return has_value(a, a && a->has_f) ? (double)a->f : otherwise;
 }
 
 const char *onnx_str(struct onnx *c, const char *name, const char *otherwise)
 {
 	const Onnx__AttributeProto *a =
 		typed(c, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING, "a string");
-	if (!a || !a->has_s)
+	if (!has_value(a, a && a->has_s))
 		return otherwise;
 	char *s = stx_arena_strndup(c->arena, (const char *)a->s.data, a->s.len);
 	return s ? s : otherwise;

@@ -27,9 +27,15 @@ static stx_err map_batch_norm(struct onnx *c, V *out)
 	if (c->opset < 9 && !onnx_int(c, "spatial", 1))
 		return onnx_unsupported_attr(c, "spatial", "0");
 	double eps = onnx_float(c, "epsilon", 1e-5f), momentum = onnx_float(c, "momentum", 0.9f);
-	enum stx_dtype t = onnx_dtype(x), st = onnx_dtype(var);
+	enum stx_dtype t = onnx_dtype(x), st = onnx_dtype(var), wide = STX_F32;
 	if (c->err)
 		return c->err;
+	/* a deviation's square may be beyond a half; statistics may have a type of their own */
+	V *const all[] = { &x, &scale, &bias, &mean, &var };
+	for (int i = 0; i < 5; i++)
+		wide = onnx_dtype(*all[i]) == STX_F64 ? STX_F64 : wide;
+	for (int i = 0; i < 5; i++)
+		*all[i] = onnx_cast(c, *all[i], wide);
 	if (training) {
 		int64_t dims[STX_MAX_DIMS];
 		int n = 0;
@@ -39,11 +45,11 @@ static stx_err map_batch_norm(struct onnx *c, V *out)
 		V m = onnx_reduce(c, STX_OP_MEAN_DIM, x, dims, n, 0);
 		V d = onnx_sub(c, x, per_channel(c, m, rank));
 		V v = onnx_reduce(c, STX_OP_MEAN_DIM, onnx_mul(c, d, d), dims, n, 0);
-		V keep = onnx_number(c, momentum, st), take = onnx_number(c, 1 - momentum, st);
-		out[1] = onnx_add(c, onnx_mul(c, mean, keep),
-				  onnx_mul(c, onnx_cast(c, m, st), take));
-		out[2] =
-			onnx_add(c, onnx_mul(c, var, keep), onnx_mul(c, onnx_cast(c, v, st), take));
+		V keep = onnx_number(c, momentum, wide), take = onnx_number(c, 1 - momentum, wide);
+		mean = onnx_add(c, onnx_mul(c, mean, keep), onnx_mul(c, m, take));
+		var = onnx_add(c, onnx_mul(c, var, keep), onnx_mul(c, v, take));
+		out[1] = onnx_cast(c, mean, st);
+		out[2] = onnx_cast(c, var, st);
 		mean = m;
 		var = v;
 	}
@@ -76,8 +82,10 @@ static stx_err map_instance_norm(struct onnx *c, V *out)
 	int n = 0, rank = onnx_rank(x);
 	for (int i = 2; i < rank; i++)
 		dims[n++] = i;
-	V y = normalise(c, x, dims, n, onnx_float(c, "epsilon", 1e-5f), NULL, NULL);
-	out[0] = onnx_add(c, onnx_mul(c, y, per_channel(c, scale, rank)),
+	enum stx_dtype t = onnx_dtype(x);
+	V v = onnx_cast(c, x, stx_dtype_bytes(t) < 4 ? STX_F32 : t);
+	V y = normalise(c, v, dims, n, onnx_float(c, "epsilon", 1e-5f), NULL, NULL);
+	out[0] = onnx_add(c, onnx_mul(c, onnx_cast(c, y, t), per_channel(c, scale, rank)),
 			  per_channel(c, bias, rank));
 	return c->err;
 }
@@ -159,7 +167,7 @@ static stx_err map_rms_norm(struct onnx *c, V *out)
 	V ms = onnx_reduce(c, STX_OP_MEAN_DIM, onnx_mul(c, v, v), dims, n, 1);
 	V root = onnx_1(c, STX_OP_SQRT, onnx_shift(c, ms, onnx_float(c, "epsilon", 1e-5f)));
 	V y = onnx_2(c, STX_OP_DIV, v, root);
-	out[0] = onnx_mul(c, onnx_cast(c, y, t), scale);
+	out[0] = onnx_cast(c, onnx_mul(c, onnx_cast(c, y, t), scale), onnx_dtype(scale));
 	return c->err;
 }
 

@@ -63,14 +63,16 @@ static int quant_range(enum stx_dtype t, double *lo, double *hi)
 	}
 }
 
-/* x / scale rounded to an integer, plus the zero point, in [lo, hi]. */
+/* x / scale, rounded to its type and then to an integer, plus the zero point, in [lo, hi]. */
 static V quantize(struct onnx *c, V x, V scale, V zero, double lo, double hi)
 {
 	V q = onnx_1(c, STX_OP_ROUND, onnx_2(c, STX_OP_DIV, x, scale));
+	enum stx_dtype t = onnx_dtype(q) == STX_F64 ? STX_F64 : STX_F32;
+	q = onnx_cast(c, q, t);
 	if (zero.node)
-		q = onnx_add(c, q, onnx_cast(c, zero, onnx_dtype(x)));
-	q = onnx_2(c, STX_OP_MAXIMUM, q, onnx_number(c, lo, onnx_dtype(x)));
-	return onnx_2(c, STX_OP_MINIMUM, q, onnx_number(c, hi, onnx_dtype(x)));
+		q = onnx_add(c, q, onnx_cast(c, zero, t));
+	q = onnx_2(c, STX_OP_MAXIMUM, q, onnx_number(c, lo, t));
+	return onnx_2(c, STX_OP_MINIMUM, q, onnx_number(c, hi, t));
 }
 
 static stx_err map_quantize(struct onnx *c, V *out)
@@ -78,7 +80,7 @@ static stx_err map_quantize(struct onnx *c, V *out)
 	V x = onnx_in(c, 0), scale = onnx_in(c, 1), zero = onnx_opt(c, 2);
 	int64_t to = onnx_int(c, "output_dtype", 0), precision = onnx_int(c, "precision", 0);
 	enum stx_dtype t = zero.node ? onnx_dtype(zero) : to ? stx_onnx_dtype((int)to) : STX_U8;
-	enum stx_dtype wide = precision ? stx_onnx_dtype((int)precision) : STX_F32;
+	enum stx_dtype wide = precision ? stx_onnx_dtype((int)precision) : onnx_dtype(scale);
 	double lo, hi;
 	if (c->err)
 		return c->err;

@@ -152,6 +152,12 @@ static stx_err map_reduce(struct onnx *c, V *out)
 		n = 0;
 	if (empty_reduction(c, x, dims, n, keep, kind, &out[0]))
 		return c->err;
+	/* halves hold neither squares nor sums of them, integers neither roots nor logarithms */
+	int needs_float = kind == R_L2 || kind == R_LOGSUM || kind == R_LOGSUMEXP;
+	if (stx_dtype_is_float(t) && stx_dtype_bytes(t) < 4 && kind > R_MIN)
+		x = onnx_cast(c, x, STX_F32);
+	else if (!stx_dtype_is_float(t) && needs_float)
+		x = onnx_cast(c, x, STX_F64);
 	V v = x;
 	if (kind == R_L1)
 		v = onnx_1(c, STX_OP_ABS, x);
@@ -168,12 +174,12 @@ static stx_err map_reduce(struct onnx *c, V *out)
 	else if (kind == R_LOGSUMEXP)
 		v = log_sum_exp(c, v, dims, n, keep);
 	else
-		v = onnx_cast(c, onnx_reduce(c, STX_OP_SUM_DIM, v, dims, n, keep), t);
+		v = onnx_cast(c, onnx_reduce(c, STX_OP_SUM_DIM, v, dims, n, keep), onnx_dtype(v));
 	if (kind == R_L2)
-		v = onnx_cast(c, onnx_1(c, STX_OP_SQRT, v), t);
+		v = onnx_1(c, STX_OP_SQRT, v);
 	else if (kind == R_LOGSUM)
 		v = onnx_1(c, STX_OP_LOG, v);
-	out[0] = v;
+	out[0] = onnx_cast(c, v, t);
 	return c->err;
 }
 
@@ -252,25 +258,32 @@ static stx_err map_softmax(struct onnx *c, V *out)
 	return c->err;
 }
 
+static V widened(struct onnx *c, V x)
+{
+	enum stx_dtype t = onnx_dtype(x);
+	return onnx_cast(c, x, stx_dtype_bytes(t) < 4 ? STX_F32 : t);
+}
+
 static stx_err map_lp_norm(struct onnx *c, V *out)
 {
-	V x = onnx_in(c, 0);
+	V x = onnx_in(c, 0), v = widened(c, x);
 	int64_t axis = onnx_axis(c, onnx_int(c, "axis", -1), onnx_rank(x)), p = onnx_int(c, "p", 2);
-	V n = onnx_reduce(c, STX_OP_SUM_DIM, p == 1 ? onnx_1(c, STX_OP_ABS, x) : square(c, x),
+	V n = onnx_reduce(c, STX_OP_SUM_DIM, p == 1 ? onnx_1(c, STX_OP_ABS, v) : square(c, v),
 			  &axis, 1, 1);
 	if (p != 1 && p != 2)
 		return onnx_unsupported_attr(c, "p", "other than 1 and 2");
 	if (p == 2)
 		n = onnx_1(c, STX_OP_SQRT, n);
-	V zero = onnx_number(c, 0, onnx_dtype(x)); /* a zero norm gives zeros */
-	V r = onnx_2(c, STX_OP_DIV, x, n);
-	out[0] = onnx_where(c, onnx_2(c, STX_OP_EQ, n, zero), zero, r);
+	V zero = onnx_number(c, 0, onnx_dtype(v)); /* a zero norm gives zeros */
+	V r = onnx_2(c, STX_OP_DIV, v, n);
+	r = onnx_where(c, onnx_2(c, STX_OP_EQ, n, zero), zero, r);
+	out[0] = onnx_cast(c, r, onnx_dtype(x));
 	return c->err;
 }
 
 static stx_err map_mean_variance(struct onnx *c, V *out)
 {
-	V x = onnx_in(c, 0);
+	V x = onnx_in(c, 0), v = widened(c, x);
 	const int64_t *attr;
 	static const int64_t usual[3] = { 0, 2, 3 };
 	int n = onnx_ints(c, "axes", &attr);
@@ -278,12 +291,12 @@ static stx_err map_mean_variance(struct onnx *c, V *out)
 		attr = usual;
 		n = 3;
 	}
-	V mean = onnx_reduce(c, STX_OP_MEAN_DIM, x, attr, n, 1);
-	V centred = onnx_2(c, STX_OP_SUB, x, mean);
+	V mean = onnx_reduce(c, STX_OP_MEAN_DIM, v, attr, n, 1);
+	V centred = onnx_2(c, STX_OP_SUB, v, mean);
 	V var = onnx_reduce(c, STX_OP_MEAN_DIM, square(c, centred), attr, n, 1);
 	V dev = onnx_2(c, STX_OP_ADD, onnx_1(c, STX_OP_SQRT, var),
-		       onnx_number(c, 1e-9, onnx_dtype(x)));
-	out[0] = onnx_2(c, STX_OP_DIV, centred, dev);
+		       onnx_number(c, 1e-9, onnx_dtype(v)));
+	out[0] = onnx_cast(c, onnx_2(c, STX_OP_DIV, centred, dev), onnx_dtype(x));
 	return c->err;
 }
 

@@ -223,11 +223,10 @@ static stx_err map_nonzero(struct onnx *c, V *out)
 	struct known k;
 	if (!known(c, onnx_in(c, 0), "which elements are not zero", &k))
 		return c->err;
-	int rank = k.rank ? k.rank : 1;
 	int64_t count = 0, n = 0, *at;
 	for (int64_t i = 0; i < k.n; i++)
 		count += is_nonzero(&k, i);
-	if (!(at = integers(c, count * rank)))
+	if (!(at = integers(c, count * k.rank)))
 		return c->err;
 	for (int64_t i = 0; i < k.n; i++) {
 		int64_t left = i;
@@ -235,11 +234,9 @@ static stx_err map_nonzero(struct onnx *c, V *out)
 			continue;
 		for (int d = k.rank; d-- > 0; left /= k.sizes[d])
 			at[d * count + n] = left % k.sizes[d];
-		if (!k.rank)
-			at[n] = 0;
 		n++;
 	}
-	out[0] = i64s(c, at, (int64_t[]){ rank, count }, 2);
+	out[0] = i64s(c, at, (int64_t[]){ k.rank, count }, 2); /* a number has no coordinates */
 	return c->err;
 }
 

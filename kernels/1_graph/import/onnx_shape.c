@@ -44,7 +44,7 @@ static stx_err map_constant_of_shape(struct onnx *c, V *out)
 	int n = onnx_known_ints(c, onnx_in(c, 0), "the shape", sizes, STX_MAX_DIMS);
 	const Onnx__AttributeProto *a = onnx_attr(c, "value");
 	enum stx_dtype t = STX_F32;
-	double value = 0;
+	struct stx_arg value = stx_arg_scalar_f(0);
 	if (a && a->t && !c->err) {
 		int rank;
 		int64_t one[STX_MAX_DIMS];
@@ -55,9 +55,13 @@ static stx_err map_constant_of_shape(struct onnx *c, V *out)
 		if (!bytes_n)
 			return onnx_fail(c, STX_E_INVALID, "attribute value is empty");
 		union stx_scalar s = stx_scalar_load(t, bytes);
-		value = stx_dtype_is_float(t) ? s.f : (double)s.i;
+		value = stx_dtype_is_float(t) ? stx_arg_scalar_f(s.f) : stx_arg_scalar_i(s.i);
 	}
-	out[0] = onnx_full(c, sizes, n, value, t);
+	if (c->err)
+		return c->err;
+	struct stx_arg args[3] = { stx_arg_ints(c->g, sizes, (uint32_t)n), value,
+				   stx_arg_dtype(t) };
+	out[0] = onnx_call(c, STX_OP_FULL, args, 3);
 	return c->err;
 }
 
@@ -345,12 +349,40 @@ static stx_err map_expand(struct onnx *c, V *out)
 	return c->err;
 }
 
+/* Counts, which in the first opsets have the type of the data, floats too. */
+static int known_counts(struct onnx *c, V v, const char *what, int64_t *out, int cap)
+{
+	double f[256];
+	if (c->err || !onnx_is_float(v) || c->opset >= 6)
+		return onnx_known_ints(c, v, what, out, cap);
+	int n = onnx_known_floats(c, v, what, f, cap < 256 ? cap : 256);
+	for (int i = 0; i < n; i++) {
+		if (!(f[i] >= 0 && f[i] <= INT32_MAX && f[i] == floor(f[i]))) {
+			onnx_fail(c, STX_E_INVALID, "%s must be whole numbers, not %g", what, f[i]);
+			return 0;
+		}
+		out[i] = (int64_t)f[i];
+	}
+	return n;
+}
+
 static stx_err map_tile(struct onnx *c, V *out)
 {
-	V x = onnx_in(c, 0);
+	V x = onnx_in(c, 0), repeats = onnx_in(c, 1);
 	int64_t have[STX_MAX_DIMS], times[STX_MAX_DIMS], wide[STX_MAX_DIMS], grown[STX_MAX_DIMS];
-	int rank = onnx_sizes(c, x, have);
-	int n = onnx_known_ints(c, onnx_in(c, 1), "the repeats", times, STX_MAX_DIMS);
+	int rank = onnx_sizes(c, x, have), n = rank;
+	if (c->opset < 6) { /* along one axis */
+		int64_t axis = 0, count = 1;
+		known_counts(c, repeats, "the repeats", &count, 1);
+		known_counts(c, onnx_in(c, 2), "the axis", &axis, 1);
+		for (int i = 0; i < rank; i++)
+			times[i] = 1;
+		axis = onnx_axis(c, axis, rank);
+		if (!c->err && rank)
+			times[axis] = count;
+	} else {
+		n = onnx_known_ints(c, repeats, "the repeats", times, STX_MAX_DIMS);
+	}
 	if (c->err)
 		return c->err;
 	if (n != rank || 2 * rank > STX_MAX_DIMS)
@@ -396,7 +428,7 @@ static stx_err map_split(struct onnx *c, V *out)
 	if (n >= 0)
 		memcpy(sizes, attr, (size_t)n * sizeof *sizes);
 	else if (onnx_has(c, 1))
-		n = onnx_known_ints(c, onnx_in(c, 1), "the split", sizes, 256);
+		n = known_counts(c, onnx_in(c, 1), "the split", sizes, 256);
 	else {
 		int64_t parts = onnx_int(c, "num_outputs", k);
 		if (parts < 1 || parts > 256)

@@ -407,24 +407,73 @@ static stx_err map_average_pool(struct onnx *c, V *out)
 	return c->err;
 }
 
-/* (sum |x|^p)^(1/p) over each window. */
+/* (sum |x|^p)^(1/p) over each window or, global, over each channel. */
 static stx_err map_lp_pool(struct onnx *c, V *out)
 {
 	V x = onnx_in(c, 0);
 	double p = c->opset < 2 ? onnx_float(c, "p", 2) : (double)onnx_int(c, "p", 2);
 	enum stx_dtype t = onnx_dtype(x), wide = stx_dtype_bytes(t) < 4 ? STX_F32 : t;
-	int64_t asked[SPATIAL];
+	int64_t asked[SPATIAL], dims[STX_MAX_DIMS];
+	int global = onnx_arg(c), rank = onnx_rank(x);
 	struct window w;
+	if (!global && read_window(c, x, NULL, &w))
+		count_windows(c, &w, asked);
+	if (!c->err && rank < 3)
+		return onnx_fail(c, STX_E_INVALID, "the input must have rank 3 or more");
+	for (int i = 2; i < rank; i++)
+		dims[i - 2] = i;
+	V v = onnx_1(c, STX_OP_ABS, onnx_cast(c, x, wide));
+	if (p != 1)
+		v = p == 2 ? onnx_2(c, STX_OP_MUL, v, v)
+			   : onnx_2(c, STX_OP_POW, v, onnx_number(c, p, wide));
+	v = c->err   ? NO_V
+	    : global ? onnx_reduce(c, STX_OP_SUM_DIM, v, dims, rank - 2, 1)
+		     : sum_windows(c, v, &w);
+	if (p != 1)
+		v = p == 2 ? onnx_1(c, STX_OP_SQRT, v)
+			   : onnx_2(c, STX_OP_POW, v, onnx_number(c, 1 / p, wide));
+	out[0] = onnx_cast(c, v, t);
+	return c->err;
+}
+
+/* x [N,C,in..] at the flat positions that MaxPool gave, zeros elsewhere. They are positions in what
+ * kernel, strides and pads make of the input; output_shape, where it is given, is that with zeros
+ * behind. */
+static stx_err map_max_unpool(struct onnx *c, V *out)
+{
+	V x = onnx_in(c, 0), index = onnx_in(c, 1), shape = onnx_opt(c, 2);
+	int64_t s[STX_MAX_DIMS], is[STX_MAX_DIMS], want[STX_MAX_DIMS], lo[SPATIAL] = { 0 },
+								       hi[SPATIAL] = { 0 }, n;
+	struct window w;
+	int rank = onnx_sizes(c, x, s), have = rank;
 	if (!read_window(c, x, NULL, &w))
 		return c->err;
-	count_windows(c, &w, asked);
-	V v = onnx_1(c, STX_OP_ABS, onnx_cast(c, x, wide));
-	v = p == 2 ? onnx_2(c, STX_OP_MUL, v, v)
-		   : onnx_2(c, STX_OP_POW, v, onnx_number(c, p, wide));
-	v = sum_windows(c, v, &w);
-	v = p == 2 ? onnx_1(c, STX_OP_SQRT, v)
-		   : onnx_2(c, STX_OP_POW, v, onnx_number(c, 1 / p, wide));
-	out[0] = onnx_cast(c, v, t);
+	if (onnx_sizes(c, index, is) != rank || memcmp(s, is, sizeof s) != 0)
+		return onnx_fail(c, STX_E_INVALID, "the indices must have the input's sizes");
+	n = onnx_product(s, 0, rank);
+	for (int i = 0; i < w.k; i++)
+		s[2 + i] = (w.in[i] - 1) * w.stride[i] + w.kernel[i] - w.lo[i] - w.hi[i];
+	if (shape.node)
+		have = onnx_known_ints(c, shape, "the output's shape", want, STX_MAX_DIMS);
+	for (int i = 0; i < rank && have == rank && !c->err; i++) {
+		int64_t more = shape.node ? want[i] - s[i] : 0;
+		if (s[i] < 0 || (i < 2 && more) || more > INT32_MAX || more < -s[i])
+			onnx_fail(c, STX_E_INVALID, "dimension %d of the output is out of range",
+				  i);
+		else if (i >= 2)
+			hi[i - 2] = more;
+	}
+	if (!c->err && have != rank)
+		return onnx_fail(c, STX_E_INVALID, "output_shape has %d numbers, not %d", have,
+				 rank);
+	if (c->err)
+		return c->err;
+	int64_t total = onnx_product(s, 0, rank);
+	struct stx_arg a[4] = { stx_arg_tensor(onnx_full(c, &total, 1, 0, onnx_dtype(x))),
+				stx_arg_int(c->g, 0), stx_arg_tensor(onnx_view(c, index, &n, 1)),
+				stx_arg_tensor(onnx_view(c, x, &n, 1)) };
+	V y = onnx_view(c, onnx_call(c, STX_OP_SCATTER, a, 4), s, rank);
+	out[0] = pad_spatial(c, y, w.k, lo, hi, zero_of(x));
 	return c->err;
 }
 
@@ -462,20 +511,24 @@ static stx_err map_lrn(struct onnx *c, V *out)
 
 /* ---- integers ---- */
 
+/* v, a number, one for each of dimension `dim` of rank `rank`, or a tensor that broadcasts to it. */
+static V along(struct onnx *c, V v, int rank, int dim)
+{
+	int64_t s[STX_MAX_DIMS];
+	if (c->err || onnx_rank(v) != 1)
+		return v;
+	for (int i = 0; i < rank; i++)
+		s[i] = i == dim ? onnx_dim(c, v, 0) : 1;
+	return onnx_view(c, v, s, onnx_dim(c, v, 0) == 1 ? 0 : rank);
+}
+
 /* v - zero in i32; zero is a number or one a channel of dimension `dim`. */
 static V minus_zero(struct onnx *c, V v, V zero, int dim)
 {
-	int64_t s[STX_MAX_DIMS];
 	V r = onnx_cast(c, v, STX_I32);
-	int rank = onnx_rank(v);
 	if (!zero.node || c->err)
 		return r;
-	V z = onnx_cast(c, zero, STX_I32);
-	if (onnx_rank(z) == 1) {
-		for (int i = 0; i < rank; i++)
-			s[i] = i == dim ? onnx_dim(c, z, 0) : 1;
-		z = onnx_view(c, z, s, onnx_dim(c, z, 0) == 1 ? 0 : rank);
-	}
+	V z = along(c, onnx_cast(c, zero, STX_I32), onnx_rank(v), dim);
 	V less = onnx_2(c, STX_OP_SUB, r, z);
 	onnx_keeps_sizes(c, less, r, "a zero point");
 	return less;
@@ -534,13 +587,11 @@ static stx_err map_qlinear_matmul(struct onnx *c, V *out)
 {
 	V a = onnx_in(c, 0), as = onnx_in(c, 1), az = onnx_in(c, 2), b = onnx_in(c, 3),
 	  bs = onnx_in(c, 4), bz = onnx_in(c, 5), ys = onnx_in(c, 6), yz = onnx_in(c, 7);
-	if (!c->err && (onnx_rank(scalar_of(c, as)) || onnx_rank(scalar_of(c, bs))))
-		return onnx_fail(c, STX_E_UNSUPPORTED,
-				 "operator QLinearMatMul: a scale for every row or column");
 	V acc = onnx_matmul(c, minus_zero(c, a, az, onnx_rank(a) - 2),
 			    minus_zero(c, b, bz, onnx_rank(b) - 1));
-	V scale = onnx_2(c, STX_OP_MUL, onnx_cast(c, scalar_of(c, as), STX_F32),
-			 onnx_cast(c, scalar_of(c, bs), STX_F32));
+	int rank = onnx_rank(acc); /* a scale is a number, one for every row of a or column of b */
+	V scale = onnx_2(c, STX_OP_MUL, onnx_cast(c, along(c, as, rank, rank - 2), STX_F32),
+			 onnx_cast(c, along(c, bs, rank, rank - 1), STX_F32));
 	scale = onnx_2(c, STX_OP_DIV, scale, onnx_cast(c, scalar_of(c, ys), STX_F32));
 	out[0] = requantize(c, acc, scale, scalar_of(c, yz));
 	return c->err;
@@ -552,6 +603,8 @@ const struct onnx_mapping onnx_window_map[] = {
 	{ "MaxPool", map_max_pool, 0 },
 	{ "AveragePool", map_average_pool, 0 },
 	{ "LpPool", map_lp_pool, 0 },
+	{ "GlobalLpPool", map_lp_pool, 1 },
+	{ "MaxUnpool", map_max_unpool, 0 },
 	{ "LRN", map_lrn, 0 },
 	{ "ConvInteger", map_conv_integer, 0 },
 	{ "QLinearConv", map_qlinear_conv, 0 },

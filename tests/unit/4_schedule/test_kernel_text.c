@@ -225,6 +225,8 @@ static const struct mutation mutations[] = {
 	{ text_sort, "sort u32 p1 p2[200*x0] x1", "sort u32 p1 p2[200*x0] x0" },
 	{ text_sort, "sort u32 p1 p2[200*x0] x1", "sort u32 p1 p2[200*x0 + 1] x1" }, /* too far */
 	{ text_sort, "sort u32 p1 p2[200*x0] x1", "sort u32 p1 p2[200*x1] x1" },
+	{ text_sort, "p2[200*x0] x1\n", "p2[200*x0] x1 first 101\n" },
+	{ text_sort, "p2[200*x0] x1\n", "p2[200*x0] x1 first 0\n" },
 	{ text_sort, "elems 600 \"buf2\"", "elems 599 \"buf2\"" },
 	{ text_sort, "  sort u32 p1 p2[200*x0] x1\n  loop x2\n",
 	  "  loop x2\n  sort u32 p1 p2[200*x0] x1\n" },

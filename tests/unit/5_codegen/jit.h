@@ -1,6 +1,6 @@
 /* jit.h
- * shared by the code generation tests: kernel text to a loaded function, levels of this host,
- * random bits. */
+ * shared by the code generation tests: kernel text to a loaded function, its loops as long ones
+ * whatever their sizes; levels of this host, random bits. */
 #ifndef TEST_JIT_H
 #define TEST_JIT_H
 
@@ -89,7 +89,8 @@ static inline stx_kernel_fn *jit_kernel(const char *target, const char *text)
 	struct stx_arena *a = stx_arena_new(0);
 	struct stx_kernel *k = jit_parse(a, text);
 	assert_int_equal(stx_cpu_target_parse(target, &t, &d), 0);
-	if (stx_emit_llvm(jit.llvm, k, &t, jit.fast, STX_EMIT_OBJECT, &object, NULL, &d))
+	unsigned how = STX_EMIT_LONG | (jit.fast ? STX_EMIT_FAST : 0u);
+	if (stx_emit_llvm(jit.llvm, k, &t, how, STX_EMIT_OBJECT, &object, NULL, &d))
 		fail_msg("%s: %s in\n%s", target, d.text, text);
 	struct stx_span in = { object.at, object.n };
 	if (stx_link_shared(&in, 1, &shared, &d))

@@ -449,6 +449,111 @@ static void test_emit_narrowing_to_16_bits_rounds_at_every_edge(void **state)
 	}
 }
 
+#define EDGES (4 << 16)
+
+/* Casts of EDGES numbers to a 16-bit float: as the reference rounds, to the bit, at every level. */
+static void check_rounding(enum stx_dtype from, enum stx_dtype to, const void *in)
+{
+	static uint16_t got[EDGES];
+	const char *a = stx_dtype_name(from), *b = stx_dtype_name(to);
+	size_t bytes = (size_t)stx_dtype_bytes(from);
+	char text[600];
+	snprintf(text, sizeof text,
+		 "kernel \"k\" poi bits 32 target cpu\nparam p0 %s read elems 262144 \"a\"\n"
+		 "param p1 %s write elems 262144 \"b\"\naxis x0 grid 256\naxis x1 vector 1024\n"
+		 "grain 1\nbegin\nloop x1\nt0 = load %s p0[x1 + 1024*x0]\nt1 = cast %s t0\n"
+		 "store %s p1[x1 + 1024*x0] t1\nend\nend\n",
+		 a, b, a, b, b);
+	for (const char *const *target = jit_targets(); *target; target++) {
+		jit_run(jit_kernel(*target, text), (void *[]){ (void *)in, got }, NULL, 0, 256);
+		for (size_t i = 0; i < EDGES; i++) {
+			union stx_scalar v = stx_scalar_load(from, (const char *)in + i * bytes);
+			v = stx_prim_eval(STX_P_CAST, to, from, v, v, v);
+			if (isnan(v.f) ? isnan(stx_scalar_from_bits(to, got[i]))
+				       : got[i] == stx_scalar_bits(to, v.f))
+				continue;
+			fail_msg("%s: %s %zu becomes %s %04x", *target, a, i, b, got[i]);
+		}
+	}
+}
+
+/* The middles between numbers of the smaller format, and what is next to them, round in one step; of f64 by
+ * way of f32 they would not. */
+static void test_emit_narrowing_from_f64_and_i32_rounds_once(void **state)
+{
+	static double wide[EDGES];
+	static int32_t whole[EDGES];
+	static const enum stx_dtype to[] = { STX_BF16, STX_F16 };
+	(void)state;
+	for (int j = 0; j < 2; j++) {
+		for (uint32_t i = 0; i < EDGES; i++) {
+			double v = stx_scalar_from_bits(to[j], i >> 2);
+			double m = v / 2 + stx_scalar_from_bits(to[j], (i >> 2) + 1) / 2;
+			int32_t n = (int32_t)((i & 0xfff) | 0x1000) << (i >> 12) % 19;
+			wide[i] = i & 2 ? m : nextafter(m, i & 1 ? INFINITY : -INFINITY);
+			if ((i & 3) == 3)
+				wide[i] = nextafter(v, 0);
+			n += (int32_t)(i >> 12) / 19 % 3 - 1;
+			whole[i] = i >> 17 ? -n : n;
+		}
+		whole[0] = INT32_MIN;
+		whole[1] = INT32_MAX;
+		check_rounding(STX_F64, to[j], wide);
+		check_rounding(STX_I32, to[j], whole);
+	}
+}
+
+/* What bf16 arithmetic only moves, or gives another sign, is not rounded; the rest is: as the reference. */
+static void test_emit_signs_and_extremes_of_bf16_equal_reference(void **state)
+{
+	static const char text[] =
+		"kernel \"k\" poi bits 32 target cpu\nparam p0 bf16 read elems 65536 \"a\"\n"
+		"param p1 bf16 read elems 65536 \"b\"\n"
+		"param p2 bf16 write elems 65536 \"c\"\nparam p3 bf16 write elems 65536 \"d\"\n"
+		"param p4 bf16 write elems 65536 \"e\"\nparam p5 bf16 write elems 65536 \"f\"\n"
+		"axis x0 grid 64\naxis x1 vector 1024\ngrain 1\nbegin\n"
+		"t0 = const f32 0.5\nt1 = const f32 0.3\nloop x1\n"
+		"t2 = load bf16 p0[x1 + 1024*x0]\nt3 = load bf16 p1[x1 + 1024*x0]\n"
+		"t4 = cast f32 t2\nt5 = cast f32 t3\n"
+		"t6 = neg f32 t4\nt7 = abs f32 t6\nt8 = copysign f32 t7 t5\nt9 = cast bf16 t8\n"
+		"t10 = max f32 t4 t5\nt11 = min f32 t10 t0\nt12 = cast bf16 t11\n"
+		"t13 = min f32 t4 t1\nt14 = cast bf16 t13\n"
+		"t15 = abs f32 t1\nt16 = lt bool t4 t5\nt17 = select f32 t16 t4 t15\n"
+		"t18 = cast bf16 t17\n"
+		"store bf16 p2[x1 + 1024*x0] t9\nstore bf16 p3[x1 + 1024*x0] t12\n"
+		"store bf16 p4[x1 + 1024*x0] t14\nstore bf16 p5[x1 + 1024*x0] t18\nend\nend\n";
+	static uint16_t a[1 << 16], b[1 << 16], got[4][1 << 16];
+	(void)state;
+	for (uint32_t i = 0; i < 1 << 16; i++) {
+		a[i] = (uint16_t)i;
+		b[i] = (uint16_t)(i * 40503u >> 3);
+	}
+	for (const char *const *target = jit_targets(); *target; target++) {
+		jit_run(jit_kernel(*target, text),
+			(void *[]){ a, b, got[0], got[1], got[2], got[3] }, NULL, 0, 64);
+		for (uint32_t i = 0; i < 1 << 16; i++) {
+			double x = stx_scalar_from_bits(STX_BF16, a[i]),
+			       y = stx_scalar_from_bits(STX_BF16, b[i]), third = (double)0.3f,
+			       want[4] = { copysign(x, y), fmin(fmax(x, y), 0.5), fmin(x, third),
+					   x < y ? x : third };
+			if (isnan(x) || isnan(y)) /* wins of max and min; elsewhere x's alone */
+				want[1] = NAN;
+			if (isnan(x))
+				want[2] = NAN;
+			if (x == 0 && y == 0) /* -0 < +0 */
+				want[1] = signbit(x) && signbit(y) ? -0.0 : 0.0;
+			for (int k = isnan(y); k < 4; k++) { /* a NaN's sign is not defined */
+				double g = stx_scalar_from_bits(STX_BF16, got[k][i]);
+				if (isnan(want[k])
+					    ? !isnan(g)
+					    : got[k][i] != stx_scalar_bits(STX_BF16, want[k]))
+					fail_msg("%s: output %d of %04x, %04x is %04x", *target, k,
+						 a[i], b[i], got[k][i]);
+			}
+		}
+	}
+}
+
 /* B35: the same values in a scalar, a vector body and a tail. */
 static void test_emit_cast_out_of_range_to_8_bits_wraps_through_i32(void **state)
 {
@@ -532,6 +637,8 @@ int main(void)
 		cmocka_unit_test(test_emit_copy_of_16_bit_floats_keeps_every_bit),
 		cmocka_unit_test(test_emit_scale_rounds_once),
 		cmocka_unit_test(test_emit_narrowing_to_16_bits_rounds_at_every_edge),
+		cmocka_unit_test(test_emit_narrowing_from_f64_and_i32_rounds_once),
+		cmocka_unit_test(test_emit_signs_and_extremes_of_bf16_equal_reference),
 		cmocka_unit_test(test_emit_cast_out_of_range_to_8_bits_wraps_through_i32),
 		cmocka_unit_test(test_emit_multiply_and_subtract_is_not_contracted),
 		cmocka_unit_test(test_emit_multiply_and_subtract_is_contracted_in_fast),

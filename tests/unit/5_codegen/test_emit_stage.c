@@ -38,6 +38,61 @@ static void test_emit_stage_equal_kernels_give_equal_objects(void **state)
 		}
 }
 
+/* Passes are kept from one kernel to the next: nothing of a kernel stays in them. */
+static void test_emit_stage_object_after_other_kernels_is_the_first_one(void **state)
+{
+	(void)state;
+	for (const char *const *t = jit_targets(); *t; t++)
+		for (size_t i = 0; i < N_TEXTS; i++) {
+			struct stx_llvm *was = jit.llvm;
+			struct stx_bytes after = emit(*t, all_texts[i], STX_EMIT_OBJECT, NULL);
+			assert_int_equal(stx_llvm_new(&jit.llvm, NULL), 0);
+			struct stx_bytes first = emit(*t, all_texts[i], STX_EMIT_OBJECT, NULL);
+			stx_llvm_free(jit.llvm);
+			jit.llvm = was;
+			assert_int_equal(after.n, first.n);
+			assert_memory_equal(after.at, first.at, first.n);
+			stx_bytes_free(&after);
+			stx_bytes_free(&first);
+		}
+}
+
+static const char *relu_text(char out[400], int rows)
+{
+	snprintf(out, 400,
+		 "kernel \"k\" poi bits 32 target cpu\nparam p0 f32 read elems %d \"a\"\n"
+		 "param p1 f32 write elems %d \"b\"\naxis x0 grid %d\naxis x1 vector 250\n"
+		 "grain 1\nbegin\nt0 = const f32 0x0p+0\nloop x1\nt1 = load f32 p0[250*x0 + x1]\n"
+		 "t2 = max f32 t1 t0\nstore f32 p1[250*x0 + x1] t2\nend\nend\n",
+		 250 * rows, 250 * rows, rows);
+	return out;
+}
+
+/* A vector at a time where all of them take no time, several where they do; a serial loop inside
+ * counts as often as it runs. */
+static void test_emit_stage_little_work_is_not_unrolled(void **state)
+{
+	static const char columns[] =
+		"kernel \"k\" red bits 32 target cpu\nparam p0 f32 read elems 65536 \"a\"\n"
+		"param p1 f32 write elems 64 \"b\"\naxis x0 grid 1\naxis x1 vector 64\n"
+		"axis r0 loop reduction 1024\ngrain 1\nbegin\nloop x1\nt0 = acc sum plain f32 r0\n"
+		"loop r0\nt1 = load f32 p0[x1 + 64*r0]\nupdate t0 t1\nend\nt2 = result f32 t0 0\n"
+		"store f32 p1[x1] t2\nend\nend\n";
+	struct stx_emit_info info;
+	char text[400];
+	(void)state;
+	struct stx_bytes little = emit("cpu:x86-64-v3", relu_text(text, 4), STX_EMIT_SOURCE, &info);
+	assert_int_equal(info.vector_elems, 8);
+	struct stx_bytes more = emit("cpu:x86-64-v3", relu_text(text, 400), STX_EMIT_SOURCE, &info);
+	assert_int_equal(info.vector_elems, 32);
+	assert_true(little.n < more.n);
+	struct stx_bytes deep = emit("cpu:x86-64-v3", columns, STX_EMIT_SOURCE, &info);
+	assert_true(info.vector_elems > 8);
+	stx_bytes_free(&little);
+	stx_bytes_free(&more);
+	stx_bytes_free(&deep);
+}
+
 /* BE-06: nothing is left to a library, at any level (a sort is a function of its own module); no
  * exception tables. */
 static void test_emit_stage_assembly_calls_nothing(void **state)
@@ -113,6 +168,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_emit_stage_equal_kernels_give_equal_objects),
+		cmocka_unit_test(test_emit_stage_object_after_other_kernels_is_the_first_one),
+		cmocka_unit_test(test_emit_stage_little_work_is_not_unrolled),
 		cmocka_unit_test(test_emit_stage_assembly_calls_nothing),
 		cmocka_unit_test(test_emit_stage_ir_text_before_and_after_the_passes),
 		cmocka_unit_test(test_emit_stage_unknown_level_is_refused),

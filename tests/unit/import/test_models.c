@@ -31,6 +31,59 @@ static void test_models_function_attribute_not_given_has_its_default(void **stat
 		     in, "2", 9, 21);
 }
 
+/* Default values and overloads came with IR versions 9 and 10. */
+static void test_models_function_s_own_defaults_hold_unless_its_caller_differs(void **state)
+{
+	(void)state;
+	static const double in[] = { -4, 8 };
+#define LEAKY                                                                                      \
+	"function local:Leaky(a) -> (c) alpha=0.5\n"                                               \
+	"opset 17\nc = LeakyRelu(a) alpha=@alpha\nend\n"
+	ASSERT_GIVES("opset 17\n" LEAKY "input x float [2]\ny = local:Leaky(x)\noutput y\n", in,
+		     "2", -2, 8);
+	ASSERT_GIVES("opset 17\n" LEAKY
+		     "input x float [2]\ny = local:Leaky(x) alpha=0.25\noutput y\n",
+		     in, "2", -1, 8);
+	ASSERT_GIVES("opset 17\n" LEAKY "function local:Outer(p) -> (r) alpha=0.125\n"
+		     "opset 17\nr = local:Leaky(p) alpha=@alpha\nend\n"
+		     "input x float [2]\ny = local:Outer(x)\noutput y\n",
+		     in, "2", -0.5, 8);
+}
+
+static void test_models_functions_of_one_name_are_told_by_overload(void **state)
+{
+	(void)state;
+	static const double in[] = { -4, 8 };
+#define TWO                                                                                        \
+	"function local:F(a) -> (c)\nc = Abs(a)\nend\n"                                            \
+	"function local:F(a) -> (c) overload=minus\nc = Neg(a)\nend\n"                             \
+	"input x float [2]\n"
+	ASSERT_GIVES(TWO "y = local:F(x)\noutput y\n", in, "2", 4, 8);
+	ASSERT_GIVES(TWO "y = local:F(x) overload=minus\noutput y\n", in, "2", 4, -8);
+	assert_refused(TWO "y = local:F(x) overload=other\noutput y\n", STX_E_UNSUPPORTED,
+		       "local.F", NULL);
+}
+
+static void test_models_function_input_left_out_is_absent_inside(void **state)
+{
+	(void)state;
+	static const double in[] = { -4, 8 };
+	ASSERT_GIVES("function local:C(a, lo, hi) -> (c)\nc = Clip(a, lo, hi)\nend\n"
+		     "input x float [2]\ninit h float [] 2\ny = local:C(x, , h)\noutput y\n",
+		     in, "2", -4, 2);
+}
+
+/* A writer of protocol buffers 3 leaves out what is 0. */
+static void test_models_attribute_without_its_value_is_zero(void **state)
+{
+	(void)state;
+	static const double in[] = { 1, 2, 3, 5 };
+	ASSERT_GIVES("input x float [2,2]\ny = ArgMax(x) axis=?i keepdims=?i\noutput y\n", in, "2",
+		     1, 1);
+	ASSERT_GIVES("input x float [2,2]\ny = Concat(x, x) axis=?i\noutput y\n", in, "4,2", 1, 2,
+		     3, 5, 1, 2, 3, 5);
+}
+
 static void test_models_function_in_a_function_passes_attributes_on(void **state)
 {
 	(void)state;
@@ -545,6 +598,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_models_function_takes_its_caller_s_attributes),
 		cmocka_unit_test(test_models_function_attribute_not_given_has_its_default),
+		cmocka_unit_test(
+			test_models_function_s_own_defaults_hold_unless_its_caller_differs),
+		cmocka_unit_test(test_models_functions_of_one_name_are_told_by_overload),
+		cmocka_unit_test(test_models_function_input_left_out_is_absent_inside),
+		cmocka_unit_test(test_models_attribute_without_its_value_is_zero),
 		cmocka_unit_test(test_models_function_in_a_function_passes_attributes_on),
 		cmocka_unit_test(test_models_function_has_an_opset_of_its_own),
 		cmocka_unit_test(test_models_function_hides_the_operator_of_its_name),

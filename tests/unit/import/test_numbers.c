@@ -525,6 +525,110 @@ static void test_numbers_ngrams_with_skips(void **state)
 		     in, "4", 6, 6, 0, 5);
 }
 
+/* A square of what a half holds may be beyond it, and so may be a sum of squares. */
+static void test_numbers_norms_of_halves_are_computed_wider(void **state)
+{
+	(void)state;
+	static const double in[] = { -300, 300, -300, 300 };
+	static const char *const ones[] = {
+		"y16 = BatchNormalization(h, s, b, b, s) training_mode=1",
+		"y16 = InstanceNormalization(h, s, b)",
+		"y16 = MeanVarianceNormalization(h) axes=[2]",
+	};
+	for (int i = 0; i < 3; i++) {
+		char lines[512];
+		snprintf(lines, sizeof lines,
+			 "opset 15\ninput x float [1,1,4]\nh = Cast(x) to=10\n"
+			 "init s float16 [1] 1\ninit b float16 [1] 0\n%s\n"
+			 "y = Cast(y16) to=1\noutput y\n",
+			 ones[i]);
+		ASSERT_GIVES(lines, in, "1,1,4", -1, 1, -1, 1);
+	}
+	ASSERT_GIVES("input x float [1,1,4]\nh = Cast(x) to=10\nn = LpNormalization(h)\n"
+		     "y = Cast(n) to=1\noutput y\n",
+		     in, "1,1,4", -0.5, 0.5, -0.5, 0.5);
+	ASSERT_GIVES("input x float [1,1,4]\nh = Cast(x) to=10\nn = ReduceL2(h) keepdims=0\n"
+		     "y = Cast(n) to=1\noutput y\n",
+		     in, "", 600);
+}
+
+/* Statistics of another type than x do not lower what it is computed in. */
+static void test_numbers_batch_norm_of_mixed_types_computes_in_the_widest(void **state)
+{
+	(void)state;
+	static const double in[] = { 1000, 1001 };
+	ASSERT_GIVES("opset 15\ninput x float [2,1]\ninit s float [1] 1\ninit b float [1] 0\n"
+		     "init m bfloat16 [1] 1000\ninit v bfloat16 [1] 3\n"
+		     "y = BatchNormalization(x, s, b, m, v) epsilon=0.0\noutput y\n",
+		     in, "2,1", 0, 0.57735026);
+}
+
+static void test_numbers_reductions_of_integers_stay_integers(void **state)
+{
+	(void)state;
+	static const double in[] = { 3000000, 4000000 };
+	ASSERT_GIVES("input x float [2]\ni = Cast(x) to=6\ny = ReduceL2(i) keepdims=0\noutput y "
+		     "int32 []\n",
+		     in, "", 5000000);
+	ASSERT_GIVES("input x float [2]\ni = Cast(x) to=7\ny = ReduceLogSum(i) "
+		     "keepdims=0\noutput y int64 []\n",
+		     in, "", 15);
+	ASSERT_GIVES("input x float [2]\ni = Cast(x) to=6\ny = ReduceLogSumExp(i) "
+		     "keepdims=0\noutput y int32 []\n",
+		     in, "", 4000000);
+}
+
+/* The division of QuantizeLinear is of the scale's type unless `precision` says another: 3.473 by
+ * 0.4084 is 8.5 as f16, which rounds to 8, and 8.502 as f32. */
+static void test_numbers_quantize_divides_in_the_scale_s_type(void **state)
+{
+	(void)state;
+	static const double in[] = { 3.473, -1000 };
+#define QUANTIZE                                                                                   \
+	"opset 23\ninput x float [2]\nh = Cast(x) to=10\ninit s float16 [] 0.4084\n"               \
+	"init z uint16 [] 60001\n"
+	ASSERT_GIVES(QUANTIZE "y = QuantizeLinear(h, s, z)\noutput y\n", in, "2", 60009, 57553);
+	ASSERT_GIVES(QUANTIZE "y = QuantizeLinear(h, s, z) precision=1\noutput y\n", in, "2", 60010,
+		     57553);
+}
+
+static void test_numbers_qlinear_matmul_takes_scales_of_rows_and_columns(void **state)
+{
+	(void)state;
+	static const double in[] = { 1, 2, 3, 4 };
+#define OPERANDS                                                                                   \
+	"opset 21\ninput x float [2,2]\na = Cast(x) to=2\ninit b int8 [2,2] 1 2 3 4\n"             \
+	"init one float [] 1\ninit z uint8 [] 0\ninit bz int8 [] 0\n"
+	ASSERT_GIVES(OPERANDS "init bs float [2] 1 0.5\ninit zs int8 [2] 0 1\n"
+			      "y = QLinearMatMul(a, one, z, b, bs, zs, one, z)\noutput y\n",
+		     in, "2,2", 7, 4, 15, 8);
+	ASSERT_GIVES(OPERANDS "init as float [2] 1 2\ninit zs uint8 [2] 0 1\n"
+			      "y = QLinearMatMul(a, as, zs, b, one, bz, one, z)\noutput y\n",
+		     in, "2,2", 7, 10, 22, 32);
+	ASSERT_GIVES(OPERANDS "init as float [2,1] 1 2\ninit zs uint8 [2,1] 0 1\n"
+			      "y = QLinearMatMul(a, as, zs, b, one, bz, one, z)\noutput y\n",
+		     in, "2,2", 7, 10, 22, 32);
+	assert_refused(OPERANDS "init as float [3] 1 2 3\ninit zs uint8 [] 0\n"
+				"y = QLinearMatMul(a, as, zs, b, one, bz, one, z)\noutput y\n",
+		       STX_E_INVALID, NULL);
+}
+
+/* Mode 0 is the product, mode 1 what softcap makes of it. */
+static void test_numbers_attention_shows_scores_before_softcap(void **state)
+{
+	(void)state;
+	static const double in[] = { 3 };
+	static const double want[] = { 9, 1.9995065 };
+	for (int mode = 0; mode < 2; mode++) {
+		char lines[256];
+		snprintf(lines, sizeof lines,
+			 "opset 23\ninput x float [1,1,1,1]\nz, p, v, y = Attention(x, x, x) "
+			 "softcap=2.0 qk_matmul_output_mode=%d\noutput y\n",
+			 mode);
+		ASSERT_GIVES(lines, in, "1,1,1,1", want[mode]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -537,6 +641,12 @@ int main(void)
 		cmocka_unit_test(test_numbers_einsum_broadcasts_ones),
 		cmocka_unit_test(test_numbers_einsum_malformed_refused),
 		cmocka_unit_test(test_numbers_det_pivots_and_finds_singular_matrices),
+		cmocka_unit_test(test_numbers_norms_of_halves_are_computed_wider),
+		cmocka_unit_test(test_numbers_batch_norm_of_mixed_types_computes_in_the_widest),
+		cmocka_unit_test(test_numbers_reductions_of_integers_stay_integers),
+		cmocka_unit_test(test_numbers_quantize_divides_in_the_scale_s_type),
+		cmocka_unit_test(test_numbers_qlinear_matmul_takes_scales_of_rows_and_columns),
+		cmocka_unit_test(test_numbers_attention_shows_scores_before_softcap),
 		cmocka_unit_test(test_numbers_lstm_follows_its_equations),
 		cmocka_unit_test(test_numbers_gru_resets_before_or_after_the_product),
 		cmocka_unit_test(test_numbers_rnn_activations_take_their_numbers_in_order),

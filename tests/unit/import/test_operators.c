@@ -147,6 +147,80 @@ static void test_operators_results_keep_the_operands_type(void **state)
 		     "4", NAN, NAN, 1.7320508, 2);
 }
 
+/* In the first opsets counts have the type of the data. */
+static void test_operators_split_and_tile_by_numbers_of_the_data_s_type(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("opset 1\ninput x float [3]\ninit s float [2] 1 2\na, b = Split(x, s) axis=0\n"
+		     "y = Concat(b, a) axis=0\noutput y\n",
+		     counting, "3", 1, 2, 0);
+	ASSERT_GIVES("opset 1\ninput x float [2,2]\ninit n float [] 2\ninit a float [] 1\n"
+		     "y = Tile(x, n, a)\noutput y\n",
+		     counting, "2,4", 0, 1, 0, 1, 2, 3, 2, 3);
+	assert_refused("opset 1\ninput x float [3]\ninit s float [2] 1.5 1.5\n"
+		       "a, b = Split(x, s) axis=0\noutput a\n",
+		       STX_E_INVALID, "whole numbers", "1.5", NULL);
+}
+
+static void test_operators_max_unpool_puts_back_what_max_pool_took(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("input x float [1,1,3,4]\n"
+		     "p, i = MaxPool(x) kernel_shape=[2,2] strides=[1,2]\n"
+		     "y = MaxUnpool(p, i) kernel_shape=[2,2] strides=[1,2]\noutput y\n",
+		     counting, "1,1,3,4", 0, 0, 0, 0, 0, 5, 0, 7, 0, 9, 0, 11);
+	static const double in[] = { 1, 2, 3, 4 };
+	ASSERT_GIVES("input x float [1,1,2,2]\ninit i int64 [1,1,2,2] 5 7 13 15\n"
+		     "init s int64 [4] 1 1 5 5\n"
+		     "y = MaxUnpool(x, i, s) kernel_shape=[2,2] strides=[2,2]\noutput y\n",
+		     in, "1,1,5,5", 0, 0, 0, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 4, 0, 0,
+		     0, 0, 0, 0);
+	assert_refused("input x float [1,1,2,2]\ninput i int64 [1,1,2,1]\n"
+		       "y = MaxUnpool(x, i) kernel_shape=[2,2]\noutput y\n",
+		       STX_E_INVALID, "indices", NULL);
+	assert_refused(
+		"input x float [1,1,2,2]\ninput i int64 [1,1,2,2]\ninit s int64 [4] 1 2 5 5\n"
+		"y = MaxUnpool(x, i, s) kernel_shape=[2,2]\noutput y\n",
+		STX_E_INVALID, "dimension 1", NULL);
+}
+
+static void test_operators_global_lp_pool_is_the_norm_of_a_channel(void **state)
+{
+	(void)state;
+	static const double in[] = { 3, -4, 6, 8 };
+	ASSERT_GIVES("input x float [1,2,2]\ny = GlobalLpPool(x)\noutput y\n", in, "1,2,1", 5, 10);
+	ASSERT_GIVES("input x float [1,2,2]\ny = GlobalLpPool(x) p=1\noutput y\n", in, "1,2,1", 7,
+		     14);
+	ASSERT_GIVES("opset 1\ninput x float [1,2,2]\ny = GlobalLpPool(x) p=1.0\noutput y\n", in,
+		     "1,2,1", 7, 14);
+}
+
+static void test_operators_nonzero_of_a_number_has_no_coordinates(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("init x float [] 2\nn = NonZero(x)\ny = Shape(n)\noutput y\n", counting, "2",
+		     0, 1);
+	ASSERT_GIVES("init x float [] 0\nn = NonZero(x)\ny = Shape(n)\noutput y\n", counting, "2",
+		     0, 0);
+}
+
+static void test_operators_gemm_of_integers_by_a_fraction_refused(void **state)
+{
+	(void)state;
+	assert_refused("input a int32 [2,2]\ny = Gemm(a, a) alpha=0.5\noutput y\n",
+		       STX_E_UNSUPPORTED, "Gemm", "alpha", NULL);
+}
+
+/* An integer beyond 2^53 is no double. */
+static void test_operators_constant_of_shape_keeps_every_bit(void **state)
+{
+	(void)state;
+	ASSERT_GIVES("init s int64 [1] 2\ninit less uint64 [] 9007199254740992\n"
+		     "c = ConstantOfShape(s) value=(v uint64 [1] 9007199254740993\n"
+		     "d = Sub(c, less)\ny = Cast(d) to=1\noutput y\n",
+		     counting, "2", 1, 1);
+}
+
 static void test_operators_reshape_by_attribute_and_by_input(void **state)
 {
 	(void)state;
@@ -331,6 +405,12 @@ int main(void)
 		cmocka_unit_test(test_operators_clip_bounds_by_attribute_and_by_input),
 		cmocka_unit_test(test_operators_softmax_before_opset_13_flattens),
 		cmocka_unit_test(test_operators_results_keep_the_operands_type),
+		cmocka_unit_test(test_operators_split_and_tile_by_numbers_of_the_data_s_type),
+		cmocka_unit_test(test_operators_max_unpool_puts_back_what_max_pool_took),
+		cmocka_unit_test(test_operators_global_lp_pool_is_the_norm_of_a_channel),
+		cmocka_unit_test(test_operators_nonzero_of_a_number_has_no_coordinates),
+		cmocka_unit_test(test_operators_constant_of_shape_keeps_every_bit),
+		cmocka_unit_test(test_operators_gemm_of_integers_by_a_fraction_refused),
 		cmocka_unit_test(test_operators_reshape_by_attribute_and_by_input),
 		cmocka_unit_test(test_operators_cast_names_its_type_by_text_before_opset_6),
 		cmocka_unit_test(test_operators_cast_to_8_bit_floats_saturates_unless_told_not_to),

@@ -100,6 +100,25 @@ static void test_readme_no_operator_is_mapped_twice(void **state)
 		assert_string_not_equal(names[i - 1], names[i]);
 }
 
+/* An attribute that an operator's row does not have is refused; without a row all would be taken. */
+static void test_readme_every_mapped_operator_has_its_attributes_listed(void **state)
+{
+	(void)state;
+	static const char *const rows[] = {
+#define ONNX_ATTRIBUTES(op, list) op,
+#include "onnx_attributes.def"
+#undef ONNX_ATTRIBUTES
+	};
+	static const char *names[NAMES_MAX];
+	unsigned n = mapped(names), found = 0;
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned k = 0; k < sizeof rows / sizeof *rows; k++)
+			found += !strcmp(names[i], rows[k]);
+	if (found != n)
+		print_message("%u of %u operators have a row\n", found, n);
+	assert_int_equal(found, n);
+}
+
 static int write_list(void)
 {
 	static char text[1 << 18];
@@ -126,6 +145,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_readme_lists_the_mapped_operators_in_order),
 		cmocka_unit_test(test_readme_no_operator_is_mapped_twice),
+		cmocka_unit_test(test_readme_every_mapped_operator_has_its_attributes_listed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
