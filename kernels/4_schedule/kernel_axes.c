@@ -122,25 +122,28 @@ static int may_merge(struct stx_exprs *x, stx_ex e, uint32_t outer, uint32_t inn
 	return co != STX_EX_BAD && co == stx_ex_mul(x, ci, size);
 }
 
-/* Of an index that is only compared with constants: outer itself, once and for all the outermost of
- * what it is merged with, for there x < k is X < k * size of the rest. */
-static int may_merge_bound(struct chooser *c, stx_ex e, const struct dim *inner)
+/* Of an index that is only compared with constants: outer itself may, once and for all as the outermost
+ * of what it is merged with, for there x < k is X < k * size of the rest. */
+static int may_merge_bound(struct chooser *c, stx_ex e, const struct dim *outer,
+			   const struct dim *inner)
 {
 	const struct stx__axes *a = &c->b->axes;
 	uint32_t var;
 	int64_t plus;
-	if (!stx__var_plus(c->x, e, &var, &plus) || var == inner->var ||
-	    !stx_ex_is_const(c->x, inner->size, NULL))
-		return 0;
-	return a->bound_by[var] == STX_EX_BAD || a->bound_in[var] != inner->var;
+	if (!stx__var_plus(c->x, e, &var, &plus))
+		return may_merge(c->x, e, outer->var, inner->var, inner->size);
+	if (var == outer->var)
+		return stx_ex_is_const(c->x, inner->size, NULL);
+	return var != inner->var &&
+	       (a->bound_by[var] == STX_EX_BAD || a->bound_in[var] != inner->var);
 }
 
 static int all_may_merge(struct chooser *c, const struct dim *outer, const struct dim *inner)
 {
 	for (uint32_t i = 0; i < c->b->accesses.n; i++) {
 		const struct stx__access *a = &c->b->accesses.at[i];
-		if (!may_merge(c->x, a->ex, outer->var, inner->var, inner->size) &&
-		    !(a->is_bound && may_merge_bound(c, a->ex, inner)))
+		if (a->is_bound ? !may_merge_bound(c, a->ex, outer, inner)
+				: !may_merge(c->x, a->ex, outer->var, inner->var, inner->size))
 			return 0;
 	}
 	return 1;

@@ -585,6 +585,11 @@ static void test_operators_copies_of_parts_match_oracle(void **state)
 		"%y = where.self(%b, %x, %n)\nreturn (%y)\n",
 		"%x : f32[2000] = placeholder()\n%a = slice.Tensor(%x, 0, 1300, 2000)\n"
 		"%b = slice.Tensor(%x, 0, 0, 1300)\n%y = cat.default([%a, %b])\nreturn (%y)\n",
+		/* the outermost axis is no part of what its middle one is compared in */
+		"%x : f32[1,1,1] = placeholder()\n%e = expand.default(%x, [3, 4, 5])\n"
+		"%y = constant_pad_nd.default(%e, [0, 0, 2, 1])\nreturn (%y)\n",
+		"%x : f32[1,1,1] = placeholder()\n%e = expand.default(%x, [3, 100, 50])\n"
+		"%y = constant_pad_nd.default(%e, [0, 0, 0, 20])\nreturn (%y)\n",
 	};
 	uint64_t seed = 11;
 	(void)state;
