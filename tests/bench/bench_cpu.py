@@ -164,9 +164,12 @@ def rotating(make, count):
 
 
 def settle(run):
-    """Threads of other contenders' pools wait spinning before they sleep (OpenBLAS's 26 ms): not beside this one."""
+    """Threads of other contenders' pools wait spinning before they sleep (OpenBLAS's 26 ms): not beside this one. Then
+    three scheduler ticks of it, for its own threads to be spread over the processors again."""
     time.sleep(0.05)
-    run()
+    end = time.perf_counter() + 0.012
+    while time.perf_counter() < end:
+        run()
 
 
 def measure(contenders, rounds, threads):
