@@ -10,112 +10,27 @@
 #include "gpu_target.h"
 #include "jobs.h"
 #include "key.h"
+#include "private_store.h"
 #include "tunes.h"
-
-#define STORE_MAX ((size_t)256 << 20) /* kept bytes of each kind */
-
-/* ---- what is kept ---- */
-
-struct entry {
-	struct stx_digest id;
-	struct stx_digest content; /* of bytes */
-	struct stx_bytes bytes, meta;
-};
-/* Open addressing; emptied as a whole when it holds too much. */
-struct store {
-	struct entry **at;
-	size_t n, cap, bytes;
-};
 
 struct stx__private {
 	struct stx__child *child;
-	struct store kernels;   /* objects; meta: a struct stx_emitted */
-	struct store artifacts; /* by key; meta: packed Answer */
-	struct store irs;       /* GPU kernels' IR, by their key without configuration */
-	struct store tunes;     /* packed TuneRecords */
+	struct stx__private_store kernels;   /* objects; meta: a struct stx_emitted */
+	struct stx__private_store artifacts; /* by key; meta: packed Answer */
+	struct stx__private_store irs;   /* GPU kernels' IR, by their key without configuration */
+	struct stx__private_store tunes; /* packed TuneRecords */
 	uint64_t requests, hits, misses, compiled;
 };
-
-static void store_clear(struct store *s)
-{
-	for (size_t i = 0; i < s->cap; i++)
-		if (s->at[i]) {
-			stx_bytes_free(&s->at[i]->bytes);
-			stx_bytes_free(&s->at[i]->meta);
-			free(s->at[i]);
-		}
-	free(s->at);
-	memset(s, 0, sizeof *s);
-}
-
-static struct entry **store_slot(const struct store *s, const struct stx_digest *id)
-{
-	size_t i = (size_t)stx_digest_short(id) & (s->cap - 1);
-	while (s->at[i] && !stx_digest_eq(&s->at[i]->id, id))
-		i = (i + 1) & (s->cap - 1);
-	return &s->at[i];
-}
-
-static const struct entry *store_find(const struct store *s, const struct stx_digest *id)
-{
-	return s->cap ? *store_slot(s, id) : NULL;
-}
-
-static int store_grow(struct store *s)
-{
-	struct store bigger = { .cap = s->cap ? s->cap * 2 : 64, .n = s->n, .bytes = s->bytes };
-	if ((s->n + 1) * 2 <= s->cap)
-		return 0;
-	bigger.at = calloc(bigger.cap, sizeof *bigger.at);
-	if (!bigger.at)
-		return -1;
-	for (size_t i = 0; i < s->cap; i++)
-		if (s->at[i])
-			*store_slot(&bigger, &s->at[i]->id) = s->at[i];
-	free(s->at);
-	*s = bigger;
-	return 0;
-}
-
-/* Copies bytes; takes meta over. Returns the entry, NULL when out of memory. */
-static const struct entry *store_put(struct store *s, const struct stx_digest *id,
-				     struct stx_span bytes, struct stx_bytes *meta)
-{
-	if (s->bytes + bytes.n > STORE_MAX)
-		store_clear(s);
-	struct entry *e = store_grow(s) ? NULL : calloc(1, sizeof *e);
-	if (!e || stx_bytes_put(&e->bytes, bytes.at, bytes.n)) {
-		free(e);
-		stx_bytes_free(meta);
-		return NULL;
-	}
-	e->id = *id;
-	e->content = stx_digest_of(e->bytes.at, e->bytes.n);
-	e->meta = *meta;
-	memset(meta, 0, sizeof *meta);
-	struct entry **slot = store_slot(s, id);
-	if (*slot) { /* compiled again on request */
-		s->bytes -= (*slot)->bytes.n;
-		stx_bytes_free(&(*slot)->bytes);
-		stx_bytes_free(&(*slot)->meta);
-		free(*slot);
-		s->n--;
-	}
-	*slot = e;
-	s->n++;
-	s->bytes += bytes.n;
-	return e;
-}
 
 void stx__private_free(struct stx__private *p)
 {
 	if (!p)
 		return;
 	stx__child_free(p->child);
-	store_clear(&p->kernels);
-	store_clear(&p->artifacts);
-	store_clear(&p->irs);
-	store_clear(&p->tunes);
+	stx__private_clear(&p->kernels);
+	stx__private_clear(&p->artifacts);
+	stx__private_clear(&p->irs);
+	stx__private_clear(&p->tunes);
 	free(p);
 }
 
@@ -211,13 +126,13 @@ static stx_err pack_message(const ProtobufCMessage *m, struct stx_bytes *out, st
 }
 
 /* The object of a distinct kernel, from memory or compiled now. */
-static stx_err one_kernel(struct work *w, const struct stx_kernel_id *k, const struct entry **out,
-			  int *reused, struct stx_diag *d)
+static stx_err one_kernel(struct work *w, const struct stx_kernel_id *k,
+			  const struct stx__private_entry **out, int *reused, struct stx_diag *d)
 {
 	struct stx__job_reply r = { 0 };
 	struct stx_span *object;
 	struct stx_bytes meta = { 0 };
-	*out = store_find(&w->p->kernels, &k->id);
+	*out = stx__private_find(&w->p->kernels, &k->id);
 	*reused = *out != NULL;
 	if (*out)
 		return STX_E_OK;
@@ -228,7 +143,7 @@ static stx_err one_kernel(struct work *w, const struct stx_kernel_id *k, const s
 	if (!e) {
 		struct stx_emitted emitted = stx_jobs_emitted(r.m);
 		if (stx_bytes_put(&meta, &emitted, sizeof emitted) ||
-		    !(*out = store_put(&w->p->kernels, &k->id, object[0], &meta)))
+		    !(*out = stx__private_put(&w->p->kernels, &k->id, object[0], &meta)))
 			e = no_memory(d);
 	}
 	stx_bytes_free(&meta);
@@ -248,8 +163,8 @@ static stx_err keep_ir(struct work *w, const struct stx_kernel_id *k, struct stx
 	struct stx_digest id =
 		stx_key_kernel(&ir, NULL, w->target, stx_option_bits(w->lookup->options),
 			       stx__child_fingerprint(w->p->child));
-	return store_put(&w->p->irs, &id, w->plan_pieces[k->piece], &none) ? STX_E_OK
-									   : no_memory(d);
+	return stx__private_put(&w->p->irs, &id, w->plan_pieces[k->piece], &none) ? STX_E_OK
+										  : no_memory(d);
 }
 
 /* Objects of all distinct kernels, objects[0] the plan; the rows of the plan get what emission
@@ -263,7 +178,7 @@ static stx_err all_kernels(struct work *w, struct stx_span *objects, struct stx_
 		return no_memory(d);
 	objects[0] = w->plan_pieces[0];
 	for (uint32_t i = 0; i < n; i++) {
-		const struct entry *k;
+		const struct stx__private_entry *k;
 		int old;
 		progress(w, "kernels", i, n);
 		stx_err e = keep_ir(w, &w->kernels.at[i], d);
@@ -326,11 +241,11 @@ static stx_err build(struct work *w, const struct stx_digest *key, struct stx_di
 	struct stx_bytes meta = { 0 };
 	if ((e = pack_message(&a->base, &meta, d)))
 		return e;
-	return store_put(&w->p->artifacts, key, *artifact, &meta) ? STX_E_OK : no_memory(d);
+	return stx__private_put(&w->p->artifacts, key, *artifact, &meta) ? STX_E_OK : no_memory(d);
 }
 
 /* From the stored description (kept alive in *held) and this request's names. */
-static stx_err hit(struct work *w, const struct entry *found, Stx__Answer **held,
+static stx_err hit(struct work *w, const struct stx__private_entry *found, Stx__Answer **held,
 		   struct stx_diag *d)
 {
 	*held = stx__answer__unpack(NULL, found->meta.n, found->meta.at);
@@ -355,7 +270,8 @@ static void forget_plan(struct work *w)
 static stx_err obtain(struct work *w, const struct stx_digest *key, int anew, Stx__Answer **held,
 		      struct stx_diag *d)
 {
-	const struct entry *found = anew ? NULL : store_find(&w->p->artifacts, key);
+	const struct stx__private_entry *found =
+		anew ? NULL : stx__private_find(&w->p->artifacts, key);
 	uint8_t *copy = stx_arena_copy(w->arena, key->b, sizeof key->b);
 	w->answer.reason = (char *)(uintptr_t) "not yet compiled by this process";
 	stx_err e = !copy ? no_memory(d) : found ? hit(w, found, held, d) : build(w, key, d);
@@ -373,7 +289,7 @@ static Stx__TuneRecord *find_product(void *ctx, const struct stx_digest *product
 	struct stx_digest key =
 		stx_key_tune(product, w->target, stx_option_bits(w->lookup->options), &w->compiler,
 			     w->lookup->device);
-	const struct entry *x = store_find(&w->p->tunes, &key);
+	const struct stx__private_entry *x = stx__private_find(&w->p->tunes, &key);
 	return x ? stx__tune_record__unpack(NULL, x->bytes.n, x->bytes.at) : NULL;
 }
 
@@ -393,10 +309,7 @@ static stx_err not_cut(struct work *w, const struct stx_digest *key, Stx__Answer
 {
 	char text[sizeof d->text + 128];
 	reproduce(w, d);
-	snprintf(text, sizeof text,
-		 "products cut as was measured on this device do not compile, so the model's "
-		 "blockings are taken: %s",
-		 d->text);
+	snprintf(text, sizeof text, STX_TUNES_NOT_CUT, d->text);
 	stx_diag_clear(d);
 	w->lookup->blockings = NULL;
 	w->lookup->n_blockings = 0;
@@ -536,7 +449,8 @@ stx_err stx__private_compile(struct stax_client *c, const struct stax_request *r
 stx_err stx__private_fetch(struct stax_client *c, const struct stx_digest *digest,
 			   struct stx_span *out, struct stx_diag *d)
 {
-	const struct store *s = c->private_worker ? &c->private_worker->artifacts : NULL;
+	const struct stx__private_store *s =
+		c->private_worker ? &c->private_worker->artifacts : NULL;
 	for (size_t i = 0; s && i < s->cap; i++) {
 		if (!s->at[i] || !stx_digest_eq(&s->at[i]->content, digest))
 			continue;
@@ -570,11 +484,12 @@ static stx_err reply_with(const Stx__Envelope *e, struct stx_span body, struct s
 }
 
 /* The record after merging what is said; NULL and d on failure. */
-static const struct entry *merge_record(struct stx__private *p, const struct stx_digest *key,
-					const Stx__TuneRecord *said, const Stx__Device *device,
-					struct stx_diag *d)
+static const struct stx__private_entry *merge_record(struct stx__private *p,
+						     const struct stx_digest *key,
+						     const Stx__TuneRecord *said,
+						     const Stx__Device *device, struct stx_diag *d)
 {
-	const struct entry *old = store_find(&p->tunes, key);
+	const struct stx__private_entry *old = stx__private_find(&p->tunes, key);
 	Stx__TuneRecord all = STX__TUNE_RECORD__INIT, *before = NULL;
 	struct stx_bytes packed = { 0 }, none = { 0 };
 	void *block = NULL;
@@ -587,7 +502,8 @@ static const struct entry *merge_record(struct stx__private *p, const struct stx
 	if (stx_tunes_merge(&all, said, &block) || pack_message(&all.base, &packed, d))
 		no_memory(d);
 	else
-		old = store_put(&p->tunes, key, (struct stx_span){ packed.at, packed.n }, &none);
+		old = stx__private_put(&p->tunes, key, (struct stx_span){ packed.at, packed.n },
+				       &none);
 	free(block);
 	stx_bytes_free(&packed);
 	if (before)
@@ -607,7 +523,8 @@ static stx_err private_records(struct stx__private *p, const Stx__Tune *t,
 		memcpy(ir.b, t->records[i]->kernel.data, sizeof ir.b);
 		struct stx_digest key = stx_key_tune(&ir, t->target, stx_option_bits(t->options),
 						     stx__child_fingerprint(p->child), t->device);
-		const struct entry *x = merge_record(p, &key, t->records[i], t->device, d);
+		const struct stx__private_entry *x =
+			merge_record(p, &key, t->records[i], t->device, d);
 		list[i] = x ? stx__tune_record__unpack(NULL, x->bytes.n, x->bytes.at) : NULL;
 		r.n_records = i + 1;
 		err = list[i] ? STX_E_OK : no_memory(d);
@@ -641,7 +558,7 @@ static stx_err private_code(struct work *w, const Stx__KernelCode *q, struct stx
 	struct stx_kernel_id kernel = {
 		stx_key_kernel(&digest, q->config, q->target, options, &w->compiler), 1, q->config
 	};
-	const struct entry *stored = store_find(&w->p->irs, &id), *code;
+	const struct stx__private_entry *stored = stx__private_find(&w->p->irs, &id), *code;
 	int reused, of_space = !q->config[0];
 	if (!stored && !q->product[0])
 		return stx_fail(d, STX_E_NOT_FOUND, "kernel", "",

@@ -37,6 +37,10 @@ struct stx_blocking_list {  /* STX_BLOCKING_BYTES each */
 	Stx__Blocking **at; /* one block, freed with free() */
 	size_t n;
 };
+/* A line of the report, and why, of an answer whose records' blockings failed: they are a hint. */
+#define STX_TUNES_NOT_CUT                                                                          \
+	"products cut as was measured on this device do not compile, so the model's blockings "    \
+	"are taken: %s"
 /* How records have the answer's products cut, where that is not how the answer has them. find: what
  * is known of a product, to be freed as unpacked; or NULL. STX_CHOICES_MAX at most. NOMEM. */
 stx_err stx_tunes_blockings(const Stx__Answer *a,

@@ -7,6 +7,7 @@
 
 #include "log.h"
 #include "request.h"
+#include "tunes.h"
 #include "tuning.h"
 
 struct stx__spec *stx__spec_new(struct stx__server *s, Stx__Envelope *e, const Stx__Lookup *what,
@@ -100,10 +101,7 @@ int stx__spec_fall_back(struct stx__pending *p, const struct stx_diag *failure,
 	char text[sizeof failure->text + 128];
 	if (!blames_the_cut(p, failure->code))
 		return 0;
-	snprintf(text, sizeof text,
-		 "products cut as was measured on this device do not compile, so the model's "
-		 "blockings are taken: %s",
-		 failure->text);
+	snprintf(text, sizeof text, STX_TUNES_NOT_CUT, failure->text);
 	if (!(p->not_cut = strdup(text)))
 		return 0;
 	if (key)

@@ -90,7 +90,8 @@ struct stx__el_exp_parts stx__el_exp_reduce(const struct el *e, stx_ev x)
 			 is_f64(e) ? POLY2(e, d.r, d.rr, exp_f64) : POLY2(e, d.r, d.rr, exp_f32));
 }
 
-/* e^x alone needs fewer terms. The first is added last: sums before it are small, and so are their roundings. */
+/* e^x alone needs fewer terms. The first is added last: sums before it are small, and so are their
+ * roundings. */
 struct stx__el_exp_parts stx__el_exp_itself(const struct el *e, stx_ev x)
 {
 	struct reduced d = reduce(e, x);

@@ -2,8 +2,8 @@
  *
  * The kernel becomes `void SYMBOL(const struct stx_kernel_frame *, i64 begin, i64 end)`, a loop
  * over grid points around its instructions; operands that may be packed before the run, functions of
- * the same type. Context and module live for one call; target machines
- * and their passes (passes.h) are kept, one a level. No fast-math flags: what LLVM may change keeps every bit. MXCSR is set to
+ * the same type. Context and module live for one call; target machines and their passes (passes.h)
+ * are kept, one a level. No fast-math flags: what LLVM may change keeps every bit. MXCSR is set to
  * its default (nearest, subnormals kept) at entry and restored at exit, whatever the calling thread
  * has there. */
 #include <stdio.h>

@@ -5,7 +5,8 @@
  * emitted, varying: `copies` vectors of `w` lanes, so that one pass through the loop handles
  * copies*w iterations. bool is i1. Floats below 32 bits have two forms, both made where the value
  * is defined (unused ones are dead and go): `v`, the value widened to f32, and `raw`, its bits as
- * an integer; an f32 that is a bf16 value for certain has the latter's. Straight-line pieces between loop markers are emitted copy by copy, so register
+ * an integer; an f32 that is a bf16 value for certain has the latter's. Straight-line pieces
+ * between loop markers are emitted copy by copy, so register
  * pressure is that of one copy and the stores of a copy come after its loads. Control flow: one
  * builder that always stands at the end of the current block; all allocas in `entry`. Accumulators
  * and nothing else live in allocas; the mem2reg pass turns those that can be into SSA. */

@@ -123,8 +123,9 @@ static LLVMValueRef quick_bf16(struct stx__emit *e, LLVMValueRef v, unsigned w)
 	return LLVMBuildBitCast(e->b, v, stx__vec(e->i16, w), "");
 }
 
-/* By vcvtneps2bf16, which flushes subnormals: a vector with one of them, or a NaN, by integers; from f64, if v is
- * that without bits which count there. Where rare lanes have code of their own, there; else by a branch. */
+/* By vcvtneps2bf16, which flushes subnormals: a vector with one of them, or a NaN, by integers; from
+ * f64, if v is that without bits which count there. Where rare lanes have code of their own, there;
+ * else by a branch. */
 #define NAN_OR_SUBNORMAL (1 | 0x80 | 0x20) /* of vfpclassps: quiet, signalling, subnormal */
 static LLVMValueRef whole_bf16(struct stx__emit *e, LLVMValueRef v, LLVMValueRef f64, unsigned w)
 {

@@ -263,8 +263,8 @@ void stx__rarely(struct stx__emit *e, LLVMValueRef mask)
 	e->rare = e->rare ? LLVMBuildOr(e->b, e->rare, mask, "") : mask;
 }
 
-/* While code for the usual lanes is emitted (emit_llvm_loop.c) there is none; that is remembered where the lanes
- * count. */
+/* While code for the usual lanes is emitted (emit_llvm_loop.c) there is none; that is remembered
+ * where the lanes count. */
 static LLVMValueRef emit_rarely(struct stx__emit *e, LLVMValueRef a, int counts)
 {
 	if (!e->usual)

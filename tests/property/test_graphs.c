@@ -285,6 +285,7 @@ static int is_out_of_bounds(const struct prop_case *c)
 
 #define ALL_WAYS    15u
 #define ONE_AND_TWO (1u << COMPILED_SERIAL | 1u << COMPILED_POOL)
+
 static enum outcome check_levels(struct check *k, uint64_t seed, const char *const *targets,
 				 uint32_t n)
 {
