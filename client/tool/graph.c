@@ -120,7 +120,8 @@ stx_err stx_tool_values_read(struct stx_tool_values *v, const struct stx_option_
 					"--input %s: NAME=FILE expected", inputs->at[i]);
 		if (stx_tool_values_find(v, name))
 			return stx_fail(d, STX_E_USAGE, "usage", "",
-					"--input %s: '%s' has a value already", inputs->at[i], name);
+					"--input %s: '%s' has a value already", inputs->at[i],
+					name);
 		stx_err e = stx_tool_tensor_read(path, STX_DTYPE_NONE, &h, d);
 		if (e || (e = stx_tool_values_add(v, name, &h, d)))
 			return e;
