@@ -125,6 +125,7 @@ static stx_err pass_simplify(struct run *r)
 
 static stx_err pass_primitives(struct run *r)
 {
+	r->graph->runs_scans = !stx_gpu_is_target(r->options->target);
 	return stx_graph_decompose_to_primitives(&r->graph, r->d);
 }
 

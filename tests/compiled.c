@@ -83,6 +83,8 @@ static stx_err plan_unfused(struct stx_span graph, const char *target, struct st
 	struct stx_gpu_target t;
 	stx_err e = stx_graph_parse(a, (const char *)graph.at, graph.n, &g, d);
 	memset(out, 0, sizeof *out);
+	if (!e)
+		g->runs_scans = !gpu;
 	e = e ? e : stx_graph_decompose_to_primitives(&g, d);
 	e = e ? e : stx_graph_verify_basis(g, d);
 	e = e ? e : stx_lower(g, &lower, &l, d);

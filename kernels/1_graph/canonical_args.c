@@ -260,6 +260,8 @@ stx_err stx__normal_args(struct stx_graph *g, const struct stx_node *n, struct s
 	case STX_OP_GATHER:
 	case STX_OP_INDEX_SELECT:
 	case STX_OP_SOFTMAX:
+	case STX_OP_CUMMAX:
+	case STX_OP_CUMMIN:
 	case STX_OP_LOG_SOFTMAX: out[1] = dim_arg(g, n, 1, rank); break;
 	case STX_OP_CUMSUM:
 	case STX_OP_CUMPROD:

@@ -1,7 +1,8 @@
-/* decompose_scan.c: running sums, products, extremes and log-sum-exps in blocks of about 16, level by
- * level: each block by a masked reduction, the blocks' totals by the same scan, what came before
- * combined at the end. Work 16 n, depth log16 n; nothing is subtracted and no total multiplied by
- * 0, so infinities stay what they are (B45). */
+/* decompose_scan.c: for targets whose loops carry no accumulator (graph.h, runs_scans) running sums,
+ * products, extremes and log-sum-exps in blocks of about 16, level by level: each block by a masked
+ * reduction, the blocks' totals by the same scan, what came before combined at the end. Work 16 n,
+ * depth log16 n; nothing is subtracted and no total multiplied by 0, so infinities stay what they
+ * are (B45). */
 #include <math.h>
 
 #include "decompose.h"
@@ -9,6 +10,7 @@
 
 #define BLOCK       16
 #define LEAST_BLOCK 6
+#define MOST_SERIAL 512 /* f64: summed one after the other */
 #define MOST_WHOLE  8 /* blocks: the scheduler cuts their loop into so many (4_schedule/pieces.c) */
 
 enum running { SUM, PRODUCT, MAX, MIN, LOGSUMEXP };
@@ -180,14 +182,32 @@ static int is_trivial(struct stx__build *b, const struct stx_type *t)
 	return t->rank == 0 || stx_ex_equals(b->g->ex, stx_type_numel(b->g, t), 0);
 }
 
+/* A target whose loops carry an accumulator (3_lower/rules_scan.c) keeps what it runs as such: but for
+ * long rows of f64, which has nothing wider to accumulate in and errs less in blocks. */
+static int stays(struct stx__build *b, const struct stx_node *n)
+{
+	const struct stx_type *t = &n->outs[0];
+	uint32_t dim;
+	int64_t size;
+	if (!b->g->runs_scans || n->op == STX_OP_LOGCUMSUMEXP || t->dtype == STX_BOOL)
+		return 0;
+	if (t->dtype != STX_F64 || !t->rank ||
+	    stx__infer_dim(b->g, n, n->args[1].u.ex, t->rank, &dim, b->d))
+		return 1;
+	return !stx_ex_is_const(b->g->ex, t->sizes[dim], &size) || size <= MOST_SERIAL;
+}
+
 int stx__rule_scan(struct stx__build *b, const struct stx_node *n, struct stx_val *out)
 {
 	const struct stx_type *t = &n->outs[0];
 	enum running kind = n->op == STX_OP_CUMPROD        ? PRODUCT
 			    : n->op == STX_OP_LOGCUMSUMEXP ? LOGSUMEXP
 							   : SUM;
-	struct stx_val x = stx__b_cast(b, stx__operand(n, 0), t->dtype);
+	struct stx_val x;
 	uint32_t dim;
+	if (stays(b, n))
+		return 1;
+	x = stx__b_cast(b, stx__operand(n, 0), t->dtype);
 	x = stx__b_cast(b, x, stx__wide(t->dtype));
 	if (stx__infer_dim(b->g, n, n->args[1].u.ex, t->rank, &dim, b->d))
 		return stx__b_fail(b, STX_E_INVALID, "a dimension out of range");
@@ -207,6 +227,8 @@ int stx__rule_running_extreme(struct stx__build *b, const struct stx_node *n, st
 	stx_ex sizes[STX_MAX_DIMS];
 	uint32_t dim;
 	int64_t size;
+	if (b->g->runs_scans)
+		return 1;
 	if (stx__infer_dim(b->g, n, n->args[1].u.ex, t->rank, &dim, b->d))
 		return stx__b_fail(b, STX_E_INVALID, "a dimension out of range");
 	if (is_trivial(b, t)) {

@@ -128,6 +128,7 @@ struct stx_graph {
 	int64_t kept_row; /* elements of a row that the target keeps on the chip from one pass over
 			     it to the next; 0: not known. Not in the text or digest */
 	int64_t cached_row; /* the same, of a CPU's caches, whatever passes over it */
+	uint8_t runs_scans; /* the target's loops carry running sums and extremes: they stay */
 };
 
 /* Construction. All return NULL / an error with d filled: over budget, wrong argument, bad shape.

@@ -356,6 +356,44 @@ static void scatter(struct eval *e)
 	} while (advance(e, from, to));
 }
 
+/* The values at one point of the ranges, in order. */
+static void scan(struct eval *e)
+{
+	const struct stx_buffer *b = e->b;
+	uint32_t from = b->nranges, to = from + b->nrranges;
+	struct state s = { .v = stx_monoid_identity(b->monoid, b->acc) };
+	enum stx_dtype t = stx_monoid_state_dtype(b->monoid, b->state, b->acc);
+	int64_t index = 0;
+
+	if (is_empty(e, from, to))
+		return;
+	do {
+		union stx_scalar r;
+
+		run_body(e);
+		if (e->err)
+			return;
+		r = e->value[b->body.result[0]];
+		if (stx_monoid_is_arg(b->monoid) && s.any && !beats(e, s.v, r))
+			s.any = 0; /* of equal ones the last */
+		combine(e, &s, index++);
+		r = s.v;
+		if (b->state)
+			r.i = s.index;
+		if (t == STX_F64 && stx_dtype_bytes(b->dtype) < 4) {
+			r = stx_prim_eval(STX_P_CAST, STX_F32, t, r, r, r);
+			t = STX_F32;
+		}
+		if (t != b->dtype)
+			r = stx_prim_eval(STX_P_CAST, b->dtype, t, r, r, r);
+		t = stx_monoid_state_dtype(b->monoid, b->state, b->acc);
+		stx_scalar_store(b->dtype,
+				 (char *)e->storage[b->id] +
+					 at_point(e, b->store) * stx_dtype_bytes(b->dtype),
+				 r);
+	} while (advance(e, from, to));
+}
+
 static stx_err run_buffer(struct eval *e)
 {
 	const struct stx_buffer *b = e->b;
@@ -371,6 +409,10 @@ static stx_err run_buffer(struct eval *e)
 
 		if (b->def == STX_DEF_SCATTER) {
 			scatter(e);
+			continue;
+		}
+		if (b->def == STX_DEF_SCAN) {
+			scan(e);
 			continue;
 		}
 		if (b->def == STX_DEF_SORT) {

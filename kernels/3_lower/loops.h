@@ -96,6 +96,7 @@ enum stx_def_kind {
 	STX_DEF_POINTWISE,
 	STX_DEF_REDUCTION,
 	STX_DEF_SCATTER,
+	STX_DEF_SCAN,   /* a reduction's value up to and with each point of its one axis */
 	STX_DEF_SORT,   /* i64: the stable ascending order of each row's keys */
 	STX_DEF_SCRATCH /* TEMP memory that a sort works in; no body */
 };
@@ -119,12 +120,15 @@ struct stx_buffer {
 	 * stores every element once. Of a SCATTER the points of ranges are independent; at each,
 	 * for every point of the one reduction axis in order, element `store` (which may hold
 	 * indirect values of the body) becomes the body's result, or its combination with what is
-	 * there (monoid SUM, PROD, MAX or MIN). */
+	 * there (monoid SUM, PROD, MAX or MIN). Of a SCAN likewise, but `store` becomes the
+	 * accumulator's value (acc, state) with the body's result of this point, an f64 rounded to f32
+	 * on its way to narrower floats; of equal elements an ARGMAX or ARGMIN keeps the last. */
 	struct stx_buffer *base, *heir;
 	uint8_t overwrite; /* SCATTER: no combination */
 	uint32_t nranges, nrranges;
 	const stx_ex *ranges, *rranges;
-	stx_ex store; /* element written at a point of ranges, over variables 0..nranges-1; ranges
+	stx_ex store; /* element written at a point of ranges, over variables 0..nranges-1 (of SCATTER
+			 and SCAN the reduction's too); ranges
 			 need not have the layout's rank (views of outputs) */
 	enum stx_monoid monoid;
 	uint8_t state; /* the value of the accumulator that is stored (monoids.def); buffers of one

@@ -20,7 +20,7 @@ static stx__rule_fn *const rules[] = {
 	[STX_CAT_INDIRECT] = stx__rule_indirect,
 	[STX_CAT_SCATTER] = stx__rule_scatter,
 	[STX_CAT_PIECEWISE] = stx__rule_piecewise,
-	[STX_CAT_SCAN] = stx__rule_order,
+	[STX_CAT_SCAN] = stx__rule_order, /* and stx__rule_running */
 	[STX_CAT_CONTRACT] = stx__rule_contract,
 	[STX_CAT_WINDOW] = stx__rule_window,
 	[STX_CAT_RANDOM] = stx__rule_random,
@@ -164,11 +164,12 @@ static void lower_inputs(struct stx__lower *l)
 static struct stx__inner *apply_rule(struct stx__lower *l, const struct stx_node *n)
 {
 	enum stx_op_category c = stx_op_info(n->op)->category;
+	int is_pair = stx__reduce_is_pair(n->op) || stx__scan_is_pair(n->op);
 	struct stx__shape s;
 
 	if (n->op == STX_OP_CONSTANT)
 		return lower_constant(l, n);
-	if (!rules[c] || n->nouts != (stx__reduce_is_pair(n->op) ? 2 : 1) ||
+	if (!rules[c] || n->nouts != (is_pair ? 2 : 1) ||
 	    (l->opts->without && !strcmp(l->opts->without, stx_op_info(n->op)->overload)))
 		return stx__lower_fail(l, STX_E_UNSUPPORTED, n, "%s has no lowering rule",
 				       stx_op_info(n->op)->overload);
@@ -180,7 +181,7 @@ static struct stx__inner *apply_rule(struct stx__lower *l, const struct stx_node
 								   (union stx_scalar){ .u = 0 });
 		return stx__inner_const(l->g, n->outs[0].dtype, s, (union stx_scalar){ .u = 0 });
 	}
-	return rules[c](l, n);
+	return stx__scan_has_rule(n->op) ? stx__rule_running(l, n) : rules[c](l, n);
 }
 
 int stx_lower_has_rule(enum stx_op op)
@@ -200,6 +201,8 @@ int stx_lower_has_rule(enum stx_op op)
 	for (i = 0; i < sizeof coverage / sizeof *coverage; i++)
 		if (rules[c] == coverage[i].rule)
 			return coverage[i].has(op);
+	if (stx__scan_has_rule(op))
+		return 1;
 	switch (op) {
 	case STX_OP_PLACEHOLDER:
 	case STX_OP_CONSTANT:

@@ -40,7 +40,7 @@ typedef struct stx__inner *stx__rule_fn(struct stx__lower *l, const struct stx_n
 /* rules_*.c, one for each category; pointwise also covers composites of primitives. */
 stx__rule_fn stx__rule_pointwise, stx__rule_create, stx__rule_reduce, stx__rule_view,
 	stx__rule_indirect, stx__rule_piecewise, stx__rule_contract, stx__rule_scatter,
-	stx__rule_window, stx__rule_order, stx__rule_random;
+	stx__rule_window, stx__rule_order, stx__rule_running, stx__rule_random;
 /* rules_window.c: the operands are in memory. */
 /* What fn is in a narrower type of which it has every value; NULL: it is no such conversion. */
 struct stx__inner *stx__widened(const struct stx__inner *fn);
@@ -58,7 +58,9 @@ int stx__pointwise_has_rule(enum stx_op op);
 int stx__view_has_rule(enum stx_op op);
 int stx__reduce_has_rule(enum stx_op op);
 int stx__scatter_has_rule(enum stx_op op);
+int stx__scan_has_rule(enum stx_op op);
 int stx__reduce_is_pair(enum stx_op op); /* has two results */
+int stx__scan_is_pair(enum stx_op op);
 
 /* Records the error (INVALID, UNSUPPORTED, ...) at node n; returns NULL. */
 struct stx__inner *stx__lower_fail(struct stx__lower *l, stx_err e, const struct stx_node *n,
@@ -96,6 +98,12 @@ struct stx__reduction {
 };
 struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx_node *n,
 					  const struct stx__reduction *r, enum stx_realized reason);
+struct stx__scan {
+	struct stx__reduction r; /* of one axis; the result has the shape of the node */
+	stx_ex at[STX_MAX_DIMS]; /* its dimensions over ranges, then that axis */
+};
+struct stx__inner *stx__realize_scan(struct stx__lower *l, const struct stx_node *n,
+				     const struct stx__scan *s);
 /* Writes into the memory of n's argument 0, over a space whose last axis numbers the updates of one
  * element in their order; the other axes are independent. */
 struct stx__update {

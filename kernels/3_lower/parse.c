@@ -325,7 +325,7 @@ static int base_field(struct stx__parse *s)
 	return 1;
 }
 
-/* The line `store=...` of a scatter is read after the body, whose values it may name. */
+/* The line `store=...` of a scatter or scan is read after the body, whose values it may name. */
 static int skip_store(struct stx__parse *s, const char **at)
 {
 	if (!stx__p_need(s, "store="))
@@ -356,6 +356,7 @@ static int definition(struct stx__parse *s)
 
 	b->def = stx__p_take(s, "Reduction(") ? STX_DEF_REDUCTION
 		 : stx__p_take(s, "Scatter(") ? STX_DEF_SCATTER
+		 : stx__p_take(s, "Scan(")    ? STX_DEF_SCAN
 		 : stx__p_take(s, "Sort(")    ? STX_DEF_SORT
 					      : STX_DEF_POINTWISE;
 	if ((b->def == STX_DEF_POINTWISE && !stx__p_need(s, "Pointwise(")) ||
@@ -363,10 +364,11 @@ static int definition(struct stx__parse *s)
 	    !stx__p_list(s, &b->ranges, &b->nranges) || !stx__p_need(s, ","))
 		return 0;
 	b->acc = b->dtype;
-	if ((b->def == STX_DEF_REDUCTION && !reduction_fields(s)) ||
+	int reduces = b->def == STX_DEF_REDUCTION || b->def == STX_DEF_SCAN;
+	int moves = b->def == STX_DEF_SCATTER || b->def == STX_DEF_SCAN; /* its store */
+	if ((reduces && !reduction_fields(s)) ||
 	    (b->def == STX_DEF_SCATTER && !scatter_fields(s)) ||
-	    (stx__p_take(s, "base=") && !base_field(s)) ||
-	    (b->def == STX_DEF_SCATTER && !skip_store(s, &store)))
+	    (stx__p_take(s, "base=") && !base_field(s)) || (moves && !skip_store(s, &store)))
 		return 0;
 	if (b->def == STX_DEF_SORT && !sort_fields(s))
 		return 0;

@@ -467,6 +467,30 @@ struct stx__inner *stx__realize_reduction(struct stx__lower *l, const struct stx
 	return load_of(l, b);
 }
 
+struct stx__inner *stx__realize_scan(struct stx__lower *l, const struct stx_node *n,
+				     const struct stx__scan *s)
+{
+	struct stx_buffer *b =
+		stx__new_buffer(l, STX_BUF_TEMP, NULL, s->r.dtype, stx__node_shape(n));
+	struct stx__inner *fn = s->r.fn[0];
+
+	if (!b)
+		return stx__lower_fail(l, STX_E_NOMEM, n, "out of memory budget");
+	b->def = STX_DEF_SCAN;
+	b->monoid = s->r.monoid;
+	b->state = s->r.state;
+	b->acc = s->r.acc;
+	b->nranges = s->r.ranges.rank;
+	b->ranges = s->r.ranges.sizes;
+	b->nrranges = 1;
+	b->rranges = s->r.rranges.sizes;
+	if (define(l, b, &fn, 1, n, STX_REALIZED_SCAN))
+		return NULL;
+	b->store = stx_ex_subst(l->ex, b->store, s->at, b->layout.rank);
+	l->vals[n->id].is_realized = 1;
+	return load_of(l, b);
+}
+
 /* ---- updates in place ---- */
 
 int stx__whole_storage(const struct stx__lower *l, const struct stx_buffer *b, struct stx__shape s,

@@ -83,6 +83,7 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 	static const char *const heads[] = { [STX_DEF_POINTWISE] = "Pointwise",
 					     [STX_DEF_REDUCTION] = "Reduction",
 					     [STX_DEF_SCATTER] = "Scatter",
+					     [STX_DEF_SCAN] = "Scan",
 					     [STX_DEF_SORT] = "Sort" };
 
 	stx_bytes_printf(out, ", data=%s(\n", heads[b->def]);
@@ -90,7 +91,7 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 	stx_bytes_puts(out, "  ranges=");
 	print_list(n, b->ranges, b->nranges, out);
 	stx_bytes_puts(out, ",\n");
-	if (b->def == STX_DEF_REDUCTION) {
+	if (b->def == STX_DEF_REDUCTION || b->def == STX_DEF_SCAN) {
 		stx_bytes_puts(out, "  reduction_ranges=");
 		print_list(n, b->rranges, b->nrranges, out);
 		stx_bytes_printf(out, ",\n  reduction_type=%s,\n",
@@ -123,7 +124,7 @@ static void print_definition(const struct stx__names *n, struct stx_bytes *out)
 	}
 	if (b->base)
 		stx_bytes_printf(out, "  base='%s',\n", b->base->name);
-	if (b->def == STX_DEF_SCATTER || b->store != layout_address(n)) {
+	if (b->def == STX_DEF_SCATTER || b->def == STX_DEF_SCAN || b->store != layout_address(n)) {
 		stx_bytes_puts(out, "  store=");
 		stx__loops_ex(n, b->store, out);
 		stx_bytes_puts(out, ",\n");

@@ -132,14 +132,30 @@ static stx_err check_update(const struct check *c)
 	return 0;
 }
 
+static stx_err check_scan(const struct check *c)
+{
+	const struct stx_buffer *b = c->b;
+	int may_be = b->monoid <= STX_MONOID_MIN || stx_monoid_is_arg(b->monoid);
+
+	if (b->nrranges != 1 || b->body.nresults != 1 || b->rlimit != STX_EX_BAD || b->is_merge ||
+	    b->is_by_rows || b->base || !may_be)
+		return bad(c, "a malformed scan", 0);
+	if (b->state >= stx_monoid_info(b->monoid)->state)
+		return bad(c, "a result the scan does not have", 0);
+	return 0;
+}
+
 static stx_err check_definition(const struct check *c)
 {
 	const struct stx_buffer *b = c->b;
+	int moves = b->def == STX_DEF_SCATTER || b->def == STX_DEF_SCAN; /* its store */
 	uint32_t i, want = b->def == STX_DEF_REDUCTION ? stx_monoid_info(b->monoid)->nvals : 1;
 	enum stx_dtype t = b->def == STX_DEF_POINTWISE ? b->dtype : b->acc;
 	stx_err e = b->def == STX_DEF_SCATTER || b->base ? check_update(c) : 0;
 	int64_t rows;
 
+	if (!e && b->def == STX_DEF_SCAN)
+		e = check_scan(c);
 	if (e)
 		return e;
 	if (b->def == STX_DEF_REDUCTION && b->state >= stx_monoid_info(b->monoid)->state)
@@ -154,7 +170,7 @@ static stx_err check_definition(const struct check *c)
 	for (i = 0; i < b->body.n; i++)
 		if ((e = check_inst(c, i)))
 			return e;
-	for (i = 0; b->def != STX_DEF_SCATTER && i < b->nrranges; i++)
+	for (i = 0; !moves && i < b->nrranges; i++)
 		if (stx_ex_uses_var(c->l->ex, b->store, b->nranges + i))
 			return bad(c, "a store that moves along a reduction axis", b->body.n);
 	if (b->rlimit != STX_EX_BAD) {

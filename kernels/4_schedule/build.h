@@ -74,7 +74,9 @@ struct stx__group_def {
 	const struct stx_choices *blockings;
 };
 
-/* phases.c. 1: p is filled; 0: *why (may be NULL) says why the buffers are not one kernel.
+/* phases.c. Values of one scan, which share a kernel. */
+int stx__same_scan(const struct stx_buffer *p, const struct stx_buffer *q);
+/* 1: p is filled; 0: *why (may be NULL) says why the buffers are not one kernel.
  * is_stored: [n]. */
 int stx__phases_find(const struct stx_loops *l, const struct stx_buffer *const *buffers, uint32_t n,
 		     const uint8_t *is_stored, struct stx__phases *p, const char **why);
@@ -113,6 +115,7 @@ struct stx__axes {
 			*/
 	uint8_t is_tiled;                      /* a product in tiles (kernel_axes_tile.c) */
 	const struct stx_cut_product *product; /* of such a kernel */
+	uint8_t scans;   /* a running value is stored in the loop of its reduction */
 	uint8_t attends; /* the reductions are over keys, then over the terms of a score: the score
 			    is complete after the inner loop, in the outer one */
 	stx_ex term;     /* of them: where the product's reduction variable went */
@@ -210,6 +213,8 @@ uint32_t stx__value_cast(struct stx__values *v, enum stx_dtype t, uint32_t a);
 uint32_t stx__value_marker(struct stx__values *v, struct stx_kinst i);
 /* ACC and RESULT of the scores of an attention. */
 uint32_t stx__value_scores(struct stx__values *v, struct stx_kinst i);
+/* What stands after the update of a score, or of a scan. */
+uint32_t stx__value_after(struct stx__values *v, struct stx_kinst i);
 /* ACC and RESULT of sums down columns: around all rows, and, once these are played, after them. */
 uint32_t stx__value_columns(struct stx__values *v, struct stx_kinst i);
 /* Index atom standing for the indirect temp. */

@@ -169,8 +169,9 @@ static int is_closed(struct fuse *f, uint32_t group, const struct stx_buffer *b)
 		return 0;
 	if (p)
 		f->why = p->kind->alone;
-	else if (h->def == STX_DEF_SORT)
-		f->why = "it stands after or beside a sort";
+	else if (h->def == STX_DEF_SORT || h->def == STX_DEF_SCAN)
+		f->why = h->def == STX_DEF_SORT ? "it stands after or beside a sort"
+						: "it stands after or beside a scan";
 	else
 		return !(b && ends_mask(f, b, group)) && stands_alone(f, h);
 	return 1;
@@ -637,6 +638,15 @@ static int place(struct fuse *f, const struct stx_buffer *b, int fuse_at_all)
 	if (b->def == STX_DEF_SORT || p) {
 		f->why = p ? p->kind->alone : "a sort stands alone";
 		return start(f, b, latest, slot);
+	}
+	if (b->def == STX_DEF_SCAN) {
+		uint32_t group = b->id ? f->group_of[b->id - 1] : STX_NONE;
+		f->why = "a scan stands alone";
+		f->tentative->is_phased = 0;
+		return group != STX_NONE && stx__same_scan(head(f, group), b) &&
+				       f->s->groups.at[group].buffers.n == 1
+			       ? join(f, b, group, slot)
+			       : start(f, b, latest, slot);
 	}
 	slot = space_slot(f, b);
 	if (latest != STX_NONE && may_follow(f, b, latest))

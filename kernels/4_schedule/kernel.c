@@ -4,7 +4,9 @@
 #include <stdio.h>
 
 static const char *const binding_names[] = { "grid", "loop", "vector" };
-static const char *const order_names[] = { "lanes", "serial", "plain", "blocks", "tree" };
+static const char *const order_names[] = {
+	"lanes", "serial", "plain", "blocks", "running", "tree"
+};
 static const char *const kind_names[] = { "poi", "red", "per", "tem" };
 
 static int find_name(const char *const *names, int count, const char *text, size_t n)
@@ -37,7 +39,7 @@ int stx__binding_parse(const char *text, size_t n)
 
 int stx__order_parse(const char *text, size_t n)
 {
-	return find_name(order_names, 5, text, n);
+	return find_name(order_names, 6, text, n);
 }
 
 int stx__kind_parse(const char *text, size_t n)

@@ -68,6 +68,8 @@
  * inside those of `a`, and RESULT, in one after them, mean the state of their value of c. So a loop over
  * rows sums down the columns of what it does along them. Its monoid has one state; order TREE.
  *
+ * In order RUNNING RESULTs stand in the loop instead (below).
+ *
  * RESULT flags = state number; state 1 of ARGMAX and ARGMIN is i64, all others have ACC's dtype.
  *
  * Sorts. SORT, outside every LOOP, works on elements [ex, ex + 2n) of two parameters, keys (u32 or
@@ -101,19 +103,22 @@ const char *stx_binding_name(enum stx_binding b); /* "grid", "loop", "vector" */
  * with rank + 1; at the end fold the stack from the top: v = top; v = combine(next, v) down to the
  * bottom. One chunk: its result unchanged. */
 enum stx_order {
-	STX_ORDER_LANES,  /* the innermost loop around UPDATE is the reduction VECTOR axis v. 64
+	STX_ORDER_LANES,   /* the innermost loop around UPDATE is the reduction VECTOR axis v. 64
 			     virtual lanes, each from the identity: iteration v goes to lane v mod
 			     64, in order. Every 1024 iterations of v and at its end the lanes merge
 			     pairwise, combine(l, l+32), then +16, +8, +4, +2, +1: one chunk. Every
 			     run of the v loop starts a new chunk; one without iterations makes
 			     none */
-	STX_ORDER_SERIAL, /* no VECTOR loop between ACC and UPDATE. One running value from the
+	STX_ORDER_SERIAL,  /* no VECTOR loop between ACC and UPDATE. One running value from the
 			     identity, in order of iterations; every 16 iterations of the innermost
 			     loop around UPDATE and at its end: one chunk */
-	STX_ORDER_PLAIN,  /* as SERIAL without chunks: one running value over all iterations in
+	STX_ORDER_PLAIN,   /* as SERIAL without chunks: one running value over all iterations in
 			     order */
-	STX_ORDER_BLOCKS, /* of ATTEND, and no other */
-	STX_ORDER_TREE    /* GPU: an order the configuration fixes: threads take strides of the
+	STX_ORDER_BLOCKS,  /* of ATTEND, and no other */
+	STX_ORDER_RUNNING, /* as PLAIN, in the one loop of a scan: RESULT stands in it, after UPDATE,
+			      and is the value with this iteration; of equal values (or two NaNs) an
+			      ARGMAX or ARGMIN has the later position */
+	STX_ORDER_TREE     /* GPU: an order the configuration fixes: threads take strides of the
 			     iterations, their results merge pairwise */
 };
 #define STX_LANES 64

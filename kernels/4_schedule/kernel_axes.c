@@ -14,6 +14,7 @@
 #define TILE_COLUMNS                                                                               \
 	128            /* measured for 4096x4096: 128 by four lines, of 16 to 256 by one to four */
 #define TILE_RUN   256 /* bytes of a line that a tile reads across */
+#define SCAN_ROWS  4   /* that hide each other's latencies */
 #define TILE_LEAST 16  /* parts of a tile's sides are multiples of it */
 
 stx_ex stx__at_least_1(struct stx_exprs *x, stx_ex e)
@@ -246,7 +247,7 @@ static uint64_t vector_cost(struct chooser *c, const struct dim *d)
 static int may_be_vector(struct chooser *c, const struct dim *d)
 {
 	const struct stx_buffer *s = c->b->space;
-	return s->def != STX_DEF_SCATTER ||
+	return (s->def != STX_DEF_SCATTER && s->def != STX_DEF_SCAN) ||
 	       (!d->is_red && stx__stride_of(c->x, s->store, d->var) == 1);
 }
 
@@ -276,6 +277,8 @@ static void choose_row(struct chooser *c)
 	struct stx__build *b = c->b;
 	uint32_t best = 0;
 	c->b->axes.rows = 1;
+	if (b->space->def == STX_DEF_SCAN && !c->vector && c->nout)
+		c->row = &c->out[c->nout - 1];
 	if (b->space->def != STX_DEF_REDUCTION || b->space->monoid != STX_MONOID_DOT || !c->vector)
 		return;
 	for (uint32_t i = c->nout; i-- > 0;) {
@@ -339,7 +342,10 @@ static void choose_tile(struct chooser *c)
 static uint32_t row_count(struct chooser *c)
 {
 	int64_t m;
-	uint32_t most = c->b->axes.lanes ? 2 : c->b->lead_nops <= 16 ? 8 : 4;
+	uint32_t most = c->b->axes.lanes                   ? 2
+			: c->b->space->def == STX_DEF_SCAN ? SCAN_ROWS
+			: c->b->lead_nops <= 16            ? 8
+							   : 4;
 	if (!stx_ex_is_const(c->x, c->row->size, &m))
 		return most;
 	if (m <= most)
@@ -583,6 +589,7 @@ stx_err stx__choose_axes(struct stx__build *b)
 	c->b = b;
 	c->x = b->ex;
 	c->zero = stx_ex_const(b->ex, 0);
+	b->axes.scans = b->space->def == STX_DEF_SCAN;
 	stx__axes_collect(c);
 	if (b->def->target_gpu) {
 		stx__axes_bind_gpu(c);

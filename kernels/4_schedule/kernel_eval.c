@@ -94,11 +94,12 @@ static int arg_first(const struct stx_kinst *a, struct state p, struct state q)
 {
 	enum stx_dtype t = (enum stx_dtype)a->dtype;
 	int np = is_nan(t, p.v[0]), nq = is_nan(t, q.v[0]);
+	int first = a->axis != STX_ORDER_RUNNING && p.v[1].i <= q.v[1].i; /* of equals */
 	if (np || nq)
-		return np && nq ? p.v[1].i <= q.v[1].i : np;
+		return np && nq ? first : np;
 	union stx_scalar eq = stx_prim_eval(STX_P_EQ, STX_BOOL, t, p.v[0], q.v[0], none);
 	if (eq.i & 1)
-		return p.v[1].i <= q.v[1].i;
+		return first;
 	enum stx_prim better = a->flags == STX_MONOID_ARGMAX ? STX_P_GT : STX_P_LT;
 	return (int)(stx_prim_eval(better, STX_BOOL, t, p.v[0], q.v[0], none).i & 1);
 }

@@ -283,7 +283,7 @@ static void play_scores(struct play *p, uint32_t *value)
 		u.a = res.a = stx__value_scores(p->v, acc);
 		err = add_effect(p, u, 0);
 	}
-	*value = stx__value_cast(p->v, product->dtype, stx__value_scores(p->v, res));
+	*value = stx__value_cast(p->v, product->dtype, stx__value_after(p->v, res));
 	p->v->oom |= err != STX_E_OK;
 	p->at = was.at;
 	p->indirects = was.indirects;
@@ -385,6 +385,45 @@ static stx_err play_update(struct play *p, uint32_t pos, uint32_t row)
 	return add_effect(p, s, 0);
 }
 
+/* A scan, of rows side by side: what the accumulator is after each update is stored. */
+static stx_err play_scan(struct play *p, uint32_t row)
+{
+	struct stx__build *b = p->b;
+	const struct stx_buffer *buf = b->space;
+	struct stx_kinst acc = { .op = STX_K_ACC,
+				 .dtype = (uint8_t)buf->acc,
+				 .flags = (uint8_t)buf->monoid,
+				 .axis = STX_ORDER_RUNNING,
+				 .a = b->axes.nest[b->axes.nout],
+				 .b = STX_NONE,
+				 .c = STX_NONE };
+	struct stx_kinst u = { .op = STX_K_UPDATE, .dtype = (uint8_t)buf->acc, .c = STX_NONE };
+	stx_err err = play_body(p, 0, row);
+	if (err)
+		return err;
+	u.b = stx__value_cast(p->v, buf->acc, p->at[buf->body.result[0]]);
+	if (stx_monoid_is_arg(buf->monoid))
+		u.c = stx__value_index(p->v, STX_I64, place(p, buf, stx__position(b->ex, buf)));
+	u.a = stx__value_marker(p->v, acc);
+	err = add_effect(p, u, 0);
+	for (uint32_t i = 0; i < b->def->n && !err; i++) {
+		const struct stx_buffer *to = b->def->buffers[i];
+		struct stx_kinst r = { .op = STX_K_RESULT,
+				       .flags = to->state,
+				       .a = u.a,
+				       .b = STX_NONE,
+				       .c = STX_NONE };
+		r.dtype = (uint8_t)stx_monoid_state_dtype(to->monoid, to->state, to->acc);
+		uint32_t value = stx__value_after(p->v, r);
+		if (stx__dtype_is_narrow_float(to->dtype)) /* by way of f32: loops.h */
+			value = stx__value_cast(p->v, STX_F32, value);
+		value = stx__value_cast(p->v, to->dtype, value);
+		if (b->def->is_stored[i])
+			err = play_store(p, i, value, row, 0);
+	}
+	return err;
+}
+
 /* A full-level value in phase k: computed, or read from where the phase before left it. */
 static stx_err play_full(struct play *p, uint32_t pos, uint32_t row, uint32_t k)
 {
@@ -411,6 +450,10 @@ static stx_err play_phase(struct play *p, uint32_t k)
 	p->v->phase = k;
 	if (b->space->def == STX_DEF_SCATTER)
 		return play_update(p, 0, 0);
+	for (uint32_t r = 0; b->axes.scans && r < b->axes.rows && !err; r++)
+		err = play_scan(p, r);
+	if (b->axes.scans)
+		return err;
 	for (uint32_t i = 0; i < b->def->n; i++)
 		for (uint32_t r = 0; r < b->axes.rows; r++)
 			if (b->def->buffers[i]->def == STX_DEF_REDUCTION &&

@@ -43,7 +43,7 @@ stx_err stx__values_init(struct stx__values *v, struct stx__build *b, struct stx
 
 static uint32_t phase_regions(const struct stx__axes *x)
 {
-	return x->nnest - x->nout + 1 + x->attends;
+	return x->nnest - x->nout + 1 + (x->attends || x->scans);
 }
 
 static uint32_t row_region(const struct stx__axes *x, uint32_t phase)
@@ -56,13 +56,14 @@ static int is_row_region(const struct stx__axes *x, uint32_t region)
 	return region >= x->nout && (region - x->nout) % phase_regions(x) == 0;
 }
 
-/* Of an attention: of what stands in the loop over keys before a score's terms, and after them. */
+/* Of an attention: of what stands in the loop over keys before a score's terms, and after them; of a
+ * scan, what stands after its update. */
 static uint32_t keys_region(const struct stx__axes *x, uint32_t phase)
 {
 	return row_region(x, phase) + 1;
 }
 
-static uint32_t scored_region(const struct stx__axes *x, uint32_t phase)
+static uint32_t after_region(const struct stx__axes *x, uint32_t phase)
 {
 	return row_region(x, phase) + x->nnest - x->nout + 1;
 }
@@ -264,15 +265,23 @@ uint32_t stx__value_marker(struct stx__values *v, struct stx_kinst i)
 	return t;
 }
 
-uint32_t stx__value_scores(struct stx__values *v, struct stx_kinst i)
+static uint32_t in_region(struct stx__values *v, struct stx_kinst i, uint32_t region)
 {
-	const struct stx__axes *x = &v->b->axes;
 	uint32_t t = append(v, i);
 	if (v->oom)
 		return 0;
-	v->temps.at[t].region = (uint8_t)(i.op == STX_K_ACC ? keys_region(x, v->phase)
-							    : scored_region(x, v->phase));
+	v->temps.at[t].region = (uint8_t)region;
 	return t;
+}
+
+uint32_t stx__value_scores(struct stx__values *v, struct stx_kinst i)
+{
+	return in_region(v, i, keys_region(&v->b->axes, v->phase));
+}
+
+uint32_t stx__value_after(struct stx__values *v, struct stx_kinst i)
+{
+	return in_region(v, i, after_region(&v->b->axes, v->phase));
 }
 
 uint32_t stx__value_columns(struct stx__values *v, struct stx_kinst i)
@@ -510,7 +519,7 @@ static void put_attend(struct stx__values *v, const struct by_region *r)
 		put_attend_updates(v, 1);
 		put_end(v, terms);
 	}
-	put_region(v, r, scored_region(x, 0), 0);
+	put_region(v, r, after_region(x, 0), 0);
 	put_attend_updates(v, 0);
 	put_end(v, keys);
 }
@@ -534,6 +543,8 @@ static void put_phase(struct stx__values *v, const struct by_region *r, uint32_t
 		put_region(v, r, first + n + 1, 0);
 	}
 	put_effects(v, phase, 0);
+	if (x->scans)
+		put_region(v, r, after_region(x, phase), 0);
 	put_effects(v, phase, 1);
 	while (n-- > 0 && !v->oom)
 		put_end(v, loops[n]);

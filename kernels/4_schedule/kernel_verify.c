@@ -340,6 +340,10 @@ static stx_err check_acc(struct verify *v, const struct stx_kinst *i)
 	int logical = i->flags == STX_MONOID_ANY || i->flags == STX_MONOID_ALL;
 	int floating = i->flags == STX_MONOID_WELFORD || i->flags == STX_MONOID_SOFTMAX ||
 		       i->flags == STX_MONOID_ATTEND;
+	if (i->axis == STX_ORDER_RUNNING && i->flags > STX_MONOID_MIN &&
+	    !stx_monoid_is_arg((enum stx_monoid)i->flags))
+		return BAD(v, "%s has no running value",
+			   stx_monoid_info((enum stx_monoid)i->flags)->text);
 	if ((i->axis == STX_ORDER_BLOCKS) != (i->flags == STX_MONOID_ATTEND))
 		return BAD(v, "attend, and nothing else, is in order blocks");
 	int sum = i->flags == STX_MONOID_SUM || i->flags == STX_MONOID_PROD ||
@@ -376,7 +380,7 @@ static stx_err check_order(struct verify *v, const struct stx_kinst *acc, uint32
 		if (!a->is_reduction)
 			return BAD(v,
 				   "an accumulator is updated inside a loop that is no reduction");
-		if (vector != wanted)
+		if (vector != wanted || (acc->axis == STX_ORDER_RUNNING && v->loops[j] != loop))
 			return BAD(v, "the loops around an update do not fit its order");
 		if (v->loops[j] == loop)
 			break;
@@ -416,7 +420,10 @@ static stx_err check_result(struct verify *v, const struct stx_kinst *i)
 	enum stx_dtype t = stx_monoid_is_arg((enum stx_monoid)acc->flags) && i->flags == 1
 				   ? STX_I64
 				   : (enum stx_dtype)acc->dtype;
-	if (v->open[v->acc[i->a].loop] || !v->acc[i->a].updates)
+	int runs = acc->axis == STX_ORDER_RUNNING;
+	if (runs && v->loops[v->depth ? v->depth - 1 : 0] != v->acc[i->a].loop)
+		return BAD(v, "a running value is read outside its loop");
+	if (v->open[v->acc[i->a].loop] != runs || !v->acc[i->a].updates)
 		return BAD(v, "an accumulator is read before its loop has ended");
 	if (i->flags >= stx_monoid_info((enum stx_monoid)acc->flags)->state)
 		return BAD(v, "an accumulator has no state value %u", i->flags);

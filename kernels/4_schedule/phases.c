@@ -347,6 +347,25 @@ static void find_needs(struct finding *f, const uint8_t *is_stored)
 	}
 }
 
+/* Two values of one accumulator. */
+int stx__same_scan(const struct stx_buffer *p, const struct stx_buffer *q)
+{
+	if (p->def != STX_DEF_SCAN || q->def != STX_DEF_SCAN || p->monoid != q->monoid ||
+	    p->acc != q->acc || p->body.n != q->body.n || p->store != q->store ||
+	    p->body.result[0] != q->body.result[0] ||
+	    !stx__same_exs(p->ranges, p->nranges, q->ranges, q->nranges) ||
+	    !stx__same_exs(p->rranges, p->nrranges, q->rranges, q->nrranges))
+		return 0;
+	for (uint32_t i = 0; i < p->body.n; i++) {
+		const struct stx_binst *a = &p->body.at[i], *b = &q->body.at[i];
+		if (a->op != b->op || a->dtype != b->dtype || a->flags != b->flags ||
+		    a->axis != b->axis || a->a != b->a || a->b != b->b || a->c != b->c ||
+		    a->ex != b->ex || a->k.u != b->k.u)
+			return 0;
+	}
+	return 1;
+}
+
 int stx__phases_find(const struct stx_loops *l, const struct stx_buffer *const *buffers, uint32_t n,
 		     const uint8_t *is_stored, struct stx__phases *p, const char **why)
 {
@@ -359,6 +378,12 @@ int stx__phases_find(const struct stx_loops *l, const struct stx_buffer *const *
 		p->at[0] = (struct stx__member){ .is_full = 1, .is_same = 1, .needs = 1 };
 		p->final_loop = 1;
 		return n == 1;
+	}
+	if (h->def == STX_DEF_SCAN) {
+		for (uint32_t i = 0; i < n && i < 2; i++)
+			p->at[i] = (struct stx__member){ .is_full = 1, .is_same = 1, .needs = 1 };
+		p->final_loop = 1;
+		return n == 1 || (n == 2 && stx__same_scan(h, buffers[1]));
 	}
 	if (n > STX__MAX_GROUP || h->nranges + h->nrranges > STX__MAX_DIMS)
 		return 0;

@@ -31,6 +31,7 @@ struct stx__acc {
 	uint8_t monoid, order, nstates;
 	enum stx_dtype dtype;
 	uint8_t exact;     /* any order of combination gives the same bits */
+	uint8_t runs;      /* order RUNNING: results in its loop */
 	uint8_t keyed;     /* MAX, MIN of f32: states are integers (emit_llvm_reduce.c) */
 	uint8_t parted;    /* chunk results go through the binary-counter stack */
 	uint8_t in_memory; /* LANES: the registers are in `array` now, chosen by e->slot */

@@ -46,8 +46,9 @@ static void open_acc(struct plan *p, uint32_t n)
 	a->dtype = (enum stx_dtype)i->dtype;
 	a->nstates = stx_monoid_info((enum stx_monoid)i->flags)->state;
 	a->exact = (uint8_t)is_exact((enum stx_monoid)i->flags, a->dtype);
-	a->keyed =
-		a->dtype == STX_F32 && (i->flags == STX_MONOID_MAX || i->flags == STX_MONOID_MIN);
+	a->runs = i->axis == STX_ORDER_RUNNING;
+	a->keyed = !a->runs && a->dtype == STX_F32 &&
+		   (i->flags == STX_MONOID_MAX || i->flags == STX_MONOID_MIN);
 	a->nstates += a->keyed;
 	a->next_loop = p->pending;
 	p->pending = a;
@@ -149,7 +150,8 @@ static void see_update(struct plan *p, uint32_t n)
 	e->loop[a->inner].inner = a;
 	int64_t hi = stx_ex_interval(e->k->ex, axis_of(e, a->inner)->size).hi;
 	int64_t chunk = a->order == STX_ORDER_LANES ? STX_LANES_CHUNK : STX_SERIAL_CHUNK;
-	a->parted = !a->exact && a->order != STX_ORDER_PLAIN && (a->loop != a->inner || hi > chunk);
+	a->parted = !a->exact && a->order != STX_ORDER_PLAIN && !a->runs &&
+		    (a->loop != a->inner || hi > chunk);
 	a->ranks = ranks_of(p, a, chunk);
 	a->reach = reach_of(p->e, a);
 }

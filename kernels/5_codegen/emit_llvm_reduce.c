@@ -70,6 +70,27 @@ static LLVMValueRef extreme(struct stx__emit *e, enum stx_dtype t, int max, LLVM
 	return stx__call(e, name, &type, 1, args, 2);
 }
 
+/* (value, position): y, later than x, replaces it when it is no worse. NaN is best. */
+static struct state no_worse(struct stx__emit *e, const struct stx__acc *a, struct state x,
+			     struct state y)
+{
+	int max = a->monoid == STX_MONOID_ARGMAX, sg = stx_dtype_kind(a->dtype) == STX_KIND_INT;
+	LLVMValueRef take;
+	if (stx_dtype_is_float(a->dtype)) {
+		LLVMValueRef nan = LLVMBuildFCmp(e->b, LLVMRealUNO, y.v[0], y.v[0], "");
+		take = LLVMBuildFCmp(e->b, max ? LLVMRealOGE : LLVMRealOLE, y.v[0], x.v[0], "");
+		take = LLVMBuildOr(e->b, take, nan, "");
+	} else {
+		take = stx__icmp(e,
+				 max  ? (sg ? LLVMIntSGE : LLVMIntUGE)
+				 : sg ? LLVMIntSLE
+				      : LLVMIntULE,
+				 y.v[0], x.v[0]);
+	}
+	return (struct state){ { stx__select(e, take, y.v[0], x.v[0]),
+				 stx__select(e, take, y.v[1], x.v[1]), NULL } };
+}
+
 /* (value, position): y replaces x when it is better, or equal with the lower position. NaN is best.
  */
 static struct state better(struct stx__emit *e, const struct stx__acc *a, struct state x,
@@ -202,7 +223,7 @@ static struct state combine(struct stx__emit *e, const struct stx__acc *a, struc
 	case STX_MONOID_ALL: r.v[0] = LLVMBuildAnd(e->b, x.v[0], y.v[0], ""); break;
 	case STX_MONOID_WELFORD: return welford_combine(e, x, y);
 	case STX_MONOID_SOFTMAX: return softmax_combine(e, a, x, y);
-	default: return better(e, a, x, y);
+	default: return a->runs ? no_worse(e, a, x, y) : better(e, a, x, y);
 	}
 	return r;
 }
@@ -515,6 +536,42 @@ void stx__acc_open(struct stx__emit *e, uint32_t n)
 	}
 }
 
+/* 1: of one row at a time a new extreme is foreseen not to come, so that the next element waits for none. Of
+ * types with few values equal ones come too often. */
+static int seldom_changes(const struct stx__acc *a)
+{
+	return a->runs && a->w == 1 && stx_monoid_is_arg((enum stx_monoid)a->monoid) &&
+	       stx_dtype_bytes(a->dtype) > 1;
+}
+
+/* Branches around the update unless b can be taken, by one comparison. */
+static LLVMBasicBlockRef unless_less(struct stx__emit *e, const struct stx__acc *a,
+				     LLVMValueRef old, LLVMValueRef b)
+{
+	int max = a->monoid == STX_MONOID_ARGMAX, sg = stx_dtype_kind(a->dtype) == STX_KIND_INT;
+	LLVMMetadataRef weights[3] = { LLVMMDStringInContext2(e->c, "branch_weights", 14),
+				       LLVMValueAsMetadata(LLVMConstInt(e->i32, 1, 0)),
+				       LLVMValueAsMetadata(LLVMConstInt(e->i32, 2000, 0)) };
+	LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b), after;
+	LLVMValueRef take;
+	if (stx_dtype_is_float(a->dtype))
+		take = LLVMBuildFCmp(e->b, max ? LLVMRealUGE : LLVMRealULE, b, old, "");
+	else
+		take = stx__icmp(e,
+				 max  ? (sg ? LLVMIntSGE : LLVMIntUGE)
+				 : sg ? LLVMIntSLE
+				      : LLVMIntULE,
+				 b, old);
+	after = stx__if_begin(e, take);
+	if (after) {
+		LLVMMetadataRef node = LLVMMDNodeInContext2(e->c, weights, 3);
+		LLVMSetMetadata(LLVMGetBasicBlockTerminator(before),
+				LLVMGetMDKindIDInContext(e->c, "prof", 4),
+				LLVMMetadataAsValue(e->c, node));
+	}
+	return after;
+}
+
 void stx__acc_update(struct stx__emit *e, uint32_t n)
 {
 	const struct stx_kinst *i = &e->k->insts.at[n];
@@ -533,12 +590,16 @@ void stx__acc_update(struct stx__emit *e, uint32_t n)
 	}
 	for (int s = 0; s < a->nstates; s++)
 		old.v[s] = LLVMBuildLoad2(e->b, state_type(e, a, s), p[s], "");
+	LLVMBasicBlockRef after = NULL;
+	if (seldom_changes(a))
+		after = unless_less(e, a, old.v[0], b);
 	new = updated(e, a, old, b, c);
 	for (int s = 0; s < a->nstates; s++) {
 		if (a->order == STX_ORDER_LANES && e->mask)
 			new.v[s] = stx__select(e, e->mask, new.v[s], old.v[s]);
 		LLVMBuildStore(e->b, new.v[s], p[s]);
 	}
+	stx__if_end(e, after);
 }
 
 void stx__acc_finish(struct stx__emit *e, struct stx__acc *a)
@@ -563,6 +624,11 @@ void stx__acc_result(struct stx__emit *e, uint32_t n)
 	if (e->tile || e->attend) {
 		LLVMValueRef r = e->tile ? stx__tile_result(e) : stx__attend_result(e, n);
 		stx__set(e, n, (struct stx__val){ r, NULL });
+		return;
+	}
+	if (a->runs) {
+		struct state now = load_state(e, a, a->copies > 1 ? e->copy : 0);
+		stx__set(e, n, (struct stx__val){ now.v[i->flags < 3 ? i->flags : 0], NULL });
 		return;
 	}
 	LLVMValueRef v = a->final[i->flags < 3 ? i->flags : 0][a->copies > 1 ? e->copy : 0];

@@ -39,6 +39,8 @@ static const char *const graphs[] = {
 	"%v = view.default(%m, [15])\nreturn (%v,)\n",
 	"%x : f16[3,7] = placeholder()\n%s = argsort.stable(%x, stable=True, dim=1, "
 	"descending=True)\n%m = max.dim(%x, 0)\nreturn (%s, %m, %m:1)\n",
+	"%x : f16[3,7] = placeholder()\n%m = cummax.default(%x, 0)\n%s = cumsum.default(%x, 1)\n"
+	"return (%m, %m:1, %s)\n",
 	"%x : f32[6] = placeholder()\n%y = add.Scalar(%x, 1)\n%s = sum.default(%y)\n"
 	"return (%y in %x, %s, %y in %x, %y to %x)\n",
 };

@@ -21,6 +21,8 @@ static inline void lower_text_within(struct maker *m, const char *text, struct s
 	e = e ? e : stx_graph_verify(g, &d);
 	e = e ? e : stx_graph_decompose_to_basis(&g, &d);
 	e = e ? e : stx_graph_simplify(&g, STX_SIMPLIFY_STRICT, &d);
+	if (!e)
+		g->runs_scans = !o.target_gpu;
 	e = e ? e : stx_graph_decompose_to_primitives(&g, &d);
 	e = e ? e : stx_lower(g, &o, &m->l, &d);
 	if (e)

@@ -135,7 +135,8 @@ static void test_split_not_for_arg_reductions_products_and_scans(void **state)
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		for (int gpu = 0; gpu < 2; gpu++) {
 			struct maker m;
-			lower_text(&m, texts[i]);
+			lower_text_with(&m, texts[i],
+					(struct stx_lower_options){ .target_gpu = gpu });
 			schedule(&m, (struct stx_schedule_options){ .target_gpu = gpu });
 			assert_null(named(&m, "_parts"));
 			stx_arena_free(m.a);
