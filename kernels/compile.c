@@ -459,6 +459,22 @@ static stx_err describe_kernel(const struct stx_kernel *k, struct stx_kernel_des
 	return e;
 }
 
+static stx_err describe_target(const struct stx_kernel *k, const char *target,
+			       char out[STX_TARGET_BYTES], struct stx_diag *d)
+{
+	struct stx_cpu_target t, all;
+	if (stx_gpu_is_target(target))
+		return STX_E_OK;
+	stx_err e = stx_cpu_target_parse(target, &all, d);
+	if (e)
+		return e;
+	t = all;
+	stx_emit_target(k, &t);
+	if (!stx_cpu_target_covers(&t, &all))
+		stx_cpu_target_print(&t, out);
+	return STX_E_OK;
+}
+
 static void at_hints(const struct stx_plan *p, const int64_t *hints, const uint32_t *exprs,
 		     uint32_t out[3])
 {
@@ -565,6 +581,9 @@ stx_err stx_compile_plan(struct stx_compiler *c, struct stx_span graph,
 			e = stx_fail(d, STX_E_NOMEM, "plan", NULL, "out of memory");
 		for (unsigned i = 0; !e && i < s->kernels.n; i++) {
 			e = describe_kernel(s->kernels.at[i], &out->kernels[i], d);
+			if (!e)
+				e = describe_target(s->kernels.at[i], o->target,
+						    out->kernels[i].target, d);
 			if (!e && s->kernels.at[i]->product)
 				e = describe_product(&r, s->kernels.at[i]->product,
 						     &out->kernels[i]);

@@ -9,6 +9,7 @@
 #define STX_COMPILE_H
 
 #include "bytes.h"
+#include "cpu_target.h"
 #include "dtype.h"
 #include "hash.h"
 #include "stax_abi.h"
@@ -70,8 +71,9 @@ struct stx_kernel_desc {
 	struct stx_digest
 		digest; /* of the normalised kernel IR: kernels with equal digests are one */
 	char name[96];  /* readable: "per_fused_add_relu_sum_0" */
-	uint32_t grid[3], block[3]; /* at the size hints */
-	char product[192];          /* CPU: text of the product it computes in tiles; "": none */
+	uint32_t grid[3], block[3];    /* at the size hints */
+	char target[STX_TARGET_BYTES]; /* CPU: what of the target its code depends on; "": all */
+	char product[192];             /* CPU: text of the product it computes in tiles; "": none */
 	/* [nconfigs] GPU: as in the plan's launch table; CPU: blockings of the product, the first
 	 * by the model first. */
 	struct stx_config_desc *configs;

@@ -131,7 +131,9 @@ stx_err stx_jobs_kernels(const Stx__JobReply *plan, const Stx__Lookup *what,
 		memcpy(ir.b, plan->kernels[i]->digest.data, sizeof ir.b);
 		const char *config =
 			stx_gpu_is_target(what->target) ? plan->kernels[i]->config : NULL;
-		id = stx_key_kernel(&ir, config, what->target, options, fingerprint);
+		const char *target =
+			*plan->kernels[i]->target ? plan->kernels[i]->target : what->target;
+		id = stx_key_kernel(&ir, config, target, options, fingerprint);
 		uint32_t *slot = find(table, cap, out, &id);
 		if (!*slot) {
 			out->at[out->n] = (struct stx_kernel_id){ id, (uint32_t)i + 1, config };

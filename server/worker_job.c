@@ -211,6 +211,7 @@ static stx_err put_plan_kernels(struct run *r)
 		at[i].n_block = 3;
 		at[i].digest = (ProtobufCBinaryData){ STX_DIGEST_BYTES, k->digest.b };
 		at[i].product = k->product;
+		at[i].target = k->target;
 		list[i] = &at[i];
 		if (put_candidates(r, k, &at[i]))
 			return STX_E_NOMEM;

@@ -81,6 +81,7 @@ static stx_err plan_unfused(struct stx_span graph, const char *target, struct st
 	struct stx_schedule *s = NULL;
 	const struct stx_gpu_choices *choices = NULL;
 	struct stx_gpu_target t;
+	struct stx_cpu_target cpu;
 	stx_err e = stx_graph_parse(a, (const char *)graph.at, graph.n, &g, d);
 	memset(out, 0, sizeof *out);
 	if (!e)
@@ -100,6 +101,10 @@ static stx_err plan_unfused(struct stx_span graph, const char *target, struct st
 		e = stx_kernel_verify(s->kernels.at[i], d);
 		e = e ? e : stx_kernel_print(s->kernels.at[i], &k->ir);
 		e = e ? e : stx_kernel_digest(s->kernels.at[i], &k->digest, d);
+		if (!e && !gpu && !(e = stx_cpu_target_parse(target, &cpu, d))) {
+			stx_emit_target(s->kernels.at[i], &cpu);
+			stx_cpu_target_print(&cpu, k->target);
+		}
 	}
 	stx_arena_free(a);
 	return e;
@@ -141,42 +146,51 @@ static stx_err set_candidates(struct stx_bytes *plan, struct stx_diag *d)
 	return e;
 }
 
-/* Objects of this process by kernel digest, target, configuration and all_long: unfused and symbolic forms
- * repeat most of the fused form's kernels. */
+/* Objects of this process by kernel digest, what its code depends on of the target, configuration, fast
+ * and all_long: forms and targets of a graph repeat most of each other's kernels. */
 struct kept {
 	struct stx_digest digest;
-	char target[64], config[STX_GPU_CONFIG_BYTES];
-	unsigned all_long;
+	char target[STX_TARGET_BYTES], config[STX_GPU_CONFIG_BYTES];
+	unsigned fast, all_long;
 	struct stx_emit_result made;
 };
+#define KEPT_SETS 512
+#define KEPT_WAYS 8 /* the oldest of a set makes room */
+
+static int is_kept(const struct kept *c, const struct kept *wanted)
+{
+	return c->made.object.n && stx_digest_eq(&c->digest, &wanted->digest) &&
+	       c->fast == wanted->fast && c->all_long == wanted->all_long &&
+	       !strcmp(c->target, wanted->target) && !strcmp(c->config, wanted->config);
+}
 
 static stx_err emit(const struct stx_kernel_desc *k, const struct stx_compile_options *o,
 		    struct stx_span *object, struct stx_diag *d)
 {
-	static struct kept all[4096];
-	uint32_t slot;
-	memcpy(&slot, &k->digest, sizeof slot);
-	slot += (uint32_t)strlen(o->target) * 64 + (uint32_t)o->target[strlen(o->target) - 1] +
-		o->all_long * 8 + (o->config ? (uint8_t)o->config[7] : 0u);
-	struct kept *c = &all[slot % (sizeof all / sizeof *all)];
-	if (!c->made.object.n || memcmp(&c->digest, &k->digest, sizeof k->digest) ||
-	    c->all_long != o->all_long || strcmp(c->target, o->target) ||
-	    strcmp(c->config, o->config ? o->config : "")) {
-		stx_emit_result_free(&c->made);
-		stx_err e =
-			stx_compile_emit(compiled_compiler(),
-					 (struct stx_span){ k->ir.at, k->ir.n }, o, &c->made, d);
+	static struct kept all[KEPT_SETS][KEPT_WAYS];
+	static unsigned next[KEPT_SETS];
+	struct kept wanted = { .digest = k->digest, .fast = o->fast, .all_long = o->all_long };
+	uint32_t set, way = 0;
+	memcpy(&set, &k->digest, sizeof set);
+	set %= KEPT_SETS;
+	snprintf(wanted.target, sizeof wanted.target, "%s", *k->target ? k->target : o->target);
+	snprintf(wanted.config, sizeof wanted.config, "%s", o->config ? o->config : "");
+	while (way < KEPT_WAYS && !is_kept(&all[set][way], &wanted))
+		way++;
+	if (way == KEPT_WAYS) {
+		stx_err e = stx_compile_emit(compiled_compiler(),
+					     (struct stx_span){ k->ir.at, k->ir.n }, o,
+					     &wanted.made, d);
 		if (e) {
-			stx_emit_result_free(&c->made);
-			memset(c, 0, sizeof *c);
+			stx_emit_result_free(&wanted.made);
 			return e;
 		}
-		c->digest = k->digest;
-		c->all_long = o->all_long;
-		snprintf(c->target, sizeof c->target, "%s", o->target);
-		snprintf(c->config, sizeof c->config, "%s", o->config ? o->config : "");
+		way = next[set]++ % KEPT_WAYS;
+		stx_emit_result_free(&all[set][way].made);
+		all[set][way] = wanted;
 	}
-	*object = (struct stx_span){ c->made.object.at, c->made.object.n };
+	struct stx_bytes *made = &all[set][way].made.object;
+	*object = (struct stx_span){ made->at, made->n };
 	return 0;
 }
 

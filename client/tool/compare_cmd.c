@@ -30,7 +30,7 @@ static stx_err compile(struct comparison *c, const struct flags *f, struct stx_d
 	struct stx_diag ignored = { 0 };
 	stx_err e = stx_tool_session_graph(s, f->files.at[0], d);
 	if (!e)
-		e = stx_tool_session_values(s, &f->inputs, d);
+		e = stx_tool_values_read(&s->values, &f->inputs, d);
 	if (!e && f->inputs.n == 0) /* what lies beside a test's model */
 		stx_tool_values_from_tests(&s->graph, "test_data_set_0", &s->values, &ignored);
 	if (!e)

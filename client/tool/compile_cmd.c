@@ -202,23 +202,6 @@ static stx_err copy_artifact(struct stax_client *c, const struct stax_answer *a,
 	return e;
 }
 
-static stx_err read_inputs(const struct flags *f, struct stx_tool_values *values,
-			   struct stx_diag *d)
-{
-	for (int i = 0; i < f->inputs.n; i++) {
-		char name[256];
-		const char *path;
-		struct stx_host h;
-		if (stx_option_pair(f->inputs.at[i], name, sizeof name, &path))
-			return stx_fail(d, STX_E_USAGE, "usage", "",
-					"--input %s: NAME=FILE expected", f->inputs.at[i]);
-		stx_err e = stx_tool_tensor_read(path, STX_DTYPE_NONE, &h, d);
-		if (e || (e = stx_tool_values_add(values, name, &h, d)))
-			return e;
-	}
-	return STX_E_OK;
-}
-
 static stx_err compile(const struct flags *f, struct stx_bytes *out, struct stx_diag *d)
 {
 	struct stax_client *c = NULL;
@@ -237,7 +220,7 @@ static stx_err compile(const struct flags *f, struct stx_bytes *out, struct stx_
 				  .fast = f->fast,
 				  .allow_fallback = f->fallback };
 	stx_err e = stx_tool_graph_read(file, &g, d);
-	if (!e && !(e = read_inputs(f, &values, d))) {
+	if (!e && !(e = stx_tool_values_read(&values, &f->inputs, d))) {
 		stx_tool_progress_start(&p, &q);
 		took = stx_clock_ns();
 		e = stx_tool_compile_started(&c, &g, &values, &q, &a, d);

@@ -108,6 +108,27 @@ const struct stx_host *stx_tool_values_find(const struct stx_tool_values *v, con
 	return NULL;
 }
 
+stx_err stx_tool_values_read(struct stx_tool_values *v, const struct stx_option_list *inputs,
+			     struct stx_diag *d)
+{
+	for (int i = 0; i < inputs->n; i++) {
+		char name[256];
+		const char *path;
+		struct stx_host h;
+		if (stx_option_pair(inputs->at[i], name, sizeof name, &path))
+			return stx_fail(d, STX_E_USAGE, "usage", "",
+					"--input %s: NAME=FILE expected", inputs->at[i]);
+		if (stx_tool_values_find(v, name))
+			return stx_fail(d, STX_E_USAGE, "usage", "",
+					"--input %s: '%s' has a value already", inputs->at[i],
+					name);
+		stx_err e = stx_tool_tensor_read(path, STX_DTYPE_NONE, &h, d);
+		if (e || (e = stx_tool_values_add(v, name, &h, d)))
+			return e;
+	}
+	return STX_E_OK;
+}
+
 void stx_tool_values_free(struct stx_tool_values *v)
 {
 	for (int i = 0; i < v->n; i++)

@@ -236,7 +236,7 @@ static stx_err run(struct stx_tool_session *s, const struct flags *f, FILE *out,
 {
 	const char *file = f->files.at[0];
 	struct stax_request q = { .target = f->target, .fast = f->fast };
-	stx_err e = stx_tool_session_values(s, &f->inputs, d);
+	stx_err e = stx_tool_values_read(&s->values, &f->inputs, d);
 	if (e)
 		return e;
 	if (stx_tool_is_artifact(file))

@@ -2,23 +2,6 @@
  * that run. */
 #include "tool.h"
 
-stx_err stx_tool_session_values(struct stx_tool_session *s, const struct stx_option_list *inputs,
-				struct stx_diag *d)
-{
-	for (int i = 0; i < inputs->n; i++) {
-		char name[256];
-		const char *path;
-		struct stx_host h;
-		if (stx_option_pair(inputs->at[i], name, sizeof name, &path))
-			return stx_fail(d, STX_E_USAGE, "usage", "",
-					"--input %s: NAME=FILE expected", inputs->at[i]);
-		stx_err e = stx_tool_tensor_read(path, STX_DTYPE_NONE, &h, d);
-		if (e || (e = stx_tool_values_add(&s->values, name, &h, d)))
-			return e;
-	}
-	return STX_E_OK;
-}
-
 stx_err stx_tool_session_graph(struct stx_tool_session *s, const char *path, struct stx_diag *d)
 {
 	stx_err e = stx_tool_graph_read(path, &s->graph, d);

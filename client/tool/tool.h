@@ -84,6 +84,10 @@ void stx_tool_replay_request(const struct stx_tool_graph *g, struct stax_request
 /* Takes h over (also on failure). */
 stx_err stx_tool_values_add(struct stx_tool_values *v, const char *name, struct stx_host *h,
 			    struct stx_diag *d);
+/* Each --input NAME=FILE, one of a name. Before anything is compiled, so that a mistyped one costs
+ * nothing. */
+stx_err stx_tool_values_read(struct stx_tool_values *v, const struct stx_option_list *inputs,
+			     struct stx_diag *d);
 const struct stx_host *stx_tool_values_find(const struct stx_tool_values *v, const char *name);
 void stx_tool_values_free(struct stx_tool_values *v);
 /* test_data_set_N/input_K.pb beside the model, by graph input. A missing file is no error.
@@ -167,9 +171,6 @@ struct stx_tool_session {
 	struct stax_artifact *artifact;
 	struct stx_tool_arguments args;
 };
-/* Each --input NAME=FILE. Before anything is compiled, so that a mistyped name costs nothing. */
-stx_err stx_tool_session_values(struct stx_tool_session *s, const struct stx_option_list *inputs,
-				struct stx_diag *d);
 stx_err stx_tool_session_graph(struct stx_tool_session *s, const char *path, struct stx_diag *d);
 /* Compiles with progress, starting a server when there is none, and loads. q: target and options.
  */

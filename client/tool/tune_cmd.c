@@ -33,7 +33,7 @@ static stx_err load(struct stx_tool_session *s, const struct flags *f, struct st
 {
 	const char *file = f->files.at[0];
 	struct stax_error err;
-	stx_err e = stx_tool_session_values(s, &f->inputs, d);
+	stx_err e = stx_tool_values_read(&s->values, &f->inputs, d);
 	if (e)
 		return e;
 	if (!stx_tool_is_artifact(file)) {

@@ -70,6 +70,7 @@ BINARY(mul, MUL, e->t)
 BINARY(quo, DIV, e->t)
 BINARY(ratio, RATIO, e->t) /* f32: b and a/b as for rcp, 2^-100 <= |a| < 2^126 or a = +0 */
 BINARY(scale, SCALE, e->t) /* a * 2^b: operands as prims.def says */
+BINARY(lift, LIFT, e->t)   /* the same with normal a and result */
 BINARY(maxi, MAX, e->t)
 BINARY(mini, MIN, e->t)
 BINARY(sign_of, COPYSIGN, e->t) /* magnitude of a, sign of b */

@@ -14,13 +14,18 @@
 /* (2^r - 1)/r on |r| <= 1/2: errors relative to 2^r, 2^-18.4; relative to 2^r - 1, 2^-16 */
 static const double exp2_near_0[] = { 0x1.62e12cp-1, 0x1.ec0378p-3, 0x1.c9fc46p-5, 0x1.3a02ccp-7 };
 static const double exp2_less_1[] = { 0x1.62e2d6p-1, 0x1.ebff08p-3, 0x1.c96b48p-5, 0x1.3b2a9p-7 };
+/* 2^r by the first, times 2^64: with a power of two from 2^-154 on it is normal, and so is what is
+ * divided by 2^64 here; the product of the two rounds once. */
+#define LIFTED 0x1p+64
+static const double exp2_lifted[] = { 0x1.62e12cp+63, 0x1.ec0378p+61, 0x1.c9fc46p+59,
+				      0x1.3a02ccp+57 };
 /* cdf(-a) e^(a^2/2) = P(a)/Q(a), Q's last coefficient 1, half at 0: 2^-16 for a <= 5.9, where f16
  * ends, 2^-12 to 14 */
-static const double mills_p[] = { 0x1.c25c8p+1, 0x1.dca618p+0, 0x1.9979cp-2 };
+static const double mills_p[] = { 0x1.c25c8p-63, 0x1.dca618p-64, 0x1.9979cp-66 };
 static const double mills_q[] = { 0x1.c25c8p+2, 0x1.2ae666p+3, 0x1.2e1496p+2 };
 /* The same of the slope over (SLOPE_0 - a): 2^-15.2, 2^-11.2 */
 #define SLOPE_0 0x1.80ead2p-1 /* the slope is 0 at -0.75179 */
-static const double slope_p[] = { 0x1.35c1cep+1, 0x1.ace53ap+0, 0x1.9966eap-2 };
+static const double slope_p[] = { 0x1.35c1cep-63, 0x1.ace53ap-64, 0x1.9966eap-66 };
 static const double slope_q[] = { 0x1.d1bed6p+1, 0x1.bdf41ap+1 };
 
 /* c[0] + a*(c[1] + ... + a*(c[n-1] + a)) */
@@ -175,13 +180,13 @@ static stx_ev magnitude(const struct el *e, stx_ev x)
 	return mini(e, mag(e, x), fk(e, 14.6));
 }
 
-/* e^(-a^2/2) * r, one less that for positive x */
+/* e^(-a^2/2) * 2^64 * r, one less that for positive x. Where x is NaN r is too: lift need not be. */
 static stx_ev both_tails(const struct el *e, stx_ev x, stx_ev a, stx_ev r)
 {
 	stx_ev t = mulk(e, mul(e, a, a), -LOG2E / 2), n = nearest(e, t), f = sub(e, t, n), tail;
 
-	tail = scale(e, addk(e, mul(e, f, POLY(e, f, exp2_near_0)), 1), n);
-	tail = mul(e, tail, r);
+	tail = addk(e, mul(e, f, POLY(e, f, exp2_lifted)), LIFTED);
+	tail = mul(e, lift(e, tail, n), r);
 	return sel(e, lt(e, x, fk(e, 0)), tail, ksub(e, 1, tail));
 }
 
@@ -197,7 +202,7 @@ stx_ev stx__el_short_cdf(const struct el *e, stx_ev x)
 	if (is_f64(e))
 		return cdf_f64(e, x);
 	a = magnitude(e, x);
-	r = ratio(e, POLY(e, a, mills_p), monic(e, a, mills_q, 3));
+	r = mul(e, POLY(e, a, mills_p), rcp(e, monic(e, a, mills_q, 3)));
 	return both_tails(e, x, a, r);
 }
 

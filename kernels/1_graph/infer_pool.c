@@ -242,7 +242,9 @@ stx_err stx_shape_conv_backward(struct stx_graph *g, struct stx_node *n, struct 
 	if (n->args[10].n != 3)
 		return STX__INFER_FAIL(d, n, "output_mask has %u values, not 3", n->args[10].n);
 	stx_ex channels = go->sizes[1], none = stx_ex_const(g->ex, 0);
-	if (b->kind == STX_ARG_INTS && (b->n != 1 || b->u.exs[0] != channels))
+	/* PyTorch's derivative of a convolution without bias says [0] and asks for no such gradient */
+	if (n->args[10].u.i & 4 && b->kind == STX_ARG_INTS &&
+	    (b->n != 1 || b->u.exs[0] != channels))
 		return STX__INFER_FAIL(d, n, "bias_sizes is not the number of output channels");
 	e = stx__infer_set(g, n, x->dtype, 1, &none, d);
 	e = e ? e : repeat_result(g, n, 3, d);

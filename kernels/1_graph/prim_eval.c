@@ -80,6 +80,7 @@ static int exact_f(enum stx_prim op, double a, double b, double *out)
 	case STX_P_RINT: *out = rint(a); return 1;
 	case STX_P_COPYSIGN: *out = copysign(a, b); return 1;
 	case STX_P_REM: *out = fmod(a, b); return 1; /* exact in every format: |result| < |b| */
+	case STX_P_LIFT:
 	case STX_P_SCALE: *out = isnan(b) ? b : ldexp(a, (int)fmax(-9999, fmin(9999, b))); return 1;
 	default: return 0;
 	}

@@ -20,6 +20,7 @@ struct chooser {
 	struct dim out[STX__MAX_DIMS], red[STX__MAX_DIMS];
 	uint32_t nout, nred;
 	struct dim *vector, *row, *tile; /* NULL: none */
+	int is_gathered; /* what the row shares are loads of lanes that are apart */
 	int64_t tile_rows;
 	stx_ex zero;
 };

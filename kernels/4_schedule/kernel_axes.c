@@ -16,6 +16,7 @@
 #define TILE_RUN   256 /* bytes of a line that a tile reads across */
 #define SCAN_ROWS  4   /* that hide each other's latencies */
 #define TILE_LEAST 16  /* parts of a tile's sides are multiples of it */
+#define GATHERED   16  /* of a load whose lanes are apart: 4 is that of a contiguous one */
 
 stx_ex stx__at_least_1(struct stx_exprs *x, stx_ex e)
 {
@@ -269,6 +270,13 @@ static void choose_vector(struct chooser *c)
 
 /* ---- rows ---- */
 
+/* What one read of a for several rows saves: most where it gathers lanes, then if it is a vector. */
+static uint32_t saving(struct chooser *c, const struct stx__access *a)
+{
+	uint64_t step = stx__stride_of(c->x, a->ex, c->vector->var);
+	return !step ? 1 : step == 1 || !c->b->axes.lanes ? 4 : GATHERED;
+}
+
 /* The output axis to block: some load does not depend on it, best one that runs along the vector
  * axis. Of equals the shorter: it will be the fastest of the grid, so what depends on it is read
  * again and again. */
@@ -283,19 +291,23 @@ static void choose_row(struct chooser *c)
 		return;
 	for (uint32_t i = c->nout; i-- > 0;) {
 		struct dim *d = &c->out[i];
-		uint32_t score = 0;
+		uint32_t score = 0, most = 0;
 		if (d == c->vector)
 			continue;
 		for (uint32_t j = 0; j < b->accesses.n; j++) {
 			const struct stx__access *a = &b->accesses.at[j];
-			if (a->is_load && !stx_ex_uses_var(c->x, a->ex, d->var))
-				score += stx_ex_uses_var(c->x, a->ex, c->vector->var) ? 4 : 1;
+			if (!a->is_load || stx_ex_uses_var(c->x, a->ex, d->var))
+				continue;
+			uint32_t saved = saving(c, a);
+			score += saved;
+			most = saved > most ? saved : most;
 		}
 		if (score > best ||
 		    (score && score == best &&
 		     stx__axis_hint(c->x, d->size) < stx__axis_hint(c->x, c->row->size))) {
 			best = score;
 			c->row = d;
+			c->is_gathered = most == GATHERED;
 		}
 	}
 }
@@ -337,12 +349,19 @@ static void choose_tile(struct chooser *c)
 	}
 }
 
+/* Rows that share a gathered load: the lanes of all of them stay in registers. */
+static uint32_t gathered_rows(const struct chooser *c)
+{
+	return stx_dtype_bytes(c->b->space->acc) <= 4 ? 4 : 2;
+}
+
 /* How many rows at a time: a divisor where there is one, else the last block repeats its last row.
  */
 static uint32_t row_count(struct chooser *c)
 {
 	int64_t m;
-	uint32_t most = c->b->axes.lanes                   ? 2
+	uint32_t most = c->is_gathered                     ? gathered_rows(c)
+			: c->b->axes.lanes                 ? 2
 			: c->b->space->def == STX_DEF_SCAN ? SCAN_ROWS
 			: c->b->lead_nops <= 16            ? 8
 							   : 4;
@@ -431,10 +450,11 @@ static uint32_t grid_factors(struct chooser *c, int64_t chunk, struct factor *f)
 	struct factor row = { 0 }, tile = { 0 };
 	for (uint32_t i = 0; i < c->nout; i++) {
 		struct dim *d = &c->out[i];
-		if (d == c->row)
-			row = (struct factor){
-				d, stx_ex_ceildiv(x, d->size, stx_ex_const(x, c->b->axes.rows)), 0
-			};
+		stx_ex rows = stx_ex_ceildiv(x, d->size, stx_ex_const(x, c->b->axes.rows));
+		if (d == c->row && c->is_gathered) /* in its place: other columns by these rows follow */
+			f[n++] = (struct factor){ d, rows, 0 };
+		else if (d == c->row)
+			row = (struct factor){ d, rows, 0 };
 		else if (d == c->tile)
 			tile = (struct factor){
 				d, stx_ex_ceildiv(x, d->size, stx_ex_const(x, c->tile_rows)), 0

@@ -32,6 +32,10 @@ stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k,
 		      const struct stx_cpu_target *t, unsigned how, enum stx_emit_stage stage,
 		      struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d);
 
+/* Takes from t the features beyond its level that k has no use for. stx_emit_llvm emits for what is
+ * left, so machines that differ in the others share k's code. */
+void stx_emit_target(const struct stx_kernel *k, struct stx_cpu_target *t);
+
 struct stx_emit_needs {
 	size_t scratch; /* bytes a call of the kernel works in (stx_kernel_frame.scratch) */
 	/* Operands that may be packed before the run (emit_llvm_tile_prepare.c). The function that

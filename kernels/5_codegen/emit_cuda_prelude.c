@@ -51,6 +51,14 @@ static const char rcp[] =
 	"  const i64 n = __double_as_longlong(sum) + (2046 - 0x4338000000000000LL),\n"
 	"            h = (u64)n >> 1;\n"
 	"  return a * __longlong_as_double(h << 52) * __longlong_as_double((n - h) << 52);\n"
+	"}\n"
+	"DEV f32 lift_(f32 a, f32 sum) {\n"
+	"  return __int_as_float((i32)(((u32)__float_as_int(sum) << 23) + "
+	"(u32)__float_as_int(a)));\n"
+	"}\n"
+	"DEV f64 lift_(f64 a, f64 sum) {\n"
+	"  return __longlong_as_double((i64)(((u64)__double_as_longlong(sum) << 52) + "
+	"(u64)__double_as_longlong(a)));\n"
 	"}\n";
 
 static const char divide[] = "/* total: x/0 = 0, x rem 0 = 0, MIN/-1 = MIN */\n"
@@ -84,7 +92,9 @@ static const char f16[] =
 	"return r; }\n"
 	"DEV u16 f32_to_f16(f32 x) { u16 r; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : "
 	"\"f\"(x)); return r; }\n"
-	"DEV f32 bf16_to_f32(u16 x) { return __int_as_float((i32)((u32)x << 16)); }\n"
+	"/* one instruction of a high half too, where a shift would have the half taken out first */\n"
+	"DEV f32 bf16_to_f32(u16 x) { f32 r; asm(\"mov.b32 %0, {%1, %2};\" : \"=f\"(r) : "
+	"\"h\"((u16)0), \"h\"(x)); return r; }\n"
 	"/* the instruction for two is four times as fast as that for one */\n"
 	"DEV u16 f32_to_bf16(f32 x) { u32 r; asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(r) : "
 	"\"f\"(0.0f), \"f\"(x)); return (u16)r; }\n";

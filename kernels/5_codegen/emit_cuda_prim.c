@@ -195,9 +195,9 @@ static int float_op(struct stx__cuda *e, enum stx_prim op, enum stx_dtype t,
 	} else if (op == STX_P_NEAREST) { /* conversions take several times as long */
 		const char *magic = t == STX_F32 ? "0x1.8p23f" : "0x1.8p52";
 		stx_bytes_printf(out, "%s + %s - %s", o->a, magic, magic);
-	} else if (op == STX_P_SCALE) {
+	} else if (op == STX_P_SCALE || op == STX_P_LIFT) {
 		e->needs |= STX__NEED_RCP;
-		stx_bytes_printf(out, "scale_(%s, %s)", o->a, o->b);
+		stx_bytes_printf(out, "%s_(%s, %s)", stx_prim_info(op)->text, o->a, o->b);
 	} else if (f) {
 		stx_bytes_printf(out, "%s%s(%s", f, t == STX_F32 ? "f" : "", o->a);
 		if (o->b)
@@ -311,7 +311,7 @@ static void express(struct stx__cuda *e, const struct stx_kinst *i, const struct
 			       stx_dtype_name(t));
 }
 
-/* scale_ takes b + 1.5 * 2^23 (f64: 2^52), of which b mostly is made. */
+/* scale_ and lift_ take b + 1.5 * 2^23 (f64: 2^52), of which b mostly is made. */
 static void rounding_sum(struct stx__cuda *e, uint32_t b, struct stx_bytes *out)
 {
 	const struct stx_kinst *i = &e->k->insts.at[b];
@@ -333,7 +333,7 @@ void stx__cuda_prim(struct stx__cuda *e, const struct stx_kinst *i, struct stx_b
 	for (int j = 0; j < 3; j++) {
 		if (operand[j] == STX_NONE)
 			continue;
-		if (j == 1 && i->op == STX_P_SCALE)
+		if (j == 1 && (i->op == STX_P_SCALE || i->op == STX_P_LIFT))
 			rounding_sum(e, i->b, &text[j]);
 		else
 			stx__cuda_value(e, operand[j], &text[j]);

@@ -97,6 +97,22 @@ static stx_err machine_of(struct stx_llvm *l, const struct stx_cpu_target *t, st
 			 : stx_fail(d, STX_E_INTERNAL, "codegen", NULL, "LLVM passes: %s", text);
 }
 
+void stx_emit_target(const struct stx_kernel *k, struct stx_cpu_target *t)
+{
+	int bf16 = 0, integer_sums = 0;
+	for (uint32_t i = 0; i < k->params.n; i++)
+		bf16 |= k->params.at[i].dtype == STX_BF16;
+	for (uint32_t i = 0; i < k->insts.n; i++) {
+		const struct stx_kinst *n = &k->insts.at[i];
+		bf16 |= n->dtype == STX_BF16;
+		integer_sums |= n->op == STX_K_ACC && (n->dtype == STX_I32 || n->dtype == STX_U32);
+	}
+	if (!bf16)
+		t->avx512bf16 = 0;
+	if (!integer_sums)
+		t->avx512vnni = t->avxvnni = 0;
+}
+
 /* ---- diagnostics ---- */
 
 struct messages {
@@ -333,13 +349,15 @@ stx_err stx_emit_llvm(struct stx_llvm *l, const struct stx_kernel *k,
 		      const struct stx_cpu_target *t, unsigned how, enum stx_emit_stage stage,
 		      struct stx_bytes *out, struct stx_emit_info *info, struct stx_diag *d)
 {
-	struct stx__emit e = { .k = k, .t = t, .fast = how & STX_EMIT_FAST, .d = d };
+	struct stx_cpu_target used = *t;
+	struct stx__emit e = { .k = k, .t = &used, .fast = how & STX_EMIT_FAST, .d = d };
 	e.all_long = !!(how & STX_EMIT_LONG);
 	struct messages messages = { 0 };
 	struct stx_emit_info unused;
 	size_t before = out->n;
 	struct machine *machine;
-	stx_err err = machine_of(l, t, &machine, d);
+	stx_emit_target(k, &used);
+	stx_err err = machine_of(l, &used, &machine, d);
 	if (err)
 		return err;
 	e.arena = stx_arena_new(0);

@@ -171,7 +171,8 @@ static uint32_t rare_part(const struct stx__emit *e, uint32_t from, uint32_t to,
 	return n;
 }
 
-/* By instruction before `end`: whether one from there on has it as an operand. NULL: no memory. */
+/* By instruction before `end`: whether one from there on has it as an operand, or as a condition of
+ * a mask that is one: masked loads look at each. NULL: no memory. */
 static uint8_t *used_after(struct stx__emit *e, uint32_t end)
 {
 	uint8_t *used = STX_NEW_ARRAY(e->arena, uint8_t, end + 1);
@@ -180,6 +181,11 @@ static uint8_t *used_after(struct stx__emit *e, uint32_t end)
 		used[at->a < end ? at->a : end] = 1;
 		used[at->b < end ? at->b : end] = 1;
 		used[at->c < end ? at->c : end] = 1;
+	}
+	for (uint32_t i = end; used && i-- > 0;) {
+		const struct stx_kinst *at = &e->k->insts.at[i];
+		if (used[i] && at->op == STX_P_AND && at->dtype == STX_BOOL)
+			used[at->a] = used[at->b] = 1;
 	}
 	return used;
 }

@@ -173,9 +173,10 @@ static LLVMValueRef emit_compare(struct stx__emit *e, enum stx_prim op, enum stx
 	return stx__icmp(e, (stx_dtype_kind(t) == STX_KIND_INT ? sign : uns)[i], a, b);
 }
 
-/* a * 2^b, rounded once: one instruction, or two products of which the first is exact. */
-static LLVMValueRef emit_scale(struct stx__emit *e, LLVMValueRef a, LLVMValueRef b, unsigned bits,
-			       unsigned w)
+/* a * 2^b, rounded once: one instruction, or two products of which the first is exact; where all are
+ * normal (`lift`) a sum of exponents. */
+static LLVMValueRef emit_scale(struct stx__emit *e, int lift, LLVMValueRef a, LLVMValueRef b,
+			       unsigned bits, unsigned w)
 {
 	LLVMTypeRef t = LLVMTypeOf(a), it = stx__vec(bits == 64 ? e->i64 : e->i32, w);
 	if (e->t->level >= 4 && bits * w == 512) {
@@ -191,6 +192,11 @@ static LLVMValueRef emit_scale(struct stx__emit *e, LLVMValueRef a, LLVMValueRef
 	LLVMValueRef place = stx__int(it, bits == 64 ? 52 : 23), n, half;
 	n = LLVMBuildFAdd(e->b, b, stx__real(t, bits == 64 ? 0x1.8p52 : 0x1.8p23), "");
 	n = LLVMBuildBitCast(e->b, n, it, "");
+	if (lift) {
+		n = LLVMBuildShl(e->b, n, place, "");
+		n = LLVMBuildAdd(e->b, n, LLVMBuildBitCast(e->b, a, it, ""), "");
+		return LLVMBuildBitCast(e->b, n, t, "");
+	}
 	n = LLVMBuildAdd(e->b, n, stx__int(it, (uint64_t)(twice - magic)), "");
 	half = LLVMBuildLShr(e->b, n, stx__int(it, 1), "");
 	n = LLVMBuildShl(e->b, LLVMBuildSub(e->b, n, half, ""), place, "");
@@ -208,7 +214,8 @@ static LLVMValueRef emit_float(struct stx__emit *e, enum stx_prim op, LLVMValueR
 	case STX_P_MUL: return stx__contract(e, LLVMBuildFMul(e->b, a, b, ""));
 	case STX_P_RATIO:
 	case STX_P_DIV: return LLVMBuildFDiv(e->b, a, b, "");
-	case STX_P_SCALE: return emit_scale(e, a, b, bits, w);
+	case STX_P_LIFT:
+	case STX_P_SCALE: return emit_scale(e, op == STX_P_LIFT, a, b, bits, w);
 	case STX_P_REM: return stx__fmod(e, a, b, bits, w);
 	case STX_P_NEG: return LLVMBuildFNeg(e->b, a, "");
 	case STX_P_ABS: return unary(e, "llvm.fabs", a);

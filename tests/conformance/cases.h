@@ -239,7 +239,9 @@ static inline void case_check_at(const struct stated *s, int64_t length)
 	struct stx_graph *g = case_parse(a, text);
 	struct stx_tensor in[CASE_MAX], out[CASE_MAX];
 	struct stx_diag d = { 0 };
-	const char *const *targets = compiled_targets();
+	/* bf16 has instructions of its own, and with them branches for rare lanes */
+	const char *const *targets =
+		strstr(text, "bf16") ? compiled_feature_targets() : compiled_targets();
 	uint32_t nin = g->inputs.n;
 	int strided = 0;
 	for (uint32_t i = 0; i < nin; i++) {

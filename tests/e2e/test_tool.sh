@@ -177,6 +177,10 @@ exits 1 "another seed differs" "$stax" run "$work/g.stax" --expect r="$work/firs
 says "the difference is told" "element [0-9]+ is"
 exits 2 "an input that is not there" "$stax" run "$work/g.stax" --input q="$work/first/r.npy"
 says "the inputs are listed" "inputs: x, y"
+for command in compile run compare tune; do
+  exits 2 "an input given twice to $command" "$stax" $command "$work/g.stax" --input x="$work/first/r.npy" --input x="$work/first/r.npy"
+  says "the input is named" "'x' has a value already"
+done
 exits 2 "an output that is not there" "$stax" run "$work/g.stax" --expect q="$work/first/r.npy"
 says "the outputs are listed" "outputs: r"
 exits 2 "an --out that cannot be made" "$stax" compile "$work/g.stax" --out /proc/none

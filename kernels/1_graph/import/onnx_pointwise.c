@@ -14,6 +14,16 @@ static stx_err map_unary(struct onnx *c, V *out)
 	return c->err;
 }
 
+/* The graph's sign of NaN is 0, as PyTorch's; ONNX's is NaN. */
+static stx_err map_sign(struct onnx *c, V *out)
+{
+	V x = onnx_in(c, 0);
+	out[0] = onnx_1(c, STX_OP_SIGN, x);
+	if (!c->err && onnx_is_float(x))
+		out[0] = onnx_where(c, onnx_1(c, STX_OP_ISNAN, x), x, out[0]);
+	return c->err;
+}
+
 /* Before opset 7 broadcasting was by attribute: B aligned at `axis` of A. */
 static V legacy_broadcast(struct onnx *c, V a, V b)
 {
@@ -413,7 +423,7 @@ const struct onnx_mapping onnx_pointwise_map[] = {
 	{ "GreaterOrEqual", map_binary, STX_OP_GE },
 	{ "Abs", map_unary, STX_OP_ABS },
 	{ "Neg", map_unary, STX_OP_NEG },
-	{ "Sign", map_unary, STX_OP_SIGN },
+	{ "Sign", map_sign, 0 },
 	{ "Floor", map_unary, STX_OP_FLOOR },
 	{ "Ceil", map_unary, STX_OP_CEIL },
 	{ "Round", map_unary, STX_OP_ROUND },

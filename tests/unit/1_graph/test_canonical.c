@@ -75,6 +75,10 @@ static void test_canonical_windows_written_out_share(void **state)
 		  "[True, True, True])",
 		  "convolution_backward.default(%g, %x, %w, None, [1, 1], [1, 1], [1, 1], False, "
 		  "[0, 0], 1, [True, True, True])" },
+		{ "convolution_backward.default(%g, %x, %w, [0], [1], [1], [1], False, [0], 1, "
+		  "[True, True, False])",
+		  "convolution_backward.default(%g, %x, %w, None, [1], [1], [1], False, [0], 1, "
+		  "[True, True, False])" },
 	};
 	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
 		char x[1024], y[1024];

@@ -244,6 +244,9 @@ static void test_infer_windows_of_other_kinds(void **state)
 		"i32[2,9] = _fold.default(%k, [9], [3], [1], [0], [2])",
 		"f32[2,4,3,3] = grid_sampler_2d.default(%x, %h, 2, 1, True)",
 		"f32[0,4,1] = convolution.default(%z, %v, None, [1], [0], [1], True, [0], 1)",
+		/* as PyTorch's derivative of a convolution without bias */
+		"(f32[2,4,5,6], f32[6,2,4,4], f32[0]) = convolution_backward.default(%o, %x, %w, "
+		"[0], [1], [0], [1], False, [0], 2, [True, True, False])",
 	};
 	static const char *const bad[] = {
 		"_adaptive_avg_pool2d.default(%x, [3, -1])",

@@ -288,6 +288,22 @@ static void test_schedule_matmul_takes_rows_together(void **state)
 	stx_arena_free(m.a);
 }
 
+/* Lanes run along the terms, which b has apart: what is gathered serves several rows. */
+static void test_schedule_few_columns_share_what_is_gathered(void **state)
+{
+	(void)state;
+	struct maker m;
+	maker_init(&m);
+	const struct stx_kernel *k = matmul(&m, 64, 1024, 4, 0);
+	assert_int_equal(count_ops(k, STX_K_UPDATE), 4);
+	assert_int_equal(count_ops(k, STX_K_LOAD), 5);
+	stx_arena_free(m.a);
+	maker_init(&m);
+	k = matmul(&m, 64, 1024, 4, 1); /* nothing is */
+	assert_int_equal(count_ops(k, STX_K_UPDATE), 2);
+	stx_arena_free(m.a);
+}
+
 static void test_schedule_large_matmul_is_in_tiles(void **state)
 {
 	(void)state;
@@ -569,6 +585,7 @@ int main(void)
 		cmocka_unit_test(test_schedule_epilogue_of_a_convolution_lacks_its_axis_of_one),
 		cmocka_unit_test(test_schedule_column_sum_runs_along_columns),
 		cmocka_unit_test(test_schedule_matmul_takes_rows_together),
+		cmocka_unit_test(test_schedule_few_columns_share_what_is_gathered),
 		cmocka_unit_test(test_schedule_large_matmul_is_in_tiles),
 		cmocka_unit_test(test_schedule_repeated_layers_share_a_digest),
 		cmocka_unit_test(test_schedule_index_width_follows_the_greatest_offset),

@@ -69,6 +69,8 @@ static const char cuda_host_head[] =
 	"static unsigned long long host_cluster_at(unsigned long long a, unsigned) { return a; }\n"
 	"static void host_ahead_(const void *) {}\n"
 	"static float host_rcp_near(float x) { return 1 / x; }\n"
+	"static float host_bf16_to_f32(unsigned short x) { return bits_<float>((unsigned)x << 16); "
+	"}\n"
 	"#define host_f16_to_f32 cuda_host_at->f16_to_f32\n"
 	"#define host_f32_to_f16 cuda_host_at->f32_to_f16\n"
 	"#define host_f32_to_bf16 cuda_host_at->f32_to_bf16\n"

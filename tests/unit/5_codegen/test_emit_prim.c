@@ -249,7 +249,8 @@ static void check_jobs(enum stx_dtype t, const struct job *jobs, uint32_t njobs,
 					union stx_scalar want =
 						expected(*target, &jobs[j], t, &in, i);
 					if (same(jobs[j].to, got, want) ||
-					    jobs[j].op == STX_P_SCALE) /* not of any operands */
+					    jobs[j].op == STX_P_SCALE ||
+					    jobs[j].op == STX_P_LIFT) /* not of any operands */
 						continue;
 					fail_msg("%s: %s of %s to %s, lane %d of %d: %a %a %a "
 						 "(%llx %llx): "
@@ -359,14 +360,14 @@ static void test_emit_copy_of_16_bit_floats_keeps_every_bit(void **state)
 	}
 }
 
-/* Operands of scale as prims.def allows them: results from 0 through subnormal ones to infinity. */
-static void test_emit_scale_rounds_once(void **state)
+/* Operands of scale as prims.def allows them: results from 0 through subnormal ones to infinity.
+ * lift of those among them that are normal. */
+static void scaled(enum stx_prim op)
 {
 	enum { N_SCALED = 4096 };
 	static float x32[N_SCALED], n32[N_SCALED], got32[N_SCALED];
 	static double x64[N_SCALED], n64[N_SCALED], got64[N_SCALED];
 	char text[600];
-	(void)state;
 	for (int i = 0; i < N_SCALED; i++) {
 		uint64_t r = jit_random(&seed);
 		double m = ldexp((double)(int64_t)r * 0x1p-63, (int)(r % 17) - 8);
@@ -383,9 +384,9 @@ static void test_emit_scale_rounds_once(void **state)
 			 "kernel \"k\" poi bits 32 target cpu\nparam p0 %s read elems 4096 \"a\"\n"
 			 "param p1 %s read elems 4096 \"b\"\nparam p2 %s write elems 4096 \"c\"\n"
 			 "axis x0 grid 1\naxis x1 vector 4096\ngrain 1\nbegin\nloop x1\n"
-			 "t0 = load %s p0[x1]\nt1 = load %s p1[x1]\nt2 = scale %s t0 t1\n"
+			 "t0 = load %s p0[x1]\nt1 = load %s p1[x1]\nt2 = %s %s t0 t1\n"
 			 "store %s p2[x1] t2\nend\nend\n",
-			 t, t, t, t, t, t, t);
+			 t, t, t, t, t, stx_prim_info(op)->text, t, t);
 		for (const char *const *target = jit_targets(); *target; target++) {
 			jit_run(jit_kernel(*target, text), buffers, NULL, 0, 1);
 			for (int i = 0; i < N_SCALED; i++) {
@@ -395,13 +396,23 @@ static void test_emit_scale_rounds_once(void **state)
 				union stx_scalar a = { .f = wide ? x64[i] : (double)x32[i] },
 						 b = { .f = wide ? n64[i] : (double)n32[i] };
 				enum stx_dtype d = wide ? STX_F64 : STX_F32;
+				if (op == STX_P_LIFT &&
+				    !(wide ? isnormal(want) : isnormal((float)want)))
+					continue;
 				assert_true(same(d, (union stx_scalar){ .f = got },
 						 (union stx_scalar){ .f = want }));
-				assert_true(same(d, stx_prim_eval(STX_P_SCALE, d, d, a, b, b),
+				assert_true(same(d, stx_prim_eval(op, d, d, a, b, b),
 						 (union stx_scalar){ .f = want }));
 			}
 		}
 	}
+}
+
+static void test_emit_scale_rounds_once(void **state)
+{
+	(void)state;
+	scaled(STX_P_SCALE);
+	scaled(STX_P_LIFT);
 }
 
 /* Around every number of a 16-bit float, the middles to the next too, and NaN of small and of large

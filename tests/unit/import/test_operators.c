@@ -147,6 +147,15 @@ static void test_operators_results_keep_the_operands_type(void **state)
 		     "4", NAN, NAN, 1.7320508, 2);
 }
 
+static void test_operators_sign_of_nan_is_nan(void **state)
+{
+	static const double special[4] = { -INFINITY, NAN, -0.0, 4 };
+	(void)state;
+	ASSERT_GIVES("input x float [4]\ny = Sign(x)\noutput y\n", special, "4", -1, NAN, 0, 1);
+	ASSERT_GIVES("input x float [4]\ni = Cast(x) to=6\ny = Sign(i)\noutput y\n", counting, "4",
+		     0, 1, 1, 1);
+}
+
 /* In the first opsets counts have the type of the data. */
 static void test_operators_split_and_tile_by_numbers_of_the_data_s_type(void **state)
 {
@@ -405,6 +414,7 @@ int main(void)
 		cmocka_unit_test(test_operators_clip_bounds_by_attribute_and_by_input),
 		cmocka_unit_test(test_operators_softmax_before_opset_13_flattens),
 		cmocka_unit_test(test_operators_results_keep_the_operands_type),
+		cmocka_unit_test(test_operators_sign_of_nan_is_nan),
 		cmocka_unit_test(test_operators_split_and_tile_by_numbers_of_the_data_s_type),
 		cmocka_unit_test(test_operators_max_unpool_puts_back_what_max_pool_took),
 		cmocka_unit_test(test_operators_global_lp_pool_is_the_norm_of_a_channel),

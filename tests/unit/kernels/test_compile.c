@@ -153,6 +153,51 @@ static void test_compile_blockings_are_what_is_compiled(void **state)
 	stx_plan_result_free(&first);
 }
 
+/* What a kernel has no use for is not of its target: code for the level alone is the same to the
+ * byte. */
+static void test_compile_kernel_depends_on_the_features_it_uses(void **state)
+{
+	static const struct {
+		const char *text, *target;
+	} graphs[] = {
+		{ "%x : f32[64,40] = placeholder()\n%e = exp.default(%x)\n"
+		  "%s = sum.dim_IntList(%e, [-1])\nreturn (%s,)\n",
+		  "cpu:x86-64-v4" },
+		{ "%x : f32[2000] = placeholder()\n%c = _to_copy.default(%x, dtype=bf16)\n"
+		  "return (%c,)\n",
+		  "cpu:x86-64-v4+avx512bf16" },
+		{ "%a : i8[64,64] = placeholder()\n%b : i8[64,64] = placeholder()\n"
+		  "%p = _to_copy.default(%a, dtype=i32)\n%q = _to_copy.default(%b, dtype=i32)\n"
+		  "%c = mm.default(%p, %q)\nreturn (%c,)\n",
+		  "cpu:x86-64-v4+avx512vnni+avxvnni" },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
+		struct stx_span text = { (const uint8_t *)graphs[i].text, strlen(graphs[i].text) };
+		struct stx_compile_options all = { .target = "cpu:x86-64-v4+avx512bf16+avx512vnni"
+							     "+avxvnni" },
+					   used = { .target = graphs[i].target };
+		struct stx_plan_result p, q;
+		struct stx_emit_result a, b;
+		struct stx_diag d = { 0 };
+		if (stx_compile_plan(compiled_compiler(), text, &all, &p, &d) ||
+		    stx_compile_plan(compiled_compiler(), text, &used, &q, &d))
+			fail_msg("%s", d.text);
+		assert_int_equal(p.nkernels, 1);
+		assert_string_equal(p.kernels[0].target, graphs[i].target);
+		assert_string_equal(q.kernels[0].target, ""); /* all of it */
+		struct stx_span ir = { p.kernels[0].ir.at, p.kernels[0].ir.n };
+		assert_int_equal(stx_compile_emit(compiled_compiler(), ir, &all, &a, &d), 0);
+		assert_int_equal(stx_compile_emit(compiled_compiler(), ir, &used, &b, &d), 0);
+		assert_int_equal(a.object.n, b.object.n);
+		assert_memory_equal(a.object.at, b.object.at, a.object.n);
+		stx_emit_result_free(&a);
+		stx_emit_result_free(&b);
+		stx_plan_result_free(&p);
+		stx_plan_result_free(&q);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -160,6 +205,7 @@ int main(void)
 		cmocka_unit_test(test_compile_options_without_a_compiler_are_refused_by_every_call),
 		cmocka_unit_test(test_compile_products_of_other_time_have_other_names),
 		cmocka_unit_test(test_compile_blockings_are_what_is_compiled),
+		cmocka_unit_test(test_compile_kernel_depends_on_the_features_it_uses),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
