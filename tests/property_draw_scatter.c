@@ -103,6 +103,8 @@ static struct stx_node *draw_embedding(struct draw *q)
 		       : NULL;
 }
 
+#define MOST_WRITES ((int64_t)1 << 22) /* of index_fill; the others' are elements of a tensor */
+
 /* index_add and the like: a vector of positions; scatter: a tensor of them, src no smaller. */
 struct stx_node *draw_scatter(struct draw *q, enum stx_op op)
 {
@@ -119,7 +121,7 @@ struct stx_node *draw_scatter(struct draw *q, enum stx_op op)
 	uint32_t rank = rank_of(a), d = rank ? rnd(q, rank) : 0;
 	int line = op == STX_OP_INDEX_ADD || op == STX_OP_INDEX_COPY || op == STX_OP_INDEX_FILL;
 	enum stx_dtype t = a->outs[0].dtype;
-	int64_t is[8], vs[8], n = rnd(q, 4) ? 1 + rnd(q, 20) : q->dims[3];
+	int64_t is[8], vs[8], n = rnd(q, 4) ? 1 + rnd(q, 20) : q->dims[3], writes = 1;
 	struct stx_arg args[8];
 	if (!rank)
 		return NULL;
@@ -133,12 +135,13 @@ struct stx_node *draw_scatter(struct draw *q, enum stx_op op)
 		int64_t s = size_of(q, a, i);
 		is[i] = i == d ? n : line ? s : s - (s > 1 && rnd(q, 3) == 0);
 		vs[i] = line ? is[i] : is[i] + (rnd(q, 5) == 0);
+		writes *= is[i];
 	}
 	x = line ? draw_index_into(q, size_of(q, a, d), &n, 1, op == STX_OP_INDEX_FILL)
 		 : draw_index_into(q, size_of(q, a, d), is, (int)rank, 0);
 	if (x && info->params[3].kind == STX_PARAM_TENSOR)
 		src = draw_sized(q, t, vs, (int)(rank));
-	if (!x || (!src && info->params[3].kind == STX_PARAM_TENSOR))
+	if (!x || writes > MOST_WRITES || (!src && info->params[3].kind == STX_PARAM_TENSOR))
 		return NULL;
 	args[0] = T(a);
 	args[1] = I((int64_t)d - (rnd(q, 3) ? 0 : rank));
